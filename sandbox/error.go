@@ -1,0 +1,97 @@
+package sandbox
+
+import (
+	"errors"
+	"fmt"
+)
+
+// Kind classes an error by what the caller can do about it. Each API owns one table from Kind to its own codes.
+type Kind uint8
+
+// The kinds of errors. The zero Kind is Internal, so an error that nobody classed never shows its text to a user.
+const (
+	Internal     Kind = iota // a defect or a surprise of the host; the text is for the log
+	Invalid                  // the request is wrong; mend it and send it again
+	NotFound                 // no such sandbox, execution, language, file
+	Exists                   // the name is taken
+	Busy                     // all slots and the queue are full; RetryAfter says when to come back
+	Quota                    // more than this caller may have
+	Unauthorized             // no key, or a wrong one
+	Unsupported              // this host or backend cannot do it, as asked
+	Unavailable              // it should work, but does not now: starting, draining, the guest is gone
+	TooLarge                 // a body, a file or a name is over its bound
+)
+
+var kindNames = [...]string{"internal", "invalid", "not_found", "exists", "busy", "quota", "unauthorized",
+	"unsupported", "unavailable", "too_large"}
+
+func (k Kind) String() string {
+	if int(k) < len(kindNames) {
+		return kindNames[k]
+	}
+	return "internal"
+}
+
+// Error is what Glovebox failed at. What the program in the sandbox did is a Status, never an Error.
+type Error struct {
+	Kind Kind
+	Op   string // the step that failed, innermost part last: "native: mount /proc"
+	Msg  string // what happened, in words; may be empty when Err says it
+	Mend string // what would help, in one sentence; may be empty
+	Err  error  // the cause; may be nil
+}
+
+func (e *Error) Error() string {
+	s := e.Op
+	for _, part := range []string{e.Msg, errText(e.Err)} {
+		if part == "" {
+			continue
+		}
+		if s != "" {
+			s += ": "
+		}
+		s += part
+	}
+	if e.Mend != "" {
+		s += " (" + e.Mend + ")"
+	}
+	return s
+}
+
+func (e *Error) Unwrap() error { return e.Err }
+
+func errText(err error) string {
+	if err == nil {
+		return ""
+	}
+	return err.Error()
+}
+
+// KindOf returns the kind of the first *Error in err's chain, and Internal where there is none.
+func KindOf(err error) Kind {
+	var e *Error
+	if errors.As(err, &e) {
+		return e.Kind
+	}
+	return Internal
+}
+
+// MendOf returns the first mend in err's chain, or "".
+func MendOf(err error) string {
+	for err != nil {
+		var e *Error
+		if !errors.As(err, &e) {
+			return ""
+		}
+		if e.Mend != "" {
+			return e.Mend
+		}
+		err = e.Err
+	}
+	return ""
+}
+
+// Invalidf returns an Invalid error whose message is formatted; field names the part of the request that is wrong.
+func Invalidf(field, format string, args ...any) *Error {
+	return &Error{Kind: Invalid, Op: field, Msg: fmt.Sprintf(format, args...)}
+}

@@ -1,0 +1,32 @@
+package sandbox
+
+// Language says how source text is run. It is a plain value; each lives in a folder of its own.
+type Language struct {
+	Name       string   // the word users say: "python"
+	Title      string   // for people: "Python 3"
+	Aliases    []string // other words for it: "py", "python3"
+	Extensions []string // of file names, with the dot: ".py"
+	FileName   string   // what the code is called where it has no name: "main.py"
+
+	// Programs are the names of interpreters, best first; the first that the root holds on PATH is used.
+	Programs []string
+
+	// Argv is the command line that runs the file at path: the interpreter's options, the path, no arguments of the program.
+	Argv func(program, path string) []string
+
+	// Env is added to the environment of every execution in this language.
+	Env []string
+
+	// Name of the file that holds the code, given the code; nil means FileName always. It is how a language tells, say,
+	// modules from scripts.
+	NameFor func(code []byte) string
+
+	// ParseError finds the uncaught exception in the end of a failed program's stderr, or returns nil. The bytes are hostile.
+	ParseError func(stderr []byte) *Exception
+
+	// Mend says how to get the interpreter where the root lacks it.
+	Mend string
+
+	// Probe is a program in this language that prints "42\n"; tests and doctor run it.
+	Probe string
+}

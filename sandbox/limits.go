@@ -1,0 +1,163 @@
+package sandbox
+
+import (
+	"math"
+	"time"
+)
+
+// LimitName names one limit, in every face of the product alike.
+type LimitName string
+
+// The limits, in the order in which they are shown.
+const (
+	LimitMemory    LimitName = "memory"
+	LimitCPUs      LimitName = "cpus"
+	LimitPids      LimitName = "pids"
+	LimitDisk      LimitName = "disk"
+	LimitInodes    LimitName = "inodes"
+	LimitOpenFiles LimitName = "open_files"
+	LimitTimeout   LimitName = "timeout"
+	LimitOutput    LimitName = "output"
+)
+
+// LimitNames lists every limit in the order in which they are shown.
+var LimitNames = []LimitName{LimitMemory, LimitCPUs, LimitPids, LimitDisk, LimitInodes, LimitOpenFiles, LimitTimeout, LimitOutput}
+
+// Unlimited stands in an effective policy for a limit that nothing enforces. It can never be asked for.
+const Unlimited = -1
+
+// Limits bounds one sandbox and each execution in it. A zero field means the default; Unlimited occurs only in an effective policy.
+type Limits struct {
+	MemoryBytes int64         // anonymous and kernel memory; the files of the workspace are counted by DiskBytes instead
+	CPUMillis   int64         // thousandths of one CPU
+	Pids        int64         // processes and threads
+	DiskBytes   int64         // all writable places together: workspace, /tmp, home, /dev/shm
+	Inodes      int64         // files and directories in the writable places
+	OpenFiles   int64         // open descriptors of one process
+	Timeout     time.Duration // wall time of one execution, on the monotonic clock
+	OutputBytes int64         // stdout and stderr of one execution, each
+}
+
+const (
+	kib = 1 << 10
+	mib = 1 << 20
+	gib = 1 << 30
+	tib = 1 << 40
+)
+
+// DefaultLimits are those of a sandbox that asks for nothing.
+var DefaultLimits = Limits{
+	MemoryBytes: 512 * mib,
+	CPUMillis:   1000,
+	Pids:        128,
+	DiskBytes:   100 * mib,
+	Inodes:      16384,
+	OpenFiles:   1024,
+	Timeout:     30 * time.Second,
+	OutputBytes: 1 * mib,
+}
+
+// limitBounds is the least and the most that may be asked of each limit, in the unit of its field (time-outs in nanoseconds).
+// The least are what the guest and the smallest interpreter need; the most guard against arithmetic overflow and typing errors.
+var limitBounds = map[LimitName]struct{ least, most int64 }{
+	LimitMemory:    {8 * mib, 16 * tib},
+	LimitCPUs:      {10, 1024 * 1000},
+	LimitPids:      {2, 1 << 20},
+	LimitDisk:      {1 * mib, 16 * tib},
+	LimitInodes:    {64, 1 << 30},
+	LimitOpenFiles: {16, 1 << 20},
+	LimitTimeout:   {int64(time.Millisecond), int64(24 * time.Hour)},
+	LimitOutput:    {1 * kib, 1 * gib},
+}
+
+// Get returns the value of the named limit in the unit of its field (Timeout in nanoseconds).
+func (l Limits) Get(name LimitName) int64 { return *l.field(name) }
+
+// Set stores the value of the named limit in the unit of its field (Timeout in nanoseconds).
+func (l *Limits) Set(name LimitName, value int64) { *l.field(name) = value }
+
+func (l *Limits) field(name LimitName) *int64 {
+	switch name {
+	case LimitMemory:
+		return &l.MemoryBytes
+	case LimitCPUs:
+		return &l.CPUMillis
+	case LimitPids:
+		return &l.Pids
+	case LimitDisk:
+		return &l.DiskBytes
+	case LimitInodes:
+		return &l.Inodes
+	case LimitOpenFiles:
+		return &l.OpenFiles
+	case LimitTimeout:
+		return (*int64)(&l.Timeout)
+	case LimitOutput:
+		return &l.OutputBytes
+	}
+	panic("sandbox: unknown limit " + string(name))
+}
+
+// Check says whether each limit that is set lies within its bounds. Nothing is clamped: a limit is met or refused.
+func (l Limits) Check() error {
+	for _, name := range LimitNames {
+		v := l.Get(name)
+		b := limitBounds[name]
+		switch {
+		case v == 0:
+		case v < 0:
+			return Invalidf("limits."+string(name), "must be positive")
+		case v < b.least:
+			return Invalidf("limits."+string(name), "is too small; the least is %s", FormatLimit(name, b.least))
+		case v > b.most:
+			return Invalidf("limits."+string(name), "is too large; the most is %s", FormatLimit(name, b.most))
+		}
+	}
+	return nil
+}
+
+// Named returns the names of the limits that are set. A named limit is enforced or refused, never fallen back from.
+func (l Limits) Named() []LimitName {
+	var names []LimitName
+	for _, name := range LimitNames {
+		if l.Get(name) != 0 {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+// OrDefault fills the fields that are zero from d.
+func (l Limits) OrDefault(d Limits) Limits {
+	for _, name := range LimitNames {
+		if l.Get(name) == 0 {
+			l.Set(name, d.Get(name))
+		}
+	}
+	return l
+}
+
+// FormatLimit renders a value of the named limit with its unit, as users write it: "512MiB", "1.5", "30s".
+func FormatLimit(name LimitName, v int64) string {
+	switch {
+	case v == Unlimited:
+		return "unlimited"
+	case name == LimitTimeout:
+		return time.Duration(v).String()
+	case name == LimitCPUs:
+		return formatFloat(float64(v) / 1000)
+	case name == LimitMemory || name == LimitDisk || name == LimitOutput:
+		return FormatBytes(v)
+	}
+	return formatFloat(float64(v))
+}
+
+// FormatBytes renders a number of bytes with the largest binary unit that keeps it short: "1.5MiB".
+func FormatBytes(n int64) string {
+	units := []string{"B", "KiB", "MiB", "GiB", "TiB"}
+	v, u := float64(n), 0
+	for v >= 1024 && u < len(units)-1 {
+		v, u = v/1024, u+1
+	}
+	return formatFloat(math.Round(v*10)/10) + units[u]
+}

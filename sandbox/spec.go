@@ -1,0 +1,118 @@
+package sandbox
+
+import "time"
+
+// Spec is all that is asked of a sandbox before it exists: a plain value, complete once the engine has filled its defaults.
+// Two sandboxes with equal specs (ID and Labels aside) are interchangeable, which is what a pool of warm boxes relies on.
+type Spec struct {
+	ID       ID
+	Root     Root
+	Layers   []Layer
+	Mounts   []Mount
+	Workdir  string // host directory that is /workspace, read-write; "" is a bounded tmpfs
+	Limits   Limits // every field filled
+	Named    []LimitName
+	Network  NetworkPolicy
+	Env      []string // "NAME=value"; the whole environment of every execution, nothing is inherited
+	User     User
+	Devices  []string // host device nodes; every backend may refuse them
+	Commands []string // programs that may be executed; nil allows all that the root holds
+	Lifetime Lifetime
+	Labels   map[string]string
+	// AcceptWeaker names the walls and limits that the caller lets go of where the host cannot raise them.
+	AcceptWeaker []string
+}
+
+// Accepts says whether the caller let go of the named wall or limit.
+func (s *Spec) Accepts(name string) bool {
+	for _, n := range s.AcceptWeaker {
+		if n == name {
+			return true
+		}
+	}
+	return false
+}
+
+// IsNamed says whether the caller asked for this limit by name, so that it must be enforced or refused.
+func (s *Spec) IsNamed(name LimitName) bool {
+	for _, n := range s.Named {
+		if n == name {
+			return true
+		}
+	}
+	return false
+}
+
+// Root says what / is made of. The zero value is the host's own system directories, read-only.
+type Root struct {
+	Dir   string // a directory that holds a root file system; read-only
+	Image string // an OCI image reference
+}
+
+// Layer is a read-only, content-addressed directory of installed dependencies.
+type Layer struct {
+	Digest string
+	Dir    string // on the host
+	At     string // absolute path in the sandbox
+}
+
+// Mount makes a host file or directory visible in the sandbox.
+type Mount struct {
+	Source   string // absolute host path
+	Target   string // absolute path in the sandbox
+	Writable bool
+}
+
+// User is who the code is inside the sandbox.
+type User struct{ UID, GID uint32 }
+
+// DefaultUser is the user of a sandbox that asks for none.
+var DefaultUser = User{UID: 1000, GID: 1000}
+
+// Lifetime says when a sandbox ends by itself. The zero value is a one-shot sandbox: it ends with its execution and dies
+// with its server.
+type Lifetime struct {
+	Living bool          // outlives its executions and a restart of the server
+	Idle   time.Duration // ends after this long without an execution; 0 is never
+	MaxAge time.Duration // ends at this age; 0 is never
+	Lease  time.Duration // the guest ends the sandbox when no server renews the lease for this long; 0 is DefaultLease
+}
+
+// DefaultLease is how long a living sandbox waits for its server to come back.
+const DefaultLease = 10 * time.Minute
+
+// NetworkMode says how far the network of a sandbox reaches.
+type NetworkMode string
+
+// The network modes. The zero value means NetworkNone.
+const (
+	NetworkNone       NetworkMode = "none"       // loopback only
+	NetworkRestricted NetworkMode = "restricted" // what is listed in Allow
+	NetworkFull       NetworkMode = "full"       // the internet, never the host or private ranges unless listed
+)
+
+// NetworkPolicy is what a sandbox may reach.
+type NetworkPolicy struct {
+	Mode           NetworkMode
+	Allow          []string
+	Deny           []string
+	MaxConnections int
+	Inspect        []string
+}
+
+// Paths every sandbox has, whatever its root.
+const (
+	Workspace = "/workspace"  // the working directory, the one place whose files are handed back
+	Home      = "/home/agent" // HOME: writable, bounded by the disk limit
+)
+
+// DefaultEnv is the environment of an execution that asks for none. PYTHONDONTWRITEBYTECODE keeps __pycache__ out of the
+// files handed back.
+var DefaultEnv = []string{
+	"PATH=/usr/local/bin:/usr/bin:/bin",
+	"HOME=" + Home,
+	"USER=agent",
+	"LANG=C.UTF-8",
+	"TMPDIR=/tmp",
+	"PYTHONDONTWRITEBYTECODE=1",
+}
