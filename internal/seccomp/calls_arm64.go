@@ -1,0 +1,20 @@
+package seccomp
+
+import "golang.org/x/sys/unix"
+
+// auditArch is AUDIT_ARCH_AARCH64 of linux/audit.h.
+const auditArch = unix.AUDIT_ARCH_AARCH64
+
+// x32Bit is zero: this architecture has no second numbering.
+const x32Bit = 0
+
+// newestCall is the highest number whose meaning this policy has considered.
+const newestCall = unix.SYS_MSEAL
+
+// allowedHere are the calls that only this architecture has.
+var allowedHere = []int{unix.SYS_NEWFSTATAT}
+
+func byArgumentHere([]uint32) map[int][]Rule { return nil }
+
+// setIDModesHere is the argument that holds the mode, by call.
+var setIDModesHere = map[int]int{}
