@@ -3,6 +3,7 @@ package sandbox
 import (
 	"errors"
 	"fmt"
+	"time"
 )
 
 // Kind classes an error by what the caller can do about it. Each API owns one table from Kind to its own codes.
@@ -39,6 +40,8 @@ type Error struct {
 	Msg  string // what happened, in words; may be empty when Err says it
 	Mend string // what would help, in one sentence; may be empty
 	Err  error  // the cause; may be nil
+
+	RetryAfter time.Duration // of a Busy error: when a slot is likely to be free; 0 is unknown
 }
 
 func (e *Error) Error() string {
@@ -89,6 +92,21 @@ func MendOf(err error) string {
 		err = e.Err
 	}
 	return ""
+}
+
+// RetryAfterOf returns the first RetryAfter in err's chain, or 0.
+func RetryAfterOf(err error) time.Duration {
+	for err != nil {
+		var e *Error
+		if !errors.As(err, &e) {
+			return 0
+		}
+		if e.RetryAfter != 0 {
+			return e.RetryAfter
+		}
+		err = e.Err
+	}
+	return 0
 }
 
 // Invalidf returns an Invalid error whose message is formatted; field names the part of the request that is wrong.

@@ -23,10 +23,11 @@ const (
 // Terminal says whether the status is an end.
 func (s Status) Terminal() bool { return s != StatusQueued && s != StatusRunning && s != "" }
 
-// Request is one execution as a caller asks for it, decoded once at the edge. Exactly one of Code and Command is set.
+// Request is one execution as a caller asks for it, decoded once at the edge. Exactly one of Code, Entry and Command is set.
 type Request struct {
 	Language string
 	Code     []byte
+	Entry    string // the code is this file, which already is in the workspace (or among Files); relative to the workspace
 	FileName string // what the code calls itself in messages, without a folder; "" is the language's own default
 	Command  []string
 	Args     []string // appended to the command line of the code

@@ -17,6 +17,10 @@ type Language struct {
 	// Env is added to the environment of every execution in this language.
 	Env []string
 
+	// ModulePath names the variable that lists further folders to search for modules: "PYTHONPATH". It lets code that lies
+	// outside the workspace find the modules in it; "" is none.
+	ModulePath string
+
 	// Name of the file that holds the code, given the code; nil means FileName always. It is how a language tells, say,
 	// modules from scripts.
 	NameFor func(code []byte) string
