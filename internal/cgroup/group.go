@@ -1,0 +1,273 @@
+//go:build linux
+
+package cgroup
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// Limits bounds a group. A zero field is not bounded.
+type Limits struct {
+	MemoryBytes int64 // with swap off
+	CPUMillis   int64
+	Pids        int64
+}
+
+// Group is one sandbox's group, in every hierarchy of its tree.
+type Group struct {
+	branches []branch // with the group's own folders
+}
+
+// Create makes a group with its limits set, or leaves nothing behind.
+func (t *Tree) Create(name string, l Limits) (*Group, error) {
+	g := &Group{}
+	for _, b := range t.branches {
+		b.Dir = filepath.Join(b.Dir, name)
+		if err := os.Mkdir(b.Dir, 0o755); err != nil {
+			return nil, errors.Join(err, g.Remove(context.Background()))
+		}
+		g.branches = append(g.branches, b)
+		if err := b.limit(l); err != nil {
+			return nil, errors.Join(err, g.Remove(context.Background()))
+		}
+	}
+	return g, nil
+}
+
+// Find returns the group of that name below the recorded folders of some tree, with whatever of it is still there.
+func Find(dirs []string, name string) *Group {
+	g := &Group{}
+	for _, dir := range dirs {
+		sub := filepath.Join(dir, name)
+		if _, err := os.Stat(sub); err == nil {
+			_, v1 := os.Stat(filepath.Join(sub, "notify_on_release"))
+			g.branches = append(g.branches, branch{Dir: sub, V2: v1 != nil})
+		}
+	}
+	return g
+}
+
+// cpuPeriod is the enforcement period of CPU time, in microseconds. Its default of 100 ms makes a throttled program stall for up
+// to 100 ms; a shorter one costs more timer work.
+const cpuPeriod = 50_000
+
+func (b branch) limit(l Limits) error {
+	quota := strconv.FormatInt(l.CPUMillis*cpuPeriod/1000, 10)
+	period := strconv.Itoa(cpuPeriod)
+	memory := strconv.FormatInt(l.MemoryBytes, 10)
+	type setting struct {
+		on          bool
+		file, value string
+		optional    bool // the file is missing on kernels that have nothing to bound there
+	}
+	var settings []setting
+	if b.V2 {
+		settings = []setting{
+			{l.MemoryBytes > 0 && b.has(Memory), "memory.max", memory, false},
+			{l.MemoryBytes > 0 && b.has(Memory), "memory.swap.max", "0", true},
+			{l.MemoryBytes > 0 && b.has(Memory), "memory.zswap.max", "0", true},
+			{l.Pids > 0 && b.has(Pids), "pids.max", strconv.FormatInt(l.Pids, 10), false},
+			{l.CPUMillis > 0 && b.has(CPU), "cpu.max", quota + " " + period, false},
+			{true, "cgroup.max.descendants", "0", false},
+		}
+	} else {
+		settings = []setting{
+			// The limit with swap may not be below the one without, so it comes second.
+			{l.MemoryBytes > 0 && b.has(Memory), "memory.limit_in_bytes", memory, false},
+			{l.MemoryBytes > 0 && b.has(Memory), "memory.memsw.limit_in_bytes", memory, true},
+			{l.MemoryBytes > 0 && b.has(Memory), "memory.swappiness", "0", true},
+			{l.Pids > 0 && b.has(Pids), "pids.max", strconv.FormatInt(l.Pids, 10), false},
+			{l.CPUMillis > 0 && b.has(CPU), "cpu.cfs_period_us", period, false},
+			{l.CPUMillis > 0 && b.has(CPU), "cpu.cfs_quota_us", quota, false},
+		}
+	}
+	for _, s := range settings {
+		if !s.on {
+			continue
+		}
+		if err := writeFile(b.Dir, s.file, s.value); err != nil && !(s.optional && errors.Is(err, fs.ErrNotExist)) {
+			return err
+		}
+	}
+	return nil
+}
+
+// CloneInto opens the group for CLONE_INTO_CGROUP (Linux 5.7), by which a process is born in it at no cost. It returns nil where
+// the group has no v2 part; Join then does it after the birth.
+func (g *Group) CloneInto() (*os.File, error) {
+	for _, b := range g.branches {
+		if b.V2 {
+			fd, err := unix.Open(b.Dir, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+			if err != nil {
+				return nil, &os.PathError{Op: "open", Path: b.Dir, Err: err}
+			}
+			return os.NewFile(uintptr(fd), b.Dir), nil
+		}
+	}
+	return nil, nil
+}
+
+// Join moves a process into the v1 parts of the group. It must not run code of the sandbox before.
+func (g *Group) Join(pid int) error {
+	for _, b := range g.branches {
+		if b.V2 {
+			continue
+		}
+		if err := writeFile(b.Dir, "cgroup.procs", strconv.Itoa(pid)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Usage is what the group has used. A negative figure is unknown here.
+type Usage struct {
+	CPU        time.Duration
+	MemoryNow  int64
+	MemoryPeak int64
+	OOMKills   int64
+	Pids       int64
+}
+
+// Usage reads the group's counters.
+func (g *Group) Usage() Usage {
+	u := Usage{CPU: -1, MemoryNow: -1, MemoryPeak: -1, OOMKills: -1, Pids: -1}
+	for _, b := range g.branches {
+		if b.V2 {
+			u.readV2(b)
+		} else {
+			u.readV1(b)
+		}
+	}
+	return u
+}
+
+func (u *Usage) readV2(b branch) {
+	set(&u.MemoryNow, readNumber(b.Dir, "memory.current"))
+	set(&u.MemoryPeak, readNumber(b.Dir, "memory.peak")) // Linux 5.19
+	set(&u.OOMKills, readKey(b.Dir, "memory.events", "oom_kill"))
+	set(&u.Pids, readNumber(b.Dir, "pids.current"))
+	if us := readKey(b.Dir, "cpu.stat", "usage_usec"); us >= 0 {
+		u.CPU = time.Duration(us) * time.Microsecond
+	}
+}
+
+func (u *Usage) readV1(b branch) {
+	if b.has(Memory) || len(b.Controllers) == 0 {
+		set(&u.MemoryNow, readNumber(b.Dir, "memory.usage_in_bytes"))
+		set(&u.MemoryPeak, readNumber(b.Dir, "memory.max_usage_in_bytes"))
+		set(&u.OOMKills, readKey(b.Dir, "memory.oom_control", "oom_kill"))
+	}
+	if b.has(Pids) {
+		set(&u.Pids, readNumber(b.Dir, "pids.current"))
+	}
+	if b.has(CPUAcct) {
+		if ns := readNumber(b.Dir, "cpuacct.usage"); ns >= 0 {
+			u.CPU = time.Duration(ns)
+		}
+	}
+}
+
+func set(to *int64, v int64) {
+	if v >= 0 {
+		*to = v
+	}
+}
+
+func readNumber(dir, file string) int64 {
+	text, err := os.ReadFile(filepath.Join(dir, file))
+	if err != nil {
+		return -1
+	}
+	n, err := strconv.ParseInt(strings.TrimSpace(string(text)), 10, 64)
+	if err != nil {
+		return -1
+	}
+	return n
+}
+
+func readKey(dir, file, key string) int64 {
+	text, err := os.ReadFile(filepath.Join(dir, file))
+	if err != nil {
+		return -1
+	}
+	for s := bufio.NewScanner(bytes.NewReader(text)); s.Scan(); {
+		if k, v, _ := strings.Cut(s.Text(), " "); k == key {
+			if n, err := strconv.ParseInt(v, 10, 64); err == nil {
+				return n
+			}
+		}
+	}
+	return -1
+}
+
+// Processes lists the pids in the group, as this process sees them; one in a foreign pid namespace would show as 0 and is left out.
+func (g *Group) Processes() []int {
+	var pids []int
+	for _, b := range g.branches {
+		text, err := os.ReadFile(filepath.Join(b.Dir, "cgroup.procs"))
+		if err != nil {
+			continue
+		}
+		for _, field := range strings.Fields(string(text)) {
+			if pid, err := strconv.Atoi(field); err == nil && pid > 1 {
+				pids = append(pids, pid)
+			}
+		}
+	}
+	return pids
+}
+
+// Kill ends every process in the group. It is a second net: a sandbox's processes end with its pid 1.
+func (g *Group) Kill() {
+	for _, b := range g.branches {
+		if b.V2 {
+			_ = writeFile(b.Dir, "cgroup.kill", "1") // Linux 5.14; where it is missing the loop below does it
+		}
+	}
+	for _, pid := range g.Processes() {
+		_ = unix.Kill(pid, unix.SIGKILL)
+	}
+}
+
+// removePatience bounds how long Remove waits for the kernel to let go of a group whose processes are dead: usually 5 to 15 ms.
+const removePatience = 5 * time.Second
+
+// Remove removes the group once it is empty, or says which folder cannot be removed.
+func (g *Group) Remove(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, removePatience)
+	defer cancel()
+	var errs []error
+	for _, b := range g.branches {
+		errs = append(errs, removeDir(ctx, b.Dir))
+	}
+	return errors.Join(errs...)
+}
+
+func removeDir(ctx context.Context, dir string) error {
+	for wait := 200 * time.Microsecond; ; wait = min(2*wait, 100*time.Millisecond) {
+		err := unix.Rmdir(dir)
+		if err == nil || err == unix.ENOENT {
+			return nil
+		}
+		if err != unix.EBUSY {
+			return &os.PathError{Op: "rmdir", Path: dir, Err: err}
+		}
+		select {
+		case <-time.After(wait):
+		case <-ctx.Done():
+			return &os.PathError{Op: "rmdir", Path: dir, Err: err}
+		}
+	}
+}

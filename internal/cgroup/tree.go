@@ -1,0 +1,157 @@
+//go:build linux
+
+// Package cgroup makes control groups for sandboxes, on a host with cgroup v2, v1, a mixture, or none.
+//
+// A Tree is a place where this process may make groups; a Group bounds and counts one sandbox, and names itself in every
+// hierarchy that is needed for that. All limits are set before the first process is in the group.
+package cgroup
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+)
+
+// Controller is a kernel controller.
+type Controller string
+
+// The controllers that bound or count a sandbox.
+const (
+	Memory  Controller = "memory"
+	Pids    Controller = "pids"
+	CPU     Controller = "cpu"
+	CPUAcct Controller = "cpuacct" // v1 only; v2 counts in cpu.stat
+)
+
+// Tree is a place where groups can be made. The zero Tree has no controller: on it every limit is missing.
+type Tree struct {
+	branches []branch
+	detail   string
+	mend     string
+}
+
+// branch is one hierarchy: a folder in which we may make groups, and the controllers that these then have.
+type branch struct {
+	Dir         string // "" in a v2 tree that is prepared only when first needed
+	V2          bool
+	Controllers []Controller
+}
+
+func (b branch) has(c Controller) bool { return slices.Contains(b.Controllers, c) }
+
+// Enforcer names what enforces a controller's limit here, or "" where nothing does.
+func (t *Tree) Enforcer(c Controller) string {
+	for _, b := range t.branches {
+		switch {
+		case !b.has(c):
+		case b.V2:
+			return "cgroup v2 " + string(c)
+		default:
+			return "cgroup v1 " + string(c)
+		}
+	}
+	return ""
+}
+
+// Detail says in words what was found, Mend what would help where something is missing.
+func (t *Tree) Detail() string { return t.detail }
+
+// Mend says what would help where a controller is missing.
+func (t *Tree) Mend() string { return t.mend }
+
+// Dirs are the folders in which this tree makes its groups, for the record that a later process cleans up by.
+func (t *Tree) Dirs() []string {
+	dirs := make([]string, 0, len(t.branches))
+	for _, b := range t.branches {
+		dirs = append(dirs, b.Dir)
+	}
+	return dirs
+}
+
+// Open finds a place for groups and makes a folder of the given name there. Finding none is no error: the tree then enforces
+// nothing, and Detail says why.
+func Open(name string) (*Tree, error) {
+	h, err := readHierarchies("/proc/self/mountinfo", "/proc/self/cgroup")
+	if err != nil {
+		return nil, err
+	}
+	t := &Tree{}
+	var why []error
+	if h.v2 != "" {
+		b, err := openV2(h, name)
+		if err == nil {
+			t.branches = append(t.branches, b)
+		} else if !errors.Is(err, errNoControllers) {
+			why = append(why, err)
+		}
+	}
+	for _, c := range []Controller{Memory, Pids, CPU, CPUAcct} {
+		if t.Enforcer(c) != "" || (c == CPUAcct && t.Enforcer(CPU) == "cgroup v2 cpu") || h.v1[c] == "" {
+			continue
+		}
+		dir := filepath.Join(h.v1[c], name)
+		if i := slices.IndexFunc(t.branches, func(b branch) bool { return b.Dir == dir }); i >= 0 {
+			t.branches[i].Controllers = append(t.branches[i].Controllers, c) // mounted together, as cpu,cpuacct
+			continue
+		}
+		if err := os.Mkdir(dir, 0o755); err != nil {
+			why = append(why, err)
+			continue
+		}
+		t.branches = append(t.branches, branch{Dir: dir, Controllers: []Controller{c}})
+	}
+	t.describe(h, errors.Join(why...))
+	return t, nil
+}
+
+func (t *Tree) describe(h hierarchies, why error) {
+	var missing []string
+	for _, c := range []Controller{Memory, Pids, CPU} {
+		if t.Enforcer(c) == "" {
+			missing = append(missing, string(c))
+		}
+	}
+	var found []string
+	for _, b := range t.branches {
+		version := "v1"
+		if b.V2 {
+			version = "v2"
+		}
+		for _, c := range b.Controllers {
+			found = append(found, string(c)+" ("+version+")")
+		}
+	}
+	t.detail = strings.Join(found, ", ")
+	if len(missing) == 0 {
+		return
+	}
+	if t.detail == "" {
+		t.detail = "no controller can be used"
+	}
+	t.detail += "; missing: " + strings.Join(missing, ", ")
+	if why != nil {
+		t.detail += " (" + strings.ReplaceAll(why.Error(), "\n", "; ") + ")"
+	}
+	switch {
+	case os.Geteuid() == 0 && h.v2 == "" && len(h.v1) == 0:
+		t.mend = "mount cgroup v2 at /sys/fs/cgroup"
+	case os.Geteuid() == 0:
+		t.mend = "run where the cgroup file system is writable (in a container: --cgroupns=private and a writable /sys/fs/cgroup)"
+	default:
+		t.mend = "log in through systemd so that a scope can be delegated (systemctl --user must answer), or run as root"
+	}
+}
+
+// Close removes the tree's own folders, where no group is left in them.
+func (t *Tree) Close() error {
+	var errs []error
+	for _, b := range t.branches {
+		if err := os.Remove(b.Dir); err != nil && !errors.Is(err, os.ErrNotExist) && !b.V2 {
+			// A v2 scope holds this process itself, and goes with it.
+			errs = append(errs, err)
+		}
+	}
+	return errors.Join(errs...)
+}

@@ -1,0 +1,182 @@
+package confine
+
+import (
+	"errors"
+	"os"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
+
+// Stage is what the set-up stage leaves for the guest.
+type Stage struct {
+	OOMScore *os.File // /proc/self/oom_score_adj, open for writing; nothing else can open it so
+	Spawner  func() error
+}
+
+// Apply raises the walls as the plan says. fds are the detached mounts that came with it. On success the process is confined but
+// for the last two steps, which Spawner and Finish do once the guest's threads are there.
+func Apply(p *Plan, fds []int) (*Stage, error) {
+	a := &applying{plan: p, fds: fds, stage: &Stage{}}
+	steps := []struct {
+		name string
+		do   func() error
+	}{
+		{StepIdentity, a.identity},
+		{StepPrivate, func() error { return unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, "") }},
+		{StepKnobs, a.knobs},
+		{StepSources, func() error { return a.root.openSources(p.Root, fds) }},
+		{StepNewRoot, a.root.attach},
+		{StepRoot, a.buildRoot},
+		{StepSealRoot, a.root.seal},
+		{StepPivot, a.root.pivot},
+		{StepHostname, func() error { return unix.Sethostname([]byte(p.Hostname)) }},
+		{StepLoopback, a.loopback},
+		{StepNesting, a.forbidNesting},
+		{StepRlimits, a.rlimits},
+		{StepNoNewPriv, noNewPrivs},
+		{StepLandlock, func() error { return landlock(p.Handled, p.Scoped, p.Landlock) }},
+	}
+	for _, s := range steps {
+		if err := a.run(s.name, s.do); err != nil {
+			return nil, err
+		}
+	}
+	unix.Close(a.root.fd)
+	unix.Close(a.root.proc)
+	return a.stage, nil
+}
+
+// Spawner confines the calling thread, from which all processes of the code are to be started.
+func Spawner(p *Plan) error {
+	a := &applying{plan: p}
+	return a.run(StepSpawner, confineSpawner)
+}
+
+// Finish does the last steps, on all threads: capabilities away, then the filter.
+func Finish(p *Plan) error {
+	a := &applying{plan: p}
+	keep := uint32(guestCaps)
+	if p.Guest == p.Code {
+		keep = 0
+	}
+	if err := a.run(StepCaps, func() error { return capabilities(keep) }); err != nil {
+		return err
+	}
+	return a.run(StepSeccomp, func() error { return installSeccomp(p.Seccomp) })
+}
+
+type applying struct {
+	plan  *Plan
+	fds   []int
+	root  root
+	stage *Stage
+}
+
+// run does one step, or fails it when the plan says so.
+func (a *applying) run(name string, do func() error) error {
+	err := error(unix.EIO)
+	if a.plan.FailAt != name {
+		err = do()
+	}
+	if err == nil {
+		return nil
+	}
+	f := &Failure{Step: name}
+	var detail *stepDetail
+	if errors.As(err, &detail) {
+		f.Step, err = name+" "+detail.what, detail.err
+	}
+	var errno syscall.Errno
+	if errors.As(err, &errno) {
+		f.Errno = uint32(errno)
+	}
+	f.Msg = err.Error()
+	return f
+}
+
+// stepDetail says which part of a step failed.
+type stepDetail struct {
+	what string
+	err  error
+}
+
+func (d *stepDetail) Error() string { return d.what + ": " + d.err.Error() }
+func (d *stepDetail) Unwrap() error { return d.err }
+
+func at(what string, err error) error { return &stepDetail{what, err} }
+
+func (a *applying) identity() error {
+	g := a.plan.Guest
+	// With one id mapped by an ordinary user, the kernel denies setgroups (CVE-2014-8989), and the caller's groups stay.
+	denied, err := os.ReadFile("/proc/self/setgroups")
+	return errors.Join(err, takeIdentity(g.UID, g.GID, string(denied) != "deny\n"))
+}
+
+// knobs opens what must be written to later but cannot be opened then: the sandbox's own /proc will be read-only.
+func (a *applying) knobs() error {
+	fd, err := detachedProc()
+	if err != nil {
+		return err
+	}
+	a.root.proc = fd
+	oom, err := unix.Openat(fd, "self/oom_score_adj", unix.O_RDWR|unix.O_CLOEXEC, 0)
+	if err == nil {
+		a.stage.OOMScore = os.NewFile(uintptr(oom), "oom_score_adj")
+	} else if err != unix.EACCES { // a guest that is not dumpable and whose namespace maps no uid 0 does not own it
+		return err
+	}
+	return nil
+}
+
+func (a *applying) buildRoot() error {
+	for i, s := range a.plan.Root {
+		err := a.root.build(i, s)
+		if a.plan.FailAt == StepRoot+" "+s.Target {
+			err = unix.EIO
+		}
+		if err != nil {
+			return at(s.Target, err)
+		}
+	}
+	return nil
+}
+
+// loopback sets the one interface of the network namespace up, so that servers and clients inside can meet.
+func (a *applying) loopback() error {
+	if !a.plan.Loopback {
+		return nil
+	}
+	s, err := unix.Socket(unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return err
+	}
+	defer unix.Close(s)
+	ifr, err := unix.NewIfreq("lo")
+	if err != nil {
+		return err
+	}
+	ifr.SetUint16(unix.IFF_UP | unix.IFF_RUNNING)
+	return unix.IoctlIfreq(s, unix.SIOCSIFFLAGS, ifr)
+}
+
+// forbidNesting lets no user namespace be made inside: most local privilege escalations of recent years began with one. The
+// filter refuses it too.
+func (a *applying) forbidNesting() error {
+	fd, err := unix.Openat(a.root.proc, "sys/user/max_user_namespaces", unix.O_WRONLY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return err
+	}
+	defer unix.Close(fd)
+	_, err = unix.Write(fd, []byte("0"))
+	return err
+}
+
+func (a *applying) rlimits() error {
+	for _, l := range a.plan.Limits {
+		if err := unix.Setrlimit(int(l.Resource), &unix.Rlimit{Cur: l.Soft, Max: l.Hard}); err != nil {
+			return err
+		}
+	}
+	return nil
+}

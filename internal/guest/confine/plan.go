@@ -1,0 +1,123 @@
+// Package confine is the set-up stage of a guest that a backend starts inside fresh namespaces: it builds the root, raises the
+// walls around itself and returns once they stand. The guest is then pid 1 of the sandbox, and what it starts inherits them.
+//
+// The host decides everything and sends it as a Plan; nothing here chooses. A step that fails ends the guest before any code of
+// the user exists, and its name goes back to the host.
+package confine
+
+import "github.com/glovebox-dev/glovebox/sandbox"
+
+// Plan is all that the set-up stage does.
+type Plan struct {
+	ID       string // of the sandbox
+	Key      []byte // what the guest will demand on connections
+	Hostname string
+
+	// Guest is who the guest becomes, Code is whom it starts processes as. They are equal where only one id is mapped; the guest
+	// then keeps no capability, otherwise CAP_SETUID, CAP_SETGID and CAP_KILL in its own user namespace.
+	Guest, Code sandbox.User
+
+	Root     []Step
+	Loopback bool
+	Limits   []Rlimit // of the guest and all it starts
+	Payload  []Rlimit // of what it starts, over Limits
+
+	Handled  uint64 // LANDLOCK_ACCESS_FS_* bits that are denied but where granted; 0 with Scoped 0: no Landlock
+	Scoped   uint64 // LANDLOCK_SCOPE_* bits
+	Landlock []Access
+	Seccomp  []byte   // the program, an array of struct sock_filter
+
+	OneShot bool  // ends when the host lets go of its lifeline
+	Lease   int64 // nanoseconds; for sandboxes that are not one-shot
+
+	// FailAt names a step that shall fail, for the test that walks through all of them.
+	FailAt string
+}
+
+// Step is one step of building the root. Targets are relative to the new root and are resolved below it without following links.
+type Step struct {
+	Do     Action
+	Target string
+	Source string // Bind: path as the host sees it; Symlink: what it points to; File: its content
+	FD     int32  // Bind: index of a detached mount that came with the plan, where Source is ""
+	Mode   uint32 // Dir, File: permission bits; Tmpfs: those of its root
+	UID    uint32 // Dir, Tmpfs: owner
+	GID    uint32
+	Size   int64 // Tmpfs: bytes
+	Inodes int64 // Tmpfs
+	Flags  Flags
+}
+
+// Action is what a step does.
+type Action uint8
+
+// The actions.
+const (
+	Dir     Action = iota + 1 // make a folder
+	Symlink                   // make a link
+	File                      // make a file of the new root's own
+	Bind                      // attach a host file or folder, with its mounts
+	Device                    // attach a device node of the host, after checking that it is the character device Size says
+	Tmpfs                     // attach an empty file system in memory
+	Proc                      // attach /proc of the new pid namespace
+	Devpts                    // attach a devpts of its own
+	Mask                      // hide a file or folder of /proc, where it exists
+	Inner                     // attach a folder of the new root a second time: Source is that folder, relative too
+)
+
+// Flags are properties of a step's mount.
+type Flags uint8
+
+// The flags. All mounts are nosuid and nodev but those of devices.
+const (
+	Writable Flags = 1 << iota
+	NoExec
+	Optional // a missing source is no error: the step is left out
+)
+
+// Rlimit is one resource limit.
+type Rlimit struct {
+	Resource   uint32
+	Soft, Hard uint64
+}
+
+// Access grants Landlock rights below a path of the new root. A path that does not exist is left out.
+type Access struct {
+	Path   string
+	Rights uint64 // LANDLOCK_ACCESS_FS_* bits
+}
+
+// The names of the steps, as errors and failpoints have them. A step of the root is StepRoot with its target behind a space.
+const (
+	StepPlan      = "read plan"
+	StepIdentity  = "take identity"
+	StepPrivate   = "make mounts private"
+	StepKnobs     = "open kernel knobs"
+	StepSources   = "open sources"
+	StepNewRoot   = "make new root"
+	StepRoot      = "build root"
+	StepSealRoot  = "seal new root"
+	StepPivot     = "pivot root"
+	StepHostname  = "set host name"
+	StepLoopback  = "raise loopback"
+	StepNesting   = "forbid nested namespaces"
+	StepRlimits   = "set rlimits"
+	StepNoNewPriv = "set no_new_privs"
+	StepLandlock  = "restrict by landlock"
+	StepCaps      = "drop capabilities"
+	StepSpawner   = "confine spawner"
+	StepSeccomp   = "install seccomp"
+)
+
+// Steps lists the steps in their order, for the test that fails each.
+var Steps = []string{StepPlan, StepIdentity, StepPrivate, StepKnobs, StepSources, StepNewRoot, StepRoot, StepSealRoot, StepPivot,
+	StepHostname, StepLoopback, StepNesting, StepRlimits, StepNoNewPriv, StepLandlock, StepCaps, StepSpawner, StepSeccomp}
+
+// Failure is a step that failed.
+type Failure struct {
+	Step  string
+	Errno uint32
+	Msg   string
+}
+
+func (f *Failure) Error() string { return f.Step + ": " + f.Msg }

@@ -1,0 +1,385 @@
+package confine
+
+import (
+	"os"
+	"path"
+	"strconv"
+	"strings"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
+
+// root builds the new root on a detached tmpfs that is attached over a folder of the old one. Sources are opened before, as the
+// attachment may hide them.
+type root struct {
+	fd      int // of the new root
+	proc    int // a proc mount of our own, never attached
+	sources []int
+	inert   string // over what the new root is attached
+}
+
+// detachedProc mounts the proc of this pid namespace without attaching it anywhere. It must be done while the host's /proc is in
+// sight, as the kernel grants a proc in a user namespace only where one is fully visible already (mount_too_revealing).
+func detachedProc(options ...string) (int, error) {
+	fs, err := unix.Fsopen("proc", unix.FSOPEN_CLOEXEC)
+	if err != nil {
+		return -1, err
+	}
+	defer unix.Close(fs)
+	for _, o := range options {
+		key, value, _ := strings.Cut(o, "=")
+		if err := unix.FsconfigSetString(fs, key, value); err != nil {
+			return -1, err
+		}
+	}
+	return mountOf(fs, unix.MOUNT_ATTR_NOSUID|unix.MOUNT_ATTR_NODEV|unix.MOUNT_ATTR_NOEXEC)
+}
+
+func mountOf(fs int, attr int) (int, error) {
+	if err := unix.FsconfigCreate(fs); err != nil {
+		return -1, err
+	}
+	return unix.Fsmount(fs, unix.FSMOUNT_CLOEXEC, attr)
+}
+
+// openSources clones the mounts of all Bind and Device steps, with the mounts below them (a user namespace may not take a mount
+// without those that are locked beneath it), and sets their properties. fds are those that came with the plan.
+func (r *root) openSources(steps []Step, fds []int) error {
+	r.sources = make([]int, len(steps))
+	for i, s := range steps {
+		r.sources[i] = -1
+		if s.Do != Bind && s.Do != Device {
+			continue
+		}
+		fd, err := openSource(s, fds)
+		if err == unix.ENOENT && s.Flags&Optional != 0 {
+			continue
+		}
+		if err != nil {
+			return at(StepSources+" "+s.Source, err)
+		}
+		if err := setProperties(fd, s); err != nil {
+			return at(StepSources+" "+s.Source, err)
+		}
+		r.sources[i] = fd
+	}
+	return nil
+}
+
+func openSource(s Step, fds []int) (int, error) {
+	if s.Source == "" {
+		if int(s.FD) >= len(fds) {
+			return -1, unix.EBADF
+		}
+		return fds[s.FD], nil
+	}
+	fd, err := unix.OpenTree(unix.AT_FDCWD, s.Source, unix.OPEN_TREE_CLONE|unix.OPEN_TREE_CLOEXEC|unix.AT_RECURSIVE)
+	if err != nil || s.Do != Device {
+		return fd, err
+	}
+	// A link or a file in the place of a device node has turned masks into holes (CVE-2025-31133): look at what was opened.
+	var st unix.Stat_t
+	if err := unix.Fstat(fd, &st); err != nil {
+		return fd, err
+	}
+	if st.Mode&unix.S_IFMT != unix.S_IFCHR || int64(st.Rdev) != s.Size {
+		return fd, unix.ENODEV
+	}
+	return fd, nil
+}
+
+func setProperties(fd int, s Step) error {
+	attr := unix.MountAttr{Attr_set: unix.MOUNT_ATTR_NOSUID}
+	if s.Do != Device {
+		attr.Attr_set |= unix.MOUNT_ATTR_NODEV
+	}
+	if s.Flags&Writable == 0 && s.Do != Device {
+		attr.Attr_set |= unix.MOUNT_ATTR_RDONLY
+	}
+	if s.Flags&NoExec != 0 || s.Do == Device {
+		attr.Attr_set |= unix.MOUNT_ATTR_NOEXEC
+	}
+	return unix.MountSetattr(fd, "", unix.AT_EMPTY_PATH|unix.AT_RECURSIVE, &attr)
+}
+
+// attach makes the new root and puts it over a folder of the old one, which is about to vanish. Which one does not matter, as
+// long as it exists everywhere.
+func (r *root) attach() error {
+	fd, err := tmpfs(Step{Size: rootBytes, Inodes: rootInodes, Mode: 0o755}, 0)
+	if err != nil {
+		return err
+	}
+	r.fd = fd
+	for _, r.inert = range []string{"/tmp", "/usr", "/mnt"} {
+		if err = unix.MoveMount(fd, "", unix.AT_FDCWD, r.inert, unix.MOVE_MOUNT_F_EMPTY_PATH); err == nil {
+			return nil
+		}
+	}
+	return err
+}
+
+// Bounds of the new root itself: folders, links and generated files. Nothing the code can write to lies on it.
+const (
+	rootBytes  = 4 << 20
+	rootInodes = 4096
+)
+
+func tmpfs(s Step, attr int) (int, error) {
+	fs, err := unix.Fsopen("tmpfs", unix.FSOPEN_CLOEXEC)
+	if err != nil {
+		return -1, err
+	}
+	defer unix.Close(fs)
+	for key, value := range map[string]string{
+		"size": strconv.FormatInt(s.Size, 10), "nr_inodes": strconv.FormatInt(s.Inodes, 10),
+		"mode": strconv.FormatUint(uint64(s.Mode), 8),
+		"uid":  strconv.FormatUint(uint64(s.UID), 10), "gid": strconv.FormatUint(uint64(s.GID), 10),
+	} {
+		if err := unix.FsconfigSetString(fs, key, value); err != nil {
+			return -1, err
+		}
+	}
+	return mountOf(fs, attr|unix.MOUNT_ATTR_NOSUID|unix.MOUNT_ATTR_NODEV)
+}
+
+// build does one step.
+func (r *root) build(i int, s Step) error {
+	switch s.Do {
+	case Dir:
+		return r.dir(s)
+	case Symlink:
+		return r.in(s.Target, func(parent int, name string) error { return unix.Symlinkat(s.Source, parent, name) })
+	case File:
+		return r.file(s)
+	case Bind, Device:
+		if r.sources[i] < 0 {
+			return nil // optional and not there
+		}
+		return r.bind(r.sources[i], s.Target)
+	case Tmpfs:
+		fd, err := tmpfs(s, 0)
+		if err != nil {
+			return err
+		}
+		return r.bind(fd, s.Target)
+	case Proc:
+		return r.procMount(s)
+	case Devpts:
+		return r.devpts(s)
+	case Mask:
+		return r.mask(s)
+	case Inner:
+		return r.inner(s)
+	}
+	return unix.EINVAL
+}
+
+// below opens a path of the new root without following any link, and without leaving it.
+func (r *root) below(target string, flags int) (int, error) {
+	how := unix.OpenHow{Flags: uint64(flags | unix.O_CLOEXEC), Resolve: unix.RESOLVE_IN_ROOT | unix.RESOLVE_NO_SYMLINKS}
+	return unix.Openat2(r.fd, target, &how)
+}
+
+// in calls do with the folder that holds target, opened, and target's last name. Missing folders on the way are made.
+func (r *root) in(target string, do func(parent int, name string) error) error {
+	dir, name := path.Split(path.Clean(target))
+	if name == "" || name == ".." {
+		return unix.EINVAL
+	}
+	if dir = path.Clean(dir); dir == "." || dir == "/" {
+		return do(r.fd, name)
+	}
+	fd, err := r.below(dir, unix.O_PATH|unix.O_DIRECTORY)
+	if err == unix.ENOENT {
+		if err = r.dir(Step{Target: dir, Mode: 0o755}); err == nil {
+			fd, err = r.below(dir, unix.O_PATH|unix.O_DIRECTORY)
+		}
+	}
+	if err != nil {
+		return err
+	}
+	defer unix.Close(fd)
+	return do(fd, name)
+}
+
+func (r *root) dir(s Step) error {
+	return r.in(s.Target, func(parent int, name string) error {
+		err := unix.Mkdirat(parent, name, s.Mode)
+		if err != nil && err != unix.EEXIST {
+			return err
+		}
+		if err == nil && s.UID|s.GID != 0 {
+			return unix.Fchownat(parent, name, int(s.UID), int(s.GID), unix.AT_SYMLINK_NOFOLLOW)
+		}
+		return nil
+	})
+}
+
+func (r *root) file(s Step) error {
+	return r.in(s.Target, func(parent int, name string) error {
+		fd, err := unix.Openat(parent, name, unix.O_WRONLY|unix.O_CREAT|unix.O_EXCL|unix.O_NOFOLLOW|unix.O_CLOEXEC, s.Mode)
+		if err != nil {
+			return err
+		}
+		f := os.NewFile(uintptr(fd), name)
+		defer f.Close()
+		_, err = f.WriteString(s.Source)
+		return err
+	})
+}
+
+// bind attaches a detached mount. Its target is made where the new root's own tmpfs holds it; inside another bind it must exist.
+func (r *root) bind(mount int, target string) error {
+	defer unix.Close(mount)
+	fd, err := r.below(target, unix.O_PATH)
+	if err == unix.ENOENT {
+		var st unix.Stat_t
+		if err := unix.Fstat(mount, &st); err != nil {
+			return err
+		}
+		if st.Mode&unix.S_IFMT == unix.S_IFDIR {
+			err = r.dir(Step{Target: target, Mode: 0o755})
+		} else {
+			err = r.file(Step{Target: target, Mode: 0o644})
+		}
+		if err != nil {
+			return err
+		}
+		fd, err = r.below(target, unix.O_PATH)
+	}
+	if err != nil {
+		return err
+	}
+	defer unix.Close(fd)
+	return unix.MoveMount(mount, "", fd, "", unix.MOVE_MOUNT_F_EMPTY_PATH|unix.MOVE_MOUNT_T_EMPTY_PATH)
+}
+
+// procMount attaches a proc that shows the code its own processes only, read-only: nothing in it is the code's to change, and
+// oom_score_adj could otherwise be lowered to the guest's.
+func (r *root) procMount(s Step) error {
+	fd, err := detachedProc("hidepid=invisible", "gid="+strconv.FormatUint(uint64(s.GID), 10))
+	if err != nil {
+		return err
+	}
+	return r.bind(fd, s.Target)
+}
+
+func (r *root) devpts(s Step) error {
+	fs, err := unix.Fsopen("devpts", unix.FSOPEN_CLOEXEC)
+	if err != nil {
+		return err
+	}
+	defer unix.Close(fs)
+	for _, o := range []string{"ptmxmode=0666", "mode=0600", "max=64"} {
+		key, value, _ := strings.Cut(o, "=")
+		if err := unix.FsconfigSetString(fs, key, value); err != nil {
+			return err
+		}
+	}
+	fd, err := mountOf(fs, unix.MOUNT_ATTR_NOSUID|unix.MOUNT_ATTR_NOEXEC)
+	if err != nil {
+		return err
+	}
+	return r.bind(fd, s.Target)
+}
+
+// inner attaches a folder of the new root a second time, so that several writable places share one bounded file system.
+func (r *root) inner(s Step) error {
+	source, err := r.below(s.Source, unix.O_PATH)
+	if err != nil {
+		return err
+	}
+	defer unix.Close(source)
+	fd, err := unix.OpenTree(source, "", unix.OPEN_TREE_CLONE|unix.OPEN_TREE_CLOEXEC|unix.AT_EMPTY_PATH)
+	if err != nil {
+		return err
+	}
+	s.Do = Bind
+	if err := setProperties(fd, s); err != nil {
+		return err
+	}
+	return r.bind(fd, s.Target)
+}
+
+// mask hides a file behind /dev/null and a folder behind an empty, read-only one.
+func (r *root) mask(s Step) error {
+	fd, err := r.below(s.Target, unix.O_PATH)
+	if err == unix.ENOENT {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	defer unix.Close(fd)
+	var st unix.Stat_t
+	if err := unix.Fstat(fd, &st); err != nil {
+		return err
+	}
+	var cover int
+	if st.Mode&unix.S_IFMT == unix.S_IFDIR {
+		cover, err = tmpfs(Step{Size: 4096, Inodes: 1, Mode: 0o555}, unix.MOUNT_ATTR_RDONLY|unix.MOUNT_ATTR_NOEXEC)
+	} else {
+		cover, err = r.null()
+	}
+	if err != nil {
+		return err
+	}
+	defer unix.Close(cover)
+	return unix.MoveMount(cover, "", fd, "", unix.MOVE_MOUNT_F_EMPTY_PATH|unix.MOVE_MOUNT_T_EMPTY_PATH)
+}
+
+// null clones the mount of the new root's /dev/null, whose device number was checked when it was opened.
+func (r *root) null() (int, error) {
+	dev, err := r.below("dev/null", unix.O_PATH)
+	if err != nil {
+		return -1, err
+	}
+	defer unix.Close(dev)
+	return unix.OpenTree(dev, "", unix.OPEN_TREE_CLONE|unix.OPEN_TREE_CLOEXEC|unix.AT_EMPTY_PATH)
+}
+
+// seal makes the new root's own tmpfs and its /proc read-only. What is attached has its own properties.
+func (r *root) seal() error {
+	for _, target := range []string{".", "proc", "dev"} {
+		fd, err := r.below(target, unix.O_PATH)
+		if err == unix.ENOENT {
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		attr := unix.MountAttr{Attr_set: unix.MOUNT_ATTR_RDONLY}
+		err = unix.MountSetattr(fd, "", unix.AT_EMPTY_PATH, &attr)
+		unix.Close(fd)
+		if err != nil && !(target == "dev" && err == unix.EINVAL) { // dev is a folder of the root's own tmpfs, no mount
+			return err
+		}
+	}
+	return nil
+}
+
+// pivot makes the new root the root and lets go of the old one.
+func (r *root) pivot() error {
+	if err := unix.Fchdir(r.fd); err != nil {
+		return err
+	}
+	if err := unix.PivotRoot(".", "."); err != nil {
+		return err
+	}
+	// The old root is now mounted over the new one at "."; what is detached there is the old one.
+	if err := unix.Unmount(".", unix.MNT_DETACH); err != nil {
+		return err
+	}
+	if err := unix.Chdir("/"); err != nil {
+		return err
+	}
+	wd, err := syscall.Getwd()
+	if err != nil {
+		return err
+	}
+	if wd != "/" { // "(unreachable)..." would mean that we stand outside
+		return unix.EXDEV
+	}
+	return nil
+}
