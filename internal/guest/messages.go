@@ -3,6 +3,7 @@ package guest
 import (
 	"time"
 
+	"github.com/glovebox-dev/glovebox/internal/guest/wire"
 	"github.com/glovebox-dev/glovebox/sandbox"
 )
 
@@ -21,12 +22,13 @@ const (
 const (
 	MaxConnections  = 64
 	PreambleTimeout = 5 * time.Second
-	MaxMessage      = 1 << 20   // a start frame with a large environment and argument list
-	MaxData         = 32 << 10  // one Data or Output message: small enough that none delays another stream by much
-	MaxPath         = 4096      // PATH_MAX
-	MaxProcesses    = 4096      // processes with a record that is not acknowledged
-	MaxBuffer       = 8 << 20   // output kept for one stream of one process
-	DefaultBuffer   = 256 << 10 // the same where Start says nothing
+	MaxMessage      = wire.MaxMessage // a start frame with a large environment and argument list
+	MaxData         = 32 << 10        // one Data or Output message: small enough that none delays another stream by much
+	MaxPath         = 4096            // PATH_MAX
+	MaxProcesses    = 4096            // processes with a record that is not acknowledged
+	MaxBuffer       = 8 << 20         // output kept for one stream of one process
+	DefaultBuffer   = 256 << 10       // the same where Start says nothing
+	MaxLimits       = 32              // of one Start; the kernel knows half as many
 )
 
 // EnvExecution is the variable that marks the processes of an execution.
@@ -94,10 +96,10 @@ const Version = 1
 // answered with Failed{Exists}, so that a repeat after a lost answer never runs anything twice.
 type Start struct {
 	ID         string
-	Argv       []string // Argv[0] is looked up on the PATH of Env when it has no slash
-	Env        []string // all of it, "NAME=value"; the guest adds EnvExecution
-	Dir        string   // absolute; "" is /
-	User       sandbox.User
+	Argv       []string     // Argv[0] is looked up on the PATH of Env when it has no slash
+	Env        []string     // all of it, "NAME=value"; the guest adds EnvExecution
+	Dir        string       // absolute; "" is /
+	User       sandbox.User // the zero value is the sandbox's own user
 	Stdin      StdinMode
 	TTY        bool // stdin and stdout are a terminal, stderr is not used
 	Rows, Cols uint16
@@ -392,11 +394,12 @@ type Done struct {
 
 // Failed ends a call that did not go well.
 type Failed struct {
-	Kind  sandbox.Kind
-	Op    string // the step, with the path where there is one
-	Errno uint32 // 0 where no system call failed
-	Msg   string
-	Value uint64 // Attach: the oldest offset that is kept
+	Kind   sandbox.Kind
+	Op     string // the step, with the path where there is one
+	Errno  uint32 // 0 where no system call failed
+	Msg    string
+	Value  uint64         // Attach: the oldest offset that is kept,
+	Stream sandbox.Stream // and of which stream
 }
 
 // Adopt takes over a process that was born outside, into the sandbox's namespaces, as a child of pid 1. The fields that it

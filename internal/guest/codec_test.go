@@ -1,0 +1,181 @@
+package guest
+
+import (
+	"math/rand/v2"
+	"reflect"
+	"testing"
+	"testing/quick"
+	"time"
+
+	"math"
+	mathrand "math/rand"
+
+	"github.com/glovebox-dev/glovebox/sandbox"
+)
+
+// allTypes lists every type of the protocol.
+func allTypes() []Type {
+	var types []Type
+	for t := TypeHello; t <= TypeAdopt; t++ {
+		types = append(types, t)
+	}
+	return types
+}
+
+func TestEveryTypeHasItsMessage(t *testing.T) {
+	for _, typ := range allTypes() {
+		if m := New(typ); m == nil || m.MessageType() != typ {
+			t.Errorf("New(%d) = %T", typ, m)
+		}
+	}
+	for _, typ := range []Type{0, TypeAdopt + 1, 255} {
+		if m := New(typ); m != nil {
+			t.Errorf("New(%d) = %T, want nil", typ, m)
+		}
+	}
+}
+
+// fill sets every field of v, reached by reflection so that a field that the codec forgets is found.
+func fill(t testing.TB, v reflect.Value, r *rand.Rand) {
+	switch v.Kind() {
+	case reflect.Struct:
+		if v.Type() == reflect.TypeFor[time.Time]() {
+			v.Set(reflect.ValueOf(time.Unix(0, 1+r.Int64N(math.MaxInt64))))
+			return
+		}
+		for i := range v.NumField() {
+			fill(t, v.Field(i), r)
+		}
+	case reflect.Slice:
+		v.Set(reflect.MakeSlice(v.Type(), 3, 3))
+		for i := range 3 {
+			fill(t, v.Index(i), r)
+		}
+	case reflect.Bool:
+		v.SetBool(true)
+	case reflect.String:
+		v.SetString("text \x00\xff" + string(rune('a'+r.IntN(26))))
+	case reflect.Int32:
+		v.SetInt(-1 - int64(r.Uint32()>>1))
+	case reflect.Int64:
+		n := 1 + r.Int64N(math.MaxInt64)
+		if v.Type() != reflect.TypeFor[time.Duration]() {
+			n = -n
+		}
+		v.SetInt(n)
+	case reflect.Uint8, reflect.Uint16, reflect.Uint32, reflect.Uint64:
+		v.SetUint(1 + r.Uint64N(1<<v.Type().Bits()-1))
+	default:
+		t.Fatalf("no rule for %s", v.Type())
+	}
+}
+
+func TestEveryFieldSurvives(t *testing.T) {
+	r := rand.New(rand.NewPCG(1, 2))
+	for _, typ := range allTypes() {
+		for range 20 {
+			m, back := New(typ), New(typ)
+			fill(t, reflect.ValueOf(m).Elem(), r)
+			if err := back.Parse(m.Append(nil)); err != nil {
+				t.Fatalf("%T: %v", m, err)
+			}
+			if !reflect.DeepEqual(m, back) {
+				t.Fatalf("%T\nsent %+v\ngot  %+v", m, m, back)
+			}
+		}
+	}
+}
+
+func TestZeroMessagesAreEmpty(t *testing.T) {
+	for _, typ := range allTypes() {
+		if b := New(typ).Append(nil); len(b) != 0 {
+			t.Errorf("an empty %T takes %d bytes", New(typ), len(b))
+		}
+	}
+}
+
+// A newer peer's fields must not disturb an older one.
+func TestUnknownFieldsAreSkipped(t *testing.T) {
+	m := Ack{ID: "x", Stdout: 7, Exit: true}
+	b := m.Append([]byte{200<<1&0x7f | 0x80, 200 << 1 >> 7, 5}) // tag 200, a varint
+	b = append(b, 201<<1&0x7f|1|0x80, 201<<1>>7, 3, 'a', 'b', 'c')
+	var back Ack
+	if err := back.Parse(b); err != nil || back != m {
+		t.Fatalf("%+v, %v", back, err)
+	}
+}
+
+func TestMalformedBodies(t *testing.T) {
+	for name, c := range map[string]struct {
+		m    Message
+		body string
+	}{
+		"cut varint":            {new(Done), "\x10\xff"},
+		"cut key":               {new(Done), "\x80"},
+		"varint of 11 bytes":    {new(Done), "\x10\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01"},
+		"length past the end":   {new(Wait), "\x03\x05abc"},
+		"huge length":           {new(Wait), "\x03\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01"},
+		"number for a string":   {new(Wait), "\x02\x05"},
+		"string for a number":   {new(Done), "\x05\x01a"},
+		"truth of 2":            {new(Done), "\x02\x02"},
+		"uint16 of 65536":       {new(Resize), "\x04\x80\x80\x04"},
+		"negative duration":     {new(Lease), "\x02\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01"},
+		"int32 of 2^31":         {new(Started), "\x02\x80\x80\x80\x80\x10"},
+		"nested message is bad": {new(Processes), "\x03\x01\x80"},
+	} {
+		if err := c.m.Parse([]byte(c.body)); err == nil {
+			t.Errorf("%s: parsed as %+v", name, c.m)
+		}
+	}
+}
+
+func TestListsAreBounded(t *testing.T) {
+	many := Processes{Processes: make([]ProcessInfo, MaxProcesses+1)}
+	if err := new(Processes).Parse(many.Append(nil)); err == nil {
+		t.Error("more processes than MaxProcesses were taken")
+	}
+	start := Start{Limits: make([]Rlimit, MaxLimits+1)}
+	if err := new(Start).Parse(start.Append(nil)); err == nil {
+		t.Error("more limits than MaxLimits were taken")
+	}
+}
+
+func TestQuickOutput(t *testing.T) {
+	check := func(stderr bool, offset uint64, data []byte) bool {
+		m := Output{Stream: sandbox.Stdout, Offset: offset, Data: data}
+		if stderr {
+			m.Stream = sandbox.Stderr
+		}
+		var back Output
+		err := back.Parse(m.Append(nil))
+		return err == nil && back.Stream == m.Stream && back.Offset == offset && string(back.Data) == string(data)
+	}
+	if err := quick.Check(check, &quick.Config{Rand: mathrand.New(mathrand.NewSource(1))}); err != nil {
+		t.Error(err)
+	}
+}
+
+// FuzzParse feeds every message type: whatever parses must survive another round unchanged.
+func FuzzParse(f *testing.F) {
+	r := rand.New(rand.NewPCG(3, 4))
+	for _, typ := range allTypes() {
+		m := New(typ)
+		fill(f, reflect.ValueOf(m).Elem(), r)
+		f.Add(uint8(typ), m.Append(nil))
+	}
+	f.Add(uint8(TypeStart), []byte{})
+	f.Fuzz(func(t *testing.T, typ uint8, body []byte) {
+		m := New(Type(typ))
+		if m == nil || m.Parse(body) != nil {
+			return
+		}
+		b := m.Append(nil)
+		again := New(Type(typ))
+		if err := again.Parse(b); err != nil {
+			t.Fatalf("%T: own encoding: %v", m, err)
+		}
+		if string(again.Append(nil)) != string(b) {
+			t.Fatalf("%T: %+v became %+v", m, m, again)
+		}
+	})
+}

@@ -1,0 +1,78 @@
+package wire
+
+import (
+	"encoding/binary"
+	"io"
+)
+
+// messageHeader is the size of what stands before a body: its length uint32, little endian, and the type uint8.
+const messageHeader = 5
+
+// bodyStep bounds how much memory a length that was only claimed may take before the bytes themselves have come.
+const (
+	bodyStep  = 64 << 10
+	bodyLeast = 512
+)
+
+// Send sends one message. The parts of the body are sent as one.
+func (st *Stream) Send(typ uint8, body ...[]byte) error { return st.sendMessage(false, typ, body) }
+
+// SendLast sends one message and then the end of this side, in one piece.
+func (st *Stream) SendLast(typ uint8, body ...[]byte) error { return st.sendMessage(true, typ, body) }
+
+func (st *Stream) sendMessage(last bool, typ uint8, body [][]byte) error {
+	n := 0
+	for _, p := range body {
+		n += len(p)
+	}
+	if n > MaxMessage {
+		return ErrTooLong
+	}
+	head := AppendMessageHeader(make([]byte, 0, messageHeader), typ, n)
+	var parts [4][]byte
+	return st.send(last, append(append(parts[:0], head), body...)...)
+}
+
+// AppendMessageHeader appends what stands before a body of n bytes.
+func AppendMessageHeader(b []byte, typ uint8, n int) []byte {
+	return append(binary.LittleEndian.AppendUint32(b, uint32(n)), typ)
+}
+
+// Recv waits for the next message. The body is valid until the next call. io.EOF says that the peer has sent its last message;
+// a message that is too long resets the stream.
+func (st *Stream) Recv() (typ uint8, body []byte, err error) {
+	typ, body, err = ReadMessage(st, st.body)
+	st.body = body
+	if err == ErrTooLong {
+		st.Reset()
+	}
+	if cap(body) > 2*bodyStep && len(body) <= bodyStep {
+		st.body = nil // one large message does not hold its memory for the life of the stream
+	}
+	return typ, body, err
+}
+
+// ReadMessage reads one message from r into buf, or a larger buffer where it does not fit.
+func ReadMessage(r io.Reader, buf []byte) (typ uint8, body []byte, err error) {
+	var h [messageHeader]byte
+	if _, err := io.ReadFull(r, h[:]); err != nil {
+		return 0, buf[:0], err
+	}
+	n := int(binary.LittleEndian.Uint32(h[:]))
+	if n > MaxMessage {
+		return 0, buf[:0], ErrTooLong
+	}
+	body = buf[:0]
+	for len(body) < n {
+		if len(body) == cap(body) {
+			size := min(max(n, bodyLeast), max(bodyStep, 2*cap(body)))
+			body = append(make([]byte, 0, size), body...)
+		}
+		m, err := io.ReadFull(r, body[len(body):min(n, cap(body))])
+		body = body[:len(body)+m]
+		if err != nil {
+			return 0, body[:0], cut(err)
+		}
+	}
+	return h[4], body, nil
+}

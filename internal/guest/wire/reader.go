@@ -1,0 +1,63 @@
+package wire
+
+import "io"
+
+// Sizes of the buffer between the connection and the streams. It grows as soon as one read fills it.
+const (
+	readBufferLeast = 4 << 10
+	readBufferMost  = 64 << 10
+)
+
+// reader takes frames off a connection with as few reads as may be.
+type reader struct {
+	conn   io.Reader
+	buf    []byte
+	lo, hi int // buf[lo:hi] was read and not yet taken
+}
+
+// fill reads once into the buffer, which is empty.
+func (r *reader) fill() error {
+	if r.hi == len(r.buf) && len(r.buf) < readBufferMost {
+		r.buf = make([]byte, max(readBufferLeast, 4*len(r.buf)))
+	}
+	r.lo, r.hi = 0, 0
+	n, err := r.conn.Read(r.buf)
+	r.hi = n
+	if n > 0 {
+		return nil
+	}
+	if err == nil {
+		return io.ErrNoProgress
+	}
+	return err
+}
+
+// full fills p.
+func (r *reader) full(p []byte) error {
+	for len(p) > 0 {
+		if r.lo == r.hi {
+			if err := r.fill(); err != nil {
+				return err
+			}
+		}
+		n := copy(p, r.buf[r.lo:r.hi])
+		r.lo += n
+		p = p[n:]
+	}
+	return nil
+}
+
+// discard skips n bytes.
+func (r *reader) discard(n int) error {
+	for n > 0 {
+		if r.lo == r.hi {
+			if err := r.fill(); err != nil {
+				return err
+			}
+		}
+		k := min(n, r.hi-r.lo)
+		r.lo += k
+		n -= k
+	}
+	return nil
+}

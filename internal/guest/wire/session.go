@@ -1,0 +1,204 @@
+package wire
+
+import (
+	"encoding/binary"
+	"errors"
+	"io"
+	"sync"
+)
+
+// Side says which end of a connection a session is.
+type Side uint8
+
+// The sides. Only the host opens streams.
+const (
+	Host Side = iota
+	Guest
+)
+
+// Bounds of the multiplexer.
+const (
+	MaxFrame      = 64 << 10  // payload of one frame
+	InitialCredit = 256 << 10 // data bytes that each direction of a new stream may carry before more credit is given
+	MaxStreams    = 4096      // open streams of one connection; the guest resets one more, the host does not open it
+	MaxMessage    = 1 << 20   // body of one message
+
+	maxCredit   = 1 << 30   // what a peer may hand out in sum
+	outLimit    = 64 << 10  // frames that wait for the connection before their senders do
+	controlSlop = 256 << 10 // control frames above it; only a peer that does not read its connection lets so many gather
+)
+
+// Errors of sessions and streams.
+var (
+	ErrClosed    = errors.New("wire: session closed")
+	ErrReset     = errors.New("wire: stream reset")
+	ErrProtocol  = errors.New("wire: peer broke the protocol")
+	ErrExhausted = errors.New("wire: no more streams on this connection")
+	ErrTooLong   = errors.New("wire: message too long")
+)
+
+// A frame's header: stream id uint32, kind uint8, payload length uint24, little endian.
+const headerSize = 8
+
+const (
+	frameData = iota
+	frameCredit
+	frameEnd
+	frameReset
+)
+
+// Session carries streams over one connection. Its two goroutines end when the connection does; Close waits for them.
+type Session struct {
+	conn io.ReadWriteCloser
+	side Side
+	wg   sync.WaitGroup
+	done chan struct{}
+
+	mu       sync.Mutex // guards all below, and the state of the streams
+	err      error
+	streams  map[uint32]*Stream
+	last     uint32 // the highest stream id so far
+	accepted []*Stream
+	arrival  sync.Cond // accepted grew
+	out      []byte    // frames that wait for the writer
+	spare    []byte
+	writing  bool
+	wake     sync.Cond // out is no longer empty
+	space    sync.Cond // out was taken, or the writer is idle
+}
+
+// NewSession runs the multiplexer on conn and takes it over.
+func NewSession(conn io.ReadWriteCloser, side Side) *Session {
+	s := &Session{conn: conn, side: side, done: make(chan struct{}), streams: make(map[uint32]*Stream)}
+	s.arrival.L, s.wake.L, s.space.L = &s.mu, &s.mu, &s.mu
+	s.wg.Add(2)
+	go s.readLoop()
+	go s.writeLoop()
+	return s
+}
+
+// Open returns a new stream. The peer learns of it with the first data.
+func (s *Session) Open() (*Stream, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.err != nil {
+		return nil, s.err
+	}
+	if s.side != Host || len(s.streams) >= MaxStreams || s.last == 1<<32-1 {
+		return nil, ErrExhausted
+	}
+	return newStream(s, 0), nil
+}
+
+// Accept waits for the next stream of the host.
+func (s *Session) Accept() (*Stream, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for len(s.accepted) == 0 && s.err == nil {
+		s.arrival.Wait()
+	}
+	if len(s.accepted) == 0 {
+		return nil, s.err
+	}
+	st := s.accepted[0]
+	s.accepted = s.accepted[1:]
+	return st, nil
+}
+
+// Done is closed when the session has ended, by either side.
+func (s *Session) Done() <-chan struct{} { return s.done }
+
+// Err returns why the session ended: io.EOF where the peer closed the connection, ErrClosed after Close, nil while it lives.
+func (s *Session) Err() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.err
+}
+
+// Flush waits until all that was sent so far is handed to the connection, or the session ends.
+func (s *Session) Flush() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for s.err == nil && (s.writing || len(s.out) > 0) {
+		s.space.Wait()
+	}
+}
+
+// Close ends the session and its streams, closes the connection and waits for the session's goroutines.
+func (s *Session) Close() error {
+	s.fail(ErrClosed)
+	s.wg.Wait()
+	return nil
+}
+
+// fail ends the session for the reason given, once.
+func (s *Session) fail(err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.failLocked(err)
+}
+
+// failLocked is fail with mu held.
+func (s *Session) failLocked(err error) {
+	if s.err != nil {
+		return
+	}
+	s.err = err
+	close(s.done)
+	for _, st := range s.streams {
+		st.over(err)
+	}
+	s.arrival.Broadcast()
+	s.wake.Broadcast()
+	s.space.Broadcast()
+	s.conn.Close() // wakes both loops; no connection waits in its Close
+}
+
+// writeLoop hands frames to the connection. What gathers while it writes goes out in one piece the next time.
+func (s *Session) writeLoop() {
+	defer s.wg.Done()
+	for {
+		s.mu.Lock()
+		for len(s.out) == 0 && s.err == nil {
+			s.wake.Wait()
+		}
+		if s.err != nil {
+			s.mu.Unlock()
+			return
+		}
+		buf := s.out
+		s.out, s.spare, s.writing = s.spare[:0], nil, true
+		s.space.Broadcast()
+		s.mu.Unlock()
+
+		_, err := s.conn.Write(buf)
+
+		s.mu.Lock()
+		s.spare, s.writing = buf[:0], false
+		if len(s.out) == 0 {
+			s.space.Broadcast()
+		}
+		s.mu.Unlock()
+		if err != nil {
+			s.fail(err)
+			return
+		}
+	}
+}
+
+func appendHeader(b []byte, id uint32, kind uint8, n int) []byte {
+	b = binary.LittleEndian.AppendUint32(b, id)
+	return binary.LittleEndian.AppendUint32(b, uint32(kind)|uint32(n)<<8)
+}
+
+// control sends a frame that needs no credit and never waits. Called with mu held.
+func (s *Session) control(id uint32, kind uint8, payload ...byte) {
+	if len(s.out) > outLimit+MaxFrame+controlSlop {
+		s.failLocked(ErrProtocol) // the peer sends and sends, and does not read
+	}
+	if s.err != nil {
+		return
+	}
+	s.out = append(appendHeader(s.out, id, kind, len(payload)), payload...)
+	s.wake.Signal()
+}

@@ -1,0 +1,248 @@
+package wire
+
+import (
+	"io"
+	"sync"
+)
+
+// Stream is one call on a session: bytes both ways, each direction with its own credit and its own end. One goroutine may
+// read and another write at the same time; each of the two belongs to one goroutine at a time.
+type Stream struct {
+	s    *Session
+	done chan struct{}
+
+	// Guarded by the session's mu.
+	id        uint32 // 0 until the first data is sent
+	err       error  // the stream was reset, or its session ended
+	ring      ring   // data that came and was not yet read
+	allowance int    // data bytes that the peer may still send
+	unpaid    int    // data bytes that were read and whose credit was not yet given back
+	credit    int    // data bytes that this side may still send
+	ended     bool   // the peer has sent its last data
+	finished  bool   // this side has
+	deaf      bool   // this side wants no more data
+	readable  sync.Cond
+	writable  sync.Cond
+
+	body []byte // of the last message; belongs to the reader
+}
+
+func newStream(s *Session, id uint32) *Stream {
+	st := &Stream{s: s, id: id, done: make(chan struct{}), allowance: InitialCredit, credit: InitialCredit}
+	st.readable.L, st.writable.L = &s.mu, &s.mu
+	return st
+}
+
+// Done is closed when the stream was reset or its session has ended; not by an orderly end of both sides.
+func (st *Stream) Done() <-chan struct{} { return st.done }
+
+// Read reads data. io.EOF says that the peer has sent its last; after a reset by the peer, what came before it is still read.
+func (st *Stream) Read(p []byte) (int, error) {
+	if len(p) == 0 {
+		return 0, nil
+	}
+	s := st.s
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for st.ring.len() == 0 && st.err == nil && !st.ended && !st.deaf {
+		st.readable.Wait()
+	}
+	n := min(len(p), st.ring.len())
+	if n == 0 {
+		switch {
+		case st.deaf:
+			return 0, ErrReset
+		case st.ended:
+			return 0, io.EOF
+		}
+		return 0, st.err
+	}
+	first, second := st.ring.peek(n)
+	s.mu.Unlock()
+	copy(p[copy(p, first):], second)
+	s.mu.Lock()
+	if st.deaf {
+		return 0, ErrReset // meanwhile
+	}
+	st.ring.consume(n)
+	st.repay(n)
+	return n, nil
+}
+
+// repay gives the credit for data that was read back to the peer, in large pieces. Called with mu held.
+func (st *Stream) repay(n int) {
+	st.unpaid += n
+	if st.unpaid < InitialCredit/2 || st.ended || st.err != nil {
+		return
+	}
+	u := uint32(st.unpaid)
+	st.s.control(st.id, frameCredit, byte(u), byte(u>>8), byte(u>>16), byte(u>>24))
+	st.allowance += st.unpaid
+	st.unpaid = 0
+}
+
+// Write sends data, waiting for credit.
+func (st *Stream) Write(p []byte) (int, error) {
+	if err := st.send(false, p); err != nil {
+		return 0, err
+	}
+	return len(p), nil
+}
+
+// send sends the parts as one piece, cut into frames where it must be, and then the end if this is the last.
+func (st *Stream) send(last bool, parts ...[]byte) error {
+	s := st.s
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	left := 0
+	for _, p := range parts {
+		left += len(p)
+	}
+	for left > 0 {
+		if err := st.await(); err != nil {
+			return err
+		}
+		if err := st.begin(); err != nil {
+			return err
+		}
+		n := min(left, st.credit, MaxFrame)
+		s.out = appendHeader(s.out, st.id, frameData, n)
+		for k := n; k > 0; {
+			if len(parts[0]) == 0 {
+				parts = parts[1:]
+				continue
+			}
+			m := min(k, len(parts[0]))
+			s.out = append(s.out, parts[0][:m]...)
+			parts[0] = parts[0][m:]
+			k -= m
+		}
+		st.credit -= n
+		left -= n
+		s.wake.Signal()
+	}
+	if last {
+		return st.finish()
+	}
+	return st.sendable()
+}
+
+// await waits until one more byte may be sent. Called with mu held.
+func (st *Stream) await() error {
+	for {
+		if err := st.sendable(); err != nil {
+			return err
+		}
+		switch {
+		case st.credit == 0:
+			st.writable.Wait()
+		case len(st.s.out) >= outLimit:
+			st.s.space.Wait()
+		default:
+			return nil
+		}
+	}
+}
+
+func (st *Stream) sendable() error {
+	switch {
+	case st.err != nil:
+		return st.err
+	case st.s.err != nil:
+		return st.s.err
+	case st.finished:
+		return ErrClosed
+	}
+	return nil
+}
+
+// begin gives the stream its id, in the order in which first frames go out. Called with mu held.
+func (st *Stream) begin() error {
+	if st.id != 0 {
+		return nil
+	}
+	s := st.s
+	if s.last == 1<<32-1 || len(s.streams) >= MaxStreams {
+		return ErrExhausted
+	}
+	s.last++
+	st.id = s.last
+	s.streams[st.id] = st
+	return nil
+}
+
+// finish ends this side. Called with mu held.
+func (st *Stream) finish() error {
+	if err := st.sendable(); err != nil {
+		return err
+	}
+	if st.id == 0 {
+		if err := st.begin(); err != nil {
+			return err
+		}
+		st.s.control(st.id, frameData)
+	}
+	st.finished = true
+	st.s.control(st.id, frameEnd)
+	if st.ended {
+		delete(st.s.streams, st.id)
+	}
+	return nil
+}
+
+// CloseWrite says that this side has sent its last data.
+func (st *Stream) CloseWrite() error {
+	st.s.mu.Lock()
+	defer st.s.mu.Unlock()
+	return st.finish()
+}
+
+// Reset ends the stream at once, both ways. What came and was not read is dropped.
+func (st *Stream) Reset() {
+	st.s.mu.Lock()
+	defer st.s.mu.Unlock()
+	st.reset()
+}
+
+// reset is Reset with mu held.
+func (st *Stream) reset() {
+	if st.err == nil && st.id != 0 && !(st.ended && st.finished) {
+		st.s.control(st.id, frameReset)
+	}
+	st.deaf, st.ring = true, ring{}
+	st.over(ErrReset)
+}
+
+// Close is for a stream whose work is done: it ends this side, and what the peer may still send is not wanted. A peer that
+// still has data is told by a reset.
+func (st *Stream) Close() {
+	st.s.mu.Lock()
+	defer st.s.mu.Unlock()
+	if st.finished && st.ended || st.err != nil {
+		return
+	}
+	if st.s.side == Host && st.finished {
+		st.deaf, st.ring = true, ring{} // the answer is here, and the guest's end right behind it: not worth a frame
+		return
+	}
+	if st.id == 0 {
+		st.over(ErrReset)
+		return
+	}
+	if st.finish() == nil && !st.ended {
+		st.reset()
+	}
+}
+
+// over wakes everyone who waits on the stream and takes it off its session. Called with mu held.
+func (st *Stream) over(err error) {
+	if st.err != nil {
+		return
+	}
+	st.err = err
+	close(st.done)
+	delete(st.s.streams, st.id)
+	st.readable.Broadcast()
+	st.writable.Broadcast()
+	st.s.space.Broadcast()
+}
