@@ -246,3 +246,10 @@ func (st *Stream) over(err error) {
 	st.writable.Broadcast()
 	st.s.space.Broadcast()
 }
+
+// Buffered returns how much data has come and was not read yet.
+func (st *Stream) Buffered() int {
+	st.s.mu.Lock()
+	defer st.s.mu.Unlock()
+	return st.ring.len()
+}

@@ -1,0 +1,79 @@
+package client
+
+import (
+	"context"
+	"errors"
+	"net"
+	"os"
+	"syscall"
+	"time"
+
+	"github.com/glovebox-dev/glovebox/internal/guest"
+	"github.com/glovebox-dev/glovebox/internal/guest/wire"
+	"github.com/glovebox-dev/glovebox/sandbox"
+)
+
+// Adopt hands a process that was born outside to the guest, on a unix connection of its own, which it closes. stdin is the
+// write end of the process's stdin, stdout and stderr are read ends; the caller closes its copies. The process must not run
+// anything before Adopt has returned, or its end may come before its adoption.
+func Adopt(ctx context.Context, conn net.Conn, key [guest.KeySize]byte, m guest.Adopt, stdin, stdout, stderr *os.File) (guest.Started, error) {
+	const op = "guest: adopt"
+	var started guest.Started
+	defer conn.Close()
+	unix, ok := conn.(*net.UnixConn)
+	if !ok {
+		return started, &sandbox.Error{Kind: sandbox.Unsupported, Op: op, Msg: "descriptors travel over unix sockets only"}
+	}
+	if _, err := handshake(ctx, conn, guest.PurposeAdopt, key); err != nil {
+		return started, broken(ctx, op, err)
+	}
+	defer context.AfterFunc(ctx, func() { conn.SetDeadline(time.Unix(1, 0)) })()
+	if err := sendRights(unix, &m, stdin, stdout, stderr); err != nil {
+		return started, broken(ctx, op, err)
+	}
+	typ, body, err := wire.ReadMessage(conn, nil)
+	if err != nil {
+		return started, broken(ctx, op, err)
+	}
+	var failed guest.Failed
+	switch {
+	case guest.Type(typ) == guest.TypeStarted && started.Parse(body) == nil:
+		return started, nil
+	case guest.Type(typ) == guest.TypeFailed && failed.Parse(body) == nil:
+		return started, failure(op, &failed)
+	}
+	return started, broken(ctx, op, wire.ErrProtocol)
+}
+
+// sendRights sends the message with the descriptors on its first byte.
+func sendRights(conn *net.UnixConn, m *guest.Adopt, files ...*os.File) error {
+	body := m.Append(nil)
+	msg := append(wire.AppendMessageHeader(nil, uint8(m.MessageType()), len(body)), body...)
+	return withDescriptors(files, nil, func(fds []int) error {
+		n, _, err := conn.WriteMsgUnix(msg, syscall.UnixRights(fds...), nil)
+		if err == nil && n < len(msg) {
+			_, err = conn.Write(msg[n:])
+		}
+		return err
+	})
+}
+
+// withDescriptors calls f with the descriptors of the files, none of which is closed meanwhile. Unlike Fd, it leaves them
+// non-blocking.
+func withDescriptors(files []*os.File, fds []int, f func(fds []int) error) error {
+	if len(files) == 0 {
+		return f(fds)
+	}
+	if files[0] == nil {
+		return errors.New("a descriptor is missing")
+	}
+	raw, err := files[0].SyscallConn()
+	if err != nil {
+		return err
+	}
+	var inner error
+	if err := raw.Control(func(fd uintptr) { inner = withDescriptors(files[1:], append(fds, int(fd)), f) }); err != nil {
+		return err
+	}
+	return inner
+}

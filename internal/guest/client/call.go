@@ -1,0 +1,133 @@
+package client
+
+import (
+	"context"
+	"io"
+
+	"github.com/glovebox-dev/glovebox/internal/guest"
+	"github.com/glovebox-dev/glovebox/internal/guest/wire"
+)
+
+// call is one stream: a request and its answers. Whoever begins it closes it.
+type call struct {
+	op   string
+	ctx  context.Context
+	st   *wire.Stream
+	stop func() bool
+}
+
+// begin opens a stream and sends the request; last says that nothing follows it. When ctx ends, so does the call.
+func (c *Client) begin(ctx context.Context, op string, req guest.Message, last bool) (*call, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, broken(ctx, op, err)
+	}
+	st, err := c.session.Open()
+	if err != nil {
+		return nil, broken(ctx, op, err)
+	}
+	k := &call{op: op, st: st}
+	k.bind(ctx)
+	if err := k.send(req, last); err != nil {
+		k.close()
+		return nil, err
+	}
+	return k, nil
+}
+
+// bind makes ctx the one whose end ends the call.
+func (k *call) bind(ctx context.Context) {
+	k.ctx = ctx
+	k.stop = context.AfterFunc(ctx, k.st.Reset)
+}
+
+// unbind lets go of the context. It returns the context's error if that came first.
+func (k *call) unbind() error {
+	if !k.stop() {
+		return broken(k.ctx, k.op, context.Cause(k.ctx))
+	}
+	return nil
+}
+
+// close ends the call. The guest is told only where it may still have more to say.
+func (k *call) close() {
+	k.stop()
+	k.st.Close()
+}
+
+// send sends one message; last says that nothing follows it.
+func (k *call) send(m guest.Message, last bool) error {
+	body := m.Append(nil)
+	var err error
+	if last {
+		err = k.st.SendLast(uint8(m.MessageType()), body)
+	} else {
+		err = k.st.Send(uint8(m.MessageType()), body)
+	}
+	return k.sent(err)
+}
+
+// sent explains why a message could not be sent: a guest that ends a call early has said why before.
+func (k *call) sent(err error) error {
+	if err != wire.ErrReset || k.ctx.Err() != nil {
+		return k.wrap(err)
+	}
+	for {
+		if _, _, early := k.next(); early != nil {
+			if early == io.EOF {
+				return k.wrap(wire.ErrReset)
+			}
+			return early
+		}
+	}
+}
+
+// next returns the guest's next message, or io.EOF at the end of its side. Failed is returned as the error that it is.
+// The body is valid until the following call.
+func (k *call) next() (guest.Type, []byte, error) {
+	typ, body, err := k.st.Recv()
+	switch {
+	case err == io.EOF:
+		return 0, nil, io.EOF
+	case err != nil:
+		return 0, nil, k.wrap(err)
+	case guest.Type(typ) == guest.TypeFailed:
+		var f guest.Failed
+		if err := f.Parse(body); err != nil {
+			return 0, nil, k.wrap(err)
+		}
+		return 0, nil, failure(k.op, &f)
+	}
+	return guest.Type(typ), body, nil
+}
+
+// expect receives one message of m's type into m; anything else breaks the protocol.
+func (k *call) expect(m guest.Message) error {
+	typ, body, err := k.next()
+	if err == io.EOF {
+		err = k.wrap(io.ErrUnexpectedEOF)
+	}
+	if err != nil {
+		return err
+	}
+	if typ != m.MessageType() {
+		return k.wrap(wire.ErrProtocol)
+	}
+	return k.wrap(m.Parse(body))
+}
+
+func (k *call) wrap(err error) error {
+	if err == nil {
+		return nil
+	}
+	return broken(k.ctx, k.op, err)
+}
+
+// roundTrip makes a call of one request and one answer.
+func (c *Client) roundTrip(ctx context.Context, op string, req, answer guest.Message) error {
+	k, err := c.begin(ctx, op, req, true)
+	if err != nil {
+		return err
+	}
+	defer k.close()
+	return k.expect(answer)
+}

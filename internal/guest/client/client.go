@@ -1,0 +1,145 @@
+// Package client is the host's side of the guest protocol.
+//
+// All that it reads comes from inside a sandbox and is hostile: it is bounded, checked against what was asked, and otherwise the
+// call, or the connection, ends with an error. A guest that is gone, or that breaks the protocol, is sandbox.Unavailable.
+package client
+
+import (
+	"context"
+	"encoding/binary"
+	"io"
+	"net"
+	"time"
+
+	"github.com/glovebox-dev/glovebox/internal/guest"
+	"github.com/glovebox-dev/glovebox/internal/guest/wire"
+	"github.com/glovebox-dev/glovebox/sandbox"
+)
+
+// Client is one connection to a guest. Its methods may be called from any goroutine. A canceled context ends the call that it
+// was given to, never the connection.
+type Client struct {
+	session *wire.Session
+	welcome guest.Welcome
+}
+
+// New shows the key on conn, and asks the guest who it is. It takes conn over, and closes it where it fails.
+func New(ctx context.Context, conn net.Conn, key [guest.KeySize]byte) (*Client, error) {
+	const op = "guest: connect"
+	generation, err := handshake(ctx, conn, guest.PurposeMux, key)
+	if err != nil {
+		conn.Close()
+		return nil, broken(ctx, op, err)
+	}
+	c := &Client{session: wire.NewSession(conn, wire.Host)}
+	if err := c.roundTrip(ctx, op, &guest.Hello{}, &c.welcome); err != nil {
+		c.Close()
+		return nil, err
+	}
+	if c.welcome.Version != guest.Version || c.welcome.Generation < generation {
+		c.Close()
+		return nil, &sandbox.Error{Kind: sandbox.Unavailable, Op: op, Msg: "the guest speaks another version of the protocol"}
+	}
+	return c, nil
+}
+
+// handshake sends the preamble and reads the answer.
+func handshake(ctx context.Context, conn net.Conn, purpose byte, key [guest.KeySize]byte) (generation uint64, err error) {
+	if deadline, ok := ctx.Deadline(); ok {
+		conn.SetDeadline(deadline)
+	}
+	stop := context.AfterFunc(ctx, func() { conn.SetDeadline(time.Unix(1, 0)) })
+	defer func() {
+		if stop() {
+			conn.SetDeadline(time.Time{})
+		} else if err == nil {
+			err = context.Cause(ctx)
+		}
+	}()
+	preamble := append([]byte(guest.Magic), purpose)
+	if _, err := conn.Write(append(preamble, key[:]...)); err != nil {
+		return 0, err
+	}
+	var reply [len(guest.MagicReply) + 8]byte
+	if _, err := io.ReadFull(conn, reply[:]); err != nil {
+		return 0, err
+	}
+	if string(reply[:len(guest.MagicReply)]) != guest.MagicReply {
+		return 0, wire.ErrProtocol
+	}
+	return binary.LittleEndian.Uint64(reply[len(guest.MagicReply):]), nil
+}
+
+// Welcome is what the guest said of itself.
+func (c *Client) Welcome() guest.Welcome { return c.welcome }
+
+// Done is closed when the connection has ended.
+func (c *Client) Done() <-chan struct{} { return c.session.Done() }
+
+// Err returns why the connection ended, nil while it lives.
+func (c *Client) Err() error { return c.session.Err() }
+
+// Close ends the connection and waits for its goroutines. It ends nothing in the sandbox.
+func (c *Client) Close() error { return c.session.Close() }
+
+// KillAll ends every process in the sandbox but the guest, and returns when they are reaped.
+func (c *Client) KillAll(ctx context.Context) error {
+	return c.roundTrip(ctx, "guest: kill all", &guest.KillAll{}, &guest.Done{})
+}
+
+// Lease lets the sandbox live that much longer from now; 0 is for ever.
+func (c *Client) Lease(ctx context.Context, d time.Duration) error {
+	return c.roundTrip(ctx, "guest: lease", &guest.Lease{For: d}, &guest.Done{})
+}
+
+// Reborn makes a restored guest another one. This connection lives on; new ones show the new key.
+func (c *Client) Reborn(ctx context.Context, m guest.Reborn) error {
+	return c.roundTrip(ctx, "guest: reborn", &m, &guest.Done{})
+}
+
+// Shutdown ends the sandbox from inside.
+func (c *Client) Shutdown(ctx context.Context) error {
+	return c.roundTrip(ctx, "guest: shutdown", &guest.Shutdown{}, &guest.Done{})
+}
+
+// List returns what was started in the sandbox and is not acknowledged yet.
+func (c *Client) List(ctx context.Context) ([]guest.ProcessInfo, error) {
+	var m guest.Processes
+	err := c.roundTrip(ctx, "guest: list", &guest.List{}, &m)
+	return m.Processes, err
+}
+
+// Wait returns the exit record of an execution once there is one.
+func (c *Client) Wait(ctx context.Context, id string) (guest.Exited, error) {
+	var m guest.Exited
+	err := c.roundTrip(ctx, "guest: wait", &guest.Wait{ID: id}, &m)
+	return m, err
+}
+
+// Ack lets the guest forget output, or all of an execution.
+func (c *Client) Ack(ctx context.Context, m guest.Ack) error {
+	return c.roundTrip(ctx, "guest: acknowledge", &m, &guest.Done{})
+}
+
+// Signal sends a signal to a process, its group or its execution. A process that is gone is NotFound.
+func (c *Client) Signal(ctx context.Context, m guest.Signal) error {
+	return c.roundTrip(ctx, "guest: signal", &m, &guest.Done{})
+}
+
+// Resize sets the size of a terminal.
+func (c *Client) Resize(ctx context.Context, m guest.Resize) error {
+	return c.roundTrip(ctx, "guest: resize", &m, &guest.Done{})
+}
+
+// Input hands at most guest.MaxData bytes to stdin and returns the offset up to which stdin was taken.
+func (c *Client) Input(ctx context.Context, m guest.Input) (uint64, error) {
+	const op = "guest: stdin"
+	var a guest.Accepted
+	if err := c.roundTrip(ctx, op, &m, &a); err != nil {
+		return 0, err
+	}
+	if a.Offset < m.Offset+uint64(len(m.Data)) {
+		return 0, broken(ctx, op, wire.ErrProtocol)
+	}
+	return a.Offset, nil
+}

@@ -1,0 +1,63 @@
+package client
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"syscall"
+
+	"github.com/glovebox-dev/glovebox/internal/guest"
+	"github.com/glovebox-dev/glovebox/sandbox"
+)
+
+// maxText bounds the text of an error that the guest sent.
+const maxText = 4 << 10
+
+// Forgotten is in the chain of the error of an Attach at an offset whose output the guest no longer keeps.
+type Forgotten struct {
+	Stream sandbox.Stream
+	Oldest uint64 // the oldest offset that is kept
+}
+
+func (e *Forgotten) Error() string {
+	return fmt.Sprintf("the oldest output of %s that is kept is at %d", e.Stream, e.Oldest)
+}
+
+// broken is the error of a call whose connection or guest failed, or whose context ended.
+func broken(ctx context.Context, op string, err error) error {
+	if cause := context.Cause(ctx); cause != nil {
+		err = cause
+	}
+	return &sandbox.Error{Kind: sandbox.Unavailable, Op: op, Err: err}
+}
+
+// failure is the error for what the guest said. Its texts are hostile.
+func failure(op string, f *guest.Failed) error {
+	e := &sandbox.Error{Kind: f.Kind, Op: op, Msg: clean(f.Msg)}
+	if f.Kind > sandbox.TooLarge {
+		e.Kind = sandbox.Internal
+	}
+	if f.Op != "" {
+		e.Op += ": " + clean(f.Op)
+	}
+	switch {
+	case f.Stream == sandbox.Stdout || f.Stream == sandbox.Stderr:
+		e.Err = &Forgotten{Stream: f.Stream, Oldest: f.Value}
+	case f.Errno > 0 && f.Errno < 4096: // the kernel's MAX_ERRNO
+		e.Err = syscall.Errno(f.Errno)
+	}
+	return e
+}
+
+// clean bounds a text of the guest and makes it safe to print.
+func clean(s string) string {
+	if len(s) > maxText {
+		s = s[:maxText]
+	}
+	return strings.Map(func(r rune) rune {
+		if r < ' ' || r == 0x7f || r == 0xfffd {
+			return '?'
+		}
+		return r
+	}, s)
+}

@@ -1,0 +1,209 @@
+package client
+
+import (
+	"context"
+	"io"
+	"sync"
+
+	"github.com/glovebox-dev/glovebox/internal/guest"
+	"github.com/glovebox-dev/glovebox/internal/guest/wire"
+	"github.com/glovebox-dev/glovebox/sandbox"
+)
+
+// ackStep is how much output may gather before it is acknowledged, where the guest's buffer is larger than four times that.
+const ackStep = 64 << 10
+
+// Process is an execution in the sandbox, and one stream of its output.
+type Process struct {
+	c    *Client
+	id   string
+	pid  int32
+	call *call
+	step uint64 // acknowledge that often; 0: whenever there is nothing else to do
+
+	mu             sync.Mutex // guards the offsets
+	stdout, stderr uint64     // output that was taken
+	stdin          sync.Mutex // held during Input; guards the two below
+	stdinOffset    uint64
+	stdinKnown     bool
+}
+
+// Start starts a process. Where ctx ends first it is unknown whether the process started: ask List, or start it again, which
+// never runs it twice.
+func (c *Client) Start(ctx context.Context, m guest.Start) (*Process, error) {
+	m.Follow = true
+	k, err := c.begin(ctx, "guest: start", &m, false)
+	if err != nil {
+		return nil, err
+	}
+	var started guest.Started
+	if err := k.expect(&started); err != nil {
+		k.close()
+		return nil, err
+	}
+	if err := k.unbind(); err != nil {
+		k.close()
+		return nil, err
+	}
+	buffer := uint64(m.Buffer)
+	if buffer == 0 {
+		buffer = guest.DefaultBuffer
+	}
+	return &Process{c: c, id: m.ID, pid: started.PID, call: k, step: min(ackStep, buffer/4), stdinKnown: true}, nil
+}
+
+// Attach takes up the output of an execution at the given offsets. That they are forgotten, or that there is no such execution,
+// is said by Stream; see Forgotten.
+func (c *Client) Attach(ctx context.Context, m guest.Attach) (*Process, error) {
+	k, err := c.begin(ctx, "guest: attach", &m, false)
+	if err != nil {
+		return nil, err
+	}
+	if err := k.unbind(); err != nil {
+		k.close()
+		return nil, err
+	}
+	return &Process{c: c, id: m.ID, call: k, stdout: m.Stdout, stderr: m.Stderr}, nil
+}
+
+// ID is the id of the execution.
+func (p *Process) ID() string { return p.id }
+
+// PID is the id of the process inside the sandbox, 0 where it was attached to.
+func (p *Process) PID() int32 { return p.pid }
+
+// Offsets says up to where output was taken: where to attach again after the connection was lost.
+func (p *Process) Offsets() guest.Attach {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return guest.Attach{ID: p.id, Stdout: p.stdout, Stderr: p.stderr}
+}
+
+// Close lets go of the stream of output. The process goes on.
+func (p *Process) Close() { p.call.close() }
+
+// Stream hands the output to take, in order within each stream, until the exit record comes. The data is valid during the
+// call only. Where take fails its error is returned, and the piece counts as not taken. With ack the guest may forget what was
+// taken; without it, a process that fills the guest's buffer is held up. Stream is called once.
+func (p *Process) Stream(ctx context.Context, take func(guest.Output) error, ack bool) (guest.Exited, error) {
+	k := p.call
+	k.op = "guest: output"
+	k.bind(ctx)
+	defer k.close()
+	acked := p.Offsets()
+	for {
+		typ, body, err := k.next()
+		if err == io.EOF {
+			err = k.wrap(io.ErrUnexpectedEOF)
+		}
+		if err != nil {
+			return guest.Exited{}, err
+		}
+		switch typ {
+		case guest.TypeOutput:
+			err = p.output(body, take)
+		case guest.TypeExited:
+			var m guest.Exited
+			if err := m.Parse(body); err != nil || m.ID != p.id {
+				return guest.Exited{}, k.wrap(wire.ErrProtocol)
+			}
+			return m, nil
+		default:
+			err = k.wrap(wire.ErrProtocol)
+		}
+		if err != nil {
+			return guest.Exited{}, err
+		}
+		if ack {
+			if err := p.acknowledge(&acked); err != nil {
+				return guest.Exited{}, err
+			}
+		}
+	}
+}
+
+// output checks one piece of output and hands it over.
+func (p *Process) output(body []byte, take func(guest.Output) error) error {
+	var m guest.Output
+	if err := m.Parse(body); err != nil || len(m.Data) == 0 || len(m.Data) > guest.MaxData {
+		return p.call.wrap(wire.ErrProtocol)
+	}
+	next := &p.stdout
+	switch m.Stream {
+	case sandbox.Stdout:
+	case sandbox.Stderr:
+		next = &p.stderr
+	default:
+		return p.call.wrap(wire.ErrProtocol)
+	}
+	end := m.Offset + uint64(len(m.Data))
+	if m.Offset < *next || end < m.Offset { // beyond it is a piece that the guest had to drop
+		return p.call.wrap(wire.ErrProtocol)
+	}
+	if err := take(m); err != nil {
+		return err
+	}
+	p.mu.Lock()
+	*next = end
+	p.mu.Unlock()
+	return nil
+}
+
+// acknowledge tells the guest what was taken, seldom enough to cost little and often enough that its buffer never fills.
+func (p *Process) acknowledge(acked *guest.Attach) error {
+	now := p.Offsets()
+	gap := max(now.Stdout-acked.Stdout, now.Stderr-acked.Stderr)
+	if gap == 0 || gap < p.step || p.step == 0 && gap < ackStep && p.call.st.Buffered() > 0 {
+		return nil
+	}
+	*acked = now
+	return p.call.send(&guest.Ack{ID: p.id, Stdout: now.Stdout, Stderr: now.Stderr}, false)
+}
+
+// Input hands data to stdin, and returns when the process's pipe has taken it. After an error it may be called again with the
+// same data on a new connection's Process: what was taken is not taken twice.
+func (p *Process) Input(ctx context.Context, data []byte) error {
+	p.stdin.Lock()
+	defer p.stdin.Unlock()
+	for len(data) > 0 {
+		n := min(len(data), guest.MaxData)
+		if err := p.input(ctx, data[:n], false); err != nil {
+			return err
+		}
+		data = data[n:]
+	}
+	return nil
+}
+
+// CloseStdin closes stdin. On a terminal it types the end-of-file character.
+func (p *Process) CloseStdin(ctx context.Context) error {
+	p.stdin.Lock()
+	defer p.stdin.Unlock()
+	return p.input(ctx, nil, true)
+}
+
+func (p *Process) input(ctx context.Context, data []byte, eof bool) error {
+	if !p.stdinKnown {
+		at, err := p.c.Input(ctx, guest.Input{ID: p.id})
+		if err != nil {
+			return err
+		}
+		p.stdinOffset, p.stdinKnown = at, true
+	}
+	at, err := p.c.Input(ctx, guest.Input{ID: p.id, Offset: p.stdinOffset, Data: data, EOF: eof})
+	if err != nil {
+		return err
+	}
+	p.stdinOffset = at
+	return nil
+}
+
+// Signal sends a signal to the process, its group or its execution.
+func (p *Process) Signal(ctx context.Context, signal int32, scope guest.SignalScope) error {
+	return p.c.Signal(ctx, guest.Signal{ID: p.id, Signal: signal, Scope: scope})
+}
+
+// Resize sets the size of its terminal.
+func (p *Process) Resize(ctx context.Context, rows, cols uint16) error {
+	return p.c.Resize(ctx, guest.Resize{ID: p.id, Rows: rows, Cols: cols})
+}
