@@ -1,0 +1,41 @@
+package engine
+
+import "time"
+
+// Bounds of one request. A request over one of them is refused as TooLarge or Invalid; nothing is cut.
+const (
+	MaxCode        = 10 << 20    // bytes of code
+	MaxFiles       = 10_000      // files put into the workspace
+	MaxFilesBytes  = 256 << 20   // bytes of those files together
+	MaxStdin       = 64 << 20    // bytes
+	MaxWord        = 128<<10 - 1 // bytes of one argument or variable: MAX_ARG_STRLEN of Linux, less its NUL (execve(2))
+	MaxWords       = 512 << 10   // bytes of arguments and environment together: below a guest message, and below execve's own bound
+	MaxPath        = 4096 - 1    // bytes of a path: PATH_MAX less its NUL
+	MaxName        = 255         // bytes of one element of a path: NAME_MAX
+	MaxGlobs       = 64          // patterns of files to hand back
+	MaxGlob        = 1024        // bytes of one of them
+	MaxReturnFiles = 10_000
+	MaxReturnBytes = 256 << 20 // bytes of files handed back together
+	MaxMetadata    = 64        // entries
+	MaxMetadatum   = 1024      // bytes of a key or a value
+)
+
+// Bounds of waiting.
+const (
+	createTimeout  = 2 * time.Minute        // for a backend to build a box
+	uploadTimeout  = 2 * time.Minute        // for the files to go in
+	collectTimeout = 1 * time.Minute        // for the files to come out
+	usageTimeout   = 5 * time.Second        // for the host's counters to be read
+	endTimeout     = 200 * time.Millisecond // to learn how a lost box ended, for the hint only
+
+	// hostGrace is how long after the deadline, which the guest keeps, the host waits before it ends the execution itself. The
+	// guest shares the CPU limit of the code, so it may be late without being lost.
+	hostGrace = 2 * time.Second
+)
+
+// An execution that writes more than outputFactor times its output limit, and more than outputFloor, is ended: it is a runaway,
+// and draining it costs the host as much CPU as writing it costs the sandbox. Below that the rest is drained and counted.
+const (
+	outputFactor = 64
+	outputFloor  = 64 << 20 // bytes
+)

@@ -1,0 +1,68 @@
+package engine
+
+import (
+	"strings"
+
+	"github.com/glovebox-dev/glovebox/internal/guest"
+	"github.com/glovebox-dev/glovebox/sandbox"
+)
+
+// checkEnv says whether each of env is "NAME=value" with a name as the shell takes it, and fits execve.
+func checkEnv(field string, env []string) error {
+	for _, kv := range env {
+		name, value, found := strings.Cut(kv, "=")
+		switch {
+		case !found:
+			return sandbox.Invalidf(field, "%.40q has no '='; write NAME=value", kv)
+		case !validName(name):
+			return sandbox.Invalidf(field, "%.40q is not a name: letters, digits and '_', not beginning with a digit", name)
+		case strings.IndexByte(value, 0) >= 0:
+			return sandbox.Invalidf(field, "the value of %.40s holds a NUL byte", name)
+		case len(kv) > MaxWord:
+			return &sandbox.Error{Kind: sandbox.TooLarge, Op: field, Msg: name + " is longer than 128KiB"}
+		case name == guest.EnvExecution:
+			return sandbox.Invalidf(field, "%s is Glovebox's own", name)
+		}
+	}
+	return nil
+}
+
+func validName(name string) bool {
+	for i := range len(name) {
+		c := name[i]
+		letter := c == '_' || 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z'
+		if !letter && (i == 0 || c < '0' || c > '9') {
+			return false
+		}
+	}
+	return name != ""
+}
+
+// mergeEnv returns all variables of the lists; of two with one name, the later stands, in the place of the first.
+func mergeEnv(lists ...[]string) []string {
+	var out []string
+	at := map[string]int{}
+	for _, list := range lists {
+		for _, kv := range list {
+			name, _, _ := strings.Cut(kv, "=")
+			if i, seen := at[name]; seen {
+				out[i] = kv
+				continue
+			}
+			at[name] = len(out)
+			out = append(out, kv)
+		}
+	}
+	return out
+}
+
+// addPath appends a folder to a variable that lists folders.
+func addPath(env []string, name, folder string) []string {
+	for i, kv := range env {
+		if value, found := strings.CutPrefix(kv, name+"="); found && value != "" {
+			env[i] = kv + ":" + folder
+			return env
+		}
+	}
+	return mergeEnv(env, []string{name + "=" + folder})
+}

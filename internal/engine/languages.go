@@ -1,0 +1,107 @@
+package engine
+
+import (
+	"path"
+	"strings"
+
+	"github.com/glovebox-dev/glovebox/sandbox"
+)
+
+// languageTable finds languages by the words that users say.
+type languageTable struct {
+	all    []sandbox.Language
+	byWord map[string]int // name or alias, in lower case, to the index in all
+	byExt  map[string]int
+}
+
+func newLanguageTable(all []sandbox.Language) (languageTable, error) {
+	t := languageTable{all: all, byWord: map[string]int{}, byExt: map[string]int{}}
+	for i, l := range all {
+		if l.Name == "" || l.Argv == nil || len(l.Programs) == 0 || l.FileName == "" {
+			return t, sandbox.Invalidf("languages", "%q lacks a name, a file name, a program or a command line", l.Name)
+		}
+		for _, word := range append([]string{l.Name}, l.Aliases...) {
+			word = strings.ToLower(word)
+			if other, taken := t.byWord[word]; taken {
+				return t, sandbox.Invalidf("languages", "%q means both %s and %s", word, all[other].Name, l.Name)
+			}
+			t.byWord[word] = i
+		}
+		for _, ext := range l.Extensions {
+			if _, taken := t.byExt[ext]; !taken { // the first in the list has it
+				t.byExt[ext] = i
+			}
+		}
+	}
+	return t, nil
+}
+
+func (t *languageTable) find(word string) (sandbox.Language, error) {
+	if i, ok := t.byWord[strings.ToLower(strings.TrimSpace(word))]; ok {
+		return t.all[i], nil
+	}
+	names := make([]string, len(t.all))
+	for i, l := range t.all {
+		names[i] = l.Name
+	}
+	supported := strings.Join(names, ", ")
+	if word == "" {
+		return sandbox.Language{}, sandbox.Invalidf("language", "is missing; supported are %s", supported)
+	}
+	err := sandbox.Invalidf("language", "%.40q is unknown; supported are %s", word, supported)
+	if near := t.nearest(strings.ToLower(word)); near != "" {
+		err.Mend = "did you mean " + near + "?"
+	}
+	return sandbox.Language{}, err
+}
+
+func (t *languageTable) byExtension(fileName string) (sandbox.Language, bool) {
+	i, ok := t.byExt[strings.ToLower(path.Ext(fileName))]
+	if !ok {
+		return sandbox.Language{}, false
+	}
+	return t.all[i], true
+}
+
+const (
+	longestWord  = 40 // longer ones are not compared: nobody misspells a language in more letters
+	mostMistakes = 2  // letters that may be wrong, missing or too many in a word that is taken for another
+)
+
+// nearest returns the name of the language whose name or alias is most like word, or "" where none is near.
+func (t *languageTable) nearest(word string) string {
+	best, least := "", mostMistakes+1
+	if len(word) > longestWord {
+		return best
+	}
+	for i, l := range t.all {
+		for _, w := range append([]string{l.Name}, l.Aliases...) {
+			d := distance(word, strings.ToLower(w))
+			if d < least && d < len(w) { // a word that shares no letter is near to nothing
+				best, least = t.all[i].Name, d
+			}
+		}
+	}
+	return best
+}
+
+// distance counts the bytes that must be changed, added or removed to turn a into b.
+func distance(a, b string) int {
+	row := make([]int, len(b)+1)
+	for j := range row {
+		row[j] = j
+	}
+	for i := range len(a) {
+		diagonal := row[0]
+		row[0] = i + 1
+		for j := range len(b) {
+			cost := diagonal
+			if a[i] != b[j] {
+				cost++
+			}
+			diagonal = row[j+1]
+			row[j+1] = min(cost, row[j]+1, row[j+1]+1)
+		}
+	}
+	return row[len(b)]
+}

@@ -1,0 +1,94 @@
+package engine
+
+import (
+	"context"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/glovebox-dev/glovebox/sandbox"
+)
+
+// live is one sandbox that the engine has created and not yet closed. The engine's table holds it for as long as its box exists.
+type live struct {
+	engine  *Engine
+	id      sandbox.ID
+	backend string
+	spec    sandbox.Spec
+	box     sandbox.Box
+	created time.Time
+}
+
+// create builds a sandbox from a complete spec and enters it into the table. The id is in the table's key from before the box
+// exists until after it is gone, so a listing never misses one.
+func (e *Engine) create(ctx context.Context, b sandbox.Backend, spec sandbox.Spec) (*live, error) {
+	l := &live{engine: e, id: sandbox.NewID(), backend: b.Name(), created: time.Now()}
+	spec.ID = l.id
+	l.spec = spec
+	e.mu.Lock()
+	e.lives[l.id] = l
+	e.mu.Unlock()
+	made := false
+	defer func() {
+		if !made {
+			e.forget(l.id)
+		}
+	}()
+	ctx, cancel := context.WithTimeout(ctx, createTimeout)
+	defer cancel()
+	box, err := b.Create(ctx, spec)
+	if err != nil {
+		return nil, err
+	}
+	l.box = box
+	made = true
+	return l, nil
+}
+
+func (e *Engine) forget(id sandbox.ID) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	delete(e.lives, id)
+}
+
+// close ends the sandbox and takes it from the table. A box that would not close is for the backend's Recover.
+func (l *live) close() {
+	defer l.engine.forget(l.id)
+	defer func() {
+		if p := recover(); p != nil {
+			_ = l.engine.panicked("close the box", p)
+		}
+	}()
+	if err := l.box.Close(); err != nil {
+		l.engine.log.Error("a box did not close", "sandbox", l.id, "backend", l.backend, "err", err)
+	}
+}
+
+// closers close boxes off the answer's path. While no more than a bounded number are closing, a slot is free as soon as its
+// answer is ready; beyond it a slot stays taken until its box is gone, so that teardown can lag behind but never pile up.
+type closers struct {
+	tokens  chan struct{} // one for each close that no longer holds a slot
+	running sync.WaitGroup
+	closing atomic.Int64
+}
+
+// retire closes l in the background and calls release when its slot may be used again. The caller's Run must still be counted
+// in Engine.runs, so that whoever waits for the runs, and then for the closers, misses none.
+func (c *closers) retire(l *live, release func()) {
+	c.closing.Add(1)
+	select {
+	case c.tokens <- struct{}{}:
+		release()
+		release = func() { <-c.tokens }
+	default:
+	}
+	c.running.Go(func() {
+		defer c.closing.Add(-1)
+		defer release()
+		l.close()
+	})
+}
+
+func (c *closers) wait() { c.running.Wait() }
+
+func (c *closers) count() int { return int(c.closing.Load()) }

@@ -1,0 +1,153 @@
+package engine
+
+import (
+	"fmt"
+	"path"
+	"slices"
+	"strings"
+
+	"github.com/glovebox-dev/glovebox/sandbox"
+)
+
+// checkPath says whether p names something below the workspace in one plain way: relative, clean, without "..".
+func checkPath(field, p string) error {
+	switch {
+	case p == "":
+		return sandbox.Invalidf(field, "is empty")
+	case len(p) > MaxPath:
+		return sandbox.Invalidf(field, "is longer than %d bytes", MaxPath)
+	case strings.IndexByte(p, 0) >= 0:
+		return sandbox.Invalidf(field, "holds a NUL byte")
+	case p[0] == '/':
+		return sandbox.Invalidf(field, "%.80q is absolute; paths are relative to %s", p, sandbox.Workspace)
+	case p[len(p)-1] == '/':
+		return sandbox.Invalidf(field, "%.80q ends in a slash; only files can be sent, and their folders are made", p)
+	}
+	for element := range strings.SplitSeq(p, "/") {
+		switch {
+		case element == "..":
+			return sandbox.Invalidf(field, "%.80q leaves the workspace", p)
+		case element == "" || element == ".":
+			return sandbox.Invalidf(field, "%.80q is not clean; write %.80q", p, path.Clean(p))
+		case len(element) > MaxName:
+			return sandbox.Invalidf(field, "%.80q has a name longer than %d bytes", p, MaxName)
+		}
+	}
+	return nil
+}
+
+// checkFiles says whether the files can all be made: each path is plain, none is there twice, none is the folder of another.
+// taken is the path of the code in the workspace, or "".
+func checkFiles(files []sandbox.File, taken string) error {
+	if len(files) > MaxFiles {
+		return &sandbox.Error{Kind: sandbox.TooLarge, Op: "files", Msg: fmt.Sprintf("%d files are over the bound of %d", len(files), MaxFiles)}
+	}
+	var total int64
+	paths := make([]string, 0, len(files)+1)
+	for i, f := range files {
+		field := fmt.Sprintf("files[%d].path", i)
+		if err := checkPath(field, f.Path); err != nil {
+			return err
+		}
+		if f.Mode&^0o777 != 0 {
+			return sandbox.Invalidf(fmt.Sprintf("files[%d].mode", i), "%#o has more than permission bits", f.Mode)
+		}
+		total += int64(len(f.Data))
+		paths = append(paths, f.Path)
+	}
+	if total > MaxFilesBytes {
+		return &sandbox.Error{Kind: sandbox.TooLarge, Op: "files",
+			Msg: sandbox.FormatBytes(total) + " are over the bound of " + sandbox.FormatBytes(MaxFilesBytes)}
+	}
+	if taken != "" {
+		paths = append(paths, taken)
+	}
+	// Ordered by element, a folder comes right before what is in it.
+	slices.SortFunc(paths, func(a, b string) int {
+		return strings.Compare(strings.ReplaceAll(a, "/", "\x00"), strings.ReplaceAll(b, "/", "\x00"))
+	})
+	for i := 1; i < len(paths); i++ {
+		switch {
+		case paths[i] == paths[i-1] && paths[i] == taken:
+			return sandbox.Invalidf("files", "%.80q is the name of the code's own file", taken)
+		case paths[i] == paths[i-1]:
+			return sandbox.Invalidf("files", "%.80q is there twice", paths[i])
+		case strings.HasPrefix(paths[i], paths[i-1]+"/"):
+			return sandbox.Invalidf("files", "%.80q is both a file and the folder of %.80q", paths[i-1], paths[i])
+		}
+	}
+	return nil
+}
+
+// resolveDir returns the absolute working directory. What is asked may be relative to the workspace. The kernel's own file
+// systems are refused: through /proc/self/fd a path reaches what it does not name (CVE-2024-21626).
+func resolveDir(dir string) (string, error) {
+	if len(dir) > MaxPath {
+		return "", sandbox.Invalidf("dir", "is longer than %d bytes", MaxPath)
+	}
+	if strings.IndexByte(dir, 0) >= 0 {
+		return "", sandbox.Invalidf("dir", "holds a NUL byte")
+	}
+	if !path.IsAbs(dir) {
+		dir = sandbox.Workspace + "/" + dir
+	}
+	dir = path.Clean(dir)
+	if kernelPath(dir) {
+		return "", sandbox.Invalidf("dir", "%.80q cannot be a working directory; choose one below %s", dir, sandbox.Workspace)
+	}
+	return dir, nil
+}
+
+// kernelPath says whether a clean absolute path leads into a file system that the kernel makes up.
+func kernelPath(p string) bool {
+	for _, root := range []string{"/proc", "/sys", "/dev"} {
+		if p == root || strings.HasPrefix(p, root+"/") {
+			return true
+		}
+	}
+	return false
+}
+
+// checkMounts says whether mounts and workdir name host paths and targets in one plain way. Whether they exist, and what they
+// are, is for the backend to see.
+func checkMounts(spec *sandbox.Spec) error {
+	if err := checkHostPath("workdir", spec.Workdir); spec.Workdir != "" && err != nil {
+		return err
+	}
+	if spec.Root.Dir != "" && spec.Root.Image != "" {
+		return sandbox.Invalidf("root", "is both a directory and an image")
+	}
+	if spec.Root.Dir != "" && !path.IsAbs(spec.Root.Dir) {
+		return sandbox.Invalidf("root", "%.80q is not an absolute path", spec.Root.Dir)
+	}
+	seen := map[string]bool{sandbox.Workspace: true}
+	for i, m := range spec.Mounts {
+		field := fmt.Sprintf("mounts[%d]", i)
+		if err := checkHostPath(field, m.Source); err != nil {
+			return err
+		}
+		switch {
+		case !path.IsAbs(m.Target) || path.Clean(m.Target) != m.Target || m.Target == "/" || len(m.Target) > MaxPath ||
+			strings.IndexByte(m.Target, 0) >= 0:
+			return sandbox.Invalidf(field, "%.80q is not a clean absolute path below /", m.Target)
+		case kernelPath(m.Target):
+			return sandbox.Invalidf(field, "nothing can be mounted on %.80q", m.Target)
+		case seen[m.Target]:
+			return sandbox.Invalidf(field, "%.80q is taken", m.Target)
+		}
+		seen[m.Target] = true
+	}
+	return nil
+}
+
+func checkHostPath(field, p string) error {
+	switch {
+	case p == "/":
+		return sandbox.Invalidf(field, "is the root of the host")
+	case !path.IsAbs(p) || path.Clean(p) != p:
+		return sandbox.Invalidf(field, "%.80q is not a clean absolute path", p)
+	case len(p) > MaxPath || strings.IndexByte(p, 0) >= 0:
+		return sandbox.Invalidf(field, "is too long or holds a NUL byte")
+	}
+	return nil
+}

@@ -1,0 +1,145 @@
+package engine
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"sync"
+
+	"github.com/glovebox-dev/glovebox/sandbox"
+)
+
+// Probed is what one backend says about this host.
+type Probed struct {
+	Backend string
+	Posture sandbox.Posture // of no meaning where Err is set
+	Err     error           // why the backend cannot work here
+}
+
+// Usable says whether runs can be made on this backend here.
+func (p Probed) Usable() bool { return p.Err == nil && p.Posture.Ready }
+
+// Probe asks every backend, at the same time, what stands on this host. The answers are in the order of Config.
+func (e *Engine) Probe(ctx context.Context) []Probed {
+	out := make([]Probed, len(e.config.Backends))
+	var all sync.WaitGroup
+	for i, b := range e.config.Backends {
+		all.Go(func() {
+			out[i].Backend = b.Name()
+			defer func() {
+				if p := recover(); p != nil {
+					out[i].Err = e.panicked("probe "+b.Name(), p)
+				}
+			}()
+			out[i].Posture, out[i].Err = b.Probe(ctx)
+		})
+	}
+	all.Wait()
+	return out
+}
+
+// Capabilities is what runs may ask of this engine.
+type Capabilities struct {
+	Default   string // the backend of a run that names none; Auto is resolved where it can be
+	Backends  []Probed
+	Languages []sandbox.Language
+	Defaults  sandbox.Limits
+	Max       sandbox.Limits // a zero field has no maximum of the operator's
+	Slots     int
+	Queue     int
+}
+
+// Capabilities probes the backends and says what runs may ask for.
+func (e *Engine) Capabilities(ctx context.Context) Capabilities {
+	c := Capabilities{
+		Default:   e.defaultName(),
+		Backends:  e.Probe(ctx),
+		Languages: e.config.Languages,
+		Defaults:  e.config.Defaults,
+		Max:       e.config.Max,
+		Slots:     e.config.Slots,
+		Queue:     e.config.Queue,
+	}
+	if c.Default == Auto {
+		if i, ok := strongest(c.Backends); ok {
+			c.Default = c.Backends[i].Backend
+		}
+	}
+	return c
+}
+
+func (e *Engine) defaultName() string {
+	if e.config.Default == "" {
+		return e.config.Backends[0].Name()
+	}
+	return e.config.Default
+}
+
+// autoChoice remembers what Auto came to. A host does not change its walls under a running server, and probing costs more
+// than a run.
+type autoChoice struct {
+	mu     sync.Mutex // guards chosen; held while probing, so that a burst of first runs probes once
+	chosen sandbox.Backend
+}
+
+// backend finds the backend that a run names.
+func (e *Engine) backend(ctx context.Context, name string) (sandbox.Backend, error) {
+	if name == "" {
+		name = e.defaultName()
+	}
+	for _, b := range e.config.Backends {
+		if b.Name() == name {
+			return b, nil
+		}
+	}
+	if name != Auto {
+		names := backendNames(e.config.Backends)
+		return nil, sandbox.Invalidf("backend", "%.40q is not one of %s, %s", name, Auto, strings.Join(names, ", "))
+	}
+	e.auto.mu.Lock()
+	defer e.auto.mu.Unlock()
+	if e.auto.chosen != nil {
+		return e.auto.chosen, nil
+	}
+	probed := e.Probe(ctx)
+	i, ok := strongest(probed)
+	if !ok {
+		return nil, noneUsable(probed)
+	}
+	e.auto.chosen = e.config.Backends[i]
+	return e.auto.chosen, nil
+}
+
+var kernelRank = map[sandbox.Kernel]int{sandbox.KernelShared: 1, sandbox.KernelUserSpace: 2, sandbox.KernelMachine: 3}
+
+// strongest returns the index of the usable backend with the strongest wall; of equals, the first.
+func strongest(probed []Probed) (int, bool) {
+	best, rank := 0, 0
+	for i, p := range probed {
+		if r := kernelRank[p.Posture.Kernel]; p.Usable() && r > rank {
+			best, rank = i, r
+		}
+	}
+	return best, rank > 0
+}
+
+func noneUsable(probed []Probed) error {
+	var reasons []string
+	for _, p := range probed {
+		reason := "not ready for the default policy"
+		if p.Err != nil {
+			reason = p.Err.Error()
+		}
+		reasons = append(reasons, fmt.Sprintf("%s: %s", p.Backend, reason))
+	}
+	return &sandbox.Error{Kind: sandbox.Unsupported, Op: "choose a backend", Msg: "none works on this host: " + strings.Join(reasons, "; "),
+		Mend: "glovebox doctor says which walls stand and what would help"}
+}
+
+func backendNames(backends []sandbox.Backend) []string {
+	names := make([]string, len(backends))
+	for i, b := range backends {
+		names[i] = b.Name()
+	}
+	return names
+}

@@ -1,0 +1,116 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime/debug"
+	"time"
+
+	"github.com/glovebox-dev/glovebox/sandbox"
+)
+
+// Run creates a sandbox, executes one request in it, and closes it. The box is closed off the answer's path.
+//
+// When ctx ends, the execution is ended at once and the result says StatusCanceled, also for a run that still waits for a slot;
+// such a one never starts. An error means that Glovebox failed or refused; then no code of the request has run to its end:
+// Invalid and TooLarge requests, Busy (with RetryAfter), Unavailable while draining, Unsupported where the backend or the root
+// cannot do what was asked.
+//
+// Request.Output is called from one goroutine at a time, and never after Run has returned. It must return when ctx ends.
+func (e *Engine) Run(ctx context.Context, run Run) (result *sandbox.Result, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			result, err = nil, e.panicked("run", p)
+		}
+		if err != nil {
+			e.counts.refused(err)
+			return
+		}
+		e.counts.ended(result)
+	}()
+	p, err := e.resolve(ctx, run)
+	if err != nil {
+		return nil, err
+	}
+	return e.runPlan(ctx, p)
+}
+
+// errStopped is why the runs in progress are canceled when the engine closes.
+var errStopped = errors.New("the server is stopping")
+
+func (e *Engine) runPlan(ctx context.Context, p *plan) (*sandbox.Result, error) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	defer context.AfterFunc(e.stop, func() { cancel(errStopped) })()
+
+	asked := time.Now()
+	admitted := false
+	err := e.admission.acquire(ctx, func() {
+		admitted = true
+		e.runs.Add(1)
+	})
+	if admitted {
+		defer e.runs.Done()
+	}
+	waited := time.Since(asked)
+	if err != nil {
+		if ctx.Err() != nil {
+			return canceled(p, waited, "while it waited for a free slot"), nil
+		}
+		return nil, err
+	}
+	result, err := e.oneShot(ctx, p)
+	if err != nil {
+		if ctx.Err() != nil {
+			return canceled(p, waited, "before the program was started"), nil
+		}
+		return nil, err
+	}
+	result.Timings.Queue = waited
+	return result, nil
+}
+
+// oneShot holds a slot that acquire took: it creates a sandbox, executes in it and sees both the box and the slot off.
+func (e *Engine) oneShot(ctx context.Context, p *plan) (*sandbox.Result, error) {
+	var l *live
+	started := time.Now()
+	release := func() { e.admission.release(time.Since(started)) }
+	defer func() { // also when something panics
+		if l == nil {
+			release()
+			return
+		}
+		e.closers.retire(l, release)
+	}()
+	var err error
+	if l, err = e.create(ctx, p.backend, p.Spec); err != nil {
+		return nil, fmt.Errorf("create the sandbox: %w", err)
+	}
+	created := time.Since(started)
+	result, err := l.execute(ctx, p)
+	if err != nil {
+		return nil, err
+	}
+	result.Timings.Create = created
+	return result, nil
+}
+
+// canceled is the end of a run whose caller went away before anything ran.
+func canceled(p *plan, waited time.Duration, when string) *sandbox.Result {
+	return &sandbox.Result{
+		ID:        sandbox.NewID(),
+		Status:    sandbox.StatusCanceled,
+		ExitCode:  -1,
+		Requested: p.Spec,
+		Timings:   sandbox.Timings{Queue: waited},
+		Hint:      "The run was canceled " + when + "; nothing ran.",
+	}
+}
+
+// panicked logs a contained defect with its stack and returns what the caller may know of it.
+func (e *Engine) panicked(op string, p any) error {
+	e.counts.panicked()
+	e.log.Error("contained a panic", "op", op, "panic", p, "stack", string(debug.Stack()))
+	return &sandbox.Error{Kind: sandbox.Internal, Op: op, Msg: fmt.Sprint("panic: ", p)}
+}

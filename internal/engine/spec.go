@@ -1,0 +1,73 @@
+package engine
+
+import (
+	"github.com/glovebox-dev/glovebox/sandbox"
+)
+
+// fillSpec completes what a run asks of its sandbox: defaults where it says nothing, and the names of the limits it does name.
+// It changes nothing that was asked; what cannot be had is an error.
+func (e *Engine) fillSpec(run Run) (sandbox.Spec, error) {
+	spec := run.Spec
+	if t := run.Request.Timeout; t != 0 {
+		spec.Limits.Timeout = t
+	}
+	if err := spec.Limits.Check(); err != nil {
+		return spec, err
+	}
+	for _, name := range sandbox.LimitNames {
+		if most := e.config.Max.Get(name); most != 0 && spec.Limits.Get(name) > most {
+			return spec, sandbox.Invalidf("limits."+string(name), "%s is over the %s that this server allows",
+				sandbox.FormatLimit(name, spec.Limits.Get(name)), sandbox.FormatLimit(name, most))
+		}
+	}
+	if spec.Lifetime != (sandbox.Lifetime{}) {
+		return spec, sandbox.Invalidf("lifetime", "a one-shot sandbox ends with its execution")
+	}
+	if err := checkNetwork(&spec.Network); err != nil {
+		return spec, err
+	}
+	if err := checkMounts(&spec); err != nil {
+		return spec, err
+	}
+	if err := checkEnv("env", spec.Env); err != nil {
+		return spec, err
+	}
+	spec.Named = mergeNames(spec.Named, spec.Limits.Named())
+	spec.Limits = spec.Limits.OrDefault(e.config.Defaults)
+	spec.Env = mergeEnv(e.config.DefaultEnv, spec.Env)
+	if spec.User == (sandbox.User{}) {
+		spec.User = sandbox.DefaultUser
+	}
+	return spec, nil
+}
+
+func checkNetwork(n *sandbox.NetworkPolicy) error {
+	switch n.Mode {
+	case "":
+		n.Mode = sandbox.NetworkNone
+	case sandbox.NetworkNone, sandbox.NetworkRestricted, sandbox.NetworkFull:
+	default:
+		return sandbox.Invalidf("network.mode", "%.40q is not one of none, restricted, full", n.Mode)
+	}
+	if n.Mode == sandbox.NetworkNone && len(n.Allow)+len(n.Deny)+len(n.Inspect)+n.MaxConnections != 0 {
+		return sandbox.Invalidf("network", "rules are given, but the mode is none; say restricted or full")
+	}
+	return nil
+}
+
+// mergeNames returns the names of both, each once, in the order in which limits are shown.
+func mergeNames(a, b []sandbox.LimitName) []sandbox.LimitName {
+	named := map[sandbox.LimitName]bool{}
+	for _, list := range [][]sandbox.LimitName{a, b} {
+		for _, name := range list {
+			named[name] = true
+		}
+	}
+	var out []sandbox.LimitName
+	for _, name := range sandbox.LimitNames {
+		if named[name] {
+			out = append(out, name)
+		}
+	}
+	return out
+}
