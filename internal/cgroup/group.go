@@ -271,3 +271,9 @@ func removeDir(ctx context.Context, dir string) error {
 		}
 	}
 }
+
+// RemoveTree removes a tree's folder that a dead process left, with the leaf it had for itself. What still holds processes stays.
+func RemoveTree(dir string) {
+	_ = unix.Rmdir(filepath.Join(dir, supervisor))
+	_ = unix.Rmdir(dir)
+}

@@ -25,7 +25,7 @@ type Plan struct {
 	Handled  uint64 // LANDLOCK_ACCESS_FS_* bits that are denied but where granted; 0 with Scoped 0: no Landlock
 	Scoped   uint64 // LANDLOCK_SCOPE_* bits
 	Landlock []Access
-	Seccomp  []byte   // the program, an array of struct sock_filter
+	Seccomp  []byte // the program, an array of struct sock_filter
 
 	OneShot bool  // ends when the host lets go of its lifeline
 	Lease   int64 // nanoseconds; for sandboxes that are not one-shot
@@ -63,6 +63,7 @@ const (
 	Devpts                    // attach a devpts of its own
 	Mask                      // hide a file or folder of /proc, where it exists
 	Inner                     // attach a folder of the new root a second time: Source is that folder, relative too
+	Detach                    // take away what is attached at Target
 )
 
 // Flags are properties of a step's mount.

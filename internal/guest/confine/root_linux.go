@@ -171,6 +171,8 @@ func (r *root) build(i int, s Step) error {
 		return r.mask(s)
 	case Inner:
 		return r.inner(s)
+	case Detach:
+		return r.detach(s)
 	}
 	return unix.EINVAL
 }
@@ -209,10 +211,16 @@ func (r *root) dir(s Step) error {
 		if err != nil && err != unix.EEXIST {
 			return err
 		}
-		if err == nil && s.UID|s.GID != 0 {
-			return unix.Fchownat(parent, name, int(s.UID), int(s.GID), unix.AT_SYMLINK_NOFOLLOW)
+		if err != nil {
+			return nil // it was there, as a folder above another
 		}
-		return nil
+		if s.Mode&unix.S_ISVTX != 0 || s.Mode&0o022 != 0 {
+			err = unix.Fchmodat(parent, name, s.Mode, 0) // mkdirat has taken the umask off
+		}
+		if err == nil && s.UID|s.GID != 0 {
+			err = unix.Fchownat(parent, name, int(s.UID), int(s.GID), unix.AT_SYMLINK_NOFOLLOW)
+		}
+		return err
 	})
 }
 
@@ -300,6 +308,11 @@ func (r *root) inner(s Step) error {
 		return err
 	}
 	return r.bind(fd, s.Target)
+}
+
+// detach takes a mount away again. The old root's tree is still around us, so the path is the one by which the new root is attached.
+func (r *root) detach(s Step) error {
+	return unix.Unmount(path.Join(r.inert, s.Target), unix.MNT_DETACH|unix.UMOUNT_NOFOLLOW)
 }
 
 // mask hides a file behind /dev/null and a folder behind an empty, read-only one.

@@ -1,0 +1,290 @@
+package native
+
+import (
+	"bufio"
+	"bytes"
+	"debug/elf"
+	"errors"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/glovebox-dev/glovebox/internal/guest/confine"
+	"github.com/glovebox-dev/glovebox/sandbox"
+)
+
+// commandPath is where allowed commands are looked for, as the PATH of sandboxes has it.
+var commandPath = []string{"/usr/local/bin", "/usr/bin", "/bin"}
+
+// support are the folders of modules that an interpreter cannot start without, by the beginning of its file name. They are read, not
+// executed.
+var support = map[string][]string{
+	"python3": {"/usr/lib/python3*", "/usr/local/lib/python3*", "/etc/python3*"},
+	"node":    {"/usr/share/nodejs", "/usr/share/node_modules", "/usr/lib/node_modules"},
+	"perl":    {"/usr/share/perl*", "/usr/lib/*/perl*", "/usr/share/perl5"},
+	"ruby":    {"/usr/lib/ruby", "/usr/share/rubygems-integration"},
+}
+
+// closure is what a list of allowed commands needs: files by the path at which they are seen, and folders.
+type closure struct {
+	root    *os.Root
+	dir     string
+	files   map[string]string // path in the sandbox -> host path
+	exec    []string          // those that may be executed: programs, interpreters, dynamic linkers
+	folders []string
+}
+
+// commandClosure finds the allowed programs below dir, what interprets them, and all shared libraries that these load at start.
+func commandClosure(dir string, commands []string) (*closure, error) {
+	if len(commands) == 0 {
+		return nil, &sandbox.Error{Kind: sandbox.Invalid, Op: "commands", Err: errNoPrograms}
+	}
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return nil, err
+	}
+	defer root.Close()
+	c := &closure{root: root, dir: dir, files: map[string]string{}}
+	for _, name := range commands {
+		if err := c.command(name); err != nil {
+			return nil, err
+		}
+	}
+	for i, f := range c.folders {
+		c.folders[i] = f
+		if err := c.folderLibraries(f); err != nil {
+			return nil, err
+		}
+	}
+	slices.Sort(c.exec)
+	c.exec = slices.Compact(c.exec)
+	return c, nil
+}
+
+func (c *closure) command(name string) error {
+	if strings.ContainsRune(name, '/') || name == "" || name == "." || name == ".." {
+		return sandbox.Invalidf("commands", "%q must be a program's name without a path", name)
+	}
+	for _, p := range commandPath {
+		if err := c.program(path.Join(p, name)); !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+	}
+	return &sandbox.Error{Kind: sandbox.Invalid, Op: "commands", Msg: name + " is not in the root's " + strings.Join(commandPath, ", ")}
+}
+
+// program adds an executable file, with its interpreter or its libraries.
+func (c *closure) program(at string) error {
+	host, err := c.resolve(at)
+	if err != nil {
+		return err
+	}
+	if c.files[at] != "" {
+		return nil
+	}
+	c.files[at] = host
+	c.exec = append(c.exec, at)
+	for prefix, patterns := range support {
+		if strings.HasPrefix(path.Base(host), prefix) {
+			c.addFolders(patterns)
+		}
+	}
+	head := make([]byte, 256)
+	f, err := os.Open(host)
+	if err != nil {
+		return err
+	}
+	n, err := f.Read(head)
+	f.Close()
+	if err != nil {
+		return err
+	}
+	if script, ok := bytes.CutPrefix(head[:n], []byte("#!")); ok {
+		line, _ := bufio.NewReader(bytes.NewReader(script)).ReadString('\n')
+		fields := strings.Fields(line)
+		if len(fields) == 0 {
+			return nil
+		}
+		if path.Base(fields[0]) == "env" && len(fields) > 1 {
+			if err := c.command(fields[1]); err != nil {
+				return err
+			}
+		}
+		return c.program(fields[0])
+	}
+	return c.libraries(host)
+}
+
+// resolve follows links below the root, as the kernel will inside, and returns the host path of the file.
+func (c *closure) resolve(at string) (string, error) {
+	current := at
+	for range 40 { // as many links as the kernel follows
+		rel := strings.TrimPrefix(path.Clean(current), "/")
+		info, err := c.root.Lstat(rel)
+		if err != nil {
+			return c.throughFolderLinks(current, err)
+		}
+		if info.Mode()&fs.ModeSymlink == 0 {
+			if !info.Mode().IsRegular() {
+				return "", &sandbox.Error{Kind: sandbox.Invalid, Op: "commands", Msg: at + " is no regular file"}
+			}
+			return filepath.Join(c.dir, rel), nil
+		}
+		to, err := c.root.Readlink(rel)
+		if err != nil {
+			return "", err
+		}
+		if !path.IsAbs(to) {
+			to = path.Join(path.Dir(current), to)
+		}
+		current = to
+	}
+	return "", &sandbox.Error{Kind: sandbox.Invalid, Op: "commands", Msg: at + " is a chain of links"}
+}
+
+// throughFolderLinks resolves a path whose top folder is a link, such as /bin -> usr/bin.
+func (c *closure) throughFolderLinks(at string, cause error) (string, error) {
+	parts := strings.SplitN(strings.TrimPrefix(path.Clean(at), "/"), "/", 2)
+	if len(parts) < 2 {
+		return "", cause
+	}
+	to, err := c.root.Readlink(parts[0])
+	if err != nil {
+		return "", cause
+	}
+	return c.resolve(path.Join("/", to, parts[1]))
+}
+
+// libraryPath is where the dynamic linker looks beside its cache (ld.so(8)); the triplet folders are Debian's and Ubuntu's.
+func (c *closure) libraryPath() []string {
+	paths := []string{"/usr/local/lib", "/lib", "/usr/lib", "/lib64", "/usr/lib64"}
+	for _, pattern := range []string{"/usr/lib/*-linux-gnu*", "/usr/local/lib/*-linux-gnu*"} {
+		found, _ := filepath.Glob(filepath.Join(c.dir, pattern))
+		for _, f := range found {
+			paths = append(paths, "/"+strings.TrimPrefix(strings.TrimPrefix(f, c.dir), "/"))
+		}
+	}
+	return paths
+}
+
+// libraries adds the dynamic linker and the shared libraries of an ELF file, and theirs.
+func (c *closure) libraries(host string) error {
+	f, err := elf.Open(host)
+	if err != nil {
+		return nil // no ELF: the kernel will not run it, or it is data
+	}
+	defer f.Close()
+	for _, p := range f.Progs {
+		if p.Type != elf.PT_INTERP || p.Filesz > 4096 {
+			continue
+		}
+		linker := make([]byte, p.Filesz)
+		if _, err := p.ReadAt(linker, 0); err != nil {
+			return err
+		}
+		if err := c.program(strings.TrimRight(string(linker), "\x00")); err != nil {
+			return err
+		}
+	}
+	needed, err := f.ImportedLibraries()
+	if err != nil {
+		return nil
+	}
+	runpath, _ := f.DynString(elf.DT_RUNPATH)
+	rpath, _ := f.DynString(elf.DT_RPATH)
+	search := c.libraryPath()
+	for _, p := range append(runpath, rpath...) {
+		for _, q := range strings.Split(p, ":") {
+			search = append(search, strings.ReplaceAll(q, "$ORIGIN", strings.TrimPrefix(filepath.Dir(host), c.dir)))
+		}
+	}
+	for _, lib := range needed {
+		if err := c.library(lib, search); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (c *closure) library(name string, search []string) error {
+	for _, dir := range search {
+		at := path.Join(dir, name)
+		host, err := c.resolve(at)
+		if err != nil {
+			continue
+		}
+		if c.files[at] != "" {
+			return nil
+		}
+		c.files[at] = host
+		return c.libraries(host)
+	}
+	return nil // one that is nowhere is the program's own affair
+}
+
+func (c *closure) addFolders(patterns []string) {
+	for _, pattern := range patterns {
+		found, _ := filepath.Glob(filepath.Join(c.dir, pattern))
+		for _, f := range found {
+			at := "/" + strings.TrimPrefix(strings.TrimPrefix(f, c.dir), "/")
+			if !slices.Contains(c.folders, at) {
+				c.folders = append(c.folders, at)
+			}
+		}
+	}
+}
+
+// folderLibraries adds what the extension modules of an interpreter load.
+func (c *closure) folderLibraries(folder string) error {
+	modules, _ := filepath.Glob(filepath.Join(c.dir, folder, "lib-dynload", "*.so"))
+	for _, m := range modules {
+		if err := c.libraries(m); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// restrictedSteps are the read-only part of a root that holds the allowed commands and what these need, and nothing else. It also
+// returns the files that may be executed.
+func restrictedSteps(dir string, commands []string) ([]confine.Step, []string, error) {
+	c, err := commandClosure(dir, commands)
+	if err != nil {
+		return nil, nil, err
+	}
+	var steps []confine.Step
+	for _, f := range c.folders {
+		steps = append(steps, confine.Step{Do: confine.Bind, Target: strings.TrimPrefix(f, "/"), Source: filepath.Join(dir, f)})
+	}
+	for _, link := range []string{"bin", "sbin", "lib", "lib32", "lib64"} {
+		if to, err := os.Readlink(filepath.Join(dir, link)); err == nil {
+			steps = append(steps, confine.Step{Do: confine.Symlink, Target: link, Source: to})
+		}
+	}
+	seen := map[string]bool{}
+	for at, host := range c.files {
+		at = c.throughTopLink(at)
+		if !seen[at] && !c.inFolder(at) {
+			seen[at] = true
+			steps = append(steps, confine.Step{Do: confine.Bind, Target: strings.TrimPrefix(at, "/"), Source: host})
+		}
+	}
+	etc, err := etcSteps(dir)
+	return append(steps, etc...), c.exec, err
+}
+
+// throughTopLink is the path by which a file is attached where its top folder is a link: targets are never reached through links.
+func (c *closure) throughTopLink(at string) string {
+	parts := strings.SplitN(strings.TrimPrefix(at, "/"), "/", 2)
+	if to, err := os.Readlink(filepath.Join(c.dir, parts[0])); err == nil && len(parts) == 2 {
+		return path.Join("/", to, parts[1])
+	}
+	return at
+}
+
+func (c *closure) inFolder(at string) bool {
+	return slices.ContainsFunc(c.folders, func(f string) bool { return strings.HasPrefix(at, f+"/") })
+}

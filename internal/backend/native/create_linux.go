@@ -1,0 +1,141 @@
+package native
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"os"
+	"path/filepath"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/glovebox-dev/glovebox/internal/cgroup"
+	"github.com/glovebox-dev/glovebox/sandbox"
+)
+
+// Create builds the walls of one sandbox, in the order in which they can be taken down again.
+func (b *Backend) Create(ctx context.Context, spec sandbox.Spec) (_ sandbox.Box, err error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	if err := b.refuse(&spec); err != nil {
+		return nil, err
+	}
+	in, err := b.instance()
+	if err != nil {
+		return nil, err
+	}
+	box := &Box{id: spec.ID, dir: filepath.Join(in.dir, boxesDir, string(spec.ID)), ended: make(chan struct{})}
+	rand.Read(box.key[:])
+	var undo []func() error
+	defer func() {
+		for i := len(undo) - 1; err != nil && i >= 0; i-- {
+			err = errors.Join(err, undo[i]())
+		}
+	}()
+	done := func(f func() error) { undo = append(undo, f) }
+
+	// The folder is the record of what follows: everything else is named after it.
+	if err := b.fail(failDir, os.Mkdir(box.dir, 0o700)); err != nil {
+		_ = os.Remove(box.dir)
+		return nil, at(failDir, err)
+	}
+	done(func() error { return os.RemoveAll(box.dir) })
+	if b.user.uid == 0 {
+		if box.slot, err = takeSlot(filepath.Join(b.run, uidsDir)); err == nil {
+			done(func() error { box.slot.release(); return nil })
+		}
+		if err := b.fail(failSlot, err); err != nil {
+			return nil, at(failSlot, err)
+		}
+	}
+	if err := unenforced(&spec, in.tree); err != nil {
+		return nil, err
+	}
+	listener, err := listen(box.dir)
+	if err := b.fail(failListen, err); err != nil {
+		return nil, at(failListen, err)
+	}
+	defer listener.Close()
+	box.group, err = in.tree.Create(string(spec.ID), groupLimits(&spec))
+	if err == nil {
+		done(func() error { return box.group.Remove(context.Background()) })
+	}
+	if err := b.fail(failCgroup, err); err != nil {
+		return nil, at(failCgroup, err)
+	}
+	m, hostUID := b.chooseIDs(&spec, box.slot)
+	p, err := b.makePlan(&spec, m, box.key)
+	if err != nil {
+		return nil, err
+	}
+	defer p.close()
+	inherit := []*os.File{listener}
+	if box.slot != nil {
+		inherit = append(inherit, box.slot.file)
+	}
+	g, err := b.spawn(spec.ID, box.group, m, inherit)
+	if err := b.fail(failSpawn, err); err != nil {
+		if g != nil && g.process != nil && box.spawned(g) {
+			err = errors.Join(err, g.destroy())
+		}
+		return nil, at(failSpawn, err)
+	}
+	done(g.destroy)
+	if err := b.fail(failRecord, os.WriteFile(filepath.Join(box.dir, pidFile), []byte(itoa(g.process.Pid)), 0o600)); err != nil {
+		return nil, at(failRecord, err)
+	}
+	protectGuest(g.process.Pid)
+	if err := g.plan(ctx, &p.Plan, p.mounts); err != nil {
+		return nil, err
+	}
+	box.start(g, b.effective(&spec, in.tree, hostUID))
+	return box, nil
+}
+
+// groupLimits are the limits of the control group. Files of the writable places lie in memory, so their bound is added to that of
+// memory: a full disk is then ENOSPC, and no out-of-memory kill.
+func groupLimits(spec *sandbox.Spec) cgroup.Limits {
+	l := cgroup.Limits{MemoryBytes: spec.Limits.MemoryBytes + spec.Limits.DiskBytes, CPUMillis: spec.Limits.CPUMillis,
+		Pids: spec.Limits.Pids + guestTasks}
+	if spec.Workdir != "" {
+		l.MemoryBytes = spec.Limits.MemoryBytes + spec.Limits.DiskBytes // /tmp and home are still in memory
+	}
+	return l
+}
+
+// protectGuest makes the guest the last that the kernel kills for want of memory; it gives what it starts the opposite. Only root may
+// lower a score.
+func protectGuest(pid int) {
+	if os.Geteuid() != 0 {
+		return
+	}
+	f, err := os.OpenFile("/proc/"+itoa(pid)+"/oom_score_adj", os.O_WRONLY, 0)
+	if err != nil {
+		return
+	}
+	defer f.Close()
+	_, _ = f.WriteString("-1000")
+}
+
+// refuse says no to what this backend cannot do.
+func (b *Backend) refuse(spec *sandbox.Spec) error {
+	switch {
+	case len(spec.Devices) > 0:
+		return &sandbox.Error{Kind: sandbox.Unsupported, Op: "devices", Msg: "the native backend hands no devices in"}
+	case spec.Network.Mode != "" && spec.Network.Mode != sandbox.NetworkNone:
+		return &sandbox.Error{Kind: sandbox.Unsupported, Op: "network", Msg: "the native backend has no way out to the network yet",
+			Mend: "leave the network mode at none"}
+	case spec.User.UID == 0:
+		return &sandbox.Error{Kind: sandbox.Unsupported, Op: "user", Msg: "code does not run as uid 0", Mend: "leave the user at 1000"}
+	case !b.kernel.atLeast(5, 14):
+		return &sandbox.Error{Kind: sandbox.Unsupported, Op: "native: kernel", Msg: "this kernel is " + b.kernel.release,
+			Mend: "use Linux " + leastKernel + " or newer"}
+	}
+	return nil
+}
+
+// spawned says whether the process was started although the step failed, as a failpoint does.
+func (box *Box) spawned(g *born) bool {
+	return unix.Kill(g.process.Pid, 0) == nil
+}

@@ -1,0 +1,57 @@
+package native
+
+import (
+	"slices"
+
+	"github.com/glovebox-dev/glovebox/internal/cgroup"
+	"github.com/glovebox-dev/glovebox/sandbox"
+)
+
+// effective says what holds for a sandbox of this spec. Create has refused what it must not weaken.
+func (b *Backend) effective(spec *sandbox.Spec, tree *cgroup.Tree, hostUID string) sandbox.Policy {
+	p := sandbox.Policy{
+		Backend: Name, Kernel: sandbox.KernelShared, Limits: spec.Limits, Network: sandbox.NetworkPolicy{Mode: sandbox.NetworkNone},
+		User: spec.User, HostUID: hostUID, Commands: spec.Commands,
+		Enforcers: map[sandbox.LimitName]string{
+			sandbox.LimitPids: "RLIMIT_NPROC", sandbox.LimitDisk: "tmpfs size", sandbox.LimitInodes: "tmpfs nr_inodes",
+			sandbox.LimitOpenFiles: "RLIMIT_NOFILE", sandbox.LimitTimeout: "guest and server clocks", sandbox.LimitOutput: "server",
+		},
+		Walls: b.walls(tree, hostUID),
+	}
+	if e := tree.Enforcer(cgroup.Pids); e != "" {
+		p.Enforcers[sandbox.LimitPids] = e + ", RLIMIT_NPROC"
+	}
+	for _, c := range []struct {
+		name       sandbox.LimitName
+		controller cgroup.Controller
+	}{{sandbox.LimitMemory, cgroup.Memory}, {sandbox.LimitCPUs, cgroup.CPU}} {
+		if e := tree.Enforcer(c.controller); e != "" {
+			p.Enforcers[c.name] = e
+			continue
+		}
+		p.Limits.Set(c.name, sandbox.Unlimited)
+		if slices.Contains(spec.AcceptWeaker, string(c.name)) {
+			p.Weaker = append(p.Weaker, string(c.name))
+		} else {
+			p.Warnings = append(p.Warnings, "nothing on this host bounds "+string(c.name)+"; it is unlimited")
+		}
+	}
+	return p
+}
+
+// unenforced refuses a limit that nothing here enforces: any that was named, and memory in every case. The caller may let go of it.
+func unenforced(spec *sandbox.Spec, tree *cgroup.Tree) error {
+	for _, c := range []struct {
+		name       sandbox.LimitName
+		controller cgroup.Controller
+		always     bool
+	}{{sandbox.LimitMemory, cgroup.Memory, true}, {sandbox.LimitCPUs, cgroup.CPU, false}} {
+		if tree.Enforcer(c.controller) != "" || spec.Accepts(string(c.name)) || !c.always && !spec.IsNamed(c.name) {
+			continue
+		}
+		return &sandbox.Error{Kind: sandbox.Unsupported, Op: "native: limit " + string(c.name),
+			Msg:  "nothing on this host can enforce it: " + tree.Detail(),
+			Mend: tree.Mend() + "; or go without by --accept-weaker " + string(c.name)}
+	}
+	return nil
+}

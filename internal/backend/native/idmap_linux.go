@@ -1,0 +1,86 @@
+package native
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/glovebox-dev/glovebox/sandbox"
+)
+
+// detachedMount clones the mount of a host path, to be attached in a sandbox. Of a writable one the owner on disk is mapped to the
+// code's host id, so that the code owns what its owner owns, and new files belong to the owner. Linux 5.12, and a file system
+// that can do it.
+func detachedMount(mount sandbox.Mount, m ids) (int, error) {
+	op := "mount " + mount.Source
+	// The last element must be no link: what the caller checked and what is opened here would otherwise be two things.
+	fd, err := unix.OpenTree(unix.AT_FDCWD, mount.Source,
+		unix.OPEN_TREE_CLONE|unix.OPEN_TREE_CLOEXEC|unix.AT_RECURSIVE|unix.AT_SYMLINK_NOFOLLOW)
+	if err != nil {
+		return -1, &sandbox.Error{Kind: sandbox.Invalid, Op: op, Err: err}
+	}
+	var st unix.Stat_t
+	err = unix.Fstat(fd, &st)
+	if err == nil && st.Mode&unix.S_IFMT == unix.S_IFLNK {
+		err = errors.New("is a link; name what it points to")
+	}
+	if err == nil && mount.Writable {
+		err = mapOwner(fd, st.Uid, st.Gid, m)
+	}
+	if err != nil {
+		unix.Close(fd)
+		var known *sandbox.Error
+		if errors.As(err, &known) {
+			return -1, err
+		}
+		return -1, &sandbox.Error{Kind: sandbox.Invalid, Op: op, Err: err}
+	}
+	return fd, nil
+}
+
+func mapOwner(fd int, uid, gid uint32, m ids) error {
+	host := m.lines[len(m.lines)-1].host // the code's
+	ns, err := mappedNamespace(uid, gid, host)
+	if err != nil {
+		return err
+	}
+	defer ns.Close()
+	attr := unix.MountAttr{Attr_set: unix.MOUNT_ATTR_IDMAP, Userns_fd: uint64(ns.Fd())}
+	err = unix.MountSetattr(fd, "", unix.AT_EMPTY_PATH|unix.AT_RECURSIVE, &attr)
+	if errors.Is(err, unix.EINVAL) || errors.Is(err, unix.EPERM) {
+		return &sandbox.Error{Kind: sandbox.Unsupported, Op: "native: map the owner of the working directory",
+			Msg: "the file system that it is on cannot map ids", Err: err,
+			Mend: "use a directory on ext4, xfs, btrfs or tmpfs, or run as the directory's owner"}
+	}
+	return err
+}
+
+// mappedNamespace makes a user namespace in which the owner on disk stands for the host id, only to be named in a mount. It lives as
+// long as the descriptor.
+func mappedNamespace(uid, gid, host uint32) (*os.File, error) {
+	// A stopped process would do; one that waits for its traced exec is stopped before it has run anything of its own.
+	attr := &syscall.SysProcAttr{
+		Cloneflags:  unix.CLONE_NEWUSER,
+		UidMappings: []syscall.SysProcIDMap{{ContainerID: int(uid), HostID: int(host), Size: 1}},
+		GidMappings: []syscall.SysProcIDMap{{ContainerID: int(gid), HostID: int(host), Size: 1}},
+	}
+	r, w, err := os.Pipe()
+	if err != nil {
+		return nil, err
+	}
+	defer r.Close()
+	defer w.Close()
+	// "cat" of an empty pipe waits until we close the other end.
+	p, err := os.StartProcess("/bin/cat", []string{"cat"}, &os.ProcAttr{Files: []*os.File{r, nil, nil}, Env: []string{}, Sys: attr})
+	if err != nil {
+		return nil, fmt.Errorf("make a namespace for the id map: %w", err)
+	}
+	ns, err := os.Open(fmt.Sprintf("/proc/%d/ns/user", p.Pid))
+	w.Close()
+	_ = p.Kill()
+	_, waitErr := p.Wait()
+	return ns, errors.Join(err, waitErr)
+}

@@ -1,0 +1,186 @@
+package native
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"os"
+	"path/filepath"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/glovebox-dev/glovebox/internal/cgroup"
+	"github.com/glovebox-dev/glovebox/sandbox"
+)
+
+// An instance is one process of ours that makes sandboxes. Its folder is locked for as long as it lives:
+//
+//	RUN/uids/N            claims of host user ids
+//	RUN/instances/I/lock  held by the process
+//	RUN/instances/I/record.json   where its control groups are
+//	RUN/instances/I/boxes/ID/     one sandbox: s, the guest's socket; pid, the guest's
+//
+// The folder of a box is made before anything else of it, and the name of everything else derives from its ID. So whoever finds
+// a folder can find the rest. All of it lies on a tmpfs and is gone after a reboot, as are the sandboxes; nothing is synced to disk.
+type instance struct {
+	dir  string
+	lock *os.File
+	tree *cgroup.Tree
+}
+
+// record is what an instance writes down before it makes its first sandbox.
+type record struct {
+	CgroupDirs []string `json:"cgroup_dirs"`
+}
+
+const (
+	instancesDir = "instances"
+	uidsDir      = "uids"
+	boxesDir     = "boxes"
+	recordFile   = "record.json"
+	pidFile      = "pid"
+	socketFile   = "s"
+)
+
+// openInstance makes a locked instance of our own below run.
+func openInstance(run string) (*instance, error) {
+	for _, sub := range []string{instancesDir, uidsDir} {
+		if err := os.MkdirAll(filepath.Join(run, sub), 0o700); err != nil {
+			return nil, err
+		}
+	}
+	var st unix.Stat_t
+	if err := unix.Lstat(run, &st); err != nil {
+		return nil, err
+	}
+	if int(st.Uid) != os.Geteuid() || st.Mode&0o077 != 0 || st.Mode&unix.S_IFMT != unix.S_IFDIR {
+		return nil, &sandbox.Error{Kind: sandbox.Unavailable, Op: "native: open " + run,
+			Msg: "the folder must belong to this user and be closed to all others", Mend: "remove it, or set its mode to 0700"}
+	}
+	name := string(sandbox.NewID())[:10]
+	in := &instance{dir: filepath.Join(run, instancesDir, name)}
+	if err := os.MkdirAll(filepath.Join(in.dir, boxesDir), 0o700); err != nil {
+		return nil, err
+	}
+	var err error
+	if in.lock, err = lockInstance(in.dir); err != nil {
+		return nil, err
+	}
+	if in.tree, err = cgroup.Open("glovebox-" + name); err != nil {
+		return nil, errors.Join(err, in.close())
+	}
+	text, err := json.Marshal(record{CgroupDirs: in.tree.Dirs()})
+	if err == nil {
+		err = os.WriteFile(filepath.Join(in.dir, recordFile), text, 0o600)
+	}
+	if err != nil {
+		return nil, errors.Join(err, in.close())
+	}
+	return in, nil
+}
+
+// lockInstance takes the lock of an instance folder, or fails at once with EWOULDBLOCK where its owner lives.
+func lockInstance(dir string) (*os.File, error) {
+	f, err := os.OpenFile(filepath.Join(dir, "lock"), os.O_RDWR|os.O_CREATE, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	if err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
+		f.Close()
+		return nil, err
+	}
+	return f, nil
+}
+
+// close gives the instance up. Boxes that still live keep its folder, for the next process to find.
+func (in *instance) close() error {
+	var errs []error
+	if left, _ := os.ReadDir(filepath.Join(in.dir, boxesDir)); len(left) == 0 {
+		if in.tree != nil {
+			errs = append(errs, in.tree.Close())
+		}
+		errs = append(errs, os.RemoveAll(in.dir))
+	}
+	return errors.Join(append(errs, in.lock.Close())...)
+}
+
+// reap destroys what instances without an owner left, but for the boxes in keep, whose folders it returns. An instance that is just
+// being made, or whose owner lives, is left alone.
+func reap(ctx context.Context, run string, keep map[sandbox.ID]bool) ([]string, error) {
+	found, err := os.ReadDir(filepath.Join(run, instancesDir))
+	if errors.Is(err, os.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	var kept []string
+	var errs []error
+	for _, entry := range found {
+		dir := filepath.Join(run, instancesDir, entry.Name())
+		if info, err := entry.Info(); err != nil || time.Since(info.ModTime()) < birthTime && !hasRecord(dir) {
+			continue
+		}
+		lock, err := lockInstance(dir)
+		if err != nil {
+			continue
+		}
+		left, err := reapInstance(ctx, dir, keep)
+		kept = append(kept, left...)
+		errs = append(errs, err)
+		lock.Close()
+	}
+	return kept, errors.Join(errs...)
+}
+
+// birthTime is how long an instance may take from its folder to its lock.
+const birthTime = 10 * time.Second
+
+func hasRecord(dir string) bool {
+	_, err := os.Stat(filepath.Join(dir, recordFile))
+	return err == nil
+}
+
+func reapInstance(ctx context.Context, dir string, keep map[sandbox.ID]bool) (kept []string, err error) {
+	var rec record
+	if text, err := os.ReadFile(filepath.Join(dir, recordFile)); err == nil {
+		if err := json.Unmarshal(text, &rec); err != nil {
+			return nil, &sandbox.Error{Op: "native: read record of " + dir, Err: err}
+		}
+	}
+	boxes, err := os.ReadDir(filepath.Join(dir, boxesDir))
+	if err != nil && !errors.Is(err, os.ErrNotExist) {
+		return nil, err
+	}
+	var errs []error
+	for _, b := range boxes {
+		id, err := sandbox.ParseID(b.Name())
+		if err != nil {
+			continue
+		}
+		box := filepath.Join(dir, boxesDir, b.Name())
+		if keep[id] {
+			kept = append(kept, box)
+			continue
+		}
+		errs = append(errs, reapBox(ctx, id, box, rec))
+	}
+	if len(kept) > 0 {
+		return kept, errors.Join(errs...)
+	}
+	for _, d := range rec.CgroupDirs {
+		cgroup.RemoveTree(d)
+	}
+	return nil, errors.Join(append(errs, os.RemoveAll(dir))...)
+}
+
+// reapBox ends one box of a dead owner. Its guest has most likely ended by itself: it holds a lifeline or a lease.
+func reapBox(ctx context.Context, id sandbox.ID, dir string, rec record) error {
+	group := cgroup.Find(rec.CgroupDirs, string(id))
+	for _, pid := range guestsOf(id) {
+		killAndWait(ctx, pid)
+	}
+	group.Kill()
+	return errors.Join(group.Remove(ctx), os.RemoveAll(dir))
+}

@@ -1,0 +1,46 @@
+package native
+
+import (
+	"os"
+	"strconv"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// kernelFacts are what the walls depend on, read once.
+type kernelFacts struct {
+	release      string
+	major, minor int
+	landlock     int // version of its interface; 0 is none
+}
+
+func readKernel() kernelFacts {
+	var k kernelFacts
+	var u unix.Utsname
+	if unix.Uname(&u) == nil {
+		k.release = unix.ByteSliceToString(u.Release[:])
+	}
+	parts := strings.FieldsFunc(k.release, func(r rune) bool { return r < '0' || r > '9' })
+	if len(parts) >= 2 {
+		k.major, _ = strconv.Atoi(parts[0])
+		k.minor, _ = strconv.Atoi(parts[1])
+	}
+	version, _, errno := unix.Syscall(unix.SYS_LANDLOCK_CREATE_RULESET, 0, 0, unix.LANDLOCK_CREATE_RULESET_VERSION)
+	if errno == 0 {
+		k.landlock = int(version)
+	}
+	return k
+}
+
+func (k kernelFacts) atLeast(major, minor int) bool {
+	return k.major > major || k.major == major && k.minor >= minor
+}
+
+func readSysctl(name string) string {
+	text, err := os.ReadFile("/proc/sys/" + strings.ReplaceAll(name, ".", "/"))
+	if err != nil {
+		return ""
+	}
+	return strings.TrimSpace(string(text))
+}

@@ -1,0 +1,66 @@
+package native
+
+import (
+	"golang.org/x/sys/unix"
+
+	"github.com/glovebox-dev/glovebox/internal/guest/confine"
+)
+
+const (
+	accessRead = unix.LANDLOCK_ACCESS_FS_READ_FILE | unix.LANDLOCK_ACCESS_FS_READ_DIR
+	accessExec = unix.LANDLOCK_ACCESS_FS_EXECUTE
+
+	// The thirteen rights of the first version (Linux 5.13), then what each later one added.
+	accessFirst = 1<<13 - 1
+)
+
+// landlockRights are the rights and scopes that this kernel's Landlock knows. A bit it does not know would be refused.
+func (k kernelFacts) landlockRights() (handled, scoped uint64) {
+	if k.landlock < 1 {
+		return 0, 0
+	}
+	handled = accessFirst
+	if k.landlock >= 2 {
+		handled |= unix.LANDLOCK_ACCESS_FS_REFER
+	}
+	if k.landlock >= 3 {
+		handled |= unix.LANDLOCK_ACCESS_FS_TRUNCATE
+	}
+	if k.landlock >= 5 {
+		handled |= unix.LANDLOCK_ACCESS_FS_IOCTL_DEV
+	}
+	if k.landlock >= 6 {
+		scoped = unix.LANDLOCK_SCOPE_ABSTRACT_UNIX_SOCKET | unix.LANDLOCK_SCOPE_SIGNAL
+	}
+	return handled, scoped
+}
+
+// grants are the exceptions from "nothing": all may be read and executed, the writable places written to, and the harmless devices
+// used. Where commands are given, these files alone may be executed.
+func grants(handled uint64, writable, commands []string) []confine.Access {
+	if handled == 0 {
+		return nil
+	}
+	everywhere := uint64(accessRead | accessExec)
+	if commands != nil {
+		everywhere = accessRead
+	}
+	inWritable := handled &^ (unix.LANDLOCK_ACCESS_FS_MAKE_CHAR | unix.LANDLOCK_ACCESS_FS_MAKE_BLOCK | unix.LANDLOCK_ACCESS_FS_IOCTL_DEV)
+	if commands != nil {
+		inWritable &^= accessExec
+	}
+	device := handled & (unix.LANDLOCK_ACCESS_FS_READ_FILE | unix.LANDLOCK_ACCESS_FS_WRITE_FILE |
+		unix.LANDLOCK_ACCESS_FS_TRUNCATE | unix.LANDLOCK_ACCESS_FS_IOCTL_DEV)
+	list := []confine.Access{{Path: "/", Rights: everywhere}}
+	for _, d := range []string{"/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom", "/dev/tty"} {
+		list = append(list, confine.Access{Path: d, Rights: device})
+	}
+	list = append(list, confine.Access{Path: "/dev/pts", Rights: device | unix.LANDLOCK_ACCESS_FS_READ_DIR})
+	for _, w := range writable {
+		list = append(list, confine.Access{Path: w, Rights: inWritable})
+	}
+	for _, c := range commands {
+		list = append(list, confine.Access{Path: c, Rights: accessExec})
+	}
+	return list
+}

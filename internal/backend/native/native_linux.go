@@ -1,0 +1,197 @@
+// Package native builds sandboxes out of Linux namespaces, control groups, Landlock and seccomp, as root or as an ordinary user. The
+// sandbox shares the host's kernel.
+//
+// The guest is its own set-up stage: it is born in new namespaces, builds the root, confines itself, and is then pid 1 of the
+// sandbox. Nothing else is executed before the code's interpreter.
+package native
+
+import (
+	"context"
+	"errors"
+	"net"
+	"os"
+	"path/filepath"
+	"sync"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/glovebox-dev/glovebox/internal/guest/confine"
+	"github.com/glovebox-dev/glovebox/sandbox"
+)
+
+var _ sandbox.Backend = (*Backend)(nil)
+
+// Name is the word by which users choose this backend.
+const Name = "native"
+
+// Options configure a Backend.
+type Options struct {
+	// Guest is the guest program, best a sealed memory file: nothing can then change what runs as pid 1. The backend keeps using it and
+	// does not close it.
+	Guest *os.File
+
+	// RunDir is where live state is: locks, claims of ids, sockets. "" is /run/glovebox for root, and for others
+	// $XDG_RUNTIME_DIR/glovebox as passed in RuntimeDir, or a private folder in /tmp.
+	RunDir     string
+	RuntimeDir string
+
+	// GuestStderr receives what a failing guest says last; nil is the null device.
+	GuestStderr *os.File
+
+	// FailAt makes the named step of creation fail. It is for the test that walks through all of them.
+	FailAt string
+}
+
+// Backend makes sandboxes on this host.
+type Backend struct {
+	options   Options
+	run       string
+	guestPath string
+	null      *os.File
+	guestErr  *os.File
+	kernel    kernelFacts
+	user      userFacts
+	filters   filters
+
+	opening sync.Mutex // guards instance
+	in      *instance
+
+	hostOnce sync.Once // guards host, hostErr
+	host     []confine.Step
+	hostErr  error
+}
+
+// New returns a backend. It touches nothing yet.
+func New(o Options) (*Backend, error) {
+	if o.Guest == nil {
+		return nil, &sandbox.Error{Kind: sandbox.Invalid, Op: "native: new", Msg: "no guest program was given"}
+	}
+	null, err := os.OpenFile(os.DevNull, os.O_RDWR, 0)
+	if err != nil {
+		return nil, err
+	}
+	b := &Backend{options: o, null: null, guestErr: o.GuestStderr, kernel: readKernel(), user: readUser()}
+	if b.guestErr == nil {
+		b.guestErr = null
+	}
+	// The path by which the child, in the host's file system until it pivots, reaches our descriptor.
+	b.guestPath = "/proc/self/fd/" + itoa(int(o.Guest.Fd()))
+	b.run = o.RunDir
+	if b.run == "" {
+		b.run = defaultRunDir(o.RuntimeDir)
+	}
+	return b, nil
+}
+
+func defaultRunDir(runtimeDir string) string {
+	switch {
+	case os.Geteuid() == 0:
+		return "/run/glovebox"
+	case runtimeDir != "":
+		return filepath.Join(runtimeDir, "glovebox")
+	}
+	return "/tmp/glovebox-" + itoa(os.Geteuid())
+}
+
+// Name is the word by which users choose this backend.
+func (b *Backend) Name() string { return Name }
+
+// instance opens this process's instance when it is first needed.
+func (b *Backend) instance() (*instance, error) {
+	b.opening.Lock()
+	defer b.opening.Unlock()
+	if b.in != nil {
+		return b.in, nil
+	}
+	if err := os.MkdirAll(b.run, 0o700); err != nil {
+		return nil, at("make "+b.run, err)
+	}
+	in, err := openInstance(b.run)
+	if err != nil {
+		return nil, at("open instance", err)
+	}
+	b.in = in
+	return in, nil
+}
+
+func (b *Backend) hostSteps() ([]confine.Step, error) {
+	b.hostOnce.Do(func() { b.host, b.hostErr = systemSteps("/") })
+	return b.host, b.hostErr
+}
+
+// The host's own failpoints, beside the steps of the set-up stage.
+const (
+	failDir    = "make box folder"
+	failSlot   = "take host ids"
+	failListen = "listen"
+	failCgroup = "make control group"
+	failSpawn  = "start guest"
+	failJoin   = "join control group"
+	failMap    = "map ids"
+	failRecord = "record pid"
+)
+
+// HostSteps lists the steps on the host's side at which FailAt can fail.
+var HostSteps = []string{failDir, failSlot, failListen, failCgroup, failSpawn, failJoin, failMap, failRecord}
+
+func (b *Backend) fail(step string, err error) error {
+	if err == nil && b.options.FailAt == step {
+		return unix.EIO
+	}
+	return err
+}
+
+// Recover destroys what instances without an owner left. Boxes to keep are taken back.
+func (b *Backend) Recover(ctx context.Context, keep []sandbox.ID) ([]sandbox.Box, error) {
+	wanted := map[sandbox.ID]bool{}
+	for _, id := range keep {
+		wanted[id] = true
+	}
+	dirs, err := reap(ctx, b.run, wanted)
+	if err != nil {
+		return nil, at("recover", err)
+	}
+	if len(dirs) > 0 {
+		return nil, &sandbox.Error{Kind: sandbox.Unsupported, Op: "native: recover", Msg: "living sandboxes cannot be taken back yet"}
+	}
+	return nil, nil
+}
+
+// Close gives this process's instance up. It ends no box.
+func (b *Backend) Close() error {
+	b.opening.Lock()
+	defer b.opening.Unlock()
+	var err error
+	if b.in != nil {
+		err = b.in.close()
+		b.in = nil
+	}
+	return errors.Join(err, b.null.Close())
+}
+
+// listen makes the socket that the guest will accept connections on. Its path may be longer than the 107 bytes of a unix address,
+// so it is named through a descriptor of its folder.
+func listen(dir string) (*os.File, error) {
+	folder, err := os.Open(dir)
+	if err != nil {
+		return nil, err
+	}
+	defer folder.Close()
+	l, err := net.ListenUnix("unix", &net.UnixAddr{Net: "unix", Name: "/proc/self/fd/" + itoa(int(folder.Fd())) + "/" + socketFile})
+	if err != nil {
+		return nil, err
+	}
+	l.SetUnlinkOnClose(false) // the path is no longer valid, and the folder is removed whole
+	defer l.Close()
+	return l.File()
+}
+
+func dial(ctx context.Context, dir string) (net.Conn, error) {
+	folder, err := os.Open(dir)
+	if err != nil {
+		return nil, err
+	}
+	defer folder.Close()
+	var d net.Dialer
+	return d.DialContext(ctx, "unix", "/proc/self/fd/"+itoa(int(folder.Fd()))+"/"+socketFile)
+}

@@ -1,0 +1,94 @@
+package native
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/glovebox-dev/glovebox/internal/cgroup"
+	"github.com/glovebox-dev/glovebox/sandbox"
+)
+
+// Probe raises the walls of a sandbox once and takes them down again; that is the one test that cannot be wrong.
+func (b *Backend) Probe(ctx context.Context) (sandbox.Posture, error) {
+	posture := sandbox.Posture{Backend: Name, Kernel: sandbox.KernelShared}
+	in, err := b.instance()
+	if err != nil {
+		return posture, err
+	}
+	spec := sandbox.Spec{ID: sandbox.NewID(), Limits: sandbox.DefaultLimits, User: sandbox.DefaultUser,
+		AcceptWeaker: []string{string(sandbox.LimitMemory), string(sandbox.LimitCPUs)}}
+	box, err := b.Create(ctx, spec)
+	if err != nil {
+		posture.Walls = b.walls(in.tree, "")
+		return posture, err
+	}
+	effective := box.Effective()
+	posture.Walls = effective.Walls
+	posture.Ready = in.tree.Enforcer(cgroup.Memory) != ""
+	return posture, box.Close()
+}
+
+// walls are the lines of the posture. hostUID is "" where no sandbox could be made.
+func (b *Backend) walls(tree *cgroup.Tree, hostUID string) []sandbox.Wall {
+	stands := sandbox.WallStands
+	if hostUID == "" {
+		stands = sandbox.WallMissing
+	}
+	walls := []sandbox.Wall{
+		{Name: "kernel", State: sandbox.WallWeaker, Detail: "Linux " + b.kernel.release + ", shared with the host",
+			Mend: "for hostile tenants choose a backend with a kernel of its own"},
+		{Name: "namespaces", State: stands, Detail: "user, mount, pid, network, ipc, uts, cgroup"},
+		{Name: "root", State: stands, Detail: "pivot_root onto a read-only tree; /proc masked and read-only; /dev of its own"},
+		{Name: "network", State: stands, Detail: "loopback only"},
+		{Name: "capabilities", State: stands, Detail: "none, with no_new_privs"},
+		{Name: "seccomp", State: stands, Detail: "allow list"},
+		b.landlockWall(),
+		hostUIDWall(hostUID),
+	}
+	for _, c := range []struct {
+		controller cgroup.Controller
+		without    string
+	}{{cgroup.Memory, "nothing bounds memory"}, {cgroup.Pids, "RLIMIT_NPROC bounds processes"}, {cgroup.CPU, "nothing bounds CPU time"}} {
+		w := sandbox.Wall{Name: "limit " + string(c.controller), State: sandbox.WallStands, Detail: tree.Enforcer(c.controller)}
+		if w.Detail == "" {
+			w.State, w.Detail, w.Mend = sandbox.WallMissing, c.without+": "+tree.Detail(), tree.Mend()
+			if c.controller == cgroup.Pids {
+				w.State = sandbox.WallWeaker
+			}
+		}
+		walls = append(walls, w)
+	}
+	return walls
+}
+
+func (b *Backend) landlockWall() sandbox.Wall {
+	w := sandbox.Wall{Name: "landlock", State: sandbox.WallStands, Detail: fmt.Sprintf("version %d", b.kernel.landlock)}
+	switch {
+	case b.kernel.landlock == 0:
+		w.State, w.Detail = sandbox.WallMissing, "this kernel has none, or it is switched off"
+		w.Mend = "add landlock to the lsm= list of the kernel command line (CONFIG_SECURITY_LANDLOCK, Linux 5.13)"
+	case b.kernel.landlock < 6:
+		w.State, w.Detail = sandbox.WallWeaker, w.Detail+"; signals and abstract sockets are kept in by namespaces alone"
+		w.Mend = "Linux 6.12 brings version 6"
+	}
+	return w
+}
+
+func hostUIDWall(hostUID string) sandbox.Wall {
+	w := sandbox.Wall{Name: "host_uid", Detail: hostUID}
+	switch hostUID {
+	case hostUnique:
+		w.State = sandbox.WallStands
+	case hostSubordinate:
+		w.State = sandbox.WallStands
+	case hostShared:
+		w.State = sandbox.WallWeaker
+		w.Mend = "install uidmap and give this user ranges in /etc/subuid and /etc/subgid, or run as root"
+	default:
+		w.State, w.Detail = sandbox.WallMissing, "no sandbox could be made"
+	}
+	return w
+}
+
+var errNoPrograms = errors.New("the list of allowed commands is empty")

@@ -1,0 +1,206 @@
+package native
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"os/exec"
+	"strconv"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/glovebox-dev/glovebox/internal/cgroup"
+	"github.com/glovebox-dev/glovebox/internal/guest/confine"
+	"github.com/glovebox-dev/glovebox/sandbox"
+)
+
+// namespaces are those of every sandbox. The time namespace is left out: it changes clocks that nothing inside can set.
+const namespaces = unix.CLONE_NEWUSER | unix.CLONE_NEWNS | unix.CLONE_NEWPID | unix.CLONE_NEWNET | unix.CLONE_NEWIPC |
+	unix.CLONE_NEWUTS | unix.CLONE_NEWCGROUP
+
+// setupCaps are what the set-up stage needs in its own user namespace. They are ambient because its id is not mapped there yet when
+// it is executed, so that it is nobody's root. It drops them before any code of the user runs.
+var setupCaps = []uintptr{unix.CAP_CHOWN, unix.CAP_DAC_OVERRIDE, unix.CAP_FOWNER, unix.CAP_KILL, unix.CAP_SETGID, unix.CAP_SETUID,
+	unix.CAP_SETPCAP, unix.CAP_NET_ADMIN, unix.CAP_SYS_ADMIN, unix.CAP_SYS_RESOURCE}
+
+// setupTimeout bounds the whole set-up stage, which takes about 2 ms.
+const setupTimeout = 20 * time.Second
+
+// born is a guest on its way to being ready.
+type born struct {
+	process *os.Process
+	pidfd   int
+	setup   *net.UnixConn // later the lifeline
+}
+
+// ids says how the user and group ids of a sandbox map to those of the host.
+type ids struct {
+	guest, code sandbox.User // inside
+	lines       []idLine
+	bySetuid    bool // by newuidmap and newgidmap (shadow-utils), as the host ids are subordinate ones
+}
+
+type idLine struct{ inside, host uint32 }
+
+// spawn starts the guest in new namespaces, inside its control group, with its ids mapped. It runs the first steps of the set-up
+// stage, up to where it waits for the plan. inherit become descriptors 4 and up; entries may be nil.
+func (b *Backend) spawn(id sandbox.ID, group *cgroup.Group, m ids, inherit []*os.File) (_ *born, err error) {
+	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return nil, at("socketpair", err)
+	}
+	ours, theirs := os.NewFile(uintptr(pair[0]), "setup"), os.NewFile(uintptr(pair[1]), "setup")
+	defer ours.Close()
+	defer theirs.Close()
+	into, err := group.CloneInto()
+	if err != nil {
+		return nil, at("open control group", err)
+	}
+	g := &born{pidfd: -1}
+	attr := &syscall.SysProcAttr{
+		Cloneflags:  namespaces,
+		AmbientCaps: setupCaps,
+		PidFD:       &g.pidfd,
+		Setsid:      true,
+	}
+	if into != nil {
+		defer into.Close()
+		attr.UseCgroupFD, attr.CgroupFD = true, int(into.Fd())
+	}
+	files := append([]*os.File{b.null, b.null, b.guestErr, theirs}, inherit...)
+	g.process, err = os.StartProcess(b.guestPath, []string{guestName, string(id)}, &os.ProcAttr{Files: files, Env: []string{}, Sys: attr, Dir: "/"})
+	if err != nil {
+		return nil, at("start guest", explainClone(err))
+	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, g.destroy())
+		}
+	}()
+	conn, err := net.FileConn(ours)
+	if err != nil {
+		return g, at("setup socket", err)
+	}
+	g.setup = conn.(*net.UnixConn)
+	if err := b.fail(failJoin, group.Join(g.process.Pid)); err != nil {
+		return g, at("join control group", err)
+	}
+	if err := b.fail(failMap, m.write(g.process.Pid)); err != nil {
+		return g, at("map ids", err)
+	}
+	return g, nil
+}
+
+// destroy ends the guest and waits for it.
+func (g *born) destroy() error {
+	if g.setup != nil {
+		g.setup.Close()
+	}
+	if g.pidfd >= 0 {
+		_ = unix.PidfdSendSignal(g.pidfd, unix.SIGKILL, nil, 0)
+		defer unix.Close(g.pidfd)
+	}
+	_, err := g.process.Wait()
+	return err
+}
+
+// plan sends the plan and waits until the walls stand.
+func (g *born) plan(ctx context.Context, p *confine.Plan, mounts []int) error {
+	deadline := time.Now().Add(setupTimeout)
+	if d, ok := ctx.Deadline(); ok && d.Before(deadline) {
+		deadline = d
+	}
+	if err := g.setup.SetDeadline(deadline); err != nil {
+		return err
+	}
+	stop := context.AfterFunc(ctx, func() { _ = g.setup.SetDeadline(time.Unix(1, 0)) })
+	defer stop()
+	body := p.Append(make([]byte, 4, 16<<10))
+	binary.LittleEndian.PutUint32(body, uint32(len(body)-4))
+	var rights []byte
+	if len(mounts) > 0 {
+		rights = unix.UnixRights(mounts...)
+	}
+	if _, _, err := g.setup.WriteMsgUnix(body[:4], rights, nil); err != nil {
+		return at("send plan", err)
+	}
+	if _, err := g.setup.Write(body[4:]); err != nil {
+		return at("send plan", err)
+	}
+	f, err := readOutcome(g.setup)
+	if err != nil {
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		return at("await walls", fmt.Errorf("the guest ended during its set-up: %w", err))
+	}
+	if f != nil {
+		return explainSetup(f)
+	}
+	return g.setup.SetDeadline(time.Time{})
+}
+
+// maxOutcome bounds what the set-up stage may say about its failure.
+const maxOutcome = 64 << 10
+
+func readOutcome(r io.Reader) (*confine.Failure, error) {
+	var length [4]byte
+	if _, err := io.ReadFull(r, length[:]); err != nil {
+		return nil, err
+	}
+	size := binary.LittleEndian.Uint32(length[:])
+	if size == 0 {
+		return nil, nil
+	}
+	if size > maxOutcome {
+		return nil, errors.New("its answer is too long")
+	}
+	body := make([]byte, size)
+	if _, err := io.ReadFull(r, body); err != nil {
+		return nil, err
+	}
+	f := &confine.Failure{}
+	return f, f.Parse(body)
+}
+
+// write maps the ids of the namespace whose first process is pid.
+func (m ids) write(pid int) error {
+	if m.bySetuid {
+		for _, tool := range []string{"newuidmap", "newgidmap"} {
+			args := []string{strconv.Itoa(pid)}
+			for _, l := range m.lines {
+				args = append(args, strconv.Itoa(int(l.inside)), strconv.Itoa(int(l.host)), "1")
+			}
+			if out, err := exec.Command(tool, args...).CombinedOutput(); err != nil {
+				return fmt.Errorf("%s: %w: %s", tool, err, out)
+			}
+		}
+		return nil
+	}
+	dir := "/proc/" + strconv.Itoa(pid)
+	if os.Geteuid() != 0 {
+		// An ordinary user may map a group only once the namespace has given up setgroups (user_namespaces(7)).
+		if err := os.WriteFile(dir+"/setgroups", []byte("deny"), 0); err != nil {
+			return err
+		}
+	}
+	var uids, gids []byte
+	for _, l := range m.lines {
+		uids = fmt.Appendf(uids, "%d %d 1\n", l.inside, l.host)
+		gid := l.host
+		if os.Geteuid() != 0 {
+			gid = uint32(os.Getegid())
+		}
+		gids = fmt.Appendf(gids, "%d %d 1\n", l.inside, gid)
+	}
+	if err := os.WriteFile(dir+"/gid_map", gids, 0); err != nil {
+		return err
+	}
+	return os.WriteFile(dir+"/uid_map", uids, 0)
+}
