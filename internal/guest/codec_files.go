@@ -368,6 +368,9 @@ func (m *FileInfo) Parse(body []byte) error {
 // MessageType returns TypeData.
 func (*Data) MessageType() Type { return TypeData }
 
+// AppendDataHead appends what stands before n bytes in the body of a Data message, so that the sender need not copy them.
+func AppendDataHead(b []byte, n int) []byte { return wire.AppendHead(b, 1, n) }
+
 // Append appends the message's body to b.
 func (m *Data) Append(b []byte) []byte {
 	return wire.AppendBytes(b, 1, m.Data)

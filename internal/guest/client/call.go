@@ -66,6 +66,14 @@ func (k *call) send(m guest.Message, last bool) error {
 	return k.sent(err)
 }
 
+// sendData sends p, at most guest.MaxData bytes, as one Data message.
+func (k *call) sendData(p []byte) error {
+	return k.sent(k.st.Send(uint8(guest.TypeData), guest.AppendDataHead(nil, len(p)), p))
+}
+
+// closeWrite says that nothing follows.
+func (k *call) closeWrite() error { return k.sent(k.st.CloseWrite()) }
+
 // sent explains why a message could not be sent: a guest that ends a call early has said why before.
 func (k *call) sent(err error) error {
 	if err != wire.ErrReset || k.ctx.Err() != nil {

@@ -87,7 +87,7 @@ func (s *Session) receive(r *reader, id uint32, n int) error {
 		return ErrProtocol
 	}
 	st.allowance -= n
-	first, second := st.ring.reserve(n)
+	first, second := st.ring.Reserve(n)
 	s.mu.Unlock()
 
 	// The reserved part of the ring belongs to this goroutine until it is committed.
@@ -100,7 +100,7 @@ func (s *Session) receive(r *reader, id uint32, n int) error {
 
 	s.mu.Lock()
 	if !st.deaf {
-		st.ring.commit(n)
+		st.ring.Commit(n)
 		st.readable.Signal()
 	}
 	s.mu.Unlock()

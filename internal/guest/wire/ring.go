@@ -1,48 +1,49 @@
 package wire
 
-// ringLeast is the first size of a ring; it doubles as data comes, up to what the credit allows.
+// ringLeast is the first size of a ring; it doubles as data comes, up to what its owner lets in.
 const ringLeast = 1 << 10
 
-// ring is a queue of bytes with one writer and one reader. Positions count all bytes since the beginning. The writer may fill
-// what it reserved, and the reader may copy what it peeked at, without a lock: growing only reads the old buffer, and neither
-// touches the other's part.
-type ring struct {
+// Ring is a queue of bytes with one writer. Positions count all bytes since the beginning. What the writer reserved it may
+// fill, and what a reader looked up it may copy, while others use the ring, as long as the queue still holds those bytes:
+// growing leaves the old buffer as it is. All calls are made under one lock of the owner. The zero value is empty.
+type Ring struct {
 	buf    []byte // its length is a power of two
 	rd, wr uint64
 }
 
-func (r *ring) len() int { return int(r.wr - r.rd) }
+// Len returns the number of bytes in the queue.
+func (r *Ring) Len() int { return int(r.wr - r.rd) }
 
-// reserve returns room for n bytes behind the last one, in two pieces where it wraps around.
-func (r *ring) reserve(n int) (first, second []byte) {
-	if need := r.len() + n; need > len(r.buf) {
+// Start returns the position of the oldest byte in the queue.
+func (r *Ring) Start() uint64 { return r.rd }
+
+// End returns the position after the newest.
+func (r *Ring) End() uint64 { return r.wr }
+
+// Reserve returns room for n bytes behind the last one, in two pieces where it wraps around.
+func (r *Ring) Reserve(n int) (first, second []byte) {
+	if need := r.Len() + n; need > len(r.buf) {
 		r.grow(need)
 	}
 	return r.at(r.wr, n)
 }
 
-func (r *ring) grow(need int) {
+func (r *Ring) grow(need int) {
 	size := max(ringLeast, len(r.buf))
 	for size < need {
 		size *= 2
 	}
 	old := *r
 	r.buf = make([]byte, size)
-	oldFirst, oldSecond := old.peek(old.len())
-	first, second := r.at(r.rd, old.len())
-	// The wrap is elsewhere in the larger buffer, so the pieces do not match.
-	n := copy(first, oldFirst)
-	if n < len(oldFirst) {
-		copy(second, oldFirst[n:])
-		copy(second[len(oldFirst)-n:], oldSecond)
-		return
+	for pos := r.rd; pos < r.wr; { // the wrap is elsewhere in the larger buffer, so the pieces do not match
+		from, _ := old.at(pos, int(r.wr-pos))
+		to, _ := r.at(pos, int(r.wr-pos))
+		pos += uint64(copy(to, from))
 	}
-	k := copy(first[n:], oldSecond)
-	copy(second, oldSecond[k:])
 }
 
 // at returns the n bytes at a position.
-func (r *ring) at(pos uint64, n int) (first, second []byte) {
+func (r *Ring) at(pos uint64, n int) (first, second []byte) {
 	if n == 0 {
 		return nil, nil
 	}
@@ -53,11 +54,11 @@ func (r *ring) at(pos uint64, n int) (first, second []byte) {
 	return r.buf[i:], r.buf[:n-(len(r.buf)-i)]
 }
 
-// commit makes the n bytes that were reserved last part of the queue.
-func (r *ring) commit(n int) { r.wr += uint64(n) }
+// Commit makes the first n bytes that were reserved last part of the queue.
+func (r *Ring) Commit(n int) { r.wr += uint64(n) }
 
-// peek returns the first n bytes of the queue.
-func (r *ring) peek(n int) (first, second []byte) { return r.at(r.rd, n) }
+// At returns the n bytes at a position, all of which the queue holds, in two pieces where they wrap around.
+func (r *Ring) At(pos uint64, n int) (first, second []byte) { return r.at(pos, n) }
 
-// consume drops the first n bytes of the queue.
-func (r *ring) consume(n int) { r.rd += uint64(n) }
+// Consume drops the first n bytes of the queue.
+func (r *Ring) Consume(n int) { r.rd += uint64(n) }

@@ -14,7 +14,7 @@ type Stream struct {
 	// Guarded by the session's mu.
 	id        uint32 // 0 until the first data is sent
 	err       error  // the stream was reset, or its session ended
-	ring      ring   // data that came and was not yet read
+	ring      Ring   // data that came and was not yet read
 	allowance int    // data bytes that the peer may still send
 	unpaid    int    // data bytes that were read and whose credit was not yet given back
 	credit    int    // data bytes that this side may still send
@@ -44,10 +44,10 @@ func (st *Stream) Read(p []byte) (int, error) {
 	s := st.s
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for st.ring.len() == 0 && st.err == nil && !st.ended && !st.deaf {
+	for st.ring.Len() == 0 && st.err == nil && !st.ended && !st.deaf {
 		st.readable.Wait()
 	}
-	n := min(len(p), st.ring.len())
+	n := min(len(p), st.ring.Len())
 	if n == 0 {
 		switch {
 		case st.deaf:
@@ -57,14 +57,14 @@ func (st *Stream) Read(p []byte) (int, error) {
 		}
 		return 0, st.err
 	}
-	first, second := st.ring.peek(n)
+	first, second := st.ring.At(st.ring.Start(), n)
 	s.mu.Unlock()
 	copy(p[copy(p, first):], second)
 	s.mu.Lock()
 	if st.deaf {
 		return 0, ErrReset // meanwhile
 	}
-	st.ring.consume(n)
+	st.ring.Consume(n)
 	st.repay(n)
 	return n, nil
 }
@@ -209,7 +209,7 @@ func (st *Stream) reset() {
 	if st.err == nil && st.id != 0 && !(st.ended && st.finished) {
 		st.s.control(st.id, frameReset)
 	}
-	st.deaf, st.ring = true, ring{}
+	st.deaf, st.ring = true, Ring{}
 	st.over(ErrReset)
 }
 
@@ -222,7 +222,7 @@ func (st *Stream) Close() {
 		return
 	}
 	if st.s.side == Host && st.finished {
-		st.deaf, st.ring = true, ring{} // the answer is here, and the guest's end right behind it: not worth a frame
+		st.deaf, st.ring = true, Ring{} // the answer is here, and the guest's end right behind it: not worth a frame
 		return
 	}
 	if st.id == 0 {
@@ -251,5 +251,5 @@ func (st *Stream) over(err error) {
 func (st *Stream) Buffered() int {
 	st.s.mu.Lock()
 	defer st.s.mu.Unlock()
-	return st.ring.len()
+	return st.ring.Len()
 }

@@ -1,0 +1,129 @@
+package server
+
+import (
+	"errors"
+	"strconv"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/glovebox-dev/glovebox/internal/guest"
+	"github.com/glovebox-dev/glovebox/sandbox"
+)
+
+// refusal is why a file call is not served, as the end of a sentence that begins with the path.
+type refusal string
+
+func (r refusal) Error() string { return string(r) }
+
+// The refusals.
+const (
+	errEmpty      refusal = "is not a path: it is empty"
+	errNUL        refusal = "is not a path: it holds a NUL byte"
+	errLeaves     refusal = `may not hold "..": a relative path stays below its folder`
+	errAbsolute   refusal = "must be relative"
+	errBareName   refusal = `does not end in a name; "." and ".." cannot be made, moved or removed`
+	errTheRoot    refusal = "is the root folder"
+	errPseudo     refusal = "lies on a file system of the kernel such as /proc, which is not served"
+	errIrregular  refusal = "is not a regular file but a device, pipe or socket"
+	errMoved      refusal = "was moved while the call went through it"
+	errMount      refusal = "is a mount point, which is not emptied"
+	errIntoItself refusal = "cannot be moved into itself"
+	errKind       refusal = "is neither a folder, a regular file nor a symbolic link"
+	errTarget     refusal = "is a link without a proper target"
+	errDeep       refusal = "lies too deep"
+	errForm       refusal = "is not in its shortest form: it holds an empty element or \".\""
+)
+
+// errCanceled ends a call that the host no longer wants. Nobody reads it.
+var errCanceled = errors.New("canceled")
+
+// errnoTexts says in words, and classes, what the kernel answers to file calls.
+var errnoTexts = []struct {
+	errno syscall.Errno
+	kind  sandbox.Kind
+	text  string
+}{
+	{unix.ENOENT, sandbox.NotFound, "does not exist"},
+	{unix.EEXIST, sandbox.Exists, "exists already"},
+	{unix.ENOTDIR, sandbox.Invalid, "is not a folder, or something above it is not"},
+	{unix.EISDIR, sandbox.Invalid, "is a folder"},
+	{unix.ENOTEMPTY, sandbox.Invalid, "is a folder that is not empty"},
+	{unix.ELOOP, sandbox.Invalid, "leads through a link, or a loop of links, that is not followed here"},
+	{unix.EACCES, sandbox.Invalid, "is not permitted to the user of the sandbox"},
+	{unix.EPERM, sandbox.Invalid, "is not permitted to the user of the sandbox"},
+	{unix.EROFS, sandbox.Invalid, "lies on a read-only file system"},
+	{unix.EXDEV, sandbox.Invalid, "lies on another file system; copy it instead"},
+	{unix.EBUSY, sandbox.Invalid, "is a mount point or in use"},
+	{unix.ENXIO, sandbox.Invalid, string(errIrregular)},
+	{unix.EINVAL, sandbox.Invalid, "is not valid for this call"},
+	{unix.ENAMETOOLONG, sandbox.TooLarge, "is too long: a name has at most 255 bytes, a path 4095"},
+	{unix.EFBIG, sandbox.TooLarge, "would be larger than a file may be"},
+	{unix.ENOSPC, sandbox.TooLarge, "does not fit: the disk of the sandbox is full"},
+	{unix.EDQUOT, sandbox.TooLarge, "does not fit: the disk quota is used up"},
+	{unix.ETXTBSY, sandbox.Unavailable, "is a program that runs at present"},
+	{unix.EAGAIN, sandbox.Unavailable, "is held by a program at present"},
+	{unix.EMFILE, sandbox.Unavailable, "cannot be opened: too many files are open"},
+	{unix.ENFILE, sandbox.Unavailable, "cannot be opened: too many files are open"},
+	{unix.ENOMEM, sandbox.Unavailable, "cannot be served: memory is short"},
+	{unix.ENOSYS, sandbox.Unsupported, "cannot be served by this kernel"},
+	{unix.EOPNOTSUPP, sandbox.Unsupported, "cannot be served by its file system"},
+}
+
+// fileError explains to the host why op failed at path. A Failed, and what ends the stream itself, stay as they are.
+func fileError(op, path string, err error) error {
+	if err == nil || err == errCanceled {
+		return err
+	}
+	f := &guest.Failed{Op: op}
+	var errno syscall.Errno
+	var why refusal
+	switch {
+	case errors.As(err, &f):
+		return f
+	case errors.As(err, &why):
+		f.Kind, f.Msg = sandbox.Invalid, show(path)+" "+string(why)
+	case errors.As(err, &errno):
+		f.Errno = uint32(errno)
+		f.Kind, f.Msg = explain(errno)
+		f.Msg = show(path) + " " + f.Msg
+	default:
+		return err
+	}
+	return f
+}
+
+func explain(errno syscall.Errno) (sandbox.Kind, string) {
+	for _, e := range errnoTexts {
+		if e.errno == errno {
+			return e.kind, e.text
+		}
+	}
+	return sandbox.Internal, "cannot be served: " + errno.Error()
+}
+
+// why is the text of an error inside a FileInfo, where the path stands beside it.
+func why(err error) string {
+	var errno syscall.Errno
+	if errors.As(err, &errno) {
+		_, text := explain(errno)
+		return text
+	}
+	return err.Error()
+}
+
+// maxShown bounds how much of a path an error repeats.
+const maxShown = 256
+
+// show makes a path, whose bytes may be hostile, fit to be read in a message.
+func show(path string) string {
+	more := ""
+	if len(path) > maxShown {
+		path, more = path[:maxShown], "..."
+	}
+	quoted := strconv.Quote(path)
+	if quoted == `"`+path+`"` && path != "" {
+		return path + more
+	}
+	return quoted + more
+}

@@ -1,0 +1,96 @@
+package server
+
+import (
+	"golang.org/x/sys/unix"
+
+	"github.com/glovebox-dev/glovebox/internal/guest"
+)
+
+// permissions are the bits of a mode that a host may set: never the set-id and sticky bits.
+const permissions = 0o777
+
+// orMode returns the permission bits of mode, and otherwise where there are none.
+func orMode(mode, otherwise uint32) uint32 {
+	if mode&permissions == 0 {
+		return otherwise
+	}
+	return mode & permissions
+}
+
+var fileTypes = map[uint32]guest.FileType{
+	unix.S_IFREG:  guest.FileRegular,
+	unix.S_IFDIR:  guest.FileDir,
+	unix.S_IFLNK:  guest.FileSymlink,
+	unix.S_IFBLK:  guest.FileDevice,
+	unix.S_IFCHR:  guest.FileDevice,
+	unix.S_IFIFO:  guest.FilePipe,
+	unix.S_IFSOCK: guest.FileSocket,
+}
+
+// fileInfo describes the file of a stat record.
+func fileInfo(path string, st *unix.Stat_t) guest.FileInfo {
+	info := guest.FileInfo{
+		Path:  path,
+		Type:  fileTypes[st.Mode&unix.S_IFMT],
+		Mode:  st.Mode & 0o7777,
+		UID:   st.Uid,
+		GID:   st.Gid,
+		MTime: unix.TimespecToNsec(st.Mtim),
+		CTime: unix.TimespecToNsec(st.Ctim),
+		Inode: st.Ino,
+		Links: uint64(st.Nlink),
+	}
+	if info.Type == guest.FileRegular {
+		info.Size = uint64(st.Size)
+	}
+	return info
+}
+
+// describe looks at one entry of an open folder, at the link itself where it is one.
+func describe(dir int, name, path string) (guest.FileInfo, error) {
+	var st unix.Stat_t
+	if err := unix.Fstatat(dir, name, &st, unix.AT_SYMLINK_NOFOLLOW); err != nil {
+		return guest.FileInfo{Path: path, Err: why(err)}, err
+	}
+	info := fileInfo(path, &st)
+	if info.Type == guest.FileSymlink {
+		target, err := readLink(dir, name)
+		if err != nil {
+			info.Err = why(err)
+		}
+		info.Target = target
+	}
+	return info, nil
+}
+
+// stat serves Stat.
+func (t *tree) stat(req *guest.Stat) (info guest.FileInfo, err error) {
+	p, err := t.place(req.Path)
+	if err != nil {
+		return info, err
+	}
+	flags := openPath
+	if !req.Follow {
+		flags |= unix.O_NOFOLLOW
+	}
+	if p.folder {
+		flags |= unix.O_DIRECTORY
+	}
+	err = t.threads.do(func() error {
+		fd, err := t.openServed(unix.AT_FDCWD, p.path, flags, 0, 0)
+		if err != nil {
+			return err
+		}
+		defer unix.Close(fd)
+		var st unix.Stat_t
+		if err := unix.Fstat(fd, &st); err != nil {
+			return err
+		}
+		info = fileInfo(req.Path, &st)
+		if info.Type == guest.FileSymlink {
+			info.Target, err = readLink(fd, "")
+		}
+		return err
+	})
+	return info, err
+}

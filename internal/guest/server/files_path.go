@@ -1,0 +1,95 @@
+package server
+
+import (
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/glovebox-dev/glovebox/internal/guest"
+)
+
+const (
+	maxName  = 255 // NAME_MAX
+	maxDepth = 256 // elements of a name in Unpack; what people pack is some 30 deep
+)
+
+// place is a checked path: absolute, without NUL, and without the slash at its end, which is kept as a flag. The kernel
+// would follow a link at the end of "link/" even where it is told not to, so it never sees such a slash.
+type place struct {
+	path   string
+	folder bool // the path ended in a slash, so only a folder will do
+}
+
+// place checks a path of a request. A relative one is below the workspace and stays there. In an absolute one ".." is left to
+// the kernel: it leads nowhere but into the sandbox's own root.
+func (t *tree) place(path string) (place, error) {
+	switch {
+	case path == "":
+		return place{}, errEmpty
+	case len(path) >= guest.MaxPath: // PATH_MAX counts a NUL at the end
+		return place{}, unix.ENAMETOOLONG
+	case strings.IndexByte(path, 0) >= 0:
+		return place{}, errNUL
+	}
+	if path[0] != '/' {
+		if holdsDotDot(path) {
+			return place{}, errLeaves
+		}
+		path = t.workspace + "/" + path
+	}
+	trimmed := strings.TrimRight(path, "/")
+	if trimmed == "" {
+		return place{"/", true}, nil
+	}
+	return place{trimmed, len(trimmed) < len(path)}, nil
+}
+
+// split cuts the last element off, for calls that make, move or remove it.
+func (p place) split() (parent, name string, err error) {
+	if p.path == "/" {
+		return "", "", errTheRoot
+	}
+	i := strings.LastIndexByte(p.path, '/')
+	parent, name = p.path[:i+1], p.path[i+1:]
+	if name == "." || name == ".." {
+		return "", "", errBareName
+	}
+	return parent, name, nil
+}
+
+func holdsDotDot(path string) bool {
+	for element := range strings.SplitSeq(path, "/") {
+		if element == ".." {
+			return true
+		}
+	}
+	return false
+}
+
+// checkName checks a name below a base, as Pack and Unpack take it: relative, in its shortest form, and so deep at most that
+// a walk along it is cheap.
+func checkName(name string) error {
+	switch {
+	case name == "":
+		return errEmpty
+	case len(name) >= guest.MaxPath:
+		return unix.ENAMETOOLONG
+	case name[0] == '/':
+		return errAbsolute
+	case strings.IndexByte(name, 0) >= 0:
+		return errNUL
+	case strings.Count(name, "/") >= maxDepth:
+		return errDeep
+	}
+	for element := range strings.SplitSeq(name, "/") {
+		switch {
+		case element == "..":
+			return errLeaves
+		case element == "" || element == ".":
+			return errForm
+		case len(element) > maxName:
+			return unix.ENAMETOOLONG
+		}
+	}
+	return nil
+}

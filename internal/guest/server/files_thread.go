@@ -1,0 +1,123 @@
+package server
+
+import (
+	"os"
+	"runtime"
+	"sync"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/glovebox-dev/glovebox/sandbox"
+)
+
+// maxThreads bounds the threads that make file calls. Calls are short: whatever waits for the host happens elsewhere.
+const maxThreads = 4
+
+// threads make system calls as the code's own user, so that the kernel permits what the code itself may do and no more. Each
+// is an operating-system thread whose file-system ids are set once and never set back; it ends with its goroutine. They are
+// started when they are needed.
+//
+// Setting the ids makes the guest not dumpable (commit_creds in the kernel), which is as it should be.
+type threads struct {
+	user sandbox.User
+	self bool // the guest already is that user: calls need no thread of their own
+
+	jobs chan job
+	wg   sync.WaitGroup
+
+	mu      sync.Mutex
+	started int
+	closed  bool
+}
+
+type job struct {
+	do   func() error
+	done chan<- error
+}
+
+func newThreads(user sandbox.User) *threads {
+	self := uint32(os.Geteuid()) == user.UID && uint32(os.Getegid()) == user.GID
+	return &threads{user: user, self: self, jobs: make(chan job)}
+}
+
+// do runs f as the code's user and waits for it.
+func (t *threads) do(f func() error) error {
+	if t.self {
+		return f()
+	}
+	done := make(chan error, 1)
+	j := job{f, done}
+	select {
+	case t.jobs <- j:
+	default:
+		if !t.start() {
+			return unix.ESHUTDOWN
+		}
+		t.jobs <- j
+	}
+	return <-done
+}
+
+// start adds a thread unless there are enough. It returns false after close.
+func (t *threads) start() bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.closed {
+		return false
+	}
+	if t.started < maxThreads {
+		t.started++
+		t.wg.Add(1)
+		go t.run()
+	}
+	return true
+}
+
+// run never unlocks its thread: the runtime ends a thread whose goroutine leaves it locked, and starts new threads from
+// others than a locked one, so no other goroutine ever runs with these ids.
+func (t *threads) run() {
+	defer t.wg.Done()
+	runtime.LockOSThread()
+	err := become(t.user)
+	for j := range t.jobs {
+		if err != nil {
+			j.done <- err
+			continue
+		}
+		j.done <- j.do()
+	}
+}
+
+// close ends the threads and waits for them. No call may be under way or come after.
+func (t *threads) close() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if !t.closed {
+		t.closed = true
+		close(t.jobs)
+	}
+	t.wg.Wait()
+}
+
+// become sets the file-system ids of the calling thread, and drops its supplementary groups, which the kernel consults too.
+func become(user sandbox.User) error {
+	groups, err := unix.Getgroups()
+	if err != nil {
+		return err
+	}
+	if len(groups) > 0 {
+		// Raw, as the package's function would drop the groups of every thread.
+		if _, _, errno := unix.RawSyscall(unix.SYS_SETGROUPS, 0, 0, 0); errno != 0 {
+			return errno
+		}
+	}
+	// The system calls tell no failure; what they return is the id before them.
+	unix.SetfsgidRetGid(int(user.GID))
+	unix.SetfsuidRetUid(int(user.UID))
+	gid, _ := unix.SetfsgidRetGid(-1)
+	uid, _ := unix.SetfsuidRetUid(-1)
+	if uint32(gid) != user.GID || uint32(uid) != user.UID {
+		return unix.EPERM
+	}
+	return nil
+}
