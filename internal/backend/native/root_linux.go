@@ -26,8 +26,8 @@ var ownDirs = []string{"dev", "etc", "home", "proc", "root", "run", "sys", "tmp"
 var etcShown = []string{"alternatives", "ld.so.cache", "ld.so.conf", "ld.so.conf.d", "ssl/certs", "ssl/openssl.cnf",
 	"ca-certificates", "pki/tls/certs", "pki/ca-trust/extracted", "fonts", "localtime", "mime.types", "magic", "protocols",
 	"services", "terminfo", "inputrc", "perl", "python3", "python3.9", "python3.10", "python3.11", "python3.12", "python3.13",
-	"python3.14", "matplotlibrc", "ImageMagick-6", "java-17-openjdk", "java-21-openjdk", "gitconfig", "R", "debian_version",
-	"os-release", "lsb-release", "crypto-policies", "npmrc", "octave.conf"}
+	"python3.14", "matplotlibrc", "ImageMagick-6", "java-17-openjdk", "java-21-openjdk", "R", "debian_version",
+	"os-release", "lsb-release", "crypto-policies", "octave.conf"}
 
 const (
 	passwd = "root:x:0:0:root:/root:/usr/sbin/nologin\nagent:x:1000:1000:agent:" + sandbox.Home +

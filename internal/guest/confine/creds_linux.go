@@ -47,8 +47,15 @@ const guestCaps = 1<<unix.CAP_SETUID | 1<<unix.CAP_SETGID | 1<<unix.CAP_KILL | 1
 // processes: they inherit an empty bounding set, securebits that no set-id program can use, and a session keyring of their own.
 // It is done on one thread because every further one costs a signal and a wait for each of the 41 capabilities.
 func confineSpawner() error {
-	if _, err := unix.KeyctlJoinSessionKeyring(""); err != nil && err != unix.ENOSYS {
+	// A cgroup namespace has its root where its maker was. The guest was born in its server's group on v1, so the code gets a
+	// namespace that is made now, and sees "/" rather than names of the host.
+	if err := unix.Unshare(unix.CLONE_NEWCGROUP); err != nil {
 		return err
+	}
+	// No name: an anonymous keyring that nobody else can join.
+	_, _, errno := unix.Syscall(unix.SYS_KEYCTL, unix.KEYCTL_JOIN_SESSION_KEYRING, 0, 0)
+	if errno != 0 && errno != unix.ENOSYS {
+		return errno
 	}
 	for c := uintptr(0); ; c++ { // until the kernel says that it knows no further capability (EINVAL)
 		err := unix.Prctl(unix.PR_CAPBSET_DROP, c, 0, 0, 0)

@@ -310,9 +310,12 @@ func (r *root) inner(s Step) error {
 	return r.bind(fd, s.Target)
 }
 
-// detach takes a mount away again. The old root's tree is still around us, so the path is the one by which the new root is attached.
+// detach takes a mount, and the folder that it was attached to, away again. The old root's tree is still around us, so the path is the one by which the new root is attached.
 func (r *root) detach(s Step) error {
-	return unix.Unmount(path.Join(r.inert, s.Target), unix.MNT_DETACH|unix.UMOUNT_NOFOLLOW)
+	if err := unix.Unmount(path.Join(r.inert, s.Target), unix.MNT_DETACH|unix.UMOUNT_NOFOLLOW); err != nil {
+		return err
+	}
+	return unix.Unlinkat(r.fd, s.Target, unix.AT_REMOVEDIR)
 }
 
 // mask hides a file behind /dev/null and a folder behind an empty, read-only one.
