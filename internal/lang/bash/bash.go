@@ -1,0 +1,20 @@
+// Package bash is Bash as a language of Glovebox.
+package bash
+
+import "github.com/glovebox-dev/glovebox/sandbox"
+
+// Language is Bash. A script reads no start-up files, so no option is needed to keep them away.
+var Language = sandbox.Language{
+	Name:       "bash",
+	Title:      "Bash",
+	Aliases:    []string{"sh", "shell"},
+	Extensions: []string{".sh", ".bash"},
+	FileName:   "main.sh",
+	Programs:   []string{"bash"},
+	Argv: func(program, path string) []string {
+		return []string{program, path}
+	},
+	ParseError: ParseError,
+	Mend:       "install the package bash on this host, or give --root a directory that holds it",
+	Probe:      "echo $((6*7))\n",
+}

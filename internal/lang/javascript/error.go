@@ -1,0 +1,135 @@
+package javascript
+
+import (
+	"regexp"
+	"strings"
+
+	"github.com/glovebox-dev/glovebox/internal/lang/trace"
+	"github.com/glovebox-dev/glovebox/sandbox"
+)
+
+// Names of exceptions that carry none themselves.
+const (
+	thrownValue  = "Uncaught"                    // throw 1
+	rejectedName = "UnhandledPromiseRejection"   // Promise.reject(1)
+	traceHint    = "(Use `node --trace-uncaught" // what Node adds below a thrown value
+)
+
+var (
+	versionLine = regexp.MustCompile(`^Node\.js v\d+\.\d+\.\d+`)
+	markerLine  = regexp.MustCompile(`^[ \t]*\^+$`)
+	placeLine   = regexp.MustCompile(`^.+:\d+$`)
+	frameLine   = regexp.MustCompile(`^    at .`)
+	// errorLine is "Name: value", "Name [CODE]: value", "Name" or, where the error has no stack, the same in brackets.
+	errorLine = regexp.MustCompile(`^\[?(?:Uncaught )?([\pL_$][\pL\pN_.$]*)(?: \[[\pL\pN_$]+\])?(?:: ?(.*))?$`)
+)
+
+// ParseError finds the uncaught exception in the end of stderr, or returns nil. Node prints the place, the source line, a
+// marker of carets, the error as it inspects it, and its own version. Where there is no marker, an error that the program
+// itself printed with its stack at the very end (console.error(err); process.exit(1)) is taken.
+func ParseError(stderr []byte) *sandbox.Exception {
+	lines := trace.Lines(stderr)
+	crashed := len(lines) > 0 && versionLine.MatchString(lines[len(lines)-1])
+	if crashed {
+		lines = trimBlank(lines[:len(lines)-1])
+	}
+	if crashed {
+		for i := len(lines) - 2; i >= 0; i-- {
+			if markerLine.MatchString(lines[i]) {
+				return parseCrash(lines, i)
+			}
+		}
+	}
+	return parsePrinted(lines, crashed)
+}
+
+// parseCrash reads the error below the marker at lines[at].
+func parseCrash(lines []string, at int) *sandbox.Exception {
+	start := at
+	for i := at - 1; i >= 0 && i >= at-2; i-- {
+		if placeLine.MatchString(lines[i]) {
+			start = i
+		}
+	}
+	body := at + 1
+	for body < len(lines) && lines[body] == "" {
+		body++
+	}
+	if body == len(lines) {
+		return nil
+	}
+	return parseError(lines[start:], body-start, thrownValue)
+}
+
+// parsePrinted reads an error at the end of the output: its first line stands above the first of the last frames.
+func parsePrinted(lines []string, crashed bool) *sandbox.Exception {
+	last := len(lines) - 1
+	for last >= 0 && !frameLine.MatchString(lines[last]) {
+		if !crashed && !belongsToStack(lines[last]) {
+			return nil
+		}
+		last--
+	}
+	for i := last; i >= 0; i-- {
+		if frameLine.MatchString(lines[i]) || belongsToStack(lines[i]) {
+			continue
+		}
+		if m := errorLine.FindStringSubmatch(lines[i]); m != nil && strings.HasSuffix(m[1], "Error") {
+			return parseError(lines[i:], 0, m[1])
+		}
+		if last-i > maxStack {
+			break
+		}
+	}
+	return nil
+}
+
+// maxStack bounds the lines between the last frame of an error and its first line.
+const maxStack = 200
+
+// belongsToStack says whether a line may stand among or below the frames: the properties of the error, and its causes.
+func belongsToStack(line string) bool {
+	return strings.HasPrefix(line, "  ") || line == "}" || line == ""
+}
+
+// parseError reads the error whose first line is block[at]. Where that is not an error but a value that was thrown, fallback is
+// its name.
+func parseError(block []string, at int, fallback string) *sandbox.Exception {
+	end := at + 1
+	for end < len(block) && !frameLine.MatchString(block[end]) && !strings.HasPrefix(block[end], traceHint) {
+		end++
+	}
+	first := block[at]
+	value := append([]string(nil), block[at+1:end]...)
+	if strings.HasPrefix(first, "["+rejectedName+": ") {
+		text := strings.TrimSuffix(strings.TrimPrefix(first, "["+rejectedName+": "), " {")
+		return trace.Exception(rejectedName, []string{strings.TrimSuffix(text, "]")}, block)
+	}
+	m := errorLine.FindStringSubmatch(first)
+	named := m != nil && (end < len(block) && frameLine.MatchString(block[end]) || first[0] == '[')
+	if !named {
+		return trace.Exception(fallback, append([]string{first}, value...), withoutHint(block))
+	}
+	text := m[2]
+	if first[0] == '[' { // an error without a stack: "[Error: text] {", then its properties
+		value = nil
+		text = strings.TrimSuffix(strings.TrimSuffix(text, " {"), "]")
+	}
+	return trace.Exception(m[1], append([]string{text}, value...), block)
+}
+
+func withoutHint(block []string) []string {
+	for i, line := range block {
+		if strings.HasPrefix(line, traceHint) {
+			return trimBlank(block[:i])
+		}
+	}
+	return block
+}
+
+func trimBlank(lines []string) []string {
+	for len(lines) > 0 && strings.TrimSpace(lines[len(lines)-1]) == "" {
+		lines = lines[:len(lines)-1]
+	}
+	return lines
+}

@@ -1,0 +1,32 @@
+// Package javascript is JavaScript, run by Node, as a language of Glovebox.
+package javascript
+
+import "github.com/glovebox-dev/glovebox/sandbox"
+
+const (
+	scriptFile = "main.js"
+	moduleFile = "main.mjs"
+)
+
+// Language is JavaScript. Code without a file name is a CommonJS script or a module by what it says; a name that ends in .cjs
+// or .mjs decides by itself. Node writes to pipes at once, so nothing that was printed is lost when it is killed.
+var Language = sandbox.Language{
+	Name:       "javascript",
+	Title:      "JavaScript (Node)",
+	Aliases:    []string{"js", "node", "nodejs"},
+	Extensions: []string{".js", ".mjs", ".cjs"},
+	FileName:   scriptFile,
+	Programs:   []string{"node", "nodejs"},
+	Argv: func(program, path string) []string {
+		return []string{program, path}
+	},
+	NameFor: func(code []byte) string {
+		if IsModule(code) {
+			return moduleFile
+		}
+		return scriptFile
+	},
+	ParseError: ParseError,
+	Mend:       "install the package nodejs on this host, or give --root a directory that holds it",
+	Probe:      "console.log(6*7)\n",
+}
