@@ -49,11 +49,24 @@ func (t *Tree) Create(name string, l Limits) (*Group, error) {
 func Find(dirs []string, name string) *Group {
 	g := &Group{}
 	for _, dir := range dirs {
-		sub := filepath.Join(dir, name)
-		if _, err := os.Stat(sub); err == nil {
-			_, v1 := os.Stat(filepath.Join(sub, "notify_on_release"))
-			g.branches = append(g.branches, branch{Dir: sub, V2: v1 != nil})
+		b := branch{Dir: filepath.Join(dir, name)}
+		if _, err := os.Stat(b.Dir); err != nil {
+			continue
 		}
+		for _, mark := range []struct {
+			file       string
+			v2         bool
+			controller Controller
+		}{
+			{"memory.max", true, Memory}, {"pids.max", false, Pids}, {"cpu.max", true, CPU}, {"cgroup.events", true, ""},
+			{"memory.limit_in_bytes", false, Memory}, {"cpu.cfs_quota_us", false, CPU}, {"cpuacct.usage", false, CPUAcct},
+		} {
+			if _, err := os.Stat(filepath.Join(b.Dir, mark.file)); err == nil {
+				b.V2 = b.V2 || mark.v2
+				b.Controllers = append(b.Controllers, mark.controller)
+			}
+		}
+		g.branches = append(g.branches, b)
 	}
 	return g
 }
@@ -164,7 +177,7 @@ func (u *Usage) readV2(b branch) {
 }
 
 func (u *Usage) readV1(b branch) {
-	if b.has(Memory) || len(b.Controllers) == 0 {
+	if b.has(Memory) {
 		set(&u.MemoryNow, readNumber(b.Dir, "memory.usage_in_bytes"))
 		set(&u.MemoryPeak, readNumber(b.Dir, "memory.max_usage_in_bytes"))
 		set(&u.OOMKills, readKey(b.Dir, "memory.oom_control", "oom_kill"))

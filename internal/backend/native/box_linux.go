@@ -3,12 +3,11 @@ package native
 import (
 	"context"
 	"errors"
+	"io"
 	"net"
 	"os"
 	"sync"
 	"time"
-
-	"golang.org/x/sys/unix"
 
 	"github.com/glovebox-dev/glovebox/internal/cgroup"
 	"github.com/glovebox-dev/glovebox/sandbox"
@@ -23,9 +22,11 @@ type Box struct {
 	dir       string
 	slot      *slot
 	group     *cgroup.Group
-	guest     *born
+	process   *process
+	lifeline  io.Closer // nil for a box that was taken back
 	effective sandbox.Policy
 	began     time.Time
+	emptied   []string // folders of a dead server's control groups, to be removed after the box's own
 
 	ended chan struct{} // closed once the guest is reaped, and with it every process of the sandbox is gone
 
@@ -38,39 +39,27 @@ type Box struct {
 	closeErr  error
 }
 
-// start takes the guest over and watches it until it ends.
-func (box *Box) start(g *born, effective sandbox.Policy) {
-	box.guest, box.effective, box.began = g, effective, time.Now()
-	go func() {
-		state, err := g.process.Wait() // the end of a pid namespace's init is that of all its processes
-		box.mu.Lock()
-		box.end = endOf(state, err, box.closing)
-		usage := box.usage()
-		box.last = &usage
-		box.mu.Unlock()
-		close(box.ended)
-	}()
+// start takes the guest over.
+func (box *Box) start(g *born) {
+	box.process, box.lifeline, box.began = g.process, g.setup, time.Now()
+	go box.watch()
 }
 
-func endOf(state *os.ProcessState, err error, closing bool) sandbox.End {
-	e := sandbox.End{Cause: sandbox.EndDied, ExitCode: -1}
-	if err != nil {
-		return e
+// watch waits for the guest's end. It ends with the guest, which Close brings about.
+func (box *Box) watch() {
+	code, signal := box.process.wait()
+	box.mu.Lock()
+	box.end = sandbox.End{Cause: sandbox.EndDied, ExitCode: code, Signal: signal}
+	switch {
+	case box.closing:
+		box.end.Cause = sandbox.EndClosed
+	case code >= 0:
+		box.end.Cause = sandbox.EndGuest
 	}
-	ws := state.Sys().(interface {
-		Exited() bool
-		ExitStatus() int
-		Signaled() bool
-	})
-	if ws.Exited() {
-		e.Cause, e.ExitCode = sandbox.EndGuest, ws.ExitStatus()
-	} else if ws.Signaled() {
-		e.Signal = int(unix.SIGKILL)
-	}
-	if closing {
-		e.Cause = sandbox.EndClosed
-	}
-	return e
+	usage := box.usage()
+	box.last = &usage
+	box.mu.Unlock()
+	close(box.ended)
 }
 
 // ID is the sandbox's name.
@@ -138,15 +127,20 @@ func (box *Box) close() error {
 	box.mu.Lock()
 	box.closing = true
 	box.mu.Unlock()
-	_ = box.guest.process.Kill()
+	box.process.kill()
 	select {
 	case <-box.ended:
 	case <-time.After(killPatience):
 		return &sandbox.Error{Op: "native: end sandbox", Msg: "its processes do not die; " + box.dir + " is kept for the next start"}
 	}
 	err := box.group.Remove(context.Background())
-	box.guest.setup.Close()
-	unix.Close(box.guest.pidfd)
+	if box.lifeline != nil {
+		box.lifeline.Close()
+	}
+	for _, dir := range box.emptied {
+		cgroup.RemoveTree(dir)
+	}
+	box.process.close()
 	err = errors.Join(err, os.RemoveAll(box.dir))
 	box.slot.release()
 	if err != nil {

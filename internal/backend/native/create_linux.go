@@ -7,8 +7,6 @@ import (
 	"os"
 	"path/filepath"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/glovebox-dev/glovebox/internal/cgroup"
 	"github.com/glovebox-dev/glovebox/sandbox"
 )
@@ -75,21 +73,24 @@ func (b *Backend) Create(ctx context.Context, spec sandbox.Spec) (_ sandbox.Box,
 		inherit = append(inherit, box.slot.file)
 	}
 	g, err := b.spawn(spec.ID, box.group, m, inherit)
+	if err == nil {
+		done(g.destroy)
+	}
 	if err := b.fail(failSpawn, err); err != nil {
-		if g != nil && g.process != nil && box.spawned(g) {
-			err = errors.Join(err, g.destroy())
-		}
 		return nil, at(failSpawn, err)
 	}
-	done(g.destroy)
-	if err := b.fail(failRecord, os.WriteFile(filepath.Join(box.dir, pidFile), []byte(itoa(g.process.Pid)), 0o600)); err != nil {
-		return nil, at(failRecord, err)
-	}
-	protectGuest(g.process.Pid)
+	protectGuest(g.process.pid)
 	if err := g.plan(ctx, &p.Plan, p.mounts); err != nil {
 		return nil, err
 	}
-	box.start(g, b.effective(&spec, in.tree, hostUID))
+	box.effective = b.effective(&spec, in.tree, hostUID)
+	if spec.Lifetime.Living {
+		err = box.writeRecord(in.tree.Dirs())
+	}
+	if err := b.fail(failRecord, err); err != nil {
+		return nil, at(failRecord, err)
+	}
+	box.start(g)
 	return box, nil
 }
 
@@ -133,9 +134,4 @@ func (b *Backend) refuse(spec *sandbox.Spec) error {
 			Mend: "use Linux " + leastKernel + " or newer"}
 	}
 	return nil
-}
-
-// spawned says whether the process was started although the step failed, as a failpoint does.
-func (box *Box) spawned(g *born) bool {
-	return unix.Kill(g.process.Pid, 0) == nil
 }

@@ -19,7 +19,7 @@ import (
 //	RUN/uids/N            claims of host user ids
 //	RUN/instances/I/lock  held by the process
 //	RUN/instances/I/record.json   where its control groups are
-//	RUN/instances/I/boxes/ID/     one sandbox: s, the guest's socket; pid, the guest's
+//	RUN/instances/I/boxes/ID/     one sandbox: s, the guest's socket; box.json, of a living one
 //
 // The folder of a box is made before anything else of it, and the name of everything else derives from its ID. So whoever finds
 // a folder can find the rest. All of it lies on a tmpfs and is gone after a reboot, as are the sandboxes; nothing is synced to disk.
@@ -39,7 +39,7 @@ const (
 	uidsDir      = "uids"
 	boxesDir     = "boxes"
 	recordFile   = "record.json"
-	pidFile      = "pid"
+	boxFile      = "box.json"
 	socketFile   = "s"
 )
 

@@ -128,7 +128,7 @@ const (
 	failSpawn  = "start guest"
 	failJoin   = "join control group"
 	failMap    = "map ids"
-	failRecord = "record pid"
+	failRecord = "write record"
 )
 
 // HostSteps lists the steps on the host's side at which FailAt can fail.
@@ -147,14 +147,21 @@ func (b *Backend) Recover(ctx context.Context, keep []sandbox.ID) ([]sandbox.Box
 	for _, id := range keep {
 		wanted[id] = true
 	}
-	dirs, err := reap(ctx, b.run, wanted)
+	kept, err := reap(ctx, b.run, wanted)
 	if err != nil {
 		return nil, at("recover", err)
 	}
-	if len(dirs) > 0 {
-		return nil, &sandbox.Error{Kind: sandbox.Unsupported, Op: "native: recover", Msg: "living sandboxes cannot be taken back yet"}
+	var boxes []sandbox.Box
+	var errs []error
+	for _, dir := range kept {
+		box, err := b.takeBack(dir)
+		if err != nil {
+			errs = append(errs, at("take back "+filepath.Base(dir), err))
+			continue
+		}
+		boxes = append(boxes, box)
 	}
-	return nil, nil
+	return boxes, errors.Join(errs...)
 }
 
 // Close gives this process's instance up. It ends no box.

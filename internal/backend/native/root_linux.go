@@ -136,11 +136,11 @@ func deviceSteps() []confine.Step {
 		link("stdout", "/proc/self/fd/1"), link("stderr", "/proc/self/fd/2"))
 }
 
-// procMasks hide what of /proc tells about the host or reaches into it. The list is that of the container runtimes, with the kernel's
-// command line and a few more that only administrators read. All of /proc is read-only besides.
-var procMasks = []string{"acpi", "asound", "bus", "cmdline", "config.gz", "driver", "fs", "interrupts", "iomem", "ioports", "irq",
-	"kallsyms", "kcore", "key-users", "keys", "kmsg", "kpagecgroup", "kpagecount", "kpageflags", "latency_stats", "modules",
-	"mtrr", "partitions", "sched_debug", "scsi", "slabinfo", "sysrq-trigger", "timer_list", "timer_stats", "tty", "vmallocinfo"}
+// procMasks hide what of /proc tells about the host or reaches into it: the list of the container runtimes, and the kernel's command
+// line and configuration. What only the host's root may read (mode 0400) the kernel hides itself, as nobody inside is that; and all
+// of /proc is read-only besides.
+var procMasks = []string{"acpi", "asound", "bus", "cmdline", "config.gz", "driver", "fs", "interrupts", "irq", "kallsyms", "kcore",
+	"key-users", "keys", "latency_stats", "modules", "sched_debug", "scsi", "sysrq-trigger", "timer_list", "timer_stats"}
 
 func procSteps(guestGID uint32) []confine.Step {
 	steps := []confine.Step{{Do: confine.Dir, Target: "proc", Mode: 0o555}, {Do: confine.Proc, Target: "proc", GID: guestGID}}

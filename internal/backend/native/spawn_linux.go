@@ -34,8 +34,7 @@ const setupTimeout = 20 * time.Second
 
 // born is a guest on its way to being ready.
 type born struct {
-	process *os.Process
-	pidfd   int
+	process *process
 	setup   *net.UnixConn // later the lifeline
 }
 
@@ -50,7 +49,7 @@ type idLine struct{ inside, host uint32 }
 
 // spawn starts the guest in new namespaces, inside its control group, with its ids mapped. It runs the first steps of the set-up
 // stage, up to where it waits for the plan. inherit become descriptors 4 and up; entries may be nil.
-func (b *Backend) spawn(id sandbox.ID, group *cgroup.Group, m ids, inherit []*os.File) (_ *born, err error) {
+func (b *Backend) spawn(id sandbox.ID, group *cgroup.Group, m ids, inherit []*os.File) (*born, error) {
 	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
 		return nil, at("socketpair", err)
@@ -62,11 +61,11 @@ func (b *Backend) spawn(id sandbox.ID, group *cgroup.Group, m ids, inherit []*os
 	if err != nil {
 		return nil, at("open control group", err)
 	}
-	g := &born{pidfd: -1}
+	pidfd := -1
 	attr := &syscall.SysProcAttr{
 		Cloneflags:  namespaces,
 		AmbientCaps: setupCaps,
-		PidFD:       &g.pidfd,
+		PidFD:       &pidfd,
 		Setsid:      true,
 	}
 	if into != nil {
@@ -74,27 +73,31 @@ func (b *Backend) spawn(id sandbox.ID, group *cgroup.Group, m ids, inherit []*os
 		attr.UseCgroupFD, attr.CgroupFD = true, int(into.Fd())
 	}
 	files := append([]*os.File{b.null, b.null, b.guestErr, theirs}, inherit...)
-	g.process, err = os.StartProcess(b.guestPath, []string{guestName, string(id)}, &os.ProcAttr{Files: files, Env: []string{}, Sys: attr, Dir: "/"})
+	child, err := os.StartProcess(b.guestPath, []string{guestName, string(id)}, &os.ProcAttr{Files: files, Env: []string{}, Sys: attr, Dir: "/"})
 	if err != nil {
 		return nil, at("start guest", explainClone(err))
 	}
-	defer func() {
-		if err != nil {
-			err = errors.Join(err, g.destroy())
-		}
-	}()
-	conn, err := net.FileConn(ours)
-	if err != nil {
-		return g, at("setup socket", err)
-	}
-	g.setup = conn.(*net.UnixConn)
-	if err := b.fail(failJoin, group.Join(g.process.Pid)); err != nil {
-		return g, at("join control group", err)
-	}
-	if err := b.fail(failMap, m.write(g.process.Pid)); err != nil {
-		return g, at("map ids", err)
+	g := &born{process: &process{pid: child.Pid, pidfd: pidfd, child: child}}
+	if err := b.admit(g, ours, group, m); err != nil {
+		return nil, errors.Join(err, g.destroy())
 	}
 	return g, nil
+}
+
+// admit gives a new guest its place: its control groups and its ids. It waits for its plan meanwhile.
+func (b *Backend) admit(g *born, setup *os.File, group *cgroup.Group, m ids) error {
+	conn, err := net.FileConn(setup)
+	if err != nil {
+		return at("setup socket", err)
+	}
+	g.setup = conn.(*net.UnixConn)
+	if err := b.fail(failJoin, group.Join(g.process.pid)); err != nil {
+		return at(failJoin, err)
+	}
+	if err := b.fail(failMap, m.write(g.process.pid)); err != nil {
+		return at(failMap, err)
+	}
+	return nil
 }
 
 // destroy ends the guest and waits for it.
@@ -102,12 +105,10 @@ func (g *born) destroy() error {
 	if g.setup != nil {
 		g.setup.Close()
 	}
-	if g.pidfd >= 0 {
-		_ = unix.PidfdSendSignal(g.pidfd, unix.SIGKILL, nil, 0)
-		defer unix.Close(g.pidfd)
-	}
-	_, err := g.process.Wait()
-	return err
+	g.process.kill()
+	g.process.wait()
+	g.process.close()
+	return nil
 }
 
 // plan sends the plan and waits until the walls stand.

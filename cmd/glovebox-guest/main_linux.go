@@ -1,0 +1,102 @@
+// Command glovebox-guest is pid 1 of every sandbox: it raises the walls around itself, then starts processes, moves their bytes and
+// serves files for the host. It is started by a backend, never by hand.
+package main
+
+import (
+	"errors"
+	"os"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/glovebox-dev/glovebox/internal/guest"
+	"github.com/glovebox-dev/glovebox/internal/guest/confine"
+	"github.com/glovebox-dev/glovebox/internal/guest/server"
+)
+
+func main() {
+	// The host's descriptors are the guest's alone: nothing that is started inherits one.
+	if err := unix.CloseRange(confine.SetupFD, ^uint(0), unix.CLOSE_RANGE_CLOEXEC); err != nil {
+		fail(err)
+	}
+	setup := os.NewFile(confine.SetupFD, "setup")
+	plan, mounts, err := confine.ReceivePlan(setup)
+	if err != nil {
+		refuse(setup, &confine.Failure{Step: confine.StepPlan, Msg: err.Error()})
+	}
+	s, err := raise(setup, plan, mounts)
+	if err != nil {
+		refuse(setup, err)
+	}
+	go serve(s)
+	if err := confine.Report(setup, nil); err != nil {
+		fail(err)
+	}
+	s.Wait() // when this process exits, the kernel ends all others in the sandbox
+}
+
+// raise raises the walls and returns a server that stands behind them.
+func raise(setup *os.File, plan *confine.Plan, mounts []int) (*server.Server, error) {
+	stage, err := confine.Apply(plan, mounts)
+	if err != nil {
+		return nil, err
+	}
+	cfg := server.Config{
+		ID:       plan.ID,
+		User:     plan.Code,
+		Init:     true,
+		Lease:    time.Duration(plan.Lease),
+		Spawner:  func() error { return confine.Spawner(plan) },
+		OOMScore: stage.OOMScore,
+	}
+	copy(cfg.Key[:], plan.Key)
+	for _, l := range plan.Payload {
+		cfg.Limits = append(cfg.Limits, guest.Rlimit{Resource: l.Resource, Value: l.Hard})
+	}
+	if plan.OneShot {
+		if cfg.Lifeline, err = lifeline(setup); err != nil {
+			return nil, err
+		}
+	}
+	s, err := server.New(cfg)
+	if err != nil {
+		return nil, err
+	}
+	return s, confine.Finish(plan)
+}
+
+// lifeline is a second descriptor of the setup socket, which the host holds open as long as it wants the sandbox.
+func lifeline(setup *os.File) (*os.File, error) {
+	fd, err := unix.FcntlInt(setup.Fd(), unix.F_DUPFD_CLOEXEC, 0)
+	if err != nil {
+		return nil, err
+	}
+	if err := unix.SetNonblock(fd, true); err != nil {
+		return nil, err
+	}
+	return os.NewFile(uintptr(fd), "lifeline"), nil
+}
+
+func serve(s *server.Server) {
+	if err := unix.SetNonblock(confine.ListenFD, true); err != nil {
+		fail(err)
+	}
+	if err := s.Serve(os.NewFile(confine.ListenFD, "listener")); err != nil {
+		fail(err)
+	}
+}
+
+// refuse tells the host at which step the set-up failed, and ends.
+func refuse(setup *os.File, err error) {
+	var f *confine.Failure
+	if !errors.As(err, &f) {
+		f = &confine.Failure{Step: "start server", Msg: err.Error()}
+	}
+	_ = confine.Report(setup, f)
+	os.Exit(1)
+}
+
+func fail(err error) {
+	os.Stderr.WriteString("glovebox-guest: " + err.Error() + "\n")
+	os.Exit(1)
+}

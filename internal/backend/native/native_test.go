@@ -1,0 +1,538 @@
+package native
+
+import (
+	"context"
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/glovebox-dev/glovebox/internal/guest"
+	"github.com/glovebox-dev/glovebox/internal/guest/client"
+	"github.com/glovebox-dev/glovebox/internal/guest/confine"
+	"github.com/glovebox-dev/glovebox/sandbox"
+)
+
+var guestProgram *os.File
+
+func TestMain(m *testing.M) {
+	os.Exit(func() int {
+		if path := os.Getenv("GLOVEBOX_TEST_GUEST"); path != "" {
+			return withGuest(m, path)
+		}
+		dir, err := os.MkdirTemp("", "guest")
+		if err != nil {
+			panic(err)
+		}
+		defer os.RemoveAll(dir)
+		path := filepath.Join(dir, "glovebox-guest")
+		build := exec.Command("go", "build", "-o", path, "github.com/glovebox-dev/glovebox/cmd/glovebox-guest")
+		build.Env = append(os.Environ(), "CGO_ENABLED=0")
+		if out, err := build.CombinedOutput(); err != nil {
+			panic(string(out))
+		}
+		return withGuest(m, path)
+	}())
+}
+
+func withGuest(m *testing.M, path string) int {
+	f, err := os.Open(path)
+	if err != nil {
+		panic(err)
+	}
+	defer f.Close()
+	guestProgram = f
+	return m.Run()
+}
+
+// open returns a backend with a state of its own.
+func open(t testing.TB, failAt string) *Backend {
+	t.Helper()
+	b, err := New(Options{Guest: guestProgram, RunDir: filepath.Join(t.TempDir(), "run"), FailAt: failAt, GuestStderr: os.Stderr})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := b.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return b
+}
+
+func spec() sandbox.Spec {
+	return sandbox.Spec{ID: sandbox.NewID(), Limits: sandbox.DefaultLimits, User: sandbox.DefaultUser, Env: sandbox.DefaultEnv,
+		AcceptWeaker: accepted()}
+}
+
+// accepted lets go of what an ordinary user without a delegated control group cannot have.
+func accepted() []string {
+	if os.Getenv("GLOVEBOX_TEST_WEAKER") == "" {
+		return nil
+	}
+	return strings.Split(os.Getenv("GLOVEBOX_TEST_WEAKER"), ",")
+}
+
+type outcome struct {
+	exited         guest.Exited
+	stdout, stderr string
+}
+
+// run starts a command in the box and returns all of its output.
+func run(t testing.TB, box sandbox.Box, argv ...string) outcome {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), 60*time.Second)
+	defer cancel()
+	conn, err := box.Dial(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, err := client.New(ctx, conn, box.GuestKey())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	p, err := c.Start(ctx, guest.Start{ID: string(sandbox.NewID()), Argv: argv, Env: sandbox.DefaultEnv, Dir: sandbox.Workspace,
+		User: sandbox.DefaultUser, KillTree: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var o outcome
+	o.exited, err = p.Stream(ctx, func(out guest.Output) error {
+		if out.Stream == sandbox.Stderr {
+			o.stderr += string(out.Data)
+		} else {
+			o.stdout += string(out.Data)
+		}
+		return nil
+	}, true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return o
+}
+
+func create(t testing.TB, b *Backend, s sandbox.Spec) sandbox.Box {
+	t.Helper()
+	box, err := b.Create(context.Background(), s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := box.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return box
+}
+
+// leftovers lists what a failed or closed sandbox may not leave: guests, folders of boxes, control groups.
+func leftovers(t testing.TB, b *Backend, id sandbox.ID) []string {
+	t.Helper()
+	var left []string
+	for _, pid := range guestsOf(id) {
+		left = append(left, "process "+itoa(pid))
+	}
+	boxes, _ := filepath.Glob(filepath.Join(b.run, instancesDir, "*", boxesDir, "*"))
+	left = append(left, boxes...)
+	if b.in != nil {
+		for _, dir := range b.in.tree.Dirs() {
+			if _, err := os.Stat(filepath.Join(dir, string(id))); err == nil {
+				left = append(left, filepath.Join(dir, string(id)))
+			}
+		}
+	}
+	return left
+}
+
+// TestEveryStepFails fails each step of creation in turn. The code must never start, the error must name the step, and nothing may
+// be left behind: a wall that cannot stand means no sandbox.
+func TestEveryStepFails(t *testing.T) {
+	steps := slices.Concat(HostSteps, confine.Steps, []string{confine.StepRoot + " proc", confine.StepRoot + " dev/null",
+		confine.StepRoot + " workspace", confine.StepRoot + " etc/passwd", confine.StepRoot + " proc/kcore"})
+	for _, step := range steps {
+		t.Run(step, func(t *testing.T) {
+			if os.Geteuid() != 0 && step == failSlot {
+				return // an ordinary user claims no ids
+			}
+			b := open(t, step)
+			s := spec()
+			fds := openFiles(t)
+			box, err := b.Create(context.Background(), s)
+			if err == nil {
+				box.Close()
+				t.Fatal("the sandbox was made although the step failed")
+			}
+			name, _, _ := strings.Cut(step, " proc/")
+			if !strings.Contains(err.Error(), name) {
+				t.Errorf("the error does not name the step: %v", err)
+			}
+			if left := leftovers(t, b, s.ID); len(left) > 0 {
+				t.Errorf("left behind: %v", left)
+			}
+			// The lock of the instance, opened by the first creation, is the one descriptor that stays.
+			if n := openFiles(t); n > fds+1 {
+				t.Errorf("%d descriptors before, %d after", fds, n)
+			}
+		})
+	}
+}
+
+func openFiles(t testing.TB) int {
+	entries, err := os.ReadDir("/proc/self/fd")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return len(entries)
+}
+
+func TestRun(t *testing.T) {
+	b := open(t, "")
+	box := create(t, b, spec())
+	o := run(t, box, "/bin/sh", "-c", "id -u; pwd; echo oops >&2; exit 7")
+	if o.stdout != "1000\n/workspace\n" || o.stderr != "oops\n" || o.exited.Code != 7 {
+		t.Errorf("got %+v", o)
+	}
+}
+
+// TestPosture reads what the kernel says of the code's own process.
+func TestPosture(t *testing.T) {
+	b := open(t, "")
+	box := create(t, b, spec())
+	status := run(t, box, "/bin/cat", "/proc/self/status").stdout
+	want := map[string]string{
+		"Uid": "1000 1000 1000 1000", "Gid": "1000 1000 1000 1000", "CapInh": "0000000000000000", "CapPrm": "0000000000000000",
+		"CapEff": "0000000000000000", "CapBnd": "0000000000000000", "CapAmb": "0000000000000000", "NoNewPrivs": "1", "Seccomp": "2",
+	}
+	if os.Geteuid() == 0 {
+		want["Groups"] = ""
+	}
+	for line := range strings.Lines(status) {
+		name, value, _ := strings.Cut(line, ":")
+		if w, ok := want[name]; ok && strings.Join(strings.Fields(value), " ") != w {
+			t.Errorf("%s is %q, not %q", name, strings.TrimSpace(value), w)
+		}
+	}
+	for path, want := range map[string]string{
+		"/proc/self/oom_score_adj": "1000\n",
+		"/proc/self/cgroup":        "",
+	} {
+		got := run(t, box, "/bin/cat", path).stdout
+		if want != "" && got != want {
+			t.Errorf("%s is %q, not %q", path, got, want)
+		}
+		if strings.Contains(got, "glovebox") {
+			t.Errorf("%s tells names of the host: %q", path, got)
+		}
+	}
+	if o := run(t, box, "/bin/sh", "-c", "ulimit -n; ulimit -u; ulimit -c"); o.stdout != "1024\n128\n0\n" {
+		t.Errorf("limits are %q", o.stdout)
+	}
+	if o := run(t, box, "/bin/sh", "-c", "ls -d /proc/[0-9]* | wc -l; ls /.disk /root /home /boot 2>&1"); strings.Contains(o.stdout, "/proc/1\n") {
+		t.Errorf("the guest is in sight: %q", o.stdout)
+	}
+}
+
+func TestCloseTwiceAndUsage(t *testing.T) {
+	b := open(t, "")
+	box := create(t, b, spec())
+	run(t, box, "/bin/true")
+	for range 2 {
+		if err := box.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if left := leftovers(t, b, box.ID()); len(left) > 0 {
+		t.Errorf("left behind: %v", left)
+	}
+	end, err := box.Wait(context.Background())
+	if err != nil || end.Cause != sandbox.EndClosed {
+		t.Errorf("got %+v, %v", end, err)
+	}
+	if u, err := box.Usage(context.Background()); err != nil || u.Wall <= 0 {
+		t.Errorf("got %+v, %v", u, err)
+	}
+	if _, err := box.Dial(context.Background()); sandbox.KindOf(err) != sandbox.Unavailable {
+		t.Errorf("dialling a closed box: %v", err)
+	}
+}
+
+// TestGuestDies kills the guest from outside: the box says that it died, and nothing of the sandbox is left.
+func TestGuestDies(t *testing.T) {
+	b := open(t, "")
+	box := create(t, b, spec())
+	pids := guestsOf(box.ID())
+	if len(pids) != 1 {
+		t.Fatalf("guests: %v", pids)
+	}
+	if err := unix.Kill(pids[0], unix.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	end, err := box.Wait(context.Background())
+	if err != nil || end.Cause != sandbox.EndDied || end.Signal != 9 {
+		t.Errorf("got %+v, %v", end, err)
+	}
+}
+
+func TestWorkdir(t *testing.T) {
+	b := open(t, "")
+	dir := t.TempDir()
+	uid, gid := os.Geteuid(), os.Getegid()
+	if uid == 0 {
+		uid, gid = 4321, 4322 // somebody's
+		if err := os.Chown(dir, uid, gid); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s := spec()
+	s.Workdir = dir
+	box := create(t, b, s)
+	o := run(t, box, "/bin/sh", "-c", "id -u; stat -c %u . ; echo hello > made; chmod 4755 made; ls /workspace; ln -s /etc/passwd link; cat ../etc/hostname")
+	if !strings.HasPrefix(o.stdout, "1000\n1000\nmade\n") || !strings.Contains(o.stderr, "ermitted") {
+		t.Fatalf("got %+v", o)
+	}
+	info, err := os.Lstat(filepath.Join(dir, "made"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var st unix.Stat_t
+	if err := unix.Lstat(filepath.Join(dir, "made"), &st); err != nil {
+		t.Fatal(err)
+	}
+	if info.Mode()&os.ModeSetuid != 0 {
+		t.Error("a set-id bit reached a file of the host")
+	}
+	if int(st.Uid) != uid || int(st.Gid) != gid {
+		t.Errorf("the file belongs to %d:%d on the host, its folder to %d:%d", st.Uid, st.Gid, uid, gid)
+	}
+}
+
+func TestMounts(t *testing.T) {
+	b := open(t, "")
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, "x"), []byte("data"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Chmod(dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	s := spec()
+	s.Mounts = []sandbox.Mount{{Source: dir, Target: "/data/in"}}
+	box := create(t, b, s)
+	if o := run(t, box, "/bin/sh", "-c", "cat /data/in/x; echo y > /data/in/y"); o.stdout != "data" || o.exited.Code == 0 {
+		t.Errorf("got %+v", o)
+	}
+	for _, m := range []sandbox.Mount{
+		{Source: dir, Target: "/proc"}, {Source: dir, Target: "relative"}, {Source: dir, Target: "/a/../etc"}, {Source: dir, Target: "/"},
+		{Source: dir + "/missing", Target: "/data"}, {Source: dir, Target: "/usr/no/such/place"}, {Source: dir, Target: "/dev/shm"},
+	} {
+		s := spec()
+		s.Mounts = []sandbox.Mount{m}
+		box, err := b.Create(context.Background(), s)
+		if err == nil {
+			box.Close()
+		}
+		if k := sandbox.KindOf(err); k != sandbox.Invalid {
+			t.Errorf("%+v: %v (%v)", m, err, k)
+		}
+	}
+}
+
+// TestCommands allows two programs: all others are not there, and cannot be brought in.
+func TestCommands(t *testing.T) {
+	b := open(t, "")
+	s := spec()
+	s.Commands = []string{"python3", "cat"}
+	box := create(t, b, s)
+	if o := run(t, box, "cat", "/etc/hostname"); o.stdout != "sandbox\n" {
+		t.Errorf("got %+v", o)
+	}
+	code := `
+import os, shutil, ctypes, json, ssl
+print(os.path.exists("/bin/sh"), os.path.exists("/usr/bin/ls"))
+shutil.copy("/usr/bin/cat", "/tmp/mine"); os.chmod("/tmp/mine", 0o755)
+for how in ("/tmp/mine", "/lib64/ld-linux-x86-64.so.2"):
+    pid = os.fork()
+    if pid == 0:
+        try: os.execv(how, [how, "/tmp/mine", "/etc/hostname"])
+        except OSError as e: os._exit(e.errno)
+    print(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
+try: print("memfd", os.memfd_create("x"))
+except OSError as e: print("memfd", e.errno)
+`
+	o := run(t, box, "python3", "-c", code)
+	lines := strings.Split(strings.TrimSpace(o.stdout), "\n")
+	if len(lines) != 4 || lines[0] != "False False" || lines[1] != "13" || lines[3] != "memfd 1" {
+		t.Errorf("got %+v", o)
+	}
+	s = spec()
+	s.Commands = []string{"no-such-program"}
+	if _, err := b.Create(context.Background(), s); sandbox.KindOf(err) != sandbox.Invalid {
+		t.Errorf("an unknown command: %v", err)
+	}
+}
+
+// TestHostIDsAreUnique makes sandboxes side by side; no two may share a host user id.
+func TestHostIDsAreUnique(t *testing.T) {
+	if os.Geteuid() != 0 {
+		return // an ordinary user has one id, or a range that is its own
+	}
+	b := open(t, "")
+	seen := map[uint32]bool{}
+	for range 20 {
+		box := create(t, b, spec()).(*Box)
+		for _, id := range []uint32{box.slot.guest, box.slot.code} {
+			if seen[id] {
+				t.Fatalf("host id %d was handed out twice", id)
+			}
+			seen[id] = true
+		}
+	}
+}
+
+func TestCanceledCreate(t *testing.T) {
+	b := open(t, "")
+	for delay := range 8 {
+		ctx, cancel := context.WithCancel(context.Background())
+		time.AfterFunc(time.Duration(delay)*500*time.Microsecond, cancel)
+		s := spec()
+		box, err := b.Create(ctx, s)
+		if err == nil {
+			err = box.Close()
+			if err != nil {
+				t.Error(err)
+			}
+		} else if !errors.Is(err, context.Canceled) {
+			t.Errorf("got %v", err)
+		}
+		if left := leftovers(t, b, s.ID); len(left) > 0 {
+			t.Errorf("left behind: %v", left)
+		}
+	}
+}
+
+// TestRecover abandons an instance as kill -9 would, and lets another clean up after it. The neighbour, alive, is left alone.
+func TestRecover(t *testing.T) {
+	runDir := filepath.Join(t.TempDir(), "run")
+	newBackend := func() *Backend {
+		b, err := New(Options{Guest: guestProgram, RunDir: runDir})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return b
+	}
+	dead, alive, next := newBackend(), newBackend(), newBackend()
+	orphan, neighbour := create(t, dead, spec()).(*Box), create(t, alive, spec())
+	dead.in.lock.Close() // the kernel drops a dead process's locks; its lifelines too, which we keep to prove that the reaper kills
+	for range 2 {
+		if _, err := next.Recover(context.Background(), nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if left := guestsOf(orphan.id); len(left) > 0 {
+		t.Errorf("processes %v are left", left)
+	}
+	for _, dir := range dead.in.tree.Dirs() {
+		if _, err := os.Stat(dir); err == nil {
+			t.Errorf("%s is left", dir)
+		}
+	}
+	if _, err := os.Stat(dead.in.dir); err == nil {
+		t.Errorf("%s is left", dead.in.dir)
+	}
+	if o := run(t, neighbour, "/bin/echo", "alive"); o.stdout != "alive\n" {
+		t.Errorf("the neighbour was disturbed: %+v", o)
+	}
+	if err := neighbour.Close(); err != nil {
+		t.Error(err)
+	}
+	for _, b := range []*Backend{alive, next} {
+		if err := b.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+	if left, _ := os.ReadDir(filepath.Join(runDir, instancesDir)); len(left) > 0 {
+		t.Errorf("instances are left: %v", left)
+	}
+}
+
+// TestTakeBack abandons a living sandbox as a dead server would; the next takes it back, with what it holds and does.
+func TestTakeBack(t *testing.T) {
+	runDir := filepath.Join(t.TempDir(), "run")
+	newBackend := func() *Backend {
+		b, err := New(Options{Guest: guestProgram, RunDir: runDir})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return b
+	}
+	dead, next := newBackend(), newBackend()
+	s := spec()
+	s.Lifetime.Living = true
+	old, err := dead.Create(context.Background(), s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	run(t, old, "/bin/sh", "-c", "echo kept > /workspace/file")
+	gone := spec()
+	gone.Lifetime.Living = true
+	forgotten, err := dead.Create(context.Background(), gone)
+	if err != nil {
+		t.Fatal(err)
+	}
+	dead.in.lock.Close()
+
+	boxes, err := next.Recover(context.Background(), []sandbox.ID{s.ID, sandbox.NewID()})
+	if err != nil || len(boxes) != 1 || boxes[0].ID() != s.ID {
+		t.Fatalf("got %v, %v", boxes, err)
+	}
+	if left := guestsOf(forgotten.ID()); len(left) > 0 {
+		t.Errorf("a box that was not to be kept has processes %v", left)
+	}
+	box := boxes[0]
+	if o := run(t, box, "/bin/cat", "/workspace/file"); o.stdout != "kept\n" {
+		t.Errorf("got %+v", o)
+	}
+	if u, err := box.Usage(context.Background()); err != nil || u.MemoryNow <= 0 && len(accepted()) == 0 {
+		t.Errorf("got %+v, %v", u, err)
+	}
+	if box.Effective().Backend != Name {
+		t.Errorf("got %+v", box.Effective())
+	}
+	if again, err := next.Recover(context.Background(), []sandbox.ID{s.ID}); err != nil || len(again) != 0 {
+		t.Errorf("a second recovery: %v, %v", again, err)
+	}
+	if err := box.Close(); err != nil {
+		t.Error(err)
+	}
+	if err := next.Close(); err != nil {
+		t.Error(err)
+	}
+	if left := guestsOf(s.ID); len(left) > 0 {
+		t.Errorf("processes %v are left", left)
+	}
+	for _, dir := range dead.in.tree.Dirs() {
+		if _, err := os.Stat(dir); err == nil {
+			t.Errorf("%s is left", dir)
+		}
+	}
+}
+
+func BenchmarkCreate(b *testing.B) {
+	backend := open(b, "")
+	for b.Loop() {
+		box, err := backend.Create(context.Background(), spec())
+		if err != nil {
+			b.Fatal(err)
+		}
+		if err := box.Close(); err != nil {
+			b.Fatal(err)
+		}
+	}
+}

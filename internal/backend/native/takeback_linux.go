@@ -1,0 +1,68 @@
+package native
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/glovebox-dev/glovebox/internal/cgroup"
+	"github.com/glovebox-dev/glovebox/sandbox"
+)
+
+// boxRecord is what a living box needs to be taken back by another process. It holds the guest's key, so it is for its owner only.
+type boxRecord struct {
+	Key        []byte         `json:"key"`
+	Effective  sandbox.Policy `json:"effective"`
+	CgroupDirs []string       `json:"cgroup_dirs"`
+	Began      time.Time      `json:"began"`
+}
+
+func (box *Box) writeRecord(cgroupDirs []string) error {
+	text, err := json.Marshal(boxRecord{Key: box.key[:], Effective: box.effective, CgroupDirs: cgroupDirs, Began: time.Now()})
+	if err != nil {
+		return err
+	}
+	temporary := filepath.Join(box.dir, boxFile+".new")
+	if err := os.WriteFile(temporary, text, 0o600); err != nil {
+		return err
+	}
+	return os.Rename(temporary, filepath.Join(box.dir, boxFile))
+}
+
+// takeBack makes a box out of the folder that a dead server left, and moves it into this process's instance. A box whose guest is gone,
+// or that was not complete, is cleaned up and reported as an error.
+func (b *Backend) takeBack(dir string) (_ *Box, err error) {
+	in, err := b.instance()
+	if err != nil {
+		return nil, err
+	}
+	id := sandbox.ID(filepath.Base(dir))
+	var rec boxRecord
+	text, err := os.ReadFile(filepath.Join(dir, boxFile))
+	if err == nil {
+		err = json.Unmarshal(text, &rec)
+	}
+	pids := guestsOf(id)
+	if err == nil && (len(pids) != 1 || len(rec.Key) != len(Box{}.key)) {
+		err = &sandbox.Error{Kind: sandbox.NotFound, Op: "native: take back " + string(id), Msg: "its guest has ended"}
+	}
+	group := cgroup.Find(rec.CgroupDirs, string(id))
+	if err != nil {
+		return nil, errors.Join(err, reapBox(context.Background(), id, dir, record{CgroupDirs: rec.CgroupDirs}))
+	}
+	box := &Box{id: id, dir: filepath.Join(in.dir, boxesDir, string(id)), group: group, effective: rec.Effective, began: rec.Began,
+		emptied: rec.CgroupDirs, ended: make(chan struct{})}
+	copy(box.key[:], rec.Key)
+	if box.process, err = openProcess(pids[0]); err != nil {
+		return nil, err
+	}
+	if err := os.Rename(dir, box.dir); err != nil {
+		box.process.close()
+		return nil, err
+	}
+	go box.watch()
+	return box, nil
+}
