@@ -53,20 +53,20 @@ type Server struct {
 	proc    procfs
 	spawner *spawner
 	table   table
+	files   *tree
 	wg      sync.WaitGroup // goroutines that live longer than a call
-	ended   chan struct{}
 
-	mu          sync.Mutex // guards all below
-	end         End        // "" while it lives
-	key         [guest.KeySize]byte
-	id          string
-	generation  uint64
-	conns       map[*conn]struct{}
-	listeners   map[io.Closer]struct{}
-	lease       *time.Timer
-	setgroups   groupsRule
-	devNull     *os.File
-	closedTimer bool
+	setgroups groupsRule // guarded by the table's birth
+	ended     chan struct{}
+
+	mu         sync.Mutex // guards all below
+	end        End        // "" while it lives
+	key        [guest.KeySize]byte
+	id         string
+	generation uint64
+	conns      map[*conn]struct{}
+	listeners  map[io.Closer]struct{}
+	lease      *time.Timer // nil: for ever
 }
 
 // New returns a server whose lease runs, and whose spawner is prepared.
@@ -75,6 +75,7 @@ func New(cfg Config) (*Server, error) {
 		conns: make(map[*conn]struct{}), listeners: make(map[io.Closer]struct{})}
 	s.cfg.Key = [guest.KeySize]byte{}
 	s.proc = procfs{root: cfg.Proc}
+	s.files = newTree(cfg.User)
 	s.table.init()
 	var err error
 	if s.spawner, err = newSpawner(&cfg); err != nil {
@@ -178,7 +179,9 @@ func (s *Server) finish(why End) {
 		return
 	}
 	s.end = why
-	s.lease.Stop()
+	if s.lease != nil {
+		s.lease.Stop()
+	}
 	close(s.ended)
 	for l := range s.listeners {
 		l.Close()
@@ -193,12 +196,10 @@ func (s *Server) Close() error {
 	if s.cfg.Lifeline != nil {
 		s.cfg.Lifeline.Close()
 	}
-	s.endAll(func(*process) bool { return false })
 	s.table.stop()
+	s.endAll(nil)
 	s.wg.Wait()
 	s.spawner.close()
-	if s.devNull != nil {
-		s.devNull.Close()
-	}
+	s.files.close()
 	return nil
 }

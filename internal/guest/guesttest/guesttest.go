@@ -1,0 +1,167 @@
+// Package guesttest runs the guest's server as a real process beside a test: a child that is a subreaper, so that it reaps as
+// pid 1 does, with a listening socket in a folder of the test. It is test code only.
+package guesttest
+
+import (
+	"context"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/glovebox-dev/glovebox/internal/guest/client"
+	"github.com/glovebox-dev/glovebox/internal/guest/server"
+	"github.com/glovebox-dev/glovebox/sandbox"
+)
+
+// child names the variable whose presence makes a test binary a guest.
+const child = "GLOVEBOX_GUESTTEST"
+
+// Key is the key of every guest that Start starts.
+var Key = [32]byte{1, 2, 3, 4}
+
+// ID is its identity.
+const ID = "guesttest"
+
+// Main is called first by the TestMain of a package that uses Start. In the child it runs the guest and never returns.
+func Main() {
+	lease := os.Getenv(child)
+	if lease == "" {
+		return
+	}
+	os.Unsetenv(child)
+	ms, err := strconv.Atoi(lease)
+	check(err)
+	check(unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0))
+	unix.SetNonblock(3, true)
+	unix.SetNonblock(4, true)
+	unix.CloseOnExec(3)
+	unix.CloseOnExec(4)
+	oom, err := os.OpenFile("/proc/self/oom_score_adj", os.O_RDWR, 0)
+	check(err)
+	s, err := server.New(server.Config{Key: Key, ID: ID, Init: true, Lease: time.Duration(ms) * time.Millisecond, OOMScore: oom,
+		User: sandbox.User{UID: uint32(os.Geteuid()), GID: uint32(os.Getegid())}, Lifeline: os.NewFile(4, "lifeline")})
+	check(err)
+	go s.Serve(os.NewFile(3, "listener"))
+	os.Stdout.WriteString(string(s.Wait()) + "\n")
+	s.Close()
+	os.Exit(0)
+}
+
+func check(err error) {
+	if err != nil {
+		os.Stderr.WriteString("guest: " + err.Error() + "\n")
+		os.Exit(3)
+	}
+}
+
+// Guest is a guest that runs.
+type Guest struct {
+	PID  int
+	path string
+	cmd  *exec.Cmd
+	out  *os.File
+	life *os.File
+	ends chan string
+}
+
+// Start starts a guest that ends with the test. A lease of 0 is for ever.
+func Start(t testing.TB, lease time.Duration) *Guest {
+	t.Helper()
+	dir, err := os.MkdirTemp("", "guest") // t.TempDir may be too long for a socket
+	if err != nil {
+		t.Fatal(err)
+	}
+	g := &Guest{path: filepath.Join(dir, "s"), ends: make(chan string, 1)}
+	l, err := net.ListenUnix("unix", &net.UnixAddr{Name: g.path})
+	if err != nil {
+		t.Fatal(err)
+	}
+	l.SetUnlinkOnClose(false)
+	lf, err := l.File()
+	if err != nil {
+		t.Fatal(err)
+	}
+	l.Close()
+	lifeR, lifeW, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	outR, outW, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	g.life, g.out = lifeW, outR
+	g.cmd = exec.Command("/proc/self/exe")
+	g.cmd.Env = append(os.Environ(), child+"="+strconv.Itoa(int(lease/time.Millisecond)))
+	g.cmd.ExtraFiles = []*os.File{lf, lifeR}
+	g.cmd.Stdout, g.cmd.Stderr = outW, os.Stderr
+	if err := g.cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	g.PID = g.cmd.Process.Pid
+	lf.Close()
+	lifeR.Close()
+	outW.Close()
+	go func() {
+		var b [64]byte
+		n, _ := outR.Read(b[:])
+		g.ends <- string(b[:n])
+	}()
+	t.Cleanup(func() {
+		lifeW.Close()
+		g.End(t)
+		g.cmd.Wait()
+		outR.Close()
+		os.RemoveAll(dir)
+	})
+	return g
+}
+
+// End waits until the guest has ended and returns the reason.
+func (g *Guest) End(t testing.TB) string {
+	t.Helper()
+	select {
+	case why := <-g.ends:
+		g.ends <- why
+		return why
+	case <-time.After(30 * time.Second):
+		g.cmd.Process.Kill()
+		t.Errorf("the guest does not end")
+		return ""
+	}
+}
+
+// Release lets go of the guest's lifeline.
+func (g *Guest) Release() { g.life.Close() }
+
+// Kill kills the guest itself.
+func (g *Guest) Kill() { g.cmd.Process.Kill() }
+
+// Dial returns a connection to the guest, on which nothing was said.
+func (g *Guest) Dial(t testing.TB) net.Conn {
+	t.Helper()
+	conn, err := net.Dial("unix", g.path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return conn
+}
+
+// Client returns a client that is closed with the test.
+func (g *Guest) Client(t testing.TB) *client.Client {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	defer cancel()
+	c, err := client.New(ctx, g.Dial(t), Key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { c.Close() })
+	return c
+}

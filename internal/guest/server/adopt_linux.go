@@ -1,0 +1,159 @@
+package server
+
+import (
+	"io"
+	"os"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/glovebox-dev/glovebox/internal/guest"
+	"github.com/glovebox-dev/glovebox/internal/guest/wire"
+	"github.com/glovebox-dev/glovebox/sandbox"
+)
+
+// adoptFiles is how many descriptors come with Adopt: stdin, stdout, stderr.
+const adoptFiles = 3
+
+// serveAdopt takes one process over that was born outside.
+func (s *Server) serveAdopt(rw io.ReadWriteCloser) {
+	late := time.AfterFunc(guest.PreambleTimeout, func() { rw.Close() })
+	defer late.Stop()
+	r := &rightsReader{rw: rw}
+	defer r.close()
+	typ, body, err := wire.ReadMessage(r, nil)
+	var m guest.Adopt
+	if err != nil || guest.Type(typ) != guest.TypeAdopt || m.Parse(body) != nil {
+		return
+	}
+	var answer guest.Message
+	if p, err := s.adopt(&m, r); err != nil {
+		answer = failure(err)
+	} else {
+		answer = &guest.Started{PID: int32(p.pid)}
+	}
+	b := answer.Append(nil)
+	rw.Write(append(wire.AppendMessageHeader(nil, uint8(answer.MessageType()), len(b)), b...))
+}
+
+// adopt makes an execution of a process that is a child of the guest already.
+func (s *Server) adopt(m *guest.Adopt, r *rightsReader) (*process, error) {
+	if err := checkStart(&guest.Start{ID: m.ID, Argv: append(m.Argv, "?"), Buffer: m.Buffer, KillSignal: m.KillSignal}); err != nil {
+		return nil, err
+	}
+	if len(r.fds) != adoptFiles {
+		return nil, invalid("adopt "+m.ID, "three descriptors come with it")
+	}
+	if !s.cfg.Init {
+		return nil, &guest.Failed{Kind: sandbox.Unsupported, Op: "adopt " + m.ID, Msg: "the guest is not pid 1"}
+	}
+	p := newProcess(s, m.ID, m.Argv)
+	p.killTree, p.killSignal, p.grace, p.drain = m.KillTree, syscall.Signal(m.KillSignal), m.Grace, m.Drain
+	if p.drain == 0 {
+		p.drain = guest.DefaultDrain
+	}
+	p.user = s.cfg.User
+	if err := s.table.reserve(p); err != nil {
+		return nil, err
+	}
+	if err := s.takeOver(p, m, r); err != nil {
+		s.table.forget(p)
+		return nil, err
+	}
+	return p, nil
+}
+
+func (s *Server) takeOver(p *process, m *guest.Adopt, r *rightsReader) error {
+	s.table.birth.Lock() // so that the reaper does not take it for an orphan meanwhile
+	defer s.table.birth.Unlock()
+	st, ok := s.proc.stat(int(m.PID))
+	if !ok || st.parent != s.self() || s.table.holds(int(m.PID)) {
+		return &guest.Failed{Kind: sandbox.NotFound, Op: "adopt " + m.ID, Msg: "there is no such child of the guest"}
+	}
+	if st.session == st.pid {
+		p.session = st.pid
+	}
+	buffer := int(m.Buffer)
+	if buffer == 0 {
+		buffer = guest.DefaultBuffer
+	}
+	files := r.take()
+	p.stdin.open(files[0], false)
+	p.outputs[0] = newOutput(p, sandbox.Stdout, files[1], buffer, m.Discard)
+	p.outputs[1] = newOutput(p, sandbox.Stderr, files[2], buffer, m.Discard)
+	p.born = time.Now()
+	p.begin(st.pid, m.Deadline)
+	return nil
+}
+
+// holds says whether a pid is an execution's already.
+func (t *table) holds(pid int) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.byPID[pid] != nil
+}
+
+func (s *Server) self() int { return os.Getpid() }
+
+// rightsReader reads a unix socket and keeps the descriptors that come with the first bytes.
+type rightsReader struct {
+	rw    io.ReadWriteCloser
+	first bool // the first bytes were read
+	fds   []int
+}
+
+func (r *rightsReader) Read(p []byte) (int, error) {
+	if r.first {
+		return r.rw.Read(p)
+	}
+	r.first = true
+	conn, ok := r.rw.(syscall.Conn)
+	if !ok {
+		return 0, errMalformed
+	}
+	raw, err := conn.SyscallConn()
+	if err != nil {
+		return 0, err
+	}
+	oob := make([]byte, unix.CmsgSpace(adoptFiles*4))
+	var n, oobn, flags int
+	if waiting := raw.Read(func(fd uintptr) bool {
+		n, oobn, flags, _, err = unix.Recvmsg(int(fd), p, oob, unix.MSG_CMSG_CLOEXEC)
+		return err != unix.EAGAIN && err != unix.EINTR
+	}); waiting != nil {
+		return 0, waiting
+	}
+	if err != nil {
+		return 0, err
+	}
+	messages, err := unix.ParseSocketControlMessage(oob[:oobn])
+	for _, m := range messages {
+		if fds, err := unix.ParseUnixRights(&m); err == nil {
+			r.fds = append(r.fds, fds...)
+		}
+	}
+	if err != nil || flags&unix.MSG_CTRUNC != 0 {
+		return 0, errMalformed
+	}
+	if n == 0 {
+		return 0, io.EOF
+	}
+	return n, nil
+}
+
+// take hands the descriptors over as files that wait without a thread.
+func (r *rightsReader) take() (files [adoptFiles]*os.File) {
+	for i, fd := range r.fds {
+		unix.SetNonblock(fd, true)
+		files[i] = os.NewFile(uintptr(fd), "adopted")
+	}
+	r.fds = nil
+	return files
+}
+
+func (r *rightsReader) close() {
+	for _, fd := range r.fds {
+		unix.Close(fd)
+	}
+}

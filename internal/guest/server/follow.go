@@ -1,0 +1,234 @@
+package server
+
+import (
+	"strconv"
+
+	"github.com/glovebox-dev/glovebox/internal/guest"
+	"github.com/glovebox-dev/glovebox/sandbox"
+)
+
+// attach serves Attach.
+func (s *Server) attach(c *call) error {
+	var m guest.Attach
+	if err := c.parse(&m); err != nil {
+		return err
+	}
+	p, err := s.table.find(m.ID)
+	if err != nil {
+		return err
+	}
+	return s.follow(c, p, [2]uint64{m.Stdout, m.Stderr})
+}
+
+// follower sends the output of one process on one call.
+type follower struct {
+	c    *call
+	p    *process
+	next [2]uint64 // offsets of what is to be sent
+	gone bool      // guarded by the process's mu: the host has given the call up
+	buf  []byte
+}
+
+// follow sends the output from the given offsets and the exit record.
+func (s *Server) follow(c *call, p *process, from [2]uint64) error {
+	f := &follower{c: c, p: p, next: from}
+	if err := f.check(); err != nil {
+		return err
+	}
+	listening := make(chan struct{})
+	go func() {
+		defer close(listening)
+		f.listen()
+	}()
+	err := f.send()
+	if err != nil {
+		c.st.Reset() // which ends listen; otherwise the host ends it
+	}
+	<-listening
+	return err
+}
+
+// check says whether all that was asked for is still kept.
+func (f *follower) check() error {
+	f.p.mu.Lock()
+	defer f.p.mu.Unlock()
+	for i, o := range f.p.outputs {
+		if o == nil {
+			continue
+		}
+		if f.next[i] > o.ring.End() {
+			return &guest.Failed{Kind: sandbox.Invalid, Op: "attach", Msg: o.stream.String() + " is not that long yet"}
+		}
+		if f.next[i] < o.ring.Start() && !o.lossy {
+			return &guest.Failed{Kind: sandbox.NotFound, Op: "attach", Value: o.ring.Start(), Stream: o.stream,
+				Msg: o.stream.String() + " is kept from offset " + strconv.FormatUint(o.ring.Start(), 10)}
+		}
+	}
+	return nil
+}
+
+// listen takes the acknowledgements that come on the call, until the host ends its side.
+func (f *follower) listen() {
+	for {
+		typ, body, err := f.c.recv()
+		var m guest.Ack
+		if err == nil && typ == guest.TypeAck && m.Parse(body) == nil && m.ID == f.p.id {
+			f.p.acknowledge(&m)
+			continue
+		}
+		if err == nil {
+			f.c.st.Reset() // not what may be sent here
+		}
+		select {
+		case <-f.c.canceled():
+		default:
+			return // an orderly end
+		}
+		f.p.mu.Lock()
+		f.gone = true
+		f.p.changed.Broadcast()
+		f.p.mu.Unlock()
+		return
+	}
+}
+
+// send sends output as it comes, and the exit record.
+func (f *follower) send() error {
+	turn := 0
+	for {
+		body, exited := f.wait(turn)
+		switch {
+		case body != nil:
+			if err := f.c.st.Send(uint8(guest.TypeOutput), body); err != nil {
+				return errCanceled
+			}
+			turn = 1 - turn
+		case exited != nil:
+			return f.c.answer(exited)
+		default:
+			return errCanceled
+		}
+	}
+}
+
+// wait returns the next piece of output, of each stream in turn, or the exit record after the last; neither when the call is over.
+func (f *follower) wait(turn int) ([]byte, *guest.Exited) {
+	p := f.p
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for {
+		if f.gone {
+			return nil, nil
+		}
+		for _, i := range [2]int{turn, 1 - turn} {
+			o := p.outputs[i]
+			if o == nil {
+				continue
+			}
+			f.next[i] = max(f.next[i], o.ring.Start()) // over what was dropped, or acknowledged by someone else
+			if f.next[i] < o.ring.End() {
+				return f.take(i, o), nil
+			}
+		}
+		if p.exited != nil || p.forgotten {
+			return nil, p.exited
+		}
+		p.changed.Wait()
+	}
+}
+
+// take copies a piece of output into a message.
+func (f *follower) take(i int, o *output) []byte {
+	n := int(min(o.ring.End()-f.next[i], guest.MaxData))
+	m := guest.Output{Stream: o.stream, Offset: f.next[i]}
+	f.buf = m.AppendHead(f.buf[:0], n)
+	first, second := o.ring.At(f.next[i], n)
+	f.buf = append(append(f.buf, first...), second...)
+	f.next[i] += uint64(n)
+	return f.buf
+}
+
+// acknowledge forgets what the host has taken.
+func (p *process) acknowledge(m *guest.Ack) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.outputs[0].forget(m.Stdout)
+	if p.outputs[1] != nil {
+		p.outputs[1].forget(m.Stderr)
+	}
+}
+
+// ack serves Ack.
+func (s *Server) ack(c *call) error {
+	var m guest.Ack
+	if err := c.parse(&m); err != nil {
+		return err
+	}
+	p, err := s.table.find(m.ID)
+	if err != nil {
+		return err
+	}
+	p.acknowledge(&m)
+	if m.Exit {
+		p.mu.Lock()
+		running := !p.reaped
+		p.mu.Unlock()
+		if running {
+			return invalid("acknowledge "+m.ID, "it has not ended")
+		}
+		s.table.forget(p)
+		p.discard()
+	}
+	return c.answer(&guest.Done{})
+}
+
+// wait serves Wait.
+func (s *Server) wait(c *call) error {
+	var m guest.Wait
+	if err := c.parse(&m); err != nil {
+		return err
+	}
+	p, err := s.table.find(m.ID)
+	if err != nil {
+		return err
+	}
+	over := make(chan struct{})
+	defer close(over)
+	go func() {
+		select {
+		case <-c.canceled():
+			p.mu.Lock()
+			p.changed.Broadcast()
+			p.mu.Unlock()
+		case <-over:
+		}
+	}()
+	p.mu.Lock()
+	for p.exited == nil && !p.forgotten && !isClosed(c.canceled()) {
+		p.changed.Wait()
+	}
+	exited := p.exited
+	p.mu.Unlock()
+	if exited == nil {
+		return errCanceled
+	}
+	return c.answer(exited)
+}
+
+func isClosed(ch <-chan struct{}) bool {
+	select {
+	case <-ch:
+		return true
+	default:
+		return false
+	}
+}
+
+// list serves List.
+func (s *Server) list(c *call) error {
+	var m guest.Processes
+	for _, p := range s.table.all() {
+		m.Processes = append(m.Processes, p.info())
+	}
+	return c.answer(&m)
+}

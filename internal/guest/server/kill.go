@@ -1,0 +1,262 @@
+package server
+
+import (
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/glovebox-dev/glovebox/internal/guest"
+	"github.com/glovebox-dev/glovebox/sandbox"
+)
+
+const maxSignal = 64
+
+// Bounds of the hunt for the processes of an execution, which may fork faster than they are found.
+const (
+	huntMost  = 2 * time.Second
+	huntPause = time.Millisecond
+)
+
+// kill sends a signal to the started process. It is false where that one is reaped.
+func (p *process) kill(sig syscall.Signal) (bool, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.reaped {
+		return false, nil
+	}
+	if sig == syscall.SIGKILL {
+		p.sentKill = true
+	}
+	return true, syscall.Kill(p.pid, sig)
+}
+
+// killMember sends a signal to another process of the execution, by a descriptor of it, so that the signal meets the process
+// that belongs to the execution or none.
+func (s *Server) killMember(p *process, m stat, sig syscall.Signal) error {
+	if sig == syscall.SIGKILL {
+		p.mu.Lock()
+		p.sentKill = true
+		p.mu.Unlock()
+	}
+	fd, err := unix.PidfdOpen(m.pid, 0) // Linux 5.3
+	if err != nil {
+		if err == unix.ESRCH {
+			return err
+		}
+		return syscall.Kill(m.pid, sig)
+	}
+	defer unix.Close(fd)
+	now, ok := s.proc.stat(m.pid)
+	if ok && (now.session != m.session || now.parent != m.parent && now.parent != 1) {
+		return unix.ESRCH // another one by now; if it is of the execution it is found again
+	}
+	err = unix.PidfdSendSignal(fd, sig, nil, 0)
+	if err == unix.ENOSYS || err == unix.EPERM { // a filter may know the one call and not the other
+		return syscall.Kill(m.pid, sig)
+	}
+	return err
+}
+
+// signalTree sends a signal to all processes of the execution and says whether there was one.
+func (s *Server) signalTree(p *process, sig syscall.Signal) bool {
+	some, _ := p.kill(sig)
+	for _, m := range s.members(p) {
+		if !m.zombie && s.killMember(p, m, sig) == nil {
+			some = true
+		}
+	}
+	return some
+}
+
+// killTree ends all processes of the execution, and waits until those that are the guest's to reap are reaped. A program may
+// hide from it; that is what the walls are for.
+func (s *Server) killTree(p *process) {
+	p.kill(syscall.SIGKILL)
+	for end := time.Now().Add(huntMost); ; {
+		left := false
+		for _, m := range s.members(p) {
+			if m.zombie {
+				left = left || s.cfg.Init && m.parent == s.self()
+				continue
+			}
+			s.killMember(p, m, syscall.SIGKILL)
+			left = true
+		}
+		if !left || time.Now().After(end) {
+			return
+		}
+		time.Sleep(huntPause)
+	}
+}
+
+// expire is called when the deadline has passed.
+func (p *process) expire() {
+	p.mu.Lock()
+	if p.reaped || p.s.isEnded() {
+		p.mu.Unlock()
+		return
+	}
+	p.timedOut = true
+	p.s.wg.Add(1)
+	defer p.s.wg.Done()
+	sig := p.killSignal
+	if sig != 0 && sig != syscall.SIGKILL {
+		p.graceTimer = time.AfterFunc(p.grace, p.execute)
+	}
+	p.mu.Unlock()
+	if sig == 0 || sig == syscall.SIGKILL {
+		p.s.killTree(p)
+		return
+	}
+	p.s.signalTree(p, sig)
+}
+
+// execute is called when the time that the deadline left the execution to end is over too.
+func (p *process) execute() {
+	p.mu.Lock()
+	if p.s.isEnded() {
+		p.mu.Unlock()
+		return
+	}
+	p.s.wg.Add(1)
+	defer p.s.wg.Done()
+	p.mu.Unlock()
+	p.s.killTree(p)
+}
+
+// signal serves Signal.
+func (s *Server) signal(c *call) error {
+	var m guest.Signal
+	if err := c.parse(&m); err != nil {
+		return err
+	}
+	p, err := s.table.find(m.ID)
+	if err != nil {
+		return err
+	}
+	if m.Signal < 0 || m.Signal > maxSignal || m.Scope > guest.ScopeExecution {
+		return invalid("signal "+m.ID, "there is no such signal or scope")
+	}
+	sig := syscall.Signal(m.Signal)
+	if sig == syscall.SIGKILL {
+		p.mu.Lock()
+		p.signaled = p.signaled || !p.reaped
+		p.mu.Unlock()
+	}
+	reached := false
+	switch m.Scope {
+	case guest.ScopeProcess:
+		reached, err = p.kill(sig)
+	case guest.ScopeGroup:
+		reached, err = s.signalGroup(p, sig)
+	case guest.ScopeExecution:
+		reached = s.signalTree(p, sig)
+	}
+	switch {
+	case err != nil:
+		return failed("signal "+m.ID, err.(syscall.Errno))
+	case !reached:
+		return &guest.Failed{Kind: sandbox.NotFound, Op: "signal " + m.ID, Errno: uint32(syscall.ESRCH), Msg: "the process is gone"}
+	}
+	return c.answer(&guest.Done{})
+}
+
+// signalGroup sends a signal to the group that the started process leads. While that one is not reaped, the group's id is its own.
+func (s *Server) signalGroup(p *process, sig syscall.Signal) (bool, error) {
+	p.mu.Lock()
+	if !p.reaped && p.session == p.pid {
+		defer p.mu.Unlock()
+		if sig == syscall.SIGKILL {
+			p.sentKill = true
+		}
+		return true, syscall.Kill(-p.pid, sig)
+	}
+	p.mu.Unlock()
+	some, err := p.kill(sig)
+	for _, m := range s.members(p) {
+		if m.group == p.pid && !m.zombie && s.killMember(p, m, sig) == nil {
+			some = true
+		}
+	}
+	return some, err
+}
+
+// endAll kills every execution, and drops the records of those that are not to be kept.
+func (s *Server) endAll(keep func(*process) bool) {
+	for _, p := range s.table.all() {
+		if keep != nil && keep(p) {
+			continue
+		}
+		p.mu.Lock()
+		p.signaled = p.signaled || !p.reaped
+		p.mu.Unlock()
+		s.killTree(p)
+		s.table.forget(p)
+		p.discard()
+	}
+}
+
+// killAll serves KillAll.
+func (s *Server) killAll(c *call) error {
+	list := s.table.all()
+	for _, p := range list {
+		p.mu.Lock()
+		p.signaled, p.sentKill = p.signaled || !p.reaped, true
+		p.mu.Unlock()
+	}
+	if s.self() == 1 {
+		if err := s.killEveryone(c); err != nil {
+			return err
+		}
+	} else {
+		for _, p := range list {
+			s.killTree(p)
+		}
+	}
+	for _, p := range list {
+		if !p.awaitReaped(c.canceled()) {
+			return errCanceled
+		}
+	}
+	return c.answer(&guest.Done{})
+}
+
+// killEveryone kills all processes of the sandbox until there is none, not even a zombie.
+func (s *Server) killEveryone(c *call) error {
+	for {
+		switch err := syscall.Kill(-1, syscall.SIGKILL); err {
+		case syscall.ESRCH:
+			return nil
+		case nil:
+		default:
+			return failed("kill all", err.(syscall.Errno))
+		}
+		select {
+		case <-c.canceled():
+			return errCanceled
+		case <-time.After(huntPause):
+		}
+	}
+}
+
+// awaitReaped waits until the started process is reaped; false says that the caller has given up.
+func (p *process) awaitReaped(canceled <-chan struct{}) bool {
+	over := make(chan struct{})
+	defer close(over)
+	go func() {
+		select {
+		case <-canceled:
+			p.mu.Lock()
+			p.changed.Broadcast()
+			p.mu.Unlock()
+		case <-over:
+		}
+	}()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for !p.reaped && !isClosed(canceled) {
+		p.changed.Wait()
+	}
+	return p.reaped
+}

@@ -1,0 +1,132 @@
+package server
+
+import (
+	"io"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/glovebox-dev/glovebox/internal/guest"
+)
+
+// hello serves Hello.
+func (s *Server) hello(c *call) error {
+	s.mu.Lock()
+	m := &guest.Welcome{Version: guest.Version, ID: s.id, Generation: s.generation, Uptime: time.Since(s.born)}
+	s.mu.Unlock()
+	for t := guest.TypeHello; t <= guest.TypeAdopt; t++ {
+		if handlerOf(t) != nil {
+			m.Requests = append(m.Requests, t)
+		}
+	}
+	return c.answer(m)
+}
+
+// renew serves Lease.
+func (s *Server) renew(c *call) error {
+	var m guest.Lease
+	if err := c.parse(&m); err != nil {
+		return err
+	}
+	s.setLease(m.For)
+	return c.answer(&guest.Done{})
+}
+
+// setLease lets the guest live that much longer from now; 0 is for ever.
+func (s *Server) setLease(d time.Duration) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.lease != nil {
+		s.lease.Stop()
+		s.lease = nil
+	}
+	if d > 0 && s.end == "" {
+		var t *time.Timer
+		t = time.AfterFunc(d, func() { s.leaseOver(t) })
+		s.lease = t
+	}
+}
+
+// leaseOver ends the guest, unless the lease was renewed at this very moment.
+func (s *Server) leaseOver(t *time.Timer) {
+	s.mu.Lock()
+	current := s.lease == t
+	s.mu.Unlock()
+	if current {
+		s.finish(EndLease)
+	}
+}
+
+// watchLifeline ends the guest when the host lets go of the other end.
+func (s *Server) watchLifeline() {
+	var b [16]byte
+	for {
+		if _, err := s.cfg.Lifeline.Read(b[:]); err != nil {
+			if err == io.EOF || !s.isEnded() {
+				s.finish(EndLifeline)
+			}
+			return
+		}
+	}
+}
+
+// shutdown serves Shutdown.
+func (s *Server) shutdown(c *call) error {
+	if err := c.answer(&guest.Done{}); err != nil {
+		return err
+	}
+	c.session.Flush() // what the connection has taken arrives, even when the guest is gone
+	s.finish(EndShutdown)
+	return nil
+}
+
+// reborn serves Reborn.
+func (s *Server) reborn(c *call) error {
+	var m guest.Reborn
+	if err := c.parse(&m); err != nil {
+		return err
+	}
+	if len(m.Key) != guest.KeySize {
+		return invalid("reborn", "a key has 32 bytes")
+	}
+	if err := s.mixEntropy(m.Entropy); err != nil {
+		return err
+	}
+	if s.cfg.OwnClock && !m.Clock.IsZero() {
+		tv := unix.NsecToTimeval(m.Clock.UnixNano())
+		if err := unix.Settimeofday(&tv); err != nil {
+			return failed("set clock", err.(unix.Errno))
+		}
+	}
+	s.mu.Lock()
+	copy(s.key[:], m.Key)
+	s.id = m.ID
+	s.generation++
+	s.mu.Unlock()
+	clear(m.Key)
+	s.closeConns(c.conn)
+	keep := make(map[string]bool, len(m.Keep))
+	for _, id := range m.Keep {
+		keep[id] = true
+	}
+	s.endAll(func(p *process) bool { return keep[p.id] })
+	s.setLease(m.Lease)
+	return c.answer(&guest.Done{})
+}
+
+// mixEntropy stirs the bytes into the kernel's, so that two sandboxes restored from one image do not draw the same keys.
+func (s *Server) mixEntropy(b []byte) error {
+	if len(b) == 0 {
+		return nil
+	}
+	fd, err := unix.Open("/dev/urandom", unix.O_WRONLY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return failed("open /dev/urandom", err.(unix.Errno))
+	}
+	defer unix.Close(fd)
+	if _, err := unix.Write(fd, b); err != nil {
+		return failed("mix entropy", err.(unix.Errno))
+	}
+	clear(b)
+	return nil
+}

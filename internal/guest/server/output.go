@@ -1,0 +1,157 @@
+package server
+
+import (
+	"errors"
+	"io"
+	"os"
+	"sync"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/glovebox-dev/glovebox/internal/guest/wire"
+	"github.com/glovebox-dev/glovebox/sandbox"
+)
+
+// Sizes of one read of output. It grows as long as reads fill it.
+const (
+	readLeast = 4 << 10
+	readMost  = 64 << 10
+
+	pipeSize = 256 << 10 // asked of the kernel; a smaller one does too
+)
+
+// output is one stream of what a process writes, kept until it is acknowledged. The ring's positions are the stream's offsets.
+type output struct {
+	p      *process
+	stream sandbox.Stream
+	file   *os.File // closed by pump
+	limit  int      // bytes kept
+	lossy  bool     // beyond it the oldest go, rather than hold the process up
+
+	// Guarded by the process's mu.
+	ring       wire.Ring
+	room       sync.Cond // acknowledged, or given up
+	incomplete bool
+}
+
+func newOutput(p *process, stream sandbox.Stream, file *os.File, limit int, lossy bool) *output {
+	o := &output{p: p, stream: stream, file: file, limit: limit, lossy: lossy}
+	o.room.L = &p.mu
+	return o
+}
+
+// pump moves output from its pipe into the ring, until the last writer has closed it or Drain is over.
+func (o *output) pump() {
+	size := readLeast
+	complete := false
+	for {
+		buf := o.reserve(size)
+		if buf == nil {
+			break
+		}
+		n, err := o.file.Read(buf)
+		o.commit(n)
+		if err != nil {
+			complete = o.over(err)
+			break
+		}
+		if n == len(buf) && size < readMost {
+			size = min(4*size, readMost)
+		}
+	}
+	if o.p.tty == nil {
+		o.file.Close()
+	} else {
+		o.p.stdin.close() // the terminal is one file
+	}
+	o.p.mu.Lock()
+	defer o.p.mu.Unlock()
+	o.incomplete = !complete
+	o.p.ended()
+}
+
+// over says whether the output is complete after a read that failed.
+func (o *output) over(err error) bool {
+	switch {
+	case err == io.EOF:
+		return true
+	case errors.Is(err, syscall.EIO): // a terminal that no process has open any more
+		return true
+	case errors.Is(err, os.ErrDeadlineExceeded):
+		return o.drain()
+	}
+	return false
+}
+
+// drain takes what lies in the pipe when Drain is over: it was written, but there may have been no room for it until now. It
+// says whether that was all.
+func (o *output) drain() bool {
+	raw, err := o.file.SyscallConn()
+	if err != nil {
+		return false
+	}
+	left := 0
+	raw.Control(func(fd uintptr) { left, err = unix.IoctlGetInt(int(fd), unix.TIOCINQ) }) // FIONREAD
+	for err == nil {
+		// With nothing left, one byte more tells the end from a writer that is still there.
+		buf := o.reserve(max(1, min(left, readMost)))
+		if buf == nil {
+			return false
+		}
+		n := 0
+		raw.Control(func(fd uintptr) { n, err = syscall.Read(int(fd), buf) })
+		if err == syscall.EINTR {
+			err = nil
+			continue
+		}
+		o.commit(max(n, 0))
+		if err == nil && n == 0 || err == syscall.EIO {
+			return true
+		}
+		if left <= 0 {
+			return false
+		}
+		left -= n
+	}
+	return false
+}
+
+// reserve waits for room and returns some, at most size bytes. nil says that nobody wants the output any more.
+func (o *output) reserve(size int) []byte {
+	o.p.mu.Lock()
+	defer o.p.mu.Unlock()
+	for !o.p.forgotten && !o.lossy && o.ring.Len() >= o.limit {
+		o.room.Wait()
+	}
+	if o.p.forgotten {
+		return nil
+	}
+	if !o.lossy {
+		size = min(size, o.limit-o.ring.Len())
+	}
+	first, _ := o.ring.Reserve(size)
+	return first
+}
+
+func (o *output) commit(n int) {
+	if n <= 0 {
+		return
+	}
+	o.p.mu.Lock()
+	defer o.p.mu.Unlock()
+	o.ring.Commit(n)
+	if over := o.ring.Len() - o.limit; over > 0 {
+		o.ring.Consume(over)
+	}
+	o.p.changed.Broadcast()
+}
+
+// forget drops what lies before the offset. Called with the process's mu held.
+func (o *output) forget(offset uint64) {
+	if offset <= o.ring.Start() {
+		return
+	}
+	o.ring.Consume(int(min(offset, o.ring.End()) - o.ring.Start()))
+	o.room.Signal()
+}

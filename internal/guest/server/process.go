@@ -1,0 +1,189 @@
+package server
+
+import (
+	"os"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/glovebox-dev/glovebox/internal/guest"
+	"github.com/glovebox-dev/glovebox/sandbox"
+)
+
+// process is one execution, from before its fork until its record is acknowledged.
+type process struct {
+	s       *Server
+	id      string
+	argv    []string
+	user    sandbox.User
+	born    time.Time
+	pid     int // written once, under the table's mu; 0 before the fork
+	session int // of the process, where it is its own; 0 where it was adopted from another
+	tty     *os.File
+	stdin   stdin
+	outputs [2]*output // stdout and stderr; a terminal has no second
+
+	killTree   bool
+	killSignal syscall.Signal
+	grace      time.Duration
+	drain      time.Duration
+
+	mu           sync.Mutex // guards all below, and the outputs
+	changed      sync.Cond  // output came, the end came, or someone who waits is to go
+	reaped       bool
+	status       syscall.WaitStatus
+	usage        syscall.Rusage
+	wall         time.Duration
+	timedOut     bool
+	signaled     bool // SIGKILL was sent because a caller said so
+	sentKill     bool // SIGKILL was sent to a process of this execution for any reason
+	foreignKills uint32
+	pending      int  // what must end before the exit record is complete: pumps, the killing of the tree, and the process itself
+	forgotten    bool // the record is gone: nothing may wait any more
+	exited       *guest.Exited
+	deadline     *time.Timer
+	graceTimer   *time.Timer
+}
+
+func newProcess(s *Server, id string, argv []string) *process {
+	p := &process{s: s, id: id, argv: argv, pending: 1}
+	p.changed.L = &p.mu
+	return p
+}
+
+// begin sets the process going after it was forked. Called with the table's birth held.
+func (p *process) begin(pid int, deadline time.Duration) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.s.table.mu.Lock()
+	p.pid = pid
+	p.s.table.byPID[pid] = p
+	p.s.table.news.Broadcast()
+	p.s.table.mu.Unlock()
+	for _, o := range p.outputs {
+		if o != nil {
+			p.pending++
+			p.s.goes(o.pump)
+		}
+	}
+	if deadline > 0 {
+		p.deadline = time.AfterFunc(deadline, p.expire)
+	}
+	if !p.s.cfg.Init {
+		p.s.goes(func() { p.s.reapOne(pid) })
+	}
+}
+
+// reapedAs notes how the process itself ended. Its output may still be on its way. Called with mu held.
+func (p *process) reapedAs(ws syscall.WaitStatus, usage *syscall.Rusage) {
+	p.reaped, p.status, p.usage, p.wall = true, ws, *usage, time.Since(p.born)
+	if ws.Signaled() && ws.Signal() == syscall.SIGKILL && !p.sentKill {
+		p.foreignKills++
+	}
+	if p.deadline != nil {
+		p.deadline.Stop()
+	}
+	if p.tty == nil {
+		p.stdin.close()
+	}
+	for _, o := range p.outputs {
+		if o != nil {
+			o.file.SetReadDeadline(time.Now().Add(p.drain))
+		}
+	}
+	if p.killTree {
+		p.pending++
+		p.sentKill = true
+		p.s.goes(func() {
+			p.s.killTree(p)
+			p.mu.Lock()
+			defer p.mu.Unlock()
+			p.ended()
+		})
+	}
+	p.ended()
+}
+
+// ended counts one of the things that the exit record waits for. Called with mu held.
+func (p *process) ended() {
+	p.pending--
+	if p.pending > 0 {
+		return
+	}
+	e := &guest.Exited{
+		ID:          p.id,
+		Code:        int32(p.status.ExitStatus()), // -1 where a signal ended it
+		TimedOut:    p.timedOut,
+		Signaled:    p.signaled,
+		ForeignKill: p.foreignKills,
+		Wall:        p.wall,
+		CPU:         time.Duration(p.usage.Utime.Nano() + p.usage.Stime.Nano()),
+		MaxRSS:      uint64(max(p.usage.Maxrss, 0)) << 10,
+	}
+	if p.status.Signaled() {
+		e.Signal = int32(p.status.Signal())
+	}
+	for i, o := range p.outputs {
+		if o == nil {
+			continue
+		}
+		e.Incomplete = e.Incomplete || o.incomplete
+		if i == 0 {
+			e.Stdout = o.ring.End()
+		} else {
+			e.Stderr = o.ring.End()
+		}
+	}
+	p.exited = e
+	p.changed.Broadcast()
+}
+
+// discard gives up all that the process still holds, after its record was forgotten.
+func (p *process) discard() {
+	p.mu.Lock()
+	p.forgotten = true
+	p.changed.Broadcast()
+	for _, o := range p.outputs {
+		if o != nil {
+			o.room.Broadcast()
+			o.file.SetReadDeadline(time.Unix(1, 0))
+		}
+	}
+	p.mu.Unlock()
+}
+
+func (p *process) output(stream sandbox.Stream) *output {
+	if stream == sandbox.Stderr {
+		return p.outputs[1]
+	}
+	return p.outputs[0]
+}
+
+// info describes the process for List.
+func (p *process) info() guest.ProcessInfo {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	i := guest.ProcessInfo{ID: p.id, PID: int32(p.pid), Argv: shortArgv(p.argv), Started: p.born.Sub(p.s.born), TTY: p.tty != nil,
+		Exited: p.exited != nil, Stdin: p.stdin.taken.Load()}
+	i.Stdout = p.outputs[0].ring.End()
+	if p.outputs[1] != nil {
+		i.Stderr = p.outputs[1].ring.End()
+	}
+	return i
+}
+
+// maxListedArgv bounds the argument list of one process in Processes, so that MaxProcesses of them make one message.
+const maxListedArgv = 128
+
+func shortArgv(argv []string) []string {
+	left := maxListedArgv
+	var short []string
+	for _, a := range argv {
+		a = a[:min(len(a), left)]
+		short = append(short, a)
+		if left -= len(a) + 2; left <= 0 {
+			break
+		}
+	}
+	return short
+}

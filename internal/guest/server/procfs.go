@@ -1,0 +1,207 @@
+package server
+
+import (
+	"bytes"
+	"os"
+	"runtime"
+	"strconv"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/glovebox-dev/glovebox/internal/guest"
+	"github.com/glovebox-dev/glovebox/sandbox"
+)
+
+// procfs looks for processes. What it finds is what they were a moment ago.
+type procfs struct {
+	root *os.File // nil: /proc
+}
+
+func (f *procfs) open(name string, flags int) (int, error) {
+	if f.root == nil {
+		return unix.Open("/proc/"+name, flags|unix.O_CLOEXEC, 0)
+	}
+	raw, err := f.root.SyscallConn()
+	if err != nil {
+		return -1, err
+	}
+	fd := -1
+	if ctl := raw.Control(func(root uintptr) { fd, err = unix.Openat(int(root), name, flags|unix.O_CLOEXEC, 0) }); ctl != nil {
+		return -1, ctl
+	}
+	return fd, err
+}
+
+// read returns how much of a file it read into b, 0 where it could not.
+func (f *procfs) read(name string, b []byte) int {
+	fd, err := f.open(name, unix.O_RDONLY)
+	if err != nil {
+		return 0
+	}
+	defer unix.Close(fd)
+	n, _ := unix.Read(fd, b)
+	return max(n, 0)
+}
+
+// stat is what is needed of /proc/PID/stat.
+type stat struct {
+	pid, parent, group, session int
+	zombie                      bool
+}
+
+func (f *procfs) stat(pid int) (stat, bool) {
+	var b [512]byte
+	n := f.read(strconv.Itoa(pid)+"/stat", b[:])
+	return parseStat(pid, b[:n])
+}
+
+// parseStat reads the fields after the name, which is in parentheses and may hold any bytes, parentheses too.
+func parseStat(pid int, b []byte) (stat, bool) {
+	_, rest, ok := bytes.Cut(b[bytes.LastIndexByte(b, ')')+1:], []byte{' '})
+	fields := bytes.SplitN(rest, []byte{' '}, 5)
+	if !ok || len(fields) < 5 {
+		return stat{}, false
+	}
+	s := stat{pid: pid, zombie: fields[0][0] == 'Z' || fields[0][0] == 'X'}
+	for i, to := range []*int{&s.parent, &s.group, &s.session} {
+		n, err := strconv.Atoi(string(fields[1+i]))
+		if err != nil {
+			return stat{}, false
+		}
+		*to = n
+	}
+	return s, true
+}
+
+// sessionOf returns the session of a process, dead or alive, 0 where it cannot be seen.
+func (f *procfs) sessionOf(pid int) int {
+	s, _ := f.stat(pid)
+	return s.session
+}
+
+// list returns every process that can be seen.
+func (f *procfs) list() []stat {
+	fd, err := f.open(".", unix.O_RDONLY|unix.O_DIRECTORY)
+	if err != nil {
+		return nil
+	}
+	dir := os.NewFile(uintptr(fd), "proc")
+	defer dir.Close()
+	var all []stat
+	for {
+		names, err := dir.Readdirnames(256)
+		for _, name := range names {
+			if pid, err := strconv.Atoi(name); err == nil {
+				if s, ok := f.stat(pid); ok {
+					all = append(all, s)
+				}
+			}
+		}
+		if err != nil {
+			return all
+		}
+	}
+}
+
+// maxEnviron bounds how much of an environment is searched. The variable stands first in what the guest starts.
+const maxEnviron = 256 << 10
+
+// names says whether the environment that a process was born with names the execution.
+func (f *procfs) names(pid int, id string) bool {
+	fd, err := f.open(strconv.Itoa(pid)+"/environ", unix.O_RDONLY)
+	if err != nil {
+		return false
+	}
+	file := os.NewFile(uintptr(fd), "environ")
+	defer file.Close()
+	mark := []byte(guest.EnvExecution + "=" + id + "\x00")
+	b := append(make([]byte, 0, 4<<10), 0) // a NUL before the first variable as well
+	for len(b) < maxEnviron {
+		n, err := file.Read(b[len(b):cap(b)])
+		from := max(0, len(b)-len(mark)-1)
+		b = b[:len(b)+n]
+		if i := bytes.Index(b[from:], mark); i > 0 && b[from+i-1] == 0 {
+			return true
+		}
+		if err != nil {
+			return false
+		}
+		if len(b) == cap(b) {
+			b = append(make([]byte, 0, 4*cap(b)), b...)
+		}
+	}
+	return false
+}
+
+// members returns the processes of an execution but the started one itself: those of its session, those whose chain of parents
+// leads to one of them, and those whose environment names it.
+func (s *Server) members(p *process) (found []stat) {
+	as(p.user, func() {
+		all := s.proc.list()
+		self := os.Getpid()
+		parents := make(map[int]int, len(all))
+		in := map[int]bool{p.pid: true}
+		for _, st := range all {
+			parents[st.pid] = st.parent
+			if p.session != 0 && st.session == p.session {
+				in[st.pid] = true
+			}
+		}
+		for _, st := range all {
+			if st.pid != self && !in[st.pid] && !st.zombie && descends(st.pid, self, parents, in) {
+				in[st.pid] = true
+			}
+		}
+		for _, st := range all {
+			if st.pid != self && !in[st.pid] && !st.zombie && s.proc.names(st.pid, p.id) {
+				in[st.pid] = true
+			}
+		}
+		for _, st := range all {
+			if in[st.pid] && st.pid != p.pid && st.pid != self {
+				found = append(found, st)
+			}
+		}
+	})
+	return found
+}
+
+// descends says whether the chain of parents leads to one that is in. It stops at the guest, and at a loop, which a list that
+// was not read in one instant may hold.
+func descends(pid, self int, parents map[int]int, in map[int]bool) bool {
+	for range len(parents) {
+		pid = parents[pid]
+		if in[pid] {
+			return true
+		}
+		if pid == self || pid <= 1 {
+			return false
+		}
+	}
+	return false
+}
+
+// as runs f so that /proc shows it what it shows the user. The kernel asks for the reader's file-system ids, or CAP_SYS_PTRACE
+// (ptrace(2), PTRACE_MODE_READ_FSCREDS).
+func as(user sandbox.User, f func()) {
+	if int(user.UID) == os.Geteuid() || canTrace() {
+		f()
+		return
+	}
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		runtime.LockOSThread() // never unlocked: the thread ends with the goroutine, and with it the ids
+		unix.SetfsgidRetGid(int(user.GID))
+		unix.SetfsuidRetUid(int(user.UID))
+		f()
+	}()
+	<-done
+}
+
+// canTrace says whether the guest holds CAP_SYS_PTRACE.
+func canTrace() bool {
+	header := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
+	var data [2]unix.CapUserData
+	return unix.Capget(&header, &data[0]) == nil && data[0].Effective&(1<<unix.CAP_SYS_PTRACE) != 0
+}

@@ -1,0 +1,133 @@
+package server
+
+import (
+	"os"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/glovebox-dev/glovebox/internal/guest"
+	"github.com/glovebox-dev/glovebox/sandbox"
+)
+
+// stdin is the guest's end of a process's stdin.
+type stdin struct {
+	taken atomic.Uint64 // bytes handed over
+	turn  chan struct{} // holds one token; whoever writes has it. nil: stdin is not a pipe
+
+	tty bool
+
+	mu   sync.Mutex // guards file
+	file *os.File   // nil once it is closed
+
+	// Of a terminal; they belong to whoever has the token.
+	eofAt  uint64 // where the end of file was typed
+	eofSet bool
+}
+
+// endOfFile is what is typed on a terminal to end a program's input (VEOF).
+const endOfFile = 4
+
+func (in *stdin) open(file *os.File, tty bool) {
+	in.turn = make(chan struct{}, 1)
+	in.turn <- struct{}{}
+	in.file, in.tty = file, tty
+}
+
+func (in *stdin) close() {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	if in.file != nil {
+		in.file.Close() // wakes a writer
+		in.file = nil
+	}
+}
+
+// input serves Input.
+func (s *Server) input(c *call) error {
+	var m guest.Input
+	if err := c.parse(&m); err != nil {
+		return err
+	}
+	p, err := s.table.find(m.ID)
+	if err != nil {
+		return err
+	}
+	in := &p.stdin
+	if in.turn == nil {
+		return invalid("stdin of "+m.ID, "it is not a pipe")
+	}
+	select {
+	case <-in.turn:
+		defer func() { in.turn <- struct{}{} }()
+	case <-c.canceled():
+		return errCanceled
+	}
+	taken := in.taken.Load()
+	if m.Offset > taken {
+		return &guest.Failed{Kind: sandbox.Invalid, Op: "stdin of " + m.ID, Msg: "bytes are missing before this offset", Value: taken}
+	}
+	if skip := taken - m.Offset; skip < uint64(len(m.Data)) {
+		n, err := in.write(c, m.Data[skip:])
+		in.taken.Add(uint64(n))
+		if err != nil {
+			return err
+		}
+	}
+	if m.EOF && m.Offset+uint64(len(m.Data)) >= in.taken.Load() {
+		if err := in.finish(c); err != nil {
+			return err
+		}
+	}
+	return c.answer(&guest.Accepted{Offset: in.taken.Load()})
+}
+
+// write hands data over. A process that reads no more takes everything.
+func (in *stdin) write(c *call, data []byte) (int, error) {
+	in.mu.Lock()
+	file := in.file
+	in.mu.Unlock()
+	if file == nil {
+		return len(data), nil
+	}
+	written, watched := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(watched)
+		select {
+		case <-c.canceled():
+			file.SetWriteDeadline(time.Unix(1, 0))
+		case <-written:
+		}
+	}()
+	n, err := file.Write(data)
+	close(written)
+	<-watched
+	if err == nil {
+		return n, nil
+	}
+	if os.IsTimeout(err) {
+		file.SetWriteDeadline(time.Time{})
+		return n, errCanceled
+	}
+	if !in.tty {
+		in.close() // EPIPE, or the process is gone
+	}
+	return len(data), nil
+}
+
+// finish ends the input: closes the pipe, or types the end-of-file character, once. Called in turn.
+func (in *stdin) finish(c *call) error {
+	if !in.tty {
+		in.close()
+		return nil
+	}
+	at := in.taken.Load()
+	if in.eofSet && in.eofAt == at {
+		return nil
+	}
+	if _, err := in.write(c, []byte{endOfFile}); err != nil {
+		return err
+	}
+	in.eofSet, in.eofAt = true, at
+	return nil
+}

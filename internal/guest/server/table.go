@@ -1,0 +1,209 @@
+package server
+
+import (
+	"sync"
+	"syscall"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/glovebox-dev/glovebox/internal/guest"
+	"github.com/glovebox-dev/glovebox/sandbox"
+)
+
+// table holds the executions that have a record.
+type table struct {
+	// birth is held from before a process is forked until it is in the table, so that the reaper, who takes it too, knows every
+	// child that it finds dead. It comes before the mu of a process.
+	birth sync.Mutex
+
+	mu      sync.Mutex // guards all below; the mu of a process comes before it
+	byID    map[string]*process
+	byPID   map[int]*process // not yet reaped
+	stopped bool
+	news    sync.Cond // a child was born or reaped
+}
+
+func (t *table) init() {
+	t.byID, t.byPID = make(map[string]*process), make(map[int]*process)
+	t.news.L = &t.mu
+}
+
+// reserve makes a record for an execution that is about to start.
+func (t *table) reserve(p *process) error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	switch {
+	case t.stopped:
+		return &guest.Failed{Kind: sandbox.Unavailable, Op: "start", Msg: "the guest is ending"}
+	case t.byID[p.id] != nil:
+		return &guest.Failed{Kind: sandbox.Exists, Op: "start " + p.id, Msg: "an execution of this id has a record"}
+	case len(t.byID) >= guest.MaxProcesses:
+		return &guest.Failed{Kind: sandbox.Quota, Op: "start", Msg: "too many executions are not acknowledged"}
+	}
+	t.byID[p.id] = p
+	return nil
+}
+
+// forget drops a record, if it is still p's.
+func (t *table) forget(p *process) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.byID[p.id] == p {
+		delete(t.byID, p.id)
+	}
+}
+
+// find returns the execution of this id.
+func (t *table) find(id string) (*process, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if p := t.byID[id]; p != nil && p.pid != 0 {
+		return p, nil
+	}
+	return nil, &guest.Failed{Kind: sandbox.NotFound, Op: "execution " + id, Msg: "there is no record of it"}
+}
+
+// all returns every execution that has a record.
+func (t *table) all() []*process {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	list := make([]*process, 0, len(t.byID))
+	for _, p := range t.byID {
+		if p.pid != 0 {
+			list = append(list, p)
+		}
+	}
+	return list
+}
+
+// stop refuses new executions and lets the reaper end once there is no child.
+func (t *table) stop() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.stopped = true
+	t.news.Broadcast()
+}
+
+// reapAll is the duty of pid 1: it waits for every child there is, be it started, adopted or left behind by its parent.
+func (s *Server) reapAll() {
+	for {
+		pid, err := nextDead(unix.P_ALL, 0)
+		switch err {
+		case nil:
+			s.bury(pid)
+		case unix.EINTR:
+		default: // ECHILD
+			if !s.table.awaitChild() {
+				return
+			}
+		}
+	}
+}
+
+// awaitChild waits until there may be a child again; false says that there will be none.
+func (t *table) awaitChild() bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for len(t.byPID) == 0 && !t.stopped {
+		t.news.Wait()
+	}
+	return len(t.byPID) > 0
+}
+
+// reapOne waits for one process, where others of this program's children are not the server's.
+func (s *Server) reapOne(pid int) {
+	for {
+		if _, err := nextDead(unix.P_PID, pid); err != unix.EINTR {
+			s.bury(pid)
+			return
+		}
+	}
+}
+
+// siginfo is what waitid(2) tells. Its layout is that of 64-bit machines: signo, errno, code, padding, pid, uid, status.
+type siginfo struct {
+	signo, errno, code, _ int32
+	pid                   int32
+	uid                   uint32
+	status                int32
+	_                     [128 - 28]byte
+}
+
+// nextDead waits until a child is dead and leaves it so, that its pid stays its own until bury.
+func nextDead(what, id int) (pid int, err error) {
+	var info siginfo
+	_, _, errno := syscall.Syscall6(syscall.SYS_WAITID, uintptr(what), uintptr(id), uintptr(unsafe.Pointer(&info)),
+		unix.WEXITED|unix.WNOWAIT|unix.WALL, 0, 0)
+	if errno != 0 {
+		return 0, errno
+	}
+	return int(info.pid), nil
+}
+
+// bury reaps a dead child and hands its status to its execution.
+func (s *Server) bury(pid int) {
+	t := &s.table
+	t.birth.Lock()
+	defer t.birth.Unlock()
+	t.mu.Lock()
+	p := t.byPID[pid]
+	t.mu.Unlock()
+	session := 0
+	if p == nil {
+		session = s.proc.sessionOf(pid)
+	} else {
+		// Whoever signals p holds its mu and looks whether it is reaped, so no signal meets a later process of the same pid.
+		p.mu.Lock()
+		defer p.mu.Unlock()
+	}
+	var ws syscall.WaitStatus
+	var usage syscall.Rusage
+	for {
+		_, err := syscall.Wait4(pid, &ws, syscall.WNOHANG|unix.WALL, &usage)
+		if err == syscall.EINTR {
+			continue
+		}
+		if err != nil {
+			return // it never executed its program, and its starter was faster
+		}
+		break
+	}
+	t.mu.Lock()
+	delete(t.byPID, pid)
+	t.news.Broadcast()
+	t.mu.Unlock()
+	if p != nil {
+		p.reapedAs(ws, &usage)
+	} else if ws.Signaled() && ws.Signal() == syscall.SIGKILL {
+		s.foreignKill(session)
+	}
+}
+
+// foreignKill notes that an orphan died of SIGKILL. It belongs to the execution whose session it was in, or to the only one
+// there is.
+func (s *Server) foreignKill(session int) {
+	var only *process
+	n := 0
+	for _, p := range s.table.all() {
+		p.mu.Lock()
+		over, same := p.exited != nil, session != 0 && p.session == session
+		p.mu.Unlock()
+		if same {
+			only, n = p, 1
+			break
+		}
+		if !over {
+			only = p
+			n++
+		}
+	}
+	if n != 1 {
+		return
+	}
+	only.mu.Lock()
+	defer only.mu.Unlock()
+	if !only.sentKill && only.exited == nil {
+		only.foreignKills++
+	}
+}
