@@ -51,10 +51,12 @@ func (b *Backend) Create(ctx context.Context, spec sandbox.Spec) (_ sandbox.Box,
 		return nil, err
 	}
 	listener, err := listen(box.dir)
+	if err == nil {
+		defer listener.Close()
+	}
 	if err := b.fail(failListen, err); err != nil {
 		return nil, at(failListen, err)
 	}
-	defer listener.Close()
 	box.group, err = in.tree.Create(string(spec.ID), groupLimits(&spec))
 	if err == nil {
 		done(func() error { return box.group.Remove(context.Background()) })

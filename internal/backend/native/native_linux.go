@@ -26,8 +26,8 @@ const Name = "native"
 
 // Options configure a Backend.
 type Options struct {
-	// Guest is the guest program, best a sealed memory file: nothing can then change what runs as pid 1. The backend keeps using it and
-	// does not close it.
+	// Guest is the guest program, best a sealed memory file: nothing can then change what runs as pid 1. The backend keeps a
+	// descriptor of its own.
 	Guest *os.File
 
 	// RunDir is where live state is: locks, claims of ids, sockets. "" is /run/glovebox for root, and for others
@@ -46,6 +46,7 @@ type Options struct {
 type Backend struct {
 	options   Options
 	run       string
+	program   *os.File
 	guestPath string
 	null      *os.File
 	guestErr  *os.File
@@ -61,6 +62,8 @@ type Backend struct {
 	hostErr  error
 }
 
+const guestProgramFD = 64
+
 // New returns a backend. It touches nothing yet.
 func New(o Options) (*Backend, error) {
 	if o.Guest == nil {
@@ -74,8 +77,14 @@ func New(o Options) (*Backend, error) {
 	if b.guestErr == nil {
 		b.guestErr = null
 	}
+	// A number above those that the guest is given its own descriptors under, as these take their places before it is executed.
+	fd, err := unix.FcntlInt(o.Guest.Fd(), unix.F_DUPFD_CLOEXEC, guestProgramFD)
+	if err != nil {
+		return nil, errors.Join(err, null.Close())
+	}
+	b.program = os.NewFile(uintptr(fd), guestName)
 	// The path by which the child, in the host's file system until it pivots, reaches our descriptor.
-	b.guestPath = "/proc/self/fd/" + itoa(int(o.Guest.Fd()))
+	b.guestPath = "/proc/self/fd/" + itoa(fd)
 	b.run = o.RunDir
 	if b.run == "" {
 		b.run = defaultRunDir(o.RuntimeDir)
@@ -173,7 +182,7 @@ func (b *Backend) Close() error {
 		err = b.in.close()
 		b.in = nil
 	}
-	return errors.Join(err, b.null.Close())
+	return errors.Join(err, b.null.Close(), b.program.Close())
 }
 
 // listen makes the socket that the guest will accept connections on. Its path may be longer than the 107 bytes of a unix address,

@@ -231,7 +231,7 @@ func TestPosture(t *testing.T) {
 			t.Errorf("%s tells names of the host: %q", path, got)
 		}
 	}
-	if o := run(t, box, "/bin/sh", "-c", "ulimit -n; ulimit -u; ulimit -c"); o.stdout != "1024\n128\n0\n" {
+	if o := run(t, box, "/bin/bash", "-c", "ulimit -n; ulimit -u; ulimit -c"); o.stdout != "1024\n128\n0\n" {
 		t.Errorf("limits are %q", o.stdout)
 	}
 	if o := run(t, box, "/bin/sh", "-c", "ls -d /proc/[0-9]* | wc -l; ls /.disk /root /home /boot 2>&1"); strings.Contains(o.stdout, "/proc/1\n") {
