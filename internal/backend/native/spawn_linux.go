@@ -112,7 +112,7 @@ func (g *born) destroy() error {
 }
 
 // plan sends the plan and waits until the walls stand.
-func (g *born) plan(ctx context.Context, p *confine.Plan, mounts []int) error {
+func (g *born) plan(ctx context.Context, p *confine.Plan, mounts []int) (err error) {
 	deadline := time.Now().Add(setupTimeout)
 	if d, ok := ctx.Deadline(); ok && d.Before(deadline) {
 		deadline = d
@@ -122,6 +122,11 @@ func (g *born) plan(ctx context.Context, p *confine.Plan, mounts []int) error {
 	}
 	stop := context.AfterFunc(ctx, func() { _ = g.setup.SetDeadline(time.Unix(1, 0)) })
 	defer stop()
+	defer func() {
+		if err != nil && ctx.Err() != nil {
+			err = ctx.Err()
+		}
+	}()
 	body := p.Append(make([]byte, 4, 16<<10))
 	binary.LittleEndian.PutUint32(body, uint32(len(body)-4))
 	var rights []byte
@@ -136,9 +141,6 @@ func (g *born) plan(ctx context.Context, p *confine.Plan, mounts []int) error {
 	}
 	f, err := readOutcome(g.setup)
 	if err != nil {
-		if ctx.Err() != nil {
-			return ctx.Err()
-		}
 		return at("await walls", fmt.Errorf("the guest ended during its set-up: %w", err))
 	}
 	if f != nil {
