@@ -22,9 +22,9 @@ func Apply(p *Plan, fds []int) (*Stage, error) {
 		name string
 		do   func() error
 	}{
+		{StepKnobs, a.knobs},
 		{StepIdentity, a.identity},
 		{StepPrivate, func() error { return unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, "") }},
-		{StepKnobs, a.knobs},
 		{StepSources, func() error { return a.root.openSources(p.Root, fds) }},
 		{StepNewRoot, a.root.attach},
 		{StepRoot, a.buildRoot},
@@ -113,7 +113,8 @@ func (a *applying) identity() error {
 	return errors.Join(err, takeIdentity(g.UID, g.GID, string(denied) != "deny\n"))
 }
 
-// knobs opens what must be written to later but cannot be opened then: the sandbox's own /proc will be read-only.
+// knobs opens what must be written to later but cannot be opened then: the sandbox's own /proc will be read-only, and a guest that
+// is not dumpable does not own its files in it.
 func (a *applying) knobs() error {
 	fd, err := detachedProc()
 	if err != nil {
@@ -123,7 +124,7 @@ func (a *applying) knobs() error {
 	oom, err := unix.Openat(fd, "self/oom_score_adj", unix.O_RDWR|unix.O_CLOEXEC, 0)
 	if err == nil {
 		a.stage.OOMScore = os.NewFile(uintptr(oom), "oom_score_adj")
-	} else if err != unix.EACCES { // a guest that is not dumpable and whose namespace maps no uid 0 does not own it
+	} else if err != unix.EACCES { // born not dumpable, with no uid 0 mapped to own its files
 		return err
 	}
 	return nil

@@ -41,7 +41,7 @@ type Step struct {
 	Source string // Bind: path as the host sees it; Symlink: what it points to; File: its content
 	FD     int32  // Bind: index of a detached mount that came with the plan, where Source is ""
 	Mode   uint32 // Dir, File: permission bits; Tmpfs: those of its root
-	UID    uint32 // Dir, Tmpfs: owner
+	UID    uint32 // Dir: owner; 0 is the guest
 	GID    uint32
 	Size   int64 // Tmpfs: bytes
 	Inodes int64 // Tmpfs
@@ -111,7 +111,7 @@ const (
 )
 
 // Steps lists the steps in their order, for the test that fails each.
-var Steps = []string{StepPlan, StepIdentity, StepPrivate, StepKnobs, StepSources, StepNewRoot, StepRoot, StepSealRoot, StepPivot,
+var Steps = []string{StepPlan, StepKnobs, StepIdentity, StepPrivate, StepSources, StepNewRoot, StepRoot, StepSealRoot, StepPivot,
 	StepHostname, StepLoopback, StepNesting, StepRlimits, StepNoNewPriv, StepLandlock, StepCaps, StepSpawner, StepSeccomp}
 
 // Failure is a step that failed.

@@ -131,12 +131,12 @@ func tmpfs(s Step, attr int) (int, error) {
 		return -1, err
 	}
 	defer unix.Close(fs)
-	for key, value := range map[string]string{
-		"size": strconv.FormatInt(s.Size, 10), "nr_inodes": strconv.FormatInt(s.Inodes, 10),
-		"mode": strconv.FormatUint(uint64(s.Mode), 8),
-		"uid":  strconv.FormatUint(uint64(s.UID), 10), "gid": strconv.FormatUint(uint64(s.GID), 10),
+	// Its root belongs to the guest, which is not uid 0 where only one id is mapped.
+	for _, o := range [...]struct{ key, value string }{
+		{"size", strconv.FormatInt(s.Size, 10)}, {"nr_inodes", strconv.FormatInt(s.Inodes, 10)},
+		{"mode", strconv.FormatUint(uint64(s.Mode), 8)},
 	} {
-		if err := unix.FsconfigSetString(fs, key, value); err != nil {
+		if err := unix.FsconfigSetString(fs, o.key, o.value); err != nil {
 			return -1, err
 		}
 	}
