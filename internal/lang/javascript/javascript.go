@@ -26,6 +26,7 @@ var Language = sandbox.Language{
 		}
 		return scriptFile
 	},
+	ModulePath: "NODE_PATH",
 	ParseError: ParseError,
 	Mend:       "install the package nodejs on this host, or give --root a directory that holds it",
 	Probe:      "console.log(6*7)\n",

@@ -24,6 +24,7 @@ var Language = sandbox.Language{
 	Argv: func(program, path string) []string {
 		return []string{program, "-u", path}
 	},
+	ModulePath: "PYTHONPATH",
 	ParseError: ParseError,
 	Mend:       "install the package python3 on this host, or give --root a directory that holds it",
 	Probe:      "print(6*7)\n",

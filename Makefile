@@ -1,0 +1,70 @@
+# Glovebox. `make help` lists what can be made. Only Go, make and git are needed to begin with.
+
+SHELL := /bin/bash
+GO ?= go
+LIBEXEC := internal/libexec/bin
+VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
+STATIC := CGO_ENABLED=0 $(GO) build -trimpath
+LDFLAGS := -s -w -X main.version=$(VERSION)
+# The race detector needs a C compiler; a bare machine without one still runs every test.
+RACE := $(shell command -v gcc >/dev/null 2>&1 && echo -race)
+
+.PHONY: help
+help: ## what can be made
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+# Go knows best what is stale, so the programs are always built; nothing changed costs a second.
+.PHONY: build
+build: guest ## bin/glovebox, the one file to ship
+	$(STATIC) -tags embed -ldflags '$(LDFLAGS)' -o bin/glovebox ./cmd/glovebox
+
+.PHONY: guest
+guest: ## the guest for linux/amd64 and linux/arm64, to be embedded
+	GOOS=linux GOARCH=amd64 $(STATIC) -buildvcs=false -ldflags '-s -w' -o $(LIBEXEC)/glovebox-guest-linux-amd64 ./cmd/glovebox-guest
+	GOOS=linux GOARCH=arm64 $(STATIC) -buildvcs=false -ldflags '-s -w' -o $(LIBEXEC)/glovebox-guest-linux-arm64 ./cmd/glovebox-guest
+
+.PHONY: demo
+demo: build ## a useful script in a sandbox, then three hostile ones
+	bash examples/demo.sh bin/glovebox
+
+.PHONY: test-deps
+test-deps: ## what the tests need, as root or through sudo
+	@if [ "$$(id -u)" = 0 ]; then bash scripts/install-test-deps.sh; \
+	elif sudo -n true 2>/dev/null; then sudo -n bash scripts/install-test-deps.sh; \
+	elif bash scripts/install-test-deps.sh --check; then :; \
+	else echo 'The tests need a few packages. Run this once, then make test again:'; \
+		echo '    sudo bash scripts/install-test-deps.sh'; exit 1; fi
+
+.PHONY: test
+test: test-deps build ## all tests, with the race detector; the virtual machine too, unless SKIP_VM=1
+	$(GO) vet ./...
+	$(GO) test $(RACE) ./...
+	@if [ "$(SKIP_VM)" = 1 ]; then echo 'SKIP_VM=1: the suite of the virtual machine was not run.'; else $(MAKE) --no-print-directory test-vm; fi
+
+.PHONY: test-vm
+test-vm: build ## the native suite in a virtual machine with an ordinary Debian kernel
+	bash test/vm/run.sh
+
+.PHONY: lint
+lint: ## golangci-lint, govulncheck, size guards
+	bash scripts/lint.sh
+
+.PHONY: bench
+bench: build ## one table: this and its peers side by side
+	$(GO) run ./bench -glovebox bin/glovebox
+
+.PHONY: soak
+soak: build ## 10,000 benign runs at 32 clients
+	$(GO) run ./test/soak -glovebox bin/glovebox
+
+.PHONY: torture
+torture: build ## 1,000 kill -9 of the server under load
+	$(GO) run ./test/torture -glovebox bin/glovebox
+
+.PHONY: fuzz
+fuzz: ## every fuzz target for a short while
+	bash scripts/fuzz.sh
+
+.PHONY: clean
+clean: ## removes what was built
+	rm -rf bin $(LIBEXEC)

@@ -1,0 +1,165 @@
+package libexec
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"time"
+)
+
+const (
+	modulePath   = "github.com/glovebox-dev/glovebox"
+	guestPackage = "./cmd/glovebox-guest"
+	buildTimeout = 5 * time.Minute // a first build compiles the standard library as well
+	keptBuilds   = 4               // the newest in the cache; older ones are removed
+	maxSource    = 64 << 20        // bytes of source that are read for the key
+)
+
+// build returns the path of a guest program built from the source that this program itself was built from. It is kept under a
+// key made of that source, so a stale one is never used; a changed source costs one build.
+func build(o Options, name string) (string, error) {
+	if o.CacheDir == "" {
+		return "", errors.New("there is no cache folder to build one into")
+	}
+	source, err := moduleSource()
+	if err != nil {
+		return "", err
+	}
+	key, err := sourceKey(source, name)
+	if err != nil {
+		return "", err
+	}
+	builds := filepath.Join(o.CacheDir, "guest")
+	path := filepath.Join(builds, key, name)
+	if _, err := os.Stat(path); err == nil {
+		return path, nil
+	}
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		return "", err
+	}
+	if err := compile(source, o.Arch, path); err != nil {
+		return "", err
+	}
+	return path, prune(builds, key)
+}
+
+// moduleSource finds the source of this module where the compiler saw it. The working directory is never searched: what lies
+// there may be anybody's, and the guest is trusted.
+func moduleSource() (string, error) {
+	_, file, _, ok := runtime.Caller(0)
+	if !ok || !filepath.IsAbs(file) { // -trimpath leaves the import path
+		return "", errors.New("this program does not know where its source is")
+	}
+	dir := filepath.Dir(filepath.Dir(filepath.Dir(file)))
+	mod, err := os.ReadFile(filepath.Join(dir, "go.mod"))
+	if err != nil {
+		return "", err
+	}
+	if !strings.HasPrefix(string(mod), "module "+modulePath+"\n") {
+		return "", fmt.Errorf("%s is not the source of %s", dir, modulePath)
+	}
+	return dir, nil
+}
+
+// sourceKey hashes all that the build can depend on: the compiler, the target, and every file of the module that is not a test.
+func sourceKey(source, name string) (string, error) {
+	h := sha256.New()
+	fmt.Fprintln(h, runtime.Version(), name)
+	total := 0
+	err := filepath.WalkDir(source, func(path string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		base := d.Name()
+		if d.IsDir() && path != source && (strings.HasPrefix(base, ".") || base == "testdata" || base == "bin" || base == "build") {
+			return filepath.SkipDir
+		}
+		if !d.Type().IsRegular() || !partOfBuild(base) {
+			return nil
+		}
+		data, err := os.ReadFile(path)
+		if err != nil {
+			return err
+		}
+		if total += len(data); total > maxSource {
+			return fmt.Errorf("%s holds more source than this module has", source)
+		}
+		fmt.Fprintln(h, path[len(source):], len(data))
+		h.Write(data)
+		return nil
+	})
+	if err != nil {
+		return "", err
+	}
+	return hex.EncodeToString(h.Sum(nil)[:16]), nil
+}
+
+func partOfBuild(name string) bool {
+	switch filepath.Ext(name) {
+	case ".go":
+		return !strings.HasSuffix(name, "_test.go")
+	case ".s", ".h":
+		return true
+	}
+	return name == "go.mod" || name == "go.sum"
+}
+
+// compile builds the guest into path. It takes its name only when it is complete, so two builders at once do no harm.
+func compile(source, arch, path string) (err error) {
+	tool, err := exec.LookPath("go")
+	if err != nil {
+		return err
+	}
+	temporary, err := os.CreateTemp(filepath.Dir(path), "build-")
+	if err != nil {
+		return err
+	}
+	temporary.Close()
+	defer os.Remove(temporary.Name())
+	ctx, cancel := context.WithTimeout(context.Background(), buildTimeout)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, tool, "build", "-trimpath", "-buildvcs=false", "-ldflags=-s -w", "-o", temporary.Name(), guestPackage)
+	cmd.Dir = source
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOOS=linux", "GOARCH="+arch, "GOFLAGS=", "GOWORK=off")
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return fmt.Errorf("go build %s: %w: %.2000s", guestPackage, err, out)
+	}
+	if err := os.Chmod(temporary.Name(), 0o500); err != nil {
+		return err
+	}
+	return os.Rename(temporary.Name(), path)
+}
+
+// prune removes all but the newest builds, and never the one in use.
+func prune(builds, inUse string) error {
+	entries, err := os.ReadDir(builds)
+	if err != nil {
+		return err
+	}
+	type aged struct {
+		name string
+		at   time.Time
+	}
+	var old []aged
+	for _, e := range entries {
+		if info, err := e.Info(); err == nil && e.Name() != inUse {
+			old = append(old, aged{e.Name(), info.ModTime()})
+		}
+	}
+	slices.SortFunc(old, func(a, b aged) int { return b.at.Compare(a.at) })
+	for i := keptBuilds - 1; i < len(old); i++ {
+		if err := os.RemoveAll(filepath.Join(builds, old[i].name)); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,176 @@
+package libexec
+
+import (
+	"bytes"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/glovebox-dev/glovebox/sandbox"
+)
+
+const guestName = "glovebox-guest-linux-" + runtime.GOARCH
+
+func TestNamedFolderMustHoldTheProgram(t *testing.T) {
+	dir := t.TempDir()
+	_, err := Guest(Options{Dir: dir})
+	if sandbox.KindOf(err) != sandbox.Unavailable || !strings.Contains(sandbox.MendOf(err), guestName) {
+		t.Errorf("missing: %v", err)
+	}
+	path := filepath.Join(dir, guestName)
+	if err := os.Mkdir(path, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Guest(Options{Dir: dir}); err == nil {
+		t.Error("a folder was taken for the program")
+	}
+	if err := os.Remove(path); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(path, []byte("the guest"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	p, err := Guest(Options{Dir: dir})
+	if err != nil || p.Source != path {
+		t.Fatalf("%q, %v", p.Source, err)
+	}
+	f, err := p.Open()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	got, err := io.ReadAll(io.NewSectionReader(f, 0, 100))
+	if err != nil || string(got) != "the guest" {
+		t.Errorf("%q, %v", got, err)
+	}
+}
+
+func TestWithoutAPlaceToBuildTheErrorSaysMake(t *testing.T) {
+	if _, err := embedded.ReadFile("bin/" + guestName); err == nil {
+		t.Skip("this test program was built with the tag embed: the guest is always found")
+	}
+	_, err := Guest(Options{})
+	if sandbox.KindOf(err) != sandbox.Unavailable || !strings.Contains(sandbox.MendOf(err), "make build") {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestBuiltOnceForEachSource(t *testing.T) {
+	if runtime.GOOS != "linux" {
+		t.Skip("the guest is a program for Linux")
+	}
+	cache := t.TempDir()
+	o := Options{CacheDir: cache, Arch: runtime.GOARCH}
+	first, err := build(o, guestName)
+	if err != nil {
+		t.Fatal(err)
+	}
+	before, err := os.Stat(first)
+	if err != nil {
+		t.Fatal(err)
+	}
+	second, err := build(o, guestName)
+	if err != nil || second != first {
+		t.Fatalf("%q, then %q, %v", first, second, err)
+	}
+	after, err := os.Stat(second)
+	if err != nil || !os.SameFile(before, after) {
+		t.Errorf("it was built twice: %v", err)
+	}
+}
+
+func TestKeyFollowsTheSource(t *testing.T) {
+	dir := t.TempDir()
+	write := func(name, text string) {
+		t.Helper()
+		path := filepath.Join(dir, name)
+		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	key := func() string {
+		t.Helper()
+		k, err := sourceKey(dir, guestName)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return k
+	}
+	write("go.mod", "module x\n")
+	write("a/a.go", "package a\n")
+	first := key()
+	write("a/a_test.go", "package a\n")
+	write("a/testdata/b.go", "package b\n")
+	write("README.md", "words\n")
+	if key() != first {
+		t.Error("files that are not built change the key")
+	}
+	write("a/a.go", "package a // changed\n")
+	if key() == first {
+		t.Error("a change of the source does not change the key")
+	}
+}
+
+func TestPruneKeepsTheNewest(t *testing.T) {
+	dir := t.TempDir()
+	for i := range 10 {
+		if err := os.Mkdir(filepath.Join(dir, strconv.Itoa(i)), 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := prune(dir, "3"); err != nil {
+		t.Fatal(err)
+	}
+	entries, err := os.ReadDir(dir)
+	if err != nil || len(entries) != keptBuilds {
+		t.Errorf("%d are left, %v", len(entries), err)
+	}
+	if _, err := os.Stat(filepath.Join(dir, "3")); err != nil {
+		t.Error("the one in use was removed")
+	}
+}
+
+// TestSealedProgramRuns copies a real program, runs the copy, and tries to change it.
+func TestSealedProgramRuns(t *testing.T) {
+	if runtime.GOOS != "linux" {
+		t.Skip("memory files are Linux's")
+	}
+	data, err := os.ReadFile("/bin/echo")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, open := range map[string]func(io.Reader) (*os.File, error){"memory": seal, "unlinked": unlinked} {
+		f, err := open(bytes.NewReader(data))
+		if err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		defer f.Close()
+		path := "/proc/self/fd/" + strconv.Itoa(int(f.Fd()))
+		out, err := exec.Command(path, "hello").Output() // in the child the path leads to its own descriptor of that number, open until exec
+		if err != nil || string(out) != "hello\n" {
+			t.Errorf("%s: %q, %v", name, out, err)
+		}
+		if _, err := f.WriteAt([]byte("x"), 0); err == nil {
+			t.Errorf("%s: it could be changed", name)
+		}
+		if name != "memory" {
+			continue
+		}
+		again, err := os.OpenFile(path, os.O_WRONLY, 0)
+		if err != nil {
+			continue // not root
+		}
+		if _, err := again.WriteAt([]byte("x"), 0); err == nil {
+			t.Errorf("%s: it could be changed when opened anew", name)
+		}
+		again.Close()
+	}
+}
