@@ -1,19 +1,150 @@
 package server
 
 import (
+	"io"
+	"sync/atomic"
+
 	"github.com/glovebox-dev/glovebox/internal/guest"
 	"github.com/glovebox-dev/glovebox/sandbox"
 )
 
-var errNoFiles = &guest.Failed{Kind: sandbox.Unsupported, Msg: "this guest serves no files"}
+// tree serves the file calls, by system calls in the sandbox's own view and as the code's user. What the code may not do, a
+// file call does not do either; what a link or a race of the code leads a call to is the code's own.
+type tree struct {
+	threads   *threads
+	workspace string      // where relative paths begin
+	walks     atomic.Bool // the kernel has no openat2
+}
 
-func (s *Server) stat(*call) error      { return errNoFiles }
-func (s *Server) readFile(*call) error  { return errNoFiles }
-func (s *Server) writeFile(*call) error { return errNoFiles }
-func (s *Server) listDir(*call) error   { return errNoFiles }
-func (s *Server) makeDir(*call) error   { return errNoFiles }
-func (s *Server) move(*call) error      { return errNoFiles }
-func (s *Server) remove(*call) error    { return errNoFiles }
-func (s *Server) watch(*call) error     { return errNoFiles }
-func (s *Server) pack(*call) error      { return errNoFiles }
-func (s *Server) unpack(*call) error    { return errNoFiles }
+func newTree(user sandbox.User) *tree {
+	return &tree{threads: newThreads(user), workspace: sandbox.Workspace}
+}
+
+// close ends the tree's threads and waits for them. Calls that come later fail.
+func (t *tree) close() { t.threads.close() }
+
+func (s *Server) stat(c *call) error {
+	var req guest.Stat
+	if err := c.parse(&req); err != nil {
+		return err
+	}
+	info, err := s.files.stat(&req)
+	return c.finish(&info, "look at", req.Path, err)
+}
+
+func (s *Server) readFile(c *call) error {
+	var req guest.ReadFile
+	if err := c.parse(&req); err != nil {
+		return err
+	}
+	n, err := s.files.readFile(&req, c)
+	return c.finish(&guest.Done{Size: n}, "read", req.Path, err)
+}
+
+func (s *Server) writeFile(c *call) error {
+	var req guest.WriteFile
+	if err := c.parse(&req); err != nil {
+		return err
+	}
+	n, err := s.files.writeFile(&req, c)
+	return c.finish(&guest.Done{Size: n}, "write", req.Path, err)
+}
+
+func (s *Server) listDir(c *call) error {
+	var req guest.ListDir
+	if err := c.parse(&req); err != nil {
+		return err
+	}
+	more, err := s.files.listDir(&req, c)
+	return c.finish(&guest.Done{More: more}, "list", req.Path, err)
+}
+
+func (s *Server) makeDir(c *call) error {
+	var req guest.MakeDir
+	if err := c.parse(&req); err != nil {
+		return err
+	}
+	return c.finish(&guest.Done{}, "make folder", req.Path, s.files.makeDir(&req))
+}
+
+func (s *Server) move(c *call) error {
+	var req guest.Move
+	if err := c.parse(&req); err != nil {
+		return err
+	}
+	return c.finish(&guest.Done{}, "move", req.From, s.files.move(&req))
+}
+
+func (s *Server) remove(c *call) error {
+	var req guest.Remove
+	if err := c.parse(&req); err != nil {
+		return err
+	}
+	return c.finish(&guest.Done{}, "remove", req.Path, s.files.remove(&req, c))
+}
+
+func (s *Server) watch(c *call) error {
+	var req guest.Watch
+	if err := c.parse(&req); err != nil {
+		return err
+	}
+	return fileError("watch", req.Path, s.files.watch(&req, c))
+}
+
+func (s *Server) pack(c *call) error {
+	var req guest.Pack
+	if err := c.parse(&req); err != nil {
+		return err
+	}
+	more, err := s.files.pack(&req, c)
+	return c.finish(&guest.Done{More: more}, "pack", req.Base, err)
+}
+
+func (s *Server) unpack(c *call) error {
+	var req guest.Unpack
+	if err := c.parse(&req); err != nil {
+		return err
+	}
+	made, err := s.files.unpack(&req, c)
+	return c.finish(&made, "unpack", req.Base, err)
+}
+
+// finish sends the last message of a file call that went well, and otherwise explains why it did not.
+func (c *call) finish(m guest.Message, op, path string, err error) error {
+	if err != nil {
+		return fileError(op, path, err)
+	}
+	return c.answer(m)
+}
+
+// next receives the host's next message: io.EOF where it has sent its last, errCanceled where it has given the call up.
+func (c *call) next() (guest.Type, []byte, error) {
+	typ, body, err := c.recv()
+	if err != nil && err != io.EOF {
+		err = errCanceled
+	}
+	return typ, body, err
+}
+
+// nextData receives the host's next piece of content, or io.EOF. The bytes are valid until the following call.
+func (c *call) nextData() ([]byte, error) {
+	typ, body, err := c.next()
+	if err != nil {
+		return nil, err
+	}
+	var m guest.Data
+	if typ != guest.TypeData || m.Parse(body) != nil || len(m.Data) > guest.MaxData {
+		return nil, errMalformed
+	}
+	return m.Data, nil
+}
+
+// wanted fails once the host has given the call up.
+func (c *call) wanted() error {
+	select {
+	case <-c.canceled():
+		return errCanceled
+	default:
+		return nil
+	}
+}

@@ -35,9 +35,6 @@ const (
 	errForm       refusal = "is not in its shortest form: it holds an empty element or \".\""
 )
 
-// errCanceled ends a call that the host no longer wants. Nobody reads it.
-var errCanceled = errors.New("canceled")
-
 // errnoTexts says in words, and classes, what the kernel answers to file calls.
 var errnoTexts = []struct {
 	errno syscall.Errno
@@ -59,8 +56,8 @@ var errnoTexts = []struct {
 	{unix.EINVAL, sandbox.Invalid, "is not valid for this call"},
 	{unix.ENAMETOOLONG, sandbox.TooLarge, "is too long: a name has at most 255 bytes, a path 4095"},
 	{unix.EFBIG, sandbox.TooLarge, "would be larger than a file may be"},
-	{unix.ENOSPC, sandbox.TooLarge, "does not fit: the disk of the sandbox is full"},
-	{unix.EDQUOT, sandbox.TooLarge, "does not fit: the disk quota is used up"},
+	{unix.ENOSPC, sandbox.Quota, "does not fit: the disk of the sandbox is full"},
+	{unix.EDQUOT, sandbox.Quota, "does not fit: the disk quota is used up"},
 	{unix.ETXTBSY, sandbox.Unavailable, "is a program that runs at present"},
 	{unix.EAGAIN, sandbox.Unavailable, "is held by a program at present"},
 	{unix.EMFILE, sandbox.Unavailable, "cannot be opened: too many files are open"},
@@ -72,7 +69,7 @@ var errnoTexts = []struct {
 
 // fileError explains to the host why op failed at path. A Failed, and what ends the stream itself, stay as they are.
 func fileError(op, path string, err error) error {
-	if err == nil || err == errCanceled {
+	if err == nil || err == errCanceled || err == errMalformed {
 		return err
 	}
 	f := &guest.Failed{Op: op}

@@ -23,6 +23,7 @@ type threads struct {
 	self bool // the guest already is that user: calls need no thread of their own
 
 	jobs chan job
+	quit chan struct{}
 	wg   sync.WaitGroup
 
 	mu      sync.Mutex
@@ -37,7 +38,7 @@ type job struct {
 
 func newThreads(user sandbox.User) *threads {
 	self := uint32(os.Geteuid()) == user.UID && uint32(os.Getegid()) == user.GID
-	return &threads{user: user, self: self, jobs: make(chan job)}
+	return &threads{user: user, self: self, jobs: make(chan job), quit: make(chan struct{})}
 }
 
 // do runs f as the code's user and waits for it.
@@ -53,7 +54,11 @@ func (t *threads) do(f func() error) error {
 		if !t.start() {
 			return unix.ESHUTDOWN
 		}
-		t.jobs <- j
+		select {
+		case t.jobs <- j:
+		case <-t.quit:
+			return unix.ESHUTDOWN
+		}
 	}
 	return <-done
 }
@@ -79,23 +84,28 @@ func (t *threads) run() {
 	defer t.wg.Done()
 	runtime.LockOSThread()
 	err := become(t.user)
-	for j := range t.jobs {
-		if err != nil {
-			j.done <- err
-			continue
+	for {
+		select {
+		case <-t.quit:
+			return
+		case j := <-t.jobs:
+			if err != nil {
+				j.done <- err
+				continue
+			}
+			j.done <- j.do()
 		}
-		j.done <- j.do()
 	}
 }
 
-// close ends the threads and waits for them. No call may be under way or come after.
+// close ends the threads and waits for them. Calls that come later fail.
 func (t *threads) close() {
 	t.mu.Lock()
-	defer t.mu.Unlock()
 	if !t.closed {
 		t.closed = true
-		close(t.jobs)
+		close(t.quit)
 	}
+	t.mu.Unlock()
 	t.wg.Wait()
 }
 

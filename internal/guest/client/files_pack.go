@@ -1,0 +1,164 @@
+package client
+
+import (
+	"context"
+	"io"
+	"math"
+
+	"github.com/glovebox-dev/glovebox/internal/guest"
+	"github.com/glovebox-dev/glovebox/internal/guest/wire"
+	"github.com/glovebox-dev/glovebox/sandbox"
+)
+
+// HasContent says whether the content of an entry of Pack follows it.
+func HasContent(info *guest.FileInfo) bool {
+	return info.Type == guest.FileRegular && info.Err == "" && info.Omitted == ""
+}
+
+// Pack calls fn with each entry of the trees. Where HasContent says so, content holds exactly its Size bytes, of which fn may
+// leave some unread; otherwise it is empty, and Err or Omitted may say why. A file that changed while it was read is followed
+// by an entry of the same path with an Err. What there is no room to list is one last entry, ".", with an Omitted. An error
+// of fn ends the call and is returned.
+//
+// The bounds of the request are kept against a hostile guest too.
+func (c *Client) Pack(ctx context.Context, req guest.Pack, fn func(info guest.FileInfo, content io.Reader) error) error {
+	k, err := c.begin(ctx, "guest: pack files", &req, true)
+	if err != nil {
+		return err
+	}
+	defer k.abort()
+	p := &packing{call: k, bytes: orMost(req.MaxBytes), files: orMost(req.MaxFiles), omitted: 2*guest.DefaultListLimit + uint64(len(req.Paths))}
+	for {
+		typ, body, err := k.must()
+		if err != nil {
+			return err
+		}
+		if typ == guest.TypeDone {
+			var done guest.Done
+			if err := done.Parse(body); err != nil || !done.More {
+				return k.wrap(err)
+			}
+			return fn(guest.FileInfo{Path: ".", Omitted: "there are more files than can be listed"}, empty{})
+		}
+		info, err := k.entry(typ, body)
+		if err == nil {
+			err = p.count(&info)
+		}
+		if err != nil {
+			return err
+		}
+		content := &packedContent{call: k}
+		if HasContent(&info) {
+			content.left = info.Size
+		}
+		if err := fn(info, content); err != nil {
+			return err
+		}
+		if _, err := io.Copy(io.Discard, content); err != nil {
+			return err
+		}
+	}
+}
+
+func orMost(bound uint64) uint64 {
+	if bound == 0 {
+		return math.MaxInt64
+	}
+	return bound
+}
+
+// packing counts down what a guest may still send.
+type packing struct {
+	call    *call
+	bytes   uint64
+	files   uint64
+	omitted uint64 // entries that bring nothing
+}
+
+func (p *packing) count(info *guest.FileInfo) error {
+	left, size := &p.files, uint64(0)
+	switch {
+	case info.Err != "" || info.Omitted != "":
+		left = &p.omitted
+	case HasContent(info):
+		size = info.Size
+	}
+	if *left == 0 || size > p.bytes {
+		return p.call.wrap(wire.ErrProtocol)
+	}
+	*left--
+	p.bytes -= size
+	return nil
+}
+
+// packedContent reads the content of one entry.
+type packedContent struct {
+	call *call
+	left uint64
+	rest []byte // of the last message, valid until the next
+	err  error
+}
+
+func (r *packedContent) Read(p []byte) (int, error) {
+	for len(r.rest) == 0 {
+		if r.err != nil {
+			return 0, r.err
+		}
+		if r.left == 0 {
+			return 0, io.EOF
+		}
+		typ, body, err := r.call.must()
+		if err == nil {
+			r.rest, err = r.call.data(typ, body, r.left)
+		}
+		r.left -= uint64(len(r.rest))
+		r.err = err
+	}
+	n := copy(p, r.rest)
+	r.rest = r.rest[n:]
+	return n, nil
+}
+
+type empty struct{}
+
+func (empty) Read([]byte) (int, error) { return 0, io.EOF }
+
+// Unpack makes the entries that next returns until it returns io.EOF, in its order. Of a regular file the reader must hold
+// Size bytes; for others it is nil. Any other error of next, or of a reader, cancels the call and is returned; the entries
+// before stay.
+func (c *Client) Unpack(ctx context.Context, req guest.Unpack, next func() (guest.FileInfo, io.Reader, error)) (guest.Unpacked, error) {
+	var made guest.Unpacked
+	k, err := c.begin(ctx, "guest: unpack files", &req, false)
+	if err != nil {
+		return made, err
+	}
+	defer k.abort()
+	for {
+		info, content, err := next()
+		if err == io.EOF {
+			break
+		}
+		if err != nil {
+			return made, err
+		}
+		if err := k.sendEntry(&info, content); err != nil {
+			return made, err
+		}
+	}
+	if err := k.closeWrite(); err != nil {
+		return made, err
+	}
+	err = k.expect(&made)
+	return made, err
+}
+
+func (k *call) sendEntry(info *guest.FileInfo, content io.Reader) error {
+	if err := k.send(info, false); err != nil || info.Type != guest.FileRegular || info.Size == 0 {
+		return err
+	}
+	n, err := k.sendAll(io.LimitReader(content, int64(min(info.Size, math.MaxInt64))))
+	if err == nil && n < info.Size {
+		err = &sandbox.Error{Kind: sandbox.Invalid, Op: k.op, Msg: "the content is shorter than its size says"}
+	}
+	return err
+}

@@ -1,0 +1,165 @@
+package server
+
+import (
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/glovebox-dev/glovebox/internal/guest"
+)
+
+const (
+	defaultFolderMode = 0o755
+	ownerBits         = 0o700 // what the owner of a folder needs to work in it
+)
+
+// makeDir serves MakeDir.
+func (t *tree) makeDir(req *guest.MakeDir) error {
+	p, err := t.place(req.Path)
+	if err != nil {
+		return err
+	}
+	mode := orMode(req.Mode, defaultFolderMode)
+	return t.threads.do(func() error {
+		if req.Parents {
+			dir, err := t.makeFolders(unix.AT_FDCWD, p.path, mode)
+			if err == nil {
+				unix.Close(dir)
+			}
+			return err
+		}
+		dir, name, err := t.openParent(p)
+		if err != nil {
+			return err
+		}
+		defer unix.Close(dir)
+		fd, err := makeFolder(dir, name, mode)
+		if err == nil {
+			unix.Close(fd)
+		}
+		return err
+	})
+}
+
+// makeFolder makes one folder that is not there yet, and opens it. Its mode is exact, past the umask.
+func makeFolder(dir int, name string, mode uint32) (int, error) {
+	if err := unix.Mkdirat(dir, name, mode|ownerBits); err != nil {
+		return -1, err
+	}
+	fd, err := openat(dir, name, openFolder, 0)
+	if err != nil {
+		return -1, err
+	}
+	if err := unix.Fchmod(fd, mode); err != nil {
+		unix.Close(fd)
+		return -1, err
+	}
+	return fd, nil
+}
+
+// makeFolders opens a folder, and makes it and those above it where they are not there, the last with the given mode. No
+// element of the path below dir may be a link: the code could turn it while we go along. The descriptor it returns is for
+// *at calls only.
+func (t *tree) makeFolders(dir int, path string, mode uint32) (int, error) {
+	fd, err := t.openServed(dir, path, openPath|unix.O_DIRECTORY|unix.O_NOFOLLOW, 0, unix.RESOLVE_NO_SYMLINKS)
+	if err != unix.ENOENT {
+		return fd, err
+	}
+	start := "."
+	if path[0] == '/' {
+		start = "/"
+	}
+	if fd, err = t.openServed(dir, start, openPath|unix.O_DIRECTORY, 0, 0); err != nil {
+		return -1, err
+	}
+	names := strings.FieldsFunc(path, func(r rune) bool { return r == '/' })
+	for i, name := range names {
+		stepMode := uint32(defaultFolderMode)
+		if i == len(names)-1 {
+			stepMode = mode
+		}
+		next, err := t.stepInto(fd, name, stepMode)
+		unix.Close(fd)
+		if err != nil {
+			return -1, err
+		}
+		fd = next
+	}
+	return fd, nil
+}
+
+// stepInto opens the folder of that name, which is made where it is not there.
+func (t *tree) stepInto(dir int, name string, mode uint32) (int, error) {
+	for range maxTries { // the code may make and remove it as we look
+		fd, err := t.openServed(dir, name, openPath|unix.O_DIRECTORY|unix.O_NOFOLLOW, 0, unix.RESOLVE_NO_SYMLINKS)
+		if err != unix.ENOENT {
+			return fd, err
+		}
+		fd, err = makeFolder(dir, name, mode)
+		if err != unix.EEXIST {
+			return fd, err
+		}
+	}
+	return -1, unix.ENOENT
+}
+
+// move serves Move.
+func (t *tree) move(req *guest.Move) error {
+	from, err := t.place(req.From)
+	if err != nil {
+		return err
+	}
+	to, err := t.place(req.To)
+	if err != nil {
+		return fileError("move the file", req.To, err)
+	}
+	return t.threads.do(func() error {
+		source, name, err := t.openParent(from)
+		if err != nil {
+			return err
+		}
+		defer unix.Close(source)
+		var st unix.Stat_t
+		if err := unix.Fstatat(source, name, &st, unix.AT_SYMLINK_NOFOLLOW); err != nil {
+			return err
+		}
+		if (from.folder || to.folder) && st.Mode&unix.S_IFMT != unix.S_IFDIR {
+			return unix.ENOTDIR
+		}
+		target, newName, err := t.openParent(to)
+		if err != nil {
+			return fileError("move the file", req.To, err)
+		}
+		defer unix.Close(target)
+		switch err := rename(source, name, target, newName, req.Replace); err {
+		case unix.EEXIST, unix.ENOTEMPTY, unix.EISDIR, unix.ENOTDIR:
+			return fileError("move the file", req.To, err)
+		case unix.EINVAL:
+			return errIntoItself
+		default:
+			return err
+		}
+	})
+}
+
+// rename gives a file another name, which is free unless it may be replaced.
+func rename(oldDir int, oldName string, newDir int, newName string, replace bool) error {
+	if replace {
+		return unix.Renameat(oldDir, oldName, newDir, newName)
+	}
+	err := unix.Renameat2(oldDir, oldName, newDir, newName, unix.RENAME_NOREPLACE)
+	if err != unix.ENOSYS && err != unix.EINVAL {
+		return err
+	}
+	// The kernel or the file system does not know the flag, or the move itself is not valid, which the plain call will say.
+	// That the name is free is then true when we look only.
+	var st unix.Stat_t
+	switch err := unix.Fstatat(newDir, newName, &st, unix.AT_SYMLINK_NOFOLLOW); err {
+	case nil:
+		return unix.EEXIST
+	case unix.ENOENT:
+		return unix.Renameat(oldDir, oldName, newDir, newName)
+	default:
+		return err
+	}
+}

@@ -1,0 +1,197 @@
+package server
+
+import (
+	"golang.org/x/sys/unix"
+
+	"github.com/glovebox-dev/glovebox/internal/guest"
+)
+
+// removeBatch is how many entries are removed between two looks whether the host still wants the call.
+const removeBatch = 256
+
+// remove serves Remove.
+func (t *tree) remove(req *guest.Remove, c *call) error {
+	p, err := t.place(req.Path)
+	if err != nil {
+		return err
+	}
+	if req.Contents {
+		return t.removeBelow(c, func() (int, error) {
+			return t.openServed(unix.AT_FDCWD, p.path, openFolder&^unix.O_NOFOLLOW, 0, 0)
+		})
+	}
+	dir, name := -1, ""
+	err = t.threads.do(func() (err error) {
+		if dir, name, err = t.openParent(p); err != nil {
+			return err
+		}
+		return removeOne(dir, name, p.folder)
+	})
+	if dir < 0 {
+		return err
+	}
+	defer unix.Close(dir)
+	for range maxTries { // the code may go on filling the folder
+		if err != unix.ENOTEMPTY && err != unix.EEXIST || !req.Recursive {
+			return err
+		}
+		if err = t.removeBelow(c, func() (int, error) { return openToEmpty(t, dir, name) }); err != nil {
+			return err
+		}
+		err = t.threads.do(func() error { return removeOne(dir, name, true) })
+	}
+	return err
+}
+
+// removeOne removes a file, a link or an empty folder.
+func removeOne(dir int, name string, folder bool) error {
+	if !folder {
+		err := unix.Unlinkat(dir, name, 0)
+		if err != unix.EISDIR && err != unix.EPERM { // POSIX has EPERM for a folder
+			return err
+		}
+		if rm := unix.Unlinkat(dir, name, unix.AT_REMOVEDIR); rm != unix.ENOTDIR {
+			return rm
+		}
+		return err
+	}
+	return unix.Unlinkat(dir, name, unix.AT_REMOVEDIR)
+}
+
+// openToEmpty opens a folder that is to be removed, and gives its owner the permissions for that. A mount point is not entered:
+// what is mounted there is not the folder's.
+func openToEmpty(t *tree, dir int, name string) (int, error) {
+	const resolve = within | unix.RESOLVE_NO_XDEV
+	fd, err := t.openServed(dir, name, openFolder, 0, resolve)
+	if err == unix.EACCES && allow(dir, name) == nil {
+		fd, err = t.openServed(dir, name, openFolder, 0, resolve)
+	}
+	if err == unix.EXDEV {
+		return -1, errMount
+	}
+	if err != nil {
+		return -1, err
+	}
+	var st unix.Stat_t
+	if err := unix.Fstat(fd, &st); err == nil && st.Mode&ownerBits != ownerBits {
+		unix.Fchmod(fd, st.Mode&permissions|ownerBits) // where it fails, so will what it is for
+	}
+	return fd, nil
+}
+
+// allow gives the owner all permissions on a folder that cannot be opened without.
+func allow(dir int, name string) error {
+	// fchmodat2(2), Linux 6.6, does not follow a link. Without it the code may put one here in time; what it leads to the
+	// code could change by itself, as this thread is no more than the code is.
+	if err := unix.Fchmodat(dir, name, ownerBits, unix.AT_SYMLINK_NOFOLLOW); err == nil {
+		return nil
+	}
+	var st unix.Stat_t
+	if err := unix.Fstatat(dir, name, &st, unix.AT_SYMLINK_NOFOLLOW); err != nil || st.Mode&unix.S_IFMT != unix.S_IFDIR {
+		return unix.EACCES
+	}
+	return unix.Fchmodat(dir, name, ownerBits, 0)
+}
+
+// removal empties a folder, however deep and full it is, with bounded memory and few descriptors.
+type removal struct {
+	tree    *tree
+	descent descent
+	reader  folderReader
+	dev     uint64
+	done    bool
+}
+
+// removeBelow removes all that is in the folder that open opens.
+func (t *tree) removeBelow(c *call, open func() (int, error)) error {
+	r := &removal{tree: t}
+	defer r.descent.close()
+	if err := t.threads.do(func() error {
+		fd, err := open()
+		if err != nil {
+			return err
+		}
+		if err := r.descent.push(fd, ""); err != nil {
+			return err
+		}
+		r.dev = r.descent.levels[0].dev
+		return nil
+	}); err != nil {
+		return err
+	}
+	for !r.done {
+		if err := c.wanted(); err != nil {
+			return err
+		}
+		if err := t.threads.do(r.step); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// step removes a batch of entries of the current folder, and then goes down into a folder that is not empty, or back up.
+func (r *removal) step() error {
+	fd := r.descent.fd()
+	full, left := "", removeBatch
+	var failed error
+	err := r.reader.each(fd, func(name []byte) bool {
+		entry := string(name)
+		switch err := removeOne(fd, entry, false); err {
+		case nil, unix.ENOENT:
+		case unix.ENOTEMPTY, unix.EEXIST:
+			full = entry
+			return false
+		default:
+			failed = fileError("remove", entry, err)
+			return false
+		}
+		left--
+		return left > 0
+	})
+	switch {
+	case failed != nil:
+		return failed
+	case err != nil:
+		return err
+	case full != "":
+		return r.descend(full)
+	case left < removeBatch: // a file system may skip entries when others go meanwhile: look again
+		return nil
+	case len(r.descent.levels) == 1:
+		r.done = true
+		return nil
+	}
+	return r.ascend()
+}
+
+func (r *removal) descend(name string) error {
+	fd, err := openToEmpty(r.tree, r.descent.fd(), name)
+	switch err {
+	case nil:
+	case unix.ENOENT, unix.ENOTDIR, unix.ELOOP:
+		return nil // it is something else by now: look again
+	default:
+		return fileError("remove", name, err)
+	}
+	if err := r.descent.push(fd, name); err != nil {
+		return err
+	}
+	if r.descent.levels[len(r.descent.levels)-1].dev != r.dev { // without openat2 the kernel does not see to it
+		return fileError("remove", name, errMount)
+	}
+	return nil
+}
+
+func (r *removal) ascend() error {
+	name := r.descent.levels[len(r.descent.levels)-1].name
+	if err := r.descent.pop(); err != nil {
+		return err
+	}
+	switch err := unix.Unlinkat(r.descent.fd(), name, unix.AT_REMOVEDIR); err {
+	case nil, unix.ENOENT, unix.ENOTEMPTY, unix.EEXIST, unix.ENOTDIR: // what the code has put here is seen in the next step
+		return nil
+	default:
+		return fileError("remove", name, err)
+	}
+}

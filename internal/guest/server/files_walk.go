@@ -1,0 +1,146 @@
+package server
+
+import (
+	"golang.org/x/sys/unix"
+
+	"github.com/glovebox-dev/glovebox/internal/guest"
+)
+
+// walk goes through a folder and all below it, depth first, in the order of names, along no link. Its memory and descriptors
+// are bounded whatever the code has made: see heldNames and maxOpenLevels. Paths that it cannot name in guest.MaxPath bytes
+// it does not enter.
+type walk struct {
+	tree    *tree
+	descent descent
+	frames  []frame // one for each level
+	path    []byte  // of the current folder, with a slash at the end unless it is empty
+	depth   int     // levels at the most
+	held    int     // cost of the names in all frames
+	reader  folderReader
+	below   int    // an open folder that the next step enters, or -1
+	enter   string // its name
+}
+
+// frame is what is left of one level.
+type frame struct {
+	names   []string // not yet visited
+	cost    int
+	last    string // the last that was visited
+	more    bool   // the folder holds, or may hold, names after these
+	pathLen int    // of walk.path
+}
+
+// newWalk begins a walk in the folder that is open in fd, and takes it over. Paths begin with prefix, which is empty or ends in
+// a slash. depth 1 visits the folder alone, 0 all below it.
+func (t *tree) newWalk(fd int, prefix string, depth int) (*walk, error) {
+	w := &walk{tree: t, path: []byte(prefix), depth: depth, below: -1}
+	if err := w.descent.push(fd, ""); err != nil {
+		return nil, err
+	}
+	w.frames = []frame{{more: true, pathLen: len(prefix)}}
+	return w, nil
+}
+
+func (w *walk) close() {
+	w.descent.close()
+	if w.below >= 0 {
+		unix.Close(w.below)
+	}
+}
+
+// step visits the next entry. Until the next step it lies in the folder fd() under that name. ok is false at the end.
+func (w *walk) step() (info guest.FileInfo, name string, ok bool, err error) {
+	if w.below >= 0 {
+		if err := w.descend(); err != nil {
+			return info, "", false, err
+		}
+	}
+	for {
+		f := &w.frames[len(w.frames)-1]
+		switch {
+		case len(f.names) > 0:
+		case f.more:
+			if err := w.fill(f); err != nil {
+				return info, "", false, err
+			}
+			continue
+		case len(w.frames) == 1:
+			return info, "", false, nil
+		default:
+			if err := w.ascend(); err != nil {
+				return info, "", false, err
+			}
+			continue
+		}
+		name = f.names[0]
+		f.names[0] = ""
+		f.names = f.names[1:]
+		f.cost -= nameCost + len(name)
+		w.held -= nameCost + len(name)
+		f.last = name
+		info, err = describe(w.fd(), name, string(w.path)+name)
+		if err == unix.ENOENT {
+			continue // removed since the folder was read
+		}
+		if info.Type == guest.FileDir && (w.depth == 0 || len(w.frames) < w.depth) {
+			info.Err = w.openBelow(name)
+		}
+		return info, name, true, nil
+	}
+}
+
+// fd is the folder of the entry that was visited last.
+func (w *walk) fd() int { return w.descent.fd() }
+
+// openBelow opens the folder that the next step enters. It returns why that cannot be.
+func (w *walk) openBelow(name string) string {
+	if len(w.path)+len(name)+1+maxName >= guest.MaxPath {
+		return string(errDeep)
+	}
+	fd, err := w.tree.openServed(w.fd(), name, openFolder, 0, within)
+	if err != nil {
+		return why(err)
+	}
+	w.below, w.enter = fd, name
+	return ""
+}
+
+func (w *walk) descend() error {
+	fd := w.below
+	w.below = -1
+	if err := w.descent.push(fd, w.enter); err != nil {
+		return err
+	}
+	w.path = append(append(w.path, w.enter...), '/')
+	w.frames = append(w.frames, frame{more: true, pathLen: len(w.path)})
+	return nil
+}
+
+func (w *walk) ascend() error {
+	if err := w.descent.pop(); err != nil {
+		return err
+	}
+	w.frames = w.frames[:len(w.frames)-1]
+	w.path = w.path[:w.frames[len(w.frames)-1].pathLen]
+	return nil
+}
+
+// fill reads the next names of the current folder. Room for them is made at the expense of the folders above, from the top,
+// which will be read again.
+func (w *walk) fill(f *frame) error {
+	names, cost, more, err := w.reader.after(w.fd(), f.last, heldNames)
+	if err != nil {
+		return err
+	}
+	f.names, f.cost, f.more = names, cost, more
+	w.held += cost
+	for i := 0; i < len(w.frames)-1 && w.held > heldNames; i++ {
+		above := &w.frames[i]
+		if above.cost == 0 {
+			continue
+		}
+		w.held -= above.cost
+		above.names, above.cost, above.more = nil, 0, true
+	}
+	return nil
+}

@@ -1,0 +1,224 @@
+package server
+
+import (
+	"math"
+	"strconv"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/glovebox-dev/glovebox/internal/guest"
+)
+
+// notRegular is why the content of an entry does not follow it.
+const notRegular = "not a regular file"
+
+// pack serves Pack and says whether entries were left unnamed.
+//
+// Content follows an entry that is a regular file with neither Err nor Omitted, and is exactly Size bytes. Where the file turned
+// out shorter, or could not be read to its end, zeros stand in, and a second entry of the same path follows with an Err
+// that says so.
+func (t *tree) pack(req *guest.Pack, c *call) (more bool, err error) {
+	p, err := t.place(req.Base)
+	if err != nil {
+		return false, err
+	}
+	k := &packer{tree: t, c: c, maxBytes: req.MaxBytes, maxFiles: req.MaxFiles}
+	if len(req.Paths) == 0 {
+		w, err := t.walkFolder(p, "", 0)
+		if err != nil {
+			return false, err
+		}
+		err = k.all(w)
+		return k.more, err
+	}
+	base := -1
+	if err := t.threads.do(func() (err error) {
+		base, err = t.openServed(unix.AT_FDCWD, p.path, openPath|unix.O_DIRECTORY, 0, 0)
+		return err
+	}); err != nil {
+		return false, err
+	}
+	defer unix.Close(base)
+	for _, path := range req.Paths {
+		if err := checkName(path); err != nil {
+			return false, fileError("pack", path, err)
+		}
+		if err := k.subtree(base, path); err != nil || k.more {
+			return k.more, err
+		}
+	}
+	return k.more, nil
+}
+
+// packer sends entries and counts what it sends.
+type packer struct {
+	tree     *tree
+	c        *call
+	maxBytes uint64 // 0 is no bound
+	maxFiles uint64
+	bytes    uint64
+	files    uint64
+	omitted  uint64 // entries over the bound of files
+	more     bool
+}
+
+// packed is an entry ready to be sent; fd is its open content, or -1.
+type packed struct {
+	info guest.FileInfo
+	fd   int
+}
+
+// subtree sends one path and all that is below it.
+func (k *packer) subtree(base int, path string) error {
+	var e packed
+	var w *walk
+	if err := k.tree.threads.do(func() (err error) {
+		e, w, err = k.look(base, path)
+		return err
+	}); err != nil {
+		return err
+	}
+	if err := k.send(e); err != nil || w == nil {
+		if w != nil {
+			w.close()
+		}
+		return err
+	}
+	return k.all(w)
+}
+
+// look prepares the entry at a path, and a walk where it is a folder. What is not there is an entry that says so.
+func (k *packer) look(base int, path string) (packed, *walk, error) {
+	dir, name := base, path
+	if i := strings.LastIndexByte(path, '/'); i >= 0 {
+		parent, err := k.tree.openServed(base, path[:i], openPath|unix.O_DIRECTORY, 0, within)
+		if err != nil {
+			return packed{guest.FileInfo{Path: path, Err: why(err)}, -1}, nil, nil
+		}
+		defer unix.Close(parent)
+		dir, name = parent, path[i+1:]
+	}
+	info, _ := describe(dir, name, path)
+	if info.Type != guest.FileDir {
+		return k.prepare(dir, name, info), nil, nil
+	}
+	fd, err := k.tree.openServed(dir, name, openFolder, 0, within)
+	if err != nil {
+		info.Err = why(err)
+		return k.prepare(dir, name, info), nil, nil
+	}
+	w, err := k.tree.newWalk(fd, path+"/", 0)
+	return k.prepare(dir, name, info), w, err
+}
+
+// all sends what a walk visits, and closes it.
+func (k *packer) all(w *walk) error {
+	defer w.close()
+	for {
+		var e packed
+		visited := false
+		if err := k.tree.threads.do(func() error {
+			info, name, ok, err := w.step()
+			if visited = ok; ok {
+				e = k.prepare(w.fd(), name, info)
+			}
+			return err
+		}); err != nil || !visited {
+			return err
+		}
+		if err := k.send(e); err != nil || k.more {
+			return err
+		}
+	}
+}
+
+// prepare decides what becomes of an entry, and opens its content where that is to follow.
+func (k *packer) prepare(dir int, name string, info guest.FileInfo) packed {
+	e := packed{info, -1}
+	if info.Err != "" {
+		return e
+	}
+	if k.files++; k.maxFiles > 0 && k.files > k.maxFiles {
+		e.info.Omitted = "over the limit of " + strconv.FormatUint(k.maxFiles, 10) + " files"
+		k.omitted++
+		return e
+	}
+	switch info.Type {
+	case guest.FileDir, guest.FileSymlink:
+		return e
+	case guest.FileRegular:
+	default:
+		e.info.Omitted = notRegular
+		return e
+	}
+	if e.info.Omitted = k.over(info.Size); e.info.Omitted != "" {
+		return e
+	}
+	fd, st, err := k.tree.openRegular(dir, name, unix.O_NOFOLLOW, within)
+	if err != nil {
+		e.info.Err = why(err)
+		return e
+	}
+	e.info = fileInfo(info.Path, &st) // it may be another file by now
+	if e.info.Omitted = k.over(e.info.Size); e.info.Omitted != "" {
+		unix.Close(fd)
+		return e
+	}
+	k.bytes += e.info.Size
+	e.fd = fd
+	return e
+}
+
+// over says why so many bytes more are over the bound, "" where they are not.
+func (k *packer) over(size uint64) string {
+	limit := k.maxBytes
+	if limit == 0 {
+		limit = math.MaxInt64
+	}
+	if size <= limit-k.bytes {
+		return ""
+	}
+	return "over the limit of " + strconv.FormatUint(limit, 10) + " bytes in all"
+}
+
+// send sends an entry and its content, and lets go of it.
+func (k *packer) send(e packed) error {
+	if e.fd >= 0 {
+		defer unix.Close(e.fd)
+	}
+	if k.omitted > guest.DefaultListLimit {
+		k.more = true // enough is named that does not follow
+		return nil
+	}
+	if err := k.c.send(&e.info); err != nil || e.fd < 0 {
+		return err
+	}
+	sent, err := sendContent(k.c, e.fd, 0, e.info.Size)
+	if err == errCanceled || sent == e.info.Size {
+		return err
+	}
+	reason := "it shrank while it was read"
+	if err != nil {
+		reason = why(err)
+	}
+	if err := sendZeros(k.c, e.info.Size-sent); err != nil {
+		return err
+	}
+	missing := strconv.FormatUint(e.info.Size-sent, 10)
+	return k.c.send(&guest.FileInfo{Path: e.info.Path, Err: reason + "; zeros stand for its last " + missing + " bytes"})
+}
+
+// zeros stand for content that is gone.
+var zeros [4 << 10]byte
+
+func sendZeros(c *call, n uint64) error {
+	for n > 0 {
+		k := min(n, uint64(len(zeros)))
+		if err := c.sendData(zeros[:k]); err != nil {
+			return err
+		}
+		n -= k
+	}
+	return nil
+}

@@ -1,0 +1,247 @@
+package server
+
+import (
+	"io"
+	"math"
+	"strconv"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/glovebox-dev/glovebox/internal/guest"
+	"github.com/glovebox-dev/glovebox/sandbox"
+)
+
+// unpack serves Unpack. Entries are made as they come; those before one that fails stay, the one that fails is removed.
+// Folders keep all permissions of their owner, so that what comes later can be put into them.
+func (t *tree) unpack(req *guest.Unpack, c *call) (guest.Unpacked, error) {
+	p, err := t.place(req.Base)
+	if err != nil {
+		return guest.Unpacked{}, err
+	}
+	u := &unpacker{tree: t, maxBytes: orMost(req.MaxBytes), maxFiles: orMost(req.MaxFiles), base: -1, dir: -1}
+	defer u.close()
+	if err := t.threads.do(func() (err error) {
+		u.base, err = t.openServed(unix.AT_FDCWD, p.path, openPath|unix.O_DIRECTORY, 0, 0)
+		return err
+	}); err != nil {
+		return guest.Unpacked{}, err
+	}
+	for {
+		typ, body, err := c.next()
+		switch {
+		case err == io.EOF:
+			return u.made, u.complete()
+		case err != nil:
+			return u.made, err
+		}
+		switch typ {
+		case guest.TypeFileInfo:
+			err = u.entry(body)
+		case guest.TypeData:
+			err = u.content(body)
+		default:
+			err = errMalformed
+		}
+		if err != nil {
+			return u.made, err
+		}
+	}
+}
+
+// orMost makes a bound of 0, which is none, one that nothing reaches.
+func orMost(bound uint64) uint64 {
+	if bound == 0 {
+		return math.MaxInt64
+	}
+	return bound
+}
+
+// unpacker makes entries below a base.
+type unpacker struct {
+	tree     *tree
+	maxBytes uint64
+	maxFiles uint64
+	made     guest.Unpacked
+	base     int
+	dir      int    // the folder of the last entry, kept open as the next is often in it; or -1
+	dirPath  string // its path
+	file     *incoming
+}
+
+// incoming is a regular file whose content is on its way.
+type incoming struct {
+	dir, fd int
+	name    string // in dir
+	info    guest.FileInfo
+	written uint64
+}
+
+func (u *unpacker) close() {
+	if f := u.file; f != nil {
+		u.tree.threads.do(func() error { return unix.Unlinkat(f.dir, f.name, 0) })
+		unix.Close(f.fd)
+	}
+	if u.dir >= 0 {
+		unix.Close(u.dir)
+	}
+	if u.base >= 0 {
+		unix.Close(u.base)
+	}
+}
+
+// entry completes the file before, and begins the next entry.
+func (u *unpacker) entry(body []byte) error {
+	var info guest.FileInfo
+	if info.Parse(body) != nil {
+		return errMalformed
+	}
+	if err := u.complete(); err != nil {
+		return err
+	}
+	if err := u.check(&info); err != nil {
+		return fileError("unpack", info.Path, err)
+	}
+	err := u.tree.threads.do(func() error { return u.begin(&info) })
+	if err != nil {
+		return fileError("unpack", info.Path, err)
+	}
+	u.made.Files++
+	return nil
+}
+
+// check refuses what is not to be made, before anything is.
+func (u *unpacker) check(info *guest.FileInfo) error {
+	if err := checkName(info.Path); err != nil {
+		return err
+	}
+	if u.made.Files >= u.maxFiles {
+		return overLimit(info.Path, u.maxFiles, "files")
+	}
+	switch info.Type {
+	case guest.FileDir:
+	case guest.FileRegular:
+		if info.Size > u.maxBytes-u.made.Bytes {
+			return overLimit(info.Path, u.maxBytes, "bytes in all")
+		}
+	case guest.FileSymlink:
+		if info.Target == "" || len(info.Target) >= guest.MaxPath || strings.IndexByte(info.Target, 0) >= 0 {
+			return errTarget
+		}
+	default:
+		return errKind
+	}
+	return nil
+}
+
+func overLimit(path string, limit uint64, of string) error {
+	return &guest.Failed{Kind: sandbox.TooLarge, Op: "unpack",
+		Msg: show(path) + " is over the limit of " + strconv.FormatUint(limit, 10) + " " + of}
+}
+
+// begin makes a folder or a link, or opens a file for its content.
+func (u *unpacker) begin(info *guest.FileInfo) error {
+	if info.Type == guest.FileDir {
+		fd, err := u.tree.makeFolders(u.base, info.Path, orMode(info.Mode, defaultFolderMode)|ownerBits)
+		if err == nil {
+			unix.Close(fd)
+		}
+		return err
+	}
+	dir, name, err := u.folder(info.Path)
+	if err != nil {
+		return err
+	}
+	if info.Type == guest.FileSymlink {
+		return replacing(dir, name, func() error { return unix.Symlinkat(info.Target, dir, name) })
+	}
+	fd := -1
+	if err := replacing(dir, name, func() (err error) {
+		fd, err = u.tree.open(dir, name, unix.O_WRONLY|unix.O_CREAT|unix.O_EXCL|unix.O_NOFOLLOW|openAlways, 0o600, within)
+		return err
+	}); err != nil {
+		return err
+	}
+	u.file = &incoming{dir: dir, fd: fd, name: name, info: *info}
+	return nil
+}
+
+// folder returns the open folder in which the path's last name is, made where it is not there, along no link.
+func (u *unpacker) folder(path string) (dir int, name string, err error) {
+	i := strings.LastIndexByte(path, '/')
+	if i < 0 {
+		return u.base, path, nil
+	}
+	if u.dir >= 0 && u.dirPath == path[:i] {
+		return u.dir, path[i+1:], nil
+	}
+	dir, err = u.tree.makeFolders(u.base, path[:i], defaultFolderMode)
+	if err != nil {
+		return -1, "", err
+	}
+	if u.dir >= 0 {
+		unix.Close(u.dir)
+	}
+	u.dir, u.dirPath = dir, path[:i]
+	return dir, path[i+1:], nil
+}
+
+// replacing makes a file under a name that it frees first: what is there is unlinked, never written through, be it a link, or a
+// name of a file that has others elsewhere. A folder stays, and is an error.
+func replacing(dir int, name string, mk func() error) error {
+	for range maxTries {
+		if err := mk(); err != unix.EEXIST {
+			return err
+		}
+		if err := unix.Unlinkat(dir, name, 0); err != nil && err != unix.ENOENT {
+			return err
+		}
+	}
+	return unix.EEXIST
+}
+
+// content writes a piece of the file that was begun.
+func (u *unpacker) content(body []byte) error {
+	var m guest.Data
+	f := u.file
+	if m.Parse(body) != nil || len(m.Data) > guest.MaxData || f == nil || uint64(len(m.Data)) > f.info.Size-f.written {
+		return errMalformed
+	}
+	if err := writeAll(f.fd, m.Data, int64(f.written)); err != nil {
+		return fileError("unpack", f.info.Path, err)
+	}
+	f.written += uint64(len(m.Data))
+	u.made.Bytes += uint64(len(m.Data))
+	return nil
+}
+
+// complete closes the file whose content has come, with its mode and time.
+func (u *unpacker) complete() error {
+	f := u.file
+	if f == nil {
+		return nil
+	}
+	if f.written < f.info.Size {
+		return errMalformed
+	}
+	err := u.tree.threads.do(func() error {
+		if err := unix.Fchmod(f.fd, orMode(f.info.Mode, defaultFileMode)); err != nil {
+			return err
+		}
+		if f.info.MTime == 0 {
+			return nil
+		}
+		times := []unix.Timespec{{Nsec: unix.UTIME_OMIT}, unix.NsecToTimespec(f.info.MTime)}
+		err := unix.UtimesNanoAt(f.dir, f.name, times, unix.AT_SYMLINK_NOFOLLOW)
+		if err == unix.ENOENT || err == unix.EPERM { // the code has moved it meanwhile
+			return nil
+		}
+		return err
+	})
+	if err != nil {
+		return fileError("unpack", f.info.Path, err)
+	}
+	unix.Close(f.fd)
+	u.file = nil
+	return nil
+}

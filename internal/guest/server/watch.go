@@ -1,0 +1,273 @@
+package server
+
+import (
+	"bytes"
+	"encoding/binary"
+	"os"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/glovebox-dev/glovebox/internal/guest"
+)
+
+const (
+	maxWatches  = 10_000 // folders that one call watches; what is below more is lost, and said to be
+	watchBytes  = 16 << 10
+	watchEvents = unix.IN_CREATE | unix.IN_DELETE | unix.IN_MODIFY | unix.IN_ATTRIB | unix.IN_MOVED_FROM | unix.IN_MOVED_TO |
+		unix.IN_DELETE_SELF | unix.IN_MOVE_SELF | unix.IN_ONLYDIR | unix.IN_EXCL_UNLINK
+)
+
+// watch serves Watch. Paths of changes are relative to the folder; the folder itself is ".". The kernel bounds what waits for a
+// host that is slow to read (fs.inotify.max_queued_events), and says when it had to drop some.
+func (t *tree) watch(req *guest.Watch, c *call) error {
+	p, err := t.place(req.Path)
+	if err != nil {
+		return err
+	}
+	fd, err := unix.InotifyInit1(unix.IN_NONBLOCK | unix.IN_CLOEXEC)
+	if err != nil {
+		return err
+	}
+	w := &watcher{tree: t, c: c, root: p, recursive: req.Recursive, fd: fd, paths: make(map[int32]string)}
+	events := os.NewFile(uintptr(fd), "inotify")
+	over := make(chan struct{})
+	woken := make(chan struct{})
+	go func() { // ends the read in run, whose descriptor is closed only when nobody uses it
+		defer close(woken)
+		select {
+		case <-c.canceled():
+			events.SetReadDeadline(time.Unix(1, 0))
+		case <-over:
+		}
+	}()
+	defer func() {
+		close(over)
+		<-woken
+		events.Close()
+	}()
+	if err := w.begin(); err != nil {
+		return err
+	}
+	if err := c.send(&guest.Done{}); err != nil {
+		return err
+	}
+	return w.run(events)
+}
+
+// watcher follows the changes below one folder. inotify(7) watches single folders, so each has its own watch.
+type watcher struct {
+	tree      *tree
+	c         *call
+	root      place
+	recursive bool
+	fd        int
+	paths     map[int32]string // of the watched folders, "" the root
+	rootWatch int32
+	lost      bool // some folder is not watched, and the host is not told yet
+	last      guest.Changed
+}
+
+func (w *watcher) begin() error {
+	if err := w.tree.threads.do(func() error {
+		dir, err := w.tree.openServed(unix.AT_FDCWD, w.root.path, openPath|unix.O_DIRECTORY, 0, 0)
+		if err != nil {
+			return err
+		}
+		unix.Close(dir)
+		wd, err := unix.InotifyAddWatch(w.fd, w.root.path, watchEvents)
+		w.rootWatch = int32(wd)
+		w.paths[w.rootWatch] = ""
+		return err
+	}); err != nil {
+		return err
+	}
+	if !w.recursive {
+		return nil
+	}
+	return w.addBelow("", false)
+}
+
+// add watches one folder below the root. A link that was put there in time may lead it astray, but not out of the sandbox.
+func (w *watcher) add(path string) {
+	if len(w.paths) >= maxWatches {
+		w.lost = true
+		return
+	}
+	wd, err := unix.InotifyAddWatch(w.fd, w.root.path+"/"+path, watchEvents|unix.IN_DONT_FOLLOW)
+	switch err {
+	case nil:
+		w.paths[int32(wd)] = path
+	case unix.ENOENT, unix.ENOTDIR: // gone again
+	default: // no permission, a path over PATH_MAX, or more watches than the system allows
+		w.lost = true
+	}
+}
+
+// addBelow watches all folders below a watched one. Each is watched before it is read, so nothing made in it meanwhile is
+// missed; some is reported twice. With report, what is found is reported as made.
+func (w *watcher) addBelow(path string, report bool) error {
+	prefix := path
+	if path != "" {
+		prefix += "/"
+	}
+	walk, err := w.tree.walkFolder(place{path: w.root.path + "/" + path}, prefix, 0)
+	if err != nil {
+		if path == "" {
+			return err
+		}
+		return nil // gone again
+	}
+	defer walk.close()
+	for {
+		batch := make([]string, 0, listBatch)
+		err := w.tree.threads.do(func() error {
+			for len(batch) < listBatch {
+				info, _, ok, err := walk.step()
+				if err != nil || !ok {
+					return err
+				}
+				if info.Type == guest.FileDir {
+					w.add(info.Path)
+				}
+				batch = append(batch, info.Path)
+			}
+			return nil
+		})
+		for _, found := range batch {
+			if !report {
+				break
+			}
+			if err := w.changed(guest.ChangeCreate, found); err != nil {
+				return err
+			}
+		}
+		if err == errMoved {
+			w.lost = true
+			return nil
+		}
+		if err != nil || len(batch) == 0 {
+			return err
+		}
+		if err := w.c.wanted(); err != nil {
+			return err
+		}
+	}
+}
+
+// run reports changes until the host has enough.
+func (w *watcher) run(events *os.File) error {
+	buf := make([]byte, watchBytes)
+	for {
+		if w.lost {
+			w.lost = false
+			if err := w.c.send(&guest.Changed{Overflow: true}); err != nil {
+				return err
+			}
+		}
+		n, err := events.Read(buf)
+		if err != nil {
+			return errCanceled
+		}
+		w.last = guest.Changed{}
+		if err := w.events(buf[:n]); err != nil {
+			return err
+		}
+	}
+}
+
+// events reports what one read returned: records of watch (4 bytes), mask (4), cookie (4), length (4) and name.
+func (w *watcher) events(buf []byte) error {
+	const head = unix.SizeofInotifyEvent
+	for len(buf) >= head {
+		wd := int32(binary.NativeEndian.Uint32(buf))
+		mask := binary.NativeEndian.Uint32(buf[4:])
+		length := int(binary.NativeEndian.Uint32(buf[12:]))
+		if length > len(buf)-head {
+			return nil
+		}
+		name := buf[head : head+length]
+		if i := bytes.IndexByte(name, 0); i >= 0 {
+			name = name[:i]
+		}
+		buf = buf[head+length:]
+		if err := w.event(wd, mask, string(name)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (w *watcher) event(wd int32, mask uint32, name string) error {
+	if mask&unix.IN_Q_OVERFLOW != 0 {
+		w.lost = true
+		if w.recursive {
+			return w.addBelow("", false) // folders may have been made that nobody told of
+		}
+		return nil
+	}
+	folder, known := w.paths[wd]
+	if !known {
+		return nil
+	}
+	if mask&unix.IN_IGNORED != 0 {
+		delete(w.paths, wd)
+		return nil
+	}
+	path := name
+	switch {
+	case name == "" && wd != w.rootWatch:
+		return nil // the folder above tells the same
+	case name == "":
+		path = "."
+	case folder != "":
+		path = folder + "/" + name
+	}
+	isFolder := mask&unix.IN_ISDIR != 0 && name != ""
+	switch {
+	case mask&(unix.IN_CREATE|unix.IN_MOVED_TO) != 0:
+		return w.appeared(path, isFolder)
+	case mask&(unix.IN_MOVED_FROM|unix.IN_MOVE_SELF) != 0:
+		if isFolder {
+			w.drop(path)
+		}
+		return w.changed(guest.ChangeRename, path)
+	case mask&(unix.IN_DELETE|unix.IN_DELETE_SELF) != 0:
+		return w.changed(guest.ChangeRemove, path)
+	case mask&unix.IN_MODIFY != 0:
+		return w.changed(guest.ChangeWrite, path)
+	case mask&unix.IN_ATTRIB != 0:
+		return w.changed(guest.ChangeMode, path)
+	}
+	return nil
+}
+
+// appeared reports what was made or moved here, and for a folder what it already holds.
+func (w *watcher) appeared(path string, isFolder bool) error {
+	if err := w.changed(guest.ChangeCreate, path); err != nil || !isFolder || !w.recursive {
+		return err
+	}
+	w.tree.threads.do(func() error { w.add(path); return nil })
+	return w.addBelow(path, true)
+}
+
+// drop forgets the folders at and below a path, which lie elsewhere now.
+func (w *watcher) drop(path string) {
+	for wd, p := range w.paths {
+		if p == path || strings.HasPrefix(p, path+"/") {
+			unix.InotifyRmWatch(w.fd, uint32(wd))
+			delete(w.paths, wd)
+		}
+	}
+}
+
+// changed reports one change, and one that repeats the last only once.
+func (w *watcher) changed(op guest.ChangeOp, path string) error {
+	m := guest.Changed{Op: op, Path: path}
+	if m == w.last {
+		return nil
+	}
+	w.last = m
+	return w.c.send(&m)
+}
