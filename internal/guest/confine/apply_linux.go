@@ -23,9 +23,9 @@ func Apply(p *Plan, fds []int) (*Stage, error) {
 		do   func() error
 	}{
 		{StepKnobs, a.knobs},
-		{StepIdentity, a.identity},
 		{StepPrivate, func() error { return unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, "") }},
 		{StepSources, func() error { return a.root.openSources(p.Root, fds) }},
+		{StepIdentity, a.identity},
 		{StepNewRoot, a.root.attach},
 		{StepRoot, a.buildRoot},
 		{StepSealRoot, a.root.seal},

@@ -111,7 +111,7 @@ const (
 )
 
 // Steps lists the steps in their order, for the test that fails each.
-var Steps = []string{StepPlan, StepKnobs, StepIdentity, StepPrivate, StepSources, StepNewRoot, StepRoot, StepSealRoot, StepPivot,
+var Steps = []string{StepPlan, StepKnobs, StepPrivate, StepSources, StepIdentity, StepNewRoot, StepRoot, StepSealRoot, StepPivot,
 	StepHostname, StepLoopback, StepNesting, StepRlimits, StepNoNewPriv, StepLandlock, StepCaps, StepSpawner, StepSeccomp}
 
 // Failure is a step that failed.

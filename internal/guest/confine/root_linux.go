@@ -44,7 +44,8 @@ func mountOf(fs int, attr int) (int, error) {
 }
 
 // openSources clones the mounts of all Bind and Device steps, with the mounts below them (a user namespace may not take a mount
-// without those that are locked beneath it), and sets their properties. fds are those that came with the plan.
+// without those that are locked beneath it), and sets their properties. fds are
+// those that came with the plan. It is done as who started us: what the caller may see need not be open to the sandbox's ids.
 func (r *root) openSources(steps []Step, fds []int) error {
 	r.sources = make([]int, len(steps))
 	for i, s := range steps {
