@@ -58,10 +58,10 @@ func (r *root) openSources(steps []Step, fds []int) error {
 			continue
 		}
 		if err != nil {
-			return at(StepSources+" "+s.Source, err)
+			return at(s.Source, err)
 		}
 		if err := setProperties(fd, s); err != nil {
-			return at(StepSources+" "+s.Source, err)
+			return at(s.Source, err)
 		}
 		r.sources[i] = fd
 	}
