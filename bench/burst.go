@@ -1,0 +1,63 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime"
+)
+
+const (
+	burstClients = 32
+	burstParts   = 4 // alternating with as many of the bare loops, so that a slow minute falls on both
+)
+
+// burst holds many clients of one server against loops that spawn bare Python, one for each CPU.
+func (r *report) burst(ctx context.Context) (err error) {
+	s, err := r.startServer(ctx)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, s.Stop()) }()
+	direct := commandRow("bare python", bare, python, pythonPath, "-c", pythonProgram)
+	bareRun := func(ctx context.Context) error {
+		stdout, _, err := direct.run(ctx)
+		if err == nil {
+			err = direct.check(stdout)
+		}
+		return err
+	}
+	run, settle, nothing := pythonRun(s), func() error { return awaitIdle(s) }, func() error { return nil }
+	if _, err := r.closed(ctx, "warm-up", "python", burstClients, burstClients, run, settle); err != nil {
+		return err
+	}
+	var ours, theirs loop
+	for range burstParts {
+		l, err := r.closed(ctx, "burst", "bare python", runtime.NumCPU(), r.Burst/burstParts, bareRun, nothing)
+		if err != nil {
+			return err
+		}
+		theirs.add(l)
+		if l, err = r.closed(ctx, "burst", "glovebox HTTP python", burstClients, r.Burst/burstParts, run, settle); err != nil {
+			return err
+		}
+		ours.add(l)
+	}
+	t := newTable(r.w, fmt.Sprintf("Throughput, tear-down included, in %d alternating parts", burstParts),
+		"row", "class", "clients", "ok", "runs/s", "/bare", "p50", "p99", "max")
+	for _, x := range []struct {
+		name    string
+		class   class
+		clients int
+		l       *loop
+	}{{"bare python", bare, runtime.NumCPU(), &theirs}, {"glovebox HTTP python", native, burstClients, &ours}} {
+		sum := summarize(x.l.samples)
+		t.line(x.name, string(x.class), fmt.Sprint(x.clients), okOf(x.l), fmt.Sprintf("%.1f", x.l.perSecond()),
+			times(x.l.perSecond()/theirs.perSecond()), ms(sum.p50), ms(sum.p99), ms(sum.max))
+	}
+	t.Flush()
+	r.printFailures("glovebox HTTP python", ours.failures)
+	r.printFailures("bare python", theirs.failures)
+	r.figures.burst(&ours, &theirs)
+	return nil
+}

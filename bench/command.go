@@ -1,0 +1,102 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"os"
+	"os/exec"
+	"time"
+)
+
+// commandRow is a row whose run is one process. Its cost is what wait4(2) says of the process and of all that it waited for.
+func commandRow(name string, c class, language string, argv ...string) *row {
+	return &row{name: name, class: c, language: language, want: answer,
+		run: func(ctx context.Context) (string, time.Duration, error) { return runCommand(ctx, argv) }}
+}
+
+func runCommand(ctx context.Context, argv []string) (string, time.Duration, error) {
+	cmd := exec.CommandContext(ctx, argv[0], argv[1:]...)
+	var stderr bytes.Buffer
+	cmd.Stderr = &stderr
+	stdout, err := cmd.Output()
+	var cpu time.Duration
+	if cmd.ProcessState != nil {
+		cpu = cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime()
+	}
+	if err != nil && stderr.Len() > 0 {
+		err = errors.New(err.Error() + ": " + string(bytes.TrimSpace(stderr.Bytes())))
+	}
+	return string(stdout), cpu, err
+}
+
+// bubblewrapRows run under bubblewrap with every namespace it has, and a root of the kind that the native backend builds.
+func bubblewrapRows() ([]*row, error) {
+	bwrap, err := exec.LookPath("bwrap")
+	if err != nil {
+		return nil, errors.New("bubblewrap is not installed")
+	}
+	argv := []string{bwrap, "--unshare-all", "--die-with-parent", "--new-session", "--ro-bind", "/usr", "/usr", "--ro-bind", "/etc", "/etc"}
+	for _, dir := range []string{"/bin", "/sbin", "/lib", "/lib32", "/lib64"} {
+		target, err := os.Readlink(dir)
+		switch {
+		case err == nil:
+			argv = append(argv, "--symlink", target, dir)
+		case exists(dir):
+			argv = append(argv, "--ro-bind", dir, dir)
+		}
+	}
+	argv = append(argv, "--proc", "/proc", "--dev", "/dev", "--tmpfs", "/tmp", "--tmpfs", "/workspace", "--chdir", "/workspace",
+		"--clearenv", "--setenv", "PATH", "/usr/bin:/bin")
+	with := func(more ...string) []string { return append(argv[:len(argv):len(argv)], more...) }
+	return []*row{
+		commandRow("bubblewrap python", namespaces, python, with(pythonPath, "-c", pythonProgram)...),
+		commandRow("bubblewrap bash", namespaces, bash, with(bashPath, "-c", bashProgram)...),
+	}, nil
+}
+
+func exists(path string) bool {
+	_, err := os.Stat(path)
+	return err == nil
+}
+
+const (
+	dockerImage   = "python:3-slim" // must be there: nothing is pulled for a measurement
+	dockerTimeout = 10 * time.Second
+)
+
+// dockerRows run in fresh containers, where an engine answers and has the image. What a run costs is spent by the engine, so it
+// has no CPU figure.
+func dockerRows(ctx context.Context) ([]*row, error) {
+	docker, err := exec.LookPath("docker")
+	if err != nil {
+		return nil, errors.New("Docker is not installed")
+	}
+	ctx, cancel := context.WithTimeout(ctx, dockerTimeout)
+	defer cancel()
+	if out, err := exec.CommandContext(ctx, docker, "image", "inspect", dockerImage).CombinedOutput(); err != nil {
+		lines := bytes.Split(bytes.TrimSpace(out), []byte("\n"))
+		return nil, errors.New("Docker: " + string(lines[len(lines)-1]))
+	}
+	argv := []string{docker, "run", "--rm", "--network", "none", dockerImage}
+	rows := []*row{
+		commandRow("docker python", container, python, append(argv[:len(argv):len(argv)], "python3", "-c", pythonProgram)...),
+		commandRow("docker bash", container, bash, append(argv[:len(argv):len(argv)], "bash", "-c", bashProgram)...),
+	}
+	for _, r := range rows {
+		run := r.run
+		r.slow = true
+		r.run = func(ctx context.Context) (string, time.Duration, error) {
+			out, _, err := run(ctx)
+			return out, 0, err
+		}
+	}
+	return rows, nil
+}
+
+// commandLineRow is the program that people run, with a sandbox of its own for each run.
+func commandLineRow(binary string) *row {
+	r := commandRow("glovebox run -l python -c", native, python, binary, "run", "-l", "python", "-c", "print(1)")
+	r.want = "1\n"
+	return r
+}

@@ -1,0 +1,60 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/glovebox-dev/glovebox/test/liveserver"
+)
+
+const (
+	floodBytes   = 100_000_000
+	floodCapKiB  = 1024
+	floodProgram = "import sys\nfor _ in range(1000): sys.stdout.write('x' * 100_000)\n"
+
+	// flatBytes is how much a server may grow over its peak after an ordinary answer and still be called flat: the cap four times,
+	// which is what is kept, joined, made into JSON and sent, and as much again that awaits collection.
+	flatBytes = 8 * floodCapKiB << 10
+)
+
+// flood has programs write 100 MB of stdout under a cap of 1 MiB, and watches the memory of the server.
+func (r *report) flood(ctx context.Context) (err error) {
+	s, err := r.startServer(ctx)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, s.Stop()) }()
+	for range warmups {
+		if err := pythonRun(s)(ctx); err != nil {
+			return err
+		}
+	}
+	if err := liveserver.ResetPeak(s.PID()); err != nil {
+		return err
+	}
+	before, err := liveserver.ReadMemory(s.PID())
+	if err != nil {
+		return err
+	}
+	body := (&liveserver.Request{Language: python, Code: floodProgram, Limits: &liveserver.Limits{OutputKiB: floodCapKiB}}).Encode()
+	t := newTable(r.w, fmt.Sprintf("%d MB of stdout under a cap of %d KiB: memory of the server in MiB", floodBytes/1_000_000, floodCapKiB),
+		"run", "status", "stdout kept", "before", "peak", "after")
+	for i := range r.Floods {
+		a, err := s.Post(ctx, body)
+		if err != nil {
+			return err
+		}
+		if err := awaitIdle(s); err != nil {
+			return err
+		}
+		m, err := liveserver.ReadMemory(s.PID())
+		if err != nil {
+			return err
+		}
+		t.line(fmt.Sprint(i+1), a.Status, mib(int64(len(a.Stdout))), mib(before.RSS), mib(m.Peak), mib(m.RSS))
+		r.figures.flood(m.Peak-before.RSS, len(a.Stdout))
+	}
+	t.Flush()
+	return nil
+}

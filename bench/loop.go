@@ -1,0 +1,76 @@
+package main
+
+import (
+	"context"
+	"sync"
+	"time"
+)
+
+// loop is what some clients, each with one run at a time, got done.
+type loop struct {
+	samples  []time.Duration
+	failures []error
+	wall     time.Duration // from the first start until the last tear-down
+}
+
+func (l *loop) perSecond() float64 {
+	if l.wall <= 0 {
+		return 0
+	}
+	return float64(len(l.samples)) / l.wall.Seconds()
+}
+
+func (l *loop) add(more loop) {
+	l.samples = append(l.samples, more.samples...)
+	l.failures = append(l.failures, more.failures...)
+	l.wall += more.wall
+}
+
+// closed makes n runs by so many clients, each of which starts its next run when the last has answered. settle waits for
+// what is still being torn down after the last answer.
+func (r *report) closed(ctx context.Context, section, name string, clients, n int, run func(context.Context) error,
+	settle func() error) (loop, error) {
+	var (
+		mu  sync.Mutex // guards l, next and err
+		l   loop
+		err error
+		wg  sync.WaitGroup
+	)
+	next := 0
+	began := time.Now()
+	for range clients {
+		wg.Go(func() {
+			for {
+				mu.Lock()
+				mine := next
+				next++
+				mu.Unlock()
+				if mine >= n || ctx.Err() != nil {
+					return
+				}
+				start := time.Now()
+				failure := run(ctx)
+				took := time.Since(start)
+				mu.Lock()
+				if failure != nil {
+					l.failures = append(l.failures, failure)
+				} else {
+					l.samples = append(l.samples, took)
+				}
+				if e := r.raw.add(newSample(section, name, start, took, failure)); e != nil {
+					err = e
+				}
+				mu.Unlock()
+			}
+		})
+	}
+	wg.Wait()
+	if err == nil {
+		err = settle()
+	}
+	l.wall = time.Since(began)
+	if err == nil {
+		err = ctx.Err()
+	}
+	return l, err
+}

@@ -1,0 +1,171 @@
+// Command bench measures what a run costs in Glovebox and beside it: bare interpreters, bubblewrap, and Docker where an engine
+// runs. It prints tables, writes every single sample to a JSON-lines file, and says for each of the project's figures whether this
+// run met it. It never fails for being slow: figures of a busy machine prove nothing, and only ratios of one run are compared.
+//
+// It measures the built program from outside: `make build` first, then `go run ./bench`.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"regexp"
+	"runtime"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/glovebox-dev/glovebox/test/liveserver"
+)
+
+// plan is how much is measured.
+type plan struct {
+	binary   string
+	rows     *regexp.Regexp
+	sections *regexp.Regexp
+	seed     uint64
+	out      string
+
+	Seed     uint64        `json:"seed"`
+	Runs     int           `json:"runs"`      // of each row with one client
+	SlowRuns int           `json:"slow_runs"` // of rows that take a quarter of a second
+	Loop     int           `json:"loop"`      // runs at each number of clients
+	Burst    int           `json:"burst"`     // runs at 32 clients, against bare loops
+	Open     time.Duration `json:"open"`      // length of each open loop
+	Floods   int           `json:"floods"`    // runs that write 100 MB
+}
+
+const warmups = 5 // runs of each row before the first that counts
+
+func fullPlan() plan {
+	return plan{Runs: 1000, SlowRuns: 200, Loop: 600, Burst: 1000, Open: 15 * time.Second, Floods: 5}
+}
+
+func quickPlan() plan {
+	return plan{Runs: 20, SlowRuns: 3, Loop: 64, Burst: 64, Open: time.Second, Floods: 1}
+}
+
+func main() {
+	p, err := parse(os.Args[1:])
+	if errors.Is(err, flag.ErrHelp) {
+		return
+	}
+	if err == nil {
+		ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+		err = bench(ctx, p, os.Stdout)
+		stop()
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "bench:", err)
+		os.Exit(1)
+	}
+}
+
+func parse(args []string) (plan, error) {
+	flags := flag.NewFlagSet("bench", flag.ContinueOnError)
+	quick := flags.Bool("quick", false, "measure little: it shows that all works, not how fast it is")
+	runs := flags.Int("n", 0, "runs of each row with one client (default 1000)")
+	rows := flags.String("rows", "", "measure only rows whose name matches this regular expression")
+	sections := flags.String("sections", "", "measure only sections whose name matches: one client, closed loop, burst, open loop, flood, guest")
+	binary := flags.String("binary", liveserver.DefaultBinary, "the program to measure")
+	seed := flags.Uint64("seed", 1, "of the order of runs and of arrivals")
+	out := flags.String("out", "bench/out", "folder of the raw samples")
+	if err := flags.Parse(args); err != nil {
+		return plan{}, err
+	}
+	p := fullPlan()
+	if *quick {
+		p = quickPlan()
+	}
+	if *runs < 0 || flags.NArg() > 0 {
+		return plan{}, errors.New("usage: bench [-quick] [-n runs] [-rows regexp] [-sections regexp] [-binary file] [-seed n] [-out folder]")
+	}
+	if *runs > 0 {
+		p.Runs, p.SlowRuns = *runs, min(*runs, p.SlowRuns)
+	}
+	p.Seed, p.seed, p.out = *seed, *seed, *out
+	var err error
+	if p.rows, err = regexp.Compile(*rows); err != nil {
+		return plan{}, err
+	}
+	if p.sections, err = regexp.Compile(*sections); err != nil {
+		return plan{}, err
+	}
+	p.binary, err = liveserver.Binary(*binary)
+	return p, err
+}
+
+// report is one bench in progress: where its words and samples go, and the figures that the targets are held against.
+type report struct {
+	plan
+	w       io.Writer
+	raw     *rawFile
+	figures figures
+	failed  int // runs
+}
+
+func bench(ctx context.Context, p plan, w io.Writer) (err error) {
+	raw, err := createRaw(p.out, struct {
+		plan
+		Time string `json:"time"`
+		Host string `json:"host"`
+	}{p, time.Now().UTC().Format(time.RFC3339), host()})
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, raw.close()) }()
+	r := &report{plan: p, w: w, raw: raw}
+	fmt.Fprintf(w, "%s\nseed %d; raw samples in %s\n", host(), p.seed, raw.path)
+	for _, section := range []struct {
+		name string
+		run  func(context.Context) error
+	}{
+		{"one client", r.oneClient},
+		{"closed loop", r.closedLoop},
+		{"burst", r.burst},
+		{"open loop", r.openLoop},
+		{"flood", r.flood},
+		{"guest", r.guest},
+	} {
+		if !p.sections.MatchString(section.name) {
+			continue
+		}
+		if err := section.run(ctx); err != nil {
+			return fmt.Errorf("%s: %w", section.name, err)
+		}
+	}
+	r.figures.print(w)
+	if r.failed > 0 {
+		return fmt.Errorf("%d runs failed", r.failed)
+	}
+	return nil
+}
+
+// host says what the figures were measured on, and how busy it was.
+func host() string {
+	var name syscall.Utsname
+	release := "unknown"
+	if err := syscall.Uname(&name); err == nil {
+		release = ""
+		for _, c := range name.Release {
+			if c == 0 {
+				break
+			}
+			release += string(rune(c))
+		}
+	}
+	load, err := os.ReadFile("/proc/loadavg")
+	if err != nil {
+		load = []byte("unknown")
+	}
+	return fmt.Sprintf("%d CPUs, Linux %s, load average %s", runtime.NumCPU(), release, strings.Join(strings.Fields(string(load))[:1], " "))
+}
+
+// startServer starts a server for one section, with the options that every section shares.
+func (r *report) startServer(ctx context.Context) (*liveserver.Server, error) {
+	return liveserver.Start(ctx, liveserver.Options{Binary: r.binary})
+}

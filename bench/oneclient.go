@@ -1,0 +1,98 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/glovebox-dev/glovebox/test/liveserver"
+)
+
+// oneClient measures every row with one run at a time, all rows interleaved.
+func (r *report) oneClient(ctx context.Context) (err error) {
+	rows, stop, err := r.makeRows(ctx)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, stop()) }()
+	counts := make([]int, len(rows))
+	for i, row := range rows {
+		counts[i] = r.Runs
+		if row.slow {
+			counts[i] = r.SlowRuns
+		}
+		for range warmups {
+			if _, _, err := row.run(ctx); err != nil {
+				return fmt.Errorf("%s: %w", row.name, err)
+			}
+		}
+		if row.total == nil {
+			continue
+		}
+		before, err := row.total()
+		if err != nil {
+			return err
+		}
+		row.cpu = -before
+	}
+	for _, i := range interleave(counts, r.seed) {
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		if err := r.raw.add(rows[i].measure(ctx)); err != nil {
+			return err
+		}
+	}
+	for _, row := range rows {
+		if row.total == nil {
+			continue
+		}
+		after, err := row.total()
+		if err != nil {
+			return err
+		}
+		row.cpu += after
+	}
+	r.printRows(rows)
+	r.figures.oneClient(rows)
+	return nil
+}
+
+// makeRows makes the rows that this host can run and says which it cannot. stop ends their servers.
+func (r *report) makeRows(ctx context.Context) (rows []*row, stop func() error, err error) {
+	var servers []*liveserver.Server
+	stop = func() error {
+		var errs []error
+		for _, s := range servers {
+			errs = append(errs, s.Stop())
+		}
+		return errors.Join(errs...)
+	}
+	rows = []*row{
+		commandRow("bare python", bare, python, pythonPath, "-c", pythonProgram),
+		commandRow("bare bash", bare, bash, bashPath, "-c", bashProgram),
+	}
+	for _, peers := range []func() ([]*row, error){bubblewrapRows, func() ([]*row, error) { return dockerRows(ctx) }} {
+		more, err := peers()
+		if err != nil {
+			fmt.Fprintf(r.w, "left out: %v\n", err)
+		}
+		rows = append(rows, more...)
+	}
+	for _, program := range []struct{ language, code string }{{python, pythonProgram}, {bash, bashProgram}} {
+		s, err := r.startServer(ctx)
+		if err != nil {
+			return nil, nil, errors.Join(err, stop())
+		}
+		servers = append(servers, s)
+		rows = append(rows, serverRow(program.language, program.code, s))
+	}
+	rows = append(rows, commandLineRow(r.binary))
+	var chosen []*row
+	for _, row := range rows {
+		if r.rows.MatchString(row.name) {
+			chosen = append(chosen, row)
+		}
+	}
+	return chosen, stop, nil
+}

@@ -1,0 +1,96 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"time"
+)
+
+// openLoop sends requests at random moments whatever has been answered, at a share of what the closed loop got done at most. The
+// time of a request counts from the moment at which it was due, so a stall is felt by all that come during it.
+func (r *report) openLoop(ctx context.Context) (err error) {
+	if r.figures.capacity == 0 {
+		fmt.Fprintln(r.w, "\nopen loop: left out, as the closed loop that tells the capacity was not measured")
+		return nil
+	}
+	s, err := r.startServer(ctx)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, s.Stop()) }()
+	run := pythonRun(s)
+	if _, err := r.closed(ctx, "warm-up", "python", 1, warmups, run, func() error { return awaitIdle(s) }); err != nil {
+		return err
+	}
+	t := newTable(r.w, fmt.Sprintf("Open loop over HTTP, Python, for %v each; milliseconds", r.Open),
+		"of capacity", "asked/s", "ok", "p50", "p90", "p99", "max")
+	random := newRand(r.seed)
+	var failures []error
+	for _, share := range []float64{0.5, 0.8} {
+		rate := share * r.figures.capacity
+		l, err := r.open(ctx, fmt.Sprintf("python at %.0f %%", 100*share), arrivals(random, rate, r.Open), run)
+		if err != nil {
+			return err
+		}
+		sum := summarize(l.samples)
+		t.line(fmt.Sprintf("%.0f %%", 100*share), fmt.Sprintf("%.1f", rate), okOf(&l), ms(sum.p50), ms(sum.p90), ms(sum.p99), ms(sum.max))
+		failures = append(failures, l.failures...)
+		if err := awaitIdle(s); err != nil {
+			return err
+		}
+	}
+	t.Flush()
+	r.printFailures("open loop", failures)
+	return nil
+}
+
+// arrivals are the moments of a Poisson process of the given rate, from its start.
+func arrivals(random *rand.Rand, perSecond float64, length time.Duration) []time.Duration {
+	var due []time.Duration
+	at := time.Duration(0)
+	for {
+		at += time.Duration(random.ExpFloat64() / perSecond * float64(time.Second))
+		if at >= length {
+			return due
+		}
+		due = append(due, at)
+	}
+}
+
+func (r *report) open(ctx context.Context, name string, due []time.Duration, run func(context.Context) error) (loop, error) {
+	var (
+		mu  sync.Mutex // guards l and err
+		l   loop
+		err error
+		wg  sync.WaitGroup
+	)
+	began := time.Now()
+	for _, at := range due {
+		start := began.Add(at)
+		select {
+		case <-time.After(time.Until(start)):
+		case <-ctx.Done():
+			return l, ctx.Err()
+		}
+		wg.Go(func() {
+			failure := run(ctx)
+			took := time.Since(start)
+			mu.Lock()
+			defer mu.Unlock()
+			if failure != nil {
+				l.failures = append(l.failures, failure)
+			} else {
+				l.samples = append(l.samples, took)
+			}
+			if e := r.raw.add(newSample("open loop", name, start, took, failure)); e != nil {
+				err = e
+			}
+		})
+	}
+	wg.Wait()
+	l.wall = time.Since(began)
+	return l, err
+}

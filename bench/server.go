@@ -1,0 +1,52 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/glovebox-dev/glovebox/test/liveserver"
+)
+
+// serverRow is a row that asks a server of its own, over one connection that is kept alive, for a fresh sandbox each time. It has a
+// server of its own so that the server's CPU time, with that of all the sandboxes it has waited for, is this row's.
+func serverRow(language, program string, s *liveserver.Server) *row {
+	body := (&liveserver.Request{Language: language, Code: program}).Encode()
+	return &row{name: "glovebox HTTP " + language, class: native, language: language, want: answer,
+		run: func(ctx context.Context) (string, time.Duration, error) {
+			stdout, err := post(ctx, s, body)
+			return stdout, 0, err
+		},
+		total: func() (time.Duration, error) {
+			if err := awaitIdle(s); err != nil {
+				return 0, err
+			}
+			return liveserver.CPU(s.PID())
+		}}
+}
+
+func post(ctx context.Context, s *liveserver.Server, body []byte) (string, error) {
+	a, err := s.Post(ctx, body)
+	if err != nil {
+		return "", err
+	}
+	if a.Status != "succeeded" {
+		return a.Stdout, fmt.Errorf("status %s: %s %s", a.Status, a.Hint, a.Stderr)
+	}
+	return a.Stdout, nil
+}
+
+const (
+	idleTimeout = 30 * time.Second
+	idlePoll    = 2 * time.Millisecond // after the last sample, so on no measured path
+)
+
+// awaitIdle waits until every sandbox of the server is torn down: none of its children is left.
+func awaitIdle(s *liveserver.Server) error {
+	for deadline := time.Now().Add(idleTimeout); time.Now().Before(deadline); time.Sleep(idlePoll) {
+		if len(liveserver.Children(s.PID())) == 0 {
+			return nil
+		}
+	}
+	return fmt.Errorf("the server still has sandboxes %v after the last answer", idleTimeout)
+}

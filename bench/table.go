@@ -1,0 +1,71 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"math"
+	"strings"
+	"text/tabwriter"
+	"time"
+)
+
+// table writes aligned columns.
+type table struct{ *tabwriter.Writer }
+
+func newTable(w io.Writer, title string, columns ...string) table {
+	fmt.Fprintf(w, "\n%s\n", title)
+	t := table{tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)}
+	t.line(columns...)
+	return t
+}
+
+func (t table) line(cells ...string) { fmt.Fprintln(t, strings.Join(cells, "\t")) }
+
+func ms(d time.Duration) string {
+	if d == 0 {
+		return "-"
+	}
+	return fmt.Sprintf("%.2f", milliseconds(d))
+}
+
+func times(ratio float64) string {
+	if math.IsNaN(ratio) {
+		return "-"
+	}
+	return fmt.Sprintf("%.2fx", ratio)
+}
+
+// printRows prints the rows side by side. Each is compared with bare Python, and with the peers that ran the same language.
+func (r *report) printRows(rows []*row) {
+	p50 := map[string]time.Duration{}
+	for _, row := range rows {
+		p50[row.name] = summarize(row.samples).p50
+	}
+	t := newTable(r.w, "One client, a fresh place for each run, interleaved; milliseconds",
+		"row", "class", "ok", "p50", "p90", "p99", "max", "/bare python", "/bare", "/bubblewrap", "/docker", "cpu ms/run")
+	for _, row := range rows {
+		s := summarize(row.samples)
+		t.line(row.name, string(row.class), fmt.Sprintf("%d/%d", s.n, s.n+len(row.failures)), ms(s.p50), ms(s.p90), ms(s.p99), ms(s.max),
+			times(ratio(s.p50, p50["bare python"])), times(ratio(s.p50, p50["bare "+row.language])),
+			times(ratio(s.p50, p50["bubblewrap "+row.language])), times(ratio(s.p50, p50["docker "+row.language])), ms(row.cpuPerRun()))
+	}
+	t.Flush()
+	for _, row := range rows {
+		r.printFailures(row.name, row.failures)
+	}
+	fmt.Fprintln(r.w, "/bare, /bubblewrap and /docker compare with the same language there. CPU is that of the processes a row starts; of a server, with its sandboxes.")
+}
+
+const shownFailures = 3
+
+// printFailures shows the first failures and counts all: a run that failed makes the whole bench fail.
+func (r *report) printFailures(name string, failures []error) {
+	r.failed += len(failures)
+	for i, err := range failures {
+		if i == shownFailures {
+			fmt.Fprintf(r.w, "FAILED %s: and %d more\n", name, len(failures)-i)
+			return
+		}
+		fmt.Fprintf(r.w, "FAILED %s: %v\n", name, err)
+	}
+}

@@ -1,0 +1,185 @@
+// Package liveserver runs `glovebox serve` as a child process and speaks to it over HTTP as any client does. It is how the
+// benchmark, the soak and the torture see the product: from outside, through the built program.
+package liveserver
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"syscall"
+	"time"
+)
+
+// DefaultBinary is the program that `make build` leaves.
+const DefaultBinary = "bin/glovebox"
+
+const (
+	readyTimeout = 20 * time.Second     // from the start of the process to its readiness
+	readyPoll    = 2 * time.Millisecond // start-up is on no measured path
+	stopTimeout  = 30 * time.Second     // for a drain, after which the server is killed
+	maxClients   = 256                  // connections kept alive to one server
+)
+
+// Options say how a server is started.
+type Options struct {
+	Binary string    // "" is DefaultBinary
+	Args   []string  // after `serve --listen ADDRESS`
+	Env    []string  // added to this process's environment
+	Log    io.Writer // gets what the server writes; nil keeps the last of it for error messages
+}
+
+// Server is a running server, a child of this process. Stop or Kill ends it.
+type Server struct {
+	URL    string
+	cmd    *exec.Cmd
+	client *http.Client
+	said   *tail
+	ended  chan struct{} // closed once the process is reaped
+}
+
+// Binary finds the program: path, or DefaultBinary below the module's root.
+func Binary(path string) (string, error) {
+	if path == "" {
+		path = DefaultBinary
+	}
+	abs, err := filepath.Abs(path)
+	if err != nil {
+		return "", err
+	}
+	if _, err := os.Stat(abs); err != nil {
+		return "", fmt.Errorf("%w; `make build` builds it", err)
+	}
+	return abs, nil
+}
+
+// Start starts a server on a free loopback port and waits until it says that it is ready.
+func Start(ctx context.Context, o Options) (*Server, error) {
+	s, err := Launch(o)
+	if err != nil {
+		return nil, err
+	}
+	if err := s.AwaitReady(ctx); err != nil {
+		s.Kill()
+		return nil, err
+	}
+	return s, nil
+}
+
+// Launch starts a server and does not wait for it.
+func Launch(o Options) (*Server, error) {
+	binary, err := Binary(o.Binary)
+	if err != nil {
+		return nil, err
+	}
+	address, err := freeAddress()
+	if err != nil {
+		return nil, err
+	}
+	s := &Server{URL: "http://" + address, said: &tail{copy: o.Log}, ended: make(chan struct{})}
+	s.client = &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: maxClients, MaxConnsPerHost: maxClients}}
+	s.cmd = exec.Command(binary, append([]string{"serve", "--listen", address}, o.Args...)...)
+	s.cmd.Env = append(os.Environ(), o.Env...)
+	s.cmd.Stdout, s.cmd.Stderr = s.said, s.said
+	// What a killed server leaves could hold its pipe open; the wait for the process must not depend on that.
+	s.cmd.WaitDelay = time.Second
+	// A Ctrl-C at the terminal is for this process, which then stops the server itself.
+	s.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	if err := s.cmd.Start(); err != nil {
+		return nil, err
+	}
+	go func() {
+		defer close(s.ended)
+		_ = s.cmd.Wait() // how it ended is read from ProcessState
+	}()
+	return s, nil
+}
+
+// freeAddress is a loopback port that was free a moment ago.
+func freeAddress() (string, error) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return "", err
+	}
+	defer l.Close()
+	return l.Addr().String(), nil
+}
+
+// AwaitReady waits until /readyz answers 200.
+func (s *Server) AwaitReady(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, readyTimeout)
+	defer cancel()
+	for {
+		if s.ready(ctx) {
+			return nil
+		}
+		select {
+		case <-s.ended:
+			return fmt.Errorf("the server ended before it was ready (%v); it said: %s", s.cmd.ProcessState, s.said.text())
+		case <-ctx.Done():
+			return fmt.Errorf("the server was not ready (%w); it said: %s", ctx.Err(), s.said.text())
+		case <-time.After(readyPoll):
+		}
+	}
+}
+
+func (s *Server) ready(ctx context.Context) bool {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, s.URL+"/readyz", nil)
+	if err != nil {
+		return false
+	}
+	response, err := s.client.Do(request)
+	if err != nil {
+		return false
+	}
+	defer response.Body.Close()
+	_, _ = io.Copy(io.Discard, response.Body)
+	return response.StatusCode == http.StatusOK
+}
+
+// PID is the server's process id.
+func (s *Server) PID() int { return s.cmd.Process.Pid }
+
+// Said is the last of what the server wrote.
+func (s *Server) Said() string { return s.said.text() }
+
+// Ended says whether the process is gone.
+func (s *Server) Ended() bool {
+	select {
+	case <-s.ended:
+		return true
+	default:
+		return false
+	}
+}
+
+// Terminate asks the server to drain, and does not wait.
+func (s *Server) Terminate() { _ = s.cmd.Process.Signal(syscall.SIGTERM) }
+
+// Kill ends the server at once, as a power cut would, and reaps it.
+func (s *Server) Kill() {
+	_ = s.cmd.Process.Kill()
+	<-s.ended
+	s.client.CloseIdleConnections()
+}
+
+// Stop drains the server. An error says that it did not end well: it had to be killed, or it said something other than success.
+func (s *Server) Stop() error {
+	s.client.CloseIdleConnections()
+	s.Terminate()
+	select {
+	case <-s.ended:
+	case <-time.After(stopTimeout):
+		s.Kill()
+		return errors.New("the server did not end after SIGTERM; it said: " + s.said.text())
+	}
+	if !s.cmd.ProcessState.Success() {
+		return fmt.Errorf("the server ended with %v; it said: %s", s.cmd.ProcessState, s.said.text())
+	}
+	return nil
+}

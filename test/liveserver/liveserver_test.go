@@ -1,0 +1,83 @@
+package liveserver
+
+import (
+	"os"
+	"os/exec"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+func TestTailKeepsTheLast(t *testing.T) {
+	var all strings.Builder
+	tail := &tail{copy: &all}
+	for range 100 {
+		if _, err := tail.Write([]byte(strings.Repeat("x", 100))); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := tail.Write([]byte("end")); err != nil {
+		t.Fatal(err)
+	}
+	if got := tail.text(); len(got) != tailBytes || !strings.HasSuffix(got, "xend") {
+		t.Errorf("kept %d bytes", len(got))
+	}
+	if all.Len() != 100*100+3 {
+		t.Errorf("copied %d bytes", all.Len())
+	}
+}
+
+func TestMetric(t *testing.T) {
+	text := []byte("# HELP go_goroutines n\ngo_goroutines_more 7\ngo_goroutines 12\nlabelled{a=\"b\"} 3\n")
+	if v, ok := metric(text, "go_goroutines"); !ok || v != 12 {
+		t.Errorf("got %v, %v", v, ok)
+	}
+	if _, ok := metric(text, "labelled"); ok {
+		t.Error("found a sample that has labels")
+	}
+}
+
+func TestProcessFigures(t *testing.T) {
+	m, err := ReadMemory(os.Getpid())
+	if err != nil || m.RSS < 1<<20 || m.Peak < m.RSS {
+		t.Errorf("memory %+v, %v", m, err)
+	}
+	if n, err := Descriptors(os.Getpid()); err != nil || n < 3 {
+		t.Errorf("%d descriptors, %v", n, err)
+	}
+	child := exec.Command("/bin/sleep", "60")
+	if err := child.Start(); err != nil {
+		t.Fatal(err)
+	}
+	if !slices.Contains(Children(os.Getpid()), child.Process.Pid) {
+		t.Error("the child is not among the children")
+	}
+	if p := Parent(child.Process.Pid); p != os.Getpid() {
+		t.Errorf("the child's parent is %d", p)
+	}
+	if err := child.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	_ = child.Wait()
+	if p := Parent(child.Process.Pid); p != 0 {
+		t.Errorf("a process that is gone has the parent %d", p)
+	}
+}
+
+func TestCPUCountsChildren(t *testing.T) {
+	before, err := CPU(os.Getpid())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := exec.Command("/bin/bash", "-c", "i=0; while ((i < 100000)); do ((i++)); done").Run(); err != nil {
+		t.Fatal(err)
+	}
+	after, err := CPU(os.Getpid())
+	if err != nil || after-before < 2*clockTick {
+		t.Errorf("a busy child cost %v, %v", after-before, err)
+	}
+	if time.Duration(0) > before {
+		t.Error("negative")
+	}
+}

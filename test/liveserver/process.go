@@ -1,0 +1,121 @@
+package liveserver
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// clockTick is the unit of times in /proc/PID/stat: USER_HZ, which is 100 on every architecture that Go runs on (proc(5)).
+const clockTick = 10 * time.Millisecond
+
+// Memory is what a process holds, in bytes.
+type Memory struct {
+	RSS, Peak, Private int64
+}
+
+// ReadMemory reads what a process holds. Private is what it would free by ending; 0 where the kernel does not say.
+func ReadMemory(pid int) (Memory, error) {
+	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
+	if err != nil {
+		return Memory{}, err
+	}
+	m := Memory{RSS: kibField(status, "VmRSS:"), Peak: kibField(status, "VmHWM:")}
+	if rollup, err := os.ReadFile(fmt.Sprintf("/proc/%d/smaps_rollup", pid)); err == nil {
+		m.Private = kibField(rollup, "Private_Clean:") + kibField(rollup, "Private_Dirty:")
+	}
+	return m, nil
+}
+
+func kibField(text []byte, name string) int64 {
+	for line := range bytes.Lines(text) {
+		if rest, ok := bytes.CutPrefix(line, []byte(name)); ok {
+			n, _ := strconv.ParseInt(strings.Fields(string(rest))[0], 10, 64)
+			return n << 10
+		}
+	}
+	return 0
+}
+
+// ResetPeak sets a process's peak memory to what it holds now (proc(5), clear_refs).
+func ResetPeak(pid int) error {
+	return os.WriteFile(fmt.Sprintf("/proc/%d/clear_refs", pid), []byte("5"), 0)
+}
+
+// CPU is the time that a process, and all those that it has waited for, have spent on CPUs. One tick of 10 ms is its grain.
+func CPU(pid int) (time.Duration, error) {
+	fields, err := stat(pid)
+	if err != nil {
+		return 0, err
+	}
+	var ticks int64
+	for _, i := range []int{11, 12, 13, 14} { // utime, stime, cutime, cstime: fields 14 to 17, of which the first three are cut off
+		n, err := strconv.ParseInt(fields[i], 10, 64)
+		if err != nil {
+			return 0, err
+		}
+		ticks += n
+	}
+	return time.Duration(ticks) * clockTick, nil
+}
+
+// StartTime tells a process from a later one of the same id.
+func StartTime(pid int) (string, error) {
+	fields, err := stat(pid)
+	if err != nil {
+		return "", err
+	}
+	return fields[19], nil
+}
+
+// stat returns the fields of /proc/PID/stat from the third on: the second is a name that may hold anything.
+func stat(pid int) ([]string, error) {
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	if err != nil {
+		return nil, err
+	}
+	fields := strings.Fields(string(text[bytes.LastIndexByte(text, ')')+1:]))
+	if len(fields) < 20 {
+		return nil, fmt.Errorf("/proc/%d/stat has %d fields", pid, len(fields))
+	}
+	return fields, nil
+}
+
+// Parent is the process that a process is a child of; 0 where it is gone.
+func Parent(pid int) int {
+	fields, err := stat(pid)
+	if err != nil {
+		return 0
+	}
+	n, _ := strconv.Atoi(fields[1])
+	return n
+}
+
+// Children are the direct children of a process.
+func Children(pid int) []int {
+	tasks, err := os.ReadDir(fmt.Sprintf("/proc/%d/task", pid))
+	if err != nil {
+		return nil
+	}
+	var pids []int
+	for _, t := range tasks {
+		text, err := os.ReadFile(fmt.Sprintf("/proc/%d/task/%s/children", pid, t.Name()))
+		if err != nil {
+			continue
+		}
+		for _, f := range strings.Fields(string(text)) {
+			n, _ := strconv.Atoi(f)
+			pids = append(pids, n)
+		}
+	}
+	return pids
+}
+
+// Descriptors is how many file descriptors a process holds.
+func Descriptors(pid int) (int, error) {
+	names, err := os.ReadDir(fmt.Sprintf("/proc/%d/fd", pid))
+	return len(names), err
+}

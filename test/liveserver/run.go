@@ -1,0 +1,140 @@
+package liveserver
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+)
+
+// Request is what these programs use of the body of POST /v1/run.
+type Request struct {
+	Language    string            `json:"language,omitempty"`
+	Code        string            `json:"code,omitempty"`
+	Command     []string          `json:"command,omitempty"`
+	Args        []string          `json:"args,omitempty"`
+	Stdin       string            `json:"stdin,omitempty"`
+	Files       []File            `json:"files,omitempty"`
+	Env         map[string]string `json:"env,omitempty"`
+	Limits      *Limits           `json:"limits,omitempty"`
+	ReturnFiles []string          `json:"return_files,omitempty"`
+}
+
+// File is one file on its way in or out.
+type File struct {
+	Path    string `json:"path"`
+	Size    int64  `json:"size,omitempty"`
+	Content []byte `json:"content_base64,omitempty"`
+}
+
+// Limits are those that a request names.
+type Limits struct {
+	TimeoutS  float64 `json:"timeout_s,omitempty"`
+	MemoryMiB float64 `json:"memory_mib,omitempty"`
+	DiskMiB   float64 `json:"disk_mib,omitempty"`
+	Pids      int64   `json:"pids,omitempty"`
+	OutputKiB float64 `json:"output_kib,omitempty"`
+}
+
+// Answer is what these programs use of an answer.
+type Answer struct {
+	ID       string          `json:"id"`
+	Status   string          `json:"status"`
+	ExitCode *int            `json:"exit_code"`
+	Signal   json.RawMessage `json:"signal"`
+	Stdout   string          `json:"stdout"`
+	Stderr   string          `json:"stderr"`
+	Files    []File          `json:"files"`
+	Hint     string          `json:"hint"`
+	Timings  Timings         `json:"timings"`
+}
+
+// Timings say where the time of a run went, in milliseconds.
+type Timings struct {
+	Create float64 `json:"create_ms"`
+	Run    float64 `json:"run_ms"`
+}
+
+// StatusError is an answer other than 200.
+type StatusError struct {
+	Status int
+	Body   string
+}
+
+func (e *StatusError) Error() string { return fmt.Sprintf("HTTP %d: %s", e.Status, e.Body) }
+
+// Bounds of what is read of an answer.
+const (
+	maxAnswer  = 256 << 20
+	maxProblem = 4 << 10
+)
+
+// Encode makes the body of a request, so that a measured loop need not.
+func (r *Request) Encode() []byte {
+	body, err := json.Marshal(r)
+	if err != nil {
+		panic(err) // the type has no value that cannot be written
+	}
+	return body
+}
+
+// Run sends one request and reads its answer.
+func (s *Server) Run(ctx context.Context, r *Request) (*Answer, error) {
+	return s.Post(ctx, r.Encode())
+}
+
+// Post sends the body of one request to /v1/run and reads its answer.
+func (s *Server) Post(ctx context.Context, body []byte) (*Answer, error) {
+	request, err := http.NewRequestWithContext(ctx, http.MethodPost, s.URL+"/v1/run", bytes.NewReader(body))
+	if err != nil {
+		return nil, err
+	}
+	request.Header.Set("Content-Type", "application/json")
+	response, err := s.client.Do(request)
+	if err != nil {
+		return nil, err
+	}
+	defer response.Body.Close()
+	if response.StatusCode != http.StatusOK {
+		text, _ := io.ReadAll(io.LimitReader(response.Body, maxProblem))
+		return nil, &StatusError{Status: response.StatusCode, Body: string(text)}
+	}
+	text, err := io.ReadAll(io.LimitReader(response.Body, maxAnswer))
+	if err != nil {
+		return nil, err
+	}
+	answer := new(Answer)
+	if err := json.Unmarshal(text, answer); err != nil {
+		return nil, fmt.Errorf("the answer is not JSON: %w", err)
+	}
+	return answer, nil
+}
+
+// Metric reads one sample without labels from /metrics, as "go_goroutines". found is false where there is none of the name.
+func (s *Server) Metric(ctx context.Context, name string) (value float64, found bool) {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, s.URL+"/metrics", nil)
+	if err != nil {
+		return 0, false
+	}
+	response, err := s.client.Do(request)
+	if err != nil {
+		return 0, false
+	}
+	defer response.Body.Close()
+	text, err := io.ReadAll(io.LimitReader(response.Body, maxAnswer))
+	if err != nil {
+		return 0, false
+	}
+	return metric(text, name)
+}
+
+func metric(text []byte, name string) (value float64, found bool) {
+	for line := range bytes.Lines(text) {
+		if n, err := fmt.Sscanf(string(line), name+" %g", &value); err == nil && n == 1 {
+			return value, true
+		}
+	}
+	return 0, false
+}
