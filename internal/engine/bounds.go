@@ -12,6 +12,7 @@ const (
 	MaxWords       = 512 << 10   // bytes of arguments and environment together: below a guest message, and below execve's own bound
 	MaxPath        = 4096 - 1    // bytes of a path: PATH_MAX less its NUL
 	MaxName        = 255         // bytes of one element of a path: NAME_MAX
+	MaxDepth       = 256         // elements of a path, as the guest takes them
 	MaxGlobs       = 64          // patterns of files to hand back
 	MaxGlob        = 1024        // bytes of one of them
 	MaxReturnFiles = 10_000

@@ -6,6 +6,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/glovebox-dev/glovebox/internal/guest/client"
 	"github.com/glovebox-dev/glovebox/sandbox"
 )
 
@@ -16,12 +17,13 @@ type live struct {
 	backend string
 	spec    sandbox.Spec
 	box     sandbox.Box
+	client  *client.Client // nil until the first execution
 	created time.Time
 }
 
-// create builds a sandbox from a complete spec and enters it into the table. The id is in the table's key from before the box
+// build makes a sandbox from a complete spec and enters it into the table. The id is in the table's key from before the box
 // exists until after it is gone, so a listing never misses one.
-func (e *Engine) create(ctx context.Context, b sandbox.Backend, spec sandbox.Spec) (*live, error) {
+func (e *Engine) build(ctx context.Context, b sandbox.Backend, spec sandbox.Spec) (*live, error) {
 	l := &live{engine: e, id: sandbox.NewID(), backend: b.Name(), created: time.Now()}
 	spec.ID = l.id
 	l.spec = spec
@@ -59,6 +61,9 @@ func (l *live) close() {
 			_ = l.engine.panicked("close the box", p)
 		}
 	}()
+	if l.client != nil {
+		_ = l.client.Close() // it says why the connection ended, and here we end it
+	}
 	if err := l.box.Close(); err != nil {
 		l.engine.log.Error("a box did not close", "sandbox", l.id, "backend", l.backend, "err", err)
 	}

@@ -23,6 +23,9 @@ func checkPath(field, p string) error {
 	case p[len(p)-1] == '/':
 		return sandbox.Invalidf(field, "%.80q ends in a slash; only files can be sent, and their folders are made", p)
 	}
+	if strings.Count(p, "/") >= MaxDepth {
+		return sandbox.Invalidf(field, "%.80q is more than %d folders deep", p, MaxDepth)
+	}
 	for element := range strings.SplitSeq(p, "/") {
 		switch {
 		case element == "..":

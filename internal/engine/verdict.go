@@ -11,6 +11,7 @@ const (
 	causeDeadline       // the guest did not answer for hostGrace after the deadline
 	causeCanceled       // the caller went away or said so
 	causeOutput         // it wrote far past its output limit
+	causeRejected       // policy forbids the program; nothing ran
 	causeLost           // the stream from the guest broke
 )
 

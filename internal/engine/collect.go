@@ -1,0 +1,208 @@
+package engine
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/glovebox-dev/glovebox/internal/guest"
+	"github.com/glovebox-dev/glovebox/internal/guest/client"
+	"github.com/glovebox-dev/glovebox/sandbox"
+)
+
+// Bounds of a look at the workspace.
+const (
+	maxListed  = 100_000   // entries; what is beyond is not looked at, and said to be left out
+	maxLeftOut = 1000      // files that are named as left out; the rest is counted
+	maxRequest = 256 << 10 // bytes of paths in one request to the guest: well below a message
+)
+
+// stamp tells whether a file was changed: the code in the sandbox can set sizes and times back, but not the change time.
+type stamp struct {
+	inode, size uint64
+	ctime       int64
+}
+
+// listing is the regular files of the workspace at one moment.
+type listing map[string]stamp
+
+// takeBaseline remembers what lies in the workspace before the start. It costs nothing where no files are handed back.
+func (x *execution) takeBaseline(ctx context.Context) error {
+	if len(x.globs) == 0 {
+		return nil
+	}
+	x.baseline = listing{}
+	_, err := x.list(ctx, func(f *guest.FileInfo) {
+		if f.Type == guest.FileRegular {
+			x.baseline[f.Path] = stampOf(f)
+		}
+	})
+	return err
+}
+
+func stampOf(f *guest.FileInfo) stamp { return stamp{inode: f.Inode, size: f.Size, ctime: f.CTime} }
+
+// list calls each for every entry below the workspace, and says whether there were more than the bound.
+func (x *execution) list(ctx context.Context, each func(*guest.FileInfo)) (more bool, err error) {
+	return x.client.ListDir(ctx, guest.ListDir{Path: sandbox.Workspace, Depth: MaxDepth, Limit: maxListed},
+		func(f guest.FileInfo) error {
+			each(&f)
+			return nil
+		})
+}
+
+// collection is the files of one execution on their way out.
+type collection struct {
+	x      *execution
+	result *sandbox.Result
+	wanted []sandbox.File // chosen, without content
+	size   map[string]int64
+	total  int64
+	more   int // left out beyond maxLeftOut
+}
+
+// collect hands back what was made or changed below the workspace and is asked for. All processes are ended first, so nothing
+// changes any more. Where that fails the result says which files are missing; the status stays what it is.
+func (x *execution) collect(ctx context.Context, o *outcome, r *sandbox.Result) {
+	if len(x.globs) == 0 || o.cause != causeExit && o.cause != causeOutput {
+		return
+	}
+	started := time.Now()
+	defer func() { x.timings.Files = time.Since(started) }()
+	ctx, cancel := context.WithTimeout(ctx, collectTimeout)
+	defer cancel()
+	c := &collection{x: x, result: r, size: map[string]int64{}}
+	err := x.client.KillAll(ctx)
+	if err == nil {
+		err = c.choose(ctx)
+	}
+	if err == nil {
+		err = c.fetch(ctx)
+	}
+	if err != nil {
+		x.live.engine.log.Warn("files could not be handed back", "sandbox", x.live.id, "execution", x.id, "err", err)
+		c.leaveOut("", 0, "the files could not be read")
+	}
+	if c.more > 0 {
+		r.LeftOut = append(r.LeftOut, sandbox.LeftOut{Reason: fmt.Sprintf("%d more were left out", c.more)})
+	}
+}
+
+// choose lists the workspace and decides about each entry. Links, devices, pipes and sockets are never followed or opened.
+func (c *collection) choose(ctx context.Context) error {
+	more, err := c.x.list(ctx, c.consider)
+	if more {
+		c.leaveOut("", 0, fmt.Sprintf("the workspace holds more than %d files; the rest was not looked at", maxListed))
+	}
+	return err
+}
+
+var leftOutTypes = map[guest.FileType]string{
+	guest.FileSymlink: "it is a symbolic link",
+	guest.FileDevice:  "it is a device",
+	guest.FilePipe:    "it is a pipe",
+	guest.FileSocket:  "it is a socket",
+}
+
+// consider decides about one entry. What it says of itself is the guest's word, so paths are checked and sizes bounded.
+func (c *collection) consider(f *guest.FileInfo) {
+	bounds := &c.x.request.Return
+	switch {
+	case f.Type == guest.FileDir && f.Err == "", checkPath("path", f.Path) != nil, !matchAny(c.x.globs, f.Path):
+		return
+	case f.Err != "":
+		c.leaveOut(f.Path, 0, "it could not be read")
+		return
+	case f.Type != guest.FileRegular:
+		if reason, known := leftOutTypes[f.Type]; known {
+			c.leaveOut(f.Path, 0, reason)
+		}
+		return
+	}
+	if old, was := c.x.baseline[f.Path]; was && old == stampOf(f) {
+		return
+	}
+	if _, twice := c.size[f.Path]; twice {
+		return
+	}
+	size := int64(min(f.Size, 1<<62))
+	switch {
+	case size > bounds.MaxFileBytes:
+		c.leaveOut(f.Path, size, "it is larger than the "+sandbox.FormatBytes(bounds.MaxFileBytes)+" of one file")
+	case len(c.wanted) >= bounds.MaxFiles:
+		c.leaveOut(f.Path, size, fmt.Sprintf("more than %d files were made", bounds.MaxFiles))
+	case c.total+size > bounds.MaxBytes:
+		c.leaveOut(f.Path, size, "the files together are larger than "+sandbox.FormatBytes(bounds.MaxBytes))
+	default:
+		c.total += size
+		c.size[f.Path] = size
+		c.wanted = append(c.wanted, sandbox.File{Path: f.Path})
+	}
+}
+
+func (c *collection) leaveOut(path string, size int64, reason string) {
+	if len(c.result.LeftOut) >= maxLeftOut {
+		c.more++
+		return
+	}
+	c.result.LeftOut = append(c.result.LeftOut, sandbox.LeftOut{Path: path, Size: size, Reason: reason})
+}
+
+// fetch reads the chosen files, by as few requests as their paths fit into.
+func (c *collection) fetch(ctx context.Context) error {
+	for rest := c.wanted; len(rest) > 0; {
+		var paths []string
+		bytes := 0
+		for _, f := range rest {
+			if bytes += len(f.Path); bytes > maxRequest && len(paths) > 0 {
+				break
+			}
+			paths = append(paths, f.Path)
+		}
+		rest = rest[len(paths):]
+		if err := c.fetchSome(ctx, paths); err != nil {
+			return err
+		}
+	}
+	for _, f := range c.wanted { // in a directory of the host, files may go away under our eyes
+		if size, missing := c.size[f.Path]; missing {
+			c.leaveOut(f.Path, size, "it could not be read")
+		}
+	}
+	return nil
+}
+
+// fetchSome reads files of at most the sizes that were chosen by.
+func (c *collection) fetchSome(ctx context.Context, paths []string) error {
+	// A bound of 0 would be none.
+	request := guest.Pack{Base: sandbox.Workspace, Paths: paths, MaxFiles: uint64(len(paths)), MaxBytes: uint64(max(c.total, 1))}
+	return c.x.client.Pack(ctx, request, c.receive)
+}
+
+// receive takes one file, or learns why it does not come. A file that changed while it was read is announced a second time.
+func (c *collection) receive(f guest.FileInfo, content io.Reader) error {
+	size, asked := c.size[f.Path]
+	if !asked {
+		if n := len(c.result.Files); n > 0 && c.result.Files[n-1].Path == f.Path {
+			c.result.Files = c.result.Files[:n-1]
+			c.leaveOut(f.Path, int64(f.Size), "it changed while it was read")
+		}
+		return nil
+	}
+	delete(c.size, f.Path)
+	switch {
+	case !client.HasContent(&f):
+		c.leaveOut(f.Path, size, "it could not be read")
+		return nil
+	case f.Size > uint64(size):
+		c.leaveOut(f.Path, size, "it grew while it was read")
+		return nil
+	}
+	data := make([]byte, f.Size)
+	if _, err := io.ReadFull(content, data); err != nil {
+		return err
+	}
+	c.result.Files = append(c.result.Files, sandbox.File{Path: f.Path, Mode: f.Mode & 0o777, Data: data})
+	return nil
+}

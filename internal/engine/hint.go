@@ -1,0 +1,179 @@
+package engine
+
+import (
+	"fmt"
+	"strings"
+	"syscall"
+
+	"github.com/glovebox-dev/glovebox/sandbox"
+)
+
+// hint explains an end in one or two sentences that a model can act on. It holds no bytes of the program's.
+func hint(x *execution, o *outcome, r *sandbox.Result) string {
+	parts := []string{endHint(x, o, r)}
+	for _, s := range []struct {
+		name string
+		c    *sandbox.Captured
+	}{{"stdout", &r.Stdout}, {"stderr", &r.Stderr}} {
+		if s.c.Dropped > 0 && r.Status != sandbox.StatusOutputLimit {
+			parts = append(parts, fmt.Sprintf("%s went over its limit of %s: %s in the middle were left out; write less, or to a file.",
+				s.name, x.limit(sandbox.LimitOutput), sandbox.FormatBytes(s.c.Dropped)))
+		}
+	}
+	if n := len(r.LeftOut); n > 0 {
+		parts = append(parts, fmt.Sprintf("%s not handed back: %s.", count(n, "file was", "files were"), r.LeftOut[0].Reason))
+	}
+	return strings.Join(strings.Fields(strings.Join(parts, " ")), " ")
+}
+
+func endHint(x *execution, o *outcome, r *sandbox.Result) string {
+	memory := x.limit(sandbox.LimitMemory)
+	switch r.Status {
+	case sandbox.StatusSucceeded:
+		if o.oom > 0 {
+			return fmt.Sprintf("The program succeeded, but the kernel killed %s of it at the memory limit of %s; their work may be missing.",
+				count(int(o.oom), "process", "processes"), memory)
+		}
+		return ""
+	case sandbox.StatusFailed:
+		return failureHint(x, r)
+	case sandbox.StatusTimeout:
+		text := fmt.Sprintf("The program did not end within its time limit of %s and was killed; do less work, or ask for a longer timeout.",
+			x.limit(sandbox.LimitTimeout))
+		if o.oom > 0 {
+			text += fmt.Sprintf(" It had also reached its memory limit of %s.", memory)
+		}
+		return text
+	case sandbox.StatusOutOfMemory:
+		return fmt.Sprintf("The process reached its %s memory limit and was killed by the kernel; use less memory at a time, "+
+			"or ask for a higher limit.", memory)
+	case sandbox.StatusOutputLimit:
+		return fmt.Sprintf("The program was killed because it went on writing far past its output limit of %s; only the beginning "+
+			"and the latest output are kept. Print less, or write to a file.", x.limit(sandbox.LimitOutput))
+	case sandbox.StatusKilled:
+		return signalHint(r.Signal)
+	case sandbox.StatusCanceled:
+		return "The run was canceled before it ended, and all its processes were killed."
+	case sandbox.StatusRejected:
+		return fmt.Sprintf("Nothing ran: the policy allows these commands only: %s.", allowed(x.Spec.Commands))
+	case sandbox.StatusLost:
+		return lostHint(o)
+	}
+	return ""
+}
+
+// symptoms are what programs print when they meet a wall, and what to say then. The text comes from the program, so this is
+// advice and decides nothing.
+var symptoms = []struct {
+	text []string
+	hint func(x *execution) string
+}{
+	{[]string{"No space left on device", "ENOSPC"}, func(x *execution) string {
+		return fmt.Sprintf("The writable places are full: all files together may take %s and %s.",
+			x.limit(sandbox.LimitDisk), count(int(x.Spec.Limits.Inodes), "inode", "inodes"))
+	}},
+	{[]string{"can't start new thread", "Resource temporarily unavailable", "fork: retry"}, func(x *execution) string {
+		return fmt.Sprintf("It may have reached its limit of %s processes and threads.", x.limit(sandbox.LimitPids))
+	}},
+	{[]string{"Too many open files"}, func(x *execution) string {
+		return fmt.Sprintf("It reached its limit of %s open files.", x.limit(sandbox.LimitOpenFiles))
+	}},
+	{[]string{"ModuleNotFoundError", "Cannot find module", "ERR_MODULE_NOT_FOUND"}, func(*execution) string {
+		return "A module is not installed in the sandbox; use another one, or the standard library."
+	}},
+	{[]string{"Temporary failure in name resolution", "Network is unreachable", "ENETUNREACH", "EAI_AGAIN",
+		"Could not resolve host"}, func(x *execution) string {
+		if x.Spec.Network.Mode == sandbox.NetworkNone {
+			return "The sandbox has no network; send what the program needs as files."
+		}
+		return "Not every address may be reached from the sandbox."
+	}},
+	{[]string{"Read-only file system"}, func(*execution) string {
+		return fmt.Sprintf("Only %s, %s and /tmp can be written to.", sandbox.Workspace, sandbox.Home)
+	}},
+	{[]string{"MemoryError", "JavaScript heap out of memory", "Cannot allocate memory"}, func(x *execution) string {
+		return fmt.Sprintf("It ran out of memory; the limit is %s.", x.limit(sandbox.LimitMemory))
+	}},
+	{[]string{"EOFError", "EOF when reading a line"}, func(x *execution) string {
+		if len(x.request.Stdin) > 0 {
+			return ""
+		}
+		return "It read from stdin, which is empty; send stdin with the request."
+	}},
+}
+
+func failureHint(x *execution, r *sandbox.Result) string {
+	text := fmt.Sprintf("The program ended with exit code %d; stderr says why.", r.ExitCode)
+	switch {
+	case len(r.Stderr.Head) == 0:
+		text = fmt.Sprintf("The program ended with exit code %d and wrote nothing to stderr.", r.ExitCode)
+	case r.ExitCode == 127:
+		text = "The program ended with exit code 127: a command was probably not found; stderr names it."
+	}
+	tail := string(r.Stderr.Tail)
+	if r.Stderr.Dropped == 0 {
+		tail = string(r.Stderr.Head)
+	}
+	const looked = 16 << 10 // the end of stderr is where the reason of a failure is
+	tail = tail[max(0, len(tail)-looked):]
+	for _, s := range symptoms {
+		for _, t := range s.text {
+			if strings.Contains(tail, t) {
+				return text + " " + s.hint(x)
+			}
+		}
+	}
+	return text
+}
+
+var signals = map[int]string{
+	int(syscall.SIGSEGV): "SIGSEGV: it touched memory that is not its own, a defect of the program or of a native library",
+	int(syscall.SIGBUS):  "SIGBUS: it touched memory that could not be had, perhaps of a mapped file on a full disk",
+	int(syscall.SIGABRT): "SIGABRT: it gave itself up, and stderr may say why",
+	int(syscall.SIGFPE):  "SIGFPE: an arithmetic error such as an integer division by zero",
+	int(syscall.SIGILL):  "SIGILL: an instruction that this CPU does not have",
+	int(syscall.SIGSYS):  "SIGSYS: a system call that the sandbox forbids",
+	int(syscall.SIGKILL): "SIGKILL, which was not sent by Glovebox; a process of the program may have sent it",
+	int(syscall.SIGTERM): "SIGTERM, which was not sent by Glovebox",
+	int(syscall.SIGPIPE): "SIGPIPE: it wrote to a pipe that nobody reads",
+	int(syscall.SIGXCPU): "SIGXCPU: it used up its CPU time",
+	int(syscall.SIGXFSZ): "SIGXFSZ: a file grew past the largest size that is allowed",
+}
+
+func signalHint(signal int) string {
+	if text, ok := signals[signal]; ok {
+		return "The program was ended by " + text + "."
+	}
+	return fmt.Sprintf("The program was ended by signal %d.", signal)
+}
+
+func lostHint(o *outcome) string {
+	text := "The sandbox was lost while the program ran, so the outcome is unknown; running it again is safe for the host."
+	switch {
+	case o.ended && o.end.Signal != 0:
+		text += fmt.Sprintf(" Its guest was killed by signal %d.", o.end.Signal)
+	case o.ended:
+		text += fmt.Sprintf(" Its guest ended with code %d.", o.end.ExitCode)
+	}
+	return text
+}
+
+// limit renders the value of a limit of the execution.
+func (x *execution) limit(name sandbox.LimitName) string {
+	return sandbox.FormatLimit(name, x.Spec.Limits.Get(name))
+}
+
+func count(n int, one, many string) string {
+	if n == 1 {
+		return "1 " + one
+	}
+	return fmt.Sprintf("%d %s", n, many)
+}
+
+func allowed(commands []string) string {
+	const shown = 20
+	if len(commands) > shown {
+		return strings.Join(commands[:shown], ", ") + ", ..."
+	}
+	return strings.Join(commands, ", ")
+}

@@ -1,0 +1,56 @@
+package engine
+
+import (
+	"errors"
+
+	"github.com/glovebox-dev/glovebox/internal/guest"
+	"github.com/glovebox-dev/glovebox/sandbox"
+)
+
+// output takes what an execution writes: it keeps head and tail, hands the first bytes of each stream on as they come, and
+// ends a runaway.
+type output struct {
+	limit   int64 // bytes of each stream that are kept, and that are handed on
+	runaway int64 // bytes of one stream beyond which the execution is ended
+	forward sandbox.OutputFunc
+	verdict *verdict
+
+	stdout, stderr *capture
+}
+
+func newOutput(limit int64, forward sandbox.OutputFunc, v *verdict) *output {
+	return &output{
+		limit:   limit,
+		runaway: max(outputFactor*limit, outputFloor),
+		forward: forward,
+		verdict: v,
+		stdout:  newCapture(limit),
+		stderr:  newCapture(limit),
+	}
+}
+
+var (
+	errRunaway = errors.New("the output went far past its limit")
+	errGap     = errors.New("the guest left out output")
+)
+
+// take receives one piece from the guest. An error ends the stream.
+func (o *output) take(m guest.Output) error {
+	c := o.stdout
+	if m.Stream == sandbox.Stderr {
+		c = o.stderr
+	}
+	before := c.total
+	if m.Offset != uint64(before) { // nothing asked the guest to drop any
+		return errGap
+	}
+	c.write(m.Data)
+	if o.forward != nil && before < o.limit {
+		o.forward(m.Stream, m.Data[:min(int64(len(m.Data)), o.limit-before)])
+	}
+	if c.total > o.runaway {
+		o.verdict.claim(causeOutput)
+		return errRunaway
+	}
+	return nil
+}

@@ -1,0 +1,73 @@
+package engine
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"syscall"
+	"time"
+
+	"github.com/glovebox-dev/glovebox/internal/guest"
+	"github.com/glovebox-dev/glovebox/sandbox"
+)
+
+const fileMode = 0o644 // of a file whose mode is not given
+
+// upload puts the files and the code in, and takes the baseline. Code alone is one call; files are another, however many.
+func (x *execution) upload(ctx context.Context) error {
+	started := time.Now()
+	defer func() { x.timings.Upload = time.Since(started) }()
+	ctx, cancel := context.WithTimeout(ctx, uploadTimeout)
+	defer cancel()
+	if err := x.sendFiles(ctx); err != nil {
+		return x.uploadError("files", err)
+	}
+	if x.request.Code != nil {
+		if err := x.sendCode(ctx); err != nil {
+			return x.uploadError("code", err)
+		}
+	}
+	if err := x.takeBaseline(ctx); err != nil {
+		return fmt.Errorf("look at the workspace: %w", err)
+	}
+	return nil
+}
+
+func (x *execution) sendFiles(ctx context.Context) error {
+	files := x.request.Files
+	if len(files) == 0 {
+		return nil
+	}
+	next := 0
+	_, err := x.client.Unpack(ctx, guest.Unpack{Base: sandbox.Workspace}, func() (guest.FileInfo, io.Reader, error) {
+		if next == len(files) {
+			return guest.FileInfo{}, nil, io.EOF
+		}
+		f := &files[next]
+		next++
+		mode := f.Mode
+		if mode == 0 {
+			mode = fileMode
+		}
+		info := guest.FileInfo{Path: f.Path, Type: guest.FileRegular, Mode: mode, Size: uint64(len(f.Data))}
+		return info, bytes.NewReader(f.Data), nil
+	})
+	return err
+}
+
+func (x *execution) sendCode(ctx context.Context) error {
+	return x.client.WriteFile(ctx, guest.WriteFile{Path: x.CodePath, Mode: fileMode, Truncate: true}, bytes.NewReader(x.request.Code))
+}
+
+// uploadError says in the caller's words why something did not go in.
+func (x *execution) uploadError(what string, err error) error {
+	if errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) {
+		return &sandbox.Error{Kind: sandbox.TooLarge, Op: what,
+			Msg: fmt.Sprintf("they do not fit into the sandbox, which has %s of disk and %s inodes",
+				x.limit(sandbox.LimitDisk), x.limit(sandbox.LimitInodes)),
+			Mend: "ask for a higher disk limit", Err: err}
+	}
+	return fmt.Errorf("send the %s: %w", what, err)
+}
