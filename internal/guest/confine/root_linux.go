@@ -319,41 +319,32 @@ func (r *root) detach(s Step) error {
 	return unix.Unlinkat(r.fd, s.Target, unix.AT_REMOVEDIR)
 }
 
-// mask hides a file behind /dev/null and a folder behind an empty, read-only one.
+// mask hides a file or folder of /proc behind another one of the new root: the null device, whose number was checked when it was
+// opened, or an empty folder. What does not exist needs no mask.
 func (r *root) mask(s Step) error {
-	fd, err := r.below(s.Target, unix.O_PATH)
+	target, err := r.below(s.Target, unix.O_PATH)
 	if err == unix.ENOENT {
 		return nil
 	}
 	if err != nil {
 		return err
 	}
-	defer unix.Close(fd)
-	var st unix.Stat_t
-	if err := unix.Fstat(fd, &st); err != nil {
+	defer unix.Close(target)
+	source, err := r.below(s.Source, unix.O_PATH)
+	if err != nil {
 		return err
 	}
-	var cover int
-	if st.Mode&unix.S_IFMT == unix.S_IFDIR {
-		cover, err = tmpfs(Step{Size: 4096, Inodes: 1, Mode: 0o555}, unix.MOUNT_ATTR_RDONLY|unix.MOUNT_ATTR_NOEXEC)
-	} else {
-		cover, err = r.null()
-	}
+	defer unix.Close(source)
+	cover, err := unix.OpenTree(source, "", unix.OPEN_TREE_CLONE|unix.OPEN_TREE_CLOEXEC|unix.AT_EMPTY_PATH)
 	if err != nil {
 		return err
 	}
 	defer unix.Close(cover)
-	return unix.MoveMount(cover, "", fd, "", unix.MOVE_MOUNT_F_EMPTY_PATH|unix.MOVE_MOUNT_T_EMPTY_PATH)
-}
-
-// null clones the mount of the new root's /dev/null, whose device number was checked when it was opened.
-func (r *root) null() (int, error) {
-	dev, err := r.below("dev/null", unix.O_PATH)
-	if err != nil {
-		return -1, err
+	attr := unix.MountAttr{Attr_set: unix.MOUNT_ATTR_RDONLY | unix.MOUNT_ATTR_NOSUID | unix.MOUNT_ATTR_NOEXEC}
+	if err := unix.MountSetattr(cover, "", unix.AT_EMPTY_PATH, &attr); err != nil {
+		return err
 	}
-	defer unix.Close(dev)
-	return unix.OpenTree(dev, "", unix.OPEN_TREE_CLONE|unix.OPEN_TREE_CLOEXEC|unix.AT_EMPTY_PATH)
+	return unix.MoveMount(cover, "", target, "", unix.MOVE_MOUNT_F_EMPTY_PATH|unix.MOVE_MOUNT_T_EMPTY_PATH)
 }
 
 // seal makes the new root's own tmpfs and its /proc read-only. What is attached has its own properties.
