@@ -31,6 +31,7 @@ type Config struct {
 	Slots        int           // executions at the same time; 0 is twice the CPUs, and at least 4
 	Queue        int           // runs that may wait for a slot; 0 is DefaultQueue, negative is none
 	QueueTimeout time.Duration // the longest wait for a slot; 0 is DefaultQueueTimeout
+	Warm         int           // boxes kept ready for each spec that is in use; 0 keeps none
 
 	Defaults sandbox.Limits // of a run that asks for none; a zero field is that of sandbox.DefaultLimits
 	Max      sandbox.Limits // the most that a run may ask for; a zero field sets no maximum. A default above it is lowered to it
@@ -60,6 +61,7 @@ type Engine struct {
 	counts    counts
 	auto      autoChoice
 	closers   closers
+	pool      pool
 
 	stop     context.Context // ends with Close: every run in progress is then canceled
 	stopRuns context.CancelFunc
@@ -106,6 +108,7 @@ func New(config Config) (*Engine, error) {
 	}
 	e.closers.tokens = make(chan struct{}, config.Slots)
 	e.stop, e.stopRuns = context.WithCancel(context.Background())
+	e.pool = pool{engine: e, size: config.Warm, shelves: map[string]*shelf{}}
 	return e, nil
 }
 
@@ -125,6 +128,9 @@ func checkConfig(config *Config) error {
 	}
 	if config.Slots < 0 {
 		return sandbox.Invalidf("slots", "must be positive")
+	}
+	if config.Warm < 0 || config.Warm > maxWarm {
+		return sandbox.Invalidf("warm", "must be from 0 to %d", maxWarm)
 	}
 	if config.QueueTimeout < 0 {
 		return sandbox.Invalidf("queue timeout", "must be positive")
@@ -151,6 +157,7 @@ func (e *Engine) Drain(ctx context.Context) error {
 	go func() { // ends with the last run: Close cancels those
 		defer close(done)
 		e.runs.Wait()
+		e.pool.close()
 		e.closers.wait()
 	}()
 	select {
@@ -166,6 +173,7 @@ func (e *Engine) Close() error {
 	e.admission.drain()
 	e.stopRuns()
 	e.runs.Wait()
+	e.pool.close()
 	e.closers.wait()
 	return nil
 }

@@ -16,6 +16,7 @@ type Stats struct {
 	Queued   int  // runs that wait
 	Closing  int  // boxes that are being closed after their answer was given
 	Live     int  // boxes that exist
+	Warm     int  // of these, how many wait to be used
 	Draining bool // no new runs are admitted
 
 	Ended   map[sandbox.Status]uint64 // runs that ended, by status
@@ -72,6 +73,7 @@ func (e *Engine) Stats() Stats {
 	s.Slots, s.Queue = e.config.Slots, e.config.Queue
 	s.Running, s.Queued, s.Draining = e.admission.load()
 	s.Closing = e.closers.count()
+	s.Warm = e.pool.count()
 	e.mu.Lock()
 	s.Live = len(e.lives)
 	e.mu.Unlock()

@@ -1,0 +1,201 @@
+package engine
+
+import (
+	"context"
+	"encoding/json"
+	"sync"
+	"time"
+
+	"github.com/glovebox-dev/glovebox/sandbox"
+)
+
+// pool keeps warm boxes: built and dialled before anybody asks. Each serves one sandbox and is never used again, and it is found by the
+// fingerprint of everything its box was built from, so that a warm box is in nothing weaker or other than a fresh one.
+//
+// It learns what to keep from what is asked for: a spec that was used is kept warm until it has not been asked for in a while.
+type pool struct {
+	engine *Engine
+	size   int // warm boxes of one fingerprint; 0 keeps none
+	fills  sync.WaitGroup
+
+	mu      sync.Mutex // guards all below
+	shelves map[string]*shelf
+	closed  bool
+}
+
+// shelf holds the warm boxes of one fingerprint.
+type shelf struct {
+	backend sandbox.Backend
+	spec    sandbox.Spec
+	ready   []*live
+	filling bool
+	failed  time.Time // when a box last could not be made; zero if it could
+	idle    *time.Timer
+}
+
+// Bounds of the pool.
+const (
+	maxWarm     = 256              // boxes of one spec
+	maxShelves  = 8                // specs kept warm; beyond it new ones are built when asked for
+	shelfLife   = 60 * time.Second // without use; then the shelf is emptied
+	fillBackoff = 5 * time.Second  // after a box could not be made
+)
+
+// fingerprint is the key of all that a box is built from, or "" for specs that are never kept warm: what lives on, and what shows
+// directories of the host, which may be other directories by the time the box is used.
+func fingerprint(backend string, spec sandbox.Spec) string {
+	if spec.Lifetime.Living || spec.Workdir != "" || len(spec.Mounts) > 0 || spec.Root.Dir != "" || len(spec.Devices) > 0 {
+		return ""
+	}
+	spec.ID, spec.Labels = "", nil
+	spec.Env = nil                                      // given with each start
+	spec.Limits.Timeout, spec.Limits.OutputBytes = 0, 0 // kept by the guest's clock and the engine, for each execution
+	key, err := json.Marshal(struct {
+		Backend string
+		Spec    sandbox.Spec
+	}{backend, spec})
+	if err != nil {
+		return ""
+	}
+	return string(key)
+}
+
+// take returns a warm box for the spec, or nil, and sees to it that the shelf is filled again.
+func (p *pool) take(b sandbox.Backend, spec sandbox.Spec) *live {
+	if p.size == 0 {
+		return nil
+	}
+	key := fingerprint(b.Name(), spec)
+	if key == "" {
+		return nil
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	s := p.shelves[key]
+	if s == nil {
+		if p.closed || len(p.shelves) >= maxShelves {
+			return nil
+		}
+		s = &shelf{backend: b, spec: spec}
+		s.idle = time.AfterFunc(shelfLife, func() { p.drop(key) })
+		p.shelves[key] = s
+	}
+	s.idle.Reset(shelfLife)
+	var found *live
+	for len(s.ready) > 0 && found == nil {
+		found, s.ready = s.ready[0], s.ready[1:]
+		if found.dead() {
+			p.discard(found)
+			found = nil
+		}
+	}
+	p.fill(s)
+	return found
+}
+
+// dead says whether the guest of a warm box is gone.
+func (l *live) dead() bool {
+	select {
+	case <-l.client.Done():
+		return true
+	default:
+		return false
+	}
+}
+
+// fill starts filling a shelf unless somebody does, or a box could not be made just now. The caller holds mu.
+func (p *pool) fill(s *shelf) {
+	if s.filling || p.closed || time.Since(s.failed) < fillBackoff {
+		return
+	}
+	s.filling = true
+	p.fills.Go(func() {
+		for p.wants(s) {
+			l, err := p.make(s)
+			p.put(s, l, err)
+		}
+	})
+}
+
+// wants says whether the shelf has room, and otherwise ends its filling.
+func (p *pool) wants(s *shelf) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	s.filling = !p.closed && s.idle != nil && len(s.ready) < p.size && time.Since(s.failed) >= fillBackoff
+	return s.filling
+}
+
+func (p *pool) make(s *shelf) (*live, error) {
+	ctx, cancel := context.WithTimeout(p.engine.stop, createTimeout)
+	defer cancel()
+	l, err := p.engine.build(ctx, s.backend, s.spec)
+	if err != nil {
+		return nil, err
+	}
+	if _, err := l.connect(ctx); err != nil {
+		l.close()
+		return nil, err
+	}
+	return l, nil
+}
+
+// put shelves a box. One that comes too late is closed.
+func (p *pool) put(s *shelf, l *live, err error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	switch {
+	case err != nil:
+		s.failed = time.Now()
+		p.engine.log.Warn("a warm box could not be made", "backend", s.backend.Name(), "err", err)
+	case p.closed || s.idle == nil:
+		p.discard(l)
+	default:
+		s.ready = append(s.ready, l)
+	}
+}
+
+// discard closes a box in the background. The caller holds mu.
+func (p *pool) discard(l *live) { p.fills.Go(l.close) }
+
+// drop empties a shelf and forgets it.
+func (p *pool) drop(key string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	s := p.shelves[key]
+	if s == nil {
+		return
+	}
+	s.idle.Stop()
+	s.idle = nil // a box that is being made is closed when it comes
+	delete(p.shelves, key)
+	for _, l := range s.ready {
+		p.discard(l)
+	}
+	s.ready = nil
+}
+
+// close empties the pool and waits until all its boxes are closed. It fills no more.
+func (p *pool) close() {
+	p.mu.Lock()
+	p.closed = true
+	keys := make([]string, 0, len(p.shelves))
+	for key := range p.shelves {
+		keys = append(keys, key)
+	}
+	p.mu.Unlock()
+	for _, key := range keys {
+		p.drop(key)
+	}
+	p.fills.Wait()
+}
+
+// count is how many boxes are warm.
+func (p *pool) count() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	n := 0
+	for _, s := range p.shelves {
+		n += len(s.ready)
+	}
+	return n
+}
