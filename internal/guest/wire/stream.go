@@ -229,7 +229,10 @@ func (st *Stream) Close() {
 		st.over(ErrReset)
 		return
 	}
-	if st.finish() == nil && !st.ended {
+	if !st.finished {
+		st.finish()
+	}
+	if !st.ended {
 		st.reset()
 	}
 }
