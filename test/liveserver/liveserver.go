@@ -183,3 +183,6 @@ func (s *Server) Stop() error {
 	}
 	return nil
 }
+
+// CloseIdle closes the connections that no request is on, so that what the server holds can be counted.
+func (s *Server) CloseIdle() { s.client.CloseIdleConnections() }

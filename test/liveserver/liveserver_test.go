@@ -3,8 +3,10 @@ package liveserver
 import (
 	"os"
 	"os/exec"
+	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 )
@@ -79,5 +81,38 @@ func TestCPUCountsChildren(t *testing.T) {
 	}
 	if time.Duration(0) > before {
 		t.Error("negative")
+	}
+}
+
+func TestInstanceOfIsWhoHoldsTheLock(t *testing.T) {
+	run := t.TempDir()
+	for _, name := range []string{"mine", "free"} {
+		dir := filepath.Join(run, "instances", name)
+		if err := os.MkdirAll(filepath.Join(dir, "boxes", "b1"), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(dir, "record.json"), []byte(`{"cgroup_dirs":["`+dir+`"]}`), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		lock, err := os.Create(filepath.Join(dir, "lock"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer lock.Close()
+		if name == "mine" {
+			if err := syscall.Flock(int(lock.Fd()), syscall.LOCK_EX); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	in, err := InstanceOf(run, os.Getpid())
+	if err != nil || in.Name != "mine" {
+		t.Fatalf("%+v, %v", in, err)
+	}
+	if !slices.Equal(in.Boxes(), []string{"b1"}) || !slices.Equal(in.SandboxGroups(), []string{filepath.Join(in.Dir, "boxes")}) {
+		t.Errorf("boxes %v, groups %v", in.Boxes(), in.SandboxGroups())
+	}
+	if _, err := InstanceOf(run, 1); err == nil {
+		t.Error("pid 1 has an instance")
 	}
 }

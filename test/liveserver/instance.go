@@ -1,0 +1,110 @@
+package liveserver
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+)
+
+// DefaultRunDir is where a server that root started keeps its live state.
+const DefaultRunDir = "/run/glovebox"
+
+// Instance is what one server of the native backend has on the host: a locked folder, and control groups.
+type Instance struct {
+	Name string
+	Dir  string // its folder
+	// Groups are the control group folders of the instance itself, below which each sandbox has one.
+	Groups []string
+}
+
+// Boxes are the folders of the sandboxes that the instance has now.
+func (in Instance) Boxes() []string {
+	entries, _ := os.ReadDir(filepath.Join(in.Dir, "boxes"))
+	var names []string
+	for _, e := range entries {
+		names = append(names, e.Name())
+	}
+	return names
+}
+
+// SandboxGroups are the control groups of sandboxes that the instance has now, in all hierarchies.
+func (in Instance) SandboxGroups() []string {
+	var found []string
+	for _, dir := range in.Groups {
+		entries, err := os.ReadDir(dir)
+		if err != nil {
+			continue
+		}
+		for _, e := range entries {
+			if e.IsDir() {
+				found = append(found, filepath.Join(dir, e.Name()))
+			}
+		}
+	}
+	return found
+}
+
+// Instances are all that have a folder below runDir, whoever they belong to.
+func Instances(runDir string) []Instance {
+	entries, _ := os.ReadDir(filepath.Join(runDir, "instances"))
+	var all []Instance
+	for _, e := range entries {
+		in := Instance{Name: e.Name(), Dir: filepath.Join(runDir, "instances", e.Name())}
+		var record struct {
+			Dirs []string `json:"cgroup_dirs"`
+		}
+		if text, err := os.ReadFile(filepath.Join(in.Dir, "record.json")); err == nil && json.Unmarshal(text, &record) == nil {
+			in.Groups = record.Dirs
+		}
+		all = append(all, in)
+	}
+	return all
+}
+
+// InstanceOf finds the instance whose lock a process holds. A server makes it with its first sandbox.
+func InstanceOf(runDir string, pid int) (Instance, error) {
+	held, err := flocks(pid)
+	if err != nil {
+		return Instance{}, err
+	}
+	for _, in := range Instances(runDir) {
+		if inode, err := inodeOf(filepath.Join(in.Dir, "lock")); err == nil && held[inode] {
+			return in, nil
+		}
+	}
+	return Instance{}, fmt.Errorf("process %d holds the lock of no instance in %s", pid, runDir)
+}
+
+// flocks are the inodes of the files that a process has locked with flock(2). Numbers of other file systems could coincide; those
+// of one tmpfs or disk do not.
+func flocks(pid int) (map[uint64]bool, error) {
+	text, err := os.ReadFile("/proc/locks")
+	if err != nil {
+		return nil, err
+	}
+	held := map[uint64]bool{}
+	for line := range strings.Lines(string(text)) {
+		// 1: FLOCK  ADVISORY  WRITE 708 00:1a:49 0 EOF
+		f := strings.Fields(line)
+		if len(f) < 6 || f[1] != "FLOCK" || f[4] != strconv.Itoa(pid) {
+			continue
+		}
+		parts := strings.Split(f[5], ":")
+		if inode, err := strconv.ParseUint(parts[len(parts)-1], 10, 64); err == nil {
+			held[inode] = true
+		}
+	}
+	return held, nil
+}
+
+func inodeOf(path string) (uint64, error) {
+	var st syscall.Stat_t
+	if err := syscall.Lstat(path, &st); err != nil {
+		return 0, err
+	}
+	return st.Ino, nil
+}

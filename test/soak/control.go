@@ -1,0 +1,126 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/glovebox-dev/glovebox/test/liveserver"
+)
+
+// outcome is what a program printed and left.
+type outcome struct {
+	stdout string
+	files  map[string]string // by path, of those that are compared
+}
+
+// control runs a program on this host without a sandbox. A program that fails here too proves nothing about the sandbox.
+func (p *program) control(ctx context.Context, variant int) (outcome, error) {
+	dir, err := os.MkdirTemp("", "soak-control-")
+	if err != nil {
+		return outcome{}, err
+	}
+	defer os.RemoveAll(dir)
+	work, home := filepath.Join(dir, "work"), filepath.Join(dir, "home")
+	script := filepath.Join(dir, p.name)
+	for _, d := range []string{work, home} {
+		if err := os.Mkdir(d, 0o700); err != nil {
+			return outcome{}, err
+		}
+	}
+	for _, f := range append([]liveserver.File{{Path: "../" + p.name, Content: []byte(p.code)}}, p.files...) {
+		path := filepath.Join(work, f.Path)
+		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+			return outcome{}, err
+		}
+		if err := os.WriteFile(path, f.Content, 0o600); err != nil {
+			return outcome{}, err
+		}
+	}
+	cmd := exec.CommandContext(ctx, p.bare[0], append(p.bare[1:len(p.bare):len(p.bare)], script, fmt.Sprint(variant))...)
+	cmd.Dir, cmd.Stdin = work, strings.NewReader(p.stdin)
+	cmd.Env = []string{"PATH=/usr/local/bin:/usr/bin:/bin", "HOME=" + home, "LANG=C.UTF-8", "TMPDIR=" + home, "PYTHONDONTWRITEBYTECODE=1"}
+	var stderr bytes.Buffer
+	cmd.Stderr = &stderr
+	stdout, err := cmd.Output()
+	if err != nil {
+		return outcome{}, fmt.Errorf("%w: %s", err, bytes.TrimSpace(stderr.Bytes()))
+	}
+	if len(stdout) == 0 {
+		return outcome{}, errors.New("it printed nothing")
+	}
+	o := outcome{stdout: string(stdout)}
+	o.files, err = p.left(work)
+	return o, err
+}
+
+// left reads the files that the program made and that its globs name. Of these only "dir/**" and "*.ext" are in use.
+func (p *program) left(work string) (map[string]string, error) {
+	files := map[string]string{}
+	err := filepath.WalkDir(work, func(path string, e fs.DirEntry, err error) error {
+		if err != nil || !e.Type().IsRegular() {
+			return err
+		}
+		name, err := filepath.Rel(work, path)
+		if err != nil || slices.ContainsFunc(p.files, func(f liveserver.File) bool { return f.Path == name }) || !matches(p.returns, name) {
+			return err
+		}
+		text, err := os.ReadFile(path)
+		files[name] = string(text)
+		return err
+	})
+	return files, err
+}
+
+func matches(globs []string, name string) bool {
+	for _, g := range globs {
+		if dir, ok := strings.CutSuffix(g, "/**"); ok && strings.HasPrefix(name, dir+"/") {
+			return true
+		}
+		if ok, err := filepath.Match(g, name); ok && err == nil {
+			return true
+		}
+	}
+	return false
+}
+
+// check says how an answer differs from what the program did without a sandbox; nil is not at all.
+func (want *outcome) check(a *liveserver.Answer) error {
+	switch {
+	case a.Status != "succeeded":
+		return fmt.Errorf("status %s, exit code %s, signal %s; hint: %s; stderr: %s", a.Status, exitCode(a), a.Signal, a.Hint, last(a.Stderr))
+	case a.Stdout != want.stdout:
+		return fmt.Errorf("stdout is %q, bare it was %q; stderr: %s", last(a.Stdout), last(want.stdout), last(a.Stderr))
+	case len(a.Files) != len(want.files):
+		return fmt.Errorf("%d files came back, bare there were %d", len(a.Files), len(want.files))
+	}
+	for _, f := range a.Files {
+		if text, ok := want.files[f.Path]; !ok || text != string(f.Content) {
+			return fmt.Errorf("the file %s differs from the bare one, or was not there", f.Path)
+		}
+	}
+	return nil
+}
+
+func exitCode(a *liveserver.Answer) string {
+	if a.ExitCode == nil {
+		return "none"
+	}
+	return fmt.Sprint(*a.ExitCode)
+}
+
+const shownBytes = 600 // of a stream, in a failure
+
+func last(s string) string {
+	if len(s) > shownBytes {
+		s = "..." + s[len(s)-shownBytes:]
+	}
+	return strings.TrimSpace(s)
+}
