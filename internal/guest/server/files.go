@@ -47,7 +47,7 @@ func (s *Server) writeFile(c *call) error {
 		return err
 	}
 	n, err := s.files.writeFile(&req, c)
-	return c.finish(&guest.Done{Size: n}, "write", req.Path, err)
+	return c.finishUpload(&guest.Done{Size: n}, "write", req.Path, err)
 }
 
 func (s *Server) listDir(c *call) error {
@@ -106,7 +106,7 @@ func (s *Server) unpack(c *call) error {
 		return err
 	}
 	made, err := s.files.unpack(&req, c)
-	return c.finish(&made, "unpack", req.Base, err)
+	return c.finishUpload(&made, "unpack", req.Base, err)
 }
 
 // finish sends the last message of a file call that went well, and otherwise explains why it did not.
@@ -115,6 +115,19 @@ func (c *call) finish(m guest.Message, op, path string, err error) error {
 		return fileError(op, path, err)
 	}
 	return c.answer(m)
+}
+
+// finishUpload is finish for a call in which the host may be sending still. It says why the call failed and then resets the
+// stream: otherwise the host would wait for credit that nobody gives any more, and never read the answer.
+func (c *call) finishUpload(m guest.Message, op, path string, err error) error {
+	err = fileError(op, path, err)
+	if err == nil || err == errCanceled || err == errMalformed {
+		return c.finish(m, op, path, err)
+	}
+	if err := c.answer(failure(err)); err != nil {
+		return err
+	}
+	return errCanceled // resets, behind the answer
 }
 
 // next receives the host's next message: io.EOF where it has sent its last, errCanceled where it has given the call up.
