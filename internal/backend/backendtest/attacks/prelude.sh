@@ -1,0 +1,2 @@
+# Shared by the probes in Bash; see prelude.py.
+breach() { echo "breach: $*"; }

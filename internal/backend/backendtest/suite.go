@@ -1,0 +1,212 @@
+package backendtest
+
+import (
+	"context"
+	"crypto/rand"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/glovebox-dev/glovebox/internal/engine"
+	"github.com/glovebox-dev/glovebox/internal/guest"
+	"github.com/glovebox-dev/glovebox/internal/guest/client"
+	"github.com/glovebox-dev/glovebox/sandbox"
+)
+
+// patience bounds a step that hangs. Nothing is measured against it.
+const patience = 2 * time.Minute
+
+// Open returns a backend for one test, and closes it at the test's end.
+type Open func(t *testing.T) sandbox.Backend
+
+// testCase is one rule and the check of it.
+type testCase struct {
+	name string
+	rule string // printed with a failure: what is broken, and why it matters
+	test func(t *testing.T, s *suite)
+}
+
+// suite is what a case works with.
+type suite struct {
+	open    Open
+	backend sandbox.Backend
+	engine  *engine.Engine
+}
+
+// Run checks the contract of a backend, and that programs run on it as they should. It needs no walls.
+func Run(t *testing.T, open Open) {
+	runCases(t, open, contractCases)
+	runCases(t, open, programCases)
+	runCases(t, open, fileCases)
+}
+
+// Walls checks what real walls give: limits that hold, ends that the kernel brings about, and what cannot be reached.
+func Walls(t *testing.T, open Open) {
+	runCases(t, open, wallCases)
+}
+
+func runCases(t *testing.T, open Open, cases []testCase) {
+	for _, c := range cases {
+		t.Run(c.name, func(t *testing.T) {
+			t.Cleanup(func() {
+				if t.Failed() {
+					t.Logf("the rule: %s", c.rule)
+				}
+			})
+			s := &suite{open: open, backend: open(t)}
+			s.engine = s.newEngine(t, engine.Config{})
+			c.test(t, s)
+		})
+	}
+}
+
+// newEngine returns an engine over the backend, closed at the end of the test.
+func (s *suite) newEngine(t *testing.T, config engine.Config) *engine.Engine {
+	t.Helper()
+	config.Backends = []sandbox.Backend{s.backend}
+	config.Languages = []sandbox.Language{shell}
+	e, err := engine.New(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := e.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return e
+}
+
+// shell is a language for tests, so that the suite needs none of the real ones.
+var shell = sandbox.Language{
+	Name:       "shell",
+	FileName:   "main.sh",
+	Extensions: []string{".sh"},
+	Programs:   []string{"bash"},
+	Argv:       func(program, path string) []string { return []string{program, path} },
+	Mend:       "install bash",
+}
+
+// spec is a complete spec with the default limits.
+func spec() sandbox.Spec {
+	return sandbox.Spec{ID: sandbox.NewID(), Limits: sandbox.DefaultLimits, User: sandbox.DefaultUser,
+		Env: sandbox.DefaultEnv, Network: sandbox.NetworkPolicy{Mode: sandbox.NetworkNone}}
+}
+
+// within returns a context that ends with the test or after patience.
+func within(t *testing.T) context.Context {
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	t.Cleanup(cancel)
+	return ctx
+}
+
+// create makes a box that is closed at the end of the test.
+func (s *suite) create(t *testing.T, spec sandbox.Spec) sandbox.Box {
+	t.Helper()
+	box, err := s.backend.Create(within(t), spec)
+	if err != nil {
+		t.Fatalf("create: %v", err)
+	}
+	t.Cleanup(func() {
+		if err := box.Close(); err != nil {
+			t.Errorf("close: %v", err)
+		}
+	})
+	return box
+}
+
+// dial connects to the guest of a box until the end of the test.
+func dial(t *testing.T, box sandbox.Box) *client.Client {
+	t.Helper()
+	conn, err := box.Dial(within(t))
+	if err != nil {
+		t.Fatalf("dial: %v", err)
+	}
+	c, err := client.New(within(t), conn, box.GuestKey())
+	if err != nil {
+		t.Fatalf("greet the guest: %v", err)
+	}
+	t.Cleanup(func() { _ = c.Close() }) // the box may have gone first
+	return c
+}
+
+// startShell starts a shell script in a box.
+func startShell(t *testing.T, c *client.Client, script string) *client.Process {
+	t.Helper()
+	p, err := c.Start(within(t), guest.Start{ID: string(sandbox.NewID()), Argv: []string{"/bin/bash", "-c", script},
+		Env: sandbox.DefaultEnv, Dir: sandbox.Workspace, User: sandbox.DefaultUser})
+	if err != nil {
+		t.Fatalf("start: %v", err)
+	}
+	t.Cleanup(p.Close)
+	return p
+}
+
+// finish takes the output of a process and its exit record.
+func finish(t *testing.T, p *client.Process) (stdout string, exited guest.Exited) {
+	t.Helper()
+	var out []byte
+	exited, err := p.Stream(within(t), func(o guest.Output) error {
+		if o.Stream == sandbox.Stdout {
+			out = append(out, o.Data...)
+		}
+		return nil
+	}, true)
+	if err != nil {
+		t.Fatalf("stream: %v", err)
+	}
+	return string(out), exited
+}
+
+// run makes a one-shot run that must not fail on our side.
+func (s *suite) run(t *testing.T, r engine.Run) *sandbox.Result {
+	t.Helper()
+	result, err := s.engine.Run(within(t), r)
+	if err != nil {
+		t.Fatalf("run: %v", err)
+	}
+	return result
+}
+
+// sh is a run of a shell script.
+func sh(script string) engine.Run {
+	return engine.Run{Request: sandbox.Request{Command: []string{"bash", "-c", script}}}
+}
+
+// code is a run of source text in the shell language.
+func code(script string) engine.Run {
+	return engine.Run{Request: sandbox.Request{Language: "shell", Code: []byte(script)}}
+}
+
+// wantStatus fails the test, with all that is known of the result, unless it has the status.
+func wantStatus(t *testing.T, r *sandbox.Result, want sandbox.Status) {
+	t.Helper()
+	if r.Status != want {
+		t.Fatalf("status %s, want %s; exit code %d, signal %d\nstdout: %.500s\nstderr: %.500s\nhint: %s",
+			r.Status, want, r.ExitCode, r.Signal, r.Stdout.Head, r.Stderr.Head, r.Hint)
+	}
+}
+
+// wantOutput fails the test unless the program succeeded and printed exactly so.
+func wantOutput(t *testing.T, r *sandbox.Result, want string) {
+	t.Helper()
+	wantStatus(t, r, sandbox.StatusSucceeded)
+	if got := string(r.Stdout.Head); got != want {
+		t.Fatalf("stdout %.500q, want %.500q\nstderr: %.500s", got, want, r.Stderr.Head)
+	}
+}
+
+// canary is a word that occurs nowhere else.
+func canary() string { return "canary" + rand.Text() }
+
+// eventually waits for a condition that something else brings about.
+func eventually(t *testing.T, what string, done func() bool) {
+	t.Helper()
+	for end := time.Now().Add(patience); !done(); time.Sleep(5 * time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatalf("%s did not come about", what)
+		}
+	}
+}
+
+func describe(u sandbox.Usage) string { return fmt.Sprintf("%+v", u) }

@@ -1,0 +1,3 @@
+package backendtest
+
+var wallCases []testCase
