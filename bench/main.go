@@ -71,7 +71,7 @@ func parse(args []string) (plan, error) {
 	runs := flags.Int("n", 0, "runs of each row with one client (default 1000)")
 	rows := flags.String("rows", "", "measure only rows whose name matches this regular expression")
 	sections := flags.String("sections", "", "measure only sections whose name matches: one client, closed loop, burst, open loop, flood, guest")
-	binary := flags.String("binary", liveserver.DefaultBinary, "the program to measure")
+	binary := flags.String("glovebox", liveserver.DefaultBinary, "the program to measure")
 	seed := flags.Uint64("seed", 1, "of the order of runs and of arrivals")
 	out := flags.String("out", "bench/out", "folder of the raw samples")
 	if err := flags.Parse(args); err != nil {
@@ -82,7 +82,7 @@ func parse(args []string) (plan, error) {
 		p = quickPlan()
 	}
 	if *runs < 0 || flags.NArg() > 0 {
-		return plan{}, errors.New("usage: bench [-quick] [-n runs] [-rows regexp] [-sections regexp] [-binary file] [-seed n] [-out folder]")
+		return plan{}, errors.New("usage: bench [-quick] [-n runs] [-rows regexp] [-sections regexp] [-glovebox file] [-seed n] [-out folder]")
 	}
 	if *runs > 0 {
 		p.Runs, p.SlowRuns = *runs, min(*runs, p.SlowRuns)

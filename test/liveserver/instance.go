@@ -79,8 +79,18 @@ func InstanceOf(runDir string, pid int) (Instance, error) {
 	return Instance{}, fmt.Errorf("process %d holds the lock of no instance in %s", pid, runDir)
 }
 
-// flocks are the inodes of the files that a process has locked with flock(2). Numbers of other file systems could coincide; those
-// of one tmpfs or disk do not.
+// Held says whether any process holds the lock of the instance.
+func (in Instance) Held() bool {
+	inode, err := inodeOf(filepath.Join(in.Dir, "lock"))
+	if err != nil {
+		return false
+	}
+	held, err := flocks(0)
+	return err == nil && held[inode]
+}
+
+// flocks are the inodes of the files that a process, or any with pid 0, has locked with flock(2). Numbers of other file systems
+// could coincide; those of one tmpfs or disk do not.
 func flocks(pid int) (map[uint64]bool, error) {
 	text, err := os.ReadFile("/proc/locks")
 	if err != nil {
@@ -90,7 +100,7 @@ func flocks(pid int) (map[uint64]bool, error) {
 	for line := range strings.Lines(string(text)) {
 		// 1: FLOCK  ADVISORY  WRITE 708 00:1a:49 0 EOF
 		f := strings.Fields(line)
-		if len(f) < 6 || f[1] != "FLOCK" || f[4] != strconv.Itoa(pid) {
+		if len(f) < 6 || f[1] != "FLOCK" || pid != 0 && f[4] != strconv.Itoa(pid) {
 			continue
 		}
 		parts := strings.Split(f[5], ":")

@@ -1,0 +1,166 @@
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/glovebox-dev/glovebox/test/liveserver"
+)
+
+// leftOf lists all that is still on the host of servers that are dead. alive are the servers that may have processes.
+func leftOf(dead []liveserver.Instance, runDir string, alive []int) ([]string, error) {
+	var left []string
+	for _, in := range dead {
+		for _, path := range append([]string{in.Dir}, in.Groups...) {
+			if _, err := os.Lstat(path); err == nil {
+				left = append(left, path)
+			}
+		}
+	}
+	processes, err := leftProcesses(dead, alive)
+	if err != nil {
+		return nil, err
+	}
+	left = append(left, processes...)
+	left = append(left, leftGroups(dead)...)
+	mounts, err := leftMounts(runDir, append([]int{os.Getpid()}, alive...))
+	if err != nil {
+		return nil, err
+	}
+	return append(left, mounts...), nil
+}
+
+// leftProcesses finds processes that belong to a dead server: by its control groups, or by the name of a guest or our mark in the
+// environment, where no server that lives is an ancestor.
+func leftProcesses(dead []liveserver.Instance, alive []int) ([]string, error) {
+	entries, err := os.ReadDir("/proc")
+	if err != nil {
+		return nil, err
+	}
+	var left []string
+	for _, e := range entries {
+		pid, err := strconv.Atoi(e.Name())
+		if err != nil {
+			continue
+		}
+		why := ""
+		switch {
+		case inGroupOf(pid, dead):
+			why = "in a control group of a dead server"
+		case marked(pid) && !descends(pid, alive):
+			why = "carries our mark"
+		case holdsNamespaces(pid, alive):
+			why = "holds a namespace by a descriptor"
+		}
+		if why == "" {
+			continue
+		}
+		line, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
+		left = append(left, fmt.Sprintf("process %d %q: %s", pid, bytes.ReplaceAll(line, []byte{0}, []byte{' '}), why))
+	}
+	return left, nil
+}
+
+func inGroupOf(pid int, dead []liveserver.Instance) bool {
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/cgroup", pid))
+	if err != nil {
+		return false
+	}
+	return slices.ContainsFunc(dead, func(in liveserver.Instance) bool { return bytes.Contains(text, []byte("glovebox-"+in.Name)) })
+}
+
+func marked(pid int) bool {
+	environ, err := os.ReadFile(fmt.Sprintf("/proc/%d/environ", pid))
+	return err == nil && bytes.Contains(append([]byte{0}, environ...), []byte("\x00"+mark+"="))
+}
+
+// maxDepth bounds the walk up from a process, should processes come and go during it.
+const maxDepth = 1000
+
+func descends(pid int, from []int) bool {
+	for range maxDepth {
+		if slices.Contains(from, pid) {
+			return true
+		}
+		if pid <= 1 {
+			return pid == 0 // gone meanwhile: nothing is left of it
+		}
+		pid = liveserver.Parent(pid)
+	}
+	return false
+}
+
+// holdsNamespaces says whether a server has a namespace open, which would keep it alive without any process in it.
+func holdsNamespaces(pid int, servers []int) bool {
+	if !slices.Contains(servers, pid) {
+		return false
+	}
+	dir := fmt.Sprintf("/proc/%d/fd", pid)
+	fds, err := os.ReadDir(dir)
+	if err != nil {
+		return false
+	}
+	for _, fd := range fds {
+		target, err := os.Readlink(filepath.Join(dir, fd.Name()))
+		if err != nil {
+			continue
+		}
+		kind, _, found := strings.Cut(target, ":[")
+		if found && slices.Contains([]string{"mnt", "pid", "net", "user", "ipc", "uts", "cgroup"}, kind) {
+			return true
+		}
+	}
+	return false
+}
+
+// leftGroups finds control groups of dead servers anywhere, also where their record does not say.
+func leftGroups(dead []liveserver.Instance) []string {
+	var left []string
+	for _, in := range dead {
+		for _, pattern := range []string{"/sys/fs/cgroup/glovebox-", "/sys/fs/cgroup/*/glovebox-", "/sys/fs/cgroup/*/*/glovebox-"} {
+			found, err := filepath.Glob(pattern + in.Name + "*")
+			if err == nil {
+				left = append(left, found...)
+			}
+		}
+	}
+	return left
+}
+
+// leftMounts finds mounts of ours in the mount namespaces of the host's own processes: none is ever made there.
+func leftMounts(runDir string, pids []int) ([]string, error) {
+	var left []string
+	for _, pid := range append(pids, 1) {
+		text, err := os.ReadFile(fmt.Sprintf("/proc/%d/mountinfo", pid))
+		if err != nil {
+			return nil, err
+		}
+		for line := range strings.Lines(string(text)) {
+			f := strings.Fields(line)
+			if len(f) > 4 && (strings.HasPrefix(f[4], runDir) || strings.Contains(line, " nsfs ")) {
+				left = append(left, fmt.Sprintf("mount of process %d: %s", pid, strings.TrimSpace(line)))
+			}
+		}
+	}
+	return left, nil
+}
+
+// strayFiles are files with our name where temporary and lasting files lie. Folders of instances are looked for by their names.
+func strayFiles() (map[string]bool, error) {
+	found := map[string]bool{}
+	for _, pattern := range []string{os.TempDir() + "/*glovebox*", "/dev/shm/*glovebox*", "/var/lib/glovebox*/*", "/var/tmp/*glovebox*", "/run/glovebox/*"} {
+		paths, err := filepath.Glob(pattern)
+		if err != nil {
+			return nil, err
+		}
+		for _, p := range paths {
+			found[p] = true
+		}
+	}
+	return found, nil
+}

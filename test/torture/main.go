@@ -1,0 +1,83 @@
+// Command torture kills a server with SIGKILL at random moments, over and over, and after each start of the next one looks for
+// what the dead one left on the host: processes, control groups, mounts, namespaces, folders, locks. Beside it a second server, the
+// witness, lives through all of it, and none of its sandboxes may be touched.
+//
+// It prints its seed; the same seed gives the same moments and programs, if not the same races. `make build` first, then
+// `go run ./test/torture` as root.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"os"
+	"os/signal"
+	"syscall"
+	"time"
+
+	"github.com/glovebox-dev/glovebox/test/liveserver"
+)
+
+type config struct {
+	rounds, clients int
+	seed            uint64
+	binary, runDir  string
+}
+
+func main() {
+	var c config
+	flag.IntVar(&c.rounds, "n", 1000, "servers to kill")
+	flag.IntVar(&c.clients, "c", 12, "clients that keep each server busy")
+	flag.Uint64Var(&c.seed, "seed", uint64(time.Now().UnixNano()), "of moments and programs")
+	flag.StringVar(&c.binary, "glovebox", liveserver.DefaultBinary, "the program to try")
+	flag.StringVar(&c.runDir, "run-dir", liveserver.DefaultRunDir, "where that program keeps its live state")
+	flag.Parse()
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	if err := torture(ctx, c, os.Stdout); err != nil {
+		fmt.Fprintf(os.Stderr, "torture: %v (seed %d)\n", err, c.seed)
+		os.Exit(1)
+	}
+}
+
+const progressEvery = 10 * time.Second
+
+func torture(ctx context.Context, c config, w io.Writer) (err error) {
+	if os.Geteuid() != 0 {
+		return errors.New("run it as root: only root sees the processes and descriptors of all users")
+	}
+	fmt.Fprintf(w, "seed %d, %d kills, %d clients\n", c.seed, c.rounds, c.clients)
+	witness, err := startWitness(ctx, c.binary, c.runDir)
+	if err != nil {
+		return fmt.Errorf("witness: %w", err)
+	}
+	defer func() { err = errors.Join(err, witness.stop()) }()
+	t := &tormentor{config: c, witness: witness, random: rand.New(rand.NewPCG(c.seed, c.seed)), counts: map[moment]int{}}
+	before, err := strayFiles()
+	if err != nil {
+		return err
+	}
+	said := time.Now()
+	for i := range c.rounds {
+		if err := t.round(ctx, i); err != nil {
+			return fmt.Errorf("round %d, server killed %s: %w", i, t.last, err)
+		}
+		if time.Since(said) > progressEvery {
+			said = time.Now()
+			fmt.Fprintf(w, "%d of %d\n", i+1, c.rounds)
+		}
+	}
+	if err := t.finish(ctx, before); err != nil {
+		return err
+	}
+	fmt.Fprintf(w, "%d kills:", c.rounds)
+	for m := range moments {
+		fmt.Fprintf(w, " %d %s;", t.counts[m], m)
+	}
+	fmt.Fprintf(w, "\n%d sandboxes were alive when their server died; the slowest clean-up after a start took %v\n", t.orphans, t.slowest.Round(time.Millisecond))
+	fmt.Fprintf(w, "the witness ran %d sandboxes untouched; nothing is left\n", witness.runs())
+	return nil
+}

@@ -1,0 +1,261 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"time"
+
+	"github.com/glovebox-dev/glovebox/test/liveserver"
+)
+
+// moment is when in its life a server is killed.
+type moment int
+
+const (
+	underLoad moment = iota
+	starting         // while it removes what its predecessor left
+	draining         // after SIGTERM
+	moments
+)
+
+func (m moment) String() string {
+	return [...]string{"under load", "while starting", "while draining"}[m]
+}
+
+const (
+	longestLoad  = 400 * time.Millisecond // from the first request to the kill
+	longestStart = 30 * time.Millisecond  // from the start of the process
+	longestDrain = 50 * time.Millisecond  // from SIGTERM
+
+	// patience is how long after its start a server may take to remove what was left.
+	patience  = 10 * time.Second
+	checkPoll = 20 * time.Millisecond
+
+	restartEvery = 10 // rounds after which a server is started again with nothing to clean
+	pairEvery    = 7  // rounds after which two servers start at once on the same leftovers
+)
+
+// tormentor kills servers.
+type tormentor struct {
+	config
+	witness *witness
+	random  *rand.Rand
+
+	dead    []liveserver.Instance // of killed servers, whose traces must go
+	last    moment
+	counts  map[moment]int
+	orphans int
+	slowest time.Duration
+}
+
+func (t *tormentor) chooseMoment() moment {
+	switch n := t.random.IntN(10); {
+	case n < 7:
+		return underLoad
+	case n < 8:
+		return starting
+	default:
+		return draining
+	}
+}
+
+func (t *tormentor) upTo(most time.Duration) time.Duration {
+	return time.Duration(t.random.Int64N(int64(most)))
+}
+
+// round kills one server and has the next clean up.
+func (t *tormentor) round(ctx context.Context, i int) error {
+	t.last = t.chooseMoment()
+	t.counts[t.last]++
+	var err error
+	if t.last == starting {
+		err = t.killStarting(ctx)
+	} else {
+		err = t.killBusy(ctx)
+	}
+	if err != nil {
+		return err
+	}
+	began := time.Now()
+	successors, err := t.startSuccessors(ctx, i)
+	for _, s := range successors {
+		defer s.Kill() // after a failure; a server that was stopped is not there to kill
+	}
+	if err != nil {
+		return err
+	}
+	if err := t.awaitClean(ctx, successors, began); err != nil {
+		return err
+	}
+	for _, s := range successors {
+		if err := works(ctx, s); err != nil {
+			return fmt.Errorf("a run after the start: %w", err)
+		}
+	}
+	if i%restartEvery == restartEvery-1 {
+		if err := t.again(ctx, successors); err != nil {
+			return fmt.Errorf("a start with nothing to clean: %w", err)
+		}
+	}
+	for _, s := range successors {
+		if err := s.Stop(); err != nil {
+			return fmt.Errorf("the successor's end: %w", err)
+		}
+	}
+	return t.witness.check()
+}
+
+// killStarting kills a server that has hardly begun. What the one before it left may be half removed then.
+func (t *tormentor) killStarting(ctx context.Context) error {
+	if err := t.killBusy(ctx); err != nil { // so that there is something to remove
+		return err
+	}
+	before := names(liveserver.Instances(t.runDir))
+	s, err := liveserver.Launch(liveserver.Options{Binary: t.binary})
+	if err != nil {
+		return err
+	}
+	time.Sleep(t.upTo(longestStart))
+	s.Kill()
+	// Too young to be asked for its instance: it is one that is new and that nobody holds.
+	for _, in := range liveserver.Instances(t.runDir) {
+		if !slices.Contains(before, in.Name) && !in.Held() {
+			t.dead = append(t.dead, in)
+		}
+	}
+	return nil
+}
+
+// killBusy keeps a server busy and kills it.
+func (t *tormentor) killBusy(ctx context.Context) error {
+	s, err := liveserver.Start(ctx, liveserver.Options{Binary: t.binary})
+	if err != nil {
+		return err
+	}
+	defer s.Kill()
+	load := startLoad(ctx, s, t.clients, t.random.Uint64())
+	time.Sleep(t.upTo(longestLoad))
+	t.remember(s)
+	load.dying.Store(true)
+	if t.last == draining {
+		s.Terminate()
+		time.Sleep(t.upTo(longestDrain))
+	}
+	s.Kill()
+	return load.wait()
+}
+
+// remember notes what a server has that is about to die. One that has made no sandbox yet has nothing.
+func (t *tormentor) remember(s *liveserver.Server) {
+	in, err := liveserver.InstanceOf(t.runDir, s.PID())
+	if err != nil {
+		return
+	}
+	t.orphans += len(in.Boxes())
+	t.dead = append(t.dead, in)
+}
+
+// startSuccessors starts the server that cleans up, now and then two of them at the same instant.
+func (t *tormentor) startSuccessors(ctx context.Context, i int) ([]*liveserver.Server, error) {
+	n := 1
+	if i%pairEvery == pairEvery-1 {
+		n = 2
+	}
+	var started []*liveserver.Server
+	for range n {
+		s, err := liveserver.Launch(liveserver.Options{Binary: t.binary})
+		if err != nil {
+			return started, err
+		}
+		started = append(started, s)
+	}
+	for _, s := range started {
+		if err := s.AwaitReady(ctx); err != nil {
+			return started, err
+		}
+	}
+	return started, nil
+}
+
+// awaitClean waits until no trace of any killed server is left.
+func (t *tormentor) awaitClean(ctx context.Context, servers []*liveserver.Server, began time.Time) error {
+	alive := []int{t.witness.server.PID()}
+	for _, s := range servers {
+		alive = append(alive, s.PID())
+	}
+	for {
+		left, err := leftOf(t.dead, t.runDir, alive)
+		if err != nil {
+			return err
+		}
+		took := time.Since(began)
+		if len(left) == 0 {
+			t.slowest = max(t.slowest, took)
+			t.dead = nil
+			return nil
+		}
+		if took > patience || ctx.Err() != nil {
+			return fmt.Errorf("left %v after the start: %v", took.Round(time.Millisecond), left)
+		}
+		time.Sleep(checkPoll)
+	}
+}
+
+// again starts a server where there is nothing to clean: what belongs to servers that live must stay.
+func (t *tormentor) again(ctx context.Context, alive []*liveserver.Server) error {
+	mine := []liveserver.Instance{t.witness.instance}
+	for _, s := range alive {
+		if in, err := liveserver.InstanceOf(t.runDir, s.PID()); err == nil {
+			mine = append(mine, in)
+		}
+	}
+	s, err := liveserver.Start(ctx, liveserver.Options{Binary: t.binary})
+	if err != nil {
+		return err
+	}
+	defer s.Kill()
+	if err := s.Stop(); err != nil {
+		return err
+	}
+	there := names(liveserver.Instances(t.runDir))
+	for _, in := range mine {
+		if !slices.Contains(there, in.Name) {
+			return fmt.Errorf("it removed the instance %s of a server that lives", in.Name)
+		}
+	}
+	return nil
+}
+
+func names(all []liveserver.Instance) []string {
+	var list []string
+	for _, in := range all {
+		list = append(list, in.Name)
+	}
+	return list
+}
+
+// finish looks once more when all servers but the witness are gone, and then when it is gone too.
+func (t *tormentor) finish(ctx context.Context, filesBefore map[string]bool) error {
+	if err := t.awaitClean(ctx, nil, time.Now()); err != nil {
+		return err
+	}
+	t.dead = append(t.dead, t.witness.instance)
+	if err := t.witness.stop(); err != nil {
+		return err
+	}
+	if left, err := leftOf(t.dead, t.runDir, nil); err != nil || len(left) > 0 {
+		return fmt.Errorf("left by the witness after its orderly end: %v, %v", left, err)
+	}
+	after, err := strayFiles()
+	if err != nil {
+		return err
+	}
+	for path := range after {
+		if !filesBefore[path] {
+			return fmt.Errorf("left: %s", path)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,84 @@
+package main
+
+import (
+	"os"
+	"os/exec"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/glovebox-dev/glovebox/test/liveserver"
+)
+
+// A search that finds nothing proves nothing unless it finds what is there.
+
+func TestAMarkedOrphanIsFound(t *testing.T) {
+	cmd := exec.Command("/bin/sleep", "60")
+	cmd.Env = []string{mark + "=victim"}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		_ = cmd.Process.Kill()
+		_ = cmd.Wait()
+	}()
+	found := func(alive []int) bool {
+		left, err := leftProcesses(nil, alive)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return strings.Contains(strings.Join(left, "\n"), "sleep 60")
+	}
+	for deadline := time.Now().Add(10 * time.Second); !found(nil); { // the child may not have executed yet
+		if time.Now().After(deadline) {
+			t.Fatal("not found")
+		}
+	}
+	if found([]int{os.Getpid()}) {
+		t.Error("a descendant of a server that lives was called left")
+	}
+}
+
+func TestTheFolderOfADeadInstanceIsFound(t *testing.T) {
+	in := liveserver.Instance{Name: "no-such-instance", Dir: t.TempDir()}
+	left, err := leftOf([]liveserver.Instance{in}, t.TempDir(), nil)
+	if err != nil || len(left) != 1 || left[0] != in.Dir {
+		t.Errorf("left %v, %v", left, err)
+	}
+}
+
+func TestAControlGroupOfADeadInstanceIsFound(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("only root can make a control group to be found")
+	}
+	dir := "/sys/fs/cgroup/pids/glovebox-torturetest"
+	if _, err := os.Stat("/sys/fs/cgroup/pids"); err != nil {
+		dir = "/sys/fs/cgroup/glovebox-torturetest"
+	}
+	if err := os.Mkdir(dir, 0o755); err != nil {
+		t.Skip("this host lets nobody make control groups: ", err)
+	}
+	defer os.Remove(dir)
+	left := leftGroups([]liveserver.Instance{{Name: "torturetest"}})
+	if len(left) != 1 || left[0] != dir {
+		t.Errorf("left %v", left)
+	}
+}
+
+func TestAnAnswerUnderLoadIsJudged(t *testing.T) {
+	for _, c := range []struct {
+		status string
+		dying  bool
+		wrong  bool
+	}{
+		{"succeeded", false, false}, {"failed", false, true}, {"lost", false, true}, {"canceled", false, true}, {"canceled", true, false},
+		{"lost", true, false},
+	} {
+		l := &load{cancel: func() {}}
+		l.dying.Store(c.dying)
+		l.judge(&liveserver.Answer{Status: c.status})
+		if err := l.wait(); (err != nil) != c.wrong {
+			t.Errorf("%+v: %v", c, err)
+		}
+	}
+}
