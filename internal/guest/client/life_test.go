@@ -1,0 +1,214 @@
+package client_test
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net"
+	"runtime"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/glovebox-dev/glovebox/internal/guest"
+	"github.com/glovebox-dev/glovebox/internal/guest/client"
+	"github.com/glovebox-dev/glovebox/internal/guest/guesttest"
+	"github.com/glovebox-dev/glovebox/sandbox"
+)
+
+func TestWelcome(t *testing.T) {
+	w := guesttest.Start(t, 0).Client(t).Welcome()
+	if w.ID != guesttest.ID || w.Version != guest.Version || w.Generation != 1 || w.Uptime <= 0 {
+		t.Errorf("%+v", w)
+	}
+	for _, r := range []guest.Type{guest.TypeHello, guest.TypeStart, guest.TypeUnpack, guest.TypeShutdown} {
+		if !slices.Contains(w.Requests, r) {
+			t.Errorf("request %d is not served: %v", r, w.Requests)
+		}
+	}
+}
+
+func TestWhatEndsAGuest(t *testing.T) {
+	g := guesttest.Start(t, 0)
+	if err := g.Client(t).Shutdown(limit(t)); err != nil {
+		t.Fatal(err)
+	}
+	if why := g.End(t); why != "shutdown\n" {
+		t.Errorf("%q", why)
+	}
+
+	g = guesttest.Start(t, 0)
+	c := g.Client(t)
+	p := start(t, c, shell("echo $$; sleep 100"))
+	g.Release()
+	if why := g.End(t); why != "lifeline\n" {
+		t.Errorf("%q", why)
+	}
+	if _, err := p.Stream(limit(t), func(guest.Output) error { return nil }, true); sandbox.KindOf(err) != sandbox.Unavailable {
+		t.Errorf("%v", err)
+	}
+	<-c.Done()
+	if c.Err() == nil {
+		t.Error("a connection to nobody has no error")
+	}
+
+	g = guesttest.Start(t, 200*time.Millisecond)
+	if why := g.End(t); why != "lease\n" {
+		t.Errorf("%q", why)
+	}
+
+	g = guesttest.Start(t, 300*time.Millisecond)
+	c = g.Client(t)
+	for range 20 { // renewed, it goes on
+		time.Sleep(30 * time.Millisecond)
+		if err := c.Lease(limit(t), 300*time.Millisecond); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := c.Lease(limit(t), 0); err != nil { // given up
+		t.Fatal(err)
+	}
+	time.Sleep(400 * time.Millisecond)
+	if _, err := c.List(limit(t)); err != nil {
+		t.Errorf("the lease was given up: %v", err)
+	}
+	if err := c.Lease(limit(t), time.Millisecond); err != nil {
+		t.Fatal(err)
+	}
+	if why := g.End(t); why != "lease\n" {
+		t.Errorf("%q", why)
+	}
+}
+
+func TestKilledGuest(t *testing.T) {
+	g := guesttest.Start(t, 0)
+	c := g.Client(t)
+	p := start(t, c, shell("echo $$; sleep 100"))
+	_, err := p.Stream(limit(t), func(guest.Output) error {
+		g.Kill()
+		return nil
+	}, true)
+	if sandbox.KindOf(err) != sandbox.Unavailable {
+		t.Errorf("%v", err)
+	}
+	if _, err := c.List(limit(t)); sandbox.KindOf(err) != sandbox.Unavailable {
+		t.Errorf("%v", err)
+	}
+}
+
+func TestReborn(t *testing.T) {
+	g := guesttest.Start(t, 0)
+	c, other := g.Client(t), g.Client(t)
+	ctx := limit(t)
+	stay, go1 := shell("sleep 100"), shell("setsid sleep 100 & sleep 100")
+	start(t, c, stay)
+	start(t, other, go1)
+	key := [32]byte{7, 7}
+	m := guest.Reborn{Key: key[:], ID: "again", Entropy: []byte("some noise"), Keep: []string{stay.ID}, Clock: time.Now()}
+	if err := c.Reborn(ctx, guest.Reborn{Key: []byte("short")}); sandbox.KindOf(err) != sandbox.Invalid {
+		t.Errorf("a short key: %v", err)
+	}
+	if err := c.Reborn(ctx, m); err != nil {
+		t.Fatal(err)
+	}
+	<-other.Done()
+	list, err := c.List(ctx)
+	if err != nil || len(list) != 1 || list[0].ID != stay.ID || list[0].Exited {
+		t.Errorf("%+v, %v", list, err)
+	}
+	if _, err := client.New(ctx, g.Dial(t), guesttest.Key); sandbox.KindOf(err) != sandbox.Unavailable {
+		t.Errorf("the old key: %v", err)
+	}
+	n, err := client.New(ctx, g.Dial(t), key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer n.Close()
+	if w := n.Welcome(); w.ID != "again" || w.Generation != 2 {
+		t.Errorf("%+v", w)
+	}
+}
+
+// Whatever is wrong with what a connection says first, it is closed without a byte.
+func TestPreamble(t *testing.T) {
+	g := guesttest.Start(t, 0)
+	key := string(guesttest.Key[:])
+	for name, preamble := range map[string]string{
+		"magic":    "GLOVEBX2" + "\x00" + key,
+		"purpose":  guest.Magic + "\x02" + key,
+		"key":      guest.Magic + "\x00" + "x" + key[1:],
+		"last bit": guest.Magic + "\x00" + key[:31] + "\x01",
+		"http":     "GET / HTTP/1.1\r\nHost: localhost\r\nUser-Agent: something\r\n\r\n",
+		"zeros":    string(make([]byte, 64)),
+	} {
+		conn := g.Dial(t)
+		conn.Write([]byte(preamble))
+		if b, err := io.ReadAll(conn); len(b) > 0 {
+			t.Errorf("%s: answered %q, %v", name, b, err)
+		}
+		conn.Close()
+	}
+	conn := g.Dial(t) // that dribbles
+	defer conn.Close()
+	conn.Write([]byte(guest.Magic))
+	conn.SetReadDeadline(time.Now().Add(guest.PreambleTimeout + 20*time.Second))
+	if b, err := io.ReadAll(conn); len(b) > 0 || err != nil {
+		t.Errorf("half a preamble: %q, %v", b, err)
+	}
+	g.Client(t) // still there
+}
+
+func TestConnectionsAreBounded(t *testing.T) {
+	g := guesttest.Start(t, 0)
+	c := g.Client(t)
+	var idle []net.Conn
+	for range guest.MaxConnections + 10 {
+		idle = append(idle, g.Dial(t))
+	}
+	if _, err := client.New(limit(t), g.Dial(t), guesttest.Key); sandbox.KindOf(err) != sandbox.Unavailable {
+		t.Errorf("one too many: %v", err)
+	}
+	if _, err := c.List(limit(t)); err != nil {
+		t.Errorf("the first connection: %v", err)
+	}
+	for _, conn := range idle {
+		conn.Close()
+	}
+	await(t, func() bool {
+		c, err := client.New(limit(t), g.Dial(t), guesttest.Key)
+		if err == nil {
+			c.Close()
+		}
+		return err == nil
+	})
+}
+
+func TestConnectTimesOut(t *testing.T) {
+	host, silent := net.Pipe()
+	defer silent.Close()
+	ctx, cancel := context.WithTimeout(context.Background(), 50*time.Millisecond)
+	defer cancel()
+	go io.Copy(io.Discard, silent)
+	if _, err := client.New(ctx, host, guesttest.Key); !errors.Is(err, context.DeadlineExceeded) && sandbox.KindOf(err) != sandbox.Unavailable {
+		t.Errorf("%v", err)
+	}
+}
+
+func TestClientsLeaveNoGoroutine(t *testing.T) {
+	g := guesttest.Start(t, 0)
+	g.Client(t)
+	before := runtime.NumGoroutine()
+	for range 50 {
+		c, err := client.New(limit(t), g.Dial(t), guesttest.Key)
+		if err != nil {
+			t.Fatal(err)
+		}
+		p := start(t, c, shell("sleep 100"))
+		if err := c.Ack(limit(t), guest.Ack{ID: p.ID()}); err != nil {
+			t.Error(err)
+		}
+		c.Close()
+		p.Close()
+	}
+	await(t, func() bool { return runtime.NumGoroutine() <= before })
+}
