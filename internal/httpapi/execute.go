@@ -1,0 +1,74 @@
+package httpapi
+
+import (
+	"net/http"
+
+	"github.com/glovebox-dev/glovebox/internal/engine"
+	"github.com/glovebox-dev/glovebox/sandbox"
+)
+
+// ExecuteRequest is the body of POST /execute, a small schema that clients of older servers speak.
+type ExecuteRequest struct {
+	Code     *string `json:"code" required:"true" doc:"Source text to run." example:"print(6*7)"`
+	Language string  `json:"language" doc:"Name or alias of a language; absent is python." example:"python"`
+}
+
+// ExecuteAnswer is the answer to it.
+type ExecuteAnswer struct {
+	Success bool              `json:"success" doc:"Whether the program ended by itself with exit code 0."`
+	Output  string            `json:"output" doc:"What it wrote to stdout, then what it wrote to stderr."`
+	Error   *string           `json:"error" doc:"The uncaught exception, or what else went wrong; null after a success."`
+	Files   map[string][]byte `json:"files" doc:"Files that were made or changed, as base64 by path."`
+}
+
+// executeLanguage is that of a request that names none.
+const executeLanguage = "python"
+
+// execute is POST /execute.
+func (s *Server) execute(w *response, r *http.Request) error {
+	var req ExecuteRequest
+	release, err := s.readJSON(w, r, &req)
+	defer release()
+	if err != nil {
+		return err
+	}
+	if req.Code == nil {
+		return sandbox.Invalidf("code", "is missing")
+	}
+	if req.Language == "" {
+		req.Language = executeLanguage
+	}
+	run := engine.Run{Request: sandbox.Request{
+		Language: req.Language,
+		Code:     []byte(*req.Code),
+		Return:   sandbox.Return{Globs: []string{"**"}},
+	}}
+	result, err := s.config.Engine.Run(r.Context(), run)
+	if err != nil {
+		return err
+	}
+	s.ran(w, run, result)
+	return s.writeJSON(w, newExecuteAnswer(result))
+}
+
+func newExecuteAnswer(r *sandbox.Result) ExecuteAnswer {
+	a := ExecuteAnswer{
+		Success: r.Status == sandbox.StatusSucceeded,
+		Output:  show(r.Stdout).text + show(r.Stderr).text,
+		Files:   make(map[string][]byte, len(r.Files)),
+	}
+	for _, f := range r.Files {
+		a.Files[f.Path] = list(f.Data) // an empty file is "", never null
+	}
+	if !a.Success {
+		text := r.Hint
+		if e := r.Exception; e != nil {
+			text = e.Name
+			if e.Value != "" {
+				text += ": " + e.Value
+			}
+		}
+		a.Error = &text
+	}
+	return a
+}

@@ -1,0 +1,97 @@
+package httpapi
+
+import (
+	"mime"
+	"net"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+
+	"github.com/glovebox-dev/glovebox/sandbox"
+)
+
+// checkHost refuses a Host that is not one of ours. A page whose name was rebound to this address (DNS rebinding) is of one
+// origin with us in the eyes of the browser, but it cannot choose the Host header.
+//
+// Where keys are set they stop such a page as well, as it has none; then only names that were configured bind.
+func (s *Server) checkHost(r *http.Request) error {
+	if len(s.config.Hosts) == 0 && len(s.config.Keys) > 0 {
+		return nil
+	}
+	host := hostName(r.Host)
+	if isLoopback(host) || slices.ContainsFunc(s.config.Hosts, func(h string) bool { return strings.EqualFold(h, host) }) {
+		return nil
+	}
+	return refuse(http.StatusMisdirectedRequest, sandbox.Invalid, "this server does not go by the name in the Host header",
+		"use localhost, or add the name to the server's configured hosts")
+}
+
+// hostName is the host of "host", "host:port", "[v6]" or "[v6]:port".
+func hostName(hostPort string) string {
+	if host, _, err := net.SplitHostPort(hostPort); err == nil {
+		return host
+	}
+	return strings.TrimSuffix(strings.TrimPrefix(hostPort, "["), "]")
+}
+
+func isLoopback(host string) bool {
+	if strings.EqualFold(host, "localhost") {
+		return true
+	}
+	ip := net.ParseIP(host)
+	return ip != nil && ip.IsLoopback()
+}
+
+// checkOrigin refuses what a page of another site makes a browser send. Nothing here is meant for other sites' pages, so there
+// are no CORS headers, and reading is refused like writing.
+func checkOrigin(r *http.Request) error {
+	ok := true
+	if origins := r.Header.Values("Origin"); len(origins) > 0 {
+		u, err := url.Parse(origins[0])
+		ok = len(origins) == 1 && err == nil && u.Host != "" && strings.EqualFold(u.Host, r.Host)
+	}
+	for _, site := range r.Header.Values("Sec-Fetch-Site") {
+		ok = ok && (site == "same-origin" || site == "none")
+	}
+	if !ok {
+		return refuse(http.StatusForbidden, sandbox.Unauthorized, "pages of other sites may not use this server", "")
+	}
+	return nil
+}
+
+// checkContentType takes JSON. A form or no type at all is taken for JSON too, as that is what curl -d says of its data, but
+// never from a browser: there those are the types that a page may send anywhere without asking first.
+func checkContentType(r *http.Request) error {
+	browser := false
+	for name := range r.Header {
+		browser = browser || name == "Origin" || strings.HasPrefix(name, "Sec-Fetch-")
+	}
+	header := r.Header.Get("Content-Type")
+	kind, _, err := mime.ParseMediaType(header)
+	switch {
+	case err == nil && kind == "application/json":
+		return nil
+	case !browser && (header == "" || err == nil && kind == "application/x-www-form-urlencoded"):
+		return nil
+	}
+	return refuse(http.StatusUnsupportedMediaType, sandbox.Invalid, "the body must be JSON", "send Content-Type: application/json")
+}
+
+// CheckListen refuses to listen where strangers may reach a server that asks for no key. addr is what will be listened on, or
+// what is: "host:port", or the path of a Unix socket, whose permissions are its guard.
+func CheckListen(addr string, keys []Key) error {
+	if len(keys) > 0 || strings.HasPrefix(addr, "/") || strings.HasPrefix(addr, "unix:") {
+		return nil
+	}
+	host, _, err := net.SplitHostPort(addr)
+	if err != nil {
+		return sandbox.Invalidf("listen", "%q is not an address; write it like localhost:7070", addr)
+	}
+	if isLoopback(host) {
+		return nil
+	}
+	e := sandbox.Invalidf("listen", "%s can be reached from other machines, and no API key is set", addr)
+	e.Mend = "set an API key, or listen on localhost"
+	return e
+}

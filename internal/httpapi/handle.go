@@ -1,0 +1,196 @@
+package httpapi
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"path"
+	"runtime/debug"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/glovebox-dev/glovebox/sandbox"
+)
+
+// response is the writer of one request, with what the log and the metrics want to know of it.
+type response struct {
+	http.ResponseWriter
+	id     string // of the request
+	key    string // name of the API key; "" where none is asked for
+	route  string // pattern that matched; never the path, which the client chooses
+	status int    // 0 until the headers are sent
+	bytes  int64
+	unread bool // there is a body that was not read to its end
+}
+
+func (w *response) WriteHeader(status int) {
+	if w.status == 0 {
+		w.status = status
+	}
+	w.ResponseWriter.WriteHeader(status)
+}
+
+func (w *response) Write(p []byte) (int, error) {
+	if w.status == 0 {
+		w.status = http.StatusOK
+	}
+	n, err := w.ResponseWriter.Write(p)
+	w.bytes += int64(n)
+	return n, err
+}
+
+// Unwrap lets http.ResponseController reach the connection.
+func (w *response) Unwrap() http.ResponseWriter { return w.ResponseWriter }
+
+// noRoute stands in log and metrics for requests that no pattern matched, or that were refused before.
+const noRoute = "none"
+
+// e2bHeader marks requests for another API, which may be served on the same address.
+const e2bHeader = "E2b-Sandbox-Id"
+
+func (s *Server) handle(w http.ResponseWriter, r *http.Request) {
+	started := time.Now()
+	out := &response{ResponseWriter: w, id: string(sandbox.NewID()), route: noRoute, unread: r.Body != http.NoBody}
+	h := w.Header()
+	h.Set("X-Request-Id", out.id)
+	h.Set("X-Content-Type-Options", "nosniff")
+	h.Set("Cache-Control", "no-store")
+	s.metrics.inFlight.Inc()
+	defer func() {
+		if p := recover(); p != nil {
+			s.contain(out, p)
+		}
+		s.metrics.inFlight.Dec()
+		s.record(out, r, time.Since(started))
+	}()
+	if err := s.admit(out, r); err != nil {
+		s.fail(out, err)
+		return
+	}
+	s.mux.ServeHTTP(out, r)
+}
+
+// admit says whether the request may be served at all: to the right name, not from another site's page, and to a path that
+// exists. The key is asked for before the path is looked at, so that without one nothing is told.
+func (s *Server) admit(w *response, r *http.Request) error {
+	if err := s.checkHost(r); err != nil {
+		return err
+	}
+	if err := checkOrigin(r); err != nil {
+		return err
+	}
+	h, pattern := s.mux.Handler(r)
+	if !s.isOpen(pattern) {
+		name, err := s.authorize(r)
+		if err != nil {
+			return err
+		}
+		w.key = name
+	}
+	if r.Header.Get(e2bHeader) != "" {
+		return &sandbox.Error{Kind: sandbox.NotFound, Msg: "this server has no API for requests with an " + e2bHeader + " header"}
+	}
+	if pattern == "" {
+		return noPattern(h, r, w.Header())
+	}
+	if path.Clean(r.URL.Path) != r.URL.Path {
+		return &sandbox.Error{Kind: sandbox.NotFound, Msg: "there is nothing at this path"}
+	}
+	w.route = pattern
+	return nil
+}
+
+func (s *Server) isOpen(pattern string) bool {
+	return slices.ContainsFunc(s.endpoints, func(e endpoint) bool { return e.open && pattern == e.method+" "+e.path })
+}
+
+// noPattern asks the mux's own answer whether it is the path or the method that is unknown.
+func noPattern(h http.Handler, r *http.Request, header http.Header) error {
+	var probe unsent
+	h.ServeHTTP(&probe, r)
+	if allow := probe.Header().Get("Allow"); allow != "" {
+		header.Set("Allow", allow)
+		return refuse(http.StatusMethodNotAllowed, sandbox.Invalid, "this path has no such method", "use "+allow)
+	}
+	return &sandbox.Error{Kind: sandbox.NotFound, Msg: "there is nothing at this path", Mend: "GET /openapi.json describes what there is"}
+}
+
+// unsent is a response that goes nowhere.
+type unsent struct{ header http.Header }
+
+func (u *unsent) Header() http.Header {
+	if u.header == nil {
+		u.header = http.Header{}
+	}
+	return u.header
+}
+func (*unsent) Write(p []byte) (int, error) { return len(p), nil }
+func (*unsent) WriteHeader(int)             {}
+
+// serve runs the handler of an endpoint.
+func (s *Server) serve(w *response, r *http.Request, e endpoint) {
+	if err := e.handler(w, r); err != nil {
+		s.fail(w, err)
+	}
+}
+
+// fail answers with a problem. What the problem does not tell goes to the log.
+func (s *Server) fail(w *response, err error) {
+	p := s.problem(w, err)
+	if w.unread { // and is not worth reading
+		w.Header().Set("Connection", "close")
+	}
+	writeProblem(w, p)
+}
+
+func (s *Server) problem(w *response, err error) Problem {
+	p := problemOf(err, w.id)
+	if sandbox.KindOf(err) == sandbox.Internal {
+		s.log.Error("a request failed", "request_id", w.id, "route", w.route, "error", err.Error())
+	}
+	return p
+}
+
+// contain ends a request whose handler panicked: the defect is logged, and all other requests go on.
+func (s *Server) contain(w *response, p any) {
+	if err, ok := p.(error); ok && errors.Is(err, http.ErrAbortHandler) {
+		panic(p) // how net/http wants a connection to be cut
+	}
+	s.metrics.panics.Inc()
+	s.log.Error("contained a panic", "request_id", w.id, "route", w.route, "panic", fmt.Sprint(p), "stack", string(debug.Stack()))
+	if w.status == 0 {
+		s.fail(w, &sandbox.Error{Kind: sandbox.Internal, Op: "serve"})
+		return
+	}
+	panic(http.ErrAbortHandler) // half an answer must not look whole
+}
+
+// record writes one line of the log and counts.
+func (s *Server) record(w *response, r *http.Request, took time.Duration) {
+	s.metrics.request(w, r, took)
+	s.log.LogAttrs(r.Context(), slog.LevelInfo, "request",
+		slog.String("request_id", w.id), slog.String("route", w.route), slog.Int("status", w.status),
+		slog.Int64("bytes", w.bytes), slog.Duration("took", took), slog.String("client", r.RemoteAddr), slog.String("key", w.key))
+}
+
+// writeJSON answers with v.
+func (s *Server) writeJSON(w *response, v any) error {
+	var buf bytes.Buffer
+	encodeJSON(&buf, v)
+	return s.writeBody(w, "application/json", buf.Bytes())
+}
+
+// writeBody sends a whole body. An error of the client's connection is none of ours: there is nobody to tell.
+func (s *Server) writeBody(w *response, contentType string, body []byte) error {
+	h := w.Header()
+	h.Set("Content-Type", contentType)
+	h.Set("Content-Length", strconv.Itoa(len(body)))
+	if _, err := newPacedWriter(w, s.config.WriteTimeout).Write(body); err != nil {
+		s.metrics.slowReaders.Inc()
+		panic(http.ErrAbortHandler)
+	}
+	return nil
+}

@@ -1,0 +1,93 @@
+package httpapi
+
+import (
+	"crypto/rand"
+	"crypto/sha256"
+	"crypto/subtle"
+	"encoding/base64"
+	"encoding/hex"
+	"net/http"
+	"strings"
+
+	"github.com/glovebox-dev/glovebox/sandbox"
+)
+
+// Key is an API key as a server keeps it: its name, for the log, and the SHA-256 of the secret. A plain hash is enough, and
+// is fast on every request, because secrets are random and long: there is no dictionary to try, as there is with passwords.
+type Key struct {
+	Name string
+	Hash [sha256.Size]byte
+}
+
+const (
+	secretPrefix = "gbx_"
+	secretBytes  = 32
+	leastSecret  = 32 // characters: 128 bits, written in hexadecimal
+	hashPrefix   = "sha256:"
+	maxKeyName   = 64
+)
+
+// NewSecret returns a fresh secret of 256 random bits.
+func NewSecret() string {
+	var b [secretBytes]byte
+	rand.Read(b[:]) // never fails: crypto/rand crashes the program rather than return an error
+	return secretPrefix + base64.RawURLEncoding.EncodeToString(b[:])
+}
+
+// NewKey makes a key from a secret, which is not kept, or from "sha256:" and the 64 hexadecimal digits of a secret's hash.
+// Secrets shorter than 32 characters are refused as Invalid, as they could be guessed.
+func NewKey(name, secretOrHash string) (Key, error) {
+	if name == "" || len(name) > maxKeyName {
+		return Key{}, sandbox.Invalidf("api key", "a name has 1 to %d characters", maxKeyName)
+	}
+	key := Key{Name: name}
+	if digits, ok := strings.CutPrefix(secretOrHash, hashPrefix); ok {
+		if n, err := hex.Decode(key.Hash[:], []byte(digits[:min(len(digits), 2*sha256.Size)])); err != nil || n != sha256.Size || len(digits) != 2*sha256.Size {
+			return Key{}, sandbox.Invalidf("api key", "%q: after sha256: come 64 hexadecimal digits", name)
+		}
+		return key, nil
+	}
+	if len(secretOrHash) < leastSecret {
+		return Key{}, sandbox.Invalidf("api key", "%q: a secret has at least %d characters, and they are random", name, leastSecret)
+	}
+	key.Hash = sha256.Sum256([]byte(secretOrHash))
+	return key, nil
+}
+
+// String is the form of a key that is kept in a file: "sha256:" and the hash of the secret.
+func (k Key) String() string { return hashPrefix + hex.EncodeToString(k.Hash[:]) }
+
+// errKey is the same for a missing key and a wrong one, so that neither tells which keys exist.
+var errKey = &sandbox.Error{Kind: sandbox.Unauthorized, Msg: "a valid API key is needed",
+	Mend: "send it as Authorization: Bearer KEY, or as X-API-Key: KEY"}
+
+// authorize finds the key that a request bears. Every key is compared, each in constant time, so that the time tells nothing
+// of where a guess failed. Two credentials in one request are refused: what stands before us might have checked the other.
+func (s *Server) authorize(r *http.Request) (name string, err error) {
+	if len(s.config.Keys) == 0 {
+		return "", nil
+	}
+	bearers, plain := r.Header.Values("Authorization"), r.Header.Values("X-Api-Key")
+	if len(bearers)+len(plain) != 1 {
+		return "", errKey
+	}
+	var secret string
+	if len(plain) == 1 {
+		secret = plain[0]
+	} else {
+		scheme, rest, _ := strings.Cut(bearers[0], " ")
+		if !strings.EqualFold(scheme, "Bearer") {
+			return "", errKey
+		}
+		secret = strings.TrimLeft(rest, " ")
+	}
+	hash := sha256.Sum256([]byte(secret))
+	found := -1
+	for i := range s.config.Keys {
+		found = subtle.ConstantTimeSelect(subtle.ConstantTimeCompare(hash[:], s.config.Keys[i].Hash[:]), i, found)
+	}
+	if found < 0 {
+		return "", errKey
+	}
+	return s.config.Keys[found].Name, nil
+}

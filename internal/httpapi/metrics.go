@@ -1,0 +1,136 @@
+package httpapi
+
+import (
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/glovebox-dev/glovebox/internal/engine"
+	"github.com/glovebox-dev/glovebox/sandbox"
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+)
+
+// metrics are what GET /metrics shows. Every label value is a word of ours (route, status, language, ...), never of a client or
+// a program, so the number of series is bounded and nothing can be injected.
+type metrics struct {
+	handler http.Handler
+
+	requests        *prometheus.CounterVec
+	seconds         *prometheus.HistogramVec
+	inFlight        prometheus.Gauge
+	runs            *prometheus.CounterVec
+	runSeconds      *prometheus.HistogramVec
+	dropped         prometheus.Counter
+	slowReaders     prometheus.Counter
+	overConnections prometheus.Counter
+	panics          prometheus.Counter
+}
+
+// From a millisecond, below which nothing of ours lies, to the longest runs.
+var secondsBuckets = []float64{.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60, 300}
+
+func newMetrics(e *engine.Engine, version string) *metrics {
+	counter := func(name, help string) prometheus.Counter {
+		return prometheus.NewCounter(prometheus.CounterOpts{Name: name, Help: help})
+	}
+	m := &metrics{
+		requests: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "glovebox_http_requests_total",
+			Help: "HTTP requests by route, method and status."}, []string{"route", "method", "status"}),
+		seconds: prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: "glovebox_http_request_seconds",
+			Help: "Time from headers to the end of the answer.", Buckets: secondsBuckets}, []string{"route"}),
+		inFlight: prometheus.NewGauge(prometheus.GaugeOpts{Name: "glovebox_http_requests_in_flight", Help: "HTTP requests being served."}),
+		runs: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "glovebox_http_runs_total",
+			Help: "Runs over HTTP that ended in a status, by language."}, []string{"language", "status"}),
+		runSeconds: prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: "glovebox_run_seconds",
+			Help: "Where the time of a run goes.", Buckets: secondsBuckets}, []string{"phase"}),
+		dropped:         counter("glovebox_output_dropped_bytes_total", "Bytes of output over the limit."),
+		slowReaders:     counter("glovebox_http_clients_lost_total", "Clients that went away or took nothing of their answer for too long."),
+		overConnections: counter("glovebox_http_connections_refused_total", "Connections over the bound."),
+		panics:          counter("glovebox_http_panics_total", "Defects that were contained."),
+	}
+	build := prometheus.NewGauge(prometheus.GaugeOpts{Name: "glovebox_build_info", Help: "Always 1; the label says the version.",
+		ConstLabels: prometheus.Labels{"version": version}})
+	build.Set(1)
+	registry := prometheus.NewRegistry()
+	registry.MustRegister(m.requests, m.seconds, m.inFlight, m.runs, m.runSeconds, m.dropped, m.slowReaders, m.overConnections, m.panics,
+		build, engineCollector{e}, collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	m.handler = promhttp.HandlerFor(registry, promhttp.HandlerOpts{})
+	return m
+}
+
+func (m *metrics) request(w *response, r *http.Request, took time.Duration) {
+	method := "other"
+	switch r.Method {
+	case http.MethodGet, http.MethodPost, http.MethodHead:
+		method = r.Method
+	}
+	m.requests.WithLabelValues(w.route, method, strconv.Itoa(w.status)).Inc()
+	m.seconds.WithLabelValues(w.route).Observe(took.Seconds())
+}
+
+func (m *metrics) run(language string, r *sandbox.Result) {
+	m.runs.WithLabelValues(language, string(r.Status)).Inc()
+	m.dropped.Add(float64(max(r.Stdout.Dropped, 0) + max(r.Stderr.Dropped, 0)))
+	t := &r.Timings
+	for _, phase := range []struct {
+		name string
+		took time.Duration
+	}{{"queue", t.Queue}, {"create", t.Create}, {"upload", t.Upload}, {"run", t.Run}, {"files", t.Files}} {
+		m.runSeconds.WithLabelValues(phase.name).Observe(phase.took.Seconds())
+	}
+}
+
+// engineCollector shows the engine's own counts when it is asked.
+type engineCollector struct{ engine *engine.Engine }
+
+func desc(name, help string, labels ...string) *prometheus.Desc {
+	return prometheus.NewDesc("glovebox_engine_"+name, help, labels, nil)
+}
+
+var (
+	descSlots   = desc("slots", "Executions that may go on at the same time.")
+	descRunning = desc("running", "Slots in use.")
+	descQueue   = desc("queue", "Runs that may wait for a slot.")
+	descQueued  = desc("queued", "Runs that wait for a slot.")
+	descClosing = desc("closing", "Boxes that are being closed after their answer was given.")
+	descLive    = desc("boxes", "Boxes that exist.")
+	descEnded   = desc("runs_total", "Runs that ended in a status.", "status")
+	descRefused = desc("refused_total", "Runs that ended in an error, by its kind.", "kind")
+	descPanics  = desc("panics_total", "Defects that were contained.")
+	descCPU     = desc("cpu_seconds_total", "CPU time of all runs that ended.")
+)
+
+func (engineCollector) Describe(out chan<- *prometheus.Desc) {
+	for _, d := range []*prometheus.Desc{descSlots, descRunning, descQueue, descQueued, descClosing, descLive, descEnded, descRefused,
+		descPanics, descCPU} {
+		out <- d
+	}
+}
+
+func (c engineCollector) Collect(out chan<- prometheus.Metric) {
+	s := c.engine.Stats()
+	gauge := func(d *prometheus.Desc, v int) {
+		out <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, float64(v))
+	}
+	gauge(descSlots, s.Slots)
+	gauge(descRunning, s.Running)
+	gauge(descQueue, s.Queue)
+	gauge(descQueued, s.Queued)
+	gauge(descClosing, s.Closing)
+	gauge(descLive, s.Live)
+	for status, n := range s.Ended {
+		out <- prometheus.MustNewConstMetric(descEnded, prometheus.CounterValue, float64(n), string(status))
+	}
+	for kind, n := range s.Refused {
+		out <- prometheus.MustNewConstMetric(descRefused, prometheus.CounterValue, float64(n), kind.String())
+	}
+	out <- prometheus.MustNewConstMetric(descPanics, prometheus.CounterValue, float64(s.Panics))
+	out <- prometheus.MustNewConstMetric(descCPU, prometheus.CounterValue, s.CPUTime.Seconds())
+}
+
+func (s *Server) showMetrics(w *response, r *http.Request) error {
+	s.metrics.handler.ServeHTTP(w, r)
+	return nil
+}

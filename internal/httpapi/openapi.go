@@ -1,0 +1,147 @@
+package httpapi
+
+import (
+	"bytes"
+	"maps"
+	"net/http"
+	"reflect"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+)
+
+// endpoint is one method of one path: what serves it, and what the OpenAPI document says of it.
+type endpoint struct {
+	method, path string
+	handler      func(*response, *http.Request) error
+	name         string // operationId
+	summary      string
+	detail       string
+	request      any // a value of the body's type; nil is none
+	answer       any // a value of the answer's type; nil is not JSON
+	media        string
+	example      any
+	open         bool // needs no key
+	problems     []int
+}
+
+const runDetail = "Runs code or a command in a sandbox of its own and answers when it has ended. What the program did is the " +
+	"status of the answer, with HTTP status 200; a problem means that nothing ran to its end.\n\n" +
+	"With Accept: text/event-stream the answer is a stream of server-sent events, with ids that count from 1: started (data: Started), " +
+	"then stdout and stderr (data: Piece) as output comes, and last result (data: Answer) or error (data: Problem). Comments keep a " +
+	"silent stream alive. The pieces of a stream put together are its first bytes exactly, up to the output limit: base64 where a " +
+	"piece has it, else text. A character that comes in two halves is held back until it is whole. A client that takes nothing for " +
+	"long is dropped, and its run is canceled, as it is when the client goes away.\n\n" +
+	"A body of another type than application/json is taken for JSON only if it says it is a form or nothing at all, as curl -d " +
+	"does, and does not come from a browser."
+
+// table lists the API.
+func (s *Server) table() []endpoint {
+	body := []int{400, 408, 413, 415, 422, 429, 500, 503}
+	return []endpoint{
+		{method: "POST", path: "/v1/run", handler: s.run, name: "run", summary: "Run code once", detail: runDetail,
+			request: RunRequest{}, answer: Answer{}, problems: body,
+			example: object{"language": "python", "code": "print(6*7)", "limits": object{"timeout_s": 10}}},
+		{method: "POST", path: "/execute", handler: s.execute, name: "execute", summary: "Run code once, by a small and old schema",
+			request: ExecuteRequest{}, answer: ExecuteAnswer{}, problems: body, example: object{"code": "print(6*7)"}},
+		{method: "GET", path: "/v1/capabilities", handler: s.capabilities, name: "capabilities",
+			summary: "Which walls stand here, and what a run may ask for", answer: Capabilities{}},
+		{method: "GET", path: "/v1/languages", handler: s.languages, name: "languages", summary: "The languages", answer: Languages{}},
+		{method: "GET", path: "/healthz", handler: s.healthz, name: "healthz", summary: "Whether the process answers", answer: Health{}, open: true},
+		{method: "GET", path: "/readyz", handler: s.readyz, name: "readyz", summary: "Whether a run sent now would be served", answer: Health{},
+			open: true, problems: []int{503}},
+		{method: "GET", path: "/metrics", handler: s.showMetrics, name: "metrics", summary: "Metrics for Prometheus", media: "text/plain"},
+		{method: "GET", path: "/openapi.json", handler: s.openapi, name: "openapi", summary: "This document", media: "application/json"},
+	}
+}
+
+// document is the OpenAPI document, made when it is first asked for: no other request pays for it.
+type document struct {
+	once sync.Once
+	json []byte
+}
+
+func (s *Server) openapi(w *response, _ *http.Request) error {
+	s.document.once.Do(func() {
+		var buf bytes.Buffer
+		encodeJSON(&buf, describe(s.endpoints, s.config.Version))
+		s.document.json = buf.Bytes()
+	})
+	return s.writeBody(w, "application/json", s.document.json)
+}
+
+// describe makes an OpenAPI 3.1 document of the endpoints and their types.
+func describe(endpoints []endpoint, version string) object {
+	components := object{}
+	requests, answers := &schemas{components, true}, &schemas{components, false}
+	problem := answers.of(reflect.TypeFor[Problem]())
+	for _, event := range []any{Started{}, Piece{}} {
+		answers.of(reflect.TypeOf(event))
+	}
+	paths := object{}
+	for _, e := range endpoints {
+		item, ok := paths[e.path].(object)
+		if !ok {
+			item = object{}
+			paths[e.path] = item
+		}
+		item[strings.ToLower(e.method)] = operation(e, requests, answers, problem)
+	}
+	if version == "" {
+		version = "unknown"
+	}
+	return object{
+		"openapi": "3.1.0",
+		"info": object{"title": "Glovebox", "version": version,
+			"description": "Runs code that nobody has read, and hands back what it printed, what it made and what it cost.",
+			"license":     object{"name": "Apache-2.0", "identifier": "Apache-2.0"}},
+		"servers":  []any{object{"url": "/"}},
+		"security": []any{object{}, object{"bearer": []any{}}, object{"key": []any{}}},
+		"paths":    paths,
+		"components": object{"schemas": components, "securitySchemes": object{
+			"bearer": object{"type": "http", "scheme": "bearer"},
+			"key":    object{"type": "apiKey", "in": "header", "name": "X-API-Key"},
+		}},
+	}
+}
+
+func operation(e endpoint, requests, answers *schemas, problem object) object {
+	media := e.media
+	if media == "" {
+		media = "application/json"
+	}
+	content := object{media: object{"schema": object{"type": "object"}}}
+	switch {
+	case e.answer != nil:
+		content[media] = object{"schema": answers.of(reflect.TypeOf(e.answer))}
+	case media == "text/plain":
+		content[media] = object{"schema": object{"type": "string"}}
+	}
+	if e.name == "run" {
+		content["text/event-stream"] = object{"schema": object{"type": "string", "description": "Server-sent events; see the description of run."}}
+	}
+	op := object{"operationId": e.name, "summary": e.summary}
+	if e.detail != "" {
+		op["description"] = e.detail
+	}
+	if e.request != nil {
+		op["requestBody"] = object{"required": true, "content": object{"application/json": object{
+			"schema": requests.of(reflect.TypeOf(e.request)), "example": e.example}}}
+	}
+	statuses := map[int]bool{http.StatusForbidden: true, http.StatusMisdirectedRequest: true}
+	for _, status := range e.problems {
+		statuses[status] = true
+	}
+	if e.open {
+		op["security"] = []any{}
+	} else {
+		statuses[http.StatusUnauthorized] = true
+	}
+	responses := object{"200": object{"description": "It was served.", "content": content}}
+	for _, status := range slices.Sorted(maps.Keys(statuses)) {
+		responses[strconv.Itoa(status)] = object{"description": http.StatusText(status), "content": object{problemType: object{"schema": problem}}}
+	}
+	op["responses"] = responses
+	return op
+}

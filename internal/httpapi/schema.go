@@ -1,0 +1,131 @@
+package httpapi
+
+import (
+	"reflect"
+	"strconv"
+	"strings"
+)
+
+// schemas turns Go types into JSON Schema (2020-12, which OpenAPI 3.1 takes as it is). Structs become components of their own.
+// The tags it reads are those that the decoder obeys, so the two cannot drift apart: json, required, max; and doc, enum, example.
+type schemas struct {
+	components map[string]any
+	request    bool // optional fields may be null, and other fields are refused, as the decoder does
+}
+
+type object = map[string]any
+
+func (s *schemas) of(t reflect.Type) object {
+	switch {
+	case t == stringOrListType:
+		return object{"oneOf": []any{object{"type": "string"}, object{"type": "array", "items": object{"type": "string"}}}}
+	case t.Kind() == reflect.Pointer:
+		return nullable(s.of(t.Elem()))
+	case t.Kind() == reflect.Slice && t.Elem().Kind() == reflect.Uint8:
+		return object{"type": "string", "contentEncoding": "base64"}
+	case t.Kind() == reflect.Slice:
+		return object{"type": "array", "items": s.of(t.Elem())}
+	case t.Kind() == reflect.Map:
+		return object{"type": "object", "additionalProperties": s.of(t.Elem())}
+	case t.Kind() == reflect.Struct:
+		return s.component(t)
+	case t.Kind() == reflect.String:
+		return object{"type": "string"}
+	case t.Kind() == reflect.Bool:
+		return object{"type": "boolean"}
+	case t.Kind() == reflect.Float64:
+		return object{"type": "number"}
+	case t.Kind() >= reflect.Int && t.Kind() <= reflect.Uint64:
+		return object{"type": "integer"}
+	}
+	panic("httpapi: no schema for " + t.String())
+}
+
+// nullable lets a value be null too. The forms that of returns are a type, a reference or a choice.
+func nullable(schema object) object {
+	if name, ok := schema["type"].(string); ok {
+		schema["type"] = []any{name, "null"}
+		return schema
+	}
+	return object{"anyOf": []any{schema, object{"type": "null"}}}
+}
+
+// component adds the schema of a struct and returns a reference to it.
+func (s *schemas) component(t reflect.Type) object {
+	ref := object{"$ref": "#/components/schemas/" + t.Name()}
+	if _, done := s.components[t.Name()]; done {
+		return ref
+	}
+	properties, required := object{}, []any{}
+	component := object{"type": "object", "properties": properties}
+	s.components[t.Name()] = component
+	plan := planOf(t)
+	for i, f := range plan.fields {
+		properties[plan.names[i]] = s.field(f)
+		_, options, _ := strings.Cut(f.Tag.Get("json"), ",")
+		if s.request && f.Tag.Get("required") != "" || !s.request && !strings.Contains(options, "omitempty") {
+			required = append(required, plan.names[i])
+		}
+	}
+	if len(required) > 0 {
+		component["required"] = required
+	}
+	if s.request {
+		component["additionalProperties"] = false
+	}
+	return ref
+}
+
+func (s *schemas) field(f reflect.StructField) object {
+	schema := s.of(f.Type)
+	if values := f.Tag.Get("enum"); values != "" {
+		var list []any
+		for value := range strings.SplitSeq(values, ",") {
+			list = append(list, value)
+		}
+		schema["enum"] = list
+	}
+	if most, err := strconv.Atoi(f.Tag.Get("max")); err == nil {
+		bound := map[string]string{"array": "maxItems", "object": "maxProperties"}[typeName(schema)]
+		if bound != "" {
+			schema[bound] = most
+		}
+	}
+	mayBeNull := s.request && f.Tag.Get("required") == "" && f.Type.Kind() != reflect.Pointer
+	if values, ok := schema["enum"].([]any); ok && mayBeNull {
+		schema["enum"] = append(values, nil)
+	}
+	commands := !s.request && f.Tag.Get("json") == "commands" // null is a value of its own there
+	if mayBeNull || commands {
+		schema = nullable(schema)
+	}
+	if doc := f.Tag.Get("doc"); doc != "" {
+		schema["description"] = doc
+	}
+	if example := f.Tag.Get("example"); example != "" {
+		schema["examples"] = []any{exampleOf(schema, example)}
+	}
+	return schema
+}
+
+func typeName(schema object) string {
+	name, _ := schema["type"].(string)
+	return name
+}
+
+// exampleOf gives an example the type of its field.
+func exampleOf(schema object, text string) any {
+	name := typeName(schema)
+	if list, ok := schema["type"].([]any); ok {
+		name, _ = list[0].(string)
+	}
+	switch name {
+	case "number", "integer":
+		if f, err := strconv.ParseFloat(text, 64); err == nil {
+			return f
+		}
+	case "array":
+		return []any{text}
+	}
+	return text
+}

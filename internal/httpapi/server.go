@@ -1,0 +1,133 @@
+package httpapi
+
+import (
+	"context"
+	"log/slog"
+	"net"
+	"net/http"
+	"sync/atomic"
+	"time"
+
+	"github.com/glovebox-dev/glovebox/internal/engine"
+	"github.com/glovebox-dev/glovebox/sandbox"
+)
+
+// Defaults of a Config.
+const (
+	DefaultMaxBody        = 64 << 20
+	DefaultMaxBodies      = 512 << 20
+	DefaultMaxConnections = 4096
+	DefaultWriteTimeout   = 10 * time.Second
+)
+
+// Bounds of a connection. A client that drips its headers (slowloris) holds one connection, and not for long.
+const (
+	headerTimeout  = 10 * time.Second
+	idleTimeout    = 2 * time.Minute
+	maxHeaderBytes = 32 << 10
+)
+
+// Config says what a server works with. Engine is the one field that must be set.
+type Config struct {
+	Engine  *engine.Engine
+	Version string // of Glovebox, as told by capabilities
+
+	Keys  []Key    // none: no key is asked for, and CheckListen allows loopback only
+	Hosts []string // names in the Host header that are ours, besides localhost and loopback addresses
+
+	MaxBody        int64         // bytes of one request body; 0 is DefaultMaxBody
+	MaxBodies      int64         // bytes of all bodies that are held at the same time; 0 is DefaultMaxBodies
+	MaxConnections int           // connections at the same time, one more is closed at once; 0 is DefaultMaxConnections
+	WriteTimeout   time.Duration // how long a client may take nothing of its answer; 0 is DefaultWriteTimeout
+
+	Log *slog.Logger // nil discards
+}
+
+// Server answers version 1 of the HTTP API. It owns no goroutine and no listener: HTTPServer gives an http.Server that does.
+type Server struct {
+	config    Config
+	log       *slog.Logger
+	mux       *http.ServeMux
+	endpoints []endpoint
+	metrics   *metrics
+	room      readingRoom
+	probes    probes
+	document  document
+	draining  atomic.Bool
+}
+
+// New returns a server. It does nothing yet that takes time.
+func New(config Config) (*Server, error) {
+	if config.Engine == nil {
+		return nil, sandbox.Invalidf("engine", "is missing")
+	}
+	if config.MaxBody < 0 || config.MaxBodies < 0 || config.MaxConnections < 0 || config.WriteTimeout < 0 {
+		return nil, sandbox.Invalidf("http", "bounds must be positive")
+	}
+	orDefault(&config.MaxBody, DefaultMaxBody)
+	orDefault(&config.MaxBodies, max(DefaultMaxBodies, config.MaxBody))
+	orDefault(&config.MaxConnections, DefaultMaxConnections)
+	orDefault(&config.WriteTimeout, DefaultWriteTimeout)
+	if config.Log == nil {
+		config.Log = slog.New(slog.DiscardHandler)
+	}
+	s := &Server{config: config, log: config.Log, mux: http.NewServeMux()}
+	s.room.most = config.MaxBodies
+	s.metrics = newMetrics(config.Engine, config.Version)
+	s.endpoints = s.table()
+	for _, e := range s.endpoints {
+		s.mux.HandleFunc(e.method+" "+e.path, func(w http.ResponseWriter, r *http.Request) { s.serve(w.(*response), r, e) })
+	}
+	return s, nil
+}
+
+func orDefault[T comparable](v *T, def T) {
+	var zero T
+	if *v == zero {
+		*v = def
+	}
+}
+
+// Drain makes /readyz say that this server is going, so that balancers send nothing more. Whoever shuts down calls it first,
+// then the engine's Drain, then the http.Server's Shutdown.
+func (s *Server) Drain() { s.draining.Store(true) }
+
+// Handler returns the handler of the whole API.
+func (s *Server) Handler() http.Handler { return http.HandlerFunc(s.handle) }
+
+// HTTPServer returns an http.Server for the API with every time-out and bound set. It speaks HTTP/1 only: what multiplexes
+// requests on one connection would undo the bound on connections.
+//
+// There is no overall write time-out, as a run may be silent for long; each write has its own (see pacedWriter). The read
+// time-out is for requests whose body nobody reads; a run sets its own and lifts it once the body is there.
+func (s *Server) HTTPServer() *http.Server {
+	protocols := new(http.Protocols)
+	protocols.SetHTTP1(true)
+	return &http.Server{
+		Handler:           s.Handler(),
+		ReadHeaderTimeout: headerTimeout,
+		ReadTimeout:       bodyTotal,
+		IdleTimeout:       idleTimeout,
+		MaxHeaderBytes:    maxHeaderBytes,
+		Protocols:         protocols,
+		ConnState:         s.limitConnections(),
+		ErrorLog:          slog.NewLogLogger(s.log.Handler(), slog.LevelDebug),
+		BaseContext:       func(net.Listener) context.Context { return context.Background() },
+	}
+}
+
+// limitConnections closes each connection over the bound as soon as it is accepted.
+func (s *Server) limitConnections() func(net.Conn, http.ConnState) {
+	var open atomic.Int64
+	return func(c net.Conn, state http.ConnState) {
+		switch state {
+		case http.StateNew:
+			if open.Add(1) > int64(s.config.MaxConnections) {
+				s.metrics.overConnections.Inc()
+				c.Close()
+			}
+		case http.StateClosed, http.StateHijacked:
+			open.Add(-1)
+		}
+	}
+}
