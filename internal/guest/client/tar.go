@@ -15,13 +15,22 @@ import (
 
 // The guest knows nothing of tar: archives are written and read here, and only entries travel.
 
+// MaxOmitted bounds how many entries PackTar names that are not in the archive.
+const MaxOmitted = 1000
+
 // PackTar writes trees to w as a tar archive: folders, regular files and symbolic links, owned by nobody in particular and
-// without set-id bits. It returns the entries that are not in it, or not as they were, each with the reason in Err or Omitted.
+// without set-id bits. It returns the entries that are not in it, or not as they were, each with the reason in Err or Omitted;
+// where there are more than MaxOmitted a last entry, ".", says how many.
 func (c *Client) PackTar(ctx context.Context, req guest.Pack, w io.Writer) (omitted []guest.FileInfo, err error) {
 	out := tar.NewWriter(w)
+	more := 0
 	err = c.Pack(ctx, req, func(info guest.FileInfo, content io.Reader) error {
 		if info.Err != "" || info.Omitted != "" {
-			omitted = append(omitted, info)
+			if len(omitted) < MaxOmitted {
+				omitted = append(omitted, info)
+			} else {
+				more++
+			}
 			return nil
 		}
 		if err := out.WriteHeader(tarHeader(&info)); err != nil {
@@ -30,6 +39,9 @@ func (c *Client) PackTar(ctx context.Context, req guest.Pack, w io.Writer) (omit
 		_, err := io.Copy(out, content)
 		return err
 	})
+	if more > 0 {
+		omitted = append(omitted, guest.FileInfo{Path: ".", Omitted: fmt.Sprintf("%d more were left out", more)})
+	}
 	if err != nil {
 		return omitted, err
 	}

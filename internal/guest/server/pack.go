@@ -59,7 +59,7 @@ type packer struct {
 	maxFiles uint64
 	bytes    uint64
 	files    uint64
-	omitted  uint64 // entries over the bound of files
+	omitted  uint64 // entries whose content did not follow, though it might have
 	more     bool
 }
 
@@ -67,6 +67,12 @@ type packer struct {
 type packed struct {
 	info guest.FileInfo
 	fd   int
+}
+
+func (e packed) close() {
+	if e.fd >= 0 {
+		unix.Close(e.fd)
+	}
 }
 
 // subtree sends one path and all that is below it.
@@ -112,22 +118,33 @@ func (k *packer) look(base int, path string) (packed, *walk, error) {
 	return k.prepare(dir, name, info), w, err
 }
 
+// packBatch is how many entries are opened before they are sent: a trip to another thread costs as much as a small file.
+const packBatch = 8
+
 // all sends what a walk visits, and closes it.
 func (k *packer) all(w *walk) error {
 	defer w.close()
+	batch := make([]packed, 0, packBatch)
 	for {
-		var e packed
-		visited := false
-		if err := k.tree.threads.do(func() error {
-			info, name, ok, err := w.step()
-			if visited = ok; ok {
-				e = k.prepare(w.fd(), name, info)
+		batch = batch[:0]
+		err := k.tree.threads.do(func() error {
+			for len(batch) < packBatch {
+				info, name, ok, err := w.step()
+				if err != nil || !ok {
+					return err
+				}
+				batch = append(batch, k.prepare(w.fd(), name, info))
 			}
-			return err
-		}); err != nil || !visited {
-			return err
+			return nil
+		})
+		for _, e := range batch {
+			if err == nil {
+				err = k.send(e)
+			} else {
+				e.close()
+			}
 		}
-		if err := k.send(e); err != nil || k.more {
+		if err != nil || len(batch) == 0 || k.more {
 			return err
 		}
 	}
@@ -141,7 +158,6 @@ func (k *packer) prepare(dir int, name string, info guest.FileInfo) packed {
 	}
 	if k.files++; k.maxFiles > 0 && k.files > k.maxFiles {
 		e.info.Omitted = "over the limit of " + strconv.FormatUint(k.maxFiles, 10) + " files"
-		k.omitted++
 		return e
 	}
 	switch info.Type {
@@ -184,12 +200,12 @@ func (k *packer) over(size uint64) string {
 
 // send sends an entry and its content, and lets go of it.
 func (k *packer) send(e packed) error {
-	if e.fd >= 0 {
-		defer unix.Close(e.fd)
-	}
-	if k.omitted > guest.DefaultListLimit {
-		k.more = true // enough is named that does not follow
-		return nil
+	defer e.close()
+	if e.info.Err != "" || e.info.Omitted != "" {
+		if k.omitted++; k.omitted > guest.DefaultListLimit {
+			k.more = true // enough is named that does not follow
+			return nil
+		}
 	}
 	if err := k.c.send(&e.info); err != nil || e.fd < 0 {
 		return err
@@ -205,6 +221,7 @@ func (k *packer) send(e packed) error {
 	if err := sendZeros(k.c, e.info.Size-sent); err != nil {
 		return err
 	}
+	k.omitted++
 	missing := strconv.FormatUint(e.info.Size-sent, 10)
 	return k.c.send(&guest.FileInfo{Path: e.info.Path, Err: reason + "; zeros stand for its last " + missing + " bytes"})
 }

@@ -96,15 +96,20 @@ func (u *unpacker) entry(body []byte) error {
 	if info.Parse(body) != nil {
 		return errMalformed
 	}
-	if err := u.complete(); err != nil {
+	if err := u.whole(); err != nil {
 		return err
 	}
 	if err := u.check(&info); err != nil {
+		u.complete() // what came before stays
 		return fileError("unpack", info.Path, err)
 	}
-	err := u.tree.threads.do(func() error { return u.begin(&info) })
-	if err != nil {
-		return fileError("unpack", info.Path, err)
+	if err := u.tree.threads.do(func() error { // one trip to another thread for both, as most files are small
+		if err := u.settle(); err != nil {
+			return err
+		}
+		return fileError("unpack", info.Path, u.begin(&info))
+	}); err != nil {
+		return err
 	}
 	u.made.Files++
 	return nil
@@ -215,31 +220,35 @@ func (u *unpacker) content(body []byte) error {
 	return nil
 }
 
-// complete closes the file whose content has come, with its mode and time.
+// complete ends the file whose content has come.
 func (u *unpacker) complete() error {
+	if err := u.whole(); err != nil || u.file == nil {
+		return err
+	}
+	return u.tree.threads.do(u.settle)
+}
+
+// whole fails where content is missing.
+func (u *unpacker) whole() error {
+	if u.file != nil && u.file.written < u.file.info.Size {
+		return errMalformed
+	}
+	return nil
+}
+
+// settle closes the file, with its mode and time. The next entry may be begun then.
+func (u *unpacker) settle() error {
 	f := u.file
 	if f == nil {
 		return nil
 	}
-	if f.written < f.info.Size {
-		return errMalformed
-	}
-	err := u.tree.threads.do(func() error {
-		if err := unix.Fchmod(f.fd, orMode(f.info.Mode, defaultFileMode)); err != nil {
-			return err
-		}
-		if f.info.MTime == 0 {
-			return nil
-		}
-		times := []unix.Timespec{{Nsec: unix.UTIME_OMIT}, unix.NsecToTimespec(f.info.MTime)}
-		err := unix.UtimesNanoAt(f.dir, f.name, times, unix.AT_SYMLINK_NOFOLLOW)
-		if err == unix.ENOENT || err == unix.EPERM { // the code has moved it meanwhile
-			return nil
-		}
-		return err
-	})
-	if err != nil {
+	if err := unix.Fchmod(f.fd, orMode(f.info.Mode, defaultFileMode)); err != nil {
 		return fileError("unpack", f.info.Path, err)
+	}
+	if f.info.MTime != 0 {
+		// The mode is set by the descriptor; the time is by name, and where the code has moved the file it is lost.
+		times := []unix.Timespec{{Nsec: unix.UTIME_OMIT}, unix.NsecToTimespec(f.info.MTime)}
+		unix.UtimesNanoAt(f.dir, f.name, times, unix.AT_SYMLINK_NOFOLLOW)
 	}
 	unix.Close(f.fd)
 	u.file = nil
