@@ -1,0 +1,103 @@
+#!/usr/bin/env bash
+# Builds the virtual machine's disk and kernel: an ordinary Debian with systemd, on ext4, and Debian's own cloud kernel.
+#
+#   test/vm/image.sh DIRECTORY        leaves DIRECTORY/root.img and DIRECTORY/vmlinuz
+#
+# It needs no root where the user has subordinate ids: mmdebstrap then works in a user namespace. The kernel has NVMe and
+# ext4 built in, so it finds its root by itself and no initramfs is made; pivot_root, which an initramfs refuses, works.
+set -euo pipefail
+
+readonly SUITE=bookworm
+readonly DISK_SIZE=2G      # sparse; what the tests may fill
+readonly BUILD_SECONDS=900 # bound on fetching and unpacking everything
+
+# What a Debian server has that the tests meet, and the interpreters that sandboxes run.
+PACKAGES=(
+  systemd systemd-sysv           # init, and the owner of the cgroup tree
+  dbus dbus-user-session         # how a program asks systemd for a delegated scope
+  libpam-systemd                 # a login gets a session and a user manager
+  uidmap                         # newuidmap and newgidmap
+  kmod                           # tun, overlay and fuse are modules
+  iproute2 procps                # to look at what a test left behind
+  ca-certificates tzdata         # files that a generated /etc refers to
+  bash python3 nodejs            # the languages
+)
+
+out=${1:?usage: test/vm/image.sh DIRECTORY}
+
+# in_chroot ROOT prepares the unpacked tree and writes the disk; mmdebstrap calls it as a hook, as the (mapped) root.
+in_chroot() {
+  local root=$1 kernel
+  kernel=$(APT_CONFIG=$MMDEBSTRAP_APT_CONFIG apt-cache depends linux-image-cloud-amd64 | awk '/Depends: linux-image/ {print $2; exit}')
+  (cd "$VM_DROP" && APT_CONFIG=$MMDEBSTRAP_APT_CONFIG apt-get -qq -o APT::Sandbox::User=root download "$kernel")
+  # Not straight into the tree: the package's lib/ would take the place of the link to usr/lib.
+  dpkg -x "$VM_DROP"/linux-image-*.deb "$VM_DROP/kernel"
+  cp -r "$VM_DROP/kernel/lib/modules" "$root/usr/lib/"
+  mv "$VM_DROP"/kernel/boot/vmlinuz-* "$VM_DROP/vmlinuz"
+  chroot "$root" depmod "${kernel#linux-image-}"
+  rm -rf "$VM_DROP"/*.deb "$VM_DROP/kernel" "$root"/usr/share/{doc,man,locale,icons} "$root"/var/cache/apt/*
+
+  echo glovebox-vm >"$root/etc/hostname"
+  echo '127.0.0.1 localhost glovebox-vm' >"$root/etc/hosts"
+  : >"$root/etc/resolv.conf"
+  : >"$root/etc/machine-id"
+  # Two ordinary users: one as adduser leaves it, with subordinate ids, and one without any.
+  chroot "$root" useradd --create-home --shell /bin/bash --uid 1000 tester
+  chroot "$root" useradd --create-home --shell /bin/bash --uid 1001 plain
+  printf 'tester:100000:65536\n' | tee "$root/etc/subuid" >"$root/etc/subgid"
+
+  cat >"$root/etc/systemd/system/vm-tests.service" <<'UNIT'
+[Unit]
+Description=Runs what the second disk holds, then powers off
+After=multi-user.target systemd-user-sessions.service dbus.socket
+SuccessAction=poweroff-force
+FailureAction=poweroff-force
+
+[Service]
+Type=oneshot
+TimeoutStartSec=infinity
+ExecStartPre=/bin/mkdir -p /opt/glovebox
+ExecStartPre=/bin/tar -xf /dev/nvme1n1 -C /opt/glovebox
+ExecStart=/bin/bash /opt/glovebox/test/vm/inside.sh
+StandardOutput=file:/dev/ttyS1
+StandardError=inherit
+
+[Install]
+WantedBy=default.target
+UNIT
+  systemctl --root="$root" -q enable vm-tests.service
+  systemctl --root="$root" -q set-default multi-user.target
+  # Nothing that wakes up on its own and competes with the tests for two emulated processors.
+  systemctl --root="$root" -q mask getty.target serial-getty@ttyS0.service systemd-timesyncd.service \
+    systemd-update-utmp.service systemd-update-utmp-runlevel.service apt-daily.timer apt-daily-upgrade.timer \
+    dpkg-db-backup.timer e2scrub_all.timer e2scrub_reap.service fstrim.timer man-db.timer motd-news.timer
+  # mmdebstrap still has /proc and /sys mounted in there; a bind mount over the tree shows it without them.
+  # shellcheck disable=SC2016
+  unshare --mount sh -ec 'mount --bind "$1" "$1"; exec mkfs.ext4 -q -F -L root -d "$1" "$2" "$3"' \
+    sh "$root" "$VM_DROP/root.img" "$DISK_SIZE" >/dev/null
+}
+
+if [ "${VM_IN_HOOK:-}" = yes ]; then
+  in_chroot "$1"
+  exit
+fi
+
+# The mapped root of a user namespace writes into this directory, so it is open to all, under one that nobody else can list.
+# It is below /tmp because that user need not be allowed into the caller's home directory.
+hidden=$(mktemp -d /tmp/glovebox-vm.XXXXXXXX)
+trap 'rm -rf "$hidden"' EXIT
+chmod 0711 "$hidden"
+VM_DROP=$(mktemp -d "$hidden/drop.XXXXXXXX")
+chmod 0777 "$VM_DROP"
+install -m 0755 "$0" "$hidden/hook"
+export VM_DROP VM_IN_HOOK=yes TMPDIR=/tmp
+
+include=$(IFS=,; echo "${PACKAGES[*]}")
+# shellcheck disable=SC2016 # mmdebstrap's shell expands $1
+timeout "$BUILD_SECONDS" mmdebstrap --quiet --mode=auto --variant=essential --format=null \
+  --aptopt='Acquire::Retries "3"' --include="$include" --customize-hook="$hidden/hook"' "$1"' \
+  "$SUITE" - ${GLOVEBOX_VM_MIRROR:+"$GLOVEBOX_VM_MIRROR"} </dev/null >/dev/null
+
+mkdir -p "$out"
+# Copied, not moved: the files belong to the mapped root.
+cp --sparse=always "$VM_DROP/root.img" "$VM_DROP/vmlinuz" "$out/"

@@ -1,0 +1,50 @@
+#!/usr/bin/env bash
+# Runs in the virtual machine, as root, started by vm-tests.service: every suite of the plan as each of its users. The last line
+# is the mark that run.sh waits for, with the number of suites that failed.
+set -uo pipefail
+cd "$(dirname "$0")/../.."
+here=$PWD
+failed=0
+
+# as USER COMMAND... runs the command as root within a service, or as an ordinary user within a login session.
+as() {
+  local user=$1
+  local -a session=()
+  shift
+  [ "$user" = root ] || session=(--uid="$user" --property=PAMName=login)
+  systemd-run --quiet --wait --pipe --collect "${session[@]}" --property=Delegate=yes --working-directory="$PWD" \
+    --setenv=LANG=C.UTF-8 --setenv=GLOVEBOX_VM_USER="$user" --setenv=GLOVEBOX_REQUIRE=native,cgroup2 \
+    --setenv=GLOVEBOX_LIBEXEC="$here/bin" --setenv=GLOVEBOX_TEST_GUEST="$here/bin/glovebox-guest" -- "$@"
+}
+
+# report PACKAGE USER STATUS SECONDS tells a passing suite in a line, with all that it skipped, and a failing one in full.
+report() {
+  local package=$1 user=$2 status=$3 seconds=$4 passed skipped
+  passed=$(grep -c '^--- PASS' "$log")
+  skipped=$(grep -c '^ *--- SKIP' "$log")
+  if [ "$status" = 0 ] && [ "$passed" = 0 ]; then
+    echo "no test of $package passed as $user: a suite that runs nothing proves nothing"
+    status=1
+  fi
+  if [ "$status" = 0 ]; then
+    grep -B 2 '^ *--- SKIP' "$log"
+    echo "ok    $package as $user: $passed passed, $skipped skipped, $seconds s"
+    return
+  fi
+  cat "$log"
+  echo "FAIL  $package as $user: status $status, $seconds s"
+  failed=$((failed + 1))
+}
+
+modprobe -a tun overlay fuse
+log=/var/tmp/suite.log
+while read -r -u 3 package users flags; do
+  cd "$here/$package" || exit 1
+  for user in ${users//,/ }; do
+    started=$SECONDS
+    # shellcheck disable=SC2086 # flags are words
+    as "$user" ./suite.test -test.v $flags </dev/null >"$log" 2>&1
+    report "$package" "$user" $? $((SECONDS - started))
+  done
+done 3<"$here/test/vm/plan"
+echo "$(cat "$here/test/vm/mark") $failed"

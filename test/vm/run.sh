@@ -1,0 +1,102 @@
+#!/usr/bin/env bash
+# Runs the suites of test/vm/suites in a virtual machine: an ordinary Debian kernel, cgroup v2 alone, systemd as init; as root
+# and as ordinary users. qemu emulates the processor (TCG), so it needs no /dev/kvm and no privilege. `make test-vm` calls it.
+#
+#   test/vm/run.sh [SUITES]     another file instead of test/vm/suites
+#
+# The disk is built once for each version of image.sh and kept in the user's cache. A run writes to a snapshot of it.
+set -euo pipefail
+cd "$(dirname "$0")/../.."
+
+readonly BOOT_AND_RUN_SECONDS=${VM_SECONDS:-1200} # bound on the whole life of the machine
+readonly SUITE_TIMEOUT=${VM_SUITE_TIMEOUT:-10m}   # bound on one suite as one user; emulation is 10 to 20 times slower
+readonly MEMORY=2G
+
+suites=${1:-test/vm/suites}
+cache=${XDG_CACHE_HOME:-$HOME/.cache}/glovebox/vm
+go=${GO:-go}
+
+die() {
+  echo "test-vm: $*" >&2
+  exit 1
+}
+
+# image leaves root.img and vmlinuz in a directory named after the script that builds them, and drops older ones.
+image() {
+  local key dir old
+  key=$(sha256sum test/vm/image.sh | cut -c1-16)
+  dir=$cache/$key
+  mkdir -p "$cache"
+  exec 9>"$cache/lock"
+  flock -w 1200 9 || die "another build of the disk has held $cache/lock for 20 minutes"
+  if [ ! -e "$dir/root.img" ]; then
+    echo "test-vm: building the disk (once; kept in $cache)" >&2
+    rm -rf "$dir.new"
+    test/vm/image.sh "$dir.new" >&2 || die "the disk could not be built; SKIP_VM=1 make test leaves the virtual machine out"
+    for old in "$cache"/*/; do
+      [ "$old" = "$dir.new/" ] || rm -rf "$old"
+    done
+    mv "$dir.new" "$dir"
+  fi
+  flock -u 9
+  echo "$dir"
+}
+
+# payload packs the test binaries, their data and the programs they start into the tar file that becomes the second disk.
+payload() {
+  local tree=$1 tar=$2 package users flags binary
+  mkdir -p "$tree/bin" "$tree/test/vm"
+  CGO_ENABLED=0 "$go" build -trimpath -buildvcs=false -o "$tree/bin/glovebox-guest" ./cmd/glovebox-guest
+  [ ! -x bin/glovebox ] || cp bin/glovebox "$tree/bin/"
+  while read -r package users flags; do
+    binary=$tree/$package/suite.test
+    mkdir -p "$(dirname "$binary")"
+    CGO_ENABLED=0 "$go" test -c -tags vm -o "$binary" "$package"
+    [ -x "$binary" ] || die "$package has no tests"
+    [ ! -d "$package/testdata" ] || cp -r "$package/testdata" "$tree/$package/"
+    printf '%s %s -test.timeout=%s %s\n' "$package" "$users" "$SUITE_TIMEOUT" "$flags" >>"$tree/test/vm/plan"
+  done < <(sed -e 's/#.*//' -e '/^[[:space:]]*$/d' "$suites")
+  cp test/vm/inside.sh "$tree/test/vm/"
+  echo "$mark" >"$tree/test/vm/mark"
+  tar -C "$tree" --owner=0 --group=0 -cf "$tar" .
+}
+
+# boot runs the machine until it powers itself off. ttyS1 carries what the suites print, ttyS0 the kernel and systemd.
+boot() {
+  timeout --kill-after=10 "$BOOT_AND_RUN_SECONDS" qemu-system-x86_64 -accel tcg,thread=multi -cpu max -smp 2 -m "$MEMORY" \
+    -display none -monitor none -nic none -no-reboot -kernel "$1/vmlinuz" \
+    -append 'root=/dev/nvme0n1 rootwait rw console=ttyS0 quiet panic=-1 systemd.show_status=0' \
+    -drive "if=none,id=root,format=raw,snapshot=on,file=$1/root.img" -device nvme,serial=root,drive=root \
+    -drive "if=none,id=tests,format=raw,readonly=on,file=$work/tests.tar" -device nvme,serial=tests,drive=tests \
+    -serial "file:$work/console" -serial "pipe:$work/out" </dev/null
+}
+
+[ "$(uname -m)" = x86_64 ] || die "there is a virtual machine for x86_64 alone; SKIP_VM=1 make test leaves it out"
+command -v qemu-system-x86_64 >/dev/null || die "qemu-system-x86_64 is missing: run scripts/install-test-deps.sh"
+
+work=$(mktemp -d "${TMPDIR:-/tmp}/glovebox-vm-run.XXXXXXXX")
+trap 'rm -rf "$work"' EXIT
+mark=glovebox-vm-exit-$(od -An -N8 -tx1 /dev/urandom | tr -d ' \n')
+
+started=$SECONDS
+disk=$(image)
+payload "$work/tree" "$work/tests.tar"
+built=$SECONDS
+
+mkfifo "$work/out.in" "$work/out.out"
+tr -d '\r' <"$work/out.out" | tee "$work/transcript" | grep --line-buffered -v "^$mark" &
+reader=$!
+status=0
+boot "$disk" || status=$?
+wait "$reader" || true
+echo "test-vm: $((built - started)) s to build, $((SECONDS - built)) s in the machine"
+
+verdict=$(sed -n "s/^$mark //p" "$work/transcript")
+[ "$verdict" = 0 ] && exit 0
+mkdir -p build
+cp "$work/console" build/vm-console.log
+tail -n 40 "$work/console" | tr -d '\r'
+case $verdict in
+'') die "the machine ended (qemu's status $status, 124 is the time limit of $BOOT_AND_RUN_SECONDS s) before the suites did; build/vm-console.log has its console" ;;
+*) die "$verdict suites failed; build/vm-console.log has the console" ;;
+esac
