@@ -1,0 +1,144 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"sync"
+
+	"github.com/glovebox-dev/glovebox/sandbox"
+)
+
+// Main is the whole program with all that it touches of the world, so that tests can run it in their own process.
+type Main struct {
+	Stdin          *os.File
+	Stdout, Stderr io.Writer
+	LookupEnv      func(name string) (string, bool)
+	Environ        func() []string
+
+	// Interrupts ends what runs: the first in order, with the sandbox; the second at once, by Exit. May be nil.
+	Interrupts <-chan os.Signal
+	Exit       func(code int)
+}
+
+// The exit codes that are Glovebox's own. All others are those of the program that ran.
+const (
+	exitNotReady = 1 // of doctor
+	exitTimeout  = 124
+	exitFailure  = 125
+	exitRejected = 126
+	exitCanceled = 130
+	exitKilled   = 137
+)
+
+// app is one run of the program.
+type app struct {
+	Main
+	interrupt context.CancelCauseFunc
+
+	// Flags of every command.
+	config  string
+	json    bool
+	quiet   bool
+	verbose bool
+}
+
+// exitError ends the program with a code and without a word: all has been said.
+type exitError int
+
+func (e exitError) Error() string { return fmt.Sprint("exit code ", int(e)) }
+
+var errInterrupted = errors.New("interrupted")
+
+// Run runs one command line and returns its exit code. args do not hold the program's name.
+func (m Main) Run(ctx context.Context, args []string) int {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	a := &app{Main: m, interrupt: cancel}
+	defer a.watchInterrupts()()
+
+	root := a.newRoot()
+	root.SetArgs(args)
+	root.SetIn(m.Stdin)
+	root.SetOut(m.Stdout)
+	root.SetErr(m.Stderr)
+	err := root.ExecuteContext(ctx)
+	var code exitError
+	switch {
+	case err == nil:
+		return 0
+	case errors.As(err, &code):
+		return int(code)
+	case errors.Is(context.Cause(ctx), errInterrupted):
+		return exitCanceled
+	}
+	a.fail(err)
+	return exitFailure
+}
+
+// watchInterrupts ends the command at the first interrupt and the program at the second. The function that it returns ends
+// the watch.
+func (a *app) watchInterrupts() (stop func()) {
+	done := make(chan struct{})
+	var watch sync.WaitGroup
+	watch.Go(func() {
+		for seen := 0; ; seen++ {
+			select {
+			case <-done:
+				return
+			case <-a.Interrupts:
+			}
+			if seen > 0 {
+				a.Exit(exitCanceled)
+			}
+			a.interrupt(errInterrupted)
+		}
+	})
+	return func() {
+		close(done)
+		watch.Wait()
+	}
+}
+
+// fail says what Glovebox failed at: as JSON on stdout where the caller reads that, else in a line on stderr.
+func (a *app) fail(err error) {
+	if a.json {
+		var classed *sandbox.Error
+		op := ""
+		if errors.As(err, &classed) {
+			op = classed.Op
+		}
+		failure := map[string]string{"kind": sandbox.KindOf(err).String(), "message": err.Error()}
+		for name, text := range map[string]string{"op": op, "mend": sandbox.MendOf(err)} {
+			if text != "" {
+				failure[name] = text
+			}
+		}
+		if a.printJSON(map[string]any{"error": failure}) == nil {
+			return
+		}
+	}
+	a.say(red, "glovebox: %s", visible(err.Error()))
+}
+
+// note says something beside the result, unless the user wants quiet.
+func (a *app) note(colour colour, format string, args ...any) {
+	if !a.quiet {
+		a.say(colour, "glovebox: "+format, args...)
+	}
+}
+
+// logger writes what goes wrong behind the scenes to stderr, and with --verbose what goes right as well.
+func (a *app) logger() *slog.Logger {
+	level := slog.LevelWarn
+	switch {
+	case a.verbose:
+		level = slog.LevelDebug
+	case a.quiet:
+		level = slog.LevelError
+	}
+	return slog.New(slog.NewTextHandler(a.Stderr, &slog.HandlerOptions{Level: level}))
+}

@@ -1,0 +1,146 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/glovebox-dev/glovebox/internal/engine"
+	"github.com/glovebox-dev/glovebox/sandbox"
+)
+
+// health is what doctor finds.
+type health struct {
+	Ready     bool             `json:"ready"`
+	Backends  []backendHealth  `json:"backends"`
+	Languages []languageHealth `json:"languages"`
+}
+
+type backendHealth struct {
+	sandbox.Posture
+	Error string `json:"error,omitempty"`
+	Mend  string `json:"mend,omitempty"`
+}
+
+type languageHealth struct {
+	Name  string `json:"name"`
+	Title string `json:"title"`
+	Works bool   `json:"works"`
+	Why   string `json:"why,omitempty"`
+	Mend  string `json:"mend,omitempty"`
+}
+
+func (a *app) newDoctor() *cobra.Command {
+	var root string
+	cmd := &cobra.Command{
+		Use:   "doctor",
+		Short: "Say which walls stand on this host, which do not, and the mend",
+		Long: `Doctor builds a sandbox and says of each wall whether it stands, what that rests on and how to raise it where it does not.
+Then it runs a small program in each language. Exit code 0: sandboxes with the default policy can be made; 1: not.`,
+		Example: "  glovebox doctor\n  glovebox doctor --json",
+		Args:    cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			h, err := a.examine(cmd.Context(), root)
+			if err != nil {
+				return err
+			}
+			if a.json {
+				err = a.printJSON(h)
+			} else {
+				a.printHealth(h)
+			}
+			if err == nil && !h.Ready {
+				return exitError(exitNotReady)
+			}
+			return err
+		},
+	}
+	cmd.Flags().StringVar(&root, "root", "", "look for languages in the root file system in `DIR` (default: this host's system directories)")
+	return cmd
+}
+
+func (a *app) examine(ctx context.Context, root string) (h *health, err error) {
+	e, err := a.openEngine(engine.Config{})
+	if err != nil {
+		return nil, err
+	}
+	defer func() {
+		if closeErr := e.Close(); err == nil {
+			err = closeErr
+		}
+	}()
+	spec := sandbox.Spec{}
+	if root != "" {
+		if spec.Root.Dir, err = existingDir("--root", root); err != nil {
+			return nil, err
+		}
+	}
+	h = &health{Backends: []backendHealth{}, Languages: []languageHealth{}}
+	for _, p := range e.Probe(ctx) {
+		b := backendHealth{Posture: p.Posture}
+		b.Backend = p.Backend
+		if p.Err != nil {
+			b.Error, b.Mend = p.Err.Error(), sandbox.MendOf(p.Err)
+		}
+		h.Ready = h.Ready || p.Usable()
+		h.Backends = append(h.Backends, b)
+	}
+	for _, l := range e.Languages() {
+		h.Languages = append(h.Languages, tryLanguage(ctx, e.Engine, l, spec, h.Ready))
+	}
+	return h, ctx.Err()
+}
+
+// tryLanguage runs the language's probe in a sandbox of its own.
+func tryLanguage(ctx context.Context, e *engine.Engine, l sandbox.Language, spec sandbox.Spec, ready bool) languageHealth {
+	h := languageHealth{Name: l.Name, Title: l.Title}
+	if !ready {
+		h.Why = "no sandbox can be made"
+		return h
+	}
+	r, err := e.Run(ctx, engine.Run{Spec: spec, Request: sandbox.Request{Language: l.Name, Code: []byte(l.Probe)}})
+	switch {
+	case err != nil:
+		h.Why, h.Mend = err.Error(), sandbox.MendOf(err)
+	case r.Status != sandbox.StatusSucceeded || string(r.Stdout.Head) != "42\n":
+		h.Why = fmt.Sprintf("a small program ended as %s: %.200s", r.Status, r.Stderr.Head)
+	default:
+		h.Works = true
+	}
+	return h
+}
+
+var wallColours = map[sandbox.WallState]colour{sandbox.WallStands: green, sandbox.WallWeaker: yellow, sandbox.WallMissing: red}
+
+func (a *app) printHealth(h *health) {
+	line := func(c colour, state, name, detail, mend string) {
+		fmt.Fprintf(a.Stdout, "  %s  %-16s %s\n", a.paint(a.Stdout, c, fmt.Sprintf("%-7s", state)), name, visible(detail))
+		if mend != "" {
+			fmt.Fprintf(a.Stdout, "  %-7s  %-16s mend: %s\n", "", "", visible(mend))
+		}
+	}
+	for _, b := range h.Backends {
+		fmt.Fprintf(a.Stdout, "%s (%s kernel)\n", b.Backend, b.Kernel)
+		for _, w := range b.Walls {
+			line(wallColours[w.State], string(w.State), w.Name, w.Detail, w.Mend)
+		}
+		if b.Error != "" {
+			line(red, "fails", "sandbox", b.Error, b.Mend)
+		}
+	}
+	fmt.Fprintln(a.Stdout, "languages")
+	for _, l := range h.Languages {
+		if l.Works {
+			line(green, "works", l.Name, l.Title, "")
+		} else {
+			line(red, "missing", l.Name, strings.TrimSpace(l.Why), l.Mend)
+		}
+	}
+	if h.Ready {
+		fmt.Fprintln(a.Stdout, a.paint(a.Stdout, green, "ready: sandboxes with the default policy can be made"))
+	} else {
+		fmt.Fprintln(a.Stdout, a.paint(a.Stdout, red, "not ready: sandboxes with the default policy cannot be made"))
+	}
+}

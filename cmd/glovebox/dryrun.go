@@ -1,0 +1,122 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/glovebox-dev/glovebox/internal/engine"
+	"github.com/glovebox-dev/glovebox/sandbox"
+)
+
+// planShown is what --dry-run prints.
+type planShown struct {
+	Simulated    bool              `json:"simulated"`
+	Backend      string            `json:"backend"`
+	Language     string            `json:"language,omitempty"`
+	Argv         []string          `json:"argv"`
+	Dir          string            `json:"dir"`
+	Env          []string          `json:"env"`
+	Files        []string          `json:"files"`
+	Workdir      string            `json:"workdir,omitempty"`
+	Root         string            `json:"root"`
+	Mounts       []string          `json:"mounts"`
+	Limits       map[string]string `json:"limits"`
+	Named        []string          `json:"named"`
+	Network      string            `json:"network"`
+	Commands     []string          `json:"commands"`
+	AcceptWeaker []string          `json:"accept_weaker"`
+}
+
+// dryRun prints what a run comes to once everything is resolved, and makes nothing.
+func (a *app) dryRun(ctx context.Context, e *engine.Engine, run engine.Run) error {
+	plan, err := e.Plan(ctx, run)
+	if err != nil {
+		return err
+	}
+	shown := showPlan(plan, run.Request.Files)
+	if a.json {
+		return a.printJSON(shown)
+	}
+	rows := [][2]string{
+		{"simulated", "true; nothing was run"},
+		{"backend", shown.Backend},
+		{"language", shown.Language},
+		{"command", quoteWords(shown.Argv)},
+		{"directory", shown.Dir},
+		{"files", strings.Join(shown.Files, ", ")},
+		{"workdir", shown.Workdir},
+		{"root", shown.Root},
+		{"mounts", strings.Join(shown.Mounts, ", ")},
+		{"network", shown.Network},
+		{"commands", strings.Join(shown.Commands, ", ")},
+		{"environment", quoteWords(shown.Env)},
+		{"go without", strings.Join(shown.AcceptWeaker, ", ")},
+	}
+	for _, name := range sandbox.LimitNames {
+		how := "default"
+		if plan.Spec.IsNamed(name) {
+			how = "asked for"
+		}
+		rows = append(rows, [2]string{string(name), shown.Limits[string(name)] + ", " + how})
+	}
+	for _, row := range rows {
+		if row[1] != "" {
+			fmt.Fprintf(a.Stdout, "%-12s %s\n", row[0], visible(row[1]))
+		}
+	}
+	return nil
+}
+
+func showPlan(p *engine.Plan, files []sandbox.File) planShown {
+	shown := planShown{
+		Simulated: true, Backend: p.Backend, Language: p.Language, Argv: p.Argv, Dir: p.Dir, Env: maskSecrets(p.Env),
+		Files: []string{}, Workdir: p.Spec.Workdir, Root: "the system directories of this host, read-only", Mounts: []string{},
+		Limits: map[string]string{}, Named: []string{}, Network: string(p.Spec.Network.Mode),
+		Commands: p.Spec.Commands, AcceptWeaker: append([]string{}, p.Spec.AcceptWeaker...),
+	}
+	if p.Spec.Root.Dir != "" {
+		shown.Root = p.Spec.Root.Dir
+	}
+	for _, f := range files {
+		shown.Files = append(shown.Files, f.Path)
+	}
+	for _, m := range p.Spec.Mounts {
+		mode := "ro"
+		if m.Writable {
+			mode = "rw"
+		}
+		shown.Mounts = append(shown.Mounts, m.Source+":"+m.Target+":"+mode)
+	}
+	for _, name := range sandbox.LimitNames {
+		shown.Limits[string(name)] = sandbox.FormatLimit(name, p.Spec.Limits.Get(name))
+	}
+	for _, name := range p.Spec.Named {
+		shown.Named = append(shown.Named, string(name))
+	}
+	return shown
+}
+
+// maskSecrets hides the values of variables whose names look like secrets: a plan is for showing around.
+func maskSecrets(env []string) []string {
+	out := make([]string, len(env))
+	for i, kv := range env {
+		name, _, _ := strings.Cut(kv, "=")
+		out[i] = kv
+		if looksSecret(name) {
+			out[i] = name + "=..."
+		}
+	}
+	return out
+}
+
+func quoteWords(words []string) string {
+	out := make([]string, len(words))
+	for i, w := range words {
+		out[i] = w
+		if w == "" || strings.ContainsAny(w, " \t\n'\"\\$&|;<>()*?[]#~`!{}") {
+			out[i] = "'" + strings.ReplaceAll(w, "'", `'\''`) + "'"
+		}
+	}
+	return strings.Join(out, " ")
+}

@@ -1,0 +1,63 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"github.com/glovebox-dev/glovebox/internal/engine"
+	"github.com/glovebox-dev/glovebox/internal/lang"
+	"github.com/glovebox-dev/glovebox/sandbox"
+)
+
+// recoverTimeout bounds the removal of what dead processes of ours left.
+const recoverTimeout = 30 * time.Second
+
+// openedEngine is an engine over the backends of this system.
+type openedEngine struct {
+	*engine.Engine
+	app       *app
+	backends  []sandbox.Backend
+	release   func() error
+	recovered sync.WaitGroup
+}
+
+func (a *app) openEngine(config engine.Config) (*openedEngine, error) {
+	backends, release, err := a.backends()
+	if err != nil {
+		return nil, err
+	}
+	config.Backends = backends
+	config.Languages = lang.All()
+	config.Log = a.logger()
+	e, err := engine.New(config)
+	if err != nil {
+		return nil, errors.Join(err, release())
+	}
+	return &openedEngine{Engine: e, app: a, backends: backends, release: release}, nil
+}
+
+// recoverAside removes what dead processes of ours left while something else goes on. Close waits for it.
+func (e *openedEngine) recoverAside(ctx context.Context) {
+	e.recovered.Go(func() { e.recover(ctx) })
+}
+
+// recover removes what dead processes of ours left. Failing to is told in the log, and stops nothing: what is left has no
+// owner, and the next start tries again.
+func (e *openedEngine) recover(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, recoverTimeout)
+	defer cancel()
+	for _, b := range e.backends {
+		if _, err := b.Recover(ctx, nil); err != nil && ctx.Err() == nil {
+			e.app.logger().Warn("could not remove all that an earlier process left", "backend", b.Name(), "error", err)
+		}
+	}
+}
+
+// Close ends all runs, waits until nothing of them is left, and releases the backends.
+func (e *openedEngine) Close() error {
+	err := e.Engine.Close()
+	e.recovered.Wait()
+	return errors.Join(err, e.release())
+}

@@ -1,0 +1,94 @@
+package main
+
+import (
+	"context"
+	"errors"
+
+	"github.com/glovebox-dev/glovebox/internal/engine"
+	"github.com/glovebox-dev/glovebox/internal/httpapi"
+	"github.com/glovebox-dev/glovebox/sandbox"
+)
+
+// execute runs one request in a sandbox of its own and tells the user about it, as run and exec do.
+func (a *app) execute(ctx context.Context, run engine.Run, f *sandboxFlags) (err error) {
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	e, err := a.openEngine(engine.Config{Slots: 1, Queue: -1})
+	if err != nil {
+		return err
+	}
+	defer func() { // the sandbox is gone before we are, also after an interrupt
+		if closeErr := e.Close(); closeErr != nil {
+			err = errors.Join(err, closeErr)
+		}
+	}()
+	if f.dryRun {
+		return a.dryRun(ctx, e.Engine, run)
+	}
+	var out *filesOut
+	if f.out != "" {
+		if out, err = openFilesOut(f.out, f.overwrite); err != nil {
+			return err
+		}
+		defer out.Close()
+	}
+	e.recoverAside(ctx)
+	shown := a.newShow()
+	if !a.json {
+		run.Request.Output = shown.output
+	}
+	result, err := e.Run(ctx, run)
+	shown.end()
+	if err != nil {
+		return err
+	}
+	if a.json {
+		err = a.printJSON(httpapi.NewAnswer(result))
+	} else {
+		err = shown.rest(result)
+	}
+	return a.finish(result, out, f.out, err)
+}
+
+// finish hands out the files, says how it went and returns the exit code as an error.
+func (a *app) finish(result *sandbox.Result, out *filesOut, dir string, err error) error {
+	missing := a.handOut(result, out, dir)
+	a.report(result)
+	switch {
+	case err != nil && result.Status == sandbox.StatusCanceled, errors.Is(err, errReaderGone):
+		return exitError(exitCanceled)
+	case err != nil:
+		return err
+	}
+	code := exitCodeOf(result)
+	if code == 0 && missing {
+		code = exitFailure
+	}
+	if code != 0 {
+		return exitError(code)
+	}
+	return nil
+}
+
+// exitCodeOf is the program's own exit code, or the one that stands for how the program was ended.
+func exitCodeOf(r *sandbox.Result) int {
+	switch r.Status {
+	case sandbox.StatusSucceeded:
+		return 0
+	case sandbox.StatusFailed:
+		if r.ExitCode > 0 {
+			return r.ExitCode
+		}
+		return 1
+	case sandbox.StatusTimeout:
+		return exitTimeout
+	case sandbox.StatusRejected:
+		return exitRejected
+	case sandbox.StatusCanceled:
+		return exitCanceled
+	case sandbox.StatusOutOfMemory, sandbox.StatusOutputLimit, sandbox.StatusKilled:
+		return exitKilled
+	}
+	return exitFailure // lost
+}

@@ -1,0 +1,116 @@
+package main
+
+import (
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/glovebox-dev/glovebox/sandbox"
+)
+
+// filesOut puts the files of a result into a directory of the host. Their names and contents are hostile: nothing is written
+// outside the directory, through a link, or, unless the user said so, over what is there.
+type filesOut struct {
+	root      *os.Root
+	overwrite bool
+}
+
+func openFilesOut(dir string, overwrite bool) (*filesOut, error) {
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return nil, &sandbox.Error{Kind: sandbox.Invalid, Op: "--out", Err: err}
+	}
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return nil, &sandbox.Error{Kind: sandbox.Invalid, Op: "--out", Err: err}
+	}
+	return &filesOut{root: root, overwrite: overwrite}, nil
+}
+
+func (o *filesOut) Close() error { return o.root.Close() }
+
+// write puts one file into the directory, whole or not at all.
+func (o *filesOut) write(f sandbox.File) error {
+	name, err := checkOutName(f.Path)
+	if err != nil {
+		return err
+	}
+	if err := o.makeFolders(filepath.Dir(name)); err != nil {
+		return err
+	}
+	info, err := o.root.Lstat(name)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+	case err != nil:
+		return err
+	case info.IsDir():
+		return errors.New("a folder of that name is there")
+	case !o.overwrite:
+		return errors.New("a file of that name is there; --overwrite replaces it")
+	}
+	temporary := filepath.Join(filepath.Dir(name), ".glovebox-"+rand.Text())
+	w, err := o.root.OpenFile(temporary, os.O_WRONLY|os.O_CREATE|os.O_EXCL, outMode(f.Mode))
+	if err != nil {
+		return err
+	}
+	_, err = w.Write(f.Data)
+	if err = errors.Join(err, w.Close()); err == nil {
+		err = o.root.Rename(temporary, name) // a link of that name is replaced, not followed
+	}
+	if err != nil {
+		return errors.Join(err, o.root.Remove(temporary))
+	}
+	return nil
+}
+
+// makeFolders makes the folders above a file. A link among them is refused, also one that stays inside.
+func (o *filesOut) makeFolders(dir string) error {
+	if dir == "." {
+		return nil
+	}
+	at := ""
+	for element := range strings.SplitSeq(filepath.ToSlash(dir), "/") {
+		at = filepath.Join(at, element)
+		info, err := o.root.Lstat(at)
+		switch {
+		case errors.Is(err, fs.ErrNotExist):
+			if err := o.root.Mkdir(at, 0o755); err != nil {
+				return err
+			}
+		case err != nil:
+			return err
+		case !info.IsDir():
+			return fmt.Errorf("%s is not a folder", at)
+		}
+	}
+	return nil
+}
+
+// outMode takes of the mode that the sandbox chose only whether the owner may execute the file.
+func outMode(mode uint32) fs.FileMode {
+	if mode&0o100 != 0 {
+		return 0o755
+	}
+	return 0o644
+}
+
+// checkOutName turns a path from the sandbox into one of this system, or refuses it.
+func checkOutName(name string) (string, error) {
+	if !utf8.ValidString(name) || strings.ContainsFunc(name, unicode.IsControl) {
+		return "", errors.New("its name holds control characters")
+	}
+	if path.Clean(name) != name || path.IsAbs(name) || name == "." {
+		return "", errors.New("its name is not a plain relative path")
+	}
+	local, err := filepath.Localize(name) // refuses "..", and what this system's names cannot hold
+	if err != nil {
+		return "", errors.New("its name cannot be used here")
+	}
+	return local, nil
+}

@@ -1,0 +1,62 @@
+package main
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/glovebox-dev/glovebox/internal/httpapi"
+	"github.com/glovebox-dev/glovebox/sandbox"
+)
+
+const maxKeys = 10_000 // in one file: every request is compared with each
+
+// makeKey prints a fresh API key, which is kept nowhere, and the line that lets it in.
+func (a *app) makeKey(name string) error {
+	if strings.ContainsAny(name, " \t\n#") {
+		return sandbox.Invalidf("--new-key", "a name has no blanks and no #")
+	}
+	secret := httpapi.NewSecret()
+	key, err := httpapi.NewKey(name, secret)
+	if err != nil {
+		return err
+	}
+	line := key.Name + " " + key.String()
+	if a.json {
+		return a.printJSON(map[string]string{"name": name, "key": secret, "line": line})
+	}
+	_, err = fmt.Fprintf(a.Stdout, "key (shown this once):      %s\nline for --api-key-file:    %s\n", secret, line)
+	return err
+}
+
+// readKeys reads a file of API keys: on each line a name and a hash. Lines that begin with # are remarks.
+func readKeys(path string) ([]httpapi.Key, error) {
+	if path == "" {
+		return nil, nil
+	}
+	text, err := readConfigFile(path)
+	if err != nil {
+		return nil, &sandbox.Error{Kind: sandbox.Invalid, Op: "--api-key-file", Err: err}
+	}
+	var keys []httpapi.Key
+	for i, line := range strings.Split(string(text), "\n") {
+		fields := strings.Fields(line)
+		if len(fields) == 0 || strings.HasPrefix(fields[0], "#") {
+			continue
+		}
+		if len(fields) != 2 || !strings.HasPrefix(fields[1], "sha256:") {
+			return nil, &sandbox.Error{Kind: sandbox.Invalid, Op: fmt.Sprintf("%s: line %d", path, i+1),
+				Msg: "is not a name and sha256: with a hash", Mend: "glovebox serve --new-key NAME makes such a line"}
+		}
+		key, err := httpapi.NewKey(fields[0], fields[1])
+		if err != nil {
+			return nil, fmt.Errorf("%s: line %d: %w", path, i+1, err)
+		}
+		if keys = append(keys, key); len(keys) > maxKeys {
+			return nil, sandbox.Invalidf(path, "holds more than %d keys", maxKeys)
+		}
+	}
+	if len(keys) == 0 {
+		return nil, sandbox.Invalidf("--api-key-file", "%s holds no key", path)
+	}
+	return keys, nil
+}

@@ -1,0 +1,47 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"strconv"
+)
+
+// configDir is where the user's configuration is; false where there is no home.
+func (a *app) configDir() (string, bool) { return a.userDir("XDG_CONFIG_HOME", ".config") }
+
+// cacheDir is where what can be made again is kept.
+func (a *app) cacheDir() (string, bool) { return a.userDir("XDG_CACHE_HOME", ".cache") }
+
+// userDir follows the XDG Base Directory Specification: a variable that is not absolute is ignored.
+func (a *app) userDir(variable, below string) (string, bool) {
+	if dir, _ := a.LookupEnv(variable); filepath.IsAbs(dir) {
+		return filepath.Join(dir, "glovebox"), true
+	}
+	home, _ := a.LookupEnv("HOME")
+	if !filepath.IsAbs(home) {
+		return "", false
+	}
+	return filepath.Join(home, below, "glovebox"), true
+}
+
+// runDir is where live state is: locks, sockets, claims. It is gone after a reboot, as sandboxes are.
+func (a *app) runDir() string {
+	if os.Geteuid() == 0 {
+		return "/run/glovebox"
+	}
+	if dir, _ := a.LookupEnv("XDG_RUNTIME_DIR"); filepath.IsAbs(dir) {
+		return filepath.Join(dir, "glovebox")
+	}
+	return "/tmp/glovebox-" + strconv.Itoa(os.Geteuid())
+}
+
+// ownPlaces are all folders of ours, whether they exist or not.
+func (a *app) ownPlaces() []string {
+	places := []string{a.runDir()}
+	for _, find := range []func() (string, bool){a.configDir, a.cacheDir} {
+		if dir, ok := find(); ok {
+			places = append(places, dir)
+		}
+	}
+	return places
+}

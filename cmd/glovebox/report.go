@@ -1,0 +1,95 @@
+package main
+
+import (
+	"fmt"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/glovebox-dev/glovebox/sandbox"
+)
+
+// handOut writes the files of a result into --out, and says whether any is missing there.
+func (a *app) handOut(r *sandbox.Result, out *filesOut, dir string) (missing bool) {
+	for _, f := range r.LeftOut {
+		missing = true
+		a.note(yellow, "%s was left out: %s", visible(f.Path), f.Reason)
+	}
+	if out == nil {
+		return missing
+	}
+	for _, f := range r.Files {
+		if err := out.write(f); err != nil {
+			missing = true
+			a.note(yellow, "%s was left out: %s", visible(f.Path), visible(err.Error()))
+			continue
+		}
+		if a.verbose || isTerminal(a.Stderr) {
+			a.note(faint, "wrote %s (%s)", visible(filepath.Join(dir, f.Path)), sandbox.FormatBytes(int64(len(f.Data))))
+		}
+	}
+	return missing
+}
+
+// report says on stderr how a run went: what was weaker than asked always, the hint where there is one, and on a terminal a
+// summary.
+func (a *app) report(r *sandbox.Result) {
+	for _, w := range r.Effective.Warnings {
+		a.note(yellow, "warning: %s", w)
+	}
+	for _, w := range r.Effective.Weaker {
+		a.note(yellow, "as accepted, this host goes without: %s", w)
+	}
+	if r.Hint != "" && !a.json {
+		a.note(statusColour(r.Status), "%s: %s", r.Status, visible(r.Hint))
+	}
+	if a.verbose || isTerminal(a.Stderr) {
+		a.note(faint, "%s", summary(r))
+	}
+	if a.verbose {
+		t := r.Timings
+		a.note(faint, "create %s, upload %s, run %s, files %s", ms(t.Create), ms(t.Upload), ms(t.Run), ms(t.Files))
+	}
+}
+
+// summary is one line: the status, what it cost, and whose walls it ran in.
+func summary(r *sandbox.Result) string {
+	parts := []string{string(r.Status)}
+	switch {
+	case r.Signal > 0:
+		parts[0] += fmt.Sprintf(" (signal %d)", r.Signal)
+	case r.ExitCode > 0:
+		parts[0] += fmt.Sprintf(" (exit code %d)", r.ExitCode)
+	}
+	parts = append(parts, ms(r.Usage.Wall))
+	if r.Usage.CPU >= 0 {
+		parts = append(parts, ms(r.Usage.CPU)+" of CPU")
+	}
+	if r.Usage.MemoryPeak > 0 {
+		parts = append(parts, sandbox.FormatBytes(r.Usage.MemoryPeak)+" at most")
+	}
+	if p := r.Effective; p.Backend != "" {
+		parts = append(parts, fmt.Sprintf("%s (%s kernel)", p.Backend, p.Kernel))
+	}
+	return strings.Join(parts, ", ")
+}
+
+func statusColour(s sandbox.Status) colour {
+	if s == sandbox.StatusSucceeded {
+		return yellow // there is a hint, so something is worth a look
+	}
+	return red
+}
+
+// ms renders a duration as people read it.
+func ms(d time.Duration) string {
+	switch {
+	case d >= time.Minute:
+		return d.Round(time.Second).String()
+	case d >= time.Second:
+		return d.Round(10 * time.Millisecond).String()
+	case d >= 10*time.Millisecond:
+		return d.Round(time.Millisecond).String()
+	}
+	return d.Round(10 * time.Microsecond).String()
+}

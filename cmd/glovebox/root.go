@@ -1,0 +1,99 @@
+package main
+
+import (
+	"errors"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/glovebox-dev/glovebox/sandbox"
+)
+
+func (a *app) newRoot() *cobra.Command {
+	root := &cobra.Command{
+		Use:   "glovebox",
+		Short: "Runs code that nobody has read, inside walls",
+		Long: `Glovebox runs code that nobody has read, written by a language model or sent by a stranger, and hands back what it
+printed, what it made and what it cost, while this host stays as it was.
+
+Every flag has a twin variable (--output-limit is GLOVEBOX_OUTPUT_LIMIT) and a key in the configuration file
+(output_limit). Flags win over variables, variables over the file. The file is TOML, at
+$XDG_CONFIG_HOME/glovebox/config.toml or ~/.config/glovebox/config.toml, or where --config says.
+
+Exit codes: the program's own; 124 timeout, 126 rejected by policy, 130 canceled, 137 ended by a kill (out of memory,
+output limit, a signal), 125 Glovebox's own failure.`,
+		Example: `  glovebox run hello.py
+  glovebox run -l python -c 'print(6*7)'
+  cat script.sh | glovebox run -l bash -
+  glovebox exec --workdir ./data -- ls -la
+  glovebox doctor`,
+		SilenceErrors: true,
+		SilenceUsage:  true,
+		Args:          cobra.NoArgs,
+	}
+	flags := root.PersistentFlags()
+	flags.StringVar(&a.config, "config", "", "read configuration from this `FILE` and from no other")
+	flags.BoolVar(&a.json, "json", false, "print the answer as JSON, errors of Glovebox included")
+	flags.BoolVarP(&a.quiet, "quiet", "q", false, "say nothing beside the program's output and errors of Glovebox")
+	flags.BoolVarP(&a.verbose, "verbose", "v", false, "say more: what each step took, and the log")
+	root.SetFlagErrorFunc(flagError)
+	root.AddCommand(a.newRun(), a.newExec(), a.newServe(), a.newDoctor(), a.newVersion())
+	root.InitDefaultCompletionCmd()
+	for _, c := range root.Commands() {
+		if c.RunE != nil && c.Name() != "completion" {
+			c.RunE = a.settled(c.RunE)
+		}
+	}
+	return root
+}
+
+// settled fills the flags that were not given from variables and the configuration file before the command runs.
+func (a *app) settled(run func(*cobra.Command, []string) error) func(*cobra.Command, []string) error {
+	return func(cmd *cobra.Command, args []string) error {
+		if err := a.settle(cmd); err != nil {
+			return err
+		}
+		return run(cmd, args)
+	}
+}
+
+// flagError tells of a wrong flag in one sentence, with the nearest name.
+func flagError(cmd *cobra.Command, err error) error {
+	var unknown *pflag.NotExistError
+	var invalid *pflag.InvalidValueError
+	switch {
+	case errors.As(err, &unknown):
+		return unknownFlag(cmd, unknown)
+	case errors.As(err, &invalid):
+		flag := "--" + invalid.GetFlag().Name
+		var classed *sandbox.Error
+		if errors.As(err, &classed) {
+			return &sandbox.Error{Kind: sandbox.Invalid, Op: flag, Msg: classed.Msg, Mend: classed.Mend}
+		}
+		return &sandbox.Error{Kind: sandbox.Invalid, Op: flag, Err: invalid.Unwrap()}
+	}
+	return &sandbox.Error{Kind: sandbox.Invalid, Op: cmd.CommandPath(), Err: err}
+}
+
+func unknownFlag(cmd *cobra.Command, err *pflag.NotExistError) error {
+	if short := err.GetSpecifiedShortnames(); short != "" {
+		return &sandbox.Error{Kind: sandbox.Invalid, Op: cmd.CommandPath(), Msg: "there is no flag -" + err.GetSpecifiedName(),
+			Mend: mendForDash(cmd)}
+	}
+	name := err.GetSpecifiedName()
+	var known []string
+	cmd.Flags().VisitAll(func(f *pflag.Flag) { known = append(known, f.Name) })
+	e := &sandbox.Error{Kind: sandbox.Invalid, Op: cmd.CommandPath(), Msg: "there is no flag --" + name, Mend: mendForDash(cmd)}
+	if near := nearest(name, known); near != "" {
+		e.Mend = "did you mean --" + near + "?"
+	}
+	return e
+}
+
+func mendForDash(cmd *cobra.Command) string {
+	if strings.HasPrefix(cmd.Use, "run") {
+		return "arguments of the program that begin with a dash go after --"
+	}
+	return cmd.CommandPath() + " --help lists them"
+}

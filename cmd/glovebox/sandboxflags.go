@@ -1,0 +1,174 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/glovebox-dev/glovebox/sandbox"
+)
+
+// sandboxFlags are those of every command that runs something in a sandbox of its own.
+type sandboxFlags struct {
+	backend      string
+	limits       sandbox.Limits
+	env          []string
+	passEnv      []string
+	passSecret   []string
+	files        []string
+	stdin        string
+	workdir      string
+	mounts       []string
+	root         string
+	network      string
+	commands     []string
+	acceptWeaker []string
+	out          string
+	overwrite    bool
+	returns      []string
+	dryRun       bool
+}
+
+func (f *sandboxFlags) add(cmd *cobra.Command) {
+	flags := cmd.Flags()
+	addLimits(flags, &f.limits, "", "")
+	flags.StringVar(&f.backend, "backend", "", "`NAME` of what builds the walls; auto takes the strongest here (default native)")
+	flags.StringArrayVarP(&f.env, "env", "e", nil, "set a variable, `NAME=VALUE`; nothing is inherited (repeatable)")
+	flags.StringSliceVar(&f.passEnv, "pass-env", nil, "hand on the variable `NAME` of this environment (repeatable)")
+	flags.StringSliceVar(&f.passSecret, "pass-secret", nil, "the same for a `NAME` that looks like a secret (repeatable)")
+	flags.StringArrayVar(&f.files, "file", nil, "send a file or a folder along, `SRC[:DST]`, DST below /workspace (repeatable)")
+	flags.StringVar(&f.stdin, "stdin", "auto", "what the program reads: `auto` (our own standard input where that is a pipe or a file), none, or a file's name")
+	flags.StringVar(&f.workdir, "workdir", "", "the host `DIR` that is /workspace, read-write")
+	flags.StringArrayVar(&f.mounts, "mount", nil, "show a host directory, `SRC:DST[:rw]`; read-only unless rw is said (repeatable)")
+	flags.StringVar(&f.root, "root", "", "`DIR` that holds the root file system, read-only (default: this host's system directories)")
+	flags.StringVar(&f.network, "network", "none", "how far the network reaches: `none`")
+	flags.StringSliceVar(&f.commands, "allow-command", nil, "only this program, and others so named, may be executed: `NAME` (repeatable)")
+	flags.StringSliceVar(&f.acceptWeaker, "accept-weaker", nil, "go without this wall or limit where the host cannot raise it: `NAME` (repeatable)")
+	flags.StringVarP(&f.out, "out", "o", "", "put the files that were made or changed into `DIR`")
+	flags.BoolVar(&f.overwrite, "overwrite", false, "let files of --out replace those that are there")
+	flags.StringArrayVar(&f.returns, "return", nil, "of the files made, hand back those that match `GLOB` (repeatable; with --out the default is all)")
+	flags.BoolVar(&f.dryRun, "dry-run", false, "print what would be done, and do nothing")
+	completions(cmd, "backend", "native", "auto")
+	completions(cmd, "network", "none")
+}
+
+func completions(cmd *cobra.Command, flag string, values ...string) {
+	complete := func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
+		return values, cobra.ShellCompDirectiveNoFileComp
+	}
+	if err := cmd.RegisterFlagCompletionFunc(flag, complete); err != nil {
+		panic(err) // no such flag: a defect of this file
+	}
+}
+
+// spec turns the flags into what is asked of the sandbox.
+func (a *app) spec(f *sandboxFlags) (sandbox.Spec, error) {
+	spec := sandbox.Spec{Limits: f.limits, Commands: f.commands, AcceptWeaker: f.acceptWeaker}
+	if f.network != string(sandbox.NetworkNone) && f.network != "" {
+		return spec, refuseNetwork(f.network)
+	}
+	var err error
+	if spec.Env, err = a.environment(f); err != nil {
+		return spec, err
+	}
+	if f.workdir != "" {
+		if spec.Workdir, err = a.checkWorkdir(f.workdir); err != nil {
+			return spec, err
+		}
+	}
+	if f.root != "" {
+		if spec.Root.Dir, err = existingDir("--root", f.root); err != nil {
+			return spec, err
+		}
+	}
+	for _, text := range f.mounts {
+		m, err := parseMount(text)
+		if err != nil {
+			return spec, err
+		}
+		spec.Mounts = append(spec.Mounts, m)
+	}
+	return spec, nil
+}
+
+func refuseNetwork(mode string) error {
+	switch sandbox.NetworkMode(mode) {
+	case sandbox.NetworkFull, sandbox.NetworkRestricted:
+		return &sandbox.Error{Kind: sandbox.Unsupported, Op: "--network", Msg: "this version gives a sandbox no network, so " + mode + " cannot be had",
+			Mend: "send what the program needs along with --file"}
+	}
+	return sandbox.Invalidf("--network", "%.40q is unknown; this version knows none", mode)
+}
+
+// secretWords mark the names of variables that are likely secrets.
+var secretWords = []string{"KEY", "TOKEN", "SECRET", "PASSWORD", "CREDENTIAL"}
+
+func looksSecret(name string) bool {
+	return slices.ContainsFunc(secretWords, func(word string) bool { return strings.Contains(strings.ToUpper(name), word) })
+}
+
+// environment gathers what --env, --pass-env and --pass-secret say. Nothing else of our environment goes in.
+func (a *app) environment(f *sandboxFlags) ([]string, error) {
+	var env []string
+	for _, name := range f.passEnv {
+		if looksSecret(name) {
+			return nil, &sandbox.Error{Kind: sandbox.Invalid, Op: "--pass-env", Msg: name + " looks like a secret, and the code in the sandbox could print it",
+				Mend: "if the code may have it, say --pass-secret " + name}
+		}
+	}
+	for _, name := range slices.Concat(f.passEnv, f.passSecret) {
+		value, ok := a.LookupEnv(name)
+		if !ok {
+			return nil, sandbox.Invalidf("--pass-env", "%.64q is not set", name)
+		}
+		env = append(env, name+"="+value)
+	}
+	for _, kv := range f.env {
+		if !strings.Contains(kv, "=") {
+			return nil, &sandbox.Error{Kind: sandbox.Invalid, Op: "--env", Msg: fmt.Sprintf("%.64q has no value; write NAME=VALUE", kv),
+				Mend: "--pass-env " + kv + " hands on the variable of this environment"}
+		}
+		env = append(env, kv)
+	}
+	return env, nil
+}
+
+func parseMount(text string) (sandbox.Mount, error) {
+	var m sandbox.Mount
+	parts := strings.Split(text, ":")
+	if len(parts) == 3 && (parts[2] == "rw" || parts[2] == "ro") {
+		m.Writable = parts[2] == "rw"
+		parts = parts[:2]
+	}
+	if len(parts) != 2 || parts[0] == "" || !strings.HasPrefix(parts[1], "/") {
+		return m, sandbox.Invalidf("--mount", "%.80q is not SRC:DST or SRC:DST:rw, with DST an absolute path", text)
+	}
+	source, err := filepath.Abs(parts[0])
+	if err == nil {
+		_, err = os.Stat(source)
+	}
+	if err != nil {
+		return m, &sandbox.Error{Kind: sandbox.Invalid, Op: "--mount", Err: err}
+	}
+	m.Source, m.Target = source, parts[1]
+	return m, nil
+}
+
+func existingDir(flag, dir string) (string, error) {
+	path, err := filepath.Abs(dir)
+	if err != nil {
+		return "", &sandbox.Error{Kind: sandbox.Invalid, Op: flag, Err: err}
+	}
+	info, err := os.Stat(path)
+	if err != nil {
+		return "", &sandbox.Error{Kind: sandbox.Invalid, Op: flag, Err: err}
+	}
+	if !info.IsDir() {
+		return "", sandbox.Invalidf(flag, "%s is not a folder", path)
+	}
+	return path, nil
+}

@@ -1,0 +1,88 @@
+package main
+
+import (
+	"io"
+	"unicode/utf8"
+)
+
+// forTerminal wraps a terminal so that output from a sandbox cannot drive it: escape sequences can set its title, fill its
+// clipboard and make it type (CVE-2003-0063 and its many heirs). Colours and the clearing of a line are let through. What is no
+// terminal gets every byte as it is.
+func forTerminal(w io.Writer) io.Writer {
+	if !isTerminal(w) {
+		return w
+	}
+	return &terminalWriter{w: w}
+}
+
+// maxSequence bounds the bytes of an escape sequence that are held back until its end has come.
+const maxSequence = 64
+
+// terminalWriter shows control characters as a replacement character, but for those that text needs.
+type terminalWriter struct {
+	w    io.Writer
+	held []byte // an escape sequence or a character whose end has not come yet
+}
+
+const shownControl = "\uFFFD"
+
+func (t *terminalWriter) Write(data []byte) (int, error) {
+	in := append(t.held, data...)
+	out := make([]byte, 0, len(in))
+	for len(in) > 0 {
+		size, ok, complete := safePrefix(in)
+		if !complete && len(in) < maxSequence {
+			break
+		}
+		if ok {
+			out = append(out, in[:size]...)
+		} else {
+			out = append(out, shownControl...)
+		}
+		in = in[size:]
+	}
+	t.held = append([]byte(nil), in...)
+	if _, err := t.w.Write(out); err != nil {
+		return 0, err
+	}
+	return len(data), nil
+}
+
+// safePrefix measures the first unit of in: a character or a sequence that may be shown (ok), or one byte or character that may
+// not. It is incomplete where more bytes could change the verdict.
+func safePrefix(in []byte) (size int, ok, complete bool) {
+	c := in[0]
+	switch {
+	case c == '\n' || c == '\r' || c == '\t' || c == '\b':
+		return 1, true, true
+	case c == 0x1b:
+		return colourSequence(in)
+	case c < 0x20 || c == 0x7f:
+		return 1, false, true
+	case c < utf8.RuneSelf:
+		return 1, true, true
+	case !utf8.FullRune(in):
+		return 1, false, false
+	}
+	r, size := utf8.DecodeRune(in)
+	if r == utf8.RuneError && size == 1 || r >= 0x80 && r < 0xa0 { // bad UTF-8, or a C1 control
+		return size, false, true
+	}
+	return size, true, true
+}
+
+// colourSequence accepts ESC [ digits and semicolons, then m (colours) or K (clear the line).
+func colourSequence(in []byte) (size int, ok, complete bool) {
+	for i := 1; i < len(in) && i < maxSequence; i++ {
+		c := in[i]
+		switch {
+		case i == 1 && c == '[':
+		case i > 1 && (c >= '0' && c <= '9' || c == ';' || c == ':'):
+		case i > 1 && (c == 'm' || c == 'K'):
+			return i + 1, true, true
+		default:
+			return 1, false, true
+		}
+	}
+	return 1, false, len(in) >= maxSequence
+}

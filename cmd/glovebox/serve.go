@@ -1,0 +1,173 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"syscall"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/glovebox-dev/glovebox/internal/engine"
+	"github.com/glovebox-dev/glovebox/internal/httpapi"
+	"github.com/glovebox-dev/glovebox/sandbox"
+)
+
+const (
+	defaultListen = "127.0.0.1:7070"
+	defaultDrain  = time.Minute
+	shutdownTime  = 5 * time.Second // for answers that are on their way when all runs have ended
+)
+
+// serveFlags are those of serve.
+type serveFlags struct {
+	listen       string
+	hosts        []string
+	keyFile      string
+	newKey       string
+	backend      string
+	slots        int
+	queue        int
+	queueTimeout time.Duration
+	drainTimeout time.Duration
+	defaults     sandbox.Limits
+	max          sandbox.Limits
+}
+
+func (a *app) newServe() *cobra.Command {
+	var f serveFlags
+	cmd := &cobra.Command{
+		Use:   "serve",
+		Short: "Serve the HTTP API",
+		Long: `Serve answers the HTTP API, which /openapi.json describes. An address that is not loopback demands API keys. The first
+interrupt or SIGTERM ends it in order: nothing new is admitted, and what runs may end; the second ends it at once.`,
+		Example: `  glovebox serve
+  curl -s localhost:7070/v1/run -d '{"language":"python","code":"print(6*7)"}'
+  glovebox serve --new-key alice
+  glovebox serve --listen 0.0.0.0:7070 --api-key-file keys --max-timeout 5m --max-memory 2GiB`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if cmd.Flags().Changed("new-key") {
+				return a.makeKey(f.newKey)
+			}
+			return a.serve(cmd.Context(), &f)
+		},
+	}
+	flags := cmd.Flags()
+	flags.StringVar(&f.listen, "listen", defaultListen, "`ADDRESS` to listen on")
+	flags.StringSliceVar(&f.hosts, "host", nil, "a `NAME` in the Host header that is ours, besides loopback ones (repeatable)")
+	flags.StringVar(&f.keyFile, "api-key-file", "", "`FILE` of API keys, a line each: a name and sha256: with the hash of the key")
+	flags.StringVar(&f.newKey, "new-key", "", "make an API key for `NAME`, print it and its line for the file, and end")
+	flags.StringVar(&f.backend, "backend", "", "`NAME` of what builds the walls of requests that name none (default native; auto where others can reach us)")
+	flags.IntVar(&f.slots, "slots", 0, "runs at the same time (default twice the CPUs, and at least 4)")
+	flags.IntVar(&f.queue, "queue", engine.DefaultQueue, "runs that may wait for a slot; 0 is none")
+	flags.DurationVar(&f.queueTimeout, "queue-timeout", engine.DefaultQueueTimeout, "the longest wait for a slot")
+	flags.DurationVar(&f.drainTimeout, "drain-timeout", defaultDrain, "how long runs may go on after the first interrupt")
+	addLimits(flags, &f.defaults, "", "of a request that names none: ")
+	addLimits(flags, &f.max, "max-", "the most that a request may ask for: ")
+	completions(cmd, "backend", "native", "auto")
+	return cmd
+}
+
+func (a *app) serve(ctx context.Context, f *serveFlags) (err error) {
+	keys, err := readKeys(f.keyFile)
+	if err != nil {
+		return err
+	}
+	listener, err := listen(f.listen, keys)
+	if err != nil {
+		return err
+	}
+	defer listener.Close()
+	e, err := a.openServing(ctx, f, listener.Addr())
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, e.Close()) }()
+	api, err := httpapi.New(httpapi.Config{Engine: e.Engine, Version: versionOf(), Keys: keys, Hosts: f.hosts, Log: a.logger()})
+	if err != nil {
+		return err
+	}
+	server := api.HTTPServer()
+	failed := make(chan error, 1)
+	go func() { failed <- server.Serve(listener) }() // ends with Shutdown or Close
+	a.note(plain, "listening on http://%s", listener.Addr())
+	select {
+	case err := <-failed:
+		return &sandbox.Error{Kind: sandbox.Unavailable, Op: "serve", Err: err}
+	case <-ctx.Done():
+	}
+	return a.drain(api, e.Engine, server, f.drainTimeout)
+}
+
+// openServing opens the engine and proves that the backend can work before anybody relies on it.
+func (a *app) openServing(ctx context.Context, f *serveFlags, addr net.Addr) (*openedEngine, error) {
+	config := engine.Config{Default: f.backend, Slots: f.slots, Queue: f.queue, QueueTimeout: f.queueTimeout, Defaults: f.defaults, Max: f.max}
+	if f.queue == 0 {
+		config.Queue = -1
+	}
+	if tcp, ok := addr.(*net.TCPAddr); ok && !tcp.IP.IsLoopback() && f.backend == "" {
+		config.Default = engine.Auto // the strongest walls for strangers
+	}
+	e, err := a.openEngine(config)
+	if err != nil {
+		return nil, err
+	}
+	e.recover(ctx)
+	usable := false
+	var failures []error
+	for _, p := range e.Probe(ctx) {
+		usable = usable || p.Usable()
+		switch {
+		case p.Err != nil:
+			failures = append(failures, fmt.Errorf("%s: %w", p.Backend, p.Err))
+		case !p.Usable():
+			a.note(yellow, "warning: %s cannot enforce the default policy on this host; requests must name what they accept to go without", p.Backend)
+			usable = true
+		}
+	}
+	if !usable {
+		return nil, &sandbox.Error{Kind: sandbox.Unsupported, Op: "serve", Mend: "glovebox doctor says which walls stand and what would help",
+			Err: errors.Join(append(failures, e.Close())...)}
+	}
+	return e, nil
+}
+
+// listen takes the address, if it may be served on with these keys.
+func listen(address string, keys []httpapi.Key) (net.Listener, error) {
+	if err := httpapi.CheckListen(address, keys); err != nil {
+		return nil, err
+	}
+	l, err := net.Listen("tcp", address)
+	if err == nil {
+		return l, nil
+	}
+	e := &sandbox.Error{Kind: sandbox.Unavailable, Op: "--listen", Err: err}
+	if errors.Is(err, syscall.EADDRINUSE) {
+		e.Mend = "another program listens there: stop it, or choose another address, as in --listen 127.0.0.1:7071"
+	}
+	return nil, e
+}
+
+// drain ends the server in order: nothing new is admitted, what runs may end within the time, answers are delivered.
+func (a *app) drain(api *httpapi.Server, e *engine.Engine, server *http.Server, timeout time.Duration) error {
+	a.note(plain, "draining: new runs are refused, and %d go on; interrupt again to end them at once", e.Stats().Running)
+	api.Drain()
+	ctx, cancel := context.WithTimeout(context.Background(), timeout)
+	defer cancel()
+	if err := e.Drain(ctx); err != nil {
+		a.note(yellow, "warning: after %s there are still %d runs; they are canceled", timeout, e.Stats().Running)
+		if err := e.Close(); err != nil {
+			return err
+		}
+	}
+	ctx, cancel = context.WithTimeout(context.Background(), shutdownTime)
+	defer cancel()
+	if err := server.Shutdown(ctx); err != nil {
+		return server.Close()
+	}
+	return nil
+}

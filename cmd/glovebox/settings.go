@@ -1,0 +1,233 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/BurntSushi/toml"
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/glovebox-dev/glovebox/sandbox"
+)
+
+// The flags of all commands are the one table of settings. From a flag's name derive its variable and its key in the
+// configuration file: output-limit, GLOVEBOX_OUTPUT_LIMIT, output_limit.
+
+const (
+	prefix        = "GLOVEBOX_"
+	maxConfigFile = 1 << 20 // bytes
+)
+
+// flagOnly are the flags that make no sense from afar.
+var flagOnly = []string{"help", "code", "new-key"}
+
+// otherVariables begin with our prefix and are no settings.
+var otherVariables = []string{
+	"GLOVEBOX_LIBEXEC",   // a folder with the guest program
+	"GLOVEBOX_EXECUTION", // marks the processes of an execution, also those that run glovebox themselves
+}
+
+func variableOf(flag string) string {
+	return prefix + strings.ToUpper(strings.ReplaceAll(flag, "-", "_"))
+}
+func keyOf(flag string) string { return strings.ReplaceAll(flag, "-", "_") }
+
+// settle gives each flag of cmd that was not set on the command line the value of its variable, or else of its key in the
+// configuration file.
+func (a *app) settle(cmd *cobra.Command) error {
+	known := settingsOf(cmd.Root())
+	variables, err := a.variables(known)
+	if err != nil {
+		return err
+	}
+	if path, ok := variables["config"]; ok && !cmd.Flags().Changed("config") {
+		a.config = path
+	}
+	file, err := a.readConfig(known)
+	if err != nil {
+		return err
+	}
+	cmd.Flags().VisitAll(func(f *pflag.Flag) {
+		if err != nil || f.Changed || slices.Contains(flagOnly, f.Name) {
+			return
+		}
+		if text, ok := variables[f.Name]; ok {
+			err = apply(f, variableOf(f.Name), splitList(f, text))
+		} else if value, ok := file[keyOf(f.Name)]; ok {
+			err = apply(f, a.config+": "+keyOf(f.Name), value)
+		}
+	})
+	return err
+}
+
+// settingsOf lists the flags of all commands.
+func settingsOf(root *cobra.Command) []string {
+	var names []string
+	add := func(f *pflag.Flag) {
+		if !slices.Contains(flagOnly, f.Name) && !slices.Contains(names, f.Name) {
+			names = append(names, f.Name)
+		}
+	}
+	root.PersistentFlags().VisitAll(add)
+	for _, c := range root.Commands() {
+		if c.Name() != "completion" && c.Name() != "help" {
+			c.LocalNonPersistentFlags().VisitAll(add)
+		}
+	}
+	return names
+}
+
+// variables returns the settings among the variables, by the name of their flag. One that begins as ours do and is none is
+// refused: a misspelt limit must not be ignored.
+func (a *app) variables(known []string) (map[string]string, error) {
+	byVariable := map[string]string{}
+	names := slices.Clone(otherVariables)
+	for _, flag := range known {
+		byVariable[variableOf(flag)] = flag
+		names = append(names, variableOf(flag))
+	}
+	out := map[string]string{}
+	for _, kv := range a.Environ() {
+		name, value, _ := strings.Cut(kv, "=")
+		if !strings.HasPrefix(name, prefix) || slices.Contains(otherVariables, name) {
+			continue
+		}
+		flag, ok := byVariable[name]
+		if !ok {
+			return nil, unknownName("variable", "environment", name, nearest(strings.ToLower(name), lower(names)))
+		}
+		out[flag] = value
+	}
+	return out, nil
+}
+
+func lower(names []string) []string {
+	out := make([]string, len(names))
+	for i, n := range names {
+		out[i] = strings.ToLower(n)
+	}
+	return out
+}
+
+func unknownName(what, where, name, near string) error {
+	e := &sandbox.Error{Kind: sandbox.Invalid, Op: where, Msg: fmt.Sprintf("there is no %s %.64q", what, name),
+		Mend: "glovebox run --help and glovebox serve --help list all settings"}
+	if near != "" {
+		if what == "variable" {
+			near = strings.ToUpper(near)
+		}
+		e.Mend = "did you mean " + near + "?"
+	}
+	return e
+}
+
+// readConfig reads the configuration file into lists of texts by key. The file that nobody named may be missing.
+func (a *app) readConfig(known []string) (map[string][]string, error) {
+	named := a.config != ""
+	if !named {
+		dir, ok := a.configDir()
+		if !ok {
+			return nil, nil
+		}
+		a.config = filepath.Join(dir, "config.toml")
+	}
+	text, err := readConfigFile(a.config)
+	if os.IsNotExist(err) && !named {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, &sandbox.Error{Kind: sandbox.Invalid, Op: "configuration", Err: err}
+	}
+	var values map[string]any
+	if err := toml.Unmarshal(text, &values); err != nil {
+		return nil, &sandbox.Error{Kind: sandbox.Invalid, Op: a.config, Err: err}
+	}
+	keys := make([]string, 0, len(known))
+	for _, flag := range known {
+		if flag != "config" {
+			keys = append(keys, keyOf(flag))
+		}
+	}
+	out := map[string][]string{}
+	for key, value := range values {
+		if !slices.Contains(keys, key) {
+			return nil, unknownName("key", a.config, key, nearest(key, keys))
+		}
+		if out[key], err = texts(value); err != nil {
+			return nil, &sandbox.Error{Kind: sandbox.Invalid, Op: a.config + ": " + key, Err: err}
+		}
+	}
+	return out, nil
+}
+
+// readConfigFile reads a file that only its owner and root can have written: it may open doors in the walls.
+func readConfigFile(path string) ([]byte, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil {
+		return nil, err
+	}
+	if !info.Mode().IsRegular() || info.Size() > maxConfigFile {
+		return nil, fmt.Errorf("%s is not a regular file of at most %s", path, sandbox.FormatBytes(maxConfigFile))
+	}
+	if info.Mode().Perm()&0o002 != 0 {
+		return nil, &sandbox.Error{Op: path, Msg: "everybody may write to it", Mend: "chmod o-w " + path}
+	}
+	return io.ReadAll(io.LimitReader(f, maxConfigFile))
+}
+
+// texts turns a TOML value into what would stand on the command line.
+func texts(value any) ([]string, error) {
+	switch v := value.(type) {
+	case string:
+		return []string{v}, nil
+	case bool, int64, float64:
+		return []string{fmt.Sprint(v)}, nil
+	case []any:
+		var out []string
+		for _, element := range v {
+			text, err := texts(element)
+			if err != nil || len(text) != 1 {
+				return nil, fmt.Errorf("a list holds texts and numbers only")
+			}
+			out = append(out, text[0])
+		}
+		return out, nil
+	}
+	return nil, fmt.Errorf("is neither a text, a number, a truth value nor a list of them")
+}
+
+// splitList splits the value of a variable for flags that can be repeated: names by commas, all else by line ends.
+func splitList(f *pflag.Flag, text string) []string {
+	switch f.Value.Type() {
+	case "stringSlice":
+		return strings.FieldsFunc(text, func(r rune) bool { return r == ',' || r == ' ' || r == '\n' })
+	case "stringArray":
+		return strings.FieldsFunc(text, func(r rune) bool { return r == '\n' })
+	}
+	return []string{text}
+}
+
+func apply(f *pflag.Flag, source string, values []string) error {
+	if list, ok := f.Value.(pflag.SliceValue); ok {
+		f.Changed = true
+		return list.Replace(values)
+	}
+	if len(values) != 1 {
+		return sandbox.Invalidf(source, "is one value, not a list")
+	}
+	if err := f.Value.Set(values[0]); err != nil {
+		return &sandbox.Error{Kind: sandbox.Invalid, Op: source, Err: err}
+	}
+	f.Changed = true
+	return nil
+}

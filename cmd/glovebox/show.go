@@ -1,0 +1,136 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"sync"
+	"time"
+
+	"github.com/glovebox-dev/glovebox/sandbox"
+)
+
+const (
+	clockAfter = 2 * time.Second // runs shorter than this show no clock
+	clockEvery = time.Second
+	clearLine  = "\r\x1b[K"
+)
+
+var errReaderGone = errors.New("nobody reads the output any more")
+
+// show passes a program's output on as it comes and, on a terminal, shows the time that has passed while nothing comes.
+type show struct {
+	app    *app
+	stdout io.Writer
+	stderr io.Writer
+	passed [3]int64 // bytes passed on, by stream
+
+	mu      sync.Mutex // guards all below
+	clock   bool       // the clock is on the terminal's last line
+	midLine bool       // the output ended within a line, so there is no room for the clock
+	err     error      // of the first write that failed
+
+	done  chan struct{} // closed to stop the clock
+	ticks sync.WaitGroup
+}
+
+func (a *app) newShow() *show {
+	s := &show{app: a, stdout: forTerminal(a.Stdout), stderr: forTerminal(a.Stderr), done: make(chan struct{})}
+	if isTerminal(a.Stderr) && !a.quiet {
+		s.ticks.Go(s.tick)
+	}
+	return s
+}
+
+// output is a sandbox.OutputFunc.
+func (s *show) output(stream sandbox.Stream, data []byte) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.hideClock()
+	w := s.stdout
+	if stream == sandbox.Stderr {
+		w = s.stderr
+	}
+	s.passed[stream] += int64(len(data))
+	if s.err != nil {
+		return
+	}
+	if _, err := w.Write(data); err != nil {
+		s.err = fmt.Errorf("%w: %w", errReaderGone, err)
+		s.app.interrupt(errReaderGone)
+	}
+	if len(data) > 0 {
+		s.midLine = data[len(data)-1] != '\n'
+	}
+}
+
+func (s *show) tick() {
+	started := time.Now()
+	ticker := time.NewTicker(clockEvery)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-s.done:
+			return
+		case <-ticker.C:
+		}
+		if passed := time.Since(started); passed >= clockAfter {
+			s.mu.Lock()
+			if !s.midLine {
+				s.clock = true
+				fmt.Fprint(s.app.Stderr, clearLine, s.app.paint(s.app.Stderr, faint, "running for "+passed.Round(time.Second).String()))
+			}
+			s.mu.Unlock()
+		}
+	}
+}
+
+// hideClock is called with mu held.
+func (s *show) hideClock() {
+	if s.clock {
+		fmt.Fprint(s.app.Stderr, clearLine)
+		s.clock = false
+	}
+}
+
+// end stops the clock and waits for it.
+func (s *show) end() {
+	close(s.done)
+	s.ticks.Wait()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.hideClock()
+}
+
+// rest passes on what is kept of the end of output that was cut, with a line on stderr that says how much is missing.
+func (s *show) rest(r *sandbox.Result) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, c := range []struct {
+		stream sandbox.Stream
+		kept   *sandbox.Captured
+		w      io.Writer
+	}{{sandbox.Stdout, &r.Stdout, s.stdout}, {sandbox.Stderr, &r.Stderr, s.stderr}} {
+		if s.err != nil {
+			return s.err
+		}
+		if c.kept.Dropped == 0 {
+			continue
+		}
+		// The stream was passed on beyond the head that is kept, so it may reach into the tail, or cover all of it.
+		total := int64(len(c.kept.Head)) + c.kept.Dropped + int64(len(c.kept.Tail))
+		tail := c.kept.Tail
+		gap := total - int64(len(tail)) - s.passed[c.stream]
+		if gap < 0 {
+			tail = tail[min(-gap, int64(len(tail))):]
+			gap = 0
+		}
+		if gap > 0 {
+			s.app.note(yellow, "%s of %s left out here", sandbox.FormatBytes(gap), c.stream)
+		}
+		if _, err := c.w.Write(tail); err != nil {
+			s.err = fmt.Errorf("%w: %w", errReaderGone, err)
+		}
+	}
+	return s.err
+}

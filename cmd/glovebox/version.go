@@ -1,0 +1,41 @@
+package main
+
+import (
+	"fmt"
+	"runtime"
+	"runtime/debug"
+
+	"github.com/spf13/cobra"
+
+	"github.com/glovebox-dev/glovebox/internal/guest"
+)
+
+// version is set by make build.
+var version = ""
+
+func (a *app) newVersion() *cobra.Command {
+	return &cobra.Command{
+		Use:     "version",
+		Short:   "Print the version",
+		Example: "  glovebox version --json",
+		Args:    cobra.NoArgs,
+		RunE: func(*cobra.Command, []string) error {
+			shown := versionOf()
+			if a.json {
+				return a.printJSON(map[string]any{"version": shown, "go": runtime.Version(), "os": runtime.GOOS, "arch": runtime.GOARCH, "guest_protocol": guest.Version})
+			}
+			_, err := fmt.Fprintf(a.Stdout, "glovebox %s (%s, %s/%s)\n", shown, runtime.Version(), runtime.GOOS, runtime.GOARCH)
+			return err
+		},
+	}
+}
+
+func versionOf() string {
+	if version != "" {
+		return version
+	}
+	if info, ok := debug.ReadBuildInfo(); ok && info.Main.Version != "" {
+		return info.Main.Version
+	}
+	return "unknown"
+}

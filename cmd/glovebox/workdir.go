@@ -1,0 +1,67 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/glovebox-dev/glovebox/sandbox"
+)
+
+// systemDirs are directories of the host that no code may write to. What is below the kernel's own file systems is as bad.
+var systemDirs = []string{"/bin", "/boot", "/etc", "/home", "/lib", "/lib32", "/lib64", "/libx32", "/opt", "/root", "/run", "/sbin", "/usr", "/var"}
+
+var kernelDirs = []string{"/dev", "/proc", "/sys"}
+
+// checkWorkdir returns the absolute path of a directory that the code may write to, or says why it may not. Whatever holds our
+// own state is refused, also where that does not exist yet: code that writes our configuration opens the walls of the next run.
+func (a *app) checkWorkdir(dir string) (string, error) {
+	refuse := func(msg, mend string) (string, error) {
+		return "", &sandbox.Error{Kind: sandbox.Invalid, Op: "--workdir", Msg: dir + " " + msg, Mend: mend}
+	}
+	path, err := filepath.Abs(dir)
+	if err != nil {
+		return "", &sandbox.Error{Kind: sandbox.Invalid, Op: "--workdir", Err: err}
+	}
+	info, err := os.Lstat(path)
+	switch {
+	case os.IsNotExist(err):
+		return refuse("does not exist", "make it first")
+	case err != nil:
+		return "", &sandbox.Error{Kind: sandbox.Invalid, Op: "--workdir", Err: err}
+	case info.Mode()&os.ModeSymlink != 0:
+		return refuse("is a symbolic link", "name the directory that it leads to")
+	case !info.IsDir():
+		return refuse("is a file, not a directory", "--file "+dir+" sends a file along")
+	}
+	if path, err = filepath.EvalSymlinks(path); err != nil {
+		return "", &sandbox.Error{Kind: sandbox.Invalid, Op: "--workdir", Err: err}
+	}
+	if path == filepath.Dir(path) {
+		return refuse("is the root of this host", "name a directory that the code may change")
+	}
+	for _, system := range systemDirs {
+		if path == system {
+			return refuse("is a system directory", "name a directory that the code may change")
+		}
+	}
+	for _, kernel := range kernelDirs {
+		if within(path, kernel) {
+			return refuse("belongs to the kernel", "name a directory that the code may change")
+		}
+	}
+	for _, own := range a.ownPlaces() {
+		if real, err := filepath.EvalSymlinks(own); err == nil {
+			own = real
+		}
+		if within(own, path) || within(path, own) {
+			return refuse("holds Glovebox's own state ("+own+")", "name another directory, such as one below it")
+		}
+	}
+	return path, nil
+}
+
+// within says whether path is dir or lies below it. Both are clean and absolute.
+func within(path, dir string) bool {
+	return path == dir || strings.HasPrefix(path, strings.TrimSuffix(dir, "/")+string(filepath.Separator))
+}
