@@ -2,7 +2,7 @@
 # Runs in the virtual machine, as root, started by vm-tests.service: every suite of the plan as each of its users. The last line
 # is the mark that run.sh waits for, with the number of suites that failed.
 set -uo pipefail
-cd "$(dirname "$0")/../.."
+cd "$(dirname "$0")/../.." || exit 1
 here=$PWD
 failed=0
 

@@ -1,0 +1,74 @@
+#!/usr/bin/env bash
+# Installs what the tests need on Debian 12 or Ubuntu and newer, and nothing that is there already.
+#
+#   scripts/install-test-deps.sh            installs, as root or through sudo -n; else prints the one line to run
+#   scripts/install-test-deps.sh --check    only says what is missing; status 1 if anything is
+set -euo pipefail
+
+readonly ATTEMPTS=3         # a mirror that fails once often answers the next time
+readonly APT_SECONDS=600    # bound on one attempt
+readonly UPDATE_SECONDS=180 # bound on one refresh of the lists
+
+# package: what needs it
+PACKAGES=(
+  ca-certificates # sandboxes are shown the host's certificates
+  bash python3    # languages of the sandbox
+  python3-numpy   # native code, threads and much memory in ordinary programs
+  gcc libc6-dev   # the race detector, and a compiler as a program in a sandbox
+  procps          # ps and pgrep look for what was left behind
+  uidmap          # subordinate ids for an ordinary user
+  bubblewrap      # the peer that benchmarks compare with
+  shellcheck      # make lint
+
+  # The virtual machine of `make test-vm`.
+  qemu-system-x86 mmdebstrap e2fsprogs
+)
+command -v node >/dev/null || PACKAGES+=(nodejs) # any Node on PATH will do
+grep -q '^ID=debian$' /etc/os-release || PACKAGES+=(debian-archive-keyring) # the virtual machine is a Debian
+
+installed() {
+  [ "$(dpkg-query -W -f '${db:Status-Status}' "$1" 2>/dev/null)" = installed ]
+}
+
+try() {
+  local seconds=$1 attempt
+  shift
+  for attempt in $(seq "$ATTEMPTS"); do
+    timeout --kill-after=10 "$seconds" "$@" </dev/null && return
+    echo "attempt $attempt of $ATTEMPTS failed: $*" >&2
+    sleep $((attempt * 2))
+  done
+  return 1
+}
+
+if ! command -v apt-get >/dev/null; then
+  echo "This is not Debian or Ubuntu. Install what these packages hold: ${PACKAGES[*]}" >&2
+  exit 1
+fi
+
+missing=()
+for package in "${PACKAGES[@]}"; do
+  installed "$package" || missing+=("$package")
+done
+[ ${#missing[@]} -gt 0 ] || exit 0
+
+if [ "${1:-}" = --check ]; then
+  echo "missing: ${missing[*]}"
+  exit 1
+fi
+
+as_root=()
+if [ "$(id -u)" != 0 ]; then
+  if ! sudo -n true 2>/dev/null; then
+    echo 'The tests need a few packages. Run this once:' >&2
+    echo "    sudo apt-get update && sudo apt-get install -y --no-install-recommends ${missing[*]}" >&2
+    exit 1
+  fi
+  as_root=(sudo -n)
+fi
+
+echo "installing ${missing[*]}"
+apt=("${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get -qq -o DPkg::Lock::Timeout=120 -o Acquire::Retries=3)
+# A list that cannot be refreshed may still do; the installation is what decides.
+try "$UPDATE_SECONDS" "${apt[@]}" update || true
+try "$APT_SECONDS" "${apt[@]}" install -y --no-install-recommends "${missing[@]}"
