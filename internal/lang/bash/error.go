@@ -1,7 +1,6 @@
 package bash
 
 import (
-	"regexp"
 	"strings"
 
 	"github.com/glovebox-dev/glovebox/internal/lang/trace"
@@ -9,7 +8,7 @@ import (
 )
 
 // errorLine is how Bash begins its own messages: "PATH: line N: ", then often the word it is about.
-var errorLine = regexp.MustCompile(`^([^:]+): line (\d+): (.+)$`)
+var errorLine = trace.Pattern(`^([^:]+): line (\d+): (.+)$`)
 
 const (
 	syntaxName  = "syntax error"
@@ -34,13 +33,13 @@ func ParseError(stderr []byte) *sandbox.Exception {
 		return nil
 	}
 	at := len(lines) - 1
-	m := errorLine.FindStringSubmatch(lines[at])
+	m := errorLine().FindStringSubmatch(lines[at])
 	if m == nil || strings.HasPrefix(m[3], "warning: ") {
 		return nil
 	}
 	// A syntax error is told in one line and shown in the next; an unclosed quote is told twice.
 	for i := at - 1; i >= 0 && i >= at-maxFollowUp; i-- {
-		before := errorLine.FindStringSubmatch(lines[i])
+		before := errorLine().FindStringSubmatch(lines[i])
 		if before == nil || before[1] != m[1] || !isSyntax(before[3]) {
 			break
 		}

@@ -1,7 +1,6 @@
 package javascript
 
 import (
-	"regexp"
 	"strings"
 
 	"github.com/glovebox-dev/glovebox/internal/lang/trace"
@@ -16,12 +15,12 @@ const (
 )
 
 var (
-	versionLine = regexp.MustCompile(`^Node\.js v\d+\.\d+\.\d+`)
-	markerLine  = regexp.MustCompile(`^[ \t]*\^+$`)
-	placeLine   = regexp.MustCompile(`^.+:\d+$`)
-	frameLine   = regexp.MustCompile(`^    at .`)
+	versionLine = trace.Pattern(`^Node\.js v\d+\.\d+\.\d+`)
+	markerLine  = trace.Pattern(`^[ \t]*\^+$`)
+	placeLine   = trace.Pattern(`^.+:\d+$`)
+	frameLine   = trace.Pattern(`^    at .`)
 	// errorLine is "Name: value", "Name [CODE]: value", "Name" or, where the error has no stack, the same in brackets.
-	errorLine = regexp.MustCompile(`^\[?(?:Uncaught )?([\pL_$][\pL\pN_.$]*)(?: \[[\pL\pN_$]+\])?(?:: ?(.*))?$`)
+	errorLine = trace.Pattern(`^\[?(?:Uncaught )?([\pL_$][\pL\pN_.$]*)(?: \[[\pL\pN_$]+\])?(?:: ?(.*))?$`)
 )
 
 // ParseError finds the uncaught exception in the end of stderr, or returns nil. Node prints the place, the source line, a
@@ -29,13 +28,13 @@ var (
 // itself printed with its stack at the very end (console.error(err); process.exit(1)) is taken.
 func ParseError(stderr []byte) *sandbox.Exception {
 	lines := trace.Lines(stderr)
-	crashed := len(lines) > 0 && versionLine.MatchString(lines[len(lines)-1])
+	crashed := len(lines) > 0 && versionLine().MatchString(lines[len(lines)-1])
 	if crashed {
 		lines = trimBlank(lines[:len(lines)-1])
 	}
 	if crashed {
 		for i := len(lines) - 2; i >= 0; i-- {
-			if markerLine.MatchString(lines[i]) {
+			if markerLine().MatchString(lines[i]) {
 				return parseCrash(lines, i)
 			}
 		}
@@ -47,7 +46,7 @@ func ParseError(stderr []byte) *sandbox.Exception {
 func parseCrash(lines []string, at int) *sandbox.Exception {
 	start := at
 	for i := at - 1; i >= 0 && i >= at-2; i-- {
-		if placeLine.MatchString(lines[i]) {
+		if placeLine().MatchString(lines[i]) {
 			start = i
 		}
 	}
@@ -64,17 +63,17 @@ func parseCrash(lines []string, at int) *sandbox.Exception {
 // parsePrinted reads an error at the end of the output: its first line stands above the first of the last frames.
 func parsePrinted(lines []string, crashed bool) *sandbox.Exception {
 	last := len(lines) - 1
-	for last >= 0 && !frameLine.MatchString(lines[last]) {
+	for last >= 0 && !frameLine().MatchString(lines[last]) {
 		if !crashed && !belongsToStack(lines[last]) {
 			return nil
 		}
 		last--
 	}
 	for i := last; i >= 0; i-- {
-		if frameLine.MatchString(lines[i]) || belongsToStack(lines[i]) {
+		if frameLine().MatchString(lines[i]) || belongsToStack(lines[i]) {
 			continue
 		}
-		if m := errorLine.FindStringSubmatch(lines[i]); m != nil && strings.HasSuffix(m[1], "Error") {
+		if m := errorLine().FindStringSubmatch(lines[i]); m != nil && strings.HasSuffix(m[1], "Error") {
 			return parseError(lines[i:], 0, m[1])
 		}
 		if last-i > maxStack {
@@ -96,7 +95,7 @@ func belongsToStack(line string) bool {
 // its name.
 func parseError(block []string, at int, fallback string) *sandbox.Exception {
 	end := at + 1
-	for end < len(block) && !frameLine.MatchString(block[end]) && !strings.HasPrefix(block[end], traceHint) {
+	for end < len(block) && !frameLine().MatchString(block[end]) && !strings.HasPrefix(block[end], traceHint) {
 		end++
 	}
 	first := block[at]
@@ -105,8 +104,8 @@ func parseError(block []string, at int, fallback string) *sandbox.Exception {
 		text := strings.TrimSuffix(strings.TrimPrefix(first, "["+rejectedName+": "), " {")
 		return trace.Exception(rejectedName, []string{strings.TrimSuffix(text, "]")}, block)
 	}
-	m := errorLine.FindStringSubmatch(first)
-	named := m != nil && (end < len(block) && frameLine.MatchString(block[end]) || first[0] == '[')
+	m := errorLine().FindStringSubmatch(first)
+	named := m != nil && (end < len(block) && frameLine().MatchString(block[end]) || first[0] == '[')
 	if !named {
 		return trace.Exception(fallback, append([]string{first}, value...), withoutHint(block))
 	}

@@ -1,7 +1,6 @@
 package python
 
 import (
-	"regexp"
 	"strings"
 
 	"github.com/glovebox-dev/glovebox/internal/lang/trace"
@@ -21,9 +20,9 @@ const (
 
 var (
 	// exceptionLine is "module.Class: value" or "Class" alone; local classes have "<locals>" in their names.
-	exceptionLine = regexp.MustCompile(`^([\pL_][\pL\pN_.<>]*)(?:: ?(.*))?$`)
-	syntaxLine    = regexp.MustCompile(`^(SyntaxError|IndentationError|TabError): (.*)$`)
-	fileLine      = regexp.MustCompile(`^  File ".*", line \d+$`)
+	exceptionLine = trace.Pattern(`^([\pL_][\pL\pN_.<>]*)(?:: ?(.*))?$`)
+	syntaxLine    = trace.Pattern(`^(SyntaxError|IndentationError|TabError): (.*)$`)
+	fileLine      = trace.Pattern(`^  File ".*", line \d+$`)
 )
 
 // ParseError finds the uncaught exception in the end of stderr, or returns nil. It reads what CPython prints: tracebacks,
@@ -37,7 +36,7 @@ func ParseError(stderr []byte) *sandbox.Exception {
 			return parseTraceback(lines, i)
 		case lines[i] == groupHeader:
 			return parseGroup(lines, i)
-		case syntaxLine.MatchString(lines[i]):
+		case syntaxLine().MatchString(lines[i]):
 			if e := parseSyntax(lines, i); e != nil {
 				return e
 			}
@@ -55,7 +54,7 @@ func parseTraceback(lines []string, at int) *sandbox.Exception {
 	if i == len(lines) {
 		return nil
 	}
-	m := exceptionLine.FindStringSubmatch(lines[i])
+	m := exceptionLine().FindStringSubmatch(lines[i])
 	if m == nil {
 		return nil
 	}
@@ -100,7 +99,7 @@ func parseGroup(lines []string, at int) *sandbox.Exception {
 	if i == len(lines) || !strings.HasPrefix(lines[i], bar) {
 		return nil
 	}
-	m := exceptionLine.FindStringSubmatch(lines[i][len(bar):])
+	m := exceptionLine().FindStringSubmatch(lines[i][len(bar):])
 	if m == nil {
 		return nil
 	}
@@ -115,12 +114,12 @@ func parseGroup(lines []string, at int) *sandbox.Exception {
 // lines[at]. Some have the error alone.
 func parseSyntax(lines []string, at int) *sandbox.Exception {
 	const most = 4 // the lines above the error: the file, the source, a marker, and one to spare
-	m := syntaxLine.FindStringSubmatch(lines[at])
+	m := syntaxLine().FindStringSubmatch(lines[at])
 	for i := at - 1; i >= 0 && i >= at-most; i-- {
 		if lines[i] == header {
 			return nil
 		}
-		if fileLine.MatchString(lines[i]) {
+		if fileLine().MatchString(lines[i]) {
 			if i > 0 && strings.HasPrefix(lines[i-1], "  ") || i > 0 && lines[i-1] == header {
 				return nil // the last frame of a traceback
 			}
