@@ -3,6 +3,7 @@ package confine
 import (
 	"errors"
 	"os"
+	"runtime"
 	"syscall"
 
 	"golang.org/x/sys/unix"
@@ -15,7 +16,7 @@ type Stage struct {
 }
 
 // Apply raises the walls as the plan says. fds are the detached mounts that came with it. On success the process is confined but
-// for the last two steps, which Spawner and Finish do once the guest's threads are there.
+// for the last steps, which Spawner and Finish do once the guest's threads are there.
 func Apply(p *Plan, fds []int) (*Stage, error) {
 	a := &applying{plan: p, fds: fds, stage: &Stage{}}
 	steps := []struct {
@@ -34,8 +35,6 @@ func Apply(p *Plan, fds []int) (*Stage, error) {
 		{StepLoopback, a.loopback},
 		{StepNesting, a.forbidNesting},
 		{StepRlimits, a.rlimits},
-		{StepNoNewPriv, noNewPrivs},
-		{StepLandlock, func() error { return landlock(p.Handled, p.Scoped, p.Landlock) }},
 	}
 	for _, s := range steps {
 		if err := a.run(s.name, s.do); err != nil {
@@ -47,20 +46,29 @@ func Apply(p *Plan, fds []int) (*Stage, error) {
 	return a.stage, nil
 }
 
-// Spawner confines the calling thread, from which all processes of the code are to be started.
+// Spawner confines the calling thread, which must be locked to its goroutine, and from which all processes of the code are to be
+// started.
 func Spawner(p *Plan) error {
 	a := &applying{plan: p}
+	if err := a.run(StepLandlock, func() error { return landlock(p.Handled, p.Scoped, p.Landlock) }); err != nil {
+		return err
+	}
 	return a.run(StepSpawner, confineSpawner)
 }
 
 // Finish does the last steps, on all threads: capabilities away, then the filter.
 func Finish(p *Plan) error {
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
 	a := &applying{plan: p}
 	keep := uint32(guestCaps)
 	if p.Guest == p.Code {
 		keep = 0
 	}
 	if err := a.run(StepCaps, func() error { return capabilities(keep) }); err != nil {
+		return err
+	}
+	if err := a.run(StepNoNewPriv, noNewPrivs); err != nil {
 		return err
 	}
 	return a.run(StepSeccomp, func() error { return installSeccomp(p.Seccomp) })

@@ -81,16 +81,11 @@ const (
 	secNoAmbientLocked     = 1 << 7
 )
 
-// noNewPrivs forbids every thread to gain privileges by executing a program.
-func noNewPrivs() error {
-	_, _, errno := syscall.AllThreadsSyscall6(unix.SYS_PRCTL, unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0, 0)
-	if errno != 0 {
-		return errno
-	}
-	return nil
-}
+// noNewPrivs forbids the calling thread to gain privileges by executing a program. installSeccomp carries it to all threads.
+func noNewPrivs() error { return unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) }
 
-// installSeccomp puts the program on every thread at once.
+// installSeccomp puts the program on every thread at once, and with it no_new_privs, which the calling thread must have (seccomp(2),
+// SECCOMP_FILTER_FLAG_TSYNC).
 func installSeccomp(program []byte) error {
 	if len(program) == 0 || len(program)%8 != 0 {
 		return unix.EINVAL

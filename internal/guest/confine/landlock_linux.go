@@ -1,14 +1,14 @@
 package confine
 
 import (
-	"syscall"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
 )
 
-// landlock restricts every thread to the granted paths. The host chose rights that this kernel's version knows; a right that is
-// handled and not granted is denied.
+// landlock restricts the calling thread, and what is started from it, to the granted paths. The host chose rights that this kernel's
+// version knows; a right that is handled and not granted is denied. The guest's other threads stay outside of the domain, so that
+// its scopes keep the code from signalling the guest too.
 func landlock(handled, scoped uint64, grants []Access) error {
 	if handled|scoped == 0 {
 		return nil
@@ -29,7 +29,7 @@ func landlock(handled, scoped uint64, grants []Access) error {
 			return at(g.Path, err)
 		}
 	}
-	if _, _, errno := syscall.AllThreadsSyscall(unix.SYS_LANDLOCK_RESTRICT_SELF, uintptr(ruleset), 0, 0); errno != 0 {
+	if _, _, errno := unix.Syscall(unix.SYS_LANDLOCK_RESTRICT_SELF, uintptr(ruleset), 0, 0); errno != 0 {
 		return errno
 	}
 	return nil

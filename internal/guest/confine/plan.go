@@ -112,7 +112,7 @@ const (
 
 // Steps lists the steps in their order, for the test that fails each.
 var Steps = []string{StepPlan, StepKnobs, StepPrivate, StepSources, StepIdentity, StepNewRoot, StepRoot, StepSealRoot, StepPivot,
-	StepHostname, StepLoopback, StepNesting, StepRlimits, StepNoNewPriv, StepLandlock, StepCaps, StepSpawner, StepSeccomp}
+	StepHostname, StepLoopback, StepNesting, StepRlimits, StepLandlock, StepSpawner, StepCaps, StepNoNewPriv, StepSeccomp}
 
 // Failure is a step that failed.
 type Failure struct {
