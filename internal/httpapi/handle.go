@@ -58,6 +58,11 @@ func (s *Server) handle(w http.ResponseWriter, r *http.Request) {
 	h.Set("X-Request-Id", out.id)
 	h.Set("X-Content-Type-Options", "nosniff")
 	h.Set("Cache-Control", "no-store")
+	if len(r.TransferEncoding) > 0 {
+		// net/http drops a Content-Length beside it. Something before us may have gone by that one, and then what follows on
+		// this connection is not what it seems (request smuggling, RFC 9112, section 6.1): nothing does.
+		h.Set("Connection", "close")
+	}
 	s.metrics.inFlight.Inc()
 	defer func() {
 		if p := recover(); p != nil {

@@ -71,6 +71,9 @@ func (r *RunRequest) run() (engine.Run, error) {
 	}
 	env := make([]string, 0, len(r.Env))
 	for name, value := range r.Env {
+		if strings.Contains(name, "=") { // joined to its value it would name another variable
+			return engine.Run{}, sandbox.Invalidf("env", "the name %.40q holds a '='", name)
+		}
 		env = append(env, name+"="+value)
 	}
 	slices.Sort(env)

@@ -1,0 +1,165 @@
+package httpapi_test
+
+import (
+	"context"
+	"io"
+	"net/http"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/glovebox-dev/glovebox/internal/engine"
+	"github.com/glovebox-dev/glovebox/internal/httpapi"
+	"github.com/glovebox-dev/glovebox/sandbox"
+)
+
+// H10: every request of a flood ends in one way that the client and the server count alike; past the queue that is 429 with
+// Retry-After, and a request that was taken back in the queue never starts.
+func TestFlood(t *testing.T) {
+	const requests, clients = 400, 100
+	r := newRig(t, engine.Config{Slots: 2, Queue: 20}, httpapi.Config{})
+	client := &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: clients}}
+	defer client.CloseIdleConnections()
+	var served, busy, gone, other atomic.Int64
+	var all sync.WaitGroup
+	next := make(chan int)
+	for range clients {
+		all.Go(func() {
+			for i := range next {
+				ctx, cancel := context.WithCancel(t.Context())
+				if i%2 == 1 {
+					time.AfterFunc(time.Duration(i%7)*time.Millisecond, cancel)
+				}
+				req, _ := http.NewRequestWithContext(ctx, "POST", "http://"+r.addr+"/v1/run", strings.NewReader(bash("echo $((6*7))")))
+				res, err := client.Do(req)
+				if err != nil {
+					gone.Add(1)
+					cancel()
+					continue
+				}
+				_, err = io.Copy(io.Discard, res.Body)
+				res.Body.Close()
+				cancel()
+				switch {
+				case err != nil:
+					gone.Add(1)
+				case res.StatusCode == 200:
+					served.Add(1)
+				case res.StatusCode == 429 && res.Header.Get("Retry-After") >= "1":
+					busy.Add(1)
+				default:
+					other.Add(1)
+				}
+			}
+		})
+	}
+	for i := range requests {
+		next <- i
+	}
+	close(next)
+	all.Wait()
+	if n := served.Load() + busy.Load() + gone.Load(); n != requests || other.Load() != 0 || served.Load() == 0 || busy.Load() == 0 {
+		t.Errorf("%d served, %d refused, %d gone, %d ended otherwise", served.Load(), busy.Load(), gone.Load(), other.Load())
+	}
+	eventually(t, "all is given back", func() bool {
+		s := r.engine.Stats()
+		return s.Running == 0 && s.Queued == 0 && s.Live == 0 && s.Closing == 0
+	})
+	s := r.engine.Stats()
+	if got := int64(s.Ended[sandbox.StatusSucceeded]); got < served.Load() || len(s.Ended) > 2 {
+		t.Errorf("%d were served, the engine says %v", served.Load(), s.Ended)
+	}
+	if got := int64(s.Refused[sandbox.Busy]); got < busy.Load() || len(s.Refused) > 1 {
+		t.Errorf("%d were refused, the engine says %v", busy.Load(), s.Refused)
+	}
+}
+
+// Bodies are held before a slot is taken, so they have a bound of their own.
+func TestBodiesTogether(t *testing.T) {
+	r := newRig(t, engine.Config{}, httpapi.Config{MaxBody: 1 << 20, MaxBodies: 1<<20 + 1<<19})
+	reader, writer := io.Pipe()
+	defer writer.Close()
+	go func() { // holds a body that is nearly whole
+		req, _ := http.NewRequestWithContext(t.Context(), "POST", "http://"+r.addr+"/v1/run", reader)
+		req.Header.Set("Content-Type", "application/json")
+		if res, err := http.DefaultClient.Do(req); err == nil {
+			res.Body.Close()
+		}
+	}()
+	io.WriteString(writer, `{"code":"`+strings.Repeat("x", 900<<10))
+	eventually(t, "the next is refused", func() bool {
+		res, _ := r.do("POST", "/v1/run", python("#"+strings.Repeat("y", 900<<10)), nil)
+		return res.StatusCode == http.StatusTooManyRequests && res.Header.Get("Retry-After") != ""
+	})
+	writer.CloseWithError(io.ErrUnexpectedEOF)
+	eventually(t, "what it held is given back", func() bool {
+		res, _ := r.do("POST", "/v1/run", python("#"+strings.Repeat("y", 900<<10)), nil)
+		return res.StatusCode == 200
+	})
+}
+
+func TestDrain(t *testing.T) {
+	r := newRig(t, engine.Config{}, httpapi.Config{})
+	done := make(chan httpapi.Answer)
+	go func() { done <- r.run(bash("sleep 0.5; echo whole")) }()
+	eventually(t, "the run begins", func() bool { return r.engine.Stats().Running == 1 })
+	r.server.Drain()
+	r.refused("GET", "/readyz", "", nil, 503)
+	drained := make(chan error)
+	go func() { drained <- r.engine.Drain(t.Context()) }()
+	eventually(t, "runs are refused", func() bool { return r.engine.Stats().Draining })
+	r.refused("POST", "/v1/run", bash("true"), nil, 503)
+	if res, _ := r.do("GET", "/healthz", "", nil); res.StatusCode != 200 {
+		t.Error("a server that drains is alive")
+	}
+	if a := <-done; a.Stdout != "whole\n" {
+		t.Errorf("%+v", a)
+	}
+	if err := <-drained; err != nil {
+		t.Error(err)
+	}
+}
+
+// O07: what programs and clients say reaches log and metrics escaped, or not at all, and adds no series.
+func TestInjection(t *testing.T) {
+	r := newRig(t, engine.Config{}, httpapi.Config{})
+	series := func() int {
+		_, text := r.do("GET", "/metrics", "", nil)
+		return strings.Count(text, "\nglovebox_")
+	}
+	forged := "\n{\"level\":\"error\",\"msg\":\"forged\"}"
+	ask := func() {
+		r.run(jsonOf(object{"language": "python", "code": "print(" + jsonOf(forged) + ")", "metadata": object{"run": forged, "a\"}\n# HELP": "x"}}))
+		r.do("GET", "/"+`a%22%7D%0A`, "", nil)
+		r.do("PUT", "/v1/run", "", nil)
+		r.do("FORGED", "/v1/run", "", nil)
+		r.do("POST", "/v1/run", `{"language":"`+strings.Repeat("z", 20)+`","code":"1"}`, nil)
+	}
+	ask()
+	series()
+	before := series()
+	for range 5 {
+		ask()
+	}
+	if after := series(); after != before {
+		t.Errorf("%d series became %d", before, after)
+	}
+	log := strings.TrimSpace(r.log.String())
+	for line := range strings.SplitSeq(log, "\n") {
+		entry := parse[object](t, line)
+		if msg := entry["msg"]; msg != "run" && msg != "request" {
+			t.Errorf("a line that nobody wrote: %s", line)
+		}
+	}
+	if strings.Count(log, "forged") != 6 { // the metadata of six runs, and no output
+		t.Errorf("%d times in the log", strings.Count(log, "forged"))
+	}
+	_, text := r.do("GET", "/metrics", "", nil)
+	for _, bad := range []string{"forged", "FORGED", "zzzz", "HELP\""} {
+		if strings.Contains(text, bad) {
+			t.Errorf("%q is in the metrics", bad)
+		}
+	}
+}

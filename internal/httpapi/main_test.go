@@ -1,0 +1,171 @@
+package httpapi_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/glovebox-dev/glovebox/internal/backend/backendtest"
+	"github.com/glovebox-dev/glovebox/internal/engine"
+	"github.com/glovebox-dev/glovebox/internal/httpapi"
+	"github.com/glovebox-dev/glovebox/internal/lang"
+	"github.com/glovebox-dev/glovebox/sandbox"
+)
+
+func TestMain(m *testing.M) { backendtest.Main(m) }
+
+// rig is a real server on a real engine over the fake backend.
+type rig struct {
+	t      testing.TB
+	server *httpapi.Server
+	engine *engine.Engine
+	addr   string
+	log    *lockedBuffer
+}
+
+// lockedBuffer takes the log of several goroutines.
+type lockedBuffer struct {
+	mu  sync.Mutex
+	buf bytes.Buffer
+}
+
+func (b *lockedBuffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.buf.Write(p)
+}
+
+func (b *lockedBuffer) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.buf.String()
+}
+
+func newRig(t testing.TB, e engine.Config, h httpapi.Config) *rig {
+	t.Helper()
+	r := &rig{t: t, log: &lockedBuffer{}}
+	if e.Backends == nil {
+		e.Backends = []sandbox.Backend{backendtest.NewFake(t)}
+	}
+	e.Languages = lang.All()
+	var err error
+	if r.engine, err = engine.New(e); err != nil {
+		t.Fatal(err)
+	}
+	h.Engine, h.Version = r.engine, "test"
+	h.Log = slog.New(slog.NewJSONHandler(r.log, nil))
+	if r.server, err = httpapi.New(h); err != nil {
+		t.Fatal(err)
+	}
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.addr = listener.Addr().String()
+	server := r.server.HTTPServer()
+	served := make(chan struct{})
+	go func() {
+		defer close(served)
+		server.Serve(listener)
+	}()
+	t.Cleanup(func() {
+		server.Close()
+		<-served
+		r.engine.Close()
+	})
+	return r
+}
+
+type header map[string]string
+
+// do sends one request and returns the answer and its body.
+func (r *rig) do(method, path, body string, h header) (*http.Response, string) {
+	r.t.Helper()
+	req, err := http.NewRequestWithContext(r.t.Context(), method, "http://"+r.addr+path, strings.NewReader(body))
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	if body != "" {
+		req.Header.Set("Content-Type", "application/json")
+	}
+	for name, value := range h {
+		if name == "Host" {
+			req.Host = value
+			continue
+		}
+		req.Header.Set(name, value)
+	}
+	res, err := http.DefaultClient.Do(req)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	defer res.Body.Close()
+	text, err := io.ReadAll(res.Body)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	return res, string(text)
+}
+
+// run posts to /v1/run and demands an answer.
+func (r *rig) run(body string) httpapi.Answer {
+	r.t.Helper()
+	res, text := r.do("POST", "/v1/run", body, nil)
+	if res.StatusCode != http.StatusOK {
+		r.t.Fatalf("POST /v1/run %s: %s: %s", short(body), res.Status, text)
+	}
+	return parse[httpapi.Answer](r.t, text)
+}
+
+// refused demands a problem with the status.
+func (r *rig) refused(method, path, body string, h header, status int) httpapi.Problem {
+	r.t.Helper()
+	res, text := r.do(method, path, body, h)
+	if res.StatusCode != status {
+		r.t.Fatalf("%s %s %s: got %s, want %d: %s", method, path, short(body), res.Status, status, text)
+	}
+	if got := res.Header.Get("Content-Type"); got != "application/problem+json" {
+		r.t.Fatalf("%s %s: a problem of type %q", method, path, got)
+	}
+	p := parse[httpapi.Problem](r.t, text)
+	if p.Status != status || p.Title == "" || p.Detail == "" || p.Type == "" || p.Kind == "" || p.RequestID != res.Header.Get("X-Request-Id") {
+		r.t.Fatalf("an incomplete problem: %s", text)
+	}
+	return p
+}
+
+func parse[T any](t testing.TB, text string) T {
+	t.Helper()
+	var v T
+	if err := json.Unmarshal([]byte(text), &v); err != nil {
+		t.Fatalf("not the JSON that it should be: %v: %s", err, short(text))
+	}
+	return v
+}
+
+func short(s string) string {
+	if len(s) > 300 {
+		return s[:300] + "..."
+	}
+	return s
+}
+
+// jsonOf is a request as JSON.
+func jsonOf(v any) string {
+	b, err := json.Marshal(v)
+	if err != nil {
+		panic(err)
+	}
+	return string(b)
+}
+
+type object = map[string]any
+
+func python(code string) string { return jsonOf(object{"language": "python", "code": code}) }
+func bash(code string) string   { return jsonOf(object{"language": "bash", "code": code}) }

@@ -1,0 +1,228 @@
+package httpapi_test
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/glovebox-dev/glovebox/internal/engine"
+	"github.com/glovebox-dev/glovebox/internal/httpapi"
+	"github.com/glovebox-dev/glovebox/sandbox"
+)
+
+// event is one server-sent event as a client reads it.
+type event struct {
+	id         int
+	name, data string
+}
+
+// events reads a stream to its end, or until each returns false.
+func events(t testing.TB, body io.Reader, each func(event) bool) {
+	t.Helper()
+	in := bufio.NewReaderSize(body, 1<<20)
+	var e event
+	for {
+		line, err := in.ReadString('\n')
+		if err != nil {
+			if line != "" {
+				t.Errorf("the stream ends in half a line: %q", line)
+			}
+			return
+		}
+		line = strings.TrimSuffix(line, "\n")
+		name, value, _ := strings.Cut(line, ": ")
+		switch name {
+		case "": // the end of an event, or a comment
+			if e.name != "" && !each(e) {
+				return
+			}
+			e = event{}
+		case "id":
+			e.id, _ = strconv.Atoi(value)
+		case "event":
+			e.name = value
+		case "data":
+			e.data += value
+		default:
+			t.Errorf("a line that no stream has: %q", line)
+		}
+	}
+}
+
+// collected is a whole stream.
+type collected struct {
+	stdout, stderr strings.Builder
+	pieces         int
+	base64         int
+	answer         *httpapi.Answer
+	problem        *httpapi.Problem
+}
+
+func (r *rig) collect(body string) *collected {
+	r.t.Helper()
+	req, _ := http.NewRequestWithContext(r.t.Context(), "POST", "http://"+r.addr+"/v1/run", strings.NewReader(body))
+	req.Header.Set("Accept", "text/event-stream")
+	res, err := http.DefaultClient.Do(req)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	defer res.Body.Close()
+	if got := res.Header.Get("Content-Type"); got != "text/event-stream" {
+		text, _ := io.ReadAll(res.Body)
+		r.t.Fatalf("%s, %q: %s", res.Status, got, text)
+	}
+	c := &collected{}
+	last := 0
+	events(r.t, res.Body, func(e event) bool {
+		if e.id != last+1 {
+			r.t.Errorf("event %d after event %d", e.id, last)
+		}
+		last = e.id
+		if c.answer != nil || c.problem != nil {
+			r.t.Errorf("%s after the end", e.name)
+		}
+		switch e.name {
+		case "started":
+			if e.id != 1 || parse[httpapi.Started](r.t, e.data).RequestID != res.Header.Get("X-Request-Id") {
+				r.t.Errorf("%+v", e)
+			}
+		case "stdout":
+			c.add(r.t, &c.stdout, e)
+		case "stderr":
+			c.add(r.t, &c.stderr, e)
+		case "result":
+			a := parse[httpapi.Answer](r.t, e.data)
+			c.answer = &a
+		case "error":
+			p := parse[httpapi.Problem](r.t, e.data)
+			c.problem = &p
+		default:
+			r.t.Errorf("an event called %q", e.name)
+		}
+		return true
+	})
+	return c
+}
+
+func (c *collected) add(t testing.TB, to *strings.Builder, e event) {
+	p := parse[httpapi.Piece](t, e.data)
+	if p.Offset != int64(to.Len()) {
+		t.Errorf("a piece at %d, want %d", p.Offset, to.Len())
+	}
+	c.pieces++
+	if p.Base64 != nil {
+		c.base64++
+		to.Write(p.Base64)
+		return
+	}
+	to.WriteString(p.Text)
+}
+
+// O02: a stream is what the buffered answer is, byte for byte, also where characters come in halves.
+func TestStream(t *testing.T) {
+	r := newRig(t, engine.Config{}, httpapi.Config{})
+	t.Run("pieces come as they are written", func(t *testing.T) {
+		c := r.collect(bash("echo a; sleep 0.05; echo b >&2; sleep 0.05; echo c"))
+		if c.stdout.String() != "a\nc\n" || c.stderr.String() != "b\n" || c.pieces != 3 || c.answer.Stdout != "a\nc\n" || c.base64 != 0 {
+			t.Errorf("%+v", c)
+		}
+	})
+	t.Run("halves of characters", func(t *testing.T) {
+		c := r.collect(python("import os,time\nfor b in ('€😀' * 3).encode():\n os.write(1, bytes([b])); time.sleep(.005)"))
+		if c.stdout.String() != "€😀€😀€😀" || c.base64 != 0 || c.answer.Stdout != c.stdout.String() {
+			t.Errorf("%q, %d in base64", c.stdout.String(), c.base64)
+		}
+	})
+	t.Run("half a character at the end", func(t *testing.T) {
+		c := r.collect(python("import os\nos.write(1, b'a\\xe2\\x82')"))
+		if c.stdout.String() != "a\xe2\x82" || string(c.answer.StdoutBase64) != "a\xe2\x82" {
+			t.Errorf("%q", c.stdout.String())
+		}
+	})
+	t.Run("any bytes", func(t *testing.T) {
+		c := r.collect(python("import os\nfor _ in range(100): os.write(1, bytes(range(256)))"))
+		if c.stdout.String() != string(c.answer.StdoutBase64) || c.stdout.Len() != 25600 {
+			t.Errorf("%d bytes", c.stdout.Len())
+		}
+	})
+	t.Run("what would forge an event", func(t *testing.T) {
+		c := r.collect(bash(`printf 'a\n\nevent: result\ndata: {}\n\nid: 9\n'`))
+		if c.stdout.String() != "a\n\nevent: result\ndata: {}\n\nid: 9\n" || c.answer == nil {
+			t.Errorf("%q", c.stdout.String())
+		}
+	})
+	t.Run("a silent program", func(t *testing.T) {
+		c := r.collect(bash("sleep 0.7"))
+		if c.answer == nil || c.answer.Status != sandbox.StatusSucceeded {
+			t.Errorf("%+v", c)
+		}
+	})
+	t.Run("a refusal has its own status", func(t *testing.T) {
+		r.refused("POST", "/v1/run", `{"language":"cobol","code":"1"}`, header{"Accept": "text/event-stream"}, 400)
+	})
+}
+
+// eventually waits for what another goroutine brings about.
+func eventually(t testing.TB, what string, ok func() bool) {
+	t.Helper()
+	for end := time.Now().Add(30 * time.Second); !ok(); time.Sleep(2 * time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatal("never: " + what)
+		}
+	}
+}
+
+// A client that goes away takes its run with it, whether it streams or not.
+func TestClientGoesAway(t *testing.T) {
+	for _, accept := range []string{"application/json", "text/event-stream"} {
+		t.Run(accept, func(t *testing.T) {
+			r := newRig(t, engine.Config{}, httpapi.Config{})
+			ctx, cancel := context.WithCancel(t.Context())
+			req, _ := http.NewRequestWithContext(ctx, "POST", "http://"+r.addr+"/v1/run", strings.NewReader(bash("sleep 1000")))
+			req.Header.Set("Accept", accept)
+			done := make(chan struct{})
+			go func() {
+				defer close(done)
+				if res, err := http.DefaultClient.Do(req); err == nil {
+					io.Copy(io.Discard, res.Body)
+					res.Body.Close()
+				}
+			}()
+			eventually(t, "the run begins", func() bool { return r.engine.Stats().Running == 1 })
+			cancel()
+			<-done
+			eventually(t, "the run is canceled", func() bool { return r.engine.Stats().Ended[sandbox.StatusCanceled] == 1 })
+			eventually(t, "its box is gone", func() bool { return r.engine.Stats().Live == 0 })
+		})
+	}
+}
+
+// H09: a client that reads nothing is dropped and its run canceled; the server's memory does not grow with what it does not read,
+// and other runs are not held up.
+func TestSlowReader(t *testing.T) {
+	r := newRig(t, engine.Config{}, httpapi.Config{WriteTimeout: 300 * time.Millisecond})
+	conn, err := net.Dial("tcp", r.addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	conn.(*net.TCPConn).SetReadBuffer(4096)
+	body := jsonOf(object{"language": "python", "code": "while True: print('x' * 1000)", "limits": object{"output_kib": 1 << 18, "timeout_s": 600}})
+	fmt.Fprintf(conn, "POST /v1/run HTTP/1.1\r\nHost: localhost\r\nAccept: text/event-stream\r\nContent-Length: %d\r\n\r\n%s", len(body), body)
+	eventually(t, "the run begins", func() bool { return r.engine.Stats().Running == 1 })
+	if a := r.run(bash("echo other")); a.Stdout != "other\n" {
+		t.Errorf("%+v", a)
+	}
+	eventually(t, "the run is canceled", func() bool { return r.engine.Stats().Ended[sandbox.StatusCanceled] == 1 })
+	eventually(t, "it is counted", func() bool {
+		_, text := r.do("GET", "/metrics", "", nil)
+		return strings.Contains(text, "glovebox_http_clients_lost_total 1\n")
+	})
+}
