@@ -61,7 +61,7 @@ func makeFolder(dir int, name string, mode uint32) (int, error) {
 // element of the path below dir may be a link: the code could turn it while we go along. The descriptor it returns is for
 // *at calls only.
 func (t *tree) makeFolders(dir int, path string, mode uint32) (int, error) {
-	fd, err := t.openServed(dir, path, openPath|unix.O_DIRECTORY|unix.O_NOFOLLOW, 0, unix.RESOLVE_NO_SYMLINKS)
+	fd, err := t.openServed(dir, path, openPath|unix.O_DIRECTORY, 0, unix.RESOLVE_NO_SYMLINKS)
 	if err != unix.ENOENT {
 		return fd, err
 	}
@@ -91,7 +91,7 @@ func (t *tree) makeFolders(dir int, path string, mode uint32) (int, error) {
 // stepInto opens the folder of that name, which is made where it is not there.
 func (t *tree) stepInto(dir int, name string, mode uint32) (int, error) {
 	for range maxTries { // the code may make and remove it as we look
-		fd, err := t.openServed(dir, name, openPath|unix.O_DIRECTORY|unix.O_NOFOLLOW, 0, unix.RESOLVE_NO_SYMLINKS)
+		fd, err := t.openServed(dir, name, openPath|unix.O_DIRECTORY, 0, unix.RESOLVE_NO_SYMLINKS)
 		if err != unix.ENOENT {
 			return fd, err
 		}
