@@ -66,9 +66,9 @@ func TestAdmissionBusy(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		var late []error
+		late := make(chan error, 3)
 		for range 3 {
-			go func() { late = append(late, a.acquire(t.Context(), func() {})) }()
+			go func() { late <- a.acquire(t.Context(), func() {}) }()
 		}
 		synctest.Wait()
 		err := a.acquire(t.Context(), func() { t.Error("a refused caller was admitted") })
@@ -80,8 +80,8 @@ func TestAdmissionBusy(t *testing.T) {
 		if len(late) != 3 {
 			t.Fatalf("%d of 3 waited longer than the time-out", 3-len(late))
 		}
-		for _, err := range late {
-			if sandbox.KindOf(err) != sandbox.Busy {
+		for range 3 {
+			if err := <-late; sandbox.KindOf(err) != sandbox.Busy {
 				t.Errorf("after the time-out: %v, want Busy", err)
 			}
 		}

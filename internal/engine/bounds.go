@@ -23,15 +23,15 @@ const (
 
 // Bounds of waiting.
 const (
-	createTimeout  = 2 * time.Minute        // for a backend to build a box
-	uploadTimeout  = 2 * time.Minute        // for the files to go in
-	collectTimeout = 1 * time.Minute        // for the files to come out
-	usageTimeout   = 5 * time.Second        // for the host's counters to be read
-	endTimeout     = 200 * time.Millisecond // to learn how a lost box ended, for the hint only
+	createTimeout  = 2 * time.Minute // for a backend to build a box
+	uploadTimeout  = 2 * time.Minute // for the files to go in
+	collectTimeout = 1 * time.Minute // for the files to come out
+	usageTimeout   = 5 * time.Second // for the host's counters to be read
+	endTimeout     = 1 * time.Second // to learn how a lost box ended, for the hint only
 
 	// hostGrace is how long after the deadline, which the guest keeps, the host waits before it ends the execution itself. The
-	// guest shares the CPU limit of the code, so it may be late without being lost.
-	hostGrace = 2 * time.Second
+	// guest shares the CPU limit of the code, and with a fork bomb it shares it with many, so it may be late without being lost.
+	hostGrace = 500 * time.Millisecond
 )
 
 // An execution that writes more than outputFactor times its output limit, and more than outputFloor, is ended: it is a runaway,

@@ -21,6 +21,16 @@ type live struct {
 	created time.Time
 }
 
+// create takes a warm box for a complete spec, or builds one.
+func (e *Engine) create(ctx context.Context, b sandbox.Backend, spec sandbox.Spec) (*live, error) {
+	if l := e.pool.take(b, spec); l != nil {
+		spec.ID = l.id
+		l.spec = spec // the labels, environment and limits that are not the box's are this sandbox's own
+		return l, nil
+	}
+	return e.build(ctx, b, spec)
+}
+
 // build makes a sandbox from a complete spec and enters it into the table. The id is in the table's key from before the box
 // exists until after it is gone, so a listing never misses one.
 func (e *Engine) build(ctx context.Context, b sandbox.Backend, spec sandbox.Spec) (*live, error) {

@@ -84,7 +84,7 @@ func (e *Engine) oneShot(ctx context.Context, p *plan) (*sandbox.Result, error) 
 		e.closers.retire(l, release)
 	}()
 	var err error
-	if l, err = e.build(ctx, p.backend, p.Spec); err != nil {
+	if l, err = e.create(ctx, p.backend, p.Spec); err != nil {
 		return nil, fmt.Errorf("create the sandbox: %w", err)
 	}
 	created := time.Since(started)

@@ -306,15 +306,15 @@ func (b *fakeBox) Close() error {
 	return b.closed
 }
 
-// Kill ends the guest from outside, as a fault would.
-func (f *Fake) Kill(id sandbox.ID) error {
+// Signal sends a signal to the guest from outside, as a fault would.
+func (f *Fake) Signal(id sandbox.ID, signal syscall.Signal) error {
 	f.mu.Lock()
-	defer f.mu.Unlock()
-	b, ok := f.boxes[id]
-	if !ok {
+	b := f.boxes[id]
+	f.mu.Unlock()
+	if b == nil {
 		return fmt.Errorf("no box %s", id)
 	}
-	return b.cmd.Process.Kill()
+	return b.cmd.Process.Signal(signal)
 }
 
 // IDs are those of the open boxes.

@@ -1,3 +1,402 @@
 package backendtest
 
-var wallCases []testCase
+import (
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/glovebox-dev/glovebox/internal/engine"
+	"github.com/glovebox-dev/glovebox/sandbox"
+)
+
+// wallCases guard limits and what cannot be reached. What is asserted is seen from the host, or counted by its kernel.
+var wallCases = []testCase{
+	{"memory", "an execution over its memory limit ends as out_of_memory, and disturbs no other", testMemory},
+	{"memory of a child", "a child that the kernel killed is told even where the program lived on", testMemoryChild},
+	{"disk is not memory", "a full disk is ENOSPC, never an out-of-memory kill", testDiskNotMemory},
+	{"processes", "a fork bomb stops at its limit, and the sandbox still ends in time", testProcesses},
+	{"disk", "all writable places together hold no more than the disk limit", testDisk},
+	{"inodes", "files that hold nothing are bounded too", testInodes},
+	{"open files", "one process opens no more files than its limit", testOpenFiles},
+	{"cpus", "all processes together use no more CPU than the limit", testCPUs},
+	{"usage", "CPU and memory are counted by the host", testUsageCounted},
+	{"no network", "nothing outside is reached, while local servers work", testNoNetwork},
+	{"host files", "files of the host are not there", testHostFiles},
+	{"host processes", "processes of the host are neither seen nor reached by signals", testHostProcesses},
+	{"system directories", "system directories cannot be changed", testSystemDirectories},
+	{"privileges", "the code has no capabilities, cannot gain any, and its system calls are filtered", testPrivileges},
+	{"nothing survives", "no process of a sandbox outlives it, however it hides", testNothingSurvives},
+}
+
+// python is a run of Python source by the root's own interpreter.
+func python(source string) engine.Run {
+	return engine.Run{Request: sandbox.Request{Command: []string{"/usr/bin/python3", "-I", "-S", "-c", source}}}
+}
+
+// limited is a run under limits that are named, so they are enforced or refused. A host that cannot enforce them skips the test.
+func (s *suite) limited(t *testing.T, r engine.Run, limits sandbox.Limits) *sandbox.Result {
+	t.Helper()
+	r.Spec.Limits = limits
+	result, err := s.engine.Run(within(t), r)
+	if sandbox.KindOf(err) == sandbox.Unsupported && err != nil {
+		t.Skipf("SKIPPED, NOT TESTED: this host cannot enforce the limit: %v", err)
+	}
+	if err != nil {
+		t.Fatalf("run: %v", err)
+	}
+	return result
+}
+
+const mib = 1 << 20
+
+func testMemory(t *testing.T, s *suite) {
+	type answer struct {
+		result *sandbox.Result
+		err    error
+	}
+	started := make(chan struct{})
+	var once atomic.Bool
+	beside := make(chan answer, 1)
+	go func() {
+		r := sh("echo up; sleep 1; echo well")
+		r.Request.Output = func(sandbox.Stream, []byte) {
+			if once.CompareAndSwap(false, true) {
+				close(started)
+			}
+		}
+		result, err := s.engine.Run(within(t), r)
+		beside <- answer{result, err}
+	}()
+	select {
+	case <-started:
+	case a := <-beside:
+		t.Fatalf("the run beside ended at once: %+v", a)
+	}
+	r := python("x = bytearray(300 << 20); print(len(x))")
+	result := s.limited(t, r, sandbox.Limits{MemoryBytes: 64 * mib})
+	wantStatus(t, result, sandbox.StatusOutOfMemory)
+	if !strings.Contains(result.Hint, "64MiB") {
+		t.Errorf("the hint %q does not name the limit", result.Hint)
+	}
+	if result.Usage.OOMKills < 1 {
+		t.Errorf("usage %s", describe(result.Usage))
+	}
+	a := <-beside
+	if a.err != nil {
+		t.Fatal(a.err)
+	}
+	wantOutput(t, a.result, "up\nwell\n")
+	fits := s.limited(t, python("x = bytearray(20 << 20); print(len(x))"), sandbox.Limits{MemoryBytes: 64 * mib})
+	wantOutput(t, fits, "20971520\n")
+}
+
+func testMemoryChild(t *testing.T, s *suite) {
+	r := sh(`/usr/bin/python3 -I -S -c 'bytearray(300 << 20)'; echo code $?`)
+	result := s.limited(t, r, sandbox.Limits{MemoryBytes: 64 * mib})
+	wantOutput(t, result, "code 137\n")
+	if !strings.Contains(result.Hint, "64MiB") {
+		t.Errorf("the hint %q does not tell of the killed child", result.Hint)
+	}
+}
+
+func testDiskNotMemory(t *testing.T, s *suite) {
+	r := sh("head -c 200M /dev/zero > f; echo $?; stat -c %s f")
+	result := s.limited(t, r, sandbox.Limits{MemoryBytes: 64 * mib, DiskBytes: 60 * mib})
+	wantStatus(t, result, sandbox.StatusSucceeded)
+	if result.Usage.OOMKills > 0 || !strings.HasPrefix(string(result.Stdout.Head), "1\n") {
+		t.Errorf("%s: %d kills", result.Stdout.Head, result.Usage.OOMKills)
+	}
+	if !strings.Contains(string(result.Stderr.Head), "No space left") {
+		t.Errorf("stderr %q", result.Stderr.Head)
+	}
+}
+
+func testProcesses(t *testing.T, s *suite) {
+	r := python(`
+import os, time
+n = 0
+try:
+    while n < 500:
+        if os.fork() == 0:
+            time.sleep(1000)
+        n += 1
+except OSError as e:
+    print(e.errno, n < 24)`)
+	wantOutput(t, s.limited(t, r, sandbox.Limits{Pids: 24}), "11 True\n")
+	bomb := sh("bomb() { bomb | bomb & }; bomb; wait; sleep 1000")
+	bomb.Request.Timeout = 500 * time.Millisecond
+	result := s.limited(t, bomb, sandbox.Limits{Pids: 32})
+	t.Logf("a fork bomb of 500ms took %v", result.Timings.Run)
+	if result.Status != sandbox.StatusTimeout && result.Status != sandbox.StatusFailed {
+		t.Errorf("a fork bomb ended as %s", result.Status)
+	}
+	wantOutput(t, s.run(t, sh("echo alive")), "alive\n")
+}
+
+func testDisk(t *testing.T, s *suite) {
+	const limit = 16 * mib
+	r := sh(`for d in /workspace /tmp "$HOME" /dev/shm /var/tmp /run /dev /; do head -c 40M /dev/zero > $d/f 2>/dev/null; stat -c %s $d/f 2>/dev/null; done`)
+	result := s.limited(t, r, sandbox.Limits{DiskBytes: limit})
+	wantStatusOneOf(t, result, sandbox.StatusSucceeded, sandbox.StatusFailed)
+	var total int64
+	for _, field := range strings.Fields(string(result.Stdout.Head)) {
+		n, err := strconv.ParseInt(field, 10, 64)
+		if err != nil {
+			t.Fatal(err)
+		}
+		total += n
+	}
+	if total > limit || total < limit/2 {
+		t.Errorf("%d bytes could be written under a limit of %d", total, int64(limit))
+	}
+}
+
+func wantStatusOneOf(t *testing.T, r *sandbox.Result, want ...sandbox.Status) {
+	t.Helper()
+	for _, w := range want {
+		if r.Status == w {
+			return
+		}
+	}
+	wantStatus(t, r, want[0])
+}
+
+func testInodes(t *testing.T, s *suite) {
+	r := python(`
+import os
+n = 0
+for d in '/workspace', '/tmp', os.environ['HOME'], '/dev/shm':
+    try:
+        for i in range(5000):
+            os.close(os.open(f'{d}/{i}', os.O_CREAT | os.O_WRONLY))
+            n += 1
+    except OSError as e:
+        last = e.errno
+print(n <= 300, n > 50, last)`)
+	wantOutput(t, s.limited(t, r, sandbox.Limits{Inodes: 300}), "True True 28\n")
+}
+
+func testOpenFiles(t *testing.T, s *suite) {
+	r := python(`
+import os, resource
+n = 3
+try:
+    while n < 1000:
+        os.dup(0)
+        n += 1
+except OSError as e:
+    print(e.errno, n <= 40)
+try:
+    resource.setrlimit(resource.RLIMIT_NOFILE, (4096, 4096))
+    print('raised')
+except (ValueError, OSError):
+    print('kept')`)
+	r.Request.Command = []string{"/usr/bin/python3", "-c", r.Request.Command[4]}
+	wantOutput(t, s.limited(t, r, sandbox.Limits{OpenFiles: 40}), "24 True\nkept\n")
+}
+
+func testCPUs(t *testing.T, s *suite) {
+	r := sh("for i in 1 2 3; do timeout 2 bash -c 'while :; do :; done' & done; wait")
+	result := s.limited(t, r, sandbox.Limits{CPUMillis: 250})
+	if result.Usage.CPU < 0 {
+		t.Skip("SKIPPED, NOT TESTED: the CPU time is not counted here")
+	}
+	share := result.Usage.CPU.Seconds() / result.Usage.Wall.Seconds()
+	if share > 0.25*1.4 {
+		t.Errorf("three busy processes used %.2f CPUs under a limit of 0.25", share)
+	}
+}
+
+func testUsageCounted(t *testing.T, s *suite) {
+	r := python("x = bytearray(b'x' * (60 << 20))\nfor i in range(3000000): pass")
+	result := s.limited(t, r, sandbox.Limits{MemoryBytes: 256 * mib})
+	wantStatus(t, result, sandbox.StatusSucceeded)
+	u := result.Usage
+	if u.CPU <= 0 || u.CPU > 4*u.Wall+time.Second || u.Wall <= 0 {
+		t.Errorf("CPU %v of %v", u.CPU, u.Wall)
+	}
+	if u.MemoryPeak < 60*mib || u.MemoryPeak > 256*mib {
+		t.Errorf("a program that held 60 MiB had a peak of %d", u.MemoryPeak)
+	}
+}
+
+func testNoNetwork(t *testing.T, s *suite) {
+	var hits atomic.Int64
+	accept := func(network, address string) string {
+		l, err := net.Listen(network, address)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { l.Close() })
+		go func() { // ends with the listener
+			for {
+				conn, err := l.Accept()
+				if err != nil {
+					return
+				}
+				hits.Add(1)
+				conn.Close()
+			}
+		}()
+		return l.Addr().String()
+	}
+	_, port, err := net.SplitHostPort(accept("tcp", "127.0.0.1:0"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	abstract := "glovebox-test-" + canary()
+	accept("unix", "@"+abstract)
+	r := python(fmt.Sprintf(`
+import socket
+for family, address in ((socket.AF_INET, ('127.0.0.1', %s)), (socket.AF_INET, ('192.0.2.1', 80)), (socket.AF_UNIX, '\0%s')):
+    s = socket.socket(family)
+    s.settimeout(3)
+    try:
+        s.connect(address)
+        print('connected')
+    except OSError as e:
+        print('refused')
+l = socket.create_server(('127.0.0.1', 0))
+c = socket.create_connection(l.getsockname())
+a, _ = l.accept()
+a.send(b'local')
+print(c.recv(9).decode())`, port, abstract))
+	r.Request.Command = []string{"/usr/bin/python3", "-c", r.Request.Command[4]}
+	wantOutput(t, s.run(t, r), "refused\nrefused\nrefused\nlocal\n")
+	if n := hits.Load(); n != 0 {
+		t.Errorf("%d connections reached the host", n)
+	}
+	if conn, err := net.Dial("tcp", "127.0.0.1:"+port); err != nil { // the listener would have seen them
+		t.Error(err)
+	} else {
+		conn.Close()
+		eventually(t, "the control", func() bool { return hits.Load() == 1 })
+	}
+}
+
+func testHostFiles(t *testing.T, s *suite) {
+	mark := canary()
+	for _, parent := range []string{"", os.Getenv("HOME"), "/var/tmp"} {
+		dir, err := os.MkdirTemp(parent, mark)
+		if err != nil {
+			t.Logf("no canary in %q: %v", parent, err)
+			continue
+		}
+		t.Cleanup(func() { os.RemoveAll(dir) })
+		if err := os.WriteFile(filepath.Join(dir, mark), []byte(mark), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Chmod(dir, 0o755); err != nil {
+			t.Fatal(err)
+		}
+		r := sh(fmt.Sprintf("cat %[1]s/%[2]s /proc/*/root%[1]s/%[2]s /proc/self/cwd/../%[1]s/%[2]s 2>/dev/null; ls %[1]s; ls -d /*/%[2]s*", dir, mark))
+		result := s.run(t, r)
+		if strings.Contains(string(result.Stdout.Head), mark) {
+			t.Errorf("the host's %s is there: %s", dir, result.Stdout.Head)
+		}
+	}
+	result := s.run(t, sh("cat /etc/shadow /etc/ssh/*key /root/.*rc 2>/dev/null; ls /root /home 2>/dev/null"))
+	if out := strings.TrimSpace(string(result.Stdout.Head)); out != "agent" && out != "/home:\nagent" && out != "" {
+		t.Errorf("private files of the host: %.300q", out)
+	}
+}
+
+func testHostProcesses(t *testing.T, s *suite) {
+	mark := canary()
+	host := exec.Command("sleep", "1000")
+	host.Env = []string{"MARK=" + mark}
+	host.Args[0] = mark
+	if err := host.Start(); err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan struct{})
+	go func() { _ = host.Wait(); close(ended) }()
+	defer func() { _ = host.Process.Kill(); <-ended }()
+	result := s.run(t, sh(fmt.Sprintf("cat /proc/*/cmdline /proc/*/environ 2>/dev/null | tr '\\0' '\\n' | grep -v bash | grep ^canary; kill -9 %d; kill -9 -1; echo here",
+		host.Process.Pid)))
+	if strings.Contains(string(result.Stdout.Head), mark) {
+		t.Error("a process of the host is seen")
+	}
+	select {
+	case <-ended:
+		t.Error("a process of the host was killed")
+	case <-time.After(50 * time.Millisecond):
+	}
+}
+
+func testSystemDirectories(t *testing.T, s *suite) {
+	mark := canary()
+	result := s.run(t, sh(fmt.Sprintf(`for d in /usr /usr/bin /bin /lib /etc /usr/local; do echo x > $d/%[1]s && echo wrote $d; done
+		chmod 777 /usr && echo chmod; mv /usr/bin/env /usr/bin/env2 && echo mv; echo x >> /etc/passwd && echo passwd`, mark)))
+	if out := string(result.Stdout.Head); out != "" {
+		t.Errorf("system directories were changed: %s", out)
+	}
+	for _, dir := range []string{"/usr", "/usr/bin", "/bin", "/lib", "/etc", "/usr/local"} {
+		if _, err := os.Lstat(filepath.Join(dir, mark)); err == nil {
+			t.Errorf("a file came to be in the host's %s", dir)
+			os.Remove(filepath.Join(dir, mark))
+		}
+	}
+}
+
+func testPrivileges(t *testing.T, s *suite) {
+	result := s.run(t, sh("grep -E '^(Cap|NoNewPrivs|Seccomp:|Groups)' /proc/self/status"))
+	wantStatus(t, result, sandbox.StatusSucceeded)
+	got := map[string]string{}
+	for line := range strings.Lines(string(result.Stdout.Head)) {
+		name, value, _ := strings.Cut(line, ":")
+		got[name] = strings.TrimSpace(value)
+	}
+	for _, set := range []string{"CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb"} {
+		if strings.Trim(got[set], "0") != "" || got[set] == "" {
+			t.Errorf("%s is %q", set, got[set])
+		}
+	}
+	if got["NoNewPrivs"] != "1" || got["Seccomp"] != "2" {
+		t.Errorf("NoNewPrivs %q, Seccomp %q", got["NoNewPrivs"], got["Seccomp"])
+	}
+}
+
+func testNothingSurvives(t *testing.T, s *suite) {
+	mark := canary()
+	script := fmt.Sprintf(`for i in 1 2 3; do (setsid bash -c "exec -a %[1]s sleep 1000" >/dev/null 2>&1 <&- &); done
+		(trap '' TERM HUP INT; exec -a %[1]s setsid nohup sleep 1000 >/dev/null 2>&1 <&-) & 
+		until [ $(cat /proc/[0-9]*/cmdline 2>/dev/null | tr '\0' '\n' | grep -c ^%[1]s) -ge 3 ]; do sleep 0.01; done; echo up`, mark)
+	box := s.create(t, spec())
+	out, err := shellOutput(within(t), box, script)
+	if err != nil || out != "up\n" {
+		t.Fatalf("%q, %v", out, err)
+	}
+	if n := withCommandLine(t, mark); n < 3 {
+		t.Fatalf("%d processes are seen from the host; the check would prove nothing", n)
+	}
+	if err := box.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if n := withCommandLine(t, mark); n != 0 {
+		t.Errorf("%d processes outlive the box", n)
+	}
+}
+
+// withCommandLine counts the host's processes whose command line begins with mark.
+func withCommandLine(t *testing.T, mark string) int {
+	t.Helper()
+	lines, err := filepath.Glob("/proc/[0-9]*/cmdline")
+	if err != nil {
+		t.Fatal(err)
+	}
+	n := 0
+	for _, path := range lines {
+		if data, err := os.ReadFile(path); err == nil && strings.HasPrefix(string(data), mark) {
+			n++
+		}
+	}
+	return n
+}

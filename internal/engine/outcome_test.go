@@ -1,0 +1,92 @@
+package engine
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/glovebox-dev/glovebox/internal/guest"
+	"github.com/glovebox-dev/glovebox/sandbox"
+)
+
+// TestStatus is the table of what an end is called.
+func TestStatus(t *testing.T) {
+	for _, test := range []struct {
+		name string
+		o    outcome
+		want sandbox.Status
+	}{
+		{"exit 0", outcome{cause: causeExit}, sandbox.StatusSucceeded},
+		{"exit 0, a child died for want of memory", outcome{cause: causeExit, oom: 1}, sandbox.StatusSucceeded},
+		{"exit 1", outcome{cause: causeExit, exited: guest.Exited{Code: 1}}, sandbox.StatusFailed},
+		{"exit 137", outcome{cause: causeExit, exited: guest.Exited{Code: 137}}, sandbox.StatusFailed},
+		{"exit 137 of a shell whose child died for want of memory", outcome{cause: causeExit, oom: 1, exited: guest.Exited{Code: 137}},
+			sandbox.StatusOutOfMemory},
+		{"SIGKILL by the kernel for want of memory", outcome{cause: causeExit, oom: 1, exited: guest.Exited{Code: -1, Signal: 9}},
+			sandbox.StatusOutOfMemory},
+		{"SIGKILL from elsewhere", outcome{cause: causeExit, exited: guest.Exited{Code: -1, Signal: 9}}, sandbox.StatusKilled},
+		{"SIGSEGV", outcome{cause: causeExit, exited: guest.Exited{Code: -1, Signal: 11}}, sandbox.StatusKilled},
+		{"a caller's signal", outcome{cause: causeExit, exited: guest.Exited{Code: -1, Signal: 9, Signaled: true}}, sandbox.StatusCanceled},
+		{"the guest's deadline", outcome{cause: causeExit, exited: guest.Exited{Code: -1, Signal: 9, TimedOut: true}}, sandbox.StatusTimeout},
+		{"the guest's deadline, out of memory too", outcome{cause: causeExit, oom: 2, exited: guest.Exited{Code: -1, Signal: 9, TimedOut: true}},
+			sandbox.StatusTimeout},
+		{"the host's deadline", outcome{cause: causeDeadline}, sandbox.StatusTimeout},
+		{"canceled", outcome{cause: causeCanceled}, sandbox.StatusCanceled},
+		{"runaway output", outcome{cause: causeOutput}, sandbox.StatusOutputLimit},
+		{"a program that is not allowed", outcome{cause: causeRejected}, sandbox.StatusRejected},
+		{"the guest is gone", outcome{cause: causeLost}, sandbox.StatusLost},
+		{"the guest went for want of memory", outcome{cause: causeLost, oom: 1}, sandbox.StatusOutOfMemory},
+	} {
+		if got := test.o.status(); got != test.want {
+			t.Errorf("%s: %s, want %s", test.name, got, test.want)
+		}
+		code, signal := test.o.exit()
+		if test.o.cause != causeExit && code != -1 {
+			t.Errorf("%s: exit code %d", test.name, code)
+		}
+		if test.o.cause == causeRejected && signal != 0 {
+			t.Errorf("%s: signal %d, though nothing ran", test.name, signal)
+		}
+	}
+}
+
+// TestHints: every end that is not plain success is explained, with the value of the limit that it met.
+func TestHints(t *testing.T) {
+	x := &execution{plan: &plan{Plan: Plan{Spec: sandbox.Spec{Limits: sandbox.DefaultLimits, Commands: []string{"ls"},
+		Network: sandbox.NetworkPolicy{Mode: sandbox.NetworkNone}}}}}
+	stderr := func(s string) *sandbox.Result {
+		return &sandbox.Result{Status: sandbox.StatusFailed, ExitCode: 1, Stderr: sandbox.Captured{Head: []byte(s)}}
+	}
+	for want, r := range map[string]*sandbox.Result{
+		"30s":                         {Status: sandbox.StatusTimeout},
+		"512MiB":                      {Status: sandbox.StatusOutOfMemory},
+		"1MiB":                        {Status: sandbox.StatusOutputLimit},
+		"SIGSEGV":                     {Status: sandbox.StatusKilled, Signal: 11},
+		"signal 40":                   {Status: sandbox.StatusKilled, Signal: 40},
+		"canceled":                    {Status: sandbox.StatusCanceled},
+		"only: ls":                    {Status: sandbox.StatusRejected},
+		"unknown":                     {Status: sandbox.StatusLost},
+		"exit code 1":                 stderr("boom"),
+		"wrote nothing":               stderr(""),
+		"100MiB and 16384":            stderr("OSError: [Errno 28] No space left on device"),
+		"128 processes":               stderr("RuntimeError: can't start new thread"),
+		"no network":                  stderr("curl: (6) Could not resolve host: x"),
+		"not installed":               stderr("ModuleNotFoundError: No module named 'x'"),
+		"stdin":                       stderr("EOFError: EOF when reading a line"),
+		"1024 open files":             stderr("OSError: [Errno 24] Too many open files"),
+		"Only /workspace":             stderr("Read-only file system"),
+		"2 files were not handed":     {Status: sandbox.StatusSucceeded, LeftOut: []sandbox.LeftOut{{Reason: "a"}, {Reason: "b"}}},
+		"2KiB in the middle":          {Status: sandbox.StatusSucceeded, Stdout: sandbox.Captured{Dropped: 2048}},
+		"kernel killed 1 process of ": {Status: sandbox.StatusSucceeded},
+	} {
+		o := &outcome{}
+		if want[0] == 'k' {
+			o.oom = 1
+		}
+		if got := hint(x, o, r); !strings.Contains(got, want) {
+			t.Errorf("%s: %q does not say %q", r.Status, got, want)
+		}
+	}
+	if got := hint(x, &outcome{}, &sandbox.Result{Status: sandbox.StatusSucceeded}); got != "" {
+		t.Errorf("a plain success is explained: %q", got)
+	}
+}

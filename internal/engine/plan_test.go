@@ -1,0 +1,200 @@
+package engine_test
+
+import (
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/glovebox-dev/glovebox/internal/engine"
+	"github.com/glovebox-dev/glovebox/sandbox"
+)
+
+func TestPlan(t *testing.T) {
+	rig := newRig(t, engine.Config{Defaults: sandbox.Limits{Pids: 50}, Max: sandbox.Limits{MemoryBytes: 256 << 20}})
+	plan := func(run engine.Run) *engine.Plan {
+		t.Helper()
+		p, err := rig.Plan(within(t), run)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return p
+	}
+	p := plan(engine.Run{
+		Spec: sandbox.Spec{Limits: sandbox.Limits{CPUMillis: 500}, Env: []string{"A=spec", "LANG=spec"}},
+		Request: sandbox.Request{Language: "SH", Code: []byte("echo"), Args: []string{"-x"}, Env: []string{"A=request"},
+			Timeout: time.Second, Dir: "sub/../other"},
+	})
+	if p.Backend != "fake" || p.Language != "shell" || p.Dir != "/workspace/other" || p.CodePath != "/workspace/main.sh" ||
+		!slices.Equal(p.Argv, []string{"bash", "/workspace/main.sh", "-x"}) {
+		t.Errorf("%+v", p)
+	}
+	want := sandbox.DefaultLimits
+	want.Pids, want.MemoryBytes, want.CPUMillis, want.Timeout = 50, 256<<20, 500, time.Second
+	if p.Spec.Limits != want || !slices.Equal(p.Spec.Named, []sandbox.LimitName{sandbox.LimitCPUs, sandbox.LimitTimeout}) {
+		t.Errorf("limits %+v, named %v", p.Spec.Limits, p.Spec.Named)
+	}
+	if p.Spec.User != sandbox.DefaultUser || p.Spec.Network.Mode != sandbox.NetworkNone {
+		t.Errorf("%+v", p.Spec)
+	}
+	for _, kv := range []string{"A=request", "LANG=spec", "HOME=/home/agent", "SHELL_SAYS=hello"} {
+		if !slices.Contains(p.Env, kv) {
+			t.Errorf("%s is missing in %q", kv, p.Env)
+		}
+	}
+	p = plan(engine.Run{Spec: sandbox.Spec{Workdir: "/somewhere"}, Request: sandbox.Request{FileName: "x.sh", Code: []byte("echo")}})
+	if p.CodePath != "/tmp/x.sh" || !slices.Contains(p.Env, "SHELLPATH=/workspace") {
+		t.Errorf("with a host directory: %+v", p)
+	}
+	p = plan(engine.Run{Request: sandbox.Request{Entry: "a/b.sh"}})
+	if p.CodePath != "/workspace/a/b.sh" || p.Language != "shell" {
+		t.Errorf("with an entry: %+v", p)
+	}
+	if creates, _ := rig.count(); creates != 0 {
+		t.Error("a plan made a box")
+	}
+}
+
+// TestRefused: every bad request is an error of the right kind that names the part that is wrong, and nothing is made.
+func TestRefused(t *testing.T) {
+	rig := newRig(t, engine.Config{Max: sandbox.Limits{MemoryBytes: 1 << 30, Timeout: time.Minute}})
+	ok := func() sandbox.Request { return sandbox.Request{Language: "shell", Code: []byte("echo hi")} }
+	request := func(change func(*sandbox.Request)) engine.Run {
+		r := ok()
+		change(&r)
+		return engine.Run{Request: r}
+	}
+	spec := func(change func(*sandbox.Spec)) engine.Run {
+		r := engine.Run{Request: ok()}
+		change(&r.Spec)
+		return r
+	}
+	limits := func(l sandbox.Limits) engine.Run { return spec(func(s *sandbox.Spec) { s.Limits = l }) }
+	for _, test := range []struct {
+		name string
+		run  engine.Run
+		kind sandbox.Kind
+		says string
+	}{
+		{"nothing", engine.Run{}, sandbox.Invalid, "code"},
+		{"unknown language", request(func(r *sandbox.Request) { r.Language = "shel" }), sandbox.Invalid, "did you mean shell"},
+		{"no language", request(func(r *sandbox.Request) { r.Language = "" }), sandbox.Invalid, "supported are shell"},
+		{"empty code", request(func(r *sandbox.Request) { r.Code = []byte(" \n") }), sandbox.Invalid, "empty"},
+		{"NUL", request(func(r *sandbox.Request) { r.Code = []byte("a\x00b") }), sandbox.Invalid, "offset 1"},
+		{"bad UTF-8", request(func(r *sandbox.Request) { r.Code = []byte("aä\xff") }), sandbox.Invalid, "offset 3"},
+		{"100 MB of code", request(func(r *sandbox.Request) { r.Code = make([]byte, 100<<20) }), sandbox.TooLarge, "100MiB"},
+		{"11 MiB of code", request(func(r *sandbox.Request) { r.Code = []byte(strings.Repeat("a", 11<<20)) }), sandbox.TooLarge, "10MiB"},
+		{"code and command", request(func(r *sandbox.Request) { r.Command = []string{"ls"} }), sandbox.Invalid, "together"},
+		{"code and entry", request(func(r *sandbox.Request) { r.Entry = "x" }), sandbox.Invalid, "together"},
+		{"empty command", engine.Run{Request: sandbox.Request{Command: []string{""}}}, sandbox.Invalid, "command"},
+		{"NUL in command", engine.Run{Request: sandbox.Request{Command: []string{"a", "\x00"}}}, sandbox.Invalid, "word 1"},
+		{"long word", engine.Run{Request: sandbox.Request{Command: []string{strings.Repeat("a", 200<<10)}}}, sandbox.TooLarge, "word 0"},
+		{"long command", engine.Run{Request: sandbox.Request{Command: slices.Repeat([]string{strings.Repeat("a", 1000)}, 600)}}, sandbox.TooLarge, "512KiB"},
+		{"bad variable", request(func(r *sandbox.Request) { r.Env = []string{"A-B=c"} }), sandbox.Invalid, "A-B"},
+		{"bad path", request(func(r *sandbox.Request) { r.Files = []sandbox.File{{Path: "../x"}} }), sandbox.Invalid, "files[0].path"},
+		{"the code's name", request(func(r *sandbox.Request) { r.Files = []sandbox.File{{Path: "main.sh"}} }), sandbox.Invalid, "main.sh"},
+		{"100,000 files", request(func(r *sandbox.Request) { r.Files = make([]sandbox.File, 100_000) }), sandbox.TooLarge, "10000"},
+		{"folder in file name", request(func(r *sandbox.Request) { r.FileName = "a/b.sh" }), sandbox.Invalid, "folder"},
+		{"bad dir", request(func(r *sandbox.Request) { r.Dir = "/proc/self/fd/7" }), sandbox.Invalid, "dir"},
+		{"bad pattern", request(func(r *sandbox.Request) { r.Return.Globs = []string{"["} }), sandbox.Invalid, "return_files[0]"},
+		{"negative return", request(func(r *sandbox.Request) { r.Return.MaxFiles = -1 }), sandbox.Invalid, "return_files"},
+		{"negative timeout", request(func(r *sandbox.Request) { r.Timeout = -1 }), sandbox.Invalid, "timeout"},
+		{"long timeout", request(func(r *sandbox.Request) { r.Timeout = time.Hour }), sandbox.Invalid, "1m0s"},
+		{"negative memory", limits(sandbox.Limits{MemoryBytes: -1}), sandbox.Invalid, "limits.memory"},
+		{"over the maximum", limits(sandbox.Limits{MemoryBytes: 2 << 30}), sandbox.Invalid, "1GiB"},
+		{"absurd", limits(sandbox.Limits{Pids: 1 << 62}), sandbox.Invalid, "limits.pids"},
+		{"too little", limits(sandbox.Limits{DiskBytes: 1}), sandbox.Invalid, "limits.disk"},
+		{"unknown backend", engine.Run{Backend: "vmware", Request: ok()}, sandbox.Invalid, "fake"},
+		{"network", spec(func(s *sandbox.Spec) { s.Network.Mode = "host" }), sandbox.Invalid, "network.mode"},
+		{"rules without network", spec(func(s *sandbox.Spec) { s.Network.Allow = []string{"x"} }), sandbox.Invalid, "network"},
+		{"workdir /", spec(func(s *sandbox.Spec) { s.Workdir = "/" }), sandbox.Invalid, "workdir"},
+		{"relative workdir", spec(func(s *sandbox.Spec) { s.Workdir = "x" }), sandbox.Invalid, "workdir"},
+		{"mount on /proc", spec(func(s *sandbox.Spec) { s.Mounts = []sandbox.Mount{{Source: "/a", Target: "/proc/x"}} }), sandbox.Invalid, "mounts[0]"},
+		{"mount of /", spec(func(s *sandbox.Spec) { s.Mounts = []sandbox.Mount{{Source: "/", Target: "/x"}} }), sandbox.Invalid, "mounts[0]"},
+		{"living", spec(func(s *sandbox.Spec) { s.Lifetime.Living = true }), sandbox.Invalid, "lifetime"},
+	} {
+		result, err := rig.Run(within(t), test.run)
+		var typed *sandbox.Error
+		if err == nil || !errors.As(err, &typed) || sandbox.KindOf(err) != test.kind || !strings.Contains(err.Error(), test.says) {
+			t.Errorf("%s: %+v, %v (%v); want %v that says %q", test.name, result, err, sandbox.KindOf(err), test.kind, test.says)
+		}
+		if err != nil && len(err.Error()) > 1000 {
+			t.Errorf("%s: an error of %d bytes", test.name, len(err.Error()))
+		}
+	}
+	if creates, _ := rig.count(); creates != 0 {
+		t.Errorf("%d boxes were made for bad requests", creates)
+	}
+}
+
+func TestConfig(t *testing.T) {
+	f := &faults{Backend: newRig(t, engine.Config{}).fake}
+	good := func() engine.Config { return engine.Config{Backends: []sandbox.Backend{f}} }
+	for name, change := range map[string]func(*engine.Config){
+		"no backend":       func(c *engine.Config) { c.Backends = nil },
+		"two of one name":  func(c *engine.Config) { c.Backends = []sandbox.Backend{f, f} },
+		"unknown default":  func(c *engine.Config) { c.Default = "x" },
+		"negative slots":   func(c *engine.Config) { c.Slots = -1 },
+		"negative maximum": func(c *engine.Config) { c.Max.Pids = -1 },
+		"bad environment":  func(c *engine.Config) { c.DefaultEnv = []string{"x"} },
+		"two languages":    func(c *engine.Config) { c.Languages = []sandbox.Language{shell, shell} },
+		"empty language":   func(c *engine.Config) { c.Languages = []sandbox.Language{{Name: "x"}} },
+	} {
+		config := good()
+		change(&config)
+		if _, err := engine.New(config); sandbox.KindOf(err) != sandbox.Invalid || err == nil {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	for _, name := range []string{"", "auto", "fake"} {
+		config := good()
+		config.Default = name
+		if _, err := engine.New(config); err != nil {
+			t.Errorf("default %q: %v", name, err)
+		}
+	}
+}
+
+// TestAuto: the strongest backend that stands is chosen; where none does, the error says why of each.
+func TestAuto(t *testing.T) {
+	rig := newRig(t, engine.Config{})
+	stands := func(name string, kernel sandbox.Kernel, ready bool) sandbox.Backend {
+		return &named{faults: &faults{Backend: rig.fake, probe: func() (sandbox.Posture, error) {
+			return sandbox.Posture{Backend: name, Kernel: kernel, Ready: ready}, nil
+		}}, name: name}
+	}
+	broken := &named{faults: &faults{Backend: rig.fake, probe: func() (sandbox.Posture, error) {
+		return sandbox.Posture{}, &sandbox.Error{Kind: sandbox.Unsupported, Op: "broken", Msg: "no such device"}
+	}}, name: "broken"}
+	crazy := &named{faults: &faults{Backend: rig.fake, probe: func() (sandbox.Posture, error) { panic("probe") }}, name: "crazy"}
+	e, err := engine.New(engine.Config{Default: engine.Auto, Backends: []sandbox.Backend{
+		stands("plain", sandbox.KernelShared, true), stands("strong", sandbox.KernelUserSpace, true),
+		stands("strongest", sandbox.KernelMachine, false), stands("second", sandbox.KernelUserSpace, true), broken, crazy}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer e.Close()
+	if p, err := e.Plan(within(t), sh("true")); err != nil || p.Backend != "strong" {
+		t.Errorf("%+v, %v", p, err)
+	}
+	if c := e.Capabilities(within(t)); c.Default != "strong" || len(c.Backends) != 6 {
+		t.Errorf("%+v", c)
+	}
+	e, err = engine.New(engine.Config{Default: engine.Auto, Backends: []sandbox.Backend{broken, crazy}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer e.Close()
+	_, err = e.Run(within(t), sh("true"))
+	if sandbox.KindOf(err) != sandbox.Unsupported || !strings.Contains(err.Error(), "no such device") {
+		t.Errorf("%v", err)
+	}
+}
+
+type named struct {
+	*faults
+	name string
+}
+
+func (n *named) Name() string { return n.name }
