@@ -1,0 +1,52 @@
+//go:build linux
+
+package backendtest_test
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"sync"
+	"testing"
+
+	"github.com/glovebox-dev/glovebox/internal/backend/backendtest"
+	"github.com/glovebox-dev/glovebox/internal/backend/native"
+	"github.com/glovebox-dev/glovebox/internal/libexec"
+	"github.com/glovebox-dev/glovebox/sandbox"
+)
+
+// guestProgram is built once and sealed.
+var guestProgram = sync.OnceValues(func() (*os.File, error) {
+	dir, err := os.MkdirTemp("", "glovebox-guest-")
+	if err != nil {
+		return nil, err
+	}
+	defer os.RemoveAll(dir)
+	program, err := libexec.Guest(libexec.Options{CacheDir: dir})
+	if err != nil {
+		return nil, err
+	}
+	return program.Open()
+})
+
+func TestNativeAttacks(t *testing.T) {
+	backendtest.Attacks(t, func(t *testing.T) sandbox.Backend {
+		guest, err := guestProgram()
+		if err != nil {
+			t.Fatal(err)
+		}
+		b, err := native.New(native.Options{Guest: guest, RunDir: filepath.Join(t.TempDir(), "run"), GuestStderr: os.Stderr})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if p, err := b.Probe(context.Background()); err != nil || !p.Ready {
+			t.Skipf("the native backend cannot work here: %v", err)
+		}
+		t.Cleanup(func() {
+			if err := b.Close(); err != nil {
+				t.Error(err)
+			}
+		})
+		return b
+	})
+}

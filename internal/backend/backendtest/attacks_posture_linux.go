@@ -1,0 +1,265 @@
+package backendtest
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/glovebox-dev/glovebox/sandbox"
+)
+
+// drivePosture is V01: what the host's kernel says of every thread in the sandbox.
+func drivePosture(tr *trial) {
+	if _, err := os.Stat("/proc/self/ns/pid"); err != nil {
+		tr.Fatal("/proc tells nothing here")
+	}
+	looked := 0
+	r := tr.until("ready", tr.request(tr.code), func() {
+		for _, g := range tr.arena.spy.sightings(tr.nonce) {
+			if g.guest == 0 {
+				tr.Errorf("the host does not see the guest of %s", g.box.ID())
+				continue
+			}
+			tr.apart(g)
+			tr.mountsOf(g)
+			for _, pid := range members(g.namespaces["pid"]) {
+				for _, tid := range threads(pid) {
+					tr.thread(g, pid, tid)
+					looked++
+				}
+				if pid != g.guest {
+					tr.process(g, pid)
+				}
+			}
+		}
+	})
+	tr.noBreach(r)
+	if looked < 8 { // the guest's, and those of two processes
+		tr.Errorf("only %d threads were seen: %s %s", looked, tail(r.Stdout), tail(r.Stderr))
+	}
+}
+
+func threads(pid int) []int {
+	names, _ := os.ReadDir(fmt.Sprintf("/proc/%d/task", pid))
+	var all []int
+	for _, n := range names {
+		if tid, err := strconv.Atoi(n.Name()); err == nil {
+			all = append(all, tid)
+		}
+	}
+	return all
+}
+
+// guestCapabilities are the most that a guest may have, in its own user namespace: to become the code's user, to signal it, and to
+// set its limits.
+const guestCapabilities = 1<<5 | 1<<6 | 1<<7 | 1<<24 // CAP_KILL, CAP_SETGID, CAP_SETUID, CAP_SYS_RESOURCE
+
+// thread checks one thread.
+func (tr *trial) thread(g *sighting, pid, tid int) {
+	tr.Helper()
+	status := statusMap(pid, tid)
+	if len(status) == 0 {
+		return // it has ended
+	}
+	want := map[string]string{"NoNewPrivs": "1", "Seccomp": "2", "CapInh": none64, "CapAmb": none64, "TracerPid": "0"}
+	if pid != g.guest {
+		for _, set := range []string{"CapPrm", "CapEff", "CapBnd"} {
+			want[set] = none64
+		}
+	}
+	for name, value := range want {
+		if status[name] != value {
+			tr.Errorf("thread %d of %s (guest: %v): %s is %s, want %s", tid, status["Name"], pid == g.guest, name, status[name], value)
+		}
+	}
+	if caps, _ := strconv.ParseUint(status["CapEff"], 16, 64); caps&^guestCapabilities != 0 {
+		tr.Errorf("thread %d has the capabilities %s", tid, status["CapEff"])
+	}
+	for _, kind := range []string{"Uid", "Gid"} {
+		ids := strings.Fields(status[kind])
+		if len(ids) != 4 || ids[0] != ids[1] || ids[0] != ids[2] || ids[0] != ids[3] {
+			tr.Errorf("thread %d has %s %v", tid, kind, ids)
+		}
+		if shared := g.box.Effective().HostUID == "shared"; !shared && (ids[0] == "0" || ids[0] == strconv.Itoa(os.Geteuid())) {
+			tr.Errorf("thread %d has the host's %s %s", tid, kind, ids[0])
+		}
+	}
+	if groups := strings.Fields(status["Groups"]); os.Geteuid() == 0 && len(groups) > 0 {
+		tr.Errorf("thread %d has groups %v", tid, groups)
+	}
+}
+
+const none64 = "0000000000000000"
+
+func statusMap(pid, tid int) map[string]string {
+	text, _ := os.ReadFile(fmt.Sprintf("/proc/%d/task/%d/status", pid, tid))
+	all := map[string]string{}
+	for line := range strings.Lines(string(text)) {
+		name, value, _ := strings.Cut(strings.TrimSpace(line), ":")
+		all[name] = strings.Join(strings.Fields(value), " ")
+	}
+	return all
+}
+
+// process checks what is common to the threads of the code's processes.
+func (tr *trial) process(g *sighting, pid int) {
+	tr.Helper()
+	dir := fmt.Sprintf("/proc/%d/", pid)
+	fds, _ := os.ReadDir(dir + "fd")
+	for _, fd := range fds {
+		if n, _ := strconv.Atoi(fd.Name()); n > 2 {
+			link, _ := os.Readlink(dir + "fd/" + fd.Name())
+			tr.Errorf("process %d was given descriptor %d: %s", pid, n, link)
+		}
+	}
+	limits, _ := os.ReadFile(dir + "limits")
+	for name, want := range map[string]string{"Max core file size": "0", "Max realtime priority": "0", "Max nice priority": "0",
+		"Max open files": fmt.Sprint(sandbox.DefaultLimits.OpenFiles), "Max processes": fmt.Sprint(sandbox.DefaultLimits.Pids)} {
+		if got := limitOf(string(limits), name); got != want+" "+want {
+			tr.Errorf("process %d: %s is %s, want %s", pid, name, got, want)
+		}
+	}
+	for _, name := range []string{"Max locked memory", "Max pending signals", "Max msgqueue size"} {
+		if got := limitOf(string(limits), name); strings.Contains(got, "unlimited") || got == "" {
+			tr.Errorf("process %d: %s is %q", pid, name, got)
+		}
+	}
+	if os.Geteuid() == 0 {
+		if score, _ := os.ReadFile(dir + "oom_score_adj"); strings.TrimSpace(string(score)) != "1000" {
+			tr.Errorf("process %d has the out-of-memory score %s", pid, score)
+		}
+		uids, _ := os.ReadFile(dir + "uid_map")
+		for line := range strings.Lines(string(uids)) {
+			if f := strings.Fields(line); len(f) != 3 || f[1] == "0" || f[2] != "1" {
+				tr.Errorf("process %d maps %s", pid, line)
+			}
+		}
+	}
+	if env, _ := os.ReadFile(dir + "environ"); tr.arena.canaries.found(env) != "" {
+		tr.Errorf("process %d has the server's secret in its environment", pid)
+	}
+}
+
+// limitOf returns the soft and hard value of a line of /proc/PID/limits.
+func limitOf(text, name string) string {
+	for line := range strings.Lines(text) {
+		if rest, ok := strings.CutPrefix(line, name); ok {
+			if f := strings.Fields(rest); len(f) >= 2 {
+				return f[0] + " " + f[1]
+			}
+		}
+	}
+	return ""
+}
+
+// apart checks that the sandbox has namespaces of its own, all of them.
+func (tr *trial) apart(g *sighting) {
+	tr.Helper()
+	ours := namespaces(os.Getpid())
+	for _, kind := range namespaceKinds {
+		if g.namespaces[kind] == "" || g.namespaces[kind] == ours[kind] {
+			tr.Errorf("the sandbox's %s namespace is %q, ours %q", kind, g.namespaces[kind], ours[kind])
+		}
+	}
+}
+
+// mountsOf checks the mount table of the sandbox as the host sees it.
+func (tr *trial) mountsOf(g *sighting) {
+	tr.Helper()
+	for line := range strings.Lines(g.mounts) {
+		before, after, _ := strings.Cut(line, " - ")
+		fields, rest := strings.Fields(before), strings.Fields(after)
+		if len(fields) < 6 || len(rest) == 0 {
+			continue
+		}
+		options := strings.Split(fields[5], ",")
+		device := strings.HasPrefix(fields[4], "/dev/")
+		if !slices.Contains(options, "nosuid") || !device && !slices.Contains(options, "nodev") {
+			tr.Errorf("the mount at %s is %s", fields[4], fields[5])
+		}
+		if slices.Contains([]string{"cgroup", "cgroup2", "sysfs", "debugfs", "tracefs", "securityfs", "bpf"}, rest[0]) {
+			tr.Errorf("a %s is mounted at %s", rest[0], fields[4])
+		}
+		if strings.Contains(fields[6], "shared:") {
+			tr.Errorf("the mount at %s is shared with the host", fields[4])
+		}
+	}
+}
+
+// driveRoot is P07: a root file system that is made to be believed.
+func driveRoot(tr *trial) {
+	root := tr.hostileRoot()
+	run := tr.request(tr.code)
+	run.Spec.Root.Dir = root
+	r, err := tr.arena.engine.Run(within(tr.T), run)
+	if err != nil {
+		if kind := sandbox.KindOf(err); kind == sandbox.Internal {
+			tr.Errorf("the root is refused as a surprise: %v", err)
+		}
+		tr.Logf("the root was refused: %v", err)
+		return
+	}
+	tr.searched(r)
+	tr.noBreach(r)
+	if r.Status != sandbox.StatusSucceeded || !strings.Contains(string(r.Stdout.Head), "done") {
+		tr.Errorf("%s: %s %s", r.Status, r.Stdout.Head, r.Stderr.Head)
+	}
+}
+
+// hostileRoot makes a root with a shell and nothing else that is true.
+func (tr *trial) hostileRoot() string {
+	tr.Helper()
+	root, err := os.MkdirTemp("", "glovebox-root-")
+	if err != nil {
+		tr.Fatal(err)
+	}
+	tr.Cleanup(func() { _ = os.RemoveAll(root) })
+	if err := os.Chmod(root, 0o755); err != nil {
+		tr.Fatal(err)
+	}
+	for _, file := range append(librariesOf(tr, "/bin/bash"), "/bin/bash") {
+		text, err := os.ReadFile(file)
+		if err == nil {
+			err = os.MkdirAll(filepath.Dir(filepath.Join(root, file)), 0o755)
+		}
+		if err == nil {
+			err = os.WriteFile(filepath.Join(root, file), text, 0o755)
+		}
+		if err != nil {
+			tr.Fatal(err)
+		}
+	}
+	links := map[string]string{"dev": "/proc", "proc": "/sys", "sys": "/etc", "tmp": "/etc", "run": tr.arena.canaries.places[0], "workspace": tr.arena.canaries.places[0],
+		"home": "/", "var": "../../../..", "root": "/root", "evil": "/etc/shadow"}
+	for name, target := range links {
+		if err := os.Symlink(target, filepath.Join(root, name)); err != nil {
+			tr.Fatal(err)
+		}
+	}
+	if err := os.MkdirAll(filepath.Join(root, "etc"), 0o755); err != nil {
+		tr.Fatal(err)
+	}
+	_ = os.WriteFile(filepath.Join(root, "etc/passwd"), []byte("evil:x:0:0:::\n"), 0o644)
+	_ = os.Symlink(tr.arena.canaries.places[0], filepath.Join(root, "etc/ssl"))
+	_ = os.Symlink(tr.arena.canaries.files[0], filepath.Join(root, "etc/localtime"))
+	return root
+}
+
+// librariesOf lists the files that a dynamic program needs, its loader included.
+func librariesOf(tr *trial, program string) []string {
+	out, err := exec.Command("ldd", program).Output()
+	if err != nil {
+		tr.Fatalf("ldd %s: %v", program, err)
+	}
+	var all []string
+	for _, word := range strings.Fields(string(out)) {
+		if strings.HasPrefix(word, "/") {
+			all = append(all, word)
+		}
+	}
+	return all
+}

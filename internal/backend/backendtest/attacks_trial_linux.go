@@ -1,0 +1,287 @@
+package backendtest
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"log/slog"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/glovebox-dev/glovebox/internal/engine"
+	"github.com/glovebox-dev/glovebox/sandbox"
+)
+
+// lockedBuffer is where the engine's log goes.
+type lockedBuffer struct {
+	mu  sync.Mutex
+	buf bytes.Buffer
+}
+
+func (b *lockedBuffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.buf.Write(p)
+}
+
+func (b *lockedBuffer) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.buf.String()
+}
+
+func (b *lockedBuffer) logger() *slog.Logger { return slog.New(slog.NewJSONHandler(b, nil)) }
+
+// trial is one attack on its way through one arena.
+type trial struct {
+	*testing.T
+	*attack
+	arena *arena
+	nonce string
+	port  int
+}
+
+func newTrial(t *testing.T, n *arena, a *attack) *trial {
+	return &trial{T: t, attack: a, arena: n, nonce: strings.ToLower(rand.Text()), port: n.port()}
+}
+
+// run runs the attack by its driver, or as its header says.
+func (tr *trial) run() {
+	if tr.drive != "" {
+		drive := attackDrivers[tr.drive]
+		if drive == nil {
+			tr.Fatalf("there is no driver %q", tr.drive)
+		}
+		drive(tr)
+		return
+	}
+	switch tr.second {
+	case "alongside":
+		tr.alongside()
+	case "after":
+		tr.judge(tr.execute(tr.code))
+		tr.judge(tr.execute(tr.secondCode))
+	default:
+		tr.judge(tr.execute(tr.code))
+	}
+}
+
+// params are the variables that a probe is told.
+func (tr *trial) params() []string {
+	p := append(tr.arena.canaries.parameters(tr.nonce), "PORT="+strconv.Itoa(tr.port), "LINGER=600", "WALLED=1", "TARGET=/etc")
+	names := []string{"PARAMETERS"}
+	for _, v := range p {
+		name, _, _ := strings.Cut(v, "=")
+		names = append(names, name)
+	}
+	return append(p, "PARAMETERS="+strings.Join(names, ","))
+}
+
+// request is a run of the given probe under the attack's limits. All files are asked back: collecting them is under attack too.
+func (tr *trial) request(code []byte) engine.Run {
+	return engine.Run{
+		Spec: sandbox.Spec{Limits: tr.limits, Labels: map[string]string{labelTrial: tr.nonce}},
+		Request: sandbox.Request{Language: tr.lang, Code: tr.source(code), Env: tr.params(), Timeout: tr.timeout,
+			Return: sandbox.Return{Globs: []string{"**"}}},
+	}
+}
+
+// execute runs a probe to its end.
+func (tr *trial) execute(code []byte) *sandbox.Result {
+	tr.Helper()
+	return tr.do(within(tr.T), tr.request(code))
+}
+
+// do makes a run, which must not fail on our side.
+func (tr *trial) do(ctx context.Context, run engine.Run) *sandbox.Result {
+	tr.Helper()
+	stop := func() {}
+	if tr.watch {
+		stop = tr.watchGuest()
+	}
+	r, err := tr.arena.engine.Run(ctx, run)
+	stop()
+	if sandbox.KindOf(err) == sandbox.Unsupported {
+		tr.Skipf("NOT RUN: this host cannot do what the attack is about: %v", err)
+	}
+	if err != nil {
+		tr.Fatalf("run: %v", err)
+	}
+	tr.searched(r)
+	return r
+}
+
+// alongside runs the second probe while the first one's sandbox is alive.
+func (tr *trial) alongside() {
+	var second *sandbox.Result
+	first := tr.until("ready", tr.request(tr.code), func() { second = tr.execute(tr.secondCode) })
+	tr.noBreach(first)
+	if second == nil {
+		tr.Fatalf("the first sandbox was never ready: %s\n%s\n%s", first.Status, first.Stdout.Head, first.Stderr.Head)
+	}
+	tr.judge(second)
+}
+
+// until makes a run, calls do once the probe has printed the word on a line of its own, and then cancels the run.
+func (tr *trial) until(word string, run engine.Run, do func()) *sandbox.Result {
+	tr.Helper()
+	ctx, cancel := context.WithCancel(within(tr.T))
+	defer cancel()
+	ready, over := make(chan struct{}), make(chan struct{})
+	var out []byte
+	once := sync.Once{}
+	run.Request.Timeout = time.Minute
+	run.Request.Output = func(_ sandbox.Stream, data []byte) {
+		if len(out) < 1<<16 {
+			out = append(out, data...)
+			if bytes.HasPrefix(out, []byte(word+"\n")) || bytes.Contains(out, []byte("\n"+word+"\n")) {
+				once.Do(func() { close(ready) })
+			}
+		}
+	}
+	var done sync.WaitGroup
+	done.Go(func() {
+		select {
+		case <-ready:
+			do()
+			cancel()
+		case <-over:
+		}
+	})
+	r := tr.do(ctx, run)
+	close(over)
+	done.Wait()
+	return r
+}
+
+// shares says whether the guest has the code's own id, so that the code can end it, and its own sandbox with it.
+func (tr *trial) shares() bool {
+	seen := tr.arena.spy.sightings(tr.nonce)
+	return len(seen) > 0 && seen[0].box.Effective().HostUID == "shared"
+}
+
+// judge decides about the result of a probe.
+func (tr *trial) judge(r *sandbox.Result) {
+	tr.Helper()
+	statuses := tr.statuses
+	if tr.shares() {
+		statuses = append(slices.Clone(statuses), tr.shared...)
+	}
+	if !slices.Contains(statuses, r.Status) {
+		tr.Errorf("status %s, want %v; exit code %d, signal %d, hint %q\nstdout: %s\nstderr: %s", r.Status, statuses, r.ExitCode, r.Signal, r.Hint, tail(r.Stdout), tail(r.Stderr))
+		return
+	}
+	tr.noBreach(r)
+	if r.Status == sandbox.StatusLost || r.Status == sandbox.StatusKilled && slices.Contains(tr.shared, sandbox.StatusKilled) {
+		return
+	}
+	for _, want := range tr.want {
+		if !want.Match(r.Stdout.Head) {
+			tr.Errorf("stdout has no line %s\nstdout: %s\nstderr: %s", want, tail(r.Stdout), tail(r.Stderr))
+		}
+	}
+}
+
+// noBreach fails where the probe was given what it must not have.
+func (tr *trial) noBreach(r *sandbox.Result) {
+	tr.Helper()
+	for _, text := range [][]byte{r.Stdout.Head, r.Stdout.Tail, r.Stderr.Head, r.Stderr.Tail} {
+		for line := range strings.Lines(string(text)) {
+			rest, ok := strings.CutPrefix(line, "breach: ")
+			if !ok || tr.shares() && slices.ContainsFunc(tr.excused, func(word string) bool { return strings.HasPrefix(rest, word) }) {
+				continue
+			}
+			tr.Errorf("%s", line)
+		}
+	}
+}
+
+// searched looks for what was planted in all that came out.
+func (tr *trial) searched(r *sandbox.Result) {
+	tr.Helper()
+	streams := [][]byte{r.Stdout.Head, r.Stdout.Tail, r.Stderr.Head, r.Stderr.Tail, []byte(r.Hint)}
+	for _, f := range r.Files {
+		streams = append(streams, f.Data, []byte(f.Path))
+	}
+	for _, f := range r.LeftOut {
+		streams = append(streams, []byte(f.Path+f.Reason))
+	}
+	for _, s := range streams {
+		if what := tr.arena.canaries.found(s); what != "" {
+			tr.Errorf("%s came out:\n%.2000s", what, s)
+		}
+	}
+}
+
+func tail(c sandbox.Captured) string {
+	text := slices.Concat(c.Head, c.Tail)
+	return string(text[max(0, len(text)-4000):])
+}
+
+// watchGuest looks at the guest until stop is called: it must never be stopped or traced.
+func (tr *trial) watchGuest() (stop func()) {
+	over := make(chan struct{})
+	var done sync.WaitGroup
+	done.Go(func() {
+		for {
+			select {
+			case <-over:
+				return
+			case <-time.After(2 * time.Millisecond):
+			}
+			for _, g := range tr.arena.spy.sightings(tr.nonce) {
+				lines := statusLines(g.guest, g.guest, "State", "TracerPid")
+				if strings.HasPrefix(lines, "State T") || strings.HasPrefix(lines, "State t") || strings.Contains(lines, "Tracer") && !strings.Contains(lines, "TracerPid 0") {
+					tr.Errorf("the guest: %s", lines)
+					return
+				}
+			}
+		}
+	})
+	return func() {
+		close(over)
+		done.Wait()
+	}
+}
+
+// gone checks that nothing is left of the trial's sandboxes.
+func (tr *trial) gone() {
+	tr.Helper()
+	for _, g := range tr.arena.spy.sightings(tr.nonce) {
+		var what string
+		for end := time.Now().Add(settleTime); ; time.Sleep(20 * time.Millisecond) {
+			if what = g.left(); what == "" {
+				break
+			}
+			if time.Now().After(end) {
+				tr.Errorf("%v after the end of sandbox %s there are left: %s", settleTime, g.box.ID(), what)
+				break
+			}
+		}
+	}
+}
+
+// slack is what may be added to a bound on time where much else goes on.
+func (tr *trial) slack() time.Duration {
+	if tr.arena.alone {
+		return 3 * time.Second
+	}
+	return time.Minute
+}
+
+// jsonable fails where a result cannot be told in JSON and read back.
+func (tr *trial) jsonable(r *sandbox.Result) {
+	tr.Helper()
+	for _, f := range r.Files {
+		text, err := json.Marshal(f.Path)
+		var back string
+		if err != nil || json.Unmarshal(text, &back) != nil {
+			tr.Errorf("the name %q is not to be told: %v", f.Path, err)
+		}
+	}
+}
