@@ -55,14 +55,14 @@ func (e *Engine) runPlan(ctx context.Context, p *plan) (*sandbox.Result, error) 
 	}
 	waited := time.Since(asked)
 	if err != nil {
-		if ctx.Err() != nil {
+		if over(ctx) {
 			return canceled(p, waited, "while it waited for a free slot"), nil
 		}
 		return nil, err
 	}
 	result, err := e.oneShot(ctx, p)
 	if err != nil {
-		if ctx.Err() != nil {
+		if over(ctx) {
 			return canceled(p, waited, "before the program was started"), nil
 		}
 		return nil, err
@@ -94,6 +94,12 @@ func (e *Engine) oneShot(ctx context.Context, p *plan) (*sandbox.Result, error) 
 	}
 	result.Timings.Create = created
 	return result, nil
+}
+
+// over says whether ctx has ended, or its deadline has passed: package net may find that out before the context's own timer.
+func over(ctx context.Context) bool {
+	deadline, limited := ctx.Deadline()
+	return ctx.Err() != nil || limited && !time.Now().Before(deadline)
 }
 
 // canceled is the end of a run whose caller went away before anything ran.
