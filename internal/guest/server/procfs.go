@@ -59,7 +59,7 @@ func (f *procfs) stat(pid int) (stat, bool) {
 func parseStat(pid int, b []byte) (stat, bool) {
 	_, rest, ok := bytes.Cut(b[bytes.LastIndexByte(b, ')')+1:], []byte{' '})
 	fields := bytes.SplitN(rest, []byte{' '}, 5)
-	if !ok || len(fields) < 5 {
+	if !ok || len(fields) < 5 || len(fields[0]) == 0 {
 		return stat{}, false
 	}
 	s := stat{pid: pid, zombie: fields[0][0] == 'Z' || fields[0][0] == 'X'}

@@ -57,7 +57,8 @@ type Session struct {
 	mu       sync.Mutex // guards all below, and the state of the streams
 	err      error
 	streams  map[uint32]*Stream
-	last     uint32 // the highest stream id so far
+	fresh    map[*Stream]struct{} // opened here, and without an id until their first data
+	last     uint32               // the highest stream id so far
 	accepted []*Stream
 	arrival  sync.Cond // accepted grew
 	out      []byte    // frames that wait for the writer
@@ -69,7 +70,8 @@ type Session struct {
 
 // NewSession runs the multiplexer on conn and takes it over.
 func NewSession(conn io.ReadWriteCloser, side Side) *Session {
-	s := &Session{conn: conn, side: side, done: make(chan struct{}), streams: make(map[uint32]*Stream)}
+	s := &Session{conn: conn, side: side, done: make(chan struct{}), streams: make(map[uint32]*Stream),
+		fresh: make(map[*Stream]struct{})}
 	s.arrival.L, s.wake.L, s.space.L = &s.mu, &s.mu, &s.mu
 	s.wg.Add(2)
 	go s.readLoop()
@@ -84,10 +86,12 @@ func (s *Session) Open() (*Stream, error) {
 	if s.err != nil {
 		return nil, s.err
 	}
-	if s.side != Host || len(s.streams) >= MaxStreams || s.last == 1<<32-1 {
+	if s.side != Host || len(s.streams)+len(s.fresh) >= MaxStreams || s.last == 1<<32-1 {
 		return nil, ErrExhausted
 	}
-	return newStream(s, 0), nil
+	st := newStream(s, 0)
+	s.fresh[st] = struct{}{}
+	return st, nil
 }
 
 // Accept waits for the next stream of the host.
@@ -146,6 +150,9 @@ func (s *Session) failLocked(err error) {
 	s.err = err
 	close(s.done)
 	for _, st := range s.streams {
+		st.over(err)
+	}
+	for st := range s.fresh {
 		st.over(err)
 	}
 	s.arrival.Broadcast()

@@ -162,11 +162,12 @@ func (st *Stream) begin() error {
 		return nil
 	}
 	s := st.s
-	if s.last == 1<<32-1 || len(s.streams) >= MaxStreams {
+	if s.last == 1<<32-1 {
 		return ErrExhausted
 	}
 	s.last++
 	st.id = s.last
+	delete(s.fresh, st)
 	s.streams[st.id] = st
 	return nil
 }
@@ -245,6 +246,7 @@ func (st *Stream) over(err error) {
 	st.err = err
 	close(st.done)
 	delete(st.s.streams, st.id)
+	delete(st.s.fresh, st)
 	st.readable.Broadcast()
 	st.writable.Broadcast()
 	st.s.space.Broadcast()

@@ -1,0 +1,92 @@
+package client_test
+
+import (
+	"context"
+	"encoding/binary"
+	"io"
+	"net"
+	"testing"
+	"time"
+
+	"github.com/glovebox-dev/glovebox/internal/guest"
+	"github.com/glovebox-dev/glovebox/internal/guest/client"
+	"github.com/glovebox-dev/glovebox/internal/guest/wire"
+	"github.com/glovebox-dev/glovebox/sandbox"
+)
+
+// FuzzHostileGuest answers the host's calls with anything: first a stream of raw bytes, then messages of any type and body. Every
+// call must end by itself when the guest goes, and hand out nothing that it did not check.
+func FuzzHostileGuest(f *testing.F) {
+	welcome := (&guest.Welcome{Version: guest.Version, ID: "x", Generation: 1}).Append(nil)
+	out := func(o guest.Output) []byte { return o.Append(nil) }
+	f.Add(welcome, uint8(guest.TypeOutput), out(guest.Output{Stream: 1, Data: []byte("abc")}), uint8(guest.TypeExited), []byte{3, 1, 'p'}, []byte{})
+	f.Add(welcome, uint8(guest.TypeOutput), out(guest.Output{Stream: 2, Offset: 1 << 63, Data: []byte("abc")}), uint8(guest.TypeFailed),
+		(&guest.Failed{Kind: 200, Op: "\x1b[2J", Errno: 1 << 31, Stream: 1}).Append(nil), []byte{})
+	f.Add(welcome, uint8(guest.TypeProcesses), (&guest.Processes{Processes: make([]guest.ProcessInfo, 3)}).Append(nil),
+		uint8(guest.TypeAccepted), []byte{}, []byte("\x01\x00\x00\x00\x03\x00\x00\x00"))
+	f.Fuzz(func(t *testing.T, welcome []byte, typ1 uint8, body1 []byte, typ2 uint8, body2 []byte, raw []byte) {
+		host, peer := net.Pipe()
+		go hostile(peer, welcome, typ1, body1, typ2, body2, raw)
+		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+		defer cancel()
+		c, err := client.New(ctx, host, guesttestKey)
+		if err != nil {
+			return
+		}
+		defer c.Close()
+		if p, err := c.Start(ctx, guest.Start{ID: "p", Argv: []string{"x"}}); err == nil {
+			var next [3]uint64
+			e, err := p.Stream(ctx, func(o guest.Output) error {
+				if o.Stream != sandbox.Stdout && o.Stream != sandbox.Stderr || o.Offset < next[o.Stream] || len(o.Data) == 0 ||
+					len(o.Data) > guest.MaxData {
+					t.Errorf("output %d at %d after %d, %d bytes", o.Stream, o.Offset, next[o.Stream], len(o.Data))
+				}
+				next[o.Stream] = o.Offset + uint64(len(o.Data))
+				return nil
+			}, true)
+			if err == nil && e.ID != "p" {
+				t.Errorf("exit record of %q", e.ID)
+			}
+			if err != nil && sandbox.KindOf(err) > sandbox.TooLarge {
+				t.Errorf("kind %d", sandbox.KindOf(err))
+			}
+		}
+		c.List(ctx)
+		c.Input(ctx, guest.Input{ID: "p", Data: []byte("x")})
+		c.Wait(ctx, "p")
+		if ctx.Err() != nil {
+			t.Error("a call did not end with its guest")
+		}
+	})
+}
+
+var guesttestKey [32]byte
+
+// hostile is a guest that shakes hands and then says what it was given, once on each of a few streams, and goes.
+func hostile(conn net.Conn, welcome []byte, typ1 uint8, body1 []byte, typ2 uint8, body2 []byte, raw []byte) {
+	defer conn.Close()
+	var preamble [len(guest.Magic) + 1 + guest.KeySize]byte
+	io.ReadFull(conn, preamble[:])
+	conn.Write(binary.LittleEndian.AppendUint64([]byte(guest.MagicReply), 1))
+	s := wire.NewSession(conn, wire.Guest)
+	defer s.Close()
+	for range 5 {
+		st, err := s.Accept()
+		if err != nil {
+			return
+		}
+		typ, _, _ := st.Recv()
+		switch guest.Type(typ) {
+		case guest.TypeHello:
+			st.SendLast(uint8(guest.TypeWelcome), welcome)
+			continue
+		case guest.TypeStart:
+			st.Send(uint8(guest.TypeStarted))
+		}
+		st.Send(typ1, body1)
+		st.Send(typ1, body1)
+		st.SendLast(typ2, body2)
+	}
+	s.Flush()
+	conn.Write(raw)
+}
