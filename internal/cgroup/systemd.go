@@ -19,11 +19,12 @@ const (
 // startScope asks the service manager (the user's own, for an ordinary user) to put this process into a new scope whose subtree is
 // delegated to us, and waits until that is done. See org.freedesktop.systemd1(5), StartTransientUnit.
 func startScope(ctx context.Context, unit string) error {
-	connect := dbus.ConnectSystemBus
-	if os.Geteuid() != 0 {
-		connect = dbus.ConnectSessionBus
+	// The user's bus is at a fixed place (systemd's user@.service); the variable that names it is missing in many sessions.
+	address := "unix:path=/run/dbus/system_bus_socket"
+	if uid := os.Geteuid(); uid != 0 {
+		address = fmt.Sprintf("unix:path=/run/user/%d/bus", uid)
 	}
-	conn, err := connect(dbus.WithContext(ctx))
+	conn, err := dbus.Connect(address, dbus.WithContext(ctx))
 	if err != nil {
 		return err
 	}
