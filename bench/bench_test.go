@@ -122,3 +122,23 @@ func TestTargetsWithoutMeasurements(t *testing.T) {
 		}
 	}
 }
+
+func TestOrphansAreCounted(t *testing.T) {
+	o, err := newOrphanage()
+	if err != nil {
+		t.Fatal(err)
+	}
+	o.note()
+	// The shell ends at once; what it left works on.
+	busy := "(i=0; while ((i < 100000)); do ((i++)); done) >/dev/null 2>&1 &"
+	if _, _, err := runCommand(t.Context(), []string{bashPath, "-c", busy}); err != nil {
+		t.Fatal(err)
+	}
+	cost, err := o.reap()
+	if err != nil || cost < 10*time.Millisecond {
+		t.Errorf("the orphan cost %v, %v", cost, err)
+	}
+	if again, err := o.reap(); err != nil || again != 0 {
+		t.Errorf("a second time: %v, %v", again, err)
+	}
+}

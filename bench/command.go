@@ -49,10 +49,23 @@ func bubblewrapRows() ([]*row, error) {
 	argv = append(argv, "--proc", "/proc", "--dev", "/dev", "--tmpfs", "/tmp", "--tmpfs", "/workspace", "--chdir", "/workspace",
 		"--clearenv", "--setenv", "PATH", "/usr/bin:/bin")
 	with := func(more ...string) []string { return append(argv[:len(argv):len(argv)], more...) }
-	return []*row{
+	rows := []*row{
 		commandRow("bubblewrap python", namespaces, python, with(pythonPath, "-c", pythonProgram)...),
 		commandRow("bubblewrap bash", namespaces, bash, with(bashPath, "-c", bashProgram)...),
-	}, nil
+	}
+	orphans, err := newOrphanage()
+	if err != nil {
+		return nil, err
+	}
+	for _, r := range rows {
+		run := r.run
+		r.run = func(ctx context.Context) (string, time.Duration, error) {
+			orphans.note()
+			return run(ctx)
+		}
+		r.after = orphans.reap
+	}
+	return rows, nil
 }
 
 func exists(path string) bool {

@@ -39,6 +39,9 @@ type row struct {
 	// run makes one run. cpu is what it cost, where the run itself can tell.
 	run func(ctx context.Context) (stdout string, cpu time.Duration, err error)
 
+	// after is called off the clock after each run, and says what the run cost beyond what run said. It may be nil.
+	after func() (time.Duration, error)
+
 	// total is the CPU time spent so far by all runs of this row, for rows whose single runs cannot tell. It waits for teardown.
 	total func() (time.Duration, error)
 
@@ -61,6 +64,11 @@ func (r *row) measure(ctx context.Context) sample {
 	took := time.Since(began)
 	if err == nil {
 		err = r.check(stdout)
+	}
+	if err == nil && r.after != nil {
+		var more time.Duration
+		more, err = r.after()
+		cpu += more
 	}
 	if err != nil {
 		r.failures = append(r.failures, err)

@@ -21,6 +21,9 @@ func leftOf(dead []liveserver.Instance, runDir string, alive []int) ([]string, e
 				left = append(left, path)
 			}
 		}
+		if in.Held() {
+			left = append(left, "the lock of "+in.Name)
+		}
 	}
 	processes, err := leftProcesses(dead, alive)
 	if err != nil {

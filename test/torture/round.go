@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/glovebox-dev/glovebox/test/liveserver"
@@ -61,8 +62,10 @@ func (t *tormentor) chooseMoment() moment {
 	}
 }
 
+// upTo is a random time, more often short than long: most of what can be cut in two happens early.
 func (t *tormentor) upTo(most time.Duration) time.Duration {
-	return time.Duration(t.random.Int64N(int64(most)))
+	x := t.random.Float64()
+	return time.Duration(x * x * float64(most))
 }
 
 // round kills one server and has the next clean up.
@@ -197,7 +200,10 @@ func (t *tormentor) awaitClean(ctx context.Context, servers []*liveserver.Server
 			return nil
 		}
 		if took > patience || ctx.Err() != nil {
-			return fmt.Errorf("left %v after the start: %v", took.Round(time.Millisecond), left)
+			for _, s := range servers {
+				left = append(left, fmt.Sprintf("the server said: %q", s.Said()))
+			}
+			return fmt.Errorf("left %v after the start:\n%s", took.Round(time.Millisecond), strings.Join(left, "\n"))
 		}
 		time.Sleep(checkPoll)
 	}
