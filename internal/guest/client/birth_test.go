@@ -19,12 +19,12 @@ func TestWhatAProcessIsBornWith(t *testing.T) {
 	g := guesttest.Start(t, 0)
 	c := g.Client(t)
 	for _, test := range []struct{ name, script, want string }{
-		{"descriptors", `ls /proc/$$/fd | tr '\n' ' '`, "0 1 2 "},
+		{"descriptors", `ls /proc/$$/fd`, "0\n1\n2\n"},
 		{"null stdin", `readlink /proc/$$/fd/0`, "/dev/null\n"},
 		{"blocking pipes", `grep flags /proc/$$/fdinfo/1`, "flags:\t01\n"},
 		{"session leader", `cut -d' ' -f6 /proc/$$/stat | grep -qx $$ && echo yes`, "yes\n"},
 		{"no terminal", `cut -d' ' -f7 /proc/$$/stat`, "0\n"},
-		{"signals", `grep -E 'Sig(Blk|Ign)' /proc/$$/status`, "SigBlk:\t0000000000000000\nSigIgn:\t0000000000000000\n"},
+		{"signals", `exec grep -E 'Sig(Blk|Ign)' /proc/self/status`, "SigBlk:\t0000000000000000\nSigIgn:\t0000000000000000\n"},
 		{"first to die of want of memory", `cat /proc/$$/oom_score_adj`, "1000\n"},
 	} {
 		if r := run(t, c, shell(test.script)); r.stdout.String() != test.want {

@@ -112,8 +112,14 @@ func (c *Client) List(ctx context.Context) ([]guest.ProcessInfo, error) {
 // Wait returns the exit record of an execution once there is one.
 func (c *Client) Wait(ctx context.Context, id string) (guest.Exited, error) {
 	var m guest.Exited
-	err := c.roundTrip(ctx, "guest: wait", &guest.Wait{ID: id}, &m)
-	return m, err
+	const op = "guest: wait"
+	if err := c.roundTrip(ctx, op, &guest.Wait{ID: id}, &m); err != nil {
+		return m, err
+	}
+	if m.ID != id {
+		return guest.Exited{}, broken(ctx, op, wire.ErrProtocol)
+	}
+	return m, nil
 }
 
 // Ack lets the guest forget output, or all of an execution.

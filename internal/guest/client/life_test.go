@@ -7,6 +7,7 @@ import (
 	"net"
 	"runtime"
 	"slices"
+	"syscall"
 	"testing"
 	"time"
 
@@ -211,4 +212,27 @@ func TestClientsLeaveNoGoroutine(t *testing.T) {
 		p.Close()
 	}
 	await(t, func() bool { return runtime.NumGoroutine() <= before })
+}
+
+// Code that runs as the guest's own user may send it signals.
+func TestGuestIsDeafToSignals(t *testing.T) {
+	g := guesttest.Start(t, 0)
+	c := g.Client(t)
+	for s := syscall.Signal(1); s <= 64; s++ {
+		if s == syscall.SIGKILL || s == syscall.SIGSTOP || s >= 32 && s <= 34 {
+			continue // those that nobody can ignore, and those that the C library keeps; to pid 1 the kernel drops all of them
+		}
+		for range 3 {
+			if err := syscall.Kill(g.PID, s); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if r := run(t, c, shell("exit 3")); r.exited.Code != 3 {
+			t.Errorf("after signal %d: %+v", s, r.exited)
+		}
+	}
+	r := run(t, c, shell(`exec grep -E 'Sig(Blk|Ign)' /proc/self/status`)) // which is not handed down
+	if r.stdout.String() != "SigBlk:\t0000000000000000\nSigIgn:\t0000000000000000\n" {
+		t.Errorf("%s", r.stdout.String())
+	}
 }

@@ -68,6 +68,8 @@ type Guest struct {
 	out  *os.File
 	life *os.File
 	ends chan string
+
+	killed bool
 }
 
 // Start starts a guest that ends with the test. A lease of 0 is for ever.
@@ -116,7 +118,9 @@ func Start(t testing.TB, lease time.Duration) *Guest {
 	t.Cleanup(func() {
 		lifeW.Close()
 		g.End(t)
-		g.cmd.Wait()
+		if err := g.cmd.Wait(); err != nil && !g.killed {
+			t.Errorf("the guest ended with %v", err) // a data race is exit status 66
+		}
 		outR.Close()
 		os.RemoveAll(dir)
 	})
@@ -141,7 +145,10 @@ func (g *Guest) End(t testing.TB) string {
 func (g *Guest) Release() { g.life.Close() }
 
 // Kill kills the guest itself.
-func (g *Guest) Kill() { g.cmd.Process.Kill() }
+func (g *Guest) Kill() {
+	g.killed = true
+	g.cmd.Process.Kill()
+}
 
 // Dial returns a connection to the guest, on which nothing was said.
 func (g *Guest) Dial(t testing.TB) net.Conn {

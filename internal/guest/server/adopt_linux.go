@@ -67,7 +67,9 @@ func (s *Server) adopt(m *guest.Adopt, r *rightsReader) (*process, error) {
 func (s *Server) takeOver(p *process, m *guest.Adopt, r *rightsReader) error {
 	s.table.birth.Lock() // so that the reaper does not take it for an orphan meanwhile
 	defer s.table.birth.Unlock()
-	st, ok := s.proc.stat(int(m.PID))
+	var st stat
+	var ok bool
+	as(p.user, func() { st, ok = s.proc.stat(int(m.PID)) })
 	if !ok || st.parent != s.self() || s.table.holds(int(m.PID)) {
 		return &guest.Failed{Kind: sandbox.NotFound, Op: "adopt " + m.ID, Msg: "there is no such child of the guest"}
 	}

@@ -58,7 +58,7 @@ func (s *Server) ServeConn(rw io.ReadWriteCloser) {
 func (s *Server) admit(c *conn) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if len(s.conns) >= guest.MaxConnections || s.end == EndClosed {
+	if len(s.conns) >= guest.MaxConnections || s.end != "" {
 		return false
 	}
 	s.conns[c] = struct{}{}

@@ -192,36 +192,11 @@ func (s *Server) wait(c *call) error {
 	if err != nil {
 		return err
 	}
-	over := make(chan struct{})
-	defer close(over)
-	go func() {
-		select {
-		case <-c.canceled():
-			p.mu.Lock()
-			p.changed.Broadcast()
-			p.mu.Unlock()
-		case <-over:
-		}
-	}()
-	p.mu.Lock()
-	for p.exited == nil && !p.forgotten && !isClosed(c.canceled()) {
-		p.changed.Wait()
-	}
-	exited := p.exited
-	p.mu.Unlock()
-	if exited == nil {
+	var exited *guest.Exited
+	if !p.await(c, func() bool { exited = p.exited; return exited != nil || p.forgotten }) || exited == nil {
 		return errCanceled
 	}
 	return c.answer(exited)
-}
-
-func isClosed(ch <-chan struct{}) bool {
-	select {
-	case <-ch:
-		return true
-	default:
-		return false
-	}
 }
 
 // list serves List.

@@ -98,31 +98,15 @@ func (p *process) expire() {
 		return
 	}
 	p.timedOut = true
-	p.s.wg.Add(1)
-	defer p.s.wg.Done()
 	sig := p.killSignal
-	if sig != 0 && sig != syscall.SIGKILL {
-		p.graceTimer = time.AfterFunc(p.grace, p.execute)
-	}
 	p.mu.Unlock()
 	if sig == 0 || sig == syscall.SIGKILL {
-		p.s.killTree(p)
+		p.s.goes(func() { p.s.killTree(p) })
 		return
 	}
-	p.s.signalTree(p, sig)
-}
-
-// execute is called when the time that the deadline left the execution to end is over too.
-func (p *process) execute() {
-	p.mu.Lock()
-	if p.s.isEnded() {
-		p.mu.Unlock()
-		return
-	}
-	p.s.wg.Add(1)
-	defer p.s.wg.Done()
-	p.mu.Unlock()
-	p.s.killTree(p)
+	// After the grace whatever is left of the execution ends, also where the started process ended at once.
+	time.AfterFunc(p.grace, func() { p.s.goes(func() { p.s.killTree(p) }) })
+	p.s.goes(func() { p.s.signalTree(p, sig) })
 }
 
 // signal serves Signal.
@@ -215,7 +199,7 @@ func (s *Server) killAll(c *call) error {
 		}
 	}
 	for _, p := range list {
-		if !p.awaitReaped(c.canceled()) {
+		if !p.await(c, func() bool { return p.reaped }) {
 			return errCanceled
 		}
 	}
@@ -238,25 +222,4 @@ func (s *Server) killEveryone(c *call) error {
 		case <-time.After(huntPause):
 		}
 	}
-}
-
-// awaitReaped waits until the started process is reaped; false says that the caller has given up.
-func (p *process) awaitReaped(canceled <-chan struct{}) bool {
-	over := make(chan struct{})
-	defer close(over)
-	go func() {
-		select {
-		case <-canceled:
-			p.mu.Lock()
-			p.changed.Broadcast()
-			p.mu.Unlock()
-		case <-over:
-		}
-	}()
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	for !p.reaped && !isClosed(canceled) {
-		p.changed.Wait()
-	}
-	return p.reaped
 }

@@ -40,17 +40,16 @@ func (s *Server) setLease(d time.Duration) {
 		s.lease.Stop()
 		s.lease = nil
 	}
-	if d > 0 && s.end == "" {
-		var t *time.Timer
-		t = time.AfterFunc(d, func() { s.leaseOver(t) })
-		s.lease = t
+	s.leases++
+	if n := s.leases; d > 0 && s.end == "" {
+		s.lease = time.AfterFunc(d, func() { s.leaseOver(n) })
 	}
 }
 
 // leaseOver ends the guest, unless the lease was renewed at this very moment.
-func (s *Server) leaseOver(t *time.Timer) {
+func (s *Server) leaseOver(n uint64) {
 	s.mu.Lock()
-	current := s.lease == t
+	current := s.leases == n
 	s.mu.Unlock()
 	if current {
 		s.finish(EndLease)

@@ -33,6 +33,7 @@ type output struct {
 	ring       wire.Ring
 	room       sync.Cond // acknowledged, or given up
 	incomplete bool
+	closed     bool // nothing more comes
 }
 
 func newOutput(p *process, stream sandbox.Stream, file *os.File, limit int, lossy bool) *output {
@@ -67,7 +68,8 @@ func (o *output) pump() {
 	}
 	o.p.mu.Lock()
 	defer o.p.mu.Unlock()
-	o.incomplete = !complete
+	o.incomplete, o.closed = !complete, true
+	o.ring.Trim()
 	o.p.ended()
 }
 
@@ -154,4 +156,7 @@ func (o *output) forget(offset uint64) {
 	}
 	o.ring.Consume(int(min(offset, o.ring.End()) - o.ring.Start()))
 	o.room.Signal()
+	if o.closed {
+		o.ring.Trim()
+	}
 }

@@ -42,7 +42,6 @@ type process struct {
 	forgotten    bool // the record is gone: nothing may wait any more
 	exited       *guest.Exited
 	deadline     *time.Timer
-	graceTimer   *time.Timer
 }
 
 func newProcess(s *Server, id string, argv []string) *process {
@@ -77,6 +76,7 @@ func (p *process) begin(pid int, deadline time.Duration) {
 // reapedAs notes how the process itself ended. Its output may still be on its way. Called with mu held.
 func (p *process) reapedAs(ws syscall.WaitStatus, usage *syscall.Rusage) {
 	p.reaped, p.status, p.usage, p.wall = true, ws, *usage, time.Since(p.born)
+	p.changed.Broadcast()
 	if ws.Signaled() && ws.Signal() == syscall.SIGKILL && !p.sentKill {
 		p.foreignKills++
 	}
@@ -136,6 +136,32 @@ func (p *process) ended() {
 	}
 	p.exited = e
 	p.changed.Broadcast()
+}
+
+// await waits until cond, which is called with mu held, is true; false says that the call was canceled first.
+func (p *process) await(c *call, cond func() bool) bool {
+	over := make(chan struct{})
+	defer close(over)
+	go func() {
+		select {
+		case <-c.canceled():
+			p.mu.Lock()
+			p.changed.Broadcast()
+			p.mu.Unlock()
+		case <-over:
+		}
+	}()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for !cond() {
+		select {
+		case <-c.canceled():
+			return false
+		default:
+		}
+		p.changed.Wait()
+	}
+	return true
 }
 
 // discard gives up all that the process still holds, after its record was forgotten.

@@ -61,12 +61,14 @@ type Server struct {
 
 	mu         sync.Mutex // guards all below
 	end        End        // "" while it lives
+	closed     bool       // no goroutine may begin any more
 	key        [guest.KeySize]byte
 	id         string
 	generation uint64
 	conns      map[*conn]struct{}
 	listeners  map[io.Closer]struct{}
 	lease      *time.Timer // nil: for ever
+	leases     uint64      // how many there were
 }
 
 // New returns a server whose lease runs, and whose spawner is prepared.
@@ -77,6 +79,9 @@ func New(cfg Config) (*Server, error) {
 	s.proc = procfs{root: cfg.Proc}
 	s.files = newTree(cfg.User)
 	s.table.init()
+	if cfg.Init {
+		ignoreSignals()
+	}
 	var err error
 	if s.spawner, err = newSpawner(&cfg); err != nil {
 		return nil, err
@@ -91,13 +96,19 @@ func New(cfg Config) (*Server, error) {
 	return s, nil
 }
 
-// goes runs f on a goroutine that Close waits for.
-func (s *Server) goes(f func()) {
+// goes runs f on a goroutine that Close waits for. After Close it does nothing, and is false.
+func (s *Server) goes(f func()) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		return false
+	}
 	s.wg.Add(1)
 	go func() {
 		defer s.wg.Done()
 		f()
 	}()
+	return true
 }
 
 // Serve takes connections from a listening socket until the server ends. The descriptor must be non-blocking.
@@ -124,7 +135,9 @@ func (s *Server) Serve(listener *os.File) error {
 			return err
 		default:
 			f := os.NewFile(uintptr(fd), "connection")
-			s.goes(func() { s.ServeConn(f) })
+			if !s.goes(func() { s.ServeConn(f) }) {
+				f.Close()
+			}
 		}
 	}
 }
@@ -198,6 +211,9 @@ func (s *Server) Close() error {
 	}
 	s.table.stop()
 	s.endAll(nil)
+	s.mu.Lock()
+	s.closed = true
+	s.mu.Unlock()
 	s.wg.Wait()
 	s.spawner.close()
 	s.files.close()

@@ -23,19 +23,20 @@ func (r *Ring) End() uint64 { return r.wr }
 // Reserve returns room for n bytes behind the last one, in two pieces where it wraps around.
 func (r *Ring) Reserve(n int) (first, second []byte) {
 	if need := r.Len() + n; need > len(r.buf) {
-		r.grow(need)
+		r.resize(need)
 	}
 	return r.at(r.wr, n)
 }
 
-func (r *Ring) grow(need int) {
-	size := max(ringLeast, len(r.buf))
+// resize gives the ring a buffer for so many bytes, which are not fewer than it holds.
+func (r *Ring) resize(need int) {
+	size := ringLeast
 	for size < need {
 		size *= 2
 	}
 	old := *r
 	r.buf = make([]byte, size)
-	for pos := r.rd; pos < r.wr; { // the wrap is elsewhere in the larger buffer, so the pieces do not match
+	for pos := r.rd; pos < r.wr; { // the wrap is elsewhere in the new buffer, so the pieces do not match
 		from, _ := old.at(pos, int(r.wr-pos))
 		to, _ := r.at(pos, int(r.wr-pos))
 		pos += uint64(copy(to, from))
@@ -62,3 +63,16 @@ func (r *Ring) At(pos uint64, n int) (first, second []byte) { return r.at(pos, n
 
 // Consume drops the first n bytes of the queue.
 func (r *Ring) Consume(n int) { r.rd += uint64(n) }
+
+// Trim gives memory back that the bytes in the queue do not need. It is for a queue that nobody writes to any more.
+func (r *Ring) Trim() {
+	n := r.Len()
+	if n == 0 {
+		r.buf = nil
+		return
+	}
+	if len(r.buf) <= ringLeast || n > len(r.buf)/2 {
+		return
+	}
+	r.resize(n)
+}
