@@ -220,23 +220,26 @@ func TestWritesWhileTheCodeSwapsALink(t *testing.T) {
 		outside := dirFor(t, someone)
 		must(t, os.Chmod(outside, 0o777)) // nothing but the rules keeps the guest out
 		must(t, c.MakeDir(limit(t), guest.MakeDir{Path: dir + "/d"}))
+		must(t, os.Symlink(outside, dir+"/l"))
 		stop := make(chan struct{})
 		var swapping sync.WaitGroup
 		swapping.Go(func() {
-			runtime.LockOSThread()
 			for {
 				select {
 				case <-stop:
 					return
 				default:
 				}
-				os.Rename(dir+"/d", dir+"/d2")
-				os.Symlink(outside, dir+"/d")
-				os.Remove(dir + "/d")
-				os.Rename(dir+"/d2", dir+"/d")
+				unix.Renameat2(unix.AT_FDCWD, dir+"/d", unix.AT_FDCWD, dir+"/l", unix.RENAME_EXCHANGE)
 			}
 		})
 		defer func() { close(stop); swapping.Wait() }()
+		for { // a write that follows links does leave
+			os.WriteFile(dir+"/d/control", nil, 0o644)
+			if os.Remove(outside+"/control") == nil {
+				break
+			}
+		}
 		writes := 10_000
 		if testing.Short() {
 			writes = 1000
