@@ -47,7 +47,7 @@ func TestGlob(t *testing.T) {
 	}
 }
 
-// slowMatch is the rule, without thought of cost.
+// slowMatch is the rule, without thought of cost, which is exponential.
 func slowMatch(g glob, elements []string) bool {
 	switch {
 	case len(g) == 0:
@@ -63,7 +63,7 @@ func FuzzGlob(f *testing.F) {
 	f.Add("**/**/a*?b/**", "b/a/ab/c/d")
 	f.Fuzz(func(t *testing.T, pattern, name string) {
 		globs, err := parseGlobs([]string{pattern})
-		if err != nil || len(pattern) > 64 || len(name) > 64 {
+		if err != nil || len(pattern) > 24 || len(name) > 24 {
 			return
 		}
 		if fast, slow := matchAny(globs, name), slowMatch(globs[0], strings.Split(name, "/")); fast != slow {
