@@ -32,6 +32,7 @@ var wallCases = []testCase{
 	{"host processes", "processes of the host are neither seen nor reached by signals", testHostProcesses},
 	{"system directories", "system directories cannot be changed", testSystemDirectories},
 	{"privileges", "the code has no capabilities, cannot gain any, and its system calls are filtered", testPrivileges},
+	{"commands", "under a list of allowed commands others are rejected, and what the code brings itself is not executed", testCommands},
 	{"nothing survives", "no process of a sandbox outlives it, however it hides", testNothingSurvives},
 }
 
@@ -361,6 +362,29 @@ func testPrivileges(t *testing.T, s *suite) {
 	}
 	if got["NoNewPrivs"] != "1" || got["Seccomp"] != "2" {
 		t.Errorf("NoNewPrivs %q, Seccomp %q", got["NoNewPrivs"], got["Seccomp"])
+	}
+}
+
+func testCommands(t *testing.T, s *suite) {
+	allow := func(r engine.Run) engine.Run {
+		r.Spec.Commands = []string{"bash", "cat"}
+		return r
+	}
+	wantOutput(t, s.run(t, allow(sh("echo in | cat"))), "in\n")
+	result := s.run(t, allow(engine.Run{Request: sandbox.Request{Command: []string{"ls"}}}))
+	wantStatus(t, result, sandbox.StatusRejected)
+	if !strings.Contains(result.Hint, "bash, cat") || result.ExitCode != -1 || result.Signal != 0 {
+		t.Errorf("code %d, signal %d, hint %q", result.ExitCode, result.Signal, result.Hint)
+	}
+	program, err := os.ReadFile("/bin/ls")
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := allow(sh("./own >/dev/null 2>&1 || echo refused; cat own > /tmp/own2; /tmp/own2 >/dev/null 2>&1 || echo refused; ls 2>/dev/null || echo refused"))
+	r.Request.Files = []sandbox.File{{Path: "own", Mode: 0o755, Data: program}}
+	wantOutput(t, s.run(t, r), "refused\nrefused\nrefused\n")
+	if p := result.Effective.Commands; len(p) != 2 {
+		t.Errorf("effective commands %v", p)
 	}
 }
 
