@@ -92,6 +92,9 @@ func byArgument() map[int][]Rule {
 			// Protocol 0 is any family's default and NETLINK_ROUTE; for the others it keeps to TCP and UDP, so neither raw nor ping nor
 			// rarely reviewed transports (SCTP, DCCP, MPTCP) are to be had.
 			{Arg: 2, Mask: anyBits, Op: NotIn, Answer: eproto, Values: []uint32{0, unix.IPPROTO_TCP, unix.IPPROTO_UDP}},
+			// The number of TCP is NETLINK_XFRM where the family is netlink.
+			{Arg: 2, Mask: anyBits, Op: NotIn, Answer: eproto, Values: []uint32{unix.NETLINK_ROUTE},
+				When: &Guard{Arg: 0, Value: unix.AF_NETLINK}},
 			{Arg: 1, Mask: 0xf, Op: NotIn, Answer: eperm,
 				// SOCK_RAW is how the C library asks for netlink; without CAP_NET_RAW the kernel refuses it for IP.
 				Values: []uint32{unix.SOCK_STREAM, unix.SOCK_DGRAM, unix.SOCK_SEQPACKET, unix.SOCK_RAW}},

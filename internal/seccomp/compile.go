@@ -115,8 +115,21 @@ func leaf(c call) []unix.SockFilter {
 	return end
 }
 
-// compile emits: load the argument, mask it, and return the rule's answer where it holds, else run on.
+// compile emits the rule and, where it has a guard, a jump over it.
 func (r Rule) compile() []unix.SockFilter {
+	code := r.body()
+	if r.When == nil {
+		return code
+	}
+	guard := []unix.SockFilter{
+		{Code: unix.BPF_LD | unix.BPF_W | unix.BPF_ABS, K: uint32(offsetArgs + 8*r.When.Arg)},
+		{Code: unix.BPF_JMP | unix.BPF_JEQ | unix.BPF_K, Jf: uint8(len(code)), K: r.When.Value},
+	}
+	return append(guard, code...)
+}
+
+// body emits: load the argument, mask it, and return the rule's answer where it holds, else run on.
+func (r Rule) body() []unix.SockFilter {
 	code := []unix.SockFilter{{Code: unix.BPF_LD | unix.BPF_W | unix.BPF_ABS, K: uint32(offsetArgs + 8*r.Arg)}}
 	if r.Mask != anyBits {
 		code = append(code, unix.SockFilter{Code: unix.BPF_ALU | unix.BPF_AND | unix.BPF_K, K: r.Mask})

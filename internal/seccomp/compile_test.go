@@ -85,6 +85,10 @@ func interesting(p *Policy, nr int) [][6]uint64 {
 					var args [6]uint64
 					args[r.Arg] = high | uint64(v+delta)
 					all = append(all, args)
+					if r.When != nil {
+						args[r.When.Arg] = high | uint64(r.When.Value)
+						all = append(all, args)
+					}
 				}
 			}
 		}
@@ -165,6 +169,7 @@ func TestRefused(t *testing.T) {
 			{unix.AF_VSOCK, unix.SOCK_STREAM}:                    unix.SYS_SOCKET,
 			{unix.AF_ALG, unix.SOCK_SEQPACKET}:                   unix.SYS_SOCKET,
 			{unix.AF_NETLINK, unix.SOCK_RAW, unix.NETLINK_AUDIT}: unix.SYS_SOCKET,
+			{unix.AF_NETLINK, unix.SOCK_RAW, unix.NETLINK_XFRM}:  unix.SYS_SOCKET,
 			{unix.AF_INET, unix.SOCK_DGRAM, unix.IPPROTO_ICMP}:   unix.SYS_SOCKET,
 			{unix.CLONE_NEWUSER | uint64(unix.SIGCHLD)}:          unix.SYS_CLONE,
 			{0, 1<<32 | unix.TIOCSTI}:                            unix.SYS_IOCTL,
@@ -174,6 +179,12 @@ func TestRefused(t *testing.T) {
 			if p.Answer(call, args) == Allow {
 				t.Errorf("%s: call %d with %x is allowed", name, call, args)
 			}
+		}
+	}
+	for _, args := range [][6]uint64{{unix.AF_INET, unix.SOCK_STREAM, unix.IPPROTO_TCP}, {unix.AF_INET6, unix.SOCK_DGRAM, unix.IPPROTO_UDP},
+		{unix.AF_NETLINK, unix.SOCK_RAW, unix.NETLINK_ROUTE}, {unix.AF_UNIX, unix.SOCK_STREAM, 0}} {
+		if New(Options{}).Answer(unix.SYS_SOCKET, args) != Allow {
+			t.Errorf("socket with %x is refused", args)
 		}
 	}
 	if New(Options{HostWritable: true}).Answer(unix.SYS_FCHMODAT, [6]uint64{0, 0, 0o4755}) == Allow {

@@ -18,6 +18,13 @@ type Rule struct {
 	Op     Op
 	Values []uint32 // for In and NotIn
 	Answer Answer
+	When   *Guard // the rule counts only where this holds too; nil is always
+}
+
+// Guard holds where a 32-bit argument has one value. It is for arguments whose meaning depends on another one.
+type Guard struct {
+	Arg   int
+	Value uint32
 }
 
 // Op compares the masked argument with the values of a rule.
@@ -30,8 +37,11 @@ const (
 	AnyBit           // not zero
 )
 
-func (r Rule) holds(arg uint32) bool {
-	v := arg & r.Mask
+func (r Rule) holds(args [6]uint64) bool {
+	if r.When != nil && uint32(args[r.When.Arg]) != r.When.Value {
+		return false
+	}
+	v := uint32(args[r.Arg]) & r.Mask
 	if r.Op == AnyBit {
 		return v != 0
 	}
@@ -117,7 +127,7 @@ func (p *Policy) Answer(nr int, args [6]uint64) Answer {
 		return eperm
 	}
 	for _, r := range c.rules {
-		if r.holds(uint32(args[r.Arg])) {
+		if r.holds(args) {
 			return r.Answer
 		}
 	}
