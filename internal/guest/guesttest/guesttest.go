@@ -8,7 +8,9 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strconv"
+	"syscall"
 	"testing"
 	"time"
 
@@ -22,6 +24,9 @@ import (
 // child names the variable whose presence makes a test binary a guest.
 const child = "GLOVEBOX_GUESTTEST"
 
+// forgone names the variable that says that the child has executed itself a second time.
+const forgone = "GLOVEBOX_GUESTTEST_FORGONE"
+
 // Key is the key of every guest that Start starts.
 var Key = [32]byte{1, 2, 3, 4}
 
@@ -34,10 +39,19 @@ func Main() {
 	if lease == "" {
 		return
 	}
+	if os.Getpid() == 1 {
+		if os.Getenv(forgone) == "" {
+			check(unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""))
+			check(unix.Mount("proc", "/proc", "proc", 0, "hidepid=2"))
+			forgo(unix.CAP_SYS_PTRACE)
+		}
+		os.Unsetenv(forgone)
+	} else {
+		check(unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0))
+	}
 	os.Unsetenv(child)
 	ms, err := strconv.Atoi(lease)
 	check(err)
-	check(unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0))
 	unix.SetNonblock(3, true)
 	unix.SetNonblock(4, true)
 	unix.CloseOnExec(3)
@@ -51,6 +65,13 @@ func Main() {
 	os.Stdout.WriteString(string(s.Wait()) + "\n")
 	s.Close()
 	os.Exit(0)
+}
+
+// forgo gives a capability up. It executes this program anew, as only that reaches all threads in a program that uses cgo.
+func forgo(capability uintptr) {
+	runtime.LockOSThread()
+	check(unix.Prctl(unix.PR_CAPBSET_DROP, capability, 0, 0, 0))
+	check(syscall.Exec("/proc/self/exe", os.Args, append(os.Environ(), forgone+"=1")))
 }
 
 func check(err error) {
@@ -74,6 +95,21 @@ type Guest struct {
 
 // Start starts a guest that ends with the test. A lease of 0 is for ever.
 func Start(t testing.TB, lease time.Duration) *Guest {
+	t.Helper()
+	return start(t, lease, 0)
+}
+
+// StartInit starts a guest that is pid 1 of a pid namespace, with a /proc in which each user sees only its own processes, and
+// without the capability to see through that: as strict as a sandbox. It takes root; a test without it is skipped.
+func StartInit(t testing.TB) *Guest {
+	t.Helper()
+	if os.Geteuid() != 0 {
+		t.Skip("only root can make a pid namespace with its own /proc here")
+	}
+	return start(t, 0, syscall.CLONE_NEWPID|syscall.CLONE_NEWNS)
+}
+
+func start(t testing.TB, lease time.Duration, flags uintptr) *Guest {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "guest") // t.TempDir may be too long for a socket
 	if err != nil {
@@ -103,6 +139,7 @@ func Start(t testing.TB, lease time.Duration) *Guest {
 	g.cmd.Env = append(os.Environ(), child+"="+strconv.Itoa(int(lease/time.Millisecond)))
 	g.cmd.ExtraFiles = []*os.File{lf, lifeR}
 	g.cmd.Stdout, g.cmd.Stderr = outW, os.Stderr
+	g.cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: flags}
 	if err := g.cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
