@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"syscall"
@@ -85,6 +86,10 @@ func signals(nr int) bool {
 	return slices.Contains([]int{unix.SYS_KILL, unix.SYS_TKILL, unix.SYS_TGKILL, unix.SYS_RT_SIGQUEUEINFO, unix.SYS_RT_TGSIGQUEUEINFO, unix.SYS_PIDFD_SEND_SIGNAL}, nr)
 }
 
+// pastFilters says whether the kernel lets a call past every filter: uretprobe and uprobe of amd64 (Linux 6.14 and 6.18), by which
+// probes that an administrator has set return. Made from anywhere else they end the process or fail.
+func pastFilters(nr uint64) bool { return runtime.GOARCH == "amd64" && (nr == 335 || nr == 336) }
+
 // harmful are left out where no walls stand.
 var harmful = []int{unix.SYS_REBOOT, unix.SYS_KEXEC_LOAD, unix.SYS_KEXEC_FILE_LOAD, unix.SYS_INIT_MODULE, unix.SYS_FINIT_MODULE, unix.SYS_DELETE_MODULE,
 	unix.SYS_SWAPON, unix.SYS_SWAPOFF, unix.SYS_ACCT, unix.SYS_SETTIMEOFDAY, unix.SYS_CLOCK_SETTIME, unix.SYS_ADJTIMEX, unix.SYS_CLOCK_ADJTIME, unix.SYS_QUOTACTL,
@@ -144,7 +149,7 @@ func driveCalls(tr *trial) {
 	refused := 0
 	for i, v := range vectors {
 		want := int(policy.Answer(int(int32(v.nr)), v.args))
-		if want == 0 {
+		if want == 0 || pastFilters(v.nr) {
 			continue
 		}
 		if refused++; errnos[i] != want {

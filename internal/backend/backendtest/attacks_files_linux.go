@@ -101,7 +101,7 @@ func drivePaths(tr *trial) {
 		}
 	}
 	odd := []string{"....//evil"[:4] + "/evil", `C:\evil`, "a%00b", "%2e%2e/evil", "..%2fevil", "\u202eevil", "-rf", "con", " evil ", "evil\n"}
-	run := tr.request([]byte("for f in */* * ; do [ -f \"$f\" ] && echo one; done; echo done\n"))
+	run := tr.request([]byte("find /workspace -type f -printf 'one\\n'; echo done\n"))
 	for _, p := range odd {
 		run.Request.Files = append(run.Request.Files, sandbox.File{Path: p, Data: []byte("kept")})
 	}

@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"runtime"
+	"runtime/pprof"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -53,15 +54,15 @@ func Attacks(t *testing.T, open Open) {
 		for _, a := range corpus {
 			t.Run(a.id, func(t *testing.T) {
 				n.attack(t, a)
-				n.settled(t)
 			})
+			t.Run(a.id+" is over", func(t *testing.T) { n.settled(t) })
 		}
 	})
 	shuffle()
 	t.Run("at once", func(t *testing.T) {
 		n := newArena(t, open, c, false)
 		n.allAtOnce(t, corpus)
-		n.settled(t)
+		t.Run("they are over", func(t *testing.T) { n.settled(t) })
 	})
 }
 
@@ -112,7 +113,9 @@ func newArena(t *testing.T, open Open, c *canaries, alone bool) *arena {
 	})
 	n.benign(t) // whatever is made once is made now
 	time.Sleep(100 * time.Millisecond)
-	n.goroutines, n.fds, n.mounts, n.children = runtime.NumGoroutine(), openFiles(), mountCount(), childCount()
+	t.Run("baseline", func(*testing.T) { // a subtest has a goroutine of its own, as those later have
+		n.goroutines, n.fds, n.mounts, n.children = runtime.NumGoroutine(), openFiles(), mountCount(), childCount()
+	})
 	return n
 }
 
@@ -175,8 +178,9 @@ func (n *arena) settled(t *testing.T) {
 			break
 		}
 	}
-	buf := make([]byte, 1<<20)
-	t.Errorf("%v after the end there are %s\n%s", settleTime, what, buf[:runtime.Stack(buf, true)])
+	var stacks strings.Builder
+	_ = pprof.Lookup("goroutine").WriteTo(&stacks, 1)
+	t.Errorf("%v after the end there are %s\n%s", settleTime, what, stacks.String())
 }
 
 func (n *arena) over() string {

@@ -4,9 +4,16 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"math"
 	"os"
+	"path/filepath"
+	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/glovebox-dev/glovebox/sandbox"
 )
@@ -17,6 +24,9 @@ const labelTrial = "attack"
 // spy is a backend that notes, on the host, what its boxes are made of.
 type spy struct {
 	sandbox.Backend
+
+	findHomes sync.Once
+	homes     []string // where folders of sandboxes are
 
 	mu     sync.Mutex // guards all below
 	seen   map[string][]*sighting
@@ -32,6 +42,7 @@ type sighting struct {
 	groups     []string
 	limits     map[string]string
 	mounts     string
+	closed     atomic.Int64 // when, since the boot of the host
 }
 
 func (s *spy) Create(ctx context.Context, spec sandbox.Spec) (sandbox.Box, error) {
@@ -41,6 +52,7 @@ func (s *spy) Create(ctx context.Context, spec sandbox.Spec) (sandbox.Box, error
 	}
 	g := &sighting{box: box, guest: guestPID(box.ID()), groups: groupFolders(box.ID())}
 	g.limits = limitFiles(g.groups)
+	g.closed.Store(math.MaxInt64)
 	sum := ""
 	if g.guest != 0 {
 		g.namespaces = namespaces(g.guest)
@@ -48,6 +60,7 @@ func (s *spy) Create(ctx context.Context, spec sandbox.Spec) (sandbox.Box, error
 		g.mounts = string(text)
 		sum = sumOf(fmt.Sprintf("/proc/%d/exe", g.guest))
 	}
+	s.findHomes.Do(func() { s.homes = homesOf(box.ID()) })
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.guests == "" {
@@ -69,6 +82,7 @@ type spyBox struct {
 }
 
 func (b *spyBox) Close() error {
+	defer func() { b.sighting.closed.CompareAndSwap(math.MaxInt64, sinceBoot()) }()
 	if now := limitFiles(b.sighting.groups); !maps.Equal(now, b.sighting.limits) {
 		b.spy.mu.Lock()
 		b.spy.wrong = append(b.spy.wrong, fmt.Sprintf("the limits of %s were %v and are %v", b.ID(), b.sighting.limits, now))
@@ -93,54 +107,81 @@ func (s *spy) complaints() string {
 	return text
 }
 
-// runFolders are where a backend keeps what lives.
+// runFolders are where a backend may keep what lives; tests keep theirs below the temporary folder.
 func runFolders() []string {
-	all := []string{"/run/glovebox", os.TempDir()} // tests keep theirs below the latter
+	all := []string{"/run/glovebox", os.TempDir()}
 	if dir := os.Getenv("XDG_RUNTIME_DIR"); dir != "" {
 		all = append(all, dir+"/glovebox")
 	}
 	return all
 }
 
+// homesOf returns the folders in which there is something named after the sandbox.
+func homesOf(id sandbox.ID) []string {
+	var homes []string
+	for _, folder := range runFolders() {
+		for _, path := range named(folder, string(id)) {
+			homes = append(homes, filepath.Dir(path))
+		}
+	}
+	return homes
+}
+
 // left says what is left of a box that was closed.
-func (g *sighting) left() string {
+func (g *sighting) left(homes []string) string {
 	id := g.box.ID()
 	if groups := groupFolders(id); len(groups) > 0 {
 		return fmt.Sprintf("control groups %v", groups)
 	}
-	if ns := g.namespaces["pid"]; ns != "" {
-		if alive := members(ns); len(alive) > 0 {
-			return fmt.Sprintf("processes %v of its pid namespace", alive)
-		}
-	}
-	for _, folder := range runFolders() {
-		if files := named(folder, string(id)); len(files) > 0 {
-			return fmt.Sprintf("files %v", files)
+	for _, home := range homes {
+		if _, err := os.Lstat(filepath.Join(home, string(id))); err == nil {
+			return "its folder in " + home
 		}
 	}
 	if text, _ := os.ReadFile("/proc/self/mountinfo"); strings.Contains(string(text), string(id)) {
 		return "a mount"
 	}
-	for _, pid := range pids() {
-		for kind, name := range g.namespaces {
-			if link, err := os.Readlink(fmt.Sprintf("/proc/%d/ns/%s", pid, kind)); err == nil && link == name {
-				return fmt.Sprintf("its %s namespace, held by process %d", kind, pid)
-			}
-		}
+	if g.guest != 0 {
+		return g.held()
 	}
-	return heldNamespace(g.namespaces)
+	return ""
 }
 
-// heldNamespace says whether this process holds one of them open.
-func heldNamespace(ns map[string]string) string {
-	fds, _ := os.ReadDir("/proc/self/fd")
-	for _, fd := range fds {
-		link, _ := os.Readlink("/proc/self/fd/" + fd.Name())
-		for kind, name := range ns {
-			if link == name {
-				return fmt.Sprintf("its %s namespace, held by our descriptor %s", kind, fd.Name())
+// held says who is still in one of its namespaces, or holds one open. The kernel uses the numbers of namespaces again, so only
+// processes that were born before the end count.
+func (g *sighting) held() string {
+	for _, pid := range pids() {
+		for kind, name := range g.namespaces {
+			link, err := os.Readlink(fmt.Sprintf("/proc/%d/ns/%s", pid, kind))
+			if err == nil && link == name && bornAt(pid) < g.closed.Load() {
+				return fmt.Sprintf("its %s namespace, held by process %d: %s", kind, pid, statusLines(pid, pid, "Name", "State", "NSpid"))
 			}
 		}
 	}
 	return ""
+}
+
+// clockTick is the unit of start times in /proc/PID/stat: a hundredth of a second on every architecture that Linux serves (proc(5)).
+const clockTick = 10 * time.Millisecond
+
+// bornAt is when a process was started, on the clock of sinceBoot. One that is gone was never born.
+func bornAt(pid int) int64 {
+	text, _ := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	_, after, _ := strings.Cut(string(text), ") ") // a name may hold spaces
+	fields := strings.Fields(after)
+	if len(fields) < 20 {
+		return math.MaxInt64
+	}
+	ticks, err := strconv.ParseInt(fields[19], 10, 64)
+	if err != nil {
+		return math.MaxInt64
+	}
+	return ticks * int64(clockTick)
+}
+
+// sinceBoot is the time on the clock of /proc.
+func sinceBoot() int64 {
+	var now unix.Timespec
+	_ = unix.ClockGettime(unix.CLOCK_BOOTTIME, &now)
+	return now.Nano()
 }

@@ -255,7 +255,7 @@ func (tr *trial) gone() {
 	for _, g := range tr.arena.spy.sightings(tr.nonce) {
 		var what string
 		for end := time.Now().Add(settleTime); ; time.Sleep(20 * time.Millisecond) {
-			if what = g.left(); what == "" {
+			if what = g.left(tr.arena.spy.homes); what == "" {
 				break
 			}
 			if time.Now().After(end) {
