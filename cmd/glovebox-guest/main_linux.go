@@ -19,6 +19,7 @@ func main() {
 	if err := unix.CloseRange(confine.SetupFD, ^uint(0), unix.CLOSE_RANGE_CLOEXEC); err != nil {
 		fail(err)
 	}
+	unix.Close(confine.ProgramFD)
 	setup := os.NewFile(confine.SetupFD, "setup")
 	plan, mounts, err := confine.ReceivePlan(setup)
 	if err != nil {

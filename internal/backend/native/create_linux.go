@@ -70,11 +70,7 @@ func (b *Backend) Create(ctx context.Context, spec sandbox.Spec) (_ sandbox.Box,
 		return nil, err
 	}
 	defer p.close()
-	inherit := []*os.File{listener}
-	if box.slot != nil {
-		inherit = append(inherit, box.slot.file)
-	}
-	g, err := b.spawn(spec.ID, box.group, m, inherit)
+	g, err := b.spawn(spec.ID, box.group, m, listener, box.slot)
 	if err == nil {
 		done(g.destroy)
 	}

@@ -44,15 +44,14 @@ type Options struct {
 
 // Backend makes sandboxes on this host.
 type Backend struct {
-	options   Options
-	run       string
-	program   *os.File
-	guestPath string
-	null      *os.File
-	guestErr  *os.File
-	kernel    kernelFacts
-	user      userFacts
-	filters   filters
+	options  Options
+	run      string
+	program  *os.File
+	null     *os.File
+	guestErr *os.File
+	kernel   kernelFacts
+	user     userFacts
+	filters  filters
 
 	opening sync.Mutex // guards instance
 	in      *instance
@@ -61,8 +60,6 @@ type Backend struct {
 	host     []confine.Step
 	hostErr  error
 }
-
-const guestProgramFD = 64
 
 // New returns a backend. It touches nothing yet.
 func New(o Options) (*Backend, error) {
@@ -77,14 +74,11 @@ func New(o Options) (*Backend, error) {
 	if b.guestErr == nil {
 		b.guestErr = null
 	}
-	// A number above those that the guest is given its own descriptors under, as these take their places before it is executed.
-	fd, err := unix.FcntlInt(o.Guest.Fd(), unix.F_DUPFD_CLOEXEC, guestProgramFD)
+	fd, err := unix.FcntlInt(o.Guest.Fd(), unix.F_DUPFD_CLOEXEC, 0)
 	if err != nil {
 		return nil, errors.Join(err, null.Close())
 	}
 	b.program = os.NewFile(uintptr(fd), guestName)
-	// The path by which the child, in the host's file system until it pivots, reaches our descriptor.
-	b.guestPath = "/proc/self/fd/" + itoa(fd)
 	b.run = o.RunDir
 	if b.run == "" {
 		b.run = defaultRunDir(o.RuntimeDir)

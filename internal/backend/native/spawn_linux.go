@@ -29,6 +29,9 @@ const namespaces = unix.CLONE_NEWUSER | unix.CLONE_NEWNS | unix.CLONE_NEWPID | u
 var setupCaps = []uintptr{unix.CAP_CHOWN, unix.CAP_DAC_OVERRIDE, unix.CAP_FOWNER, unix.CAP_KILL, unix.CAP_SETGID, unix.CAP_SETUID,
 	unix.CAP_SETPCAP, unix.CAP_NET_ADMIN, unix.CAP_SYS_ADMIN, unix.CAP_SYS_RESOURCE}
 
+// guestPath is where the child finds its program, in the host's file system until it pivots.
+var guestPath = "/proc/self/fd/" + itoa(confine.ProgramFD)
+
 // guestEnv is all that a guest finds in its environment; the code never sees it. The runtime makes room for as many threads as the
 // host has CPUs, at its start and in memory; a guest only moves bytes.
 var guestEnv = []string{"GOMAXPROCS=2"}
@@ -52,8 +55,8 @@ type ids struct {
 type idLine struct{ inside, host uint32 }
 
 // spawn starts the guest in new namespaces, inside its control group, with its ids mapped. It runs the first steps of the set-up
-// stage, up to where it waits for the plan. inherit become descriptors 4 and up; entries may be nil.
-func (b *Backend) spawn(id sandbox.ID, group *cgroup.Group, m ids, inherit []*os.File) (*born, error) {
+// stage, up to where it waits for the plan.
+func (b *Backend) spawn(id sandbox.ID, group *cgroup.Group, m ids, listener *os.File, s *slot) (*born, error) {
 	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
 		return nil, at("socketpair", err)
@@ -76,8 +79,14 @@ func (b *Backend) spawn(id sandbox.ID, group *cgroup.Group, m ids, inherit []*os
 		defer into.Close()
 		attr.UseCgroupFD, attr.CgroupFD = true, int(into.Fd())
 	}
-	files := append([]*os.File{b.null, b.null, b.guestErr, theirs}, inherit...)
-	child, err := os.StartProcess(b.guestPath, []string{guestName, string(id)}, &os.ProcAttr{Files: files, Env: guestEnv, Sys: attr, Dir: "/"})
+	slotFile := b.null
+	if s != nil {
+		slotFile = s.file
+	}
+	// In the order of confine's descriptors. The program goes along under a number of its own, as any other could be taken by what Go
+	// puts into the child before it executes it.
+	files := []*os.File{b.null, b.null, b.guestErr, theirs, listener, slotFile, b.program}
+	child, err := os.StartProcess(guestPath, []string{guestName, string(id)}, &os.ProcAttr{Files: files, Env: guestEnv, Sys: attr, Dir: "/"})
 	if err != nil {
 		return nil, at("start guest", explainClone(err))
 	}

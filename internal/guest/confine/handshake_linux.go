@@ -11,9 +11,10 @@ import (
 
 // The descriptors that a guest is born with, besides the null device as 0, 1 and 2.
 const (
-	SetupFD  = 3 // a stream socket: the plan comes in, the outcome goes out, and then it is the lifeline
-	ListenFD = 4 // a listening unix socket, which the host dials
-	SlotFD   = 5 // the claim of the host user ids, held open as long as the guest lives; may be absent
+	SetupFD   = 3 // a stream socket: the plan comes in, the outcome goes out, and then it is the lifeline
+	ListenFD  = 4 // a listening unix socket, which the host dials
+	SlotFD    = 5 // the claim of the host user ids, held open as long as the guest lives; else the null device
+	ProgramFD = 6 // the guest program itself, as which it is executed
 )
 
 // maxPlan bounds a plan in bytes, maxFDs the detached mounts that come with it (the kernel takes 253 in one message).
