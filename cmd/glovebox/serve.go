@@ -22,6 +22,9 @@ const (
 	shutdownTime  = 5 * time.Second // for answers that are on their way when all runs have ended
 )
 
+// defaultWarm is what hides the building of walls from callers who come one after another; a waiting sandbox costs some 4 MiB.
+const defaultWarm = 4
+
 // serveFlags are those of serve.
 type serveFlags struct {
 	listen       string
@@ -30,6 +33,7 @@ type serveFlags struct {
 	newKey       string
 	backend      string
 	slots        int
+	warm         int
 	queue        int
 	queueTimeout time.Duration
 	drainTimeout time.Duration
@@ -63,6 +67,7 @@ interrupt or SIGTERM ends it in order: nothing new is admitted, and what runs ma
 	flags.StringVar(&f.newKey, "new-key", "", "make an API key for `NAME`, print it and its line for the file, and end")
 	flags.StringVar(&f.backend, "backend", "", "`NAME` of what builds the walls of requests that name none (default native; auto where others can reach us)")
 	flags.IntVar(&f.slots, "slots", 0, "runs at the same time (default twice the CPUs, and at least 4)")
+	flags.IntVar(&f.warm, "warm", defaultWarm, "sandboxes kept ready for each kind of request that is in use; each serves one run; 0 is none")
 	flags.IntVar(&f.queue, "queue", engine.DefaultQueue, "runs that may wait for a slot; 0 is none")
 	flags.DurationVar(&f.queueTimeout, "queue-timeout", engine.DefaultQueueTimeout, "the longest wait for a slot")
 	flags.DurationVar(&f.drainTimeout, "drain-timeout", defaultDrain, "how long runs may go on after the first interrupt")
@@ -105,7 +110,7 @@ func (a *app) serve(ctx context.Context, f *serveFlags) (err error) {
 
 // openServing opens the engine and proves that the backend can work before anybody relies on it.
 func (a *app) openServing(ctx context.Context, f *serveFlags, addr net.Addr) (*openedEngine, error) {
-	config := engine.Config{Default: f.backend, Slots: f.slots, Queue: f.queue, QueueTimeout: f.queueTimeout, Defaults: f.defaults, Max: f.max}
+	config := engine.Config{Default: f.backend, Slots: f.slots, Warm: f.warm, Queue: f.queue, QueueTimeout: f.queueTimeout, Defaults: f.defaults, Max: f.max}
 	if f.queue == 0 {
 		config.Queue = -1
 	}
