@@ -17,7 +17,7 @@ the PATH of the sandbox. Words from the command on are its own, with or without 
 		Example: `  glovebox exec -- uname -a
   glovebox exec --workdir ./data -- ls -la
   glovebox exec --file main.c --out . -- gcc -o main main.c
-  glovebox exec --allow-command /usr/bin/sort -- sort < names.txt`,
+  glovebox exec --allow-command sort -- sort < names.txt`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 0 {
 				return &sandbox.Error{Kind: sandbox.Invalid, Op: "exec", Msg: "there is no command", Mend: "write it after --, as in glovebox exec -- ls"}

@@ -2,6 +2,7 @@ package main
 
 import (
 	"errors"
+	"fmt"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -30,7 +31,8 @@ output limit, a signal), 125 Glovebox's own failure.`,
   glovebox doctor`,
 		SilenceErrors: true,
 		SilenceUsage:  true,
-		Args:          cobra.NoArgs,
+		Args:          knownCommand,
+		RunE:          func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	flags := root.PersistentFlags()
 	flags.StringVar(&a.config, "config", "", "read configuration from this `FILE` and from no other")
@@ -46,6 +48,24 @@ output limit, a signal), 125 Glovebox's own failure.`,
 		}
 	}
 	return root
+}
+
+// knownCommand refuses the first word of a command line that is no command.
+func knownCommand(cmd *cobra.Command, args []string) error {
+	if len(args) == 0 {
+		return nil
+	}
+	e := &sandbox.Error{Kind: sandbox.Invalid, Op: cmd.Name(), Msg: fmt.Sprintf("there is no command %.64q", args[0]), Mend: "glovebox --help lists them"}
+	var names []string
+	for _, c := range cmd.Commands() {
+		names = append(names, c.Name())
+	}
+	if near := nearest(args[0], names); near != "" {
+		e.Mend = "did you mean " + near + "?"
+	} else if strings.ContainsAny(args[0], "./") {
+		e.Mend = "to run a file, write glovebox run " + args[0]
+	}
+	return e
 }
 
 // settled fills the flags that were not given from variables and the configuration file before the command runs.

@@ -46,7 +46,7 @@ func (f *sandboxFlags) add(cmd *cobra.Command) {
 	flags.StringArrayVar(&f.mounts, "mount", nil, "show a host directory, `SRC:DST[:rw]`; read-only unless rw is said (repeatable)")
 	flags.StringVar(&f.root, "root", "", "`DIR` that holds the root file system, read-only (default: this host's system directories)")
 	flags.StringVar(&f.network, "network", "none", "how far the network reaches: `none`")
-	flags.StringSliceVar(&f.commands, "allow-command", nil, "only this program, and others so named, may be executed: `NAME` (repeatable)")
+	flags.StringSliceVar(&f.commands, "allow-command", nil, "only this program, and others so named, may be executed: `NAME`, without a path (repeatable)")
 	flags.StringSliceVar(&f.acceptWeaker, "accept-weaker", nil, "go without this wall or limit where the host cannot raise it: `NAME` (repeatable)")
 	flags.StringVarP(&f.out, "out", "o", "", "put the files that were made or changed into `DIR`")
 	flags.BoolVar(&f.overwrite, "overwrite", false, "let files of --out replace those that are there")

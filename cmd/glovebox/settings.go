@@ -101,7 +101,9 @@ func (a *app) variables(known []string) (map[string]string, error) {
 		if !ok {
 			return nil, unknownName("variable", "environment", name, nearest(strings.ToLower(name), lower(names)))
 		}
-		out[flag] = value
+		if value != "" { // set to nothing is not set
+			out[flag] = value
+		}
 	}
 	return out, nil
 }

@@ -1,0 +1,58 @@
+package main
+
+import (
+	"context"
+	"os"
+	"testing"
+
+	"github.com/glovebox-dev/glovebox/internal/engine"
+	"github.com/glovebox-dev/glovebox/internal/lang"
+	"github.com/glovebox-dev/glovebox/internal/lang/langtest"
+	"github.com/glovebox-dev/glovebox/sandbox"
+)
+
+// testApp is the program in this process, with the guest that TestMain built.
+func testApp(t *testing.T) *app {
+	guest := guestDir(t)
+	home := t.TempDir()
+	return &app{interrupt: func(error) {}, Main: Main{
+		Stdout: t.Output(), Stderr: t.Output(), Exit: func(int) { t.Error("Exit was called") },
+		Environ: os.Environ,
+		LookupEnv: func(name string) (string, bool) {
+			switch name {
+			case "HOME":
+				return home, true
+			case "GLOVEBOX_LIBEXEC":
+				return guest, true
+			case "XDG_RUNTIME_DIR":
+				return os.LookupEnv(name)
+			}
+			return "", false
+		},
+	}}
+}
+
+// TestLanguages runs the suite of every language on every backend of this system.
+func TestLanguages(t *testing.T) {
+	e, err := testApp(t).openEngine(engine.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		if err := e.Close(); err != nil {
+			t.Error(err)
+		}
+	}()
+	// A host that cannot bound memory still runs programs; what it lacks is the business of the backend's own tests.
+	spec := sandbox.Spec{AcceptWeaker: []string{string(sandbox.LimitMemory)}}
+	for _, b := range e.backends {
+		run := func(ctx context.Context, request sandbox.Request) (*sandbox.Result, error) {
+			return e.Run(ctx, engine.Run{Backend: b.Name(), Spec: spec, Request: request})
+		}
+		t.Run(b.Name(), func(t *testing.T) {
+			for _, l := range lang.All() {
+				langtest.Run(t, run, l)
+			}
+		})
+	}
+}
