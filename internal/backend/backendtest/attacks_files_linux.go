@@ -77,7 +77,7 @@ func (tr *trial) raceAgainst(target string) {
 	if out := l.shell("ls -a /etc /run /usr / | grep -xE 'f[0-9]+|u|moved|sub'"); out != "" {
 		tr.Errorf("outside of the workspace there is %q", out)
 	}
-	if done < 5 {
+	if done < 5 && tr.arena.alone {
 		tr.Errorf("only %d rounds", done)
 	}
 }
@@ -101,7 +101,7 @@ func drivePaths(tr *trial) {
 		}
 	}
 	odd := []string{"....//evil"[:4] + "/evil", `C:\evil`, "a%00b", "%2e%2e/evil", "..%2fevil", "\u202eevil", "-rf", "con", " evil ", "evil\n"}
-	run := tr.request([]byte("find /workspace -type f -printf 'one\\n'; echo done\n"))
+	run := tr.request([]byte("find /workspace -type f -printf 'one\\n'\n"))
 	for _, p := range odd {
 		run.Request.Files = append(run.Request.Files, sandbox.File{Path: p, Data: []byte("kept")})
 	}
