@@ -34,7 +34,8 @@ type Tree struct {
 
 // branch is one hierarchy: a folder in which we may make groups, and the controllers that these then have.
 type branch struct {
-	Dir         string // "" in a v2 tree that is prepared only when first needed
+	Dir         string
+	Home        string // of this process in the same hierarchy
 	V2          bool
 	Controllers []Controller
 }
@@ -70,9 +71,10 @@ func (t *Tree) Dirs() []string {
 	return dirs
 }
 
-// Open finds a place for groups and makes a folder of the given name there. Finding none is no error: the tree then enforces
-// nothing, and Detail says why.
-func Open(name string) (*Tree, error) {
+// Open finds a place for groups and makes a folder of the given name there, in each hierarchy that is needed. Each folder is announced
+// before it is made, so that the caller can write down what another process would have to remove. Finding no place is no error:
+// the tree then enforces nothing, and Detail says why.
+func Open(name string, announce func(dir string) error) (*Tree, error) {
 	h, err := readHierarchies("/proc/self/mountinfo", "/proc/self/cgroup")
 	if err != nil {
 		return nil, err
@@ -80,7 +82,7 @@ func Open(name string) (*Tree, error) {
 	t := &Tree{}
 	var why []error
 	if h.v2 != "" {
-		b, err := openV2(h, name)
+		b, err := openV2(h, name, announce)
 		if err == nil {
 			t.branches = append(t.branches, b)
 		} else if !errors.Is(err, errNoControllers) {
@@ -96,14 +98,21 @@ func Open(name string) (*Tree, error) {
 			t.branches[i].Controllers = append(t.branches[i].Controllers, c) // mounted together, as cpu,cpuacct
 			continue
 		}
-		if err := os.Mkdir(dir, 0o755); err != nil {
+		if err := makeDir(dir, announce); err != nil {
 			why = append(why, err)
 			continue
 		}
-		t.branches = append(t.branches, branch{Dir: dir, Controllers: []Controller{c}})
+		t.branches = append(t.branches, branch{Dir: dir, Home: h.v1[c], Controllers: []Controller{c}})
 	}
 	t.describe(h, errors.Join(why...))
 	return t, nil
+}
+
+func makeDir(dir string, announce func(string) error) error {
+	if err := announce(dir); err != nil {
+		return err
+	}
+	return os.Mkdir(dir, 0o755)
 }
 
 func (t *Tree) describe(h hierarchies, why error) {

@@ -24,12 +24,15 @@ const supervisor = "supervisor"
 
 // openV2 finds or makes a v2 group of our own in which the controllers are on. systemd, where it runs, is asked for a delegated
 // scope, because it is the one writer of its tree; elsewhere the nearest group above us that hands controllers down is used.
-func openV2(h hierarchies, name string) (branch, error) {
+func openV2(h hierarchies, name string, announce func(string) error) (branch, error) {
 	if have := controllersIn(h.root, "cgroup.controllers"); len(have) == 0 {
 		return branch{}, errNoControllers
 	}
 	if _, err := os.Stat("/run/systemd/system"); err == nil {
-		dir, err := delegatedScope(h, name)
+		dir, err := delegatedScope(h, name) // which systemd removes when its last process is gone
+		if err == nil {
+			err = announce(dir)
+		}
 		if err == nil {
 			return prepareV2(dir)
 		}
@@ -40,7 +43,7 @@ func openV2(h hierarchies, name string) (branch, error) {
 	for dir := h.v2; ; dir = filepath.Dir(dir) {
 		if hasAll(controllersIn(dir, "cgroup.subtree_control")) || (dir == h.root && enable(dir) == nil) {
 			sub := filepath.Join(dir, name)
-			if err := os.Mkdir(sub, 0o755); err != nil {
+			if err := makeDir(sub, announce); err != nil {
 				return branch{}, err
 			}
 			return prepareV2(sub)

@@ -29,10 +29,38 @@ type instance struct {
 	tree *cgroup.Tree
 }
 
-// record is what an instance writes down before it makes its first sandbox.
+// record is what an instance writes down before it makes anything outside of its folder.
 type record struct {
+	PID        int      `json:"pid"`     // of the owner
+	Started    string   `json:"started"` // when the owner was started, as the kernel counts; a pid alone may be another process's by now
 	CgroupDirs []string `json:"cgroup_dirs"`
 }
+
+func (r record) write(dir string) error {
+	text, err := json.Marshal(r)
+	if err != nil {
+		return err
+	}
+	temporary := filepath.Join(dir, recordFile+".new")
+	if err := os.WriteFile(temporary, text, 0o600); err != nil {
+		return err
+	}
+	return os.Rename(temporary, filepath.Join(dir, recordFile))
+}
+
+func readRecord(dir string) (rec record, err error) {
+	text, err := os.ReadFile(filepath.Join(dir, recordFile))
+	if errors.Is(err, os.ErrNotExist) {
+		return rec, nil
+	}
+	if err == nil {
+		err = json.Unmarshal(text, &rec)
+	}
+	return rec, err
+}
+
+// ownerLives says whether the process that wrote the record still runs.
+func (r record) ownerLives() bool { return r.PID > 0 && startOf(r.PID) == r.Started && r.Started != "" }
 
 const (
 	instancesDir = "instances"
@@ -67,12 +95,13 @@ func openInstance(run string) (*instance, error) {
 	if in.lock, err = lockInstance(in.dir); err != nil {
 		return nil, err
 	}
-	if in.tree, err = cgroup.Open("glovebox-" + name); err != nil {
-		return nil, errors.Join(err, in.close())
-	}
-	text, err := json.Marshal(record{CgroupDirs: in.tree.Dirs()})
+	rec := record{PID: os.Getpid(), Started: startOf(os.Getpid())}
+	in.tree, err = cgroup.Open("glovebox-"+name, func(dir string) error {
+		rec.CgroupDirs = append(rec.CgroupDirs, dir)
+		return rec.write(in.dir)
+	})
 	if err == nil {
-		err = os.WriteFile(filepath.Join(in.dir, recordFile), text, 0o600)
+		err = rec.write(in.dir)
 	}
 	if err != nil {
 		return nil, errors.Join(err, in.close())
@@ -122,7 +151,7 @@ func reap(ctx context.Context, run string, keep map[sandbox.ID]bool) ([]string, 
 		if info, err := entry.Info(); err != nil || time.Since(info.ModTime()) < birthTime && !hasRecord(dir) {
 			continue
 		}
-		lock, err := lockInstance(dir)
+		lock, err := lockDead(ctx, dir)
 		if err != nil {
 			continue
 		}
@@ -134,6 +163,32 @@ func reap(ctx context.Context, run string, keep map[sandbox.ID]bool) ([]string, 
 	return kept, errors.Join(errs...)
 }
 
+// lockDead takes the lock of an instance that has no owner. A dead owner's lock may be held for a moment yet by a child that was forked
+// and has not executed its program.
+func lockDead(ctx context.Context, dir string) (*os.File, error) {
+	for tries := 0; ; tries++ {
+		lock, err := lockInstance(dir)
+		if err == nil || !errors.Is(err, unix.EWOULDBLOCK) || tries == lockTries {
+			return lock, err
+		}
+		rec, readErr := readRecord(dir)
+		if readErr != nil || rec.ownerLives() {
+			return nil, err
+		}
+		select {
+		case <-time.After(lockPause):
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+	}
+}
+
+// A dead owner's lock is tried for so often, with so long between.
+const (
+	lockTries = 100
+	lockPause = 20 * time.Millisecond
+)
+
 // birthTime is how long an instance may take from its folder to its lock.
 const birthTime = 10 * time.Second
 
@@ -143,11 +198,9 @@ func hasRecord(dir string) bool {
 }
 
 func reapInstance(ctx context.Context, dir string, keep map[sandbox.ID]bool) (kept []string, err error) {
-	var rec record
-	if text, err := os.ReadFile(filepath.Join(dir, recordFile)); err == nil {
-		if err := json.Unmarshal(text, &rec); err != nil {
-			return nil, &sandbox.Error{Op: "native: read record of " + dir, Err: err}
-		}
+	rec, err := readRecord(dir)
+	if err != nil {
+		return nil, &sandbox.Error{Op: "native: read record of " + dir, Err: err}
 	}
 	boxes, err := os.ReadDir(filepath.Join(dir, boxesDir))
 	if err != nil && !errors.Is(err, os.ErrNotExist) {
