@@ -166,6 +166,16 @@ func TestConnectionsAreBounded(t *testing.T) {
 	for range guest.MaxConnections + 10 {
 		idle = append(idle, g.Dial(t))
 	}
+	await(t, func() bool { // in whatever order they are looked at
+		refused := 0
+		for _, conn := range idle {
+			conn.SetReadDeadline(time.Now().Add(time.Millisecond))
+			if _, err := conn.Read(make([]byte, 1)); err == io.EOF {
+				refused++
+			}
+		}
+		return refused >= 11
+	})
 	if _, err := client.New(limit(t), g.Dial(t), guesttest.Key); sandbox.KindOf(err) != sandbox.Unavailable {
 		t.Errorf("one too many: %v", err)
 	}

@@ -119,24 +119,27 @@ func FuzzStart(f *testing.F) {
 
 // FuzzStat reads /proc/PID/stat, whose second field any program chooses.
 func FuzzStat(f *testing.F) {
-	f.Add([]byte("77 (sh) S 1 77 77 0 -1 4194560"))
-	f.Add([]byte("77 () S 9 9 9 (a) b) Z 1 2 3 4 5"))
+	f.Add([]byte("77 (sh) S 1 77 77" + restOfStat))
+	f.Add([]byte("77 () S 9 9 9 (a) b) Z 1 2 3" + restOfStat))
 	f.Add([]byte("77 (sh"))
 	f.Add([]byte(")    1 2 3"))
 	f.Fuzz(func(t *testing.T, in []byte) { parseStat(77, in) })
 }
 
+// restOfStat is what stands behind the session: the time of birth is 123456.
+const restOfStat = " 0 -1 4194560 98 0 0 0 1 2 3 4 20 0 1 0 123456 2600960 256 18446744073709551615 1 1 0 0 0"
+
 func TestParseStat(t *testing.T) {
 	for in, want := range map[string]stat{
-		"77 (sh) S 1 2 3 0 -1 4194560":        {pid: 77, parent: 1, group: 2, session: 3},
-		"77 () S 9 9 9 (a) b) Z 1 2 3 4 5":    {pid: 77, parent: 1, group: 2, session: 3, zombie: true},
-		"77 (new\nline )) R 10 20 30 0 0 0 0": {pid: 77, parent: 10, group: 20, session: 30},
+		"77 (sh) S 1 2 3":              {pid: 77, parent: 1, group: 2, session: 3, born: 123456},
+		"77 () S 9 9 9 (a) b) Z 1 2 3": {pid: 77, parent: 1, group: 2, session: 3, born: 123456, zombie: true},
+		"77 (new\nline )) R 10 20 30":  {pid: 77, parent: 10, group: 20, session: 30, born: 123456},
 	} {
-		if got, ok := parseStat(77, []byte(in)); !ok || got != want {
+		if got, ok := parseStat(77, []byte(in+restOfStat)); !ok || got != want {
 			t.Errorf("%q: %+v", in, got)
 		}
 	}
-	for _, in := range []string{"", "77", "77 (sh)", "77 (sh) S 1 2", "77 (sh) S x 2 3 4"} {
+	for _, in := range []string{"", "77", "77 (sh)", "77 (sh) S 1 2", "77 (sh) S 1 2 3 0 -1", "77 (sh) S x 2 3" + restOfStat} {
 		if got, ok := parseStat(77, []byte(in)); ok {
 			t.Errorf("%q: %+v", in, got)
 		}

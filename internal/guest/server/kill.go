@@ -47,8 +47,7 @@ func (s *Server) killMember(p *process, m stat, sig syscall.Signal) error {
 		return syscall.Kill(m.pid, sig)
 	}
 	defer unix.Close(fd)
-	now, ok := s.proc.stat(m.pid)
-	if ok && (now.session != m.session || now.parent != m.parent && now.parent != 1) {
+	if now, ok := s.proc.stat(m.pid); ok && now.born != m.born {
 		return unix.ESRCH // another one by now; if it is of the execution it is found again
 	}
 	err = unix.PidfdSendSignal(fd, sig, nil, 0)
@@ -60,34 +59,61 @@ func (s *Server) killMember(p *process, m stat, sig syscall.Signal) error {
 
 // signalTree sends a signal to all processes of the execution and says whether there was one.
 func (s *Server) signalTree(p *process, sig syscall.Signal) bool {
+	if sig == syscall.SIGKILL {
+		return s.killTree(p)
+	}
+	members := s.members(p, nil) // before the started process can end and break a chain of parents
 	some, _ := p.kill(sig)
-	for _, m := range s.members(p) {
-		if !m.zombie && s.killMember(p, m, sig) == nil {
+	for _, m := range members {
+		if s.killMember(p, m, sig) == nil {
 			some = true
 		}
 	}
 	return some
 }
 
-// killTree ends all processes of the execution, and waits until those that are the guest's to reap are reaped. A program may
-// hide from it; that is what the walls are for.
-func (s *Server) killTree(p *process) {
-	p.kill(syscall.SIGKILL)
-	for end := time.Now().Add(huntMost); ; {
-		left := false
-		for _, m := range s.members(p) {
-			if m.zombie {
-				left = left || s.cfg.Init && m.parent == s.self()
-				continue
-			}
+// killTree ends all processes of the execution, waits until those that are the guest's to reap are reaped, and says whether
+// there was one. They are stopped first, all of them, as one that still runs could fork into the room that a dead one leaves.
+// A program may hide from it; that is what the walls are for.
+func (s *Server) killTree(p *process) (some bool) {
+	known := make(map[int]uint64)
+	for end := time.Now().Add(huntMost); ; time.Sleep(huntPause) {
+		running, _ := p.kill(syscall.SIGSTOP)
+		found := s.halt(p, known, end)
+		for _, m := range found {
 			s.killMember(p, m, syscall.SIGKILL)
-			left = true
 		}
-		if !left || time.Now().After(end) {
-			return
+		p.kill(syscall.SIGKILL) // last: its output is awaited only for so long once it is reaped
+		if !running && len(found) == 0 && !s.zombies() || time.Now().After(end) {
+			return some
 		}
-		time.Sleep(huntPause)
+		some = some || running || len(found) > 0
 	}
+}
+
+// halt stops the processes of the execution that were not known, until a look finds no further one, and returns all.
+func (s *Server) halt(p *process, known map[int]uint64, end time.Time) []stat {
+	for {
+		found, fresh := s.members(p, known), false
+		for _, m := range found {
+			if born, ok := known[m.pid]; !ok || born != m.born {
+				known[m.pid], fresh = m.born, true
+				s.killMember(p, m, syscall.SIGSTOP)
+			}
+		}
+		if !fresh || time.Now().After(end) {
+			return found
+		}
+	}
+}
+
+// zombies says whether the reaper has work to do.
+func (s *Server) zombies() bool {
+	if !s.cfg.Init {
+		return false
+	}
+	pid, err := waitid(unix.P_ALL, 0, unix.WNOHANG)
+	return err == nil && pid != 0
 }
 
 // expire is called when the deadline has passed.
@@ -158,8 +184,8 @@ func (s *Server) signalGroup(p *process, sig syscall.Signal) (bool, error) {
 	}
 	p.mu.Unlock()
 	some, err := p.kill(sig)
-	for _, m := range s.members(p) {
-		if m.group == p.pid && !m.zombie && s.killMember(p, m, sig) == nil {
+	for _, m := range s.members(p, nil) {
+		if m.group == p.pid && s.killMember(p, m, sig) == nil {
 			some = true
 		}
 	}

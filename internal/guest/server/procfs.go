@@ -46,6 +46,7 @@ func (f *procfs) read(name string, b []byte) int {
 // stat is what is needed of /proc/PID/stat.
 type stat struct {
 	pid, parent, group, session int
+	born                        uint64 // in ticks since the machine started; tells a process from a later one of the same pid
 	zombie                      bool
 }
 
@@ -57,12 +58,16 @@ func (f *procfs) stat(pid int) (stat, bool) {
 
 // parseStat reads the fields after the name, which is in parentheses and may hold any bytes, parentheses too.
 func parseStat(pid int, b []byte) (stat, bool) {
-	_, rest, ok := bytes.Cut(b[bytes.LastIndexByte(b, ')')+1:], []byte{' '})
-	fields := bytes.SplitN(rest, []byte{' '}, 5)
-	if !ok || len(fields) < 5 || len(fields[0]) == 0 {
+	const bornField = 19
+	fields := bytes.SplitN(b[bytes.LastIndexByte(b, ')')+1:], []byte{' '}, bornField+3)[1:] // it begins with a space
+	if len(fields) < bornField+2 || len(fields[0]) == 0 {
 		return stat{}, false
 	}
-	s := stat{pid: pid, zombie: fields[0][0] == 'Z' || fields[0][0] == 'X'}
+	born, err := strconv.ParseUint(string(fields[bornField]), 10, 64)
+	if err != nil {
+		return stat{}, false
+	}
+	s := stat{pid: pid, born: born, zombie: fields[0][0] == 'Z' || fields[0][0] == 'X'}
 	for i, to := range []*int{&s.parent, &s.group, &s.session} {
 		n, err := strconv.Atoi(string(fields[1+i]))
 		if err != nil {
@@ -133,9 +138,10 @@ func (f *procfs) names(pid int, id string) bool {
 	return false
 }
 
-// members returns the processes of an execution but the started one itself: those of its session, those whose chain of parents
-// leads to one of them, and those whose environment names it.
-func (s *Server) members(p *process) (found []stat) {
+// members returns the processes of an execution that live, but the started one itself: those of its session, those whose chain of parents
+// leads to one of them, those whose environment names it, and those that were known to be of it before: a process that is
+// about to end has neither parent nor environment.
+func (s *Server) members(p *process, known map[int]uint64) (found []stat) {
 	as(p.user, func() {
 		all := s.proc.list()
 		self := os.Getpid()
@@ -143,7 +149,8 @@ func (s *Server) members(p *process) (found []stat) {
 		in := map[int]bool{p.pid: true}
 		for _, st := range all {
 			parents[st.pid] = st.parent
-			if p.session != 0 && st.session == p.session {
+			born, ok := known[st.pid]
+			if ok && born == st.born || p.session != 0 && st.session == p.session {
 				in[st.pid] = true
 			}
 		}
@@ -158,7 +165,7 @@ func (s *Server) members(p *process) (found []stat) {
 			}
 		}
 		for _, st := range all {
-			if in[st.pid] && st.pid != p.pid && st.pid != self {
+			if in[st.pid] && st.pid != p.pid && st.pid != self && !st.zombie {
 				found = append(found, st)
 			}
 		}

@@ -131,10 +131,12 @@ type siginfo struct {
 }
 
 // nextDead waits until a child is dead and leaves it so, that its pid stays its own until bury.
-func nextDead(what, id int) (pid int, err error) {
+func nextDead(what, id int) (pid int, err error) { return waitid(what, id, 0) }
+
+func waitid(what, id, options int) (pid int, err error) {
 	var info siginfo
 	_, _, errno := syscall.Syscall6(syscall.SYS_WAITID, uintptr(what), uintptr(id), uintptr(unsafe.Pointer(&info)),
-		unix.WEXITED|unix.WNOWAIT|unix.WALL, 0, 0)
+		uintptr(unix.WEXITED|unix.WNOWAIT|unix.WALL|options), 0, 0)
 	if errno != 0 {
 		return 0, errno
 	}
