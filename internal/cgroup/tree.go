@@ -8,6 +8,7 @@ package cgroup
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -99,7 +100,11 @@ func Open(name string, announce func(dir string) error) (*Tree, error) {
 			continue
 		}
 		if err := makeDir(dir, announce); err != nil {
-			why = append(why, err)
+			var path *os.PathError
+			if errors.As(err, &path) {
+				err = path.Err // the folder's name is nobody's business who only sees the error
+			}
+			why = append(why, fmt.Errorf("%s: %w", c, err))
 			continue
 		}
 		t.branches = append(t.branches, branch{Dir: dir, Home: h.v1[c], Controllers: []Controller{c}})

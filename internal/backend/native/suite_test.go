@@ -1,6 +1,7 @@
 package native
 
 import (
+	"context"
 	"testing"
 
 	"github.com/glovebox-dev/glovebox/internal/backend/backendtest"
@@ -9,7 +10,7 @@ import (
 
 // TestSuite is the conformance suite of all backends.
 func TestSuite(t *testing.T) {
-	backendtest.Run(t, func(t *testing.T) sandbox.Backend { return open(t, "") })
+	backendtest.Run(t, func(t *testing.T) sandbox.Backend { return lenient{open(t, "")} })
 }
 
 // TestWalls is the half of the suite that only real walls pass. Its limits need control groups.
@@ -18,4 +19,18 @@ func TestWalls(t *testing.T) {
 		t.Skip("GLOVEBOX_TEST_WEAKER is set: nothing enforces the limits that this half is about")
 	}
 	backendtest.Walls(t, func(t *testing.T) sandbox.Backend { return open(t, "") })
+}
+
+// lenient lets go, for every sandbox, of what this host cannot do for an ordinary user.
+type lenient struct{ *Backend }
+
+func (l lenient) Create(ctx context.Context, spec sandbox.Spec) (sandbox.Box, error) {
+	spec.AcceptWeaker = append(spec.AcceptWeaker, accepted()...)
+	return l.Backend.Create(ctx, spec)
+}
+
+func (l lenient) Probe(ctx context.Context) (sandbox.Posture, error) {
+	p, err := l.Backend.Probe(ctx)
+	p.Ready = p.Ready || len(accepted()) > 0
+	return p, err
 }
