@@ -1,0 +1,229 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+)
+
+// patience bounds what these tests wait for; nothing is asserted about how long it takes.
+const patience = time.Minute
+
+// said gathers what a server writes, and lets a test wait for a part of it.
+type said struct {
+	mu   sync.Mutex // guards text
+	text bytes.Buffer
+}
+
+func (s *said) Write(p []byte) (int, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.text.Write(p)
+}
+
+func (s *said) String() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.text.String()
+}
+
+func (s *said) wait(t *testing.T, pattern string) []string {
+	t.Helper()
+	wanted := regexp.MustCompile(pattern)
+	for deadline := time.Now().Add(patience); time.Now().Before(deadline); time.Sleep(5 * time.Millisecond) {
+		if m := wanted.FindStringSubmatch(s.String()); m != nil {
+			return m
+		}
+	}
+	t.Fatalf("nothing matches %s in:\n%s", pattern, s.String())
+	return nil
+}
+
+// served is `glovebox serve` in this process.
+type served struct {
+	url        string
+	said       *said
+	interrupts chan os.Signal
+	once       sync.Once
+	exit       chan int
+}
+
+// interrupt asks the server to end in order; a second interrupt would end it at once.
+func (s *served) interrupt() { s.once.Do(func() { s.interrupts <- os.Interrupt }) }
+
+func startServer(t *testing.T, args ...string) *served {
+	t.Helper()
+	s := &served{said: &said{}, interrupts: make(chan os.Signal, 2), exit: make(chan int, 1)}
+	m := testApp(t).Main
+	m.Stdout, m.Stderr, m.Interrupts = s.said, s.said, s.interrupts
+	go func() {
+		s.exit <- m.Run(context.Background(), append([]string{"serve", "--listen", "127.0.0.1:0"}, args...))
+	}()
+	s.url = s.said.wait(t, `listening on (http://\S+)`)[1]
+	t.Cleanup(func() { s.stop(t) })
+	return s
+}
+
+func (s *served) stop(t *testing.T) {
+	s.interrupt()
+	select {
+	case code := <-s.exit:
+		if code != 0 {
+			t.Errorf("the server ended with %d and said:\n%s", code, s.said)
+		}
+	case <-time.After(patience):
+		t.Errorf("the server does not end; it said:\n%s", s.said)
+	}
+}
+
+func (s *served) post(t *testing.T, path, body string, headers ...string) (int, map[string]any) {
+	t.Helper()
+	request, err := http.NewRequest(http.MethodPost, s.url+path, strings.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := 0; i+1 < len(headers); i += 2 {
+		request.Header.Set(headers[i], headers[i+1])
+	}
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer response.Body.Close()
+	text, err := io.ReadAll(response.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var answer map[string]any
+	if err := json.Unmarshal(text, &answer); err != nil {
+		t.Fatalf("%s: %v", text, err)
+	}
+	return response.StatusCode, answer
+}
+
+func TestServeRuns(t *testing.T) {
+	s := startServer(t)
+	code, answer := s.post(t, "/v1/run", `{"language":"python","code":"print(6*7)"}`)
+	if code != http.StatusOK || answer["stdout"] != "42\n" || answer["status"] != "succeeded" {
+		t.Errorf("%d %v", code, answer)
+	}
+	code, answer = s.post(t, "/execute", `{"code":"print(6*7)"}`)
+	if code != http.StatusOK || answer["output"] != "42\n" || answer["success"] != true {
+		t.Errorf("%d %v", code, answer)
+	}
+}
+
+// TestServeDrains sends a run, then an interrupt: the run still ends by itself and is answered.
+func TestServeDrains(t *testing.T) {
+	s := startServer(t)
+	answered := make(chan map[string]any, 1)
+	go func() {
+		_, answer := s.post(t, "/v1/run", `{"language":"bash","code":"sleep 1; echo done"}`)
+		answered <- answer
+	}()
+	for deadline := time.Now().Add(patience); !strings.Contains(s.metrics(t), "glovebox_engine_running 1"); time.Sleep(5 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatal("the run never began")
+		}
+	}
+	s.interrupt()
+	s.said.wait(t, "draining")
+	select {
+	case answer := <-answered:
+		if answer["stdout"] != "done\n" {
+			t.Errorf("%v", answer)
+		}
+	case <-time.After(patience):
+		t.Error("no answer")
+	}
+}
+
+func (s *served) metrics(t *testing.T) string {
+	t.Helper()
+	response, err := http.Get(s.url + "/metrics")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer response.Body.Close()
+	text, err := io.ReadAll(response.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+func TestServeWithKeys(t *testing.T) {
+	var out bytes.Buffer
+	m := testApp(t).Main
+	m.Stdout = &out
+	if code := m.Run(t.Context(), []string{"serve", "--new-key", "alice", "--json"}); code != 0 {
+		t.Fatalf("exit code %d", code)
+	}
+	var made struct{ Key, Line string }
+	if err := json.Unmarshal(out.Bytes(), &made); err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(t.TempDir(), "keys")
+	if err := os.WriteFile(file, []byte("# who may come in\n\n"+made.Line+"\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s := startServer(t, "--api-key-file", file)
+	body := `{"language":"bash","code":"echo in"}`
+	if code, _ := s.post(t, "/v1/run", body); code != http.StatusUnauthorized {
+		t.Errorf("without a key: %d", code)
+	}
+	if code, _ := s.post(t, "/v1/run", body, "Authorization", "Bearer gbx_wrong"); code != http.StatusUnauthorized {
+		t.Errorf("with a wrong key: %d", code)
+	}
+	if code, answer := s.post(t, "/v1/run", body, "Authorization", "Bearer "+made.Key); code != http.StatusOK || answer["stdout"] != "in\n" {
+		t.Errorf("with the key: %d %v", code, answer)
+	}
+}
+
+// TestServeRefuses lists what serve does not start with, and what it says.
+func TestServeRefuses(t *testing.T) {
+	taken, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer taken.Close()
+	bad := filepath.Join(t.TempDir(), "keys")
+	if err := os.WriteFile(bad, []byte("alice gbx_plain_secret_that_is_not_hashed_at_all\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, tt := range []struct {
+		name, want string
+		args       []string
+	}{
+		{"port in use", "another program listens there", []string{"--listen", taken.Addr().String()}},
+		{"open to others without a key", "no API key", []string{"--listen", "0.0.0.0:0"}},
+		{"no address", "is not an address", []string{"--listen", "everywhere"}},
+		{"plain key", "not a name and sha256:", []string{"--api-key-file", bad}},
+		{"missing keys", "no such file", []string{"--api-key-file", bad + "x"}},
+		{"unknown backend", "is not one of", []string{"--listen", "127.0.0.1:0", "--backend", "moon"}},
+		{"negative slots", "slots", []string{"--listen", "127.0.0.1:0", "--slots", "-1"}},
+		{"a word too many", "unknown command", []string{"now"}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			var errs bytes.Buffer
+			m := testApp(t).Main
+			m.Stderr = &errs
+			if code := m.Run(t.Context(), append([]string{"serve"}, tt.args...)); code != exitFailure {
+				t.Errorf("exit code %d", code)
+			}
+			if !strings.Contains(errs.String(), tt.want) {
+				t.Errorf("it said %q, not %q", errs.String(), tt.want)
+			}
+		})
+	}
+}
