@@ -1,0 +1,129 @@
+package httpapi
+
+import (
+	"bytes"
+	"encoding/json"
+	"net/http/httptest"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+	"unicode/utf8"
+
+	"github.com/glovebox-dev/glovebox/sandbox"
+)
+
+// However output is cut into chunks, the pieces put together are its bytes; base64 is needed for what is not UTF-8 only.
+func FuzzStreamIsLossless(f *testing.F) {
+	f.Add([]byte("a€😀\n"), []byte{1, 1, 1})
+	f.Add([]byte("\xff\xe2\x82"), []byte{2})
+	f.Add([]byte("\xf0\x9f\x98"), []byte{1, 1})
+	f.Add([]byte("\x80\xc0\xaf\xed\xa0\x80"), []byte{3, 1})
+	f.Fuzz(func(t *testing.T, data, cuts []byte) {
+		w := httptest.NewRecorder()
+		s := newStream(w, "x", time.Second, func(err error) { t.Fatal(err) })
+		rest := data
+		for i := 0; len(rest) > 0; i++ {
+			n := len(rest)
+			if i < len(cuts) {
+				n = min(n, int(cuts[i])+1)
+			}
+			chunk := append([]byte(nil), rest[:n]...)
+			s.output(sandbox.Stdout, chunk)
+			for j := range chunk { // the chunk is valid during the call only
+				chunk[j] = 'X'
+			}
+			rest = rest[n:]
+		}
+		s.result(&Answer{})
+		var got []byte
+		plain := true
+		for line := range strings.SplitSeq(w.Body.String(), "\n") {
+			body, ok := strings.CutPrefix(line, "data: ")
+			if !ok || !strings.Contains(body, `"offset"`) {
+				continue
+			}
+			var p Piece
+			if err := json.Unmarshal([]byte(body), &p); err != nil {
+				t.Fatal(err)
+			}
+			if p.Base64 != nil {
+				plain = false
+				got = append(got, p.Base64...)
+			} else {
+				got = append(got, p.Text...)
+			}
+		}
+		if !bytes.Equal(got, data) {
+			t.Fatalf("got %q, want %q", got, data)
+		}
+		if utf8.Valid(data) && !plain {
+			t.Fatalf("valid UTF-8 came as base64: %q", data)
+		}
+	})
+}
+
+func FuzzShow(f *testing.F) {
+	f.Add([]byte("a€"), []byte("\xff"), int64(3))
+	f.Add([]byte{}, []byte{}, int64(0))
+	f.Fuzz(func(t *testing.T, head, tail []byte, dropped int64) {
+		if dropped <= 0 {
+			dropped, head, tail = 0, append(head, tail...), nil
+		}
+		s := show(sandbox.Captured{Head: head, Tail: tail, Dropped: dropped})
+		if !utf8.ValidString(s.text) || s.truncated != (dropped > 0) {
+			t.Fatalf("%+v", s)
+		}
+		if s.exact != nil && (!bytes.Equal(s.exact[:s.gap], head) || !bytes.Equal(s.exact[s.gap:], tail)) && dropped > 0 {
+			t.Fatalf("%+v", s)
+		}
+		if s.exact == nil && dropped == 0 && s.text != string(head) {
+			t.Fatalf("%q became %q", head, s.text)
+		}
+	})
+}
+
+func FuzzNearest(f *testing.F) {
+	f.Add("langauge")
+	known := planOf(reflect.TypeFor[RunRequest]()).known
+	f.Fuzz(func(t *testing.T, name string) { nearest(name, known) })
+}
+
+func BenchmarkDecode(b *testing.B) {
+	body := []byte(`{"language":"python","code":"print(6*7)","limits":{"timeout_s":5}}`)
+	b.ReportAllocs()
+	for b.Loop() {
+		var req RunRequest
+		if err := decode(body, &req); err != nil {
+			b.Fatal(err)
+		}
+		if _, err := req.run(); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+func BenchmarkDecodeLarge(b *testing.B) {
+	body := []byte(`{"language":"python","code":"1","files":[{"path":"a","content_base64":"` + strings.Repeat("AAAA", 4<<20) + `"}]}`)
+	b.SetBytes(int64(len(body)))
+	for b.Loop() {
+		var req RunRequest
+		if err := decode(body, &req); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+func BenchmarkAnswer(b *testing.B) {
+	r := &sandbox.Result{ID: sandbox.NewID(), Status: sandbox.StatusSucceeded, Stdout: sandbox.Captured{Head: []byte("42\n")}}
+	r.Requested.Limits, r.Effective.Limits = sandbox.DefaultLimits, sandbox.DefaultLimits
+	for range 25 {
+		r.Effective.Walls = append(r.Effective.Walls, sandbox.Wall{Name: string(sandbox.NewID()), State: sandbox.WallStands})
+	}
+	var buf bytes.Buffer
+	b.ReportAllocs()
+	for b.Loop() {
+		buf.Reset()
+		encodeJSON(&buf, NewAnswer(r))
+	}
+}
