@@ -1,0 +1,57 @@
+#!/usr/bin/env bash
+# Runs every fuzz target of the tree for FUZZTIME (whole seconds; 10s unless set), one after the other. A crasher that it finds is
+# left in testdata/fuzz beside the test: commit it, so that it stays a case.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+fuzztime=${FUZZTIME:-10s}
+readonly COMPILE_SECONDS=600 # one package with instrumentation, nothing cached
+readonly GRACE=60            # seconds that a target may take to start and end, beyond FUZZTIME
+go=${GO:-go}
+
+if ! [[ $fuzztime =~ ^[1-9][0-9]*s$ ]]; then
+  echo "fuzz: FUZZTIME is $fuzztime; write whole seconds, as 30s" >&2
+  exit 2
+fi
+
+# Grown inputs belong to one run: they would fill a cache without a bound.
+work=$(mktemp -d "${TMPDIR:-/tmp}/glovebox-fuzz.XXXXXXXX")
+trap 'rm -rf "$work"' EXIT
+
+passed=0
+failed=()
+
+# fuzz DIRECTORY TARGET... compiles the package once and runs its targets where their testdata is.
+fuzz() {
+  local dir=$1 target
+  shift
+  if ! timeout "$COMPILE_SECONDS" "$go" test -c -fuzz=. -o "$work/fuzz.test" "./$dir" </dev/null; then
+    failed+=("$dir: does not compile")
+    return
+  fi
+  for target in "$@"; do
+    echo "--- $dir $target"
+    # Bounded from outside as well: a target that hangs must not hang this script.
+    if (cd "$dir" && timeout --kill-after=10 "$((${fuzztime%s} + GRACE))" "$work/fuzz.test" -test.run='^$' \
+      -test.fuzz="^$target\$" -test.fuzztime="$fuzztime" -test.fuzzcachedir="$work/inputs" </dev/null >"$work/log" 2>&1); then
+      tail -n 2 "$work/log"
+      passed=$((passed + 1))
+    else
+      cat "$work/log"
+      failed+=("$dir $target")
+    fi
+  done
+}
+
+while read -r dir; do
+  mapfile -t targets < <(sed -nE 's/^func (Fuzz[A-Za-z0-9_]*)\(.*/\1/p' "$dir"/*_test.go)
+  fuzz "$dir" "${targets[@]}"
+done < <(git ls-files -z --cached --others --exclude-standard '*_test.go' | xargs -0 grep -lE '^func Fuzz' | xargs -n1 dirname | sort -u)
+
+if [ "$passed" = 0 ] && [ ${#failed[@]} = 0 ]; then
+  echo 'fuzz: found no target, which cannot be right' >&2
+  exit 1
+fi
+[ ${#failed[@]} = 0 ] || printf 'fuzz: FAILED %s\n' "${failed[@]}"
+echo "fuzz: $passed passed, ${#failed[@]} failed, $fuzztime each"
+[ ${#failed[@]} = 0 ]

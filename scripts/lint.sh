@@ -1,0 +1,75 @@
+#!/usr/bin/env bash
+# Everything that reads the source without running it: gofmt, vet, golangci-lint, size guards, shellcheck, govulncheck.
+# It runs all of them, then says which failed. The tools are pinned in tools/go.mod and built into build/tools.
+set -uo pipefail
+cd "$(dirname "$0")/.." || exit 1
+
+readonly TOOL_SECONDS=1200 # bound on building the tools, 2 processors and nothing cached
+readonly LINT_SECONDS=900
+readonly VULN_SECONDS=300
+go=${GO:-go}
+failed=()
+
+check() {
+  local name=$1 started=$SECONDS
+  shift
+  echo "--- $name"
+  "$@" || failed+=("$name")
+  echo "    $((SECONDS - started)) s"
+}
+
+formatted() {
+  local files
+  files=$(git ls-files -z --cached --others --exclude-standard '*.go' | xargs -0 -r gofmt -l)
+  [ -z "$files" ] || { echo "gofmt -w wants to change:" "$files" && return 1; }
+}
+
+tools() {
+  mkdir -p build/tools
+  timeout "$TOOL_SECONDS" "$go" build -C tools -o "$PWD/build/tools/" tool
+}
+
+shell() {
+  if ! command -v shellcheck >/dev/null; then
+    echo 'NOT RUN: shellcheck is missing; scripts/install-test-deps.sh installs it'
+    return
+  fi
+  # Scripts are what can be started; what a sandbox is fed in tests is material.
+  shellcheck .ci/run scripts/*.sh test/vm/*.sh examples/*.sh
+}
+
+# vulnerabilities tells a finding (status 3) from a database that cannot be reached: a host that may not ask outside must be
+# able to lint, and must not believe that all is well.
+vulnerabilities() {
+  local log=build/govulncheck.log status=0
+  timeout "$VULN_SECONDS" build/tools/govulncheck ./... >"$log" 2>&1 || status=$?
+  case $status in
+  0 | 3)
+    cat "$log"
+    return "$status"
+    ;;
+  esac
+  if [ "$status" = 124 ] || grep -q '^govulncheck: fetching vulnerabilities' "$log"; then
+    echo '*************************************************************************'
+    echo '* NOT CHECKED for known vulnerabilities: their database did not answer. *'
+    echo '*************************************************************************'
+    tail -n 3 "$log"
+    return
+  fi
+  cat "$log"
+  return "$status"
+}
+
+check gofmt formatted
+check 'go vet' timeout "$LINT_SECONDS" "$go" vet ./...
+check 'size guards' timeout "$LINT_SECONDS" "$go" test -run 'TestSizes' ./internal
+check 'shellcheck' shell
+check 'build of the tools' tools
+check golangci-lint timeout "$LINT_SECONDS" build/tools/golangci-lint run ./...
+check govulncheck vulnerabilities
+
+if [ ${#failed[@]} -gt 0 ]; then
+  printf 'lint: FAILED %s\n' "${failed[@]}"
+  exit 1
+fi
+echo 'lint: all passed'
