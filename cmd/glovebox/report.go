@@ -49,7 +49,29 @@ func (a *app) report(r *sandbox.Result) {
 	if a.verbose {
 		t := r.Timings
 		a.note(faint, "create %s, upload %s, run %s, files %s", ms(t.Create), ms(t.Upload), ms(t.Run), ms(t.Files))
+		a.reportWalls(&r.Effective)
 	}
+}
+
+// reportWalls says which walls stood around the program, and what enforced its limits.
+func (a *app) reportWalls(p *sandbox.Policy) {
+	byState := map[sandbox.WallState][]string{}
+	for _, w := range p.Walls {
+		byState[w.State] = append(byState[w.State], w.Name)
+	}
+	for _, s := range []struct {
+		state sandbox.WallState
+		words string
+	}{{sandbox.WallStands, "walls that stood"}, {sandbox.WallWeaker, "weaker than on the best host"}, {sandbox.WallMissing, "missing"}} {
+		if names := byState[s.state]; len(names) > 0 {
+			a.note(faint, "%s: %s", s.words, strings.Join(names, ", "))
+		}
+	}
+	var limits []string
+	for _, name := range sandbox.LimitNames {
+		limits = append(limits, string(name)+" "+sandbox.FormatLimit(name, p.Limits.Get(name)))
+	}
+	a.note(faint, "limits: %s", strings.Join(limits, ", "))
 }
 
 // summary is one line: the status, what it cost, and whose walls it ran in.

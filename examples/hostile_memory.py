@@ -1,0 +1,6 @@
+"""Takes memory until there is none."""
+
+hoard = []
+while True:
+    hoard.append(bytearray(32 << 20))
+    print(f"holding {32 * len(hoard)} MiB", flush=True)
