@@ -32,7 +32,7 @@ fuzz() {
   for target in "$@"; do
     echo "--- $dir $target"
     # Bounded from outside as well: a target that hangs must not hang this script.
-    if (cd "$dir" && timeout --kill-after=10 "$((${fuzztime%s} + GRACE))" "$work/fuzz.test" -test.run='^$' \
+    if (cd "$dir" && timeout --foreground --kill-after=10 "$((${fuzztime%s} + GRACE))" "$work/fuzz.test" -test.run='^$' \
       -test.fuzz="^$target\$" -test.fuzztime="$fuzztime" -test.fuzzcachedir="$work/inputs" </dev/null >"$work/log" 2>&1); then
       tail -n 2 "$work/log"
       passed=$((passed + 1))

@@ -63,7 +63,7 @@ payload() {
 
 # boot runs the machine until it powers itself off. ttyS1 carries what the suites print, ttyS0 the kernel and systemd.
 boot() {
-  timeout --kill-after=10 "$BOOT_AND_RUN_SECONDS" qemu-system-x86_64 -accel tcg,thread=multi -cpu max -smp 2 -m "$MEMORY" \
+  timeout --foreground --kill-after=10 "$BOOT_AND_RUN_SECONDS" qemu-system-x86_64 -accel tcg,thread=multi -cpu max -smp 2 -m "$MEMORY" \
     -display none -monitor none -nic none -no-reboot -kernel "$1/vmlinuz" \
     -append 'root=/dev/nvme0n1 rootwait rw console=ttyS0 quiet panic=-1 systemd.show_status=0' \
     -drive "if=none,id=root,format=raw,snapshot=on,file=$1/root.img" -device nvme,serial=root,drive=root \
