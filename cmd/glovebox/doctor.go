@@ -71,14 +71,17 @@ func (a *app) examine(ctx context.Context, root string) (h *health, err error) {
 			err = closeErr
 		}
 	}()
-	spec := sandbox.Spec{}
+	// That memory cannot be bounded is told above; the interpreters are there all the same.
+	spec := sandbox.Spec{AcceptWeaker: []string{string(sandbox.LimitMemory), string(sandbox.LimitCPUs)}}
 	if root != "" {
 		if spec.Root.Dir, err = existingDir("--root", root); err != nil {
 			return nil, err
 		}
 	}
 	h = &health{Backends: []backendHealth{}, Languages: []languageHealth{}}
+	possible := false
 	for _, p := range e.Probe(ctx) {
+		possible = possible || p.Err == nil
 		b := backendHealth{Posture: p.Posture}
 		b.Backend = p.Backend
 		if p.Err != nil {
@@ -88,15 +91,15 @@ func (a *app) examine(ctx context.Context, root string) (h *health, err error) {
 		h.Backends = append(h.Backends, b)
 	}
 	for _, l := range e.Languages() {
-		h.Languages = append(h.Languages, tryLanguage(ctx, e.Engine, l, spec, h.Ready))
+		h.Languages = append(h.Languages, tryLanguage(ctx, e.Engine, l, spec, possible))
 	}
 	return h, ctx.Err()
 }
 
 // tryLanguage runs the language's probe in a sandbox of its own.
-func tryLanguage(ctx context.Context, e *engine.Engine, l sandbox.Language, spec sandbox.Spec, ready bool) languageHealth {
+func tryLanguage(ctx context.Context, e *engine.Engine, l sandbox.Language, spec sandbox.Spec, possible bool) languageHealth {
 	h := languageHealth{Name: l.Name, Title: l.Title}
-	if !ready {
+	if !possible {
 		h.Why = "no sandbox can be made"
 		return h
 	}

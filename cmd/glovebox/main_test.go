@@ -34,8 +34,21 @@ func guestDir(t *testing.T) string {
 	return filepath.Dir(program.Source)
 }
 
+// isReady says whether this host carries the default policy. An ordinary user may have no way to bound memory; scripts then go
+// without by name, and leave out what is about that bound.
+func isReady(t *testing.T) bool {
+	h, err := testApp(t).examine(t.Context(), "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !h.Ready {
+		t.Log("this host does not carry the default policy; glovebox doctor says why")
+	}
+	return h.Ready
+}
+
 func TestScripts(t *testing.T) {
-	guest := guestDir(t)
+	guest, ready := guestDir(t), isReady(t)
 	testscript.Run(t, testscript.Params{
 		Dir: "testdata",
 		Setup: func(env *testscript.Env) error {
@@ -45,12 +58,14 @@ func TestScripts(t *testing.T) {
 			if dir := os.Getenv("XDG_RUNTIME_DIR"); dir != "" {
 				env.Setenv("XDG_RUNTIME_DIR", dir)
 			}
+			if !ready {
+				env.Setenv("GLOVEBOX_ACCEPT_WEAKER", "memory")
+			}
 			return os.MkdirAll(home, 0o700)
 		},
 		Condition: func(name string) (bool, error) {
-			switch name {
-			case "root":
-				return os.Geteuid() == 0, nil
+			if name == "ready" {
+				return ready, nil
 			}
 			return false, fmt.Errorf("unknown condition %q", name)
 		},
