@@ -3,12 +3,13 @@ package main
 import (
 	"context"
 	"errors"
+	"os"
 	"sync"
 	"time"
 
+	"github.com/glovebox-dev/glovebox/internal/backend"
 	"github.com/glovebox-dev/glovebox/internal/engine"
 	"github.com/glovebox-dev/glovebox/internal/lang"
-	"github.com/glovebox-dev/glovebox/sandbox"
 )
 
 // recoverTimeout bounds the removal of what dead processes of ours left.
@@ -18,24 +19,33 @@ const recoverTimeout = 30 * time.Second
 type openedEngine struct {
 	*engine.Engine
 	app       *app
-	backends  []sandbox.Backend
-	release   func() error
+	backends  *backend.Set
 	recovered sync.WaitGroup
 }
 
+func (a *app) openBackends() (*backend.Set, error) {
+	o := backend.Options{RunDir: a.runDir()}
+	o.Libexec, _ = a.LookupEnv("GLOVEBOX_LIBEXEC")
+	o.CacheDir, _ = a.cacheDir()
+	if a.verbose {
+		o.Stderr, _ = a.Stderr.(*os.File)
+	}
+	return backend.Open(o)
+}
+
 func (a *app) openEngine(config engine.Config) (*openedEngine, error) {
-	backends, release, err := a.backends()
+	backends, err := a.openBackends()
 	if err != nil {
 		return nil, err
 	}
-	config.Backends = backends
+	config.Backends = backends.Backends
 	config.Languages = lang.All()
 	config.Log = a.logger()
 	e, err := engine.New(config)
 	if err != nil {
-		return nil, errors.Join(err, release())
+		return nil, errors.Join(err, backends.Close())
 	}
-	return &openedEngine{Engine: e, app: a, backends: backends, release: release}, nil
+	return &openedEngine{Engine: e, app: a, backends: backends}, nil
 }
 
 // recoverAside removes what dead processes of ours left while something else goes on. Close waits for it.
@@ -48,7 +58,7 @@ func (e *openedEngine) recoverAside(ctx context.Context) {
 func (e *openedEngine) recover(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, recoverTimeout)
 	defer cancel()
-	for _, b := range e.backends {
+	for _, b := range e.backends.Backends {
 		if _, err := b.Recover(ctx, nil); err != nil && ctx.Err() == nil {
 			e.app.logger().Warn("could not remove all that an earlier process left", "backend", b.Name(), "error", err)
 		}
@@ -59,5 +69,5 @@ func (e *openedEngine) recover(ctx context.Context) {
 func (e *openedEngine) Close() error {
 	err := e.Engine.Close()
 	e.recovered.Wait()
-	return errors.Join(err, e.release())
+	return errors.Join(err, e.backends.Close())
 }

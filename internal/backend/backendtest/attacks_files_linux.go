@@ -424,7 +424,7 @@ func driveErrors(tr *trial) {
 	}
 	words := []string{"goroutine ", ".go:", "/run/glovebox", "/proc/self/fd/", "/cgroup", "panic", "0x", tr.arena.canaries.places[0]}
 	for _, req := range bad {
-		r, err := tr.arena.engine.Run(within(tr.T), engine.Run{Spec: sandbox.Spec{Labels: map[string]string{labelTrial: tr.nonce}}, Request: req})
+		r, err := tr.arena.engine.Run(within(tr.T), engine.Run{Spec: sandbox.Spec{Labels: map[string]string{labelTrial: tr.nonce}, AcceptWeaker: tr.accepts()}, Request: req})
 		text := ""
 		if err != nil {
 			text = err.Error()

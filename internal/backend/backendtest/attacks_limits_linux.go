@@ -228,7 +228,9 @@ func driveEnds(tr *trial) {
 	}
 	run := tr.request(tr.code)
 	run.Request.Args, run.Spec.Limits.MemoryBytes = []string{"memory"}, 96<<20
-	if r := tr.do(within(tr.T), run); r.Status != sandbox.StatusOutOfMemory {
+	if len(tr.arena.weaker) > 0 {
+		tr.Log("NOT RUN: the row of memory, as this host cannot limit it")
+	} else if r := tr.do(within(tr.T), run); r.Status != sandbox.StatusOutOfMemory {
 		tr.Errorf("memory: %s, exit code %d, signal %d: %s", r.Status, r.ExitCode, r.Signal, tail(r.Stderr))
 	}
 	run = tr.request([]byte("print('ready', flush=True)\ntime.sleep(60)"))

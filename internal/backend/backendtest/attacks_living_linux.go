@@ -29,6 +29,7 @@ func (tr *trial) open() *living {
 	tr.Helper()
 	s := spec()
 	s.Limits = tr.limits.OrDefault(sandbox.DefaultLimits)
+	s.AcceptWeaker = tr.accepts()
 	s.Labels = map[string]string{labelTrial: tr.nonce}
 	box, err := tr.arena.spy.Create(within(tr.T), s)
 	if err != nil {

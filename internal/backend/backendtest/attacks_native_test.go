@@ -15,8 +15,11 @@ import (
 	"github.com/glovebox-dev/glovebox/sandbox"
 )
 
-// guestProgram is built once and sealed.
+// guestProgram is built once and sealed, where GLOVEBOX_TEST_GUEST does not name one, as on a machine without a compiler.
 var guestProgram = sync.OnceValues(func() (*os.File, error) {
+	if path := os.Getenv("GLOVEBOX_TEST_GUEST"); path != "" {
+		return os.Open(path)
+	}
 	dir, err := os.MkdirTemp("", "glovebox-guest-")
 	if err != nil {
 		return nil, err
@@ -39,7 +42,7 @@ func TestNativeAttacks(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if p, err := b.Probe(context.Background()); err != nil || !p.Ready {
+		if _, err := b.Probe(context.Background()); err != nil {
 			t.Skipf("the native backend cannot work here: %v", err)
 		}
 		t.Cleanup(func() {

@@ -85,10 +85,15 @@ func (tr *trial) params() []string {
 // request is a run of the given probe under the attack's limits. All files are asked back: collecting them is under attack too.
 func (tr *trial) request(code []byte) engine.Run {
 	return engine.Run{
-		Spec: sandbox.Spec{Limits: tr.limits, Labels: map[string]string{labelTrial: tr.nonce}},
+		Spec: sandbox.Spec{Limits: tr.limits, Labels: map[string]string{labelTrial: tr.nonce}, AcceptWeaker: tr.accepts()},
 		Request: sandbox.Request{Language: tr.lang, Code: tr.source(code), Env: tr.params(), Timeout: tr.timeout,
 			Return: sandbox.Return{Globs: []string{"**"}}},
 	}
+}
+
+// accepts is what the attack goes without here; never the limit that it is about.
+func (tr *trial) accepts() []string {
+	return slices.DeleteFunc(slices.Clone(tr.arena.weaker), func(name string) bool { return tr.limits.Get(sandbox.LimitName(name)) != 0 })
 }
 
 // execute runs a probe to its end.

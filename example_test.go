@@ -1,0 +1,65 @@
+package glovebox_test
+
+import (
+	"context"
+	"fmt"
+	"log"
+	"time"
+
+	"github.com/glovebox-dev/glovebox"
+	"github.com/glovebox-dev/glovebox/sandbox"
+)
+
+func Example() {
+	g, err := glovebox.Open(glovebox.Config{})
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer g.Close()
+
+	result, err := g.Run(context.Background(), glovebox.Run{
+		Spec: sandbox.Spec{
+			Limits: sandbox.Limits{Timeout: time.Minute},
+			// An ordinary user may have no way to bound memory. Without this line that is an error that says so.
+			AcceptWeaker: []string{"memory"},
+		},
+		Request: sandbox.Request{
+			Language: "python",
+			Code:     []byte("import sys\nprint(sum(map(int, sys.stdin)))\nopen('done.txt', 'w').write('yes')\n"),
+			Stdin:    []byte("40\n2\n"),
+			Return:   sandbox.Return{Globs: []string{"*.txt"}},
+		},
+	})
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Printf("%s: %s", result.Status, result.Stdout.Head)
+	for _, f := range result.Files {
+		fmt.Println(f.Path, string(f.Data))
+	}
+	// Output:
+	// succeeded: 42
+	// done.txt yes
+}
+
+// What the program did wrong is a status, not an error.
+func ExampleGlovebox_Run_exception() {
+	g, err := glovebox.Open(glovebox.Config{})
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer g.Close()
+
+	result, err := g.Run(context.Background(), glovebox.Run{
+		Spec:    sandbox.Spec{AcceptWeaker: []string{"memory"}},
+		Request: sandbox.Request{Language: "python", Code: []byte("print(1 / 0)")},
+	})
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(result.Status, result.ExitCode)
+	fmt.Println(result.Exception.Name, "-", result.Exception.Value)
+	// Output:
+	// failed 1
+	// ZeroDivisionError - division by zero
+}
