@@ -65,7 +65,9 @@ func (s *Server) adopt(m *guest.Adopt, r *rightsReader) (*process, error) {
 }
 
 func (s *Server) takeOver(p *process, m *guest.Adopt, r *rightsReader) error {
-	s.table.birth.Lock() // so that the reaper does not take it for an orphan meanwhile
+	if err := s.table.enter(); err != nil { // so that the reaper does not take it for an orphan meanwhile
+		return err
+	}
 	defer s.table.birth.Unlock()
 	var st stat
 	var ok bool

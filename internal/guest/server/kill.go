@@ -119,20 +119,39 @@ func (s *Server) zombies() bool {
 // expire is called when the deadline has passed.
 func (p *process) expire() {
 	p.mu.Lock()
+	defer p.mu.Unlock()
 	if p.reaped || p.s.isEnded() {
-		p.mu.Unlock()
 		return
 	}
 	p.timedOut = true
 	sig := p.killSignal
-	p.mu.Unlock()
 	if sig == 0 || sig == syscall.SIGKILL {
-		p.s.goes(func() { p.s.killTree(p) })
+		p.endTree()
 		return
 	}
-	// After the grace whatever is left of the execution ends, also where the started process ended at once.
-	time.AfterFunc(p.grace, func() { p.s.goes(func() { p.s.killTree(p) }) })
 	p.s.goes(func() { p.s.signalTree(p, sig) })
+	time.AfterFunc(p.grace, func() { // also where the started process itself ended at once
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		p.endTree()
+	})
+}
+
+// endTree ends all processes of the execution. An exit record that is not complete yet waits for it. Called with mu held.
+func (p *process) endTree() {
+	p.sentKill = true
+	waits := p.exited == nil
+	if waits {
+		p.pending++
+	}
+	p.s.goes(func() {
+		p.s.killTree(p)
+		if waits {
+			p.mu.Lock()
+			defer p.mu.Unlock()
+			p.ended()
+		}
+	})
 }
 
 // signal serves Signal.

@@ -92,14 +92,7 @@ func (p *process) reapedAs(ws syscall.WaitStatus, usage *syscall.Rusage) {
 		}
 	}
 	if p.killTree {
-		p.pending++
-		p.sentKill = true
-		p.s.goes(func() {
-			p.s.killTree(p)
-			p.mu.Lock()
-			defer p.mu.Unlock()
-			p.ended()
-		})
+		p.endTree()
 	}
 	p.ended()
 }

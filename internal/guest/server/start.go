@@ -106,7 +106,9 @@ func (s *Server) bear(p *process, m *guest.Start) error {
 	}
 	b.files = fds.child
 
-	s.table.birth.Lock()
+	if err := s.table.enter(); err != nil {
+		return err
+	}
 	defer s.table.birth.Unlock()
 	if int(p.user.UID) != os.Geteuid() || int(p.user.GID) != os.Getegid() {
 		b.become, b.groups = true, s.setgroups.allowed(&s.proc)

@@ -14,10 +14,10 @@ import (
 // table holds the executions that have a record.
 type table struct {
 	// birth is held from before a process is forked until it is in the table, so that the reaper, who takes it too, knows every
-	// child that it finds dead. It comes before the mu of a process.
+	// child that it finds dead. Locks are taken in this order: birth, the mu of a process, the mu of the table or of the server.
 	birth sync.Mutex
 
-	mu      sync.Mutex // guards all below; the mu of a process comes before it
+	mu      sync.Mutex // guards all below
 	byID    map[string]*process
 	byPID   map[int]*process // not yet reaped
 	stopped bool
@@ -29,13 +29,23 @@ func (t *table) init() {
 	t.news.L = &t.mu
 }
 
+// enter takes the lock of births, unless there shall be no more.
+func (t *table) enter() error {
+	t.birth.Lock()
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.stopped {
+		t.birth.Unlock()
+		return &guest.Failed{Kind: sandbox.Unavailable, Op: "start", Msg: "the guest is ending"}
+	}
+	return nil
+}
+
 // reserve makes a record for an execution that is about to start.
 func (t *table) reserve(p *process) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	switch {
-	case t.stopped:
-		return &guest.Failed{Kind: sandbox.Unavailable, Op: "start", Msg: "the guest is ending"}
 	case t.byID[p.id] != nil:
 		return &guest.Failed{Kind: sandbox.Exists, Op: "start " + p.id, Msg: "an execution of this id has a record"}
 	case len(t.byID) >= guest.MaxProcesses:
@@ -77,8 +87,10 @@ func (t *table) all() []*process {
 	return list
 }
 
-// stop refuses new executions and lets the reaper end once there is no child.
+// stop refuses new executions, waits for one that is being born, and lets the reaper end once there is no child.
 func (t *table) stop() {
+	t.birth.Lock()
+	defer t.birth.Unlock()
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.stopped = true
