@@ -1,0 +1,243 @@
+package glovebox_test
+
+import (
+	"bufio"
+	"bytes"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+)
+
+// importPolicy says what each package of this module may import of this module, and after a bar what of others. It follows the
+// house: nouns know nothing, the guest knows the nouns, backends, languages and the engine do not know each other, and only
+// what wires a program together knows all. Change it when the house changes, not to get a build through.
+const importPolicy = `
+# nouns and contracts
+sandbox:
+
+# the guest, and the protocol between it and the host
+internal/guest/wire:
+internal/guest:              sandbox internal/guest/wire
+internal/guest/client:       sandbox internal/guest internal/guest/wire
+internal/guest/confine:      sandbox internal/guest/wire | golang.org/x/sys
+internal/guest/server:       sandbox internal/guest internal/guest/wire | golang.org/x/sys
+internal/guest/guesttest:    sandbox internal/guest internal/guest/client internal/guest/server | golang.org/x/sys
+cmd/glovebox-guest:          internal/guest internal/guest/confine internal/guest/server | golang.org/x/sys
+
+# walls: how a guest is started and confined, never what it is asked to do
+internal/cgroup:             sandbox | golang.org/x/sys github.com/godbus/dbus/v5
+internal/seccomp:            sandbox | golang.org/x/sys
+internal/backend/native:     sandbox internal/guest internal/guest/confine internal/cgroup internal/seccomp | golang.org/x/sys
+internal/backend/backendtest: sandbox internal/engine internal/guest internal/guest/client internal/guest/server internal/seccomp | golang.org/x/sys
+
+# languages
+internal/lang/trace:         sandbox
+internal/lang/python:        sandbox internal/lang/trace
+internal/lang/javascript:    sandbox internal/lang/trace
+internal/lang/bash:          sandbox internal/lang/trace
+internal/lang/langtest:      sandbox | github.com/rogpeppe/go-internal
+
+# the room where live sandboxes are: it is handed backends and languages as values
+internal/engine:             sandbox internal/guest internal/guest/client
+
+# integrations: they know the engine, and not each other
+internal/httpapi:            sandbox internal/engine | github.com/prometheus/client_golang
+
+# wiring: lists, programs, the face for Go
+internal/libexec:            sandbox | golang.org/x/sys
+internal/lang:               sandbox internal/lang/python internal/lang/javascript internal/lang/bash
+internal/backend:            sandbox internal/backend/native internal/libexec
+cmd/glovebox:                sandbox internal/backend internal/engine internal/guest internal/httpapi internal/lang | github.com/spf13/cobra github.com/spf13/pflag github.com/BurntSushi/toml
+.:                           sandbox internal/backend internal/engine internal/lang
+
+# what measures the product from outside, through its program
+test/liveserver:
+test/soak:                   test/liveserver
+test/torture:                test/liveserver
+bench:                       test/liveserver | golang.org/x/sys
+`
+
+const module = "github.com/glovebox-dev/glovebox"
+
+type allowed struct{ ours, others []string }
+
+func parsePolicy(t *testing.T) map[string]allowed {
+	policy := map[string]allowed{}
+	for line := range strings.Lines(importPolicy) {
+		line, _, _ = strings.Cut(strings.TrimSpace(line), "#")
+		if line == "" {
+			continue
+		}
+		pkg, rest, ok := strings.Cut(line, ":")
+		if !ok {
+			t.Fatalf("a line without a colon: %s", line)
+		}
+		if _, twice := policy[pkg]; twice {
+			t.Fatalf("%s is there twice", pkg)
+		}
+		ours, others, _ := strings.Cut(rest, "|")
+		policy[pkg] = allowed{strings.Fields(ours), strings.Fields(others)}
+	}
+	return policy
+}
+
+// listImports returns what each package of this module imports on one system, tests left out.
+func listImports(t *testing.T, system string) map[string][]string {
+	t.Helper()
+	cmd := exec.Command("go", "list", "-e", "-tags", "embed", "-f", `{{.ImportPath}}:{{join .Imports " "}}`, "./...")
+	cmd.Env = append(os.Environ(), "GOOS="+system, "CGO_ENABLED=0")
+	out, err := cmd.Output()
+	if err != nil {
+		t.Fatalf("go list: %v", err)
+	}
+	imports := map[string][]string{}
+	for line := range strings.Lines(string(out)) {
+		pkg, list, _ := strings.Cut(strings.TrimSpace(line), ":")
+		pkg = ourName(pkg)
+		if !strings.HasPrefix(pkg, "build/") { // scratch space, not part of the module
+			imports[pkg] = strings.Fields(list)
+		}
+	}
+	return imports
+}
+
+// ourName is the path of a package within the module; others keep theirs.
+func ourName(pkg string) string {
+	if pkg == module {
+		return "."
+	}
+	return strings.TrimPrefix(pkg, module+"/")
+}
+
+func TestImportPolicy(t *testing.T) {
+	policy := parsePolicy(t)
+	seen := map[string]bool{}
+	for _, system := range []string{"linux", "darwin", "windows"} {
+		for pkg, imports := range listImports(t, system) {
+			seen[pkg] = true
+			rule, ok := policy[pkg]
+			if !ok && len(imports) > 0 {
+				t.Errorf("%s is not in the policy", pkg)
+				continue
+			}
+			for _, i := range imports {
+				switch name := ourName(i); {
+				case name != i:
+					if !slices.Contains(rule.ours, name) {
+						t.Errorf("%s on %s: %s must not import %s", pkg, system, pkg, name)
+					}
+				case strings.Contains(strings.SplitN(i, "/", 2)[0], "."):
+					within := func(m string) bool { return i == m || strings.HasPrefix(i, m+"/") }
+					if !slices.ContainsFunc(rule.others, within) {
+						t.Errorf("%s on %s: %s must not import %s", pkg, system, pkg, i)
+					}
+				}
+			}
+		}
+	}
+	for pkg := range policy {
+		if !seen[pkg] {
+			t.Errorf("%s is in the policy and not in the module", pkg)
+		}
+	}
+}
+
+// forbidden are packages that must not be linked into a program or be imported by a package, and why.
+var forbidden = []struct {
+	of   string
+	deep bool // with all that it links, not only what it imports itself
+	why  string
+	list []string
+}{
+	{"./sandbox", false, "the contracts do no I/O", []string{"os", "os/exec", "syscall", "net/http", "io/ioutil", "log", "log/slog", "sync", "path/filepath"}},
+	// The package net comes with the contract (net.Conn); unused, the linker leaves nearly all of it out.
+	{"./cmd/glovebox-guest", true, "its start is paid by every sandbox", []string{"net/http", "encoding/json", "encoding/gob",
+		"encoding/xml", "log", "log/slog", "regexp", "text/template", "html/template", "os/exec", "os/user", "go/types", "testing", "archive/tar"}},
+}
+
+func TestForbiddenImports(t *testing.T) {
+	for _, f := range forbidden {
+		args := []string{"list", "-f", `{{join .Imports "\n"}}`, f.of}
+		if f.deep {
+			args = []string{"list", "-deps", f.of}
+		}
+		cmd := exec.Command("go", args...)
+		cmd.Env = append(os.Environ(), "GOOS=linux", "CGO_ENABLED=0")
+		out, err := cmd.Output()
+		if err != nil {
+			t.Fatalf("go list %s: %v", f.of, err)
+		}
+		linked := strings.Fields(string(out))
+		for _, pkg := range f.list {
+			if slices.Contains(linked, pkg) {
+				t.Errorf("%s must not have %s: %s", f.of, pkg, f.why)
+			}
+		}
+	}
+}
+
+// initBudget is what the package initialisers of glovebox may cost before its main begins. Every run on the command line pays it.
+const initBudget = 20 * time.Millisecond
+
+var initLine = regexp.MustCompile(`(?m)^init (\S+) @\S+ ms, (\S+) ms clock`)
+
+// TestInitBudget takes the least of several runs: what else goes on on this machine only ever adds to it.
+func TestInitBudget(t *testing.T) {
+	program := filepath.Join(t.TempDir(), "glovebox")
+	build := exec.Command("go", "build", "-trimpath", "-o", program, "./cmd/glovebox")
+	build.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	const runs = 20
+	least, dearest := time.Duration(0), ""
+	for i := range runs {
+		total, trace := initTime(t, program)
+		if i == 0 || total < least {
+			least, dearest = total, trace
+		}
+	}
+	t.Logf("initialisers take %v; the dearest: %s", least, dearest)
+	if least > initBudget {
+		t.Errorf("initialisers take %v, more than %v", least, initBudget)
+	}
+}
+
+// initTime sums what GODEBUG=inittrace=1 says of one start, and names the dearest package.
+func initTime(t *testing.T, program string) (total time.Duration, dearest string) {
+	t.Helper()
+	cmd := exec.Command(program, "version")
+	cmd.Env = append(os.Environ(), "GODEBUG=inittrace=1")
+	var trace bytes.Buffer
+	cmd.Stderr = &trace
+	if err := cmd.Run(); err != nil {
+		t.Fatal(err)
+	}
+	most := time.Duration(0)
+	lines := bufio.NewScanner(&trace)
+	for lines.Scan() {
+		m := initLine.FindStringSubmatch(lines.Text())
+		if m == nil {
+			continue
+		}
+		ms, err := strconv.ParseFloat(m[2], 64)
+		if err != nil {
+			t.Fatal(err)
+		}
+		took := time.Duration(ms * float64(time.Millisecond))
+		total += took
+		if took > most {
+			most, dearest = took, m[1]
+		}
+	}
+	if total == 0 {
+		t.Fatalf("no initialiser was traced:\n%s", trace.String())
+	}
+	return total, dearest
+}
