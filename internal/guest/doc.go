@@ -23,9 +23,13 @@
 // InitialCredit. Data is never sent without credit, so a reader of the connection can always take the next frame without
 // waiting, and a slow stream never holds up another.
 //
-// Failure rule: a frame that is too long, of an unknown kind, or beyond its credit ends the connection with all its streams.
-// Frames for a stream that is over are dropped, as a reset may cross with them. A connection that ends resets its streams; it
-// ends no process and loses no output.
+// Failure rule: a frame that is too long, of an unknown kind, beyond its credit, after the end of its side, or for a stream
+// that was never opened ends the connection with all its streams. Frames for a stream that is over are dropped, as a reset may
+// cross with them; what came before a reset is still read. A stream beyond MaxStreams is reset. The connection of a
+// peer that sends and never reads is ended once thousands of control frames wait for it. A connection that ends resets
+// its streams; it ends no process and loses no output.
+//
+// When the guest has said its last on a call while the host still sends, it ends its side and resets the stream.
 //
 // # Messages
 //
@@ -72,11 +76,14 @@
 // Exited is sent once the process is reaped and its output is complete (at most Start.Drain after the reaping, as a
 // descendant may hold the pipe open for ever). The record is kept until it is acknowledged.
 //
-// A deadline is given as a duration and kept on the guest's monotonic clock. When it passes, every process of the
-// execution gets Start.KillSignal, and SIGKILL after Start.Grace. The host keeps its own, later, deadline and closes the box.
+// A deadline is given as a duration and kept on the guest's monotonic clock. When it passes before the started process has
+// ended, every process of the execution gets Start.KillSignal, and SIGKILL after Start.Grace. The host keeps its own, later,
+// deadline and closes the box.
 //
 // The processes of an execution are those whose session, or whose chain of parents, leads to the started process, or whose
-// environment at birth names the execution (EnvExecution). That is hygiene, not a wall: what hides ends with the sandbox.
+// environment at birth names the execution (EnvExecution). To end them the guest stops all it finds until it finds no more, and
+// then kills them; the exit record waits for that, two seconds at the most. That is hygiene, not a wall: what hides ends with
+// the sandbox.
 //
 // # Adopt
 //

@@ -95,8 +95,8 @@ const Version = 1
 // Start starts a process. ID is chosen by the host and names the execution; a second Start with an ID that has a record is
 // answered with Failed{Exists}, so that a repeat after a lost answer never runs anything twice.
 type Start struct {
-	ID         string
-	Argv       []string     // Argv[0] is looked up on the PATH of Env when it has no slash
+	ID         string       // 1 to 64 letters, digits, or of -_.
+	Argv       []string     // Argv[0] is looked up on the PATH of Env, in its absolute folders, when it has no slash
 	Env        []string     // all of it, "NAME=value"; the guest adds EnvExecution
 	Dir        string       // absolute; "" is /
 	User       sandbox.User // the zero value is the sandbox's own user
@@ -155,8 +155,8 @@ type Exited struct {
 	Code        int32  // -1 where a signal ended the process
 	Signal      int32  // 0 where it exited
 	TimedOut    bool   // its deadline had passed
-	Signaled    bool   // the guest sent SIGKILL for a caller's Signal or KillAll
-	ForeignKill uint32 // processes of the execution that the guest reaped dead of a SIGKILL it had not sent
+	Signaled    bool   // the guest sent SIGKILL for a caller's Signal, KillAll or Reborn
+	ForeignKill uint32 // processes of the execution that the guest reaped dead of SIGKILL before it had sent any
 	Wall        time.Duration
 	CPU         time.Duration // user and system of the process and of those of its descendants that were waited for
 	MaxRSS      uint64        // bytes, of the largest single process
@@ -170,7 +170,7 @@ type Input struct {
 	ID     string
 	Offset uint64
 	Data   []byte
-	EOF    bool // close stdin after Data
+	EOF    bool // close stdin after Data; on a terminal, type the end-of-file character
 }
 
 // Accepted says up to which offset stdin was taken. It is sent once the process's pipe took the bytes; a process that is gone,
@@ -185,7 +185,7 @@ type Ack struct {
 	Exit   bool
 }
 
-// Signal sends a signal.
+// Signal sends a signal. It fails with NotFound where no process is left to get it.
 type Signal struct {
 	ID     string
 	Signal int32
@@ -211,7 +211,7 @@ type Resize struct {
 // List asks for all processes that have a record.
 type List struct{}
 
-// Processes answers List.
+// Processes answers List. Argument lists are cut to 96 bytes.
 type Processes struct{ Processes []ProcessInfo }
 
 // ProcessInfo is one process that has a record.

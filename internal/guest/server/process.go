@@ -192,7 +192,7 @@ func (p *process) info() guest.ProcessInfo {
 }
 
 // maxListedArgv bounds the argument list of one process in Processes, so that MaxProcesses of them make one message.
-const maxListedArgv = 128
+const maxListedArgv = 96
 
 func shortArgv(argv []string) []string {
 	left := maxListedArgv

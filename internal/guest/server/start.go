@@ -56,8 +56,8 @@ func (s *Server) launch(m *guest.Start) (*process, error) {
 	return p, nil
 }
 
-// Bounds of what names an execution.
-const maxID = 128
+// maxID bounds what names an execution, in bytes.
+const maxID = 64
 
 func checkStart(m *guest.Start) error {
 	if err := checkID(m.ID); err != nil {
@@ -80,7 +80,7 @@ func checkStart(m *guest.Start) error {
 
 func checkID(id string) error {
 	if id == "" || len(id) > maxID || strings.Trim(id, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.") != "" {
-		return invalid("id", "an execution's id is 1 to 128 letters, digits, or of -_.")
+		return invalid("id", "an execution's id is 1 to 64 letters, digits, or of -_.")
 	}
 	return nil
 }

@@ -1,0 +1,27 @@
+package server
+
+import (
+	"math"
+	"strings"
+	"testing"
+
+	"github.com/glovebox-dev/glovebox/internal/guest"
+)
+
+// As many executions as there may be, all of them with the longest names, make one message.
+func TestTheLongestListIsOneMessage(t *testing.T) {
+	var m guest.Processes
+	for _, argv := range [][]string{{strings.Repeat("x", 1000)}, make([]string, 1000), strings.Split(strings.Repeat("y ", 1000), " ")} {
+		one := guest.ProcessInfo{ID: strings.Repeat("i", maxID), PID: math.MinInt32, Argv: shortArgv(argv), Started: math.MaxInt64,
+			TTY: true, Exited: true, Stdout: math.MaxUint64, Stderr: math.MaxUint64, Stdin: math.MaxUint64}
+		m.Processes = m.Processes[:0]
+		for range guest.MaxProcesses {
+			m.Processes = append(m.Processes, one)
+		}
+		b := m.Append(nil)
+		var back guest.Processes
+		if err := back.Parse(b); len(b) > guest.MaxMessage || err != nil || len(back.Processes) != guest.MaxProcesses {
+			t.Errorf("%d bytes, %v", len(b), err)
+		}
+	}
+}
