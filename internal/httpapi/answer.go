@@ -98,7 +98,7 @@ type NetworkShown struct {
 
 // Effective is a policy as it was enforced.
 type Effective struct {
-	Kernel    sandbox.Kernel               `json:"kernel" doc:"Whose kernel served the code." enum:"shared,user-space,machine"`
+	Kernel    sandbox.Kernel               `json:"kernel" doc:"Whose kernel served the code; empty where the run ended before there was a sandbox." enum:"shared,user-space,machine,"`
 	Limits    PolicyLimits                 `json:"limits" doc:"null where nothing enforces a limit."`
 	Enforcers map[sandbox.LimitName]string `json:"enforcers" doc:"What enforces each limit."`
 	Network   NetworkShown                 `json:"network"`

@@ -18,6 +18,12 @@ const (
 	bodyTotal = 2 * time.Minute
 )
 
+// bodyBounds are those of one body.
+type bodyBounds struct {
+	most        int64
+	idle, total time.Duration
+}
+
 // firstRead is how much is set aside for a body before its bytes come: a claimed Content-Length costs nothing.
 const firstRead = 16 << 10
 
@@ -57,24 +63,24 @@ func (b *body) grow(n int64) bool {
 	return ok
 }
 
-// readBody reads the whole body of a request, at most so many bytes of it. It returns a TooLarge error past that, and a Busy one
-// when too many other bodies are held. The caller releases the body, also after an error.
-func readBody(w http.ResponseWriter, r *http.Request, most int64, room *readingRoom) (*body, error) {
+// readBody reads the whole body of a request. It returns a TooLarge error past its bound, and a Busy one when too many other
+// bodies are held. The caller releases the body, also after an error.
+func readBody(control *http.ResponseController, r *http.Request, bounds bodyBounds, room *readingRoom) (*body, error) {
 	b := &body{room: room}
+	most := bounds.most
 	if r.Header.Get("Content-Encoding") != "" {
 		return b, refuse(http.StatusUnsupportedMediaType, sandbox.Invalid, "the body is compressed", "send it as it is")
 	}
 	if r.ContentLength > most {
 		return b, overBound(most)
 	}
-	control := http.NewResponseController(w)
-	end := time.Now().Add(bodyTotal)
+	end := time.Now().Add(bounds.total)
 	limited := io.LimitReader(r.Body, most+1)
 	for {
 		if b.Available() == 0 && !b.grow(max(firstRead, int64(b.Len()))) {
 			return b, &sandbox.Error{Kind: sandbox.Busy, Msg: "too many bytes of requests are held in memory", Mend: "try again later"}
 		}
-		control.SetReadDeadline(earlier(end, time.Now().Add(bodyIdle))) // an error means a writer without a connection, as in tests
+		control.SetReadDeadline(earlier(end, time.Now().Add(bounds.idle))) // an error means a writer without a connection, as in tests
 		free := b.AvailableBuffer()
 		n, err := limited.Read(free[:cap(free)])
 		b.Write(free[:n])

@@ -15,36 +15,6 @@ import (
 	"github.com/glovebox-dev/glovebox/sandbox"
 )
 
-// response is the writer of one request, with what the log and the metrics want to know of it.
-type response struct {
-	http.ResponseWriter
-	id     string // of the request
-	key    string // name of the API key; "" where none is asked for
-	route  string // pattern that matched; never the path, which the client chooses
-	status int    // 0 until the headers are sent
-	bytes  int64
-	unread bool // there is a body that was not read to its end
-}
-
-func (w *response) WriteHeader(status int) {
-	if w.status == 0 {
-		w.status = status
-	}
-	w.ResponseWriter.WriteHeader(status)
-}
-
-func (w *response) Write(p []byte) (int, error) {
-	if w.status == 0 {
-		w.status = http.StatusOK
-	}
-	n, err := w.ResponseWriter.Write(p)
-	w.bytes += int64(n)
-	return n, err
-}
-
-// Unwrap lets http.ResponseController reach the connection.
-func (w *response) Unwrap() http.ResponseWriter { return w.ResponseWriter }
-
 // noRoute stands in log and metrics for requests that no pattern matched, or that were refused before.
 const noRoute = "none"
 
@@ -53,7 +23,8 @@ const e2bHeader = "E2b-Sandbox-Id"
 
 func (s *Server) handle(w http.ResponseWriter, r *http.Request) {
 	started := time.Now()
-	out := &response{ResponseWriter: w, id: string(sandbox.NewID()), route: noRoute, unread: r.Body != http.NoBody}
+	out := newResponse(w, s.config.WriteTimeout)
+	out.id, out.unread = string(sandbox.NewID()), r.Body != http.NoBody
 	h := w.Header()
 	h.Set("X-Request-Id", out.id)
 	h.Set("X-Content-Type-Options", "nosniff")
@@ -193,7 +164,7 @@ func (s *Server) writeBody(w *response, contentType string, body []byte) error {
 	h := w.Header()
 	h.Set("Content-Type", contentType)
 	h.Set("Content-Length", strconv.Itoa(len(body)))
-	if _, err := newPacedWriter(w, s.config.WriteTimeout).Write(body); err != nil {
+	if _, err := w.Write(body); err != nil {
 		s.metrics.slowReaders.Inc()
 		panic(http.ErrAbortHandler)
 	}

@@ -173,3 +173,18 @@ func BenchmarkRequest(b *testing.B) {
 		}
 	}
 }
+
+// A deadline for writing stays with its connection; it must not fall on the requests that come after.
+func TestIdleConnectionIsServed(t *testing.T) {
+	r := newRig(t, engine.Config{}, httpapi.Config{WriteTimeout: 100 * time.Millisecond})
+	for _, path := range []string{"/healthz", "/nothing", "/metrics", "/v1/languages", "/nothing"} {
+		for _, method := range []string{"GET", "HEAD"} {
+			r.do(method, path, "", nil) // fails the test where nothing comes back
+		}
+		time.Sleep(150 * time.Millisecond)
+	}
+	if a := r.run(bash("sleep 0.3; echo 1")); a.Stdout != "1\n" {
+		t.Errorf("%+v", a)
+	}
+	r.refused("POST", "/v1/run", "{", nil, 400)
+}

@@ -17,7 +17,7 @@ func (s *Server) readJSON(w *response, r *http.Request, into any) (release func(
 	if err := checkContentType(r); err != nil {
 		return func() {}, err
 	}
-	b, err := readBody(w, r, s.config.MaxBody, &s.room)
+	b, err := readBody(w.control, r, bodyBounds{s.config.MaxBody, bodyIdle, bodyTotal}, &s.room)
 	if err == nil {
 		w.unread = false
 		err = decode(b.Bytes(), into)
@@ -52,7 +52,7 @@ func (s *Server) run(w *response, r *http.Request) error {
 func (s *Server) stream(w *response, r *http.Request, run engine.Run) error {
 	ctx, cancel := context.WithCancelCause(r.Context())
 	defer cancel(nil)
-	events := newStream(w, w.id, s.config.WriteTimeout, func(err error) {
+	events := newStream(w, func(err error) {
 		s.metrics.slowReaders.Inc()
 		cancel(err)
 	})

@@ -3,7 +3,6 @@ package httpapi
 import (
 	"bytes"
 	"encoding/json"
-	"net/http"
 	"strconv"
 	"sync"
 	"time"
@@ -47,10 +46,8 @@ const startAfter = 500 * time.Millisecond
 
 // stream writes server-sent events (HTML Living Standard, section 9.2). Its methods may be called from several goroutines.
 type stream struct {
-	header http.Header
-	out    *pacedWriter
-	id     string // of the request
-	gone   func(error)
+	out  *response
+	gone func(error)
 
 	mu      sync.Mutex // guards all below, and writing
 	buf     bytes.Buffer
@@ -70,8 +67,8 @@ type half struct {
 
 // newStream returns a stream that sends nothing until its first event, or until startAfter. gone is called, once, when the
 // client takes nothing any more.
-func newStream(w http.ResponseWriter, requestID string, writeTimeout time.Duration, gone func(error)) *stream {
-	s := &stream{header: w.Header(), out: newPacedWriter(w, writeTimeout), id: requestID, gone: gone}
+func newStream(w *response, gone func(error)) *stream {
+	s := &stream{out: w, gone: gone}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.timer = time.AfterFunc(startAfter, s.beat)
@@ -99,9 +96,10 @@ func (s *stream) begin() {
 		return
 	}
 	s.started = true
-	s.header.Set("Content-Type", "text/event-stream")
-	s.header.Set("X-Accel-Buffering", "no") // or nginx would hold events back
-	s.event(eventStarted, Started{RequestID: s.id})
+	h := s.out.Header()
+	h.Set("Content-Type", "text/event-stream")
+	h.Set("X-Accel-Buffering", "no") // or nginx would hold events back
+	s.event(eventStarted, Started{RequestID: s.out.id})
 }
 
 // event appends one event to buf. It is called with mu held.
@@ -118,7 +116,7 @@ func (s *stream) send() {
 	if s.err == nil {
 		_, s.err = s.out.Write(s.buf.Bytes())
 		if s.err == nil {
-			s.err = s.out.flush()
+			s.err = s.out.FlushError()
 		}
 		if s.err != nil {
 			s.gone(s.err)

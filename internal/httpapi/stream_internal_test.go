@@ -21,7 +21,7 @@ func FuzzStreamIsLossless(f *testing.F) {
 	f.Add([]byte("\x80\xc0\xaf\xed\xa0\x80"), []byte{3, 1})
 	f.Fuzz(func(t *testing.T, data, cuts []byte) {
 		w := httptest.NewRecorder()
-		s := newStream(w, "x", time.Second, func(err error) { t.Fatal(err) })
+		s := newStream(newResponse(w, time.Second), func(err error) { t.Fatal(err) })
 		rest := data
 		for i := 0; len(rest) > 0; i++ {
 			n := len(rest)
@@ -76,6 +76,9 @@ func FuzzShow(f *testing.F) {
 		}
 		if s.exact != nil && (!bytes.Equal(s.exact[:s.gap], head) || !bytes.Equal(s.exact[s.gap:], tail)) && dropped > 0 {
 			t.Fatalf("%+v", s)
+		}
+		if dropped == 0 && s.gap != 0 {
+			t.Fatalf("a gap where nothing is missing: %+v", s)
 		}
 		if s.exact == nil && dropped == 0 && s.text != string(head) {
 			t.Fatalf("%q became %q", head, s.text)

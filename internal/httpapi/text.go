@@ -50,7 +50,9 @@ func show(c sandbox.Captured) shown {
 	if !utf8.Valid(head) || !utf8.Valid(tail) {
 		s.text = strings.ToValidUTF8(s.text, "\uFFFD")
 		s.exact = append(append(make([]byte, 0, len(head)+len(tail)), head...), tail...)
-		s.gap = int64(len(head))
+		if s.truncated {
+			s.gap = int64(len(head))
+		}
 	}
 	return s
 }
