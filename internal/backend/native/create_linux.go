@@ -6,10 +6,24 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"slices"
 
 	"github.com/glovebox-dev/glovebox/internal/cgroup"
 	"github.com/glovebox-dev/glovebox/sandbox"
 )
+
+// undo is what has to be taken back, last first, when a later step fails.
+type undo []func() error
+
+func (u *undo) add(f func() error) { *u = append(*u, f) }
+
+func (u undo) run() error {
+	var errs []error
+	for _, f := range slices.Backward(u) {
+		errs = append(errs, f())
+	}
+	return errors.Join(errs...)
+}
 
 // Create builds the walls of one sandbox, in the order in which they can be taken down again.
 func (b *Backend) Create(ctx context.Context, spec sandbox.Spec) (_ sandbox.Box, err error) {
@@ -23,31 +37,18 @@ func (b *Backend) Create(ctx context.Context, spec sandbox.Spec) (_ sandbox.Box,
 	if err != nil {
 		return nil, err
 	}
+	if err := unenforced(&spec, in.tree); err != nil {
+		return nil, err
+	}
 	box := &Box{id: spec.ID, dir: filepath.Join(in.dir, boxesDir, string(spec.ID)), ended: make(chan struct{})}
 	rand.Read(box.key[:])
-	var undo []func() error
+	var made undo
 	defer func() {
-		for i := len(undo) - 1; err != nil && i >= 0; i-- {
-			err = errors.Join(err, undo[i]())
+		if err != nil {
+			err = errors.Join(err, made.run())
 		}
 	}()
-	done := func(f func() error) { undo = append(undo, f) }
-
-	// The folder is the record of what follows: everything else is named after it.
-	if err := b.fail(failDir, os.Mkdir(box.dir, 0o700)); err != nil {
-		_ = os.Remove(box.dir)
-		return nil, at(failDir, err)
-	}
-	done(func() error { return os.RemoveAll(box.dir) })
-	if b.user.uid == 0 {
-		if box.slot, err = takeSlot(filepath.Join(b.run, uidsDir)); err == nil {
-			done(func() error { box.slot.release(); return nil })
-		}
-		if err := b.fail(failSlot, err); err != nil {
-			return nil, at(failSlot, err)
-		}
-	}
-	if err := unenforced(&spec, in.tree); err != nil {
+	if err := b.claim(in, box, &spec, &made); err != nil {
 		return nil, err
 	}
 	listener, err := listen(box.dir)
@@ -57,13 +58,6 @@ func (b *Backend) Create(ctx context.Context, spec sandbox.Spec) (_ sandbox.Box,
 	if err := b.fail(failListen, err); err != nil {
 		return nil, at(failListen, err)
 	}
-	box.group, err = in.tree.Create(string(spec.ID), groupLimits(&spec))
-	if err == nil {
-		done(func() error { return box.group.Remove(context.Background()) })
-	}
-	if err := b.fail(failCgroup, err); err != nil {
-		return nil, at(failCgroup, err)
-	}
 	m, hostUID := b.chooseIDs(&spec, box.slot)
 	p, err := b.makePlan(&spec, m, box.key)
 	if err != nil {
@@ -72,7 +66,7 @@ func (b *Backend) Create(ctx context.Context, spec sandbox.Spec) (_ sandbox.Box,
 	defer p.close()
 	g, err := b.spawn(spec.ID, box.group, m, listener, box.slot)
 	if err == nil {
-		done(g.destroy)
+		made.add(g.destroy)
 	}
 	if err := b.fail(failSpawn, err); err != nil {
 		return nil, at(failSpawn, err)
@@ -92,15 +86,37 @@ func (b *Backend) Create(ctx context.Context, spec sandbox.Spec) (_ sandbox.Box,
 	return box, nil
 }
 
+// claim takes what the host holds for a box before its first process: its folder, which is the record of all that follows, as
+// everything else is named after it; its host ids; its control group.
+func (b *Backend) claim(in *instance, box *Box, spec *sandbox.Spec, made *undo) error {
+	if err := b.fail(failDir, os.Mkdir(box.dir, 0o700)); err != nil {
+		_ = os.Remove(box.dir)
+		return at(failDir, err)
+	}
+	made.add(func() error { return os.RemoveAll(box.dir) })
+	var err error
+	if b.user.uid == 0 {
+		if box.slot, err = takeSlot(filepath.Join(b.run, uidsDir)); err == nil {
+			made.add(func() error { box.slot.release(); return nil })
+		}
+		if err := b.fail(failSlot, err); err != nil {
+			return at(failSlot, err)
+		}
+	}
+	if box.group, err = in.tree.Create(string(spec.ID), groupLimits(spec)); err == nil {
+		made.add(func() error { return box.group.Remove(context.Background()) })
+	}
+	if err := b.fail(failCgroup, err); err != nil {
+		return at(failCgroup, err)
+	}
+	return nil
+}
+
 // groupLimits are the limits of the control group. Files of the writable places lie in memory, so their bound is added to that of
 // memory: a full disk is then ENOSPC, and no out-of-memory kill.
 func groupLimits(spec *sandbox.Spec) cgroup.Limits {
-	l := cgroup.Limits{MemoryBytes: spec.Limits.MemoryBytes + spec.Limits.DiskBytes, CPUMillis: spec.Limits.CPUMillis,
+	return cgroup.Limits{MemoryBytes: spec.Limits.MemoryBytes + spec.Limits.DiskBytes, CPUMillis: spec.Limits.CPUMillis,
 		Pids: spec.Limits.Pids + guestTasks}
-	if spec.Workdir != "" {
-		l.MemoryBytes = spec.Limits.MemoryBytes + spec.Limits.DiskBytes // /tmp and home are still in memory
-	}
-	return l
 }
 
 // protectGuest makes the guest the last that the kernel kills for want of memory; it gives what it starts the opposite. Only root may

@@ -1,0 +1,117 @@
+package native
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/glovebox-dev/glovebox/sandbox"
+)
+
+// TestRecover abandons an instance as kill -9 would, and lets another clean up after it. The neighbour, alive, is left alone.
+func TestRecover(t *testing.T) {
+	runDir := filepath.Join(t.TempDir(), "run")
+	newBackend := func() *Backend {
+		b, err := New(Options{Guest: guestProgram, RunDir: runDir})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return b
+	}
+	dead, alive, next := newBackend(), newBackend(), newBackend()
+	orphan, neighbour := create(t, dead, spec()).(*Box), create(t, alive, spec())
+	dead.in.lock.Close() // the kernel drops a dead process's locks; its lifelines too, which we keep to prove that the reaper kills
+	for range 2 {
+		if _, err := next.Recover(context.Background(), nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if left := guestsOf(orphan.id); len(left) > 0 {
+		t.Errorf("processes %v are left", left)
+	}
+	for _, dir := range dead.in.tree.Dirs() {
+		if _, err := os.Stat(dir); err == nil {
+			t.Errorf("%s is left", dir)
+		}
+	}
+	if _, err := os.Stat(dead.in.dir); err == nil {
+		t.Errorf("%s is left", dead.in.dir)
+	}
+	if o := run(t, neighbour, "/bin/echo", "alive"); o.stdout != "alive\n" {
+		t.Errorf("the neighbour was disturbed: %+v", o)
+	}
+	if err := neighbour.Close(); err != nil {
+		t.Error(err)
+	}
+	for _, b := range []*Backend{alive, next} {
+		if err := b.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+	if left, _ := os.ReadDir(filepath.Join(runDir, instancesDir)); len(left) > 0 {
+		t.Errorf("instances are left: %v", left)
+	}
+}
+
+// TestTakeBack abandons a living sandbox as a dead server would; the next takes it back, with what it holds and does.
+func TestTakeBack(t *testing.T) {
+	runDir := filepath.Join(t.TempDir(), "run")
+	newBackend := func() *Backend {
+		b, err := New(Options{Guest: guestProgram, RunDir: runDir})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return b
+	}
+	dead, next := newBackend(), newBackend()
+	s := spec()
+	s.Lifetime.Living = true
+	old, err := dead.Create(context.Background(), s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	run(t, old, "/bin/sh", "-c", "echo kept > /workspace/file")
+	gone := spec()
+	gone.Lifetime.Living = true
+	forgotten, err := dead.Create(context.Background(), gone)
+	if err != nil {
+		t.Fatal(err)
+	}
+	dead.in.lock.Close()
+
+	boxes, err := next.Recover(context.Background(), []sandbox.ID{s.ID, sandbox.NewID()})
+	if err != nil || len(boxes) != 1 || boxes[0].ID() != s.ID {
+		t.Fatalf("got %v, %v", boxes, err)
+	}
+	if left := guestsOf(forgotten.ID()); len(left) > 0 {
+		t.Errorf("a box that was not to be kept has processes %v", left)
+	}
+	box := boxes[0]
+	if o := run(t, box, "/bin/cat", "/workspace/file"); o.stdout != "kept\n" {
+		t.Errorf("got %+v", o)
+	}
+	if u, err := box.Usage(context.Background()); err != nil || u.MemoryNow <= 0 && len(accepted()) == 0 {
+		t.Errorf("got %+v, %v", u, err)
+	}
+	if box.Effective().Backend != Name {
+		t.Errorf("got %+v", box.Effective())
+	}
+	if again, err := next.Recover(context.Background(), []sandbox.ID{s.ID}); err != nil || len(again) != 0 {
+		t.Errorf("a second recovery: %v, %v", again, err)
+	}
+	if err := box.Close(); err != nil {
+		t.Error(err)
+	}
+	if err := next.Close(); err != nil {
+		t.Error(err)
+	}
+	if left := guestsOf(s.ID); len(left) > 0 {
+		t.Errorf("processes %v are left", left)
+	}
+	for _, dir := range dead.in.tree.Dirs() {
+		if _, err := os.Stat(dir); err == nil {
+			t.Errorf("%s is left", dir)
+		}
+	}
+}
