@@ -6,8 +6,6 @@ LIBEXEC := internal/libexec/bin
 VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
 STATIC := CGO_ENABLED=0 $(GO) build -trimpath
 LDFLAGS := -s -w -X main.version=$(VERSION)
-# The race detector needs a C compiler; a bare machine without one still runs every test.
-RACE := $(shell command -v gcc >/dev/null 2>&1 && echo -race)
 
 .PHONY: help
 help: ## what can be made
@@ -28,17 +26,13 @@ demo: build ## a useful script in a sandbox, then three hostile ones
 	bash examples/demo.sh bin/glovebox
 
 .PHONY: test-deps
-test-deps: ## what the tests need, as root or through sudo
-	@if [ "$$(id -u)" = 0 ]; then bash scripts/install-test-deps.sh; \
-	elif sudo -n true 2>/dev/null; then sudo -n bash scripts/install-test-deps.sh; \
-	elif bash scripts/install-test-deps.sh --check; then :; \
-	else echo 'The tests need a few packages. Run this once, then make test again:'; \
-		echo '    sudo bash scripts/install-test-deps.sh'; exit 1; fi
+test-deps: ## what the tests need, as root or through sudo; otherwise the one line to run is printed
+	bash scripts/install-test-deps.sh
 
 .PHONY: test
 test: test-deps build ## all tests, with the race detector; the virtual machine too, unless SKIP_VM=1
 	$(GO) vet ./...
-	$(GO) test $(RACE) ./...
+	$(GO) test -race ./...
 	@if [ "$(SKIP_VM)" = 1 ]; then echo 'SKIP_VM=1: the suite of the virtual machine was not run.'; else $(MAKE) --no-print-directory test-vm; fi
 
 .PHONY: test-vm
