@@ -120,13 +120,14 @@ func (s *Server) languages(w *response, _ *http.Request) error {
 // healthz says that this process answers.
 func (s *Server) healthz(w *response, _ *http.Request) error { return s.writeJSON(w, Health{"ok"}) }
 
-// readyz says that a run sent now would be served.
+// readyz says that runs are admitted and a backend works here. One that cannot keep the default policy counts: it serves those
+// who accept less, and whoever started it was told.
 func (s *Server) readyz(w *response, r *http.Request) error {
 	if s.draining.Load() || s.config.Engine.Stats().Draining {
 		return &sandbox.Error{Kind: sandbox.Unavailable, Msg: "this server is shutting down"}
 	}
 	for _, b := range s.capable(r.Context()).Backends {
-		if b.Usable() {
+		if b.Err == nil {
 			return s.writeJSON(w, Health{"ready"})
 		}
 	}
