@@ -55,14 +55,14 @@ func Attacks(t *testing.T, open Open) {
 			t.Run(a.id, func(t *testing.T) {
 				n.attack(t, a)
 			})
-			t.Run(a.id+" is over", func(t *testing.T) { n.settled(t) })
+			n.settled(t, a.id)
 		}
 	})
 	shuffle()
 	t.Run("at once", func(t *testing.T) {
 		n := newArena(t, open, c, false)
 		n.allAtOnce(t, corpus)
-		t.Run("they are over", func(t *testing.T) { n.settled(t) })
+		n.settled(t, "all of them")
 	})
 }
 
@@ -115,9 +115,7 @@ func newArena(t *testing.T, open Open, c *canaries, alone bool) *arena {
 	n.accept(t)
 	n.benign(t) // whatever is made once is made now
 	time.Sleep(100 * time.Millisecond)
-	t.Run("baseline", func(*testing.T) { // a subtest has a goroutine of its own, as those later have
-		n.goroutines, n.fds, n.mounts, n.children = runtime.NumGoroutine(), openFiles(), mountCount(), childCount()
-	})
+	n.goroutines, n.fds, n.mounts, n.children = runtime.NumGoroutine(), openFiles(), mountCount(), childCount()
 	return n
 }
 
@@ -188,7 +186,7 @@ func (n *arena) attack(t *testing.T, a *attack) {
 }
 
 // settled checks that what this process holds is what it held at the beginning.
-func (n *arena) settled(t *testing.T) {
+func (n *arena) settled(t *testing.T, after string) {
 	t.Helper()
 	var what string
 	for end := time.Now().Add(settleTime); ; time.Sleep(20 * time.Millisecond) {
@@ -201,7 +199,7 @@ func (n *arena) settled(t *testing.T) {
 	}
 	var stacks strings.Builder
 	_ = pprof.Lookup("goroutine").WriteTo(&stacks, 1)
-	t.Errorf("%v after the end there are %s\n%s", settleTime, what, stacks.String())
+	t.Errorf("%v after the end of %s there are %s\n%s", settleTime, after, what, stacks.String())
 }
 
 func (n *arena) over() string {
