@@ -107,11 +107,13 @@ func (b *Backend) startIn(group *cgroup.Group, start func() (*os.Process, error)
 	done.Go(func() {
 		runtime.LockOSThread() // a goroutine that ends without unlocking takes its thread with it, wherever that is then
 		leave, entered := group.Enter()
-		if err = b.fail(failJoin, entered); err != nil {
-			err = at(failJoin, err)
+		if entered != nil {
+			err = at(failJoin, entered)
 			return
 		}
-		if child, err = start(); err != nil {
+		if err = b.fail(failJoin, nil); err != nil {
+			err = at(failJoin, err)
+		} else if child, err = start(); err != nil {
 			err = at("start guest", explainClone(err))
 		}
 		if leave() == nil {
