@@ -28,17 +28,17 @@ func (r *report) burst(ctx context.Context) (err error) {
 		return err
 	}
 	run, settle, nothing := pythonRun(s), func() error { return awaitIdle(s) }, func() error { return nil }
-	if _, err := r.closed(ctx, "warm-up", "python", burstClients, burstClients, run, settle); err != nil {
+	if _, err := r.closed(ctx, course{"warm-up", "python", burstClients, burstClients, run, settle}); err != nil {
 		return err
 	}
 	var ours, theirs loop
 	for range burstParts {
-		l, err := r.closed(ctx, "burst", "bare python", runtime.NumCPU(), r.Burst/burstParts, bareRun, nothing)
+		l, err := r.closed(ctx, course{"burst", "bare python", runtime.NumCPU(), r.Burst / burstParts, bareRun, nothing})
 		if err != nil {
 			return err
 		}
 		theirs.add(l)
-		if l, err = r.closed(ctx, "burst", "glovebox HTTP python", burstClients, r.Burst/burstParts, run, settle); err != nil {
+		if l, err = r.closed(ctx, course{"burst", "glovebox HTTP python", burstClients, r.Burst / burstParts, run, settle}); err != nil {
 			return err
 		}
 		ours.add(l)

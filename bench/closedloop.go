@@ -31,7 +31,7 @@ func (r *report) closedLoop(ctx context.Context) (err error) {
 	defer func() { err = errors.Join(err, s.Stop()) }()
 	run := pythonRun(s)
 	settle := func() error { return awaitIdle(s) }
-	if _, err := r.closed(ctx, "warm-up", "python", 1, warmups, run, settle); err != nil {
+	if _, err := r.closed(ctx, course{"warm-up", "python", 1, warmups, run, settle}); err != nil {
 		return err
 	}
 	t := newTable(r.w, "Closed loop over HTTP, Python; tear-down included; milliseconds",
@@ -42,7 +42,7 @@ func (r *report) closedLoop(ctx context.Context) (err error) {
 		if err != nil {
 			return err
 		}
-		l, err := r.closed(ctx, "closed loop", fmt.Sprintf("python, %d clients", clients), clients, max(r.Loop, clients), run, settle)
+		l, err := r.closed(ctx, course{"closed loop", fmt.Sprintf("python, %d clients", clients), clients, max(r.Loop, clients), run, settle})
 		if err != nil {
 			return err
 		}

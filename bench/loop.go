@@ -26,10 +26,16 @@ func (l *loop) add(more loop) {
 	l.wall += more.wall
 }
 
-// closed makes n runs by so many clients, each of which starts its next run when the last has answered. settle waits for
-// what is still being torn down after the last answer.
-func (r *report) closed(ctx context.Context, section, name string, clients, n int, run func(context.Context) error,
-	settle func() error) (loop, error) {
+// course is a number of runs by so many clients, each of which starts its next run when the last has answered.
+type course struct {
+	section, name string
+	clients, n    int
+	run           func(context.Context) error
+	settle        func() error // waits for what is still being torn down after the last answer
+}
+
+// closed goes through a course.
+func (r *report) closed(ctx context.Context, c course) (loop, error) {
 	var (
 		mu  sync.Mutex // guards l, next and err
 		l   loop
@@ -38,18 +44,18 @@ func (r *report) closed(ctx context.Context, section, name string, clients, n in
 	)
 	next := 0
 	began := time.Now()
-	for range clients {
+	for range c.clients {
 		wg.Go(func() {
 			for {
 				mu.Lock()
 				mine := next
 				next++
 				mu.Unlock()
-				if mine >= n || ctx.Err() != nil {
+				if mine >= c.n || ctx.Err() != nil {
 					return
 				}
 				start := time.Now()
-				failure := run(ctx)
+				failure := c.run(ctx)
 				took := time.Since(start)
 				mu.Lock()
 				if failure != nil {
@@ -57,7 +63,7 @@ func (r *report) closed(ctx context.Context, section, name string, clients, n in
 				} else {
 					l.samples = append(l.samples, took)
 				}
-				if e := r.raw.add(newSample(section, name, start, took, failure)); e != nil {
+				if e := r.raw.add(newSample(c.section, c.name, start, took, failure)); e != nil {
 					err = e
 				}
 				mu.Unlock()
@@ -66,7 +72,7 @@ func (r *report) closed(ctx context.Context, section, name string, clients, n in
 	}
 	wg.Wait()
 	if err == nil {
-		err = settle()
+		err = c.settle()
 	}
 	l.wall = time.Since(began)
 	if err == nil {

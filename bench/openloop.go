@@ -22,7 +22,7 @@ func (r *report) openLoop(ctx context.Context) (err error) {
 	}
 	defer func() { err = errors.Join(err, s.Stop()) }()
 	run := pythonRun(s)
-	if _, err := r.closed(ctx, "warm-up", "python", 1, warmups, run, func() error { return awaitIdle(s) }); err != nil {
+	if _, err := r.closed(ctx, course{"warm-up", "python", 1, warmups, run, func() error { return awaitIdle(s) }}); err != nil {
 		return err
 	}
 	t := newTable(r.w, fmt.Sprintf("Open loop over HTTP, Python, for %v each; milliseconds", r.Open),

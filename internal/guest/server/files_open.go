@@ -84,7 +84,7 @@ func openWalking(dir int, path string, flags int, mode uint32, resolve uint64) (
 				return -1, err
 			}
 		case last:
-			return finish(w.dir, fd, name, kind, flags, mode)
+			return w.finish(fd, name, kind, flags, mode)
 		default:
 			w.leave()
 			w.dir, w.owned = fd, true
@@ -160,7 +160,7 @@ func (w *openWalk) follow(fd int, name string) error {
 }
 
 // finish opens what a walk has led to. fd is an O_PATH descriptor of it.
-func finish(dir, fd int, name string, kind uint32, flags int, mode uint32) (int, error) {
+func (w *openWalk) finish(fd int, name string, kind uint32, flags int, mode uint32) (int, error) {
 	if flags&unix.O_DIRECTORY != 0 && kind != unix.S_IFDIR {
 		unix.Close(fd)
 		return -1, unix.ENOTDIR
@@ -169,7 +169,7 @@ func finish(dir, fd int, name string, kind uint32, flags int, mode uint32) (int,
 		return fd, nil
 	}
 	unix.Close(fd)
-	return openat(dir, name, flags|unix.O_NOFOLLOW, mode)
+	return openat(w.dir, name, flags|unix.O_NOFOLLOW, mode)
 }
 
 func openat(dir int, name string, flags int, mode uint32) (int, error) {
