@@ -38,9 +38,30 @@ func drivePosture(tr *trial) {
 		}
 	})
 	tr.noBreach(r)
+	tr.layers(r)
 	if looked < 8 { // the guest's, and those of two processes
 		tr.Errorf("only %d threads were seen: %s %s", looked, tail(r.Stdout), tail(r.Stderr))
 	}
+}
+
+// layers compares how many further Landlock rule sets the probe could put on itself with what the backend says. Landlock shows in no
+// file of /proc and stands behind other walls, so that no attack sees it fall; but the kernel takes sixteen layers (landlock(7)),
+// and one of them is the sandbox's.
+func (tr *trial) layers(r *sandbox.Result) {
+	tr.Helper()
+	const most = 16
+	added := -1
+	for line := range strings.Lines(string(r.Stdout.Head)) {
+		_, _ = fmt.Sscanf(line, "landlock layers %d", &added)
+	}
+	for _, g := range tr.arena.spy.sightings(tr.nonce) {
+		for _, w := range g.box.Effective().Walls {
+			if w.Name == "landlock" && w.State != sandbox.WallMissing && added != most-1 {
+				tr.Errorf("Landlock is said to stand, and the code could add %d layers; %d would be right", added, most-1)
+			}
+		}
+	}
+	tr.Logf("the code could add %d Landlock layers", added)
 }
 
 func threads(pid int) []int {
@@ -183,6 +204,9 @@ func (tr *trial) mountsOf(g *sighting) {
 		device := strings.HasPrefix(fields[4], "/dev/") || strings.HasPrefix(fields[4], "/proc/") // a mask is the null device
 		if !slices.Contains(options, "nosuid") || !device && !slices.Contains(options, "nodev") {
 			tr.Errorf("the mount at %s is %s", fields[4], fields[5])
+		}
+		if writable := !slices.Contains(options, "ro"); writable && rest[0] != "tmpfs" && rest[0] != "devpts" && !device {
+			tr.Errorf("the mount at %s is writable and lies on %s", fields[4], rest[0])
 		}
 		if slices.Contains([]string{"cgroup", "cgroup2", "sysfs", "debugfs", "tracefs", "securityfs", "bpf"}, rest[0]) {
 			tr.Errorf("a %s is mounted at %s", rest[0], fields[4])
