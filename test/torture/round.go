@@ -251,8 +251,12 @@ func (t *tormentor) finish(ctx context.Context, filesBefore map[string]bool) err
 	if err := t.witness.stop(); err != nil {
 		return err
 	}
-	if left, err := leftOf(t.dead, t.runDir, nil); err != nil || len(left) > 0 {
-		return fmt.Errorf("left by the witness after its orderly end: %v, %v", left, err)
+	left, err := leftOf(t.dead, t.runDir, nil)
+	if err != nil {
+		return err
+	}
+	if len(left) > 0 {
+		return fmt.Errorf("left by the witness after its orderly end: %v", left)
 	}
 	after, err := strayFiles()
 	if err != nil {

@@ -65,7 +65,7 @@ func (w *witness) stay(ctx context.Context) {
 	a, err := w.server.Run(ctx, &liveserver.Request{Language: "bash", Code: "sleep 86000", Env: map[string]string{mark: "witness"},
 		Limits: &liveserver.Limits{TimeoutS: 86400}})
 	if ctx.Err() == nil {
-		w.note(fmt.Errorf("the sandbox that stays has ended: %+v, %v", a, err))
+		w.note(errors.Join(fmt.Errorf("the sandbox that stays has ended: %+v", a), err))
 	}
 }
 

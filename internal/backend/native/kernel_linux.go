@@ -1,7 +1,6 @@
 package native
 
 import (
-	"os"
 	"strconv"
 	"strings"
 
@@ -35,12 +34,4 @@ func readKernel() kernelFacts {
 
 func (k kernelFacts) atLeast(major, minor int) bool {
 	return k.major > major || k.major == major && k.minor >= minor
-}
-
-func readSysctl(name string) string {
-	text, err := os.ReadFile("/proc/sys/" + strings.ReplaceAll(name, ".", "/"))
-	if err != nil {
-		return ""
-	}
-	return strings.TrimSpace(string(text))
 }

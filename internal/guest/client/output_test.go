@@ -32,7 +32,7 @@ func TestOutputSurvivesItsConnections(t *testing.T) {
 	m := shell("seq 1 " + itoa(lines) + "; seq 1 1000 >&2")
 	m.Buffer = 100_000
 	var got [3]bytes.Buffer
-	at := guest.Attach{ID: m.ID}
+	var at guest.Attach
 	first := g.Client(t)
 	p := start(t, first, m)
 	c := first

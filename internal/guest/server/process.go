@@ -171,13 +171,6 @@ func (p *process) discard() {
 	p.mu.Unlock()
 }
 
-func (p *process) output(stream sandbox.Stream) *output {
-	if stream == sandbox.Stderr {
-		return p.outputs[1]
-	}
-	return p.outputs[0]
-}
-
 // info describes the process for List.
 func (p *process) info() guest.ProcessInfo {
 	p.mu.Lock()
