@@ -135,22 +135,15 @@ func driveCalls(tr *trial) {
 	}
 	policy := seccomp.New(seccomp.Options{})
 	vectors := callVectors(policy)
-	run := tr.request(tr.code)
-	run.Request.Files = []sandbox.File{{Path: "vectors.txt", Data: []byte(writeVectors(vectors))}}
-	run.Request.Timeout = 2 * time.Minute
-	run.Spec.Limits.OutputBytes = 4 << 20
-	run.Spec.Limits.Pids = 512
-	r := tr.do(within(tr.T), run)
-	tr.judge(r)
-	if tr.Failed() {
-		return
-	}
-	errnos := readErrnos(tr.T, string(r.Stdout.Head)+string(r.Stdout.Tail), len(vectors))
+	errnos := tr.makeCalls(vectors)
 	refused := 0
 	for i, v := range vectors {
 		want := int(policy.Answer(int(int32(v.nr)), v.args))
 		if want == 0 || pastFilters(v.nr) {
 			continue
+		}
+		if errnos[i] < 0 { // a busy host can delay a call beyond the prober's patience; once more, alone
+			errnos[i] = tr.makeCalls([]vector{v})[0]
 		}
 		if refused++; errnos[i] != want {
 			tr.Errorf("call %d with %x: errno %d, the policy says %d", v.nr, v.args, errnos[i], want)
@@ -160,6 +153,22 @@ func driveCalls(tr *trial) {
 	if tr.arena.alone {
 		tr.callsWithoutWalls(policy, vectors, errnos)
 	}
+}
+
+// makeCalls makes the calls in a sandbox and returns their errnos.
+func (tr *trial) makeCalls(vectors []vector) []int {
+	tr.Helper()
+	run := tr.request(tr.code)
+	run.Request.Files = []sandbox.File{{Path: "vectors.txt", Data: []byte(writeVectors(vectors))}}
+	run.Request.Timeout = 2 * time.Minute
+	run.Spec.Limits.OutputBytes = 4 << 20
+	run.Spec.Limits.Pids = 512
+	r := tr.do(within(tr.T), run)
+	tr.judge(r)
+	if tr.Failed() {
+		tr.FailNow()
+	}
+	return readErrnos(tr.T, string(r.Stdout.Head)+string(r.Stdout.Tail), len(vectors))
 }
 
 // callsWithoutWalls makes the calls again without a filter, but for the harmful.

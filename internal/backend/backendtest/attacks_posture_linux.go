@@ -110,6 +110,8 @@ func (tr *trial) thread(g *sighting, pid, tid int) {
 		}
 		if shared := g.box.Effective().HostUID == "shared"; !shared && (ids[0] == "0" || ids[0] == strconv.Itoa(os.Geteuid())) {
 			tr.Errorf("thread %d has the host's %s %s", tid, kind, ids[0])
+		} else if !shared && pid != g.guest && strings.HasPrefix(statusMap(g.guest, g.guest)[kind], ids[0]+" ") {
+			tr.Errorf("thread %d has the guest's %s %s", tid, kind, ids[0])
 		}
 	}
 	if groups := strings.Fields(status["Groups"]); os.Geteuid() == 0 && len(groups) > 0 {
