@@ -58,6 +58,10 @@ type filesIn struct {
 }
 
 func (in *filesIn) addFolder(source, target string) error {
+	source, err := filepath.EvalSymlinks(source) // the folder itself may be a link: the user named it
+	if err != nil {
+		return err
+	}
 	return filepath.WalkDir(source, func(p string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() {
 			return err

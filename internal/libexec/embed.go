@@ -2,9 +2,15 @@
 
 package libexec
 
-import "embed"
+import _ "embed"
 
-// embedded holds the guest for every architecture that sandboxes may have; make build puts them there.
-//
-//go:embed bin/glovebox-guest-linux-amd64 bin/glovebox-guest-linux-arm64
-var embedded embed.FS
+// The guest for every architecture that sandboxes may have; make build puts them there. They are strings because those are read
+// where they lie in the executable: embed.FS would copy 2.5 MB at every start.
+var (
+	//go:embed bin/glovebox-guest-linux-amd64
+	guestAMD64 string
+	//go:embed bin/glovebox-guest-linux-arm64
+	guestARM64 string
+)
+
+var embedded = map[string]string{"amd64": guestAMD64, "arm64": guestARM64}

@@ -2,7 +2,5 @@
 
 package libexec
 
-import "embed"
-
 // embedded is empty in a program that was built without the tag embed.
-var embedded embed.FS
+var embedded map[string]string

@@ -3,13 +3,13 @@
 package libexec
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"io"
 	"os"
 	"path/filepath"
 	"runtime"
+	"strings"
 
 	"github.com/glovebox-dev/glovebox/sandbox"
 )
@@ -28,7 +28,7 @@ type Options struct {
 // Program is a guest program that was found.
 type Program struct {
 	Source string // where it comes from, for people: "embedded", or its path
-	data   []byte // of an embedded one; nil for a file
+	data   string // of an embedded one; "" for a file
 	path   string
 }
 
@@ -41,8 +41,7 @@ func Guest(o Options) (Program, error) {
 	if o.Dir != "" {
 		return inDir(o.Dir, name)
 	}
-	data, err := embedded.ReadFile("bin/" + name)
-	if err == nil {
+	if data, ok := embedded[o.Arch]; ok {
 		return Program{Source: "embedded", data: data}, nil
 	}
 	if executable, err := os.Executable(); err == nil {
@@ -88,8 +87,8 @@ func (p Program) Open() (*os.File, error) {
 }
 
 func (p Program) content() (io.ReadCloser, error) {
-	if p.data != nil {
-		return io.NopCloser(bytes.NewReader(p.data)), nil
+	if p.data != "" {
+		return io.NopCloser(strings.NewReader(p.data)), nil
 	}
 	f, err := os.Open(p.path)
 	if err != nil {

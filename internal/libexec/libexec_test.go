@@ -51,7 +51,7 @@ func TestNamedFolderMustHoldTheProgram(t *testing.T) {
 }
 
 func TestWithoutAPlaceToBuildTheErrorSaysMake(t *testing.T) {
-	if _, err := embedded.ReadFile("bin/" + guestName); err == nil {
+	if len(embedded) > 0 {
 		t.Skip("this test program was built with the tag embed: the guest is always found")
 	}
 	_, err := Guest(Options{})
