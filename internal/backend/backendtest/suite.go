@@ -65,6 +65,9 @@ func (s *suite) newEngine(t *testing.T, config engine.Config) *engine.Engine {
 	t.Helper()
 	config.Backends = []sandbox.Backend{s.backend}
 	config.Languages = []sandbox.Language{shell}
+	if config.Defaults.Timeout == 0 {
+		config.Defaults.Timeout = patience // a case that is about time says its own; an emulated processor is slow
+	}
 	e, err := engine.New(config)
 	if err != nil {
 		t.Fatal(err)
