@@ -25,6 +25,9 @@ const attackWorkers = 32
 // settleTime is how long what an attack used may take to be gone.
 const settleTime = 5 * time.Second
 
+// crowdedSettleTime is the same where dozens of attacks share the processors: what is killed still needs some of their time to end.
+const crowdedSettleTime = 30 * time.Second
+
 // Attacks runs the attack corpus against a backend with walls: each probe first without walls, where it must work; then one at a time,
 // with a leak check and a run that must be right after each; then all of them at once, with such runs in between.
 func Attacks(t *testing.T, open Open) {

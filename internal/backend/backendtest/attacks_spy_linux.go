@@ -42,7 +42,7 @@ type sighting struct {
 	groups     []string
 	limits     map[string]string
 	mounts     string
-	closed     atomic.Int64 // when, since the boot of the host
+	closed     atomic.Int64 // when its end began, since the boot of the host
 }
 
 func (s *spy) Create(ctx context.Context, spec sandbox.Spec) (sandbox.Box, error) {
@@ -71,6 +71,11 @@ func (s *spy) Create(ctx context.Context, spec sandbox.Spec) (sandbox.Box, error
 	}
 	trial := spec.Labels[labelTrial]
 	s.seen[trial] = append(s.seen[trial], g)
+	go func() { // ends with the box
+		if _, err := box.Wait(context.Background()); err == nil {
+			g.closed.CompareAndSwap(math.MaxInt64, sinceBoot())
+		}
+	}()
 	return &spyBox{Box: box, spy: s, sighting: g}, nil
 }
 
@@ -82,7 +87,7 @@ type spyBox struct {
 }
 
 func (b *spyBox) Close() error {
-	defer func() { b.sighting.closed.CompareAndSwap(math.MaxInt64, sinceBoot()) }()
+	b.sighting.closed.CompareAndSwap(math.MaxInt64, sinceBoot())
 	if now := limitFiles(b.sighting.groups); !maps.Equal(now, b.sighting.limits) {
 		b.spy.mu.Lock()
 		b.spy.wrong = append(b.spy.wrong, fmt.Sprintf("the limits of %s were %v and are %v", b.ID(), b.sighting.limits, now))
@@ -148,18 +153,22 @@ func (g *sighting) left(homes []string) string {
 }
 
 // held says who is still in one of its namespaces, or holds one open. The kernel uses the numbers of namespaces again, so only
-// processes that were born before the end count.
+// processes that were born well before the end count; later ones would keep the control group from being removed.
 func (g *sighting) held() string {
 	for _, pid := range pids() {
 		for kind, name := range g.namespaces {
 			link, err := os.Readlink(fmt.Sprintf("/proc/%d/ns/%s", pid, kind))
-			if err == nil && link == name && bornAt(pid) < g.closed.Load() {
+			if err == nil && link == name && bornAt(pid) < g.closed.Load()-int64(bornBefore) {
 				return fmt.Sprintf("its %s namespace, held by process %d: %s", kind, pid, statusLines(pid, pid, "Name", "State", "NSpid"))
 			}
 		}
 	}
 	return ""
 }
+
+// bornBefore is how long before the end a process of the sandbox was born at the least: the end of a guest that dies by itself is
+// seen a moment after its namespaces are free, and start times are coarse.
+const bornBefore = 100 * time.Millisecond
 
 // clockTick is the unit of start times in /proc/PID/stat: a hundredth of a second on every architecture that Linux serves (proc(5)).
 const clockTick = 10 * time.Millisecond

@@ -257,14 +257,18 @@ func (tr *trial) watchGuest() (stop func()) {
 // gone checks that nothing is left of the trial's sandboxes.
 func (tr *trial) gone() {
 	tr.Helper()
+	patience := settleTime
+	if !tr.arena.alone {
+		patience = crowdedSettleTime
+	}
 	for _, g := range tr.arena.spy.sightings(tr.nonce) {
 		var what string
-		for end := time.Now().Add(settleTime); ; time.Sleep(20 * time.Millisecond) {
+		for end := time.Now().Add(patience); ; time.Sleep(20 * time.Millisecond) {
 			if what = g.left(tr.arena.spy.homes); what == "" {
 				break
 			}
 			if time.Now().After(end) {
-				tr.Errorf("%v after the end of sandbox %s there are left: %s", settleTime, g.box.ID(), what)
+				tr.Errorf("%v after the end of sandbox %s there are left: %s", patience, g.box.ID(), what)
 				break
 			}
 		}
