@@ -117,7 +117,7 @@ func (b branch) limit(l Limits) error {
 }
 
 // CloneInto opens the group for CLONE_INTO_CGROUP (Linux 5.7), by which a process is born in it at no cost. It returns nil where
-// the group has no v2 part; Enter then serves.
+// the group has no v2 part; Join then does it after the birth.
 func (g *Group) CloneInto() (*os.File, error) {
 	for _, b := range g.branches {
 		if b.V2 {
@@ -131,30 +131,17 @@ func (g *Group) CloneInto() (*os.File, error) {
 	return nil, nil
 }
 
-// Enter moves the calling thread, which must be locked to its goroutine, into the v1 parts of the group, so that the process it forks is
-// born there. leave moves it back; when that fails, the thread must not be used for anything else.
-//
-// A thread that moves only itself (a 0 written to "tasks") need not wait until every other process of the host has passed a point
-// of rest, as moving another process does: that takes 8 ms and more.
-func (g *Group) Enter() (leave func() error, err error) {
-	var homes []string
-	leave = func() error {
-		var errs []error
-		for _, home := range homes {
-			errs = append(errs, writeFile(home, "tasks", "0"))
-		}
-		return errors.Join(errs...)
-	}
+// Join moves a process into the v1 parts of the group. It must not run code of the sandbox before.
+func (g *Group) Join(pid int) error {
 	for _, b := range g.branches {
 		if b.V2 {
 			continue
 		}
-		if err := writeFile(b.Dir, "tasks", "0"); err != nil {
-			return nil, errors.Join(err, leave())
+		if err := writeFile(b.Dir, "cgroup.procs", strconv.Itoa(pid)); err != nil {
+			return err
 		}
-		homes = append(homes, b.Home)
 	}
-	return leave, nil
+	return nil
 }
 
 // Usage is what the group has used. A negative figure is unknown here.
@@ -267,8 +254,8 @@ func (g *Group) Kill() {
 	}
 }
 
-// removePatience bounds how long Remove waits for the kernel to let go of a group whose processes are dead: usually 5 to 15 ms.
-const removePatience = 5 * time.Second
+// removePatience bounds how long Remove waits for the kernel to let go of a group whose processes are dead: usually 5 to 15 ms, but tasks that a CPU limit holds back die late on a busy host.
+const removePatience = 30 * time.Second
 
 // Remove removes the group once it is empty, or says which folder cannot be removed.
 func (g *Group) Remove(ctx context.Context) error {

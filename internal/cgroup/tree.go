@@ -36,7 +36,6 @@ type Tree struct {
 // branch is one hierarchy: a folder in which we may make groups, and the controllers that these then have.
 type branch struct {
 	Dir         string
-	Home        string // of this process in the same hierarchy
 	V2          bool
 	Controllers []Controller
 }
@@ -107,7 +106,7 @@ func Open(name string, announce func(dir string) error) (*Tree, error) {
 			why = append(why, fmt.Errorf("%s: %w", c, err))
 			continue
 		}
-		t.branches = append(t.branches, branch{Dir: dir, Home: h.v1[c], Controllers: []Controller{c}})
+		t.branches = append(t.branches, branch{Dir: dir, Controllers: []Controller{c}})
 	}
 	t.describe(h, errors.Join(why...))
 	return t, nil

@@ -9,9 +9,7 @@ import (
 	"net"
 	"os"
 	"os/exec"
-	"runtime"
 	"strconv"
-	"sync"
 	"syscall"
 	"time"
 
@@ -88,49 +86,27 @@ func (b *Backend) spawn(id sandbox.ID, group *cgroup.Group, m ids, listener *os.
 	// In the order of confine's descriptors. The program goes along under a number of its own, as any other could be taken by what Go
 	// puts into the child before it executes it.
 	files := []*os.File{b.null, b.null, b.guestErr, theirs, listener, slotFile, b.program}
-	child, err := b.startIn(group, func() (*os.Process, error) {
-		return os.StartProcess(guestPath, []string{guestName, string(id)}, &os.ProcAttr{Files: files, Env: guestEnv, Sys: attr, Dir: "/"})
-	})
+	child, err := os.StartProcess(guestPath, []string{guestName, string(id)}, &os.ProcAttr{Files: files, Env: guestEnv, Sys: attr, Dir: "/"})
 	if err != nil {
-		return nil, err
+		return nil, at("start guest", explainClone(err))
 	}
 	g := &born{process: &process{pid: child.Pid, pidfd: pidfd, child: child}}
-	if err := b.admit(g, ours, m); err != nil {
+	if err := b.admit(g, ours, group, m); err != nil {
 		return nil, errors.Join(err, g.destroy())
 	}
 	return g, nil
 }
 
-// startIn starts a process that is born in the control group. On v1 that takes a thread of ours that goes there for the moment.
-func (b *Backend) startIn(group *cgroup.Group, start func() (*os.Process, error)) (child *os.Process, err error) {
-	var done sync.WaitGroup
-	done.Go(func() {
-		runtime.LockOSThread() // a goroutine that ends without unlocking takes its thread with it, wherever that is then
-		leave, entered := group.Enter()
-		if entered != nil {
-			err = at(failJoin, entered)
-			return
-		}
-		if err = b.fail(failJoin, nil); err != nil {
-			err = at(failJoin, err)
-		} else if child, err = start(); err != nil {
-			err = at("start guest", explainClone(err))
-		}
-		if leave() == nil {
-			runtime.UnlockOSThread()
-		}
-	})
-	done.Wait()
-	return child, err
-}
-
-// admit gives a new guest its ids. It waits for its plan meanwhile.
-func (b *Backend) admit(g *born, setup *os.File, m ids) error {
+// admit gives a new guest its place: its control groups and its ids. It waits for its plan meanwhile.
+func (b *Backend) admit(g *born, setup *os.File, group *cgroup.Group, m ids) error {
 	conn, err := net.FileConn(setup)
 	if err != nil {
 		return at("setup socket", err)
 	}
 	g.setup = conn.(*net.UnixConn)
+	if err := b.fail(failJoin, group.Join(g.process.pid)); err != nil {
+		return at(failJoin, err)
+	}
 	if err := b.fail(failMap, m.write(g.process.pid)); err != nil {
 		return at(failMap, err)
 	}
