@@ -254,7 +254,8 @@ func (g *Group) Kill() {
 	}
 }
 
-// removePatience bounds how long Remove waits for the kernel to let go of a group whose processes are dead: usually 5 to 15 ms, but tasks that a CPU limit holds back die late on a busy host.
+// removePatience bounds how long Remove waits for the kernel to let go of a group whose processes are dead: usually 5 to 15 ms, but
+// tasks that a CPU limit holds back die late on a busy host.
 const removePatience = 30 * time.Second
 
 // Remove removes the group once it is empty, or says which folder cannot be removed.
