@@ -3,7 +3,6 @@ package engine
 import (
 	"fmt"
 	"strings"
-	"syscall"
 
 	"github.com/glovebox-dev/glovebox/sandbox"
 )
@@ -126,18 +125,19 @@ func failureHint(x *execution, r *sandbox.Result) string {
 	return text
 }
 
+// signals are named by Linux's numbers, which those of this host need not be.
 var signals = map[int]string{
-	int(syscall.SIGSEGV): "SIGSEGV: it touched memory that is not its own, a defect of the program or of a native library",
-	int(syscall.SIGBUS):  "SIGBUS: it touched memory that could not be had, perhaps of a mapped file on a full disk",
-	int(syscall.SIGABRT): "SIGABRT: it gave itself up, and stderr may say why",
-	int(syscall.SIGFPE):  "SIGFPE: an arithmetic error such as an integer division by zero",
-	int(syscall.SIGILL):  "SIGILL: an instruction that this CPU does not have",
-	int(syscall.SIGSYS):  "SIGSYS: a system call that the sandbox forbids",
-	int(syscall.SIGKILL): "SIGKILL, which was not sent by Glovebox; a process of the program may have sent it",
-	int(syscall.SIGTERM): "SIGTERM, which was not sent by Glovebox",
-	int(syscall.SIGPIPE): "SIGPIPE: it wrote to a pipe that nobody reads",
-	int(syscall.SIGXCPU): "SIGXCPU: it used up its CPU time",
-	int(syscall.SIGXFSZ): "SIGXFSZ: a file grew past the largest size that is allowed",
+	11: "SIGSEGV: it touched memory that is not its own, a defect of the program or of a native library",
+	7:  "SIGBUS: it touched memory that could not be had, perhaps of a mapped file on a full disk",
+	6:  "SIGABRT: it gave itself up, and stderr may say why",
+	8:  "SIGFPE: an arithmetic error such as an integer division by zero",
+	4:  "SIGILL: an instruction that this CPU does not have",
+	31: "SIGSYS: a system call that the sandbox forbids",
+	9:  "SIGKILL, which was not sent by Glovebox; a process of the program may have sent it",
+	15: "SIGTERM, which was not sent by Glovebox",
+	13: "SIGPIPE: it wrote to a pipe that nobody reads",
+	24: "SIGXCPU: it used up its CPU time",
+	25: "SIGXFSZ: a file grew past the largest size that is allowed",
 }
 
 func signalHint(signal int) string {
