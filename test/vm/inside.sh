@@ -42,6 +42,7 @@ while read -r -u 3 package users flags; do
   cd "$here/$package" || exit 1
   for user in ${users//,/ }; do
     started=$SECONDS
+    echo "run   $package as $user"
     # shellcheck disable=SC2086 # flags are words
     as "$user" ./suite.test -test.v $flags </dev/null >"$log" 2>&1
     report "$package" "$user" $? $((SECONDS - started))
