@@ -26,14 +26,15 @@ internal/guest/wire:
 internal/guest:              sandbox internal/guest/wire
 internal/guest/client:       sandbox internal/guest internal/guest/wire
 internal/guest/confine:      sandbox internal/guest/wire | golang.org/x/sys
-internal/guest/server:       sandbox internal/guest internal/guest/wire | golang.org/x/sys
+internal/fork:               | golang.org/x/sys
+internal/guest/server:       sandbox internal/fork internal/guest internal/guest/wire | golang.org/x/sys
 internal/guest/guesttest:    sandbox internal/guest internal/guest/client internal/guest/server | golang.org/x/sys
 cmd/glovebox-guest:          internal/guest internal/guest/confine internal/guest/server | golang.org/x/sys
 
 # walls: how a guest is started and confined, never what it is asked to do
 internal/cgroup:             sandbox | golang.org/x/sys github.com/godbus/dbus/v5
 internal/seccomp:            sandbox | golang.org/x/sys
-internal/backend/native:     sandbox internal/guest internal/guest/confine internal/cgroup internal/seccomp | golang.org/x/sys
+internal/backend/native:     sandbox internal/fork internal/guest internal/guest/confine internal/cgroup internal/seccomp | golang.org/x/sys
 internal/backend/backendtest: sandbox internal/engine internal/guest internal/guest/client internal/guest/server internal/seccomp | golang.org/x/sys
 
 # languages

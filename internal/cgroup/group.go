@@ -116,32 +116,45 @@ func (b branch) limit(l Limits) error {
 	return nil
 }
 
-// CloneInto opens the group for CLONE_INTO_CGROUP (Linux 5.7), by which a process is born in it at no cost. It returns nil where
-// the group has no v2 part; Join then does it after the birth.
-func (g *Group) CloneInto() (*os.File, error) {
-	for _, b := range g.branches {
-		if b.V2 {
-			fd, err := unix.Open(b.Dir, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
-			if err != nil {
-				return nil, &os.PathError{Op: "open", Path: b.Dir, Err: err}
-			}
-			return os.NewFile(uintptr(fd), b.Dir), nil
-		}
-	}
-	return nil, nil
+// Door holds a group open for a process that is about to be born in it.
+type Door struct {
+	V2    int   // the folder, for CLONE_INTO_CGROUP (Linux 5.7); -1 where the group has no v2 part
+	Tasks []int // the "tasks" files of its v1 parts, into which the process writes 0 before it executes anything
 }
 
-// Join moves a process into the v1 parts of the group. It must not run code of the sandbox before.
-func (g *Group) Join(pid int) error {
-	for _, b := range g.branches {
-		if b.V2 {
-			continue
+// Door opens the group.
+func (g *Group) Door() (_ *Door, err error) {
+	d := &Door{V2: -1}
+	defer func() {
+		if err != nil {
+			d.Close()
 		}
-		if err := writeFile(b.Dir, "cgroup.procs", strconv.Itoa(pid)); err != nil {
-			return err
+	}()
+	for _, b := range g.branches {
+		path, flags := b.Dir, unix.O_PATH|unix.O_DIRECTORY
+		if !b.V2 {
+			path, flags = b.Dir+"/tasks", unix.O_WRONLY
+		}
+		fd, err := unix.Open(path, flags|unix.O_CLOEXEC, 0)
+		if err != nil {
+			return nil, &os.PathError{Op: "open", Path: path, Err: err}
+		}
+		if b.V2 {
+			d.V2 = fd
+		} else {
+			d.Tasks = append(d.Tasks, fd)
 		}
 	}
-	return nil
+	return d, nil
+}
+
+// Close closes the door; who is inside stays.
+func (d *Door) Close() {
+	for _, fd := range append(d.Tasks, d.V2) {
+		if fd >= 0 {
+			unix.Close(fd)
+		}
+	}
 }
 
 // Usage is what the group has used. A negative figure is unknown here.

@@ -8,6 +8,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/glovebox-dev/glovebox/internal/fork"
 	"github.com/glovebox-dev/glovebox/internal/guest/confine"
 	"github.com/glovebox-dev/glovebox/sandbox"
 )
@@ -19,6 +20,15 @@ func at(step string, err error) error {
 		return err
 	}
 	return &sandbox.Error{Kind: sandbox.Unavailable, Op: "native: " + step, Err: err}
+}
+
+// explainStart says at which step a guest did not start. Where AppArmor restricts user namespaces, they are made but hold no capability.
+func explainStart(err error) error {
+	var e *fork.Error
+	if errors.As(err, &e) && e.Step != fork.Fork && e.Step != fork.Privileges {
+		return at(e.Step.String(), e.Errno)
+	}
+	return explainClone(err)
 }
 
 // explainClone puts the refusal of new namespaces into words.

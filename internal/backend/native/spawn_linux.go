@@ -9,13 +9,14 @@ import (
 	"net"
 	"os"
 	"os/exec"
+	"runtime"
 	"strconv"
-	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/glovebox-dev/glovebox/internal/cgroup"
+	"github.com/glovebox-dev/glovebox/internal/fork"
 	"github.com/glovebox-dev/glovebox/internal/guest/confine"
 	"github.com/glovebox-dev/glovebox/sandbox"
 )
@@ -34,7 +35,7 @@ var guestPath = "/proc/self/fd/" + itoa(confine.ProgramFD)
 
 // guestEnv is all that a guest finds in its environment; the code never sees it. The runtime makes room for as many threads as the
 // host has CPUs, at its start and in memory; a guest only moves bytes.
-var guestEnv = []string{"GOMAXPROCS=2"}
+var guestEnv = []string{"GOMAXPROCS=1"}
 
 // setupTimeout bounds the whole set-up stage, which takes about 2 ms.
 const setupTimeout = 20 * time.Second
@@ -64,49 +65,51 @@ func (b *Backend) spawn(id sandbox.ID, group *cgroup.Group, m ids, listener *os.
 	ours, theirs := os.NewFile(uintptr(pair[0]), "setup"), os.NewFile(uintptr(pair[1]), "setup")
 	defer ours.Close()
 	defer theirs.Close()
-	into, err := group.CloneInto()
-	if err != nil {
-		return nil, at("open control group", err)
+	door, err := group.Door()
+	if err := b.fail(failJoin, err); err != nil {
+		return nil, at(failJoin, err)
 	}
-	pidfd := -1
-	attr := &syscall.SysProcAttr{
-		Cloneflags:  namespaces,
-		AmbientCaps: setupCaps,
-		PidFD:       &pidfd,
-		Setsid:      true,
-	}
-	if into != nil {
-		defer into.Close()
-		attr.UseCgroupFD, attr.CgroupFD = true, int(into.Fd())
-	}
-	slotFile := b.null
+	defer door.Close()
+	slotFD := int(b.null.Fd())
 	if s != nil {
-		slotFile = s.file
+		slotFD = int(s.file.Fd())
 	}
-	// In the order of confine's descriptors. The program goes along under a number of its own, as any other could be taken by what Go
-	// puts into the child before it executes it.
-	files := []*os.File{b.null, b.null, b.guestErr, theirs, listener, slotFile, b.program}
-	child, err := os.StartProcess(guestPath, []string{guestName, string(id)}, &os.ProcAttr{Files: files, Env: guestEnv, Sys: attr, Dir: "/"})
+	null := int(b.null.Fd())
+	order := &fork.Order{
+		Paths:      []string{guestPath},
+		Argv:       []string{guestName, string(id)},
+		Env:        guestEnv,
+		Dir:        "/",
+		Files:      []int{null, null, int(b.guestErr.Fd()), int(theirs.Fd()), int(listener.Fd()), slotFD, int(b.program.Fd())}, // as confine has them
+		Namespaces: namespaces,
+		Cgroup:     door.V2,
+		Tasks:      door.Tasks,
+		Ambient:    setupCaps,
+		PIDFD:      true,
+	}
+	pid, pidfd, err := order.Start()
+	runtime.KeepAlive(listener)
 	if err != nil {
-		return nil, at("start guest", explainClone(err))
+		return nil, at(failSpawn, explainStart(err))
 	}
-	g := &born{process: &process{pid: child.Pid, pidfd: pidfd, child: child}}
-	if err := b.admit(g, ours, group, m); err != nil {
+	child, err := os.FindProcess(pid)
+	if err != nil { // it never is: the child is not reaped
+		return nil, err
+	}
+	g := &born{process: &process{pid: pid, pidfd: pidfd, child: child}}
+	if err := b.admit(g, ours, m); err != nil {
 		return nil, errors.Join(err, g.destroy())
 	}
 	return g, nil
 }
 
-// admit gives a new guest its place: its control groups and its ids. It waits for its plan meanwhile.
-func (b *Backend) admit(g *born, setup *os.File, group *cgroup.Group, m ids) error {
+// admit gives a new guest its ids. It waits for its plan meanwhile.
+func (b *Backend) admit(g *born, setup *os.File, m ids) error {
 	conn, err := net.FileConn(setup)
 	if err != nil {
 		return at("setup socket", err)
 	}
 	g.setup = conn.(*net.UnixConn)
-	if err := b.fail(failJoin, group.Join(g.process.pid)); err != nil {
-		return at(failJoin, err)
-	}
 	if err := b.fail(failMap, m.write(g.process.pid)); err != nil {
 		return at(failMap, err)
 	}

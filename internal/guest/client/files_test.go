@@ -65,12 +65,19 @@ func serve(t testing.TB, user sandbox.User) *client.Client {
 
 // asEach runs a test as the user who runs it and, where that is root, as another, whose the folder then is.
 func asEach(t *testing.T, test func(t *testing.T, c *client.Client, dir string)) {
-	t.Run("self", func(t *testing.T) { test(t, serve(t, self()), t.TempDir()) })
+	// The folder comes first, so that it is removed after the guest has ended.
+	t.Run("self", func(t *testing.T) {
+		dir := t.TempDir()
+		test(t, serve(t, self()), dir)
+	})
 	if os.Geteuid() != 0 {
 		t.Log("not root: file calls as another user are not tried")
 		return
 	}
-	t.Run("other", func(t *testing.T) { test(t, serve(t, someone), dirFor(t, someone)) })
+	t.Run("other", func(t *testing.T) {
+		dir := dirFor(t, someone)
+		test(t, serve(t, someone), dir)
+	})
 }
 
 // dirFor returns a folder of the user's, below folders that the user may pass.

@@ -1,13 +1,13 @@
 package server
 
 import (
+	"errors"
 	"os"
 	"runtime"
 	"strconv"
 	"syscall"
 
-	"golang.org/x/sys/unix"
-
+	"github.com/glovebox-dev/glovebox/internal/fork"
 	"github.com/glovebox-dev/glovebox/internal/guest"
 	"github.com/glovebox-dev/glovebox/sandbox"
 )
@@ -16,12 +16,11 @@ import (
 type spawner struct {
 	orders   chan *birth
 	oomScore *os.File
-	ignored  []uintptr // signals that this process ignores, and that a new one shall not
 }
 
 // newSpawner starts the thread and prepares it. The thread lives until close.
 func newSpawner(cfg *Config) (*spawner, error) {
-	sp := &spawner{orders: make(chan *birth), oomScore: cfg.OOMScore, ignored: ignoredSignals()}
+	sp := &spawner{orders: make(chan *birth), oomScore: cfg.OOMScore}
 	ready := make(chan error)
 	go func() {
 		runtime.LockOSThread() // and never unlock: the thread is not fit for anything else, and ends with the goroutine
@@ -54,24 +53,15 @@ func (sp *spawner) spawn(b *birth) (int, error) {
 	if b.err != nil {
 		return 0, b.err
 	}
-	return int(b.child.pid), nil
+	return b.pid, nil
 }
 
 // birth is one process on its way into the world.
 type birth struct {
-	argv   []string
-	paths  []string // where to look for the program, in this order
-	env    []string
-	dir    string
-	user   sandbox.User
-	become bool // user is another one than the guest
-	groups bool // and its groups may be set
-	files  [3]int
-	tty    bool
-	limits []guest.Rlimit
-	child  childPlan
-	done   chan struct{}
-	err    error
+	order fork.Order
+	pid   int
+	done  chan struct{}
+	err   error
 }
 
 // The score of what is started: the first to die of want of memory.
@@ -79,27 +69,18 @@ const oomScoreMost = 1000
 
 // born forks and executes, on the spawner's thread.
 func (b *birth) born(sp *spawner) {
-	if b.err = b.prepare(sp); b.err != nil {
-		return
-	}
 	restore, err := raiseScore(sp.oomScore)
 	if err != nil {
 		b.err = &guest.Failed{Kind: sandbox.Internal, Op: "raise oom_score_adj", Msg: err.Error()}
 		return
 	}
-	syscall.ForkLock.Lock()
-	errno := forkExec(&b.child)
-	syscall.ForkLock.Unlock()
-	err = restore()
-	switch {
-	case errno != 0:
-		b.err = failed("fork", errno)
-	case b.child.errno != 0:
+	b.pid, _, b.err = b.order.Start()
+	if b.err != nil {
 		b.err = b.refused()
-		b.stillborn()
-	case err != nil: // the guest must not stay the first to die; rather than that, this process does not run
+	}
+	if err := restore(); err != nil && b.err == nil { // the guest must not stay the first to die; rather than that, this process does not run
 		b.err = &guest.Failed{Kind: sandbox.Internal, Op: "restore oom_score_adj", Msg: err.Error()}
-		syscall.Kill(int(b.child.pid), syscall.SIGKILL)
+		syscall.Kill(b.pid, syscall.SIGKILL)
 		b.stillborn()
 	}
 }
@@ -108,62 +89,31 @@ func (b *birth) born(sp *spawner) {
 func (b *birth) stillborn() {
 	var ws syscall.WaitStatus
 	for {
-		if _, err := syscall.Wait4(int(b.child.pid), &ws, 0, nil); err != syscall.EINTR {
+		if _, err := syscall.Wait4(b.pid, &ws, 0, nil); err != syscall.EINTR {
 			return // ECHILD: the reaper was faster
 		}
 	}
 }
 
-// prepare turns everything into what the kernel takes, as nothing can be allocated after the fork.
-func (b *birth) prepare(sp *spawner) (err error) {
-	c := &b.child
-	if c.argv, err = syscall.SlicePtrFromStrings(b.argv); err != nil {
-		return invalid("argv", "an argument holds a NUL byte")
-	}
-	if c.env, err = syscall.SlicePtrFromStrings(b.env); err != nil {
-		return invalid("env", "a variable holds a NUL byte")
-	}
-	if c.dir, err = syscall.BytePtrFromString(b.dir); err != nil {
-		return invalid("dir", "the path holds a NUL byte")
-	}
-	for _, p := range b.paths {
-		ptr, err := syscall.BytePtrFromString(p)
-		if err != nil {
-			return invalid("argv", "the program's path holds a NUL byte")
-		}
-		c.paths = append(c.paths, ptr)
-	}
-	for i, fd := range b.files {
-		if fd <= 2 { // the child's own would be overwritten while they are put in place
-			return &guest.Failed{Kind: sandbox.Internal, Op: "start", Msg: "the guest runs without descriptors 0, 1 and 2"}
-		}
-		c.files[i] = uintptr(fd)
-	}
-	for _, l := range b.limits {
-		c.limits = append(c.limits, childLimit{uintptr(l.Resource), unix.Rlimit{Cur: l.Value, Max: l.Value}})
-	}
-	c.become, c.groups, c.tty, c.ignored = b.become, b.groups, b.tty, sp.ignored
-	c.uid, c.gid = uintptr(b.user.UID), uintptr(b.user.GID)
-	return nil
-}
-
 // refused says at which step the child failed.
 func (b *birth) refused() error {
-	c := &b.child
-	f := failed(childSteps[c.step], c.errno)
-	switch c.step {
-	case stepDir:
-		f.Op, f.Msg = "change to "+b.dir, "the working directory cannot be entered: "+c.errno.Error()
-	case stepExec:
-		f.Op, f.Msg = "execute "+b.argv[0], c.errno.Error()
-		if c.errno == syscall.ENOENT {
+	var e *fork.Error
+	if !errors.As(b.err, &e) {
+		return invalid("start", b.err.Error())
+	}
+	f := failed(e.Step.String(), e.Errno)
+	f.Msg = e.Errno.Error()
+	switch e.Step {
+	case fork.Directory:
+		f.Op, f.Msg = "change to "+b.order.Dir, "the working directory cannot be entered: "+f.Msg
+	case fork.Execute:
+		f.Op = "execute " + b.order.Argv[0]
+		if e.Errno == syscall.ENOENT {
 			f.Msg = "no such program, or its interpreter is missing"
 		}
-		if c.errno == syscall.ENOEXEC {
+		if e.Errno == syscall.ENOEXEC {
 			f.Msg = "not a program: neither a binary of this machine nor a script with #!"
 		}
-	default:
-		f.Msg = c.errno.Error()
 	}
 	return f
 }

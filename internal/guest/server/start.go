@@ -2,12 +2,14 @@ package server
 
 import (
 	"os"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
 
+	"github.com/glovebox-dev/glovebox/internal/fork"
 	"github.com/glovebox-dev/glovebox/internal/guest"
 	"github.com/glovebox-dev/glovebox/sandbox"
 )
@@ -87,34 +89,36 @@ func checkID(id string) error {
 
 // bear opens the descriptors of the process, forks it and sets it going.
 func (s *Server) bear(p *process, m *guest.Start) error {
-	b := &birth{argv: m.Argv, paths: programPaths(m), dir: m.Dir, user: p.user, tty: m.TTY}
-	if b.dir == "" {
-		b.dir = "/"
+	o := fork.Order{Paths: programPaths(m), Argv: m.Argv, Dir: m.Dir, Cgroup: -1, TTY: m.TTY}
+	if o.Dir == "" {
+		o.Dir = "/"
 	}
 	mark := guest.EnvExecution + "="
-	b.env = append(b.env, mark+m.ID) // first, where it is found soonest
+	o.Env = append(o.Env, mark+m.ID) // first, where it is found soonest
 	for _, e := range m.Env {
 		if !strings.HasPrefix(e, mark) {
-			b.env = append(b.env, e)
+			o.Env = append(o.Env, e)
 		}
 	}
-	b.limits = append(append(b.limits, s.cfg.Limits...), m.Limits...)
+	for _, l := range slices.Concat(s.cfg.Limits, m.Limits) {
+		o.Limits = append(o.Limits, fork.Limit(l))
+	}
 	fds := &births{}
 	defer fds.close()
 	if err := s.descriptors(fds, p, m); err != nil {
 		return err
 	}
-	b.files = fds.child
+	o.Files = fds.child[:]
 
 	if err := s.table.enter(); err != nil {
 		return err
 	}
 	defer s.table.birth.Unlock()
 	if int(p.user.UID) != os.Geteuid() || int(p.user.GID) != os.Getegid() {
-		b.become, b.groups = true, s.setgroups.allowed(&s.proc)
+		o.Become = &fork.Identity{UID: p.user.UID, GID: p.user.GID, KeepGroups: !s.setgroups.allowed(&s.proc)}
 	}
 	p.born = time.Now()
-	pid, err := s.spawner.spawn(b)
+	pid, err := s.spawner.spawn(&birth{order: o})
 	if err != nil {
 		return err
 	}

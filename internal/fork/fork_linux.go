@@ -1,0 +1,200 @@
+package fork
+
+import (
+	"syscall"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+// The same hooks of the runtime that package syscall uses and that it keeps open to others.
+
+//go:linkname runtimeBeforeFork syscall.runtime_BeforeFork
+func runtimeBeforeFork()
+
+//go:linkname runtimeAfterFork syscall.runtime_AfterFork
+func runtimeAfterFork()
+
+//go:linkname runtimeAfterForkInChild syscall.runtime_AfterForkInChild
+func runtimeAfterForkInChild()
+
+// vfork is the system call trap, clone(2) or clone3(2), without a stack for the child. The child runs on the caller's stack and
+// memory, and the caller's thread stands still, until the child has executed a program or exited. It is in assembly because the child
+// overwrites the stack below its caller's frame, where the return address of a Go function would be.
+//
+//go:noescape
+func vfork(trap, a1, a2, a3 uintptr) (pid, errno uintptr)
+
+// child is an order as the kernel takes it. The child process writes where and why it failed into it: it runs in the same memory.
+type child struct {
+	trap   uintptr
+	args   [3]uintptr
+	clone3 cloneArgs
+
+	argv, env, paths []*byte
+	dir              *byte
+	files, tasks     []uintptr
+	ambient          []uintptr
+	tty              bool
+	limits           []limit
+	become           *Identity
+	ignored          []uintptr
+	moved            []int // descriptors that are ours to close
+
+	pid   uintptr
+	pidfd int32
+	step  Step
+	errno syscall.Errno
+}
+
+func (c *child) close() {
+	for _, fd := range c.moved {
+		unix.Close(fd)
+	}
+}
+
+type limit struct {
+	resource uintptr
+	value    unix.Rlimit
+}
+
+// cloneArgs is struct clone_args of the kernel, as of Linux 5.7.
+type cloneArgs struct {
+	flags, pidfd, childTID, parentTID, exitSignal, stack, stackSize, tls, setTID, setTIDSize, cgroup uint64
+}
+
+var self = [...]byte{'0'} // who writes it into a control group's tasks is moved there
+
+// Between fork and exec only system calls are made. A call of any other function could grow the stack or wait for another
+// thread, which does not exist in the child: hence one long function.
+//
+//go:noinline
+//go:norace
+//go:nocheckptr
+func forkExec(c *child) syscall.Errno {
+	var (
+		errno  syscall.Errno
+		i      int
+		action [4]uintptr // struct sigaction of the kernel: all zero is the default
+		none   uint64     // an empty signal set
+		header unix.CapUserHeader
+		caps   [2]unix.CapUserData
+		path   *byte
+		denied bool
+	)
+	runtimeBeforeFork()
+	pid, failed := vfork(c.trap, c.args[0], c.args[1], c.args[2])
+	if failed != 0 {
+		runtimeAfterFork()
+		return syscall.Errno(failed)
+	}
+	if pid != 0 {
+		runtimeAfterFork()
+		c.pid = pid
+		return 0
+	}
+
+	// In the child.
+	runtimeAfterForkInChild()
+	for i = range c.ignored {
+		syscall.RawSyscall6(syscall.SYS_RT_SIGACTION, c.ignored[i], uintptr(unsafe.Pointer(&action)), 0, 8, 0, 0)
+	}
+	syscall.RawSyscall6(syscall.SYS_RT_SIGPROCMASK, 2 /* SIG_SETMASK */, uintptr(unsafe.Pointer(&none)), 0, 8, 0, 0)
+	c.step = Session
+	if _, _, errno = syscall.RawSyscall(syscall.SYS_SETSID, 0, 0, 0); errno != 0 {
+		goto out
+	}
+	// A thread that moves itself needs no other to stand still. A move by pid waits for that, 6 to 18 ms of RCU (cgroup_attach_lock,
+	// Linux 6.18).
+	c.step = Enter
+	for i = range c.tasks {
+		if _, _, errno = syscall.RawSyscall(syscall.SYS_WRITE, c.tasks[i], uintptr(unsafe.Pointer(&self)), 1); errno != 0 {
+			goto out
+		}
+	}
+	c.step = Privileges
+	if len(c.ambient) > 0 {
+		header.Version = unix.LINUX_CAPABILITY_VERSION_3
+		if _, _, errno = syscall.RawSyscall(syscall.SYS_CAPGET, uintptr(unsafe.Pointer(&header)), uintptr(unsafe.Pointer(&caps)), 0); errno != 0 {
+			goto out
+		}
+		for i = range c.ambient {
+			caps[c.ambient[i]>>5&1].Inheritable |= 1 << (c.ambient[i] & 31)
+		}
+		if _, _, errno = syscall.RawSyscall(syscall.SYS_CAPSET, uintptr(unsafe.Pointer(&header)), uintptr(unsafe.Pointer(&caps)), 0); errno != 0 {
+			goto out
+		}
+		for i = range c.ambient {
+			_, _, errno = syscall.RawSyscall6(syscall.SYS_PRCTL, unix.PR_CAP_AMBIENT, unix.PR_CAP_AMBIENT_RAISE, c.ambient[i], 0, 0, 0)
+			if errno != 0 {
+				goto out
+			}
+		}
+	}
+	c.step = Descriptors
+	for i = range c.files { // dup3 clears close-on-exec
+		if _, _, errno = syscall.RawSyscall(syscall.SYS_DUP3, c.files[i], uintptr(i), 0); errno != 0 {
+			goto out
+		}
+	}
+	// What Go opens is close-on-exec already; this is for what the process was born with, and for what others in it opened. Linux 5.11,
+	// else nothing.
+	syscall.RawSyscall(unix.SYS_CLOSE_RANGE, uintptr(len(c.files)), ^uintptr(0), unix.CLOSE_RANGE_CLOEXEC)
+	c.step = Terminal
+	if c.tty {
+		if _, _, errno = syscall.RawSyscall(syscall.SYS_IOCTL, 0, syscall.TIOCSCTTY, 0); errno != 0 {
+			goto out
+		}
+	}
+	c.step = Limits
+	for i = range c.limits {
+		_, _, errno = syscall.RawSyscall6(syscall.SYS_PRLIMIT64, 0, c.limits[i].resource, uintptr(unsafe.Pointer(&c.limits[i].value)), 0, 0, 0)
+		if errno != 0 {
+			goto out
+		}
+	}
+	if c.become != nil {
+		c.step = Groups
+		if !c.become.KeepGroups {
+			if _, _, errno = syscall.RawSyscall(syscall.SYS_SETGROUPS, 0, 0, 0); errno != 0 {
+				goto out
+			}
+		}
+		c.step = Group
+		_, _, errno = syscall.RawSyscall(syscall.SYS_SETRESGID, uintptr(c.become.GID), uintptr(c.become.GID), uintptr(c.become.GID))
+		if errno != 0 {
+			goto out
+		}
+		c.step = User
+		_, _, errno = syscall.RawSyscall(syscall.SYS_SETRESUID, uintptr(c.become.UID), uintptr(c.become.UID), uintptr(c.become.UID))
+		if errno != 0 {
+			goto out
+		}
+	}
+	c.step = Directory
+	if _, _, errno = syscall.RawSyscall(syscall.SYS_CHDIR, uintptr(unsafe.Pointer(c.dir)), 0, 0); errno != 0 {
+		goto out
+	}
+	c.step = Execute
+	errno = syscall.ENOENT // where there is no folder to look into
+	for i = range c.paths {
+		path = c.paths[i]
+		_, _, errno = syscall.RawSyscall(syscall.SYS_EXECVE, uintptr(unsafe.Pointer(path)),
+			uintptr(unsafe.Pointer(&c.argv[0])), uintptr(unsafe.Pointer(&c.env[0])))
+		if errno == syscall.EACCES {
+			denied = true
+			continue
+		}
+		if errno != syscall.ENOENT && errno != syscall.ENOTDIR {
+			goto out
+		}
+	}
+	if denied {
+		errno = syscall.EACCES // as execvp(3): rather this than that the last folder did not hold it
+	}
+out:
+	c.errno = errno
+	for {
+		syscall.RawSyscall(syscall.SYS_EXIT_GROUP, 127, 0, 0)
+	}
+}
