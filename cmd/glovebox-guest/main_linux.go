@@ -1,3 +1,8 @@
+// The runtime would read the host's mounts and the guest's CPU limit at every start and once a second; guestEnv says the number.
+//
+//go:debug containermaxprocs=0
+//go:debug updatemaxprocs=0
+
 // Command glovebox-guest is pid 1 of every sandbox: it raises the walls around itself, then starts processes, moves their bytes and
 // serves files for the host. It is started by a backend, never by hand.
 package main

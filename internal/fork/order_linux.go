@@ -5,6 +5,7 @@ package fork
 
 import (
 	"fmt"
+	"sync"
 	"syscall"
 	"unsafe"
 
@@ -161,9 +162,9 @@ func (c *child) clone(o *Order) {
 	}
 }
 
-// ignored lists the signals that this process ignores. Those that it handles are reset by the kernel at exec, these are not, and a
-// program that is born with SIGPIPE ignored behaves strangely.
-func ignored() (signals []uintptr) {
+// ignored lists the signals that this process was ignoring when it first started a program. Those that it handles are reset by the
+// kernel at exec, these are not, and a program that is born with SIGPIPE ignored behaves strangely.
+var ignored = sync.OnceValue(func() (signals []uintptr) {
 	for n := uintptr(1); n <= 64; n++ {
 		var action [4]uintptr
 		_, _, errno := syscall.RawSyscall6(syscall.SYS_RT_SIGACTION, n, 0, uintptr(unsafe.Pointer(&action)), 8, 0, 0)
@@ -172,4 +173,4 @@ func ignored() (signals []uintptr) {
 		}
 	}
 	return signals
-}
+})

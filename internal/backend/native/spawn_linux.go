@@ -66,10 +66,13 @@ func (b *Backend) spawn(id sandbox.ID, group *cgroup.Group, m ids, listener *os.
 	defer ours.Close()
 	defer theirs.Close()
 	door, err := group.Door()
-	if err := b.fail(failJoin, err); err != nil {
+	if err != nil {
 		return nil, at(failJoin, err)
 	}
 	defer door.Close()
+	if err := b.fail(failJoin, nil); err != nil {
+		return nil, at(failJoin, err)
+	}
 	slotFD := int(b.null.Fd())
 	if s != nil {
 		slotFD = int(s.file.Fd())

@@ -117,8 +117,14 @@ func at(what string, err error) error { return &stepDetail{what, err} }
 func (a *applying) identity() error {
 	g := a.plan.Guest
 	// With one id mapped by an ordinary user, the kernel denies setgroups (CVE-2014-8989), and the caller's groups stay.
-	denied, err := os.ReadFile("/proc/self/setgroups")
-	return errors.Join(err, takeIdentity(g.UID, g.GID, string(denied) != "deny\n"))
+	fd, err := unix.Openat(a.root.proc, "self/setgroups", unix.O_RDONLY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return err
+	}
+	defer unix.Close(fd)
+	var said [8]byte
+	n, err := unix.Read(fd, said[:])
+	return errors.Join(err, takeIdentity(g.UID, g.GID, string(said[:max(n, 0)]) != "deny\n"))
 }
 
 // knobs opens what must be written to later but cannot be opened then: the sandbox's own /proc will be read-only, and a guest that

@@ -1,7 +1,6 @@
 package confine
 
 import (
-	"os"
 	"path"
 	"strconv"
 	"strings"
@@ -16,7 +15,8 @@ type root struct {
 	fd      int // of the new root
 	proc    int // a proc mount of our own, never attached
 	sources []int
-	inert   string // over what the new root is attached
+	inert   string         // over what the new root is attached
+	folders map[string]int // of the new root, opened once: most steps are in /etc, /dev or /proc
 }
 
 // detachedProc mounts the proc of this pid namespace without attaching it anywhere. It must be done while the host's /proc is in
@@ -193,17 +193,39 @@ func (r *root) in(target string, do func(parent int, name string) error) error {
 	if dir = path.Clean(dir); dir == "." || dir == "/" {
 		return do(r.fd, name)
 	}
+	fd, known := r.folders[dir]
+	if !known {
+		var err error
+		if fd, err = r.folder(dir); err != nil {
+			return err
+		}
+		if r.folders == nil {
+			r.folders = map[string]int{}
+		}
+		r.folders[dir] = fd
+	}
+	return do(fd, name)
+}
+
+func (r *root) folder(dir string) (int, error) {
 	fd, err := r.below(dir, unix.O_PATH|unix.O_DIRECTORY)
-	if err == unix.ENOENT {
-		if err = r.dir(Step{Target: dir, Mode: 0o755}); err == nil {
-			fd, err = r.below(dir, unix.O_PATH|unix.O_DIRECTORY)
+	if err != unix.ENOENT {
+		return fd, err
+	}
+	if err := r.dir(Step{Target: dir, Mode: 0o755}); err != nil {
+		return -1, err
+	}
+	return r.below(dir, unix.O_PATH|unix.O_DIRECTORY)
+}
+
+// forget closes the opened folders at and below target, which something now covers; "" is all of them.
+func (r *root) forget(target string) {
+	for dir, fd := range r.folders {
+		if target == "" || dir == target || strings.HasPrefix(dir, target+"/") {
+			unix.Close(fd)
+			delete(r.folders, dir)
 		}
 	}
-	if err != nil {
-		return err
-	}
-	defer unix.Close(fd)
-	return do(fd, name)
 }
 
 func (r *root) dir(s Step) error {
@@ -231,9 +253,11 @@ func (r *root) file(s Step) error {
 		if err != nil {
 			return err
 		}
-		f := os.NewFile(uintptr(fd), name)
-		defer f.Close()
-		_, err = f.WriteString(s.Source)
+		defer unix.Close(fd)
+		n, err := unix.Write(fd, []byte(s.Source))
+		if err == nil && n < len(s.Source) { // a tmpfs takes all of it or has no room
+			err = unix.ENOSPC
+		}
 		return err
 	})
 }
@@ -241,27 +265,36 @@ func (r *root) file(s Step) error {
 // bind attaches a detached mount. Its target is made where the new root's own tmpfs holds it; inside another bind it must exist.
 func (r *root) bind(mount int, target string) error {
 	defer unix.Close(mount)
-	fd, err := r.below(target, unix.O_PATH)
-	if err == unix.ENOENT {
-		var st unix.Stat_t
-		if err := unix.Fstat(mount, &st); err != nil {
-			return err
-		}
-		if st.Mode&unix.S_IFMT == unix.S_IFDIR {
-			err = r.dir(Step{Target: target, Mode: 0o755})
-		} else {
-			err = r.file(Step{Target: target, Mode: 0o644})
+	return r.in(target, func(parent int, name string) error {
+		var there, st unix.Stat_t
+		err := unix.Fstatat(parent, name, &there, unix.AT_SYMLINK_NOFOLLOW)
+		switch {
+		case err == unix.ENOENT:
+			if err = unix.Fstat(mount, &st); err != nil {
+				return err
+			}
+			if st.Mode&unix.S_IFMT == unix.S_IFDIR {
+				err = unix.Mkdirat(parent, name, 0o755)
+			} else {
+				err = unix.Mknodat(parent, name, unix.S_IFREG|0o644, 0)
+			}
+		case err == nil && there.Mode&unix.S_IFMT == unix.S_IFLNK:
+			err = unix.ELOOP
 		}
 		if err != nil {
 			return err
 		}
-		fd, err = r.below(target, unix.O_PATH)
-	}
-	if err != nil {
+		return r.attachAt(mount, parent, name, target)
+	})
+}
+
+// attachAt attaches a mount to one name in a folder, which is no link.
+func (r *root) attachAt(mount, parent int, name, target string) error {
+	if err := unix.MoveMount(mount, "", parent, name, unix.MOVE_MOUNT_F_EMPTY_PATH); err != nil {
 		return err
 	}
-	defer unix.Close(fd)
-	return unix.MoveMount(mount, "", fd, "", unix.MOVE_MOUNT_F_EMPTY_PATH|unix.MOVE_MOUNT_T_EMPTY_PATH)
+	r.forget(path.Clean(target))
+	return nil
 }
 
 // procMount attaches a proc that shows the code its own processes only, read-only: nothing in it is the code's to change, and
@@ -295,12 +328,7 @@ func (r *root) devpts(s Step) error {
 
 // inner attaches a folder of the new root a second time, so that several writable places share one bounded file system.
 func (r *root) inner(s Step) error {
-	source, err := r.below(s.Source, unix.O_PATH)
-	if err != nil {
-		return err
-	}
-	defer unix.Close(source)
-	fd, err := unix.OpenTree(source, "", unix.OPEN_TREE_CLONE|unix.OPEN_TREE_CLOEXEC|unix.AT_EMPTY_PATH)
+	fd, err := r.clone(s.Source)
 	if err != nil {
 		return err
 	}
@@ -313,6 +341,7 @@ func (r *root) inner(s Step) error {
 
 // detach takes a mount, and the folder that it was attached to, away again. The old root's tree is still around us, so the path is the one by which the new root is attached.
 func (r *root) detach(s Step) error {
+	r.forget(s.Target)
 	if err := unix.Unmount(path.Join(r.inert, s.Target), unix.MNT_DETACH|unix.UMOUNT_NOFOLLOW); err != nil {
 		return err
 	}
@@ -322,33 +351,38 @@ func (r *root) detach(s Step) error {
 // mask hides a file or folder of /proc behind another one of the new root: the null device, whose number was checked when it was
 // opened, or an empty folder. What does not exist needs no mask.
 func (r *root) mask(s Step) error {
-	target, err := r.below(s.Target, unix.O_PATH)
-	if err == unix.ENOENT {
-		return nil
-	}
-	if err != nil {
+	return r.in(s.Target, func(parent int, name string) error {
+		var st unix.Stat_t
+		if err := unix.Fstatat(parent, name, &st, unix.AT_SYMLINK_NOFOLLOW); err == unix.ENOENT {
+			return nil
+		} else if err != nil {
+			return err
+		}
+		cover, err := r.clone(s.Source)
+		if err != nil {
+			return err
+		}
+		defer unix.Close(cover)
+		attr := unix.MountAttr{Attr_set: unix.MOUNT_ATTR_RDONLY | unix.MOUNT_ATTR_NOSUID | unix.MOUNT_ATTR_NOEXEC}
+		if err := unix.MountSetattr(cover, "", unix.AT_EMPTY_PATH, &attr); err != nil {
+			return err
+		}
+		return r.attachAt(cover, parent, name, s.Target)
+	})
+}
+
+// clone makes a detached mount of a file or folder of the new root.
+func (r *root) clone(source string) (mount int, err error) {
+	err = r.in(source, func(parent int, name string) error {
+		mount, err = unix.OpenTree(parent, name, unix.OPEN_TREE_CLONE|unix.OPEN_TREE_CLOEXEC|unix.AT_SYMLINK_NOFOLLOW)
 		return err
-	}
-	defer unix.Close(target)
-	source, err := r.below(s.Source, unix.O_PATH)
-	if err != nil {
-		return err
-	}
-	defer unix.Close(source)
-	cover, err := unix.OpenTree(source, "", unix.OPEN_TREE_CLONE|unix.OPEN_TREE_CLOEXEC|unix.AT_EMPTY_PATH)
-	if err != nil {
-		return err
-	}
-	defer unix.Close(cover)
-	attr := unix.MountAttr{Attr_set: unix.MOUNT_ATTR_RDONLY | unix.MOUNT_ATTR_NOSUID | unix.MOUNT_ATTR_NOEXEC}
-	if err := unix.MountSetattr(cover, "", unix.AT_EMPTY_PATH, &attr); err != nil {
-		return err
-	}
-	return unix.MoveMount(cover, "", target, "", unix.MOVE_MOUNT_F_EMPTY_PATH|unix.MOVE_MOUNT_T_EMPTY_PATH)
+	})
+	return mount, err
 }
 
 // seal makes the new root's own tmpfs and its /proc read-only. What is attached has its own properties.
 func (r *root) seal() error {
+	r.forget("")
 	for _, target := range []string{".", "proc", "dev"} {
 		fd, err := r.below(target, unix.O_PATH)
 		if err == unix.ENOENT {
