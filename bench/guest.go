@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/glovebox-dev/glovebox/test/liveserver"
@@ -22,7 +23,7 @@ const (
 // guest measures what the walls cost before and beside the program: how long a sandbox takes until it is ready, as the server's own
 // clock tells, and what pid 1 holds in memory while a program runs.
 func (r *report) guest(ctx context.Context) (err error) {
-	s, err := r.startServer(ctx)
+	s, err := r.startServer(ctx, "--warm", "0")
 	if err != nil {
 		return err
 	}
@@ -68,16 +69,17 @@ func guestMemory(ctx context.Context, s *liveserver.Server) (liveserver.Memory, 
 	}
 	ctx, cancel := context.WithTimeout(ctx, guestTimeout)
 	defer cancel()
-	done := make(chan struct{})
-	go func() { // ends with ctx
-		defer close(done)
-		_, _ = s.Run(ctx, &liveserver.Request{Language: bash, Code: "sleep 60"})
-	}()
-	defer func() { cancel(); <-done }()
+	var sleepers sync.WaitGroup
+	for range 2 { // the pages of its program are private to a guest that is the only one
+		sleepers.Go(func() { _, _ = s.Run(ctx, &liveserver.Request{Language: bash, Code: "sleep 60"}) }) // ends with ctx
+	}
+	defer sleepers.Wait()
+	defer cancel()
 	for ctx.Err() == nil {
-		for _, pid := range liveserver.Children(s.PID()) {
+		guests := liveserver.Children(s.PID())
+		for _, pid := range guests {
 			line, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
-			if err != nil || !strings.HasPrefix(string(line), guestName+"\x00") || len(liveserver.Children(pid)) == 0 {
+			if err != nil || !strings.HasPrefix(string(line), guestName+"\x00") || len(liveserver.Children(pid)) == 0 || len(guests) < 2 {
 				continue
 			}
 			time.Sleep(guestAge)

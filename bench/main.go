@@ -166,6 +166,6 @@ func host() string {
 }
 
 // startServer starts a server for one section, with the options that every section shares.
-func (r *report) startServer(ctx context.Context) (*liveserver.Server, error) {
-	return liveserver.Start(ctx, liveserver.Options{Binary: r.binary})
+func (r *report) startServer(ctx context.Context, args ...string) (*liveserver.Server, error) {
+	return liveserver.Start(ctx, liveserver.Options{Binary: r.binary, Args: args})
 }

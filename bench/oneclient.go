@@ -80,12 +80,17 @@ func (r *report) makeRows(ctx context.Context) (rows []*row, stop func() error, 
 		rows = append(rows, more...)
 	}
 	for _, program := range []struct{ language, code string }{{python, pythonProgram}, {bash, bashProgram}} {
-		s, err := r.startServer(ctx)
-		if err != nil {
-			return nil, nil, errors.Join(err, stop())
+		for _, kind := range []struct {
+			suffix string
+			args   []string
+		}{{"", nil}, {", nothing warm", []string{"--warm", "0"}}} {
+			s, err := r.startServer(ctx, kind.args...)
+			if err != nil {
+				return nil, nil, errors.Join(err, stop())
+			}
+			servers = append(servers, s)
+			rows = append(rows, serverRow("glovebox HTTP "+program.language+kind.suffix, program.language, program.code, s))
 		}
-		servers = append(servers, s)
-		rows = append(rows, serverRow(program.language, program.code, s))
 	}
 	rows = append(rows, commandLineRow(r.binary))
 	var chosen []*row

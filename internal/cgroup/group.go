@@ -212,7 +212,7 @@ func set(to *int64, v int64) {
 }
 
 func readNumber(dir, file string) int64 {
-	text, err := os.ReadFile(filepath.Join(dir, file))
+	text, err := readFile(dir, file)
 	if err != nil {
 		return -1
 	}
@@ -224,7 +224,7 @@ func readNumber(dir, file string) int64 {
 }
 
 func readKey(dir, file, key string) int64 {
-	text, err := os.ReadFile(filepath.Join(dir, file))
+	text, err := readFile(dir, file)
 	if err != nil {
 		return -1
 	}
@@ -242,7 +242,7 @@ func readKey(dir, file, key string) int64 {
 func (g *Group) Processes() []int {
 	var pids []int
 	for _, b := range g.branches {
-		text, err := os.ReadFile(filepath.Join(b.Dir, "cgroup.procs"))
+		text, err := readFile(b.Dir, "cgroup.procs")
 		if err != nil {
 			continue
 		}

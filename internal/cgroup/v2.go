@@ -76,7 +76,7 @@ const systemdTimeout = 5 * time.Second
 
 // prepareV2 moves this process, where it is in dir itself, into a leaf and hands the controllers down.
 func prepareV2(dir string) (branch, error) {
-	procs, err := os.ReadFile(filepath.Join(dir, "cgroup.procs"))
+	procs, err := readFile(dir, "cgroup.procs")
 	if err != nil {
 		return branch{}, err
 	}
@@ -112,7 +112,7 @@ func enable(dir string) error {
 }
 
 func controllersIn(dir, file string) []Controller {
-	text, err := os.ReadFile(filepath.Join(dir, file))
+	text, err := readFile(dir, file)
 	if err != nil {
 		return nil
 	}
@@ -132,13 +132,4 @@ func hasAll(on []Controller) bool {
 		}
 	}
 	return true
-}
-
-func writeFile(dir, name, value string) error {
-	f, err := os.OpenFile(filepath.Join(dir, name), os.O_WRONLY, 0)
-	if err != nil {
-		return err
-	}
-	_, err = f.WriteString(value)
-	return errors.Join(err, f.Close())
 }

@@ -117,11 +117,13 @@ func (p *pool) fill(s *shelf) {
 	})
 }
 
-// wants says whether the shelf has room, and otherwise ends its filling.
+// wants says whether the shelf has room, and otherwise ends its filling. While more than half of the slots are in use, boxes are
+// made for runs only: the CPUs have nothing to spare for making them ahead.
 func (p *pool) wants(s *shelf) bool {
+	held, _, _ := p.engine.admission.load()
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	s.filling = !p.closed && s.idle != nil && len(s.ready) < p.size && time.Since(s.failed) >= fillBackoff
+	s.filling = !p.closed && 2*held <= p.engine.admission.slots && s.idle != nil && len(s.ready) < p.size && time.Since(s.failed) >= fillBackoff
 	return s.filling
 }
 

@@ -96,6 +96,7 @@ var (
 	descQueued  = desc("queued", "Runs that wait for a slot.")
 	descClosing = desc("closing", "Boxes that are being closed after their answer was given.")
 	descLive    = desc("boxes", "Boxes that exist.")
+	descWarm    = desc("warm_boxes", "Of these, how many wait to be used.")
 	descEnded   = desc("runs_total", "Runs that ended in a status.", "status")
 	descRefused = desc("refused_total", "Runs that ended in an error, by its kind.", "kind")
 	descPanics  = desc("panics_total", "Defects that were contained.")
@@ -103,8 +104,8 @@ var (
 )
 
 func (engineCollector) Describe(out chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{descSlots, descRunning, descQueue, descQueued, descClosing, descLive, descEnded, descRefused,
-		descPanics, descCPU} {
+	for _, d := range []*prometheus.Desc{descSlots, descRunning, descQueue, descQueued, descClosing, descLive, descWarm, descEnded,
+		descRefused, descPanics, descCPU} {
 		out <- d
 	}
 }
@@ -120,6 +121,7 @@ func (c engineCollector) Collect(out chan<- prometheus.Metric) {
 	gauge(descQueued, s.Queued)
 	gauge(descClosing, s.Closing)
 	gauge(descLive, s.Live)
+	gauge(descWarm, s.Warm)
 	for status, n := range s.Ended {
 		out <- prometheus.MustNewConstMetric(descEnded, prometheus.CounterValue, float64(n), string(status))
 	}

@@ -112,22 +112,43 @@ func (s *Server) Post(ctx context.Context, body []byte) (*Answer, error) {
 	return answer, nil
 }
 
-// Metric reads one sample without labels from /metrics, as "go_goroutines". found is false where there is none of the name.
+// Idle says whether the server is at rest, with nothing but boxes that were made ahead, and how many of these it keeps.
+func (s *Server) Idle(ctx context.Context) (warm int, idle bool) {
+	text := s.metrics(ctx)
+	figure := func(name string) int {
+		n, ok := metric(text, "glovebox_engine_"+name)
+		if !ok {
+			return -1
+		}
+		return int(n)
+	}
+	warm = figure("warm_boxes")
+	idle = figure("running") == 0 && figure("queued") == 0 && figure("closing") == 0 && figure("boxes") == warm &&
+		len(Children(s.PID())) == warm
+	return warm, idle
+}
+
+// Metric is one figure of /metrics.
 func (s *Server) Metric(ctx context.Context, name string) (value float64, found bool) {
+	return metric(s.metrics(ctx), name)
+}
+
+// metrics is the text of /metrics, empty where the server does not answer.
+func (s *Server) metrics(ctx context.Context) []byte {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, s.URL+"/metrics", nil)
 	if err != nil {
-		return 0, false
+		return nil
 	}
 	response, err := s.client.Do(request)
 	if err != nil {
-		return 0, false
+		return nil
 	}
 	defer response.Body.Close()
 	text, err := io.ReadAll(io.LimitReader(response.Body, maxAnswer))
 	if err != nil {
-		return 0, false
+		return nil
 	}
-	return metric(text, name)
+	return text
 }
 
 func metric(text []byte, name string) (value float64, found bool) {

@@ -12,6 +12,7 @@ import (
 type holdings struct {
 	fds, goroutines     int // goroutines is -1 where /metrics does not tell
 	rss                 int64
+	warm                int // boxes that wait to be used: each has its process, its folder and its control groups
 	processes           int
 	boxes, groups       int
 	processesOfSandbox  string
@@ -36,8 +37,10 @@ func settled(ctx context.Context, s *liveserver.Server, runDir string) (holdings
 	s.CloseIdle()
 	deadline := time.Now().Add(settleTimeout)
 	for {
+		warm, idle := s.Idle(ctx)
 		h, err := hold(ctx, s, runDir)
-		if err != nil || h.processes+h.boxes+h.groups == 0 || time.Now().After(deadline) || ctx.Err() != nil {
+		h.warm = warm
+		if err != nil || idle || time.Now().After(deadline) || ctx.Err() != nil {
 			return h, err
 		}
 		time.Sleep(settlePoll)
@@ -79,8 +82,8 @@ func leaks(before, after holdings) (found []string) {
 	grew("goroutines", int64(before.goroutines), int64(after.goroutines), slackGoroutines)
 	grew("resident bytes", before.rss, after.rss, slackRSS)
 	left := func(name string, n int, which string) {
-		if n > 0 {
-			found = append(found, fmt.Sprintf("%d %s are left: %s", n, name, which))
+		if n > after.warm {
+			found = append(found, fmt.Sprintf("%d %s are left with %d warm boxes: %s", n, name, after.warm, which))
 		}
 	}
 	left("processes", after.processes, after.processesOfSandbox)
