@@ -12,9 +12,10 @@ const (
 	floodBytes   = 100_000_000
 	floodCapKiB  = 1024
 	floodProgram = "import sys\nfor _ in range(1000): sys.stdout.write('x' * 100_000)\n"
+	fullProgram  = "import sys\nsys.stdout.write('x' * 1024 * 1024)\n" // an answer as large, of which nothing is dropped
 
-	// flatBytes is how much a server may grow over its peak after an ordinary answer and still be called flat: the cap four times,
-	// which is what is kept, joined, made into JSON and sent, and as much again that awaits collection.
+	// flatBytes is how much a server may grow over its peak of answers that are as large but drop nothing, and still be called flat:
+	// the cap four times, which is what is kept, joined, made into JSON and sent, and as much again that awaits collection.
 	flatBytes = 8 * floodCapKiB << 10
 )
 
@@ -25,19 +26,21 @@ func (r *report) flood(ctx context.Context) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, s.Stop()) }()
+	limits := &liveserver.Limits{OutputKiB: floodCapKiB}
+	full := (&liveserver.Request{Language: python, Code: fullProgram, Limits: limits}).Encode()
 	for range warmups {
-		if err := pythonRun(s)(ctx); err != nil {
+		if _, err := s.Post(ctx, full); err != nil {
 			return err
 		}
-	}
-	if err := liveserver.ResetPeak(s.PID()); err != nil {
-		return err
 	}
 	before, err := liveserver.ReadMemory(s.PID())
 	if err != nil {
 		return err
 	}
-	body := (&liveserver.Request{Language: python, Code: floodProgram, Limits: &liveserver.Limits{OutputKiB: floodCapKiB}}).Encode()
+	if err := liveserver.ResetPeak(s.PID()); err != nil {
+		return err
+	}
+	body := (&liveserver.Request{Language: python, Code: floodProgram, Limits: limits}).Encode()
 	t := newTable(r.w, fmt.Sprintf("%d MB of stdout under a cap of %d KiB: memory of the server in MiB", floodBytes/1_000_000, floodCapKiB),
 		"run", "status", "stdout kept", "before", "peak", "after")
 	for i := range r.Floods {
@@ -52,8 +55,8 @@ func (r *report) flood(ctx context.Context) (err error) {
 		if err != nil {
 			return err
 		}
-		t.line(fmt.Sprint(i+1), a.Status, mib(int64(len(a.Stdout))), mib(before.RSS), mib(m.Peak), mib(m.RSS))
-		r.figures.flood(m.Peak-before.RSS, len(a.Stdout))
+		t.line(fmt.Sprint(i+1), a.Status, mib(int64(len(a.Stdout))), mib(before.Peak), mib(m.Peak), mib(m.RSS))
+		r.figures.flood(m.Peak-before.Peak, len(a.Stdout))
 	}
 	t.Flush()
 	return nil

@@ -1,7 +1,6 @@
 package httpapi
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -154,9 +153,21 @@ func (s *Server) record(w *response, r *http.Request, took time.Duration) {
 
 // writeJSON answers with v.
 func (s *Server) writeJSON(w *response, v any) error {
-	var buf bytes.Buffer
-	encodeJSON(&buf, v)
-	return s.writeBody(w, "application/json", buf.Bytes())
+	encodeJSON(jsonBody{s, w}, v)
+	return nil
+}
+
+// jsonBody sends what an encoder gives it, which is the whole body at once: an answer of many megabytes is not copied again.
+type jsonBody struct {
+	server *Server
+	answer *response
+}
+
+func (b jsonBody) Write(body []byte) (int, error) {
+	if b.answer.status != 0 {
+		return 0, errors.New("the body was to be written at once")
+	}
+	return len(body), b.server.writeBody(b.answer, "application/json", body)
 }
 
 // writeBody sends a whole body. An error of the client's connection is none of ours: there is nobody to tell.

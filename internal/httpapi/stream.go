@@ -3,6 +3,7 @@ package httpapi
 import (
 	"bytes"
 	"encoding/json"
+	"io"
 	"strconv"
 	"sync"
 	"time"
@@ -208,9 +209,9 @@ func (s *stream) close() {
 	s.timer.Stop()
 }
 
-// encodeJSON appends v and a newline. Only types of this package are encoded, and each has a JSON form.
-func encodeJSON(buf *bytes.Buffer, v any) {
-	enc := json.NewEncoder(buf)
+// encodeJSON writes v and a newline, in one Write. Only types of this package are encoded, and each has a JSON form.
+func encodeJSON(w io.Writer, v any) {
+	enc := json.NewEncoder(w)
 	enc.SetEscapeHTML(false) // answers are never HTML: nosniff says so
 	if err := enc.Encode(v); err != nil {
 		panic("httpapi: " + err.Error())

@@ -32,7 +32,8 @@ type witness struct {
 }
 
 func startWitness(ctx context.Context, binary, runDir string) (*witness, error) {
-	s, err := liveserver.Start(ctx, liveserver.Options{Binary: binary})
+	// Without boxes made ahead, so that the one that stays is the one that is there.
+	s, err := liveserver.Start(ctx, liveserver.Options{Binary: binary, Args: []string{"--warm", "0"}})
 	if err != nil {
 		return nil, err
 	}
