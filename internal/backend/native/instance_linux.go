@@ -88,14 +88,11 @@ func openInstance(run string) (*instance, error) {
 	}
 	name := string(sandbox.NewID())[:10]
 	in := &instance{dir: filepath.Join(run, instancesDir, name)}
-	if err := os.MkdirAll(filepath.Join(in.dir, boxesDir), 0o700); err != nil {
-		return nil, err
-	}
-	var err error
-	if in.lock, err = lockInstance(in.dir); err != nil {
+	if err := in.make(run); err != nil {
 		return nil, err
 	}
 	rec := record{PID: os.Getpid(), Started: startOf(os.Getpid())}
+	var err error
 	in.tree, err = cgroup.Open("glovebox-"+name, func(dir string) error {
 		rec.CgroupDirs = append(rec.CgroupDirs, dir)
 		return rec.write(in.dir)
@@ -107,6 +104,39 @@ func openInstance(run string) (*instance, error) {
 		return nil, errors.Join(err, in.close())
 	}
 	return in, nil
+}
+
+// make makes the instance's folder and locks it, while no other process looks for dead ones: a folder that nobody has locked is dead.
+func (in *instance) make(run string) error {
+	births, err := lockBirths(run)
+	if err != nil {
+		return err
+	}
+	defer births.Close()
+	if err := os.MkdirAll(filepath.Join(in.dir, boxesDir), 0o700); err != nil {
+		return err
+	}
+	in.lock, err = lockInstance(in.dir)
+	return err
+}
+
+// lockBirths takes the lock that is held while an instance is made or found dead. Nobody holds it for long.
+func lockBirths(run string) (*os.File, error) {
+	f, err := os.Open(filepath.Join(run, instancesDir))
+	if err != nil {
+		return nil, err
+	}
+	for range birthTries {
+		if err = unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB); !errors.Is(err, unix.EWOULDBLOCK) {
+			break
+		}
+		time.Sleep(lockPause)
+	}
+	if err != nil {
+		f.Close()
+		return nil, &os.PathError{Op: "lock", Path: f.Name(), Err: err}
+	}
+	return f, nil
 }
 
 // lockInstance takes the lock of an instance folder, or fails at once with EWOULDBLOCK where its owner lives.
@@ -134,8 +164,8 @@ func (in *instance) close() error {
 	return errors.Join(append(errs, in.lock.Close())...)
 }
 
-// reap destroys what instances without an owner left, but for the boxes in keep, whose folders it returns. An instance that is just
-// being made, or whose owner lives, is left alone.
+// reap destroys what instances without an owner left, but for the boxes in keep, whose folders it returns. An instance whose owner
+// lives is left alone.
 func reap(ctx context.Context, run string, keep map[sandbox.ID]bool) ([]string, error) {
 	found, err := os.ReadDir(filepath.Join(run, instancesDir))
 	if errors.Is(err, os.ErrNotExist) {
@@ -148,10 +178,7 @@ func reap(ctx context.Context, run string, keep map[sandbox.ID]bool) ([]string, 
 	var errs []error
 	for _, entry := range found {
 		dir := filepath.Join(run, instancesDir, entry.Name())
-		if info, err := entry.Info(); err != nil || time.Since(info.ModTime()) < birthTime && !hasRecord(dir) {
-			continue
-		}
-		lock, err := lockDead(ctx, dir)
+		lock, err := lockDead(ctx, run, dir)
 		if err != nil {
 			continue
 		}
@@ -165,7 +192,12 @@ func reap(ctx context.Context, run string, keep map[sandbox.ID]bool) ([]string, 
 
 // lockDead takes the lock of an instance that has no owner. A dead owner's lock may be held for a moment yet by a child that was forked
 // and has not executed its program.
-func lockDead(ctx context.Context, dir string) (*os.File, error) {
+func lockDead(ctx context.Context, run, dir string) (*os.File, error) {
+	births, err := lockBirths(run)
+	if err != nil {
+		return nil, err
+	}
+	defer births.Close()
 	for tries := 0; ; tries++ {
 		lock, err := lockInstance(dir)
 		if err == nil || !errors.Is(err, unix.EWOULDBLOCK) || tries == lockTries {
@@ -183,22 +215,18 @@ func lockDead(ctx context.Context, dir string) (*os.File, error) {
 	}
 }
 
-// A dead owner's lock is tried for so often, with so long between.
+// A dead owner's lock is tried for so often, that of births so often, with so long between.
 const (
-	lockTries = 100
-	lockPause = 20 * time.Millisecond
+	lockTries  = 100
+	birthTries = 3 * lockTries
+	lockPause  = 20 * time.Millisecond
 )
-
-// birthTime is how long an instance may take from its folder to its lock.
-const birthTime = 10 * time.Second
-
-func hasRecord(dir string) bool {
-	_, err := os.Stat(filepath.Join(dir, recordFile))
-	return err == nil
-}
 
 func reapInstance(ctx context.Context, dir string, keep map[sandbox.ID]bool) (kept []string, err error) {
 	rec, err := readRecord(dir)
+	if errors.Is(err, os.ErrNotExist) { // its owner died before it made anything
+		return nil, os.RemoveAll(dir)
+	}
 	if err != nil {
 		return nil, &sandbox.Error{Op: "native: read record of " + dir, Err: err}
 	}

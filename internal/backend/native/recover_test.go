@@ -115,3 +115,31 @@ func TestTakeBack(t *testing.T) {
 		}
 	}
 }
+
+// TestRecoverHalfMade finds the folders of servers that were killed while they made them, at once; one that is locked is being made.
+func TestRecoverHalfMade(t *testing.T) {
+	b, err := New(Options{Guest: guestProgram, RunDir: filepath.Join(t.TempDir(), "run")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer b.Close()
+	folder := func(name string) string { return filepath.Join(b.run, instancesDir, name) }
+	for _, dir := range []string{folder("empty"), filepath.Join(folder("unlocked"), boxesDir), folder("locked")} {
+		if err := os.MkdirAll(dir, 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	lock, err := lockInstance(folder("locked"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer lock.Close()
+	if _, err := b.Recover(context.Background(), nil); err != nil {
+		t.Error(err)
+	}
+	for name, stays := range map[string]bool{"empty": false, "unlocked": false, "locked": true} {
+		if _, err := os.Stat(folder(name)); (err == nil) != stays {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
