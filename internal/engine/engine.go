@@ -47,6 +47,7 @@ const Auto = "auto"
 
 // Run is one execution in a sandbox of its own.
 type Run struct {
+	ID      sandbox.ID      // of the execution, for callers that name it before it ends; "" is a new one
 	Backend string          // "" is the engine's default, Auto the strongest that stands here
 	Spec    sandbox.Spec    // zero fields get the engine's defaults; ID is the engine's to choose
 	Request sandbox.Request // Timeout, where it is set, stands in place of Spec.Limits.Timeout

@@ -18,7 +18,6 @@ const outputBuffer = guest.DefaultBuffer
 // execution is one run of a plan in a live sandbox.
 type execution struct {
 	*plan
-	id      sandbox.ID
 	live    *live
 	client  *client.Client
 	verdict verdict
@@ -34,7 +33,7 @@ func (l *live) execute(ctx context.Context, p *plan) (*sandbox.Result, error) {
 	if err != nil {
 		return nil, err
 	}
-	x := &execution{plan: p, id: sandbox.NewID(), live: l, client: c}
+	x := &execution{plan: p, live: l, client: c}
 	x.output = newOutput(p.Spec.Limits.OutputBytes, p.request.Output, &x.verdict)
 	if err := x.upload(ctx); err != nil {
 		return nil, err

@@ -35,6 +35,7 @@ func (e *Engine) Plan(ctx context.Context, run Run) (*Plan, error) {
 // plan is a Plan with what is needed to carry it out.
 type plan struct {
 	Plan
+	id       sandbox.ID // of the execution
 	backend  sandbox.Backend
 	language *sandbox.Language // nil for a command
 	request  sandbox.Request
@@ -45,7 +46,13 @@ type plan struct {
 const codeAside = "/tmp"
 
 func (e *Engine) resolve(ctx context.Context, run Run) (*plan, error) {
-	p := &plan{request: run.Request}
+	p := &plan{id: run.ID, request: run.Request}
+	if p.id == "" {
+		p.id = sandbox.NewID()
+	}
+	if _, err := sandbox.ParseID(string(p.id)); err != nil {
+		return nil, err
+	}
 	if err := checkRequest(&p.request); err != nil {
 		return nil, err
 	}

@@ -105,7 +105,7 @@ func over(ctx context.Context) bool {
 // canceled is the end of a run whose caller went away before anything ran.
 func canceled(p *plan, waited time.Duration, when string) *sandbox.Result {
 	return &sandbox.Result{
-		ID:        sandbox.NewID(),
+		ID:        p.id,
 		Status:    sandbox.StatusCanceled,
 		ExitCode:  -1,
 		Requested: p.Spec,

@@ -17,6 +17,7 @@ type RunRequest struct {
 	Command      []string          `json:"command" doc:"A program and its arguments, run as they are, without a shell." max:"4096"`
 	Args         []string          `json:"args" doc:"Arguments of the code." max:"4096"`
 	Stdin        string            `json:"stdin" doc:"Text that the program reads from its standard input." nul:"ok"`
+	StdinBase64  []byte            `json:"stdin_base64" doc:"The same as base64, for bytes that are no text. At most one of stdin and stdin_base64 is given."`
 	Files        []FileIn          `json:"files" doc:"Files that lie in /workspace before the start." max:"10000"`
 	Env          map[string]string `json:"env" doc:"Environment variables. Nothing is inherited from the server." max:"1024"`
 	Packages     StringOrList      `json:"packages" doc:"\"auto\", \"none\" or a list of requirements. This version serves \"none\"." max:"256" example:"none"`
@@ -81,6 +82,13 @@ func (r *RunRequest) run() (engine.Run, error) {
 	if r.Code != nil {
 		code = []byte(*r.Code)
 	}
+	stdin := r.StdinBase64
+	if r.Stdin != "" {
+		if len(stdin) > 0 {
+			return engine.Run{}, sandbox.Invalidf("stdin", "give either stdin or stdin_base64")
+		}
+		stdin = []byte(r.Stdin)
+	}
 	return engine.Run{
 		Backend: r.Backend,
 		Spec: sandbox.Spec{
@@ -93,7 +101,7 @@ func (r *RunRequest) run() (engine.Run, error) {
 			Code:     code,
 			Command:  r.Command,
 			Args:     r.Args,
-			Stdin:    []byte(r.Stdin),
+			Stdin:    stdin,
 			Files:    files,
 			Env:      env,
 			Return:   sandbox.Return{Globs: r.ReturnFiles},

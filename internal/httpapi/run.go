@@ -52,7 +52,8 @@ func (s *Server) run(w *response, r *http.Request) error {
 func (s *Server) stream(w *response, r *http.Request, run engine.Run) error {
 	ctx, cancel := context.WithCancelCause(r.Context())
 	defer cancel(nil)
-	events := newStream(w, func(err error) {
+	run.ID = sandbox.NewID()
+	events := newStream(w, run.ID, func(err error) {
 		s.metrics.slowReaders.Inc()
 		cancel(err)
 	})

@@ -72,6 +72,12 @@ func TestRun(t *testing.T) {
 			t.Errorf("%+v", a)
 		}
 	})
+	t.Run("stdin that is no text", func(t *testing.T) {
+		a := r.run(jsonOf(object{"command": []string{"/bin/cat"}, "stdin_base64": "AP/+"}))
+		if string(a.StdoutBase64) != "\x00\xff\xfe" {
+			t.Errorf("%+v", a)
+		}
+	})
 	t.Run("files in and out", func(t *testing.T) {
 		bytes := "\x00\xff\xfe"
 		a := r.run(jsonOf(object{"language": "bash", "code": "cat d/a b > c; : > e", "return_files": []string{"*"}, "files": []object{
@@ -148,6 +154,7 @@ func TestRefused(t *testing.T) {
 		{"too large a body", python(strings.Repeat("#", 21<<20)), 413, "", "over the bound"},
 		{"too many files", with("files", slices.Repeat([]object{{"path": "a", "content": ""}}, 10_001)), 413, "files", "more than 10000"},
 		{"a file without content", with("files", []object{{"path": "a"}}), 400, "files", "needs one of"},
+		{"two stdins", jsonOf(object{"language": "bash", "code": "true", "stdin": "a", "stdin_base64": "YQ=="}), 400, "stdin", "either stdin or"},
 		{"a network", with("network", object{"mode": "full"}), 422, "network.mode", "only none"},
 		{"names to allow", with("network", object{"allow": []string{"example.org"}}), 422, "network.allow", "no network"},
 		{"packages", with("packages", "auto"), 422, "packages", "not installed"},

@@ -24,7 +24,8 @@ const (
 // Started is the data of the event that says that the request was accepted. Before it, a request that cannot be served gets a
 // problem with its own HTTP status.
 type Started struct {
-	RequestID string `json:"request_id" doc:"Stands in the server's log."`
+	ID        sandbox.ID `json:"id" doc:"Of the execution, as its result will say."`
+	RequestID string     `json:"request_id" doc:"Stands in the server's log."`
 }
 
 // Piece is the data of a stdout or stderr event: the next bytes of that stream, up to its output limit.
@@ -47,6 +48,7 @@ const startAfter = 500 * time.Millisecond
 
 // stream writes server-sent events (HTML Living Standard, section 9.2). Its methods may be called from several goroutines.
 type stream struct {
+	id   sandbox.ID // of the execution
 	out  *response
 	gone func(error)
 
@@ -68,8 +70,8 @@ type half struct {
 
 // newStream returns a stream that sends nothing until its first event, or until startAfter. gone is called, once, when the
 // client takes nothing any more.
-func newStream(w *response, gone func(error)) *stream {
-	s := &stream{out: w, gone: gone}
+func newStream(w *response, id sandbox.ID, gone func(error)) *stream {
+	s := &stream{id: id, out: w, gone: gone}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.timer = time.AfterFunc(startAfter, s.beat)
@@ -100,7 +102,7 @@ func (s *stream) begin() {
 	h := s.out.Header()
 	h.Set("Content-Type", "text/event-stream")
 	h.Set("X-Accel-Buffering", "no") // or nginx would hold events back
-	s.event(eventStarted, Started{RequestID: s.out.id})
+	s.event(eventStarted, Started{ID: s.id, RequestID: s.out.id})
 }
 
 // event appends one event to buf. It is called with mu held.

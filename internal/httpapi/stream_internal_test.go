@@ -21,7 +21,7 @@ func FuzzStreamIsLossless(f *testing.F) {
 	f.Add([]byte("\x80\xc0\xaf\xed\xa0\x80"), []byte{3, 1})
 	f.Fuzz(func(t *testing.T, data, cuts []byte) {
 		w := httptest.NewRecorder()
-		s := newStream(newResponse(w, time.Second), func(err error) { t.Fatal(err) })
+		s := newStream(newResponse(w, time.Second), sandbox.NewID(), func(err error) { t.Fatal(err) })
 		rest := data
 		for i := 0; len(rest) > 0; i++ {
 			n := len(rest)

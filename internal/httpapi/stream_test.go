@@ -58,6 +58,7 @@ func events(t testing.TB, body io.Reader, each func(event) bool) {
 
 // collected is a whole stream.
 type collected struct {
+	id             sandbox.ID
 	stdout, stderr strings.Builder
 	pieces         int
 	base64         int
@@ -90,9 +91,11 @@ func (r *rig) collect(body string) *collected {
 		}
 		switch e.name {
 		case "started":
-			if e.id != 1 || parse[httpapi.Started](r.t, e.data).RequestID != res.Header.Get("X-Request-Id") {
+			s := parse[httpapi.Started](r.t, e.data)
+			if e.id != 1 || s.RequestID != res.Header.Get("X-Request-Id") {
 				r.t.Errorf("%+v", e)
 			}
+			c.id = s.ID
 		case "stdout":
 			c.add(r.t, &c.stdout, e)
 		case "stderr":
@@ -100,6 +103,9 @@ func (r *rig) collect(body string) *collected {
 		case "result":
 			a := parse[httpapi.Answer](r.t, e.data)
 			c.answer = &a
+			if a.ID != c.id {
+				r.t.Errorf("the execution %s started and %s ended", c.id, a.ID)
+			}
 		case "error":
 			p := parse[httpapi.Problem](r.t, e.data)
 			c.problem = &p
