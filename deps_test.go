@@ -37,6 +37,9 @@ internal/seccomp:            sandbox | golang.org/x/sys
 internal/backend/native:     sandbox internal/fork internal/guest internal/guest/confine internal/cgroup internal/seccomp | golang.org/x/sys
 internal/backend/backendtest: sandbox internal/engine internal/guest internal/guest/client internal/guest/server internal/seccomp | golang.org/x/sys
 
+# words
+internal/nearest:
+
 # languages
 internal/lang/trace:         sandbox
 internal/lang/python:        sandbox internal/lang/trace
@@ -45,16 +48,16 @@ internal/lang/bash:          sandbox internal/lang/trace
 internal/lang/langtest:      sandbox | github.com/rogpeppe/go-internal
 
 # the room where live sandboxes are: it is handed backends and languages as values
-internal/engine:             sandbox internal/guest internal/guest/client
+internal/engine:             sandbox internal/guest internal/guest/client internal/nearest
 
 # integrations: they know the engine, and not each other
-internal/httpapi:            sandbox internal/engine | github.com/prometheus/client_golang
+internal/httpapi:            sandbox internal/engine internal/nearest | github.com/prometheus/client_golang
 
 # wiring: lists, programs, the face for Go
 internal/libexec:            sandbox | golang.org/x/sys
 internal/lang:               sandbox internal/lang/python internal/lang/javascript internal/lang/bash
 internal/backend:            sandbox internal/backend/native internal/libexec
-cmd/glovebox:                sandbox internal/backend internal/engine internal/guest internal/httpapi internal/lang | github.com/spf13/cobra github.com/spf13/pflag github.com/BurntSushi/toml
+cmd/glovebox:                sandbox internal/backend internal/engine internal/guest internal/httpapi internal/lang internal/nearest | github.com/spf13/cobra github.com/spf13/pflag github.com/BurntSushi/toml
 .:                           sandbox internal/backend internal/engine internal/lang
 
 # what measures the product from outside, through its program

@@ -25,11 +25,11 @@ const (
 
 // exceptions names what may be larger, and why. One that is no longer needed fails the test.
 var exceptions = map[string]string{
-	"internal/guest/server/fork_linux.go:forkExec": "between fork and exec nothing may be called that the Go runtime could grow or schedule, so it is one function",
-	"internal/guest/server/process.go:process":     "one started process: what it was asked for, and what became of it, under one lock",
-	"internal/guest/client/adopt.go:Adopt":         "the three standard descriptors of the process are three parameters",
-	"internal/guest/client/fuzz_test.go:hostile":   "what a fuzzer makes comes in as many arguments",
-	"internal/httpapi/answer.go:Answer":            "the answer of /v1/run, whose fields its documented schema names",
+	"internal/fork/fork_linux.go:forkExec":       "between fork and exec nothing may be called that the Go runtime could grow or schedule, so it is one function",
+	"internal/guest/server/process.go:process":   "one started process: what it was asked for, and what became of it, under one lock",
+	"internal/guest/client/adopt.go:Adopt":       "the three standard descriptors of the process are three parameters",
+	"internal/guest/client/fuzz_test.go:hostile": "what a fuzzer makes comes in as many arguments",
+	"internal/httpapi/answer.go:Answer":          "the answer of /v1/run, whose fields its documented schema names",
 }
 
 // excess is one thing above its bound. Its name is "file", "file:function", "file:Type.method" or "file:Type".

@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/glovebox-dev/glovebox/internal/nearest"
 	"github.com/glovebox-dev/glovebox/sandbox"
 )
 
@@ -60,7 +61,7 @@ func knownCommand(cmd *cobra.Command, args []string) error {
 	for _, c := range cmd.Commands() {
 		names = append(names, c.Name())
 	}
-	if near := nearest(args[0], names); near != "" {
+	if near := nearest.Name(args[0], names); near != "" {
 		e.Mend = "did you mean " + near + "?"
 	} else if strings.ContainsAny(args[0], "./") {
 		e.Mend = "to run a file, write glovebox run " + args[0]
@@ -105,7 +106,7 @@ func unknownFlag(cmd *cobra.Command, err *pflag.NotExistError) error {
 	var known []string
 	cmd.Flags().VisitAll(func(f *pflag.Flag) { known = append(known, f.Name) })
 	e := &sandbox.Error{Kind: sandbox.Invalid, Op: cmd.CommandPath(), Msg: "there is no flag --" + name, Mend: mendForDash(cmd)}
-	if near := nearest(name, known); near != "" {
+	if near := nearest.Name(name, known); near != "" {
 		e.Mend = "did you mean --" + near + "?"
 	}
 	return e

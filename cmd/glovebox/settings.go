@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/glovebox-dev/glovebox/internal/nearest"
 	"github.com/glovebox-dev/glovebox/sandbox"
 )
 
@@ -86,10 +87,13 @@ func settingsOf(root *cobra.Command) []string {
 // refused: a misspelt limit must not be ignored.
 func (a *app) variables(known []string) (map[string]string, error) {
 	byVariable := map[string]string{}
-	names := slices.Clone(otherVariables)
+	var names []string // without the prefix, in which all are alike
+	for _, name := range otherVariables {
+		names = append(names, strings.TrimPrefix(name, prefix))
+	}
 	for _, flag := range known {
 		byVariable[variableOf(flag)] = flag
-		names = append(names, variableOf(flag))
+		names = append(names, strings.TrimPrefix(variableOf(flag), prefix))
 	}
 	out := map[string]string{}
 	for _, kv := range a.Environ() {
@@ -99,7 +103,11 @@ func (a *app) variables(known []string) (map[string]string, error) {
 		}
 		flag, ok := byVariable[name]
 		if !ok {
-			return nil, unknownName("variable", "environment", name, nearest(strings.ToLower(name), lower(names)))
+			near := nearest.Name(strings.TrimPrefix(name, prefix), names)
+			if near != "" {
+				near = prefix + near
+			}
+			return nil, unknownName("variable", "environment", name, near)
 		}
 		if value != "" { // set to nothing is not set
 			out[flag] = value
@@ -108,21 +116,10 @@ func (a *app) variables(known []string) (map[string]string, error) {
 	return out, nil
 }
 
-func lower(names []string) []string {
-	out := make([]string, len(names))
-	for i, n := range names {
-		out[i] = strings.ToLower(n)
-	}
-	return out
-}
-
 func unknownName(what, where, name, near string) error {
 	e := &sandbox.Error{Kind: sandbox.Invalid, Op: where, Msg: fmt.Sprintf("there is no %s %.64q", what, name),
 		Mend: "glovebox run --help and glovebox serve --help list all settings"}
 	if near != "" {
-		if what == "variable" {
-			near = strings.ToUpper(near)
-		}
 		e.Mend = "did you mean " + near + "?"
 	}
 	return e
@@ -158,7 +155,7 @@ func (a *app) readConfig(known []string) (map[string][]string, error) {
 	out := map[string][]string{}
 	for key, value := range values {
 		if !slices.Contains(keys, key) {
-			return nil, unknownName("key", a.config, key, nearest(key, keys))
+			return nil, unknownName("key", a.config, key, nearest.Name(key, keys))
 		}
 		if out[key], err = texts(value); err != nil {
 			return nil, &sandbox.Error{Kind: sandbox.Invalid, Op: a.config + ": " + key, Err: err}

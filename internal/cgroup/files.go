@@ -3,6 +3,7 @@
 package cgroup
 
 import (
+	"errors"
 	"io"
 	"os"
 	"path/filepath"
@@ -65,7 +66,7 @@ func openFile(path string, flags int) (int, error) {
 func retry(call func() (int, error)) (int, error) {
 	for {
 		n, err := call()
-		if err != unix.EINTR {
+		if !errors.Is(err, unix.EINTR) {
 			return n, err
 		}
 	}

@@ -2,8 +2,10 @@ package engine
 
 import (
 	"path"
+	"slices"
 	"strings"
 
+	"github.com/glovebox-dev/glovebox/internal/nearest"
 	"github.com/glovebox-dev/glovebox/sandbox"
 )
 
@@ -63,45 +65,15 @@ func (t *languageTable) byExtension(fileName string) (sandbox.Language, bool) {
 	return t.all[i], true
 }
 
-const (
-	longestWord  = 40 // longer ones are not compared: nobody misspells a language in more letters
-	mostMistakes = 2  // letters that may be wrong, missing or too many in a word that is taken for another
-)
-
 // nearest returns the name of the language whose name or alias is most like word, or "" where none is near.
 func (t *languageTable) nearest(word string) string {
-	best, least := "", mostMistakes+1
-	if len(word) > longestWord {
-		return best
+	words := make([]string, 0, len(t.byWord))
+	for w := range t.byWord {
+		words = append(words, w)
 	}
-	for i, l := range t.all {
-		for _, w := range append([]string{l.Name}, l.Aliases...) {
-			d := distance(word, strings.ToLower(w))
-			if d < least && d < len(w) { // a word that shares no letter is near to nothing
-				best, least = t.all[i].Name, d
-			}
-		}
+	slices.Sort(words)
+	if near := nearest.Name(word, words); near != "" {
+		return t.all[t.byWord[near]].Name
 	}
-	return best
-}
-
-// distance counts the bytes that must be changed, added or removed to turn a into b.
-func distance(a, b string) int {
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
-	}
-	for i := range len(a) {
-		diagonal := row[0]
-		row[0] = i + 1
-		for j := range len(b) {
-			cost := diagonal
-			if a[i] != b[j] {
-				cost++
-			}
-			diagonal = row[j+1]
-			row[j+1] = min(cost, row[j]+1, row[j+1]+1)
-		}
-	}
-	return row[len(b)]
+	return ""
 }

@@ -97,9 +97,9 @@ func forkExec(c *child) syscall.Errno {
 	// In the child.
 	runtimeAfterForkInChild()
 	for i = range c.ignored {
-		syscall.RawSyscall6(syscall.SYS_RT_SIGACTION, c.ignored[i], uintptr(unsafe.Pointer(&action)), 0, 8, 0, 0)
+		_, _, _ = syscall.RawSyscall6(syscall.SYS_RT_SIGACTION, c.ignored[i], uintptr(unsafe.Pointer(&action)), 0, 8, 0, 0)
 	}
-	syscall.RawSyscall6(syscall.SYS_RT_SIGPROCMASK, 2 /* SIG_SETMASK */, uintptr(unsafe.Pointer(&none)), 0, 8, 0, 0)
+	_, _, _ = syscall.RawSyscall6(syscall.SYS_RT_SIGPROCMASK, 2 /* SIG_SETMASK */, uintptr(unsafe.Pointer(&none)), 0, 8, 0, 0)
 	c.step = Session
 	if _, _, errno = syscall.RawSyscall(syscall.SYS_SETSID, 0, 0, 0); errno != 0 {
 		goto out
@@ -139,7 +139,7 @@ func forkExec(c *child) syscall.Errno {
 	}
 	// What Go opens is close-on-exec already; this is for what the process was born with, and for what others in it opened. Linux 5.11,
 	// else nothing.
-	syscall.RawSyscall(unix.SYS_CLOSE_RANGE, uintptr(len(c.files)), ^uintptr(0), unix.CLOSE_RANGE_CLOEXEC)
+	_, _, _ = syscall.RawSyscall(unix.SYS_CLOSE_RANGE, uintptr(len(c.files)), ^uintptr(0), unix.CLOSE_RANGE_CLOEXEC)
 	c.step = Terminal
 	if c.tty {
 		if _, _, errno = syscall.RawSyscall(syscall.SYS_IOCTL, 0, syscall.TIOCSCTTY, 0); errno != 0 {
@@ -195,6 +195,6 @@ func forkExec(c *child) syscall.Errno {
 out:
 	c.errno = errno
 	for {
-		syscall.RawSyscall(syscall.SYS_EXIT_GROUP, 127, 0, 0)
+		_, _, _ = syscall.RawSyscall(syscall.SYS_EXIT_GROUP, 127, 0, 0)
 	}
 }

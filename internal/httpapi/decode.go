@@ -9,6 +9,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"github.com/glovebox-dev/glovebox/internal/nearest"
 	"github.com/glovebox-dev/glovebox/sandbox"
 )
 
@@ -181,11 +182,12 @@ func (d *decoder) object(v reflect.Value) error {
 }
 
 func (d *decoder) unknown(name string, plan *structPlan) error {
+	const longest = 64 // bytes of a hostile name in an answer
 	shown := name
-	if len(shown) > longestName {
-		shown = strings.ToValidUTF8(shown[:longestName], "") + "..."
+	if len(shown) > longest {
+		shown = strings.ToValidUTF8(shown[:longest], "") + "..."
 	}
-	if guess := nearest(name, plan.known); guess != "" {
+	if guess := nearest.Name(name, plan.known); guess != "" {
 		return d.fail("unknown field %s; did you mean %s?", strconv.Quote(shown), guess)
 	}
 	return d.fail("unknown field %s; the fields here are %s", strconv.Quote(shown), strings.Join(plan.names, ", "))

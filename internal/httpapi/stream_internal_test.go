@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"encoding/json"
 	"net/http/httptest"
-	"reflect"
 	"strings"
 	"testing"
 	"time"
@@ -84,12 +83,6 @@ func FuzzShow(f *testing.F) {
 			t.Fatalf("%q became %q", head, s.text)
 		}
 	})
-}
-
-func FuzzNearest(f *testing.F) {
-	f.Add("langauge")
-	known := planOf(reflect.TypeFor[RunRequest]()).known
-	f.Fuzz(func(t *testing.T, name string) { nearest(name, known) })
 }
 
 func BenchmarkDecode(b *testing.B) {

@@ -1,13 +1,14 @@
-package httpapi
+// Package nearest guesses which known name a misspelt one means, for errors that a person or a model can act on.
+package nearest
 
 import "strings"
 
 // longestName bounds the names that are compared, so that a hostile name costs nothing.
 const longestName = 64
 
-// nearest returns the known name that a misspelt one most likely means, or "". Names may be dotted paths: "timeout" finds
+// Name returns the known name that a misspelt one most likely means, or "". Names may be dotted paths: "timeout" finds
 // "limits.timeout_s". Only a likely guess is worth making, so the distance must be at most a third of the name.
-func nearest(name string, known []string) string {
+func Name(name string, known []string) string {
 	want := plain(name)
 	if want == "" || len(name) > longestName {
 		return ""
