@@ -78,7 +78,11 @@ var symptoms = []struct {
 		return fmt.Sprintf("It reached its limit of %s open files.", x.limit(sandbox.LimitOpenFiles))
 	}},
 	{[]string{"ModuleNotFoundError", "Cannot find module", "ERR_MODULE_NOT_FOUND"}, func(*execution) string {
-		return "A module is not installed in the sandbox; use another one, or the standard library."
+		return "A module is not there. If it is a file of yours, send it along; if it is a package, it is not installed and cannot be: " +
+			"use another one, or the standard library."
+	}},
+	{[]string{"externally-managed-environment"}, func(*execution) string {
+		return "Packages cannot be installed in the sandbox; use those that are there, or the standard library."
 	}},
 	{[]string{"Temporary failure in name resolution", "Network is unreachable", "ENETUNREACH", "EAI_AGAIN",
 		"Could not resolve host"}, func(x *execution) string {
@@ -98,6 +102,10 @@ var symptoms = []struct {
 			return ""
 		}
 		return "It read from stdin, which is empty; send stdin with the request."
+	}},
+	{[]string{"FileNotFoundError", "ENOENT", "No such file or directory"}, func(*execution) string { // last: others say more
+		return fmt.Sprintf("A file was not found: only those that were sent along are in %s, and nothing else of the caller's is.",
+			sandbox.Workspace)
 	}},
 }
 
