@@ -24,7 +24,7 @@ func (s *Server) checkHost(r *http.Request) error {
 		return nil
 	}
 	return refuse(http.StatusMisdirectedRequest, sandbox.Invalid, "this server does not go by the name in the Host header",
-		"use localhost, or add the name to the server's configured hosts")
+		"use localhost, or start the server with --host NAME")
 }
 
 // hostName is the host of "host", "host:port", "[v6]" or "[v6]:port".

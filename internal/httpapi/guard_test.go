@@ -123,6 +123,9 @@ func TestBrowsers(t *testing.T) {
 		})
 	}
 	r.refused("GET", "/v1/capabilities", "", header{"Origin": "https://evil.example"}, 403)
+	if _, text := r.do("GET", "/v1/capabilities", "", header{"Host": "box"}); !strings.Contains(text, "--host NAME") {
+		t.Errorf("the flag that adds a name is not told: %s", text)
+	}
 }
 
 func TestCheckListen(t *testing.T) {

@@ -1,6 +1,7 @@
 package native
 
 import (
+	"fmt"
 	"slices"
 
 	"github.com/glovebox-dev/glovebox/internal/cgroup"
@@ -51,7 +52,7 @@ func unenforced(spec *sandbox.Spec, tree *cgroup.Tree) error {
 		}
 		return &sandbox.Error{Kind: sandbox.Unsupported, Op: "native: limit " + string(c.name),
 			Msg:  "nothing on this host can enforce it: " + tree.Detail(),
-			Mend: tree.Mend() + "; or go without by --accept-weaker " + string(c.name)}
+			Mend: tree.Mend() + fmt.Sprintf(`; or go without: --accept-weaker %[1]s, over HTTP "accept_weaker": [%[1]q]`, string(c.name))}
 	}
 	return nil
 }
