@@ -46,7 +46,7 @@ func newMetrics(e *engine.Engine, version string) *metrics {
 		runSeconds: prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: "glovebox_run_seconds",
 			Help: "Where the time of a run goes.", Buckets: secondsBuckets}, []string{"phase"}),
 		dropped:         counter("glovebox_output_dropped_bytes_total", "Bytes of output over the limit."),
-		slowReaders:     counter("glovebox_http_clients_lost_total", "Clients that went away or took nothing of their answer for too long."),
+		slowReaders:     counter("glovebox_http_clients_lost_total", "Clients dropped because they took nothing of their answer for too long."),
 		overConnections: counter("glovebox_http_connections_refused_total", "Connections over the bound."),
 		panics:          counter("glovebox_http_panics_total", "Defects that were contained."),
 	}
