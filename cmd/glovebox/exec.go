@@ -27,7 +27,7 @@ the PATH of the sandbox. Words from the command on are its own, with or without 
 				return err
 			}
 			run := engine.Run{Backend: f.backend, Spec: spec, Request: sandbox.Request{Command: args}}
-			if err := a.fillRequest(cmd.Context(), &run.Request, &f, nil); err != nil {
+			if err := a.fillRequest(cmd.Context(), &run, &f, nil); err != nil {
 				return err
 			}
 			return a.execute(cmd.Context(), run, &f)

@@ -34,6 +34,20 @@ func readFiles(args []string) ([]sandbox.File, error) {
 	return in.files, nil
 }
 
+// keepsWorkdir refuses files that would replace what lies in the workdir, which is the user's own, unless that was said.
+func keepsWorkdir(files []sandbox.File, workdir string, overwrite bool) error {
+	if workdir == "" || overwrite {
+		return nil
+	}
+	for _, f := range files {
+		there := filepath.Join(workdir, filepath.FromSlash(f.Path))
+		if _, err := os.Lstat(there); err == nil {
+			return &sandbox.Error{Kind: sandbox.Invalid, Op: "--file", Msg: there + " is there already", Mend: "--overwrite replaces it"}
+		}
+	}
+	return nil
+}
+
 // invalid classes an error of the user's files.
 func invalid(err error) error {
 	if sandbox.KindOf(err) == sandbox.Internal {

@@ -77,7 +77,7 @@ func (a *app) runOf(ctx context.Context, s source, args []string) (engine.Run, e
 	if s.language == "" && run.Request.FileName == "" && run.Request.Entry == "" {
 		return run, &sandbox.Error{Kind: sandbox.Invalid, Op: "--lang", Msg: "the language of the code is not known", Mend: "say it, as in --lang python"}
 	}
-	return run, a.fillRequest(ctx, &run.Request, s.flags, args)
+	return run, a.fillRequest(ctx, &run, s.flags, args)
 }
 
 // readCode reads the code of the file, or of standard input where that is "-".
@@ -118,9 +118,13 @@ func entryIn(workdir, file string) (string, bool) {
 }
 
 // fillRequest adds what run and exec have in common. args[0], where it is "-", has taken our standard input.
-func (a *app) fillRequest(ctx context.Context, r *sandbox.Request, f *sandboxFlags, args []string) error {
+func (a *app) fillRequest(ctx context.Context, run *engine.Run, f *sandboxFlags, args []string) error {
+	r := &run.Request
 	var err error
 	if r.Files, err = readFiles(f.files); err != nil {
+		return err
+	}
+	if err := keepsWorkdir(r.Files, run.Spec.Workdir, f.overwrite); err != nil {
 		return err
 	}
 	r.Return.Globs = f.returns

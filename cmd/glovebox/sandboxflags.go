@@ -49,7 +49,7 @@ func (f *sandboxFlags) add(cmd *cobra.Command) {
 	flags.StringSliceVar(&f.commands, "allow-command", nil, "only this program, and others so named, may be executed: `NAME`, without a path (repeatable)")
 	flags.StringSliceVar(&f.acceptWeaker, "accept-weaker", nil, "go without this wall or limit where the host cannot raise it: `NAME` (repeatable)")
 	flags.StringVarP(&f.out, "out", "o", "", "put the files that were made or changed into `DIR`")
-	flags.BoolVar(&f.overwrite, "overwrite", false, "let files of --out replace those that are there")
+	flags.BoolVar(&f.overwrite, "overwrite", false, "let files of --out, and those of --file in --workdir, replace what is there")
 	flags.StringArrayVar(&f.returns, "return", nil, "of the files made, hand back those that match `GLOB` (repeatable; with --out the default is all)")
 	flags.BoolVar(&f.dryRun, "dry-run", false, "print what would be done, and do nothing")
 	completions(cmd, "backend", "native", "auto")

@@ -39,6 +39,7 @@ type serveFlags struct {
 	drainTimeout time.Duration
 	defaults     sandbox.Limits
 	max          sandbox.Limits
+	acceptWeaker []string
 }
 
 func (a *app) newServe() *cobra.Command {
@@ -73,6 +74,7 @@ interrupt or SIGTERM ends it in order: nothing new is admitted, and what runs ma
 	flags.DurationVar(&f.drainTimeout, "drain-timeout", defaultDrain, "how long runs may go on after the first interrupt")
 	addLimits(flags, &f.defaults, "", "of a request that names none: ")
 	addLimits(flags, &f.max, "max-", "the most that a request may ask for: ")
+	flags.StringSliceVar(&f.acceptWeaker, "accept-weaker", nil, "let every request go without this limit where the host cannot keep it: `NAME` (repeatable)")
 	completions(cmd, "backend", "native", "auto")
 	return cmd
 }
@@ -110,7 +112,8 @@ func (a *app) serve(ctx context.Context, f *serveFlags) (err error) {
 
 // openServing opens the engine and proves that the backend can work before anybody relies on it.
 func (a *app) openServing(ctx context.Context, f *serveFlags, addr net.Addr) (*openedEngine, error) {
-	config := engine.Config{Default: f.backend, Slots: f.slots, Warm: f.warm, Queue: f.queue, QueueTimeout: f.queueTimeout, Defaults: f.defaults, Max: f.max}
+	config := engine.Config{Default: f.backend, Slots: f.slots, Warm: f.warm, Queue: f.queue, QueueTimeout: f.queueTimeout, Defaults: f.defaults, Max: f.max,
+		AcceptWeaker: f.acceptWeaker}
 	if f.queue == 0 {
 		config.Queue = -1
 	}
@@ -130,7 +133,9 @@ func (a *app) openServing(ctx context.Context, f *serveFlags, addr net.Addr) (*o
 		case p.Err != nil:
 			failures = append(failures, fmt.Errorf("%s: %w", p.Backend, p.Err))
 		case !p.Usable():
-			a.note(yellow, "warning: %s cannot enforce the default policy on this host; requests must name what they accept to go without", p.Backend)
+			if len(f.acceptWeaker) == 0 {
+				a.note(yellow, "warning: %s cannot keep the default limits on this host; requests must name what they accept to go without, or start with --accept-weaker memory", p.Backend)
+			}
 			usable = true
 		}
 	}
@@ -146,7 +151,11 @@ func listen(address string, keys []httpapi.Key) (net.Listener, error) {
 	if err := httpapi.CheckListen(address, keys); err != nil {
 		return nil, err
 	}
-	l, err := net.Listen("tcp", address)
+	network := "tcp"
+	if host, _, err := net.SplitHostPort(address); err == nil && net.ParseIP(host).To4() != nil {
+		network = "tcp4" // Go would also listen on IPv6 for 0.0.0.0
+	}
+	l, err := net.Listen(network, address)
 	if err == nil {
 		return l, nil
 	}

@@ -129,7 +129,7 @@ func (c *collection) consider(f *guest.FileInfo) {
 	size := int64(min(f.Size, 1<<62))
 	switch {
 	case size > bounds.MaxFileBytes:
-		c.leaveOut(f.Path, size, "it is larger than the "+sandbox.FormatBytes(bounds.MaxFileBytes)+" of one file")
+		c.leaveOut(f.Path, size, "it is larger than "+sandbox.FormatBytes(bounds.MaxFileBytes)+", the most of one file that is handed back")
 	case len(c.wanted) >= bounds.MaxFiles:
 		c.leaveOut(f.Path, size, fmt.Sprintf("more than %d files were made", bounds.MaxFiles))
 	case c.total+size > bounds.MaxBytes:

@@ -34,7 +34,10 @@ type Config struct {
 	Warm         int           // boxes kept ready for each spec that is in use; 0 keeps none
 
 	Defaults sandbox.Limits // of a run that asks for none; a zero field is that of sandbox.DefaultLimits
-	Max      sandbox.Limits // the most that a run may ask for; a zero field sets no maximum. A default above it is lowered to it
+	// AcceptWeaker is what every run goes without where the host cannot have it, as if the run had said so itself.
+	AcceptWeaker []string
+
+	Max sandbox.Limits // the most that a run may ask for; a zero field sets no maximum. A default above it is lowered to it
 
 	// DefaultEnv is the environment below that of languages, specs and requests; nil is sandbox.DefaultEnv.
 	DefaultEnv []string
@@ -129,6 +132,9 @@ func checkConfig(config *Config) error {
 	}
 	if config.Slots < 0 {
 		return sandbox.Invalidf("slots", "must be positive")
+	}
+	if err := checkAccepted(config.AcceptWeaker); err != nil {
+		return err
 	}
 	if config.Warm < 0 || config.Warm > maxWarm {
 		return sandbox.Invalidf("warm", "must be from 0 to %d", maxWarm)

@@ -25,6 +25,9 @@ func hint(x *execution, o *outcome, r *sandbox.Result) string {
 	return strings.Join(strings.Fields(strings.Join(parts, " ")), " ")
 }
 
+// idleShare is the part of its wall time below which a program that was killed at its deadline has waited rather than worked.
+const idleShare = 20
+
 func endHint(x *execution, o *outcome, r *sandbox.Result) string {
 	memory := x.limit(sandbox.LimitMemory)
 	switch r.Status {
@@ -39,6 +42,10 @@ func endHint(x *execution, o *outcome, r *sandbox.Result) string {
 	case sandbox.StatusTimeout:
 		text := fmt.Sprintf("The program did not end within its time limit of %s and was killed; do less work, or ask for a longer timeout.",
 			x.limit(sandbox.LimitTimeout))
+		if o.usage.CPU >= 0 && o.usage.CPU < o.usage.Wall/idleShare {
+			text = fmt.Sprintf("The program did not end within its time limit of %s and was killed; it did next to nothing but wait. "+
+				"There is no network here, and nobody answers at its input; a longer timeout will hardly help.", x.limit(sandbox.LimitTimeout))
+		}
 		if o.oom > 0 {
 			text += fmt.Sprintf(" It had also reached its memory limit of %s.", memory)
 		}

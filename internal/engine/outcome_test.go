@@ -3,6 +3,7 @@ package engine
 import (
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/glovebox-dev/glovebox/internal/guest"
 	"github.com/glovebox-dev/glovebox/sandbox"
@@ -55,6 +56,10 @@ func TestHints(t *testing.T) {
 		Network: sandbox.NetworkPolicy{Mode: sandbox.NetworkNone}}}}}
 	stderr := func(s string) *sandbox.Result {
 		return &sandbox.Result{Status: sandbox.StatusFailed, ExitCode: 1, Stderr: sandbox.Captured{Head: []byte(s)}}
+	}
+	waited := &outcome{usage: sandbox.Usage{CPU: time.Second, Wall: 30 * time.Second}}
+	if got := hint(x, waited, &sandbox.Result{Status: sandbox.StatusTimeout}); !strings.Contains(got, "wait") || !strings.Contains(got, "no network") {
+		t.Errorf("of a program that only waited: %s", got)
 	}
 	for want, r := range map[string]*sandbox.Result{
 		"30s":                         {Status: sandbox.StatusTimeout},

@@ -79,6 +79,7 @@ func TestRefused(t *testing.T) {
 	}{
 		{"nothing", engine.Run{}, sandbox.Invalid, "code"},
 		{"unknown language", request(func(r *sandbox.Request) { r.Language = "shel" }), sandbox.Invalid, "did you mean shell"},
+		{"going without what there is not", spec(func(s *sandbox.Spec) { s.AcceptWeaker = []string{"memroy"} }), sandbox.Invalid, "did you mean memory"},
 		{"no language", request(func(r *sandbox.Request) { r.Language = "" }), sandbox.Invalid, "supported are shell"},
 		{"empty code", request(func(r *sandbox.Request) { r.Code = []byte(" \n") }), sandbox.Invalid, "empty"},
 		{"NUL", request(func(r *sandbox.Request) { r.Code = []byte("a\x00b") }), sandbox.Invalid, "offset 1"},

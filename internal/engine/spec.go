@@ -1,6 +1,10 @@
 package engine
 
 import (
+	"slices"
+	"strings"
+
+	"github.com/glovebox-dev/glovebox/internal/nearest"
 	"github.com/glovebox-dev/glovebox/sandbox"
 )
 
@@ -32,6 +36,14 @@ func (e *Engine) fillSpec(run Run) (sandbox.Spec, error) {
 	if err := checkEnv("env", spec.Env); err != nil {
 		return spec, err
 	}
+	if err := checkAccepted(spec.AcceptWeaker); err != nil {
+		return spec, err
+	}
+	for _, name := range e.config.AcceptWeaker {
+		if !spec.Accepts(name) {
+			spec.AcceptWeaker = append(slices.Clone(spec.AcceptWeaker), name)
+		}
+	}
 	spec.Named = mergeNames(spec.Named, spec.Limits.Named())
 	spec.Limits = spec.Limits.OrDefault(e.config.Defaults)
 	spec.Env = mergeEnv(e.config.DefaultEnv, spec.Env)
@@ -39,6 +51,25 @@ func (e *Engine) fillSpec(run Run) (sandbox.Spec, error) {
 		spec.User = sandbox.DefaultUser
 	}
 	return spec, nil
+}
+
+// checkAccepted refuses a name that nobody could go without: a misspelt one would be refused later for what it was to allow.
+func checkAccepted(names []string) error {
+	known := make([]string, len(sandbox.LimitNames))
+	for i, name := range sandbox.LimitNames {
+		known[i] = string(name)
+	}
+	for _, name := range names {
+		if slices.Contains(known, name) {
+			continue
+		}
+		err := sandbox.Invalidf("accept_weaker", "%.40q is none of %s", name, strings.Join(known, ", "))
+		if near := nearest.Name(name, known); near != "" {
+			err.Mend = "did you mean " + near + "?"
+		}
+		return err
+	}
+	return nil
 }
 
 func checkNetwork(n *sandbox.NetworkPolicy) error {

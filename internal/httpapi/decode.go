@@ -1,6 +1,7 @@
 package httpapi
 
 import (
+	"bytes"
 	"encoding/base64"
 	"fmt"
 	"math"
@@ -85,9 +86,9 @@ func (d *decoder) kind() string {
 		return "a list"
 	case c == '"':
 		return "a string"
-	case c == 't' || c == 'f':
+	case d.word("true"), d.word("false"):
 		return "true or false"
-	case c == 'n':
+	case d.word("null"):
 		return "null"
 	case c == '-' || c >= '0' && c <= '9':
 		return "a number"
@@ -96,6 +97,14 @@ func (d *decoder) kind() string {
 	}
 	return fmt.Sprintf("something that is not JSON at byte %d", d.pos)
 }
+
+// word says whether the bytes that come next are exactly this word of JSON.
+func (d *decoder) word(word string) bool {
+	rest, ok := bytes.CutPrefix(d.data[d.pos:], []byte(word))
+	return ok && (len(rest) == 0 || !isLetter(rest[0]))
+}
+
+func isLetter(c byte) bool { return c|0x20 >= 'a' && c|0x20 <= 'z' }
 
 func (d *decoder) expect(want string) error {
 	if got := d.kind(); got != want {

@@ -53,6 +53,8 @@ func TestDecodeRefuses(t *testing.T) {
 		{"a NUL in a name", `{"env":{"N\u0000":""}}`, "env", "NUL"},
 		{"a raw newline", "{\"code\":\"a\nb\"}", "code", "control character"},
 		{"bad base64", `{"files":[{"path":"a","content_base64":"a=b"}]}`, "files[0].content_base64", "not base64"},
+		{"no JSON", `not json`, "", "something that is not JSON at byte 0"},
+		{"part of a word", `tru`, "", "something that is not JSON at byte 0"},
 		{"NaN", `{"limits":{"cpus":NaN}}`, "limits.cpus", "not JSON"},
 		{"a number out of range", `{"limits":{"cpus":1e999}}`, "limits.cpus", "too large"},
 		{"a number that JSON does not have", `{"limits":{"cpus":01}}`, "limits.cpus", "not a JSON number"},

@@ -37,7 +37,24 @@ func (b *Backend) effective(spec *sandbox.Spec, tree *cgroup.Tree, hostUID strin
 			p.Warnings = append(p.Warnings, "nothing on this host bounds "+string(c.name)+"; it is unlimited")
 		}
 	}
+	if hostWritable(spec) {
+		for _, name := range diskLimits {
+			if spec.Accepts(string(name)) {
+				p.Weaker = append(p.Weaker, string(name))
+			}
+		}
+		p.Enforcers[sandbox.LimitDisk] += ", not for what is written to the host's directories"
+		p.Enforcers[sandbox.LimitInodes] += ", not for what is written to the host's directories"
+	}
 	return p
+}
+
+// diskLimits are of the sandbox's own writable places; a directory of the host has the bounds of its own file system.
+var diskLimits = []sandbox.LimitName{sandbox.LimitDisk, sandbox.LimitInodes}
+
+// hostWritable says whether the code may write to a directory of the host.
+func hostWritable(spec *sandbox.Spec) bool {
+	return spec.Workdir != "" || slices.ContainsFunc(spec.Mounts, func(m sandbox.Mount) bool { return m.Writable })
 }
 
 // unenforced refuses a limit that nothing here enforces: any that was named, and memory in every case. The caller may let go of it.
@@ -53,6 +70,14 @@ func unenforced(spec *sandbox.Spec, tree *cgroup.Tree) error {
 		return &sandbox.Error{Kind: sandbox.Unsupported, Op: "native: limit " + string(c.name),
 			Msg:  "nothing on this host can enforce it: " + tree.Detail(),
 			Mend: tree.Mend() + fmt.Sprintf(`; or go without: --accept-weaker %[1]s, over HTTP "accept_weaker": [%[1]q]`, string(c.name))}
+	}
+	for _, name := range diskLimits {
+		if hostWritable(spec) && spec.IsNamed(name) && !spec.Accepts(string(name)) {
+			return &sandbox.Error{Kind: sandbox.Unsupported, Op: "native: limit " + string(name),
+				Msg: "nothing bounds what the code writes to a directory of the host",
+				Mend: fmt.Sprintf("leave the workdir and the writable mounts out, or say that the limit need not hold there: "+
+					`--accept-weaker %[1]s, over HTTP "accept_weaker": [%[1]q]`, string(name))}
+		}
 	}
 	return nil
 }

@@ -313,6 +313,22 @@ func TestWorkdir(t *testing.T) {
 	}
 }
 
+// A disk limit that was named is refused where the code may write to the host's disk, unless that was let go of.
+func TestWorkdirHasNoDiskLimit(t *testing.T) {
+	b := open(t, "")
+	s := spec()
+	s.Workdir = t.TempDir()
+	s.Named = []sandbox.LimitName{sandbox.LimitDisk}
+	_, err := b.Create(context.Background(), s)
+	if sandbox.KindOf(err) != sandbox.Unsupported || !strings.Contains(sandbox.MendOf(err), "--accept-weaker disk") {
+		t.Errorf("%v, %s", err, sandbox.MendOf(err))
+	}
+	s.AcceptWeaker = append(s.AcceptWeaker, string(sandbox.LimitDisk))
+	if p := create(t, b, s).Effective(); !slices.Contains(p.Weaker, "disk") || !strings.Contains(p.Enforcers[sandbox.LimitDisk], "not for") {
+		t.Errorf("%+v", p)
+	}
+}
+
 func TestMounts(t *testing.T) {
 	b := open(t, "")
 	dir := t.TempDir()

@@ -54,12 +54,10 @@ func (b *Backend) makePlan(spec *sandbox.Spec, m ids, key [32]byte) (_ *planned,
 	for _, w := range writablePlaces {
 		writable = append(writable, w.target)
 	}
-	hostWritable := false
 	if spec.Workdir != "" {
 		if err := p.addWorkdir(spec.Workdir, m, restricted); err != nil {
 			return nil, err
 		}
-		hostWritable = true
 	}
 	for _, l := range spec.Layers {
 		if err := p.addMount(sandbox.Mount{Source: l.Dir, Target: l.At}, m, false); err != nil {
@@ -71,14 +69,13 @@ func (b *Backend) makePlan(spec *sandbox.Spec, m ids, key [32]byte) (_ *planned,
 			return nil, err
 		}
 		if mount.Writable {
-			hostWritable = true
 			writable = append(writable, mount.Target)
 		}
 	}
 	p.Limits, p.Payload = rlimits(spec.Limits)
 	p.Handled, p.Scoped = b.kernel.landlockRights()
 	p.Landlock = grants(p.Handled, writable, commands)
-	p.Seccomp = b.filters.get(seccomp.Options{HostWritable: hostWritable, NoNewPrograms: restricted})
+	p.Seccomp = b.filters.get(seccomp.Options{HostWritable: hostWritable(spec), NoNewPrograms: restricted})
 	return p, nil
 }
 
