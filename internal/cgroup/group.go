@@ -72,13 +72,26 @@ func Find(dirs []string, name string) *Group {
 }
 
 // cpuPeriod is the enforcement period of CPU time, in microseconds. Its default of 100 ms makes a throttled program stall for up
-// to 100 ms; a shorter one costs more timer work.
-const cpuPeriod = 50_000
+// to 100 ms; a shorter one costs more timer work. A quota of less than leastQuota the kernel refuses, so small shares of a CPU have
+// a longer period.
+const (
+	cpuPeriod  = 50_000
+	leastQuota = 1_000
+)
+
+// cpuTime is the quota of CPU time for each period.
+func cpuTime(millis int64) (quota, period int64) {
+	period = max(cpuPeriod, (leastQuota*1000+millis-1)/max(millis, 1))
+	return millis * period / 1000, period
+}
+
+// socketBytes is the most that v1 lets lie in a sandbox's sockets, beside its memory.
+const socketBytes = 32 << 20
 
 func (b branch) limit(l Limits) error {
-	quota := strconv.FormatInt(l.CPUMillis*cpuPeriod/1000, 10)
-	period := strconv.Itoa(cpuPeriod)
-	memory := strconv.FormatInt(l.MemoryBytes, 10)
+	inPeriod, periodLength := cpuTime(l.CPUMillis)
+	quota, period := strconv.FormatInt(inPeriod, 10), strconv.FormatInt(periodLength, 10)
+	memory, sockets := strconv.FormatInt(l.MemoryBytes, 10), strconv.FormatInt(min(l.MemoryBytes/4, socketBytes), 10)
 	type setting struct {
 		on          bool
 		file, value string
@@ -100,6 +113,8 @@ func (b branch) limit(l Limits) error {
 			{l.MemoryBytes > 0 && b.has(Memory), "memory.limit_in_bytes", memory, false},
 			{l.MemoryBytes > 0 && b.has(Memory), "memory.memsw.limit_in_bytes", memory, true},
 			{l.MemoryBytes > 0 && b.has(Memory), "memory.swappiness", "0", true},
+			// v1 counts what lies in TCP and UDP sockets only where it has a limit, and apart from all other memory.
+			{l.MemoryBytes > 0 && b.has(Memory), "memory.kmem.tcp.limit_in_bytes", sockets, true},
 			{l.Pids > 0 && b.has(Pids), "pids.max", strconv.FormatInt(l.Pids, 10), false},
 			{l.CPUMillis > 0 && b.has(CPU), "cpu.cfs_period_us", period, false},
 			{l.CPUMillis > 0 && b.has(CPU), "cpu.cfs_quota_us", quota, false},
