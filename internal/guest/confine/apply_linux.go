@@ -34,6 +34,7 @@ func Apply(p *Plan, fds []int) (*Stage, error) {
 		{StepHostname, func() error { return unix.Sethostname([]byte(p.Hostname)) }},
 		{StepLoopback, a.loopback},
 		{StepNesting, a.forbidNesting},
+		{StepWatches, a.boundWatches},
 		{StepRlimits, a.rlimits},
 	}
 	for _, s := range steps {
@@ -177,13 +178,35 @@ func (a *applying) loopback() error {
 
 // forbidNesting lets no user namespace be made inside: most local privilege escalations of recent years began with one. The
 // filter refuses it too.
-func (a *applying) forbidNesting() error {
-	fd, err := unix.Openat(a.root.proc, "sys/user/max_user_namespaces", unix.O_WRONLY|unix.O_CLOEXEC, 0)
+func (a *applying) forbidNesting() error { return a.set("max_user_namespaces", "0") }
+
+// boundWatches lets a sandbox have few watchers of files. The kernel counts those of a user namespace as its maker's too, so that
+// without a bound of its own one sandbox takes all that the host's root may have (128), and neither udev nor another sandbox gets one.
+func (a *applying) boundWatches() error {
+	err := a.set("max_inotify_instances", watchers)
+	if err == nil {
+		err = a.set("max_inotify_watches", watches)
+	}
+	if err == unix.ENOENT { // a kernel without inotify
+		return nil
+	}
+	return err
+}
+
+// What a sandbox may have of inotify: a program and its tools need one watcher each.
+const (
+	watchers = "8"
+	watches  = "8192"
+)
+
+// set writes a bound of this user namespace.
+func (a *applying) set(name, value string) error {
+	fd, err := unix.Openat(a.root.proc, "sys/user/"+name, unix.O_WRONLY|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return err
 	}
 	defer unix.Close(fd)
-	_, err = unix.Write(fd, []byte("0"))
+	_, err = unix.Write(fd, []byte(value))
 	return err
 }
 

@@ -102,6 +102,7 @@ const (
 	StepHostname  = "set host name"
 	StepLoopback  = "raise loopback"
 	StepNesting   = "forbid nested namespaces"
+	StepWatches   = "bound watchers"
 	StepRlimits   = "set rlimits"
 	StepNoNewPriv = "set no_new_privs"
 	StepLandlock  = "restrict by landlock"
@@ -112,7 +113,7 @@ const (
 
 // Steps lists the steps in their order, for the test that fails each.
 var Steps = []string{StepPlan, StepKnobs, StepPrivate, StepSources, StepIdentity, StepNewRoot, StepRoot, StepSealRoot, StepPivot,
-	StepHostname, StepLoopback, StepNesting, StepRlimits, StepLandlock, StepSpawner, StepCaps, StepNoNewPriv, StepSeccomp}
+	StepHostname, StepLoopback, StepNesting, StepWatches, StepRlimits, StepLandlock, StepSpawner, StepCaps, StepNoNewPriv, StepSeccomp}
 
 // Failure is a step that failed.
 type Failure struct {
