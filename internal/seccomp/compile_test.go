@@ -155,7 +155,7 @@ func TestRefused(t *testing.T) {
 		unix.SYS_SETHOSTNAME, unix.SYS_SETDOMAINNAME, unix.SYS_SETTIMEOFDAY, unix.SYS_CLOCK_SETTIME, unix.SYS_CLOCK_ADJTIME,
 		unix.SYS_ADJTIMEX, unix.SYS_OPEN_BY_HANDLE_AT, unix.SYS_NAME_TO_HANDLE_AT, unix.SYS_FANOTIFY_INIT, unix.SYS_VHANGUP,
 		unix.SYS_MOVE_PAGES, unix.SYS_MIGRATE_PAGES, unix.SYS_REMAP_FILE_PAGES, unix.SYS_CLONE3, unix.SYS_IO_URING_SETUP,
-		unix.SYS_IO_URING_ENTER, unix.SYS_IO_URING_REGISTER, unix.SYS_MEMFD_SECRET,
+		unix.SYS_IO_URING_ENTER, unix.SYS_IO_URING_REGISTER, unix.SYS_MEMFD_SECRET, unix.SYS_IO_SETUP,
 	}
 	for name, o := range variants {
 		p := New(o)
@@ -169,7 +169,9 @@ func TestRefused(t *testing.T) {
 			{unix.AF_VSOCK, unix.SOCK_STREAM}:                    unix.SYS_SOCKET,
 			{unix.AF_ALG, unix.SOCK_SEQPACKET}:                   unix.SYS_SOCKET,
 			{unix.AF_NETLINK, unix.SOCK_RAW, unix.NETLINK_AUDIT}: unix.SYS_SOCKET,
-			{unix.AF_NETLINK, unix.SOCK_RAW, unix.NETLINK_XFRM}:  unix.SYS_SOCKET,
+			{unix.AF_NETLINK, unix.SOCK_RAW, unix.NETLINK_ROUTE}: unix.SYS_SOCKET,
+			{unix.AF_INET, unix.SOCK_RAW, unix.IPPROTO_TCP}:      unix.SYS_SOCKET,
+			{3, unix.SOL_SOCKET, unix.SO_ATTACH_FILTER}:          unix.SYS_SETSOCKOPT,
 			{unix.AF_INET, unix.SOCK_DGRAM, unix.IPPROTO_ICMP}:   unix.SYS_SOCKET,
 			{unix.CLONE_NEWUSER | uint64(unix.SIGCHLD)}:          unix.SYS_CLONE,
 			{0, 1<<32 | unix.TIOCSTI}:                            unix.SYS_IOCTL,
@@ -182,7 +184,7 @@ func TestRefused(t *testing.T) {
 		}
 	}
 	for _, args := range [][6]uint64{{unix.AF_INET, unix.SOCK_STREAM, unix.IPPROTO_TCP}, {unix.AF_INET6, unix.SOCK_DGRAM, unix.IPPROTO_UDP},
-		{unix.AF_NETLINK, unix.SOCK_RAW, unix.NETLINK_ROUTE}, {unix.AF_UNIX, unix.SOCK_STREAM, 0}} {
+		{unix.AF_UNIX, unix.SOCK_STREAM, 0}} {
 		if New(Options{}).Answer(unix.SYS_SOCKET, args) != Allow {
 			t.Errorf("socket with %x is refused", args)
 		}
