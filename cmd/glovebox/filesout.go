@@ -105,6 +105,9 @@ func checkOutName(name string) (string, error) {
 	if !utf8.ValidString(name) || strings.ContainsFunc(name, unicode.IsControl) {
 		return "", errors.New("its name holds control characters")
 	}
+	if strings.ContainsFunc(name, func(r rune) bool { return unicode.Is(unicode.Bidi_Control, r) }) {
+		return "", errors.New("its name holds marks of writing direction")
+	}
 	if path.Clean(name) != name || path.IsAbs(name) || name == "." {
 		return "", errors.New("its name is not a plain relative path")
 	}

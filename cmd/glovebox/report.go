@@ -13,7 +13,7 @@ import (
 func (a *app) handOut(r *sandbox.Result, out *filesOut, dir string) (missing bool) {
 	for _, f := range r.LeftOut {
 		missing = true
-		a.note(yellow, "%s was left out: %s", visible(f.Path), f.Reason)
+		a.note(yellow, "%s was left out: %s", visibleName(f.Path), f.Reason)
 	}
 	if out == nil {
 		return missing
@@ -21,11 +21,11 @@ func (a *app) handOut(r *sandbox.Result, out *filesOut, dir string) (missing boo
 	for _, f := range r.Files {
 		if err := out.write(f); err != nil {
 			missing = true
-			a.note(yellow, "%s was left out: %s", visible(f.Path), visible(err.Error()))
+			a.note(yellow, "%s was left out: %s", visibleName(f.Path), visible(err.Error()))
 			continue
 		}
 		if a.verbose || isTerminal(a.Stderr) {
-			a.note(faint, "wrote %s (%s)", visible(filepath.Join(dir, f.Path)), sandbox.FormatBytes(int64(len(f.Data))))
+			a.note(faint, "wrote %s (%s)", visibleName(filepath.Join(dir, f.Path)), sandbox.FormatBytes(int64(len(f.Data))))
 		}
 	}
 	return missing

@@ -61,6 +61,17 @@ func visible(text string) string {
 	}, text)
 }
 
+// visibleName is visible for a name, which is shown within one line: with a line break in it, it could speak as Glovebox does on the
+// next, and marks of writing direction would show it as another name.
+func visibleName(name string) string {
+	return strings.Map(func(r rune) rune {
+		if unicode.IsControl(r) || unicode.Is(unicode.Cf, r) || r == '\u2028' || r == '\u2029' {
+			return '\uFFFD'
+		}
+		return r
+	}, name)
+}
+
 func (a *app) printJSON(value any) error {
 	e := json.NewEncoder(a.Stdout)
 	e.SetEscapeHTML(false)
