@@ -42,6 +42,10 @@ type serveFlags struct {
 	acceptWeaker []string
 }
 
+// maxServedOutput is the most output that a request may ask for where the operator names no other maximum. An answer is held in memory
+// whole, as text and as JSON, up to 30 times what was written.
+const maxServedOutput = 16 << 20
+
 func (a *app) newServe() *cobra.Command {
 	var f serveFlags
 	cmd := &cobra.Command{
@@ -75,6 +79,7 @@ interrupt or SIGTERM ends it in order: nothing new is admitted, and what runs ma
 	addLimits(flags, &f.defaults, "", "of a request that names none: ")
 	addLimits(flags, &f.max, "max-", "the most that a request may ask for: ")
 	flags.StringSliceVar(&f.acceptWeaker, "accept-weaker", nil, "let every request go without this limit where the host cannot keep it: `NAME` (repeatable)")
+	flags.Lookup("max-output-limit").Usage += " (default 16MiB)"
 	completions(cmd, "backend", "native", "auto")
 	return cmd
 }
@@ -114,6 +119,9 @@ func (a *app) serve(ctx context.Context, f *serveFlags) (err error) {
 func (a *app) openServing(ctx context.Context, f *serveFlags, addr net.Addr) (*openedEngine, error) {
 	config := engine.Config{Default: f.backend, Slots: f.slots, Warm: f.warm, Queue: f.queue, QueueTimeout: f.queueTimeout, Defaults: f.defaults, Max: f.max,
 		AcceptWeaker: f.acceptWeaker}
+	if config.Max.OutputBytes == 0 {
+		config.Max.OutputBytes = max(maxServedOutput, f.defaults.OutputBytes)
+	}
 	if f.queue == 0 {
 		config.Queue = -1
 	}

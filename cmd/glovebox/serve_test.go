@@ -233,3 +233,12 @@ func TestServeRefuses(t *testing.T) {
 		})
 	}
 }
+
+// TestServeBoundsOutput: nobody makes a server hold gigabytes of an answer unless its operator said so.
+func TestServeBoundsOutput(t *testing.T) {
+	s := startServer(t)
+	body := `{"language":"bash","code":"echo hi","limits":{"output_kib":16385}}`
+	if code, answer := s.post(t, "/v1/run", body); code != 400 {
+		t.Errorf("%d %v", code, answer)
+	}
+}
