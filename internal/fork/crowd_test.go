@@ -1,0 +1,116 @@
+//go:build linux
+
+package fork_test
+
+import (
+	"io"
+	"os"
+	"runtime"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/glovebox-dev/glovebox/internal/fork"
+)
+
+// TestCrowd starts thousands of children from many goroutines, some of which fail, beside starts of package os, while the collector
+// runs and stacks grow and move: what is wrong between vfork and exec shows as a crash, a hang, a wrong answer or a descriptor
+// that is left.
+func TestCrowd(t *testing.T) {
+	const starters = 8
+	starts := 400 // of each
+	if testing.Short() {
+		starts = 50
+	}
+	var orders [starters]*fork.Order
+	for n := range orders {
+		orders[n] = shell(t, "")
+	}
+	before := descriptors(t)
+	var stop atomic.Bool
+	var background, crowd sync.WaitGroup
+	background.Go(func() {
+		for !stop.Load() {
+			runtime.GC()
+		}
+	})
+	background.Go(func() {
+		for !stop.Load() {
+			p, err := os.StartProcess("/bin/true", []string{"true"}, &os.ProcAttr{})
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			if state, err := p.Wait(); err != nil || !state.Success() {
+				t.Errorf("package os: %v, %v", state, err)
+			}
+		}
+	})
+	for n, order := range orders {
+		crowd.Go(func() {
+			for i := range starts {
+				if i%8 == 7 {
+					stillborn(t, order)
+				} else {
+					echo(t, order, strconv.Itoa(n*starts+i), i%32)
+				}
+			}
+		})
+	}
+	crowd.Wait()
+	stop.Store(true)
+	background.Wait()
+	if _, err := syscall.Wait4(-1, nil, syscall.WNOHANG, nil); err != syscall.ECHILD {
+		t.Errorf("a child is left: %v", err)
+	}
+	if after := descriptors(t); after != before {
+		t.Errorf("descriptors before:\n%s\nafter:\n%s", before, after)
+	}
+}
+
+func stillborn(t *testing.T, order *fork.Order) {
+	o := *order
+	o.Paths, o.PIDFD = []string{"/no/such/program"}, true
+	if pid, _, err := o.Start(); err == nil || err.Error() != "execute: no such file or directory" {
+		t.Errorf("pid %d, %v", pid, err)
+	}
+}
+
+// echo has a child say a word. deep calls lie between this and the start, so that stacks of many sizes are forked on and grow after.
+func echo(t *testing.T, order *fork.Order, word string, deep int) {
+	if deep > 0 {
+		var room [256]byte
+		room[deep] = byte(deep)
+		echo(t, order, word, deep-1)
+		if room[deep] != byte(deep) {
+			t.Error("the stack was overwritten")
+		}
+		return
+	}
+	r, w, err := os.Pipe()
+	if err != nil {
+		t.Error(err)
+		return
+	}
+	defer r.Close()
+	o := *order
+	o.Paths, o.Argv = []string{"/bin/echo"}, []string{"echo", word}
+	o.Files = []int{order.Files[0], int(w.Fd()), order.Files[2]}
+	o.PIDFD = true
+	pid, pidfd, err := o.Start()
+	w.Close()
+	if err != nil {
+		t.Error(err)
+		return
+	}
+	defer unix.Close(pidfd)
+	text, err := io.ReadAll(r)
+	ws := wait(t, pid)
+	if string(text) != word+"\n" || err != nil || ws != 0 {
+		t.Errorf("got %q, want %s; %v, %#x", text, word, err, ws)
+	}
+}
