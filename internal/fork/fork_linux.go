@@ -21,8 +21,6 @@ func runtimeAfterForkInChild()
 // vfork is the system call trap, clone(2) or clone3(2), without a stack for the child. The child runs on the caller's stack and
 // memory, and the caller's thread stands still, until the child has executed a program or exited. It is in assembly because the child
 // overwrites the stack below its caller's frame, where the return address of a Go function would be.
-//
-//go:noescape
 func vfork(trap, a1, a2, a3 uintptr) (pid, errno uintptr)
 
 // child is an order as the kernel takes it. The child process writes where and why it failed into it: it runs in the same memory.
@@ -41,7 +39,6 @@ type child struct {
 	ignored          []uintptr
 	moved            []int // descriptors that are ours to close
 
-	pid   uintptr
 	pidfd int32
 	step  Step
 	errno syscall.Errno
@@ -65,13 +62,16 @@ type cloneArgs struct {
 
 var self = [...]byte{'0'} // who writes it into a control group's tasks is moved there
 
+// forkExec returns in the parent only, and leaves it to the caller to call runtimeAfterFork at once: what lies in this frame is then
+// what the child left there, so nothing but the results of vfork may be used any more.
+//
 // Between fork and exec only system calls are made. A call of any other function could grow the stack or wait for another
 // thread, which does not exist in the child: hence one long function.
 //
 //go:noinline
 //go:norace
 //go:nocheckptr
-func forkExec(c *child) syscall.Errno {
+func forkExec(c *child) (pid, failed uintptr) {
 	var (
 		errno  syscall.Errno
 		i      int
@@ -83,15 +83,9 @@ func forkExec(c *child) syscall.Errno {
 		denied bool
 	)
 	runtimeBeforeFork()
-	pid, failed := vfork(c.trap, c.args[0], c.args[1], c.args[2])
-	if failed != 0 {
-		runtimeAfterFork()
-		return syscall.Errno(failed)
-	}
-	if pid != 0 {
-		runtimeAfterFork()
-		c.pid = pid
-		return 0
+	pid, failed = vfork(c.trap, c.args[0], c.args[1], c.args[2])
+	if pid != 0 || failed != 0 {
+		return pid, failed
 	}
 
 	// In the child.

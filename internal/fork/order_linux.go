@@ -77,28 +77,30 @@ func (e *Error) Error() string { return e.Step.String() + ": " + e.Errno.Error()
 func (e *Error) Unwrap() error { return e.Errno }
 
 // Start starts the program and returns once it runs: its pid and, where it was wanted, a pidfd, which the caller closes; else -1. The
-// process is a child of this one, for the caller to wait for. It inherits the calling thread's walls; a caller that has some locks its goroutine to the thread.
+// process is a child of this one, for the caller to wait for. It inherits the calling thread's walls; a caller that has some locks
+// its goroutine to the thread.
 func (o *Order) Start() (pid, pidfd int, err error) {
 	c, err := o.prepare()
 	if err != nil {
 		return -1, -1, err
 	}
 	defer c.close()
-	// The runtime is told of one fork at a time.
+	// Whoever makes a descriptor and marks it close-on-exec by two calls holds this lock for reading.
 	syscall.ForkLock.Lock()
-	errno := forkExec(c)
+	child, failed := forkExec(c)
+	runtimeAfterFork()
 	syscall.ForkLock.Unlock()
-	if errno != 0 {
-		return -1, -1, &Error{Fork, errno}
+	if failed != 0 {
+		return -1, -1, &Error{Fork, syscall.Errno(failed)}
 	}
 	if c.errno == 0 {
-		return int(c.pid), int(c.pidfd), nil
+		return int(child), int(c.pidfd), nil
 	}
 	if o.PIDFD {
 		unix.Close(int(c.pidfd))
 	}
 	for {
-		if _, err := syscall.Wait4(int(c.pid), nil, 0, nil); err != syscall.EINTR { // ECHILD where the caller reaps whatever ends
+		if _, err := syscall.Wait4(int(child), nil, 0, nil); err != syscall.EINTR { // ECHILD where the caller reaps whatever ends
 			return -1, -1, &Error{c.step, c.errno}
 		}
 	}
