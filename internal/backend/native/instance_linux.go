@@ -247,21 +247,36 @@ func reapInstance(ctx context.Context, dir string, keep map[sandbox.ID]bool) (ke
 		}
 		errs = append(errs, reapBox(ctx, id, box, rec))
 	}
-	if len(kept) > 0 {
-		return kept, errors.Join(errs...)
+	if err := errors.Join(errs...); err != nil || len(kept) > 0 {
+		return kept, err // the record stays for who comes next
 	}
 	for _, d := range rec.CgroupDirs {
 		cgroup.RemoveTree(d)
 	}
-	return nil, errors.Join(append(errs, os.RemoveAll(dir))...)
+	return nil, os.RemoveAll(dir)
 }
 
-// reapBox ends one box of a dead owner. Its guest has most likely ended by itself: it holds a lifeline or a lease.
-func reapBox(ctx context.Context, id sandbox.ID, dir string, rec record) error {
-	group := cgroup.Find(rec.CgroupDirs, string(id))
+// reapBox ends one box of a dead owner. Its guest has most likely ended by itself: it holds a lifeline or a lease. The groups of a box
+// that the owner had taken back lie where its own record says, not where the owner made groups. What cannot be ended keeps its folder, by
+// which the next recovery finds it.
+func reapBox(ctx context.Context, id sandbox.ID, dir string, owner record) error {
+	dirs := owner.CgroupDirs
+	if box, err := readBoxRecord(dir); err == nil {
+		dirs = box.CgroupDirs
+	}
+	group := cgroup.Find(dirs, string(id))
 	for _, pid := range guestsOf(id) {
 		killAndWait(ctx, pid)
 	}
 	group.Kill()
-	return errors.Join(group.Remove(ctx), os.RemoveAll(dir))
+	if err := group.Remove(ctx); err != nil {
+		return err
+	}
+	if len(guestsOf(id)) > 0 { // without control groups nothing else tells
+		return &sandbox.Error{Op: "native: end sandbox " + string(id), Msg: "its processes do not die"}
+	}
+	for _, d := range dirs {
+		cgroup.RemoveTree(d)
+	}
+	return os.RemoveAll(dir)
 }

@@ -157,7 +157,7 @@ func (b *Backend) Recover(ctx context.Context, keep []sandbox.ID) ([]sandbox.Box
 	var boxes []sandbox.Box
 	var errs []error
 	for _, dir := range kept {
-		box, err := b.takeBack(dir)
+		box, err := b.takeBack(ctx, dir)
 		if err != nil {
 			errs = append(errs, at("take back "+filepath.Base(dir), err))
 			continue

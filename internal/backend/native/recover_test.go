@@ -143,3 +143,106 @@ func TestRecoverHalfMade(t *testing.T) {
 		}
 	}
 }
+
+// TestRecoverTakenBack: a box that was taken back lies in the control groups of its first server. When the second dies as well, the third
+// removes them all the same, as it does those of a living box that never came to its own record.
+func TestRecoverTakenBack(t *testing.T) {
+	runDir := filepath.Join(t.TempDir(), "run")
+	newBackend := func() *Backend {
+		b, err := New(Options{Guest: guestProgram, RunDir: runDir})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return b
+	}
+	first, second, third := newBackend(), newBackend(), newBackend()
+	living := func() sandbox.Spec {
+		s := spec()
+		s.Lifetime.Living = true
+		return s
+	}
+	kept, unrecorded := living(), living()
+	for _, s := range []sandbox.Spec{kept, unrecorded} {
+		if _, err := first.Create(context.Background(), s); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.Remove(filepath.Join(first.in.dir, boxesDir, string(unrecorded.ID), boxFile)); err != nil {
+		t.Fatal(err)
+	}
+	first.in.lock.Close()
+	boxes, err := second.Recover(context.Background(), []sandbox.ID{kept.ID, unrecorded.ID})
+	if err == nil || len(boxes) != 1 || boxes[0].ID() != kept.ID {
+		t.Fatalf("got %v, %v", boxes, err)
+	}
+	second.in.lock.Close()
+	for range 2 {
+		if _, err := third.Recover(context.Background(), nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if left := append(guestsOf(kept.ID), guestsOf(unrecorded.ID)...); len(left) > 0 {
+		t.Errorf("processes %v are left", left)
+	}
+	for _, b := range []*Backend{first, second} {
+		for _, dir := range append(b.in.tree.Dirs(), b.in.dir) {
+			if _, err := os.Stat(dir); err == nil {
+				inside, _ := filepath.Glob(filepath.Join(dir, "gb*"))
+				t.Errorf("%s is left, with %v", dir, inside)
+			}
+		}
+	}
+	if err := third.Close(); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestRecoverCutShort: what a recovery could not end keeps its folder and its record, by which the next finds it.
+func TestRecoverCutShort(t *testing.T) {
+	runDir := filepath.Join(t.TempDir(), "run")
+	var backends [2]*Backend
+	for i := range backends {
+		var err error
+		if backends[i], err = New(Options{Guest: guestProgram, RunDir: runDir}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	dead, next := backends[0], backends[1]
+	box, err := dead.Create(context.Background(), spec())
+	if err != nil {
+		t.Fatal(err)
+	}
+	dirs := dead.in.tree.Dirs()
+	if len(dirs) == 0 {
+		t.Skip("there are no control groups, so nothing that a dead guest leaves can be in use")
+	}
+	dead.in.lock.Close()
+	group := filepath.Join(dirs[0], string(box.ID()))
+	_ = os.WriteFile(filepath.Join(group, "cgroup.max.descendants"), []byte("max"), 0) // v2 alone has it
+	busy := filepath.Join(group, "busy")
+	if err := os.Mkdir(busy, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	canceled, cancel := context.WithCancel(context.Background())
+	cancel()
+	if _, err := next.Recover(canceled, nil); err == nil {
+		t.Error("a recovery that was cut short tells of no error")
+	}
+	if err := os.Remove(busy); err != nil {
+		t.Error(err)
+	}
+	if _, err := next.Recover(context.Background(), nil); err != nil {
+		t.Error(err)
+	}
+	if left := guestsOf(box.ID()); len(left) > 0 {
+		t.Errorf("processes %v are left", left)
+	}
+	for _, dir := range append(dirs, dead.in.dir) {
+		if _, err := os.Stat(dir); err == nil {
+			t.Errorf("%s is left", dir)
+		}
+	}
+	if err := next.Close(); err != nil {
+		t.Error(err)
+	}
+}

@@ -32,29 +32,33 @@ func (box *Box) writeRecord(cgroupDirs []string) error {
 	return os.Rename(temporary, filepath.Join(box.dir, boxFile))
 }
 
+func readBoxRecord(dir string) (rec boxRecord, err error) {
+	text, err := os.ReadFile(filepath.Join(dir, boxFile))
+	if err == nil {
+		err = json.Unmarshal(text, &rec)
+	}
+	return rec, err
+}
+
 // takeBack makes a box out of the folder that a dead server left, and moves it into this process's instance. A box whose guest is gone,
 // or that was not complete, is cleaned up and reported as an error.
-func (b *Backend) takeBack(dir string) (_ *Box, err error) {
+func (b *Backend) takeBack(ctx context.Context, dir string) (_ *Box, err error) {
 	in, err := b.instance()
 	if err != nil {
 		return nil, err
 	}
 	id := sandbox.ID(filepath.Base(dir))
-	var rec boxRecord
-	text, err := os.ReadFile(filepath.Join(dir, boxFile))
-	if err == nil {
-		err = json.Unmarshal(text, &rec)
-	}
+	rec, err := readBoxRecord(dir)
 	pids := guestsOf(id)
 	if err == nil && (len(pids) != 1 || len(rec.Key) != len(Box{}.key)) {
 		err = &sandbox.Error{Kind: sandbox.NotFound, Op: "native: take back " + string(id), Msg: "its guest has ended"}
 	}
-	group := cgroup.Find(rec.CgroupDirs, string(id))
 	if err != nil {
-		return nil, errors.Join(err, reapBox(context.Background(), id, dir, record{CgroupDirs: rec.CgroupDirs}))
+		owner, readErr := readRecord(filepath.Dir(filepath.Dir(dir)))
+		return nil, errors.Join(err, readErr, reapBox(ctx, id, dir, owner))
 	}
-	box := &Box{id: id, dir: filepath.Join(in.dir, boxesDir, string(id)), group: group, effective: rec.Effective, began: rec.Began,
-		emptied: rec.CgroupDirs, ended: make(chan struct{})}
+	box := &Box{id: id, dir: filepath.Join(in.dir, boxesDir, string(id)), group: cgroup.Find(rec.CgroupDirs, string(id)),
+		effective: rec.Effective, began: rec.Began, emptied: rec.CgroupDirs, ended: make(chan struct{})}
 	copy(box.key[:], rec.Key)
 	if box.process, err = openProcess(pids[0]); err != nil {
 		return nil, err
