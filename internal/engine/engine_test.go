@@ -417,3 +417,29 @@ func TestStreamsToSlowReader(t *testing.T) {
 		t.Errorf("streamed %q, kept %q", got.String(), result.Stdout.Head)
 	}
 }
+
+// TestWarmWithOneSlot: the run that asks for a box is no reason not to make the next one, also where it holds the only slot.
+func TestWarmWithOneSlot(t *testing.T) {
+	for _, slots := range []int{1, 2, 3} {
+		rig := newRig(t, engine.Config{Warm: 1, Slots: slots})
+		release := make(chan struct{})
+		run := sh("echo started; sleep 60")
+		ctx, cancel := context.WithCancel(within(t))
+		run.Request.Output = func(sandbox.Stream, []byte) {
+			select {
+			case <-release:
+			default:
+				close(release)
+			}
+		}
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			_, _ = rig.Run(ctx, run)
+		}()
+		<-release
+		eventually(t, "a warm box", func() bool { return rig.Stats().Warm == 1 })
+		cancel()
+		<-done
+	}
+}

@@ -117,13 +117,14 @@ func (p *pool) fill(s *shelf) {
 	})
 }
 
-// wants says whether the shelf has room, and otherwise ends its filling. While more than half of the slots are in use, boxes are
-// made for runs only: the CPUs have nothing to spare for making them ahead.
+// wants says whether the shelf has room, and otherwise ends its filling. While half of the slots are in use beside that of the run
+// that asked, boxes are made for runs only: the CPUs have nothing to spare for making them ahead. The next run asks again.
 func (p *pool) wants(s *shelf) bool {
 	held, _, _ := p.engine.admission.load()
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	s.filling = !p.closed && 2*held <= p.engine.admission.slots && s.idle != nil && len(s.ready) < p.size && time.Since(s.failed) >= fillBackoff
+	spare := 2*(held-1) < p.engine.admission.slots
+	s.filling = spare && !p.closed && s.idle != nil && len(s.ready) < p.size && time.Since(s.failed) >= fillBackoff
 	return s.filling
 }
 
