@@ -146,18 +146,15 @@ func (g *Group) Door() (_ *Door, err error) {
 		}
 	}()
 	for _, b := range g.branches {
-		path, flags := b.Dir, unix.O_PATH|unix.O_DIRECTORY
-		if !b.V2 {
-			path, flags = b.Dir+"/tasks", unix.O_WRONLY
-		}
-		fd, err := unix.Open(path, flags|unix.O_CLOEXEC, 0)
-		if err != nil {
-			return nil, &os.PathError{Op: "open", Path: path, Err: err}
-		}
 		if b.V2 {
-			d.V2 = fd
+			d.V2, err = openFile(b.Dir, unix.O_PATH|unix.O_DIRECTORY)
 		} else {
+			var fd int
+			fd, err = openFile(filepath.Join(b.Dir, "tasks"), unix.O_WRONLY)
 			d.Tasks = append(d.Tasks, fd)
+		}
+		if err != nil {
+			return nil, err
 		}
 	}
 	return d, nil

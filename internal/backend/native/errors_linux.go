@@ -25,10 +25,13 @@ func at(step string, err error) error {
 // explainStart says at which step a guest did not start. Where AppArmor restricts user namespaces, they are made but hold no capability.
 func explainStart(err error) error {
 	var e *fork.Error
-	if errors.As(err, &e) && e.Step != fork.Fork && e.Step != fork.Privileges {
-		return at(e.Step.String(), e.Errno)
+	switch {
+	case !errors.As(err, &e): // it did not come to a child
+		return at(failSpawn, err)
+	case e.Step == fork.Fork, e.Step == fork.Privileges:
+		return explainClone(err)
 	}
-	return explainClone(err)
+	return at(e.Step.String(), e.Errno)
 }
 
 // explainClone puts the refusal of new namespaces into words.

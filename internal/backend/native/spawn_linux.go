@@ -9,7 +9,6 @@ import (
 	"net"
 	"os"
 	"os/exec"
-	"runtime"
 	"strconv"
 	"time"
 
@@ -91,7 +90,6 @@ func (b *Backend) spawn(id sandbox.ID, group *cgroup.Group, m ids, listener *os.
 		PIDFD:      true,
 	}
 	pid, pidfd, err := order.Start()
-	runtime.KeepAlive(listener)
 	if err != nil {
 		return nil, at(failSpawn, explainStart(err))
 	}
