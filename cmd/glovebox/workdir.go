@@ -3,13 +3,17 @@ package main
 import (
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/glovebox-dev/glovebox/sandbox"
 )
 
-// systemDirs are directories of the host that no code may write to. What is below the kernel's own file systems is as bad.
-var systemDirs = []string{"/bin", "/boot", "/etc", "/home", "/lib", "/lib32", "/lib64", "/libx32", "/opt", "/root", "/run", "/sbin", "/usr", "/var"}
+// sharedDirs are directories of the host that no code may write to; what is below them may be somebody's own.
+var sharedDirs = []string{"/home", "/opt", "/root", "/run", "/usr", "/var"}
+
+// systemDirs are the host's own with all that is below them. On most hosts the first are links into /usr.
+var systemDirs = []string{"/bin", "/lib", "/lib32", "/lib64", "/libx32", "/sbin", "/boot", "/etc"}
 
 var kernelDirs = []string{"/dev", "/proc", "/sys"}
 
@@ -40,10 +44,8 @@ func (a *app) checkWorkdir(dir string) (string, error) {
 	if path == filepath.Dir(path) {
 		return refuse("is the root of this host", "name a directory that the code may change")
 	}
-	for _, system := range systemDirs {
-		if path == system {
-			return refuse("is a system directory", "name a directory that the code may change")
-		}
+	if slices.Contains(sharedDirs, path) || slices.ContainsFunc(systemDirs, func(system string) bool { return within(path, resolved(system)) }) {
+		return refuse("is a system directory", "name a directory that the code may change")
 	}
 	for _, kernel := range kernelDirs {
 		if within(path, kernel) {
@@ -51,14 +53,20 @@ func (a *app) checkWorkdir(dir string) (string, error) {
 		}
 	}
 	for _, own := range a.ownPlaces() {
-		if real, err := filepath.EvalSymlinks(own); err == nil {
-			own = real
-		}
+		own = resolved(own)
 		if within(own, path) || within(path, own) {
 			return refuse("holds Glovebox's own state ("+own+")", "name another directory, such as one below it")
 		}
 	}
 	return path, nil
+}
+
+// resolved is a path without links, or the path itself where there is no such place yet.
+func resolved(path string) string {
+	if real, err := filepath.EvalSymlinks(path); err == nil {
+		return real
+	}
+	return path
 }
 
 // within says whether path is dir or lies below it. Both are clean and absolute.

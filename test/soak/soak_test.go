@@ -93,6 +93,14 @@ func TestLeaks(t *testing.T) {
 	if found := leaks(before, after); len(found) != 6 {
 		t.Errorf("found only %v", found)
 	}
+	warm := holdings{warm: 2, processes: 2, boxes: 2, groups: 2}
+	if found := leaks(holdings{}, warm); len(found) > 0 {
+		t.Errorf("boxes that wait to be used are called leaks: %v", found)
+	}
+	warm.processes, warm.boxes, warm.groups = 3, 3, 3
+	if found := leaks(holdings{}, warm); len(found) != 3 {
+		t.Errorf("beside warm boxes, found only %v", found)
+	}
 }
 
 func TestOrderGivesEachItsTurn(t *testing.T) {
