@@ -29,6 +29,7 @@ func TestCrowd(t *testing.T) {
 	var orders [starters]*fork.Order
 	for n := range orders {
 		orders[n] = shell(t, "")
+		orders[n].Copy = n%2 == 1
 	}
 	before := descriptors(t)
 	var stop atomic.Bool

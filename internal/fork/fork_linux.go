@@ -1,6 +1,7 @@
 package fork
 
 import (
+	"os"
 	"syscall"
 	"unsafe"
 
@@ -23,7 +24,7 @@ func runtimeAfterForkInChild()
 // overwrites the stack below its caller's frame, where the return address of a Go function would be.
 func vfork(trap, a1, a2, a3 uintptr) (pid, errno uintptr)
 
-// child is an order as the kernel takes it. The child process writes where and why it failed into it: it runs in the same memory.
+// child is an order as the kernel takes it. The child process writes where and why it failed into it.
 type child struct {
 	trap   uintptr
 	args   [3]uintptr
@@ -39,14 +40,27 @@ type child struct {
 	ignored          []uintptr
 	moved            []int // descriptors that are ours to close
 
+	told *os.File // where a child with memory of its own says why it failed
+	tell int      // its end of that; -1 where the memory is shared
+
 	pidfd int32
+	report
+}
+
+// report is where and why a child failed.
+type report struct {
 	step  Step
 	errno syscall.Errno
 }
 
 func (c *child) close() {
-	for _, fd := range c.moved {
-		unix.Close(fd)
+	for _, fd := range append(c.moved, c.tell) {
+		if fd >= 0 {
+			unix.Close(fd)
+		}
+	}
+	if c.told != nil {
+		c.told.Close()
 	}
 }
 
@@ -164,6 +178,9 @@ func forkExec(c *child) (pid, failed uintptr) {
 		if errno != 0 {
 			goto out
 		}
+		if c.tell >= 0 { // fs.suid_dumpable may have opened the copy of our memory to the new user
+			_, _, _ = syscall.RawSyscall(syscall.SYS_PRCTL, unix.PR_SET_DUMPABLE, 0, 0)
+		}
 	}
 	c.step = Directory
 	if _, _, errno = syscall.RawSyscall(syscall.SYS_CHDIR, uintptr(unsafe.Pointer(c.dir)), 0, 0); errno != 0 {
@@ -188,6 +205,9 @@ func forkExec(c *child) (pid, failed uintptr) {
 	}
 out:
 	c.errno = errno
+	if c.tell >= 0 {
+		_, _, _ = syscall.RawSyscall(syscall.SYS_WRITE, uintptr(c.tell), uintptr(unsafe.Pointer(&c.report)), unsafe.Sizeof(c.report))
+	}
 	for {
 		_, _, _ = syscall.RawSyscall(syscall.SYS_EXIT_GROUP, 127, 0, 0)
 	}

@@ -1,12 +1,16 @@
-// Package fork starts programs by vfork(2): the child borrows this process's memory until it executes, so that starting one costs the
-// same however large this process is. Package os copies the page tables of the whole process where a new user namespace is asked for
+// Package fork starts programs, by vfork(2) where it may: the child borrows this process's memory until it executes, so that starting
+// one costs the same however large this process is. Package os copies the page tables of the whole process where a new user namespace is asked for
 // (1.5 ms for a small server here), and can neither set limits nor enter control groups between fork and exec.
 package fork
 
 import (
+	"errors"
 	"fmt"
+	"io"
+	"os"
 	"sync"
 	"syscall"
+	"time"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
@@ -24,6 +28,10 @@ type Order struct {
 	Cgroup     int       // an open v2 group to be born in (Linux 5.7); below 0 there is none
 	Tasks      []int     // open "tasks" files of v1 groups, which the child enters
 	Ambient    []uintptr // capabilities that outlive the exec although the process's id is nobody in its user namespace
+
+	// Copy gives the child a copy of this process's memory instead of lending it, for a child that others may stop before it executes,
+	// as whoever has the user id that it becomes may: a stopped child that has borrowed holds its parent's thread for good.
+	Copy bool
 
 	PIDFD  bool // a pidfd of the child is wanted
 	TTY    bool // descriptor 0 becomes the controlling terminal
@@ -93,6 +101,9 @@ func (o *Order) Start() (pid, pidfd int, err error) {
 	if failed != 0 {
 		return -1, -1, &Error{Fork, syscall.Errno(failed)}
 	}
+	if o.Copy {
+		c.hear(int(child))
+	}
 	if c.errno == 0 {
 		return int(child), int(c.pidfd), nil
 	}
@@ -106,9 +117,30 @@ func (o *Order) Start() (pid, pidfd int, err error) {
 	}
 }
 
+// patience is how long a child with memory of its own may take to execute its program: time enough on a busy host, as it only has to
+// make a few system calls.
+const patience = 5 * time.Second
+
+// hear waits until a child that has memory of its own has executed its program, or takes over what it says of its failure. One that
+// does not come to it is killed: whoever may signal it has stopped it.
+func (c *child) hear(pid int) {
+	unix.Close(int(c.tell))
+	c.tell = -1
+	var said report
+	_ = c.told.SetReadDeadline(time.Now().Add(patience)) // the end of a pipe can be waited for
+	_, err := io.ReadFull(c.told, unsafe.Slice((*byte)(unsafe.Pointer(&said)), unsafe.Sizeof(said)))
+	switch {
+	case err == nil:
+		c.step, c.errno = said.step, said.errno
+	case errors.Is(err, os.ErrDeadlineExceeded):
+		_ = unix.Kill(pid, unix.SIGKILL)
+		c.step, c.errno = Execute, unix.ETIMEDOUT
+	}
+}
+
 // prepare turns everything into what the kernel takes, as nothing can be allocated after the fork.
 func (o *Order) prepare() (_ *child, err error) {
-	c := &child{pidfd: -1, tty: o.TTY, ambient: o.Ambient, become: o.Become}
+	c := &child{pidfd: -1, tell: -1, tty: o.TTY, ambient: o.Ambient, become: o.Become}
 	defer func() {
 		if err != nil {
 			c.close()
@@ -130,6 +162,11 @@ func (o *Order) prepare() (_ *child, err error) {
 		}
 		c.paths = append(c.paths, ptr)
 	}
+	if o.Copy {
+		if err := c.pipe(len(o.Files)); err != nil {
+			return nil, fmt.Errorf("pipe: %w", err)
+		}
+	}
 	for _, fd := range o.Files {
 		if fd < len(o.Files) { // it would be overwritten while they are put in place
 			if fd, err = unix.FcntlInt(uintptr(fd), unix.F_DUPFD_CLOEXEC, len(o.Files)); err != nil {
@@ -150,9 +187,28 @@ func (o *Order) prepare() (_ *child, err error) {
 	return c, nil
 }
 
+// pipe makes the pipe by which a child with memory of its own says why it failed; when it executes its program it closes.
+func (c *child) pipe(above int) error {
+	var ends [2]int
+	if err := unix.Pipe2(ends[:], unix.O_CLOEXEC); err != nil {
+		return err
+	}
+	if err := unix.SetNonblock(ends[0], true); err != nil {
+		return err
+	}
+	c.told = os.NewFile(uintptr(ends[0]), "fork")
+	tell, err := unix.FcntlInt(uintptr(ends[1]), unix.F_DUPFD_CLOEXEC, above)
+	unix.Close(ends[1])
+	c.tell = tell
+	return err
+}
+
 // clone chooses the system call: only clone3 can say a control group, and only clone is let through the guest's own filter.
 func (c *child) clone(o *Order) {
-	flags := unix.CLONE_VM | unix.CLONE_VFORK | o.Namespaces
+	flags := o.Namespaces
+	if !o.Copy {
+		flags |= unix.CLONE_VM | unix.CLONE_VFORK
+	}
 	if o.PIDFD {
 		flags |= unix.CLONE_PIDFD
 	}

@@ -121,9 +121,9 @@ func TestEveryStepFails(t *testing.T) {
 		{fork.Execute, []error{unix.ENOENT}, func(o *fork.Order) { o.Paths = []string{"/no/such/program"} }},
 		{fork.Execute, []error{unix.ENOENT}, func(o *fork.Order) { o.Paths = nil }},
 	} {
-		t.Run(c.step.String(), func(t *testing.T) {
+		fails := func(t *testing.T, copied bool) {
 			o := shell(t, "exit 0")
-			o.PIDFD = true
+			o.PIDFD, o.Copy = true, copied
 			c.spoil(o)
 			before := descriptors(t)
 			pid, pidfd, err := o.Start()
@@ -143,7 +143,9 @@ func TestEveryStepFails(t *testing.T) {
 			if after := descriptors(t); after != before {
 				t.Errorf("descriptors before:\n%s\nafter:\n%s", before, after)
 			}
-		})
+		}
+		t.Run(c.step.String(), func(t *testing.T) { fails(t, false) })
+		t.Run(c.step.String()+", memory of its own", func(t *testing.T) { fails(t, true) })
 	}
 }
 

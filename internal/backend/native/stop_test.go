@@ -1,0 +1,74 @@
+package native
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/glovebox-dev/glovebox/internal/guest"
+	"github.com/glovebox-dev/glovebox/internal/guest/client"
+	"github.com/glovebox-dev/glovebox/sandbox"
+)
+
+// TestStopBetweenForkAndExec has code stop whatever it may, over and over. A child of the guest that has become the code's user and has
+// not executed its program yet is among it. Such a start may fail; the guest serves on, keeps deadlines, and ends with its lifeline.
+func TestStopBetweenForkAndExec(t *testing.T) {
+	box := create(t, open(t, ""), spec())
+	c := connect(t, box)
+	start := func(script string) error {
+		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+		defer cancel()
+		_, err := c.Start(ctx, guest.Start{ID: string(sandbox.NewID()), Argv: []string{"/bin/sh", "-c", script}, Env: sandbox.DefaultEnv,
+			Dir: "/", User: sandbox.DefaultUser, Deadline: time.Minute})
+		return err
+	}
+	if err := start("while :; do kill -STOP -1; done"); err != nil {
+		t.Fatal(err)
+	}
+	stopped := 0
+	for i := 0; i < 60 && stopped < 2; i++ {
+		served := make(chan error, 1)
+		go func() { served <- start("exit 0") }()
+		for done := false; !done; {
+			select {
+			case err := <-served:
+				if errors.Is(err, unix.ETIMEDOUT) {
+					stopped++
+				} else if err != nil {
+					t.Fatal(err)
+				}
+				done = true
+			case <-time.After(10 * time.Millisecond):
+				ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+				if _, err := c.Stat(ctx, guest.Stat{Path: "/"}); err != nil {
+					t.Fatalf("the guest does not answer beside a start that is held up: %v", err)
+				}
+				cancel()
+			}
+		}
+	}
+	t.Logf("%d starts were stopped", stopped)
+	box.(*Box).lifeline.Close()
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	if _, err := box.Wait(ctx); err != nil {
+		t.Errorf("the guest outlives its lifeline: %v", err)
+	}
+}
+
+func connect(t *testing.T, box sandbox.Box) *client.Client {
+	t.Helper()
+	conn, err := box.Dial(context.Background())
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, err := client.New(context.Background(), conn, box.GuestKey())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { c.Close() })
+	return c
+}
