@@ -29,8 +29,12 @@ func (r *report) flood(ctx context.Context) (err error) {
 	limits := &liveserver.Limits{OutputKiB: floodCapKiB}
 	full := (&liveserver.Request{Language: python, Code: fullProgram, Limits: limits}).Encode()
 	for range warmups {
-		if _, err := s.Post(ctx, full); err != nil {
+		a, err := s.Post(ctx, full)
+		if err != nil {
 			return err
+		}
+		if a.Status != "succeeded" || len(a.Stdout) != floodCapKiB<<10 {
+			return fmt.Errorf("an answer of the whole cap: %s with %d bytes", a.Status, len(a.Stdout))
 		}
 	}
 	before, err := liveserver.ReadMemory(s.PID())

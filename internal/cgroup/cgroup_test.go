@@ -180,7 +180,7 @@ func TestDoor(t *testing.T) {
 			v1++
 		}
 	}
-	if len(d.Tasks) != v1 || (d.V2 >= 0) != (v1 < len(g.branches)) || descriptors(t) != before+len(g.branches) {
+	if len(d.Tasks) != v1 || (d.V2 > 0) != (v1 < len(g.branches)) || descriptors(t) != before+len(g.branches) {
 		t.Errorf("got %+v for %d v1 parts of %d; %d descriptors, %d before", d, v1, len(g.branches), descriptors(t), before)
 	}
 	d.Close()

@@ -133,13 +133,13 @@ func (b branch) limit(l Limits) error {
 
 // Door holds a group open for a process that is about to be born in it.
 type Door struct {
-	V2    int   // the folder, for CLONE_INTO_CGROUP (Linux 5.7); -1 where the group has no v2 part
+	V2    int   // the folder, for CLONE_INTO_CGROUP (Linux 5.7); 0 where the group has no v2 part
 	Tasks []int // the "tasks" files of its v1 parts, into which the process writes 0 before it executes anything
 }
 
 // Door opens the group.
 func (g *Group) Door() (_ *Door, err error) {
-	d := &Door{V2: -1}
+	d := &Door{}
 	defer func() {
 		if err != nil {
 			d.Close()
@@ -163,7 +163,7 @@ func (g *Group) Door() (_ *Door, err error) {
 // Close closes the door; who is inside stays.
 func (d *Door) Close() {
 	for _, fd := range append(d.Tasks, d.V2) {
-		if fd >= 0 {
+		if fd > 0 {
 			unix.Close(fd)
 		}
 	}

@@ -44,7 +44,7 @@ const (
 // fingerprint is the key of all that a box is built from, or "" for specs that are never kept warm: what lives on, and what shows
 // directories of the host, which may be other directories by the time the box is used.
 func fingerprint(backend string, spec sandbox.Spec) string {
-	if spec.Lifetime.Living || spec.Workdir != "" || len(spec.Mounts) > 0 || spec.Root.Dir != "" || len(spec.Devices) > 0 {
+	if spec.Lifetime.Living || spec.Workdir != "" || len(spec.Mounts)+len(spec.Layers) > 0 || spec.Root.Dir != "" || len(spec.Devices) > 0 {
 		return ""
 	}
 	spec.ID, spec.Labels = "", nil
@@ -77,6 +77,7 @@ func (p *pool) take(b sandbox.Backend, spec sandbox.Spec) *live {
 			return nil
 		}
 		s = &shelf{backend: b, spec: spec}
+		s.spec.Env, s.spec.Labels = nil, nil // of the one who asked, and nobody else's
 		s.idle = time.AfterFunc(shelfLife, func() { p.drop(key) })
 		p.shelves[key] = s
 	}
@@ -149,6 +150,9 @@ func (p *pool) put(s *shelf, l *live, err error) {
 	switch {
 	case err != nil:
 		s.failed = time.Now()
+		if p.engine.stop.Err() != nil {
+			return // it was given up, as the engine closes
+		}
 		p.engine.log.Warn("a warm box could not be made", "backend", s.backend.Name(), "err", err)
 	case p.closed || s.idle == nil:
 		p.discard(l)

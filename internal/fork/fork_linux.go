@@ -183,8 +183,10 @@ func forkExec(c *child) (pid, failed uintptr) {
 		}
 	}
 	c.step = Directory
-	if _, _, errno = syscall.RawSyscall(syscall.SYS_CHDIR, uintptr(unsafe.Pointer(c.dir)), 0, 0); errno != 0 {
-		goto out
+	if c.dir != nil {
+		if _, _, errno = syscall.RawSyscall(syscall.SYS_CHDIR, uintptr(unsafe.Pointer(c.dir)), 0, 0); errno != 0 {
+			goto out
+		}
 	}
 	c.step = Execute
 	errno = syscall.ENOENT // where there is no folder to look into

@@ -18,14 +18,14 @@ import (
 
 // Order is a program to start, and what its process does to itself before.
 type Order struct {
-	Paths []string // where the program may be, tried in this order as execvp(3) does
+	Paths []string // where the program may be, tried in this order as execvp(3) does, but for scripts without #!, which stay refused
 	Argv  []string
 	Env   []string
-	Dir   string // as the child sees it, after Become
+	Dir   string // as the child sees it, after Become; "" is this process's own
 	Files []int  // what becomes descriptor 0, 1, 2 and so on; every other one is closed
 
 	Namespaces uintptr   // CLONE_NEW* flags
-	Cgroup     int       // an open v2 group to be born in (Linux 5.7); below 0 there is none
+	Cgroup     int       // an open v2 group to be born in (Linux 5.7); 0 is none
 	Tasks      []int     // open "tasks" files of v1 groups, which the child enters
 	Ambient    []uintptr // capabilities that outlive the exec although the process's id is nobody in its user namespace
 
@@ -84,7 +84,7 @@ type Error struct {
 func (e *Error) Error() string { return e.Step.String() + ": " + e.Errno.Error() }
 func (e *Error) Unwrap() error { return e.Errno }
 
-// Start starts the program and returns once it runs: its pid and, where it was wanted, a pidfd, which the caller closes; else -1. The
+// Start starts the program and returns once it runs, or was killed before it could: its pid and, where it was wanted, a pidfd, which the caller closes; else -1. The
 // process is a child of this one, for the caller to wait for. It inherits the calling thread's walls; a caller that has some locks
 // its goroutine to the thread.
 func (o *Order) Start() (pid, pidfd int, err error) {
@@ -152,8 +152,10 @@ func (o *Order) prepare() (_ *child, err error) {
 	if c.env, err = syscall.SlicePtrFromStrings(o.Env); err != nil {
 		return nil, fmt.Errorf("the environment holds a NUL byte: %w", err)
 	}
-	if c.dir, err = syscall.BytePtrFromString(o.Dir); err != nil {
-		return nil, fmt.Errorf("the directory's path holds a NUL byte: %w", err)
+	if o.Dir != "" {
+		if c.dir, err = syscall.BytePtrFromString(o.Dir); err != nil {
+			return nil, fmt.Errorf("the directory's path holds a NUL byte: %w", err)
+		}
 	}
 	for _, p := range o.Paths {
 		ptr, err := syscall.BytePtrFromString(p)
@@ -213,7 +215,7 @@ func (c *child) clone(o *Order) {
 		flags |= unix.CLONE_PIDFD
 	}
 	c.trap, c.args = unix.SYS_CLONE, [3]uintptr{flags | uintptr(syscall.SIGCHLD), 0, uintptr(unsafe.Pointer(&c.pidfd))}
-	if o.Cgroup >= 0 {
+	if o.Cgroup > 0 {
 		c.clone3 = cloneArgs{flags: uint64(flags | unix.CLONE_INTO_CGROUP), pidfd: uint64(uintptr(unsafe.Pointer(&c.pidfd))),
 			exitSignal: uint64(syscall.SIGCHLD), cgroup: uint64(o.Cgroup)}
 		c.trap, c.args = unix.SYS_CLONE3, [3]uintptr{uintptr(unsafe.Pointer(&c.clone3)), unsafe.Sizeof(c.clone3), 0}

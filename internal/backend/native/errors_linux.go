@@ -47,6 +47,9 @@ func explainClone(err error) error {
 	case errors.Is(err, unix.EPERM):
 		e.Msg = "this host keeps ordinary users from making user namespaces"
 		e.Mend = "as root: sysctl kernel.unprivileged_userns_clone=1 where it exists; inside a container allow it by its seccomp profile (Docker: --security-opt seccomp=unconfined); or run as root"
+	case errors.Is(err, unix.ENOSYS):
+		e.Msg = "a filter of system calls on this host refuses to make processes in namespaces"
+		e.Mend = "inside a container allow clone3 by its seccomp profile (Docker: --security-opt seccomp=unconfined)"
 	case errors.Is(err, unix.EINVAL):
 		e.Msg = "this kernel lacks one of the namespaces user, mount, pid, net, ipc, uts, cgroup"
 		e.Mend = "use a kernel that is built with them"

@@ -74,7 +74,7 @@ func startOf(pid int) string {
 type process struct {
 	pid   int
 	pidfd int
-	child *os.Process // nil where it is not ours to reap
+	child bool // ours to reap
 }
 
 // kill ends the guest, and with it every process of the sandbox.
@@ -83,18 +83,23 @@ func (p *process) kill() { _ = unix.PidfdSendSignal(p.pidfd, unix.SIGKILL, nil, 
 // wait returns once the guest is gone. The end of a pid namespace's init comes after that of all its processes. What became of a
 // guest that is not our child only its reaper knows.
 func (p *process) wait() (code, signal int) {
-	if p.child == nil {
+	if !p.child {
 		_ = waitPidfd(context.Background(), p.pidfd)
 		return -1, 0
 	}
-	state, err := p.child.Wait()
-	if err != nil {
-		return -1, 0
+	var ws syscall.WaitStatus
+	for {
+		_, err := syscall.Wait4(p.pid, &ws, 0, nil)
+		switch {
+		case err == syscall.EINTR:
+		case err != nil:
+			return -1, 0
+		case ws.Signaled():
+			return -1, int(ws.Signal())
+		default:
+			return ws.ExitStatus(), 0
+		}
 	}
-	if ws, ok := state.Sys().(syscall.WaitStatus); ok && ws.Signaled() {
-		return -1, int(ws.Signal())
-	}
-	return state.ExitCode(), 0
 }
 
 func (p *process) close() { unix.Close(p.pidfd) }

@@ -93,11 +93,7 @@ func (b *Backend) spawn(id sandbox.ID, group *cgroup.Group, m ids, listener *os.
 	if err != nil {
 		return nil, at(failSpawn, explainStart(err))
 	}
-	child, err := os.FindProcess(pid)
-	if err != nil { // it never is: the child is not reaped
-		return nil, err
-	}
-	g := &born{process: &process{pid: pid, pidfd: pidfd, child: child}}
+	g := &born{process: &process{pid: pid, pidfd: pidfd, child: true}}
 	if err := b.admit(g, ours, m); err != nil {
 		return nil, errors.Join(err, g.destroy())
 	}
@@ -192,12 +188,14 @@ func readOutcome(r io.Reader) (*confine.Failure, error) {
 // write maps the ids of the namespace whose first process is pid.
 func (m ids) write(pid int) error {
 	if m.bySetuid {
+		ctx, cancel := context.WithTimeout(context.Background(), setupTimeout)
+		defer cancel()
 		for _, tool := range []string{"newuidmap", "newgidmap"} {
 			args := []string{strconv.Itoa(pid)}
 			for _, l := range m.lines {
 				args = append(args, strconv.Itoa(int(l.inside)), strconv.Itoa(int(l.host)), "1")
 			}
-			if out, err := exec.Command(tool, args...).CombinedOutput(); err != nil {
+			if out, err := exec.CommandContext(ctx, tool, args...).CombinedOutput(); err != nil {
 				return fmt.Errorf("%s: %w: %s", tool, err, out)
 			}
 		}

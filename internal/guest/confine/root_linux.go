@@ -341,7 +341,7 @@ func (r *root) inner(s Step) error {
 
 // detach takes a mount, and the folder that it was attached to, away again. The old root's tree is still around us, so the path is the one by which the new root is attached.
 func (r *root) detach(s Step) error {
-	r.forget(s.Target)
+	r.forget(path.Clean(s.Target))
 	if err := unix.Unmount(path.Join(r.inert, s.Target), unix.MNT_DETACH|unix.UMOUNT_NOFOLLOW); err != nil {
 		return err
 	}

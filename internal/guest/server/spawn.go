@@ -98,8 +98,11 @@ func (b *birth) stillborn() {
 // refused says at which step the child failed.
 func (b *birth) refused() error {
 	var e *fork.Error
-	if !errors.As(b.err, &e) {
+	if errors.Is(b.err, syscall.EINVAL) && !errors.As(b.err, &e) {
 		return invalid("start", b.err.Error())
+	}
+	if !errors.As(b.err, &e) {
+		return &guest.Failed{Kind: sandbox.Unavailable, Op: "start", Msg: b.err.Error()}
 	}
 	f := failed(e.Step.String(), e.Errno)
 	f.Msg = e.Errno.Error()

@@ -89,7 +89,7 @@ func checkID(id string) error {
 
 // bear opens the descriptors of the process, forks it and sets it going.
 func (s *Server) bear(p *process, m *guest.Start) error {
-	o := fork.Order{Paths: programPaths(m), Argv: m.Argv, Dir: m.Dir, Cgroup: -1, Copy: true, TTY: m.TTY}
+	o := fork.Order{Paths: programPaths(m), Argv: m.Argv, Dir: m.Dir, Copy: true, TTY: m.TTY}
 	if o.Dir == "" {
 		o.Dir = "/"
 	}
