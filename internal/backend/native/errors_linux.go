@@ -59,8 +59,11 @@ func explainClone(err error) error {
 	return e
 }
 
+// appArmorSwitch is what Ubuntu 23.10 and later keep ordinary users from user namespaces by.
+var appArmorSwitch = "/proc/sys/kernel/apparmor_restrict_unprivileged_userns"
+
 func appArmorRestricts() bool {
-	text, err := os.ReadFile("/proc/sys/kernel/apparmor_restrict_unprivileged_userns")
+	text, err := os.ReadFile(appArmorSwitch)
 	return err == nil && strings.TrimSpace(string(text)) == "1"
 }
 

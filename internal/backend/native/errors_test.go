@@ -1,14 +1,20 @@
 package native
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/glovebox-dev/glovebox/internal/fork"
+	"github.com/glovebox-dev/glovebox/internal/guest/confine"
 	"github.com/glovebox-dev/glovebox/sandbox"
 )
 
@@ -34,5 +40,64 @@ func TestExplainStart(t *testing.T) {
 		if !errors.Is(err, errors.Unwrap(c.err)) {
 			t.Errorf("%v: the cause is lost in %v", c.err, err)
 		}
+	}
+}
+
+// TestExplainAppArmor: where Ubuntu's switch is on, the refusals that it causes name it, and how to turn it.
+func TestExplainAppArmor(t *testing.T) {
+	was := appArmorSwitch
+	defer func() { appArmorSwitch = was }()
+	appArmorSwitch = filepath.Join(t.TempDir(), "switch")
+	if err := os.WriteFile(appArmorSwitch, []byte("1\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, err := range []error{
+		explainStart(&fork.Error{Step: fork.Fork, Errno: unix.EPERM}),
+		explainStart(&fork.Error{Step: fork.Privileges, Errno: unix.EPERM}),
+		explainSetup(&confine.Failure{Step: confine.StepPrivate, Errno: uint32(unix.EACCES)}),
+	} {
+		if !strings.Contains(err.Error(), "AppArmor") || !strings.Contains(sandbox.MendOf(err), "apparmor_restrict_unprivileged_userns=0") {
+			t.Errorf("%v (%s)", err, sandbox.MendOf(err))
+		}
+	}
+}
+
+const hidden = "GLOVEBOX_TEST_PROC_HIDDEN"
+
+// TestHiddenProc makes sandboxes where part of /proc is covered, as in most containers. The kernel then grants no fresh /proc, and the
+// error says what would help.
+func TestHiddenProc(t *testing.T) {
+	if os.Getenv(hidden) != "" {
+		coverProc(t)
+		b := open(t, "")
+		_, err := b.Create(context.Background(), spec())
+		if sandbox.KindOf(err) != sandbox.Unsupported || !strings.Contains(sandbox.MendOf(err), "systempaths=unconfined") {
+			t.Errorf("got %v (%s)", err, sandbox.MendOf(err))
+		}
+		p, err := b.Probe(context.Background())
+		if err == nil && (p.Ready || !strings.Contains(p.Wall("root").Mend, "systempaths=unconfined")) {
+			t.Errorf("the posture is %+v", p)
+		}
+		return
+	}
+	if os.Geteuid() != 0 {
+		t.Skip("covering a part of /proc needs root")
+	}
+	cmd := exec.Command(os.Args[0], "-test.run=^TestHiddenProc$", "-test.v")
+	cmd.Env = append(os.Environ(), hidden+"=1", "GLOVEBOX_TEST_GUEST="+guestProgram.Name())
+	cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWNS}
+	if out, err := cmd.CombinedOutput(); err != nil || !strings.Contains(string(out), "--- PASS: TestHiddenProc") {
+		t.Errorf("%v\n%s", err, out)
+	}
+}
+
+// coverProc mounts something over a folder of /proc, in the mount namespace that the caller has to itself.
+func coverProc(t *testing.T) {
+	t.Helper()
+	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {
+		t.Fatal(err)
+	}
+	if err := unix.Mount("none", "/proc/bus", "tmpfs", unix.MS_RDONLY, ""); err != nil {
+		t.Fatal(err)
 	}
 }
