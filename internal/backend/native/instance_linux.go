@@ -224,9 +224,6 @@ const (
 
 func reapInstance(ctx context.Context, dir string, keep map[sandbox.ID]bool) (kept []string, err error) {
 	rec, err := readRecord(dir)
-	if errors.Is(err, os.ErrNotExist) { // its owner died before it made anything
-		return nil, os.RemoveAll(dir)
-	}
 	if err != nil {
 		return nil, &sandbox.Error{Op: "native: read record of " + dir, Err: err}
 	}
