@@ -56,7 +56,7 @@ func (a *app) finish(result *sandbox.Result, out *filesOut, dir string, err erro
 	missing := a.handOut(result, out, dir)
 	a.report(result)
 	switch {
-	case err != nil && result.Status == sandbox.StatusCanceled, errors.Is(err, errReaderGone):
+	case errors.Is(err, errReaderGone):
 		return exitError(exitCanceled)
 	case err != nil:
 		return err

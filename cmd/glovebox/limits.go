@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"strconv"
 	"strings"
 	"time"
@@ -62,6 +63,10 @@ func (v *limitValue) Set(text string) error {
 	one := sandbox.Limits{}
 	one.Set(v.name, n)
 	if err := one.Check(); err != nil {
+		var e *sandbox.Error
+		if errors.As(err, &e) && strings.Trim(text, "0123456789") == "" && v.unit == "SIZE" {
+			e.Mend = "a bare number is bytes; write " + text + "MiB"
+		}
 		return err
 	}
 	v.limits.Set(v.name, n)

@@ -34,6 +34,7 @@ output limit, a signal), 125 Glovebox's own failure.`,
 		SilenceUsage:  true,
 		Args:          knownCommand,
 		RunE:          func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+		Version:       versionOf(),
 	}
 	flags := root.PersistentFlags()
 	flags.StringVar(&a.config, "config", "", "read configuration from this `FILE` and from no other")
@@ -99,17 +100,23 @@ func flagError(cmd *cobra.Command, err error) error {
 
 func unknownFlag(cmd *cobra.Command, err *pflag.NotExistError) error {
 	if short := err.GetSpecifiedShortnames(); short != "" {
-		return &sandbox.Error{Kind: sandbox.Invalid, Op: cmd.CommandPath(), Msg: "there is no flag -" + err.GetSpecifiedName(),
+		return &sandbox.Error{Kind: sandbox.Invalid, Op: commandOf(cmd), Msg: "there is no flag -" + err.GetSpecifiedName(),
 			Mend: mendForDash(cmd)}
 	}
 	name := err.GetSpecifiedName()
 	var known []string
 	cmd.Flags().VisitAll(func(f *pflag.Flag) { known = append(known, f.Name) })
-	e := &sandbox.Error{Kind: sandbox.Invalid, Op: cmd.CommandPath(), Msg: "there is no flag --" + name, Mend: mendForDash(cmd)}
+	e := &sandbox.Error{Kind: sandbox.Invalid, Op: commandOf(cmd), Msg: "there is no flag --" + name, Mend: mendForDash(cmd)}
 	if near := nearest.Name(name, known); near != "" {
 		e.Mend = "did you mean --" + near + "?"
 	}
 	return e
+}
+
+// commandOf is a command's name within ours, which every message begins with already.
+func commandOf(cmd *cobra.Command) string {
+	_, name, _ := strings.Cut(cmd.CommandPath(), " ")
+	return name
 }
 
 func mendForDash(cmd *cobra.Command) string {

@@ -1,8 +1,11 @@
 package main
 
 import (
+	"cmp"
 	"context"
+	"fmt"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -77,7 +80,26 @@ func (a *app) runOf(ctx context.Context, s source, args []string) (engine.Run, e
 	if s.language == "" && run.Request.FileName == "" && run.Request.Entry == "" {
 		return run, &sandbox.Error{Kind: sandbox.Invalid, Op: "--lang", Msg: "the language of the code is not known", Mend: "say it, as in --lang python"}
 	}
+	if name := filepath.Base(cmp.Or(run.Request.FileName, run.Request.Entry)); s.language == "" && !spoken(name) {
+		return run, &sandbox.Error{Kind: sandbox.Invalid, Op: "--lang", Msg: fmt.Sprintf("%.64q has the extension of no language here", name),
+			Mend: "say its language with --lang; supported are " + languageNames()}
+	}
 	return run, a.fillRequest(ctx, &run, s.flags, args)
+}
+
+// spoken says whether a file's extension tells its language.
+func spoken(name string) bool {
+	return slices.ContainsFunc(lang.All(), func(l sandbox.Language) bool {
+		return slices.Contains(l.Extensions, strings.ToLower(filepath.Ext(name)))
+	})
+}
+
+func languageNames() string {
+	var names []string
+	for _, l := range lang.All() {
+		names = append(names, l.Name)
+	}
+	return strings.Join(names, ", ")
 }
 
 // readCode reads the code of the file, or of standard input where that is "-".

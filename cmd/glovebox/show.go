@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"sync"
+	"syscall"
 	"time"
 
 	"github.com/glovebox-dev/glovebox/sandbox"
@@ -17,6 +18,14 @@ const (
 )
 
 var errReaderGone = errors.New("nobody reads the output any more")
+
+// cannotWrite classes an error of our own output: a reader that went away is how pipelines end, all else is a failure to be told.
+func cannotWrite(err error) error {
+	if errors.Is(err, syscall.EPIPE) {
+		return fmt.Errorf("%w: %w", errReaderGone, err)
+	}
+	return &sandbox.Error{Kind: sandbox.Unavailable, Op: "write the program's output", Err: err}
+}
 
 // show passes a program's output on as it comes and, on a terminal, shows the time that has passed while nothing comes.
 type show struct {
@@ -56,8 +65,8 @@ func (s *show) output(stream sandbox.Stream, data []byte) {
 		return
 	}
 	if _, err := w.Write(data); err != nil {
-		s.err = fmt.Errorf("%w: %w", errReaderGone, err)
-		s.app.interrupt(errReaderGone)
+		s.err = cannotWrite(err)
+		s.app.interrupt(s.err)
 	}
 	if len(data) > 0 {
 		s.midLine = data[len(data)-1] != '\n'
@@ -129,7 +138,7 @@ func (s *show) rest(r *sandbox.Result) error {
 			s.app.note(yellow, "%s of %s left out here", sandbox.FormatBytes(gap), c.stream)
 		}
 		if _, err := c.w.Write(tail); err != nil {
-			s.err = fmt.Errorf("%w: %w", errReaderGone, err)
+			s.err = cannotWrite(err)
 		}
 	}
 	return s.err
