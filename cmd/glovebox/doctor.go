@@ -25,11 +25,12 @@ type backendHealth struct {
 }
 
 type languageHealth struct {
-	Name  string `json:"name"`
-	Title string `json:"title"`
-	Works bool   `json:"works"`
-	Why   string `json:"why,omitempty"`
-	Mend  string `json:"mend,omitempty"`
+	Name    string `json:"name"`
+	Title   string `json:"title"`
+	Program string `json:"program,omitempty"` // its path in the sandbox, and the version it says
+	Works   bool   `json:"works"`
+	Why     string `json:"why,omitempty"`
+	Mend    string `json:"mend,omitempty"`
 }
 
 func (a *app) newDoctor() *cobra.Command {
@@ -103,6 +104,7 @@ func tryLanguage(ctx context.Context, e *engine.Engine, l sandbox.Language, spec
 		h.Why = "no sandbox can be made"
 		return h
 	}
+	h.Program = programOf(ctx, e, l, spec)
 	r, err := e.Run(ctx, engine.Run{Spec: spec, Request: sandbox.Request{Language: l.Name, Code: []byte(l.Probe)}})
 	switch {
 	case err != nil:
@@ -113,6 +115,19 @@ func tryLanguage(ctx context.Context, e *engine.Engine, l sandbox.Language, spec
 		h.Works = true
 	}
 	return h
+}
+
+// programOf asks which program speaks the language in a sandbox, and its version: those of the user's own PATH may be others. It is "" where
+// that cannot be told.
+func programOf(ctx context.Context, e *engine.Engine, l sandbox.Language, spec sandbox.Spec) string {
+	for _, program := range l.Programs {
+		script := `p=$(command -v "$0") && printf '%s: ' "$p" && "$0" --version 2>&1 | head -n 1`
+		r, err := e.Run(ctx, engine.Run{Spec: spec, Request: sandbox.Request{Command: []string{"/bin/sh", "-c", script, program}}})
+		if err == nil && r.Status == sandbox.StatusSucceeded {
+			return strings.TrimSpace(string(r.Stdout.Head))
+		}
+	}
+	return ""
 }
 
 var wallColours = map[sandbox.WallState]colour{sandbox.WallStands: green, sandbox.WallWeaker: yellow, sandbox.WallMissing: red}
@@ -136,7 +151,7 @@ func (a *app) printHealth(h *health) {
 	fmt.Fprintln(a.Stdout, "languages")
 	for _, l := range h.Languages {
 		if l.Works {
-			line(green, "works", l.Name, l.Title, "")
+			line(green, "works", l.Name, strings.TrimSpace(l.Title+"  "+l.Program), "")
 		} else {
 			line(red, "missing", l.Name, strings.TrimSpace(l.Why), l.Mend)
 		}
