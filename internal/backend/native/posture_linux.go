@@ -47,12 +47,17 @@ func (b *Backend) walls(tree *cgroup.Tree, hostUID string) []sandbox.Wall {
 		hostUIDWall(hostUID),
 	}
 	for _, c := range []struct {
+		name       sandbox.LimitName
 		controller cgroup.Controller
 		without    string
-	}{{cgroup.Memory, "nothing bounds memory"}, {cgroup.Pids, "RLIMIT_NPROC bounds processes"}, {cgroup.CPU, "nothing bounds CPU time"}} {
-		w := sandbox.Wall{Name: "limit " + string(c.controller), State: sandbox.WallStands, Detail: tree.Enforcer(c.controller)}
+	}{{sandbox.LimitMemory, cgroup.Memory, "nothing bounds memory"}, {sandbox.LimitPids, cgroup.Pids, "RLIMIT_NPROC bounds processes"},
+		{sandbox.LimitCPUs, cgroup.CPU, "nothing bounds CPU time"}} {
+		w := sandbox.Wall{Name: "limit " + string(c.name), State: sandbox.WallStands, Detail: tree.Enforcer(c.controller)}
 		if w.Detail == "" {
 			w.State, w.Detail, w.Mend = sandbox.WallMissing, c.without+": "+tree.Detail(), tree.Mend()
+			if c.name == sandbox.LimitMemory {
+				w.Mend += "; or go without: --accept-weaker memory"
+			}
 			if c.controller == cgroup.Pids {
 				w.State = sandbox.WallWeaker
 			}
