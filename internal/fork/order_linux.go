@@ -1,6 +1,6 @@
 // Package fork starts programs, by vfork(2) where it may: the child borrows this process's memory until it executes, so that starting
-// one costs the same however large this process is. Package os copies the page tables of the whole process where a new user namespace is asked for
-// (1.5 ms for a small server here), and can neither set limits nor enter control groups between fork and exec.
+// one costs the same however large this process is. Package os copies the page tables of the whole process where a new user namespace
+// is asked for (1.5 ms for a small server here), and can neither set limits nor enter control groups between fork and exec.
 package fork
 
 import (
@@ -84,9 +84,9 @@ type Error struct {
 func (e *Error) Error() string { return e.Step.String() + ": " + e.Errno.Error() }
 func (e *Error) Unwrap() error { return e.Errno }
 
-// Start starts the program and returns once it runs, or was killed before it could: its pid and, where it was wanted, a pidfd, which the caller closes; else -1. The
-// process is a child of this one, for the caller to wait for. It inherits the calling thread's walls; a caller that has some locks
-// its goroutine to the thread.
+// Start starts the program and returns once it runs, or was killed before it could: its pid and, where it was wanted, a pidfd, which
+// the caller closes; else -1. The process is a child of this one, for the caller to wait for. It inherits the calling thread's walls;
+// a caller that has some locks its goroutine to the thread.
 func (o *Order) Start() (pid, pidfd int, err error) {
 	c, err := o.prepare()
 	if err != nil {
@@ -124,7 +124,7 @@ const patience = 5 * time.Second
 // hear waits until a child that has memory of its own has executed its program, or takes over what it says of its failure. One that
 // does not come to it is killed: whoever may signal it has stopped it.
 func (c *child) hear(pid int) {
-	unix.Close(int(c.tell))
+	unix.Close(c.tell)
 	c.tell = -1
 	var said report
 	_ = c.told.SetReadDeadline(time.Now().Add(patience)) // the end of a pipe can be waited for
