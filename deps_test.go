@@ -33,8 +33,9 @@ cmd/glovebox-guest:          internal/guest internal/guest/confine internal/gues
 
 # walls: how a guest is started and confined, never what it is asked to do
 internal/cgroup:             sandbox | golang.org/x/sys github.com/godbus/dbus/v5
+internal/instance:           sandbox internal/cgroup | golang.org/x/sys
 internal/seccomp:            sandbox | golang.org/x/sys
-internal/backend/native:     sandbox internal/fork internal/guest internal/guest/confine internal/cgroup internal/seccomp | golang.org/x/sys
+internal/backend/native:     sandbox internal/fork internal/guest internal/guest/confine internal/cgroup internal/instance internal/seccomp | golang.org/x/sys
 internal/backend/backendtest: sandbox internal/engine internal/guest internal/guest/client internal/guest/server internal/seccomp | golang.org/x/sys
 
 # words

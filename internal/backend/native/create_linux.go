@@ -9,6 +9,7 @@ import (
 	"slices"
 
 	"github.com/glovebox-dev/glovebox/internal/cgroup"
+	"github.com/glovebox-dev/glovebox/internal/instance"
 	"github.com/glovebox-dev/glovebox/sandbox"
 )
 
@@ -37,10 +38,10 @@ func (b *Backend) Create(ctx context.Context, spec sandbox.Spec) (_ sandbox.Box,
 	if err != nil {
 		return nil, err
 	}
-	if err := unenforced(&spec, in.tree); err != nil {
+	if err := unenforced(&spec, in.Tree); err != nil {
 		return nil, err
 	}
-	box := &Box{id: spec.ID, dir: filepath.Join(in.dir, boxesDir, string(spec.ID)), ended: make(chan struct{})}
+	box := &Box{id: spec.ID, dir: in.BoxDir(spec.ID), ended: make(chan struct{})}
 	rand.Read(box.key[:])
 	var made undo
 	defer func() {
@@ -75,9 +76,9 @@ func (b *Backend) Create(ctx context.Context, spec sandbox.Spec) (_ sandbox.Box,
 	if err := g.plan(ctx, &p.Plan, p.mounts); err != nil {
 		return nil, err
 	}
-	box.effective = b.effective(&spec, in.tree, hostUID)
+	box.effective = b.effective(&spec, in.Tree, hostUID)
 	if spec.Lifetime.Living {
-		err = box.writeRecord(in.tree.Dirs())
+		err = box.writeRecord(in.Tree.Dirs())
 	}
 	if err := b.fail(failRecord, err); err != nil {
 		return nil, at(failRecord, err)
@@ -88,7 +89,7 @@ func (b *Backend) Create(ctx context.Context, spec sandbox.Spec) (_ sandbox.Box,
 
 // claim takes what the host holds for a box before its first process: its folder, which is the record of all that follows, as
 // everything else is named after it; its host ids; its control group.
-func (b *Backend) claim(in *instance, box *Box, spec *sandbox.Spec, made *undo) error {
+func (b *Backend) claim(in *instance.Instance, box *Box, spec *sandbox.Spec, made *undo) error {
 	if err := b.fail(failDir, os.Mkdir(box.dir, 0o700)); err != nil {
 		_ = os.Remove(box.dir)
 		return at(failDir, err)
@@ -103,7 +104,7 @@ func (b *Backend) claim(in *instance, box *Box, spec *sandbox.Spec, made *undo) 
 			return at(failSlot, err)
 		}
 	}
-	if box.group, err = in.tree.Create(string(spec.ID), groupLimits(spec)); err == nil {
+	if box.group, err = in.Tree.Create(string(spec.ID), groupLimits(spec)); err == nil {
 		made.add(func() error { return box.group.Remove(context.Background()) })
 	}
 	if err := b.fail(failCgroup, err); err != nil {

@@ -16,6 +16,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/glovebox-dev/glovebox/internal/guest/confine"
+	"github.com/glovebox-dev/glovebox/internal/instance"
 	"github.com/glovebox-dev/glovebox/sandbox"
 )
 
@@ -54,7 +55,7 @@ type Backend struct {
 	filters  filters
 
 	opening sync.Mutex // guards instance
-	in      *instance
+	in      *instance.Instance
 
 	hostOnce sync.Once // guards host, hostErr
 	host     []confine.Step
@@ -100,7 +101,7 @@ func defaultRunDir(runtimeDir string) string {
 func (b *Backend) Name() string { return Name }
 
 // instance opens this process's instance when it is first needed.
-func (b *Backend) instance() (*instance, error) {
+func (b *Backend) instance() (*instance.Instance, error) {
 	b.opening.Lock()
 	defer b.opening.Unlock()
 	if b.in != nil {
@@ -109,7 +110,10 @@ func (b *Backend) instance() (*instance, error) {
 	if err := os.MkdirAll(b.run, 0o700); err != nil {
 		return nil, at("make "+b.run, err)
 	}
-	in, err := openInstance(b.run)
+	if err := os.MkdirAll(filepath.Join(b.run, uidsDir), 0o700); err != nil {
+		return nil, at("make "+b.run, err)
+	}
+	in, err := instance.Open(b.run)
 	if err != nil {
 		return nil, at("open instance", err)
 	}
@@ -150,7 +154,7 @@ func (b *Backend) Recover(ctx context.Context, keep []sandbox.ID) ([]sandbox.Box
 	for _, id := range keep {
 		wanted[id] = true
 	}
-	kept, err := reap(ctx, b.run, wanted)
+	kept, err := instance.Reap(ctx, b.run, wanted, reapBox)
 	if err != nil {
 		return nil, at("recover", err)
 	}
@@ -173,7 +177,7 @@ func (b *Backend) Close() error {
 	defer b.opening.Unlock()
 	var err error
 	if b.in != nil {
-		err = b.in.close()
+		err = b.in.Close()
 		b.in = nil
 	}
 	return errors.Join(err, b.null.Close(), b.program.Close())

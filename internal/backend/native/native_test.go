@@ -139,10 +139,10 @@ func leftovers(t testing.TB, b *Backend, id sandbox.ID) []string {
 	for _, pid := range guestsOf(id) {
 		left = append(left, "process "+itoa(pid))
 	}
-	boxes, _ := filepath.Glob(filepath.Join(b.run, instancesDir, "*", boxesDir, "*"))
+	boxes, _ := filepath.Glob(filepath.Join(b.run, "instances", "*", "boxes", "*"))
 	left = append(left, boxes...)
 	if b.in != nil {
-		for _, dir := range b.in.tree.Dirs() {
+		for _, dir := range b.in.Tree.Dirs() {
 			if _, err := os.Stat(filepath.Join(dir, string(id))); err == nil {
 				left = append(left, filepath.Join(dir, string(id)))
 			}

@@ -20,12 +20,12 @@ func (b *Backend) Probe(ctx context.Context) (sandbox.Posture, error) {
 		AcceptWeaker: []string{string(sandbox.LimitMemory), string(sandbox.LimitCPUs)}}
 	box, err := b.Create(ctx, spec)
 	if err != nil {
-		posture.Walls = b.walls(in.tree, "")
+		posture.Walls = b.walls(in.Tree, "")
 		return posture, err
 	}
 	effective := box.Effective()
 	posture.Walls = effective.Walls
-	posture.Ready = in.tree.Enforcer(cgroup.Memory) != ""
+	posture.Ready = in.Tree.Enforcer(cgroup.Memory) != ""
 	return posture, box.Close()
 }
 

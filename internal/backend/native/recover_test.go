@@ -22,7 +22,7 @@ func TestRecover(t *testing.T) {
 	}
 	dead, alive, next := newBackend(), newBackend(), newBackend()
 	orphan, neighbour := create(t, dead, spec()).(*Box), create(t, alive, spec())
-	dead.in.lock.Close() // the kernel drops a dead process's locks; its lifelines too, which we keep to prove that the reaper kills
+	dead.in.Abandon() // the kernel drops a dead process's locks; its lifelines too, which we keep to prove that the reaper kills
 	for range 2 {
 		if _, err := next.Recover(context.Background(), nil); err != nil {
 			t.Fatal(err)
@@ -31,13 +31,13 @@ func TestRecover(t *testing.T) {
 	if left := guestsOf(orphan.id); len(left) > 0 {
 		t.Errorf("processes %v are left", left)
 	}
-	for _, dir := range dead.in.tree.Dirs() {
+	for _, dir := range dead.in.Tree.Dirs() {
 		if _, err := os.Stat(dir); err == nil {
 			t.Errorf("%s is left", dir)
 		}
 	}
-	if _, err := os.Stat(dead.in.dir); err == nil {
-		t.Errorf("%s is left", dead.in.dir)
+	if _, err := os.Stat(dead.in.Dir); err == nil {
+		t.Errorf("%s is left", dead.in.Dir)
 	}
 	if o := run(t, neighbour, "/bin/echo", "alive"); o.stdout != "alive\n" {
 		t.Errorf("the neighbour was disturbed: %+v", o)
@@ -50,7 +50,7 @@ func TestRecover(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	if left, _ := os.ReadDir(filepath.Join(runDir, instancesDir)); len(left) > 0 {
+	if left, _ := os.ReadDir(filepath.Join(runDir, "instances")); len(left) > 0 {
 		t.Errorf("instances are left: %v", left)
 	}
 }
@@ -79,7 +79,7 @@ func TestTakeBack(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	dead.in.lock.Close()
+	dead.in.Abandon()
 
 	boxes, err := next.Recover(context.Background(), []sandbox.ID{s.ID, sandbox.NewID()})
 	if err != nil || len(boxes) != 1 || boxes[0].ID() != s.ID {
@@ -110,37 +110,9 @@ func TestTakeBack(t *testing.T) {
 	if left := guestsOf(s.ID); len(left) > 0 {
 		t.Errorf("processes %v are left", left)
 	}
-	for _, dir := range dead.in.tree.Dirs() {
+	for _, dir := range dead.in.Tree.Dirs() {
 		if _, err := os.Stat(dir); err == nil {
 			t.Errorf("%s is left", dir)
-		}
-	}
-}
-
-// TestRecoverHalfMade finds the folders of servers that were killed while they made them, at once; one that is locked is being made.
-func TestRecoverHalfMade(t *testing.T) {
-	b, err := New(Options{Guest: guestProgram, RunDir: filepath.Join(t.TempDir(), "run")})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer b.Close()
-	folder := func(name string) string { return filepath.Join(b.run, instancesDir, name) }
-	for _, dir := range []string{folder("empty"), filepath.Join(folder("unlocked"), boxesDir), folder("locked")} {
-		if err := os.MkdirAll(dir, 0o700); err != nil {
-			t.Fatal(err)
-		}
-	}
-	lock, err := lockInstance(folder("locked"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer lock.Close()
-	if _, err := b.Recover(context.Background(), nil); err != nil {
-		t.Error(err)
-	}
-	for name, stays := range map[string]bool{"empty": false, "unlocked": false, "locked": true} {
-		if _, err := os.Stat(folder(name)); (err == nil) != stays {
-			t.Errorf("%s: %v", name, err)
 		}
 	}
 }
@@ -168,15 +140,15 @@ func TestRecoverTakenBack(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if err := os.Remove(filepath.Join(first.in.dir, boxesDir, string(unrecorded.ID), boxFile)); err != nil {
+	if err := os.Remove(filepath.Join(first.in.BoxDir(unrecorded.ID), boxFile)); err != nil {
 		t.Fatal(err)
 	}
-	first.in.lock.Close()
+	first.in.Abandon()
 	boxes, err := second.Recover(context.Background(), []sandbox.ID{kept.ID, unrecorded.ID})
 	if err == nil || len(boxes) != 1 || boxes[0].ID() != kept.ID {
 		t.Fatalf("got %v, %v", boxes, err)
 	}
-	second.in.lock.Close()
+	second.in.Abandon()
 	for range 2 {
 		if _, err := third.Recover(context.Background(), nil); err != nil {
 			t.Fatal(err)
@@ -186,7 +158,7 @@ func TestRecoverTakenBack(t *testing.T) {
 		t.Errorf("processes %v are left", left)
 	}
 	for _, b := range []*Backend{first, second} {
-		for _, dir := range append(b.in.tree.Dirs(), b.in.dir) {
+		for _, dir := range append(b.in.Tree.Dirs(), b.in.Dir) {
 			isGone(t, dir)
 			isGone(t, filepath.Join(dir, string(kept.ID)))
 			isGone(t, filepath.Join(dir, string(unrecorded.ID)))
@@ -224,11 +196,11 @@ func TestRecoverCutShort(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	dirs := dead.in.tree.Dirs()
+	dirs := dead.in.Tree.Dirs()
 	if len(dirs) == 0 {
 		t.Skip("there are no control groups, so nothing that a dead guest leaves can be in use")
 	}
-	dead.in.lock.Close()
+	dead.in.Abandon()
 	group := filepath.Join(dirs[0], string(box.ID()))
 	_ = os.WriteFile(filepath.Join(group, "cgroup.max.descendants"), []byte("max"), 0) // v2 alone has it
 	busy := filepath.Join(group, "busy")
@@ -249,7 +221,7 @@ func TestRecoverCutShort(t *testing.T) {
 	if left := guestsOf(box.ID()); len(left) > 0 {
 		t.Errorf("processes %v are left", left)
 	}
-	for _, dir := range append(dirs, dead.in.dir) {
+	for _, dir := range append(dirs, dead.in.Dir) {
 		isGone(t, dir)
 		isGone(t, filepath.Join(dir, string(box.ID())))
 	}

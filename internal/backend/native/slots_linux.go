@@ -12,6 +12,9 @@ import (
 	"github.com/glovebox-dev/glovebox/sandbox"
 )
 
+// uidsDir holds the claims of host user ids, a file each.
+const uidsDir = "uids"
+
 // Host user ids of sandboxes that root makes, from a range that no distribution hands out: systemd's "UIDs and GIDs on systemd
 // systems" lists 1879048192 to 2147352575 as unused. A slot is two neighbouring ids, the guest's and the code's.
 const (

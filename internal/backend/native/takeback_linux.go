@@ -9,7 +9,14 @@ import (
 	"time"
 
 	"github.com/glovebox-dev/glovebox/internal/cgroup"
+	"github.com/glovebox-dev/glovebox/internal/instance"
 	"github.com/glovebox-dev/glovebox/sandbox"
+)
+
+// What the folder of a box holds: the guest's socket, and the record of a living one.
+const (
+	boxFile    = "box.json"
+	socketFile = "s"
 )
 
 // boxRecord is what a living box needs to be taken back by another process. It holds the guest's key, so it is for its owner only.
@@ -54,10 +61,10 @@ func (b *Backend) takeBack(ctx context.Context, dir string) (_ *Box, err error) 
 		err = &sandbox.Error{Kind: sandbox.NotFound, Op: "native: take back " + string(id), Msg: "its guest has ended"}
 	}
 	if err != nil {
-		owner, readErr := readRecord(filepath.Dir(filepath.Dir(dir)))
+		owner, readErr := instance.OwnerOf(dir)
 		return nil, errors.Join(err, readErr, reapBox(ctx, id, dir, owner))
 	}
-	box := &Box{id: id, dir: filepath.Join(in.dir, boxesDir, string(id)), group: cgroup.Find(rec.CgroupDirs, string(id)),
+	box := &Box{id: id, dir: in.BoxDir(id), group: cgroup.Find(rec.CgroupDirs, string(id)),
 		effective: rec.Effective, began: rec.Began, emptied: rec.CgroupDirs, ended: make(chan struct{})}
 	copy(box.key[:], rec.Key)
 	if box.process, err = openProcess(pids[0]); err != nil {
@@ -69,4 +76,29 @@ func (b *Backend) takeBack(ctx context.Context, dir string) (_ *Box, err error) 
 	}
 	go box.watch()
 	return box, nil
+}
+
+// reapBox ends one box of a dead owner. Its guest has most likely ended by itself: it holds a lifeline or a lease. The groups of a box
+// that the owner had taken back lie where its own record says, not where the owner made groups. What cannot be ended keeps its folder, by
+// which the next recovery finds it.
+func reapBox(ctx context.Context, id sandbox.ID, dir string, owner instance.Record) error {
+	dirs := owner.CgroupDirs
+	if box, err := readBoxRecord(dir); err == nil {
+		dirs = box.CgroupDirs
+	}
+	group := cgroup.Find(dirs, string(id))
+	for _, pid := range guestsOf(id) {
+		killAndWait(ctx, pid)
+	}
+	group.Kill()
+	if err := group.Remove(ctx); err != nil {
+		return err
+	}
+	if len(guestsOf(id)) > 0 { // without control groups nothing else tells
+		return &sandbox.Error{Op: "native: end sandbox " + string(id), Msg: "its processes do not die"}
+	}
+	for _, d := range dirs {
+		cgroup.RemoveTree(d)
+	}
+	return os.RemoveAll(dir)
 }

@@ -1,11 +1,16 @@
-package native
+// Package instance is how processes of ours that make sandboxes know of each other: each owns a locked folder, and writes down there
+// what it is about to make outside of it. Whoever finds a folder that nobody has locked destroys, or takes over, what is left.
+package instance
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"os"
 	"path/filepath"
+	"strconv"
+	"strings"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -14,29 +19,31 @@ import (
 	"github.com/glovebox-dev/glovebox/sandbox"
 )
 
-// An instance is one process of ours that makes sandboxes. Its folder is locked for as long as it lives:
+// Instance is one process of ours that makes sandboxes. Its folder is locked for as long as it lives:
 //
-//	RUN/uids/N            claims of host user ids
 //	RUN/instances/I/lock  held by the process
 //	RUN/instances/I/record.json   where its control groups are
-//	RUN/instances/I/boxes/ID/     one sandbox: s, the guest's socket; box.json, of a living one
+//	RUN/instances/I/boxes/ID/     one sandbox; what it holds is its backend's
 //
 // The folder of a box is made before anything else of it, and the name of everything else derives from its ID. So whoever finds
 // a folder can find the rest. All of it lies on a tmpfs and is gone after a reboot, as are the sandboxes; nothing is synced to disk.
-type instance struct {
-	dir  string
+type Instance struct {
+	Dir  string
+	Tree *cgroup.Tree // where its control groups are made
 	lock *os.File
-	tree *cgroup.Tree
 }
 
-// record is what an instance writes down before it makes anything outside of its folder.
-type record struct {
+// BoxDir is the folder of one sandbox.
+func (in *Instance) BoxDir(id sandbox.ID) string { return filepath.Join(in.Dir, boxesDir, string(id)) }
+
+// Record is what an instance writes down before it makes anything outside of its folder.
+type Record struct {
 	PID        int      `json:"pid"`     // of the owner
 	Started    string   `json:"started"` // when the owner was started, as the kernel counts; a pid alone may be another process's by now
 	CgroupDirs []string `json:"cgroup_dirs"`
 }
 
-func (r record) write(dir string) error {
+func (r Record) write(dir string) error {
 	text, err := json.Marshal(r)
 	if err != nil {
 		return err
@@ -48,7 +55,7 @@ func (r record) write(dir string) error {
 	return os.Rename(temporary, filepath.Join(dir, recordFile))
 }
 
-func readRecord(dir string) (rec record, err error) {
+func readRecord(dir string) (rec Record, err error) {
 	text, err := os.ReadFile(filepath.Join(dir, recordFile))
 	if errors.Is(err, os.ErrNotExist) {
 		return rec, nil
@@ -60,63 +67,58 @@ func readRecord(dir string) (rec record, err error) {
 }
 
 // ownerLives says whether the process that wrote the record still runs.
-func (r record) ownerLives() bool { return r.PID > 0 && startOf(r.PID) == r.Started && r.Started != "" }
+func (r Record) ownerLives() bool { return r.PID > 0 && startOf(r.PID) == r.Started && r.Started != "" }
 
 const (
 	instancesDir = "instances"
-	uidsDir      = "uids"
 	boxesDir     = "boxes"
 	recordFile   = "record.json"
-	boxFile      = "box.json"
-	socketFile   = "s"
 )
 
-// openInstance makes a locked instance of our own below run.
-func openInstance(run string) (*instance, error) {
-	for _, sub := range []string{instancesDir, uidsDir} {
-		if err := os.MkdirAll(filepath.Join(run, sub), 0o700); err != nil {
-			return nil, err
-		}
+// Open makes a locked instance of our own below run, and in it a place for control groups.
+func Open(run string) (*Instance, error) {
+	if err := os.MkdirAll(filepath.Join(run, instancesDir), 0o700); err != nil {
+		return nil, err
 	}
 	var st unix.Stat_t
 	if err := unix.Lstat(run, &st); err != nil {
 		return nil, err
 	}
 	if int(st.Uid) != os.Geteuid() || st.Mode&0o077 != 0 || st.Mode&unix.S_IFMT != unix.S_IFDIR {
-		return nil, &sandbox.Error{Kind: sandbox.Unavailable, Op: "native: open " + run,
+		return nil, &sandbox.Error{Kind: sandbox.Unavailable, Op: "open " + run,
 			Msg: "the folder must belong to this user and be closed to all others", Mend: "remove it, or set its mode to 0700"}
 	}
 	name := string(sandbox.NewID())[:10]
-	in := &instance{dir: filepath.Join(run, instancesDir, name)}
+	in := &Instance{Dir: filepath.Join(run, instancesDir, name)}
 	if err := in.make(run); err != nil {
 		return nil, err
 	}
-	rec := record{PID: os.Getpid(), Started: startOf(os.Getpid())}
+	rec := Record{PID: os.Getpid(), Started: startOf(os.Getpid())}
 	var err error
-	in.tree, err = cgroup.Open("glovebox-"+name, func(dir string) error {
+	in.Tree, err = cgroup.Open("glovebox-"+name, func(dir string) error {
 		rec.CgroupDirs = append(rec.CgroupDirs, dir)
-		return rec.write(in.dir)
+		return rec.write(in.Dir)
 	})
 	if err == nil {
-		err = rec.write(in.dir)
+		err = rec.write(in.Dir)
 	}
 	if err != nil {
-		return nil, errors.Join(err, in.close())
+		return nil, errors.Join(err, in.Close())
 	}
 	return in, nil
 }
 
 // make makes the instance's folder and locks it, while no other process looks for dead ones: a folder that nobody has locked is dead.
-func (in *instance) make(run string) error {
+func (in *Instance) make(run string) error {
 	births, err := lockBirths(run)
 	if err != nil {
 		return err
 	}
 	defer births.Close()
-	if err := os.MkdirAll(filepath.Join(in.dir, boxesDir), 0o700); err != nil {
+	if err := os.MkdirAll(filepath.Join(in.Dir, boxesDir), 0o700); err != nil {
 		return err
 	}
-	in.lock, err = lockInstance(in.dir)
+	in.lock, err = lockFolder(in.Dir)
 	return err
 }
 
@@ -139,8 +141,8 @@ func lockBirths(run string) (*os.File, error) {
 	return f, nil
 }
 
-// lockInstance takes the lock of an instance folder, or fails at once with EWOULDBLOCK where its owner lives.
-func lockInstance(dir string) (*os.File, error) {
+// lockFolder takes the lock of an instance folder, or fails at once with EWOULDBLOCK where its owner lives.
+func lockFolder(dir string) (*os.File, error) {
 	f, err := os.OpenFile(filepath.Join(dir, "lock"), os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
 		return nil, err
@@ -152,21 +154,24 @@ func lockInstance(dir string) (*os.File, error) {
 	return f, nil
 }
 
-// close gives the instance up. Boxes that still live keep its folder, for the next process to find.
-func (in *instance) close() error {
+// Close gives the instance up. Boxes that still live keep its folder, for the next process to find.
+func (in *Instance) Close() error {
 	var errs []error
-	if left, _ := os.ReadDir(filepath.Join(in.dir, boxesDir)); len(left) == 0 {
-		if in.tree != nil {
-			errs = append(errs, in.tree.Close())
+	if left, _ := os.ReadDir(filepath.Join(in.Dir, boxesDir)); len(left) == 0 {
+		if in.Tree != nil {
+			errs = append(errs, in.Tree.Close())
 		}
-		errs = append(errs, os.RemoveAll(in.dir))
+		errs = append(errs, os.RemoveAll(in.Dir))
 	}
 	return errors.Join(append(errs, in.lock.Close())...)
 }
 
-// reap destroys what instances without an owner left, but for the boxes in keep, whose folders it returns. An instance whose owner
-// lives is left alone.
-func reap(ctx context.Context, run string, keep map[sandbox.ID]bool) ([]string, error) {
+// Ender ends one box of a dead owner, and frees all that it held but for what its folder's removal frees.
+type Ender func(ctx context.Context, id sandbox.ID, dir string, owner Record) error
+
+// Reap ends what instances without an owner left, but for the boxes in keep, whose folders it returns. An instance whose owner lives is
+// left alone. What cannot be ended keeps its folder and its record, for who comes next.
+func Reap(ctx context.Context, run string, keep map[sandbox.ID]bool, end Ender) ([]string, error) {
 	found, err := os.ReadDir(filepath.Join(run, instancesDir))
 	if errors.Is(err, os.ErrNotExist) {
 		return nil, nil
@@ -182,7 +187,7 @@ func reap(ctx context.Context, run string, keep map[sandbox.ID]bool) ([]string, 
 		if err != nil {
 			continue
 		}
-		left, err := reapInstance(ctx, dir, keep)
+		left, err := reap(ctx, dir, keep, end)
 		kept = append(kept, left...)
 		errs = append(errs, err)
 		lock.Close()
@@ -199,7 +204,7 @@ func lockDead(ctx context.Context, run, dir string) (*os.File, error) {
 	}
 	defer births.Close()
 	for tries := 0; ; tries++ {
-		lock, err := lockInstance(dir)
+		lock, err := lockFolder(dir)
 		if err == nil || !errors.Is(err, unix.EWOULDBLOCK) || tries == lockTries {
 			return lock, err
 		}
@@ -222,10 +227,10 @@ const (
 	lockPause  = 20 * time.Millisecond
 )
 
-func reapInstance(ctx context.Context, dir string, keep map[sandbox.ID]bool) (kept []string, err error) {
+func reap(ctx context.Context, dir string, keep map[sandbox.ID]bool, end Ender) (kept []string, err error) {
 	rec, err := readRecord(dir)
 	if err != nil {
-		return nil, &sandbox.Error{Op: "native: read record of " + dir, Err: err}
+		return nil, &sandbox.Error{Op: "read record of " + dir, Err: err}
 	}
 	boxes, err := os.ReadDir(filepath.Join(dir, boxesDir))
 	if err != nil && !errors.Is(err, os.ErrNotExist) {
@@ -242,7 +247,7 @@ func reapInstance(ctx context.Context, dir string, keep map[sandbox.ID]bool) (ke
 			kept = append(kept, box)
 			continue
 		}
-		errs = append(errs, reapBox(ctx, id, box, rec))
+		errs = append(errs, end(ctx, id, box, rec))
 	}
 	if err := errors.Join(errs...); err != nil || len(kept) > 0 {
 		return kept, err // the record stays for who comes next
@@ -253,27 +258,23 @@ func reapInstance(ctx context.Context, dir string, keep map[sandbox.ID]bool) (ke
 	return nil, os.RemoveAll(dir)
 }
 
-// reapBox ends one box of a dead owner. Its guest has most likely ended by itself: it holds a lifeline or a lease. The groups of a box
-// that the owner had taken back lie where its own record says, not where the owner made groups. What cannot be ended keeps its folder, by
-// which the next recovery finds it.
-func reapBox(ctx context.Context, id sandbox.ID, dir string, owner record) error {
-	dirs := owner.CgroupDirs
-	if box, err := readBoxRecord(dir); err == nil {
-		dirs = box.CgroupDirs
+// OwnerOf reads what the instance wrote down that made the box in dir.
+func OwnerOf(dir string) (Record, error) { return readRecord(filepath.Dir(filepath.Dir(dir))) }
+
+// Abandon drops the lock, as the death of this process would. It is for tests.
+func (in *Instance) Abandon() error { return in.lock.Close() }
+
+// startOf is when a process was started, in ticks since the boot, or "" where there is no such process (field 22 of
+// proc_pid_stat(5); the name before it may hold anything, so it is counted from the last parenthesis).
+func startOf(pid int) string {
+	text, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), "stat"))
+	if err != nil {
+		return ""
 	}
-	group := cgroup.Find(dirs, string(id))
-	for _, pid := range guestsOf(id) {
-		killAndWait(ctx, pid)
+	fields := strings.Fields(string(text[bytes.LastIndexByte(text, ')')+1:]))
+	const state, start = 0, 19 // counted from the field behind the name
+	if len(fields) <= start || fields[state] == "Z" {
+		return ""
 	}
-	group.Kill()
-	if err := group.Remove(ctx); err != nil {
-		return err
-	}
-	if len(guestsOf(id)) > 0 { // without control groups nothing else tells
-		return &sandbox.Error{Op: "native: end sandbox " + string(id), Msg: "its processes do not die"}
-	}
-	for _, d := range dirs {
-		cgroup.RemoveTree(d)
-	}
-	return os.RemoveAll(dir)
+	return fields[start]
 }
