@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"errors"
+	"strings"
 
 	"github.com/glovebox-dev/glovebox/internal/engine"
 	"github.com/glovebox-dev/glovebox/internal/httpapi"
@@ -47,6 +48,9 @@ func (a *app) execute(ctx context.Context, run engine.Run, f *sandboxFlags) (err
 		err = a.printJSON(httpapi.NewAnswer(result))
 	} else {
 		err = shown.rest(result)
+	}
+	if len(f.returns) > 0 && len(result.Files)+len(result.LeftOut) == 0 {
+		a.note(yellow, "warning: no file that was made or changed matches --return %s", visible(strings.Join(f.returns, ", ")))
 	}
 	return a.finish(result, out, f.out, err)
 }

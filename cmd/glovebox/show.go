@@ -111,7 +111,7 @@ func (s *show) end() {
 	s.hideClock()
 }
 
-// rest passes on what is kept of the end of output that was cut, with a line on stderr that says how much is missing.
+// rest passes on what is kept of the end of output that was cut, with a line on stderr where some is missing.
 func (s *show) rest(r *sandbox.Result) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -135,7 +135,7 @@ func (s *show) rest(r *sandbox.Result) error {
 			gap = 0
 		}
 		if gap > 0 {
-			s.app.note(yellow, "%s of %s left out here", sandbox.FormatBytes(gap), c.stream)
+			s.app.note(yellow, "a part of %s is left out here", c.stream) // the hint says how much
 		}
 		if _, err := c.w.Write(tail); err != nil {
 			s.err = cannotWrite(err)
