@@ -43,7 +43,7 @@ func TestNativeAttacks(t *testing.T) {
 			t.Fatal(err)
 		}
 		if _, err := b.Probe(context.Background()); err != nil {
-			t.Skipf("the native backend cannot work here: %v", err)
+			backendtest.Skip(t, native.Name, err)
 		}
 		t.Cleanup(func() {
 			if err := b.Close(); err != nil {

@@ -47,7 +47,7 @@ func (s *suite) limited(t *testing.T, r engine.Run, limits sandbox.Limits) *sand
 	r.Spec.Limits = limits
 	result, err := s.engine.Run(within(t), r)
 	if sandbox.KindOf(err) == sandbox.Unsupported && err != nil {
-		t.Skipf("SKIPPED, NOT TESTED: this host cannot enforce the limit: %v", err)
+		Skip(t, "limits", err)
 	}
 	if err != nil {
 		t.Fatalf("run: %v", err)
@@ -207,7 +207,7 @@ func testCPUs(t *testing.T, s *suite) {
 	r := sh("for i in 1 2 3; do timeout 2 bash -c 'while :; do :; done' & done; wait")
 	result := s.limited(t, r, sandbox.Limits{CPUMillis: 250})
 	if result.Usage.CPU < 0 {
-		t.Skip("SKIPPED, NOT TESTED: the CPU time is not counted here")
+		Skip(t, "limits", "the CPU time is not counted here")
 	}
 	share := result.Usage.CPU.Seconds() / result.Usage.Wall.Seconds()
 	if share > 0.25*1.4 {

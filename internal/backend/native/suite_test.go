@@ -16,7 +16,7 @@ func TestSuite(t *testing.T) {
 // TestWalls is the half of the suite that only real walls pass. Its limits need control groups.
 func TestWalls(t *testing.T) {
 	if len(accepted()) > 0 {
-		t.Skip("GLOVEBOX_TEST_WEAKER is set: nothing enforces the limits that this half is about")
+		backendtest.Skip(t, "limits", "GLOVEBOX_TEST_WEAKER is set: nothing enforces the limits that this half is about")
 	}
 	backendtest.Walls(t, func(t *testing.T) sandbox.Backend { return open(t, "") })
 }
