@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"bytes"
 	"fmt"
 	"strings"
 
@@ -123,6 +124,9 @@ func failureHint(x *execution, r *sandbox.Result) string {
 		text = fmt.Sprintf("The program ended with exit code %d and wrote nothing to stderr.", r.ExitCode)
 	case r.ExitCode == 127:
 		text = "The program ended with exit code 127: a command was probably not found; stderr names it."
+	}
+	if bytes.HasPrefix(bytes.TrimSpace(x.request.Code), []byte("```")) {
+		return text + " The code begins with a Markdown fence; send it without the lines of ```."
 	}
 	tail := string(r.Stderr.Tail)
 	if r.Stderr.Dropped == 0 {

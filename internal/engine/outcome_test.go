@@ -57,6 +57,10 @@ func TestHints(t *testing.T) {
 	stderr := func(s string) *sandbox.Result {
 		return &sandbox.Result{Status: sandbox.StatusFailed, ExitCode: 1, Stderr: sandbox.Captured{Head: []byte(s)}}
 	}
+	fenced := &execution{plan: &plan{Plan: x.Plan, request: sandbox.Request{Code: []byte("\n```python\nprint(1)\n```")}}}
+	if got := hint(fenced, &outcome{}, stderr("SyntaxError: invalid syntax")); !strings.Contains(got, "Markdown fence") {
+		t.Errorf("of code in a fence: %s", got)
+	}
 	waited := &outcome{usage: sandbox.Usage{CPU: time.Second, Wall: 30 * time.Second}}
 	if got := hint(x, waited, &sandbox.Result{Status: sandbox.StatusTimeout}); !strings.Contains(got, "wait") || !strings.Contains(got, "no network") {
 		t.Errorf("of a program that only waited: %s", got)
