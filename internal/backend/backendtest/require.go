@@ -9,8 +9,9 @@ import (
 
 // requireVariable lists what this host must be able to do, so that a test of it may not be skipped: names of backends, and "limits" for
 // limits that control groups enforce. It is a variable and not a flag of the test binary, as `go test ./...` would hand that to packages
-// that do not know it. CI and the virtual machine set it.
-const requireVariable = "GLOVEBOX_REQUIRE"
+// that do not know it, and it does not begin as those of the program do, which refuses what it does not know. CI and the virtual machine
+// set it.
+const requireVariable = "BACKENDTEST_REQUIRE"
 
 // Skip skips a test of what this host cannot do, loudly, or fails it where that is required.
 func Skip(t testing.TB, what string, why any) {
