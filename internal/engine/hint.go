@@ -44,8 +44,11 @@ func endHint(x *execution, o *outcome, r *sandbox.Result) string {
 		text := fmt.Sprintf("The program did not end within its time limit of %s and was killed; do less work, or ask for a longer timeout.",
 			x.limit(sandbox.LimitTimeout))
 		if o.usage.CPU >= 0 && o.usage.CPU < o.usage.Wall/idleShare {
-			text = fmt.Sprintf("The program did not end within its time limit of %s and was killed; it did next to nothing but wait. "+
-				"There is no network here, and nobody answers at its input; a longer timeout will hardly help.", x.limit(sandbox.LimitTimeout))
+			text = fmt.Sprintf("The program did not end within its time limit of %s and was killed; it did next to nothing but wait, "+
+				"and nobody answers at its input.", x.limit(sandbox.LimitTimeout))
+			if x.Spec.Network.Mode == sandbox.NetworkNone {
+				text += " There is no network here."
+			}
 		}
 		if o.oom > 0 {
 			text += fmt.Sprintf(" It had also reached its memory limit of %s.", memory)

@@ -132,7 +132,7 @@ func (c *child) hear(pid int) {
 	switch {
 	case err == nil:
 		c.step, c.errno = said.step, said.errno
-	case errors.Is(err, os.ErrDeadlineExceeded):
+	case !errors.Is(err, io.EOF): // the time is over; whatever else it is, the child is not known to run its program
 		_ = unix.Kill(pid, unix.SIGKILL)
 		c.step, c.errno = Execute, unix.ETIMEDOUT
 	}
