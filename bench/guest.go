@@ -76,7 +76,7 @@ func guestMemory(ctx context.Context, s *liveserver.Server) (liveserver.Memory, 
 	defer sleepers.Wait()
 	defer cancel()
 	for ctx.Err() == nil {
-		guests := liveserver.Children(s.PID())
+		guests := liveserver.Sandboxes(s.PID())
 		for _, pid := range guests {
 			line, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
 			if err != nil || !strings.HasPrefix(string(line), guestName+"\x00") || len(liveserver.Children(pid)) == 0 || len(guests) < 2 {

@@ -28,6 +28,9 @@ type Language struct {
 	// ParseError finds the uncaught exception in the end of a failed program's stderr, or returns nil. The bytes are hostile.
 	ParseError func(stderr []byte) *Exception
 
+	// Zygote says how the interpreter can be kept waiting just before its program; nil is not at all.
+	Zygote *Zygote
+
 	// Mend says how to get the interpreter where the root lacks it.
 	Mend string
 

@@ -10,6 +10,7 @@ package main
 import (
 	"errors"
 	"os"
+	"runtime"
 	"time"
 	"unsafe"
 
@@ -31,6 +32,11 @@ func main() {
 	plan, mounts, err := confine.ReceivePlan(setup)
 	if err != nil {
 		refuse(setup, &confine.Failure{Step: confine.StepPlan, Msg: err.Error()})
+	}
+	if len(plan.Execute) > 0 {
+		runtime.LockOSThread()
+		err := confine.Zygote(plan, mounts, setup, func() error { return confine.Report(setup, nil) })
+		refuse(setup, err)
 	}
 	s, err := raise(setup, plan, mounts)
 	if err != nil {

@@ -3,8 +3,6 @@
 package cgroup
 
 import (
-	"bufio"
-	"bytes"
 	"context"
 	"errors"
 	"io/fs"
@@ -240,8 +238,8 @@ func readKey(dir, file, key string) int64 {
 	if err != nil {
 		return -1
 	}
-	for s := bufio.NewScanner(bytes.NewReader(text)); s.Scan(); {
-		if k, v, _ := strings.Cut(s.Text(), " "); k == key {
+	for line := range strings.Lines(string(text)) {
+		if k, v, _ := strings.Cut(strings.TrimSuffix(line, "\n"), " "); k == key {
 			if n, err := strconv.ParseInt(v, 10, 64); err == nil {
 				return n
 			}

@@ -108,6 +108,9 @@ func (x *execution) run(ctx context.Context) (guest.Exited, error) {
 
 // start starts the process; of a language's interpreters, the first that the root holds.
 func (x *execution) start(ctx context.Context) (*client.Process, error) {
+	if process, err := x.fork(ctx); process != nil || err != nil {
+		return process, err
+	}
 	m := guest.Start{
 		ID:       string(x.id),
 		Argv:     x.Argv,

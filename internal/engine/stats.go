@@ -22,6 +22,7 @@ type Stats struct {
 	Ended   map[sandbox.Status]uint64 // runs that ended, by status
 	Refused map[sandbox.Kind]uint64   // runs that ended in an error, by its kind
 	Panics  uint64                    // defects that were contained
+	Forked  uint64                    // runs that began in a fork of a waiting interpreter
 
 	QueueTime  time.Duration // totals over all runs that ended in a status
 	CreateTime time.Duration
@@ -46,6 +47,12 @@ func (c *counts) ended(r *sandbox.Result) {
 	c.totals.CreateTime += r.Timings.Create
 	c.totals.RunTime += r.Timings.Run
 	c.totals.CPUTime += max(r.Usage.CPU, 0)
+}
+
+func (c *counts) forked() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.totals.Forked++
 }
 
 func (c *counts) refused(err error) {

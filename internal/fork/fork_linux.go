@@ -26,9 +26,10 @@ func vfork(trap, a1, a2, a3 uintptr) (pid, errno uintptr)
 
 // child is an order as the kernel takes it. The child process writes where and why it failed into it.
 type child struct {
-	trap   uintptr
-	args   [3]uintptr
-	clone3 cloneArgs
+	first, call cloning // the same, but where a maker comes first
+	clone3      cloneArgs
+	born        *Identity
+	second      uintptr // the process that a maker made
 
 	argv, env, paths []*byte
 	dir              *byte
@@ -45,6 +46,12 @@ type child struct {
 
 	pidfd int32
 	report
+}
+
+// cloning is a system call that makes a process.
+type cloning struct {
+	trap uintptr
+	args [3]uintptr
 }
 
 // report is where and why a child failed.
@@ -97,13 +104,53 @@ func forkExec(c *child) (pid, failed uintptr) {
 		denied bool
 	)
 	runtimeBeforeFork()
-	pid, failed = vfork(c.trap, c.args[0], c.args[1], c.args[2])
+	pid, failed = vfork(c.first.trap, c.first.args[0], c.first.args[1], c.first.args[2])
 	if pid != 0 || failed != 0 {
 		return pid, failed
 	}
 
 	// In the child.
 	runtimeAfterForkInChild()
+	if c.born != nil {
+		c.step = Birth
+		// It keeps the capabilities of who it was until the new user namespace, as hosts may reserve making one to root. They are not
+		// in effect after a change away from uid 0 (capabilities(7)).
+		_, _, errno = syscall.RawSyscall6(syscall.SYS_PRCTL, unix.PR_SET_KEEPCAPS, 1, 0, 0, 0, 0)
+		if errno != 0 {
+			goto out
+		}
+		if _, _, errno = syscall.RawSyscall(syscall.SYS_SETGROUPS, 0, 0, 0); errno != 0 {
+			goto out
+		}
+		_, _, errno = syscall.RawSyscall(syscall.SYS_SETRESGID, uintptr(c.born.GID), uintptr(c.born.GID), uintptr(c.born.GID))
+		if errno != 0 {
+			goto out
+		}
+		_, _, errno = syscall.RawSyscall(syscall.SYS_SETRESUID, uintptr(c.born.UID), uintptr(c.born.UID), uintptr(c.born.UID))
+		if errno != 0 {
+			goto out
+		}
+		header.Version = unix.LINUX_CAPABILITY_VERSION_3
+		if _, _, errno = syscall.RawSyscall(syscall.SYS_CAPGET, uintptr(unsafe.Pointer(&header)), uintptr(unsafe.Pointer(&caps)), 0); errno != 0 {
+			goto out
+		}
+		caps[0].Effective, caps[1].Effective = caps[0].Permitted, caps[1].Permitted
+		if _, _, errno = syscall.RawSyscall(syscall.SYS_CAPSET, uintptr(unsafe.Pointer(&header)), uintptr(unsafe.Pointer(&caps)), 0); errno != 0 {
+			goto out
+		}
+		c.step = Fork
+		pid, failed = vfork(c.call.trap, c.call.args[0], c.call.args[1], c.call.args[2])
+		if failed != 0 {
+			errno = syscall.Errno(failed)
+			goto out
+		}
+		if pid != 0 { // the maker again, once its process has executed a program or failed to
+			c.second = pid
+			for {
+				_, _, _ = syscall.RawSyscall(syscall.SYS_EXIT_GROUP, 0, 0, 0)
+			}
+		}
+	}
 	for i = range c.ignored {
 		_, _, _ = syscall.RawSyscall6(syscall.SYS_RT_SIGACTION, c.ignored[i], uintptr(unsafe.Pointer(&action)), 0, 8, 0, 0)
 	}

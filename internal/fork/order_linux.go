@@ -25,6 +25,7 @@ type Order struct {
 	Files []int  // what becomes descriptor 0, 1, 2 and so on; every other one is closed
 
 	Namespaces uintptr   // CLONE_NEW* flags
+	Born       *Identity // whom the process is, in this process's user namespace, when its own are made; nil: who this process is
 	Cgroup     int       // an open v2 group to be born in (Linux 5.7); 0 is none
 	Tasks      []int     // open "tasks" files of v1 groups, which the child enters
 	Ambient    []uintptr // capabilities that outlive the exec although the process's id is nobody in its user namespace
@@ -57,6 +58,7 @@ type Step int
 // The steps, in their order.
 const (
 	Fork Step = iota
+	Birth
 	Session
 	Enter
 	Privileges
@@ -70,7 +72,7 @@ const (
 	Execute
 )
 
-var steps = [...]string{"fork", "new session", "join control group", "keep capabilities", "set descriptors", "set terminal", "set limits",
+var steps = [...]string{"fork", "take identity", "new session", "join control group", "keep capabilities", "set descriptors", "set terminal", "set limits",
 	"set groups", "set group", "set user", "change directory", "execute"}
 
 func (s Step) String() string { return steps[s] }
@@ -104,15 +106,26 @@ func (o *Order) Start() (pid, pidfd int, err error) {
 	if o.Copy {
 		c.hear(int(child))
 	}
+	if o.Born != nil {
+		reap(int(child)) // who made the process, or failed to
+		child = c.second
+	}
 	if c.errno == 0 {
 		return int(child), int(c.pidfd), nil
 	}
-	if o.PIDFD {
+	if o.PIDFD && c.pidfd >= 0 {
 		unix.Close(int(c.pidfd))
 	}
+	if child > 0 {
+		reap(int(child))
+	}
+	return -1, -1, &Error{c.step, c.errno}
+}
+
+func reap(pid int) {
 	for {
-		if _, err := syscall.Wait4(int(child), nil, 0, nil); err != syscall.EINTR { // ECHILD where the caller reaps whatever ends
-			return -1, -1, &Error{c.step, c.errno}
+		if _, err := syscall.Wait4(pid, nil, 0, nil); err != syscall.EINTR { // ECHILD where the caller reaps whatever ends
+			return
 		}
 	}
 }
@@ -140,7 +153,7 @@ func (c *child) hear(pid int) {
 
 // prepare turns everything into what the kernel takes, as nothing can be allocated after the fork.
 func (o *Order) prepare() (_ *child, err error) {
-	c := &child{pidfd: -1, tell: -1, tty: o.TTY, ambient: o.Ambient, become: o.Become}
+	c := &child{pidfd: -1, tell: -1, tty: o.TTY, ambient: o.Ambient, become: o.Become, born: o.Born}
 	defer func() {
 		if err != nil {
 			c.close()
@@ -206,6 +219,11 @@ func (c *child) pipe(above int) error {
 }
 
 // clone chooses the system call: only clone3 can say a control group, and only clone is let through the guest's own filter.
+//
+// A process that is born as somebody else has a maker between it and this one, which takes that identity and then makes it: what makes
+// a user namespace is its owner, and who is changed after it was made would have to be changed on every thread of its program. The
+// maker shares the descriptors of this process, so that the pidfd comes to it, and hands its parent on (CLONE_PARENT), whose exit
+// signal is then its own.
 func (c *child) clone(o *Order) {
 	flags := o.Namespaces
 	if !o.Copy {
@@ -214,11 +232,20 @@ func (c *child) clone(o *Order) {
 	if o.PIDFD {
 		flags |= unix.CLONE_PIDFD
 	}
-	c.trap, c.args = unix.SYS_CLONE, [3]uintptr{flags | uintptr(syscall.SIGCHLD), 0, uintptr(unsafe.Pointer(&c.pidfd))}
+	signal := uintptr(syscall.SIGCHLD)
+	if o.Born != nil {
+		flags, signal = flags|unix.CLONE_PARENT, 0
+	}
+	c.call = cloning{unix.SYS_CLONE, [3]uintptr{flags | signal, 0, uintptr(unsafe.Pointer(&c.pidfd))}}
 	if o.Cgroup > 0 {
 		c.clone3 = cloneArgs{flags: uint64(flags | unix.CLONE_INTO_CGROUP), pidfd: uint64(uintptr(unsafe.Pointer(&c.pidfd))),
-			exitSignal: uint64(syscall.SIGCHLD), cgroup: uint64(o.Cgroup)}
-		c.trap, c.args = unix.SYS_CLONE3, [3]uintptr{uintptr(unsafe.Pointer(&c.clone3)), unsafe.Sizeof(c.clone3), 0}
+			exitSignal: uint64(signal), cgroup: uint64(o.Cgroup)}
+		c.call = cloning{unix.SYS_CLONE3, [3]uintptr{uintptr(unsafe.Pointer(&c.clone3)), unsafe.Sizeof(c.clone3), 0}}
+	}
+	c.first = c.call
+	if o.Born != nil {
+		maker := uintptr(unix.CLONE_VM | unix.CLONE_VFORK | unix.CLONE_FILES)
+		c.first = cloning{unix.SYS_CLONE, [3]uintptr{maker | uintptr(syscall.SIGCHLD), 0, 0}}
 	}
 }
 

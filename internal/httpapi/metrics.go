@@ -100,12 +100,13 @@ var (
 	descEnded   = desc("runs_total", "Runs that ended in a status.", "status")
 	descRefused = desc("refused_total", "Runs that ended in an error, by its kind.", "kind")
 	descPanics  = desc("panics_total", "Defects that were contained.")
+	descForked  = desc("forked_total", "Runs that began in a fork of a waiting interpreter.")
 	descCPU     = desc("cpu_seconds_total", "CPU time of all runs that ended.")
 )
 
 func (engineCollector) Describe(out chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{descSlots, descRunning, descQueue, descQueued, descClosing, descLive, descWarm, descEnded,
-		descRefused, descPanics, descCPU} {
+		descRefused, descPanics, descForked, descCPU} {
 		out <- d
 	}
 }
@@ -129,6 +130,7 @@ func (c engineCollector) Collect(out chan<- prometheus.Metric) {
 		out <- prometheus.MustNewConstMetric(descRefused, prometheus.CounterValue, float64(n), kind.String())
 	}
 	out <- prometheus.MustNewConstMetric(descPanics, prometheus.CounterValue, float64(s.Panics))
+	out <- prometheus.MustNewConstMetric(descForked, prometheus.CounterValue, float64(s.Forked))
 	out <- prometheus.MustNewConstMetric(descCPU, prometheus.CounterValue, s.CPUTime.Seconds())
 }
 

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -112,6 +113,17 @@ func Children(pid int) []int {
 		}
 	}
 	return pids
+}
+
+// zygote is the command line of an interpreter that a server keeps waiting; it is no sandbox. One that is dead and not reaped has none.
+const zygote = "python3\x00-u\x00/workspace/main.py\x00"
+
+// Sandboxes are the direct children of a server, but for an interpreter that it keeps waiting.
+func Sandboxes(pid int) []int {
+	return slices.DeleteFunc(Children(pid), func(child int) bool {
+		line, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", child))
+		return err == nil && string(line) == zygote
+	})
 }
 
 // Descriptors is how many file descriptors a process holds.

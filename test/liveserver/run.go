@@ -124,7 +124,7 @@ func (s *Server) Idle(ctx context.Context) (warm int, idle bool) {
 	}
 	warm = figure("warm_boxes")
 	idle = figure("running") == 0 && figure("queued") == 0 && figure("closing") == 0 && figure("boxes") == warm &&
-		len(Children(s.PID())) == warm
+		len(Sandboxes(s.PID())) == warm
 	return warm, idle
 }
 

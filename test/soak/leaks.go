@@ -59,7 +59,7 @@ func hold(ctx context.Context, s *liveserver.Server, runDir string) (h holdings,
 	if n, ok := s.Metric(ctx, "go_goroutines"); ok {
 		h.goroutines = int(n)
 	}
-	children := liveserver.Children(s.PID())
+	children := liveserver.Sandboxes(s.PID())
 	h.processes, h.processesOfSandbox = len(children), fmt.Sprint(children)
 	in, err := liveserver.InstanceOf(runDir, s.PID())
 	if err != nil {

@@ -7,9 +7,11 @@ import (
 	"net"
 	"os"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/glovebox-dev/glovebox/internal/cgroup"
+	"github.com/glovebox-dev/glovebox/internal/guest/confine"
 	"github.com/glovebox-dev/glovebox/sandbox"
 )
 
@@ -26,7 +28,10 @@ type Box struct {
 	lifeline  io.Closer // nil for a box that was taken back
 	effective sandbox.Policy
 	began     time.Time
-	emptied   []string // folders of a dead server's control groups, to be removed after the box's own
+	backend   *Backend
+	walls     *confine.Plan // what a fork of a zygote does to itself here; nil where none may be put in
+	forked    atomic.Bool   // one was
+	emptied   []string      // folders of a dead server's control groups, to be removed after the box's own
 
 	ended chan struct{} // closed once the guest is reaped, and with it every process of the sandbox is gone
 

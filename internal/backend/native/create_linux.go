@@ -41,7 +41,7 @@ func (b *Backend) Create(ctx context.Context, spec sandbox.Spec) (_ sandbox.Box,
 	if err := unenforced(&spec, in.Tree); err != nil {
 		return nil, err
 	}
-	box := &Box{id: spec.ID, dir: in.BoxDir(spec.ID), ended: make(chan struct{})}
+	box := &Box{backend: b, id: spec.ID, dir: in.BoxDir(spec.ID), ended: make(chan struct{})}
 	rand.Read(box.key[:])
 	var made undo
 	defer func() {
@@ -65,7 +65,7 @@ func (b *Backend) Create(ctx context.Context, spec sandbox.Spec) (_ sandbox.Box,
 		return nil, err
 	}
 	defer p.close()
-	g, err := b.spawn(spec.ID, box.group, m, listener, box.slot)
+	g, err := b.spawn(&spec, box.group, m, listener, box.slot)
 	if err == nil {
 		made.add(g.destroy)
 	}
@@ -75,6 +75,9 @@ func (b *Backend) Create(ctx context.Context, spec sandbox.Spec) (_ sandbox.Box,
 	protectGuest(g.process.pid)
 	if err := g.plan(ctx, &p.Plan, p.mounts); err != nil {
 		return nil, err
+	}
+	if b.forkable(&spec) {
+		box.walls = p.walls()
 	}
 	box.effective = b.effective(&spec, in.Tree, hostUID)
 	if spec.Lifetime.Living {

@@ -57,6 +57,8 @@ type Backend struct {
 	opening sync.Mutex // guards instance
 	in      *instance.Instance
 
+	zygotes  zygotes
+	entries  entries
 	hostOnce sync.Once // guards host, hostErr
 	host     []confine.Step
 	hostErr  error
@@ -171,8 +173,14 @@ func (b *Backend) Recover(ctx context.Context, keep []sandbox.ID) ([]sandbox.Box
 	return boxes, errors.Join(errs...)
 }
 
-// Close gives this process's instance up. It ends no box.
+// note tells whoever runs this process of something that makes nothing weaker, only slower.
+func (b *Backend) note(what string, err error) {
+	_, _ = b.guestErr.WriteString("native: " + what + ": " + err.Error() + "\n")
+}
+
+// Close gives this process's instance up, and ends the zygote. It ends no box.
 func (b *Backend) Close() error {
+	b.zygotes.close()
 	b.opening.Lock()
 	defer b.opening.Unlock()
 	var err error

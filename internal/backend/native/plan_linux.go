@@ -25,6 +25,12 @@ func (p *planned) close() {
 	}
 }
 
+// walls is the part of the plan that says what the code's processes stand behind.
+func (p *planned) walls() *confine.Plan {
+	return &confine.Plan{Code: p.Code, Limits: p.Limits, Payload: p.Payload, Handled: p.Handled, Scoped: p.Scoped,
+		Landlock: p.Landlock, Seccomp: p.Seccomp}
+}
+
 // makePlan turns a spec into what the set-up stage does.
 func (b *Backend) makePlan(spec *sandbox.Spec, m ids, key [32]byte) (_ *planned, err error) {
 	p := &planned{Plan: confine.Plan{

@@ -56,7 +56,7 @@ type idLine struct{ inside, host uint32 }
 
 // spawn starts the guest in new namespaces, inside its control group, with its ids mapped. It runs the first steps of the set-up
 // stage, up to where it waits for the plan.
-func (b *Backend) spawn(id sandbox.ID, group *cgroup.Group, m ids, listener *os.File, s *slot) (*born, error) {
+func (b *Backend) spawn(spec *sandbox.Spec, group *cgroup.Group, m ids, listener *os.File, s *slot) (*born, error) {
 	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
 		return nil, at("socketpair", err)
@@ -79,11 +79,12 @@ func (b *Backend) spawn(id sandbox.ID, group *cgroup.Group, m ids, listener *os.
 	null := int(b.null.Fd())
 	order := &fork.Order{
 		Paths:      []string{guestPath},
-		Argv:       []string{guestName, string(id)},
+		Argv:       []string{guestName, string(spec.ID)},
 		Env:        guestEnv,
 		Dir:        "/",
 		Files:      []int{null, null, int(b.guestErr.Fd()), int(theirs.Fd()), int(listener.Fd()), slotFD, int(b.program.Fd())}, // as confine has them
 		Namespaces: namespaces,
+		Born:       b.bornAs(spec, m),
 		Cgroup:     door.V2,
 		Tasks:      door.Tasks,
 		Ambient:    setupCaps,
@@ -98,6 +99,20 @@ func (b *Backend) spawn(id sandbox.ID, group *cgroup.Group, m ids, listener *os.
 		return nil, errors.Join(err, g.destroy())
 	}
 	return g, nil
+}
+
+// bornAs is who a guest is on the host from its first moment, where it can be: it saves changing the ids of every thread of a program
+// that runs already. It cannot where only root may come to the files that the root of the sandbox is made of, nor where we are not root.
+func (b *Backend) bornAs(spec *sandbox.Spec, m ids) *fork.Identity {
+	if b.user.uid != 0 || spec.Root.Dir != "" {
+		return nil
+	}
+	for _, l := range m.lines {
+		if l.inside == m.guest.UID {
+			return &fork.Identity{UID: l.host, GID: l.host}
+		}
+	}
+	return nil
 }
 
 // admit gives a new guest its ids. It waits for its plan meanwhile.

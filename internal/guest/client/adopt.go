@@ -47,6 +47,20 @@ func Adopt(ctx context.Context, conn net.Conn, key [guest.KeySize]byte, m guest.
 	return started, broken(ctx, op, wire.ErrProtocol)
 }
 
+// Adopt hands over a process as Adopt does, on conn, and follows it on the client's own connection.
+func (c *Client) Adopt(ctx context.Context, conn net.Conn, key [guest.KeySize]byte, m guest.Adopt, stdin, stdout, stderr *os.File) (*Process, error) {
+	started, err := Adopt(ctx, conn, key, m, stdin, stdout, stderr)
+	if err != nil {
+		return nil, err
+	}
+	p, err := c.Attach(ctx, guest.Attach{ID: m.ID})
+	if err != nil {
+		return nil, err
+	}
+	p.pid, p.step, p.stdinKnown = started.PID, stepFor(m.Buffer), true
+	return p, nil
+}
+
 // sendRights sends the message with the descriptors on its first byte.
 func sendRights(conn *net.UnixConn, m *guest.Adopt, files ...*os.File) error {
 	body := m.Append(nil)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"io"
 	"strings"
+	"sync"
 
 	"github.com/glovebox-dev/glovebox/internal/guest"
 	"github.com/glovebox-dev/glovebox/internal/guest/wire"
@@ -117,9 +118,14 @@ func (c *Client) WriteFile(ctx context.Context, req guest.WriteFile, r io.Reader
 // maxEmptyReads bounds how often a reader may bring nothing in a row.
 const maxEmptyReads = 100
 
+// pieces keeps the buffers of sendAll: most files are far smaller than one, and nearly every execution sends one.
+var pieces = sync.Pool{New: func() any { return new([guest.MaxData]byte) }}
+
 // sendAll sends the content of r up to io.EOF and nothing else: io.ErrUnexpectedEOF is how a request says that its body was cut.
 func (k *call) sendAll(r io.Reader) (sent uint64, err error) {
-	buf := make([]byte, guest.MaxData)
+	room := pieces.Get().(*[guest.MaxData]byte)
+	defer pieces.Put(room)
+	buf := room[:]
 	for idle := 0; idle < maxEmptyReads; idle++ {
 		n, err := r.Read(buf)
 		if n > 0 {

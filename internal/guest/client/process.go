@@ -45,11 +45,15 @@ func (c *Client) Start(ctx context.Context, m guest.Start) (*Process, error) {
 		k.close()
 		return nil, err
 	}
-	buffer := uint64(m.Buffer)
+	return &Process{c: c, id: m.ID, pid: started.PID, call: k, step: stepFor(m.Buffer), stdinKnown: true}, nil
+}
+
+// stepFor is how much output may gather in a guest's buffer of a size; 0 is the guest's default.
+func stepFor(buffer uint32) uint64 {
 	if buffer == 0 {
 		buffer = guest.DefaultBuffer
 	}
-	return &Process{c: c, id: m.ID, pid: started.PID, call: k, step: min(ackStep, buffer/4), stdinKnown: true}, nil
+	return min(ackStep, uint64(buffer)/4)
 }
 
 // Attach takes up the output of an execution at the given offsets. That they are forgotten, or that there is no such execution,

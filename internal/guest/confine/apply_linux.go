@@ -19,10 +19,7 @@ type Stage struct {
 // for the last steps, which Spawner and Finish do once the guest's threads are there.
 func Apply(p *Plan, fds []int) (*Stage, error) {
 	a := &applying{plan: p, fds: fds, stage: &Stage{}}
-	steps := []struct {
-		name string
-		do   func() error
-	}{
+	steps := []step{
 		{StepKnobs, a.knobs},
 		{StepPrivate, func() error { return unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, "") }},
 		{StepSources, func() error { return a.root.openSources(p.Root, fds) }},
@@ -37,24 +34,38 @@ func Apply(p *Plan, fds []int) (*Stage, error) {
 		{StepWatches, a.boundWatches},
 		{StepRlimits, a.rlimits},
 	}
-	for _, s := range steps {
-		if err := a.run(s.name, s.do); err != nil {
-			return nil, err
-		}
+	if err := a.all(steps); err != nil {
+		return nil, err
 	}
 	unix.Close(a.root.fd)
 	unix.Close(a.root.proc)
 	return a.stage, nil
 }
 
+// step is a named part of the set-up stage.
+type step struct {
+	name string
+	do   func() error
+}
+
+func (a *applying) all(steps []step) error {
+	for _, s := range steps {
+		if err := a.run(s.name, s.do); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // Spawner confines the calling thread, which must be locked to its goroutine, and from which all processes of the code are to be
-// started.
+// started. It is done on one thread because every further one costs a signal and a wait for each of the 41 capabilities.
 func Spawner(p *Plan) error {
 	a := &applying{plan: p}
-	if err := a.run(StepLandlock, func() error { return landlock(p.Handled, p.Scoped, p.Landlock) }); err != nil {
+	ruleset, rest := p.codeWalls()
+	if err := a.run(StepLandlock, func() error { return carryOut(ruleset) }); err != nil {
 		return err
 	}
-	return a.run(StepSpawner, confineSpawner)
+	return a.run(StepSpawner, func() error { return carryOut(rest) })
 }
 
 // Finish does the last steps, on all threads: capabilities away, then the filter.
@@ -117,15 +128,21 @@ func at(what string, err error) error { return &stepDetail{what, err} }
 
 func (a *applying) identity() error {
 	g := a.plan.Guest
-	// With one id mapped by an ordinary user, the kernel denies setgroups (CVE-2014-8989), and the caller's groups stay.
-	fd, err := unix.Openat(a.root.proc, "self/setgroups", unix.O_RDONLY|unix.O_CLOEXEC, 0)
-	if err != nil {
-		return err
+	if !isIdentity(g.UID, g.GID) {
+		// With one id mapped by an ordinary user, the kernel denies setgroups (CVE-2014-8989), and the caller's groups stay.
+		fd, err := unix.Openat(a.root.proc, "self/setgroups", unix.O_RDONLY|unix.O_CLOEXEC, 0)
+		if err != nil {
+			return err
+		}
+		defer unix.Close(fd)
+		var said [8]byte
+		n, err := unix.Read(fd, said[:])
+		if err := errors.Join(err, takeIdentity(g.UID, g.GID, string(said[:max(n, 0)]) != "deny\n")); err != nil {
+			return err
+		}
 	}
-	defer unix.Close(fd)
-	var said [8]byte
-	n, err := unix.Read(fd, said[:])
-	return errors.Join(err, takeIdentity(g.UID, g.GID, string(said[:max(n, 0)]) != "deny\n"))
+	// Not dumpable: nothing of the same user can trace the guest or open its memory, environment or descriptors.
+	return unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0)
 }
 
 // knobs opens what must be written to later but cannot be opened then: the sandbox's own /proc will be read-only, and a guest that

@@ -20,6 +20,11 @@ func (p *Plan) Append(b []byte) []byte {
 	b = wire.AppendBool(b, 12, p.OneShot)
 	b = wire.AppendUint(b, 13, uint64(p.Lease))
 	b = wire.AppendString(b, 14, p.FailAt)
+	for tag, list := range map[int][]string{15: p.Execute, 16: p.Argv, 17: p.Env} {
+		for _, s := range list {
+			b = wire.AppendElement(b, tag, []byte(s))
+		}
+	}
 	var element []byte
 	for i := range p.Root {
 		element = p.Root[i].append(element[:0])
@@ -95,6 +100,12 @@ func (p *Plan) parseRest(f *wire.Fields) {
 		p.Lease = int64(f.Duration())
 	case 14:
 		p.FailAt = f.String()
+	case 15:
+		p.Execute = append(p.Execute, f.String())
+	case 16:
+		p.Argv = append(p.Argv, f.String())
+	case 17:
+		p.Env = append(p.Env, f.String())
 	case 20:
 		s, err := parseStep(f.Bytes())
 		p.Root = append(p.Root, s)

@@ -8,8 +8,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// takeIdentity makes every thread the guest's user. The process was born with all capabilities of its own user namespace and with
-// an id that is not mapped in it.
+// takeIdentity makes every thread the guest's user. The process has all capabilities of its own user namespace and an id that is not
+// mapped in it.
 func takeIdentity(uid, gid uint32, setgroups bool) error {
 	if setgroups {
 		if err := syscall.Setgroups(nil); err != nil {
@@ -21,11 +21,16 @@ func takeIdentity(uid, gid uint32, setgroups bool) error {
 	}
 	// With only id 1000 mapped the guest is not uid 0 of its namespace, and its capabilities survive the change because only a
 	// change away from uid 0 clears them.
-	if err := syscall.Setresuid(int(uid), int(uid), int(uid)); err != nil {
-		return err
-	}
-	// Not dumpable: nothing of the same user can trace the guest or open its memory, environment or descriptors.
-	return unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0)
+	return syscall.Setresuid(int(uid), int(uid), int(uid))
+}
+
+// isIdentity says whether this process was born as the guest's user, and in no other group. Its threads are what it is.
+func isIdentity(uid, gid uint32) bool {
+	u, g := int(uid), int(gid)
+	r, e, s := unix.Getresuid()
+	rg, eg, sg := unix.Getresgid()
+	groups, err := unix.Getgroups()
+	return r == u && e == u && s == u && rg == g && eg == g && sg == g && len(groups) == 0 && err == nil
 }
 
 // capabilities sets the permitted and effective sets of every thread to keep, and clears the inheritable and ambient ones.
@@ -42,44 +47,6 @@ func capabilities(keep uint32) error {
 // What the guest keeps where the code is another user: to become that user, and to signal its processes. All within the
 // sandbox's own user namespace; over the host they mean nothing.
 const guestCaps = 1<<unix.CAP_SETUID | 1<<unix.CAP_SETGID | 1<<unix.CAP_KILL | 1<<unix.CAP_SYS_RESOURCE
-
-// confineSpawner prepares the calling thread, which must be locked to its goroutine, to be the one that starts the code's
-// processes: they inherit an empty bounding set, securebits that no set-id program can use, and a session keyring of their own.
-// It is done on one thread because every further one costs a signal and a wait for each of the 41 capabilities.
-func confineSpawner() error {
-	// A cgroup namespace has its root where its maker was. The guest was born in its server's group on v1, so the code gets a
-	// namespace that is made now, and sees "/" rather than names of the host.
-	if err := unix.Unshare(unix.CLONE_NEWCGROUP); err != nil {
-		return err
-	}
-	// No name: an anonymous keyring that nobody else can join.
-	_, _, errno := unix.Syscall(unix.SYS_KEYCTL, unix.KEYCTL_JOIN_SESSION_KEYRING, 0, 0)
-	if errno != 0 && errno != unix.ENOSYS {
-		return errno
-	}
-	for c := uintptr(0); ; c++ { // until the kernel says that it knows no further capability (EINVAL)
-		err := unix.Prctl(unix.PR_CAPBSET_DROP, c, 0, 0, 0)
-		if err == unix.EINVAL && c > unix.CAP_CHECKPOINT_RESTORE {
-			break
-		}
-		if err != nil && !(err == unix.EINVAL && c > unix.CAP_AUDIT_READ) {
-			return err
-		}
-	}
-	// SECBIT_NO_SETUID_FIXUP must stay clear: it is by that fix-up that the capabilities go when a child becomes the code's user.
-	const bits = secNoroot | secNorootLocked | secNoSetuidFixupLocked | secKeepCapsLocked | secNoAmbient | secNoAmbientLocked
-	return unix.Prctl(unix.PR_SET_SECUREBITS, bits, 0, 0, 0)
-}
-
-// Bits of linux/securebits.h.
-const (
-	secNoroot              = 1 << 0
-	secNorootLocked        = 1 << 1
-	secNoSetuidFixupLocked = 1 << 3
-	secKeepCapsLocked      = 1 << 5
-	secNoAmbient           = 1 << 6
-	secNoAmbientLocked     = 1 << 7
-)
 
 // noNewPrivs forbids the calling thread to gain privileges by executing a program. installSeccomp carries it to all threads.
 func noNewPrivs() error { return unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) }

@@ -6,10 +6,17 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// landlock restricts the calling thread, and what is started from it, to the granted paths. The host chose rights that this kernel's
-// version knows; a right that is handled and not granted is denied. The guest's other threads stay outside of the domain, so that
-// its scopes keep the code from signalling the guest too.
-func landlock(handled, scoped uint64, grants []Access) error {
+// Descriptors that the calls for Landlock use, as a rule names its folder by a number within a structure. They are above all that
+// anybody has open here, and below the limit of open files, which is set later where it is the code's.
+const (
+	granteeFD = 62
+	rulesetFD = 63
+)
+
+// landlockCalls restrict the calling thread, and what is started from it, to the granted paths. The host chose rights that this
+// kernel's version knows; a right that is handled and not granted is denied. The guest's other threads stay outside of the domain, so
+// that its scopes keep the code from signalling the guest too.
+func landlockCalls(handled, scoped uint64, grants []Access) []Call {
 	if handled|scoped == 0 {
 		return nil
 	}
@@ -18,51 +25,38 @@ func landlock(handled, scoped uint64, grants []Access) error {
 	if scoped == 0 {
 		size = unsafe.Offsetof(attr.Handled_access_net) // what the first version of the interface has
 	}
-	r, _, errno := unix.Syscall(unix.SYS_LANDLOCK_CREATE_RULESET, uintptr(unsafe.Pointer(&attr)), size, 0)
-	if errno != 0 {
-		return errno
-	}
-	ruleset := int(r)
-	defer unix.Close(ruleset)
+	create := call(unix.SYS_LANDLOCK_CREATE_RULESET, bytesOf(&attr), size, 0)
+	create.Keep = true
+	calls := []Call{create, call(unix.SYS_DUP3, kept, rulesetFD, unix.O_CLOEXEC), call(unix.SYS_CLOSE, kept)}
 	for _, g := range grants {
-		if err := grant(ruleset, g); err != nil {
-			return at(g.Path, err)
-		}
+		calls = append(calls, grantCalls(g)...)
 	}
-	if _, _, errno := unix.Syscall(unix.SYS_LANDLOCK_RESTRICT_SELF, uintptr(ruleset), 0, 0); errno != 0 {
-		return errno
-	}
-	return nil
+	return append(calls, call(unix.SYS_LANDLOCK_RESTRICT_SELF, rulesetFD, 0), call(unix.SYS_CLOSE, rulesetFD))
 }
 
 // Rights that may be granted on a file; the others are about folders, and the kernel refuses them on a file.
 const fileRights = unix.LANDLOCK_ACCESS_FS_EXECUTE | unix.LANDLOCK_ACCESS_FS_WRITE_FILE | unix.LANDLOCK_ACCESS_FS_READ_FILE |
 	unix.LANDLOCK_ACCESS_FS_TRUNCATE | unix.LANDLOCK_ACCESS_FS_IOCTL_DEV
 
-func grant(ruleset int, g Access) error {
-	fd, err := unix.Open(g.Path, unix.O_PATH|unix.O_CLOEXEC, 0)
-	if err == unix.ENOENT {
-		return nil
+// grantCalls grant rights below one path, which may not exist. What it is is not known when the list is made: a file is refused the
+// rights that are about folders (EINVAL), so it is first granted the others alone.
+func grantCalls(g Access) []Call {
+	rule := func(rights uint64) Call {
+		beneath := unix.LandlockPathBeneathAttr{Allowed_access: rights, Parent_fd: granteeFD}
+		return call(unix.SYS_LANDLOCK_ADD_RULE, rulesetFD, unix.LANDLOCK_RULE_PATH_BENEATH, bytesOf(&beneath), 0)
 	}
-	if err != nil {
-		return err
+	calls := []Call{call(unix.SYS_DUP3, kept, granteeFD, unix.O_CLOEXEC), call(unix.SYS_CLOSE, kept)}
+	if onFile := g.Rights & fileRights; onFile != 0 {
+		calls = append(calls, rule(onFile))
 	}
-	defer unix.Close(fd)
-	var st unix.Stat_t
-	if err := unix.Fstat(fd, &st); err != nil {
-		return err
+	if g.Rights&^fileRights != 0 {
+		whole := rule(g.Rights)
+		whole.Pass = unix.EINVAL
+		calls = append(calls, whole)
 	}
-	beneath := unix.LandlockPathBeneathAttr{Allowed_access: g.Rights, Parent_fd: int32(fd)}
-	if st.Mode&unix.S_IFMT != unix.S_IFDIR {
-		beneath.Allowed_access &= fileRights
-	}
-	if beneath.Allowed_access == 0 {
-		return nil
-	}
-	_, _, errno := unix.Syscall6(unix.SYS_LANDLOCK_ADD_RULE, uintptr(ruleset), unix.LANDLOCK_RULE_PATH_BENEATH,
-		uintptr(unsafe.Pointer(&beneath)), 0, 0, 0)
-	if errno != 0 {
-		return errno
-	}
-	return nil
+	calls = append(calls, call(unix.SYS_CLOSE, granteeFD))
+	const atCWD = ^uintptr(-unix.AT_FDCWD - 1)
+	open := call(unix.SYS_OPENAT, atCWD, cstring(g.Path), unix.O_PATH|unix.O_CLOEXEC, 0)
+	open.Keep, open.Pass, open.Skip = true, unix.ENOENT, len(calls)
+	return append([]Call{open}, calls...)
 }

@@ -30,6 +30,11 @@ type Plan struct {
 	OneShot bool  // ends when the host lets go of its lifeline
 	Lease   int64 // nanoseconds; for sandboxes that are not one-shot
 
+	// Execute, where it is not empty, makes of the process a zygote: no guest of a sandbox, but a program that waits to be forked into
+	// some. Of the rest of the plan only Root counts. These are the places where the program may be, the first that exists is taken.
+	Execute   []string
+	Argv, Env []string // of it
+
 	// FailAt names a step that shall fail, for the test that walks through all of them.
 	FailAt string
 }
@@ -109,6 +114,7 @@ const (
 	StepCaps      = "drop capabilities"
 	StepSpawner   = "confine spawner"
 	StepSeccomp   = "install seccomp"
+	StepExecute   = "execute zygote"
 )
 
 // Steps lists the steps in their order, for the test that fails each.

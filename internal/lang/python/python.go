@@ -26,6 +26,7 @@ var Language = sandbox.Language{
 	},
 	ModulePath: "PYTHONPATH",
 	ParseError: ParseError,
+	Zygote:     warm,
 	Mend:       "install the package python3 on this host, or give --root a directory that holds it",
 	Probe:      "print(6*7)\n",
 }

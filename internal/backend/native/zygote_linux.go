@@ -1,0 +1,247 @@
+package native
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"io"
+	"net"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/glovebox-dev/glovebox/internal/fork"
+	"github.com/glovebox-dev/glovebox/internal/guest/confine"
+	"github.com/glovebox-dev/glovebox/sandbox"
+)
+
+// zygotes holds the one zygote of a backend. It is started when it is first asked for, and followed by another one in time, since all
+// forks of one share the layout of their memory and the seed of their hashes.
+type zygotes struct {
+	mu      sync.Mutex // guards all below
+	ready   *zygote
+	forks   int // of ready
+	coming  bool
+	failed  time.Time
+	closed  bool
+	starter sync.WaitGroup
+}
+
+// Bounds of zygotes.
+const (
+	zygoteForks    = 2000 // of one
+	zygoteBackoff  = time.Minute
+	zygotePatience = 10 * time.Second // from its start to where it waits, some 50 ms on an idle machine
+)
+
+// take returns the zygote for f, or sandbox.ErrNoZygote and starts one. Where one could not be started, that is the error, once.
+func (zs *zygotes) take(b *Backend, f *sandbox.Fork) (*zygote, error) {
+	zs.mu.Lock()
+	defer zs.mu.Unlock()
+	if zs.ready != nil && zs.ready.dead() {
+		go zs.ready.close()
+		zs.ready = nil
+	}
+	if (zs.ready == nil || zs.forks >= zygoteForks) && !zs.coming && !zs.closed && time.Since(zs.failed) >= zygoteBackoff {
+		zs.coming = true
+		zs.starter.Go(func() { zs.start(b, f) })
+	}
+	z := zs.ready
+	if z == nil || z.zygote != f.Zygote || !slices.Equal(z.argv, f.Argv) || !slices.Equal(z.reads, f.Reads) {
+		return nil, sandbox.ErrNoZygote
+	}
+	zs.forks++
+	return z, nil
+}
+
+func (zs *zygotes) start(b *Backend, f *sandbox.Fork) {
+	z, err := b.startZygote(f)
+	zs.mu.Lock()
+	defer zs.mu.Unlock()
+	zs.coming = false
+	if err != nil {
+		zs.failed = time.Now()
+		b.note("no interpreter can be kept waiting", err)
+		return
+	}
+	z, zs.ready, zs.forks = zs.ready, z, 0
+	if zs.closed {
+		z, zs.ready = zs.ready, nil
+	}
+	if z != nil {
+		zs.starter.Go(z.close)
+	}
+}
+
+func (zs *zygotes) close() {
+	zs.mu.Lock()
+	z := zs.ready
+	zs.ready, zs.closed = nil, true
+	zs.mu.Unlock()
+	if z != nil {
+		z.close()
+	}
+	zs.starter.Wait()
+}
+
+// zygote is an interpreter that waits to be forked. It ends when its end of the gate closes, and so with this process.
+type zygote struct {
+	zygote *sandbox.Zygote
+	argv   []string
+	reads  []string
+
+	process *process
+	gate    *net.UnixConn
+	said    chan struct{} // closed when its stderr is
+	ended   chan struct{} // closed when it is reaped
+}
+
+// startZygote starts an interpreter in a root like that of a sandbox, and returns it when it waits.
+func (b *Backend) startZygote(f *sandbox.Fork) (*zygote, error) {
+	steps, err := b.hostSteps()
+	if err != nil {
+		return nil, err
+	}
+	env := slices.Concat(f.Reads, f.Zygote.Env)
+	plan := &confine.Plan{Argv: f.Argv, Env: env, Execute: programsOn(f.Argv[0], f.Reads)}
+	plan.Root = slices.Concat(deviceSteps(), steps, []confine.Step{
+		{Do: confine.File, Target: strings.TrimPrefix(f.Zygote.Path, "/"), Source: f.Zygote.Script, Mode: 0o644},
+		{Do: confine.Dir, Target: strings.TrimPrefix(sandbox.Workspace, "/"), Mode: 0o755},
+	})
+	z := &zygote{zygote: f.Zygote, argv: f.Argv, reads: f.Reads, said: make(chan struct{}), ended: make(chan struct{})}
+	g, err := z.spawn(b)
+	if err != nil {
+		return nil, err
+	}
+	z.process, z.gate = g.process, g.setup
+	go func() { // ends with the process, which close brings about
+		z.process.wait()
+		close(z.ended)
+	}()
+	ctx, cancel := context.WithTimeout(context.Background(), zygotePatience)
+	defer cancel()
+	if err := g.plan(ctx, plan, nil); err != nil {
+		return nil, errors.Join(err, z.end())
+	}
+	var word [1]byte
+	err = errors.Join(z.gate.SetReadDeadline(time.Now().Add(zygotePatience)))
+	if err == nil {
+		_, err = io.ReadFull(z.gate, word[:])
+	}
+	if err == nil && word[0] != '!' {
+		err = errors.New("it cannot be executed")
+	}
+	if err != nil {
+		return nil, at("await zygote", errors.Join(err, z.end()))
+	}
+	return z, nil
+}
+
+// programsOn lists where a program may be on the PATH of an environment.
+func programsOn(name string, env []string) (paths []string) {
+	for _, e := range env {
+		if list, ok := strings.CutPrefix(e, "PATH="); ok {
+			for dir := range strings.SplitSeq(list, ":") {
+				if strings.HasPrefix(dir, "/") {
+					paths = append(paths, dir+"/"+name)
+				}
+			}
+		}
+	}
+	return paths
+}
+
+// spawn starts the set-up stage of the zygote in its namespaces: it has no pid namespace of its own, as it is to join those of
+// sandboxes, and no user namespace, as theirs are not below it.
+func (z *zygote) spawn(b *Backend) (*born, error) {
+	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return nil, at("socketpair", err)
+	}
+	ours, theirs := os.NewFile(uintptr(pair[0]), "gate"), os.NewFile(uintptr(pair[1]), "gate")
+	defer ours.Close()
+	defer theirs.Close()
+	// Its stdout and stderr are pipes because those of its forks are: it is asked once what they are.
+	words, mouth, err := os.Pipe()
+	if err != nil {
+		return nil, at("pipe", err)
+	}
+	defer mouth.Close()
+	null := int(b.null.Fd())
+	order := &fork.Order{
+		Paths:      []string{guestPath},
+		Argv:       []string{guestName, "zygote"},
+		Env:        guestEnv,
+		Dir:        "/",
+		Files:      []int{null, int(mouth.Fd()), int(mouth.Fd()), int(theirs.Fd()), null, null, int(b.program.Fd())}, // as confine has them
+		Namespaces: unix.CLONE_NEWNS | unix.CLONE_NEWNET | unix.CLONE_NEWIPC | unix.CLONE_NEWUTS,
+		PIDFD:      true,
+	}
+	pid, pidfd, err := order.Start()
+	if err != nil {
+		words.Close()
+		return nil, at(failSpawn, explainStart(err))
+	}
+	go func() { // ends with the zygote, as its forks have other pipes
+		defer close(z.said)
+		defer words.Close()
+		_, _ = io.Copy(b.guestErr, words)
+	}()
+	// Its forks are the first to die of want of memory, and are born with its score.
+	scoreFile := "/proc/" + itoa(pid) + "/oom_score_adj"
+	g := &born{process: &process{pid: pid, pidfd: pidfd, child: true}}
+	if err := os.WriteFile(scoreFile, []byte("1000"), 0); err != nil {
+		return nil, errors.Join(at("raise oom_score_adj", err), g.destroy())
+	}
+	conn, err := net.FileConn(ours)
+	if err != nil {
+		return nil, errors.Join(at("gate", err), g.destroy())
+	}
+	g.setup = conn.(*net.UnixConn)
+	return g, nil
+}
+
+func (z *zygote) dead() bool {
+	select {
+	case <-z.ended:
+		return true
+	default:
+		return false
+	}
+}
+
+// close lets the zygote do what was asked of it, and waits for its end.
+func (z *zygote) close() {
+	z.gate.Close()
+	select {
+	case <-z.ended:
+	case <-time.After(zygotePatience):
+	}
+	_ = z.end()
+}
+
+// end ends the zygote now.
+func (z *zygote) end() error {
+	z.gate.Close()
+	z.process.kill()
+	<-z.ended
+	z.process.close()
+	<-z.said
+	return nil
+}
+
+// order asks for a fork in the pid namespace of the process behind pidfd, with files as the rest of its descriptors.
+func (z *zygote) order(grouped bool, tasks int, fds []int) error {
+	var message [12]byte
+	binary.LittleEndian.PutUint32(message[:], confine.EntryNamespaces)
+	if grouped {
+		message[4] = 1
+	}
+	message[8] = byte(tasks)
+	_, _, err := z.gate.WriteMsgUnix(message[:], unix.UnixRights(fds...), nil)
+	return err
+}

@@ -1,0 +1,76 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path"
+	"slices"
+
+	"github.com/glovebox-dev/glovebox/internal/guest"
+	"github.com/glovebox-dev/glovebox/internal/guest/client"
+	"github.com/glovebox-dev/glovebox/sandbox"
+)
+
+// fork has the program begin in a fork of an interpreter that waits for it. It returns neither a process nor an error where the
+// program is to be started in the ordinary way: nothing has run then, and the guest knows of nothing.
+func (x *execution) fork(ctx context.Context) (*client.Process, error) {
+	f := x.asFork()
+	forker, can := x.live.box.(sandbox.Forker)
+	if f == nil || !can {
+		return nil, nil
+	}
+	forked, err := forker.Fork(ctx, *f)
+	if err != nil {
+		if !errors.Is(err, sandbox.ErrNoZygote) && ctx.Err() == nil {
+			x.live.engine.log.Warn("a waiting interpreter could not be used", "sandbox", x.live.id, "err", err)
+		}
+		return nil, nil
+	}
+	defer forked.Close()
+	process, err := x.adopt(ctx, forked)
+	if err == nil {
+		x.live.engine.counts.forked()
+	}
+	return process, err
+}
+
+// asFork is what the execution asks of a zygote, or nil where it needs an interpreter of its own: it is handed stdin, which is looked
+// at when an interpreter starts; its code lies elsewhere than that of others; or its environment tells the interpreter something.
+func (x *execution) asFork() *sandbox.Fork {
+	l := x.language
+	if x.live.engine.config.Warm == 0 || l == nil || l.Zygote == nil || len(x.request.Stdin) > 0 || x.Dir != sandbox.Workspace {
+		return nil
+	}
+	f := &sandbox.Fork{Zygote: l.Zygote, Argv: l.Argv(l.Programs[0], path.Join(sandbox.Workspace, l.FileName)),
+		Reads: l.Zygote.Reads(mergeEnv(x.live.engine.config.DefaultEnv, l.Env)), Args: x.request.Args, Dir: x.Dir}
+	own := len(x.Argv) - len(f.Args)
+	if !slices.Equal(f.Argv, x.Argv[:own]) || !slices.Equal(f.Reads, l.Zygote.Reads(x.Env)) {
+		return nil
+	}
+	f.Env = append([]string{guest.EnvExecution + "=" + string(x.id)}, x.Env...)
+	return f
+}
+
+// adopt hands a forked process to the guest, and lets its program begin.
+func (x *execution) adopt(ctx context.Context, forked *sandbox.Forked) (*client.Process, error) {
+	conn, err := x.live.box.Dial(ctx)
+	if err != nil {
+		return nil, err
+	}
+	null, err := os.OpenFile(os.DevNull, os.O_WRONLY, 0)
+	if err != nil {
+		return nil, errors.Join(err, conn.Close())
+	}
+	defer null.Close()
+	m := guest.Adopt{ID: string(x.id), PID: int32(forked.PID), Argv: x.Argv, Deadline: x.Spec.Limits.Timeout, Buffer: outputBuffer}
+	process, err := x.client.Adopt(ctx, conn, x.live.box.GuestKey(), m, null, forked.Stdout, forked.Stderr)
+	if err != nil {
+		return nil, err
+	}
+	if err := forked.Go(); err != nil {
+		process.Close()
+		return nil, &sandbox.Error{Kind: sandbox.Unavailable, Op: "let the program begin", Err: err}
+	}
+	return process, nil
+}
