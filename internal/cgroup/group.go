@@ -24,12 +24,18 @@ type Limits struct {
 
 // Group is one sandbox's group, in every hierarchy of its tree.
 type Group struct {
+	tree     *Tree    // nil for one that was found
 	branches []branch // with the group's own folders
+	limits   Limits
+	oomKills int64 // of the sandboxes that the group had before
 }
 
 // Create makes a group with its limits set, or leaves nothing behind.
 func (t *Tree) Create(name string, l Limits) (*Group, error) {
-	g := &Group{}
+	if g := t.idle.take(name, l); g != nil {
+		return g, nil
+	}
+	g := &Group{tree: t, limits: l}
 	for _, b := range t.branches {
 		b.Dir = filepath.Join(b.Dir, name)
 		if err := os.Mkdir(b.Dir, 0o755); err != nil {
@@ -186,6 +192,9 @@ func (g *Group) Usage() Usage {
 			u.readV1(b)
 		}
 	}
+	if u.OOMKills >= 0 {
+		u.OOMKills -= g.oomKills
+	}
 	return u
 }
 
@@ -281,8 +290,12 @@ func (g *Group) Kill() {
 // tasks that a CPU limit holds back die late on a busy host.
 const removePatience = 30 * time.Second
 
-// Remove removes the group once it is empty, or says which folder cannot be removed.
+// Remove removes the group once it is empty, or says which folder cannot be removed. What is already empty may be kept for a later
+// sandbox, under another name.
 func (g *Group) Remove(ctx context.Context) error {
+	if g.tree != nil && g.tree.idle.keep(g) {
+		return nil
+	}
 	ctx, cancel := context.WithTimeout(ctx, removePatience)
 	defer cancel()
 	var errs []error
@@ -311,6 +324,7 @@ func removeDir(ctx context.Context, dir string) error {
 
 // RemoveTree removes a tree's folder that a dead process left, with the leaf it had for itself. What still holds processes stays.
 func RemoveTree(dir string) {
+	removeIdle(dir)
 	_ = unix.Rmdir(filepath.Join(dir, supervisor))
 	_ = unix.Rmdir(dir)
 }

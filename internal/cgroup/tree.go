@@ -31,6 +31,7 @@ type Tree struct {
 	branches []branch
 	detail   string
 	mend     string
+	idle     idle
 }
 
 // branch is one hierarchy: a folder in which we may make groups, and the controllers that these then have.
@@ -159,6 +160,7 @@ func (t *Tree) describe(h hierarchies, why error) {
 
 // Close removes the tree's own folders, where no group is left in them.
 func (t *Tree) Close() error {
+	t.idle.close()
 	var errs []error
 	for _, b := range t.branches {
 		if err := os.Remove(b.Dir); err != nil && !errors.Is(err, os.ErrNotExist) && !b.V2 {

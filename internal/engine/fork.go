@@ -64,7 +64,7 @@ func (x *execution) adopt(ctx context.Context, forked *sandbox.Forked) (*client.
 	}
 	defer null.Close()
 	m := guest.Adopt{ID: string(x.id), PID: int32(forked.PID), Argv: x.Argv, Deadline: x.Spec.Limits.Timeout, Buffer: outputBuffer}
-	process, err := x.client.Adopt(ctx, conn, x.live.box.GuestKey(), m, null, forked.Stdout, forked.Stderr)
+	process, err := x.client.Adopt(ctx, conn, x.live.box.GuestKey(), m, client.Files{null, forked.Stdout, forked.Stderr})
 	if err != nil {
 		return nil, err
 	}

@@ -26,10 +26,7 @@ func vfork(trap, a1, a2, a3 uintptr) (pid, errno uintptr)
 
 // child is an order as the kernel takes it. The child process writes where and why it failed into it.
 type child struct {
-	first, call cloning // the same, but where a maker comes first
-	clone3      cloneArgs
-	born        *Identity
-	second      uintptr // the process that a maker made
+	making
 
 	argv, env, paths []*byte
 	dir              *byte
@@ -46,6 +43,14 @@ type child struct {
 
 	pidfd int32
 	report
+}
+
+// making is how the process is made.
+type making struct {
+	first, call cloning // the same, but where a maker comes first
+	clone3      cloneArgs
+	born        *Identity
+	second      uintptr // the process that a maker made
 }
 
 // cloning is a system call that makes a process.

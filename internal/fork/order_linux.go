@@ -153,7 +153,7 @@ func (c *child) hear(pid int) {
 
 // prepare turns everything into what the kernel takes, as nothing can be allocated after the fork.
 func (o *Order) prepare() (_ *child, err error) {
-	c := &child{pidfd: -1, tell: -1, tty: o.TTY, ambient: o.Ambient, become: o.Become, born: o.Born}
+	c := &child{pidfd: -1, tell: -1, tty: o.TTY, ambient: o.Ambient, become: o.Become, making: making{born: o.Born}}
 	defer func() {
 		if err != nil {
 			c.close()

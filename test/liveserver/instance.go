@@ -31,7 +31,8 @@ func (in Instance) Boxes() []string {
 	return names
 }
 
-// SandboxGroups are the control groups of sandboxes that the instance has now, in all hierarchies.
+// SandboxGroups are the control groups of sandboxes that the instance has now, in all hierarchies, but for empty ones that wait for the
+// next sandbox.
 func (in Instance) SandboxGroups() []string {
 	var found []string
 	for _, dir := range in.Groups {
@@ -40,7 +41,7 @@ func (in Instance) SandboxGroups() []string {
 			continue
 		}
 		for _, e := range entries {
-			if e.IsDir() {
+			if e.IsDir() && !strings.HasPrefix(e.Name(), "idle-") {
 				found = append(found, filepath.Join(dir, e.Name()))
 			}
 		}

@@ -100,7 +100,7 @@ func (b *Backend) claim(in *instance.Instance, box *Box, spec *sandbox.Spec, mad
 	made.add(func() error { return os.RemoveAll(box.dir) })
 	var err error
 	if b.user.uid == 0 {
-		if box.slot, err = takeSlot(filepath.Join(b.run, uidsDir)); err == nil {
+		if box.slot, err = takeSlot(filepath.Join(b.run, slotsFile)); err == nil {
 			made.add(func() error { box.slot.release(); return nil })
 		}
 		if err := b.fail(failSlot, err); err != nil {

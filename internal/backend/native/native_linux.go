@@ -112,9 +112,6 @@ func (b *Backend) instance() (*instance.Instance, error) {
 	if err := os.MkdirAll(b.run, 0o700); err != nil {
 		return nil, at("make "+b.run, err)
 	}
-	if err := os.MkdirAll(filepath.Join(b.run, uidsDir), 0o700); err != nil {
-		return nil, at("make "+b.run, err)
-	}
 	in, err := instance.Open(b.run)
 	if err != nil {
 		return nil, at("open instance", err)

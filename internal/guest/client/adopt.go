@@ -15,10 +15,13 @@ import (
 	"github.com/glovebox-dev/glovebox/sandbox"
 )
 
-// Adopt hands a process that was born outside to the guest, on a unix connection of its own, which it closes. stdin is the
-// write end of the process's stdin, stdout and stderr are read ends; the caller closes its copies. The process must not run
+// Files are the other ends of a process's stdin, stdout and stderr: one to write to and two to read from.
+type Files [3]*os.File
+
+// Adopt hands a process that was born outside to the guest, on a unix connection of its own, which it closes. The caller closes its
+// copies of the files. The process must not run
 // anything before Adopt has returned, or its end may come before its adoption.
-func Adopt(ctx context.Context, conn net.Conn, key [guest.KeySize]byte, m guest.Adopt, stdin, stdout, stderr *os.File) (guest.Started, error) {
+func Adopt(ctx context.Context, conn net.Conn, key [guest.KeySize]byte, m guest.Adopt, files Files) (guest.Started, error) {
 	const op = "guest: adopt"
 	var started guest.Started
 	defer conn.Close()
@@ -30,7 +33,7 @@ func Adopt(ctx context.Context, conn net.Conn, key [guest.KeySize]byte, m guest.
 		return started, broken(ctx, op, err)
 	}
 	defer context.AfterFunc(ctx, func() { conn.SetDeadline(time.Unix(1, 0)) })()
-	if err := sendRights(unix, &m, stdin, stdout, stderr); err != nil {
+	if err := sendRights(unix, &m, files[:]...); err != nil {
 		return started, broken(ctx, op, err)
 	}
 	typ, body, err := wire.ReadMessage(conn, nil)
@@ -48,8 +51,8 @@ func Adopt(ctx context.Context, conn net.Conn, key [guest.KeySize]byte, m guest.
 }
 
 // Adopt hands over a process as Adopt does, on conn, and follows it on the client's own connection.
-func (c *Client) Adopt(ctx context.Context, conn net.Conn, key [guest.KeySize]byte, m guest.Adopt, stdin, stdout, stderr *os.File) (*Process, error) {
-	started, err := Adopt(ctx, conn, key, m, stdin, stdout, stderr)
+func (c *Client) Adopt(ctx context.Context, conn net.Conn, key [guest.KeySize]byte, m guest.Adopt, files Files) (*Process, error) {
+	started, err := Adopt(ctx, conn, key, m, files)
 	if err != nil {
 		return nil, err
 	}

@@ -1,0 +1,161 @@
+//go:build linux
+
+package cgroup
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+
+	"golang.org/x/sys/unix"
+)
+
+// idle holds groups that sandboxes have left, for the next ones with the same limits: making and removing the four groups of a v1 host
+// takes 1 ms of CPU, much of it long after the removal. Only v1 lets a group be renamed, which keeps every group named after its
+// sandbox; on v2 it is one group that is made, and none is kept.
+type idle struct {
+	mu     sync.Mutex // guards all below
+	groups []*Group
+	made   int // names so far
+	closed bool
+}
+
+// Bounds of idle groups.
+const (
+	maxIdle     = 16
+	maxLeftover = 1 << 20 // bytes that may still be charged to one: pages of host files that the sandbox was the first to read
+	idlePrefix  = "idle-"
+)
+
+// take returns an idle group of these limits under a new name, or nil.
+func (i *idle) take(name string, l Limits) *Group {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	for n, g := range i.groups {
+		if g.limits != l {
+			continue
+		}
+		i.groups = append(i.groups[:n], i.groups[n+1:]...)
+		if g.rename(name) == nil && g.reset() == nil {
+			return g
+		}
+		g.discard()
+		return nil
+	}
+	return nil
+}
+
+// keep takes a group that its sandbox has left, or says that it is to be removed: where a process has not quite gone, or much is still
+// charged to it, which the next sandbox would lack.
+func (i *idle) keep(g *Group) bool {
+	if g.tree == nil || !g.isV1() || len(g.branches) != len(g.tree.branches) {
+		return false
+	}
+	if !g.empty() {
+		return false
+	}
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	if i.closed || len(i.groups) >= maxIdle {
+		return false
+	}
+	i.made++
+	if g.rename(idlePrefix+strconv.Itoa(i.made)) != nil {
+		return false // what of it was renamed is removed under its new name
+	}
+	i.groups = append(i.groups, &Group{tree: g.tree, branches: g.branches, limits: g.limits})
+	g.branches = nil // whoever still asks is not told of the next sandbox
+	return true
+}
+
+// empty says whether nothing is in the group, and next to nothing charged to it.
+func (g *Group) empty() bool {
+	for _, b := range g.branches {
+		if b.has(Pids) && readNumber(b.Dir, "pids.current") != 0 {
+			return false
+		}
+		if b.has(Memory) {
+			if left := readNumber(b.Dir, "memory.usage_in_bytes"); left < 0 || left > maxLeftover {
+				return false
+			}
+		}
+	}
+	return g.has(Pids) // else nothing tells
+}
+
+func (g *Group) has(c Controller) bool {
+	return slices.ContainsFunc(g.branches, func(b branch) bool { return b.has(c) })
+}
+
+func (i *idle) close() {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	i.closed = true
+	for _, g := range i.groups {
+		g.discard()
+	}
+	i.groups = nil
+}
+
+func (g *Group) isV1() bool {
+	for _, b := range g.branches {
+		if b.V2 {
+			return false
+		}
+	}
+	return true
+}
+
+// rename gives the group another name in every hierarchy.
+func (g *Group) rename(name string) error {
+	for n := range g.branches {
+		to := filepath.Join(filepath.Dir(g.branches[n].Dir), name)
+		if err := unix.Rename(g.branches[n].Dir, to); err != nil {
+			return &os.PathError{Op: "rename", Path: to, Err: err}
+		}
+		g.branches[n].Dir = to
+	}
+	return nil
+}
+
+// reset has the counters begin anew. That of out-of-memory kills cannot, and is remembered.
+func (g *Group) reset() error {
+	for _, b := range g.branches {
+		var err error
+		if b.has(Memory) {
+			err = writeFile(b.Dir, "memory.max_usage_in_bytes", "0")
+			g.oomKills = max(readKey(b.Dir, "memory.oom_control", "oom_kill"), 0)
+		}
+		if b.has(CPUAcct) {
+			err = errors.Join(err, writeFile(b.Dir, "cpuacct.usage", "0"))
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// discard removes a group that nothing is in.
+func (g *Group) discard() {
+	for _, b := range g.branches {
+		_ = unix.Rmdir(b.Dir)
+	}
+}
+
+// removeIdle removes the groups that a dead process kept for later below a tree's folder.
+func removeIdle(dir string) {
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return
+	}
+	for _, e := range entries {
+		if strings.HasPrefix(e.Name(), idlePrefix) {
+			_ = unix.Rmdir(filepath.Join(dir, e.Name()))
+		}
+	}
+}
