@@ -7,6 +7,7 @@ import (
 	"io"
 	"net"
 	"os"
+	"path"
 	"slices"
 	"strings"
 	"sync"
@@ -107,9 +108,11 @@ func (b *Backend) startZygote(f *sandbox.Fork) (*zygote, error) {
 		return nil, err
 	}
 	env := slices.Concat(f.Reads, f.Zygote.Env)
+	script := strings.TrimPrefix(f.Zygote.Path, "/")
 	plan := &confine.Plan{Argv: f.Argv, Env: env, Execute: programsOn(f.Argv[0], f.Reads)}
 	plan.Root = slices.Concat(deviceSteps(), steps, []confine.Step{
-		{Do: confine.File, Target: strings.TrimPrefix(f.Zygote.Path, "/"), Source: f.Zygote.Script, Mode: 0o644},
+		{Do: confine.File, Target: script, Source: f.Zygote.Script, Mode: 0o644},
+		{Do: confine.File, Target: path.Join(path.Dir(script), "enter"), Source: string(fork.Entrance()), Mode: 0o644},
 		{Do: confine.Dir, Target: strings.TrimPrefix(sandbox.Workspace, "/"), Mode: 0o755},
 	})
 	z := &zygote{zygote: f.Zygote, argv: f.Argv, reads: f.Reads, said: make(chan struct{}), ended: make(chan struct{})}

@@ -18,8 +18,12 @@ var readAtStart = []string{"PYTHON", "LD_", "GLIBC_", "MALLOC_", "LC_", "LANG", 
 const zygoteDir = "/run/glovebox"
 
 var warm = &sandbox.Zygote{
-	Path:      zygoteDir + "/sitecustomize.py",
-	Script:    zygote,
-	Env:       []string{"PYTHONPATH=" + zygoteDir},
+	Path:   zygoteDir + "/sitecustomize.py",
+	Script: zygote,
+	Env: []string{
+		"PYTHONPATH=" + zygoteDir,
+		// A fork would be left with an area of restartable sequences that the kernel no longer keeps (rseq(2)).
+		"GLIBC_TUNABLES=glibc.pthread.rseq=0",
+	},
 	Sensitive: readAtStart,
 }

@@ -5,9 +5,11 @@ finds everything as it is where the interpreter was started for it alone: no fra
 
 Orders come on descriptor 3: three little-endian uint32 (the namespaces to join, 1 where a control group to be born in is among the
 descriptors, how many files of control groups to write "0" to), and with them the descriptors: a pidfd of the sandbox's first process,
-a channel, stdout, stderr, and those of the control groups. The zygote forks a process into the pid namespace of the sandbox. That one
-joins the others and forks again, so that its child is left to the sandbox's first process. What this child is to do to itself, and for
-whom it goes on, it reads from the channel; the zygote itself never sees it, and nor does any other fork.
+a channel, stdout, stderr, and those of the control groups. The zygote puts a child into the pid namespace of the sandbox, which joins
+the others and leaves a fork of the zygote there, to the sandbox's first process. What this fork is to do to itself, and for whom it
+goes on, it reads from the channel; the zygote itself never sees it, and nor does any other fork.
+
+The child between is the machine code beside this file (package fork, Entrance).
 """
 import sys
 
@@ -24,8 +26,9 @@ def serve():
     import time
 
     CLONE_NEWUSER, CLONE_NEWPID, CLONE_INTO_CGROUP, SIGCHLD = 0x10000000, 0x20000000, 0x200000000, 17
-    NUMBERS = {"x86_64": (56, 435, 436), "aarch64": (220, 435, 436)}
-    clone, clone3, close_range = NUMBERS[os.uname().machine]
+    VFORK = 0x4100  # CLONE_VM and CLONE_VFORK
+    NUMBERS = {"x86_64": (56, 1, 308, 9, 10, 435, 436), "aarch64": (220, 64, 268, 222, 226, 435, 436)}
+    clone, write, setns, mmap, mprotect, clone3, close_range = NUMBERS[os.uname().machine]
     libc = ctypes.PyDLL(None, use_errno=True)  # one thread: there is no lock to give up
     syscall = libc.syscall
     syscall.restype = ctypes.c_long
@@ -36,10 +39,6 @@ def serve():
         if result < 0:
             raise OSError(ctypes.get_errno(), step)
         return result
-
-    def join(pidfd, namespaces):
-        if libc.setns(pidfd, namespaces) < 0:
-            raise OSError(ctypes.get_errno(), "join namespaces")
 
     def read(channel, size):
         data = bytearray(size)
@@ -109,25 +108,47 @@ def serve():
             os._exit(1)
         channel.close()
 
-    def enter(namespaces, tasks, pidfd, channel, stdout, stderr):
-        """Joins the sandbox, and returns in a process that its first one is the parent of, ready to begin with the program."""
+    def load(file):
+        """Makes a function of machine code."""
+        with open(file, "rb") as f:
+            code = f.read()
+        page = must("mmap", mmap, 0, len(code), 3, 0x22, -1, 0)  # of its own, to be read and written
+        ctypes.memmove(page, code, len(code))
+        must("mprotect", mprotect, page, len(code), 5)  # now to be read and executed
+        return ctypes.PYFUNCTYPE(ctypes.c_long, ctypes.c_void_p)(page)
+
+    def enter(namespaces, grouped, pidfd, groups):
+        """Forks into the sandbox: returns 0 there, and here the id of the child between."""
+        if grouped:
+            request = (ctypes.c_uint64 * 11)(CLONE_INTO_CGROUP | VFORK, 0, 0, 0, SIGCHLD, 0, 0, 0, 0, 0, groups[0])
+            rows = [clone3, ctypes.addressof(request), ctypes.sizeof(request), 0]
+        else:
+            rows = [clone, VFORK | SIGCHLD, 0, 0]
+        for task in groups[grouped:]:
+            rows += [write, task, ctypes.addressof(zero), 1]
+        rows += [setns, pidfd, CLONE_NEWUSER, 0]  # in which it then has the capabilities to join the others
+        rows += [setns, pidfd, namespaces, 0]
+        rows += [-1, fork, 0, 0]
+        rows = (ctypes.c_int64 * len(rows))(*rows)
+        ctypes.pythonapi.PyOS_BeforeFork()
+        child = entrance(ctypes.addressof(rows))
+        if child == 0:
+            ctypes.pythonapi.PyOS_AfterFork_Child()
+        else:
+            ctypes.pythonapi.PyOS_AfterFork_Parent()
+        if child < 0:
+            raise OSError(-child, "fork")
+        return child
+
+    def begin(channel, stdout, stderr):
+        """Returns in a fork when its program is to begin, with nothing left of what it was made from."""
         try:
-            for task in tasks:
-                os.write(task, b"0")
-            join(pidfd, CLONE_NEWUSER)  # in which it then has the capabilities to join the others
-            join(pidfd, namespaces)
-            if os.fork():
-                os._exit(0)
             become(channel, stdout, stderr)
         except BaseException as failure:
             try:
                 refuse(channel, failure)
             finally:
                 os._exit(1)  # whatever else happens, it does not go on
-
-    def drop(fds):
-        for fd in fds:
-            os.close(fd)
 
     keep = ctypes.pythonapi.Py_IncRef  # for good: what is kept is not taken apart at the end, which would touch all of its pages
 
@@ -140,6 +161,10 @@ def serve():
     for name in kept:
         keep(ctypes.py_object(sys.modules[name]))
     atexit.register(spare, sys.modules, kept)
+
+    entrance = load(folder + "/enter")
+    fork = ctypes.cast(libc._Fork if hasattr(libc, "_Fork") else libc.fork, ctypes.c_void_p).value
+    zero = ctypes.create_string_buffer(b"0")
 
     gate = socket.socket(fileno=3)
     gate.setblocking(True)
@@ -158,25 +183,24 @@ def serve():
         namespaces, grouped, tasks = struct.unpack("<3I", order)
         pidfd, channel, stdout, stderr, *groups = fds
         try:
-            join(pidfd, CLONE_NEWPID)
-        except OSError as failure:  # the sandbox has ended
+            if libc.setns(pidfd, CLONE_NEWPID) < 0:
+                raise OSError(ctypes.get_errno(), "join pid namespace")  # the sandbox has ended
+            child = enter(namespaces, grouped, pidfd, groups)
+            if child == 0:
+                begin(channel, stdout, stderr)
+                gate.detach()  # closed long ago, with all others
+                gc.enable()
+                return
+            _, status = os.waitpid(child, 0)
+            if status:
+                raise OSError(os.waitstatus_to_exitcode(status), "enter sandbox")
+        except OSError as failure:
             refuse(channel, failure)
-            drop(fds)
-            continue
-        if grouped:
-            request = (ctypes.c_uint64 * 11)(CLONE_INTO_CGROUP, 0, 0, 0, SIGCHLD, 0, 0, 0, 0, 0, groups[0])
-            child = must("fork", clone3, ctypes.addressof(request), ctypes.sizeof(request))
-        else:
-            child = must("fork", clone, SIGCHLD)
-        if child == 0:
-            enter(namespaces, groups[grouped:], pidfd, channel, stdout, stderr)
-            gate.detach()  # closed long ago, with all others
-            gc.enable()
-            return
-        drop(fds)
-        os.waitpid(child, 0)
+        for fd in fds:
+            os.close(fd)
 
 
+folder = __file__.rpartition("/")[0]
 try:
     serve()
 except BaseException as failure:
@@ -185,7 +209,6 @@ except BaseException as failure:
     # Never as if it were done: the interpreter would go on, and the program run where the zygote is.
     os.write(2, ("the zygote: %r" % failure).encode())
     os._exit(1)
-folder = __file__.rpartition("/")[0]
 sys.path.remove(folder)
 sys.path_importer_cache.pop(folder, None)
 for name in set(sys.modules) - before:
