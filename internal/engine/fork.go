@@ -23,7 +23,7 @@ func (x *execution) fork(ctx context.Context) (*client.Process, error) {
 	forked, err := forker.Fork(ctx, *f)
 	if err != nil {
 		if !errors.Is(err, sandbox.ErrNoZygote) && ctx.Err() == nil {
-			x.live.engine.log.Warn("a waiting interpreter could not be used", "sandbox", x.live.id, "err", err)
+			x.live.engine.log.Debug("a waiting interpreter could not be used", "sandbox", x.live.id, "err", err)
 		}
 		return nil, nil
 	}

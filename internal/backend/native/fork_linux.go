@@ -29,7 +29,14 @@ const pipeSize = 256 << 10
 // knows nothing, and it ends with its one execution. That last rule is what makes entering it safe: on its way in a fork has all
 // rights in the sandbox, and nothing of the user's has been there to wait for it. An ordinary user cannot make the zygote that it
 // takes: only with CAP_SYS_ADMIN may a process have its children born in another pid namespace.
+//
+// The zygote stands still while its child enters, so what slows that one down slows all others: a sandbox with less than a CPU, whose
+// quota its start may have used up, is left to itself, and so is one whose memory may not do.
 func (b *Backend) forkable(spec *sandbox.Spec) bool {
+	l := &spec.Limits
+	if 0 < l.CPUMillis && l.CPUMillis < 1000 || 0 < l.MemoryBytes && l.MemoryBytes < 32<<20 || 0 < l.Pids && l.Pids < 8 {
+		return false
+	}
 	return b.user.uid == 0 && !spec.Lifetime.Living && spec.Root == (sandbox.Root{}) && spec.Commands == nil &&
 		len(spec.Mounts)+len(spec.Layers) == 0 && spec.Workdir == ""
 }
@@ -48,6 +55,9 @@ func (box *Box) Fork(ctx context.Context, f sandbox.Fork) (_ *sandbox.Forked, er
 		if err != nil {
 			out.close()
 			err = at("fork interpreter", err)
+		}
+		if ctx.Err() == nil {
+			box.backend.zygotes.judge(box.backend, z, err)
 		}
 	}()
 	if err := out.order(box, z); err != nil {

@@ -26,6 +26,7 @@ type zygotes struct {
 	mu      sync.Mutex // guards all below
 	ready   *zygote
 	forks   int // of ready
+	strikes int // forks that failed since one went well
 	coming  bool
 	failed  time.Time
 	closed  bool
@@ -35,6 +36,7 @@ type zygotes struct {
 // Bounds of zygotes.
 const (
 	zygoteForks    = 2000 // of one
+	zygoteStrikes  = 3    // in a row, which is not for want of memory in one sandbox
 	zygoteBackoff  = time.Minute
 	zygotePatience = 10 * time.Second // from its start to where it waits, some 50 ms on an idle machine
 )
@@ -59,6 +61,24 @@ func (zs *zygotes) take(b *Backend, f *sandbox.Fork) (*zygote, error) {
 	return z, nil
 }
 
+// judge is told how a fork went. A zygote that lets several down in a row is given up, and there is none for a while: each of them
+// may have cost its run all patience.
+func (zs *zygotes) judge(b *Backend, z *zygote, err error) {
+	zs.mu.Lock()
+	defer zs.mu.Unlock()
+	if err == nil {
+		zs.strikes = 0
+		return
+	}
+	zs.strikes++
+	if zs.strikes < zygoteStrikes || zs.ready != z || zs.closed {
+		return
+	}
+	zs.ready, zs.strikes, zs.failed = nil, 0, time.Now()
+	zs.starter.Go(z.close)
+	b.note("no interpreter is kept waiting for a while, as its forks failed", err)
+}
+
 func (zs *zygotes) start(b *Backend, f *sandbox.Fork) {
 	z, err := b.startZygote(f)
 	zs.mu.Lock()
@@ -69,7 +89,7 @@ func (zs *zygotes) start(b *Backend, f *sandbox.Fork) {
 		b.note("no interpreter can be kept waiting", err)
 		return
 	}
-	z, zs.ready, zs.forks = zs.ready, z, 0
+	z, zs.ready, zs.forks, zs.strikes = zs.ready, z, 0, 0
 	if zs.closed {
 		z, zs.ready = zs.ready, nil
 	}
@@ -245,6 +265,9 @@ func (z *zygote) order(grouped bool, tasks int, fds []int) error {
 		message[4] = 1
 	}
 	message[8] = byte(tasks)
+	if err := z.gate.SetWriteDeadline(time.Now().Add(forkPatience)); err != nil {
+		return err
+	}
 	_, _, err := z.gate.WriteMsgUnix(message[:], unix.UnixRights(fds...), nil)
 	return err
 }

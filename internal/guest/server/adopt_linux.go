@@ -69,14 +69,12 @@ func (s *Server) takeOver(p *process, m *guest.Adopt, r *rightsReader) error {
 		return err
 	}
 	defer s.table.birth.Unlock()
-	var st stat
-	var ok bool
-	as(p.user, func() { st, ok = s.proc.stat(int(m.PID)) })
-	if !ok || st.parent != s.self() || s.table.holds(int(m.PID)) {
+	pid := int(m.PID)
+	if _, err := waitid(unix.P_PID, pid, unix.WNOHANG); err != nil || s.table.holds(pid) {
 		return &guest.Failed{Kind: sandbox.NotFound, Op: "adopt " + m.ID, Msg: "there is no such child of the guest"}
 	}
-	if st.session == st.pid {
-		p.session = st.pid
+	if session, err := unix.Getsid(pid); err == nil && session == pid {
+		p.session = pid
 	}
 	buffer := int(m.Buffer)
 	if buffer == 0 {
@@ -87,7 +85,7 @@ func (s *Server) takeOver(p *process, m *guest.Adopt, r *rightsReader) error {
 	p.outputs[0] = newOutput(p, sandbox.Stdout, files[1], buffer, m.Discard)
 	p.outputs[1] = newOutput(p, sandbox.Stderr, files[2], buffer, m.Discard)
 	p.born = time.Now()
-	p.begin(st.pid, m.Deadline)
+	p.begin(pid, m.Deadline)
 	return nil
 }
 
