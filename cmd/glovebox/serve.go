@@ -77,7 +77,7 @@ interrupt or SIGTERM ends it in order: nothing new is admitted, and what runs ma
 	flags.StringVar(&f.newKey, "new-key", "", "make an API key for `NAME`, print it and its line for the file, and end")
 	flags.StringVar(&f.backend, "backend", "", "`NAME` of what builds the walls of requests that name none (default native; auto where others can reach us)")
 	flags.IntVar(&f.slots, "slots", 0, "runs at the same time (default twice the CPUs, and at least 4)")
-	flags.IntVar(&f.warm, "warm", defaultWarm, "sandboxes kept ready for each kind of request that is in use; each serves one run; 0 is none")
+	flags.IntVar(&f.warm, "warm", defaultWarm, "sandboxes kept ready for each kind of request that is in use, each for one run, and as root an interpreter for them to fork; 0 is none")
 	flags.IntVar(&f.queue, "queue", engine.DefaultQueue, "runs that may wait for a slot; 0 is none")
 	flags.DurationVar(&f.queueTimeout, "queue-timeout", engine.DefaultQueueTimeout, "the longest wait for a slot")
 	flags.DurationVar(&f.drainTimeout, "drain-timeout", defaultDrain, "how long runs may go on after the first interrupt")

@@ -50,7 +50,7 @@ func takeSlot(path string) (*slot, error) {
 			base := uint32(firstHostID + n*slotIDs)
 			return &slot{file: f, guest: base, code: base + 1}, nil
 		}
-		if err != unix.EAGAIN && err != unix.EACCES {
+		if !errors.Is(err, unix.EAGAIN) && !errors.Is(err, unix.EACCES) {
 			return nil, errors.Join(err, f.Close())
 		}
 	}
