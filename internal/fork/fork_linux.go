@@ -29,6 +29,7 @@ type child struct {
 	making
 
 	argv, env, paths []*byte
+	program          uintptr // a descriptor; 0 is none
 	dir              *byte
 	files, tasks     []uintptr
 	ambient          []uintptr
@@ -50,6 +51,7 @@ type making struct {
 	first, call cloning // the same, but where a maker comes first
 	clone3      cloneArgs
 	born        *Identity
+	mounts      uintptr // a descriptor; 0 is none
 	second      uintptr // the process that a maker made
 }
 
@@ -86,6 +88,8 @@ type cloneArgs struct {
 	flags, pidfd, childTID, parentTID, exitSignal, stack, stackSize, tls, setTID, setTIDSize, cgroup uint64
 }
 
+var nameless [1]byte // the empty path
+
 var self = [...]byte{'0'} // who writes it into a control group's tasks is moved there
 
 // forkExec returns in the parent only, and leaves it to the caller to call runtimeAfterFork at once: what lies in this frame is then
@@ -117,6 +121,12 @@ func forkExec(c *child) (pid, failed uintptr) {
 	// In the child.
 	runtimeAfterForkInChild()
 	if c.born != nil {
+		c.step = Mounts
+		if c.mounts != 0 {
+			if _, _, errno = syscall.RawSyscall(unix.SYS_SETNS, c.mounts, unix.CLONE_NEWNS, 0); errno != 0 {
+				goto out
+			}
+		}
 		c.step = Birth
 		// It keeps the capabilities of who it was until the new user namespace, as hosts may reserve making one to root. They are not
 		// in effect after a change away from uid 0 (capabilities(7)).
@@ -253,6 +263,11 @@ func forkExec(c *child) (pid, failed uintptr) {
 		if errno != syscall.ENOENT && errno != syscall.ENOTDIR {
 			goto out
 		}
+	}
+	if c.program != 0 {
+		_, _, errno = syscall.RawSyscall6(unix.SYS_EXECVEAT, c.program, uintptr(unsafe.Pointer(&nameless)),
+			uintptr(unsafe.Pointer(&c.argv[0])), uintptr(unsafe.Pointer(&c.env[0])), unix.AT_EMPTY_PATH, 0)
+		goto out
 	}
 	if denied {
 		errno = syscall.EACCES // as execvp(3): rather this than that the last folder did not hold it

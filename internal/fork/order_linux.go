@@ -18,14 +18,16 @@ import (
 
 // Order is a program to start, and what its process does to itself before.
 type Order struct {
-	Paths []string // where the program may be, tried in this order as execvp(3) does, but for scripts without #!, which stay refused
-	Argv  []string
-	Env   []string
-	Dir   string // as the child sees it, after Become; "" is this process's own
-	Files []int  // what becomes descriptor 0, 1, 2 and so on; every other one is closed
+	Paths   []string // where the program may be, tried in this order as execvp(3) does, but for scripts without #!, which stay refused
+	Program int      // what is executed where no path is given: a descriptor as the child has it, of Files; its path need not be in sight
+	Argv    []string
+	Env     []string
+	Dir     string // as the child sees it, after Become; "" is this process's own
+	Files   []int  // what becomes descriptor 0, 1, 2 and so on; every other one is closed
 
 	Namespaces uintptr   // CLONE_NEW* flags
 	Born       *Identity // whom the process is, in this process's user namespace, when its own are made; nil: who this process is
+	Mounts     int       // an open mount namespace, of which the child's own is made instead of this process's; 0 is none. It needs Born
 	Cgroup     int       // an open v2 group to be born in (Linux 5.7); 0 is none
 	Tasks      []int     // open "tasks" files of v1 groups, which the child enters
 	Ambient    []uintptr // capabilities that outlive the exec although the process's id is nobody in its user namespace
@@ -58,6 +60,7 @@ type Step int
 // The steps, in their order.
 const (
 	Fork Step = iota
+	Mounts
 	Birth
 	Session
 	Enter
@@ -72,7 +75,7 @@ const (
 	Execute
 )
 
-var steps = [...]string{"fork", "take identity", "new session", "join control group", "keep capabilities", "set descriptors", "set terminal", "set limits",
+var steps = [...]string{"fork", "join mounts", "take identity", "new session", "join control group", "keep capabilities", "set descriptors", "set terminal", "set limits",
 	"set groups", "set group", "set user", "change directory", "execute"}
 
 func (s Step) String() string { return steps[s] }
@@ -153,7 +156,11 @@ func (c *child) hear(pid int) {
 
 // prepare turns everything into what the kernel takes, as nothing can be allocated after the fork.
 func (o *Order) prepare() (_ *child, err error) {
-	c := &child{pidfd: -1, tell: -1, tty: o.TTY, ambient: o.Ambient, become: o.Become, making: making{born: o.Born}}
+	if o.Mounts > 0 && o.Born == nil {
+		return nil, errors.New("without Born nobody joins Mounts") // its maker does
+	}
+	c := &child{pidfd: -1, tell: -1, tty: o.TTY, ambient: o.Ambient, become: o.Become,
+		making: making{born: o.Born, mounts: uintptr(o.Mounts)}, program: uintptr(o.Program)}
 	defer func() {
 		if err != nil {
 			c.close()

@@ -181,6 +181,63 @@ func readOnly(t testing.TB) int {
 	return int(f.Fd())
 }
 
+// TestMounts: a child sees the mounts of the namespace that it was given, and its program by a descriptor alone; where there is no
+// such namespace it is not born.
+func TestMounts(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("joining a mount namespace needs root")
+	}
+	holder := shell(t, "mount --make-rprivate /; mount -t tmpfs none /mnt; : >/mnt/joined; mount -t tmpfs none /proc; echo >&3; read x <&4")
+	holder.Namespaces = unix.CLONE_NEWNS
+	ready, stay := [2]int{}, [2]int{}
+	if err := errors.Join(unix.Pipe2(ready[:], unix.O_CLOEXEC), unix.Pipe2(stay[:], unix.O_CLOEXEC)); err != nil {
+		t.Fatal(err)
+	}
+	holder.Files = append(holder.Files, ready[1], stay[0])
+	pid, _, err := holder.Start()
+	if err != nil {
+		t.Fatal(err)
+	}
+	unix.Close(ready[1])
+	if _, err := unix.Read(ready[0], make([]byte, 1)); err != nil {
+		t.Error(err)
+	}
+	mounts, err := os.Open(fmt.Sprintf("/proc/%d/ns/mnt", pid))
+	unix.Close(stay[1])
+	wait(t, pid)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer mounts.Close()
+	defer unix.Close(ready[0])
+	defer unix.Close(stay[0])
+	program, err := os.Open("/bin/sh")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer program.Close()
+	o := shell(t, "echo /mnt/* /proc/*")
+	o.Files = append(o.Files, int(program.Fd()))
+	o.Paths, o.Program, o.Mounts, o.Namespaces = nil, 3, int(mounts.Fd()), unix.CLONE_NEWUSER|unix.CLONE_NEWNS
+	o.Born = &fork.Identity{UID: 65534, GID: 65534}
+	if got := output(t, o); got != "/mnt/joined /proc/*" {
+		t.Errorf("got %q", got)
+	}
+	before := children(t)
+	o.Mounts = o.Files[0]
+	var e *fork.Error
+	if _, _, err := o.Start(); !errors.As(err, &e) || e.Step != fork.Mounts || e.Errno != unix.EINVAL {
+		t.Errorf("got %v", err)
+	}
+	o.Born = nil
+	if _, _, err := o.Start(); err == nil {
+		t.Error("mounts that nobody joins were accepted")
+	}
+	if left := children(t); left != before {
+		t.Errorf("children before: %s, after: %s", before, left)
+	}
+}
+
 // TestNUL: what the kernel would cut short is refused before there is a child.
 func TestNUL(t *testing.T) {
 	for name, spoil := range map[string]func(o *fork.Order){
