@@ -38,6 +38,12 @@ func main() {
 		err := confine.Zygote(plan, mounts, setup, func() error { return confine.Report(setup, nil) })
 		refuse(setup, err)
 	}
+	if plan.MakeTemplate {
+		if err := confine.Template(plan, setup); err != nil {
+			refuse(setup, err)
+		}
+		return
+	}
 	s, err := raise(setup, plan, mounts)
 	if err != nil {
 		refuse(setup, err)

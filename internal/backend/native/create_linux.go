@@ -26,14 +26,30 @@ func (u undo) run() error {
 	return errors.Join(errs...)
 }
 
-// Create builds the walls of one sandbox, in the order in which they can be taken down again.
-func (b *Backend) Create(ctx context.Context, spec sandbox.Spec) (_ sandbox.Box, err error) {
+// Create builds the walls of one sandbox.
+func (b *Backend) Create(ctx context.Context, spec sandbox.Spec) (sandbox.Box, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
 	if err := b.refuse(&spec); err != nil {
 		return nil, err
 	}
+	t := b.templates.take(b, &spec)
+	defer t.release()
+	box, err := b.create(ctx, spec, t)
+	if t != nil && blamesTemplate(err) {
+		b.templates.distrust(b, t, err)
+		box, err = b.create(ctx, spec, nil)
+	}
+	if err != nil {
+		return nil, err
+	}
+	b.templates.stood.Store(true)
+	return box, nil
+}
+
+// create builds the walls in the order in which they can be taken down again.
+func (b *Backend) create(ctx context.Context, spec sandbox.Spec, t *template) (_ *Box, err error) {
 	in, err := b.instance()
 	if err != nil {
 		return nil, err
@@ -60,12 +76,12 @@ func (b *Backend) Create(ctx context.Context, spec sandbox.Spec) (_ sandbox.Box,
 		return nil, at(failListen, err)
 	}
 	m, hostUID := b.chooseIDs(&spec, box.slot)
-	p, err := b.makePlan(&spec, m, box.key)
+	p, err := b.makePlan(&spec, m, box.key, t)
 	if err != nil {
 		return nil, err
 	}
 	defer p.close()
-	g, err := b.spawn(&spec, box.group, m, listener, box.slot)
+	g, err := b.spawn(&spec, box.group, m, listener, box.slot, t)
 	if err == nil {
 		made.add(g.destroy)
 	}

@@ -57,11 +57,12 @@ type Backend struct {
 	opening sync.Mutex // guards instance
 	in      *instance.Instance
 
-	zygotes  zygotes
-	entries  entries
-	hostOnce sync.Once // guards host, hostErr
-	host     []confine.Step
-	hostErr  error
+	templates templates
+	zygotes   zygotes
+	entries   entries
+	hostOnce  sync.Once // guards host, hostErr
+	host      []confine.Step
+	hostErr   error
 }
 
 // New returns a backend. It touches nothing yet.
@@ -175,9 +176,10 @@ func (b *Backend) note(what string, err error) {
 	_, _ = b.guestErr.WriteString("native: " + what + ": " + err.Error() + "\n")
 }
 
-// Close gives this process's instance up, and ends the zygote. It ends no box.
+// Close gives this process's instance up, and ends the zygote and the template. It ends no box.
 func (b *Backend) Close() error {
 	b.zygotes.close()
+	b.templates.close()
 	b.opening.Lock()
 	defer b.opening.Unlock()
 	var err error

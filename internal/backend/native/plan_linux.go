@@ -4,6 +4,7 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"golang.org/x/sys/unix"
@@ -31,8 +32,8 @@ func (p *planned) walls() *confine.Plan {
 		Landlock: p.Landlock, Seccomp: p.Seccomp}
 }
 
-// makePlan turns a spec into what the set-up stage does.
-func (b *Backend) makePlan(spec *sandbox.Spec, m ids, key [32]byte) (_ *planned, err error) {
+// makePlan turns a spec into what the set-up stage does, in the root of t where there is one.
+func (b *Backend) makePlan(spec *sandbox.Spec, m ids, key [32]byte, t *template) (_ *planned, err error) {
 	p := &planned{Plan: confine.Plan{
 		ID: string(spec.ID), Key: key[:], Hostname: hostname,
 		Guest: m.guest, Code: m.code,
@@ -47,14 +48,13 @@ func (b *Backend) makePlan(spec *sandbox.Spec, m ids, key [32]byte) (_ *planned,
 		}
 	}()
 	restricted := spec.Commands != nil
-	system, commands, err := b.systemSteps(spec)
-	if err != nil {
+	var commands []string
+	if t != nil {
+		p.Template = t.device
+	} else if p.Root, commands, err = b.staticSteps(spec); err != nil {
 		return nil, err
 	}
-	// /dev comes first: masks use its null device.
-	p.Root = append(p.Root, deviceSteps()...)
-	p.Root = append(p.Root, system...)
-	p.Root = append(p.Root, procSteps(m.guest.GID)...)
+	p.Root = append(p.Root, kernelSteps(m.guest.GID)...)
 	p.Root = append(p.Root, writableSteps(spec.Limits, m.code, spec.Workdir != "", restricted)...)
 	writable := []string{}
 	for _, w := range writablePlaces {
@@ -171,6 +171,13 @@ func rlimits(l sandbox.Limits) (guest, payload []confine.Rlimit) {
 		both(unix.RLIMIT_NOFILE, l.OpenFiles),
 	}
 	return guest, payload
+}
+
+// staticSteps are the part of the root that is made for no one sandbox, and the programs that may be executed (nil for all).
+func (b *Backend) staticSteps(spec *sandbox.Spec) ([]confine.Step, []string, error) {
+	system, commands, err := b.systemSteps(spec)
+	// /dev comes first: masks use its null device.
+	return slices.Concat(deviceSteps(), system, placeSteps()), commands, err
 }
 
 // systemSteps are the read-only part of the root, and the programs that may be executed (nil for all). Those of the host's own root

@@ -115,7 +115,7 @@ func etcSteps(dir string) ([]confine.Step, error) {
 	return steps, nil
 }
 
-// deviceSteps are /dev: the five devices that hold nothing, the terminal, and a devpts of the sandbox's own.
+// deviceSteps are /dev: the five devices that hold nothing, the terminal, and links.
 func deviceSteps() []confine.Step {
 	steps := []confine.Step{{Do: confine.Dir, Target: "dev", Mode: 0o755}}
 	for _, d := range []struct {
@@ -129,10 +129,21 @@ func deviceSteps() []confine.Step {
 		return confine.Step{Do: confine.Symlink, Target: "dev/" + name, Source: to}
 	}
 	return append(steps,
-		confine.Step{Do: confine.Dir, Target: "dev/pts", Mode: 0o755},
-		confine.Step{Do: confine.Devpts, Target: "dev/pts"},
 		link("ptmx", "pts/ptmx"), link("fd", "/proc/self/fd"), link("stdin", "/proc/self/fd/0"),
 		link("stdout", "/proc/self/fd/1"), link("stderr", "/proc/self/fd/2"))
+}
+
+// placeSteps are the folders where the sandbox's own file systems go.
+func placeSteps() []confine.Step {
+	dir := func(target string, mode uint32) confine.Step {
+		return confine.Step{Do: confine.Dir, Target: strings.TrimPrefix(target, "/"), Mode: mode}
+	}
+	steps := []confine.Step{dir("proc", 0o555), dir(emptyDir, 0o755), dir("dev/pts", 0o755), dir("home", 0o755), dir("var", 0o755),
+		{Do: confine.Symlink, Target: "var/tmp", Source: "/tmp"}}
+	for _, w := range writablePlaces {
+		steps = append(steps, dir(w.target, 0o755))
+	}
+	return steps
 }
 
 // The masks hide what of /proc tells about the host or reaches into it: the list of the container runtimes, and the kernel's command
@@ -144,11 +155,11 @@ var (
 	maskedDirs = []string{"acpi", "asound", "bus", "driver", "fs", "irq", "scsi"}
 )
 
-func procSteps(guestGID uint32) []confine.Step {
+// kernelSteps are what the kernel shows of the sandbox's own namespaces: its terminals and /proc.
+func kernelSteps(guestGID uint32) []confine.Step {
 	steps := []confine.Step{
-		{Do: confine.Dir, Target: "proc", Mode: 0o555},
+		{Do: confine.Devpts, Target: "dev/pts"},
 		{Do: confine.Proc, Target: "proc", GID: guestGID},
-		{Do: confine.Dir, Target: emptyDir, Mode: 0o755},
 	}
 	for _, name := range maskedFiles {
 		steps = append(steps, confine.Step{Do: confine.Mask, Target: "proc/" + name, Source: "dev/null"})
@@ -159,11 +170,12 @@ func procSteps(guestGID uint32) []confine.Step {
 	return steps
 }
 
-// emptyDir is a folder of the new root that stays empty and read-only.
-const emptyDir = "run"
-
-// diskDir is where the bounded file system that holds all writable places is attached while these are made. It is then detached.
-const diskDir = ".disk"
+// emptyDir is a folder of the new root that is empty and read-only in the end. diskDir is where the bounded file system that holds all
+// writable places is attached while these are made.
+const (
+	emptyDir = "run"
+	diskDir  = emptyDir
+)
 
 // writablePlaces lie on one bounded file system, so that the disk limit is one number whatever the code fills.
 var writablePlaces = []struct {
@@ -181,13 +193,7 @@ var writablePlaces = []struct {
 // writableSteps make the writable places. The workspace is left out where a host directory takes its place. With noExec nothing in
 // them can be executed.
 func writableSteps(l sandbox.Limits, code sandbox.User, hostWorkdir, noExec bool) []confine.Step {
-	steps := []confine.Step{
-		{Do: confine.Dir, Target: diskDir, Mode: 0o700},
-		{Do: confine.Tmpfs, Target: diskDir, Mode: 0o755, Size: l.DiskBytes, Inodes: l.Inodes},
-		{Do: confine.Dir, Target: "home", Mode: 0o755},
-		{Do: confine.Dir, Target: "var", Mode: 0o755},
-		{Do: confine.Symlink, Target: "var/tmp", Source: "/tmp"},
-	}
+	steps := []confine.Step{{Do: confine.Tmpfs, Target: diskDir, Mode: 0o755, Size: l.DiskBytes, Inodes: l.Inodes}}
 	for _, w := range writablePlaces {
 		if hostWorkdir && w.target == sandbox.Workspace {
 			continue

@@ -29,9 +29,6 @@ const namespaces = unix.CLONE_NEWUSER | unix.CLONE_NEWNS | unix.CLONE_NEWPID | u
 var setupCaps = []uintptr{unix.CAP_CHOWN, unix.CAP_DAC_OVERRIDE, unix.CAP_FOWNER, unix.CAP_KILL, unix.CAP_SETGID, unix.CAP_SETUID,
 	unix.CAP_SETPCAP, unix.CAP_NET_ADMIN, unix.CAP_SYS_ADMIN, unix.CAP_SYS_RESOURCE}
 
-// guestPath is where the child finds its program, in the host's file system until it pivots.
-var guestPath = "/proc/self/fd/" + itoa(confine.ProgramFD)
-
 // guestEnv is all that a guest finds in its environment; the code never sees it. The runtime makes room for as many threads as the
 // host has CPUs, at its start and in memory; a guest only moves bytes.
 var guestEnv = []string{"GOMAXPROCS=1"}
@@ -56,7 +53,7 @@ type idLine struct{ inside, host uint32 }
 
 // spawn starts the guest in new namespaces, inside its control group, with its ids mapped. It runs the first steps of the set-up
 // stage, up to where it waits for the plan.
-func (b *Backend) spawn(spec *sandbox.Spec, group *cgroup.Group, m ids, listener *os.File, s *slot) (*born, error) {
+func (b *Backend) spawn(spec *sandbox.Spec, group *cgroup.Group, m ids, listener *os.File, s *slot, t *template) (*born, error) {
 	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
 		return nil, at("socketpair", err)
@@ -78,12 +75,13 @@ func (b *Backend) spawn(spec *sandbox.Spec, group *cgroup.Group, m ids, listener
 	}
 	null := int(b.null.Fd())
 	order := &fork.Order{
-		Paths:      []string{guestPath},
+		Program:    confine.ProgramFD,
 		Argv:       []string{guestName, string(spec.ID)},
 		Env:        guestEnv,
 		Dir:        "/",
 		Files:      []int{null, null, int(b.guestErr.Fd()), int(theirs.Fd()), int(listener.Fd()), slotFD, int(b.program.Fd())}, // as confine has them
 		Namespaces: namespaces,
+		Mounts:     t.mounts(),
 		Born:       b.bornAs(spec, m),
 		Cgroup:     door.V2,
 		Tasks:      door.Tasks,
@@ -126,6 +124,38 @@ func (b *Backend) admit(g *born, setup *os.File, m ids) error {
 		return at(failMap, err)
 	}
 	return nil
+}
+
+// startHelper starts the guest program for something else than a sandbox. It is to read its plan.
+func (b *Backend) startHelper(name string, words *os.File, namespaces uintptr) (*born, error) {
+	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return nil, at("socketpair", err)
+	}
+	ours, theirs := os.NewFile(uintptr(pair[0]), "setup"), os.NewFile(uintptr(pair[1]), "setup")
+	defer ours.Close()
+	defer theirs.Close()
+	null := int(b.null.Fd())
+	order := &fork.Order{
+		Program:    confine.ProgramFD,
+		Argv:       []string{guestName, name},
+		Env:        guestEnv,
+		Dir:        "/",
+		Files:      []int{null, int(words.Fd()), int(words.Fd()), int(theirs.Fd()), null, null, int(b.program.Fd())}, // as confine has them
+		Namespaces: namespaces,
+		PIDFD:      true,
+	}
+	pid, pidfd, err := order.Start()
+	if err != nil {
+		return nil, at(failSpawn, explainStart(err))
+	}
+	g := &born{process: &process{pid: pid, pidfd: pidfd, child: true}}
+	conn, err := net.FileConn(ours)
+	if err != nil {
+		return nil, errors.Join(at("setup socket", err), g.destroy())
+	}
+	g.setup = conn.(*net.UnixConn)
+	return g, nil
 }
 
 // destroy ends the guest and waits for it.

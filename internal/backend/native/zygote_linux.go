@@ -15,7 +15,6 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/glovebox-dev/glovebox/internal/fork"
 	"github.com/glovebox-dev/glovebox/internal/guest/confine"
 	"github.com/glovebox-dev/glovebox/sandbox"
 )
@@ -181,33 +180,16 @@ func programsOn(name string, env []string) (paths []string) {
 // spawn starts the set-up stage of the zygote in its namespaces: it has no pid namespace of its own, as it is to join those of
 // sandboxes, and no user namespace, as theirs are not below it.
 func (z *zygote) spawn(b *Backend) (*born, error) {
-	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
-	if err != nil {
-		return nil, at("socketpair", err)
-	}
-	ours, theirs := os.NewFile(uintptr(pair[0]), "gate"), os.NewFile(uintptr(pair[1]), "gate")
-	defer ours.Close()
-	defer theirs.Close()
 	// Its stdout and stderr are pipes because those of its forks are: it is asked once what they are.
 	words, mouth, err := os.Pipe()
 	if err != nil {
 		return nil, at("pipe", err)
 	}
 	defer mouth.Close()
-	null := int(b.null.Fd())
-	order := &fork.Order{
-		Paths:      []string{guestPath},
-		Argv:       []string{guestName, "zygote"},
-		Env:        guestEnv,
-		Dir:        "/",
-		Files:      []int{null, int(mouth.Fd()), int(mouth.Fd()), int(theirs.Fd()), null, null, int(b.program.Fd())}, // as confine has them
-		Namespaces: unix.CLONE_NEWNS | unix.CLONE_NEWNET | unix.CLONE_NEWIPC | unix.CLONE_NEWUTS,
-		PIDFD:      true,
-	}
-	pid, pidfd, err := order.Start()
+	g, err := b.startHelper("zygote", mouth, unix.CLONE_NEWNS|unix.CLONE_NEWNET|unix.CLONE_NEWIPC|unix.CLONE_NEWUTS)
 	if err != nil {
 		words.Close()
-		return nil, at(failSpawn, explainStart(err))
+		return nil, err
 	}
 	go func() { // ends with the zygote, as its forks have other pipes
 		defer close(z.said)
@@ -215,16 +197,9 @@ func (z *zygote) spawn(b *Backend) (*born, error) {
 		_, _ = io.Copy(b.guestErr, words)
 	}()
 	// Its forks are the first to die of want of memory, and are born with its score.
-	scoreFile := "/proc/" + itoa(pid) + "/oom_score_adj"
-	g := &born{process: &process{pid: pid, pidfd: pidfd, child: true}}
-	if err := os.WriteFile(scoreFile, []byte("1000"), 0); err != nil {
+	if err := os.WriteFile("/proc/"+itoa(g.process.pid)+"/oom_score_adj", []byte("1000"), 0); err != nil {
 		return nil, errors.Join(at("raise oom_score_adj", err), g.destroy())
 	}
-	conn, err := net.FileConn(ours)
-	if err != nil {
-		return nil, errors.Join(at("gate", err), g.destroy())
-	}
-	g.setup = conn.(*net.UnixConn)
 	return g, nil
 }
 

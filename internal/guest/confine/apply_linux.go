@@ -19,15 +19,19 @@ type Stage struct {
 // for the last steps, which Spawner and Finish do once the guest's threads are there.
 func Apply(p *Plan, fds []int) (*Stage, error) {
 	a := &applying{plan: p, fds: fds, stage: &Stage{}}
+	newRoot, pivot := a.root.attach, a.root.pivot
+	if p.Template != 0 {
+		newRoot, pivot = func() error { return a.root.adopt(p.Template) }, standInside
+	}
 	steps := []step{
 		{StepKnobs, a.knobs},
 		{StepPrivate, func() error { return unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, "") }},
 		{StepSources, func() error { return a.root.openSources(p.Root, fds) }},
 		{StepIdentity, a.identity},
-		{StepNewRoot, a.root.attach},
+		{StepNewRoot, newRoot},
 		{StepRoot, a.buildRoot},
-		{StepSealRoot, a.root.seal},
-		{StepPivot, a.root.pivot},
+		{StepSealRoot, func() error { return a.root.seal(".", "proc") }},
+		{StepPivot, pivot},
 		{StepHostname, func() error { return unix.Sethostname([]byte(p.Hostname)) }},
 		{StepLoopback, a.loopback},
 		{StepNesting, a.forbidNesting},

@@ -20,6 +20,8 @@ func (p *Plan) Append(b []byte) []byte {
 	b = wire.AppendBool(b, 12, p.OneShot)
 	b = wire.AppendUint(b, 13, uint64(p.Lease))
 	b = wire.AppendString(b, 14, p.FailAt)
+	b = wire.AppendUint(b, 18, p.Template)
+	b = wire.AppendBool(b, 19, p.MakeTemplate)
 	for tag, list := range map[int][]string{15: p.Execute, 16: p.Argv, 17: p.Env} {
 		for _, s := range list {
 			b = wire.AppendElement(b, tag, []byte(s))
@@ -106,6 +108,10 @@ func (p *Plan) parseRest(f *wire.Fields) {
 		p.Argv = append(p.Argv, f.String())
 	case 17:
 		p.Env = append(p.Env, f.String())
+	case 18:
+		p.Template = f.Uint64()
+	case 19:
+		p.MakeTemplate = f.Bool()
 	case 20:
 		s, err := parseStep(f.Bytes())
 		p.Root = append(p.Root, s)

@@ -18,6 +18,7 @@ type Plan struct {
 	Guest, Code sandbox.User
 
 	Root     []Step
+	Template uint64 // the device number of the root that the guest is born in, to which Root only adds; 0 where it makes its root itself
 	Loopback bool
 	Limits   []Rlimit // of the guest and all it starts
 	Payload  []Rlimit // of what it starts, over Limits
@@ -34,6 +35,9 @@ type Plan struct {
 	// some. Of the rest of the plan only Root counts. These are the places where the program may be, the first that exists is taken.
 	Execute   []string
 	Argv, Env []string // of it
+
+	// MakeTemplate makes of the process no guest either, but what makes such a root. Of the plan only Root counts.
+	MakeTemplate bool
 
 	// FailAt names a step that shall fail, for the test that walks through all of them.
 	FailAt string
@@ -100,6 +104,7 @@ const (
 	StepPrivate   = "make mounts private"
 	StepKnobs     = "open kernel knobs"
 	StepSources   = "open sources"
+	StepCellar    = "make cellar" // of a template
 	StepNewRoot   = "make new root"
 	StepRoot      = "build root"
 	StepSealRoot  = "seal new root"

@@ -112,8 +112,13 @@ func (r *root) attach() error {
 		return err
 	}
 	r.fd = fd
+	return r.cover(fd)
+}
+
+// cover attaches a mount over the folder of the old root, and over what covers it already.
+func (r *root) cover(mount int) (err error) {
 	for _, r.inert = range []string{"/tmp", "/usr", "/mnt"} {
-		if err = unix.MoveMount(fd, "", unix.AT_FDCWD, r.inert, unix.MOVE_MOUNT_F_EMPTY_PATH); err == nil {
+		if err = unix.MoveMount(mount, "", unix.AT_FDCWD, r.inert, unix.MOVE_MOUNT_F_EMPTY_PATH); err == nil {
 			return nil
 		}
 	}
@@ -339,13 +344,11 @@ func (r *root) inner(s Step) error {
 	return r.bind(fd, s.Target)
 }
 
-// detach takes a mount, and the folder that it was attached to, away again. The old root's tree is still around us, so the path is the one by which the new root is attached.
+// detach takes a mount away again. Until the pivot the old root's tree is around us, so the path is the one by which the new root is
+// attached.
 func (r *root) detach(s Step) error {
 	r.forget(path.Clean(s.Target))
-	if err := unix.Unmount(path.Join(r.inert, s.Target), unix.MNT_DETACH|unix.UMOUNT_NOFOLLOW); err != nil {
-		return err
-	}
-	return unix.Unlinkat(r.fd, s.Target, unix.AT_REMOVEDIR)
+	return unix.Unmount(path.Join(r.inert, s.Target), unix.MNT_DETACH|unix.UMOUNT_NOFOLLOW)
 }
 
 // mask hides a file or folder of /proc behind another one of the new root: the null device, whose number was checked when it was
@@ -380,21 +383,18 @@ func (r *root) clone(source string) (mount int, err error) {
 	return mount, err
 }
 
-// seal makes the new root's own tmpfs and its /proc read-only. What is attached has its own properties.
-func (r *root) seal() error {
+// seal makes mounts of the new root read-only: its own tmpfs, which is ".", and its /proc where it has one. What else is attached has
+// its own properties.
+func (r *root) seal(targets ...string) error {
 	r.forget("")
-	for _, target := range []string{".", "proc", "dev"} {
+	for _, target := range targets {
 		fd, err := r.below(target, unix.O_PATH)
-		if err == unix.ENOENT {
-			continue
-		}
 		if err != nil {
 			return err
 		}
-		attr := unix.MountAttr{Attr_set: unix.MOUNT_ATTR_RDONLY}
-		err = unix.MountSetattr(fd, "", unix.AT_EMPTY_PATH, &attr)
+		err = unix.MountSetattr(fd, "", unix.AT_EMPTY_PATH, &unix.MountAttr{Attr_set: unix.MOUNT_ATTR_RDONLY})
 		unix.Close(fd)
-		if err != nil && !(target == "dev" && err == unix.EINVAL) { // dev is a folder of the root's own tmpfs, no mount
+		if err != nil {
 			return err
 		}
 	}
@@ -403,16 +403,24 @@ func (r *root) seal() error {
 
 // pivot makes the new root the root and lets go of the old one.
 func (r *root) pivot() error {
-	if err := unix.Fchdir(r.fd); err != nil {
+	if err := pivotTo(r.fd); err != nil {
+		return err
+	}
+	return standInside()
+}
+
+func pivotTo(root int) error {
+	if err := unix.Fchdir(root); err != nil {
 		return err
 	}
 	if err := unix.PivotRoot(".", "."); err != nil {
 		return err
 	}
 	// The old root is now mounted over the new one at "."; what is detached there is the old one.
-	if err := unix.Unmount(".", unix.MNT_DETACH); err != nil {
-		return err
-	}
+	return unix.Unmount(".", unix.MNT_DETACH)
+}
+
+func standInside() error {
 	if err := unix.Chdir("/"); err != nil {
 		return err
 	}

@@ -20,7 +20,7 @@ func Zygote(p *Plan, fds []int, setup *os.File, report func() error) error {
 		{StepSources, func() error { return a.root.openSources(p.Root, fds) }},
 		{StepNewRoot, a.root.attach},
 		{StepRoot, a.buildRoot},
-		{StepSealRoot, a.root.seal},
+		{StepSealRoot, func() error { return a.root.seal(".") }},
 		{StepPivot, a.root.pivot},
 		{StepRlimits, func() error { return unix.Setrlimit(unix.RLIMIT_CORE, &unix.Rlimit{}) }},
 		{StepCaps, func() error { return carryOut(boundCalls(unix.CAP_SYS_ADMIN, unix.CAP_SYS_PTRACE)) }},

@@ -1,0 +1,333 @@
+package native
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/glovebox-dev/glovebox/internal/guest/confine"
+	"github.com/glovebox-dev/glovebox/sandbox"
+)
+
+// templated is a backend with a template, and a hold of that for the length of the test.
+func templated(t *testing.T, failAt string) (*Backend, *template) {
+	t.Helper()
+	if os.Geteuid() != 0 {
+		t.Skip("templates are made by root alone")
+	}
+	b := open(t, failAt)
+	made := await(b)
+	if made == nil {
+		t.Fatal("there is no template")
+	}
+	t.Cleanup(made.release)
+	return b, made
+}
+
+// await has a template made where there is none, and returns it, nil if it could not be made.
+func await(b *Backend) *template {
+	s := spec()
+	b.templates.stood.Store(true)
+	b.templates.next = time.Time{}
+	made := b.templates.take(b, &s)
+	if made == nil {
+		b.templates.maker.Wait()
+		made = b.templates.take(b, &s)
+	}
+	return made
+}
+
+// createIn makes a sandbox in the template, or without one where that is nil.
+func createIn(t *testing.T, b *Backend, in *template) *Box {
+	t.Helper()
+	box, err := b.create(context.Background(), spec(), in)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := box.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return box
+}
+
+// TestTemplateShowsTheSame: a program cannot tell whether its root was made for it, but by who owns what nobody inside may change.
+func TestTemplateShowsTheSame(t *testing.T) {
+	b, made := templated(t, "")
+	own, given := createIn(t, b, nil), createIn(t, b, made)
+	mounts := func(box *Box) (seen []string) {
+		for line := range strings.Lines(run(t, box, "/bin/cat", "/proc/self/mountinfo").stdout) {
+			seen = append(seen, strings.Join(strings.Fields(line)[3:6], " "))
+		}
+		slices.Sort(seen)
+		return seen
+	}
+	if a, b := mounts(own), mounts(given); !slices.Equal(a, b) || len(a) < 20 {
+		t.Errorf("mounts without a template:\n%s\nwith one:\n%s", strings.Join(a, "\n"), strings.Join(b, "\n"))
+	}
+	for _, script := range []string{
+		"find / -xdev -printf '%p %y %m %l\\n' | sort; cat /etc/passwd /etc/hosts", // of the root's own file system
+		"stat -c '%n %F %a %u %g' /workspace /home/agent /tmp /dev/shm /dev/pts; touch /workspace/x /tmp/x /dev/shm/x ~/x && echo done",
+		"touch /x /etc/x /run/x /proc/x /usr/x 2>&1; df --output=size / /workspace /tmp; echo x >/etc/hosts",
+		"for m in $(cut -d' ' -f5 /proc/self/mountinfo | sort); do stat -c '%n %F %a' $m; done",
+	} {
+		a, b := run(t, own, "/bin/bash", "-c", script), run(t, given, "/bin/bash", "-c", script)
+		if a.stdout+a.stderr != b.stdout+b.stderr || a.stdout == "" {
+			t.Errorf("%s\nwithout a template: %+v\nwith one: %+v", script, a, b)
+		}
+	}
+}
+
+// TestTemplateIsLocked: even who has all rights in a sandbox's namespaces cannot undo what came from the template.
+func TestTemplateIsLocked(t *testing.T) {
+	b, made := templated(t, "")
+	const code = `import ctypes, os, sys
+libc = ctypes.CDLL(None, use_errno=True)
+failed = %s
+os._exit(ctypes.get_errno() if failed else 0)`
+	for _, call := range []string{
+		`libc.umount2(b"/usr", 2)`, // MNT_DETACH
+		`libc.umount2(b"/dev/null", 2)`,
+		`libc.mount(None, b"/", None, 4096|32|2|4, None)`,    // bind, remount, nosuid, nodev: not read-only
+		`libc.mount(None, b"/usr", None, 4096|32|1|4, None)`, // read-only, nodev: not nosuid
+	} {
+		try := func(in *template) (errno int) {
+			cmd := exec.Command("nsenter", "-t", itoa(createIn(t, b, in).process.pid), "-U", "-m", "--",
+				"python3", "-IS", "-c", fmt.Sprintf(code, call))
+			_ = cmd.Run()
+			return cmd.ProcessState.ExitCode()
+		}
+		if errno := try(nil); errno != 0 {
+			t.Errorf("the test proves nothing: %s without a template: %v", call, unix.Errno(errno))
+		}
+		if errno := unix.Errno(try(made)); errno != unix.EINVAL && errno != unix.EPERM {
+			t.Errorf("%s: %v", call, errno)
+		}
+	}
+}
+
+// TestTemplateStepsFail is TestEveryStepFails in a template.
+func TestTemplateStepsFail(t *testing.T) {
+	steps := slices.Concat(HostSteps, confine.Steps, []string{confine.StepRoot + " proc", confine.StepRoot + " dev/pts",
+		confine.StepRoot + " workspace", confine.StepRoot + " proc/kcore"})
+	for _, step := range steps {
+		t.Run(step, func(t *testing.T) {
+			b, made := templated(t, step)
+			if _, err := b.instance(); err != nil {
+				t.Fatal(err)
+			}
+			s := spec()
+			fds := openFiles(t)
+			box, err := b.create(context.Background(), s, made)
+			if err == nil {
+				box.Close()
+				t.Fatal("the sandbox was made although the step failed")
+			}
+			if name, _, _ := strings.Cut(step, " proc/"); !strings.Contains(err.Error(), name) {
+				t.Errorf("the error does not name the step: %v", err)
+			}
+			if left := leftovers(t, b, s.ID); len(left) > 0 {
+				t.Errorf("left behind: %v", left)
+			}
+			if n := openFiles(t); n > fds {
+				t.Errorf("%d descriptors before, %d after", fds, n)
+			}
+		})
+	}
+}
+
+// TestTemplateIsNotTheOne: a guest that is born anywhere else than the plan says goes no further; the sandbox is then made without.
+func TestTemplateIsNotTheOne(t *testing.T) {
+	b, made := templated(t, "")
+	made.device++
+	if _, err := b.create(context.Background(), spec(), made); err == nil || !strings.Contains(err.Error(), confine.StepNewRoot) {
+		t.Errorf("got %v", err)
+	}
+	if o := run(t, create(t, b, spec()), "/bin/echo", "hello"); o.stdout != "hello\n" {
+		t.Errorf("got %+v", o)
+	}
+	if b.templates.ready != nil {
+		t.Error("a template that does not serve is kept")
+	}
+}
+
+// TestTemplateIsMissing: where no template can be made, sandboxes are.
+func TestTemplateIsMissing(t *testing.T) {
+	b := open(t, "")
+	b.hostOnce.Do(func() { b.host, b.hostErr = systemSteps("/") })
+	there := b.host
+	b.host = append(slices.Clone(there), confine.Step{Do: confine.Bind, Target: "none", Source: "/no/such/folder"})
+	made := await(b)
+	b.host = there
+	if made != nil {
+		t.Fatal("a template was made of what is not there")
+	}
+	for range 2 {
+		create(t, b, spec())
+	}
+}
+
+// TestTemplateIsTaken: the first sandbox of a server finds no template, later ones do; those that it does not fit, never.
+func TestTemplateIsTaken(t *testing.T) {
+	b := open(t, "")
+	create(t, b, spec())
+	if b.templates.coming || b.templates.ready != nil {
+		t.Error("one sandbox alone has a template made")
+	}
+	create(t, b, spec())
+	b.templates.maker.Wait()
+	if root := os.Geteuid() == 0; (b.templates.ready != nil) != root {
+		t.Fatalf("template: %v, root: %v", b.templates.ready, root)
+	}
+	box := create(t, b, spec()).(*Box)
+	if ready := b.templates.ready; ready != nil {
+		root, err := identify("/proc/" + itoa(box.process.pid) + "/root/.")
+		if err != nil || root.dev != ready.device {
+			t.Errorf("the third sandbox was not born in it: %v, %v", root, err)
+		}
+	}
+	for name, s := range map[string]sandbox.Spec{"root": {Root: sandbox.Root{Dir: "/"}}, "commands": {Commands: []string{}},
+		"mounts": {Mounts: []sandbox.Mount{{}}}, "layers": {Layers: []sandbox.Layer{{}}}} {
+		if b.templatable(&s) {
+			t.Errorf("%s: a template would be taken", name)
+		}
+	}
+}
+
+// TestTemplateIsStale changes what the host shows: each later sandbox sees it, the first before there is a new template.
+func TestTemplateIsStale(t *testing.T) {
+	const inside = "GLOVEBOX_TEST_OWN_MOUNTS"
+	if os.Geteuid() != 0 {
+		t.Skip("mounting needs root")
+	}
+	if os.Getenv(inside) == "" {
+		cmd := exec.Command(os.Args[0], "-test.run=^TestTemplateIsStale$", "-test.v")
+		cmd.Env = append(os.Environ(), inside+"=1", "GLOVEBOX_TEST_GUEST="+guestProgram.Name())
+		cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWNS}
+		if out, err := cmd.CombinedOutput(); err != nil || !strings.Contains(string(out), "--- PASS: TestTemplateIsStale") {
+			t.Errorf("%v\n%s", err, out)
+		}
+		return
+	}
+	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {
+		t.Fatal(err)
+	}
+	dir, err := os.MkdirTemp("", "stale") // open to the ids of sandboxes, which t.TempDir is not
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer os.RemoveAll(dir)
+	file, folder := filepath.Join(dir, "file"), filepath.Join(dir, "folder")
+	write := func(path, text string) {
+		t.Helper()
+		if err := os.WriteFile(path+".new", []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Rename(path+".new", path); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := errors.Join(os.Chmod(dir, 0o755), os.MkdirAll(filepath.Join(folder, "sub"), 0o755)); err != nil {
+		t.Fatal(err)
+	}
+	write(file, "old")
+	b := open(t, "")
+	b.hostOnce.Do(func() { b.host, b.hostErr = systemSteps("/") })
+	b.host = append(b.host, confine.Step{Do: confine.Bind, Target: "etc/file", Source: file},
+		confine.Step{Do: confine.Bind, Target: "folder", Source: folder})
+	await(b).release()
+	expect := func(want string) {
+		t.Helper()
+		if o := run(t, create(t, b, spec()), "/bin/sh", "-c", "cat /etc/file; cat /folder/sub/* /folder/x 2>/dev/null"); o.stdout != want {
+			t.Errorf("got %q, want %q", o.stdout, want)
+		}
+	}
+	expect("old")
+	for _, change := range []struct {
+		do   func()
+		want string
+	}{
+		{func() { write(file, "new") }, "new"},
+		{func() {
+			if err := unix.Mount("none", filepath.Join(folder, "sub"), "tmpfs", 0, "mode=755"); err != nil {
+				t.Fatal(err)
+			}
+			write(filepath.Join(folder, "sub", "y"), " mounted")
+		}, "new mounted"},
+		{func() {
+			if err := unix.Unmount(filepath.Join(folder, "sub"), 0); err != nil {
+				t.Fatal(err)
+			}
+		}, "new"},
+	} {
+		change.do()
+		expect(change.want)
+		if b.templates.ready != nil {
+			t.Error("a stale template is kept")
+		}
+		await(b).release()
+		expect(change.want)
+		if b.templates.ready == nil {
+			t.Error("a good template was discarded")
+		}
+	}
+	write(filepath.Join(folder, "x"), " live") // this the template shows as it is
+	expect("new live")
+	if b.templates.ready == nil {
+		t.Error("a good template was discarded")
+	}
+}
+
+// TestTemplateEnds: with the backend ends all that it kept ready, also what was on its way.
+func TestTemplateEnds(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("templates are made by root alone")
+	}
+	fds, helpers := openFiles(t), helpersAlive()
+	for range 5 {
+		b, err := New(Options{Guest: guestProgram, RunDir: filepath.Join(t.TempDir(), "run")})
+		if err != nil {
+			t.Fatal(err)
+		}
+		s := spec()
+		b.templates.stood.Store(true)
+		b.templates.take(b, &s)
+		if err := b.Close(); err != nil {
+			t.Error(err)
+		}
+		if b.templates.ready != nil {
+			t.Error("there is a template after the end")
+		}
+	}
+	if n := openFiles(t); n > fds {
+		t.Errorf("%d descriptors before, %d after", fds, n)
+	}
+	for pid := range helpersAlive() {
+		if !helpers[pid] {
+			t.Errorf("process %s is left", pid)
+		}
+	}
+}
+
+// helpersAlive are the processes that make templates.
+func helpersAlive() map[string]bool {
+	alive := map[string]bool{}
+	lines, _ := filepath.Glob("/proc/[0-9]*/cmdline")
+	for _, path := range lines {
+		if text, err := os.ReadFile(path); err == nil && strings.HasPrefix(string(text), guestName+"\x00template\x00") {
+			alive[filepath.Base(filepath.Dir(path))] = true
+		}
+	}
+	return alive
+}
