@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -236,6 +237,18 @@ func TestPosture(t *testing.T) {
 	}
 	if o := run(t, box, "/bin/sh", "-c", "ls -d /proc/[0-9]* | wc -l; ls /.disk /root /home /boot 2>&1"); strings.Contains(o.stdout, "/proc/1\n") {
 		t.Errorf("the guest is in sight: %q", o.stdout)
+	}
+}
+
+// TestMaskOfServer: a server that was started with a mask of its own makes the same sandboxes, folder by folder.
+func TestMaskOfServer(t *testing.T) {
+	const look = "umask; find / -xdev -path /proc -prune -o -printf '%p %m %U\\n' | sort; stat -c '%n %a' /workspace /tmp /home/agent /dev/shm"
+	with := func(mask int) string {
+		defer syscall.Umask(syscall.Umask(mask))
+		return run(t, create(t, open(t, ""), spec()), "/bin/sh", "-c", look).stdout
+	}
+	if ordinary, strict := with(0o022), with(0o077); ordinary != strict || !strings.HasPrefix(ordinary, "0022\n") {
+		t.Errorf("with 022:\n%s\nwith 077:\n%s", ordinary, strict)
 	}
 }
 

@@ -53,6 +53,8 @@ type step struct {
 }
 
 func (a *applying) all(steps []step) error {
+	// That of whoever started the server would be taken off the modes of the root's folders, and handed on to the code.
+	unix.Umask(0o022)
 	for _, s := range steps {
 		if err := a.run(s.name, s.do); err != nil {
 			return err
