@@ -151,20 +151,26 @@ func checkTarget(target string) error {
 // counts the code's user only, bounds these exactly.
 const guestTasks = 24
 
+// What also holds for the zygote: glibc keeps the limit of the stack that it finds when a program starts, as the size of its threads' own.
+var (
+	noCore    = confine.Rlimit{Resource: unix.RLIMIT_CORE}
+	codeStack = confine.Rlimit{Resource: unix.RLIMIT_STACK, Soft: 8 << 20, Hard: 64 << 20}
+)
+
 func rlimits(l sandbox.Limits) (guest, payload []confine.Rlimit) {
 	both := func(resource int, v int64) confine.Rlimit {
 		return confine.Rlimit{Resource: uint32(resource), Soft: uint64(v), Hard: uint64(v)}
 	}
 	const guestFiles = 4096
 	guest = []confine.Rlimit{
-		both(unix.RLIMIT_CORE, 0),
+		noCore,
 		both(unix.RLIMIT_NOFILE, max(l.OpenFiles, guestFiles)),
 		both(unix.RLIMIT_MEMLOCK, 64<<10),
 		both(unix.RLIMIT_MSGQUEUE, 819200), // the kernel's default; it is charged to the user, who is the sandbox's own
 		both(unix.RLIMIT_SIGPENDING, 4096),
 		both(unix.RLIMIT_RTPRIO, 0),
 		both(unix.RLIMIT_NICE, 0),
-		{Resource: unix.RLIMIT_STACK, Soft: 8 << 20, Hard: 64 << 20},
+		codeStack,
 	}
 	payload = []confine.Rlimit{
 		both(unix.RLIMIT_NPROC, l.Pids),

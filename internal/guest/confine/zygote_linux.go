@@ -22,7 +22,7 @@ func Zygote(p *Plan, fds []int, setup *os.File, report func() error) error {
 		{StepRoot, a.buildRoot},
 		{StepSealRoot, func() error { return a.root.seal(".") }},
 		{StepPivot, a.root.pivot},
-		{StepRlimits, func() error { return unix.Setrlimit(unix.RLIMIT_CORE, &unix.Rlimit{}) }},
+		{StepRlimits, a.rlimits},
 		{StepCaps, func() error { return carryOut(boundCalls(unix.CAP_SYS_ADMIN, unix.CAP_SYS_PTRACE)) }},
 		{StepNoNewPriv, noNewPrivs},
 		{StepExecute, func() error {

@@ -13,7 +13,7 @@ The child between is the machine code beside this file (package fork, Entrance).
 """
 import sys
 
-before = set(sys.modules)
+before, folders = set(sys.modules), set(sys.path_importer_cache)
 import ctypes  # after it was seen what is there
 
 
@@ -210,7 +210,8 @@ except BaseException as failure:
     os.write(2, ("the zygote: %r" % failure).encode())
     os._exit(1)
 sys.path.remove(folder)
-sys.path_importer_cache.pop(folder, None)
+for name in set(sys.path_importer_cache) - folders | {folder}:
+    sys.path_importer_cache.pop(name, None)
 for name in set(sys.modules) - before:
     if name != __name__:
         # Kept for good, as it is not worth to be taken apart now.

@@ -1,0 +1,188 @@
+package native
+
+import (
+	_ "embed"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"reflect"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/glovebox-dev/glovebox/sandbox"
+)
+
+//go:embed testdata/self.py
+var self string
+
+// accepted differences of what a fork sees of itself, and why each of them is.
+var acceptedDifferences = map[string]string{
+	"proc cmdline":          "the arguments of the program were not known when the interpreter was executed, and there is no room to write them to",
+	"proc environ":          "the same; os.environ and the environment of C are the program's own",
+	"stat flags":            "the kernel notes that the process has executed nothing since it was forked (PF_FORKNOEXEC)",
+	"gc frozen":             "what the zygote had made is never looked at by the collector, so that it stays shared",
+	"atexit":                "modules that the zygote had are not taken apart at the end, which would copy their memory",
+	"owner of descriptor 1": "the pipe was made by the server, whom the sandbox has no id for; neither way may the program open it anew",
+	"owner of descriptor 2": "as descriptor 1",
+}
+
+// TestForkSeesWhatAStartSees has one program look at itself in a fork and in an interpreter of its own.
+func TestForkSeesWhatAStartSees(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		server func(t *testing.T) // what is odd about the server
+	}{
+		{"an ordinary server", func(*testing.T) {}},
+		{"a server with a mask and limits of its own", func(t *testing.T) {
+			old := syscall.Umask(0o077)
+			t.Cleanup(func() { syscall.Umask(old) })
+			change(t, unix.RLIMIT_STACK, 4<<20)
+			change(t, unix.RLIMIT_NOFILE, 500)
+			change(t, unix.RLIMIT_DATA, 2<<30)
+		}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			c.server(t)
+			request := python3(self)
+			request.Args, request.Env = []string{"a", "b c", ""}, []string{"X=1", "Y=", "Z=a=b"}
+			start, fork := sight(cold(t), request), sight(warmed(t), request)
+			for _, name := range slices.Sorted(maps.Keys(start)) {
+				same := reflect.DeepEqual(start[name], fork[name])
+				if reason := acceptedDifferences[name]; same != (reason == "") {
+					t.Errorf("%s: started %v, forked %v (%s)", name, start[name], fork[name], reason)
+				}
+			}
+			if len(start) != len(fork) || len(start) < 150 {
+				t.Errorf("a started interpreter says %d things of itself, a forked one %d", len(start), len(fork))
+			}
+		})
+	}
+}
+
+// change gives this process another soft limit for the time of a test.
+func change(t *testing.T, resource int, soft uint64) {
+	t.Helper()
+	var old unix.Rlimit
+	if err := unix.Prlimit(0, resource, nil, &old); err != nil {
+		t.Fatal(err)
+	}
+	if err := unix.Prlimit(0, resource, &unix.Rlimit{Cur: soft, Max: old.Max}, nil); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := unix.Prlimit(0, resource, &old, nil); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+func sight(h *house, r sandbox.Request) (seen map[string]any) {
+	h.Helper()
+	result := h.alone(r)
+	if err := json.Unmarshal(result.Stdout.Head, &seen); err != nil {
+		h.Fatalf("%v; %s, %s, %s", err, result.Status, result.Stdout.Head, result.Stderr.Head)
+	}
+	return seen
+}
+
+// TestForkAsTheHostSeesIt looks at the process from outside: its namespaces beside those of the sandbox's guest and of the host, and the
+// control groups.
+func TestForkAsTheHostSeesIt(t *testing.T) {
+	start, fork := fromOutside(cold(t)), fromOutside(warmed(t))
+	if !maps.Equal(start, fork) {
+		t.Errorf("started %v\nforked %v", start, fork)
+	}
+	for _, kind := range []string{"ipc", "mnt", "net", "pid", "pid_for_children", "user", "uts"} {
+		if fork["ns "+kind] != "the guest's" {
+			t.Errorf("the %s namespace of a fork is %s", kind, fork["ns "+kind])
+		}
+	}
+}
+
+// fromOutside runs a program and says how it is related to its guest and to this process.
+func fromOutside(h *house) map[string]string {
+	h.Helper()
+	seen := map[string]string{}
+	during(h, "import time; print('up', flush=True); time.sleep(600)", func(guest, program int) {
+		kinds, _ := os.ReadDir("/proc/self/ns")
+		for _, k := range kinds {
+			link := func(pid int) string {
+				to, err := os.Readlink(fmt.Sprintf("/proc/%d/ns/%s", pid, k.Name()))
+				if err != nil {
+					h.Error(err)
+				}
+				return to
+			}
+			seen["ns "+k.Name()] = "its own"
+			if k.Name() == "cgroup" && link(program) != link(os.Getpid()) {
+				continue // what an ordinary process has is made by the guest for all of them, and each fork makes one
+			}
+			switch link(program) {
+			case link(os.Getpid()):
+				seen["ns "+k.Name()] = "the host's"
+			case link(guest):
+				seen["ns "+k.Name()] = "the guest's"
+			}
+		}
+		for _, file := range []string{"cgroup", "oom_score_adj"} {
+			ours, theirs := read(h, guest, file), read(h, program, file)
+			seen[file] = theirs
+			if file == "cgroup" && ours == theirs {
+				seen[file] = "the guest's"
+			}
+		}
+		for _, id := range strings.Fields(line(read(h, program, "status"), "Uid:") + line(read(h, program, "status"), "Gid:")) {
+			if id == "0" || strings.Contains(line(read(h, guest, "status"), "Uid:"), id) {
+				h.Errorf("its host id is %s", id)
+			}
+		}
+		seen["depth"] = fmt.Sprint(len(strings.Fields(line(read(h, program, "status"), "NSpid:"))))
+		seen["parent"] = fmt.Sprint(strings.TrimSpace(line(read(h, program, "status"), "PPid:")) == fmt.Sprint(guest))
+	})
+	return seen
+}
+
+func read(t testing.TB, pid int, file string) string {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join("/proc", itoa(pid), file))
+	if err != nil {
+		t.Error(err)
+	}
+	return string(text)
+}
+
+func line(text, name string) string {
+	_, rest, _ := strings.Cut(text, name)
+	rest, _, _ = strings.Cut(rest, "\n")
+	return rest
+}
+
+// TestTwoForksHaveNoSecretInCommon: what a program draws by chance is not what its neighbour draws.
+func TestTwoForksHaveNoSecretInCommon(t *testing.T) {
+	h := warmed(t)
+	draw := python3(`
+import json, os, random, secrets, ssl, sys, tempfile, uuid
+numbers = {"random": random.random(), "SystemRandom": random.SystemRandom().random(), "urandom": os.urandom(8).hex(), "uuid4": uuid.uuid4().hex,
+    "uuid1": uuid.uuid1().hex, "ssl": ssl.RAND_bytes(8).hex(), "secrets": secrets.token_hex(), "mkdtemp": tempfile.mkdtemp()}
+try:
+    import numpy
+    numbers["numpy"] = [numpy.random.random(), numpy.random.default_rng().random()]
+except ImportError:
+    pass
+json.dump(numbers, sys.stdout)`)
+	one, other := sight(h, draw), sight(h, draw)
+	if len(one) < 8 {
+		t.Errorf("drawn: %v", one)
+	}
+	for name := range one {
+		if reflect.DeepEqual(one[name], other[name]) {
+			t.Errorf("%s: both drew %v", name, one[name])
+		}
+	}
+}

@@ -1,0 +1,151 @@
+package native
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/glovebox-dev/glovebox/internal/engine"
+	"github.com/glovebox-dev/glovebox/internal/lang/python"
+	"github.com/glovebox-dev/glovebox/sandbox"
+)
+
+// patience bounds a step that hangs. Nothing is measured against it.
+const patience = 2 * time.Minute
+
+func eventually(t testing.TB, what string, done func() bool) {
+	t.Helper()
+	for end := time.Now().Add(patience); !done(); time.Sleep(5 * time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatalf("%s did not come about", what)
+		}
+	}
+}
+
+// house is an engine over a native backend of its own.
+type house struct {
+	*engine.Engine
+	testing.TB
+	backend *Backend
+}
+
+// cold starts every program in the ordinary way, and warmed runs Python in forks of an interpreter that waits already.
+func cold(t *testing.T) *house { return newHouse(t, 0) }
+
+func warmed(t *testing.T) *house {
+	t.Helper()
+	h := newHouse(t, 1)
+	h.awaitZygote()
+	return h
+}
+
+func newHouse(t *testing.T, size int) *house {
+	t.Helper()
+	if os.Geteuid() != 0 {
+		t.Skip("SKIPPED, NOT TESTED: only root can fork an interpreter into a sandbox")
+	}
+	h := &house{TB: t, backend: open(t, "")}
+	var err error
+	h.Engine, err = engine.New(engine.Config{Backends: []sandbox.Backend{h.backend}, Languages: []sandbox.Language{python.Language},
+		Warm: size, Slots: 40, Queue: 40, QueueTimeout: patience})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := h.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return h
+}
+
+// awaitZygote makes runs until one of them was a fork.
+func (h *house) awaitZygote() {
+	h.Helper()
+	before := h.Stats().Forked
+	eventually(h, "a fork", func() bool {
+		h.run(python3("pass"))
+		return h.Stats().Forked > before
+	})
+}
+
+func python3(code string) sandbox.Request {
+	return sandbox.Request{Language: "python", Code: []byte(code)}
+}
+
+func (h *house) run(r sandbox.Request) *sandbox.Result {
+	h.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	result, err := h.Run(ctx, engine.Run{Request: r})
+	if err != nil {
+		h.Fatal(err)
+	}
+	return result
+}
+
+// alone makes a run while there is no other, and fails where the engine did not fork for it, or did and has Warm 0.
+func (h *house) alone(r sandbox.Request) *sandbox.Result {
+	h.Helper()
+	before := h.Stats().Forked
+	result := h.run(r)
+	if forked := h.Stats().Forked > before; forked != (h.backend.zygotes.ready != nil) {
+		h.Fatalf("forked: %v; %s, %q, %q", forked, result.Status, result.Stdout.Head, result.Stderr.Head)
+	}
+	return result
+}
+
+// during runs a program that prints a line when it is up, calls do with the host's ids of the sandbox's guest and of the program, and
+// cancels the run.
+func during(h *house, code string, do func(guest, program int)) {
+	h.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	up, over := make(chan struct{}), make(chan struct{})
+	var once sync.Once
+	r := python3(code)
+	r.Timeout = patience
+	r.Output = func(sandbox.Stream, []byte) { once.Do(func() { close(up) }) }
+	go func() {
+		defer close(over)
+		if _, err := h.Run(ctx, engine.Run{Request: r}); err != nil {
+			h.Error(err)
+		}
+	}()
+	select {
+	case <-up:
+	case <-over:
+		h.Fatal("the program ended before it was up")
+	}
+	guest, program := h.family()
+	do(guest, program)
+	cancel()
+	<-over
+}
+
+// family finds the one program that runs in a sandbox of this house, and its guest.
+func (h *house) family() (guest, program int) {
+	h.Helper()
+	boxes, _ := filepath.Glob(filepath.Join(h.backend.run, "instances", "*", "boxes", "*"))
+	for _, dir := range boxes {
+		for _, pid := range guestsOf(sandbox.ID(filepath.Base(dir))) {
+			threads, _ := filepath.Glob(filepath.Join("/proc", itoa(pid), "task", "*", "children"))
+			for _, path := range threads {
+				text, _ := os.ReadFile(path) // the thread may have ended
+				if children := strings.Fields(string(text)); len(children) > 0 {
+					guest = pid
+					program, _ = strconv.Atoi(children[0])
+				}
+			}
+		}
+	}
+	if guest == 0 || program == 0 {
+		h.Fatal("no program is to be found")
+	}
+	return guest, program
+}
