@@ -3,7 +3,6 @@ package sandbox
 import (
 	"context"
 	"errors"
-	"os"
 	"strings"
 )
 
@@ -56,10 +55,13 @@ type Fork struct {
 // Forked is a process that waits for its program to begin.
 type Forked struct {
 	PID            int          // in the sandbox
-	Stdout, Stderr *os.File     // read ends, the caller's
+	Stdout, Stderr Descriptor   // read ends
 	Go             func() error // lets the program begin
 	Close          func()       // gives up what Forked holds; a process that was not let go ends
 }
+
+// Descriptor is an open file, *os.File say, for whom no more than its number counts.
+type Descriptor interface{ Fd() uintptr }
 
 // ErrNoZygote says that no zygote is ready.
 var ErrNoZygote = errors.New("no interpreter is waiting")

@@ -6,7 +6,7 @@ import (
 	"context"
 	"errors"
 	"net"
-	"os"
+	"runtime"
 	"syscall"
 	"time"
 
@@ -16,11 +16,10 @@ import (
 )
 
 // Files are the other ends of a process's stdin, stdout and stderr: one to write to and two to read from.
-type Files [3]*os.File
+type Files [3]sandbox.Descriptor
 
 // Adopt hands a process that was born outside to the guest, on a unix connection of its own, which it closes. The caller closes its
-// copies of the files. The process must not run
-// anything before Adopt has returned, or its end may come before its adoption.
+// copies of the files. The process must not run anything before Adopt has returned, or its end may come before its adoption.
 func Adopt(ctx context.Context, conn net.Conn, key [guest.KeySize]byte, m guest.Adopt, files Files) (guest.Started, error) {
 	const op = "guest: adopt"
 	var started guest.Started
@@ -33,7 +32,7 @@ func Adopt(ctx context.Context, conn net.Conn, key [guest.KeySize]byte, m guest.
 		return started, broken(ctx, op, err)
 	}
 	defer context.AfterFunc(ctx, func() { conn.SetDeadline(time.Unix(1, 0)) })()
-	if err := sendRights(unix, &m, files[:]...); err != nil {
+	if err := sendRights(unix, &m, files); err != nil {
 		return started, broken(ctx, op, err)
 	}
 	typ, body, err := wire.ReadMessage(conn, nil)
@@ -65,34 +64,20 @@ func (c *Client) Adopt(ctx context.Context, conn net.Conn, key [guest.KeySize]by
 }
 
 // sendRights sends the message with the descriptors on its first byte.
-func sendRights(conn *net.UnixConn, m *guest.Adopt, files ...*os.File) error {
+func sendRights(conn *net.UnixConn, m *guest.Adopt, files Files) error {
+	var fds []int
+	for _, f := range files {
+		if f == nil {
+			return errors.New("a descriptor is missing")
+		}
+		fds = append(fds, int(f.Fd()))
+	}
 	body := m.Append(nil)
 	msg := append(wire.AppendMessageHeader(nil, uint8(m.MessageType()), len(body)), body...)
-	return withDescriptors(files, nil, func(fds []int) error {
-		n, _, err := conn.WriteMsgUnix(msg, syscall.UnixRights(fds...), nil)
-		if err == nil && n < len(msg) {
-			_, err = conn.Write(msg[n:])
-		}
-		return err
-	})
-}
-
-// withDescriptors calls f with the descriptors of the files, none of which is closed meanwhile. Unlike Fd, it leaves them
-// non-blocking.
-func withDescriptors(files []*os.File, fds []int, f func(fds []int) error) error {
-	if len(files) == 0 {
-		return f(fds)
+	n, _, err := conn.WriteMsgUnix(msg, syscall.UnixRights(fds...), nil)
+	runtime.KeepAlive(files) // a file that is collected is closed
+	if err == nil && n < len(msg) {
+		_, err = conn.Write(msg[n:])
 	}
-	if files[0] == nil {
-		return errors.New("a descriptor is missing")
-	}
-	raw, err := files[0].SyscallConn()
-	if err != nil {
-		return err
-	}
-	var inner error
-	if err := raw.Control(func(fd uintptr) { inner = withDescriptors(files[1:], append(fds, int(fd)), f) }); err != nil {
-		return err
-	}
-	return inner
+	return err
 }
