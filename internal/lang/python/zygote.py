@@ -80,9 +80,17 @@ def serve():
                 kept = result
 
     def refuse(channel, failure):
-        """Answers with what failed, in words for the host, where a process id would be."""
+        """Answers with what failed, in words for the host, where a process id would be. It may have gone meanwhile."""
         text = str(failure).encode()[:200]
-        os.write(channel, struct.pack("<2I", 0, len(text)) + text)
+        try:
+            os.write(channel, struct.pack("<2I", 0, len(text)) + text)
+        except OSError:
+            pass
+
+    def given_up(channel):
+        """Says whether who asked for a fork waits no longer. The sandbox may have a program of the user's then, and nobody may enter."""
+        poll = (ctypes.c_int * 2)(channel, 0)  # struct pollfd; that the other end was closed is told unasked
+        return libc.poll(poll, 1, 0) != 0
 
     def become(channel, stdout, stderr):
         """Makes this process the sandbox's, and returns once its program is to begin."""
@@ -186,6 +194,8 @@ def serve():
         namespaces, grouped, tasks = struct.unpack("<3I", order)
         pidfd, channel, stdout, stderr, *groups = fds
         try:
+            if given_up(channel):
+                raise OSError("nobody waits")
             if libc.setns(pidfd, CLONE_NEWPID) < 0:
                 raise OSError(ctypes.get_errno(), "join pid namespace")  # the sandbox has ended
             child = enter(namespaces, grouped, pidfd, groups)
