@@ -33,10 +33,11 @@ type zygotes struct {
 	starter sync.WaitGroup
 }
 
-// Bounds of zygotes.
-const (
+// Bounds of zygotes; tests set those that are variables.
+const zygoteStrikes = 3 // in a row, which is not for want of memory in one sandbox
+
+var (
 	zygoteForks    = 2000 // of one
-	zygoteStrikes  = 3    // in a row, which is not for want of memory in one sandbox
 	zygoteBackoff  = time.Minute
 	zygotePatience = 10 * time.Second // from its start to where it waits, some 50 ms on an idle machine
 )

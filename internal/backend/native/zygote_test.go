@@ -10,6 +10,8 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/glovebox-dev/glovebox/internal/engine"
 	"github.com/glovebox-dev/glovebox/internal/lang/python"
 	"github.com/glovebox-dev/glovebox/sandbox"
@@ -134,13 +136,8 @@ func (h *house) family() (guest, program int) {
 	boxes, _ := filepath.Glob(filepath.Join(h.backend.run, "instances", "*", "boxes", "*"))
 	for _, dir := range boxes {
 		for _, pid := range guestsOf(sandbox.ID(filepath.Base(dir))) {
-			threads, _ := filepath.Glob(filepath.Join("/proc", itoa(pid), "task", "*", "children"))
-			for _, path := range threads {
-				text, _ := os.ReadFile(path) // the thread may have ended
-				if children := strings.Fields(string(text)); len(children) > 0 {
-					guest = pid
-					program, _ = strconv.Atoi(children[0])
-				}
+			if children := childrenOf(pid); len(children) > 0 {
+				guest, program = pid, children[0]
 			}
 		}
 	}
@@ -149,3 +146,20 @@ func (h *house) family() (guest, program int) {
 	}
 	return guest, program
 }
+
+// childrenOf lists the living children of all threads of a process. A guest in which nothing was started reaps none yet.
+func childrenOf(pid int) (pids []int) {
+	threads, _ := filepath.Glob(filepath.Join("/proc", itoa(pid), "task", "*", "children"))
+	for _, path := range threads {
+		text, _ := os.ReadFile(path) // the thread may have ended
+		for _, word := range strings.Fields(string(text)) {
+			child, _ := strconv.Atoi(word)
+			if _, err := os.Readlink(filepath.Join("/proc", word, "exe")); err == nil {
+				pids = append(pids, child)
+			}
+		}
+	}
+	return pids
+}
+
+func stop(pid int) error { return unix.Kill(pid, unix.SIGSTOP) }
