@@ -37,7 +37,8 @@ func (z *Zygote) Reads(env []string) []string {
 type Forker interface {
 	// Fork puts a process into the sandbox that is what the guest would have started there: same walls, same limits, same user. It
 	// waits for Forked.Go before its program begins, and is a child of the guest, which is to adopt it. ErrNoZygote says that there
-	// is none now; starting the program in the ordinary way is right then and after any other error, as nothing has run.
+	// is none now; starting the program in the ordinary way is right then and after any other error but ErrEntered, as nothing has
+	// run.
 	Fork(ctx context.Context, f Fork) (*Forked, error)
 }
 
@@ -65,3 +66,7 @@ type Descriptor interface{ Fd() uintptr }
 
 // ErrNoZygote says that no zygote is ready.
 var ErrNoZygote = errors.New("no interpreter is waiting")
+
+// ErrEntered says that a fork is in the sandbox, or may come to be, that does not stand behind its walls. Nothing of the user's has run
+// there, and nothing may: the sandbox is to be closed.
+var ErrEntered = errors.New("a fork may be in the sandbox without its walls")

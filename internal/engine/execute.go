@@ -87,7 +87,7 @@ func (x *execution) run(ctx context.Context) (guest.Exited, error) {
 		if errors.Is(err, errRejected) {
 			x.verdict.claim(causeRejected)
 		}
-		if x.verdict.of() == causeNone && sandbox.KindOf(err) != sandbox.Unavailable {
+		if x.verdict.of() == causeNone && (sandbox.KindOf(err) != sandbox.Unavailable || errors.Is(err, sandbox.ErrEntered)) {
 			return guest.Exited{}, err // the guest says that nothing was started
 		}
 		x.verdict.claim(causeLost)

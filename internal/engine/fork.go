@@ -17,10 +17,13 @@ import (
 func (x *execution) fork(ctx context.Context) (*client.Process, error) {
 	f := x.asFork()
 	forker, can := x.live.box.(sandbox.Forker)
-	if f == nil || !can {
+	if f == nil || !can || x.plain {
 		return nil, nil
 	}
 	forked, err := forker.Fork(ctx, *f)
+	if errors.Is(err, sandbox.ErrEntered) {
+		return nil, err
+	}
 	if err != nil {
 		if !errors.Is(err, sandbox.ErrNoZygote) && ctx.Err() == nil {
 			x.live.engine.log.Debug("a waiting interpreter could not be used", "sandbox", x.live.id, "err", err)

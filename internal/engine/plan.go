@@ -40,6 +40,7 @@ type plan struct {
 	language *sandbox.Language // nil for a command
 	request  sandbox.Request
 	globs    []glob
+	plain    bool // no fork of a zygote will do
 }
 
 // Where the code goes when /workspace is a directory of the host: its side effects are for the program to make, not for us.

@@ -89,6 +89,18 @@ func (e *Engine) oneShot(ctx context.Context, p *plan) (*sandbox.Result, error) 
 	}
 	created := time.Since(started)
 	result, err := l.execute(ctx, p)
+	if errors.Is(err, sandbox.ErrEntered) { // nothing has run; another sandbox will do
+		spoiled := l
+		l = nil
+		e.closers.retire(spoiled, func() {})
+		e.log.Warn("a fork of an interpreter was given up together with its sandbox", "sandbox", spoiled.id, "err", err)
+		p.plain = true
+		if l, err = e.create(ctx, p.backend, p.Spec); err != nil {
+			return nil, fmt.Errorf("create the sandbox: %w", err)
+		}
+		created = time.Since(started)
+		result, err = l.execute(ctx, p)
+	}
 	if err != nil {
 		return nil, err
 	}

@@ -70,7 +70,7 @@ def late():
     import csv, json
     print("late", json.dumps([1]), csv.__name__, sorted(m for m in sys.modules if m in ("os", "io", "abc", "site")))
 atexit.register(late)
-t = threading.Thread(target=lambda: print("thread")); t.start()
+t = threading.Thread(target=lambda: (threading.main_thread().join(0.3), print("thread"))); t.start()
 threading.Thread(target=threading.Event().wait, daemon=True).start()
 print("main")`},
 	{name: "files that nobody closes", code: `

@@ -4,8 +4,10 @@ import (
 	"bytes"
 	"context"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"io"
+	"math"
 	"net"
 	"os"
 	"sync"
@@ -63,24 +65,38 @@ func (box *Box) Fork(ctx context.Context, f sandbox.Fork) (_ *sandbox.Forked, er
 	if err := out.order(box, z); err != nil {
 		return nil, err
 	}
-	deadline := time.Now().Add(forkPatience)
-	if d, ok := ctx.Deadline(); ok && d.Before(deadline) {
-		deadline = d
-	}
-	if err := out.channel.SetDeadline(deadline); err != nil {
-		return nil, err
-	}
-	defer context.AfterFunc(ctx, func() { _ = out.channel.SetDeadline(time.Unix(1, 0)) })()
-	sent := net.Buffers{box.backend.entries.get(box.walls, f.Dir), program(&f)}
-	if _, err := sent.WriteTo(out.channel); err != nil {
-		return nil, err
-	}
-	pid, err := out.pid()
+	pid, err := out.enter(ctx, box, &f)
 	if err != nil {
 		return nil, err
 	}
 	return &sandbox.Forked{PID: pid, Stdout: out.stdout, Stderr: out.stderr, Go: out.release, Close: out.close}, nil
 }
+
+// enter tells the process what to do to itself, and returns its id once its walls stand. Unless the zygote says that nothing has
+// entered, something may have, now or when it comes to the order.
+func (o *forking) enter(ctx context.Context, box *Box, f *sandbox.Fork) (int, error) {
+	deadline := time.Now().Add(forkPatience)
+	if d, ok := ctx.Deadline(); ok && d.Before(deadline) {
+		deadline = d
+	}
+	if err := o.channel.SetDeadline(deadline); err != nil {
+		return 0, errors.Join(sandbox.ErrEntered, err)
+	}
+	defer context.AfterFunc(ctx, func() { _ = o.channel.SetDeadline(time.Unix(1, 0)) })()
+	sent := net.Buffers{box.backend.entries.get(box.walls, f.Dir), program(f)}
+	_, failed := sent.WriteTo(o.channel) // what the zygote has refused it takes nothing of
+	pid, err := o.pid()
+	switch {
+	case errors.Is(err, errRefused):
+		return 0, err
+	case err != nil || failed != nil:
+		return 0, errors.Join(sandbox.ErrEntered, failed, err)
+	}
+	return pid, nil
+}
+
+// errRefused is the zygote's word that nothing has entered the sandbox.
+var errRefused = errors.New("the zygote refused")
 
 // program is what a fork reads on its channel after the calls that raise its walls: how many bytes the arguments of its program have,
 // and the environment; then both, each word ended by a NUL byte.
@@ -155,13 +171,20 @@ func (o *forking) order(box *Box, z *zygote) error {
 	return z.order(door.V2 > 0, len(door.Tasks), append(fds, door.Tasks...))
 }
 
-// pid reads what the process says once its walls stand: its id, or 0 and what failed.
+// What may come in the place of a process id, followed by what failed.
+const (
+	nobodyEntered = 0
+	somebodyMay   = math.MaxUint32
+)
+
+// pid reads what the process says once its walls stand, or what the zygote says.
 func (o *forking) pid() (int, error) {
 	var number [4]byte
 	if _, err := io.ReadFull(o.channel, number[:]); err != nil {
 		return 0, err
 	}
-	if pid := binary.LittleEndian.Uint32(number[:]); pid != 0 {
+	pid := binary.LittleEndian.Uint32(number[:])
+	if pid != nobodyEntered && pid != somebodyMay {
 		return int(pid), nil
 	}
 	if _, err := io.ReadFull(o.channel, number[:]); err != nil {
@@ -171,6 +194,9 @@ func (o *forking) pid() (int, error) {
 	text := make([]byte, min(binary.LittleEndian.Uint32(number[:]), most))
 	if _, err := io.ReadFull(o.channel, text); err != nil {
 		return 0, err
+	}
+	if pid == nobodyEntered {
+		return 0, fmt.Errorf("%w: %q", errRefused, text)
 	}
 	return 0, fmt.Errorf("its answer: %q", text)
 }

@@ -71,8 +71,10 @@ func (zs *zygotes) judge(b *Backend, z *zygote, err error) {
 		zs.strikes = 0
 		return
 	}
-	zs.strikes++
-	if zs.strikes < zygoteStrikes || zs.ready != z || zs.closed {
+	if zs.ready != z || z.dead() || zs.closed {
+		return // who died or was followed by another lets nobody down any more
+	}
+	if zs.strikes++; zs.strikes < zygoteStrikes {
 		return
 	}
 	zs.ready, zs.strikes, zs.failed = nil, 0, time.Now()

@@ -63,6 +63,9 @@ func newHouse(t *testing.T, size int) *house {
 			t.Error(err)
 		}
 	})
+	if in := await(h.backend); in != nil { // so that all of its sandboxes have the same mounts
+		in.release()
+	}
 	return h
 }
 

@@ -26,6 +26,7 @@ def serve():
     import time
 
     CLONE_NEWUSER, CLONE_NEWPID, CLONE_INTO_CGROUP, SIGCHLD = 0x10000000, 0x20000000, 0x200000000, 17
+    ENTERED = 0xFFFFFFFF  # no process id is as high
     VFORK = 0x4100  # CLONE_VM and CLONE_VFORK
     NUMBERS = {"x86_64": (56, 1, 308, 9, 10, 435, 436), "aarch64": (220, 64, 268, 222, 226, 435, 436)}
     clone, write, setns, mmap, mprotect, clone3, close_range = NUMBERS[os.uname().machine]
@@ -79,11 +80,12 @@ def serve():
             elif meta >> 12 & 1:
                 kept = result
 
-    def refuse(channel, failure):
-        """Answers with what failed, in words for the host, where a process id would be. It may have gone meanwhile."""
+    def refuse(channel, failure, entered):
+        """Answers with what failed, in words for the host, after 0 or, where something may be in the sandbox, ENTERED. It may have
+        gone meanwhile."""
         text = str(failure).encode()[:200]
         try:
-            os.write(channel, struct.pack("<2I", 0, len(text)) + text)
+            os.write(channel, struct.pack("<2I", ENTERED if entered else 0, len(text)) + text)
         except OSError:
             pass
 
@@ -154,7 +156,7 @@ def serve():
             become(channel, stdout, stderr)
         except BaseException as failure:
             try:
-                refuse(channel, failure)
+                refuse(channel, failure, True)
             finally:
                 os._exit(1)  # whatever else happens, it does not go on
 
@@ -208,7 +210,8 @@ def serve():
             if status:
                 raise OSError(os.waitstatus_to_exitcode(status), "enter sandbox")
         except OSError as failure:
-            refuse(channel, failure)
+            # Killed, it may have left its fork there before; what it fails at it fails at before that.
+            refuse(channel, failure, (failure.errno or 0) < 0)
         for fd in fds:
             os.close(fd)
 
