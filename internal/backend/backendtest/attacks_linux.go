@@ -53,7 +53,7 @@ func Attacks(t *testing.T, open Open) {
 	})
 	shuffle()
 	t.Run("one at a time", func(t *testing.T) {
-		n := newArena(t, open, c, true)
+		n := newArena(t, &arena{canaries: c, alone: true}, open)
 		for _, a := range corpus {
 			t.Run(a.id, func(t *testing.T) {
 				n.attack(t, a)
@@ -63,7 +63,7 @@ func Attacks(t *testing.T, open Open) {
 	})
 	shuffle()
 	t.Run("at once", func(t *testing.T) {
-		n := newArena(t, open, c, false)
+		n := newArena(t, &arena{canaries: c}, open)
 		n.allAtOnce(t, corpus)
 		n.settled(t, "all of them")
 	})
@@ -79,8 +79,12 @@ type arena struct {
 	clock    time.Duration
 	weaker   []string // what this host cannot do and the attacks go without
 	alone    bool     // one attack at a time: figures of the whole process mean something
+	warm     int      // as in the engine's configuration; boxes are not kept, but interpreters are
+
+	languages []sandbox.Language // of the attacks; none are attackLanguages
 
 	hits       atomic.Int64 // before
+	benigns    atomic.Int64 // ordinary runs
 	goroutines int
 	fds        int
 	mounts     int
@@ -95,18 +99,22 @@ const (
 	manyTestPorts = 20_000
 )
 
-func newArena(t *testing.T, open Open, c *canaries, alone bool) *arena {
+// newArena completes an arena of which is said what is attacked, and how.
+func newArena(t *testing.T, n *arena, open Open) *arena {
 	t.Helper()
-	n := &arena{spy: &spy{Backend: open(t), seen: map[string][]*sighting{}}, log: &lockedBuffer{}, canaries: c, alone: alone,
-		host: readHost(), clock: clockDistance()}
-	n.hits.Store(c.hits.Load())
+	n.spy, n.log = &spy{Backend: open(t), seen: map[string][]*sighting{}, labelled: n.warm > 0}, &lockedBuffer{}
+	n.host, n.clock = readHost(), clockDistance()
+	n.hits.Store(n.canaries.hits.Load())
 	n.ports.Store(rand.Int32N(manyTestPorts / 2))
-	var languages []sandbox.Language
+	languages := n.languages
 	for _, l := range attackLanguages {
-		languages = append(languages, *l)
+		if len(n.languages) == 0 {
+			languages = append(languages, *l)
+		}
 	}
 	var err error
-	n.engine, err = engine.New(engine.Config{Backends: []sandbox.Backend{n.spy}, Languages: languages, Slots: attackSlots, Log: n.log.logger()})
+	n.engine, err = engine.New(engine.Config{Backends: []sandbox.Backend{n.spy}, Languages: languages, Slots: attackSlots, Warm: n.warm,
+		Log: n.log.logger()})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -117,6 +125,11 @@ func newArena(t *testing.T, open Open, c *canaries, alone bool) *arena {
 	})
 	n.accept(t)
 	n.benign(t) // whatever is made once is made now
+	for end := time.Now().Add(crowdedSettleTime); n.warm > 0 && n.engine.Stats().Forked == 0; n.benign(t) {
+		if time.Now().After(end) {
+			t.Fatal("no interpreter waits to be forked")
+		}
+	}
 	time.Sleep(100 * time.Millisecond)
 	n.goroutines, n.fds, n.mounts, n.children = runtime.NumGoroutine(), openFiles(), mountCount(), childCount()
 	return n
@@ -126,7 +139,9 @@ func newArena(t *testing.T, open Open, c *canaries, alone bool) *arena {
 // that are about a limit that is missing are not run then, and say so.
 func (n *arena) accept(t *testing.T) {
 	t.Helper()
-	box, err := n.spy.Create(within(t), spec())
+	asked := spec()
+	asked.Labels = map[string]string{labelTrial: "none"}
+	box, err := n.spy.Create(within(t), asked)
 	if sandbox.KindOf(err) == sandbox.Unsupported && err != nil {
 		t.Logf("WEAKER: the attacks go without a memory limit: %v", err)
 		n.weaker = []string{string(sandbox.LimitMemory)}
@@ -146,7 +161,8 @@ func (n *arena) port() int { return firstTestPort + int(n.ports.Add(1))%manyTest
 // benign makes an ordinary run, which must be right whatever goes on beside it.
 func (n *arena) benign(t *testing.T) {
 	t.Helper()
-	r, err := n.engine.Run(within(t), engine.Run{Spec: sandbox.Spec{AcceptWeaker: n.weaker},
+	n.benigns.Add(1)
+	r, err := n.engine.Run(within(t), engine.Run{Spec: sandbox.Spec{AcceptWeaker: n.weaker, Labels: map[string]string{labelTrial: "none"}},
 		Request: sandbox.Request{Language: "python", Code: []byte("print(1+1)"), Timeout: time.Minute}})
 	if err != nil {
 		t.Errorf("an ordinary run: %v", err)

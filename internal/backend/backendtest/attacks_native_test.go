@@ -11,6 +11,7 @@ import (
 
 	"github.com/glovebox-dev/glovebox/internal/backend/backendtest"
 	"github.com/glovebox-dev/glovebox/internal/backend/native"
+	"github.com/glovebox-dev/glovebox/internal/lang/python"
 	"github.com/glovebox-dev/glovebox/internal/libexec"
 	"github.com/glovebox-dev/glovebox/sandbox"
 )
@@ -32,24 +33,26 @@ var guestProgram = sync.OnceValues(func() (*os.File, error) {
 	return program.Open()
 })
 
-func TestNativeAttacks(t *testing.T) {
-	backendtest.Attacks(t, func(t *testing.T) sandbox.Backend {
-		guest, err := guestProgram()
-		if err != nil {
-			t.Fatal(err)
+func TestNativeAttacks(t *testing.T) { backendtest.Attacks(t, openNative) }
+
+func TestNativeAttacksForked(t *testing.T) { backendtest.AttacksForked(t, openNative, python.Language) }
+
+func openNative(t *testing.T) sandbox.Backend {
+	guest, err := guestProgram()
+	if err != nil {
+		t.Fatal(err)
+	}
+	b, err := native.New(native.Options{Guest: guest, RunDir: filepath.Join(t.TempDir(), "run"), GuestStderr: os.Stderr})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := b.Probe(context.Background()); err != nil {
+		backendtest.Skip(t, native.Name, err)
+	}
+	t.Cleanup(func() {
+		if err := b.Close(); err != nil {
+			t.Error(err)
 		}
-		b, err := native.New(native.Options{Guest: guest, RunDir: filepath.Join(t.TempDir(), "run"), GuestStderr: os.Stderr})
-		if err != nil {
-			t.Fatal(err)
-		}
-		if _, err := b.Probe(context.Background()); err != nil {
-			backendtest.Skip(t, native.Name, err)
-		}
-		t.Cleanup(func() {
-			if err := b.Close(); err != nil {
-				t.Error(err)
-			}
-		})
-		return b
 	})
+	return b
 }

@@ -24,6 +24,7 @@ const labelTrial = "attack"
 // spy is a backend that notes, on the host, what its boxes are made of.
 type spy struct {
 	sandbox.Backend
+	labelled bool // a box that is for no trial is refused, as those that are kept warm are
 
 	findHomes sync.Once
 	homes     []string // where folders of sandboxes are
@@ -46,6 +47,9 @@ type sighting struct {
 }
 
 func (s *spy) Create(ctx context.Context, spec sandbox.Spec) (sandbox.Box, error) {
+	if s.labelled && spec.Labels[labelTrial] == "" {
+		return nil, &sandbox.Error{Kind: sandbox.Unavailable, Op: "spy", Msg: "whose box is it?"}
+	}
 	box, err := s.Backend.Create(ctx, spec)
 	if err != nil {
 		return nil, err
@@ -84,6 +88,14 @@ type spyBox struct {
 	sandbox.Box
 	spy      *spy
 	sighting *sighting
+}
+
+// Fork lets forks through.
+func (b *spyBox) Fork(ctx context.Context, f sandbox.Fork) (*sandbox.Forked, error) {
+	if forker, can := b.Box.(sandbox.Forker); can {
+		return forker.Fork(ctx, f)
+	}
+	return nil, sandbox.ErrNoZygote
 }
 
 func (b *spyBox) Close() error {
