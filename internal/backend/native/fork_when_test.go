@@ -1,0 +1,130 @@
+package native
+
+import (
+	"os"
+	"strings"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/glovebox-dev/glovebox/internal/engine"
+	"github.com/glovebox-dev/glovebox/sandbox"
+)
+
+// TestWhenItForks lists what a waiting interpreter may be forked for, and what needs one of its own. The program says what came of it.
+func TestWhenItForks(t *testing.T) {
+	h := warmed(t)
+	const say = "import os, sys; print(sys.argv[1:], os.getcwd(), sys.stdin.read(), os.environ.get('X'), os.environ.get('HOME'))"
+	for _, c := range []struct {
+		name   string
+		change func(r *engine.Run)
+		forked bool
+		says   string
+	}{
+		{"plain", func(*engine.Run) {}, true, "[] /workspace  None /home/agent"},
+		{"arguments", func(r *engine.Run) { r.Request.Args = []string{"", "a b", "\xff", "-c"} }, true, `['', 'a b', '\udcff', '-c']`},
+		{"many arguments", func(r *engine.Run) { r.Request.Args = strings.Fields(strings.Repeat("a ", 1000)) }, true, "'a', 'a'"},
+		{"an empty list of arguments", func(r *engine.Run) { r.Request.Args = []string{} }, true, "[] "},
+		{"a variable", func(r *engine.Run) { r.Request.Env = []string{"X==a=b="} }, true, "=a=b="},
+		{"an empty variable", func(r *engine.Run) { r.Request.Env = []string{"X="} }, true, "/workspace   /home"},
+		{"a variable of the sandbox", func(r *engine.Run) { r.Spec.Env = []string{"X=spec"} }, true, "spec"},
+		{"files, folders and results", func(r *engine.Run) {
+			r.Request.Files = []sandbox.File{{Path: "a/b", Data: []byte("c")}}
+			r.Request.Return.Globs = []string{"**"}
+		}, true, "[]"},
+		{"other limits", func(r *engine.Run) { r.Spec.Limits = sandbox.Limits{MemoryBytes: 100 << 20, Pids: 20, OpenFiles: 100} }, true, "[]"},
+		{"a variable that is as it was", func(r *engine.Run) { r.Request.Env = []string{"HOME=/home/agent", "LANG=C.UTF-8"} }, true, "/home/agent"},
+
+		{"input", func(r *engine.Run) { r.Request.Stdin = []byte("input") }, false, "input"},
+		{"another folder", func(r *engine.Run) { r.Request.Dir = "/tmp" }, false, "/tmp"},
+		{"another name", func(r *engine.Run) { r.Request.FileName = "other.py" }, false, "[]"},
+		{"seed of hashes", func(r *engine.Run) { r.Request.Env = []string{"PYTHONHASHSEED=0"} }, false, "[]"},
+		{"path of modules", func(r *engine.Run) { r.Request.Env = []string{"PYTHONPATH=/tmp"} }, false, "[]"},
+		{"an empty path of modules", func(r *engine.Run) { r.Request.Env = []string{"PYTHONPATH="} }, false, "[]"},
+		{"time zone", func(r *engine.Run) { r.Request.Env = []string{"TZ=Asia/Tokyo"} }, false, "[]"},
+		{"language", func(r *engine.Run) { r.Request.Env = []string{"LANG=C"} }, false, "[]"},
+		{"one category of the locale", func(r *engine.Run) { r.Request.Env = []string{"LC_ALL=C"} }, false, "[]"},
+		{"home", func(r *engine.Run) { r.Request.Env = []string{"HOME=/tmp"} }, false, "/tmp"},
+		{"path of programs", func(r *engine.Run) { r.Request.Env = []string{"PATH=/usr/bin"} }, false, "[]"},
+		{"preloading", func(r *engine.Run) { r.Request.Env = []string{"LD_PRELOAD="} }, false, "[]"},
+		{"the C library", func(r *engine.Run) { r.Request.Env = []string{"GLIBC_TUNABLES=glibc.malloc.check=0"} }, false, "[]"},
+		{"the allocator", func(r *engine.Run) { r.Request.Env = []string{"MALLOC_ARENA_MAX=1"} }, false, "[]"},
+		{"sensitive for the sandbox", func(r *engine.Run) { r.Spec.Env = []string{"TZ=Asia/Tokyo"} }, false, "[]"},
+		{"a little memory", func(r *engine.Run) { r.Spec.Limits.MemoryBytes = 31 << 20 }, false, "[]"},
+		{"half a CPU", func(r *engine.Run) { r.Spec.Limits.CPUMillis = 500 }, false, "[]"},
+		{"few processes", func(r *engine.Run) { r.Spec.Limits.Pids = 7 }, false, "[]"},
+		{"a command", func(r *engine.Run) {
+			r.Request.Language, r.Request.Code, r.Request.Command = "", nil, []string{"python3", "-c", say}
+		}, false, "[]"},
+		{"an entry", func(r *engine.Run) {
+			r.Request.Code, r.Request.Entry, r.Request.Files = nil, "a.py", []sandbox.File{{Path: "a.py", Data: []byte(say)}}
+		}, false, "[]"},
+		{"allowed commands", func(r *engine.Run) { r.Spec.Commands = []string{"python3"} }, false, "[]"},
+		{"a folder of the host", func(r *engine.Run) {
+			r.Spec.Workdir = t.TempDir()
+			if err := os.Chmod(r.Spec.Workdir, 0o777); err != nil {
+				t.Fatal(err)
+			}
+		}, false, "[]"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			run := engine.Run{Request: python3(say)}
+			c.change(&run)
+			before := h.Stats().Forked
+			result, err := h.Run(t.Context(), run)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if result.Status != sandbox.StatusSucceeded || !strings.Contains(string(result.Stdout.Head), c.says) {
+				t.Errorf("%s, %.300q, %.500q, %s", result.Status, result.Stdout.Head, result.Stderr.Head, result.Hint)
+			}
+			if forked := h.Stats().Forked > before; forked != c.forked {
+				t.Errorf("forked: %v", forked)
+			}
+		})
+	}
+}
+
+// TestEntranceSaysWhatFailed: a call on the way into a sandbox that fails comes back as an error with its errno, and no process is left of
+// the attempt.
+func TestEntranceSaysWhatFailed(t *testing.T) {
+	h := warmed(t)
+	z := h.zygote()
+	f := sandbox.Fork{Zygote: z.zygote, Argv: z.argv, Reads: z.reads, Env: z.reads, Dir: sandbox.Workspace}
+	for _, c := range []struct {
+		name  string
+		spoil func(t *testing.T, box *Box) // before the fork
+		want  unix.Errno
+	}{
+		{"a process that is no sandbox", func(t *testing.T, box *Box) {
+			// Its user namespace is the zygote's own, which setns(2) refuses to join anew.
+			pidfd, err := unix.PidfdOpen(os.Getpid(), 0)
+			if err != nil {
+				t.Fatal(err)
+			}
+			old := box.process.pidfd
+			box.process.pidfd = pidfd
+			t.Cleanup(func() { unix.Close(pidfd); box.process.pidfd = old })
+		}, unix.EINVAL},
+		{"a folder that is not there", func(_ *testing.T, _ *Box) {}, unix.ENOENT},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			box := create(t, h.backend, spec()).(*Box)
+			c.spoil(t, box)
+			order := f
+			if c.want == unix.ENOENT {
+				order.Dir = "/no/such/folder"
+			}
+			forked, err := box.Fork(t.Context(), order)
+			if err == nil {
+				forked.Close()
+				t.Fatal("it is in")
+			}
+			if !strings.Contains(err.Error(), c.want.Error()) && !strings.Contains(err.Error(), "Errno "+itoa(int(c.want))) {
+				t.Errorf("got %v, want %v", err, c.want)
+			}
+			eventually(t, "the end of what tried", func() bool { return len(childrenOf(z.process.pid))+len(childrenOf(guestsOf(box.ID())[0])) == 0 })
+		})
+	}
+	h.alone(python3("pass"))
+}
