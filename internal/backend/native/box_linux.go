@@ -7,7 +7,6 @@ import (
 	"net"
 	"os"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/glovebox-dev/glovebox/internal/cgroup"
@@ -30,7 +29,7 @@ type Box struct {
 	began     time.Time
 	backend   *Backend
 	walls     *confine.Plan // what a fork of a zygote does to itself here; nil where none may be put in
-	forked    atomic.Bool   // one was
+	entry     entry         // of a fork
 	emptied   []string      // folders of a dead server's control groups, to be removed after the box's own
 
 	ended chan struct{} // closed once the guest is reaped, and with it every process of the sandbox is gone
@@ -42,6 +41,12 @@ type Box struct {
 
 	closeOnce sync.Once
 	closeErr  error
+}
+
+// entry is held by Fork, so that what it works with is not given up meanwhile: the control group may be the next sandbox's then.
+type entry struct {
+	sync.Mutex
+	used bool
 }
 
 // start takes the guest over.
@@ -128,6 +133,12 @@ func (box *Box) Close() error {
 	return box.closeErr
 }
 
+func (box *Box) isClosing() bool {
+	box.mu.Lock()
+	defer box.mu.Unlock()
+	return box.closing
+}
+
 func (box *Box) close() error {
 	box.mu.Lock()
 	box.closing = true
@@ -138,6 +149,8 @@ func (box *Box) close() error {
 	case <-time.After(killPatience):
 		return &sandbox.Error{Op: "native: end sandbox", Msg: "its processes do not die; " + box.dir + " is kept for the next start"}
 	}
+	box.entry.Lock() // soon, as what is forked has nowhere to go any more
+	defer box.entry.Unlock()
 	err := box.group.Remove(context.Background())
 	if box.lifeline != nil {
 		box.lifeline.Close()

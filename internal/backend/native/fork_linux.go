@@ -45,9 +45,12 @@ func (b *Backend) forkable(spec *sandbox.Spec) bool {
 
 // Fork puts a fork of a zygote into the sandbox.
 func (box *Box) Fork(ctx context.Context, f sandbox.Fork) (_ *sandbox.Forked, err error) {
-	if box.walls == nil || !box.forked.CompareAndSwap(false, true) {
+	box.entry.Lock()
+	defer box.entry.Unlock()
+	if box.walls == nil || box.entry.used || box.isClosing() {
 		return nil, sandbox.ErrNoZygote
 	}
+	box.entry.used = true
 	z, err := box.backend.zygotes.take(box.backend, &f)
 	if err != nil {
 		return nil, err
