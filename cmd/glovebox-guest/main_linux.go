@@ -33,7 +33,7 @@ func main() {
 	if err != nil {
 		refuse(setup, &confine.Failure{Step: confine.StepPlan, Msg: err.Error()})
 	}
-	if len(plan.Execute) > 0 {
+	if len(plan.Execute.Paths) > 0 {
 		runtime.LockOSThread()
 		err := confine.Zygote(plan, mounts, setup, func() error { return confine.Report(setup, nil) })
 		refuse(setup, err)

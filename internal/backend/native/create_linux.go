@@ -81,7 +81,7 @@ func (b *Backend) create(ctx context.Context, spec sandbox.Spec, t *template) (_
 		return nil, err
 	}
 	defer p.close()
-	g, err := b.spawn(&spec, box.group, m, listener, box.slot, t)
+	g, err := b.spawn(&spec, box, m, listener, t)
 	if err == nil {
 		made.add(g.destroy)
 	}

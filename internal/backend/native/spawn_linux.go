@@ -14,7 +14,6 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/glovebox-dev/glovebox/internal/cgroup"
 	"github.com/glovebox-dev/glovebox/internal/fork"
 	"github.com/glovebox-dev/glovebox/internal/guest/confine"
 	"github.com/glovebox-dev/glovebox/sandbox"
@@ -53,7 +52,7 @@ type idLine struct{ inside, host uint32 }
 
 // spawn starts the guest in new namespaces, inside its control group, with its ids mapped. It runs the first steps of the set-up
 // stage, up to where it waits for the plan.
-func (b *Backend) spawn(spec *sandbox.Spec, group *cgroup.Group, m ids, listener *os.File, s *slot, t *template) (*born, error) {
+func (b *Backend) spawn(spec *sandbox.Spec, box *Box, m ids, listener *os.File, t *template) (*born, error) {
 	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
 		return nil, at("socketpair", err)
@@ -61,7 +60,7 @@ func (b *Backend) spawn(spec *sandbox.Spec, group *cgroup.Group, m ids, listener
 	ours, theirs := os.NewFile(uintptr(pair[0]), "setup"), os.NewFile(uintptr(pair[1]), "setup")
 	defer ours.Close()
 	defer theirs.Close()
-	door, err := group.Door()
+	door, err := box.group.Door()
 	if err != nil {
 		return nil, at(failJoin, err)
 	}
@@ -70,8 +69,8 @@ func (b *Backend) spawn(spec *sandbox.Spec, group *cgroup.Group, m ids, listener
 		return nil, at(failJoin, err)
 	}
 	slotFD := int(b.null.Fd())
-	if s != nil {
-		slotFD = int(s.file.Fd())
+	if box.slot != nil {
+		slotFD = int(box.slot.file.Fd())
 	}
 	null := int(b.null.Fd())
 	order := &fork.Order{

@@ -22,7 +22,7 @@ func (p *Plan) Append(b []byte) []byte {
 	b = wire.AppendString(b, 14, p.FailAt)
 	b = wire.AppendUint(b, 18, p.Template)
 	b = wire.AppendBool(b, 19, p.MakeTemplate)
-	for tag, list := range map[int][]string{15: p.Execute, 16: p.Argv, 17: p.Env} {
+	for tag, list := range map[int][]string{15: p.Execute.Paths, 16: p.Execute.Argv, 17: p.Execute.Env} {
 		for _, s := range list {
 			b = wire.AppendElement(b, tag, []byte(s))
 		}
@@ -103,11 +103,11 @@ func (p *Plan) parseRest(f *wire.Fields) {
 	case 14:
 		p.FailAt = f.String()
 	case 15:
-		p.Execute = append(p.Execute, f.String())
+		p.Execute.Paths = append(p.Execute.Paths, f.String())
 	case 16:
-		p.Argv = append(p.Argv, f.String())
+		p.Execute.Argv = append(p.Execute.Argv, f.String())
 	case 17:
-		p.Env = append(p.Env, f.String())
+		p.Execute.Env = append(p.Execute.Env, f.String())
 	case 18:
 		p.Template = f.Uint64()
 	case 19:

@@ -31,10 +31,9 @@ type Plan struct {
 	OneShot bool  // ends when the host lets go of its lifeline
 	Lease   int64 // nanoseconds; for sandboxes that are not one-shot
 
-	// Execute, where it is not empty, makes of the process a zygote: no guest of a sandbox, but a program that waits to be forked into
-	// some. Of the rest of the plan only Root counts. These are the places where the program may be, the first that exists is taken.
-	Execute   []string
-	Argv, Env []string // of it
+	// Execute, where it has paths, makes of the process a zygote: no guest of a sandbox, but a program that waits to be forked into
+	// some. Of the rest of the plan only Root and Limits count.
+	Execute Program
 
 	// MakeTemplate makes of the process no guest either, but what makes such a root. Of the plan only Root counts.
 	MakeTemplate bool
@@ -42,6 +41,9 @@ type Plan struct {
 	// FailAt names a step that shall fail, for the test that walks through all of them.
 	FailAt string
 }
+
+// Program is what a zygote executes: the first of the paths that exists.
+type Program struct{ Paths, Argv, Env []string }
 
 // Step is one step of building the root. Targets are relative to the new root and are resolved below it without following links.
 type Step struct {

@@ -33,8 +33,8 @@ func Zygote(p *Plan, fds []int, setup *os.File, report func() error) error {
 				return err
 			}
 			err := error(unix.ENOENT)
-			for _, path := range p.Execute {
-				if err = unix.Exec(path, p.Argv, p.Env); err != unix.ENOENT {
+			for _, path := range p.Execute.Paths {
+				if err = unix.Exec(path, p.Execute.Argv, p.Execute.Env); err != unix.ENOENT {
 					break
 				}
 			}
