@@ -84,7 +84,7 @@ payload "$work/tree" "$work/tests.tar"
 built=$SECONDS
 
 mkfifo "$work/out.in" "$work/out.out"
-tr -d '\r' <"$work/out.out" | tee "$work/transcript" | grep --line-buffered -v "^$mark" &
+tr -d '\r' <"$work/out.out" | tee "$work/transcript" | grep -a --line-buffered -v "^$mark" &
 reader=$!
 status=0
 boot "$disk" || status=$?
