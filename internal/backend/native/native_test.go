@@ -373,6 +373,36 @@ func TestMounts(t *testing.T) {
 	}
 }
 
+// TestManyMounts: however many descriptors came with the plan, none that the guest keeps is where those of Landlock go.
+func TestManyMounts(t *testing.T) {
+	b := open(t, "")
+	dir, err := os.MkdirTemp("", "mounts") // open to the ids of sandboxes, which t.TempDir is not
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer os.RemoveAll(dir)
+	if err := os.Chmod(dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	s := spec()
+	for n := range 64 {
+		if s.Mounts = append(s.Mounts, sandbox.Mount{Source: dir, Target: "/m/" + itoa(n)}); n < 48 {
+			continue
+		}
+		s.ID = sandbox.NewID()
+		box, err := b.Create(context.Background(), s)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if o := run(t, box, "/bin/ls", "/m"); strings.Count(o.stdout, "\n") != len(s.Mounts) {
+			t.Errorf("%d mounts: %+v", len(s.Mounts), o)
+		}
+		if err := box.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
 // TestCommands allows two programs: all others are not there, and cannot be brought in.
 func TestCommands(t *testing.T) {
 	b := open(t, "")

@@ -43,7 +43,22 @@ func Apply(p *Plan, fds []int) (*Stage, error) {
 	}
 	unix.Close(a.root.fd)
 	unix.Close(a.root.proc)
-	return a.stage, nil
+	return a.stage, a.run(StepKnobs, a.stage.low)
+}
+
+// low gives what is kept the lowest number that is free, now that all that came with the plan is closed: calls of the walls choose
+// numbers above all others (granteeFD).
+func (s *Stage) low() error {
+	if s.OOMScore == nil {
+		return nil
+	}
+	fd, err := unix.FcntlInt(s.OOMScore.Fd(), unix.F_DUPFD_CLOEXEC, 0)
+	if err != nil {
+		return err
+	}
+	s.OOMScore.Close()
+	s.OOMScore = os.NewFile(uintptr(fd), "oom_score_adj")
+	return nil
 }
 
 // step is a named part of the set-up stage.

@@ -7,7 +7,7 @@ import (
 )
 
 // Descriptors that the calls for Landlock use, as a rule names its folder by a number within a structure. They are above all that
-// anybody has open here, and below the limit of open files, which is set later where it is the code's.
+// anybody has open here (Stage.low), and below the limit of open files, which is set later where it is the code's.
 const (
 	granteeFD = 62
 	rulesetFD = 63
