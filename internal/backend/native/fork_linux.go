@@ -212,7 +212,9 @@ func (o *forking) release() error {
 
 // close gives up the process's channel, without which it does not begin, and the pipes.
 func (o *forking) close() {
-	o.channel.Close()
+	if o.channel != nil {
+		o.channel.Close()
+	}
 	for _, f := range []*os.File{o.stdout, o.stderr} {
 		if f != nil {
 			f.Close()
