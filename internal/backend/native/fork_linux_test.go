@@ -38,3 +38,37 @@ func TestForkWithoutDescriptors(t *testing.T) {
 		t.Errorf("got %v", err)
 	}
 }
+
+// TestZygoteDies: one that ends unasked is reaped, and not followed at once, as the next one may fare no better.
+func TestZygoteDies(t *testing.T) {
+	b, f := withZygote(t)
+	z := b.zygotes.ready
+	const its = 3 // its pidfd, its gate and what it says
+	fds := openFiles(t) - its
+	z.process.kill()
+	<-z.ended
+	for range 2 {
+		if _, err := b.zygotes.take(b, &f); err != sandbox.ErrNoZygote || b.zygotes.coming || b.zygotes.ready != nil {
+			t.Errorf("%v, %+v", err, b.zygotes.ready)
+		}
+	}
+	b.zygotes.starter.Wait()
+	if n := openFiles(t); n > fds {
+		t.Errorf("%d descriptors without it, %d after it", fds, n)
+	}
+}
+
+// TestZygoteHasNoSuccessor: one that has served its time does not serve on because there can be no other.
+func TestZygoteHasNoSuccessor(t *testing.T) {
+	b, f := withZygote(t)
+	z := b.zygotes.ready
+	b.zygotes.forks = zygoteForks
+	f.Argv = []string{"no-such-program"}
+	if _, err := b.zygotes.take(b, &f); err != sandbox.ErrNoZygote {
+		t.Error(err)
+	}
+	b.zygotes.starter.Wait()
+	if b.zygotes.ready != nil || !z.dead() {
+		t.Error("it is still there")
+	}
+}

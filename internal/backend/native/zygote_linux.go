@@ -42,13 +42,12 @@ var (
 	zygotePatience = 10 * time.Second // from its start to where it waits, some 50 ms on an idle machine
 )
 
-// take returns the zygote for f, or sandbox.ErrNoZygote and starts one. Where one could not be started, that is the error, once.
+// take returns the zygote for f, or sandbox.ErrNoZygote, and starts one where that is due.
 func (zs *zygotes) take(b *Backend, f *sandbox.Fork) (*zygote, error) {
 	zs.mu.Lock()
 	defer zs.mu.Unlock()
 	if zs.ready != nil && zs.ready.dead() {
-		go zs.ready.close()
-		zs.ready = nil
+		zs.giveUp(b, errors.New("it has ended"))
 	}
 	if (zs.ready == nil || zs.forks >= zygoteForks) && !zs.coming && !zs.closed && time.Since(zs.failed) >= zygoteBackoff {
 		zs.coming = true
@@ -62,24 +61,26 @@ func (zs *zygotes) take(b *Backend, f *sandbox.Fork) (*zygote, error) {
 	return z, nil
 }
 
-// judge is told how a fork went. A zygote that lets several down in a row is given up, and there is none for a while: each of them
-// may have cost its run all patience.
+// judge is told how a fork went. A zygote that lets several down in a row is given up: each of them may have cost its run all patience.
 func (zs *zygotes) judge(b *Backend, z *zygote, err error) {
 	zs.mu.Lock()
 	defer zs.mu.Unlock()
-	if err == nil {
+	switch {
+	case zs.ready != z || z.dead(): // it lets nobody down any more
+	case err == nil:
 		zs.strikes = 0
-		return
+	default:
+		if zs.strikes++; zs.strikes == zygoteStrikes {
+			zs.giveUp(b, err)
+		}
 	}
-	if zs.ready != z || z.dead() || zs.closed {
-		return // who died or was followed by another lets nobody down any more
-	}
-	if zs.strikes++; zs.strikes < zygoteStrikes {
-		return
-	}
-	zs.ready, zs.strikes, zs.failed = nil, 0, time.Now()
-	zs.starter.Go(z.close)
-	b.note("no interpreter is kept waiting for a while, as its forks failed", err)
+}
+
+// giveUp ends the zygote, and lets there be none for a while. It is called with the lock held.
+func (zs *zygotes) giveUp(b *Backend, err error) {
+	zs.starter.Go(zs.ready.close)
+	zs.ready, zs.failed = nil, time.Now()
+	b.note("no interpreter is kept waiting for a while", err)
 }
 
 func (zs *zygotes) start(b *Backend, f *sandbox.Fork) {
@@ -87,10 +88,9 @@ func (zs *zygotes) start(b *Backend, f *sandbox.Fork) {
 	zs.mu.Lock()
 	defer zs.mu.Unlock()
 	zs.coming = false
-	if err != nil {
+	if err != nil { // the one before, if there is one, has served its time
 		zs.failed = time.Now()
 		b.note("no interpreter can be kept waiting", err)
-		return
 	}
 	z, zs.ready, zs.forks, zs.strikes = zs.ready, z, 0, 0
 	if zs.closed {
@@ -152,10 +152,11 @@ func (b *Backend) startZygote(f *sandbox.Fork) (*zygote, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), zygotePatience)
 	defer cancel()
 	if err := g.plan(ctx, plan, nil); err != nil {
-		return nil, errors.Join(err, z.end())
+		z.end()
+		return nil, err
 	}
 	var word [1]byte
-	err = errors.Join(z.gate.SetReadDeadline(time.Now().Add(zygotePatience)))
+	err = z.gate.SetReadDeadline(time.Now().Add(zygotePatience))
 	if err == nil {
 		_, err = io.ReadFull(z.gate, word[:])
 	}
@@ -163,7 +164,8 @@ func (b *Backend) startZygote(f *sandbox.Fork) (*zygote, error) {
 		err = errors.New("it cannot be executed")
 	}
 	if err != nil {
-		return nil, at("await zygote", errors.Join(err, z.end()))
+		z.end()
+		return nil, at("await zygote", err)
 	}
 	return z, nil
 }
@@ -224,17 +226,16 @@ func (z *zygote) close() {
 	case <-z.ended:
 	case <-time.After(zygotePatience):
 	}
-	_ = z.end()
+	z.end()
 }
 
 // end ends the zygote now.
-func (z *zygote) end() error {
+func (z *zygote) end() {
 	z.gate.Close()
 	z.process.kill()
 	<-z.ended
 	z.process.close()
 	<-z.said
-	return nil
 }
 
 // order asks for a fork in the pid namespace of the process behind pidfd, with files as the rest of its descriptors.
