@@ -39,7 +39,7 @@ func (i *idle) take(name string, l Limits) *Group {
 		if g.limits != l {
 			continue
 		}
-		i.groups = append(i.groups[:n], i.groups[n+1:]...)
+		i.groups = slices.Delete(i.groups, n, n+1)
 		if g.rename(name) == nil && g.reset() == nil {
 			return g
 		}
@@ -60,8 +60,12 @@ func (i *idle) keep(g *Group) bool {
 	}
 	i.mu.Lock()
 	defer i.mu.Unlock()
-	if i.closed || len(i.groups) >= maxIdle {
+	if i.closed {
 		return false
+	}
+	if len(i.groups) == maxIdle { // the one that waits longest may have limits that nobody asks for any more
+		i.groups[0].discard()
+		i.groups = slices.Delete(i.groups, 0, 1)
 	}
 	i.made++
 	if g.rename(idlePrefix+strconv.Itoa(i.made)) != nil {
