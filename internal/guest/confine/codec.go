@@ -4,7 +4,7 @@ import (
 	"github.com/glovebox-dev/glovebox/internal/guest/wire"
 )
 
-// Append appends the plan to b, as tagged fields.
+// Append appends the plan to b, as tagged fields; the same plan in the same bytes.
 func (p *Plan) Append(b []byte) []byte {
 	b = wire.AppendString(b, 1, p.ID)
 	b = wire.AppendBytes(b, 2, p.Key)
@@ -20,24 +20,22 @@ func (p *Plan) Append(b []byte) []byte {
 	b = wire.AppendBool(b, 12, p.OneShot)
 	b = wire.AppendUint(b, 13, uint64(p.Lease))
 	b = wire.AppendString(b, 14, p.FailAt)
+	b = wire.AppendStrings(b, 15, p.Execute.Paths)
+	b = wire.AppendStrings(b, 16, p.Execute.Argv)
+	b = wire.AppendStrings(b, 17, p.Execute.Env)
 	b = wire.AppendUint(b, 18, p.Template)
 	b = wire.AppendBool(b, 19, p.MakeTemplate)
-	for tag, list := range map[int][]string{15: p.Execute.Paths, 16: p.Execute.Argv, 17: p.Execute.Env} {
-		for _, s := range list {
-			b = wire.AppendElement(b, tag, []byte(s))
-		}
-	}
 	var element []byte
 	for i := range p.Root {
 		element = p.Root[i].append(element[:0])
 		b = wire.AppendElement(b, 20, element)
 	}
-	for tag, list := range map[int][]Rlimit{21: p.Limits, 22: p.Payload} {
+	for n, list := range [][]Rlimit{p.Limits, p.Payload} {
 		for _, l := range list {
 			element = wire.AppendUint(element[:0], 1, uint64(l.Resource))
 			element = wire.AppendUint(element, 2, l.Soft)
 			element = wire.AppendUint(element, 3, l.Hard)
-			b = wire.AppendElement(b, tag, element)
+			b = wire.AppendElement(b, 21+n, element)
 		}
 	}
 	for _, a := range p.Landlock {
