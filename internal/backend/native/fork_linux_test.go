@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"os"
+	"strings"
 	"testing"
 
 	"golang.org/x/sys/unix"
@@ -35,6 +36,24 @@ func TestForkWithoutDescriptors(t *testing.T) {
 	box := create(t, b, spec()).(*Box)
 	change(t, unix.RLIMIT_NOFILE, 3)
 	if _, err := box.Fork(context.Background(), f); !errors.Is(err, unix.EMFILE) {
+		t.Errorf("got %v", err)
+	}
+}
+
+// TestForkWithoutItsGroups: where the zygote is not given all descriptors, there is no fork outside of its control groups.
+func TestForkWithoutItsGroups(t *testing.T) {
+	b, f := withZygote(t)
+	box := create(t, b, spec()).(*Box)
+	if door, err := box.group.Door(); err != nil || len(door.Tasks) == 0 {
+		t.Skip("there are no groups of v1")
+	} else {
+		door.Close()
+	}
+	const room = 4 + 4 // for what it has, and for the descriptors before those of the groups
+	if err := unix.Prlimit(b.zygotes.ready.process.pid, unix.RLIMIT_NOFILE, &unix.Rlimit{Cur: room, Max: room}, nil); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := box.Fork(context.Background(), f); err == nil || !strings.Contains(err.Error(), "not all descriptors") {
 		t.Errorf("got %v", err)
 	}
 }
