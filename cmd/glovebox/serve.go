@@ -27,7 +27,7 @@ const (
 const defaultWarm = 4
 
 // collectAt is how much garbage serve gathers before it collects, in per cent of what lives. Little does, so that at the runtime's own
-// 100 a collection came with every third run, and took a tenth of the server's time.
+// 100 every tenth run paid for a collection.
 const collectAt = 400
 
 // serveFlags are those of serve.
