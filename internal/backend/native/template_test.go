@@ -320,13 +320,17 @@ func TestTemplateEnds(t *testing.T) {
 	}
 }
 
-// helpersAlive are the processes that make templates.
+// helpersAlive are the children of this process that make templates.
 func helpersAlive() map[string]bool {
 	alive := map[string]bool{}
 	lines, _ := filepath.Glob("/proc/[0-9]*/cmdline")
 	for _, path := range lines {
-		if text, err := os.ReadFile(path); err == nil && strings.HasPrefix(string(text), guestName+"\x00template\x00") {
-			alive[filepath.Base(filepath.Dir(path))] = true
+		dir := filepath.Dir(path)
+		text, err := os.ReadFile(path)
+		status, _ := os.ReadFile(filepath.Join(dir, "status")) // it may have ended
+		if err == nil && strings.HasPrefix(string(text), guestName+"\x00template\x00") &&
+			strings.Contains(string(status), "\nPPid:\t"+itoa(os.Getpid())+"\n") {
+			alive[filepath.Base(dir)] = true
 		}
 	}
 	return alive
