@@ -61,7 +61,7 @@ func (box *Box) Fork(ctx context.Context, f sandbox.Fork) (_ *sandbox.Forked, er
 			out.close()
 			err = at("fork interpreter", err)
 		}
-		if ctx.Err() == nil {
+		if out.asked && ctx.Err() == nil {
 			box.backend.zygotes.judge(box.backend, z, err)
 		}
 	}()
@@ -137,6 +137,7 @@ func (e *entries) get(walls *confine.Plan, dir string) []byte {
 type forking struct {
 	channel        net.Conn
 	stdout, stderr *os.File // read ends
+	asked          bool     // for it; a failure before is not the zygote's
 }
 
 // order makes the process's channel and pipes and asks the zygote for it.
@@ -171,6 +172,7 @@ func (o *forking) order(box *Box, z *zygote) error {
 	if door.V2 > 0 {
 		fds = append(fds, door.V2)
 	}
+	o.asked = true
 	return z.order(door.V2 > 0, len(door.Tasks), append(fds, door.Tasks...))
 }
 
