@@ -12,6 +12,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/glovebox-dev/glovebox/internal/lang/python"
 	"github.com/glovebox-dev/glovebox/sandbox"
 )
 
@@ -24,15 +25,8 @@ func waiting(t *testing.T, b *Backend) *zygote {
 	if _, err := exec.LookPath("python3"); err != nil {
 		t.Skip("there is no python3")
 	}
-	script, err := os.ReadFile("../../lang/python/zygote.py")
-	if err != nil {
-		t.Fatal(err)
-	}
-	z, err := b.startZygote(&sandbox.Fork{
-		Zygote: &sandbox.Zygote{Path: "/run/glovebox/sitecustomize.py", Script: string(script),
-			Env: []string{"PYTHONPATH=/run/glovebox", "GLIBC_TUNABLES=glibc.pthread.rseq=0"}},
-		Argv: []string{"python3", "-u", "/workspace/main.py"}, Reads: []string{"PATH=/usr/local/bin:/usr/bin:/bin"},
-	})
+	z, err := b.startZygote(&sandbox.Fork{Zygote: python.Language.Zygote, Argv: []string{"python3", "-u", "/workspace/main.py"},
+		Reads: []string{"PATH=/usr/local/bin:/usr/bin:/bin"}})
 	if err != nil {
 		t.Fatal(err)
 	}
