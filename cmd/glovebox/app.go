@@ -105,23 +105,23 @@ func (a *app) watchInterrupts() (stop func()) {
 
 // fail says what Glovebox failed at: as JSON on stdout where the caller reads that, else in a line on stderr.
 func (a *app) fail(err error) {
-	if a.json {
-		var classed *sandbox.Error
-		op := ""
-		if errors.As(err, &classed) {
-			op = classed.Op
-		}
-		failure := map[string]string{"kind": sandbox.KindOf(err).String(), "message": err.Error()}
-		for name, text := range map[string]string{"op": op, "mend": sandbox.MendOf(err)} {
-			if text != "" {
-				failure[name] = text
-			}
-		}
-		if a.printJSON(map[string]any{"error": failure}) == nil {
-			return
-		}
+	if a.json && a.printJSON(map[string]any{"error": failureOf(err)}) == nil {
+		return
 	}
 	a.say(red, "glovebox: %s", visible(err.Error()))
+}
+
+// failureOf is the JSON form of what Glovebox failed at.
+func failureOf(err error) map[string]string {
+	failure := map[string]string{"kind": sandbox.KindOf(err).String(), "message": err.Error()}
+	var classed *sandbox.Error
+	if errors.As(err, &classed) && classed.Op != "" {
+		failure["op"] = classed.Op
+	}
+	if mend := sandbox.MendOf(err); mend != "" {
+		failure["mend"] = mend
+	}
+	return failure
 }
 
 // note says something beside the result, unless the user wants quiet.

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/glovebox-dev/glovebox/internal/engine"
@@ -26,9 +27,11 @@ type planShown struct {
 	Network      string            `json:"network"`
 	Commands     []string          `json:"commands"`
 	AcceptWeaker []string          `json:"accept_weaker"`
+	Unenforced   []string          `json:"unenforced"` // limits that nothing on this host keeps
+	Error        map[string]string `json:"error,omitempty"`
 }
 
-// dryRun prints what a run comes to once everything is resolved, and makes nothing.
+// dryRun prints what a run comes to once everything is resolved, and makes no sandbox. What would be refused ends as the run would.
 func (a *app) dryRun(ctx context.Context, e *engine.Engine, run engine.Run) error {
 	plan, err := e.Plan(ctx, run)
 	if err != nil {
@@ -36,7 +39,10 @@ func (a *app) dryRun(ctx context.Context, e *engine.Engine, run engine.Run) erro
 	}
 	shown := showPlan(plan, run.Request.Files)
 	if a.json {
-		return a.printJSON(shown)
+		if err := a.printJSON(shown); err != nil || plan.Refusal == nil {
+			return err
+		}
+		return exitError(exitFailure)
 	}
 	rows := [][2]string{
 		{"simulated", "true; nothing was run"},
@@ -58,6 +64,9 @@ func (a *app) dryRun(ctx context.Context, e *engine.Engine, run engine.Run) erro
 		if plan.Spec.IsNamed(name) {
 			how = "asked for"
 		}
+		if slices.Contains(plan.Unenforced, name) {
+			how += "; not enforced " + where(name)
+		}
 		rows = append(rows, [2]string{string(name), shown.Limits[string(name)] + ", " + how})
 	}
 	for _, row := range rows {
@@ -65,7 +74,15 @@ func (a *app) dryRun(ctx context.Context, e *engine.Engine, run engine.Run) erro
 			fmt.Fprintf(a.Stdout, "%-12s %s\n", row[0], visible(row[1]))
 		}
 	}
-	return nil
+	return plan.Refusal
+}
+
+// where says where a limit is not kept that a backend calls unenforced.
+func where(name sandbox.LimitName) string {
+	if name == sandbox.LimitDisk || name == sandbox.LimitInodes {
+		return "in directories of this host"
+	}
+	return "on this host"
 }
 
 func showPlan(p *engine.Plan, files []sandbox.File) planShown {
@@ -73,7 +90,13 @@ func showPlan(p *engine.Plan, files []sandbox.File) planShown {
 		Simulated: true, Backend: p.Backend, Language: p.Language, Argv: p.Argv, Dir: p.Dir, Env: maskSecrets(p.Env),
 		Files: []string{}, Workdir: p.Spec.Workdir, Root: "the system directories of this host, read-only", Mounts: []string{},
 		Limits: map[string]string{}, Named: []string{}, Network: string(p.Spec.Network.Mode),
-		Commands: p.Spec.Commands, AcceptWeaker: append([]string{}, p.Spec.AcceptWeaker...),
+		Commands: p.Spec.Commands, AcceptWeaker: append([]string{}, p.Spec.AcceptWeaker...), Unenforced: []string{},
+	}
+	for _, name := range p.Unenforced {
+		shown.Unenforced = append(shown.Unenforced, string(name))
+	}
+	if p.Refusal != nil {
+		shown.Error = failureOf(p.Refusal)
 	}
 	if p.Spec.Root.Dir != "" {
 		shown.Root = p.Spec.Root.Dir

@@ -21,13 +21,19 @@ type Plan struct {
 	Env      []string     // of the process, complete
 	Dir      string       // working directory
 	CodePath string       // where the code lies in the sandbox; "" for a command
+
+	Unenforced []sandbox.LimitName // that nothing on this host keeps; set by Engine.Plan only, as is Refusal
+	Refusal    error               // why the backend would make no sandbox of Spec; nil where it would, or cannot tell before
 }
 
-// Plan says what Run would do. It checks the request as Run does, and makes nothing.
+// Plan says what Run would do, also that the backend would refuse it. It checks the request as Run does, and makes no sandbox.
 func (e *Engine) Plan(ctx context.Context, run Run) (*Plan, error) {
 	p, err := e.resolve(ctx, run)
 	if err != nil {
 		return nil, err
+	}
+	if b, ok := p.backend.(sandbox.Foreteller); ok {
+		p.Unenforced, p.Refusal = b.Foretell(p.Spec)
 	}
 	return &p.Plan, nil
 }

@@ -49,12 +49,44 @@ func (b *Backend) effective(spec *sandbox.Spec, tree *cgroup.Tree, hostUID strin
 	return p
 }
 
+// Foretell says which limits nothing here enforces for a spec, and why Create would refuse it.
+func (b *Backend) Foretell(spec sandbox.Spec) ([]sandbox.LimitName, error) {
+	if err := b.refuse(&spec); err != nil {
+		return nil, err
+	}
+	in, err := b.instance()
+	if err != nil {
+		return nil, err
+	}
+	lacking := lackingHere(&spec, in.Tree)
+	if err := unenforced(&spec, in.Tree); err != nil {
+		return lacking, err
+	}
+	_, _, err = b.staticSteps(&spec)
+	return lacking, err
+}
+
 // diskLimits are of the sandbox's own writable places; a directory of the host has the bounds of its own file system.
 var diskLimits = []sandbox.LimitName{sandbox.LimitDisk, sandbox.LimitInodes}
 
 // hostWritable says whether the code may write to a directory of the host.
 func hostWritable(spec *sandbox.Spec) bool {
 	return spec.Workdir != "" || slices.ContainsFunc(spec.Mounts, func(m sandbox.Mount) bool { return m.Writable })
+}
+
+// lackingHere lists the limits that nothing here enforces, or not everywhere that the code of this spec may write to.
+func lackingHere(spec *sandbox.Spec, tree *cgroup.Tree) []sandbox.LimitName {
+	var names []sandbox.LimitName
+	if tree.Enforcer(cgroup.Memory) == "" {
+		names = append(names, sandbox.LimitMemory)
+	}
+	if tree.Enforcer(cgroup.CPU) == "" {
+		names = append(names, sandbox.LimitCPUs)
+	}
+	if hostWritable(spec) {
+		names = append(names, diskLimits...)
+	}
+	return names
 }
 
 // unenforced refuses a limit that nothing here enforces: any that was named, and memory in every case. The caller may let go of it.
