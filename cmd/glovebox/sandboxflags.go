@@ -41,7 +41,7 @@ func (f *sandboxFlags) add(cmd *cobra.Command) {
 	flags.StringSliceVar(&f.passEnv, "pass-env", nil, "hand on the variable `NAME` of this environment (repeatable)")
 	flags.StringSliceVar(&f.passSecret, "pass-secret", nil, "the same for a `NAME` that looks like a secret (repeatable)")
 	flags.StringArrayVar(&f.files, "file", nil, "send a file or a folder along, `SRC[:DST]`, DST below /workspace (repeatable)")
-	flags.StringVar(&f.stdin, "stdin", "auto", "what the program reads: `auto` (our own standard input where that is a pipe or a file), none, or a file's name")
+	flags.StringVar(&f.stdin, "stdin", "auto", "what the program reads: `auto` (our own standard input where that is a pipe or a file, to its end, before the program starts), none, or a file's name")
 	flags.StringVar(&f.workdir, "workdir", "", "the host `DIR` that is /workspace, read-write")
 	flags.StringArrayVar(&f.mounts, "mount", nil, "show a host directory, `SRC:DST[:rw]`; read-only unless rw is said (repeatable)")
 	flags.StringVar(&f.root, "root", "", "`DIR` that holds the root file system, read-only (default: this host's system directories)")

@@ -68,7 +68,8 @@ func (a *app) readStdin(ctx context.Context, most int64) ([]byte, error) {
 		case <-ctx.Done():
 			return nil, context.Cause(ctx)
 		case <-patience.C:
-			a.note(faint, "waiting for standard input to end; --stdin none runs without it")
+			// Quiet or not: nothing else tells that nothing runs yet, and no time limit ends this.
+			a.say(faint, "glovebox: waiting for standard input to end; --stdin none runs without it")
 		}
 	}
 }

@@ -1,0 +1,37 @@
+package main
+
+import (
+	"os"
+	"testing"
+)
+
+// TestWaitingForStdin: whoever left a pipe open is told that we wait for it, also under --quiet, as nothing else would end the wait.
+func TestWaitingForStdin(t *testing.T) {
+	r, w, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	defer w.Close()
+	told := &said{}
+	a := testApp(t)
+	a.Stdin, a.Stderr, a.quiet = r, told, true
+	read := make(chan []byte, 1)
+	go func() {
+		data, err := a.readStdin(t.Context(), 100)
+		if err != nil {
+			t.Error(err)
+		}
+		read <- data
+	}()
+	if _, err := w.WriteString("late"); err != nil {
+		t.Fatal(err)
+	}
+	told.wait(t, "waiting for standard input to end; --stdin none runs without it")
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if data := <-read; string(data) != "late" {
+		t.Errorf("read %q", data)
+	}
+}
