@@ -29,7 +29,7 @@ type Config struct {
 	Warm  int // sandboxes kept ready for each kind of run that is in use; each serves one run. 0 is none
 
 	Defaults sandbox.Limits // of a run that names none; a zero field is that of sandbox.DefaultLimits
-	Max      sandbox.Limits // the most that a run may name; a zero field is no maximum
+	Max      sandbox.Limits // the most that a run may name; a zero field is no maximum. Defaults above it are refused
 
 	// Libexec is a folder that holds the guest program, as `make guest` builds it. "" takes $GLOVEBOX_LIBEXEC, then looks beside
 	// the executable, and last builds it once from the module's source into the user's cache.

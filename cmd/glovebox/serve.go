@@ -57,7 +57,10 @@ func (a *app) newServe() *cobra.Command {
 		Use:   "serve",
 		Short: "Serve the HTTP API",
 		Long: `Serve answers the HTTP API, which /openapi.json describes. An address that is not loopback demands API keys. The first
-interrupt or SIGTERM ends it in order: nothing new is admitted, and what runs may end; the second ends it at once.`,
+interrupt or SIGTERM ends it in order: nothing new is admitted, and what runs may end; the second ends it at once.
+
+Without --max-... a request may ask for any limit, --max-output-limit apart. A maximum below a built-in default lowers it; a
+default that is named and over a maximum is refused.`,
 		Example: `  glovebox serve
   curl -s localhost:7070/v1/run -d '{"language":"python","code":"print(6*7)"}'
   glovebox serve --new-key alice

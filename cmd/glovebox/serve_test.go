@@ -218,6 +218,7 @@ func TestServeRefuses(t *testing.T) {
 		{"missing keys", "no such file", []string{"--api-key-file", bad + "x"}},
 		{"unknown backend", "is not one of", []string{"--listen", "127.0.0.1:0", "--backend", "moon"}},
 		{"negative slots", "slots", []string{"--listen", "127.0.0.1:0", "--slots", "-1"}},
+		{"a default over its maximum", "the default of 10s is over the maximum of 5s", []string{"--timeout", "10s", "--max-timeout", "5s"}},
 		{"a word too many", "unknown command", []string{"now"}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

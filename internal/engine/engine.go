@@ -37,7 +37,7 @@ type Config struct {
 	// AcceptWeaker is what every run goes without where the host cannot have it, as if the run had said so itself.
 	AcceptWeaker []string
 
-	Max sandbox.Limits // the most that a run may ask for; a zero field sets no maximum. A default above it is lowered to it
+	Max sandbox.Limits // the most that a run may ask for; a zero field sets no maximum. sandbox.DefaultLimits are lowered to it, Defaults are not
 
 	// DefaultEnv is the environment below that of languages, specs and requests; nil is sandbox.DefaultEnv.
 	DefaultEnv []string
@@ -147,12 +147,17 @@ func checkConfig(config *Config) error {
 			return err
 		}
 	}
-	config.Defaults = config.Defaults.OrDefault(sandbox.DefaultLimits)
 	for _, name := range sandbox.LimitNames {
-		if most := config.Max.Get(name); most != 0 && config.Defaults.Get(name) > most {
-			config.Defaults.Set(name, most)
+		most, asked := config.Max.Get(name), config.Defaults.Get(name)
+		if most != 0 && asked > most {
+			return sandbox.Invalidf("limits."+string(name), "the default of %s is over the maximum of %s",
+				sandbox.FormatLimit(name, asked), sandbox.FormatLimit(name, most))
+		}
+		if most != 0 && asked == 0 {
+			config.Defaults.Set(name, min(most, sandbox.DefaultLimits.Get(name)))
 		}
 	}
+	config.Defaults = config.Defaults.OrDefault(sandbox.DefaultLimits)
 	return checkEnv("default environment", config.DefaultEnv)
 }
 

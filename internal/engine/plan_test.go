@@ -138,9 +138,12 @@ func TestConfig(t *testing.T) {
 		"unknown default":  func(c *engine.Config) { c.Default = "x" },
 		"negative slots":   func(c *engine.Config) { c.Slots = -1 },
 		"negative maximum": func(c *engine.Config) { c.Max.Pids = -1 },
-		"bad environment":  func(c *engine.Config) { c.DefaultEnv = []string{"x"} },
-		"two languages":    func(c *engine.Config) { c.Languages = []sandbox.Language{shell, shell} },
-		"empty language":   func(c *engine.Config) { c.Languages = []sandbox.Language{{Name: "x"}} },
+		"default over maximum": func(c *engine.Config) {
+			c.Defaults.Timeout, c.Max.Timeout = 10*time.Second, 5*time.Second
+		},
+		"bad environment": func(c *engine.Config) { c.DefaultEnv = []string{"x"} },
+		"two languages":   func(c *engine.Config) { c.Languages = []sandbox.Language{shell, shell} },
+		"empty language":  func(c *engine.Config) { c.Languages = []sandbox.Language{{Name: "x"}} },
 	} {
 		config := good()
 		change(&config)
