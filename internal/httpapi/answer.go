@@ -73,12 +73,8 @@ type Timings struct {
 	FilesMS  float64 `json:"files_ms" doc:"Files out."`
 }
 
-// PolicyLimits are the limits of a policy. What nothing enforces is null.
-type PolicyLimits struct {
-	Limits
-	Inodes    *int64 `json:"inodes" doc:"Files and directories in the writable places."`
-	OpenFiles *int64 `json:"open_files" doc:"Open descriptors of one process."`
-}
+// PolicyLimits are the limits of a policy: every field is there, and what nothing enforces is null.
+type PolicyLimits struct{ Limits }
 
 // Requested is a policy as asked. The environment is left out, as it may hold secrets.
 type Requested struct {
@@ -189,15 +185,7 @@ func newEffective(p *sandbox.Policy) Effective {
 }
 
 func newPolicyLimits(l sandbox.Limits) PolicyLimits {
-	return PolicyLimits{Limits: newLimits(l), Inodes: known(l.Inodes), OpenFiles: known(l.OpenFiles)}
-}
-
-// known is nil for a figure that is not known or a limit that is not enforced; both are never 0.
-func known(n int64) *int64 {
-	if n <= 0 {
-		return nil
-	}
-	return &n
+	return PolicyLimits{newLimits(l)}
 }
 
 func newNetwork(n sandbox.NetworkPolicy) NetworkShown {

@@ -36,7 +36,7 @@ func TestOpenAPI(t *testing.T) {
 		{"POST", "/v1/run", bash("echo 1; exit 3")},
 		{"POST", "/v1/run", python("import os; open('a','w').write('x'); os.write(1,b'\\xff'); raise ValueError('x')")},
 		{"POST", "/v1/run", jsonOf(object{"language": "bash", "code": ": > a; mkfifo b", "return_files": []string{"**"}, "packages": "none",
-			"checks": "off", "network": object{"mode": "none"}, "limits": object{"timeout_s": 5, "pids": nil}, "stdin": nil, "env": object{"A": "b"},
+			"checks": "off", "network": object{"mode": "none"}, "limits": object{"timeout_s": 5, "pids": nil, "inodes": 1000, "open_files": 64}, "stdin": nil, "env": object{"A": "b"},
 			"files": []object{{"path": "f", "content": "x"}, {"path": "g", "content_base64": "eA=="}}, "accept_weaker": []string{"memory"}})},
 		{"POST", "/v1/run", jsonOf(object{"command": []string{"true"}, "packages": []string{}})},
 		{"POST", "/execute", `{"code":"open('a','w').write('x')"}`},

@@ -45,6 +45,8 @@ type Limits struct {
 	DiskMiB   *float64 `json:"disk_mib" doc:"Bytes of all writable places together, in MiB." example:"100"`
 	Pids      *float64 `json:"pids" doc:"Processes and threads." example:"128"`
 	OutputKiB *float64 `json:"output_kib" doc:"Kept bytes of stdout and of stderr, each, in KiB." example:"1024"`
+	Inodes    *float64 `json:"inodes" doc:"Files and directories in the writable places." example:"16384"`
+	OpenFiles *float64 `json:"open_files" doc:"Open descriptors of one process." example:"1024"`
 }
 
 // Network is what a sandbox may reach.
@@ -161,7 +163,7 @@ func (l *Limits) limits() (sandbox.Limits, error) {
 		if v*f.unit > math.MaxInt64/2 {
 			return out, sandbox.Invalidf("limits."+f.field, "is too large")
 		}
-		if v*f.unit < 1 || f.name == sandbox.LimitPids && v != math.Trunc(v) {
+		if v*f.unit < 1 || f.unit == 1 && v != math.Trunc(v) {
 			return out, sandbox.Invalidf("limits."+f.field, "must be a whole number")
 		}
 		out.Set(f.name, int64(math.Round(v*f.unit)))
@@ -199,6 +201,8 @@ func (l *Limits) fields() []limitField {
 		{sandbox.LimitDisk, "disk_mib", &l.DiskMiB, mib},
 		{sandbox.LimitPids, "pids", &l.Pids, 1},
 		{sandbox.LimitOutput, "output_kib", &l.OutputKiB, kib},
+		{sandbox.LimitInodes, "inodes", &l.Inodes, 1},
+		{sandbox.LimitOpenFiles, "open_files", &l.OpenFiles, 1},
 	}
 }
 

@@ -140,6 +140,8 @@ func TestRefused(t *testing.T) {
 		{"no memory", with("limits", object{"memory_mib": 0}), 400, "limits.memory_mib", "positive"},
 		{"absurd CPUs", with("limits", object{"cpus": 1e9}), 400, "limits.cpus", "too large"},
 		{"negative processes", with("limits", object{"pids": -1}), 400, "limits.pids", "positive"},
+		{"half a file", with("limits", object{"inodes": 100.5}), 400, "limits.inodes", "whole number"},
+		{"too many descriptors", with("limits", object{"open_files": 1 << 30}), 400, "limits.open_files", "the most is"},
 		{"overflow", with("limits", object{"disk_mib": 1e18}), 400, "limits.disk_mib", "too large"},
 		{"too little memory", with("limits", object{"memory_mib": 1}), 400, "limits.memory_mib", "the least is"},
 		{"over the operator's maximum", with("limits", object{"memory_mib": 2048}), 400, "limits.memory_mib", "over the"},
@@ -270,5 +272,17 @@ func TestPathsAndMethods(t *testing.T) {
 		if res, text := r.do("GET", path, "", nil); res.StatusCode != 200 {
 			t.Errorf("GET %s: %s %s", path, res.Status, text)
 		}
+	}
+}
+
+// Every limit that an answer shows can be asked for, by the same name.
+func TestEveryLimitCanBeAskedFor(t *testing.T) {
+	r := newRig(t, engine.Config{}, httpapi.Config{})
+	a := r.run(jsonOf(object{"language": "bash", "code": "ulimit -n", "limits": object{"inodes": 1000, "open_files": 64}}))
+	if l := a.Effective.Limits; a.Stdout != "64\n" || l.Inodes == nil || *l.Inodes != 1000 || l.OpenFiles == nil || *l.OpenFiles != 64 {
+		t.Errorf("%s %q %+v", a.Status, a.Stdout, l)
+	}
+	if want := []sandbox.LimitName{sandbox.LimitInodes, sandbox.LimitOpenFiles}; !slices.Equal(a.Requested.Named, want) {
+		t.Errorf("named %v", a.Requested.Named)
 	}
 }
