@@ -120,8 +120,13 @@ var symptoms = []struct {
 	}},
 }
 
+// FailedHint is what is said of every program that failed and wrote to stderr.
+func FailedHint(code int) string {
+	return fmt.Sprintf("The program ended with exit code %d; stderr says why.", code)
+}
+
 func failureHint(x *execution, r *sandbox.Result) string {
-	text := fmt.Sprintf("The program ended with exit code %d; stderr says why.", r.ExitCode)
+	text := FailedHint(r.ExitCode)
 	switch {
 	case len(r.Stderr.Head) == 0:
 		text = fmt.Sprintf("The program ended with exit code %d and wrote nothing to stderr.", r.ExitCode)

@@ -2,6 +2,7 @@ package httpapi
 
 import (
 	"net/http"
+	"strings"
 
 	"github.com/glovebox-dev/glovebox/internal/engine"
 	"github.com/glovebox-dev/glovebox/sandbox"
@@ -16,7 +17,7 @@ type ExecuteRequest struct {
 // ExecuteAnswer is the answer to it.
 type ExecuteAnswer struct {
 	Success bool              `json:"success" doc:"Whether the program ended by itself with exit code 0."`
-	Output  string            `json:"output" doc:"What it wrote to stdout, then what it wrote to stderr."`
+	Output  string            `json:"output" doc:"What it wrote to stdout, then what it wrote to stderr. A last line in brackets says what else there is to know, such as files that were not handed back."`
 	Error   *string           `json:"error" doc:"The uncaught exception, or what else went wrong; null after a success."`
 	Files   map[string][]byte `json:"files" doc:"Files that were made or changed, as base64 by path."`
 }
@@ -70,5 +71,20 @@ func newExecuteAnswer(r *sandbox.Result) ExecuteAnswer {
 		}
 		a.Error = &text
 	}
+	if a.Error == nil || *a.Error != r.Hint {
+		a.Output = appendHint(a.Output, r)
+	}
 	return a
+}
+
+// appendHint adds what the hint says beyond the bare failure, which the error tells: this schema has no other place for it.
+func appendHint(output string, r *sandbox.Result) string {
+	said := strings.TrimSpace(strings.TrimPrefix(r.Hint, engine.FailedHint(r.ExitCode)))
+	if said == "" {
+		return output
+	}
+	if output != "" && !strings.HasSuffix(output, "\n") {
+		output += "\n"
+	}
+	return output + "[" + said + "]\n"
 }

@@ -245,6 +245,17 @@ func TestExecute(t *testing.T) {
 	if got := parse[object](t, text); got["success"] != false || !strings.Contains(got["error"].(string), "exit code 3") {
 		t.Errorf("%s", text)
 	}
+	for code, want := range map[string]string{
+		"print(1, end='')\nimport os; os.mkfifo('p')": "1\n[1 file was not handed back: ",
+		"import no_such_module":                       "[A module is not there.",
+		"1/0":                                         "ZeroDivisionError: division by zero\n",
+	} {
+		_, text = r.do("POST", "/execute", jsonOf(object{"code": code}), nil)
+		output := parse[object](t, text)["output"].(string)
+		if !strings.Contains(output, want) || strings.Contains(output, "stderr says why") {
+			t.Errorf("%s: %q", code, output)
+		}
+	}
 	r.refused("POST", "/execute", `{"language":"bash"}`, nil, 400)
 	r.refused("POST", "/execute", `{"code":null}`, nil, 400)
 	p := r.refused("POST", "/execute", `{"code":"1"}`, header{"E2b-Sandbox-Id": "x"}, 404)
