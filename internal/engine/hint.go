@@ -3,6 +3,7 @@ package engine
 import (
 	"bytes"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/glovebox-dev/glovebox/sandbox"
@@ -41,19 +42,7 @@ func endHint(x *execution, o *outcome, r *sandbox.Result) string {
 	case sandbox.StatusFailed:
 		return failureHint(x, r)
 	case sandbox.StatusTimeout:
-		text := fmt.Sprintf("The program did not end within its time limit of %s and was killed; do less work, or ask for a longer timeout.",
-			x.limit(sandbox.LimitTimeout))
-		if o.usage.CPU >= 0 && o.usage.CPU < o.usage.Wall/idleShare {
-			text = fmt.Sprintf("The program did not end within its time limit of %s and was killed; it did next to nothing but wait, "+
-				"and nobody answers at its input.", x.limit(sandbox.LimitTimeout))
-			if x.Spec.Network.Mode == sandbox.NetworkNone {
-				text += " There is no network here."
-			}
-		}
-		if o.oom > 0 {
-			text += fmt.Sprintf(" It had also reached its memory limit of %s.", memory)
-		}
-		return text
+		return timeoutHint(x, o, r)
 	case sandbox.StatusOutOfMemory:
 		return fmt.Sprintf("The process reached its %s memory limit and was killed by the kernel; use less memory at a time, "+
 			"or ask for a higher limit.", memory)
@@ -72,6 +61,57 @@ func endHint(x *execution, o *outcome, r *sandbox.Result) string {
 	return ""
 }
 
+func timeoutHint(x *execution, o *outcome, r *sandbox.Result) string {
+	text := fmt.Sprintf("The program did not end within its time limit of %s and was killed", x.limit(sandbox.LimitTimeout))
+	switch {
+	case containsAny(end(&r.Stderr), noMoreProcesses) || containsAny(end(&r.Stdout), noMoreProcesses):
+		text += ". " + atProcessLimit(x)
+	case o.usage.CPU >= 0 && o.usage.CPU < o.usage.Wall/idleShare:
+		text += "; it used almost no CPU time." + waitedHint(x)
+	default:
+		text += "; do less work, or ask for a longer timeout."
+	}
+	if o.oom > 0 {
+		text += fmt.Sprintf(" It had also reached its memory limit of %s.", x.limit(sandbox.LimitMemory))
+	}
+	return text
+}
+
+// waitedHint says what a program may have waited for that never comes.
+func waitedHint(x *execution) string {
+	noInput, noNetwork := len(x.request.Stdin) == 0, x.Spec.Network.Mode == sandbox.NetworkNone
+	switch {
+	case noInput && noNetwork:
+		return " If it waited for input or for the network: there is neither here."
+	case noInput:
+		return " If it waited for input: there is none here."
+	case noNetwork:
+		return " If it waited for the network: there is none here."
+	}
+	return ""
+}
+
+// noMoreProcesses is what programs print whose fork or thread was refused.
+var noMoreProcesses = []string{"can't start new thread", "Resource temporarily unavailable", "fork: retry"}
+
+func atProcessLimit(x *execution) string {
+	return fmt.Sprintf("It may have reached its limit of %s processes and threads.", x.limit(sandbox.LimitPids))
+}
+
+// end is the end of a stream, where the reason of a failure is.
+func end(c *sandbox.Captured) string {
+	const looked = 16 << 10
+	tail := c.Tail
+	if c.Dropped == 0 {
+		tail = c.Head
+	}
+	return string(tail[max(0, len(tail)-looked):])
+}
+
+func containsAny(text string, words []string) bool {
+	return slices.ContainsFunc(words, func(word string) bool { return strings.Contains(text, word) })
+}
+
 // symptoms are what programs print when they meet a wall, and what to say then. The text comes from the program, so this is
 // advice and decides nothing.
 var symptoms = []struct {
@@ -82,9 +122,7 @@ var symptoms = []struct {
 		return fmt.Sprintf("The writable places are full: all files together may take %s and %s.",
 			x.limit(sandbox.LimitDisk), count(int(x.Spec.Limits.Inodes), "inode", "inodes"))
 	}},
-	{[]string{"can't start new thread", "Resource temporarily unavailable", "fork: retry"}, func(x *execution) string {
-		return fmt.Sprintf("It may have reached its limit of %s processes and threads.", x.limit(sandbox.LimitPids))
-	}},
+	{noMoreProcesses, atProcessLimit},
 	{[]string{"Too many open files"}, func(x *execution) string {
 		return fmt.Sprintf("It reached its limit of %s open files.", x.limit(sandbox.LimitOpenFiles))
 	}},
@@ -136,17 +174,10 @@ func failureHint(x *execution, r *sandbox.Result) string {
 	if bytes.HasPrefix(bytes.TrimSpace(x.request.Code), []byte("```")) {
 		return text + " The code begins with a Markdown fence; send it without the lines of ```."
 	}
-	tail := string(r.Stderr.Tail)
-	if r.Stderr.Dropped == 0 {
-		tail = string(r.Stderr.Head)
-	}
-	const looked = 16 << 10 // the end of stderr is where the reason of a failure is
-	tail = tail[max(0, len(tail)-looked):]
+	tail := end(&r.Stderr)
 	for _, s := range symptoms {
-		for _, t := range s.text {
-			if strings.Contains(tail, t) {
-				return text + " " + s.hint(x)
-			}
+		if containsAny(tail, s.text) {
+			return text + " " + s.hint(x)
 		}
 	}
 	return text

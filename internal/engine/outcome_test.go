@@ -62,8 +62,22 @@ func TestHints(t *testing.T) {
 		t.Errorf("of code in a fence: %s", got)
 	}
 	waited := &outcome{usage: sandbox.Usage{CPU: time.Second, Wall: 30 * time.Second}}
-	if got := hint(x, waited, &sandbox.Result{Status: sandbox.StatusTimeout}); !strings.Contains(got, "wait") || !strings.Contains(got, "no network") {
-		t.Errorf("of a program that only waited: %s", got)
+	fed := &execution{plan: &plan{Plan: x.Plan, request: sandbox.Request{Stdin: []byte("x")}}}
+	refused := sandbox.Captured{Head: []byte("main.sh: fork: retry: Resource temporarily unavailable\n")}
+	for _, c := range []struct {
+		x    *execution
+		r    sandbox.Result
+		want string
+	}{
+		{x, sandbox.Result{}, "almost no CPU time. If it waited for input or for the network: there is neither here."},
+		{fed, sandbox.Result{}, "almost no CPU time. If it waited for the network: there is none here."},
+		{x, sandbox.Result{Stderr: refused}, "was killed. It may have reached its limit of 128 processes"},
+		{x, sandbox.Result{Stdout: refused}, "was killed. It may have reached its limit of 128 processes"},
+	} {
+		c.r.Status = sandbox.StatusTimeout
+		if got := hint(c.x, waited, &c.r); !strings.HasSuffix(got, c.want) && !strings.Contains(got, c.want+" ") {
+			t.Errorf("of a program that waited: %q does not say %q", got, c.want)
+		}
 	}
 	for want, r := range map[string]*sandbox.Result{
 		"30s":                         {Status: sandbox.StatusTimeout},
