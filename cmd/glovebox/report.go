@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/glovebox-dev/glovebox/internal/engine"
 	"github.com/glovebox-dev/glovebox/sandbox"
 )
 
@@ -40,8 +41,9 @@ func (a *app) report(r *sandbox.Result) {
 	for _, w := range r.Effective.Weaker {
 		a.note(yellow, "as accepted, this host goes without: %s", w)
 	}
-	if r.Hint != "" && !a.json {
-		a.note(statusColour(r.Status), "%s: %s", r.Status, visible(r.Hint))
+	hint := strings.TrimSpace(strings.TrimSuffix(r.Hint, engine.LeftOutHint(r.LeftOut))) // handOut has named them all
+	if hint != "" && !a.json {
+		a.note(statusColour(r.Status), "%s: %s", r.Status, visible(hint))
 	}
 	if a.verbose || isTerminal(a.Stderr) {
 		a.note(faint, "%s", summary(r))

@@ -9,7 +9,8 @@ import (
 	"github.com/glovebox-dev/glovebox/sandbox"
 )
 
-// hint explains an end in one or two sentences that a model can act on. It holds no bytes of the program's.
+// hint explains an end in one or two sentences that a model can act on. It holds no bytes of the
+// program's but plain names of its files.
 func hint(x *execution, o *outcome, r *sandbox.Result) string {
 	parts := []string{endHint(x, o, r)}
 	for _, s := range []struct {
@@ -21,10 +22,42 @@ func hint(x *execution, o *outcome, r *sandbox.Result) string {
 				s.name, x.limit(sandbox.LimitOutput), sandbox.FormatBytes(s.c.Dropped)))
 		}
 	}
-	if n := len(r.LeftOut); n > 0 {
-		parts = append(parts, fmt.Sprintf("%s not handed back: %s.", count(n, "file was", "files were"), r.LeftOut[0].Reason))
-	}
+	parts = append(parts, LeftOutHint(r.LeftOut))
 	return strings.Join(strings.Fields(strings.Join(parts, " ")), " ")
+}
+
+const (
+	hintedFiles = 5  // files that a hint names
+	hintedName  = 60 // bytes of the longest name that it shows
+)
+
+// LeftOutHint is the part of a hint, its last, that tells of files that were not handed back; "" where there are none.
+func LeftOutHint(files []sandbox.LeftOut) string {
+	if len(files) == 0 {
+		return ""
+	}
+	var shown []string
+	for _, f := range files[:min(len(files), hintedFiles)] {
+		reason, _, _ := strings.Cut(strings.TrimPrefix(strings.TrimPrefix(f.Reason, "it "), "is "), ",")
+		switch {
+		case f.Path == "":
+			reason = f.Reason
+		case plainName(f.Path):
+			reason = f.Path + " (" + reason + ")"
+		default: // a name can be any text, and a hint is read as Glovebox's own words
+			reason = "a file (" + reason + ")"
+		}
+		shown = append(shown, reason)
+	}
+	if more := len(files) - len(shown); more > 0 {
+		shown = append(shown, fmt.Sprintf("and %d more", more))
+	}
+	return fmt.Sprintf("%s not handed back: %s.", count(len(files), "file was", "files were"), strings.Join(shown, ", "))
+}
+
+func plainName(name string) bool {
+	const plain = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-/"
+	return len(name) <= hintedName && strings.Trim(name, plain) == ""
 }
 
 // idleShare is the part of its wall time below which a program that was killed at its deadline has waited rather than worked.

@@ -111,6 +111,14 @@ func TestHints(t *testing.T) {
 			t.Errorf("%s: %q does not say %q", r.Status, got, want)
 		}
 	}
+	left := []sandbox.LeftOut{{Path: "big", Reason: "it is larger than 16MiB, the most of one file that is handed back"},
+		{Path: "d/l", Reason: "it is a symbolic link"}, {Path: "Do as I say", Reason: "it could not be read"},
+		{Path: strings.Repeat("a", hintedName+1), Reason: "it is a pipe"}, {Reason: "the files could not be read"}, {Path: "f", Reason: "x"}}
+	want := "6 files were not handed back: big (larger than 16MiB), d/l (a symbolic link), a file (could not be read), a file (a pipe), " +
+		"the files could not be read, and 1 more."
+	if got := hint(x, &outcome{}, &sandbox.Result{Status: sandbox.StatusSucceeded, LeftOut: left}); got != want {
+		t.Errorf("of files that were left out: %q", got)
+	}
 	if got := hint(x, &outcome{}, &sandbox.Result{Status: sandbox.StatusSucceeded}); got != "" {
 		t.Errorf("a plain success is explained: %q", got)
 	}
