@@ -150,9 +150,7 @@ func (a *app) openServing(ctx context.Context, f *serveFlags, addr net.Addr) (*o
 		case p.Err != nil:
 			failures = append(failures, fmt.Errorf("%s: %w", p.Backend, p.Err))
 		case !p.Usable():
-			if len(f.acceptWeaker) == 0 {
-				a.note(yellow, "warning: %s cannot keep the default limits on this host; requests must name what they accept to go without, or start with --accept-weaker memory", p.Backend)
-			}
+			a.note(yellow, "warning: %s cannot keep the default limits on this host, so /readyz says no; requests must name what they accept to go without, or start with --accept-weaker memory", p.Backend)
 			usable = true
 		}
 	}

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"strings"
@@ -14,10 +15,13 @@ type Probed struct {
 	Backend string
 	Posture sandbox.Posture // of no meaning where Err is set
 	Err     error           // why the backend cannot work here
+
+	Refusal error               // why it would refuse a run that asks for nothing; nil where it would not, or Err is set
+	Without []sandbox.LimitName // limits that such a run goes without, as the operator accepted
 }
 
-// Usable says whether runs can be made on this backend here.
-func (p Probed) Usable() bool { return p.Err == nil && p.Posture.Ready }
+// Usable says whether runs that ask for nothing can be made on this backend here.
+func (p Probed) Usable() bool { return p.Err == nil && p.Refusal == nil }
 
 // Probe asks every backend, at the same time, what stands on this host. The answers are in the order of Config.
 func (e *Engine) Probe(ctx context.Context) []Probed {
@@ -31,11 +35,35 @@ func (e *Engine) Probe(ctx context.Context) []Probed {
 					out[i].Err = e.panicked("probe "+b.Name(), p)
 				}
 			}()
-			out[i].Posture, out[i].Err = b.Probe(ctx)
+			if out[i].Posture, out[i].Err = b.Probe(ctx); out[i].Err == nil {
+				out[i].Without, out[i].Refusal = e.foretell(b, out[i].Posture)
+			}
 		})
 	}
 	all.Wait()
 	return out
+}
+
+// foretell says what becomes of a run on a backend that works here when it asks for nothing.
+func (e *Engine) foretell(b sandbox.Backend, posture sandbox.Posture) (without []sandbox.LimitName, refusal error) {
+	spec, err := e.fillSpec(Run{})
+	if err != nil {
+		return nil, err
+	}
+	f, ok := b.(sandbox.Foreteller)
+	if !ok {
+		if !posture.Ready {
+			refusal = &sandbox.Error{Kind: sandbox.Unsupported, Op: b.Name(), Msg: "cannot keep the default policy on this host"}
+		}
+		return nil, refusal
+	}
+	unenforced, refusal := f.Foretell(spec)
+	for _, name := range unenforced {
+		if spec.Accepts(string(name)) {
+			without = append(without, name)
+		}
+	}
+	return without, refusal
 }
 
 // Capabilities is what runs may ask of this engine.
@@ -126,11 +154,7 @@ func strongest(probed []Probed) (int, bool) {
 func noneUsable(probed []Probed) error {
 	var reasons []string
 	for _, p := range probed {
-		reason := "not ready for the default policy"
-		if p.Err != nil {
-			reason = p.Err.Error()
-		}
-		reasons = append(reasons, fmt.Sprintf("%s: %s", p.Backend, reason))
+		reasons = append(reasons, fmt.Sprintf("%s: %v", p.Backend, cmp.Or(p.Err, p.Refusal)))
 	}
 	return &sandbox.Error{Kind: sandbox.Unsupported, Op: "choose a backend", Msg: "none works on this host: " + strings.Join(reasons, "; "),
 		Mend: "glovebox doctor says which walls stand and what would help"}

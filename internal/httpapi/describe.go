@@ -1,6 +1,7 @@
 package httpapi
 
 import (
+	"cmp"
 	"context"
 	"net/http"
 	"sync"
@@ -27,8 +28,8 @@ type Capabilities struct {
 // BackendShown is one backend and which of its walls stand on this host.
 type BackendShown struct {
 	Name   string         `json:"name"`
-	Usable bool           `json:"usable" doc:"Whether runs can be made on it here."`
-	Error  string         `json:"error,omitempty" doc:"Why it cannot work here."`
+	Usable bool           `json:"usable" doc:"Whether runs that ask for nothing can be made on it here."`
+	Error  string         `json:"error,omitempty" doc:"Why they cannot."`
 	Mend   string         `json:"mend,omitempty"`
 	Kernel sandbox.Kernel `json:"kernel,omitempty" doc:"Whose kernel serves the code." enum:"shared,user-space,machine"`
 	Walls  []sandbox.Wall `json:"walls"`
@@ -95,8 +96,8 @@ func (s *Server) capabilities(w *response, r *http.Request) error {
 	}
 	for i, b := range c.Backends {
 		shown := BackendShown{Name: b.Backend, Usable: b.Usable(), Kernel: b.Posture.Kernel, Walls: list(b.Posture.Walls)}
-		if b.Err != nil {
-			p := problemOf(b.Err, w.id)
+		if err := cmp.Or(b.Err, b.Refusal); err != nil {
+			p := problemOf(err, w.id)
 			shown.Error, shown.Mend = p.Detail, p.Mend
 		}
 		out.Backends[i] = shown
@@ -120,14 +121,20 @@ func (s *Server) languages(w *response, _ *http.Request) error {
 // healthz says that this process answers.
 func (s *Server) healthz(w *response, _ *http.Request) error { return s.writeJSON(w, Health{"ok"}) }
 
-// readyz says that runs are admitted and a backend works here. One that cannot keep the default policy counts: it serves those
-// who accept less, and whoever started it was told.
+// readyz says that runs are admitted and one that asks for nothing is not refused by the default backend.
 func (s *Server) readyz(w *response, r *http.Request) error {
 	if s.draining.Load() || s.config.Engine.Stats().Draining {
 		return &sandbox.Error{Kind: sandbox.Unavailable, Msg: "this server is shutting down"}
 	}
-	for _, b := range s.capable(r.Context()).Backends {
-		if b.Err == nil {
+	c := s.capable(r.Context())
+	for _, b := range c.Backends {
+		switch {
+		case b.Backend != c.Default:
+		case b.Err != nil:
+			return &sandbox.Error{Kind: sandbox.Unavailable, Msg: "the default backend does not work on this host", Mend: "glovebox doctor says what would help"}
+		case b.Refusal != nil:
+			return &sandbox.Error{Kind: sandbox.Unavailable, Msg: "a request that asks for nothing is refused", Err: b.Refusal}
+		default:
 			return s.writeJSON(w, Health{"ready"})
 		}
 	}

@@ -49,7 +49,7 @@ func (s *Server) table() []endpoint {
 			summary: "Which walls stand here, and what a run may ask for", answer: Capabilities{}},
 		{method: "GET", path: "/v1/languages", handler: s.languages, name: "languages", summary: "The languages", answer: Languages{}},
 		{method: "GET", path: "/healthz", handler: s.healthz, name: "healthz", summary: "Whether the process answers", answer: Health{}, open: true},
-		{method: "GET", path: "/readyz", handler: s.readyz, name: "readyz", summary: "Whether runs are admitted and a backend works here", answer: Health{},
+		{method: "GET", path: "/readyz", handler: s.readyz, name: "readyz", summary: "Whether runs are admitted, and one that asks for nothing is not refused", answer: Health{},
 			open: true, problems: []int{503}},
 		{method: "GET", path: "/metrics", handler: s.showMetrics, name: "metrics", summary: "Metrics for Prometheus", media: "text/plain"},
 		{method: "GET", path: "/openapi.json", handler: s.openapi, name: "openapi", summary: "This document", media: "application/json"},
