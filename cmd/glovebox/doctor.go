@@ -14,8 +14,11 @@ import (
 // health is what doctor finds.
 type health struct {
 	Ready     bool             `json:"ready"`
+	Without   []string         `json:"without"` // what was accepted to go without, and does not stand
 	Backends  []backendHealth  `json:"backends"`
 	Languages []languageHealth `json:"languages"`
+
+	emptyRoot bool // the root that was named holds no language that works
 }
 
 type backendHealth struct {
@@ -35,15 +38,17 @@ type languageHealth struct {
 
 func (a *app) newDoctor() *cobra.Command {
 	var root string
+	var acceptWeaker []string
 	cmd := &cobra.Command{
 		Use:   "doctor",
 		Short: "Say which walls stand on this host, which do not, and the mend",
 		Long: `Doctor builds a sandbox and says of each wall whether it stands, what that rests on and how to raise it where it does not.
-Then it runs a small program in each language. Exit code 0: sandboxes with the default policy can be made; 1: not.`,
+Then it runs a small program in each language. Exit code 0: sandboxes with the default policy can be made,
+or with what --accept-weaker, or the configuration, leaves of it; 1: not.`,
 		Example: "  glovebox doctor\n  glovebox doctor --json",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			h, err := a.examine(cmd.Context(), root)
+			h, err := a.examine(cmd.Context(), root, acceptWeaker)
 			if err != nil {
 				return err
 			}
@@ -58,12 +63,13 @@ Then it runs a small program in each language. Exit code 0: sandboxes with the d
 			return err
 		},
 	}
+	acceptFlag(cmd, &acceptWeaker, "count as ready also without this limit: `NAME` (repeatable)")
 	cmd.Flags().StringVar(&root, "root", "", "look for languages in the root file system in `DIR` (default: this host's system directories)")
 	return cmd
 }
 
-func (a *app) examine(ctx context.Context, root string) (h *health, err error) {
-	e, err := a.openEngine(engine.Config{})
+func (a *app) examine(ctx context.Context, root string, acceptWeaker []string) (h *health, err error) {
+	e, err := a.openEngine(engine.Config{AcceptWeaker: acceptWeaker})
 	if err != nil {
 		return nil, err
 	}
@@ -79,7 +85,7 @@ func (a *app) examine(ctx context.Context, root string) (h *health, err error) {
 			return nil, err
 		}
 	}
-	h = &health{Backends: []backendHealth{}, Languages: []languageHealth{}}
+	h = &health{Without: []string{}, Backends: []backendHealth{}, Languages: []languageHealth{}}
 	possible := false
 	for _, p := range e.Probe(ctx) {
 		possible = possible || p.Err == nil
@@ -88,11 +94,21 @@ func (a *app) examine(ctx context.Context, root string) (h *health, err error) {
 		if p.Err != nil {
 			b.Error, b.Mend = p.Err.Error(), sandbox.MendOf(p.Err)
 		}
-		h.Ready = h.Ready || p.Usable()
+		if p.Usable() && !h.Ready {
+			h.Ready = true
+			for _, name := range p.Without {
+				h.Without = append(h.Without, string(name))
+			}
+		}
 		h.Backends = append(h.Backends, b)
 	}
+	works := false
 	for _, l := range e.Languages() {
 		h.Languages = append(h.Languages, tryLanguage(ctx, e.Engine, l, spec, possible))
+		works = works || h.Languages[len(h.Languages)-1].Works
+	}
+	if h.Ready && root != "" && !works { // whoever names a root wants to run something in it
+		h.Ready, h.emptyRoot = false, true
 	}
 	return h, ctx.Err()
 }
@@ -156,9 +172,14 @@ func (a *app) printHealth(h *health) {
 			line(red, "missing", l.Name, strings.TrimSpace(l.Why), l.Mend)
 		}
 	}
-	if h.Ready {
-		fmt.Fprintln(a.Stdout, a.paint(a.Stdout, green, "ready: sandboxes with the default policy can be made"))
-	} else {
-		fmt.Fprintln(a.Stdout, a.paint(a.Stdout, red, "not ready: sandboxes with the default policy cannot be made"))
+	c, verdict := red, "not ready: sandboxes with the default policy cannot be made"
+	switch {
+	case h.Ready && len(h.Without) > 0:
+		c, verdict = yellow, "ready, without: "+strings.Join(h.Without, ", ")
+	case h.Ready:
+		c, verdict = green, "ready: sandboxes with the default policy can be made"
+	case h.emptyRoot:
+		verdict = "not ready: no language works in this root"
 	}
+	fmt.Fprintln(a.Stdout, a.paint(a.Stdout, c, verdict))
 }

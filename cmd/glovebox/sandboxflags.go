@@ -47,13 +47,23 @@ func (f *sandboxFlags) add(cmd *cobra.Command) {
 	flags.StringVar(&f.root, "root", "", "`DIR` that holds the root file system, read-only (default: this host's system directories)")
 	flags.StringVar(&f.network, "network", "none", "how far the network reaches: `none`")
 	flags.StringSliceVar(&f.commands, "allow-command", nil, "only this program, and others so named, may be executed: `NAME`, without a path (repeatable)")
-	flags.StringSliceVar(&f.acceptWeaker, "accept-weaker", nil, "go without this wall or limit where the host cannot raise it: `NAME` (repeatable)")
+	acceptFlag(cmd, &f.acceptWeaker, "go without this wall or limit where the host cannot raise it: `NAME` (repeatable)")
 	flags.StringVarP(&f.out, "out", "o", "", "put the files that were made or changed into `DIR`")
 	flags.BoolVar(&f.overwrite, "overwrite", false, "let files of --out, and those of --file in --workdir, replace what is there")
 	flags.StringArrayVar(&f.returns, "return", nil, "of the files made, hand back those that match `GLOB` (repeatable; with --out the default is all)")
 	flags.BoolVar(&f.dryRun, "dry-run", false, "print what would be done, and do nothing")
 	completions(cmd, "backend", "native", "auto")
 	completions(cmd, "network", "none")
+}
+
+// acceptFlag adds the flag by which users let go of limits.
+func acceptFlag(cmd *cobra.Command, names *[]string, usage string) {
+	cmd.Flags().StringSliceVar(names, "accept-weaker", nil, usage)
+	var known []string
+	for _, name := range sandbox.LimitNames {
+		known = append(known, string(name))
+	}
+	completions(cmd, "accept-weaker", known...)
 }
 
 func completions(cmd *cobra.Command, flag string, values ...string) {

@@ -86,7 +86,7 @@ default that is named and over a maximum is refused.`,
 	flags.DurationVar(&f.drainTimeout, "drain-timeout", defaultDrain, "how long runs may go on after the first interrupt")
 	addLimits(flags, &f.defaults, "", "of a request that names none: ")
 	addLimits(flags, &f.max, "max-", "the most that a request may ask for: ")
-	flags.StringSliceVar(&f.acceptWeaker, "accept-weaker", nil, "let every request go without this limit where the host cannot keep it: `NAME` (repeatable)")
+	acceptFlag(cmd, &f.acceptWeaker, "let every request go without this limit where the host cannot keep it: `NAME` (repeatable)")
 	flags.Lookup("max-output-limit").Usage += " (default 16MiB)"
 	completions(cmd, "backend", "native", "auto")
 	return cmd
