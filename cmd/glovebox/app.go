@@ -44,6 +44,8 @@ type app struct {
 	json    bool
 	quiet   bool
 	verbose bool
+
+	standing []string // flags that a variable or the configuration file has set
 }
 
 // exitError ends the program with a code and without a word: all has been said.

@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -32,14 +33,15 @@ func (a *app) handOut(r *sandbox.Result, out *filesOut, dir string) (missing boo
 	return missing
 }
 
-// report says on stderr how a run went: what was weaker than asked always, the hint where there is one, and on a terminal a
+// report says on stderr how a run went: what was weaker than asked, the hint where there is one, and on a terminal a
 // summary.
 func (a *app) report(r *sandbox.Result) {
 	for _, w := range r.Effective.Warnings {
 		a.note(yellow, "warning: %s", w)
 	}
-	for _, w := range r.Effective.Weaker {
-		a.note(yellow, "as accepted, this host goes without: %s", w)
+	// What was accepted once for all need not be told each time; the JSON answer has it.
+	if names := r.Effective.Weaker; len(names) > 0 && !slices.Contains(a.standing, "accept-weaker") {
+		a.note(yellow, "as accepted, this host goes without: %s", strings.Join(names, ", "))
 	}
 	hint := strings.TrimSpace(strings.TrimSuffix(r.Hint, engine.LeftOutHint(r.LeftOut))) // handOut has named them all
 	if hint != "" && !a.json {

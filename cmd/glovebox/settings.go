@@ -58,8 +58,10 @@ func (a *app) settle(cmd *cobra.Command) error {
 			return
 		}
 		if text, ok := variables[f.Name]; ok {
+			a.standing = append(a.standing, f.Name)
 			err = apply(f, variableOf(f.Name), splitList(f, text))
 		} else if value, ok := file[keyOf(f.Name)]; ok {
+			a.standing = append(a.standing, f.Name)
 			err = apply(f, a.config+": "+keyOf(f.Name), value)
 		}
 	})
