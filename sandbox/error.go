@@ -42,6 +42,7 @@ type Error struct {
 	Err  error  // the cause; may be nil
 
 	RetryAfter time.Duration // of a Busy error: when a slot is likely to be free; 0 is unknown
+	Lacks      []LimitName   // limits that nothing keeps here: a request that accepts to go without all of them is not refused for them
 }
 
 func (e *Error) Error() string {
@@ -55,8 +56,20 @@ func (e *Error) Error() string {
 		}
 		s += part
 	}
-	if e.Mend != "" {
-		s += " (" + e.Mend + ")"
+	mend := e.Mend
+	for i, name := range e.Lacks {
+		switch {
+		case i > 0:
+			mend += ", "
+		case mend != "":
+			mend += "; or go without "
+		default:
+			mend = "go without "
+		}
+		mend += string(name)
+	}
+	if mend != "" {
+		s += " (" + mend + ")"
 	}
 	return s
 }
@@ -107,6 +120,21 @@ func RetryAfterOf(err error) time.Duration {
 		err = e.Err
 	}
 	return 0
+}
+
+// LacksOf returns the first Lacks in err's chain, or nil. How to let go of them each face says in its own words.
+func LacksOf(err error) []LimitName {
+	for err != nil {
+		var e *Error
+		if !errors.As(err, &e) {
+			return nil
+		}
+		if e.Lacks != nil {
+			return e.Lacks
+		}
+		err = e.Err
+	}
+	return nil
 }
 
 // Invalidf returns an Invalid error whose message is formatted; field names the part of the request that is wrong.

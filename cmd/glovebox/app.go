@@ -7,6 +7,8 @@ import (
 	"io"
 	"log/slog"
 	"os"
+	"strconv"
+	"strings"
 	"sync"
 
 	"github.com/glovebox-dev/glovebox/sandbox"
@@ -110,7 +112,40 @@ func (a *app) fail(err error) {
 	if a.json && a.printJSON(map[string]any{"error": failureOf(err)}) == nil {
 		return
 	}
-	a.say(red, "glovebox: %s", visible(err.Error()))
+	text := visible(err.Error())
+	if lacks := sandbox.LacksOf(err); len(lacks) > 0 {
+		text = lacking(lacks, visible(sandbox.MendOf(err)))
+	}
+	a.say(red, "glovebox: %s", text)
+}
+
+// lacking says in lines that limits cannot be kept here, and the two ways out.
+func lacking(lacks []sandbox.LimitName, mend string) string {
+	names, quoted := make([]string, len(lacks)), make([]string, len(lacks))
+	for i, name := range lacks {
+		names[i], quoted[i] = string(name), strconv.Quote(string(name))
+	}
+	return fmt.Sprintf("%s cannot be bounded here, and nothing was run.\n  mend: %s\n"+
+		"  or go without: %s      (once for all: accept_weaker = [%s] in the configuration file)\n  details: glovebox doctor",
+		inWords(names), mend, acceptFlagOf(lacks), strings.Join(quoted, ", "))
+}
+
+// inWords is "a", "a and b" or "a, b and c".
+func inWords(names []string) string {
+	last := len(names) - 1
+	if last == 0 {
+		return names[0]
+	}
+	return strings.Join(names[:last], ", ") + " and " + names[last]
+}
+
+// acceptFlagOf is the flag that lets go of limits.
+func acceptFlagOf(lacks []sandbox.LimitName) string {
+	names := make([]string, len(lacks))
+	for i, name := range lacks {
+		names[i] = string(name)
+	}
+	return "--accept-weaker " + strings.Join(names, ",")
 }
 
 // failureOf is the JSON form of what Glovebox failed at.
@@ -122,6 +157,9 @@ func failureOf(err error) map[string]string {
 	}
 	if mend := sandbox.MendOf(err); mend != "" {
 		failure["mend"] = mend
+	}
+	if lacks := sandbox.LacksOf(err); len(lacks) > 0 {
+		failure["mend"] += "; or go without: " + acceptFlagOf(lacks)
 	}
 	return failure
 }

@@ -150,7 +150,10 @@ func (a *app) openServing(ctx context.Context, f *serveFlags, addr net.Addr) (*o
 		case p.Err != nil:
 			failures = append(failures, fmt.Errorf("%s: %w", p.Backend, p.Err))
 		case !p.Usable():
-			a.note(yellow, "warning: %s cannot keep the default limits on this host, so /readyz says no; requests must name what they accept to go without, or start with --accept-weaker memory", p.Backend)
+			a.note(yellow, "warning: %s refuses requests that ask for nothing, so /readyz says no", p.Backend)
+			if lacks := sandbox.LacksOf(p.Refusal); len(lacks) > 0 {
+				a.note(yellow, "requests must name what they accept to go without, or start with %s", acceptFlagOf(lacks))
+			}
 			usable = true
 		}
 	}

@@ -154,7 +154,7 @@ func (t *Tree) describe(h hierarchies, why error) {
 	case os.Geteuid() == 0:
 		t.mend = "run where the cgroup file system is writable (in a container: --cgroupns=private and a writable /sys/fs/cgroup)"
 	default:
-		t.mend = "log in through systemd so that a scope can be delegated (systemctl --user must answer), or run as root"
+		t.mend = "log in through systemd (systemctl --user must answer), or run as root"
 	}
 }
 

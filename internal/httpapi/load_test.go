@@ -211,14 +211,14 @@ func (unbounded) Foretell(spec sandbox.Spec) ([]sandbox.LimitName, error) {
 	if spec.Accepts("memory") {
 		return lacking, nil
 	}
-	return lacking, &sandbox.Error{Kind: sandbox.Unsupported, Op: "limit memory", Msg: "nothing enforces it", Mend: "run as root"}
+	return lacking, &sandbox.Error{Kind: sandbox.Unsupported, Op: "limit memory", Msg: "nothing enforces it", Mend: "run as root", Lacks: lacking}
 }
 
 // A server that would refuse whatever asks for nothing is not ready, and says why, unless its operator accepted that.
 func TestReady(t *testing.T) {
 	backends := []sandbox.Backend{unbounded{backendtest.NewFake(t)}}
 	r := newRig(t, engine.Config{Backends: backends}, httpapi.Config{})
-	if p := r.refused("GET", "/readyz", "", nil, 503); !strings.Contains(p.Detail, "nothing enforces it") || p.Mend != "run as root" {
+	if p := r.refused("GET", "/readyz", "", nil, 503); !strings.Contains(p.Detail, "nothing enforces it") || p.Mend != `run as root; or go without: "accept_weaker": ["memory"]` {
 		t.Errorf("%+v", p)
 	}
 	if _, text := r.do("GET", "/v1/capabilities", "", nil); !strings.Contains(text, `"usable":false`) {

@@ -3,6 +3,7 @@ package httpapi
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
 	"math"
 	"net/http"
 	"strconv"
@@ -62,6 +63,9 @@ func newProblem(err error, requestID string) Problem {
 	}
 	p.Detail, p.Op = publicText(err)
 	p.Mend = sandbox.MendOf(err)
+	if lacks := sandbox.LacksOf(err); len(lacks) > 0 {
+		p.Mend += fmt.Sprintf(`; or go without: "accept_weaker": [%s]`, quoted(lacks))
+	}
 	if p.Detail == "" {
 		p.Detail = entry.title
 	}
@@ -69,6 +73,14 @@ func newProblem(err error, requestID string) Problem {
 		p.retryAfter = max(sandbox.RetryAfterOf(err), defaultRetryAfter)
 	}
 	return p
+}
+
+func quoted(names []sandbox.LimitName) string {
+	words := make([]string, len(names))
+	for i, name := range names {
+		words[i] = strconv.Quote(string(name))
+	}
+	return strings.Join(words, ", ")
 }
 
 // publicText gathers the words that were written for users: those of classed errors, and the fixed texts of the kernel. The

@@ -1,8 +1,8 @@
 package native
 
 import (
-	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/glovebox-dev/glovebox/internal/cgroup"
 	"github.com/glovebox-dev/glovebox/sandbox"
@@ -89,27 +89,38 @@ func lackingHere(spec *sandbox.Spec, tree *cgroup.Tree) []sandbox.LimitName {
 	return names
 }
 
-// unenforced refuses a limit that nothing here enforces: any that was named, and memory in every case. The caller may let go of it.
+// unenforced refuses limits that nothing here enforces: any that was named, and memory in every case. The caller may let go of
+// them. The refusal lists all at once, those that were let go of as well: what accepts the list is not refused again.
 func unenforced(spec *sandbox.Spec, tree *cgroup.Tree) error {
-	for _, c := range []struct {
-		name       sandbox.LimitName
-		controller cgroup.Controller
-		always     bool
-	}{{sandbox.LimitMemory, cgroup.Memory, true}, {sandbox.LimitCPUs, cgroup.CPU, false}} {
-		if tree.Enforcer(c.controller) != "" || spec.Accepts(string(c.name)) || !c.always && !spec.IsNamed(c.name) {
+	e := &sandbox.Error{Kind: sandbox.Unsupported}
+	refused := false
+	var ofHost, ofDisk bool
+	for _, name := range lackingHere(spec, tree) {
+		asked := name == sandbox.LimitMemory || spec.IsNamed(name)
+		if !asked && !spec.Accepts(string(name)) {
 			continue
 		}
-		return &sandbox.Error{Kind: sandbox.Unsupported, Op: "native: limit " + string(c.name),
-			Msg:  "nothing on this host can enforce it: " + tree.Detail(),
-			Mend: tree.Mend() + fmt.Sprintf(`; or go without: --accept-weaker %[1]s, over HTTP "accept_weaker": [%[1]q]`, string(c.name))}
+		refused = refused || !spec.Accepts(string(name))
+		e.Lacks = append(e.Lacks, name)
+		disk := slices.Contains(diskLimits, name)
+		ofHost, ofDisk = ofHost || !disk, ofDisk || disk
 	}
-	for _, name := range diskLimits {
-		if hostWritable(spec) && spec.IsNamed(name) && !spec.Accepts(string(name)) {
-			return &sandbox.Error{Kind: sandbox.Unsupported, Op: "native: limit " + string(name),
-				Msg: "nothing bounds what the code writes to a directory of the host",
-				Mend: fmt.Sprintf("leave the workdir and the writable mounts out, or say that the limit need not hold there: "+
-					`--accept-weaker %[1]s, over HTTP "accept_weaker": [%[1]q]`, string(name))}
-		}
+	if !refused {
+		return nil
 	}
-	return nil
+	names := make([]string, len(e.Lacks))
+	for i, name := range e.Lacks {
+		names[i] = string(name)
+	}
+	e.Op = "native: limit " + strings.Join(names, ", ")
+	var what, mend []string
+	if ofHost {
+		what, mend = append(what, "nothing on this host can enforce it: "+tree.Detail()), append(mend, tree.Mend())
+	}
+	if ofDisk {
+		what = append(what, "nothing bounds what the code writes to a directory of the host")
+		mend = append(mend, "leave the workdir and the writable mounts out, as nothing bounds what is written there")
+	}
+	e.Msg, e.Mend = strings.Join(what, "; "), strings.Join(mend, "; and ")
+	return e
 }

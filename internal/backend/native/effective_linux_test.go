@@ -2,23 +2,28 @@ package native
 
 import (
 	"slices"
-	"strings"
 	"testing"
 
 	"github.com/glovebox-dev/glovebox/internal/cgroup"
 	"github.com/glovebox-dev/glovebox/sandbox"
 )
 
-// TestUnenforcedMend: whoever is refused reads how to let go in the words of their own surface, flag or field.
-func TestUnenforcedMend(t *testing.T) {
-	err := unenforced(&sandbox.Spec{Limits: sandbox.DefaultLimits}, &cgroup.Tree{})
-	for _, want := range []string{"--accept-weaker memory", `"accept_weaker": ["memory"]`} {
-		if !strings.Contains(sandbox.MendOf(err), want) {
-			t.Errorf("%v does not say %s", err, want)
-		}
+// TestUnenforced: a refusal names all that lacks at once, and whoever accepts that is not refused again.
+func TestUnenforced(t *testing.T) {
+	spec := sandbox.Spec{Limits: sandbox.DefaultLimits, Workdir: "/w", Named: []sandbox.LimitName{sandbox.LimitCPUs, sandbox.LimitDisk},
+		AcceptWeaker: []string{"disk"}}
+	err := unenforced(&spec, &cgroup.Tree{})
+	if want := []sandbox.LimitName{sandbox.LimitMemory, sandbox.LimitCPUs, sandbox.LimitDisk}; !slices.Equal(sandbox.LacksOf(err), want) {
+		t.Errorf("lacking are %v; want %v", sandbox.LacksOf(err), want)
 	}
-	if err := unenforced(&sandbox.Spec{AcceptWeaker: []string{"memory"}}, &cgroup.Tree{}); err != nil {
+	for _, name := range sandbox.LacksOf(err) {
+		spec.AcceptWeaker = append(spec.AcceptWeaker, string(name))
+	}
+	if err := unenforced(&spec, &cgroup.Tree{}); err != nil {
 		t.Errorf("accepted, and refused: %v", err)
+	}
+	if lacks := sandbox.LacksOf(unenforced(&sandbox.Spec{}, &cgroup.Tree{})); !slices.Equal(lacks, []sandbox.LimitName{sandbox.LimitMemory}) {
+		t.Errorf("of a spec that names nothing: %v", lacks)
 	}
 }
 
