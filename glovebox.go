@@ -3,7 +3,7 @@
 //	g, err := glovebox.Open(glovebox.Config{})
 //	if err != nil { ... }
 //	defer g.Close()
-//	result, err := g.Run(ctx, glovebox.Run{Request: sandbox.Request{Language: "python", Code: code}})
+//	result, err := g.Run(ctx, glovebox.Run{Request: sandbox.Request{Language: "python", Code: []byte(code)}})
 //
 // What the program did is in the result's status; an error is what Glovebox itself failed at.
 package glovebox

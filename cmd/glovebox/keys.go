@@ -10,7 +10,8 @@ import (
 
 const maxKeys = 10_000 // in one file: every request is compared with each
 
-// makeKey prints a fresh API key, which is kept nowhere, and the line that lets it in.
+// makeKey makes a fresh API key, which is kept nowhere. The line that lets it in goes to stdout, so that >> appends it to the file of
+// keys, and the key itself to stderr.
 func (a *app) makeKey(name string) error {
 	if strings.ContainsAny(name, " \t\n#") {
 		return sandbox.Invalidf("--new-key", "a name has no blanks and no #")
@@ -24,7 +25,8 @@ func (a *app) makeKey(name string) error {
 	if a.json {
 		return a.printJSON(map[string]string{"name": name, "key": secret, "line": line})
 	}
-	_, err = fmt.Fprintf(a.Stdout, "key (shown this once):      %s\nline for --api-key-file:    %s\n", secret, line)
+	a.say(plain, "glovebox: the key, shown this once: %s", secret)
+	_, err = fmt.Fprintln(a.Stdout, line)
 	return err
 }
 

@@ -63,7 +63,7 @@ Without --max-... a request may ask for any limit, --max-output-limit apart. A m
 default that is named and over a maximum is refused.`,
 		Example: `  glovebox serve
   curl -s localhost:7070/v1/run -d '{"language":"python","code":"print(6*7)"}'
-  glovebox serve --new-key alice
+  glovebox serve --new-key alice >> keys
   glovebox serve --listen 0.0.0.0:7070 --api-key-file keys --max-timeout 5m --max-memory 2GiB`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -77,7 +77,7 @@ default that is named and over a maximum is refused.`,
 	flags.StringVar(&f.listen, "listen", defaultListen, "`ADDRESS` to listen on")
 	flags.StringSliceVar(&f.hosts, "host", nil, "a `NAME` in the Host header that is ours, besides loopback ones (repeatable)")
 	flags.StringVar(&f.keyFile, "api-key-file", "", "`FILE` of API keys, a line each: a name and sha256: with the hash of the key")
-	flags.StringVar(&f.newKey, "new-key", "", "make an API key for `NAME`, print it and its line for the file, and end")
+	flags.StringVar(&f.newKey, "new-key", "", "make an API key for `NAME`, show it on stderr, print its line for the file, and end")
 	flags.StringVar(&f.backend, "backend", "", "`NAME` of what builds the walls of requests that name none (default native; auto where others can reach us)")
 	flags.IntVar(&f.slots, "slots", 0, "runs at the same time (default twice the CPUs, and at least 4)")
 	flags.IntVar(&f.warm, "warm", defaultWarm, "sandboxes kept ready for each kind of request that is in use, each for one run, and as root an interpreter for them to fork; 0 is none")

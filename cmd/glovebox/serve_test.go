@@ -14,6 +14,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/glovebox-dev/glovebox/internal/httpapi"
 )
 
 // patience bounds what these tests wait for; nothing is asserted about how long it takes.
@@ -193,6 +195,28 @@ func TestServeWithKeys(t *testing.T) {
 	}
 	if code, answer := s.post(t, "/v1/run", body, "Authorization", "Bearer "+made.Key); code != http.StatusOK || answer["stdout"] != "in\n" {
 		t.Errorf("with the key: %d %v", code, answer)
+	}
+}
+
+// TestNewKey: what --new-key prints can be appended to a file of keys, and the secret is not in it.
+func TestNewKey(t *testing.T) {
+	var line, shown bytes.Buffer
+	m := testApp(t).Main
+	m.Stdout, m.Stderr = &line, &shown
+	if code := m.Run(t.Context(), []string{"serve", "--new-key", "alice", "--quiet"}); code != 0 {
+		t.Fatalf("exit code %d", code)
+	}
+	file := filepath.Join(t.TempDir(), "keys")
+	if err := os.WriteFile(file, line.Bytes(), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	keys, err := readKeys(file)
+	secret := regexp.MustCompile(`gbx_\S+`).FindString(shown.String())
+	if err != nil || len(keys) != 1 || secret == "" || strings.Contains(line.String(), secret) {
+		t.Errorf("%d keys, %v; printed %q, shown %q", len(keys), err, &line, &shown)
+	}
+	if same, err := httpapi.NewKey("alice", secret); err != nil || same != keys[0] {
+		t.Errorf("the line is of another key: %v", err)
 	}
 }
 
