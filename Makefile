@@ -14,7 +14,7 @@ help: ## what can be made
 # Go knows best what is stale, so the programs are always built; nothing changed costs a second.
 .PHONY: build
 build: guest ## bin/glovebox, the one file to ship
-	$(STATIC) -tags embed -ldflags '$(LDFLAGS)' -o bin/glovebox ./cmd/glovebox
+	$(STATIC) -buildvcs=false -tags embed -ldflags '$(LDFLAGS)' -o bin/glovebox ./cmd/glovebox
 
 .PHONY: guest
 guest: ## the guest for linux/amd64 and linux/arm64, to be embedded

@@ -63,7 +63,7 @@ left=$(cat /proc/[0-9]*/cmdline 2>/dev/null | tr '\0' '\n' | grep -c '^/workspac
 echo "processes of it that are left on this host: $left"
 [ "$left" = 0 ] || exit 1
 
-title 'Hostile 3: a memory bomb, with 128 MiB and as much disk as is least'
+title 'Hostile 3: a memory bomb, with 128 MiB and the least disk there is'
 if [ "$ready" = 0 ]; then
 	show run --memory 128MiB --disk 1MiB "$here/hostile_memory.py"
 	[ "$code" = 137 ] || { echo 'It should have been killed at its memory limit.'; exit 1; }
