@@ -42,7 +42,11 @@ func (a *app) execute(ctx context.Context, run engine.Run, f *sandboxFlags) (err
 	result, err := e.Run(ctx, run)
 	shown.end()
 	if err != nil {
+		out.unmake()
 		return err
+	}
+	if result.Status == sandbox.StatusRejected {
+		out.unmake()
 	}
 	if a.json {
 		err = a.printJSON(httpapi.NewAnswer(result))

@@ -20,20 +20,39 @@ import (
 type filesOut struct {
 	root      *os.Root
 	overwrite bool
+	made      []string // folders that were made for it, the innermost first
 }
 
+// openFilesOut makes the directory before anything runs: one that cannot be had must not cost the result of a run.
 func openFilesOut(dir string, overwrite bool) (*filesOut, error) {
-	if err := os.MkdirAll(dir, 0o755); err != nil {
-		return nil, &sandbox.Error{Kind: sandbox.Invalid, Op: "--out", Err: err}
+	o := &filesOut{overwrite: overwrite}
+	for at := filepath.Clean(dir); ; at = filepath.Dir(at) {
+		if _, err := os.Lstat(at); !errors.Is(err, fs.ErrNotExist) {
+			break
+		}
+		o.made = append(o.made, at)
 	}
-	root, err := os.OpenRoot(dir)
+	err := os.MkdirAll(dir, 0o755)
+	if err == nil {
+		o.root, err = os.OpenRoot(dir)
+	}
 	if err != nil {
 		return nil, &sandbox.Error{Kind: sandbox.Invalid, Op: "--out", Err: err}
 	}
-	return &filesOut{root: root, overwrite: overwrite}, nil
+	return o, nil
 }
 
 func (o *filesOut) Close() error { return o.root.Close() }
+
+// unmake removes the folders that openFilesOut made, where nothing ran. What somebody has filled meanwhile stays.
+func (o *filesOut) unmake() {
+	if o == nil {
+		return
+	}
+	for _, dir := range o.made {
+		_ = os.Remove(dir)
+	}
+}
 
 // write puts one file into the directory, whole or not at all.
 func (o *filesOut) write(f sandbox.File) error {
