@@ -112,7 +112,7 @@ func (a *app) fail(err error) {
 	if a.json && a.printJSON(map[string]any{"error": failureOf(err)}) == nil {
 		return
 	}
-	text := visible(err.Error())
+	text := visible(inFlags.Replace(err.Error()))
 	if lacks := sandbox.LacksOf(err); len(lacks) > 0 {
 		text = lacking(lacks, visible(sandbox.MendOf(err)))
 	}
@@ -150,13 +150,13 @@ func acceptFlagOf(lacks []sandbox.LimitName) string {
 
 // failureOf is the JSON form of what Glovebox failed at.
 func failureOf(err error) map[string]string {
-	failure := map[string]string{"kind": sandbox.KindOf(err).String(), "message": err.Error()}
+	failure := map[string]string{"kind": sandbox.KindOf(err).String(), "message": inFlags.Replace(err.Error())}
 	var classed *sandbox.Error
 	if errors.As(err, &classed) && classed.Op != "" {
 		failure["op"] = classed.Op
 	}
 	if mend := sandbox.MendOf(err); mend != "" {
-		failure["mend"] = mend
+		failure["mend"] = inFlags.Replace(mend)
 	}
 	if lacks := sandbox.LacksOf(err); len(lacks) > 0 {
 		failure["mend"] += "; or go without: " + acceptFlagOf(lacks)

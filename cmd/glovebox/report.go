@@ -33,6 +33,9 @@ func (a *app) handOut(r *sandbox.Result, out *filesOut, dir string) (missing boo
 	return missing
 }
 
+// inFlags puts what a caller is to do into the words of this face.
+var inFlags = strings.NewReplacer(engine.SendStdin, "pipe it in, or say --stdin FILE", engine.SendFile, "send it with --file")
+
 // report says on stderr how a run went: what was weaker than asked, the hint where there is one, and on a terminal a
 // summary.
 func (a *app) report(r *sandbox.Result) {
@@ -45,7 +48,7 @@ func (a *app) report(r *sandbox.Result) {
 	}
 	hint := strings.TrimSpace(strings.TrimSuffix(r.Hint, engine.LeftOutHint(r.LeftOut))) // handOut has named them all
 	if hint != "" && !a.json {
-		a.note(statusColour(r.Status), "%s: %s", r.Status, visible(hint))
+		a.note(statusColour(r.Status), "%s: %s", r.Status, visible(inFlags.Replace(hint)))
 	}
 	if a.verbose || isTerminal(a.Stderr) {
 		a.note(faint, "%s", summary(r))

@@ -82,7 +82,7 @@ func (a *app) runOf(ctx context.Context, s source, args []string) (engine.Run, e
 	}
 	if name := filepath.Base(cmp.Or(run.Request.FileName, run.Request.Entry)); s.language == "" && !spoken(name) {
 		return run, &sandbox.Error{Kind: sandbox.Invalid, Op: "--lang", Msg: fmt.Sprintf("%.64q has the extension of no language here", name),
-			Mend: "say its language with --lang; supported are " + languageNames()}
+			Mend: cmp.Or(engine.Instead(filepath.Ext(name)), "say its language with --lang; supported are "+languageNames())}
 	}
 	return run, a.fillRequest(ctx, &run, s.flags, args)
 }

@@ -20,7 +20,7 @@ func (a *app) programStdin(ctx context.Context, f *sandboxFlags) ([]byte, error)
 	switch f.stdin {
 	case "none", "":
 		return nil, nil
-	case "auto":
+	case "auto", "-":
 		if !a.stdinIsData() {
 			return nil, nil
 		}

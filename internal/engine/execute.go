@@ -3,7 +3,6 @@ package engine
 import (
 	"context"
 	"errors"
-	"fmt"
 	"syscall"
 	"time"
 
@@ -224,37 +223,4 @@ func effective(p sandbox.Policy, asked sandbox.Limits) sandbox.Policy {
 	}
 	p.Enforcers = enforcers
 	return p
-}
-
-// errRejected is why nothing was started where a policy lists the programs that may be executed: the root holds no other.
-var errRejected = errors.New("the program is not among the allowed commands")
-
-// startError says in the caller's words why nothing was started. ENOENT may be the program's or the directory's: the guest knows.
-func (x *execution) startError(ctx context.Context, err error) error {
-	if sandbox.KindOf(err) == sandbox.Unavailable {
-		return err
-	}
-	if x.dirMissing(ctx) {
-		return &sandbox.Error{Kind: sandbox.Invalid, Op: "dir", Msg: fmt.Sprintf("%.200q is not a directory in the sandbox", x.Dir), Err: err}
-	}
-	missing := errors.Is(err, syscall.ENOENT)
-	switch {
-	case x.Spec.Commands != nil && (missing || errors.Is(err, syscall.EACCES)):
-		return errRejected
-	case missing && x.language != nil:
-		return &sandbox.Error{Kind: sandbox.Unsupported, Op: "start " + x.Language,
-			Msg: "the root has no " + x.Programs[0], Mend: x.language.Mend}
-	case missing:
-		return &sandbox.Error{Kind: sandbox.Invalid, Op: "command",
-			Msg: fmt.Sprintf("the root has no program %.200q on its PATH", x.Argv[0])}
-	case errors.Is(err, syscall.EACCES), errors.Is(err, syscall.ENOEXEC):
-		return &sandbox.Error{Kind: sandbox.Invalid, Op: "command", Msg: fmt.Sprintf("%.200q cannot be executed", x.Argv[0]), Err: err}
-	}
-	return fmt.Errorf("start the program: %w", err)
-}
-
-// dirMissing says whether the working directory is none. A directory that the guest cannot describe is left to the first error.
-func (x *execution) dirMissing(ctx context.Context) bool {
-	info, err := x.client.Stat(ctx, guest.Stat{Path: x.Dir, Follow: true})
-	return errors.Is(err, syscall.ENOENT) || errors.Is(err, syscall.ENOTDIR) || err == nil && info.Type != guest.FileDir
 }

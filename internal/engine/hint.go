@@ -87,7 +87,7 @@ func endHint(x *execution, o *outcome, r *sandbox.Result) string {
 	case sandbox.StatusCanceled:
 		return "The run was canceled before it ended, and all its processes were killed."
 	case sandbox.StatusRejected:
-		return fmt.Sprintf("Nothing ran: the policy allows these commands only: %s.", allowed(x.Spec.Commands))
+		return fmt.Sprintf("Nothing ran: %.80q is not among the commands that the policy allows: %s.", x.Argv[0], allowed(x.Spec.Commands))
 	case sandbox.StatusLost:
 		return lostHint(o)
 	}
@@ -145,6 +145,12 @@ func containsAny(text string, words []string) bool {
 	return slices.ContainsFunc(words, func(word string) bool { return strings.Contains(text, word) })
 }
 
+// What callers do about a thing that is missing, in words that a face may replace by its own.
+const (
+	SendStdin = "send stdin with the request"
+	SendFile  = "send it along as a file"
+)
+
 // symptoms are what programs print when they meet a wall, and what to say then. The text comes from the program, so this is
 // advice and decides nothing.
 var symptoms = []struct {
@@ -158,6 +164,9 @@ var symptoms = []struct {
 	{noMoreProcesses, atProcessLimit},
 	{[]string{"Too many open files"}, func(x *execution) string {
 		return fmt.Sprintf("It reached its limit of %s open files.", x.limit(sandbox.LimitOpenFiles))
+	}},
+	{[]string{"require is not defined in ES module scope"}, func(*execution) string {
+		return "Code with import, export or an await outside of functions is a module, and has no require: write import instead."
 	}},
 	{[]string{"ModuleNotFoundError", "Cannot find module", "ERR_MODULE_NOT_FOUND"}, func(*execution) string {
 		return "A module is not there. If it is a file of yours, send it along; if it is a package, it is not installed and cannot be: " +
@@ -183,7 +192,7 @@ var symptoms = []struct {
 		if len(x.request.Stdin) > 0 {
 			return ""
 		}
-		return "It read from stdin, which is empty; send stdin with the request."
+		return "It read from stdin, which is empty; " + SendStdin + "."
 	}},
 	{[]string{"FileNotFoundError", "ENOENT", "No such file or directory"}, func(*execution) string { // last: others say more
 		return fmt.Sprintf("A file was not found: only those that were sent along are in %s, and nothing else of the caller's is.",

@@ -51,10 +51,22 @@ func (t *languageTable) find(word string) (sandbox.Language, error) {
 		return sandbox.Language{}, sandbox.Invalidf("language", "is missing; supported are %s", supported)
 	}
 	err := sandbox.Invalidf("language", "%.40q is unknown; supported are %s", word, supported)
+	if err.Mend = Instead(word); err.Mend != "" {
+		return sandbox.Language{}, err
+	}
 	if near := t.nearest(strings.ToLower(word)); near != "" {
 		err.Mend = "did you mean " + near + "?"
 	}
 	return sandbox.Language{}, err
+}
+
+// Instead says what to send in place of a language that many ask for and nobody speaks here, by its name or extension; else "".
+func Instead(word string) string {
+	switch strings.TrimPrefix(strings.ToLower(strings.TrimSpace(word)), ".") {
+	case "typescript", "ts", "tsx", "mts", "cts":
+		return "TypeScript is not run; send JavaScript"
+	}
+	return ""
 }
 
 func (t *languageTable) byExtension(fileName string) (sandbox.Language, bool) {

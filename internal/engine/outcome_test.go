@@ -52,7 +52,7 @@ func TestStatus(t *testing.T) {
 
 // TestHints: every end that is not plain success is explained, with the value of the limit that it met.
 func TestHints(t *testing.T) {
-	x := &execution{plan: &plan{Plan: Plan{Spec: sandbox.Spec{Limits: sandbox.DefaultLimits, Commands: []string{"ls"},
+	x := &execution{plan: &plan{Plan: Plan{Argv: []string{"cat"}, Spec: sandbox.Spec{Limits: sandbox.DefaultLimits, Commands: []string{"ls"},
 		Network: sandbox.NetworkPolicy{Mode: sandbox.NetworkNone}}}}}
 	stderr := func(s string) *sandbox.Result {
 		return &sandbox.Result{Status: sandbox.StatusFailed, ExitCode: 1, Stderr: sandbox.Captured{Head: []byte(s)}}
@@ -80,13 +80,14 @@ func TestHints(t *testing.T) {
 		}
 	}
 	for want, r := range map[string]*sandbox.Result{
-		"30s":                         {Status: sandbox.StatusTimeout},
-		"512MiB":                      {Status: sandbox.StatusOutOfMemory},
-		"1MiB":                        {Status: sandbox.StatusOutputLimit},
-		"SIGSEGV":                     {Status: sandbox.StatusKilled, Signal: 11},
-		"signal 40":                   {Status: sandbox.StatusKilled, Signal: 40},
-		"canceled":                    {Status: sandbox.StatusCanceled},
-		"only: ls":                    {Status: sandbox.StatusRejected},
+		"30s":       {Status: sandbox.StatusTimeout},
+		"512MiB":    {Status: sandbox.StatusOutOfMemory},
+		"1MiB":      {Status: sandbox.StatusOutputLimit},
+		"SIGSEGV":   {Status: sandbox.StatusKilled, Signal: 11},
+		"signal 40": {Status: sandbox.StatusKilled, Signal: 40},
+		"canceled":  {Status: sandbox.StatusCanceled},
+		`"cat" is not among the commands that the policy allows: ls.`: {Status: sandbox.StatusRejected},
+		"write import":                stderr("ReferenceError: require is not defined in ES module scope, you can use import instead"),
 		"unknown":                     {Status: sandbox.StatusLost},
 		"exit code 1":                 stderr("boom"),
 		"wrote nothing":               stderr(""),
