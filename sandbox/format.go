@@ -29,8 +29,11 @@ func ParseBytes(s string) (int64, error) {
 		}
 	}
 	f, err := parsePositive(text)
-	if err != nil || f*unit > math.MaxInt64/2 {
-		return 0, Invalidf("size", "%q is not a size; write it like 512MiB", s)
+	if err != nil {
+		return 0, Invalidf("size", "%.40q is not a size; write it like 512MiB", s)
+	}
+	if f*unit > math.MaxInt64/2 {
+		return 0, Invalidf("size", "%.40q is too large", s)
 	}
 	return int64(f * unit), nil
 }
@@ -38,8 +41,11 @@ func ParseBytes(s string) (int64, error) {
 // ParseCPUs reads a number of CPUs such as "1", "0.5" or "2.25" into thousandths.
 func ParseCPUs(s string) (int64, error) {
 	f, err := parsePositive(strings.TrimSpace(s))
-	if err != nil || f > 1e6 {
-		return 0, Invalidf("cpus", "%q is not a number of CPUs; write it like 1 or 0.5", s)
+	if err != nil {
+		return 0, Invalidf("cpus", "%.40q is not a number of CPUs; write it like 1 or 0.5", s)
+	}
+	if f > 1e6 {
+		return 0, Invalidf("cpus", "%.40q is too large", s)
 	}
 	return int64(math.Round(f * 1000)), nil
 }
@@ -47,12 +53,15 @@ func ParseCPUs(s string) (int64, error) {
 // ParseTimeout reads a duration such as "30s", "2m" or "1m30s"; a bare number is seconds.
 func ParseTimeout(s string) (time.Duration, error) {
 	text := strings.TrimSpace(s)
-	if f, err := parsePositive(text); err == nil && f < 1e9 {
+	if f, err := parsePositive(text); err == nil {
+		if f >= 1e9 {
+			return 0, Invalidf("timeout", "%.40q is too large", s)
+		}
 		return time.Duration(f * float64(time.Second)), nil
 	}
 	d, err := time.ParseDuration(text)
 	if err != nil || d <= 0 {
-		return 0, Invalidf("timeout", "%q is not a duration; write it like 30s", s)
+		return 0, Invalidf("timeout", "%.40q is not a duration; write it like 30s", s)
 	}
 	return d, nil
 }

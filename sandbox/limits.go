@@ -108,9 +108,9 @@ func (l Limits) Check() error {
 		case v < 0:
 			return Invalidf("limits."+string(name), "must be positive")
 		case v < b.least:
-			return Invalidf("limits."+string(name), "is too small; the least is %s", FormatLimit(name, b.least))
+			return Invalidf("limits."+string(name), "%s is too small; the least is %s", FormatLimit(name, v), FormatLimit(name, b.least))
 		case v > b.most:
-			return Invalidf("limits."+string(name), "is too large; the most is %s", FormatLimit(name, b.most))
+			return Invalidf("limits."+string(name), "%s is too large; the most is %s", FormatLimit(name, v), FormatLimit(name, b.most))
 		}
 	}
 	return nil

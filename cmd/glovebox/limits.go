@@ -84,6 +84,9 @@ func parseLimit(name sandbox.LimitName, text string) (int64, error) {
 		return int64(d / time.Nanosecond), err
 	}
 	n, err := strconv.ParseInt(strings.TrimSpace(text), 10, 64)
+	if errors.Is(err, strconv.ErrRange) {
+		return 0, sandbox.Invalidf(string(name), "%.40q is too large", text)
+	}
 	if err != nil || n <= 0 {
 		return 0, sandbox.Invalidf(string(name), "%.40q is not a positive whole number", text)
 	}

@@ -44,12 +44,31 @@ output limit, a signal), 125 Glovebox's own failure.`,
 	root.SetFlagErrorFunc(flagError)
 	root.AddCommand(a.newRun(), a.newExec(), a.newServe(), a.newDoctor(), a.newVersion())
 	root.InitDefaultCompletionCmd()
+	root.InitDefaultHelpCmd()
 	for _, c := range root.Commands() {
-		if c.RunE != nil && c.Name() != "completion" {
+		switch {
+		case c.Name() == "completion": // cobra's own shows help for whatever it does not know, and succeeds
+			c.Args, c.RunE = knownCommand, func(cmd *cobra.Command, _ []string) error { return cmd.Help() }
+		case c.Name() == "help":
+			c.RunE = helpOn
+		case c.RunE != nil:
 			c.RunE = a.settled(c.RunE)
 		}
 	}
 	return root
+}
+
+// helpOn shows the help of the command that args name.
+func helpOn(cmd *cobra.Command, args []string) error {
+	about, rest, err := cmd.Root().Find(args)
+	if err == nil {
+		err = knownCommand(about, rest)
+	}
+	if err != nil {
+		return err
+	}
+	about.InitDefaultHelpFlag()
+	return about.Help()
 }
 
 // knownCommand refuses the first word of a command line that is no command.
@@ -57,7 +76,7 @@ func knownCommand(cmd *cobra.Command, args []string) error {
 	if len(args) == 0 {
 		return nil
 	}
-	e := &sandbox.Error{Kind: sandbox.Invalid, Op: cmd.Name(), Msg: fmt.Sprintf("there is no command %.64q", args[0]), Mend: "glovebox --help lists them"}
+	e := &sandbox.Error{Kind: sandbox.Invalid, Op: commandOf(cmd), Msg: fmt.Sprintf("there is no command %.64q", args[0]), Mend: cmd.CommandPath() + " --help lists them"}
 	var names []string
 	for _, c := range cmd.Commands() {
 		names = append(names, c.Name())
@@ -88,14 +107,30 @@ func flagError(cmd *cobra.Command, err error) error {
 	case errors.As(err, &unknown):
 		return unknownFlag(cmd, unknown)
 	case errors.As(err, &invalid):
-		flag := "--" + invalid.GetFlag().Name
-		var classed *sandbox.Error
-		if errors.As(err, &classed) {
-			return &sandbox.Error{Kind: sandbox.Invalid, Op: flag, Msg: classed.Msg, Mend: classed.Mend}
-		}
-		return &sandbox.Error{Kind: sandbox.Invalid, Op: flag, Err: invalid.Unwrap()}
+		return wrongValue("--"+invalid.GetFlag().Name, invalid.GetFlag(), invalid.GetValue(), invalid.Unwrap())
 	}
-	return &sandbox.Error{Kind: sandbox.Invalid, Op: cmd.CommandPath(), Err: err}
+	return &sandbox.Error{Kind: sandbox.Invalid, Op: commandOf(cmd), Err: err}
+}
+
+// wrongValue tells of a value that a flag does not take, wherever it was given. The words of package strconv are nobody's.
+func wrongValue(where string, f *pflag.Flag, value string, err error) error {
+	e := &sandbox.Error{Kind: sandbox.Invalid, Op: where}
+	var classed *sandbox.Error
+	if errors.As(err, &classed) {
+		e.Msg, e.Mend = classed.Msg, classed.Mend
+		return e
+	}
+	switch f.Value.Type() {
+	case "int":
+		e.Msg = fmt.Sprintf("%.40q is not a whole number", value)
+	case "duration":
+		e.Msg = fmt.Sprintf("%.40q is not a duration; write it like 30s", value)
+	case "bool":
+		e.Msg = fmt.Sprintf("%.40q is neither true nor false", value)
+	default:
+		e.Err = err
+	}
+	return e
 }
 
 func unknownFlag(cmd *cobra.Command, err *pflag.NotExistError) error {

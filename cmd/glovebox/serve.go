@@ -70,6 +70,9 @@ default that is named and over a maximum is refused.`,
 			if cmd.Flags().Changed("new-key") {
 				return a.makeKey(f.newKey)
 			}
+			if cmd.Flags().Changed("slots") && f.slots < 1 {
+				return sandbox.Invalidf("--slots", "must be at least 1")
+			}
 			return a.serve(cmd.Context(), &f)
 		},
 	}

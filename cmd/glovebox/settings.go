@@ -227,7 +227,7 @@ func apply(f *pflag.Flag, source string, values []string) error {
 		return sandbox.Invalidf(source, "is one value, not a list")
 	}
 	if err := f.Value.Set(values[0]); err != nil {
-		return &sandbox.Error{Kind: sandbox.Invalid, Op: source, Err: err}
+		return wrongValue(source, f, values[0], err)
 	}
 	f.Changed = true
 	return nil

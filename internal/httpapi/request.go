@@ -122,11 +122,11 @@ func (r *RunRequest) unsupported() error {
 		{n.Mode != "" && n.Mode != string(sandbox.NetworkNone), "network.mode", "only none is served"},
 		{len(n.Allow)+len(n.Inspect) > 0, "network.allow", "there is no network to allow or inspect names on"},
 		{n.MaxConnections != nil && *n.MaxConnections != 0, "network.max_connections", "there is no network to connect on"},
-		{len(r.Packages) > 0 && !slices.Equal(r.Packages, []string{"none"}), "packages", "packages are not installed; use those that the root holds"},
+		{len(r.Packages) > 0 && !slices.Equal(r.Packages, []string{"none"}), "packages", "they are not installed on request; use those that the root holds"},
 		{r.Checks != "" && r.Checks != "off", "checks", "there are no static checks"},
 	} {
 		if field.bad {
-			return &sandbox.Error{Kind: sandbox.Unsupported, Op: field.name, Msg: "this server cannot do that: " + field.instead,
+			return &sandbox.Error{Kind: sandbox.Unsupported, Op: field.name, Msg: field.instead,
 				Mend: "leave " + field.name + " out"}
 		}
 	}
