@@ -98,6 +98,9 @@ func descends(pid int, from []int) bool {
 	return false
 }
 
+// templates is how many mount namespaces a server may have open: that of its template of the root, and of the next one while it changes.
+const templates = 2
+
 // holdsNamespaces says whether a server has a namespace open, which would keep it alive without any process in it.
 func holdsNamespaces(pid int, servers []int) bool {
 	if !slices.Contains(servers, pid) {
@@ -108,17 +111,21 @@ func holdsNamespaces(pid int, servers []int) bool {
 	if err != nil {
 		return false
 	}
+	mounts := 0
 	for _, fd := range fds {
 		target, err := os.Readlink(filepath.Join(dir, fd.Name()))
 		if err != nil {
 			continue
 		}
 		kind, _, found := strings.Cut(target, ":[")
-		if found && slices.Contains([]string{"mnt", "pid", "net", "user", "ipc", "uts", "cgroup"}, kind) {
+		if found && slices.Contains([]string{"pid", "net", "user", "ipc", "uts", "cgroup"}, kind) {
 			return true
 		}
+		if found && kind == "mnt" {
+			mounts++
+		}
 	}
-	return false
+	return mounts > templates
 }
 
 // leftGroups finds control groups of dead servers anywhere, also where their record does not say.
