@@ -114,7 +114,11 @@ func (a *app) fail(err error) {
 	}
 	text := visible(inFlags.Replace(err.Error()))
 	if lacks := sandbox.LacksOf(err); len(lacks) > 0 {
-		text = lacking(lacks, visible(sandbox.MendOf(err)))
+		short := lacking(lacks, visible(sandbox.MendOf(err)))
+		if a.verbose {
+			short += "\n  in full: " + text
+		}
+		text = short
 	}
 	a.say(red, "glovebox: %s", text)
 }

@@ -39,7 +39,7 @@ output limit, a signal), 125 Glovebox's own failure.`,
 	flags := root.PersistentFlags()
 	flags.StringVar(&a.config, "config", "", "read configuration from this `FILE` and from no other")
 	flags.BoolVar(&a.json, "json", false, "print the answer as JSON, errors of Glovebox included")
-	flags.BoolVarP(&a.quiet, "quiet", "q", false, "say nothing beside the program's output and errors of Glovebox")
+	flags.BoolVarP(&a.quiet, "quiet", "q", false, "say nothing beside results, errors of Glovebox and what it waits for")
 	flags.BoolVarP(&a.verbose, "verbose", "v", false, "say more: what each step took, and the log")
 	root.SetFlagErrorFunc(flagError)
 	root.AddCommand(a.newRun(), a.newExec(), a.newServe(), a.newDoctor(), a.newVersion())
