@@ -122,7 +122,7 @@ func (in *Instance) make(run string) error {
 	return err
 }
 
-// lockBirths takes the lock that is held while an instance is made or found dead. Nobody holds it for long.
+// lockBirths takes the lock that is held while an instance is made, removed or found dead. Nobody holds it for long.
 func lockBirths(run string) (*os.File, error) {
 	f, err := os.Open(filepath.Join(run, instancesDir))
 	if err != nil {
@@ -161,9 +161,19 @@ func (in *Instance) Close() error {
 		if in.Tree != nil {
 			errs = append(errs, in.Tree.Close())
 		}
-		errs = append(errs, os.RemoveAll(in.Dir))
+		errs = append(errs, in.remove())
 	}
 	return errors.Join(append(errs, in.lock.Close())...)
+}
+
+// remove removes the instance's folder while no other process looks for dead ones: such a one makes the lock anew that it misses,
+// and the folder would not be empty.
+func (in *Instance) remove() error {
+	births, err := lockBirths(filepath.Dir(filepath.Dir(in.Dir)))
+	if err == nil {
+		defer births.Close()
+	}
+	return os.RemoveAll(in.Dir) // also where that lock could not be had
 }
 
 // Ender ends one box of a dead owner, and frees all that it held but for what its folder's removal frees.

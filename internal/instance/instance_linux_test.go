@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"sync"
 	"testing"
 
 	"github.com/glovebox-dev/glovebox/sandbox"
@@ -134,4 +135,34 @@ func TestOpenRefuses(t *testing.T) {
 	if _, err := Open(run); sandbox.KindOf(err) != sandbox.Unavailable || sandbox.MendOf(err) == "" {
 		t.Errorf("got %v", err)
 	}
+}
+
+// TestCloseWhileOthersReap: who looks for dead instances is not in the way of one that is given up.
+func TestCloseWhileOthersReap(t *testing.T) {
+	run := filepath.Join(t.TempDir(), "run")
+	done := make(chan struct{})
+	var reaping sync.WaitGroup
+	for range 2 {
+		reaping.Go(func() {
+			for {
+				select {
+				case <-done:
+					return
+				default:
+				}
+				end := func(context.Context, sandbox.ID, string, Record) error { return nil }
+				if _, err := Reap(context.Background(), run, nil, end); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	for range 50 {
+		if err := open(t, run).Close(); err != nil {
+			t.Error(err)
+			break
+		}
+	}
+	close(done)
+	reaping.Wait()
 }
