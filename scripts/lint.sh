@@ -38,6 +38,14 @@ shell() {
   shellcheck .ci/run scripts/*.sh test/vm/*.sh examples/*.sh
 }
 
+# elsewhere builds the program for the systems and processors that this is not, as far as it must build there.
+elsewhere() {
+  local target
+  for target in linux/arm64 darwin/arm64 windows/amd64; do
+    GOOS=${target%/*} GOARCH=${target#*/} CGO_ENABLED=0 timeout "$LINT_SECONDS" "$go" build -o /dev/null ./cmd/glovebox || return
+  done
+}
+
 # vulnerabilities tells a finding (status 3) from a database that cannot be reached: a host that may not ask outside must be
 # able to lint, and must not believe that all is well.
 vulnerabilities() {
@@ -62,6 +70,7 @@ vulnerabilities() {
 
 check gofmt formatted
 check 'go vet' timeout "$LINT_SECONDS" "$go" vet ./...
+check 'other systems' elsewhere
 check 'size guards' timeout "$LINT_SECONDS" "$go" test -run 'TestSizes' ./internal
 check 'shellcheck' shell
 check 'build of the tools' tools

@@ -1,0 +1,12 @@
+//go:build !unix
+
+package engine
+
+import (
+	"context"
+
+	"github.com/glovebox-dev/glovebox/internal/guest/client"
+)
+
+// fork is for systems that pass descriptors between processes.
+func (x *execution) fork(context.Context) (*client.Process, error) { return nil, nil }
