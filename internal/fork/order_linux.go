@@ -159,6 +159,9 @@ func (o *Order) prepare() (_ *child, err error) {
 	if o.Mounts > 0 && o.Born == nil {
 		return nil, errors.New("without Born nobody joins Mounts") // its maker does
 	}
+	if o.Program > 0 && len(o.Paths) > 0 {
+		return nil, errors.New("Program is executed where no path is given")
+	}
 	c := &child{pidfd: -1, tell: -1, tty: o.TTY, ambient: o.Ambient, become: o.Become,
 		making: making{born: o.Born, mounts: uintptr(o.Mounts)}, program: uintptr(o.Program)}
 	defer func() {

@@ -53,13 +53,6 @@ type idLine struct{ inside, host uint32 }
 // spawn starts the guest in new namespaces, inside its control group, with its ids mapped. It runs the first steps of the set-up
 // stage, up to where it waits for the plan.
 func (b *Backend) spawn(spec *sandbox.Spec, box *Box, m ids, listener *os.File, t *template) (*born, error) {
-	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
-	if err != nil {
-		return nil, at("socketpair", err)
-	}
-	ours, theirs := os.NewFile(uintptr(pair[0]), "setup"), os.NewFile(uintptr(pair[1]), "setup")
-	defer ours.Close()
-	defer theirs.Close()
 	door, err := box.group.Door()
 	if err != nil {
 		return nil, at(failJoin, err)
@@ -73,27 +66,21 @@ func (b *Backend) spawn(spec *sandbox.Spec, box *Box, m ids, listener *os.File, 
 		slotFD = int(box.slot.file.Fd())
 	}
 	null := int(b.null.Fd())
-	order := &fork.Order{
-		Program:    confine.ProgramFD,
+	g, err := b.start(&fork.Order{
 		Argv:       []string{guestName, string(spec.ID)},
-		Env:        guestEnv,
-		Dir:        "/",
-		Files:      []int{null, null, int(b.guestErr.Fd()), int(theirs.Fd()), int(listener.Fd()), slotFD, int(b.program.Fd())}, // as confine has them
+		Files:      []int{null, null, int(b.guestErr.Fd()), null, int(listener.Fd()), slotFD},
 		Namespaces: namespaces,
 		Mounts:     t.mounts(),
 		Born:       b.bornAs(spec, m),
 		Cgroup:     door.V2,
 		Tasks:      door.Tasks,
 		Ambient:    setupCaps,
-		PIDFD:      true,
-	}
-	pid, pidfd, err := order.Start()
+	})
 	if err != nil {
-		return nil, at(failSpawn, explainStart(err))
+		return nil, err
 	}
-	g := &born{process: &process{pid: pid, pidfd: pidfd, child: true}}
-	if err := b.admit(g, ours, m); err != nil {
-		return nil, errors.Join(err, g.destroy())
+	if err := b.fail(failMap, m.write(g.process.pid)); err != nil { // it waits for its plan meanwhile
+		return nil, errors.Join(at(failMap, err), g.destroy())
 	}
 	return g, nil
 }
@@ -112,21 +99,15 @@ func (b *Backend) bornAs(spec *sandbox.Spec, m ids) *fork.Identity {
 	return nil
 }
 
-// admit gives a new guest its ids. It waits for its plan meanwhile.
-func (b *Backend) admit(g *born, setup *os.File, m ids) error {
-	conn, err := net.FileConn(setup)
-	if err != nil {
-		return at("setup socket", err)
-	}
-	g.setup = conn.(*net.UnixConn)
-	if err := b.fail(failMap, m.write(g.process.pid)); err != nil {
-		return at(failMap, err)
-	}
-	return nil
-}
-
 // startHelper starts the guest program for something else than a sandbox. It is to read its plan.
 func (b *Backend) startHelper(name string, words *os.File, namespaces uintptr) (*born, error) {
+	null := int(b.null.Fd())
+	return b.start(&fork.Order{Argv: []string{guestName, name}, Files: []int{null, int(words.Fd()), int(words.Fd()), null, null, null},
+		Namespaces: namespaces})
+}
+
+// start starts the guest program by an order that lacks what is the same for all: the program, and the socket by which the plan comes.
+func (b *Backend) start(order *fork.Order) (*born, error) {
 	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
 		return nil, at("socketpair", err)
@@ -134,34 +115,24 @@ func (b *Backend) startHelper(name string, words *os.File, namespaces uintptr) (
 	ours, theirs := os.NewFile(uintptr(pair[0]), "setup"), os.NewFile(uintptr(pair[1]), "setup")
 	defer ours.Close()
 	defer theirs.Close()
-	null := int(b.null.Fd())
-	order := &fork.Order{
-		Program:    confine.ProgramFD,
-		Argv:       []string{guestName, name},
-		Env:        guestEnv,
-		Dir:        "/",
-		Files:      []int{null, int(words.Fd()), int(words.Fd()), int(theirs.Fd()), null, null, int(b.program.Fd())}, // as confine has them
-		Namespaces: namespaces,
-		PIDFD:      true,
-	}
-	pid, pidfd, err := order.Start()
-	if err != nil {
-		return nil, at(failSpawn, explainStart(err))
-	}
-	g := &born{process: &process{pid: pid, pidfd: pidfd, child: true}}
 	conn, err := net.FileConn(ours)
 	if err != nil {
-		return nil, errors.Join(at("setup socket", err), g.destroy())
+		return nil, at("setup socket", err)
 	}
-	g.setup = conn.(*net.UnixConn)
-	return g, nil
+	order.Files[confine.SetupFD] = int(theirs.Fd())
+	order.Files = append(order.Files, int(b.program.Fd())) // as ProgramFD
+	order.Program, order.Env, order.Dir, order.PIDFD = confine.ProgramFD, guestEnv, "/", true
+	pid, pidfd, err := order.Start()
+	if err != nil {
+		conn.Close()
+		return nil, at(failSpawn, explainStart(err))
+	}
+	return &born{process: &process{pid: pid, pidfd: pidfd, child: true}, setup: conn.(*net.UnixConn)}, nil
 }
 
 // destroy ends the guest and waits for it.
 func (g *born) destroy() error {
-	if g.setup != nil {
-		g.setup.Close()
-	}
+	g.setup.Close()
 	g.process.kill()
 	g.process.wait()
 	g.process.close()
