@@ -27,6 +27,10 @@ func main() {
 		fail(err)
 	}
 	nameSelf()
+	if plan, err := confine.ContainedPlan(); plan != nil || err != nil {
+		contained(plan, err)
+		return
+	}
 	unix.Close(confine.ProgramFD)
 	setup := os.NewFile(confine.SetupFD, "setup")
 	plan, mounts, err := confine.ReceivePlan(setup)
@@ -67,6 +71,20 @@ func raise(setup *os.File, plan *confine.Plan, mounts []int) (*server.Server, er
 	if err != nil {
 		return nil, err
 	}
+	cfg := config(plan, stage)
+	if plan.OneShot {
+		if cfg.Lifeline, err = lifeline(setup); err != nil {
+			return nil, err
+		}
+	}
+	s, err := server.New(cfg)
+	if err != nil {
+		return nil, err
+	}
+	return s, confine.Finish(plan)
+}
+
+func config(plan *confine.Plan, stage *confine.Stage) server.Config {
 	cfg := server.Config{
 		ID:       plan.ID,
 		User:     plan.Code,
@@ -79,16 +97,7 @@ func raise(setup *os.File, plan *confine.Plan, mounts []int) (*server.Server, er
 	for _, l := range plan.Payload {
 		cfg.Limits = append(cfg.Limits, guest.Rlimit{Resource: l.Resource, Value: l.Hard})
 	}
-	if plan.OneShot {
-		if cfg.Lifeline, err = lifeline(setup); err != nil {
-			return nil, err
-		}
-	}
-	s, err := server.New(cfg)
-	if err != nil {
-		return nil, err
-	}
-	return s, confine.Finish(plan)
+	return cfg
 }
 
 // lifeline is a second descriptor of the setup socket, which the host holds open as long as it wants the sandbox.

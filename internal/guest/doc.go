@@ -8,7 +8,7 @@
 // # Connections
 //
 // A host may hold several connections at once and make new ones at any time. A connection begins with a preamble from the
-// host: 8 bytes Magic, 1 byte purpose (PurposeMux or PurposeAdopt), 32 bytes key. The guest compares the key in constant time
+// host: 8 bytes Magic, 1 byte purpose (PurposeMux, PurposeAdopt or PurposeLifeline), 32 bytes key. The guest compares the key in constant time
 // and answers with 8 bytes MagicReply and the 8-byte little-endian generation, which counts rebirths from 1.
 //
 // Failure rule: a wrong magic, purpose or key closes the connection without a byte. A preamble not complete within
@@ -94,5 +94,6 @@
 // # Lease
 //
 // A guest whose lease is over ends itself. A one-shot guest is given no lease but a lifeline: a descriptor that the host holds
-// open; when it reads end-of-file, the guest ends. So a sandbox never outlives the last host that wants it.
+// open; when it reads end-of-file, the guest ends. So a sandbox never outlives the last host that wants it. A guest in a container
+// that a runtime made is born without one: a connection with PurposeLifeline takes its place, and ends the lease until then.
 package guest

@@ -12,8 +12,9 @@ const (
 	Magic      = "GLOVEBX1"
 	MagicReply = "GLOVEOK1"
 
-	PurposeMux   = 0
-	PurposeAdopt = 1
+	PurposeMux      = 0
+	PurposeAdopt    = 1
+	PurposeLifeline = 2
 
 	KeySize = 32
 )

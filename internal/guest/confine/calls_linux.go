@@ -99,21 +99,26 @@ func carryOut(calls []Call) error {
 // codeWalls are what the code's processes stand behind beside the filter, which the whole guest shares: Landlock; a control group
 // namespace, a session keyring, an empty bounding set, and securebits that no set-id program can use.
 func (p *Plan) codeWalls() (ruleset, rest []Call) {
-	return landlockCalls(p.Handled, p.Scoped, p.Landlock), credentialCalls()
+	rest = credentialCalls()
+	if p.Listen == "" {
+		// A cgroup namespace has its root where its maker was. The guest was born in its server's group on v1, so the code gets a
+		// namespace that is made now, and sees "/" rather than names of the host. A container has one of its own.
+		rest = append([]Call{call(unix.SYS_UNSHARE, unix.CLONE_NEWCGROUP)}, rest...)
+	}
+	return landlockCalls(p.Handled, p.Scoped, p.Landlock), rest
 }
 
 func credentialCalls() []Call {
 	calls := []Call{
-		// A cgroup namespace has its root where its maker was. The guest was born in its server's group on v1, so the code gets a
-		// namespace that is made now, and sees "/" rather than names of the host.
-		call(unix.SYS_UNSHARE, unix.CLONE_NEWCGROUP),
 		// No name: an anonymous keyring that nobody else can join.
 		{Number: unix.SYS_KEYCTL, Args: []Arg{{Value: unix.KEYCTL_JOIN_SESSION_KEYRING}, {}}, Pass: unix.ENOSYS},
 	}
 	calls = append(calls, boundCalls()...)
 	// SECBIT_NO_SETUID_FIXUP must stay clear: it is by that fix-up that the capabilities go when a child becomes the code's user.
 	const bits = secNoroot | secNorootLocked | secNoSetuidFixupLocked | secKeepCapsLocked | secNoAmbient | secNoAmbientLocked
-	return append(calls, call(unix.SYS_PRCTL, unix.PR_SET_SECUREBITS, bits, 0, 0, 0))
+	secure := call(unix.SYS_PRCTL, unix.PR_SET_SECUREBITS, bits, 0, 0, 0)
+	secure.Pass = unix.EINVAL // gVisor has no securebits; its root has no capabilities but those of its bounding set
+	return append(calls, secure)
 }
 
 // boundCalls take all capabilities but those to keep from what the caller and its children may ever have.

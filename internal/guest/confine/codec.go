@@ -25,6 +25,7 @@ func (p *Plan) Append(b []byte) []byte {
 	b = wire.AppendStrings(b, 17, p.Execute.Env)
 	b = wire.AppendUint(b, 18, p.Template)
 	b = wire.AppendBool(b, 19, p.MakeTemplate)
+	b = wire.AppendString(b, 24, p.Listen)
 	var element []byte
 	for i := range p.Root {
 		element = p.Root[i].append(element[:0])
@@ -110,6 +111,8 @@ func (p *Plan) parseRest(f *wire.Fields) {
 		p.Template = f.Uint64()
 	case 19:
 		p.MakeTemplate = f.Bool()
+	case 24:
+		p.Listen = f.String()
 	case 20:
 		s, err := parseStep(f.Bytes())
 		p.Root = append(p.Root, s)

@@ -38,6 +38,9 @@ type Plan struct {
 	// MakeTemplate makes of the process no guest either, but what makes such a root. Of the plan only Root counts.
 	MakeTemplate bool
 
+	// Listen is where a guest in a container makes its socket; elsewhere it is born with one.
+	Listen string
+
 	// FailAt names a step that shall fail, for the test that walks through all of them.
 	FailAt string
 }

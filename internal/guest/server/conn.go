@@ -34,8 +34,13 @@ func (s *Server) ServeConn(rw io.ReadWriteCloser) {
 	if _, err := rw.Write(reply); err != nil {
 		return
 	}
-	if purpose == guest.PurposeAdopt {
+	switch purpose {
+	case guest.PurposeAdopt:
 		s.serveAdopt(rw)
+		return
+	case guest.PurposeLifeline:
+		s.setLease(0)
+		s.watchLifeline(rw)
 		return
 	}
 	session := wire.NewSession(rw, wire.Guest)
@@ -94,6 +99,6 @@ func (s *Server) preamble(r io.Reader) (purpose byte, generation uint64, ok bool
 	generation = s.generation
 	s.mu.Unlock()
 	clear(b[len(guest.Magic)+1:])
-	ok = same == 1 && string(b[:len(guest.Magic)]) == guest.Magic && purpose <= guest.PurposeAdopt
+	ok = same == 1 && string(b[:len(guest.Magic)]) == guest.Magic && purpose <= guest.PurposeLifeline
 	return purpose, generation, ok
 }

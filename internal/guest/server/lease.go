@@ -57,10 +57,10 @@ func (s *Server) leaseOver(n uint64) {
 }
 
 // watchLifeline ends the guest when the host lets go of the other end.
-func (s *Server) watchLifeline() {
+func (s *Server) watchLifeline(line io.Reader) {
 	var b [16]byte
 	for {
-		if _, err := s.cfg.Lifeline.Read(b[:]); err != nil {
+		if _, err := line.Read(b[:]); err != nil {
 			if err == io.EOF || !s.isEnded() {
 				s.finish(EndLifeline)
 			}

@@ -91,7 +91,7 @@ func New(cfg Config) (*Server, error) {
 		s.goes(s.reapAll)
 	}
 	if cfg.Lifeline != nil {
-		s.goes(s.watchLifeline)
+		s.goes(func() { s.watchLifeline(cfg.Lifeline) })
 	}
 	return s, nil
 }

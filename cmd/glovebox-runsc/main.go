@@ -1,0 +1,7 @@
+//go:build linux
+
+package main
+
+import "gvisor.dev/gvisor/runsc/cli/maincli"
+
+func main() { maincli.Main() }

@@ -1,0 +1,17 @@
+package client
+
+import (
+	"context"
+	"net"
+
+	"github.com/glovebox-dev/glovebox/internal/guest"
+)
+
+// Lifeline makes conn what a one-shot guest lives by: the guest ends when it is closed, and with it the sandbox.
+func Lifeline(ctx context.Context, conn net.Conn, key [guest.KeySize]byte) error {
+	_, err := handshake(ctx, conn, guest.PurposeLifeline, key)
+	if err != nil {
+		return broken(ctx, "guest: lifeline", err)
+	}
+	return nil
+}

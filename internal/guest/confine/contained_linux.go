@@ -1,0 +1,91 @@
+package confine
+
+import (
+	"encoding/base64"
+	"errors"
+	"os"
+	"strconv"
+
+	"golang.org/x/sys/unix"
+)
+
+// EnvPlan is where a guest finds its plan, in base64, that a container runtime starts in walls of its making. The code never sees
+// it: the guest's environment is the guest's, which nobody inside may read.
+const EnvPlan = "GLOVEBOX_PLAN"
+
+// ContainedPlan returns the plan of a guest in a container, or nil where this is none.
+func ContainedPlan() (*Plan, error) {
+	text, is := os.LookupEnv(EnvPlan)
+	if !is {
+		return nil, nil
+	}
+	body, err := base64.StdEncoding.DecodeString(text)
+	if err != nil {
+		return nil, err
+	}
+	p := &Plan{}
+	if err := p.Parse(body); err != nil {
+		return nil, err
+	}
+	if p.FailAt == StepPlan {
+		return nil, unix.EIO
+	}
+	return p, nil
+}
+
+// Encode returns the plan as EnvPlan has it.
+func (p *Plan) Encode() string { return base64.StdEncoding.EncodeToString(p.Append(nil)) }
+
+// Contained raises what a runtime leaves to the guest, which is root in the container with few capabilities there: the writable places,
+// where the plan has them, and limits. Spawner and Finish do the rest, as in Apply.
+func Contained(p *Plan) (*Stage, error) {
+	a := &applying{plan: p, stage: &Stage{}}
+	err := a.all([]step{
+		{StepKnobs, a.containedKnobs},
+		{StepRoot, a.mountWritable},
+		{StepIdentity, func() error { return unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0) }},
+		{StepRlimits, a.rlimits},
+	})
+	return a.stage, err
+}
+
+func (a *applying) containedKnobs() error {
+	f, err := os.OpenFile("/proc/self/oom_score_adj", os.O_RDWR, 0)
+	if errors.Is(err, os.ErrNotExist) || errors.Is(err, os.ErrPermission) {
+		return nil // nothing inside dies of another's want of memory then
+	}
+	a.stage.OOMScore = f
+	return err
+}
+
+// mountWritable makes the writable places by the mount calls that gVisor knows, which are the old ones. Nothing runs in the container
+// yet that could change a path under us.
+func (a *applying) mountWritable() error {
+	for _, s := range a.plan.Root {
+		target := "/" + s.Target
+		var err error
+		switch s.Do {
+		case Dir:
+			if err = os.MkdirAll(target, 0o755); err == nil {
+				err = errors.Join(os.Chown(target, int(s.UID), int(s.GID)), unix.Chmod(target, s.Mode))
+			}
+		case Tmpfs:
+			err = unix.Mount("tmpfs", target, "tmpfs", unix.MS_NOSUID|unix.MS_NODEV, "mode=0"+strconv.FormatUint(uint64(s.Mode), 8)+",size="+strconv.FormatInt(s.Size, 10))
+		case Inner:
+			err = unix.Mount("/"+s.Source, target, "", unix.MS_BIND, "")
+		case Symlink:
+			err = os.Symlink(s.Source, target)
+		case Detach:
+			err = unix.Unmount(target, unix.MNT_DETACH)
+		default:
+			err = unix.EINVAL
+		}
+		if a.plan.FailAt == StepRoot+" "+s.Target {
+			err = unix.EIO
+		}
+		if err != nil {
+			return at(s.Target, err)
+		}
+	}
+	return nil
+}
