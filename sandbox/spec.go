@@ -81,6 +81,17 @@ type Lifetime struct {
 // DefaultLease is how long a living sandbox waits for its server to come back.
 const DefaultLease = 10 * time.Minute
 
+// GuestLease is the lease that the guest of the sandbox is born with; 0 is none.
+func (l Lifetime) GuestLease() time.Duration {
+	switch {
+	case !l.Living:
+		return 0
+	case l.Lease > 0:
+		return l.Lease
+	}
+	return DefaultLease
+}
+
 // NetworkMode says how far the network of a sandbox reaches.
 type NetworkMode string
 

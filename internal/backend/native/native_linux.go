@@ -17,6 +17,7 @@ import (
 
 	"github.com/glovebox-dev/glovebox/internal/guest/confine"
 	"github.com/glovebox-dev/glovebox/internal/instance"
+	"github.com/glovebox-dev/glovebox/internal/rootfs"
 	"github.com/glovebox-dev/glovebox/sandbox"
 )
 
@@ -122,7 +123,7 @@ func (b *Backend) instance() (*instance.Instance, error) {
 }
 
 func (b *Backend) hostSteps() ([]confine.Step, error) {
-	b.hostOnce.Do(func() { b.host, b.hostErr = systemSteps("/") })
+	b.hostOnce.Do(func() { b.host, b.hostErr = rootfs.System("/") })
 	return b.host, b.hostErr
 }
 

@@ -2,7 +2,6 @@ package native
 
 import (
 	"context"
-	"errors"
 	"fmt"
 
 	"github.com/glovebox-dev/glovebox/internal/cgroup"
@@ -95,5 +94,3 @@ func hostUIDWall(hostUID string) sandbox.Wall {
 	}
 	return w
 }
-
-var errNoPrograms = errors.New("the list of allowed commands is empty")

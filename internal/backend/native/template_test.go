@@ -16,6 +16,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/glovebox-dev/glovebox/internal/guest/confine"
+	"github.com/glovebox-dev/glovebox/internal/rootfs"
 	"github.com/glovebox-dev/glovebox/sandbox"
 )
 
@@ -165,7 +166,7 @@ func TestTemplateIsNotTheOne(t *testing.T) {
 // TestTemplateIsMissing: where no template can be made, sandboxes are.
 func TestTemplateIsMissing(t *testing.T) {
 	b := open(t, "")
-	b.hostOnce.Do(func() { b.host, b.hostErr = systemSteps("/") })
+	b.hostOnce.Do(func() { b.host, b.hostErr = rootfs.System("/") })
 	there := b.host
 	b.host = append(slices.Clone(there), confine.Step{Do: confine.Bind, Target: "none", Source: "/no/such/folder"})
 	made := await(b)
@@ -243,7 +244,7 @@ func TestTemplateIsStale(t *testing.T) {
 	}
 	write(file, "old")
 	b := open(t, "")
-	b.hostOnce.Do(func() { b.host, b.hostErr = systemSteps("/") })
+	b.hostOnce.Do(func() { b.host, b.hostErr = rootfs.System("/") })
 	b.host = append(b.host, confine.Step{Do: confine.Bind, Target: "etc/file", Source: file},
 		confine.Step{Do: confine.Bind, Target: "folder", Source: folder})
 	await(b).release()

@@ -133,7 +133,7 @@ func (b *Backend) startZygote(f *sandbox.Fork) (*zygote, error) {
 	env := slices.Concat(f.Reads, f.Zygote.Env)
 	script := strings.TrimPrefix(f.Zygote.Path, "/")
 	plan := &confine.Plan{Execute: confine.Program{Paths: programsOn(f.Argv[0], f.Reads), Argv: f.Argv, Env: env},
-		Limits: []confine.Rlimit{noCore, codeStack}}
+		Limits: []confine.Rlimit{confine.NoCore, confine.CodeStack}}
 	plan.Root = slices.Concat(deviceSteps(), steps, []confine.Step{
 		{Do: confine.File, Target: script, Source: f.Zygote.Script, Mode: 0o644},
 		{Do: confine.File, Target: path.Join(path.Dir(script), "enter"), Source: string(fork.Entrance()), Mode: 0o644},

@@ -1,4 +1,4 @@
-package native
+package rootfs
 
 import (
 	"bufio"
@@ -40,7 +40,7 @@ type closure struct {
 // commandClosure finds the allowed programs below dir, what interprets them, and all shared libraries that these load at start.
 func commandClosure(dir string, commands []string) (*closure, error) {
 	if len(commands) == 0 {
-		return nil, &sandbox.Error{Kind: sandbox.Invalid, Op: "commands", Err: errNoPrograms}
+		return nil, &sandbox.Error{Kind: sandbox.Invalid, Op: "commands", Msg: "the list of allowed commands is empty"}
 	}
 	root, err := os.OpenRoot(dir)
 	if err != nil {
@@ -248,9 +248,9 @@ func (c *closure) folderLibraries(folder string) error {
 	return nil
 }
 
-// restrictedSteps are the read-only part of a root that holds the allowed commands and what these need, and nothing else. It also
+// Restricted are the read-only part of a root that holds the allowed commands and what these need, and nothing else. It also
 // returns the files that may be executed.
-func restrictedSteps(dir string, commands []string) ([]confine.Step, []string, error) {
+func Restricted(dir string, commands []string) ([]confine.Step, []string, error) {
 	c, err := commandClosure(dir, commands)
 	if err != nil {
 		return nil, nil, err

@@ -1,0 +1,39 @@
+package rootfs
+
+import (
+	"path"
+	"path/filepath"
+	"strings"
+
+	"github.com/glovebox-dev/glovebox/sandbox"
+)
+
+// Folder is where a root file system lies on the host: "/" for the host's own.
+func Folder(root sandbox.Root) (string, error) {
+	switch {
+	case root.Image != "":
+		return "", &sandbox.Error{Kind: sandbox.Unsupported, Op: "root", Msg: "this backend has no images yet",
+			Mend: "give a directory with --root"}
+	case root.Dir == "":
+		return "/", nil
+	}
+	dir, err := filepath.EvalSymlinks(root.Dir)
+	if err != nil {
+		return "", &sandbox.Error{Kind: sandbox.Invalid, Op: "root", Err: err}
+	}
+	return dir, nil
+}
+
+// CheckTarget refuses targets that would cover what the sandbox itself is made of.
+func CheckTarget(target string) error {
+	clean := path.Clean(target)
+	if !path.IsAbs(target) || clean != strings.TrimSuffix(target, "/") || clean == "/" {
+		return sandbox.Invalidf("mounts", "target %q must be an absolute path without . and .. parts", target)
+	}
+	for _, taken := range []string{"/proc", "/dev", "/sys", "/etc", "/usr", "/bin", "/sbin", "/lib", "/lib64"} {
+		if clean == taken || strings.HasPrefix(clean, taken+"/") && (taken == "/proc" || taken == "/dev" || taken == "/sys") {
+			return sandbox.Invalidf("mounts", "target %s is the sandbox's own", target)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,62 @@
+package rootfs
+
+import (
+	"strings"
+
+	"github.com/glovebox-dev/glovebox/internal/guest/confine"
+	"github.com/glovebox-dev/glovebox/sandbox"
+)
+
+// EmptyDir is a folder of the new root that is empty and read-only in the end. diskDir is where the bounded file system that holds all
+// writable places is attached while these are made.
+const (
+	EmptyDir = "run"
+	diskDir  = EmptyDir
+)
+
+// WritablePlaces lie on one bounded file system, so that the disk limit is one number whatever the code fills.
+var WritablePlaces = []struct {
+	name, Target string
+	mode         uint32
+	owned        bool // by the code's user
+	flags        confine.Flags
+}{
+	{"workspace", sandbox.Workspace, 0o755, true, confine.Writable},
+	{"home", sandbox.Home, 0o700, true, confine.Writable},
+	{"tmp", "/tmp", 0o1777, false, confine.Writable},
+	{"shm", "/dev/shm", 0o1777, false, confine.Writable | confine.NoExec},
+}
+
+// Writable make the writable places. The workspace is left out where a host directory takes its place. With noExec nothing in
+// them can be executed.
+func Writable(l sandbox.Limits, code sandbox.User, hostWorkdir, noExec bool) []confine.Step {
+	steps := []confine.Step{{Do: confine.Tmpfs, Target: diskDir, Mode: 0o755, Size: l.DiskBytes, Inodes: l.Inodes}}
+	for _, w := range WritablePlaces {
+		if hostWorkdir && w.Target == sandbox.Workspace {
+			continue
+		}
+		dir := confine.Step{Do: confine.Dir, Target: diskDir + "/" + w.name, Mode: w.mode}
+		if w.owned {
+			dir.UID, dir.GID = code.UID, code.GID
+		}
+		inner := confine.Step{Do: confine.Inner, Target: strings.TrimPrefix(w.Target, "/"), Source: dir.Target, Flags: w.flags}
+		if noExec {
+			inner.Flags |= confine.NoExec
+		}
+		steps = append(steps, dir, inner)
+	}
+	return append(steps, confine.Step{Do: confine.Detach, Target: diskDir})
+}
+
+// Places are the folders where the sandbox's own file systems go.
+func Places() []confine.Step {
+	dir := func(target string, mode uint32) confine.Step {
+		return confine.Step{Do: confine.Dir, Target: strings.TrimPrefix(target, "/"), Mode: mode}
+	}
+	steps := []confine.Step{dir("proc", 0o555), dir(EmptyDir, 0o755), dir("dev/pts", 0o755), dir("home", 0o755), dir("var", 0o755),
+		{Do: confine.Symlink, Target: "var/tmp", Source: "/tmp"}}
+	for _, w := range WritablePlaces {
+		steps = append(steps, dir(w.Target, 0o755))
+	}
+	return steps
+}
