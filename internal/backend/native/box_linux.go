@@ -11,6 +11,7 @@ import (
 
 	"github.com/glovebox-dev/glovebox/internal/cgroup"
 	"github.com/glovebox-dev/glovebox/internal/guest/confine"
+	"github.com/glovebox-dev/glovebox/internal/pidfd"
 	"github.com/glovebox-dev/glovebox/sandbox"
 )
 
@@ -23,7 +24,7 @@ type Box struct {
 	dir       string
 	slot      *slot
 	group     *cgroup.Group
-	process   *process
+	process   *pidfd.Process
 	lifeline  io.Closer // nil for a box that was taken back
 	effective sandbox.Policy
 	began     time.Time
@@ -57,7 +58,7 @@ func (box *Box) start(g *born) {
 
 // watch waits for the guest's end. It ends with the guest, which Close brings about.
 func (box *Box) watch() {
-	code, signal := box.process.wait()
+	code, signal := box.process.Wait()
 	box.mu.Lock()
 	box.end = sandbox.End{Cause: sandbox.EndDied, ExitCode: code, Signal: signal}
 	switch {
@@ -143,7 +144,7 @@ func (box *Box) close() error {
 	box.mu.Lock()
 	box.closing = true
 	box.mu.Unlock()
-	box.process.kill()
+	box.process.Kill()
 	select {
 	case <-box.ended:
 	case <-time.After(killPatience):
@@ -158,7 +159,7 @@ func (box *Box) close() error {
 	for _, dir := range box.emptied {
 		cgroup.RemoveTree(dir)
 	}
-	box.process.close()
+	box.process.Close()
 	err = errors.Join(err, os.RemoveAll(box.dir))
 	box.slot.release()
 	if err != nil {

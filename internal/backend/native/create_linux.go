@@ -6,25 +6,13 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
-	"slices"
+	"time"
 
 	"github.com/glovebox-dev/glovebox/internal/cgroup"
 	"github.com/glovebox-dev/glovebox/internal/instance"
+	"github.com/glovebox-dev/glovebox/internal/undo"
 	"github.com/glovebox-dev/glovebox/sandbox"
 )
-
-// undo is what has to be taken back, last first, when a later step fails.
-type undo []func() error
-
-func (u *undo) add(f func() error) { *u = append(*u, f) }
-
-func (u undo) run() error {
-	var errs []error
-	for _, f := range slices.Backward(u) {
-		errs = append(errs, f())
-	}
-	return errors.Join(errs...)
-}
 
 // Create builds the walls of one sandbox.
 func (b *Backend) Create(ctx context.Context, spec sandbox.Spec) (sandbox.Box, error) {
@@ -59,10 +47,10 @@ func (b *Backend) create(ctx context.Context, spec sandbox.Spec, t *template) (_
 	}
 	box := &Box{backend: b, id: spec.ID, dir: in.BoxDir(spec.ID), ended: make(chan struct{})}
 	rand.Read(box.key[:])
-	var made undo
+	var made undo.Stack
 	defer func() {
 		if err != nil {
-			err = errors.Join(err, made.run())
+			err = errors.Join(err, made.Run())
 		}
 	}()
 	if err := b.claim(in, box, &spec, &made); err != nil {
@@ -83,12 +71,12 @@ func (b *Backend) create(ctx context.Context, spec sandbox.Spec, t *template) (_
 	defer p.close()
 	g, err := b.spawn(&spec, box, m, listener, t)
 	if err == nil {
-		made.add(g.destroy)
+		made.Add(g.destroy)
 	}
 	if err := b.fail(failSpawn, err); err != nil {
 		return nil, at(failSpawn, err)
 	}
-	protectGuest(g.process.pid)
+	protectGuest(g.process.PID)
 	if err := g.plan(ctx, &p.Plan, p.mounts); err != nil {
 		return nil, err
 	}
@@ -97,7 +85,7 @@ func (b *Backend) create(ctx context.Context, spec sandbox.Spec, t *template) (_
 	}
 	box.effective = b.effective(&spec, in.Tree, hostUID)
 	if spec.Lifetime.Living {
-		err = box.writeRecord(in.Tree.Dirs())
+		err = instance.Box{Key: box.key[:], Effective: box.effective, CgroupDirs: in.Tree.Dirs(), Began: time.Now()}.Write(box.dir)
 	}
 	if err := b.fail(failRecord, err); err != nil {
 		return nil, at(failRecord, err)
@@ -108,23 +96,23 @@ func (b *Backend) create(ctx context.Context, spec sandbox.Spec, t *template) (_
 
 // claim takes what the host holds for a box before its first process: its folder, which is the record of all that follows, as
 // everything else is named after it; its host ids; its control group.
-func (b *Backend) claim(in *instance.Instance, box *Box, spec *sandbox.Spec, made *undo) error {
+func (b *Backend) claim(in *instance.Instance, box *Box, spec *sandbox.Spec, made *undo.Stack) error {
 	if err := b.fail(failDir, os.Mkdir(box.dir, 0o700)); err != nil {
 		_ = os.Remove(box.dir)
 		return at(failDir, err)
 	}
-	made.add(func() error { return os.RemoveAll(box.dir) })
+	made.Add(func() error { return os.RemoveAll(box.dir) })
 	var err error
 	if b.user.uid == 0 {
 		if box.slot, err = takeSlot(filepath.Join(b.run, slotsFile)); err == nil {
-			made.add(func() error { box.slot.release(); return nil })
+			made.Add(func() error { box.slot.release(); return nil })
 		}
 		if err := b.fail(failSlot, err); err != nil {
 			return at(failSlot, err)
 		}
 	}
 	if box.group, err = in.Tree.Create(string(spec.ID), groupLimits(spec)); err == nil {
-		made.add(func() error { return box.group.Remove(context.Background()) })
+		made.Add(func() error { return box.group.Remove(context.Background()) })
 	}
 	if err := b.fail(failCgroup, err); err != nil {
 		return at(failCgroup, err)

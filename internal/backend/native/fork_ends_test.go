@@ -116,13 +116,13 @@ func TestZygoteKilled(t *testing.T) {
 		h.atOnce(16, func() {
 			time.Sleep(pause)
 			if z := h.zygote(); z != nil {
-				z.process.kill()
+				z.process.Kill()
 			}
 		})
 		t.Logf("killed after %v, when %d of 16 had forked", pause, h.Stats().Forked-before)
 		h.awaitZygote()
 	}
-	h.zygote().process.kill() // while nothing is asked of it
+	h.zygote().process.Kill() // while nothing is asked of it
 	h.run(python3("pass"))
 	h.awaitZygote()
 }
@@ -133,7 +133,7 @@ func TestZygoteStuck(t *testing.T) {
 	h := warmed(t)
 	zygotePatience = time.Second // at its end
 	z := h.zygote()
-	if err := stop(z.process.pid); err != nil {
+	if err := stop(z.process.PID); err != nil {
 		t.Fatal(err)
 	}
 	h.atOnce(zygoteStrikes, nil)
@@ -149,7 +149,7 @@ func TestZygoteIsFollowed(t *testing.T) {
 	eventually(t, "a fourth zygote", func() bool {
 		h.run(python3("pass"))
 		z := h.zygote()
-		seen[z.process.pid] = z
+		seen[z.process.PID] = z
 		return len(seen) == 4
 	})
 	last := h.zygote()
@@ -208,7 +208,7 @@ func TestSandboxEndsUnderFork(t *testing.T) {
 		ended.Go(func() {
 			time.Sleep(time.Duration(i) * 100 * time.Microsecond)
 			if i%2 == 0 {
-				box.process.kill()
+				box.process.Kill()
 			} else if err := box.Close(); err != nil {
 				t.Error(err)
 			}
@@ -242,11 +242,11 @@ func TestForkThatIsNotLetGo(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if n := len(childrenOf(box.process.pid)); n != 1 {
+	if n := len(childrenOf(box.process.PID)); n != 1 {
 		t.Errorf("%d processes wait", n)
 	}
 	forked.Close()
-	eventually(t, "its end", func() bool { return len(childrenOf(box.process.pid)) == 0 })
+	eventually(t, "its end", func() bool { return len(childrenOf(box.process.PID)) == 0 })
 	if o := run(t, box, "/bin/echo", "on"); o.stdout != "on\n" {
 		t.Errorf("an ordinary start after it: %+v", o)
 	}

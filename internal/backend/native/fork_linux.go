@@ -153,7 +153,7 @@ func (o *forking) order(box *Box, z *zygote) error {
 	if err != nil {
 		return err
 	}
-	fds := []int{box.process.pidfd, pair[1]}
+	fds := []int{box.process.FD, pair[1]}
 	for _, end := range []**os.File{&o.stdout, &o.stderr} {
 		var pipe [2]int // blocking, as the program's end is to be; the guest makes its own end what it needs
 		if err := unix.Pipe2(pipe[:], unix.O_CLOEXEC); err != nil {

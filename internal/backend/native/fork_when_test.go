@@ -102,9 +102,9 @@ func TestEntranceSaysWhatFailed(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			old := box.process.pidfd
-			box.process.pidfd = pidfd
-			t.Cleanup(func() { unix.Close(pidfd); box.process.pidfd = old })
+			old := box.process.FD
+			box.process.FD = pidfd
+			t.Cleanup(func() { unix.Close(pidfd); box.process.FD = old })
 		}, unix.EINVAL},
 		{"a folder that is not there", func(_ *testing.T, _ *Box) {}, unix.ENOENT},
 	} {
@@ -123,7 +123,7 @@ func TestEntranceSaysWhatFailed(t *testing.T) {
 			if !strings.Contains(err.Error(), c.want.Error()) && !strings.Contains(err.Error(), "Errno "+itoa(int(c.want))) {
 				t.Errorf("got %v, want %v", err, c.want)
 			}
-			eventually(t, "the end of what tried", func() bool { return len(childrenOf(z.process.pid))+len(childrenOf(guestsOf(box.ID())[0])) == 0 })
+			eventually(t, "the end of what tried", func() bool { return len(childrenOf(z.process.PID))+len(childrenOf(guestsOf(box.ID())[0])) == 0 })
 		})
 	}
 	h.alone(python3("pass"))

@@ -140,7 +140,7 @@ func TestRecoverTakenBack(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if err := os.Remove(filepath.Join(first.in.BoxDir(unrecorded.ID), boxFile)); err != nil {
+	if err := os.Remove(filepath.Join(first.in.BoxDir(unrecorded.ID), instance.BoxFile)); err != nil {
 		t.Fatal(err)
 	}
 	first.in.Abandon()

@@ -16,6 +16,7 @@ import (
 
 	"github.com/glovebox-dev/glovebox/internal/fork"
 	"github.com/glovebox-dev/glovebox/internal/guest/confine"
+	"github.com/glovebox-dev/glovebox/internal/pidfd"
 	"github.com/glovebox-dev/glovebox/sandbox"
 )
 
@@ -37,7 +38,7 @@ const setupTimeout = 20 * time.Second
 
 // born is a guest on its way to being ready.
 type born struct {
-	process *process
+	process *pidfd.Process
 	setup   *net.UnixConn // later the lifeline
 }
 
@@ -79,7 +80,7 @@ func (b *Backend) spawn(spec *sandbox.Spec, box *Box, m ids, listener *os.File, 
 	if err != nil {
 		return nil, err
 	}
-	if err := b.fail(failMap, m.write(g.process.pid)); err != nil { // it waits for its plan meanwhile
+	if err := b.fail(failMap, m.write(g.process.PID)); err != nil { // it waits for its plan meanwhile
 		return nil, errors.Join(at(failMap, err), g.destroy())
 	}
 	return g, nil
@@ -122,20 +123,20 @@ func (b *Backend) start(order *fork.Order) (*born, error) {
 	order.Files[confine.SetupFD] = int(theirs.Fd())
 	order.Files = append(order.Files, int(b.program.Fd())) // as ProgramFD
 	order.Program, order.Env, order.Dir, order.PIDFD = confine.ProgramFD, guestEnv, "/", true
-	pid, pidfd, err := order.Start()
+	pid, fd, err := order.Start()
 	if err != nil {
 		conn.Close()
 		return nil, at(failSpawn, explainStart(err))
 	}
-	return &born{process: &process{pid: pid, pidfd: pidfd, child: true}, setup: conn.(*net.UnixConn)}, nil
+	return &born{process: &pidfd.Process{PID: pid, FD: fd, Child: true}, setup: conn.(*net.UnixConn)}, nil
 }
 
 // destroy ends the guest and waits for it.
 func (g *born) destroy() error {
 	g.setup.Close()
-	g.process.kill()
-	g.process.wait()
-	g.process.close()
+	g.process.Kill()
+	g.process.Wait()
+	g.process.Close()
 	return nil
 }
 

@@ -233,7 +233,7 @@ func (t *template) build(b *Backend, steps []confine.Step) (err error) {
 	if err := g.plan(context.Background(), &confine.Plan{MakeTemplate: true, Root: steps}, nil); err != nil {
 		return err
 	}
-	proc := "/proc/" + itoa(g.process.pid)
+	proc := "/proc/" + itoa(g.process.PID)
 	root, err := identify(proc + "/root/.")
 	if err != nil {
 		return err

@@ -17,6 +17,7 @@ import (
 
 	"github.com/glovebox-dev/glovebox/internal/fork"
 	"github.com/glovebox-dev/glovebox/internal/guest/confine"
+	"github.com/glovebox-dev/glovebox/internal/pidfd"
 	"github.com/glovebox-dev/glovebox/sandbox"
 )
 
@@ -118,7 +119,7 @@ type zygote struct {
 	argv   []string
 	reads  []string
 
-	process *process
+	process *pidfd.Process
 	gate    *net.UnixConn
 	said    chan struct{} // closed when its stderr is
 	ended   chan struct{} // closed when it is reaped
@@ -146,7 +147,7 @@ func (b *Backend) startZygote(f *sandbox.Fork) (*zygote, error) {
 	}
 	z.process, z.gate = g.process, g.setup
 	go func() { // ends with the process, which close brings about
-		z.process.wait()
+		z.process.Wait()
 		close(z.ended)
 	}()
 	ctx, cancel := context.WithTimeout(context.Background(), zygotePatience)
@@ -204,7 +205,7 @@ func (z *zygote) spawn(b *Backend) (*born, error) {
 		_, _ = io.Copy(b.guestErr, words)
 	}()
 	// Its forks are the first to die of want of memory, and are born with its score.
-	if err := os.WriteFile("/proc/"+itoa(g.process.pid)+"/oom_score_adj", []byte("1000"), 0); err != nil {
+	if err := os.WriteFile("/proc/"+itoa(g.process.PID)+"/oom_score_adj", []byte("1000"), 0); err != nil {
 		return nil, errors.Join(at("raise oom_score_adj", err), g.destroy())
 	}
 	return g, nil
@@ -232,9 +233,9 @@ func (z *zygote) close() {
 // end ends the zygote now.
 func (z *zygote) end() {
 	z.gate.Close()
-	z.process.kill()
+	z.process.Kill()
 	<-z.ended
-	z.process.close()
+	z.process.Close()
 	<-z.said
 }
 

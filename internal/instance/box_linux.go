@@ -1,0 +1,44 @@
+package instance
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/glovebox-dev/glovebox/sandbox"
+)
+
+// Box is what a living box needs to be taken back by another process, written down in its folder. It holds the guest's key, so it is for
+// its owner only.
+type Box struct {
+	Key        []byte         `json:"key"`
+	Effective  sandbox.Policy `json:"effective"`
+	CgroupDirs []string       `json:"cgroup_dirs"`
+	Began      time.Time      `json:"began"`
+}
+
+// BoxFile is its name.
+const BoxFile = "box.json"
+
+// Write writes the record into the folder of its box, whole or not at all.
+func (b Box) Write(dir string) error {
+	text, err := json.Marshal(b)
+	if err != nil {
+		return err
+	}
+	temporary := filepath.Join(dir, BoxFile+".new")
+	if err := os.WriteFile(temporary, text, 0o600); err != nil {
+		return err
+	}
+	return os.Rename(temporary, filepath.Join(dir, BoxFile))
+}
+
+// ReadBox reads the record of a box from its folder.
+func ReadBox(dir string) (b Box, err error) {
+	text, err := os.ReadFile(filepath.Join(dir, BoxFile))
+	if err == nil {
+		err = json.Unmarshal(text, &b)
+	}
+	return b, err
+}

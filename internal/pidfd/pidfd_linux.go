@@ -1,0 +1,85 @@
+// Package pidfd holds processes by a descriptor, so that no signal meets a later one of the same id (pidfd_open(2), Linux 5.3).
+package pidfd
+
+import (
+	"context"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// Process is one that is held by a pidfd: a child of ours, or another one.
+type Process struct {
+	PID   int
+	FD    int
+	Child bool // ours to reap
+}
+
+// Kill kills the process. Where it is the first of a pid namespace, all others there end with it.
+func (p *Process) Kill() { _ = unix.PidfdSendSignal(p.FD, unix.SIGKILL, nil, 0) }
+
+// Wait returns once the process is gone. The end of a pid namespace's init comes after that of all its processes. What became of one that
+// is not our child only its reaper knows: then both are -1 and 0.
+func (p *Process) Wait() (code, signal int) {
+	if !p.Child {
+		_ = await(context.Background(), p.FD)
+		return -1, 0
+	}
+	var ws syscall.WaitStatus
+	for {
+		_, err := syscall.Wait4(p.PID, &ws, 0, nil)
+		switch {
+		case err == syscall.EINTR:
+		case err != nil:
+			return -1, 0
+		case ws.Signaled():
+			return -1, int(ws.Signal())
+		default:
+			return ws.ExitStatus(), 0
+		}
+	}
+}
+
+// Close gives up the pidfd.
+func (p *Process) Close() { unix.Close(p.FD) }
+
+// Open takes hold of a process that is not our child.
+func Open(pid int) (*Process, error) {
+	fd, err := unix.PidfdOpen(pid, 0)
+	if err != nil {
+		return nil, err
+	}
+	return &Process{PID: pid, FD: fd}, nil
+}
+
+// KillAndWait kills a process that is not our child, and waits until it is gone.
+func KillAndWait(ctx context.Context, pid int) {
+	p, err := Open(pid)
+	if err != nil {
+		return
+	}
+	defer p.Close()
+	p.Kill()
+	_ = await(ctx, p.FD)
+}
+
+// lookEvery is how often a wait looks at its context; the end of the process itself wakes it at once.
+const lookEvery = 100 * time.Millisecond
+
+// await waits until the process behind a pidfd has ended (a pidfd is readable then: pidfd_open(2)).
+func await(ctx context.Context, fd int) error {
+	for {
+		fds := []unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}
+		n, err := unix.Poll(fds, int(lookEvery.Milliseconds()))
+		if n > 0 {
+			return nil
+		}
+		if err != nil && err != unix.EINTR {
+			return err
+		}
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+	}
+}
