@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/glovebox-dev/glovebox/internal/instance"
 	"github.com/glovebox-dev/glovebox/sandbox"
 )
 

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"os"
 	"strconv"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -89,3 +90,6 @@ func (a *applying) mountWritable() error {
 	}
 	return nil
 }
+
+// BornLease is how long a one-shot guest in a container waits for its lifeline.
+const BornLease = 30 * time.Second

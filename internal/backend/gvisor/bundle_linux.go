@@ -1,0 +1,54 @@
+package gvisor
+
+import (
+	"encoding/json"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+
+	specs "github.com/opencontainers/runtime-spec/specs-go"
+
+	"github.com/glovebox-dev/glovebox/internal/guest/confine"
+	"github.com/glovebox-dev/glovebox/internal/rootfs"
+	"github.com/glovebox-dev/glovebox/sandbox"
+)
+
+// guestCaps are what the guest has inside, all of it over nothing but gVisor's own kernel: to make the writable places and to give them
+// away, to become the code's user, to signal its processes, and to take all of these from what it starts.
+var guestCaps = []string{"CAP_SYS_ADMIN", "CAP_CHOWN", "CAP_FOWNER", "CAP_SETUID", "CAP_SETGID", "CAP_SETPCAP", "CAP_KILL", "CAP_SYS_RESOURCE"}
+
+// bundle writes what runsc is told of a box: config.json in the folder of the box, which holds the guest's key and is for its owner.
+func (box *Box) bundle(spec *sandbox.Spec, r *root) error {
+	plan := &confine.Plan{ID: string(spec.ID), Key: box.key[:], Code: spec.User, Listen: path.Join(socketDir, socketFile), OneShot: !spec.Lifetime.Living,
+		Lease: int64(spec.Lifetime.GuestLease()), FailAt: box.backend.options.FailAt}
+	if plan.OneShot {
+		plan.Lease = int64(confine.BornLease)
+	}
+	plan.Limits, plan.Payload = confine.Rlimits(spec.Limits)
+	plan.Root = rootfs.Writable(spec.Limits, spec.User, spec.Workdir != "", false)
+	config := specs.Spec{
+		Version:  "1.0.0",
+		Hostname: rootfs.Hostname,
+		Root:     &specs.Root{Path: r.dir, Readonly: true},
+		Process: &specs.Process{
+			Args: []string{guestPath}, Env: []string{confine.EnvPlan + "=" + plan.Encode(), "GOMAXPROCS=2"}, Cwd: "/", NoNewPrivileges: true,
+			Capabilities: &specs.LinuxCapabilities{Bounding: guestCaps, Effective: guestCaps, Permitted: guestCaps},
+		},
+		Mounts: slices.Concat(r.mounts, []specs.Mount{
+			{Destination: "/proc", Type: "proc", Source: "proc"},
+			{Destination: "/dev", Type: "tmpfs", Source: "tmpfs"},
+			bind(filepath.Join(box.dir, socketFolder), socketDir, "rw"),
+		}),
+		Linux: &specs.Linux{Namespaces: []specs.LinuxNamespace{{Type: specs.PIDNamespace}, {Type: specs.NetworkNamespace},
+			{Type: specs.IPCNamespace}, {Type: specs.UTSNamespace}, {Type: specs.MountNamespace}}},
+	}
+	text, err := json.Marshal(config)
+	if err != nil {
+		return err
+	}
+	if err := os.Mkdir(filepath.Join(box.dir, socketFolder), 0o700); err != nil {
+		return err
+	}
+	return os.WriteFile(filepath.Join(box.dir, "config.json"), text, 0o600)
+}

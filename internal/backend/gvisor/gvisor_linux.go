@@ -1,0 +1,180 @@
+// Package gvisor builds sandboxes whose system calls a kernel in user space serves, gVisor's: the code never speaks to the host's kernel.
+// It is gVisor's own runsc, built from its module and shipped with this program.
+//
+// A sandbox is one container of runsc's whose first process is the guest. The host reaches it through a unix socket that the guest makes
+// in a folder of the host's. All processes of the host that a sandbox consists of are in one control group, and end with it.
+package gvisor
+
+import (
+	"context"
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+	"sync"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/glovebox-dev/glovebox/internal/instance"
+	"github.com/glovebox-dev/glovebox/sandbox"
+)
+
+var _ sandbox.Backend = (*Backend)(nil)
+
+// Name is the word by which users choose this backend.
+const Name = "gvisor"
+
+// Options configure a Backend.
+type Options struct {
+	// Guest is the guest program. The backend copies it to where runsc can open it by path.
+	Guest *os.File
+
+	// Runsc returns the program runsc, best a sealed memory file. It is asked for when the first sandbox is made, and closed with
+	// the backend.
+	Runsc func() (*os.File, error)
+
+	// RunDir is where live state is: locks, bundles, sockets.
+	RunDir string
+
+	// Stderr receives what runsc says last; nil is the null device.
+	Stderr *os.File
+
+	// FailAt makes the named step of creation fail. It is for the test that walks through all of them.
+	FailAt string
+}
+
+// Backend makes sandboxes on this host.
+type Backend struct {
+	options Options
+	null    *os.File
+	stderr  *os.File
+	runsc   func() (*os.File, error) // opens it once
+
+	mu    sync.Mutex // guards all below
+	in    *instance.Instance
+	roots map[string]*root // by the folder of the host that they show
+}
+
+// New returns a backend. It touches nothing yet.
+func New(o Options) (*Backend, error) {
+	null, err := os.OpenFile(os.DevNull, os.O_RDWR, 0)
+	if err != nil {
+		return nil, err
+	}
+	b := &Backend{options: o, null: null, stderr: o.Stderr, runsc: sync.OnceValues(o.Runsc), roots: map[string]*root{}}
+	if b.stderr == nil {
+		b.stderr = null
+	}
+	return b, nil
+}
+
+// Name is the word by which users choose this backend.
+func (b *Backend) Name() string { return Name }
+
+// guestFile is a copy of the guest program in the folder of an instance.
+const guestFile = "guest"
+
+// instance opens this process's instance when it is first needed.
+func (b *Backend) instance() (*instance.Instance, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.in != nil {
+		return b.in, nil
+	}
+	if err := os.MkdirAll(b.options.RunDir, 0o700); err != nil {
+		return nil, at("make "+b.options.RunDir, err)
+	}
+	in, err := instance.Open(b.options.RunDir)
+	if err != nil {
+		return nil, at("open instance", err)
+	}
+	if err := copyFile(filepath.Join(in.Dir, guestFile), b.options.Guest); err != nil {
+		return nil, errors.Join(at("copy guest", err), in.Close())
+	}
+	b.in = in
+	return in, nil
+}
+
+// copyFile copies an open program from its beginning, whatever its offset is.
+func copyFile(to string, from *os.File) error {
+	info, err := from.Stat()
+	if err != nil {
+		return err
+	}
+	f, err := os.OpenFile(to, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o555)
+	if err != nil {
+		return err
+	}
+	_, err = io.Copy(f, io.NewSectionReader(from, 0, info.Size()))
+	return errors.Join(err, f.Close())
+}
+
+// The steps of creation at which FailAt can fail.
+const (
+	failDir    = "make box folder"
+	failCgroup = "make control group"
+	failBundle = "write bundle"
+	failStart  = "start runsc"
+	failGuest  = "await guest"
+	failRecord = "write record"
+)
+
+// HostSteps lists the steps on the host's side at which FailAt can fail.
+var HostSteps = []string{failDir, failCgroup, failBundle, failStart, failGuest, failRecord}
+
+func (b *Backend) fail(step string, err error) error {
+	if err == nil && b.options.FailAt == step {
+		err = unix.EIO
+	}
+	if err == nil {
+		return nil
+	}
+	return at(step, err)
+}
+
+// at names the step that failed. What a later step already explained keeps its words.
+func at(step string, err error) error {
+	var e *sandbox.Error
+	if errors.As(err, &e) {
+		return err
+	}
+	return &sandbox.Error{Kind: sandbox.Unavailable, Op: "gvisor: " + step, Err: err}
+}
+
+// Recover destroys what instances without an owner left. Boxes to keep are taken back.
+func (b *Backend) Recover(ctx context.Context, keep []sandbox.ID) ([]sandbox.Box, error) {
+	wanted := map[sandbox.ID]bool{}
+	for _, id := range keep {
+		wanted[id] = true
+	}
+	kept, err := instance.Reap(ctx, b.options.RunDir, wanted, reapBox)
+	if err != nil {
+		return nil, at("recover", err)
+	}
+	var boxes []sandbox.Box
+	var errs []error
+	for _, dir := range kept {
+		box, err := b.takeBack(ctx, dir)
+		if err != nil {
+			errs = append(errs, at("take back "+filepath.Base(dir), err))
+			continue
+		}
+		boxes = append(boxes, box)
+	}
+	return boxes, errors.Join(errs...)
+}
+
+// Close gives this process's instance up. It ends no box.
+func (b *Backend) Close() error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	var err error
+	if b.in != nil {
+		err = b.in.Close()
+		b.in = nil
+		if runsc, openErr := b.runsc(); openErr == nil {
+			err = errors.Join(err, runsc.Close())
+		}
+	}
+	return errors.Join(err, b.null.Close())
+}

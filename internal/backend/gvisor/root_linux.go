@@ -1,0 +1,101 @@
+package gvisor
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"strconv"
+	"sync"
+
+	specs "github.com/opencontainers/runtime-spec/specs-go"
+
+	"github.com/glovebox-dev/glovebox/internal/guest/confine"
+	"github.com/glovebox-dev/glovebox/internal/instance"
+	"github.com/glovebox-dev/glovebox/internal/rootfs"
+	"github.com/glovebox-dev/glovebox/sandbox"
+)
+
+// root is the root of all sandboxes that show the same folder of the host: a skeleton of folders, links and generated files on the host,
+// and what is mounted over it. Nothing inside can write to it.
+type root struct {
+	once   sync.Once
+	err    error
+	dir    string // the skeleton
+	mounts []specs.Mount
+}
+
+// root returns the root that shows a folder of the host, made when it is first asked for.
+func (b *Backend) root(in *instance.Instance, spec *sandbox.Spec) (*root, error) {
+	folder, err := rootfs.Folder(spec.Root)
+	if err != nil {
+		return nil, err
+	}
+	b.mu.Lock()
+	r := b.roots[folder]
+	if r == nil {
+		r = &root{dir: filepath.Join(in.Dir, "root-"+strconv.Itoa(len(b.roots)))}
+		b.roots[folder] = r
+	}
+	b.mu.Unlock()
+	r.once.Do(func() { r.err = r.build(in, folder) })
+	return r, r.err
+}
+
+// What a root holds beside that of the folder: the guest, and where its socket is.
+const (
+	guestPath  = "/run/guest"
+	socketDir  = "/run/glovebox"
+	socketFile = "s"
+)
+
+func (r *root) build(in *instance.Instance, folder string) error {
+	steps, err := rootfs.System(folder)
+	if err != nil {
+		return err
+	}
+	if err := os.Mkdir(r.dir, 0o755); err != nil {
+		return err
+	}
+	for _, s := range append(steps, rootfs.Places()...) {
+		if err := r.add(s); err != nil {
+			return at("build root "+s.Target, err)
+		}
+	}
+	return errors.Join(os.MkdirAll(filepath.Join(r.dir, socketDir), 0o700), os.Link(filepath.Join(in.Dir, guestFile), filepath.Join(r.dir, guestPath)))
+}
+
+// add makes one entry of the skeleton. Its folder is only ours, so no path in it is anybody's trap.
+func (r *root) add(s confine.Step) error {
+	path := filepath.Join(r.dir, s.Target)
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		return err
+	}
+	switch s.Do {
+	case confine.Dir:
+		return os.MkdirAll(path, os.FileMode(s.Mode))
+	case confine.Symlink:
+		return os.Symlink(s.Source, path)
+	case confine.File:
+		return os.WriteFile(path, []byte(s.Source), os.FileMode(s.Mode))
+	case confine.Bind:
+		r.mounts = append(r.mounts, bind(s.Source, "/"+s.Target, "ro"))
+		return mountPoint(s.Source, path)
+	}
+	return errors.New("is of a kind that this backend does not build")
+}
+
+// mountPoint makes what source can be mounted over.
+func mountPoint(source, path string) error {
+	info, err := os.Stat(source)
+	if err != nil {
+		return err
+	}
+	if info.IsDir() {
+		return os.MkdirAll(path, 0o755)
+	}
+	return os.WriteFile(path, nil, 0o644)
+}
+
+func bind(source, target string, options ...string) specs.Mount {
+	return specs.Mount{Type: "bind", Source: source, Destination: target, Options: append([]string{"bind", "nosuid", "nodev"}, options...)}
+}
