@@ -3,6 +3,9 @@ package pidfd
 
 import (
 	"context"
+	"os"
+	"strconv"
+	"strings"
 	"syscall"
 	"time"
 
@@ -23,7 +26,7 @@ func (p *Process) Kill() { _ = unix.PidfdSendSignal(p.FD, unix.SIGKILL, nil, 0) 
 // is not our child only its reaper knows: then both are -1 and 0.
 func (p *Process) Wait() (code, signal int) {
 	if !p.Child {
-		_ = await(context.Background(), p.FD)
+		_ = Await(context.Background(), p.FD)
 		return -1, 0
 	}
 	var ws syscall.WaitStatus
@@ -61,14 +64,14 @@ func KillAndWait(ctx context.Context, pid int) {
 	}
 	defer p.Close()
 	p.Kill()
-	_ = await(ctx, p.FD)
+	_ = Await(ctx, p.FD)
 }
 
 // lookEvery is how often a wait looks at its context; the end of the process itself wakes it at once.
 const lookEvery = 100 * time.Millisecond
 
-// await waits until the process behind a pidfd has ended (a pidfd is readable then: pidfd_open(2)).
-func await(ctx context.Context, fd int) error {
+// Await waits until the process behind a pidfd has ended (a pidfd is readable then: pidfd_open(2)).
+func Await(ctx context.Context, fd int) error {
 	for {
 		fds := []unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}
 		n, err := unix.Poll(fds, int(lookEvery.Milliseconds()))
@@ -82,4 +85,23 @@ func await(ctx context.Context, fd int) error {
 			return ctx.Err()
 		}
 	}
+}
+
+// Find lists the processes whose arguments are what is looked for.
+func Find(wanted func(argv []string) bool) (pids []int) {
+	names, err := os.ReadDir("/proc")
+	if err != nil {
+		return nil
+	}
+	for _, n := range names {
+		pid, err := strconv.Atoi(n.Name())
+		if err != nil || pid <= 1 {
+			continue
+		}
+		line, err := os.ReadFile("/proc/" + n.Name() + "/cmdline")
+		if err == nil && wanted(strings.Split(strings.TrimSuffix(string(line), "\x00"), "\x00")) {
+			pids = append(pids, pid)
+		}
+	}
+	return pids
 }

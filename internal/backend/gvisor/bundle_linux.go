@@ -7,6 +7,8 @@ import (
 	"path/filepath"
 	"slices"
 
+	"golang.org/x/sys/unix"
+
 	specs "github.com/opencontainers/runtime-spec/specs-go"
 
 	"github.com/glovebox-dev/glovebox/internal/guest/confine"
@@ -18,6 +20,11 @@ import (
 // away, to become the code's user, to signal its processes, and to take all of these from what it starts.
 var guestCaps = []string{"CAP_SYS_ADMIN", "CAP_CHOWN", "CAP_FOWNER", "CAP_SETUID", "CAP_SETGID", "CAP_SETPCAP", "CAP_KILL", "CAP_SYS_RESOURCE"}
 
+// foreign says whether a limit is one that gVisor does not let anybody set: what they bound on Linux it does not have.
+func foreign(l confine.Rlimit) bool {
+	return slices.Contains([]uint32{unix.RLIMIT_MSGQUEUE, unix.RLIMIT_SIGPENDING, unix.RLIMIT_RTPRIO, unix.RLIMIT_NICE}, l.Resource)
+}
+
 // bundle writes what runsc is told of a box: config.json in the folder of the box, which holds the guest's key and is for its owner.
 func (box *Box) bundle(spec *sandbox.Spec, r *root) error {
 	plan := &confine.Plan{ID: string(spec.ID), Key: box.key[:], Code: spec.User, Listen: path.Join(socketDir, socketFile), OneShot: !spec.Lifetime.Living,
@@ -25,7 +32,8 @@ func (box *Box) bundle(spec *sandbox.Spec, r *root) error {
 	if plan.OneShot {
 		plan.Lease = int64(confine.BornLease)
 	}
-	plan.Limits, plan.Payload = confine.Rlimits(spec.Limits)
+	limits, payload := confine.Rlimits(spec.Limits)
+	plan.Limits, plan.Payload = slices.DeleteFunc(limits, foreign), payload
 	plan.Root = rootfs.Writable(spec.Limits, spec.User, spec.Workdir != "", false)
 	config := specs.Spec{
 		Version:  "1.0.0",

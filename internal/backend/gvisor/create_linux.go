@@ -106,6 +106,9 @@ func groupLimits(spec *sandbox.Spec) cgroup.Limits {
 		Pids: ownTasks + tasksPerPID*spec.Limits.Pids}
 }
 
+// runscName is argv[0] of every runsc of ours.
+const runscName = "glovebox-runsc"
+
 // startRunsc starts the box's runsc, which stays as its parent: when it ends, all of the box has.
 func (b *Backend) startRunsc(box *Box) (*pidfd.Process, error) {
 	program, err := b.runsc()
@@ -125,7 +128,7 @@ func (b *Backend) startRunsc(box *Box) (*pidfd.Process, error) {
 	null := int(b.null.Fd())
 	order := &fork.Order{
 		Program: 3,
-		Argv: []string{"runsc", "--root=" + filepath.Join(box.dir, stateFolder), "--platform=systrap", "--network=none", "--host-uds=create",
+		Argv: []string{runscName, "--root=" + filepath.Join(box.dir, stateFolder), "--platform=systrap", "--network=none", "--host-uds=create",
 			"--ignore-cgroups", "--overlay2=none", "run", "--bundle=" + box.dir, string(box.id)},
 		Env:    []string{"PATH=/usr/sbin:/usr/bin:/sbin:/bin"},
 		Dir:    "/",

@@ -58,7 +58,7 @@ func TestForkWithoutItsGroups(t *testing.T) {
 		door.Close()
 	}
 	const room = 4 + 4 // for what it has, and for the descriptors before those of the groups
-	if err := unix.Prlimit(b.zygotes.ready.process.pid, unix.RLIMIT_NOFILE, &unix.Rlimit{Cur: room, Max: room}, nil); err != nil {
+	if err := unix.Prlimit(b.zygotes.ready.process.PID, unix.RLIMIT_NOFILE, &unix.Rlimit{Cur: room, Max: room}, nil); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := box.Fork(context.Background(), f); err == nil || !strings.Contains(err.Error(), "not all descriptors") {
@@ -72,7 +72,7 @@ func TestZygoteDies(t *testing.T) {
 	z := b.zygotes.ready
 	const its = 3 // its pidfd, its gate and what it says
 	fds := openFiles(t) - its
-	z.process.kill()
+	z.process.Kill()
 	<-z.ended
 	for range 2 {
 		if _, err := b.zygotes.take(b, &f); err != sandbox.ErrNoZygote || b.zygotes.coming || b.zygotes.ready != nil {

@@ -1,12 +1,12 @@
 package native
 
 import (
-	"bytes"
 	"os"
 	"path/filepath"
-	"strconv"
+	"slices"
 	"strings"
 
+	"github.com/glovebox-dev/glovebox/internal/pidfd"
 	"github.com/glovebox-dev/glovebox/sandbox"
 )
 
@@ -16,23 +16,8 @@ const guestName = "glovebox-guest"
 // guestsOf finds the guests of a sandbox by their command line, and by being the first process of a pid namespace, which code in a
 // sandbox can imitate neither for another sandbox nor for its own.
 func guestsOf(id sandbox.ID) []int {
-	want := []byte(guestName + "\x00" + string(id) + "\x00")
-	names, err := os.ReadDir("/proc")
-	if err != nil {
-		return nil
-	}
-	var pids []int
-	for _, n := range names {
-		pid, err := strconv.Atoi(n.Name())
-		if err != nil || pid <= 1 {
-			continue
-		}
-		line, err := os.ReadFile(filepath.Join("/proc", n.Name(), "cmdline"))
-		if err == nil && bytes.Equal(line, want) && isInit(n.Name()) {
-			pids = append(pids, pid)
-		}
-	}
-	return pids
+	return slices.DeleteFunc(pidfd.Find(func(argv []string) bool { return slices.Equal(argv, []string{guestName, string(id)}) }),
+		func(pid int) bool { return !isInit(itoa(pid)) })
 }
 
 // isInit says whether a process is pid 1 of its own namespace (NSpid in proc_pid_status(5): its ids from the outermost on).

@@ -1,0 +1,62 @@
+package gvisor
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+
+	"github.com/glovebox-dev/glovebox/internal/cgroup"
+	"github.com/glovebox-dev/glovebox/internal/instance"
+	"github.com/glovebox-dev/glovebox/internal/pidfd"
+	"github.com/glovebox-dev/glovebox/sandbox"
+)
+
+// takeBack makes a box out of the folder that a dead server left, and leaves it where it is: runsc and gVisor hold paths into it. A box
+// whose processes are gone, or that was not complete, is cleaned up and reported as an error.
+func (b *Backend) takeBack(ctx context.Context, dir string) (*Box, error) {
+	id := sandbox.ID(filepath.Base(dir))
+	rec, err := instance.ReadBox(dir)
+	pids := runscOf(id)
+	if err == nil && (len(pids) != 1 || len(rec.Key) != len(Box{}.key)) {
+		err = &sandbox.Error{Kind: sandbox.NotFound, Op: "gvisor: take back " + string(id), Msg: "it has ended"}
+	}
+	var process *pidfd.Process
+	if err == nil {
+		process, err = pidfd.Open(pids[0])
+	}
+	if err != nil {
+		owner, readErr := instance.OwnerOf(dir)
+		return nil, errors.Join(err, readErr, reapBox(ctx, id, dir, owner))
+	}
+	box := &Box{backend: b, id: id, dir: dir, process: process, group: cgroup.Find(rec.CgroupDirs, string(id)),
+		effective: rec.Effective, began: rec.Began, emptied: rec.CgroupDirs, ended: make(chan struct{})}
+	copy(box.key[:], rec.Key)
+	go box.watch()
+	return box, nil
+}
+
+// reapBox ends one box of a dead owner. It has most likely ended by itself: its guest holds a lifeline or a lease.
+func reapBox(ctx context.Context, id sandbox.ID, dir string, owner instance.Record) error {
+	group := cgroup.Find(owner.CgroupDirs, string(id))
+	group.Kill()
+	for _, pid := range runscOf(id) {
+		pidfd.KillAndWait(ctx, pid)
+	}
+	group.Kill()
+	if err := group.Remove(ctx); err != nil {
+		return err
+	}
+	if len(runscOf(id)) > 0 { // without control groups nothing else tells
+		return &sandbox.Error{Op: "gvisor: end sandbox " + string(id), Msg: "its processes do not die"}
+	}
+	return os.RemoveAll(dir)
+}
+
+// runscOf finds the runsc that was started for a box, by its command line, which nothing in the box can imitate: no process of its is
+// one of the host's.
+func runscOf(id sandbox.ID) (pids []int) {
+	return pidfd.Find(func(argv []string) bool {
+		return len(argv) > 1 && argv[0] == runscName && argv[len(argv)-1] == string(id)
+	})
+}
