@@ -26,7 +26,7 @@ func foreign(l confine.Rlimit) bool {
 }
 
 // bundle writes what runsc is told of a box: config.json in the folder of the box, which holds the guest's key and is for its owner.
-func (box *Box) bundle(spec *sandbox.Spec, r *root) error {
+func (box *Box) bundle(spec *sandbox.Spec, mounts []specs.Mount, root string) error {
 	plan := &confine.Plan{ID: string(spec.ID), Key: box.key[:], Code: spec.User, Listen: path.Join(socketDir, socketFile), OneShot: !spec.Lifetime.Living,
 		Lease: int64(spec.Lifetime.GuestLease()), FailAt: box.backend.options.FailAt}
 	if plan.OneShot {
@@ -38,16 +38,16 @@ func (box *Box) bundle(spec *sandbox.Spec, r *root) error {
 	config := specs.Spec{
 		Version:  "1.0.0",
 		Hostname: rootfs.Hostname,
-		Root:     &specs.Root{Path: r.dir, Readonly: true},
+		Root:     &specs.Root{Path: root, Readonly: true},
 		Process: &specs.Process{
 			Args: []string{guestPath}, Env: []string{confine.EnvPlan + "=" + plan.Encode(), "GOMAXPROCS=2"}, Cwd: "/", NoNewPrivileges: true,
 			Capabilities: &specs.LinuxCapabilities{Bounding: guestCaps, Effective: guestCaps, Permitted: guestCaps},
 		},
-		Mounts: slices.Concat(r.mounts, []specs.Mount{
+		Mounts: append([]specs.Mount{
 			{Destination: "/proc", Type: "proc", Source: "proc"},
 			{Destination: "/dev", Type: "tmpfs", Source: "tmpfs"},
 			bind(filepath.Join(box.dir, socketFolder), socketDir, "rw"),
-		}),
+		}, mounts...),
 		Linux: &specs.Linux{Namespaces: []specs.LinuxNamespace{{Type: specs.PIDNamespace}, {Type: specs.NetworkNamespace},
 			{Type: specs.IPCNamespace}, {Type: specs.UTSNamespace}, {Type: specs.MountNamespace}}},
 	}

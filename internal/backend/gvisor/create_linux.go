@@ -7,6 +7,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -68,10 +69,15 @@ func (b *Backend) Create(ctx context.Context, spec sandbox.Spec) (_ sandbox.Box,
 	if err := b.fail(failCgroup, err); err != nil {
 		return nil, err
 	}
-	if err := b.fail(failBundle, box.bundle(&spec, r)); err != nil {
+	s, err := box.show(&spec)
+	if err != nil {
 		return nil, err
 	}
-	if box.process, err = b.startRunsc(box); err == nil {
+	defer s.close()
+	if err := b.fail(failBundle, box.bundle(&spec, slices.Concat(r.mounts, s.mounts), r.dir)); err != nil {
+		return nil, err
+	}
+	if box.process, err = b.startRunsc(box, s); err == nil {
 		made.Add(box.destroy)
 	}
 	if err := b.fail(failStart, err); err != nil {
@@ -110,7 +116,7 @@ func groupLimits(spec *sandbox.Spec) cgroup.Limits {
 const runscName = "glovebox-runsc"
 
 // startRunsc starts the box's runsc, which stays as its parent: when it ends, all of the box has.
-func (b *Backend) startRunsc(box *Box) (*pidfd.Process, error) {
+func (b *Backend) startRunsc(box *Box, s *shown) (*pidfd.Process, error) {
 	program, err := b.runsc()
 	if err != nil {
 		return nil, err
@@ -137,11 +143,7 @@ func (b *Backend) startRunsc(box *Box) (*pidfd.Process, error) {
 		Tasks:  door.Tasks,
 		PIDFD:  true,
 	}
-	pid, fd, err := order.Start()
-	if err != nil {
-		return nil, err
-	}
-	return &pidfd.Process{PID: pid, FD: fd, Child: true}, nil
+	return s.start(order)
 }
 
 // guestPoll is how often a guest that is about to come is looked for.
@@ -213,8 +215,6 @@ func refuse(spec *sandbox.Spec) error {
 		return no("commands", "cannot bound which programs are executed")
 	case unix.Geteuid() != 0:
 		return no("user", "needs root")
-	case spec.Workdir != "" || len(spec.Mounts)+len(spec.Layers) > 0:
-		return no("mounts", "mounts no directories of the host yet")
 	}
 	return nil
 }

@@ -90,6 +90,9 @@ func mountPoint(source, path string) error {
 	if err != nil {
 		return err
 	}
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		return err
+	}
 	if info.IsDir() {
 		return os.MkdirAll(path, 0o755)
 	}

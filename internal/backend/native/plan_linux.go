@@ -9,6 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/glovebox-dev/glovebox/internal/guest/confine"
+	"github.com/glovebox-dev/glovebox/internal/idmap"
 	"github.com/glovebox-dev/glovebox/internal/rootfs"
 	"github.com/glovebox-dev/glovebox/internal/seccomp"
 	"github.com/glovebox-dev/glovebox/sandbox"
@@ -108,7 +109,7 @@ func (p *planned) addMount(mount sandbox.Mount, m ids, noExec bool) error {
 		step.Flags |= confine.NoExec
 	}
 	if os.Geteuid() == 0 {
-		fd, err := detachedMount(mount, m)
+		fd, err := idmap.Detach(mount, m.lines[len(m.lines)-1].host, false)
 		if err != nil {
 			return err
 		}

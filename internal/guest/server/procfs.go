@@ -199,7 +199,7 @@ func as(user sandbox.User, f func()) {
 	go func() {
 		defer close(done)
 		runtime.LockOSThread() // never unlocked: the thread ends with the goroutine, and with it the ids
-		_ = become(user) // it sees less then
+		_ = become(user)       // it sees less then
 		f()
 	}()
 	<-done

@@ -1,4 +1,5 @@
-package native
+// Package idmap shows directories of the host in sandboxes under other owners, without a change on disk.
+package idmap
 
 import (
 	"errors"
@@ -11,13 +12,14 @@ import (
 	"github.com/glovebox-dev/glovebox/sandbox"
 )
 
-// detachedMount clones the mount of a host path, to be attached in a sandbox. Of a writable one the owner on disk is mapped to the
+// Detach clones the mount of a host path, to be attached in a sandbox. Of a writable one the owner on disk is mapped to the
 // code's host id, so that the code owns what its owner owns, and new files belong to the owner. Linux 5.12, and a file system
-// that can do it.
-func detachedMount(mount sandbox.Mount, m ids) (int, error) {
+// that can do it. With root the host's root may make files there as well, as a server does that gives them to the code at once: on disk
+// they are root's until then, or nobody's where root is the owner.
+func Detach(mount sandbox.Mount, code uint32, root bool) (fd int, err error) {
 	op := "mount " + mount.Source
 	// The last element must be no link: what the caller checked and what is opened here would otherwise be two things.
-	fd, err := unix.OpenTree(unix.AT_FDCWD, mount.Source,
+	fd, err = unix.OpenTree(unix.AT_FDCWD, mount.Source,
 		unix.OPEN_TREE_CLONE|unix.OPEN_TREE_CLOEXEC|unix.AT_RECURSIVE|unix.AT_SYMLINK_NOFOLLOW)
 	if err != nil {
 		return -1, &sandbox.Error{Kind: sandbox.Invalid, Op: op, Err: err}
@@ -28,7 +30,7 @@ func detachedMount(mount sandbox.Mount, m ids) (int, error) {
 		err = errors.New("is a link; name what it points to")
 	}
 	if err == nil && mount.Writable {
-		err = mapOwner(fd, st.Uid, st.Gid, m)
+		err = mapOwner(fd, st.Uid, st.Gid, code, root)
 	}
 	if err != nil {
 		unix.Close(fd)
@@ -41,9 +43,8 @@ func detachedMount(mount sandbox.Mount, m ids) (int, error) {
 	return fd, nil
 }
 
-func mapOwner(fd int, uid, gid uint32, m ids) error {
-	host := m.lines[len(m.lines)-1].host // the code's
-	ns, err := mappedNamespace(uid, gid, host)
+func mapOwner(fd int, uid, gid, code uint32, root bool) error {
+	ns, err := mappedNamespace(mapping(uid, code, root), mapping(gid, code, root))
 	if err != nil {
 		return err
 	}
@@ -51,21 +52,35 @@ func mapOwner(fd int, uid, gid uint32, m ids) error {
 	attr := unix.MountAttr{Attr_set: unix.MOUNT_ATTR_IDMAP, Userns_fd: uint64(ns.Fd())}
 	err = unix.MountSetattr(fd, "", unix.AT_EMPTY_PATH|unix.AT_RECURSIVE, &attr)
 	if errors.Is(err, unix.EINVAL) || errors.Is(err, unix.EPERM) {
-		return &sandbox.Error{Kind: sandbox.Unsupported, Op: "native: map the owner of the working directory",
+		return &sandbox.Error{Kind: sandbox.Unsupported, Op: "map the owner of the working directory",
 			Msg: "the file system that it is on cannot map ids", Err: err,
 			Mend: "use a directory on ext4, xfs, btrfs or tmpfs, or run as the directory's owner"}
 	}
 	return err
 }
 
+// mapping has the owner on disk stand for the host id of the code.
+func mapping(owner, code uint32, root bool) []syscall.SysProcIDMap {
+	m := []syscall.SysProcIDMap{{ContainerID: int(owner), HostID: int(code), Size: 1}}
+	if root {
+		const nobody = 65534
+		disk := 0
+		if owner == 0 {
+			disk = nobody
+		}
+		m = append(m, syscall.SysProcIDMap{ContainerID: disk, HostID: 0, Size: 1})
+	}
+	return m
+}
+
 // mappedNamespace makes a user namespace in which the owner on disk stands for the host id, only to be named in a mount. It lives as
 // long as the descriptor.
-func mappedNamespace(uid, gid, host uint32) (*os.File, error) {
+func mappedNamespace(uids, gids []syscall.SysProcIDMap) (*os.File, error) {
 	// A stopped process would do; one that waits for its traced exec is stopped before it has run anything of its own.
 	attr := &syscall.SysProcAttr{
 		Cloneflags:  unix.CLONE_NEWUSER,
-		UidMappings: []syscall.SysProcIDMap{{ContainerID: int(uid), HostID: int(host), Size: 1}},
-		GidMappings: []syscall.SysProcIDMap{{ContainerID: int(gid), HostID: int(host), Size: 1}},
+		UidMappings: uids,
+		GidMappings: gids,
 	}
 	r, w, err := os.Pipe()
 	if err != nil {
