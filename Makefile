@@ -13,13 +13,17 @@ help: ## what can be made
 
 # Go knows best what is stale, so the programs are always built; nothing changed costs a second.
 .PHONY: build
-build: guest ## bin/glovebox, the one file to ship
+build: guest runsc ## bin/glovebox, the one file to ship
 	$(STATIC) -buildvcs=false -tags embed -ldflags '$(LDFLAGS)' -o bin/glovebox ./cmd/glovebox
 
 .PHONY: guest
 guest: ## the guest for linux/amd64 and linux/arm64, to be embedded
 	GOOS=linux GOARCH=amd64 $(STATIC) -buildvcs=false -ldflags '-s -w' -o $(LIBEXEC)/glovebox-guest-linux-amd64 ./cmd/glovebox-guest
 	GOOS=linux GOARCH=arm64 $(STATIC) -buildvcs=false -ldflags '-s -w' -o $(LIBEXEC)/glovebox-guest-linux-arm64 ./cmd/glovebox-guest
+
+.PHONY: runsc
+runsc: ## gVisor's runsc for this processor, to be embedded; the first time takes some minutes
+	GOOS=linux $(STATIC) -buildvcs=false -ldflags '-s -w' -o $(LIBEXEC)/glovebox-runsc-linux-$(shell $(GO) env GOARCH) ./cmd/glovebox-runsc
 
 .PHONY: demo
 demo: build ## a useful script in a sandbox, then three hostile ones

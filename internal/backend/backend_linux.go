@@ -3,7 +3,9 @@ package backend
 import (
 	"errors"
 	"os"
+	"path/filepath"
 
+	"github.com/glovebox-dev/glovebox/internal/backend/gvisor"
 	"github.com/glovebox-dev/glovebox/internal/backend/native"
 	"github.com/glovebox-dev/glovebox/internal/libexec"
 	"github.com/glovebox-dev/glovebox/sandbox"
@@ -11,7 +13,8 @@ import (
 
 // Open makes the backends of this system. It probes nothing.
 func Open(o Options) (*Set, error) {
-	program, err := libexec.Guest(libexec.Options{Dir: o.Libexec, CacheDir: o.CacheDir})
+	options := libexec.Options{Dir: o.Libexec, CacheDir: o.CacheDir}
+	program, err := libexec.Guest(options)
 	if err != nil {
 		return nil, err
 	}
@@ -23,5 +26,15 @@ func Open(o Options) (*Set, error) {
 	if err != nil {
 		return nil, errors.Join(err, guest.Close())
 	}
-	return &Set{Backends: []sandbox.Backend{b}, files: []*os.File{guest}}, nil
+	g, err := gvisor.New(gvisor.Options{Guest: guest, Runsc: func() (*os.File, error) {
+		program, err := libexec.Runsc(options)
+		if err != nil {
+			return nil, err
+		}
+		return program.Open()
+	}, RunDir: filepath.Join(b.RunDir(), gvisor.Name), Stderr: o.Stderr})
+	if err != nil {
+		return nil, errors.Join(err, b.Close(), guest.Close())
+	}
+	return &Set{Backends: []sandbox.Backend{b, g}, files: []*os.File{guest}}, nil
 }

@@ -18,15 +18,14 @@ import (
 
 const (
 	modulePath   = "github.com/glovebox-dev/glovebox"
-	guestPackage = "./cmd/glovebox-guest"
 	buildTimeout = 5 * time.Minute // a first build compiles the standard library as well
 	keptBuilds   = 4               // the newest in the cache; older ones are removed
 	maxSource    = 64 << 20        // bytes of source that are read for the key
 )
 
-// build returns the path of a guest program built from the source that this program itself was built from. It is kept under a
+// build returns the path of a program built from the source that this program itself was built from. It is kept under a
 // key made of that source, so a stale one is never used; a changed source costs one build.
-func build(o Options, name string) (string, error) {
+func (k kind) build(o Options, name string) (string, error) {
 	if o.CacheDir == "" {
 		return "", errors.New("there is no cache folder to build one into")
 	}
@@ -34,11 +33,11 @@ func build(o Options, name string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	key, err := sourceKey(source, name)
+	key, err := k.sourceKey(source, name)
 	if err != nil {
 		return "", err
 	}
-	builds := filepath.Join(o.CacheDir, "guest")
+	builds := filepath.Join(o.CacheDir, strings.TrimPrefix(k.name, "glovebox-"))
 	path := filepath.Join(builds, key, name)
 	if _, err := os.Stat(path); err == nil {
 		return path, nil
@@ -46,7 +45,7 @@ func build(o Options, name string) (string, error) {
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		return "", err
 	}
-	if err := compile(source, o.Arch, path); err != nil {
+	if err := k.compile(source, o.Arch, path); err != nil {
 		return "", err
 	}
 	return path, prune(builds, key)
@@ -71,7 +70,7 @@ func moduleSource() (string, error) {
 }
 
 // sourceKey hashes all that the build can depend on: the compiler, the target, and every file of the module that is not a test.
-func sourceKey(source, name string) (string, error) {
+func (k kind) sourceKey(source, name string) (string, error) {
 	h := sha256.New()
 	fmt.Fprintln(h, runtime.Version(), name)
 	total := 0
@@ -83,7 +82,7 @@ func sourceKey(source, name string) (string, error) {
 		if d.IsDir() && path != source && (strings.HasPrefix(base, ".") || base == "testdata" || base == "bin" || base == "build") {
 			return filepath.SkipDir
 		}
-		if !d.Type().IsRegular() || !partOfBuild(base) {
+		if !d.Type().IsRegular() || !k.madeOf(base) {
 			return nil
 		}
 		data, err := os.ReadFile(path)
@@ -103,7 +102,11 @@ func sourceKey(source, name string) (string, error) {
 	return hex.EncodeToString(h.Sum(nil)[:16]), nil
 }
 
-func partOfBuild(name string) bool {
+// madeOf says whether a file can be part of the program. Of runsc nothing is in this module but which version it is.
+func (k kind) madeOf(name string) bool {
+	if k == runsc {
+		return name == "go.mod" || name == "go.sum"
+	}
 	switch filepath.Ext(name) {
 	case ".go":
 		return !strings.HasSuffix(name, "_test.go")
@@ -113,8 +116,8 @@ func partOfBuild(name string) bool {
 	return name == "go.mod" || name == "go.sum"
 }
 
-// compile builds the guest into path. It takes its name only when it is complete, so two builders at once do no harm.
-func compile(source, arch, path string) (err error) {
+// compile builds the program into path. It takes its name only when it is complete, so two builders at once do no harm.
+func (k kind) compile(source, arch, path string) (err error) {
 	tool, err := exec.LookPath("go")
 	if err != nil {
 		return err
@@ -127,11 +130,11 @@ func compile(source, arch, path string) (err error) {
 	defer os.Remove(temporary.Name())
 	ctx, cancel := context.WithTimeout(context.Background(), buildTimeout)
 	defer cancel()
-	cmd := exec.CommandContext(ctx, tool, "build", "-trimpath", "-buildvcs=false", "-ldflags=-s -w", "-o", temporary.Name(), guestPackage)
+	cmd := exec.CommandContext(ctx, tool, "build", "-trimpath", "-buildvcs=false", "-ldflags=-s -w", "-o", temporary.Name(), k.folder())
 	cmd.Dir = source
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOOS=linux", "GOARCH="+arch, "GOFLAGS=", "GOWORK=off")
 	if out, err := cmd.CombinedOutput(); err != nil {
-		return fmt.Errorf("go build %s: %w: %.2000s", guestPackage, err, out)
+		return fmt.Errorf("go build %s: %w: %.2000s", k.folder(), err, out)
 	}
 	if err := os.Chmod(temporary.Name(), 0o500); err != nil {
 		return err

@@ -4,7 +4,7 @@ package libexec
 
 import _ "embed"
 
-// The guest for every architecture that sandboxes may have; make build puts them there. They are strings because those are read
+// The guest for every processor that sandboxes may have; make build puts them there. They are strings because those are read
 // where they lie in the executable: embed.FS would copy 2.5 MB at every start.
 var (
 	//go:embed bin/glovebox-guest-linux-amd64
@@ -13,4 +13,7 @@ var (
 	guestARM64 string
 )
 
-var embedded = map[string]string{"amd64": guestAMD64, "arm64": guestARM64}
+func init() {
+	embedded["glovebox-guest-linux-amd64"] = guestAMD64
+	embedded["glovebox-guest-linux-arm64"] = guestARM64
+}

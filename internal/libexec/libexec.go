@@ -1,5 +1,5 @@
-// Package libexec finds the guest program: embedded in this one (build tag embed), in the folder that the user names, beside
-// the executable, or built once from the module's own source into a cache.
+// Package libexec finds the programs that sandboxes are made with, the guest and gVisor's runsc: embedded in this one (build tag embed), in
+// the folder that the user names, beside the executable, or built once from the module's own source into a cache.
 package libexec
 
 import (
@@ -14,9 +14,26 @@ import (
 	"github.com/glovebox-dev/glovebox/sandbox"
 )
 
-const maxProgram = 64 << 20 // bytes of a guest program; ours has some 3 MiB
+const maxProgram = 128 << 20 // bytes of a program; the guest has some 3 MiB, runsc 32
 
-const op = "find the guest program"
+// kind is one of the programs.
+type kind struct {
+	name  string // with -linux- and the processor behind it, of its file
+	title string
+}
+
+var (
+	guest = kind{"glovebox-guest", "the guest program"}
+	runsc = kind{"glovebox-runsc", "gVisor's runsc"}
+)
+
+func (k kind) op() string { return "find " + k.title }
+
+// folder is where its source is in the module.
+func (k kind) folder() string { return "./cmd/" + k.name }
+
+// embedded are the programs that are part of this one, by the names of their files. It is empty without the tag embed.
+var embedded = map[string]string{}
 
 // Options say where to look.
 type Options struct {
@@ -25,50 +42,56 @@ type Options struct {
 	Arch     string // of the guest, as Go names it; "" is that of this program
 }
 
-// Program is a guest program that was found.
+// Program is a program that was found.
 type Program struct {
 	Source string // where it comes from, for people: "embedded", or its path
+	kind   kind
 	data   string // of an embedded one; "" for a file
 	path   string
 }
 
 // Guest finds the guest program. Where there is none, the error is Unavailable and says how to make one.
-func Guest(o Options) (Program, error) {
+func Guest(o Options) (Program, error) { return guest.find(o) }
+
+// Runsc finds gVisor's runsc, as Guest does the guest.
+func Runsc(o Options) (Program, error) { return runsc.find(o) }
+
+func (k kind) find(o Options) (Program, error) {
 	if o.Arch == "" {
 		o.Arch = runtime.GOARCH
 	}
-	name := "glovebox-guest-linux-" + o.Arch
+	name := k.name + "-linux-" + o.Arch
 	if o.Dir != "" {
-		return inDir(o.Dir, name)
+		return k.inDir(o.Dir, name)
 	}
-	if data, ok := embedded[o.Arch]; ok {
-		return Program{Source: "embedded", data: data}, nil
+	if data, ok := embedded[name]; ok {
+		return Program{Source: "embedded", kind: k, data: data}, nil
 	}
 	if executable, err := os.Executable(); err == nil {
 		path := filepath.Join(filepath.Dir(executable), name)
 		if info, err := os.Stat(path); err == nil && info.Mode().IsRegular() {
-			return Program{Source: path, path: path}, nil
+			return Program{Source: path, kind: k, path: path}, nil
 		}
 	}
-	path, err := build(o, name)
+	path, err := k.build(o, name)
 	if err != nil {
-		return Program{}, &sandbox.Error{Kind: sandbox.Unavailable, Op: op, Msg: name + " is not part of this program nor beside it",
+		return Program{}, &sandbox.Error{Kind: sandbox.Unavailable, Op: k.op(), Msg: name + " is not part of this program nor beside it",
 			Mend: "run make build and use bin/glovebox", Err: err}
 	}
-	return Program{Source: path, path: path}, nil
+	return Program{Source: path, kind: k, path: path}, nil
 }
 
-func inDir(dir, name string) (Program, error) {
+func (k kind) inDir(dir, name string) (Program, error) {
 	path := filepath.Join(dir, name)
 	info, err := os.Stat(path)
 	if err == nil && !info.Mode().IsRegular() {
 		err = errors.New("is not a regular file")
 	}
 	if err != nil {
-		return Program{}, &sandbox.Error{Kind: sandbox.Unavailable, Op: op, Err: err,
-			Mend: "the folder for the guest program must hold " + name + "; make build makes it in internal/libexec/bin"}
+		return Program{}, &sandbox.Error{Kind: sandbox.Unavailable, Op: k.op(), Err: err,
+			Mend: "the folder for " + k.title + " must hold " + name + "; make build makes it in internal/libexec/bin"}
 	}
-	return Program{Source: path, path: path}, nil
+	return Program{Source: path, kind: k, path: path}, nil
 }
 
 // Open returns the program as a file that nothing can change from now on, ready to be executed: a sealed memory file where the
@@ -76,12 +99,12 @@ func inDir(dir, name string) (Program, error) {
 func (p Program) Open() (*os.File, error) {
 	content, err := p.content()
 	if err != nil {
-		return nil, &sandbox.Error{Kind: sandbox.Unavailable, Op: op, Err: err}
+		return nil, &sandbox.Error{Kind: sandbox.Unavailable, Op: p.kind.op(), Err: err}
 	}
 	defer content.Close()
-	f, err := seal(content)
+	f, err := seal(p.kind.name, content)
 	if err != nil {
-		return nil, &sandbox.Error{Kind: sandbox.Unavailable, Op: "copy the guest program", Err: err}
+		return nil, &sandbox.Error{Kind: sandbox.Unavailable, Op: "copy " + p.kind.title, Err: err}
 	}
 	return f, nil
 }
@@ -107,8 +130,8 @@ func (p Program) content() (io.ReadCloser, error) {
 
 // unlinked copies content into a temporary file without a name, and returns it opened for reading only, as a file that is
 // open for writing cannot be executed (ETXTBSY).
-func unlinked(content io.Reader) (_ *os.File, err error) {
-	w, err := os.CreateTemp("", "glovebox-guest-")
+func unlinked(name string, content io.Reader) (_ *os.File, err error) {
+	w, err := os.CreateTemp("", name+"-")
 	if err != nil {
 		return nil, err
 	}

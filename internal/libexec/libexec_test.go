@@ -66,7 +66,7 @@ func TestBuiltOnceForEachSource(t *testing.T) {
 	}
 	cache := t.TempDir()
 	o := Options{CacheDir: cache, Arch: runtime.GOARCH}
-	first, err := build(o, guestName)
+	first, err := guest.build(o, guestName)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -74,7 +74,7 @@ func TestBuiltOnceForEachSource(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	second, err := build(o, guestName)
+	second, err := guest.build(o, guestName)
 	if err != nil || second != first {
 		t.Fatalf("%q, then %q, %v", first, second, err)
 	}
@@ -98,7 +98,7 @@ func TestKeyFollowsTheSource(t *testing.T) {
 	}
 	key := func() string {
 		t.Helper()
-		k, err := sourceKey(dir, guestName)
+		k, err := guest.sourceKey(dir, guestName)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -147,8 +147,8 @@ func TestSealedProgramRuns(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for name, open := range map[string]func(io.Reader) (*os.File, error){"memory": seal, "unlinked": unlinked} {
-		f, err := open(bytes.NewReader(data))
+	for name, open := range map[string]func(string, io.Reader) (*os.File, error){"memory": seal, "unlinked": unlinked} {
+		f, err := open("echo", bytes.NewReader(data))
 		if err != nil {
 			t.Fatalf("%s: %v", name, err)
 		}

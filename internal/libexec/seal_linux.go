@@ -12,19 +12,19 @@ const allSeals = unix.F_SEAL_SEAL | unix.F_SEAL_SHRINK | unix.F_SEAL_GROW | unix
 
 // seal copies content into a sealed memory file. Nothing can write to it again, not even through /proc/self/exe of a process
 // that runs it (CVE-2019-5736).
-func seal(content io.Reader) (*os.File, error) {
+func seal(name string, content io.Reader) (*os.File, error) {
 	const flags = unix.MFD_CLOEXEC | unix.MFD_ALLOW_SEALING
-	fd, err := unix.MemfdCreate("glovebox-guest", flags|unix.MFD_EXEC)
+	fd, err := unix.MemfdCreate(name, flags|unix.MFD_EXEC)
 	if errors.Is(err, unix.EINVAL) { // before Linux 6.3 every memory file may be executed
-		fd, err = unix.MemfdCreate("glovebox-guest", flags)
+		fd, err = unix.MemfdCreate(name, flags)
 	}
 	if errors.Is(err, unix.EACCES) { // vm.memfd_noexec=2
-		return unlinked(content)
+		return unlinked(name, content)
 	}
 	if err != nil {
 		return nil, os.NewSyscallError("memfd_create", err)
 	}
-	f := os.NewFile(uintptr(fd), "glovebox-guest")
+	f := os.NewFile(uintptr(fd), name)
 	if _, err := io.Copy(f, content); err != nil {
 		f.Close()
 		return nil, err

@@ -7,4 +7,4 @@ import (
 	"os"
 )
 
-func seal(content io.Reader) (*os.File, error) { return unlinked(content) }
+func seal(name string, content io.Reader) (*os.File, error) { return unlinked(name, content) }

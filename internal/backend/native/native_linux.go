@@ -101,6 +101,9 @@ func defaultRunDir(runtimeDir string) string {
 	return "/tmp/glovebox-" + itoa(os.Geteuid())
 }
 
+// RunDir is where its live state is.
+func (b *Backend) RunDir() string { return b.run }
+
 // Name is the word by which users choose this backend.
 func (b *Backend) Name() string { return Name }
 
