@@ -60,6 +60,9 @@ func runCases(t *testing.T, open Open, cases []testCase) {
 	}
 }
 
+// has says whether the backend has a feature.
+func (s *suite) has(name sandbox.FeatureName) bool { return sandbox.HasFeature(s.backend, name) }
+
 // newEngine returns an engine over the backend, closed at the end of the test.
 func (s *suite) newEngine(t *testing.T, config engine.Config) *engine.Engine {
 	t.Helper()

@@ -33,6 +33,11 @@ func (box *Box) bundle(spec *sandbox.Spec, mounts []specs.Mount, root string) er
 		plan.Lease = int64(confine.BornLease)
 	}
 	limits, payload := confine.Rlimits(spec.Limits)
+	for i := range payload { // of the processes of a user gVisor allows one more than the limit says
+		if l := &payload[i]; l.Resource == unix.RLIMIT_NPROC && l.Hard > 1 {
+			l.Soft, l.Hard = l.Soft-1, l.Hard-1
+		}
+	}
 	plan.Limits, plan.Payload = slices.DeleteFunc(limits, foreign), payload
 	plan.Root = rootfs.Writable(spec.Limits, spec.User, spec.Workdir != "", false)
 	config := specs.Spec{

@@ -1,9 +1,9 @@
 package gvisor_test
 
 import (
-	"context"
 	"os"
 	"path/filepath"
+	"sync"
 	"testing"
 
 	"github.com/glovebox-dev/glovebox/internal/backend/backendtest"
@@ -12,21 +12,35 @@ import (
 	"github.com/glovebox-dev/glovebox/sandbox"
 )
 
+func TestMain(m *testing.M) { backendtest.Main(m) }
+
+// programs are found, or built, once.
+var programs = sync.OnceValues(func() (*os.File, error) { return program(libexec.Guest) })
+
+func program(find func(libexec.Options) (libexec.Program, error)) (*os.File, error) {
+	dir, err := os.UserCacheDir()
+	if err != nil {
+		return nil, err
+	}
+	found, err := find(libexec.Options{CacheDir: filepath.Join(dir, "glovebox")})
+	if err != nil {
+		return nil, err
+	}
+	return found.Open()
+}
+
 func open(t *testing.T) sandbox.Backend {
-	program, err := libexec.Guest(libexec.Options{CacheDir: "/tmp/gvt/cache"})
+	t.Helper()
+	if os.Geteuid() != 0 {
+		t.Skip("SKIPPED, NOT TESTED: gVisor needs root here")
+	}
+	guest, err := programs()
 	if err != nil {
 		t.Fatal(err)
 	}
-	guest, err := program.Open()
-	if err != nil {
-		t.Fatal(err)
-	}
-	b, err := gvisor.New(gvisor.Options{Guest: guest, Runsc: func() (*os.File, error) { return os.Open("/tmp/runsc") },
+	b, err := gvisor.New(gvisor.Options{Guest: guest, Runsc: func() (*os.File, error) { return program(libexec.Runsc) },
 		RunDir: filepath.Join(t.TempDir(), "run"), Stderr: os.Stderr})
 	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := b.Probe(context.Background()); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
@@ -37,5 +51,6 @@ func open(t *testing.T) sandbox.Backend {
 	return b
 }
 
-func TestSuite(t *testing.T) { backendtest.Run(t, open) }
-func TestWalls(t *testing.T) { backendtest.Walls(t, open) }
+func TestSuite(t *testing.T)   { backendtest.Run(t, open) }
+func TestWalls(t *testing.T)   { backendtest.Walls(t, open) }
+func TestAttacks(t *testing.T) { backendtest.Attacks(t, open) }

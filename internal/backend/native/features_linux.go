@@ -1,0 +1,19 @@
+package native
+
+import "github.com/glovebox-dev/glovebox/sandbox"
+
+// Features are what this backend can do.
+func (b *Backend) Features() []sandbox.Feature {
+	return []sandbox.Feature{
+		{Name: sandbox.FeatureHostRoot, Has: true},
+		{Name: sandbox.FeatureRootDir, Has: true},
+		{Name: sandbox.FeatureImage, Detail: "refused; images come later"},
+		{Name: sandbox.FeatureHostDirs, Has: true},
+		{Name: sandbox.FeatureCommands, Has: true},
+		{Name: sandbox.FeatureInodes, Has: true},
+		{Name: sandbox.FeatureMemoryAlone, Has: true},
+		{Name: sandbox.FeatureFilter, Has: true},
+		{Name: sandbox.FeatureCheckpoint, Detail: "the kernel offers none that holds against hostile processes"},
+		{Name: sandbox.FeatureForkedPython, Has: true},
+	}
+}
