@@ -21,7 +21,6 @@ const (
 	FeatureCommands     FeatureName = "allowed commands"
 	FeatureInodes       FeatureName = "limit inodes"
 	FeatureMemoryAlone  FeatureName = "memory limit of one process" // who meets it dies alone, and the sandbox goes on
-	FeatureFilter       FeatureName = "system call filter inside"   // an allow list for the code beside the kernel's own rules
 	FeatureCheckpoint   FeatureName = "checkpoint"
 	FeatureForkedPython FeatureName = "warm python"
 )

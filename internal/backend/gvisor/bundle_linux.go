@@ -13,6 +13,7 @@ import (
 
 	"github.com/glovebox-dev/glovebox/internal/guest/confine"
 	"github.com/glovebox-dev/glovebox/internal/rootfs"
+	"github.com/glovebox-dev/glovebox/internal/seccomp"
 	"github.com/glovebox-dev/glovebox/sandbox"
 )
 
@@ -33,6 +34,8 @@ func (box *Box) bundle(spec *sandbox.Spec, mounts []specs.Mount, root string) er
 		plan.Lease = int64(confine.BornLease)
 	}
 	limits, payload := confine.Rlimits(spec.Limits)
+	// The same policy as on a shared kernel: what is refused there is refused here, whatever gVisor would answer.
+	plan.Seccomp = seccomp.New(seccomp.Options{HostWritable: spec.Workdir != ""}).Compile()
 	for i := range payload { // of the processes of a user gVisor allows one more than the limit says
 		if l := &payload[i]; l.Resource == unix.RLIMIT_NPROC && l.Hard > 1 {
 			l.Soft, l.Hard = l.Soft-1, l.Hard-1

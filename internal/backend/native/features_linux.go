@@ -12,7 +12,6 @@ func (b *Backend) Features() []sandbox.Feature {
 		{Name: sandbox.FeatureCommands, Has: true},
 		{Name: sandbox.FeatureInodes, Has: true},
 		{Name: sandbox.FeatureMemoryAlone, Has: true},
-		{Name: sandbox.FeatureFilter, Has: true},
 		{Name: sandbox.FeatureCheckpoint, Detail: "the kernel offers none that holds against hostile processes"},
 		{Name: sandbox.FeatureForkedPython, Has: true},
 	}
