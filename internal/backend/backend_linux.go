@@ -7,6 +7,7 @@ import (
 
 	"github.com/glovebox-dev/glovebox/internal/backend/gvisor"
 	"github.com/glovebox-dev/glovebox/internal/backend/native"
+	"github.com/glovebox-dev/glovebox/internal/hostid"
 	"github.com/glovebox-dev/glovebox/internal/libexec"
 	"github.com/glovebox-dev/glovebox/sandbox"
 )
@@ -32,7 +33,7 @@ func Open(o Options) (*Set, error) {
 			return nil, err
 		}
 		return program.Open()
-	}, RunDir: filepath.Join(b.RunDir(), gvisor.Name), Stderr: o.Stderr})
+	}, RunDir: filepath.Join(b.RunDir(), gvisor.Name), HostIDs: filepath.Join(b.RunDir(), hostid.File), Stderr: o.Stderr})
 	if err != nil {
 		return nil, errors.Join(err, b.Close(), guest.Close())
 	}

@@ -14,9 +14,9 @@ import (
 
 // Detach clones the mount of a host path, to be attached in a sandbox. Of a writable one the owner on disk is mapped to the
 // code's host id, so that the code owns what its owner owns, and new files belong to the owner. Linux 5.12, and a file system
-// that can do it. With root the host's root may make files there as well, as a server does that gives them to the code at once: on disk
-// they are root's until then, or nobody's where root is the owner.
-func Detach(mount sandbox.Mount, code uint32, root bool) (fd int, err error) {
+// that can do it. With guest, which is 0 for none, that host id may make files there
+// as well, as a server of files does that gives them to the code at once: on disk they are root's until then, or nobody's where root is the owner.
+func Detach(mount sandbox.Mount, code, guest uint32) (fd int, err error) {
 	op := "mount " + mount.Source
 	// The last element must be no link: what the caller checked and what is opened here would otherwise be two things.
 	fd, err = unix.OpenTree(unix.AT_FDCWD, mount.Source,
@@ -30,7 +30,7 @@ func Detach(mount sandbox.Mount, code uint32, root bool) (fd int, err error) {
 		err = errors.New("is a link; name what it points to")
 	}
 	if err == nil && mount.Writable {
-		err = mapOwner(fd, st.Uid, st.Gid, code, root)
+		err = mapOwner(fd, st.Uid, st.Gid, code, guest)
 	}
 	if err != nil {
 		unix.Close(fd)
@@ -43,8 +43,8 @@ func Detach(mount sandbox.Mount, code uint32, root bool) (fd int, err error) {
 	return fd, nil
 }
 
-func mapOwner(fd int, uid, gid, code uint32, root bool) error {
-	ns, err := mappedNamespace(mapping(uid, code, root), mapping(gid, code, root))
+func mapOwner(fd int, uid, gid, code, guest uint32) error {
+	ns, err := mappedNamespace(mapping(uid, code, guest), mapping(gid, code, guest))
 	if err != nil {
 		return err
 	}
@@ -60,15 +60,15 @@ func mapOwner(fd int, uid, gid, code uint32, root bool) error {
 }
 
 // mapping has the owner on disk stand for the host id of the code.
-func mapping(owner, code uint32, root bool) []syscall.SysProcIDMap {
+func mapping(owner, code, guest uint32) []syscall.SysProcIDMap {
 	m := []syscall.SysProcIDMap{{ContainerID: int(owner), HostID: int(code), Size: 1}}
-	if root {
+	if guest != 0 {
 		const nobody = 65534
 		disk := 0
 		if owner == 0 {
 			disk = nobody
 		}
-		m = append(m, syscall.SysProcIDMap{ContainerID: disk, HostID: 0, Size: 1})
+		m = append(m, syscall.SysProcIDMap{ContainerID: disk, HostID: int(guest), Size: 1})
 	}
 	return m
 }

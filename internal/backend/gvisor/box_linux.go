@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/glovebox-dev/glovebox/internal/cgroup"
+	"github.com/glovebox-dev/glovebox/internal/hostid"
 	"github.com/glovebox-dev/glovebox/internal/pidfd"
 	"github.com/glovebox-dev/glovebox/sandbox"
 )
@@ -23,6 +24,7 @@ type Box struct {
 	id        sandbox.ID
 	key       [32]byte
 	dir       string
+	ids       *hostid.Pair
 	group     *cgroup.Group
 	process   *pidfd.Process // runsc
 	lifeline  net.Conn       // nil for a living box
@@ -154,7 +156,9 @@ func (box *Box) close() error {
 		cgroup.RemoveTree(dir)
 	}
 	box.process.Close()
-	if err = errors.Join(err, os.RemoveAll(box.dir)); err != nil {
+	err = errors.Join(err, os.RemoveAll(box.dir))
+	box.ids.Release()
+	if err != nil {
 		return at("free sandbox", err)
 	}
 	return nil

@@ -12,6 +12,7 @@ import (
 	specs "github.com/opencontainers/runtime-spec/specs-go"
 
 	"github.com/glovebox-dev/glovebox/internal/guest/confine"
+	"github.com/glovebox-dev/glovebox/internal/hostid"
 	"github.com/glovebox-dev/glovebox/internal/rootfs"
 	"github.com/glovebox-dev/glovebox/internal/seccomp"
 	"github.com/glovebox-dev/glovebox/sandbox"
@@ -26,8 +27,13 @@ func foreign(l confine.Rlimit) bool {
 	return slices.Contains([]uint32{unix.RLIMIT_MSGQUEUE, unix.RLIMIT_SIGPENDING, unix.RLIMIT_RTPRIO, unix.RLIMIT_NICE}, l.Resource)
 }
 
+// mapped are the ids that the box's processes have on the host: gVisor's own are the guest's, and what they do for the code is its.
+func mapped(code uint32, p *hostid.Pair) []specs.LinuxIDMapping {
+	return []specs.LinuxIDMapping{{ContainerID: 0, HostID: p.Guest, Size: 1}, {ContainerID: code, HostID: p.Code, Size: 1}}
+}
+
 // bundle writes what runsc is told of a box: config.json in the folder of the box, which holds the guest's key and is for its owner.
-func (box *Box) bundle(spec *sandbox.Spec, mounts []specs.Mount, root string) error {
+func (box *Box) bundle(spec *sandbox.Spec, mounts []specs.Mount) error {
 	plan := &confine.Plan{ID: string(spec.ID), Key: box.key[:], Code: spec.User, Listen: path.Join(socketDir, socketFile), OneShot: !spec.Lifetime.Living,
 		Lease: int64(spec.Lifetime.GuestLease()), FailAt: box.backend.options.FailAt}
 	if plan.OneShot {
@@ -46,7 +52,7 @@ func (box *Box) bundle(spec *sandbox.Spec, mounts []specs.Mount, root string) er
 	config := specs.Spec{
 		Version:  "1.0.0",
 		Hostname: rootfs.Hostname,
-		Root:     &specs.Root{Path: root, Readonly: true},
+		Root:     &specs.Root{Path: onStage(stageRoot), Readonly: true},
 		Process: &specs.Process{
 			Args: []string{guestPath}, Env: []string{confine.EnvPlan + "=" + plan.Encode(), "GOMAXPROCS=2"}, Cwd: "/", NoNewPrivileges: true,
 			Capabilities: &specs.LinuxCapabilities{Bounding: guestCaps, Effective: guestCaps, Permitted: guestCaps},
@@ -54,16 +60,12 @@ func (box *Box) bundle(spec *sandbox.Spec, mounts []specs.Mount, root string) er
 		Mounts: append([]specs.Mount{
 			{Destination: "/proc", Type: "proc", Source: "proc"},
 			{Destination: "/dev", Type: "tmpfs", Source: "tmpfs"},
-			bind(filepath.Join(box.dir, socketFolder), socketDir, "rw"),
 		}, mounts...),
-		Linux: &specs.Linux{Namespaces: []specs.LinuxNamespace{{Type: specs.PIDNamespace}, {Type: specs.NetworkNamespace},
-			{Type: specs.IPCNamespace}, {Type: specs.UTSNamespace}, {Type: specs.MountNamespace}}},
+		Linux: &specs.Linux{Namespaces: []specs.LinuxNamespace{{Type: specs.UserNamespace}, {Type: specs.PIDNamespace}, {Type: specs.NetworkNamespace},
+			{Type: specs.IPCNamespace}, {Type: specs.UTSNamespace}, {Type: specs.MountNamespace}}, UIDMappings: mapped(spec.User.UID, box.ids), GIDMappings: mapped(spec.User.GID, box.ids)},
 	}
 	text, err := json.Marshal(config)
 	if err != nil {
-		return err
-	}
-	if err := os.Mkdir(filepath.Join(box.dir, socketFolder), 0o700); err != nil {
 		return err
 	}
 	return os.WriteFile(filepath.Join(box.dir, "config.json"), text, 0o600)

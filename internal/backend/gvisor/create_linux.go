@@ -7,7 +7,6 @@ import (
 	"net"
 	"os"
 	"path/filepath"
-	"slices"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -15,6 +14,7 @@ import (
 	"github.com/glovebox-dev/glovebox/internal/cgroup"
 	"github.com/glovebox-dev/glovebox/internal/fork"
 	"github.com/glovebox-dev/glovebox/internal/guest/client"
+	"github.com/glovebox-dev/glovebox/internal/hostid"
 	"github.com/glovebox-dev/glovebox/internal/instance"
 	"github.com/glovebox-dev/glovebox/internal/pidfd"
 	"github.com/glovebox-dev/glovebox/internal/undo"
@@ -62,6 +62,15 @@ func (b *Backend) Create(ctx context.Context, spec sandbox.Spec) (_ sandbox.Box,
 	if err := b.fail(failDir, err); err != nil {
 		return nil, err
 	}
+	box.ids, err = hostid.Take(b.options.HostIDs)
+	if err == nil {
+		made.Add(func() error { box.ids.Release(); return nil })
+		socket := filepath.Join(box.dir, socketFolder)
+		err = errors.Join(os.Mkdir(socket, 0o700), os.Chown(socket, int(box.ids.Guest), int(box.ids.Guest)))
+	}
+	if err := b.fail(failIDs, err); err != nil {
+		return nil, err
+	}
 	box.group, err = in.Tree.Create(string(spec.ID), groupLimits(&spec))
 	if err == nil {
 		made.Add(func() error { return box.group.Remove(context.Background()) })
@@ -69,12 +78,12 @@ func (b *Backend) Create(ctx context.Context, spec sandbox.Spec) (_ sandbox.Box,
 	if err := b.fail(failCgroup, err); err != nil {
 		return nil, err
 	}
-	s, err := box.show(&spec)
+	s, err := box.set(&spec, r)
 	if err != nil {
-		return nil, err
+		return nil, at("set stage", err)
 	}
 	defer s.close()
-	if err := b.fail(failBundle, box.bundle(&spec, slices.Concat(r.mounts, s.mounts), r.dir)); err != nil {
+	if err := b.fail(failBundle, box.bundle(&spec, s.mounts)); err != nil {
 		return nil, err
 	}
 	if box.process, err = b.startRunsc(box, s); err == nil {
@@ -116,7 +125,7 @@ func groupLimits(spec *sandbox.Spec) cgroup.Limits {
 const runscName = "glovebox-runsc"
 
 // startRunsc starts the box's runsc, which stays as its parent: when it ends, all of the box has.
-func (b *Backend) startRunsc(box *Box, s *shown) (*pidfd.Process, error) {
+func (b *Backend) startRunsc(box *Box, s *stage) (*pidfd.Process, error) {
 	program, err := b.runsc()
 	if err != nil {
 		return nil, err
@@ -134,11 +143,11 @@ func (b *Backend) startRunsc(box *Box, s *shown) (*pidfd.Process, error) {
 	null := int(b.null.Fd())
 	order := &fork.Order{
 		Program: 3,
-		Argv: []string{runscName, "--root=" + filepath.Join(box.dir, stateFolder), "--platform=systrap", "--network=none", "--host-uds=create",
-			"--ignore-cgroups", "--overlay2=none", "run", "--bundle=" + box.dir, string(box.id)},
+		Argv: []string{runscName, "--root=" + filepath.Join(onStage(stageBox), stateFolder), "--platform=systrap", "--network=none", "--host-uds=create",
+			"--ignore-cgroups", "--overlay2=none", "run", "--bundle=" + onStage(stageBox), string(box.id)},
 		Env:    []string{"PATH=/usr/sbin:/usr/bin:/sbin:/bin"},
 		Dir:    "/",
-		Files:  []int{null, null, int(words.Fd()), int(program.Fd())},
+		Files:  []int{null, null, int(words.Fd()), int(program.Fd()), box.ids.FD()},
 		Cgroup: door.V2,
 		Tasks:  door.Tasks,
 		PIDFD:  true,

@@ -36,6 +36,9 @@ type Options struct {
 	// RunDir is where live state is: locks, bundles, sockets.
 	RunDir string
 
+	// HostIDs is the file in which host user ids are claimed, the same for all backends.
+	HostIDs string
+
 	// Stderr receives what runsc says last; nil is the null device.
 	Stderr *os.File
 
@@ -112,6 +115,7 @@ func copyFile(to string, from *os.File) error {
 // The steps of creation at which FailAt can fail.
 const (
 	failDir    = "make box folder"
+	failIDs    = "take host ids"
 	failCgroup = "make control group"
 	failBundle = "write bundle"
 	failStart  = "start runsc"
@@ -120,7 +124,7 @@ const (
 )
 
 // HostSteps lists the steps on the host's side at which FailAt can fail.
-var HostSteps = []string{failDir, failCgroup, failBundle, failStart, failGuest, failRecord}
+var HostSteps = []string{failDir, failIDs, failCgroup, failBundle, failStart, failGuest, failRecord}
 
 func (b *Backend) fail(step string, err error) error {
 	if err == nil && b.options.FailAt == step {

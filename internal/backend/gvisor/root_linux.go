@@ -7,8 +7,6 @@ import (
 	"strconv"
 	"sync"
 
-	specs "github.com/opencontainers/runtime-spec/specs-go"
-
 	"github.com/glovebox-dev/glovebox/internal/guest/confine"
 	"github.com/glovebox-dev/glovebox/internal/instance"
 	"github.com/glovebox-dev/glovebox/internal/rootfs"
@@ -18,11 +16,14 @@ import (
 // root is the root of all sandboxes that show the same folder of the host: a skeleton of folders, links and generated files on the host,
 // and what is mounted over it. Nothing inside can write to it.
 type root struct {
-	once   sync.Once
-	err    error
-	dir    string // the skeleton
-	mounts []specs.Mount
+	once  sync.Once
+	err   error
+	dir   string // the skeleton
+	shows []shown
 }
+
+// shown is a file or folder of the host that a root shows, read-only.
+type shown struct{ source, target string }
 
 // root returns the root that shows a folder of the host, made when it is first asked for.
 func (b *Backend) root(in *instance.Instance, spec *sandbox.Spec) (*root, error) {
@@ -78,7 +79,7 @@ func (r *root) add(s confine.Step) error {
 	case confine.File:
 		return os.WriteFile(path, []byte(s.Source), os.FileMode(s.Mode))
 	case confine.Bind:
-		r.mounts = append(r.mounts, bind(s.Source, "/"+s.Target, "ro"))
+		r.shows = append(r.shows, shown{s.Source, "/" + s.Target})
 		return mountPoint(s.Source, path)
 	}
 	return errors.New("is of a kind that this backend does not build")
@@ -90,15 +91,8 @@ func mountPoint(source, path string) error {
 	if err != nil {
 		return err
 	}
-	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-		return err
-	}
 	if info.IsDir() {
 		return os.MkdirAll(path, 0o755)
 	}
 	return os.WriteFile(path, nil, 0o644)
-}
-
-func bind(source, target string, options ...string) specs.Mount {
-	return specs.Mount{Type: "bind", Source: source, Destination: target, Options: append([]string{"bind", "nosuid", "nodev"}, options...)}
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/glovebox-dev/glovebox/internal/backend/backendtest"
 	"github.com/glovebox-dev/glovebox/internal/backend/gvisor"
+	"github.com/glovebox-dev/glovebox/internal/hostid"
 	"github.com/glovebox-dev/glovebox/internal/libexec"
 	"github.com/glovebox-dev/glovebox/sandbox"
 )
@@ -39,7 +40,7 @@ func open(t *testing.T) sandbox.Backend {
 		t.Fatal(err)
 	}
 	b, err := gvisor.New(gvisor.Options{Guest: guest, Runsc: func() (*os.File, error) { return program(libexec.Runsc) },
-		RunDir: filepath.Join(t.TempDir(), "run"), Stderr: os.Stderr})
+		RunDir: filepath.Join(t.TempDir(), "run"), HostIDs: filepath.Join(t.TempDir(), hostid.File), Stderr: os.Stderr})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/glovebox-dev/glovebox/internal/cgroup"
 	"github.com/glovebox-dev/glovebox/internal/guest/confine"
+	"github.com/glovebox-dev/glovebox/internal/hostid"
 	"github.com/glovebox-dev/glovebox/internal/pidfd"
 	"github.com/glovebox-dev/glovebox/sandbox"
 )
@@ -22,7 +23,7 @@ type Box struct {
 	id        sandbox.ID
 	key       [32]byte
 	dir       string
-	slot      *slot
+	slot      *hostid.Pair
 	group     *cgroup.Group
 	process   *pidfd.Process
 	lifeline  io.Closer // nil for a box that was taken back
@@ -161,7 +162,7 @@ func (box *Box) close() error {
 	}
 	box.process.Close()
 	err = errors.Join(err, os.RemoveAll(box.dir))
-	box.slot.release()
+	box.slot.Release()
 	if err != nil {
 		return at("free sandbox", err)
 	}

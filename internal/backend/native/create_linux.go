@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/glovebox-dev/glovebox/internal/cgroup"
+	"github.com/glovebox-dev/glovebox/internal/hostid"
 	"github.com/glovebox-dev/glovebox/internal/instance"
 	"github.com/glovebox-dev/glovebox/internal/undo"
 	"github.com/glovebox-dev/glovebox/sandbox"
@@ -104,8 +105,8 @@ func (b *Backend) claim(in *instance.Instance, box *Box, spec *sandbox.Spec, mad
 	made.Add(func() error { return os.RemoveAll(box.dir) })
 	var err error
 	if b.user.uid == 0 {
-		if box.slot, err = takeSlot(filepath.Join(b.run, slotsFile)); err == nil {
-			made.Add(func() error { box.slot.release(); return nil })
+		if box.slot, err = hostid.Take(filepath.Join(b.run, hostid.File)); err == nil {
+			made.Add(func() error { box.slot.Release(); return nil })
 		}
 		if err := b.fail(failSlot, err); err != nil {
 			return at(failSlot, err)

@@ -64,7 +64,7 @@ func (b *Backend) spawn(spec *sandbox.Spec, box *Box, m ids, listener *os.File, 
 	}
 	slotFD := int(b.null.Fd())
 	if box.slot != nil {
-		slotFD = int(box.slot.file.Fd())
+		slotFD = box.slot.FD()
 	}
 	null := int(b.null.Fd())
 	g, err := b.start(&fork.Order{

@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/glovebox-dev/glovebox/internal/hostid"
 	"github.com/glovebox-dev/glovebox/sandbox"
 )
 
@@ -66,7 +67,7 @@ func readSubordinate(file, name string, uid uint32) []idRange {
 		}
 		first, err1 := strconv.ParseUint(parts[1], 10, 32)
 		count, err2 := strconv.ParseUint(parts[2], 10, 32)
-		if err1 == nil && err2 == nil && count >= slotIDs {
+		if err1 == nil && err2 == nil && count >= hostid.IDs {
 			ranges = append(ranges, idRange{uint32(first), uint32(count)})
 		}
 	}
@@ -75,12 +76,12 @@ func readSubordinate(file, name string, uid uint32) []idRange {
 
 // chooseIDs maps the ids of one sandbox. Root gives it ids of its own; an ordinary user gives it subordinate ids where there are
 // some, but for a host directory as workspace, which must see the caller's own id.
-func (b *Backend) chooseIDs(spec *sandbox.Spec, s *slot) (ids, string) {
+func (b *Backend) chooseIDs(spec *sandbox.Spec, s *hostid.Pair) (ids, string) {
 	code := spec.User
 	guest := sandbox.User{UID: 0, GID: 0}
 	switch {
 	case s != nil:
-		return ids{guest: guest, code: code, lines: []idLine{{0, s.guest}, {code.UID, s.code}}}, hostUnique
+		return ids{guest: guest, code: code, lines: []idLine{{0, s.Guest}, {code.UID, s.Code}}}, hostUnique
 	case len(b.user.subordinate) > 0 && b.user.subordinate[0] == b.user.subordinateG[0] && spec.Workdir == "" && !anyWritable(spec.Mounts):
 		first := b.user.subordinate[0].first
 		return ids{guest: guest, code: code, bySetuid: true, lines: []idLine{{0, first}, {code.UID, first + 1}}}, hostSubordinate

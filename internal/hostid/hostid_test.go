@@ -1,4 +1,4 @@
-package native
+package hostid
 
 import (
 	"path/filepath"
@@ -6,35 +6,35 @@ import (
 	"testing"
 )
 
-func TestSlotsAreHeldUntilTheLastHolderIsGone(t *testing.T) {
-	path := filepath.Join(t.TempDir(), slotsFile)
+func TestPairsAreHeldUntilTheLastHolderIsGone(t *testing.T) {
+	path := filepath.Join(t.TempDir(), File)
 	taken := map[uint32]bool{}
-	var held []*slot
+	var held []*Pair
 	for range 200 {
-		s, err := takeSlot(path)
+		s, err := Take(path)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if taken[s.guest] || s.code != s.guest+1 || s.guest < firstHostID {
+		if taken[s.Guest] || s.Code != s.Guest+1 || s.Guest < firstHostID {
 			t.Fatalf("%+v was handed out twice, or is none of ours", s)
 		}
-		taken[s.guest] = true
+		taken[s.Guest] = true
 		held = append(held, s)
 	}
-	again := func(s *slot) error {
-		other, err := takeSlot(path)
+	again := func(s *Pair) error {
+		other, err := Take(path)
 		if err != nil {
 			t.Fatal(err)
 		}
-		defer other.release()
-		n := int64(s.guest-firstHostID) / slotIDs
+		defer other.Release()
+		n := int64(s.Guest-firstHostID) / IDs
 		return syscall.FcntlFlock(other.file.Fd(), 37 /* F_OFD_SETLK */, &syscall.Flock_t{Type: syscall.F_WRLCK, Start: n, Len: 1})
 	}
 	heir, err := syscall.Dup(int(held[0].file.Fd())) // as the guest inherits it
 	if err != nil {
 		t.Fatal(err)
 	}
-	held[0].release()
+	held[0].Release()
 	if again(held[0]) == nil {
 		t.Error("a claim was lost while a guest still held it")
 	}
@@ -43,6 +43,6 @@ func TestSlotsAreHeldUntilTheLastHolderIsGone(t *testing.T) {
 		t.Errorf("a claim outlived its last holder: %v", err)
 	}
 	for _, s := range held[1:] {
-		s.release()
+		s.Release()
 	}
 }

@@ -1,4 +1,5 @@
-package native
+// Package hostid gives each sandbox user ids of the host that no other live sandbox has.
+package hostid
 
 import (
 	"errors"
@@ -10,34 +11,38 @@ import (
 	"github.com/glovebox-dev/glovebox/sandbox"
 )
 
-// slotsFile is where host user ids are claimed: byte n of it stands for slot n. It is always empty.
-const slotsFile = "host-ids"
+// File is where host user ids are claimed: byte n of it stands for slot n. It is always empty.
+const File = "host-ids"
 
 // Host user ids of sandboxes that root makes, from a range that no distribution hands out: systemd's "UIDs and GIDs on systemd
 // systems" lists 1879048192 to 2147352575 as unused. A slot is two neighbouring ids, the guest's and the code's.
 const (
 	firstHostID = 1_879_048_192
 	slotCount   = 65_536
-	slotIDs     = 2
+	IDs         = 2
 )
 
-// slot is a pair of host ids held by one sandbox.
-type slot struct {
+// Pair is two host ids held by one sandbox.
+type Pair struct {
 	file  *os.File // its lock is the claim; the guest holds it too, so that it outlives a server that dies
-	guest uint32
-	code  uint32
+	Guest uint32
+	Code  uint32
 }
 
-func (s *slot) release() {
-	if s != nil {
-		s.file.Close()
+// Release gives the pair up. A process that has inherited FD holds it on.
+func (p *Pair) Release() {
+	if p != nil {
+		p.file.Close()
 	}
 }
 
-// takeSlot claims a pair of ids that no live sandbox on this host has. Each claim is a lock of its own opening of the file (open file
+// FD is the claim, for a process to inherit that is to hold it as well.
+func (p *Pair) FD() int { return int(p.file.Fd()) }
+
+// Take claims a pair of ids that no live sandbox on this host has. Each claim is a lock of its own opening of the file (open file
 // description locks, fcntl(2)), and the whole record: the kernel frees it when the last holder is gone, whatever it died of. The
 // search starts at random, so that an id is not used again soon.
-func takeSlot(path string) (*slot, error) {
+func Take(path string) (*Pair, error) {
 	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
 		return nil, err
@@ -47,13 +52,13 @@ func takeSlot(path string) (*slot, error) {
 		n := (start + i) % slotCount
 		err = unix.FcntlFlock(f.Fd(), unix.F_OFD_SETLK, &unix.Flock_t{Type: unix.F_WRLCK, Start: int64(n), Len: 1})
 		if err == nil {
-			base := uint32(firstHostID + n*slotIDs)
-			return &slot{file: f, guest: base, code: base + 1}, nil
+			base := uint32(firstHostID + n*IDs)
+			return &Pair{file: f, Guest: base, Code: base + 1}, nil
 		}
 		if !errors.Is(err, unix.EAGAIN) && !errors.Is(err, unix.EACCES) {
 			return nil, errors.Join(err, f.Close())
 		}
 	}
 	f.Close()
-	return nil, &sandbox.Error{Kind: sandbox.Busy, Op: "native: take host ids", Msg: "all host user ids are in use"}
+	return nil, &sandbox.Error{Kind: sandbox.Busy, Op: "take host ids", Msg: "all host user ids are in use"}
 }

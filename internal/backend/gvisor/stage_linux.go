@@ -1,0 +1,176 @@
+package gvisor
+
+import (
+	"errors"
+	"os"
+	"path"
+	"path/filepath"
+	"runtime"
+
+	specs "github.com/opencontainers/runtime-spec/specs-go"
+	"golang.org/x/sys/unix"
+
+	"github.com/glovebox-dev/glovebox/internal/fork"
+	"github.com/glovebox-dev/glovebox/internal/idmap"
+	"github.com/glovebox-dev/glovebox/internal/pidfd"
+	"github.com/glovebox-dev/glovebox/internal/rootfs"
+	"github.com/glovebox-dev/glovebox/sandbox"
+)
+
+// stage is a mount namespace of a box's own in which all that the box consists of lies side by side, whatever the folders of the host
+// let the box's user ids see. On the host nothing is mounted, so nobody who removes a box's folder can come to the user's files through
+// it. It ends with the box's processes.
+type stage struct {
+	props  []prop
+	mounts []specs.Mount // what the box is to show, as it lies on the stage
+}
+
+// prop is one thing on the stage: a clone of a mount, attached nowhere yet.
+type prop struct {
+	fd   int
+	name string
+	dir  bool
+}
+
+// stageDirs are folders that the stage may cover: all that is below is held by descriptors then.
+var stageDirs = []string{"/mnt", "/usr"}
+
+const stageBytes = 1 << 20 // of folders and empty files to mount over
+
+// The names of props that a box always has.
+const (
+	stageBox  = "box"
+	stageRoot = "root"
+)
+
+func (s *stage) close() {
+	for _, p := range s.props {
+		unix.Close(p.fd)
+	}
+}
+
+// put takes a clone of the mount of a path, with all that is mounted below.
+func (s *stage) put(name, source string) error {
+	fd, err := unix.OpenTree(unix.AT_FDCWD, source, unix.OPEN_TREE_CLONE|unix.OPEN_TREE_CLOEXEC|unix.AT_RECURSIVE)
+	if err != nil {
+		return &os.PathError{Op: "open_tree", Path: source, Err: err}
+	}
+	return s.take(name, fd)
+}
+
+func (s *stage) take(name string, fd int) error {
+	var st unix.Stat_t
+	if err := unix.Fstat(fd, &st); err != nil {
+		return errors.Join(err, unix.Close(fd))
+	}
+	s.props = append(s.props, prop{fd: fd, name: name, dir: st.Mode&unix.S_IFMT == unix.S_IFDIR})
+	return nil
+}
+
+// show has the box show the last thing that was put on the stage.
+func (s *stage) show(target string, writable bool) {
+	mode := "ro"
+	if writable {
+		mode = "rw"
+	}
+	s.mounts = append(s.mounts, specs.Mount{Type: "bind", Source: onStage(s.props[len(s.props)-1].name), Destination: path.Clean(target),
+		Options: []string{"bind", "nosuid", "nodev", mode}})
+}
+
+// onStage is the path of a thing on the stage.
+func onStage(name string) string { return filepath.Join(stageDir(), name) }
+
+func stageDir() string {
+	for _, dir := range stageDirs {
+		if info, err := os.Lstat(dir); err == nil && info.IsDir() {
+			return dir
+		}
+	}
+	return stageDirs[len(stageDirs)-1]
+}
+
+// set puts all that a box consists of on its stage: its folder, its root, what the root shows, the guest's socket, and what a spec shows
+// of the host. Of that, on disk all stays its owner's: to the box's own ids it is mapped (idmap).
+func (box *Box) set(spec *sandbox.Spec, r *root) (_ *stage, err error) {
+	s := &stage{}
+	defer func() {
+		if err != nil {
+			s.close()
+		}
+	}()
+	if err := errors.Join(s.put(stageBox, box.dir), s.put(stageRoot, r.dir)); err != nil {
+		return nil, err
+	}
+	for _, m := range append(r.shows, shown{filepath.Join(box.dir, socketFolder), socketDir}) {
+		if err := s.put(itoa(len(s.props)), m.source); err != nil {
+			return nil, err
+		}
+		s.show(m.target, m.target == socketDir)
+	}
+	var list []sandbox.Mount
+	if spec.Workdir != "" {
+		list = append(list, sandbox.Mount{Source: spec.Workdir, Target: sandbox.Workspace, Writable: true})
+	}
+	for _, l := range spec.Layers {
+		list = append(list, sandbox.Mount{Source: l.Dir, Target: l.At})
+	}
+	for _, m := range append(list, spec.Mounts...) {
+		if err := rootfs.CheckTarget(m.Target); err != nil {
+			return nil, err
+		}
+		fd, err := idmap.Detach(m, box.ids.Code, box.ids.Guest)
+		if err == nil {
+			err = s.take(itoa(len(s.props)), fd)
+		}
+		if err != nil {
+			return nil, err
+		}
+		s.show(m.Target, m.Writable)
+	}
+	return s, nil
+}
+
+// start starts runsc on the stage.
+func (s *stage) start(order *fork.Order) (process *pidfd.Process, err error) {
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		runtime.LockOSThread() // never unlocked: the thread ends with the goroutine
+		if err = s.attach(); err != nil {
+			return
+		}
+		var pid, fd int
+		if pid, fd, err = order.Start(); err == nil {
+			process = &pidfd.Process{PID: pid, FD: fd, Child: true}
+		}
+	}()
+	<-done
+	return process, err
+}
+
+// attach gives the calling thread a mount namespace of its own, and builds the stage there.
+func (s *stage) attach() error {
+	if err := unix.Unshare(unix.CLONE_FS | unix.CLONE_NEWNS); err != nil {
+		return os.NewSyscallError("unshare", err)
+	}
+	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {
+		return os.NewSyscallError("make mounts private", err)
+	}
+	if err := unix.Mount("stage", stageDir(), "tmpfs", unix.MS_NOSUID|unix.MS_NODEV|unix.MS_NOEXEC, "mode=755,size="+itoa(stageBytes)); err != nil {
+		return os.NewSyscallError("mount the stage", err)
+	}
+	for _, p := range s.props {
+		at := onStage(p.name)
+		err := os.WriteFile(at, nil, 0o644)
+		if p.dir {
+			err = errors.Join(os.Remove(at), os.Mkdir(at, 0o755))
+		}
+		if err == nil {
+			err = unix.MoveMount(p.fd, "", unix.AT_FDCWD, at, unix.MOVE_MOUNT_F_EMPTY_PATH)
+		}
+		if err != nil {
+			return &os.PathError{Op: "attach", Path: at, Err: err}
+		}
+	}
+	return nil
+}
