@@ -43,10 +43,6 @@ func (b *Backend) Create(ctx context.Context, spec sandbox.Spec) (_ sandbox.Box,
 	if err := unenforced(&spec, in.Tree); err != nil {
 		return nil, err
 	}
-	r, err := b.root(in, &spec)
-	if err != nil {
-		return nil, err
-	}
 	box := &Box{backend: b, id: spec.ID, dir: in.BoxDir(spec.ID), ended: make(chan struct{})}
 	rand.Read(box.key[:])
 	var made undo.Stack
@@ -77,6 +73,10 @@ func (b *Backend) Create(ctx context.Context, spec sandbox.Spec) (_ sandbox.Box,
 	}
 	if err := b.fail(failCgroup, err); err != nil {
 		return nil, err
+	}
+	r, err := b.root(in, &spec, box.dir)
+	if err != nil {
+		return nil, at("build root", err)
 	}
 	s, err := box.set(&spec, r)
 	if err != nil {

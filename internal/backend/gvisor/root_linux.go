@@ -4,6 +4,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"sync"
 
@@ -25,11 +26,19 @@ type root struct {
 // shown is a file or folder of the host that a root shows, read-only.
 type shown struct{ source, target string }
 
-// root returns the root that shows a folder of the host, made when it is first asked for.
-func (b *Backend) root(in *instance.Instance, spec *sandbox.Spec) (*root, error) {
+// root returns the root of a box, which shows a folder of the host: the one of all such boxes, made when it is first asked for, or one
+// of the box's own, in dir, where there must be places for mounts of its own.
+func (b *Backend) root(in *instance.Instance, spec *sandbox.Spec, dir string) (*root, error) {
 	folder, err := rootfs.Folder(spec.Root)
 	if err != nil {
 		return nil, err
+	}
+	if len(spec.Mounts)+len(spec.Layers) > 0 {
+		r := &root{dir: filepath.Join(dir, "root")}
+		if err := r.build(in, folder); err != nil {
+			return nil, err
+		}
+		return r, r.places(spec)
 	}
 	b.mu.Lock()
 	r := b.roots[folder]
@@ -63,6 +72,27 @@ func (r *root) build(in *instance.Instance, folder string) error {
 		}
 	}
 	return errors.Join(os.MkdirAll(filepath.Join(r.dir, socketDir), 0o700), os.Link(filepath.Join(in.Dir, guestFile), filepath.Join(r.dir, guestPath)))
+}
+
+// places makes what the mounts of a spec are mounted over, where the root has nothing there.
+func (r *root) places(spec *sandbox.Spec) error {
+	list := slices.Clone(spec.Mounts)
+	for _, l := range spec.Layers {
+		list = append(list, sandbox.Mount{Source: l.Dir, Target: l.At})
+	}
+	for _, m := range list {
+		if err := rootfs.CheckTarget(m.Target); err != nil {
+			return err
+		}
+		path := filepath.Join(r.dir, m.Target)
+		if _, err := os.Lstat(path); err == nil {
+			continue
+		}
+		if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), mountPoint(m.Source, path)); err != nil {
+			return &sandbox.Error{Kind: sandbox.Invalid, Op: "mount " + m.Source, Err: err}
+		}
+	}
+	return nil
 }
 
 // add makes one entry of the skeleton. Its folder is only ours, so no path in it is anybody's trap.

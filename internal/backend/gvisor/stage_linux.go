@@ -6,6 +6,7 @@ import (
 	"path"
 	"path/filepath"
 	"runtime"
+	"slices"
 
 	specs "github.com/opencontainers/runtime-spec/specs-go"
 	"golang.org/x/sys/unix"
@@ -101,7 +102,7 @@ func (box *Box) set(spec *sandbox.Spec, r *root) (_ *stage, err error) {
 	if err := errors.Join(s.put(stageBox, box.dir), s.put(stageRoot, r.dir)); err != nil {
 		return nil, err
 	}
-	for _, m := range append(r.shows, shown{filepath.Join(box.dir, socketFolder), socketDir}) {
+	for _, m := range slices.Concat(r.shows, []shown{{filepath.Join(box.dir, socketFolder), socketDir}}) {
 		if err := s.put(itoa(len(s.props)), m.source); err != nil {
 			return nil, err
 		}
