@@ -1,4 +1,4 @@
-package gvisor_test
+package gvisor
 
 import (
 	"os"
@@ -7,7 +7,6 @@ import (
 	"testing"
 
 	"github.com/glovebox-dev/glovebox/internal/backend/backendtest"
-	"github.com/glovebox-dev/glovebox/internal/backend/gvisor"
 	"github.com/glovebox-dev/glovebox/internal/hostid"
 	"github.com/glovebox-dev/glovebox/internal/libexec"
 	"github.com/glovebox-dev/glovebox/sandbox"
@@ -30,7 +29,10 @@ func program(find func(libexec.Options) (libexec.Program, error)) (*os.File, err
 	return found.Open()
 }
 
-func open(t *testing.T) sandbox.Backend {
+func open(t *testing.T) sandbox.Backend { return openIn(t, filepath.Join(t.TempDir(), "run"), "") }
+
+// openIn opens a backend in a run folder that others may share, with a step that is to fail.
+func openIn(t *testing.T, run, failAt string) *Backend {
 	t.Helper()
 	if os.Geteuid() != 0 {
 		t.Skip("SKIPPED, NOT TESTED: gVisor needs root here")
@@ -39,8 +41,8 @@ func open(t *testing.T) sandbox.Backend {
 	if err != nil {
 		t.Fatal(err)
 	}
-	b, err := gvisor.New(gvisor.Options{Guest: guest, Runsc: func() (*os.File, error) { return program(libexec.Runsc) },
-		RunDir: filepath.Join(t.TempDir(), "run"), HostIDs: filepath.Join(t.TempDir(), hostid.File), Stderr: os.Stderr})
+	b, err := New(Options{Guest: guest, Runsc: func() (*os.File, error) { return program(libexec.Runsc) },
+		RunDir: run, HostIDs: filepath.Join(filepath.Dir(run), hostid.File), Stderr: os.Stderr, FailAt: failAt})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -12,9 +12,13 @@ import (
 	"github.com/glovebox-dev/glovebox/sandbox"
 )
 
-// takeBack makes a box out of the folder that a dead server left, and leaves it where it is: runsc and gVisor hold paths into it. A box
-// whose processes are gone, or that was not complete, is cleaned up and reported as an error.
+// takeBack makes a box out of the folder that a dead server left, and moves it into this process's instance: the box itself knows its
+// folder by the stage alone. A box whose processes are gone, or that was not complete, is cleaned up and reported as an error.
 func (b *Backend) takeBack(ctx context.Context, dir string) (*Box, error) {
+	in, err := b.instance()
+	if err != nil {
+		return nil, err
+	}
 	id := sandbox.ID(filepath.Base(dir))
 	rec, err := instance.ReadBox(dir)
 	pids := runscOf(id)
@@ -29,16 +33,24 @@ func (b *Backend) takeBack(ctx context.Context, dir string) (*Box, error) {
 		owner, readErr := instance.OwnerOf(dir)
 		return nil, errors.Join(err, readErr, reapBox(ctx, id, dir, owner))
 	}
-	box := &Box{backend: b, id: id, dir: dir, process: process, group: cgroup.Find(rec.CgroupDirs, string(id)),
+	box := &Box{backend: b, id: id, dir: in.BoxDir(id), process: process, group: cgroup.Find(rec.CgroupDirs, string(id)),
 		effective: rec.Effective, began: rec.Began, emptied: rec.CgroupDirs, ended: make(chan struct{})}
 	copy(box.key[:], rec.Key)
+	if err := os.Rename(dir, box.dir); err != nil {
+		process.Close()
+		return nil, err
+	}
 	go box.watch()
 	return box, nil
 }
 
 // reapBox ends one box of a dead owner. It has most likely ended by itself: its guest holds a lifeline or a lease.
 func reapBox(ctx context.Context, id sandbox.ID, dir string, owner instance.Record) error {
-	group := cgroup.Find(owner.CgroupDirs, string(id))
+	dirs := owner.CgroupDirs
+	if box, err := instance.ReadBox(dir); err == nil {
+		dirs = box.CgroupDirs // of a box that the owner had taken back itself
+	}
+	group := cgroup.Find(dirs, string(id))
 	group.Kill()
 	for _, pid := range runscOf(id) {
 		pidfd.KillAndWait(ctx, pid)
@@ -49,6 +61,9 @@ func reapBox(ctx context.Context, id sandbox.ID, dir string, owner instance.Reco
 	}
 	if len(runscOf(id)) > 0 { // without control groups nothing else tells
 		return &sandbox.Error{Op: "gvisor: end sandbox " + string(id), Msg: "its processes do not die"}
+	}
+	for _, d := range dirs {
+		cgroup.RemoveTree(d)
 	}
 	return os.RemoveAll(dir)
 }

@@ -1,0 +1,197 @@
+package gvisor
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/glovebox-dev/glovebox/internal/cgroup"
+	"github.com/glovebox-dev/glovebox/internal/guest"
+	"github.com/glovebox-dev/glovebox/internal/guest/client"
+	"github.com/glovebox-dev/glovebox/internal/guest/confine"
+	"github.com/glovebox-dev/glovebox/internal/pidfd"
+	"github.com/glovebox-dev/glovebox/sandbox"
+)
+
+// patience bounds a step that hangs.
+const patience = time.Minute
+
+func spec() sandbox.Spec {
+	return sandbox.Spec{ID: sandbox.NewID(), Limits: sandbox.DefaultLimits, User: sandbox.DefaultUser, Env: sandbox.DefaultEnv}
+}
+
+func create(t *testing.T, b *Backend, s sandbox.Spec) *Box {
+	t.Helper()
+	box, err := b.Create(context.Background(), s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = box.Close() })
+	return box.(*Box)
+}
+
+// run runs a shell script in a box and returns what it printed.
+func run(t *testing.T, box sandbox.Box, script string) string {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	conn, err := box.Dial(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, err := client.New(ctx, conn, box.GuestKey())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	p, err := c.Start(ctx, guest.Start{ID: string(sandbox.NewID()), Argv: []string{"/bin/bash", "-c", script}, Dir: sandbox.Workspace,
+		Env: sandbox.DefaultEnv, User: sandbox.DefaultUser})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out []byte
+	if _, err := p.Stream(ctx, func(o guest.Output) error { out = append(out, o.Data...); return nil }, true); err != nil {
+		t.Fatal(err)
+	}
+	return string(out)
+}
+
+// processesOf lists the host's processes with a word of their command line that holds the id of a box: runsc names it to all it starts.
+func processesOf(id sandbox.ID) []int {
+	return pidfd.Find(func(argv []string) bool {
+		return slices.ContainsFunc(argv, func(word string) bool { return strings.Contains(word, string(id)) })
+	})
+}
+
+// left lists what is left of a box on the host.
+func left(b *Backend, box sandbox.ID) (list []string) {
+	if pids := processesOf(box); len(pids) > 0 {
+		list = append(list, "processes")
+	}
+	if _, err := os.Stat(b.in.BoxDir(box)); err == nil {
+		list = append(list, b.in.BoxDir(box))
+	}
+	for _, dir := range b.in.Tree.Dirs() {
+		if _, err := os.Stat(filepath.Join(dir, string(box))); err == nil {
+			list = append(list, dir)
+		}
+	}
+	if text, err := os.ReadFile("/proc/self/mountinfo"); err == nil && strings.Contains(string(text), "glovebox") {
+		list = append(list, "mounts")
+	}
+	return list
+}
+
+// TestEveryStepFails fails each step of creation in turn: the error names it, and nothing is left.
+func TestEveryStepFails(t *testing.T) {
+	inside := []string{confine.StepPlan, confine.StepKnobs, confine.StepRoot + " workspace", confine.StepIdentity, confine.StepRlimits,
+		confine.StepSpawner, confine.StepCaps, confine.StepNoNewPriv, confine.StepSeccomp}
+	for _, step := range slices.Concat(HostSteps, inside) {
+		t.Run(step, func(t *testing.T) {
+			b := openIn(t, filepath.Join(t.TempDir(), "run"), step)
+			s := spec()
+			box, err := b.Create(context.Background(), s)
+			if err == nil {
+				box.Close()
+				t.Fatal("the sandbox was made although the step failed")
+			}
+			if step != confine.StepPlan && !strings.Contains(err.Error(), step) {
+				t.Errorf("the error does not name the step: %v", err)
+			}
+			if l := left(b, s.ID); len(l) > 0 {
+				t.Errorf("left behind: %v", l)
+			}
+		})
+	}
+}
+
+// abandon drops the lock of an instance, as the death of its process would.
+func abandon(t *testing.T, b *Backend) {
+	t.Helper()
+	if err := b.in.Abandon(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { b.in = nil }) // before the backend is closed
+}
+
+// TestRecover abandons an instance as kill -9 would, and lets another clean up after it. The neighbour, alive, is left alone.
+func TestRecover(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "run")
+	dead, alive, next := openIn(t, dir, ""), openIn(t, dir, ""), openIn(t, dir, "")
+	orphan, neighbour := create(t, dead, spec()), create(t, alive, spec())
+	abandon(t, dead)
+	for range 2 {
+		if _, err := next.Recover(context.Background(), nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if l := left(dead, orphan.id); len(l) > 0 {
+		t.Errorf("left behind: %v", l)
+	}
+	if out := run(t, neighbour, "echo alive"); out != "alive\n" {
+		t.Errorf("the neighbour says %q", out)
+	}
+}
+
+// TestTakeBack abandons a living box as a dead server would; the next takes it back, with what it holds.
+func TestTakeBack(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "run")
+	dead, next := openIn(t, dir, ""), openIn(t, dir, "")
+	s := spec()
+	s.Lifetime.Living = true
+	run(t, create(t, dead, s), "echo kept > /workspace/file")
+	abandon(t, dead)
+	boxes, err := next.Recover(context.Background(), []sandbox.ID{s.ID})
+	if err != nil || len(boxes) != 1 || boxes[0].ID() != s.ID {
+		t.Fatalf("got %v, %v", boxes, err)
+	}
+	if out := run(t, boxes[0], "cat /workspace/file"); out != "kept\n" {
+		t.Errorf("it holds %q", out)
+	}
+	if u, err := boxes[0].Usage(context.Background()); err != nil || u.MemoryNow <= 0 && next.in.Tree.Enforcer(cgroup.Memory) != "" {
+		t.Errorf("got %+v, %v", u, err)
+	}
+	if err := boxes[0].Close(); err != nil {
+		t.Error(err)
+	}
+	if l := left(next, s.ID); len(l) > 0 {
+		t.Errorf("left behind: %v", l)
+	}
+}
+
+func called(name string) func(argv []string) bool {
+	return func(argv []string) bool { return argv[0] == name }
+}
+
+// TestOneOfItsProcessesIsKilled: whichever of the host's processes of a box is killed, all of it ends, and nothing is left.
+func TestOneOfItsProcessesIsKilled(t *testing.T) {
+	b := openIn(t, filepath.Join(t.TempDir(), "run"), "")
+	for _, name := range []string{runscName, "runsc-sandbox", "runsc-gofer"} {
+		box := create(t, b, spec())
+		i := slices.IndexFunc(box.group.Processes(), func(pid int) bool { return slices.Contains(pidfd.Find(called(name)), pid) })
+		if i < 0 {
+			t.Fatalf("there is no %s in the group of a box", name)
+		}
+		if err := unix.Kill(box.group.Processes()[i], unix.SIGKILL); err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithTimeout(context.Background(), patience)
+		end, err := box.Wait(ctx)
+		cancel()
+		if err != nil || end.Cause == sandbox.EndClosed {
+			t.Errorf("%s: %+v, %v", name, end, err)
+		}
+		if err := box.Close(); err != nil {
+			t.Error(err)
+		}
+		if l := left(b, box.id); len(l) > 0 {
+			t.Errorf("%s: left behind: %v", name, l)
+		}
+	}
+}
