@@ -51,27 +51,7 @@ func (b *Backend) Create(ctx context.Context, spec sandbox.Spec) (_ sandbox.Box,
 			err = errors.Join(err, made.Run())
 		}
 	}()
-	err = os.Mkdir(box.dir, 0o700)
-	if err == nil {
-		made.Add(func() error { return os.RemoveAll(box.dir) })
-	}
-	if err := b.fail(failDir, err); err != nil {
-		return nil, err
-	}
-	box.ids, err = hostid.Take(b.options.HostIDs)
-	if err == nil {
-		made.Add(func() error { box.ids.Release(); return nil })
-		socket := filepath.Join(box.dir, socketFolder)
-		err = errors.Join(os.Mkdir(socket, 0o700), os.Chown(socket, int(box.ids.Guest), int(box.ids.Guest)))
-	}
-	if err := b.fail(failIDs, err); err != nil {
-		return nil, err
-	}
-	box.group, err = in.Tree.Create(string(spec.ID), groupLimits(&spec))
-	if err == nil {
-		made.Add(func() error { return box.group.Remove(context.Background()) })
-	}
-	if err := b.fail(failCgroup, err); err != nil {
+	if err := b.claim(in, box, &spec, &made); err != nil {
 		return nil, err
 	}
 	r, err := b.root(in, &spec, box.dir)
@@ -105,6 +85,32 @@ func (b *Backend) Create(ctx context.Context, spec sandbox.Spec) (_ sandbox.Box,
 	}
 	go box.watch()
 	return box, nil
+}
+
+// claim takes what the host holds for a box before its first process: its folder, which is the record of all that follows, as everything
+// else is named after it; its host ids; its control group.
+func (b *Backend) claim(in *instance.Instance, box *Box, spec *sandbox.Spec, made *undo.Stack) error {
+	err := os.Mkdir(box.dir, 0o700)
+	if err == nil {
+		made.Add(func() error { return os.RemoveAll(box.dir) })
+	}
+	if err := b.fail(failDir, err); err != nil {
+		return err
+	}
+	box.ids, err = hostid.Take(b.options.HostIDs)
+	if err == nil {
+		made.Add(func() error { box.ids.Release(); return nil })
+		socket := filepath.Join(box.dir, socketFolder)
+		err = errors.Join(os.Mkdir(socket, 0o700), os.Chown(socket, int(box.ids.Guest), int(box.ids.Guest)))
+	}
+	if err := b.fail(failIDs, err); err != nil {
+		return err
+	}
+	box.group, err = in.Tree.Create(string(spec.ID), groupLimits(spec))
+	if err == nil {
+		made.Add(func() error { return box.group.Remove(context.Background()) })
+	}
+	return b.fail(failCgroup, err)
 }
 
 // Bounds of what a sandbox is beside its code. The kernel in user space has some 25 MiB of its own, the process that serves it files 15
