@@ -11,9 +11,9 @@ import (
 	"github.com/glovebox-dev/glovebox/sandbox"
 )
 
-// testApp is the program in this process, with the guest that TestMain built.
+// testApp is the program in this process, with programs that were built once.
 func testApp(t *testing.T) *app {
-	guest := guestDir(t)
+	programs := libexecDir(t)
 	home := t.TempDir()
 	return &app{interrupt: func(error) {}, Main: Main{
 		Stdout: t.Output(), Stderr: t.Output(), Exit: func(int) { t.Error("Exit was called") },
@@ -23,7 +23,7 @@ func testApp(t *testing.T) *app {
 			case "HOME":
 				return home, true
 			case "GLOVEBOX_LIBEXEC":
-				return guest, true
+				return programs, true
 			case "XDG_RUNTIME_DIR":
 				return os.LookupEnv(name)
 			}

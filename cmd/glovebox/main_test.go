@@ -18,8 +18,8 @@ import (
 // TestMain is also the main of every child that a script starts, so it prepares nothing.
 func TestMain(m *testing.M) { testscript.Main(m, map[string]func(){"glovebox": main}) }
 
-// guestDir holds the guest program, built once for all scripts: their own HOME has no cache of builds.
-func guestDir(t *testing.T) string {
+// libexecDir holds the programs that sandboxes are made with, built once for all scripts: their own HOME has no cache of builds.
+func libexecDir(t *testing.T) string {
 	if runtime.GOOS != "linux" {
 		return ""
 	}
@@ -27,11 +27,23 @@ func guestDir(t *testing.T) string {
 	if err != nil {
 		cache = os.TempDir()
 	}
-	program, err := libexec.Guest(libexec.Options{Dir: os.Getenv("GLOVEBOX_LIBEXEC"), CacheDir: filepath.Join(cache, "glovebox")})
-	if err != nil {
+	if dir := os.Getenv("GLOVEBOX_LIBEXEC"); dir != "" {
+		return dir
+	}
+	dir := t.TempDir()
+	for _, find := range []func(libexec.Options) (libexec.Program, error){libexec.Guest, libexec.Runsc} {
+		program, err := find(libexec.Options{CacheDir: filepath.Join(cache, "glovebox")})
+		if err == nil {
+			err = os.Symlink(program.Source, filepath.Join(dir, filepath.Base(program.Source)))
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.Chmod(filepath.Dir(dir), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	return filepath.Dir(program.Source)
+	return dir
 }
 
 // isReady says whether this host carries the default policy. An ordinary user may have no way to bound memory; scripts then go
@@ -48,13 +60,13 @@ func isReady(t *testing.T) bool {
 }
 
 func TestScripts(t *testing.T) {
-	guest, ready := guestDir(t), isReady(t)
+	programs, ready := libexecDir(t), isReady(t)
 	testscript.Run(t, testscript.Params{
 		Dir: "testdata",
 		Setup: func(env *testscript.Env) error {
 			home := filepath.Join(env.WorkDir, "home")
 			env.Setenv("HOME", home)
-			env.Setenv("GLOVEBOX_LIBEXEC", guest)
+			env.Setenv("GLOVEBOX_LIBEXEC", programs)
 			if dir := os.Getenv("XDG_RUNTIME_DIR"); dir != "" {
 				env.Setenv("XDG_RUNTIME_DIR", dir)
 			}
