@@ -134,7 +134,7 @@ func TestPreamble(t *testing.T) {
 	key := string(guesttest.Key[:])
 	for name, preamble := range map[string]string{
 		"magic":    "GLOVEBX2" + "\x00" + key,
-		"purpose":  guest.Magic + "\x02" + key,
+		"purpose":  guest.Magic + "\x03" + key,
 		"key":      guest.Magic + "\x00" + "x" + key[1:],
 		"last bit": guest.Magic + "\x00" + key[:31] + "\x01",
 		"http":     "GET / HTTP/1.1\r\nHost: localhost\r\nUser-Agent: something\r\n\r\n",
