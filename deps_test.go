@@ -29,13 +29,20 @@ internal/guest/confine:      sandbox internal/guest/wire | golang.org/x/sys
 internal/fork:               | golang.org/x/sys
 internal/guest/server:       sandbox internal/fork internal/guest internal/guest/wire | golang.org/x/sys
 internal/guest/guesttest:    sandbox internal/guest internal/guest/client internal/guest/server | golang.org/x/sys
+cmd/glovebox-runsc:          | gvisor.dev/gvisor
 cmd/glovebox-guest:          internal/guest internal/guest/confine internal/guest/server | golang.org/x/sys
 
 # walls: how a guest is started and confined, never what it is asked to do
 internal/cgroup:             sandbox | golang.org/x/sys github.com/godbus/dbus/v5
+internal/hostid:             sandbox | golang.org/x/sys
+internal/idmap:              sandbox | golang.org/x/sys
 internal/instance:           sandbox internal/cgroup | golang.org/x/sys
+internal/pidfd:              | golang.org/x/sys
+internal/rootfs:             sandbox internal/guest/confine
 internal/seccomp:            sandbox | golang.org/x/sys
-internal/backend/native:     sandbox internal/fork internal/guest internal/guest/confine internal/cgroup internal/instance internal/seccomp | golang.org/x/sys
+internal/undo:
+internal/backend/native:     sandbox internal/fork internal/guest internal/guest/confine internal/cgroup internal/hostid internal/idmap internal/instance internal/pidfd internal/rootfs internal/seccomp internal/undo | golang.org/x/sys
+internal/backend/gvisor:     sandbox internal/fork internal/guest/client internal/guest/confine internal/cgroup internal/hostid internal/idmap internal/instance internal/pidfd internal/rootfs internal/seccomp internal/undo | golang.org/x/sys github.com/opencontainers/runtime-spec
 internal/backend/backendtest: sandbox internal/engine internal/guest internal/guest/client internal/guest/server internal/seccomp | golang.org/x/sys
 
 # words
@@ -57,7 +64,7 @@ internal/httpapi:            sandbox internal/engine internal/nearest | github.c
 # wiring: lists, programs, the face for Go
 internal/libexec:            sandbox | golang.org/x/sys
 internal/lang:               sandbox internal/lang/python internal/lang/javascript internal/lang/bash
-internal/backend:            sandbox internal/backend/native internal/libexec
+internal/backend:            sandbox internal/backend/native internal/backend/gvisor internal/hostid internal/libexec
 cmd/glovebox:                sandbox internal/backend internal/engine internal/guest internal/httpapi internal/lang internal/nearest | github.com/spf13/cobra github.com/spf13/pflag github.com/BurntSushi/toml
 .:                           sandbox internal/backend internal/engine internal/lang
 
