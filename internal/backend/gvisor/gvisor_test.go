@@ -26,7 +26,7 @@ func spec() sandbox.Spec {
 	return sandbox.Spec{ID: sandbox.NewID(), Limits: sandbox.DefaultLimits, User: sandbox.DefaultUser, Env: sandbox.DefaultEnv}
 }
 
-func create(t *testing.T, b *Backend, s sandbox.Spec) *Box {
+func create(t testing.TB, b *Backend, s sandbox.Spec) *Box {
 	t.Helper()
 	box, err := b.Create(context.Background(), s)
 	if err != nil {
@@ -36,8 +36,8 @@ func create(t *testing.T, b *Backend, s sandbox.Spec) *Box {
 	return box.(*Box)
 }
 
-// run runs a shell script in a box and returns what it printed.
-func run(t *testing.T, box sandbox.Box, script string) string {
+// greet dials the guest of a box, until the end of the test.
+func greet(t testing.TB, box sandbox.Box) *client.Client {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
@@ -49,9 +49,16 @@ func run(t *testing.T, box sandbox.Box, script string) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer c.Close()
-	p, err := c.Start(ctx, guest.Start{ID: string(sandbox.NewID()), Argv: []string{"/bin/bash", "-c", script}, Dir: sandbox.Workspace,
-		Env: sandbox.DefaultEnv, User: sandbox.DefaultUser})
+	t.Cleanup(func() { _ = c.Close() }) // the box may have gone first
+	return c
+}
+
+// execute runs a command in a box and returns what it printed.
+func execute(t testing.TB, c *client.Client, argv ...string) string {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	p, err := c.Start(ctx, guest.Start{ID: string(sandbox.NewID()), Argv: argv, Dir: sandbox.Workspace, Env: sandbox.DefaultEnv, User: sandbox.DefaultUser})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -60,6 +67,12 @@ func run(t *testing.T, box sandbox.Box, script string) string {
 		t.Fatal(err)
 	}
 	return string(out)
+}
+
+// run runs a shell script in a box and returns what it printed.
+func run(t testing.TB, box sandbox.Box, script string) string {
+	t.Helper()
+	return execute(t, greet(t, box), "/bin/bash", "-c", script)
 }
 
 // processesOf lists the host's processes with a word of their command line that holds the id of a box: runsc names it to all it starts.

@@ -38,7 +38,7 @@ func program(find func(libexec.Options) (libexec.Program, error)) (*os.File, err
 func open(t *testing.T) sandbox.Backend { return openIn(t, filepath.Join(t.TempDir(), "run"), "") }
 
 // openIn opens a backend in a run folder that others may share, with a step that is to fail.
-func openIn(t *testing.T, run, failAt string) *Backend {
+func openIn(t testing.TB, run, failAt string) *Backend {
 	t.Helper()
 	if os.Geteuid() != 0 {
 		t.Skip("SKIPPED, NOT TESTED: gVisor needs root here")

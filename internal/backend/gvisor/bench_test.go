@@ -1,0 +1,58 @@
+package gvisor
+
+import (
+	"context"
+	"path/filepath"
+	"testing"
+	"time"
+)
+
+// BenchmarkIdle says what a sandbox in which nothing runs costs: milliseconds of CPU for each second.
+func BenchmarkIdle(b *testing.B) {
+	box := create(b, openIn(b, filepath.Join(b.TempDir(), "run"), ""), spec())
+	run(b, box, "true")
+	used := func() time.Duration {
+		u, err := box.Usage(context.Background())
+		if err != nil {
+			b.Fatal(err)
+		}
+		return u.CPU
+	}
+	const watched = time.Second
+	time.Sleep(watched) // what the execution left to do is done then
+	before := used()
+	for b.Loop() {
+		time.Sleep(watched)
+	}
+	b.ReportMetric(float64((used()-before).Microseconds())/1000/float64(b.N), "cpu-ms/s")
+}
+
+// BenchmarkTrue is an execution of a command that does nothing, in a sandbox that lives.
+func BenchmarkTrue(b *testing.B) { benchmarkExecution(b, "/bin/true") }
+
+// BenchmarkPython is an execution of a command that starts Python.
+func BenchmarkPython(b *testing.B) { benchmarkExecution(b, "/usr/bin/python3", "-c", "pass") }
+
+func benchmarkExecution(b *testing.B, argv ...string) {
+	box := create(b, openIn(b, filepath.Join(b.TempDir(), "run"), ""), spec())
+	c := greet(b, box)
+	execute(b, c, argv...)
+	for b.Loop() {
+		execute(b, c, argv...)
+	}
+}
+
+// BenchmarkClose is the end of a sandbox with all that it held.
+func BenchmarkClose(b *testing.B) {
+	backend := openIn(b, filepath.Join(b.TempDir(), "run"), "")
+	var closing time.Duration
+	for b.Loop() {
+		box := create(b, backend, spec())
+		began := time.Now()
+		if err := box.Close(); err != nil {
+			b.Fatal(err)
+		}
+		closing += time.Since(began)
+	}
+	b.ReportMetric(float64(closing.Microseconds())/1000/float64(b.N), "close-ms/op")
+}
