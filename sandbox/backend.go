@@ -38,6 +38,22 @@ type Foreteller interface {
 	Foretell(spec Spec) (unenforced []LimitName, refusal error)
 }
 
+// Restorer is a Backend that makes boxes out of checkpoints.
+type Restorer interface {
+	// Restore returns a ready box that goes on where the sandbox saved in dir was: memory, processes and files of its own. Its guest has
+	// a new key, and the executions that were running are there to be attached to. The spec is that of the saved sandbox, but for the
+	// ID, the labels, the lifetime, and the limits of memory and CPU.
+	Restore(ctx context.Context, dir string, spec Spec) (Box, error)
+}
+
+// Checkpointer is a Box that can be saved whole and lives on.
+type Checkpointer interface {
+	// Checkpoint writes all that the sandbox is into dir, an empty directory of the host that is the caller's alone: what lies there
+	// holds all that the sandbox knew. It stands still meanwhile, and its connections end; they can be dialled again when Checkpoint
+	// returns. What lies in directories of the host is not part of it. An error leaves the sandbox running, and dir without a checkpoint.
+	Checkpoint(ctx context.Context, dir string) error
+}
+
 // Box is one sandbox as its backend built it.
 type Box interface {
 	ID() ID

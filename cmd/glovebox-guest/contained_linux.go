@@ -2,9 +2,13 @@ package main
 
 import (
 	"os"
+	"path"
+	"slices"
+	"time"
 
 	"golang.org/x/sys/unix"
 
+	"github.com/glovebox-dev/glovebox/internal/guest"
 	"github.com/glovebox-dev/glovebox/internal/guest/confine"
 	"github.com/glovebox-dev/glovebox/internal/guest/server"
 )
@@ -19,7 +23,9 @@ func contained(plan *confine.Plan, err error) {
 	if err != nil {
 		fail(err)
 	}
-	s, err := server.New(config(plan, stage))
+	cfg := config(plan, stage)
+	cfg.Hold = func() error { return unlink(plan.Listen) }
+	s, err := server.New(cfg)
 	if err != nil {
 		fail(err)
 	}
@@ -31,21 +37,55 @@ func contained(plan *confine.Plan, err error) {
 		fail(err)
 	}
 	go func() {
-		if err := s.Serve(listener); err != nil {
-			fail(err)
+		for {
+			err := s.Serve(listener)
+			if err == server.ErrHeld {
+				listener, err = listenAgain(plan.Listen)
+			}
+			if err != nil {
+				fail(err)
+			}
 		}
 	}()
 	s.Wait()
 }
 
+// holdPoll is how often a guest looks whether it may make its socket again.
+const holdPoll = 5 * time.Millisecond
+
+// listenAgain makes the guest's socket once the host has taken the file away that forbids it. It is looked for among the names of the
+// folder and never by its own: a kernel that is saved would want to find a file that it has looked at.
+func listenAgain(socket string) (*os.File, error) {
+	for {
+		names, err := os.ReadDir(path.Dir(socket))
+		if err != nil {
+			return nil, err
+		}
+		if !slices.ContainsFunc(names, func(e os.DirEntry) bool { return e.Name() == guest.HoldFile }) {
+			return listen(socket)
+		}
+		time.Sleep(holdPoll)
+	}
+}
+
+// unlink removes a socket, which may be gone.
+func unlink(socket string) error {
+	if err := unix.Unlink(socket); err != nil && err != unix.ENOENT {
+		return os.NewSyscallError("unlink", err)
+	}
+	return nil
+}
+
 // listen makes the guest's socket, which only the guest's user may connect to.
-func listen(path string) (*os.File, error) {
+func listen(socket string) (*os.File, error) {
 	fd, err := unix.Socket(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, 0)
 	if err != nil {
 		return nil, os.NewSyscallError("socket", err)
 	}
-	_ = unix.Unlink(path) // of an earlier life
-	if err := unix.Bind(fd, &unix.SockaddrUnix{Name: path}); err != nil {
+	if err := unlink(socket); err != nil { // of an earlier life
+		return nil, err
+	}
+	if err := unix.Bind(fd, &unix.SockaddrUnix{Name: socket}); err != nil {
 		return nil, os.NewSyscallError("bind", err)
 	}
 	const backlog = 64

@@ -59,6 +59,7 @@ var makers = [...]func() Message{
 	TypeDone:      func() Message { return new(Done) },
 	TypeFailed:    func() Message { return new(Failed) },
 	TypeAdopt:     func() Message { return new(Adopt) },
+	TypeHold:      func() Message { return new(Hold) },
 }
 
 // parse reads fields, handing each to field. Tags that field does not know it leaves alone.

@@ -79,6 +79,15 @@ func (m *Reborn) Parse(body []byte) error {
 	})
 }
 
+// MessageType returns TypeHold.
+func (*Hold) MessageType() Type { return TypeHold }
+
+// Append appends the message's body to b: it is empty.
+func (*Hold) Append(b []byte) []byte { return b }
+
+// Parse reads a body.
+func (*Hold) Parse(body []byte) error { return parseNone(body) }
+
 // MessageType returns TypeShutdown.
 func (*Shutdown) MessageType() Type { return TypeShutdown }
 

@@ -55,6 +55,7 @@
 //	KillAll     Done                           ends every process but the guest, and waits until they are reaped
 //	Lease       Done                           the sandbox lives this much longer from now, or for ever
 //	Reborn      Done                           after a restore: new key, identity, entropy, clock; see Reborn
+//	Hold        Done                           then the socket and all connections are closed, until a file beside it is gone
 //	Shutdown    Done                           the guest answers, then exits, and with it the sandbox
 //	Stat        FileInfo
 //	ReadFile    FileInfo, Data*, Done          from an offset, at most so many bytes

@@ -76,6 +76,7 @@ const (
 	TypeDone
 	TypeFailed
 	TypeAdopt
+	TypeHold
 )
 
 // Hello asks who the guest is.
@@ -248,6 +249,13 @@ type Reborn struct {
 	Lease   time.Duration
 	Keep    []string
 }
+
+// Hold has the guest close its socket and unlink it, for as long as a file named HoldFile lies beside it, so that the sandbox can be saved.
+// The file is there when Hold is sent. All connections are closed, that of the request after the answer.
+type Hold struct{}
+
+// HoldFile is the file that a guest looks for in the folder of its socket.
+const HoldFile = "hold"
 
 // Shutdown ends the sandbox from inside.
 type Shutdown struct{}

@@ -13,6 +13,7 @@ import (
 // its owner only.
 type Box struct {
 	Key        []byte         `json:"key"`
+	Spec       *sandbox.Spec  `json:"spec,omitempty"` // where the backend wants it
 	Effective  sandbox.Policy `json:"effective"`
 	CgroupDirs []string       `json:"cgroup_dirs"`
 	Began      time.Time      `json:"began"`

@@ -38,6 +38,11 @@ func Run(t *testing.T, open Open) {
 	runCases(t, open, contractCases)
 	runCases(t, open, programCases)
 	runCases(t, open, fileCases)
+	if b := open(t); sandbox.HasFeature(b, sandbox.FeatureCheckpoint) {
+		runCases(t, open, checkpointCases)
+	} else {
+		t.Logf("%s saves no sandboxes", b.Name())
+	}
 }
 
 // Walls checks what real walls give: limits that hold, ends that the kernel brings about, and what cannot be reached.

@@ -22,6 +22,7 @@ func itoa(n int) string { return strconv.Itoa(n) }
 // Box is one sandbox of gVisor's.
 type Box struct {
 	id        sandbox.ID
+	spec      sandbox.Spec
 	key       [32]byte
 	dir       string
 	ids       *hostid.Pair
@@ -34,6 +35,8 @@ type Box struct {
 	emptied   []string // folders of a dead server's control groups, to be removed after the box's own
 
 	ended chan struct{} // closed once every process of the sandbox is gone
+
+	saving sync.Mutex // held by Checkpoint: one at a time
 
 	mu      sync.Mutex // guards the fields below
 	closing bool

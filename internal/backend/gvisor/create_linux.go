@@ -12,7 +12,6 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/glovebox-dev/glovebox/internal/cgroup"
-	"github.com/glovebox-dev/glovebox/internal/fork"
 	"github.com/glovebox-dev/glovebox/internal/guest/client"
 	"github.com/glovebox-dev/glovebox/internal/hostid"
 	"github.com/glovebox-dev/glovebox/internal/instance"
@@ -28,8 +27,13 @@ const (
 	wordsFile    = "stderr" // what runsc and the guest said, where they failed
 )
 
-// Create builds a box, in the order in which it can be taken down again.
-func (b *Backend) Create(ctx context.Context, spec sandbox.Spec) (_ sandbox.Box, err error) {
+// Create builds a box.
+func (b *Backend) Create(ctx context.Context, spec sandbox.Spec) (sandbox.Box, error) {
+	return b.build(ctx, spec, nil)
+}
+
+// build builds a box, new or out of a checkpoint, in the order in which it can be taken down again.
+func (b *Backend) build(ctx context.Context, spec sandbox.Spec, from *checkpoint) (_ sandbox.Box, err error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
@@ -43,7 +47,7 @@ func (b *Backend) Create(ctx context.Context, spec sandbox.Spec) (_ sandbox.Box,
 	if err := unenforced(&spec, in.Tree); err != nil {
 		return nil, err
 	}
-	box := &Box{backend: b, id: spec.ID, dir: in.BoxDir(spec.ID), ended: make(chan struct{})}
+	box := &Box{backend: b, id: spec.ID, spec: spec, dir: in.BoxDir(spec.ID), ended: make(chan struct{})}
 	rand.Read(box.key[:])
 	var made undo.Stack
 	defer func() {
@@ -66,19 +70,19 @@ func (b *Backend) Create(ctx context.Context, spec sandbox.Spec) (_ sandbox.Box,
 	if err := b.fail(failBundle, box.bundle(&spec, s.mounts)); err != nil {
 		return nil, err
 	}
-	if box.process, err = b.startRunsc(box, s); err == nil {
+	if box.process, err = b.startRunsc(box, s, from); err == nil {
 		made.Add(box.destroy)
 	}
 	if err := b.fail(failStart, err); err != nil {
 		return nil, err
 	}
-	if err := b.fail(failGuest, box.awaitGuest(ctx, spec.Lifetime.Living)); err != nil {
+	if err := b.fail(failGuest, box.meetGuest(ctx, from)); err != nil {
 		return nil, err
 	}
 	box.effective = b.effective(&spec, in.Tree)
 	box.began = time.Now()
 	if spec.Lifetime.Living {
-		err = instance.Box{Key: box.key[:], Effective: box.effective, CgroupDirs: in.Tree.Dirs(), Began: box.began}.Write(box.dir)
+		err = instance.Box{Key: box.key[:], Spec: &spec, Effective: box.effective, CgroupDirs: in.Tree.Dirs(), Began: box.began}.Write(box.dir)
 	}
 	if err := b.fail(failRecord, err); err != nil {
 		return nil, err
@@ -127,66 +131,44 @@ func groupLimits(spec *sandbox.Spec) cgroup.Limits {
 		Pids: ownTasks + tasksPerPID*spec.Limits.Pids}
 }
 
-// runscName is argv[0] of every runsc of ours.
-const runscName = "glovebox-runsc"
-
-// startRunsc starts the box's runsc, which stays as its parent: when it ends, all of the box has.
-func (b *Backend) startRunsc(box *Box, s *stage) (*pidfd.Process, error) {
-	program, err := b.runsc()
-	if err != nil {
-		return nil, err
-	}
-	words, err := os.OpenFile(filepath.Join(box.dir, wordsFile), os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o600)
-	if err != nil {
-		return nil, err
-	}
-	defer words.Close()
-	door, err := box.group.Door()
-	if err != nil {
-		return nil, err
-	}
-	defer door.Close()
-	null := int(b.null.Fd())
-	order := &fork.Order{
-		Program: 3,
-		Argv: []string{runscName, "--root=" + filepath.Join(onStage(stageBox), stateFolder), "--platform=systrap", "--network=none", "--host-uds=create",
-			"--ignore-cgroups", "--overlay2=none", "run", "--bundle=" + onStage(stageBox), string(box.id)},
-		Env:    []string{"PATH=/usr/sbin:/usr/bin:/sbin:/bin"},
-		Dir:    "/",
-		Files:  []int{null, null, int(words.Fd()), int(program.Fd()), box.ids.FD()},
-		Cgroup: door.V2,
-		Tasks:  door.Tasks,
-		PIDFD:  true,
-	}
-	return s.start(order)
-}
-
 // guestPoll is how often a guest that is about to come is looked for.
 const guestPoll = time.Millisecond
 
-// awaitGuest waits until the guest answers, and takes its lifeline where the box is not to outlive this process.
-func (box *Box) awaitGuest(ctx context.Context, living bool) error {
+// meetGuest waits until the guest answers. One that was saved is given its new key and name, and one that is not to outlive this process
+// a lifeline.
+func (box *Box) meetGuest(ctx context.Context, from *checkpoint) error {
+	if from != nil {
+		if err := box.awaitGuest(ctx, func(conn net.Conn) error { return box.rename(ctx, conn, from) }); err != nil {
+			return err
+		}
+	}
+	return box.awaitGuest(ctx, func(conn net.Conn) error {
+		if box.spec.Lifetime.Living {
+			return conn.Close()
+		}
+		err := client.Lifeline(ctx, conn, box.key)
+		if err == nil {
+			box.lifeline = conn
+		}
+		return err
+	})
+}
+
+// awaitGuest dials the guest until meet, which is given the connection, has no complaint.
+func (box *Box) awaitGuest(ctx context.Context, meet func(net.Conn) error) error {
 	for {
 		conn, err := box.dial(ctx)
-		if err == nil && !living {
-			if err = client.Lifeline(ctx, conn, box.key); err == nil {
-				box.lifeline = conn
-			}
-		}
 		if err == nil {
-			if living {
-				return conn.Close()
+			if err = meet(conn); err == nil {
+				return nil
 			}
-			return nil
-		}
-		if conn != nil {
 			conn.Close()
 		}
 		brief, cancel := context.WithTimeout(ctx, guestPoll)
 		ended := pidfd.Await(brief, box.process.FD) == nil
 		cancel()
 		if ended {
-			return &sandbox.Error{Kind: sandbox.Unavailable, Op: "gvisor: " + failGuest, Msg: "runsc ended: " + box.words()}
+			return &sandbox.Error{Kind: sandbox.Unavailable, Op: "gvisor: " + failGuest, Msg: "runsc ended: " + lastWords(filepath.Join(box.dir, wordsFile))}
 		}
 		if ctx.Err() != nil {
 			return ctx.Err()
@@ -202,16 +184,6 @@ func (box *Box) dial(ctx context.Context) (net.Conn, error) {
 	defer folder.Close()
 	var d net.Dialer
 	return d.DialContext(ctx, "unix", filepath.Join("/proc/self/fd", itoa(int(folder.Fd())), socketFile))
-}
-
-// words is the end of what runsc and the guest said.
-func (box *Box) words() string {
-	const most = 2000
-	text, err := os.ReadFile(filepath.Join(box.dir, wordsFile))
-	if err != nil {
-		return err.Error()
-	}
-	return string(text[max(0, len(text)-most):])
 }
 
 // refuse says no to what this backend cannot do.

@@ -5,15 +5,12 @@ import (
 	"os"
 	"path"
 	"path/filepath"
-	"runtime"
 	"slices"
 
 	specs "github.com/opencontainers/runtime-spec/specs-go"
 	"golang.org/x/sys/unix"
 
-	"github.com/glovebox-dev/glovebox/internal/fork"
 	"github.com/glovebox-dev/glovebox/internal/idmap"
-	"github.com/glovebox-dev/glovebox/internal/pidfd"
 	"github.com/glovebox-dev/glovebox/internal/rootfs"
 	"github.com/glovebox-dev/glovebox/sandbox"
 )
@@ -129,24 +126,6 @@ func (box *Box) set(spec *sandbox.Spec, r *root) (_ *stage, err error) {
 		s.show(m.Target, m.Writable)
 	}
 	return s, nil
-}
-
-// start starts runsc on the stage.
-func (s *stage) start(order *fork.Order) (process *pidfd.Process, err error) {
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		runtime.LockOSThread() // never unlocked: the thread ends with the goroutine
-		if err = s.attach(); err != nil {
-			return
-		}
-		var pid, fd int
-		if pid, fd, err = order.Start(); err == nil {
-			process = &pidfd.Process{PID: pid, FD: fd, Child: true}
-		}
-	}()
-	<-done
-	return process, err
 }
 
 // attach gives the calling thread a mount namespace of its own, and builds the stage there.

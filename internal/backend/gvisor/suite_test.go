@@ -18,8 +18,8 @@ func TestMain(m *testing.M) { backendtest.Main(m) }
 
 // The programs are found, or built, once.
 var (
-	guestProgram = sync.OnceValues(func() (*os.File, error) { return program(libexec.Guest) })
-	runscProgram = sync.OnceValues(func() (*os.File, error) { return program(libexec.Runsc) })
+	guestFound = sync.OnceValues(func() (*os.File, error) { return program(libexec.Guest) })
+	runscFound = sync.OnceValues(func() (*os.File, error) { return program(libexec.Runsc) })
 )
 
 func program(find func(libexec.Options) (libexec.Program, error)) (*os.File, error) {
@@ -43,12 +43,12 @@ func openIn(t testing.TB, run, failAt string) *Backend {
 	if os.Geteuid() != 0 {
 		t.Skip("SKIPPED, NOT TESTED: gVisor needs root here")
 	}
-	guest, err := guestProgram()
+	guest, err := guestFound()
 	if err != nil {
 		t.Fatal(err)
 	}
 	b, err := New(Options{Guest: guest, Runsc: func() (*os.File, error) {
-		program, err := runscProgram()
+		program, err := runscFound()
 		if err != nil {
 			return nil, err
 		}

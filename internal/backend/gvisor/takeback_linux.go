@@ -22,7 +22,7 @@ func (b *Backend) takeBack(ctx context.Context, dir string) (*Box, error) {
 	id := sandbox.ID(filepath.Base(dir))
 	rec, err := instance.ReadBox(dir)
 	pids := runscOf(id)
-	if err == nil && (len(pids) != 1 || len(rec.Key) != len(Box{}.key)) {
+	if err == nil && (len(pids) != 1 || len(rec.Key) != len(Box{}.key) || rec.Spec == nil) {
 		err = &sandbox.Error{Kind: sandbox.NotFound, Op: "gvisor: take back " + string(id), Msg: "it has ended"}
 	}
 	var process *pidfd.Process
@@ -33,10 +33,14 @@ func (b *Backend) takeBack(ctx context.Context, dir string) (*Box, error) {
 		owner, readErr := instance.OwnerOf(dir)
 		return nil, errors.Join(err, readErr, reapBox(ctx, id, dir, owner))
 	}
-	box := &Box{backend: b, id: id, dir: in.BoxDir(id), process: process, group: cgroup.Find(rec.CgroupDirs, string(id)),
+	box := &Box{backend: b, id: id, spec: *rec.Spec, dir: in.BoxDir(id), process: process, group: cgroup.Find(rec.CgroupDirs, string(id)),
 		effective: rec.Effective, began: rec.Began, emptied: rec.CgroupDirs, ended: make(chan struct{})}
 	copy(box.key[:], rec.Key)
 	if err := os.Rename(dir, box.dir); err != nil {
+		process.Close()
+		return nil, err
+	}
+	if err := box.release(); err != nil { // the server may have died while it saved the box
 		process.Close()
 		return nil, err
 	}

@@ -97,6 +97,20 @@ func (c *Client) Reborn(ctx context.Context, m guest.Reborn) error {
 	return c.roundTrip(ctx, "guest: reborn", &m, &guest.Done{})
 }
 
+// Hold has the guest close its socket and all connections; see guest.Hold. This one has ended when it returns. A guest that did not make
+// its socket itself refuses: sandbox.Unsupported.
+func (c *Client) Hold(ctx context.Context) error {
+	if err := c.roundTrip(ctx, "guest: hold", &guest.Hold{}, &guest.Done{}); err != nil {
+		return err
+	}
+	select {
+	case <-c.Done():
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
 // Shutdown ends the sandbox from inside.
 func (c *Client) Shutdown(ctx context.Context) error {
 	return c.roundTrip(ctx, "guest: shutdown", &guest.Shutdown{}, &guest.Done{})

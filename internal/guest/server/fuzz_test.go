@@ -53,7 +53,7 @@ func FuzzPreamble(f *testing.F) {
 func FuzzRequest(f *testing.F) {
 	for _, m := range []guest.Message{&guest.Hello{}, &guest.Attach{ID: "x", Stdout: 5}, &guest.Input{ID: "x", Data: []byte("abc")},
 		&guest.Ack{ID: "x", Exit: true}, &guest.Signal{ID: "x", Signal: 9}, &guest.Resize{ID: "x", Rows: 1, Cols: 2}, &guest.List{},
-		&guest.Wait{ID: "x"}, &guest.KillAll{}, &guest.Lease{For: time.Second}, &guest.Reborn{Key: make([]byte, 32), ID: "y"},
+		&guest.Wait{ID: "x"}, &guest.KillAll{}, &guest.Hold{}, &guest.Lease{For: time.Second}, &guest.Reborn{Key: make([]byte, 32), ID: "y"},
 		&guest.Shutdown{}} {
 		f.Add(uint8(m.MessageType()), m.Append(nil), uint8(guest.TypeAck), []byte{2})
 	}

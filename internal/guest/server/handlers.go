@@ -32,6 +32,8 @@ func handlerOf(t guest.Type) handler {
 		return (*Server).renew
 	case guest.TypeReborn:
 		return (*Server).reborn
+	case guest.TypeHold:
+		return (*Server).hold
 	case guest.TypeShutdown:
 		return (*Server).shutdown
 	}

@@ -33,6 +33,9 @@ type Config struct {
 
 	Proc     *os.File // the root of a proc file system to look for processes in; nil is /proc
 	OwnClock bool     // Reborn may set the clock: it is the sandbox's own
+
+	// Hold is called once the listener is closed because a host asked for it (guest.Hold), and Serve returns ErrHeld. nil refuses to.
+	Hold func() error
 }
 
 // End says why a server ended.
@@ -66,7 +69,7 @@ type Server struct {
 	id         string
 	generation uint64
 	conns      map[*conn]struct{}
-	listeners  map[io.Closer]struct{}
+	listeners  map[io.Closer]*listening
 	lease      *time.Timer // nil: for ever
 	leases     uint64      // how many there were
 }
@@ -74,7 +77,7 @@ type Server struct {
 // New returns a server whose lease runs, and whose spawner is prepared.
 func New(cfg Config) (*Server, error) {
 	s := &Server{cfg: cfg, born: time.Now(), ended: make(chan struct{}), key: cfg.Key, id: cfg.ID, generation: 1,
-		conns: make(map[*conn]struct{}), listeners: make(map[io.Closer]struct{})}
+		conns: make(map[*conn]struct{}), listeners: make(map[io.Closer]*listening)}
 	s.cfg.Key = [guest.KeySize]byte{}
 	s.proc = procfs{root: cfg.Proc}
 	s.files = newTree(cfg.User)
@@ -117,8 +120,10 @@ func (s *Server) Serve(listener *os.File) error {
 	if err != nil {
 		return err
 	}
+	l := &listening{over: make(chan struct{})}
+	defer close(l.over)
 	s.mu.Lock()
-	s.listeners[listener] = struct{}{}
+	s.listeners[listener] = l
 	over := s.end != ""
 	s.mu.Unlock()
 	if over {
@@ -129,6 +134,8 @@ func (s *Server) Serve(listener *os.File) error {
 		switch {
 		case s.isEnded():
 			return nil
+		case err != nil && s.isHeld(l):
+			return ErrHeld
 		case err == syscall.EMFILE || err == syscall.ENFILE || err == syscall.ENOMEM || err == syscall.ENOBUFS:
 			time.Sleep(acceptPause)
 		case err != nil:

@@ -1,0 +1,126 @@
+package gvisor
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"net"
+	"os"
+	"path/filepath"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/glovebox-dev/glovebox/internal/guest"
+	"github.com/glovebox-dev/glovebox/internal/guest/client"
+	"github.com/glovebox-dev/glovebox/internal/pidfd"
+	"github.com/glovebox-dev/glovebox/sandbox"
+)
+
+var _ sandbox.Checkpointer = (*Box)(nil)
+
+// Checkpoint saves the sandbox into dir. Only a living one can be: a one-shot sandbox lives by a connection, and saving cuts those.
+func (box *Box) Checkpoint(ctx context.Context, dir string) error {
+	if !box.spec.Lifetime.Living {
+		return &sandbox.Error{Kind: sandbox.Unsupported, Op: "gvisor: checkpoint", Msg: "the sandbox ends with its first execution", Mend: "make one that lives on"}
+	}
+	box.saving.Lock()
+	defer box.saving.Unlock()
+	image, err := os.OpenFile(dir, unix.O_DIRECTORY, 0)
+	if err != nil {
+		return &sandbox.Error{Kind: sandbox.Invalid, Op: "gvisor: checkpoint", Err: err}
+	}
+	defer image.Close()
+	err = box.hold(ctx)
+	if err == nil {
+		err = box.save(ctx, image)
+	}
+	if err = errors.Join(err, box.release()); err == nil {
+		err = box.awaitGuest(ctx, net.Conn.Close)
+	}
+	if err != nil {
+		return at("checkpoint", err)
+	}
+	return saved{Key: box.key[:], Spec: box.spec}.write(image)
+}
+
+// hold has the guest close its socket: gVisor does not save one that is bound on the host.
+func (box *Box) hold(ctx context.Context) error {
+	if err := os.WriteFile(box.holdFile(), nil, 0o644); err != nil {
+		return err
+	}
+	conn, err := box.Dial(ctx)
+	if err != nil {
+		return err
+	}
+	c, err := client.New(ctx, conn, box.key)
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	return c.Hold(ctx)
+}
+
+// release lets the guest make its socket again.
+func (box *Box) release() error {
+	if err := os.Remove(box.holdFile()); err != nil && !errors.Is(err, os.ErrNotExist) {
+		return err
+	}
+	return nil
+}
+
+func (box *Box) holdFile() string { return filepath.Join(box.dir, socketFolder, guest.HoldFile) }
+
+// save writes the image. The sandbox stands still meanwhile, and then goes on. Its pages are not compressed: that would cost more than
+// the disk they lie on.
+func (box *Box) save(ctx context.Context, image *os.File) error {
+	words, err := os.CreateTemp(box.dir, "save-")
+	if err != nil {
+		return err
+	}
+	defer os.Remove(words.Name())
+	defer words.Close()
+	order, err := box.backend.runscOrder(words, append(runscArgv(), "checkpoint", "--leave-running", "--compression=none", imagePath, string(box.id)))
+	if err != nil {
+		return err
+	}
+	order.Files = append(order.Files, int(box.backend.null.Fd()), int(image.Fd()))
+	process, err := startAt(order, box.enterStage)
+	if err != nil {
+		return err
+	}
+	defer process.Close()
+	if err := pidfd.Await(ctx, process.FD); err != nil {
+		process.Kill()
+		process.Wait()
+		return err
+	}
+	if code, signal := process.Wait(); code != 0 || signal != 0 {
+		return &sandbox.Error{Kind: sandbox.Unavailable, Op: "gvisor: save", Msg: "runsc refuses: " + lastWords(words.Name())}
+	}
+	return nil
+}
+
+// enterStage brings the calling thread to where the box's own runsc sees its files.
+func (box *Box) enterStage() error {
+	if err := unix.Unshare(unix.CLONE_FS); err != nil {
+		return os.NewSyscallError("unshare", err)
+	}
+	return os.NewSyscallError("setns", unix.Setns(box.process.FD, unix.CLONE_NEWNS))
+}
+
+// saved is what is kept of a checkpoint beside gVisor's image. It holds the key that the saved guest knows, so it is for its owner only.
+type saved struct {
+	Key  []byte       `json:"key"`
+	Spec sandbox.Spec `json:"spec"`
+}
+
+const savedFile = "glovebox.json"
+
+// write writes the record last: a folder without it holds no checkpoint.
+func (s saved) write(dir *os.File) error {
+	text, err := json.Marshal(s)
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(filepath.Join("/proc/self/fd", itoa(int(dir.Fd())), savedFile), text, 0o600)
+}

@@ -1,0 +1,93 @@
+package gvisor
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"net"
+	"os"
+	"path/filepath"
+	"reflect"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/glovebox-dev/glovebox/internal/guest"
+	"github.com/glovebox-dev/glovebox/internal/guest/client"
+	"github.com/glovebox-dev/glovebox/sandbox"
+)
+
+var _ sandbox.Restorer = (*Backend)(nil)
+
+// checkpoint is one from which a box is made.
+type checkpoint struct {
+	image *os.File // its folder
+	key   [guest.KeySize]byte
+}
+
+// Restore builds a box that goes on where the one in dir was saved. Any number may, at the same time.
+func (b *Backend) Restore(ctx context.Context, dir string, spec sandbox.Spec) (sandbox.Box, error) {
+	image, err := os.OpenFile(dir, unix.O_DIRECTORY, 0)
+	if err != nil {
+		return nil, &sandbox.Error{Kind: sandbox.NotFound, Op: "gvisor: restore", Err: err}
+	}
+	defer image.Close()
+	s, err := readSaved(dir)
+	if err != nil {
+		return nil, err
+	}
+	if !reflect.DeepEqual(frozen(s.Spec), frozen(spec)) {
+		return nil, &sandbox.Error{Kind: sandbox.Invalid, Op: "gvisor: restore", Msg: "the sandbox was saved with another root, user, mounts, network or limits",
+			Mend: "ask for what it was made with; only memory, CPUs, lifetime and labels may change"}
+	}
+	from := &checkpoint{image: image}
+	copy(from.key[:], s.Key)
+	return b.build(ctx, spec, from)
+}
+
+// frozen is what of a spec is part of what was saved, and cannot be another when it is restored.
+func frozen(s sandbox.Spec) sandbox.Spec {
+	s.ID, s.Labels, s.Lifetime, s.Env, s.Named, s.AcceptWeaker = "", nil, sandbox.Lifetime{}, nil, nil, nil
+	s.Limits.MemoryBytes, s.Limits.CPUMillis, s.Limits.Timeout, s.Limits.OutputBytes = 0, 0, 0, 0
+	return s
+}
+
+func readSaved(dir string) (s saved, err error) {
+	text, err := os.ReadFile(filepath.Join(dir, savedFile))
+	if errors.Is(err, os.ErrNotExist) {
+		return s, &sandbox.Error{Kind: sandbox.NotFound, Op: "gvisor: restore", Msg: "no checkpoint is in " + dir, Err: err}
+	}
+	if err == nil {
+		err = json.Unmarshal(text, &s)
+	}
+	if err == nil && len(s.Key) != guest.KeySize {
+		err = errors.New("its key is none")
+	}
+	if err != nil {
+		return s, &sandbox.Error{Kind: sandbox.Invalid, Op: "gvisor: restore", Msg: "the checkpoint in " + dir + " is damaged", Err: err}
+	}
+	return s, nil
+}
+
+// entropyBytes is what a restored kernel's random numbers are stirred with: all that are made of one image would draw the same.
+const entropyBytes = 64
+
+// rename gives a restored guest the key, the name and the lease of its new life.
+func (box *Box) rename(ctx context.Context, conn net.Conn, from *checkpoint) error {
+	c, err := client.New(ctx, conn, from.key)
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	running, err := c.List(ctx)
+	if err != nil {
+		return err
+	}
+	again := guest.Reborn{Key: box.key[:], ID: string(box.id), Entropy: make([]byte, entropyBytes), Clock: time.Now(), Lease: box.spec.Lifetime.GuestLease()}
+	rand.Read(again.Entropy)
+	for _, p := range running {
+		again.Keep = append(again.Keep, p.ID)
+	}
+	return c.Reborn(ctx, again)
+}

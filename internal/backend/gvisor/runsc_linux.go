@@ -1,0 +1,97 @@
+package gvisor
+
+import (
+	"os"
+	"path/filepath"
+	"runtime"
+
+	"github.com/glovebox-dev/glovebox/internal/fork"
+	"github.com/glovebox-dev/glovebox/internal/pidfd"
+)
+
+// runscName is argv[0] of every runsc of ours.
+const runscName = "glovebox-runsc"
+
+// Descriptors as runsc has them, after its three.
+const (
+	runscProgram = iota + 3
+	runscIDs     // holds the claim on the box's host ids for as long as it lives
+	runscImage   // the folder of a checkpoint
+)
+
+var runscEnv = []string{"PATH=/usr/sbin:/usr/bin:/sbin:/bin"}
+
+// runscArgv is what every runsc of ours is called with, before its verb.
+func runscArgv() []string {
+	return []string{runscName, "--root=" + filepath.Join(onStage(stageBox), stateFolder), "--platform=systrap", "--network=none", "--host-uds=create",
+		"--ignore-cgroups", "--overlay2=none"}
+}
+
+// startRunsc starts the box's runsc, which stays as its parent: when it ends, all of the box has.
+func (b *Backend) startRunsc(box *Box, s *stage, from *checkpoint) (*pidfd.Process, error) {
+	door, err := box.group.Door()
+	if err != nil {
+		return nil, err
+	}
+	defer door.Close()
+	words, err := os.OpenFile(filepath.Join(box.dir, wordsFile), os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	defer words.Close()
+	order, err := b.runscOrder(words, runscArgv())
+	if err != nil {
+		return nil, err
+	}
+	order.Cgroup, order.Tasks = door.V2, door.Tasks
+	order.Files = append(order.Files, box.ids.FD())
+	verb := []string{"run"}
+	if from != nil {
+		// What the sandbox is made of was compared before; gVisor would compare names and ids too, which are other ones.
+		verb = []string{"--restore-spec-validation=ignore", "restore", imagePath}
+		order.Files = append(order.Files, int(from.image.Fd()))
+	}
+	order.Argv = append(append(order.Argv, verb...), "--bundle="+onStage(stageBox), string(box.id))
+	return startAt(order, s.attach)
+}
+
+// imagePath names the folder of a checkpoint: runsc opens by path and knows what it was given.
+var imagePath = "--image-path=/proc/self/fd/" + itoa(runscImage)
+
+// runscOrder starts runsc with words for its stderr.
+func (b *Backend) runscOrder(words *os.File, argv []string) (*fork.Order, error) {
+	program, err := b.runsc()
+	if err != nil {
+		return nil, err
+	}
+	null := int(b.null.Fd())
+	return &fork.Order{Program: runscProgram, Argv: argv, Env: runscEnv, Dir: "/", Files: []int{null, null, int(words.Fd()), int(program.Fd())}, PIDFD: true}, nil
+}
+
+// startAt starts a program from a thread that goes to another mount namespace first.
+func startAt(order *fork.Order, enter func() error) (process *pidfd.Process, err error) {
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		runtime.LockOSThread() // never unlocked: the thread ends with the goroutine
+		if err = enter(); err != nil {
+			return
+		}
+		var pid, fd int
+		if pid, fd, err = order.Start(); err == nil {
+			process = &pidfd.Process{PID: pid, FD: fd, Child: true}
+		}
+	}()
+	<-done
+	return process, err
+}
+
+// lastWords is the end of what a runsc and the guest said into a file.
+func lastWords(path string) string {
+	const most = 2000
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return err.Error()
+	}
+	return string(text)
+}
