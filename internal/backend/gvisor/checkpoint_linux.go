@@ -7,6 +7,8 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"strings"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -30,17 +32,27 @@ func (box *Box) Checkpoint(ctx context.Context, dir string) error {
 		return &sandbox.Error{Kind: sandbox.Invalid, Op: "gvisor: checkpoint", Err: err}
 	}
 	defer image.Close()
-	err = box.hold(ctx)
-	if err == nil {
+	if err = box.hold(ctx); err == nil {
 		err = box.save(ctx, image)
 	}
-	if err = errors.Join(err, box.release()); err == nil {
-		err = box.awaitGuest(ctx, net.Conn.Close)
+	err = errors.Join(err, box.release(), box.answers())
+	if err == nil {
+		err = saved{Key: box.key[:], Spec: box.spec}.write(image)
 	}
 	if err != nil {
 		return at("checkpoint", err)
 	}
-	return saved{Key: box.key[:], Spec: box.spec}.write(image)
+	return nil
+}
+
+// answerPatience is how long a guest may need to make its socket again, on a host that is busy.
+const answerPatience = 30 * time.Second
+
+// answers waits until the guest can be dialled again, whatever became of the checkpoint.
+func (box *Box) answers() error {
+	ctx, cancel := context.WithTimeout(context.Background(), answerPatience)
+	defer cancel()
+	return box.awaitGuest(ctx, net.Conn.Close)
 }
 
 // hold has the guest close its socket: gVisor does not save one that is bound on the host.
@@ -95,9 +107,22 @@ func (box *Box) save(ctx context.Context, image *os.File) error {
 		return err
 	}
 	if code, signal := process.Wait(); code != 0 || signal != 0 {
-		return &sandbox.Error{Kind: sandbox.Unavailable, Op: "gvisor: save", Msg: "runsc refuses: " + lastWords(words.Name())}
+		return refusal(lastWords(words.Name()))
 	}
 	return nil
+}
+
+// refusal explains why gVisor did not save a sandbox.
+func refusal(said string) error {
+	err := &sandbox.Error{Kind: sandbox.Unavailable, Op: "gvisor: save", Msg: said}
+	switch {
+	case strings.Contains(said, "bound host socket"):
+		err.Kind, err.Msg, err.Mend = sandbox.Unsupported, "a program in the sandbox has bound a unix socket in a directory of the host, which cannot be saved",
+			"end that program, or have it bind its socket in /tmp"
+	case strings.Contains(said, unix.ENOSPC.Error()):
+		err.Msg = "the file system of the checkpoint is full"
+	}
+	return err
 }
 
 // enterStage brings the calling thread to where the box's own runsc sees its files.

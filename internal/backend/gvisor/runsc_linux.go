@@ -4,6 +4,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"strings"
 
 	"github.com/glovebox-dev/glovebox/internal/fork"
 	"github.com/glovebox-dev/glovebox/internal/pidfd"
@@ -86,12 +87,16 @@ func startAt(order *fork.Order, enter func() error) (process *pidfd.Process, err
 	return process, err
 }
 
-// lastWords is the end of what a runsc and the guest said into a file.
+// lastWords is what a runsc and the guest said into a file, without gVisor's stacks, and without the middle of what is long.
 func lastWords(path string) string {
-	const most = 2000
+	const most = 600
 	text, err := os.ReadFile(path)
 	if err != nil {
 		return err.Error()
 	}
-	return string(text)
+	said, _, _ := strings.Cut(string(text), "\ngoroutine ")
+	if said = strings.TrimSpace(said); len(said) > most {
+		said = said[:most/2] + " ... " + said[len(said)-most/2:]
+	}
+	return said
 }

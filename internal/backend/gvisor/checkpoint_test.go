@@ -1,0 +1,230 @@
+package gvisor
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/glovebox-dev/glovebox/internal/guest"
+	"github.com/glovebox-dev/glovebox/internal/guest/client"
+	"github.com/glovebox-dev/glovebox/sandbox"
+)
+
+func livingSpec() sandbox.Spec {
+	s := spec()
+	s.Lifetime = sandbox.Lifetime{Living: true}
+	return s
+}
+
+func checkpointInto(box *Box, dir string) error {
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	return box.Checkpoint(ctx, dir)
+}
+
+// background starts Python in a box, and waits until it says that it is ready.
+func background(t *testing.T, box *Box, program string) (id string) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	c := greet(t, box)
+	id = string(sandbox.NewID())
+	p, err := c.Start(ctx, guest.Start{ID: id, Argv: []string{"/usr/bin/python3", "-u", "-c", program}, Env: sandbox.DefaultEnv, Dir: sandbox.Workspace,
+		User: sandbox.DefaultUser, Stdin: guest.StdinPipe})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if said := firstLine(t, p); said != "ready" {
+		t.Fatalf("it says %q", said)
+	}
+	return id
+}
+
+func firstLine(t *testing.T, p *client.Process) string {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	var said []byte
+	enough := errors.New("enough")
+	exited, err := p.Stream(ctx, func(o guest.Output) error {
+		if said = append(said, o.Data...); strings.HasSuffix(string(said), "\n") {
+			return enough
+		}
+		return nil
+	}, false)
+	if !errors.Is(err, enough) {
+		t.Fatalf("it said %q, %v and ended with %d", said, err, exited.Code)
+	}
+	return strings.TrimSpace(string(said))
+}
+
+// answer tells a program in the background to go on, and returns all that it has said until its end.
+func answer(t *testing.T, box sandbox.Box, id string) string {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	p, err := greet(t, box).Attach(ctx, guest.Attach{ID: id})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := p.CloseStdin(ctx); err != nil {
+		t.Fatal(err)
+	}
+	var said []byte
+	if _, err := p.Stream(ctx, func(o guest.Output) error { said = append(said, o.Data...); return nil }, true); err != nil {
+		t.Fatal(err)
+	}
+	return string(said)
+}
+
+// much is a program with a heap, threads, a file that is open and has no name, a pipe, a child and a server on the loopback.
+const much = `
+import os, socket, subprocess, sys, tempfile, threading
+heap = bytearray(os.urandom(1 << 20)) * 32
+before = hash(bytes(heap))
+file = tempfile.TemporaryFile()
+file.write(b"written before"); file.flush()
+go, done = threading.Event(), []
+def work():
+    go.wait(); done.append(1)
+threads = [threading.Thread(target=work) for _ in range(4)]
+for t in threads: t.start()
+server = socket.create_server(("127.0.0.1", 7007))
+child = subprocess.Popen(["cat"], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+child.stdin.write(b"half "); child.stdin.flush()
+print("ready")
+sys.stdin.read()
+go.set()
+for t in threads: t.join()
+file.seek(0)
+client = socket.create_connection(("127.0.0.1", 7007)); peer, _ = server.accept()
+client.sendall(b"hello")
+child.stdin.write(b"whole"); child.stdin.close()
+print(hash(bytes(heap)) == before, len(done), file.read(), peer.recv(5), child.stdout.read(), child.wait())
+`
+
+func TestCheckpointOfMuch(t *testing.T) {
+	b := openIn(t, filepath.Join(t.TempDir(), "run"), "")
+	box := create(t, b, livingSpec())
+	id := background(t, box, much)
+	dir := t.TempDir()
+	if err := checkpointInto(box, dir); err != nil {
+		t.Fatal(err)
+	}
+	const want = "ready\nTrue 4 b'written before' b'hello' b'half whole' 0\n"
+	if said := answer(t, box, id); said != want {
+		t.Errorf("the one that was saved says %q", said)
+	}
+	if err := box.Close(); err != nil {
+		t.Fatal(err)
+	}
+	again, err := b.Restore(context.Background(), dir, livingSpec())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer again.Close()
+	if said := answer(t, again, id); said != want {
+		t.Errorf("the one that was restored says %q", said)
+	}
+}
+
+// TestRestoreElsewhere restores with a backend that has never seen the sandbox, after all of it is gone.
+func TestRestoreElsewhere(t *testing.T) {
+	dir := t.TempDir()
+	first := openIn(t, filepath.Join(t.TempDir(), "run"), "")
+	box := create(t, first, livingSpec())
+	id := background(t, box, much)
+	if err := checkpointInto(box, dir); err != nil {
+		t.Fatal(err)
+	}
+	if err := box.Close(); err != nil {
+		t.Fatal(err)
+	}
+	second := openIn(t, filepath.Join(t.TempDir(), "run"), "")
+	once := livingSpec()
+	once.Lifetime = sandbox.Lifetime{}
+	again, err := second.Restore(context.Background(), dir, once)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if said := answer(t, again, id); !strings.Contains(said, "True 4") {
+		t.Errorf("it says %q", said)
+	}
+	if err := again.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if list := left(second, again.ID()); len(list) > 0 {
+		t.Errorf("left: %v", list)
+	}
+}
+
+// TestCheckpointFails makes checkpoints fail; the sandbox goes on, and can be saved afterwards.
+func TestCheckpointFails(t *testing.T) {
+	b := openIn(t, filepath.Join(t.TempDir(), "run"), "")
+	full := t.TempDir()
+	if err := unix.Mount("full", full, "tmpfs", 0, "size=64k"); err != nil {
+		t.Fatal(err)
+	}
+	defer unix.Unmount(full, unix.MNT_DETACH)
+	for _, c := range []struct {
+		name string
+		save func(box *Box) error
+	}{
+		{"the disk is full", func(box *Box) error { return checkpointInto(box, full) }},
+		{"canceled", func(box *Box) error {
+			ctx, cancel := context.WithTimeout(context.Background(), 20*time.Millisecond)
+			defer cancel()
+			return box.Checkpoint(ctx, t.TempDir())
+		}},
+		{"nowhere", func(box *Box) error { return checkpointInto(box, "/nonexistent") }},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			box := create(t, b, livingSpec())
+			id := background(t, box, much)
+			if err := c.save(box); err == nil {
+				t.Error("it did not fail")
+			} else {
+				t.Logf("%.300v", err)
+			}
+			dir := t.TempDir()
+			if err := checkpointInto(box, dir); err != nil {
+				t.Fatalf("afterwards: %.500v", err)
+			}
+			if said := answer(t, box, id); !strings.Contains(said, "True 4") {
+				t.Errorf("it says %q", said)
+			}
+		})
+	}
+}
+
+// TestCheckpointBesideHostSocket: a program has bound a socket in a directory of the host, which gVisor does not save.
+func TestCheckpointBesideHostSocket(t *testing.T) {
+	b := openIn(t, filepath.Join(t.TempDir(), "run"), "")
+	s := livingSpec()
+	s.Workdir = t.TempDir()
+	if err := os.Chmod(s.Workdir, 0o777); err != nil {
+		t.Fatal(err)
+	}
+	box := create(t, b, s)
+	id := background(t, box, `
+import socket, sys
+s = socket.socket(socket.AF_UNIX)
+s.bind("/workspace/socket"); s.listen()
+print("ready")
+sys.stdin.read()
+print("goes on")
+`)
+	err := checkpointInto(box, t.TempDir())
+	if err == nil || !strings.Contains(err.Error(), "unix socket in a directory of the host") {
+		t.Errorf("a socket is bound on the host, and it says %.300v", err)
+	}
+	if said := answer(t, box, id); said != "ready\ngoes on\n" {
+		t.Errorf("it says %q", said)
+	}
+}
