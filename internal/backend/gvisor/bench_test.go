@@ -56,3 +56,33 @@ func BenchmarkClose(b *testing.B) {
 	}
 	b.ReportMetric(float64(closing.Microseconds())/1000/float64(b.N), "close-ms/op")
 }
+
+// BenchmarkCheckpoint saves a sandbox with nothing in it but its guest.
+func BenchmarkCheckpoint(b *testing.B) {
+	box := create(b, openIn(b, filepath.Join(b.TempDir(), "run"), ""), livingSpec())
+	for b.Loop() {
+		if err := checkpointInto(box, b.TempDir()); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+// BenchmarkRestore makes one of it again.
+func BenchmarkRestore(b *testing.B) {
+	backend := openIn(b, filepath.Join(b.TempDir(), "run"), "")
+	dir := b.TempDir()
+	if err := checkpointInto(create(b, backend, livingSpec()), dir); err != nil {
+		b.Fatal(err)
+	}
+	for b.Loop() {
+		box, err := backend.Restore(context.Background(), dir, livingSpec())
+		if err != nil {
+			b.Fatal(err)
+		}
+		b.StopTimer()
+		if err := box.Close(); err != nil {
+			b.Fatal(err)
+		}
+		b.StartTimer()
+	}
+}

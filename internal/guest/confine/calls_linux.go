@@ -100,7 +100,10 @@ func carryOut(calls []Call) error {
 // namespace, a session keyring, an empty bounding set, and securebits that no set-id program can use.
 func (p *Plan) codeWalls() (ruleset, rest []Call) {
 	rest = credentialCalls()
-	if p.Listen == "" {
+	if p.Listen != "" {
+		// In a container, whose kernel may be gVisor's: that has no securebits, and its root no capabilities but those of its bounding set.
+		rest[len(rest)-1].Pass = unix.EINVAL
+	} else {
 		// A cgroup namespace has its root where its maker was. The guest was born in its server's group on v1, so the code gets a
 		// namespace that is made now, and sees "/" rather than names of the host. A container has one of its own.
 		rest = append([]Call{call(unix.SYS_UNSHARE, unix.CLONE_NEWCGROUP)}, rest...)
@@ -108,6 +111,7 @@ func (p *Plan) codeWalls() (ruleset, rest []Call) {
 	return landlockCalls(p.Handled, p.Scoped, p.Landlock), rest
 }
 
+// credentialCalls end with securebits.
 func credentialCalls() []Call {
 	calls := []Call{
 		// No name: an anonymous keyring that nobody else can join.
@@ -116,9 +120,7 @@ func credentialCalls() []Call {
 	calls = append(calls, boundCalls()...)
 	// SECBIT_NO_SETUID_FIXUP must stay clear: it is by that fix-up that the capabilities go when a child becomes the code's user.
 	const bits = secNoroot | secNorootLocked | secNoSetuidFixupLocked | secKeepCapsLocked | secNoAmbient | secNoAmbientLocked
-	secure := call(unix.SYS_PRCTL, unix.PR_SET_SECUREBITS, bits, 0, 0, 0)
-	secure.Pass = unix.EINVAL // gVisor has no securebits; its root has no capabilities but those of its bounding set
-	return append(calls, secure)
+	return append(calls, call(unix.SYS_PRCTL, unix.PR_SET_SECUREBITS, bits, 0, 0, 0))
 }
 
 // boundCalls take all capabilities but those to keep from what the caller and its children may ever have.
