@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 
 	"github.com/glovebox-dev/glovebox/test/liveserver"
 )
@@ -93,6 +94,18 @@ func (r *report) makeRows(ctx context.Context) (rows []*row, stop func() error, 
 		}
 	}
 	rows = append(rows, commandLineRow(r.binary))
+	dir, err := os.MkdirTemp("", "glovebox-bench-")
+	if err != nil {
+		return nil, nil, errors.Join(err, stop())
+	}
+	removed := stop
+	stop = func() error { return errors.Join(removed(), os.RemoveAll(dir)) }
+	more, started, err := r.gvisorRows(ctx, dir)
+	servers = append(servers, started...)
+	if err != nil {
+		fmt.Fprintf(r.w, "left out: %v\n", err)
+	}
+	rows = append(rows, more...)
 	var chosen []*row
 	for _, row := range rows {
 		if r.rows.MatchString(row.name) {

@@ -14,6 +14,7 @@ const (
 	namespaces class = "shared kernel, namespaces" // no limits, no system call filter
 	native     class = "shared kernel, native"     // all walls and limits of the native backend
 	container  class = "container"
+	userSpace  class = "kernel in user space"
 )
 
 const (

@@ -80,6 +80,10 @@ func (f *figures) targets() []target {
 		{name: "failures at 32 clients", measured: math.NaN(), bound: 0},
 		{name: "growth of the server under 100 MB of stdout, MiB", measured: math.NaN(), bound: flatBytes >> 20},
 	}
+	const fresh, runsc = "glovebox HTTP gvisor python", "runsc run python"
+	list = append(list,
+		target{name: "gVisor: fresh Python over HTTP, nothing warm / runsc run", measured: ratio(p50(fresh+", nothing warm"), p50(runsc)), bound: 1.2, unit: "x"},
+		target{name: "gVisor: fresh Python over HTTP / runsc run", measured: ratio(p50(fresh), p50(runsc)), bound: 0.35, unit: "x"})
 	if f.burstRan {
 		list[5].measured, list[6].measured = f.burstRatio, float64(f.burstFailures)
 	}

@@ -67,14 +67,19 @@ func KillAndWait(ctx context.Context, pid int) {
 	_ = Await(ctx, p.FD)
 }
 
-// lookEvery is how often a wait looks at its context; the end of the process itself wakes it at once.
+// lookEvery is how often a wait looks whether its context was canceled; the end of the process itself wakes it at once, and so does the
+// context's deadline.
 const lookEvery = 100 * time.Millisecond
 
 // Await waits until the process behind a pidfd has ended (a pidfd is readable then: pidfd_open(2)).
 func Await(ctx context.Context, fd int) error {
 	for {
+		wait := lookEvery
+		if deadline, ok := ctx.Deadline(); ok {
+			wait = max(min(wait, time.Until(deadline).Round(time.Millisecond)), 0)
+		}
 		fds := []unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}
-		n, err := unix.Poll(fds, int(lookEvery.Milliseconds()))
+		n, err := unix.Poll(fds, int(wait.Milliseconds()))
 		if n > 0 {
 			return nil
 		}

@@ -87,9 +87,14 @@ func checkID(id string) error {
 	return nil
 }
 
+// alone says whether nobody is there who could stop a child before it executes. Then it may borrow the guest's memory, which under gVisor
+// saves half of the time that a start takes. Nothing is born in between: all births wait for the table. Only pid 1 can know it: kill(2)
+// leaves out the caller and, in its own pid namespace, nobody else that the caller sees.
+func (s *Server) alone() bool { return s.cfg.Init && syscall.Kill(-1, 0) == syscall.ESRCH }
+
 // bear opens the descriptors of the process, forks it and sets it going.
 func (s *Server) bear(p *process, m *guest.Start) error {
-	o := fork.Order{Paths: programPaths(m), Argv: m.Argv, Dir: m.Dir, Copy: true, TTY: m.TTY}
+	o := fork.Order{Paths: programPaths(m), Argv: m.Argv, Dir: m.Dir, TTY: m.TTY}
 	if o.Dir == "" {
 		o.Dir = "/"
 	}
@@ -117,6 +122,7 @@ func (s *Server) bear(p *process, m *guest.Start) error {
 	if int(p.user.UID) != os.Geteuid() || int(p.user.GID) != os.Getegid() {
 		o.Become = &fork.Identity{UID: p.user.UID, GID: p.user.GID, KeepGroups: !s.setgroups.allowed(&s.proc)}
 	}
+	o.Copy = !s.alone()
 	p.born = time.Now()
 	pid, err := s.spawner.spawn(&birth{order: o})
 	if err != nil {
