@@ -104,7 +104,7 @@ func (b *Backend) claim(in *instance.Instance, box *Box, spec *sandbox.Spec, mad
 	}
 	made.Add(func() error { return os.RemoveAll(box.dir) })
 	var err error
-	if b.user.uid == 0 {
+	if b.user.UID == 0 {
 		if box.slot, err = hostid.Take(filepath.Join(b.run, hostid.File)); err == nil {
 			made.Add(func() error { box.slot.Release(); return nil })
 		}

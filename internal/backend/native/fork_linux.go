@@ -39,7 +39,7 @@ func (b *Backend) forkable(spec *sandbox.Spec) bool {
 	if 0 < l.CPUMillis && l.CPUMillis < 1000 || 0 < l.MemoryBytes && l.MemoryBytes < 32<<20 || 0 < l.Pids && l.Pids < 8 {
 		return false
 	}
-	return b.user.uid == 0 && !spec.Lifetime.Living && spec.Root == (sandbox.Root{}) && spec.Commands == nil &&
+	return b.user.UID == 0 && !spec.Lifetime.Living && spec.Root == (sandbox.Root{}) && spec.Commands == nil &&
 		len(spec.Mounts)+len(spec.Layers) == 0 && spec.Workdir == ""
 }
 

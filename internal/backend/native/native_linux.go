@@ -16,6 +16,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/glovebox-dev/glovebox/internal/guest/confine"
+	"github.com/glovebox-dev/glovebox/internal/hostid"
 	"github.com/glovebox-dev/glovebox/internal/instance"
 	"github.com/glovebox-dev/glovebox/internal/rootfs"
 	"github.com/glovebox-dev/glovebox/sandbox"
@@ -52,7 +53,7 @@ type Backend struct {
 	null     *os.File
 	guestErr *os.File
 	kernel   kernelFacts
-	user     userFacts
+	user     hostid.Caller
 	filters  filters
 
 	opening sync.Mutex // guards instance
@@ -75,7 +76,7 @@ func New(o Options) (*Backend, error) {
 	if err != nil {
 		return nil, err
 	}
-	b := &Backend{options: o, null: null, guestErr: o.GuestStderr, kernel: readKernel(), user: readUser()}
+	b := &Backend{options: o, null: null, guestErr: o.GuestStderr, kernel: readKernel(), user: hostid.ReadCaller()}
 	if b.guestErr == nil {
 		b.guestErr = null
 	}

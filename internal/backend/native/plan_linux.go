@@ -109,7 +109,7 @@ func (p *planned) addMount(mount sandbox.Mount, m ids, noExec bool) error {
 		step.Flags |= confine.NoExec
 	}
 	if os.Geteuid() == 0 {
-		fd, err := idmap.Detach(mount, m.lines[len(m.lines)-1].host, 0)
+		fd, err := idmap.Detach(mount, m.Lines[len(m.Lines)-1].Host, 0)
 		if err != nil {
 			return err
 		}

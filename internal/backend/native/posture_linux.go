@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/glovebox-dev/glovebox/internal/cgroup"
+	"github.com/glovebox-dev/glovebox/internal/hostid"
 	"github.com/glovebox-dev/glovebox/sandbox"
 )
 
@@ -82,11 +83,11 @@ func (b *Backend) landlockWall() sandbox.Wall {
 func hostUIDWall(hostUID string) sandbox.Wall {
 	w := sandbox.Wall{Name: "host_uid", Detail: hostUID}
 	switch hostUID {
-	case hostUnique:
+	case hostid.Unique:
 		w.State = sandbox.WallStands
-	case hostSubordinate:
+	case hostid.Subordinate:
 		w.State = sandbox.WallStands
-	case hostShared:
+	case hostid.Shared:
 		w.State = sandbox.WallWeaker
 		w.Mend = "install uidmap and give this user ranges in /etc/subuid and /etc/subgid, or run as root"
 	default:

@@ -8,8 +8,6 @@ import (
 	"io"
 	"net"
 	"os"
-	"os/exec"
-	"strconv"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -42,15 +40,6 @@ type born struct {
 	setup   *net.UnixConn // later the lifeline
 }
 
-// ids says how the user and group ids of a sandbox map to those of the host.
-type ids struct {
-	guest, code sandbox.User // inside
-	lines       []idLine
-	bySetuid    bool // by newuidmap and newgidmap (shadow-utils), as the host ids are subordinate ones
-}
-
-type idLine struct{ inside, host uint32 }
-
 // spawn starts the guest in new namespaces, inside its control group, with its ids mapped. It runs the first steps of the set-up
 // stage, up to where it waits for the plan.
 func (b *Backend) spawn(spec *sandbox.Spec, box *Box, m ids, listener *os.File, t *template) (*born, error) {
@@ -80,7 +69,7 @@ func (b *Backend) spawn(spec *sandbox.Spec, box *Box, m ids, listener *os.File, 
 	if err != nil {
 		return nil, err
 	}
-	if err := b.fail(failMap, m.write(g.process.PID)); err != nil { // it waits for its plan meanwhile
+	if err := b.fail(failMap, m.Write(g.process.PID)); err != nil { // it waits for its plan meanwhile
 		return nil, errors.Join(at(failMap, err), g.destroy())
 	}
 	return g, nil
@@ -89,12 +78,12 @@ func (b *Backend) spawn(spec *sandbox.Spec, box *Box, m ids, listener *os.File, 
 // bornAs is who a guest is on the host from its first moment, where it can be: it saves changing the ids of every thread of a program
 // that runs already. It cannot where only root may come to the files that the root of the sandbox is made of, nor where we are not root.
 func (b *Backend) bornAs(spec *sandbox.Spec, m ids) *fork.Identity {
-	if b.user.uid != 0 || spec.Root.Dir != "" {
+	if b.user.UID != 0 || spec.Root.Dir != "" {
 		return nil
 	}
-	for _, l := range m.lines {
-		if l.inside == m.guest.UID {
-			return &fork.Identity{UID: l.host, GID: l.host}
+	for _, l := range m.Lines {
+		if l.Inside == m.guest.UID {
+			return &fork.Identity{UID: l.Host, GID: l.Host}
 		}
 	}
 	return nil
@@ -199,42 +188,4 @@ func readOutcome(r io.Reader) (*confine.Failure, error) {
 	}
 	f := &confine.Failure{}
 	return f, f.Parse(body)
-}
-
-// write maps the ids of the namespace whose first process is pid.
-func (m ids) write(pid int) error {
-	if m.bySetuid {
-		ctx, cancel := context.WithTimeout(context.Background(), setupTimeout)
-		defer cancel()
-		for _, tool := range []string{"newuidmap", "newgidmap"} {
-			args := []string{strconv.Itoa(pid)}
-			for _, l := range m.lines {
-				args = append(args, strconv.Itoa(int(l.inside)), strconv.Itoa(int(l.host)), "1")
-			}
-			if out, err := exec.CommandContext(ctx, tool, args...).CombinedOutput(); err != nil {
-				return fmt.Errorf("%s: %w: %s", tool, err, out)
-			}
-		}
-		return nil
-	}
-	dir := "/proc/" + strconv.Itoa(pid)
-	if os.Geteuid() != 0 {
-		// An ordinary user may map a group only once the namespace has given up setgroups (user_namespaces(7)).
-		if err := os.WriteFile(dir+"/setgroups", []byte("deny"), 0); err != nil {
-			return err
-		}
-	}
-	var uids, gids []byte
-	for _, l := range m.lines {
-		uids = fmt.Appendf(uids, "%d %d 1\n", l.inside, l.host)
-		gid := l.host
-		if os.Geteuid() != 0 {
-			gid = uint32(os.Getegid())
-		}
-		gids = fmt.Appendf(gids, "%d %d 1\n", l.inside, gid)
-	}
-	if err := os.WriteFile(dir+"/gid_map", gids, 0); err != nil {
-		return err
-	}
-	return os.WriteFile(dir+"/uid_map", uids, 0)
 }

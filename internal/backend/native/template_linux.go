@@ -55,7 +55,7 @@ type sourceID struct {
 // templatable says whether the root of a spec is the template, with nothing below it but what every sandbox has. A template's folders
 // are no sandbox's to make further ones in.
 func (b *Backend) templatable(spec *sandbox.Spec) bool {
-	return b.user.uid == 0 && spec.Root == (sandbox.Root{}) && spec.Commands == nil && len(spec.Mounts)+len(spec.Layers) == 0
+	return b.user.UID == 0 && spec.Root == (sandbox.Root{}) && spec.Commands == nil && len(spec.Mounts)+len(spec.Layers) == 0
 }
 
 // take returns the template for a spec, for the caller to release; nil where there is none now, and then one is on its way.

@@ -1,0 +1,65 @@
+package hostid
+
+import (
+	"bufio"
+	"os"
+	"os/exec"
+	"os/user"
+	"strconv"
+	"strings"
+)
+
+// Caller is what the ids of sandboxes can be made of here.
+type Caller struct {
+	UID, GID    uint32
+	Subordinate uint32 // the first of IDs neighbouring ids, of users as of groups, that are the caller's to give away; 0 is none
+}
+
+// The values of Policy.HostUID.
+const (
+	Unique      = "unique"      // a host id that no other live sandbox has
+	Subordinate = "subordinate" // ids of the caller's from /etc/subuid; those of other sandboxes of the caller may be the same
+	Shared      = "shared"      // the caller's own id
+)
+
+// ReadCaller says who this process is, and reads the subordinate ids of an ordinary user, where they can be used.
+func ReadCaller() Caller {
+	c := Caller{UID: uint32(os.Geteuid()), GID: uint32(os.Getegid())}
+	if c.UID == 0 {
+		return c
+	}
+	for _, tool := range []string{"newuidmap", "newgidmap"} {
+		if _, err := exec.LookPath(tool); err != nil {
+			return c
+		}
+	}
+	name := ""
+	if u, err := user.Current(); err == nil {
+		name = u.Username
+	}
+	if first := firstSubordinate("/etc/subuid", name, c.UID); first == firstSubordinate("/etc/subgid", name, c.UID) {
+		c.Subordinate = first
+	}
+	return c
+}
+
+// firstSubordinate is the first id of the first range of a user's in a file of subuid(5) format that is long enough, or 0.
+func firstSubordinate(file, name string, uid uint32) uint32 {
+	f, err := os.Open(file)
+	if err != nil {
+		return 0
+	}
+	defer f.Close()
+	for s := bufio.NewScanner(f); s.Scan(); {
+		parts := strings.Split(s.Text(), ":")
+		if len(parts) != 3 || parts[0] != name && parts[0] != strconv.Itoa(int(uid)) {
+			continue
+		}
+		first, err1 := strconv.ParseUint(parts[1], 10, 32)
+		count, err2 := strconv.ParseUint(parts[2], 10, 32)
+		if err1 == nil && err2 == nil && count >= IDs {
+			return uint32(first)
+		}
+	}
+	return 0
+}

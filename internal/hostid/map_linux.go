@@ -1,0 +1,71 @@
+package hostid
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"strconv"
+	"time"
+)
+
+// Map says how the user and group ids of a user namespace map to those of the host. Groups are mapped as users are, with the same numbers.
+type Map struct {
+	Lines    []Line
+	BySetuid bool // by newuidmap and newgidmap (shadow-utils), as there are subordinate ids among the host's
+}
+
+// Line maps one id.
+type Line struct{ Inside, Host uint32 }
+
+// toolPatience bounds one call of newuidmap or newgidmap.
+const toolPatience = 10 * time.Second
+
+// Write maps the ids of the namespace whose first process is pid.
+func (m Map) Write(pid int) error {
+	if m.BySetuid {
+		return m.writeBySetuid(pid)
+	}
+	dir := "/proc/" + strconv.Itoa(pid)
+	if os.Geteuid() != 0 {
+		// An ordinary user may map a group only once the namespace has given up setgroups (user_namespaces(7)).
+		if err := os.WriteFile(dir+"/setgroups", []byte("deny"), 0); err != nil {
+			return err
+		}
+	}
+	var uids, gids []byte
+	for _, l := range m.Lines {
+		uids = fmt.Appendf(uids, "%d %d 1\n", l.Inside, l.Host)
+		gid := l.Host
+		if os.Geteuid() != 0 {
+			gid = uint32(os.Getegid())
+		}
+		gids = fmt.Appendf(gids, "%d %d 1\n", l.Inside, gid)
+	}
+	if err := os.WriteFile(dir+"/gid_map", gids, 0); err != nil {
+		return err
+	}
+	return os.WriteFile(dir+"/uid_map", uids, 0)
+}
+
+func (m Map) writeBySetuid(pid int) error {
+	ctx, cancel := context.WithTimeout(context.Background(), toolPatience)
+	defer cancel()
+	for _, tool := range []struct {
+		name string
+		own  int // the caller's own id is another one for groups
+	}{{"newuidmap", os.Geteuid()}, {"newgidmap", os.Getegid()}} {
+		args := []string{strconv.Itoa(pid)}
+		for _, l := range m.Lines {
+			host := int(l.Host)
+			if host == os.Geteuid() {
+				host = tool.own
+			}
+			args = append(args, strconv.Itoa(int(l.Inside)), strconv.Itoa(host), "1")
+		}
+		if out, err := exec.CommandContext(ctx, tool.name, args...).CombinedOutput(); err != nil {
+			return fmt.Errorf("%s: %w: %s", tool.name, err, out)
+		}
+	}
+	return nil
+}
