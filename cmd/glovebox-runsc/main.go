@@ -3,9 +3,18 @@
 // Command glovebox-runsc is gVisor's runsc, a kernel in user space and what starts it, built from its module.
 package main
 
-import "gvisor.dev/gvisor/runsc/cli/maincli"
+import (
+	"fmt"
+	"os"
+
+	"gvisor.dev/gvisor/runsc/cli/maincli"
+)
 
 func main() {
+	if err := awaitRoot(); err != nil {
+		fmt.Fprintln(os.Stderr, "glovebox-runsc:", err)
+		os.Exit(1)
+	}
 	neverSpin()
 	maincli.Main()
 }

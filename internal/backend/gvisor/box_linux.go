@@ -51,6 +51,11 @@ type Box struct {
 func (box *Box) watch() {
 	code, signal := box.process.Wait()
 	box.group.Kill()
+	if box.backend.caller.UID != 0 {
+		ctx, cancel := context.WithTimeout(context.Background(), killPatience)
+		endAll(ctx, box.id)
+		cancel()
+	}
 	box.mu.Lock()
 	box.end = sandbox.End{Cause: sandbox.EndDied, ExitCode: code, Signal: signal}
 	switch {

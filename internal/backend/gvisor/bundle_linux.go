@@ -27,13 +27,21 @@ func foreign(l confine.Rlimit) bool {
 	return slices.Contains([]uint32{unix.RLIMIT_MSGQUEUE, unix.RLIMIT_SIGPENDING, unix.RLIMIT_RTPRIO, unix.RLIMIT_NICE}, l.Resource)
 }
 
-// mapped are the ids that the box's processes have on the host: gVisor's own are the guest's, and what they do for the code is its.
-func mapped(code uint32, p *hostid.Pair) []specs.LinuxIDMapping {
-	return []specs.LinuxIDMapping{{ContainerID: 0, HostID: p.Guest, Size: 1}, {ContainerID: code, HostID: p.Code, Size: 1}}
+// mapped are the ids that the box's processes have where runsc is started: gVisor's own are the guest's, and what they do for the code is
+// its.
+func (b *Backend) mapped(code uint32, p *hostid.Pair) []specs.LinuxIDMapping {
+	if p != nil {
+		return []specs.LinuxIDMapping{{ContainerID: 0, HostID: p.Guest, Size: 1}, {ContainerID: code, HostID: p.Code, Size: 1}}
+	}
+	var same []specs.LinuxIDMapping // runsc is started in a namespace with this mapping already
+	for _, l := range b.callerMap().Lines {
+		same = append(same, specs.LinuxIDMapping{ContainerID: l.Inside, HostID: l.Inside, Size: 1})
+	}
+	return same
 }
 
 // bundle writes what runsc is told of a box: config.json in the folder of the box, which holds the guest's key and is for its owner.
-func (box *Box) bundle(spec *sandbox.Spec, mounts []specs.Mount) error {
+func (box *Box) bundle(spec *sandbox.Spec, s *stage) error {
 	plan := &confine.Plan{ID: string(spec.ID), Key: box.key[:], Code: spec.User, Listen: path.Join(socketDir, socketFile), OneShot: !spec.Lifetime.Living,
 		Lease: int64(spec.Lifetime.GuestLease()), FailAt: box.backend.options.FailAt}
 	if plan.OneShot {
@@ -52,7 +60,7 @@ func (box *Box) bundle(spec *sandbox.Spec, mounts []specs.Mount) error {
 	config := specs.Spec{
 		Version:  "1.0.0",
 		Hostname: rootfs.Hostname,
-		Root:     &specs.Root{Path: onStage(stageRoot), Readonly: true},
+		Root:     &specs.Root{Path: s.path(stageRoot), Readonly: true},
 		Process: &specs.Process{
 			Args: []string{guestPath}, Env: []string{confine.EnvPlan + "=" + plan.Encode(), "GOMAXPROCS=2"}, Cwd: "/", NoNewPrivileges: true,
 			Capabilities: &specs.LinuxCapabilities{Bounding: guestCaps, Effective: guestCaps, Permitted: guestCaps},
@@ -60,9 +68,9 @@ func (box *Box) bundle(spec *sandbox.Spec, mounts []specs.Mount) error {
 		Mounts: append([]specs.Mount{
 			{Destination: "/proc", Type: "proc", Source: "proc"},
 			{Destination: "/dev", Type: "tmpfs", Source: "tmpfs"},
-		}, mounts...),
+		}, s.mounts...),
 		Linux: &specs.Linux{Namespaces: []specs.LinuxNamespace{{Type: specs.UserNamespace}, {Type: specs.PIDNamespace}, {Type: specs.NetworkNamespace},
-			{Type: specs.IPCNamespace}, {Type: specs.UTSNamespace}, {Type: specs.MountNamespace}}, UIDMappings: mapped(spec.User.UID, box.ids), GIDMappings: mapped(spec.User.GID, box.ids)},
+			{Type: specs.IPCNamespace}, {Type: specs.UTSNamespace}, {Type: specs.MountNamespace}}, UIDMappings: box.backend.mapped(spec.User.UID, box.ids), GIDMappings: box.backend.mapped(spec.User.GID, box.ids)},
 	}
 	text, err := json.Marshal(config)
 	if err != nil {

@@ -25,6 +25,9 @@ func (box *Box) Checkpoint(ctx context.Context, dir string) error {
 	if !box.spec.Lifetime.Living {
 		return &sandbox.Error{Kind: sandbox.Unsupported, Op: "gvisor: checkpoint", Msg: "the sandbox ends with its first execution", Mend: "make one that lives on"}
 	}
+	if box.backend.caller.UID != 0 {
+		return &sandbox.Error{Kind: sandbox.Unsupported, Op: "gvisor: checkpoint", Msg: "only root can save a sandbox"}
+	}
 	box.saving.Lock()
 	defer box.saving.Unlock()
 	image, err := os.OpenFile(dir, unix.O_DIRECTORY, 0)
@@ -91,7 +94,7 @@ func (box *Box) save(ctx context.Context, image *os.File) error {
 	}
 	defer os.Remove(words.Name())
 	defer words.Close()
-	order, err := box.backend.runscOrder(words, append(runscArgv(), "checkpoint", "--leave-running", "--compression=none", imagePath, string(box.id)))
+	order, err := box.backend.runscOrder(words, append((&stage{}).runscArgv(), "checkpoint", "--leave-running", "--compression=none", imagePath, string(box.id)))
 	if err != nil {
 		return err
 	}

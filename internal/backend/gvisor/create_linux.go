@@ -7,9 +7,8 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"time"
-
-	"golang.org/x/sys/unix"
 
 	"github.com/glovebox-dev/glovebox/internal/cgroup"
 	"github.com/glovebox-dev/glovebox/internal/guest/client"
@@ -37,7 +36,7 @@ func (b *Backend) build(ctx context.Context, spec sandbox.Spec, from *checkpoint
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	if err := refuse(&spec); err != nil {
+	if err := b.refuse(&spec); err != nil {
 		return nil, err
 	}
 	in, err := b.instance()
@@ -67,7 +66,7 @@ func (b *Backend) build(ctx context.Context, spec sandbox.Spec, from *checkpoint
 		return nil, at("set stage", err)
 	}
 	defer s.close()
-	if err := b.fail(failBundle, box.bundle(&spec, s.mounts)); err != nil {
+	if err := b.fail(failBundle, box.bundle(&spec, s)); err != nil {
 		return nil, err
 	}
 	if box.process, err = b.startRunsc(box, s, from); err == nil {
@@ -101,11 +100,16 @@ func (b *Backend) claim(in *instance.Instance, box *Box, spec *sandbox.Spec, mad
 	if err := b.fail(failDir, err); err != nil {
 		return err
 	}
-	box.ids, err = hostid.Take(b.options.HostIDs)
-	if err == nil {
-		made.Add(func() error { box.ids.Release(); return nil })
-		socket := filepath.Join(box.dir, socketFolder)
-		err = errors.Join(os.Mkdir(socket, 0o700), os.Chown(socket, int(box.ids.Guest), int(box.ids.Guest)))
+	if b.caller.UID == 0 {
+		if box.ids, err = hostid.Take(b.options.HostIDs); err == nil {
+			made.Add(func() error { box.ids.Release(); return nil })
+		}
+	}
+	if socket := filepath.Join(box.dir, socketFolder); err == nil {
+		err = os.Mkdir(socket, 0o700)
+		if err == nil && box.ids != nil {
+			err = os.Chown(socket, int(box.ids.Guest), int(box.ids.Guest))
+		}
 	}
 	if err := b.fail(failIDs, err); err != nil {
 		return err
@@ -187,7 +191,7 @@ func (box *Box) dial(ctx context.Context) (net.Conn, error) {
 }
 
 // refuse says no to what this backend cannot do.
-func refuse(spec *sandbox.Spec) error {
+func (b *Backend) refuse(spec *sandbox.Spec) error {
 	no := func(what, msg string) error {
 		return &sandbox.Error{Kind: sandbox.Unsupported, Op: what, Msg: "the gvisor backend " + msg}
 	}
@@ -200,8 +204,9 @@ func refuse(spec *sandbox.Spec) error {
 		return no("user", "does not run code as uid 0")
 	case spec.Commands != nil:
 		return no("commands", "cannot bound which programs are executed")
-	case unix.Geteuid() != 0:
-		return no("user", "needs root")
+	case b.caller.UID != 0 && (spec.Workdir != "" || slices.ContainsFunc(spec.Mounts, func(m sandbox.Mount) bool { return m.Writable })):
+		return &sandbox.Error{Kind: sandbox.Unsupported, Op: "mount", Msg: "the gvisor backend shows directories of the host writable only where it runs as root",
+			Mend: "run as root, use --backend native, or hand files in and out"}
 	}
 	return nil
 }

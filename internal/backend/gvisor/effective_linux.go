@@ -54,7 +54,7 @@ func walls(tree *cgroup.Tree, made bool) []sandbox.Wall {
 func (b *Backend) effective(spec *sandbox.Spec, tree *cgroup.Tree) sandbox.Policy {
 	p := sandbox.Policy{
 		Backend: Name, Kernel: sandbox.KernelUserSpace, Limits: spec.Limits, Network: sandbox.NetworkPolicy{Mode: sandbox.NetworkNone},
-		User: spec.User, HostUID: "unique",
+		User: spec.User, HostUID: b.hostUID(),
 		Enforcers: map[sandbox.LimitName]string{
 			sandbox.LimitPids: "RLIMIT_NPROC of gVisor", sandbox.LimitDisk: "tmpfs size",
 			sandbox.LimitOpenFiles: "RLIMIT_NOFILE", sandbox.LimitTimeout: "guest and server clocks", sandbox.LimitOutput: "server",

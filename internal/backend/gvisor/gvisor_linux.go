@@ -15,6 +15,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/glovebox-dev/glovebox/internal/hostid"
 	"github.com/glovebox-dev/glovebox/internal/instance"
 	"github.com/glovebox-dev/glovebox/sandbox"
 )
@@ -52,6 +53,7 @@ type Backend struct {
 	null    *os.File
 	stderr  *os.File
 	runsc   func() (*os.File, error) // opens it once
+	caller  hostid.Caller
 
 	mu    sync.Mutex // guards all below
 	in    *instance.Instance
@@ -64,7 +66,7 @@ func New(o Options) (*Backend, error) {
 	if err != nil {
 		return nil, err
 	}
-	b := &Backend{options: o, null: null, stderr: o.Stderr, runsc: sync.OnceValues(o.Runsc), roots: map[string]*root{}}
+	b := &Backend{options: o, null: null, stderr: o.Stderr, runsc: sync.OnceValues(o.Runsc), roots: map[string]*root{}, caller: hostid.ReadCaller()}
 	if b.stderr == nil {
 		b.stderr = null
 	}
@@ -118,6 +120,7 @@ const (
 	failIDs    = "take host ids"
 	failCgroup = "make control group"
 	failBundle = "write bundle"
+	failMap    = "map ids"
 	failStart  = "start runsc"
 	failGuest  = "await guest"
 	failRecord = "write record"

@@ -75,13 +75,6 @@ func run(t testing.TB, box sandbox.Box, script string) string {
 	return execute(t, greet(t, box), "/bin/bash", "-c", script)
 }
 
-// processesOf lists the host's processes with a word of their command line that holds the id of a box: runsc names it to all it starts.
-func processesOf(id sandbox.ID) []int {
-	return pidfd.Find(func(argv []string) bool {
-		return slices.ContainsFunc(argv, func(word string) bool { return strings.Contains(word, string(id)) })
-	})
-}
-
 // left lists what is left of a box on the host.
 func left(b *Backend, box sandbox.ID) (list []string) {
 	if pids := processesOf(box); len(pids) > 0 {

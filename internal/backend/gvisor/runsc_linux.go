@@ -16,15 +16,15 @@ const runscName = "glovebox-runsc"
 // Descriptors as runsc has them, after its three.
 const (
 	runscProgram = iota + 3
-	runscIDs     // holds the claim on the box's host ids for as long as it lives
+	runscIDs     // holds the claim on the box's host ids for as long as it lives; or tells when its own are mapped
 	runscImage   // the folder of a checkpoint
 )
 
 var runscEnv = []string{"PATH=/usr/sbin:/usr/bin:/sbin:/bin"}
 
 // runscArgv is what every runsc of ours is called with, before its verb.
-func runscArgv() []string {
-	return []string{runscName, "--root=" + filepath.Join(onStage(stageBox), stateFolder), "--platform=systrap", "--network=none", "--host-uds=create",
+func (s *stage) runscArgv() []string {
+	return []string{runscName, "--root=" + filepath.Join(s.path(stageBox), stateFolder), "--platform=systrap", "--network=none", "--host-uds=create",
 		"--ignore-cgroups", "--overlay2=none"}
 }
 
@@ -40,19 +40,23 @@ func (b *Backend) startRunsc(box *Box, s *stage, from *checkpoint) (*pidfd.Proce
 		return nil, err
 	}
 	defer words.Close()
-	order, err := b.runscOrder(words, runscArgv())
+	order, err := b.runscOrder(words, s.runscArgv())
 	if err != nil {
 		return nil, err
 	}
 	order.Cgroup, order.Tasks = door.V2, door.Tasks
-	order.Files = append(order.Files, box.ids.FD())
+	order.Files = append(order.Files, int(b.null.Fd()))
 	verb := []string{"run"}
 	if from != nil {
 		// What the sandbox is made of was compared before; gVisor would compare names and ids too, which are other ones.
 		verb = []string{"--restore-spec-validation=ignore", "restore", imagePath}
 		order.Files = append(order.Files, int(from.image.Fd()))
 	}
-	order.Argv = append(append(order.Argv, verb...), "--bundle="+onStage(stageBox), string(box.id))
+	order.Argv = append(append(order.Argv, verb...), "--bundle="+s.path(stageBox), string(box.id))
+	if box.ids == nil {
+		return b.startMapped(order)
+	}
+	order.Files[runscIDs] = box.ids.FD()
 	return startAt(order, s.attach)
 }
 

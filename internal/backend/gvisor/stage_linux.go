@@ -10,6 +10,7 @@ import (
 	specs "github.com/opencontainers/runtime-spec/specs-go"
 	"golang.org/x/sys/unix"
 
+	"github.com/glovebox-dev/glovebox/internal/hostid"
 	"github.com/glovebox-dev/glovebox/internal/idmap"
 	"github.com/glovebox-dev/glovebox/internal/rootfs"
 	"github.com/glovebox-dev/glovebox/sandbox"
@@ -18,7 +19,11 @@ import (
 // stage is a mount namespace of a box's own in which all that the box consists of lies side by side, whatever the folders of the host
 // let the box's user ids see. On the host nothing is mounted, so nobody who removes a box's folder can come to the user's files through
 // it. It ends with the box's processes.
+//
+// For an ordinary user there is none: all that a box consists of is its maker's, and is reached by the paths of the host.
 type stage struct {
+	plain  bool
+	paths  map[string]string // of a plain one: where things lie
 	props  []prop
 	mounts []specs.Mount // what the box is to show, as it lies on the stage
 }
@@ -49,6 +54,10 @@ func (s *stage) close() {
 
 // put takes a clone of the mount of a path, with all that is mounted below.
 func (s *stage) put(name, source string) error {
+	if s.plain {
+		s.paths[name] = source
+		return nil
+	}
 	fd, err := unix.OpenTree(unix.AT_FDCWD, source, unix.OPEN_TREE_CLONE|unix.OPEN_TREE_CLOEXEC|unix.AT_RECURSIVE)
 	if err != nil {
 		return &os.PathError{Op: "open_tree", Path: source, Err: err}
@@ -65,18 +74,23 @@ func (s *stage) take(name string, fd int) error {
 	return nil
 }
 
-// show has the box show the last thing that was put on the stage.
-func (s *stage) show(target string, writable bool) {
+// show has the box show a thing on the stage.
+func (s *stage) show(name, target string, writable bool) {
 	mode := "ro"
 	if writable {
 		mode = "rw"
 	}
-	s.mounts = append(s.mounts, specs.Mount{Type: "bind", Source: onStage(s.props[len(s.props)-1].name), Destination: path.Clean(target),
+	s.mounts = append(s.mounts, specs.Mount{Type: "bind", Source: s.path(name), Destination: path.Clean(target),
 		Options: []string{"bind", "nosuid", "nodev", mode}})
 }
 
-// onStage is the path of a thing on the stage.
-func onStage(name string) string { return filepath.Join(stageDir(), name) }
+// path is where runsc finds a thing.
+func (s *stage) path(name string) string {
+	if s.plain {
+		return s.paths[name]
+	}
+	return filepath.Join(stageDir(), name)
+}
 
 func stageDir() string {
 	for _, dir := range stageDirs {
@@ -90,7 +104,7 @@ func stageDir() string {
 // set puts all that a box consists of on its stage: its folder, its root, what the root shows, the guest's socket, and what a spec shows
 // of the host. Of that, on disk all stays its owner's: to the box's own ids it is mapped (idmap).
 func (box *Box) set(spec *sandbox.Spec, r *root) (_ *stage, err error) {
-	s := &stage{}
+	s := &stage{plain: box.ids == nil, paths: map[string]string{}}
 	defer func() {
 		if err != nil {
 			s.close()
@@ -100,10 +114,11 @@ func (box *Box) set(spec *sandbox.Spec, r *root) (_ *stage, err error) {
 		return nil, err
 	}
 	for _, m := range slices.Concat(r.shows, []shown{{filepath.Join(box.dir, socketFolder), socketDir}}) {
-		if err := s.put(itoa(len(s.props)), m.source); err != nil {
+		name := s.next()
+		if err := s.put(name, m.source); err != nil {
 			return nil, err
 		}
-		s.show(m.target, m.target == socketDir)
+		s.show(name, m.target, m.target == socketDir)
 	}
 	var list []sandbox.Mount
 	if spec.Workdir != "" {
@@ -116,16 +131,35 @@ func (box *Box) set(spec *sandbox.Spec, r *root) (_ *stage, err error) {
 		if err := rootfs.CheckTarget(m.Target); err != nil {
 			return nil, err
 		}
-		fd, err := idmap.Detach(m, box.ids.Code, box.ids.Guest)
-		if err == nil {
-			err = s.take(itoa(len(s.props)), fd)
-		}
-		if err != nil {
+		name := s.next()
+		if err := s.putHost(name, m, box.ids); err != nil {
 			return nil, err
 		}
-		s.show(m.Target, m.Writable)
+		s.show(name, m.Target, m.Writable)
 	}
 	return s, nil
+}
+
+// next names one thing more.
+func (s *stage) next() string { return itoa(len(s.mounts)) }
+
+// putHost puts a file or folder of the host on the stage that a spec names.
+func (s *stage) putHost(name string, m sandbox.Mount, ids *hostid.Pair) error {
+	if s.plain {
+		info, err := os.Lstat(m.Source)
+		if err == nil && info.Mode().Type() == os.ModeSymlink {
+			err = errors.New("is a link; name what it points to")
+		}
+		if err != nil {
+			return &sandbox.Error{Kind: sandbox.Invalid, Op: "mount " + m.Source, Err: err}
+		}
+		return s.put(name, m.Source)
+	}
+	fd, err := idmap.Detach(m, ids.Code, ids.Guest)
+	if err != nil {
+		return err
+	}
+	return s.take(name, fd)
 }
 
 // attach gives the calling thread a mount namespace of its own, and builds the stage there.
@@ -140,7 +174,7 @@ func (s *stage) attach() error {
 		return os.NewSyscallError("mount the stage", err)
 	}
 	for _, p := range s.props {
-		at := onStage(p.name)
+		at := s.path(p.name)
 		err := os.WriteFile(at, nil, 0o644)
 		if p.dir {
 			err = errors.Join(os.Remove(at), os.Mkdir(at, 0o755))

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 
 	"github.com/glovebox-dev/glovebox/internal/cgroup"
 	"github.com/glovebox-dev/glovebox/internal/instance"
@@ -56,20 +58,33 @@ func reapBox(ctx context.Context, id sandbox.ID, dir string, owner instance.Reco
 	}
 	group := cgroup.Find(dirs, string(id))
 	group.Kill()
-	for _, pid := range runscOf(id) {
-		pidfd.KillAndWait(ctx, pid)
-	}
+	endAll(ctx, id)
 	group.Kill()
 	if err := group.Remove(ctx); err != nil {
 		return err
 	}
-	if len(runscOf(id)) > 0 { // without control groups nothing else tells
+	if len(processesOf(id)) > 0 { // without control groups nothing else tells
 		return &sandbox.Error{Op: "gvisor: end sandbox " + string(id), Msg: "its processes do not die"}
 	}
 	for _, d := range dirs {
 		cgroup.RemoveTree(d)
 	}
 	return os.RemoveAll(dir)
+}
+
+// processesOf finds the processes of the host that a box consists of, but for those in which code runs: runsc names the box to all that it
+// starts. The rest ends with them.
+func processesOf(id sandbox.ID) []int {
+	return pidfd.Find(func(argv []string) bool {
+		return (argv[0] == runscName || strings.HasPrefix(argv[0], "runsc-")) && slices.ContainsFunc(argv, func(word string) bool { return strings.Contains(word, string(id)) })
+	})
+}
+
+// endAll ends the processes of a box, for hosts on which no control group does.
+func endAll(ctx context.Context, id sandbox.ID) {
+	for _, pid := range processesOf(id) {
+		pidfd.KillAndWait(ctx, pid)
+	}
 }
 
 // runscOf finds the runsc that was started for a box, by its command line, which nothing in the box can imitate: no process of its is

@@ -1,0 +1,105 @@
+package gvisor
+
+import (
+	"context"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/glovebox-dev/glovebox/internal/hostid"
+	"github.com/glovebox-dev/glovebox/sandbox"
+)
+
+// envOrdinary has this test program be the ordinary user of TestOrdinaryUser, with the guest and runsc as descriptors 4 and 5.
+const envOrdinary = "GLOVEBOX_TEST_ORDINARY"
+
+const ordinaryUser = 54_321 // nobody's; it has no subordinate ids
+
+// TestOrdinaryUser runs its second half as somebody who is nobody here.
+func TestOrdinaryUser(t *testing.T) {
+	if os.Getenv(envOrdinary) != "" {
+		testOrdinaryUser(t)
+		return
+	}
+	if os.Geteuid() != 0 {
+		t.Skip("SKIPPED, NOT TESTED: only root can become another user")
+	}
+	dir, err := os.MkdirTemp("", "ordinary-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	if err := os.Chown(dir, ordinaryUser, ordinaryUser); err != nil {
+		t.Fatal(err)
+	}
+	self, err := os.Open("/proc/self/exe")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer self.Close()
+	guest, err := guestFound()
+	if err != nil {
+		t.Fatal(err)
+	}
+	runsc, err := runscFound()
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, "/proc/self/fd/3", "-test.run=^TestOrdinaryUser$", "-test.v")
+	cmd.ExtraFiles = []*os.File{self, guest, runsc}
+	cmd.Dir = dir
+	cmd.Env = append(os.Environ(), envOrdinary+"=1", "TMPDIR="+dir, "HOME="+dir)
+	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: ordinaryUser, Gid: ordinaryUser}}
+	out, err := cmd.CombinedOutput()
+	if err != nil || !strings.Contains(string(out), "--- PASS: TestOrdinaryUser") {
+		t.Errorf("%v\n%s", err, out)
+	}
+}
+
+func testOrdinaryUser(t *testing.T) {
+	b, err := New(Options{Guest: os.NewFile(4, "guest"), Runsc: func() (*os.File, error) { return os.NewFile(5, "runsc"), nil },
+		RunDir: filepath.Join(t.TempDir(), "run"), Stderr: os.Stderr})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := b.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	ctx := context.Background()
+	s := spec()
+	if _, err := b.Create(ctx, s); err != nil { // it does where a control group was given to this user
+		if sandbox.KindOf(err) != sandbox.Unsupported || !strings.Contains(err.Error(), string(sandbox.LimitMemory)) {
+			t.Fatalf("without a limit of memory it says %v", err)
+		}
+		s.AcceptWeaker = []string{string(sandbox.LimitMemory)}
+	}
+	box := create(t, b, s)
+	if out := run(t, box, "id -u; touch /workspace/x && ls /workspace; ls /root 2>&1 | head -1"); !strings.HasPrefix(out, "1000\nx\n") {
+		t.Errorf("it prints %q", out)
+	}
+	p := box.Effective()
+	if p.HostUID != hostid.Shared || p.Limits.MemoryBytes != sandbox.Unlimited && p.Enforcers[sandbox.LimitMemory] == "" {
+		t.Errorf("in effect is %+v", p)
+	}
+	pids := processesOf(box.ID())
+	if len(pids) == 0 {
+		t.Fatal("none of its processes is found")
+	}
+	if err := box.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if list := left(b, box.ID()); len(list) > 0 {
+		t.Errorf("left: %v", list)
+	}
+	s.ID, s.Workdir = sandbox.NewID(), t.TempDir()
+	if _, err := b.Create(ctx, s); sandbox.KindOf(err) != sandbox.Unsupported {
+		t.Errorf("with a directory of the host it says %v", err)
+	}
+}
