@@ -42,7 +42,7 @@ internal/rootfs:             sandbox internal/guest/confine
 internal/seccomp:            sandbox | golang.org/x/sys
 internal/undo:
 internal/backend/native:     sandbox internal/fork internal/guest internal/guest/confine internal/cgroup internal/hostid internal/idmap internal/instance internal/pidfd internal/rootfs internal/seccomp internal/undo | golang.org/x/sys
-internal/backend/gvisor:     sandbox internal/fork internal/guest/client internal/guest/confine internal/cgroup internal/hostid internal/idmap internal/instance internal/pidfd internal/rootfs internal/seccomp internal/undo | golang.org/x/sys github.com/opencontainers/runtime-spec
+internal/backend/gvisor:     sandbox internal/fork internal/guest internal/guest/client internal/guest/confine internal/cgroup internal/hostid internal/idmap internal/instance internal/pidfd internal/rootfs internal/seccomp internal/undo | golang.org/x/sys github.com/opencontainers/runtime-spec
 internal/backend/backendtest: sandbox internal/engine internal/guest internal/guest/client internal/guest/server internal/seccomp | golang.org/x/sys
 
 # words

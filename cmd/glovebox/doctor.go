@@ -17,14 +17,16 @@ type health struct {
 	Without   []string         `json:"without"` // what was accepted to go without, and does not stand
 	Backends  []backendHealth  `json:"backends"`
 	Languages []languageHealth `json:"languages"`
+	Auto      string           `json:"auto"` // the backend that auto comes to; "" where none can be used
 
 	emptyRoot bool // the root that was named holds no language that works
 }
 
 type backendHealth struct {
 	sandbox.Posture
-	Error string `json:"error,omitempty"`
-	Mend  string `json:"mend,omitempty"`
+	Features []sandbox.Feature `json:"features"`
+	Error    string            `json:"error,omitempty"`
+	Mend     string            `json:"mend,omitempty"`
 }
 
 type languageHealth struct {
@@ -87,9 +89,11 @@ func (a *app) examine(ctx context.Context, root string, acceptWeaker []string) (
 	}
 	h = &health{Without: []string{}, Backends: []backendHealth{}, Languages: []languageHealth{}}
 	possible := false
-	for _, p := range e.Probe(ctx) {
+	probed := e.Probe(ctx)
+	h.Auto, _ = engine.Strongest(probed)
+	for _, p := range probed {
 		possible = possible || p.Err == nil
-		b := backendHealth{Posture: p.Posture}
+		b := backendHealth{Posture: p.Posture, Features: p.Features}
 		b.Backend = p.Backend
 		if p.Err != nil {
 			b.Error, b.Mend = p.Err.Error(), sandbox.MendOf(p.Err)
@@ -160,6 +164,11 @@ func (a *app) printHealth(h *health) {
 		for _, w := range b.Walls {
 			line(wallColours[w.State], string(w.State), w.Name, w.Detail, w.Mend)
 		}
+		for _, f := range b.Features {
+			if !f.Has {
+				line(yellow, "lacks", string(f.Name), f.Detail, "")
+			}
+		}
 		if b.Error != "" {
 			line(red, "fails", "sandbox", b.Error, b.Mend)
 		}
@@ -171,6 +180,9 @@ func (a *app) printHealth(h *health) {
 		} else {
 			line(red, "missing", l.Name, strings.TrimSpace(l.Why), l.Mend)
 		}
+	}
+	if h.Auto != "" {
+		fmt.Fprintf(a.Stdout, "--backend auto is %s here\n", h.Auto)
 	}
 	c, verdict := red, "not ready: sandboxes with the default policy cannot be made"
 	switch {

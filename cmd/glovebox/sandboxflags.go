@@ -52,7 +52,7 @@ func (f *sandboxFlags) add(cmd *cobra.Command) {
 	flags.BoolVar(&f.overwrite, "overwrite", false, "let files of --out, and those of --file in --workdir, replace what is there")
 	flags.StringArrayVar(&f.returns, "return", nil, "of the files made, hand back those that match `GLOB` (repeatable; with --out the default is all)")
 	flags.BoolVar(&f.dryRun, "dry-run", false, "print what would be done, and do nothing")
-	completions(cmd, "backend", "native", "auto")
+	completions(cmd, "backend", "native", "gvisor", "auto")
 	completions(cmd, "network", "none")
 }
 

@@ -12,9 +12,10 @@ import (
 
 // Probed is what one backend says about this host.
 type Probed struct {
-	Backend string
-	Posture sandbox.Posture // of no meaning where Err is set
-	Err     error           // why the backend cannot work here
+	Backend  string
+	Posture  sandbox.Posture // of no meaning where Err is set
+	Features []sandbox.Feature
+	Err      error // why the backend cannot work here
 
 	Refusal error               // why it would refuse a run that asks for nothing; nil where it would not, or Err is set
 	Without []sandbox.LimitName // limits that such a run goes without, as the operator accepted
@@ -28,19 +29,34 @@ func (e *Engine) Probe(ctx context.Context) []Probed {
 	out := make([]Probed, len(e.config.Backends))
 	var all sync.WaitGroup
 	for i, b := range e.config.Backends {
-		all.Go(func() {
-			out[i].Backend = b.Name()
-			defer func() {
-				if p := recover(); p != nil {
-					out[i].Err = e.panicked("probe "+b.Name(), p)
-				}
-			}()
-			if out[i].Posture, out[i].Err = b.Probe(ctx); out[i].Err == nil {
-				out[i].Without, out[i].Refusal = e.foretell(b, out[i].Posture)
-			}
-		})
+		all.Go(func() { out[i] = e.probe(ctx, b) })
 	}
 	all.Wait()
+	return out
+}
+
+// ProbeDefault asks the backend of runs that name none. For Auto that is the one that was chosen, or an error that says why none can be.
+func (e *Engine) ProbeDefault(ctx context.Context) Probed {
+	b, err := e.backend(ctx, "")
+	if err != nil {
+		return Probed{Backend: e.defaultName(), Err: err}
+	}
+	return e.probe(ctx, b)
+}
+
+func (e *Engine) probe(ctx context.Context, b sandbox.Backend) (out Probed) {
+	out.Backend = b.Name()
+	defer func() {
+		if p := recover(); p != nil {
+			out.Err = e.panicked("probe "+b.Name(), p)
+		}
+	}()
+	if f, ok := b.(sandbox.Featured); ok {
+		out.Features = f.Features()
+	}
+	if out.Posture, out.Err = b.Probe(ctx); out.Err == nil {
+		out.Without, out.Refusal = e.foretell(b, out.Posture)
+	}
 	return out
 }
 
@@ -89,8 +105,8 @@ func (e *Engine) Capabilities(ctx context.Context) Capabilities {
 		Queue:     e.config.Queue,
 	}
 	if c.Default == Auto {
-		if i, ok := strongest(c.Backends); ok {
-			c.Default = c.Backends[i].Backend
+		if name, ok := Strongest(c.Backends); ok {
+			c.Default = name
 		}
 	}
 	return c
@@ -139,6 +155,15 @@ func (e *Engine) backend(ctx context.Context, name string) (sandbox.Backend, err
 }
 
 var kernelRank = map[sandbox.Kernel]int{sandbox.KernelShared: 1, sandbox.KernelUserSpace: 2, sandbox.KernelMachine: 3}
+
+// Strongest names the backend that Auto comes to, if one of those that were probed can be used.
+func Strongest(probed []Probed) (name string, ok bool) {
+	i, ok := strongest(probed)
+	if ok {
+		name = probed[i].Backend
+	}
+	return name, ok
+}
 
 // strongest returns the index of the usable backend with the strongest wall; of equals, the first.
 func strongest(probed []Probed) (int, bool) {

@@ -7,7 +7,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/glovebox-dev/glovebox/internal/engine"
 	"github.com/glovebox-dev/glovebox/sandbox"
 )
 
@@ -33,6 +32,8 @@ type BackendShown struct {
 	Mend   string         `json:"mend,omitempty"`
 	Kernel sandbox.Kernel `json:"kernel,omitempty" doc:"Whose kernel serves the code." enum:"shared,user-space,machine"`
 	Walls  []sandbox.Wall `json:"walls"`
+
+	Features []sandbox.Feature `json:"features" doc:"What it can do, and what becomes of a request for what it cannot."`
 }
 
 // LanguageShown is one language.
@@ -60,28 +61,27 @@ const (
 	probeTimeout = 30 * time.Second
 )
 
-// probes keeps the last probe.
-type probes struct {
+// probe keeps what was found last.
+type probe[T any] struct {
 	mu   sync.Mutex // guards all below; held while probing, so that many who ask probe once
 	at   time.Time
-	last engine.Capabilities
+	last T
 }
 
-func (s *Server) capable(ctx context.Context) engine.Capabilities {
-	p := &s.probes
+func (p *probe[T]) get(ctx context.Context, ask func(context.Context) T) T {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.at.IsZero() || time.Since(p.at) > probeFresh {
 		// One client that goes away must not spoil the answer of all others.
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), probeTimeout)
 		defer cancel()
-		p.last, p.at = s.config.Engine.Capabilities(ctx), time.Now()
+		p.last, p.at = ask(ctx), time.Now()
 	}
 	return p.last
 }
 
 func (s *Server) capabilities(w *response, r *http.Request) error {
-	c := s.capable(r.Context())
+	c := s.probes.get(r.Context(), s.config.Engine.Capabilities)
 	out := Capabilities{
 		Version:        s.config.Version,
 		DefaultBackend: c.Default,
@@ -95,7 +95,7 @@ func (s *Server) capabilities(w *response, r *http.Request) error {
 		MaxBodyBytes:   s.config.MaxBody,
 	}
 	for i, b := range c.Backends {
-		shown := BackendShown{Name: b.Backend, Usable: b.Usable(), Kernel: b.Posture.Kernel, Walls: list(b.Posture.Walls)}
+		shown := BackendShown{Name: b.Backend, Usable: b.Usable(), Kernel: b.Posture.Kernel, Walls: list(b.Posture.Walls), Features: list(b.Features)}
 		if err := cmp.Or(b.Err, b.Refusal); err != nil {
 			p := problemOf(err, w.id)
 			shown.Error, shown.Mend = p.Detail, p.Mend
@@ -126,17 +126,11 @@ func (s *Server) readyz(w *response, r *http.Request) error {
 	if s.draining.Load() || s.config.Engine.Stats().Draining {
 		return &sandbox.Error{Kind: sandbox.Unavailable, Msg: "this server is shutting down"}
 	}
-	c := s.capable(r.Context())
-	for _, b := range c.Backends {
-		switch {
-		case b.Backend != c.Default:
-		case b.Err != nil:
-			return &sandbox.Error{Kind: sandbox.Unavailable, Msg: "the default backend does not work on this host", Mend: "glovebox doctor says what would help"}
-		case b.Refusal != nil:
-			return &sandbox.Error{Kind: sandbox.Unavailable, Msg: "a request that asks for nothing is refused", Err: b.Refusal}
-		default:
-			return s.writeJSON(w, Health{"ready"})
-		}
+	switch b := s.readiness.get(r.Context(), s.config.Engine.ProbeDefault); {
+	case b.Err != nil:
+		return &sandbox.Error{Kind: sandbox.Unavailable, Msg: "the default backend does not work on this host", Mend: "glovebox doctor says what would help"}
+	case b.Refusal != nil:
+		return &sandbox.Error{Kind: sandbox.Unavailable, Msg: "a request that asks for nothing is refused", Err: b.Refusal}
 	}
-	return &sandbox.Error{Kind: sandbox.Unavailable, Msg: "no backend works on this host", Mend: "glovebox doctor says what would help"}
+	return s.writeJSON(w, Health{"ready"})
 }

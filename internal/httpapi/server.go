@@ -51,7 +51,8 @@ type Server struct {
 	endpoints []endpoint
 	metrics   *metrics
 	room      readingRoom
-	probes    probes
+	probes    probe[engine.Capabilities]
+	readiness probe[engine.Probed]
 	document  document
 	draining  atomic.Bool
 }
