@@ -47,6 +47,8 @@ payload() {
   local tree=$1 tar=$2 package users flags binary
   mkdir -p "$tree/bin" "$tree/test/vm"
   CGO_ENABLED=0 "$go" build -trimpath -buildvcs=false -o "$tree/bin/glovebox-guest" ./cmd/glovebox-guest
+  ln "$tree/bin/glovebox-guest" "$tree/bin/glovebox-guest-linux-amd64"
+  cp internal/libexec/bin/glovebox-runsc-linux-amd64 "$tree/bin/"
   [ ! -x bin/glovebox ] || cp bin/glovebox "$tree/bin/"
   while read -r package users flags; do
     binary=$tree/$package/suite.test

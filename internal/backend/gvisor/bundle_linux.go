@@ -42,7 +42,7 @@ func (b *Backend) mapped(code uint32, p *hostid.Pair) []specs.LinuxIDMapping {
 
 // bundle writes what runsc is told of a box: config.json in the folder of the box, which holds the guest's key and is for its owner.
 func (box *Box) bundle(spec *sandbox.Spec, s *stage) error {
-	plan := &confine.Plan{ID: string(spec.ID), Key: box.key[:], Code: spec.User, Listen: path.Join(socketDir, socketFile), OneShot: !spec.Lifetime.Living,
+	plan := &confine.Plan{ID: string(spec.ID), Key: box.Key[:], Code: spec.User, Listen: path.Join(socketDir, socketFile), OneShot: !spec.Lifetime.Living,
 		Lease: int64(spec.Lifetime.GuestLease()), FailAt: box.backend.options.FailAt}
 	if plan.OneShot {
 		plan.Lease = int64(confine.BornLease)
@@ -70,11 +70,11 @@ func (box *Box) bundle(spec *sandbox.Spec, s *stage) error {
 			{Destination: "/dev", Type: "tmpfs", Source: "tmpfs"},
 		}, s.mounts...),
 		Linux: &specs.Linux{Namespaces: []specs.LinuxNamespace{{Type: specs.UserNamespace}, {Type: specs.PIDNamespace}, {Type: specs.NetworkNamespace},
-			{Type: specs.IPCNamespace}, {Type: specs.UTSNamespace}, {Type: specs.MountNamespace}}, UIDMappings: box.backend.mapped(spec.User.UID, box.ids), GIDMappings: box.backend.mapped(spec.User.GID, box.ids)},
+			{Type: specs.IPCNamespace}, {Type: specs.UTSNamespace}, {Type: specs.MountNamespace}}, UIDMappings: box.backend.mapped(spec.User.UID, box.IDs), GIDMappings: box.backend.mapped(spec.User.GID, box.IDs)},
 	}
 	text, err := json.Marshal(config)
 	if err != nil {
 		return err
 	}
-	return os.WriteFile(filepath.Join(box.dir, "config.json"), text, 0o600)
+	return os.WriteFile(filepath.Join(box.Dir, "config.json"), text, 0o600)
 }

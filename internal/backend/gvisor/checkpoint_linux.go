@@ -40,7 +40,7 @@ func (box *Box) Checkpoint(ctx context.Context, dir string) error {
 	}
 	err = errors.Join(err, box.release(), box.answers())
 	if err == nil {
-		err = saved{Key: box.key[:], Spec: box.spec}.write(image)
+		err = saved{Key: box.Key[:], Spec: box.spec}.write(image)
 	}
 	if err != nil {
 		return at("checkpoint", err)
@@ -67,7 +67,7 @@ func (box *Box) hold(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	c, err := client.New(ctx, conn, box.key)
+	c, err := client.New(ctx, conn, box.Key)
 	if err != nil {
 		return err
 	}
@@ -83,18 +83,18 @@ func (box *Box) release() error {
 	return nil
 }
 
-func (box *Box) holdFile() string { return filepath.Join(box.dir, socketFolder, guest.HoldFile) }
+func (box *Box) holdFile() string { return filepath.Join(box.Dir, socketFolder, guest.HoldFile) }
 
 // save writes the image. The sandbox stands still meanwhile, and then goes on. Its pages are not compressed: that would cost more than
 // the disk they lie on.
 func (box *Box) save(ctx context.Context, image *os.File) error {
-	words, err := os.CreateTemp(box.dir, "save-")
+	words, err := os.CreateTemp(box.Dir, "save-")
 	if err != nil {
 		return err
 	}
 	defer os.Remove(words.Name())
 	defer words.Close()
-	order, err := box.backend.runscOrder(words, append((&stage{}).runscArgv(), "checkpoint", "--leave-running", "--compression=none", imagePath, string(box.id)))
+	order, err := box.backend.runscOrder(words, append((&stage{}).runscArgv(), "checkpoint", "--leave-running", "--compression=none", imagePath, string(box.Sandbox)))
 	if err != nil {
 		return err
 	}
@@ -133,7 +133,7 @@ func (box *Box) enterStage() error {
 	if err := unix.Unshare(unix.CLONE_FS); err != nil {
 		return os.NewSyscallError("unshare", err)
 	}
-	return os.NewSyscallError("setns", unix.Setns(box.process.FD, unix.CLONE_NEWNS))
+	return os.NewSyscallError("setns", unix.Setns(box.Process.FD, unix.CLONE_NEWNS))
 }
 
 // saved is what is kept of a checkpoint beside gVisor's image. It holds the key that the saved guest knows, so it is for its owner only.

@@ -12,6 +12,7 @@ import (
 
 	"github.com/glovebox-dev/glovebox/internal/cgroup"
 	"github.com/glovebox-dev/glovebox/internal/guest/client"
+	"github.com/glovebox-dev/glovebox/internal/hostbox"
 	"github.com/glovebox-dev/glovebox/internal/hostid"
 	"github.com/glovebox-dev/glovebox/internal/instance"
 	"github.com/glovebox-dev/glovebox/internal/pidfd"
@@ -46,8 +47,8 @@ func (b *Backend) build(ctx context.Context, spec sandbox.Spec, from *checkpoint
 	if err := unenforced(&spec, in.Tree); err != nil {
 		return nil, err
 	}
-	box := &Box{backend: b, id: spec.ID, spec: spec, dir: in.BoxDir(spec.ID), ended: make(chan struct{})}
-	rand.Read(box.key[:])
+	box := &Box{Box: &hostbox.Box{Backend: Name, Sandbox: spec.ID, Dir: in.BoxDir(spec.ID)}, backend: b, spec: spec}
+	rand.Read(box.Key[:])
 	var made undo.Stack
 	defer func() {
 		if err != nil {
@@ -57,7 +58,7 @@ func (b *Backend) build(ctx context.Context, spec sandbox.Spec, from *checkpoint
 	if err := b.claim(in, box, &spec, &made); err != nil {
 		return nil, err
 	}
-	r, err := b.root(in, &spec, box.dir)
+	r, err := b.root(in, &spec, box.Dir)
 	if err != nil {
 		return nil, at("build root", err)
 	}
@@ -69,7 +70,7 @@ func (b *Backend) build(ctx context.Context, spec sandbox.Spec, from *checkpoint
 	if err := b.fail(failBundle, box.bundle(&spec, s)); err != nil {
 		return nil, err
 	}
-	if box.process, err = b.startRunsc(box, s, from); err == nil {
+	if box.Process, err = b.startRunsc(box, s, from); err == nil {
 		made.Add(box.destroy)
 	}
 	if err := b.fail(failStart, err); err != nil {
@@ -78,45 +79,45 @@ func (b *Backend) build(ctx context.Context, spec sandbox.Spec, from *checkpoint
 	if err := b.fail(failGuest, box.meetGuest(ctx, from)); err != nil {
 		return nil, err
 	}
-	box.effective = b.effective(&spec, in.Tree)
-	box.began = time.Now()
+	box.Policy = b.effective(&spec, in.Tree)
+	box.Began = time.Now()
 	if spec.Lifetime.Living {
-		err = instance.Box{Key: box.key[:], Spec: &spec, Effective: box.effective, CgroupDirs: in.Tree.Dirs(), Began: box.began}.Write(box.dir)
+		err = instance.Box{Key: box.Key[:], Spec: &spec, Effective: box.Policy, CgroupDirs: in.Tree.Dirs(), Began: box.Began}.Write(box.Dir)
 	}
 	if err := b.fail(failRecord, err); err != nil {
 		return nil, err
 	}
-	go box.watch()
+	box.watch()
 	return box, nil
 }
 
 // claim takes what the host holds for a box before its first process: its folder, which is the record of all that follows, as everything
 // else is named after it; its host ids; its control group.
 func (b *Backend) claim(in *instance.Instance, box *Box, spec *sandbox.Spec, made *undo.Stack) error {
-	err := os.Mkdir(box.dir, 0o700)
+	err := os.Mkdir(box.Dir, 0o700)
 	if err == nil {
-		made.Add(func() error { return os.RemoveAll(box.dir) })
+		made.Add(func() error { return os.RemoveAll(box.Dir) })
 	}
 	if err := b.fail(failDir, err); err != nil {
 		return err
 	}
 	if b.caller.UID == 0 {
-		if box.ids, err = hostid.Take(b.options.HostIDs); err == nil {
-			made.Add(func() error { box.ids.Release(); return nil })
+		if box.IDs, err = hostid.Take(b.options.HostIDs); err == nil {
+			made.Add(func() error { box.IDs.Release(); return nil })
 		}
 	}
-	if socket := filepath.Join(box.dir, socketFolder); err == nil {
+	if socket := filepath.Join(box.Dir, socketFolder); err == nil {
 		err = os.Mkdir(socket, 0o700)
-		if err == nil && box.ids != nil {
-			err = os.Chown(socket, int(box.ids.Guest), int(box.ids.Guest))
+		if err == nil && box.IDs != nil {
+			err = os.Chown(socket, int(box.IDs.Guest), int(box.IDs.Guest))
 		}
 	}
 	if err := b.fail(failIDs, err); err != nil {
 		return err
 	}
-	box.group, err = in.Tree.Create(string(spec.ID), groupLimits(spec))
+	box.Group, err = in.Tree.Create(string(spec.ID), groupLimits(spec))
 	if err == nil {
-		made.Add(func() error { return box.group.Remove(context.Background()) })
+		made.Add(func() error { return box.Group.Remove(context.Background()) })
 	}
 	return b.fail(failCgroup, err)
 }
@@ -150,9 +151,9 @@ func (box *Box) meetGuest(ctx context.Context, from *checkpoint) error {
 		if box.spec.Lifetime.Living {
 			return conn.Close()
 		}
-		err := client.Lifeline(ctx, conn, box.key)
+		err := client.Lifeline(ctx, conn, box.Key)
 		if err == nil {
-			box.lifeline = conn
+			box.Lifeline = conn
 		}
 		return err
 	})
@@ -169,25 +170,15 @@ func (box *Box) awaitGuest(ctx context.Context, meet func(net.Conn) error) error
 			conn.Close()
 		}
 		brief, cancel := context.WithTimeout(ctx, guestPoll)
-		ended := pidfd.Await(brief, box.process.FD) == nil
+		ended := pidfd.Await(brief, box.Process.FD) == nil
 		cancel()
 		if ended {
-			return &sandbox.Error{Kind: sandbox.Unavailable, Op: "gvisor: " + failGuest, Msg: "runsc ended: " + lastWords(filepath.Join(box.dir, wordsFile))}
+			return &sandbox.Error{Kind: sandbox.Unavailable, Op: "gvisor: " + failGuest, Msg: "runsc ended: " + lastWords(filepath.Join(box.Dir, wordsFile))}
 		}
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
 	}
-}
-
-func (box *Box) dial(ctx context.Context) (net.Conn, error) {
-	folder, err := os.Open(filepath.Join(box.dir, socketFolder)) // a path may be longer than the 107 bytes of a unix address
-	if err != nil {
-		return nil, err
-	}
-	defer folder.Close()
-	var d net.Dialer
-	return d.DialContext(ctx, "unix", filepath.Join("/proc/self/fd", itoa(int(folder.Fd())), socketFile))
 }
 
 // refuse says no to what this backend cannot do.

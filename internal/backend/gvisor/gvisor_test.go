@@ -137,7 +137,7 @@ func TestRecover(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if l := left(dead, orphan.id); len(l) > 0 {
+	if l := left(dead, orphan.Sandbox); len(l) > 0 {
 		t.Errorf("left behind: %v", l)
 	}
 	if out := run(t, neighbour, "echo alive"); out != "alive\n" {
@@ -180,11 +180,11 @@ func TestOneOfItsProcessesIsKilled(t *testing.T) {
 	b := openIn(t, filepath.Join(t.TempDir(), "run"), "")
 	for _, name := range []string{runscName, "runsc-sandbox", "runsc-gofer"} {
 		box := create(t, b, spec())
-		i := slices.IndexFunc(box.group.Processes(), func(pid int) bool { return slices.Contains(pidfd.Find(called(name)), pid) })
+		i := slices.IndexFunc(box.Group.Processes(), func(pid int) bool { return slices.Contains(pidfd.Find(called(name)), pid) })
 		if i < 0 {
 			t.Fatalf("there is no %s in the group of a box", name)
 		}
-		if err := unix.Kill(box.group.Processes()[i], unix.SIGKILL); err != nil {
+		if err := unix.Kill(box.Group.Processes()[i], unix.SIGKILL); err != nil {
 			t.Fatal(err)
 		}
 		ctx, cancel := context.WithTimeout(context.Background(), patience)
@@ -196,7 +196,7 @@ func TestOneOfItsProcessesIsKilled(t *testing.T) {
 		if err := box.Close(); err != nil {
 			t.Error(err)
 		}
-		if l := left(b, box.id); len(l) > 0 {
+		if l := left(b, box.Sandbox); len(l) > 0 {
 			t.Errorf("%s: left behind: %v", name, l)
 		}
 	}

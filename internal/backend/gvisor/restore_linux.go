@@ -84,7 +84,7 @@ func (box *Box) rename(ctx context.Context, conn net.Conn, from *checkpoint) err
 	if err != nil {
 		return err
 	}
-	again := guest.Reborn{Key: box.key[:], ID: string(box.id), Entropy: make([]byte, entropyBytes), Clock: time.Now(), Lease: box.spec.Lifetime.GuestLease()}
+	again := guest.Reborn{Key: box.Key[:], ID: string(box.Sandbox), Entropy: make([]byte, entropyBytes), Clock: time.Now(), Lease: box.spec.Lifetime.GuestLease()}
 	rand.Read(again.Entropy)
 	for _, p := range running {
 		again.Keep = append(again.Keep, p.ID)

@@ -30,12 +30,12 @@ func (s *stage) runscArgv() []string {
 
 // startRunsc starts the box's runsc, which stays as its parent: when it ends, all of the box has.
 func (b *Backend) startRunsc(box *Box, s *stage, from *checkpoint) (*pidfd.Process, error) {
-	door, err := box.group.Door()
+	door, err := box.Group.Door()
 	if err != nil {
 		return nil, err
 	}
 	defer door.Close()
-	words, err := os.OpenFile(filepath.Join(box.dir, wordsFile), os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o600)
+	words, err := os.OpenFile(filepath.Join(box.Dir, wordsFile), os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o600)
 	if err != nil {
 		return nil, err
 	}
@@ -52,11 +52,11 @@ func (b *Backend) startRunsc(box *Box, s *stage, from *checkpoint) (*pidfd.Proce
 		verb = []string{"--restore-spec-validation=ignore", "restore", imagePath}
 		order.Files = append(order.Files, int(from.image.Fd()))
 	}
-	order.Argv = append(append(order.Argv, verb...), "--bundle="+s.path(stageBox), string(box.id))
-	if box.ids == nil {
+	order.Argv = append(append(order.Argv, verb...), "--bundle="+s.path(stageBox), string(box.Sandbox))
+	if box.IDs == nil {
 		return b.startMapped(order)
 	}
-	order.Files[runscIDs] = box.ids.FD()
+	order.Files[runscIDs] = box.IDs.FD()
 	return startAt(order, s.attach)
 }
 

@@ -104,16 +104,16 @@ func stageDir() string {
 // set puts all that a box consists of on its stage: its folder, its root, what the root shows, the guest's socket, and what a spec shows
 // of the host. Of that, on disk all stays its owner's: to the box's own ids it is mapped (idmap).
 func (box *Box) set(spec *sandbox.Spec, r *root) (_ *stage, err error) {
-	s := &stage{plain: box.ids == nil, paths: map[string]string{}}
+	s := &stage{plain: box.IDs == nil, paths: map[string]string{}}
 	defer func() {
 		if err != nil {
 			s.close()
 		}
 	}()
-	if err := errors.Join(s.put(stageBox, box.dir), s.put(stageRoot, r.dir)); err != nil {
+	if err := errors.Join(s.put(stageBox, box.Dir), s.put(stageRoot, r.dir)); err != nil {
 		return nil, err
 	}
-	for _, m := range slices.Concat(r.shows, []shown{{filepath.Join(box.dir, socketFolder), socketDir}}) {
+	for _, m := range slices.Concat(r.shows, []shown{{filepath.Join(box.Dir, socketFolder), socketDir}}) {
 		name := s.next()
 		if err := s.put(name, m.source); err != nil {
 			return nil, err
@@ -132,7 +132,7 @@ func (box *Box) set(spec *sandbox.Spec, r *root) (_ *stage, err error) {
 			return nil, err
 		}
 		name := s.next()
-		if err := s.putHost(name, m, box.ids); err != nil {
+		if err := s.putHost(name, m, box.IDs); err != nil {
 			return nil, err
 		}
 		s.show(name, m.Target, m.Writable)

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/glovebox-dev/glovebox/internal/cgroup"
+	"github.com/glovebox-dev/glovebox/internal/hostbox"
 	"github.com/glovebox-dev/glovebox/internal/hostid"
 	"github.com/glovebox-dev/glovebox/internal/instance"
 	"github.com/glovebox-dev/glovebox/internal/undo"
@@ -46,8 +47,8 @@ func (b *Backend) create(ctx context.Context, spec sandbox.Spec, t *template) (_
 	if err := unenforced(&spec, in.Tree); err != nil {
 		return nil, err
 	}
-	box := &Box{backend: b, id: spec.ID, dir: in.BoxDir(spec.ID), ended: make(chan struct{})}
-	rand.Read(box.key[:])
+	box := &Box{Box: &hostbox.Box{Backend: Name, Sandbox: spec.ID, Dir: in.BoxDir(spec.ID)}, backend: b}
+	rand.Read(box.Key[:])
 	var made undo.Stack
 	defer func() {
 		if err != nil {
@@ -57,15 +58,15 @@ func (b *Backend) create(ctx context.Context, spec sandbox.Spec, t *template) (_
 	if err := b.claim(in, box, &spec, &made); err != nil {
 		return nil, err
 	}
-	listener, err := listen(box.dir)
+	listener, err := listen(box.Dir)
 	if err == nil {
 		defer listener.Close()
 	}
 	if err := b.fail(failListen, err); err != nil {
 		return nil, at(failListen, err)
 	}
-	m, hostUID := b.chooseIDs(&spec, box.slot)
-	p, err := b.makePlan(&spec, m, box.key, t)
+	m, hostUID := b.chooseIDs(&spec, box.IDs)
+	p, err := b.makePlan(&spec, m, box.Key, t)
 	if err != nil {
 		return nil, err
 	}
@@ -84,9 +85,9 @@ func (b *Backend) create(ctx context.Context, spec sandbox.Spec, t *template) (_
 	if b.forkable(&spec) {
 		box.walls = p.walls()
 	}
-	box.effective = b.effective(&spec, in.Tree, hostUID)
+	box.Policy = b.effective(&spec, in.Tree, hostUID)
 	if spec.Lifetime.Living {
-		err = instance.Box{Key: box.key[:], Effective: box.effective, CgroupDirs: in.Tree.Dirs(), Began: time.Now()}.Write(box.dir)
+		err = instance.Box{Key: box.Key[:], Effective: box.Policy, CgroupDirs: in.Tree.Dirs(), Began: time.Now()}.Write(box.Dir)
 	}
 	if err := b.fail(failRecord, err); err != nil {
 		return nil, at(failRecord, err)
@@ -98,22 +99,22 @@ func (b *Backend) create(ctx context.Context, spec sandbox.Spec, t *template) (_
 // claim takes what the host holds for a box before its first process: its folder, which is the record of all that follows, as
 // everything else is named after it; its host ids; its control group.
 func (b *Backend) claim(in *instance.Instance, box *Box, spec *sandbox.Spec, made *undo.Stack) error {
-	if err := b.fail(failDir, os.Mkdir(box.dir, 0o700)); err != nil {
-		_ = os.Remove(box.dir)
+	if err := b.fail(failDir, os.Mkdir(box.Dir, 0o700)); err != nil {
+		_ = os.Remove(box.Dir)
 		return at(failDir, err)
 	}
-	made.Add(func() error { return os.RemoveAll(box.dir) })
+	made.Add(func() error { return os.RemoveAll(box.Dir) })
 	var err error
 	if b.user.UID == 0 {
-		if box.slot, err = hostid.Take(filepath.Join(b.run, hostid.File)); err == nil {
-			made.Add(func() error { box.slot.Release(); return nil })
+		if box.IDs, err = hostid.Take(filepath.Join(b.run, hostid.File)); err == nil {
+			made.Add(func() error { box.IDs.Release(); return nil })
 		}
 		if err := b.fail(failSlot, err); err != nil {
 			return at(failSlot, err)
 		}
 	}
-	if box.group, err = in.Tree.Create(string(spec.ID), groupLimits(spec)); err == nil {
-		made.Add(func() error { return box.group.Remove(context.Background()) })
+	if box.Group, err = in.Tree.Create(string(spec.ID), groupLimits(spec)); err == nil {
+		made.Add(func() error { return box.Group.Remove(context.Background()) })
 	}
 	if err := b.fail(failCgroup, err); err != nil {
 		return at(failCgroup, err)

@@ -208,7 +208,7 @@ func TestSandboxEndsUnderFork(t *testing.T) {
 		ended.Go(func() {
 			time.Sleep(time.Duration(i) * 100 * time.Microsecond)
 			if i%2 == 0 {
-				box.process.Kill()
+				box.Process.Kill()
 			} else if err := box.Close(); err != nil {
 				t.Error(err)
 			}
@@ -242,11 +242,11 @@ func TestForkThatIsNotLetGo(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if n := len(childrenOf(box.process.PID)); n != 1 {
+	if n := len(childrenOf(box.Process.PID)); n != 1 {
 		t.Errorf("%d processes wait", n)
 	}
 	forked.Close()
-	eventually(t, "its end", func() bool { return len(childrenOf(box.process.PID)) == 0 })
+	eventually(t, "its end", func() bool { return len(childrenOf(box.Process.PID)) == 0 })
 	if o := run(t, box, "/bin/echo", "on"); o.stdout != "on\n" {
 		t.Errorf("an ordinary start after it: %+v", o)
 	}

@@ -47,7 +47,7 @@ func (b *Backend) forkable(spec *sandbox.Spec) bool {
 func (box *Box) Fork(ctx context.Context, f sandbox.Fork) (_ *sandbox.Forked, err error) {
 	box.entry.Lock()
 	defer box.entry.Unlock()
-	if box.walls == nil || box.entry.used || box.isClosing() {
+	if box.walls == nil || box.entry.used || box.IsClosing() {
 		return nil, sandbox.ErrNoZygote
 	}
 	box.entry.used = true
@@ -153,7 +153,7 @@ func (o *forking) order(box *Box, z *zygote) error {
 	if err != nil {
 		return err
 	}
-	fds := []int{box.process.FD, pair[1]}
+	fds := []int{box.Process.FD, pair[1]}
 	for _, end := range []**os.File{&o.stdout, &o.stderr} {
 		var pipe [2]int // blocking, as the program's end is to be; the guest makes its own end what it needs
 		if err := unix.Pipe2(pipe[:], unix.O_CLOEXEC); err != nil {
@@ -164,7 +164,7 @@ func (o *forking) order(box *Box, z *zygote) error {
 		*end = os.NewFile(uintptr(pipe[0]), "pipe")
 		fds = append(fds, pipe[1])
 	}
-	door, err := box.group.Door()
+	door, err := box.Group.Door()
 	if err != nil {
 		return err
 	}

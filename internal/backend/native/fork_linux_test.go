@@ -52,7 +52,7 @@ func TestForkWithoutDescriptors(t *testing.T) {
 func TestForkWithoutItsGroups(t *testing.T) {
 	b, f := withZygote(t)
 	box := create(t, b, spec()).(*Box)
-	if door, err := box.group.Door(); err != nil || len(door.Tasks) == 0 {
+	if door, err := box.Group.Door(); err != nil || len(door.Tasks) == 0 {
 		t.Skip("there are no groups of v1")
 	} else {
 		door.Close()

@@ -102,9 +102,9 @@ func TestEntranceSaysWhatFailed(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			old := box.process.FD
-			box.process.FD = pidfd
-			t.Cleanup(func() { unix.Close(pidfd); box.process.FD = old })
+			old := box.Process.FD
+			box.Process.FD = pidfd
+			t.Cleanup(func() { unix.Close(pidfd); box.Process.FD = old })
 		}, unix.EINVAL},
 		{"a folder that is not there", func(_ *testing.T, _ *Box) {}, unix.ENOENT},
 	} {

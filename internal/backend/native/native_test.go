@@ -446,7 +446,7 @@ func TestHostIDsAreUnique(t *testing.T) {
 	seen := map[uint32]bool{}
 	for range 20 {
 		box := create(t, b, spec()).(*Box)
-		for _, id := range []uint32{box.slot.Guest, box.slot.Code} {
+		for _, id := range []uint32{box.IDs.Guest, box.IDs.Code} {
 			if seen[id] {
 				t.Fatalf("host id %d was handed out twice", id)
 			}

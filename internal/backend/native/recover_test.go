@@ -29,7 +29,7 @@ func TestRecover(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if left := guestsOf(orphan.id); len(left) > 0 {
+	if left := guestsOf(orphan.Sandbox); len(left) > 0 {
 		t.Errorf("processes %v are left", left)
 	}
 	for _, dir := range dead.in.Tree.Dirs() {

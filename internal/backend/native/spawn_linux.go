@@ -43,7 +43,7 @@ type born struct {
 // spawn starts the guest in new namespaces, inside its control group, with its ids mapped. It runs the first steps of the set-up
 // stage, up to where it waits for the plan.
 func (b *Backend) spawn(spec *sandbox.Spec, box *Box, m ids, listener *os.File, t *template) (*born, error) {
-	door, err := box.group.Door()
+	door, err := box.Group.Door()
 	if err != nil {
 		return nil, at(failJoin, err)
 	}
@@ -52,8 +52,8 @@ func (b *Backend) spawn(spec *sandbox.Spec, box *Box, m ids, listener *os.File, 
 		return nil, at(failJoin, err)
 	}
 	slotFD := int(b.null.Fd())
-	if box.slot != nil {
-		slotFD = box.slot.FD()
+	if box.IDs != nil {
+		slotFD = box.IDs.FD()
 	}
 	null := int(b.null.Fd())
 	g, err := b.start(&fork.Order{

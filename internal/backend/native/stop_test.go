@@ -51,7 +51,7 @@ func TestStopBetweenForkAndExec(t *testing.T) {
 		}
 	}
 	t.Logf("%d starts were stopped", stopped)
-	box.(*Box).lifeline.Close()
+	box.(*Box).Lifeline.Close()
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	if _, err := box.Wait(ctx); err != nil {

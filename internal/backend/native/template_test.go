@@ -104,7 +104,7 @@ os._exit(ctypes.get_errno() if failed else 0)`
 		`libc.mount(None, b"/usr", None, 4096|32|1|4, None)`, // read-only, nodev: not nosuid
 	} {
 		try := func(in *template) (errno int) {
-			cmd := exec.Command("nsenter", "-t", itoa(createIn(t, b, in).process.PID), "-U", "-m", "--",
+			cmd := exec.Command("nsenter", "-t", itoa(createIn(t, b, in).Process.PID), "-U", "-m", "--",
 				"python3", "-IS", "-c", fmt.Sprintf(code, call))
 			_ = cmd.Run()
 			return cmd.ProcessState.ExitCode()
@@ -193,7 +193,7 @@ func TestTemplateIsTaken(t *testing.T) {
 	}
 	box := create(t, b, spec()).(*Box)
 	if ready := b.templates.ready; ready != nil {
-		root, err := identify("/proc/" + itoa(box.process.PID) + "/root/.")
+		root, err := identify("/proc/" + itoa(box.Process.PID) + "/root/.")
 		if err != nil || root.dev != ready.device {
 			t.Errorf("the third sandbox was not born in it: %v, %v", root, err)
 		}

@@ -108,7 +108,7 @@ func TestZygoteEntersNobodyLate(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer box.Close()
-	pidfd := box.(*Box).process.FD
+	pidfd := box.(*Box).Process.FD
 	_, late := ask(t, z, pidfd, true)
 	_, entered := ask(t, z, pidfd, false) // here the answer would come from the fork, once it was told what to do
 	for _, c := range []struct {
