@@ -152,7 +152,7 @@ func leftMounts(runDir string, pids []int) ([]string, error) {
 		}
 		for line := range strings.Lines(string(text)) {
 			f := strings.Fields(line)
-			if len(f) > 4 && (strings.HasPrefix(f[4], runDir) || strings.Contains(line, " nsfs ")) {
+			if len(f) > 4 && (strings.HasPrefix(f[4], runDir) || strings.Contains(line, " nsfs ") && strings.Contains(f[4], "glovebox")) {
 				left = append(left, fmt.Sprintf("mount of process %d: %s", pid, strings.TrimSpace(line)))
 			}
 		}

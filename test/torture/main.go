@@ -24,7 +24,13 @@ import (
 type config struct {
 	rounds, clients int
 	seed            uint64
-	binary, runDir  string
+	binary, backend string
+	runDir          string
+}
+
+// server is how a server to torture is started.
+func (c config) server(args ...string) liveserver.Options {
+	return liveserver.Options{Binary: c.binary, Args: append(args, "--backend", c.backend)}
 }
 
 func main() {
@@ -33,8 +39,15 @@ func main() {
 	flag.IntVar(&c.clients, "c", 12, "clients that keep each server busy")
 	flag.Uint64Var(&c.seed, "seed", uint64(time.Now().UnixNano()), "of moments and programs")
 	flag.StringVar(&c.binary, "glovebox", liveserver.DefaultBinary, "the program to try")
-	flag.StringVar(&c.runDir, "run-dir", liveserver.DefaultRunDir, "where that program keeps its live state")
+	flag.StringVar(&c.backend, "backend", "native", "whose sandboxes the servers make")
+	flag.StringVar(&c.runDir, "run-dir", "", "where that program keeps its live state (default: where the backend does)")
 	flag.Parse()
+	if c.runDir == "" {
+		c.runDir = liveserver.DefaultRunDir
+		if c.backend != "native" {
+			c.runDir += "/" + c.backend
+		}
+	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	if err := torture(ctx, c, os.Stdout); err != nil {
@@ -50,7 +63,7 @@ func torture(ctx context.Context, c config, w io.Writer) (err error) {
 		return errors.New("run it as root: only root sees the processes and descriptors of all users")
 	}
 	fmt.Fprintf(w, "seed %d, %d kills, %d clients\n", c.seed, c.rounds, c.clients)
-	witness, err := startWitness(ctx, c.binary, c.runDir)
+	witness, err := startWitness(ctx, c)
 	if err != nil {
 		return fmt.Errorf("witness: %w", err)
 	}

@@ -116,7 +116,7 @@ func (t *tormentor) killStarting(ctx context.Context) error {
 		return err
 	}
 	before := names(liveserver.Instances(t.runDir))
-	s, err := liveserver.Launch(liveserver.Options{Binary: t.binary})
+	s, err := liveserver.Launch(t.server())
 	if err != nil {
 		return err
 	}
@@ -133,7 +133,7 @@ func (t *tormentor) killStarting(ctx context.Context) error {
 
 // killBusy keeps a server busy and kills it.
 func (t *tormentor) killBusy(ctx context.Context) error {
-	s, err := liveserver.Start(ctx, liveserver.Options{Binary: t.binary})
+	s, err := liveserver.Start(ctx, t.server())
 	if err != nil {
 		return err
 	}
@@ -168,7 +168,7 @@ func (t *tormentor) startSuccessors(ctx context.Context, i int) ([]*liveserver.S
 	}
 	var started []*liveserver.Server
 	for range n {
-		s, err := liveserver.Launch(liveserver.Options{Binary: t.binary})
+		s, err := liveserver.Launch(t.server())
 		if err != nil {
 			return started, err
 		}
@@ -217,7 +217,7 @@ func (t *tormentor) again(ctx context.Context, alive []*liveserver.Server) error
 			mine = append(mine, in)
 		}
 	}
-	s, err := liveserver.Start(ctx, liveserver.Options{Binary: t.binary})
+	s, err := liveserver.Start(ctx, t.server())
 	if err != nil {
 		return err
 	}

@@ -31,16 +31,16 @@ type witness struct {
 	wrongs []error
 }
 
-func startWitness(ctx context.Context, binary, runDir string) (*witness, error) {
+func startWitness(ctx context.Context, c config) (*witness, error) {
 	// Without boxes made ahead, so that the one that stays is the one that is there.
-	s, err := liveserver.Start(ctx, liveserver.Options{Binary: binary, Args: []string{"--warm", "0"}})
+	s, err := liveserver.Start(ctx, c.server("--warm", "0"))
 	if err != nil {
 		return nil, err
 	}
 	w := &witness{server: s}
 	ctx, w.cancel = context.WithCancel(ctx)
 	w.wg.Go(func() { w.stay(ctx) })
-	if err := w.awaitBox(runDir); err != nil {
+	if err := w.awaitBox(c.runDir); err != nil {
 		return nil, errors.Join(err, w.stop())
 	}
 	for i := range witnessBoxes {

@@ -185,6 +185,13 @@ for d in '/workspace', '/tmp', os.environ['HOME'], '/dev/shm':
     except OSError as e:
         last = e.errno
 print(n <= 300, n > 50, last)`)
+	if !s.has(sandbox.FeatureInodes) {
+		r.Spec.Limits.Inodes = 300
+		if _, err := s.engine.Run(within(t), r); sandbox.KindOf(err) != sandbox.Unsupported {
+			t.Errorf("a limit that is asked for is refused with %v", err)
+		}
+		return
+	}
 	wantOutput(t, s.limited(t, r, sandbox.Limits{Inodes: 300}), "True True 28\n")
 }
 
