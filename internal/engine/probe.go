@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/glovebox-dev/glovebox/sandbox"
 )
@@ -44,7 +45,12 @@ func (e *Engine) ProbeDefault(ctx context.Context) Probed {
 	return e.probe(ctx, b)
 }
 
+// probePatience bounds the probe of one backend. It takes a fraction of a second, but an engine or a kernel that it asks may hang.
+const probePatience = 15 * time.Second
+
 func (e *Engine) probe(ctx context.Context, b sandbox.Backend) (out Probed) {
+	ctx, cancel := context.WithTimeout(ctx, probePatience)
+	defer cancel()
 	out.Backend = b.Name()
 	defer func() {
 		if p := recover(); p != nil {
