@@ -128,6 +128,17 @@ func TestReborn(t *testing.T) {
 	}
 }
 
+// A guest that was born with its socket cannot make it again, so it does not close it.
+func TestHoldRefused(t *testing.T) {
+	c := guesttest.Start(t, 0).Client(t)
+	if err := c.Hold(limit(t)); sandbox.KindOf(err) != sandbox.Unsupported {
+		t.Errorf("%v", err)
+	}
+	if _, err := c.List(limit(t)); err != nil {
+		t.Errorf("afterwards: %v", err)
+	}
+}
+
 // Whatever is wrong with what a connection says first, it is closed without a byte.
 func TestPreamble(t *testing.T) {
 	g := guesttest.Start(t, 0)
