@@ -33,6 +33,7 @@ cmd/glovebox-runsc:          | gvisor.dev/gvisor
 cmd/glovebox-guest:          internal/guest internal/guest/confine internal/guest/server | golang.org/x/sys
 
 # walls: how a guest is started and confined, never what it is asked to do
+internal/bound:              sandbox internal/cgroup
 internal/cgroup:             sandbox | golang.org/x/sys github.com/godbus/dbus/v5
 internal/hostid:             sandbox | golang.org/x/sys
 internal/hostbox:            sandbox internal/cgroup internal/hostid internal/instance internal/pidfd
@@ -42,8 +43,8 @@ internal/pidfd:              | golang.org/x/sys
 internal/rootfs:             sandbox internal/guest/confine
 internal/seccomp:            sandbox | golang.org/x/sys
 internal/undo:
-internal/backend/native:     sandbox internal/fork internal/guest internal/guest/confine internal/cgroup internal/hostbox internal/hostid internal/idmap internal/instance internal/pidfd internal/rootfs internal/seccomp internal/undo | golang.org/x/sys
-internal/backend/gvisor:     sandbox internal/fork internal/guest internal/guest/client internal/guest/confine internal/cgroup internal/hostbox internal/hostid internal/idmap internal/instance internal/pidfd internal/rootfs internal/seccomp internal/undo | golang.org/x/sys github.com/opencontainers/runtime-spec
+internal/backend/native:     sandbox internal/bound internal/fork internal/guest internal/guest/confine internal/cgroup internal/hostbox internal/hostid internal/idmap internal/instance internal/pidfd internal/rootfs internal/seccomp internal/undo | golang.org/x/sys
+internal/backend/gvisor:     sandbox internal/bound internal/fork internal/guest internal/guest/client internal/guest/confine internal/cgroup internal/hostbox internal/hostid internal/idmap internal/instance internal/pidfd internal/rootfs internal/seccomp internal/undo | golang.org/x/sys github.com/opencontainers/runtime-spec
 internal/backend/backendtest: sandbox internal/engine internal/guest internal/guest/client internal/guest/server internal/seccomp | golang.org/x/sys
 
 # words

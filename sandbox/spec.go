@@ -19,7 +19,7 @@ type Spec struct {
 	Commands []string // programs that may be executed; nil allows all that the root holds
 	Lifetime Lifetime
 	Labels   map[string]string
-	// AcceptWeaker names the walls and limits that the caller lets go of where the host cannot raise them.
+	// AcceptWeaker names what the caller lets go of, of Acceptable, where the host cannot keep it.
 	AcceptWeaker []string
 }
 
@@ -41,6 +41,16 @@ func (s *Spec) IsNamed(name LimitName) bool {
 		}
 	}
 	return false
+}
+
+// HostWritable says whether the code may write to a directory of the host.
+func (s *Spec) HostWritable() bool {
+	for _, m := range s.Mounts {
+		if m.Writable {
+			return true
+		}
+	}
+	return s.Workdir != ""
 }
 
 // Root says what / is made of. The zero value is the host's own system directories, read-only.

@@ -24,6 +24,9 @@ type Main struct {
 	// Interrupts ends what runs: the first in order, with the sandbox; the second at once, by Exit. May be nil.
 	Interrupts <-chan os.Signal
 	Exit       func(code int)
+
+	// Lack is what this host is to be taken to lack. It is for the test that forces every downgrade.
+	Lack []string
 }
 
 // The exit codes that are Glovebox's own. All others are those of the program that ran.

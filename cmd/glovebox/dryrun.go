@@ -65,7 +65,7 @@ func (a *app) dryRun(ctx context.Context, e *engine.Engine, run engine.Run) erro
 			how = "asked for"
 		}
 		if slices.Contains(plan.Unenforced, name) {
-			how += "; not enforced " + where(name)
+			how += "; not enforced " + where(name, &plan.Spec)
 		}
 		rows = append(rows, [2]string{string(name), shown.Limits[string(name)] + ", " + how})
 	}
@@ -78,8 +78,8 @@ func (a *app) dryRun(ctx context.Context, e *engine.Engine, run engine.Run) erro
 }
 
 // where says where a limit is not kept that a backend calls unenforced.
-func where(name sandbox.LimitName) string {
-	if name == sandbox.LimitDisk || name == sandbox.LimitInodes {
+func where(name sandbox.LimitName, spec *sandbox.Spec) string {
+	if spec.HostWritable() && (name == sandbox.LimitDisk || name == sandbox.LimitInodes) {
 		return "in directories of this host"
 	}
 	return "on this host"

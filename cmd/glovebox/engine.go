@@ -24,7 +24,7 @@ type openedEngine struct {
 }
 
 func (a *app) openBackends() (*backend.Set, error) {
-	o := backend.Options{RunDir: a.runDir()}
+	o := backend.Options{RunDir: a.runDir(), Lack: a.Lack}
 	o.Libexec, _ = a.LookupEnv("GLOVEBOX_LIBEXEC")
 	o.CacheDir, _ = a.cacheDir()
 	if a.verbose {

@@ -60,7 +60,7 @@ func (f *sandboxFlags) add(cmd *cobra.Command) {
 func acceptFlag(cmd *cobra.Command, names *[]string, usage string) {
 	cmd.Flags().StringSliceVar(names, "accept-weaker", nil, usage)
 	var known []string
-	for _, name := range sandbox.LimitNames {
+	for _, name := range sandbox.Acceptable {
 		known = append(known, string(name))
 	}
 	completions(cmd, "accept-weaker", known...)

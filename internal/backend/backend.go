@@ -16,6 +16,7 @@ type Options struct {
 	RunDir   string   // where live state is; "" is the backends' own choice
 	Runtime  string   // $XDG_RUNTIME_DIR, for that choice
 	Stderr   *os.File // receives what a failing guest says last; nil discards it
+	Lack     []string // what this host is to be taken to lack, for tests of what happens then
 }
 
 // Set is the backends that this system can have, best default first.

@@ -23,7 +23,7 @@ func Open(o Options) (*Set, error) {
 	if err != nil {
 		return nil, err
 	}
-	b, err := native.New(native.Options{Guest: guest, RunDir: o.RunDir, RuntimeDir: o.Runtime, GuestStderr: o.Stderr})
+	b, err := native.New(native.Options{Guest: guest, RunDir: o.RunDir, RuntimeDir: o.Runtime, GuestStderr: o.Stderr, Lack: o.Lack})
 	if err != nil {
 		return nil, errors.Join(err, guest.Close())
 	}
@@ -33,7 +33,7 @@ func Open(o Options) (*Set, error) {
 			return nil, err
 		}
 		return program.Open()
-	}, RunDir: filepath.Join(b.RunDir(), gvisor.Name), HostIDs: filepath.Join(b.RunDir(), hostid.File), Stderr: o.Stderr})
+	}, RunDir: filepath.Join(b.RunDir(), gvisor.Name), HostIDs: filepath.Join(b.RunDir(), hostid.File), Stderr: o.Stderr, Lack: o.Lack})
 	if err != nil {
 		return nil, errors.Join(err, b.Close(), guest.Close())
 	}

@@ -158,6 +158,15 @@ func (t *Tree) describe(h hierarchies, why error) {
 	}
 }
 
+// Lose makes the tree that of a host without some controllers, before it has made groups. It is for the test that forces every downgrade.
+func (t *Tree) Lose(lacking ...string) {
+	for i := range t.branches {
+		b := &t.branches[i]
+		b.Controllers = slices.DeleteFunc(b.Controllers, func(c Controller) bool { return slices.Contains(lacking, string(c)) })
+	}
+	t.describe(hierarchies{}, nil)
+}
+
 // Close removes the tree's own folders, where no group is left in them.
 func (t *Tree) Close() error {
 	t.idle.close()

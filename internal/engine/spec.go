@@ -55,8 +55,8 @@ func (e *Engine) fillSpec(run Run) (sandbox.Spec, error) {
 
 // checkAccepted refuses a name that nobody could go without: a misspelt one would be refused later for what it was to allow.
 func checkAccepted(names []string) error {
-	known := make([]string, len(sandbox.LimitNames))
-	for i, name := range sandbox.LimitNames {
+	known := make([]string, len(sandbox.Acceptable))
+	for i, name := range sandbox.Acceptable {
 		known[i] = string(name)
 	}
 	for _, name := range names {

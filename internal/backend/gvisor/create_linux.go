@@ -7,7 +7,6 @@ import (
 	"net"
 	"os"
 	"path/filepath"
-	"slices"
 	"time"
 
 	"github.com/glovebox-dev/glovebox/internal/cgroup"
@@ -44,7 +43,7 @@ func (b *Backend) build(ctx context.Context, spec sandbox.Spec, from *checkpoint
 	if err != nil {
 		return nil, err
 	}
-	if err := unenforced(&spec, in.Tree); err != nil {
+	if err := bounds(&spec, in.Tree).Refusal(Name, &spec); err != nil {
 		return nil, err
 	}
 	box := &Box{Box: &hostbox.Box{Backend: Name, Sandbox: spec.ID, Dir: in.BoxDir(spec.ID)}, backend: b, spec: spec}
@@ -193,9 +192,7 @@ func (b *Backend) refuse(spec *sandbox.Spec) error {
 		return no("network", "has no way out to the network yet")
 	case spec.User.UID == 0:
 		return no("user", "does not run code as uid 0")
-	case spec.Commands != nil:
-		return no("commands", "cannot bound which programs are executed")
-	case b.caller.UID != 0 && (spec.Workdir != "" || slices.ContainsFunc(spec.Mounts, func(m sandbox.Mount) bool { return m.Writable })):
+	case b.caller.UID != 0 && spec.HostWritable():
 		return &sandbox.Error{Kind: sandbox.Unsupported, Op: "mount", Msg: "the gvisor backend shows directories of the host writable only where it runs as root",
 			Mend: "run as root, use --backend native, or hand files in and out"}
 	}

@@ -3,9 +3,13 @@ package gvisor
 import (
 	"context"
 
+	"github.com/glovebox-dev/glovebox/internal/bound"
 	"github.com/glovebox-dev/glovebox/internal/cgroup"
+	"github.com/glovebox-dev/glovebox/internal/rootfs"
 	"github.com/glovebox-dev/glovebox/sandbox"
 )
+
+var _ sandbox.Foreteller = (*Backend)(nil)
 
 // Probe makes a sandbox once and takes it down again; that is the one test that cannot be wrong.
 func (b *Backend) Probe(ctx context.Context) (sandbox.Posture, error) {
@@ -50,51 +54,46 @@ func walls(tree *cgroup.Tree, made bool) []sandbox.Wall {
 	return append(list, sandbox.Wall{Name: "limit " + string(sandbox.LimitPids), State: sandbox.WallStands, Detail: "RLIMIT_NPROC of gVisor"})
 }
 
+// bounds says what keeps the limits and policies of a spec here.
+func bounds(spec *sandbox.Spec, tree *cgroup.Tree) bound.List {
+	list := bound.List{
+		bound.Memory(tree),
+		bound.Group(sandbox.LimitCPUs, tree, cgroup.CPU),
+		{Name: sandbox.LimitPids, By: "RLIMIT_NPROC of gVisor"},
+		bound.Directories(bound.Bound{Name: sandbox.LimitDisk, By: "tmpfs size"}, spec),
+		{Name: sandbox.LimitInodes, Told: true, Why: "gVisor's file systems in memory count no inodes", Mend: "leave inodes out: their memory is bounded by that of the sandbox"},
+		{Name: sandbox.LimitOpenFiles, By: "RLIMIT_NOFILE"},
+		{Name: sandbox.LimitTimeout, By: "guest and server clocks"},
+		{Name: sandbox.LimitOutput, By: "server"},
+	}
+	if spec.Commands != nil {
+		list = append(list, bound.Bound{Name: sandbox.PolicyCommands, Told: true, Why: "gVisor cannot bound which programs are executed: it has no Landlock",
+			Mend: "use the native backend"})
+	}
+	return list
+}
+
 // effective says what holds for a sandbox of this spec. Create has refused what it must not weaken.
 func (b *Backend) effective(spec *sandbox.Spec, tree *cgroup.Tree) sandbox.Policy {
-	p := sandbox.Policy{
-		Backend: Name, Kernel: sandbox.KernelUserSpace, Limits: spec.Limits, Network: sandbox.NetworkPolicy{Mode: sandbox.NetworkNone},
-		User: spec.User, HostUID: b.hostUID(),
-		Enforcers: map[sandbox.LimitName]string{
-			sandbox.LimitPids: "RLIMIT_NPROC of gVisor", sandbox.LimitDisk: "tmpfs size",
-			sandbox.LimitOpenFiles: "RLIMIT_NOFILE", sandbox.LimitTimeout: "guest and server clocks", sandbox.LimitOutput: "server",
-		},
-		Walls: walls(tree, true),
-	}
-	for _, c := range bounded {
-		if e := tree.Enforcer(c.controller); c.controller != "" && e != "" {
-			p.Enforcers[c.name] = e
-			continue
-		}
-		p.Limits.Set(c.name, sandbox.Unlimited)
-		if spec.Accepts(string(c.name)) {
-			p.Weaker = append(p.Weaker, string(c.name))
-		} else if c.controller != "" {
-			p.Warnings = append(p.Warnings, "nothing on this host bounds "+string(c.name)+"; it is unlimited")
-		}
-	}
+	p := sandbox.Policy{Backend: Name, Kernel: sandbox.KernelUserSpace, Network: sandbox.NetworkPolicy{Mode: sandbox.NetworkNone},
+		User: spec.User, HostUID: b.hostUID(), Walls: walls(tree, true)}
+	bounds(spec, tree).Tell(&p, spec)
 	return p
 }
 
-// bounded are the limits that something on the host has to enforce, or that nothing does. Memory is never left unbounded unasked.
-var bounded = []struct {
-	name       sandbox.LimitName
-	controller cgroup.Controller // "" is nothing: gVisor's file systems in memory count no inodes
-}{{sandbox.LimitMemory, cgroup.Memory}, {sandbox.LimitCPUs, cgroup.CPU}, {sandbox.LimitInodes, ""}}
-
-// unenforced refuses a limit that nothing here enforces: any that was named, and memory in every case. The caller may let go of it.
-func unenforced(spec *sandbox.Spec, tree *cgroup.Tree) error {
-	for _, c := range bounded {
-		named := spec.IsNamed(c.name) || c.name == sandbox.LimitMemory
-		if !named || spec.Accepts(string(c.name)) || c.controller != "" && tree.Enforcer(c.controller) != "" {
-			continue
-		}
-		msg := "gVisor cannot enforce it"
-		if c.controller != "" {
-			msg = "nothing on this host can enforce it: " + tree.Detail()
-		}
-		return &sandbox.Error{Kind: sandbox.Unsupported, Op: "gvisor: limit " + string(c.name), Msg: msg,
-			Mend: "go without: --accept-weaker " + string(c.name)}
+// Foretell says which limits nothing here keeps for a spec, and why Create would refuse it.
+func (b *Backend) Foretell(spec sandbox.Spec) ([]sandbox.LimitName, error) {
+	if err := b.refuse(&spec); err != nil {
+		return nil, err
 	}
-	return nil
+	in, err := b.instance()
+	if err != nil {
+		return nil, err
+	}
+	list := bounds(&spec, in.Tree)
+	if err := list.Refusal(Name, &spec); err != nil {
+		return list.Lacking(), err
+	}
+	_, err = rootfs.Folder(spec.Root)
+	return list.Lacking(), err
 }

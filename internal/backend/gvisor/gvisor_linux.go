@@ -45,6 +45,10 @@ type Options struct {
 
 	// FailAt makes the named step of creation fail. It is for the test that walks through all of them.
 	FailAt string
+
+	// Lack is what this host is to be taken to lack: controllers of control groups, by name. It is for the test that forces every
+	// downgrade.
+	Lack []string
 }
 
 // Backend makes sandboxes on this host.
@@ -95,6 +99,9 @@ func (b *Backend) instance() (*instance.Instance, error) {
 	}
 	if err := copyFile(filepath.Join(in.Dir, guestFile), b.options.Guest); err != nil {
 		return nil, errors.Join(at("copy guest", err), in.Close())
+	}
+	if len(b.options.Lack) > 0 {
+		in.Tree.Lose(b.options.Lack...)
 	}
 	b.in = in
 	return in, nil

@@ -11,6 +11,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"sync"
 
 	"golang.org/x/sys/unix"
@@ -43,7 +44,14 @@ type Options struct {
 
 	// FailAt makes the named step of creation fail. It is for the test that walks through all of them.
 	FailAt string
+
+	// Lack is what this host is to be taken to lack: controllers of control groups, by name, or LackLandlock. It is for the test that
+	// forces every downgrade.
+	Lack []string
 }
+
+// LackLandlock in Options.Lack is a kernel without Landlock.
+const LackLandlock = "landlock"
 
 // Backend makes sandboxes on this host.
 type Backend struct {
@@ -79,6 +87,9 @@ func New(o Options) (*Backend, error) {
 	b := &Backend{options: o, null: null, guestErr: o.GuestStderr, kernel: readKernel(), user: hostid.ReadCaller()}
 	if b.guestErr == nil {
 		b.guestErr = null
+	}
+	if slices.Contains(o.Lack, LackLandlock) {
+		b.kernel.landlock = 0
 	}
 	fd, err := unix.FcntlInt(o.Guest.Fd(), unix.F_DUPFD_CLOEXEC, 0)
 	if err != nil {
@@ -121,6 +132,9 @@ func (b *Backend) instance() (*instance.Instance, error) {
 	in, err := instance.Open(b.run)
 	if err != nil {
 		return nil, at("open instance", err)
+	}
+	if len(b.options.Lack) > 0 {
+		in.Tree.Lose(b.options.Lack...)
 	}
 	b.in = in
 	return in, nil

@@ -82,7 +82,7 @@ func (b *Backend) makePlan(spec *sandbox.Spec, m ids, key [32]byte, t *template)
 	p.Limits, p.Payload = confine.Rlimits(spec.Limits)
 	p.Handled, p.Scoped = b.kernel.landlockRights()
 	p.Landlock = grants(p.Handled, writable, commands)
-	p.Seccomp = b.filters.get(seccomp.Options{HostWritable: hostWritable(spec), NoNewPrograms: restricted})
+	p.Seccomp = b.filters.get(seccomp.Options{HostWritable: spec.HostWritable(), NoNewPrograms: restricted})
 	return p, nil
 }
 

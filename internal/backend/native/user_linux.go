@@ -23,18 +23,9 @@ func (b *Backend) chooseIDs(spec *sandbox.Spec, s *hostid.Pair) (ids, string) {
 	switch {
 	case s != nil:
 		return ids{guest, code, hostid.Map{Lines: []hostid.Line{{Inside: 0, Host: s.Guest}, {Inside: code.UID, Host: s.Code}}}}, hostid.Unique
-	case b.user.Subordinate != 0 && spec.Workdir == "" && !anyWritable(spec.Mounts):
+	case b.user.Subordinate != 0 && !spec.HostWritable():
 		first := b.user.Subordinate
 		return ids{guest, code, hostid.Map{BySetuid: true, Lines: []hostid.Line{{Inside: 0, Host: first}, {Inside: code.UID, Host: first + 1}}}}, hostid.Subordinate
 	}
 	return ids{code, code, hostid.Map{Lines: []hostid.Line{{Inside: code.UID, Host: b.user.UID}}}}, hostid.Shared
-}
-
-func anyWritable(mounts []sandbox.Mount) bool {
-	for _, m := range mounts {
-		if m.Writable {
-			return true
-		}
-	}
-	return false
 }
