@@ -119,6 +119,7 @@ type Result struct {
 	Usage     Usage
 	Timings   Timings
 	Requested Spec
+	Asked     string // the backend as asked for: a name, or "auto"; the default's name where the run named none
 	Effective Policy
 	Hint      string // one or two sentences that a model can act on
 }

@@ -1,6 +1,9 @@
 package sandbox
 
-import "time"
+import (
+	"fmt"
+	"time"
+)
 
 // Spec is all that is asked of a sandbox before it exists: a plain value, complete once the engine has filled its defaults.
 // Two sandboxes with equal specs (ID and Labels aside) are interchangeable, which is what a pool of warm boxes relies on.
@@ -75,6 +78,8 @@ type Mount struct {
 
 // User is who the code is inside the sandbox.
 type User struct{ UID, GID uint32 }
+
+func (u User) String() string { return fmt.Sprintf("%d:%d", u.UID, u.GID) }
 
 // DefaultUser is the user of a sandbox that asks for none.
 var DefaultUser = User{UID: 1000, GID: 1000}

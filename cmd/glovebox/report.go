@@ -56,12 +56,13 @@ func (a *app) report(r *sandbox.Result) {
 	if a.verbose {
 		t := r.Timings
 		a.note(faint, "create %s, upload %s, run %s, files %s", ms(t.Create), ms(t.Upload), ms(t.Run), ms(t.Files))
-		a.reportWalls(&r.Effective)
+		a.reportWalls(r)
 	}
 }
 
-// reportWalls says which walls stood around the program, and what enforced its limits.
-func (a *app) reportWalls(p *sandbox.Policy) {
+// reportWalls says which walls stood around the program, its limits as enforced, and where that is less than was asked.
+func (a *app) reportWalls(r *sandbox.Result) {
+	p := &r.Effective
 	byState := map[sandbox.WallState][]string{}
 	for _, w := range p.Walls {
 		byState[w.State] = append(byState[w.State], w.Name)
@@ -79,6 +80,9 @@ func (a *app) reportWalls(p *sandbox.Policy) {
 		limits = append(limits, string(name)+" "+sandbox.FormatLimit(name, p.Limits.Get(name)))
 	}
 	a.note(faint, "limits: %s", strings.Join(limits, ", "))
+	for _, d := range r.Differences() {
+		a.note(faint, "%s: asked %s, enforced %s", d.Name, d.Asked, d.Enforced)
+	}
 }
 
 // summary is one line: the status, what it cost, and whose walls it ran in.

@@ -185,6 +185,7 @@ func (x *execution) result(o *outcome) *sandbox.Result {
 		Stderr:    x.output.stderr.captured(),
 		Usage:     o.usage,
 		Requested: x.Spec,
+		Asked:     x.asked,
 		Effective: effective(x.live.box.Effective(), x.Spec.Limits),
 	}
 	r.Requested.ID = x.live.id

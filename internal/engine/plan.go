@@ -2,6 +2,7 @@ package engine
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"fmt"
 	"path"
@@ -42,6 +43,7 @@ func (e *Engine) Plan(ctx context.Context, run Run) (*Plan, error) {
 type plan struct {
 	Plan
 	id       sandbox.ID // of the execution
+	asked    string     // the backend, by the name it was asked for
 	backend  sandbox.Backend
 	language *sandbox.Language // nil for a command
 	request  sandbox.Request
@@ -90,7 +92,8 @@ func (e *Engine) resolve(ctx context.Context, run Run) (*plan, error) {
 	if p.globs, err = parseGlobs(p.request.Return.Globs); err != nil {
 		return nil, err
 	}
-	if p.backend, err = e.backend(ctx, run.Backend); err != nil {
+	p.asked = cmp.Or(run.Backend, e.defaultName())
+	if p.backend, err = e.backend(ctx, p.asked); err != nil {
 		return nil, err
 	}
 	p.Backend = p.backend.Name()

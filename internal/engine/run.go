@@ -121,6 +121,7 @@ func canceled(p *plan, waited time.Duration, when string) *sandbox.Result {
 		Status:    sandbox.StatusCanceled,
 		ExitCode:  -1,
 		Requested: p.Spec,
+		Asked:     p.asked,
 		Timings:   sandbox.Timings{Queue: waited},
 		Hint:      "The run was canceled " + when + "; nothing ran.",
 	}

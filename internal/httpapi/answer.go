@@ -39,7 +39,10 @@ type Answer struct {
 
 	Requested Requested `json:"requested" doc:"The policy as asked, with the server's defaults filled in."`
 	Effective Effective `json:"effective" doc:"The policy as it was really enforced."`
-	Hint      string    `json:"hint" doc:"What happened and what would help, in a sentence or two; empty after a success."`
+
+	Differences []sandbox.Difference `json:"differences" doc:"Where less was enforced than asked: let go of by accept_weaker, or a default that the request did not name."`
+
+	Hint string `json:"hint" doc:"What happened and what would help, in a sentence or two; empty after a success."`
 }
 
 // FileOut is one file on its way out of the workspace.
@@ -78,9 +81,11 @@ type PolicyLimits struct{ Limits }
 
 // Requested is a policy as asked. The environment is left out, as it may hold secrets.
 type Requested struct {
+	Backend      string              `json:"backend" doc:"A name, or auto; the server's default where the request named none."`
 	Limits       PolicyLimits        `json:"limits"`
-	Named        []sandbox.LimitName `json:"named" doc:"Limits that the request named; each was enforced."`
+	Named        []sandbox.LimitName `json:"named" doc:"Limits that the request named; each was enforced, or let go of by accept_weaker."`
 	Network      NetworkShown        `json:"network"`
+	User         UserShown           `json:"user" doc:"Who the code is to be, inside."`
 	Commands     []string            `json:"commands" doc:"Programs that may be executed; null is all that the root holds."`
 	AcceptWeaker []string            `json:"accept_weaker"`
 }
@@ -127,9 +132,11 @@ func NewAnswer(r *sandbox.Result) Answer {
 		Usage:     newUsage(r.Usage),
 		Timings:   newTimings(r.Timings),
 		Backend:   r.Effective.Backend,
-		Requested: newRequested(&r.Requested),
+		Requested: newRequested(r),
 		Effective: newEffective(&r.Effective),
-		Hint:      r.Hint,
+
+		Differences: list(r.Differences()),
+		Hint:        r.Hint,
 	}
 	if r.ExitCode >= 0 && r.Signal == 0 {
 		a.ExitCode = &r.ExitCode
@@ -152,11 +159,14 @@ func filesOut(files []sandbox.File) []FileOut {
 	return out
 }
 
-func newRequested(s *sandbox.Spec) Requested {
+func newRequested(r *sandbox.Result) Requested {
+	s := &r.Requested
 	return Requested{
+		Backend:      r.Asked,
 		Limits:       newPolicyLimits(s.Limits),
 		Named:        list(s.Named),
 		Network:      newNetwork(s.Network),
+		User:         UserShown(s.User),
 		Commands:     s.Commands,
 		AcceptWeaker: list(s.AcceptWeaker),
 	}

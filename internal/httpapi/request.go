@@ -27,7 +27,7 @@ type RunRequest struct {
 	Backend      string            `json:"backend" doc:"Which walls: a name of GET /v1/capabilities, or auto for the strongest here. Absent is the server's default." example:"native"`
 	Checks       string            `json:"checks" doc:"Static checks before the run. This version serves off." enum:"off,warn,enforce"`
 	ReturnFiles  []string          `json:"return_files" doc:"Patterns of files below /workspace that are handed back if they were made or changed; ** is any depth." max:"256" example:"**/*.png"`
-	AcceptWeaker []string          `json:"accept_weaker" doc:"Names of walls and limits that you let go of where this host cannot raise them." max:"64"`
+	AcceptWeaker []string          `json:"accept_weaker" doc:"Names of limits, or commands, that you let go of where this host cannot keep them." max:"64"`
 }
 
 // FileIn is one file on its way into the workspace.

@@ -1,0 +1,293 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/glovebox-dev/glovebox/internal/backend/gvisor"
+	"github.com/glovebox-dev/glovebox/internal/backend/native"
+	"github.com/glovebox-dev/glovebox/internal/httpapi"
+	"github.com/glovebox-dev/glovebox/internal/libexec"
+)
+
+// downgrade is one way in which a host or a backend cannot give what is asked.
+type downgrade struct {
+	name     string
+	backends []string
+	lack     []string // what the host is made to lack
+	flags    []string // of run
+	nobody   bool     // run as a user without subordinate ids and without a session
+
+	refused []string          // what must be let go of by name; without that nothing runs
+	warned  []string          // what goes unasked, as nobody named it, and is told
+	walls   map[string]string // states of walls that are told
+}
+
+var (
+	both        = []string{native.Name, gvisor.Name}
+	nativeAlone = []string{native.Name}
+	gvisorAlone = []string{gvisor.Name}
+	controllers = []string{"memory", "cpu", "pids", "cpuacct"}
+)
+
+// downgrades are all there are. What a backend lacks always is told in its answers too.
+var downgrades = []downgrade{
+	{name: "nothing is lacking", backends: both},
+	{name: "no control groups", backends: both, lack: controllers, refused: []string{"memory"}, warned: []string{"cpus"}},
+	{name: "no control groups, CPUs named", backends: both, lack: controllers, flags: []string{"--cpus", "1"}, refused: []string{"memory", "cpus"}},
+	{name: "no memory controller", backends: both, lack: []string{"memory"}, refused: []string{"memory"}},
+	{name: "no CPU controller", backends: both, lack: []string{"cpu"}, warned: []string{"cpus"}},
+	{name: "no CPU controller, CPUs named", backends: both, lack: []string{"cpu"}, flags: []string{"--cpus", "0.5"}, refused: []string{"cpus"}},
+	{name: "no pids controller, processes named", backends: both, lack: []string{"pids"}, flags: []string{"--pids", "64"}}, // RLIMIT_NPROC keeps it
+	{name: "disk named, and a directory of the host", backends: both, flags: []string{"--disk", "10MiB", "--workdir", "WORKDIR"}, refused: []string{"disk"}},
+	{name: "inodes named", backends: gvisorAlone, flags: []string{"--inodes", "1000"}, refused: []string{"inodes"}},
+	{name: "inodes named, and a directory of the host", backends: both, flags: []string{"--inodes", "1000", "--workdir", "WORKDIR"}, refused: []string{"inodes"}},
+	{name: "disk named, and a writable mount", backends: both, flags: []string{"--disk", "10MiB", "--mount", "WORKDIR:/data:rw"}, refused: []string{"disk"}},
+	{name: "no Landlock", backends: nativeAlone, lack: []string{native.LackLandlock}, walls: map[string]string{"landlock": "missing"}},
+	{name: "no Landlock, and allowed commands", backends: nativeAlone, lack: []string{native.LackLandlock}, flags: []string{"--allow-command", "bash"},
+		refused: []string{"commands"}, walls: map[string]string{"landlock": "missing"}},
+	{name: "allowed commands", backends: gvisorAlone, flags: []string{"--allow-command", "bash"}, refused: []string{"commands"}},
+	{name: "all at once", backends: gvisorAlone, lack: controllers, flags: []string{"--allow-command", "bash", "--inodes", "1000", "--disk", "10MiB", "--workdir", "WORKDIR"},
+		refused: []string{"memory", "disk", "inodes", "commands"}, warned: []string{"cpus"}},
+	{name: "an ordinary user", backends: nativeAlone, nobody: true, refused: []string{"memory"}, warned: []string{"cpus"}, walls: map[string]string{"host_uid": "weaker"}},
+	{name: "an ordinary user, CPUs named", backends: nativeAlone, nobody: true, flags: []string{"--cpus", "1"}, refused: []string{"memory", "cpus"},
+		walls: map[string]string{"host_uid": "weaker"}},
+}
+
+// always are the differences from the defaults that a backend's features tell of.
+var always = map[string][]string{gvisor.Name: {"inodes"}}
+
+// TestDowngrades forces every downgrade there is: without acceptance by name nothing runs, and the refusal names all that must be let go
+// of; with it the code runs, and every face of the answer says what was let go of.
+func TestDowngrades(t *testing.T) {
+	h := &host{t: t, programs: libexecDir(t)}
+	if !isReady(t) {
+		h.base = []string{"memory"}
+	}
+	for _, d := range downgrades {
+		for _, backend := range d.backends {
+			t.Run(backend+"/"+d.name, func(t *testing.T) {
+				if (backend == gvisor.Name || d.nobody) && os.Geteuid() != 0 {
+					t.Skip("SKIPPED, NOT TESTED: it needs root")
+				}
+				run := &forced{T: t, host: h, downgrade: d, backend: backend}
+				run.refusal()
+				run.acceptance()
+			})
+		}
+	}
+}
+
+// host is what all downgrades are forced on.
+type host struct {
+	t        *testing.T
+	programs string
+	base     []string // what this host lacks by itself
+	nobodys  string   // a folder that everybody may read, with the program and its guest
+}
+
+// forced is one downgrade on one backend.
+type forced struct {
+	*testing.T
+	*host
+	downgrade
+	backend string
+	workdir string
+}
+
+// refusal runs without acceptance, once for people and once for programs.
+func (f *forced) refusal() {
+	f.Helper()
+	if len(f.refused) == 0 {
+		return
+	}
+	stdout, stderr, code := f.glovebox(nil, "--json")
+	var failed struct{ Error map[string]string }
+	if err := json.Unmarshal([]byte(stdout), &failed); err != nil || code != exitFailure {
+		f.Fatalf("exit code %d: %s %s", code, stdout, stderr)
+	}
+	if want := "--accept-weaker " + strings.Join(f.refused, ","); failed.Error["kind"] != "unsupported" || !strings.HasSuffix(failed.Error["mend"], want) {
+		f.Errorf("the refusal does not name %q: %v", want, failed.Error)
+	}
+	_, stderr, code = f.glovebox(nil)
+	if code != exitFailure || !strings.Contains(stderr, inWords(f.refused)+" cannot be bounded here, and nothing was run") {
+		f.Errorf("exit code %d: %s", code, stderr)
+	}
+	for i := range f.refused { // letting go of some is not enough
+		if most := slices.Delete(slices.Clone(f.refused), i, i+1); len(most) > 0 {
+			if _, stderr, code = f.glovebox(most); code != exitFailure {
+				f.Errorf("with %v accepted, exit code %d: %s", most, code, stderr)
+			}
+		}
+	}
+	if left, err := os.ReadDir(f.workdir); err != nil || len(left) > 0 {
+		f.Errorf("code ran: %v, %v", left, err)
+	}
+}
+
+// acceptance runs with all accepted that was refused.
+func (f *forced) acceptance() {
+	f.Helper()
+	stdout, stderr, code := f.glovebox(f.refused, "--json")
+	var a httpapi.Answer
+	if err := json.Unmarshal([]byte(stdout), &a); err != nil || code != 0 || a.Stdout != "ran\n" {
+		f.Fatalf("exit code %d: %s %s", code, stdout, stderr)
+	}
+	weaker := slices.DeleteFunc(slices.Clone(a.Effective.Weaker), func(name string) bool { return f.own(name) })
+	if !slices.Equal(weaker, f.refused) {
+		f.Errorf("weaker: %v, want %v", weaker, f.refused)
+	}
+	var different []string
+	for _, d := range a.Differences {
+		if !f.own(d.Name) {
+			different = append(different, d.Name)
+		}
+		if d.Asked == "" || d.Enforced == "" || d.Asked == d.Enforced {
+			f.Errorf("%+v is no difference", d)
+		}
+	}
+	want := slices.Concat(f.refused, f.warned, always[f.backend])
+	slices.Sort(want)
+	slices.Sort(different)
+	if !slices.Equal(different, slices.Compact(want)) {
+		f.Errorf("asked and enforced differ in %v, want %v", different, want)
+	}
+	if a.Backend != f.backend || a.Requested.Backend != f.backend || a.Effective.Kernel == "" {
+		f.Errorf("asked for %q, ran on %q with the kernel %q", a.Requested.Backend, a.Backend, a.Effective.Kernel)
+	}
+	for wall, state := range f.walls {
+		if string(a.Effective.Walls[wall]) != state {
+			f.Errorf("the wall %s is %q, want %q", wall, a.Effective.Walls[wall], state)
+		}
+	}
+	_, stderr, code = f.glovebox(f.refused, "--verbose")
+	if len(f.refused) > 0 && !strings.Contains(stderr, "as accepted, this host goes without: "+strings.Join(slices.Concat(f.base, f.refused), ", ")) {
+		f.Errorf("exit code %d, and nobody is told: %s", code, stderr)
+	}
+	for _, name := range slices.Concat(f.refused, f.warned) {
+		if !strings.Contains(stderr, name+": asked ") {
+			f.Errorf("it is not told what was asked and what was enforced of %s: %s", name, stderr)
+		}
+	}
+	for _, name := range f.warned {
+		if !strings.Contains(stderr, "warning: nothing on this host bounds "+name) {
+			f.Errorf("nobody is warned of %s: %s", name, stderr)
+		}
+	}
+}
+
+// own says whether this host lacks something by itself that this downgrade is not about.
+func (f *forced) own(name string) bool {
+	return len(f.base) > 0 && (name == "memory" || name == "cpus") && !slices.Contains(slices.Concat(f.refused, f.warned), name)
+}
+
+// glovebox runs the program, in this process or as an ordinary user's.
+func (f *forced) glovebox(accept []string, flags ...string) (stdout, stderr string, code int) {
+	f.Helper()
+	if f.workdir == "" {
+		f.workdir = f.folder()
+	}
+	args := append([]string{"run", "--backend", f.backend, "-l", "bash", "-c", "echo ran; : > ran"}, flags...)
+	for _, word := range f.flags {
+		args = append(args, strings.ReplaceAll(word, "WORKDIR", f.workdir))
+	}
+	if accept = slices.Concat(f.base, accept); len(accept) > 0 {
+		args = append(args, "--accept-weaker", strings.Join(accept, ","))
+	}
+	var out, errs bytes.Buffer
+	if f.nobody {
+		cmd := exec.Command(f.forNobody(), args...)
+		cmd.Env = []string{"PATH=/usr/bin:/bin", "HOME=" + f.folder(), "GLOVEBOX_LIBEXEC=" + f.nobodys}
+		cmd.Stdout, cmd.Stderr = &out, &errs
+		cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: nobody, Gid: nobody}}
+		if err := cmd.Run(); cmd.ProcessState == nil {
+			f.Fatal(err)
+		}
+		return out.String(), errs.String(), cmd.ProcessState.ExitCode()
+	}
+	a := testApp(f.T)
+	a.Stdout, a.Stderr, a.Lack = &out, &errs, f.lack
+	programs := a.LookupEnv
+	a.LookupEnv = func(name string) (string, bool) {
+		if name == "GLOVEBOX_LIBEXEC" {
+			return f.programs, true
+		}
+		return programs(name)
+	}
+	null, err := os.Open(os.DevNull)
+	if err != nil {
+		f.Fatal(err)
+	}
+	defer null.Close()
+	a.Stdin = null
+	code = a.Main.Run(f.Context(), args)
+	return out.String(), errs.String(), code
+}
+
+// nobody is a user without subordinate ids: the kernel's own overflow id.
+const nobody = 65534
+
+// folder is one that the code may write to.
+func (f *forced) folder() string {
+	f.Helper()
+	dir, err := os.MkdirTemp("", "glovebox-downgrade-") // open to other users, which TempDir is not
+	if err == nil {
+		f.Cleanup(func() { _ = os.RemoveAll(dir) })
+		err = os.Chmod(dir, 0o777)
+	}
+	if err != nil {
+		f.Fatal(err)
+	}
+	return dir
+}
+
+// forNobody is this program under the name by which it is glovebox, where everybody may execute it, with a guest beside it.
+func (h *host) forNobody() string {
+	h.t.Helper()
+	if h.nobodys != "" {
+		return filepath.Join(h.nobodys, "glovebox")
+	}
+	dir, err := os.MkdirTemp("", "glovebox-nobody-")
+	if err == nil {
+		h.t.Cleanup(func() { _ = os.RemoveAll(dir) })
+		err = os.Chmod(dir, 0o755)
+	}
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	self, err := os.Executable()
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	guest, err := libexec.Guest(libexec.Options{Dir: h.programs})
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	for name, from := range map[string]func() (*os.File, error){"glovebox": func() (*os.File, error) { return os.Open(self) }, filepath.Base(guest.Source): guest.Open} {
+		in, err := from()
+		if err != nil {
+			h.t.Fatal(err)
+		}
+		out, err := os.OpenFile(filepath.Join(dir, name), os.O_CREATE|os.O_WRONLY, 0o755)
+		if err == nil {
+			_, err = io.Copy(out, io.NewSectionReader(in, 0, 1<<30)) // whatever its offset is
+		}
+		if err == nil {
+			err = out.Close()
+		}
+		in.Close()
+		if err != nil {
+			h.t.Fatal(err)
+		}
+	}
+	h.nobodys = dir
+	return filepath.Join(dir, "glovebox")
+}

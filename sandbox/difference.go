@@ -1,0 +1,58 @@
+package sandbox
+
+import "strings"
+
+// Difference is one limit or policy of which less was enforced than asked. Whoever asked has let go of it by name, or had not named it:
+// anything else is refused before code runs.
+type Difference struct {
+	Name     string `json:"name"`
+	Asked    string `json:"asked"`
+	Enforced string `json:"enforced"`
+}
+
+// Differences compares what was asked, defaults filled in, with what was enforced. There are none where the run ended before there was
+// a sandbox.
+func (r *Result) Differences() []Difference {
+	asked, p := &r.Requested, &r.Effective
+	if p.Backend == "" {
+		return nil
+	}
+	var all []Difference
+	for _, name := range LimitNames {
+		d := Difference{string(name), FormatLimit(name, asked.Limits.Get(name)), FormatLimit(name, p.Limits.Get(name))}
+		if d.Asked == d.Enforced && p.goesWithout(d.Name) { // it is kept, but not everywhere
+			d.Enforced += " by " + p.Enforcers[name]
+		}
+		all = appendUnequal(all, d)
+	}
+	commands := Difference{string(PolicyCommands), formatCommands(asked.Commands), formatCommands(p.Commands)}
+	if commands.Asked == commands.Enforced && p.goesWithout(commands.Name) {
+		commands.Enforced += " by " + p.Enforcers[PolicyCommands]
+	}
+	all = appendUnequal(all, commands)
+	all = appendUnequal(all, Difference{"network", string(asked.Network.Mode), string(p.Network.Mode)})
+	return appendUnequal(all, Difference{"user", asked.User.String(), p.User.String()})
+}
+
+func (p *Policy) goesWithout(name string) bool {
+	for _, w := range p.Weaker {
+		if w == name {
+			return true
+		}
+	}
+	return false
+}
+
+func appendUnequal(all []Difference, d Difference) []Difference {
+	if d.Asked == d.Enforced {
+		return all
+	}
+	return append(all, d)
+}
+
+func formatCommands(commands []string) string {
+	if commands == nil {
+		return "any program"
+	}
+	return strings.Join(commands, ", ")
+}
