@@ -6,6 +6,8 @@ import (
 	"runtime"
 	"strings"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/glovebox-dev/glovebox/internal/fork"
 	"github.com/glovebox-dev/glovebox/internal/pidfd"
 )
@@ -75,10 +77,7 @@ func (b *Backend) runscOrder(words *os.File, argv []string) (*fork.Order, error)
 
 // startAt starts a program from a thread that goes to another mount namespace first.
 func startAt(order *fork.Order, enter func() error) (process *pidfd.Process, err error) {
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		runtime.LockOSThread() // never unlocked: the thread ends with the goroutine
+	onThreadThatEnds(func() {
 		if err = enter(); err != nil {
 			return
 		}
@@ -86,9 +85,25 @@ func startAt(order *fork.Order, enter func() error) (process *pidfd.Process, err
 		if pid, fd, err = order.Start(); err == nil {
 			process = &pidfd.Process{PID: pid, FD: fd, Child: true}
 		}
+	})
+	return process, err
+}
+
+// onThreadThatEnds calls do on a thread of its own, which ends with it. That is never the first thread of this process: the Go runtime
+// cannot end that one, and what /proc/self says of the whole process, its mounts among it, is what it says of that thread.
+func onThreadThatEnds(do func()) {
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		runtime.LockOSThread()
+		if unix.Gettid() == unix.Getpid() {
+			onThreadThatEnds(do) // on another thread, as this one is held meanwhile
+			runtime.UnlockOSThread()
+			return
+		}
+		do() // never unlocked: the thread ends with the goroutine
 	}()
 	<-done
-	return process, err
 }
 
 // lastWords is what a runsc and the guest said into a file, without gVisor's stacks, and without the middle of what is long.
