@@ -7,6 +7,8 @@ import (
 	"strconv"
 	"syscall"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/glovebox-dev/glovebox/internal/fork"
 	"github.com/glovebox-dev/glovebox/internal/guest"
 	"github.com/glovebox-dev/glovebox/sandbox"
@@ -22,18 +24,29 @@ type spawner struct {
 func newSpawner(cfg *Config) (*spawner, error) {
 	sp := &spawner{orders: make(chan *birth), oomScore: cfg.OOMScore}
 	ready := make(chan error)
-	go func() {
-		runtime.LockOSThread() // and never unlock: the thread is not fit for anything else, and ends with the goroutine
-		var err error
-		if cfg.Spawner != nil {
-			err = cfg.Spawner()
-		}
-		ready <- err
-		if err == nil {
-			sp.run()
-		}
-	}()
+	go sp.live(cfg, ready)
 	return sp, <-ready
+}
+
+// live is the thread's life. It is never the first thread of the process: by that one the kernel decides who may signal the guest, and
+// the code may signal whoever stands behind the same Landlock rules.
+func (sp *spawner) live(cfg *Config, ready chan<- error) {
+	runtime.LockOSThread() // and never unlock: the thread is not fit for anything else, and ends with the goroutine
+	if unix.Gettid() == unix.Getpid() {
+		locked := make(chan error)
+		go sp.live(cfg, locked) // on another thread, as this one is held
+		ready <- <-locked
+		runtime.UnlockOSThread()
+		return
+	}
+	var err error
+	if cfg.Spawner != nil {
+		err = cfg.Spawner()
+	}
+	ready <- err
+	if err == nil {
+		sp.run()
+	}
 }
 
 func (sp *spawner) run() {
