@@ -71,31 +71,6 @@ func (m *machine) run(t testing.TB, arch uint32, nr int, args [6]uint64) uint32 
 	return 0
 }
 
-// interesting returns argument values at which some rule of the call changes its answer.
-func interesting(p *Policy, nr int) [][6]uint64 {
-	all := [][6]uint64{{}, {^uint64(0), ^uint64(0), ^uint64(0), ^uint64(0), ^uint64(0), ^uint64(0)}}
-	for _, r := range p.calls[nr].rules {
-		values := append([]uint32{0, 1, r.Mask}, r.Values...)
-		for bit := range 32 {
-			values = append(values, 1<<bit)
-		}
-		for _, v := range values {
-			for _, delta := range []uint32{0, 1, ^uint32(0)} {
-				for _, high := range []uint64{0, 1 << 32, 0xffffffff_00000000} {
-					var args [6]uint64
-					args[r.Arg] = high | uint64(v+delta)
-					all = append(all, args)
-					if r.When != nil {
-						args[r.When.Arg] = high | uint64(r.When.Value)
-						all = append(all, args)
-					}
-				}
-			}
-		}
-	}
-	return all
-}
-
 // TestCompiledEqualsPolicy walks every system call number and the edges of every argument rule: the program answers what the
 // policy's own tables say. A rule that is compiled wrongly, or a jump that is off by one, shows here.
 func TestCompiledEqualsPolicy(t *testing.T) {
@@ -104,7 +79,7 @@ func TestCompiledEqualsPolicy(t *testing.T) {
 			p := New(o)
 			m := newMachine(p.Compile())
 			for nr := 0; nr < p.Newest+50; nr++ {
-				for _, args := range interesting(p, nr) {
+				for _, args := range p.Edges(nr) {
 					if got, want := m.run(t, auditArch, nr, args), p.Answer(nr, args).ret(); got != want {
 						t.Fatalf("call %d %x: program answers %#x, policy %#x", nr, args, got, want)
 					}

@@ -78,5 +78,6 @@ func whole(t *testing.T) sandbox.Backend {
 	return b
 }
 
-func TestSuite(t *testing.T) { backendtest.Run(t, whole) }
-func TestWalls(t *testing.T) { backendtest.Walls(t, whole) }
+func TestSuite(t *testing.T)  { backendtest.Run(t, whole) }
+func TestWalls(t *testing.T)  { backendtest.Walls(t, whole) }
+func TestMatrix(t *testing.T) { backendtest.Matrix(t, whole) }

@@ -1,0 +1,218 @@
+package backendtest
+
+import (
+	_ "embed"
+	"fmt"
+	"os"
+	"runtime"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/glovebox-dev/glovebox/internal/engine"
+	"github.com/glovebox-dev/glovebox/internal/seccomp"
+	"github.com/glovebox-dev/glovebox/sandbox"
+)
+
+// matrixPy asks the filter in a sandbox what it says to each call.
+//
+//go:embed matrix.py
+var matrixPy string
+
+// Bounds of the matrix.
+const (
+	pastNewest   = 60         // numbers beyond the newest that the policy knows
+	x32Call      = 0x40000000 // marks the numbers of the x32 ABI
+	mostToldOf   = 20         // calls that went wrong
+	matrixOutput = 8 << 20
+)
+
+// matrixVariants are the variants of the policy.
+var matrixVariants = []struct {
+	name    string
+	options seccomp.Options
+}{
+	{"plain", seccomp.Options{}},
+	{"host-writable", seccomp.Options{HostWritable: true}},
+	{"no-new-programs", seccomp.Options{NoNewPrograms: true}},
+	{"both", seccomp.Options{HostWritable: true, NoNewPrograms: true}},
+}
+
+// Matrix walks every system call number, and the edges of every rule about arguments, inside sandboxes of each variant of the policy. The
+// verdict of the filter is what the policy's own tables say: allowed, or refused with that errno; a foreign architecture ends the
+// process. No call is made: see matrix.py.
+func Matrix(t *testing.T, open Open) {
+	if runtime.GOARCH != "amd64" {
+		t.Skip("SKIPPED, NOT TESTED: the matrix of system calls has instructions for amd64 alone")
+	}
+	for _, v := range matrixVariants {
+		t.Run(v.name, func(t *testing.T) {
+			s := &suite{open: open, backend: open(t)}
+			if v.options.NoNewPrograms && !s.has(sandbox.FeatureCommands) {
+				t.Skip("the backend bounds no commands")
+			}
+			s.engine = s.newEngine(t, engine.Config{})
+			m := &matrix{T: t, variant: v.name, policy: seccomp.New(v.options)}
+			m.vectors()
+			m.judge(s.run(t, m.run(v.options)))
+		})
+	}
+}
+
+// refusedForeign is what becomes of a call by the interrupt of 32-bit programs: the filter ends the process (SIGSYS), or the host's kernel
+// has no such calls (ia32_emulation=0: SIGSEGV). gVisor's has none and says so.
+var refusedForeign = map[sandbox.Kernel][]string{
+	sandbox.KernelShared:    {"signal 31", "signal 11"},
+	sandbox.KernelUserSpace: {"signal 31", "signal 11", "answer -38"},
+}
+
+// matrix is one policy and the calls that it is asked about.
+type matrix struct {
+	*testing.T
+	variant string
+	policy  *seccomp.Policy
+	calls   []askedCall
+}
+
+// askedCall is a system call with its arguments.
+type askedCall struct {
+	nr   int
+	args [6]uint64
+}
+
+func (m *matrix) add(nr int, args ...uint64) {
+	c := askedCall{nr: nr}
+	copy(c.args[:], args)
+	m.calls = append(m.calls, c)
+}
+
+func (m *matrix) vectors() {
+	for nr := range m.policy.Newest + pastNewest {
+		if pastEveryFilter(nr) {
+			continue
+		}
+		for _, args := range m.policy.Edges(nr) {
+			m.calls = append(m.calls, askedCall{nr, args})
+		}
+		m.add(nr|x32Call, 1, 1, 1, 1, 1, 1)
+	}
+	for _, nr := range []int{1000, 1 << 20, x32Call - 1, 1<<31 - 1} {
+		m.add(nr)
+	}
+	for family := range uint64(48) {
+		for _, kind := range []uint64{0, unix.SOCK_STREAM, unix.SOCK_DGRAM, unix.SOCK_RAW, unix.SOCK_SEQPACKET, unix.SOCK_STREAM | unix.SOCK_CLOEXEC | unix.SOCK_NONBLOCK} {
+			for _, protocol := range []uint64{0, unix.IPPROTO_TCP, unix.IPPROTO_UDP, unix.IPPROTO_ICMP, unix.IPPROTO_SCTP, unix.IPPROTO_MPTCP} {
+				m.add(unix.SYS_SOCKET, family, kind, protocol)
+			}
+		}
+	}
+	for bit := range 64 {
+		m.add(unix.SYS_CLONE, 1<<bit|uint64(unix.SIGCHLD))
+	}
+}
+
+// pastEveryFilter says whether the kernel lets a call past all filters: uretprobe and uprobe (Linux 6.14 and 6.18), by which probes
+// that an administrator has set return. From anywhere else they end the process.
+func pastEveryFilter(nr int) bool { return nr == 335 || nr == 336 }
+
+func (m *matrix) run(o seccomp.Options) engine.Run {
+	m.Helper()
+	r := engine.Run{Request: sandbox.Request{Command: []string{"python3", "-I", "-S", "-c", matrixPy}, Timeout: patience}}
+	r.Spec.Limits.OutputBytes = matrixOutput
+	if o.NoNewPrograms {
+		r.Spec.Commands = []string{"python3"}
+	}
+	var b strings.Builder
+	for _, c := range m.calls {
+		if syscall.Errno(m.policy.Answer(c.nr, c.args)) == syscall.ENOSYS {
+			b.WriteByte('!')
+		}
+		fmt.Fprintf(&b, "%x", c.nr)
+		for _, a := range c.args {
+			fmt.Fprintf(&b, " %x", a)
+		}
+		b.WriteByte('\n')
+	}
+	r.Request.Files = []sandbox.File{{Path: "vectors.txt", Data: []byte(b.String())}}
+	if o.HostWritable {
+		dir, err := os.MkdirTemp("", "glovebox-matrix-") // open to the ids of sandboxes, which TempDir is not
+		if err != nil {
+			m.Fatal(err)
+		}
+		m.Cleanup(func() { _ = os.RemoveAll(dir) })
+		r.Spec.Workdir = dir
+	}
+	return r
+}
+
+// judge compares what was said with the policy.
+func (m *matrix) judge(r *sandbox.Result) {
+	m.Helper()
+	wantStatus(m.T, r, sandbox.StatusSucceeded)
+	var way, foreign, made string
+	var said []syscall.Errno
+	for line := range strings.Lines(string(r.Stdout.Head)) {
+		word, rest, _ := strings.Cut(strings.TrimSpace(line), " ")
+		switch word {
+		case "way":
+			way = rest
+		case "foreign":
+			foreign = rest
+		case "made":
+			made = rest
+		case "errno":
+			n, err := strconv.Atoi(rest)
+			if err != nil {
+				m.Fatal(err)
+			}
+			said = append(said, syscall.Errno(n))
+		}
+	}
+	if len(said) != len(m.calls) {
+		m.Fatalf("of %d calls %d were reported: %.500s %.500s", len(m.calls), len(said), r.Stdout.Head, r.Stderr.Head)
+	}
+	allowed := map[string]syscall.Errno{"notified": unix.EHWPOISON, "traced": syscall.ENOSYS}[way]
+	if allowed == 0 {
+		m.Fatalf("the way is %q", way)
+	}
+	if way != "notified" && r.Effective.Kernel == sandbox.KernelShared {
+		m.Errorf("this kernel notifies of no calls, so that what is allowed cannot be told from what is answered with ENOSYS")
+	}
+	if way != "notified" && made != "answer none" {
+		m.Errorf("calls that are to be absent were not, when made (index in the list: errno): %s", made)
+	}
+	if !slices.Contains(refusedForeign[r.Effective.Kernel], foreign) {
+		m.Errorf("a system call of 32-bit programs: %s", foreign)
+	}
+	for _, other := range matrixVariants {
+		if p := seccomp.New(other.options); other.name != m.variant && !slices.ContainsFunc(m.calls, func(c askedCall) bool { return p.Answer(c.nr, c.args) != m.policy.Answer(c.nr, c.args) }) {
+			m.Errorf("the calls do not tell this policy from that of %s", other.name)
+		}
+	}
+	counts := map[syscall.Errno]int{}
+	wrong := 0
+	for i, c := range m.calls {
+		want := syscall.Errno(m.policy.Answer(c.nr, c.args))
+		if want == 0 {
+			want = allowed
+		}
+		counts[want]++
+		if said[i] == want {
+			continue
+		}
+		if wrong++; wrong <= mostToldOf {
+			m.Errorf("call %d with %x: the filter says %v, the policy %v (allowed is %v here)", c.nr, c.args, said[i], want, allowed)
+		}
+	}
+	if wrong > mostToldOf {
+		m.Errorf("and %d more", wrong-mostToldOf)
+	}
+	if counts[allowed] == 0 || counts[syscall.EPERM] == 0 || counts[syscall.ENOSYS] == 0 {
+		m.Errorf("verdicts: %v", counts)
+	}
+	m.Logf("%s: %d calls: %v; a foreign call: %s", way, len(m.calls), counts, foreign)
+}
