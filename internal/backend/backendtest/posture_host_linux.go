@@ -1,0 +1,289 @@
+package backendtest
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/glovebox-dev/glovebox/sandbox"
+)
+
+// hostView is what the host's kernel says of the processes of one box.
+type hostView struct {
+	testing.TB
+	box   sandbox.Box
+	names map[string]string // of the ids that are the box's own, in the order in which they are met
+	lines map[string]bool
+}
+
+// viewOf looks at each kind of process that a box consists of: who its threads are and what they have. Threads that are alike are one line,
+// as how many there are is chance.
+func viewOf(t testing.TB, box sandbox.Box) *hostView {
+	t.Helper()
+	v := &hostView{TB: t, box: box, names: map[string]string{}, lines: map[string]bool{}}
+	pids := processesOfBox(box.ID())
+	if len(pids) == 0 {
+		t.Fatal("the host sees no process of the box")
+	}
+	for _, pid := range pids {
+		v.process(pid)
+	}
+	return v
+}
+
+func (v *hostView) record() []string {
+	record := make([]string, 0, len(v.lines))
+	for line := range v.lines {
+		record = append(record, line)
+	}
+	return record
+}
+
+// groupsInside are the groups that a line of the record tells, of a status file or of getgroups(2).
+var groupsInside = regexp.MustCompile(`(Groups )[^,]*|(ids .*\) )\[.*\]`)
+
+var optionID = regexp.MustCompile(`([ug]id=)(\d+)`)
+
+// named puts names in the place of the box's id and of the host ids that mount options tell inside as well.
+func (v *hostView) named(line string) string {
+	line = strings.ReplaceAll(line, string(v.box.ID()), "BOX")
+	if v.box.Effective().HostUID == "shared" { // only root can take groups away, and which the caller has is chance
+		line = groupsInside.ReplaceAllString(line, "${1}${2}the caller's")
+	}
+	return optionID.ReplaceAllStringFunc(line, func(option string) string {
+		parts := optionID.FindStringSubmatch(option)
+		if v.names[parts[2]] != "" || parts[2] == strconv.Itoa(os.Geteuid()) {
+			return parts[1] + v.ids(parts[2])
+		}
+		return option
+	})
+}
+
+// processesOfBox finds the processes that name the box on their command line, all that these have begotten, and what else is in their
+// pid namespaces, in the order of their ids.
+func processesOfBox(id sandbox.ID) []int {
+	ours := procNamespaces(os.Getpid())["pid"]
+	inside := map[string]bool{}
+	found := map[int]bool{}
+	for grown := true; grown; {
+		grown = false
+		for _, pid := range procNumbers("/proc") {
+			if found[pid] {
+				continue
+			}
+			line, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
+			parent, _ := strconv.Atoi(procStatus(fmt.Sprintf("/proc/%d", pid))["PPid"])
+			space := procNamespaces(pid)["pid"]
+			if strings.Contains(string(line), string(id)) || found[parent] || inside[space] {
+				found[pid], grown = true, true
+				if space != ours && space != "" {
+					inside[space] = true
+				}
+			}
+		}
+	}
+	var pids []int
+	for pid := range found {
+		pids = append(pids, pid)
+	}
+	slices.Sort(pids)
+	return pids
+}
+
+// unreadable is what the kernel keeps from whoever is not root.
+const unreadable = "unreadable"
+
+func (v *hostView) say(format string, args ...any) {
+	v.lines["host: "+fmt.Sprintf(format, args...)] = true
+}
+
+func (v *hostView) process(pid int) {
+	dir := fmt.Sprintf("/proc/%d/", pid)
+	line, err := os.ReadFile(dir + "cmdline")
+	program, _, _ := strings.Cut(string(line), "\x00")
+	name := filepath.Base(program)
+	if err != nil || program == "" {
+		return // it has ended
+	}
+	for _, tid := range procNumbers(dir + "task") {
+		status := procStatus(dir + "task/" + strconv.Itoa(tid))
+		if len(status) == 0 {
+			continue
+		}
+		var words []string
+		for _, field := range []string{"Uid", "Gid", "Groups"} {
+			ids := v.ids(status[field])
+			if field == "Groups" && v.box.Effective().HostUID == "shared" && status[field] == procStatus("/proc/self")[field] {
+				ids = "the caller's"
+			}
+			words = append(words, field+" "+ids)
+		}
+		ours := procStatus("/proc/self")
+		for _, field := range []string{"CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb", "NoNewPrivs", "Seccomp", "Seccomp_filters", "TracerPid"} {
+			value := status[field]
+			if v.box.Effective().Kernel != sandbox.KernelShared && len(v.apart(pid)) < 2 && strings.HasPrefix(field, "Cap") && value == ours[field] {
+				value = "as this process" // it is in no user namespace
+			}
+			words = append(words, field+" "+value)
+		}
+		v.say("%s: thread %s", name, strings.Join(words, ", "))
+	}
+	v.say("%s: namespaces that are not the host's: %s", name, strings.Join(v.apart(pid), " "))
+	v.say("%s: control groups: %s", name, v.groups(pid))
+	for _, file := range []string{"uid_map", "gid_map"} {
+		v.say("%s: %s %s", name, file, v.mapping(dir+file))
+	}
+	v.say("%s: oom_score_adj %s", name, v.score(dir))
+	if v.box.Effective().Kernel == sandbox.KernelShared { // the limits of another kernel's processes are the server's own
+		v.limits(name, dir)
+	}
+	v.say("%s: descriptors %s", name, v.descriptors(dir+"fd"))
+	env, err := os.ReadFile(dir + "environ")
+	var names []string
+	if err != nil {
+		names = []string{unreadable}
+	}
+	for kv := range strings.SplitSeq(string(env), "\x00") {
+		if n, _, ok := strings.Cut(kv, "="); ok {
+			names = append(names, n)
+		}
+	}
+	slices.Sort(names)
+	v.say("%s: environment %s", name, strings.Join(names, " "))
+	mounts, _ := os.ReadFile(dir + "mountinfo")
+	v.say("%s: a mount is shared with the host: %v", name, strings.Contains(string(mounts), " shared:") && len(v.apart(pid)) > 0)
+}
+
+// score is what the kernel is told of whom to kill first for want of memory. Where the server may not lower it, it is the server's own.
+func (v *hostView) score(dir string) string {
+	read := func(dir string) int {
+		text, _ := os.ReadFile(dir + "oom_score_adj")
+		n, _ := strconv.Atoi(strings.TrimSpace(string(text)))
+		return n
+	}
+	if its := read(dir); its > read("/proc/self/") {
+		return strconv.Itoa(its)
+	}
+	return "not above that of this process"
+}
+
+func (v *hostView) limits(name, dir string) {
+	its, _ := os.ReadFile(dir + "limits")
+	ours, _ := os.ReadFile("/proc/self/limits")
+	for _, limit := range []string{"Max core file size", "Max open files", "Max processes", "Max locked memory", "Max pending signals", "Max msgqueue size",
+		"Max nice priority", "Max realtime priority", "Max stack size"} {
+		value := procLimit(string(its), limit)
+		if limit == "Max processes" && value == procLimit(string(ours), limit) {
+			value = "as this process has it" // it counts a user's, and the guest is a user alone
+		}
+		v.say("%s: %s %s", name, limit, value)
+	}
+}
+
+// ids names the ids of the host: those of root and of this process, and the box's own as they come.
+func (v *hostView) ids(list string) string {
+	var out []string
+	for id := range strings.FieldsSeq(list) {
+		switch {
+		case id == "0":
+			out = append(out, "root")
+		case id == strconv.Itoa(os.Geteuid()):
+			out = append(out, "the caller")
+		default:
+			if v.names[id] == "" {
+				v.names[id] = fmt.Sprintf("own%d", len(v.names)+1)
+			}
+			out = append(out, v.names[id])
+		}
+	}
+	return strings.Join(slices.Compact(out), " ")
+}
+
+// mapping shows an id map with the host's ids named.
+func (v *hostView) mapping(file string) string {
+	text, _ := os.ReadFile(file)
+	var out []string
+	for line := range strings.Lines(string(text)) {
+		if f := strings.Fields(line); len(f) == 3 {
+			out = append(out, fmt.Sprintf("%s is %s for %s", f[0], v.ids(f[1]), f[2]))
+		}
+	}
+	return strings.Join(out, "; ")
+}
+
+// apart lists the kinds of namespaces in which a process is and this one is not.
+func (v *hostView) apart(pid int) []string {
+	ours, theirs := procNamespaces(os.Getpid()), procNamespaces(pid)
+	if len(theirs) == 0 {
+		return []string{unreadable}
+	}
+	var kinds []string
+	for kind, space := range theirs {
+		if space != "" && space != ours[kind] {
+			kinds = append(kinds, kind)
+		}
+	}
+	slices.Sort(kinds)
+	return kinds
+}
+
+// groups says whether a process is in the box's own control group for each controller that is said to enforce a limit.
+func (v *hostView) groups(pid int) string {
+	text, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cgroup", pid))
+	in := map[string]bool{}
+	for line := range strings.Lines(string(text)) {
+		f := strings.SplitN(strings.TrimSpace(line), ":", 3)
+		if len(f) == 3 && strings.Contains(f[2], string(v.box.ID())) {
+			for c := range strings.SplitSeq(f[1], ",") {
+				in[c] = true
+			}
+		}
+	}
+	for limit, enforcer := range v.box.Effective().Enforcers {
+		for controller := range strings.SplitSeq(enforcer, ", ") {
+			switch kind, ok := strings.CutPrefix(controller, "cgroup v1 "); {
+			case ok && !in[kind], !ok && strings.HasPrefix(controller, "cgroup v2 ") && !in[""]:
+				return "not in that which bounds " + string(limit)
+			}
+		}
+	}
+	return "in all that are said to bound it"
+}
+
+// kindsOfFiles say in words what chance or this host gives a name of its own.
+var kindsOfFiles = []struct {
+	name  *regexp.Regexp
+	words string
+}{
+	{regexp.MustCompile(`:\[\d+\]$`), ""},
+	{regexp.MustCompile(`^.*/host-ids$`), "the claim of host ids"},
+	{regexp.MustCompile(`^/root(/.*)?$`), "files of the root"}, // of gVisor's, as they were looked at
+	{regexp.MustCompile(`^.*/cpu\.(cfs_.*|max)$`), "the CPU limit of the box"},
+}
+
+// descriptors lists what a process has open, each kind once.
+func (v *hostView) descriptors(dir string) string {
+	var kinds []string
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return unreadable
+	}
+	for _, e := range entries {
+		if to, err := os.Readlink(filepath.Join(dir, e.Name())); err == nil {
+			if i := strings.Index(to, string(v.box.ID())); i >= 0 {
+				to = "BOX" + to[i+len(v.box.ID()):]
+			}
+			for _, k := range kindsOfFiles {
+				to = k.name.ReplaceAllString(to, k.words)
+			}
+			kinds = append(kinds, to)
+		}
+	}
+	slices.Sort(kinds)
+	return strings.Join(slices.Compact(kinds), ", ")
+}

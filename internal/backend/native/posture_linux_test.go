@@ -1,0 +1,63 @@
+package native
+
+import (
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/glovebox-dev/glovebox/internal/backend/backendtest"
+	"github.com/glovebox-dev/glovebox/internal/lang/python"
+	"github.com/glovebox-dev/glovebox/sandbox"
+)
+
+func TestPostureRecord(t *testing.T) { record(t, accepted()) }
+
+// TestPostureRecordWithoutGroups: where no control groups are, all else is as it is with them.
+func TestPostureRecordWithoutGroups(t *testing.T) {
+	record(t, []string{"memory"}, "memory", "cpu", "pids", "cpuacct")
+}
+
+func record(t *testing.T, accept []string, lack ...string) {
+	in := func(t *testing.T, dir string) *Backend {
+		b, err := New(Options{Guest: guestProgram, RunDir: dir, Lack: lack})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() {
+			if err := b.Close(); err != nil {
+				t.Error(err)
+			}
+		})
+		return b
+	}
+	backendtest.Posture(t, backendtest.Postured{
+		Open: func(t *testing.T) sandbox.Backend { return in(t, filepath.Join(t.TempDir(), "run")) },
+		Settle: func(b sandbox.Backend) {
+			if in := await(b.(*Backend)); in != nil {
+				in.release()
+			}
+		},
+		Variant: func(lines []string) string {
+			if slices.ContainsFunc(lines, func(line string) bool {
+				return strings.HasPrefix(line, "inside: mount / ") && strings.Contains(line, "uid=")
+			}) {
+				return "stepwise"
+			}
+			return "template" // a template's root has no owner inside; the host's mounts changing, it may be given up at any time
+		},
+		Restart: func(t *testing.T) (dying, next sandbox.Backend, die func()) {
+			dir := filepath.Join(t.TempDir(), "run")
+			first, second := in(t, dir), in(t, dir)
+			return first, second, func() {
+				first.templates.close()
+				if err := first.in.Abandon(); err != nil {
+					t.Error(err)
+				}
+				first.in = nil // before the backend is closed
+			}
+		},
+		Python: python.Language,
+		Accept: accept,
+	})
+}
