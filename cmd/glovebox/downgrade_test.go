@@ -58,6 +58,7 @@ var downgrades = []downgrade{
 	{name: "all at once", backends: gvisorAlone, lack: controllers, flags: []string{"--allow-command", "bash", "--inodes", "1000", "--disk", "10MiB", "--workdir", "WORKDIR"},
 		refused: []string{"memory", "disk", "inodes", "commands"}, warned: []string{"cpus"}},
 	{name: "an ordinary user", backends: nativeAlone, nobody: true, refused: []string{"memory"}, warned: []string{"cpus"}, walls: map[string]string{"host_uid": "weaker"}},
+	{name: "an ordinary user", backends: gvisorAlone, nobody: true, refused: []string{"memory"}, warned: []string{"cpus"}},
 	{name: "an ordinary user, CPUs named", backends: nativeAlone, nobody: true, flags: []string{"--cpus", "1"}, refused: []string{"memory", "cpus"},
 		walls: map[string]string{"host_uid": "weaker"}},
 }
@@ -249,7 +250,7 @@ func (f *forced) folder() string {
 	return dir
 }
 
-// forNobody is this program under the name by which it is glovebox, where everybody may execute it, with a guest beside it.
+// forNobody is this program under the name by which it is glovebox, where everybody may execute it, with the programs that sandboxes are made with beside it.
 func (h *host) forNobody() string {
 	h.t.Helper()
 	if h.nobodys != "" {
@@ -267,11 +268,15 @@ func (h *host) forNobody() string {
 	if err != nil {
 		h.t.Fatal(err)
 	}
-	guest, err := libexec.Guest(libexec.Options{Dir: h.programs})
-	if err != nil {
-		h.t.Fatal(err)
+	files := map[string]func() (*os.File, error){"glovebox": func() (*os.File, error) { return os.Open(self) }}
+	for _, find := range []func(libexec.Options) (libexec.Program, error){libexec.Guest, libexec.Runsc} {
+		program, err := find(libexec.Options{Dir: h.programs})
+		if err != nil {
+			h.t.Fatal(err)
+		}
+		files[filepath.Base(program.Source)] = program.Open
 	}
-	for name, from := range map[string]func() (*os.File, error){"glovebox": func() (*os.File, error) { return os.Open(self) }, filepath.Base(guest.Source): guest.Open} {
+	for name, from := range files {
 		in, err := from()
 		if err != nil {
 			h.t.Fatal(err)
