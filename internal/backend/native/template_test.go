@@ -35,15 +35,19 @@ func templated(t *testing.T, failAt string) (*Backend, *template) {
 	return b, made
 }
 
-// await has a template made where there is none, and returns it, nil if it could not be made.
-func await(b *Backend) *template {
+// await has a template made where there is none, and returns it, nil if it could not be made. One that is made while something else is mounted
+// on the host is stale at once.
+func await(b *Backend) (made *template) {
 	s := spec()
 	b.templates.stood.Store(true)
-	b.templates.next = time.Time{}
-	made := b.templates.take(b, &s)
-	if made == nil {
-		b.templates.maker.Wait()
-		made = b.templates.take(b, &s)
+	for tries := 0; made == nil && tries < 10; tries++ {
+		b.templates.mu.Lock()
+		b.templates.next = time.Time{}
+		b.templates.mu.Unlock()
+		if made = b.templates.take(b, &s); made == nil {
+			b.templates.maker.Wait()
+			made = b.templates.take(b, &s)
+		}
 	}
 	return made
 }
