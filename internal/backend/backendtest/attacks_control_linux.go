@@ -2,13 +2,18 @@ package backendtest
 
 import (
 	"context"
+	"errors"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/glovebox-dev/glovebox/internal/attack"
+	"github.com/glovebox-dev/glovebox/sandbox"
 )
 
 // nobody is whom controls run as where the tests run as root: an id that owns nothing.
@@ -19,24 +24,27 @@ const controlTimeout = 60 * time.Second
 
 // runControl runs a probe where the walls do not stand. It must succeed there: one that fails everywhere proves nothing.
 // Probes that could harm a host have no control.
-func runControl(t *testing.T, a *attack, c *canaries) {
-	if a.control.kind == "root" && os.Geteuid() != 0 {
-		t.Skipf("the control of %s needs root", a.id)
+func runControl(t *testing.T, a *attack.Attack, c *attack.Canaries) {
+	if a.Control.Kind == "root" && os.Geteuid() != 0 {
+		t.Skipf("the control of %s needs root", a.ID)
 	}
-	hits := c.hits.Load()
-	out := withoutWalls(t, a.control.kind, a.lang, a.source(a.code), append(c.parameters("n"+c.marker), "LINGER=0", "PORT=0"))
-	for _, name := range a.control.names {
+	hits := c.Hits()
+	out, err := withoutWalls(a.Control.Kind, a, append(c.Parameters("n"+c.Marker()), "LINGER=0", "PORT=0"))
+	if err != nil {
+		t.Skipf("this host starts no %s control: %v", a.Control.Kind, err)
+	}
+	for _, name := range a.Control.Names {
 		ok := false
 		switch name {
 		case "canary":
-			ok = strings.Contains(out, c.secret)
+			ok = strings.Contains(out, c.Secret)
 		case "fact":
-			for _, fact := range c.facts {
+			for _, fact := range c.Facts {
 				ok = ok || strings.Contains(out, fact)
 			}
-			ok = ok || len(c.facts) == 0
+			ok = ok || len(c.Facts) == 0
 		case "connected", "socket":
-			ok = strings.Contains(out, "breach: "+name) && c.reached(hits)
+			ok = strings.Contains(out, "breach: "+name) && reached(c, hits)
 		default:
 			ok = strings.Contains(out, "breach: "+name)
 		}
@@ -47,44 +55,41 @@ func runControl(t *testing.T, a *attack, c *canaries) {
 }
 
 // reached says whether a listener has been reached since: a connection is counted a moment after it was made.
-func (c *canaries) reached(since int64) bool {
-	for end := time.Now().Add(settleTime); time.Now().Before(end); time.Sleep(time.Millisecond) {
-		if c.hits.Load() > since {
+func reached(c *attack.Canaries, since int64) bool {
+	for end := time.Now().Add(leakTime); time.Now().Before(end); time.Sleep(time.Millisecond) {
+		if c.Hits() > since {
 			return true
 		}
 	}
 	return false
 }
 
-// withoutWalls runs source text as an ordinary process of the host (plain), as root in namespaces of its own without a filter
+// withoutWalls runs the probe of an attack as an ordinary process of the host (plain), as root in namespaces of its own without a filter
 // and without a root of its own (userns), or as the host's root (root), and returns what it printed.
-func withoutWalls(t *testing.T, kind, lang string, source []byte, params []string) string {
-	t.Helper()
+func withoutWalls(kind string, a *attack.Attack, params []string) (out string, err error) {
 	dir, err := os.MkdirTemp("", "glovebox-control-")
 	if err != nil {
-		t.Fatal(err)
+		return "", err
 	}
-	t.Cleanup(func() { _ = os.RemoveAll(dir) })
-	if err := os.Chmod(dir, 0o777); err != nil {
-		t.Fatal(err)
-	}
+	defer os.RemoveAll(dir)
 	file := filepath.Join(dir, "probe")
-	if err := os.WriteFile(file, source, 0o644); err != nil {
-		t.Fatal(err)
+	if err := errors.Join(os.Chmod(dir, 0o777), os.WriteFile(file, a.Source(), 0o644)); err != nil {
+		return "", err
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), controlTimeout)
 	defer cancel()
-	argv := attackLanguages[lang].Argv(attackLanguages[lang].Programs[0], file)
+	i := slices.IndexFunc(attack.Languages, func(l sandbox.Language) bool { return l.Name == a.Lang })
+	argv := attack.Languages[i].Argv(attack.Languages[i].Programs[0], file)
 	cmd := exec.CommandContext(ctx, argv[0], argv[1:]...)
 	cmd.Dir = dir
 	cmd.Env = append(append(os.Environ(), "PATH=/usr/bin:/bin:/usr/sbin:/sbin"), params...) // the mistake that S01 is about
 	cmd.WaitDelay = time.Second
 	cmd.SysProcAttr = weakly(kind)
-	out, err := cmd.CombinedOutput()
-	if cmd.Process == nil {
-		t.Skipf("this host starts no %s control: %v", kind, err)
+	text, err := cmd.CombinedOutput()
+	if cmd.Process != nil {
+		err = nil // how it ends is its own affair
 	}
-	return string(out)
+	return string(text), err
 }
 
 func weakly(kind string) *syscall.SysProcAttr {

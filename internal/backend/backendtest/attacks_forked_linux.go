@@ -4,6 +4,7 @@ import (
 	"os"
 	"testing"
 
+	"github.com/glovebox-dev/glovebox/internal/attack"
 	"github.com/glovebox-dev/glovebox/sandbox"
 )
 
@@ -21,23 +22,23 @@ func AttacksForked(t *testing.T, open Open, python sandbox.Language) {
 	if os.Geteuid() != 0 {
 		Skip(t, "forks", "only root can fork an interpreter into a sandbox")
 	}
-	corpus, err := readCorpus()
+	corpus, err := attack.Corpus()
 	if err != nil {
 		t.Fatal(err)
 	}
-	n := newArena(t, &arena{canaries: plant(t), alone: true, warm: 1, languages: []sandbox.Language{python}}, open)
+	n := newArena(t, open, attack.Options{Canaries: plant(t), Alone: true, Warm: 1, Languages: []sandbox.Language{python}})
 	for _, a := range corpus {
-		if a.lang != "python" {
+		if a.Lang != "python" {
 			continue
 		}
-		t.Run(a.id, func(t *testing.T) {
-			before, benign := n.engine.Stats().Forked, n.benigns.Load()
-			n.attack(t, a)
-			forks := int64(n.engine.Stats().Forked-before) - (n.benigns.Load() - benign)
-			if reason := unforked[a.id]; !t.Skipped() && (forks <= 0) != (reason != "") {
+		t.Run(a.ID, func(t *testing.T) {
+			before := n.Forked()
+			n.try(t, a)
+			forks := n.Forked() - before
+			if reason := unforked[a.ID]; !t.Skipped() && (forks <= 0) != (reason != "") {
 				t.Errorf("%d of its programs began in a fork (%s)", forks, reason)
 			}
 		})
-		n.settled(t, a.id)
+		n.settled(t, a.ID)
 	}
 }

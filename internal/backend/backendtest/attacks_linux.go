@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"os"
+	"path/filepath"
 	"runtime"
 	"runtime/pprof"
 	"strings"
@@ -13,8 +14,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/glovebox-dev/glovebox/internal/engine"
-	"github.com/glovebox-dev/glovebox/sandbox"
+	"github.com/glovebox-dev/glovebox/internal/attack"
 )
 
 var attackSeed = flag.Uint64("attack-seed", 0, "seed of the attacks' order; 0 takes a random one, which is logged")
@@ -22,16 +22,13 @@ var attackSeed = flag.Uint64("attack-seed", 0, "seed of the attacks' order; 0 ta
 // attackWorkers is how many attacks run at the same time in the second round.
 const attackWorkers = 32
 
-// settleTime is how long what an attack used may take to be gone.
-const settleTime = 5 * time.Second
-
-// crowdedSettleTime is the same where dozens of attacks share the processors: what is killed still needs some of their time to end.
-const crowdedSettleTime = 30 * time.Second
+// leakTime is how long what this process held for an attack may take to be gone.
+const leakTime = 5 * time.Second
 
 // Attacks runs the attack corpus against a backend with walls: each probe first without walls, where it must work; then one at a time,
-// with a leak check and a run that must be right after each; then all of them at once, with such runs in between.
+// with a leak check and a run that must be right after each; then many at once, with such runs in between.
 func Attacks(t *testing.T, open Open) {
-	corpus, err := readCorpus()
+	corpus, err := attack.Corpus()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -46,169 +43,110 @@ func Attacks(t *testing.T, open Open) {
 
 	t.Run("without walls", func(t *testing.T) {
 		for _, a := range corpus {
-			if a.control.kind != "none" {
-				t.Run(a.id, func(t *testing.T) { runControl(t, a, c) })
+			if a.Control.Kind != "none" {
+				t.Run(a.ID, func(t *testing.T) { runControl(t, a, c) })
 			}
 		}
 	})
 	shuffle()
 	t.Run("one at a time", func(t *testing.T) {
-		n := newArena(t, &arena{canaries: c, alone: true}, open)
+		n := newArena(t, open, attack.Options{Canaries: c, Alone: true})
 		for _, a := range corpus {
-			t.Run(a.id, func(t *testing.T) {
-				n.attack(t, a)
-			})
-			n.settled(t, a.id)
+			t.Run(a.ID, func(t *testing.T) { n.try(t, a) })
+			n.settled(t, a.ID)
 		}
 	})
 	shuffle()
 	t.Run("at once", func(t *testing.T) {
-		n := newArena(t, &arena{canaries: c}, open)
+		n := newArena(t, open, attack.Options{Canaries: c})
 		n.allAtOnce(t, corpus)
 		n.settled(t, "all of them")
 	})
 }
 
-// arena is a backend and an engine under attack, with all that must stay as it is.
-type arena struct {
-	spy      *spy
-	engine   *engine.Engine
-	log      *lockedBuffer
-	canaries *canaries
-	host     hostState
-	clock    time.Duration
-	weaker   []string // what this host cannot do and the attacks go without
-	alone    bool     // one attack at a time: figures of the whole process mean something
-	warm     int      // as in the engine's configuration; boxes are not kept, but interpreters are
-
-	languages []sandbox.Language // of the attacks; none are attackLanguages
-
-	hits       atomic.Int64 // before
-	benigns    atomic.Int64 // ordinary runs
-	goroutines int
-	fds        int
-	mounts     int
-	children   int
-	ports      atomic.Int32
-}
-
-// Figures of the arena's engine.
-const (
-	attackSlots   = 96 // attacks with their neighbours and benign runs
-	firstTestPort = 20_000
-	manyTestPorts = 20_000
-)
-
-// newArena completes an arena of which is said what is attacked, and how.
-func newArena(t *testing.T, n *arena, open Open) *arena {
+// plant makes the canaries, and takes them away at the end of the test.
+func plant(t *testing.T) *attack.Canaries {
 	t.Helper()
-	n.spy, n.log = &spy{Backend: open(t), seen: map[string][]*sighting{}, labelled: n.warm > 0}, &lockedBuffer{}
-	n.host, n.clock = readHost(), clockDistance()
-	n.hits.Store(n.canaries.hits.Load())
-	n.ports.Store(rand.Int32N(manyTestPorts / 2))
-	languages := n.languages
-	for _, l := range attackLanguages {
-		if len(n.languages) == 0 {
-			languages = append(languages, *l)
-		}
-	}
-	var err error
-	n.engine, err = engine.New(engine.Config{Backends: []sandbox.Backend{n.spy}, Languages: languages, Slots: attackSlots, Warm: n.warm,
-		Log: n.log.logger()})
+	c, err := attack.Plant()
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		if err := n.engine.Close(); err != nil {
+		if err := c.Close(); err != nil {
+			t.Errorf("take the canaries away: %v", err)
+		}
+	})
+	return c
+}
+
+// arena is a backend under attack, and what this process held before.
+type arena struct {
+	*attack.Arena
+	folder     string // of the test, below which the backend mounts what it mounts
+	goroutines int
+	fds        int
+	mounts     int
+	children   int
+}
+
+// newArena opens an arena that is closed at the end of the test.
+func newArena(t *testing.T, open Open, o attack.Options) *arena {
+	t.Helper()
+	o.Backend, o.Folders = open(t), runFolders()
+	if o.Alone {
+		o.WithoutWalls = func(a *attack.Attack, params []string) (string, error) { return withoutWalls("userns", a, params) }
+	}
+	opened, err := attack.Open(within(t), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := opened.Close(); err != nil {
 			t.Errorf("close the engine: %v", err)
 		}
 	})
-	n.accept(t)
-	n.benign(t) // whatever is made once is made now
-	for end := time.Now().Add(crowdedSettleTime); n.warm > 0 && n.engine.Stats().Forked == 0; n.benign(t) {
-		if time.Now().After(end) {
-			t.Fatal("no interpreter waits to be forked")
-		}
+	if weaker := opened.Weaker(); len(weaker) > 0 {
+		t.Logf("WEAKER: the attacks go without %v", weaker)
 	}
 	time.Sleep(100 * time.Millisecond)
-	n.goroutines, n.fds, n.mounts, n.children = runtime.NumGoroutine(), openFiles(), mountCount(), childCount()
-	return n
+	folder := filepath.Dir(t.TempDir())
+	return &arena{opened, folder, runtime.NumGoroutine(), openFiles(), mountCount(folder), childCount()}
 }
 
-// accept finds out whether the default sandbox can be had here, as an ordinary user without control groups cannot limit memory. Attacks
-// that are about a limit that is missing are not run then, and say so.
-func (n *arena) accept(t *testing.T) {
-	t.Helper()
-	asked := spec()
-	asked.Labels = map[string]string{labelTrial: "none"}
-	box, err := n.spy.Create(within(t), asked)
-	if sandbox.KindOf(err) == sandbox.Unsupported && err != nil {
-		t.Logf("WEAKER: the attacks go without a memory limit: %v", err)
-		n.weaker = []string{string(sandbox.LimitMemory)}
-		return
+// runFolders are where a backend may keep what lives; tests keep theirs below the temporary folder.
+func runFolders() []string {
+	all := []string{"/run/glovebox", os.TempDir()}
+	if dir := os.Getenv("XDG_RUNTIME_DIR"); dir != "" {
+		all = append(all, dir+"/glovebox")
 	}
-	if err != nil {
-		t.Fatalf("create: %v", err)
-	}
-	if err := box.Close(); err != nil {
-		t.Fatalf("close: %v", err)
-	}
+	return all
 }
 
-// port returns a port that no other trial uses.
-func (n *arena) port() int { return firstTestPort + int(n.ports.Add(1))%manyTestPorts }
-
-// benign makes an ordinary run, which must be right whatever goes on beside it.
-func (n *arena) benign(t *testing.T) {
-	t.Helper()
-	n.benigns.Add(1)
-	r, err := n.engine.Run(within(t), engine.Run{Spec: sandbox.Spec{AcceptWeaker: n.weaker, Labels: map[string]string{labelTrial: "none"}},
-		Request: sandbox.Request{Language: "python", Code: []byte("print(1+1)"), Timeout: time.Minute}})
-	if err != nil {
-		t.Errorf("an ordinary run: %v", err)
-		return
+// try makes one attack, which must be contained.
+func (n *arena) try(t *testing.T, a *attack.Attack) {
+	v := n.Try(t.Context(), a)
+	for _, note := range v.Notes {
+		t.Log(note)
 	}
-	if r.Status != sandbox.StatusSucceeded || string(r.Stdout.Head) != "2\n" {
-		t.Errorf("an ordinary run: %s, %q, %q, %s", r.Status, r.Stdout.Head, r.Stderr.Head, r.Hint)
-	}
-}
-
-// attack runs one attack and all checks after it.
-func (n *arena) attack(t *testing.T, a *attack) {
-	tr := newTrial(t, n, a)
-	t.Cleanup(func() {
-		if t.Failed() {
-			t.Logf("%s %s: %s\nit must hold: %s\nwhat decides: %s", a.id, a.class, a.title, a.expect, a.oracle)
+	switch v.Outcome {
+	case attack.NotApplicable:
+		t.Skipf("NOT RUN: %s", v.Why)
+	case attack.NotContained, attack.Unclear:
+		for _, finding := range v.Findings {
+			t.Error(finding)
 		}
-	})
-	tr.run()
-	tr.gone()
-	if what := n.canaries.intact(); what != "" {
-		t.Errorf("a planted place was changed: %s", what)
+		if v.Why != "" {
+			t.Error(v.Why)
+		}
+		t.Logf("%s %s: %s\nit must hold: %s\nwhat decides: %s", a.ID, a.Class, a.Title, a.Expect, a.Oracle)
 	}
-	hits := n.canaries.hits.Load()
-	if before := n.hits.Swap(hits); hits != before {
-		n.canaries.mu.Lock()
-		t.Errorf("a planted listener was reached %d times: %s", hits-before, n.canaries.last)
-		n.canaries.mu.Unlock()
-	}
-	if what := n.host.changed(); what != "" {
-		t.Errorf("the host was changed: %s", what)
-	}
-	if moved := clockDistance() - n.clock; moved.Abs() > clockSlack {
-		t.Errorf("the host's clock was set: %v", moved)
-	}
-	if what := n.spy.complaints(); what != "" {
-		t.Error(what)
-	}
-	n.benign(t)
 }
 
 // settled checks that what this process holds is what it held at the beginning.
 func (n *arena) settled(t *testing.T, after string) {
 	t.Helper()
 	var what string
-	for end := time.Now().Add(settleTime); ; time.Sleep(20 * time.Millisecond) {
+	for end := time.Now().Add(leakTime); ; time.Sleep(20 * time.Millisecond) {
 		if what = n.over(); what == "" {
 			return
 		}
@@ -218,7 +156,7 @@ func (n *arena) settled(t *testing.T, after string) {
 	}
 	var stacks strings.Builder
 	_ = pprof.Lookup("goroutine").WriteTo(&stacks, 1)
-	t.Errorf("%v after the end of %s there are %s\n%s", settleTime, after, what, stacks.String())
+	t.Errorf("%v after the end of %s there are %s\n%s", leakTime, after, what, stacks.String())
 }
 
 func (n *arena) over() string {
@@ -227,8 +165,8 @@ func (n *arena) over() string {
 		return fmt.Sprintf("%d goroutines, before there were %d", runtime.NumGoroutine(), n.goroutines)
 	case openFiles() > n.fds:
 		return fmt.Sprintf("%d open files, before there were %d: %s", openFiles(), n.fds, openFileNames())
-	case mountCount() > n.mounts:
-		return fmt.Sprintf("%d mounts, before there were %d", mountCount(), n.mounts)
+	case mountCount(n.folder) > n.mounts:
+		return fmt.Sprintf("%d mounts, before there were %d", mountCount(n.folder), n.mounts)
 	case childCount() > n.children:
 		return fmt.Sprintf("%d children, before there were %d", childCount(), n.children)
 	}
@@ -236,8 +174,8 @@ func (n *arena) over() string {
 }
 
 // allAtOnce runs all attacks with many workers, while ordinary runs go on beside them.
-func (n *arena) allAtOnce(t *testing.T, corpus []*attack) {
-	queue := make(chan *attack, len(corpus))
+func (n *arena) allAtOnce(t *testing.T, corpus []*attack.Attack) {
+	queue := make(chan *attack.Attack, len(corpus))
 	for _, a := range corpus {
 		queue <- a
 	}
@@ -252,7 +190,9 @@ func (n *arena) allAtOnce(t *testing.T, corpus []*attack) {
 				case <-over:
 					return
 				default:
-					n.benign(t)
+					if err := n.Benign(t.Context()); err != nil {
+						t.Error(err)
+					}
 					benign.Add(1)
 				}
 			}
@@ -261,14 +201,14 @@ func (n *arena) allAtOnce(t *testing.T, corpus []*attack) {
 	for range attackWorkers {
 		workers.Go(func() {
 			for a := range queue {
-				t.Run(a.id, func(t *testing.T) { n.attack(t, a) })
+				t.Run(a.ID, func(t *testing.T) { n.try(t, a) })
 			}
 		})
 	}
 	workers.Wait()
 	close(over)
 	others.Wait()
-	t.Logf("%d ordinary runs beside them", benign.Load())
+	t.Logf("%d ordinary runs beside %d attacks at a time", benign.Load(), attackWorkers)
 }
 
 func openFiles() int {
@@ -287,9 +227,10 @@ func openFileNames() string {
 	return strings.Join(names, " ")
 }
 
-func mountCount() int {
+// mountCount is how many mounts there are below a folder. What else is mounted on this host is none of ours.
+func mountCount(folder string) int {
 	text, _ := os.ReadFile("/proc/self/mountinfo")
-	return strings.Count(string(text), "\n")
+	return strings.Count(string(text), " "+folder+"/")
 }
 
 // childCount is how many processes this one has, dead ones included.

@@ -43,8 +43,8 @@ var (
 // made the test is skipped.
 func NewFake(t testing.TB) *Fake {
 	t.Helper()
-	if os.Getenv(fakeMain) == "" {
-		t.Fatal("backendtest.Main is not this package's TestMain")
+	if !canFake {
+		t.Fatal("neither backendtest.Main nor Become is called by this package's TestMain")
 	}
 	dir, err := os.MkdirTemp("", "gbx") // t.TempDir's names are too long for a socket
 	if err != nil {

@@ -16,11 +16,11 @@ import (
 	"github.com/glovebox-dev/glovebox/sandbox"
 )
 
-// The variables by which the test binary knows what it is.
-const (
-	fakeMain  = "GLOVEBOX_FAKE_MAIN"  // Main runs the tests
-	fakeGuest = "GLOVEBOX_FAKE_GUEST" // this is a guest; the value is its plan
-)
+// fakeGuest is the variable by which the test binary knows that it is a guest; the value is its plan.
+const fakeGuest = "GLOVEBOX_FAKE_GUEST"
+
+// canFake says that this binary becomes a guest where it is executed as one.
+var canFake bool
 
 // The descriptors that a fake guest is born with.
 const (
@@ -43,10 +43,17 @@ type fakePlan struct {
 
 // Main is the TestMain of a package that uses Fake: func TestMain(m *testing.M) { backendtest.Main(m) }
 func Main(m *testing.M) {
+	Become()
+	os.Exit(m.Run())
+}
+
+// Become is what Main does first, for a package with a TestMain of its own: where this process is a guest of Fake, it serves as one and does
+// not return.
+func Become() {
+	canFake = true
 	plan := os.Getenv(fakeGuest)
 	if plan == "" {
-		os.Setenv(fakeMain, "1")
-		os.Exit(m.Run())
+		return
 	}
 	if err := serveFake(plan); err != nil {
 		fmt.Fprintln(os.Stderr, "fake guest:", err)

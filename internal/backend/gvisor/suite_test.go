@@ -81,3 +81,14 @@ func whole(t *testing.T) sandbox.Backend {
 func TestSuite(t *testing.T)  { backendtest.Run(t, whole) }
 func TestWalls(t *testing.T)  { backendtest.Walls(t, whole) }
 func TestMatrix(t *testing.T) { backendtest.Matrix(t, whole) }
+
+// TestAttacks runs the attack corpus. An ordinary user's sandboxes are attacked with what limits there are.
+func TestAttacks(t *testing.T) {
+	backendtest.Attacks(t, func(t *testing.T) sandbox.Backend {
+		b := open(t)
+		if _, err := b.Probe(context.Background()); err != nil {
+			backendtest.Skip(t, Name, err)
+		}
+		return b
+	})
+}

@@ -1,0 +1,192 @@
+package attack
+
+import (
+	"bytes"
+	"context"
+	crand "crypto/rand"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/glovebox-dev/glovebox/internal/engine"
+	"github.com/glovebox-dev/glovebox/sandbox"
+)
+
+// settleTime is how long what an attack used may take to be gone.
+const settleTime = 5 * time.Second
+
+// crowdedSettleTime is the same where dozens of attacks share the processors: what is killed still needs some of their time to end.
+const crowdedSettleTime = 30 * time.Second
+
+// Arena is a backend and an engine under attack, with all that must stay as it is.
+type Arena struct {
+	options  Options
+	spy      *spy
+	engine   *engine.Engine
+	log      *lockedBuffer
+	canaries *Canaries
+	host     *hostWatch
+	kernel   sandbox.Kernel
+	weaker   []string // what this host cannot do and the attacks go without
+	alone    bool     // as in the options
+
+	hits    atomic.Int64 // before
+	benigns atomic.Int64 // ordinary runs
+	ports   atomic.Int32
+}
+
+// Figures of the arena's engine.
+const (
+	attackSlots   = 96 // attacks with their neighbours and benign runs
+	firstTestPort = 20_000
+	manyTestPorts = 20_000
+)
+
+// Open makes the arena. It makes a sandbox and an ordinary run in each language, so that whatever is made once is made now.
+func Open(ctx context.Context, o Options) (_ *Arena, err error) {
+	n := &Arena{options: o, canaries: o.Canaries, alone: o.Alone, log: &lockedBuffer{}, host: watchHost(),
+		spy: &spy{Backend: o.Backend, folders: o.Folders, seen: map[string][]*sighting{}, labelled: o.Warm > 0}}
+	n.hits.Store(n.canaries.Hits())
+	n.ports.Store(rand.Int32N(manyTestPorts / 2))
+	languages := o.Languages
+	if len(languages) == 0 {
+		languages = Languages
+	}
+	n.engine, err = engine.New(engine.Config{Backends: []sandbox.Backend{n.spy}, Languages: languages, Slots: attackSlots, Warm: o.Warm, Log: n.log.logger()})
+	if err != nil {
+		return nil, err
+	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, n.Close())
+		}
+	}()
+	if err := n.accept(ctx); err != nil {
+		return nil, err
+	}
+	for _, l := range languages {
+		if err := n.ordinary(ctx, l.Name); err != nil {
+			return nil, err
+		}
+	}
+	for end := time.Now().Add(crowdedSettleTime); o.Warm > 0 && n.engine.Stats().Forked == 0; {
+		if err := n.Benign(ctx); err != nil || time.Now().After(end) {
+			return nil, errors.Join(err, errors.New("no interpreter waits to be forked"))
+		}
+	}
+	return n, nil
+}
+
+// Close ends what runs, and waits for its end.
+func (n *Arena) Close() error { return n.engine.Close() }
+
+// Forked is how many of the runs that were no ordinary ones began in a fork, since the arena was opened.
+func (n *Arena) Forked() int64 { return int64(n.engine.Stats().Forked) - n.benigns.Load() }
+
+// Weaker names what this host cannot do and the attacks go without.
+func (n *Arena) Weaker() []string { return n.weaker }
+
+// accept finds out whether the default sandbox can be had here, as an ordinary user without control groups cannot limit memory. Attacks
+// that are about a limit that is missing are not applicable then.
+func (n *Arena) accept(ctx context.Context) error {
+	asked := completeSpec()
+	asked.Labels = map[string]string{labelTrial: "none"}
+	box, err := n.spy.Create(ctx, asked)
+	if err != nil && sandbox.KindOf(err) == sandbox.Unsupported {
+		n.weaker = []string{string(sandbox.LimitMemory)}
+		asked.ID, asked.AcceptWeaker = sandbox.NewID(), n.weaker
+		box, err = n.spy.Create(ctx, asked)
+	}
+	if err != nil {
+		return err
+	}
+	n.kernel = box.Effective().Kernel
+	return box.Close()
+}
+
+// port returns a port that no other trial uses.
+func (n *Arena) port() int { return firstTestPort + int(n.ports.Add(1))%manyTestPorts }
+
+// Benign makes an ordinary run, which must be right whatever went before and goes on beside it.
+func (n *Arena) Benign(ctx context.Context) error { return n.ordinary(ctx, "python") }
+
+func (n *Arena) ordinary(ctx context.Context, lang string) error {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	if lang == "python" {
+		n.benigns.Add(1)
+	}
+	code := map[string]string{"python": "print(1+1)", "bash": "echo $((1+1))"}[lang]
+	r, err := n.engine.Run(ctx, engine.Run{Spec: sandbox.Spec{AcceptWeaker: n.weaker, Labels: map[string]string{labelTrial: "none"}},
+		Request: sandbox.Request{Language: lang, Code: []byte(code), Timeout: time.Minute}})
+	if err != nil {
+		return fmt.Errorf("an ordinary run in %s: %w", lang, err)
+	}
+	if r.Status != sandbox.StatusSucceeded || string(r.Stdout.Head) != "2\n" {
+		return fmt.Errorf("an ordinary run in %s: %s, %q, %q, %s", lang, r.Status, r.Stdout.Head, r.Stderr.Head, r.Hint)
+	}
+	return nil
+}
+
+// Try makes one attack, and all checks after it.
+func (n *Arena) Try(ctx context.Context, a *Attack) Verdict {
+	began := time.Now()
+	tr := &trial{record: record{ctx: ctx}, Attack: a, arena: n, nonce: strings.ToLower(crand.Text()), port: n.port()}
+	tr.part(tr.run)
+	tr.part(tr.gone)
+	tr.part(tr.aftermath)
+	if err := ctx.Err(); err != nil {
+		tr.doubt("it was interrupted: %v", context.Cause(ctx))
+	}
+	v := tr.close()
+	v.Took = time.Since(began)
+	return v
+}
+
+// aftermath looks at what was planted, at the host, and at the next run.
+func (tr *trial) aftermath() {
+	n := tr.arena
+	if what := n.canaries.intact(); what != "" {
+		tr.wrong("a planted place was changed: %s", what)
+	}
+	hits := n.canaries.Hits()
+	if before := n.hits.Swap(hits); hits != before {
+		n.canaries.mu.Lock()
+		tr.wrong("a planted listener was reached %d times: %s", hits-before, n.canaries.last)
+		n.canaries.mu.Unlock()
+	}
+	if what := n.host.changed(); what != "" {
+		tr.wrong("the host was changed meanwhile, by the attack or by something else on it: %s", what)
+	}
+	if what := n.spy.complaints(); what != "" {
+		tr.wrong("%s", what)
+	}
+	if err := n.Benign(tr.ctx); err != nil {
+		tr.wrong("after it: %v", err)
+	}
+}
+
+// lockedBuffer is where the engine's log goes.
+type lockedBuffer struct {
+	mu  sync.Mutex
+	buf bytes.Buffer
+}
+
+func (b *lockedBuffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.buf.Write(p)
+}
+
+func (b *lockedBuffer) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.buf.String()
+}
+
+func (b *lockedBuffer) logger() *slog.Logger { return slog.New(slog.NewJSONHandler(b, nil)) }

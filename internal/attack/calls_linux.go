@@ -1,0 +1,217 @@
+package attack
+
+import (
+	"bufio"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/glovebox-dev/glovebox/internal/seccomp"
+	"github.com/glovebox-dev/glovebox/sandbox"
+)
+
+// vector is one system call with its arguments.
+type vector struct {
+	nr   uint64
+	args [6]uint64
+}
+
+// beyondNewest is how many numbers past the newest known are tried.
+const beyondNewest = 40
+
+// callVectors are boundary arguments for every system call, and for those that the policy decides by an argument every value that
+// matters, with noise in the bits that the kernel does not look at.
+func callVectors(p *seccomp.Policy) []vector {
+	var all []vector
+	const high = uint64(0xffffffff) << 32
+	boundary := [][6]uint64{{}, {^uint64(0), ^uint64(0), ^uint64(0), ^uint64(0), ^uint64(0), ^uint64(0)}, {1, 1, 1, 1, 1, 1}, {high, high, high, high, high, high}}
+	for nr := range p.Newest + beyondNewest {
+		for _, args := range boundary {
+			if !signals(nr) || args == ([6]uint64{}) {
+				all = append(all, vector{uint64(nr), args})
+			}
+		}
+	}
+	add := func(nr, arg int, values ...uint64) {
+		for _, v := range values {
+			for _, noise := range []uint64{0, uint64(rand.Uint32()|1) << 32} {
+				var args [6]uint64
+				args[arg] = v | noise
+				all = append(all, vector{uint64(nr), args})
+			}
+		}
+	}
+	for family := range uint64(48) {
+		add(unix.SYS_SOCKET, 0, family)
+	}
+	for kind := range uint64(12) {
+		all = append(all, vector{unix.SYS_SOCKET, [6]uint64{unix.AF_INET, kind, 0}}, vector{unix.SYS_SOCKET, [6]uint64{unix.AF_INET, kind | unix.SOCK_CLOEXEC, 0}})
+		for _, protocol := range []uint64{1, 2, 6, 17, 33, 58, 132, 136, 255, 262} {
+			all = append(all, vector{unix.SYS_SOCKET, [6]uint64{unix.AF_INET, kind, protocol}})
+		}
+	}
+	for bit := range 32 {
+		add(unix.SYS_CLONE, 0, 1<<bit&^0x7f|0x11) // SIGCHLD
+		add(unix.SYS_PERSONALITY, 0, 1<<bit)
+		add(unix.SYS_UNSHARE, 0, 1<<bit)
+	}
+	add(unix.SYS_PERSONALITY, 0, 0, 8, 0x20000, 0x20008, 0xffffffff)
+	add(unix.SYS_IOCTL, 1, unix.TIOCSTI, 0x541c, unix.TIOCSETD, unix.TIOCCONS, unix.FS_IOC_SETFLAGS, 0x401c5820, unix.TIOCGWINSZ, 0x541b, unix.TCGETS)
+	for kind := range uint64(16) {
+		add(unix.SYS_MKNODAT, 2, kind<<12|0o644)
+	}
+	return append(all, foreignCalls()...)
+}
+
+// foreignCalls are numbers of other ABIs and of none.
+func foreignCalls() []vector {
+	var all []vector
+	for _, nr := range []uint64{0x40000000, 0x40000000 | 59, 0x40000000 | 165, 0x40000000 | 520, 1000, 1 << 20, 1 << 31, ^uint64(0) >> 33} {
+		all = append(all, vector{nr: nr})
+	}
+	return all
+}
+
+// signals says whether a call could hit the prober itself: it is only made with signal 0.
+func signals(nr int) bool {
+	return slices.Contains([]int{unix.SYS_KILL, unix.SYS_TKILL, unix.SYS_TGKILL, unix.SYS_RT_SIGQUEUEINFO, unix.SYS_RT_TGSIGQUEUEINFO, unix.SYS_PIDFD_SEND_SIGNAL}, nr)
+}
+
+// pastFilters says whether the kernel lets a call past every filter: uretprobe and uprobe of amd64 (Linux 6.14 and 6.18), by which
+// probes that an administrator has set return. Made from anywhere else they end the process or fail.
+func pastFilters(nr uint64) bool { return runtime.GOARCH == "amd64" && (nr == 335 || nr == 336) }
+
+// harmful are left out where no walls stand.
+var harmful = []int{unix.SYS_REBOOT, unix.SYS_KEXEC_LOAD, unix.SYS_KEXEC_FILE_LOAD, unix.SYS_INIT_MODULE, unix.SYS_FINIT_MODULE, unix.SYS_DELETE_MODULE,
+	unix.SYS_SWAPON, unix.SYS_SWAPOFF, unix.SYS_ACCT, unix.SYS_SETTIMEOFDAY, unix.SYS_CLOCK_SETTIME, unix.SYS_ADJTIMEX, unix.SYS_CLOCK_ADJTIME, unix.SYS_QUOTACTL,
+	unix.SYS_QUOTACTL_FD, unix.SYS_VHANGUP, unix.SYS_SYSLOG, unix.SYS_SYNC, unix.SYS_BPF}
+
+func writeVectors(all []vector) string {
+	var b strings.Builder
+	for _, v := range all {
+		fmt.Fprintf(&b, "%x", v.nr)
+		for _, a := range v.args {
+			fmt.Fprintf(&b, " %x", a)
+		}
+		b.WriteByte('\n')
+	}
+	return b.String()
+}
+
+// readErrnos reads what the prober printed: the errno of each call, 0 where it succeeded, -1 where it never came back.
+func (tr *trial) readErrnos(out string, n int) []int {
+	errnos := make([]int, n)
+	seen := 0
+	for s := bufio.NewScanner(strings.NewReader(out)); s.Scan(); {
+		var nr, i, errno int
+		if _, err := fmt.Sscanf(s.Text(), "%x %d %d", &nr, &i, &errno); err == nil && i >= 0 && i < n {
+			errnos[i] = errno
+			seen++
+		}
+	}
+	if seen != n {
+		tr.giveUp("%d of %d calls were reported: %.500s", seen, n, out)
+	}
+	return errnos
+}
+
+// leastReached is how many of the refused calls the kernel must look at where no walls stand, or the prober proves nothing.
+const leastReached = 100
+
+// ownPolicy are the backends whose sandboxes filter calls by package seccomp.
+var ownPolicy = []string{"native", "gvisor"}
+
+// driveCalls is K15. The control shows that the same prober reaches the kernel where there is no filter.
+func driveCalls(tr *trial) {
+	if name := tr.arena.spy.Name(); !slices.Contains(ownPolicy, name) {
+		tr.pass("%s does not filter calls by the policy that is compared", name)
+	}
+	if tr.userSpace() && !tr.arena.alone {
+		tr.pass("a kernel in user space takes most of a minute for it; it is made alone")
+	}
+	policy := seccomp.New(seccomp.Options{})
+	vectors := callVectors(policy)
+	errnos := tr.makeCalls(vectors)
+	refused := 0
+	for i, v := range vectors {
+		want := int(policy.Answer(int(int32(v.nr)), v.args))
+		if want == 0 || pastFilters(v.nr) {
+			continue
+		}
+		if errnos[i] < 0 { // a busy host can delay a call beyond the prober's patience; once more, alone
+			errnos[i] = tr.makeCalls([]vector{v})[0]
+		}
+		if refused++; errnos[i] != want {
+			tr.wrong("call %d with %x: errno %d, the policy says %d", v.nr, v.args, errnos[i], want)
+		}
+	}
+	tr.note("%d calls, %d of them refused", len(vectors), refused)
+	if tr.arena.options.WithoutWalls != nil {
+		tr.callsWithoutWalls(policy, vectors, errnos)
+	}
+}
+
+// makeCalls makes the calls in a sandbox and returns their errnos.
+func (tr *trial) makeCalls(vectors []vector) []int {
+	run := tr.request(tr.code)
+	run.Request.Files = []sandbox.File{{Path: "vectors.txt", Data: []byte(writeVectors(vectors))}}
+	run.Request.Timeout = 2 * time.Minute
+	run.Spec.Limits.OutputBytes = 4 << 20
+	run.Spec.Limits.Pids = 512
+	r := tr.do(tr.within(), run)
+	tr.judge(r)
+	if !tr.clear() {
+		tr.giveUp("the calls were not made as they should be")
+	}
+	return tr.readErrnos(string(r.Stdout.Head)+string(r.Stdout.Tail), len(vectors))
+}
+
+// callsWithoutWalls makes the calls again without a filter, but for the harmful.
+func (tr *trial) callsWithoutWalls(policy *seccomp.Policy, vectors []vector, walled []int) {
+	var kept []vector
+	var index []int
+	for i, v := range vectors {
+		if !slices.Contains(harmful, int(v.nr)) && !signals(int(v.nr)) {
+			kept, index = append(kept, v), append(index, i)
+		}
+	}
+	dir, err := os.MkdirTemp("", "glovebox-vectors-")
+	if err != nil {
+		tr.giveUp("%v", err)
+	}
+	tr.later(func() { _ = os.RemoveAll(dir) })
+	file := filepath.Join(dir, "vectors.txt")
+	if err := os.Chmod(dir, 0o755); err != nil {
+		tr.giveUp("%v", err)
+	}
+	if err := os.WriteFile(file, []byte(writeVectors(kept)), 0o644); err != nil {
+		tr.giveUp("%v", err)
+	}
+	out, err := tr.arena.options.WithoutWalls(tr.Attack, []string{"VECTORS=" + file})
+	if err != nil {
+		tr.giveUp("%v", err)
+	}
+	errnos := tr.readErrnos(out, len(kept))
+	reached := 0
+	for i, v := range kept {
+		answer := policy.Answer(int(int32(v.nr)), v.args)
+		switch {
+		case answer != seccomp.Allow && errnos[i] != int(answer):
+			reached++
+		case !tr.userSpace() && answer == seccomp.Allow && walled[index[i]] == int(syscall.ENOSYS) && errnos[i] != int(syscall.ENOSYS):
+			tr.wrong("call %d with %x is allowed by the policy, and yet it is absent in the sandbox", v.nr, v.args)
+		}
+	}
+	if reached < leastReached {
+		tr.wrong("without walls only %d of the refused calls reach the kernel: the prober proves nothing", reached)
+	}
+	tr.note("without walls %d of the refused calls reach the kernel", reached)
+}

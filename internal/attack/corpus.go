@@ -1,0 +1,300 @@
+// Package attack is the corpus of attacks on a sandbox, and the oracle that decides, mostly from the host, whether one was contained.
+//
+// Each entry of the corpus is a probe that a sandbox runs. A probe prints what it was given; the oracle looks at what was planted on the host
+// for it to find, at what the host shows of the sandbox and of itself, and at what is left when the sandbox is gone. Nothing in here knows
+// how a backend builds its walls. Probes run in sandboxes alone: only tests run some of them without walls, to show that they work.
+package attack
+
+import (
+	"bytes"
+	"embed"
+	"fmt"
+	"path"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/glovebox-dev/glovebox/sandbox"
+)
+
+// The corpus: one file for each attack, in txtar format with a header of "key: value" lines.
+//
+//go:embed corpus
+var corpus embed.FS
+
+// Attack is one entry of the corpus.
+type Attack struct {
+	ID       string
+	Category string
+	Class    string // CRASH, READ, WRITE or ESCAPE: what the attack would prove
+	Title    string
+	Expect   string // what must hold, in words
+	Oracle   string // what decides it
+	Lang     string // python or bash
+	Control  Control
+
+	timeout  time.Duration
+	limits   sandbox.Limits
+	statuses []sandbox.Status // the ends that are right
+	shared   []sandbox.Status // the ends that are right too where the guest has the code's own id
+	excused  []string         // and the breaches that are none then: they hit the sandbox itself only
+	second   string           // "alongside" or "after": a second sandbox runs the section of that name
+	watch    bool             // the guest is watched from the host: it never stops and is never traced
+	drive    string           // the driver that runs it, where running the code is not all
+	own      ownKernel
+
+	code       []byte
+	secondCode []byte
+	want       []*regexp.Regexp // each matches a line of stdout
+}
+
+// ownKernel is what else is right where the sandbox has a kernel in user space of its own: what would change the host's kernel there changes
+// only that one, which ends with the sandbox. Nothing of it is right on the host's own kernel.
+type ownKernel struct {
+	statuses []sandbox.Status // ends
+	excused  []string         // breaches that are none, each by what it begins with
+	want     []*regexp.Regexp // in place of the others, where there are any
+	why      string
+}
+
+// Control is how the attack is shown to work where the walls do not stand. Only tests make controls.
+type Control struct {
+	Kind  string   // plain, userns, root, or none
+	Names []string // the breaches that it must report
+	why   string   // of none
+}
+
+// Corpus returns all attacks, by id.
+func Corpus() ([]*Attack, error) {
+	files, err := corpus.ReadDir("corpus")
+	if err != nil {
+		return nil, err
+	}
+	var all []*Attack
+	for _, f := range files {
+		if path.Ext(f.Name()) != ".txtar" {
+			continue
+		}
+		text, err := corpus.ReadFile("corpus/" + f.Name())
+		if err != nil {
+			return nil, err
+		}
+		a, err := parseAttack(text)
+		if err == nil && a.ID+".txtar" != f.Name() {
+			err = fmt.Errorf("it calls itself %s", a.ID)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", f.Name(), err)
+		}
+		all = append(all, a)
+	}
+	return all, nil
+}
+
+// readIndex returns the ids of all attacks that Glovebox answers for, run here or not.
+func readIndex() ([]string, error) {
+	text, err := corpus.ReadFile("corpus/index.txt")
+	var ids []string
+	for line := range strings.Lines(string(text)) {
+		if id, _, ok := strings.Cut(line, " "); ok && !strings.HasPrefix(line, "#") {
+			ids = append(ids, id)
+		}
+	}
+	return ids, err
+}
+
+// parseTxtar splits a txtar file into its head and its sections: each begins with a line "-- name --".
+func parseTxtar(text []byte) (head []byte, sections map[string][]byte) {
+	sections = map[string][]byte{}
+	name := ""
+	for line := range bytes.Lines(text) {
+		if mark, ok := bytes.CutPrefix(bytes.TrimSpace(line), []byte("-- ")); ok {
+			if n, ok := bytes.CutSuffix(mark, []byte(" --")); ok {
+				name = string(n)
+				continue
+			}
+		}
+		if name == "" {
+			head = append(head, line...)
+		} else {
+			sections[name] = append(sections[name], line...)
+		}
+	}
+	return head, sections
+}
+
+func parseAttack(text []byte) (*Attack, error) {
+	head, sections := parseTxtar(text)
+	a := &Attack{timeout: 10 * time.Second, statuses: []sandbox.Status{sandbox.StatusSucceeded},
+		code: sections["attack"], secondCode: sections["second"]}
+	for line := range strings.Lines(string(head)) {
+		key, value, ok := strings.Cut(strings.TrimSuffix(line, "\n"), ": ")
+		if !ok {
+			return nil, fmt.Errorf("header line %q", line)
+		}
+		if err := a.set(key, value); err != nil {
+			return nil, err
+		}
+	}
+	var err error
+	if a.want, err = parseWant(sections["want"]); err != nil {
+		return nil, err
+	}
+	if a.own.want, err = parseWant(sections["want user-space"]); err != nil {
+		return nil, err
+	}
+	return a, a.check()
+}
+
+func parseWant(section []byte) (all []*regexp.Regexp, err error) {
+	for line := range strings.Lines(string(section)) {
+		re, err := regexp.Compile("(?m)" + strings.TrimSuffix(line, "\n"))
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, re)
+	}
+	return all, nil
+}
+
+func (a *Attack) set(key, value string) (err error) {
+	switch key {
+	case "id":
+		a.ID = value
+	case "category":
+		a.Category = value
+	case "class":
+		a.Class = value
+	case "title":
+		a.Title = value
+	case "expect":
+		a.Expect = value
+	case "oracle":
+		a.Oracle = value
+	case "lang":
+		a.Lang = value
+	case "second":
+		a.second = value
+	case "watch":
+		a.watch = value == "guest"
+	case "drive":
+		a.drive = value
+	case "timeout":
+		a.timeout, err = time.ParseDuration(value)
+	case "limits":
+		err = a.setLimits(value)
+	case "status":
+		a.statuses = parseStatuses(value)
+	case "shared":
+		ends, breaches, _ := strings.Cut(value, ";")
+		a.shared, a.excused = parseStatuses(ends), strings.Fields(breaches)
+	case "user-space":
+		ends, breaches, _ := strings.Cut(value, ";")
+		a.own.statuses = parseStatuses(ends)
+		for word := range strings.SplitSeq(breaches, ",") {
+			if word = strings.TrimSpace(word); word != "" {
+				a.own.excused = append(a.own.excused, word)
+			}
+		}
+	case "user-space-why":
+		a.own.why = value
+	case "control":
+		a.Control.Kind, a.Control.why, _ = strings.Cut(value, " ")
+		a.Control.Names = strings.Fields(a.Control.why)
+	default:
+		err = fmt.Errorf("unknown key %q", key)
+	}
+	return err
+}
+
+func (a *Attack) setLimits(text string) (err error) {
+	for _, word := range strings.Fields(text) {
+		name, value, _ := strings.Cut(word, "=")
+		var n int64
+		if name == "cpus" {
+			n, err = sandbox.ParseCPUs(value)
+		} else {
+			n, err = sandbox.ParseBytes(value)
+		}
+		if err != nil {
+			return err
+		}
+		if !slices.Contains(sandbox.LimitNames, sandbox.LimitName(name)) {
+			return fmt.Errorf("unknown limit %q", name)
+		}
+		a.limits.Set(sandbox.LimitName(name), n)
+	}
+	return nil
+}
+
+func parseStatuses(text string) []sandbox.Status {
+	var all []sandbox.Status
+	for _, word := range strings.Fields(text) {
+		all = append(all, sandbox.Status(word))
+	}
+	return all
+}
+
+// check says whether all is there that an attack needs.
+func (a *Attack) check() error {
+	switch {
+	case a.ID == "" || a.Category == "" || a.Title == "" || a.Expect == "" || a.Oracle == "":
+		return fmt.Errorf("id, category, title, expect or oracle is missing")
+	case !slices.Contains([]string{"CRASH", "READ", "WRITE", "ESCAPE"}, a.Class):
+		return fmt.Errorf("class %q", a.Class)
+	case language(a.Lang) == nil:
+		return fmt.Errorf("language %q", a.Lang)
+	case len(a.code) == 0 || a.second != "" && len(a.secondCode) == 0:
+		return fmt.Errorf("no code")
+	case !slices.Contains([]string{"", "alongside", "after"}, a.second):
+		return fmt.Errorf("second %q", a.second)
+	case len(a.want) == 0 && a.drive == "":
+		return fmt.Errorf("nothing is wanted of it")
+	case (a.own.why == "") != (len(a.own.statuses)+len(a.own.excused)+len(a.own.want) == 0):
+		return fmt.Errorf("what is right in user space needs a reason, and a reason something to be right")
+	}
+	switch a.Control.Kind {
+	case "none":
+		if len(a.Control.Names) < 3 {
+			return fmt.Errorf("a control of none needs a reason")
+		}
+	case "plain", "userns", "root":
+		if len(a.Control.Names) == 0 {
+			return fmt.Errorf("the control must report something")
+		}
+	default:
+		return fmt.Errorf("control %q", a.Control.Kind)
+	}
+	return nil
+}
+
+// Languages are how the probes are run. They are no more than this, so that the corpus needs no other package.
+var Languages = []sandbox.Language{
+	{Name: "python", FileName: "main.py", Programs: []string{"/usr/bin/python3"}, Mend: "install python3",
+		Argv: func(program, path string) []string { return []string{program, "-B", path} }},
+	{Name: "bash", FileName: "main.sh", Programs: []string{"/bin/bash"}, Mend: "install bash",
+		Argv: func(program, path string) []string { return []string{program, path} }},
+}
+
+// language is the one of that name, or nil.
+func language(name string) *sandbox.Language {
+	for i := range Languages {
+		if Languages[i].Name == name {
+			return &Languages[i]
+		}
+	}
+	return nil
+}
+
+// Source is the probe with what all probes share before it.
+func (a *Attack) Source() []byte { return a.source(a.code) }
+
+func (a *Attack) source(code []byte) []byte {
+	name := map[string]string{"python": "corpus/prelude.py", "bash": "corpus/prelude.sh"}[a.Lang]
+	prelude, err := corpus.ReadFile(name)
+	if err != nil {
+		panic(err) // it is embedded
+	}
+	return append(append(prelude, '\n'), code...)
+}

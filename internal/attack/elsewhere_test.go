@@ -1,0 +1,39 @@
+package attack
+
+// attacksElsewhere are the entries of the corpus that are requests to the HTTP server and no programs, each with the tests that make
+// them: "folder: test". A test of this package fails where no such test exists.
+var attacksElsewhere = map[string][]string{
+	"H02": {"internal/httpapi: TestRefused", "internal/engine: TestRefused"},
+	"H03": {"internal/httpapi: TestKeys"},
+	"H04": {"internal/httpapi: TestSmuggling", "internal/httpapi: TestHeldConnections"},
+	"H05": {"internal/httpapi: TestRefused"},
+	"H06": {"internal/httpapi: TestRefused"},
+	"H07": {"internal/httpapi: TestBrowsers", "internal/httpapi: TestCheckListen"},
+	"H08": {"internal/httpapi: TestRefused"}, // there is no call back and no idempotency key: both are unknown fields
+	"H09": {"internal/httpapi: TestSlowReader"},
+	"H10": {"internal/httpapi: TestFlood", "internal/engine: TestConservation"},
+
+	// These are run from their files too; the server's share of them is tested there.
+	"A01": {"internal/httpapi: TestRefused", "internal/httpapi: TestOddPathsStayInside", "internal/engine: TestCheckPath"},
+	"O01": {"internal/httpapi: TestOutputOverTheLimit", "internal/engine: TestRunawayIsEnded"},
+	"O02": {"internal/httpapi: TestOutputIsLossless", "internal/httpapi: TestStream"},
+	"O07": {"internal/httpapi: TestInjection"},
+}
+
+// The reasons why entries are not run yet.
+const (
+	needsGate     = "there is no way out to the network yet, so there is no gate to go round; that nothing leaves is E01, E05, E10, E11 and E12"
+	needsPackages = "there is no installing of dependencies yet: a request that names packages is refused"
+	needsContexts = "there are no contexts yet: every run has a process and a sandbox of its own"
+	needsBackend  = "there is no such backend yet; its fields are unknown ones (internal/httpapi: TestRefused)"
+)
+
+// attacksNotYet are the entries that belong to parts that are not built, or that nothing can show, each with the reason.
+var attacksNotYet = map[string]string{
+	"E04": needsGate, "E08": needsGate, "E09": needsGate, "E13": needsGate, "E15": needsGate, "E16": needsGate,
+	"I01": needsPackages, "I02": needsPackages, "I04": needsPackages, "I05": needsPackages, "I06": needsPackages, "I07": needsPackages,
+	"X03": needsContexts, "X04": needsContexts,
+	"X05": "a shared kernel shows load, counters and the timing of its page cache to all; SECURITY.md promises nothing about that",
+	"X06": "there are no living sandboxes over HTTP yet, and no signed addresses; that an id is never used again is its 128 random bits",
+	"G09": needsBackend, "G11": needsBackend,
+}

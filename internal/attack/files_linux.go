@@ -1,0 +1,459 @@
+package attack
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"strings"
+	"time"
+
+	"github.com/glovebox-dev/glovebox/internal/engine"
+	"github.com/glovebox-dev/glovebox/internal/guest"
+	"github.com/glovebox-dev/glovebox/sandbox"
+)
+
+// driveDirs is F03: working directories that name what they do not say.
+func driveDirs(tr *trial) {
+	for _, dir := range []string{"/proc/self/fd/8", "/proc/self/fd", "/proc/1/root", "/proc/self/cwd", "/workspace/../proc/self/fd/3", "//proc//self/fd/7",
+		"/dev/fd/8", "/sys/fs", "../proc/1/cwd", "/proc/thread-self/root/etc"} {
+		run := tr.request(tr.code)
+		run.Request.Dir = dir
+		r, err := tr.arena.engine.Run(tr.within(), run)
+		if sandbox.KindOf(err) != sandbox.Invalid || err == nil {
+			tr.wrong("the directory %q is no error of the request: %v, %+v", dir, err, r)
+		}
+	}
+	// A link to such a place, made beforehand by the code itself, is the sandbox's own.
+	l := tr.open()
+	defer l.close()
+	l.shell("ln -s /proc/self/fd /workspace/fds; ln -s /proc/1/root /workspace/root; ln -s / /workspace/top")
+	for _, dir := range []string{"/workspace/fds/8", "/workspace/fds/3", "/workspace/root", "/workspace/top", "/proc/self/fd/8", "/proc/1/cwd"} {
+		p, err := l.Start(tr.within(), guest.Start{ID: string(sandbox.NewID()), Argv: []string{"/bin/bash", "-c", string(tr.code)},
+			Env: append(tr.params(), sandbox.DefaultEnv...), Dir: dir, User: sandbox.DefaultUser})
+		if err != nil {
+			continue // refused: as well
+		}
+		out := tr.finish(p)
+		if what := tr.arena.canaries.Found([]byte(out)); what != "" || strings.Contains(out, tr.arena.canaries.marker) || strings.Contains(out, "unreachable") {
+			tr.wrong("from %q %s is to be seen: %s", dir, what, out)
+		}
+	}
+}
+
+// raceTime is how long a race between the host and the code is run.
+const raceTime = 1500 * time.Millisecond
+
+// leastRounds is how many rounds of a race are run at the least, however slow the calls are.
+const leastRounds = 5
+
+// driveRace is F11: uploads below a folder that turns into a link and back.
+func driveRace(tr *trial) {
+	for _, target := range []string{"/etc", tr.arena.canaries.places[0], "/proc/self/fd", "/dev/shm"} {
+		tr.raceAgainst(target)
+	}
+}
+
+func (tr *trial) raceAgainst(target string) {
+	l := tr.open()
+	defer l.close()
+	code := tr.code
+	tr.code = append([]byte("os.environ['TARGET'] = "+fmt.Sprintf("%q", target)+"\n"), code...)
+	l.launch()
+	tr.code = code
+	ctx := tr.within()
+	done := 0
+	for end := time.Now().Add(raceTime / 4); (time.Now().Before(end) || done < leastRounds) && ctx.Err() == nil; done++ {
+		name := fmt.Sprintf("/workspace/d/f%d", done%16)
+		// Each may fail: the folder is not there, or is a link, at this moment.
+		_ = l.WriteFile(ctx, guest.WriteFile{Path: name, Atomic: done%2 == 0, MakeParent: done%3 == 0}, strings.NewReader("sent"))
+		_ = l.unpack("/workspace", "sent", guest.FileInfo{Path: "d/u", Type: guest.FileRegular, Mode: 0o644})
+		_ = l.MakeDir(ctx, guest.MakeDir{Path: "/workspace/d/sub/deep", Parents: true})
+		_ = l.Move(ctx, guest.Move{From: name, To: "/workspace/d/moved", Replace: true})
+		_ = l.Remove(ctx, guest.Remove{Path: "/workspace/d/sub", Recursive: true})
+		if info, err := l.Stat(ctx, guest.Stat{Path: name}); err == nil && info.UID != sandbox.DefaultUser.UID {
+			tr.wrong("%s belongs to %d: the call was not made as the code's user", name, info.UID)
+		}
+	}
+	if out := l.shell("ls -a /etc /run /usr / | grep -xE 'f[0-9]+|u|moved|sub'"); out != "" {
+		tr.wrong("outside of the workspace there is %q", out)
+	}
+	if done < leastRounds {
+		tr.giveUp("only %d rounds", done)
+	}
+}
+
+// drivePaths is A01: spellings of paths, in the request and in every call of the guest.
+func drivePaths(tr *trial) {
+	c := tr.arena.canaries
+	up := strings.Repeat("../", 30)
+	escapes := []string{"../evil", up + "tmp/evil", up[:len(up)-1] + c.places[0] + "/evil", c.places[0] + "/evil", "/etc/cron.d/evil", "a/../../evil", "a\x00b", "", ".", "..",
+		"a/", "./evil", "a//b", strings.Repeat("a/", 5000) + "evil", strings.Repeat("a", 5000), strings.Repeat("a", 256), "a/./b", "/", "a/..", "/workspace/evil"}
+	for _, p := range escapes {
+		run := tr.request(tr.code)
+		run.Request.Files = []sandbox.File{{Path: p, Data: []byte("evil")}}
+		if _, err := tr.arena.engine.Run(tr.within(), run); sandbox.KindOf(err) != sandbox.Invalid && sandbox.KindOf(err) != sandbox.TooLarge {
+			tr.wrong("a file at %.60q: %v", p, err)
+		}
+		run = tr.request(nil)
+		run.Request.Code, run.Request.Entry = nil, p
+		if _, err := tr.arena.engine.Run(tr.within(), run); err == nil && p != "" {
+			tr.wrong("code at %.60q runs", p)
+		}
+	}
+	odd := []string{"....//evil"[:4] + "/evil", `C:\evil`, "a%00b", "%2e%2e/evil", "..%2fevil", "\u202eevil", "-rf", "con", " evil ", "evil\n"}
+	run := tr.request([]byte("find /workspace -type f -printf 'one\\n'\n"))
+	for _, p := range odd {
+		run.Request.Files = append(run.Request.Files, sandbox.File{Path: p, Data: []byte("kept")})
+	}
+	r := tr.do(tr.within(), run)
+	if got := strings.Count(string(r.Stdout.Head), "one\n"); got != len(odd)+1 { // and the code's own
+		tr.wrong("of %d odd names %d are in the workspace: %s %s", len(odd), got-1, r.Stdout.Head, r.Stderr.Head)
+	}
+	for _, g := range []string{"../*", "/etc/*", "a/../../*", "/**"} {
+		run := tr.request(tr.code)
+		run.Request.Return.Globs = []string{g}
+		if r, err := tr.arena.engine.Run(tr.within(), run); sandbox.KindOf(err) != sandbox.Invalid || err == nil {
+			tr.wrong("the pattern %q: %v, %+v", g, err, r)
+		}
+	}
+	tr.pathCalls(escapes)
+}
+
+// pathCalls makes every call of the guest with every spelling. They end inside the sandbox or fail; the planted places say which.
+func (tr *trial) pathCalls(spellings []string) {
+	l := tr.open()
+	defer l.close()
+	ctx := tr.within()
+	for _, p := range spellings {
+		for _, path := range []string{p, "/workspace/" + p} {
+			_ = l.write(path, []byte("evil"))
+			_ = l.unpack("/workspace", "evil", guest.FileInfo{Path: p, Type: guest.FileRegular})
+			_ = l.MakeDir(ctx, guest.MakeDir{Path: path + "/folder", Parents: true})
+			_, _ = l.Stat(ctx, guest.Stat{Path: path, Follow: true})
+			if text, err := l.read(path); err == nil && tr.arena.canaries.Found([]byte(text)) != "" {
+				tr.wrong("%q reads the host", path)
+			}
+			_, _ = l.ListDir(ctx, guest.ListDir{Path: path, Limit: 10}, func(f guest.FileInfo) error {
+				if strings.Contains(f.Path, tr.arena.canaries.marker) && !strings.Contains(p, tr.arena.canaries.marker) {
+					tr.wrong("%q lists %s", path, f.Path)
+				}
+				return nil
+			})
+			_ = l.Move(ctx, guest.Move{From: path, To: "/workspace/there", Replace: true})
+			_ = l.Move(ctx, guest.Move{From: "/workspace/there", To: path, Replace: true})
+		}
+	}
+	if _, err := l.Stat(ctx, guest.Stat{Path: "/workspace"}); err != nil {
+		tr.wrong("the guest does not answer any more: %v", err)
+	}
+}
+
+// driveLinksOut is A02: what is handed back of links.
+func driveLinksOut(tr *trial) {
+	r := tr.execute(tr.code)
+	if got := byPath(r); len(got) != 1 || got["real/kept"] != "kept\n" {
+		tr.wrong("handed back: %q", got)
+	}
+	if len(r.LeftOut) < 7 {
+		tr.wrong("left out: %+v", r.LeftOut)
+	}
+	l := tr.open()
+	defer l.close()
+	c := tr.arena.canaries
+	l.shell("cd /workspace; ln -s /etc/passwd out; ln -s " + c.files[0] + " canary; ln -s /proc/1/root/" + c.files[0] + " root; ln -s /proc/self/environ env; mkfifo pipe; ln -s pipe topipe")
+	for _, name := range []string{"out", "canary", "root", "env"} {
+		text, err := l.read("/workspace/" + name)
+		if what := c.Found([]byte(text)); what != "" || err == nil && name != "out" && name != "env" {
+			tr.wrong("%s reads %q (%s)", name, text, what)
+		}
+		if name == "out" && err == nil && strings.Count(text, "\n") != strings.Count(l.shell("cat /etc/passwd"), "\n") {
+			tr.wrong("%s is not the sandbox's own: %q", name, text)
+		}
+	}
+	for _, name := range []string{"pipe", "topipe"} { // a pipe without a writer must not hold the guest up
+		if text, err := l.read("/workspace/" + name); err == nil {
+			tr.wrong("the pipe %s reads %q", name, text)
+		}
+	}
+	_ = l.Pack(tr.within(), guest.Pack{Base: sandbox.Workspace}, func(info guest.FileInfo, content io.Reader) error {
+		text, err := io.ReadAll(content)
+		if len(text) > 0 {
+			tr.wrong("packing sends %d bytes for %s", len(text), info.Path)
+		}
+		return err
+	})
+}
+
+// driveSlip is A07: entries that aim outside.
+func driveSlip(tr *trial) {
+	l := tr.open()
+	defer l.close()
+	l.launch()
+	file := func(path string) guest.FileInfo {
+		return guest.FileInfo{Path: path, Type: guest.FileRegular, Mode: 0o644}
+	}
+	link := func(path, target string) guest.FileInfo {
+		return guest.FileInfo{Path: path, Type: guest.FileSymlink, Target: target}
+	}
+	device := guest.FileInfo{Path: "dev", Type: guest.FileDevice, Mode: 0o666}
+	host := tr.arena.canaries.places[0]
+	for name, entries := range map[string][]guest.FileInfo{
+		"up":          {file("../../../tmp/evil")},
+		"absolute":    {file("/tmp/evil")},
+		"inner up":    {file("sub/../../tmp/evil")},
+		"planted":     {file("l/evil")},
+		"planted far": {file("host/evil")},
+		"own link":    {link("s", "/tmp"), file("s/evil")},
+		"own folder":  {link("t", "../tmp"), {Path: "t/evil", Type: guest.FileDir, Mode: 0o755}},
+		"far link":    {link("h", host), file("h/evil")},
+		"empty":       {file("")},
+		"dot":         {file(".")},
+		"nul":         {file("a\x00b")},
+		"device":      {device},
+		"socket":      {{Path: "socket", Type: guest.FileSocket}},
+		"long":        {file(strings.Repeat("a", 300))},
+		"deep":        {file(strings.Repeat("a/", 3000) + "evil")},
+	} {
+		if err := l.unpack(sandbox.Workspace, "evil", entries...); err == nil {
+			tr.wrong("%s: it was unpacked", name)
+		}
+	}
+	if err := l.unpack(sandbox.Workspace, "fine", guest.FileInfo{Path: "fine", Type: guest.FileRegular, Mode: 0o6755}); err != nil {
+		tr.wrong("an ordinary entry: %v", err)
+	}
+	info, err := l.Stat(tr.within(), guest.Stat{Path: "/workspace/fine"})
+	if err != nil || info.Mode != 0o755 || info.UID != sandbox.DefaultUser.UID {
+		tr.wrong("a file with set-id bits was made %+v, %v", info, err)
+	}
+	if out := l.shell("find / -xdev -name 'evil*' 2>/dev/null; find /tmp /workspace /etc /dev -name 'evil*' -o -name 'dev' -type c"); out != "" {
+		tr.wrong("there is %s", out)
+	}
+}
+
+// driveOwners is A09: calls that change owner and mode, aimed at links.
+func driveOwners(tr *trial) {
+	l := tr.open()
+	defer l.close()
+	l.launch()
+	before := l.shell("stat -c '%n %a %u %g %s %Y' /etc/passwd /usr/bin/python3 /etc /usr")
+	for _, name := range []string{"x", "y", "z", "w"} {
+		_ = l.WriteFile(tr.within(), guest.WriteFile{Path: "/workspace/" + name, Mode: 0o777}, strings.NewReader("evil"))
+		_ = l.WriteFile(tr.within(), guest.WriteFile{Path: "/workspace/" + name, Mode: 0o777, Truncate: true, Offset: 3}, strings.NewReader(""))
+		_ = l.write("/workspace/"+name, []byte("evil"))
+		_ = l.unpack(sandbox.Workspace, "evil", guest.FileInfo{Path: name, Type: guest.FileRegular, Mode: 0o777})
+	}
+	if after := l.shell("stat -c '%n %a %u %g %s %Y' /etc/passwd /usr/bin/python3 /etc /usr"); after != before {
+		tr.wrong("before %s\nafter %s", before, after)
+	}
+}
+
+// driveChanging is A10: reading what changes meanwhile.
+func driveChanging(tr *trial) {
+	l := tr.open()
+	defer l.close()
+	l.launch()
+	rounds := 0
+	for end := time.Now().Add(raceTime); time.Now().Before(end); rounds++ {
+		err := l.Pack(tr.within(), guest.Pack{Base: sandbox.Workspace}, func(info guest.FileInfo, content io.Reader) error {
+			n, err := io.Copy(io.Discard, content)
+			if err == nil && info.Omitted == "" && info.Err == "" && info.Type == guest.FileRegular && uint64(n) != info.Size {
+				tr.wrong("%s: %d bytes, %d were announced", info.Path, n, info.Size)
+			}
+			return err
+		})
+		if err != nil {
+			tr.giveUp("pack: %v", err)
+		}
+		var b bytes.Buffer
+		if info, err := l.ReadFile(tr.within(), guest.ReadFile{Path: "/workspace/f"}, &b); err != nil || uint64(b.Len()) > info.Size {
+			tr.giveUp("read: %v; %d bytes of %d", err, b.Len(), info.Size)
+		}
+	}
+	long, short := strings.Repeat("long", 1000), "short"
+	for _, atomic := range []bool{true, false} {
+		for _, text := range []string{long, short} {
+			if err := l.WriteFile(tr.within(), guest.WriteFile{Path: "/workspace/g", Atomic: atomic, Truncate: true}, strings.NewReader(text)); err != nil {
+				tr.giveUp("%v", err)
+			}
+		}
+		if got, err := l.read("/workspace/g"); err != nil || got != short {
+			tr.wrong("a shorter content left %d bytes, %v", len(got), err)
+		}
+	}
+	tr.note("%d rounds", rounds)
+}
+
+// driveNames is A11: names of any bytes.
+func driveNames(tr *trial) {
+	r := tr.execute(tr.code)
+	tr.judge(r)
+	tr.jsonable(r)
+	seen := map[string]bool{}
+	for _, f := range r.Files {
+		seen[f.Path] = true
+		if string(f.Data) != "content" {
+			tr.wrong("%q holds %q", f.Path, f.Data)
+		}
+	}
+	for _, f := range r.LeftOut {
+		seen[f.Path] = true
+	}
+	for _, name := range []string{"-rf", "con", "<img src=x onerror=1>", strings.Repeat("a", 255), "a\nb\r\x1b[2J\xff", "\xc0\xae\xc0\xae", "*", "\x01"} {
+		if !seen[name] {
+			tr.wrong("%q was neither handed back nor said to be left out", name)
+		}
+	}
+}
+
+func byPath(r *sandbox.Result) map[string]string {
+	files := map[string]string{}
+	for _, f := range r.Files {
+		files[f.Path] = string(f.Data)
+	}
+	return files
+}
+
+// driveReturned runs the probe and bounds what was handed back.
+func driveReturned(tr *trial) {
+	r := tr.execute(tr.code)
+	tr.judge(r)
+	tr.jsonable(r)
+	var total int64
+	for _, f := range r.Files {
+		total += int64(len(f.Data))
+	}
+	if len(r.Files) > sandbox.DefaultReturnFiles || total > sandbox.DefaultReturnBytes {
+		tr.wrong("%d files with %d bytes were handed back", len(r.Files), total)
+	}
+	if len(r.LeftOut) > 1100 {
+		tr.wrong("%d files are named as left out", len(r.LeftOut))
+	}
+	if r.Timings.Files > 30*time.Second+tr.slack() {
+		tr.wrong("collecting took %v", r.Timings.Files)
+	}
+}
+
+// driveLateUpload is A13: an upload into a sandbox that ends meanwhile.
+func driveLateUpload(tr *trial) {
+	l := tr.open()
+	closed := make(chan struct{})
+	sent := 0
+	err := l.WriteFile(tr.within(), guest.WriteFile{Path: "/workspace/big", Atomic: true}, readerFunc(func(p []byte) (int, error) {
+		if sent++; sent == 20 {
+			go func() { l.close(); close(closed) }()
+		}
+		if sent > 20 {
+			time.Sleep(time.Millisecond)
+		}
+		if sent > 20_000 {
+			return 0, io.EOF
+		}
+		return len(p), nil
+	}))
+	if err == nil || sent > 20_000 {
+		tr.wrong("an upload outlived its sandbox: %v after %d pieces", err, sent)
+	}
+	<-closed
+	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+	defer cancel()
+	if conn, err := l.box.Dial(ctx); err == nil {
+		conn.Close()
+		tr.wrong("the closed sandbox is dialled")
+	}
+}
+
+type readerFunc func([]byte) (int, error)
+
+func (f readerFunc) Read(p []byte) (int, error) { return f(p) }
+
+// drivePlanted is G04: file calls beside planted programs.
+func drivePlanted(tr *trial) {
+	l := tr.open()
+	defer l.close()
+	l.launch()
+	ctx := tr.within()
+	check := func(what string, err error) {
+		if err != nil {
+			tr.wrong("%s: %v", what, err)
+		}
+	}
+	check("write", l.write("/workspace/sub/file", []byte("x")))
+	_, err := l.read("/workspace/sub/file")
+	check("read", err)
+	check("make", l.MakeDir(ctx, guest.MakeDir{Path: "/workspace/a/b/c", Parents: true}))
+	check("move", l.Move(ctx, guest.Move{From: "/workspace/sub/file", To: "/workspace/a/file"}))
+	_, err = l.ListDir(ctx, guest.ListDir{Path: "/workspace", Depth: 5}, func(guest.FileInfo) error { return nil })
+	check("list", err)
+	check("pack", l.Pack(ctx, guest.Pack{Base: "/workspace"}, func(_ guest.FileInfo, r io.Reader) error { _, err := io.Copy(io.Discard, r); return err }))
+	check("unpack", l.unpack("/workspace", "x", guest.FileInfo{Path: "u", Type: guest.FileRegular}))
+	check("remove", l.Remove(ctx, guest.Remove{Path: "/workspace/a", Recursive: true}))
+	_, err = l.List(ctx)
+	check("processes", err)
+	if out := l.shell("/bin/ls /tmp | /bin/grep pwned"); out != "" {
+		tr.wrong("planted programs ran: %s", out)
+	}
+	check("kill", l.KillAll(ctx))
+}
+
+// driveSwap is G05: uploads while the code replaces all that looks staged.
+func driveSwap(tr *trial) {
+	l := tr.open()
+	defer l.close()
+	l.launch()
+	before := l.shell("cksum /etc/passwd /etc/hosts; ls -la /etc | cksum")
+	whole, ctx := 0, tr.within()
+	for end := time.Now().Add(raceTime); (time.Now().Before(end) || whole == 0) && ctx.Err() == nil; {
+		content := fmt.Sprintf("sent %d", rand.Int())
+		if l.write("/workspace/upload", []byte(content)) != nil {
+			continue
+		}
+		if got, err := l.read("/workspace/upload"); err == nil && got == content {
+			whole++
+		}
+		_ = l.unpack(sandbox.Workspace, content, guest.FileInfo{Path: "unpacked/deep", Type: guest.FileRegular})
+	}
+	if after := l.shell("cksum /etc/passwd /etc/hosts; ls -la /etc | cksum"); after != before {
+		tr.wrong("the sandbox's system was changed: %s %s", before, after)
+	}
+	if whole == 0 {
+		tr.wrong("no upload came through")
+	}
+}
+
+// driveErrors is S05: what callers are told.
+func driveErrors(tr *trial) {
+	bad := []sandbox.Request{
+		{}, {Language: "cobol", Code: []byte("x")}, {Command: []string{"/no/such/program"}}, {Command: []string{"no-such-program"}},
+		{Command: []string{"/etc/passwd"}}, {Command: []string{"bash"}, Dir: "/no/such/folder"}, {Command: []string{"bash"}, Dir: "/etc/passwd"},
+		{Command: []string{"bash", "a\x00b"}}, {Language: "python", Code: []byte("\xff")}, {Language: "python", Entry: "no/such/file.py"},
+		{Language: "python", Code: []byte("x"), Files: []sandbox.File{{Path: "../x"}}}, {Command: []string{"bash"}, Env: []string{"=x"}},
+		{Command: []string{"bash", strings.Repeat("x", 200_000)}}, {Command: []string{"bash"}, Return: sandbox.Return{Globs: []string{"[", "../*"}}},
+		{Language: "python", Code: tr.code}, {Command: []string{"/workspace"}}, {Command: []string{"/proc/1/exe"}}, {Command: []string{"/dev/null"}},
+	}
+	words := []string{"goroutine ", ".go:", "/run/glovebox", "/proc/self/fd/", "/cgroup", "panic", "0x", tr.arena.canaries.places[0]}
+	for _, req := range bad {
+		r, err := tr.arena.engine.Run(tr.within(), engine.Run{Spec: sandbox.Spec{Labels: map[string]string{labelTrial: tr.nonce}, AcceptWeaker: tr.accepts()}, Request: req})
+		text := ""
+		if err != nil {
+			text = err.Error()
+			if sandbox.KindOf(err) == sandbox.Internal {
+				tr.wrong("%.200v is a surprise: %v", req.Command, err)
+			}
+		} else {
+			text = r.Hint + string(r.Stderr.Head)
+		}
+		for _, w := range words {
+			if strings.Contains(text, w) {
+				tr.wrong("%.100q is told %q", req.Command, text)
+			}
+		}
+	}
+	var e *sandbox.Error
+	_, err := tr.arena.engine.Run(tr.within(), engine.Run{Request: sandbox.Request{Language: "cobol", Code: []byte("x")}})
+	if !errors.As(err, &e) {
+		tr.wrong("an unknown language is %T", err)
+	}
+}

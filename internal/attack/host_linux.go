@@ -1,0 +1,212 @@
+package attack
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/glovebox-dev/glovebox/sandbox"
+)
+
+// hostState is what no attack may change: programs and settings of the host.
+type hostState map[string]string
+
+// clockSlack is how far the distance of the host's clocks may move by the host's own doing, as by a time server.
+const clockSlack = 5 * time.Second
+
+// readHost reads what can be read of it.
+func readHost() hostState {
+	h := hostState{}
+	for _, file := range []string{"/usr/bin/python3", "/bin/bash", "/usr/bin/bash", "/etc/passwd", "/etc/group", "/etc/hosts", "/etc/resolv.conf",
+		"/etc/ld.so.cache", "/bin/cat", "/usr/bin/env"} {
+		h[file] = sumOf(file)
+	}
+	for _, knob := range []string{"kernel/core_pattern", "kernel/modprobe", "vm/overcommit_memory", "kernel/hostname", "kernel/domainname",
+		"net/ipv4/ip_forward", "net/ipv4/ip_unprivileged_port_start", "user/max_user_namespaces", "kernel/shmmax", "fs/mqueue/msg_max",
+		"kernel/randomize_va_space", "kernel/panic", "kernel/sysrq", "fs/suid_dumpable", "kernel/yama/ptrace_scope"} {
+		text, err := os.ReadFile("/proc/sys/" + knob)
+		h["sysctl "+knob] = fmt.Sprintf("%q %v", text, err)
+	}
+	for _, file := range []string{"/proc/swaps", "/sys/kernel/uevent_helper"} {
+		text, _ := os.ReadFile(file)
+		h[file] = string(text)
+	}
+	h["ids of the server"] = statusLines(os.Getpid(), os.Getpid(), "Uid", "Gid", "TracerPid", "Seccomp", "NoNewPrivs", "CapEff")
+	return h
+}
+
+// hostWatch tells of each change of the host once.
+type hostWatch struct {
+	mu    sync.Mutex // guards both below
+	state hostState
+	clock time.Duration
+}
+
+func watchHost() *hostWatch { return &hostWatch{state: readHost(), clock: clockDistance()} }
+
+// changed says what differs since the last call, "" where nothing does.
+func (w *hostWatch) changed() string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	now, what := readHost(), ""
+	for name, was := range w.state {
+		if now[name] != was {
+			what = fmt.Sprintf("%s was %s and is %s", name, was, now[name])
+		}
+	}
+	w.state = now
+	if moved := clockDistance() - w.clock; moved.Abs() > clockSlack {
+		what = fmt.Sprintf("its clock was set by %v", moved)
+		w.clock += moved
+	}
+	return what
+}
+
+// clockDistance is that of the wall clock and of the one that nothing sets.
+func clockDistance() time.Duration {
+	var boot unix.Timespec
+	_ = unix.ClockGettime(unix.CLOCK_BOOTTIME, &boot)
+	return time.Duration(time.Now().UnixNano() - boot.Nano())
+}
+
+// largeProgram is the size from which a program is told by what it is and when it was changed: a sum of gVisor's takes a second.
+const largeProgram = 32 << 20
+
+// programOf tells one program from another.
+func programOf(file string) string {
+	var st unix.Stat_t
+	if err := unix.Stat(file, &st); err != nil || st.Size < largeProgram {
+		return sumOf(file)
+	}
+	return fmt.Sprintf("%d:%d with %d bytes, changed at %d.%d", st.Dev, st.Ino, st.Size, st.Ctim.Sec, st.Ctim.Nsec)
+}
+
+func sumOf(file string) string {
+	f, err := os.Open(file)
+	if err != nil {
+		return "unreadable"
+	}
+	defer f.Close()
+	sum := sha256.New()
+	if _, err := io.Copy(sum, f); err != nil {
+		return err.Error()
+	}
+	info, err := f.Stat()
+	if err != nil {
+		return err.Error()
+	}
+	return fmt.Sprintf("%x %v", sum.Sum(nil)[:8], info.Mode())
+}
+
+// statusLines returns the named lines of a thread's status.
+func statusLines(pid, tid int, names ...string) string {
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/task/%d/status", pid, tid))
+	if err != nil {
+		return err.Error()
+	}
+	var out []string
+	for line := range strings.Lines(string(text)) {
+		name, value, _ := strings.Cut(strings.TrimSpace(line), ":")
+		for _, n := range names {
+			if n == name {
+				out = append(out, name+" "+strings.Join(strings.Fields(value), " "))
+			}
+		}
+	}
+	return strings.Join(out, "; ")
+}
+
+// innermost finds the processes that are pid 1 of a sandbox's pid namespaces: their command line names the sandbox, and they are the first of
+// theirs. On a shared kernel that is the guest; a kernel in user space may have several, and the guest is none of them. There may be none, on
+// a backend whose processes the host cannot see.
+func innermost(id sandbox.ID) []int {
+	var all []int
+	for _, pid := range pids() {
+		line, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
+		if err == nil && bytes.Contains(line, []byte(id)) && strings.HasSuffix(statusLines(pid, pid, "NSpid"), " 1") {
+			all = append(all, pid)
+		}
+	}
+	return all
+}
+
+func pids() []int {
+	names, _ := os.ReadDir("/proc")
+	var all []int
+	for _, n := range names {
+		if pid, err := strconv.Atoi(n.Name()); err == nil {
+			all = append(all, pid)
+		}
+	}
+	return all
+}
+
+// namespaceKinds are those that each sandbox has of its own.
+var namespaceKinds = []string{"user", "mnt", "pid", "net", "ipc", "uts"}
+
+func namespaces(pid int) map[string]string {
+	all := map[string]string{}
+	for _, kind := range namespaceKinds {
+		if link, err := os.Readlink(fmt.Sprintf("/proc/%d/ns/%s", pid, kind)); err == nil {
+			all[kind] = link
+		}
+	}
+	return all
+}
+
+// members returns the processes in the pid namespace of that name.
+func members(pidNamespace string) []int {
+	var all []int
+	for _, pid := range pids() {
+		if link, err := os.Readlink(fmt.Sprintf("/proc/%d/ns/pid", pid)); err == nil && link == pidNamespace {
+			all = append(all, pid)
+		}
+	}
+	return all
+}
+
+// groupFolders returns the control groups named after the sandbox.
+func groupFolders(id sandbox.ID) []string { return named("/sys/fs/cgroup", string(id)) }
+
+// namedDepth bounds how deep named looks.
+const namedDepth = 8
+
+// named returns the folders and files below top whose name contains the word.
+func named(top, word string) []string {
+	var all []string
+	_ = filepath.WalkDir(top, func(path string, d fs.DirEntry, err error) error {
+		switch {
+		case err != nil: // what vanishes meanwhile is none
+		case strings.Contains(d.Name(), word):
+			all = append(all, path)
+		case d.IsDir() && (strings.Count(path, "/")-strings.Count(top, "/") >= namedDepth || strings.HasPrefix(d.Name(), "go-build")):
+			return filepath.SkipDir
+		}
+		return nil
+	})
+	return all
+}
+
+// limitFiles reads the limits of a sandbox's control groups.
+func limitFiles(folders []string) map[string]string {
+	limits := map[string]string{}
+	for _, folder := range folders {
+		for _, name := range []string{"memory.max", "memory.swap.max", "memory.limit_in_bytes", "memory.memsw.limit_in_bytes", "pids.max", "cpu.max",
+			"cpu.cfs_quota_us", "cpu.cfs_period_us"} {
+			if text, err := os.ReadFile(filepath.Join(folder, name)); err == nil {
+				limits[filepath.Join(folder, name)] = string(text)
+			}
+		}
+	}
+	return limits
+}

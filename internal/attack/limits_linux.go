@@ -1,0 +1,323 @@
+package attack
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"net"
+	"os"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/glovebox-dev/glovebox/sandbox"
+)
+
+// drivers are the drivers that attacks name.
+var drivers map[string]func(*trial)
+
+func init() { // the drivers lead back to trial.run, which reads the table
+	drivers = map[string]func(*trial){
+		"K15": driveCalls, "F03": driveDirs, "F11": driveRace, "P07": driveRoot, "V01": drivePosture, "V05": driveCore,
+		"R01": driveVictim, "victim": driveVictim, "memory": driveMemory, "R04": driveDisk, "R06": driveFiles, "R07": driveCPU, "R11": driveOpaque,
+		"prompt": drivePrompt, "T10": driveEnds, "E12": driveInbound, "S03": driveRandom, "S05": driveErrors,
+		"A01": drivePaths, "A02": driveLinksOut, "A07": driveSlip, "A09": driveOwners, "A10": driveChanging, "A11": driveNames,
+		"A13": driveLateUpload, "returned": driveReturned, "O01": driveFlood, "O02": driveBytes, "O04": driveStreams, "O05": driveOrder,
+		"O07": driveLog, "G04": drivePlanted, "G05": driveSwap,
+	}
+}
+
+// neighbours is how many ordinary runs are made beside an attack on resources.
+const neighbours = 6
+
+// pidsSlack is what a group's process count may be above the limit: threads of the guest itself.
+const pidsSlack = 64
+
+// What the host may count for a kernel in user space: its own threads, and for each process of the code's a few, as those in which the code runs
+// are processes of the host too.
+const (
+	kernelTasks           = 256
+	kernelTasksPerProcess = 4
+)
+
+// driveVictim runs the probe to its own end, with ordinary runs beside it.
+func driveVictim(tr *trial) {
+	var r *sandbox.Result
+	over := make(chan struct{})
+	var beside sync.WaitGroup
+	beside.Go(func() {
+		defer close(over)
+		r = tr.execute(tr.code)
+	})
+	done, most := 0, int64(0)
+	for running := true; running; {
+		select {
+		case <-over:
+			running = false
+		default:
+		}
+		if done < neighbours {
+			if err := tr.arena.Benign(tr.ctx); err != nil {
+				tr.wrong("beside it: %v", err)
+			}
+			done++
+		}
+		for _, g := range tr.arena.spy.sightings(tr.nonce) {
+			if u, err := g.box.Usage(context.Background()); err == nil {
+				most = max(most, u.PidsNow)
+			}
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	beside.Wait()
+	if r == nil {
+		return // it has failed and said so
+	}
+	tr.judge(r)
+	bound := tr.limits.Pids + pidsSlack
+	if tr.userSpace() {
+		bound = kernelTasks + kernelTasksPerProcess*tr.limits.Pids
+	}
+	if tr.limits.Pids > 0 && most > bound {
+		tr.wrong("the host counted %d processes and threads; with a limit of %d there may be %d", most, tr.limits.Pids, bound)
+	}
+	tr.note("%s after %v; at the most %d processes; %d ordinary runs beside it", r.Status, r.Timings.Run, most, done)
+}
+
+// kernelMemory is what a sandbox's own kernel may take beside what was asked for.
+const kernelMemory = 64 << 20
+
+// driveMemory bounds the peak that the host counted.
+func driveMemory(tr *trial) {
+	before := freeMemory()
+	r := tr.execute(tr.code)
+	tr.judge(r)
+	limit := tr.limits.MemoryBytes + tr.limits.DiskBytes
+	if tr.userSpace() {
+		limit += kernelMemory
+	}
+	if r.Usage.MemoryPeak > limit+limit/8 {
+		tr.wrong("the peak was %s of a limit of %s", sandbox.FormatBytes(r.Usage.MemoryPeak), sandbox.FormatBytes(limit))
+	}
+	if !tr.arena.alone {
+		return
+	}
+	// What the kernel held for it is given back.
+	for end := time.Now().Add(settleTime); freeMemory() < before-(512<<20); time.Sleep(50 * time.Millisecond) {
+		if time.Now().After(end) {
+			tr.doubt("the host has %s free, before there were %s; something else may have taken it", sandbox.FormatBytes(freeMemory()), sandbox.FormatBytes(before))
+			return
+		}
+	}
+}
+
+// freeMemory is MemAvailable of /proc/meminfo.
+func freeMemory() int64 {
+	text, _ := os.ReadFile("/proc/meminfo")
+	for line := range strings.Lines(string(text)) {
+		var kib int64
+		if _, err := fmt.Sscanf(line, "MemAvailable: %d kB", &kib); err == nil {
+			return kib << 10
+		}
+	}
+	return math.MaxInt64
+}
+
+// driveDisk is R04.
+func driveDisk(tr *trial) {
+	r := tr.execute(tr.code)
+	tr.judge(r)
+	got := byPath(r)
+	if got["small"] != "kept" {
+		tr.wrong("handed back %d files, %v left out", len(r.Files), r.LeftOut)
+	}
+	for name, text := range got {
+		if int64(len(text)) > sandbox.DefaultReturnFileBytes {
+			tr.wrong("%s was handed back with %d bytes", name, len(text))
+		}
+	}
+}
+
+// manyFiles is how many open files of the host one attack may add at the most, its guest and the suite included.
+const manyFiles = 20_000
+
+// driveFiles is R06.
+func driveFiles(tr *trial) {
+	before, most := openOnHost(), int64(0)
+	over := make(chan struct{})
+	var watching sync.WaitGroup
+	watching.Go(func() {
+		for {
+			select {
+			case <-over:
+				return
+			case <-time.After(10 * time.Millisecond):
+				most = max(most, openOnHost())
+			}
+		}
+	})
+	tr.judge(tr.execute(tr.code))
+	close(over)
+	watching.Wait()
+	if tr.arena.alone && most-before > manyFiles {
+		tr.wrong("the host had %d files open, before there were %d", most, before)
+	}
+}
+
+func openOnHost() (n int64) {
+	text, _ := os.ReadFile("/proc/sys/fs/file-nr")
+	_, _ = fmt.Sscan(string(text), &n)
+	return n
+}
+
+// driveCPU is R07.
+func driveCPU(tr *trial) {
+	r := tr.execute(tr.code)
+	tr.judge(r)
+	if r.Usage.CPU < 0 {
+		tr.note("this backend counts no processor time here")
+		return
+	}
+	wall := r.Timings.Run.Seconds()
+	share := float64(tr.limits.CPUMillis) / 1000
+	// A tenth of a second for the guest and the start, and a period of the scheduler's at either end.
+	if used := r.Usage.CPU.Seconds(); used > wall*share*1.15+0.4 {
+		tr.wrong("it used %.2f s in %.2f s; its share is %.2f", used, wall, share)
+	}
+	tr.note("%v of processor time in %v", r.Usage.CPU, r.Timings.Run)
+}
+
+// drivePrompt bounds the time to the answer.
+func drivePrompt(tr *trial) {
+	r := tr.execute(tr.code)
+	tr.judge(r)
+	bound := tr.timeout
+	if r.Status == sandbox.StatusSucceeded {
+		bound = 2 * time.Second // the end of the main program, whatever else lives
+	}
+	if r.Timings.Run > bound+tr.slack() {
+		tr.wrong("%s came after %v, want %v", r.Status, r.Timings.Run, bound)
+	}
+	if r.Status == sandbox.StatusTimeout && r.Timings.Run < tr.timeout {
+		tr.wrong("the time-out of %v came after %v", tr.timeout, r.Timings.Run)
+	}
+}
+
+// driveEnds is T10.
+func driveEnds(tr *trial) {
+	type row struct {
+		arg    string
+		status sandbox.Status
+		code   int
+		signal int
+	}
+	rows := []row{{"exit0", sandbox.StatusSucceeded, 0, 0}, {"exit1", sandbox.StatusFailed, 1, 0}, {"exit2", sandbox.StatusFailed, 2, 0},
+		{"exit124", sandbox.StatusFailed, 124, 0}, {"exit125", sandbox.StatusFailed, 125, 0}, {"exit126", sandbox.StatusFailed, 126, 0},
+		{"exit137", sandbox.StatusFailed, 137, 0}, {"exit143", sandbox.StatusFailed, 143, 0}, {"exit255", sandbox.StatusFailed, 255, 0},
+		{"exit256", sandbox.StatusSucceeded, 0, 0}, {"exit259", sandbox.StatusFailed, 3, 0}, {"sysexit259", sandbox.StatusFailed, 3, 0},
+		{"sysexit-1", sandbox.StatusFailed, 255, 0}, {"pretend-memory", sandbox.StatusFailed, 137, 0}, {"raise", sandbox.StatusFailed, 1, 0},
+		{"child", sandbox.StatusSucceeded, 0, 0}, {"sleep", sandbox.StatusTimeout, -1, 9}}
+	for _, s := range []int{1, 2, 3, 4, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 24, 25, 27, 31, 34, 64} {
+		rows = append(rows, row{fmt.Sprint("signal", s), sandbox.StatusKilled, -1, s})
+	}
+	for _, w := range rows {
+		run := tr.request(tr.code)
+		run.Request.Args = []string{w.arg}
+		if w.status == sandbox.StatusTimeout {
+			run.Request.Timeout = time.Second
+		}
+		r := tr.do(tr.within(), run)
+		if r.Status != w.status || r.ExitCode != w.code || r.Signal != w.signal {
+			tr.wrong("%s: %s, exit code %d, signal %d; want %+v\n%s", w.arg, r.Status, r.ExitCode, r.Signal, w, tail(r.Stderr))
+		}
+	}
+	run := tr.request(tr.code)
+	run.Request.Args, run.Spec.Limits.MemoryBytes = []string{"memory"}, 96<<20
+	if len(tr.arena.weaker) > 0 {
+		tr.note("NOT RUN: the row of memory, as this host cannot limit it")
+	} else if r := tr.do(tr.within(), run); r.Status != sandbox.StatusOutOfMemory {
+		tr.wrong("memory: %s, exit code %d, signal %d: %s", r.Status, r.ExitCode, r.Signal, tail(r.Stderr))
+	}
+	run = tr.request([]byte("print('ready', flush=True)\ntime.sleep(60)"))
+	if r := tr.until("ready", run, func() {}); r.Status != sandbox.StatusCanceled {
+		tr.wrong("canceled: %s", r.Status)
+	}
+}
+
+// driveInbound is E12.
+func driveInbound(tr *trial) {
+	hosts := []string{"127.0.0.1", "::1"}
+	if all, err := net.InterfaceAddrs(); err == nil {
+		for _, a := range all {
+			if ip, ok := a.(*net.IPNet); ok && !ip.IP.IsLinkLocalUnicast() {
+				hosts = append(hosts, ip.IP.String())
+			}
+		}
+	}
+	const others = 20 // ports that servers of this host may have
+	for i := 0; reached(hosts, tr.port) != ""; i++ {
+		if tr.port = tr.arena.port(); i == others {
+			tr.giveUp("this host answers on every port that was tried")
+		}
+	}
+	ready := false
+	r := tr.until("ready", tr.request(tr.code), func() {
+		ready = true
+		if where := reached(hosts, tr.port); where != "" {
+			tr.wrong("the sandbox's server is reached at %s", where)
+		}
+	})
+	tr.noBreach(r)
+	if !ready {
+		tr.giveUp("the server inside was never ready: %s %s", r.Status, tail(r.Stderr))
+	}
+}
+
+// reached says at which of the host's addresses a server answers, "" where none does.
+func reached(hosts []string, port int) string {
+	for _, host := range hosts {
+		conn, err := net.DialTimeout("tcp", net.JoinHostPort(host, strconv.Itoa(port)), time.Second)
+		if err == nil {
+			defer conn.Close()
+			return conn.RemoteAddr().String()
+		}
+	}
+	return ""
+}
+
+// driveCore is V05.
+func driveCore(tr *trial) {
+	before := coresHere()
+	r := tr.execute(tr.code)
+	tr.judge(r)
+	if r.Signal != int(syscall.SIGABRT) {
+		tr.wrong("signal %d", r.Signal)
+	}
+	for _, f := range r.Files {
+		if strings.Contains(f.Path, "core") {
+			tr.wrong("there is a core: %s with %d bytes", f.Path, len(f.Data))
+		}
+	}
+	for _, f := range r.LeftOut {
+		tr.wrong("left out: %+v", f)
+	}
+	if after := coresHere(); after != before {
+		tr.wrong("cores on the host: %s, before %s", after, before)
+	}
+}
+
+// coresHere lists what looks like a core dump where the kernel might put one of ours.
+func coresHere() string {
+	var all []string
+	for _, dir := range []string{".", "/", "/tmp", "/var/crash", "/var/lib/systemd/coredump"} {
+		names, _ := os.ReadDir(dir)
+		for _, n := range names {
+			if n.Name() == "core" || strings.HasPrefix(n.Name(), "core.") {
+				all = append(all, dir+"/"+n.Name())
+			}
+		}
+	}
+	return strings.Join(all, " ")
+}

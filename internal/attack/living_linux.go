@@ -1,0 +1,157 @@
+package attack
+
+import (
+	"bytes"
+	"context"
+	"io"
+	"strings"
+	"sync"
+
+	"github.com/glovebox-dev/glovebox/internal/guest"
+	"github.com/glovebox-dev/glovebox/internal/guest/client"
+	"github.com/glovebox-dev/glovebox/sandbox"
+)
+
+// living is a sandbox in which a probe goes on while the host makes calls of its own.
+type living struct {
+	*client.Client
+	tr      *trial
+	box     sandbox.Box
+	process *client.Process
+	reading sync.WaitGroup
+
+	mu     sync.Mutex // guards output and breach
+	output []byte
+}
+
+// open makes a sandbox for the trial. The caller closes it.
+func (tr *trial) open() *living {
+	s := completeSpec()
+	s.Limits = tr.bounds().OrDefault(sandbox.DefaultLimits)
+	s.AcceptWeaker = tr.accepts()
+	s.Labels = map[string]string{labelTrial: tr.nonce}
+	box, err := tr.arena.spy.Create(tr.within(), s)
+	if err != nil {
+		tr.giveUp("create: %v", err)
+	}
+	l := &living{tr: tr, box: box}
+	conn, err := box.Dial(tr.within())
+	if err == nil {
+		l.Client, err = client.New(tr.within(), conn, box.GuestKey())
+	}
+	if err != nil {
+		l.close()
+		tr.giveUp("reach the guest: %v", err)
+	}
+	return l
+}
+
+// close ends the sandbox and looks at all that the probe has printed.
+func (l *living) close() {
+	if err := l.box.Close(); err != nil {
+		l.tr.wrong("close: %v", err)
+	}
+	if l.process != nil {
+		l.process.Close()
+	}
+	if l.Client != nil {
+		_ = l.Client.Close() // its sandbox has gone first
+	}
+	l.reading.Wait()
+	l.tr.noBreach(&sandbox.Result{Stdout: sandbox.Captured{Head: l.output}})
+	l.tr.searched(&sandbox.Result{Stdout: sandbox.Captured{Head: l.output}})
+}
+
+// write puts a file into the sandbox.
+func (l *living) write(path string, content []byte) error {
+	return l.WriteFile(l.tr.within(), guest.WriteFile{Path: path, Atomic: true, MakeParent: true}, bytes.NewReader(content))
+}
+
+// read returns what a file in the sandbox holds.
+func (l *living) read(path string) (string, error) {
+	var b bytes.Buffer
+	_, err := l.ReadFile(l.tr.within(), guest.ReadFile{Path: path}, &b)
+	return b.String(), err
+}
+
+// launch starts the attack's probe and returns once it has printed "ready".
+func (l *living) launch() {
+	language := language(l.tr.Lang)
+	file := "/tmp/" + language.FileName
+	if err := l.write(file, l.tr.source(l.tr.code)); err != nil {
+		l.tr.giveUp("write the probe: %v", err)
+	}
+	process, err := l.Start(l.tr.within(), guest.Start{ID: string(sandbox.NewID()), Argv: language.Argv(language.Programs[0], file),
+		Env: append(l.tr.params(), sandbox.DefaultEnv...), Dir: sandbox.Workspace, User: sandbox.DefaultUser})
+	if err != nil {
+		l.tr.giveUp("start the probe: %v", err)
+	}
+	l.process = process
+	ready, ended := make(chan struct{}), make(chan struct{})
+	once := sync.Once{}
+	l.reading.Go(func() {
+		defer close(ended)
+		_, _ = process.Stream(context.Background(), func(o guest.Output) error { // ends with the sandbox
+			l.mu.Lock()
+			defer l.mu.Unlock()
+			if len(l.output) < 1<<20 {
+				l.output = append(l.output, o.Data...)
+			}
+			if strings.Contains("\n"+string(l.output), "\nready\n") {
+				once.Do(func() { close(ready) })
+			}
+			return nil
+		}, true)
+	})
+	select {
+	case <-ready:
+	case <-ended:
+		l.tr.giveUp("the probe ended at once: %s", l.output)
+	case <-l.tr.within().Done():
+		l.tr.giveUp("the probe is never ready")
+	}
+}
+
+// shell runs a command of the suite's own in the sandbox and returns what it printed.
+func (l *living) shell(script string) string {
+	p, err := l.Start(l.tr.within(), guest.Start{ID: string(sandbox.NewID()), Argv: []string{"/bin/bash", "--norc", "--noprofile", "-c", script},
+		Env: []string{"PATH=/usr/bin:/bin"}, Dir: "/", User: sandbox.DefaultUser})
+	if err != nil {
+		l.tr.giveUp("start: %v", err)
+	}
+	out := l.tr.finish(p)
+	return out
+}
+
+// finish takes what a process prints until its end.
+func (tr *trial) finish(p *client.Process) string {
+	var out []byte
+	_, err := p.Stream(tr.within(), func(o guest.Output) error {
+		if o.Stream == sandbox.Stdout {
+			out = append(out, o.Data...)
+		}
+		return nil
+	}, true)
+	if err != nil {
+		tr.giveUp("stream: %v", err)
+	}
+	return string(out)
+}
+
+// unpack sends entries, each with content where it is a regular file.
+func (l *living) unpack(base string, content string, entries ...guest.FileInfo) error {
+	i := 0
+	_, err := l.Unpack(l.tr.within(), guest.Unpack{Base: base}, func() (guest.FileInfo, io.Reader, error) {
+		if i == len(entries) {
+			return guest.FileInfo{}, nil, io.EOF
+		}
+		e := entries[i]
+		i++
+		if e.Type != guest.FileRegular {
+			return e, nil, nil
+		}
+		e.Size = uint64(len(content))
+		return e, strings.NewReader(content), nil
+	})
+	return err
+}

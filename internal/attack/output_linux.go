@@ -1,0 +1,152 @@
+package attack
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"runtime"
+	"strings"
+	"time"
+
+	"github.com/glovebox-dev/glovebox/sandbox"
+)
+
+// serverHeap is how much the heap of the server may grow under an attack on it: some buffers, never what the attack sends.
+const serverHeap = 32 << 20
+
+// flat fails where the heap has grown in the meantime. Only where nothing else goes on does the figure mean something.
+func (tr *trial) flat(do func()) {
+	var before, after runtime.MemStats
+	runtime.GC()
+	runtime.ReadMemStats(&before)
+	do()
+	runtime.GC()
+	runtime.ReadMemStats(&after)
+	if grown := int64(after.HeapAlloc) - int64(before.HeapAlloc); tr.arena.alone && grown > serverHeap {
+		tr.wrong("the server's heap grew by %d bytes", grown)
+	}
+}
+
+// driveFlood is O01.
+func driveFlood(tr *trial) {
+	tr.flat(func() {
+		r := tr.execute(tr.code)
+		tr.judge(r)
+		for _, c := range []sandbox.Captured{r.Stdout, r.Stderr} {
+			if kept := int64(len(c.Head) + len(c.Tail)); kept > tr.limits.OutputBytes || c.Dropped == 0 {
+				tr.wrong("%d bytes are kept of a bound of %d, and %d said to be dropped", kept, tr.limits.OutputBytes, c.Dropped)
+			}
+		}
+	})
+}
+
+// driveOpaque is R11: structures on the way out.
+func driveOpaque(tr *trial) {
+	tr.flat(func() {
+		r := tr.execute(tr.code)
+		if r.Status != sandbox.StatusFailed || r.ExitCode != 1 {
+			tr.wrong("status %s, exit code %d: %s", r.Status, r.ExitCode, tail(r.Stderr))
+		}
+		if want := strings.Repeat("[", 500000) + "\n"; string(r.Stdout.Head)+string(r.Stdout.Tail) != want {
+			tr.wrong("%d bytes of output, want %d", len(r.Stdout.Head)+len(r.Stdout.Tail), len(want))
+		}
+		if got := byPath(r); len(got["o.json"]) != 1000000 || len(got["results.json"]) != 500000 {
+			tr.wrong("handed back %d and %d bytes", len(got["o.json"]), len(got["results.json"]))
+		}
+	})
+}
+
+// driveBytes is O02.
+func driveBytes(tr *trial) {
+	var want []byte
+	for range 100 {
+		for b := range 256 {
+			want = append(want, byte(b))
+		}
+	}
+	want = append(want, "\xef\xbb\xbf\xed\xa0\x80\x1b[2J\x00"+strings.Repeat("€", 5)...)
+	run := tr.request(tr.code)
+	var stream []byte
+	run.Request.Output = func(_ sandbox.Stream, data []byte) { stream = append(stream, data...) }
+	r := tr.do(tr.within(), run)
+	if r.Status != sandbox.StatusSucceeded || !bytes.Equal(r.Stdout.Head, want) || !bytes.Equal(stream, want) {
+		tr.wrong("%s; of %d bytes %d are kept and %d were streamed", r.Status, len(want), len(r.Stdout.Head), len(stream))
+	}
+}
+
+// driveStreams is O04.
+func driveStreams(tr *trial) {
+	for kind, want := range map[string]struct {
+		code           int
+		stdout, stderr string
+	}{
+		"closed": {0, "", "x"},
+		"both":   {3, "", ""},
+		"bytes":  {0, strings.Repeat("z", 20000), ""},
+		"stdin":  {0, "''\n", ""},
+	} {
+		run := tr.request(tr.code)
+		run.Request.Args = []string{kind}
+		r := tr.do(tr.within(), run)
+		if r.ExitCode != want.code || string(r.Stdout.Head) != want.stdout || string(r.Stderr.Head) != want.stderr {
+			tr.wrong("%s: %s, exit code %d, %d bytes %.40q, stderr %.40q", kind, r.Status, r.ExitCode, len(r.Stdout.Head), r.Stdout.Head, r.Stderr.Head)
+		}
+	}
+	run := tr.request(tr.code)
+	run.Request.Args = []string{"late"}
+	if r := tr.do(tr.within(), run); r.Status != sandbox.StatusSucceeded || r.Timings.Run > 2*time.Second+tr.slack() {
+		tr.wrong("late: %s after %v", r.Status, r.Timings.Run)
+	}
+}
+
+// driveOrder is O05.
+func driveOrder(tr *trial) {
+	r := tr.execute(tr.code)
+	var want [2]strings.Builder
+	for i := range 1000 {
+		fmt.Fprintf(&want[i%2], "%d\n", i)
+	}
+	if string(r.Stdout.Head) != want[0].String() || string(r.Stderr.Head) != want[1].String() {
+		tr.wrong("%s: the streams are out of order: %.200q %.200q", r.Status, r.Stdout.Head, r.Stderr.Head)
+	}
+}
+
+// driveLog is O07.
+func driveLog(tr *trial) {
+	r := tr.execute(tr.code)
+	if r.Status != sandbox.StatusFailed {
+		tr.wrong("status %s", r.Status)
+	}
+	for line := range strings.Lines(tr.arena.log.String()) {
+		var entry map[string]any
+		if err := json.Unmarshal([]byte(line), &entry); err != nil {
+			tr.wrong("a line of the log is no entry: %q", line)
+		}
+		if entry["msg"] == "forged" {
+			tr.wrong("the log was forged: %s", line)
+		}
+	}
+}
+
+// driveRandom is S03.
+func driveRandom(tr *trial) {
+	seen := map[string]int{}
+	for i := range 12 {
+		r := tr.execute(tr.code)
+		for j, word := range strings.Fields(string(r.Stdout.Head)) {
+			key := fmt.Sprint(j, " ", word)
+			const hash, address = 4, 6
+			before, ok := seen[key]
+			switch {
+			case !ok, j == address: // they are few enough to meet by chance
+			case j == hash && tr.arena.options.Warm > 0: // the seed is one for the forks of one zygote, as the layout of memory is
+			default:
+				tr.wrong("runs %d and %d share %s", before, i, word)
+			}
+			seen[key] = i
+		}
+		if r.Status != sandbox.StatusSucceeded {
+			tr.giveUp("%s: %s", r.Status, r.Stderr.Head)
+		}
+	}
+}

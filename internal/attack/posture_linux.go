@@ -1,0 +1,296 @@
+package attack
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/glovebox-dev/glovebox/sandbox"
+)
+
+// drivePosture is V01: what the host's kernel says of every thread in the sandbox.
+func drivePosture(tr *trial) {
+	if _, err := os.Stat("/proc/self/ns/pid"); err != nil {
+		tr.giveUp("/proc tells nothing here")
+	}
+	looked, least := 0, 8                   // threads: the guest's, and those of two processes
+	ours := tr.arena.spy.Name() == "native" // whose posture is known to the last bit
+	if !ours {
+		least = 1
+	}
+	r := tr.until("ready", tr.request(tr.code), func() {
+		for _, g := range tr.arena.spy.sightings(tr.nonce) {
+			if !ours {
+				looked += tr.onHost(g)
+				continue
+			}
+			if g.guest == 0 {
+				tr.doubt("the host does not see the guest of %s", g.box.ID())
+				continue
+			}
+			tr.apart(g)
+			tr.mountsOf(g)
+			for _, pid := range members(g.namespaces["pid"]) {
+				for _, tid := range threads(pid) {
+					tr.thread(g, pid, tid)
+					looked++
+				}
+				if pid != g.guest {
+					tr.process(g, pid)
+				}
+			}
+		}
+	})
+	tr.noBreach(r)
+	tr.layers(r)
+	if looked < least && !ours && (!tr.userSpace() || os.Geteuid() != 0) {
+		tr.pass("this host, or this user, does not see which processes the sandbox consists of")
+	}
+	if looked < least {
+		tr.giveUp("of the sandbox's processes the host shows %d: %s %s", looked, tail(r.Stdout), tail(r.Stderr))
+	}
+}
+
+// layers compares how many further Landlock rule sets the probe could put on itself with what the backend says. Landlock shows in no
+// file of /proc and stands behind other walls, so that no attack sees it fall; but the kernel takes sixteen layers (landlock(7)),
+// and one of them is the sandbox's.
+func (tr *trial) layers(r *sandbox.Result) {
+	const most = 16
+	added := -1
+	for line := range strings.Lines(string(r.Stdout.Head)) {
+		_, _ = fmt.Sscanf(line, "landlock layers %d", &added)
+	}
+	for _, g := range tr.arena.spy.sightings(tr.nonce) {
+		for _, w := range g.box.Effective().Walls {
+			if w.Name == "landlock" && w.State != sandbox.WallMissing && added != most-1 {
+				tr.wrong("Landlock is said to stand, and the code could add %d layers; %d would be right", added, most-1)
+			}
+		}
+	}
+	tr.note("the code could add %d Landlock layers", added)
+}
+
+func threads(pid int) []int {
+	names, _ := os.ReadDir(fmt.Sprintf("/proc/%d/task", pid))
+	var all []int
+	for _, n := range names {
+		if tid, err := strconv.Atoi(n.Name()); err == nil {
+			all = append(all, tid)
+		}
+	}
+	return all
+}
+
+// guestCapabilities are the most that a guest may have, in its own user namespace: to become the code's user, to signal it, and to
+// set its limits.
+const guestCapabilities = 1<<5 | 1<<6 | 1<<7 | 1<<24 // CAP_KILL, CAP_SETGID, CAP_SETUID, CAP_SYS_RESOURCE
+
+// thread checks one thread.
+func (tr *trial) thread(g *sighting, pid, tid int) {
+	status := statusMap(pid, tid)
+	if len(status) == 0 {
+		return // it has ended
+	}
+	want := map[string]string{"NoNewPrivs": "1", "Seccomp": "2", "CapInh": none64, "CapAmb": none64, "TracerPid": "0"}
+	if pid != g.guest {
+		for _, set := range []string{"CapPrm", "CapEff", "CapBnd"} {
+			want[set] = none64
+		}
+	}
+	for name, value := range want {
+		if status[name] != value {
+			tr.wrong("thread %d of %s (guest: %v): %s is %s, want %s", tid, status["Name"], pid == g.guest, name, status[name], value)
+		}
+	}
+	if caps, _ := strconv.ParseUint(status["CapEff"], 16, 64); caps&^guestCapabilities != 0 {
+		tr.wrong("thread %d has the capabilities %s", tid, status["CapEff"])
+	}
+	for _, kind := range []string{"Uid", "Gid"} {
+		ids := strings.Fields(status[kind])
+		if pid == g.guest && len(ids) == 4 {
+			ids[3] = ids[0] // the guest makes file calls with the code's own
+		}
+		if len(ids) != 4 || ids[0] != ids[1] || ids[0] != ids[2] || ids[0] != ids[3] {
+			tr.wrong("thread %d has %s %v", tid, kind, ids)
+		}
+		if shared := g.box.Effective().HostUID == "shared"; !shared && (ids[0] == "0" || ids[0] == strconv.Itoa(os.Geteuid())) {
+			tr.wrong("thread %d has the host's %s %s", tid, kind, ids[0])
+		} else if !shared && pid != g.guest && strings.HasPrefix(statusMap(g.guest, g.guest)[kind], ids[0]+" ") {
+			tr.wrong("thread %d has the guest's %s %s", tid, kind, ids[0])
+		}
+	}
+	if groups := strings.Fields(status["Groups"]); os.Geteuid() == 0 && len(groups) > 0 {
+		tr.wrong("thread %d has groups %v", tid, groups)
+	}
+}
+
+const none64 = "0000000000000000"
+
+func statusMap(pid, tid int) map[string]string {
+	text, _ := os.ReadFile(fmt.Sprintf("/proc/%d/task/%d/status", pid, tid))
+	all := map[string]string{}
+	for line := range strings.Lines(string(text)) {
+		name, value, _ := strings.Cut(strings.TrimSpace(line), ":")
+		all[name] = strings.Join(strings.Fields(value), " ")
+	}
+	return all
+}
+
+// process checks what is common to the threads of the code's processes.
+func (tr *trial) process(g *sighting, pid int) {
+	dir := fmt.Sprintf("/proc/%d/", pid)
+	fds, _ := os.ReadDir(dir + "fd")
+	for _, fd := range fds {
+		if n, _ := strconv.Atoi(fd.Name()); n > 2 {
+			link, _ := os.Readlink(dir + "fd/" + fd.Name())
+			tr.wrong("process %d was given descriptor %d: %s", pid, n, link)
+		}
+	}
+	limits, _ := os.ReadFile(dir + "limits")
+	for name, want := range map[string]string{"Max core file size": "0", "Max realtime priority": "0", "Max nice priority": "0",
+		"Max open files": fmt.Sprint(sandbox.DefaultLimits.OpenFiles), "Max processes": fmt.Sprint(sandbox.DefaultLimits.Pids)} {
+		if got := limitOf(string(limits), name); got != want+" "+want {
+			tr.wrong("process %d: %s is %s, want %s", pid, name, got, want)
+		}
+	}
+	for _, name := range []string{"Max locked memory", "Max pending signals", "Max msgqueue size"} {
+		if got := limitOf(string(limits), name); strings.Contains(got, "unlimited") || got == "" {
+			tr.wrong("process %d: %s is %q", pid, name, got)
+		}
+	}
+	if os.Geteuid() == 0 {
+		if score, _ := os.ReadFile(dir + "oom_score_adj"); strings.TrimSpace(string(score)) != "1000" {
+			tr.wrong("process %d has the out-of-memory score %s", pid, score)
+		}
+		uids, _ := os.ReadFile(dir + "uid_map")
+		for line := range strings.Lines(string(uids)) {
+			if f := strings.Fields(line); len(f) != 3 || f[1] == "0" || f[2] != "1" {
+				tr.wrong("process %d maps %s", pid, line)
+			}
+		}
+	}
+	if env, _ := os.ReadFile(dir + "environ"); tr.arena.canaries.Found(env) != "" {
+		tr.wrong("process %d has the server's secret in its environment", pid)
+	}
+}
+
+// limitOf returns the soft and hard value of a line of /proc/PID/limits.
+func limitOf(text, name string) string {
+	for line := range strings.Lines(text) {
+		if rest, ok := strings.CutPrefix(line, name); ok {
+			if f := strings.Fields(rest); len(f) >= 2 {
+				return f[0] + " " + f[1]
+			}
+		}
+	}
+	return ""
+}
+
+// apart checks that the sandbox has namespaces of its own, all of them.
+func (tr *trial) apart(g *sighting) {
+	ours := namespaces(os.Getpid())
+	for _, kind := range namespaceKinds {
+		if g.namespaces[kind] == "" || g.namespaces[kind] == ours[kind] {
+			tr.wrong("the sandbox's %s namespace is %q, ours %q", kind, g.namespaces[kind], ours[kind])
+		}
+	}
+}
+
+// mountsOf checks the mount table of the sandbox as the host sees it.
+func (tr *trial) mountsOf(g *sighting) {
+	for line := range strings.Lines(g.mounts) {
+		before, after, _ := strings.Cut(line, " - ")
+		fields, rest := strings.Fields(before), strings.Fields(after)
+		if len(fields) < 6 || len(rest) == 0 {
+			continue
+		}
+		options := strings.Split(fields[5], ",")
+		device := strings.HasPrefix(fields[4], "/dev/") || strings.HasPrefix(fields[4], "/proc/") // a mask is the null device
+		if !slices.Contains(options, "nosuid") || !device && !slices.Contains(options, "nodev") {
+			tr.wrong("the mount at %s is %s", fields[4], fields[5])
+		}
+		if writable := !slices.Contains(options, "ro"); writable && rest[0] != "tmpfs" && rest[0] != "devpts" && !device {
+			tr.wrong("the mount at %s is writable and lies on %s", fields[4], rest[0])
+		}
+		if slices.Contains([]string{"cgroup", "cgroup2", "sysfs", "debugfs", "tracefs", "securityfs", "bpf"}, rest[0]) {
+			tr.wrong("a %s is mounted at %s", rest[0], fields[4])
+		}
+		if len(fields) > 6 && strings.HasPrefix(fields[6], "shared:") {
+			tr.wrong("the mount at %s is shared with the host", fields[4])
+		}
+	}
+}
+
+// driveRoot is P07: a root file system that is made to be believed.
+func driveRoot(tr *trial) {
+	root := tr.hostileRoot()
+	run := tr.request(tr.code)
+	run.Spec.Root.Dir = root
+	r, err := tr.arena.engine.Run(tr.within(), run)
+	if err != nil {
+		if kind := sandbox.KindOf(err); kind == sandbox.Internal {
+			tr.wrong("the root is refused as a surprise: %v", err)
+		}
+		tr.note("the root was refused: %v", err)
+		return
+	}
+	tr.searched(r)
+	tr.noBreach(r)
+	if r.Status != sandbox.StatusSucceeded || !strings.Contains(string(r.Stdout.Head), "done") {
+		tr.wrong("%s: %s %s", r.Status, r.Stdout.Head, r.Stderr.Head)
+	}
+}
+
+// hostileRoot makes a root with a shell and nothing else that is true.
+func (tr *trial) hostileRoot() string {
+	root, remove, err := ownFolder("root-" + tr.nonce)
+	if err != nil {
+		tr.giveUp("%v", err)
+	}
+	tr.later(func() { _ = remove() })
+	for _, file := range append(librariesOf(tr, "/bin/bash"), "/bin/bash") {
+		text, err := os.ReadFile(file)
+		if err == nil {
+			err = os.MkdirAll(filepath.Dir(filepath.Join(root, file)), 0o755)
+		}
+		if err == nil {
+			err = os.WriteFile(filepath.Join(root, file), text, 0o755)
+		}
+		if err != nil {
+			tr.giveUp("%v", err)
+		}
+	}
+	links := map[string]string{"dev": "/proc", "proc": "/sys", "sys": "/etc", "tmp": "/etc", "run": tr.arena.canaries.places[0], "workspace": tr.arena.canaries.places[0],
+		"home": "/", "var": "../../../..", "root": "/root", "evil": "/etc/shadow"}
+	for name, target := range links {
+		if err := os.Symlink(target, filepath.Join(root, name)); err != nil {
+			tr.giveUp("%v", err)
+		}
+	}
+	if err := os.MkdirAll(filepath.Join(root, "etc"), 0o755); err != nil {
+		tr.giveUp("%v", err)
+	}
+	_ = os.WriteFile(filepath.Join(root, "etc/passwd"), []byte("evil:x:0:0:::\n"), 0o644)
+	_ = os.Symlink(tr.arena.canaries.places[0], filepath.Join(root, "etc/ssl"))
+	_ = os.Symlink(tr.arena.canaries.files[0], filepath.Join(root, "etc/localtime"))
+	return root
+}
+
+// librariesOf lists the files that a dynamic program needs, its loader included.
+func librariesOf(tr *trial, program string) []string {
+	out, err := exec.Command("ldd", program).Output()
+	if err != nil {
+		tr.giveUp("ldd %s: %v", program, err)
+	}
+	var all []string
+	for _, word := range strings.Fields(string(out)) {
+		if strings.HasPrefix(word, "/") {
+			all = append(all, word)
+		}
+	}
+	return all
+}

@@ -1,0 +1,223 @@
+package attack
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"math"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/glovebox-dev/glovebox/sandbox"
+)
+
+// labelTrial marks the sandboxes of a trial.
+const labelTrial = "attack"
+
+// spy is a backend that notes, on the host, what its boxes are made of.
+type spy struct {
+	sandbox.Backend
+	folders  []string // below which the backend keeps what lives
+	labelled bool     // a box that is for no trial is refused, as those that are kept warm are
+
+	findHomes sync.Once
+	homes     []string // where folders of sandboxes are
+
+	mu     sync.Mutex // guards all below
+	seen   map[string][]*sighting
+	guests string // the sum of the guest program, as the first box ran it
+	wrong  []string
+}
+
+// located is a Box whose backend knows which process of this host is the sandbox's first, where no command line tells it. 0 is none: the
+// sandbox is on another host, or in a machine of its own.
+type located interface{ HostPID() int }
+
+// sighting is one box as the host saw it when it was ready.
+type sighting struct {
+	box        sandbox.Box
+	guest      int                 // pid of the first of inner, or 0
+	inner      []int               // pids
+	namespaces map[string]string   // of guest
+	held       []map[string]string // of all of inner
+	groups     []string
+	limits     map[string]string
+	mounts     string
+	closed     atomic.Int64 // when its end began, since the boot of the host
+}
+
+func (s *spy) Create(ctx context.Context, spec sandbox.Spec) (sandbox.Box, error) {
+	if s.labelled && spec.Labels[labelTrial] == "" {
+		return nil, &sandbox.Error{Kind: sandbox.Unavailable, Op: "spy", Msg: "whose box is it?"}
+	}
+	box, err := s.Backend.Create(ctx, spec)
+	if err != nil {
+		return nil, err
+	}
+	g := &sighting{box: box, inner: innermost(box.ID()), groups: groupFolders(box.ID())}
+	g.limits = limitFiles(g.groups)
+	g.closed.Store(math.MaxInt64)
+	sum := ""
+	if l, knows := box.(located); knows && len(g.inner) == 0 && l.HostPID() != 0 {
+		g.inner = []int{l.HostPID()}
+	}
+	for _, pid := range g.inner {
+		g.held = append(g.held, namespaces(pid))
+	}
+	if len(g.inner) > 0 {
+		g.guest, g.namespaces = g.inner[0], g.held[0]
+		text, _ := os.ReadFile(fmt.Sprintf("/proc/%d/mountinfo", g.guest))
+		g.mounts = string(text)
+		sum = programOf(fmt.Sprintf("/proc/%d/exe", g.guest))
+	}
+	s.findHomes.Do(func() { s.homes = homesOf(s.folders, box.ID()) })
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.guests == "" {
+		s.guests = sum
+	}
+	if sum != s.guests {
+		s.wrong = append(s.wrong, "the guest program was "+s.guests+" and is "+sum)
+	}
+	trial := spec.Labels[labelTrial]
+	s.seen[trial] = append(s.seen[trial], g)
+	go func() { // ends with the box
+		if _, err := box.Wait(context.Background()); err == nil {
+			g.closed.CompareAndSwap(math.MaxInt64, sinceBoot())
+		}
+	}()
+	return &spyBox{Box: box, spy: s, sighting: g}, nil
+}
+
+// spyBox looks once more before the box ends.
+type spyBox struct {
+	sandbox.Box
+	spy      *spy
+	sighting *sighting
+}
+
+// Fork lets forks through.
+func (b *spyBox) Fork(ctx context.Context, f sandbox.Fork) (*sandbox.Forked, error) {
+	if forker, can := b.Box.(sandbox.Forker); can {
+		return forker.Fork(ctx, f)
+	}
+	return nil, sandbox.ErrNoZygote
+}
+
+func (b *spyBox) Close() error {
+	b.sighting.closed.CompareAndSwap(math.MaxInt64, sinceBoot())
+	if now := limitFiles(b.sighting.groups); !maps.Equal(now, b.sighting.limits) {
+		b.spy.mu.Lock()
+		b.spy.wrong = append(b.spy.wrong, fmt.Sprintf("the limits of %s were %v and are %v", b.ID(), b.sighting.limits, now))
+		b.spy.mu.Unlock()
+	}
+	return b.Box.Close()
+}
+
+// sightings returns what was seen of a trial.
+func (s *spy) sightings(trial string) []*sighting {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return append([]*sighting(nil), s.seen[trial]...)
+}
+
+// complaints returns what was wrong since the last call.
+func (s *spy) complaints() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	text := strings.Join(s.wrong, "\n")
+	s.wrong = nil
+	return text
+}
+
+// homesOf returns the folders in which there is something named after the sandbox.
+func homesOf(folders []string, id sandbox.ID) []string {
+	var homes []string
+	for _, folder := range folders {
+		for _, path := range named(folder, string(id)) {
+			homes = append(homes, filepath.Dir(path))
+		}
+	}
+	return homes
+}
+
+// left says what is left of a box that was closed.
+func (g *sighting) left(homes []string) string {
+	id := g.box.ID()
+	if groups := groupFolders(id); len(groups) > 0 {
+		return fmt.Sprintf("control groups %v", groups)
+	}
+	for _, home := range homes {
+		if _, err := os.Lstat(filepath.Join(home, string(id))); err == nil {
+			return "its folder in " + home
+		}
+	}
+	if text, _ := os.ReadFile("/proc/self/mountinfo"); strings.Contains(string(text), string(id)) {
+		return "a mount"
+	}
+	return g.holder()
+}
+
+// holder says who is still in one of its namespaces, or holds one open. The kernel uses the numbers of namespaces again, so only
+// processes that were born well before the end count; later ones would keep the control group from being removed.
+func (g *sighting) holder() string {
+	if len(g.held) == 0 {
+		return ""
+	}
+	for _, pid := range pids() {
+		if isOrphan(pid) {
+			continue
+		}
+		for kind, name := range namespaces(pid) {
+			among := func(all map[string]string) bool { return all[kind] == name }
+			if slices.ContainsFunc(g.held, among) && bornAt(pid) < g.closed.Load()-int64(bornBefore) {
+				return fmt.Sprintf("its %s namespace, held by process %d: %s", kind, pid, statusLines(pid, pid, "Name", "State", "NSpid"))
+			}
+		}
+	}
+	return ""
+}
+
+// isOrphan says of a process whether it is dead and waits for the host's init to hear of it, which is none of ours to hasten. Of a dead child of
+// ours we must hear ourselves.
+func isOrphan(pid int) bool {
+	status := statusMap(pid, pid)
+	return strings.HasPrefix(status["State"], "Z") && status["PPid"] != strconv.Itoa(os.Getpid())
+}
+
+// bornBefore is how long before the end a process of the sandbox was born at the least: the end of a guest that dies by itself is
+// seen a moment after its namespaces are free, and start times are coarse.
+const bornBefore = 100 * time.Millisecond
+
+// clockTick is the unit of start times in /proc/PID/stat: a hundredth of a second on every architecture that Linux serves (proc(5)).
+const clockTick = 10 * time.Millisecond
+
+// bornAt is when a process was started, on the clock of sinceBoot. One that is gone was never born.
+func bornAt(pid int) int64 {
+	text, _ := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	_, after, _ := strings.Cut(string(text), ") ") // a name may hold spaces
+	fields := strings.Fields(after)
+	if len(fields) < 20 {
+		return math.MaxInt64
+	}
+	ticks, err := strconv.ParseInt(fields[19], 10, 64)
+	if err != nil {
+		return math.MaxInt64
+	}
+	return ticks * int64(clockTick)
+}
+
+// sinceBoot is the time on the clock of /proc.
+func sinceBoot() int64 {
+	var now unix.Timespec
+	_ = unix.ClockGettime(unix.CLOCK_BOOTTIME, &now)
+	return now.Nano()
+}

@@ -1,0 +1,117 @@
+package attack
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/binary"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// canaryPrefix begins the names of all folders that are made on the host for attacks.
+const canaryPrefix = "glovebox-canary-"
+
+// own locks a folder that was just made for as long as this process lives, which is how the next one tells canaries of the living from those
+// of the dead. remove takes the folder away.
+func own(folder string) (remove func() error, err error) {
+	lock, err := os.OpenFile(folder, os.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW, 0)
+	if err != nil {
+		return nil, errors.Join(err, os.RemoveAll(folder))
+	}
+	// Whoever sweeps at this moment may hold it, and has removed it then.
+	err = unix.Flock(int(lock.Fd()), unix.LOCK_EX)
+	if err == nil {
+		_, err = os.Stat(folder)
+	}
+	if err != nil {
+		return nil, errors.Join(err, lock.Close(), os.RemoveAll(folder))
+	}
+	return func() error { return errors.Join(os.RemoveAll(folder), lock.Close()) }, nil
+}
+
+// ownFolder makes a folder of the given name below the temporary folder, as own does.
+func ownFolder(name string) (folder string, remove func() error, err error) {
+	folder = filepath.Join(os.TempDir(), canaryPrefix+name)
+	if err := os.Mkdir(folder, 0o755); err != nil {
+		return "", nil, err
+	}
+	if remove, err = own(folder); err == nil {
+		err = os.Chmod(folder, 0o755) // whatever the umask is
+	}
+	return folder, remove, err
+}
+
+// sweepCanaries takes away what killed processes of this user have left below the folders.
+func sweepCanaries(tops []string) {
+	for _, top := range append([]string{os.TempDir()}, tops...) {
+		left, _ := filepath.Glob(filepath.Join(top, canaryPrefix+"*"))
+		for _, folder := range left {
+			sweepCanary(folder)
+		}
+	}
+}
+
+func sweepCanary(folder string) {
+	lock, err := os.OpenFile(folder, os.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW, 0)
+	if err != nil {
+		return
+	}
+	defer lock.Close()
+	var st unix.Stat_t
+	if unix.Fstat(int(lock.Fd()), &st) != nil || int(st.Uid) != os.Geteuid() || unix.Flock(int(lock.Fd()), unix.LOCK_EX|unix.LOCK_NB) != nil {
+		return // another user's, or its owner lives
+	}
+	marker := filepath.Base(folder)
+	if secret, err := os.ReadFile(filepath.Join(folder, marker+".txt")); err == nil {
+		removeSegment(segmentKey(marker), bytes.TrimSpace(secret))
+	}
+	_ = os.RemoveAll(folder) // the next start tries again
+}
+
+// segmentKey is the key of the System V segment that goes with a marker, so that it can be found when its owner is dead.
+func segmentKey(marker string) int32 {
+	sum := sha256.Sum256([]byte(marker))
+	return int32(binary.LittleEndian.Uint32(sum[:])&0x7fffffff | 1)
+}
+
+// segmentSize is one page.
+const segmentSize = 4096
+
+// shareSegment leaves a world-readable System V segment with the secret in it.
+func (c *Canaries) shareSegment() error {
+	c.segment = segmentKey(c.marker)
+	id, err := unix.SysvShmGet(int(c.segment), segmentSize, unix.IPC_CREAT|unix.IPC_EXCL|0o666)
+	if err != nil {
+		return os.NewSyscallError("shmget", err)
+	}
+	c.closers = append(c.closers, func() error {
+		_, err := unix.SysvShmCtl(id, unix.IPC_RMID, nil)
+		return err
+	})
+	mem, err := unix.SysvShmAttach(id, 0, 0)
+	if err != nil {
+		return os.NewSyscallError("shmat", err)
+	}
+	copy(mem, c.Secret)
+	return unix.SysvShmDetach(mem)
+}
+
+// removeSegment removes the segment of that key, where it begins with the secret: another program's it never is.
+func removeSegment(key int32, secret []byte) {
+	id, err := unix.SysvShmGet(int(key), 0, 0)
+	if err != nil || len(secret) == 0 {
+		return
+	}
+	mem, err := unix.SysvShmAttach(id, 0, unix.SHM_RDONLY)
+	if err != nil {
+		return
+	}
+	ours := strings.HasPrefix(string(mem), string(secret))
+	if unix.SysvShmDetach(mem) == nil && ours {
+		_, _ = unix.SysvShmCtl(id, unix.IPC_RMID, nil)
+	}
+}

@@ -1,0 +1,315 @@
+package attack
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/glovebox-dev/glovebox/internal/engine"
+	"github.com/glovebox-dev/glovebox/sandbox"
+)
+
+// trial is one attack on its way through one arena.
+type trial struct {
+	record
+	*Attack
+	arena *Arena
+	nonce string
+	port  int
+}
+
+// patience bounds a step that hangs. Nothing is measured against it.
+const patience = 2 * time.Minute
+
+// within returns a context that ends with the trial or after patience.
+func (tr *trial) within() context.Context {
+	ctx, cancel := context.WithTimeout(tr.ctx, patience)
+	tr.later(cancel)
+	return ctx
+}
+
+// userSpace says whether the sandbox has a kernel of its own, in user space.
+func (tr *trial) userSpace() bool { return tr.arena.kernel == sandbox.KernelUserSpace }
+
+// run runs the attack by its driver, or as its header says.
+func (tr *trial) run() {
+	if tr.drive != "" {
+		drive := drivers[tr.drive]
+		if drive == nil {
+			tr.giveUp("there is no driver %q", tr.drive)
+		}
+		drive(tr)
+		return
+	}
+	switch tr.second {
+	case "alongside":
+		tr.alongside()
+	case "after":
+		tr.judge(tr.execute(tr.code))
+		tr.judge(tr.execute(tr.secondCode))
+	default:
+		tr.judge(tr.execute(tr.code))
+	}
+}
+
+// params are the variables that a probe is told.
+func (tr *trial) params() []string {
+	p := append(tr.arena.canaries.Parameters(tr.nonce), "PORT="+strconv.Itoa(tr.port), "LINGER=600", "WALLED=1", "TARGET=/etc")
+	names := []string{"PARAMETERS"}
+	for _, v := range p {
+		name, _, _ := strings.Cut(v, "=")
+		names = append(names, name)
+	}
+	return append(p, "PARAMETERS="+strings.Join(names, ","))
+}
+
+// bounds are the attack's limits, but for one that the backend cannot enforce for any sandbox: a count of files. Where there is none, memory
+// bounds it.
+func (tr *trial) bounds() sandbox.Limits {
+	limits := tr.limits
+	if !sandbox.HasFeature(tr.arena.spy.Backend, sandbox.FeatureInodes) {
+		limits.Inodes = 0
+	}
+	return limits
+}
+
+// request is a run of the given probe under the attack's limits. All files are asked back: collecting them is under attack too.
+func (tr *trial) request(code []byte) engine.Run {
+	return engine.Run{
+		Spec: sandbox.Spec{Limits: tr.bounds(), Labels: map[string]string{labelTrial: tr.nonce}, AcceptWeaker: tr.accepts()},
+		Request: sandbox.Request{Language: tr.Lang, Code: tr.source(code), Env: tr.params(), Timeout: tr.timeout,
+			Return: sandbox.Return{Globs: []string{"**"}}},
+	}
+}
+
+// accepts is what the attack goes without here; never the limit that it is about.
+func (tr *trial) accepts() []string {
+	return slices.DeleteFunc(slices.Clone(tr.arena.weaker), func(name string) bool { return tr.limits.Get(sandbox.LimitName(name)) != 0 })
+}
+
+// execute runs a probe to its end.
+func (tr *trial) execute(code []byte) *sandbox.Result {
+	return tr.do(tr.within(), tr.request(code))
+}
+
+// do makes a run, which must not fail on our side.
+func (tr *trial) do(ctx context.Context, run engine.Run) *sandbox.Result {
+	stop := func() {}
+	if tr.watch {
+		stop = tr.watchGuest()
+	}
+	r, err := tr.arena.engine.Run(ctx, run)
+	stop()
+	if err != nil && sandbox.KindOf(err) == sandbox.Unsupported {
+		tr.pass("this host cannot do what the attack is about: %v", err)
+	}
+	if err != nil {
+		tr.giveUp("run: %v", err)
+	}
+	tr.searched(r)
+	return r
+}
+
+// alongside runs the second probe while the first one's sandbox is alive.
+func (tr *trial) alongside() {
+	var second *sandbox.Result
+	first := tr.until("ready", tr.request(tr.code), func() { second = tr.execute(tr.secondCode) })
+	tr.noBreach(first)
+	if second == nil {
+		tr.giveUp("the first sandbox was never ready: %s\n%s\n%s", first.Status, first.Stdout.Head, first.Stderr.Head)
+	}
+	tr.judge(second)
+}
+
+// until makes a run, calls do once the probe has printed the word on a line of its own, and then cancels the run.
+func (tr *trial) until(word string, run engine.Run, do func()) *sandbox.Result {
+	ctx, cancel := context.WithCancel(tr.within())
+	defer cancel()
+	ready, over := make(chan struct{}), make(chan struct{})
+	var out []byte
+	once := sync.Once{}
+	run.Request.Timeout = time.Minute
+	run.Request.Output = func(_ sandbox.Stream, data []byte) {
+		if len(out) < 1<<16 {
+			out = append(out, data...)
+			if bytes.HasPrefix(out, []byte(word+"\n")) || bytes.Contains(out, []byte("\n"+word+"\n")) {
+				once.Do(func() { close(ready) })
+			}
+		}
+	}
+	var done sync.WaitGroup
+	done.Go(func() {
+		select {
+		case <-ready:
+			do()
+			cancel()
+		case <-over:
+		}
+	})
+	r := tr.do(ctx, run)
+	close(over)
+	done.Wait()
+	return r
+}
+
+// shares says whether the guest has the code's own id, so that the code can end it, and its own sandbox with it.
+func (tr *trial) shares() bool {
+	seen := tr.arena.spy.sightings(tr.nonce)
+	return len(seen) > 0 && seen[0].box.Effective().HostUID == "shared"
+}
+
+// judge decides about the result of a probe.
+func (tr *trial) judge(r *sandbox.Result) {
+	statuses := tr.statuses
+	if tr.shares() {
+		statuses = append(slices.Clone(statuses), tr.shared...)
+	}
+	if tr.userSpace() {
+		statuses = append(slices.Clone(statuses), tr.own.statuses...)
+	}
+	if !slices.Contains(statuses, r.Status) {
+		tr.noBreach(r)
+		text := fmt.Sprintf("it ended as %s, not as %v; exit code %d, signal %d, hint %q\nstdout: %s\nstderr: %s", r.Status, statuses, r.ExitCode, r.Signal, r.Hint,
+			tail(r.Stdout), tail(r.Stderr))
+		if r.Status == sandbox.StatusTimeout || r.Status == sandbox.StatusFailed || r.Status == sandbox.StatusCanceled {
+			tr.giveUp("%s", text) // a slow host, a probe that broke down: it has shown neither the one nor the other
+		}
+		tr.wrong("%s", text)
+		return
+	}
+	tr.noBreach(r)
+	if r.Status == sandbox.StatusLost || r.Status == sandbox.StatusKilled && slices.Contains(tr.shared, sandbox.StatusKilled) {
+		return
+	}
+	for _, want := range tr.wanted() {
+		if !want.Match(r.Stdout.Head) {
+			tr.wrong("stdout has no line %s\nstdout: %s\nstderr: %s", want, tail(r.Stdout), tail(r.Stderr))
+		}
+	}
+}
+
+func (tr *trial) wanted() []*regexp.Regexp {
+	if tr.userSpace() && len(tr.own.want) > 0 {
+		return tr.own.want
+	}
+	return tr.want
+}
+
+// excuses says whether a breach is none on this kernel, or where the guest has the code's own id.
+func (tr *trial) excuses(breach string) bool {
+	among := func(words []string) bool {
+		return slices.ContainsFunc(words, func(word string) bool { return strings.HasPrefix(breach, word) })
+	}
+	return tr.shares() && among(tr.excused) || tr.userSpace() && among(tr.own.excused)
+}
+
+// noBreach fails where the probe was given what it must not have.
+func (tr *trial) noBreach(r *sandbox.Result) {
+	for _, text := range [][]byte{r.Stdout.Head, r.Stdout.Tail, r.Stderr.Head, r.Stderr.Tail} {
+		for line := range strings.Lines(string(text)) {
+			rest, ok := strings.CutPrefix(line, "breach: ")
+			if ok && !tr.excuses(rest) {
+				tr.wrong("%s", strings.TrimSuffix(line, "\n"))
+			}
+		}
+	}
+}
+
+// searched looks for what was planted in all that came out.
+func (tr *trial) searched(r *sandbox.Result) {
+	streams := [][]byte{r.Stdout.Head, r.Stdout.Tail, r.Stderr.Head, r.Stderr.Tail, []byte(r.Hint)}
+	for _, f := range r.Files {
+		streams = append(streams, f.Data, []byte(f.Path))
+	}
+	for _, f := range r.LeftOut {
+		streams = append(streams, []byte(f.Path+f.Reason))
+	}
+	for _, s := range streams {
+		if what := tr.arena.canaries.Found(s); what != "" {
+			tr.wrong("%s came out:\n%.2000s", what, s)
+		}
+	}
+}
+
+func tail(c sandbox.Captured) string {
+	text := slices.Concat(c.Head, c.Tail)
+	return string(text[max(0, len(text)-4000):])
+}
+
+// watchGuest looks at the guest until stop is called: it must never be stopped or traced.
+func (tr *trial) watchGuest() (stop func()) {
+	over := make(chan struct{})
+	var done sync.WaitGroup
+	done.Go(func() {
+		for {
+			select {
+			case <-over:
+				return
+			case <-time.After(2 * time.Millisecond):
+			}
+			for _, g := range tr.arena.spy.sightings(tr.nonce) {
+				for _, pid := range g.inner {
+					if lines := statusLines(pid, pid, "State", "TracerPid"); isHeld(lines) {
+						tr.wrong("the guest: %s", lines)
+						return
+					}
+				}
+			}
+		}
+	})
+	return func() {
+		close(over)
+		done.Wait()
+	}
+}
+
+// isHeld says of the lines State and TracerPid of a process whether it is stopped or traced.
+func isHeld(lines string) bool {
+	return strings.HasPrefix(lines, "State T") || strings.HasPrefix(lines, "State t") || strings.Contains(lines, "Tracer") && !strings.Contains(lines, "TracerPid 0")
+}
+
+// gone checks that nothing is left of the trial's sandboxes.
+func (tr *trial) gone() {
+	patience := settleTime
+	if !tr.arena.alone {
+		patience = crowdedSettleTime
+	}
+	for _, g := range tr.arena.spy.sightings(tr.nonce) {
+		var what string
+		for end := time.Now().Add(patience); ; time.Sleep(20 * time.Millisecond) {
+			if what = g.left(tr.arena.spy.homes); what == "" {
+				break
+			}
+			if time.Now().After(end) {
+				tr.wrong("%v after the end of sandbox %s there are left: %s", patience, g.box.ID(), what)
+				break
+			}
+		}
+	}
+}
+
+// slack is what may be added to a bound on time where much else goes on.
+func (tr *trial) slack() time.Duration {
+	if tr.arena.alone {
+		return 3 * time.Second
+	}
+	return time.Minute
+}
+
+// jsonable fails where a result cannot be told in JSON and read back.
+func (tr *trial) jsonable(r *sandbox.Result) {
+	for _, f := range r.Files {
+		text, err := json.Marshal(f.Path)
+		var back string
+		if err != nil || json.Unmarshal(text, &back) != nil {
+			tr.wrong("the name %q is not to be told: %v", f.Path, err)
+		}
+	}
+}
