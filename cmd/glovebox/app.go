@@ -11,6 +11,7 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/glovebox-dev/glovebox/internal/backend"
 	"github.com/glovebox-dev/glovebox/sandbox"
 )
 
@@ -27,16 +28,20 @@ type Main struct {
 
 	// Lack is what this host is to be taken to lack. It is for the test that forces every downgrade.
 	Lack []string
+
+	// Backends opens what sandboxes are made with; nil opens those of this system.
+	Backends func(backend.Options) (*backend.Set, error)
 }
 
 // The exit codes that are Glovebox's own. All others are those of the program that ran.
 const (
-	exitNotReady = 1 // of doctor
-	exitTimeout  = 124
-	exitFailure  = 125
-	exitRejected = 126
-	exitCanceled = 130
-	exitKilled   = 137
+	exitNotReady     = 1 // of doctor
+	exitNotContained = 1 // of verify
+	exitTimeout      = 124
+	exitFailure      = 125
+	exitRejected     = 126
+	exitCanceled     = 130
+	exitKilled       = 137
 )
 
 // app is one run of the program.

@@ -30,6 +30,9 @@ func (a *app) openBackends() (*backend.Set, error) {
 	if a.verbose {
 		o.Stderr, _ = a.Stderr.(*os.File)
 	}
+	if a.Backends != nil {
+		return a.Backends(o)
+	}
 	return backend.Open(o)
 }
 
@@ -53,14 +56,16 @@ func (e *openedEngine) recoverAside(ctx context.Context) {
 	e.recovered.Go(func() { e.recover(ctx) })
 }
 
+func (e *openedEngine) recover(ctx context.Context) { e.app.recover(ctx, e.backends) }
+
 // recover removes what dead processes of ours left. Failing to is told in the log, and stops nothing: what is left has no
 // owner, and the next start tries again.
-func (e *openedEngine) recover(ctx context.Context) {
+func (a *app) recover(ctx context.Context, backends *backend.Set) {
 	ctx, cancel := context.WithTimeout(ctx, recoverTimeout)
 	defer cancel()
-	for _, b := range e.backends.Backends {
+	for _, b := range backends.Backends {
 		if _, err := b.Recover(ctx, nil); err != nil && ctx.Err() == nil {
-			e.app.logger().Warn("could not remove all that an earlier process left", "backend", b.Name(), "error", err)
+			a.logger().Warn("could not remove all that an earlier process left", "backend", b.Name(), "error", err)
 		}
 	}
 }

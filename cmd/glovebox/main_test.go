@@ -76,8 +76,11 @@ func TestScripts(t *testing.T) {
 			return os.MkdirAll(home, 0o700)
 		},
 		Condition: func(name string) (bool, error) {
-			if name == "ready" {
+			switch name {
+			case "ready":
 				return ready, nil
+			case "root":
+				return os.Geteuid() == 0, nil
 			}
 			return false, fmt.Errorf("unknown condition %q", name)
 		},

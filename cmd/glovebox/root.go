@@ -42,7 +42,7 @@ output limit, a signal), 125 Glovebox's own failure.`,
 	flags.BoolVarP(&a.quiet, "quiet", "q", false, "say nothing beside results, errors of Glovebox and what it waits for")
 	flags.BoolVarP(&a.verbose, "verbose", "v", false, "say more: what each step took, and the log")
 	root.SetFlagErrorFunc(flagError)
-	root.AddCommand(a.newRun(), a.newExec(), a.newServe(), a.newDoctor(), a.newVersion())
+	root.AddCommand(a.newRun(), a.newExec(), a.newServe(), a.newDoctor(), a.newVerify(), a.newVersion())
 	root.InitDefaultCompletionCmd()
 	root.InitDefaultHelpCmd()
 	for _, c := range root.Commands() {

@@ -1,0 +1,240 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/glovebox-dev/glovebox/internal/attack"
+	"github.com/glovebox-dev/glovebox/internal/backend"
+	"github.com/glovebox-dev/glovebox/internal/nearest"
+	"github.com/glovebox-dev/glovebox/sandbox"
+)
+
+// verifyFlags are those of verify.
+type verifyFlags struct {
+	backend string
+	only    []string
+	report  string
+	list    bool
+}
+
+// verification is what verify finds.
+type verification struct {
+	Version       string          `json:"version"`
+	Host          string          `json:"host"` // its system and kernel, and as whom
+	Began         time.Time       `json:"began"`
+	TookMS        int64           `json:"took_ms"`
+	Posture       sandbox.Posture `json:"posture"`
+	Without       []string        `json:"without"` // limits that nothing on this host keeps
+	Contained     int             `json:"contained"`
+	NotContained  int             `json:"not_contained"`
+	NotApplicable int             `json:"not_applicable"`
+	Unclear       int             `json:"unclear"`
+	Interrupted   bool            `json:"interrupted"`
+	Attacks       []attackShown   `json:"attacks"`
+}
+
+// attackShown is an attack, and its verdict once it was made.
+type attackShown struct {
+	ID       string         `json:"id"`
+	Category string         `json:"category"`
+	Class    string         `json:"class"`
+	Title    string         `json:"title"`
+	Expect   string         `json:"expect"`
+	Oracle   string         `json:"oracle"`
+	Outcome  attack.Outcome `json:"outcome,omitempty"`
+	Findings []string       `json:"findings,omitempty"`
+	Why      string         `json:"why,omitempty"`
+	TookMS   int64          `json:"took_ms,omitempty"`
+}
+
+func (a *app) newVerify() *cobra.Command {
+	f := &verifyFlags{}
+	cmd := &cobra.Command{
+		Use:   "verify",
+		Short: "Attack sandboxes on this host, and say which attacks they contain",
+		Long: `Verify makes the attacks of the corpus, one after another, each from inside a sandbox of its own, and says of each whether it
+was contained. What decides is mostly this host: files, listeners and memory that are planted for an attack to find, what the
+kernel shows of the sandbox, and what is left after it. What was planted is taken away at the end; after a kill, by the next
+verify. No probe is ever run outside of a sandbox, and none is made weak for it. It takes some minutes.
+
+What cannot be made or seen here, by this backend or by an ordinary user, is "not applicable", and the line says why.
+
+Exit codes: 0 all that could be made was contained; 1 an attack was not contained; 125 it could not be verified, or an attack
+came to no clear end; 130 canceled.`,
+		Example: `  glovebox verify --backend native
+  glovebox verify --backend gvisor --report gvisor.md
+  glovebox verify --only F01,N04 --json
+  glovebox verify --list`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			corpus, err := chooseAttacks(f.only)
+			if err != nil {
+				return err
+			}
+			if f.list {
+				return a.listAttacks(corpus)
+			}
+			return a.verify(cmd.Context(), f, corpus)
+		},
+	}
+	flags := cmd.Flags()
+	flags.StringVar(&f.backend, "backend", "", "`NAME` of what builds the walls that are attacked (default native)")
+	flags.StringSliceVar(&f.only, "only", nil, "make only the attacks with these `ID`s (repeatable)")
+	flags.StringVar(&f.report, "report", "", "write a report in Markdown into `FILE`")
+	flags.BoolVar(&f.list, "list", false, "list the attacks, and make none")
+	completions(cmd, "backend", "native", "gvisor")
+	return cmd
+}
+
+// chooseAttacks returns the attacks with these ids, all where there are none.
+func chooseAttacks(only []string) ([]*attack.Attack, error) {
+	corpus, err := attack.Corpus()
+	if err != nil || len(only) == 0 {
+		return corpus, err
+	}
+	var chosen []*attack.Attack
+	var ids []string
+	for _, at := range corpus {
+		ids = append(ids, at.ID)
+	}
+	for _, id := range only {
+		i := slices.Index(ids, strings.ToUpper(strings.TrimSpace(id)))
+		if i < 0 {
+			e := &sandbox.Error{Kind: sandbox.Invalid, Op: "--only", Msg: fmt.Sprintf("there is no attack %.20q", id), Mend: "glovebox verify --list lists them"}
+			if near := nearest.Name(strings.ToUpper(id), ids); near != "" {
+				e.Mend = "did you mean " + near + "?"
+			}
+			return nil, e
+		}
+		if !slices.Contains(chosen, corpus[i]) {
+			chosen = append(chosen, corpus[i])
+		}
+	}
+	return chosen, nil
+}
+
+func (a *app) listAttacks(corpus []*attack.Attack) error {
+	shown := []attackShown{}
+	for _, at := range corpus {
+		shown = append(shown, showAttack(at))
+	}
+	if a.json {
+		return a.printJSON(shown)
+	}
+	for _, at := range shown {
+		if _, err := fmt.Fprintf(a.Stdout, "%s  %-6s  %s: %s\n", at.ID, at.Class, at.Category, at.Title); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func showAttack(at *attack.Attack) attackShown {
+	return attackShown{ID: at.ID, Category: at.Category, Class: at.Class, Title: at.Title, Expect: at.Expect, Oracle: at.Oracle}
+}
+
+// verify makes the attacks and tells of them.
+func (a *app) verify(ctx context.Context, f *verifyFlags, corpus []*attack.Attack) (err error) {
+	backends, err := a.openBackends()
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, backends.Close()) }()
+	b, err := chooseBackend(backends, f.backend)
+	if err != nil {
+		return err
+	}
+	a.recover(ctx, backends)
+	v := &verification{Version: versionOf(), Host: hostInWords(), Began: time.Now().UTC(), Without: []string{}, Attacks: []attackShown{}}
+	if v.Posture, err = b.Probe(ctx); err != nil {
+		return err
+	}
+	if err := a.makeAttacks(ctx, v, b, corpus); err != nil {
+		return err
+	}
+	v.TookMS = time.Since(v.Began).Milliseconds()
+	if err := a.printVerification(v); err != nil {
+		return err
+	}
+	if f.report != "" {
+		if err := os.WriteFile(f.report, v.markdown(), 0o644); err != nil {
+			return &sandbox.Error{Kind: sandbox.Unavailable, Op: "--report", Err: err}
+		}
+	}
+	switch {
+	case v.NotContained > 0:
+		return exitError(exitNotContained)
+	case v.Interrupted:
+		return context.Cause(ctx)
+	case v.Unclear > 0 || v.Contained == 0:
+		return exitError(exitFailure)
+	}
+	return nil
+}
+
+// chooseBackend returns the backend of that name; the first, which is the default, where there is none.
+func chooseBackend(backends *backend.Set, name string) (sandbox.Backend, error) {
+	var names []string
+	for _, b := range backends.Backends {
+		if b.Name() == name || name == "" {
+			return b, nil
+		}
+		names = append(names, b.Name())
+	}
+	return nil, sandbox.Invalidf("--backend", "%.40q is not one of %s", name, strings.Join(names, ", "))
+}
+
+// makeAttacks makes the attacks, one at a time. The first interrupt ends the one that runs, and all that was planted is taken away.
+func (a *app) makeAttacks(ctx context.Context, v *verification, b sandbox.Backend, corpus []*attack.Attack) (err error) {
+	canaries, err := attack.Plant()
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, canaries.Close()) }()
+	arena, err := attack.Open(ctx, attack.Options{Backend: b, Canaries: canaries, Folders: []string{a.runDir()}, Alone: true})
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, arena.Close()) }()
+	v.Without = append(v.Without, arena.Weaker()...)
+	a.announce(v, len(corpus))
+	for i, at := range corpus {
+		done := a.showProgress(i, len(corpus), at)
+		verdict := arena.Try(ctx, at)
+		done()
+		v.Interrupted = ctx.Err() != nil
+		if v.Interrupted && verdict.Outcome != attack.NotContained {
+			return nil
+		}
+		shown := showAttack(at)
+		shown.Outcome, shown.Findings, shown.Why, shown.TookMS = verdict.Outcome, verdict.Findings, verdict.Why, verdict.Took.Milliseconds()
+		v.Attacks = append(v.Attacks, shown)
+		v.count(verdict.Outcome)
+		a.printVerdict(i, len(corpus), &shown)
+		if v.Interrupted {
+			return nil
+		}
+	}
+	return nil
+}
+
+func (v *verification) count(o attack.Outcome) {
+	switch o {
+	case attack.Contained:
+		v.Contained++
+	case attack.NotContained:
+		v.NotContained++
+	case attack.NotApplicable:
+		v.NotApplicable++
+	case attack.Unclear:
+		v.Unclear++
+	}
+}

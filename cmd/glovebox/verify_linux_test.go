@@ -1,0 +1,85 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/glovebox-dev/glovebox/internal/attack"
+	"github.com/glovebox-dev/glovebox/internal/backend"
+	"github.com/glovebox-dev/glovebox/internal/backend/backendtest"
+	"github.com/glovebox-dev/glovebox/sandbox"
+)
+
+// The guests of the fake backend are this binary, executed again.
+func init() { backendtest.Become() }
+
+// leaky is a backend of plain processes that shows every sandbox the places of the host that the test names.
+type leaky struct {
+	*backendtest.Fake
+	shows []string
+}
+
+func (l leaky) Create(ctx context.Context, spec sandbox.Spec) (sandbox.Box, error) {
+	for _, place := range l.shows {
+		spec.Mounts = append(spec.Mounts, sandbox.Mount{Source: place, Target: "/host" + place})
+	}
+	return l.Fake.Create(ctx, spec)
+}
+
+// verifyOn runs verify in this process on a backend of the test's own.
+func verifyOn(t *testing.T, b sandbox.Backend, args ...string) (code int, stdout, stderr string) {
+	t.Helper()
+	var out, errs bytes.Buffer
+	home := t.TempDir()
+	m := Main{Stdout: &out, Stderr: &errs, Exit: func(int) { t.Error("Exit was called") }, Environ: func() []string { return nil },
+		LookupEnv: func(name string) (string, bool) { return home, name == "HOME" },
+		Backends:  func(backend.Options) (*backend.Set, error) { return &backend.Set{Backends: []sandbox.Backend{b}}, nil }}
+	code = m.Run(t.Context(), append([]string{"verify"}, args...))
+	return code, out.String(), errs.String()
+}
+
+// TestVerifyNotContained makes a harmless attack, which reads what the test has planted for it, on walls with a hole.
+func TestVerifyNotContained(t *testing.T) {
+	report := filepath.Join(t.TempDir(), "report.md")
+	code, stdout, stderr := verifyOn(t, leaky{backendtest.NewFake(t), []string{"/tmp"}}, "--only", "F01", "--report", report)
+	if code != exitNotContained {
+		t.Errorf("exit code %d", code)
+	}
+	for _, want := range []string{"not contained   F01", "found: the canary came out", "it must hold: ", "0 contained, 1 not contained", "fake does not contain every attack here"} {
+		if !strings.Contains(stdout, want) {
+			t.Errorf("stdout does not say %q:\n%s\n%s", want, stdout, stderr)
+		}
+	}
+	text, err := os.ReadFile(report)
+	if err != nil || !strings.Contains(string(text), "\n## Not contained\n\n### F01: ") {
+		t.Errorf("the report: %v\n%s", err, text)
+	}
+	code, stdout, stderr = verifyOn(t, leaky{backendtest.NewFake(t), []string{"/tmp"}}, "--only", "F01", "--json")
+	var v verification
+	if err := json.Unmarshal([]byte(stdout), &v); err != nil || code != exitNotContained {
+		t.Fatalf("exit code %d, %v\n%s\n%s", code, err, stdout, stderr)
+	}
+	if v.NotContained != 1 || len(v.Attacks) != 1 || v.Attacks[0].Outcome != attack.NotContained || len(v.Attacks[0].Findings) == 0 {
+		t.Errorf("%+v", v)
+	}
+}
+
+// TestVerifyCouldNot is what cannot be verified: there is no sandbox to attack.
+func TestVerifyCouldNot(t *testing.T) {
+	code, stdout, stderr := verifyOn(t, broken{backendtest.NewFake(t)}, "--only", "F01")
+	if code != exitFailure || stdout != "" || !strings.Contains(stderr, "no walls today") {
+		t.Errorf("exit code %d: %s\n%s", code, stdout, stderr)
+	}
+}
+
+// broken is a backend that makes no sandbox.
+type broken struct{ *backendtest.Fake }
+
+func (broken) Create(context.Context, sandbox.Spec) (sandbox.Box, error) {
+	return nil, &sandbox.Error{Kind: sandbox.Unavailable, Op: "broken", Msg: "no walls today"}
+}

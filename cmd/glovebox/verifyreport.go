@@ -1,0 +1,172 @@
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"os"
+	"runtime"
+	"strings"
+	"time"
+
+	"github.com/glovebox-dev/glovebox/internal/attack"
+)
+
+var outcomeColours = map[attack.Outcome]colour{attack.Contained: green, attack.NotContained: red, attack.NotApplicable: faint, attack.Unclear: yellow}
+
+// shownFinding bounds how much of one finding is shown to people; the JSON has all of it.
+const shownFinding = 600 // bytes
+
+// progress is where lines go while attacks are made: stdout belongs to the JSON where that is asked for.
+func (a *app) progress() io.Writer {
+	if a.json {
+		return a.Stderr
+	}
+	return a.Stdout
+}
+
+// announce says what is about to happen.
+func (a *app) announce(v *verification, count int) {
+	if a.quiet {
+		return
+	}
+	fmt.Fprintf(a.progress(), "%d attacks on %s (%s kernel); each runs in a sandbox of its own\n", count, v.Posture.Backend, v.Posture.Kernel)
+	if len(v.Without) > 0 {
+		a.note(yellow, "this host cannot bound %s: the attacks go without, and those that are about it are not made", strings.Join(v.Without, ", "))
+	}
+}
+
+// showProgress shows, on a terminal, which attack is being made until the function that it returns is called.
+func (a *app) showProgress(i, count int, at *attack.Attack) (done func()) {
+	w := a.progress()
+	if a.quiet || !isTerminal(w) {
+		return func() {}
+	}
+	fmt.Fprintf(w, "%s%s", clearLine, a.paint(w, faint, fmt.Sprintf("[%*d/%d] %s  %.60s", width(count), i+1, count, at.ID, at.Title)))
+	return func() { fmt.Fprint(w, clearLine) }
+}
+
+func width(n int) int { return len(fmt.Sprint(n)) }
+
+// printVerdict prints one line of an attack, and what was found.
+func (a *app) printVerdict(i, count int, at *attackShown) {
+	bad := at.Outcome == attack.NotContained || at.Outcome == attack.Unclear
+	if a.quiet && !bad {
+		return
+	}
+	w := a.progress()
+	fmt.Fprintf(w, "[%*d/%d] %s  %s  %s\n", width(count), i+1, count, a.paint(w, outcomeColours[at.Outcome], fmt.Sprintf("%-14s", at.Outcome)), at.ID, at.Title)
+	if at.Why != "" {
+		fmt.Fprintf(w, "    why: %s\n", indented(at.Why))
+	}
+	for _, finding := range at.Findings {
+		fmt.Fprintf(w, "    found: %s\n", indented(finding))
+	}
+	if bad {
+		fmt.Fprintf(w, "    it must hold: %s\n", at.Expect)
+	}
+}
+
+// indented is text that a sandbox may have shaped, for people: bounded, and each line within the paragraph.
+func indented(text string) string {
+	if len(text) > shownFinding {
+		text = text[:shownFinding] + "..."
+	}
+	return strings.ReplaceAll(visible(strings.TrimSpace(strings.ToValidUTF8(text, "\uFFFD"))), "\n", "\n        ")
+}
+
+// summary is one line of figures.
+func (v *verification) summary() string {
+	var parts []string
+	for _, part := range []struct {
+		n    int
+		what string
+	}{{v.Contained, "contained"}, {v.NotContained, "not contained"}, {v.Unclear, "unclear"}, {v.NotApplicable, "not applicable"}} {
+		if part.n > 0 || part.what == "contained" || part.what == "not contained" {
+			parts = append(parts, fmt.Sprintf("%d %s", part.n, part.what))
+		}
+	}
+	return strings.Join(parts, ", ") + " in " + ms(time.Duration(v.TookMS)*time.Millisecond)
+}
+
+// verdict is the sentence that all comes to.
+func (v *verification) verdict() (colour, string) {
+	name := v.Posture.Backend
+	switch {
+	case v.NotContained > 0:
+		return red, name + " does not contain every attack here: do not run hostile code with it"
+	case v.Interrupted:
+		return yellow, "interrupted: not all of it was verified"
+	case v.Unclear > 0:
+		return yellow, "not all of it could be verified: see what is unclear"
+	case v.Contained == 0:
+		return yellow, "nothing was verified: no attack applies here"
+	}
+	return green, name + " contains every attack that could be made here"
+}
+
+func (a *app) printVerification(v *verification) error {
+	if a.json {
+		return a.printJSON(v)
+	}
+	c, sentence := v.verdict()
+	_, err := fmt.Fprintf(a.Stdout, "%s\n%s\n", v.summary(), a.paint(a.Stdout, c, sentence))
+	return err
+}
+
+// hostInWords is the system, its kernel and as whom we look at it.
+func hostInWords() string {
+	words := runtime.GOOS + "/" + runtime.GOARCH
+	if release, err := os.ReadFile("/proc/sys/kernel/osrelease"); err == nil {
+		words += ", Linux " + strings.TrimSpace(string(release))
+	}
+	if os.Geteuid() == 0 {
+		return words + ", as root"
+	}
+	return words + ", as an ordinary user"
+}
+
+// markdown is the report.
+func (v *verification) markdown() []byte {
+	var b bytes.Buffer
+	_, sentence := v.verdict()
+	fmt.Fprintf(&b, "# Glovebox: attacks on %s\n\n**%s.** %s.\n\n", v.Posture.Backend, sentence, v.summary())
+	fmt.Fprintf(&b, "- backend: %s (%s kernel)\n- host: %s\n- version: %s\n- begun: %s\n", v.Posture.Backend, v.Posture.Kernel, v.Host, v.Version, v.Began.Format(time.RFC3339))
+	if len(v.Without) > 0 {
+		fmt.Fprintf(&b, "- without: %s, which nothing on this host bounds\n", strings.Join(v.Without, ", "))
+	}
+	for _, group := range []struct {
+		outcome attack.Outcome
+		title   string
+	}{{attack.NotContained, "Not contained"}, {attack.Unclear, "Unclear"}, {attack.NotApplicable, "Not applicable"}} {
+		v.section(&b, group.outcome, group.title)
+	}
+	b.WriteString("\n## All attacks\n\n| attack | class | outcome | what it tries |\n|---|---|---|---|\n")
+	for _, at := range v.Attacks {
+		fmt.Fprintf(&b, "| %s | %s | %s | %s |\n", at.ID, at.Class, at.Outcome, strings.ReplaceAll(at.Title, "|", `\|`))
+	}
+	return b.Bytes()
+}
+
+// section tells of the attacks with one outcome, where there are any.
+func (v *verification) section(b *bytes.Buffer, outcome attack.Outcome, title string) {
+	for _, at := range v.Attacks {
+		if at.Outcome != outcome {
+			continue
+		}
+		if title != "" {
+			fmt.Fprintf(b, "\n## %s\n", title)
+			title = ""
+		}
+		fmt.Fprintf(b, "\n### %s: %s\n\n", at.ID, at.Title)
+		if outcome != attack.NotApplicable {
+			fmt.Fprintf(b, "It must hold: %s\n\n", at.Expect)
+		}
+		// In a block of code, whose fence no line of a sandbox's can end.
+		for _, text := range append(at.Findings, at.Why) {
+			if text != "" {
+				fmt.Fprintf(b, "    %s\n", strings.ReplaceAll(indented(text), "\n", "\n    "))
+			}
+		}
+	}
+}
