@@ -36,8 +36,8 @@ func walls(tree *cgroup.Tree, made bool) []sandbox.Wall {
 		stands = sandbox.WallMissing
 	}
 	list := []sandbox.Wall{
-		{Name: "kernel", State: stands, Detail: "gVisor, in a process without access to the host's files or network, behind a system call filter"},
-		{Name: "root", State: stands, Detail: "read-only, served by a process of its own; /proc, /sys and /dev are gVisor's"},
+		{Name: "kernel", State: stands, Detail: "gVisor, in a process without network or capabilities, behind a system call filter"},
+		{Name: "root", State: stands, Detail: "read-only; /proc, /sys and /dev are gVisor's"},
 		{Name: "network", State: stands, Detail: "loopback only"},
 		{Name: "capabilities", State: stands, Detail: "none, with no_new_privs"},
 	}
