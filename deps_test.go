@@ -25,7 +25,7 @@ sandbox:
 internal/guest/wire:
 internal/guest:              sandbox internal/guest/wire
 internal/guest/client:       sandbox internal/guest internal/guest/wire
-internal/guest/confine:      sandbox internal/guest/wire | golang.org/x/sys
+internal/guest/confine:      sandbox internal/guest/wire internal/seccomp | golang.org/x/sys
 internal/fork:               | golang.org/x/sys
 internal/guest/server:       sandbox internal/fork internal/guest internal/guest/wire | golang.org/x/sys
 internal/guest/guesttest:    sandbox internal/guest internal/guest/client internal/guest/server | golang.org/x/sys

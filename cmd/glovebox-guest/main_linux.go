@@ -27,6 +27,10 @@ func main() {
 		fail(err)
 	}
 	nameSelf()
+	if path := bridged(); path != "" {
+		bridge(path)
+		return
+	}
 	if plan, err := confine.ContainedPlan(); plan != nil || err != nil {
 		contained(plan, err)
 		return

@@ -42,7 +42,7 @@ func (b *Backend) mapped(code uint32, p *hostid.Pair) []specs.LinuxIDMapping {
 
 // bundle writes what runsc is told of a box: config.json in the folder of the box, which holds the guest's key and is for its owner.
 func (box *Box) bundle(spec *sandbox.Spec, s *stage) error {
-	plan := &confine.Plan{ID: string(spec.ID), Key: box.Key[:], Code: spec.User, Listen: path.Join(socketDir, socketFile), OneShot: !spec.Lifetime.Living,
+	plan := &confine.Plan{ID: string(spec.ID), Key: box.Key[:], Code: spec.User, Container: confine.Container{Listen: path.Join(socketDir, socketFile)}, OneShot: !spec.Lifetime.Living,
 		Lease: int64(spec.Lifetime.GuestLease()), FailAt: box.backend.options.FailAt}
 	if plan.OneShot {
 		plan.Lease = int64(confine.BornLease)

@@ -7,6 +7,8 @@ import (
 	"syscall"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/glovebox-dev/glovebox/internal/seccomp"
 )
 
 // Stage is what the set-up stage leaves for the guest.
@@ -98,16 +100,23 @@ func Finish(p *Plan) error {
 	if p.Guest == p.Code {
 		keep = 0
 	}
+	if p.Listen != "" {
+		keep &= permitted() // a container runtime gave what it gave
+	}
 	if err := a.run(StepCaps, func() error { return capabilities(keep) }); err != nil {
 		return err
 	}
 	if err := a.run(StepNoNewPriv, noNewPrivs); err != nil {
 		return err
 	}
-	if p.Listen != "" && len(p.Seccomp) == 0 {
+	program := p.Seccomp
+	if p.Filter != 0 {
+		program = seccomp.New(seccomp.Options{HostWritable: p.Filter == FilterHostWritable}).Compile()
+	}
+	if p.Listen != "" && len(program) == 0 {
 		return nil // the runtime has a filter of its own
 	}
-	return a.run(StepSeccomp, func() error { return installSeccomp(p.Seccomp) })
+	return a.run(StepSeccomp, func() error { return installSeccomp(program) })
 }
 
 type applying struct {

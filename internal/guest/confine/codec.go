@@ -26,6 +26,8 @@ func (p *Plan) Append(b []byte) []byte {
 	b = wire.AppendUint(b, 18, p.Template)
 	b = wire.AppendBool(b, 19, p.MakeTemplate)
 	b = wire.AppendString(b, 24, p.Listen)
+	b = wire.AppendUint(b, 25, uint64(p.Filter))
+	b = wire.AppendUint(b, 26, uint64(p.Threads))
 	var element []byte
 	for i := range p.Root {
 		element = p.Root[i].append(element[:0])
@@ -113,6 +115,10 @@ func (p *Plan) parseRest(f *wire.Fields) {
 		p.MakeTemplate = f.Bool()
 	case 24:
 		p.Listen = f.String()
+	case 25:
+		p.Filter = Filter(f.Uint8())
+	case 26:
+		p.Threads = int(f.Uint16())
 	case 20:
 		s, err := parseStep(f.Bytes())
 		p.Root = append(p.Root, s)

@@ -4,7 +4,9 @@ import (
 	"encoding/base64"
 	"errors"
 	"os"
+	"runtime"
 	"strconv"
+	"sync"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -41,6 +43,7 @@ func (p *Plan) Encode() string { return base64.StdEncoding.EncodeToString(p.Appe
 // where the plan has them, and limits. Spawner and Finish do the rest, as in Apply.
 func Contained(p *Plan) (*Stage, error) {
 	a := &applying{plan: p, stage: &Stage{}}
+	haveThreads(p.Threads)
 	err := a.all([]step{
 		{StepKnobs, a.containedKnobs},
 		{StepRoot, a.mountWritable},
@@ -93,3 +96,19 @@ func (a *applying) mountWritable() error {
 
 // BornLease is how long a one-shot guest in a container waits for its lifeline.
 const BornLease = 30 * time.Second
+
+// haveThreads has the runtime start threads, which it keeps: each goroutine holds one until all have theirs. A bound of processes that
+// the engine sets counts the guest's threads too, so what it leaves for the code is never more than was asked for.
+func haveThreads(n int) {
+	var all, ready sync.WaitGroup
+	ready.Add(n)
+	for range n {
+		all.Go(func() {
+			runtime.LockOSThread()
+			defer runtime.UnlockOSThread()
+			ready.Done()
+			ready.Wait()
+		})
+	}
+	all.Wait()
+}

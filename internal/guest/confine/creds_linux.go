@@ -44,6 +44,16 @@ func capabilities(keep uint32) error {
 	return nil
 }
 
+// permitted are the first 32 capabilities that this thread may have; the others the guest never needs.
+func permitted() uint32 {
+	header := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
+	var data [2]unix.CapUserData
+	if err := unix.Capget(&header, &data[0]); err != nil {
+		return 0
+	}
+	return data[0].Permitted
+}
+
 // What the guest keeps where the code is another user: to become that user, and to signal its processes. All within the
 // sandbox's own user namespace; over the host they mean nothing.
 const guestCaps = 1<<unix.CAP_SETUID | 1<<unix.CAP_SETGID | 1<<unix.CAP_KILL | 1<<unix.CAP_SYS_RESOURCE

@@ -38,12 +38,31 @@ type Plan struct {
 	// MakeTemplate makes of the process no guest either, but what makes such a root. Of the plan only Root counts.
 	MakeTemplate bool
 
-	// Listen is where a guest in a container makes its socket; elsewhere it is born with one.
-	Listen string
+	Container // of a guest that a container runtime starts; elsewhere it is zero
 
 	// FailAt names a step that shall fail, for the test that walks through all of them.
 	FailAt string
 }
+
+// Container is what a guest does for itself that a container runtime started in walls of the runtime's making.
+type Container struct {
+	Listen  string // where it makes its socket; elsewhere a guest is born with one
+	Filter  Filter // where Seccomp is empty
+	Threads int    // how many threads it has at least before it serves, so that a bound of processes counts no fewer
+}
+
+// BridgeArg, before the path of a guest's socket, is the one argument of a guest program that shall not be a guest but a bridge: what it
+// reads from stdin goes to the socket, what comes from there to stdout.
+const BridgeArg = "--bridge="
+
+// Filter has the guest compile the policy of system calls itself, as the host may be of another kind than the machine the guest is on.
+type Filter uint8
+
+// The filters. Without one, and without Plan.Seccomp, there is only the runtime's.
+const (
+	FilterPlain        Filter = iota + 1
+	FilterHostWritable        // seccomp.Options.HostWritable
+)
 
 // Program is what a zygote executes: the first of the paths that exists.
 type Program struct{ Paths, Argv, Env []string }
