@@ -3,17 +3,12 @@
 package instance
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"os"
 	"path/filepath"
-	"strconv"
-	"strings"
 	"time"
-
-	"golang.org/x/sys/unix"
 
 	"github.com/glovebox-dev/glovebox/internal/cgroup"
 	"github.com/glovebox-dev/glovebox/sandbox"
@@ -29,7 +24,7 @@ import (
 // a folder can find the rest. All of it lies on a tmpfs and is gone after a reboot, as are the sandboxes; nothing is synced to disk.
 type Instance struct {
 	Dir  string
-	Tree *cgroup.Tree // where its control groups are made
+	Tree *cgroup.Tree // where its control groups are made; nil for one that has none of its own
 	lock *os.File
 }
 
@@ -66,8 +61,10 @@ func readRecord(dir string) (rec Record, err error) {
 	return rec, err
 }
 
-// ownerLives says whether the process that wrote the record still runs.
-func (r Record) ownerLives() bool { return r.PID > 0 && startOf(r.PID) == r.Started && r.Started != "" }
+// ownerLives says whether the process that wrote the record still runs. Where nobody can tell, whoever holds the lock is the owner.
+func (r Record) ownerLives() bool {
+	return !tellsStarts || r.PID > 0 && startOf(r.PID) == r.Started && r.Started != ""
+}
 
 const (
 	instancesDir = "instances"
@@ -77,14 +74,25 @@ const (
 
 // Open makes a locked instance of our own below run, and in it a place for control groups.
 func Open(run string) (*Instance, error) {
+	return openWith(run, func(name string, announce func(dir string) error) (*cgroup.Tree, error) {
+		return cgroup.Open("glovebox-"+name, announce)
+	})
+}
+
+// OpenWithoutGroups makes a locked instance whose sandboxes are in control groups that somebody else makes.
+func OpenWithoutGroups(run string) (*Instance, error) {
+	return openWith(run, func(string, func(string) error) (*cgroup.Tree, error) { return nil, nil })
+}
+
+func openWith(run string, groups func(name string, announce func(dir string) error) (*cgroup.Tree, error)) (*Instance, error) {
 	if err := os.MkdirAll(filepath.Join(run, instancesDir), 0o700); err != nil {
 		return nil, err
 	}
-	var st unix.Stat_t
-	if err := unix.Lstat(run, &st); err != nil {
+	private, err := isPrivate(run)
+	if err != nil {
 		return nil, err
 	}
-	if int(st.Uid) != os.Geteuid() || st.Mode&0o077 != 0 || st.Mode&unix.S_IFMT != unix.S_IFDIR {
+	if !private {
 		return nil, &sandbox.Error{Kind: sandbox.Unavailable, Op: "open " + run,
 			Msg: "the folder must belong to this user and be closed to all others", Mend: "remove it, or set its mode to 0700"}
 	}
@@ -94,8 +102,7 @@ func Open(run string) (*Instance, error) {
 		return nil, err
 	}
 	rec := Record{PID: os.Getpid(), Started: startOf(os.Getpid())}
-	var err error
-	in.Tree, err = cgroup.Open("glovebox-"+name, func(dir string) error {
+	in.Tree, err = groups(name, func(dir string) error {
 		rec.CgroupDirs = append(rec.CgroupDirs, dir)
 		return rec.write(in.Dir)
 	})
@@ -124,12 +131,12 @@ func (in *Instance) make(run string) error {
 
 // lockBirths takes the lock that is held while an instance is made, removed or found dead. Nobody holds it for long.
 func lockBirths(run string) (*os.File, error) {
-	f, err := os.Open(filepath.Join(run, instancesDir))
+	f, err := openBirths(filepath.Join(run, instancesDir))
 	if err != nil {
 		return nil, err
 	}
 	for range birthTries {
-		if err = unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB); !errors.Is(err, unix.EWOULDBLOCK) {
+		if err = tryLock(f); !errors.Is(err, errLocked) {
 			break
 		}
 		time.Sleep(lockPause)
@@ -141,13 +148,13 @@ func lockBirths(run string) (*os.File, error) {
 	return f, nil
 }
 
-// lockFolder takes the lock of an instance folder, or fails at once with EWOULDBLOCK where its owner lives.
+// lockFolder takes the lock of an instance folder, or fails at once with errLocked where its owner lives.
 func lockFolder(dir string) (*os.File, error) {
 	f, err := os.OpenFile(filepath.Join(dir, "lock"), os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
 		return nil, err
 	}
-	if err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
+	if err := tryLock(f); err != nil {
 		f.Close()
 		return nil, err
 	}
@@ -215,7 +222,7 @@ func lockDead(ctx context.Context, run, dir string) (*os.File, error) {
 	defer births.Close()
 	for tries := 0; ; tries++ {
 		lock, err := lockFolder(dir)
-		if err == nil || !errors.Is(err, unix.EWOULDBLOCK) || tries == lockTries {
+		if err == nil || !errors.Is(err, errLocked) || tries == lockTries {
 			return lock, err
 		}
 		rec, readErr := readRecord(dir)
@@ -273,18 +280,3 @@ func OwnerOf(dir string) (Record, error) { return readRecord(filepath.Dir(filepa
 
 // Abandon drops the lock, as the death of this process would. It is for tests.
 func (in *Instance) Abandon() error { return in.lock.Close() }
-
-// startOf is when a process was started, in ticks since the boot, or "" where there is no such process (field 22 of
-// proc_pid_stat(5); the name before it may hold anything, so it is counted from the last parenthesis).
-func startOf(pid int) string {
-	text, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), "stat"))
-	if err != nil {
-		return ""
-	}
-	fields := strings.Fields(string(text[bytes.LastIndexByte(text, ')')+1:]))
-	const state, start = 0, 19 // counted from the field behind the name
-	if len(fields) <= start || fields[state] == "Z" {
-		return ""
-	}
-	return fields[start]
-}

@@ -1,0 +1,15 @@
+//go:build !linux
+
+package cgroup
+
+// Tree is of Linux alone; elsewhere there is none, and no group.
+type Tree struct{}
+
+// Open makes none.
+func Open(string, func(dir string) error) (*Tree, error) { return nil, nil }
+
+// Close does nothing.
+func (*Tree) Close() error { return nil }
+
+// RemoveTree does nothing.
+func RemoveTree(string) {}

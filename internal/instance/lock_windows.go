@@ -1,0 +1,26 @@
+package instance
+
+import (
+	"os"
+
+	"golang.org/x/sys/windows"
+)
+
+// errLocked is what tryLock says where somebody else has the lock.
+const errLocked = windows.ERROR_LOCK_VIOLATION
+
+// tryLock takes the lock of an open file, which ends with its last handle.
+func tryLock(f *os.File) error {
+	return windows.LockFileEx(windows.Handle(f.Fd()), windows.LOCKFILE_EXCLUSIVE_LOCK|windows.LOCKFILE_FAIL_IMMEDIATELY, 0, 1, 0, &windows.Overlapped{})
+}
+
+// openBirths opens the file beside a folder: a folder itself cannot be locked here.
+func openBirths(dir string) (*os.File, error) {
+	return os.OpenFile(dir+".lock", os.O_RDWR|os.O_CREATE, 0o600)
+}
+
+// isPrivate says whether a path is a folder. The folders of a user's profile are closed to others by the system.
+func isPrivate(path string) (bool, error) {
+	info, err := os.Lstat(path)
+	return err == nil && info.IsDir(), err
+}
