@@ -6,8 +6,10 @@ import (
 	"context"
 	"errors"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -327,4 +329,51 @@ func RemoveTree(dir string) {
 	removeIdle(dir)
 	_ = unix.Rmdir(filepath.Join(dir, supervisor))
 	_ = unix.Rmdir(dir)
+}
+
+// Of returns the group that a process is in, whoever made it. It is for reading.
+func Of(pid int) (*Group, error) {
+	h, err := readHierarchies("/proc/self/mountinfo", "/proc/"+strconv.Itoa(pid)+"/cgroup")
+	if err != nil {
+		return nil, err
+	}
+	g := &Group{}
+	for _, dir := range append(slices.Collect(maps.Values(h.v1)), h.v2) {
+		if dir != "" && !slices.ContainsFunc(g.branches, func(b branch) bool { return b.Dir == dir }) {
+			g.branches = append(g.branches, Find([]string{filepath.Dir(dir)}, filepath.Base(dir)).branches...)
+		}
+	}
+	return g, nil
+}
+
+// Limits reads what bounds the group. What is not bounded is zero.
+func (g *Group) Limits() (l Limits) {
+	positive := func(n int64) int64 { return max(n, 0) } // "max", and what is not there, are read as -1
+	for _, b := range g.branches {
+		if b.has(Pids) {
+			l.Pids = positive(readNumber(b.Dir, "pids.max"))
+		}
+		switch {
+		case b.V2:
+			if b.has(Memory) {
+				l.MemoryBytes = positive(readNumber(b.Dir, "memory.max"))
+			}
+			text, err := readFile(b.Dir, "cpu.max")
+			if quota, period, ok := strings.Cut(strings.TrimSpace(string(text)), " "); err == nil && ok {
+				q, qErr := strconv.ParseInt(quota, 10, 64)
+				p, pErr := strconv.ParseInt(period, 10, 64)
+				if qErr == nil && pErr == nil && p > 0 {
+					l.CPUMillis = q * 1000 / p
+				}
+			}
+		default:
+			if b.has(Memory) {
+				l.MemoryBytes = positive(readNumber(b.Dir, "memory.limit_in_bytes"))
+			}
+			if q, p := readNumber(b.Dir, "cpu.cfs_quota_us"), readNumber(b.Dir, "cpu.cfs_period_us"); b.has(CPU) && q > 0 && p > 0 {
+				l.CPUMillis = q * 1000 / p
+			}
+		}
+	}
+	return l
 }

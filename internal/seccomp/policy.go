@@ -116,6 +116,12 @@ func New(o Options) *Policy {
 	return p
 }
 
+// Allows says whether the policy lets a call through, at least with some arguments.
+func (p *Policy) Allows(nr int) bool {
+	c, ok := p.calls[nr]
+	return ok && nr <= p.Newest && c.answer == Allow
+}
+
 // Answer says what the filter answers to a call of this architecture. It is the policy's own reading of its tables, for the
 // test that compares the compiled program with it.
 func (p *Policy) Answer(nr int, args [6]uint64) Answer {

@@ -7,14 +7,9 @@ import (
 	"runtime"
 	"strconv"
 	"sync"
-	"time"
 
 	"golang.org/x/sys/unix"
 )
-
-// EnvPlan is where a guest finds its plan, in base64, that a container runtime starts in walls of its making. The code never sees
-// it: the guest's environment is the guest's, which nobody inside may read.
-const EnvPlan = "GLOVEBOX_PLAN"
 
 // ContainedPlan returns the plan of a guest in a container, or nil where this is none.
 func ContainedPlan() (*Plan, error) {
@@ -35,9 +30,6 @@ func ContainedPlan() (*Plan, error) {
 	}
 	return p, nil
 }
-
-// Encode returns the plan as EnvPlan has it.
-func (p *Plan) Encode() string { return base64.StdEncoding.EncodeToString(p.Append(nil)) }
 
 // Contained raises what a runtime leaves to the guest, which is root in the container with few capabilities there: the writable places,
 // where the plan has them, and limits. Spawner and Finish do the rest, as in Apply.
@@ -93,9 +85,6 @@ func (a *applying) mountWritable() error {
 	}
 	return nil
 }
-
-// BornLease is how long a one-shot guest in a container waits for its lifeline.
-const BornLease = 30 * time.Second
 
 // haveThreads has the runtime start threads, which it keeps: each goroutine holds one until all have theirs. A bound of processes that
 // the engine sets counts the guest's threads too, so what it leaves for the code is never more than was asked for.

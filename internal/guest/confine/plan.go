@@ -5,7 +5,12 @@
 // the user exists, and its name goes back to the host.
 package confine
 
-import "github.com/glovebox-dev/glovebox/sandbox"
+import (
+	"encoding/base64"
+	"time"
+
+	"github.com/glovebox-dev/glovebox/sandbox"
+)
 
 // Plan is all that the set-up stage does.
 type Plan struct {
@@ -50,6 +55,16 @@ type Container struct {
 	Filter  Filter // where Seccomp is empty
 	Threads int    // how many threads it has at least before it serves, so that a bound of processes counts no fewer
 }
+
+// EnvPlan is where a guest finds its plan, in base64, that a container runtime starts in walls of its making. The code never sees
+// it: the guest's environment is the guest's, which nobody inside may read.
+const EnvPlan = "GLOVEBOX_PLAN"
+
+// Encode returns the plan as EnvPlan has it.
+func (p *Plan) Encode() string { return base64.StdEncoding.EncodeToString(p.Append(nil)) }
+
+// BornLease is how long a one-shot guest in a container waits for its lifeline.
+const BornLease = 30 * time.Second
 
 // BridgeArg, before the path of a guest's socket, is the one argument of a guest program that shall not be a guest but a bridge: what it
 // reads from stdin goes to the socket, what comes from there to stdout.

@@ -1,0 +1,224 @@
+package docker
+
+import (
+	"context"
+	"errors"
+	"net"
+	"os"
+	"sync"
+	"time"
+
+	"github.com/containerd/errdefs"
+	"github.com/moby/moby/api/types/container"
+	"github.com/moby/moby/client"
+
+	"github.com/glovebox-dev/glovebox/internal/instance"
+	"github.com/glovebox-dev/glovebox/sandbox"
+)
+
+var _ sandbox.Box = (*Box)(nil)
+
+// Box is one sandbox: a container.
+type Box struct {
+	backend   *Backend
+	to        *connection
+	in        *instance.Instance
+	id        sandbox.ID
+	key       [32]byte
+	dir       string
+	stream    *stream  // what the guest says; nil for a box that was taken back
+	lifeline  net.Conn // nil for a living box
+	effective sandbox.Policy
+	began     time.Time
+	counters  *counters // nil where the container's control group is out of sight
+
+	quit    context.CancelFunc // ends watch
+	watched chan struct{}      // closed once watch has ended
+	ended   chan struct{}      // closed once every process of the sandbox is gone
+
+	mu      sync.Mutex // guards the fields below
+	closing bool
+	end     sandbox.End
+	last    sandbox.Usage // the latest figures
+
+	closeOnce sync.Once
+	closeErr  error
+}
+
+// name is the container's.
+func (box *Box) name() string { return containerName(box.id) }
+
+func containerName(id sandbox.ID) string { return "glovebox-" + string(id) }
+
+// begin starts to watch a box that is complete.
+func (box *Box) begin() {
+	ctx, cancel := context.WithCancel(context.Background())
+	box.quit = cancel
+	go box.watch(ctx)
+}
+
+// watch waits for the end of the container, whatever becomes of the engine meanwhile.
+func (box *Box) watch(ctx context.Context) {
+	defer close(box.watched)
+	if box.stream != nil {
+		select {
+		case <-box.stream.ended: // the container has, or its engine
+		case <-ctx.Done():
+			return
+		}
+	}
+	for pause := firstBackOff; ctx.Err() == nil; pause = min(2*pause, lastBackOff) {
+		if state, err := box.state(ctx); err == nil && !isOver(state) {
+			box.awaitExit(ctx)
+			continue
+		} else if err == nil || errdefs.IsNotFound(err) {
+			box.finish(state)
+			return
+		}
+		select {
+		case <-time.After(pause):
+		case <-ctx.Done():
+		}
+	}
+}
+
+func isOver(s *container.State) bool {
+	return !s.Running && s.Status != container.StateCreated && s.Status != "initialized"
+}
+
+// state is what the engine says of the container; nil with an error.
+func (box *Box) state(ctx context.Context) (*container.State, error) {
+	to, err := box.backend.engine.connect(ctx)
+	if err != nil {
+		return nil, err
+	}
+	var found client.ContainerInspectResult
+	err = to.call(ctx, "look at container", callPatience, func(ctx context.Context) (err error) {
+		found, err = to.api.ContainerInspect(ctx, box.name(), client.ContainerInspectOptions{})
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	return found.Container.State, nil
+}
+
+// awaitExit returns when the container exits, or the engine does.
+func (box *Box) awaitExit(ctx context.Context) {
+	to, err := box.backend.engine.connect(ctx)
+	if err != nil {
+		return
+	}
+	wait := to.api.ContainerWait(ctx, box.name(), client.ContainerWaitOptions{Condition: container.WaitConditionNotRunning})
+	select {
+	case <-wait.Result:
+	case <-wait.Error:
+		select {
+		case <-time.After(firstBackOff):
+		case <-ctx.Done():
+		}
+	case <-ctx.Done():
+	}
+}
+
+// finish records how the container ended; state is nil where it is gone.
+func (box *Box) finish(state *container.State) {
+	box.mu.Lock()
+	defer box.mu.Unlock()
+	box.end = sandbox.End{Cause: sandbox.EndDied, ExitCode: -1}
+	if state != nil {
+		box.end.ExitCode = state.ExitCode
+		if signal := state.ExitCode - 128; signal > 0 {
+			box.end.ExitCode, box.end.Signal = -1, signal
+		}
+		if state.ExitCode == 0 {
+			box.end.Cause = sandbox.EndGuest
+		}
+		if state.OOMKilled {
+			box.last.OOMKills = max(box.last.OOMKills, 1)
+		}
+	}
+	if box.closing {
+		box.end = sandbox.End{Cause: sandbox.EndClosed}
+	}
+	box.last.Wall = time.Since(box.began)
+	close(box.ended)
+}
+
+// ID is the sandbox's name.
+func (box *Box) ID() sandbox.ID { return box.id }
+
+// GuestKey is what the guest demands on a connection.
+func (box *Box) GuestKey() [32]byte { return box.key }
+
+// Effective is what is enforced.
+func (box *Box) Effective() sandbox.Policy { return box.effective }
+
+// Dial connects to the guest.
+func (box *Box) Dial(ctx context.Context) (net.Conn, error) {
+	select {
+	case <-box.ended:
+		return nil, &sandbox.Error{Kind: sandbox.Unavailable, Op: box.backend.Name() + ": dial guest", Msg: "the sandbox has ended"}
+	default:
+	}
+	conn, err := box.dial(ctx)
+	if err != nil {
+		return nil, box.backend.at("dial guest", err)
+	}
+	return conn, nil
+}
+
+// Wait returns once every process of the sandbox is gone.
+func (box *Box) Wait(ctx context.Context) (sandbox.End, error) {
+	select {
+	case <-box.ended:
+		box.mu.Lock()
+		defer box.mu.Unlock()
+		return box.end, nil
+	case <-ctx.Done():
+		return sandbox.End{}, ctx.Err()
+	}
+}
+
+// Close ends the sandbox and frees what it held.
+func (box *Box) Close() error {
+	box.closeOnce.Do(func() { box.closeErr = box.close() })
+	return box.closeErr
+}
+
+// close has the engine kill and remove the container. Where it cannot, the box's folder is kept, and with it the record for the next
+// start.
+func (box *Box) close() error {
+	ctx, cancel := context.WithTimeout(context.Background(), startPatience+backPatience)
+	defer cancel()
+	_, _ = box.Usage(ctx) // the last of it
+	box.mu.Lock()
+	box.closing = true
+	box.mu.Unlock()
+	to, err := box.backend.engine.connect(ctx)
+	if err == nil {
+		err = to.remove(ctx, box.name())
+	}
+	box.quit()
+	<-box.watched
+	box.let()
+	if err != nil {
+		return box.backend.at("end sandbox", err)
+	}
+	select {
+	case <-box.ended:
+	default:
+		box.finish(nil)
+	}
+	return errors.Join(os.RemoveAll(box.dir))
+}
+
+// let lets go of the connections of a box.
+func (box *Box) let() {
+	if box.lifeline != nil {
+		box.lifeline.Close()
+	}
+	if box.stream != nil {
+		box.stream.close()
+	}
+}

@@ -1,0 +1,225 @@
+package docker
+
+import (
+	"fmt"
+	"path"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/moby/moby/api/types/container"
+	"github.com/moby/moby/api/types/mount"
+	"github.com/moby/moby/client"
+
+	"github.com/glovebox-dev/glovebox/internal/guest/confine"
+	"github.com/glovebox-dev/glovebox/sandbox"
+)
+
+// Where a container has the guest's socket.
+const (
+	socketDir  = "/run/glovebox"
+	socketFile = "s"
+)
+
+// The labels of all that is ours on an engine.
+const (
+	labelPart     = "dev.glovebox.part"     // "sandbox", "guest", "fill"
+	labelRun      = "dev.glovebox.run"      // the host and run folder of the server that made it
+	labelInstance = "dev.glovebox.instance" // the instance there
+	labelSandbox  = "dev.glovebox.sandbox"  // the sandbox's id
+)
+
+// hostname is that of every sandbox.
+const hostname = "sandbox"
+
+// guestCaps are what the guest has until it serves: to give writable places away, to become the code's user, to signal its processes, and
+// to take all of these from what it starts. It keeps SETUID, SETGID and KILL; the code has none. DAC_OVERRIDE is not among them: nothing
+// of the container's is the guest's to open.
+var guestCaps = []string{"CAP_CHOWN", "CAP_FOWNER", "CAP_SETUID", "CAP_SETGID", "CAP_SETPCAP", "CAP_KILL"}
+
+// Bounds of what a sandbox is beside its code. The threads the guest has from the start, so it may have a few more of them than these,
+// which the code then has fewer, and never more than was asked for.
+const (
+	ownMemory  = 32 << 20
+	ownThreads = 10
+	cpuPeriod  = 100_000 // microseconds; the engine's own
+)
+
+// place is a writable file system of the container's own. The engine makes them, so that the guest needs no right to mount; each has a
+// part of the disk limit, so that all together hold no more, and programs find most in the workspace.
+type place struct {
+	target string
+	parts  int64 // of allParts
+	mode   uint32
+	owned  bool // by the code's user
+	noExec bool
+}
+
+const allParts = 8
+
+// places are the writable places of a spec. Where a directory of the host is the workspace, /tmp has its part.
+func places(spec *sandbox.Spec) []place {
+	list := []place{
+		{target: sandbox.Workspace, parts: 4, mode: 0o755, owned: true},
+		{target: "/tmp", parts: 2, mode: 0o1777},
+		{target: sandbox.Home, parts: 1, mode: 0o700, owned: true},
+		{target: "/dev/shm", parts: 1, mode: 0o1777, noExec: true},
+	}
+	if spec.Workdir != "" {
+		list[1].parts += list[0].parts
+		list = list[1:]
+	}
+	return list
+}
+
+const pageSize = 4096 // what the kernel rounds a size up to
+
+// tmpfs are the writable places as the engine has them. Podman knows no bound of inodes.
+func (to *connection) tmpfs(spec *sandbox.Spec) map[string]string {
+	mounts := map[string]string{}
+	for _, p := range places(spec) {
+		exec := "exec"
+		if p.noExec {
+			exec = "noexec"
+		}
+		size := spec.Limits.DiskBytes * p.parts / allParts / pageSize * pageSize
+		mounts[p.target] = fmt.Sprintf("rw,nosuid,nodev,%s,size=%d,mode=%o", exec, size, p.mode)
+		if to.podman {
+			mounts[p.target] += ",notmpcopyup"
+		} else {
+			mounts[p.target] += ",nr_inodes=" + strconv.FormatInt(max(spec.Limits.Inodes*p.parts/allParts, 2), 10)
+		}
+	}
+	if to.podman { // would have these writable and without a bound, as the root is not
+		for _, target := range []string{"/run", "/var/tmp"} {
+			mounts[target] = "rw,nosuid,nodev,noexec,size=65536,mode=755,notmpcopyup"
+		}
+	}
+	return mounts
+}
+
+// plan is what the guest is told. The engine's users can read it, and with it the key.
+func (box *Box) plan(spec *sandbox.Spec) *confine.Plan {
+	p := &confine.Plan{ID: string(spec.ID), Key: box.key[:], Code: spec.User, OneShot: !spec.Lifetime.Living, Lease: int64(spec.Lifetime.GuestLease()),
+		FailAt:    box.backend.options.FailAt,
+		Container: confine.Container{Listen: path.Join(socketDir, socketFile), Filter: confine.FilterPlain, Threads: ownThreads}}
+	if spec.Workdir != "" || slices.ContainsFunc(spec.Mounts, func(m sandbox.Mount) bool { return m.Writable }) {
+		p.Filter = confine.FilterHostWritable
+	}
+	if p.OneShot {
+		p.Lease = int64(confine.BornLease)
+	}
+	for _, w := range places(spec) {
+		if w.owned {
+			p.Root = append(p.Root, confine.Step{Do: confine.Dir, Target: strings.TrimPrefix(w.target, "/"), Mode: w.mode, UID: spec.User.UID, GID: spec.User.GID})
+		}
+	}
+	limits, payload := confine.Rlimits(spec.Limits)
+	p.Limits = limits
+	for _, l := range payload {
+		// Processes of a user are counted over all containers that share the host's user ids, and with those of the host.
+		if l.Resource != confine.RlimitNproc {
+			p.Payload = append(p.Payload, l)
+		}
+	}
+	return p
+}
+
+// config is what the engine is told of a box.
+func (box *Box) config(spec *sandbox.Spec, image, volume string) (client.ContainerCreateOptions, error) {
+	b, to := box.backend, box.to
+	profile, err := box.seccomp()
+	if err != nil {
+		return client.ContainerCreateOptions{}, err
+	}
+	mounts, err := box.mounts(spec, volume)
+	if err != nil {
+		return client.ContainerCreateOptions{}, err
+	}
+	pids := spec.Limits.Pids + ownThreads
+	none := false
+	memory := memoryLimit(spec)
+	host := &container.HostConfig{
+		NetworkMode: "none", IpcMode: "private", CgroupnsMode: "private", ReadonlyRootfs: true, Init: &none,
+		CapDrop: []string{"ALL"}, CapAdd: guestCaps, SecurityOpt: append([]string{"no-new-privileges"}, profile...),
+		RestartPolicy: container.RestartPolicy{Name: "no"}, LogConfig: container.LogConfig{Type: "none"},
+		Tmpfs: to.tmpfs(spec), Mounts: mounts, Runtime: b.options.Runtime,
+		Resources: container.Resources{
+			Memory: memory, MemorySwap: memory, PidsLimit: &pids,
+			CPUPeriod: cpuPeriod, CPUQuota: spec.Limits.CPUMillis * cpuPeriod / 1000,
+			Ulimits: to.ulimits(spec.Limits),
+		},
+	}
+	if spec.Accepts(string(sandbox.LimitMemory)) && !to.info.MemoryLimit {
+		host.Memory, host.MemorySwap = 0, 0
+	}
+	if !to.info.SwapLimit {
+		host.MemorySwap = 0
+	}
+	if !to.info.PidsLimit {
+		host.PidsLimit = nil
+	}
+	if !to.info.CPUCfsQuota {
+		host.CPUPeriod, host.CPUQuota = 0, 0
+	}
+	if !to.sockets {
+		host.Tmpfs[socketDir] = "rw,nosuid,nodev,noexec,size=65536,mode=700"
+	}
+	env := []string{confine.EnvPlan + "=" + box.plan(spec).Encode(), "GOMAXPROCS=2"}
+	for _, name := range runtimeVariables {
+		env = append(env, name+"=")
+	}
+	return client.ContainerCreateOptions{Name: box.name(), HostConfig: host, Config: &container.Config{
+		Image: image, User: "0:0", Hostname: hostname, Entrypoint: []string{guestPath}, Cmd: []string{}, Env: env, WorkingDir: "/",
+		AttachStderr: true, Healthcheck: &container.HealthConfig{Test: []string{"NONE"}},
+		Labels: map[string]string{labelPart: "sandbox", labelRun: b.options.runLabel(), labelInstance: filepath.Base(box.in.Dir), labelSandbox: string(spec.ID)},
+	}}, nil
+}
+
+// runtimeVariables are read by the guest's own runtime, so an image must not set them.
+var runtimeVariables = []string{"GODEBUG", "GOGC", "GOMEMLIMIT", "GOTRACEBACK"}
+
+// memoryLimit is the container's: files of the writable places lie in memory, so that a full disk is ENOSPC and no out-of-memory kill.
+func memoryLimit(spec *sandbox.Spec) int64 {
+	return spec.Limits.MemoryBytes + spec.Limits.DiskBytes + ownMemory
+}
+
+// userProcesses is the bound of processes of one user that Podman has to be told, as its default may be above what it can set. It counts
+// those of all containers and of the host, so it is no limit of a sandbox's.
+const userProcesses = 16384
+
+// ulimits are those at which the guest begins. The engine's own defaults may be above what it can set.
+func (to *connection) ulimits(l sandbox.Limits) []*container.Ulimit {
+	const guestFiles = 4096
+	files := max(l.OpenFiles, guestFiles)
+	list := []*container.Ulimit{{Name: "core"}, {Name: "nofile", Soft: files, Hard: files}, {Name: "stack", Soft: 8 << 20, Hard: 64 << 20},
+		{Name: "memlock", Soft: 64 << 10, Hard: 64 << 10}, {Name: "sigpending", Soft: 4096, Hard: 4096}, {Name: "msgqueue", Soft: 819200, Hard: 819200},
+		{Name: "nice"}, {Name: "rtprio"}}
+	if to.podman {
+		list = append(list, &container.Ulimit{Name: "nproc", Soft: userProcesses, Hard: userProcesses})
+	}
+	return list
+}
+
+// mounts are what the container shows beside its image and its own file systems. A directory that the code may write to is shown
+// read-only first, as only its owner may write to it.
+func (box *Box) mounts(spec *sandbox.Spec, volume string) ([]mount.Mount, error) {
+	bind := func(source, target string, writable bool) mount.Mount {
+		// What is mounted below is left out where it is read-only: old engines left that writable.
+		return mount.Mount{Type: mount.TypeBind, Source: source, Target: target, ReadOnly: !writable,
+			BindOptions: &mount.BindOptions{NonRecursive: !writable}}
+	}
+	list := []mount.Mount{{Type: mount.TypeVolume, Source: volume, Target: guestDir, ReadOnly: true, VolumeOptions: &mount.VolumeOptions{NoCopy: true}}}
+	if box.to.sockets {
+		list = append(list, bind(filepath.Join(box.dir, socketFolder), socketDir, true))
+	}
+	shown, err := box.shown(spec)
+	if err != nil {
+		return nil, err
+	}
+	for _, m := range shown {
+		list = append(list, bind(m.Source, m.Target, m.Writable))
+	}
+	return list, nil
+}

@@ -1,0 +1,255 @@
+package docker
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/moby/moby/api/types/container"
+	"github.com/moby/moby/client"
+
+	guestclient "github.com/glovebox-dev/glovebox/internal/guest/client"
+	"github.com/glovebox-dev/glovebox/internal/instance"
+	"github.com/glovebox-dev/glovebox/internal/undo"
+	"github.com/glovebox-dev/glovebox/sandbox"
+)
+
+// Create builds a box, in the order in which it can be taken down again.
+func (b *Backend) Create(ctx context.Context, spec sandbox.Spec) (_ sandbox.Box, err error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	if err := b.refuse(&spec); err != nil {
+		return nil, err
+	}
+	to, err := b.engine.connect(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if err := errors.Join(to.refuse(&spec)); err != nil {
+		return nil, err
+	}
+	in, err := b.instance(ctx, to)
+	if err != nil {
+		return nil, err
+	}
+	box := &Box{backend: b, to: to, in: in, id: spec.ID, dir: in.BoxDir(spec.ID), watched: make(chan struct{}), ended: make(chan struct{})}
+	rand.Read(box.key[:])
+	var made undo.Stack
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, made.Run())
+		}
+	}()
+	err = os.Mkdir(box.dir, 0o700)
+	if err == nil {
+		made.Add(func() error { return os.RemoveAll(box.dir) })
+		err = os.Mkdir(filepath.Join(box.dir, socketFolder), 0o700)
+	}
+	if err := b.fail(failDir, err); err != nil {
+		return nil, err
+	}
+	if err := box.make(ctx, &spec, &made); err != nil {
+		return nil, err
+	}
+	if err := box.start(ctx, &spec); err != nil {
+		return nil, err
+	}
+	if spec.Lifetime.Living {
+		err = instance.Box{Key: box.key[:], Effective: box.effective, Began: box.began}.Write(box.dir)
+	}
+	if err := b.fail(failRecord, err); err != nil {
+		return nil, err
+	}
+	box.begin()
+	return box, nil
+}
+
+// make makes the container, which is not started yet, and listens to it.
+func (box *Box) make(ctx context.Context, spec *sandbox.Spec, made *undo.Stack) error {
+	b, image := box.backend, box.backend.image(spec)
+	volume, err := box.volume(ctx, image)
+	if err := b.fail(failGuest, err); err != nil {
+		return err
+	}
+	config, err := box.config(spec, image, volume)
+	if err != nil {
+		return b.at(failCreate, err)
+	}
+	// A call that is cut off may yet be carried out, so its undoing comes first.
+	made.Add(func() error { return box.to.remove(context.Background(), box.name()) })
+	create := func() error {
+		return box.to.call(ctx, failCreate, callPatience, func(ctx context.Context) error {
+			_, err := box.to.api.ContainerCreate(ctx, config)
+			return err
+		})
+	}
+	if err = create(); err != nil && noImage(err) { // the volume was filled by means of another
+		if err = box.to.pull(ctx, image); err == nil {
+			err = create()
+		}
+	}
+	if err != nil {
+		if other := box.to.wrongProcessor(ctx, image, err); other != nil {
+			err = other
+		}
+	}
+	if err := b.fail(failCreate, err); err != nil {
+		return err
+	}
+	var attached client.ContainerAttachResult
+	err = box.to.call(ctx, failAttach, callPatience, func(ctx context.Context) (err error) {
+		attached, err = box.to.api.ContainerAttach(ctx, box.name(), client.ContainerAttachOptions{Stream: true, Stderr: true})
+		return err
+	})
+	if err == nil {
+		box.stream = follow(attached.HijackedResponse)
+		made.Add(func() error { box.let(); return nil })
+	}
+	return b.fail(failAttach, err)
+}
+
+// volume returns the volume that holds the guest. The first time it takes a container to fill it, and so an image.
+func (box *Box) volume(ctx context.Context, image string) (string, error) {
+	name, err := box.to.guestVolume(ctx, image)
+	if err != nil && noImage(err) {
+		if err = box.to.pull(ctx, image); err == nil {
+			name, err = box.to.guestVolume(ctx, image)
+		}
+	}
+	return name, err
+}
+
+// start starts the container and waits for its guest, while what the engine made is compared with what it was told.
+func (box *Box) start(ctx context.Context, spec *sandbox.Spec) error {
+	b := box.backend
+	box.began = time.Now()
+	err := box.run(ctx)
+	if err != nil && strings.Contains(err.Error(), guestPath) && strings.Contains(err.Error(), "no such file") {
+		if err = box.refill(ctx, spec); err == nil {
+			err = box.run(ctx)
+		}
+	}
+	if err != nil {
+		if other := box.to.wrongProcessor(ctx, b.image(spec), err); other != nil {
+			err = other
+		}
+	}
+	if err := b.fail(failStart, err); err != nil {
+		return err
+	}
+	type looked struct {
+		at  *container.InspectResponse
+		err error
+	}
+	look := make(chan looked, 1)
+	go func() {
+		at, err := box.inspect(ctx)
+		look <- looked{at, err}
+	}()
+	err = box.awaitGuest(ctx, spec)
+	found := <-look
+	if err := b.fail(failAwait, err); err != nil {
+		return err
+	}
+	if err = found.err; err == nil {
+		box.counters = countersOf(box.to, found.at.State.Pid)
+		err = box.verify(spec, found.at)
+	}
+	if err := b.fail(failVerify, err); err != nil {
+		return err
+	}
+	return b.fail(failDirs, box.showWritable(spec, found.at.State.Pid))
+}
+
+func (box *Box) run(ctx context.Context) error {
+	return box.to.call(ctx, failStart, startPatience, func(ctx context.Context) error {
+		_, err := box.to.api.ContainerStart(ctx, box.name(), client.ContainerStartOptions{})
+		return err
+	})
+}
+
+// refill brings the guest again: somebody removed the volume, and the engine made an empty one of its name.
+func (box *Box) refill(ctx context.Context, spec *sandbox.Spec) error {
+	name, err := box.to.guestVolume(ctx, box.backend.image(spec))
+	if err != nil {
+		return err
+	}
+	box.to.emptied(ctx, name)
+	_, err = box.to.guestVolume(ctx, box.backend.image(spec))
+	return err
+}
+
+func (box *Box) inspect(ctx context.Context) (*container.InspectResponse, error) {
+	var found client.ContainerInspectResult
+	err := box.to.call(ctx, failVerify, callPatience, func(ctx context.Context) (err error) {
+		found, err = box.to.api.ContainerInspect(ctx, box.name(), client.ContainerInspectOptions{})
+		return err
+	})
+	if err == nil && (found.Container.State == nil || found.Container.HostConfig == nil) {
+		err = errors.New("the engine does not say what it made")
+	}
+	return &found.Container, err
+}
+
+// Bounds of waiting for a guest: how often it is looked for, and how long, which is for a machine that can hardly breathe.
+const (
+	guestPoll     = time.Millisecond
+	guestPatience = time.Minute
+)
+
+// awaitGuest waits until the guest answers, and takes its lifeline where the box is not to outlive this process.
+func (box *Box) awaitGuest(ctx context.Context, spec *sandbox.Spec) error {
+	ctx, cancel := context.WithTimeout(ctx, guestPatience)
+	defer cancel()
+	for {
+		conn, err := box.greet(ctx, !spec.Lifetime.Living)
+		if err == nil {
+			box.lifeline = conn
+			return nil
+		}
+		select {
+		case <-box.stream.ended:
+			return box.guestEnded(ctx, spec)
+		case <-time.After(guestPoll):
+		case <-ctx.Done():
+			return errors.Join(ctx.Err(), err)
+		}
+	}
+}
+
+// greet connects to the guest once. The connection is its lifeline, or nil where it needs none.
+func (box *Box) greet(ctx context.Context, oneShot bool) (net.Conn, error) {
+	conn, err := box.dial(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if oneShot {
+		if err = guestclient.Lifeline(ctx, conn, box.key); err == nil {
+			return conn, nil
+		}
+	} else {
+		var c *guestclient.Client
+		if c, err = guestclient.New(ctx, conn, box.key); err == nil {
+			return nil, c.Close()
+		}
+	}
+	return nil, errors.Join(err, conn.Close())
+}
+
+// guestEnded says why a guest ended before it served.
+func (box *Box) guestEnded(ctx context.Context, spec *sandbox.Spec) error {
+	if other := box.to.otherProcessor(ctx, box.backend.image(spec)); other != nil {
+		return other
+	}
+	e := &sandbox.Error{Kind: sandbox.Unavailable, Op: box.backend.Name() + ": " + failAwait, Msg: "the guest ended: " + strings.TrimSpace(box.stream.said())}
+	if state, err := box.state(ctx); err == nil && state.Error != "" {
+		e.Msg += "; the engine says: " + state.Error
+	}
+	return e
+}

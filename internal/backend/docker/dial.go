@@ -1,0 +1,40 @@
+package docker
+
+import (
+	"context"
+	"net"
+	"path"
+
+	"github.com/moby/moby/client"
+
+	"github.com/glovebox-dev/glovebox/internal/guest/confine"
+)
+
+// socketFolder is the part of a box's folder in which the guest makes its socket.
+const socketFolder = "socket"
+
+// dial connects to the guest, by its socket where that is on this host, else by a process that the engine starts beside the guest.
+func (box *Box) dial(ctx context.Context) (net.Conn, error) {
+	if box.to.sockets {
+		return box.dialSocket(ctx)
+	}
+	to := box.to
+	var made client.ExecCreateResult
+	err := to.call(ctx, "dial guest", callPatience, func(ctx context.Context) (err error) {
+		made, err = to.api.ExecCreate(ctx, box.name(), client.ExecCreateOptions{User: "0:0", AttachStdin: true, AttachStdout: true,
+			Env: []string{confine.EnvPlan + "="}, WorkingDir: "/", Cmd: []string{guestPath, confine.BridgeArg + path.Join(socketDir, socketFile)}})
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	var joined client.ExecAttachResult
+	err = to.call(ctx, "dial guest", callPatience, func(ctx context.Context) (err error) {
+		joined, err = to.api.ExecAttach(ctx, made.ID, client.ExecAttachOptions{})
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	return newBridge(joined.HijackedResponse), nil
+}

@@ -1,0 +1,12 @@
+//go:build !linux
+
+package docker
+
+import (
+	"context"
+	"errors"
+	"net"
+)
+
+// dialSocket is never called: no container's files are on such a host.
+func (box *Box) dialSocket(context.Context) (net.Conn, error) { return nil, errors.ErrUnsupported }

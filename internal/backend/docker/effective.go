@@ -1,0 +1,182 @@
+package docker
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/containerd/errdefs"
+
+	"github.com/glovebox-dev/glovebox/sandbox"
+)
+
+// foretelling is the context of what is asked without one. Meeting an engine has bounds of its own.
+func foretelling() context.Context { return context.Background() }
+
+// Probe asks the engine what it is, and makes a sandbox once where the image is there already: that is the one test that cannot be
+// wrong. It fetches nothing.
+func (b *Backend) Probe(ctx context.Context) (sandbox.Posture, error) {
+	posture := sandbox.Posture{Backend: b.Name(), Kernel: sandbox.KernelShared}
+	to, err := b.engine.connect(ctx)
+	if err != nil {
+		return posture, err
+	}
+	posture.Kernel = to.kernel()
+	posture.Walls = append(to.walls(), to.imageWall(ctx, b.options.Image))
+	spec := sandbox.Spec{ID: sandbox.NewID(), Limits: sandbox.DefaultLimits, User: sandbox.DefaultUser}
+	posture.Ready = to.unenforced(&spec) == nil
+	if posture.Wall("image").State != sandbox.WallStands {
+		return posture, nil
+	}
+	for _, l := range to.lacking(&spec) {
+		spec.AcceptWeaker = append(spec.AcceptWeaker, string(l))
+	}
+	box, err := b.Create(ctx, spec)
+	if err != nil {
+		return posture, err
+	}
+	return posture, box.Close()
+}
+
+func (to *connection) imageWall(ctx context.Context, image string) sandbox.Wall {
+	err := to.call(ctx, "look at image", pingPatience, func(ctx context.Context) error {
+		_, err := to.api.ImageInspect(ctx, image)
+		return err
+	})
+	switch {
+	case err == nil:
+		return sandbox.Wall{Name: "image", State: sandbox.WallStands, Detail: image}
+	case errdefs.IsNotFound(err):
+		return sandbox.Wall{Name: "image", State: sandbox.WallWeaker, Detail: image + " is not here yet; it is fetched when it is first used",
+			Mend: to.engine.options.Name + " pull " + image}
+	}
+	return sandbox.Wall{Name: "image", State: sandbox.WallMissing, Detail: err.Error()}
+}
+
+// kernel says whose kernel serves the code, by the runtime's name.
+func (to *connection) kernel() sandbox.Kernel {
+	runtime := to.runtime()
+	switch {
+	case strings.Contains(runtime, "runsc"):
+		return sandbox.KernelUserSpace
+	case strings.Contains(runtime, "kata"), strings.Contains(runtime, "krun"):
+		return sandbox.KernelMachine
+	}
+	return sandbox.KernelShared
+}
+
+func (to *connection) runtime() string {
+	if name := to.engine.options.Runtime; name != "" {
+		return name
+	}
+	return to.info.DefaultRuntime
+}
+
+// hostUID says whose id the code has on the engine's host.
+func (to *connection) hostUID() string {
+	if to.rootless || to.remapped {
+		return "subordinate"
+	}
+	return "shared"
+}
+
+// walls are the lines of the posture.
+func (to *connection) walls() []sandbox.Wall {
+	stands := func(name, detail string) sandbox.Wall {
+		return sandbox.Wall{Name: name, State: sandbox.WallStands, Detail: detail}
+	}
+	list := []sandbox.Wall{
+		stands("engine", fmt.Sprintf("%s %s at %s (%s), API %s, runtime %s", to.engine.title(), to.info.ServerVersion, to.host, to.endpoint.why, to.api.ClientVersion(), to.runtime())),
+		stands("root", "an image, read-only; the engine's masks over /proc and /sys"),
+		stands("network", "loopback only"),
+		stands("capabilities", "none, with no_new_privs"),
+		stands("seccomp", "the guest's filter over the engine's"),
+	}
+	users := stands("user ids", "the container has a user namespace")
+	if to.hostUID() == "shared" {
+		users = sandbox.Wall{Name: "user ids", State: sandbox.WallWeaker, Detail: "the code's user id is the host's of the same number, in all containers",
+			Mend: "give the engine userns-remap (https://docs.docker.com/engine/security/userns-remap), or use one that is an ordinary user's"}
+	}
+	if to.podman && to.hostUID() == "shared" {
+		users.Mend = "use the engine of an ordinary user: systemctl --user enable --now podman.socket"
+	}
+	landlock := sandbox.Wall{Name: "landlock", State: sandbox.WallMissing, Detail: "not raised: the container's own mounts are what it would bound"}
+	list = append(list, users, landlock)
+	lacking := to.lacking(&sandbox.Spec{})
+	for _, name := range []sandbox.LimitName{sandbox.LimitMemory, sandbox.LimitCPUs, sandbox.LimitPids} {
+		w := stands("limit "+string(name), to.enforcer(name))
+		if slices.Contains(lacking, name) {
+			w = sandbox.Wall{Name: w.Name, State: sandbox.WallMissing, Detail: to.why(), Mend: to.limitMend()}
+		}
+		list = append(list, w)
+	}
+	return list
+}
+
+// enforcer says what holds the sandbox to a limit.
+func (to *connection) enforcer(name sandbox.LimitName) string {
+	version := "cgroup v" + to.info.CgroupVersion
+	switch name {
+	case sandbox.LimitMemory:
+		if !to.info.SwapLimit {
+			return version + " memory of the engine, swap not counted"
+		}
+		return version + " memory of the engine"
+	case sandbox.LimitCPUs:
+		return version + " cpu of the engine"
+	case sandbox.LimitPids:
+		return version + " pids of the engine, the guest's threads among them"
+	case sandbox.LimitDisk:
+		return "tmpfs sizes: half for the workspace, a quarter for /tmp, an eighth each for home and /dev/shm"
+	case sandbox.LimitInodes:
+		return "tmpfs nr_inodes, shared out as the disk"
+	case sandbox.LimitOpenFiles:
+		return "RLIMIT_NOFILE"
+	case sandbox.LimitTimeout:
+		return "guest and server clocks"
+	}
+	return "server"
+}
+
+// policy says what holds for a sandbox of this spec. Create has refused what it must not weaken.
+func (to *connection) policy(spec *sandbox.Spec, lacking []sandbox.LimitName) sandbox.Policy {
+	p := sandbox.Policy{Backend: to.engine.options.Name, Kernel: to.kernel(), Limits: spec.Limits, Network: sandbox.NetworkPolicy{Mode: sandbox.NetworkNone},
+		User: spec.User, HostUID: to.hostUID(), Enforcers: map[sandbox.LimitName]string{}, Walls: to.walls()}
+	for _, name := range sandbox.LimitNames {
+		if !slices.Contains(lacking, name) {
+			p.Enforcers[name] = to.enforcer(name)
+			continue
+		}
+		if slices.Contains(diskLimits, name) && hostWritable(spec) && (name == sandbox.LimitDisk || !to.podman) {
+			p.Enforcers[name] = to.enforcer(name) + "; not for what is written to the host's directories"
+		} else {
+			p.Limits.Set(name, sandbox.Unlimited)
+		}
+		if spec.Accepts(string(name)) {
+			p.Weaker = append(p.Weaker, string(name))
+		} else if p.Limits.Get(name) == sandbox.Unlimited {
+			p.Warnings = append(p.Warnings, string(name)+" is unlimited: "+to.why())
+		}
+	}
+	return p
+}
+
+// Features are what this backend can do.
+func (b *Backend) Features() []sandbox.Feature {
+	inodes := sandbox.Feature{Name: sandbox.FeatureInodes, Has: true}
+	if b.Name() == Podman {
+		inodes = sandbox.Feature{Name: sandbox.FeatureInodes, Detail: "unlimited, and refused where it is named: Podman's tmpfs has no option for it; they count as memory"}
+	}
+	return []sandbox.Feature{
+		{Name: sandbox.FeatureHostRoot, Detail: "the root is an image's, " + b.options.Image + " where none is named"},
+		{Name: sandbox.FeatureRootDir, Detail: "refused; import it as an image"},
+		{Name: sandbox.FeatureImage, Has: true},
+		{Name: sandbox.FeatureHostDirs, Has: true, Detail: "on an engine of this host; to be written to only by root's server, or where they belong to the code's user id"},
+		{Name: sandbox.FeatureCommands, Detail: "refused"},
+		inodes,
+		{Name: sandbox.FeatureMemoryAlone, Has: true},
+		{Name: sandbox.FeatureCheckpoint, Detail: "not yet"},
+		{Name: sandbox.FeatureForkedPython, Detail: "sandboxes are booted ahead instead"},
+	}
+}

@@ -1,0 +1,208 @@
+package docker
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"net/http"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/docker/go-connections/tlsconfig"
+	"github.com/moby/moby/api/types/system"
+	"github.com/moby/moby/client"
+)
+
+// Bounds of what an engine may take to answer. One that hangs gives an error within them.
+const (
+	pingPatience  = time.Second      // of the first word of an engine; who asks only whether one is there waits no longer
+	factsPatience = 5 * time.Second  // of what it says of itself
+	callPatience  = 30 * time.Second // of a call
+	startPatience = time.Minute      // of calls that wait for a runtime, or for processes to die
+	backPatience  = 10 * time.Second // for one that was there to come back
+	firstBackOff  = 50 * time.Millisecond
+	lastBackOff   = time.Second
+)
+
+// engine is the way to an engine. What is known of it is asked for once, and again after it could not be reached: another one may answer
+// then, or the same with other settings.
+type engine struct {
+	options *Options
+
+	mu     sync.Mutex // guards all below; held while an engine is met
+	to     *connection
+	met    bool              // whether an engine has ever answered
+	filled map[string]string // the volume that holds a guest, by processor
+}
+
+// connection is an engine that answered, and what it says of itself.
+type connection struct {
+	*endpoint
+	engine *engine
+	api    *client.Client
+	info   system.Info
+	podman bool
+	arch   string // of its processor, as Go names it
+
+	rootless bool // the engine is an ordinary user's
+	remapped bool // containers have a user namespace
+	local    bool // its containers run on this kernel, and it sees the files of this host
+	sockets  bool // the guest can make a socket in a folder of ours, and we can connect to it
+}
+
+// connect returns the engine, met if it is not yet.
+func (e *engine) connect(ctx context.Context) (*connection, error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.to != nil {
+		return e.to, nil
+	}
+	at, err := find(e.options)
+	if err != nil {
+		return nil, err
+	}
+	to, err := e.meet(ctx, at)
+	for pause, end := firstBackOff, time.Now().Add(backPatience); err != nil && e.met && isGone(err) && time.Now().Before(end); pause = min(2*pause, lastBackOff) {
+		select {
+		case <-time.After(pause):
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+		to, err = e.meet(ctx, at)
+	}
+	if err != nil {
+		return nil, e.absent(at, err)
+	}
+	e.to, e.met = to, true
+	return to, nil
+}
+
+func (e *engine) meet(ctx context.Context, at *endpoint) (*connection, error) {
+	api, err := newClient(at)
+	if err != nil {
+		return nil, err
+	}
+	to := &connection{endpoint: at, engine: e, api: api}
+	if err := to.ask(ctx); err != nil {
+		return nil, errors.Join(err, api.Close())
+	}
+	return to, nil
+}
+
+// newClient makes a client that talks to nobody yet.
+func newClient(at *endpoint) (*client.Client, error) {
+	var options []client.Opt
+	if at.certs != "" {
+		config, err := tlsconfig.Client(tlsconfig.Options{CAFile: filepath.Join(at.certs, "ca.pem"), CertFile: filepath.Join(at.certs, "cert.pem"),
+			KeyFile: filepath.Join(at.certs, "key.pem"), InsecureSkipVerify: !at.verify, MinVersion: tls.VersionTLS12})
+		if err != nil {
+			return nil, err
+		}
+		options = append(options, client.WithHTTPClient(&http.Client{Transport: &http.Transport{TLSClientConfig: config}, CheckRedirect: client.CheckRedirect}))
+	}
+	return client.New(append(options, client.WithHost(at.host))...)
+}
+
+// ask asks an engine for what it is.
+func (to *connection) ask(ctx context.Context) error {
+	brief, cancel := context.WithTimeout(ctx, pingPatience)
+	defer cancel()
+	if _, err := to.api.Ping(brief, client.PingOptions{NegotiateAPIVersion: true}); err != nil {
+		return err
+	}
+	longer, cancel := context.WithTimeout(ctx, factsPatience)
+	defer cancel()
+	version, err := to.api.ServerVersion(longer, client.ServerVersionOptions{})
+	if err != nil {
+		return err
+	}
+	for _, part := range version.Components {
+		to.podman = to.podman || strings.Contains(part.Name, "Podman")
+	}
+	info, err := to.api.Info(longer, client.InfoOptions{})
+	if err != nil {
+		return err
+	}
+	to.info = info.Info
+	to.arch = goArch(to.info.Architecture)
+	to.rootless, to.remapped = to.secured("rootless"), to.secured("userns")
+	to.local = to.isLocal()
+	to.sockets = to.local && !to.remapped && to.hasOurFolders() && !to.engine.options.Bridge
+	return nil
+}
+
+// secured says whether the engine names a security option: "name=userns", "name=seccomp,profile=default".
+func (to *connection) secured(name string) bool {
+	return slices.ContainsFunc(to.info.SecurityOptions, func(o string) bool {
+		first, _, _ := strings.Cut(o, ",")
+		return first == "name="+name || first == name
+	})
+}
+
+// goArch is a processor by Go's name.
+func goArch(name string) string {
+	switch name {
+	case "x86_64":
+		return "amd64"
+	case "aarch64":
+		return "arm64"
+	}
+	return name
+}
+
+// forget has the engine met anew for the next call.
+func (to *connection) forget() {
+	e := to.engine
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.to == to {
+		e.to = nil
+		clear(e.filled)
+	}
+}
+
+// call makes one call within its bound, and again while the engine cannot be reached. A call that was cut off in its middle is not
+// repeated: the caller takes back what it may have done.
+func (to *connection) call(ctx context.Context, step string, bound time.Duration, f func(context.Context) error) error {
+	pause, end := firstBackOff, time.Now().Add(backPatience)
+	for {
+		brief, cancel := context.WithTimeout(ctx, bound)
+		err := f(brief)
+		expired := brief.Err() != nil && ctx.Err() == nil
+		cancel()
+		switch {
+		case err == nil:
+			return nil
+		case ctx.Err() != nil:
+			return ctx.Err()
+		case expired:
+			to.forget()
+			return to.hangs(step, bound)
+		case !isGone(err) || time.Now().After(end):
+			if isGone(err) {
+				to.forget()
+			}
+			return to.explain(step, err)
+		}
+		select {
+		case <-time.After(pause):
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+		pause = min(2*pause, lastBackOff)
+	}
+}
+
+func (e *engine) close() error {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.to == nil {
+		return nil
+	}
+	err := e.to.api.Close()
+	e.to = nil
+	return err
+}

@@ -1,0 +1,103 @@
+package docker
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"runtime"
+	"strconv"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/glovebox-dev/glovebox/internal/idmap"
+	"github.com/glovebox-dev/glovebox/sandbox"
+)
+
+// mapsOwners says whether directories of this host can be shown under another owner than they have on disk. No engine's API offers it
+// for a container without a user namespace, but root of the same host can do it for one.
+func (to *connection) mapsOwners() bool {
+	return to.local && !to.rootless && !to.remapped && os.Geteuid() == 0
+}
+
+func ownerOf(info fs.FileInfo) (uint32, bool) {
+	st, is := info.Sys().(*syscall.Stat_t)
+	if !is {
+		return 0, false
+	}
+	return st.Uid, true
+}
+
+// showWritable attaches what the code may write to, in the container's own mount namespace and over the read-only mount that the engine
+// made there: on disk all stays its owner's, inside the owner is the code's user. No code runs yet, and what is in the namespace ends with
+// the container.
+func (box *Box) showWritable(spec *sandbox.Spec, pid int) (err error) {
+	if !box.to.mapsOwners() {
+		return nil
+	}
+	var props []prop
+	defer func() {
+		for _, p := range props {
+			unix.Close(p.fd)
+		}
+	}()
+	for _, m := range hostDirs(spec) {
+		if !m.Writable {
+			continue
+		}
+		fd, err := idmap.Detach(m, spec.User.UID, 0)
+		if err != nil {
+			return err
+		}
+		props = append(props, prop{fd, m.Target})
+		// What is mounted on the host later does not come in, nor what is done here to the host.
+		attr := unix.MountAttr{Attr_set: unix.MOUNT_ATTR_NOSUID | unix.MOUNT_ATTR_NODEV, Propagation: unix.MS_PRIVATE}
+		if err := unix.MountSetattr(fd, "", unix.AT_EMPTY_PATH|unix.AT_RECURSIVE, &attr); err != nil {
+			return os.NewSyscallError("mount_setattr", err)
+		}
+	}
+	if len(props) == 0 {
+		return nil
+	}
+	namespace, err := os.Open("/proc/" + strconv.Itoa(pid) + "/ns/mnt")
+	if err != nil {
+		return err
+	}
+	defer namespace.Close()
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		runtime.LockOSThread() // never unlocked: the thread is in the container, and ends with the goroutine
+		err = attach(namespace, props)
+	}()
+	<-done
+	return err
+}
+
+// prop is a clone of a mount that is attached nowhere yet, and where it is to be.
+type prop struct {
+	fd     int
+	target string
+}
+
+func attach(namespace *os.File, props []prop) error {
+	if err := unix.Unshare(unix.CLONE_FS); err != nil {
+		return os.NewSyscallError("unshare", err)
+	}
+	if err := unix.Setns(int(namespace.Fd()), unix.CLONE_NEWNS); err != nil {
+		return os.NewSyscallError("setns", err)
+	}
+	for _, p := range props {
+		// The image may be anybody's: its links are not followed.
+		how := &unix.OpenHow{Flags: unix.O_PATH | unix.O_CLOEXEC, Resolve: unix.RESOLVE_NO_SYMLINKS | unix.RESOLVE_NO_MAGICLINKS}
+		target, err := unix.Openat2(unix.AT_FDCWD, p.target, how)
+		if err != nil {
+			return &os.PathError{Op: "openat2", Path: p.target, Err: err}
+		}
+		err = unix.MoveMount(p.fd, "", target, "", unix.MOVE_MOUNT_F_EMPTY_PATH|unix.MOVE_MOUNT_T_EMPTY_PATH)
+		if err = errors.Join(err, unix.Close(target)); err != nil {
+			return &os.PathError{Op: "move_mount", Path: p.target, Err: err}
+		}
+	}
+	return nil
+}

@@ -1,0 +1,132 @@
+package docker
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/moby/moby/api/types/jsonstream"
+	"github.com/moby/moby/client"
+
+	"github.com/glovebox-dev/glovebox/sandbox"
+)
+
+// stallPatience bounds how long an image that is being fetched may stand still.
+const stallPatience = 2 * time.Minute
+
+// image is what a sandbox's root is made of.
+func (b *Backend) image(spec *sandbox.Spec) string {
+	if spec.Root.Image != "" {
+		return spec.Root.Image
+	}
+	return b.options.Image
+}
+
+// noImage says whether the engine refused for want of an image.
+func noImage(err error) bool {
+	text := strings.ToLower(err.Error())
+	return strings.Contains(text, "no such image") || strings.Contains(text, "image not known") || strings.Contains(text, "unable to find image")
+}
+
+// pull fetches an image and tells of it. Private ones are for the engine's own program, which knows how to ask for a password.
+func (to *connection) pull(ctx context.Context, image string) error {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	stalled := time.AfterFunc(stallPatience, func() { cancel(context.DeadlineExceeded) })
+	defer stalled.Stop()
+	to.tell("%s is not here yet: fetching it", image)
+	answer, err := to.api.ImagePull(ctx, image, client.ImagePullOptions{})
+	if err != nil {
+		return to.notFetched(image, context.Cause(ctx), err)
+	}
+	defer answer.Close()
+	said := map[string]string{}
+	for m, err := range answer.JSONMessages(ctx) {
+		stalled.Reset(stallPatience)
+		if err == nil && m.Error != nil {
+			err = m.Error
+		}
+		if err != nil {
+			return to.notFetched(image, context.Cause(ctx), err)
+		}
+		to.tellProgress(said, m)
+	}
+	return nil
+}
+
+// tellProgress tells each change of state once; the bytes in between would be thousands of lines.
+func (to *connection) tellProgress(said map[string]string, m jsonstream.Message) {
+	if m.Status == "" || said[m.ID] == m.Status {
+		return
+	}
+	said[m.ID] = m.Status
+	size := ""
+	if m.Progress != nil && m.Progress.Total > 0 {
+		size = " " + sandbox.FormatBytes(m.Progress.Total)
+	}
+	to.tell("%s", strings.TrimPrefix(m.ID+": ", ": ")+m.Status+size)
+}
+
+func (to *connection) tell(format string, args ...any) {
+	if w := to.engine.options.Progress; w != nil {
+		fmt.Fprintf(w, to.engine.options.Name+": "+format+"\n", args...)
+	}
+}
+
+// unreachable are words of those who could not reach a registry.
+var unreachable = []string{"no such host", "connection refused", "i/o timeout", "network is unreachable", "tls handshake timeout", "dial tcp",
+	"server misbehaving", "request canceled while waiting", "temporary failure in name resolution", "no route to host", "eof"}
+
+// notFetched says why an image could not be had.
+func (to *connection) notFetched(image string, cause, err error) error {
+	e := &sandbox.Error{Kind: sandbox.Unavailable, Op: to.engine.options.Name + ": fetch image", Err: err}
+	text := strings.ToLower(err.Error())
+	program := to.engine.options.Name
+	switch {
+	case cause == context.DeadlineExceeded:
+		e.Msg = fmt.Sprintf("the image %s did not come on for %v", image, stallPatience)
+		e.Mend = fmt.Sprintf("fetch it beforehand, %s pull %s, or name one that is here (%s images): glovebox run --image NAME", program, image, program)
+	case cause != nil:
+		return cause
+	case containsAny(text, unreachable):
+		e.Msg = "the image " + image + " is not here, and its registry cannot be reached"
+		e.Mend = fmt.Sprintf("fetch it where there is a network, %s pull %s, or name one that is here (%s images): glovebox run --image NAME", program, image, program)
+	default:
+		e.Kind = sandbox.Invalid
+		e.Msg = "the image " + image + " is not here, and its registry does not hand it out"
+		e.Mend = fmt.Sprintf("look at the name; a private image needs %s login and %s pull %s; to use another: glovebox run --image NAME", program, program, image)
+	}
+	return e
+}
+
+func containsAny(text string, words []string) bool {
+	for _, w := range words {
+		if strings.Contains(text, w) {
+			return true
+		}
+	}
+	return false
+}
+
+// wrongProcessor says that an image is for another processor, or "" where it is not the reason why nothing could be executed.
+func (to *connection) wrongProcessor(ctx context.Context, image string, err error) error {
+	text := err.Error()
+	if !strings.Contains(text, "exec format error") && !strings.Contains(text, "image platform") && !strings.Contains(text, "does not match the") {
+		return nil
+	}
+	return to.otherProcessor(ctx, image)
+}
+
+// otherProcessor is an error where an image is for another processor or system than the engine has.
+func (to *connection) otherProcessor(ctx context.Context, image string) error {
+	brief, cancel := context.WithTimeout(ctx, callPatience)
+	defer cancel()
+	found, err := to.api.ImageInspect(brief, image)
+	if err != nil || goArch(found.Architecture) == to.arch && (found.Os == "" || found.Os == "linux") {
+		return nil
+	}
+	return &sandbox.Error{Kind: sandbox.Unsupported, Op: to.engine.options.Name + ": use image",
+		Msg:  fmt.Sprintf("the image %s is for %s/%s, and the engine runs on linux/%s", image, found.Os, found.Architecture, to.arch),
+		Mend: fmt.Sprintf("fetch it for this processor: %s pull --platform linux/%s %s", to.engine.options.Name, to.arch, image)}
+}

@@ -1,0 +1,168 @@
+package docker
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/containerd/errdefs"
+	"github.com/moby/moby/client"
+
+	"github.com/glovebox-dev/glovebox/internal/instance"
+	"github.com/glovebox-dev/glovebox/sandbox"
+)
+
+// runLabel names the run folder of this host whose instances own what bears it: an engine may serve several hosts.
+func (o *Options) runLabel() string {
+	dir, err := filepath.Abs(o.RunDir)
+	if err != nil {
+		dir = o.RunDir
+	}
+	host, _ := os.Hostname()
+	sum := sha256.Sum256([]byte(host + "\x00" + machine() + "\x00" + dir))
+	return hex.EncodeToString(sum[:8])
+}
+
+// machine tells hosts of one name apart (machine-id(5)); "" where there is none.
+func machine() string {
+	text, _ := os.ReadFile("/etc/machine-id")
+	return string(text)
+}
+
+// Recover destroys what instances without an owner left. Boxes to keep are taken back. Where no instance ever was no engine is asked, and
+// what is left on one that is away waits until it is back.
+func (b *Backend) Recover(ctx context.Context, keep []sandbox.ID) ([]sandbox.Box, error) {
+	wanted := map[sandbox.ID]bool{}
+	for _, id := range keep {
+		wanted[id] = true
+	}
+	var gone error // why the engine could not be asked
+	kept, err := instance.Reap(ctx, b.options.RunDir, wanted, func(ctx context.Context, id sandbox.ID, dir string, _ instance.Record) error {
+		to, err := b.engine.connect(ctx)
+		if err != nil {
+			gone = err
+			return err
+		}
+		if err := to.remove(ctx, containerName(id)); err != nil {
+			return err
+		}
+		return os.RemoveAll(dir)
+	})
+	if gone != nil && len(keep) == 0 {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, b.at("recover", err)
+	}
+	var boxes []sandbox.Box
+	var errs []error
+	for _, dir := range kept {
+		box, err := b.takeBack(ctx, dir)
+		if err != nil {
+			errs = append(errs, b.at("take back "+filepath.Base(dir), err))
+			continue
+		}
+		boxes = append(boxes, box)
+	}
+	return boxes, errors.Join(errs...)
+}
+
+// takeBack makes a box out of the folder that a dead server left. The container shows the socket in that folder, by its path, and a
+// folder that is moved keeps what is mounted, so it comes into this process's instance. A box that has ended is cleaned up and reported as
+// an error.
+func (b *Backend) takeBack(ctx context.Context, dir string) (*Box, error) {
+	to, err := b.engine.connect(ctx)
+	if err != nil {
+		return nil, err
+	}
+	in, err := b.instance(ctx, to)
+	if err != nil {
+		return nil, err
+	}
+	id := sandbox.ID(filepath.Base(dir))
+	box := &Box{backend: b, to: to, in: in, id: id, dir: in.BoxDir(id), watched: make(chan struct{}), ended: make(chan struct{})}
+	rec, err := instance.ReadBox(dir)
+	if err == nil && len(rec.Key) != len(box.key) {
+		err = &sandbox.Error{Kind: sandbox.NotFound, Op: b.Name() + ": take back " + string(id), Msg: "it was not complete"}
+	}
+	pid := 0
+	if err == nil {
+		found, lookErr := box.inspect(ctx)
+		switch {
+		case errdefs.IsNotFound(lookErr), lookErr == nil && !found.State.Running:
+			err = &sandbox.Error{Kind: sandbox.NotFound, Op: b.Name() + ": take back " + string(id), Msg: "it has ended"}
+		case lookErr != nil:
+			return nil, lookErr // an engine that is away says nothing of the sandbox
+		default:
+			pid = found.State.Pid
+		}
+	}
+	if err != nil {
+		return nil, errors.Join(err, to.remove(ctx, containerName(id)), os.RemoveAll(dir))
+	}
+	copy(box.key[:], rec.Key)
+	box.effective, box.began, box.counters = rec.Effective, rec.Began, countersOf(to, pid)
+	if err := os.Rename(dir, box.dir); err != nil {
+		return nil, err
+	}
+	box.begin()
+	return box, nil
+}
+
+// sweep removes containers of this run folder whose instance is not there any more: the folder is gone after a reboot, and they are not.
+func (b *Backend) sweep(ctx context.Context, to *connection) error {
+	var found client.ContainerListResult
+	err := to.call(ctx, "list containers", callPatience, func(ctx context.Context) (err error) {
+		found, err = to.api.ContainerList(ctx, client.ContainerListOptions{All: true, Filters: client.Filters{}.Add("label", labelRun+"="+b.options.runLabel())})
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	var errs []error
+	for _, c := range found.Items {
+		id, err := sandbox.ParseID(c.Labels[labelSandbox])
+		if err != nil { // one that took a copy of the guest
+			if time.Since(time.Unix(c.Created, 0)) > startPatience {
+				errs = append(errs, to.remove(ctx, c.ID))
+			}
+			continue
+		}
+		// The box's folder is made before the container, and moves when another server takes it back.
+		folders, err := filepath.Glob(filepath.Join(b.options.RunDir, "instances", "*", "boxes", string(id)))
+		if err == nil && len(folders) == 0 {
+			err = to.remove(ctx, containerName(id))
+		}
+		errs = append(errs, err)
+	}
+	return errors.Join(errs...)
+}
+
+// removalPoll is how often a container is looked for that somebody else removes.
+const removalPoll = 20 * time.Millisecond
+
+// awaitRemoval waits until a container is gone, or nobody is removing it any more.
+func (to *connection) awaitRemoval(ctx context.Context, name string) error {
+	for end := time.Now().Add(startPatience); time.Now().Before(end); {
+		err := to.call(ctx, "await removal", callPatience, func(ctx context.Context) error {
+			_, err := to.api.ContainerInspect(ctx, name, client.ContainerInspectOptions{})
+			return err
+		})
+		if err != nil {
+			if errdefs.IsNotFound(err) {
+				return nil
+			}
+			return err
+		}
+		select {
+		case <-time.After(removalPoll):
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+	return to.hangs("remove container", startPatience)
+}

@@ -1,0 +1,97 @@
+//go:build amd64
+
+package docker
+
+import (
+	"bytes"
+	"encoding/json"
+	"flag"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/glovebox-dev/glovebox/internal/seccomp"
+)
+
+var update = flag.Bool("update", false, "write what is rendered")
+
+// callNames are the system calls of a processor by number, as golang.org/x/sys has them.
+func callNames(t *testing.T) map[int]string {
+	t.Helper()
+	dir, err := exec.Command("go", "list", "-m", "-f", "{{.Dir}}", "golang.org/x/sys").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	file, err := parser.ParseFile(token.NewFileSet(), filepath.Join(strings.TrimSpace(string(dir)), "unix", "zsysnum_linux_amd64.go"), nil, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	names := map[int]string{}
+	ast.Inspect(file, func(n ast.Node) bool {
+		v, is := n.(*ast.ValueSpec)
+		if !is || len(v.Values) != 1 {
+			return true
+		}
+		nr, err := strconv.Atoi(v.Values[0].(*ast.BasicLit).Value)
+		if err != nil {
+			t.Fatal(err)
+		}
+		names[nr] = strings.ToLower(strings.TrimPrefix(v.Names[0].Name, "SYS_"))
+		return true
+	})
+	return names
+}
+
+type rule struct {
+	Names    []string `json:"names"`
+	Action   string   `json:"action"`
+	ErrnoRet uint     `json:"errnoRet,omitempty"`
+}
+
+// render renders the policy. A call that is refused by its arguments alone is allowed here, as is the one that only the guest makes: it
+// leaves the session's keys behind. The calls of 64-bit ARM are among those of this processor.
+func render(t *testing.T) []byte {
+	t.Helper()
+	const enosys = 38
+	policy := seccomp.New(seccomp.Options{})
+	allowed, absent := rule{Action: "SCMP_ACT_ALLOW"}, rule{Action: "SCMP_ACT_ERRNO", ErrnoRet: enosys}
+	for nr, name := range callNames(t) {
+		switch {
+		case nr > policy.Newest:
+		case policy.Allows(nr) || name == "keyctl":
+			allowed.Names = append(allowed.Names, name)
+		case policy.Answer(nr, [6]uint64{}) == enosys:
+			absent.Names = append(absent.Names, name)
+		}
+	}
+	slices.Sort(allowed.Names)
+	slices.Sort(absent.Names)
+	architectures := []map[string]any{{"architecture": "SCMP_ARCH_X86_64", "subArchitectures": []string{}},
+		{"architecture": "SCMP_ARCH_AARCH64", "subArchitectures": []string{}}}
+	text, err := json.MarshalIndent(map[string]any{"defaultAction": "SCMP_ACT_ERRNO", "defaultErrnoRet": 1, "archMap": architectures,
+		"syscalls": []rule{allowed, absent}}, "", " ")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return append(text, '\n')
+}
+
+// TestProfile: the profile that engines are handed is the policy.
+func TestProfile(t *testing.T) {
+	want := render(t)
+	if *update {
+		if err := os.WriteFile("seccomp.json", want, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if !bytes.Equal(profile, want) && !*update {
+		t.Error("seccomp.json is not the policy of internal/seccomp any more: go test -run TestProfile -update ./internal/backend/docker")
+	}
+}

@@ -1,0 +1,68 @@
+package docker
+
+import (
+	"context"
+	"encoding/json"
+	"time"
+
+	"github.com/moby/moby/api/types/container"
+	"github.com/moby/moby/client"
+
+	"github.com/glovebox-dev/glovebox/sandbox"
+)
+
+// Usage is what the container's control group has counted: read on this host, or asked of the engine. After the end it is the last that
+// was seen.
+func (box *Box) Usage(ctx context.Context) (sandbox.Usage, error) {
+	select {
+	case <-box.ended:
+		box.mu.Lock()
+		defer box.mu.Unlock()
+		return box.last, nil
+	default:
+	}
+	u := sandbox.Usage{CPU: -1, MemoryPeak: -1, MemoryNow: -1, OOMKills: -1, PidsNow: -1, DiskWritten: -1}
+	if box.counters != nil {
+		box.counters.read(&u)
+	} else {
+		box.ask(ctx, &u)
+	}
+	u.Wall = time.Since(box.began)
+	box.mu.Lock()
+	defer box.mu.Unlock()
+	box.last = latest(box.last, u)
+	return box.last, nil
+}
+
+// latest joins figures: what is unknown now, as the group is gone, was known before, and counters never run backwards.
+func latest(before, now sandbox.Usage) sandbox.Usage {
+	now.CPU = max(now.CPU, before.CPU)
+	now.MemoryPeak = max(now.MemoryPeak, before.MemoryPeak)
+	now.OOMKills = max(now.OOMKills, before.OOMKills)
+	return now
+}
+
+// ask asks the engine. It does not tell how many processes were killed for want of memory, only whether one was.
+func (box *Box) ask(ctx context.Context, u *sandbox.Usage) {
+	to := box.to
+	var s container.StatsResponse
+	err := to.call(ctx, "count", callPatience, func(ctx context.Context) error {
+		answer, err := to.api.ContainerStats(ctx, box.name(), client.ContainerStatsOptions{})
+		if err != nil {
+			return err
+		}
+		defer answer.Body.Close()
+		return json.NewDecoder(answer.Body).Decode(&s)
+	})
+	if err == nil && s.MemoryStats.Usage > 0 {
+		u.CPU = time.Duration(s.CPUStats.CPUUsage.TotalUsage)
+		u.MemoryNow, u.PidsNow = int64(s.MemoryStats.Usage), int64(s.PidsStats.Current)
+		u.MemoryPeak = int64(max(s.MemoryStats.MaxUsage, s.MemoryStats.Usage))
+	}
+	if state, err := box.state(ctx); err == nil {
+		u.OOMKills = 0
+		if state.OOMKilled {
+			u.OOMKills = 1
+		}
+	}
+}

@@ -1,0 +1,14 @@
+//go:build !linux
+
+package docker
+
+import "github.com/glovebox-dev/glovebox/sandbox"
+
+// counters are never had: the containers are not on this host.
+type counters struct{}
+
+func countersOf(*connection, int) *counters { return nil }
+
+func (*counters) read(*sandbox.Usage) {}
+
+func (*counters) limits() (memory, cpuMillis, pids int64, ok bool) { return 0, 0, 0, false }

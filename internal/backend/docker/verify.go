@@ -1,0 +1,106 @@
+package docker
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/moby/moby/api/types/container"
+
+	"github.com/glovebox-dev/glovebox/sandbox"
+)
+
+// verify compares what the engine made with what it was told, before any code runs, and says what is enforced. A wall that is not as asked
+// is an error in every case; a limit is one unless the caller goes without it.
+func (box *Box) verify(spec *sandbox.Spec, at *container.InspectResponse) error {
+	to := box.to
+	if wrong := wrongWalls(at, box.places(spec)); len(wrong) > 0 {
+		return &sandbox.Error{Kind: sandbox.Unavailable, Op: to.engine.options.Name + ": " + failVerify,
+			Msg: "the engine made another container than it was told: " + strings.Join(wrong, "; ")}
+	}
+	lacking := to.lacking(spec)
+	var unmet []sandbox.LimitName
+	for _, name := range box.unmet(spec, at.HostConfig) {
+		if !slices.Contains(lacking, name) {
+			unmet, lacking = append(unmet, name), append(lacking, name)
+		}
+	}
+	for _, name := range unmet {
+		if !spec.Accepts(string(name)) { // it said that it could, so this is no weakness of the host that goes without saying
+			return to.lacks(&sandbox.Spec{AcceptWeaker: spec.AcceptWeaker, Named: sandbox.LimitNames}, unmet, failVerify,
+				"the engine was told of the limit and does not enforce it")
+		}
+	}
+	box.effective = to.policy(spec, lacking)
+	return nil
+}
+
+// places are all that is mounted in the container by our word.
+func (box *Box) places(spec *sandbox.Spec) []string {
+	list := []string{guestDir, socketDir}
+	for target := range box.to.tmpfs(spec) {
+		list = append(list, target)
+	}
+	for _, m := range hostDirs(spec) {
+		list = append(list, m.Target)
+	}
+	return list
+}
+
+// wrongWalls lists where a container is not walled in as it should be.
+func wrongWalls(at *container.InspectResponse, ours []string) (wrong []string) {
+	h := at.HostConfig
+	check := func(ok bool, what string) {
+		if !ok {
+			wrong = append(wrong, what)
+		}
+	}
+	is := func(value string, allowed ...string) bool { return slices.Contains(allowed, value) }
+	check(!h.Privileged, "it is privileged")
+	check(h.ReadonlyRootfs, "its root is writable")
+	check(is(string(h.NetworkMode), "none"), "its network is "+string(h.NetworkMode))
+	check(is(string(h.PidMode), "", "private"), "its processes are among those of "+string(h.PidMode))
+	check(is(string(h.IpcMode), "private", "shareable"), "its IPC is that of "+string(h.IpcMode)) // Podman says so of private ones
+	check(is(string(h.UTSMode), "", "private"), "its host name is that of "+string(h.UTSMode))
+	check(is(string(h.UsernsMode), "", "private", "auto"), "its user ids are those of "+string(h.UsernsMode))
+	check(len(h.Devices) == 0 && len(h.DeviceRequests) == 0, "it has devices")
+	check(slices.ContainsFunc(h.SecurityOpt, func(o string) bool {
+		return strings.HasPrefix(o, "no-new-privileges") && !strings.HasSuffix(o, "false")
+	}), "it may gain privileges")
+	check(!slices.ContainsFunc(h.SecurityOpt, func(o string) bool { return o == "seccomp=unconfined" }), "its system calls are not filtered")
+	for _, c := range h.CapAdd {
+		check(slices.Contains(guestCaps, "CAP_"+strings.TrimPrefix(strings.ToUpper(c), "CAP_")), "it has the capability "+c)
+	}
+	for _, m := range at.Mounts {
+		if !slices.Contains(ours, m.Destination) {
+			check(false, fmt.Sprintf("its image declares %s a volume, which is writable and without a bound", m.Destination))
+		}
+	}
+	return wrong
+}
+
+// unmet lists the limits that the engine, or the kernel where it is this one, has otherwise than asked.
+func (box *Box) unmet(spec *sandbox.Spec, h *container.HostConfig) (names []sandbox.LimitName) {
+	memory, cpu, pids := memoryLimit(spec), spec.Limits.CPUMillis, spec.Limits.Pids+ownThreads
+	hasPids := int64(0)
+	if h.PidsLimit != nil {
+		hasPids = *h.PidsLimit
+	}
+	swap := h.MemorySwap == memory || !box.to.info.SwapLimit
+	ok := map[sandbox.LimitName]bool{
+		sandbox.LimitMemory: h.Memory == memory && swap,
+		sandbox.LimitCPUs:   h.CPUPeriod > 0 && h.CPUQuota*1000/h.CPUPeriod == cpu || h.NanoCPUs == cpu*1e6,
+		sandbox.LimitPids:   hasPids == pids,
+	}
+	if m, c, p, known := box.counters.limits(); known {
+		ok[sandbox.LimitMemory] = ok[sandbox.LimitMemory] && m > 0 && m <= memory
+		ok[sandbox.LimitCPUs] = ok[sandbox.LimitCPUs] && c > 0 && c <= cpu
+		ok[sandbox.LimitPids] = ok[sandbox.LimitPids] && p > 0 && p <= pids
+	}
+	for _, name := range sandbox.LimitNames {
+		if met, told := ok[name]; told && !met {
+			names = append(names, name)
+		}
+	}
+	return names
+}
