@@ -107,9 +107,14 @@ func (box *Box) make(ctx context.Context, spec *sandbox.Spec, made *undo.Stack) 
 		attached, err = box.to.api.ContainerAttach(ctx, box.name(), client.ContainerAttachOptions{Stream: true, Stderr: true})
 		return err
 	})
-	if err == nil {
+	switch {
+	case err == nil:
 		box.stream = follow(attached.HijackedResponse)
 		made.Add(func() error { box.let(); return nil })
+	case ctx.Err() == nil: // Podman prepares a container to attach to it, and says only when it is started why it could not
+		if startErr := box.run(ctx); startErr != nil {
+			err = startErr
+		}
 	}
 	return b.fail(failAttach, err)
 }

@@ -8,6 +8,8 @@ import (
 	"errors"
 	"io"
 	"os"
+	"strings"
+	"time"
 
 	"github.com/containerd/errdefs"
 	"github.com/moby/moby/api/types/container"
@@ -141,7 +143,7 @@ func pack(to io.Writer, program *os.File) error {
 
 // remove removes a container, running or not, with the volumes that it alone had. One that is gone is no error.
 func (to *connection) remove(ctx context.Context, name string) error {
-	for {
+	for end := time.Now().Add(backPatience); ; {
 		err := to.call(ctx, "remove container", startPatience, func(ctx context.Context) error {
 			_, err := to.api.ContainerRemove(ctx, name, client.ContainerRemoveOptions{Force: true, RemoveVolumes: true})
 			return err
@@ -153,6 +155,8 @@ func (to *connection) remove(ctx context.Context, name string) error {
 			if err := to.awaitRemoval(ctx, name); err != nil {
 				return err
 			}
+		case strings.Contains(err.Error(), "container state improper") && time.Now().Before(end): // Podman: it ended by itself just now
+			time.Sleep(removalPoll)
 		default:
 			return err
 		}

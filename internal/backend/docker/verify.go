@@ -20,7 +20,8 @@ func (box *Box) verify(spec *sandbox.Spec, at *container.InspectResponse) error 
 	}
 	lacking := to.lacking(spec)
 	var unmet []sandbox.LimitName
-	for _, name := range box.unmet(spec, at.HostConfig) {
+	wrong, details := box.unmet(spec, at.HostConfig)
+	for _, name := range wrong {
 		if !slices.Contains(lacking, name) {
 			unmet, lacking = append(unmet, name), append(lacking, name)
 		}
@@ -28,7 +29,7 @@ func (box *Box) verify(spec *sandbox.Spec, at *container.InspectResponse) error 
 	for _, name := range unmet {
 		if !spec.Accepts(string(name)) { // it said that it could, so this is no weakness of the host that goes without saying
 			return to.lacks(&sandbox.Spec{AcceptWeaker: spec.AcceptWeaker, Named: sandbox.LimitNames}, unmet, failVerify,
-				"the engine was told of the limit and does not enforce it")
+				"the engine was told of it and does not enforce it: "+details)
 		}
 	}
 	box.effective = to.policy(spec, lacking)
@@ -79,28 +80,36 @@ func wrongWalls(at *container.InspectResponse, ours []string) (wrong []string) {
 	return wrong
 }
 
-// unmet lists the limits that the engine, or the kernel where it is this one, has otherwise than asked.
-func (box *Box) unmet(spec *sandbox.Spec, h *container.HostConfig) (names []sandbox.LimitName) {
+// unmet lists the limits that the engine, or the kernel where it is this one, has otherwise than asked, with what was found.
+func (box *Box) unmet(spec *sandbox.Spec, h *container.HostConfig) (names []sandbox.LimitName, details string) {
 	memory, cpu, pids := memoryLimit(spec), spec.Limits.CPUMillis, spec.Limits.Pids+ownThreads
-	hasPids := int64(0)
+	saysPids, saysCPU := int64(0), h.NanoCPUs/1e6
 	if h.PidsLimit != nil {
-		hasPids = *h.PidsLimit
+		saysPids = *h.PidsLimit
+	}
+	if h.CPUPeriod > 0 {
+		saysCPU = h.CPUQuota * 1000 / h.CPUPeriod
 	}
 	swap := h.MemorySwap == memory || !box.to.info.SwapLimit
-	ok := map[sandbox.LimitName]bool{
-		sandbox.LimitMemory: h.Memory == memory && swap,
-		sandbox.LimitCPUs:   h.CPUPeriod > 0 && h.CPUQuota*1000/h.CPUPeriod == cpu || h.NanoCPUs == cpu*1e6,
-		sandbox.LimitPids:   hasPids == pids,
-	}
-	if m, c, p, known := box.counters.limits(); known {
-		ok[sandbox.LimitMemory] = ok[sandbox.LimitMemory] && m > 0 && m <= memory
-		ok[sandbox.LimitCPUs] = ok[sandbox.LimitCPUs] && c > 0 && c <= cpu
-		ok[sandbox.LimitPids] = ok[sandbox.LimitPids] && p > 0 && p <= pids
-	}
-	for _, name := range sandbox.LimitNames {
-		if met, told := ok[name]; told && !met {
-			names = append(names, name)
+	kernelMemory, kernelCPU, kernelPids, known := box.counters.limits()
+	holds := func(n, most int64) bool { return !known || n > 0 && n <= most }
+	for _, l := range []struct {
+		name                sandbox.LimitName
+		ok                  bool
+		asked, says, kernel int64
+	}{
+		{sandbox.LimitMemory, h.Memory == memory && swap && holds(kernelMemory, memory), memory, h.Memory, kernelMemory},
+		{sandbox.LimitCPUs, saysCPU == cpu && holds(kernelCPU, cpu), cpu, saysCPU, kernelCPU},
+		{sandbox.LimitPids, saysPids == pids && holds(kernelPids, pids), pids, saysPids, kernelPids},
+	} {
+		if l.ok {
+			continue
+		}
+		names = append(names, l.name)
+		details += fmt.Sprintf("; %s: told %d, it says %d", l.name, l.asked, l.says)
+		if known {
+			details += fmt.Sprintf(", the kernel has %d", l.kernel)
 		}
 	}
-	return names
+	return names, strings.TrimPrefix(details, "; ")
 }

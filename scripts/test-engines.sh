@@ -1,0 +1,132 @@
+#!/usr/bin/env bash
+# The engines of the tests: Docker's and Podman's, each on a socket, with files and a run folder of its own, and one image, a small Debian
+# with Python and bash. They touch no engine that the machine has. As root; the machine's control groups must be writable.
+#
+#   scripts/test-engines.sh start    starts what does not run; brings the image, which is built once and kept
+#   scripts/test-engines.sh stop     ends both, and removes what they mounted
+#   scripts/test-engines.sh status   says what runs; status 1 unless both do
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+readonly DIR=$PWD/build/engines
+readonly IMAGE=localhost/glovebox-test:latest
+readonly SUITE=bookworm
+readonly START_SECONDS=30  # bound on an engine's first answer, and on its end
+readonly BUILD_SECONDS=600 # bound on fetching the image's packages
+readonly LOAD_SECONDS=120  # bound on handing the image over
+
+# A unix address has 107 bytes.
+if [ ${#DIR} -gt 90 ]; then
+  echo "the path of this checkout is too long for a socket: $DIR" >&2
+  exit 1
+fi
+
+
+# runs FILE says whether the process whose number is in the file is alive, and is the engine.
+runs() {
+  local pid
+  pid=$(cat "$DIR/$1.pid" 2>/dev/null) && grep -q "$1" "/proc/$pid/cmdline" 2>/dev/null
+}
+
+answers() {
+  curl --silent --fail --max-time 2 --unix-socket "$DIR/$1.sock" http://engine/_ping >/dev/null 2>&1
+}
+
+await() {
+  local name=$1 tries
+  for ((tries = START_SECONDS * 10; tries > 0; tries--)); do
+    answers "$name" && return
+    runs "$name" || break
+    sleep 0.1
+  done
+  echo "the engine of $name does not answer; the end of its log:" >&2
+  tail -n 20 "$DIR/$name.log" >&2
+  exit 1
+}
+
+start_docker() {
+  if runs docker && answers docker; then return; fi
+  rm -f "$DIR/docker.sock" "$DIR/dockerd-own.pid"
+  # No bridge and no rules: containers of the tests have no network.
+  setsid dockerd --host "unix://$DIR/docker.sock" --data-root "$DIR/docker/data" --exec-root "$DIR/docker/exec" --pidfile "$DIR/dockerd-own.pid" \
+    --bridge=none --iptables=false --ip-forward=false --ip-masq=false >"$DIR/docker.log" 2>&1 </dev/null &
+  echo $! >"$DIR/docker.pid"
+  await docker
+}
+
+start_podman() {
+  if runs podman && answers podman; then return; fi
+  rm -f "$DIR/podman.sock"
+  # runc is of both engines' kind; crun 1.8 refuses control groups of both versions side by side.
+  setsid podman --root "$DIR/podman/root" --runroot "$DIR/podman/run" --cgroup-manager cgroupfs --events-backend file --runtime runc \
+    system service --time 0 "unix://$DIR/podman.sock" >"$DIR/podman.log" 2>&1 </dev/null &
+  echo $! >"$DIR/podman.pid"
+  await podman
+}
+
+build_image() {
+  [ ! -s "$DIR/image.tar" ] || return 0
+  echo "building the image of the tests"
+  timeout --kill-after=10 "$BUILD_SECONDS" mmdebstrap --quiet --mode=auto --variant=essential --format=tar --aptopt='Acquire::Retries "3"' \
+    --include=python3,bash,procps,nodejs "$SUITE" "$DIR/image.tar.new" ${GLOVEBOX_TEST_MIRROR:+"$GLOVEBOX_TEST_MIRROR"} </dev/null >"$DIR/image.log" 2>&1 ||
+    { tail -n 20 "$DIR/image.log" >&2; exit 1; }
+  mv "$DIR/image.tar.new" "$DIR/image.tar"
+}
+
+# load NAME hands the image over, unless it is there.
+load() {
+  local url=http://engine/v1.41
+  curl --silent --fail --max-time 10 --unix-socket "$DIR/$1.sock" "$url/images/$IMAGE/json" >/dev/null 2>&1 && return
+  build_image
+  curl --silent --show-error --fail --max-time "$LOAD_SECONDS" --unix-socket "$DIR/$1.sock" --header 'Content-Type: application/x-tar' \
+    --upload-file "$DIR/image.tar" --request POST "$url/images/create?fromSrc=-&repo=${IMAGE%:*}&tag=${IMAGE#*:}" >/dev/null
+}
+
+end() {
+  local name=$1 pid tries
+  runs "$name" || return 0
+  pid=$(cat "$DIR/$name.pid")
+  kill "$pid"
+  for ((tries = START_SECONDS * 10; tries > 0; tries--)); do
+    [ -d "/proc/$pid" ] || break
+    sleep 0.1
+  done
+  [ ! -d "/proc/$pid" ] || kill -9 "$pid"
+  rm -f "$DIR/$name.pid" "$DIR/$name.sock"
+}
+
+# unmount takes away what the engines left mounted below their folders.
+unmount() {
+  local point
+  awk -v dir="$DIR/" 'index($5, dir) == 1 { print $5 }' /proc/self/mountinfo | tac | while read -r point; do umount -l "$point" || true; done
+}
+
+case "${1:-}" in
+start)
+  if [ "$(id -u)" != 0 ]; then
+    echo "the engines of the tests need root; without it the tests of docker and podman are skipped" >&2
+    exit 0
+  fi
+  mkdir -p "$DIR/docker" "$DIR/podman"
+  start_docker
+  start_podman
+  load docker
+  load podman
+  echo "engines: $DIR/docker.sock, $DIR/podman.sock"
+  ;;
+stop)
+  end docker
+  end podman
+  unmount
+  ;;
+status)
+  for name in docker podman; do
+    answers "$name" || { echo "$name does not run"; exit 1; }
+    echo "$name runs"
+  done
+  ;;
+*)
+  echo "usage: $0 start|stop|status" >&2
+  exit 2
+  ;;
+esac
