@@ -43,6 +43,7 @@ internal/pidfd:              | golang.org/x/sys
 internal/rootfs:             sandbox internal/guest/confine
 internal/seccomp:            sandbox | golang.org/x/sys
 internal/undo:
+internal/backend/docker:     sandbox internal/cgroup internal/guest/client internal/guest/confine internal/idmap internal/instance internal/rootfs internal/undo | golang.org/x/sys github.com/moby/moby github.com/docker/go-connections github.com/containerd/errdefs
 internal/backend/native:     sandbox internal/bound internal/fork internal/guest internal/guest/confine internal/cgroup internal/hostbox internal/hostid internal/idmap internal/instance internal/pidfd internal/rootfs internal/seccomp internal/undo | golang.org/x/sys
 internal/backend/gvisor:     sandbox internal/bound internal/fork internal/guest internal/guest/client internal/guest/confine internal/cgroup internal/hostbox internal/hostid internal/idmap internal/instance internal/pidfd internal/rootfs internal/seccomp internal/undo | golang.org/x/sys github.com/opencontainers/runtime-spec
 internal/backend/backendtest: sandbox internal/attack internal/engine internal/guest internal/guest/client internal/guest/server internal/seccomp | golang.org/x/sys
@@ -69,7 +70,7 @@ internal/httpapi:            sandbox internal/engine internal/nearest | github.c
 # wiring: lists, programs, the face for Go
 internal/libexec:            sandbox | golang.org/x/sys
 internal/lang:               sandbox internal/lang/python internal/lang/javascript internal/lang/bash
-internal/backend:            sandbox internal/backend/native internal/backend/gvisor internal/hostid internal/libexec
+internal/backend:            sandbox internal/backend/docker internal/backend/native internal/backend/gvisor internal/hostid internal/libexec
 cmd/glovebox:                sandbox internal/attack internal/backend internal/engine internal/guest internal/httpapi internal/lang internal/nearest | github.com/spf13/cobra github.com/spf13/pflag github.com/BurntSushi/toml
 .:                           sandbox internal/backend internal/engine internal/lang
 

@@ -34,6 +34,9 @@ type Language struct {
 	// Mend says how to get the interpreter where the root lacks it.
 	Mend string
 
+	// Image is one that holds the interpreter, for the mend where the root is an image.
+	Image string
+
 	// Probe is a program in this language that prints "42\n"; tests and doctor run it.
 	Probe string
 }

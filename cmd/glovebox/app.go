@@ -55,6 +55,8 @@ type app struct {
 	quiet   bool
 	verbose bool
 
+	containers containerFlags
+
 	standing []string // flags that a variable or the configuration file has set
 }
 

@@ -101,6 +101,9 @@ func showPlan(p *engine.Plan, files []sandbox.File) planShown {
 	if p.Spec.Root.Dir != "" {
 		shown.Root = p.Spec.Root.Dir
 	}
+	if p.Spec.Root.Image != "" {
+		shown.Root = "the image " + p.Spec.Root.Image
+	}
 	for _, f := range files {
 		shown.Files = append(shown.Files, f.Path)
 	}

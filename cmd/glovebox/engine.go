@@ -24,7 +24,11 @@ type openedEngine struct {
 }
 
 func (a *app) openBackends() (*backend.Set, error) {
-	o := backend.Options{RunDir: a.runDir(), Lack: a.Lack}
+	o := backend.Options{RunDir: a.runDir(), Lack: a.Lack, LookupEnv: a.LookupEnv, Image: a.containers.image, ContainerRuntime: a.containers.runtime,
+		FetchImages: !a.containers.keepOut}
+	if !a.quiet && o.FetchImages {
+		o.Progress = a.Stderr
+	}
 	o.Libexec, _ = a.LookupEnv("GLOVEBOX_LIBEXEC")
 	o.CacheDir, _ = a.cacheDir()
 	if a.verbose {

@@ -41,6 +41,7 @@ output limit, a signal), 125 Glovebox's own failure.`,
 	flags.BoolVar(&a.json, "json", false, "print the answer as JSON, errors of Glovebox included")
 	flags.BoolVarP(&a.quiet, "quiet", "q", false, "say nothing beside results, errors of Glovebox and what it waits for")
 	flags.BoolVarP(&a.verbose, "verbose", "v", false, "say more: what each step took, and the log")
+	a.containers.add(flags)
 	root.SetFlagErrorFunc(flagError)
 	root.AddCommand(a.newRun(), a.newExec(), a.newServe(), a.newDoctor(), a.newVerify(), a.newVersion())
 	root.InitDefaultCompletionCmd()

@@ -24,6 +24,7 @@ type sandboxFlags struct {
 	workdir      string
 	mounts       []string
 	root         string
+	image        string
 	network      string
 	commands     []string
 	acceptWeaker []string
@@ -45,6 +46,7 @@ func (f *sandboxFlags) add(cmd *cobra.Command) {
 	flags.StringVar(&f.workdir, "workdir", "", "the host `DIR` that is /workspace, read-write")
 	flags.StringArrayVar(&f.mounts, "mount", nil, "show a host directory, `SRC:DST[:rw]`; read-only unless rw is said (repeatable)")
 	flags.StringVar(&f.root, "root", "", "`DIR` that holds the root file system, read-only (default: this host's system directories)")
+	flags.StringVar(&f.image, "image", "", "on docker and podman, the image `REF` that is the root; it is fetched where it is not there yet")
 	flags.StringVar(&f.network, "network", "none", "how far the network reaches: `none`")
 	flags.StringSliceVar(&f.commands, "allow-command", nil, "only this program, and others so named, may be executed: `NAME`, without a path (repeatable)")
 	acceptFlag(cmd, &f.acceptWeaker, "go without this wall or limit where the host cannot raise it: `NAME` (repeatable)")
@@ -52,7 +54,7 @@ func (f *sandboxFlags) add(cmd *cobra.Command) {
 	flags.BoolVar(&f.overwrite, "overwrite", false, "let files of --out, and those of --file in --workdir, replace what is there")
 	flags.StringArrayVar(&f.returns, "return", nil, "of the files made, hand back those that match `GLOB` (repeatable; with --out the default is all)")
 	flags.BoolVar(&f.dryRun, "dry-run", false, "print what would be done, and do nothing")
-	completions(cmd, "backend", "native", "gvisor", "auto")
+	completions(cmd, "backend", "native", "gvisor", "docker", "podman", "auto")
 	completions(cmd, "network", "none")
 }
 
@@ -95,6 +97,7 @@ func (a *app) spec(f *sandboxFlags) (sandbox.Spec, error) {
 			return spec, err
 		}
 	}
+	spec.Root.Image = f.image
 	for _, text := range f.mounts {
 		m, err := parseMount(text)
 		if err != nil {

@@ -91,7 +91,7 @@ default that is named and over a maximum is refused.`,
 	addLimits(flags, &f.max, "max-", "the most that a request may ask for: ")
 	acceptFlag(cmd, &f.acceptWeaker, "let every request go without this limit where the host cannot keep it: `NAME` (repeatable)")
 	flags.Lookup("max-output-limit").Usage += " (default 16MiB)"
-	completions(cmd, "backend", "native", "auto")
+	completions(cmd, "backend", "native", "gvisor", "docker", "podman", "auto")
 	return cmd
 }
 
@@ -140,6 +140,7 @@ func (a *app) openServing(ctx context.Context, f *serveFlags, addr net.Addr) (*o
 	if tcp, ok := addr.(*net.TCPAddr); ok && !tcp.IP.IsLoopback() && f.backend == "" {
 		config.Default = engine.Auto // the strongest walls for strangers
 	}
+	a.containers.keepOut = true
 	e, err := a.openEngine(config)
 	if err != nil {
 		return nil, err

@@ -4,8 +4,12 @@ package backend
 
 import (
 	"errors"
+	"io"
 	"os"
+	"path/filepath"
 
+	"github.com/glovebox-dev/glovebox/internal/backend/docker"
+	"github.com/glovebox-dev/glovebox/internal/libexec"
 	"github.com/glovebox-dev/glovebox/sandbox"
 )
 
@@ -17,6 +21,32 @@ type Options struct {
 	Runtime  string   // $XDG_RUNTIME_DIR, for that choice
 	Stderr   *os.File // receives what a failing guest says last; nil discards it
 	Lack     []string // what this host is to be taken to lack, for tests of what happens then
+
+	// Of docker and podman.
+	LookupEnv        func(name string) (string, bool) // reads the environment in which engines are looked for; nil is the process's
+	Image            string                           // of sandboxes that name none; "" is the backend's choice
+	ContainerRuntime string                           // "" is the engine's default
+	FetchImages      bool                             // those that are not there yet
+	Progress         io.Writer                        // receives what is said while one is fetched; nil discards it
+}
+
+// containers are the backends whose sandboxes are containers of an engine, which every system can have.
+func containers(o Options, runDir string) []sandbox.Backend {
+	if o.LookupEnv == nil {
+		o.LookupEnv = os.LookupEnv
+	}
+	var list []sandbox.Backend
+	for _, name := range []string{docker.Name, docker.Podman} {
+		list = append(list, docker.New(docker.Options{Name: name, RunDir: filepath.Join(runDir, name), LookupEnv: o.LookupEnv, Image: o.Image,
+			Runtime: o.ContainerRuntime, Fetch: o.FetchImages, Progress: o.Progress, Guest: func(arch string) (*os.File, error) {
+				program, err := libexec.Guest(libexec.Options{Dir: o.Libexec, CacheDir: o.CacheDir, Arch: arch})
+				if err != nil {
+					return nil, err
+				}
+				return program.Open()
+			}}))
+	}
+	return list
 }
 
 // Set is the backends that this system can have, best default first.

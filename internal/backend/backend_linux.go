@@ -37,5 +37,5 @@ func Open(o Options) (*Set, error) {
 	if err != nil {
 		return nil, errors.Join(err, b.Close(), guest.Close())
 	}
-	return &Set{Backends: []sandbox.Backend{b, g}, files: []*os.File{guest}}, nil
+	return &Set{Backends: append([]sandbox.Backend{b, g}, containers(o, b.RunDir())...), files: []*os.File{guest}}, nil
 }

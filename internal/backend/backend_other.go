@@ -3,14 +3,19 @@
 package backend
 
 import (
-	"runtime"
-
-	"github.com/glovebox-dev/glovebox/sandbox"
+	"os"
+	"path/filepath"
 )
 
-// Open makes the backends of this system. The native one is built of Linux's own walls.
-func Open(Options) (*Set, error) {
-	return nil, &sandbox.Error{Kind: sandbox.Unsupported, Op: "choose a backend",
-		Msg:  "no backend of this version works on " + runtime.GOOS + ": native needs Linux; the ones that will serve here are docker and kubernetes",
-		Mend: "run glovebox on Linux, or in a Linux virtual machine"}
+// Open makes the backends of this system: those whose sandboxes are containers of an engine, in a virtual machine or elsewhere. The others
+// are made of Linux's own walls.
+func Open(o Options) (*Set, error) {
+	if o.RunDir == "" {
+		cache, err := os.UserCacheDir()
+		if err != nil {
+			return nil, err
+		}
+		o.RunDir = filepath.Join(cache, "glovebox", "run")
+	}
+	return &Set{Backends: containers(o, o.RunDir)}, nil
 }

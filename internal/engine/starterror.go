@@ -32,7 +32,7 @@ func (x *execution) startError(ctx context.Context, err error) error {
 		return errRejected
 	case missing && x.language != nil:
 		return &sandbox.Error{Kind: sandbox.Unsupported, Op: "start " + x.Language,
-			Msg: "the root has no " + x.Programs[0], Mend: x.pathMend(x.language.Mend)}
+			Msg: "the root has no " + x.Programs[0], Mend: x.pathMend(x.languageMend())}
 	case missing && strings.Contains(x.Argv[0], "/"):
 		return x.missingProgram(ctx)
 	case missing:
@@ -64,6 +64,16 @@ func (x *execution) missingProgram(ctx context.Context) error {
 		e.Mend = SendFile
 	}
 	return e
+}
+
+// languageMend says how to get the interpreter: into an image nothing of the host comes.
+func (x *execution) languageMend() string {
+	for _, b := range x.live.engine.config.Backends {
+		if b.Name() == x.live.backend && !sandbox.HasFeature(b, sandbox.FeatureHostRoot) && x.language.Image != "" {
+			return "name an image that holds it, such as --image " + x.language.Image
+		}
+	}
+	return x.language.Mend
 }
 
 // pathMend is the mend where a program was not found on the PATH: if the caller has replaced that, it is the likely reason.

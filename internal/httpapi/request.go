@@ -25,6 +25,7 @@ type RunRequest struct {
 	Network      Network           `json:"network" doc:"What the sandbox may reach. This version serves the mode none."`
 	Metadata     map[string]string `json:"metadata" doc:"Any strings of yours, such as user, agent or run. They are written to the log." max:"32"`
 	Backend      string            `json:"backend" doc:"Which walls: a name of GET /v1/capabilities, or auto for the strongest here. Absent is the server's default." example:"native"`
+	Image        string            `json:"image" doc:"On docker and podman, the image that is the root. The server fetches none: it must be there." example:"python:3.12-slim"`
 	Checks       string            `json:"checks" doc:"Static checks before the run. This version serves off." enum:"off,warn,enforce"`
 	ReturnFiles  []string          `json:"return_files" doc:"Patterns of files below /workspace that are handed back if they were made or changed; ** is any depth." max:"256" example:"**/*.png"`
 	AcceptWeaker []string          `json:"accept_weaker" doc:"Names of limits, or commands, that you let go of where this host cannot keep them." max:"64"`
@@ -97,6 +98,7 @@ func (r *RunRequest) run() (engine.Run, error) {
 			Limits:       limits,
 			Network:      sandbox.NetworkPolicy{Mode: sandbox.NetworkNone},
 			AcceptWeaker: r.AcceptWeaker,
+			Root:         sandbox.Root{Image: r.Image},
 		},
 		Request: sandbox.Request{
 			Language: r.Language,

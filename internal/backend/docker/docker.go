@@ -56,6 +56,9 @@ type Options struct {
 	// Runtime is the engine's runtime that containers are run by; "" is the engine's default.
 	Runtime string
 
+	// Fetch has an image fetched that the engine does not have.
+	Fetch bool
+
 	// Progress receives what is said while an image is fetched; nil discards it.
 	Progress io.Writer
 

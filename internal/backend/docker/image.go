@@ -31,6 +31,10 @@ func noImage(err error) bool {
 
 // pull fetches an image and tells of it. Private ones are for the engine's own program, which knows how to ask for a password.
 func (to *connection) pull(ctx context.Context, image string) error {
+	if name := to.engine.options.Name; !to.engine.options.Fetch {
+		return &sandbox.Error{Kind: sandbox.Unavailable, Op: name + ": use image", Msg: "the image " + image + " is not here",
+			Mend: fmt.Sprintf("fetch it: %s pull %s; or name one that is here (%s images)", name, image, name)}
+	}
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	stalled := time.AfterFunc(stallPatience, func() { cancel(context.DeadlineExceeded) })

@@ -16,5 +16,6 @@ var Language = sandbox.Language{
 	},
 	ParseError: ParseError,
 	Mend:       "install the package bash on this host, or give --root a directory that holds it",
+	Image:      "debian:stable-slim",
 	Probe:      "echo $((6*7))\n",
 }
