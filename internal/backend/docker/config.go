@@ -75,6 +75,9 @@ func places(spec *sandbox.Spec) []place {
 
 const pageSize = 4096 // what the kernel rounds a size up to
 
+// varTmp is writable by everybody in most images.
+const varTmp = "/var/tmp"
+
 // tmpfs are the writable places as the engine has them. Podman knows no bound of inodes.
 func (to *connection) tmpfs(spec *sandbox.Spec) map[string]string {
 	mounts := map[string]string{}
@@ -92,7 +95,7 @@ func (to *connection) tmpfs(spec *sandbox.Spec) map[string]string {
 		}
 	}
 	if to.podman { // would have these writable and without a bound, as the root is not
-		for _, target := range []string{"/run", "/var/tmp"} {
+		for _, target := range []string{"/run", varTmp} {
 			mounts[target] = "rw,nosuid,nodev,noexec,size=65536,mode=755,notmpcopyup"
 		}
 	}
@@ -110,10 +113,17 @@ func (box *Box) plan(spec *sandbox.Spec) *confine.Plan {
 	if p.OneShot {
 		p.Lease = int64(confine.BornLease)
 	}
-	for _, w := range places(spec) {
+	// Runtimes give a file system the mode of the image's folder below it, whatever they were told.
+	list := places(spec)
+	if box.to.podman {
+		list = append(list, place{target: varTmp, mode: 0o755})
+	}
+	for _, w := range list {
+		step := confine.Step{Do: confine.Dir, Target: strings.TrimPrefix(w.target, "/"), Mode: w.mode}
 		if w.owned {
-			p.Root = append(p.Root, confine.Step{Do: confine.Dir, Target: strings.TrimPrefix(w.target, "/"), Mode: w.mode, UID: spec.User.UID, GID: spec.User.GID})
+			step.UID, step.GID = spec.User.UID, spec.User.GID
 		}
+		p.Root = append(p.Root, step)
 	}
 	limits, payload := confine.Rlimits(spec.Limits)
 	p.Limits = limits

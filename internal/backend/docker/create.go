@@ -102,21 +102,34 @@ func (box *Box) make(ctx context.Context, spec *sandbox.Spec, made *undo.Stack) 
 	if err := b.fail(failCreate, err); err != nil {
 		return err
 	}
-	var attached client.ContainerAttachResult
-	err = box.to.call(ctx, failAttach, callPatience, func(ctx context.Context) (err error) {
-		attached, err = box.to.api.ContainerAttach(ctx, box.name(), client.ContainerAttachOptions{Stream: true, Stderr: true})
-		return err
-	})
-	switch {
-	case err == nil:
-		box.stream = follow(attached.HijackedResponse)
-		made.Add(func() error { box.let(); return nil })
-	case ctx.Err() == nil: // Podman prepares a container to attach to it, and says only when it is started why it could not
+	err = box.attach(ctx)
+	if err != nil && ctx.Err() == nil { // Podman prepares a container to attach to it, and says only when it is started why it could not
 		if startErr := box.run(ctx); startErr != nil {
 			err = startErr
 		}
+		if isEmptied(err) {
+			if err = box.refill(ctx, spec); err == nil {
+				err = box.attach(ctx)
+			}
+		}
+	}
+	if err == nil {
+		made.Add(func() error { box.let(); return nil })
 	}
 	return b.fail(failAttach, err)
+}
+
+// attach listens to what the container will say.
+func (box *Box) attach(ctx context.Context) error {
+	var attached client.ContainerAttachResult
+	err := box.to.call(ctx, failAttach, callPatience, func(ctx context.Context) (err error) {
+		attached, err = box.to.api.ContainerAttach(ctx, box.name(), client.ContainerAttachOptions{Stream: true, Stderr: true})
+		return err
+	})
+	if err == nil {
+		box.stream = follow(attached.HijackedResponse)
+	}
+	return err
 }
 
 // volume returns the volume that holds the guest. The first time it takes a container to fill it, and so an image.
@@ -135,7 +148,7 @@ func (box *Box) start(ctx context.Context, spec *sandbox.Spec) error {
 	b := box.backend
 	box.began = time.Now()
 	err := box.run(ctx)
-	if err != nil && strings.Contains(err.Error(), guestPath) && strings.Contains(err.Error(), "no such file") {
+	if isEmptied(err) {
 		if err = box.refill(ctx, spec); err == nil {
 			err = box.run(ctx)
 		}
@@ -177,6 +190,11 @@ func (box *Box) run(ctx context.Context) error {
 		_, err := box.to.api.ContainerStart(ctx, box.name(), client.ContainerStartOptions{})
 		return err
 	})
+}
+
+// isEmptied says whether a container could not be started for want of the guest.
+func isEmptied(err error) bool {
+	return err != nil && strings.Contains(err.Error(), guestPath) && strings.Contains(err.Error(), "no such file")
 }
 
 // refill brings the guest again: somebody removed the volume, and the engine made an empty one of its name.

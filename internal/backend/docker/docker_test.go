@@ -1,0 +1,413 @@
+package docker
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/moby/moby/api/types/container"
+	"github.com/moby/moby/client"
+
+	"github.com/glovebox-dev/glovebox/internal/guest"
+	guestclient "github.com/glovebox-dev/glovebox/internal/guest/client"
+	"github.com/glovebox-dev/glovebox/internal/guest/confine"
+	"github.com/glovebox-dev/glovebox/sandbox"
+)
+
+// patience bounds a step that hangs.
+const patience = 2 * time.Minute
+
+var bothEngines = []string{Name, Podman}
+
+func within(t *testing.T) context.Context {
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	t.Cleanup(cancel)
+	return ctx
+}
+
+func spec() sandbox.Spec {
+	return sandbox.Spec{ID: sandbox.NewID(), Limits: sandbox.DefaultLimits, User: sandbox.DefaultUser, Env: sandbox.DefaultEnv}
+}
+
+func create(t *testing.T, b *Backend, s sandbox.Spec) *Box {
+	t.Helper()
+	box, err := b.Create(within(t), s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = box.Close() })
+	return box.(*Box)
+}
+
+// run runs a shell script in a box and returns what it printed.
+func run(t *testing.T, box sandbox.Box, script string) string {
+	t.Helper()
+	ctx := within(t)
+	conn, err := box.Dial(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, err := guestclient.New(ctx, conn, box.GuestKey())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	p, err := c.Start(ctx, guest.Start{ID: string(sandbox.NewID()), Argv: []string{"/bin/bash", "-c", script}, Dir: sandbox.Workspace,
+		Env: sandbox.DefaultEnv, User: sandbox.DefaultUser})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out []byte
+	if _, err := p.Stream(ctx, func(o guest.Output) error { out = append(out, o.Data...); return nil }, true); err != nil {
+		t.Fatal(err)
+	}
+	return string(out)
+}
+
+// met is the connection of a backend.
+func met(t *testing.T, b *Backend) *connection {
+	t.Helper()
+	to, err := b.engine.connect(within(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return to
+}
+
+// left lists what is left of a box: containers of any state, and its folder.
+func left(t *testing.T, b *Backend, id sandbox.ID) (list []string) {
+	t.Helper()
+	found, err := met(t, b).api.ContainerList(within(t), client.ContainerListOptions{All: true, Filters: client.Filters{}.Add("label", labelRun+"="+b.options.runLabel())})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range found.Items {
+		if c.Labels[labelSandbox] == string(id) || c.Labels[labelPart] != "sandbox" {
+			list = append(list, "container "+strings.Join(c.Names, " ")+" "+string(c.State))
+		}
+	}
+	folders, err := filepath.Glob(filepath.Join(b.options.RunDir, "instances", "*", "boxes", string(id)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := os.ReadFile("/proc/self/mountinfo")
+	if err == nil && strings.Contains(string(text), b.options.RunDir) {
+		list = append(list, "mounts")
+	}
+	return append(list, folders...)
+}
+
+// each runs a test on both engines.
+func each(t *testing.T, test func(t *testing.T, o Options)) {
+	for _, name := range bothEngines {
+		t.Run(name, func(t *testing.T) { test(t, options(t, name)) })
+	}
+}
+
+// TestEveryStepFails fails each step of creation in turn: the error names it, and nothing is left.
+func TestEveryStepFails(t *testing.T) {
+	inside := []string{confine.StepPlan, confine.StepKnobs, confine.StepRoot + " workspace", confine.StepIdentity, confine.StepRlimits,
+		confine.StepSpawner, confine.StepCaps, confine.StepNoNewPriv, confine.StepSeccomp}
+	each(t, func(t *testing.T, o Options) {
+		for _, step := range slices.Concat(HostSteps, inside) {
+			t.Run(step, func(t *testing.T) {
+				o := o
+				o.FailAt, o.RunDir = step, filepath.Join(t.TempDir(), "run")
+				b := open(t, o)
+				s := spec()
+				box, err := b.Create(within(t), s)
+				if err == nil {
+					box.Close()
+					t.Fatal("the sandbox was made although the step failed")
+				}
+				if step != confine.StepPlan && !strings.Contains(err.Error(), step) {
+					t.Errorf("the error does not name the step: %v", err)
+				}
+				if l := left(t, b, s.ID); len(l) > 0 {
+					t.Errorf("left behind: %v", l)
+				}
+			})
+		}
+	})
+}
+
+// abandon drops the lock of an instance, as the death of its process would.
+func abandon(t *testing.T, b *Backend) {
+	t.Helper()
+	if err := b.in.Abandon(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { b.in = nil }) // before the backend is closed
+}
+
+// TestRecover abandons an instance as kill -9 would, and lets another clean up after it. The neighbour, alive, is left alone.
+func TestRecover(t *testing.T) {
+	each(t, func(t *testing.T, o Options) {
+		dead, alive, next := open(t, o), open(t, o), open(t, o)
+		orphan, neighbour := create(t, dead, spec()), create(t, alive, spec())
+		abandon(t, dead)
+		for range 2 {
+			if _, err := next.Recover(within(t), nil); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if l := left(t, next, orphan.id); len(l) > 0 {
+			t.Errorf("left behind: %v", l)
+		}
+		if out := run(t, neighbour, "echo alive"); out != "alive\n" {
+			t.Errorf("the neighbour says %q", out)
+		}
+	})
+}
+
+// TestSweep: containers whose folder is gone, as after a reboot, are removed by the next server. Those of another run folder are not.
+func TestSweep(t *testing.T) {
+	each(t, func(t *testing.T, o Options) {
+		other := o
+		other.RunDir = filepath.Join(t.TempDir(), "run")
+		dead, neighbour := open(t, o), create(t, open(t, other), spec())
+		s := spec()
+		s.Lifetime.Living = true
+		orphan := create(t, dead, s)
+		abandon(t, dead)
+		if err := os.RemoveAll(o.RunDir); err != nil {
+			t.Fatal(err)
+		}
+		next := open(t, o)
+		create(t, next, spec())
+		if l := left(t, next, orphan.id); len(l) > 0 {
+			t.Errorf("left behind: %v", l)
+		}
+		if out := run(t, neighbour, "echo alive"); out != "alive\n" {
+			t.Errorf("the neighbour says %q", out)
+		}
+	})
+}
+
+// TestTakeBack abandons a living box as a dead server would; the next takes it back, with what it holds.
+func TestTakeBack(t *testing.T) {
+	each(t, func(t *testing.T, o Options) {
+		for name, bridge := range map[string]bool{"by its socket": false, "by the engine": true} {
+			t.Run(name, func(t *testing.T) {
+				o := o
+				o.Bridge, o.RunDir = bridge, filepath.Join(t.TempDir(), "run")
+				dead, next := open(t, o), open(t, o)
+				s := spec()
+				s.Lifetime.Living = true
+				box := create(t, dead, s)
+				run(t, box, "echo kept > /workspace/file")
+				abandon(t, dead)
+				boxes, err := next.Recover(within(t), []sandbox.ID{s.ID})
+				if err != nil || len(boxes) != 1 || boxes[0].ID() != s.ID {
+					t.Fatalf("got %v, %v", boxes, err)
+				}
+				if out := run(t, boxes[0], "cat /workspace/file"); out != "kept\n" {
+					t.Errorf("it holds %q", out)
+				}
+				if u, err := boxes[0].Usage(within(t)); err != nil || u.MemoryNow <= 0 {
+					t.Errorf("got %+v, %v", u, err)
+				}
+				if err := boxes[0].Close(); err != nil {
+					t.Error(err)
+				}
+				if l := left(t, next, s.ID); len(l) > 0 {
+					t.Errorf("left behind: %v", l)
+				}
+			})
+		}
+	})
+}
+
+// TestKilledFromElsewhere: a container that somebody kills or removes ends its box, and nothing is left.
+func TestKilledFromElsewhere(t *testing.T) {
+	each(t, func(t *testing.T, o Options) {
+		b := open(t, o)
+		for name, end := range map[string]func(ctx context.Context, id string) error{
+			"kill": func(ctx context.Context, id string) error {
+				_, err := met(t, b).api.ContainerKill(ctx, id, client.ContainerKillOptions{Signal: "KILL"})
+				return err
+			},
+			"remove": func(ctx context.Context, id string) error { return met(t, b).remove(ctx, id) },
+		} {
+			box := create(t, b, spec())
+			if err := end(within(t), box.name()); err != nil {
+				t.Fatal(err)
+			}
+			if ended, err := box.Wait(within(t)); err != nil || ended.Cause != sandbox.EndDied {
+				t.Errorf("%s: %+v, %v", name, ended, err)
+			}
+			if err := box.Close(); err != nil {
+				t.Error(err)
+			}
+			if l := left(t, b, box.id); len(l) > 0 {
+				t.Errorf("%s: left behind: %v", name, l)
+			}
+		}
+	})
+}
+
+// TestGuestVolume: the guest is brought anew where somebody removed its volume, and several at once bring the same.
+func TestGuestVolume(t *testing.T) {
+	each(t, func(t *testing.T, o Options) {
+		// A program of its own digest: the volume of the other tests is in use.
+		o.Guest = ownGuest(t)
+		b := open(t, o)
+		create(t, b, spec()).Close()
+		to := met(t, b)
+		name := b.engine.filled[to.arch]
+		t.Cleanup(func() {
+			for _, volume := range []string{name, name + readySuffix} {
+				_, _ = to.api.VolumeRemove(context.Background(), volume, client.VolumeRemoveOptions{})
+			}
+		})
+		if _, err := to.api.VolumeRemove(within(t), name, client.VolumeRemoveOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		box := create(t, b, spec())
+		if out := run(t, box, "touch "+guestDir+"/x 2>/dev/null || echo refused; ls -l "+guestPath+" | cut -c1-10"); out != "refused\n-r-xr-xr-x\n" {
+			t.Errorf("the volume says %q", out)
+		}
+		box.Close()
+	})
+}
+
+// ownGuest is the guest with bytes behind its end that mean nothing.
+func ownGuest(t *testing.T) func(string) (*os.File, error) {
+	program, err := guestProgram()
+	if err != nil {
+		t.Fatal(err)
+	}
+	f, err := program.Open()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil {
+		t.Fatal(err)
+	}
+	text := make([]byte, info.Size())
+	if _, err := f.ReadAt(text, 0); err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(t.TempDir(), "guest")
+	if err := os.WriteFile(path, append(text, sandbox.NewID()...), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	return func(string) (*os.File, error) { return os.Open(path) }
+}
+
+// TestDowngrades: an engine that made another container than it was told is caught before any code runs; a limit may be let go of by name,
+// a wall not.
+func TestDowngrades(t *testing.T) {
+	b := open(t, options(t, Name))
+	box := create(t, b, spec())
+	at, err := box.inspect(within(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := spec()
+	if err := box.verify(&s, at); err != nil {
+		t.Fatalf("as it was made: %v", err)
+	}
+	pids := int64(1 << 20)
+	for name, change := range map[string]func(h *container.HostConfig){
+		"memory": func(h *container.HostConfig) { h.Memory = 0 }, "cpus": func(h *container.HostConfig) { h.CPUQuota, h.NanoCPUs = 0, 0 },
+		"pids": func(h *container.HostConfig) { h.PidsLimit = &pids },
+	} {
+		changed, host := *at, *at.HostConfig
+		change(&host)
+		changed.HostConfig = &host
+		s := spec()
+		err := box.verify(&s, &changed)
+		if sandbox.KindOf(err) != sandbox.Unsupported || !slices.Equal(sandbox.LacksOf(err), []sandbox.LimitName{sandbox.LimitName(name)}) {
+			t.Errorf("%s: %v", name, err)
+		}
+		s.AcceptWeaker = []string{name}
+		if err := box.verify(&s, &changed); err != nil || !slices.Contains(box.effective.Weaker, name) || box.effective.Limits.Get(sandbox.LimitName(name)) != sandbox.Unlimited {
+			t.Errorf("%s, accepted: %v, %+v", name, err, box.effective)
+		}
+	}
+	for name, change := range map[string]func(at *container.InspectResponse){
+		"privileged": func(at *container.InspectResponse) { at.HostConfig.Privileged = true },
+		"root":       func(at *container.InspectResponse) { at.HostConfig.ReadonlyRootfs = false },
+		"network":    func(at *container.InspectResponse) { at.HostConfig.NetworkMode = "bridge" },
+		"processes":  func(at *container.InspectResponse) { at.HostConfig.PidMode = "host" },
+		"IPC":        func(at *container.InspectResponse) { at.HostConfig.IpcMode = "host" },
+		"user ids":   func(at *container.InspectResponse) { at.HostConfig.UsernsMode = "host" },
+		"host name":  func(at *container.InspectResponse) { at.HostConfig.UTSMode = "host" },
+		"privileges": func(at *container.InspectResponse) { at.HostConfig.SecurityOpt = nil },
+		"filter": func(at *container.InspectResponse) {
+			at.HostConfig.SecurityOpt = []string{"no-new-privileges", "seccomp=unconfined"}
+		},
+		"capability": func(at *container.InspectResponse) { at.HostConfig.CapAdd = append(at.HostConfig.CapAdd, "SYS_ADMIN") },
+		"volume": func(at *container.InspectResponse) {
+			at.Mounts = append(at.Mounts, container.MountPoint{Destination: "/data"})
+		},
+	} {
+		changed, host := *at, *at.HostConfig
+		changed.HostConfig = &host
+		change(&changed)
+		s := spec()
+		s.AcceptWeaker = []string{"memory", "cpus", "pids", "disk", "inodes"}
+		if err := box.verify(&s, &changed); sandbox.KindOf(err) != sandbox.Unavailable || err == nil {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// TestLacks forces each limit that an engine may say it cannot enforce: refused where it must be kept or was named, else told.
+func TestLacks(t *testing.T) {
+	b := open(t, options(t, Name))
+	real := met(t, b)
+	for _, name := range []sandbox.LimitName{sandbox.LimitMemory, sandbox.LimitPids, sandbox.LimitCPUs} {
+		to := *real
+		to.rootless, to.info.CgroupVersion = true, "1"
+		switch name {
+		case sandbox.LimitMemory:
+			to.info.MemoryLimit = false
+		case sandbox.LimitPids:
+			to.info.PidsLimit = false
+		default:
+			to.info.CPUCfsQuota = false
+		}
+		s := spec()
+		s.Named = []sandbox.LimitName{name}
+		err := to.unenforced(&s)
+		if sandbox.KindOf(err) != sandbox.Unsupported || !strings.Contains(err.Error(), "cgroup v2") || !slices.Contains(sandbox.LacksOf(err), name) {
+			t.Errorf("%s, named: %v", name, err)
+		}
+		s.Named = nil
+		if err := to.unenforced(&s); (err != nil) != slices.Contains(never, name) {
+			t.Errorf("%s, not named: %v", name, err)
+		}
+		s.AcceptWeaker = []string{string(name)}
+		if err := to.unenforced(&s); err != nil {
+			t.Errorf("%s, accepted: %v", name, err)
+		}
+		if p := to.policy(&s, to.lacking(&s)); !slices.Contains(p.Weaker, string(name)) || p.Limits.Get(name) != sandbox.Unlimited || p.Enforcers[name] != "" {
+			t.Errorf("%s, accepted: %+v", name, p)
+		}
+	}
+}
+
+// TestProbeOfNothing: where there is no engine, that is said, and nothing is waited for.
+func TestProbeOfNothing(t *testing.T) {
+	for _, name := range bothEngines {
+		b := New(Options{Name: name, Host: "unix://" + filepath.Join(t.TempDir(), "nowhere.sock"), RunDir: filepath.Join(t.TempDir(), "run")})
+		_, err := b.Probe(context.Background())
+		if sandbox.KindOf(err) != sandbox.Unavailable || !strings.Contains(sandbox.MendOf(err), "start") {
+			t.Errorf("%s: %v", name, err)
+		}
+		if _, err := b.Recover(context.Background(), nil); err != nil {
+			t.Errorf("%s: recover where nothing ever was: %v", name, err)
+		}
+		if err := b.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+}
