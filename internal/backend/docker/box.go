@@ -93,7 +93,7 @@ func (box *Box) state(ctx context.Context) (*container.State, error) {
 		return nil, err
 	}
 	var found client.ContainerInspectResult
-	err = to.call(ctx, "look at container", callPatience, func(ctx context.Context) (err error) {
+	err = to.ask(ctx, "look at container", callPatience, func(ctx context.Context) (err error) {
 		found, err = to.api.ContainerInspect(ctx, box.name(), client.ContainerInspectOptions{})
 		return err
 	})

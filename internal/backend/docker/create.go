@@ -177,7 +177,7 @@ func (box *Box) start(ctx context.Context, spec *sandbox.Spec) error {
 	}
 	if err = found.err; err == nil {
 		box.counters = countersOf(box.to, found.at.State.Pid)
-		err = box.verify(spec, found.at)
+		err = errors.Join(box.to.suitable(ctx, found.at.Image, b.image(spec)), box.verify(spec, found.at))
 	}
 	if err := b.fail(failVerify, err); err != nil {
 		return err
@@ -210,7 +210,7 @@ func (box *Box) refill(ctx context.Context, spec *sandbox.Spec) error {
 
 func (box *Box) inspect(ctx context.Context) (*container.InspectResponse, error) {
 	var found client.ContainerInspectResult
-	err := box.to.call(ctx, failVerify, callPatience, func(ctx context.Context) (err error) {
+	err := box.to.ask(ctx, failVerify, callPatience, func(ctx context.Context) (err error) {
 		found, err = box.to.api.ContainerInspect(ctx, box.name(), client.ContainerInspectOptions{})
 		return err
 	})

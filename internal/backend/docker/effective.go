@@ -40,7 +40,7 @@ func (b *Backend) Probe(ctx context.Context) (sandbox.Posture, error) {
 }
 
 func (to *connection) imageWall(ctx context.Context, image string) sandbox.Wall {
-	err := to.call(ctx, "look at image", pingPatience, func(ctx context.Context) error {
+	err := to.ask(ctx, "look at image", pingPatience, func(ctx context.Context) error {
 		_, err := to.api.ImageInspect(ctx, image)
 		return err
 	})

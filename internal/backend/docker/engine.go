@@ -36,6 +36,9 @@ type engine struct {
 	to     *connection
 	met    bool              // whether an engine has ever answered
 	filled map[string]string // the volume that holds a guest, by processor
+	suits  map[string]bool   // images that are for the engine's processor, by digest
+
+	most time.Duration // bound on every call, for tests; 0 is none
 }
 
 // connection is an engine that answered, and what it says of itself.
@@ -86,7 +89,7 @@ func (e *engine) meet(ctx context.Context, at *endpoint) (*connection, error) {
 		return nil, err
 	}
 	to := &connection{endpoint: at, engine: e, api: api}
-	if err := to.ask(ctx); err != nil {
+	if err := to.greet(ctx); err != nil {
 		return nil, errors.Join(err, api.Close())
 	}
 	return to, nil
@@ -106,8 +109,8 @@ func newClient(at *endpoint) (*client.Client, error) {
 	return client.New(append(options, client.WithHost(at.host))...)
 }
 
-// ask asks an engine for what it is.
-func (to *connection) ask(ctx context.Context) error {
+// greet asks an engine for what it is.
+func (to *connection) greet(ctx context.Context) error {
 	brief, cancel := context.WithTimeout(ctx, pingPatience)
 	defer cancel()
 	if _, err := to.api.Ping(brief, client.PingOptions{NegotiateAPIVersion: true}); err != nil {
@@ -161,12 +164,25 @@ func (to *connection) forget() {
 	if e.to == to {
 		e.to = nil
 		clear(e.filled)
+		clear(e.suits)
 	}
 }
 
 // call makes one call within its bound, and again while the engine cannot be reached. A call that was cut off in its middle is not
 // repeated: the caller takes back what it may have done.
 func (to *connection) call(ctx context.Context, step string, bound time.Duration, f func(context.Context) error) error {
+	return to.repeat(ctx, step, bound, isGone, f)
+}
+
+// ask makes a call that changes nothing, or nothing the second time: it is also repeated where it was cut off.
+func (to *connection) ask(ctx context.Context, step string, bound time.Duration, f func(context.Context) error) error {
+	return to.repeat(ctx, step, bound, isCut, f)
+}
+
+func (to *connection) repeat(ctx context.Context, step string, bound time.Duration, again func(error) bool, f func(context.Context) error) error {
+	if most := to.engine.most; most > 0 {
+		bound = min(bound, most)
+	}
 	pause, end := firstBackOff, time.Now().Add(backPatience)
 	for {
 		brief, cancel := context.WithTimeout(ctx, bound)
@@ -181,8 +197,8 @@ func (to *connection) call(ctx context.Context, step string, bound time.Duration
 		case expired:
 			to.forget()
 			return to.hangs(step, bound)
-		case !isGone(err) || time.Now().After(end):
-			if isGone(err) {
+		case !again(err) || time.Now().After(end):
+			if isCut(err) {
 				to.forget()
 			}
 			return to.explain(step, err)

@@ -54,7 +54,7 @@ func (to *connection) guestVolume(ctx context.Context, image string) (string, er
 		return "", err
 	}
 	name = "glovebox-guest-" + hex.EncodeToString(digest.Sum(nil))[:16]
-	err = to.call(ctx, failGuest, callPatience, func(ctx context.Context) error {
+	err = to.ask(ctx, failGuest, callPatience, func(ctx context.Context) error {
 		_, err := to.api.VolumeInspect(ctx, name+readySuffix, client.VolumeInspectOptions{})
 		return err
 	})
@@ -118,7 +118,7 @@ func (to *connection) fill(ctx context.Context, name, image string, program *os.
 }
 
 func (to *connection) makeVolume(ctx context.Context, name string) error {
-	return to.call(ctx, failGuest, callPatience, func(ctx context.Context) error {
+	return to.ask(ctx, failGuest, callPatience, func(ctx context.Context) error {
 		_, err := to.api.VolumeCreate(ctx, client.VolumeCreateOptions{Name: name, Driver: "local", Labels: map[string]string{labelPart: "guest"}})
 		if errdefs.IsConflict(err) { // Podman: it is there
 			return nil
@@ -144,7 +144,7 @@ func pack(to io.Writer, program *os.File) error {
 // remove removes a container, running or not, with the volumes that it alone had. One that is gone is no error.
 func (to *connection) remove(ctx context.Context, name string) error {
 	for end := time.Now().Add(backPatience); ; {
-		err := to.call(ctx, "remove container", startPatience, func(ctx context.Context) error {
+		err := to.ask(ctx, "remove container", startPatience, func(ctx context.Context) error {
 			_, err := to.api.ContainerRemove(ctx, name, client.ContainerRemoveOptions{Force: true, RemoveVolumes: true})
 			return err
 		})
@@ -155,10 +155,16 @@ func (to *connection) remove(ctx context.Context, name string) error {
 			if err := to.awaitRemoval(ctx, name); err != nil {
 				return err
 			}
-		case strings.Contains(err.Error(), "container state improper") && time.Now().Before(end): // Podman: it ended by itself just now
+		case isSurprised(err) && ctx.Err() == nil && time.Now().Before(end):
 			time.Sleep(removalPoll)
 		default:
 			return err
 		}
 	}
+}
+
+// isSurprised says whether an engine failed at what another attempt may do: an error of its own, or, on Podman, a container that ended by
+// itself just now.
+func isSurprised(err error) bool {
+	return errdefs.IsInternal(err) || strings.Contains(err.Error(), "container state improper")
 }

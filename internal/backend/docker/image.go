@@ -122,6 +122,24 @@ func (to *connection) wrongProcessor(ctx context.Context, image string, err erro
 	return to.otherProcessor(ctx, image)
 }
 
+// suitable says no to an image of another processor: the guest would run there, and no program of the image. Each image is looked at once.
+func (to *connection) suitable(ctx context.Context, digest, image string) error {
+	e := to.engine
+	e.mu.Lock()
+	known := e.suits[digest]
+	e.mu.Unlock()
+	if known {
+		return nil
+	}
+	if err := to.otherProcessor(ctx, image); err != nil {
+		return err
+	}
+	e.mu.Lock()
+	e.suits[digest] = true
+	e.mu.Unlock()
+	return nil
+}
+
 // otherProcessor is an error where an image is for another processor or system than the engine has.
 func (to *connection) otherProcessor(ctx context.Context, image string) error {
 	brief, cancel := context.WithTimeout(ctx, callPatience)

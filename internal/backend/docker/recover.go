@@ -116,7 +116,7 @@ func (b *Backend) takeBack(ctx context.Context, dir string) (*Box, error) {
 // sweep removes containers of this run folder whose instance is not there any more: the folder is gone after a reboot, and they are not.
 func (b *Backend) sweep(ctx context.Context, to *connection) error {
 	var found client.ContainerListResult
-	err := to.call(ctx, "list containers", callPatience, func(ctx context.Context) (err error) {
+	err := to.ask(ctx, "list containers", callPatience, func(ctx context.Context) (err error) {
 		found, err = to.api.ContainerList(ctx, client.ContainerListOptions{All: true, Filters: client.Filters{}.Add("label", labelRun+"="+b.options.runLabel())})
 		return err
 	})
@@ -148,7 +148,7 @@ const removalPoll = 20 * time.Millisecond
 // awaitRemoval waits until a container is gone, or nobody is removing it any more.
 func (to *connection) awaitRemoval(ctx context.Context, name string) error {
 	for end := time.Now().Add(startPatience); time.Now().Before(end); {
-		err := to.call(ctx, "await removal", callPatience, func(ctx context.Context) error {
+		err := to.ask(ctx, "await removal", callPatience, func(ctx context.Context) error {
 			_, err := to.api.ContainerInspect(ctx, name, client.ContainerInspectOptions{})
 			return err
 		})

@@ -26,6 +26,11 @@ func isGone(err error) bool {
 	return client.IsErrConnectionFailed(err)
 }
 
+// isCut says whether the call may or may not have been taken.
+func isCut(err error) bool {
+	return client.IsErrConnectionFailed(err) && !strings.Contains(err.Error(), "permission denied")
+}
+
 // title is the engine's name for people.
 func (e *engine) title() string {
 	if e.options.Name == Podman {
@@ -99,6 +104,9 @@ func (to *connection) explain(step string, err error) error {
 	e := to.engine
 	if isGone(err) {
 		return e.absent(to.endpoint, err)
+	}
+	if isCut(err) {
+		return &sandbox.Error{Kind: sandbox.Unavailable, Op: e.options.Name + ": " + step, Msg: "the engine hung up in the middle of the call", Mend: e.restartMend(), Err: err}
 	}
 	refusal := &sandbox.Error{Kind: sandbox.Unavailable, Op: e.options.Name + ": " + step, Err: err}
 	if errdefs.IsInvalidArgument(err) {

@@ -1,0 +1,209 @@
+package docker
+
+import (
+	"context"
+	"net"
+	"net/http"
+	"net/http/httputil"
+	"net/url"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/glovebox-dev/glovebox/sandbox"
+)
+
+// faulty stands before an engine and spoils one kind of call, every time or the first few.
+type faulty struct {
+	engine http.Handler
+
+	mu    sync.Mutex
+	call  string // of a method and a part of a path: "POST /start"
+	fault string
+	times int
+	ended chan struct{}
+}
+
+// The faults.
+const (
+	faultError = "error" // the engine answers that it failed
+	faultDrop  = "drop"  // nobody takes the call
+	faultCut   = "cut"   // the engine carries it out, and nobody hears
+	faultHang  = "hang"  // nothing ever comes
+)
+
+func (f *faulty) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	f.mu.Lock()
+	method, part, _ := strings.Cut(f.call, " ")
+	spoil := f.times > 0 && r.Method == method && strings.Contains(r.URL.Path, part)
+	if spoil {
+		f.times--
+	}
+	fault := f.fault
+	f.mu.Unlock()
+	if !spoil {
+		f.engine.ServeHTTP(w, r)
+		return
+	}
+	switch fault {
+	case faultError:
+		http.Error(w, `{"message":"spoilt"}`, http.StatusInternalServerError)
+		return
+	case faultHang:
+		select {
+		case <-r.Context().Done():
+		case <-f.ended:
+		}
+	case faultCut:
+		f.engine.ServeHTTP(&silent{}, r)
+	}
+	panic(http.ErrAbortHandler) // hangs up
+}
+
+// silent swallows an answer.
+type silent struct{ header http.Header }
+
+func (s *silent) Header() http.Header {
+	if s.header == nil {
+		s.header = http.Header{}
+	}
+	return s.header
+}
+func (s *silent) Write(p []byte) (int, error) { return len(p), nil }
+func (s *silent) WriteHeader(int)             {}
+
+func (f *faulty) spoil(call, fault string, times int) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.call, f.fault, f.times = call, fault, times
+}
+
+// before puts a faulty engine before the one of the options, which it returns changed.
+func before(t *testing.T, o Options) (*faulty, Options) {
+	t.Helper()
+	target := strings.TrimPrefix(o.Host, "unix://")
+	proxy := httputil.NewSingleHostReverseProxy(&url.URL{Scheme: "http", Host: "engine"})
+	transport := &http.Transport{DisableKeepAlives: true, DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+		var d net.Dialer
+		return d.DialContext(ctx, "unix", target)
+	}}
+	proxy.Transport, proxy.FlushInterval = transport, -1
+	f := &faulty{engine: proxy, ended: make(chan struct{})}
+	path := filepath.Join(t.TempDir(), "s")
+	l, err := net.Listen("unix", path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	server := &http.Server{Handler: f, ReadHeaderTimeout: patience}
+	served := make(chan struct{})
+	go func() {
+		defer close(served)
+		_ = server.Serve(l)
+	}()
+	t.Cleanup(func() {
+		close(f.ended)
+		server.Close()
+		<-served
+		transport.CloseIdleConnections()
+	})
+	o.Host = "unix://" + path
+	return f, o
+}
+
+// calls are those of a creation, in their order.
+var calls = []string{"POST /containers/create", "POST /attach", "POST /start", "GET /containers/glovebox-"}
+
+// TestFaults spoils each call of a creation in each way: it fails, within its bound, or comes to a box that is whole, and then nothing is
+// left.
+func TestFaults(t *testing.T) {
+	each(t, func(t *testing.T, o Options) {
+		create(t, open(t, o), spec()).Close() // the guest is there
+		f, o := before(t, o)
+		for _, call := range calls {
+			for _, fault := range []string{faultError, faultDrop, faultCut, faultHang} {
+				t.Run(call+" "+fault, func(t *testing.T) {
+					b := open(t, o)
+					b.engine.most = 10 * time.Second
+					met(t, b)
+					f.spoil(call, fault, 1)
+					if fault == faultHang {
+						b.engine.most = time.Second
+					}
+					s := spec()
+					box, err := b.Create(within(t), s)
+					f.spoil("", "", 0)
+					b.engine.most = 0
+					if err != nil {
+						t.Logf("%v", err)
+					} else if out := run(t, box, "echo whole"); out != "whole\n" {
+						t.Errorf("the box says %q", out)
+					}
+					if err == nil {
+						if err := box.Close(); err != nil {
+							t.Error(err)
+						}
+					}
+					if l := left(t, b, s.ID); len(l) > 0 {
+						t.Errorf("left behind: %v", l)
+					}
+				})
+			}
+		}
+	})
+}
+
+// TestRemovalFails spoils the removal of a container a few times; in the end it is gone.
+func TestRemovalFails(t *testing.T) {
+	each(t, func(t *testing.T, o Options) {
+		f, o := before(t, o)
+		for _, fault := range []string{faultError, faultDrop, faultCut} {
+			b := open(t, o)
+			box := create(t, b, spec())
+			f.spoil("DELETE /containers/", fault, 3)
+			if err := box.Close(); err != nil {
+				t.Errorf("%s: %v", fault, err)
+			}
+			f.spoil("", "", 0)
+			if l := left(t, b, box.id); len(l) > 0 {
+				t.Errorf("%s: left behind: %v", fault, l)
+			}
+		}
+	})
+}
+
+// TestHangs: an engine that takes connections and says nothing is told of in words, at once and in the middle.
+func TestHangs(t *testing.T) {
+	l, err := net.Listen("unix", filepath.Join(t.TempDir(), "s"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	b := open(t, Options{Name: Name, Host: "unix://" + l.Addr().String(), RunDir: filepath.Join(t.TempDir(), "run")})
+	if _, err := b.Probe(context.Background()); sandbox.KindOf(err) != sandbox.Unavailable || !strings.Contains(err.Error(), "hangs") {
+		t.Errorf("got %v", err)
+	}
+}
+
+// TestTooOld: an engine whose API this client does not speak is told of in words.
+func TestTooOld(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "s")
+	l, err := net.Listen("unix", path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	server := &http.Server{ReadHeaderTimeout: patience, Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Api-Version", "1.24")
+	})}
+	served := make(chan struct{})
+	go func() {
+		defer close(served)
+		_ = server.Serve(l)
+	}()
+	defer func() { server.Close(); <-served }()
+	b := open(t, Options{Name: Name, Host: "unix://" + path, RunDir: filepath.Join(t.TempDir(), "run")})
+	if _, err := b.Probe(context.Background()); sandbox.KindOf(err) != sandbox.Unsupported || !strings.Contains(err.Error(), "too old") {
+		t.Errorf("got %v", err)
+	}
+}
