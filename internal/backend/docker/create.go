@@ -83,15 +83,10 @@ func (box *Box) make(ctx context.Context, spec *sandbox.Spec, made *undo.Stack) 
 	}
 	// A call that is cut off may yet be carried out, so its undoing comes first.
 	made.Add(func() error { return box.to.remove(context.Background(), box.name()) })
-	create := func() error {
-		return box.to.call(ctx, failCreate, callPatience, func(ctx context.Context) error {
-			_, err := box.to.api.ContainerCreate(ctx, config)
-			return err
-		})
-	}
-	if err = create(); err != nil && noImage(err) { // the volume was filled by means of another
+	err = box.create(ctx, config)
+	if err != nil && noImage(err) { // the volume was filled by means of another
 		if err = box.to.pull(ctx, image); err == nil {
-			err = create()
+			err = box.create(ctx, config)
 		}
 	}
 	if err != nil {
@@ -119,10 +114,27 @@ func (box *Box) make(ctx context.Context, spec *sandbox.Spec, made *undo.Stack) 
 	return b.fail(failAttach, err)
 }
 
+// create makes the container. A call that was cut off may have made one, which is not known then.
+func (box *Box) create(ctx context.Context, config client.ContainerCreateOptions) error {
+	call := func() error {
+		return box.to.call(ctx, failCreate, callPatience, func(ctx context.Context) error {
+			_, err := box.to.api.ContainerCreate(ctx, config)
+			return err
+		})
+	}
+	err := call()
+	if err != nil && isCut(err) && ctx.Err() == nil {
+		if err = box.to.remove(ctx, box.name()); err == nil {
+			err = call()
+		}
+	}
+	return err
+}
+
 // attach listens to what the container will say.
 func (box *Box) attach(ctx context.Context) error {
 	var attached client.ContainerAttachResult
-	err := box.to.call(ctx, failAttach, callPatience, func(ctx context.Context) (err error) {
+	err := box.to.ask(ctx, failAttach, callPatience, func(ctx context.Context) (err error) {
 		attached, err = box.to.api.ContainerAttach(ctx, box.name(), client.ContainerAttachOptions{Stream: true, Stderr: true})
 		return err
 	})
@@ -186,7 +198,7 @@ func (box *Box) start(ctx context.Context, spec *sandbox.Spec) error {
 }
 
 func (box *Box) run(ctx context.Context) error {
-	return box.to.call(ctx, failStart, startPatience, func(ctx context.Context) error {
+	return box.to.ask(ctx, failStart, startPatience, func(ctx context.Context) error {
 		_, err := box.to.api.ContainerStart(ctx, box.name(), client.ContainerStartOptions{})
 		return err
 	})

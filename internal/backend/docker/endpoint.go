@@ -36,8 +36,10 @@ func (e *endpoint) unixPath() string {
 // find looks for the engine where its own programs would: what the environment says, then the context in use, then the usual places.
 func find(o *Options) (*endpoint, error) {
 	env := func(name string) string {
-		value, _ := o.LookupEnv(name)
-		return value
+		if value, ok := o.LookupEnv(name); ok {
+			return value
+		}
+		return ""
 	}
 	if o.Host != "" {
 		return withTLS(&endpoint{host: o.Host, why: "the configuration"}, env)

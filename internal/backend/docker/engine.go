@@ -22,7 +22,7 @@ const (
 	factsPatience = 5 * time.Second  // of what it says of itself
 	callPatience  = 30 * time.Second // of a call
 	startPatience = time.Minute      // of calls that wait for a runtime, or for processes to die
-	backPatience  = 10 * time.Second // for one that was there to come back
+	backPatience  = 30 * time.Second // for one that was there to come back
 	firstBackOff  = 50 * time.Millisecond
 	lastBackOff   = time.Second
 )
@@ -168,13 +168,14 @@ func (to *connection) forget() {
 	}
 }
 
-// call makes one call within its bound, and again while the engine cannot be reached. A call that was cut off in its middle is not
-// repeated: the caller takes back what it may have done.
+// call makes one call within its bound, and again while the engine cannot be reached. One that was cut off in its middle is not repeated:
+// the caller takes back what it may have done.
 func (to *connection) call(ctx context.Context, step string, bound time.Duration, f func(context.Context) error) error {
 	return to.repeat(ctx, step, bound, isGone, f)
 }
 
-// ask makes a call that changes nothing, or nothing the second time: it is also repeated where it was cut off.
+// ask makes a call that changes nothing, or nothing the second time: it is also repeated where it was cut off, as by an engine that
+// restarts.
 func (to *connection) ask(ctx context.Context, step string, bound time.Duration, f func(context.Context) error) error {
 	return to.repeat(ctx, step, bound, isCut, f)
 }

@@ -99,7 +99,7 @@ func (to *connection) fill(ctx context.Context, name, image string, program *os.
 		return err
 	}
 	defer func() { err = errors.Join(err, to.remove(context.WithoutCancel(ctx), holder)) }()
-	err = to.call(ctx, failGuest, startPatience, func(ctx context.Context) error {
+	err = to.ask(ctx, failGuest, startPatience, func(ctx context.Context) error {
 		reader, writer := io.Pipe()
 		packed := make(chan struct{})
 		go func() {

@@ -28,6 +28,11 @@ func isGone(err error) bool {
 
 // isCut says whether the call may or may not have been taken.
 func isCut(err error) bool {
+	for _, cause := range []error{io.EOF, io.ErrUnexpectedEOF, syscall.ECONNRESET, syscall.EPIPE} {
+		if errors.Is(err, cause) {
+			return true
+		}
+	}
 	return client.IsErrConnectionFailed(err) && !strings.Contains(err.Error(), "permission denied")
 }
 
