@@ -25,6 +25,7 @@ func contained(plan *confine.Plan, err error) {
 	}
 	cfg := config(plan, stage)
 	cfg.Hold = func() error { return unlink(plan.Listen) }
+	cfg.Visited = plan.Visited
 	s, err := server.New(cfg)
 	if err != nil {
 		fail(err)
@@ -48,6 +49,9 @@ func contained(plan *confine.Plan, err error) {
 		}
 	}()
 	s.Wait()
+	if plan.Visited {
+		s.AwaitVisitors()
+	}
 }
 
 // holdPoll is how often a guest looks whether it may make its socket again.

@@ -106,7 +106,7 @@ func (to *connection) tmpfs(spec *sandbox.Spec) map[string]string {
 func (box *Box) plan(spec *sandbox.Spec) *confine.Plan {
 	p := &confine.Plan{ID: string(spec.ID), Key: box.key[:], Code: spec.User, OneShot: !spec.Lifetime.Living, Lease: int64(spec.Lifetime.GuestLease()),
 		FailAt:    box.backend.options.FailAt,
-		Container: confine.Container{Listen: path.Join(socketDir, socketFile), Filter: confine.FilterPlain, Threads: ownThreads}}
+		Container: confine.Container{Listen: path.Join(socketDir, socketFile), Filter: confine.FilterPlain, Threads: ownThreads, Visited: !box.to.sockets}}
 	if spec.Workdir != "" || slices.ContainsFunc(spec.Mounts, func(m sandbox.Mount) bool { return m.Writable }) {
 		p.Filter = confine.FilterHostWritable
 	}

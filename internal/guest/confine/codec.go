@@ -28,6 +28,7 @@ func (p *Plan) Append(b []byte) []byte {
 	b = wire.AppendString(b, 24, p.Listen)
 	b = wire.AppendUint(b, 25, uint64(p.Filter))
 	b = wire.AppendUint(b, 26, uint64(p.Threads))
+	b = wire.AppendBool(b, 27, p.Visited)
 	var element []byte
 	for i := range p.Root {
 		element = p.Root[i].append(element[:0])
@@ -119,6 +120,8 @@ func (p *Plan) parseRest(f *wire.Fields) {
 		p.Filter = Filter(f.Uint8())
 	case 26:
 		p.Threads = int(f.Uint16())
+	case 27:
+		p.Visited = f.Bool()
 	case 20:
 		s, err := parseStep(f.Bytes())
 		p.Root = append(p.Root, s)

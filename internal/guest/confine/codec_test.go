@@ -16,7 +16,7 @@ func TestPlan(t *testing.T) {
 		Limits: []Rlimit{{1, 2, 3}, {4, 5, 6}}, Payload: []Rlimit{{7, 8, 9}}, Handled: 10, Scoped: 11,
 		Landlock: []Access{{Path: "/a", Rights: 12}}, Seccomp: []byte{13}, Listen: "/run/s", OneShot: true, Lease: 14,
 		Execute: Program{Paths: []string{"/a", "/b"}, Argv: []string{"a", ""}, Env: []string{"A=", "B=b"}}, MakeTemplate: true, FailAt: "step",
-		Container: Container{Listen: "/s", Filter: FilterHostWritable, Threads: 15},
+		Container: Container{Listen: "/s", Filter: FilterHostWritable, Threads: 15, Visited: true},
 	}
 	written := p.Append(nil)
 	read := &Plan{}

@@ -54,6 +54,7 @@ type Container struct {
 	Listen  string // where it makes its socket; elsewhere a guest is born with one
 	Filter  Filter // where Seccomp is empty
 	Threads int    // how many threads it has at least before it serves, so that a bound of processes counts no fewer
+	Visited bool   // the host comes by bridges: processes that the runtime starts beside the guest
 }
 
 // EnvPlan is where a guest finds its plan, in base64, that a container runtime starts in walls of its making. The code never sees

@@ -235,7 +235,11 @@ func (s *Server) killAll(c *call) error {
 		p.mu.Unlock()
 	}
 	if s.self() == 1 {
-		if err := s.killEveryone(c); err != nil {
+		kill := s.killEveryone
+		if s.cfg.Visited {
+			kill = s.killAllButVisitors
+		}
+		if err := kill(c); err != nil {
 			return err
 		}
 	} else {

@@ -31,6 +31,9 @@ type Config struct {
 	// what is started dies of want of memory before the guest does. nil leaves scores alone.
 	OOMScore *os.File
 
+	// Visited says that processes come into the sandbox from outside, and are not the sandbox's to kill: hosts are at their other end.
+	Visited bool
+
 	Proc     *os.File // the root of a proc file system to look for processes in; nil is /proc
 	OwnClock bool     // Reborn may set the clock: it is the sandbox's own
 

@@ -1,0 +1,67 @@
+package server
+
+import (
+	"errors"
+	"runtime"
+	"slices"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// A visitor is a process that a container runtime started in the sandbox from outside. Its parent is not in the sandbox, so it seems to
+// have none (proc_pid_stat(5)), and it is the guest's user's.
+
+func (st stat) visits() bool { return st.parent == 0 && st.pid != 1 }
+
+// killAllButVisitors kills all processes of the code's user until there is none, not even a zombie. All of them are: the code has no way to
+// become another.
+func (s *Server) killAllButVisitors(c *call) error {
+	for {
+		if err := s.killAsCode(); err != nil {
+			return err
+		}
+		s.zombies()
+		if !slices.ContainsFunc(s.proc.list(), func(st stat) bool { return st.pid != 1 && !st.visits() }) {
+			return nil
+		}
+		select {
+		case <-c.canceled():
+			return errCanceled
+		case <-time.After(huntPause):
+		}
+	}
+}
+
+// killAsCode sends SIGKILL to all that the code's user may send it to, at once, so that nobody forks in between. It takes a thread that is
+// that user and nobody else again; signals to this process from the sandbox do nothing, as it is pid 1.
+func (s *Server) killAsCode() (err error) {
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		runtime.LockOSThread() // never unlocked: the thread ends with the goroutine
+		uid := uintptr(s.cfg.User.UID)
+		if _, _, errno := unix.RawSyscall(unix.SYS_SETRESUID, uid, uid, uid); errno != 0 {
+			err = failed("kill all", errno)
+			return
+		}
+		if killErr := syscall.Kill(-1, syscall.SIGKILL); killErr != nil && !errors.Is(killErr, syscall.ESRCH) && !errors.Is(killErr, syscall.EPERM) {
+			err = failed("kill all", killErr.(syscall.Errno))
+		}
+	}()
+	<-done
+	return err
+}
+
+// lastWords bounds how long a guest that ends waits for its visitors, who carry its last answers.
+const lastWords = 500 * time.Millisecond
+
+// AwaitVisitors returns when no visitor is left, or after a while.
+func (s *Server) AwaitVisitors() {
+	for end := time.Now().Add(lastWords); time.Now().Before(end); time.Sleep(huntPause) {
+		if !slices.ContainsFunc(s.proc.list(), stat.visits) {
+			return
+		}
+	}
+}
