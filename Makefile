@@ -34,10 +34,18 @@ test-deps: ## what the tests need, as root or through sudo; otherwise the one li
 	bash scripts/install-test-deps.sh
 
 .PHONY: test
-test: test-deps build ## all tests, with the race detector; the virtual machine too, unless SKIP_VM=1
+test: test-deps build engines ## all tests, with the race detector; the virtual machine too, unless SKIP_VM=1
 	$(GO) vet ./...
 	$(GO) test -race ./...
 	@if [ "$(SKIP_VM)" = 1 ]; then echo 'SKIP_VM=1: the suite of the virtual machine was not run.'; else $(MAKE) --no-print-directory test-vm; fi
+
+.PHONY: engines
+engines: ## Docker and Podman for the tests, on sockets of their own in build/engines; make engines-stop ends them
+	bash scripts/test-engines.sh start
+
+.PHONY: engines-stop
+engines-stop: ## ends the engines of the tests
+	bash scripts/test-engines.sh stop
 
 .PHONY: test-vm
 test-vm: build ## the native suite in a virtual machine with an ordinary Debian kernel

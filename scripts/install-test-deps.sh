@@ -20,6 +20,9 @@ PACKAGES=(
   bubblewrap      # the peer that benchmarks compare with
   shellcheck      # make lint
 
+  # The engines of scripts/test-engines.sh; their services are not used, nor started where this is a container.
+  docker.io podman runc curl
+
   # The virtual machine of `make test-vm`.
   qemu-system-x86 mmdebstrap e2fsprogs
 )

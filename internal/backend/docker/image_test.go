@@ -1,0 +1,117 @@
+package docker
+
+import (
+	"archive/tar"
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"io"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/moby/moby/client"
+
+	"github.com/glovebox-dev/glovebox/sandbox"
+)
+
+// loadImage makes an image that holds next to nothing, as `docker save` writes it, until the end of the test.
+func loadImage(t *testing.T, to *connection, tag, architecture string, config map[string]any) string {
+	t.Helper()
+	layer := archive(t, map[string][]byte{"proc/": nil, "dev/": nil, "sys/": nil, "etc/": nil, "run/": nil, "tmp/": nil})
+	digest := sha256.Sum256(layer)
+	about, err := json.Marshal(map[string]any{"architecture": architecture, "os": "linux", "config": config,
+		"rootfs": map[string]any{"type": "layers", "diff_ids": []string{"sha256:" + hex.EncodeToString(digest[:])}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	name := "localhost/glovebox-test-made:" + tag
+	manifest, err := json.Marshal([]map[string]any{{"Config": "config.json", "RepoTags": []string{name}, "Layers": []string{"layer.tar"}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	loaded, err := to.api.ImageLoad(within(t), bytes.NewReader(archive(t, map[string][]byte{"config.json": about, "layer.tar": layer, "manifest.json": manifest})))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer loaded.Close()
+	if _, err := io.Copy(io.Discard, loaded); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _, _ = to.api.ImageRemove(context.Background(), name, client.ImageRemoveOptions{Force: true}) })
+	return name
+}
+
+func archive(t *testing.T, files map[string][]byte) []byte {
+	t.Helper()
+	var text bytes.Buffer
+	w := tar.NewWriter(&text)
+	for _, name := range slices.Sorted(maps.Keys(files)) {
+		h := &tar.Header{Typeflag: tar.TypeReg, Name: name, Mode: 0o755, Size: int64(len(files[name]))}
+		if strings.HasSuffix(name, "/") {
+			h.Typeflag = tar.TypeDir
+		}
+		if err := w.WriteHeader(h); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := w.Write(files[name]); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return text.Bytes()
+}
+
+// TestImages: an image needs no shell and no program to be a root; one of another processor, one that declares a volume and one that is
+// not there are refused, each with a sentence of its own.
+func TestImages(t *testing.T) {
+	each(t, func(t *testing.T, o Options) {
+		b := open(t, o)
+		to := met(t, b)
+		try := func(image string) (sandbox.Box, error) {
+			s := spec()
+			s.Root.Image = image
+			box, err := b.Create(within(t), s)
+			if err != nil {
+				if l := left(t, b, s.ID); len(l) > 0 {
+					t.Errorf("%s: left behind: %v", image, l)
+				}
+				return nil, err
+			}
+			return box, nil
+		}
+		box, err := try(loadImage(t, to, "empty", to.arch, nil))
+		if err != nil {
+			t.Fatalf("an empty image: %v", err)
+		}
+		if err := box.Close(); err != nil {
+			t.Error(err)
+		}
+		other := map[string]string{"amd64": "arm64", "arm64": "amd64"}[to.arch]
+		refused := map[string]string{
+			loadImage(t, to, "volume", to.arch, map[string]any{"Volumes": map[string]any{"/data": struct{}{}}}): "/data a volume",
+			loadImage(t, to, "other", other, nil): "is for linux/" + other,
+			"localhost/glovebox-test-nowhere:1":   "is not here",
+		}
+		for image, want := range refused {
+			if _, err := try(image); err == nil || !strings.Contains(err.Error(), want) {
+				t.Errorf("%s: %v", image, err)
+			}
+		}
+		// With leave to fetch it, the registry is asked, of which there is none.
+
+		var said bytes.Buffer
+		o.Fetch, o.Progress = true, &said
+		b = open(t, o)
+		_, err = try("localhost:1/glovebox-test-nowhere:1")
+		if sandbox.KindOf(err) != sandbox.Unavailable || !strings.Contains(err.Error(), "registry cannot be reached") || !strings.Contains(sandbox.MendOf(err), o.Name+" pull") ||
+			!strings.Contains(said.String(), "fetching") {
+			t.Errorf("an image of no registry: %v, and said %q", err, said.String())
+		}
+	})
+}
