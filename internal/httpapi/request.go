@@ -65,6 +65,11 @@ func (r *RunRequest) run() (engine.Run, error) {
 	if err := r.unsupported(); err != nil {
 		return engine.Run{}, err
 	}
+	if r.Image != "" {
+		if err := sandbox.CheckImage(r.Image); err != nil {
+			return engine.Run{}, err
+		}
+	}
 	limits, err := r.Limits.limits()
 	if err != nil {
 		return engine.Run{}, err

@@ -9,6 +9,9 @@ import (
 
 // refuse says no to what this backend cannot do on any engine.
 func (b *Backend) refuse(spec *sandbox.Spec) error {
+	if err := sandbox.CheckImage(b.image(spec)); err != nil {
+		return err
+	}
 	no := func(what, msg, mend string) error {
 		return &sandbox.Error{Kind: sandbox.Unsupported, Op: what, Msg: "the " + b.Name() + " backend " + msg, Mend: mend}
 	}
