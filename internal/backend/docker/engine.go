@@ -3,7 +3,10 @@ package docker
 import (
 	"context"
 	"crypto/tls"
+	"encoding/json"
 	"errors"
+	"io"
+	"net"
 	"net/http"
 	"path/filepath"
 	"slices"
@@ -132,9 +135,37 @@ func (to *connection) greet(ctx context.Context) error {
 	to.info = info.Info
 	to.arch = goArch(to.info.Architecture)
 	to.rootless, to.remapped = to.secured("rootless"), to.secured("userns")
+	if to.podman {
+		if to.rootless, err = to.podmanRootless(longer); err != nil {
+			return err
+		}
+	}
+	if to.rootless && to.info.CgroupVersion == "1" { // Podman tells of the controllers that the host has; no ordinary user may use those
+		to.info.MemoryLimit, to.info.SwapLimit, to.info.PidsLimit, to.info.CPUCfsQuota = false, false, false, false
+	}
 	to.local = to.isLocal()
 	to.sockets = to.local && !to.remapped && to.hasOurFolders() && !to.engine.options.Bridge
 	return nil
+}
+
+// mostInfo bounds what an engine says of itself, in bytes.
+const mostInfo = 1 << 20
+
+// podmanRootless asks Podman whether it is an ordinary user's. It says so in a field of its own, which the client does not read.
+func (to *connection) podmanRootless(ctx context.Context) (bool, error) {
+	transport := &http.Transport{DisableKeepAlives: true, DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) { return to.api.Dialer()(ctx) }}
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://engine/v"+to.api.ClientVersion()+"/info", nil)
+	if err != nil {
+		return false, err
+	}
+	answer, err := transport.RoundTrip(request)
+	if err != nil {
+		return false, err
+	}
+	defer answer.Body.Close()
+	var info struct{ Rootless bool }
+	err = json.NewDecoder(io.LimitReader(answer.Body, mostInfo)).Decode(&info)
+	return info.Rootless, err
 }
 
 // secured says whether the engine names a security option: "name=userns", "name=seccomp,profile=default".
