@@ -5,6 +5,7 @@ import (
 	"os"
 	"testing"
 
+	"github.com/glovebox-dev/glovebox/internal/backend/backendtest"
 	"github.com/glovebox-dev/glovebox/internal/engine"
 	"github.com/glovebox-dev/glovebox/internal/lang"
 	"github.com/glovebox-dev/glovebox/internal/lang/langtest"
@@ -34,7 +35,16 @@ func testApp(t *testing.T) *app {
 
 // TestLanguages runs the suite of every language on every backend of this system.
 func TestLanguages(t *testing.T) {
-	e, err := testApp(t).openEngine(engine.Config{})
+	a := testApp(t)
+	a.containers.image = backendtest.EngineImage
+	own, variables := a.LookupEnv, map[string]string{"DOCKER_HOST": "docker", "CONTAINER_HOST": "podman"}
+	a.LookupEnv = func(name string) (string, bool) {
+		if backend := variables[name]; backend != "" {
+			return backendtest.EngineHost(t, backend), true
+		}
+		return own(name)
+	}
+	e, err := a.openEngine(engine.Config{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -50,6 +60,9 @@ func TestLanguages(t *testing.T) {
 			return e.Run(ctx, engine.Run{Backend: b.Name(), Spec: spec, Request: request})
 		}
 		t.Run(b.Name(), func(t *testing.T) {
+			if b.Name() == "docker" || b.Name() == "podman" {
+				backendtest.EngineHost(t, b.Name()) // or it is skipped
+			}
 			for _, l := range lang.All() {
 				langtest.Run(t, run, l)
 			}

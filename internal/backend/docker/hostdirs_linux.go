@@ -64,14 +64,25 @@ func (box *Box) showWritable(spec *sandbox.Spec, pid int) (err error) {
 		return err
 	}
 	defer namespace.Close()
+	onThreadToSpare(func() { err = attach(namespace, props) })
+	return err
+}
+
+// onThreadToSpare runs f on a thread that ends with it. It is never the process's first, which Go cannot end: /proc/self is what that one
+// sees, and would be the container's for good.
+func onThreadToSpare(f func()) {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		runtime.LockOSThread() // never unlocked: the thread is in the container, and ends with the goroutine
-		err = attach(namespace, props)
+		runtime.LockOSThread()
+		if unix.Gettid() == os.Getpid() {
+			onThreadToSpare(f) // while this one is held, another has it
+			runtime.UnlockOSThread()
+			return
+		}
+		f() // never unlocked
 	}()
 	<-done
-	return err
 }
 
 // prop is a clone of a mount that is attached nowhere yet, and where it is to be.

@@ -13,13 +13,7 @@ import (
 
 func TestMain(m *testing.M) { backendtest.Main(m) }
 
-// Where the engines of the tests are, and the image that they have: scripts/test-engines.sh starts them.
-var (
-	engines = filepath.Join("..", "..", "..", "build", "engines")
-	sockets = map[string]string{Name: "docker.sock", Podman: "podman.sock"}
-)
-
-const testImage = "localhost/glovebox-test:latest"
+const testImage = backendtest.EngineImage
 
 // guestProgram is found, or built, once.
 var guestProgram = sync.OnceValues(func() (libexec.Program, error) {
@@ -33,18 +27,7 @@ var guestProgram = sync.OnceValues(func() (libexec.Program, error) {
 // options are those of a backend for a test, which is skipped where the engine is not there.
 func options(t *testing.T, name string) Options {
 	t.Helper()
-	folder, err := filepath.Abs(engines)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if own := os.Getenv("GLOVEBOX_TEST_ENGINES"); own != "" {
-		folder = own
-	}
-	socket := filepath.Join(folder, sockets[name])
-	if _, err := os.Stat(socket); err != nil {
-		backendtest.Skip(t, name, "no engine: start them with scripts/test-engines.sh start; "+err.Error())
-	}
-	return Options{Name: name, Host: "unix://" + socket, RunDir: filepath.Join(t.TempDir(), "run"), Image: testImage,
+	return Options{Name: name, Host: backendtest.EngineHost(t, name), RunDir: filepath.Join(t.TempDir(), "run"), Image: testImage,
 		Guest: func(string) (*os.File, error) {
 			program, err := guestProgram()
 			if err != nil {

@@ -1,0 +1,29 @@
+package backendtest
+
+import (
+	"os"
+	"path/filepath"
+	"runtime"
+	"testing"
+)
+
+// EngineImage is the image that the engines of the tests have: a small Debian with Python, Node and bash.
+const EngineImage = "localhost/glovebox-test:latest"
+
+// enginesVariable names another folder with the sockets of engines than that of scripts/test-engines.sh.
+const enginesVariable = "BACKENDTEST_ENGINES"
+
+// EngineHost is where the engine of that name listens for the tests. The test is skipped where it does not.
+func EngineHost(t testing.TB, name string) string {
+	t.Helper()
+	folder := os.Getenv(enginesVariable)
+	if folder == "" {
+		_, here, _, _ := runtime.Caller(0)
+		folder = filepath.Join(filepath.Dir(here), "..", "..", "..", "build", "engines")
+	}
+	socket := filepath.Join(folder, name+".sock")
+	if _, err := os.Stat(socket); err != nil {
+		Skip(t, name, "start the engines with scripts/test-engines.sh start: "+err.Error())
+	}
+	return "unix://" + socket
+}

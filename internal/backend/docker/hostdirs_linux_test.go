@@ -1,0 +1,45 @@
+package docker
+
+import (
+	"os"
+	"sync"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/glovebox-dev/glovebox/sandbox"
+)
+
+// TestThreadToSpare: what a thread does to itself is never done to the process's first one, on which Go runs whatever comes.
+func TestThreadToSpare(t *testing.T) {
+	var all sync.WaitGroup
+	for range 200 {
+		all.Go(func() {
+			onThreadToSpare(func() {
+				if unix.Gettid() == os.Getpid() {
+					t.Error("it runs on the first thread")
+				}
+			})
+		})
+	}
+	all.Wait()
+}
+
+// TestOwnNamespace: after directories were shown in containers, this process still sees its own mounts.
+func TestOwnNamespace(t *testing.T) {
+	b := open(t, options(t, Name))
+	before, err := os.Readlink("/proc/self/ns/mnt")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 5 {
+		s := spec()
+		s.Mounts = []sandbox.Mount{{Source: t.TempDir(), Target: "/mnt/x", Writable: true}}
+		if out := run(t, create(t, b, s), "echo x > /mnt/x/file && echo wrote"); out != "wrote\n" {
+			t.Errorf("it says %q", out)
+		}
+	}
+	if after, err := os.Readlink("/proc/self/ns/mnt"); err != nil || after != before {
+		t.Errorf("the mount namespace was %s and is %s (%v)", before, after, err)
+	}
+}
