@@ -88,7 +88,7 @@ func isOver(s *container.State) bool {
 
 // state is what the engine says of the container; nil with an error.
 func (box *Box) state(ctx context.Context) (*container.State, error) {
-	to, err := box.backend.engine.connect(ctx)
+	to, err := box.backend.engine.connect(ctx, factsPatience)
 	if err != nil {
 		return nil, err
 	}
@@ -105,7 +105,7 @@ func (box *Box) state(ctx context.Context) (*container.State, error) {
 
 // awaitExit returns when the container exits, or the engine does.
 func (box *Box) awaitExit(ctx context.Context) {
-	to, err := box.backend.engine.connect(ctx)
+	to, err := box.backend.engine.connect(ctx, factsPatience)
 	if err != nil {
 		return
 	}
@@ -195,7 +195,7 @@ func (box *Box) close() error {
 	box.mu.Lock()
 	box.closing = true
 	box.mu.Unlock()
-	to, err := box.backend.engine.connect(ctx)
+	to, err := box.backend.engine.connect(ctx, factsPatience)
 	if err == nil {
 		err = to.remove(ctx, box.name())
 	}

@@ -71,7 +71,7 @@ func run(t *testing.T, box sandbox.Box, script string) string {
 // met is the connection of a backend.
 func met(t *testing.T, b *Backend) *connection {
 	t.Helper()
-	to, err := b.engine.connect(within(t))
+	to, err := b.engine.connect(within(t), factsPatience)
 	if err != nil {
 		t.Fatal(err)
 	}

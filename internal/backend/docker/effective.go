@@ -18,7 +18,7 @@ func foretelling() context.Context { return context.Background() }
 // wrong. It fetches nothing.
 func (b *Backend) Probe(ctx context.Context) (sandbox.Posture, error) {
 	posture := sandbox.Posture{Backend: b.Name(), Kernel: sandbox.KernelShared}
-	to, err := b.engine.connect(ctx)
+	to, err := b.engine.connect(ctx, pingPatience)
 	if err != nil {
 		return posture, err
 	}

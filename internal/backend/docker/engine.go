@@ -21,8 +21,8 @@ import (
 
 // Bounds of what an engine may take to answer. One that hangs gives an error within them.
 const (
-	pingPatience  = time.Second      // of the first word of an engine; who asks only whether one is there waits no longer
-	factsPatience = 5 * time.Second  // of what it says of itself
+	pingPatience  = time.Second      // of the first word of an engine, for who asks only whether one is there
+	factsPatience = 5 * time.Second  // of it for others, and of what it says of itself
 	callPatience  = 30 * time.Second // of a call
 	startPatience = time.Minute      // of calls that wait for a runtime, or for processes to die
 	backPatience  = 30 * time.Second // for one that was there to come back
@@ -59,8 +59,9 @@ type connection struct {
 	sockets  bool // the guest can make a socket in a folder of ours, and we can connect to it
 }
 
-// connect returns the engine, met if it is not yet.
-func (e *engine) connect(ctx context.Context) (*connection, error) {
+// connect returns the engine, met if it is not yet. first bounds its first word: who asks only whether one is there waits not for long, who
+// needs it bears with one that is busy.
+func (e *engine) connect(ctx context.Context, first time.Duration) (*connection, error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.to != nil {
@@ -70,29 +71,29 @@ func (e *engine) connect(ctx context.Context) (*connection, error) {
 	if err != nil {
 		return nil, err
 	}
-	to, err := e.meet(ctx, at)
+	to, err := e.meet(ctx, at, first)
 	for pause, end := firstBackOff, time.Now().Add(backPatience); err != nil && e.met && isGone(err) && time.Now().Before(end); pause = min(2*pause, lastBackOff) {
 		select {
 		case <-time.After(pause):
 		case <-ctx.Done():
 			return nil, ctx.Err()
 		}
-		to, err = e.meet(ctx, at)
+		to, err = e.meet(ctx, at, first)
 	}
 	if err != nil {
-		return nil, e.absent(at, err)
+		return nil, e.absent(at, first, err)
 	}
 	e.to, e.met = to, true
 	return to, nil
 }
 
-func (e *engine) meet(ctx context.Context, at *endpoint) (*connection, error) {
+func (e *engine) meet(ctx context.Context, at *endpoint, first time.Duration) (*connection, error) {
 	api, err := newClient(at)
 	if err != nil {
 		return nil, err
 	}
 	to := &connection{endpoint: at, engine: e, api: api}
-	if err := to.greet(ctx); err != nil {
+	if err := to.greet(ctx, first); err != nil {
 		return nil, errors.Join(err, api.Close())
 	}
 	return to, nil
@@ -113,8 +114,8 @@ func newClient(at *endpoint) (*client.Client, error) {
 }
 
 // greet asks an engine for what it is.
-func (to *connection) greet(ctx context.Context) error {
-	brief, cancel := context.WithTimeout(ctx, pingPatience)
+func (to *connection) greet(ctx context.Context, first time.Duration) error {
+	brief, cancel := context.WithTimeout(ctx, first)
 	defer cancel()
 	if _, err := to.api.Ping(brief, client.PingOptions{NegotiateAPIVersion: true}); err != nil {
 		return err

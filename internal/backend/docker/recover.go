@@ -42,7 +42,7 @@ func (b *Backend) Recover(ctx context.Context, keep []sandbox.ID) ([]sandbox.Box
 	}
 	var gone error // why the engine could not be asked
 	kept, err := instance.Reap(ctx, b.options.RunDir, wanted, func(ctx context.Context, id sandbox.ID, dir string, _ instance.Record) error {
-		to, err := b.engine.connect(ctx)
+		to, err := b.engine.connect(ctx, factsPatience)
 		if err != nil {
 			gone = err
 			return err
@@ -75,7 +75,7 @@ func (b *Backend) Recover(ctx context.Context, keep []sandbox.ID) ([]sandbox.Box
 // folder that is moved keeps what is mounted, so it comes into this process's instance. A box that has ended is cleaned up and reported as
 // an error.
 func (b *Backend) takeBack(ctx context.Context, dir string) (*Box, error) {
-	to, err := b.engine.connect(ctx)
+	to, err := b.engine.connect(ctx, factsPatience)
 	if err != nil {
 		return nil, err
 	}

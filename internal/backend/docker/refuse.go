@@ -142,7 +142,7 @@ func (b *Backend) Foretell(spec sandbox.Spec) ([]sandbox.LimitName, error) {
 	if err := b.refuse(&spec); err != nil {
 		return nil, err
 	}
-	to, err := b.engine.connect(foretelling())
+	to, err := b.engine.connect(foretelling(), pingPatience)
 	if err != nil {
 		return nil, err
 	}

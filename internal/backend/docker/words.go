@@ -49,7 +49,7 @@ func (e *engine) error(kind sandbox.Kind, msg, mend string) *sandbox.Error {
 }
 
 // absent says why an engine could not be met.
-func (e *engine) absent(at *endpoint, err error) error {
+func (e *engine) absent(at *endpoint, first time.Duration, err error) error {
 	where := fmt.Sprintf("at %s (%s)", at.host, at.why)
 	if path := at.unixPath(); path != "" { // the client's words hide what the system said
 		conn, dialErr := net.DialTimeout("unix", path, pingPatience)
@@ -65,7 +65,7 @@ func (e *engine) absent(at *endpoint, err error) error {
 	}
 	switch {
 	case errors.Is(err, context.DeadlineExceeded):
-		return e.error(sandbox.Unavailable, fmt.Sprintf("the engine %s took the call and did not answer within %v: it hangs", where, pingPatience), e.restartMend())
+		return e.error(sandbox.Unavailable, fmt.Sprintf("the engine %s took the call and did not answer within %v: it hangs", where, first), e.restartMend())
 	case strings.Contains(err.Error(), "minimum supported API version"), strings.Contains(err.Error(), "is not supported by this client"):
 		return e.error(sandbox.Unsupported, fmt.Sprintf("the engine %s is too old: %v", where, err), "install "+e.title()+" of "+oldest[e.title()]+" or newer")
 	case client.IsErrConnectionFailed(err):
@@ -108,7 +108,7 @@ func (to *connection) hangs(step string, bound time.Duration) error {
 func (to *connection) explain(step string, err error) error {
 	e := to.engine
 	if isGone(err) {
-		return e.absent(to.endpoint, err)
+		return e.absent(to.endpoint, factsPatience, err)
 	}
 	if isCut(err) {
 		return &sandbox.Error{Kind: sandbox.Unavailable, Op: e.options.Name + ": " + step, Msg: "the engine hung up in the middle of the call", Mend: e.restartMend(), Err: err}
