@@ -58,8 +58,9 @@ start_podman() {
   if runs podman && answers podman; then return; fi
   rm -f "$DIR/podman.sock"
   # runc is of both engines' kind; crun 1.8 refuses control groups of both versions side by side.
-  setsid podman --root "$DIR/podman/root" --runroot "$DIR/podman/run" --cgroup-manager cgroupfs --events-backend file --runtime runc \
-    system service --time 0 "unix://$DIR/podman.sock" >"$DIR/podman.log" 2>&1 </dev/null &
+  # Its conmon leaves a file named oom in the folder that it is started in.
+  (cd "$DIR/podman" && exec setsid podman --root "$DIR/podman/root" --runroot "$DIR/podman/run" --cgroup-manager cgroupfs --events-backend file --runtime runc \
+    system service --time 0 "unix://$DIR/podman.sock") >"$DIR/podman.log" 2>&1 </dev/null &
   echo $! >"$DIR/podman.pid"
   await podman
 }
