@@ -13,7 +13,7 @@ as() {
   shift
   [ "$user" = root ] || session=(--uid="$user" --property=PAMName=login)
   systemd-run --quiet --wait --pipe --collect "${session[@]}" --property=Delegate=yes --working-directory="$PWD" \
-    --setenv=LANG=C.UTF-8 --setenv=GLOVEBOX_VM_USER="$user" --setenv=BACKENDTEST_REQUIRE=native,limits \
+    --setenv=LANG=C.UTF-8 --setenv=GLOVEBOX_VM_USER="$user" --setenv=BACKENDTEST_REQUIRE=native,limits,gvisor \
     --setenv=GLOVEBOX_LIBEXEC="$here/bin" --setenv=GLOVEBOX_TEST_GUEST="$here/bin/glovebox-guest" -- "$@"
 }
 

@@ -176,7 +176,7 @@ func (b *Backend) Features() []sandbox.Feature {
 		{Name: sandbox.FeatureCommands, Detail: "refused"},
 		inodes,
 		{Name: sandbox.FeatureMemoryAlone, Has: true},
-		{Name: sandbox.FeatureCheckpoint, Detail: "not yet"},
+		{Name: sandbox.FeatureCheckpoint, Detail: "what engines have, CRIU, does not hold against hostile processes"},
 		{Name: sandbox.FeatureForkedPython, Detail: "sandboxes are booted ahead instead"},
 	}
 }
