@@ -73,25 +73,22 @@ func exists(path string) bool {
 	return err == nil
 }
 
-const (
-	dockerImage   = "python:3-slim" // must be there: nothing is pulled for a measurement
-	dockerTimeout = 10 * time.Second
-)
+const dockerTimeout = 10 * time.Second
 
-// dockerRows run in fresh containers, where an engine answers and has the image. What a run costs is spent by the engine, so it
-// has no CPU figure.
-func dockerRows(ctx context.Context) ([]*row, error) {
+// dockerRows run in fresh containers, where an engine answers and has the image: nothing is pulled for a measurement. What a run costs is
+// spent by the engine, so it has no CPU figure.
+func dockerRows(ctx context.Context, image string) ([]*row, error) {
 	docker, err := exec.LookPath("docker")
 	if err != nil {
 		return nil, errors.New("Docker is not installed")
 	}
 	ctx, cancel := context.WithTimeout(ctx, dockerTimeout)
 	defer cancel()
-	if out, err := exec.CommandContext(ctx, docker, "image", "inspect", dockerImage).CombinedOutput(); err != nil {
+	if out, err := exec.CommandContext(ctx, docker, "image", "inspect", image).CombinedOutput(); err != nil {
 		lines := bytes.Split(bytes.TrimSpace(out), []byte("\n"))
 		return nil, errors.New("Docker: " + string(lines[len(lines)-1]))
 	}
-	argv := []string{docker, "run", "--rm", "--network", "none", dockerImage}
+	argv := []string{docker, "run", "--rm", "--network", "none", image}
 	rows := []*row{
 		commandRow("docker python", container, python, append(argv[:len(argv):len(argv)], "python3", "-c", pythonProgram)...),
 		commandRow("docker bash", container, bash, append(argv[:len(argv):len(argv)], "bash", "-c", bashProgram)...),

@@ -29,6 +29,7 @@ type plan struct {
 	sections *regexp.Regexp
 	seed     uint64
 	out      string
+	image    string
 
 	Seed     uint64        `json:"seed"`
 	Runs     int           `json:"runs"`      // of each row with one client
@@ -72,6 +73,7 @@ func parse(args []string) (plan, error) {
 	rows := flags.String("rows", "", "measure only rows whose name matches this regular expression")
 	sections := flags.String("sections", "", "measure only sections whose name matches: one client, closed loop, burst, open loop, flood, guest")
 	binary := flags.String("glovebox", liveserver.DefaultBinary, "the program to measure")
+	image := flags.String("image", "python:3-slim", "the image of containers; DOCKER_HOST names their engine")
 	seed := flags.Uint64("seed", 1, "of the order of runs and of arrivals")
 	out := flags.String("out", "bench/out", "folder of the raw samples")
 	if err := flags.Parse(args); err != nil {
@@ -87,7 +89,7 @@ func parse(args []string) (plan, error) {
 	if *runs > 0 {
 		p.Runs, p.SlowRuns = *runs, min(*runs, p.SlowRuns)
 	}
-	p.Seed, p.seed, p.out = *seed, *seed, *out
+	p.Seed, p.seed, p.out, p.image = *seed, *seed, *out, *image
 	var err error
 	if p.rows, err = regexp.Compile(*rows); err != nil {
 		return plan{}, err

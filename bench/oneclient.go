@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 
 	"github.com/glovebox-dev/glovebox/test/liveserver"
 )
@@ -73,12 +74,22 @@ func (r *report) makeRows(ctx context.Context) (rows []*row, stop func() error, 
 		commandRow("bare python", bare, python, pythonPath, "-c", pythonProgram),
 		commandRow("bare bash", bare, bash, bashPath, "-c", bashProgram),
 	}
-	for _, peers := range []func() ([]*row, error){bubblewrapRows, func() ([]*row, error) { return dockerRows(ctx) }} {
+	for _, peers := range []func() ([]*row, error){bubblewrapRows, func() ([]*row, error) { return dockerRows(ctx, r.image) }} {
 		more, err := peers()
 		if err != nil {
 			fmt.Fprintf(r.w, "left out: %v\n", err)
 		}
 		rows = append(rows, more...)
+	}
+	if slices.ContainsFunc(rows, func(r *row) bool { return r.class == container }) {
+		s, err := r.startServer(ctx, "--warm", "0", "--backend", "docker", "--container-image", r.image)
+		if err != nil {
+			return nil, nil, err
+		}
+		servers = append(servers, s)
+		ours := serverRow(dockerHTTP, python, pythonProgram, s)
+		ours.class, ours.slow = container, true
+		rows = append(rows, ours)
 	}
 	for _, program := range []struct{ language, code string }{{python, pythonProgram}, {bash, bashProgram}} {
 		for _, kind := range []struct {

@@ -38,6 +38,9 @@ func (f *figures) flood(growth int64, kept int) {
 	f.floodGrowth, f.floodKept = max(f.floodGrowth, growth), max(f.floodKept, kept)
 }
 
+// dockerHTTP is the row of fresh containers of ours, nothing warm.
+const dockerHTTP = "glovebox HTTP docker python, nothing warm"
+
 // target is one figure that the project has set itself.
 type target struct {
 	name     string
@@ -82,6 +85,7 @@ func (f *figures) targets() []target {
 	}
 	const fresh, runsc = "glovebox HTTP gvisor python", "runsc run python"
 	list = append(list,
+		target{name: "Docker: fresh Python over HTTP, nothing warm / docker run", measured: ratio(p50(dockerHTTP), p50("docker python")), bound: 1.1, unit: "x"},
 		target{name: "gVisor: fresh Python over HTTP, nothing warm / runsc run", measured: ratio(p50(fresh+", nothing warm"), p50(runsc)), bound: 1.2, unit: "x"},
 		target{name: "gVisor: fresh Python over HTTP / runsc run", measured: ratio(p50(fresh), p50(runsc)), bound: 0.35, unit: "x"})
 	if f.burstRan {
