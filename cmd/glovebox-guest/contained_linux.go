@@ -40,6 +40,9 @@ func contained(plan *confine.Plan, err error) {
 	go func() {
 		for {
 			err := s.Serve(listener)
+			if err == nil {
+				return // the server has ended
+			}
 			if err == server.ErrHeld {
 				listener, err = listenAgain(plan.Listen)
 			}
