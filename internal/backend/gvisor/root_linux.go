@@ -3,9 +3,11 @@ package gvisor
 import (
 	"errors"
 	"os"
+	"path"
 	"path/filepath"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
 
 	"github.com/glovebox-dev/glovebox/internal/guest/confine"
@@ -80,19 +82,38 @@ func (r *root) places(spec *sandbox.Spec) error {
 	for _, l := range spec.Layers {
 		list = append(list, sandbox.Mount{Source: l.Dir, Target: l.At})
 	}
+	// The links of the folder that the root shows are in it as they are there, so a stranger's may lead to anywhere on the host: os.Root
+	// follows none that leads out.
+	inside, err := os.OpenRoot(r.dir)
+	if err != nil {
+		return err
+	}
+	defer inside.Close()
 	for _, m := range list {
 		if err := rootfs.CheckTarget(m.Target); err != nil {
 			return err
 		}
-		path := filepath.Join(r.dir, m.Target)
-		if _, err := os.Lstat(path); err == nil {
-			continue
-		}
-		if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), mountPoint(m.Source, path)); err != nil {
-			return &sandbox.Error{Kind: sandbox.Invalid, Op: "mount " + m.Source, Err: err}
+		if err := placeFor(inside, m); err != nil {
+			return &sandbox.Error{Kind: sandbox.Invalid, Op: "mount " + m.Source, Err: err, Mend: "mount it where no link of the root is on the way"}
 		}
 	}
 	return nil
+}
+
+// placeFor makes what a mount is mounted over, where there is nothing yet.
+func placeFor(inside *os.Root, m sandbox.Mount) error {
+	target := strings.TrimPrefix(path.Clean(m.Target), "/")
+	if _, err := inside.Lstat(target); !errors.Is(err, os.ErrNotExist) {
+		return err
+	}
+	info, err := os.Stat(m.Source)
+	if err != nil {
+		return err
+	}
+	if info.IsDir() {
+		return inside.MkdirAll(target, 0o755)
+	}
+	return errors.Join(inside.MkdirAll(path.Dir(target), 0o755), inside.WriteFile(target, nil, 0o644))
 }
 
 // add makes one entry of the skeleton. Its folder is only ours, so no path in it is anybody's trap.

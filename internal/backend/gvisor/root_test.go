@@ -1,0 +1,54 @@
+package gvisor
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/glovebox-dev/glovebox/sandbox"
+)
+
+// TestPlacesFollowNoLinkOut: the links of a stranger's root are in the skeleton too. What is made for mounts stays in it.
+func TestPlacesFollowNoLinkOut(t *testing.T) {
+	host, source := t.TempDir(), t.TempDir()
+	for _, link := range []string{host, "../../../../../../../.." + host} {
+		r := &root{dir: t.TempDir()}
+		if err := os.Symlink(link, filepath.Join(r.dir, "data")); err != nil {
+			t.Fatal(err)
+		}
+		for _, target := range []string{"/data/x", "/data/x/y"} {
+			err := r.places(&sandbox.Spec{Mounts: []sandbox.Mount{{Source: source, Target: target}}})
+			if sandbox.KindOf(err) != sandbox.Invalid || sandbox.MendOf(err) == "" {
+				t.Errorf("%s by %s: %v", target, link, err)
+			}
+		}
+		if left, err := os.ReadDir(host); err != nil || len(left) > 0 {
+			t.Fatalf("on the host is %v, %v", left, err)
+		}
+	}
+}
+
+// TestPlaces: files and folders have places of their kind, also below links that stay in the root.
+func TestPlaces(t *testing.T) {
+	r, source := &root{dir: t.TempDir()}, t.TempDir()
+	file := filepath.Join(source, "file")
+	if err := os.WriteFile(file, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Mkdir(filepath.Join(r.dir, "opt"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink("opt", filepath.Join(r.dir, "data")); err != nil {
+		t.Fatal(err)
+	}
+	err := r.places(&sandbox.Spec{Mounts: []sandbox.Mount{{Source: source, Target: "/data/folder"}, {Source: file, Target: "/data/folder/deep/file"},
+		{Source: file, Target: "/top"}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, isDir := range map[string]bool{"opt/folder": true, "opt/folder/deep/file": false, "top": false} {
+		if info, err := os.Lstat(filepath.Join(r.dir, name)); err != nil || info.IsDir() != isDir {
+			t.Errorf("%s: %v, %v", name, info, err)
+		}
+	}
+}
