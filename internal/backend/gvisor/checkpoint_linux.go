@@ -58,9 +58,22 @@ func (box *Box) answers() error {
 	return box.awaitGuest(ctx, net.Conn.Close)
 }
 
+// forbid makes the file that forbids the guest its socket. The folder is also the guest's, so what lies there already, a link that leads
+// anywhere on the host among it, is not opened.
+func (box *Box) forbid() error {
+	if err := box.release(); err != nil {
+		return err
+	}
+	f, err := os.OpenFile(box.holdFile(), os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return err
+	}
+	return f.Close()
+}
+
 // hold has the guest close its socket: gVisor does not save one that is bound on the host.
 func (box *Box) hold(ctx context.Context) error {
-	if err := os.WriteFile(box.holdFile(), nil, 0o644); err != nil {
+	if err := box.forbid(); err != nil {
 		return err
 	}
 	conn, err := box.Dial(ctx)

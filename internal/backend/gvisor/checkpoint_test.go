@@ -13,6 +13,7 @@ import (
 
 	"github.com/glovebox-dev/glovebox/internal/guest"
 	"github.com/glovebox-dev/glovebox/internal/guest/client"
+	"github.com/glovebox-dev/glovebox/internal/hostbox"
 	"github.com/glovebox-dev/glovebox/sandbox"
 )
 
@@ -226,5 +227,29 @@ print("goes on")
 	}
 	if said := answer(t, box, id); said != "ready\ngoes on\n" {
 		t.Errorf("it says %q", said)
+	}
+}
+
+// TestForbidFollowsNoLink: the guest may put a link where the server makes a file.
+func TestForbidFollowsNoLink(t *testing.T) {
+	dir, outside := t.TempDir(), filepath.Join(t.TempDir(), "outside")
+	if err := os.Mkdir(filepath.Join(dir, socketFolder), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	box := &Box{Box: &hostbox.Box{Dir: dir}}
+	for range 2 { // what an earlier checkpoint left is in nobody's way
+		if err := os.WriteFile(outside, []byte("kept"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		_ = os.Symlink(outside, box.holdFile())
+		if err := box.forbid(); err != nil {
+			t.Fatal(err)
+		}
+		if text, err := os.ReadFile(outside); err != nil || string(text) != "kept" {
+			t.Errorf("outside is %q, %v", text, err)
+		}
+		if info, err := os.Lstat(box.holdFile()); err != nil || !info.Mode().IsRegular() {
+			t.Errorf("%v, %v", info, err)
+		}
 	}
 }
