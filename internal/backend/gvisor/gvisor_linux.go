@@ -118,7 +118,7 @@ func copyFile(to string, from *os.File) error {
 		return err
 	}
 	_, err = io.Copy(f, io.NewSectionReader(from, 0, info.Size()))
-	return errors.Join(err, f.Close())
+	return errors.Join(err, f.Chmod(0o555), f.Close()) // whatever the umask is
 }
 
 // The steps of creation at which FailAt can fail.

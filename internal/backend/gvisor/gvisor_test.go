@@ -117,6 +117,20 @@ func TestEveryStepFails(t *testing.T) {
 	}
 }
 
+// TestUmask: the sandbox's ids are not ours, and a strict umask is not theirs.
+func TestUmask(t *testing.T) {
+	before := unix.Umask(0o077)
+	defer unix.Umask(before)
+	b := openIn(t, filepath.Join(t.TempDir(), "run"), "")
+	for _, mounts := range [][]sandbox.Mount{nil, {{Source: t.TempDir(), Target: "/data"}}} {
+		s := spec()
+		s.Mounts = mounts
+		if out := run(t, create(t, b, s), "id -u; echo x > /workspace/x && cat /workspace/x"); out != "1000\nx\n" {
+			t.Errorf("it prints %q", out)
+		}
+	}
+}
+
 // abandon drops the lock of an instance, as the death of its process would.
 func abandon(t *testing.T, b *Backend) {
 	t.Helper()

@@ -2,6 +2,7 @@ package gvisor
 
 import (
 	"errors"
+	"io/fs"
 	"os"
 	"path"
 	"path/filepath"
@@ -73,6 +74,9 @@ func (r *root) build(in *instance.Instance, folder string) error {
 			return at("build root "+s.Target, err)
 		}
 	}
+	if err := r.unmask(); err != nil {
+		return err
+	}
 	return errors.Join(os.MkdirAll(filepath.Join(r.dir, socketDir), 0o700), os.Link(filepath.Join(in.Dir, guestFile), filepath.Join(r.dir, guestPath)))
 }
 
@@ -97,7 +101,22 @@ func (r *root) places(spec *sandbox.Spec) error {
 			return &sandbox.Error{Kind: sandbox.Invalid, Op: "mount " + m.Source, Err: err, Mend: "mount it where no link of the root is on the way"}
 		}
 	}
-	return nil
+	return r.unmask()
+}
+
+// unmask opens all of the skeleton to the sandbox's own ids, whatever the umask is.
+func (r *root) unmask() error {
+	return filepath.WalkDir(r.dir, func(path string, d fs.DirEntry, err error) error {
+		switch {
+		case err != nil:
+			return err
+		case d.IsDir():
+			return os.Chmod(path, 0o755)
+		case d.Type().IsRegular() && path != filepath.Join(r.dir, guestPath):
+			return os.Chmod(path, 0o644)
+		}
+		return nil
+	})
 }
 
 // placeFor makes what a mount is mounted over, where there is nothing yet.
