@@ -56,12 +56,14 @@ type Backend struct {
 	options Options
 	null    *os.File
 	stderr  *os.File
-	runsc   func() (*os.File, error) // opens it once
 	caller  hostid.Caller
 
 	mu    sync.Mutex // guards all below
 	in    *instance.Instance
 	roots map[string]*root // by the folder of the host that they show
+
+	programMu sync.Mutex // guards program; held while it is found, or built
+	program   *os.File   // runsc; nil until the first sandbox is made
 }
 
 // New returns a backend. It touches nothing yet.
@@ -70,7 +72,7 @@ func New(o Options) (*Backend, error) {
 	if err != nil {
 		return nil, err
 	}
-	b := &Backend{options: o, null: null, stderr: o.Stderr, runsc: sync.OnceValues(o.Runsc), roots: map[string]*root{}, caller: hostid.ReadCaller()}
+	b := &Backend{options: o, null: null, stderr: o.Stderr, roots: map[string]*root{}, caller: hostid.ReadCaller()}
 	if b.stderr == nil {
 		b.stderr = null
 	}
@@ -82,6 +84,32 @@ func (b *Backend) Name() string { return Name }
 
 // guestFile is a copy of the guest program in the folder of an instance.
 const guestFile = "guest"
+
+// runsc opens the program once. What could not be found the first time is looked for again.
+func (b *Backend) runsc() (*os.File, error) {
+	b.programMu.Lock()
+	defer b.programMu.Unlock()
+	if b.program != nil {
+		return b.program, nil
+	}
+	program, err := b.options.Runsc()
+	if err == nil {
+		b.program = program
+	}
+	return program, err
+}
+
+// closeRunsc closes the program, if it was ever needed.
+func (b *Backend) closeRunsc() error {
+	b.programMu.Lock()
+	defer b.programMu.Unlock()
+	if b.program == nil {
+		return nil
+	}
+	err := b.program.Close()
+	b.program = nil
+	return err
+}
 
 // instance opens this process's instance when it is first needed.
 func (b *Backend) instance() (*instance.Instance, error) {
@@ -186,9 +214,6 @@ func (b *Backend) Close() error {
 	if b.in != nil {
 		err = b.in.Close()
 		b.in = nil
-		if runsc, openErr := b.runsc(); openErr == nil {
-			err = errors.Join(err, runsc.Close())
-		}
 	}
-	return errors.Join(err, b.null.Close())
+	return errors.Join(err, b.closeRunsc(), b.null.Close())
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/glovebox-dev/glovebox/internal/guest"
 	"github.com/glovebox-dev/glovebox/internal/guest/client"
 	"github.com/glovebox-dev/glovebox/internal/guest/confine"
+	"github.com/glovebox-dev/glovebox/internal/hostid"
 	"github.com/glovebox-dev/glovebox/internal/pidfd"
 	"github.com/glovebox-dev/glovebox/sandbox"
 )
@@ -114,6 +115,28 @@ func TestEveryStepFails(t *testing.T) {
 				t.Errorf("left behind: %v", l)
 			}
 		})
+	}
+}
+
+// TestCloseFindsNoProgram: who made no sandbox does not look for runsc, which may mean to build it, in order to close it.
+func TestCloseFindsNoProgram(t *testing.T) {
+	guest, err := guestFound()
+	if err != nil {
+		t.Fatal(err)
+	}
+	run := filepath.Join(t.TempDir(), "run")
+	b, err := New(Options{Guest: guest, RunDir: run, HostIDs: filepath.Join(filepath.Dir(run), hostid.File), Runsc: func() (*os.File, error) {
+		t.Error("runsc was looked for")
+		return nil, os.ErrNotExist
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := b.Foretell(spec()); err != nil {
+		t.Log(err) // what nothing here can enforce
+	}
+	if err := b.Close(); err != nil {
+		t.Error(err)
 	}
 }
 
