@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"os"
 	"path"
 	"slices"
@@ -43,7 +44,7 @@ func contained(plan *confine.Plan, err error) {
 			if err == nil {
 				return // the server has ended
 			}
-			if err == server.ErrHeld {
+			if errors.Is(err, server.ErrHeld) {
 				listener, err = listenAgain(plan.Listen)
 			}
 			if err != nil {

@@ -348,7 +348,7 @@ func (r *postures) execute(t *testing.T, e *engine.Engine, box sandbox.Box) []st
 			return errRecorded
 		}
 		return nil
-	}, true); err != errRecorded {
+	}, true); !errors.Is(err, errRecorded) {
 		t.Fatalf("no record was taken: %v %s", err, errs.Bytes())
 	}
 	return r.both(t, out.String(), box)

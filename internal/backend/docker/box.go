@@ -112,7 +112,10 @@ func (box *Box) awaitExit(ctx context.Context) {
 	wait := to.api.ContainerWait(ctx, box.name(), client.ContainerWaitOptions{Condition: container.WaitConditionNotRunning})
 	select {
 	case <-wait.Result:
-	case <-wait.Error:
+	case err = <-wait.Error:
+		if err == nil {
+			return
+		}
 		select {
 		case <-time.After(firstBackOff):
 		case <-ctx.Done():

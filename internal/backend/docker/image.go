@@ -2,6 +2,7 @@ package docker
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -14,6 +15,9 @@ import (
 
 // stallPatience bounds how long an image that is being fetched may stand still.
 const stallPatience = 2 * time.Minute
+
+// errStalled is why an image is not waited for any longer. The deadline of whoever wants it is another thing.
+var errStalled = errors.New("it stands still")
 
 // image is what a sandbox's root is made of.
 func (b *Backend) image(spec *sandbox.Spec) string {
@@ -37,7 +41,7 @@ func (to *connection) pull(ctx context.Context, image string) error {
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	stalled := time.AfterFunc(stallPatience, func() { cancel(context.DeadlineExceeded) })
+	stalled := time.AfterFunc(stallPatience, func() { cancel(errStalled) })
 	defer stalled.Stop()
 	to.tell("%s is not here yet: fetching it", image)
 	answer, err := to.api.ImagePull(ctx, image, client.ImagePullOptions{})
@@ -88,7 +92,7 @@ func (to *connection) notFetched(image string, cause, err error) error {
 	text := strings.ToLower(err.Error())
 	program := to.engine.options.Name
 	switch {
-	case cause == context.DeadlineExceeded:
+	case errors.Is(cause, errStalled):
 		e.Msg = fmt.Sprintf("the image %s did not come on for %v", image, stallPatience)
 		e.Mend = fmt.Sprintf("fetch it beforehand, %s pull %s, or name one that is here (%s images): glovebox run --image NAME", program, image, program)
 	case cause != nil:
@@ -113,7 +117,7 @@ func containsAny(text string, words []string) bool {
 	return false
 }
 
-// wrongProcessor says that an image is for another processor, or "" where it is not the reason why nothing could be executed.
+// wrongProcessor says that an image is for another processor, or nil where that is not the reason why nothing could be executed.
 func (to *connection) wrongProcessor(ctx context.Context, image string, err error) error {
 	text := err.Error()
 	if !strings.Contains(text, "exec format error") && !strings.Contains(text, "image platform") && !strings.Contains(text, "does not match the") {

@@ -7,6 +7,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"io"
 	"maps"
 	"slices"
@@ -114,4 +115,17 @@ func TestImages(t *testing.T) {
 			t.Errorf("an image of no registry: %v, and said %q", err, said.String())
 		}
 	})
+}
+
+// TestNotFetched: an image that stands still is one thing, and a caller whose time is up another.
+func TestNotFetched(t *testing.T) {
+	to := &connection{engine: &engine{options: &Options{Name: Name}}}
+	for _, cause := range []error{context.DeadlineExceeded, context.Canceled} {
+		if err := to.notFetched("x", cause, cause); !errors.Is(err, cause) || strings.Contains(err.Error(), stallPatience.String()) {
+			t.Errorf("of %v it makes %v", cause, err)
+		}
+	}
+	if err := to.notFetched("x", errStalled, context.Canceled); !strings.Contains(err.Error(), stallPatience.String()) || sandbox.MendOf(err) == "" {
+		t.Errorf("of one that stands still it makes %v", err)
+	}
 }
