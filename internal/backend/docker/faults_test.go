@@ -12,6 +12,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/moby/moby/client"
+
 	"github.com/glovebox-dev/glovebox/sandbox"
 )
 
@@ -149,6 +151,40 @@ func TestFaults(t *testing.T) {
 						t.Errorf("left behind: %v", l)
 					}
 				})
+			}
+		}
+	})
+}
+
+// fillCalls are those by which the guest is brought.
+var fillCalls = []string{"POST /volumes/create", "POST /containers/create", "PUT /archive", "DELETE /containers/"}
+
+// TestFillFaults spoils each call by which the guest is brought: no container is left that took the copy.
+func TestFillFaults(t *testing.T) {
+	each(t, func(t *testing.T, o Options) {
+		f, o := before(t, o)
+		for _, call := range fillCalls {
+			for _, fault := range []string{faultError, faultDrop, faultCut} {
+				o.Guest = ownGuest(t)
+				b := open(t, o)
+				b.engine.most = 10 * time.Second
+				met(t, b)
+				f.spoil(call, fault, 1)
+				s := spec()
+				box, err := b.Create(within(t), s)
+				f.spoil("", "", 0)
+				if err == nil {
+					err = box.Close()
+				}
+				t.Logf("%s %s: %v", call, fault, err)
+				if l := left(t, b, s.ID); len(l) > 0 {
+					t.Errorf("%s %s: left behind: %v", call, fault, l)
+				}
+				for _, volume := range b.engine.filled {
+					for _, name := range []string{volume, volume + readySuffix} {
+						_, _ = met(t, b).api.VolumeRemove(within(t), name, client.VolumeRemoveOptions{})
+					}
+				}
 			}
 		}
 	})

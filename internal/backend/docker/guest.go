@@ -88,6 +88,8 @@ func (to *connection) fill(ctx context.Context, name, image string, program *os.
 	if err := to.makeVolume(ctx, name); err != nil {
 		return err
 	}
+	// A call that is cut off may yet be carried out, so its undoing comes first.
+	defer func() { err = errors.Join(err, to.remove(context.WithoutCancel(ctx), holder)) }()
 	err = to.call(ctx, failGuest, callPatience, func(ctx context.Context) error {
 		_, err := to.api.ContainerCreate(ctx, client.ContainerCreateOptions{Name: holder,
 			Config: &container.Config{Image: image, Entrypoint: []string{guestPath}, Labels: map[string]string{labelPart: "fill", labelRun: to.engine.options.runLabel()}},
@@ -98,7 +100,6 @@ func (to *connection) fill(ctx context.Context, name, image string, program *os.
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, to.remove(context.WithoutCancel(ctx), holder)) }()
 	err = to.ask(ctx, failGuest, startPatience, func(ctx context.Context) error {
 		reader, writer := io.Pipe()
 		packed := make(chan struct{})
