@@ -411,3 +411,26 @@ func TestProbeOfNothing(t *testing.T) {
 		}
 	}
 }
+
+// TestRuntime: what the code's kernel is said to be is what runs the container. An engine that has not the runtime, or would use another
+// than was asked for, is refused.
+func TestRuntime(t *testing.T) {
+	each(t, func(t *testing.T, o Options) {
+		o.Runtime = "kata"
+		b := open(t, o)
+		if box, err := b.Create(within(t), spec()); sandbox.KindOf(err) != sandbox.Unsupported || sandbox.MendOf(err) == "" {
+			if err == nil {
+				t.Errorf("its kernel is said to be %s", box.Effective().Kernel)
+				_ = box.Close()
+			}
+			t.Errorf("with a runtime that is not there it says %v", err)
+		}
+		if _, err := b.Foretell(spec()); o.Name == Podman && err == nil {
+			t.Error("it is not foretold")
+		}
+		o.Runtime = met(t, b).info.DefaultRuntime
+		if p := create(t, open(t, o), spec()).Effective(); p.Kernel != sandbox.KernelShared {
+			t.Errorf("with the engine's own runtime, %s, the kernel is said to be %s", o.Runtime, p.Kernel)
+		}
+	})
+}

@@ -66,8 +66,10 @@ func (to *connection) kernel() sandbox.Kernel {
 	return sandbox.KernelShared
 }
 
+// runtime is what containers are run by. Podman's API leaves a runtime that is asked for out, and says nothing (podman issue 28429): it has
+// that of its service.
 func (to *connection) runtime() string {
-	if name := to.engine.options.Runtime; name != "" {
+	if name := to.engine.options.Runtime; name != "" && !to.podman {
 		return name
 	}
 	return to.info.DefaultRuntime

@@ -36,6 +36,11 @@ func (to *connection) refuse(spec *sandbox.Spec) error {
 		return &sandbox.Error{Kind: sandbox.Unsupported, Op: to.engine.options.Name + ": reach the engine", Msg: "it makes containers of " + to.info.OSType,
 			Mend: "switch it to Linux containers"}
 	}
+	if asked := to.engine.options.Runtime; asked != "" && asked != to.runtime() {
+		return &sandbox.Error{Kind: sandbox.Unsupported, Op: to.engine.options.Name + ": use runtime " + asked,
+			Msg:  "Podman takes no runtime by its API, and this one runs containers by " + to.runtime(),
+			Mend: "start its service with it, podman --runtime " + asked + " system service, or name it in containers.conf; or use --backend docker"}
+	}
 	if err := to.checkDirs(spec); err != nil {
 		return err
 	}

@@ -14,14 +14,18 @@ import (
 // is an error in every case; a limit is one unless the caller goes without it.
 func (box *Box) verify(spec *sandbox.Spec, at *container.InspectResponse) error {
 	to := box.to
-	if wrong := wrongWalls(at, box.places(spec)); len(wrong) > 0 {
+	wrong := wrongWalls(at, box.places(spec))
+	if asked := to.engine.options.Runtime; asked != "" && !to.podman && at.HostConfig.Runtime != asked { // Podman's has no name there
+		wrong = append(wrong, "it is run by "+at.HostConfig.Runtime)
+	}
+	if len(wrong) > 0 {
 		return &sandbox.Error{Kind: sandbox.Unavailable, Op: to.engine.options.Name + ": " + failVerify,
 			Msg: "the engine made another container than it was told: " + strings.Join(wrong, "; ")}
 	}
 	lacking := to.lacking(spec)
 	var unmet []sandbox.LimitName
-	wrong, details := box.unmet(spec, at.HostConfig)
-	for _, name := range wrong {
+	names, details := box.unmet(spec, at.HostConfig)
+	for _, name := range names {
 		if !slices.Contains(lacking, name) {
 			unmet, lacking = append(unmet, name), append(lacking, name)
 		}
