@@ -80,6 +80,9 @@ func (e *engine) connect(ctx context.Context, first time.Duration) (*connection,
 		}
 		to, err = e.meet(ctx, at, first)
 	}
+	if err != nil && ctx.Err() != nil { // the caller's time is up, which says nothing of the engine
+		return nil, ctx.Err()
+	}
 	if err != nil {
 		return nil, e.absent(at, first, err)
 	}
@@ -194,6 +197,7 @@ func (to *connection) forget() {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.to == to {
+		_ = to.api.Close() // of its idle connections alone: boxes that were made by it go on using it
 		e.to = nil
 		clear(e.filled)
 		clear(e.suits)

@@ -2,6 +2,7 @@ package docker
 
 import (
 	"context"
+	"errors"
 	"net"
 	"net/http"
 	"net/http/httputil"
@@ -219,6 +220,12 @@ func TestHangs(t *testing.T) {
 	b := open(t, Options{Name: Name, Host: "unix://" + l.Addr().String(), RunDir: filepath.Join(t.TempDir(), "run")})
 	if _, err := b.Probe(context.Background()); sandbox.KindOf(err) != sandbox.Unavailable || !strings.Contains(err.Error(), "hangs") {
 		t.Errorf("got %v", err)
+	}
+	// Of a caller who does not wait so long nothing is said of the engine.
+	brief, cancel := context.WithTimeout(context.Background(), 10*time.Millisecond)
+	defer cancel()
+	if _, err := b.Probe(brief); !errors.Is(err, context.DeadlineExceeded) || strings.Contains(err.Error(), "hangs") {
+		t.Errorf("within the caller's time it says %v", err)
 	}
 }
 
