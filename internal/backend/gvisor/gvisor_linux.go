@@ -58,9 +58,10 @@ type Backend struct {
 	stderr  *os.File
 	caller  hostid.Caller
 
-	mu    sync.Mutex // guards all below
-	in    *instance.Instance
-	roots map[string]*root // by the folder of the host that they show
+	mu        sync.Mutex // guards these
+	in        *instance.Instance
+	roots     map[string]*root // by the folder of the host that they show
+	rootsMade int              // how many there ever were
 
 	programMu sync.Mutex // guards program; held while it is found, or built
 	program   *os.File   // runsc; nil until the first sandbox is made

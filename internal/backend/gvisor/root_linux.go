@@ -46,11 +46,19 @@ func (b *Backend) root(in *instance.Instance, spec *sandbox.Spec, dir string) (*
 	b.mu.Lock()
 	r := b.roots[folder]
 	if r == nil {
-		r = &root{dir: filepath.Join(in.Dir, "root-"+strconv.Itoa(len(b.roots)))}
+		b.rootsMade++
+		r = &root{dir: filepath.Join(in.Dir, "root-"+strconv.Itoa(b.rootsMade))}
 		b.roots[folder] = r
 	}
 	b.mu.Unlock()
-	r.once.Do(func() { r.err = r.build(in, folder) })
+	r.once.Do(func() {
+		if r.err = r.build(in, folder); r.err != nil {
+			b.mu.Lock()
+			delete(b.roots, folder) // what was in the way once may be gone the next time
+			b.mu.Unlock()
+			r.err = errors.Join(r.err, os.RemoveAll(r.dir))
+		}
+	})
 	return r, r.err
 }
 

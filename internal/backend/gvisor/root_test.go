@@ -52,3 +52,27 @@ func TestPlaces(t *testing.T) {
 		}
 	}
 }
+
+// TestRootIsBuiltAgain: what could not be built once is tried again for the next sandbox.
+func TestRootIsBuiltAgain(t *testing.T) {
+	b := openIn(t, filepath.Join(t.TempDir(), "run"), "")
+	in, err := b.instance()
+	if err != nil {
+		t.Fatal(err)
+	}
+	folder := t.TempDir()
+	s := sandbox.Spec{Root: sandbox.Root{Dir: folder}}
+	if _, err := b.root(in, &s, ""); err == nil {
+		t.Fatal("an empty folder is a root")
+	}
+	if err := os.Mkdir(filepath.Join(folder, "usr"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	r, err := b.root(in, &s, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if again, err := b.root(in, &s, ""); err != nil || again != r {
+		t.Errorf("the second time it is another: %v", err)
+	}
+}
