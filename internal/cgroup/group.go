@@ -77,6 +77,9 @@ func Find(dirs []string, name string) *Group {
 	return g
 }
 
+// IsThere says whether anything was found of the group. There is none where no hierarchy is ours.
+func (g *Group) IsThere() bool { return len(g.branches) > 0 }
+
 // cpuPeriod is the enforcement period of CPU time, in microseconds. Its default of 100 ms makes a throttled program stall for up
 // to 100 ms; a shorter one costs more timer work. A quota of less than leastQuota the kernel refuses, so small shares of a CPU have
 // a longer period.

@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"sync"
 	"time"
 
@@ -174,7 +175,12 @@ func TakeBack(ctx context.Context, backend string, in *instance.Instance, dir st
 	id := sandbox.ID(filepath.Base(dir))
 	box := &Box{Backend: backend, Sandbox: id, Dir: in.BoxDir(id)}
 	rec, err := instance.ReadBox(dir)
+	box.Group = cgroup.Find(rec.CgroupDirs, string(id))
 	pids := find(id)
+	if box.Group.IsThere() { // anybody may give a process of his own these arguments, but not put it in there
+		members := box.Group.Processes()
+		pids = slices.DeleteFunc(pids, func(pid int) bool { return !slices.Contains(members, pid) })
+	}
 	if err == nil && (len(pids) == 0 || len(rec.Key) != len(box.Key)) {
 		err = &sandbox.Error{Kind: sandbox.NotFound, Op: backend + ": take back " + string(id), Msg: "it has ended"}
 	}
@@ -182,7 +188,7 @@ func TakeBack(ctx context.Context, backend string, in *instance.Instance, dir st
 		owner, readErr := instance.OwnerOf(dir)
 		return nil, rec, errors.Join(err, readErr, Reap(ctx, backend, dir, owner, find))
 	}
-	box.Group, box.Policy, box.Began, box.Emptied = cgroup.Find(rec.CgroupDirs, string(id)), rec.Effective, rec.Began, rec.CgroupDirs
+	box.Policy, box.Began, box.Emptied = rec.Effective, rec.Began, rec.CgroupDirs
 	copy(box.Key[:], rec.Key)
 	if box.Process, err = pidfd.Open(pids[0]); err != nil {
 		return nil, rec, err

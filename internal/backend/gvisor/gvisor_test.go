@@ -3,9 +3,11 @@ package gvisor
 import (
 	"context"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -205,6 +207,47 @@ func TestTakeBack(t *testing.T) {
 	}
 	if l := left(next, s.ID); len(l) > 0 {
 		t.Errorf("left behind: %v", l)
+	}
+}
+
+// imitate starts processes of another user with the arguments of a box's runsc, until the end of the test.
+func imitate(t *testing.T, id sandbox.ID) {
+	t.Helper()
+	for range 12 { // some are found before the one that they imitate, as the ids of processes are sorted as words
+		cmd := &exec.Cmd{Path: "/bin/sh", Args: []string{runscName, "-c", "sleep 600; true", string(id)},
+			SysProcAttr: &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: ordinaryUser, Gid: ordinaryUser}, Setpgid: true, Pdeathsig: syscall.SIGKILL}}
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() {
+			_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL)
+			_ = cmd.Wait()
+		})
+	}
+}
+
+// TestTakeBackOfImitated: a process of somebody else that is called as a box's own is not taken for it.
+func TestTakeBackOfImitated(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("SKIPPED, NOT TESTED: only root can become another user")
+	}
+	dir := filepath.Join(t.TempDir(), "run")
+	dead, next := openIn(t, dir, ""), openIn(t, dir, "")
+	s := spec()
+	s.Lifetime.Living = true
+	imitate(t, s.ID)
+	own := create(t, dead, s).Process.PID
+	imitate(t, s.ID)
+	abandon(t, dead)
+	boxes, err := next.Recover(context.Background(), []sandbox.ID{s.ID})
+	if err != nil || len(boxes) != 1 {
+		t.Fatalf("got %v, %v", boxes, err)
+	}
+	if got := boxes[0].(*Box).Process.PID; got != own {
+		t.Errorf("process %d was taken for the box's, which is %d", got, own)
+	}
+	if err := boxes[0].Close(); err != nil {
+		t.Error(err)
 	}
 }
 
