@@ -2,6 +2,7 @@ package docker
 
 import (
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"runtime"
@@ -64,7 +65,21 @@ func (box *Box) showWritable(spec *sandbox.Spec, pid int) (err error) {
 		return err
 	}
 	defer namespace.Close()
+	// The number is the engine's word, and may be another process's by now, or on another machine. What the namespace was opened of is
+	// looked at after that.
+	if err := isGuest(pid); err != nil {
+		return err
+	}
 	onThreadToSpare(func() { err = attach(namespace, props) })
+	return err
+}
+
+// isGuest says no to a process that is not the first of a container of ours.
+func isGuest(pid int) error {
+	line, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/cmdline")
+	if err == nil && string(line) != guestPath+"\x00" {
+		err = fmt.Errorf("process %d, which the engine calls the sandbox's, is another one", pid)
+	}
 	return err
 }
 

@@ -2,6 +2,7 @@ package docker
 
 import (
 	"os"
+	"strings"
 	"sync"
 	"testing"
 
@@ -41,5 +42,22 @@ func TestOwnNamespace(t *testing.T) {
 	}
 	if after, err := os.Readlink("/proc/self/ns/mnt"); err != nil || after != before {
 		t.Errorf("the mount namespace was %s and is %s (%v)", before, after, err)
+	}
+}
+
+// TestShowWritableOnlyToGuest: nothing is attached in the namespace of a process that is not the guest, whatever number the engine tells.
+func TestShowWritableOnlyToGuest(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("SKIPPED, NOT TESTED: only root maps owners")
+	}
+	box := &Box{to: &connection{local: true}}
+	s := spec()
+	s.Mounts = []sandbox.Mount{{Source: t.TempDir(), Target: t.TempDir(), Writable: true}}
+	if err := box.showWritable(&s, os.Getpid()); err == nil || !strings.Contains(err.Error(), "another one") {
+		t.Errorf("it says %v", err)
+	}
+	text, err := os.ReadFile("/proc/self/mountinfo")
+	if err != nil || strings.Contains(string(text), s.Mounts[0].Target) {
+		t.Errorf("it was mounted on the host: %v", err)
 	}
 }
