@@ -143,7 +143,7 @@ func (box *Box) config(spec *sandbox.Spec, image, volume string) (client.Contain
 	if err != nil {
 		return client.ContainerCreateOptions{}, err
 	}
-	mounts, err := box.mounts(spec, volume)
+	mounts, err := box.mounts(spec)
 	if err != nil {
 		return client.ContainerCreateOptions{}, err
 	}
@@ -154,7 +154,7 @@ func (box *Box) config(spec *sandbox.Spec, image, volume string) (client.Contain
 		NetworkMode: "none", IpcMode: "private", CgroupnsMode: "private", ReadonlyRootfs: true, Init: &none,
 		CapDrop: []string{"ALL"}, CapAdd: guestCaps, SecurityOpt: append([]string{"no-new-privileges"}, profile...),
 		RestartPolicy: container.RestartPolicy{Name: "no"}, LogConfig: container.LogConfig{Type: "none"},
-		Tmpfs: to.tmpfs(spec), Mounts: mounts, Runtime: b.options.Runtime,
+		Tmpfs: to.tmpfs(spec), Binds: []string{guestBind(volume, "ro")}, Mounts: mounts, Runtime: b.options.Runtime,
 		Resources: container.Resources{
 			Memory: memory, MemorySwap: memory, PidsLimit: &pids,
 			CPUPeriod: cpuPeriod, CPUQuota: spec.Limits.CPUMillis * cpuPeriod / 1000,
@@ -214,13 +214,13 @@ func (to *connection) ulimits(l sandbox.Limits) []*container.Ulimit {
 
 // mounts are what the container shows beside its image and its own file systems. A directory that the code may write to is shown
 // read-only first, as only its owner may write to it.
-func (box *Box) mounts(spec *sandbox.Spec, volume string) ([]mount.Mount, error) {
+func (box *Box) mounts(spec *sandbox.Spec) ([]mount.Mount, error) {
 	bind := func(source, target string, writable bool) mount.Mount {
 		// What is mounted below is left out where it is read-only: old engines left that writable.
 		return mount.Mount{Type: mount.TypeBind, Source: source, Target: target, ReadOnly: !writable,
 			BindOptions: &mount.BindOptions{NonRecursive: !writable}}
 	}
-	list := []mount.Mount{{Type: mount.TypeVolume, Source: volume, Target: guestDir, ReadOnly: true, VolumeOptions: &mount.VolumeOptions{NoCopy: true}}}
+	var list []mount.Mount
 	if box.to.sockets {
 		list = append(list, bind(filepath.Join(box.dir, socketFolder), socketDir, true))
 	}

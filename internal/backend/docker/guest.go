@@ -13,7 +13,6 @@ import (
 
 	"github.com/containerd/errdefs"
 	"github.com/moby/moby/api/types/container"
-	"github.com/moby/moby/api/types/mount"
 	"github.com/moby/moby/client"
 
 	"github.com/glovebox-dev/glovebox/sandbox"
@@ -92,9 +91,8 @@ func (to *connection) fill(ctx context.Context, name, image string, program *os.
 	defer func() { err = errors.Join(err, to.remove(context.WithoutCancel(ctx), holder)) }()
 	err = to.call(ctx, failGuest, callPatience, func(ctx context.Context) error {
 		_, err := to.api.ContainerCreate(ctx, client.ContainerCreateOptions{Name: holder,
-			Config: &container.Config{Image: image, Entrypoint: []string{guestPath}, Labels: map[string]string{labelPart: "fill", labelRun: to.engine.options.runLabel()}},
-			HostConfig: &container.HostConfig{NetworkMode: "none",
-				Mounts: []mount.Mount{{Type: mount.TypeVolume, Source: name, Target: guestDir, VolumeOptions: &mount.VolumeOptions{NoCopy: true}}}}})
+			Config:     &container.Config{Image: image, Entrypoint: []string{guestPath}, Labels: map[string]string{labelPart: "fill", labelRun: to.engine.options.runLabel()}},
+			HostConfig: &container.HostConfig{NetworkMode: "none", Binds: []string{guestBind(name, "rw")}}})
 		return err
 	})
 	if err != nil {
@@ -117,6 +115,10 @@ func (to *connection) fill(ctx context.Context, name, image string, program *os.
 	}
 	return to.makeVolume(ctx, name+readySuffix)
 }
+
+// guestBind shows the volume of the guest. An engine that finds it empty must not fill it with what the image has there: that would be the
+// guest of all sandboxes then. Podman passes over the word for that in a mount, and heeds it here.
+func guestBind(volume, mode string) string { return volume + ":" + guestDir + ":" + mode + ",nocopy" }
 
 func (to *connection) makeVolume(ctx context.Context, name string) error {
 	return to.ask(ctx, failGuest, callPatience, func(ctx context.Context) error {

@@ -8,6 +8,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"maps"
 	"slices"
@@ -22,7 +23,15 @@ import (
 // loadImage makes an image that holds next to nothing, as `docker save` writes it, until the end of the test.
 func loadImage(t *testing.T, to *connection, tag, architecture string, config map[string]any) string {
 	t.Helper()
-	layer := archive(t, map[string][]byte{"proc/": nil, "dev/": nil, "sys/": nil, "etc/": nil, "run/": nil, "tmp/": nil})
+	return loadImageOf(t, to, tag, architecture, config, map[string][]byte{"tmp/": nil})
+}
+
+// loadImageOf makes one that holds these files, beside the folders that an engine needs.
+func loadImageOf(t *testing.T, to *connection, tag, architecture string, config map[string]any, files map[string][]byte) string {
+	t.Helper()
+	all := map[string][]byte{"proc/": nil, "dev/": nil, "sys/": nil, "etc/": nil, "run/": nil}
+	maps.Copy(all, files)
+	layer := archive(t, all)
 	digest := sha256.Sum256(layer)
 	about, err := json.Marshal(map[string]any{"architecture": architecture, "os": "linux", "config": config,
 		"rootfs": map[string]any{"type": "layers", "diff_ids": []string{"sha256:" + hex.EncodeToString(digest[:])}}})
@@ -46,6 +55,7 @@ func loadImage(t *testing.T, to *connection, tag, architecture string, config ma
 	return name
 }
 
+// archive packs files, folders, whose names end in a slash, and links, whose names end in an @.
 func archive(t *testing.T, files map[string][]byte) []byte {
 	t.Helper()
 	var text bytes.Buffer
@@ -55,8 +65,14 @@ func archive(t *testing.T, files map[string][]byte) []byte {
 		if strings.HasSuffix(name, "/") {
 			h.Typeflag = tar.TypeDir
 		}
+		if link, is := strings.CutSuffix(name, "@"); is {
+			h.Typeflag, h.Name, h.Linkname, h.Size = tar.TypeSymlink, link, string(files[name]), 0
+		}
 		if err := w.WriteHeader(h); err != nil {
 			t.Fatal(err)
+		}
+		if h.Size == 0 {
+			continue
 		}
 		if _, err := w.Write(files[name]); err != nil {
 			t.Fatal(err)
@@ -128,4 +144,68 @@ func TestNotFetched(t *testing.T) {
 	if err := to.notFetched("x", errStalled, context.Canceled); !strings.Contains(err.Error(), stallPatience.String()) || sandbox.MendOf(err) == "" {
 		t.Errorf("of one that stands still it makes %v", err)
 	}
+}
+
+// TestLinksOfImages: an image whose links lead from a writable place to the folder of the guest's socket, which is the host's, or the
+// other way, is refused before any code runs.
+func TestLinksOfImages(t *testing.T) {
+	each(t, func(t *testing.T, o Options) {
+		for _, bridge := range []bool{false, true} {
+			o.Bridge = bridge
+			b := open(t, o)
+			to := met(t, b)
+			for i, files := range []map[string][]byte{
+				{"tmp@": []byte("/run/glovebox")},
+				{"tmp@": []byte("run/glovebox/below")},
+				{"workspace@": []byte("/run/glovebox"), "tmp/": nil},
+				{"home@": []byte("/tmp"), "tmp/": nil},
+				{"run/glovebox@": []byte("/tmp"), "tmp/": nil},
+				{"run/glovebox-guest@": []byte("/workspace/a/b"), "tmp/": nil},
+			} {
+				s := spec()
+				s.Root.Image = loadImageOf(t, to, fmt.Sprintf("links%d", i), to.arch, nil, files)
+				box, err := b.Create(within(t), s)
+				if err == nil {
+					err = box.Close()
+					if o.Name == Podman && i > 3 { // its own file system over /run hides these links
+						continue
+					}
+					t.Errorf("%s, bridged %v: a root with %q was accepted (%v)", o.Name, bridge, files, err)
+				} else if l := left(t, b, s.ID); len(l) > 0 {
+					t.Errorf("%s: left behind: %v", s.Root.Image, l)
+				}
+				t.Logf("%s: %v", s.Root.Image, err)
+			}
+		}
+	})
+}
+
+// TestPoisonedVolume: where the guest's volume was removed, the engine makes an empty one of its name, which never gets what an image has
+// in the guest's place.
+func TestPoisonedVolume(t *testing.T) {
+	each(t, func(t *testing.T, o Options) {
+		o.Guest = ownGuest(t)
+		b := open(t, o)
+		to := met(t, b)
+		image := loadImageOf(t, to, "poison", to.arch, nil, map[string][]byte{"tmp/": nil, "run/glovebox-guest/": nil, "run/glovebox-guest/glovebox-guest": []byte("no program"),
+			"run/glovebox-guest/more": []byte("of the image")})
+		create(t, b, spec()).Close()
+		name := b.engine.filled[to.arch]
+		t.Cleanup(func() {
+			for _, volume := range []string{name, name + readySuffix} {
+				_, _ = to.api.VolumeRemove(context.Background(), volume, client.VolumeRemoveOptions{})
+			}
+		})
+		if _, err := to.api.VolumeRemove(within(t), name, client.VolumeRemoveOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		s := spec()
+		s.Root.Image = image
+		create(t, b, s).Close()
+		box := create(t, b, spec())
+		if out := run(t, box, "ls "+guestDir); out != guestFile+"\n" {
+			t.Errorf("the guest's folder holds %q", out)
+		}
+		box.Close()
+	})
 }

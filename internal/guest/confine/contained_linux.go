@@ -4,6 +4,7 @@ import (
 	"encoding/base64"
 	"errors"
 	"os"
+	"path"
 	"runtime"
 	"strconv"
 	"sync"
@@ -57,6 +58,9 @@ func (a *applying) containedKnobs() error {
 // mountWritable makes the writable places by the mount calls that gVisor knows, which are the old ones. Nothing runs in the container
 // yet that could change a path under us.
 func (a *applying) mountWritable() error {
+	if err := a.noLinks(); err != nil {
+		return err
+	}
 	for _, s := range a.plan.Root {
 		target := "/" + s.Target
 		var err error
@@ -81,6 +85,32 @@ func (a *applying) mountWritable() error {
 		}
 		if err != nil {
 			return at(s.Target, err)
+		}
+	}
+	return nil
+}
+
+// noLinks refuses a root that has a link where the guest or its socket is, or on the way to a folder that becomes the code's: one that
+// leads to the other would hand it the host's own folder.
+func (a *applying) noLinks() error {
+	paths := []string{os.Args[0], a.plan.Listen}
+	for _, s := range a.plan.Root {
+		if s.Do == Dir {
+			paths = append(paths, "/"+s.Target)
+		}
+	}
+	for _, p := range paths {
+		for ; p != "/" && p != "."; p = path.Dir(p) {
+			info, err := os.Lstat(p)
+			if errors.Is(err, os.ErrNotExist) {
+				continue
+			}
+			if err == nil && info.Mode()&os.ModeSymlink != 0 {
+				err = errors.New("the root has a link there, which a sandbox's may not")
+			}
+			if err != nil {
+				return at(p, err)
+			}
 		}
 	}
 	return nil
