@@ -29,6 +29,11 @@ type Pair struct {
 	Code  uint32
 }
 
+// IsGuest says whether an id is one that sandboxes' guests have, which no code has.
+func IsGuest(id uint32) bool {
+	return id >= firstHostID && id < firstHostID+slotCount*IDs && (id-firstHostID)%IDs == 0
+}
+
 // Release gives the pair up. A process that has inherited FD holds it on.
 func (p *Pair) Release() {
 	if p != nil {

@@ -251,6 +251,57 @@ func TestTakeBackOfImitated(t *testing.T) {
 	}
 }
 
+// TestImitated: processes of other users and of containers that call themselves as a box's do are neither taken for it nor killed.
+func TestImitated(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("needs root")
+	}
+	dir := filepath.Join(t.TempDir(), "run")
+	dead, next := openIn(t, dir, ""), openIn(t, dir, "")
+	s := spec()
+	s.Lifetime.Living = true
+	box := create(t, dead, s)
+	var imitators []int
+	for _, name := range []string{runscName, "runsc-sandbox"} {
+		for _, attr := range []*syscall.SysProcAttr{
+			{Credential: &syscall.Credential{Uid: 65534, Gid: 65534}},
+			{Credential: &syscall.Credential{Uid: box.IDs.Code, Gid: 65534}},
+			{Cloneflags: syscall.CLONE_NEWPID},
+		} {
+			if name != runscName && attr.Credential == nil {
+				continue // gVisor's own are root's for a moment, in a namespace of theirs
+			}
+			cmd := exec.Command("/bin/sh")
+			cmd.Args, cmd.SysProcAttr = []string{name, "-c", "read x", string(s.ID)}, attr
+			in, err := cmd.StdinPipe()
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := cmd.Start(); err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() {
+				in.Close()
+				if err := cmd.Wait(); err != nil && cmd.ProcessState.ExitCode() < 0 {
+					t.Errorf("%s as %+v was ended: %v", name, attr.Credential, err)
+				}
+			})
+			imitators = append(imitators, cmd.Process.Pid)
+		}
+	}
+	all := processesOf(s.ID)
+	if len(all) == 0 || all[0] != box.Process.PID || slices.ContainsFunc(imitators, func(pid int) bool { return slices.Contains(all, pid) }) {
+		t.Errorf("the box has the processes %v, its own is %d, and %v imitate it", all, box.Process.PID, imitators)
+	}
+	abandon(t, dead)
+	if _, err := next.Recover(context.Background(), nil); err != nil {
+		t.Error(err)
+	}
+	if l := left(dead, s.ID); len(l) > 0 {
+		t.Errorf("left behind: %v", l)
+	}
+}
+
 func called(name string) func(argv []string) bool {
 	return func(argv []string) bool { return argv[0] == name }
 }

@@ -2,10 +2,14 @@ package gvisor
 
 import (
 	"context"
+	"os"
+	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/glovebox-dev/glovebox/internal/hostbox"
+	"github.com/glovebox-dev/glovebox/internal/hostid"
 	"github.com/glovebox-dev/glovebox/internal/instance"
 	"github.com/glovebox-dev/glovebox/internal/pidfd"
 	"github.com/glovebox-dev/glovebox/sandbox"
@@ -39,14 +43,48 @@ func reapBox(ctx context.Context, _ sandbox.ID, dir string, owner instance.Recor
 }
 
 // processesOf finds the processes of the host that a box consists of, but for those in which code runs, which end with them: runsc names
-// the box to all that it starts. The one that we started comes first: with it the others end. Nothing in the box can imitate them, as no
-// process of its is one of the host's.
+// the box to all that it starts. The one that we started comes first: with it the others end. Anybody on the host can read a box's name and
+// give a process of theirs such arguments, so whose process it is counts: we enter the mount namespace of the first.
 func processesOf(id sandbox.ID) []int {
 	ours := pidfd.Find(func(argv []string) bool { return argv[0] == runscName && argv[len(argv)-1] == string(id) })
 	theirs := pidfd.Find(func(argv []string) bool {
 		return strings.HasPrefix(argv[0], "runsc-") && slices.ContainsFunc(argv, func(word string) bool { return strings.Contains(word, string(id)) })
 	})
+	ours = slices.DeleteFunc(ours, func(pid int) bool { return !isOfUser(pid, isSelf) || !isAmongUs(pid) })
+	theirs = slices.DeleteFunc(theirs, func(pid int) bool {
+		return !isOfUser(pid, func(uid uint32) bool { return isSelf(uid) || hostid.IsGuest(uid) })
+	})
 	return append(ours, theirs...)
+}
+
+func isSelf(uid uint32) bool { return uid == uint32(os.Geteuid()) }
+
+// isOfUser says whether all user ids of a process are such as is says.
+func isOfUser(pid int, is func(uint32) bool) bool {
+	ids := statusOf(itoa(pid), "Uid:")
+	return len(ids) > 0 && !slices.ContainsFunc(ids, func(text string) bool {
+		uid, err := strconv.ParseUint(text, 10, 32)
+		return err != nil || !is(uint32(uid))
+	})
+}
+
+// isAmongUs says whether a process is in the pid namespace that this one is in, as no container's is: their root may have our user id.
+func isAmongUs(pid int) bool {
+	return len(statusOf(itoa(pid), "NSpid:")) == len(statusOf("self", "NSpid:"))
+}
+
+// statusOf returns the fields of a line of proc_pid_status(5); none where there is no such line or process.
+func statusOf(pid, line string) []string {
+	text, err := os.ReadFile(filepath.Join("/proc", pid, "status"))
+	if err != nil {
+		return nil
+	}
+	for l := range strings.Lines(string(text)) {
+		if rest, is := strings.CutPrefix(l, line); is {
+			return strings.Fields(rest)
+		}
+	}
+	return nil
 }
 
 // endAll ends the processes of a box, for hosts on which no control group does.
