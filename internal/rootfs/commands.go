@@ -257,7 +257,11 @@ func Restricted(dir string, commands []string) ([]confine.Step, []string, error)
 	}
 	var steps []confine.Step
 	for _, f := range c.folders {
-		steps = append(steps, confine.Step{Do: confine.Bind, Target: strings.TrimPrefix(f, "/"), Source: filepath.Join(dir, f)})
+		s, err := bind(dir, f, filepath.Join(dir, f))
+		if err != nil {
+			return nil, nil, err
+		}
+		steps = append(steps, s)
 	}
 	for _, link := range []string{"bin", "sbin", "lib", "lib32", "lib64"} {
 		if to, err := os.Readlink(filepath.Join(dir, link)); err == nil {
@@ -269,7 +273,11 @@ func Restricted(dir string, commands []string) ([]confine.Step, []string, error)
 		at = c.throughTopLink(at)
 		if !seen[at] && !c.inFolder(at) {
 			seen[at] = true
-			steps = append(steps, confine.Step{Do: confine.Bind, Target: strings.TrimPrefix(at, "/"), Source: host})
+			s, err := bind(dir, at, host)
+			if err != nil {
+				return nil, nil, err
+			}
+			steps = append(steps, s)
 		}
 	}
 	etc, err := etcSteps(dir)

@@ -9,6 +9,7 @@ import (
 	"path"
 	"path/filepath"
 	"slices"
+	"strings"
 
 	"github.com/glovebox-dev/glovebox/internal/guest/confine"
 	"github.com/glovebox-dev/glovebox/sandbox"
@@ -56,7 +57,7 @@ func System(dir string) ([]confine.Step, error) {
 	}
 	var steps []confine.Step
 	for _, name := range names {
-		s, err := show(filepath.Join(dir, name), name)
+		s, err := show(dir, name)
 		if errors.Is(err, fs.ErrNotExist) {
 			continue
 		}
@@ -73,7 +74,8 @@ func System(dir string) ([]confine.Step, error) {
 }
 
 // show is the step that makes one entry visible: links as links, folders and files as mounts, other things not at all.
-func show(source, target string) ([]confine.Step, error) {
+func show(dir, target string) ([]confine.Step, error) {
+	source := filepath.Join(dir, target)
 	info, err := os.Lstat(source)
 	if err != nil {
 		return nil, err
@@ -83,9 +85,28 @@ func show(source, target string) ([]confine.Step, error) {
 		to, err := os.Readlink(source)
 		return []confine.Step{{Do: confine.Symlink, Target: target, Source: to}}, err
 	case fs.ModeDir, 0:
-		return []confine.Step{{Do: confine.Bind, Target: target, Source: source}}, nil
+		s, err := bind(dir, target, source)
+		return []confine.Step{s}, err
 	}
 	return nil, nil
+}
+
+// bind is the step that shows a file or folder of a root, which is opened later: by then whoever the root belongs to may have put a link
+// in its place, or on the way. Only the host's own are trusted.
+func bind(dir, target, source string) (confine.Step, error) {
+	s := confine.Step{Do: confine.Bind, Target: strings.TrimPrefix(target, "/"), Source: source}
+	if dir == "/" {
+		return s, nil
+	}
+	real, err := filepath.EvalSymlinks(source)
+	if err != nil {
+		return s, err
+	}
+	if !strings.HasPrefix(real, strings.TrimSuffix(dir, "/")+"/") {
+		return s, &sandbox.Error{Kind: sandbox.Invalid, Op: "root " + dir, Msg: "/" + s.Target + " leads out of it"}
+	}
+	s.Source, s.Flags = real, confine.NoLinks
+	return s, nil
 }
 
 func etcSteps(dir string) ([]confine.Step, error) {
@@ -107,7 +128,7 @@ func etcSteps(dir string) ([]confine.Step, error) {
 		if _, err := root.Lstat(path.Join("etc", name)); err != nil {
 			continue
 		}
-		s, err := show(filepath.Join(dir, "etc", name), "etc/"+name)
+		s, err := show(dir, path.Join("etc", name))
 		if err != nil {
 			return nil, err
 		}

@@ -27,7 +27,10 @@ type root struct {
 }
 
 // shown is a file or folder of the host that a root shows, read-only.
-type shown struct{ source, target string }
+type shown struct {
+	source, target string
+	flags          confine.Flags
+}
 
 // root returns the root of a box, which shows a folder of the host: the one of all such boxes, made when it is first asked for, or one
 // of the box's own, in dir, where there must be places for mounts of its own.
@@ -157,7 +160,7 @@ func (r *root) add(s confine.Step) error {
 	case confine.File:
 		return os.WriteFile(path, []byte(s.Source), os.FileMode(s.Mode))
 	case confine.Bind:
-		r.shows = append(r.shows, shown{s.Source, "/" + s.Target})
+		r.shows = append(r.shows, shown{s.Source, "/" + s.Target, s.Flags})
 		return mountPoint(s.Source, path)
 	}
 	return errors.New("is of a kind that this backend does not build")

@@ -10,6 +10,7 @@ import (
 	specs "github.com/opencontainers/runtime-spec/specs-go"
 	"golang.org/x/sys/unix"
 
+	"github.com/glovebox-dev/glovebox/internal/guest/confine"
 	"github.com/glovebox-dev/glovebox/internal/hostid"
 	"github.com/glovebox-dev/glovebox/internal/idmap"
 	"github.com/glovebox-dev/glovebox/internal/rootfs"
@@ -53,12 +54,12 @@ func (s *stage) close() {
 }
 
 // put takes a clone of the mount of a path, with all that is mounted below.
-func (s *stage) put(name, source string) error {
+func (s *stage) put(name, source string, flags confine.Flags) error {
 	if s.plain {
 		s.paths[name] = source
 		return nil
 	}
-	fd, err := unix.OpenTree(unix.AT_FDCWD, source, unix.OPEN_TREE_CLONE|unix.OPEN_TREE_CLOEXEC|unix.AT_RECURSIVE)
+	fd, err := confine.CloneTree(source, flags)
 	if err != nil {
 		return &os.PathError{Op: "open_tree", Path: source, Err: err}
 	}
@@ -110,12 +111,12 @@ func (box *Box) set(spec *sandbox.Spec, r *root) (_ *stage, err error) {
 			s.close()
 		}
 	}()
-	if err := errors.Join(s.put(stageBox, box.Dir), s.put(stageRoot, r.dir)); err != nil {
+	if err := errors.Join(s.put(stageBox, box.Dir, 0), s.put(stageRoot, r.dir, 0)); err != nil {
 		return nil, err
 	}
-	for _, m := range slices.Concat(r.shows, []shown{{filepath.Join(box.Dir, socketFolder), socketDir}}) {
+	for _, m := range slices.Concat(r.shows, []shown{{source: filepath.Join(box.Dir, socketFolder), target: socketDir}}) {
 		name := s.next()
-		if err := s.put(name, m.source); err != nil {
+		if err := s.put(name, m.source, m.flags); err != nil {
 			return nil, err
 		}
 		s.show(name, m.target, m.target == socketDir)
@@ -153,7 +154,7 @@ func (s *stage) putHost(name string, m sandbox.Mount, ids *hostid.Pair) error {
 		if err != nil {
 			return &sandbox.Error{Kind: sandbox.Invalid, Op: "mount " + m.Source, Err: err}
 		}
-		return s.put(name, m.Source)
+		return s.put(name, m.Source, 0)
 	}
 	fd, err := idmap.Detach(m, ids.Code, ids.Guest)
 	if err != nil {

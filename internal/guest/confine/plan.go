@@ -123,6 +123,7 @@ const (
 	Writable Flags = 1 << iota
 	NoExec
 	Optional // a missing source is no error: the step is left out
+	NoLinks  // Bind: a source whose path has a link in it is an error
 )
 
 // Rlimit is one resource limit.

@@ -75,7 +75,7 @@ func openSource(s Step, fds []int) (int, error) {
 		}
 		return fds[s.FD], nil
 	}
-	fd, err := unix.OpenTree(unix.AT_FDCWD, s.Source, unix.OPEN_TREE_CLONE|unix.OPEN_TREE_CLOEXEC|unix.AT_RECURSIVE)
+	fd, err := CloneTree(s.Source, s.Flags)
 	if err != nil || s.Do != Device {
 		return fd, err
 	}
@@ -88,6 +88,20 @@ func openSource(s Step, fds []int) (int, error) {
 		return fd, unix.ENODEV
 	}
 	return fd, nil
+}
+
+// CloneTree clones the mount of a path, with all that is mounted below. With NoLinks no link is followed on the way.
+func CloneTree(source string, flags Flags) (int, error) {
+	const clone = unix.OPEN_TREE_CLONE | unix.OPEN_TREE_CLOEXEC | unix.AT_RECURSIVE
+	if flags&NoLinks == 0 {
+		return unix.OpenTree(unix.AT_FDCWD, source, clone)
+	}
+	place, err := unix.Openat2(unix.AT_FDCWD, source, &unix.OpenHow{Flags: unix.O_PATH | unix.O_CLOEXEC, Resolve: unix.RESOLVE_NO_SYMLINKS})
+	if err != nil {
+		return -1, err
+	}
+	defer unix.Close(place)
+	return unix.OpenTree(place, "", clone|unix.AT_EMPTY_PATH)
 }
 
 func setProperties(fd int, s Step) error {

@@ -1,0 +1,59 @@
+package rootfs
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/glovebox-dev/glovebox/internal/guest/confine"
+)
+
+// TestLinksOut: what a root that may be a stranger's shows lies in it, and is opened without following a link that is put there later.
+func TestLinksOut(t *testing.T) {
+	dir, err := filepath.EvalSymlinks(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	outside := t.TempDir()
+	for _, folder := range []string{"usr/bin", "usr/lib", "opt"} {
+		if err := os.MkdirAll(filepath.Join(dir, folder), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for link, to := range map[string]string{"lib": "usr/lib", "usr/lib/python3.11": "python3.12", "usr/lib/python3.99": outside} {
+		if err := os.Symlink(to, filepath.Join(dir, link)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.Mkdir(filepath.Join(dir, "usr/lib/python3.12"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, "usr/bin/python3"), []byte("no program"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	strict := func(steps []confine.Step) {
+		t.Helper()
+		for _, s := range steps {
+			if s.Do == confine.Bind && (s.Flags&confine.NoLinks == 0 || !strings.HasPrefix(s.Source, dir+"/")) {
+				t.Errorf("%+v follows links", s)
+			}
+		}
+	}
+	steps, err := System(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	strict(steps)
+	if _, _, err := Restricted(dir, []string{"python3"}); err == nil || !strings.Contains(err.Error(), "leads out of it") {
+		t.Errorf("a folder of modules that is a link out of the root: %v", err)
+	}
+	if err := os.Remove(filepath.Join(dir, "usr/lib/python3.99")); err != nil {
+		t.Fatal(err)
+	}
+	steps, _, err = Restricted(dir, []string{"python3"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	strict(steps)
+}
