@@ -302,6 +302,32 @@ func TestImitated(t *testing.T) {
 	}
 }
 
+// TestTargetsThroughLinks: nothing is made on the host where a link of the root is in the way of a mount.
+func TestTargetsThroughLinks(t *testing.T) {
+	b := openIn(t, filepath.Join(t.TempDir(), "run"), "")
+	made := sandbox.NewID() // in the host's /tmp, to which the root's /var/tmp is a link
+	for _, target := range []string{"/var/tmp", "/var/tmp/" + string(made), "/var/tmp/" + string(made) + "/below"} {
+		s := spec()
+		s.Mounts = []sandbox.Mount{{Source: t.TempDir(), Target: target}}
+		box, err := b.Create(context.Background(), s)
+		if err == nil {
+			box.Close()
+		}
+		if sandbox.KindOf(err) != sandbox.Invalid {
+			t.Errorf("a mount at %s: %v", target, err)
+		}
+		if _, err := os.Lstat(filepath.Join("/tmp", string(made))); err == nil {
+			os.RemoveAll(filepath.Join("/tmp", string(made)))
+			t.Errorf("a mount at %s made a folder on the host", target)
+		}
+	}
+	s := spec()
+	s.Mounts = []sandbox.Mount{{Source: t.TempDir(), Target: "/opt/new/place"}}
+	if out := run(t, create(t, b, s), "cd /opt/new/place && echo there"); out != "there\n" {
+		t.Errorf("an ordinary target: %q", out)
+	}
+}
+
 func called(name string) func(argv []string) bool {
 	return func(argv []string) bool { return argv[0] == name }
 }

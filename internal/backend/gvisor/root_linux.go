@@ -133,7 +133,11 @@ func (r *root) unmask() error {
 // placeFor makes what a mount is mounted over, where there is nothing yet.
 func placeFor(inside *os.Root, m sandbox.Mount) error {
 	target := strings.TrimPrefix(path.Clean(m.Target), "/")
-	if _, err := inside.Lstat(target); !errors.Is(err, os.ErrNotExist) {
+	there, err := inside.Lstat(target)
+	if err == nil && there.Mode()&os.ModeSymlink != 0 {
+		return errors.New("a link stands in the way of " + m.Target)
+	}
+	if !errors.Is(err, os.ErrNotExist) {
 		return err
 	}
 	info, err := os.Stat(m.Source)
