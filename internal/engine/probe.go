@@ -152,6 +152,9 @@ func (e *Engine) backend(ctx context.Context, name string) (sandbox.Backend, err
 		return e.auto.chosen, nil
 	}
 	probed := e.Probe(ctx)
+	if err := ctx.Err(); err != nil { // what was not answered in time may be stronger, and the choice is for good
+		return nil, err
+	}
 	i, ok := strongest(probed)
 	if !ok {
 		return nil, noneUsable(probed)

@@ -3,8 +3,10 @@ package engine_test
 import (
 	"context"
 	"errors"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/glovebox-dev/glovebox/internal/engine"
 	"github.com/glovebox-dev/glovebox/sandbox"
@@ -38,4 +40,41 @@ func TestProbeIsBounded(t *testing.T) {
 			t.Error(err)
 		}
 	})
+}
+
+// asked is a backend that works at once or, while it is slow, not within its caller's time.
+type asked struct {
+	hanging
+	name   string
+	kernel sandbox.Kernel
+	slow   atomic.Bool
+}
+
+func (b *asked) Name() string { return b.name }
+
+func (b *asked) Probe(ctx context.Context) (sandbox.Posture, error) {
+	if b.slow.Load() {
+		return b.hanging.Probe(ctx)
+	}
+	return sandbox.Posture{Backend: b.name, Kernel: b.kernel, Ready: true}, nil
+}
+
+// TestAutoIsNotChosenInHaste: a caller whose time is up while backends are asked does not choose a weaker one for all who come after.
+func TestAutoIsNotChosenInHaste(t *testing.T) {
+	weak, strong := &asked{name: "weak", kernel: sandbox.KernelShared}, &asked{name: "strong", kernel: sandbox.KernelMachine}
+	strong.slow.Store(true)
+	e, err := engine.New(engine.Config{Backends: []sandbox.Backend{weak, strong}, Default: engine.Auto})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer e.Close()
+	ctx, cancel := context.WithTimeout(context.Background(), time.Millisecond)
+	defer cancel()
+	if p := e.ProbeDefault(ctx); !errors.Is(p.Err, context.DeadlineExceeded) {
+		t.Errorf("without an answer in time it is %+v", p)
+	}
+	strong.slow.Store(false)
+	if p := e.ProbeDefault(context.Background()); p.Err != nil || p.Backend != "strong" {
+		t.Errorf("afterwards it is %q, %v", p.Backend, p.Err)
+	}
 }
