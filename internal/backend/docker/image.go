@@ -135,21 +135,43 @@ func (to *connection) suitable(ctx context.Context, digest, image string) error 
 	if known {
 		return nil
 	}
-	if err := to.otherProcessor(ctx, image); err != nil {
+	// By its digest: the name may be another image's by now. One that the engine does not describe is looked at again the next time.
+	found, err := to.describe(ctx, digest)
+	if err != nil {
+		return nil
+	}
+	if err := to.mismatch(found, image); err != nil {
 		return err
 	}
 	e.mu.Lock()
+	defer e.mu.Unlock()
+	if len(e.suits) >= mostSuits {
+		clear(e.suits)
+	}
 	e.suits[digest] = true
-	e.mu.Unlock()
 	return nil
+}
+
+// mostSuits bounds how many images are remembered.
+const mostSuits = 1000
+
+func (to *connection) describe(ctx context.Context, image string) (client.ImageInspectResult, error) {
+	brief, cancel := context.WithTimeout(ctx, callPatience)
+	defer cancel()
+	return to.api.ImageInspect(brief, image)
 }
 
 // otherProcessor is an error where an image is for another processor or system than the engine has.
 func (to *connection) otherProcessor(ctx context.Context, image string) error {
-	brief, cancel := context.WithTimeout(ctx, callPatience)
-	defer cancel()
-	found, err := to.api.ImageInspect(brief, image)
-	if err != nil || goArch(found.Architecture) == to.arch && (found.Os == "" || found.Os == "linux") {
+	found, err := to.describe(ctx, image)
+	if err != nil { // what failed before says more
+		return nil
+	}
+	return to.mismatch(found, image)
+}
+
+func (to *connection) mismatch(found client.ImageInspectResult, image string) error {
+	if goArch(found.Architecture) == to.arch && (found.Os == "" || found.Os == "linux") {
 		return nil
 	}
 	return &sandbox.Error{Kind: sandbox.Unsupported, Op: to.engine.options.Name + ": use image",
