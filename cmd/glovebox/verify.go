@@ -90,7 +90,7 @@ came to no clear end; 130 canceled.`,
 	flags.StringSliceVar(&f.only, "only", nil, "make only the attacks with these `ID`s (repeatable)")
 	flags.StringVar(&f.report, "report", "", "write a report in Markdown into `FILE`")
 	flags.BoolVar(&f.list, "list", false, "list the attacks, and make none")
-	completions(cmd, "backend", "native", "gvisor")
+	completions(cmd, "backend", "native", "gvisor", "docker", "podman")
 	return cmd
 }
 
