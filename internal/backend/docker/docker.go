@@ -86,7 +86,7 @@ func New(o Options) *Backend {
 	if o.Image == "" {
 		o.Image = DefaultImage
 	}
-	return &Backend{options: o, engine: &engine{options: &o, filled: map[string]string{}, suits: map[string]bool{}}}
+	return &Backend{options: o, engine: &engine{options: &o, meeting: make(chan struct{}, 1), filled: map[string]string{}, suits: map[string]bool{}}}
 }
 
 // Name is the word by which users choose this backend.

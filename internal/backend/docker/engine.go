@@ -34,8 +34,9 @@ const (
 // then, or the same with other settings.
 type engine struct {
 	options *Options
+	meeting chan struct{} // of one place, taken while an engine is met
 
-	mu     sync.Mutex // guards all below; held while an engine is met
+	mu     sync.Mutex // guards all below
 	to     *connection
 	met    bool              // whether an engine has ever answered
 	filled map[string]string // the volume that holds a guest, by processor
@@ -62,17 +63,25 @@ type connection struct {
 // connect returns the engine, met if it is not yet. first bounds its first word: who asks only whether one is there waits not for long, who
 // needs it bears with one that is busy.
 func (e *engine) connect(ctx context.Context, first time.Duration) (*connection, error) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	if e.to != nil {
-		return e.to, nil
+	if to, _ := e.known(); to != nil {
+		return to, nil
+	}
+	select {
+	case e.meeting <- struct{}{}:
+		defer func() { <-e.meeting }()
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+	known, met := e.known()
+	if known != nil { // somebody else has met it meanwhile
+		return known, nil
 	}
 	at, err := find(e.options)
 	if err != nil {
 		return nil, err
 	}
 	to, err := e.meet(ctx, at, first)
-	for pause, end := firstBackOff, time.Now().Add(backPatience); err != nil && e.met && isGone(err) && time.Now().Before(end); pause = min(2*pause, lastBackOff) {
+	for pause, end := firstBackOff, time.Now().Add(backPatience); err != nil && met && isGone(err) && time.Now().Before(end); pause = min(2*pause, lastBackOff) {
 		select {
 		case <-time.After(pause):
 		case <-ctx.Done():
@@ -86,8 +95,17 @@ func (e *engine) connect(ctx context.Context, first time.Duration) (*connection,
 	if err != nil {
 		return nil, e.absent(at, first, err)
 	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
 	e.to, e.met = to, true
 	return to, nil
+}
+
+// known is the connection, nil where there is none now, and whether there ever was one.
+func (e *engine) known() (*connection, bool) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.to, e.met
 }
 
 func (e *engine) meet(ctx context.Context, at *endpoint, first time.Duration) (*connection, error) {

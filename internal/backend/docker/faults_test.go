@@ -227,6 +227,15 @@ func TestHangs(t *testing.T) {
 	if _, err := b.Probe(brief); !errors.Is(err, context.DeadlineExceeded) || strings.Contains(err.Error(), "hangs") {
 		t.Errorf("within the caller's time it says %v", err)
 	}
+	// Nor does he wait for others who are at it.
+	b.engine.meeting <- struct{}{}
+	if _, err := b.Probe(brief); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("while others ask it says %v", err)
+	}
+	if err := b.engine.close(); err != nil {
+		t.Error(err)
+	}
+	<-b.engine.meeting
 }
 
 // TestTooOld: an engine whose API this client does not speak is told of in words.
