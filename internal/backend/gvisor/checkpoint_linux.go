@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"io"
 	"net"
 	"os"
 	"path/filepath"
@@ -35,6 +36,9 @@ func (box *Box) Checkpoint(ctx context.Context, dir string) error {
 		return &sandbox.Error{Kind: sandbox.Invalid, Op: "gvisor: checkpoint", Err: err}
 	}
 	defer image.Close()
+	if err := closeToOthers(image); err != nil {
+		return err
+	}
 	if err = box.hold(ctx); err == nil {
 		err = box.save(ctx, image)
 	}
@@ -46,6 +50,28 @@ func (box *Box) Checkpoint(ctx context.Context, dir string) error {
 		return at("checkpoint", err)
 	}
 	return nil
+}
+
+// closeToOthers sees to it that nobody else reads what is saved: gVisor makes files that all may read. A folder that holds something is
+// somebody's already, and is left as it is.
+func closeToOthers(image *os.File) error {
+	bad := func(msg string) error {
+		return &sandbox.Error{Kind: sandbox.Invalid, Op: "gvisor: checkpoint", Msg: image.Name() + " " + msg, Mend: "make an empty folder of mode 0700"}
+	}
+	var st unix.Stat_t
+	if err := unix.Fstat(int(image.Fd()), &st); err != nil {
+		return &os.PathError{Op: "fstat", Path: image.Name(), Err: err}
+	}
+	switch {
+	case int(st.Uid) != os.Geteuid():
+		return bad("belongs to another user")
+	case st.Mode&0o077 == 0:
+		return nil
+	}
+	if names, err := image.Readdirnames(1); len(names) > 0 || err != io.EOF {
+		return bad("is open to others, and not empty")
+	}
+	return image.Chmod(0o700)
 }
 
 // answerPatience is how long a guest may need to make its socket again, on a host that is busy.

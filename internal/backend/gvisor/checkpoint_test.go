@@ -253,3 +253,39 @@ func TestForbidFollowsNoLink(t *testing.T) {
 		}
 	}
 }
+
+// TestCheckpointIsPrivate: nobody but its owner reads a checkpoint, and none is restored that somebody else could have written.
+func TestCheckpointIsPrivate(t *testing.T) {
+	b := openIn(t, filepath.Join(t.TempDir(), "run"), "")
+	box := create(t, b, livingSpec())
+	strangers, full, open := t.TempDir(), t.TempDir(), t.TempDir()
+	err := errors.Join(os.Chown(strangers, 65534, 65534), os.Chmod(open, 0o755), os.Chmod(full, 0o755), os.WriteFile(filepath.Join(full, "x"), nil, 0o600))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, dir := range []string{strangers, full} {
+		if err := checkpointInto(box, dir); sandbox.KindOf(err) != sandbox.Invalid {
+			t.Errorf("saved into %s: %v", dir, err)
+		}
+	}
+	if info, err := os.Stat(full); err != nil || info.Mode().Perm() != 0o755 {
+		t.Errorf("a folder that holds something is %v now, %v", info.Mode(), err)
+	}
+	if err := checkpointInto(box, open); err != nil {
+		t.Fatal(err)
+	}
+	if info, err := os.Stat(open); err != nil || info.Mode().Perm() != 0o700 {
+		t.Errorf("the checkpoint's folder is %v, %v", info.Mode(), err)
+	}
+	for _, spoil := range []func() error{func() error { return os.Chmod(open, 0o720) }, func() error { return errors.Join(os.Chmod(open, 0o700), os.Chown(open, 65534, 0)) }} {
+		if err := spoil(); err != nil {
+			t.Fatal(err)
+		}
+		if again, err := b.Restore(context.Background(), open, livingSpec()); sandbox.KindOf(err) != sandbox.Invalid {
+			if err == nil {
+				again.Close()
+			}
+			t.Errorf("restored: %v", err)
+		}
+	}
+}

@@ -33,7 +33,14 @@ func (b *Backend) Restore(ctx context.Context, dir string, spec sandbox.Spec) (s
 		return nil, &sandbox.Error{Kind: sandbox.NotFound, Op: "gvisor: restore", Err: err}
 	}
 	defer image.Close()
-	s, err := readSaved(dir)
+	var st unix.Stat_t
+	if err := unix.Fstat(int(image.Fd()), &st); err != nil {
+		return nil, &os.PathError{Op: "fstat", Path: dir, Err: err}
+	}
+	if int(st.Uid) != os.Geteuid() || st.Mode&0o022 != 0 { // gVisor reads it as this user, and believes it
+		return nil, &sandbox.Error{Kind: sandbox.Invalid, Op: "gvisor: restore", Msg: dir + " is another user's, or others can write to it"}
+	}
+	s, err := readSaved(filepath.Join("/proc/self/fd", itoa(int(image.Fd()))), dir)
 	if err != nil {
 		return nil, err
 	}
@@ -53,10 +60,10 @@ func frozen(s sandbox.Spec) sandbox.Spec {
 	return s
 }
 
-func readSaved(dir string) (s saved, err error) {
+func readSaved(dir, name string) (s saved, err error) {
 	text, err := os.ReadFile(filepath.Join(dir, savedFile))
 	if errors.Is(err, os.ErrNotExist) {
-		return s, &sandbox.Error{Kind: sandbox.NotFound, Op: "gvisor: restore", Msg: "no checkpoint is in " + dir, Err: err}
+		return s, &sandbox.Error{Kind: sandbox.NotFound, Op: "gvisor: restore", Msg: "no checkpoint is in " + name, Err: err}
 	}
 	if err == nil {
 		err = json.Unmarshal(text, &s)
@@ -65,7 +72,7 @@ func readSaved(dir string) (s saved, err error) {
 		err = errors.New("its key is none")
 	}
 	if err != nil {
-		return s, &sandbox.Error{Kind: sandbox.Invalid, Op: "gvisor: restore", Msg: "the checkpoint in " + dir + " is damaged", Err: err}
+		return s, &sandbox.Error{Kind: sandbox.Invalid, Op: "gvisor: restore", Msg: "the checkpoint in " + name + " is damaged", Err: err}
 	}
 	return s, nil
 }
