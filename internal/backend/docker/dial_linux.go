@@ -3,17 +3,11 @@ package docker
 import (
 	"context"
 	"net"
-	"os"
 	"path/filepath"
-	"strconv"
+
+	guestclient "github.com/glovebox-dev/glovebox/internal/guest/client"
 )
 
 func (box *Box) dialSocket(ctx context.Context) (net.Conn, error) {
-	folder, err := os.Open(filepath.Join(box.dir, socketFolder)) // a path may be longer than the 107 bytes of a unix address
-	if err != nil {
-		return nil, err
-	}
-	defer folder.Close()
-	var d net.Dialer
-	return d.DialContext(ctx, "unix", filepath.Join("/proc/self/fd", strconv.Itoa(int(folder.Fd())), socketFile))
+	return guestclient.DialSocket(ctx, filepath.Join(box.dir, socketFolder), socketFile)
 }

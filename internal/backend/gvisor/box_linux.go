@@ -3,11 +3,11 @@ package gvisor
 import (
 	"context"
 	"net"
-	"os"
 	"path/filepath"
 	"strconv"
 	"sync"
 
+	"github.com/glovebox-dev/glovebox/internal/guest/client"
 	"github.com/glovebox-dev/glovebox/internal/hostbox"
 	"github.com/glovebox-dev/glovebox/sandbox"
 )
@@ -62,11 +62,5 @@ func (box *Box) Dial(ctx context.Context) (net.Conn, error) {
 }
 
 func (box *Box) dial(ctx context.Context) (net.Conn, error) {
-	folder, err := os.Open(filepath.Join(box.Dir, socketFolder)) // a path may be longer than the 107 bytes of a unix address
-	if err != nil {
-		return nil, err
-	}
-	defer folder.Close()
-	var d net.Dialer
-	return d.DialContext(ctx, "unix", filepath.Join("/proc/self/fd", itoa(int(folder.Fd())), socketFile))
+	return client.DialSocket(ctx, filepath.Join(box.Dir, socketFolder), socketFile)
 }
