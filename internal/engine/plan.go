@@ -93,7 +93,7 @@ func (e *Engine) resolve(ctx context.Context, run Run) (*plan, error) {
 		return nil, err
 	}
 	p.asked = cmp.Or(run.Backend, e.defaultName())
-	if p.backend, err = e.backend(ctx, p.asked); err != nil {
+	if p.backend, err = e.backend(ctx, p.asked, p.Spec.AcceptWeaker); err != nil {
 		return nil, err
 	}
 	p.Backend = p.backend.Name()

@@ -202,3 +202,53 @@ type named struct {
 }
 
 func (n *named) Name() string { return n.name }
+
+// lacking is a backend that works, and keeps memory only for those who do not go without it.
+type lacking struct{ *named }
+
+func (l lacking) Foretell(spec sandbox.Spec) ([]sandbox.LimitName, error) {
+	lacks := []sandbox.LimitName{sandbox.LimitMemory}
+	if spec.Accepts(string(sandbox.LimitMemory)) {
+		return lacks, nil
+	}
+	return lacks, &sandbox.Error{Kind: sandbox.Unsupported, Op: l.name + ": limit memory", Msg: "nothing keeps it", Mend: "of " + l.name, Lacks: lacks}
+}
+
+// TestAutoAccepts: what a run accepts to go without lets Auto choose where it otherwise could not, and never changes a choice that it has.
+func TestAutoAccepts(t *testing.T) {
+	rig := newRig(t, engine.Config{})
+	backend := func(name string, kernel sandbox.Kernel) *named {
+		return &named{faults: &faults{Backend: rig.fake, probe: func() (sandbox.Posture, error) {
+			return sandbox.Posture{Backend: name, Kernel: kernel, Ready: true}, nil
+		}}, name: name}
+	}
+	open := func(backends ...sandbox.Backend) *engine.Engine {
+		e, err := engine.New(engine.Config{Default: engine.Auto, Backends: backends})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = e.Close() })
+		return e
+	}
+	accepting := sh("true")
+	accepting.Spec.AcceptWeaker = []string{"memory"}
+	plain, strong := lacking{backend("plain", sandbox.KernelShared)}, lacking{backend("strong", sandbox.KernelUserSpace)}
+
+	e := open(plain, strong)
+	for range 2 {
+		_, err := e.Plan(within(t), sh("true"))
+		if lacks := sandbox.LacksOf(err); len(lacks) != 1 || lacks[0] != sandbox.LimitMemory || sandbox.MendOf(err) != "of strong" || strings.Contains(err.Error(), "plain: plain") {
+			t.Errorf("it lacks %v: %v", lacks, err)
+		}
+		if p, err := e.Plan(within(t), accepting); err != nil || p.Backend != "strong" {
+			t.Errorf("%+v, %v", p, err)
+		}
+	}
+
+	e = open(backend("whole", sandbox.KernelShared), strong)
+	for range 2 {
+		if p, err := e.Plan(within(t), accepting); err != nil || p.Backend != "whole" {
+			t.Errorf("%+v, %v", p, err)
+		}
+	}
+}

@@ -3,7 +3,7 @@ package engine
 import (
 	"cmp"
 	"context"
-	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -38,7 +38,7 @@ func (e *Engine) Probe(ctx context.Context) []Probed {
 
 // ProbeDefault asks the backend of runs that name none. For Auto that is the one that was chosen, or an error that says why none can be.
 func (e *Engine) ProbeDefault(ctx context.Context) Probed {
-	b, err := e.backend(ctx, "")
+	b, err := e.backend(ctx, "", nil)
 	if err != nil {
 		return Probed{Backend: e.defaultName(), Err: err}
 	}
@@ -61,14 +61,14 @@ func (e *Engine) probe(ctx context.Context, b sandbox.Backend) (out Probed) {
 		out.Features = f.Features()
 	}
 	if out.Posture, out.Err = b.Probe(ctx); out.Err == nil {
-		out.Without, out.Refusal = e.foretell(b, out.Posture)
+		out.Without, out.Refusal = e.foretell(b, out.Posture, nil)
 	}
 	return out
 }
 
-// foretell says what becomes of a run on a backend that works here when it asks for nothing.
-func (e *Engine) foretell(b sandbox.Backend, posture sandbox.Posture) (without []sandbox.LimitName, refusal error) {
-	spec, err := e.fillSpec(Run{})
+// foretell says what becomes of a run on a backend that works here when it asks for nothing, and goes without what it accepts to.
+func (e *Engine) foretell(b sandbox.Backend, posture sandbox.Posture, accepted []string) (without []sandbox.LimitName, refusal error) {
+	spec, err := e.fillSpec(Run{Spec: sandbox.Spec{AcceptWeaker: accepted}})
 	if err != nil {
 		return nil, err
 	}
@@ -128,12 +128,12 @@ func (e *Engine) defaultName() string {
 // autoChoice remembers what Auto came to. A host does not change its walls under a running server, and probing costs more
 // than a run.
 type autoChoice struct {
-	mu     sync.Mutex // guards chosen; held while probing, so that a burst of first runs probes once
-	chosen sandbox.Backend
+	mu     sync.Mutex                 // guards chosen; held while probing, so that a burst of first runs probes once
+	chosen map[string]sandbox.Backend // by what the run accepted to go without; "" is nothing
 }
 
-// backend finds the backend that a run names.
-func (e *Engine) backend(ctx context.Context, name string) (sandbox.Backend, error) {
+// backend finds the backend that a run names. What the run accepts to go without decides only where Auto could otherwise choose none.
+func (e *Engine) backend(ctx context.Context, name string, accepted []string) (sandbox.Backend, error) {
 	if name == "" {
 		name = e.defaultName()
 	}
@@ -146,21 +146,40 @@ func (e *Engine) backend(ctx context.Context, name string) (sandbox.Backend, err
 		names := backendNames(e.config.Backends)
 		return nil, sandbox.Invalidf("backend", "%.40q is not one of %s, %s", name, Auto, strings.Join(names, ", "))
 	}
+	// Names beyond those that are known were refused before, so the keys are few.
+	accepted = slices.Compact(slices.Sorted(slices.Values(accepted)))
+	key := strings.Join(accepted, ",")
 	e.auto.mu.Lock()
 	defer e.auto.mu.Unlock()
-	if e.auto.chosen != nil {
-		return e.auto.chosen, nil
+	for _, key := range []string{"", key} {
+		if b := e.auto.chosen[key]; b != nil {
+			return b, nil
+		}
 	}
 	probed := e.Probe(ctx)
 	if err := ctx.Err(); err != nil { // what was not answered in time may be stronger, and the choice is for good
 		return nil, err
 	}
 	i, ok := strongest(probed)
+	switch {
+	case ok:
+		key = ""
+	case key != "":
+		for i := range probed {
+			if p := &probed[i]; p.Err == nil {
+				p.Without, p.Refusal = e.foretell(e.config.Backends[i], p.Posture, accepted)
+			}
+		}
+		i, ok = strongest(probed)
+	}
 	if !ok {
 		return nil, noneUsable(probed)
 	}
-	e.auto.chosen = e.config.Backends[i]
-	return e.auto.chosen, nil
+	if e.auto.chosen == nil {
+		e.auto.chosen = map[string]sandbox.Backend{}
+	}
+	e.auto.chosen[key] = e.config.Backends[i]
+	return e.config.Backends[i], nil
 }
 
 var kernelRank = map[sandbox.Kernel]int{sandbox.KernelShared: 1, sandbox.KernelUserSpace: 2, sandbox.KernelMachine: 3}
@@ -176,22 +195,36 @@ func Strongest(probed []Probed) (name string, ok bool) {
 
 // strongest returns the index of the usable backend with the strongest wall; of equals, the first.
 func strongest(probed []Probed) (int, bool) {
+	return strongestOf(probed, func(p *Probed) bool { return p.Usable() })
+}
+
+func strongestOf(probed []Probed, fits func(*Probed) bool) (int, bool) {
 	best, rank := 0, 0
-	for i, p := range probed {
-		if r := kernelRank[p.Posture.Kernel]; p.Usable() && r > rank {
+	for i := range probed {
+		if r := kernelRank[probed[i].Posture.Kernel]; r > rank && fits(&probed[i]) {
 			best, rank = i, r
 		}
 	}
 	return best, rank > 0
 }
 
+// noneUsable says why Auto can choose none. Where the strongest backend that works lacks nothing but what a run may go without, that is
+// what the caller is told to do.
 func noneUsable(probed []Probed) error {
 	var reasons []string
 	for _, p := range probed {
-		reasons = append(reasons, fmt.Sprintf("%s: %v", p.Backend, cmp.Or(p.Err, p.Refusal)))
+		reason := cmp.Or(p.Err, p.Refusal).Error()
+		if !strings.HasPrefix(reason, p.Backend+": ") {
+			reason = p.Backend + ": " + reason
+		}
+		reasons = append(reasons, reason)
 	}
-	return &sandbox.Error{Kind: sandbox.Unsupported, Op: "choose a backend", Msg: "none works on this host: " + strings.Join(reasons, "; "),
+	e := &sandbox.Error{Kind: sandbox.Unsupported, Op: "choose a backend", Msg: "none works on this host: " + strings.Join(reasons, "; "),
 		Mend: "glovebox doctor says which walls stand and what would help"}
+	if i, ok := strongestOf(probed, func(p *Probed) bool { return p.Err == nil && len(sandbox.LacksOf(p.Refusal)) > 0 }); ok {
+		e.Lacks, e.Mend = sandbox.LacksOf(probed[i].Refusal), sandbox.MendOf(probed[i].Refusal)
+	}
+	return e
 }
 
 func backendNames(backends []sandbox.Backend) []string {
