@@ -40,13 +40,13 @@ func (b *Backend) Probe(ctx context.Context) (sandbox.Posture, error) {
 }
 
 func (to *connection) imageWall(ctx context.Context, image string) sandbox.Wall {
-	err := to.ask(ctx, "look at image", pingPatience, func(ctx context.Context) error {
-		_, err := to.api.ImageInspect(ctx, image)
-		return err
-	})
+	err := to.inspect(ctx, image)
 	switch {
 	case err == nil:
 		return sandbox.Wall{Name: "image", State: sandbox.WallStands, Detail: image}
+	case errdefs.IsNotFound(err) && !to.engine.options.Fetch:
+		return sandbox.Wall{Name: "image", State: sandbox.WallMissing, Detail: image + " is not here, and is not fetched for those who ask",
+			Mend: to.engine.options.Name + " pull " + image}
 	case errdefs.IsNotFound(err):
 		return sandbox.Wall{Name: "image", State: sandbox.WallWeaker, Detail: image + " is not here yet; it is fetched when it is first used",
 			Mend: to.engine.options.Name + " pull " + image}

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/containerd/errdefs"
 	"github.com/moby/moby/api/types/jsonstream"
 	"github.com/moby/moby/client"
 
@@ -35,9 +36,8 @@ func noImage(err error) bool {
 
 // pull fetches an image and tells of it. Private ones are for the engine's own program, which knows how to ask for a password.
 func (to *connection) pull(ctx context.Context, image string) error {
-	if name := to.engine.options.Name; !to.engine.options.Fetch {
-		return &sandbox.Error{Kind: sandbox.Unavailable, Op: name + ": use image", Msg: "the image " + image + " is not here",
-			Mend: fmt.Sprintf("fetch it: %s pull %s; or name one that is here (%s images)", name, image, name)}
+	if !to.engine.options.Fetch {
+		return to.notHere(image)
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -61,6 +61,28 @@ func (to *connection) pull(ctx context.Context, image string) error {
 		to.tellProgress(said, m)
 	}
 	return nil
+}
+
+// notHere is the refusal of an image that is not there and that we may not fetch.
+func (to *connection) notHere(image string) error {
+	name := to.engine.options.Name
+	return &sandbox.Error{Kind: sandbox.Unavailable, Op: name + ": use image", Msg: "the image " + image + " is not here",
+		Mend: fmt.Sprintf("fetch it: %s pull %s; or name one that is here (%s images)", name, image, name)}
+}
+
+// mustHave says no where the engine does not have an image. Another failure to look is for those who use it.
+func (to *connection) mustHave(ctx context.Context, image string) error {
+	if errdefs.IsNotFound(to.inspect(ctx, image)) {
+		return to.notHere(image)
+	}
+	return nil
+}
+
+func (to *connection) inspect(ctx context.Context, image string) error {
+	return to.ask(ctx, "look at image", pingPatience, func(ctx context.Context) error {
+		_, err := to.api.ImageInspect(ctx, image)
+		return err
+	})
 }
 
 // tellProgress tells each change of state once; the bytes in between would be thousands of lines.

@@ -120,8 +120,22 @@ func TestImages(t *testing.T) {
 				t.Errorf("%s: %v", image, err)
 			}
 		}
-		// With leave to fetch it, the registry is asked, of which there is none.
+		// What Create would refuse for want of an image is foretold: also that of a run that asks for nothing.
+		o.Image = "localhost/glovebox-test-nowhere:1"
+		bare := open(t, o)
+		if _, err := bare.Foretell(spec()); sandbox.KindOf(err) != sandbox.Unavailable || !strings.Contains(sandbox.MendOf(err), "pull "+o.Image) {
+			t.Errorf("an image that is not there is foretold as %v", err)
+		}
+		if p, err := bare.Probe(within(t)); err != nil || p.Wall("image").State != sandbox.WallMissing {
+			t.Errorf("%+v, %v", p.Wall("image"), err)
+		}
+		named := spec()
+		named.Root.Image = testImage
+		if _, err := bare.Foretell(named); sandbox.KindOf(err) == sandbox.Unavailable {
+			t.Errorf("an image that is there is foretold as %v", err)
+		}
 
+		// With leave to fetch it, the registry is asked, of which there is none.
 		var said bytes.Buffer
 		o.Fetch, o.Progress = true, &said
 		b = open(t, o)

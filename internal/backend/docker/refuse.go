@@ -151,5 +151,9 @@ func (b *Backend) Foretell(spec sandbox.Spec) ([]sandbox.LimitName, error) {
 	if err != nil {
 		return nil, err
 	}
-	return to.lacking(&spec), to.refuse(&spec)
+	err = to.refuse(&spec)
+	if err == nil && !b.options.Fetch {
+		err = to.mustHave(foretelling(), b.image(&spec))
+	}
+	return to.lacking(&spec), err
 }
