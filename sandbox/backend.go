@@ -38,6 +38,11 @@ type Foreteller interface {
 	Foretell(spec Spec) (unenforced []LimitName, refusal error)
 }
 
+// Rooted is a Backend that has a root of its own for specs that name none, other than the host's.
+type Rooted interface {
+	Root(spec Spec) Root
+}
+
 // Restorer is a Backend that makes boxes out of checkpoints.
 type Restorer interface {
 	// Restore returns a ready box that goes on where the sandbox saved in dir was: memory, processes and files of its own. Its guest has

@@ -4,9 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"slices"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -152,6 +154,11 @@ func (a *app) verify(ctx context.Context, f *verifyFlags, corpus []*attack.Attac
 	if err != nil {
 		return err
 	}
+	out, err := openReport(f.report)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, out.Close()) }()
 	a.recover(ctx, backends)
 	v := &verification{Version: versionOf(), Host: hostInWords(), Began: time.Now().UTC(), Without: []string{}, Attacks: []attackShown{}}
 	if v.Posture, err = b.Probe(ctx); err != nil {
@@ -161,13 +168,11 @@ func (a *app) verify(ctx context.Context, f *verifyFlags, corpus []*attack.Attac
 		return err
 	}
 	v.TookMS = time.Since(v.Began).Milliseconds()
-	if err := a.printVerification(v); err != nil {
+	if err := out.write(v.markdown()); err != nil {
 		return err
 	}
-	if f.report != "" {
-		if err := os.WriteFile(f.report, v.markdown(), 0o644); err != nil {
-			return &sandbox.Error{Kind: sandbox.Unavailable, Op: "--report", Err: err}
-		}
+	if err := a.printVerification(v); err != nil {
+		return err
 	}
 	switch {
 	case v.NotContained > 0:
@@ -178,6 +183,62 @@ func (a *app) verify(ctx context.Context, f *verifyFlags, corpus []*attack.Attac
 		return exitError(exitFailure)
 	}
 	return nil
+}
+
+// report is the file of --report. It is opened before the attacks, whose minutes would be lost on a path that cannot be written, and what
+// was in it stays until there is something to put in its place. A nil one takes all and keeps nothing.
+type report struct {
+	file *os.File
+	made bool // it was not there, and is empty yet
+}
+
+func openReport(path string) (*report, error) {
+	if path == "" {
+		return nil, nil
+	}
+	r := &report{made: true}
+	var err error
+	if r.file, err = os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644); errors.Is(err, fs.ErrExist) {
+		r.made = false
+		r.file, err = os.OpenFile(path, os.O_WRONLY, 0)
+	}
+	if err != nil {
+		return nil, cannotReport(err)
+	}
+	return r, nil
+}
+
+func (r *report) write(text []byte) error {
+	if r == nil {
+		return nil
+	}
+	r.made = false
+	err := r.file.Truncate(0)
+	if errors.Is(err, syscall.EINVAL) { // a pipe or a device
+		err = nil
+	}
+	if err == nil {
+		_, err = r.file.Write(text)
+	}
+	return cannotReport(err)
+}
+
+func (r *report) Close() error {
+	if r == nil {
+		return nil
+	}
+	err := r.file.Close()
+	if r.made {
+		err = errors.Join(err, os.Remove(r.file.Name()))
+	}
+	return cannotReport(err)
+}
+
+func cannotReport(err error) error {
+	if err == nil {
+		return nil
+	}
+	return &sandbox.Error{Kind: sandbox.Unavailable, Op: "--report", Err: err}
 }
 
 // chooseBackend returns the backend of that name; the first, which is the default, where there is none.

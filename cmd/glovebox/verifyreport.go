@@ -30,7 +30,11 @@ func (a *app) announce(v *verification, count int) {
 	if a.quiet {
 		return
 	}
-	fmt.Fprintf(a.progress(), "%d attacks on %s (%s kernel); each runs in a sandbox of its own\n", count, v.Posture.Backend, v.Posture.Kernel)
+	attacks := "attacks"
+	if count == 1 {
+		attacks = "attack"
+	}
+	fmt.Fprintf(a.progress(), "%d %s on %s (%s kernel); each runs in a sandbox of its own\n", count, attacks, v.Posture.Backend, v.Posture.Kernel)
 	if len(v.Without) > 0 {
 		a.note(yellow, "this host cannot bound %s: the attacks go without, and those that are about it are not made", strings.Join(v.Without, ", "))
 	}

@@ -36,6 +36,9 @@ func (e *Engine) Plan(ctx context.Context, run Run) (*Plan, error) {
 	if b, ok := p.backend.(sandbox.Foreteller); ok {
 		p.Unenforced, p.Refusal = b.Foretell(p.Spec)
 	}
+	if b, ok := p.backend.(sandbox.Rooted); ok && p.Spec.Root == (sandbox.Root{}) {
+		p.Spec.Root = b.Root(p.Spec)
+	}
 	return &p.Plan, nil
 }
 

@@ -28,6 +28,9 @@ func (b *Backend) image(spec *sandbox.Spec) string {
 	return b.options.Image
 }
 
+// Root is what a sandbox of this spec has as its root.
+func (b *Backend) Root(spec sandbox.Spec) sandbox.Root { return sandbox.Root{Image: b.image(&spec)} }
+
 // noImage says whether the engine refused for want of an image.
 func noImage(err error) bool {
 	text := strings.ToLower(err.Error())
