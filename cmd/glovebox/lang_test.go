@@ -25,7 +25,7 @@ func testApp(t *testing.T) *app {
 				return home, true
 			case "GLOVEBOX_LIBEXEC":
 				return programs, true
-			case "XDG_RUNTIME_DIR":
+			case "XDG_RUNTIME_DIR", "DOCKER_HOST":
 				return os.LookupEnv(name)
 			}
 			return "", false

@@ -1,12 +1,14 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"net"
 	"net/http"
 	"runtime/debug"
+	"slices"
 	"syscall"
 	"time"
 
@@ -146,26 +148,40 @@ func (a *app) openServing(ctx context.Context, f *serveFlags, addr net.Addr) (*o
 		return nil, err
 	}
 	e.recover(ctx)
-	usable := false
+	works := false
 	var failures []error
-	for _, p := range e.Probe(ctx) {
-		usable = usable || p.Usable()
-		switch {
-		case p.Err != nil:
+	probed := e.Probe(ctx)
+	for _, p := range probed {
+		works = works || p.Err == nil
+		if p.Err != nil {
 			failures = append(failures, fmt.Errorf("%s: %w", p.Backend, p.Err))
-		case !p.Usable():
-			a.note(yellow, "warning: %s refuses requests that ask for nothing, so /readyz says no", p.Backend)
-			if lacks := sandbox.LacksOf(p.Refusal); len(lacks) > 0 {
-				a.note(yellow, "requests must name what they accept to go without, or start with %s", acceptFlagOf(lacks))
-			}
-			usable = true
 		}
 	}
-	if !usable {
+	if !works {
 		return nil, &sandbox.Error{Kind: sandbox.Unsupported, Op: "serve", Mend: "glovebox doctor says which walls stand and what would help",
 			Err: errors.Join(append(failures, e.Close())...)}
 	}
+	byDefault := cmp.Or(config.Default, probed[0].Backend)
+	if i := slices.IndexFunc(probed, func(p engine.Probed) bool { return p.Backend == byDefault }); i >= 0 {
+		a.warnOfDefault(probed[i])
+	} else if _, ok := engine.Strongest(probed); !ok {
+		a.warnOfDefault(e.ProbeDefault(ctx))
+	}
 	return e, nil
+}
+
+// warnOfDefault says why requests that ask for nothing would be refused. The others may run, and an engine may be started later.
+func (a *app) warnOfDefault(p engine.Probed) {
+	why := cmp.Or(p.Err, p.Refusal)
+	if why == nil {
+		return
+	}
+	if lacks := sandbox.LacksOf(why); len(lacks) > 0 {
+		a.note(yellow, "warning: %s refuses requests that ask for nothing, so /readyz says no", p.Backend)
+		a.note(yellow, "requests must name what they accept to go without, or start with %s", acceptFlagOf(lacks))
+		return
+	}
+	a.note(yellow, "warning: requests that ask for nothing are refused, so /readyz says no: %s", visible(why.Error()))
 }
 
 // listen takes the address, if it may be served on with these keys.

@@ -116,6 +116,18 @@ func (s *served) post(t *testing.T, path, body string, headers ...string) (int, 
 // weaker lets go of what a host may not be able to do for an ordinary user.
 const weaker = `"accept_weaker":["memory"]`
 
+// TestServeWarns: a default backend that does not work is said at the start, why and what would help, and so is it by /readyz; what becomes
+// of another one is not.
+func TestServeWarns(t *testing.T) {
+	t.Setenv("DOCKER_HOST", "unix://"+filepath.Join(t.TempDir(), "nowhere.sock"))
+	if s := startServer(t, "--backend", "docker"); !strings.Contains(s.said.String(), "so /readyz says no: docker: reach the engine: ") {
+		t.Errorf("it says %s", s.said)
+	}
+	if s := startServer(t, "--accept-weaker", "memory"); strings.Contains(s.said.String(), "warning") {
+		t.Errorf("it says %s", s.said)
+	}
+}
+
 func TestServeRuns(t *testing.T) {
 	s := startServer(t)
 	code, answer := s.post(t, "/v1/run", `{"language":"python","code":"print(6*7)",`+weaker+`}`)

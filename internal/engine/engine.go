@@ -128,7 +128,7 @@ func checkConfig(config *Config) error {
 		names[b.Name()] = true
 	}
 	if !names[config.Default] {
-		return sandbox.Invalidf("backend", "%q is not one of %s", config.Default, strings.Join(backendNames(config.Backends), ", "))
+		return sandbox.Invalidf("backend", "%.40q is not one of %s, %s", config.Default, Auto, strings.Join(backendNames(config.Backends), ", "))
 	}
 	if config.Slots < 0 {
 		return sandbox.Invalidf("slots", "must be positive")
