@@ -37,7 +37,7 @@ type sandboxFlags struct {
 func (f *sandboxFlags) add(cmd *cobra.Command) {
 	flags := cmd.Flags()
 	addLimits(flags, &f.limits, "", "")
-	flags.StringVar(&f.backend, "backend", "", "`NAME` of what builds the walls; auto takes the strongest here (default native)")
+	flags.StringVar(&f.backend, "backend", "", "`NAME` of what builds the walls; auto takes the strongest here (default "+defaultBackend+")")
 	flags.StringArrayVarP(&f.env, "env", "e", nil, "set a variable, `NAME=VALUE`; nothing is inherited (repeatable)")
 	flags.StringSliceVar(&f.passEnv, "pass-env", nil, "hand on the variable `NAME` of this environment (repeatable)")
 	flags.StringSliceVar(&f.passSecret, "pass-secret", nil, "the same for a `NAME` that looks like a secret (repeatable)")

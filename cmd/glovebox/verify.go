@@ -88,7 +88,7 @@ came to no clear end; 130 canceled.`,
 		},
 	}
 	flags := cmd.Flags()
-	flags.StringVar(&f.backend, "backend", "", "`NAME` of what builds the walls that are attacked (default native)")
+	flags.StringVar(&f.backend, "backend", "", "`NAME` of what builds the walls that are attacked (default "+defaultBackend+")")
 	flags.StringSliceVar(&f.only, "only", nil, "make only the attacks with these `ID`s (repeatable)")
 	flags.StringVar(&f.report, "report", "", "write a report in Markdown into `FILE`")
 	flags.BoolVar(&f.list, "list", false, "list the attacks, and make none")

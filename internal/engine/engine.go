@@ -4,7 +4,6 @@ import (
 	"context"
 	"log/slog"
 	"runtime"
-	"strings"
 	"sync"
 	"time"
 
@@ -128,7 +127,7 @@ func checkConfig(config *Config) error {
 		names[b.Name()] = true
 	}
 	if !names[config.Default] {
-		return sandbox.Invalidf("backend", "%.40q is not one of %s, %s", config.Default, Auto, strings.Join(backendNames(config.Backends), ", "))
+		return unknownBackend(config.Default, config.Backends)
 	}
 	if config.Slots < 0 {
 		return sandbox.Invalidf("slots", "must be positive")

@@ -203,6 +203,18 @@ type named struct {
 
 func (n *named) Name() string { return n.name }
 
+// TestUnknownBackend: a misspelt name is told which it likely means.
+func TestUnknownBackend(t *testing.T) {
+	rig := newRig(t, engine.Config{})
+	for name, want := range map[string]string{"Fake": "did you mean fake?", "atuo": "did you mean auto?", "podman": ""} {
+		run := sh("true")
+		run.Backend = name
+		if _, err := rig.Plan(within(t), run); sandbox.KindOf(err) != sandbox.Invalid || sandbox.MendOf(err) != want {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
 // lacking is a backend that works, and keeps memory only for those who do not go without it.
 type lacking struct{ *named }
 

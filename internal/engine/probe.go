@@ -3,11 +3,13 @@ package engine
 import (
 	"cmp"
 	"context"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
 	"time"
 
+	"github.com/glovebox-dev/glovebox/internal/nearest"
 	"github.com/glovebox-dev/glovebox/sandbox"
 )
 
@@ -143,8 +145,7 @@ func (e *Engine) backend(ctx context.Context, name string, accepted []string) (s
 		}
 	}
 	if name != Auto {
-		names := backendNames(e.config.Backends)
-		return nil, sandbox.Invalidf("backend", "%.40q is not one of %s, %s", name, Auto, strings.Join(names, ", "))
+		return nil, unknownBackend(name, e.config.Backends)
 	}
 	// Names beyond those that are known were refused before, so the keys are few.
 	accepted = slices.Compact(slices.Sorted(slices.Values(accepted)))
@@ -225,6 +226,18 @@ func noneUsable(probed []Probed) error {
 		e.Lacks, e.Mend = sandbox.LacksOf(probed[i].Refusal), sandbox.MendOf(probed[i].Refusal)
 	}
 	return e
+}
+
+// unknownBackend says which names there are, and which is likely meant, or why that one is not among them.
+func unknownBackend(name string, backends []sandbox.Backend) error {
+	names := append([]string{Auto}, backendNames(backends)...)
+	err := sandbox.Invalidf("backend", "%.40q is not one of %s", name, strings.Join(names, ", "))
+	if near := nearest.Name(strings.ToLower(name), names); near != "" {
+		err.Mend = "did you mean " + near + "?"
+	} else if runtime.GOOS != "linux" && (name == "native" || name == "gvisor") {
+		err.Mend = name + " is made of Linux itself: use docker or podman here, whose virtual machine has one"
+	}
+	return err
 }
 
 func backendNames(backends []sandbox.Backend) []string {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math"
 	"net/http"
+	"regexp"
 	"strconv"
 	"strings"
 	"syscall"
@@ -62,7 +63,7 @@ func newProblem(err error, requestID string) Problem {
 		return p
 	}
 	p.Detail, p.Op = publicText(err)
-	p.Mend = sandbox.MendOf(err)
+	p.Mend = inFields(sandbox.MendOf(err))
 	if lacks := sandbox.LacksOf(err); len(lacks) > 0 {
 		p.Mend += fmt.Sprintf(`; or go without: "accept_weaker": [%s]`, quoted(lacks))
 	}
@@ -73,6 +74,17 @@ func newProblem(err error, requestID string) Problem {
 		p.retryAfter = max(sandbox.RetryAfterOf(err), defaultRetryAfter)
 	}
 	return p
+}
+
+// What a mend says in flags, in the words of a request. A root and a command line are the operator's.
+var (
+	flagsOfOperator = strings.NewReplacer(", or give a directory with --root", "", ", or give --root a directory that holds it", "",
+		"leave --allow-command out", "ask for no allowed commands", "send files along with --file", `send files along in "files"`)
+	flagsOfFields = regexp.MustCompile(`(?:glovebox run )?--(image|backend) ([A-Za-z][A-Za-z0-9._:/@-]*)`)
+)
+
+func inFields(mend string) string {
+	return flagsOfFields.ReplaceAllString(flagsOfOperator.Replace(mend), `"$1": "$2"`)
 }
 
 func quoted(names []sandbox.LimitName) string {

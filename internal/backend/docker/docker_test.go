@@ -395,6 +395,18 @@ func TestLacks(t *testing.T) {
 	}
 }
 
+// TestStartMend: what starts an engine is what the system has: systemd is Linux's.
+func TestStartMend(t *testing.T) {
+	for _, name := range bothEngines {
+		for _, system := range []string{"linux", "darwin", "windows"} {
+			mend := startMend(name, system)
+			if strings.Contains(mend, "systemctl") != (system == "linux") || !strings.HasPrefix(mend, "start") {
+				t.Errorf("%s on %s: %s", name, system, mend)
+			}
+		}
+	}
+}
+
 // TestProbeOfNothing: where there is no engine, that is said, and nothing is waited for.
 func TestProbeOfNothing(t *testing.T) {
 	for _, name := range bothEngines {

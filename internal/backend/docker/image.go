@@ -66,10 +66,13 @@ func (to *connection) pull(ctx context.Context, image string) error {
 	return nil
 }
 
-// notHere is the refusal of an image that is not there and that we may not fetch.
+// notHere is the refusal of an image that is not there and that we may not fetch. One that the caller named is for the caller to mend.
 func (to *connection) notHere(image string) error {
-	name := to.engine.options.Name
-	return &sandbox.Error{Kind: sandbox.Unavailable, Op: name + ": use image", Msg: "the image " + image + " is not here",
+	name, kind := to.engine.options.Name, sandbox.Unsupported
+	if image == to.engine.options.Image {
+		kind = sandbox.Unavailable
+	}
+	return &sandbox.Error{Kind: kind, Op: name + ": use image", Msg: "the image " + image + " is not here",
 		Mend: fmt.Sprintf("fetch it: %s pull %s; or name one that is here (%s images)", name, image, name)}
 }
 

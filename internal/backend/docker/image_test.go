@@ -120,6 +120,9 @@ func TestImages(t *testing.T) {
 				t.Errorf("%s: %v", image, err)
 			}
 		}
+		if _, err := try("localhost/glovebox-test-nowhere:1"); sandbox.KindOf(err) != sandbox.Unsupported {
+			t.Errorf("an image that was named and is not there, which the caller can mend: %v", sandbox.KindOf(err))
+		}
 		// What Create would refuse for want of an image is foretold: also that of a run that asks for nothing.
 		o.Image = "localhost/glovebox-test-nowhere:1"
 		bare := open(t, o)

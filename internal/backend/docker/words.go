@@ -7,6 +7,7 @@ import (
 	"io"
 	"io/fs"
 	"net"
+	"runtime"
 	"strings"
 	"syscall"
 	"time"
@@ -77,8 +78,16 @@ func (e *engine) absent(at *endpoint, first time.Duration, err error) error {
 // oldest are the first versions with version 1.40 of the API, the least that the client speaks.
 var oldest = map[string]string{"Docker": "version 19.03", "Podman": "version 3.0"}
 
-func (e *engine) startMend() string {
-	if e.options.Name == Podman {
+func (e *engine) startMend() string { return startMend(e.options.Name, runtime.GOOS) }
+
+func startMend(name, system string) string {
+	switch {
+	case name == Podman && system != "linux":
+		return "start its virtual machine: podman machine start, after podman machine init the first time; then name its socket with CONTAINER_HOST: " +
+			"unix:// before what podman machine inspect --format '{{.ConnectionInfo.PodmanSocket.Path}}' says; to install it: https://podman.io/docs/installation"
+	case system != "linux":
+		return "start Docker Desktop; or name another engine with DOCKER_HOST or docker context use; to install it: https://docs.docker.com/get-started/get-docker"
+	case name == Podman:
 		return "start its socket: systemctl --user enable --now podman.socket (as root: systemctl enable --now podman.socket); " +
 			"or name it with CONTAINER_HOST; install it from your distribution's package podman"
 	}
@@ -86,6 +95,9 @@ func (e *engine) startMend() string {
 }
 
 func (e *engine) restartMend() string {
+	if runtime.GOOS != "linux" {
+		return map[string]string{Name: "restart Docker Desktop", Podman: "restart its virtual machine: podman machine stop; podman machine start"}[e.options.Name]
+	}
 	if e.options.Name == Podman {
 		return "restart it: systemctl --user restart podman.socket podman.service"
 	}

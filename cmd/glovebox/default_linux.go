@@ -1,0 +1,4 @@
+package main
+
+// defaultBackend is that of runs that name none.
+const defaultBackend = "native"
