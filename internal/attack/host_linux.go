@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -177,6 +178,24 @@ func members(pidNamespace string) []int {
 
 // groupFolders returns the control groups named after the sandbox.
 func groupFolders(id sandbox.ID) []string { return named("/sys/fs/cgroup", string(id)) }
+
+// groupsOf returns the control groups of a process that are not those of this one, where no sandbox's name tells them.
+func groupsOf(pid int) []string {
+	ours, _ := os.ReadFile("/proc/self/cgroup")
+	theirs, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cgroup", pid))
+	var all []string
+	for line := range strings.Lines(string(theirs)) {
+		_, path, _ := strings.Cut(strings.TrimSpace(line), ":/")
+		if name := filepath.Base(path); !strings.Contains(string(ours), line) && len(name) >= leastGroupName {
+			all = append(all, named("/sys/fs/cgroup", name)...)
+		}
+	}
+	slices.Sort(all)
+	return slices.Compact(all)
+}
+
+// leastGroupName is how long the name of a container's group is at the least: engines take 32 bytes in hexadecimal.
+const leastGroupName = 64
 
 // namedDepth bounds how deep named looks.
 const namedDepth = 8

@@ -63,12 +63,13 @@ func (s *spy) Create(ctx context.Context, spec sandbox.Spec) (sandbox.Box, error
 		return nil, err
 	}
 	g := &sighting{box: box, inner: innermost(box.ID()), groups: groupFolders(box.ID())}
-	g.limits = limitFiles(g.groups)
 	g.closed.Store(math.MaxInt64)
 	sum := ""
 	if l, knows := box.(located); knows && len(g.inner) == 0 && l.HostPID() != 0 {
 		g.inner = []int{l.HostPID()}
+		g.groups = groupsOf(l.HostPID())
 	}
+	g.limits = limitFiles(g.groups)
 	for _, pid := range g.inner {
 		g.held = append(g.held, namespaces(pid))
 	}
@@ -155,6 +156,11 @@ func (g *sighting) left(homes []string) string {
 	if groups := groupFolders(id); len(groups) > 0 {
 		return fmt.Sprintf("control groups %v", groups)
 	}
+	for _, group := range g.groups {
+		if _, err := os.Lstat(group); err == nil {
+			return "control group " + group
+		}
+	}
 	for _, home := range homes {
 		if _, err := os.Lstat(filepath.Join(home, string(id))); err == nil {
 			return "its folder in " + home
@@ -172,11 +178,15 @@ func (g *sighting) holder() string {
 	if len(g.held) == 0 {
 		return ""
 	}
+	ours := namespaces(os.Getpid())
 	for _, pid := range pids() {
 		if isOrphan(pid) {
 			continue
 		}
 		for kind, name := range namespaces(pid) {
+			if name == ours[kind] { // it has none of its own of that kind, as a container its user namespace
+				continue
+			}
 			among := func(all map[string]string) bool { return all[kind] == name }
 			if slices.ContainsFunc(g.held, among) && bornAt(pid) < g.closed.Load()-int64(bornBefore) {
 				return fmt.Sprintf("its %s namespace, held by process %d: %s", kind, pid, statusLines(pid, pid, "Name", "State", "NSpid"))

@@ -30,6 +30,7 @@ type Box struct {
 	lifeline  net.Conn // nil for a living box
 	effective sandbox.Policy
 	began     time.Time
+	pid       int       // of its first process on the engine's host
 	counters  *counters // nil where the container's control group is out of sight
 
 	quit    context.CancelFunc // ends watch
@@ -156,6 +157,14 @@ func (box *Box) GuestKey() [32]byte { return box.key }
 
 // Effective is what is enforced.
 func (box *Box) Effective() sandbox.Policy { return box.effective }
+
+// HostPID is the sandbox's first process on this host, 0 where it is on another or in a machine of its own.
+func (box *Box) HostPID() int {
+	if !box.to.local || box.effective.Kernel == sandbox.KernelMachine {
+		return 0
+	}
+	return box.pid
+}
 
 // Dial connects to the guest.
 func (box *Box) Dial(ctx context.Context) (net.Conn, error) {

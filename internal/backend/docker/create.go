@@ -188,13 +188,14 @@ func (box *Box) start(ctx context.Context, spec *sandbox.Spec) error {
 		return err
 	}
 	if err = found.err; err == nil {
-		box.counters = countersOf(box.to, found.at.State.Pid)
+		box.pid = found.at.State.Pid
+		box.counters = countersOf(box.to, box.pid)
 		err = errors.Join(box.to.suitable(ctx, found.at.Image, b.image(spec)), box.verify(spec, found.at))
 	}
 	if err := b.fail(failVerify, err); err != nil {
 		return err
 	}
-	return b.fail(failDirs, box.showWritable(spec, found.at.State.Pid))
+	return b.fail(failDirs, box.showWritable(spec, box.pid))
 }
 
 func (box *Box) run(ctx context.Context) error {

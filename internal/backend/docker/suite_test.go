@@ -66,6 +66,14 @@ func TestWallsDocker(t *testing.T) { backendtest.Walls(t, opener(Name)) }
 func TestSuitePodman(t *testing.T) { backendtest.Run(t, opener(Podman)) }
 func TestWallsPodman(t *testing.T) { backendtest.Walls(t, opener(Podman)) }
 
+// The attack corpus, as on every backend.
+func TestAttacksDocker(t *testing.T) { attacks(t, Name) }
+func TestAttacksPodman(t *testing.T) { attacks(t, Podman) }
+
+func attacks(t *testing.T, name string) {
+	backendtest.Attacks(t, opener(name))
+}
+
 // TestSuiteBridged is the suite with guests that are dialled through the engine, as one elsewhere has it.
 func TestSuiteBridged(t *testing.T) {
 	for _, name := range []string{Name, Podman} {
