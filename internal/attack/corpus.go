@@ -34,24 +34,26 @@ type Attack struct {
 	Lang     string // python or bash
 	Control  Control
 
-	timeout  time.Duration
-	limits   sandbox.Limits
-	statuses []sandbox.Status // the ends that are right
-	shared   []sandbox.Status // the ends that are right too where the guest has the code's own id
-	excused  []string         // and the breaches that are none then: they hit the sandbox itself only
-	second   string           // "alongside" or "after": a second sandbox runs the section of that name
-	watch    bool             // the guest is watched from the host: it never stops and is never traced
-	drive    string           // the driver that runs it, where running the code is not all
-	own      ownKernel
+	timeout     time.Duration
+	limits      sandbox.Limits
+	statuses    []sandbox.Status // the ends that are right
+	shared      []sandbox.Status // the ends that are right too where the guest has the code's own id
+	excused     []string         // and the breaches that are none then: they hit the sandbox itself only
+	second      string           // "alongside" or "after": a second sandbox runs the section of that name
+	watch       bool             // the guest is watched from the host: it never stops and is never traced
+	drive       string           // the driver that runs it, where running the code is not all
+	own         exception        // where the sandbox has a kernel in user space of its own
+	inContainer exception        // where it is an engine's container, which shares the host's user ids
 
 	code       []byte
 	secondCode []byte
 	want       []*regexp.Regexp // each matches a line of stdout
 }
 
-// ownKernel is what else is right where the sandbox has a kernel in user space of its own: what would change the host's kernel there changes
-// only that one, which ends with the sandbox. Nothing of it is right on the host's own kernel.
-type ownKernel struct {
+// exception is what else is right behind walls of one kind, and nowhere else. With a kernel in user space of its own, what would change the
+// host's kernel changes only that one, which ends with the sandbox. In a container, what the kernel counts by user it counts over all
+// containers.
+type exception struct {
 	statuses []sandbox.Status // ends
 	excused  []string         // breaches that are none, each by what it begins with
 	want     []*regexp.Regexp // in place of the others, where there are any
@@ -141,8 +143,10 @@ func parseAttack(text []byte) (*Attack, error) {
 	if a.want, err = parseWant(sections["want"]); err != nil {
 		return nil, err
 	}
-	if a.own.want, err = parseWant(sections["want user-space"]); err != nil {
-		return nil, err
+	for name, x := range map[string]*exception{"user-space": &a.own, "container": &a.inContainer} {
+		if x.want, err = parseWant(sections["want "+name]); err != nil {
+			return nil, err
+		}
 	}
 	return a, a.check()
 }
@@ -190,15 +194,13 @@ func (a *Attack) set(key, value string) (err error) {
 		ends, breaches, _ := strings.Cut(value, ";")
 		a.shared, a.excused = parseStatuses(ends), strings.Fields(breaches)
 	case "user-space":
-		ends, breaches, _ := strings.Cut(value, ";")
-		a.own.statuses = parseStatuses(ends)
-		for word := range strings.SplitSeq(breaches, ",") {
-			if word = strings.TrimSpace(word); word != "" {
-				a.own.excused = append(a.own.excused, word)
-			}
-		}
+		a.own.set(value)
 	case "user-space-why":
 		a.own.why = value
+	case "container":
+		a.inContainer.set(value)
+	case "container-why":
+		a.inContainer.why = value
 	case "control":
 		a.Control.Kind, a.Control.why, _ = strings.Cut(value, " ")
 		a.Control.Names = strings.Fields(a.Control.why)
@@ -206,6 +208,22 @@ func (a *Attack) set(key, value string) (err error) {
 		err = fmt.Errorf("unknown key %q", key)
 	}
 	return err
+}
+
+// set reads "end end; breach, breach".
+func (x *exception) set(text string) {
+	ends, breaches, _ := strings.Cut(text, ";")
+	x.statuses = parseStatuses(ends)
+	for word := range strings.SplitSeq(breaches, ",") {
+		if word = strings.TrimSpace(word); word != "" {
+			x.excused = append(x.excused, word)
+		}
+	}
+}
+
+// isWhole says whether there is a reason where something is right, and only there.
+func (x *exception) isWhole() bool {
+	return (x.why == "") == (len(x.statuses)+len(x.excused)+len(x.want) == 0)
 }
 
 func (a *Attack) setLimits(text string) (err error) {
@@ -251,8 +269,8 @@ func (a *Attack) check() error {
 		return fmt.Errorf("second %q", a.second)
 	case len(a.want) == 0 && a.drive == "":
 		return fmt.Errorf("nothing is wanted of it")
-	case (a.own.why == "") != (len(a.own.statuses)+len(a.own.excused)+len(a.own.want) == 0):
-		return fmt.Errorf("what is right in user space needs a reason, and a reason something to be right")
+	case !a.own.isWhole() || !a.inContainer.isWhole():
+		return fmt.Errorf("what is right in user space or in a container needs a reason, and a reason something to be right")
 	}
 	switch a.Control.Kind {
 	case "none":

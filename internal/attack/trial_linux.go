@@ -38,6 +38,20 @@ func (tr *trial) within() context.Context {
 // userSpace says whether the sandbox has a kernel of its own, in user space.
 func (tr *trial) userSpace() bool { return tr.arena.kernel == sandbox.KernelUserSpace }
 
+// containers are the backends whose sandboxes are containers of an engine.
+var containers = []string{"docker", "podman"}
+
+// exceptions are what else is right on this backend.
+func (tr *trial) exceptions() (list []*exception) {
+	if tr.userSpace() {
+		list = append(list, &tr.own)
+	}
+	if slices.Contains(containers, tr.arena.spy.Name()) {
+		list = append(list, &tr.inContainer)
+	}
+	return list
+}
+
 // run runs the attack by its driver, or as its header says.
 func (tr *trial) run() {
 	if tr.drive != "" {
@@ -171,8 +185,8 @@ func (tr *trial) judge(r *sandbox.Result) {
 	if tr.shares() {
 		statuses = append(slices.Clone(statuses), tr.shared...)
 	}
-	if tr.userSpace() {
-		statuses = append(slices.Clone(statuses), tr.own.statuses...)
+	for _, x := range tr.exceptions() {
+		statuses = append(slices.Clone(statuses), x.statuses...)
 	}
 	if !slices.Contains(statuses, r.Status) {
 		tr.noBreach(r)
@@ -196,8 +210,10 @@ func (tr *trial) judge(r *sandbox.Result) {
 }
 
 func (tr *trial) wanted() []*regexp.Regexp {
-	if tr.userSpace() && len(tr.own.want) > 0 {
-		return tr.own.want
+	for _, x := range tr.exceptions() {
+		if len(x.want) > 0 {
+			return x.want
+		}
 	}
 	return tr.want
 }
@@ -207,7 +223,7 @@ func (tr *trial) excuses(breach string) bool {
 	among := func(words []string) bool {
 		return slices.ContainsFunc(words, func(word string) bool { return strings.HasPrefix(breach, word) })
 	}
-	return tr.shares() && among(tr.excused) || tr.userSpace() && among(tr.own.excused)
+	return tr.shares() && among(tr.excused) || slices.ContainsFunc(tr.exceptions(), func(x *exception) bool { return among(x.excused) })
 }
 
 // noBreach fails where the probe was given what it must not have.

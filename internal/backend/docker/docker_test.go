@@ -377,19 +377,19 @@ func TestLacks(t *testing.T) {
 		}
 		s := spec()
 		s.Named = []sandbox.LimitName{name}
-		err := to.unenforced(&s)
+		err := to.bounds(&s).Refusal(Name, &s)
 		if sandbox.KindOf(err) != sandbox.Unsupported || !strings.Contains(err.Error(), "cgroup v2") || !slices.Contains(sandbox.LacksOf(err), name) {
 			t.Errorf("%s, named: %v", name, err)
 		}
 		s.Named = nil
-		if err := to.unenforced(&s); (err != nil) != slices.Contains(never, name) {
+		if err := to.bounds(&s).Refusal(Name, &s); (err != nil) != (name != sandbox.LimitCPUs) {
 			t.Errorf("%s, not named: %v", name, err)
 		}
 		s.AcceptWeaker = []string{string(name)}
-		if err := to.unenforced(&s); err != nil {
+		if err := to.bounds(&s).Refusal(Name, &s); err != nil {
 			t.Errorf("%s, accepted: %v", name, err)
 		}
-		if p := to.policy(&s, to.lacking(&s)); !slices.Contains(p.Weaker, string(name)) || p.Limits.Get(name) != sandbox.Unlimited || p.Enforcers[name] != "" {
+		if p := to.policy(&s, to.bounds(&s)); !slices.Contains(p.Weaker, string(name)) || p.Limits.Get(name) != sandbox.Unlimited || p.Enforcers[name] != "" {
 			t.Errorf("%s, accepted: %+v", name, p)
 		}
 	}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/containerd/errdefs"
 
+	"github.com/glovebox-dev/glovebox/internal/bound"
 	"github.com/glovebox-dev/glovebox/sandbox"
 )
 
@@ -25,11 +26,11 @@ func (b *Backend) Probe(ctx context.Context) (sandbox.Posture, error) {
 	posture.Kernel = to.kernel()
 	posture.Walls = append(to.walls(), to.imageWall(ctx, b.options.Image))
 	spec := sandbox.Spec{ID: sandbox.NewID(), Limits: sandbox.DefaultLimits, User: sandbox.DefaultUser}
-	posture.Ready = to.unenforced(&spec) == nil
+	posture.Ready = to.bounds(&spec).Refusal(b.Name(), &spec) == nil
 	if posture.Wall("image").State != sandbox.WallStands {
 		return posture, nil
 	}
-	for _, l := range to.lacking(&spec) {
+	for _, l := range to.bounds(&spec).Lacking() {
 		spec.AcceptWeaker = append(spec.AcceptWeaker, string(l))
 	}
 	box, err := b.Create(ctx, spec)
@@ -105,7 +106,7 @@ func (to *connection) walls() []sandbox.Wall {
 	}
 	landlock := sandbox.Wall{Name: "landlock", State: sandbox.WallMissing, Detail: "not raised: the container's own mounts are what it would bound"}
 	list = append(list, users, landlock)
-	lacking := to.lacking(&sandbox.Spec{})
+	lacking := to.bounds(&sandbox.Spec{}).Lacking()
 	for _, name := range []sandbox.LimitName{sandbox.LimitMemory, sandbox.LimitCPUs, sandbox.LimitPids} {
 		w := stands("limit "+string(name), to.enforcer(name))
 		if slices.Contains(lacking, name) {
@@ -141,26 +142,11 @@ func (to *connection) enforcer(name sandbox.LimitName) string {
 	return "server"
 }
 
-// policy says what holds for a sandbox of this spec. Create has refused what it must not weaken.
-func (to *connection) policy(spec *sandbox.Spec, lacking []sandbox.LimitName) sandbox.Policy {
-	p := sandbox.Policy{Backend: to.engine.options.Name, Kernel: to.kernel(), Limits: spec.Limits, Network: sandbox.NetworkPolicy{Mode: sandbox.NetworkNone},
-		User: spec.User, HostUID: to.hostUID(), Enforcers: map[sandbox.LimitName]string{}, Walls: to.walls()}
-	for _, name := range sandbox.LimitNames {
-		if !slices.Contains(lacking, name) {
-			p.Enforcers[name] = to.enforcer(name)
-			continue
-		}
-		if slices.Contains(diskLimits, name) && hostWritable(spec) && (name == sandbox.LimitDisk || !to.podman) {
-			p.Enforcers[name] = to.enforcer(name) + "; not for what is written to the host's directories"
-		} else {
-			p.Limits.Set(name, sandbox.Unlimited)
-		}
-		if spec.Accepts(string(name)) {
-			p.Weaker = append(p.Weaker, string(name))
-		} else if p.Limits.Get(name) == sandbox.Unlimited {
-			p.Warnings = append(p.Warnings, string(name)+" is unlimited: "+to.why())
-		}
-	}
+// policy says what holds for a sandbox of this spec, which these bounds keep. Create has refused what it must not weaken.
+func (to *connection) policy(spec *sandbox.Spec, kept bound.List) sandbox.Policy {
+	p := sandbox.Policy{Backend: to.engine.options.Name, Kernel: to.kernel(), Network: sandbox.NetworkPolicy{Mode: sandbox.NetworkNone},
+		User: spec.User, HostUID: to.hostUID(), Walls: to.walls()}
+	kept.Tell(&p, spec)
 	return p
 }
 
@@ -175,7 +161,7 @@ func (b *Backend) Features() []sandbox.Feature {
 		{Name: sandbox.FeatureRootDir, Detail: "refused; import it as an image"},
 		{Name: sandbox.FeatureImage, Has: true},
 		{Name: sandbox.FeatureHostDirs, Has: true, Detail: "on an engine of this host; to be written to only by root's server, or where they belong to the code's user id"},
-		{Name: sandbox.FeatureCommands, Detail: "refused"},
+		{Name: sandbox.FeatureCommands, Detail: "refused unless let go of by name"},
 		inodes,
 		{Name: sandbox.FeatureMemoryAlone, Has: true},
 		{Name: sandbox.FeatureCheckpoint, Detail: "what engines have, CRIU, does not hold against hostile processes"},

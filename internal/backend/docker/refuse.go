@@ -1,9 +1,7 @@
 package docker
 
 import (
-	"slices"
-	"strings"
-
+	"github.com/glovebox-dev/glovebox/internal/bound"
 	"github.com/glovebox-dev/glovebox/sandbox"
 )
 
@@ -24,8 +22,6 @@ func (b *Backend) refuse(spec *sandbox.Spec) error {
 		return no("user", "does not run code as uid 0", "")
 	case spec.Root.Dir != "":
 		return no("root", "makes its root of an image, not of a directory", "name one with --image, or import the directory: tar -C DIR -c . | "+b.Name()+" import - NAME")
-	case spec.Commands != nil:
-		return no("commands", "cannot bound which programs are executed", "leave --allow-command out, or use --backend native")
 	}
 	return nil
 }
@@ -44,77 +40,40 @@ func (to *connection) refuse(spec *sandbox.Spec) error {
 	if err := to.checkDirs(spec); err != nil {
 		return err
 	}
-	return to.unenforced(spec)
+	return to.bounds(spec).Refusal(to.engine.options.Name, spec)
 }
 
-// diskLimits are of the sandbox's own writable places; a directory of the host has the bounds of its own file system.
-var diskLimits = []sandbox.LimitName{sandbox.LimitDisk, sandbox.LimitInodes}
-
-// hostWritable says whether the code may write to a directory of the host.
-func hostWritable(spec *sandbox.Spec) bool {
-	return slices.ContainsFunc(hostDirs(spec), func(m sandbox.Mount) bool { return m.Writable })
-}
-
-// lacking lists the limits that this engine does not enforce, or not everywhere that the code of this spec may write to.
-func (to *connection) lacking(spec *sandbox.Spec) []sandbox.LimitName {
-	var names []sandbox.LimitName
-	for _, l := range []struct {
-		name sandbox.LimitName
-		has  bool
-	}{
-		{sandbox.LimitMemory, to.info.MemoryLimit}, {sandbox.LimitCPUs, to.info.CPUCfsQuota}, {sandbox.LimitPids, to.info.PidsLimit},
-		{sandbox.LimitDisk, !hostWritable(spec)}, {sandbox.LimitInodes, !hostWritable(spec) && !to.podman},
-	} {
-		if !l.has {
-			names = append(names, l.name)
-		}
-	}
-	return names
-}
-
-// never are the limits that a sandbox never goes without unasked: without them its code can take the host down.
-var never = []sandbox.LimitName{sandbox.LimitMemory, sandbox.LimitPids}
-
-// unenforced refuses limits that nothing here enforces: any that was named, and some in every case. The caller may let go of them. The
-// refusal lists all at once, those that were let go of as well: what accepts the list is not refused again.
-func (to *connection) unenforced(spec *sandbox.Spec) error {
-	return to.lacks(spec, to.lacking(spec), "limit", to.why())
-}
-
-// lacks is the error for limits that do not hold, where the spec does not go without them.
-func (to *connection) lacks(spec *sandbox.Spec, names []sandbox.LimitName, step, why string) error {
-	e := &sandbox.Error{Kind: sandbox.Unsupported}
-	refused, ofHost, ofDirs := false, false, false
-	var words []string
-	for _, name := range names {
-		if !slices.Contains(never, name) && !spec.IsNamed(name) && !spec.Accepts(string(name)) {
-			continue
-		}
-		refused = refused || !spec.Accepts(string(name))
-		e.Lacks = append(e.Lacks, name)
-		words = append(words, string(name))
-		if slices.Contains(diskLimits, name) && hostWritable(spec) {
-			ofDirs = true
+// bounds says what keeps the limits and policies of a spec here.
+func (to *connection) bounds(spec *sandbox.Spec) bound.List {
+	engines := func(name sandbox.LimitName, has, must bool) bound.Bound {
+		b := bound.Bound{Name: name, Must: must}
+		if has {
+			b.By = to.enforcer(name)
 		} else {
-			ofHost = true
+			b.Why, b.Mend = to.why(), to.limitMend()
 		}
+		return b
 	}
-	if !refused {
-		return nil
+	inodes := bound.Directories(bound.Bound{Name: sandbox.LimitInodes, By: to.enforcer(sandbox.LimitInodes)}, spec)
+	if to.podman {
+		inodes = bound.Bound{Name: sandbox.LimitInodes, Told: true, Why: "Podman's file systems in memory have no option for a bound of inodes",
+			Mend: "leave inodes out, or use --backend docker"}
 	}
-	e.Op = to.engine.options.Name + ": " + step + " " + strings.Join(words, ", ")
-	var what []string
-	if ofHost {
-		what = append(what, why)
+	list := bound.List{
+		engines(sandbox.LimitMemory, to.info.MemoryLimit, true),
+		engines(sandbox.LimitCPUs, to.info.CPUCfsQuota, false),
+		engines(sandbox.LimitPids, to.info.PidsLimit, true), // nothing else keeps it, and processes without end take the host down
+		bound.Directories(bound.Bound{Name: sandbox.LimitDisk, By: to.enforcer(sandbox.LimitDisk)}, spec),
+		inodes,
 	}
-	if ofDirs {
-		what = append(what, "nothing bounds what the code writes to a directory of the host")
-		e.Mend = "leave the workdir and the writable mounts out"
-	} else if ofHost {
-		e.Mend = to.limitMend()
+	for _, name := range []sandbox.LimitName{sandbox.LimitOpenFiles, sandbox.LimitTimeout, sandbox.LimitOutput} {
+		list = append(list, bound.Bound{Name: name, By: to.enforcer(name)})
 	}
-	e.Msg = strings.Join(what, "; ")
-	return e
+	if spec.Commands != nil {
+		list = append(list, bound.Bound{Name: sandbox.PolicyCommands, Told: true, Why: "in a container nothing bounds which programs are executed",
+			Mend: "use the native backend"})
+	}
+	return list
 }
 
 // why says why this engine enforces less than is asked.
@@ -124,8 +83,6 @@ func (to *connection) why() string {
 		return "the engine is an ordinary user's, who has no control groups of version 1"
 	case to.rootless:
 		return "the engine is an ordinary user's, and its control groups were not handed to that user"
-	case to.podman && to.info.MemoryLimit && to.info.PidsLimit && to.info.CPUCfsQuota:
-		return "Podman has no option for it"
 	}
 	return "the engine says that it cannot enforce it here"
 }
@@ -136,8 +93,6 @@ func (to *connection) limitMend() string {
 		return "boot with cgroup v2 (systemd.unified_cgroup_hierarchy=1), or use the engine of root"
 	case to.rootless:
 		return "have systemd delegate cpu, memory and pids to the user (Delegate= of user@.service), or use the engine of root"
-	case to.podman:
-		return "leave the limit out, or use --backend docker"
 	}
 	return "enable the controllers memory, cpu and pids on the engine's host"
 }
@@ -155,5 +110,5 @@ func (b *Backend) Foretell(spec sandbox.Spec) ([]sandbox.LimitName, error) {
 	if err == nil && !b.options.Fetch {
 		err = to.mustHave(foretelling(), b.image(&spec))
 	}
-	return to.lacking(&spec), err
+	return to.bounds(&spec).Lacking(), err
 }

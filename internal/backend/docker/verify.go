@@ -22,21 +22,18 @@ func (box *Box) verify(spec *sandbox.Spec, at *container.InspectResponse) error 
 		return &sandbox.Error{Kind: sandbox.Unavailable, Op: to.engine.options.Name + ": " + failVerify,
 			Msg: "the engine made another container than it was told: " + strings.Join(wrong, "; ")}
 	}
-	lacking := to.lacking(spec)
-	var unmet []sandbox.LimitName
-	names, details := box.unmet(spec, at.HostConfig)
-	for _, name := range names {
-		if !slices.Contains(lacking, name) {
-			unmet, lacking = append(unmet, name), append(lacking, name)
+	kept := to.bounds(spec)
+	unmet, details := box.unmet(spec, at.HostConfig)
+	for i := range kept {
+		if b := &kept[i]; b.By != "" && slices.Contains(unmet, b.Name) { // it said that it could, so this is refused even where nobody named it
+			b.By, b.Must = "", true
+			b.Why, b.Mend = "the engine was told of it and does not enforce it: "+details, to.limitMend()
 		}
 	}
-	for _, name := range unmet {
-		if !spec.Accepts(string(name)) { // it said that it could, so this is no weakness of the host that goes without saying
-			return to.lacks(&sandbox.Spec{AcceptWeaker: spec.AcceptWeaker, Named: sandbox.LimitNames}, unmet, failVerify,
-				"the engine was told of it and does not enforce it: "+details)
-		}
+	if err := kept.Refusal(to.engine.options.Name, spec); err != nil {
+		return err
 	}
-	box.effective = to.policy(spec, lacking)
+	box.effective = to.policy(spec, kept)
 	return nil
 }
 
