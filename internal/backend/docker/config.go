@@ -33,6 +33,11 @@ const (
 // hostname is that of every sandbox.
 const hostname = "sandbox"
 
+// masked are what shows nothing in a container: what engines mask by themselves, which a list of ours takes the place of on Docker, and
+// what tells of the host: how its kernel was started, and its devices.
+var masked = []string{"/proc/acpi", "/proc/asound", "/proc/cmdline", "/proc/interrupts", "/proc/kcore", "/proc/keys", "/proc/latency_stats",
+	"/proc/sched_debug", "/proc/scsi", "/proc/timer_list", "/proc/timer_stats", "/sys"}
+
 // guestCaps are what the guest has until it serves: to give writable places away, to become the code's user, to signal its processes, and
 // to take all of these from what it starts. It keeps SETUID, SETGID and KILL; the code has none. DAC_OVERRIDE is not among them: nothing
 // of the container's is the guest's to open.
@@ -160,6 +165,11 @@ func (box *Box) config(spec *sandbox.Spec, image, volume string) (client.Contain
 			CPUPeriod: cpuPeriod, CPUQuota: spec.Limits.CPUMillis * cpuPeriod / 1000,
 			Ulimits: to.ulimits(spec.Limits),
 		},
+	}
+	if to.podman {
+		host.SecurityOpt = append(host.SecurityOpt, "mask="+strings.Join(masked, ":"))
+	} else {
+		host.MaskedPaths = masked
 	}
 	if spec.Accepts(string(sandbox.LimitMemory)) && !to.info.MemoryLimit {
 		host.Memory, host.MemorySwap = 0, 0
