@@ -89,14 +89,20 @@ func driveVictim(tr *trial) {
 // kernelMemory is what a sandbox's own kernel may take beside what was asked for.
 const kernelMemory = 64 << 20
 
+// guestMemory is the guest's in a container, whose group it is in: what is added to the limits for it.
+const guestMemory = 32 << 20
+
 // driveMemory bounds the peak that the host counted.
 func driveMemory(tr *trial) {
 	before := freeMemory()
 	r := tr.execute(tr.code)
 	tr.judge(r)
 	limit := tr.limits.MemoryBytes + tr.limits.DiskBytes
-	if tr.userSpace() {
+	switch {
+	case tr.userSpace():
 		limit += kernelMemory
+	case tr.isContainer():
+		limit += guestMemory
 	}
 	if r.Usage.MemoryPeak > limit+limit/8 {
 		tr.wrong("the peak was %s of a limit of %s", sandbox.FormatBytes(r.Usage.MemoryPeak), sandbox.FormatBytes(limit))

@@ -41,12 +41,14 @@ func (tr *trial) userSpace() bool { return tr.arena.kernel == sandbox.KernelUser
 // containers are the backends whose sandboxes are containers of an engine.
 var containers = []string{"docker", "podman"}
 
+func (tr *trial) isContainer() bool { return slices.Contains(containers, tr.arena.spy.Name()) }
+
 // exceptions are what else is right on this backend.
 func (tr *trial) exceptions() (list []*exception) {
 	if tr.userSpace() {
 		list = append(list, &tr.own)
 	}
-	if slices.Contains(containers, tr.arena.spy.Name()) {
+	if tr.isContainer() {
 		list = append(list, &tr.inContainer)
 	}
 	return list
