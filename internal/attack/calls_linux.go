@@ -174,6 +174,9 @@ func (tr *trial) makeCalls(vectors []vector) []int {
 	return tr.readErrnos(string(r.Stdout.Head)+string(r.Stdout.Tail), len(vectors))
 }
 
+// newestOfEngines is mseal, of Linux 6.10: the first allowed call that libseccomp 2.5.4 (Debian 12) does not know, by which engines filter.
+const newestOfEngines = 462
+
 // callsWithoutWalls makes the calls again without a filter, but for the harmful.
 func (tr *trial) callsWithoutWalls(policy *seccomp.Policy, vectors []vector, walled []int) {
 	var kept []vector
@@ -206,6 +209,7 @@ func (tr *trial) callsWithoutWalls(policy *seccomp.Policy, vectors []vector, wal
 		switch {
 		case answer != seccomp.Allow && errnos[i] != int(answer):
 			reached++
+		case tr.isContainer() && int(v.nr) >= newestOfEngines && answer == seccomp.Allow: // the engine's filter answers ENOSYS to what its library does not know
 		case !tr.userSpace() && answer == seccomp.Allow && walled[index[i]] == int(syscall.ENOSYS) && errnos[i] != int(syscall.ENOSYS):
 			tr.wrong("call %d with %x is allowed by the policy, and yet it is absent in the sandbox", v.nr, v.args)
 		}

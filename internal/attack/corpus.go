@@ -34,28 +34,30 @@ type Attack struct {
 	Lang     string // python or bash
 	Control  Control
 
-	timeout     time.Duration
-	limits      sandbox.Limits
-	statuses    []sandbox.Status // the ends that are right
-	shared      []sandbox.Status // the ends that are right too where the guest has the code's own id
-	excused     []string         // and the breaches that are none then: they hit the sandbox itself only
-	second      string           // "alongside" or "after": a second sandbox runs the section of that name
-	watch       bool             // the guest is watched from the host: it never stops and is never traced
-	drive       string           // the driver that runs it, where running the code is not all
-	own         exception        // where the sandbox has a kernel in user space of its own
-	inContainer exception        // where it is an engine's container, which shares the host's user ids
+	timeout  time.Duration
+	limits   sandbox.Limits
+	statuses []sandbox.Status      // the ends that are right
+	shared   []sandbox.Status      // the ends that are right too where the guest has the code's own id
+	excused  []string              // and the breaches that are none then: they hit the sandbox itself only
+	second   string                // "alongside" or "after": a second sandbox runs the section of that name
+	watch    bool                  // the guest is watched from the host: it never stops and is never traced
+	drive    string                // the driver that runs it, where running the code is not all
+	except   map[string]*exception // what else is right behind some walls, by kind: see exceptionKinds
 
 	code       []byte
 	secondCode []byte
 	want       []*regexp.Regexp // each matches a line of stdout
 }
 
-// exception is what else is right behind walls of one kind, and nowhere else. With a kernel in user space of its own, what would change the
-// host's kernel changes only that one, which ends with the sandbox. In a container, what the kernel counts by user it counts over all
-// containers.
+// exceptionKinds are the kinds of walls of which an attack may say what else is right. With a kernel in user space of its own, what would
+// change the host's kernel changes only that one, which ends with the sandbox. A container is as its engine makes it, and what the kernel
+// counts by user it counts over all containers. Podman has fewer options than Docker.
+var exceptionKinds = []string{"user-space", "container", "podman"}
+
+// exception is what else is right behind walls of one kind, and nowhere else.
 type exception struct {
 	statuses []sandbox.Status // ends
-	excused  []string         // breaches that are none, each by what it begins with
+	excused  []string         // breaches that are none, each by the words it begins with
 	want     []*regexp.Regexp // in place of the others, where there are any
 	why      string
 }
@@ -128,8 +130,11 @@ func parseTxtar(text []byte) (head []byte, sections map[string][]byte) {
 
 func parseAttack(text []byte) (*Attack, error) {
 	head, sections := parseTxtar(text)
-	a := &Attack{timeout: 10 * time.Second, statuses: []sandbox.Status{sandbox.StatusSucceeded},
+	a := &Attack{except: map[string]*exception{}, timeout: 10 * time.Second, statuses: []sandbox.Status{sandbox.StatusSucceeded},
 		code: sections["attack"], secondCode: sections["second"]}
+	for _, kind := range exceptionKinds {
+		a.except[kind] = &exception{}
+	}
 	for line := range strings.Lines(string(head)) {
 		key, value, ok := strings.Cut(strings.TrimSuffix(line, "\n"), ": ")
 		if !ok {
@@ -143,8 +148,8 @@ func parseAttack(text []byte) (*Attack, error) {
 	if a.want, err = parseWant(sections["want"]); err != nil {
 		return nil, err
 	}
-	for name, x := range map[string]*exception{"user-space": &a.own, "container": &a.inContainer} {
-		if x.want, err = parseWant(sections["want "+name]); err != nil {
+	for kind, x := range a.except {
+		if x.want, err = parseWant(sections["want "+kind]); err != nil {
 			return nil, err
 		}
 	}
@@ -193,37 +198,44 @@ func (a *Attack) set(key, value string) (err error) {
 	case "shared":
 		ends, breaches, _ := strings.Cut(value, ";")
 		a.shared, a.excused = parseStatuses(ends), strings.Fields(breaches)
-	case "user-space":
-		a.own.set(value)
-	case "user-space-why":
-		a.own.why = value
-	case "container":
-		a.inContainer.set(value)
-	case "container-why":
-		a.inContainer.why = value
 	case "control":
 		a.Control.Kind, a.Control.why, _ = strings.Cut(value, " ")
 		a.Control.Names = strings.Fields(a.Control.why)
 	default:
-		err = fmt.Errorf("unknown key %q", key)
+		err = a.setException(key, value)
 	}
 	return err
 }
 
-// set reads "end end; breach, breach".
-func (x *exception) set(text string) {
-	ends, breaches, _ := strings.Cut(text, ";")
+// setException reads "end end; breach, breach", or the reason.
+func (a *Attack) setException(key, value string) error {
+	kind, isWhy := strings.CutSuffix(key, "-why")
+	x := a.except[kind]
+	switch {
+	case x == nil:
+		return fmt.Errorf("unknown key %q", key)
+	case isWhy:
+		x.why = value
+		return nil
+	}
+	ends, breaches, _ := strings.Cut(value, ";")
 	x.statuses = parseStatuses(ends)
 	for word := range strings.SplitSeq(breaches, ",") {
 		if word = strings.TrimSpace(word); word != "" {
 			x.excused = append(x.excused, word)
 		}
 	}
+	return nil
 }
 
-// isWhole says whether there is a reason where something is right, and only there.
-func (x *exception) isWhole() bool {
-	return (x.why == "") == (len(x.statuses)+len(x.excused)+len(x.want) == 0)
+// isExplained says whether there is a reason where something is an exception, and only there.
+func (a *Attack) isExplained() bool {
+	for _, x := range a.except {
+		if (x.why == "") != (len(x.statuses)+len(x.excused)+len(x.want) == 0) {
+			return false
+		}
+	}
+	return true
 }
 
 func (a *Attack) setLimits(text string) (err error) {
@@ -269,8 +281,8 @@ func (a *Attack) check() error {
 		return fmt.Errorf("second %q", a.second)
 	case len(a.want) == 0 && a.drive == "":
 		return fmt.Errorf("nothing is wanted of it")
-	case !a.own.isWhole() || !a.inContainer.isWhole():
-		return fmt.Errorf("what is right in user space or in a container needs a reason, and a reason something to be right")
+	case !a.isExplained():
+		return fmt.Errorf("what is right behind some walls alone needs a reason, and a reason something to be right")
 	}
 	switch a.Control.Kind {
 	case "none":

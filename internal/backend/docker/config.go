@@ -35,8 +35,9 @@ const hostname = "sandbox"
 
 // masked are what shows nothing in a container: what engines mask by themselves, which a list of ours takes the place of on Docker, and
 // what tells of the host: how its kernel was started, and its devices.
-var masked = []string{"/proc/acpi", "/proc/asound", "/proc/cmdline", "/proc/interrupts", "/proc/kcore", "/proc/keys", "/proc/latency_stats",
-	"/proc/sched_debug", "/proc/scsi", "/proc/timer_list", "/proc/timer_stats", "/sys"}
+var masked = []string{"/proc/acpi", "/proc/asound", "/proc/bus", "/proc/cmdline", "/proc/config.gz", "/proc/driver", "/proc/fs", "/proc/interrupts",
+	"/proc/kallsyms", "/proc/kcore", "/proc/key-users", "/proc/keys", "/proc/latency_stats", "/proc/modules", "/proc/sched_debug", "/proc/scsi",
+	"/proc/slabinfo", "/proc/timer_list", "/proc/timer_stats", "/proc/vmallocinfo", "/sys"}
 
 // guestCaps are what the guest has until it serves: to give writable places away, to become the code's user, to signal its processes, and
 // to take all of these from what it starts. It keeps SETUID, SETGID and KILL; the code has none. DAC_OVERRIDE is not among them: nothing
