@@ -3,9 +3,11 @@ package attack
 import (
 	"bytes"
 	"context"
+	"errors"
 	"io"
 	"strings"
 	"sync"
+	"syscall"
 
 	"github.com/glovebox-dev/glovebox/internal/guest"
 	"github.com/glovebox-dev/glovebox/internal/guest/client"
@@ -81,8 +83,14 @@ func (l *living) launch() {
 	if err := l.write(file, l.tr.source(l.tr.code)); err != nil {
 		l.tr.giveUp("write the probe: %v", err)
 	}
-	process, err := l.Start(l.tr.within(), guest.Start{ID: string(sandbox.NewID()), Argv: language.Argv(language.Programs[0], file),
-		Env: append(l.tr.params(), sandbox.DefaultEnv...), Dir: sandbox.Workspace, User: sandbox.DefaultUser})
+	var process *client.Process
+	err := error(syscall.ENOENT)
+	for _, program := range language.Programs {
+		if errors.Is(err, syscall.ENOENT) {
+			process, err = l.Start(l.tr.within(), guest.Start{ID: string(sandbox.NewID()), Argv: language.Argv(program, file),
+				Env: append(l.tr.params(), sandbox.DefaultEnv...), Dir: sandbox.Workspace, User: sandbox.DefaultUser})
+		}
+	}
 	if err != nil {
 		l.tr.giveUp("start the probe: %v", err)
 	}

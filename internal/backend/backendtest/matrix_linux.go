@@ -56,7 +56,7 @@ func Matrix(t *testing.T, open Open) {
 				t.Skip("the backend bounds no commands")
 			}
 			s.engine = s.newEngine(t, engine.Config{})
-			m := &matrix{T: t, variant: v.name, policy: seccomp.New(v.options)}
+			m := &matrix{T: t, variant: v.name, policy: seccomp.New(v.options), engines: sandbox.HasFeature(s.backend, sandbox.FeatureImage)}
 			m.vectors()
 			m.judge(s.run(t, m.run(v.options)))
 		})
@@ -70,12 +70,17 @@ var refusedForeign = map[sandbox.Kernel][]string{
 	sandbox.KernelUserSpace: {"signal 31", "signal 11", "answer -38"},
 }
 
+// newestOfEngines is mseal, of Linux 6.10: the first allowed call that libseccomp 2.5.4 (Debian 12), by which engines filter, does not
+// know. Of those the engine's filter says that they are absent.
+const newestOfEngines = 462
+
 // matrix is one policy and the calls that it is asked about.
 type matrix struct {
 	*testing.T
 	variant string
 	policy  *seccomp.Policy
 	calls   []askedCall
+	engines bool // an engine's own filter stands over the policy's
 }
 
 // askedCall is a system call with its arguments.
@@ -201,7 +206,7 @@ func (m *matrix) judge(r *sandbox.Result) {
 			want = allowed
 		}
 		counts[want]++
-		if said[i] == want {
+		if said[i] == want || m.engines && c.nr >= newestOfEngines && c.nr < x32Call && said[i] == syscall.ENOSYS {
 			continue
 		}
 		if wrong++; wrong <= mostToldOf {

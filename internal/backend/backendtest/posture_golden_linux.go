@@ -176,8 +176,7 @@ func goldenFile(kind string) string {
 	if _, err := os.Stat(file); err == nil {
 		return file
 	}
-	ids, _, _ := strings.Cut(kind, "-")
-	return filepath.Join(goldenDir, ids+".txt")
+	return filepath.Join(goldenDir, kind[:strings.LastIndex(kind, "-")]+".txt")
 }
 
 // mayDiffer are the ways whose reviewed records may be other than that of a cold box of the same kind.

@@ -26,7 +26,7 @@ type hostView struct {
 func viewOf(t testing.TB, box sandbox.Box) *hostView {
 	t.Helper()
 	v := &hostView{TB: t, box: box, names: map[string]string{}, lines: map[string]bool{}}
-	pids := processesOfBox(box.ID())
+	pids := processesOfBox(box)
 	if len(pids) == 0 {
 		t.Fatal("the host sees no process of the box")
 	}
@@ -47,12 +47,19 @@ func (v *hostView) record() []string {
 // groupsInside are the groups that a line of the record tells, of a status file or of getgroups(2).
 var groupsInside = regexp.MustCompile(`(Groups )[^,]*|(ids .*\) )\[.*\]`)
 
+// containerID is an engine's name of a container, or of a volume.
+var containerID = regexp.MustCompile(`[0-9a-f]{64}`)
+
+// peerGroup is the number of a group of mounts, which is chance.
+var peerGroup = regexp.MustCompile(`(master:)\d+`)
+
 var optionID = regexp.MustCompile(`([ug]id=)(\d+)`)
 
 // named puts names in the place of the box's id and of the host ids that mount options tell inside as well.
 func (v *hostView) named(line string) string {
 	line = strings.ReplaceAll(line, string(v.box.ID()), "BOX")
-	if v.box.Effective().HostUID == "shared" { // only root can take groups away, and which the caller has is chance
+	line = peerGroup.ReplaceAllString(containerID.ReplaceAllString(line, "CONTAINER"), "${1}N")
+	if v.box.Effective().HostUID == "shared" && os.Geteuid() != 0 { // only root can take groups away, and which the caller has is chance
 		line = groupsInside.ReplaceAllString(line, "${1}${2}the caller's")
 	}
 	return optionID.ReplaceAllStringFunc(line, func(option string) string {
@@ -64,12 +71,22 @@ func (v *hostView) named(line string) string {
 	})
 }
 
+// located is a box of an engine's: its first process names it nowhere.
+type located interface{ HostPID() int }
+
 // processesOfBox finds the processes that name the box on their command line, all that these have begotten, and what else is in their
 // pid namespaces, in the order of their ids.
-func processesOfBox(id sandbox.ID) []int {
+func processesOfBox(box sandbox.Box) []int {
 	ours := procNamespaces(os.Getpid())["pid"]
 	inside := map[string]bool{}
 	found := map[int]bool{}
+	word := string(box.ID())
+	if l, knows := box.(located); knows { // a container's engine has processes that name it, and are not of it
+		if found[l.HostPID()] = true; !isAlive(l.HostPID()) {
+			return nil
+		}
+		inside[procNamespaces(l.HostPID())["pid"]], word = true, "\x00"+word+"\x00\x00"
+	}
 	for grown := true; grown; {
 		grown = false
 		for _, pid := range procNumbers("/proc") {
@@ -79,7 +96,7 @@ func processesOfBox(id sandbox.ID) []int {
 			line, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
 			parent, _ := strconv.Atoi(procStatus(fmt.Sprintf("/proc/%d", pid))["PPid"])
 			space := procNamespaces(pid)["pid"]
-			if strings.Contains(string(line), string(id)) || found[parent] || inside[space] {
+			if strings.Contains(string(line), word) || found[parent] || inside[space] {
 				found[pid], grown = true, true
 				if space != ours && space != "" {
 					inside[space] = true
@@ -94,6 +111,8 @@ func processesOfBox(id sandbox.ID) []int {
 	slices.Sort(pids)
 	return pids
 }
+
+func isAlive(pid int) bool { return len(procNamespaces(pid)) > 0 }
 
 // unreadable is what the kernel keeps from whoever is not root.
 const unreadable = "unreadable"
@@ -118,7 +137,7 @@ func (v *hostView) process(pid int) {
 		var words []string
 		for _, field := range []string{"Uid", "Gid", "Groups"} {
 			ids := v.ids(status[field])
-			if field == "Groups" && v.box.Effective().HostUID == "shared" && status[field] == procStatus("/proc/self")[field] {
+			if field == "Groups" && v.box.Effective().HostUID == "shared" && os.Geteuid() != 0 && status[field] == procStatus("/proc/self")[field] {
 				ids = "the caller's"
 			}
 			words = append(words, field+" "+ids)
@@ -235,10 +254,12 @@ func (v *hostView) apart(pid int) []string {
 // groups says whether a process is in the box's own control group for each controller that is said to enforce a limit.
 func (v *hostView) groups(pid int) string {
 	text, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cgroup", pid))
+	ours, _ := os.ReadFile("/proc/self/cgroup")
+	_, engines := v.box.(located) // whose groups have names of their own
 	in := map[string]bool{}
 	for line := range strings.Lines(string(text)) {
 		f := strings.SplitN(strings.TrimSpace(line), ":", 3)
-		if len(f) == 3 && strings.Contains(f[2], string(v.box.ID())) {
+		if len(f) == 3 && (strings.Contains(f[2], string(v.box.ID())) || engines && !strings.Contains(string(ours), line)) {
 			for c := range strings.SplitSeq(f[1], ",") {
 				in[c] = true
 			}
@@ -246,7 +267,9 @@ func (v *hostView) groups(pid int) string {
 	}
 	for limit, enforcer := range v.box.Effective().Enforcers {
 		for controller := range strings.SplitSeq(enforcer, ", ") {
-			switch kind, ok := strings.CutPrefix(controller, "cgroup v1 "); {
+			kind, ok := strings.CutPrefix(controller, "cgroup v1 ")
+			kind, _, _ = strings.Cut(kind, " ")
+			switch {
 			case ok && !in[kind], !ok && strings.HasPrefix(controller, "cgroup v2 ") && !in[""]:
 				return "not in that which bounds " + string(limit)
 			}

@@ -29,6 +29,9 @@ var errRecorded = errors.New("recorded")
 
 // Postured is a backend whose posture is recorded.
 type Postured struct {
+	// Name begins the names of the records, where a package has several backends.
+	Name string
+
 	// Open returns a backend of its own.
 	Open Open
 
@@ -122,7 +125,7 @@ func (w *witness) alive() (alive sandbox.Box) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for _, box := range w.boxes {
-		if len(processesOfBox(box.ID())) > 0 {
+		if len(processesOfBox(box)) > 0 {
 			if alive != nil {
 				return nil
 			}
@@ -260,6 +263,9 @@ func (r *postures) during(t *testing.T, e *engine.Engine, box func() sandbox.Box
 func (r *postures) both(t *testing.T, inside string, box sandbox.Box) []string {
 	t.Helper()
 	r.kind = kindOf(box.Effective())
+	if r.Name != "" {
+		r.kind = r.Name + "-" + r.kind
+	}
 	v := viewOf(t, box)
 	record := v.record()
 	for line := range strings.Lines(strings.TrimSuffix(inside, recordEnd)) {

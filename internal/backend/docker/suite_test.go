@@ -80,3 +80,6 @@ func TestSuiteBridged(t *testing.T) {
 		t.Run(name, func(t *testing.T) { backendtest.Run(t, bridged(name)) })
 	}
 }
+
+func TestMatrixDocker(t *testing.T) { backendtest.Matrix(t, opener(Name)) }
+func TestMatrixPodman(t *testing.T) { backendtest.Matrix(t, opener(Podman)) }
