@@ -12,6 +12,8 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/glovebox-dev/glovebox/internal/backend/backendtest"
+	"github.com/glovebox-dev/glovebox/internal/backend/docker"
 	"github.com/glovebox-dev/glovebox/internal/backend/gvisor"
 	"github.com/glovebox-dev/glovebox/internal/backend/native"
 	"github.com/glovebox-dev/glovebox/internal/httpapi"
@@ -35,6 +37,8 @@ var (
 	both        = []string{native.Name, gvisor.Name}
 	nativeAlone = []string{native.Name}
 	gvisorAlone = []string{gvisor.Name}
+	engines     = []string{docker.Name, docker.Podman}
+	podmanAlone = []string{docker.Podman}
 	controllers = []string{"memory", "cpu", "pids", "cpuacct"}
 )
 
@@ -57,6 +61,14 @@ var downgrades = []downgrade{
 	{name: "allowed commands", backends: gvisorAlone, flags: []string{"--allow-command", "bash"}, refused: []string{"commands"}},
 	{name: "all at once", backends: gvisorAlone, lack: controllers, flags: []string{"--allow-command", "bash", "--inodes", "1000", "--disk", "10MiB", "--workdir", "WORKDIR"},
 		refused: []string{"memory", "disk", "inodes", "commands"}, warned: []string{"cpus"}},
+	{name: "nothing is lacking", backends: engines},
+	{name: "no control groups", backends: engines, lack: controllers, refused: []string{"memory", "pids"}, warned: []string{"cpus"}},
+	{name: "no CPU controller", backends: engines, lack: []string{"cpu"}, warned: []string{"cpus"}},
+	{name: "no CPU controller, CPUs named", backends: engines, lack: []string{"cpu"}, flags: []string{"--cpus", "0.5"}, refused: []string{"cpus"}},
+	{name: "no pids controller", backends: engines, lack: []string{"pids"}, refused: []string{"pids"}}, // nothing else keeps it
+	{name: "disk named, and a directory of the host", backends: engines, flags: []string{"--disk", "10MiB", "--workdir", "WORKDIR"}, refused: []string{"disk"}},
+	{name: "inodes named", backends: podmanAlone, flags: []string{"--inodes", "1000"}, refused: []string{"inodes"}},
+	{name: "allowed commands", backends: engines, flags: []string{"--allow-command", "bash"}, refused: []string{"commands"}},
 	{name: "an ordinary user", backends: nativeAlone, nobody: true, refused: []string{"memory"}, warned: []string{"cpus"}, walls: map[string]string{"host_uid": "weaker"}},
 	{name: "an ordinary user", backends: gvisorAlone, nobody: true, refused: []string{"memory"}, warned: []string{"cpus"}},
 	{name: "an ordinary user, CPUs named", backends: nativeAlone, nobody: true, flags: []string{"--cpus", "1"}, refused: []string{"memory", "cpus"},
@@ -64,7 +76,7 @@ var downgrades = []downgrade{
 }
 
 // always are the differences from the defaults that a backend's features tell of.
-var always = map[string][]string{gvisor.Name: {"inodes"}}
+var always = map[string][]string{gvisor.Name: {"inodes"}, docker.Podman: {"inodes"}}
 
 // TestDowngrades forces every downgrade there is: without acceptance by name nothing runs, and the refusal names all that must be let go
 // of; with it the code runs, and every face of the answer says what was let go of.
@@ -80,6 +92,10 @@ func TestDowngrades(t *testing.T) {
 					t.Skip("SKIPPED, NOT TESTED: it needs root")
 				}
 				run := &forced{T: t, host: h, downgrade: d, backend: backend}
+				if slices.Contains(engines, backend) {
+					run.engine = backendtest.EngineHost(t, backend)
+					run.flags = append(slices.Clone(d.flags), "--image", backendtest.EngineImage)
+				}
 				run.refusal()
 				run.acceptance()
 			})
@@ -101,6 +117,7 @@ type forced struct {
 	*host
 	downgrade
 	backend string
+	engine  string // where docker or podman listens
 	workdir string
 }
 
@@ -218,8 +235,11 @@ func (f *forced) glovebox(accept []string, flags ...string) (stdout, stderr stri
 	a.Stdout, a.Stderr, a.Lack = &out, &errs, f.lack
 	programs := a.LookupEnv
 	a.LookupEnv = func(name string) (string, bool) {
-		if name == "GLOVEBOX_LIBEXEC" {
+		switch name {
+		case "GLOVEBOX_LIBEXEC":
 			return f.programs, true
+		case "DOCKER_HOST", "CONTAINER_HOST":
+			return f.engine, f.engine != ""
 		}
 		return programs(name)
 	}

@@ -38,7 +38,7 @@ func containers(o Options, runDir string) []sandbox.Backend {
 	var list []sandbox.Backend
 	for _, name := range []string{docker.Name, docker.Podman} {
 		list = append(list, docker.New(docker.Options{Name: name, RunDir: filepath.Join(runDir, name), LookupEnv: o.LookupEnv, Image: o.Image,
-			Runtime: o.ContainerRuntime, Fetch: o.FetchImages, Progress: o.Progress, Guest: func(arch string) (*os.File, error) {
+			Lack: o.Lack, Runtime: o.ContainerRuntime, Fetch: o.FetchImages, Progress: o.Progress, Guest: func(arch string) (*os.File, error) {
 				program, err := libexec.Guest(libexec.Options{Dir: o.Libexec, CacheDir: o.CacheDir, Arch: arch})
 				if err != nil {
 					return nil, err

@@ -172,7 +172,7 @@ func (box *Box) config(spec *sandbox.Spec, image, volume string) (client.Contain
 	} else {
 		host.MaskedPaths = masked
 	}
-	if spec.Accepts(string(sandbox.LimitMemory)) && !to.info.MemoryLimit {
+	if !to.info.MemoryLimit {
 		host.Memory, host.MemorySwap = 0, 0
 	}
 	if !to.info.SwapLimit {

@@ -65,6 +65,10 @@ type Options struct {
 	// Bridge has the guest dialled through the engine even where its socket could be reached.
 	Bridge bool
 
+	// Lack is what the engine is to be taken to lack: controllers of control groups, by name. It is for the test that forces every
+	// downgrade.
+	Lack []string
+
 	// FailAt makes the named step of creation fail. It is for the test that walks through all of them.
 	FailAt string
 }

@@ -165,9 +165,24 @@ func (to *connection) greet(ctx context.Context, first time.Duration) error {
 	if to.rootless && to.info.CgroupVersion == "1" { // Podman tells of the controllers that the host has; no ordinary user may use those
 		to.info.MemoryLimit, to.info.SwapLimit, to.info.PidsLimit, to.info.CPUCfsQuota = false, false, false, false
 	}
+	to.lose(to.engine.options.Lack)
 	to.local = to.isLocal()
 	to.sockets = to.local && !to.remapped && to.hasOurFolders() && !to.engine.options.Bridge
 	return nil
+}
+
+// lose has the engine say that it has no such controllers.
+func (to *connection) lose(controllers []string) {
+	for _, name := range controllers {
+		switch name {
+		case "memory":
+			to.info.MemoryLimit, to.info.SwapLimit = false, false
+		case "cpu":
+			to.info.CPUCfsQuota = false
+		case "pids":
+			to.info.PidsLimit = false
+		}
+	}
 }
 
 // mostInfo bounds what an engine says of itself, in bytes.
