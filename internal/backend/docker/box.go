@@ -30,7 +30,6 @@ type Box struct {
 	lifeline  net.Conn // nil for a living box
 	effective sandbox.Policy
 	began     time.Time
-	pid       int       // of its first process on the engine's host
 	counters  *counters // nil where the container's control group is out of sight
 
 	quit    context.CancelFunc // ends watch
@@ -160,10 +159,10 @@ func (box *Box) Effective() sandbox.Policy { return box.effective }
 
 // HostPID is the sandbox's first process on this host, 0 where it is on another or in a machine of its own.
 func (box *Box) HostPID() int {
-	if !box.to.local || box.effective.Kernel == sandbox.KernelMachine {
+	if box.counters == nil || box.effective.Kernel == sandbox.KernelMachine {
 		return 0
 	}
-	return box.pid
+	return box.counters.pid
 }
 
 // Dial connects to the guest.

@@ -188,14 +188,13 @@ func (box *Box) start(ctx context.Context, spec *sandbox.Spec) error {
 		return err
 	}
 	if err = found.err; err == nil {
-		box.pid = found.at.State.Pid
-		box.counters = countersOf(box.to, box.pid)
+		box.counters = countersOf(box.to, found.at.State.Pid)
 		err = errors.Join(box.to.suitable(ctx, found.at.Image, b.image(spec)), box.verify(spec, found.at))
 	}
 	if err := b.fail(failVerify, err); err != nil {
 		return err
 	}
-	return b.fail(failDirs, box.showWritable(spec, box.pid))
+	return b.fail(failDirs, box.showWritable(spec, found.at.State.Pid))
 }
 
 func (box *Box) run(ctx context.Context) error {

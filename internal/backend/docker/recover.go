@@ -89,6 +89,7 @@ func (b *Backend) takeBack(ctx context.Context, dir string) (*Box, error) {
 	if err == nil && len(rec.Key) != len(box.key) {
 		err = &sandbox.Error{Kind: sandbox.NotFound, Op: b.Name() + ": take back " + string(id), Msg: "it was not complete"}
 	}
+	pid := 0
 	if err == nil {
 		found, lookErr := box.inspect(ctx)
 		switch {
@@ -97,14 +98,14 @@ func (b *Backend) takeBack(ctx context.Context, dir string) (*Box, error) {
 		case lookErr != nil:
 			return nil, lookErr // an engine that is away says nothing of the sandbox
 		default:
-			box.pid = found.State.Pid
+			pid = found.State.Pid
 		}
 	}
 	if err != nil {
 		return nil, errors.Join(err, to.remove(ctx, containerName(id)), os.RemoveAll(dir))
 	}
 	copy(box.key[:], rec.Key)
-	box.effective, box.began, box.counters = rec.Effective, rec.Began, countersOf(to, box.pid)
+	box.effective, box.began, box.counters = rec.Effective, rec.Began, countersOf(to, pid)
 	if err := os.Rename(dir, box.dir); err != nil {
 		return nil, err
 	}

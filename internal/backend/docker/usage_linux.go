@@ -6,7 +6,10 @@ import (
 )
 
 // counters are a container's control group, as this host sees it.
-type counters struct{ group *cgroup.Group }
+type counters struct {
+	group *cgroup.Group
+	pid   int // of the container's first process
+}
 
 // countersOf finds the group of a process of a container, or returns nil where it is not on this host.
 func countersOf(to *connection, pid int) *counters {
@@ -17,7 +20,7 @@ func countersOf(to *connection, pid int) *counters {
 	if err != nil {
 		return nil
 	}
-	return &counters{group}
+	return &counters{group, pid}
 }
 
 func (c *counters) read(u *sandbox.Usage) {
