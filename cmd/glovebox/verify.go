@@ -73,6 +73,7 @@ Exit codes: 0 all that could be made was contained; 1 an attack was not containe
 came to no clear end; 130 canceled.`,
 		Example: `  glovebox verify --backend native
   glovebox verify --backend gvisor --report gvisor.md
+  glovebox verify --backend docker --container-image python:3.12-slim
   glovebox verify --only F01,N04 --json
   glovebox verify --list`,
 		Args: cobra.NoArgs,
