@@ -23,17 +23,23 @@ import (
 // loadImage makes an image that holds next to nothing, as `docker save` writes it, until the end of the test.
 func loadImage(t *testing.T, to *connection, tag, architecture string, config map[string]any) string {
 	t.Helper()
-	return loadImageOf(t, to, tag, architecture, config, map[string][]byte{"tmp/": nil})
+	return loadImageOf(t, to, tag, made{architecture, config, map[string][]byte{"tmp/": nil}})
 }
 
-// loadImageOf makes one that holds these files, beside the folders that an engine needs.
-func loadImageOf(t *testing.T, to *connection, tag, architecture string, config map[string]any, files map[string][]byte) string {
+// made is what an image is made of.
+type made struct {
+	architecture string
+	config       map[string]any
+	files        map[string][]byte // beside the folders that an engine needs
+}
+
+func loadImageOf(t *testing.T, to *connection, tag string, of made) string {
 	t.Helper()
 	all := map[string][]byte{"proc/": nil, "dev/": nil, "sys/": nil, "etc/": nil, "run/": nil}
-	maps.Copy(all, files)
+	maps.Copy(all, of.files)
 	layer := archive(t, all)
 	digest := sha256.Sum256(layer)
-	about, err := json.Marshal(map[string]any{"architecture": architecture, "os": "linux", "config": config,
+	about, err := json.Marshal(map[string]any{"architecture": of.architecture, "os": "linux", "config": of.config,
 		"rootfs": map[string]any{"type": "layers", "diff_ids": []string{"sha256:" + hex.EncodeToString(digest[:])}}})
 	if err != nil {
 		t.Fatal(err)
@@ -180,7 +186,7 @@ func TestLinksOfImages(t *testing.T) {
 				{"run/glovebox-guest@": []byte("/workspace/a/b"), "tmp/": nil},
 			} {
 				s := spec()
-				s.Root.Image = loadImageOf(t, to, fmt.Sprintf("links%d", i), to.arch, nil, files)
+				s.Root.Image = loadImageOf(t, to, fmt.Sprintf("links%d", i), made{architecture: to.arch, files: files})
 				box, err := b.Create(within(t), s)
 				if err == nil {
 					err = box.Close()
@@ -204,8 +210,8 @@ func TestPoisonedVolume(t *testing.T) {
 		o.Guest = ownGuest(t)
 		b := open(t, o)
 		to := met(t, b)
-		image := loadImageOf(t, to, "poison", to.arch, nil, map[string][]byte{"tmp/": nil, "run/glovebox-guest/": nil, "run/glovebox-guest/glovebox-guest": []byte("no program"),
-			"run/glovebox-guest/more": []byte("of the image")})
+		image := loadImageOf(t, to, "poison", made{architecture: to.arch, files: map[string][]byte{"tmp/": nil, "run/glovebox-guest/": nil,
+			"run/glovebox-guest/glovebox-guest": []byte("no program"), "run/glovebox-guest/more": []byte("of the image")}})
 		create(t, b, spec()).Close()
 		name := b.engine.filled[to.arch]
 		t.Cleanup(func() {
