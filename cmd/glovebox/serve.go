@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"path"
 	"runtime/debug"
 	"slices"
 	"syscall"
@@ -39,6 +40,8 @@ type serveFlags struct {
 	keyFile      string
 	newKey       string
 	backend      string
+	backends     []string // that requests may name
+	images       []string // patterns of images that requests may name
 	slots        int
 	warm         int
 	queue        int
@@ -84,6 +87,8 @@ default that is named and over a maximum is refused.`,
 	flags.StringVar(&f.keyFile, "api-key-file", "", "`FILE` of API keys, a line each: a name and sha256: with the hash of the key")
 	flags.StringVar(&f.newKey, "new-key", "", "make an API key for `NAME`, show it on stderr, print its line for the file, and end")
 	flags.StringVar(&f.backend, "backend", "", "`NAME` of what builds the walls of requests that name none (default "+defaultBackend+"; auto where others can reach us)")
+	flags.StringSliceVar(&f.backends, "allow-backend", nil, "a backend's `NAME` that requests may say (repeatable; default all, or that of --backend alone)")
+	flags.StringSliceVar(&f.images, "allow-image", nil, "a `PATTERN` of images that requests may name, * and ? within a word (repeatable; default all, or none where others can reach us)")
 	flags.IntVar(&f.slots, "slots", 0, "runs at the same time (default twice the CPUs, and at least 4)")
 	flags.IntVar(&f.warm, "warm", defaultWarm, "sandboxes kept ready for each kind of request that is in use, each for one run, and as root an interpreter for them to fork; 0 is none")
 	flags.IntVar(&f.queue, "queue", engine.DefaultQueue, "runs that may wait for a slot; 0 is none")
@@ -139,8 +144,11 @@ func (a *app) openServing(ctx context.Context, f *serveFlags, addr net.Addr) (*o
 	if f.queue == 0 {
 		config.Queue = -1
 	}
-	if tcp, ok := addr.(*net.TCPAddr); ok && !tcp.IP.IsLoopback() && f.backend == "" {
+	if reachable(addr) && f.backend == "" {
 		config.Default = engine.Auto // the strongest walls for strangers
+	}
+	if err := f.restrict(&config, addr); err != nil {
+		return nil, err
 	}
 	a.containers.keepOut = true
 	e, err := a.openEngine(config)
@@ -168,6 +176,35 @@ func (a *app) openServing(ctx context.Context, f *serveFlags, addr net.Addr) (*o
 		a.warnOfDefault(e.ProbeDefault(ctx))
 	}
 	return e, nil
+}
+
+// reachable says whether others than this host's users can reach an address.
+func reachable(addr net.Addr) bool {
+	tcp, ok := addr.(*net.TCPAddr)
+	return ok && !tcp.IP.IsLoopback()
+}
+
+// restrict keeps requests to the walls and images that the operator means: whoever names a backend means no weaker one, and what lies in an
+// engine is not for strangers to read.
+func (f *serveFlags) restrict(config *engine.Config, addr net.Addr) error {
+	for _, pattern := range f.images {
+		if _, err := path.Match(pattern, ""); err != nil {
+			return sandbox.Invalidf("--allow-image", "%q is no pattern", pattern)
+		}
+	}
+	if len(f.images) > 0 || reachable(addr) {
+		config.Images = func(reference string) bool {
+			return slices.ContainsFunc(f.images, func(pattern string) bool {
+				matched, _ := path.Match(pattern, reference)
+				return matched
+			})
+		}
+	}
+	config.Allowed = f.backends
+	if len(f.backends) == 0 && config.Default != "" {
+		config.Allowed = []string{config.Default}
+	}
+	return nil
 }
 
 // warnOfDefault says why requests that ask for nothing would be refused. The others may run, and an engine may be started later.

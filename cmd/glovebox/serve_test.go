@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -125,6 +126,31 @@ func TestServeWarns(t *testing.T) {
 	}
 	if s := startServer(t, "--accept-weaker", "memory"); strings.Contains(s.said.String(), "warning") {
 		t.Errorf("it says %s", s.said)
+	}
+}
+
+// TestServeOffers: whoever starts a server says whose walls its clients get, and which images.
+func TestServeOffers(t *testing.T) {
+	run := func(s *served, fields string) (int, string) {
+		code, answer := s.post(t, "/v1/run", `{"language":"bash","code":"true",`+fields+weaker+`}`)
+		return code, fmt.Sprint(answer)
+	}
+	s := startServer(t, "--backend", "native", "--allow-image", "docker.io/library/*")
+	if code, answer := run(s, `"backend":"gvisor",`); code != http.StatusUnprocessableEntity && code != http.StatusBadRequest || !strings.Contains(answer, "not offered") {
+		t.Errorf("another backend: %d %s", code, answer)
+	}
+	if code, answer := run(s, `"backend":"native",`); code != http.StatusOK {
+		t.Errorf("its own backend: %d %s", code, answer)
+	}
+	if code, answer := run(s, `"image":"localhost/private",`); code == http.StatusOK || !strings.Contains(answer, "does not offer") {
+		t.Errorf("another image: %d %s", code, answer)
+	}
+	if code, answer := run(s, `"image":"docker.io/library/python",`); code == http.StatusOK || strings.Contains(answer, "does not offer") {
+		t.Errorf("an image that is offered, and native has none: %d %s", code, answer)
+	}
+	s = startServer(t, "--allow-backend", "native,gvisor")
+	if code, answer := run(s, `"backend":"docker",`); code == http.StatusOK || !strings.Contains(answer, "native, gvisor") {
+		t.Errorf("one that is not on the list: %d %s", code, answer)
 	}
 }
 

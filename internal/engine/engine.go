@@ -25,6 +25,8 @@ type Config struct {
 	Backends []sandbox.Backend
 	// Default names the backend of a run that names none; "" is the first of Backends, Auto the strongest that stands here.
 	Default   string
+	Allowed   []string                    // the backends that runs may name, beside Default; nil is all. Auto among them is what it comes to
+	Images    func(reference string) bool // says which images runs may name; nil is all
 	Languages []sandbox.Language
 
 	Slots        int           // executions at the same time; 0 is twice the CPUs, and at least 4
@@ -128,6 +130,11 @@ func checkConfig(config *Config) error {
 	}
 	if !names[config.Default] {
 		return unknownBackend(config.Default, config.Backends)
+	}
+	for _, name := range config.Allowed {
+		if !names[name] {
+			return unknownBackend(name, config.Backends)
+		}
 	}
 	if config.Slots < 0 {
 		return sandbox.Invalidf("slots", "must be positive")

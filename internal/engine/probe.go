@@ -103,9 +103,10 @@ type Capabilities struct {
 
 // Capabilities probes the backends and says what runs may ask for.
 func (e *Engine) Capabilities(ctx context.Context) Capabilities {
+	offered := slices.DeleteFunc(e.Probe(ctx), func(p Probed) bool { return e.allowed(ctx, p.Backend, nil) != nil })
 	c := Capabilities{
 		Default:   e.defaultName(),
-		Backends:  e.Probe(ctx),
+		Backends:  offered,
 		Languages: e.config.Languages,
 		Defaults:  e.config.Defaults,
 		Max:       e.config.Max,
@@ -141,7 +142,7 @@ func (e *Engine) backend(ctx context.Context, name string, accepted []string) (s
 	}
 	for _, b := range e.config.Backends {
 		if b.Name() == name {
-			return b, nil
+			return b, e.allowed(ctx, name, accepted)
 		}
 	}
 	if name != Auto {
@@ -181,6 +182,21 @@ func (e *Engine) backend(ctx context.Context, name string, accepted []string) (s
 	}
 	e.auto.chosen[key] = e.config.Backends[i]
 	return e.config.Backends[i], nil
+}
+
+// allowed refuses a backend that runs may not name here.
+func (e *Engine) allowed(ctx context.Context, name string, accepted []string) error {
+	if e.config.Allowed == nil || name == e.defaultName() || slices.Contains(e.config.Allowed, name) {
+		return nil
+	}
+	if e.defaultName() == Auto || slices.Contains(e.config.Allowed, Auto) {
+		if b, err := e.backend(ctx, Auto, accepted); err == nil && b.Name() == name {
+			return nil
+		}
+	}
+	err := sandbox.Invalidf("backend", "sandboxes of %s are not offered here", name)
+	err.Mend = "name none, or one of " + strings.Join(e.config.Allowed, ", ")
+	return err
 }
 
 var kernelRank = map[sandbox.Kernel]int{sandbox.KernelShared: 1, sandbox.KernelUserSpace: 2, sandbox.KernelMachine: 3}

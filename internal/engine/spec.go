@@ -27,6 +27,9 @@ func (e *Engine) fillSpec(run Run) (sandbox.Spec, error) {
 	if spec.Lifetime != (sandbox.Lifetime{}) {
 		return spec, sandbox.Invalidf("lifetime", "a one-shot sandbox ends with its execution")
 	}
+	if image := spec.Root.Image; image != "" && e.config.Images != nil && !e.config.Images(image) {
+		return spec, sandbox.Invalidf("image", "this server does not offer %.200q", image)
+	}
 	if err := checkNetwork(&spec.Network); err != nil {
 		return spec, err
 	}
