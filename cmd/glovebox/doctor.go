@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"strings"
@@ -14,6 +15,7 @@ import (
 // health is what doctor finds.
 type health struct {
 	Ready     bool             `json:"ready"`
+	Backend   string           `json:"backend"` // whose sandboxes the verdict and the languages are about
 	Without   []string         `json:"without"` // what was accepted to go without, and does not stand
 	Backends  []backendHealth  `json:"backends"`
 	Languages []languageHealth `json:"languages"`
@@ -39,18 +41,18 @@ type languageHealth struct {
 }
 
 func (a *app) newDoctor() *cobra.Command {
-	var root string
+	var backend, root string
 	var acceptWeaker []string
 	cmd := &cobra.Command{
 		Use:   "doctor",
 		Short: "Say which walls stand on this host, which do not, and the mend",
 		Long: `Doctor builds a sandbox and says of each wall whether it stands, what that rests on and how to raise it where it does not.
-Then it runs a small program in each language. Exit code 0: sandboxes with the default policy can be made,
-or with what --accept-weaker, or the configuration, leaves of it; 1: not.`,
+Then it runs a small program in each language. Exit code 0: sandboxes with the default policy can be made by the backend
+in use, or with what --accept-weaker, or the configuration, leaves of it; 1: not.`,
 		Example: "  glovebox doctor\n  glovebox doctor --json",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			h, err := a.examine(cmd.Context(), root, acceptWeaker)
+			h, err := a.examine(cmd.Context(), backend, root, acceptWeaker)
 			if err != nil {
 				return err
 			}
@@ -66,12 +68,14 @@ or with what --accept-weaker, or the configuration, leaves of it; 1: not.`,
 		},
 	}
 	acceptFlag(cmd, &acceptWeaker, "count as ready also without this limit: `NAME` (repeatable)")
+	cmd.Flags().StringVar(&backend, "backend", "", "judge the backend of this `NAME`, and run the languages there (default "+defaultBackend+")")
+	completions(cmd, "backend", "native", "gvisor", "docker", "podman", "auto")
 	cmd.Flags().StringVar(&root, "root", "", "look for languages in the root file system in `DIR` (default: this host's system directories)")
 	return cmd
 }
 
-func (a *app) examine(ctx context.Context, root string, acceptWeaker []string) (h *health, err error) {
-	e, err := a.openEngine(engine.Config{AcceptWeaker: acceptWeaker})
+func (a *app) examine(ctx context.Context, backend, root string, acceptWeaker []string) (h *health, err error) {
+	e, err := a.openEngine(engine.Config{Default: backend, AcceptWeaker: acceptWeaker})
 	if err != nil {
 		return nil, err
 	}
@@ -91,15 +95,17 @@ func (a *app) examine(ctx context.Context, root string, acceptWeaker []string) (
 	possible := false
 	probed := e.Probe(ctx)
 	h.Auto, _ = engine.Strongest(probed)
+	if h.Backend = cmp.Or(backend, probed[0].Backend); h.Backend == engine.Auto {
+		h.Backend = h.Auto
+	}
 	for _, p := range probed {
-		possible = possible || p.Err == nil
 		b := backendHealth{Posture: p.Posture, Features: p.Features}
 		b.Backend = p.Backend
 		if p.Err != nil {
 			b.Error, b.Mend = p.Err.Error(), sandbox.MendOf(p.Err)
 		}
-		if p.Usable() && !h.Ready {
-			h.Ready = true
+		if p.Backend == h.Backend {
+			possible, h.Ready = p.Err == nil, p.Usable()
 			for _, name := range p.Without {
 				h.Without = append(h.Without, string(name))
 			}
@@ -184,12 +190,12 @@ func (a *app) printHealth(h *health) {
 	if h.Auto != "" {
 		fmt.Fprintf(a.Stdout, "--backend auto is %s here\n", h.Auto)
 	}
-	c, verdict := red, "not ready: sandboxes with the default policy cannot be made"
+	c, verdict := red, "not ready: "+cmp.Or(h.Backend, engine.Auto)+" cannot make sandboxes with the default policy"
 	switch {
 	case h.Ready && len(h.Without) > 0:
 		c, verdict = yellow, "ready, without: "+strings.Join(h.Without, ", ")
 	case h.Ready:
-		c, verdict = green, "ready: sandboxes with the default policy can be made"
+		c, verdict = green, "ready: "+h.Backend+" makes sandboxes with the default policy"
 	case h.emptyRoot:
 		verdict = "not ready: no language works in this root"
 	}

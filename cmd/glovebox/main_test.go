@@ -49,7 +49,7 @@ func libexecDir(t *testing.T) string {
 // isReady says whether this host carries the default policy. An ordinary user may have no way to bound memory; scripts then go
 // without by name, and leave out what is about that bound.
 func isReady(t *testing.T) bool {
-	h, err := testApp(t).examine(t.Context(), "", nil)
+	h, err := testApp(t).examine(t.Context(), "", "", nil)
 	if err != nil {
 		t.Fatal(err)
 	}
