@@ -14,6 +14,7 @@ const (
 type Policy struct {
 	Backend   string
 	Kernel    Kernel
+	Image     string               // that the root is of, as named and by its digest; "" where it is no image
 	Limits    Limits               // Unlimited where nothing enforces the limit
 	Enforcers map[LimitName]string // what enforces each limit: "cgroup v2 memory.max", "RLIMIT_NPROC"
 	Network   NetworkPolicy

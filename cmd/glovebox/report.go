@@ -75,6 +75,9 @@ func (a *app) reportWalls(r *sandbox.Result) {
 			a.note(faint, "%s: %s", s.words, strings.Join(names, ", "))
 		}
 	}
+	if p.Image != "" {
+		a.note(faint, "image: %s", visible(p.Image))
+	}
 	var limits []string
 	for _, name := range sandbox.LimitNames {
 		limits = append(limits, string(name)+" "+sandbox.FormatLimit(name, p.Limits.Get(name)))

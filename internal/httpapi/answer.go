@@ -82,6 +82,7 @@ type PolicyLimits struct{ Limits }
 // Requested is a policy as asked. The environment is left out, as it may hold secrets.
 type Requested struct {
 	Backend      string              `json:"backend" doc:"A name, or auto; the server's default where the request named none."`
+	Image        string              `json:"image,omitempty" doc:"Whose files are to be the root; absent where the request named none."`
 	Limits       PolicyLimits        `json:"limits"`
 	Named        []sandbox.LimitName `json:"named" doc:"Limits that the request named; each was enforced, or let go of by accept_weaker."`
 	Network      NetworkShown        `json:"network"`
@@ -100,6 +101,7 @@ type NetworkShown struct {
 // Effective is a policy as it was enforced.
 type Effective struct {
 	Kernel    sandbox.Kernel               `json:"kernel" doc:"Whose kernel served the code; empty where the run ended before there was a sandbox." enum:"shared,user-space,machine,"`
+	Image     string                       `json:"image,omitempty" doc:"Whose files were the root, by name and digest."`
 	Limits    PolicyLimits                 `json:"limits" doc:"null where nothing enforces a limit."`
 	Enforcers map[sandbox.LimitName]string `json:"enforcers" doc:"What enforces each limit."`
 	Network   NetworkShown                 `json:"network"`
@@ -163,6 +165,7 @@ func newRequested(r *sandbox.Result) Requested {
 	s := &r.Requested
 	return Requested{
 		Backend:      r.Asked,
+		Image:        s.Root.Image,
 		Limits:       newPolicyLimits(s.Limits),
 		Named:        list(s.Named),
 		Network:      newNetwork(s.Network),
@@ -175,6 +178,7 @@ func newRequested(r *sandbox.Result) Requested {
 func newEffective(p *sandbox.Policy) Effective {
 	e := Effective{
 		Kernel:    p.Kernel,
+		Image:     p.Image,
 		Limits:    newPolicyLimits(p.Limits),
 		Enforcers: p.Enforcers,
 		Network:   newNetwork(p.Network),

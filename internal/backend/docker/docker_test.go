@@ -441,7 +441,11 @@ func TestRuntime(t *testing.T) {
 			t.Error("it is not foretold")
 		}
 		o.Runtime = met(t, b).info.DefaultRuntime
-		if p := create(t, open(t, o), spec()).Effective(); p.Kernel != sandbox.KernelShared {
+		p := create(t, open(t, o), spec()).Effective()
+		if !strings.HasPrefix(p.Image, testImage+" (sha256:") {
+			t.Errorf("the image is said to be %q", p.Image)
+		}
+		if p.Kernel != sandbox.KernelShared {
 			t.Errorf("with the engine's own runtime, %s, the kernel is said to be %s", o.Runtime, p.Kernel)
 		}
 	})

@@ -34,6 +34,7 @@ func (box *Box) verify(spec *sandbox.Spec, at *container.InspectResponse) error 
 		return err
 	}
 	box.effective = to.policy(spec, kept)
+	box.effective.Image = box.backend.image(spec) + " (" + at.Image + ")"
 	return nil
 }
 
