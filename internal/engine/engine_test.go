@@ -418,6 +418,32 @@ func TestStreamsToSlowReader(t *testing.T) {
 	}
 }
 
+// TestWarmNotOfRefused: what a backend refuses takes no shelf from what it does not, however often it is asked for.
+func TestWarmNotOfRefused(t *testing.T) {
+	rig := newRig(t, engine.Config{Warm: 1})
+	refuse := func(refusal error) {
+		rig.mu.Lock()
+		defer rig.mu.Unlock()
+		rig.create = func() error { return refusal }
+	}
+	refuse(&sandbox.Error{Kind: sandbox.Unsupported, Msg: "not here"})
+	for i := range 20 {
+		run := sh("true")
+		run.Spec.Limits.Pids = int64(100 + i)
+		if _, err := rig.Run(within(t), run); sandbox.KindOf(err) != sandbox.Unsupported {
+			t.Fatalf("it says %v", err)
+		}
+	}
+	refuse(nil)
+	for range 300 { // far less than the life of an unused shelf
+		if rig.run(t, sh("true")); rig.Stats().Warm > 0 {
+			return
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	t.Error("what is made is not kept warm")
+}
+
 // TestWarmWithOneSlot: the run that asks for a box is no reason not to make the next one, also where it holds the only slot.
 func TestWarmWithOneSlot(t *testing.T) {
 	for _, slots := range []int{1, 2, 3} {

@@ -153,11 +153,24 @@ func (p *pool) put(s *shelf, l *live, err error) {
 		if p.engine.stop.Err() != nil {
 			return // it was given up, as the engine closes
 		}
+		if kind := sandbox.KindOf(err); kind == sandbox.Invalid || kind == sandbox.Unsupported {
+			p.forget(s) // whoever asks for it is told; a shelf and a line in the log would be a client's to fill
+			return
+		}
 		p.engine.log.Warn("a warm box could not be made", "backend", s.backend.Name(), "err", err)
 	case p.closed || s.idle == nil:
 		p.discard(l)
 	default:
 		s.ready = append(s.ready, l)
+	}
+}
+
+// forget takes a shelf away. The caller holds mu.
+func (p *pool) forget(s *shelf) {
+	for key, other := range p.shelves {
+		if other == s {
+			p.clear(key)
+		}
 	}
 }
 
@@ -168,6 +181,11 @@ func (p *pool) discard(l *live) { p.fills.Go(l.close) }
 func (p *pool) drop(key string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	p.clear(key)
+}
+
+// clear is drop for who holds mu.
+func (p *pool) clear(key string) {
 	s := p.shelves[key]
 	if s == nil {
 		return

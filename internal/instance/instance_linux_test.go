@@ -166,3 +166,30 @@ func TestCloseWhileOthersReap(t *testing.T) {
 	close(done)
 	reaping.Wait()
 }
+
+// TestRecoverBesideOneThatStays: a box that cannot be ended is in nobody's way, and is told.
+func TestRecoverBesideOneThatStays(t *testing.T) {
+	run := filepath.Join(t.TempDir(), "run")
+	dead := open(t, run)
+	_, stays := box(t, dead)
+	kept, keptDir := box(t, dead)
+	if err := dead.Abandon(); err != nil {
+		t.Fatal(err)
+	}
+	hangs := errors.New("it hangs")
+	var taken []string
+	r := Recovery{Run: run, Keep: []sandbox.ID{kept}, At: func(_ string, err error) error { return err },
+		End: func(context.Context, sandbox.ID, string, Record) error { return hangs },
+		TakeBack: func(_ context.Context, dir string) (sandbox.Box, error) {
+			taken = append(taken, dir)
+			return nil, os.RemoveAll(dir)
+		}}
+	boxes, err := Recover(context.Background(), r)
+	if len(boxes) != 1 || !errors.Is(err, hangs) || !slices.Equal(taken, []string{keptDir}) || !exists(stays) {
+		t.Errorf("boxes %v, taken %v, left %v: %v", boxes, taken, exists(stays), err)
+	}
+	r.End = func(_ context.Context, _ sandbox.ID, dir string, _ Record) error { return os.RemoveAll(dir) }
+	if _, err := Recover(context.Background(), r); err != nil || exists(dead.Dir) {
+		t.Errorf("the next time: %v, left %v", err, exists(dead.Dir))
+	}
+}

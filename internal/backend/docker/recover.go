@@ -36,12 +36,8 @@ func machine() string {
 // Recover destroys what instances without an owner left. Boxes to keep are taken back. Where no instance ever was no engine is asked, and
 // what is left on one that is away waits until it is back.
 func (b *Backend) Recover(ctx context.Context, keep []sandbox.ID) ([]sandbox.Box, error) {
-	wanted := map[sandbox.ID]bool{}
-	for _, id := range keep {
-		wanted[id] = true
-	}
 	var gone error // why the engine could not be asked
-	kept, err := instance.Reap(ctx, b.options.RunDir, wanted, func(ctx context.Context, id sandbox.ID, dir string, _ instance.Record) error {
+	end := func(ctx context.Context, id sandbox.ID, dir string, _ instance.Record) error {
 		to, err := b.engine.connect(ctx, factsPatience)
 		if err != nil {
 			gone = err
@@ -51,24 +47,13 @@ func (b *Backend) Recover(ctx context.Context, keep []sandbox.ID) ([]sandbox.Box
 			return err
 		}
 		return os.RemoveAll(dir)
-	})
+	}
+	boxes, err := instance.Recover(ctx, instance.Recovery{Run: b.options.RunDir, Keep: keep, End: end, At: b.at,
+		TakeBack: func(ctx context.Context, dir string) (sandbox.Box, error) { return b.takeBack(ctx, dir) }})
 	if gone != nil && len(keep) == 0 {
 		return nil, nil
 	}
-	if err != nil {
-		return nil, b.at("recover", err)
-	}
-	var boxes []sandbox.Box
-	var errs []error
-	for _, dir := range kept {
-		box, err := b.takeBack(ctx, dir)
-		if err != nil {
-			errs = append(errs, b.at("take back "+filepath.Base(dir), err))
-			continue
-		}
-		boxes = append(boxes, box)
-	}
-	return boxes, errors.Join(errs...)
+	return boxes, err
 }
 
 // takeBack makes a box out of the folder that a dead server left. The container shows the socket in that folder, by its path, and a

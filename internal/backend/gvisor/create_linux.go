@@ -138,9 +138,15 @@ func groupLimits(spec *sandbox.Spec) cgroup.Limits {
 // guestPoll is how often a guest that is about to come is looked for.
 const guestPoll = time.Millisecond
 
+// bootPatience bounds the boot of a sandbox, which takes a fifth of a second, and some twenty on an emulated processor that is busy.
+const bootPatience = 2 * time.Minute
+
 // meetGuest waits until the guest answers. One that was saved is given its new key and name, and one that is not to outlive this process
 // a lifeline.
 func (box *Box) meetGuest(ctx context.Context, from *checkpoint) error {
+	ctx, cancel := context.WithTimeoutCause(ctx, bootPatience, &sandbox.Error{Kind: sandbox.Unavailable, Op: "gvisor: " + failGuest,
+		Msg: "it has not answered for " + bootPatience.String(), Mend: "try again; this host may be too busy"})
+	defer cancel()
 	if from != nil {
 		if err := box.awaitGuest(ctx, func(conn net.Conn) error { return box.rename(ctx, conn, from) }); err != nil {
 			return err
@@ -175,7 +181,7 @@ func (box *Box) awaitGuest(ctx context.Context, meet func(net.Conn) error) error
 			return &sandbox.Error{Kind: sandbox.Unavailable, Op: "gvisor: " + failGuest, Msg: "runsc ended: " + lastWords(filepath.Join(box.Dir, wordsFile))}
 		}
 		if ctx.Err() != nil {
-			return ctx.Err()
+			return context.Cause(ctx)
 		}
 	}
 }

@@ -186,25 +186,8 @@ func at(step string, err error) error {
 
 // Recover destroys what instances without an owner left. Boxes to keep are taken back.
 func (b *Backend) Recover(ctx context.Context, keep []sandbox.ID) ([]sandbox.Box, error) {
-	wanted := map[sandbox.ID]bool{}
-	for _, id := range keep {
-		wanted[id] = true
-	}
-	kept, err := instance.Reap(ctx, b.options.RunDir, wanted, reapBox)
-	if err != nil {
-		return nil, at("recover", err)
-	}
-	var boxes []sandbox.Box
-	var errs []error
-	for _, dir := range kept {
-		box, err := b.takeBack(ctx, dir)
-		if err != nil {
-			errs = append(errs, at("take back "+filepath.Base(dir), err))
-			continue
-		}
-		boxes = append(boxes, box)
-	}
-	return boxes, errors.Join(errs...)
+	return instance.Recover(ctx, instance.Recovery{Run: b.options.RunDir, Keep: keep, End: reapBox, At: at,
+		TakeBack: func(ctx context.Context, dir string) (sandbox.Box, error) { return b.takeBack(ctx, dir) }})
 }
 
 // Close gives this process's instance up. It ends no box.
