@@ -202,7 +202,9 @@ func (box *Box) Close() error {
 func (box *Box) close() error {
 	ctx, cancel := context.WithTimeout(context.Background(), startPatience+backPatience)
 	defer cancel()
-	_, _ = box.Usage(ctx) // the last of it
+	brief, done := context.WithTimeout(ctx, factsPatience) // the end has the time, not its figures
+	_, _ = box.Usage(brief)
+	done()
 	box.mu.Lock()
 	box.closing = true
 	box.mu.Unlock()
