@@ -67,6 +67,16 @@ func NewFake(t testing.TB) *Fake {
 // Name is "fake".
 func (f *Fake) Name() string { return "fake" }
 
+// Features are all but saving: nothing saves plain processes.
+func (f *Fake) Features() []sandbox.Feature {
+	list := []sandbox.Feature{{Name: sandbox.FeatureCheckpoint, Detail: "plain processes cannot be saved"}}
+	for _, name := range []sandbox.FeatureName{sandbox.FeatureHostRoot, sandbox.FeatureRootDir, sandbox.FeatureHostDirs, sandbox.FeatureCommands,
+		sandbox.FeatureInodes, sandbox.FeatureMemoryAlone} {
+		list = append(list, sandbox.Feature{Name: name, Has: true})
+	}
+	return list
+}
+
 var probeFake = sync.OnceValue(func() error {
 	cmd := exec.Command("/bin/true")
 	cmd.SysProcAttr = fakeNamespaces()
