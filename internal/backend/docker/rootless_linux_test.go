@@ -1,0 +1,93 @@
+package docker
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/glovebox-dev/glovebox/internal/backend/backendtest"
+	"github.com/glovebox-dev/glovebox/sandbox"
+)
+
+const nobodyHere = 54_321 // has no subordinate ids, and no control groups that it may write to
+
+// rootlessPodman starts an engine of an ordinary user's, until the end of the test, and returns where it listens.
+func rootlessPodman(t *testing.T) string {
+	t.Helper()
+	program, err := exec.LookPath(Podman)
+	if err != nil {
+		backendtest.Skip(t, Podman, err)
+	}
+	if os.Geteuid() != 0 {
+		backendtest.Skip(t, Podman, "only root can become another user")
+	}
+	dir, err := os.MkdirTemp("", "rootless-") // a unix address has 107 bytes, and the folders of tests have long names
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	if err := os.Chown(dir, nobodyHere, nobodyHere); err != nil {
+		t.Fatal(err)
+	}
+	socket := filepath.Join(dir, "s")
+	cmd := exec.Command(program, "--root", filepath.Join(dir, "root"), "--runroot", filepath.Join(dir, "rr"), "--storage-driver", "vfs", "system", "service",
+		"--time=0", "unix://"+socket)
+	cmd.Dir, cmd.Env = dir, []string{"HOME=" + dir, "XDG_RUNTIME_DIR=" + dir, "PATH=" + os.Getenv("PATH")}
+	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: nobodyHere, Gid: nobodyHere}, Setpgid: true}
+	var said strings.Builder
+	cmd.Stderr = &said
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL)
+		_ = cmd.Wait()
+		// It leaves a process behind that keeps its user namespace.
+		text, _ := os.ReadFile(filepath.Join(dir, "libpod", "tmp", "pause.pid"))
+		if pid, err := strconv.Atoi(strings.TrimSpace(string(text))); err == nil && pid > 1 {
+			_ = syscall.Kill(pid, syscall.SIGKILL)
+		}
+	})
+	for end := time.Now().Add(patience); ; time.Sleep(50 * time.Millisecond) {
+		if _, err := os.Stat(socket); err == nil {
+			return "unix://" + socket
+		}
+		if time.Now().After(end) {
+			t.Fatalf("it does not listen: %s", said.String())
+		}
+	}
+}
+
+// TestRootlessPodman: the engine of an ordinary user who has no control groups says that it enforces limits, and does not. A sandbox is
+// refused by name, and foretold for who lets go of them.
+func TestRootlessPodman(t *testing.T) {
+	o := options(t, Podman)
+	o.Host = rootlessPodman(t)
+	b := open(t, o)
+	if to := met(t, b); !to.rootless {
+		t.Fatal("it is not taken for an ordinary user's")
+	}
+	s := spec()
+	lacking, err := b.Foretell(s)
+	if sandbox.KindOf(err) != sandbox.Unsupported || sandbox.MendOf(err) == "" {
+		t.Errorf("it says %v", err)
+	}
+	for _, name := range []sandbox.LimitName{sandbox.LimitMemory, sandbox.LimitPids} {
+		if !slices.Contains(lacking, name) || !slices.Contains(sandbox.LacksOf(err), name) {
+			t.Errorf("%s is not among %v, nor in %v", name, lacking, err)
+		}
+	}
+	if box, err := b.Create(within(t), s); sandbox.KindOf(err) != sandbox.Unsupported {
+		t.Errorf("a sandbox was made: %v, %v", box, err)
+	}
+	posture, err := b.Probe(within(t))
+	if err != nil || posture.Ready || posture.Wall("limit memory").State != sandbox.WallMissing {
+		t.Errorf("it says %+v, %v", posture, err)
+	}
+}
