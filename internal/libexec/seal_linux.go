@@ -33,9 +33,22 @@ func seal(name string, content io.Reader) (*os.File, error) {
 		f.Close()
 		return nil, err
 	}
-	if _, err := unix.FcntlInt(f.Fd(), unix.F_ADD_SEALS, allSeals); err != nil {
+	if err := addSeals(f); err != nil {
 		f.Close()
 		return nil, os.NewSyscallError("fcntl F_ADD_SEALS", err)
 	}
 	return f, nil
+}
+
+// sealTries bounds how often a file is to be sealed whose pages the kernel holds for a moment yet, as while it moves them (EBUSY; memfd.c
+// waits 150 ms for them each time).
+const sealTries = 20
+
+func addSeals(f *os.File) (err error) {
+	for range sealTries {
+		if _, err = unix.FcntlInt(f.Fd(), unix.F_ADD_SEALS, allSeals); !errors.Is(err, unix.EBUSY) {
+			return err
+		}
+	}
+	return err
 }
