@@ -33,6 +33,8 @@ var guestProgram = sync.OnceValues(func() (*os.File, error) {
 	return program.Open()
 })
 
+func TestAttackControls(t *testing.T) { backendtest.AttackControls(t) }
+
 func TestNativeAttacks(t *testing.T) { backendtest.Attacks(t, openNative) }
 
 func TestNativeAttacksForked(t *testing.T) { backendtest.AttacksForked(t, openNative, python.Language) }
