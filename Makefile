@@ -36,11 +36,14 @@ test-deps: ## what the tests need, as root or through sudo; otherwise the one li
 # Engines mount and unmount on the host, which the tests of other walls watch: what uses engines comes after them, one by one.
 ENGINE_PACKAGES := $(addprefix github.com/glovebox-dev/glovebox/,cmd/glovebox internal/backend/docker)
 
+# Of one package: the attacks alone take some minutes on each backend.
+TEST_TIMEOUT := 40m
+
 .PHONY: test
 test: test-deps build engines ## all tests, with the race detector; the virtual machine too, unless SKIP_VM=1
 	$(GO) vet ./...
-	$(GO) test -race $(filter-out $(ENGINE_PACKAGES),$(shell $(GO) list ./...))
-	$(GO) test -race -p 1 $(ENGINE_PACKAGES)
+	$(GO) test -race -timeout $(TEST_TIMEOUT) $(filter-out $(ENGINE_PACKAGES),$(shell $(GO) list ./...))
+	$(GO) test -race -timeout $(TEST_TIMEOUT) -p 1 $(ENGINE_PACKAGES)
 	@if [ "$(SKIP_VM)" = 1 ]; then echo 'SKIP_VM=1: the suite of the virtual machine was not run.'; else $(MAKE) --no-print-directory test-vm; fi
 
 .PHONY: engines

@@ -141,7 +141,7 @@ func (to *connection) greet(ctx context.Context, first time.Duration) error {
 	if _, err := to.api.Ping(brief, client.PingOptions{NegotiateAPIVersion: true}); err != nil {
 		return err
 	}
-	longer, cancel := context.WithTimeout(ctx, factsPatience)
+	longer, cancel := context.WithTimeout(ctx, max(first, factsPatience))
 	defer cancel()
 	version, err := to.api.ServerVersion(longer, client.ServerVersionOptions{})
 	if err != nil {
