@@ -87,7 +87,7 @@ default that is named and over a maximum is refused.`,
 	flags.StringVar(&f.keyFile, "api-key-file", "", "`FILE` of API keys, a line each: a name and sha256: with the hash of the key")
 	flags.StringVar(&f.newKey, "new-key", "", "make an API key for `NAME`, show it on stderr, print its line for the file, and end")
 	flags.StringVar(&f.backend, "backend", "", "`NAME` of what builds the walls of requests that name none (default "+defaultBackend+"; auto where others can reach us)")
-	flags.StringSliceVar(&f.backends, "allow-backend", nil, "a backend's `NAME` that requests may say (repeatable; default all, or that of --backend alone)")
+	flags.StringSliceVar(&f.backends, "allow-backend", nil, "a backend's `NAME` that requests may say (repeatable; the first is that of requests that name none, unless --backend says it; default all, or that of --backend alone)")
 	flags.StringSliceVar(&f.images, "allow-image", nil, "a `PATTERN` of images that requests may name, * and ? within a word (repeatable; default all, or none where others can reach us)")
 	flags.IntVar(&f.slots, "slots", 0, "runs at the same time (default twice the CPUs, and at least 4)")
 	flags.IntVar(&f.warm, "warm", defaultWarm, "sandboxes kept ready for each kind of request that is in use, each for one run, and as root an interpreter for them to fork; 0 is none")
@@ -201,6 +201,9 @@ func (f *serveFlags) restrict(config *engine.Config, addr net.Addr) error {
 		}
 	}
 	config.Allowed = f.backends
+	if len(f.backends) > 0 && config.Default == "" {
+		config.Default = f.backends[0] // whoever names none gets one of those that are meant, too
+	}
 	if len(f.backends) == 0 && config.Default != "" {
 		config.Allowed = []string{config.Default}
 	}

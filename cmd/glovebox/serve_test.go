@@ -139,6 +139,9 @@ func TestServeOffers(t *testing.T) {
 	if code, answer := run(s, `"backend":"gvisor",`); code != http.StatusUnprocessableEntity && code != http.StatusBadRequest || !strings.Contains(answer, "not offered") {
 		t.Errorf("another backend: %d %s", code, answer)
 	}
+	if code, answer := run(s, `"backend":"auto",`); code == http.StatusOK || !strings.Contains(answer, "not offered") {
+		t.Errorf("whatever is strongest: %d %s", code, answer)
+	}
 	if code, answer := run(s, `"backend":"native",`); code != http.StatusOK {
 		t.Errorf("its own backend: %d %s", code, answer)
 	}
@@ -147,6 +150,10 @@ func TestServeOffers(t *testing.T) {
 	}
 	if code, answer := run(s, `"image":"docker.io/library/python",`); code == http.StatusOK || strings.Contains(answer, "does not offer") {
 		t.Errorf("an image that is offered, and native has none: %d %s", code, answer)
+	}
+	s = startServer(t, "--allow-backend", "gvisor")
+	if code, answer := run(s, ""); code != http.StatusOK || !strings.Contains(answer, "backend:gvisor") {
+		t.Errorf("a request that names none: %d %s", code, answer)
 	}
 	s = startServer(t, "--allow-backend", "native,gvisor")
 	if code, answer := run(s, `"backend":"docker",`); code == http.StatusOK || !strings.Contains(answer, "native, gvisor") {

@@ -148,6 +148,9 @@ func (e *Engine) backend(ctx context.Context, name string, accepted []string) (s
 	if name != Auto {
 		return nil, unknownBackend(name, e.config.Backends)
 	}
+	if name != e.defaultName() && e.config.Allowed != nil && !slices.Contains(e.config.Allowed, Auto) {
+		return nil, e.notOffered(name) // it may come to one that is not
+	}
 	// Names beyond those that are known were refused before, so the keys are few.
 	accepted = slices.Compact(slices.Sorted(slices.Values(accepted)))
 	key := strings.Join(accepted, ",")
@@ -194,6 +197,10 @@ func (e *Engine) allowed(ctx context.Context, name string, accepted []string) er
 			return nil
 		}
 	}
+	return e.notOffered(name)
+}
+
+func (e *Engine) notOffered(name string) error {
 	err := sandbox.Invalidf("backend", "sandboxes of %s are not offered here", name)
 	err.Mend = "name none, or one of " + strings.Join(e.config.Allowed, ", ")
 	return err
