@@ -23,7 +23,7 @@ guest: ## the guest for linux/amd64 and linux/arm64, to be embedded
 
 .PHONY: runsc
 runsc: ## gVisor's runsc for this processor, to be embedded; the first time takes some minutes
-	GOOS=linux $(STATIC) -buildvcs=false -ldflags '-s -w' -o $(LIBEXEC)/glovebox-runsc-linux-$(shell $(GO) env GOARCH) ./cmd/glovebox-runsc
+	GOOS=linux $(STATIC) -buildvcs=false -ldflags '-s -w -E glovebox_entry' -o $(LIBEXEC)/glovebox-runsc-linux-$(shell $(GO) env GOARCH) ./cmd/glovebox-runsc
 
 .PHONY: demo
 demo: build ## a useful script in a sandbox, then three hostile ones

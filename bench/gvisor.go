@@ -3,27 +3,26 @@ package main
 import (
 	"context"
 	"encoding/json"
-	"errors"
+	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
-	"runtime"
 	"strconv"
 	"time"
 
 	"github.com/glovebox-dev/glovebox/test/liveserver"
 )
 
-// runscFile is what `make runsc` builds: the peer is gVisor as it comes, called as its manual says.
-var runscFile = "internal/libexec/bin/glovebox-runsc-linux-" + runtime.GOARCH
+// runscPackage is gVisor's own runsc, of the version in go.mod: the peer is gVisor as it comes, called as its manual says.
+const runscPackage = "gvisor.dev/gvisor/runsc"
 
 // runscRow runs Python as the one process of a container of runsc's, with the host's root shown read-only. Each run has a name of its own.
-func runscRow(dir string) (*row, error) {
-	runsc, err := filepath.Abs(runscFile)
-	if err == nil {
-		_, err = os.Stat(runsc)
-	}
-	if err != nil {
-		return nil, errors.New("runsc is not built: make runsc")
+func runscRow(ctx context.Context, dir string) (*row, error) {
+	runsc := filepath.Join(dir, "runsc")
+	build := exec.CommandContext(ctx, "go", "build", "-trimpath", "-ldflags=-s -w", "-o", runsc, runscPackage)
+	build.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := build.CombinedOutput(); err != nil {
+		return nil, fmt.Errorf("build %s: %w: %.500s", runscPackage, err, out)
 	}
 	config, err := json.Marshal(map[string]any{
 		"ociVersion": "1.0.0",
@@ -49,7 +48,7 @@ func runscRow(dir string) (*row, error) {
 
 // gvisorRows are fresh sandboxes of the gvisor backend beside runsc itself.
 func (r *report) gvisorRows(ctx context.Context, dir string) (rows []*row, servers []*liveserver.Server, err error) {
-	peer, err := runscRow(dir)
+	peer, err := runscRow(ctx, dir)
 	if err != nil {
 		return nil, nil, err
 	}

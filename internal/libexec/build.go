@@ -82,7 +82,7 @@ func (k kind) sourceKey(source, name string) (string, error) {
 		if d.IsDir() && path != source && (strings.HasPrefix(base, ".") || base == "testdata" || base == "bin" || base == "build") {
 			return filepath.SkipDir
 		}
-		if !d.Type().IsRegular() || !k.madeOf(base) {
+		if !d.Type().IsRegular() || !k.madeOf(path[len(source)+1:]) {
 			return nil
 		}
 		data, err := os.ReadFile(path)
@@ -102,10 +102,13 @@ func (k kind) sourceKey(source, name string) (string, error) {
 	return hex.EncodeToString(h.Sum(nil)[:16]), nil
 }
 
-// madeOf says whether a file can be part of the program. Of runsc nothing is in this module but which version it is.
+// madeOf says whether a file, by its path in the module, can be part of the program. Of runsc only its own folder is.
 func (k kind) madeOf(name string) bool {
-	if k == runsc {
-		return name == "go.mod" || name == "go.sum"
+	if name == "go.mod" || name == "go.sum" {
+		return true
+	}
+	if k == runsc && filepath.Dir(name) != filepath.Clean(k.folder()) {
+		return false
 	}
 	switch filepath.Ext(name) {
 	case ".go":
@@ -113,7 +116,7 @@ func (k kind) madeOf(name string) bool {
 	case ".s", ".h":
 		return true
 	}
-	return name == "go.mod" || name == "go.sum"
+	return false
 }
 
 // compile builds the program into path. It takes its name only when it is complete, so two builders at once do no harm.
@@ -130,7 +133,7 @@ func (k kind) compile(source, arch, path string) (err error) {
 	defer os.Remove(temporary.Name())
 	ctx, cancel := context.WithTimeout(context.Background(), buildTimeout)
 	defer cancel()
-	cmd := exec.CommandContext(ctx, tool, "build", "-trimpath", "-buildvcs=false", "-ldflags=-s -w", "-o", temporary.Name(), k.folder())
+	cmd := exec.CommandContext(ctx, tool, "build", "-trimpath", "-buildvcs=false", "-ldflags=-s -w "+k.link, "-o", temporary.Name(), k.folder())
 	cmd.Dir = source
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOOS=linux", "GOARCH="+arch, "GOFLAGS=", "GOWORK=off")
 	if out, err := cmd.CombinedOutput(); err != nil {

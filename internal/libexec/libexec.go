@@ -20,11 +20,12 @@ const maxProgram = 128 << 20 // bytes of a program; the guest has some 3 MiB, ru
 type kind struct {
 	name  string // with -linux- and the processor behind it, of its file
 	title string
+	link  string // what its linker is told beside what every program's is; the Makefile says the same
 }
 
 var (
-	guest = kind{"glovebox-guest", "the guest program"}
-	runsc = kind{"glovebox-runsc", "gVisor's runsc"}
+	guest = kind{name: "glovebox-guest", title: "the guest program"}
+	runsc = kind{name: "glovebox-runsc", title: "gVisor's runsc", link: "-E glovebox_entry"}
 )
 
 func (k kind) op() string { return "find " + k.title }
