@@ -21,6 +21,7 @@ PACKAGES=(
   iproute2 procps                # to look at what a test left behind
   ca-certificates tzdata         # files that a generated /etc refers to
   bash python3 nodejs            # the languages
+  podman crun                    # containers of an ordinary user, with the limits that cgroup v2 lets that user have
 )
 
 out=${1:?usage: test/vm/image.sh DIRECTORY}

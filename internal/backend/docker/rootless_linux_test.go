@@ -17,29 +17,41 @@ import (
 
 const nobodyHere = 54_321 // has no subordinate ids, and no control groups that it may write to
 
-// rootlessPodman starts an engine of an ordinary user's, until the end of the test, and returns where it listens.
+// rootlessPodman starts the engine of an ordinary user who has nothing, until the end of the test, and returns where it listens.
 func rootlessPodman(t *testing.T) string {
+	t.Helper()
+	if os.Geteuid() != 0 {
+		backendtest.Skip(t, Podman, "only root can become another user")
+	}
+	dir := shortDir(t)
+	if err := os.Chown(dir, nobodyHere, nobodyHere); err != nil {
+		t.Fatal(err)
+	}
+	attr := &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: nobodyHere, Gid: nobodyHere}, Setpgid: true}
+	return servePodman(t, dir, []string{"HOME=" + dir, "XDG_RUNTIME_DIR=" + dir, "PATH=" + os.Getenv("PATH")}, attr)
+}
+
+// shortDir is a folder for sockets: a unix address has 107 bytes, and the folders of tests have long names.
+func shortDir(t *testing.T) string {
+	t.Helper()
+	dir, err := os.MkdirTemp("", "rootless-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	return dir
+}
+
+// servePodman starts an engine with its files in dir, and returns where it listens.
+func servePodman(t *testing.T, dir string, env []string, attr *syscall.SysProcAttr) string {
 	t.Helper()
 	program, err := exec.LookPath(Podman)
 	if err != nil {
 		backendtest.Skip(t, Podman, err)
 	}
-	if os.Geteuid() != 0 {
-		backendtest.Skip(t, Podman, "only root can become another user")
-	}
-	dir, err := os.MkdirTemp("", "rootless-") // a unix address has 107 bytes, and the folders of tests have long names
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = os.RemoveAll(dir) })
-	if err := os.Chown(dir, nobodyHere, nobodyHere); err != nil {
-		t.Fatal(err)
-	}
 	socket := filepath.Join(dir, "s")
-	cmd := exec.Command(program, "--root", filepath.Join(dir, "root"), "--runroot", filepath.Join(dir, "rr"), "--storage-driver", "vfs", "system", "service",
-		"--time=0", "unix://"+socket)
-	cmd.Dir, cmd.Env = dir, []string{"HOME=" + dir, "XDG_RUNTIME_DIR=" + dir, "PATH=" + os.Getenv("PATH")}
-	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: nobodyHere, Gid: nobodyHere}, Setpgid: true}
+	cmd := exec.Command(program, append(storageIn(dir), "system", "service", "--time=0", "unix://"+socket)...)
+	cmd.Dir, cmd.Env, cmd.SysProcAttr = dir, env, attr
 	var said strings.Builder
 	cmd.Stderr = &said
 	if err := cmd.Start(); err != nil {
@@ -62,6 +74,11 @@ func rootlessPodman(t *testing.T) string {
 			t.Fatalf("it does not listen: %s", said.String())
 		}
 	}
+}
+
+// storageIn are the words by which podman keeps everything in dir.
+func storageIn(dir string) []string {
+	return []string{"--root", filepath.Join(dir, "root"), "--runroot", filepath.Join(dir, "rr"), "--storage-driver", "vfs"}
 }
 
 // TestRootlessPodman: the engine of an ordinary user who has no control groups says that it enforces limits, and does not. A sandbox is

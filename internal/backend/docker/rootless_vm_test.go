@@ -1,0 +1,42 @@
+//go:build vm
+
+package docker
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/glovebox-dev/glovebox/internal/backend/backendtest"
+	"github.com/glovebox-dev/glovebox/internal/libexec"
+	"github.com/glovebox-dev/glovebox/sandbox"
+)
+
+// ownImage packs what Bash and Python need of this machine itself, as there is no network to fetch an image from.
+const ownImage = `tar -C / -c --exclude=usr/lib/modules --exclude='libnode*' --exclude='libicu*' --exclude='libv8*' --exclude=__pycache__ \
+	bin sbin lib lib64 usr/bin usr/lib/python3 usr/lib/python3.11 usr/lib/x86_64-linux-gnu usr/lib64 usr/sbin/ldconfig etc/passwd etc/group etc/ld.so.cache | `
+
+// TestWallsRootless: where systemd hands cgroup v2 to an ordinary user, the limits of that user's own engine hold.
+func TestWallsRootless(t *testing.T) {
+	dir := shortDir(t)
+	pack := exec.Command("/bin/sh", "-c", ownImage+Podman+" "+strings.Join(storageIn(dir), " ")+" import - "+testImage)
+	if out, err := pack.CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	host := servePodman(t, dir, os.Environ(), &syscall.SysProcAttr{Setpgid: true})
+	backendtest.Walls(t, func(t *testing.T) sandbox.Backend {
+		program, err := libexec.Guest(libexec.Options{Dir: os.Getenv("GLOVEBOX_LIBEXEC")})
+		if err != nil {
+			t.Fatal(err)
+		}
+		b := open(t, Options{Name: Podman, Host: host, RunDir: filepath.Join(t.TempDir(), "run"), Image: testImage,
+			Guest: func(string) (*os.File, error) { return program.Open() }})
+		if _, err := b.engine.connect(within(t), patience); err != nil { // on an emulated processor its first word takes its time
+			t.Fatal(err)
+		}
+		return b
+	})
+}
