@@ -71,7 +71,9 @@ func Posture(t *testing.T, p Postured) {
 	}
 	r.record(wayCold, func(t *testing.T) []string { return r.alone(t, p.Open(t), true) })
 	r.record(wayPool, r.fromPool)
-	r.record(wayFork, r.forked)
+	if sandbox.HasFeature(p.Open(t), sandbox.FeatureForkedPython) {
+		r.record(wayFork, r.forked)
+	}
 	r.record(wayAttach, r.attached)
 	r.record(wayTakeBack, r.takenBack)
 	if !t.Failed() {
@@ -204,13 +206,10 @@ func (r *postures) pass(t *testing.T, e *engine.Engine) {
 }
 
 func (r *postures) forked(t *testing.T) []string {
-	b := r.Open(t)
-	if !sandbox.HasFeature(b, sandbox.FeatureForkedPython) {
-		t.Skip("the backend forks no interpreters")
-	}
 	if os.Geteuid() != 0 {
 		Skip(t, "forks", "only root can fork an interpreter into a sandbox")
 	}
+	b := r.Open(t)
 	r.settle(b)
 	e, w := r.house(t, b, 1, r.Python)
 	eventually(t, "a fork", func() bool { r.pass(t, e); return e.Stats().Forked > 0 })
