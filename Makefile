@@ -33,8 +33,10 @@ demo: build ## a useful script in a sandbox, then three hostile ones
 test-deps: ## what the tests need, as root or through sudo; otherwise the one line to run is printed
 	bash scripts/install-test-deps.sh
 
-# Engines mount and unmount on the host, which the tests of other walls watch: what uses engines comes after them, one by one.
-ENGINE_PACKAGES := $(addprefix github.com/glovebox-dev/glovebox/,cmd/glovebox internal/backend/docker)
+# Engines mount and unmount on the host, which the tests of other walls watch: what uses engines comes after them, and the command, which
+# has tests of all walls, before what uses nothing else.
+COMMAND := github.com/glovebox-dev/glovebox/cmd/glovebox
+ENGINE_PACKAGES := $(addprefix github.com/glovebox-dev/glovebox/,internal/backend/docker test/podman)
 
 # Of one package: the attacks alone take some minutes on each backend.
 TEST_TIMEOUT := 40m
@@ -42,8 +44,9 @@ TEST_TIMEOUT := 40m
 .PHONY: test
 test: test-deps build engines ## all tests, with the race detector; the virtual machine too, unless SKIP_VM=1
 	$(GO) vet ./...
-	$(GO) test -race -timeout $(TEST_TIMEOUT) $(filter-out $(ENGINE_PACKAGES),$(shell $(GO) list ./...))
-	$(GO) test -race -timeout $(TEST_TIMEOUT) -p 1 $(ENGINE_PACKAGES)
+	$(GO) test -race -timeout $(TEST_TIMEOUT) $(filter-out $(COMMAND) $(ENGINE_PACKAGES),$(shell $(GO) list ./...))
+	$(GO) test -race -timeout $(TEST_TIMEOUT) $(COMMAND)
+	$(GO) test -race -timeout $(TEST_TIMEOUT) $(ENGINE_PACKAGES)
 	@if [ "$(SKIP_VM)" = 1 ]; then echo 'SKIP_VM=1: the suite of the virtual machine was not run.'; else $(MAKE) --no-print-directory test-vm; fi
 
 .PHONY: engines

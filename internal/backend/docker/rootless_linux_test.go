@@ -28,7 +28,7 @@ func rootlessPodman(t *testing.T) string {
 		t.Fatal(err)
 	}
 	attr := &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: nobodyHere, Gid: nobodyHere}, Setpgid: true}
-	return servePodman(t, dir, []string{"HOME=" + dir, "XDG_RUNTIME_DIR=" + dir, "PATH=" + os.Getenv("PATH")}, attr)
+	return servePodman(t, dir, storageIn(dir, "vfs"), []string{"HOME=" + dir, "XDG_RUNTIME_DIR=" + dir, "PATH=" + os.Getenv("PATH")}, attr)
 }
 
 // shortDir is a folder for sockets: a unix address has 107 bytes, and the folders of tests have long names.
@@ -42,15 +42,15 @@ func shortDir(t *testing.T) string {
 	return dir
 }
 
-// servePodman starts an engine with its files in dir, and returns where it listens.
-func servePodman(t *testing.T, dir string, env []string, attr *syscall.SysProcAttr) string {
+// servePodman starts an engine in dir, with its storage, and returns where it listens.
+func servePodman(t *testing.T, dir string, storage, env []string, attr *syscall.SysProcAttr) string {
 	t.Helper()
 	program, err := exec.LookPath(Podman)
 	if err != nil {
 		backendtest.Skip(t, Podman, err)
 	}
 	socket := filepath.Join(dir, "s")
-	cmd := exec.Command(program, append(storageIn(dir), "system", "service", "--time=0", "unix://"+socket)...)
+	cmd := exec.Command(program, append(storage, "system", "service", "--time=0", "unix://"+socket)...)
 	cmd.Dir, cmd.Env, cmd.SysProcAttr = dir, env, attr
 	var said strings.Builder
 	cmd.Stderr = &said
@@ -77,8 +77,8 @@ func servePodman(t *testing.T, dir string, env []string, attr *syscall.SysProcAt
 }
 
 // storageIn are the words by which podman keeps everything in dir.
-func storageIn(dir string) []string {
-	return []string{"--root", filepath.Join(dir, "root"), "--runroot", filepath.Join(dir, "rr"), "--storage-driver", "vfs"}
+func storageIn(dir, driver string) []string {
+	return []string{"--root", filepath.Join(dir, "root"), "--runroot", filepath.Join(dir, "rr"), "--storage-driver", driver}
 }
 
 // TestRootlessPodman: the engine of an ordinary user who has no control groups says that it enforces limits, and does not. A sandbox is

@@ -22,11 +22,12 @@ const ownImage = `tar -C / -c --exclude=usr/lib/modules --exclude='libnode*' --e
 // TestWallsRootless: where systemd hands cgroup v2 to an ordinary user, the limits of that user's own engine hold.
 func TestWallsRootless(t *testing.T) {
 	dir := shortDir(t)
-	pack := exec.Command("/bin/sh", "-c", ownImage+Podman+" "+strings.Join(storageIn(dir), " ")+" import - "+testImage)
+	storage := storageIn(dir, "overlay") // the other one copies the image for each container
+	pack := exec.Command("/bin/sh", "-c", ownImage+Podman+" "+strings.Join(storage, " ")+" import - "+testImage)
 	if out, err := pack.CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
-	host := servePodman(t, dir, os.Environ(), &syscall.SysProcAttr{Setpgid: true})
+	host := servePodman(t, dir, storage, os.Environ(), &syscall.SysProcAttr{Setpgid: true})
 	backendtest.Walls(t, func(t *testing.T) sandbox.Backend {
 		program, err := libexec.Guest(libexec.Options{Dir: os.Getenv("GLOVEBOX_LIBEXEC")})
 		if err != nil {

@@ -63,15 +63,13 @@ func bridged(name string) backendtest.Open {
 	}
 }
 
-func TestSuiteDocker(t *testing.T) { backendtest.Run(t, opener(Name)) }
-func TestWallsDocker(t *testing.T) { backendtest.Walls(t, opener(Name)) }
-func TestSuitePodman(t *testing.T) { backendtest.Run(t, opener(Podman)) }
-func TestWallsPodman(t *testing.T) { backendtest.Walls(t, opener(Podman)) }
+// Podman's are in test/podman, to run beside these.
+func TestSuite(t *testing.T) { backendtest.Run(t, opener(Name)) }
+func TestWalls(t *testing.T) { backendtest.Walls(t, opener(Name)) }
 
 // The attack corpus, as on every backend, but one at a time alone: each attack makes several containers, and an engine needs a quarter of a
 // second of processor for one.
-func TestAttacksDocker(t *testing.T) { backendtest.AttacksAtOnce(t, attacked(Name), 0) }
-func TestAttacksPodman(t *testing.T) { backendtest.AttacksAtOnce(t, attacked(Podman), 0) }
+func TestAttacks(t *testing.T) { backendtest.AttacksAtOnce(t, attacked(Name), 0) }
 
 // attacked opens a backend whose engine has no container of it at the end.
 func attacked(name string) backendtest.Open {
@@ -97,5 +95,4 @@ func TestSuiteBridged(t *testing.T) {
 	}
 }
 
-func TestMatrixDocker(t *testing.T) { backendtest.Matrix(t, opener(Name)) }
-func TestMatrixPodman(t *testing.T) { backendtest.Matrix(t, opener(Podman)) }
+func TestMatrix(t *testing.T) { backendtest.Matrix(t, opener(Name)) }

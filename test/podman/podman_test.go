@@ -1,0 +1,82 @@
+// Package podman_test is the contract's suites on Podman's engine. They are a package of their own so that they run beside those on
+// Docker's; what the tests of internal/backend/docker look at closely, they look at on both engines.
+package podman_test
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/moby/moby/client"
+
+	"github.com/glovebox-dev/glovebox/internal/backend/backendtest"
+	"github.com/glovebox-dev/glovebox/internal/backend/docker"
+	"github.com/glovebox-dev/glovebox/internal/libexec"
+	"github.com/glovebox-dev/glovebox/sandbox"
+)
+
+func TestMain(m *testing.M) { backendtest.Main(m) }
+
+func TestSuite(t *testing.T)  { backendtest.Run(t, open) }
+func TestWalls(t *testing.T)  { backendtest.Walls(t, open) }
+func TestMatrix(t *testing.T) { backendtest.Matrix(t, open) }
+
+// The attack corpus, one attack at a time alone, as on Docker's.
+func TestAttacks(t *testing.T) { backendtest.AttacksAtOnce(t, open, 0) }
+
+// guest is found, or built, once.
+var guest = sync.OnceValues(func() (libexec.Program, error) {
+	dir, err := os.MkdirTemp("", "glovebox-programs-")
+	if err != nil {
+		return libexec.Program{}, err
+	}
+	return libexec.Guest(libexec.Options{CacheDir: dir})
+})
+
+// open opens a backend that is closed at the end of the test, when its engine has no container of it.
+func open(t *testing.T) sandbox.Backend {
+	t.Helper()
+	host, run := backendtest.EngineHost(t, docker.Podman), filepath.Join(t.TempDir(), "run")
+	b := docker.New(docker.Options{Name: docker.Podman, Host: host, RunDir: run, Image: backendtest.EngineImage,
+		Guest: func(string) (*os.File, error) {
+			program, err := guest()
+			if err != nil {
+				return nil, err
+			}
+			return program.Open()
+		}})
+	t.Cleanup(func() {
+		if err := b.Close(); err != nil {
+			t.Error(err)
+		}
+		nothingLeft(t, host, run)
+	})
+	return b
+}
+
+// nothingLeft asks the engine itself.
+func nothingLeft(t *testing.T, host, run string) {
+	t.Helper()
+	engine, err := client.New(client.WithHost(host))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer engine.Close()
+	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	defer cancel()
+	found, err := engine.ContainerList(ctx, client.ContainerListOptions{All: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range found.Items {
+		for _, label := range c.Labels {
+			if strings.Contains(label, run) {
+				t.Errorf("the engine still has %v, %s", c.Names, c.Status)
+			}
+		}
+	}
+}
