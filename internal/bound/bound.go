@@ -20,6 +20,15 @@ type Bound struct {
 	Told bool   // Features tell that this backend never keeps it, so that no answer warns of it
 }
 
+// Kills adds where the kernel kills: the sandbox's own places lie in memory, so a bound of the group is that of memory and disk together,
+// and of what the backend itself needs there. bytes 0 is a spec without limits.
+func (b Bound) Kills(bytes int64) Bound {
+	if b.By != "" && bytes > 0 {
+		b.By += ", " + sandbox.FormatBytes(bytes) + " with the disk"
+	}
+	return b
+}
+
 func (b Bound) kept() bool { return b.By != "" && b.Gap == "" }
 
 // List is what keeps the limits and policies of one spec, in the order of sandbox.Acceptable.

@@ -2,6 +2,7 @@ package bound
 
 import (
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/glovebox-dev/glovebox/sandbox"
@@ -54,5 +55,18 @@ func TestTell(t *testing.T) {
 	}
 	if len(p.Warnings) != 1 || p.Enforcers[sandbox.LimitPids] != "rlimit" || p.Enforcers[sandbox.LimitMemory] != "" {
 		t.Errorf("warnings %v, enforcers %v", p.Warnings, p.Enforcers)
+	}
+}
+
+// TestKills: what bounds the memory says at what figure, where something does.
+func TestKills(t *testing.T) {
+	b := Bound{Name: sandbox.LimitMemory, By: "cgroup v2 memory"}
+	if by := b.Kills(576 << 20).By; by != "cgroup v2 memory, 576MiB with the disk" {
+		t.Errorf("it is %q", by)
+	}
+	for _, none := range []Bound{b.Kills(0), (Bound{}).Kills(1 << 20)} {
+		if strings.Contains(none.By, "disk") {
+			t.Errorf("it is %q", none.By)
+		}
 	}
 }

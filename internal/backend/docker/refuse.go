@@ -60,7 +60,7 @@ func (to *connection) bounds(spec *sandbox.Spec) bound.List {
 			Mend: "leave inodes out, or use --backend docker"}
 	}
 	list := bound.List{
-		engines(sandbox.LimitMemory, to.info.MemoryLimit, true),
+		engines(sandbox.LimitMemory, to.info.MemoryLimit, true).Kills(memoryLimit(spec)),
 		engines(sandbox.LimitCPUs, to.info.CPUCfsQuota, false),
 		engines(sandbox.LimitPids, to.info.PidsLimit, true), // nothing else keeps it, and processes without end take the host down
 		bound.Directories(bound.Bound{Name: sandbox.LimitDisk, By: to.enforcer(sandbox.LimitDisk)}, spec),

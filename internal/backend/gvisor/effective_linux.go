@@ -57,7 +57,7 @@ func walls(tree *cgroup.Tree, made bool) []sandbox.Wall {
 // bounds says what keeps the limits and policies of a spec here.
 func bounds(spec *sandbox.Spec, tree *cgroup.Tree) bound.List {
 	list := bound.List{
-		bound.Memory(tree),
+		bound.Memory(tree).Kills(groupLimits(spec).MemoryBytes),
 		bound.Group(sandbox.LimitCPUs, tree, cgroup.CPU),
 		{Name: sandbox.LimitPids, By: "RLIMIT_NPROC of gVisor"},
 		bound.Directories(bound.Bound{Name: sandbox.LimitDisk, By: "tmpfs size"}, spec),

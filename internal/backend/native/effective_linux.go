@@ -15,7 +15,7 @@ func (b *Backend) bounds(spec *sandbox.Spec, tree *cgroup.Tree) bound.List {
 		pids = e + ", " + pids
 	}
 	list := bound.List{
-		bound.Memory(tree),
+		bound.Memory(tree).Kills(groupLimits(spec).MemoryBytes),
 		bound.Group(sandbox.LimitCPUs, tree, cgroup.CPU),
 		{Name: sandbox.LimitPids, By: pids},
 		bound.Directories(bound.Bound{Name: sandbox.LimitDisk, By: "tmpfs size"}, spec),
