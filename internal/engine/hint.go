@@ -127,6 +127,19 @@ func waitedHint(x *execution) string {
 // noMoreProcesses is what programs print whose fork or thread was refused.
 var noMoreProcesses = []string{"can't start new thread", "Resource temporarily unavailable", "fork: retry"}
 
+// fullHint says how much room there is, as it is kept: some backends bound no inodes, and some share the room out.
+func fullHint(x *execution) string {
+	p := x.live.box.Effective()
+	text := "A writable place is full: all files together may take " + x.limit(sandbox.LimitDisk)
+	if p.Limits.Inodes > 0 && p.Enforcers[sandbox.LimitInodes] != "" {
+		text += " and " + count(int(p.Limits.Inodes), "inode", "inodes")
+	}
+	if _, shares, is := strings.Cut(p.Enforcers[sandbox.LimitDisk], "sizes: "); is {
+		text += ", " + shares
+	}
+	return text + "."
+}
+
 func atProcessLimit(x *execution) string {
 	return fmt.Sprintf("It may have reached its limit of %s processes and threads.", x.limit(sandbox.LimitPids))
 }
@@ -157,10 +170,7 @@ var symptoms = []struct {
 	text []string
 	hint func(x *execution) string
 }{
-	{[]string{"No space left on device", "ENOSPC"}, func(x *execution) string {
-		return fmt.Sprintf("The writable places are full: all files together may take %s and %s.",
-			x.limit(sandbox.LimitDisk), count(int(x.Spec.Limits.Inodes), "inode", "inodes"))
-	}},
+	{[]string{"No space left on device", "ENOSPC"}, fullHint},
 	{noMoreProcesses, atProcessLimit},
 	{[]string{"Too many open files"}, func(x *execution) string {
 		return fmt.Sprintf("It reached its limit of %s open files.", x.limit(sandbox.LimitOpenFiles))

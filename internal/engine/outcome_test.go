@@ -50,10 +50,17 @@ func TestStatus(t *testing.T) {
 	}
 }
 
+// boundBox is a box of a backend that bounds no inodes and shares the disk out.
+type boundBox struct{ sandbox.Box }
+
+func (boundBox) Effective() sandbox.Policy {
+	return sandbox.Policy{Limits: sandbox.Limits{Inodes: sandbox.Unlimited}, Enforcers: map[sandbox.LimitName]string{sandbox.LimitDisk: "tmpfs sizes: half of it there"}}
+}
+
 // TestHints: every end that is not plain success is explained, with the value of the limit that it met.
 func TestHints(t *testing.T) {
 	x := &execution{plan: &plan{Plan: Plan{Argv: []string{"cat"}, Spec: sandbox.Spec{Limits: sandbox.DefaultLimits, Commands: []string{"ls"},
-		Network: sandbox.NetworkPolicy{Mode: sandbox.NetworkNone}}}}}
+		Network: sandbox.NetworkPolicy{Mode: sandbox.NetworkNone}}}}, live: &live{box: boundBox{}}}
 	stderr := func(s string) *sandbox.Result {
 		return &sandbox.Result{Status: sandbox.StatusFailed, ExitCode: 1, Stderr: sandbox.Captured{Head: []byte(s)}}
 	}
@@ -91,7 +98,7 @@ func TestHints(t *testing.T) {
 		"unknown":                     {Status: sandbox.StatusLost},
 		"exit code 1":                 stderr("boom"),
 		"wrote nothing":               stderr(""),
-		"100MiB and 16384":            stderr("OSError: [Errno 28] No space left on device"),
+		"take 100MiB, half of it":     stderr("OSError: [Errno 28] No space left on device"),
 		"128 processes":               stderr("RuntimeError: can't start new thread"),
 		"no network":                  stderr("curl: (6) Could not resolve host: x"),
 		"file of yours, send":         stderr("ModuleNotFoundError: No module named 'x'"),
