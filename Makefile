@@ -82,5 +82,5 @@ fuzz: ## every fuzz target for a short while
 	bash scripts/fuzz.sh
 
 .PHONY: clean
-clean: ## removes what was built
-	rm -rf bin $(LIBEXEC)
+clean: engines-stop ## removes what was built, and the engines of the tests
+	rm -rf bin build $(LIBEXEC)
