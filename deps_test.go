@@ -46,7 +46,7 @@ internal/undo:
 internal/backend/docker:     sandbox internal/bound internal/cgroup internal/guest/client internal/guest/confine internal/idmap internal/instance internal/rootfs internal/undo | golang.org/x/sys github.com/moby/moby github.com/docker/go-connections github.com/containerd/errdefs
 internal/backend/native:     sandbox internal/bound internal/fork internal/guest internal/guest/confine internal/cgroup internal/hostbox internal/hostid internal/idmap internal/instance internal/pidfd internal/rootfs internal/seccomp internal/undo | golang.org/x/sys
 internal/backend/gvisor:     sandbox internal/bound internal/fork internal/guest internal/guest/client internal/guest/confine internal/cgroup internal/hostbox internal/hostid internal/idmap internal/instance internal/pidfd internal/rootfs internal/seccomp internal/undo | golang.org/x/sys github.com/opencontainers/runtime-spec
-internal/backend/backendtest: sandbox internal/attack internal/engine internal/guest internal/guest/client internal/guest/server internal/seccomp | golang.org/x/sys
+internal/backend/backendtest: sandbox internal/attack internal/engine internal/guest internal/guest/client internal/guest/server internal/libexec internal/seccomp | golang.org/x/sys
 
 # words
 internal/nearest:

@@ -7,7 +7,6 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -15,7 +14,6 @@ import (
 
 	"github.com/glovebox-dev/glovebox/internal/backend/backendtest"
 	"github.com/glovebox-dev/glovebox/internal/backend/docker"
-	"github.com/glovebox-dev/glovebox/internal/libexec"
 	"github.com/glovebox-dev/glovebox/sandbox"
 )
 
@@ -28,27 +26,12 @@ func TestMatrix(t *testing.T) { backendtest.Matrix(t, open) }
 // The attack corpus, one attack at a time alone, as on Docker's.
 func TestAttacks(t *testing.T) { backendtest.AttacksAtOnce(t, open, 0) }
 
-// guest is found, or built, once.
-var guest = sync.OnceValues(func() (libexec.Program, error) {
-	dir, err := os.MkdirTemp("", "glovebox-programs-")
-	if err != nil {
-		return libexec.Program{}, err
-	}
-	return libexec.Guest(libexec.Options{CacheDir: dir})
-})
-
 // open opens a backend that is closed at the end of the test, when its engine has no container of it.
 func open(t *testing.T) sandbox.Backend {
 	t.Helper()
 	host, run := backendtest.EngineHost(t, docker.Podman), filepath.Join(t.TempDir(), "run")
 	b := docker.New(docker.Options{Name: docker.Podman, Host: host, RunDir: run, Image: backendtest.EngineImage,
-		Guest: func(string) (*os.File, error) {
-			program, err := guest()
-			if err != nil {
-				return nil, err
-			}
-			return program.Open()
-		}})
+		Guest: func(string) (*os.File, error) { return backendtest.Guest() }})
 	t.Cleanup(func() {
 		if err := b.Close(); err != nil {
 			t.Error(err)

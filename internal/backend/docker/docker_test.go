@@ -12,6 +12,7 @@ import (
 	"github.com/moby/moby/api/types/container"
 	"github.com/moby/moby/client"
 
+	"github.com/glovebox-dev/glovebox/internal/backend/backendtest"
 	"github.com/glovebox-dev/glovebox/internal/guest"
 	guestclient "github.com/glovebox-dev/glovebox/internal/guest/client"
 	"github.com/glovebox-dev/glovebox/internal/guest/confine"
@@ -277,11 +278,7 @@ func TestGuestVolume(t *testing.T) {
 
 // ownGuest is the guest with bytes behind its end that mean nothing.
 func ownGuest(t *testing.T) func(string) (*os.File, error) {
-	program, err := guestProgram()
-	if err != nil {
-		t.Fatal(err)
-	}
-	f, err := program.Open()
+	f, err := backendtest.Guest()
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -11,7 +11,6 @@ import (
 	"testing"
 
 	"github.com/glovebox-dev/glovebox/internal/backend/backendtest"
-	"github.com/glovebox-dev/glovebox/internal/libexec"
 	"github.com/glovebox-dev/glovebox/sandbox"
 )
 
@@ -29,12 +28,8 @@ func TestWallsRootless(t *testing.T) {
 	}
 	host := servePodman(t, dir, storage, os.Environ(), &syscall.SysProcAttr{Setpgid: true})
 	backendtest.Walls(t, func(t *testing.T) sandbox.Backend {
-		program, err := libexec.Guest(libexec.Options{Dir: os.Getenv("GLOVEBOX_LIBEXEC")})
-		if err != nil {
-			t.Fatal(err)
-		}
 		b := open(t, Options{Name: Podman, Host: host, RunDir: filepath.Join(t.TempDir(), "run"), Image: testImage,
-			Guest: func(string) (*os.File, error) { return program.Open() }})
+			Guest: guestProgram})
 		if _, err := b.engine.connect(within(t), patience); err != nil { // on an emulated processor its first word takes its time
 			t.Fatal(err)
 		}

@@ -3,13 +3,11 @@ package docker
 import (
 	"os"
 	"path/filepath"
-	"sync"
 	"testing"
 
 	"github.com/moby/moby/client"
 
 	"github.com/glovebox-dev/glovebox/internal/backend/backendtest"
-	"github.com/glovebox-dev/glovebox/internal/libexec"
 	"github.com/glovebox-dev/glovebox/sandbox"
 )
 
@@ -17,27 +15,14 @@ func TestMain(m *testing.M) { backendtest.Main(m) }
 
 const testImage = backendtest.EngineImage
 
-// guestProgram is found, or built, once.
-var guestProgram = sync.OnceValues(func() (libexec.Program, error) {
-	dir, err := os.MkdirTemp("", "glovebox-programs-")
-	if err != nil {
-		return libexec.Program{}, err
-	}
-	return libexec.Guest(libexec.Options{CacheDir: dir})
-})
-
 // options are those of a backend for a test, which is skipped where the engine is not there.
 func options(t *testing.T, name string) Options {
 	t.Helper()
 	return Options{Name: name, Host: backendtest.EngineHost(t, name), RunDir: filepath.Join(t.TempDir(), "run"), Image: testImage,
-		Guest: func(string) (*os.File, error) {
-			program, err := guestProgram()
-			if err != nil {
-				return nil, err
-			}
-			return program.Open()
-		}}
+		Guest: guestProgram}
 }
+
+func guestProgram(string) (*os.File, error) { return backendtest.Guest() }
 
 // open opens a backend that is closed at the end of the test.
 func open(t *testing.T, o Options) *Backend {

@@ -9,6 +9,7 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/glovebox-dev/glovebox/internal/backend/backendtest"
 	"github.com/glovebox-dev/glovebox/internal/hostid"
 	"github.com/glovebox-dev/glovebox/sandbox"
 )
@@ -40,14 +41,12 @@ func TestOrdinaryUser(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer self.Close()
-	guest, err := guestFound()
+	guest := guestProgram(t)
+	runsc, err := backendtest.Runsc()
 	if err != nil {
 		t.Fatal(err)
 	}
-	runsc, err := runscFound()
-	if err != nil {
-		t.Fatal(err)
-	}
+	defer runsc.Close()
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, "/proc/self/fd/3", "-test.run=^TestOrdinaryUser$", "-test.v")

@@ -122,12 +122,8 @@ func TestEveryStepFails(t *testing.T) {
 
 // TestCloseFindsNoProgram: who made no sandbox does not look for runsc, which may mean to build it, in order to close it.
 func TestCloseFindsNoProgram(t *testing.T) {
-	guest, err := guestFound()
-	if err != nil {
-		t.Fatal(err)
-	}
 	run := filepath.Join(t.TempDir(), "run")
-	b, err := New(Options{Guest: guest, RunDir: run, HostIDs: filepath.Join(filepath.Dir(run), hostid.File), Runsc: func() (*os.File, error) {
+	b, err := New(Options{Guest: guestProgram(t), RunDir: run, HostIDs: filepath.Join(filepath.Dir(run), hostid.File), Runsc: func() (*os.File, error) {
 		t.Error("runsc was looked for")
 		return nil, os.ErrNotExist
 	}})

@@ -4,56 +4,32 @@ import (
 	"context"
 	"os"
 	"path/filepath"
-	"sync"
 	"testing"
-
-	"golang.org/x/sys/unix"
 
 	"github.com/glovebox-dev/glovebox/internal/backend/backendtest"
 	"github.com/glovebox-dev/glovebox/internal/hostid"
-	"github.com/glovebox-dev/glovebox/internal/libexec"
 	"github.com/glovebox-dev/glovebox/sandbox"
 )
 
 func TestMain(m *testing.M) { backendtest.Main(m) }
 
-// The programs are found, or built, once.
-var (
-	guestFound = sync.OnceValues(func() (*os.File, error) { return program(libexec.Guest) })
-	runscFound = sync.OnceValues(func() (*os.File, error) { return program(libexec.Runsc) })
-)
-
-func program(find func(libexec.Options) (libexec.Program, error)) (*os.File, error) {
-	dir, err := os.MkdirTemp("", "glovebox-programs-")
-	if err != nil {
-		return nil, err
-	}
-	defer os.RemoveAll(dir)
-	found, err := find(libexec.Options{Dir: os.Getenv("GLOVEBOX_LIBEXEC"), CacheDir: dir})
-	if err != nil {
-		return nil, err
-	}
-	return found.Open()
-}
-
 func open(t *testing.T) sandbox.Backend { return openIn(t, filepath.Join(t.TempDir(), "run"), "") }
 
 // openIn opens a backend in a run folder that others may share, with a step that is to fail.
-func openIn(t testing.TB, run, failAt string) *Backend {
+// guestProgram is the guest until the end of the test.
+func guestProgram(t testing.TB) *os.File {
 	t.Helper()
-	guest, err := guestFound()
+	f, err := backendtest.Guest()
 	if err != nil {
 		t.Fatal(err)
 	}
-	b, err := New(Options{Guest: guest, Runsc: func() (*os.File, error) {
-		program, err := runscFound()
-		if err != nil {
-			return nil, err
-		}
-		fd, err := unix.FcntlInt(program.Fd(), unix.F_DUPFD_CLOEXEC, 0) // the backend closes its own
-		return os.NewFile(uintptr(fd), "runsc"), err
-	},
-		RunDir: run, HostIDs: filepath.Join(filepath.Dir(run), hostid.File), Stderr: os.Stderr, FailAt: failAt})
+	t.Cleanup(func() { f.Close() })
+	return f
+}
+
+func openIn(t testing.TB, run, failAt string) *Backend {
+	t.Helper()
+	b, err := New(Options{Guest: guestProgram(t), Runsc: backendtest.Runsc, RunDir: run, HostIDs: filepath.Join(filepath.Dir(run), hostid.File), Stderr: os.Stderr, FailAt: failAt})
 	if err != nil {
 		t.Fatal(err)
 	}
