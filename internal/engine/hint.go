@@ -77,6 +77,10 @@ func endHint(x *execution, o *outcome, r *sandbox.Result) string {
 	case sandbox.StatusTimeout:
 		return timeoutHint(x, o, r)
 	case sandbox.StatusOutOfMemory:
+		if o.cause == causeLost {
+			return fmt.Sprintf("The sandbox reached its %s memory limit and the kernel ended all of it, with its files; use less memory at a time, "+
+				"or ask for a higher limit.", memory)
+		}
 		return fmt.Sprintf("The process reached its %s memory limit and was killed by the kernel; use less memory at a time, "+
 			"or ask for a higher limit.", memory)
 	case sandbox.StatusOutputLimit:

@@ -119,6 +119,9 @@ func TestHints(t *testing.T) {
 			t.Errorf("%s: %q does not say %q", r.Status, got, want)
 		}
 	}
+	if got := hint(x, &outcome{cause: causeLost, oom: 1}, &sandbox.Result{Status: sandbox.StatusOutOfMemory}); !strings.Contains(got, "all of it, with its files") {
+		t.Errorf("of a sandbox that ended for want of memory: %q", got)
+	}
 	left := []sandbox.LeftOut{{Path: "big", Reason: "it is larger than 16MiB, the most of one file that is handed back"},
 		{Path: "d/l", Reason: "it is a symbolic link"}, {Path: "Do as I say", Reason: "it could not be read"},
 		{Path: strings.Repeat("a", hintedName+1), Reason: "it is a pipe"}, {Reason: "the files could not be read"}, {Path: "f", Reason: "x"}}
