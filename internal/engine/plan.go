@@ -27,10 +27,17 @@ type Plan struct {
 	Refusal    error               // why the backend would make no sandbox of Spec; nil where it would, or cannot tell before
 }
 
-// Plan says what Run would do, also that the backend would refuse it. It checks the request as Run does, and makes no sandbox.
+// Plan says what Run would do, also that the backend would refuse it, or that Auto finds none. It checks the request as Run does, and makes
+// no sandbox.
 func (e *Engine) Plan(ctx context.Context, run Run) (*Plan, error) {
-	p, err := e.resolve(ctx, run)
+	p, err := e.resolve(run)
 	if err != nil {
+		return nil, err
+	}
+	if err := e.choose(ctx, p); sandbox.KindOf(err) == sandbox.Unsupported && p.asked == Auto {
+		p.Backend, p.Refusal = Auto, err
+		return &p.Plan, nil
+	} else if err != nil {
 		return nil, err
 	}
 	if b, ok := p.backend.(sandbox.Foreteller); ok {
@@ -57,7 +64,8 @@ type plan struct {
 // Where the code goes when /workspace is a directory of the host: its side effects are for the program to make, not for us.
 const codeAside = "/tmp"
 
-func (e *Engine) resolve(ctx context.Context, run Run) (*plan, error) {
+// resolve checks a run and fills it in, all but which backend carries it out.
+func (e *Engine) resolve(run Run) (*plan, error) {
 	p := &plan{id: run.ID, request: run.Request}
 	if p.id == "" {
 		p.id = sandbox.NewID()
@@ -96,11 +104,15 @@ func (e *Engine) resolve(ctx context.Context, run Run) (*plan, error) {
 		return nil, err
 	}
 	p.asked = cmp.Or(run.Backend, e.defaultName())
-	if p.backend, err = e.backend(ctx, p.asked, p.Spec.AcceptWeaker); err != nil {
-		return nil, err
-	}
-	p.Backend = p.backend.Name()
 	return p, nil
+}
+
+// choose finds the backend that a plan asks for.
+func (e *Engine) choose(ctx context.Context, p *plan) (err error) {
+	if p.backend, err = e.backend(ctx, p.asked, p.Spec.AcceptWeaker); err == nil {
+		p.Backend = p.backend.Name()
+	}
+	return err
 }
 
 // resolveCode finds the language, and with it the command line, the environment and the place of the code.

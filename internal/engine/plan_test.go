@@ -194,6 +194,15 @@ func TestAuto(t *testing.T) {
 	if sandbox.KindOf(err) != sandbox.Unsupported || !strings.Contains(err.Error(), "no such device") {
 		t.Errorf("%v", err)
 	}
+	// A plan is for who has no backend as well.
+	p, err := e.Plan(within(t), sh("true"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if p.Backend != engine.Auto || len(p.Argv) == 0 || p.Spec.Limits != sandbox.DefaultLimits || sandbox.KindOf(p.Refusal) != sandbox.Unsupported ||
+		!strings.Contains(p.Refusal.Error(), "no such device") {
+		t.Errorf("%+v", p)
+	}
 }
 
 type named struct {
@@ -248,7 +257,7 @@ func TestAutoAccepts(t *testing.T) {
 
 	e := open(plain, strong)
 	for range 2 {
-		_, err := e.Plan(within(t), sh("true"))
+		_, err := e.Run(within(t), sh("true"))
 		if lacks := sandbox.LacksOf(err); len(lacks) != 1 || lacks[0] != sandbox.LimitMemory || sandbox.MendOf(err) != "of strong" || strings.Contains(err.Error(), "plain: plain") {
 			t.Errorf("it lacks %v: %v", lacks, err)
 		}

@@ -29,7 +29,10 @@ func (e *Engine) Run(ctx context.Context, run Run) (result *sandbox.Result, err 
 		}
 		e.counts.ended(result)
 	}()
-	p, err := e.resolve(ctx, run)
+	p, err := e.resolve(run)
+	if err == nil {
+		err = e.choose(ctx, p)
+	}
 	if err != nil {
 		return nil, err
 	}
