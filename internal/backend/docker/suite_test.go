@@ -16,7 +16,7 @@ func TestMain(m *testing.M) { backendtest.Main(m) }
 const testImage = backendtest.EngineImage
 
 // options are those of a backend for a test, which is skipped where the engine is not there.
-func options(t *testing.T, name string) Options {
+func options(t testing.TB, name string) Options {
 	t.Helper()
 	return Options{Name: name, Host: backendtest.EngineHost(t, name), RunDir: filepath.Join(t.TempDir(), "run"), Image: testImage,
 		Guest: guestProgram}
