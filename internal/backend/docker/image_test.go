@@ -11,6 +11,9 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"net"
+	"net/http"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -166,6 +169,53 @@ func TestNotFetched(t *testing.T) {
 	}
 	if err := to.notFetched("x", errStalled, context.Canceled); !strings.Contains(err.Error(), stallPatience.String()) || sandbox.MendOf(err) == "" {
 		t.Errorf("of one that stands still it makes %v", err)
+	}
+}
+
+// TestPull: what an engine says while it fetches an image is told, each change of a layer once, and an image that its registry refuses is an
+// error that says so.
+func TestPull(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "s")
+	l, err := net.Listen("unix", path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	refuses := false
+	server := &http.Server{ReadHeaderTimeout: patience, Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Method != http.MethodPost || !strings.HasSuffix(r.URL.Path, "/images/create") {
+			w.Header().Set("Api-Version", "1.44")
+			return
+		}
+		lines := []string{`{"status":"Pulling from x"}`, `{"id":"a1","status":"Downloading","progressDetail":{"current":1,"total":2097152}}`,
+			`{"id":"a1","status":"Downloading","progressDetail":{"current":9,"total":2097152}}`, `{"id":"a1","status":"Pull complete"}`}
+		if refuses {
+			lines = []string{`{"errorDetail":{"message":"manifest unknown"},"error":"manifest unknown"}`}
+		}
+		_, _ = io.WriteString(w, strings.Join(lines, "\n"))
+	})}
+	served := make(chan struct{})
+	go func() {
+		defer close(served)
+		_ = server.Serve(l)
+	}()
+	defer func() { server.Close(); <-served }()
+	api, err := newClient(&endpoint{host: "unix://" + path})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer api.Close()
+	var said bytes.Buffer
+	to := &connection{api: api, engine: &engine{options: &Options{Name: Name, Fetch: true, Progress: &said}}}
+	if err := to.pull(within(t), "x:1"); err != nil {
+		t.Fatal(err)
+	}
+	want := "docker: x:1 is not here yet: fetching it\ndocker: Pulling from x\ndocker: a1: Downloading 2MiB\ndocker: a1: Pull complete\n"
+	if said.String() != want {
+		t.Errorf("it said %q, not %q", said.String(), want)
+	}
+	refuses = true
+	if err := to.pull(within(t), "x:2"); sandbox.KindOf(err) != sandbox.Invalid || !strings.Contains(err.Error(), "x:2") || !strings.Contains(sandbox.MendOf(err), "docker login") {
+		t.Errorf("of an image that is refused: %v", err)
 	}
 }
 
