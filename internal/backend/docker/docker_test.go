@@ -421,6 +421,27 @@ func TestProbeOfNothing(t *testing.T) {
 	}
 }
 
+// TestUnseenWalls: what cannot be seen from inside a container is as it was asked for: no log fills the engine's disk, nothing is the parent
+// of the guest, and nothing starts it again.
+func TestUnseenWalls(t *testing.T) {
+	each(t, func(t *testing.T, o Options) {
+		at, err := create(t, open(t, o), spec()).inspect(within(t))
+		if err != nil {
+			t.Fatal(err)
+		}
+		h := at.HostConfig
+		if h.LogConfig.Type != "none" {
+			t.Errorf("its output goes to the log %q", h.LogConfig.Type)
+		}
+		if h.Init != nil && *h.Init {
+			t.Error("its first process is not the guest")
+		}
+		if name := h.RestartPolicy.Name; name != "no" && name != "" {
+			t.Errorf("it is started again: %q", name)
+		}
+	})
+}
+
 // TestRuntime: what the code's kernel is said to be is what runs the container. An engine that has not the runtime, or would use another
 // than was asked for, is refused.
 func TestRuntime(t *testing.T) {
