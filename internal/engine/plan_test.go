@@ -273,3 +273,31 @@ func TestAutoAccepts(t *testing.T) {
 		}
 	}
 }
+
+// imaged is a backend whose roots are images.
+type imaged struct{ *named }
+
+func (imaged) Features() []sandbox.Feature { return nil }
+
+// TestImageWithoutLanguage: where the root is an image, what helps against a missing interpreter is another image and nothing of the host's.
+func TestImageWithoutLanguage(t *testing.T) {
+	rig := newRig(t, engine.Config{})
+	absent := sandbox.Language{Name: "absent", FileName: "main.absent", Programs: []string{"no-such-interpreter"}, Mend: "install it", Image: "absent:1",
+		Argv: func(program, path string) []string { return []string{program, path} }}
+	on := func(b sandbox.Backend) error {
+		e, err := engine.New(engine.Config{Backends: []sandbox.Backend{b}, Languages: []sandbox.Language{absent}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer e.Close()
+		_, err = e.Run(within(t), engine.Run{Request: sandbox.Request{Language: "absent", Code: []byte("x")}})
+		return err
+	}
+	host := &named{faults: &faults{Backend: rig.fake}, name: "host"}
+	for want, b := range map[string]sandbox.Backend{"install it": host, "--image absent:1": imaged{host}} {
+		if err := on(b); sandbox.KindOf(err) != sandbox.Unsupported || !strings.Contains(err.Error(), "the root has no no-such-interpreter") ||
+			!strings.Contains(sandbox.MendOf(err), want) {
+			t.Errorf("got %v, not %q", err, want)
+		}
+	}
+}

@@ -62,6 +62,14 @@ func TestExplainAppArmor(t *testing.T) {
 	}
 }
 
+// TestExplainOldKernel: a call that this kernel does not have is told as its age, with the version that has all.
+func TestExplainOldKernel(t *testing.T) {
+	err := explainSetup(&confine.Failure{Step: confine.StepPrivate, Errno: uint32(unix.ENOSYS)})
+	if sandbox.KindOf(err) != sandbox.Unsupported || !strings.Contains(err.Error(), "this kernel is too old") || !strings.Contains(sandbox.MendOf(err), "Linux "+leastKernel) {
+		t.Errorf("got %v (%s)", err, sandbox.MendOf(err))
+	}
+}
+
 const hidden = "GLOVEBOX_TEST_PROC_HIDDEN"
 
 // TestHiddenProc makes sandboxes where part of /proc is covered, as in most containers. The kernel then grants no fresh /proc, and the
