@@ -69,10 +69,11 @@ func moduleSource() (string, error) {
 	return dir, nil
 }
 
-// sourceKey hashes all that the build can depend on: the compiler, the target, and every file of the module that is not a test.
+// sourceKey hashes all that the build can depend on: the compiler, the target, what the linker is told, and every file of the module that is
+// not a test.
 func (k kind) sourceKey(source, name string) (string, error) {
 	h := sha256.New()
-	fmt.Fprintln(h, runtime.Version(), name)
+	fmt.Fprintln(h, runtime.Version(), name, k.link)
 	total := 0
 	err := filepath.WalkDir(source, func(path string, d fs.DirEntry, err error) error {
 		if err != nil {

@@ -129,6 +129,11 @@ func TestKeyFollowsTheSource(t *testing.T) {
 	if key() == first {
 		t.Error("a change of runsc's source does not change its key")
 	}
+	first = key()
+	kind.link = "-E elsewhere"
+	if key() == first {
+		t.Error("what the linker is told does not change the key")
+	}
 }
 
 func TestPruneKeepsTheNewest(t *testing.T) {
