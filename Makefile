@@ -58,7 +58,7 @@ engines-stop: ## ends the engines of the tests
 	bash scripts/test-engines.sh stop
 
 .PHONY: test-vm
-test-vm: build ## the native suite in a virtual machine with an ordinary Debian kernel
+test-vm: build ## in a virtual machine with an ordinary Debian kernel: the native suite, limits of gvisor and of Podman
 	bash test/vm/run.sh
 
 .PHONY: lint
