@@ -29,20 +29,26 @@ func TestAttacks(t *testing.T) { backendtest.AttacksAtOnce(t, open, 0) }
 // open opens a backend that is closed at the end of the test, when its engine has no container of it.
 func open(t *testing.T) sandbox.Backend {
 	t.Helper()
-	host, run := backendtest.EngineHost(t, docker.Podman), filepath.Join(t.TempDir(), "run")
+	return openIn(t, backendtest.EngineHost(t, docker.Podman), filepath.Join(t.TempDir(), "run"))
+}
+
+func openIn(t *testing.T, host, run string) sandbox.Backend {
+	t.Helper()
 	b := docker.New(docker.Options{Name: docker.Podman, Host: host, RunDir: run, Image: backendtest.EngineImage,
 		Guest: func(string) (*os.File, error) { return backendtest.Guest() }})
 	t.Cleanup(func() {
 		if err := b.Close(); err != nil {
 			t.Error(err)
 		}
-		nothingLeft(t, host, run)
+		for _, name := range left(t, host, run) {
+			t.Errorf("the engine still has %s", name)
+		}
 	})
 	return b
 }
 
-// nothingLeft asks the engine itself.
-func nothingLeft(t *testing.T, host, run string) {
+// left asks the engine itself which containers there are of a run folder: each shows the folder of its guest's socket.
+func left(t *testing.T, host, run string) (names []string) {
 	t.Helper()
 	engine, err := client.New(client.WithHost(host))
 	if err != nil {
@@ -56,10 +62,26 @@ func nothingLeft(t *testing.T, host, run string) {
 		t.Fatal(err)
 	}
 	for _, c := range found.Items {
-		for _, label := range c.Labels {
-			if strings.Contains(label, run) {
-				t.Errorf("the engine still has %v, %s", c.Names, c.Status)
+		for _, m := range c.Mounts {
+			if strings.HasPrefix(m.Source, run+"/") {
+				names = append(names, strings.Join(c.Names, " ")+", "+c.Status)
 			}
 		}
+	}
+	return names
+}
+
+// TestLeft: a container that is there is seen, or that none is left would mean nothing.
+func TestLeft(t *testing.T) {
+	host, run := backendtest.EngineHost(t, docker.Podman), filepath.Join(t.TempDir(), "run")
+	box, err := openIn(t, host, run).Create(t.Context(), sandbox.Spec{ID: sandbox.NewID(), Limits: sandbox.DefaultLimits, User: sandbox.DefaultUser, Env: sandbox.DefaultEnv})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if names := left(t, host, run); len(names) != 1 {
+		t.Errorf("of one container it says %q", names)
+	}
+	if err := box.Close(); err != nil {
+		t.Error(err)
 	}
 }
