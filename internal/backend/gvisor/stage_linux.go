@@ -77,12 +77,15 @@ func (s *stage) take(name string, fd int) error {
 
 // show has the box show a thing on the stage.
 func (s *stage) show(name, target string, writable bool) {
-	mode := "ro"
+	mode, bind := "ro", "rbind"
 	if writable {
 		mode = "rw"
 	}
+	if s.plain {
+		bind = "bind" // what is mounted below is not tamed, so gVisor is to fail
+	}
 	s.mounts = append(s.mounts, specs.Mount{Type: "bind", Source: s.path(name), Destination: path.Clean(target),
-		Options: []string{"bind", "nosuid", "nodev", mode}})
+		Options: []string{bind, "nosuid", "nodev", mode}})
 }
 
 // path is where runsc finds a thing.
@@ -145,10 +148,13 @@ func (box *Box) set(spec *sandbox.Spec, r *root) (_ *stage, err error) {
 }
 
 // dress has the box's root show a thing of the host. It is mounted over the root on the stage, so that for gVisor all of it is one mount:
-// each further one takes its start a millisecond.
+// each further one takes its start a millisecond. gVisor opens the devices that it finds there for the code, so the host's kernel must not.
 func (s *stage) dress(m shown) error {
 	if !s.plain {
-		return s.put(path.Join(stageRoot, m.target), m.source, m.flags)
+		if err := s.put(path.Join(stageRoot, m.target), m.source, m.flags); err != nil {
+			return err
+		}
+		return tame(s.props[len(s.props)-1].fd, false)
 	}
 	name := s.next()
 	err := s.put(name, m.source, m.flags)
@@ -175,7 +181,20 @@ func (s *stage) putHost(name string, m sandbox.Mount, ids *hostid.Pair) error {
 	if err != nil {
 		return err
 	}
-	return s.take(name, fd)
+	if err := s.take(name, fd); err != nil {
+		return err
+	}
+	return tame(fd, m.Writable)
+}
+
+// tame has the host's kernel let no set-uid program and no device of a mount be one, nor of what is mounted below, and nothing be written
+// that is not to be: gVisor asks for that at the top alone.
+func tame(fd int, writable bool) error {
+	attr := unix.MountAttr{Attr_set: unix.MOUNT_ATTR_NOSUID | unix.MOUNT_ATTR_NODEV}
+	if !writable {
+		attr.Attr_set |= unix.MOUNT_ATTR_RDONLY
+	}
+	return os.NewSyscallError("mount_setattr", unix.MountSetattr(fd, "", unix.AT_EMPTY_PATH|unix.AT_RECURSIVE, &attr))
 }
 
 // attach gives the calling thread a mount namespace of its own, and builds the stage there.

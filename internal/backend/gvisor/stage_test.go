@@ -1,0 +1,79 @@
+package gvisor
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/glovebox-dev/glovebox/internal/pidfd"
+	"github.com/glovebox-dev/glovebox/sandbox"
+)
+
+// TestHostHoldsTheMounts: that what is shown of the host cannot be written to, and that a device there is none, is the host's kernel's word
+// as well, for what gVisor's own processes do: they open a device that they find, and hand it to the code. It holds of what is mounted below.
+func TestHostHoldsTheMounts(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("SKIPPED, NOT TESTED: only root can make devices")
+	}
+	folder := t.TempDir()
+	below := filepath.Join(folder, "usr", "below")
+	if err := os.MkdirAll(below, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := unix.Mount("below", below, "tmpfs", 0, "size=64k,mode=755"); err != nil {
+		t.Fatal(err)
+	}
+	defer unix.Unmount(below, unix.MNT_DETACH)
+	for _, dir := range []string{filepath.Dir(below), below} {
+		file, device := filepath.Join(dir, "open"), filepath.Join(dir, "urandom")
+		err := errors.Join(os.WriteFile(file, nil, 0o600), os.Chmod(file, 0o666), unix.Mknod(device, unix.S_IFCHR, int(unix.Mkdev(1, 9))), os.Chmod(device, 0o666))
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	b := openIn(t, filepath.Join(t.TempDir(), "run"), "")
+	root, mounts := spec(), spec()
+	root.Root = sandbox.Root{Dir: folder}
+	mounts.Workdir = filepath.Dir(below)
+	mounts.Mounts = []sandbox.Mount{{Source: filepath.Dir(below), Target: "/own"}}
+	var box *Box
+	for _, s := range []sandbox.Spec{root, mounts} {
+		box = create(t, b, s)
+		looked := 0
+		for _, pid := range box.Group.Processes() {
+			if !slices.Contains(pidfd.Find(called("runsc-gofer")), pid) {
+				continue
+			}
+			text, err := os.ReadFile(fmt.Sprintf("/proc/%d/mountinfo", pid))
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, line := range strings.Split(strings.TrimSpace(string(text)), "\n") {
+				fields := strings.Fields(line)
+				want := []string{"nosuid", "nodev", "ro"}
+				if fields[4] == socketDir || strings.HasPrefix(fields[4], sandbox.Workspace) {
+					want = want[:2]
+				}
+				for _, w := range want {
+					if !strings.Contains(","+fields[5]+",", ","+w+",") {
+						t.Errorf("%s is not %s but %s", fields[4], w, fields[5])
+					}
+				}
+				looked++
+			}
+		}
+		if looked < 4 {
+			t.Errorf("of its mounts %d were seen", looked)
+		}
+	}
+	const try = "for f in /own /own/below /workspace /workspace/below; do cat $f/open && ! head -c 1 $f/urandom && echo none; done 2>/dev/null"
+	if out := run(t, box, try); out != strings.Repeat("none\n", 4) {
+		t.Errorf("of its devices the code sees %q", out)
+	}
+}
