@@ -11,6 +11,8 @@ import (
 	"strings"
 	"sync"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/glovebox-dev/glovebox/internal/guest/confine"
 	"github.com/glovebox-dev/glovebox/internal/instance"
 	"github.com/glovebox-dev/glovebox/internal/rootfs"
@@ -111,8 +113,44 @@ func (r *root) places(spec *sandbox.Spec) error {
 		if err := placeFor(inside, m); err != nil {
 			return &sandbox.Error{Kind: sandbox.Invalid, Op: "mount " + m.Source, Err: err, Mend: "mount it where no link of the root is on the way"}
 		}
+		if err := r.placeShown(m, list); err != nil {
+			return err
+		}
 	}
 	return r.unmask()
+}
+
+// placeShown refuses a target in a folder of the host that the root shows, where that holds nothing of the kind: none is made there.
+func (r *root) placeShown(m sandbox.Mount, all []sandbox.Mount) error {
+	target := path.Clean(m.Target)
+	below := func(folder string) bool { return strings.HasPrefix(target, path.Clean(folder)+"/") }
+	if slices.ContainsFunc(all, func(other sandbox.Mount) bool { return below(other.Target) }) {
+		return nil // it lies in what is mounted there
+	}
+	i := slices.IndexFunc(r.shows, func(s shown) bool { return below(s.target) })
+	if i < 0 {
+		return nil
+	}
+	folder, err := os.OpenRoot(r.shows[i].source)
+	if err != nil {
+		return err
+	}
+	defer folder.Close()
+	no := func(msg string) error {
+		return &sandbox.Error{Kind: sandbox.Invalid, Op: "mount " + m.Source, Msg: msg, Mend: "mount it outside of " + r.shows[i].target}
+	}
+	there, err := folder.Stat(strings.TrimPrefix(target, r.shows[i].target+"/"))
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ENOTDIR) {
+		return no(target + " is not there, and " + r.shows[i].target + " is read-only")
+	}
+	if err != nil {
+		return nil // a link leads out of the folder: in the sandbox, to another part of the root
+	}
+	info, err := os.Stat(m.Source)
+	if err == nil && info.IsDir() != there.IsDir() {
+		err = no("of it and " + target + " one is a folder and one is not")
+	}
+	return err
 }
 
 // unmask opens all of the skeleton to the sandbox's own ids, whatever the umask is.

@@ -1,6 +1,7 @@
 package gvisor
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"testing"
@@ -74,5 +75,36 @@ func TestRootIsBuiltAgain(t *testing.T) {
 	}
 	if again, err := b.root(in, &s, ""); err != nil || again != r {
 		t.Errorf("the second time it is another: %v", err)
+	}
+}
+
+// TestPlacesInWhatIsShown: in a folder of the host nothing is made to be mounted over, be it open to everybody.
+func TestPlacesInWhatIsShown(t *testing.T) {
+	b := openIn(t, filepath.Join(t.TempDir(), "run"), "")
+	folder, source := t.TempDir(), t.TempDir()
+	open := filepath.Join(folder, "usr", "open")
+	err := errors.Join(os.MkdirAll(filepath.Join(open, "there", "deep"), 0o755), os.Chmod(open, 0o777), os.WriteFile(filepath.Join(open, "file"), nil, 0o644),
+		os.Mkdir(filepath.Join(source, "below"), 0o755), os.Symlink("/usr/open/there", filepath.Join(open, "link")))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for target, good := range map[string]bool{"/usr/open/there/deep": true, "/usr/open/link/deep": true, "/usr/open/new": false, "/usr/open/file": false,
+		"/usr/open/file/new": false} {
+		s := spec()
+		s.Root = sandbox.Root{Dir: folder}
+		s.Mounts = []sandbox.Mount{{Source: source, Target: target}}
+		if good {
+			s.Mounts = append(s.Mounts, sandbox.Mount{Source: source, Target: target + "/below"})
+		}
+		box, err := b.Create(t.Context(), s)
+		if err == nil {
+			box.Close()
+		}
+		if good && err != nil || !good && (sandbox.KindOf(err) != sandbox.Invalid || sandbox.MendOf(err) == "") {
+			t.Errorf("a mount at %s: %v", target, err)
+		}
+	}
+	if left, err := os.ReadDir(open); err != nil || len(left) != 3 {
+		t.Errorf("in the folder is %v, %v", left, err)
 	}
 }
