@@ -32,6 +32,7 @@ type root struct {
 type shown struct {
 	source, target string
 	flags          confine.Flags
+	dir            bool
 }
 
 // root returns the root of a box, which shows a folder of the host: the one of all such boxes, made when it is first asked for, or one
@@ -48,6 +49,16 @@ func (b *Backend) root(in *instance.Instance, spec *sandbox.Spec, dir string) (*
 		}
 		return r, r.places(spec)
 	}
+	r, err := b.shared(in, folder)
+	if err == nil && !r.current() {
+		b.forget(folder, r)
+		r, err = b.shared(in, folder)
+	}
+	return r, err
+}
+
+// shared returns the one root of all boxes that show a folder and nothing else.
+func (b *Backend) shared(in *instance.Instance, folder string) (*root, error) {
 	b.mu.Lock()
 	r := b.roots[folder]
 	if r == nil {
@@ -58,13 +69,28 @@ func (b *Backend) root(in *instance.Instance, spec *sandbox.Spec, dir string) (*
 	b.mu.Unlock()
 	r.once.Do(func() {
 		if r.err = r.build(in, folder); r.err != nil {
-			b.mu.Lock()
-			delete(b.roots, folder) // what was in the way once may be gone the next time
-			b.mu.Unlock()
+			b.forget(folder, r) // what was in the way once may be gone the next time
 			r.err = errors.Join(r.err, os.RemoveAll(r.dir))
 		}
 	})
 	return r, r.err
+}
+
+// forget has the next box that shows a folder have another root. Boxes that live go on with theirs.
+func (b *Backend) forget(folder string, r *root) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.roots[folder] == r {
+		delete(b.roots, folder)
+	}
+}
+
+// current says whether all that the root shows is still there: packages of the host come and go while a server lives.
+func (r *root) current() bool {
+	return !slices.ContainsFunc(r.shows, func(s shown) bool {
+		info, err := os.Lstat(s.source)
+		return err != nil || info.IsDir() != s.dir
+	})
 }
 
 // What a root holds beside that of the folder: the guest, and where its socket is.
@@ -202,20 +228,15 @@ func (r *root) add(s confine.Step) error {
 	case confine.File:
 		return os.WriteFile(path, []byte(s.Source), os.FileMode(s.Mode))
 	case confine.Bind:
-		r.shows = append(r.shows, shown{s.Source, "/" + s.Target, s.Flags})
-		return mountPoint(s.Source, path)
+		info, err := os.Stat(s.Source)
+		if err != nil {
+			return err
+		}
+		r.shows = append(r.shows, shown{s.Source, "/" + s.Target, s.Flags, info.IsDir()})
+		if info.IsDir() {
+			return os.MkdirAll(path, 0o755)
+		}
+		return os.WriteFile(path, nil, 0o644)
 	}
 	return errors.New("is of a kind that this backend does not build")
-}
-
-// mountPoint makes what source can be mounted over.
-func mountPoint(source, path string) error {
-	info, err := os.Stat(source)
-	if err != nil {
-		return err
-	}
-	if info.IsDir() {
-		return os.MkdirAll(path, 0o755)
-	}
-	return os.WriteFile(path, nil, 0o644)
 }

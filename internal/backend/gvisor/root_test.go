@@ -108,3 +108,37 @@ func TestPlacesInWhatIsShown(t *testing.T) {
 		t.Errorf("in the folder is %v, %v", left, err)
 	}
 }
+
+// TestRootFollowsTheHost: what the host's system no longer has, or has since, is no reason why no sandbox can be made any more.
+func TestRootFollowsTheHost(t *testing.T) {
+	b := openIn(t, filepath.Join(t.TempDir(), "run"), "")
+	folder := t.TempDir()
+	if err := errors.Join(os.MkdirAll(filepath.Join(folder, "usr"), 0o755), os.MkdirAll(filepath.Join(folder, "opt"), 0o755)); err != nil {
+		t.Fatal(err)
+	}
+	make := func() {
+		t.Helper()
+		s := spec()
+		s.Root = sandbox.Root{Dir: folder}
+		box, err := b.Create(t.Context(), s)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := box.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+	make()
+	if err := os.Remove(filepath.Join(folder, "opt")); err != nil {
+		t.Fatal(err)
+	}
+	make()
+	if err := os.WriteFile(filepath.Join(folder, "opt"), nil, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	make()
+	if err := errors.Join(os.Remove(filepath.Join(folder, "opt")), os.Mkdir(filepath.Join(folder, "opt"), 0o755)); err != nil {
+		t.Fatal(err)
+	}
+	make()
+}
