@@ -44,7 +44,7 @@ func (box *Box) Checkpoint(ctx context.Context, dir string) error {
 	}
 	err = errors.Join(err, box.release(), box.answers())
 	if err == nil {
-		err = saved{Key: box.Key[:], Spec: box.spec}.write(image)
+		err = saved{Form: savedForm, Key: box.Key[:], Spec: box.spec}.write(image)
 	}
 	if err != nil {
 		return at("checkpoint", err)
@@ -177,11 +177,16 @@ func (box *Box) enterStage() error {
 
 // saved is what is kept of a checkpoint beside gVisor's image. It holds the key that the saved guest knows, so it is for its owner only.
 type saved struct {
+	Form int          `json:"form"`
 	Key  []byte       `json:"key"`
 	Spec sandbox.Spec `json:"spec"`
 }
 
 const savedFile = "glovebox.json"
+
+// savedForm says how a sandbox is laid out for gVisor, which restores none that was laid out in another way. It is counted up where the
+// mounts of a bundle become other ones, or gVisor's module does.
+const savedForm = 2
 
 // write writes the record last: a folder without it holds no checkpoint.
 func (s saved) write(dir *os.File) error {

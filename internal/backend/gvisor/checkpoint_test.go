@@ -289,3 +289,24 @@ func TestCheckpointIsPrivate(t *testing.T) {
 		}
 	}
 }
+
+// TestRestoreOfAnotherVersion: what was laid out in another way is refused by name; gVisor would not say what is wrong.
+func TestRestoreOfAnotherVersion(t *testing.T) {
+	b := openIn(t, filepath.Join(t.TempDir(), "run"), "")
+	dir := t.TempDir()
+	if err := os.Chmod(dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	image, err := os.Open(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer image.Close()
+	if err := (saved{Form: savedForm - 1, Key: make([]byte, guest.KeySize), Spec: livingSpec()}).write(image); err != nil {
+		t.Fatal(err)
+	}
+	_, err = b.Restore(context.Background(), dir, livingSpec())
+	if sandbox.KindOf(err) != sandbox.Invalid || sandbox.MendOf(err) == "" || !strings.Contains(err.Error(), "another version") {
+		t.Errorf("it says %v", err)
+	}
+}

@@ -68,6 +68,10 @@ func readSaved(dir, name string) (s saved, err error) {
 	if err == nil {
 		err = json.Unmarshal(text, &s)
 	}
+	if err == nil && s.Form != savedForm {
+		return s, &sandbox.Error{Kind: sandbox.Invalid, Op: "gvisor: restore", Msg: "the checkpoint in " + name + " is of another version of Glovebox",
+			Mend: "make it again, or restore it with that version"}
+	}
 	if err == nil && len(s.Key) != guest.KeySize {
 		err = errors.New("its key is none")
 	}
