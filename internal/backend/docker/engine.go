@@ -21,11 +21,11 @@ import (
 
 // Bounds of what an engine may take to answer. One that hangs gives an error within them.
 const (
-	pingPatience  = time.Second      // of the first word of an engine, for who asks only whether one is there
-	factsPatience = 5 * time.Second  // of it for others, and of what it says of itself
-	callPatience  = 30 * time.Second // of a call
-	startPatience = time.Minute      // of calls that wait for a runtime, or for processes to die
-	backPatience  = 30 * time.Second // for one that was there to come back
+	pingPatience  = 1500 * time.Millisecond // of what an engine says of itself, for who asks only whether one is there: all are probed in under 2 s
+	factsPatience = 5 * time.Second         // of that for others
+	callPatience  = 30 * time.Second        // of a call
+	startPatience = time.Minute             // of calls that wait for a runtime, or for processes to die
+	backPatience  = 30 * time.Second        // for one that was there to come back
 	firstBackOff  = 50 * time.Millisecond
 	lastBackOff   = time.Second
 )
@@ -60,9 +60,9 @@ type connection struct {
 	sockets  bool // the guest can make a socket in a folder of ours, and we can connect to it
 }
 
-// connect returns the engine, met if it is not yet. first bounds its first word: who asks only whether one is there waits not for long, who
+// connect returns the engine, met if it is not yet, which may take so long: who asks only whether one is there waits not for long, who
 // needs it bears with one that is busy.
-func (e *engine) connect(ctx context.Context, first time.Duration) (*connection, error) {
+func (e *engine) connect(ctx context.Context, within time.Duration) (*connection, error) {
 	if to, _ := e.known(); to != nil {
 		return to, nil
 	}
@@ -80,20 +80,20 @@ func (e *engine) connect(ctx context.Context, first time.Duration) (*connection,
 	if err != nil {
 		return nil, err
 	}
-	to, err := e.meet(ctx, at, first)
+	to, err := e.meet(ctx, at, within)
 	for pause, end := firstBackOff, time.Now().Add(backPatience); err != nil && met && isGone(err) && time.Now().Before(end); pause = min(2*pause, lastBackOff) {
 		select {
 		case <-time.After(pause):
 		case <-ctx.Done():
 			return nil, ctx.Err()
 		}
-		to, err = e.meet(ctx, at, first)
+		to, err = e.meet(ctx, at, within)
 	}
 	if err != nil && ctx.Err() != nil { // the caller's time is up, which says nothing of the engine
 		return nil, ctx.Err()
 	}
 	if err != nil {
-		return nil, e.absent(at, first, err)
+		return nil, e.absent(at, within, err)
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -108,13 +108,13 @@ func (e *engine) known() (*connection, bool) {
 	return e.to, e.met
 }
 
-func (e *engine) meet(ctx context.Context, at *endpoint, first time.Duration) (*connection, error) {
+func (e *engine) meet(ctx context.Context, at *endpoint, within time.Duration) (*connection, error) {
 	api, err := newClient(at)
 	if err != nil {
 		return nil, err
 	}
 	to := &connection{endpoint: at, engine: e, api: api}
-	if err := to.greet(ctx, first); err != nil {
+	if err := to.greet(ctx, within); err != nil {
 		return nil, errors.Join(err, api.Close())
 	}
 	return to, nil
@@ -135,22 +135,20 @@ func newClient(at *endpoint) (*client.Client, error) {
 }
 
 // greet asks an engine for what it is.
-func (to *connection) greet(ctx context.Context, first time.Duration) error {
-	brief, cancel := context.WithTimeout(ctx, first)
+func (to *connection) greet(ctx context.Context, within time.Duration) error {
+	ctx, cancel := context.WithTimeout(ctx, within)
 	defer cancel()
-	if _, err := to.api.Ping(brief, client.PingOptions{NegotiateAPIVersion: true}); err != nil {
+	if _, err := to.api.Ping(ctx, client.PingOptions{NegotiateAPIVersion: true}); err != nil {
 		return err
 	}
-	longer, cancel := context.WithTimeout(ctx, max(first, factsPatience))
-	defer cancel()
-	version, err := to.api.ServerVersion(longer, client.ServerVersionOptions{})
+	version, err := to.api.ServerVersion(ctx, client.ServerVersionOptions{})
 	if err != nil {
 		return err
 	}
 	for _, part := range version.Components {
 		to.podman = to.podman || strings.Contains(part.Name, "Podman")
 	}
-	info, err := to.api.Info(longer, client.InfoOptions{})
+	info, err := to.api.Info(ctx, client.InfoOptions{})
 	if err != nil {
 		return err
 	}
@@ -158,7 +156,7 @@ func (to *connection) greet(ctx context.Context, first time.Duration) error {
 	to.arch = goArch(to.info.Architecture)
 	to.rootless, to.remapped = to.secured("rootless"), to.secured("userns")
 	if to.podman {
-		if to.rootless, err = to.podmanRootless(longer); err != nil {
+		if to.rootless, err = to.podmanRootless(ctx); err != nil {
 			return err
 		}
 	}

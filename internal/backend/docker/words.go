@@ -50,7 +50,7 @@ func (e *engine) error(kind sandbox.Kind, msg, mend string) *sandbox.Error {
 }
 
 // absent says why an engine could not be met.
-func (e *engine) absent(at *endpoint, first time.Duration, err error) error {
+func (e *engine) absent(at *endpoint, within time.Duration, err error) error {
 	where := fmt.Sprintf("at %s (%s)", at.host, at.why)
 	if path := at.unixPath(); path != "" { // the client's words hide what the system said
 		conn, dialErr := net.DialTimeout("unix", path, pingPatience)
@@ -66,7 +66,7 @@ func (e *engine) absent(at *endpoint, first time.Duration, err error) error {
 	}
 	switch {
 	case errors.Is(err, context.DeadlineExceeded):
-		return e.error(sandbox.Unavailable, fmt.Sprintf("the engine %s took the call and did not answer within %v: it hangs", where, first), e.restartMend())
+		return e.error(sandbox.Unavailable, fmt.Sprintf("the engine %s took the call and did not answer within %v: it hangs", where, within), e.restartMend())
 	case strings.Contains(err.Error(), "minimum supported API version"), strings.Contains(err.Error(), "is not supported by this client"):
 		return e.error(sandbox.Unsupported, fmt.Sprintf("the engine %s is too old: %v", where, err), "install "+e.title()+" of "+oldest[e.title()]+" or newer")
 	case client.IsErrConnectionFailed(err):

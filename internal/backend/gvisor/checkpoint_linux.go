@@ -39,12 +39,15 @@ func (box *Box) Checkpoint(ctx context.Context, dir string) error {
 	if err := closeToOthers(image); err != nil {
 		return err
 	}
+	var files []held
 	if err = box.hold(ctx); err == nil {
+		files = box.held()
 		err = box.save(ctx, image)
+		files = append(files, box.held()...) // what it opened before it stood still
 	}
 	err = errors.Join(err, box.release(), box.answers())
 	if err == nil {
-		err = saved{Form: savedForm, Key: box.Key[:], Spec: box.spec}.write(image)
+		err = saved{Form: savedForm, Key: box.Key[:], Spec: box.spec, Held: files}.write(image)
 	}
 	if err != nil {
 		return at("checkpoint", err)
@@ -180,6 +183,7 @@ type saved struct {
 	Form int          `json:"form"`
 	Key  []byte       `json:"key"`
 	Spec sandbox.Spec `json:"spec"`
+	Held []held       `json:"held"`
 }
 
 const savedFile = "glovebox.json"

@@ -310,3 +310,57 @@ func TestRestoreOfAnotherVersion(t *testing.T) {
 		t.Errorf("it says %v", err)
 	}
 }
+
+// TestRestoreOfAnotherSystem: a file of the system that was open when a sandbox was saved, and is another one now, would be read with the
+// length of the first. It is named, and nothing is started; what the sandbox had not open may change.
+func TestRestoreOfAnotherSystem(t *testing.T) {
+	folder := t.TempDir()
+	usr := filepath.Join(folder, "usr")
+	module := filepath.Join(usr, "module.py")
+	for _, name := range []string{"bin", "lib", "lib64"} {
+		dir := filepath.Join(usr, name)
+		if err := errors.Join(os.MkdirAll(dir, 0o755), os.Symlink("usr/"+name, filepath.Join(folder, name)), unix.Mount("/usr/"+name, dir, "", unix.MS_BIND, "")); err != nil {
+			t.Fatal(err)
+		}
+		defer unix.Unmount(dir, unix.MNT_DETACH)
+	}
+	if err := os.WriteFile(module, []byte("x = 1\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	b := openIn(t, filepath.Join(t.TempDir(), "run"), "")
+	s := livingSpec()
+	s.Root = sandbox.Root{Dir: folder}
+	box := create(t, b, s)
+	background(t, box, `import sys; f = open("/usr/module.py"); print("ready"); sys.stdin.read()`)
+	dir := t.TempDir()
+	if err := checkpointInto(box, dir); err != nil {
+		t.Fatal(err)
+	}
+	restore := func() error {
+		again := livingSpec()
+		again.Root = s.Root
+		restored, err := b.Restore(context.Background(), dir, again)
+		if err != nil {
+			return err
+		}
+		return restored.Close()
+	}
+	if err := os.WriteFile(filepath.Join(usr, "new.py"), nil, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if err := restore(); err != nil {
+		t.Errorf("with a file more: %v", err)
+	}
+	if err := os.WriteFile(module, []byte("x = 1  # longer\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if err := restore(); sandbox.KindOf(err) != sandbox.Invalid || !strings.Contains(err.Error(), "/usr/module.py") || sandbox.MendOf(err) == "" {
+		t.Errorf("with a file that was open and is another now: %v", err)
+	}
+	if err := errors.Join(os.Remove(module), unix.Mkfifo(module, 0o644)); err != nil {
+		t.Fatal(err)
+	}
+	if err := restore(); sandbox.KindOf(err) != sandbox.Invalid {
+		t.Errorf("with a pipe in its place: %v", err)
+	}
+}

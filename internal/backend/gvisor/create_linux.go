@@ -61,6 +61,11 @@ func (b *Backend) build(ctx context.Context, spec sandbox.Spec, from *checkpoint
 	if err != nil {
 		return nil, at("build root", err)
 	}
+	if from != nil {
+		if err := r.unchanged(from.held, &spec); err != nil {
+			return nil, err
+		}
+	}
 	s, err := box.set(&spec, r)
 	if err != nil {
 		return nil, at("set stage", err)

@@ -24,6 +24,7 @@ var _ sandbox.Restorer = (*Backend)(nil)
 type checkpoint struct {
 	image *os.File // its folder
 	key   [guest.KeySize]byte
+	held  []held
 }
 
 // Restore builds a box that goes on where the one in dir was saved. Any number may, at the same time.
@@ -48,7 +49,7 @@ func (b *Backend) Restore(ctx context.Context, dir string, spec sandbox.Spec) (s
 		return nil, &sandbox.Error{Kind: sandbox.Invalid, Op: "gvisor: restore", Msg: "the sandbox was saved with another root, user, mounts, network or limits",
 			Mend: "ask for what it was made with; only memory, CPUs, lifetime and labels may change"}
 	}
-	from := &checkpoint{image: image}
+	from := &checkpoint{image: image, held: s.Held}
 	copy(from.key[:], s.Key)
 	return b.build(ctx, spec, from)
 }
