@@ -176,7 +176,7 @@ func (a *app) printHealth(h *health) {
 			}
 		}
 		if b.Error != "" {
-			line(red, "fails", "sandbox", b.Error, b.Mend)
+			line(red, "fails", "sandbox", strings.TrimSuffix(b.Error, " ("+b.Mend+")"), b.Mend)
 		}
 	}
 	fmt.Fprintln(a.Stdout, "languages")
