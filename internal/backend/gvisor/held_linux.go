@@ -47,7 +47,9 @@ func (box *Box) held() []held {
 // no part of what was saved: gVisor asks the host about those.
 func (r *root) unchanged(files []held, spec *sandbox.Spec) error {
 	for _, f := range files {
-		below := func(folder string) bool { return strings.HasPrefix(f.Path, filepath.Clean(folder)+"/") || f.Path == filepath.Clean(folder) }
+		below := func(folder string) bool {
+			return strings.HasPrefix(f.Path, filepath.Clean(folder)+"/") || f.Path == filepath.Clean(folder)
+		}
 		if slices.ContainsFunc(spec.Mounts, func(m sandbox.Mount) bool { return below(m.Target) }) ||
 			slices.ContainsFunc(spec.Layers, func(l sandbox.Layer) bool { return below(l.At) }) {
 			continue
