@@ -67,11 +67,18 @@ func (box *Box) watch(ctx context.Context) {
 			return
 		}
 	}
+	var going time.Time // since when
 	for pause := firstBackOff; ctx.Err() == nil; pause = min(2*pause, lastBackOff) {
-		if state, err := box.state(ctx); err == nil && !isOver(state) {
+		state, err := box.state(ctx)
+		switch {
+		case err == nil && !isOver(state):
 			box.awaitExit(ctx)
 			continue
-		} else if err == nil || errdefs.IsNotFound(err) {
+		case err == nil && isGoing(state) && (going.IsZero() || time.Since(going) < callPatience):
+			if going.IsZero() {
+				going = time.Now()
+			}
+		case err == nil, errdefs.IsNotFound(err):
 			box.finish(state)
 			return
 		}
@@ -80,6 +87,12 @@ func (box *Box) watch(ctx context.Context) {
 		case <-ctx.Done():
 		}
 	}
+}
+
+// isGoing says whether a container has ended of which the engine does not know how yet, and says 0: Podman has "stopped" before "exited",
+// and either engine says "removing" of one that somebody takes away.
+func isGoing(s *container.State) bool {
+	return s.Status == "stopped" || s.Status == "stopping" || s.Status == "removing"
 }
 
 func isOver(s *container.State) bool {

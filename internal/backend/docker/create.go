@@ -162,6 +162,10 @@ func (box *Box) start(ctx context.Context, spec *sandbox.Spec) error {
 	err := box.run(ctx)
 	if isEmptied(err) {
 		if err = box.refill(ctx, spec); err == nil {
+			box.stream.close() // which the engine may end with the start that failed, and that is not the guest's end
+			err = box.attach(ctx)
+		}
+		if err == nil {
 			err = box.run(ctx)
 		}
 	}

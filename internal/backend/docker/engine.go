@@ -5,6 +5,7 @@ import (
 	"crypto/tls"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -21,11 +22,11 @@ import (
 
 // Bounds of what an engine may take to answer. One that hangs gives an error within them.
 const (
-	pingPatience  = 1500 * time.Millisecond // of what an engine says of itself, for who asks only whether one is there: all are probed in under 2 s
-	factsPatience = 5 * time.Second         // of that for others
-	callPatience  = 30 * time.Second        // of a call
-	startPatience = time.Minute             // of calls that wait for a runtime, or for processes to die
-	backPatience  = 30 * time.Second        // for one that was there to come back
+	pingPatience  = time.Second      // of the first word of an engine, for who asks only whether one is there: none there is known in under 2 s
+	factsPatience = 5 * time.Second  // of it for others, and of what it says of itself, which a busy Podman takes two seconds for
+	callPatience  = 30 * time.Second // of a call
+	startPatience = time.Minute      // of calls that wait for a runtime, or for processes to die
+	backPatience  = 30 * time.Second // for one that was there to come back
 	firstBackOff  = 50 * time.Millisecond
 	lastBackOff   = time.Second
 )
@@ -60,9 +61,9 @@ type connection struct {
 	sockets  bool // the guest can make a socket in a folder of ours, and we can connect to it
 }
 
-// connect returns the engine, met if it is not yet, which may take so long: who asks only whether one is there waits not for long, who
+// connect returns the engine, met if it is not yet. first bounds its first word: who asks only whether one is there waits not for long, who
 // needs it bears with one that is busy.
-func (e *engine) connect(ctx context.Context, within time.Duration) (*connection, error) {
+func (e *engine) connect(ctx context.Context, first time.Duration) (*connection, error) {
 	if to, _ := e.known(); to != nil {
 		return to, nil
 	}
@@ -80,20 +81,20 @@ func (e *engine) connect(ctx context.Context, within time.Duration) (*connection
 	if err != nil {
 		return nil, err
 	}
-	to, err := e.meet(ctx, at, within)
+	to, err := e.meet(ctx, at, first)
 	for pause, end := firstBackOff, time.Now().Add(backPatience); err != nil && met && isGone(err) && time.Now().Before(end); pause = min(2*pause, lastBackOff) {
 		select {
 		case <-time.After(pause):
 		case <-ctx.Done():
 			return nil, ctx.Err()
 		}
-		to, err = e.meet(ctx, at, within)
+		to, err = e.meet(ctx, at, first)
 	}
 	if err != nil && ctx.Err() != nil { // the caller's time is up, which says nothing of the engine
 		return nil, ctx.Err()
 	}
 	if err != nil {
-		return nil, e.absent(at, within, err)
+		return nil, e.absent(at, err)
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -108,13 +109,13 @@ func (e *engine) known() (*connection, bool) {
 	return e.to, e.met
 }
 
-func (e *engine) meet(ctx context.Context, at *endpoint, within time.Duration) (*connection, error) {
+func (e *engine) meet(ctx context.Context, at *endpoint, first time.Duration) (*connection, error) {
 	api, err := newClient(at)
 	if err != nil {
 		return nil, err
 	}
 	to := &connection{endpoint: at, engine: e, api: api}
-	if err := to.greet(ctx, within); err != nil {
+	if err := to.greet(ctx, first); err != nil {
 		return nil, errors.Join(err, api.Close())
 	}
 	return to, nil
@@ -135,12 +136,32 @@ func newClient(at *endpoint) (*client.Client, error) {
 }
 
 // greet asks an engine for what it is.
-func (to *connection) greet(ctx context.Context, within time.Duration) error {
-	ctx, cancel := context.WithTimeout(ctx, within)
+func (to *connection) greet(ctx context.Context, first time.Duration) error {
+	brief, cancel := context.WithTimeoutCause(ctx, first, hangs(first))
 	defer cancel()
-	if _, err := to.api.Ping(ctx, client.PingOptions{NegotiateAPIVersion: true}); err != nil {
-		return err
+	if _, err := to.api.Ping(brief, client.PingOptions{NegotiateAPIVersion: true}); err != nil {
+		return told(brief, err)
 	}
+	longer, cancel := context.WithTimeoutCause(ctx, factsPatience, hangs(factsPatience))
+	defer cancel()
+	return told(longer, to.learn(longer))
+}
+
+// hangs is why an engine was given up that had taken a call.
+type hangs time.Duration
+
+func (h hangs) Error() string { return fmt.Sprintf("it did not answer within %v", time.Duration(h)) }
+
+// told is the error of a call, or that the engine hangs where that is why it failed.
+func told(ctx context.Context, err error) error {
+	if why := context.Cause(ctx); err != nil && errors.As(why, new(hangs)) {
+		return why
+	}
+	return err
+}
+
+// learn asks an engine that is there for what it is.
+func (to *connection) learn(ctx context.Context) error {
 	version, err := to.api.ServerVersion(ctx, client.ServerVersionOptions{})
 	if err != nil {
 		return err

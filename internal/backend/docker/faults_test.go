@@ -238,14 +238,14 @@ func TestHangs(t *testing.T) {
 	<-b.engine.meeting
 }
 
-// TestHangsLater: one that says that it is there, and nothing more, has no more time than the other.
+// TestHangsLater: one that says that it is there, and nothing more, is given up as well.
 func TestHangsLater(t *testing.T) {
 	each(t, func(t *testing.T, o Options) {
 		f, o := before(t, o)
 		for _, call := range []string{"GET /version", "GET /info"} {
 			f.spoil(call, faultHang, 1)
 			b := open(t, o)
-			if _, err := b.Probe(context.Background()); sandbox.KindOf(err) != sandbox.Unavailable || !strings.Contains(err.Error(), "within "+pingPatience.String()) {
+			if _, err := b.Probe(context.Background()); sandbox.KindOf(err) != sandbox.Unavailable || !strings.Contains(err.Error(), "within "+factsPatience.String()) {
 				t.Errorf("%s: got %v", call, err)
 			}
 		}

@@ -1,7 +1,6 @@
 package docker
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -50,8 +49,9 @@ func (e *engine) error(kind sandbox.Kind, msg, mend string) *sandbox.Error {
 }
 
 // absent says why an engine could not be met.
-func (e *engine) absent(at *endpoint, within time.Duration, err error) error {
+func (e *engine) absent(at *endpoint, err error) error {
 	where := fmt.Sprintf("at %s (%s)", at.host, at.why)
+	var late hangs
 	if path := at.unixPath(); path != "" { // the client's words hide what the system said
 		conn, dialErr := net.DialTimeout("unix", path, pingPatience)
 		if dialErr == nil {
@@ -65,8 +65,8 @@ func (e *engine) absent(at *endpoint, within time.Duration, err error) error {
 		}
 	}
 	switch {
-	case errors.Is(err, context.DeadlineExceeded):
-		return e.error(sandbox.Unavailable, fmt.Sprintf("the engine %s took the call and did not answer within %v: it hangs", where, within), e.restartMend())
+	case errors.As(err, &late):
+		return e.error(sandbox.Unavailable, fmt.Sprintf("the engine %s took the call and did not answer within %v: it hangs", where, time.Duration(late)), e.restartMend())
 	case strings.Contains(err.Error(), "minimum supported API version"), strings.Contains(err.Error(), "is not supported by this client"):
 		return e.error(sandbox.Unsupported, fmt.Sprintf("the engine %s is too old: %v", where, err), "install "+e.title()+" of "+oldest[e.title()]+" or newer")
 	case client.IsErrConnectionFailed(err):
@@ -120,7 +120,7 @@ func (to *connection) hangs(step string, bound time.Duration) error {
 func (to *connection) explain(step string, err error) error {
 	e := to.engine
 	if isGone(err) {
-		return e.absent(to.endpoint, factsPatience, err)
+		return e.absent(to.endpoint, err)
 	}
 	if isCut(err) {
 		return &sandbox.Error{Kind: sandbox.Unavailable, Op: e.options.Name + ": " + step, Msg: "the engine hung up in the middle of the call", Mend: e.restartMend(), Err: err}
