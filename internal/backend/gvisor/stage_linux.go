@@ -221,6 +221,10 @@ func (s *stage) attach() error {
 		if err == nil {
 			err = unix.MoveMount(p.fd, "", unix.AT_FDCWD, at, unix.MOVE_MOUNT_F_EMPTY_PATH)
 		}
+		// A clone of a mount that is shared, as systemd makes all of the host's, is so as well: what comes to lie on it here would on the host.
+		if err == nil {
+			err = unix.Mount("", at, "", unix.MS_REC|unix.MS_PRIVATE, "")
+		}
 		if err != nil {
 			return &os.PathError{Op: "attach", Path: at, Err: err}
 		}

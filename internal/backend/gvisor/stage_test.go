@@ -77,3 +77,26 @@ func TestHostHoldsTheMounts(t *testing.T) {
 		t.Errorf("of its devices the code sees %q", out)
 	}
 }
+
+// TestStageSharesNothing: where the host's mounts are shared, as systemd makes them, nothing that is mounted on a box's stage comes to be
+// mounted on the host.
+func TestStageSharesNothing(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("SKIPPED, NOT TESTED: only root has a stage")
+	}
+	run := t.TempDir()
+	if err := errors.Join(unix.Mount(run, run, "", unix.MS_BIND, ""), unix.Mount("", run, "", unix.MS_SHARED, "")); err != nil {
+		t.Fatal(err)
+	}
+	defer unix.Unmount(run, unix.MNT_DETACH)
+	create(t, openIn(t, filepath.Join(run, "run"), ""), spec())
+	table, err := os.ReadFile("/proc/self/mountinfo")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for line := range strings.Lines(string(table)) {
+		if at := strings.Fields(line)[4]; strings.HasPrefix(at, run+"/") {
+			t.Errorf("on the host is mounted %s", at)
+		}
+	}
+}
