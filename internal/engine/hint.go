@@ -131,15 +131,16 @@ func waitedHint(x *execution) string {
 // noMoreProcesses is what programs print whose fork or thread was refused.
 var noMoreProcesses = []string{"can't start new thread", "Resource temporarily unavailable", "fork: retry"}
 
-// fullHint says how much room there is, as it is kept: some backends bound no inodes, and some share the room out.
+// fullHint says how much room there is, and how that is kept: some backends bound no inodes, some share the room out, and none bounds what
+// lies in directories of the host.
 func fullHint(x *execution) string {
 	p := x.live.box.Effective()
 	text := "A writable place is full: all files together may take " + x.limit(sandbox.LimitDisk)
 	if p.Limits.Inodes > 0 && p.Enforcers[sandbox.LimitInodes] != "" {
 		text += " and " + count(int(p.Limits.Inodes), "inode", "inodes")
 	}
-	if _, shares, is := strings.Cut(p.Enforcers[sandbox.LimitDisk], "sizes: "); is {
-		text += ", " + shares
+	if by := p.Enforcers[sandbox.LimitDisk]; by != "" {
+		text += " (" + by + ")"
 	}
 	return text + "."
 }

@@ -92,7 +92,7 @@ func (box *Box) watch(ctx context.Context) {
 // isGoing says whether a container has ended of which the engine does not know how yet, and says 0: Podman has "stopped" before "exited",
 // and either engine says "removing" of one that somebody takes away.
 func isGoing(s *container.State) bool {
-	return s.Status == "stopped" || s.Status == "stopping" || s.Status == "removing"
+	return s.ExitCode == 0 && (s.Status == "stopped" || s.Status == "stopping" || s.Status == "removing")
 }
 
 func isOver(s *container.State) bool {

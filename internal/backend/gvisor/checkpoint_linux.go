@@ -41,9 +41,9 @@ func (box *Box) Checkpoint(ctx context.Context, dir string) error {
 	}
 	var files []held
 	if err = box.hold(ctx); err == nil {
-		files = box.held()
+		files = box.addHeld(nil)
 		err = box.save(ctx, image)
-		files = append(files, box.held()...) // what it opened before it stood still
+		files = box.addHeld(files) // what it opened before it stood still
 	}
 	err = errors.Join(err, box.release(), box.answers())
 	if err == nil {

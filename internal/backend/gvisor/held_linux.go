@@ -23,9 +23,8 @@ type held struct {
 // goferRoot is where the processes of a box on the host have its root.
 const goferRoot = "/root"
 
-// held lists the regular files that the box's processes have open, of whatever the box shows.
-func (box *Box) held() []held {
-	var list []held
+// addHeld adds the regular files that the box's processes have open, of whatever the box shows. Several have each.
+func (box *Box) addHeld(list []held) []held {
 	for _, pid := range box.Group.Processes() {
 		folder := filepath.Join("/proc", itoa(pid), "fd")
 		entries, _ := os.ReadDir(folder) // a process that is gone holds nothing
@@ -37,7 +36,9 @@ func (box *Box) held() []held {
 			if err != nil || !is || unix.Stat(link, &st) != nil || st.Mode&unix.S_IFMT != unix.S_IFREG {
 				continue
 			}
-			list = append(list, held{"/" + inside, st.Size, st.Mtim.Nano()})
+			if h := (held{"/" + inside, st.Size, st.Mtim.Nano()}); !slices.Contains(list, h) {
+				list = append(list, h)
+			}
 		}
 	}
 	return list

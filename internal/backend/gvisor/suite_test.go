@@ -15,7 +15,6 @@ func TestMain(m *testing.M) { backendtest.Main(m) }
 
 func open(t *testing.T) sandbox.Backend { return openIn(t, filepath.Join(t.TempDir(), "run"), "") }
 
-// openIn opens a backend in a run folder that others may share, with a step that is to fail.
 // guestProgram is the guest until the end of the test.
 func guestProgram(t testing.TB) *os.File {
 	t.Helper()
@@ -27,6 +26,7 @@ func guestProgram(t testing.TB) *os.File {
 	return f
 }
 
+// openIn opens a backend in a run folder that others may share, with a step that is to fail.
 func openIn(t testing.TB, run, failAt string) *Backend {
 	t.Helper()
 	b, err := New(Options{Guest: guestProgram(t), Runsc: backendtest.Runsc, RunDir: run, HostIDs: filepath.Join(filepath.Dir(run), hostid.File), Stderr: os.Stderr, FailAt: failAt})
