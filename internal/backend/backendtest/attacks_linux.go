@@ -19,7 +19,7 @@ import (
 
 var attackSeed = flag.Uint64("attack-seed", 0, "seed of the attacks' order; 0 takes a random one, which is logged")
 
-// attackWorkers is how many attacks run at the same time in the second round.
+// attackWorkers is how many attacks run at the same time where the machine carries that.
 const attackWorkers = 32
 
 // leakTime is how long what this process held for an attack may take to be gone.
@@ -40,12 +40,33 @@ func AttackControls(t *testing.T) {
 	}
 }
 
-// Attacks runs the attack corpus against a backend with walls: one at a time, with a leak check and a run that must be right after each; then
-// many at once, with such runs in between.
-func Attacks(t *testing.T, open Open) { AttacksAtOnce(t, open, attackWorkers) }
+// Attacks runs the attack corpus against a backend with walls: one at a time, then many at once.
+func Attacks(t *testing.T, open Open) {
+	t.Run("one at a time", func(t *testing.T) { AttacksAlone(t, open) })
+	t.Run("at once", func(t *testing.T) { AttacksAtOnce(t, open, attackWorkers) })
+}
 
-// AttacksAtOnce is Attacks with so many at once, for a backend whose sandboxes take more of the machine; 0 leaves the last round out.
+// AttacksAlone runs the corpus one attack at a time, with a leak check and a run that must be right after each.
+func AttacksAlone(t *testing.T, open Open) {
+	corpus := shuffled(t)
+	n := newArena(t, open, attack.Options{Canaries: plant(t), Alone: true})
+	for _, a := range corpus {
+		t.Run(a.ID, func(t *testing.T) { n.try(t, a) })
+		n.settled(t, a.ID)
+	}
+}
+
+// AttacksAtOnce runs the corpus with so many attacks at the same time, with runs in between that must be right.
 func AttacksAtOnce(t *testing.T, open Open, workers int) {
+	corpus := shuffled(t)
+	n := newArena(t, open, attack.Options{Canaries: plant(t)})
+	n.allAtOnce(t, corpus, workers)
+	n.settled(t, "all of them")
+}
+
+// shuffled is the corpus in the order of the seed.
+func shuffled(t *testing.T) []*attack.Attack {
+	t.Helper()
 	corpus, err := attack.Corpus()
 	if err != nil {
 		t.Fatal(err)
@@ -55,27 +76,8 @@ func AttacksAtOnce(t *testing.T, open Open, workers int) {
 		seed = rand.Uint64()
 	}
 	t.Logf("-attack-seed=%d", seed)
-	order := rand.New(rand.NewPCG(seed, 0))
-	shuffle := func() { order.Shuffle(len(corpus), func(i, j int) { corpus[i], corpus[j] = corpus[j], corpus[i] }) }
-	c := plant(t)
-	shuffle()
-	t.Run("one at a time", func(t *testing.T) {
-		n := newArena(t, open, attack.Options{Canaries: c, Alone: true})
-		for _, a := range corpus {
-			t.Run(a.ID, func(t *testing.T) { n.try(t, a) })
-			n.settled(t, a.ID)
-		}
-	})
-	if workers == 0 {
-		t.Log("NOT RUN: the attacks all at once")
-		return
-	}
-	shuffle()
-	t.Run("at once", func(t *testing.T) {
-		n := newArena(t, open, attack.Options{Canaries: c})
-		n.allAtOnce(t, corpus, workers)
-		n.settled(t, "all of them")
-	})
+	rand.New(rand.NewPCG(seed, 0)).Shuffle(len(corpus), func(i, j int) { corpus[i], corpus[j] = corpus[j], corpus[i] })
+	return corpus
 }
 
 // plant makes the canaries, and takes them away at the end of the test.
@@ -197,7 +199,7 @@ func (n *arena) allAtOnce(t *testing.T, corpus []*attack.Attack, workers int) {
 	var busy, others sync.WaitGroup
 	over := make(chan struct{})
 	var benign atomic.Int64
-	for range 2 {
+	for range min(2, workers/2) {
 		others.Go(func() {
 			for {
 				select {
