@@ -27,7 +27,7 @@ func (b *Backend) Create(ctx context.Context, spec sandbox.Spec) (_ sandbox.Box,
 	if err := b.refuse(&spec); err != nil {
 		return nil, err
 	}
-	to, err := b.engine.connect(ctx, factsPatience)
+	to, err := b.engine.connect(ctx, callPatience)
 	if err != nil {
 		return nil, err
 	}

@@ -23,8 +23,8 @@ import (
 // Bounds of what an engine may take to answer. One that hangs gives an error within them.
 const (
 	pingPatience  = time.Second      // of the first word of an engine, for who asks only whether one is there: none there is known in under 2 s
-	factsPatience = 5 * time.Second  // of it for others, and of what it says of itself, which a busy Podman takes two seconds for
-	callPatience  = 30 * time.Second // of a call
+	factsPatience = 5 * time.Second  // of what it says of itself, which a busy Podman takes two seconds for
+	callPatience  = 30 * time.Second // of a call, and of an engine that is to make or give back a sandbox: that it is slow is no reason to have none
 	startPatience = time.Minute      // of calls that wait for a runtime, or for processes to die
 	backPatience  = 30 * time.Second // for one that was there to come back
 	firstBackOff  = 50 * time.Millisecond
@@ -142,7 +142,8 @@ func (to *connection) greet(ctx context.Context, first time.Duration) error {
 	if _, err := to.api.Ping(brief, client.PingOptions{NegotiateAPIVersion: true}); err != nil {
 		return told(brief, err)
 	}
-	longer, cancel := context.WithTimeoutCause(ctx, factsPatience, hangs(factsPatience))
+	facts := max(first, factsPatience)
+	longer, cancel := context.WithTimeoutCause(ctx, facts, hangs(facts))
 	defer cancel()
 	return told(longer, to.learn(longer))
 }

@@ -60,7 +60,7 @@ func (b *Backend) Recover(ctx context.Context, keep []sandbox.ID) ([]sandbox.Box
 // folder that is moved keeps what is mounted, so it comes into this process's instance. A box that has ended is cleaned up and reported as
 // an error.
 func (b *Backend) takeBack(ctx context.Context, dir string) (*Box, error) {
-	to, err := b.engine.connect(ctx, factsPatience)
+	to, err := b.engine.connect(ctx, callPatience)
 	if err != nil {
 		return nil, err
 	}
