@@ -36,7 +36,7 @@ await() {
   local name=$1 tries
   for ((tries = START_SECONDS * 10; tries > 0; tries--)); do
     answers "$name" && return
-    runs "$name" || break
+    [ -d "/proc/$(cat "$DIR/$name.pid")" ] || break # it may not be the engine yet, which is executed in its place
     sleep 0.1
   done
   echo "the engine of $name does not answer; the end of its log:" >&2
