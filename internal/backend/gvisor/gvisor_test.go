@@ -2,6 +2,8 @@ package gvisor
 
 import (
 	"context"
+	"errors"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -192,8 +194,27 @@ func TestTakeBack(t *testing.T) {
 	if err != nil || len(boxes) != 1 || boxes[0].ID() != s.ID {
 		t.Fatalf("got %v, %v", boxes, err)
 	}
+	if _, err := next.Recover(context.Background(), nil); err != nil { // which removes what is left of the dead one
+		t.Fatal(err)
+	}
+	if _, err := os.Stat(dead.in.Dir); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("the folder of the dead server is there yet: %v", err)
+	}
 	if out := run(t, boxes[0], "cat /workspace/file"); out != "kept\n" {
 		t.Errorf("it holds %q", out)
+	}
+	if out := run(t, boxes[0], "ls /run /opt /srv; grep -c . /etc/passwd; ls -d /etc/alternatives"); !strings.HasSuffix(out, "3\n/etc/alternatives\n") {
+		t.Errorf("of its root there is %q", out)
+	}
+	image := t.TempDir()
+	if err := checkpointInto(boxes[0].(*Box), image); err != nil {
+		t.Errorf("save it: %v", err)
+	} else if twin, err := next.Restore(context.Background(), image, livingSpec()); err != nil {
+		t.Errorf("make it again: %v", err)
+	} else if out := run(t, twin, "cat /workspace/file"); out != "kept\n" {
+		t.Errorf("its twin holds %q", out)
+	} else if err := twin.Close(); err != nil {
+		t.Error(err)
 	}
 	if u, err := boxes[0].Usage(context.Background()); err != nil || u.MemoryNow <= 0 && next.in.Tree.Enforcer(cgroup.Memory) != "" {
 		t.Errorf("got %+v, %v", u, err)

@@ -63,7 +63,7 @@ func (b *Backend) shared(in *instance.Instance, folder string) (*root, error) {
 	r := b.roots[folder]
 	if r == nil {
 		b.rootsMade++
-		r = &root{dir: filepath.Join(in.Dir, "root-"+strconv.Itoa(b.rootsMade))}
+		r = &root{dir: filepath.Join(in.Dir, rootPrefix+strconv.Itoa(b.rootsMade))}
 		b.roots[folder] = r
 	}
 	b.mu.Unlock()
@@ -75,6 +75,28 @@ func (b *Backend) shared(in *instance.Instance, folder string) (*root, error) {
 	})
 	return r, r.err
 }
+
+// inheritRoots takes over the roots of a dead instance, before any of its boxes: those that live stand on them, and where a folder is removed
+// that something is mounted on in their namespaces, the kernel takes that mount away (rename(2) of the folder above leaves it).
+func (b *Backend) inheritRoots(in *instance.Instance, dead string) error {
+	left, err := filepath.Glob(filepath.Join(dead, rootPrefix+"*"))
+	if err != nil {
+		return err
+	}
+	for _, dir := range left {
+		b.mu.Lock()
+		b.rootsMade++
+		to := filepath.Join(in.Dir, rootPrefix+strconv.Itoa(b.rootsMade))
+		b.mu.Unlock()
+		if err := os.Rename(dir, to); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// rootPrefix begins the names of the roots in the folder of their instance; a number follows.
+const rootPrefix = "root-"
 
 // forget has the next box that shows a folder have another root. Boxes that live go on with theirs.
 func (b *Backend) forget(folder string, r *root) {

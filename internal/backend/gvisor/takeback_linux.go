@@ -21,6 +21,9 @@ func (b *Backend) takeBack(ctx context.Context, dir string) (*Box, error) {
 	if err != nil {
 		return nil, err
 	}
+	if err := b.inheritRoots(in, filepath.Dir(filepath.Dir(dir))); err != nil {
+		return nil, err
+	}
 	base, rec, err := hostbox.TakeBack(ctx, Name, in, dir, processesOf)
 	if err != nil {
 		return nil, err
