@@ -23,7 +23,7 @@ func TestSuite(t *testing.T)  { backendtest.Run(t, open) }
 func TestWalls(t *testing.T)  { backendtest.Walls(t, open) }
 func TestMatrix(t *testing.T) { backendtest.Matrix(t, open) }
 
-// The attack corpus, one attack at a time: Docker has it two at once.
+// The attack corpus, one attack at a time: Docker has it at once as well.
 func TestAttacks(t *testing.T) { backendtest.AttacksAlone(t, open) }
 
 // open opens a backend that is closed at the end of the test, when its engine has no container of it.

@@ -19,8 +19,8 @@ import (
 
 var attackSeed = flag.Uint64("attack-seed", 0, "seed of the attacks' order; 0 takes a random one, which is logged")
 
-// attackWorkers is how many attacks run at the same time where the machine carries that.
-const attackWorkers = 32
+// AttackWorkers is how many attacks run at the same time where the machine carries that.
+const AttackWorkers = 32
 
 // leakTime is how long what this process held for an attack may take to be gone.
 const leakTime = 5 * time.Second
@@ -40,10 +40,10 @@ func AttackControls(t *testing.T) {
 	}
 }
 
-// Attacks runs the attack corpus against a backend with walls: one at a time, then many at once.
-func Attacks(t *testing.T, open Open) {
+// Attacks runs the attack corpus against a backend with walls: one at a time, then so many at once.
+func Attacks(t *testing.T, open Open, workers int) {
 	t.Run("one at a time", func(t *testing.T) { AttacksAlone(t, open) })
-	t.Run("at once", func(t *testing.T) { AttacksAtOnce(t, open, attackWorkers) })
+	t.Run("at once", func(t *testing.T) { attacksAtOnce(t, open, workers) })
 }
 
 // AttacksAlone runs the corpus one attack at a time, with a leak check and a run that must be right after each.
@@ -56,8 +56,8 @@ func AttacksAlone(t *testing.T, open Open) {
 	}
 }
 
-// AttacksAtOnce runs the corpus with so many attacks at the same time, with runs in between that must be right.
-func AttacksAtOnce(t *testing.T, open Open, workers int) {
+// attacksAtOnce runs the corpus with so many attacks at the same time, with runs in between that must be right.
+func attacksAtOnce(t *testing.T, open Open, workers int) {
 	corpus := shuffled(t)
 	n := newArena(t, open, attack.Options{Canaries: plant(t)})
 	n.allAtOnce(t, corpus, workers)

@@ -16,7 +16,7 @@ import (
 
 func TestAttackControls(t *testing.T) { backendtest.AttackControls(t) }
 
-func TestNativeAttacks(t *testing.T) { backendtest.Attacks(t, openNative) }
+func TestNativeAttacks(t *testing.T) { backendtest.Attacks(t, openNative, backendtest.AttackWorkers) }
 
 func TestNativeAttacksForked(t *testing.T) { backendtest.AttacksForked(t, openNative, python.Language) }
 

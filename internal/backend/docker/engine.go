@@ -67,9 +67,17 @@ func (e *engine) connect(ctx context.Context, first time.Duration) (*connection,
 	if to, _ := e.known(); to != nil {
 		return to, nil
 	}
+	turn := time.NewTimer(first + factsPatience) // somebody else may bear with it for longer
+	defer turn.Stop()
 	select {
 	case e.meeting <- struct{}{}:
 		defer func() { <-e.meeting }()
+	case <-turn.C:
+		at, err := find(e.options)
+		if err != nil {
+			return nil, err
+		}
+		return nil, e.absent(at, hangs(first+factsPatience))
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	}

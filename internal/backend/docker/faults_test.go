@@ -232,6 +232,9 @@ func TestHangs(t *testing.T) {
 	if _, err := b.Probe(brief); !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("while others ask it says %v", err)
 	}
+	if _, err := b.Probe(context.Background()); sandbox.KindOf(err) != sandbox.Unavailable || !strings.Contains(err.Error(), "hangs") {
+		t.Errorf("while others wait for it, it says %v", err)
+	}
 	if err := b.engine.close(); err != nil {
 		t.Error(err)
 	}

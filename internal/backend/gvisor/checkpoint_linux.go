@@ -5,9 +5,11 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
+	"maps"
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -39,15 +41,15 @@ func (box *Box) Checkpoint(ctx context.Context, dir string) error {
 	if err := closeToOthers(image); err != nil {
 		return err
 	}
-	var files []held
+	files := map[held]bool{}
 	if err = box.hold(ctx); err == nil {
-		files = box.addHeld(nil)
+		box.addHeld(files)
 		err = box.save(ctx, image)
-		files = box.addHeld(files) // what it opened before it stood still
+		box.addHeld(files) // what it opened before it stood still
 	}
 	err = errors.Join(err, box.release(), box.answers())
 	if err == nil {
-		err = saved{Form: savedForm, Key: box.Key[:], Spec: box.spec, Held: files}.write(image)
+		err = saved{Form: savedForm, Key: box.Key[:], Spec: box.spec, Held: slices.Collect(maps.Keys(files))}.write(image)
 	}
 	if err != nil {
 		return at("checkpoint", err)

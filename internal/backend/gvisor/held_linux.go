@@ -23,8 +23,9 @@ type held struct {
 // goferRoot is where the processes of a box on the host have its root.
 const goferRoot = "/root"
 
-// addHeld adds the regular files that the box's processes have open, of whatever the box shows. Several have each.
-func (box *Box) addHeld(list []held) []held {
+// addHeld adds the regular files that the box's processes have open, of whatever the box shows. Several have each, and how many there are
+// is the code's to choose.
+func (box *Box) addHeld(files map[held]bool) {
 	for _, pid := range box.Group.Processes() {
 		folder := filepath.Join("/proc", itoa(pid), "fd")
 		entries, _ := os.ReadDir(folder) // a process that is gone holds nothing
@@ -36,12 +37,9 @@ func (box *Box) addHeld(list []held) []held {
 			if err != nil || !is || unix.Stat(link, &st) != nil || st.Mode&unix.S_IFMT != unix.S_IFREG {
 				continue
 			}
-			if h := (held{"/" + inside, st.Size, st.Mtim.Nano()}); !slices.Contains(list, h) {
-				list = append(list, h)
-			}
+			files[held{"/" + inside, st.Size, st.Mtim.Nano()}] = true
 		}
 	}
-	return list
 }
 
 // unchanged refuses a checkpoint of which the host's system no longer has a file as it was. What lies in directories that the spec shows is

@@ -77,18 +77,22 @@ func (b *Backend) shared(in *instance.Instance, folder string) (*root, error) {
 }
 
 // inheritRoots takes over the roots of a dead instance, before any of its boxes: those that live stand on them, and where a folder is removed
-// that something is mounted on in their namespaces, the kernel takes that mount away (rename(2) of the folder above leaves it).
+// that something is mounted on in their namespaces, the kernel takes that mount away (rename(2) of the folder above leaves it). They go with
+// the folder of the instance.
 func (b *Backend) inheritRoots(in *instance.Instance, dead string) error {
-	left, err := filepath.Glob(filepath.Join(dead, rootPrefix+"*"))
+	left, err := os.ReadDir(dead)
 	if err != nil {
 		return err
 	}
-	for _, dir := range left {
+	for _, entry := range left {
+		if !strings.HasPrefix(entry.Name(), rootPrefix) {
+			continue
+		}
 		b.mu.Lock()
 		b.rootsMade++
 		to := filepath.Join(in.Dir, rootPrefix+strconv.Itoa(b.rootsMade))
 		b.mu.Unlock()
-		if err := os.Rename(dir, to); err != nil {
+		if err := os.Rename(filepath.Join(dead, entry.Name()), to); err != nil {
 			return err
 		}
 	}

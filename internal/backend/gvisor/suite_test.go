@@ -66,5 +66,5 @@ func TestAttacks(t *testing.T) {
 			backendtest.Skip(t, Name, err)
 		}
 		return b
-	})
+	}, backendtest.AttackWorkers)
 }
