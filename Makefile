@@ -3,6 +3,7 @@
 SHELL := /bin/bash
 GO ?= go
 LIBEXEC := internal/libexec/bin
+ARCH := $(shell $(GO) env GOARCH)
 VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
 STATIC := CGO_ENABLED=0 $(GO) build -trimpath
 LDFLAGS := -s -w -X main.version=$(VERSION)
@@ -13,41 +14,42 @@ help: ## what can be made
 
 # Go knows best what is stale, so the programs are always built; nothing changed costs a second.
 .PHONY: build
-build: guest runsc ## bin/glovebox, the one file to ship
+build: guest-amd64 guest-arm64 runsc ## bin/glovebox, the one file to ship
 	$(STATIC) -buildvcs=false -tags embed -ldflags '$(LDFLAGS)' -o bin/glovebox ./cmd/glovebox
 
+# For this processor alone and side by side, which is quicker: what the demo and the tests run.
+.PHONY: programs
+programs: guest runsc ## the programs as the tests run them, in build/bin
+	$(STATIC) -buildvcs=false -ldflags '$(LDFLAGS)' -o build/bin/glovebox ./cmd/glovebox
+	ln -sf $(CURDIR)/$(LIBEXEC)/* build/bin/
+
 .PHONY: guest
-guest: ## the guest for linux/amd64 and linux/arm64, to be embedded
-	GOOS=linux GOARCH=amd64 $(STATIC) -buildvcs=false -ldflags '-s -w' -o $(LIBEXEC)/glovebox-guest-linux-amd64 ./cmd/glovebox-guest
-	GOOS=linux GOARCH=arm64 $(STATIC) -buildvcs=false -ldflags '-s -w' -o $(LIBEXEC)/glovebox-guest-linux-arm64 ./cmd/glovebox-guest
+guest: guest-$(ARCH)
+
+# The guest of each processor, to be embedded.
+.PHONY: guest-amd64 guest-arm64
+guest-amd64 guest-arm64: guest-%:
+	GOOS=linux GOARCH=$* $(STATIC) -buildvcs=false -ldflags '-s -w' -o $(LIBEXEC)/glovebox-guest-linux-$* ./cmd/glovebox-guest
 
 .PHONY: runsc
 runsc: ## gVisor's runsc for this processor, to be embedded; the first time takes some minutes
-	GOOS=linux $(STATIC) -buildvcs=false -ldflags '-s -w -E glovebox_entry' -o $(LIBEXEC)/glovebox-runsc-linux-$(shell $(GO) env GOARCH) ./cmd/glovebox-runsc
+	GOOS=linux $(STATIC) -buildvcs=false -ldflags '-s -w -E glovebox_entry' -o $(LIBEXEC)/glovebox-runsc-linux-$(ARCH) ./cmd/glovebox-runsc
 
 .PHONY: demo
-demo: build ## a useful script in a sandbox, then three hostile ones
-	bash examples/demo.sh bin/glovebox
+demo: programs ## a useful script in a sandbox, then three hostile ones
+	bash examples/demo.sh build/bin/glovebox
 
 .PHONY: test-deps
 test-deps: ## what the tests need, as root or through sudo; otherwise the one line to run is printed
 	bash scripts/install-test-deps.sh
 
-# Engines mount and unmount on the host, which the tests of other walls watch: what uses engines comes after them, and the command, which
-# has tests of all walls, before what uses nothing else.
-COMMAND := github.com/glovebox-dev/glovebox/cmd/glovebox
-ENGINE_PACKAGES := $(addprefix github.com/glovebox-dev/glovebox/,internal/backend/docker test/podman)
-
-# Of one package: the attacks alone take some minutes on each backend.
-TEST_TIMEOUT := 40m
-
 .PHONY: test
-test: test-deps build engines ## all tests, with the race detector; the virtual machine too, unless SKIP_VM=1
-	$(GO) vet ./...
-	$(GO) test -race -timeout $(TEST_TIMEOUT) $(filter-out $(COMMAND) $(ENGINE_PACKAGES),$(shell $(GO) list ./...))
-	$(GO) test -race -timeout $(TEST_TIMEOUT) $(COMMAND)
-	$(GO) test -race -timeout $(TEST_TIMEOUT) $(ENGINE_PACKAGES)
-	@if [ "$(SKIP_VM)" = 1 ]; then echo 'SKIP_VM=1: the suite of the virtual machine was not run.'; else $(MAKE) --no-print-directory test-vm; fi
+test: test-deps programs ## what a contributor runs twenty times a day, and CI: some three minutes
+	bash scripts/test.sh
+
+.PHONY: check
+check: ## everything, by hand before an issue is called resolved: some two hours; ONLY=docker,lint runs some sections
+	bash scripts/check.sh $(ONLY)
 
 .PHONY: engines
 engines: ## Docker and Podman for the tests, on sockets of their own in build/engines; make engines-stop ends them

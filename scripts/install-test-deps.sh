@@ -1,8 +1,10 @@
 #!/usr/bin/env bash
 # Installs what the tests need on Debian 12 or Ubuntu and newer, and nothing that is there already.
 #
-#   scripts/install-test-deps.sh            installs, as root or through sudo -n; else prints the one line to run
-#   scripts/install-test-deps.sh --check    only says what is missing; status 1 if anything is
+#   scripts/install-test-deps.sh [--all]            installs, as root or through sudo -n; else prints the one line to run
+#   scripts/install-test-deps.sh --check [--all]    only says what is missing; status 1 if anything is
+#
+# With --all also what `make check` and `make bench` need beyond `make test`: engines, a virtual machine, peers to compare with.
 set -euo pipefail
 
 readonly ATTEMPTS=3         # a mirror that fails once often answers the next time
@@ -17,17 +19,30 @@ PACKAGES=(
   gcc libc6-dev   # the race detector, and a compiler as a program in a sandbox
   procps          # ps and pgrep look for what was left behind
   uidmap          # subordinate ids for an ordinary user
-  bubblewrap      # the peer that benchmarks compare with
-  shellcheck      # make lint
-
-  # The engines of scripts/test-engines.sh; their services are not used, nor started where this is a container.
-  docker.io podman runc curl
-
-  # The virtual machine of `make test-vm`.
-  qemu-system-x86 mmdebstrap e2fsprogs
+  shellcheck      # scripts
 )
 command -v node >/dev/null || PACKAGES+=(nodejs) # any Node on PATH will do
-grep -q '^ID=debian$' /etc/os-release || PACKAGES+=(debian-archive-keyring) # the virtual machine is a Debian
+
+check='' all=''
+for flag in "$@"; do
+  case $flag in
+  --check) check=1 ;;
+  --all) all=1 ;;
+  *) echo "usage: $0 [--check] [--all]" >&2 && exit 2 ;;
+  esac
+done
+if [ -n "$all" ]; then
+  PACKAGES+=(
+    bubblewrap # the peer that benchmarks compare with
+
+    # The engines of scripts/test-engines.sh; their services are not used, nor started where this is a container.
+    docker.io podman runc curl
+
+    # The virtual machine of `make test-vm`.
+    qemu-system-x86 mmdebstrap e2fsprogs
+  )
+  grep -q '^ID=debian$' /etc/os-release || PACKAGES+=(debian-archive-keyring) # the virtual machine is a Debian
+fi
 
 installed() {
   [ "$(dpkg-query -W -f '${db:Status-Status}' "$1" 2>/dev/null)" = installed ]
@@ -58,7 +73,7 @@ if [ ${#missing[@]} = 0 ]; then
   exit 0
 fi
 
-if [ "${1:-}" = --check ]; then
+if [ -n "$check" ]; then
   echo "missing: ${missing[*]}"
   exit 1
 fi

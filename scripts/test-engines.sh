@@ -2,9 +2,10 @@
 # The engines of the tests: Docker's and Podman's, each on a socket, with files and a run folder of its own, and one image, a small Debian
 # with Python and bash. They touch no engine that the machine has. As root; the machine's control groups must be writable.
 #
-#   scripts/test-engines.sh start    starts what does not run; brings the image, which is built once and kept
-#   scripts/test-engines.sh stop     ends both, and removes what they mounted
-#   scripts/test-engines.sh status   says what runs; status 1 unless both do
+#   scripts/test-engines.sh start             starts what does not run; brings the image, which is built once and kept
+#   scripts/test-engines.sh with COMMAND...   starts them and runs the command, which finds them
+#   scripts/test-engines.sh stop              ends both, and removes what they mounted
+#   scripts/test-engines.sh status            says what runs; status 1 unless both do
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -102,11 +103,10 @@ unmount() {
   awk -v dir="$DIR/" 'index($5, dir) == 1 { print $5 }' /proc/self/mountinfo | tac | while read -r point; do umount -l "$point" || true; done
 }
 
-case "${1:-}" in
-start)
+start() {
   if [ "$(id -u)" != 0 ]; then
     echo "the engines of the tests need root; without it the tests of docker and podman are skipped" >&2
-    exit 0
+    return
   fi
   mkdir -p "$DIR/docker" "$DIR/podman"
   start_docker
@@ -114,6 +114,14 @@ start)
   load docker
   load podman
   echo "engines: $DIR/docker.sock, $DIR/podman.sock"
+}
+
+case "${1:-}" in
+start) start ;;
+with)
+  start
+  export BACKENDTEST_ENGINES=$DIR DOCKER_HOST=unix://$DIR/docker.sock CONTAINER_HOST=unix://$DIR/podman.sock
+  "${@:2}"
   ;;
 stop)
   end docker
@@ -127,7 +135,7 @@ status)
   done
   ;;
 *)
-  echo "usage: $0 start|stop|status" >&2
+  echo "usage: $0 start|with COMMAND...|stop|status" >&2
   exit 2
   ;;
 esac

@@ -32,7 +32,7 @@ image() {
   if [ ! -e "$dir/root.img" ]; then
     echo "test-vm: building the disk (once; kept in $cache)" >&2
     rm -rf "$dir.new"
-    test/vm/image.sh "$dir.new" >&2 || die "the disk could not be built; SKIP_VM=1 make test leaves the virtual machine out"
+    test/vm/image.sh "$dir.new" >&2 || die "the disk could not be built"
     for old in "$cache"/*/; do
       [ "$old" = "$dir.new/" ] || rm -rf "$old"
     done
@@ -73,8 +73,8 @@ boot() {
     -serial "file:$work/console" -serial "pipe:$work/out" </dev/null
 }
 
-[ "$(uname -m)" = x86_64 ] || die "there is a virtual machine for x86_64 alone; SKIP_VM=1 make test leaves it out"
-command -v qemu-system-x86_64 >/dev/null || die "qemu-system-x86_64 is missing: run scripts/install-test-deps.sh"
+[ "$(uname -m)" = x86_64 ] || die "there is a virtual machine for x86_64 alone"
+command -v qemu-system-x86_64 >/dev/null || die "qemu-system-x86_64 is missing: run scripts/install-test-deps.sh --all"
 
 work=$(mktemp -d "${TMPDIR:-/tmp}/glovebox-vm-run.XXXXXXXX")
 trap 'rm -rf "$work"' EXIT
