@@ -58,6 +58,9 @@ func build(t *testing.T, name, dir, pkg string) string {
 // TestStartBudget starts the guest until it answers a plan, which it is told to refuse at the first step, and beside it a plain Go
 // program until it has printed a word.
 func TestStartBudget(t *testing.T) {
+	if testing.Short() {
+		t.Skip("make check: a budget of time")
+	}
 	dir := t.TempDir()
 	for name, text := range map[string]string{"main.go": hello, "go.mod": "module hello\n\ngo 1.26\n"} {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
@@ -138,6 +141,9 @@ func startPlain(t *testing.T, program string) time.Duration {
 
 // TestMemoryBudget looks at the guests of two living sandboxes: what both map of the program is shared.
 func TestMemoryBudget(t *testing.T) {
+	if testing.Short() {
+		t.Skip("make check: a budget of memory")
+	}
 	program, err := os.Open(build(t, "guest", ".", "."))
 	if err != nil {
 		t.Fatal(err)

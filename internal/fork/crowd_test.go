@@ -23,7 +23,7 @@ func TestCrowd(t *testing.T) {
 	const starters = 8
 	starts := 400 // of each
 	if testing.Short() {
-		starts = 50
+		starts = 25
 	}
 	var orders [starters]*fork.Order
 	for n := range orders {

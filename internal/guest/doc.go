@@ -74,8 +74,8 @@
 // an offset that is forgotten answers Failed{NotFound} with the oldest that is kept. A process that was started with
 // Discard is never held up: beyond the buffer the oldest unacknowledged bytes are dropped, and a jump of offsets shows it.
 //
-// Exited is sent once the process is reaped and its output is complete (at most Start.Drain after the reaping, as a
-// descendant may hold the pipe open for ever). The record is kept until it is acknowledged.
+// Exited is sent once the process is reaped and its output is complete (at most Start.Drain after the reaping, and after the
+// guest has killed what it is to kill, as a descendant may hold the pipe open for ever). The record is kept until it is acknowledged.
 //
 // A deadline is given as a duration and kept on the guest's monotonic clock. When it passes before the started process has
 // ended, every process of the execution gets Start.KillSignal, and SIGKILL after Start.Grace. The host keeps its own, later,

@@ -157,7 +157,11 @@ func TestCloseWhileOthersReap(t *testing.T) {
 			}
 		})
 	}
-	for range 50 {
+	opens := 50
+	if testing.Short() {
+		opens = 15
+	}
+	for range opens {
 		if err := open(t, run).Close(); err != nil {
 			t.Error(err)
 			break

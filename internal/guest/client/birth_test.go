@@ -43,10 +43,10 @@ func TestWhatAProcessIsBornWith(t *testing.T) {
 
 func TestEnvironmentAndDirectory(t *testing.T) {
 	c := guesttest.Start(t, 0).Client(t)
-	m := guest.Start{ID: "env.1", Argv: []string{"env", "-0"}, Dir: "/usr",
+	m := guest.Start{ID: newID(), Argv: []string{"env", "-0"}, Dir: "/usr",
 		Env: []string{"PATH=/nowhere:relative::/usr/bin", "A=1", guest.EnvExecution + "=forged", "B=two words\n"}}
 	r := run(t, c, m)
-	want := guest.EnvExecution + "=env.1\x00PATH=/nowhere:relative::/usr/bin\x00A=1\x00B=two words\n\x00"
+	want := guest.EnvExecution + "=" + m.ID + "\x00PATH=/nowhere:relative::/usr/bin\x00A=1\x00B=two words\n\x00"
 	if r.stdout.String() != want {
 		t.Errorf("%q", r.stdout.String())
 	}

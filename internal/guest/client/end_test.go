@@ -2,14 +2,17 @@ package client_test
 
 import (
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
 	"time"
 
 	"github.com/glovebox-dev/glovebox/internal/guest"
+	"github.com/glovebox-dev/glovebox/internal/guest/client"
 	"github.com/glovebox-dev/glovebox/internal/guest/guesttest"
 	"github.com/glovebox-dev/glovebox/sandbox"
 )
@@ -18,6 +21,24 @@ import (
 func gone(pid string) bool {
 	b, err := os.ReadFile("/proc/" + strings.TrimSpace(pid) + "/stat")
 	return err != nil || strings.Contains(string(b), ") Z ")
+}
+
+// expires runs an execution that its deadline ends, and returns the rest of stdout after "ready". On a busy machine one may end before it
+// is ready; then the next has more time.
+func expires(t testing.TB, c *client.Client, m guest.Start) (guest.Exited, string) {
+	t.Helper()
+	for m.Deadline = 100 * time.Millisecond; m.Deadline < guesttest.Patience; m.Deadline *= 2 {
+		m.ID = newID()
+		r := run(t, c, m)
+		if r.exited.Wall < m.Deadline {
+			t.Errorf("%q ended before its deadline: %+v", m.Argv, r.exited)
+		}
+		if rest, ready := strings.CutPrefix(r.stdout.String(), "ready\n"); ready {
+			return r.exited, rest
+		}
+	}
+	t.Fatalf("%q is never ready", m.Argv)
+	return guest.Exited{}, ""
 }
 
 func TestDeadline(t *testing.T) {
@@ -29,18 +50,16 @@ func TestDeadline(t *testing.T) {
 		code, signal int32
 		stdout       string
 	}{
-		{"kill", "sleep 100", 0, 0, -1, 9, ""},
-		{"term", "sleep 100", syscall.SIGTERM, time.Minute, -1, 15, ""},
-		{"a program that tidies up", `trap 'echo bye; exit 7' TERM; sleep 100 & wait`, syscall.SIGTERM, time.Minute, 7, 0, "bye\n"},
-		{"a program that ignores it", `trap '' TERM; while :; do sleep 0.01; done`, syscall.SIGTERM, 50 * time.Millisecond, -1, 9, ""},
+		{"kill", "echo ready; sleep 100", 0, 0, -1, 9, ""},
+		{"term", "echo ready; sleep 100", syscall.SIGTERM, time.Minute, -1, 15, ""},
+		{"a program that tidies up", `trap 'echo bye; exit 7' TERM; sleep 100 & echo ready; wait`, syscall.SIGTERM, time.Minute, 7, 0, "bye\n"},
+		{"a program that ignores it", `trap '' TERM; echo ready; while :; do sleep 0.01; done`, syscall.SIGTERM, 50 * time.Millisecond, -1, 9, ""},
 	} {
 		m := shell(test.script)
-		m.Deadline, m.KillSignal, m.Grace, m.KillTree = 100*time.Millisecond, int32(test.kill), test.grace, true
-		r := run(t, c, m)
-		e := r.exited
-		if !e.TimedOut || e.Code != test.code || e.Signal != test.signal || e.Signaled || e.ForeignKill != 0 || e.Incomplete ||
-			r.stdout.String() != test.stdout || e.Wall < m.Deadline {
-			t.Errorf("%s: %+v %q", test.name, e, r.stdout.String())
+		m.KillSignal, m.Grace, m.KillTree = int32(test.kill), test.grace, true
+		e, stdout := expires(t, c, m)
+		if !e.TimedOut || e.Code != test.code || e.Signal != test.signal || e.Signaled || e.ForeignKill != 0 || e.Incomplete || stdout != test.stdout {
+			t.Errorf("%s: %+v %q", test.name, e, stdout)
 		}
 	}
 	m := shell("exit 0")
@@ -53,11 +72,9 @@ func TestDeadline(t *testing.T) {
 // The deadline ends all processes of the execution, in whatever session they are.
 func TestDeadlineReachesEveryProcess(t *testing.T) {
 	c := guesttest.Start(t, 0).Client(t)
-	m := shell(`setsid sh -c 'echo $$; exec sleep 100' & sleep 100`)
-	m.Deadline = 300 * time.Millisecond
-	r := run(t, c, m)
-	if !r.exited.TimedOut || r.exited.Incomplete || !gone(r.stdout.String()) {
-		t.Errorf("%+v %q", r.exited, r.stdout.String())
+	e, pid := expires(t, c, shell(`setsid sh -c 'printf "ready\n$$\n"; exec sleep 100' & sleep 100`))
+	if !e.TimedOut || e.Incomplete || !gone(pid) {
+		t.Errorf("%+v %q", e, pid)
 	}
 }
 
@@ -67,7 +84,7 @@ func TestOrphanHoldsTheOutput(t *testing.T) {
 	m := shell("sleep 100 & echo $!")
 	m.Drain = 50 * time.Millisecond
 	r := run(t, c, m)
-	if !r.exited.Incomplete || r.exited.Code != 0 || r.exited.Wall > 10*time.Second || gone(r.stdout.String()) {
+	if !r.exited.Incomplete || r.exited.Code != 0 || gone(r.stdout.String()) {
 		t.Errorf("%+v %q", r.exited, r.stdout.String())
 	}
 	if err := c.Signal(limit(t), guest.Signal{ID: m.ID, Signal: 9, Scope: guest.ScopeExecution}); err != nil {
@@ -98,19 +115,20 @@ func TestDrainLosesNothing(t *testing.T) {
 	}
 }
 
+// No output is given up while those that hold it are being killed, however short Drain is.
 func TestKillTree(t *testing.T) {
 	c := guesttest.Start(t, 0).Client(t)
 	for name, script := range map[string]string{
 		"child":                   `sleep 100 & echo $!`,
-		"own session":             `setsid sleep 100 & sleep 0.1; echo $!`,
-		"double fork":             `(setsid sh -c 'echo $$; exec sleep 100' &) ; sleep 0.2`,
-		"double fork, no environ": `(setsid sh -c 'echo $$; sleep 100' & env -i sleep 100 &); sleep 0.2`,
-		"ignores all":             `sh -c 'trap "" TERM INT HUP; echo $$; while :; do sleep 1; done' & sleep 0.2`,
-		"stopped":                 `sh -c 'echo $$; kill -STOP $$' & sleep 0.2`,
+		"own session":             `setsid sh -c 'echo >&3; exec sleep 100' & read x <&3; echo $!`,
+		"double fork":             `(setsid sh -c 'echo $$; echo >&3; exec sleep 100' &) ; read x <&3`,
+		"double fork, no environ": `(setsid sh -c 'echo $$; echo >&3; sleep 100' & env -i sh -c 'echo >&3; exec sleep 100' &); read x <&3; read x <&3`,
+		"ignores all":             `sh -c 'trap "" TERM INT HUP; echo $$; echo >&3; while :; do sleep 1; done' & read x <&3`,
+		"stopped":                 `sh -c 'echo $$; kill -STOP $$' & until grep -q ') T ' /proc/$!/stat; do sleep 0.01; done`,
 		"many":                    `for i in $(seq 50); do setsid sleep 100 & done; echo $!`,
 	} {
-		m := shell(script)
-		m.KillTree, m.Drain = true, 20*time.Second
+		m := shell("mkfifo up; exec 3<>up; " + script)
+		m.Dir, m.KillTree, m.Drain = t.TempDir(), true, time.Nanosecond
 		r := run(t, c, m)
 		if r.exited.Incomplete || r.exited.Code != 0 || r.exited.ForeignKill != 0 || !gone(r.stdout.String()) {
 			t.Errorf("%s: %+v %q %q", name, r.exited, r.stdout.String(), r.stderr.String())
@@ -147,7 +165,6 @@ func TestSignals(t *testing.T) {
 				}
 			}
 			if len(seen) == len(strings.Fields(want)) {
-				time.Sleep(20 * time.Millisecond)
 				return p.Signal(ctx, int32(syscall.SIGKILL), scope)
 			}
 			return nil
@@ -155,10 +172,8 @@ func TestSignals(t *testing.T) {
 		if err != nil || e.Signal != 9 || !e.Signaled || e.ForeignKill != 0 {
 			t.Errorf("scope %d: %+v %v", scope, e, err)
 		}
-		for _, w := range strings.Fields(want) {
-			if !seen[w] {
-				t.Errorf("scope %d: %v", scope, seen)
-			}
+		if got := strings.Join(slices.Sorted(maps.Keys(seen)), " "); got != want {
+			t.Errorf("scope %d: %s", scope, got)
 		}
 	}
 	m := shell("exit 0")
@@ -179,7 +194,7 @@ func TestSignals(t *testing.T) {
 // An orphan that dies of SIGKILL from elsewhere is seen, as it may be the work of the kernel.
 func TestForeignKillOfAnOrphan(t *testing.T) {
 	c := guesttest.Start(t, 0).Client(t)
-	r := run(t, c, shell(`(sh -c 'kill -9 $$' &); sleep 0.2; echo x`))
+	r := run(t, c, shell(`pid=$( (sh -c 'echo $$; kill -9 $$' &) ); while [ -e /proc/$pid ]; do sleep 0.01; done`)) // until it is reaped
 	if r.exited.Code != 0 || r.exited.ForeignKill != 1 {
 		t.Errorf("%+v", r.exited)
 	}
@@ -194,7 +209,10 @@ func TestKillAll(t *testing.T) {
 		p.Close()
 		started = append(started, m)
 	}
-	time.Sleep(50 * time.Millisecond)
+	await(t, func() bool {
+		list, err := c.List(limit(t))
+		return err == nil && !slices.ContainsFunc(list, func(p guest.ProcessInfo) bool { return p.Stdout == 0 })
+	})
 	if err := c.KillAll(limit(t)); err != nil {
 		t.Fatal(err)
 	}
@@ -227,6 +245,10 @@ func inGuest(t *testing.T, g *guesttest.Guest, name string) int {
 }
 
 func TestManyProcessesLeaveNothing(t *testing.T) {
+	many := 1000
+	if testing.Short() {
+		many = 100
+	}
 	g := guesttest.Start(t, 0)
 	c := g.Client(t)
 	batch := func(n int) {
@@ -251,11 +273,11 @@ func TestManyProcessesLeaveNothing(t *testing.T) {
 			}
 		}
 	}
-	batch(100)
+	batch(20)
 	fds, threads := inGuest(t, g, "fd"), inGuest(t, g, "task")
-	batch(1000)
+	batch(many)
 	await(t, func() bool { return inGuest(t, g, "fd") <= fds })
-	if n := inGuest(t, g, "task"); n > threads+8 {
+	if n := inGuest(t, g, "task"); n > threads+many/2 { // a busy machine has it make some more, but not one for each
 		t.Errorf("%d threads, before %d", n, threads)
 	}
 	if b, err := os.ReadFile(fmt.Sprintf("/proc/%d/task/%d/children", g.PID, g.PID)); err == nil && len(b) > 0 {

@@ -118,6 +118,9 @@ func TestWatchOfWhatCannotBeWatched(t *testing.T) {
 
 // More folders than are watched, and more changes than the kernel keeps for a slow reader, are said to be lost.
 func TestWatchSaysWhatItLost(t *testing.T) {
+	if testing.Short() {
+		t.Skip("make check: it makes 70,000 changes to a file system")
+	}
 	c, dir := serve(t, self()), t.TempDir()
 	for i := range 10_010 {
 		must(t, os.Mkdir(fmt.Sprintf("%s/%d", dir, i), 0o755))

@@ -48,8 +48,9 @@ func TestKillAllOfInit(t *testing.T) {
 // Where /proc shows a user's processes to that user alone, the guest looks with its eyes.
 func TestKillTreeOfAnotherUser(t *testing.T) {
 	c := guesttest.StartInit(t).Client(t)
-	m := shell(`sleep 100 & setsid sleep 100 & (setsid sleep 100 &) ; sleep 0.2; exit 4`)
-	m.User, m.KillTree, m.Drain = stranger, true, 20*time.Second
+	m := shell(`mkfifo up; exec 3<>up; sleep 100 & setsid sh -c 'echo >&3; exec sleep 100' & (setsid sh -c 'echo >&3; exec sleep 100' &)
+		read x <&3; read x <&3; exit 4`)
+	m.Dir, m.User, m.KillTree, m.Drain = dirFor(t, stranger), stranger, true, time.Nanosecond
 	if e := run(t, c, m).exited; e.Code != 4 || e.Incomplete || e.ForeignKill != 0 {
 		t.Errorf("%+v", e)
 	}

@@ -104,11 +104,10 @@ func TestBackPressure(t *testing.T) {
 // await waits for something that comes by itself.
 func await(t testing.TB, what func() bool) {
 	t.Helper()
-	for end := time.Now().Add(20 * time.Second); !what(); {
-		if time.Now().After(end) {
+	for ctx := limit(t); !what(); time.Sleep(time.Millisecond) {
+		if ctx.Err() != nil {
 			t.Fatal("it does not come")
 		}
-		time.Sleep(time.Millisecond)
 	}
 }
 

@@ -3,10 +3,10 @@ package client_test
 import (
 	"bytes"
 	"context"
+	"os"
 	"strconv"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	"github.com/glovebox-dev/glovebox/internal/guest"
 	"github.com/glovebox-dev/glovebox/internal/guest/client"
@@ -16,14 +16,15 @@ import (
 
 // limit bounds a test that hangs; nothing measures against it.
 func limit(t testing.TB) context.Context {
-	ctx, cancel := context.WithTimeout(context.Background(), 60*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), guesttest.Patience)
 	t.Cleanup(cancel)
 	return ctx
 }
 
 var ids atomic.Int64
 
-func newID() string { return "e" + strconv.FormatInt(ids.Add(1), 10) }
+// newID is unique on this machine: the guest looks for who names it in all of /proc, where another run of these tests has its own.
+func newID() string { return "e" + itoa(os.Getpid()) + "." + strconv.FormatInt(ids.Add(1), 10) }
 
 func shell(script string) guest.Start {
 	return guest.Start{ID: newID(), Argv: []string{"sh", "-c", script}, Env: []string{"PATH=/usr/bin:/bin"}}

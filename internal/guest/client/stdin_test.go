@@ -4,9 +4,11 @@ import (
 	"bytes"
 	"context"
 	"math/rand/v2"
+	"os"
 	"strings"
 	"testing"
-	"time"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/glovebox-dev/glovebox/internal/guest"
 	"github.com/glovebox-dev/glovebox/internal/guest/guesttest"
@@ -16,9 +18,7 @@ import (
 func TestStdin(t *testing.T) {
 	c := guesttest.Start(t, 0).Client(t)
 	data := make([]byte, 3<<20)
-	for i := range data {
-		data[i] = byte(rand.Uint32())
-	}
+	rand.NewChaCha8([32]byte{1}).Read(data)
 	m := shell("cat")
 	m.Stdin = guest.StdinPipe
 	p := start(t, c, m)
@@ -93,9 +93,20 @@ func TestStdinOfAProcessThatDoesNotRead(t *testing.T) {
 	m = shell("sleep 100")
 	m.Stdin = guest.StdinPipe
 	p = start(t, c, m)
-	ctx, cancel := context.WithTimeout(context.Background(), 100*time.Millisecond)
-	defer cancel()
-	if err := p.Input(ctx, make([]byte, 1<<20)); sandbox.KindOf(err) != sandbox.Unavailable {
+	ctx, cancel := context.WithCancel(limit(t))
+	full := make(chan error)
+	go func() { full <- p.Input(ctx, make([]byte, 1<<20)) }()
+	pipe, err := os.Open("/proc/" + itoa(int(p.PID())) + "/fd/0")
+	must(t, err)
+	defer pipe.Close()
+	room, err := unix.FcntlInt(pipe.Fd(), unix.F_GETPIPE_SZ, 0)
+	must(t, err)
+	await(t, func() bool {
+		n, err := unix.IoctlGetInt(int(pipe.Fd()), unix.TIOCINQ)
+		return err == nil && n == room
+	})
+	cancel()
+	if err := <-full; sandbox.KindOf(err) != sandbox.Unavailable {
 		t.Errorf("a full pipe: %v", err)
 	}
 	list, err := c.List(limit(t))

@@ -130,5 +130,5 @@ func TestTarThatIsCutOrNone(t *testing.T) {
 	if !errors.Is(err, gone) {
 		t.Errorf("error of the reader: %v", err)
 	}
-	waitFor(t, func() bool { entries, _ := os.ReadDir(dir); return len(entries) == 0 })
+	await(t, func() bool { entries, _ := os.ReadDir(dir); return len(entries) == 0 })
 }

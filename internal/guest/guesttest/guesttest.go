@@ -30,6 +30,9 @@ const forgone = "GLOVEBOX_GUESTTEST_FORGONE"
 // Key is the key of every guest that Start starts.
 var Key = [32]byte{1, 2, 3, 4}
 
+// Patience bounds what may hang. Nothing that works takes so long, however busy the machine.
+const Patience = 2 * time.Minute
+
 // ID is its identity.
 const ID = "guesttest"
 
@@ -136,7 +139,8 @@ func start(t testing.TB, lease time.Duration, flags uintptr) *Guest {
 	}
 	g.life, g.out = lifeW, outR
 	g.cmd = exec.Command("/proc/self/exe")
-	g.cmd.Env = append(os.Environ(), child+"="+strconv.Itoa(int(lease/time.Millisecond)))
+	// The race detector has a program sleep for a second before it exits, which each guest would.
+	g.cmd.Env = append(os.Environ(), "GORACE=atexit_sleep_ms=0 "+os.Getenv("GORACE"), child+"="+strconv.Itoa(int(lease/time.Millisecond)))
 	g.cmd.ExtraFiles = []*os.File{lf, lifeR}
 	g.cmd.Stdout, g.cmd.Stderr = outW, os.Stderr
 	g.cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: flags}
@@ -171,7 +175,7 @@ func (g *Guest) End(t testing.TB) string {
 	case why := <-g.ends:
 		g.ends <- why
 		return why
-	case <-time.After(30 * time.Second):
+	case <-time.After(Patience):
 		g.cmd.Process.Kill()
 		t.Errorf("the guest does not end")
 		return ""
@@ -200,7 +204,7 @@ func (g *Guest) Dial(t testing.TB) net.Conn {
 // Client returns a client that is closed with the test.
 func (g *Guest) Client(t testing.TB) *client.Client {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), Patience)
 	defer cancel()
 	c, err := client.New(ctx, g.Dial(t), Key)
 	if err != nil {

@@ -62,7 +62,7 @@ func (s *Server) signalTree(p *process, sig syscall.Signal) bool {
 	if sig == syscall.SIGKILL {
 		return s.killTree(p)
 	}
-	members := s.members(p, nil) // before the started process can end and break a chain of parents
+	members, _ := s.members(p, nil) // before the started process can end and break a chain of parents
 	some, _ := p.kill(sig)
 	for _, m := range members {
 		if s.killMember(p, m, sig) == nil {
@@ -72,29 +72,46 @@ func (s *Server) signalTree(p *process, sig syscall.Signal) bool {
 	return some
 }
 
+// hunt says that processes of the execution are about to be killed, until hunted is called as often.
+func (p *process) hunt() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.hunts++
+}
+
+func (p *process) hunted() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.hunts--
+	p.awaitOutput()
+}
+
 // killTree ends all processes of the execution, waits until those that are the guest's to reap are reaped, and says whether
 // there was one. They are stopped first, all of them, as one that still runs could fork into the room that a dead one leaves.
 // A program may hide from it; that is what the walls are for.
 func (s *Server) killTree(p *process) (some bool) {
+	p.hunt()
+	defer p.hunted()
 	known := make(map[int]uint64)
 	for end := time.Now().Add(huntMost); ; time.Sleep(huntPause) {
 		running, _ := p.kill(syscall.SIGSTOP)
-		found := s.halt(p, known, end)
+		found, unclear := s.halt(p, known, end)
 		for _, m := range found {
 			s.killMember(p, m, syscall.SIGKILL)
 		}
-		p.kill(syscall.SIGKILL) // last: its output is awaited only for so long once it is reaped
-		if !running && len(found) == 0 && !s.zombies() || time.Now().After(end) {
+		p.kill(syscall.SIGKILL)
+		if !running && len(found) == 0 && !unclear && !s.zombies() || time.Now().After(end) {
 			return some
 		}
 		some = some || running || len(found) > 0
 	}
 }
 
-// halt stops the processes of the execution that were not known, until a look finds no further one, and returns all.
-func (s *Server) halt(p *process, known map[int]uint64, end time.Time) []stat {
+// halt stops the processes of the execution that were not known, until a look finds no further one, and returns what the last one found.
+func (s *Server) halt(p *process, known map[int]uint64, end time.Time) (found []stat, unclear bool) {
 	for {
-		found, fresh := s.members(p, known), false
+		found, unclear = s.members(p, known)
+		fresh := false
 		for _, m := range found {
 			if born, ok := known[m.pid]; !ok || born != m.born {
 				known[m.pid], fresh = m.born, true
@@ -102,7 +119,7 @@ func (s *Server) halt(p *process, known map[int]uint64, end time.Time) []stat {
 			}
 		}
 		if !fresh || time.Now().After(end) {
-			return found
+			return found, unclear
 		}
 	}
 }
@@ -140,12 +157,14 @@ func (p *process) expire() {
 // endTree ends all processes of the execution. An exit record that is not complete yet waits for it. Called with mu held.
 func (p *process) endTree() {
 	p.sentKill = true
+	p.hunts++
 	waits := p.exited == nil
 	if waits {
 		p.pending++
 	}
 	p.s.goes(func() {
 		p.s.killTree(p)
+		p.hunted()
 		if waits {
 			p.mu.Lock()
 			defer p.mu.Unlock()
@@ -203,7 +222,8 @@ func (s *Server) signalGroup(p *process, sig syscall.Signal) (bool, error) {
 	}
 	p.mu.Unlock()
 	some, err := p.kill(sig)
-	for _, m := range s.members(p, nil) {
+	members, _ := s.members(p, nil)
+	for _, m := range members {
 		if m.group == p.pid && s.killMember(p, m, sig) == nil {
 			some = true
 		}
@@ -232,7 +252,9 @@ func (s *Server) killAll(c *call) error {
 	for _, p := range list {
 		p.mu.Lock()
 		p.signaled, p.sentKill = p.signaled || !p.reaped, true
+		p.hunts++
 		p.mu.Unlock()
+		defer p.hunted()
 	}
 	if s.self() == 1 {
 		kill := s.killEveryone

@@ -39,6 +39,7 @@ type process struct {
 	sentKill     bool // SIGKILL was sent to a process of this execution for any reason
 	foreignKills uint32
 	pending      int  // what must end before the exit record is complete: pumps, the killing of the tree, and the process itself
+	hunts        int  // how many are killing its processes, or about to
 	forgotten    bool // the record is gone: nothing may wait any more
 	exited       *guest.Exited
 	deadline     *time.Timer
@@ -86,15 +87,24 @@ func (p *process) reapedAs(ws syscall.WaitStatus, usage *syscall.Rusage) {
 	if p.tty == nil {
 		p.stdin.close()
 	}
+	if p.killTree {
+		p.endTree()
+	}
+	p.awaitOutput()
+	p.ended()
+}
+
+// awaitOutput bounds how long the output of a reaped process is awaited. Whoever is being killed holds it until it is dead, which takes a
+// busy machine its time; it begins after that. Called with mu held.
+func (p *process) awaitOutput() {
+	if !p.reaped || p.hunts > 0 || p.forgotten {
+		return
+	}
 	for _, o := range p.outputs {
 		if o != nil {
 			o.file.SetReadDeadline(time.Now().Add(p.drain))
 		}
 	}
-	if p.killTree {
-		p.endTree()
-	}
-	p.ended()
 }
 
 // ended counts one of the things that the exit record waits for. Called with mu held.

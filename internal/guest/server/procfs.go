@@ -111,11 +111,28 @@ func (f *procfs) list() []stat {
 // maxEnviron bounds how much of an environment is searched. The variable stands first in what the guest starts.
 const maxEnviron = 256 << 10
 
-// names says whether the environment that a process was born with names the execution.
-func (f *procfs) names(pid int, id string) bool {
+// names says whether the environment that a process was born with names the execution. While it executes a program it has neither
+// environment nor arguments (both begin with env_end, set last by create_elf_tables): nobody can tell yet.
+func (f *procfs) names(pid int, id string) (named, unclear bool) {
+	named, empty := f.environ(pid, id)
+	if !empty {
+		return named, false
+	}
+	if f.read(strconv.Itoa(pid)+"/cmdline", make([]byte, 1)) == 0 {
+		fd, err := f.open(strconv.Itoa(pid)+"/exe", unix.O_PATH) // a thread of the kernel has none
+		if err == nil {
+			unix.Close(fd)
+		}
+		return false, err == nil
+	}
+	named, _ = f.environ(pid, id) // there now, if it was executing
+	return named, false
+}
+
+func (f *procfs) environ(pid int, id string) (named, empty bool) {
 	fd, err := f.open(strconv.Itoa(pid)+"/environ", unix.O_RDONLY)
 	if err != nil {
-		return false
+		return false, false
 	}
 	file := os.NewFile(uintptr(fd), "environ")
 	defer file.Close()
@@ -126,22 +143,22 @@ func (f *procfs) names(pid int, id string) bool {
 		from := max(0, len(b)-len(mark)-1)
 		b = b[:len(b)+n]
 		if i := bytes.Index(b[from:], mark); i > 0 && b[from+i-1] == 0 {
-			return true
+			return true, false
 		}
 		if err != nil {
-			return false
+			return false, len(b) == 1
 		}
 		if len(b) == cap(b) {
 			b = append(make([]byte, 0, 4*cap(b)), b...)
 		}
 	}
-	return false
+	return false, false
 }
 
 // members returns the processes of an execution that live, but the started one itself: those of its session, those whose chain of parents
 // leads to one of them, those whose environment names it, and those that were known to be of it before: a process that is
-// about to end has neither parent nor environment.
-func (s *Server) members(p *process, known map[int]uint64) (found []stat) {
+// about to end has neither parent nor environment. unclear says that another look may find more.
+func (s *Server) members(p *process, known map[int]uint64) (found []stat, unclear bool) {
 	as(p.user, func() {
 		all := s.proc.list()
 		self := os.Getpid()
@@ -160,8 +177,9 @@ func (s *Server) members(p *process, known map[int]uint64) (found []stat) {
 			}
 		}
 		for _, st := range all {
-			if st.pid != self && !in[st.pid] && !st.zombie && s.proc.names(st.pid, p.id) {
-				in[st.pid] = true
+			if st.pid != self && !in[st.pid] && !st.zombie {
+				named, later := s.proc.names(st.pid, p.id)
+				in[st.pid], unclear = named, unclear || later && st.parent == self // of the others a parent is found
 			}
 		}
 		for _, st := range all {
@@ -170,7 +188,7 @@ func (s *Server) members(p *process, known map[int]uint64) (found []stat) {
 			}
 		}
 	})
-	return found
+	return found, unclear
 }
 
 // descends says whether the chain of parents leads to one that is in. It stops at the guest, and at a loop, which a list that

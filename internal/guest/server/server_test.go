@@ -19,6 +19,12 @@ import (
 
 var key = [32]byte{5}
 
+// patience bounds what may hang. Nothing that works takes so long, however busy the machine.
+const patience = 2 * time.Minute
+
+// unique is in the ids of executions: their processes are looked for in all of /proc, where other tests have theirs.
+var unique = strconv.Itoa(os.Getpid()) + "-server"
+
 // ordinary returns a server inside the test's own process, whose other children are not the server's.
 func ordinary(t *testing.T) *server.Server {
 	t.Helper()
@@ -52,7 +58,7 @@ func openFiles(t *testing.T) int {
 
 func settle(t *testing.T, what string, now func() int, before int) {
 	t.Helper()
-	for end := time.Now().Add(20 * time.Second); now() > before; time.Sleep(time.Millisecond) {
+	for end := time.Now().Add(patience); now() > before; time.Sleep(time.Millisecond) {
 		if time.Now().After(end) {
 			buf := make([]byte, 1<<16)
 			t.Fatalf("%d %s, before %d\n%s", now(), what, before, buf[:runtime.Stack(buf, true)])
@@ -62,7 +68,7 @@ func settle(t *testing.T, what string, now func() int, before int) {
 
 // Close leaves no process, goroutine or descriptor, whatever was going on.
 func TestCloseLeavesNothing(t *testing.T) {
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	for round := range 3 {
 		goroutines, files := runtime.NumGoroutine(), openFiles(t)
@@ -70,7 +76,7 @@ func TestCloseLeavesNothing(t *testing.T) {
 		c := connect(t, s)
 		var pids []int32
 		for i, script := range []string{"exit 3", "sleep 100", "seq 1 1000000", "cat", "sleep 100 & exit 0", "trap '' TERM; sleep 100"} {
-			m := guest.Start{ID: "e" + strconv.Itoa(i), Argv: []string{"sh", "-c", script}, Stdin: guest.StdinPipe, TTY: i == 3,
+			m := guest.Start{ID: unique + strconv.Itoa(i), Argv: []string{"sh", "-c", script}, Stdin: guest.StdinPipe, TTY: i == 3,
 				Deadline: time.Hour}
 			p, err := c.Start(ctx, m)
 			if err != nil {
@@ -81,7 +87,7 @@ func TestCloseLeavesNothing(t *testing.T) {
 				p.Close()
 			}
 		}
-		if e, err := c.Wait(ctx, "e0"); err != nil || e.Code != 3 {
+		if e, err := c.Wait(ctx, unique+"0"); err != nil || e.Code != 3 {
 			t.Errorf("%+v, %v", e, err)
 		}
 		if round > 0 {
@@ -106,7 +112,7 @@ func TestCloseLeavesNothing(t *testing.T) {
 
 // A broken connection ends alone: neither another connection nor a process of its own suffers.
 func TestBrokenConnectionEndsAlone(t *testing.T) {
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	s := ordinary(t)
 	defer s.Close()
@@ -119,7 +125,7 @@ func TestBrokenConnectionEndsAlone(t *testing.T) {
 	if _, err := io.ReadFull(host, reply[:]); err != nil {
 		t.Fatal(err)
 	}
-	start := &guest.Start{ID: "survivor", Argv: []string{"sh", "-c", "sleep 0.2; exit 9"}, Follow: true}
+	start := &guest.Start{ID: unique, Argv: []string{"sh", "-c", "sleep 0.2; exit 9"}, Follow: true}
 	body := start.Append(nil)
 	frame := wire.AppendMessageHeader(nil, uint8(guest.TypeStart), len(body))
 	frame = append(frame, body...)
@@ -132,7 +138,7 @@ func TestBrokenConnectionEndsAlone(t *testing.T) {
 	if _, err := io.Copy(io.Discard, host); err != nil {
 		t.Error(err)
 	}
-	if e, err := good.Wait(ctx, "survivor"); err != nil || e.Code != 9 {
+	if e, err := good.Wait(ctx, unique); err != nil || e.Code != 9 {
 		t.Errorf("%+v, %v", e, err)
 	}
 }
