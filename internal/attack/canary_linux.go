@@ -71,7 +71,8 @@ func Plant() (_ *Canaries, err error) {
 		return nil, err
 	}
 	c.sockets = append(c.sockets, socket)
-	for _, address := range []string{"127.0.0.1:0", "[::1]:0"} {
+	own := rand.Text() // an address of this machine that nothing beside connects to, as to a port of 127.0.0.1 that was its own before
+	for _, address := range []string{fmt.Sprintf("127.%d.%d.1:0", own[0], own[1]), "[::1]:0"} {
 		c.listenIP(address)
 	}
 	if len(c.tcp) == 0 {
@@ -95,10 +96,10 @@ func (c *Canaries) setEnvironment() error {
 // plantPlace makes a place, where this user may.
 func (c *Canaries) plantPlace(top string) error {
 	place := filepath.Join(top, c.marker)
-	if os.Mkdir(place, 0o755) != nil {
+	remove, err := makeOwn(place)
+	if errors.Is(err, errNotMade) {
 		return nil // an ordinary user may write to a few of them, and one may be a link to another
 	}
-	remove, err := own(place)
 	if err != nil {
 		return err
 	}
@@ -225,14 +226,14 @@ func (c *Canaries) Found(text []byte) string {
 	return ""
 }
 
-// shortFact is the length below which a fact would be found by chance.
-const shortFact = 8
+// shortFact is the length below which a fact would be found by chance, as one without a digit would be that is a word.
+const shortFact = 12
 
 // hostFacts are what tells this host from others.
 func hostFacts() map[string]string {
 	facts := map[string]string{}
 	add := func(name, value string) {
-		if value = strings.TrimSpace(value); len(value) >= shortFact {
+		if value = strings.TrimSpace(value); len(value) >= shortFact && strings.ContainsAny(value, "0123456789") {
 			facts[name] = value
 		}
 	}

@@ -34,7 +34,7 @@ type Attack struct {
 	Lang     string // python or bash
 	Control  Control
 
-	timeout  time.Duration
+	timeout  time.Duration // of the attacks that are about a deadline; of others a hang's
 	limits   sandbox.Limits
 	statuses []sandbox.Status      // the ends that are right
 	shared   []sandbox.Status      // the ends that are right too where the guest has the code's own id
@@ -61,6 +61,9 @@ type exception struct {
 	want     []*regexp.Regexp // in place of the others, where there are any
 	why      string
 }
+
+// probeTime is the deadline of probes that are not about one: it ends what hangs, however slow the host is, and before patience does.
+const probeTime = 100 * time.Second
 
 // Control is how the attack is shown to work where the walls do not stand. Only tests make controls.
 type Control struct {
@@ -130,7 +133,7 @@ func parseTxtar(text []byte) (head []byte, sections map[string][]byte) {
 
 func parseAttack(text []byte) (*Attack, error) {
 	head, sections := parseTxtar(text)
-	a := &Attack{except: map[string]*exception{}, timeout: 10 * time.Second, statuses: []sandbox.Status{sandbox.StatusSucceeded},
+	a := &Attack{except: map[string]*exception{}, timeout: probeTime, statuses: []sandbox.Status{sandbox.StatusSucceeded},
 		code: sections["attack"], secondCode: sections["second"]}
 	for _, kind := range exceptionKinds {
 		a.except[kind] = &exception{}
@@ -279,6 +282,8 @@ func (a *Attack) check() error {
 		return fmt.Errorf("no code")
 	case !slices.Contains([]string{"", "alongside", "after"}, a.second):
 		return fmt.Errorf("second %q", a.second)
+	case a.timeout != probeTime && !slices.Contains(a.statuses, sandbox.StatusTimeout):
+		return fmt.Errorf("a deadline that is not an end that is right is one that a slow host misses")
 	case len(a.want) == 0 && a.drive == "":
 		return fmt.Errorf("nothing is wanted of it")
 	case !a.isExplained():

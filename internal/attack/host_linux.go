@@ -12,6 +12,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -42,7 +43,7 @@ func readHost() hostState {
 		text, _ := os.ReadFile(file)
 		h[file] = string(text)
 	}
-	h["ids of the server"] = statusLines(os.Getpid(), os.Getpid(), "Uid", "Gid", "TracerPid", "Seccomp", "NoNewPrivs", "CapEff")
+	h[ourselves] = statusLines(os.Getpid(), os.Getpid(), "Uid", "Gid", "TracerPid", "Seccomp", "NoNewPrivs", "CapEff")
 	return h
 }
 
@@ -53,24 +54,56 @@ type hostWatch struct {
 	clock time.Duration
 }
 
+// ourselves is the entry that nothing beside can change.
+const ourselves = "ids of the server"
+
 func watchHost() *hostWatch { return &hostWatch{state: readHost(), clock: clockDistance()} }
 
-// changed says what differs since the last call, "" where nothing does.
-func (w *hostWatch) changed() string {
+// changed says what differs since the last call. A host has other things to do: what it installs, mounts and sets meanwhile is told apart
+// from what attacks leave.
+func (w *hostWatch) changed(marker string) (ours, beside []string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	now, what := readHost(), ""
+	tell := func(is bool, what string) {
+		if is {
+			ours = append(ours, what)
+		} else {
+			beside = append(beside, what)
+		}
+	}
+	now := readHost()
 	for name, was := range w.state {
 		if now[name] != was {
-			what = fmt.Sprintf("%s was %s and is %s", name, was, now[name])
+			tell(leftByAttack(name, was, now[name], marker), fmt.Sprintf("%s was %s and is %s", name, was, now[name]))
 		}
 	}
 	w.state = now
 	if moved := clockDistance() - w.clock; moved.Abs() > clockSlack {
-		what = fmt.Sprintf("its clock was set by %v", moved)
+		tell(time.Now().Year() <= attackYear, fmt.Sprintf("its clock was set by %v", moved))
 		w.clock += moved
 	}
-	return what
+	return ours, beside
+}
+
+// What attacks set, where they are let: see N06.
+const (
+	attackYear = 2000
+	attackName = `"pwn`
+)
+
+// leftByAttack says whether a change is one that attacks make: a file that is gone, emptied, of another owner or mode, or that holds what
+// they write, which names their canaries; a name that they give.
+func leftByAttack(name, was, is, marker string) bool {
+	if name == ourselves {
+		return true
+	}
+	if strings.HasPrefix(name, "sysctl ") {
+		return strings.Contains(is, attackName)
+	}
+	_, before, isFile := strings.Cut(was, ", ")
+	_, after, _ := strings.Cut(is, ", ")
+	text, err := os.ReadFile(name)
+	return isFile && (err != nil || len(text) == 0 || before != after || bytes.Contains(text, []byte(marker)))
 }
 
 // clockDistance is that of the wall clock and of the one that nothing sets.
@@ -92,10 +125,12 @@ func programOf(file string) string {
 	return fmt.Sprintf("%d:%d with %d bytes, changed at %d.%d", st.Dev, st.Ino, st.Size, st.Ctim.Sec, st.Ctim.Nsec)
 }
 
+const unreadable = "unreadable"
+
 func sumOf(file string) string {
 	f, err := os.Open(file)
 	if err != nil {
-		return "unreadable"
+		return unreadable
 	}
 	defer f.Close()
 	sum := sha256.New()
@@ -106,7 +141,7 @@ func sumOf(file string) string {
 	if err != nil {
 		return err.Error()
 	}
-	return fmt.Sprintf("%x %v", sum.Sum(nil)[:8], info.Mode())
+	return fmt.Sprintf("%x, %v of user %d", sum.Sum(nil)[:8], info.Mode(), info.Sys().(*syscall.Stat_t).Uid)
 }
 
 // statusLines returns the named lines of a thread's status.

@@ -3,9 +3,10 @@ package attack
 import (
 	"context"
 	"fmt"
-	"math"
 	"net"
 	"os"
+	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -92,9 +93,8 @@ const kernelMemory = 64 << 20
 // guestMemory is the guest's in a container, whose group it is in: what is added to the limits for it.
 const guestMemory = 32 << 20
 
-// driveMemory bounds the peak that the host counted.
+// driveMemory bounds the peak that the host counted. That it is given back shows in the control group, which is gone after: see trial.gone.
 func driveMemory(tr *trial) {
-	before := freeMemory()
 	r := tr.execute(tr.code)
 	tr.judge(r)
 	limit := tr.limits.MemoryBytes + tr.limits.DiskBytes
@@ -107,28 +107,6 @@ func driveMemory(tr *trial) {
 	if r.Usage.MemoryPeak > limit+limit/8 {
 		tr.wrong("the peak was %s of a limit of %s", sandbox.FormatBytes(r.Usage.MemoryPeak), sandbox.FormatBytes(limit))
 	}
-	if !tr.arena.alone {
-		return
-	}
-	// What the kernel held for it is given back.
-	for end := time.Now().Add(settleTime); freeMemory() < before-(512<<20); time.Sleep(50 * time.Millisecond) {
-		if time.Now().After(end) {
-			tr.doubt("the host has %s free, before there were %s; something else may have taken it", sandbox.FormatBytes(freeMemory()), sandbox.FormatBytes(before))
-			return
-		}
-	}
-}
-
-// freeMemory is MemAvailable of /proc/meminfo.
-func freeMemory() int64 {
-	text, _ := os.ReadFile("/proc/meminfo")
-	for line := range strings.Lines(string(text)) {
-		var kib int64
-		if _, err := fmt.Sscanf(line, "MemAvailable: %d kB", &kib); err == nil {
-			return kib << 10
-		}
-	}
-	return math.MaxInt64
 }
 
 // driveDisk is R04.
@@ -146,12 +124,12 @@ func driveDisk(tr *trial) {
 	}
 }
 
-// manyFiles is how many open files of the host one attack may add at the most, its guest and the suite included.
-const manyFiles = 20_000
+// manyFiles is how many files a sandbox may have open while one program in it reaches its limit of 1024, its guest and its kernel included.
+const manyFiles = 4096
 
 // driveFiles is R06.
 func driveFiles(tr *trial) {
-	before, most := openOnHost(), int64(0)
+	most := 0
 	over := make(chan struct{})
 	var watching sync.WaitGroup
 	watching.Go(func() {
@@ -159,23 +137,29 @@ func driveFiles(tr *trial) {
 			select {
 			case <-over:
 				return
-			case <-time.After(10 * time.Millisecond):
-				most = max(most, openOnHost())
+			case <-time.After(20 * time.Millisecond):
+				most = max(most, tr.openFiles())
 			}
 		}
 	})
 	tr.judge(tr.execute(tr.code))
 	close(over)
 	watching.Wait()
-	if tr.arena.alone && most-before > manyFiles {
-		tr.wrong("the host had %d files open, before there were %d", most, before)
+	if most > manyFiles {
+		tr.wrong("the host saw %d descriptors in its processes", most)
 	}
+	tr.note("at the most %d descriptors", most)
 }
 
-func openOnHost() (n int64) {
-	text, _ := os.ReadFile("/proc/sys/fs/file-nr")
-	_, _ = fmt.Sscan(string(text), &n)
-	return n
+// openFiles counts the descriptors of the trial's processes.
+func (tr *trial) openFiles() (count int) {
+	for _, g := range tr.arena.spy.sightings(tr.nonce) {
+		for _, pid := range g.processes() {
+			fds, _ := os.ReadDir(fmt.Sprintf("/proc/%d/fd", pid))
+			count += len(fds)
+		}
+	}
+	return count
 }
 
 // driveCPU is R07.
@@ -186,28 +170,21 @@ func driveCPU(tr *trial) {
 		tr.note("this backend counts no processor time here")
 		return
 	}
-	wall := r.Timings.Run.Seconds()
+	wall := r.Usage.Wall.Seconds() // of the sandbox, as the processor time is
 	share := float64(tr.limits.CPUMillis) / 1000
 	// A tenth of a second for the guest and the start, and a period of the scheduler's at either end.
 	if used := r.Usage.CPU.Seconds(); used > wall*share*1.15+0.4 {
 		tr.wrong("it used %.2f s in %.2f s; its share is %.2f", used, wall, share)
 	}
-	tr.note("%v of processor time in %v", r.Usage.CPU, r.Timings.Run)
+	tr.note("%v of processor time in %v", r.Usage.CPU, r.Usage.Wall)
 }
 
-// drivePrompt bounds the time to the answer.
+// drivePrompt bounds the time to a deadline. That a run ends with its main program the status says: what else lives here does so for ever.
 func drivePrompt(tr *trial) {
 	r := tr.execute(tr.code)
 	tr.judge(r)
-	bound := tr.timeout
-	if r.Status == sandbox.StatusSucceeded {
-		bound = 2 * time.Second // the end of the main program, whatever else lives
-	}
-	if r.Timings.Run > bound+tr.slack() {
-		tr.wrong("%s came after %v, want %v", r.Status, r.Timings.Run, bound)
-	}
-	if r.Status == sandbox.StatusTimeout && r.Timings.Run < tr.timeout {
-		tr.wrong("the time-out of %v came after %v", tr.timeout, r.Timings.Run)
+	if took := r.Timings.Run; r.Status == sandbox.StatusTimeout && (took < tr.deadline || took > tr.deadline+slack) {
+		tr.wrong("the time-out of %v came after %v", tr.deadline, took)
 	}
 }
 
@@ -309,13 +286,22 @@ func driveCore(tr *trial) {
 	for _, f := range r.LeftOut {
 		tr.wrong("left out: %+v", f)
 	}
-	if after := coresHere(); after != before {
-		tr.wrong("cores on the host: %s, before %s", after, before)
+	var owners []string
+	for _, g := range tr.arena.spy.sightings(tr.nonce) {
+		owners = append(owners, g.users...)
+	}
+	for _, path := range coresHere() {
+		if info, err := os.Lstat(path); err == nil && !slices.Contains(before, path) {
+			fields := append(strings.Split(filepath.Base(path), "."), fmt.Sprint(info.Sys().(*syscall.Stat_t).Uid)) // helpers name the user
+			if slices.ContainsFunc(fields, func(f string) bool { return slices.Contains(owners, f) }) {
+				tr.wrong("there is a core on the host: %s", path)
+			}
+		}
 	}
 }
 
 // coresHere lists what looks like a core dump where the kernel might put one of ours.
-func coresHere() string {
+func coresHere() []string {
 	var all []string
 	for _, dir := range []string{".", "/", "/tmp", "/var/crash", "/var/lib/systemd/coredump"} {
 		names, _ := os.ReadDir(dir)
@@ -325,5 +311,5 @@ func coresHere() string {
 			}
 		}
 	}
-	return strings.Join(all, " ")
+	return all
 }

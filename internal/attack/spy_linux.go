@@ -3,7 +3,6 @@ package attack
 import (
 	"context"
 	"fmt"
-	"maps"
 	"math"
 	"os"
 	"path/filepath"
@@ -19,8 +18,11 @@ import (
 	"github.com/glovebox-dev/glovebox/sandbox"
 )
 
-// labelTrial marks the sandboxes of a trial.
-const labelTrial = "attack"
+// labelTrial marks the sandboxes of a trial, ordinaryTrial those that are made for none.
+const (
+	labelTrial    = "attack"
+	ordinaryTrial = "none"
+)
 
 // spy is a backend that notes, on the host, what its boxes are made of.
 type spy struct {
@@ -48,6 +50,7 @@ type sighting struct {
 	inner      []int               // pids
 	namespaces map[string]string   // of guest
 	held       []map[string]string // of all of inner
+	users      []string            // ids on the host under which guest and code may run
 	groups     []string
 	limits     map[string]string
 	mounts     string
@@ -77,7 +80,10 @@ func (s *spy) Create(ctx context.Context, spec sandbox.Spec) (sandbox.Box, error
 		g.guest, g.namespaces = g.inner[0], g.held[0]
 		text, _ := os.ReadFile(fmt.Sprintf("/proc/%d/mountinfo", g.guest))
 		g.mounts = string(text)
-		sum = programOf(fmt.Sprintf("/proc/%d/exe", g.guest))
+		g.users = usersOf(g.guest)
+		if program := fmt.Sprintf("/proc/%d/exe", g.guest); programOf(program) != unreadable { // it may have ended
+			sum = programOf(program)
+		}
 	}
 	s.findHomes.Do(func() { s.homes = homesOf(s.folders, box.ID()) })
 	s.mu.Lock()
@@ -85,7 +91,7 @@ func (s *spy) Create(ctx context.Context, spec sandbox.Spec) (sandbox.Box, error
 	if s.guests == "" {
 		s.guests = sum
 	}
-	if sum != s.guests {
+	if sum != "" && sum != s.guests {
 		s.wrong = append(s.wrong, "the guest program was "+s.guests+" and is "+sum)
 	}
 	trial := spec.Labels[labelTrial]
@@ -96,6 +102,20 @@ func (s *spy) Create(ctx context.Context, spec sandbox.Spec) (sandbox.Box, error
 		}
 	}()
 	return &spyBox{Box: box, spy: s, sighting: g}, nil
+}
+
+// usersOf are the ids that a process's user namespace gives; the code's own where it gives all.
+func usersOf(pid int) (all []string) {
+	text, _ := os.ReadFile(fmt.Sprintf("/proc/%d/uid_map", pid))
+	for line := range strings.Lines(string(text)) {
+		if f := strings.Fields(line); len(f) == 3 && f[2] == "1" {
+			all = append(all, f[1])
+		}
+	}
+	if len(all) == 0 {
+		all = append(all, strconv.FormatUint(uint64(sandbox.DefaultUser.UID), 10))
+	}
+	return all
 }
 
 // spyBox looks once more before the box ends.
@@ -115,10 +135,12 @@ func (b *spyBox) Fork(ctx context.Context, f sandbox.Fork) (*sandbox.Forked, err
 
 func (b *spyBox) Close() error {
 	b.sighting.closed.CompareAndSwap(math.MaxInt64, sinceBoot())
-	if now := limitFiles(b.sighting.groups); !maps.Equal(now, b.sighting.limits) {
-		b.spy.mu.Lock()
-		b.spy.wrong = append(b.spy.wrong, fmt.Sprintf("the limits of %s were %v and are %v", b.ID(), b.sighting.limits, now))
-		b.spy.mu.Unlock()
+	for file, now := range limitFiles(b.sighting.groups) { // of one that ended by itself they may be gone
+		if was := b.sighting.limits[file]; now != was {
+			b.spy.mu.Lock()
+			b.spy.wrong = append(b.spy.wrong, fmt.Sprintf("%s was %s and is %s", file, was, now))
+			b.spy.mu.Unlock()
+		}
 	}
 	return b.Box.Close()
 }
@@ -148,6 +170,31 @@ func homesOf(folders []string, id sandbox.ID) []string {
 		}
 	}
 	return homes
+}
+
+// leftOf says what is left of a trial's boxes, of each as soon as nothing is or the time is over.
+func (s *spy) leftOf(trial string) (errs []error) {
+	for _, g := range s.sightings(trial) {
+		end := time.Now().Add(settleTime)
+		for what := g.left(s.homes); what != ""; what = g.left(s.homes) {
+			if time.Now().After(end) {
+				errs = append(errs, fmt.Errorf("%v after the end of sandbox %s there are left: %s", settleTime, g.box.ID(), what))
+				break
+			}
+			time.Sleep(20 * time.Millisecond)
+		}
+	}
+	return errs
+}
+
+// processes are those of the host that the sandbox consists of.
+func (g *sighting) processes() []int {
+	all := groupMembers(g.groups)
+	for _, held := range g.held {
+		all = append(all, members(held["pid"])...)
+	}
+	slices.Sort(all)
+	return slices.Compact(all)
 }
 
 // left says what is left of a box that was closed.

@@ -15,6 +15,22 @@ import (
 // canaryPrefix begins the names of all folders that are made on the host for attacks.
 const canaryPrefix = "glovebox-canary-"
 
+var errNotMade = errors.New("the folder cannot be made")
+
+// makeOwn makes a folder and locks it, once more where a sweep comes between the two.
+func makeOwn(folder string) (remove func() error, err error) {
+	const most = 10
+	for range most {
+		if err := os.Mkdir(folder, 0o755); err != nil {
+			return nil, errors.Join(errNotMade, err)
+		}
+		if remove, err = own(folder); err == nil {
+			return remove, nil
+		}
+	}
+	return nil, err
+}
+
 // own locks a folder that was just made for as long as this process lives, which is how the next one tells canaries of the living from those
 // of the dead. remove takes the folder away.
 func own(folder string) (remove func() error, err error) {
@@ -36,10 +52,7 @@ func own(folder string) (remove func() error, err error) {
 // ownFolder makes a folder of the given name below the temporary folder, as own does.
 func ownFolder(name string) (folder string, remove func() error, err error) {
 	folder = filepath.Join(os.TempDir(), canaryPrefix+name)
-	if err := os.Mkdir(folder, 0o755); err != nil {
-		return "", nil, err
-	}
-	if remove, err = own(folder); err == nil {
+	if remove, err = makeOwn(folder); err == nil {
 		err = os.Chmod(folder, 0o755) // whatever the umask is
 	}
 	return folder, remove, err

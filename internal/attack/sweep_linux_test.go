@@ -1,6 +1,7 @@
 package attack
 
 import (
+	"crypto/rand"
 	"os"
 	"path/filepath"
 	"testing"
@@ -19,7 +20,7 @@ func TestSweepTakesWhatTheDeadLeft(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	dead := &Canaries{marker: canaryPrefix + filepath.Base(top), Secret: "canary of the dead"}
+	dead := &Canaries{marker: canaryPrefix + rand.Text(), Secret: "canary of the dead"}
 	folder := filepath.Join(top, dead.marker)
 	if err := os.Mkdir(folder, 0o755); err != nil {
 		t.Fatal(err)

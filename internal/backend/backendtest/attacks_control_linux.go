@@ -19,9 +19,6 @@ import (
 // nobody is whom controls run as where the tests run as root: an id that owns nothing.
 const nobody = 1_879_000_000
 
-// controlTimeout bounds a probe without walls.
-const controlTimeout = 60 * time.Second
-
 // runControl runs a probe where the walls do not stand. It must succeed there: one that fails everywhere proves nothing.
 // Probes that could harm a host have no control.
 func runControl(t *testing.T, a *attack.Attack, c *attack.Canaries) {
@@ -56,7 +53,7 @@ func runControl(t *testing.T, a *attack.Attack, c *attack.Canaries) {
 
 // reached says whether a listener has been reached since: a connection is counted a moment after it was made.
 func reached(c *attack.Canaries, since int64) bool {
-	for end := time.Now().Add(leakTime); time.Now().Before(end); time.Sleep(time.Millisecond) {
+	for end := time.Now().Add(patience); time.Now().Before(end); time.Sleep(time.Millisecond) {
 		if c.Hits() > since {
 			return true
 		}
@@ -76,7 +73,7 @@ func withoutWalls(kind string, a *attack.Attack, params []string) (out string, e
 	if err := errors.Join(os.Chmod(dir, 0o777), os.WriteFile(file, a.Source(), 0o644)); err != nil {
 		return "", err
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), controlTimeout)
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	i := slices.IndexFunc(attack.Languages, func(l sandbox.Language) bool { return l.Name == a.Lang })
 	argv := attack.Languages[i].Argv(attack.Languages[i].Programs[0], file)

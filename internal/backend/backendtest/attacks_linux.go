@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"runtime/pprof"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -22,8 +23,11 @@ var attackSeed = flag.Uint64("attack-seed", 0, "seed of the attacks' order; 0 ta
 // AttackWorkers is how many attacks run at the same time where the machine carries that.
 const AttackWorkers = 32
 
-// leakTime is how long what this process held for an attack may take to be gone.
-const leakTime = 5 * time.Second
+// shortWorkers is how many attacks -short makes at once: two processors that are busy otherwise carry them.
+const shortWorkers = 4
+
+// sample is one attack of most kinds, none of which takes long on any backend.
+var sample = []string{"F01", "F07", "P01", "D01", "V01", "N01", "R03", "T01", "E01", "S01", "A02", "X01"}
 
 // AttackControls runs each probe without walls, where it must work: what finds nothing there proves nothing behind them. That is the same
 // for all backends, so it is done once.
@@ -40,10 +44,23 @@ func AttackControls(t *testing.T) {
 	}
 }
 
-// Attacks runs the attack corpus against a backend with walls: one at a time, then so many at once.
+// Attacks runs the attack corpus against a backend with walls: one at a time, then so many at once. With -short it is run once, a few at a time.
 func Attacks(t *testing.T, open Open, workers int) {
+	if testing.Short() {
+		attacksAtOnce(t, open, shuffled(t), min(workers, shortWorkers))
+		return
+	}
 	t.Run("one at a time", func(t *testing.T) { AttacksAlone(t, open) })
-	t.Run("at once", func(t *testing.T) { attacksAtOnce(t, open, workers) })
+	t.Run("at once", func(t *testing.T) { attacksAtOnce(t, open, shuffled(t), workers) })
+}
+
+// AttackSample runs a dozen attacks, two at a time: what -short has of a backend on which all of them take minutes.
+func AttackSample(t *testing.T, open Open) {
+	corpus := slices.DeleteFunc(shuffled(t), func(a *attack.Attack) bool { return !slices.Contains(sample, a.ID) })
+	if len(corpus) != len(sample) {
+		t.Fatalf("of %v the corpus has %d", sample, len(corpus))
+	}
+	attacksAtOnce(t, open, corpus, 2)
 }
 
 // AttacksAlone runs the corpus one attack at a time, with a leak check and a run that must be right after each.
@@ -56,9 +73,8 @@ func AttacksAlone(t *testing.T, open Open) {
 	}
 }
 
-// attacksAtOnce runs the corpus with so many attacks at the same time, with runs in between that must be right.
-func attacksAtOnce(t *testing.T, open Open, workers int) {
-	corpus := shuffled(t)
+// attacksAtOnce runs so many attacks at the same time, with runs in between that must be right.
+func attacksAtOnce(t *testing.T, open Open, corpus []*attack.Attack, workers int) {
 	n := newArena(t, open, attack.Options{Canaries: plant(t)})
 	n.allAtOnce(t, corpus, workers)
 	n.settled(t, "all of them")
@@ -108,7 +124,8 @@ type arena struct {
 // newArena opens an arena that is closed at the end of the test.
 func newArena(t *testing.T, open Open, o attack.Options) *arena {
 	t.Helper()
-	o.Backend, o.Folders = open(t), runFolders()
+	folder := filepath.Dir(t.TempDir()) // of all temporary folders of this test
+	o.Backend, o.Folders = open(t), []string{folder}
 	if o.Alone {
 		o.WithoutWalls = func(a *attack.Attack, params []string) (string, error) { return withoutWalls("userns", a, params) }
 	}
@@ -124,18 +141,7 @@ func newArena(t *testing.T, open Open, o attack.Options) *arena {
 	if weaker := opened.Weaker(); len(weaker) > 0 {
 		t.Logf("WEAKER: the attacks go without %v", weaker)
 	}
-	time.Sleep(100 * time.Millisecond)
-	folder := filepath.Dir(t.TempDir())
 	return &arena{opened, folder, runtime.NumGoroutine(), openFiles(), mountCount(folder), childCount()}
-}
-
-// runFolders are where a backend may keep what lives; tests keep theirs below the temporary folder.
-func runFolders() []string {
-	all := []string{"/run/glovebox", os.TempDir()}
-	if dir := os.Getenv("XDG_RUNTIME_DIR"); dir != "" {
-		all = append(all, dir+"/glovebox")
-	}
-	return all
 }
 
 // try makes one attack, which must be contained.
@@ -162,7 +168,7 @@ func (n *arena) try(t *testing.T, a *attack.Attack) {
 func (n *arena) settled(t *testing.T, after string) {
 	t.Helper()
 	var what string
-	for end := time.Now().Add(leakTime); ; time.Sleep(20 * time.Millisecond) {
+	for end := time.Now().Add(patience); ; time.Sleep(20 * time.Millisecond) {
 		if what = n.over(); what == "" {
 			return
 		}
@@ -172,7 +178,7 @@ func (n *arena) settled(t *testing.T, after string) {
 	}
 	var stacks strings.Builder
 	_ = pprof.Lookup("goroutine").WriteTo(&stacks, 1)
-	t.Errorf("%v after the end of %s there are %s\n%s", leakTime, after, what, stacks.String())
+	t.Errorf("%v after the end of %s there are %s\n%s", patience, after, what, stacks.String())
 }
 
 func (n *arena) over() string {
@@ -227,20 +233,31 @@ func (n *arena) allAtOnce(t *testing.T, corpus []*attack.Attack, workers int) {
 	t.Logf("%d ordinary runs beside %d attacks at a time", benign.Load(), workers)
 }
 
+// keptFiles is how many descriptors the root holds that a backend keeps ready: it comes and goes with the mounts of the host, which others
+// change.
+const keptFiles = 2
+
+// openFiles counts the open files of this process, but for those of one root that is kept ready.
 func openFiles() int {
-	fds, _ := os.ReadDir("/proc/self/fd")
-	return len(fds)
+	kept, others := 0, 0
+	for _, name := range openFileNames() {
+		if strings.HasPrefix(name, "mnt:[") || strings.HasSuffix(name, "/mounts") || strings.HasSuffix(name, "/mountinfo") {
+			kept++
+		} else {
+			others++
+		}
+	}
+	return others + max(0, kept-keptFiles)
 }
 
-func openFileNames() string {
+func openFileNames() (names []string) {
 	fds, _ := os.ReadDir("/proc/self/fd")
-	var names []string
 	for _, fd := range fds {
 		if link, err := os.Readlink("/proc/self/fd/" + fd.Name()); err == nil {
 			names = append(names, link)
 		}
 	}
-	return strings.Join(names, " ")
+	return names
 }
 
 // mountCount is how many mounts there are below a folder. What else is mounted on this host is none of ours.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/rand"
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -43,6 +44,20 @@ func Run(t *testing.T, open Open) {
 	} else {
 		t.Logf("%s saves no sandboxes", b.Name())
 	}
+}
+
+// coreCases are the cases of Core: a life from birth to death, what goes in and comes out, the limits that keep a host alive.
+var coreCases = []string{"probe agrees with create", "dial", "dial again", "close while running", "after the end", "guest ends",
+	"recover spares the living", "output", "timeout", "left behind", "files in", "files out", "memory", "processes", "no network", "nothing survives"}
+
+// Core checks the core of Run and Walls: what -short has of a backend on which all of them take minutes.
+func Core(t *testing.T, open Open) {
+	all := slices.Concat(contractCases, programCases, fileCases, wallCases)
+	core := slices.DeleteFunc(all, func(c testCase) bool { return !slices.Contains(coreCases, c.name) })
+	if len(core) != len(coreCases) {
+		t.Fatalf("of %v there are %d", coreCases, len(core))
+	}
+	runCases(t, open, core)
 }
 
 // Walls checks what real walls give: limits that hold, ends that the kernel brings about, and what cannot be reached.

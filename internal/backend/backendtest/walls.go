@@ -2,6 +2,7 @@ package backendtest
 
 import (
 	"fmt"
+	"math/rand/v2"
 	"net"
 	"os"
 	"os/exec"
@@ -259,7 +260,8 @@ func testNoNetwork(t *testing.T, s *suite) {
 		}()
 		return l.Addr().String()
 	}
-	_, port, err := net.SplitHostPort(accept("tcp", "127.0.0.1:0"))
+	// An address of its own, so that nothing connects that had the port before.
+	host, port, err := net.SplitHostPort(accept("tcp", fmt.Sprintf("127.%d.%d.1:0", rand.IntN(256), rand.IntN(256))))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -267,7 +269,7 @@ func testNoNetwork(t *testing.T, s *suite) {
 	accept("unix", "@"+abstract)
 	r := python(fmt.Sprintf(`
 import socket
-for family, address in ((socket.AF_INET, ('127.0.0.1', %s)), (socket.AF_INET, ('192.0.2.1', 80)), (socket.AF_UNIX, '\0%s')):
+for family, address in ((socket.AF_INET, ('%s', %s)), (socket.AF_INET, ('192.0.2.1', 80)), (socket.AF_UNIX, '\0%s')):
     s = socket.socket(family)
     s.settimeout(3)
     try:
@@ -279,13 +281,13 @@ l = socket.create_server(('127.0.0.1', 0))
 c = socket.create_connection(l.getsockname())
 a, _ = l.accept()
 a.send(b'local')
-print(c.recv(9).decode())`, port, abstract))
+print(c.recv(9).decode())`, host, port, abstract))
 	r.Request.Command = []string{"/usr/bin/python3", "-c", r.Request.Command[4]}
 	wantOutput(t, s.run(t, r), "refused\nrefused\nrefused\nlocal\n")
 	if n := hits.Load(); n != 0 {
 		t.Errorf("%d connections reached the host", n)
 	}
-	if conn, err := net.Dial("tcp", "127.0.0.1:"+port); err != nil { // the listener would have seen them
+	if conn, err := net.Dial("tcp", net.JoinHostPort(host, port)); err != nil { // the listener would have seen them
 		t.Error(err)
 	} else {
 		conn.Close()
