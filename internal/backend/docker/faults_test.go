@@ -272,7 +272,7 @@ func TestTooOld(t *testing.T) {
 	}()
 	defer func() { server.Close(); <-served }()
 	b := open(t, Options{Name: Name, Host: "unix://" + path, RunDir: filepath.Join(t.TempDir(), "run")})
-	if _, err := b.Probe(context.Background()); sandbox.KindOf(err) != sandbox.Unsupported || !strings.Contains(err.Error(), "too old") {
+	if _, err := b.engine.connect(within(t), patience); sandbox.KindOf(err) != sandbox.Unsupported || !strings.Contains(err.Error(), "too old") {
 		t.Errorf("got %v", err)
 	}
 }

@@ -18,6 +18,9 @@ const testImage = backendtest.EngineImage
 // options are those of a backend for a test, which is skipped where the engine is not there.
 func options(t testing.TB, name string) Options {
 	t.Helper()
+	if testing.Short() {
+		t.Skip("make check: it needs an engine")
+	}
 	return Options{Name: name, Host: backendtest.EngineHost(t, name), RunDir: filepath.Join(t.TempDir(), "run"), Image: testImage,
 		Guest: guestProgram}
 }
@@ -54,7 +57,10 @@ func TestWalls(t *testing.T) { backendtest.Walls(t, opener(Name)) }
 
 // The attack corpus, as on every backend, but two attacks at once at the most: each makes several containers, and an engine needs a
 // quarter of a second of processor for one.
-func TestAttacks(t *testing.T) { backendtest.Attacks(t, attacked(Name), 2) }
+func TestAttacks(t *testing.T) {
+	options(t, Name) // nothing is planted where there is no engine
+	backendtest.Attacks(t, attacked(Name), 2)
+}
 
 // attacked opens a backend whose engine has no container of it at the end.
 func attacked(name string) backendtest.Open {

@@ -111,6 +111,7 @@ print(hash(bytes(heap)) == before, len(done), file.read(), peer.recv(5), child.s
 `
 
 func TestCheckpointOfMuch(t *testing.T) {
+	forCheck(t, "checkpoints")
 	b := openIn(t, filepath.Join(t.TempDir(), "run"), "")
 	box := create(t, b, livingSpec())
 	id := background(t, box, much)
@@ -137,6 +138,7 @@ func TestCheckpointOfMuch(t *testing.T) {
 
 // TestRestoreElsewhere restores with a backend that has never seen the sandbox, after all of it is gone.
 func TestRestoreElsewhere(t *testing.T) {
+	forCheck(t, "checkpoints")
 	dir := t.TempDir()
 	first := openIn(t, filepath.Join(t.TempDir(), "run"), "")
 	box := create(t, first, livingSpec())
@@ -167,6 +169,7 @@ func TestRestoreElsewhere(t *testing.T) {
 
 // TestCheckpointFails makes checkpoints fail; the sandbox goes on, and can be saved afterwards.
 func TestCheckpointFails(t *testing.T) {
+	forCheck(t, "checkpoints, and mounts on the host")
 	b := openIn(t, filepath.Join(t.TempDir(), "run"), "")
 	full := t.TempDir()
 	if err := unix.Mount("full", full, "tmpfs", 0, "size=64k"); err != nil {
@@ -206,6 +209,7 @@ func TestCheckpointFails(t *testing.T) {
 
 // TestCheckpointBesideHostSocket: a program has bound a socket in a directory of the host, which gVisor does not save.
 func TestCheckpointBesideHostSocket(t *testing.T) {
+	forCheck(t, "checkpoints")
 	b := openIn(t, filepath.Join(t.TempDir(), "run"), "")
 	s := livingSpec()
 	s.Workdir = t.TempDir()
@@ -256,6 +260,7 @@ func TestForbidFollowsNoLink(t *testing.T) {
 
 // TestCheckpointIsPrivate: nobody but its owner reads a checkpoint, and none is restored that somebody else could have written.
 func TestCheckpointIsPrivate(t *testing.T) {
+	forCheck(t, "checkpoints")
 	b := openIn(t, filepath.Join(t.TempDir(), "run"), "")
 	box := create(t, b, livingSpec())
 	strangers, full, open := t.TempDir(), t.TempDir(), t.TempDir()
@@ -314,6 +319,7 @@ func TestRestoreOfAnotherVersion(t *testing.T) {
 // TestRestoreOfAnotherSystem: a file of the system that was open when a sandbox was saved, and is another one now, would be read with the
 // length of the first. It is named, and nothing is started; what the sandbox had not open may change.
 func TestRestoreOfAnotherSystem(t *testing.T) {
+	forCheck(t, "checkpoints, and mounts on the host")
 	folder := t.TempDir()
 	usr := filepath.Join(folder, "usr")
 	module := filepath.Join(usr, "module.py")

@@ -25,7 +25,15 @@ import (
 )
 
 // patience bounds a step that hangs.
-const patience = time.Minute
+const patience = 2 * time.Minute
+
+// forCheck leaves a test to make check, and says why: a sandbox of gVisor's takes half a second of processor.
+func forCheck(t *testing.T, why string) {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("make check: " + why)
+	}
+}
 
 func spec() sandbox.Spec {
 	return sandbox.Spec{ID: sandbox.NewID(), Limits: sandbox.DefaultLimits, User: sandbox.DefaultUser, Env: sandbox.DefaultEnv}
@@ -93,7 +101,7 @@ func left(b *Backend, box sandbox.ID) (list []string) {
 			list = append(list, dir)
 		}
 	}
-	if text, err := os.ReadFile("/proc/self/mountinfo"); err == nil && strings.Contains(string(text), "glovebox") {
+	if text, err := os.ReadFile("/proc/self/mountinfo"); err == nil && strings.Contains(string(text), b.options.RunDir) {
 		list = append(list, "mounts")
 	}
 	return list
@@ -101,6 +109,7 @@ func left(b *Backend, box sandbox.ID) (list []string) {
 
 // TestEveryStepFails fails each step of creation in turn: the error names it, and nothing is left.
 func TestEveryStepFails(t *testing.T) {
+	forCheck(t, "a sandbox for each step")
 	inside := []string{confine.StepPlan, confine.StepKnobs, confine.StepRoot + " workspace", confine.StepIdentity, confine.StepRlimits,
 		confine.StepSpawner, confine.StepCaps, confine.StepNoNewPriv, confine.StepSeccomp}
 	for _, step := range slices.Concat(HostSteps, inside) {
@@ -142,6 +151,7 @@ func TestCloseFindsNoProgram(t *testing.T) {
 
 // TestUmask: the sandbox's ids are not ours, and a strict umask is not theirs.
 func TestUmask(t *testing.T) {
+	forCheck(t, "two sandboxes")
 	before := unix.Umask(0o077)
 	defer unix.Umask(before)
 	b := openIn(t, filepath.Join(t.TempDir(), "run"), "")
@@ -207,7 +217,9 @@ func TestTakeBack(t *testing.T) {
 		t.Errorf("of its root there is %q", out)
 	}
 	image := t.TempDir()
-	if err := checkpointInto(boxes[0].(*Box), image); err != nil {
+	if testing.Short() {
+		t.Log("make check: it is saved and made again as well")
+	} else if err := checkpointInto(boxes[0].(*Box), image); err != nil {
 		t.Errorf("save it: %v", err)
 	} else if twin, err := next.Restore(context.Background(), image, livingSpec()); err != nil {
 		t.Errorf("make it again: %v", err)
@@ -321,6 +333,7 @@ func TestImitated(t *testing.T) {
 
 // TestTargetsThroughLinks: nothing is made on the host where a link of the root is in the way of a mount.
 func TestTargetsThroughLinks(t *testing.T) {
+	forCheck(t, "a sandbox")
 	b := openIn(t, filepath.Join(t.TempDir(), "run"), "")
 	made := sandbox.NewID() // in the host's /tmp, to which the root's /var/tmp is a link
 	for _, target := range []string{"/var/tmp", "/var/tmp/" + string(made), "/var/tmp/" + string(made) + "/below"} {
@@ -347,6 +360,7 @@ func TestTargetsThroughLinks(t *testing.T) {
 
 // TestHostBackstop: on the host a box may have more processes than its code is allowed, as gVisor's own are among them, and not any number.
 func TestHostBackstop(t *testing.T) {
+	forCheck(t, "a sandbox")
 	b := openIn(t, filepath.Join(t.TempDir(), "run"), "")
 	box := create(t, b, spec())
 	if b.in.Tree.Enforcer(cgroup.Pids) == "" {
@@ -363,14 +377,16 @@ func called(name string) func(argv []string) bool {
 
 // TestOneOfItsProcessesIsKilled: whichever of the host's processes of a box is killed, all of it ends, and nothing is left.
 func TestOneOfItsProcessesIsKilled(t *testing.T) {
+	forCheck(t, "three sandboxes that end")
 	b := openIn(t, filepath.Join(t.TempDir(), "run"), "")
 	for _, name := range []string{runscName, "runsc-sandbox", "runsc-gofer"} {
 		box := create(t, b, spec())
-		i := slices.IndexFunc(box.Group.Processes(), func(pid int) bool { return slices.Contains(pidfd.Find(called(name)), pid) })
+		pids := box.Group.Processes()
+		i := slices.IndexFunc(pids, func(pid int) bool { return slices.Contains(pidfd.Find(called(name)), pid) })
 		if i < 0 {
 			t.Fatalf("there is no %s in the group of a box", name)
 		}
-		if err := unix.Kill(box.Group.Processes()[i], unix.SIGKILL); err != nil {
+		if err := unix.Kill(pids[i], unix.SIGKILL); err != nil {
 			t.Fatal(err)
 		}
 		ctx, cancel := context.WithTimeout(context.Background(), patience)

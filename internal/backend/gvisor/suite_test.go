@@ -54,17 +54,36 @@ func whole(t *testing.T) sandbox.Backend {
 	return b
 }
 
-func TestSuite(t *testing.T)  { backendtest.Run(t, whole) }
-func TestWalls(t *testing.T)  { backendtest.Walls(t, whole) }
-func TestMatrix(t *testing.T) { backendtest.Matrix(t, whole) }
+func TestSuite(t *testing.T) {
+	if testing.Short() {
+		backendtest.Core(t, whole)
+		return
+	}
+	backendtest.Run(t, whole)
+}
+
+func TestWalls(t *testing.T) {
+	forCheck(t, "the core of the suite has the walls that matter most")
+	backendtest.Walls(t, whole)
+}
+
+func TestMatrix(t *testing.T) {
+	forCheck(t, "a sandbox for each variant of the filter")
+	backendtest.Matrix(t, whole)
+}
 
 // TestAttacks runs the attack corpus. An ordinary user's sandboxes are attacked with what limits there are.
 func TestAttacks(t *testing.T) {
-	backendtest.Attacks(t, func(t *testing.T) sandbox.Backend {
+	open := func(t *testing.T) sandbox.Backend {
 		b := open(t)
 		if _, err := b.Probe(context.Background()); err != nil {
 			backendtest.Skip(t, Name, err)
 		}
 		return b
-	}, backendtest.AttackWorkers)
+	}
+	if testing.Short() {
+		backendtest.AttackSample(t, open)
+		return
+	}
+	backendtest.Attacks(t, open, backendtest.AttackWorkers)
 }

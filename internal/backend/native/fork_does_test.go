@@ -70,7 +70,7 @@ def late():
     import csv, json
     print("late", json.dumps([1]), csv.__name__, sorted(m for m in sys.modules if m in ("os", "io", "abc", "site")))
 atexit.register(late)
-t = threading.Thread(target=lambda: (threading.main_thread().join(0.3), print("thread"))); t.start()
+t = threading.Thread(target=lambda: (threading.main_thread().join(600), print("thread"))); t.start()
 threading.Thread(target=threading.Event().wait, daemon=True).start()
 print("main")`},
 	{name: "files that nobody closes", code: `
@@ -197,7 +197,12 @@ print("one"); sys.stderr.write("two\n"); os.write(1, b"\xff\x00three\n"); sys.st
 try: print("\udcff")
 except UnicodeEncodeError as e: print(e)
 subprocess.run(["echo", "five"]); os.system("echo six >&2"); sys.__stdout__.write("seven"); print("x" * 300000, end="")`},
-	{name: "output of a child that outlives", code: "import os\nif os.fork() == 0:\n    import time; time.sleep(0.2); print('late')\nelse: print('early')"},
+	{name: "output of a child that outlives", code: `
+import os, time
+r, w = os.pipe()
+print("early", flush=True)
+if os.fork() == 0: print("late", flush=True); os.write(w, b"x"); time.sleep(600)
+os.read(r, 1)`},
 	{name: "odd arguments", code: "import os, sys; print(sys.argv, sys.orig_argv, [os.fsencode(a) for a in sys.argv])"},
 	{name: "odd environment", code: "import os, ctypes; print({k: v for k, v in sorted(os.environb.items()) if k != b'GLOVEBOX_EXECUTION'}, os.getenv('ODD'), os.system('echo $ODD'))"},
 	{name: "execution", code: "import os; print(len(os.environ['GLOVEBOX_EXECUTION']))"},

@@ -4,8 +4,8 @@ import (
 	"context"
 	"errors"
 	"os"
-	"os/exec"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"syscall"
@@ -14,6 +14,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/glovebox-dev/glovebox/internal/backend/backendtest"
 	"github.com/glovebox-dev/glovebox/internal/guest"
 	"github.com/glovebox-dev/glovebox/internal/guest/client"
 	"github.com/glovebox-dev/glovebox/internal/guest/confine"
@@ -23,33 +24,31 @@ import (
 var guestProgram *os.File
 
 func TestMain(m *testing.M) {
-	os.Exit(func() int {
-		if path := os.Getenv("GLOVEBOX_TEST_GUEST"); path != "" {
-			return withGuest(m, path)
-		}
-		dir, err := os.MkdirTemp("", "guest")
-		if err != nil {
-			panic(err)
-		}
-		defer os.RemoveAll(dir)
-		path := filepath.Join(dir, "glovebox-guest")
-		build := exec.Command("go", "build", "-o", path, "github.com/glovebox-dev/glovebox/cmd/glovebox-guest")
-		build.Env = append(os.Environ(), "CGO_ENABLED=0")
-		if out, err := build.CombinedOutput(); err != nil {
-			panic(string(out))
-		}
-		return withGuest(m, path)
-	}())
-}
-
-func withGuest(m *testing.M, path string) int {
-	f, err := os.Open(path)
-	if err != nil {
+	apart()
+	var err error
+	if guestProgram, err = backendtest.Guest(); err != nil {
 		panic(err)
 	}
-	defer f.Close()
-	guestProgram = f
-	return m.Run()
+	forkPatience, zygotePatience = patience, patience // a busy host is slow, and tests say when it is a fork that they expect
+	os.Exit(m.Run())
+}
+
+// apart moves root's tests into a mount namespace of their own: whatever is mounted on the host makes templates stale, and some of the
+// tests mount. The program is executed anew, as only its first thread can take it there.
+func apart() {
+	const moved = "GLOVEBOX_TEST_APART"
+	if os.Geteuid() != 0 || os.Getenv(moved) != "" {
+		return
+	}
+	runtime.LockOSThread()
+	err := unix.Unshare(unix.CLONE_NEWNS)
+	if err == nil {
+		err = unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, "")
+	}
+	if err == nil {
+		err = unix.Exec("/proc/self/exe", os.Args, append(os.Environ(), moved+"=1"))
+	}
+	panic(err)
 }
 
 // open returns a backend with a state of its own.
@@ -88,7 +87,7 @@ type outcome struct {
 // run starts a command in the box and returns all of its output.
 func run(t testing.TB, box sandbox.Box, argv ...string) outcome {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), 60*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	conn, err := box.Dial(ctx)
 	if err != nil {

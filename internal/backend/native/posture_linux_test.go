@@ -50,10 +50,7 @@ func record(t *testing.T, accept []string, lack ...string) {
 			dir := filepath.Join(t.TempDir(), "run")
 			first, second := in(t, dir), in(t, dir)
 			return first, second, func() {
-				first.templates.close()
-				if err := first.in.Abandon(); err != nil {
-					t.Error(err)
-				}
+				abandon(t, first)
 				first.in = nil // before the backend is closed
 			}
 		},

@@ -11,6 +11,16 @@ import (
 	"github.com/glovebox-dev/glovebox/sandbox"
 )
 
+// abandon drops the lock of an instance, as the death of its process would. What is on its way would die as well, and holds the lock
+// between its fork and its program.
+func abandon(t *testing.T, b *Backend) {
+	t.Helper()
+	b.templates.close()
+	if err := b.in.Abandon(); err != nil {
+		t.Fatal(err)
+	}
+}
+
 // TestRecover abandons an instance as kill -9 would, and lets another clean up after it. The neighbour, alive, is left alone.
 func TestRecover(t *testing.T) {
 	runDir := filepath.Join(t.TempDir(), "run")
@@ -23,7 +33,7 @@ func TestRecover(t *testing.T) {
 	}
 	dead, alive, next := newBackend(), newBackend(), newBackend()
 	orphan, neighbour := create(t, dead, spec()).(*Box), create(t, alive, spec())
-	dead.in.Abandon() // the kernel drops a dead process's locks; its lifelines too, which we keep to prove that the reaper kills
+	abandon(t, dead) // but for its lifelines, which we keep to prove that the reaper kills
 	for range 2 {
 		if _, err := next.Recover(context.Background(), nil); err != nil {
 			t.Fatal(err)
@@ -80,7 +90,7 @@ func TestTakeBack(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	dead.in.Abandon()
+	abandon(t, dead)
 
 	boxes, err := next.Recover(context.Background(), []sandbox.ID{s.ID, sandbox.NewID()})
 	if err != nil || len(boxes) != 1 || boxes[0].ID() != s.ID {
@@ -144,12 +154,12 @@ func TestRecoverTakenBack(t *testing.T) {
 	if err := os.Remove(filepath.Join(first.in.BoxDir(unrecorded.ID), instance.BoxFile)); err != nil {
 		t.Fatal(err)
 	}
-	first.in.Abandon()
+	abandon(t, first)
 	boxes, err := second.Recover(context.Background(), []sandbox.ID{kept.ID, unrecorded.ID})
 	if err == nil || len(boxes) != 1 || boxes[0].ID() != kept.ID {
 		t.Fatalf("got %v, %v", boxes, err)
 	}
-	second.in.Abandon()
+	abandon(t, second)
 	for range 2 {
 		if _, err := third.Recover(context.Background(), nil); err != nil {
 			t.Fatal(err)
@@ -201,7 +211,7 @@ func TestRecoverCutShort(t *testing.T) {
 	if len(dirs) == 0 {
 		t.Skip("there are no control groups, so nothing that a dead guest leaves can be in use")
 	}
-	dead.in.Abandon()
+	abandon(t, dead)
 	group := filepath.Join(dirs[0], string(box.ID()))
 	_ = os.WriteFile(filepath.Join(group, "cgroup.max.descendants"), []byte("max"), 0) // v2 alone has it
 	busy := filepath.Join(group, "busy")

@@ -16,33 +16,39 @@ import (
 // TestStopBetweenForkAndExec has code stop whatever it may, over and over. A child of the guest that has become the code's user and has
 // not executed its program yet is among it. Such a start may fail; the guest serves on, keeps deadlines, and ends with its lifeline.
 func TestStopBetweenForkAndExec(t *testing.T) {
-	box := create(t, open(t, ""), spec())
+	forCheck(t, "a start that is held up takes the guest five seconds to give up")
+	const most = 2000
+	s := spec()
+	s.Limits.Pids = 2 * most // of which the stopped ones are some
+	box := create(t, open(t, ""), s)
 	c := connect(t, box)
 	start := func(script string) error {
-		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+		ctx, cancel := context.WithTimeout(context.Background(), patience)
 		defer cancel()
 		_, err := c.Start(ctx, guest.Start{ID: string(sandbox.NewID()), Argv: []string{"/bin/sh", "-c", script}, Env: sandbox.DefaultEnv,
-			Dir: "/", User: sandbox.DefaultUser, Deadline: time.Minute})
+			Dir: "/", User: sandbox.DefaultUser, Deadline: patience})
 		return err
 	}
 	if err := start("while :; do kill -STOP -1; done"); err != nil {
 		t.Fatal(err)
 	}
-	stopped := 0
-	for i := 0; i < 60 && stopped < 2; i++ {
+	attempts := 0
+	for stopped := false; !stopped; attempts++ {
+		if attempts == most {
+			t.Fatalf("of %d starts none was stopped before its program", most)
+		}
 		served := make(chan error, 1)
 		go func() { served <- start("exit 0") }()
 		for done := false; !done; {
 			select {
 			case err := <-served:
-				if errors.Is(err, unix.ETIMEDOUT) {
-					stopped++
-				} else if err != nil {
+				stopped = errors.Is(err, unix.ETIMEDOUT)
+				if err != nil && !stopped {
 					t.Fatal(err)
 				}
 				done = true
 			case <-time.After(10 * time.Millisecond):
-				ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+				ctx, cancel := context.WithTimeout(context.Background(), patience)
 				if _, err := c.Stat(ctx, guest.Stat{Path: "/"}); err != nil {
 					t.Fatalf("the guest does not answer beside a start that is held up: %v", err)
 				}
@@ -50,9 +56,9 @@ func TestStopBetweenForkAndExec(t *testing.T) {
 			}
 		}
 	}
-	t.Logf("%d starts were stopped", stopped)
+	t.Logf("start %d was stopped", attempts)
 	box.(*Box).Lifeline.Close()
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	if _, err := box.Wait(ctx); err != nil {
 		t.Errorf("the guest outlives its lifeline: %v", err)

@@ -10,8 +10,6 @@ import (
 	"testing"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/glovebox-dev/glovebox/internal/engine"
 	"github.com/glovebox-dev/glovebox/internal/lang/python"
 	"github.com/glovebox-dev/glovebox/sandbox"
@@ -53,7 +51,7 @@ func newHouse(t *testing.T, size int) *house {
 	}
 	h := &house{TB: t, backend: open(t, "")}
 	var err error
-	h.Engine, err = engine.New(engine.Config{Backends: []sandbox.Backend{h.backend}, Languages: []sandbox.Language{python.Language},
+	h.Engine, err = engine.New(engine.Config{Defaults: sandbox.Limits{Timeout: patience}, Backends: []sandbox.Backend{h.backend}, Languages: []sandbox.Language{python.Language},
 		Warm: size, Slots: 40, Queue: 40, QueueTimeout: patience})
 	if err != nil {
 		t.Fatal(err)
@@ -99,7 +97,7 @@ func (h *house) alone(r sandbox.Request) *sandbox.Result {
 	h.Helper()
 	before := h.Stats().Forked
 	result := h.run(r)
-	if forked := h.Stats().Forked > before; forked != (h.backend.zygotes.ready != nil) {
+	if forked := h.Stats().Forked > before; forked != (h.zygote() != nil) {
 		h.Fatalf("forked: %v; %s, %q, %q", forked, result.Status, result.Stdout.Head, result.Stderr.Head)
 	}
 	return result
@@ -165,4 +163,10 @@ func childrenOf(pid int) (pids []int) {
 	return pids
 }
 
-func stop(pid int) error { return unix.Kill(pid, unix.SIGSTOP) }
+// forCheck leaves a test to make check, and says why.
+func forCheck(t *testing.T, why string) {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("make check: " + why)
+	}
+}
