@@ -208,6 +208,9 @@ var initLine = regexp.MustCompile(`(?m)^init (\S+) @\S+ ms, (\S+) ms clock`)
 
 // TestInitBudget takes the least of several runs: what else goes on on this machine only ever adds to it.
 func TestInitBudget(t *testing.T) {
+	if testing.Short() {
+		t.Skip("make check: a budget of time")
+	}
 	program := filepath.Join(t.TempDir(), "glovebox")
 	build := exec.Command("go", "build", "-trimpath", "-o", program, "./cmd/glovebox")
 	build.Env = append(os.Environ(), "CGO_ENABLED=0")

@@ -36,6 +36,7 @@ step() {
   # The output goes through a file: whoever outlives the command and holds it open must not hold up the next step.
   mkdir -p build/steps
   log=$(log_of "$name")
+  : >"$log" # it is there before tail looks for it
   ${STEPS_DEADLINE:+env STEPS_DEADLINE=$((STEPS_DEADLINE - SUMMARY_SECONDS))} \
     timeout --kill-after="$KILL_SECONDS" "$bound" "$@" </dev/null >"$log" 2>&1 &
   step_pid=$!

@@ -92,6 +92,9 @@ func TestDowngrades(t *testing.T) {
 	for _, d := range downgrades {
 		for _, backend := range d.backends {
 			t.Run(backend+"/"+d.name, func(t *testing.T) {
+				if testing.Short() && backend != native.Name && (backend != gvisor.Name || d.name != "all at once") {
+					t.Skip("make check: a container or a kernel for each of many runs")
+				}
 				if (backend == gvisor.Name || d.nobody) && os.Geteuid() != 0 {
 					t.Skip("SKIPPED, NOT TESTED: it needs root")
 				}

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/glovebox-dev/glovebox/internal/backend/backendtest"
+	"github.com/glovebox-dev/glovebox/internal/backend/native"
 	"github.com/glovebox-dev/glovebox/internal/engine"
 	"github.com/glovebox-dev/glovebox/internal/lang"
 	"github.com/glovebox-dev/glovebox/internal/lang/langtest"
@@ -60,6 +61,9 @@ func TestLanguages(t *testing.T) {
 			return e.Run(ctx, engine.Run{Backend: b.Name(), Spec: spec, Request: request})
 		}
 		t.Run(b.Name(), func(t *testing.T) {
+			if testing.Short() && b.Name() != native.Name {
+				t.Skip("make check: a container or a kernel for each of many cases")
+			}
 			if b.Name() == "docker" || b.Name() == "podman" {
 				backendtest.EngineHost(t, b.Name()) // or it is skipped
 			}

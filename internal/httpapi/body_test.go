@@ -1,6 +1,7 @@
 package httpapi
 
 import (
+	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -13,10 +14,15 @@ import (
 // H04: a body that drips is given up. One that came whole leaves no deadline behind, which would end a long run as if the
 // client had gone away.
 func TestBodyTimes(t *testing.T) {
-	bounds := bodyBounds{most: 1 << 20, idle: 100 * time.Millisecond, total: 400 * time.Millisecond}
+	const brief, long = 200 * time.Millisecond, 5 * time.Minute
+	bounds := map[string]bodyBounds{
+		"/whole": {most: 1 << 20, idle: brief, total: brief},
+		"/half":  {most: 1 << 20, idle: brief, total: long},
+		"/drip":  {most: 1 << 20, idle: long, total: brief},
+	}
 	room := &readingRoom{most: 1 << 20}
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		b, err := readBody(http.NewResponseController(w), r, bounds, room)
+		b, err := readBody(http.NewResponseController(w), r, bounds[r.URL.Path], room)
 		defer b.release()
 		if err != nil {
 			writeProblem(w, problemOf(err, "x"))
@@ -25,31 +31,35 @@ func TestBodyTimes(t *testing.T) {
 		select {
 		case <-r.Context().Done():
 			w.WriteHeader(http.StatusTeapot)
-		case <-time.After(6 * bounds.idle):
+		case <-time.After(2 * brief):
 		}
 	}))
 	defer server.Close()
-	send := func(length string, pieces []string, pause time.Duration) string {
+	// What the server says to a request, whose body begins in the same write: a whole one is there when it is read, however late that is.
+	send := func(path string, length int, body string, more func(io.Writer)) string {
 		conn, err := net.Dial("tcp", server.Listener.Addr().String())
 		if err != nil {
 			t.Fatal(err)
 		}
 		defer conn.Close()
-		io.WriteString(conn, "POST / HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nContent-Length: "+length+"\r\n\r\n")
-		for _, p := range pieces {
-			io.WriteString(conn, p) // fails once the server gave up
-			time.Sleep(pause)
-		}
+		fmt.Fprintf(conn, "POST %s HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nContent-Length: %d\r\n\r\n%s", path, length, body)
+		more(conn)
 		out, _ := io.ReadAll(conn)
 		return string(out)
 	}
-	if out := send("10", []string{"12345", "67890"}, 0); !strings.HasPrefix(out, "HTTP/1.1 200") {
+	nothing := func(io.Writer) {}
+	if out := send("/whole", 10, "1234567890", nothing); !strings.HasPrefix(out, "HTTP/1.1 200") {
 		t.Errorf("a whole body: %s", out)
 	}
-	if out := send("10", []string{"12345"}, 0); !strings.HasPrefix(out, "HTTP/1.1 408") {
+	if out := send("/half", 10, "12345", nothing); !strings.HasPrefix(out, "HTTP/1.1 408") {
 		t.Errorf("half a body: %s", out)
 	}
-	if out := send("100", strings.Split(strings.Repeat("x", 20), ""), bounds.idle/4); out != "" && !strings.HasPrefix(out, "HTTP/1.1 408") {
+	drip := func(to io.Writer) { // until the server has given up
+		for err := error(nil); err == nil; time.Sleep(brief / 20) {
+			_, err = io.WriteString(to, "x")
+		}
+	}
+	if out := send("/drip", 1<<20, "", drip); out != "" && !strings.HasPrefix(out, "HTTP/1.1 408") {
 		t.Errorf("a body that drips: %s", out) // "" where the connection was reset before the answer was read
 	}
 	if held := room.held.Load(); held != 0 {

@@ -20,7 +20,8 @@ import (
 // Retry-After, and a request that was taken back in the queue never starts.
 func TestFlood(t *testing.T) {
 	const requests, clients = 400, 100
-	r := newRig(t, engine.Config{Slots: 2, Queue: 20}, httpapi.Config{})
+	g := newGate(t)
+	r := newRig(t, engine.Config{Backends: []sandbox.Backend{g}, Slots: 2, Queue: 20}, httpapi.Config{})
 	client := &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: clients}}
 	defer client.CloseIdleConnections()
 	var served, busy, gone, other atomic.Int64
@@ -33,7 +34,7 @@ func TestFlood(t *testing.T) {
 				if i%2 == 1 {
 					time.AfterFunc(time.Duration(i%7)*time.Millisecond, cancel)
 				}
-				req, _ := http.NewRequestWithContext(ctx, "POST", "http://"+r.addr+"/v1/run", strings.NewReader(bash("echo $((6*7))")))
+				req, _ := http.NewRequestWithContext(ctx, "POST", "http://"+r.addr+"/v1/run", strings.NewReader(g.program("await end")))
 				res, err := client.Do(req)
 				if err != nil {
 					gone.Add(1)
@@ -56,10 +57,14 @@ func TestFlood(t *testing.T) {
 			}
 		})
 	}
-	for i := range requests {
+	next <- 0
+	next <- 2
+	eventually(t, "all slots are held", func() bool { return r.engine.Stats().Running == 2 })
+	for i := range requests - 2 { // so most of those that nobody takes back are refused, however slow their clients are
 		next <- i
 	}
 	close(next)
+	g.open(t, "end")
 	all.Wait()
 	if n := served.Load() + busy.Load() + gone.Load(); n != requests || other.Load() != 0 || served.Load() == 0 || busy.Load() == 0 {
 		t.Errorf("%d served, %d refused, %d gone, %d ended otherwise", served.Load(), busy.Load(), gone.Load(), other.Load())
@@ -115,9 +120,10 @@ func TestBodiesTogether(t *testing.T) {
 }
 
 func TestDrain(t *testing.T) {
-	r := newRig(t, engine.Config{}, httpapi.Config{})
+	g := newGate(t)
+	r := newRig(t, engine.Config{Backends: []sandbox.Backend{g}}, httpapi.Config{})
 	done := make(chan httpapi.Answer)
-	go func() { done <- r.run(bash("sleep 0.5; echo whole")) }()
+	go func() { done <- r.run(g.program("await drain; echo whole")) }()
 	eventually(t, "the run begins", func() bool { return r.engine.Stats().Running == 1 })
 	r.server.Drain()
 	r.refused("GET", "/readyz", "", nil, 503)
@@ -128,6 +134,7 @@ func TestDrain(t *testing.T) {
 	if res, _ := r.do("GET", "/healthz", "", nil); res.StatusCode != 200 {
 		t.Error("a server that drains is alive")
 	}
+	g.open(t, "drain")
 	if a := <-done; a.Stdout != "whole\n" {
 		t.Errorf("%+v", a)
 	}
@@ -190,14 +197,17 @@ func BenchmarkRequest(b *testing.B) {
 
 // A deadline for writing stays with its connection; it must not fall on the requests that come after.
 func TestIdleConnectionIsServed(t *testing.T) {
-	r := newRig(t, engine.Config{}, httpapi.Config{WriteTimeout: 100 * time.Millisecond})
-	for _, path := range []string{"/healthz", "/nothing", "/metrics", "/v1/languages", "/nothing"} {
-		for _, method := range []string{"GET", "HEAD"} {
-			r.do(method, path, "", nil) // fails the test where nothing comes back
+	const timeout = time.Second // more than a busy machine keeps a server from a write
+	r := newRig(t, engine.Config{}, httpapi.Config{WriteTimeout: timeout})
+	for _, paths := range [][]string{{"/healthz", "/nothing"}, {"/metrics", "/v1/languages", "/nothing"}} {
+		for _, path := range paths {
+			for _, method := range []string{"GET", "HEAD"} {
+				r.do(method, path, "", nil) // fails the test where nothing comes back
+			}
 		}
-		time.Sleep(150 * time.Millisecond)
+		time.Sleep(timeout + timeout/10)
 	}
-	if a := r.run(bash("sleep 0.3; echo 1")); a.Stdout != "1\n" {
+	if a := r.run(bash("sleep 1.1; echo 1")); a.Stdout != "1\n" {
 		t.Errorf("%+v", a)
 	}
 	r.refused("POST", "/v1/run", "{", nil, 400)

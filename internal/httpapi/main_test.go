@@ -2,14 +2,18 @@ package httpapi_test
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"io"
 	"log/slog"
 	"net"
 	"net/http"
+	"os"
+	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/glovebox-dev/glovebox/internal/backend/backendtest"
 	"github.com/glovebox-dev/glovebox/internal/engine"
@@ -80,6 +84,45 @@ func newRig(t testing.TB, e engine.Config, h httpapi.Config) *rig {
 		r.engine.Close()
 	})
 	return r
+}
+
+// patience bounds a step that hangs. Nothing is measured against it.
+const patience = 2 * time.Minute
+
+// eventually waits for what another goroutine brings about.
+func eventually(t testing.TB, what string, ok func() bool) {
+	t.Helper()
+	for end := time.Now().Add(patience); !ok(); time.Sleep(2 * time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatal("never: " + what)
+		}
+	}
+}
+
+// gate is a backend whose programs wait until the test lets them go on.
+type gate struct {
+	*backendtest.Fake
+	dir string // holds a file for each thing that has come about
+}
+
+func newGate(t testing.TB) *gate { return &gate{backendtest.NewFake(t), t.TempDir()} }
+
+func (g *gate) Create(ctx context.Context, spec sandbox.Spec) (sandbox.Box, error) {
+	spec.Mounts = append(spec.Mounts, sandbox.Mount{Source: g.dir, Target: "/gate"})
+	return g.Fake.Create(ctx, spec)
+}
+
+// program is a request of bash code in which await is a command: it waits for a thing to come about.
+func (g *gate) program(code string) string {
+	await := `await() { until [ -e "/gate/$1" ]; do sleep 0.01; done; }; `
+	return jsonOf(object{"language": "bash", "code": await + code, "limits": object{"timeout_s": 2 * patience.Seconds()}})
+}
+
+func (g *gate) open(t testing.TB, thing string) {
+	t.Helper()
+	if err := os.WriteFile(filepath.Join(g.dir, thing), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
 }
 
 type header map[string]string

@@ -6,6 +6,7 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 	"unicode/utf8"
 
@@ -61,6 +62,41 @@ func FuzzStreamIsLossless(f *testing.F) {
 		}
 	})
 }
+
+// A silent program's client is told that it was accepted, and then now and then that it goes on.
+func TestSilentStream(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := httptest.NewRecorder()
+		s := newStream(newResponse(w, time.Second), sandbox.NewID(), func(err error) { t.Error(err) })
+		sent := func() string {
+			synctest.Wait()
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			return w.Body.String()
+		}
+		for _, c := range []struct {
+			after time.Duration
+			beats int
+			ends  string
+		}{{0, 0, ""}, {startAfter, 0, "\n\n"}, {heartbeat - time.Second, 0, "\n\n"}, {time.Second, 1, beatLine}, {heartbeat, 2, beatLine}} {
+			time.Sleep(c.after)
+			text := sent()
+			if strings.HasPrefix(text, "id: 1\nevent: started\n") != (c.ends != "") || strings.Count(text, beatLine) != c.beats || !strings.HasSuffix(text, c.ends) {
+				t.Errorf("after %v more: %q", c.after, text)
+			}
+		}
+		if !w.Flushed {
+			t.Error("it is held back")
+		}
+		s.close()
+		time.Sleep(2 * heartbeat)
+		if n := strings.Count(sent(), beatLine); n != 2 {
+			t.Errorf("%d comments after the end", n)
+		}
+	})
+}
+
+const beatLine = ": still running\n\n"
 
 func FuzzShow(f *testing.F) {
 	f.Add([]byte("a€"), []byte("\xff"), int64(3))

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"fmt"
 	"os"
 	"os/exec"
 	"strings"
@@ -13,7 +14,7 @@ import (
 // A search that finds nothing proves nothing unless it finds what is there.
 
 func TestAMarkedOrphanIsFound(t *testing.T) {
-	cmd := exec.Command("/bin/sleep", "60")
+	cmd := exec.Command("/bin/sleep", "1000")
 	cmd.Env = []string{mark + "=victim"}
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
@@ -27,9 +28,9 @@ func TestAMarkedOrphanIsFound(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		return strings.Contains(strings.Join(left, "\n"), "sleep 60")
+		return strings.Contains(strings.Join(left, "\n"), fmt.Sprintf("process %d ", cmd.Process.Pid))
 	}
-	for deadline := time.Now().Add(10 * time.Second); !found(nil); { // the child may not have executed yet
+	for deadline := time.Now().Add(2 * time.Minute); !found(nil); { // the child may not have executed yet
 		if time.Now().After(deadline) {
 			t.Fatal("not found")
 		}
@@ -51,15 +52,16 @@ func TestAControlGroupOfADeadInstanceIsFound(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("only root can make a control group to be found")
 	}
-	dir := "/sys/fs/cgroup/pids/glovebox-torturetest"
+	name := fmt.Sprintf("torturetest%d.", os.Getpid())
+	dir := "/sys/fs/cgroup/pids/glovebox-" + name
 	if _, err := os.Stat("/sys/fs/cgroup/pids"); err != nil {
-		dir = "/sys/fs/cgroup/glovebox-torturetest"
+		dir = "/sys/fs/cgroup/glovebox-" + name
 	}
 	if err := os.Mkdir(dir, 0o755); err != nil {
 		t.Skip("this host lets nobody make control groups: ", err)
 	}
 	defer os.Remove(dir)
-	left := leftGroups([]liveserver.Instance{{Name: "torturetest"}})
+	left := leftGroups([]liveserver.Instance{{Name: name}})
 	if len(left) != 1 || left[0] != dir {
 		t.Errorf("left %v", left)
 	}

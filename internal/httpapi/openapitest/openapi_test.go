@@ -1,0 +1,117 @@
+// Package openapitest holds what checks the HTTP API against its own description. It is apart from the other tests of the API because
+// what validates takes a minute to compile with the race detector.
+package openapitest
+
+import (
+	"bytes"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"github.com/pb33f/libopenapi"
+	validator "github.com/pb33f/libopenapi-validator"
+
+	"github.com/glovebox-dev/glovebox/internal/backend/backendtest"
+	"github.com/glovebox-dev/glovebox/internal/engine"
+	"github.com/glovebox-dev/glovebox/internal/httpapi"
+	"github.com/glovebox-dev/glovebox/internal/lang"
+	"github.com/glovebox-dev/glovebox/sandbox"
+)
+
+func TestMain(m *testing.M) { backendtest.Main(m) }
+
+// newServer returns what sends a request to a server over the fake backend, and hands back both with bodies that can be read.
+func newServer(t *testing.T) func(method, path, body string) (*http.Request, *http.Response) {
+	t.Helper()
+	e, err := engine.New(engine.Config{Backends: []sandbox.Backend{backendtest.NewFake(t)}, Languages: lang.All(), Max: sandbox.Limits{MemoryBytes: 1 << 30}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { e.Close() })
+	server, err := httpapi.New(httpapi.Config{Engine: e, Version: "test"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return func(method, path, body string) (*http.Request, *http.Response) {
+		request := func() *http.Request {
+			req := httptest.NewRequest(method, "http://localhost"+path, strings.NewReader(body))
+			if body != "" {
+				req.Header.Set("Content-Type", "application/json")
+			}
+			return req
+		}
+		w := httptest.NewRecorder()
+		server.Handler().ServeHTTP(w, request())
+		return request(), w.Result()
+	}
+}
+
+// The document is OpenAPI 3.1, and what the server takes and answers is what the document says.
+func TestOpenAPI(t *testing.T) {
+	ask := newServer(t)
+	_, res := ask("GET", "/openapi.json", "")
+	text, err := io.ReadAll(res.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	document, err := libopenapi.NewDocument(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	v, errs := validator.NewValidator(document)
+	if len(errs) > 0 {
+		t.Fatal(errs)
+	}
+	if ok, errs := v.ValidateDocument(); !ok {
+		for _, e := range errs {
+			t.Errorf("%s: %s: %+v", e.Message, e.Reason, e.SchemaValidationErrors)
+		}
+	}
+	for _, c := range []struct{ method, path, body string }{
+		{"POST", "/v1/run", `{"language":"bash","code":"echo 1; exit 3"}`},
+		{"POST", "/v1/run", `{"language":"python","code":"import os; open('a','w').write('x'); os.write(1,b'\\xff'); raise ValueError('x')"}`},
+		{"POST", "/v1/run", `{"language":"bash","code":": > a; mkfifo b","return_files":["**"],"packages":"none","checks":"off","network":{"mode":"none"},
+			"limits":{"timeout_s":100,"pids":null,"inodes":1000,"open_files":64},"stdin":null,"env":{"A":"b"},
+			"files":[{"path":"f","content":"x"},{"path":"g","content_base64":"eA=="}],"accept_weaker":["memory"]}`},
+		{"POST", "/v1/run", `{"command":["true"],"packages":[]}`},
+		{"POST", "/execute", `{"code":"open('a','w').write('x')"}`},
+		{"POST", "/execute", `{"code":"1/0","language":"python"}`},
+		{"GET", "/v1/capabilities", ""},
+		{"GET", "/v1/languages", ""},
+		{"GET", "/healthz", ""},
+		{"GET", "/readyz", ""},
+	} {
+		req, res := ask(c.method, c.path, c.body)
+		if res.StatusCode != http.StatusOK {
+			t.Errorf("%s %s: %s", c.method, c.body, res.Status)
+		}
+		if ok, errs := v.ValidateHttpRequestResponse(req, res); !ok {
+			for _, e := range errs {
+				t.Errorf("%s %s: %s: %s %+v", c.method, c.path, e.Message, e.Reason, e.SchemaValidationErrors)
+			}
+		}
+	}
+	// What the decoder refuses, the document refuses too; and the problem is as described.
+	for _, body := range []string{
+		`{"langauge":"python"}`, `{"code":1}`, `{"limits":{"timeout_s":"5"}}`, `{"files":[{"content":"x"}]}`, `{"network":"host"}`,
+		`{"args":[null]}`, `{"limits":{"memory_mb":5}}`, `{"env":[]}`,
+	} {
+		req, res := ask("POST", "/v1/run", body)
+		if res.StatusCode != http.StatusBadRequest {
+			t.Errorf("%s: %s", body, res.Status)
+		}
+		if ok, errs := v.ValidateHttpResponse(req, res); !ok {
+			t.Errorf("%s: %v", body, errs[0])
+		}
+		if ok, _ := v.ValidateHttpRequest(req); ok {
+			t.Errorf("the document allows %s", body)
+		}
+	}
+	for _, example := range []string{"required", "timeout_s", "text/event-stream", "application/problem+json", "print(6*7)"} {
+		if !bytes.Contains(text, []byte(example)) {
+			t.Errorf("the document lacks %s", example)
+		}
+	}
+}
