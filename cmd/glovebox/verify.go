@@ -54,6 +54,7 @@ type attackShown struct {
 	Outcome  attack.Outcome `json:"outcome,omitempty"`
 	Findings []string       `json:"findings,omitempty"`
 	Why      string         `json:"why,omitempty"`
+	Notes    []string       `json:"notes,omitempty"` // what was seen and decides nothing, as a change of the host by others
 	TookMS   int64          `json:"took_ms,omitempty"`
 }
 
@@ -277,7 +278,8 @@ func (a *app) makeAttacks(ctx context.Context, v *verification, b sandbox.Backen
 			return nil
 		}
 		shown := showAttack(at)
-		shown.Outcome, shown.Findings, shown.Why, shown.TookMS = verdict.Outcome, verdict.Findings, verdict.Why, verdict.Took.Milliseconds()
+		shown.Outcome, shown.Findings, shown.Why, shown.Notes = verdict.Outcome, verdict.Findings, verdict.Why, verdict.Notes
+		shown.TookMS = verdict.Took.Milliseconds()
 		v.Attacks = append(v.Attacks, shown)
 		v.count(verdict.Outcome)
 		a.printVerdict(i, len(corpus), &shown)

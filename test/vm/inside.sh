@@ -14,7 +14,7 @@ as() {
   [ "$user" = root ] || session=(--uid="$user" --property=PAMName=login)
   systemd-run --quiet --wait --pipe --collect "${session[@]}" --property=Delegate=yes --working-directory="$PWD" \
     --setenv=LANG=C.UTF-8 --setenv=GLOVEBOX_VM_USER="$user" --setenv=BACKENDTEST_REQUIRE=native,limits,gvisor \
-    --setenv=GLOVEBOX_LIBEXEC="$here/bin" --setenv=GLOVEBOX_TEST_GUEST="$here/bin/glovebox-guest" -- "$@"
+    --setenv=GLOVEBOX_LIBEXEC="$here/bin" -- "$@"
 }
 
 # report PACKAGE USER STATUS SECONDS tells a passing suite in a line, with all that it skipped, and a failing one in full.
