@@ -49,7 +49,7 @@ test: test-deps programs ## what a contributor runs twenty times a day, and CI: 
 
 .PHONY: check
 check: ## everything, by hand before an issue is called resolved: some two hours; ONLY=docker,lint runs some sections
-	bash scripts/check.sh $(ONLY)
+	bash scripts/check.sh '$(ONLY)'
 
 .PHONY: engines
 engines: ## Docker and Podman for the tests, on sockets of their own in build/engines; make engines-stop ends them

@@ -19,42 +19,59 @@ names=()
 section() {
   names+=("$1")
   [ "$asked" != list ] || return 0
-  [ -z "$asked" ] || grep -qxF -- "$1" <<<"${asked//,/$'\n'}" || return 0
+  [ -z "$asked" ] || [[ ,$asked, == *",$1,"* ]] || return 0
   step "$@" || true
 }
 
-# tested NAME SECONDS FLAG|PACKAGE... runs all tests of the packages with the race detector, none of them from a cache.
-tested() { section "$1" "$2" "$go" test -race -count=1 -timeout "$2s" "${@:3}"; }
+# tests FLAG|PACKAGE... are all tests of the packages with the race detector, none of them from a cache.
+readonly TEST_SECONDS=2400 # bound on one package, some minutes below the step's so that Go says where it hangs
+tests=("$go" test -race -count=1 -timeout "${TEST_SECONDS}s")
+tested() { section "$1" $((TEST_SECONDS + 300)) "${tests[@]}" "${@:2}"; }
 
-# engined NAME SECONDS COMMAND... is a section for which the engines of the tests run; where none asks for them there are none.
-engined() { section "$1" "$2" bash scripts/test-engines.sh with "${@:3}"; }
+# What the engines are needed for; where none asks for them there are none. Only root can start them.
+engined() {
+  if [ "$(id -u)" = 0 ]; then
+    section "$1" "$2" env BACKENDTEST_REQUIRE="$BACKENDTEST_REQUIRE,docker,podman" bash scripts/test-engines.sh with "${@:3}"
+  else
+    section "$1" "$2" echo 'NOT RUN: the engines of the tests need root'
+  fi
+}
 
-# Whoever is not root may have no control groups and no engines.
-[ "$(id -u)" != 0 ] || export BACKENDTEST_REQUIRE=native,limits,forks,gvisor,docker,podman
+# Whoever is not root may have no control groups.
+export BACKENDTEST_REQUIRE=
+[ "$(id -u)" != 0 ] || BACKENDTEST_REQUIRE=native,limits,forks,gvisor
 
 if [ "$asked" != list ]; then
-  trap 'bash scripts/test-engines.sh stop' EXIT
+  known=$(bash scripts/check.sh list)
+  for name in ${asked//,/ }; do
+    grep -qx -- "$name" <<<"$known" || { echo "check: there is no section $name; there are: ${known//$'\n'/ }" >&2 && exit 2; }
+  done
+  asked=${asked// /,}
+  bash scripts/test-engines.sh status >/dev/null || trap 'bash scripts/test-engines.sh stop' EXIT
   step 'what the tests need' 900 bash scripts/install-test-deps.sh --all
   step build 900 make build programs
 fi
 
-mapfile -t units < <("$go" list ./... | grep -vE '/(internal/backend/(native|gvisor|docker|backendtest)|test/podman|cmd/glovebox)$')
+packages=$("$go" list ./...) || exit
+units=$(grep -vE '/(internal/backend/(native|gvisor|docker|backendtest)|test/podman|cmd/glovebox)$' <<<"$packages")
 
 section lint 1800 bash scripts/lint.sh
-tested units 1800 -p 2 "${units[@]}"
-tested native 900 ./internal/backend/native
-tested corpus 1800 ./internal/backend/backendtest
-tested gvisor 1800 ./internal/backend/gvisor
-tested program 1200 ./cmd/glovebox
+# shellcheck disable=SC2086 # a list of packages is words
+tested units -p 2 $units
+tested native ./internal/backend/native
+tested corpus ./internal/backend/backendtest
+tested gvisor ./internal/backend/gvisor
+tested program ./cmd/glovebox
 section verify-native 600 "$glovebox" verify --backend native
-section verify-gvisor 900 "$glovebox" verify --backend gvisor
+section verify-gvisor 1200 "$glovebox" verify --backend gvisor
 section fuzz 3600 env FUZZTIME=30s bash scripts/fuzz.sh
 section torture 600 "$go" run ./test/torture -n 100 -glovebox "$glovebox"
 section torture-gvisor 600 "$go" run ./test/torture -n 20 -c 4 -backend gvisor -glovebox "$glovebox"
 section soak 900 "$go" run ./test/soak -n 2000 -glovebox "$glovebox"
 section bench 1200 "$go" run ./bench -quick -glovebox "$glovebox"
-engined docker 2400 "$go" test -race -count=1 -timeout 40m ./internal/backend/docker
-engined podman 2400 "$go" test -race -count=1 -timeout 40m ./test/podman
+engined docker $((TEST_SECONDS + 300)) "${tests[@]}" ./internal/backend/docker
+engined podman $((TEST_SECONDS + 300)) "${tests[@]}" ./test/podman
+engined program-engines 900 "${tests[@]}" -run 'TestLanguages|TestDowngrades' ./cmd/glovebox
 engined verify-docker 1200 "$glovebox" verify --backend docker --container-image localhost/glovebox-test:latest
 engined verify-podman 1200 "$glovebox" verify --backend podman --container-image localhost/glovebox-test:latest
 section vm 2700 bash test/vm/run.sh

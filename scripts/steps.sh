@@ -2,8 +2,8 @@
 #
 #   step NAME SECONDS COMMAND...   runs the command for at most so many seconds; the status is the command's
 #   steps_table FILE               one table of all steps; into the file as well, as Markdown
-#   steps_verdicts NAME...         what go test said of each package in those steps, failures last
-#   steps_failed                   the status is 0 where a step failed
+#   steps_verdicts                 what go test said of each package in all steps, failures last
+#   steps_failed                   the status is 0 where a step failed or was not run
 #
 # STEPS_DEADLINE, in seconds since 1970, bounds all steps together, those of scripts that a step starts included.
 # shellcheck shell=bash
@@ -11,14 +11,24 @@
 readonly KILL_SECONDS=20    # what a step that was told to end may take until it is killed
 readonly TICK=0.2           # how often its output is looked at, in seconds
 readonly SUMMARY_SECONDS=30 # what a script that is a step has left to sum up its own
-steps=()
-
-# log_of NAME is where the output of a step is.
-log_of() { echo "build/steps/${1//[^a-zA-Z0-9]/-}.log"; }
-
-# Bash keeps Ctrl-C from what it runs in the background, so the step in progress is ended by hand.
+steps=()                    # name|outcome|seconds
+logs=()
 step_pid=
-trap '[ -z "$step_pid" ] || kill "$step_pid" 2>/dev/null; exit 130' INT TERM
+tail_pid=
+
+# Each script has a folder of its own, as one may be a step of another.
+steps_folder=build/steps/$(basename "$0" .sh)
+
+# Bash keeps Ctrl-C from what it runs in the background, so the step in progress is ended here.
+end_step() {
+  if [ -n "$step_pid" ]; then
+    kill "$step_pid" 2>/dev/null
+    wait "$step_pid"
+  fi
+  exit "$1"
+}
+trap 'end_step 130' INT
+trap 'end_step 143' TERM
 
 step() {
   local name=$1 bound=$2 begun=$SECONDS status=0 outcome=passed log
@@ -34,43 +44,48 @@ step() {
   fi
   printf '\n===== %s (at most %d s)\n' "$name" "$bound"
   # The output goes through a file: whoever outlives the command and holds it open must not hold up the next step.
-  mkdir -p build/steps
-  log=$(log_of "$name")
-  : >"$log" # it is there before tail looks for it
+  mkdir -p "$steps_folder"
+  log=$steps_folder/${name//[^a-zA-Z0-9]/-}.log
+  logs+=("$log")
+  : >"$log"
   ${STEPS_DEADLINE:+env STEPS_DEADLINE=$((STEPS_DEADLINE - SUMMARY_SECONDS))} \
     timeout --kill-after="$KILL_SECONDS" "$bound" "$@" </dev/null >"$log" 2>&1 &
   step_pid=$!
-  tail -n +1 -s "$TICK" -f --pid="$step_pid" "$log"
+  tail -n +1 -s "$TICK" -f --pid="$step_pid" "$log" &
+  tail_pid=$!
   wait "$step_pid" || status=$?
   step_pid=
-  case $status in
-  0) ;;
-  124 | 137) outcome="FAILED (over $bound s)" ;;
-  *) outcome="FAILED ($status)" ;;
-  esac
+  wait "$tail_pid" || true
+  [ "$status" = 0 ] || outcome="FAILED ($status)"
+  [ "$status" = 0 ] || [ $((SECONDS - begun)) -lt "$bound" ] || outcome="FAILED (over $bound s)"
   steps+=("$name|$outcome|$((SECONDS - begun))")
   printf '===== %s: %s, %d s\n' "$name" "$outcome" $((SECONDS - begun))
   return "$status"
 }
 
 steps_table() {
-  local row
+  local row name outcome seconds
+  printf '| step | outcome | seconds |\n|---|---|---|\n' >"$1"
   printf '\n%-28s %-22s %7s\n' step outcome seconds
-  for row in "${steps[@]}"; do
+  for row in "${steps[@]}" "total| |$SECONDS"; do
     IFS='|' read -r name outcome seconds <<<"$row"
     printf '%-28s %-22s %7d\n' "$name" "$outcome" "$seconds"
+    printf '| %s | %s | %d |\n' "$name" "$outcome" "$seconds" >>"$1"
   done
-  printf '%-28s %-22s %7d\n' total '' "$SECONDS"
-  {
-    printf '| step | outcome | seconds |\n|---|---|---|\n'
-    printf '%s\n' "${steps[@]}" | sed 's/|/ | /g; s/^/| /; s/$/ |/'
-    printf '| total | | %d |\n' "$SECONDS"
-  } >"$1"
 }
 
 steps_verdicts() {
-  local name
-  for name in "$@"; do cat "$(log_of "$name")" 2>/dev/null || true; done | grep -E '^(ok|FAIL|--- FAIL|panic:)' | sort -ru
+  local pattern
+  [ ${#logs[@]} != 0 ] || return 0
+  for pattern in '^ok ' '^(FAIL|--- FAIL|panic:)'; do
+    cat "${logs[@]}" | grep -E "$pattern" | sort -u || true
+  done
 }
 
-steps_failed() { printf '%s\n' "${steps[@]}" | grep -qv '|passed|'; }
+steps_failed() {
+  local row
+  for row in "${steps[@]}"; do
+    [[ $row == *'|passed|'* ]] || return 0
+  done
+  return 1
+}
