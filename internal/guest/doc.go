@@ -74,8 +74,10 @@
 // an offset that is forgotten answers Failed{NotFound} with the oldest that is kept. A process that was started with
 // Discard is never held up: beyond the buffer the oldest unacknowledged bytes are dropped, and a jump of offsets shows it.
 //
-// Exited is sent once the process is reaped and its output is complete (at most Start.Drain after the reaping, and after the
-// guest has killed what it is to kill, as a descendant may hold the pipe open for ever). The record is kept until it is acknowledged.
+// Exited is sent once the process is reaped and its output is complete. A descendant may hold the pipe open for ever, so output is
+// awaited for Start.Drain at the most: from the reaping, or, where the guest kills processes of the execution meanwhile, from the end of
+// that, which counts for two seconds after the reaping at the most. A kill that is yet to come is not awaited: where a deadline's
+// KillSignal ended the process, the record may be there before Start.Grace is over. The record is kept until it is acknowledged.
 //
 // A deadline is given as a duration and kept on the guest's monotonic clock. When it passes before the started process has
 // ended, every process of the execution gets Start.KillSignal, and SIGKILL after Start.Grace. The host keeps its own, later,
@@ -83,8 +85,8 @@
 //
 // The processes of an execution are those whose session, or whose chain of parents, leads to the started process, or whose
 // environment at birth names the execution (EnvExecution). To end them the guest stops all it finds until it finds no more, and
-// then kills them; the exit record waits for that, two seconds at the most. That is hygiene, not a wall: what hides ends with
-// the sandbox.
+// then kills them, two seconds at the most. Where the end of the process or a deadline asked for that, an exit record that is not there
+// yet waits for it. That is hygiene, not a wall: what hides ends with the sandbox.
 //
 // # Adopt
 //

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"flag"
 	"fmt"
+	"io"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -14,6 +15,7 @@ import (
 
 	"github.com/glovebox-dev/glovebox/internal/engine"
 	"github.com/glovebox-dev/glovebox/internal/httpapi"
+	"github.com/glovebox-dev/glovebox/sandbox"
 )
 
 var update = flag.Bool("update", false, "write the golden responses anew")
@@ -29,9 +31,10 @@ var volatile = []struct {
 }
 
 // Each file of testdata/golden is a request as it goes over the wire, a line "===", and the response: what clients build on.
-// Go's own headers (Date, Content-Length, the request id) are left out.
+// Go's own headers (Date, Content-Length, the request id) are left out. /gate holds a file for each event of a stream that has come.
 func TestGolden(t *testing.T) {
-	r := newRig(t, engine.Config{}, httpapi.Config{})
+	g := newGate(t)
+	r := newRig(t, engine.Config{Backends: []sandbox.Backend{g}}, httpapi.Config{})
 	paths, err := filepath.Glob("testdata/golden/*.txt")
 	if err != nil || len(paths) == 0 {
 		t.Fatal("no golden files", err)
@@ -45,7 +48,7 @@ func TestGolden(t *testing.T) {
 				t.Fatal(err)
 			}
 			request, want, _ := strings.Cut(string(text), "===\n")
-			got := r.replay(request)
+			got := r.replay(request, g)
 			if *update {
 				if err := os.WriteFile(path, []byte(request+"===\n"+got), 0o644); err != nil {
 					t.Fatal(err)
@@ -59,7 +62,7 @@ func TestGolden(t *testing.T) {
 	}
 }
 
-func (r *rig) replay(request string) string {
+func (r *rig) replay(request string, g *gate) string {
 	r.t.Helper()
 	head, body, _ := strings.Cut(request, "\n\n")
 	lines := bufio.NewScanner(strings.NewReader(head))
@@ -70,7 +73,23 @@ func (r *rig) replay(request string) string {
 		name, value, _ := strings.Cut(lines.Text(), ": ")
 		h[name] = value
 	}
-	res, text := r.do(method, path, strings.TrimSpace(body), h)
+	res, err := r.ask(method, path, strings.TrimSpace(body), h)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	defer res.Body.Close()
+	text := ""
+	for in := bufio.NewReader(res.Body); err == nil; {
+		var line string
+		line, err = in.ReadString('\n')
+		text += line
+		if id, ok := strings.CutPrefix(line, "id: "); ok {
+			g.open(r.t, strings.TrimSpace(id))
+		}
+	}
+	if err != io.EOF {
+		r.t.Fatal(err)
+	}
 	var out strings.Builder
 	fmt.Fprintln(&out, res.StatusCode)
 	var names []string

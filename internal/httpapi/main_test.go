@@ -127,8 +127,8 @@ func (g *gate) open(t testing.TB, thing string) {
 
 type header map[string]string
 
-// do sends one request and returns the answer and its body.
-func (r *rig) do(method, path, body string, h header) (*http.Response, string) {
+// ask sends one request. The answer's body is the caller's to close.
+func (r *rig) ask(method, path, body string, h header) (*http.Response, error) {
 	r.t.Helper()
 	req, err := http.NewRequestWithContext(r.t.Context(), method, "http://"+r.addr+path, strings.NewReader(body))
 	if err != nil {
@@ -144,7 +144,13 @@ func (r *rig) do(method, path, body string, h header) (*http.Response, string) {
 		}
 		req.Header.Set(name, value)
 	}
-	res, err := http.DefaultClient.Do(req)
+	return http.DefaultClient.Do(req)
+}
+
+// do sends one request and returns the answer and its body.
+func (r *rig) do(method, path, body string, h header) (*http.Response, string) {
+	r.t.Helper()
+	res, err := r.ask(method, path, body, h)
 	if err != nil {
 		r.t.Fatal(err)
 	}

@@ -72,11 +72,10 @@ func (s *Server) signalTree(p *process, sig syscall.Signal) bool {
 	return some
 }
 
-// hunt says that processes of the execution are about to be killed, until hunted is called as often.
+// hunt says that processes of the execution are about to be killed, until hunted is called as often. Called with mu held.
 func (p *process) hunt() {
-	p.mu.Lock()
-	defer p.mu.Unlock()
 	p.hunts++
+	p.awaitOutput()
 }
 
 func (p *process) hunted() {
@@ -90,7 +89,9 @@ func (p *process) hunted() {
 // there was one. They are stopped first, all of them, as one that still runs could fork into the room that a dead one leaves.
 // A program may hide from it; that is what the walls are for.
 func (s *Server) killTree(p *process) (some bool) {
+	p.mu.Lock()
 	p.hunt()
+	p.mu.Unlock()
 	defer p.hunted()
 	known := make(map[int]uint64)
 	for end := time.Now().Add(huntMost); ; time.Sleep(huntPause) {
@@ -157,7 +158,7 @@ func (p *process) expire() {
 // endTree ends all processes of the execution. An exit record that is not complete yet waits for it. Called with mu held.
 func (p *process) endTree() {
 	p.sentKill = true
-	p.hunts++
+	p.hunt()
 	waits := p.exited == nil
 	if waits {
 		p.pending++
@@ -252,7 +253,7 @@ func (s *Server) killAll(c *call) error {
 	for _, p := range list {
 		p.mu.Lock()
 		p.signaled, p.sentKill = p.signaled || !p.reaped, true
-		p.hunts++
+		p.hunt()
 		p.mu.Unlock()
 		defer p.hunted()
 	}

@@ -95,14 +95,18 @@ func (p *process) reapedAs(ws syscall.WaitStatus, usage *syscall.Rusage) {
 }
 
 // awaitOutput bounds how long the output of a reaped process is awaited. Whoever is being killed holds it until it is dead, which takes a
-// busy machine its time; it begins after that. Called with mu held.
+// busy machine its time, so Drain begins after that; but however often and long they are killed, after huntMost. Called with mu held.
 func (p *process) awaitOutput() {
-	if !p.reaped || p.hunts > 0 || p.forgotten {
+	if !p.reaped || p.forgotten {
 		return
+	}
+	end := p.born.Add(p.wall).Add(huntMost).Add(p.drain)
+	if drained := time.Now().Add(p.drain); p.hunts == 0 && drained.Before(end) {
+		end = drained
 	}
 	for _, o := range p.outputs {
 		if o != nil {
-			o.file.SetReadDeadline(time.Now().Add(p.drain))
+			o.file.SetReadDeadline(end)
 		}
 	}
 }

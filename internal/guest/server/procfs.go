@@ -111,14 +111,14 @@ func (f *procfs) list() []stat {
 // maxEnviron bounds how much of an environment is searched. The variable stands first in what the guest starts.
 const maxEnviron = 256 << 10
 
-// names says whether the environment that a process was born with names the execution. While it executes a program it has neither
-// environment nor arguments (both begin with env_end, set last by create_elf_tables): nobody can tell yet.
+// names says whether the environment that a process was born with names the execution. In the middle of execve it has none: nobody can
+// tell yet.
 func (f *procfs) names(pid int, id string) (named, unclear bool) {
 	named, empty := f.environ(pid, id)
 	if !empty {
 		return named, false
 	}
-	if f.read(strconv.Itoa(pid)+"/cmdline", make([]byte, 1)) == 0 {
+	if f.executing(pid) {
 		fd, err := f.open(strconv.Itoa(pid)+"/exe", unix.O_PATH) // a thread of the kernel has none
 		if err == nil {
 			unix.Close(fd)
@@ -127,6 +127,24 @@ func (f *procfs) names(pid int, id string) (named, unclear bool) {
 	}
 	named, _ = f.environ(pid, id) // there now, if it was executing
 	return named, false
+}
+
+// executing says whether a process is in the middle of execve: create_elf_tables sets env_end last, and no program can set it to 0 again
+// (validate_prctl_map_addr). Where the guest's own is 0 the kernel does not tell: gVisor, which shows no process before its environment.
+func (f *procfs) executing(pid int) bool {
+	return f.envEnd(pid) == "0" && f.envEnd(os.Getpid()) != "0"
+}
+
+// envEnd returns env_end of /proc/PID/stat, "" where it cannot be seen.
+func (f *procfs) envEnd(pid int) string {
+	const field = 48 // after the name
+	var b [1024]byte
+	n := f.read(strconv.Itoa(pid)+"/stat", b[:])
+	fields := bytes.Fields(b[bytes.LastIndexByte(b[:n], ')')+1 : n])
+	if len(fields) <= field {
+		return ""
+	}
+	return string(fields[field])
 }
 
 func (f *procfs) environ(pid int, id string) (named, empty bool) {
