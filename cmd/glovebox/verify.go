@@ -56,6 +56,8 @@ type attackShown struct {
 	Why      string         `json:"why,omitempty"`
 	Notes    []string       `json:"notes,omitempty"` // what was seen and decides nothing, as a change of the host by others
 	TookMS   int64          `json:"took_ms,omitempty"`
+
+	meanwhile []string // of the notes those that people are shown
 }
 
 func (a *app) newVerify() *cobra.Command {
@@ -279,7 +281,7 @@ func (a *app) makeAttacks(ctx context.Context, v *verification, b sandbox.Backen
 		}
 		shown := showAttack(at)
 		shown.Outcome, shown.Findings, shown.Why, shown.Notes = verdict.Outcome, verdict.Findings, verdict.Why, verdict.Notes
-		shown.TookMS = verdict.Took.Milliseconds()
+		shown.TookMS, shown.meanwhile = verdict.Took.Milliseconds(), verdict.Meanwhile
 		v.Attacks = append(v.Attacks, shown)
 		v.count(verdict.Outcome)
 		a.printVerdict(i, len(corpus), &shown)

@@ -66,6 +66,9 @@ func (a *app) printVerdict(i, count int, at *attackShown) {
 	for _, finding := range at.Findings {
 		fmt.Fprintf(w, "    found: %s\n", indented(finding))
 	}
+	for _, note := range at.meanwhile {
+		fmt.Fprintf(w, "    meanwhile: %s\n", indented(note))
+	}
 	if bad {
 		fmt.Fprintf(w, "    it must hold: %s\n", at.Expect)
 	}
@@ -145,11 +148,23 @@ func (v *verification) markdown() []byte {
 	}{{attack.NotContained, "Not contained"}, {attack.Unclear, "Unclear"}, {attack.NotApplicable, "Not applicable"}} {
 		v.section(&b, group.outcome, group.title)
 	}
+	v.meanwhile(&b)
 	b.WriteString("\n## All attacks\n\n| attack | class | outcome | what it tries |\n|---|---|---|---|\n")
 	for _, at := range v.Attacks {
 		fmt.Fprintf(&b, "| %s | %s | %s | %s |\n", at.ID, at.Class, at.Outcome, strings.ReplaceAll(at.Title, "|", `\|`))
 	}
 	return b.Bytes()
+}
+
+// meanwhile tells what was seen beside the attacks and decided nothing, where there is any.
+func (v *verification) meanwhile(b *bytes.Buffer) {
+	title := "\n## Meanwhile\n\n"
+	for _, at := range v.Attacks {
+		for _, note := range at.meanwhile {
+			fmt.Fprintf(b, "%s    %s: %s\n", title, at.ID, strings.ReplaceAll(indented(note), "\n", "\n    "))
+			title = ""
+		}
+	}
 }
 
 // section tells of the attacks with one outcome, where there are any.

@@ -12,7 +12,8 @@ type Options struct {
 	// Folders are those below which the backend keeps what lives: nothing that is named after a sandbox may be left there.
 	Folders []string
 
-	// Alone says that one attack is made at a time and that little else goes on in this process, so that its own figures mean something.
+	// Alone says that one attack is made at a time and that little else goes on in this process. Its heap is measured then (O01, R11),
+	// and all system calls are made on a kernel in user space too, which takes most of a minute (K15).
 	Alone bool
 
 	// Languages are those that the probes are run with; none are Languages of this package.

@@ -18,8 +18,11 @@ import (
 )
 
 // settleTime is how long what an attack used may take to be gone: what is killed still needs some of the processors' time to end, and others
-// may keep them busy. What stays for good is there then too.
-const settleTime = 2 * time.Minute
+// may keep them busy. What stays for good is there then too. What takes longer than usualSettleTime people are told of.
+const (
+	settleTime      = 2 * time.Minute
+	usualSettleTime = 5 * time.Second
+)
 
 // Arena is a backend and an engine under attack, with all that must stay as it is.
 type Arena struct {
@@ -33,9 +36,8 @@ type Arena struct {
 	weaker   []string // what this host cannot do and the attacks go without
 	alone    bool     // as in the options
 
-	hits    atomic.Int64 // before
-	benigns atomic.Int64 // ordinary runs
-	ports   atomic.Int32
+	hits  atomic.Int64 // before
+	ports atomic.Int32
 }
 
 // Figures of the arena's engine.
@@ -77,14 +79,15 @@ func Open(ctx context.Context, o Options) (_ *Arena, err error) {
 			return nil, errors.Join(err, errors.New("no interpreter waits to be forked"))
 		}
 	}
-	return n, errors.Join(n.spy.leftOf(ordinaryTrial)...)
+	_, left := n.spy.leftOf(ordinaryTrial)
+	return n, errors.Join(left...)
 }
 
 // Close ends what runs, and waits for its end.
 func (n *Arena) Close() error { return n.engine.Close() }
 
-// Forked is how many of the runs that were no ordinary ones began in a fork, since the arena was opened.
-func (n *Arena) Forked() int64 { return int64(n.engine.Stats().Forked) - n.benigns.Load() }
+// Forked is how many programs of attacks began in a fork, since the arena was opened. Ordinary runs do not count.
+func (n *Arena) Forked() int64 { return n.spy.forked.Load() }
 
 // Weaker names what this host cannot do and the attacks go without.
 func (n *Arena) Weaker() []string { return n.weaker }
@@ -116,9 +119,6 @@ func (n *Arena) Benign(ctx context.Context) error { return n.ordinary(ctx, "pyth
 func (n *Arena) ordinary(ctx context.Context, lang string) error {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
-	if lang == "python" {
-		n.benigns.Add(1)
-	}
 	code := map[string]string{"python": "print(1+1)", "bash": "echo $((1+1))"}[lang]
 	r, err := n.engine.Run(ctx, engine.Run{Spec: sandbox.Spec{AcceptWeaker: n.weaker, Labels: map[string]string{labelTrial: ordinaryTrial}},
 		Request: sandbox.Request{Language: lang, Code: []byte(code), Timeout: probeTime}})
@@ -140,7 +140,9 @@ func (n *Arena) Try(ctx context.Context, a *Attack) Verdict {
 	began := time.Now()
 	v, hurried := n.try(ctx, a, a.timeout)
 	if hurried && v.Outcome == Unclear {
+		before := v
 		v, _ = n.try(ctx, a, laterDeadline*a.timeout)
+		v.Notes, v.Meanwhile = append(before.Notes, v.Notes...), append(before.Meanwhile, v.Meanwhile...)
 	}
 	v.Took = time.Since(began)
 	return v
@@ -154,7 +156,7 @@ func (n *Arena) try(ctx context.Context, a *Attack, deadline time.Duration) (v V
 	if err := ctx.Err(); err != nil {
 		tr.doubt("it was interrupted: %v", context.Cause(ctx))
 	}
-	return tr.close(), tr.hurried
+	return tr.close(), tr.hurried && len(tr.unclear) == 1 // by what else is unclear it stays so
 }
 
 // aftermath looks at what was planted, at the host, and at the next run.
@@ -169,12 +171,15 @@ func (tr *trial) aftermath() {
 		tr.wrong("a planted listener was reached %d times: %s", hits-before, n.canaries.last)
 		n.canaries.mu.Unlock()
 	}
-	ours, beside := n.host.changed(n.canaries.marker)
-	for _, what := range ours {
+	changes := n.host.changed(n.canaries.marker)
+	for _, what := range changes[byAttack] {
 		tr.wrong("the host was changed: %s", what)
 	}
-	for _, what := range beside {
-		tr.note("meanwhile the host was changed, not as attacks change it: %s", what)
+	for _, what := range changes[unexplained] {
+		tr.doubt("the host was changed meanwhile, and nothing shows by whom: %s", what)
+	}
+	for _, what := range changes[byOthers] {
+		tr.remark("the host was changed, not as attacks change it: %s", what)
 	}
 	if what := n.spy.complaints(); what != "" {
 		tr.wrong("%s", what)

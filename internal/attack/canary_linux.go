@@ -226,6 +226,9 @@ func (c *Canaries) Found(text []byte) string {
 	return ""
 }
 
+// factName is the fact that S06 looks for where it is too short, too.
+const factName = "name"
+
 // shortFact is the length below which a fact would be found by chance, as one without a digit would be that is a word.
 const shortFact = 12
 
@@ -238,7 +241,7 @@ func hostFacts() map[string]string {
 		}
 	}
 	name, _ := os.Hostname()
-	add("name", name)
+	add(factName, name)
 	for what, file := range map[string]string{"machine id": "/etc/machine-id", "command line": "/proc/cmdline", "product id": "/sys/class/dmi/id/product_uuid"} {
 		text, _ := os.ReadFile(file)
 		add(what, string(text))

@@ -4,25 +4,26 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"testing"
 	"time"
 
 	"github.com/glovebox-dev/glovebox/sandbox"
 )
 
-// TestLeftByAttack: what a host does to itself is nobody's finding, and what attacks do is one.
-func TestLeftByAttack(t *testing.T) {
+// TestCauseOf: what a host does to itself is nobody's finding, what attacks do is one, and a change that neither makes is not passed over.
+func TestCauseOf(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "passwd")
 	for what, c := range map[string]struct {
 		change func() error
-		want   bool
+		want   cause
 	}{
-		"a line more":    {func() error { return os.WriteFile(file, []byte("root\nnew\n"), 0o644) }, false},
-		"another one":    {func() error { return replaced(file, "root\n_apt\n") }, false},
-		"what they send": {func() error { return os.WriteFile(file, []byte("evil of marker"), 0o644) }, true},
-		"nothing":        {func() error { return os.Truncate(file, 0) }, true},
-		"another mode":   {func() error { return os.Chmod(file, 0o777) }, true},
-		"it is gone":     {func() error { return os.Remove(file) }, true},
+		"a line more":    {func() error { return os.WriteFile(file, []byte("root\nnew\n"), 0o644) }, byOthers},
+		"another one":    {func() error { return replaced(file, "root\n_apt\n") }, byOthers},
+		"what they send": {func() error { return os.WriteFile(file, []byte("evil of marker"), 0o644) }, byAttack},
+		"nothing":        {func() error { return os.Truncate(file, 0) }, byAttack},
+		"another mode":   {func() error { return os.Chmod(file, 0o777) }, byAttack},
+		"it is gone":     {func() error { return os.Remove(file) }, byAttack},
 	} {
 		if err := replaced(file, "root\n"); err != nil {
 			t.Fatal(err)
@@ -31,17 +32,77 @@ func TestLeftByAttack(t *testing.T) {
 		if err := c.change(); err != nil {
 			t.Fatal(err)
 		}
-		if is := sumOf(file); is == was || leftByAttack(file, was, is, "marker") != c.want {
-			t.Errorf("%s: from %q to %q, a finding: %v", what, was, is, !c.want)
+		if is := sumOf(file); is == was || causeOf(file, was, is, "marker") != c.want {
+			t.Errorf("%s: from %q to %q: cause %d, want %d", what, was, is, causeOf(file, was, is, "marker"), c.want)
 		}
 	}
-	for value, want := range map[string]bool{`"pwn\n" <nil>`: true, `"another\n" <nil>`: false} {
-		if leftByAttack("sysctl kernel/hostname", `"host\n" <nil>`, value, "marker") != want {
-			t.Errorf("the name %s is a finding: %v", value, !want)
+	for text, want := range map[string]cause{"evil of marker": byAttack, "root\n": unexplained} {
+		if err := replaced(file, text); err != nil {
+			t.Fatal(err)
+		}
+		if by := causeOf(file, unreadable, sumOf(file), "marker"); by != want {
+			t.Errorf("a new file with %q: cause %d, want %d", text, by, want)
 		}
 	}
-	if !leftByAttack(ourselves, "Uid 0", "Uid 1000", "marker") {
+	for value, want := range map[string]cause{`"pwn\n" <nil>`: byAttack, `"another\n" <nil>`: unexplained} {
+		if by := causeOf(setting+"kernel/hostname", `"host\n" <nil>`, value, "marker"); by != want {
+			t.Errorf("the name %s: cause %d, want %d", value, by, want)
+		}
+	}
+	if causeOf(ourselves, "Uid 0", "Uid 1000", "marker") != byAttack {
 		t.Error("what befalls this process is none of its findings")
+	}
+}
+
+// TestSwapAreas: how much is used of an area is no change of it.
+func TestSwapAreas(t *testing.T) {
+	const head = "Filename\tType\tSize\tUsed\tPriority\n"
+	was := swapAreas(head + "/swap file 1000 20 -2\n")
+	if is := swapAreas(head + "/swap file 1000 999 -2\n"); is != was {
+		t.Errorf("%q is not %q", is, was)
+	}
+	for _, other := range []string{"", "/swap file 1000 20 5\n", "/swap file 1000 20 -2\n/tmp/x file 8 0 -3\n"} {
+		if swapAreas(head+other) == was {
+			t.Errorf("%q is like %q", other, was)
+		}
+	}
+}
+
+// TestHostUsers finds under which ids the code may run, in the maps of one by one and of ranges.
+func TestHostUsers(t *testing.T) {
+	for uidMap, want := range map[string][]string{
+		"0 700000 1\n1000 700001 1\n":    {"700000", "700001"}, // native and gvisor
+		"0 0 4294967295\n":               {"1000"},             // docker
+		"0 1001 1\n1 100000 65536\n":     {"100999"},           // podman of the user 1001
+		"1000 1001 1\n":                  {"1001"},             // the user's own
+		"0 100000 1000\n2000 200000 9\n": nil,
+		"":                               nil,
+	} {
+		if got := hostUsers(uidMap, 1000, 1001); !slices.Equal(got, want) {
+			t.Errorf("%q: %v, want %v", uidMap, got, want)
+		}
+	}
+}
+
+// TestIsNamed: a short name is found where it is one, and nowhere else.
+func TestIsNamed(t *testing.T) {
+	for out, want := range map[string]bool{"x\nnode vm\n": true, "/proc/sys/kernel/hostname vm\n\n": true, "node sandbox\n": false,
+		"node vm2\n": false, "/proc/mounts vm\n": false, "vm\n": false} {
+		if isNamed(out, "vm") != want {
+			t.Errorf("%q has the name: %v", out, !want)
+		}
+	}
+}
+
+// TestRemarks: what people are to see is among the notes, and no doubt hides another.
+func TestRemarks(t *testing.T) {
+	r := record{ctx: t.Context()}
+	r.note("figures")
+	r.remark("gone after %d s", 31)
+	r.doubt("one")
+	r.doubt("two")
+	if v := r.close(); v.Outcome != Unclear || v.Why != "one\ntwo" || !slices.Equal(v.Meanwhile, []string{"gone after 31 s"}) || len(v.Notes) != 2 {
+		t.Errorf("%+v", v)
 	}
 }
 

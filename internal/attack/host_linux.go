@@ -37,14 +37,28 @@ func readHost() hostState {
 		"net/ipv4/ip_forward", "net/ipv4/ip_unprivileged_port_start", "user/max_user_namespaces", "kernel/shmmax", "fs/mqueue/msg_max",
 		"kernel/randomize_va_space", "kernel/panic", "kernel/sysrq", "fs/suid_dumpable", "kernel/yama/ptrace_scope"} {
 		text, err := os.ReadFile("/proc/sys/" + knob)
-		h["sysctl "+knob] = fmt.Sprintf("%q %v", text, err)
+		h[setting+knob] = fmt.Sprintf("%q %v", text, err)
 	}
-	for _, file := range []string{"/proc/swaps", "/sys/kernel/uevent_helper"} {
-		text, _ := os.ReadFile(file)
-		h[file] = string(text)
-	}
+	helper, err := os.ReadFile("/sys/kernel/uevent_helper")
+	h[setting+"uevent_helper"] = fmt.Sprintf("%q %v", helper, err)
+	swaps, _ := os.ReadFile("/proc/swaps")
+	h[setting+"swap areas"] = swapAreas(string(swaps))
 	h[ourselves] = statusLines(os.Getpid(), os.Getpid(), "Uid", "Gid", "TracerPid", "Seccomp", "NoNewPrivs", "CapEff")
 	return h
+}
+
+// setting begins the names of the entries that are no files. Nothing but a person or an attack changes them.
+const setting = "setting "
+
+// swapAreas is /proc/swaps without how much of each is used, which changes all the time.
+func swapAreas(table string) string {
+	var all []string
+	for line := range strings.Lines(table) {
+		if f := strings.Fields(line); len(f) == 5 {
+			all = append(all, strings.Join(append(f[:3], f[4]), " "))
+		}
+	}
+	return strings.Join(all, "; ")
 }
 
 // hostWatch tells of each change of the host once.
@@ -59,30 +73,37 @@ const ourselves = "ids of the server"
 
 func watchHost() *hostWatch { return &hostWatch{state: readHost(), clock: clockDistance()} }
 
-// changed says what differs since the last call. A host has other things to do: what it installs, mounts and sets meanwhile is told apart
-// from what attacks leave.
-func (w *hostWatch) changed(marker string) (ours, beside []string) {
+// cause is who has changed the host.
+type cause int
+
+const (
+	byAttack    cause = iota // as attacks change it
+	unexplained              // a thing that hosts do not change by themselves, and not to what attacks make of it
+	byOthers                 // a host has other things to do: it installs programs and adds users
+)
+
+// changed says what differs since the last call, and whose doing it is.
+func (w *hostWatch) changed(marker string) map[cause][]string {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	tell := func(is bool, what string) {
-		if is {
-			ours = append(ours, what)
-		} else {
-			beside = append(beside, what)
-		}
-	}
+	changes := map[cause][]string{}
 	now := readHost()
 	for name, was := range w.state {
 		if now[name] != was {
-			tell(leftByAttack(name, was, now[name], marker), fmt.Sprintf("%s was %s and is %s", name, was, now[name]))
+			by := causeOf(name, was, now[name], marker)
+			changes[by] = append(changes[by], fmt.Sprintf("%s was %s and is %s", name, was, now[name]))
 		}
 	}
 	w.state = now
 	if moved := clockDistance() - w.clock; moved.Abs() > clockSlack {
-		tell(time.Now().Year() <= attackYear, fmt.Sprintf("its clock was set by %v", moved))
+		by := byOthers // a time server
+		if time.Now().Year() <= attackYear {
+			by = byAttack
+		}
+		changes[by] = append(changes[by], fmt.Sprintf("its clock was set by %v", moved))
 		w.clock += moved
 	}
-	return ours, beside
+	return changes
 }
 
 // What attacks set, where they are let: see N06.
@@ -91,19 +112,29 @@ const (
 	attackName = `"pwn`
 )
 
-// leftByAttack says whether a change is one that attacks make: a file that is gone, emptied, of another owner or mode, or that holds what
-// they write, which names their canaries; a name that they give.
-func leftByAttack(name, was, is, marker string) bool {
+// causeOf says whose doing a change is. An attack's is a file that is gone, emptied, of another owner or mode, or that holds what attacks
+// write, which names their canaries; and a name that they give. A file with other content is one that was installed or edited; that one
+// was not there before, or a setting was another, is not explained by that.
+func causeOf(name, was, is, marker string) cause {
 	if name == ourselves {
-		return true
+		return byAttack
 	}
-	if strings.HasPrefix(name, "sysctl ") {
-		return strings.Contains(is, attackName)
+	if strings.HasPrefix(name, setting) {
+		if strings.Contains(is, attackName) {
+			return byAttack
+		}
+		return unexplained
 	}
-	_, before, isFile := strings.Cut(was, ", ")
+	_, before, wasFile := strings.Cut(was, ", ")
 	_, after, _ := strings.Cut(is, ", ")
 	text, err := os.ReadFile(name)
-	return isFile && (err != nil || len(text) == 0 || before != after || bytes.Contains(text, []byte(marker)))
+	switch {
+	case bytes.Contains(text, []byte(marker)), wasFile && (err != nil || len(text) == 0 || before != after):
+		return byAttack
+	case !wasFile:
+		return unexplained
+	}
+	return byOthers
 }
 
 // clockDistance is that of the wall clock and of the one that nothing sets.

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"os"
 	"runtime"
 	"strings"
 
@@ -125,6 +126,41 @@ func driveLog(tr *trial) {
 			tr.wrong("the log was forged: %s", line)
 		}
 	}
+}
+
+// driveName is S06. A host's name that is too plain to be looked for in all output is looked for where the probe says how it is named.
+func driveName(tr *trial) {
+	r := tr.execute(tr.code)
+	tr.judge(r)
+	host, err := os.Hostname()
+	switch {
+	case err != nil:
+		tr.doubt("the host's name: %v", err)
+	case host == sandboxName:
+		tr.note("the host is named as sandboxes are, so nothing shows which of both the name is")
+	case isNamed(string(r.Stdout.Head), host):
+		tr.wrong("the sandbox has the host's name, %q", host)
+	case tr.arena.canaries.Facts[factName] == "":
+		tr.note("the host's name is too short or too plain to be looked for in all output")
+	}
+}
+
+// sandboxName is that of every sandbox, whoever builds it: see package rootfs.
+const sandboxName = "sandbox"
+
+// nameLines begin the lines of S06 with the name that the sandbox has.
+var nameLines = []string{"node ", "socket ", "/proc/sys/kernel/hostname ", "/etc/hostname "}
+
+// isNamed says whether the probe of S06 has found exactly this name.
+func isNamed(out, name string) bool {
+	for line := range strings.Lines(out) {
+		for _, begin := range nameLines {
+			if found, ok := strings.CutPrefix(line, begin); ok && strings.TrimSpace(found) == name {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // driveRandom is S03.

@@ -33,6 +33,8 @@ type spy struct {
 	findHomes sync.Once
 	homes     []string // where folders of sandboxes are
 
+	forked atomic.Int64 // programs of attacks that began in a fork
+
 	mu     sync.Mutex // guards all below
 	seen   map[string][]*sighting
 	guests string // the sum of the guest program, as the first box ran it
@@ -50,7 +52,7 @@ type sighting struct {
 	inner      []int               // pids
 	namespaces map[string]string   // of guest
 	held       []map[string]string // of all of inner
-	users      []string            // ids on the host under which guest and code may run
+	users      []string            // ids on the host under which guest and code run, where the host shows them
 	groups     []string
 	limits     map[string]string
 	mounts     string
@@ -81,8 +83,8 @@ func (s *spy) Create(ctx context.Context, spec sandbox.Spec) (sandbox.Box, error
 		text, _ := os.ReadFile(fmt.Sprintf("/proc/%d/mountinfo", g.guest))
 		g.mounts = string(text)
 		g.users = usersOf(g.guest)
-		if program := fmt.Sprintf("/proc/%d/exe", g.guest); programOf(program) != unreadable { // it may have ended
-			sum = programOf(program)
+		if sum = programOf(fmt.Sprintf("/proc/%d/exe", g.guest)); sum == unreadable { // it has ended
+			sum = ""
 		}
 	}
 	s.findHomes.Do(func() { s.homes = homesOf(s.folders, box.ID()) })
@@ -101,19 +103,27 @@ func (s *spy) Create(ctx context.Context, spec sandbox.Spec) (sandbox.Box, error
 			g.closed.CompareAndSwap(math.MaxInt64, sinceBoot())
 		}
 	}()
-	return &spyBox{Box: box, spy: s, sighting: g}, nil
+	return &spyBox{Box: box, spy: s, sighting: g, trial: trial}, nil
 }
 
-// usersOf are the ids that a process's user namespace gives; the code's own where it gives all.
-func usersOf(pid int) (all []string) {
+// usersOf are the ids of this host that a process's user namespace gives to the code's user, and to those that it maps one by one, as the
+// guest's. The latter are told from this process's own, under which there is much else.
+func usersOf(pid int) []string {
 	text, _ := os.ReadFile(fmt.Sprintf("/proc/%d/uid_map", pid))
-	for line := range strings.Lines(string(text)) {
-		if f := strings.Fields(line); len(f) == 3 && f[2] == "1" {
-			all = append(all, f[1])
+	return hostUsers(string(text), uint64(sandbox.DefaultUser.UID), uint64(os.Geteuid()))
+}
+
+func hostUsers(uidMap string, code, ours uint64) (all []string) {
+	for line := range strings.Lines(uidMap) {
+		var inside, outside, count uint64
+		if _, err := fmt.Sscan(line, &inside, &outside, &count); err != nil {
+			continue
 		}
-	}
-	if len(all) == 0 {
-		all = append(all, strconv.FormatUint(uint64(sandbox.DefaultUser.UID), 10))
+		if inside <= code && code-inside < count {
+			all = append(all, strconv.FormatUint(outside+code-inside, 10))
+		} else if count == 1 && outside != ours {
+			all = append(all, strconv.FormatUint(outside, 10))
+		}
 	}
 	return all
 }
@@ -123,12 +133,17 @@ type spyBox struct {
 	sandbox.Box
 	spy      *spy
 	sighting *sighting
+	trial    string
 }
 
-// Fork lets forks through.
+// Fork lets forks through, and counts those of attacks.
 func (b *spyBox) Fork(ctx context.Context, f sandbox.Fork) (*sandbox.Forked, error) {
 	if forker, can := b.Box.(sandbox.Forker); can {
-		return forker.Fork(ctx, f)
+		forked, err := forker.Fork(ctx, f)
+		if err == nil && b.trial != ordinaryTrial {
+			b.spy.forked.Add(1)
+		}
+		return forked, err
 	}
 	return nil, sandbox.ErrNoZygote
 }
@@ -172,19 +187,24 @@ func homesOf(folders []string, id sandbox.ID) []string {
 	return homes
 }
 
-// leftOf says what is left of a trial's boxes, of each as soon as nothing is or the time is over.
-func (s *spy) leftOf(trial string) (errs []error) {
+// leftOf says what is left of a trial's boxes, of each as soon as nothing is or the time is over, and what was gone late.
+func (s *spy) leftOf(trial string) (late []string, errs []error) {
 	for _, g := range s.sightings(trial) {
-		end := time.Now().Add(settleTime)
+		began, last := time.Now(), ""
 		for what := g.left(s.homes); what != ""; what = g.left(s.homes) {
-			if time.Now().After(end) {
-				errs = append(errs, fmt.Errorf("%v after the end of sandbox %s there are left: %s", settleTime, g.box.ID(), what))
+			if last = what; time.Since(began) > settleTime {
 				break
 			}
 			time.Sleep(20 * time.Millisecond)
 		}
+		switch took := time.Since(began); {
+		case took > settleTime:
+			errs = append(errs, fmt.Errorf("%v after the end of sandbox %s there are left: %s", settleTime, g.box.ID(), last))
+		case took > usualSettleTime:
+			late = append(late, fmt.Sprintf("of sandbox %s this was gone only after %v: %s", g.box.ID(), took.Round(time.Second), last))
+		}
 	}
-	return errs
+	return late, errs
 }
 
 // processes are those of the host that the sandbox consists of.

@@ -304,13 +304,30 @@ func isHeld(lines string) bool {
 
 // gone checks that nothing is left of the trial's sandboxes.
 func (tr *trial) gone() {
-	for _, what := range tr.arena.spy.leftOf(tr.nonce) {
+	late, left := tr.arena.spy.leftOf(tr.nonce)
+	for _, what := range left {
 		tr.wrong("%s", what)
+	}
+	for _, what := range late {
+		tr.remark("%s", what)
 	}
 }
 
-// slack is what a busy host may add to a bound on time: what would hang does so for longer.
-const slack = time.Minute
+// slack is what a busy host may add to a bound on time: what would hang does so for longer. What adds more than usualSlack people are told of.
+const (
+	slack      = time.Minute
+	usualSlack = 3 * time.Second
+)
+
+// bounded compares how long something took with its bound.
+func (tr *trial) bounded(what string, took, bound time.Duration) {
+	switch {
+	case took > bound+slack:
+		tr.wrong("%s took %v; its bound is %v", what, took, bound)
+	case took > bound+usualSlack:
+		tr.remark("%s took %v; its bound is %v", what, took, bound)
+	}
+}
 
 // jsonable fails where a result cannot be told in JSON and read back.
 func (tr *trial) jsonable(r *sandbox.Result) {

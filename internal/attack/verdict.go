@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"runtime"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 )
@@ -27,6 +28,8 @@ type Verdict struct {
 	Why      string   // of one that is not applicable or unclear
 	Notes    []string // figures, and what was left out
 	Took     time.Duration
+
+	Meanwhile []string // of the notes those that people are to see: what others changed on the host, and what took long
 }
 
 // record is what a trial writes down while it goes on. The parts of a trial run in goroutines of their own, so that each can give up
@@ -37,8 +40,9 @@ type record struct {
 	mu       sync.Mutex // guards all below
 	findings []string
 	passed   string
-	unclear  string
+	unclear  []string
 	notes    []string
+	remarks  []string // among the notes
 	undo     []func()
 }
 
@@ -72,9 +76,7 @@ func (r *record) giveUp(format string, args ...any) {
 func (r *record) doubt(format string, args ...any) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.unclear == "" {
-		r.unclear = fmt.Sprintf(format, args...)
-	}
+	r.unclear = append(r.unclear, fmt.Sprintf(format, args...))
 }
 
 // pass ends the part: the attack is not one on this backend or host.
@@ -91,6 +93,14 @@ func (r *record) note(format string, args ...any) {
 	r.notes = append(r.notes, fmt.Sprintf(format, args...))
 }
 
+// remark is a note that people are to see.
+func (r *record) remark(format string, args ...any) {
+	r.note(format, args...)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.remarks = append(r.remarks, fmt.Sprintf(format, args...))
+}
+
 // later has something done once the trial is over, the last first.
 func (r *record) later(do func()) {
 	r.mu.Lock()
@@ -101,7 +111,7 @@ func (r *record) later(do func()) {
 func (r *record) clear() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return len(r.findings) == 0 && r.unclear == "" && r.passed == ""
+	return len(r.findings) == 0 && len(r.unclear) == 0 && r.passed == ""
 }
 
 // close undoes what was left to be undone, and sums up.
@@ -111,12 +121,12 @@ func (r *record) close() Verdict {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	v := Verdict{Outcome: Contained, Findings: r.findings, Notes: r.notes}
+	v := Verdict{Outcome: Contained, Findings: r.findings, Notes: r.notes, Meanwhile: r.remarks}
 	switch {
 	case len(r.findings) > 0:
 		v.Outcome = NotContained
-	case r.unclear != "":
-		v.Outcome, v.Why = Unclear, r.unclear
+	case len(r.unclear) > 0:
+		v.Outcome, v.Why = Unclear, strings.Join(r.unclear, "\n")
 	case r.passed != "":
 		v.Outcome, v.Why = NotApplicable, r.passed
 	}

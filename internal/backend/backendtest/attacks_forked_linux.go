@@ -30,6 +30,7 @@ func AttacksForked(t *testing.T, open Open, python sandbox.Language) {
 		t.Fatal(err)
 	}
 	n := newArena(t, open, attack.Options{Canaries: plant(t), Alone: true, Warm: 1, Languages: []sandbox.Language{python}})
+	made, forked := 0, 0
 	for _, a := range corpus {
 		if a.Lang != "python" {
 			continue
@@ -37,15 +38,22 @@ func AttacksForked(t *testing.T, open Open, python sandbox.Language) {
 		t.Run(a.ID, func(t *testing.T) {
 			before := n.Forked()
 			n.try(t, a)
-			if forks := n.Forked() - before; forks > 0 && unforked[a.ID] != "" {
+			forks := n.Forked() - before
+			switch {
+			case unforked[a.ID] != "" && forks > 0:
 				t.Errorf("%d of its programs began in a fork (%s)", forks, unforked[a.ID])
-			} else if forks <= 0 && unforked[a.ID] == "" {
+			case unforked[a.ID] != "":
+			case forks > 0:
+				made, forked = made+1, forked+1
+			default:
+				made++
 				t.Log("NOT FORKED: no interpreter was waiting")
 			}
 		})
 		n.settled(t, a.ID)
 	}
-	if n.Forked() <= 0 {
-		t.Error("no attack began in a fork")
+	// A busy host may be too slow for some; one that is for most has not shown what this test is for.
+	if t.Logf("%d of %d attacks began in a fork", forked, made); forked == 0 || 2*forked < made {
+		t.Errorf("%d of %d attacks began in a fork; half of them must", forked, made)
 	}
 }
