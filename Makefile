@@ -5,7 +5,7 @@ GO ?= go
 LIBEXEC := internal/libexec/bin
 ARCH := $(shell $(GO) env GOARCH)
 VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
-STATIC := CGO_ENABLED=0 $(GO) build -trimpath
+STATIC = CGO_ENABLED=0 $(GO) build $(TRIM) -buildvcs=false
 LDFLAGS := -s -w -X main.version=$(VERSION)
 
 .PHONY: help
@@ -14,13 +14,14 @@ help: ## what can be made
 
 # Go knows best what is stale, so the programs are always built; nothing changed costs a second.
 .PHONY: build
+build: TRIM := -trimpath
 build: guest-amd64 guest-arm64 runsc ## bin/glovebox, the one file to ship
-	$(STATIC) -buildvcs=false -tags embed -ldflags '$(LDFLAGS)' -o bin/glovebox ./cmd/glovebox
+	$(STATIC) -tags embed -ldflags '$(LDFLAGS)' -o bin/glovebox ./cmd/glovebox
 
-# For this processor alone and side by side, which is quicker: what the demo and the tests run.
+# For this processor alone and side by side, compiled as the tests and vet are, which share it: what the demo and the tests run.
 .PHONY: programs
 programs: guest runsc ## the programs as the tests run them, in build/bin
-	$(STATIC) -buildvcs=false -ldflags '$(LDFLAGS)' -o build/bin/glovebox ./cmd/glovebox
+	$(STATIC) -ldflags '$(LDFLAGS)' -o build/bin/glovebox ./cmd/glovebox
 	ln -sf $(CURDIR)/$(LIBEXEC)/* build/bin/
 
 .PHONY: guest
@@ -29,11 +30,11 @@ guest: guest-$(ARCH)
 # The guest of each processor, to be embedded.
 .PHONY: guest-amd64 guest-arm64
 guest-amd64 guest-arm64: guest-%:
-	GOOS=linux GOARCH=$* $(STATIC) -buildvcs=false -ldflags '-s -w' -o $(LIBEXEC)/glovebox-guest-linux-$* ./cmd/glovebox-guest
+	GOOS=linux GOARCH=$* $(STATIC) -ldflags '-s -w' -o $(LIBEXEC)/glovebox-guest-linux-$* ./cmd/glovebox-guest
 
 .PHONY: runsc
 runsc: ## gVisor's runsc for this processor, to be embedded; the first time takes some minutes
-	GOOS=linux $(STATIC) -buildvcs=false -ldflags '-s -w -E glovebox_entry' -o $(LIBEXEC)/glovebox-runsc-linux-$(ARCH) ./cmd/glovebox-runsc
+	GOOS=linux $(STATIC) -ldflags '-s -w -E glovebox_entry' -o $(LIBEXEC)/glovebox-runsc-linux-$(ARCH) ./cmd/glovebox-runsc
 
 .PHONY: demo
 demo: programs ## a useful script in a sandbox, then three hostile ones
