@@ -57,7 +57,7 @@ type attackShown struct {
 	Notes    []string       `json:"notes,omitempty"` // what was seen and decides nothing, as a change of the host by others
 	TookMS   int64          `json:"took_ms,omitempty"`
 
-	meanwhile []string // of the notes those that people are shown
+	meanwhile []string // the notes that people are shown
 }
 
 func (a *app) newVerify() *cobra.Command {

@@ -17,8 +17,8 @@ import (
 	"github.com/glovebox-dev/glovebox/sandbox"
 )
 
-// settleTime is how long what an attack used may take to be gone: what is killed still needs some of the processors' time to end, and others
-// may keep them busy. What stays for good is there then too. What takes longer than usualSettleTime people are told of.
+// settleTime is how long what an attack used may take to be gone: what is killed needs some processor time to end, and others may keep the
+// processors busy. What takes longer than usualSettleTime is reported.
 const (
 	settleTime      = 2 * time.Minute
 	usualSettleTime = 5 * time.Second
@@ -134,8 +134,8 @@ func (n *Arena) ordinary(ctx context.Context, lang string) error {
 // laterDeadline is how many times its own deadline an attack gets that had not begun when that came.
 const laterDeadline = 10
 
-// Try makes one attack, and all checks after it. One that is about a deadline is made again with a later one, on a host so slow that the
-// probe had not begun by then, which shows nothing.
+// Try makes one attack, and all checks after it. Where the deadline of an attack that is about one came before its probe had begun, that
+// shows nothing: the attack is made again with a later deadline.
 func (n *Arena) Try(ctx context.Context, a *Attack) Verdict {
 	began := time.Now()
 	v, hurried := n.try(ctx, a, a.timeout)

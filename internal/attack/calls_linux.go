@@ -158,8 +158,8 @@ func driveCalls(tr *trial) {
 	}
 }
 
-// callsAgain makes those calls once more that must be refused and were not heard of: a busy host can delay a call beyond the prober's
-// patience, which is hundredfold now.
+// callsAgain repeats the calls that must be refused and gave no answer: a busy host can delay one beyond the prober's time-out. This time it
+// is a hundred times as long.
 func (tr *trial) callsAgain(policy *seccomp.Policy, vectors []vector, errnos []int) {
 	var again []vector
 	var index []int
@@ -171,7 +171,7 @@ func (tr *trial) callsAgain(policy *seccomp.Policy, vectors []vector, errnos []i
 	if len(again) == 0 {
 		return
 	}
-	for i, errno := range tr.makeCalls(again, "PATIENCE=10") {
+	for i, errno := range tr.makeCalls(again, "CALL_TIMEOUT=10") {
 		errnos[index[i]] = errno
 	}
 }

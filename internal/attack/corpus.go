@@ -62,7 +62,7 @@ type exception struct {
 	why      string
 }
 
-// probeTime is the deadline of probes that are not about one: it ends what hangs, however slow the host is, and before patience does.
+// probeTime is the deadline of probes that are not about one. It ends what hangs, and comes before the time-out of the whole step.
 const probeTime = 100 * time.Second
 
 // Control is how the attack is shown to work where the walls do not stand. Only tests make controls.

@@ -313,7 +313,7 @@ func (tr *trial) gone() {
 	}
 }
 
-// slack is what a busy host may add to a bound on time: what would hang does so for longer. What adds more than usualSlack people are told of.
+// slack is what a busy host may add to a limit on time; what hangs takes longer. More than usualSlack is reported.
 const (
 	slack      = time.Minute
 	usualSlack = 3 * time.Second

@@ -29,7 +29,7 @@ type Verdict struct {
 	Notes    []string // figures, and what was left out
 	Took     time.Duration
 
-	Meanwhile []string // of the notes those that people are to see: what others changed on the host, and what took long
+	Meanwhile []string // the notes that a report shows: what others changed on the host, and what took long
 }
 
 // record is what a trial writes down while it goes on. The parts of a trial run in goroutines of their own, so that each can give up
@@ -93,7 +93,7 @@ func (r *record) note(format string, args ...any) {
 	r.notes = append(r.notes, fmt.Sprintf(format, args...))
 }
 
-// remark is a note that people are to see.
+// remark is a note that a report shows.
 func (r *record) remark(format string, args ...any) {
 	r.note(format, args...)
 	r.mu.Lock()

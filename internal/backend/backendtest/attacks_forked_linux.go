@@ -19,9 +19,7 @@ var unforked = map[string]string{
 // AttacksForked runs the attacks in Python once more, one at a time, where each begins in a fork of an interpreter that waits for it
 // instead of one that the guest has started. What decides is the same.
 func AttacksForked(t *testing.T, open Open, python sandbox.Language) {
-	if testing.Short() {
-		t.Skip("make check: where little else goes on, so that the waiting interpreters keep up")
-	}
+	ForCheck(t, "where little else goes on, so that the waiting interpreters keep up")
 	if os.Geteuid() != 0 {
 		Skip(t, "forks", "only root can fork an interpreter into a sandbox")
 	}

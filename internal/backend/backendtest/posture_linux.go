@@ -65,9 +65,7 @@ const (
 // thread. The record is the reviewed one of testdata/posture, and the same however the code came into the sandbox; what is different in
 // a fork is reviewed as well.
 func Posture(t *testing.T, p Postured) {
-	if testing.Short() {
-		t.Skip("make check: what is recorded are facts of the host")
-	}
+	ForCheck(t, "what is recorded are facts of the host")
 	r := &postures{T: t, Postured: p}
 	if p.Settle != nil {
 		r.record(wayFirst, func(t *testing.T) []string { return r.alone(t, p.Open(t), false) })

@@ -23,3 +23,11 @@ func Skip(t testing.TB, what string, why any) {
 }
 
 func required(list, what string) bool { return slices.Contains(strings.Split(list, ","), what) }
+
+// ForCheck leaves a test to `make check` in short mode, and says why.
+func ForCheck(t testing.TB, why string) {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("make check: " + why)
+	}
+}

@@ -25,7 +25,7 @@ func TestOrdinaryUser(t *testing.T) {
 		testOrdinaryUser(t)
 		return
 	}
-	forCheck(t, "an ordinary user's sandbox")
+	backendtest.ForCheck(t, "an ordinary user's sandbox")
 	if os.Geteuid() != 0 {
 		t.Skip("SKIPPED, NOT TESTED: only root can become another user")
 	}

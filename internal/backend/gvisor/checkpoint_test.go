@@ -11,6 +11,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/glovebox-dev/glovebox/internal/backend/backendtest"
 	"github.com/glovebox-dev/glovebox/internal/guest"
 	"github.com/glovebox-dev/glovebox/internal/guest/client"
 	"github.com/glovebox-dev/glovebox/internal/hostbox"
@@ -111,7 +112,7 @@ print(hash(bytes(heap)) == before, len(done), file.read(), peer.recv(5), child.s
 `
 
 func TestCheckpointOfMuch(t *testing.T) {
-	forCheck(t, "checkpoints")
+	backendtest.ForCheck(t, "checkpoints")
 	b := openIn(t, filepath.Join(t.TempDir(), "run"), "")
 	box := create(t, b, livingSpec())
 	id := background(t, box, much)
@@ -138,7 +139,7 @@ func TestCheckpointOfMuch(t *testing.T) {
 
 // TestRestoreElsewhere restores with a backend that has never seen the sandbox, after all of it is gone.
 func TestRestoreElsewhere(t *testing.T) {
-	forCheck(t, "checkpoints")
+	backendtest.ForCheck(t, "checkpoints")
 	dir := t.TempDir()
 	first := openIn(t, filepath.Join(t.TempDir(), "run"), "")
 	box := create(t, first, livingSpec())
@@ -169,7 +170,7 @@ func TestRestoreElsewhere(t *testing.T) {
 
 // TestCheckpointFails makes checkpoints fail; the sandbox goes on, and can be saved afterwards.
 func TestCheckpointFails(t *testing.T) {
-	forCheck(t, "checkpoints, and mounts on the host")
+	backendtest.ForCheck(t, "checkpoints, and mounts on the host")
 	b := openIn(t, filepath.Join(t.TempDir(), "run"), "")
 	full := t.TempDir()
 	if err := unix.Mount("full", full, "tmpfs", 0, "size=64k"); err != nil {
@@ -209,7 +210,7 @@ func TestCheckpointFails(t *testing.T) {
 
 // TestCheckpointBesideHostSocket: a program has bound a socket in a directory of the host, which gVisor does not save.
 func TestCheckpointBesideHostSocket(t *testing.T) {
-	forCheck(t, "checkpoints")
+	backendtest.ForCheck(t, "checkpoints")
 	b := openIn(t, filepath.Join(t.TempDir(), "run"), "")
 	s := livingSpec()
 	s.Workdir = t.TempDir()
@@ -260,7 +261,7 @@ func TestForbidFollowsNoLink(t *testing.T) {
 
 // TestCheckpointIsPrivate: nobody but its owner reads a checkpoint, and none is restored that somebody else could have written.
 func TestCheckpointIsPrivate(t *testing.T) {
-	forCheck(t, "checkpoints")
+	backendtest.ForCheck(t, "checkpoints")
 	b := openIn(t, filepath.Join(t.TempDir(), "run"), "")
 	box := create(t, b, livingSpec())
 	strangers, full, open := t.TempDir(), t.TempDir(), t.TempDir()
@@ -319,7 +320,7 @@ func TestRestoreOfAnotherVersion(t *testing.T) {
 // TestRestoreOfAnotherSystem: a file of the system that was open when a sandbox was saved, and is another one now, would be read with the
 // length of the first. It is named, and nothing is started; what the sandbox had not open may change.
 func TestRestoreOfAnotherSystem(t *testing.T) {
-	forCheck(t, "checkpoints, and mounts on the host")
+	backendtest.ForCheck(t, "checkpoints, and mounts on the host")
 	folder := t.TempDir()
 	usr := filepath.Join(folder, "usr")
 	module := filepath.Join(usr, "module.py")

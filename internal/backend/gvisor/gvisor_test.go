@@ -15,6 +15,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/glovebox-dev/glovebox/internal/backend/backendtest"
 	"github.com/glovebox-dev/glovebox/internal/cgroup"
 	"github.com/glovebox-dev/glovebox/internal/guest"
 	"github.com/glovebox-dev/glovebox/internal/guest/client"
@@ -26,14 +27,6 @@ import (
 
 // patience bounds a step that hangs.
 const patience = 2 * time.Minute
-
-// forCheck leaves a test to make check, and says why: a sandbox of gVisor's takes half a second of processor.
-func forCheck(t *testing.T, why string) {
-	t.Helper()
-	if testing.Short() {
-		t.Skip("make check: " + why)
-	}
-}
 
 func spec() sandbox.Spec {
 	return sandbox.Spec{ID: sandbox.NewID(), Limits: sandbox.DefaultLimits, User: sandbox.DefaultUser, Env: sandbox.DefaultEnv}
@@ -109,7 +102,7 @@ func left(b *Backend, box sandbox.ID) (list []string) {
 
 // TestEveryStepFails fails each step of creation in turn: the error names it, and nothing is left.
 func TestEveryStepFails(t *testing.T) {
-	forCheck(t, "a sandbox for each step")
+	backendtest.ForCheck(t, "a sandbox for each step")
 	inside := []string{confine.StepPlan, confine.StepKnobs, confine.StepRoot + " workspace", confine.StepIdentity, confine.StepRlimits,
 		confine.StepSpawner, confine.StepCaps, confine.StepNoNewPriv, confine.StepSeccomp}
 	for _, step := range slices.Concat(HostSteps, inside) {
@@ -151,7 +144,7 @@ func TestCloseFindsNoProgram(t *testing.T) {
 
 // TestUmask: the sandbox's ids are not ours, and a strict umask is not theirs.
 func TestUmask(t *testing.T) {
-	forCheck(t, "two sandboxes")
+	backendtest.ForCheck(t, "two sandboxes")
 	before := unix.Umask(0o077)
 	defer unix.Umask(before)
 	b := openIn(t, filepath.Join(t.TempDir(), "run"), "")
@@ -333,7 +326,7 @@ func TestImitated(t *testing.T) {
 
 // TestTargetsThroughLinks: nothing is made on the host where a link of the root is in the way of a mount.
 func TestTargetsThroughLinks(t *testing.T) {
-	forCheck(t, "a sandbox")
+	backendtest.ForCheck(t, "a sandbox")
 	b := openIn(t, filepath.Join(t.TempDir(), "run"), "")
 	made := sandbox.NewID() // in the host's /tmp, to which the root's /var/tmp is a link
 	for _, target := range []string{"/var/tmp", "/var/tmp/" + string(made), "/var/tmp/" + string(made) + "/below"} {
@@ -360,7 +353,7 @@ func TestTargetsThroughLinks(t *testing.T) {
 
 // TestHostBackstop: on the host a box may have more processes than its code is allowed, as gVisor's own are among them, and not any number.
 func TestHostBackstop(t *testing.T) {
-	forCheck(t, "a sandbox")
+	backendtest.ForCheck(t, "a sandbox")
 	b := openIn(t, filepath.Join(t.TempDir(), "run"), "")
 	box := create(t, b, spec())
 	if b.in.Tree.Enforcer(cgroup.Pids) == "" {
@@ -377,7 +370,7 @@ func called(name string) func(argv []string) bool {
 
 // TestOneOfItsProcessesIsKilled: whichever of the host's processes of a box is killed, all of it ends, and nothing is left.
 func TestOneOfItsProcessesIsKilled(t *testing.T) {
-	forCheck(t, "three sandboxes that end")
+	backendtest.ForCheck(t, "three sandboxes that end")
 	b := openIn(t, filepath.Join(t.TempDir(), "run"), "")
 	for _, name := range []string{runscName, "runsc-sandbox", "runsc-gofer"} {
 		box := create(t, b, spec())

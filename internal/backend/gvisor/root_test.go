@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"testing"
 
+	"github.com/glovebox-dev/glovebox/internal/backend/backendtest"
 	"github.com/glovebox-dev/glovebox/sandbox"
 )
 
@@ -80,7 +81,7 @@ func TestRootIsBuiltAgain(t *testing.T) {
 
 // TestPlacesInWhatIsShown: in a folder of the host nothing is made to be mounted over, be it open to everybody.
 func TestPlacesInWhatIsShown(t *testing.T) {
-	forCheck(t, "five sandboxes")
+	backendtest.ForCheck(t, "five sandboxes")
 	b := openIn(t, filepath.Join(t.TempDir(), "run"), "")
 	folder, source := t.TempDir(), t.TempDir()
 	open := filepath.Join(folder, "usr", "open")
@@ -112,7 +113,7 @@ func TestPlacesInWhatIsShown(t *testing.T) {
 
 // TestRootFollowsTheHost: what the host's system no longer has, or has since, is no reason why no sandbox can be made any more.
 func TestRootFollowsTheHost(t *testing.T) {
-	forCheck(t, "four sandboxes")
+	backendtest.ForCheck(t, "four sandboxes")
 	b := openIn(t, filepath.Join(t.TempDir(), "run"), "")
 	folder := t.TempDir()
 	if err := errors.Join(os.MkdirAll(filepath.Join(folder, "usr"), 0o755), os.MkdirAll(filepath.Join(folder, "opt"), 0o755)); err != nil {

@@ -11,6 +11,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/glovebox-dev/glovebox/internal/backend/backendtest"
 	"github.com/glovebox-dev/glovebox/internal/pidfd"
 	"github.com/glovebox-dev/glovebox/sandbox"
 )
@@ -18,7 +19,7 @@ import (
 // TestHostHoldsTheMounts: that what is shown of the host cannot be written to, and that a device there is none, is the host's kernel's word
 // as well, for what gVisor's own processes do: they open a device that they find, and hand it to the code. It holds of what is mounted below.
 func TestHostHoldsTheMounts(t *testing.T) {
-	forCheck(t, "it mounts on the host")
+	backendtest.ForCheck(t, "it mounts on the host")
 	if os.Geteuid() != 0 {
 		t.Skip("SKIPPED, NOT TESTED: only root can make devices")
 	}
@@ -82,7 +83,7 @@ func TestHostHoldsTheMounts(t *testing.T) {
 // TestStageSharesNothing: where the host's mounts are shared, as systemd makes them, nothing that is mounted on a box's stage comes to be
 // mounted on the host.
 func TestStageSharesNothing(t *testing.T) {
-	forCheck(t, "it mounts on the host")
+	backendtest.ForCheck(t, "it mounts on the host")
 	if os.Geteuid() != 0 {
 		t.Skip("SKIPPED, NOT TESTED: only root has a stage")
 	}

@@ -63,12 +63,12 @@ func TestSuite(t *testing.T) {
 }
 
 func TestWalls(t *testing.T) {
-	forCheck(t, "the core of the suite has the walls that matter most")
+	backendtest.ForCheck(t, "the core of the suite has the walls that matter most")
 	backendtest.Walls(t, whole)
 }
 
 func TestMatrix(t *testing.T) {
-	forCheck(t, "a sandbox for each variant of the filter")
+	backendtest.ForCheck(t, "a sandbox for each variant of the filter")
 	backendtest.Matrix(t, whole)
 }
 

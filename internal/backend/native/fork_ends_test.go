@@ -13,6 +13,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/glovebox-dev/glovebox/internal/backend/backendtest"
 	"github.com/glovebox-dev/glovebox/internal/engine"
 	"github.com/glovebox-dev/glovebox/sandbox"
 )
@@ -65,7 +66,7 @@ func TestForkMeetsItsLimits(t *testing.T) {
 
 // TestManyForksAtOnce: each of many is its own, and has its own arguments and output.
 func TestManyForksAtOnce(t *testing.T) {
-	forCheck(t, "32 interpreters at once")
+	backendtest.ForCheck(t, "32 interpreters at once")
 	h := warmed(t)
 	before := h.Stats().Forked
 	h.atOnce(32, nil)
@@ -117,7 +118,7 @@ func (h *house) zygote() *zygote {
 
 // TestZygoteKilled: runs go on without it, in the ordinary way where they had relied on it, and there is another one later.
 func TestZygoteKilled(t *testing.T) {
-	forCheck(t, "zygotes end at moments that chance chooses")
+	backendtest.ForCheck(t, "zygotes end at moments that chance chooses")
 	bounds(t, 2000, 10*time.Millisecond)
 	h := warmed(t)
 	for range 5 {
@@ -139,7 +140,7 @@ func TestZygoteKilled(t *testing.T) {
 
 // TestZygoteStuck: one that takes orders and does nothing costs a run its patience and no more, and is given up after a few.
 func TestZygoteStuck(t *testing.T) {
-	forCheck(t, "each fork waits for its patience to end")
+	backendtest.ForCheck(t, "each fork waits for its patience to end")
 	bounds(t, 2000, 10*time.Millisecond)
 	h := warmed(t)
 	z := h.zygote()
@@ -173,7 +174,7 @@ func TestZygoteIsFollowed(t *testing.T) {
 
 // TestForkCanceled gives runs up while their forks are on their way.
 func TestForkCanceled(t *testing.T) {
-	forCheck(t, "runs are given up at moments that chance chooses")
+	backendtest.ForCheck(t, "runs are given up at moments that chance chooses")
 	h := warmed(t)
 	var all sync.WaitGroup
 	for i := range 40 {
@@ -211,7 +212,7 @@ func (h *house) noneLeft() {
 // TestSandboxEndsUnderFork ends sandboxes while forks enter them: Fork says so, whatever moment it was, and the next sandbox's does not
 // suffer.
 func TestSandboxEndsUnderFork(t *testing.T) {
-	forCheck(t, "sandboxes end at moments that chance chooses")
+	backendtest.ForCheck(t, "sandboxes end at moments that chance chooses")
 	h := warmed(t)
 	z := h.zygote()
 	f := sandbox.Fork{Zygote: z.zygote, Argv: z.argv, Reads: z.reads, Env: z.reads, Dir: sandbox.Workspace}

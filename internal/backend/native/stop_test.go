@@ -8,6 +8,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/glovebox-dev/glovebox/internal/backend/backendtest"
 	"github.com/glovebox-dev/glovebox/internal/guest"
 	"github.com/glovebox-dev/glovebox/internal/guest/client"
 	"github.com/glovebox-dev/glovebox/sandbox"
@@ -16,7 +17,7 @@ import (
 // TestStopBetweenForkAndExec has code stop whatever it may, over and over. A child of the guest that has become the code's user and has
 // not executed its program yet is among it. Such a start may fail; the guest serves on, keeps deadlines, and ends with its lifeline.
 func TestStopBetweenForkAndExec(t *testing.T) {
-	forCheck(t, "a start that is held up takes the guest five seconds to give up")
+	backendtest.ForCheck(t, "a start that is held up takes the guest five seconds to give up")
 	const most = 2000
 	s := spec()
 	s.Limits.Pids = 2 * most // of which the stopped ones are some

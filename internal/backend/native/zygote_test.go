@@ -162,11 +162,3 @@ func childrenOf(pid int) (pids []int) {
 	}
 	return pids
 }
-
-// forCheck leaves a test to make check, and says why.
-func forCheck(t *testing.T, why string) {
-	t.Helper()
-	if testing.Short() {
-		t.Skip("make check: " + why)
-	}
-}
