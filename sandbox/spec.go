@@ -20,8 +20,11 @@ type Spec struct {
 	User     User
 	Devices  []string // host device nodes; every backend may refuse them
 	Commands []string // programs that may be executed; nil allows all that the root holds
-	Lifetime Lifetime
-	Labels   map[string]string
+	// NestedFilters lets the code confine itself further, by seccomp filters and Landlock rules of its own, as browsers do. The kernel's
+	// memory for them is in no limit, and all of the host has one bound for it.
+	NestedFilters bool
+	Lifetime      Lifetime
+	Labels        map[string]string
 	// AcceptWeaker names what the caller lets go of, of Acceptable, where the host cannot keep it.
 	AcceptWeaker []string
 }

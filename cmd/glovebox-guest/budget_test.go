@@ -188,8 +188,8 @@ func TestMemoryBudget(t *testing.T) {
 			t.Errorf("%d bytes resident and %d private; the budget is %d and %d", resident, private, memoryBudget, privateBudget)
 		}
 	}
-	if found != 2 {
-		t.Errorf("found %d guests of ours, not 2", found)
+	if found < 2 { // there may be a third, which makes the root of all that follow
+		t.Errorf("found %d guests of ours; there are 2 at least", found)
 	}
 }
 

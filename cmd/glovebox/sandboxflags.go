@@ -28,10 +28,12 @@ type sandboxFlags struct {
 	network      string
 	commands     []string
 	acceptWeaker []string
-	out          string
-	overwrite    bool
-	returns      []string
-	dryRun       bool
+
+	nestedFilters bool
+	out           string
+	overwrite     bool
+	returns       []string
+	dryRun        bool
 }
 
 func (f *sandboxFlags) add(cmd *cobra.Command) {
@@ -49,6 +51,7 @@ func (f *sandboxFlags) add(cmd *cobra.Command) {
 	flags.StringVar(&f.image, "image", "", "on docker and podman, the image `REF` that is the root; it is fetched where it is not there yet")
 	flags.StringVar(&f.network, "network", "none", "how far the network reaches: `none`")
 	flags.StringSliceVar(&f.commands, "allow-command", nil, "only this program, and others so named, may be executed: `NAME`, without a path (repeatable)")
+	flags.BoolVar(&f.nestedFilters, "nested-filters", false, nestedUsage)
 	acceptFlag(cmd, &f.acceptWeaker, "go without this wall or limit where the host cannot raise it: `NAME` (repeatable)")
 	flags.StringVarP(&f.out, "out", "o", "", "put the files that were made or changed into `DIR`")
 	flags.BoolVar(&f.overwrite, "overwrite", false, "let files of --out, and those of --file in --workdir, replace what is there")
@@ -57,6 +60,9 @@ func (f *sandboxFlags) add(cmd *cobra.Command) {
 	completions(cmd, "backend", "native", "gvisor", "docker", "podman", "auto")
 	completions(cmd, "network", "none")
 }
+
+// nestedUsage is that of the flag for runs and of the one for a server.
+const nestedUsage = "let the code put seccomp filters and Landlock rules of its own on itself, as browsers do; the kernel's memory for them is in no limit"
 
 // acceptFlag adds the flag by which users let go of limits.
 func acceptFlag(cmd *cobra.Command, names *[]string, usage string) {
@@ -79,7 +85,7 @@ func completions(cmd *cobra.Command, flag string, values ...string) {
 
 // spec turns the flags into what is asked of the sandbox.
 func (a *app) spec(f *sandboxFlags) (sandbox.Spec, error) {
-	spec := sandbox.Spec{Limits: f.limits, Commands: f.commands, AcceptWeaker: f.acceptWeaker}
+	spec := sandbox.Spec{Limits: f.limits, Commands: f.commands, AcceptWeaker: f.acceptWeaker, NestedFilters: f.nestedFilters}
 	if f.network != string(sandbox.NetworkNone) && f.network != "" {
 		return spec, refuseNetwork(f.network)
 	}

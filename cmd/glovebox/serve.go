@@ -50,6 +50,8 @@ type serveFlags struct {
 	defaults     sandbox.Limits
 	max          sandbox.Limits
 	acceptWeaker []string
+
+	nestedFilters bool
 }
 
 // maxServedOutput is the most output that a request may ask for where the operator names no other maximum. An answer is held in memory
@@ -97,6 +99,7 @@ default that is named and over a maximum is refused.`,
 	addLimits(flags, &f.defaults, "", "of a request that names none: ")
 	addLimits(flags, &f.max, "max-", "the most that a request may ask for: ")
 	acceptFlag(cmd, &f.acceptWeaker, "let every request go without this limit where the host cannot keep it: `NAME` (repeatable)")
+	flags.BoolVar(&f.nestedFilters, "nested-filters", false, nestedUsage)
 	flags.Lookup("max-output-limit").Usage += " (default 16MiB)"
 	completions(cmd, "backend", "native", "gvisor", "docker", "podman", "auto")
 	return cmd
@@ -137,7 +140,7 @@ func (a *app) serve(ctx context.Context, f *serveFlags) (err error) {
 // openServing opens the engine and proves that the backend can work before anybody relies on it.
 func (a *app) openServing(ctx context.Context, f *serveFlags, addr net.Addr) (*openedEngine, error) {
 	config := engine.Config{Default: f.backend, Slots: f.slots, Warm: f.warm, Queue: f.queue, QueueTimeout: f.queueTimeout, Defaults: f.defaults, Max: f.max,
-		AcceptWeaker: f.acceptWeaker}
+		AcceptWeaker: f.acceptWeaker, NestedFilters: f.nestedFilters}
 	if config.Max.OutputBytes == 0 {
 		config.Max.OutputBytes = max(maxServedOutput, f.defaults.OutputBytes)
 	}

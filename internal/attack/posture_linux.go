@@ -22,7 +22,9 @@ func drivePosture(tr *trial) {
 	if !ours {
 		least = 1
 	}
-	r := tr.until("ready", tr.request(tr.code), func() {
+	run := tr.request(tr.code)
+	run.Spec.NestedFilters = true // which the probe counts Landlock's layers by
+	r := tr.until("ready", run, func() {
 		for _, g := range tr.arena.spy.sightings(tr.nonce) {
 			if !ours {
 				looked += tr.onHost(g)

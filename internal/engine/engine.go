@@ -37,6 +37,8 @@ type Config struct {
 	Defaults sandbox.Limits // of a run that asks for none; a zero field is that of sandbox.DefaultLimits
 	// AcceptWeaker is what every run goes without where the host cannot have it, as if the run had said so itself.
 	AcceptWeaker []string
+	// NestedFilters lets the code of every run confine itself further, as sandbox.Spec.NestedFilters does for one.
+	NestedFilters bool
 
 	Max sandbox.Limits // the most that a run may ask for; a zero field sets no maximum. sandbox.DefaultLimits are lowered to it, Defaults are not
 

@@ -47,6 +47,7 @@ func (e *Engine) fillSpec(run Run) (sandbox.Spec, error) {
 			spec.AcceptWeaker = append(slices.Clone(spec.AcceptWeaker), name)
 		}
 	}
+	spec.NestedFilters = spec.NestedFilters || e.config.NestedFilters
 	spec.Named = mergeNames(spec.Named, spec.Limits.Named())
 	spec.Limits = spec.Limits.OrDefault(e.config.Defaults)
 	spec.Env = mergeEnv(e.config.DefaultEnv, spec.Env)

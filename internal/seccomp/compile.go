@@ -28,7 +28,7 @@ func (a Answer) ret() uint32 {
 	if a == Allow {
 		return retAllow
 	}
-	return retErrno | uint32(a)
+	return retErrno | uint32(a.Errno())
 }
 
 // Compile turns the policy into the program that seccomp(2) takes, as an array of struct sock_filter in memory order.

@@ -15,6 +15,7 @@ var variants = map[string]Options{
 	"host-writable": {HostWritable: true},
 	"no-new":        {NoNewPrograms: true},
 	"both":          {HostWritable: true, NoNewPrograms: true},
+	"nested":        {NestedFilters: true},
 }
 
 // machine runs a program on one call's data, as the kernel would, and counts the instructions that were reached.
@@ -131,6 +132,7 @@ func TestRefused(t *testing.T) {
 		unix.SYS_ADJTIMEX, unix.SYS_OPEN_BY_HANDLE_AT, unix.SYS_NAME_TO_HANDLE_AT, unix.SYS_FANOTIFY_INIT, unix.SYS_VHANGUP,
 		unix.SYS_MOVE_PAGES, unix.SYS_MIGRATE_PAGES, unix.SYS_REMAP_FILE_PAGES, unix.SYS_CLONE3, unix.SYS_IO_URING_SETUP,
 		unix.SYS_IO_URING_ENTER, unix.SYS_IO_URING_REGISTER, unix.SYS_MEMFD_SECRET, unix.SYS_IO_SETUP,
+		unix.SYS_SETXATTR, unix.SYS_LSETXATTR, unix.SYS_FSETXATTR, unix.SYS_MBIND, unix.SYS_SET_MEMPOLICY, unix.SYS_SYNC, unix.SYS_SYNCFS,
 	}
 	for name, o := range variants {
 		p := New(o)
@@ -138,6 +140,14 @@ func TestRefused(t *testing.T) {
 			if p.Answer(nr, [6]uint64{}) == Allow {
 				t.Errorf("%s: call %d is allowed", name, nr)
 			}
+		}
+		if (p.Answer(unix.SYS_LANDLOCK_RESTRICT_SELF, [6]uint64{}) == Allow) != o.NestedFilters ||
+			(p.Answer(unix.SYS_SECCOMP, [6]uint64{unix.SECCOMP_SET_MODE_FILTER}) == Allow) != o.NestedFilters ||
+			(p.Answer(unix.SYS_PRCTL, [6]uint64{unix.PR_SET_SECCOMP, unix.SECCOMP_MODE_FILTER}) == Allow) != o.NestedFilters {
+			t.Errorf("%s: filters of the code's own", name)
+		}
+		if (p.Answer(unix.SYS_FSYNC, [6]uint64{}) == Allow) != o.HostWritable || (p.Answer(unix.SYS_MSYNC, [6]uint64{0, 0, unix.MS_SYNC}) == Allow) != o.HostWritable {
+			t.Errorf("%s: flushes of the host's files", name)
 		}
 		for args, call := range map[[6]uint64]int{
 			{unix.AF_PACKET, unix.SOCK_RAW}:                      unix.SYS_SOCKET,
@@ -147,6 +157,21 @@ func TestRefused(t *testing.T) {
 			{unix.AF_NETLINK, unix.SOCK_RAW, unix.NETLINK_ROUTE}: unix.SYS_SOCKET,
 			{unix.AF_INET, unix.SOCK_RAW, unix.IPPROTO_TCP}:      unix.SYS_SOCKET,
 			{3, unix.SOL_SOCKET, unix.SO_ATTACH_FILTER}:          unix.SYS_SETSOCKOPT,
+			{3, unix.IPPROTO_IPV6, unix.IPV6_JOIN_GROUP}:         unix.SYS_SETSOCKOPT,
+			{3, unix.IPPROTO_IP, unix.IP_ADD_MEMBERSHIP}:         unix.SYS_SETSOCKOPT,
+			{3, unix.IPPROTO_TCP, unix.TCP_ULP}:                  unix.SYS_SETSOCKOPT,
+			{3, unix.SOL_RAW, 1}:                                 unix.SYS_SETSOCKOPT,
+			{unix.AF_INET, unix.SOCK_SEQPACKET}:                  unix.SYS_SOCKET,
+			{unix.AF_INET, unix.SOCK_DGRAM, unix.IPPROTO_TCP}:    unix.SYS_SOCKET,
+			{unix.AF_INET, unix.SOCK_STREAM}:                     unix.SYS_SOCKETPAIR,
+			{3, unix.F_SETLEASE}:                                 unix.SYS_FCNTL,
+			{unix.PR_SCHED_CORE, 1}:                              unix.SYS_PRCTL,
+			{unix.PR_SET_VMA}:                                    unix.SYS_PRCTL,
+			{0, 0, unix.MADV_MERGEABLE}:                          unix.SYS_MADVISE,
+			{0, 0, 0, unix.MAP_HUGETLB | unix.MAP_PRIVATE}:       unix.SYS_MMAP,
+			{0, unix.MFD_HUGETLB}:                                unix.SYS_MEMFD_CREATE,
+			{0, 0, 0o4000}:                                       unix.SYS_SHMGET,
+			{3, 0x8940}:                                          unix.SYS_IOCTL,
 			{unix.AF_INET, unix.SOCK_DGRAM, unix.IPPROTO_ICMP}:   unix.SYS_SOCKET,
 			{unix.CLONE_NEWUSER | uint64(unix.SIGCHLD)}:          unix.SYS_CLONE,
 			{0, 1<<32 | unix.TIOCSTI}:                            unix.SYS_IOCTL,
@@ -159,7 +184,7 @@ func TestRefused(t *testing.T) {
 		}
 	}
 	for _, args := range [][6]uint64{{unix.AF_INET, unix.SOCK_STREAM, unix.IPPROTO_TCP}, {unix.AF_INET6, unix.SOCK_DGRAM, unix.IPPROTO_UDP},
-		{unix.AF_UNIX, unix.SOCK_STREAM, 0}} {
+		{unix.AF_UNIX, unix.SOCK_STREAM, 0}, {unix.AF_UNIX, unix.SOCK_SEQPACKET, 0}} {
 		if New(Options{}).Answer(unix.SYS_SOCKET, args) != Allow {
 			t.Errorf("socket with %x is refused", args)
 		}

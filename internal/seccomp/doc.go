@@ -8,6 +8,8 @@
 // ENOSYS, so that a C library falls back as it does on an older kernel; what glibc and libuv must see as absent (clone3,
 // io_uring), ENOSYS; allowed, perhaps by its arguments; the rest, EPERM.
 //
+// Beside each group of calls stands what kernel memory it can hold that no control group counts.
+//
 // Arguments are compared in the width that the kernel uses (32 bits for int and unsigned int: CVE-2019-10063 was a 64-bit
 // comparison of a 32-bit ioctl). Nothing that a pointer refers to is ever compared: it could change after the check.
 package seccomp

@@ -6,7 +6,14 @@ package seccomp
 // It is for tests that compare what a filter answers with the policy.
 func (p *Policy) Edges(nr int) [][6]uint64 {
 	all := [][6]uint64{{}, {^uint64(0), ^uint64(0), ^uint64(0), ^uint64(0), ^uint64(0), ^uint64(0)}}
+	passing := p.passing(nr)
 	for _, r := range p.calls[nr].rules {
+		for _, args := range passing {
+			for _, v := range append([]uint32{0}, r.Values...) {
+				args[r.Arg] = uint64(v)
+				all = append(all, args)
+			}
+		}
 		values := append([]uint32{0, 1, r.Mask}, r.Values...)
 		for bit := range 32 {
 			values = append(values, 1<<bit)
@@ -24,6 +31,26 @@ func (p *Policy) Edges(nr int) [][6]uint64 {
 				}
 			}
 		}
+	}
+	return all
+}
+
+// passing returns arguments that get past those rules of a call that want one of several values, in every combination, so that the rules
+// behind them come to their turn.
+func (p *Policy) passing(nr int) [][6]uint64 {
+	all := [][6]uint64{{}}
+	for _, r := range p.calls[nr].rules {
+		if r.Op != NotIn || r.When != nil {
+			continue
+		}
+		var next [][6]uint64
+		for _, args := range all {
+			for _, v := range r.Values {
+				args[r.Arg] = uint64(v)
+				next = append(next, args)
+			}
+		}
+		all = next
 	}
 	return all
 }

@@ -4,13 +4,23 @@ package seccomp
 
 import "syscall"
 
-// Answer is what the filter does with a call: zero allows it, another value fails it with that errno.
+// Answer is what the filter does with a call: Allow, Skip, or the errno with which it fails.
 type Answer uint16
 
-// Allow lets the call through.
-const Allow Answer = 0
+const (
+	Allow Answer = 0      // lets the call through
+	Skip  Answer = 0xffff // answers with 0, as a call that succeeded, and carries nothing out
+)
 
-// Rule refuses a call by the value of one 32-bit argument. The rules of a call are tried in order; the first that holds gives
+// Errno is what the caller sees of an answer: 0 where the call is allowed or skipped.
+func (a Answer) Errno() syscall.Errno {
+	if a == Skip {
+		return 0
+	}
+	return syscall.Errno(a)
+}
+
+// Rule refuses or skips a call by the value of one 32-bit argument. The rules of a call are tried in order; the first that holds gives
 // the answer, and where none holds the call is allowed.
 type Rule struct {
 	Arg    int // 0 to 5
@@ -61,6 +71,9 @@ type Options struct {
 	// NoNewPrograms is set where only listed programs may be executed: code cannot be brought in by memfd_create or executed by
 	// descriptor alone.
 	NoNewPrograms bool
+	// NestedFilters lets the code put seccomp filters and Landlock rules of its own on itself, as browsers do. What filters are compiled
+	// to is counted to nobody, and all of the host has one bound for it (net.core.bpf_jit_limit).
+	NestedFilters bool
 }
 
 // Policy is what the filter answers, by system call number.
@@ -79,6 +92,10 @@ const (
 	enosys       = Answer(syscall.ENOSYS)
 	eafnosupport = Answer(syscall.EAFNOSUPPORT)
 	eproto       = Answer(syscall.EPROTONOSUPPORT)
+	einval       = Answer(syscall.EINVAL)
+	enomem       = Answer(syscall.ENOMEM)
+	enoprotoopt  = Answer(syscall.ENOPROTOOPT)
+	eopnotsupp   = Answer(syscall.EOPNOTSUPP)
 
 	anyBits = ^uint32(0)
 
@@ -91,16 +108,22 @@ const (
 
 // New returns the policy for this architecture.
 func New(o Options) *Policy {
-	p := &Policy{Newest: newestCall, calls: make(map[int]call, len(allowed)+len(allowedHere))}
-	for _, list := range [][]int{allowed, allowedHere} {
-		for _, nr := range list {
-			p.calls[nr] = call{answer: Allow}
-		}
+	p := &Policy{Newest: newestCall, calls: map[int]call{}}
+	for _, g := range allowed {
+		p.answer(Allow, g.calls)
 	}
-	for _, nr := range absent {
-		p.calls[nr] = call{answer: enosys}
+	p.answer(Allow, allowedHere)
+	p.answer(enosys, absent)
+	p.answer(eopnotsupp, unsupported)
+	p.answer(Skip, skipped)
+	p.answer(enosys, nested)
+	if o.NestedFilters {
+		p.answer(Allow, nested)
 	}
-	for nr, rules := range byArgument() {
+	if !o.HostWritable {
+		p.answer(Skip, flushes)
+	}
+	for nr, rules := range byArgument(o) {
 		p.calls[nr] = call{rules: rules}
 	}
 	if o.HostWritable {
@@ -116,10 +139,17 @@ func New(o Options) *Policy {
 	return p
 }
 
-// Allows says whether the policy lets a call through, at least with some arguments.
-func (p *Policy) Allows(nr int) bool {
+func (p *Policy) answer(a Answer, calls []int) {
+	for _, nr := range calls {
+		p.calls[nr] = call{answer: a}
+	}
+}
+
+// Answers says whether the policy lets a call through or skips it, at least with some arguments: a filter behind which this one stands
+// must let it through.
+func (p *Policy) Answers(nr int) bool {
 	c, ok := p.calls[nr]
-	return ok && nr <= p.Newest && c.answer == Allow
+	return ok && nr <= p.Newest && (c.answer == Allow || c.answer == Skip)
 }
 
 // Answer says what the filter answers to a call of this architecture. It is the policy's own reading of its tables, for the

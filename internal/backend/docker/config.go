@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"path"
 	"path/filepath"
-	"slices"
 	"strconv"
 	"strings"
 
@@ -113,8 +112,11 @@ func (box *Box) plan(spec *sandbox.Spec) *confine.Plan {
 	p := &confine.Plan{ID: string(spec.ID), Key: box.key[:], Code: spec.User, OneShot: !spec.Lifetime.Living, Lease: int64(spec.Lifetime.GuestLease()),
 		FailAt:    box.backend.options.FailAt,
 		Container: confine.Container{Listen: path.Join(socketDir, socketFile), Filter: confine.FilterPlain, Threads: ownThreads, Visited: !box.to.sockets}}
-	if spec.Workdir != "" || slices.ContainsFunc(spec.Mounts, func(m sandbox.Mount) bool { return m.Writable }) {
-		p.Filter = confine.FilterHostWritable
+	if spec.HostWritable() {
+		p.Filter |= confine.FilterHostWritable
+	}
+	if spec.NestedFilters {
+		p.Filter |= confine.FilterNested
 	}
 	if p.OneShot {
 		p.Lease = int64(confine.BornLease)

@@ -49,7 +49,7 @@ func (box *Box) bundle(spec *sandbox.Spec, s *stage) error {
 	}
 	limits, payload := confine.Rlimits(spec.Limits)
 	// The same policy as on a shared kernel: what is refused there is refused here, whatever gVisor would answer.
-	plan.Seccomp = seccomp.New(seccomp.Options{HostWritable: spec.HostWritable()}).Compile()
+	plan.Seccomp = seccomp.New(seccomp.Options{HostWritable: spec.HostWritable(), NestedFilters: spec.NestedFilters}).Compile()
 	for i := range payload { // of the processes of a user gVisor allows one more than the limit says
 		if l := &payload[i]; l.Resource == unix.RLIMIT_NPROC && l.Hard > 1 {
 			l.Soft, l.Hard = l.Soft-1, l.Hard-1

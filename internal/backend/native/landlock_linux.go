@@ -14,10 +14,10 @@ const (
 	accessFirst = 1<<13 - 1
 )
 
-// landlockRights are the rights and scopes that this kernel's Landlock knows. A bit it does not know would be refused.
-func (k kernelFacts) landlockRights() (handled, scoped uint64) {
+// landlockRights are the rights, scopes and flags that this kernel's Landlock knows. A bit it does not know would be refused.
+func (k kernelFacts) landlockRights() (handled, scoped uint64, flags uint32) {
 	if k.landlock < 1 {
-		return 0, 0
+		return 0, 0, 0
 	}
 	handled = accessFirst
 	if k.landlock >= 2 {
@@ -32,7 +32,11 @@ func (k kernelFacts) landlockRights() (handled, scoped uint64) {
 	if k.landlock >= 6 {
 		scoped = unix.LANDLOCK_SCOPE_ABSTRACT_UNIX_SOCKET | unix.LANDLOCK_SCOPE_SIGNAL
 	}
-	return handled, scoped
+	if k.landlock >= 7 {
+		// What is refused to a program that is a fork, and executes none, is not for the host's audit log: the code could fill it.
+		flags = unix.LANDLOCK_RESTRICT_SELF_LOG_SAME_EXEC_OFF
+	}
+	return handled, scoped, flags
 }
 
 // grants are the exceptions from "nothing": all may be read and executed, the writable places written to, and the harmless devices

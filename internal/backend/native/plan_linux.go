@@ -29,7 +29,7 @@ func (p *planned) close() {
 
 // walls is the part of the plan that says what the code's processes stand behind.
 func (p *planned) walls() *confine.Plan {
-	return &confine.Plan{Code: p.Code, Limits: p.Limits, Payload: p.Payload, Handled: p.Handled, Scoped: p.Scoped,
+	return &confine.Plan{Code: p.Code, Limits: p.Limits, Payload: p.Payload, Handled: p.Handled, Scoped: p.Scoped, Confined: p.Confined,
 		Landlock: p.Landlock, Seccomp: p.Seccomp}
 }
 
@@ -80,9 +80,9 @@ func (b *Backend) makePlan(spec *sandbox.Spec, m ids, key [32]byte, t *template)
 		}
 	}
 	p.Limits, p.Payload = confine.Rlimits(spec.Limits)
-	p.Handled, p.Scoped = b.kernel.landlockRights()
+	p.Handled, p.Scoped, p.Confined = b.kernel.landlockRights()
 	p.Landlock = grants(p.Handled, writable, commands)
-	p.Seccomp = b.filters.get(seccomp.Options{HostWritable: spec.HostWritable(), NoNewPrograms: restricted})
+	p.Seccomp = b.filters.get(seccomp.Options{HostWritable: spec.HostWritable(), NoNewPrograms: restricted, NestedFilters: spec.NestedFilters})
 	return p, nil
 }
 

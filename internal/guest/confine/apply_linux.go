@@ -111,7 +111,7 @@ func Finish(p *Plan) error {
 	}
 	program := p.Seccomp
 	if p.Filter != 0 {
-		program = seccomp.New(seccomp.Options{HostWritable: p.Filter == FilterHostWritable}).Compile()
+		program = seccomp.New(seccomp.Options{HostWritable: p.Filter&FilterHostWritable != 0, NestedFilters: p.Filter&FilterNested != 0}).Compile()
 	}
 	if p.Listen != "" && len(program) == 0 {
 		return nil // the runtime has a filter of its own

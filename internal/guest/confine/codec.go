@@ -29,6 +29,7 @@ func (p *Plan) Append(b []byte) []byte {
 	b = wire.AppendUint(b, 25, uint64(p.Filter))
 	b = wire.AppendUint(b, 26, uint64(p.Threads))
 	b = wire.AppendBool(b, 27, p.Visited)
+	b = wire.AppendUint(b, 28, uint64(p.Confined))
 	var element []byte
 	for i := range p.Root {
 		element = p.Root[i].append(element[:0])
@@ -122,6 +123,8 @@ func (p *Plan) parseRest(f *wire.Fields) {
 		p.Threads = int(f.Uint16())
 	case 27:
 		p.Visited = f.Bool()
+	case 28:
+		p.Confined = f.Uint32()
 	case 20:
 		s, err := parseStep(f.Bytes())
 		p.Root = append(p.Root, s)

@@ -30,6 +30,7 @@ type Plan struct {
 
 	Handled  uint64 // LANDLOCK_ACCESS_FS_* bits that are denied but where granted; 0 with Scoped 0: no Landlock
 	Scoped   uint64 // LANDLOCK_SCOPE_* bits
+	Confined uint32 // LANDLOCK_RESTRICT_SELF_* bits
 	Landlock []Access
 	Seccomp  []byte // the program, an array of struct sock_filter
 
@@ -74,10 +75,11 @@ const BridgeArg = "--bridge="
 // Filter has the guest compile the policy of system calls itself, as the host may be of another kind than the machine the guest is on.
 type Filter uint8
 
-// The filters. Without one, and without Plan.Seccomp, there is only the runtime's.
+// The filters, to be added to FilterPlain. Without one, and without Plan.Seccomp, there is only the runtime's.
 const (
-	FilterPlain        Filter = iota + 1
+	FilterPlain        Filter = 1 << iota
 	FilterHostWritable        // seccomp.Options.HostWritable
+	FilterNested              // seccomp.Options.NestedFilters
 )
 
 // Program is what a zygote executes: the first of the paths that exists.

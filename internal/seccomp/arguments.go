@@ -1,0 +1,139 @@
+//go:build linux
+
+package seccomp
+
+import "golang.org/x/sys/unix"
+
+// byArgument are the calls that are allowed but for certain arguments.
+func byArgument(o Options) map[int][]Rule {
+	deviceNode := []uint32{unix.S_IFCHR, unix.S_IFBLK}
+	rules := map[int][]Rule{
+		// No netlink: answers that wait unread in its sockets, 8 MiB in each, are in no control group's count. The C library
+		// resolves names without it; only lists of interfaces are not to be had.
+		unix.SYS_SOCKET:     sockets(unix.AF_UNIX, unix.AF_INET, unix.AF_INET6),
+		unix.SYS_SOCKETPAIR: sockets(unix.AF_UNIX),
+		unix.SYS_SETSOCKOPT: socketOptions(),
+		unix.SYS_CLONE:      {{Arg: 0, Mask: cloneNamespaces, Op: AnyBit, Answer: eperm}},
+		unix.SYS_IOCTL: {{Arg: 1, Mask: anyBits, Op: In, Answer: eperm, Values: []uint32{
+			unix.TIOCSTI,                     // types into the terminal of others (CVE-2017-5226)
+			0x541c,                           // TIOCLINUX, the same by the console's selection
+			unix.TIOCSETD,                    // loads line disciplines (CVE-2017-2636)
+			unix.TIOCCONS,                    // takes the console's output
+			unix.FS_IOC_SETFLAGS, 0x401c5820, // FS_IOC_FSSETXATTR: immutable files cannot be cleaned up
+			// These load the kernel's modules for bridges, frame relay and VLANs before anybody asks who calls (net/socket.c):
+			// SIOC{G,S}IFBR, SIOC{ADD,DEL}DLCI, SIOC{G,S}IFVLAN, SIOCBR{ADD,DEL}BR.
+			0x8940, 0x8941, 0x8980, 0x8981, 0x8982, 0x8983, 0x89a0, 0x89a1,
+		}}},
+		// A lease on a file of the host's holds whoever opens it up to fs.lease-break-time; F_NOTIFY is the older watch. Answered as by
+		// file systems without them.
+		unix.SYS_FCNTL: {{Arg: 1, Mask: anyBits, Op: In, Answer: einval, Values: []uint32{unix.F_SETLEASE, unix.F_NOTIFY}}},
+		// POSIX_FADV_DONTNEED drops what all others have cached of a file that is only read.
+		unix.SYS_FADVISE64: {{Arg: 3, Mask: anyBits, Op: In, Answer: Skip, Values: []uint32{unix.FADV_DONTNEED}}},
+		// Huge pages are a store of the host's, and in no count of memory.
+		unix.SYS_MMAP:         {{Arg: 3, Mask: unix.MAP_HUGETLB, Op: AnyBit, Answer: enomem}},
+		unix.SYS_MEMFD_CREATE: {{Arg: 1, Mask: unix.MFD_HUGETLB, Op: AnyBit, Answer: enomem}},
+		unix.SYS_SHMGET:       {{Arg: 2, Mask: 0o4000 /* SHM_HUGETLB */, Op: AnyBit, Answer: enomem}},
+		// Merged pages (KSM) tell by the time of a write what others hold, and the lists of them are counted to nobody.
+		unix.SYS_MADVISE: {{Arg: 2, Mask: anyBits, Op: In, Answer: einval, Values: []uint32{unix.MADV_MERGEABLE}}},
+		unix.SYS_PRCTL:   prctlOptions(o),
+		// READ_IMPLIES_EXEC and ADDR_NO_RANDOMIZE weaken a program against itself and its children.
+		unix.SYS_PERSONALITY: {{Arg: 0, Mask: anyBits, Op: NotIn, Answer: eperm, Values: []uint32{0, 8, 0x20000, 0x20008, anyBits}}},
+		unix.SYS_MKNODAT:     {{Arg: 2, Mask: unix.S_IFMT, Op: In, Values: deviceNode, Answer: eperm}},
+		unix.SYS_SECCOMP:     {{Arg: 0, Mask: anyBits, Op: In, Answer: einval, Values: []uint32{unix.SECCOMP_SET_MODE_FILTER}}},
+	}
+	if o.NestedFilters {
+		rules[unix.SYS_SECCOMP] = nil
+	}
+	if !o.HostWritable {
+		rules[unix.SYS_MSYNC] = []Rule{{Arg: 2, Mask: unix.MS_SYNC, Op: AnyBit, Answer: Skip}} // as the flushes
+	}
+	for nr, r := range byArgumentHere(deviceNode) {
+		rules[nr] = r
+	}
+	return rules
+}
+
+// sockets are the rules of the calls that make sockets. A kind that a family lacks is refused here, as the kernel would first look for a
+// module that has it, by a program of the host's that root runs (inet_create in net/ipv4/af_inet.c).
+func sockets(families ...uint32) []Rule {
+	const kind = 0xf // without SOCK_NONBLOCK and SOCK_CLOEXEC
+	stream, datagram := []uint32{unix.SOCK_STREAM}, []uint32{unix.SOCK_DGRAM}
+	rules := []Rule{
+		{Arg: 0, Mask: anyBits, Op: NotIn, Answer: eafnosupport, Values: families},
+		// Protocol 0 is any family's default; besides it only TCP and UDP, so neither raw nor ping nor rarely reviewed transports
+		// (SCTP, DCCP, MPTCP) are to be had.
+		{Arg: 2, Mask: anyBits, Op: NotIn, Answer: eproto, Values: []uint32{0, unix.IPPROTO_TCP, unix.IPPROTO_UDP}},
+		{Arg: 1, Mask: kind, Op: NotIn, Answer: eperm, Values: []uint32{unix.SOCK_STREAM, unix.SOCK_DGRAM, unix.SOCK_SEQPACKET}},
+	}
+	for _, family := range families {
+		if family != unix.AF_UNIX {
+			rules = append(rules, Rule{Arg: 1, Mask: kind, Op: In, Answer: eproto, Values: []uint32{unix.SOCK_SEQPACKET}, When: &Guard{Arg: 0, Value: family}})
+		}
+	}
+	if len(families) == 1 {
+		return rules
+	}
+	return append(rules,
+		Rule{Arg: 1, Mask: kind, Op: NotIn, Answer: eproto, Values: stream, When: &Guard{Arg: 2, Value: unix.IPPROTO_TCP}},
+		Rule{Arg: 1, Mask: kind, Op: NotIn, Answer: eproto, Values: datagram, When: &Guard{Arg: 2, Value: unix.IPPROTO_UDP}})
+}
+
+// options are the options of sockets that programs may set, by level. What is missing holds memory that nothing counts (multicast groups,
+// keys of TCP, flow labels, which are few for the whole host, saved headers, zero copy) or opens a part of the kernel that is seldom
+// looked at (filters, encapsulation, protocols above TCP).
+var options = []struct {
+	level  uint32
+	values []uint32
+}{
+	// A filter is compiled into memory that the whole host has half a gigabyte of (net.core.bpf_jit_limit); where that is gone, no sandbox
+	// gets a filter of system calls.
+	{unix.SOL_SOCKET, []uint32{unix.SO_DEBUG, unix.SO_REUSEADDR, unix.SO_DONTROUTE, unix.SO_BROADCAST, unix.SO_SNDBUF, unix.SO_RCVBUF,
+		unix.SO_KEEPALIVE, unix.SO_OOBINLINE, unix.SO_PRIORITY, unix.SO_LINGER, unix.SO_REUSEPORT, unix.SO_PASSCRED, unix.SO_RCVLOWAT,
+		unix.SO_SNDLOWAT, unix.SO_RCVTIMEO, unix.SO_SNDTIMEO, unix.SO_BINDTODEVICE, unix.SO_TIMESTAMP, unix.SO_TIMESTAMPNS,
+		unix.SO_PASSSEC, unix.SO_RXQ_OVFL, unix.SO_PEEK_OFF, unix.SO_INCOMING_CPU, unix.SO_MAX_PACING_RATE, unix.SO_TIMESTAMP_NEW,
+		unix.SO_TIMESTAMPNS_NEW, unix.SO_RCVTIMEO_NEW, unix.SO_SNDTIMEO_NEW, unix.SO_PASSPIDFD}},
+	{unix.IPPROTO_IP, []uint32{unix.IP_TOS, unix.IP_TTL, unix.IP_PKTINFO, unix.IP_MTU_DISCOVER, unix.IP_RECVERR, unix.IP_RECVTTL, unix.IP_RECVTOS,
+		unix.IP_FREEBIND, unix.IP_RECVORIGDSTADDR, unix.IP_MINTTL, unix.IP_BIND_ADDRESS_NO_PORT, unix.IP_MULTICAST_IF, unix.IP_MULTICAST_TTL,
+		unix.IP_MULTICAST_LOOP, unix.IP_MULTICAST_ALL, unix.IP_UNICAST_IF}},
+	{unix.IPPROTO_IPV6, []uint32{unix.IPV6_V6ONLY, unix.IPV6_UNICAST_HOPS, unix.IPV6_MULTICAST_IF, unix.IPV6_MULTICAST_HOPS, unix.IPV6_MULTICAST_LOOP,
+		unix.IPV6_MULTICAST_ALL, unix.IPV6_MTU_DISCOVER, unix.IPV6_MTU, unix.IPV6_RECVERR, unix.IPV6_RECVPKTINFO, unix.IPV6_RECVHOPLIMIT,
+		unix.IPV6_RECVTCLASS, unix.IPV6_TCLASS, unix.IPV6_DONTFRAG, unix.IPV6_AUTOFLOWLABEL, unix.IPV6_ADDR_PREFERENCES,
+		unix.IPV6_RECVORIGDSTADDR, unix.IPV6_FREEBIND, unix.IPV6_UNICAST_IF}},
+	{unix.IPPROTO_TCP, []uint32{unix.TCP_NODELAY, unix.TCP_MAXSEG, unix.TCP_CORK, unix.TCP_KEEPIDLE, unix.TCP_KEEPINTVL, unix.TCP_KEEPCNT,
+		unix.TCP_SYNCNT, unix.TCP_LINGER2, unix.TCP_DEFER_ACCEPT, unix.TCP_WINDOW_CLAMP, unix.TCP_QUICKACK, unix.TCP_CONGESTION,
+		unix.TCP_THIN_LINEAR_TIMEOUTS, unix.TCP_THIN_DUPACK, unix.TCP_USER_TIMEOUT, unix.TCP_FASTOPEN, unix.TCP_TIMESTAMP,
+		unix.TCP_NOTSENT_LOWAT, unix.TCP_FASTOPEN_CONNECT, unix.TCP_INQ, unix.TCP_TX_DELAY}},
+	{unix.IPPROTO_UDP, []uint32{unix.UDP_CORK, unix.UDP_SEGMENT, unix.UDP_GRO}},
+}
+
+func socketOptions() []Rule {
+	levels := Rule{Arg: 1, Mask: anyBits, Op: NotIn, Answer: enoprotoopt}
+	rules := []Rule{{}}
+	for _, o := range options {
+		levels.Values = append(levels.Values, o.level)
+		rules = append(rules, Rule{Arg: 2, Mask: anyBits, Op: NotIn, Answer: enoprotoopt, Values: o.values, When: &Guard{Arg: 1, Value: o.level}})
+	}
+	rules[0] = levels
+	return rules
+}
+
+// prctlOptions are the rules of prctl(2): what is allowed changes the process itself or its children, and holds no memory. Missing are
+// names of memory areas, which nothing counts, PR_SCHED_CORE, by which one program takes the other half of a CPU's core from all
+// others, and PR_SET_MM. The rest is answered as by a kernel that does not know it.
+func prctlOptions(o Options) []Rule {
+	rules := []Rule{{Arg: 0, Mask: anyBits, Op: NotIn, Answer: einval, Values: []uint32{
+		unix.PR_SET_PDEATHSIG, unix.PR_GET_PDEATHSIG, unix.PR_GET_DUMPABLE, unix.PR_SET_DUMPABLE, unix.PR_GET_UNALIGN, unix.PR_SET_UNALIGN,
+		unix.PR_GET_KEEPCAPS, unix.PR_SET_KEEPCAPS, unix.PR_GET_TIMING, unix.PR_SET_TIMING, unix.PR_SET_NAME, unix.PR_GET_NAME,
+		unix.PR_GET_SECCOMP, unix.PR_SET_SECCOMP, unix.PR_CAPBSET_READ, unix.PR_CAPBSET_DROP, unix.PR_GET_TSC, unix.PR_SET_TSC,
+		unix.PR_GET_SECUREBITS, unix.PR_SET_SECUREBITS, unix.PR_SET_TIMERSLACK, unix.PR_GET_TIMERSLACK, unix.PR_MCE_KILL, unix.PR_MCE_KILL_GET,
+		unix.PR_SET_CHILD_SUBREAPER, unix.PR_GET_CHILD_SUBREAPER, unix.PR_SET_NO_NEW_PRIVS, unix.PR_GET_NO_NEW_PRIVS, unix.PR_GET_TID_ADDRESS,
+		unix.PR_SET_THP_DISABLE, unix.PR_GET_THP_DISABLE, unix.PR_CAP_AMBIENT, unix.PR_SVE_SET_VL, unix.PR_SVE_GET_VL,
+		unix.PR_GET_SPECULATION_CTRL, unix.PR_SET_SPECULATION_CTRL, unix.PR_PAC_RESET_KEYS, unix.PR_SET_TAGGED_ADDR_CTRL,
+		unix.PR_GET_TAGGED_ADDR_CTRL, unix.PR_SET_SYSCALL_USER_DISPATCH, unix.PR_PAC_SET_ENABLED_KEYS, unix.PR_PAC_GET_ENABLED_KEYS,
+		unix.PR_SME_SET_VL, unix.PR_SME_GET_VL, unix.PR_SET_MDWE, unix.PR_GET_MDWE, unix.PR_GET_AUXV, unix.PR_SET_PTRACER}}}
+	if !o.NestedFilters {
+		rules = append(rules, Rule{Arg: 1, Mask: anyBits, Op: In, Answer: einval, Values: []uint32{unix.SECCOMP_MODE_FILTER},
+			When: &Guard{Arg: 0, Value: unix.PR_SET_SECCOMP}})
+	}
+	return rules
+}
