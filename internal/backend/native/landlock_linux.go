@@ -14,29 +14,29 @@ const (
 	accessFirst = 1<<13 - 1
 )
 
-// landlockRights are the rights, scopes and flags that this kernel's Landlock knows. A bit it does not know would be refused.
-func (k kernelFacts) landlockRights() (handled, scoped uint64, flags uint32) {
+// ruleset is all that this kernel's Landlock can deny. A bit that it does not know would be refused.
+func (k kernelFacts) ruleset() (r confine.Ruleset) {
 	if k.landlock < 1 {
-		return 0, 0, 0
+		return r
 	}
-	handled = accessFirst
+	r.Handled = accessFirst
 	if k.landlock >= 2 {
-		handled |= unix.LANDLOCK_ACCESS_FS_REFER
+		r.Handled |= unix.LANDLOCK_ACCESS_FS_REFER
 	}
 	if k.landlock >= 3 {
-		handled |= unix.LANDLOCK_ACCESS_FS_TRUNCATE
+		r.Handled |= unix.LANDLOCK_ACCESS_FS_TRUNCATE
 	}
 	if k.landlock >= 5 {
-		handled |= unix.LANDLOCK_ACCESS_FS_IOCTL_DEV
+		r.Handled |= unix.LANDLOCK_ACCESS_FS_IOCTL_DEV
 	}
 	if k.landlock >= 6 {
-		scoped = unix.LANDLOCK_SCOPE_ABSTRACT_UNIX_SOCKET | unix.LANDLOCK_SCOPE_SIGNAL
+		r.Scoped = unix.LANDLOCK_SCOPE_ABSTRACT_UNIX_SOCKET | unix.LANDLOCK_SCOPE_SIGNAL
 	}
 	if k.landlock >= 7 {
 		// What is refused to a program that is a fork, and executes none, is not for the host's audit log: the code could fill it.
-		flags = unix.LANDLOCK_RESTRICT_SELF_LOG_SAME_EXEC_OFF
+		r.Flags = unix.LANDLOCK_RESTRICT_SELF_LOG_SAME_EXEC_OFF
 	}
-	return handled, scoped, flags
+	return r
 }
 
 // grants are the exceptions from "nothing": all may be read and executed, the writable places written to, and the harmless devices

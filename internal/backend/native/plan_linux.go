@@ -29,8 +29,7 @@ func (p *planned) close() {
 
 // walls is the part of the plan that says what the code's processes stand behind.
 func (p *planned) walls() *confine.Plan {
-	return &confine.Plan{Code: p.Code, Limits: p.Limits, Payload: p.Payload, Handled: p.Handled, Scoped: p.Scoped, Confined: p.Confined,
-		Landlock: p.Landlock, Seccomp: p.Seccomp}
+	return &confine.Plan{Code: p.Code, Limits: p.Limits, Payload: p.Payload, Landlock: p.Landlock, Seccomp: p.Seccomp}
 }
 
 // makePlan turns a spec into what the set-up stage does, in the root of t where there is one.
@@ -80,8 +79,8 @@ func (b *Backend) makePlan(spec *sandbox.Spec, m ids, key [32]byte, t *template)
 		}
 	}
 	p.Limits, p.Payload = confine.Rlimits(spec.Limits)
-	p.Handled, p.Scoped, p.Confined = b.kernel.landlockRights()
-	p.Landlock = grants(p.Handled, writable, commands)
+	p.Landlock = b.kernel.ruleset()
+	p.Landlock.Grants = grants(p.Landlock.Handled, writable, commands)
 	p.Seccomp = b.filters.get(seccomp.Options{HostWritable: spec.HostWritable(), NoNewPrograms: restricted, NestedFilters: spec.NestedFilters})
 	return p, nil
 }

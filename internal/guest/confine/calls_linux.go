@@ -108,7 +108,7 @@ func (p *Plan) codeWalls() (ruleset, rest []Call) {
 		// namespace that is made now, and sees "/" rather than names of the host. A container has one of its own.
 		rest = append([]Call{call(unix.SYS_UNSHARE, unix.CLONE_NEWCGROUP)}, rest...)
 	}
-	return p.landlockCalls(), rest
+	return p.Landlock.calls(), rest
 }
 
 // credentialCalls end with securebits.

@@ -141,7 +141,7 @@ func noise(r *rand.Rand, n int) []byte {
 // TestEntry says what a fork does to itself, in the order that makes it right: walls that need rights come before these go, ids go before
 // capabilities, and the filter comes last, as it lets none of this through.
 func TestEntry(t *testing.T) {
-	p := &Plan{Code: sandbox.User{UID: 1000, GID: 1001}, Handled: 1, Seccomp: bytes.Repeat([]byte{1, 2, 3, 4, 5, 6, 7, 8}, 5),
+	p := &Plan{Code: sandbox.User{UID: 1000, GID: 1001}, Landlock: Ruleset{Handled: 1}, Seccomp: bytes.Repeat([]byte{1, 2, 3, 4, 5, 6, 7, 8}, 5),
 		Limits:  []Rlimit{{Resource: unix.RLIMIT_CORE}, {Resource: unix.RLIMIT_NOFILE, Soft: 4096, Hard: 4096}},
 		Payload: []Rlimit{{Resource: unix.RLIMIT_NOFILE, Soft: 64, Hard: 65}}}
 	calls := p.Entry("/work dir")

@@ -14,8 +14,8 @@ func (p *Plan) Append(b []byte) []byte {
 	b = wire.AppendUint(b, 6, uint64(p.Code.UID))
 	b = wire.AppendUint(b, 7, uint64(p.Code.GID))
 	b = wire.AppendBool(b, 8, p.Loopback)
-	b = wire.AppendUint(b, 9, p.Handled)
-	b = wire.AppendUint(b, 10, p.Scoped)
+	b = wire.AppendUint(b, 9, p.Landlock.Handled)
+	b = wire.AppendUint(b, 10, p.Landlock.Scoped)
 	b = wire.AppendBytes(b, 11, p.Seccomp)
 	b = wire.AppendBool(b, 12, p.OneShot)
 	b = wire.AppendUint(b, 13, uint64(p.Lease))
@@ -29,7 +29,7 @@ func (p *Plan) Append(b []byte) []byte {
 	b = wire.AppendUint(b, 25, uint64(p.Filter))
 	b = wire.AppendUint(b, 26, uint64(p.Threads))
 	b = wire.AppendBool(b, 27, p.Visited)
-	b = wire.AppendUint(b, 28, uint64(p.Confined))
+	b = wire.AppendUint(b, 28, uint64(p.Landlock.Flags))
 	var element []byte
 	for i := range p.Root {
 		element = p.Root[i].append(element[:0])
@@ -43,7 +43,7 @@ func (p *Plan) Append(b []byte) []byte {
 			b = wire.AppendElement(b, 21+n, element)
 		}
 	}
-	for _, a := range p.Landlock {
+	for _, a := range p.Landlock.Grants {
 		element = wire.AppendString(element[:0], 1, a.Path)
 		element = wire.AppendUint(element, 2, a.Rights)
 		b = wire.AppendElement(b, 23, element)
@@ -86,9 +86,9 @@ func (p *Plan) Parse(b []byte) error {
 		case 8:
 			p.Loopback = f.Bool()
 		case 9:
-			p.Handled = f.Uint64()
+			p.Landlock.Handled = f.Uint64()
 		case 10:
-			p.Scoped = f.Uint64()
+			p.Landlock.Scoped = f.Uint64()
 		default:
 			p.parseRest(f)
 		}
@@ -124,7 +124,7 @@ func (p *Plan) parseRest(f *wire.Fields) {
 	case 27:
 		p.Visited = f.Bool()
 	case 28:
-		p.Confined = f.Uint32()
+		p.Landlock.Flags = f.Uint32()
 	case 20:
 		s, err := parseStep(f.Bytes())
 		p.Root = append(p.Root, s)
@@ -139,7 +139,7 @@ func (p *Plan) parseRest(f *wire.Fields) {
 		failOn(f, err)
 	case 23:
 		a, err := parseAccess(f.Bytes())
-		p.Landlock = append(p.Landlock, a)
+		p.Landlock.Grants = append(p.Landlock.Grants, a)
 		failOn(f, err)
 	}
 }

@@ -13,25 +13,25 @@ const (
 	rulesetFD = 63
 )
 
-// landlockCalls restrict the calling thread, and what is started from it, to the granted paths. The host chose rights that this
+// calls restrict the calling thread, and what is started from it, to the granted paths. The host chose rights that this
 // kernel's version knows; a right that is handled and not granted is denied. The guest's other threads stay outside of the domain, so
 // that its scopes keep the code from signalling the guest too.
-func (p *Plan) landlockCalls() []Call {
-	if p.Handled|p.Scoped == 0 {
+func (r *Ruleset) calls() []Call {
+	if r.Handled|r.Scoped == 0 {
 		return nil
 	}
-	attr := unix.LandlockRulesetAttr{Handled_access_fs: p.Handled, Scoped: p.Scoped}
+	attr := unix.LandlockRulesetAttr{Handled_access_fs: r.Handled, Scoped: r.Scoped}
 	size := unsafe.Offsetof(attr.Quiet_access_fs)
-	if p.Scoped == 0 {
+	if r.Scoped == 0 {
 		size = unsafe.Offsetof(attr.Handled_access_net) // what the first version of the interface has
 	}
 	create := call(unix.SYS_LANDLOCK_CREATE_RULESET, bytesOf(&attr), size, 0)
 	create.Keep = true
 	calls := []Call{create, call(unix.SYS_DUP3, kept, rulesetFD, unix.O_CLOEXEC), call(unix.SYS_CLOSE, kept)}
-	for _, g := range p.Landlock {
+	for _, g := range r.Grants {
 		calls = append(calls, grantCalls(g)...)
 	}
-	return append(calls, call(unix.SYS_LANDLOCK_RESTRICT_SELF, rulesetFD, uintptr(p.Confined)), call(unix.SYS_CLOSE, rulesetFD))
+	return append(calls, call(unix.SYS_LANDLOCK_RESTRICT_SELF, rulesetFD, uintptr(r.Flags)), call(unix.SYS_CLOSE, rulesetFD))
 }
 
 // Rights that may be granted on a file; the others are about folders, and the kernel refuses them on a file.

@@ -28,10 +28,7 @@ type Plan struct {
 	Limits   []Rlimit // of the guest and all it starts
 	Payload  []Rlimit // of what it starts, over Limits
 
-	Handled  uint64 // LANDLOCK_ACCESS_FS_* bits that are denied but where granted; 0 with Scoped 0: no Landlock
-	Scoped   uint64 // LANDLOCK_SCOPE_* bits
-	Confined uint32 // LANDLOCK_RESTRICT_SELF_* bits
-	Landlock []Access
+	Landlock Ruleset
 	Seccomp  []byte // the program, an array of struct sock_filter
 
 	OneShot bool  // ends when the host lets go of its lifeline
@@ -132,6 +129,14 @@ const (
 type Rlimit struct {
 	Resource   uint32
 	Soft, Hard uint64
+}
+
+// Ruleset is what Landlock denies. The zero value is no Landlock.
+type Ruleset struct {
+	Handled uint64 // LANDLOCK_ACCESS_FS_* bits that are denied but where granted
+	Scoped  uint64 // LANDLOCK_SCOPE_* bits
+	Flags   uint32 // LANDLOCK_RESTRICT_SELF_* bits
+	Grants  []Access
 }
 
 // Access grants Landlock rights below a path of the new root. A path that does not exist is left out.
