@@ -37,16 +37,17 @@ internal/bound:              sandbox internal/cgroup
 internal/cgroup:             sandbox | golang.org/x/sys github.com/godbus/dbus/v5
 internal/hostid:             sandbox | golang.org/x/sys
 internal/hostbox:            sandbox internal/cgroup internal/hostid internal/instance internal/pidfd
-internal/idmap:              sandbox | golang.org/x/sys
+internal/idmap:              sandbox internal/nolink | golang.org/x/sys
 internal/instance:           sandbox internal/cgroup | golang.org/x/sys
+internal/nolink:             sandbox | golang.org/x/sys
 internal/pidfd:              | golang.org/x/sys
 internal/rootfs:             sandbox internal/guest/confine
 internal/seccomp:            sandbox | golang.org/x/sys
 internal/undo:
-internal/backend/docker:     sandbox internal/bound internal/cgroup internal/guest/client internal/guest/confine internal/idmap internal/instance internal/rootfs internal/undo | golang.org/x/sys github.com/moby/moby github.com/docker/go-connections github.com/containerd/errdefs
-internal/backend/native:     sandbox internal/bound internal/fork internal/guest internal/guest/confine internal/cgroup internal/hostbox internal/hostid internal/idmap internal/instance internal/pidfd internal/rootfs internal/seccomp internal/undo | golang.org/x/sys
-internal/backend/gvisor:     sandbox internal/bound internal/fork internal/guest internal/guest/client internal/guest/confine internal/cgroup internal/hostbox internal/hostid internal/idmap internal/instance internal/pidfd internal/rootfs internal/seccomp internal/undo | golang.org/x/sys github.com/opencontainers/runtime-spec
-internal/backend/backendtest: sandbox internal/attack internal/engine internal/guest internal/guest/client internal/guest/server internal/libexec internal/seccomp | golang.org/x/sys
+internal/backend/docker:     sandbox internal/bound internal/cgroup internal/guest/client internal/guest/confine internal/idmap internal/instance internal/nolink internal/rootfs internal/undo | golang.org/x/sys github.com/moby/moby github.com/docker/go-connections github.com/containerd/errdefs
+internal/backend/native:     sandbox internal/bound internal/fork internal/guest internal/guest/confine internal/cgroup internal/hostbox internal/hostid internal/idmap internal/instance internal/nolink internal/pidfd internal/rootfs internal/seccomp internal/undo | golang.org/x/sys
+internal/backend/gvisor:     sandbox internal/bound internal/fork internal/guest internal/guest/client internal/guest/confine internal/cgroup internal/hostbox internal/hostid internal/idmap internal/instance internal/nolink internal/pidfd internal/rootfs internal/seccomp internal/undo | golang.org/x/sys github.com/opencontainers/runtime-spec
+internal/backend/backendtest: sandbox internal/attack internal/engine internal/guest internal/guest/client internal/guest/server internal/libexec internal/nolink internal/seccomp | golang.org/x/sys
 
 # words
 internal/nearest:
@@ -71,7 +72,7 @@ internal/httpapi:            sandbox internal/engine internal/nearest | github.c
 internal/libexec:            sandbox | golang.org/x/sys
 internal/lang:               sandbox internal/lang/python internal/lang/javascript internal/lang/bash
 internal/backend:            sandbox internal/backend/docker internal/backend/native internal/backend/gvisor internal/hostid internal/libexec
-cmd/glovebox:                sandbox internal/attack internal/backend internal/engine internal/guest internal/httpapi internal/lang internal/nearest | github.com/spf13/cobra github.com/spf13/pflag github.com/BurntSushi/toml
+cmd/glovebox:                sandbox internal/attack internal/backend internal/engine internal/guest internal/httpapi internal/lang internal/nearest internal/nolink | github.com/spf13/cobra github.com/spf13/pflag github.com/BurntSushi/toml
 .:                           sandbox internal/backend internal/engine internal/lang
 
 # what measures the product from outside, through its program

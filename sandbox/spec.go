@@ -12,7 +12,7 @@ type Spec struct {
 	Root     Root
 	Layers   []Layer
 	Mounts   []Mount
-	Workdir  string // host directory that is /workspace, read-write; "" is a bounded tmpfs
+	Workdir  string // host directory that is /workspace, read-write, without links in its path; "" is a bounded tmpfs
 	Limits   Limits // every field filled
 	Named    []LimitName
 	Network  NetworkPolicy
@@ -68,13 +68,13 @@ type Root struct {
 // Layer is a read-only, content-addressed directory of installed dependencies.
 type Layer struct {
 	Digest string
-	Dir    string // on the host
+	Dir    string // on the host, without links in its path
 	At     string // absolute path in the sandbox
 }
 
 // Mount makes a host file or directory visible in the sandbox.
 type Mount struct {
-	Source   string // absolute host path
+	Source   string // absolute host path, of which no element is a symbolic link
 	Target   string // absolute path in the sandbox
 	Writable bool
 }

@@ -87,7 +87,7 @@ func (a *app) examine(ctx context.Context, backend, root string, acceptWeaker []
 	// That memory cannot be bounded is told above; the interpreters are there all the same.
 	spec := sandbox.Spec{AcceptWeaker: []string{string(sandbox.LimitMemory), string(sandbox.LimitCPUs)}}
 	if root != "" {
-		if spec.Root.Dir, err = existingDir("--root", root); err != nil {
+		if spec.Root.Dir, err = a.existingDir("--root", root); err != nil {
 			return nil, err
 		}
 	}

@@ -29,10 +29,10 @@ func (a *app) execute(ctx context.Context, run engine.Run, f *sandboxFlags) (err
 	}
 	var out *filesOut
 	if f.out != "" {
-		if out, err = openFilesOut(f.out, f.overwrite); err != nil {
+		if out, err = a.openFilesOut(f.out, f.overwrite); err != nil {
 			return err
 		}
-		defer out.Close()
+		defer out.close()
 	}
 	e.recoverAside(ctx)
 	shown := a.newShow()

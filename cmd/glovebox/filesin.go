@@ -8,26 +8,18 @@ import (
 	"path"
 	"path/filepath"
 	"strings"
+	"syscall"
 
 	"github.com/glovebox-dev/glovebox/internal/engine"
+	"github.com/glovebox-dev/glovebox/internal/nolink"
 	"github.com/glovebox-dev/glovebox/sandbox"
 )
 
-// readFiles reads the files and folders that --file names. Symbolic links are followed where the user names one, and refused
-// within a folder.
-func readFiles(args []string) ([]sandbox.File, error) {
+// readFiles reads the files and folders that --file names. Symbolic links within a folder are refused.
+func (a *app) readFiles(args []string) ([]sandbox.File, error) {
 	in := filesIn{left: engine.MaxFilesBytes}
 	for _, arg := range args {
-		source, target := splitFileArg(arg)
-		info, err := os.Stat(source)
-		switch {
-		case err != nil:
-		case info.IsDir():
-			err = in.addFolder(source, target)
-		default:
-			err = in.add(source, target)
-		}
-		if err != nil {
+		if err := in.addNamed(a, arg); err != nil {
 			return nil, &sandbox.Error{Kind: sandbox.KindOf(invalid(err)), Op: "--file", Err: err}
 		}
 	}
@@ -58,7 +50,7 @@ func invalid(err error) error {
 
 // splitFileArg splits SRC[:DST]. A file whose own name has a colon is meant as it stands.
 func splitFileArg(arg string) (source, target string) {
-	if _, err := os.Stat(arg); err != nil {
+	if _, err := os.Lstat(arg); err != nil {
 		if at := strings.LastIndexByte(arg, ':'); at > 0 && at < len(arg)-1 {
 			return arg[:at], arg[at+1:]
 		}
@@ -71,31 +63,50 @@ type filesIn struct {
 	left  int64 // bytes that may still be read
 }
 
-func (in *filesIn) addFolder(source, target string) error {
-	source, err := filepath.EvalSymlinks(source) // the folder itself may be a link: the user named it
+func (in *filesIn) addNamed(a *app, arg string) error {
+	source, target := splitFileArg(arg)
+	f, err := a.openNamed(source)
 	if err != nil {
 		return err
 	}
-	return filepath.WalkDir(source, func(p string, d fs.DirEntry, err error) error {
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil {
+		return err
+	}
+	if !info.IsDir() {
+		return in.add(f, target)
+	}
+	folder, err := nolink.OpenRoot(f.Name())
+	if err != nil {
+		return err
+	}
+	defer folder.Close()
+	return in.addFolder(folder, target)
+}
+
+func (in *filesIn) addFolder(folder *os.Root, target string) error {
+	return fs.WalkDir(folder.FS(), ".", func(p string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() {
 			return err
 		}
 		if !d.Type().IsRegular() {
-			return fmt.Errorf("%s is not a regular file", p)
+			return notRegular(filepath.Join(folder.Name(), p))
 		}
-		rel, err := filepath.Rel(source, p)
+		f, err := folder.OpenFile(p, os.O_RDONLY|syscall.O_NONBLOCK, 0)
 		if err != nil {
 			return err
 		}
-		return in.add(p, path.Join(target, filepath.ToSlash(rel)))
+		defer f.Close()
+		return in.add(f, path.Join(target, p))
 	})
 }
 
-func (in *filesIn) add(source, target string) error {
+func (in *filesIn) add(f *os.File, target string) error {
 	if len(in.files) >= engine.MaxFiles {
 		return &sandbox.Error{Kind: sandbox.TooLarge, Msg: fmt.Sprintf("there are more than %d files", engine.MaxFiles)}
 	}
-	data, mode, err := readBounded(source, in.left, sandbox.FormatBytes(engine.MaxFilesBytes)+" of files together")
+	data, mode, err := readBounded(f, in.left, sandbox.FormatBytes(engine.MaxFilesBytes)+" of files together")
 	if err != nil {
 		return err
 	}
@@ -104,25 +115,35 @@ func (in *filesIn) add(source, target string) error {
 	return nil
 }
 
-// readBounded reads a regular file of at most so many bytes. It never opens what may block or act, such as a pipe or a device.
-func readBounded(name string, most int64, bound string) ([]byte, fs.FileMode, error) {
-	info, err := os.Stat(name)
+// readNamed reads a regular file that the user named, of at most so many bytes.
+func (a *app) readNamed(name string, most int64, bound string) ([]byte, error) {
+	f, err := a.openNamed(name)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	data, _, err := readBounded(f, most, bound)
+	return data, err
+}
+
+// readBounded reads a regular file of at most so many bytes.
+func readBounded(f *os.File, most int64, bound string) ([]byte, fs.FileMode, error) {
+	info, err := f.Stat()
 	if err != nil {
 		return nil, 0, err
 	}
 	if !info.Mode().IsRegular() {
-		return nil, 0, &sandbox.Error{Kind: sandbox.Invalid, Msg: name + " is not a regular file"}
+		return nil, 0, notRegular(f.Name())
 	}
-	f, err := os.Open(name)
-	if err != nil {
-		return nil, 0, err
-	}
-	defer f.Close()
 	data, err := readAtMost(f, most, bound)
 	if err != nil {
-		return nil, 0, fmt.Errorf("%s: %w", name, err)
+		return nil, 0, fmt.Errorf("%s: %w", f.Name(), err)
 	}
 	return data, info.Mode(), nil
+}
+
+func notRegular(name string) error {
+	return &sandbox.Error{Kind: sandbox.Invalid, Msg: name + " is not a regular file"}
 }
 
 func readAtMost(r io.Reader, most int64, bound string) ([]byte, error) {

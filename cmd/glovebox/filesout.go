@@ -12,6 +12,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	"github.com/glovebox-dev/glovebox/internal/nolink"
 	"github.com/glovebox-dev/glovebox/sandbox"
 )
 
@@ -20,29 +21,53 @@ import (
 type filesOut struct {
 	root      *os.Root
 	overwrite bool
-	made      []string // folders that were made for it, the innermost first
+	above     *os.Root // what was there already, and in it the folders that were made, the innermost first
+	made      []string
 }
 
 // openFilesOut makes the directory before anything runs: one that cannot be had must not cost the result of a run.
-func openFilesOut(dir string, overwrite bool) (*filesOut, error) {
+func (a *app) openFilesOut(dir string, overwrite bool) (_ *filesOut, err error) {
 	o := &filesOut{overwrite: overwrite}
-	for at := filepath.Clean(dir); ; at = filepath.Dir(at) {
-		if _, err := os.Lstat(at); !errors.Is(err, fs.ErrNotExist) {
+	defer func() {
+		if err != nil {
+			o.close()
+			err = &sandbox.Error{Kind: sandbox.KindOf(invalid(err)), Op: "--out", Err: err}
+		}
+	}()
+	dir, err = a.named(dir)
+	if err != nil {
+		return nil, err
+	}
+	above := dir
+	for ; ; above = filepath.Dir(above) {
+		if _, err := os.Lstat(above); !errors.Is(err, fs.ErrNotExist) || above == filepath.Dir(above) {
 			break
 		}
+	}
+	if o.above, err = nolink.OpenRoot(above); err != nil {
+		return nil, err
+	}
+	below, err := filepath.Rel(above, dir)
+	if err != nil {
+		return nil, err
+	}
+	if err := o.above.MkdirAll(below, 0o755); err != nil {
+		return nil, err
+	}
+	for at := below; at != "."; at = filepath.Dir(at) {
 		o.made = append(o.made, at)
 	}
-	err := os.MkdirAll(dir, 0o755)
-	if err == nil {
-		o.root, err = os.OpenRoot(dir)
-	}
-	if err != nil {
-		return nil, &sandbox.Error{Kind: sandbox.Invalid, Op: "--out", Err: err}
-	}
-	return o, nil
+	o.root, err = nolink.OpenRoot(dir)
+	return o, err
 }
 
-func (o *filesOut) Close() error { return o.root.Close() }
+func (o *filesOut) close() {
+	for _, root := range []*os.Root{o.root, o.above} {
+		if root != nil {
+			_ = root.Close()
+		}
+	}
+}
 
 // unmake removes the folders that openFilesOut made, where nothing ran. What somebody has filled meanwhile stays.
 func (o *filesOut) unmake() {
@@ -50,7 +75,7 @@ func (o *filesOut) unmake() {
 		return
 	}
 	for _, dir := range o.made {
-		_ = os.Remove(dir)
+		_ = o.above.Remove(dir)
 	}
 }
 

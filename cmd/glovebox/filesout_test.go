@@ -18,11 +18,11 @@ var hostileNames = []string{
 func TestHostileNamesAreRefused(t *testing.T) {
 	parent := t.TempDir()
 	dir := filepath.Join(parent, "out")
-	out, err := openFilesOut(dir, true)
+	out, err := testApp(t).openFilesOut(dir, true)
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer out.Close()
+	defer out.close()
 	for _, name := range hostileNames {
 		if err := out.write(sandbox.File{Path: name, Data: []byte("x")}); err == nil {
 			t.Errorf("%q was written", name)
@@ -43,11 +43,11 @@ func TestHostileNamesAreRefused(t *testing.T) {
 
 func TestModesAreOurs(t *testing.T) {
 	dir := t.TempDir()
-	out, err := openFilesOut(dir, false)
+	out, err := testApp(t).openFilesOut(dir, false)
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer out.Close()
+	defer out.close()
 	for name, mode := range map[string]uint32{"data": 0o666, "program": 0o4777} {
 		if err := out.write(sandbox.File{Path: name, Mode: mode, Data: []byte("x")}); err != nil {
 			t.Fatal(err)

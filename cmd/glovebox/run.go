@@ -114,7 +114,7 @@ func (a *app) readCode(ctx context.Context, run *engine.Run, file string) error 
 		return nil
 	}
 	run.Request.FileName = filepath.Base(file)
-	run.Request.Code, _, err = readBounded(file, engine.MaxCode, sandbox.FormatBytes(engine.MaxCode)+" of code")
+	run.Request.Code, err = a.readNamed(file, engine.MaxCode, sandbox.FormatBytes(engine.MaxCode)+" of code")
 	if err != nil {
 		return &sandbox.Error{Kind: sandbox.KindOf(invalid(err)), Op: "run", Err: err}
 	}
@@ -143,7 +143,7 @@ func entryIn(workdir, file string) (string, bool) {
 func (a *app) fillRequest(ctx context.Context, run *engine.Run, f *sandboxFlags, args []string) error {
 	r := &run.Request
 	var err error
-	if r.Files, err = readFiles(f.files); err != nil {
+	if r.Files, err = a.readFiles(f.files); err != nil {
 		return err
 	}
 	if err := keepsWorkdir(r.Files, run.Spec.Workdir, f.overwrite); err != nil {

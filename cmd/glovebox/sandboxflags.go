@@ -3,7 +3,6 @@ package main
 import (
 	"fmt"
 	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 
@@ -99,13 +98,13 @@ func (a *app) spec(f *sandboxFlags) (sandbox.Spec, error) {
 		}
 	}
 	if f.root != "" {
-		if spec.Root.Dir, err = existingDir("--root", f.root); err != nil {
+		if spec.Root.Dir, err = a.existingDir("--root", f.root); err != nil {
 			return spec, err
 		}
 	}
 	spec.Root.Image = f.image
 	for _, text := range f.mounts {
-		m, err := parseMount(text)
+		m, err := a.parseMount(text)
 		if err != nil {
 			return spec, err
 		}
@@ -156,7 +155,7 @@ func (a *app) environment(f *sandboxFlags) ([]string, error) {
 	return env, nil
 }
 
-func parseMount(text string) (sandbox.Mount, error) {
+func (a *app) parseMount(text string) (sandbox.Mount, error) {
 	var m sandbox.Mount
 	parts := strings.Split(text, ":")
 	if len(parts) == 3 && (parts[2] == "rw" || parts[2] == "ro") {
@@ -166,23 +165,26 @@ func parseMount(text string) (sandbox.Mount, error) {
 	if len(parts) != 2 || parts[0] == "" || !strings.HasPrefix(parts[1], "/") {
 		return m, sandbox.Invalidf("--mount", "%.80q is not SRC:DST or SRC:DST:rw, with DST an absolute path", text)
 	}
-	source, err := filepath.Abs(parts[0])
-	if err == nil {
-		_, err = os.Stat(source)
+	var err error
+	if m.Source, err = a.named(parts[0]); err == nil {
+		_, err = os.Lstat(m.Source)
 	}
 	if err != nil {
 		return m, &sandbox.Error{Kind: sandbox.Invalid, Op: "--mount", Err: err}
 	}
-	m.Source, m.Target = source, parts[1]
+	if msg, mend := a.notForCode(m.Source); m.Writable && msg != "" {
+		return m, &sandbox.Error{Kind: sandbox.Invalid, Op: "--mount", Msg: parts[0] + " " + msg, Mend: mend}
+	}
+	m.Target = parts[1]
 	return m, nil
 }
 
-func existingDir(flag, dir string) (string, error) {
-	path, err := filepath.Abs(dir)
+func (a *app) existingDir(flag, dir string) (string, error) {
+	path, err := a.named(dir)
 	if err != nil {
 		return "", &sandbox.Error{Kind: sandbox.Invalid, Op: flag, Err: err}
 	}
-	info, err := os.Stat(path)
+	info, err := os.Lstat(path)
 	if err != nil {
 		return "", &sandbox.Error{Kind: sandbox.Invalid, Op: flag, Err: err}
 	}

@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 
 	"github.com/BurntSushi/toml"
 	"github.com/spf13/cobra"
@@ -168,7 +169,7 @@ func (a *app) readConfig(known []string) (map[string][]string, error) {
 
 // readConfigFile reads a file that only its owner and root can have written: it may open doors in the walls.
 func readConfigFile(path string) ([]byte, error) {
-	f, err := os.Open(path)
+	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0) // a pipe is no reason to wait
 	if err != nil {
 		return nil, err
 	}

@@ -26,7 +26,7 @@ func (a *app) programStdin(ctx context.Context, f *sandboxFlags) ([]byte, error)
 		}
 		return a.readStdin(ctx, engine.MaxStdin)
 	}
-	data, _, err := readBounded(f.stdin, engine.MaxStdin, sandbox.FormatBytes(engine.MaxStdin))
+	data, err := a.readNamed(f.stdin, engine.MaxStdin, sandbox.FormatBytes(engine.MaxStdin))
 	if err != nil {
 		return nil, &sandbox.Error{Kind: sandbox.KindOf(invalid(err)), Op: "--stdin", Err: err}
 	}

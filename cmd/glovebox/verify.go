@@ -158,7 +158,7 @@ func (a *app) verify(ctx context.Context, f *verifyFlags, corpus []*attack.Attac
 	if err != nil {
 		return err
 	}
-	out, err := openReport(f.report)
+	out, err := a.openReport(f.report)
 	if err != nil {
 		return err
 	}
@@ -196,15 +196,18 @@ type report struct {
 	made bool // it was not there, and is empty yet
 }
 
-func openReport(path string) (*report, error) {
+func (a *app) openReport(path string) (*report, error) {
 	if path == "" {
 		return nil, nil
 	}
 	r := &report{made: true}
-	var err error
-	if r.file, err = os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644); errors.Is(err, fs.ErrExist) {
+	path, err := a.named(path)
+	if err == nil {
+		r.file, err = openHost(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
+	}
+	if errors.Is(err, fs.ErrExist) {
 		r.made = false
-		r.file, err = os.OpenFile(path, os.O_WRONLY, 0)
+		r.file, err = openHost(path, os.O_WRONLY, 0)
 	}
 	if err != nil {
 		return nil, cannotReport(err)

@@ -17,13 +17,12 @@ var systemDirs = []string{"/bin", "/lib", "/lib32", "/lib64", "/libx32", "/sbin"
 
 var kernelDirs = []string{"/dev", "/proc", "/sys"}
 
-// checkWorkdir returns the absolute path of a directory that the code may write to, or says why it may not. Whatever holds our
-// own state is refused, also where that does not exist yet: code that writes our configuration opens the walls of the next run.
+// checkWorkdir returns the absolute path of a directory that the code may write to, or says why it may not.
 func (a *app) checkWorkdir(dir string) (string, error) {
 	refuse := func(msg, mend string) (string, error) {
 		return "", &sandbox.Error{Kind: sandbox.Invalid, Op: "--workdir", Msg: dir + " " + msg, Mend: mend}
 	}
-	path, err := filepath.Abs(dir)
+	path, err := a.named(dir)
 	if err != nil {
 		return "", &sandbox.Error{Kind: sandbox.Invalid, Op: "--workdir", Err: err}
 	}
@@ -33,38 +32,48 @@ func (a *app) checkWorkdir(dir string) (string, error) {
 		return refuse("does not exist", "make it first")
 	case err != nil:
 		return "", &sandbox.Error{Kind: sandbox.Invalid, Op: "--workdir", Err: err}
-	case info.Mode()&os.ModeSymlink != 0:
-		return refuse("is a symbolic link", "name the directory that it leads to")
 	case !info.IsDir():
 		return refuse("is a file, not a directory", "--file "+dir+" sends a file along")
 	}
-	if path, err = filepath.EvalSymlinks(path); err != nil {
-		return "", &sandbox.Error{Kind: sandbox.Invalid, Op: "--workdir", Err: err}
-	}
-	if path == filepath.Dir(path) {
-		return refuse("is the root of this host", "name a directory that the code may change")
-	}
-	if slices.Contains(sharedDirs, path) || slices.ContainsFunc(systemDirs, func(system string) bool { return within(path, resolved(system)) }) {
-		return refuse("is a system directory", "name a directory that the code may change")
-	}
-	for _, kernel := range kernelDirs {
-		if within(path, kernel) {
-			return refuse("belongs to the kernel", "name a directory that the code may change")
-		}
-	}
-	for _, own := range a.ownPlaces() {
-		own = resolved(own)
-		if within(own, path) || within(path, own) {
-			return refuse("holds Glovebox's own state ("+own+")", "name another directory, such as one below it")
-		}
+	if msg, mend := a.notForCode(path); msg != "" {
+		return refuse(msg, mend)
 	}
 	return path, nil
 }
 
-// resolved is a path without links, or the path itself where there is no such place yet.
+// notForCode says of a path without links why no code may write there, and what would help; "" where it may. Whatever holds our own state is
+// refused, also where that does not exist yet: code that writes our configuration opens the walls of the next run.
+func (a *app) notForCode(path string) (msg, mend string) {
+	const another = "name a directory that the code may change"
+	if path == filepath.Dir(path) {
+		return "is the root of this host", another
+	}
+	if slices.Contains(sharedDirs, path) || slices.ContainsFunc(systemDirs, func(system string) bool { return within(path, resolved(system)) }) {
+		return "is a system directory", another
+	}
+	if ofKernel(path) {
+		return "belongs to the kernel", another
+	}
+	for _, own := range a.ownPlaces() {
+		own = resolved(own)
+		if within(own, path) || within(path, own) {
+			return "holds Glovebox's own state (" + own + ")", "name another directory, such as one below it"
+		}
+	}
+	return "", ""
+}
+
+func ofKernel(path string) bool {
+	return slices.ContainsFunc(kernelDirs, func(dir string) bool { return within(path, dir) })
+}
+
+// resolved is a path without links, as far as it exists yet.
 func resolved(path string) string {
 	if real, err := filepath.EvalSymlinks(path); err == nil {
 		return real
+	}
+	if parent := filepath.Dir(path); parent != path {
+		return filepath.Join(resolved(parent), filepath.Base(path))
 	}
 	return path
 }

@@ -9,6 +9,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/glovebox-dev/glovebox/internal/nolink"
 	"github.com/glovebox-dev/glovebox/sandbox"
 )
 
@@ -18,17 +19,18 @@ import (
 // as well, as a server of files does that gives them to the code at once: on disk they are root's until then, or nobody's where root is the owner.
 func Detach(mount sandbox.Mount, code, guest uint32) (fd int, err error) {
 	op := "mount " + mount.Source
-	// The last element must be no link: what the caller checked and what is opened here would otherwise be two things.
-	fd, err = unix.OpenTree(unix.AT_FDCWD, mount.Source,
-		unix.OPEN_TREE_CLONE|unix.OPEN_TREE_CLOEXEC|unix.AT_RECURSIVE|unix.AT_SYMLINK_NOFOLLOW)
+	// No element may be a link: what the caller checked and what is opened here would otherwise be two things.
+	place, err := nolink.OpenPath(mount.Source)
+	if err != nil {
+		return -1, &sandbox.Error{Kind: sandbox.Invalid, Op: op, Err: err}
+	}
+	defer unix.Close(place)
+	fd, err = unix.OpenTree(place, "", unix.OPEN_TREE_CLONE|unix.OPEN_TREE_CLOEXEC|unix.AT_RECURSIVE|unix.AT_EMPTY_PATH)
 	if err != nil {
 		return -1, &sandbox.Error{Kind: sandbox.Invalid, Op: op, Err: err}
 	}
 	var st unix.Stat_t
 	err = unix.Fstat(fd, &st)
-	if err == nil && st.Mode&unix.S_IFMT == unix.S_IFLNK {
-		err = errors.New("is a link; name what it points to")
-	}
 	if err == nil && mount.Writable {
 		err = mapOwner(fd, st.Uid, st.Gid, code, guest)
 	}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/glovebox-dev/glovebox/internal/guest"
 	"github.com/glovebox-dev/glovebox/internal/guest/server"
+	"github.com/glovebox-dev/glovebox/internal/nolink"
 	"github.com/glovebox-dev/glovebox/sandbox"
 )
 
@@ -175,6 +176,9 @@ func openSources(plan *fakePlan) ([]source, error) {
 		mounts = append(mounts, sandbox.Mount{Source: plan.Workdir, Target: sandbox.Workspace, Writable: true})
 	}
 	for _, m := range mounts {
+		if _, err := nolink.Stat(m.Source); err != nil {
+			return nil, err
+		}
 		s, err := openSource(m.Source, m.Target, m.Writable)
 		if err != nil {
 			return nil, err

@@ -3,6 +3,7 @@ package backendtest
 import (
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"maps"
 	"os"
@@ -257,6 +258,16 @@ func testMount(t *testing.T, s *suite) {
 	wantOutput(t, s.run(t, r), "host\nrefused\nrefused\n")
 	if left, _ := os.ReadDir(dir); len(left) != 1 {
 		t.Errorf("the read-only mount holds %d files", len(left))
+	}
+	// What led to another folder when it was looked at could lead to a third when it is opened.
+	if err := errors.Join(os.Mkdir(dir+"/folder", 0o755), os.Symlink(dir, dir+"/link")); err != nil {
+		t.Fatal(err)
+	}
+	for _, through := range []string{dir + "/link", dir + "/link/folder"} {
+		r.Spec.Mounts[0].Source = through
+		if _, err := s.engine.Run(within(t), r); err == nil {
+			t.Errorf("a mount of %s is accepted", through)
+		}
 	}
 }
 

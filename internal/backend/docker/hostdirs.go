@@ -2,9 +2,8 @@ package docker
 
 import (
 	"fmt"
-	"io/fs"
-	"os"
 
+	"github.com/glovebox-dev/glovebox/internal/nolink"
 	"github.com/glovebox-dev/glovebox/internal/rootfs"
 	"github.com/glovebox-dev/glovebox/sandbox"
 )
@@ -45,12 +44,10 @@ func (to *connection) checkDirs(spec *sandbox.Spec) error {
 		if err := rootfs.CheckTarget(m.Target); err != nil {
 			return err
 		}
-		info, err := os.Lstat(m.Source)
+		info, err := nolink.Stat(m.Source)
 		switch {
 		case err != nil:
 			return &sandbox.Error{Kind: sandbox.Invalid, Op: op, Err: err}
-		case info.Mode()&fs.ModeSymlink != 0:
-			return sandbox.Invalidf(op, "is a link; name what it points to")
 		case i == 0 && spec.Workdir != "" && !info.IsDir():
 			return sandbox.Invalidf(op, "is no folder")
 		}

@@ -17,6 +17,7 @@ import (
 
 	"github.com/glovebox-dev/glovebox/internal/guest"
 	"github.com/glovebox-dev/glovebox/internal/guest/client"
+	"github.com/glovebox-dev/glovebox/internal/nolink"
 	"github.com/glovebox-dev/glovebox/internal/pidfd"
 	"github.com/glovebox-dev/glovebox/sandbox"
 )
@@ -33,7 +34,7 @@ func (box *Box) Checkpoint(ctx context.Context, dir string) error {
 	}
 	box.saving.Lock()
 	defer box.saving.Unlock()
-	image, err := os.OpenFile(dir, unix.O_DIRECTORY, 0)
+	image, err := nolink.Open(dir, unix.O_DIRECTORY, 0)
 	if err != nil {
 		return &sandbox.Error{Kind: sandbox.Invalid, Op: "gvisor: checkpoint", Err: err}
 	}

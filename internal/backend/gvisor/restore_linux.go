@@ -15,6 +15,7 @@ import (
 
 	"github.com/glovebox-dev/glovebox/internal/guest"
 	"github.com/glovebox-dev/glovebox/internal/guest/client"
+	"github.com/glovebox-dev/glovebox/internal/nolink"
 	"github.com/glovebox-dev/glovebox/sandbox"
 )
 
@@ -29,7 +30,7 @@ type checkpoint struct {
 
 // Restore builds a box that goes on where the one in dir was saved. Any number may, at the same time.
 func (b *Backend) Restore(ctx context.Context, dir string, spec sandbox.Spec) (sandbox.Box, error) {
-	image, err := os.OpenFile(dir, unix.O_DIRECTORY, 0)
+	image, err := nolink.Open(dir, unix.O_DIRECTORY, 0)
 	if err != nil {
 		return nil, &sandbox.Error{Kind: sandbox.NotFound, Op: "gvisor: restore", Err: err}
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/glovebox-dev/glovebox/internal/guest/confine"
 	"github.com/glovebox-dev/glovebox/internal/hostid"
 	"github.com/glovebox-dev/glovebox/internal/idmap"
+	"github.com/glovebox-dev/glovebox/internal/nolink"
 	"github.com/glovebox-dev/glovebox/internal/rootfs"
 	"github.com/glovebox-dev/glovebox/sandbox"
 )
@@ -168,11 +169,7 @@ func (s *stage) next() string { return itoa(len(s.mounts)) }
 // putHost puts a file or folder of the host on the stage that a spec names.
 func (s *stage) putHost(name string, m sandbox.Mount, ids *hostid.Pair) error {
 	if s.plain {
-		info, err := os.Lstat(m.Source)
-		if err == nil && info.Mode().Type() == os.ModeSymlink {
-			err = errors.New("is a link; name what it points to")
-		}
-		if err != nil {
+		if _, err := nolink.Stat(m.Source); err != nil {
 			return &sandbox.Error{Kind: sandbox.Invalid, Op: "mount " + m.Source, Err: err}
 		}
 		return s.put(name, m.Source, 0)

@@ -10,6 +10,7 @@ import (
 
 	"github.com/glovebox-dev/glovebox/internal/guest/confine"
 	"github.com/glovebox-dev/glovebox/internal/idmap"
+	"github.com/glovebox-dev/glovebox/internal/nolink"
 	"github.com/glovebox-dev/glovebox/internal/rootfs"
 	"github.com/glovebox-dev/glovebox/internal/seccomp"
 	"github.com/glovebox-dev/glovebox/sandbox"
@@ -97,10 +98,10 @@ func (p *planned) addMount(mount sandbox.Mount, m ids, noExec bool) error {
 	if err := rootfs.CheckTarget(mount.Target); err != nil {
 		return err
 	}
-	if _, err := os.Lstat(mount.Source); err != nil {
+	if _, err := nolink.Stat(mount.Source); err != nil {
 		return &sandbox.Error{Kind: sandbox.Invalid, Op: "mount " + mount.Source, Err: err}
 	}
-	step := confine.Step{Do: confine.Bind, Target: strings.TrimPrefix(path.Clean(mount.Target), "/"), Source: mount.Source}
+	step := confine.Step{Do: confine.Bind, Target: strings.TrimPrefix(path.Clean(mount.Target), "/"), Source: mount.Source, Flags: confine.NoLinks}
 	if mount.Writable {
 		step.Flags |= confine.Writable
 	}

@@ -1,0 +1,96 @@
+// Package nolink opens paths of the host of which no element may be a symbolic link: code that could once write to a folder of the host may
+// have left links there, and who opens one on the host's side opens whatever its maker chose.
+package nolink
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+
+	"github.com/glovebox-dev/glovebox/sandbox"
+)
+
+// Open opens an absolute, clean path as os.OpenFile does, but through no link, and without waiting where it is a pipe. That there is no
+// link is looked at by the kernel in the same call where it can (Linux 5.6, macOS 11); elsewhere before and after.
+func Open(path string, flag int, perm os.FileMode) (*os.File, error) { return open(path, flag, perm) }
+
+// OpenRoot opens the directory of an absolute, clean path, through no link.
+func OpenRoot(path string) (*os.Root, error) {
+	f, err := Open(path, os.O_RDONLY, 0)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	meant, err := f.Stat()
+	if err != nil {
+		return nil, err
+	}
+	root, err := os.OpenRoot(path) // follows links, so what it opened must be what was opened above
+	if err != nil {
+		return nil, err
+	}
+	if info, statErr := root.Stat("."); statErr != nil || !os.SameFile(meant, info) {
+		return nil, errors.Join(changed(path), root.Close())
+	}
+	return root, nil
+}
+
+// Stat is os.Lstat for a path of which no element may be a link.
+func Stat(path string) (os.FileInfo, error) {
+	if err := refuse(path); err != nil {
+		return nil, err
+	}
+	return os.Lstat(path)
+}
+
+// Refuse is the error for a link that lies at a path, from where rest leads on.
+func Refuse(link, rest string) error {
+	e := &sandbox.Error{Kind: sandbox.Invalid, Msg: link + " is a symbolic link, which code that could write there may have made"}
+	if to, err := os.Readlink(link); err == nil {
+		if !filepath.IsAbs(to) {
+			to = filepath.Join(filepath.Dir(link), to)
+		}
+		e.Mend = "if you mean where it leads, name that: " + filepath.Join(to, rest)
+	}
+	return e
+}
+
+// refuse returns an error where an element of a path is a link.
+func refuse(path string) error {
+	for at, rest := path, ""; ; at, rest = filepath.Dir(at), filepath.Join(filepath.Base(at), rest) {
+		if info, err := os.Lstat(at); err == nil && info.Mode()&os.ModeSymlink != 0 {
+			return Refuse(at, rest)
+		}
+		if at == filepath.Dir(at) {
+			return nil
+		}
+	}
+}
+
+func changed(path string) error {
+	return &sandbox.Error{Kind: sandbox.Invalid, Msg: path + " became another file while it was opened"}
+}
+
+// openLooking is Open where the kernel does not look for links itself.
+func openLooking(path string, flag int, perm os.FileMode) (*os.File, error) {
+	if err := refuse(path); err != nil {
+		return nil, err
+	}
+	f, err := os.OpenFile(path, flag, perm)
+	if err != nil {
+		return nil, err
+	}
+	opened, err := f.Stat()
+	if err == nil {
+		err = refuse(path)
+	}
+	if err == nil {
+		if info, statErr := os.Lstat(path); statErr != nil || !os.SameFile(opened, info) {
+			err = changed(path)
+		}
+	}
+	if err != nil {
+		return nil, errors.Join(err, f.Close())
+	}
+	return f, nil
+}
