@@ -2,6 +2,7 @@ package engine
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"time"
@@ -13,9 +14,10 @@ import (
 
 // Bounds of a look at the workspace.
 const (
-	maxListed  = 100_000   // entries; what is beyond is not looked at, and said to be left out
-	maxLeftOut = 1000      // files that are named as left out; the rest is counted
-	maxRequest = 256 << 10 // bytes of paths in one request to the guest: well below a message
+	maxListed      = 100_000   // entries; what is beyond is not looked at, and said to be left out
+	maxListedBytes = 16 << 20  // bytes of their paths, likewise: entries of the longest would take 400 MB
+	maxLeftOut     = 1000      // files that are named as left out; the rest is counted
+	maxRequest     = 256 << 10 // bytes of paths in one request to the guest: well below a message
 )
 
 // stamp tells whether a file was changed: the code in the sandbox can set sizes and times back, but not the change time.
@@ -33,33 +35,45 @@ func (x *execution) takeBaseline(ctx context.Context) error {
 		return nil
 	}
 	x.baseline = listing{}
-	_, err := x.list(ctx, func(f *guest.FileInfo) {
+	_, err := x.list(ctx, func(f *guest.FileInfo) bool {
 		if f.Type == guest.FileRegular {
 			x.baseline[f.Path] = stampOf(f)
 		}
+		return true
 	})
 	return err
 }
 
 func stampOf(f *guest.FileInfo) stamp { return stamp{inode: f.Inode, size: f.Size, ctime: f.CTime} }
 
-// list calls each for every entry below the workspace, and says whether there were more than the bound.
-func (x *execution) list(ctx context.Context, each func(*guest.FileInfo)) (more bool, err error) {
-	return x.client.ListDir(ctx, guest.ListDir{Path: sandbox.Workspace, Depth: MaxDepth, Limit: maxListed},
+// errEnough ends a listing of which no more is wanted.
+var errEnough = errors.New("no more is looked at")
+
+// list calls each for every entry below the workspace until it returns false, and says whether there were more than the bounds.
+func (x *execution) list(ctx context.Context, each func(*guest.FileInfo) bool) (more bool, err error) {
+	bytes := 0
+	more, err = x.client.ListDir(ctx, guest.ListDir{Path: sandbox.Workspace, Depth: MaxDepth, Limit: maxListed},
 		func(f guest.FileInfo) error {
-			each(&f)
+			if bytes += len(f.Path); bytes > maxListedBytes || !each(&f) {
+				return errEnough
+			}
 			return nil
 		})
+	if errors.Is(err, errEnough) {
+		return bytes > maxListedBytes, nil
+	}
+	return more, err
 }
 
 // collection is the files of one execution on their way out.
 type collection struct {
-	x      *execution
-	result *sandbox.Result
-	wanted []sandbox.File // chosen, without content
-	size   map[string]int64
-	total  int64
-	more   int // left out beyond maxLeftOut
+	x       *execution
+	result  *sandbox.Result
+	matcher matcher
+	wanted  []sandbox.File // chosen, without content
+	size    map[string]int64
+	total   int64
+	more    int // left out beyond maxLeftOut
 }
 
 // collect hands back what was made or changed below the workspace and is asked for. All processes are ended first, so nothing
@@ -72,7 +86,7 @@ func (x *execution) collect(ctx context.Context, o *outcome, r *sandbox.Result) 
 	defer func() { x.timings.Files = time.Since(started) }()
 	ctx, cancel := context.WithTimeout(ctx, collectTimeout)
 	defer cancel()
-	c := &collection{x: x, result: r, size: map[string]int64{}}
+	c := &collection{x: x, result: r, matcher: matcher{globs: x.globs, left: maxMatchSteps}, size: map[string]int64{}}
 	err := x.client.KillAll(ctx)
 	if err == nil {
 		err = c.choose(ctx)
@@ -93,7 +107,11 @@ func (x *execution) collect(ctx context.Context, o *outcome, r *sandbox.Result) 
 func (c *collection) choose(ctx context.Context) error {
 	more, err := c.x.list(ctx, c.consider)
 	if more {
-		c.leaveOut("", 0, fmt.Sprintf("the workspace holds more than %d files; the rest was not looked at", maxListed))
+		c.leaveOut("", 0, fmt.Sprintf("the workspace holds more than %d files, or %s of their paths; the rest was not looked at",
+			maxListed, sandbox.FormatBytes(maxListedBytes)))
+	}
+	if c.matcher.exhausted() {
+		c.leaveOut("", 0, "the patterns took too long to match against so many paths; the rest was not looked at")
 	}
 	return err
 }
@@ -105,12 +123,26 @@ var leftOutTypes = map[guest.FileType]string{
 	guest.FileSocket:  "it is a socket",
 }
 
-// consider decides about one entry. What it says of itself is the guest's word, so paths are checked and sizes bounded.
-func (c *collection) consider(f *guest.FileInfo) {
+// consider decides about one entry, and says whether the next is wanted.
+func (c *collection) consider(f *guest.FileInfo) bool {
+	old, was := c.x.baseline[f.Path]
+	same := was && f.Type == guest.FileRegular && old == stampOf(f)
+	if !same && c.matches(f) {
+		c.take(f)
+	}
+	return !c.matcher.exhausted()
+}
+
+// matches says whether an entry is asked for. Its path is the guest's word, so it is checked.
+func (c *collection) matches(f *guest.FileInfo) bool {
+	folder := f.Type == guest.FileDir && f.Err == ""
+	return !folder && checkPath("path", f.Path) == nil && c.matcher.matches(f.Path)
+}
+
+// take hands back an entry or leaves it out. Sizes are the guest's word, so they are bounded.
+func (c *collection) take(f *guest.FileInfo) {
 	bounds := &c.x.request.Return
 	switch {
-	case f.Type == guest.FileDir && f.Err == "", checkPath("path", f.Path) != nil, !matchAny(c.x.globs, f.Path):
-		return
 	case f.Err != "":
 		c.leaveOut(f.Path, 0, "it could not be read")
 		return
@@ -118,9 +150,6 @@ func (c *collection) consider(f *guest.FileInfo) {
 		if reason, known := leftOutTypes[f.Type]; known {
 			c.leaveOut(f.Path, 0, reason)
 		}
-		return
-	}
-	if old, was := c.x.baseline[f.Path]; was && old == stampOf(f) {
 		return
 	}
 	if _, twice := c.size[f.Path]; twice {

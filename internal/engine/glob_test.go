@@ -1,10 +1,15 @@
 package engine
 
 import (
+	"path"
 	"strings"
 	"testing"
-	"time"
 )
+
+func matchAny(globs []glob, name string) bool {
+	m := matcher{globs: globs, left: maxMatchSteps}
+	return m.matches(name)
+}
 
 func TestGlob(t *testing.T) {
 	for _, test := range []struct {
@@ -52,15 +57,23 @@ func slowMatch(g glob, elements []string) bool {
 	switch {
 	case len(g) == 0:
 		return len(elements) == 0
-	case g[0] == anyDepth:
+	case g[0].pattern == anyDepth:
 		return slowMatch(g[1:], elements) || len(elements) > 0 && slowMatch(g, elements[1:])
+	case len(elements) == 0:
+		return false
 	}
-	return len(elements) > 0 && glob(g[:1]).match(elements[:1]) && slowMatch(g[1:], elements[1:])
+	matched, _ := path.Match(g[0].pattern, elements[0])
+	return matched && slowMatch(g[1:], elements[1:])
 }
 
 func FuzzGlob(f *testing.F) {
 	f.Add("a/**/b/*", "a/x/b/c")
 	f.Add("**/**/a*?b/**", "b/a/ab/c/d")
+	for _, pattern := range []string{"[*]b", `\*b`, `a\*b`, "a*b", "[!a]*]", `*\]`, "ab*b", "é*\xff", "[a-c]?*"} { // where a beginning or an end looks plain
+		for _, name := range []string{"*b", "ab", "a*b", "a]", "]", "abb", "é\xff", "c\xff"} {
+			f.Add(pattern, name)
+		}
+	}
 	f.Fuzz(func(t *testing.T, pattern, name string) {
 		globs, err := parseGlobs([]string{pattern})
 		if err != nil || len(pattern) > 24 || len(name) > 24 {
@@ -72,21 +85,56 @@ func FuzzGlob(f *testing.F) {
 	})
 }
 
-// TestGlobCost: a pattern made to be slow is not.
+// slowest are as many patterns as there may be, each as slow as we know to make it, and a path for them.
+func slowest(tb testing.TB) (globs []glob, name string) {
+	tb.Helper()
+	class := "*" + strings.Repeat("[a-é]", MaxGlob/6-1) + "b"
+	star := "*" + strings.Repeat("a", 127) + "b"
+	var patterns []string
+	for range MaxGlobs / 2 {
+		patterns = append(patterns, class, strings.Repeat("**/"+star+"/", 6)+star)
+	}
+	globs, err := parseGlobs(patterns)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return globs, strings.TrimSuffix(strings.Repeat(strings.Repeat("a", MaxName)+"/", MaxPath/(MaxName+1)), "/")
+}
+
+// TestGlobCost: however slow the patterns are made, the work ends with the budget; and a budget has room for what people ask.
 func TestGlobCost(t *testing.T) {
-	globs, err := parseGlobs([]string{strings.TrimSuffix(strings.Repeat("**/a/", 100), "/") + "/b"})
+	globs, name := slowest(t)
+	m := matcher{globs: globs, left: maxMatchSteps}
+	tried := 0
+	for ; tried < maxListed && !m.exhausted(); tried++ {
+		m.matches(name)
+	}
+	if tried == maxListed {
+		t.Error("100,000 of the slowest paths were matched: nothing bounds the work")
+	}
+	if m.matches(name) {
+		t.Error("it matches with no steps left")
+	}
+
+	globs, err := parseGlobs([]string{"**/*.csv", "**/*.png", "out/**", "*.txt", "**/report-*.html", "plot?.svg", "data/**/[a-z]*.json"})
 	if err != nil {
 		t.Fatal(err)
 	}
-	name := strings.TrimSuffix(strings.Repeat("a/", 255), "/")
-	done := make(chan bool, 1)
-	go func() { done <- matchAny(globs, name) }()
-	select {
-	case matched := <-done:
-		if matched {
-			t.Error("it matches what it must not")
+	m = matcher{globs: globs, left: maxMatchSteps}
+	for range maxListed {
+		m.matches("project/node_modules/some-package/lib/internal/index.js")
+	}
+	if m.exhausted() {
+		t.Error("usual patterns and as many files as are looked at exceed the budget")
+	}
+}
+
+// BenchmarkGlobBudget is how long all steps take at the worst.
+func BenchmarkGlobBudget(b *testing.B) {
+	globs, name := slowest(b)
+	for b.Loop() {
+		for m := (matcher{globs: globs, left: maxMatchSteps}); !m.exhausted(); {
+			m.matches(name)
 		}
-	case <-time.After(time.Minute): // the slow way takes longer than the age of the universe
-		t.Fatal("the work is not bounded")
 	}
 }
