@@ -34,6 +34,7 @@ cmd/glovebox-guest:          internal/guest internal/guest/confine internal/gues
 
 # walls: how a guest is started and confined, never what it is asked to do
 internal/bound:              sandbox internal/cgroup
+internal/capacity:           sandbox internal/cgroup | golang.org/x/sys
 internal/cgroup:             sandbox | golang.org/x/sys github.com/godbus/dbus/v5
 internal/hostid:             sandbox | golang.org/x/sys
 internal/hostbox:            sandbox internal/cgroup internal/hostid internal/instance internal/pidfd
@@ -72,7 +73,7 @@ internal/httpapi:            sandbox internal/engine internal/nearest | github.c
 internal/libexec:            sandbox | golang.org/x/sys
 internal/lang:               sandbox internal/lang/python internal/lang/javascript internal/lang/bash
 internal/backend:            sandbox internal/backend/docker internal/backend/native internal/backend/gvisor internal/hostid internal/libexec
-cmd/glovebox:                sandbox internal/attack internal/backend internal/engine internal/guest internal/httpapi internal/lang internal/nearest internal/nolink | github.com/spf13/cobra github.com/spf13/pflag github.com/BurntSushi/toml
+cmd/glovebox:                sandbox internal/attack internal/backend internal/capacity internal/engine internal/guest internal/httpapi internal/lang internal/nearest internal/nolink | github.com/spf13/cobra github.com/spf13/pflag github.com/BurntSushi/toml
 .:                           sandbox internal/backend internal/engine internal/lang
 
 # what measures the product from outside, through its program

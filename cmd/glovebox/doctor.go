@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/glovebox-dev/glovebox/internal/capacity"
 	"github.com/glovebox-dev/glovebox/internal/engine"
 	"github.com/glovebox-dev/glovebox/sandbox"
 )
@@ -20,6 +21,8 @@ type health struct {
 	Backends  []backendHealth  `json:"backends"`
 	Languages []languageHealth `json:"languages"`
 	Auto      string           `json:"auto"` // the backend that auto comes to; "" where none can be used
+
+	Max map[string]string `json:"max"` // by limit, the most that serve lets a request ask for where no --max-... says another
 
 	emptyRoot bool // the root that was named holds no language that works
 }
@@ -91,7 +94,11 @@ func (a *app) examine(ctx context.Context, backend, root string, acceptWeaker []
 			return nil, err
 		}
 	}
-	h = &health{Without: []string{}, Backends: []backendHealth{}, Languages: []languageHealth{}}
+	h = &health{Without: []string{}, Backends: []backendHealth{}, Languages: []languageHealth{}, Max: map[string]string{}}
+	most := maxima(capacity.Host(), engine.DefaultSlots())
+	for _, name := range sandbox.LimitNames {
+		h.Max[string(name)] = sandbox.FormatLimit(name, most.Get(name))
+	}
 	possible := false
 	probed := e.Probe(ctx)
 	h.Auto, _ = engine.Strongest(probed)
@@ -187,6 +194,11 @@ func (a *app) printHealth(h *health) {
 			line(red, "missing", l.Name, strings.TrimSpace(l.Why), l.Mend)
 		}
 	}
+	var most []string
+	for _, l := range limitFlags {
+		most = append(most, l.flag+" "+h.Max[string(l.name)])
+	}
+	fmt.Fprintf(a.Stdout, "serve allows a request, where --max-... says nothing else: %s\n", strings.Join(most, ", "))
 	if h.Auto != "" {
 		fmt.Fprintf(a.Stdout, "--backend auto is %s here\n", h.Auto)
 	}

@@ -28,14 +28,19 @@ var limitFlags = []struct {
 	{sandbox.LimitOutput, "output-limit", "SIZE", "bytes kept of stdout and of stderr, each"},
 }
 
-// addLimits adds a flag for each limit, with prefix before its name.
-func addLimits(flags *pflag.FlagSet, limits *sandbox.Limits, prefix, usage string) {
+// addLimits adds a flag for each limit.
+func addLimits(flags *pflag.FlagSet, limits *sandbox.Limits, usage string) {
 	for _, l := range limitFlags {
-		text := usage + l.usage
-		if prefix == "" {
-			text += " (default " + sandbox.FormatLimit(l.name, sandbox.DefaultLimits.Get(l.name)) + ")"
-		}
-		flags.Var(&limitValue{name: l.name, unit: l.unit, limits: limits}, prefix+l.flag, text)
+		text := usage + l.usage + " (default " + sandbox.FormatLimit(l.name, sandbox.DefaultLimits.Get(l.name)) + ")"
+		flags.Var(&limitValue{name: l.name, unit: l.unit, limits: limits}, l.flag, text)
+	}
+}
+
+// addMaxima adds a flag for the most of each limit.
+func addMaxima(flags *pflag.FlagSet, limits *sandbox.Limits) {
+	for _, l := range limitFlags {
+		text := "the most that a request may ask for: " + l.usage + " (default " + maximaShown[l.name] + ")"
+		flags.Var(&limitValue{name: l.name, unit: l.unit, limits: limits}, "max-"+l.flag, text)
 	}
 }
 

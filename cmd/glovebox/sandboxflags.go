@@ -37,7 +37,7 @@ type sandboxFlags struct {
 
 func (f *sandboxFlags) add(cmd *cobra.Command) {
 	flags := cmd.Flags()
-	addLimits(flags, &f.limits, "", "")
+	addLimits(flags, &f.limits, "")
 	flags.StringVar(&f.backend, "backend", "", "`NAME` of what builds the walls; auto takes the strongest here (default "+defaultBackend+")")
 	flags.StringArrayVarP(&f.env, "env", "e", nil, "set a variable, `NAME=VALUE`; nothing is inherited (repeatable)")
 	flags.StringSliceVar(&f.passEnv, "pass-env", nil, "hand on the variable `NAME` of this environment (repeatable)")
@@ -87,6 +87,9 @@ func (a *app) spec(f *sandboxFlags) (sandbox.Spec, error) {
 	spec := sandbox.Spec{Limits: f.limits, Commands: f.commands, AcceptWeaker: f.acceptWeaker, NestedFilters: f.nestedFilters}
 	if f.network != string(sandbox.NetworkNone) && f.network != "" {
 		return spec, refuseNetwork(f.network)
+	}
+	if err := checkHost(f.limits, f.backend); err != nil {
+		return spec, err
 	}
 	var err error
 	if spec.Env, err = a.environment(f); err != nil {

@@ -15,6 +15,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/glovebox-dev/glovebox/internal/capacity"
 	"github.com/glovebox-dev/glovebox/internal/engine"
 	"github.com/glovebox-dev/glovebox/internal/httpapi"
 	"github.com/glovebox-dev/glovebox/sandbox"
@@ -54,10 +55,6 @@ type serveFlags struct {
 	nestedFilters bool
 }
 
-// maxServedOutput is the most output that a request may ask for where the operator names no other maximum. An answer is held in memory
-// whole, as text and as JSON, up to 30 times what was written.
-const maxServedOutput = 16 << 20
-
 func (a *app) newServe() *cobra.Command {
 	var f serveFlags
 	cmd := &cobra.Command{
@@ -66,8 +63,8 @@ func (a *app) newServe() *cobra.Command {
 		Long: `Serve answers the HTTP API, which /openapi.json describes. An address that is not loopback demands API keys. The first
 interrupt or SIGTERM ends it in order: nothing new is admitted, and what runs may end; the second ends it at once.
 
-Without --max-... a request may ask for any limit, --max-output-limit apart. A maximum below a built-in default lowers it; a
-default that is named and over a maximum is refused.`,
+A request may ask for limits up to --max-...; glovebox doctor says what they are on this host where they are not named. A maximum below
+a built-in default lowers it; a default that is named and over a maximum that is named is refused.`,
 		Example: `  glovebox serve
   curl -s localhost:7070/v1/run -d '{"language":"python","code":"print(6*7)"}'
   glovebox serve --new-key alice >> keys
@@ -96,11 +93,10 @@ default that is named and over a maximum is refused.`,
 	flags.IntVar(&f.queue, "queue", engine.DefaultQueue, "runs that may wait for a slot; 0 is none")
 	flags.DurationVar(&f.queueTimeout, "queue-timeout", engine.DefaultQueueTimeout, "the longest wait for a slot")
 	flags.DurationVar(&f.drainTimeout, "drain-timeout", defaultDrain, "how long runs may go on after the first interrupt")
-	addLimits(flags, &f.defaults, "", "of a request that names none: ")
-	addLimits(flags, &f.max, "max-", "the most that a request may ask for: ")
+	addLimits(flags, &f.defaults, "of a request that names none: ")
+	addMaxima(flags, &f.max)
 	acceptFlag(cmd, &f.acceptWeaker, "let every request go without this limit where the host cannot keep it: `NAME` (repeatable)")
 	flags.BoolVar(&f.nestedFilters, "nested-filters", false, nestedUsage)
-	flags.Lookup("max-output-limit").Usage += " (default 16MiB)"
 	completions(cmd, "backend", "native", "gvisor", "docker", "podman", "auto")
 	return cmd
 }
@@ -141,8 +137,11 @@ func (a *app) serve(ctx context.Context, f *serveFlags) (err error) {
 func (a *app) openServing(ctx context.Context, f *serveFlags, addr net.Addr) (*openedEngine, error) {
 	config := engine.Config{Default: f.backend, Slots: f.slots, Warm: f.warm, Queue: f.queue, QueueTimeout: f.queueTimeout, Defaults: f.defaults, Max: f.max,
 		AcceptWeaker: f.acceptWeaker, NestedFilters: f.nestedFilters}
-	if config.Max.OutputBytes == 0 {
-		config.Max.OutputBytes = max(maxServedOutput, f.defaults.OutputBytes)
+	most := maxima(capacity.Host(), cmp.Or(f.slots, engine.DefaultSlots()))
+	for _, name := range sandbox.LimitNames {
+		if config.Max.Get(name) == 0 { // whoever names a default means that it can be had
+			config.Max.Set(name, max(most.Get(name), f.defaults.Get(name)))
+		}
 	}
 	if f.queue == 0 {
 		config.Queue = -1

@@ -17,7 +17,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/glovebox-dev/glovebox/internal/capacity"
+	"github.com/glovebox-dev/glovebox/internal/engine"
 	"github.com/glovebox-dev/glovebox/internal/httpapi"
+	"github.com/glovebox-dev/glovebox/sandbox"
 )
 
 // patience bounds what these tests wait for; nothing is asserted about how long it takes.
@@ -302,5 +305,51 @@ func TestServeBoundsOutput(t *testing.T) {
 	body := `{"language":"bash","code":"echo hi","limits":{"output_kib":16385}}`
 	if code, answer := s.post(t, "/v1/run", body); code != 400 {
 		t.Errorf("%d %v", code, answer)
+	}
+}
+
+// TestServeMaxima: a server that was told of no maximum has one for every limit all the same, and says it.
+func TestServeMaxima(t *testing.T) {
+	most := maxima(capacity.Host(), engine.DefaultSlots())
+	s := startServer(t, "--accept-weaker", "memory", "--max-cpus", "0.5", "--output-limit", "32MiB")
+	told := func(name sandbox.LimitName) string { return sandbox.FormatLimit(name, most.Get(name)) }
+	for limit, allowed := range map[string]string{
+		`"memory_mib":16777216`: told(sandbox.LimitMemory),
+		`"disk_mib":16777216`:   told(sandbox.LimitDisk),
+		`"pids":1048576`:        told(sandbox.LimitPids),
+		`"inodes":1073741824`:   told(sandbox.LimitInodes),
+		`"open_files":1048576`:  told(sandbox.LimitOpenFiles),
+		`"timeout_s":86400`:     "1h",
+		`"cpus":1024`:           "0.5", // named, as is the default of the next
+		`"output_kib":1048576`:  "32MiB",
+	} {
+		code, answer := s.post(t, "/v1/run", `{"language":"bash","code":"true","limits":{`+limit+`}}`)
+		if detail := fmt.Sprint(answer["detail"]); code == http.StatusOK || !strings.Contains(detail, "over the "+allowed) {
+			t.Errorf("%s: %d %s", limit, code, detail)
+		}
+	}
+}
+
+// TestMaximaOfSmallHosts: what is asked for by those who name nothing can be had on any host, and one run never has all of a usual one.
+func TestMaximaOfSmallHosts(t *testing.T) {
+	const gib = 1 << 30
+	for _, host := range []sandbox.Limits{
+		{}, // nothing is known
+		{MemoryBytes: gib / 4, CPUMillis: 500, Pids: 100},
+		{MemoryBytes: 2 * gib, CPUMillis: 1000, Pids: 32768},
+		{MemoryBytes: 256 * gib, CPUMillis: 64000, Pids: 65536},
+	} {
+		most := maxima(host, max(4, int(host.CPUMillis)/500))
+		if err := most.Check(); err != nil {
+			t.Errorf("%+v: %v", host, err)
+		}
+		for _, name := range sandbox.LimitNames {
+			if most.Get(name) < sandbox.DefaultLimits.Get(name) {
+				t.Errorf("%+v: %s is at most %d", host, name, most.Get(name))
+			}
+		}
+		if host.MemoryBytes >= 2*gib && most.MemoryBytes+most.DiskBytes+most.Inodes*inodeCost > host.MemoryBytes {
+			t.Errorf("%+v: one run may have %+v", host, most)
+		}
 	}
 }

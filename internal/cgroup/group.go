@@ -361,22 +361,39 @@ func (g *Group) Limits() (l Limits) {
 			if b.has(Memory) {
 				l.MemoryBytes = positive(readNumber(b.Dir, "memory.max"))
 			}
-			text, err := readFile(b.Dir, "cpu.max")
-			if quota, period, ok := strings.Cut(strings.TrimSpace(string(text)), " "); err == nil && ok {
-				q, qErr := strconv.ParseInt(quota, 10, 64)
-				p, pErr := strconv.ParseInt(period, 10, 64)
-				if qErr == nil && pErr == nil && p > 0 {
-					l.CPUMillis = q * 1000 / p
-				}
-			}
+			l.CPUMillis = cpuV2(b.Dir)
 		default:
 			if b.has(Memory) {
 				l.MemoryBytes = positive(readNumber(b.Dir, "memory.limit_in_bytes"))
 			}
-			if q, p := readNumber(b.Dir, "cpu.cfs_quota_us"), readNumber(b.Dir, "cpu.cfs_period_us"); b.has(CPU) && q > 0 && p > 0 {
-				l.CPUMillis = q * 1000 / p
+			if b.has(CPU) {
+				l.CPUMillis = cpuV1(b.Dir)
 			}
 		}
 	}
 	return l
+}
+
+// cpuV2 reads how much CPU a group may use, in thousandths of one; 0 is not bounded.
+func cpuV2(dir string) int64 {
+	text, err := readFile(dir, "cpu.max")
+	quota, period, ok := strings.Cut(strings.TrimSpace(string(text)), " ")
+	if err != nil || !ok {
+		return 0
+	}
+	q, qErr := strconv.ParseInt(quota, 10, 64)
+	p, pErr := strconv.ParseInt(period, 10, 64)
+	if qErr != nil || pErr != nil || p <= 0 {
+		return 0
+	}
+	return q * 1000 / p
+}
+
+// cpuV1 is cpuV2 for the older hierarchy.
+func cpuV1(dir string) int64 {
+	q, p := readNumber(dir, "cpu.cfs_quota_us"), readNumber(dir, "cpu.cfs_period_us")
+	if q <= 0 || p <= 0 {
+		return 0
+	}
+	return q * 1000 / p
 }

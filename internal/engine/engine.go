@@ -89,7 +89,7 @@ func New(config Config) (*Engine, error) {
 		return nil, err
 	}
 	if config.Slots == 0 {
-		config.Slots = max(slotsPerCPU*runtime.NumCPU(), defaultSlots)
+		config.Slots = DefaultSlots()
 	}
 	switch {
 	case config.Queue == 0:
@@ -118,6 +118,9 @@ func New(config Config) (*Engine, error) {
 	e.pool = pool{engine: e, size: config.Warm, shelves: map[string]*shelf{}}
 	return e, nil
 }
+
+// DefaultSlots is how many executions run at the same time where nobody says.
+func DefaultSlots() int { return max(slotsPerCPU*runtime.NumCPU(), defaultSlots) }
 
 func checkConfig(config *Config) error {
 	if len(config.Backends) == 0 {

@@ -1,0 +1,85 @@
+package main
+
+import (
+	"cmp"
+	"time"
+
+	"github.com/glovebox-dev/glovebox/internal/capacity"
+	"github.com/glovebox-dev/glovebox/sandbox"
+)
+
+// The most that a request to serve may ask for where the operator names no other maximum. What a host has is divided so that one run
+// leaves the rest of it alive; several at once may ask for more than there is, which is the operator's to lower.
+const (
+	memoryParts = 2 // one run may have half of the memory,
+	diskParts   = 4 // and a quarter more for files, which lie in memory
+	pidsParts   = 2 // all slots together may have half of the process ids
+
+	mostPids      = 4096
+	mostInodes    = 1 << 20
+	inodeCost     = 2 << 10 // bytes of the kernel's memory for one in tmpfs, with its name; the bytes of the disk limit do not count them
+	mostOpenFiles = 1 << 16
+	mostTimeout   = time.Hour
+	mostOutput    = 16 << 20 // an answer is held in memory whole, as text and as JSON, up to 30 times what was written
+
+	unknownMemory = 4 << 30 // stands for that of a host, or an engine's machine, that does not tell
+)
+
+// maxima are what serve allows on such a host, with so many slots. They are never below the built-in defaults, so that a request that names
+// nothing is served on a small host, too.
+func maxima(host sandbox.Limits, slots int) sandbox.Limits {
+	memory := cmp.Or(host.MemoryBytes, unknownMemory)
+	most := sandbox.Limits{
+		MemoryBytes: readable(memory / memoryParts),
+		CPUMillis:   host.CPUMillis,
+		Pids:        mostPids,
+		DiskBytes:   readable(memory / diskParts),
+		Inodes:      min(mostInodes, memory/diskParts/inodeCost),
+		OpenFiles:   mostOpenFiles,
+		Timeout:     mostTimeout,
+		OutputBytes: mostOutput,
+	}
+	if host.Pids > 0 {
+		most.Pids = min(most.Pids, host.Pids/pidsParts/int64(slots))
+	}
+	for _, name := range sandbox.LimitNames {
+		most.Set(name, max(most.Get(name), sandbox.DefaultLimits.Get(name)))
+	}
+	return most
+}
+
+// readable rounds a size down to one that FormatBytes shows as it is: what is told as the most can be asked for.
+func readable(size int64) int64 {
+	const mib, gib = 1 << 20, 1 << 30
+	if size < gib {
+		return size / mib * mib
+	}
+	return size / (gib / 2) * (gib / 2)
+}
+
+// maximaShown says in a flag's help where a maximum comes from.
+var maximaShown = map[sandbox.LimitName]string{
+	sandbox.LimitMemory:    "half of the memory of this host, or of the server's control group",
+	sandbox.LimitCPUs:      "those of this host",
+	sandbox.LimitPids:      "4096, or less where the host has few process ids",
+	sandbox.LimitDisk:      "a quarter of the memory",
+	sandbox.LimitInodes:    "1048576, or less where there is little memory",
+	sandbox.LimitOpenFiles: "65536",
+	sandbox.LimitTimeout:   "1h",
+	sandbox.LimitOutput:    "16MiB",
+}
+
+// checkHost refuses a limit above what this host has: it would bound nothing. An engine may have another machine, and says so itself.
+func checkHost(limits sandbox.Limits, backend string) error {
+	if backend == "docker" || backend == "podman" {
+		return nil
+	}
+	host := capacity.Host()
+	for _, l := range limitFlags {
+		if most := host.Get(l.name); most > 0 && limits.Get(l.name) > most {
+			return sandbox.Invalidf("--"+l.flag, "%s is more than the %s that this host has",
+				sandbox.FormatLimit(l.name, limits.Get(l.name)), sandbox.FormatLimit(l.name, most))
+		}
+	}
+	return nil
+}

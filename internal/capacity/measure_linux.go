@@ -1,0 +1,32 @@
+package capacity
+
+import (
+	"os"
+	"strconv"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/glovebox-dev/glovebox/internal/cgroup"
+	"github.com/glovebox-dev/glovebox/sandbox"
+)
+
+func measure(l *sandbox.Limits) {
+	var info unix.Sysinfo_t
+	if unix.Sysinfo(&info) == nil {
+		l.MemoryBytes = int64(uint64(info.Totalram) * uint64(info.Unit)) // 32 bits on some machines
+	}
+	if text, err := os.ReadFile("/proc/sys/kernel/pid_max"); err == nil {
+		l.Pids, _ = strconv.ParseInt(strings.TrimSpace(string(text)), 10, 64)
+	}
+	around, _ := cgroup.Around() // where there are none, nothing is lowered
+	lower(&l.MemoryBytes, around.MemoryBytes)
+	lower(&l.CPUMillis, around.CPUMillis)
+	lower(&l.Pids, around.Pids)
+}
+
+func lower(to *int64, v int64) {
+	if v > 0 && (*to == 0 || v < *to) {
+		*to = v
+	}
+}
