@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/glovebox-dev/glovebox/internal/httpapi"
@@ -61,4 +62,9 @@ func readKeys(path string) ([]httpapi.Key, error) {
 		return nil, sandbox.Invalidf("--api-key-file", "%s holds no key", path)
 	}
 	return keys, nil
+}
+
+// severalNames says whether the keys are of more than one client: those of one name are one client's, who replaces the older.
+func severalNames(keys []httpapi.Key) bool {
+	return slices.ContainsFunc(keys, func(k httpapi.Key) bool { return k.Name != keys[0].Name })
 }

@@ -44,8 +44,10 @@ type serveFlags struct {
 	backends     []string // that requests may name
 	images       []string // patterns of images that requests may name
 	slots        int
+	slotsPerKey  int
 	warm         int
 	queue        int
+	queuePerKey  int
 	queueTimeout time.Duration
 	drainTimeout time.Duration
 	defaults     sandbox.Limits
@@ -74,8 +76,10 @@ a built-in default lowers it; a default that is named and over a maximum that is
 			if cmd.Flags().Changed("new-key") {
 				return a.makeKey(f.newKey)
 			}
-			if cmd.Flags().Changed("slots") && f.slots < 1 {
-				return sandbox.Invalidf("--slots", "must be at least 1")
+			for _, flag := range []string{"slots", "slots-per-key", "queue-per-key"} {
+				if n, err := cmd.Flags().GetInt(flag); err == nil && cmd.Flags().Changed(flag) && n < 1 {
+					return sandbox.Invalidf("--"+flag, "must be at least 1")
+				}
 			}
 			return a.serve(cmd.Context(), &f)
 		},
@@ -89,8 +93,10 @@ a built-in default lowers it; a default that is named and over a maximum that is
 	flags.StringSliceVar(&f.backends, "allow-backend", nil, "a backend's `NAME` that requests may say (repeatable; the first is that of requests that name none, unless --backend says it; default all, or that of --backend alone)")
 	flags.StringSliceVar(&f.images, "allow-image", nil, "a `PATTERN` of images that requests may name, * and ? within a word (repeatable; default all, or none where others can reach us)")
 	flags.IntVar(&f.slots, "slots", 0, "runs at the same time (default twice the CPUs, and at least 4)")
+	flags.IntVar(&f.slotsPerKey, "slots-per-key", 0, "of these, the most that requests with one API key may hold (default half where there are several keys)")
 	flags.IntVar(&f.warm, "warm", defaultWarm, "sandboxes kept ready for each kind of request that is in use, each for one run, and as root an interpreter for them to fork; 0 is none")
 	flags.IntVar(&f.queue, "queue", engine.DefaultQueue, "runs that may wait for a slot; 0 is none")
+	flags.IntVar(&f.queuePerKey, "queue-per-key", 0, "of these, the most with one API key (default half where there are several keys)")
 	flags.DurationVar(&f.queueTimeout, "queue-timeout", engine.DefaultQueueTimeout, "the longest wait for a slot")
 	flags.DurationVar(&f.drainTimeout, "drain-timeout", defaultDrain, "how long runs may go on after the first interrupt")
 	addLimits(flags, &f.defaults, "of a request that names none: ")
@@ -112,7 +118,7 @@ func (a *app) serve(ctx context.Context, f *serveFlags) (err error) {
 		return err
 	}
 	defer listener.Close()
-	e, err := a.openServing(ctx, f, listener.Addr())
+	e, err := a.openServing(ctx, f, keys, listener.Addr())
 	if err != nil {
 		return err
 	}
@@ -134,18 +140,10 @@ func (a *app) serve(ctx context.Context, f *serveFlags) (err error) {
 }
 
 // openServing opens the engine and proves that the backend can work before anybody relies on it.
-func (a *app) openServing(ctx context.Context, f *serveFlags, addr net.Addr) (*openedEngine, error) {
+func (a *app) openServing(ctx context.Context, f *serveFlags, keys []httpapi.Key, addr net.Addr) (*openedEngine, error) {
 	config := engine.Config{Default: f.backend, Slots: f.slots, Warm: f.warm, Queue: f.queue, QueueTimeout: f.queueTimeout, Defaults: f.defaults, Max: f.max,
 		AcceptWeaker: f.acceptWeaker, NestedFilters: f.nestedFilters}
-	most := maxima(capacity.Host(), cmp.Or(f.slots, engine.DefaultSlots()))
-	for _, name := range sandbox.LimitNames {
-		if config.Max.Get(name) == 0 { // whoever names a default means that it can be had
-			config.Max.Set(name, max(most.Get(name), f.defaults.Get(name)))
-		}
-	}
-	if f.queue == 0 {
-		config.Queue = -1
-	}
+	f.bound(&config, keys)
 	if reachable(addr) && f.backend == "" {
 		config.Default = engine.Auto // the strongest walls for strangers
 	}
@@ -178,6 +176,25 @@ func (a *app) openServing(ctx context.Context, f *serveFlags, addr net.Addr) (*o
 		a.warnOfDefault(e.ProbeDefault(ctx))
 	}
 	return e, nil
+}
+
+// bound sets what one request, and one of several clients, may have where the operator does not say.
+func (f *serveFlags) bound(config *engine.Config, keys []httpapi.Key) {
+	slots := cmp.Or(f.slots, engine.DefaultSlots())
+	most := maxima(capacity.Host(), slots)
+	for _, name := range sandbox.LimitNames {
+		if config.Max.Get(name) == 0 { // whoever names a default means that it can be had
+			config.Max.Set(name, max(most.Get(name), f.defaults.Get(name)))
+		}
+	}
+	config.OwnerSlots, config.OwnerQueue = f.slotsPerKey, f.queuePerKey
+	if severalNames(keys) {
+		half := func(n int) int { return (n + 1) / 2 }
+		config.OwnerSlots, config.OwnerQueue = cmp.Or(f.slotsPerKey, half(slots)), cmp.Or(f.queuePerKey, half(f.queue))
+	}
+	if f.queue == 0 {
+		config.Queue = -1
+	}
 }
 
 // reachable says whether others than this host's users can reach an address.

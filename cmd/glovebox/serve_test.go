@@ -280,6 +280,7 @@ func TestServeRefuses(t *testing.T) {
 		{"unknown backend", "is not one of", []string{"--listen", "127.0.0.1:0", "--backend", "moon"}},
 		{"negative slots", "slots", []string{"--listen", "127.0.0.1:0", "--slots", "-1"}},
 		{"no slots", "--slots: must be at least 1", []string{"--slots", "0"}},
+		{"no slots for a key", "--slots-per-key: must be at least 1", []string{"--slots-per-key", "0"}},
 		{"words for slots", `glovebox: --slots: "x" is not a whole number`, []string{"--slots", "x"}},
 		{"words for a time", `glovebox: --queue-timeout: "x" is not a duration`, []string{"--queue-timeout", "x"}},
 		{"a default over its maximum", "the default of 10s is over the maximum of 5s", []string{"--timeout", "10s", "--max-timeout", "5s"}},
@@ -326,6 +327,27 @@ func TestServeMaxima(t *testing.T) {
 		code, answer := s.post(t, "/v1/run", `{"language":"bash","code":"true","limits":{`+limit+`}}`)
 		if detail := fmt.Sprint(answer["detail"]); code == http.StatusOK || !strings.Contains(detail, "over the "+allowed) {
 			t.Errorf("%s: %d %s", limit, code, detail)
+		}
+	}
+}
+
+// TestSharesOfKeys: where there are several clients, none has all unless the operator says so.
+func TestSharesOfKeys(t *testing.T) {
+	alice, bob := httpapi.Key{Name: "alice"}, httpapi.Key{Name: "bob"}
+	for _, test := range []struct {
+		name         string
+		keys         []httpapi.Key
+		flags        serveFlags
+		slots, queue int // 0 is all
+	}{
+		{"nobody", nil, serveFlags{slots: 5, queue: 9}, 0, 0},
+		{"one, who has a new key", []httpapi.Key{alice, alice}, serveFlags{slots: 5, queue: 9}, 0, 0},
+		{"two", []httpapi.Key{alice, bob}, serveFlags{slots: 5, queue: 9}, 3, 5},
+		{"two, as is said", []httpapi.Key{alice, bob}, serveFlags{slots: 5, queue: 9, slotsPerKey: 4, queuePerKey: 1}, 4, 1},
+	} {
+		var config engine.Config
+		if test.flags.bound(&config, test.keys); config.OwnerSlots != test.slots || config.OwnerQueue != test.queue {
+			t.Errorf("%s: %d slots and %d places for one, want %d and %d", test.name, config.OwnerSlots, config.OwnerQueue, test.slots, test.queue)
 		}
 	}
 }

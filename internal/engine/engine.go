@@ -32,6 +32,8 @@ type Config struct {
 	Slots        int           // executions at the same time; 0 is twice the CPUs, and at least 4
 	Queue        int           // runs that may wait for a slot; 0 is DefaultQueue, negative is none
 	QueueTimeout time.Duration // the longest wait for a slot; 0 is DefaultQueueTimeout
+	OwnerSlots   int           // of the slots, the most that one owner's runs may hold; 0 is all
+	OwnerQueue   int           // of the queue, likewise; 0 is all
 	Warm         int           // boxes kept ready for each spec that is in use; 0 keeps none
 
 	Defaults sandbox.Limits // of a run that asks for none; a zero field is that of sandbox.DefaultLimits
@@ -53,6 +55,7 @@ const Auto = "auto"
 
 // Run is one execution in a sandbox of its own.
 type Run struct {
+	Owner   string          // whose share of slots, queue and warm boxes it takes; "" is the one who has no name
 	ID      sandbox.ID      // of the execution, for callers that name it before it ends; "" is a new one
 	Backend string          // "" is the engine's default, Auto the strongest that stands here
 	Spec    sandbox.Spec    // zero fields get the engine's defaults; ID is the engine's to choose
@@ -113,6 +116,7 @@ func New(config Config) (*Engine, error) {
 		admission: newAdmission(config.Slots, config.Queue, config.QueueTimeout),
 		lives:     map[sandbox.ID]*live{},
 	}
+	e.admission.share(config.OwnerSlots, config.OwnerQueue)
 	e.closers.tokens = make(chan struct{}, config.Slots)
 	e.stop, e.stopRuns = context.WithCancel(context.Background())
 	e.pool = pool{engine: e, size: config.Warm, shelves: map[string]*shelf{}}
@@ -141,8 +145,8 @@ func checkConfig(config *Config) error {
 			return unknownBackend(name, config.Backends)
 		}
 	}
-	if config.Slots < 0 {
-		return sandbox.Invalidf("slots", "must be positive")
+	if config.Slots < 0 || config.OwnerSlots < 0 || config.OwnerQueue < 0 {
+		return sandbox.Invalidf("slots", "and an owner's share must be positive")
 	}
 	if err := checkAccepted(config.AcceptWeaker); err != nil {
 		return err

@@ -21,14 +21,14 @@ type live struct {
 	created time.Time
 }
 
-// create takes a warm box for a complete spec, or builds one.
-func (e *Engine) create(ctx context.Context, b sandbox.Backend, spec sandbox.Spec) (*live, error) {
-	if l := e.pool.take(b, spec); l != nil {
-		spec.ID = l.id
-		l.spec = spec // the labels, environment and limits that are not the box's are this sandbox's own
+// create takes a warm box for a plan, or builds one.
+func (e *Engine) create(ctx context.Context, p *plan) (*live, error) {
+	if l := e.pool.take(p.backend, p.Spec, p.owner); l != nil {
+		l.spec = p.Spec // the labels, environment and limits that are not the box's are this sandbox's own
+		l.spec.ID = l.id
 		return l, nil
 	}
-	return e.build(ctx, b, spec)
+	return e.build(ctx, p.backend, p.Spec)
 }
 
 // build makes a sandbox from a complete spec and enters it into the table. The id is in the table's key from before the box

@@ -53,7 +53,8 @@ func (e *Engine) Plan(ctx context.Context, run Run) (*Plan, error) {
 type plan struct {
 	Plan
 	id       sandbox.ID // of the execution
-	asked    string     // the backend, by the name it was asked for
+	owner    string
+	asked    string // the backend, by the name it was asked for
 	backend  sandbox.Backend
 	language *sandbox.Language // nil for a command
 	request  sandbox.Request
@@ -66,7 +67,7 @@ const codeAside = "/tmp"
 
 // resolve checks a run and fills it in, all but which backend carries it out.
 func (e *Engine) resolve(run Run) (*plan, error) {
-	p := &plan{id: run.ID, request: run.Request}
+	p := &plan{id: run.ID, owner: run.Owner, request: run.Request}
 	if p.id == "" {
 		p.id = sandbox.NewID()
 	}

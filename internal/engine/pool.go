@@ -12,7 +12,8 @@ import (
 // pool keeps warm boxes: built and dialled before anybody asks. Each serves one sandbox and is never used again, and it is found by the
 // fingerprint of everything its box was built from, so that a warm box is in nothing weaker or other than a fresh one.
 //
-// It learns what to keep from what is asked for: a spec that was used is kept warm until it has not been asked for in a while.
+// It learns what to keep from what is asked for: a spec that was used is kept warm until it has not been asked for in a while. Shelves are
+// few, so owners share them; their boxes serve everybody.
 type pool struct {
 	engine *Engine
 	size   int // warm boxes of one fingerprint; 0 keeps none
@@ -27,6 +28,8 @@ type pool struct {
 type shelf struct {
 	backend sandbox.Backend
 	spec    sandbox.Spec
+	owner   string    // who asked for it first
+	used    time.Time // last
 	ready   []*live
 	filling bool
 	failed  time.Time // when a box last could not be made; zero if it could
@@ -36,8 +39,9 @@ type shelf struct {
 // Bounds of the pool.
 const (
 	maxWarm     = 256              // boxes of one spec
-	maxShelves  = 8                // specs kept warm; beyond it new ones are built when asked for
+	maxShelves  = 8                // specs kept warm
 	shelfLife   = 60 * time.Second // without use; then the shelf is emptied
+	shelfRest   = 5 * time.Second  // without use; then another spec of those who have as many may take its place, no sooner: boxes cost more than they save
 	fillBackoff = 5 * time.Second  // after a box could not be made
 )
 
@@ -61,7 +65,7 @@ func fingerprint(backend string, spec sandbox.Spec) string {
 }
 
 // take returns a warm box for the spec, or nil, and sees to it that the shelf is filled again.
-func (p *pool) take(b sandbox.Backend, spec sandbox.Spec) *live {
+func (p *pool) take(b sandbox.Backend, spec sandbox.Spec, owner string) *live {
 	if p.size == 0 {
 		return nil
 	}
@@ -73,15 +77,16 @@ func (p *pool) take(b sandbox.Backend, spec sandbox.Spec) *live {
 	defer p.mu.Unlock()
 	s := p.shelves[key]
 	if s == nil {
-		if p.closed || len(p.shelves) >= maxShelves {
+		if p.closed || !p.room(owner) {
 			return nil
 		}
-		s = &shelf{backend: b, spec: spec}
+		s = &shelf{backend: b, spec: spec, owner: owner}
 		s.spec.Env, s.spec.Labels = nil, nil // of the one who asked, and nobody else's
 		s.idle = time.AfterFunc(shelfLife, func() { p.drop(key) })
 		p.shelves[key] = s
 	}
 	s.idle.Reset(shelfLife)
+	s.used = time.Now()
 	var found *live
 	for len(s.ready) > 0 && found == nil {
 		found, s.ready = s.ready[0], s.ready[1:]
@@ -92,6 +97,35 @@ func (p *pool) take(b sandbox.Backend, spec sandbox.Spec) *live {
 	}
 	p.fill(s)
 	return found
+}
+
+// room makes room for one more shelf of an owner, and says whether there is. Where all are taken it empties the one that was not used for
+// longest, of the owner who has the most: the one who asks, if nobody has more. So who has few loses none to who has many, and each comes to
+// a like share. The caller holds mu.
+func (p *pool) room(owner string) bool {
+	if len(p.shelves) < maxShelves {
+		return true
+	}
+	has := map[string]int{}
+	for _, s := range p.shelves {
+		has[s.owner]++
+	}
+	most := 0
+	for _, n := range has {
+		most = max(most, n)
+	}
+	oldest := ""
+	for key, s := range p.shelves {
+		theirs := has[owner] < most || s.owner == owner
+		if has[s.owner] == most && theirs && (oldest == "" || s.used.Before(p.shelves[oldest].used)) {
+			oldest = key
+		}
+	}
+	if most < has[owner]+2 && time.Since(p.shelves[oldest].used) < shelfRest {
+		return false
+	}
+	p.clear(oldest)
+	return true
 }
 
 // dead says whether the guest of a warm box is gone.

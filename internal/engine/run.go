@@ -49,7 +49,7 @@ func (e *Engine) runPlan(ctx context.Context, p *plan) (*sandbox.Result, error) 
 
 	asked := time.Now()
 	admitted := false
-	err := e.admission.acquire(ctx, func() {
+	err := e.admission.acquire(ctx, p.owner, func() {
 		admitted = true
 		e.runs.Add(1)
 	})
@@ -78,7 +78,7 @@ func (e *Engine) runPlan(ctx context.Context, p *plan) (*sandbox.Result, error) 
 func (e *Engine) oneShot(ctx context.Context, p *plan) (*sandbox.Result, error) {
 	var l *live
 	started := time.Now()
-	release := func() { e.admission.release(time.Since(started)) }
+	release := func() { e.admission.release(p.owner, time.Since(started)) }
 	defer func() { // also when something panics
 		if l == nil {
 			release()
@@ -87,7 +87,7 @@ func (e *Engine) oneShot(ctx context.Context, p *plan) (*sandbox.Result, error) 
 		e.closers.retire(l, release)
 	}()
 	var err error
-	if l, err = e.create(ctx, p.backend, p.Spec); err != nil {
+	if l, err = e.create(ctx, p); err != nil {
 		return nil, fmt.Errorf("create the sandbox: %w", err)
 	}
 	created := time.Since(started)
@@ -98,7 +98,7 @@ func (e *Engine) oneShot(ctx context.Context, p *plan) (*sandbox.Result, error) 
 		e.closers.retire(spoiled, func() {})
 		e.log.Warn("a fork of an interpreter was given up together with its sandbox", "sandbox", spoiled.id, "err", err)
 		p.plain = true
-		if l, err = e.create(ctx, p.backend, p.Spec); err != nil {
+		if l, err = e.create(ctx, p); err != nil {
 			return nil, fmt.Errorf("create the sandbox: %w", err)
 		}
 		created = time.Since(started)

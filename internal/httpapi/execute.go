@@ -39,7 +39,7 @@ func (s *Server) execute(w *response, r *http.Request) error {
 	if req.Language == "" {
 		req.Language = executeLanguage
 	}
-	run := engine.Run{Request: sandbox.Request{
+	run := engine.Run{Owner: w.key, Request: sandbox.Request{
 		Language: req.Language,
 		Code:     []byte(*req.Code),
 		Return:   sandbox.Return{Globs: []string{"**"}},

@@ -37,6 +37,7 @@ func (s *Server) run(w *response, r *http.Request) error {
 	if err != nil {
 		return err
 	}
+	run.Owner = w.key
 	if wantsEvents(r) {
 		return s.stream(w, r, run)
 	}

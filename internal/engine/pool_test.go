@@ -1,0 +1,67 @@
+package engine
+
+import (
+	"context"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/glovebox-dev/glovebox/sandbox"
+)
+
+// noBoxes is a backend that makes none: for tests of what would be kept warm.
+type noBoxes struct{ sandbox.Backend }
+
+func (noBoxes) Name() string { return "none" }
+func (noBoxes) Create(context.Context, sandbox.Spec) (sandbox.Box, error) {
+	return nil, &sandbox.Error{Kind: sandbox.Unavailable, Msg: "there are no boxes"}
+}
+
+// TestShelves: an owner's odd specs take shelves from who has more, and never from who has fewer.
+func TestShelves(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e, err := New(Config{Backends: []sandbox.Backend{noBoxes{}}, Warm: 1})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer e.Close()
+		ask := func(owner string, memory ...int64) {
+			for _, m := range memory {
+				e.pool.take(noBoxes{}, sandbox.Spec{Limits: sandbox.Limits{MemoryBytes: m}}, owner)
+				time.Sleep(time.Millisecond) // so that one is the oldest
+			}
+		}
+		expect := func(when, owner string, memory ...int64) {
+			t.Helper()
+			e.pool.mu.Lock()
+			defer e.pool.mu.Unlock()
+			has := map[int64]bool{}
+			for _, s := range e.pool.shelves {
+				if s.owner == owner {
+					has[s.spec.Limits.MemoryBytes] = true
+				}
+			}
+			for _, m := range memory {
+				if !has[m] {
+					t.Errorf("%s: %q has no shelf for %d, but %v", when, owner, m, has)
+				}
+			}
+			if len(has) != len(memory) || len(e.pool.shelves) > maxShelves {
+				t.Errorf("%s: %q has %v of %d, want %v", when, owner, has, len(e.pool.shelves), memory)
+			}
+		}
+		ask("odd", 1, 2, 3, 4, 5, 6, 7, 8, 9)
+		expect("alone", "odd", 1, 2, 3, 4, 5, 6, 7, 8)
+		ask("odd", 1)
+		ask("usual", 11, 12, 13, 14, 15)
+		expect("beside another", "usual", 11, 12, 13, 14)
+		expect("beside another", "odd", 6, 7, 8, 1)
+		for range 3 {
+			time.Sleep(shelfRest)
+			ask("usual", 11, 12, 13, 14)
+			ask("odd", 21, 22, 23, 24, 25)
+		}
+		expect("in the end", "usual", 11, 12, 13, 14)
+		expect("in the end", "odd", 21, 22, 23, 24)
+	})
+}

@@ -1,0 +1,73 @@
+package httpapi_test
+
+import (
+	"io"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/glovebox-dev/glovebox/internal/engine"
+	"github.com/glovebox-dev/glovebox/internal/httpapi"
+	"github.com/glovebox-dev/glovebox/sandbox"
+)
+
+// TestSharesOfKeys: whichever endpoint one client's sleeping runs come by, they leave slots and places for another's.
+func TestSharesOfKeys(t *testing.T) {
+	var keys []httpapi.Key
+	var headers []header
+	for _, name := range []string{"hog", "other"} {
+		secret := httpapi.NewSecret()
+		key, err := httpapi.NewKey(name, secret)
+		if err != nil {
+			t.Fatal(err)
+		}
+		keys, headers = append(keys, key), append(headers, header{"X-API-Key": secret})
+	}
+	g := newGate(t)
+	r := newRig(t, engine.Config{Backends: []sandbox.Backend{g}, Slots: 4, OwnerSlots: 3, Queue: 20, OwnerQueue: 5}, httpapi.Config{Keys: keys})
+	var all sync.WaitGroup
+	defer all.Wait()
+	defer g.open(t, "end")
+	var mu sync.Mutex // guards refused
+	var refused []string
+	program := g.program("await end")
+	old := jsonOf(object{"language": "bash", "code": parse[map[string]any](t, program)["code"]})
+	for i := range 12 {
+		path, body, h := "/v1/run", program, header{"X-API-Key": headers[0]["X-API-Key"]}
+		switch i % 3 {
+		case 1:
+			h["Accept"] = "text/event-stream"
+		case 2:
+			path, body = "/execute", old
+		}
+		all.Go(func() {
+			res, err := r.ask("POST", path, body, h)
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			defer res.Body.Close()
+			text, _ := io.ReadAll(res.Body)
+			if res.StatusCode == http.StatusTooManyRequests {
+				mu.Lock()
+				refused = append(refused, string(text))
+				mu.Unlock()
+			}
+		})
+	}
+	eventually(t, "the rest is refused", func() bool {
+		mu.Lock()
+		defer mu.Unlock()
+		return len(refused) >= 4
+	})
+	if s := r.engine.Stats(); s.Running != 3 || s.Queued != 5 {
+		t.Errorf("it holds %d slots and %d places, want 3 and 5", s.Running, s.Queued)
+	}
+	if !strings.Contains(refused[0], `the share of \"hog\" is full`) {
+		t.Errorf("it is told %s", refused[0])
+	}
+	if res, text := r.do("POST", "/v1/run", bash("true"), headers[1]); res.StatusCode != http.StatusOK {
+		t.Errorf("another is told %s: %s", res.Status, text)
+	}
+}
