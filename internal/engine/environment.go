@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"fmt"
 	"strings"
 
 	"github.com/glovebox-dev/glovebox/internal/guest"
@@ -19,7 +20,7 @@ func checkEnv(field string, env []string) error {
 		case strings.IndexByte(value, 0) >= 0:
 			return sandbox.Invalidf(field, "the value of %.40s holds a NUL byte", name)
 		case len(kv) > MaxWord:
-			return &sandbox.Error{Kind: sandbox.TooLarge, Op: field, Msg: name + " is longer than 128KiB"}
+			return &sandbox.Error{Kind: sandbox.TooLarge, Op: field, Msg: fmt.Sprintf("%.40s is longer than 128KiB", name)}
 		case name == guest.EnvExecution:
 			return sandbox.Invalidf(field, "%s is Glovebox's own", name)
 		}

@@ -46,6 +46,8 @@ func checkFiles(files []sandbox.File, taken string) error {
 		return &sandbox.Error{Kind: sandbox.TooLarge, Op: "files", Msg: fmt.Sprintf("%d files are over the bound of %d", len(files), MaxFiles)}
 	}
 	var total int64
+	// Ordered by element, a folder comes right before what is in it. The order is that of bytes once the slash comes before all others.
+	const slash = "\x00" // which no path holds
 	paths := make([]string, 0, len(files)+1)
 	for i, f := range files {
 		field := fmt.Sprintf("files[%d].path", i)
@@ -56,27 +58,26 @@ func checkFiles(files []sandbox.File, taken string) error {
 			return sandbox.Invalidf(fmt.Sprintf("files[%d].mode", i), "%#o has more than permission bits", f.Mode)
 		}
 		total += int64(len(f.Data))
-		paths = append(paths, f.Path)
+		paths = append(paths, strings.ReplaceAll(f.Path, "/", slash))
 	}
 	if total > MaxFilesBytes {
 		return &sandbox.Error{Kind: sandbox.TooLarge, Op: "files",
 			Msg: sandbox.FormatBytes(total) + " are over the bound of " + sandbox.FormatBytes(MaxFilesBytes)}
 	}
 	if taken != "" {
-		paths = append(paths, taken)
+		paths = append(paths, taken) // a name without folders
 	}
-	// Ordered by element, a folder comes right before what is in it.
-	slices.SortFunc(paths, func(a, b string) int {
-		return strings.Compare(strings.ReplaceAll(a, "/", "\x00"), strings.ReplaceAll(b, "/", "\x00"))
-	})
+	slices.Sort(paths)
 	for i := 1; i < len(paths); i++ {
+		last, this := paths[i-1], paths[i]
+		shown := func(p string) string { return strings.ReplaceAll(p, slash, "/") }
 		switch {
-		case paths[i] == paths[i-1] && paths[i] == taken:
+		case this == last && this == taken:
 			return sandbox.Invalidf("files", "%.80q is the name of the code's own file", taken)
-		case paths[i] == paths[i-1]:
-			return sandbox.Invalidf("files", "%.80q is there twice", paths[i])
-		case strings.HasPrefix(paths[i], paths[i-1]+"/"):
-			return sandbox.Invalidf("files", "%.80q is both a file and the folder of %.80q", paths[i-1], paths[i])
+		case this == last:
+			return sandbox.Invalidf("files", "%.80q is there twice", shown(this))
+		case strings.HasPrefix(this, last) && this[len(last):len(last)+1] == slash:
+			return sandbox.Invalidf("files", "%.80q is both a file and the folder of %.80q", shown(last), shown(this))
 		}
 	}
 	return nil

@@ -131,9 +131,13 @@ func (e *Engine) defaultName() string {
 // autoChoice remembers what Auto came to. A host does not change its walls under a running server, and probing costs more
 // than a run.
 type autoChoice struct {
-	mu     sync.Mutex                 // guards chosen; held while probing, so that a burst of first runs probes once
+	mu     sync.Mutex                 // guards all below; held while probing, so that a burst of first runs probes once
 	chosen map[string]sandbox.Backend // by what the run accepted to go without; "" is nothing
+	probed []Probed                   // when nothing could be chosen; what helps may be done any time,
+	at     time.Time                  // so it is believed for autoFresh: else each request that is refused would cost a probe
 }
+
+const autoFresh = 5 * time.Second
 
 // backend finds the backend that a run names. What the run accepts to go without decides only where Auto could otherwise choose none.
 func (e *Engine) backend(ctx context.Context, name string, accepted []string) (sandbox.Backend, error) {
@@ -161,10 +165,14 @@ func (e *Engine) backend(ctx context.Context, name string, accepted []string) (s
 			return b, nil
 		}
 	}
-	probed := e.Probe(ctx)
-	if err := ctx.Err(); err != nil { // what was not answered in time may be stronger, and the choice is for good
-		return nil, err
+	if time.Since(e.auto.at) > autoFresh {
+		probed := e.Probe(ctx)
+		if err := ctx.Err(); err != nil { // what was not answered in time may be stronger, and the choice is for good
+			return nil, err
+		}
+		e.auto.probed, e.auto.at = probed, time.Now()
 	}
+	probed := slices.Clone(e.auto.probed)
 	i, ok := strongest(probed)
 	switch {
 	case ok:

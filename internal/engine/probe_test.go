@@ -78,3 +78,35 @@ func TestAutoIsNotChosenInHaste(t *testing.T) {
 		t.Errorf("afterwards it is %q, %v", p.Backend, p.Err)
 	}
 }
+
+// TestAutoRefusesCheaply: requests for which no backend can be chosen do not probe all of them each; one that is mended is found.
+func TestAutoRefusesCheaply(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		probes, works := 0, false
+		b := &faults{Backend: hanging{}, probe: func() (sandbox.Posture, error) {
+			probes++
+			if !works {
+				return sandbox.Posture{}, errors.New("not yet")
+			}
+			return sandbox.Posture{Kernel: sandbox.KernelMachine, Ready: true}, nil
+		}}
+		e, err := engine.New(engine.Config{Backends: []sandbox.Backend{b}, Default: engine.Auto})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer e.Close()
+		for range 10 {
+			if _, err := e.Run(t.Context(), sh("true")); sandbox.KindOf(err) != sandbox.Unsupported {
+				t.Fatalf("it says %v", err)
+			}
+		}
+		if probes != 1 {
+			t.Errorf("10 refusals took %d probes", probes)
+		}
+		works = true
+		time.Sleep(time.Minute)
+		if plan, err := e.Plan(t.Context(), sh("true")); err != nil || plan.Refusal != nil {
+			t.Errorf("afterwards: %v, %+v", err, plan)
+		}
+	})
+}

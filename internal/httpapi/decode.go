@@ -191,15 +191,20 @@ func (d *decoder) object(v reflect.Value) error {
 }
 
 func (d *decoder) unknown(name string, plan *structPlan) error {
-	const longest = 64 // bytes of a hostile name in an answer
-	shown := name
-	if len(shown) > longest {
-		shown = strings.ToValidUTF8(shown[:longest], "") + "..."
-	}
+	shown := shortName(name)
 	if guess := nearest.Name(name, plan.known); guess != "" {
 		return d.fail("unknown field %s; did you mean %s?", strconv.Quote(shown), guess)
 	}
 	return d.fail("unknown field %s; the fields here are %s", strconv.Quote(shown), strings.Join(plan.names, ", "))
+}
+
+// shortName is as much of a name of the client's as an answer shows: it may be as long as a body.
+func shortName(name string) string {
+	const longest = 64 // bytes
+	if len(name) <= longest {
+		return name
+	}
+	return strings.ToValidUTF8(name[:longest], "") + "..."
 }
 
 // members calls each with the name of every member, positioned at its value.
@@ -246,12 +251,12 @@ func (d *decoder) stringMap(v reflect.Value, tag reflect.StructTag) error {
 			return err
 		}
 		if _, ok := m[name]; ok {
-			return d.fail("the name %s is there twice", strconv.Quote(name))
+			return d.fail("the name %s is there twice", strconv.Quote(shortName(name)))
 		}
 		if strings.ContainsRune(name, 0) {
 			return d.fail("a name holds a NUL character")
 		}
-		d.push("." + name)
+		d.push("." + shortName(name))
 		defer d.pop()
 		s, err := d.text(tag)
 		m[name] = s

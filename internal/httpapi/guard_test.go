@@ -250,3 +250,28 @@ func TestHeldConnections(t *testing.T) {
 		return res.StatusCode == 200
 	})
 }
+
+// TestProblemsAreShort: what a client sends is not sent back at length, wherever it stands.
+func TestProblemsAreShort(t *testing.T) {
+	r := newRig(t, engine.Config{}, httpapi.Config{})
+	long := strings.Repeat("x", 1<<20)
+	for _, body := range []object{
+		{long: 1},
+		{"env": object{long: 1}}, {"env": object{long: "x"}}, {"metadata": object{long: "x"}},
+		{"env": object{long + "=": "x"}}, {"env": object{long + " ": "x"}},
+		{"language": long}, {"backend": long}, {"image": long}, {"checks": long}, {"accept_weaker": []string{long}}, {"network": object{"mode": long}},
+		{"return_files": []string{long}}, {"return_files": []string{"/" + long}}, {"args": []string{long}}, {"command": []string{long}},
+		{"files": []object{{"path": long, "content": ""}}}, {"files": []object{{"path": long}}},
+	} {
+		if body["command"] == nil {
+			body["code"] = "true"
+		}
+		if body["language"] == nil {
+			body["language"] = "bash"
+		}
+		res, text := r.do("POST", "/v1/run", jsonOf(body), nil)
+		if res.StatusCode < 400 || res.StatusCode >= 500 || len(text) > 4<<10 {
+			t.Errorf("%s: %s, %d bytes: %s", short(strings.ReplaceAll(jsonOf(body), long, "...")), res.Status, len(text), short(text))
+		}
+	}
+}
