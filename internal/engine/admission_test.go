@@ -160,6 +160,7 @@ func TestAdmissionRound(t *testing.T) {
 		}
 		a.release("first", time.Second)
 		time.Sleep(time.Minute)
+		synctest.Wait()
 		if got, want := strings.Join(order, " "), "a1 b1 c1 a2 b2 a3"; got != want {
 			t.Errorf("served %s, want %s", got, want)
 		}
