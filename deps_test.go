@@ -39,10 +39,11 @@ internal/cgroup:             sandbox | golang.org/x/sys github.com/godbus/dbus/v
 internal/hostid:             sandbox | golang.org/x/sys
 internal/hostbox:            sandbox internal/cgroup internal/hostid internal/instance internal/pidfd
 internal/idmap:              sandbox internal/nolink | golang.org/x/sys
-internal/instance:           sandbox internal/cgroup | golang.org/x/sys
+internal/instance:           sandbox internal/cgroup internal/rundir | golang.org/x/sys
 internal/nolink:             sandbox | golang.org/x/sys
 internal/pidfd:              | golang.org/x/sys
 internal/rootfs:             sandbox internal/guest/confine
+internal/rundir:             sandbox
 internal/seccomp:            sandbox | golang.org/x/sys
 internal/undo:
 internal/backend/docker:     sandbox internal/bound internal/cgroup internal/guest/client internal/guest/confine internal/idmap internal/instance internal/nolink internal/rootfs internal/undo | golang.org/x/sys github.com/moby/moby github.com/docker/go-connections github.com/containerd/errdefs
@@ -70,10 +71,10 @@ internal/attack:             sandbox internal/engine internal/guest internal/gue
 internal/httpapi:            sandbox internal/engine internal/nearest | github.com/prometheus/client_golang
 
 # wiring: lists, programs, the face for Go
-internal/libexec:            sandbox | golang.org/x/sys
+internal/libexec:            sandbox internal/rundir | golang.org/x/sys
 internal/lang:               sandbox internal/lang/python internal/lang/javascript internal/lang/bash
-internal/backend:            sandbox internal/backend/docker internal/backend/native internal/backend/gvisor internal/hostid internal/libexec
-cmd/glovebox:                sandbox internal/attack internal/backend internal/capacity internal/engine internal/guest internal/httpapi internal/lang internal/nearest internal/nolink | github.com/spf13/cobra github.com/spf13/pflag github.com/BurntSushi/toml
+internal/backend:            sandbox internal/backend/docker internal/backend/native internal/backend/gvisor internal/hostid internal/libexec internal/rundir
+cmd/glovebox:                sandbox internal/attack internal/backend internal/capacity internal/engine internal/guest internal/httpapi internal/lang internal/nearest internal/nolink internal/rundir | github.com/spf13/cobra github.com/spf13/pflag github.com/BurntSushi/toml
 .:                           sandbox internal/backend internal/engine internal/lang
 
 # what measures the product from outside, through its program

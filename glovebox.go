@@ -52,7 +52,7 @@ type Glovebox struct {
 
 // Open prepares to make sandboxes, and removes what processes of ours that died have left. It makes no sandbox yet.
 func Open(c Config) (*Glovebox, error) {
-	o := backend.Options{Libexec: c.Libexec, Runtime: os.Getenv("XDG_RUNTIME_DIR"), FetchImages: true}
+	o := backend.Options{Libexec: c.Libexec, FetchImages: true}
 	if o.Libexec == "" {
 		o.Libexec = os.Getenv("GLOVEBOX_LIBEXEC")
 	}

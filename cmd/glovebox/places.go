@@ -1,9 +1,9 @@
 package main
 
 import (
-	"os"
 	"path/filepath"
-	"strconv"
+
+	"github.com/glovebox-dev/glovebox/internal/rundir"
 )
 
 // configDir is where the user's configuration is; false where there is no home.
@@ -24,16 +24,8 @@ func (a *app) userDir(variable, below string) (string, bool) {
 	return filepath.Join(home, below, "glovebox"), true
 }
 
-// runDir is where live state is: locks, sockets, claims. It is gone after a reboot, as sandboxes are.
-func (a *app) runDir() string {
-	if os.Geteuid() == 0 {
-		return "/run/glovebox"
-	}
-	if dir, _ := a.LookupEnv("XDG_RUNTIME_DIR"); filepath.IsAbs(dir) {
-		return filepath.Join(dir, "glovebox")
-	}
-	return "/tmp/glovebox-" + strconv.Itoa(os.Geteuid())
-}
+// runDir is where live state is: locks, sockets, claims.
+func (a *app) runDir() string { return rundir.Default(a.LookupEnv) }
 
 // ownPlaces are all folders of ours, whether they exist or not.
 func (a *app) ownPlaces() []string {

@@ -14,6 +14,9 @@ import (
 
 // Open makes the backends of this system. It probes nothing.
 func Open(o Options) (*Set, error) {
+	if err := o.complete(); err != nil {
+		return nil, err
+	}
 	options := libexec.Options{Dir: o.Libexec, CacheDir: o.CacheDir}
 	program, err := libexec.Guest(options)
 	if err != nil {
@@ -23,7 +26,7 @@ func Open(o Options) (*Set, error) {
 	if err != nil {
 		return nil, err
 	}
-	b, err := native.New(native.Options{Guest: guest, RunDir: o.RunDir, RuntimeDir: o.Runtime, GuestStderr: o.Stderr, Lack: o.Lack})
+	b, err := native.New(native.Options{Guest: guest, RunDir: o.RunDir, GuestStderr: o.Stderr, Lack: o.Lack})
 	if err != nil {
 		return nil, errors.Join(err, guest.Close())
 	}
@@ -33,9 +36,9 @@ func Open(o Options) (*Set, error) {
 			return nil, err
 		}
 		return program.Open()
-	}, RunDir: filepath.Join(b.RunDir(), gvisor.Name), HostIDs: filepath.Join(b.RunDir(), hostid.File), Stderr: o.Stderr, Lack: o.Lack})
+	}, RunDir: filepath.Join(o.RunDir, gvisor.Name), HostIDs: filepath.Join(o.RunDir, hostid.File), Stderr: o.Stderr, Lack: o.Lack})
 	if err != nil {
 		return nil, errors.Join(err, b.Close(), guest.Close())
 	}
-	return &Set{Backends: append([]sandbox.Backend{b, g}, containers(o, b.RunDir())...), files: []*os.File{guest}}, nil
+	return &Set{Backends: append([]sandbox.Backend{b, g}, containers(o)...), files: []*os.File{guest}}, nil
 }

@@ -58,7 +58,7 @@ func openV2(h hierarchies, name string, announce func(string) error) (branch, er
 func delegatedScope(h hierarchies, name string) (string, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), systemdTimeout)
 	defer cancel()
-	unit := name + ".scope"
+	unit := name + scopeSuffix
 	if err := startScope(ctx, unit); err != nil {
 		return "", err
 	}
@@ -72,7 +72,10 @@ func delegatedScope(h hierarchies, name string) (string, error) {
 	return below("/", h.root, own[""]), nil
 }
 
-const systemdTimeout = 5 * time.Second
+const (
+	systemdTimeout = 5 * time.Second
+	scopeSuffix    = ".scope" // of what systemd makes for us
+)
 
 // prepareV2 moves this process, where it is in dir itself, into a leaf and hands the controllers down.
 func prepareV2(dir string) (branch, error) {

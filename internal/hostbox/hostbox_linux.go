@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -206,8 +207,11 @@ func TakeBack(ctx context.Context, backend string, in *instance.Instance, dir st
 func Reap(ctx context.Context, backend, dir string, owner instance.Record, find Finder) error {
 	id := sandbox.ID(filepath.Base(dir))
 	dirs := owner.CgroupDirs
-	if box, err := instance.ReadBox(dir); err == nil {
+	switch box, err := instance.ReadBox(dir); {
+	case err == nil:
 		dirs = box.CgroupDirs
+	case !errors.Is(err, fs.ErrNotExist):
+		return err
 	}
 	group := cgroup.Find(dirs, string(id))
 	for _, pid := range find(id) {

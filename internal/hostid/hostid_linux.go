@@ -48,7 +48,7 @@ func (p *Pair) FD() int { return int(p.file.Fd()) }
 // description locks, fcntl(2)), and the whole record: the kernel frees it when the last holder is gone, whatever it died of. The
 // search starts at random, so that an id is not used again soon.
 func Take(path string) (*Pair, error) {
-	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
+	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|unix.O_NOFOLLOW, 0o600)
 	if err != nil {
 		return nil, err
 	}

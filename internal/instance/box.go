@@ -4,8 +4,10 @@ import (
 	"encoding/json"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
 
+	"github.com/glovebox-dev/glovebox/internal/cgroup"
 	"github.com/glovebox-dev/glovebox/sandbox"
 )
 
@@ -35,11 +37,19 @@ func (b Box) Write(dir string) error {
 	return os.Rename(temporary, filepath.Join(dir, BoxFile))
 }
 
-// ReadBox reads the record of a box from its folder.
+// ReadBox reads the record of a box from its folder. It is believed only where its control groups are those of an instance: which one, if
+// the box was taken back, nothing else tells. fs.ErrNotExist is one that has no record.
 func ReadBox(dir string) (b Box, err error) {
-	text, err := os.ReadFile(filepath.Join(dir, BoxFile))
-	if err == nil {
-		err = json.Unmarshal(text, &b)
+	file := filepath.Join(dir, BoxFile)
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return b, err
 	}
-	return b, err
+	if err = json.Unmarshal(text, &b); err == nil {
+		b.CgroupDirs, err = cgroup.Recorded(b.CgroupDirs, func(tree string) bool { return strings.HasPrefix(tree, treePrefix) })
+	}
+	if err != nil {
+		return Box{}, &sandbox.Error{Op: "read " + file, Err: err}
+	}
+	return b, nil
 }

@@ -6,11 +6,14 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"io/fs"
 	"os"
+	"path"
 	"path/filepath"
 	"time"
 
 	"github.com/glovebox-dev/glovebox/internal/cgroup"
+	"github.com/glovebox-dev/glovebox/internal/rundir"
 	"github.com/glovebox-dev/glovebox/sandbox"
 )
 
@@ -38,27 +41,32 @@ type Record struct {
 	CgroupDirs []string `json:"cgroup_dirs"`
 }
 
-func (r Record) write(dir string) error {
+func (r Record) write(run *os.Root, dir string) error {
 	text, err := json.Marshal(r)
 	if err != nil {
 		return err
 	}
-	temporary := filepath.Join(dir, recordFile+".new")
-	if err := os.WriteFile(temporary, text, 0o600); err != nil {
+	temporary := path.Join(dir, recordFile+".new")
+	if err := run.WriteFile(temporary, text, 0o600); err != nil {
 		return err
 	}
-	return os.Rename(temporary, filepath.Join(dir, recordFile))
+	return run.Rename(temporary, path.Join(dir, recordFile))
 }
 
-func readRecord(dir string) (rec Record, err error) {
-	text, err := os.ReadFile(filepath.Join(dir, recordFile))
-	if errors.Is(err, os.ErrNotExist) {
-		return rec, nil
+// readRecord reads the record in the folder of an instance, which lies below run. It is believed only where its control groups are that
+// instance's own. fs.ErrNotExist is one whose owner died before it wrote any down.
+func readRecord(run *os.Root, dir, name string) (rec Record, err error) {
+	text, err := run.ReadFile(path.Join(dir, recordFile))
+	if err != nil {
+		return rec, err
 	}
-	if err == nil {
-		err = json.Unmarshal(text, &rec)
+	if err = json.Unmarshal(text, &rec); err == nil {
+		rec.CgroupDirs, err = cgroup.Recorded(rec.CgroupDirs, func(tree string) bool { return tree == treePrefix+name })
 	}
-	return rec, err
+	if err != nil {
+		return Record{}, &sandbox.Error{Op: "read " + filepath.Join(run.Name(), filepath.FromSlash(dir), recordFile), Err: err}
+	}
+	return rec, nil
 }
 
 // ownerLives says whether the process that wrote the record still runs. Where nobody can tell, whoever holds the lock is the owner.
@@ -70,12 +78,17 @@ const (
 	instancesDir = "instances"
 	boxesDir     = "boxes"
 	recordFile   = "record.json"
+	lockFile     = "lock"
+	treePrefix   = "glovebox-" // of the name of its control groups, before that of the instance
 )
+
+// folderOf is the folder of an instance below the run folder, as os.Root has it.
+func folderOf(name string) string { return path.Join(instancesDir, name) }
 
 // Open makes a locked instance of our own below run, and in it a place for control groups.
 func Open(run string) (*Instance, error) {
 	return openWith(run, func(name string, announce func(dir string) error) (*cgroup.Tree, error) {
-		return cgroup.Open("glovebox-"+name, announce)
+		return cgroup.Open(treePrefix+name, announce)
 	})
 }
 
@@ -85,29 +98,23 @@ func OpenWithoutGroups(run string) (*Instance, error) {
 }
 
 func openWith(run string, groups func(name string, announce func(dir string) error) (*cgroup.Tree, error)) (*Instance, error) {
-	if err := os.MkdirAll(filepath.Join(run, instancesDir), 0o700); err != nil {
-		return nil, err
-	}
-	private, err := isPrivate(run)
+	root, err := rundir.Make(run)
 	if err != nil {
 		return nil, err
 	}
-	if !private {
-		return nil, &sandbox.Error{Kind: sandbox.Unavailable, Op: "open " + run,
-			Msg: "the folder must belong to this user and be closed to all others", Mend: "remove it, or set its mode to 0700"}
-	}
+	defer root.Close()
 	name := string(sandbox.NewID())[:10]
-	in := &Instance{Dir: filepath.Join(run, instancesDir, name)}
-	if err := in.make(run); err != nil {
+	in := &Instance{Dir: filepath.Join(root.Name(), instancesDir, name)}
+	if in.lock, err = makeFolder(root, folderOf(name)); err != nil {
 		return nil, err
 	}
 	rec := Record{PID: os.Getpid(), Started: startOf(os.Getpid())}
 	in.Tree, err = groups(name, func(dir string) error {
 		rec.CgroupDirs = append(rec.CgroupDirs, dir)
-		return rec.write(in.Dir)
+		return rec.write(root, folderOf(name))
 	})
 	if err == nil {
-		err = rec.write(in.Dir)
+		err = rec.write(root, folderOf(name))
 	}
 	if err != nil {
 		return nil, errors.Join(err, in.Close())
@@ -115,23 +122,25 @@ func openWith(run string, groups func(name string, announce func(dir string) err
 	return in, nil
 }
 
-// make makes the instance's folder and locks it, while no other process looks for dead ones: a folder that nobody has locked is dead.
-func (in *Instance) make(run string) error {
+// makeFolder makes an instance's folder and locks it, while no other process looks for dead ones: a folder that nobody has locked is dead.
+func makeFolder(run *os.Root, dir string) (lock *os.File, err error) {
+	if err := run.MkdirAll(instancesDir, 0o700); err != nil {
+		return nil, err
+	}
 	births, err := lockBirths(run)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	defer births.Close()
-	if err := os.MkdirAll(filepath.Join(in.Dir, boxesDir), 0o700); err != nil {
-		return err
+	if err := run.MkdirAll(path.Join(dir, boxesDir), 0o700); err != nil {
+		return nil, err
 	}
-	in.lock, err = lockFolder(in.Dir)
-	return err
+	return openLocked(run, path.Join(dir, lockFile), os.O_RDWR|os.O_CREATE|os.O_EXCL)
 }
 
 // lockBirths takes the lock that is held while an instance is made, removed or found dead. Nobody holds it for long.
-func lockBirths(run string) (*os.File, error) {
-	f, err := openBirths(filepath.Join(run, instancesDir))
+func lockBirths(run *os.Root) (*os.File, error) {
+	f, err := openBirths(run)
 	if err != nil {
 		return nil, err
 	}
@@ -148,9 +157,9 @@ func lockBirths(run string) (*os.File, error) {
 	return f, nil
 }
 
-// lockFolder takes the lock of an instance folder, or fails at once with errLocked where its owner lives.
-func lockFolder(dir string) (*os.File, error) {
-	f, err := os.OpenFile(filepath.Join(dir, "lock"), os.O_RDWR|os.O_CREATE, 0o600)
+// openLocked opens the lock of an instance and takes it, or fails at once with errLocked where its owner lives.
+func openLocked(run *os.Root, name string, flags int) (*os.File, error) {
+	f, err := run.OpenFile(name, flags, 0o600)
 	if err != nil {
 		return nil, err
 	}
@@ -168,29 +177,27 @@ func (in *Instance) Close() error {
 		if in.Tree != nil {
 			errs = append(errs, in.Tree.Close())
 		}
-		errs = append(errs, in.remove())
+		errs = append(errs, os.RemoveAll(in.Dir))
 	}
 	return errors.Join(append(errs, in.lock.Close())...)
-}
-
-// remove removes the instance's folder while no other process looks for dead ones: such a one makes the lock anew that it misses,
-// and the folder would not be empty.
-func (in *Instance) remove() error {
-	births, err := lockBirths(filepath.Dir(filepath.Dir(in.Dir)))
-	if err == nil {
-		defer births.Close()
-	}
-	return os.RemoveAll(in.Dir) // also where that lock could not be had
 }
 
 // Ender ends one box of a dead owner, and frees all that it held but for what its folder's removal frees.
 type Ender func(ctx context.Context, id sandbox.ID, dir string, owner Record) error
 
 // Reap ends what instances without an owner left, but for the boxes in keep, whose folders it returns. An instance whose owner lives is
-// left alone. What cannot be ended keeps its folder and its record, for who comes next.
+// left alone. What cannot be ended keeps its folder and its record, for who comes next; what has no record is none of ours.
 func Reap(ctx context.Context, run string, keep map[sandbox.ID]bool, end Ender) ([]string, error) {
-	found, err := os.ReadDir(filepath.Join(run, instancesDir))
-	if errors.Is(err, os.ErrNotExist) {
+	root, err := rundir.Open(run)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	defer root.Close()
+	found, err := fs.ReadDir(root.FS(), instancesDir)
+	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
 	if err != nil {
@@ -199,12 +206,14 @@ func Reap(ctx context.Context, run string, keep map[sandbox.ID]bool, end Ender) 
 	var kept []string
 	var errs []error
 	for _, entry := range found {
-		dir := filepath.Join(run, instancesDir, entry.Name())
-		lock, err := lockDead(ctx, run, dir)
+		if !entry.IsDir() {
+			continue
+		}
+		lock, err := lockDead(ctx, root, entry.Name())
 		if err != nil {
 			continue
 		}
-		left, err := reap(ctx, dir, keep, end)
+		left, err := reap(ctx, root, entry.Name(), keep, end)
 		kept = append(kept, left...)
 		errs = append(errs, err)
 		lock.Close()
@@ -213,20 +222,24 @@ func Reap(ctx context.Context, run string, keep map[sandbox.ID]bool, end Ender) 
 }
 
 // lockDead takes the lock of an instance that has no owner. A dead owner's lock may be held for a moment yet by a child that was forked
-// and has not executed its program.
-func lockDead(ctx context.Context, run, dir string) (*os.File, error) {
+// and has not executed its program. A folder without a lock, whose maker died over it, is removed.
+func lockDead(ctx context.Context, run *os.Root, name string) (*os.File, error) {
 	births, err := lockBirths(run)
 	if err != nil {
 		return nil, err
 	}
 	defer births.Close()
+	dir := folderOf(name)
 	for tries := 0; ; tries++ {
-		lock, err := lockFolder(dir)
+		lock, err := openLocked(run, path.Join(dir, lockFile), os.O_RDWR)
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil, errors.Join(err, removeBare(run, dir))
+		}
 		if err == nil || !errors.Is(err, errLocked) || tries == lockTries {
 			return lock, err
 		}
-		rec, readErr := readRecord(dir)
-		if readErr != nil || rec.ownerLives() {
+		rec, readErr := readRecord(run, dir, name)
+		if readErr != nil && !errors.Is(readErr, fs.ErrNotExist) || rec.ownerLives() {
 			return nil, err
 		}
 		select {
@@ -237,6 +250,16 @@ func lockDead(ctx context.Context, run, dir string) (*os.File, error) {
 	}
 }
 
+// removeBare removes the folder of an instance that had no record yet. It holds nothing then: one that does stays, whoever it belongs to.
+func removeBare(run *os.Root, dir string) error {
+	for _, name := range []string{path.Join(dir, recordFile+".new"), path.Join(dir, boxesDir), path.Join(dir, lockFile), dir} {
+		if err := run.Remove(name); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+	}
+	return nil
+}
+
 // A dead owner's lock is tried for so often, that of births so often, with so long between.
 const (
 	lockTries  = 100
@@ -244,22 +267,26 @@ const (
 	lockPause  = 20 * time.Millisecond
 )
 
-func reap(ctx context.Context, dir string, keep map[sandbox.ID]bool, end Ender) (kept []string, err error) {
-	rec, err := readRecord(dir)
-	if err != nil {
-		return nil, &sandbox.Error{Op: "read record of " + dir, Err: err}
+func reap(ctx context.Context, run *os.Root, name string, keep map[sandbox.ID]bool, end Ender) (kept []string, err error) {
+	dir := folderOf(name)
+	rec, err := readRecord(run, dir, name)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, removeBare(run, dir)
 	}
-	boxes, err := os.ReadDir(filepath.Join(dir, boxesDir))
-	if err != nil && !errors.Is(err, os.ErrNotExist) {
+	if err != nil {
+		return nil, err
+	}
+	boxes, err := fs.ReadDir(run.FS(), path.Join(dir, boxesDir))
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, err
 	}
 	var errs []error
 	for _, b := range boxes {
 		id, err := sandbox.ParseID(b.Name())
-		if err != nil {
+		if err != nil || !b.IsDir() {
 			continue
 		}
-		box := filepath.Join(dir, boxesDir, b.Name())
+		box := filepath.Join(run.Name(), instancesDir, name, boxesDir, b.Name())
 		if keep[id] {
 			kept = append(kept, box)
 			continue
@@ -272,11 +299,19 @@ func reap(ctx context.Context, dir string, keep map[sandbox.ID]bool, end Ender) 
 	for _, d := range rec.CgroupDirs {
 		cgroup.RemoveTree(d)
 	}
-	return nil, os.RemoveAll(dir)
+	return nil, run.RemoveAll(dir)
 }
 
 // OwnerOf reads what the instance wrote down that made the box in dir.
-func OwnerOf(dir string) (Record, error) { return readRecord(filepath.Dir(filepath.Dir(dir))) }
+func OwnerOf(dir string) (Record, error) {
+	folder := filepath.Dir(filepath.Dir(dir))
+	root, err := os.OpenRoot(folder)
+	if err != nil {
+		return Record{}, err
+	}
+	defer root.Close()
+	return readRecord(root, ".", filepath.Base(folder))
+}
 
 // Abandon drops the lock, as the death of this process would. It is for tests.
 func (in *Instance) Abandon() error { return in.lock.Close() }

@@ -103,14 +103,17 @@ func TestReapFails(t *testing.T) {
 
 // TestHalfMade finds the folders of servers that were killed while they made them, at once; one that is locked is being made.
 func TestHalfMade(t *testing.T) {
-	run := t.TempDir()
+	run := filepath.Join(t.TempDir(), "run")
 	folder := func(name string) string { return filepath.Join(run, instancesDir, name) }
 	for _, dir := range []string{folder("empty"), filepath.Join(folder("unlocked"), boxesDir), folder("locked")} {
 		if err := os.MkdirAll(dir, 0o700); err != nil {
 			t.Fatal(err)
 		}
 	}
-	lock, err := lockFolder(folder("locked"))
+	lock, err := os.Create(filepath.Join(folder("locked"), lockFile))
+	if err == nil {
+		err = tryLock(lock)
+	}
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -15,12 +15,6 @@ func tryLock(f *os.File) error {
 }
 
 // openBirths opens the file beside a folder: a folder itself cannot be locked here.
-func openBirths(dir string) (*os.File, error) {
-	return os.OpenFile(dir+".lock", os.O_RDWR|os.O_CREATE, 0o600)
-}
-
-// isPrivate says whether a path is a folder. The folders of a user's profile are closed to others by the system.
-func isPrivate(path string) (bool, error) {
-	info, err := os.Lstat(path)
-	return err == nil && info.IsDir(), err
+func openBirths(run *os.Root) (*os.File, error) {
+	return run.OpenFile(instancesDir+".lock", os.O_RDWR|os.O_CREATE, 0o600)
 }

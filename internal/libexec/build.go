@@ -14,6 +14,9 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/glovebox-dev/glovebox/internal/rundir"
+	"github.com/glovebox-dev/glovebox/sandbox"
 )
 
 const (
@@ -45,10 +48,33 @@ func (k kind) build(o Options, name string) (string, error) {
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		return "", err
 	}
+	cache, err := openCache(builds)
+	if err != nil {
+		return "", err
+	}
+	defer cache.Close()
 	if err := k.compile(source, o.Arch, path); err != nil {
 		return "", err
 	}
-	return path, prune(builds, key)
+	return path, k.prune(cache, key)
+}
+
+// openCache opens a folder of the cache that only this user can have filled. Others may write to what is above it, as where HOME is /tmp,
+// and what is found in it will run: so it is judged by its descriptor, wherever its path leads next.
+func openCache(dir string) (*os.Root, error) {
+	folder, err := os.OpenRoot(dir)
+	if err != nil {
+		return nil, err
+	}
+	info, err := folder.Stat(".")
+	if err == nil && !rundir.IsOurs(info) {
+		err = &sandbox.Error{Kind: sandbox.Unavailable, Op: "open " + dir, Msg: "it belongs to another user, or others may write to it",
+			Mend: "set XDG_CACHE_HOME to a folder of yours"}
+	}
+	if err != nil {
+		return nil, errors.Join(err, folder.Close())
+	}
+	return folder, nil
 }
 
 // moduleSource finds the source of this module where the compiler saw it. The working directory is never searched: what lies
@@ -147,8 +173,8 @@ func (k kind) compile(source, arch, path string) (err error) {
 }
 
 // prune removes all but the newest builds, and never the one in use.
-func prune(builds, inUse string) error {
-	entries, err := os.ReadDir(builds)
+func (k kind) prune(builds *os.Root, inUse string) error {
+	entries, err := fs.ReadDir(builds.FS(), ".")
 	if err != nil {
 		return err
 	}
@@ -158,13 +184,14 @@ func prune(builds, inUse string) error {
 	}
 	var old []aged
 	for _, e := range entries {
-		if info, err := e.Info(); err == nil && e.Name() != inUse {
+		programs, _ := fs.Glob(builds.FS(), e.Name()+"/"+k.name+"-*") // else it is no build
+		if info, err := e.Info(); err == nil && len(programs) > 0 && e.Name() != inUse {
 			old = append(old, aged{e.Name(), info.ModTime()})
 		}
 	}
 	slices.SortFunc(old, func(a, b aged) int { return b.at.Compare(a.at) })
 	for i := keptBuilds - 1; i < len(old); i++ {
-		if err := os.RemoveAll(filepath.Join(builds, old[i].name)); err != nil {
+		if err := builds.RemoveAll(old[i].name); err != nil {
 			return err
 		}
 	}

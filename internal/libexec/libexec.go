@@ -49,6 +49,7 @@ type Program struct {
 	kind   kind
 	data   string // of an embedded one; "" for a file
 	path   string
+	built  bool // it is in the cache
 }
 
 // Guest finds the guest program. Where there is none, the error is Unavailable and says how to make one.
@@ -79,7 +80,7 @@ func (k kind) find(o Options) (Program, error) {
 		return Program{}, &sandbox.Error{Kind: sandbox.Unavailable, Op: k.op(), Msg: name + " is not part of this program nor beside it",
 			Mend: "run make build and use bin/glovebox", Err: err}
 	}
-	return Program{Source: path, kind: k, path: path}, nil
+	return Program{Source: path, kind: k, path: path, built: true}, nil
 }
 
 func (k kind) inDir(dir, name string) (Program, error) {
@@ -114,7 +115,7 @@ func (p Program) content() (io.ReadCloser, error) {
 	if p.data != "" {
 		return io.NopCloser(strings.NewReader(p.data)), nil
 	}
-	f, err := os.Open(p.path)
+	f, err := p.file()
 	if err != nil {
 		return nil, err
 	}
@@ -127,6 +128,19 @@ func (p Program) content() (io.ReadCloser, error) {
 		return nil, err
 	}
 	return f, nil
+}
+
+// file opens the program. One in the cache was built by this user.
+func (p Program) file() (*os.File, error) {
+	if !p.built {
+		return os.Open(p.path)
+	}
+	folder, err := openCache(filepath.Dir(p.path))
+	if err != nil {
+		return nil, err
+	}
+	defer folder.Close()
+	return folder.Open(filepath.Base(p.path))
 }
 
 // unlinked copies content into a temporary file without a name, and returns it opened for reading only, as a file that is
@@ -143,8 +157,17 @@ func unlinked(name string, content io.Reader) (_ *os.File, err error) {
 	if err == nil {
 		err = w.Chmod(0o500)
 	}
-	if err = errors.Join(err, w.Close()); err != nil {
+	made, statErr := w.Stat()
+	if err = errors.Join(err, statErr, w.Close()); err != nil {
 		return nil, err
 	}
-	return os.Open(w.Name())
+	f, err := os.Open(w.Name())
+	if err != nil {
+		return nil, err
+	}
+	// Where others may write to the temporary folder, another file may be there by now.
+	if info, err := f.Stat(); err != nil || !os.SameFile(info, made) {
+		return nil, errors.Join(fmt.Errorf("%s was replaced", w.Name()), err, f.Close())
+	}
+	return f, nil
 }

@@ -3,6 +3,7 @@ package libexec
 import (
 	"bytes"
 	"debug/elf"
+	"errors"
 	"io"
 	"os"
 	"os/exec"
@@ -11,6 +12,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/glovebox-dev/glovebox/sandbox"
 )
@@ -85,6 +87,48 @@ func TestBuiltOnceForEachSource(t *testing.T) {
 	}
 }
 
+// TestPlantedBuild: what others could have put into the cache is no program of ours, and nothing is built or removed beside it.
+func TestPlantedBuild(t *testing.T) {
+	if runtime.GOOS != "linux" || len(embedded) > 0 {
+		t.Skip("the guest is a program for Linux, and not taken from the cache where it is embedded")
+	}
+	cache := t.TempDir()
+	builds := filepath.Join(cache, "guest")
+	source, err := moduleSource()
+	if err != nil {
+		t.Fatal(err)
+	}
+	key, err := guest.sourceKey(source, guestName)
+	if err != nil {
+		t.Fatal(err)
+	}
+	planted := filepath.Join(builds, key, guestName)
+	err = errors.Join(os.MkdirAll(filepath.Dir(planted), 0o700), os.WriteFile(planted, []byte("planted"), 0o700), os.Chmod(filepath.Dir(planted), 0o777))
+	if err != nil {
+		t.Fatal(err)
+	}
+	refused := func(what string, err error) {
+		t.Helper()
+		if sandbox.KindOf(err) != sandbox.Unavailable || !strings.Contains(err.Error(), "others may write") {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+	o := Options{CacheDir: cache, Arch: runtime.GOARCH}
+	program, err := guest.find(o)
+	if err != nil || program.Source != planted {
+		t.Fatalf("%+v, %v", program, err)
+	}
+	f, err := program.Open()
+	if refused("a planted program", err); err == nil {
+		f.Close()
+	}
+	if err := errors.Join(os.RemoveAll(filepath.Dir(planted)), os.Chmod(builds, 0o777)); err != nil {
+		t.Fatal(err)
+	}
+	_, err = guest.build(o, guestName)
+	refused("a cache that others may write to", err)
+}
+
 func TestKeyFollowsTheSource(t *testing.T) {
 	dir := t.TempDir()
 	write := func(name, text string) {
@@ -139,19 +183,32 @@ func TestKeyFollowsTheSource(t *testing.T) {
 func TestPruneKeepsTheNewest(t *testing.T) {
 	dir := t.TempDir()
 	for i := range 10 {
-		if err := os.Mkdir(filepath.Join(dir, strconv.Itoa(i)), 0o700); err != nil {
+		build := filepath.Join(dir, strconv.Itoa(i))
+		if err := errors.Join(os.Mkdir(build, 0o700), os.WriteFile(filepath.Join(build, guestName), nil, 0o500)); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if err := prune(dir, "3"); err != nil {
+	none := filepath.Join(dir, "holiday", "pictures")
+	long := time.Unix(1, 0)
+	if err := errors.Join(os.MkdirAll(none, 0o700), os.Chtimes(filepath.Dir(none), long, long)); err != nil {
+		t.Fatal(err)
+	}
+	cache, err := openCache(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer cache.Close()
+	if err := guest.prune(cache, "3"); err != nil {
 		t.Fatal(err)
 	}
 	entries, err := os.ReadDir(dir)
-	if err != nil || len(entries) != keptBuilds {
+	if err != nil || len(entries) != keptBuilds+1 {
 		t.Errorf("%d are left, %v", len(entries), err)
 	}
-	if _, err := os.Stat(filepath.Join(dir, "3")); err != nil {
-		t.Error("the one in use was removed")
+	for _, kept := range []string{filepath.Join(dir, "3"), none} {
+		if _, err := os.Stat(kept); err != nil {
+			t.Errorf("what is in use, or is no build, was removed: %v", err)
+		}
 	}
 }
 

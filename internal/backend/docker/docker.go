@@ -103,9 +103,6 @@ func (b *Backend) instance(ctx context.Context, to *connection) (*instance.Insta
 	if b.in != nil {
 		return b.in, nil
 	}
-	if err := os.MkdirAll(b.options.RunDir, 0o700); err != nil {
-		return nil, b.at("make "+b.options.RunDir, err)
-	}
 	in, err := instance.OpenWithoutGroups(b.options.RunDir)
 	if err != nil {
 		return nil, b.at("open instance", err)

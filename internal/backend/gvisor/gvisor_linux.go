@@ -119,9 +119,6 @@ func (b *Backend) instance() (*instance.Instance, error) {
 	if b.in != nil {
 		return b.in, nil
 	}
-	if err := os.MkdirAll(b.options.RunDir, 0o700); err != nil {
-		return nil, at("make "+b.options.RunDir, err)
-	}
 	in, err := instance.Open(b.options.RunDir)
 	if err != nil {
 		return nil, at("open instance", err)

@@ -106,7 +106,7 @@ func (b *Backend) claim(in *instance.Instance, box *Box, spec *sandbox.Spec, mad
 	made.Add(func() error { return os.RemoveAll(box.Dir) })
 	var err error
 	if b.user.UID == 0 {
-		if box.IDs, err = hostid.Take(filepath.Join(b.run, hostid.File)); err == nil {
+		if box.IDs, err = hostid.Take(filepath.Join(b.options.RunDir, hostid.File)); err == nil {
 			made.Add(func() error { box.IDs.Release(); return nil })
 		}
 		if err := b.fail(failSlot, err); err != nil {

@@ -197,7 +197,7 @@ func TestForkCanceled(t *testing.T) {
 func (h *house) noneLeft() {
 	h.Helper()
 	eventually(h, "the end of all programs", func() bool {
-		boxes, _ := filepath.Glob(filepath.Join(h.backend.run, "instances", "*", "boxes", "*"))
+		boxes, _ := filepath.Glob(filepath.Join(h.backend.options.RunDir, "instances", "*", "boxes", "*"))
 		for _, dir := range boxes {
 			for _, pid := range guestsOf(sandbox.ID(filepath.Base(dir))) {
 				if len(childrenOf(pid)) > 0 {

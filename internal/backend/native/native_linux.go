@@ -10,7 +10,6 @@ import (
 	"errors"
 	"net"
 	"os"
-	"path/filepath"
 	"slices"
 	"sync"
 
@@ -34,10 +33,8 @@ type Options struct {
 	// descriptor of its own.
 	Guest *os.File
 
-	// RunDir is where live state is: locks, claims of ids, sockets. "" is /run/glovebox for root, and for others
-	// $XDG_RUNTIME_DIR/glovebox as passed in RuntimeDir, or a private folder in /tmp.
-	RunDir     string
-	RuntimeDir string
+	// RunDir is where live state is: locks, claims of ids, sockets.
+	RunDir string
 
 	// GuestStderr receives what a failing guest says last; nil is the null device.
 	GuestStderr *os.File
@@ -56,7 +53,6 @@ const LackLandlock = "landlock"
 // Backend makes sandboxes on this host.
 type Backend struct {
 	options  Options
-	run      string
 	program  *os.File
 	null     *os.File
 	guestErr *os.File
@@ -96,25 +92,8 @@ func New(o Options) (*Backend, error) {
 		return nil, errors.Join(err, null.Close())
 	}
 	b.program = os.NewFile(uintptr(fd), guestName)
-	b.run = o.RunDir
-	if b.run == "" {
-		b.run = defaultRunDir(o.RuntimeDir)
-	}
 	return b, nil
 }
-
-func defaultRunDir(runtimeDir string) string {
-	switch {
-	case os.Geteuid() == 0:
-		return "/run/glovebox"
-	case runtimeDir != "":
-		return filepath.Join(runtimeDir, "glovebox")
-	}
-	return "/tmp/glovebox-" + itoa(os.Geteuid())
-}
-
-// RunDir is where its live state is.
-func (b *Backend) RunDir() string { return b.run }
 
 // Name is the word by which users choose this backend.
 func (b *Backend) Name() string { return Name }
@@ -126,10 +105,7 @@ func (b *Backend) instance() (*instance.Instance, error) {
 	if b.in != nil {
 		return b.in, nil
 	}
-	if err := os.MkdirAll(b.run, 0o700); err != nil {
-		return nil, at("make "+b.run, err)
-	}
-	in, err := instance.Open(b.run)
+	in, err := instance.Open(b.options.RunDir)
 	if err != nil {
 		return nil, at("open instance", err)
 	}
@@ -169,7 +145,7 @@ func (b *Backend) fail(step string, err error) error {
 
 // Recover destroys what instances without an owner left. Boxes to keep are taken back.
 func (b *Backend) Recover(ctx context.Context, keep []sandbox.ID) ([]sandbox.Box, error) {
-	return instance.Recover(ctx, instance.Recovery{Run: b.run, Keep: keep, End: reapBox, At: at,
+	return instance.Recover(ctx, instance.Recovery{Run: b.options.RunDir, Keep: keep, End: reapBox, At: at,
 		TakeBack: func(ctx context.Context, dir string) (sandbox.Box, error) { return b.takeBack(ctx, dir) }})
 }
 

@@ -144,7 +144,7 @@ func leftovers(t testing.TB, b *Backend, id sandbox.ID) []string {
 	for _, pid := range guestsOf(id) {
 		left = append(left, "process "+itoa(pid))
 	}
-	boxes, _ := filepath.Glob(filepath.Join(b.run, "instances", "*", "boxes", "*"))
+	boxes, _ := filepath.Glob(filepath.Join(b.options.RunDir, "instances", "*", "boxes", "*"))
 	left = append(left, boxes...)
 	if b.in != nil {
 		for _, dir := range b.in.Tree.Dirs() {

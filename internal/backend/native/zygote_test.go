@@ -134,7 +134,7 @@ func during(h *house, code string, do func(guest, program int)) {
 // family finds the one program that runs in a sandbox of this house, and its guest.
 func (h *house) family() (guest, program int) {
 	h.Helper()
-	boxes, _ := filepath.Glob(filepath.Join(h.backend.run, "instances", "*", "boxes", "*"))
+	boxes, _ := filepath.Glob(filepath.Join(h.backend.options.RunDir, "instances", "*", "boxes", "*"))
 	for _, dir := range boxes {
 		for _, pid := range guestsOf(sandbox.ID(filepath.Base(dir))) {
 			if children := childrenOf(pid); len(children) > 0 {

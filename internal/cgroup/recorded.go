@@ -1,0 +1,57 @@
+//go:build linux
+
+package cgroup
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// Recorded returns those of the folders in a record that are still there. What is in them will be killed, and they will be removed, so each
+// must be a control group whose name is one of a tree's, and no link may lead there; else it is an error. In the kernel's own file systems
+// nobody can put a link, or a file that only looks like the kernel's.
+func Recorded(dirs []string, isTree func(name string) bool) ([]string, error) {
+	var there []string
+	for _, dir := range dirs {
+		if !isTree(strings.TrimSuffix(filepath.Base(dir), scopeSuffix)) {
+			return nil, fmt.Errorf("%s is not named as a folder of control groups", dir)
+		}
+		switch err := checkGroup(dir); {
+		case err == nil:
+			there = append(there, dir)
+		case !errors.Is(err, unix.ENOENT):
+			return nil, err
+		}
+	}
+	return there, nil
+}
+
+func checkGroup(dir string) error {
+	fd, err := openFile(dir, unix.O_PATH|unix.O_DIRECTORY|unix.O_NOFOLLOW)
+	if err != nil {
+		return err
+	}
+	defer unix.Close(fd)
+	var fs unix.Statfs_t
+	if err := unix.Fstatfs(fd, &fs); err != nil {
+		return &os.PathError{Op: "statfs", Path: dir, Err: err}
+	}
+	real, err := os.Readlink("/proc/self/fd/" + strconv.Itoa(fd))
+	switch {
+	case err != nil:
+		return err
+	case fs.Type != unix.CGROUP_SUPER_MAGIC && fs.Type != unix.CGROUP2_SUPER_MAGIC:
+		return fmt.Errorf("%s is no control group", dir)
+	case real == dir+" (deleted)": // since it was opened (proc_pid_fd(5))
+		return unix.ENOENT
+	case real != dir:
+		return fmt.Errorf("%s leads to %s", dir, real)
+	}
+	return nil
+}

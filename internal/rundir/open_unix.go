@@ -1,0 +1,160 @@
+//go:build unix
+
+package rundir
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strconv"
+	"syscall"
+
+	"github.com/glovebox-dev/glovebox/sandbox"
+)
+
+// maxLinks bounds the links on the way, as the kernel's own walk does (path_resolution(7)).
+const maxLinks = 40
+
+// Bits of st_mode.
+const (
+	toOthers = 0o077 // any right of the group and of others
+	written  = 0o022 // by the group or by others
+)
+
+func open(path string, missing bool) (*os.Root, error) {
+	w := walk{path: path, make: missing}
+	path, err := filepath.Abs(path)
+	if err != nil {
+		return nil, err
+	}
+	at, err := w.to(path)
+	if err != nil {
+		return nil, err
+	}
+	if err := w.own(at); err != nil {
+		return nil, err
+	}
+	return os.OpenRoot(at.path)
+}
+
+// walk goes from / to a folder, and judges every element on the way by itself, before it looks at what is in it.
+type walk struct {
+	path  string // that was asked for
+	make  bool   // what is missing
+	links int    // followed so far
+}
+
+// element is one that has been judged.
+type element struct {
+	path   string // without links
+	mode   uint32
+	uid    uint32
+	dev    uint64
+	isDir  bool
+	closed bool // to all others, by it or by what is above it: what the modes below it say is nothing to them
+}
+
+// shared says whether others may make something in it.
+func (e element) shared() bool { return e.mode&written != 0 && !e.closed }
+
+func (w *walk) to(path string) (element, error) {
+	if path == "/" {
+		return w.judge(path, element{})
+	}
+	above, err := w.to(filepath.Dir(path))
+	if err != nil {
+		return element{}, err
+	}
+	at, err := w.judge(filepath.Join(above.path, filepath.Base(path)), above)
+	if err != nil || at.isDir {
+		return at, err
+	}
+	// A link, as /var/run is, or /tmp and /var on macOS. What leads to it is judged, so it is root's or ours like anything else.
+	if w.links++; w.links > maxLinks {
+		return element{}, &os.PathError{Op: "open", Path: w.path, Err: syscall.ELOOP}
+	}
+	target, err := os.Readlink(at.path)
+	if err != nil {
+		return element{}, err
+	}
+	if !filepath.IsAbs(target) {
+		target = filepath.Join(above.path, target)
+	}
+	return w.to(filepath.Clean(target))
+}
+
+// judge looks at one element, of which everything above is judged.
+func (w *walk) judge(path string, above element) (element, error) {
+	at, err := w.look(path)
+	if err != nil {
+		return at, err
+	}
+	isLink := at.mode&syscall.S_IFMT == syscall.S_IFLNK
+	at.isDir = at.mode&syscall.S_IFMT == syscall.S_IFDIR
+	at.closed = above.closed || w.isOwn(at)
+	switch {
+	case at.uid != 0 && int(at.uid) != os.Geteuid():
+		return at, w.refuse(path+" belongs to another user (id "+strconv.Itoa(int(at.uid))+")", "have root remove it")
+	case above.shared() && isLink: // even root's: others may have given it this second name (link(2))
+		return at, w.refuse(path+" is a link in a folder that others may write to", "name the folder that it leads to")
+	case above.shared() && at.dev != above.dev:
+		return at, w.refuse(path+" is mounted in a folder that others may write to", "unmount it")
+	case isLink:
+		return at, nil
+	case !at.isDir:
+		return at, w.refuse(path+" is no folder", "remove it")
+	case at.shared() && at.mode&syscall.S_ISVTX == 0:
+		return at, w.refuse("others may write to "+path+", and put in place of what is there what they like", "chmod go-w "+path)
+	}
+	return at, nil
+}
+
+// look says what is there, and makes it where that is wanted.
+func (w *walk) look(path string) (element, error) {
+	info, err := os.Lstat(path)
+	if errors.Is(err, fs.ErrNotExist) && w.make {
+		if err = os.Mkdir(path, 0o700); err == nil || errors.Is(err, fs.ErrExist) { // somebody was quicker, and is judged
+			info, err = os.Lstat(path)
+		}
+	}
+	if errors.Is(err, fs.ErrNotExist) {
+		return element{}, err
+	}
+	if err != nil {
+		e := w.refuse("", "see to it that this user may make it")
+		e.Err = err
+		return element{}, e
+	}
+	st := info.Sys().(*syscall.Stat_t)
+	return element{path: path, mode: uint32(st.Mode), uid: st.Uid, dev: uint64(st.Dev)}, nil
+}
+
+// isOwn says whether it is a folder of this user's that is closed to all others.
+func (w *walk) isOwn(at element) bool {
+	return at.isDir && int(at.uid) == os.Geteuid() && at.mode&toOthers == 0
+}
+
+// own refuses a folder that is trusted and still not this user's alone.
+func (w *walk) own(at element) error {
+	switch {
+	case w.isOwn(at):
+		return nil
+	case int(at.uid) != os.Geteuid():
+		return w.refuse(at.path+" belongs to root", "have root remove it")
+	}
+	return w.refuse(at.path+" is open to other users", "chmod 0700 "+at.path)
+}
+
+func (w *walk) refuse(msg, mend string) *sandbox.Error {
+	if runtime.GOOS == "linux" && os.Geteuid() != 0 {
+		mend += ", or set XDG_RUNTIME_DIR to a folder of yours with mode 0700"
+	}
+	return &sandbox.Error{Kind: sandbox.Unavailable, Op: "open " + w.path, Msg: msg, Mend: mend}
+}
+
+// IsOurs says whether what is described belongs to this user, and nobody else may write to it.
+func IsOurs(info fs.FileInfo) bool {
+	return int(info.Sys().(*syscall.Stat_t).Uid) == os.Geteuid() && info.Mode().Perm()&written == 0
+}

@@ -1,0 +1,108 @@
+package rundir
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/glovebox-dev/glovebox/sandbox"
+)
+
+// stranger is another user.
+const stranger = 65533
+
+// TestWhoCouldHavePlantedIt opens run folders below a folder that everybody may come into, as /run and /tmp are.
+func TestWhoCouldHavePlantedIt(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("SKIPPED, NOT TESTED: only root can give folders to another user")
+	}
+	dir := func(path string, mode os.FileMode) error {
+		return errors.Join(os.Mkdir(path, 0o700), os.Chmod(path, mode))
+	}
+	const sticky = os.ModeSticky | 0o777
+	for _, c := range []struct {
+		name string
+		make func(top string) error // top/up/run is opened
+		bad  string                 // the element that is refused, below top; "" is none
+	}{
+		{"nothing there", func(string) error { return nil }, ""},
+		{"in a sticky folder", func(top string) error { return dir(top+"/up", sticky) }, ""},
+		{"its own", func(top string) error { return errors.Join(dir(top+"/up", 0o755), dir(top+"/up/run", 0o700)) }, ""},
+		{"written by a group, below what is closed", func(top string) error {
+			return errors.Join(os.Chmod(top, 0o700), dir(top+"/up", 0o777))
+		}, ""},
+		{"by links of root's", func(top string) error {
+			return errors.Join(dir(top+"/real", 0o755), os.Symlink("second", top+"/up"), os.Symlink(top+"/real", top+"/second"))
+		}, ""},
+		{"open", func(top string) error { return errors.Join(dir(top+"/up", 0o755), dir(top+"/up/run", 0o750)) }, "up/run"},
+		{"a stranger's", func(top string) error {
+			return errors.Join(dir(top+"/up", sticky), dir(top+"/up/run", 0o700), os.Chown(top+"/up/run", stranger, stranger))
+		}, "up/run"},
+		{"a link", func(top string) error {
+			return errors.Join(dir(top+"/own", 0o700), dir(top+"/up", sticky), os.Symlink(top+"/own", top+"/up/run"))
+		}, "up/run"},
+		{"a file", func(top string) error {
+			return errors.Join(dir(top+"/up", 0o755), os.WriteFile(top+"/up/run", nil, 0o600))
+		}, "up/run"},
+		{"a mount in a sticky folder", func(top string) error {
+			return errors.Join(dir(top+"/up", sticky), dir(top+"/up/run", 0o700), unix.Mount("none", top+"/up/run", "tmpfs", 0, "mode=0700,size=4k"))
+		}, "up/run"},
+		{"written by a group above", func(top string) error {
+			return errors.Join(dir(top+"/up", 0o770), os.Chown(top+"/up", 0, stranger))
+		}, "up"},
+		{"written by others above", func(top string) error { return dir(top+"/up", 0o757) }, "up"},
+		{"a stranger's above", func(top string) error {
+			return errors.Join(dir(top+"/up", 0o755), os.Chown(top+"/up", stranger, stranger))
+		}, "up"},
+		{"a stranger's sticky one above", func(top string) error {
+			return errors.Join(dir(top+"/up", sticky), os.Chown(top+"/up", stranger, stranger))
+		}, "up"},
+		{"a stranger's link above", func(top string) error {
+			return errors.Join(dir(top+"/own", 0o700), os.Symlink("own", top+"/up"), os.Lchown(top+"/up", stranger, stranger))
+		}, "up"},
+		{"behind a link", func(top string) error { return errors.Join(dir(top+"/open", 0o777), os.Symlink("open", top+"/up")) }, "open"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			top, err := os.MkdirTemp("", "rundir-") // the folders of t.TempDir are closed to others
+			if err != nil {
+				t.Fatal(err)
+			}
+			run := filepath.Join(top, "up", "run")
+			t.Cleanup(func() { _ = os.RemoveAll(top) })
+			if err := errors.Join(os.Chmod(top, 0o755), c.make(top)); err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() { _ = unix.Unmount(run, unix.MNT_DETACH) })
+			if c.bad == "" {
+				if _, err := Open(run); err != nil && !errors.Is(err, fs.ErrNotExist) || Check(run) != nil {
+					t.Errorf("before it is made: %v", err)
+				}
+				root, err := Make(run)
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer root.Close()
+				there, wantErr := os.Lstat(root.Name()) // by a name without links
+				info, err := root.Stat(".")
+				if err = errors.Join(err, wantErr); err != nil || !os.SameFile(there, info) || info.Mode() != os.ModeDir|0o700 {
+					t.Errorf("%s is %v, %v", root.Name(), info, err)
+				}
+				if real, err := filepath.EvalSymlinks(run); real != root.Name() {
+					t.Errorf("it is at %s, not %s: %v", root.Name(), real, err)
+				}
+				return
+			}
+			for _, open := range []func(string) (*os.Root, error){Open, Make} {
+				_, err := open(run)
+				if sandbox.KindOf(err) != sandbox.Unavailable || !strings.Contains(err.Error(), filepath.Join(top, c.bad)) || sandbox.MendOf(err) == "" {
+					t.Errorf("got %v", err)
+				}
+			}
+		})
+	}
+}
