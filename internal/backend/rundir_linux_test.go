@@ -1,0 +1,79 @@
+package backend
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/glovebox-dev/glovebox/sandbox"
+)
+
+// TestEveryBackendJudgesItsRunFolder: the one judgement that they share comes before they read, make or remove anything, when they are
+// opened and at each use. What it judges is package rundir's to test.
+func TestEveryBackendJudgesItsRunFolder(t *testing.T) {
+	top, err := os.MkdirTemp("", "planted-") // the folders of t.TempDir are closed to others
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(top) })
+	shared := filepath.Join(top, "shared")
+	o := Options{Libexec: os.Getenv("GLOVEBOX_LIBEXEC"), CacheDir: t.TempDir(), RunDir: filepath.Join(shared, "run")}
+	if err := errors.Join(os.Chmod(top, 0o755), os.Mkdir(shared, 0o755)); err != nil {
+		t.Fatal(err)
+	}
+	set, err := Open(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := set.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	for _, folder := range []string{"", "gvisor", "docker", "podman"} {
+		file := filepath.Join(o.RunDir, folder, "instances", "photos", "lock")
+		if err := errors.Join(os.MkdirAll(filepath.Dir(file), 0o700), os.WriteFile(file, nil, 0o600)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.Chmod(shared, 0o777); err != nil {
+		t.Fatal(err)
+	}
+	refused := func(who string, err error) {
+		t.Helper()
+		if sandbox.KindOf(err) != sandbox.Unavailable || !strings.Contains(err.Error(), "others may write to "+shared) || sandbox.MendOf(err) == "" {
+			t.Errorf("%s: %v", who, err)
+		}
+	}
+	before := names(t, top)
+	for _, b := range set.Backends {
+		_, err := b.Recover(t.Context(), nil)
+		refused(b.Name()+": recover", err)
+		if b.Name() == "docker" || b.Name() == "podman" {
+			continue // which ask their engine first, where there is one
+		}
+		_, err = b.Create(t.Context(), sandbox.Spec{ID: sandbox.NewID(), Limits: sandbox.DefaultLimits, User: sandbox.DefaultUser})
+		refused(b.Name()+": create", err)
+	}
+	_, err = Open(o)
+	refused("open", err)
+	if after := names(t, top); after != before {
+		t.Errorf("before:\n%s\nafter:\n%s", before, after)
+	}
+}
+
+// names lists all there is in a folder.
+func names(t *testing.T, dir string) string {
+	t.Helper()
+	var all []string
+	err := filepath.WalkDir(dir, func(path string, _ os.DirEntry, err error) error {
+		all = append(all, path)
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return strings.Join(all, "\n")
+}
