@@ -36,7 +36,7 @@ func readKeys(path string) ([]httpapi.Key, error) {
 	if path == "" {
 		return nil, nil
 	}
-	text, err := readConfigFile(path)
+	text, err := readConfigFile(path, true)
 	if err != nil {
 		return nil, &sandbox.Error{Kind: sandbox.Invalid, Op: "--api-key-file", Err: err}
 	}

@@ -138,7 +138,7 @@ func (a *app) readConfig(known []string) (map[string][]string, error) {
 		}
 		a.config = filepath.Join(dir, "config.toml")
 	}
-	text, err := readConfigFile(a.config)
+	text, err := readConfigFile(a.config, named)
 	if os.IsNotExist(err) && !named {
 		return nil, nil
 	}
@@ -167,8 +167,8 @@ func (a *app) readConfig(known []string) (map[string][]string, error) {
 	return out, nil
 }
 
-// readConfigFile reads a file that only its owner and root can have written: it may open doors in the walls.
-func readConfigFile(path string) ([]byte, error) {
+// readConfigFile reads a file that no stranger can have written: it may open doors in the walls. Named is one that the user named.
+func readConfigFile(path string, named bool) ([]byte, error) {
 	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0) // a pipe is no reason to wait
 	if err != nil {
 		return nil, err
@@ -181,8 +181,8 @@ func readConfigFile(path string) ([]byte, error) {
 	if !info.Mode().IsRegular() || info.Size() > maxConfigFile {
 		return nil, fmt.Errorf("%s is not a regular file of at most %s", path, sandbox.FormatBytes(maxConfigFile))
 	}
-	if info.Mode().Perm()&0o002 != 0 {
-		return nil, &sandbox.Error{Op: path, Msg: "everybody may write to it", Mend: "chmod o-w " + path}
+	if who, mend := writers(info, named); who != "" {
+		return nil, &sandbox.Error{Op: path, Msg: who, Mend: mend + path}
 	}
 	return io.ReadAll(io.LimitReader(f, maxConfigFile))
 }

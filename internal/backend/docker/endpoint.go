@@ -90,7 +90,7 @@ func withTLS(e *endpoint, env func(string) string) (*endpoint, error) {
 
 func noSSH(e *endpoint) error {
 	return &sandbox.Error{Kind: sandbox.Unsupported, Op: "docker: find engine", Msg: e.host + " (" + e.why + ") is reached by ssh, which Glovebox does not speak",
-		Mend: "forward the socket, ssh -nNT -L /tmp/docker.sock:/var/run/docker.sock HOST, and set DOCKER_HOST=unix:///tmp/docker.sock"}
+		Mend: "forward the socket, ssh -nNT -L $HOME/docker.sock:/var/run/docker.sock HOST, and set DOCKER_HOST=unix://$HOME/docker.sock"}
 }
 
 func findPodman(env func(string) string) *endpoint {

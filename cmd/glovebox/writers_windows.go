@@ -1,0 +1,6 @@
+package main
+
+import "io/fs"
+
+// writers says nobody: what a mode says here is only whether a file may be written to at all.
+func writers(fs.FileInfo, bool) (who, mend string) { return "", "" }
