@@ -126,7 +126,7 @@ func TestPlantedBeforeCleanUp(t *testing.T) {
 				"instances/abcdefghij/boxes/" + id + "/box.json": string(box), "glovebox-abcdefghij/" + id + "/cgroup.procs": fmt.Sprint(s.process.Process.Pid)})
 		}, false, "box.json"},
 		{"what bears no record", func(s *scene) {
-			s.plant(victim, map[string]string{"instances/photos/boxes/x": "", "instances/photos/cat": "meow", "instances/linked": "-> " + s.home + "/photos"})
+			s.plant(victim, map[string]string{"instances/photos/boxes/x": "", "instances/photos/cat": "meow", "instances/letters/lock": "", "instances/letters/a": "", "instances/linked": "-> " + s.home + "/photos"})
 		}, false, ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {

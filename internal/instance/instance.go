@@ -10,6 +10,7 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"github.com/glovebox-dev/glovebox/internal/cgroup"
@@ -138,7 +139,7 @@ func makeFolder(run *os.Root, dir string) (lock *os.File, err error) {
 	return openLocked(run, path.Join(dir, lockFile), os.O_RDWR|os.O_CREATE|os.O_EXCL)
 }
 
-// lockBirths takes the lock that is held while an instance is made, removed or found dead. Nobody holds it for long.
+// lockBirths takes the lock that is held while an instance is made or found dead. Nobody holds it for long.
 func lockBirths(run *os.Root) (*os.File, error) {
 	f, err := openBirths(run)
 	if err != nil {
@@ -250,10 +251,18 @@ func lockDead(ctx context.Context, run *os.Root, name string) (*os.File, error) 
 	}
 }
 
-// removeBare removes the folder of an instance that had no record yet. It holds nothing then: one that does stays, whoever it belongs to.
+// removeBare removes the folder of an instance that had no record yet. It holds nothing of anybody's then: one that does stays as it is.
 func removeBare(run *os.Root, dir string) error {
-	for _, name := range []string{path.Join(dir, recordFile+".new"), path.Join(dir, boxesDir), path.Join(dir, lockFile), dir} {
-		if err := run.Remove(name); err != nil && !errors.Is(err, fs.ErrNotExist) {
+	made := []string{boxesDir, lockFile, recordFile + ".new"}
+	found, err := fs.ReadDir(run.FS(), dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil // its owner was quicker
+	}
+	if err != nil || slices.ContainsFunc(found, func(e fs.DirEntry) bool { return !slices.Contains(made, e.Name()) }) {
+		return err
+	}
+	for _, name := range append(made, ".") {
+		if err := run.Remove(path.Join(dir, name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return err
 		}
 	}

@@ -99,7 +99,7 @@ func findPodman(env func(string) string) *endpoint {
 	}
 	if dir := env("XDG_RUNTIME_DIR"); dir != "" {
 		own := filepath.Join(dir, "podman", "podman.sock")
-		if _, err := os.Stat(own); err == nil {
+		if info, err := os.Stat(own); err == nil && isOurs(info) { // su leaves root the variable of the user before
 			return &endpoint{host: "unix://" + own, why: "this user's own"}
 		}
 	}

@@ -63,6 +63,12 @@ func TestFind(t *testing.T) {
 	try("CONTAINER_HOST", Podman, env{"CONTAINER_HOST": "unix:///y", "XDG_RUNTIME_DIR": run}, "", endpoint{host: "unix:///y"})
 	write(t, own, "")
 	try("the user's podman", Podman, env{"XDG_RUNTIME_DIR": run}, "", endpoint{host: "unix://" + own})
+	if os.Geteuid() == 0 {
+		if err := os.Chown(own, 65533, 65533); err != nil {
+			t.Fatal(err)
+		}
+		try("another user's podman", Podman, env{"XDG_RUNTIME_DIR": run}, "", endpoint{host: podmanHost})
+	}
 
 	for _, o := range []Options{
 		{Name: Name, LookupEnv: func(v string) (string, bool) { return "ssh://far", v == "DOCKER_HOST" }},
