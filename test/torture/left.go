@@ -159,18 +159,3 @@ func leftMounts(runDir string, pids []int) ([]string, error) {
 	}
 	return left, nil
 }
-
-// strayFiles are files with our name where temporary and lasting files lie. Folders of instances are looked for by their names.
-func strayFiles() (map[string]bool, error) {
-	found := map[string]bool{}
-	for _, pattern := range []string{os.TempDir() + "/*glovebox*", "/dev/shm/*glovebox*", "/var/lib/glovebox*/*", "/var/tmp/*glovebox*", "/run/glovebox/*"} {
-		paths, err := filepath.Glob(pattern)
-		if err != nil {
-			return nil, err
-		}
-		for _, p := range paths {
-			found[p] = true
-		}
-	}
-	return found, nil
-}

@@ -26,11 +26,12 @@ type config struct {
 	seed            uint64
 	binary, backend string
 	runDir          string
+	temp            string // where the servers have their temporary files
 }
 
 // server is how a server to torture is started.
 func (c config) server(args ...string) liveserver.Options {
-	return liveserver.Options{Binary: c.binary, Args: append(args, "--backend", c.backend)}
+	return liveserver.Options{Binary: c.binary, Args: append(args, "--backend", c.backend), Env: []string{"TMPDIR=" + c.temp}}
 }
 
 func main() {
@@ -63,16 +64,16 @@ func torture(ctx context.Context, c config, w io.Writer) (err error) {
 		return errors.New("run it as root: only root sees the processes and descriptors of all users")
 	}
 	fmt.Fprintf(w, "seed %d, %d kills, %d clients\n", c.seed, c.rounds, c.clients)
+	if c.temp, err = os.MkdirTemp("", "torture-"); err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(c.temp)) }()
 	witness, err := startWitness(ctx, c)
 	if err != nil {
 		return fmt.Errorf("witness: %w", err)
 	}
 	defer func() { err = errors.Join(err, witness.stop()) }()
 	t := &tormentor{config: c, witness: witness, random: rand.New(rand.NewPCG(c.seed, c.seed)), counts: map[moment]int{}}
-	before, err := strayFiles()
-	if err != nil {
-		return err
-	}
 	said := time.Now()
 	for i := range c.rounds {
 		if err := t.round(ctx, i); err != nil {
@@ -83,7 +84,7 @@ func torture(ctx context.Context, c config, w io.Writer) (err error) {
 			fmt.Fprintf(w, "%d of %d\n", i+1, c.rounds)
 		}
 	}
-	if err := t.finish(ctx, before); err != nil {
+	if err := t.finish(ctx); err != nil {
 		return err
 	}
 	fmt.Fprintf(w, "%d kills:", c.rounds)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
+	"os"
 	"slices"
 	"strings"
 	"time"
@@ -243,7 +244,7 @@ func names(all []liveserver.Instance) []string {
 }
 
 // finish looks once more when all servers but the witness are gone, and then when it is gone too.
-func (t *tormentor) finish(ctx context.Context, filesBefore map[string]bool) error {
+func (t *tormentor) finish(ctx context.Context) error {
 	if err := t.awaitClean(ctx, nil, time.Now()); err != nil {
 		return err
 	}
@@ -258,14 +259,12 @@ func (t *tormentor) finish(ctx context.Context, filesBefore map[string]bool) err
 	if len(left) > 0 {
 		return fmt.Errorf("left by the witness after its orderly end: %v", left)
 	}
-	after, err := strayFiles()
+	stray, err := os.ReadDir(t.temp)
 	if err != nil {
 		return err
 	}
-	for path := range after {
-		if !filesBefore[path] {
-			return fmt.Errorf("left: %s", path)
-		}
+	if len(stray) > 0 {
+		return fmt.Errorf("left among temporary files: %v", stray)
 	}
 	return nil
 }
