@@ -42,7 +42,7 @@ internal/idmap:              sandbox internal/nolink | golang.org/x/sys
 internal/instance:           sandbox internal/cgroup internal/rundir | golang.org/x/sys
 internal/nolink:             sandbox | golang.org/x/sys
 internal/pidfd:              | golang.org/x/sys
-internal/rootfs:             sandbox internal/guest/confine
+internal/rootfs:             sandbox internal/guest/confine internal/nolink
 internal/rundir:             sandbox
 internal/seccomp:            sandbox | golang.org/x/sys
 internal/undo:

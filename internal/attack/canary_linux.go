@@ -242,7 +242,8 @@ func hostFacts() map[string]string {
 	}
 	name, _ := os.Hostname()
 	add(factName, name)
-	for what, file := range map[string]string{"machine id": "/etc/machine-id", "command line": "/proc/cmdline", "product id": "/sys/class/dmi/id/product_uuid"} {
+	for what, file := range map[string]string{"machine id": "/etc/machine-id", "command line": "/proc/cmdline", "product id": "/sys/class/dmi/id/product_uuid",
+		"boot id": "/proc/sys/kernel/random/boot_id"} {
 		text, _ := os.ReadFile(file)
 		add(what, string(text))
 	}

@@ -22,11 +22,12 @@ var hostDirs = []string{"usr", "bin", "sbin", "lib", "lib32", "lib64", "libx32"}
 var ownDirs = []string{"dev", "etc", "home", "proc", "root", "run", "sys", "tmp", "var", "workspace", "mnt", "media", "lost+found", "boot", "srv"}
 
 // etcShown are the entries of /etc that programs need and that hold nothing about this host or its users: where the dynamic
-// linker and Debian's alternatives point to, certificates of public authorities, fonts, time zone, and tables of numbers. Each costs
-// some 40 microseconds at every start, so what few programs miss is left out.
+// linker and Debian's alternatives point to, certificates of public authorities, fonts, time zone, and tables of numbers; and what R
+// cannot start or build without, but not its Renviron.site and Rprofile.site, where administrators put what only their users should know.
+// Each costs some 40 microseconds at every start, so what few programs miss is left out.
 var etcShown = []string{"alternatives", "ld.so.cache", "ssl/certs", "ssl/openssl.cnf", "pki/tls/certs", "pki/ca-trust/extracted",
 	"crypto-policies", "fonts", "localtime", "mime.types", "magic", "protocols", "services", "os-release", "java-17-openjdk",
-	"java-21-openjdk", "matplotlibrc", "R"}
+	"java-21-openjdk", "matplotlibrc", "R/ldpaths", "R/Renviron", "R/Makeconf", "R/repositories"}
 
 // Hostname is that of every sandbox.
 const Hostname = "sandbox"

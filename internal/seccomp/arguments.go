@@ -2,7 +2,11 @@
 
 package seccomp
 
-import "golang.org/x/sys/unix"
+import (
+	"slices"
+
+	"golang.org/x/sys/unix"
+)
 
 // byArgument are the calls that are allowed but for certain arguments.
 func byArgument(o Options) map[int][]Rule {
@@ -14,7 +18,7 @@ func byArgument(o Options) map[int][]Rule {
 		unix.SYS_SOCKETPAIR: sockets(unix.AF_UNIX),
 		unix.SYS_SETSOCKOPT: socketOptions(),
 		unix.SYS_CLONE:      {{Arg: 0, Mask: cloneNamespaces, Op: AnyBit, Answer: eperm}},
-		unix.SYS_IOCTL: {{Arg: 1, Mask: anyBits, Op: In, Answer: eperm, Values: []uint32{
+		unix.SYS_IOCTL: {{Arg: 1, Mask: anyBits, Op: In, Answer: eperm, Values: slices.Concat(fileSystemNumbers, []uint32{
 			unix.TIOCSTI,                     // types into the terminal of others (CVE-2017-5226)
 			0x541c,                           // TIOCLINUX, the same by the console's selection
 			unix.TIOCSETD,                    // loads line disciplines (CVE-2017-2636)
@@ -23,7 +27,7 @@ func byArgument(o Options) map[int][]Rule {
 			// These load the kernel's modules for bridges, frame relay and VLANs before anybody asks who calls (net/socket.c):
 			// SIOC{G,S}IFBR, SIOC{ADD,DEL}DLCI, SIOC{G,S}IFVLAN, SIOCBR{ADD,DEL}BR.
 			0x8940, 0x8941, 0x8980, 0x8981, 0x8982, 0x8983, 0x89a0, 0x89a1,
-		}}},
+		})}},
 		// A lease on a file of the host's holds whoever opens it up to fs.lease-break-time; F_NOTIFY is the older watch. Answered as by
 		// file systems without them.
 		unix.SYS_FCNTL: {{Arg: 1, Mask: anyBits, Op: In, Answer: einval, Values: []uint32{unix.F_SETLEASE, unix.F_NOTIFY}}},
@@ -51,6 +55,15 @@ func byArgument(o Options) map[int][]Rule {
 		rules[nr] = r
 	}
 	return rules
+}
+
+// fileSystemNumbers are the requests that tell the UUID of a file system, its name or its disk, by which one host is known from another. The
+// sizes in them are those of the kernel's structures (linux/fs.h, btrfs.h, fs/xfs/libxfs/xfs_fs.h, fs/ext4/ext4.h).
+var fileSystemNumbers = []uint32{
+	0x80111500, 0x80811501, 0x81009431, // FS_IOC_GETFSUUID, FS_IOC_GETFSSYSFSPATH (both Linux 6.9), FS_IOC_GETFSLABEL
+	0x8008662c,                         // EXT4_IOC_GETFSUUID
+	0x8100587e, 0x8070587c, 0x80705864, // XFS_IOC_FSGEOMETRY, and its versions 4 and 1
+	0x8400941f, 0xd000941e, 0x81f8943c, // BTRFS_IOC_FS_INFO, BTRFS_IOC_DEV_INFO, BTRFS_IOC_GET_SUBVOL_INFO
 }
 
 // sockets are the rules of the calls that make sockets. A kind that a family lacks is refused here, as the kernel would first look for a

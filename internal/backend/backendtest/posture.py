@@ -194,7 +194,7 @@ for name in sorted(n for n in os.listdir("/proc") if not n.isdigit()):
         def look():
             fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
             try:
-                return "readable" if name == "locks" else "content" if os.read(fd, 1) else "empty"  # whether there are locks is chance
+                return "content" if os.read(fd, 1) else "empty"
             finally:
                 os.close(fd)
         say("proc", name, attempt(look), "write", attempt(lambda: os.close(os.open(path, os.O_WRONLY))))

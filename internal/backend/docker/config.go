@@ -12,6 +12,7 @@ import (
 	"github.com/moby/moby/client"
 
 	"github.com/glovebox-dev/glovebox/internal/guest/confine"
+	"github.com/glovebox-dev/glovebox/internal/rootfs"
 	"github.com/glovebox-dev/glovebox/sandbox"
 )
 
@@ -32,11 +33,15 @@ const (
 // hostname is that of every sandbox.
 const hostname = "sandbox"
 
-// masked are what shows nothing in a container: what engines mask by themselves, which a list of ours takes the place of on Docker, and
-// what tells of the host: how its kernel was started, and its devices.
-var masked = []string{"/proc/acpi", "/proc/asound", "/proc/bus", "/proc/cmdline", "/proc/config.gz", "/proc/driver", "/proc/fs", "/proc/interrupts",
-	"/proc/kallsyms", "/proc/kcore", "/proc/key-users", "/proc/keys", "/proc/latency_stats", "/proc/modules", "/proc/sched_debug", "/proc/scsi",
-	"/proc/slabinfo", "/proc/timer_list", "/proc/timer_stats", "/proc/vmallocinfo", "/sys"}
+// masked are what shows nothing in a container: what is hidden on every backend, among it all that engines mask by themselves, which this list
+// takes the place of on Docker; and /sys.
+var masked = func() []string {
+	list := []string{"/proc/slabinfo", "/proc/vmallocinfo", "/sys"}
+	for _, name := range slices.Concat(rootfs.MaskedFiles, rootfs.MaskedFolders) {
+		list = append(list, "/proc/"+name)
+	}
+	return list
+}()
 
 // guestCaps are what the guest has until it serves: to give writable places away, to become the code's user, to signal its processes, and
 // to take all of these from what it starts. It keeps SETUID, SETGID and KILL; the code has none. DAC_OVERRIDE is not among them: nothing

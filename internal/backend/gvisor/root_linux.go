@@ -26,6 +26,7 @@ type root struct {
 	err   error
 	dir   string // the skeleton
 	shows []shown
+	hides []confine.Step // of what it shows
 }
 
 // shown is a file or folder of the host that a root shows, read-only.
@@ -111,8 +112,12 @@ func (b *Backend) forget(folder string, r *root) {
 	}
 }
 
-// current says whether all that the root shows is still there: packages of the host come and go while a server lives.
+// current says whether all that the root shows is still there, and no more that is to be hidden: packages of the host come and go while a
+// server lives.
 func (r *root) current() bool {
+	if r.hides != nil && !slices.Equal(r.hides, rootfs.Hidden()) {
+		return false
+	}
 	return !slices.ContainsFunc(r.shows, func(s shown) bool {
 		info, err := os.Lstat(s.source)
 		return err != nil || info.IsDir() != s.dir
@@ -134,7 +139,10 @@ func (r *root) build(in *instance.Instance, folder string) error {
 	if err := os.Mkdir(r.dir, 0o755); err != nil {
 		return err
 	}
-	for _, s := range append(steps, rootfs.Places()...) {
+	if folder == "/" {
+		r.hides = append([]confine.Step{}, rootfs.Hidden()...)
+	}
+	for _, s := range slices.Concat(steps, rootfs.Places(), r.hides) {
 		if err := r.add(s); err != nil {
 			return at("build root "+s.Target, err)
 		}
@@ -263,6 +271,14 @@ func (r *root) add(s confine.Step) error {
 			return os.MkdirAll(path, 0o755)
 		}
 		return os.WriteFile(path, nil, 0o644)
+	case confine.Mask:
+		// What covers it is empty in every skeleton: gVisor's own /proc is mounted over that folder only inside.
+		cover := shown{filepath.Join(r.dir, rootfs.EmptyFile), "/" + s.Target, 0, false}
+		if s.Source == rootfs.EmptyDir {
+			cover.source, cover.dir = filepath.Join(r.dir, "proc"), true
+		}
+		r.shows = append(r.shows, cover)
+		return nil
 	}
 	return errors.New("is of a kind that this backend does not build")
 }

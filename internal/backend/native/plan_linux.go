@@ -130,18 +130,22 @@ const guestTasks = 24
 
 // staticSteps are the part of the root that is made for no one sandbox, and the programs that may be executed (nil for all).
 func (b *Backend) staticSteps(spec *sandbox.Spec) ([]confine.Step, []string, error) {
-	system, commands, err := b.systemSteps(spec)
-	// /dev comes first: masks use its null device.
-	return slices.Concat(deviceSteps(), system, rootfs.Places()), commands, err
+	dir, err := rootfs.Folder(spec.Root)
+	if err != nil {
+		return nil, nil, err
+	}
+	system, commands, err := b.systemSteps(dir, spec)
+	var hidden []confine.Step
+	if dir == "/" && spec.Commands == nil {
+		hidden = rootfs.Hidden()
+	}
+	return slices.Concat(deviceSteps(), system, rootfs.Places(), hidden), commands, err
 }
 
 // systemSteps are the read-only part of the root, and the programs that may be executed (nil for all). Those of the host's own root
 // are made once.
-func (b *Backend) systemSteps(spec *sandbox.Spec) ([]confine.Step, []string, error) {
-	dir, err := rootfs.Folder(spec.Root)
+func (b *Backend) systemSteps(dir string, spec *sandbox.Spec) ([]confine.Step, []string, error) {
 	switch {
-	case err != nil:
-		return nil, nil, err
 	case spec.Commands != nil:
 		return rootfs.Restricted(dir, spec.Commands)
 	case dir == "/":

@@ -25,25 +25,16 @@ func deviceSteps() []confine.Step {
 		link("stdout", "/proc/self/fd/1"), link("stderr", "/proc/self/fd/2"))
 }
 
-// The masks hide what of /proc tells about the host or reaches into it: the list of the container runtimes, and the kernel's command
-// line and configuration. What only the host's root may read (mode 0400) the kernel hides itself, as nobody inside is that; and all
-// of /proc is read-only besides.
-var (
-	maskedFiles = []string{"cmdline", "config.gz", "interrupts", "kallsyms", "kcore", "key-users", "keys", "latency_stats", "modules",
-		"sched_debug", "timer_list", "timer_stats"}
-	maskedDirs = []string{"acpi", "asound", "bus", "driver", "fs", "irq", "scsi"}
-)
-
-// kernelSteps are what the kernel shows of the sandbox's own namespaces: its terminals and /proc.
+// kernelSteps are what the kernel shows of the sandbox's own namespaces: its terminals and /proc, which is read-only and partly masked.
 func kernelSteps(guestGID uint32) []confine.Step {
 	steps := []confine.Step{
 		{Do: confine.Devpts, Target: "dev/pts"},
 		{Do: confine.Proc, Target: "proc", GID: guestGID},
 	}
-	for _, name := range maskedFiles {
-		steps = append(steps, confine.Step{Do: confine.Mask, Target: "proc/" + name, Source: "dev/null"})
+	for _, name := range rootfs.MaskedFiles {
+		steps = append(steps, confine.Step{Do: confine.Mask, Target: "proc/" + name, Source: rootfs.EmptyFile})
 	}
-	for _, name := range maskedDirs {
+	for _, name := range rootfs.MaskedFolders {
 		steps = append(steps, confine.Step{Do: confine.Mask, Target: "proc/" + name, Source: rootfs.EmptyDir})
 	}
 	return steps

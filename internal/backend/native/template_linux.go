@@ -13,6 +13,7 @@ import (
 
 	"github.com/glovebox-dev/glovebox/internal/fork"
 	"github.com/glovebox-dev/glovebox/internal/guest/confine"
+	"github.com/glovebox-dev/glovebox/internal/rootfs"
 	"github.com/glovebox-dev/glovebox/sandbox"
 )
 
@@ -40,7 +41,7 @@ type template struct {
 	owner     *templates
 	namespace *os.File
 	device    uint64     // of the root's file system
-	sources   []sourceID // what it shows of the host
+	sources   []sourceID // what it shows of the host, and what it hides of that
 	changes   int        // the host's list of mounts, which can be polled for changes
 	stale     bool
 	uses      int
@@ -179,14 +180,20 @@ func (t *template) mountsChanged() bool {
 }
 
 // sourcesChanged says whether a path now names another file, as that of /etc/ld.so.cache does after each ldconfig(8). What changes in a
-// file or folder itself shows through; and a number is not given anew while the template holds the file that has it.
+// file or folder itself shows through; and a number is not given anew while the template holds the file that has it. What was not there to be
+// hidden, and now is, changes it as well.
 func (t *template) sourcesChanged() bool {
 	for _, s := range t.sources {
-		if now, err := identify(s.path); err != nil || now != s {
+		if now, err := identify(s.path); err != nil && !s.absent(err) || now != s {
 			return true
 		}
 	}
 	return false
+}
+
+// absent says whether nothing was there, nor is now.
+func (s sourceID) absent(err error) bool {
+	return s.ino == 0 && (err == unix.ENOENT || err == unix.ENOTDIR)
 }
 
 func identify(path string) (sourceID, error) {
@@ -213,6 +220,10 @@ func (b *Backend) makeTemplate() (*template, error) {
 			id, err = identify(s.Source)
 			t.sources = append(t.sources, id)
 		}
+	}
+	for _, place := range rootfs.HiddenPlaces {
+		id, _ := identify(place) // what is not there is looked for again
+		t.sources = append(t.sources, id)
 	}
 	if err == nil {
 		err = t.build(b, steps)

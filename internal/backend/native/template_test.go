@@ -237,6 +237,9 @@ func TestTemplateIsStale(t *testing.T) {
 	b.hostOnce.Do(func() { b.host, b.hostErr = rootfs.System("/") })
 	b.host = append(b.host, confine.Step{Do: confine.Bind, Target: "etc/file", Source: file},
 		confine.Step{Do: confine.Bind, Target: "folder", Source: folder})
+	hidden, all := filepath.Join(folder, "hidden"), rootfs.HiddenPlaces
+	rootfs.HiddenPlaces = append([]string{hidden}, all...)
+	defer func() { rootfs.HiddenPlaces = all }()
 	await(b).release()
 	expect := func(want string) {
 		t.Helper()
@@ -258,6 +261,11 @@ func TestTemplateIsStale(t *testing.T) {
 		}, "new mounted"},
 		{func() {
 			if err := unix.Unmount(filepath.Join(folder, "sub"), 0); err != nil {
+				t.Fatal(err)
+			}
+		}, "new"},
+		{func() { // what is to be hidden was not there when the template was made
+			if err := os.Mkdir(hidden, 0o755); err != nil {
 				t.Fatal(err)
 			}
 		}, "new"},

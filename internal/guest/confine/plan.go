@@ -109,7 +109,7 @@ const (
 	Tmpfs                     // attach an empty file system in memory
 	Proc                      // attach /proc of the new pid namespace
 	Devpts                    // attach a devpts of its own
-	Mask                      // hide a file or folder of /proc, where it exists, behind Source, which is relative too
+	Mask                      // hide a file or folder, where it exists, behind Source, which is relative too
 	Inner                     // attach a folder of the new root a second time: Source is that folder, relative too
 	Detach                    // take away what is attached at Target
 )

@@ -365,8 +365,8 @@ func (r *root) detach(s Step) error {
 	return unix.Unmount(path.Join(r.inert, s.Target), unix.MNT_DETACH|unix.UMOUNT_NOFOLLOW)
 }
 
-// mask hides a file or folder of /proc behind another one of the new root: the null device, whose number was checked when it was
-// opened, or an empty folder. What does not exist needs no mask.
+// mask hides a file or folder of /proc, or of what the root shows, behind another one of the new root, which is empty. What does not exist
+// needs no mask.
 func (r *root) mask(s Step) error {
 	return r.in(s.Target, func(parent int, name string) error {
 		var st unix.Stat_t
