@@ -60,6 +60,11 @@ type Run struct {
 	Backend string          // "" is the engine's default, Auto the strongest that stands here
 	Spec    sandbox.Spec    // zero fields get the engine's defaults; ID is the engine's to choose
 	Request sandbox.Request // Timeout, where it is set, stands in place of Spec.Limits.Timeout
+
+	// Deliver, if set, is given the result while the run still holds its slot, so a result that nobody has room for keeps others
+	// from being made. The sandbox is gone or going by then, and no time-out counts. It must return when its client is gone. It may
+	// take what it wants out of the result. Its error is that of Run.
+	Deliver func(*sandbox.Result) error
 }
 
 // Engine admits, creates, executes and ends sandboxes. Its methods may be called from several goroutines.

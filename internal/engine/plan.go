@@ -60,6 +60,7 @@ type plan struct {
 	request  sandbox.Request
 	globs    []glob
 	plain    bool // no fork of a zygote will do
+	deliver  func(*sandbox.Result) error
 }
 
 // Where the code goes when /workspace is a directory of the host: its side effects are for the program to make, not for us.
@@ -67,7 +68,7 @@ const codeAside = "/tmp"
 
 // resolve checks a run and fills it in, all but which backend carries it out.
 func (e *Engine) resolve(run Run) (*plan, error) {
-	p := &plan{id: run.ID, owner: run.Owner, request: run.Request}
+	p := &plan{id: run.ID, owner: run.Owner, request: run.Request, deliver: run.Deliver}
 	if p.id == "" {
 		p.id = sandbox.NewID()
 	}

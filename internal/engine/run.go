@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"runtime/debug"
+	"sync/atomic"
 	"time"
 
 	"github.com/glovebox-dev/glovebox/sandbox"
@@ -15,7 +16,7 @@ import (
 // When ctx ends, the execution is ended at once and the result says StatusCanceled, also for a run that still waits for a slot;
 // such a one never starts. An error means that Glovebox failed or refused; then no code of the request has run to its end:
 // Invalid and TooLarge requests, Busy (with RetryAfter), Unavailable while draining, Unsupported where the backend or the root
-// cannot do what was asked.
+// cannot do what was asked. An error of Run.Deliver is the exception: it comes after the end.
 //
 // Request.Output is called from one goroutine at a time, and never after Run has returned. It must return when ctx ends.
 func (e *Engine) Run(ctx context.Context, run Run) (result *sandbox.Result, err error) {
@@ -59,26 +60,47 @@ func (e *Engine) runPlan(ctx context.Context, p *plan) (*sandbox.Result, error) 
 	waited := time.Since(asked)
 	if err != nil {
 		if over(ctx) {
-			return canceled(p, waited, "while it waited for a free slot"), nil
+			return e.delivered(p, canceled(p, waited, "while it waited for a free slot"))
 		}
 		return nil, err
 	}
-	result, err := e.oneShot(ctx, p)
+	// The slot is free when both the box and the answer have been seen off.
+	var holders atomic.Int32
+	holders.Store(2)
+	started := time.Now()
+	leave := func() {
+		if holders.Add(-1) == 0 {
+			e.admission.release(p.owner, time.Since(started))
+		}
+	}
+	defer leave() // also when something panics
+	result, err := e.oneShot(ctx, p, leave)
 	if err != nil {
 		if over(ctx) {
-			return canceled(p, waited, "before the program was started"), nil
+			return e.delivered(p, canceled(p, waited, "before the program was started"))
 		}
 		return nil, err
 	}
 	result.Timings.Queue = waited
+	return e.delivered(p, result)
+}
+
+// delivered hands the result to whoever is to have it before the slot is given back.
+func (e *Engine) delivered(p *plan, result *sandbox.Result) (*sandbox.Result, error) {
+	if p.deliver == nil {
+		return result, nil
+	}
+	if err := p.deliver(result); err != nil {
+		e.counts.ended(result) // it did run, beside being refused
+		return nil, err
+	}
 	return result, nil
 }
 
-// oneShot holds a slot that acquire took: it creates a sandbox, executes in it and sees both the box and the slot off.
-func (e *Engine) oneShot(ctx context.Context, p *plan) (*sandbox.Result, error) {
+// oneShot creates a sandbox, executes in it and sees the box off, after which it calls release.
+func (e *Engine) oneShot(ctx context.Context, p *plan, release func()) (*sandbox.Result, error) {
 	var l *live
 	started := time.Now()
-	release := func() { e.admission.release(p.owner, time.Since(started)) }
 	defer func() { // also when something panics
 		if l == nil {
 			release()

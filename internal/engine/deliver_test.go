@@ -1,0 +1,39 @@
+package engine_test
+
+import (
+	"errors"
+	"testing"
+
+	"github.com/glovebox-dev/glovebox/internal/engine"
+	"github.com/glovebox-dev/glovebox/sandbox"
+)
+
+// TestDeliver: while a result is delivered its run holds the slot, and no sandbox any more; what Deliver fails with, Run does, and the slot
+// comes back, also from a panic.
+func TestDeliver(t *testing.T) {
+	r := newRig(t, engine.Config{Slots: 1, Queue: -1})
+	failed := errors.New("no room")
+	for _, fail := range []func() error{func() error { return nil }, func() error { return failed }, func() error { panic("deliver") }} {
+		run := sh("echo out")
+		run.Deliver = func(result *sandbox.Result) error {
+			if string(result.Stdout.Head) != "out\n" || result.Timings.Create == 0 {
+				t.Errorf("%+v", result)
+			}
+			eventually(t, "the end of the box", func() bool { return r.Stats().Live == 0 })
+			if _, err := r.Run(within(t), sh("true")); sandbox.KindOf(err) != sandbox.Busy {
+				t.Errorf("the slot is free: %v", err)
+			}
+			return fail()
+		}
+		result, err := r.Run(within(t), run)
+		if (err == nil) != (result != nil) {
+			t.Errorf("%v and %v", result, err)
+		}
+		r.run(t, sh("true"))
+	}
+	run := sh("true")
+	run.Deliver = func(*sandbox.Result) error { return failed }
+	if _, err := r.Run(within(t), run); !errors.Is(err, failed) {
+		t.Error(err)
+	}
+}
