@@ -1,91 +1,77 @@
 package httpapi
 
 import (
-	"bytes"
 	"errors"
 	"io"
 	"net/http"
 	"os"
-	"sync/atomic"
 	"time"
 
 	"github.com/glovebox-dev/glovebox/sandbox"
 )
 
-// Time-outs of a body. A client that sends a byte now and then would otherwise hold its connection for ever.
-const (
-	bodyIdle  = 15 * time.Second // between two reads
-	bodyTotal = 2 * time.Minute
-)
-
-// bodyBounds are those of one body.
+// bodyBounds are those of one body. A client that sends a byte now and then would otherwise hold its connection, and its part of
+// the room, for ever.
 type bodyBounds struct {
-	most        int64
-	idle, total time.Duration
+	most  int64
+	pace  pace
+	total time.Duration
 }
 
-// firstRead is how much is set aside for a body before its bytes come: a claimed Content-Length costs nothing.
-const firstRead = 16 << 10
+// freeBody is how much of each body needs no room, so that small requests are read however full it is; connections are bounded.
+const freeBody = 16 << 10
 
-// readingRoom bounds the bytes of all bodies that are held at the same time. Bodies are read before a slot is taken, so the
-// number of slots does not bound them.
-type readingRoom struct {
-	most int64
-	held atomic.Int64
-}
-
-func (r *readingRoom) take(n int64) bool {
-	if r.held.Add(n) > r.most {
-		r.held.Add(-n)
-		return false
-	}
-	return true
-}
-
-// body is a request body in memory, counted in a reading room until release.
+// body is a request body in memory, counted in a room until release. Bodies are read before a slot is taken, so the number of slots
+// does not bound them.
 type body struct {
-	bytes.Buffer
-	room  *readingRoom
+	data  []byte
+	room  *room
+	owner string
 	taken int64
 }
 
 func (b *body) release() {
-	b.room.held.Add(-b.taken)
+	b.room.give(b.owner, b.taken)
 	b.taken = 0
 }
 
-func (b *body) grow(n int64) bool {
-	ok := b.room.take(n)
-	if ok {
-		b.taken += n
-		b.Grow(int(n))
+// grow makes space for twice as much, but not for more than most: a claimed length costs nothing until half of it has come.
+func (b *body) grow(most int64) bool {
+	size := min(max(2*int64(cap(b.data)), freeBody), most)
+	more := max(0, size-freeBody) - b.taken
+	if !b.room.take(b.owner, more) {
+		return false
 	}
-	return ok
+	b.taken += more
+	b.data = append(make([]byte, 0, size), b.data...)
+	return true
 }
 
 // readBody reads the whole body of a request. It returns a TooLarge error past its bound, and a Busy one when too many other
 // bodies are held. The caller releases the body, also after an error.
-func readBody(control *http.ResponseController, r *http.Request, bounds bodyBounds, room *readingRoom) (*body, error) {
-	b := &body{room: room}
-	most := bounds.most
+func readBody(control *http.ResponseController, r *http.Request, bounds bodyBounds, room *room, owner string) (*body, error) {
+	b := &body{room: room, owner: owner}
 	if r.Header.Get("Content-Encoding") != "" {
 		return b, refuse(http.StatusUnsupportedMediaType, sandbox.Invalid, "the body is compressed", "send it as it is")
 	}
-	if r.ContentLength > most {
-		return b, overBound(most)
+	if r.ContentLength > bounds.most {
+		return b, overBound(bounds.most)
 	}
-	end := time.Now().Add(bounds.total)
-	limited := io.LimitReader(r.Body, most+1)
+	size := bounds.most + 1 // one more, in which to see that there is too much, or no more
+	if r.ContentLength >= 0 {
+		size = r.ContentLength + 1
+	}
+	end, pace := time.Now().Add(bounds.total), bounds.pace
 	for {
-		if b.Available() == 0 && !b.grow(max(firstRead, int64(b.Len()))) {
+		if len(b.data) == cap(b.data) && !b.grow(size) {
 			return b, &sandbox.Error{Kind: sandbox.Busy, Msg: "too many bytes of requests are held in memory", Mend: "try again later"}
 		}
-		control.SetReadDeadline(earlier(end, time.Now().Add(bounds.idle))) // an error means a writer without a connection, as in tests
-		free := b.AvailableBuffer()
-		n, err := limited.Read(free[:cap(free)])
-		b.Write(free[:n])
-		if int64(b.Len()) > most {
-			return b, overBound(most)
+		control.SetReadDeadline(earlier(end, pace.deadline(time.Now()))) // an error means a writer without a connection, as in tests
+		n, err := r.Body.Read(b.data[len(b.data):cap(b.data)])
+		pace.moved(n, time.Now())
+		b.data = b.data[:len(b.data)+n]
+		if int64(len(b.data)) > bounds.most {
+			return b, overBound(bounds.most)
 		}
 		if err == io.EOF {
 			// Without this the old deadline would fall due during the run, and count as the client having gone away.

@@ -16,13 +16,14 @@ import (
 func TestBodyTimes(t *testing.T) {
 	const brief, long = 200 * time.Millisecond, 5 * time.Minute
 	bounds := map[string]bodyBounds{
-		"/whole": {most: 1 << 20, idle: brief, total: brief},
-		"/half":  {most: 1 << 20, idle: brief, total: long},
-		"/drip":  {most: 1 << 20, idle: long, total: brief},
+		"/whole": {most: 1 << 20, pace: pace{rate: leastRate, patience: brief}, total: brief},
+		"/half":  {most: 1 << 20, pace: pace{rate: leastRate, patience: brief}, total: long},
+		"/drip":  {most: 1 << 20, pace: pace{rate: leastRate, patience: brief}, total: long},
+		"/late":  {most: 1 << 20, pace: pace{rate: 1, patience: long}, total: brief},
 	}
-	room := &readingRoom{most: 1 << 20}
+	room := newRoom(4 << 20)
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		b, err := readBody(http.NewResponseController(w), r, bounds[r.URL.Path], room)
+		b, err := readBody(http.NewResponseController(w), r, bounds[r.URL.Path], room, "me")
 		defer b.release()
 		if err != nil {
 			writeProblem(w, problemOf(err, "x"))
@@ -59,10 +60,13 @@ func TestBodyTimes(t *testing.T) {
 			_, err = io.WriteString(to, "x")
 		}
 	}
-	if out := send("/drip", 1<<20, "", drip); out != "" && !strings.HasPrefix(out, "HTTP/1.1 408") {
-		t.Errorf("a body that drips: %s", out) // "" where the connection was reset before the answer was read
+	for _, path := range []string{"/drip", "/late"} {
+		// 900 KiB at once buy nothing. It says "" where the connection was reset before the answer was read.
+		if out := send(path, 1<<20, strings.Repeat("x", 900<<10), drip); out != "" && !strings.HasPrefix(out, "HTTP/1.1 408") {
+			t.Errorf("%s: %s", path, out)
+		}
 	}
-	if held := room.held.Load(); held != 0 {
+	if held := room.holds(); held != 0 {
 		t.Errorf("%d bytes are still counted", held)
 	}
 }

@@ -191,15 +191,14 @@ func (d *decoder) object(v reflect.Value) error {
 }
 
 func (d *decoder) unknown(name string, plan *structPlan) error {
-	shown := shortName(name)
 	if guess := nearest.Name(name, plan.known); guess != "" {
-		return d.fail("unknown field %s; did you mean %s?", strconv.Quote(shown), guess)
+		return d.fail("unknown field %s; did you mean %s?", strconv.Quote(brief(name)), guess)
 	}
-	return d.fail("unknown field %s; the fields here are %s", strconv.Quote(shown), strings.Join(plan.names, ", "))
+	return d.fail("unknown field %s; the fields here are %s", strconv.Quote(brief(name)), strings.Join(plan.names, ", "))
 }
 
-// shortName is as much of a name of the client's as an answer shows: it may be as long as a body.
-func shortName(name string) string {
+// brief is as much of a hostile name as an answer says: it may be as long as a body.
+func brief(name string) string {
 	const longest = 64 // bytes
 	if len(name) <= longest {
 		return name
@@ -251,12 +250,12 @@ func (d *decoder) stringMap(v reflect.Value, tag reflect.StructTag) error {
 			return err
 		}
 		if _, ok := m[name]; ok {
-			return d.fail("the name %s is there twice", strconv.Quote(shortName(name)))
+			return d.fail("the name %s is there twice", strconv.Quote(brief(name)))
 		}
 		if strings.ContainsRune(name, 0) {
 			return d.fail("a name holds a NUL character")
 		}
-		d.push("." + shortName(name))
+		d.push("." + brief(name))
 		defer d.pop()
 		s, err := d.text(tag)
 		m[name] = s

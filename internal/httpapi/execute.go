@@ -44,12 +44,16 @@ func (s *Server) execute(w *response, r *http.Request) error {
 		Code:     []byte(*req.Code),
 		Return:   sandbox.Return{Globs: []string{"**"}},
 	}}
-	result, err := s.config.Engine.Run(r.Context(), run)
+	answer, err := s.carryOut(r.Context(), w, run, func(r *sandbox.Result) *jsonText {
+		a := newExecuteAnswer(r)
+		return a.layOut()
+	})
+	defer answer.release()
 	if err != nil {
 		return err
 	}
-	s.ran(w, run, result)
-	return s.writeJSON(w, newExecuteAnswer(result))
+	release()
+	return s.writeText(w, answer.text)
 }
 
 func newExecuteAnswer(r *sandbox.Result) ExecuteAnswer {

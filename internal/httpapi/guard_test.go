@@ -196,61 +196,6 @@ func TestSmuggling(t *testing.T) {
 	}
 }
 
-// H04: headers and bodies that never end hold a connection, no slot; one more connection than the bound is closed.
-func TestHeldConnections(t *testing.T) {
-	r := newRig(t, engine.Config{}, httpapi.Config{MaxConnections: 8})
-	var held []net.Conn
-	starts := []string{"POST /v1/run HTTP/1.1\r\nHost: loc", // headers that do not end
-		"POST /v1/run HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1000\r\n\r\n{"} // nor does the body
-	ends := []string{"alhost\r\nContent-Length: 0\r\n\r\n", strings.Repeat("x", 999)}
-	type read struct {
-		i   int
-		err error
-	}
-	reads := make(chan read, 9)
-	for i := range 9 {
-		conn, err := net.Dial("tcp", r.addr)
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer conn.Close()
-		held = append(held, conn)
-		io.WriteString(conn, starts[i%2])
-		go func() {
-			conn.SetReadDeadline(time.Now().Add(patience))
-			_, err := conn.Read(make([]byte, 1))
-			reads <- read{i, err}
-		}()
-	}
-	over := <-reads
-	if over.err == nil {
-		t.Errorf("connection %d is answered", over.i)
-	}
-	if s := r.engine.Stats(); s.Running+s.Queued != 0 {
-		t.Errorf("a body that is not read holds a slot: %+v", s)
-	}
-	for i, conn := range held { // the others are served
-		if i != over.i {
-			io.WriteString(conn, ends[i%2])
-		}
-	}
-	for range len(held) - 1 {
-		if got := <-reads; got.err != nil {
-			t.Errorf("connection %d was closed as well as %d: %v", got.i, over.i, got.err)
-		}
-	}
-	held[0].Close()
-	held[1].Close()
-	eventually(t, "there is room again", func() bool {
-		res, err := http.Get("http://" + r.addr + "/healthz")
-		if err != nil {
-			return false
-		}
-		res.Body.Close()
-		return res.StatusCode == 200
-	})
-}
-
 // TestProblemsAreShort: what a client sends is not sent back at length, wherever it stands.
 func TestProblemsAreShort(t *testing.T) {
 	r := newRig(t, engine.Config{}, httpapi.Config{})

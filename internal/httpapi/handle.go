@@ -22,7 +22,7 @@ const e2bHeader = "E2b-Sandbox-Id"
 
 func (s *Server) handle(w http.ResponseWriter, r *http.Request) {
 	started := time.Now()
-	out := newResponse(w, s.config.WriteTimeout)
+	out := newResponse(w, pace{rate: leastRate, patience: s.config.WriteTimeout})
 	out.id, out.unread = string(sandbox.NewID()), r.Body != http.NoBody
 	h := w.Header()
 	h.Set("X-Request-Id", out.id)
@@ -64,6 +64,9 @@ func (s *Server) admit(w *response, r *http.Request) error {
 			return err
 		}
 		w.key = name
+	}
+	if w.owner = "key " + w.key; w.key == "" {
+		w.owner = "address " + addressOf(r.RemoteAddr)
 	}
 	if r.Header.Get(e2bHeader) != "" {
 		return &sandbox.Error{Kind: sandbox.NotFound, Msg: "this server has no API for requests with an " + e2bHeader + " header"}
@@ -115,9 +118,6 @@ func (s *Server) serve(w *response, r *http.Request, e endpoint) {
 // fail answers with a problem. What the problem does not tell goes to the log.
 func (s *Server) fail(w *response, err error) {
 	p := s.problem(w, err)
-	if w.unread { // and is not worth reading
-		w.Header().Set("Connection", "close")
-	}
 	writeProblem(w, p)
 }
 
@@ -153,29 +153,15 @@ func (s *Server) record(w *response, r *http.Request, took time.Duration) {
 
 // writeJSON answers with v.
 func (s *Server) writeJSON(w *response, v any) error {
-	encodeJSON(jsonBody{s, w}, v)
-	return nil
+	return s.writeText(w, newLayout().around(v))
 }
 
-// jsonBody sends what an encoder gives it, which is the whole body at once: an answer of many megabytes is not copied again.
-type jsonBody struct {
-	server *Server
-	answer *response
-}
-
-func (b jsonBody) Write(body []byte) (int, error) {
-	if b.answer.status != 0 {
-		return 0, errors.New("the body was to be written at once")
-	}
-	return len(body), b.server.writeBody(b.answer, "application/json", body)
-}
-
-// writeBody sends a whole body. An error of the client's connection is none of ours: there is nobody to tell.
-func (s *Server) writeBody(w *response, contentType string, body []byte) error {
+// writeText answers with JSON. An error of the client's connection is none of ours: there is nobody to tell.
+func (s *Server) writeText(w *response, text *jsonText) error {
 	h := w.Header()
-	h.Set("Content-Type", contentType)
-	h.Set("Content-Length", strconv.Itoa(len(body)))
-	if _, err := w.Write(body); err != nil {
+	h.Set("Content-Type", "application/json")
+	h.Set("Content-Length", strconv.FormatInt(text.length(), 10)) // so that a proxy knows an answer that was cut
+	if err := text.writeTo(w); err != nil {
 		s.metrics.slowReaders.Inc()
 		panic(http.ErrAbortHandler)
 	}

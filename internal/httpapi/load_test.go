@@ -82,43 +82,6 @@ func TestFlood(t *testing.T) {
 	}
 }
 
-// Bodies are held before a slot is taken, so they have a bound of their own.
-func TestBodiesTogether(t *testing.T) {
-	r := newRig(t, engine.Config{}, httpapi.Config{MaxBody: 1 << 20, MaxBodies: 1<<20 + 1<<19})
-	var writer *io.PipeWriter
-	hold := func() { // a body that is nearly whole
-		var reader *io.PipeReader
-		reader, writer = io.Pipe()
-		go func() {
-			req, _ := http.NewRequestWithContext(t.Context(), "POST", "http://"+r.addr+"/v1/run", reader)
-			req.Header.Set("Content-Type", "application/json")
-			if res, err := http.DefaultClient.Do(req); err == nil {
-				res.Body.Close()
-			}
-			reader.Close() // where it was the one that was refused
-		}()
-	}
-	hold()
-	eventually(t, "the next is refused", func() bool {
-		if _, err := io.WriteString(writer, `{"code":"`+strings.Repeat("x", 900<<10)); err != nil {
-			hold()
-			return false
-		}
-		res, _ := r.do("POST", "/v1/run", python("#"+strings.Repeat("y", 900<<10)), nil)
-		if res.StatusCode == http.StatusTooManyRequests && res.Header.Get("Retry-After") != "" {
-			return true
-		}
-		writer.CloseWithError(io.ErrUnexpectedEOF)
-		hold()
-		return false
-	})
-	writer.CloseWithError(io.ErrUnexpectedEOF)
-	eventually(t, "what it held is given back", func() bool {
-		res, _ := r.do("POST", "/v1/run", python("#"+strings.Repeat("y", 900<<10)), nil)
-		return res.StatusCode == 200
-	})
-}
-
 func TestDrain(t *testing.T) {
 	g := newGate(t)
 	r := newRig(t, engine.Config{Backends: []sandbox.Backend{g}}, httpapi.Config{})

@@ -46,8 +46,8 @@ func newMetrics(e *engine.Engine, version string) *metrics {
 		runSeconds: prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: "glovebox_run_seconds",
 			Help: "Where the time of a run goes.", Buckets: secondsBuckets}, []string{"phase"}),
 		dropped:         counter("glovebox_output_dropped_bytes_total", "Bytes of output over the limit."),
-		slowReaders:     counter("glovebox_http_clients_lost_total", "Clients dropped because they took nothing of their answer for too long."),
-		overConnections: counter("glovebox_http_connections_refused_total", "Connections over the bound."),
+		slowReaders:     counter("glovebox_http_clients_lost_total", "Clients dropped because they took their answer too slowly."),
+		overConnections: counter("glovebox_http_connections_refused_total", "Connections closed because there were too many, of all clients or of one address."),
 		panics:          counter("glovebox_http_panics_total", "Defects that were contained."),
 	}
 	build := prometheus.NewGauge(prometheus.GaugeOpts{Name: "glovebox_build_info", Help: "Always 1; the label says the version.",

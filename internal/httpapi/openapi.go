@@ -1,7 +1,6 @@
 package httpapi
 
 import (
-	"bytes"
 	"maps"
 	"net/http"
 	"reflect"
@@ -59,16 +58,14 @@ func (s *Server) table() []endpoint {
 // document is the OpenAPI document, made when it is first asked for: no other request pays for it.
 type document struct {
 	once sync.Once
-	json []byte
+	json *jsonText
 }
 
 func (s *Server) openapi(w *response, _ *http.Request) error {
 	s.document.once.Do(func() {
-		var buf bytes.Buffer
-		encodeJSON(&buf, describe(s.endpoints, s.config.Version))
-		s.document.json = buf.Bytes()
+		s.document.json = newLayout().around(describe(s.endpoints, s.config.Version))
 	})
-	return s.writeBody(w, "application/json", s.document.json)
+	return s.writeText(w, s.document.json)
 }
 
 // describe makes an OpenAPI 3.1 document of the endpoints and their types.

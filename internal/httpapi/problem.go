@@ -50,6 +50,9 @@ var kindTable = map[sandbox.Kind]struct {
 // defaultRetryAfter is told with a Busy or Unavailable problem that does not know better.
 const defaultRetryAfter = time.Second
 
+// longestText is the most bytes of one text in a problem.
+const longestText = 4 << 10
+
 // newProblem turns an error into a problem. An Internal error never shows its text: it is for the log, beside the request id.
 func newProblem(err error, requestID string) Problem {
 	kind := sandbox.KindOf(err)
@@ -69,6 +72,11 @@ func newProblem(err error, requestID string) Problem {
 	}
 	if p.Detail == "" {
 		p.Detail = entry.title
+	}
+	for _, text := range []*string{&p.Detail, &p.Mend, &p.Op} { // they may quote the request, and problems have no room
+		if len(*text) > longestText {
+			*text = strings.ToValidUTF8((*text)[:longestText], "") + "..."
+		}
 	}
 	if kind == sandbox.Busy || kind == sandbox.Unavailable {
 		p.retryAfter = max(sandbox.RetryAfterOf(err), defaultRetryAfter)

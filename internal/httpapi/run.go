@@ -12,16 +12,17 @@ import (
 )
 
 // readJSON reads and decodes the body of a request. The body stays counted as held until release is called, which the caller
-// always does: what was decoded lives as long as the run.
+// always does: what was decoded lives as long as the run. Release may be called twice.
 func (s *Server) readJSON(w *response, r *http.Request, into any) (release func(), err error) {
 	if err := checkContentType(r); err != nil {
 		return func() {}, err
 	}
-	b, err := readBody(w.control, r, bodyBounds{s.config.MaxBody, bodyIdle, bodyTotal}, &s.room)
+	b, err := readBody(w.control, r, bodyBounds{s.config.MaxBody, pace{rate: leastRate, patience: s.waits.body}, s.waits.bodyTotal}, s.bodies, w.owner)
 	if err == nil {
 		w.unread = false
-		err = decode(b.Bytes(), into)
+		err = decode(b.data, into)
 	}
+	b.data = nil // what was decoded is a copy
 	return b.release, err
 }
 
@@ -39,18 +40,25 @@ func (s *Server) run(w *response, r *http.Request) error {
 	}
 	run.Owner = w.key
 	if wantsEvents(r) {
-		return s.stream(w, r, run)
+		return s.stream(w, r, run, release)
 	}
-	result, err := s.config.Engine.Run(r.Context(), run)
+	answer, err := s.carryOut(r.Context(), w, run, layOutAnswer)
+	defer answer.release()
 	if err != nil {
 		return err
 	}
-	s.ran(w, run, result)
-	return s.writeJSON(w, NewAnswer(result))
+	release()
+	return s.writeText(w, answer.text)
 }
 
-// stream runs and sends what happens as it happens. A client that goes away, or takes nothing, cancels the run.
-func (s *Server) stream(w *response, r *http.Request, run engine.Run) error {
+func layOutAnswer(r *sandbox.Result) *jsonText {
+	a := NewAnswer(r)
+	return a.layOut()
+}
+
+// stream runs and sends what happens as it happens. A client that goes away, or takes nothing, cancels the run. Release gives
+// back the room of the body.
+func (s *Server) stream(w *response, r *http.Request, run engine.Run, release func()) error {
 	ctx, cancel := context.WithCancelCause(r.Context())
 	defer cancel(nil)
 	run.ID = sandbox.NewID()
@@ -60,16 +68,16 @@ func (s *Server) stream(w *response, r *http.Request, run engine.Run) error {
 	})
 	defer events.close()
 	run.Request.Output = events.output
-	result, err := s.config.Engine.Run(ctx, run)
+	answer, err := s.carryOut(ctx, w, run, layOutAnswer)
+	defer answer.release()
 	if err != nil {
 		if events.problem(s.problem(w, err)) {
 			return nil
 		}
 		return err
 	}
-	s.ran(w, run, result)
-	answer := NewAnswer(result)
-	events.result(&answer)
+	release()
+	events.result(answer.text)
 	return nil
 }
 

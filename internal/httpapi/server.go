@@ -16,6 +16,7 @@ import (
 const (
 	DefaultMaxBody        = 64 << 20
 	DefaultMaxBodies      = 512 << 20
+	DefaultMaxAnswers     = 512 << 20
 	DefaultMaxConnections = 4096
 	DefaultWriteTimeout   = 10 * time.Second
 )
@@ -27,6 +28,15 @@ const (
 	maxHeaderBytes = 32 << 10
 )
 
+// waits are how long a client is waited for, beside WriteTimeout. They are constants but for tests.
+type waits struct {
+	body      time.Duration // how much a body may be behind the least rate, also how long nothing of it may come
+	bodyTotal time.Duration // for a whole body, however fast
+	answer    time.Duration // for room for an answer, in which its run holds the slot
+}
+
+var defaultWaits = waits{body: 10 * time.Second, bodyTotal: 2 * time.Minute, answer: 10 * time.Second}
+
 // Config says what a server works with. Engine is the one field that must be set.
 type Config struct {
 	Engine  *engine.Engine
@@ -36,9 +46,10 @@ type Config struct {
 	Hosts []string // names in the Host header that are ours, besides localhost and loopback addresses
 
 	MaxBody        int64         // bytes of one request body; 0 is DefaultMaxBody
-	MaxBodies      int64         // bytes of all bodies that are held at the same time; 0 is DefaultMaxBodies
-	MaxConnections int           // connections at the same time, one more is closed at once; 0 is DefaultMaxConnections
-	WriteTimeout   time.Duration // how long a client may take nothing of its answer; 0 is DefaultWriteTimeout
+	MaxBodies      int64         // bytes of all bodies that are held at the same time, half of them one client's; 0 is DefaultMaxBodies
+	MaxAnswers     int64         // bytes of all answers that are on their way, half of them one client's; 0 is DefaultMaxAnswers
+	MaxConnections int           // connections at the same time, half of them from one address; 0 is DefaultMaxConnections
+	WriteTimeout   time.Duration // how long a client may take nothing of its answer, or be behind 64 KiB/s; 0 is DefaultWriteTimeout
 
 	Log *slog.Logger // nil discards
 }
@@ -50,7 +61,9 @@ type Server struct {
 	mux       *http.ServeMux
 	endpoints []endpoint
 	metrics   *metrics
-	room      readingRoom
+	bodies    *room
+	answers   *room
+	waits     waits
 	probes    probe[engine.Capabilities]
 	readiness probe[engine.Probed]
 	document  document
@@ -62,18 +75,19 @@ func New(config Config) (*Server, error) {
 	if config.Engine == nil {
 		return nil, sandbox.Invalidf("engine", "is missing")
 	}
-	if config.MaxBody < 0 || config.MaxBodies < 0 || config.MaxConnections < 0 || config.WriteTimeout < 0 {
+	if config.MaxBody < 0 || config.MaxBodies < 0 || config.MaxAnswers < 0 || config.MaxConnections < 0 || config.WriteTimeout < 0 {
 		return nil, sandbox.Invalidf("http", "bounds must be positive")
 	}
 	orDefault(&config.MaxBody, DefaultMaxBody)
-	orDefault(&config.MaxBodies, max(DefaultMaxBodies, config.MaxBody))
+	orDefault(&config.MaxBodies, max(DefaultMaxBodies, 2*config.MaxBody))
+	orDefault(&config.MaxAnswers, DefaultMaxAnswers)
 	orDefault(&config.MaxConnections, DefaultMaxConnections)
 	orDefault(&config.WriteTimeout, DefaultWriteTimeout)
 	if config.Log == nil {
 		config.Log = slog.New(slog.DiscardHandler)
 	}
-	s := &Server{config: config, log: config.Log, mux: http.NewServeMux()}
-	s.room.most = config.MaxBodies
+	s := &Server{config: config, log: config.Log, mux: http.NewServeMux(), waits: defaultWaits,
+		bodies: newRoom(config.MaxBodies), answers: newRoom(config.MaxAnswers)}
 	s.metrics = newMetrics(config.Engine, config.Version)
 	s.endpoints = s.table()
 	for _, e := range s.endpoints {
@@ -99,7 +113,7 @@ func (s *Server) Handler() http.Handler { return http.HandlerFunc(s.handle) }
 // HTTPServer returns an http.Server for the API with every time-out and bound set. It speaks HTTP/1 only: what multiplexes
 // requests on one connection would undo the bound on connections.
 //
-// There is no overall write time-out, as a run may be silent for long; each write has its own (see pacedWriter). The read
+// There is no overall write time-out, as a run may be silent for long; each write has its own (see response). The read
 // time-out is for requests whose body nobody reads; a run sets its own and lifts it once the body is there.
 func (s *Server) HTTPServer() *http.Server {
 	protocols := new(http.Protocols)
@@ -107,28 +121,12 @@ func (s *Server) HTTPServer() *http.Server {
 	return &http.Server{
 		Handler:           s.Handler(),
 		ReadHeaderTimeout: headerTimeout,
-		ReadTimeout:       bodyTotal,
+		ReadTimeout:       s.waits.bodyTotal,
 		IdleTimeout:       idleTimeout,
 		MaxHeaderBytes:    maxHeaderBytes,
 		Protocols:         protocols,
-		ConnState:         s.limitConnections(),
+		ConnState:         newConnections(s.config.MaxConnections, s.metrics.overConnections.Inc).state,
 		ErrorLog:          slog.NewLogLogger(s.log.Handler(), slog.LevelDebug),
 		BaseContext:       func(net.Listener) context.Context { return context.Background() },
-	}
-}
-
-// limitConnections closes each connection over the bound as soon as it is accepted.
-func (s *Server) limitConnections() func(net.Conn, http.ConnState) {
-	var open atomic.Int64
-	return func(c net.Conn, state http.ConnState) {
-		switch state {
-		case http.StateNew:
-			if open.Add(1) > int64(s.config.MaxConnections) {
-				s.metrics.overConnections.Inc()
-				c.Close()
-			}
-		case http.StateClosed, http.StateHijacked:
-			open.Add(-1)
-		}
 	}
 }

@@ -2,8 +2,6 @@ package httpapi
 
 import (
 	"bytes"
-	"encoding/json"
-	"io"
 	"strconv"
 	"sync"
 	"time"
@@ -107,25 +105,38 @@ func (s *stream) begin() {
 
 // event appends one event to buf. It is called with mu held.
 func (s *stream) event(name string, data any) {
-	s.events++
-	s.buf.WriteString("id: " + strconv.FormatInt(s.events, 10) + "\nevent: " + name + "\ndata: ")
+	s.head(name)
 	encodeJSON(&s.buf, data) // ends in the one newline that it holds
 	s.buf.WriteByte('\n')
+}
+
+// head appends all of an event that stands before its data. It is called with mu held.
+func (s *stream) head(name string) {
+	s.events++
+	s.buf.WriteString("id: " + strconv.FormatInt(s.events, 10) + "\nevent: " + name + "\ndata: ")
 }
 
 // send writes buf out. It is called with mu held: whoever comes meanwhile waits, which is what holds up a program whose reader
 // is slow.
 func (s *stream) send() {
-	if s.err == nil {
-		_, s.err = s.out.Write(s.buf.Bytes())
-		if s.err == nil {
-			s.err = s.out.FlushError()
-		}
-		if s.err != nil {
-			s.gone(s.err)
-		}
-	}
+	s.write(func() error {
+		_, err := s.out.Write(s.buf.Bytes())
+		return err
+	})
 	s.buf.Reset()
+}
+
+// write lets data be written and sent on its way, unless the client is gone. It is called with mu held.
+func (s *stream) write(data func() error) {
+	if s.err != nil {
+		return
+	}
+	if s.err = data(); s.err == nil {
+		s.err = s.out.FlushError()
+	}
+	if s.err != nil {
+		s.gone(s.err)
+	}
 }
 
 // output is the run's sandbox.OutputFunc.
@@ -163,13 +174,16 @@ func (s *stream) piece(from sandbox.Stream, data []byte) {
 	s.event(name, p)
 }
 
-// result ends the stream with the answer.
-func (s *stream) result(a *Answer) {
+// result ends the stream with the answer, whose JSON is one line.
+func (s *stream) result(answer *jsonText) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.begin()
 	s.rest()
-	s.event(eventResult, a)
+	s.head(eventResult)
+	s.send()
+	s.write(func() error { return answer.writeTo(s.out) })
+	s.buf.WriteByte('\n')
 	s.end()
 }
 
@@ -209,13 +223,4 @@ func (s *stream) close() {
 	defer s.mu.Unlock()
 	s.ended = true
 	s.timer.Stop()
-}
-
-// encodeJSON writes v and a newline, in one Write. Only types of this package are encoded, and each has a JSON form.
-func encodeJSON(w io.Writer, v any) {
-	enc := json.NewEncoder(w)
-	enc.SetEscapeHTML(false) // answers are never HTML: nosniff says so
-	if err := enc.Encode(v); err != nil {
-		panic("httpapi: " + err.Error())
-	}
 }

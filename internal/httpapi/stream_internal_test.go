@@ -21,7 +21,7 @@ func FuzzStreamIsLossless(f *testing.F) {
 	f.Add([]byte("\x80\xc0\xaf\xed\xa0\x80"), []byte{3, 1})
 	f.Fuzz(func(t *testing.T, data, cuts []byte) {
 		w := httptest.NewRecorder()
-		s := newStream(newResponse(w, time.Second), sandbox.NewID(), func(err error) { t.Fatal(err) })
+		s := newStream(newResponse(w, pace{rate: leastRate, patience: time.Second}), sandbox.NewID(), func(err error) { t.Fatal(err) })
 		rest := data
 		for i := 0; len(rest) > 0; i++ {
 			n := len(rest)
@@ -35,7 +35,7 @@ func FuzzStreamIsLossless(f *testing.F) {
 			}
 			rest = rest[n:]
 		}
-		s.result(&Answer{})
+		s.result((&Answer{}).layOut())
 		var got []byte
 		plain := true
 		for line := range strings.SplitSeq(w.Body.String(), "\n") {
@@ -67,7 +67,7 @@ func FuzzStreamIsLossless(f *testing.F) {
 func TestSilentStream(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := httptest.NewRecorder()
-		s := newStream(newResponse(w, time.Second), sandbox.NewID(), func(err error) { t.Error(err) })
+		s := newStream(newResponse(w, pace{rate: leastRate, patience: time.Second}), sandbox.NewID(), func(err error) { t.Error(err) })
 		sent := func() string {
 			synctest.Wait()
 			s.mu.Lock()

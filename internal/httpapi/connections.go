@@ -1,0 +1,127 @@
+package httpapi
+
+import (
+	queue "container/list"
+	"net"
+	"net/http"
+	"net/netip"
+	"sync"
+)
+
+// sendBuffer is the kernel's buffer for what a client has not taken yet. Left to itself it grows to megabytes for each connection,
+// which are the kernel's memory, and go out in bursts of a third, so that a slow client seems to take nothing for long.
+const sendBuffer = 256 << 10
+
+// connections bounds how many there are, and how many of one address: half, so that one client cannot have all. When it is one
+// too many, the oldest that has sent no whole request header goes in its place, as it is idle or dripping.
+type connections struct {
+	most   int
+	refuse func() // is told of each connection that is closed for another or at once
+
+	mu      sync.Mutex // guards all below
+	open    map[net.Conn]*connection
+	each    map[string]int // by address
+	waiting queue.List     // of those for whose request we wait, the oldest first
+}
+
+type connection struct {
+	net.Conn
+	address string
+	waits   *queue.Element // nil while a request is served
+}
+
+func newConnections(most int, refuse func()) *connections {
+	return &connections{most: most, refuse: refuse, open: map[net.Conn]*connection{}, each: map[string]int{}}
+}
+
+// state is the hook of http.Server. A connection is new or idle there until a whole header has come.
+func (c *connections) state(conn net.Conn, state http.ConnState) {
+	var over net.Conn
+	c.mu.Lock()
+	switch known := c.open[conn]; {
+	case state == http.StateNew:
+		over = c.add(conn)
+	case known == nil: // it was closed for another
+	case state == http.StateIdle:
+		known.waits = c.waiting.PushBack(known)
+	case state == http.StateActive:
+		c.serve(known)
+	default:
+		c.remove(known)
+	}
+	c.mu.Unlock()
+	if over != nil {
+		c.refuse()
+		over.Close()
+	}
+}
+
+// add enters a connection and returns the one to close for it: none, another, or itself. The caller holds mu.
+func (c *connections) add(conn net.Conn) (over net.Conn) {
+	if tcp, ok := conn.(*net.TCPConn); ok {
+		_ = tcp.SetWriteBuffer(sendBuffer) // without it all works as well
+	}
+	entry := &connection{Conn: conn, address: addressOf(conn.RemoteAddr().String())}
+	share := max(1, c.most/2)
+	switch {
+	case entry.address != "" && c.each[entry.address] >= share:
+		over = c.oldest(entry.address)
+	case len(c.open) >= c.most:
+		over = c.oldest("")
+	default:
+		c.enter(entry)
+		return nil
+	}
+	if over == nil {
+		return conn
+	}
+	c.remove(c.open[over])
+	c.enter(entry)
+	return over
+}
+
+func (c *connections) enter(entry *connection) {
+	c.open[entry.Conn] = entry
+	c.each[entry.address]++
+	entry.waits = c.waiting.PushBack(entry)
+}
+
+// oldest returns the connection that has waited longest, of an address where one is given. The caller holds mu.
+func (c *connections) oldest(address string) net.Conn {
+	for e := c.waiting.Front(); e != nil; e = e.Next() {
+		if entry := e.Value.(*connection); address == "" || entry.address == address {
+			return entry.Conn
+		}
+	}
+	return nil
+}
+
+func (c *connections) serve(entry *connection) {
+	if entry.waits != nil {
+		c.waiting.Remove(entry.waits)
+		entry.waits = nil
+	}
+}
+
+func (c *connections) remove(entry *connection) {
+	c.serve(entry)
+	delete(c.open, entry.Conn)
+	if c.each[entry.address]--; c.each[entry.address] == 0 {
+		delete(c.each, entry.address)
+	}
+}
+
+// addressOf tells clients apart: the address, without the port; of IPv6 the 64 bits that one network has. All that is no such address,
+// as on a Unix socket, is "": one client.
+func addressOf(remote string) string {
+	at, err := netip.ParseAddrPort(remote)
+	if err != nil {
+		return ""
+	}
+	addr := at.Addr().Unmap().WithZone("")
+	if addr.Is6() {
+		prefix, _ := addr.Prefix(64) // 64 bits are never too many
+		return prefix.String()
+	}
+	return addr.String()
+}

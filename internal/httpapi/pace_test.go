@@ -1,0 +1,115 @@
+package httpapi
+
+import (
+	"errors"
+	"net"
+	"net/http/httptest"
+	"os"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"net/http"
+)
+
+// slowClient takes so many bytes in a second.
+type slowClient struct {
+	*httptest.ResponseRecorder
+	rate     int
+	deadline time.Time
+}
+
+func (c *slowClient) SetWriteDeadline(t time.Time) error {
+	c.deadline = t
+	return nil
+}
+
+func (c *slowClient) Write(p []byte) (int, error) {
+	done := time.Now().Add(time.Duration(float64(len(p)) / float64(c.rate) * float64(time.Second)))
+	if done.After(c.deadline) {
+		time.Sleep(time.Until(c.deadline))
+		return 0, os.ErrDeadlineExceeded
+	}
+	time.Sleep(time.Until(done))
+	return len(p), nil
+}
+
+// An answer moves at a least rate as a whole. A stream that is silent meanwhile may be taken slowly.
+func TestPace(t *testing.T) {
+	const patience = 10 * time.Second
+	for _, c := range []struct {
+		name        string
+		rate, piece int
+		silence     time.Duration // before each of 20 pieces
+		cut         bool
+	}{
+		{"a slow client", leastRate + 1000, 1 << 20, 0, false},
+		{"one that takes every 64 KiB in 8 seconds", 8 << 10, 1 << 20, 0, true},
+		{"a little at a time, always behind", 1, 9, 0, true},
+		{"a little at a time, of a stream that is mostly silent", 1, 9, patience, false},
+		{"nothing", 1, 64, time.Hour, true},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			w := newResponse(&slowClient{ResponseRecorder: httptest.NewRecorder(), rate: c.rate}, pace{rate: leastRate, patience: patience})
+			var err error
+			for range 20 {
+				time.Sleep(c.silence)
+				if _, err = w.Write(make([]byte, c.piece)); err != nil {
+					break
+				}
+			}
+			if errors.Is(err, os.ErrDeadlineExceeded) != c.cut {
+				t.Errorf("%s: %v", c.name, err)
+			}
+		})
+	}
+}
+
+// known is a connection from an address.
+type known struct {
+	net.Conn
+	from   string
+	closed bool
+}
+
+func (k *known) RemoteAddr() net.Addr { return address(k.from) }
+func (k *known) Close() error         { k.closed = true; return nil }
+
+type address string
+
+func (a address) Network() string { return "test" }
+func (a address) String() string  { return string(a) }
+
+// An idle connection gives way like one that never sent anything; of an IPv6 network all addresses are one.
+func TestConnectionsGiveWay(t *testing.T) {
+	refused := 0
+	c := newConnections(6, func() { refused++ })
+	open := func(from string, states ...http.ConnState) *known {
+		k := &known{from: from}
+		for _, state := range append([]http.ConnState{http.StateNew}, states...) {
+			c.state(k, state)
+		}
+		return k
+	}
+	served := open("[2001:db8::1]:1", http.StateActive)
+	idle := open("[2001:db8::2]:1", http.StateActive, http.StateIdle)
+	fresh := open("[2001:db8::3]:1")
+	elsewhere := open("10.0.0.1:1")
+	more := open("[2001:db8::ffff]:1")
+	if !idle.closed || served.closed || fresh.closed || elsewhere.closed || more.closed {
+		t.Error("not the oldest idle one of its network is closed")
+	}
+	c.state(idle, http.StateClosed)
+	for range 8 {
+		open("@", http.StateActive) // a Unix socket has no shares
+	}
+	if !elsewhere.closed || !fresh.closed || !more.closed || served.closed || refused != 7 || len(c.open) != 6 {
+		t.Errorf("%d of %d gave way, %d are open", refused, 13, len(c.open))
+	}
+	for conn := range c.open {
+		c.state(conn, http.StateClosed)
+	}
+	if len(c.open)+len(c.each)+c.waiting.Len() != 0 {
+		t.Errorf("%+v is left", c)
+	}
+}
