@@ -20,7 +20,7 @@ const (
 	inodeCost     = 2 << 10 // bytes of the kernel's memory for one in tmpfs, with its name; the bytes of the disk limit do not count them
 	mostOpenFiles = 1 << 16
 	mostTimeout   = time.Hour
-	mostOutput    = 16 << 20 // an answer is held in memory whole, as text and as JSON, up to 30 times what was written
+	mostOutput    = 16 << 20 // an answer is held in memory whole, as text and, where that does not say all, as bytes: up to 3 times what was written
 
 	unknownMemory = 4 << 30 // stands for that of a host, or an engine's machine, that does not tell
 )

@@ -8,9 +8,7 @@ import (
 	"net"
 	"net/http"
 	"path"
-	"runtime/debug"
 	"slices"
-	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -29,10 +27,6 @@ const (
 
 // defaultWarm is what hides the building of walls from callers who come one after another; a waiting sandbox costs some 4 MiB.
 const defaultWarm = 4
-
-// collectAt is how much garbage serve gathers before it collects, in per cent of what lives. Little does, so that at the runtime's own
-// 100 every tenth run paid for a collection.
-const collectAt = 400
 
 // serveFlags are those of serve.
 type serveFlags struct {
@@ -69,6 +63,7 @@ A request may ask for limits up to --max-...; glovebox doctor says what they are
 a built-in default lowers it; a default that is named and over a maximum that is named is refused.`,
 		Example: `  glovebox serve
   curl -s localhost:7070/v1/run -d '{"language":"python","code":"print(6*7)"}'
+  glovebox serve --listen unix:/run/user/1000/glovebox.sock
   glovebox serve --new-key alice >> keys
   glovebox serve --listen 0.0.0.0:7070 --api-key-file keys --max-timeout 5m --max-memory 2GiB`,
 		Args: cobra.NoArgs,
@@ -85,7 +80,7 @@ a built-in default lowers it; a default that is named and over a maximum that is
 		},
 	}
 	flags := cmd.Flags()
-	flags.StringVar(&f.listen, "listen", defaultListen, "`ADDRESS` to listen on")
+	flags.StringVar(&f.listen, "listen", defaultListen, "`ADDRESS` to listen on: host:port, or unix:PATH for a socket that only you can connect to")
 	flags.StringSliceVar(&f.hosts, "host", nil, "a `NAME` in the Host header that is ours, besides loopback ones (repeatable)")
 	flags.StringVar(&f.keyFile, "api-key-file", "", "`FILE` of API keys, a line each: a name and sha256: with the hash of the key")
 	flags.StringVar(&f.newKey, "new-key", "", "make an API key for `NAME`, show it on stderr, print its line for the file, and end")
@@ -108,7 +103,6 @@ a built-in default lowers it; a default that is named and over a maximum that is
 }
 
 func (a *app) serve(ctx context.Context, f *serveFlags) (err error) {
-	debug.SetGCPercent(collectAt)
 	keys, err := readKeys(f.keyFile)
 	if err != nil {
 		return err
@@ -123,6 +117,7 @@ func (a *app) serve(ctx context.Context, f *serveFlags) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, e.Close()) }()
+	defer tendMemory(e.Stats().Slots)()
 	api, err := httpapi.New(httpapi.Config{Engine: e.Engine, Version: versionOf(), Keys: keys, Hosts: f.hosts, Log: a.logger()})
 	if err != nil {
 		return err
@@ -130,7 +125,7 @@ func (a *app) serve(ctx context.Context, f *serveFlags) (err error) {
 	server := api.HTTPServer()
 	failed := make(chan error, 1)
 	go func() { failed <- server.Serve(listener) }() // ends with Shutdown or Close
-	a.note(plain, "listening on http://%s", listener.Addr())
+	a.note(plain, "listening on %s", urlOf(listener.Addr()))
 	select {
 	case err := <-failed:
 		return &sandbox.Error{Kind: sandbox.Unavailable, Op: "serve", Err: err}
@@ -241,26 +236,6 @@ func (a *app) warnOfDefault(p engine.Probed) {
 		return
 	}
 	a.note(yellow, "warning: requests that ask for nothing are refused, so /readyz says no: %s", visible(why.Error()))
-}
-
-// listen takes the address, if it may be served on with these keys.
-func listen(address string, keys []httpapi.Key) (net.Listener, error) {
-	if err := httpapi.CheckListen(address, keys); err != nil {
-		return nil, err
-	}
-	network := "tcp"
-	if host, _, err := net.SplitHostPort(address); err == nil && net.ParseIP(host).To4() != nil {
-		network = "tcp4" // Go would also listen on IPv6 for 0.0.0.0
-	}
-	l, err := net.Listen(network, address)
-	if err == nil {
-		return l, nil
-	}
-	e := &sandbox.Error{Kind: sandbox.Unavailable, Op: "--listen", Err: err}
-	if errors.Is(err, syscall.EADDRINUSE) {
-		e.Mend = "another program listens there: stop it, or choose another address, as in --listen 127.0.0.1:7071"
-	}
-	return nil, e
 }
 
 // drain ends the server in order: nothing new is admitted, what runs may end within the time, answers are delivered.

@@ -76,7 +76,7 @@ func startServer(t *testing.T, args ...string) *served {
 	go func() {
 		s.exit <- m.Run(context.Background(), append([]string{"serve", "--listen", "127.0.0.1:0"}, args...))
 	}()
-	s.url = s.said.wait(t, `listening on (http://\S+)`)[1]
+	s.url = s.said.wait(t, `listening on (\S+)`)[1]
 	t.Cleanup(func() { s.stop(t) })
 	return s
 }
@@ -275,6 +275,7 @@ func TestServeRefuses(t *testing.T) {
 		{"port in use", "another program listens there", []string{"--listen", taken.Addr().String()}},
 		{"open to others without a key", "no API key", []string{"--listen", "0.0.0.0:0"}},
 		{"no address", "is not an address", []string{"--listen", "everywhere"}},
+		{"a path that is taken", "is no socket of yours", []string{"--listen", "unix:" + bad}},
 		{"plain key", "not a name and sha256:", []string{"--api-key-file", bad}},
 		{"missing keys", "no such file", []string{"--api-key-file", bad + "x"}},
 		{"unknown backend", "is not one of", []string{"--listen", "127.0.0.1:0", "--backend", "moon"}},

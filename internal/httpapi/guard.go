@@ -79,14 +79,14 @@ func checkContentType(r *http.Request) error {
 }
 
 // CheckListen refuses to listen where strangers may reach a server that asks for no key. addr is what will be listened on, or
-// what is: "host:port", or the path of a Unix socket, whose permissions are its guard.
+// what is: "host:port", or "unix:" and the path of a socket, whose permissions are its guard.
 func CheckListen(addr string, keys []Key) error {
-	if len(keys) > 0 || strings.HasPrefix(addr, "/") || strings.HasPrefix(addr, "unix:") {
+	if len(keys) > 0 || strings.HasPrefix(addr, "unix:") {
 		return nil
 	}
 	host, _, err := net.SplitHostPort(addr)
 	if err != nil {
-		return sandbox.Invalidf("listen", "%q is not an address; write it like localhost:7070", addr)
+		return sandbox.Invalidf("listen", "%q is not an address; write it like localhost:7070, or unix:PATH", addr)
 	}
 	if isLoopback(host) {
 		return nil
