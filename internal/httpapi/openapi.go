@@ -26,12 +26,13 @@ type endpoint struct {
 }
 
 const runDetail = "Runs code or a command in a sandbox of its own and answers when it has ended. What the program did is the " +
-	"status of the answer, with HTTP status 200; a problem means that nothing ran to its end.\n\n" +
+	"status of the answer, with HTTP status 200; a problem means that nothing ran to its end, " +
+	"but for one: where too many answers are on their way to slow readers, a 429 says that the run ended and its answer found no room (a 413, that it never will).\n\n" +
 	"With Accept: text/event-stream the answer is a stream of server-sent events, with ids that count from 1: started (data: Started), " +
 	"then stdout and stderr (data: Piece) as output comes, and last result (data: Answer) or error (data: Problem). Comments keep a " +
 	"silent stream alive. The pieces of a stream put together are its first bytes exactly, up to the output limit: base64 where a " +
 	"piece has it, else text. A character that comes in two halves is held back until it is whole. A client that takes nothing for " +
-	"long is dropped, and its run is canceled, as it is when the client goes away.\n\n" +
+	"10 seconds, or falls that far behind 64 KiB a second, is dropped, and its run is canceled, as it is when the client goes away. A body comes as fast, or is a 408.\n\n" +
 	"A body of another type than application/json is taken for JSON only if it says it is a form or nothing at all, as curl -d " +
 	"does, and does not come from a browser."
 

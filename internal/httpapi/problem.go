@@ -39,7 +39,7 @@ var kindTable = map[sandbox.Kind]struct {
 	sandbox.Invalid:      {http.StatusBadRequest, "The request is wrong"},
 	sandbox.NotFound:     {http.StatusNotFound, "There is no such thing"},
 	sandbox.Exists:       {http.StatusConflict, "The name is taken"},
-	sandbox.Busy:         {http.StatusTooManyRequests, "All slots and the queue are full"},
+	sandbox.Busy:         {http.StatusTooManyRequests, "There is no room for this now"},
 	sandbox.Quota:        {http.StatusForbidden, "This is more than the caller may have"},
 	sandbox.Unauthorized: {http.StatusUnauthorized, "A valid API key is needed"},
 	sandbox.Unsupported:  {http.StatusUnprocessableEntity, "This server cannot do that"},
