@@ -31,7 +31,7 @@ type config struct {
 
 // server is how a server to torture is started.
 func (c config) server(args ...string) liveserver.Options {
-	return liveserver.Options{Binary: c.binary, Args: append(args, "--backend", c.backend), Env: []string{"TMPDIR=" + c.temp}}
+	return liveserver.Options{Binary: c.binary, Args: append(args, "--backend", c.backend, "--max-timeout", "24h"), Env: []string{"TMPDIR=" + c.temp}}
 }
 
 func main() {
