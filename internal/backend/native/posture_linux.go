@@ -3,6 +3,8 @@ package native
 import (
 	"context"
 	"fmt"
+	"os"
+	"strings"
 
 	"github.com/glovebox-dev/glovebox/internal/cgroup"
 	"github.com/glovebox-dev/glovebox/internal/hostid"
@@ -24,7 +26,8 @@ func (b *Backend) Probe(ctx context.Context) (sandbox.Posture, error) {
 		return posture, err
 	}
 	effective := box.Effective()
-	posture.Walls = effective.Walls
+	corePattern, _ := os.ReadFile("/proc/sys/kernel/core_pattern")
+	posture.Walls = append(effective.Walls, crashWall(string(corePattern)))
 	posture.Ready = in.Tree.Enforcer(cgroup.Memory) != ""
 	return posture, box.Close()
 }
@@ -76,6 +79,18 @@ func (b *Backend) landlockWall() sandbox.Wall {
 	case b.kernel.landlock < 6:
 		w.State, w.Detail = sandbox.WallWeaker, w.Detail+"; signals and abstract sockets are kept in by namespaces alone"
 		w.Mend = "Linux 6.12 brings version 6"
+	}
+	return w
+}
+
+// crashWall tells of the program that the host has each crash of any process handed to (core(5)). A limit of core dumps does not keep the
+// kernel from it, nor can a process that is executed be made to: its program is readable.
+func crashWall(corePattern string) sandbox.Wall {
+	w := sandbox.Wall{Name: "crashes", State: sandbox.WallStands, Detail: "no program of the host reads what crashes"}
+	if program, is := strings.CutPrefix(strings.TrimSpace(corePattern), "|"); is {
+		program, _, _ = strings.Cut(program, " ")
+		w.State, w.Detail = sandbox.WallWeaker, "root's "+program+" reads the memory of each program that crashes in a sandbox"
+		w.Mend = "sysctl kernel.core_pattern=core"
 	}
 	return w
 }

@@ -58,3 +58,13 @@ func record(t *testing.T, accept []string, lack ...string) {
 		Accept: accept,
 	})
 }
+
+func TestCrashWall(t *testing.T) {
+	for pattern, want := range map[string]sandbox.WallState{"core\n": sandbox.WallStands, "/var/crash/%p\n": sandbox.WallStands, "": sandbox.WallStands,
+		"|/usr/share/apport/apport -p%p\n": sandbox.WallWeaker} {
+		w := crashWall(pattern)
+		if w.State != want || (w.Mend == "") != (want == sandbox.WallStands) || strings.Contains(w.Detail, "%") {
+			t.Errorf("%q: %+v", pattern, w)
+		}
+	}
+}
