@@ -39,6 +39,9 @@ func maxima(host sandbox.Limits, slots int) sandbox.Limits {
 		Timeout:     mostTimeout,
 		OutputBytes: mostOutput,
 	}
+	if host.OpenFiles > 0 {
+		most.OpenFiles = min(most.OpenFiles, host.OpenFiles)
+	}
 	if host.Pids > 0 {
 		most.Pids = min(most.Pids, host.Pids/pidsParts/int64(slots))
 	}
@@ -64,7 +67,7 @@ var maximaShown = map[sandbox.LimitName]string{
 	sandbox.LimitPids:      "4096, or less where the host has few process ids",
 	sandbox.LimitDisk:      "a quarter of the memory",
 	sandbox.LimitInodes:    "1048576, or less where there is little memory",
-	sandbox.LimitOpenFiles: "65536",
+	sandbox.LimitOpenFiles: "65536, or less where the server itself may have fewer",
 	sandbox.LimitTimeout:   "1h",
 	sandbox.LimitOutput:    "16MiB",
 }

@@ -19,6 +19,10 @@ func measure(l *sandbox.Limits) {
 	if text, err := os.ReadFile("/proc/sys/kernel/pid_max"); err == nil {
 		l.Pids, _ = strconv.ParseInt(strings.TrimSpace(string(text)), 10, 64)
 	}
+	var files unix.Rlimit
+	if unix.Getrlimit(unix.RLIMIT_NOFILE, &files) == nil && files.Max < 1<<62 { // beyond is RLIM_INFINITY
+		l.OpenFiles = int64(files.Max) // a sandbox's own is no higher: setrlimit(2)
+	}
 	around, _ := cgroup.Around() // where there are none, nothing is lowered
 	lower(&l.MemoryBytes, around.MemoryBytes)
 	lower(&l.CPUMillis, around.CPUMillis)
