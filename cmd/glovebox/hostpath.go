@@ -13,8 +13,8 @@ import (
 // Code that ran with a --workdir may have left symbolic links in it, which a later command of ours would follow with the rights of its user:
 // to a secret that it sends along, or to a file that it writes over. Whose a link is does not tell, as files of a workdir are its owner's. So
 // a link in a path that the user names is followed only where no code can have made it: in a directory that neither is nor lies below one
-// that notForCode lets it have, such as / and /home, and the user's home itself, which holds our configuration. Any other is refused, and
-// the error names the path to type instead. The configuration and the file of keys are left out of it: who can put a link in their place
+// that notForCode lets it have, such as / and /home, and the user's home itself, which holds our configuration, or in one of root's that the
+// user cannot write to. Any other is refused, and the error names the path to type instead. The configuration and the file of keys are left out of it: who can put a link in their place
 // could as well write what they say.
 
 // maxLinks is how many links of one path are followed, as in the kernel (path_resolution(7)).
@@ -41,7 +41,7 @@ func (a *app) named(name string) (string, error) {
 		if links++; links > maxLinks {
 			return "", &sandbox.Error{Kind: sandbox.Invalid, Err: &os.PathError{Op: "open", Path: path, Err: syscall.ELOOP}}
 		}
-		if a.mayBeCodes(at) {
+		if a.mayBeCodes(at) && !isRoots(at) {
 			return "", nolink.Refuse(next, rest)
 		}
 		to, err := os.Readlink(next)
@@ -60,6 +60,9 @@ func (a *app) named(name string) (string, error) {
 // the shell followed those, and a name that begins with it means the same directory.
 func absolute(name string) (string, error) {
 	logical, err := os.Getwd()
+	if err != nil && filepath.IsAbs(name) { // the directory that we are in is gone, and no matter
+		return filepath.Clean(name), nil
+	}
 	if err != nil {
 		return "", err
 	}

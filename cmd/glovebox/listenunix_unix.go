@@ -93,6 +93,9 @@ func clearStale(path string) error {
 	if !errors.Is(err, syscall.ECONNREFUSED) { // what a socket without a listener says
 		return &sandbox.Error{Kind: sandbox.Unavailable, Op: "--listen", Msg: "another program listens on " + path, Mend: "stop it, or choose another path", Err: err}
 	}
+	if now, err := os.Lstat(path); err != nil || !os.SameFile(info, now) {
+		return &sandbox.Error{Kind: sandbox.Unavailable, Op: "--listen", Msg: "another server took " + path + " just now", Mend: "stop it, or choose another path", Err: err}
+	}
 	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return &sandbox.Error{Kind: sandbox.Invalid, Op: "--listen", Err: err}
 	}

@@ -64,12 +64,12 @@ func readable(size int64) int64 {
 var maximaShown = map[sandbox.LimitName]string{
 	sandbox.LimitMemory:    "half of the memory of this host, or of the server's control group",
 	sandbox.LimitCPUs:      "those of this host",
-	sandbox.LimitPids:      "4096, or less where the host has few process ids",
+	sandbox.LimitPids:      sandbox.FormatLimit(sandbox.LimitPids, mostPids) + ", or less where the host has few process ids",
 	sandbox.LimitDisk:      "a quarter of the memory",
-	sandbox.LimitInodes:    "1048576, or less where there is little memory",
-	sandbox.LimitOpenFiles: "65536, or less where the server itself may have fewer",
-	sandbox.LimitTimeout:   "1h",
-	sandbox.LimitOutput:    "16MiB",
+	sandbox.LimitInodes:    sandbox.FormatLimit(sandbox.LimitInodes, mostInodes) + ", or less where there is little memory",
+	sandbox.LimitOpenFiles: sandbox.FormatLimit(sandbox.LimitOpenFiles, mostOpenFiles) + ", or less where the server itself may have fewer",
+	sandbox.LimitTimeout:   sandbox.FormatLimit(sandbox.LimitTimeout, int64(mostTimeout)),
+	sandbox.LimitOutput:    sandbox.FormatLimit(sandbox.LimitOutput, mostOutput),
 }
 
 // checkHost refuses a limit above what this host has: it would bound nothing. An engine may have another machine, and says so itself.

@@ -117,8 +117,10 @@ func (a *app) serve(ctx context.Context, f *serveFlags) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, e.Close()) }()
-	defer tendMemory(e.Stats().Slots)()
-	api, err := httpapi.New(httpapi.Config{Engine: e.Engine, Version: versionOf(), Keys: keys, Hosts: f.hosts, Log: a.logger()})
+	host := capacity.Host()
+	defer tendMemory(host, e.Stats().Slots)()
+	api, err := httpapi.New(httpapi.Config{Engine: e.Engine, Version: versionOf(), Keys: keys, Hosts: f.hosts, Log: a.logger(),
+		MaxBodies: roomOf(host), MaxAnswers: roomOf(host)})
 	if err != nil {
 		return err
 	}

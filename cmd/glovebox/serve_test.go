@@ -58,6 +58,7 @@ func (s *said) wait(t *testing.T, pattern string) []string {
 
 // served is `glovebox serve` in this process.
 type served struct {
+	client     http.Client
 	url        string
 	said       *said
 	interrupts chan os.Signal
@@ -102,7 +103,7 @@ func (s *served) post(t *testing.T, path, body string, headers ...string) (int, 
 	for i := 0; i+1 < len(headers); i += 2 {
 		request.Header.Set(headers[i], headers[i+1])
 	}
-	response, err := http.DefaultClient.Do(request)
+	response, err := s.client.Do(request)
 	if err != nil {
 		t.Fatal(err)
 	}

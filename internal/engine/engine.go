@@ -61,8 +61,8 @@ type Run struct {
 	Spec    sandbox.Spec    // zero fields get the engine's defaults; ID is the engine's to choose
 	Request sandbox.Request // Timeout, where it is set, stands in place of Spec.Limits.Timeout
 
-	// Deliver, if set, is given the result while the run still holds its slot, so a result that nobody has room for keeps others
-	// from being made. The sandbox is gone or going by then, and no time-out counts. It must return when its client is gone. It may
+	// Deliver, if set, is given the result while the run still holds its slot, if it came to one, so a result that nobody has room for keeps
+	// others from being made. The sandbox is gone or going by then, and no time-out counts. It must return when its client is gone. It may
 	// take what it wants out of the result. Its error is that of Run.
 	Deliver func(*sandbox.Result) error
 }

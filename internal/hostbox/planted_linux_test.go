@@ -180,7 +180,7 @@ func (s *scene) isDead() bool {
 	return err != nil || strings.Contains(string(text), ") Z ")
 }
 
-// files lists all there is in the scene, and what is in it, but for the victim's own new instance.
+// files lists all there is in the scene, and what is in it.
 func (s *scene) files() string {
 	var all strings.Builder
 	err := filepath.WalkDir(filepath.Dir(filepath.Dir(s.run)), func(path string, entry os.DirEntry, err error) error {

@@ -13,7 +13,8 @@ import (
 const sendBuffer = 256 << 10
 
 // connections bounds how many there are, and how many of one address: half, so that one client cannot have all. When it is one
-// too many, the oldest that has sent no whole request header goes in its place, as it is idle or dripping.
+// too many, the oldest that has sent no whole request header goes in its place, as it is idle or dripping. One whose header comes at that
+// very moment goes as well: its request may be carried out, and its client learns it as with any connection that breaks.
 type connections struct {
 	most   int
 	refuse func() // is told of each connection that is closed for another or at once

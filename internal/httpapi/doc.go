@@ -10,5 +10,5 @@
 // What is held for clients is bounded: connections by their table (connections.go), bodies and answers by a room each (room.go), of
 // each of which one client may have half, and a client's time by a least rate in both directions (pace.go). A client is an API key or,
 // where none is asked for, an address. An answer finds its room while its run holds the slot, so memory is bounded by the rooms, the slots
-// times the largest result, and some 100 KiB for each connection.
+// times the largest result, and some 500 KiB for each connection, most of it the kernel's.
 package httpapi

@@ -161,8 +161,11 @@ func writeString(out *bufio.Writer, s string) error {
 	out.WriteByte('"')
 	for len(s) > 0 {
 		n := min(longText, len(s))
-		for back := 0; n < len(s) && !utf8.RuneStart(s[n]) && back < utf8.UTFMax; back++ {
-			n--
+		for back := 1; n < len(s) && !utf8.RuneStart(s[n]) && back < utf8.UTFMax; back++ {
+			if utf8.RuneStart(s[n-back]) {
+				n -= back
+				break
+			}
 		}
 		quoted := marshal(s[:n])
 		if _, err := out.Write(quoted[1 : len(quoted)-1]); err != nil {

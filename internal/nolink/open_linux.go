@@ -1,7 +1,6 @@
 package nolink
 
 import (
-	"errors"
 	"os"
 
 	"golang.org/x/sys/unix"
@@ -12,10 +11,7 @@ func open(path string, flag int, perm os.FileMode) (*os.File, error) {
 	if flag&os.O_CREATE != 0 {
 		how.Mode = uint64(perm.Perm()) // openat2(2): else it must be 0
 	}
-	fd, err := unix.Openat2(unix.AT_FDCWD, path, &how)
-	for err == unix.EINTR || err == unix.EAGAIN { // EAGAIN: something on the way was renamed just then
-		fd, err = unix.Openat2(unix.AT_FDCWD, path, &how)
-	}
+	fd, err := openat2(path, &how) // EAGAIN: somebody holds a lease on it, and is asked to let go (fcntl(2))
 	switch err {
 	case nil:
 		return os.NewFile(uintptr(fd), path), nil
@@ -29,11 +25,27 @@ func open(path string, flag int, perm os.FileMode) (*os.File, error) {
 	return nil, &os.PathError{Op: "open", Path: path, Err: err}
 }
 
+func openat2(path string, how *unix.OpenHow) (fd int, err error) {
+	for {
+		if fd, err = unix.Openat2(unix.AT_FDCWD, path, how); err != unix.EINTR {
+			return fd, err
+		}
+	}
+}
+
 // OpenPath opens a path as a place only (O_PATH), of whatever kind it is: what can be mounted or looked at, but not read.
 func OpenPath(path string) (fd int, err error) {
 	how := unix.OpenHow{Flags: unix.O_PATH | unix.O_CLOEXEC, Resolve: unix.RESOLVE_NO_SYMLINKS}
-	fd, err = unix.Openat2(unix.AT_FDCWD, path, &how)
-	if errors.Is(err, unix.ELOOP) {
+	fd, err = openat2(path, &how)
+	switch err {
+	case unix.ENOSYS, unix.EPERM:
+		f, err := openLooking(path, unix.O_PATH|unix.O_NOFOLLOW, 0)
+		if err != nil {
+			return -1, err
+		}
+		defer f.Close()
+		return unix.FcntlInt(f.Fd(), unix.F_DUPFD_CLOEXEC, 0)
+	case unix.ELOOP:
 		if link := refuse(path); link != nil {
 			return -1, link
 		}

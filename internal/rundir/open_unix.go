@@ -96,7 +96,11 @@ func (w *walk) judge(path string, above element) (element, error) {
 	at.closed = above.closed || w.isOwn(at)
 	switch {
 	case at.uid != 0 && int(at.uid) != os.Geteuid():
-		return at, w.refuse(path+" belongs to another user (id "+strconv.Itoa(int(at.uid))+")", "have root remove it")
+		mend := "name another run folder"
+		if above.shared() {
+			mend = "have root remove it"
+		}
+		return at, w.refuse(path+" belongs to another user (id "+strconv.Itoa(int(at.uid))+")", mend)
 	case above.shared() && isLink: // even root's: others may have given it this second name (link(2))
 		return at, w.refuse(path+" is a link in a folder that others may write to", "name the folder that it leads to")
 	case above.shared() && at.dev != above.dev:
@@ -106,7 +110,7 @@ func (w *walk) judge(path string, above element) (element, error) {
 	case !at.isDir:
 		return at, w.refuse(path+" is no folder", "remove it")
 	case at.shared() && at.mode&syscall.S_ISVTX == 0:
-		return at, w.refuse("others may write to "+path+", and put in place of what is there what they like", "chmod go-w "+path)
+		return at, w.refuse("others may write to "+path+", and put in place of what is there what they like", "have its owner run chmod +t "+path)
 	}
 	return at, nil
 }
@@ -149,7 +153,7 @@ func (w *walk) own(at element) error {
 
 func (w *walk) refuse(msg, mend string) *sandbox.Error {
 	if runtime.GOOS == "linux" && os.Geteuid() != 0 {
-		mend += ", or set XDG_RUNTIME_DIR to a folder of yours with mode 0700"
+		mend += ", or set XDG_RUNTIME_DIR to a folder of yours with mode 0700 that lies where nobody else may write"
 	}
 	return &sandbox.Error{Kind: sandbox.Unavailable, Op: "open " + w.path, Msg: msg, Mend: mend}
 }
@@ -157,4 +161,10 @@ func (w *walk) refuse(msg, mend string) *sandbox.Error {
 // IsOurs says whether what is described belongs to this user, and nobody else may write to it.
 func IsOurs(info fs.FileInfo) bool {
 	return int(info.Sys().(*syscall.Stat_t).Uid) == os.Geteuid() && info.Mode().Perm()&written == 0
+}
+
+// isStrangers says whether a folder is there and belongs to somebody else.
+func isStrangers(dir string) bool {
+	info, err := os.Stat(dir)
+	return err == nil && int(info.Sys().(*syscall.Stat_t).Uid) != os.Geteuid()
 }

@@ -17,3 +17,5 @@ func open(path string, missing bool) (*os.Root, error) {
 
 // IsOurs says whether nobody else may write to what is described, as is so in a user's profile.
 func IsOurs(fs.FileInfo) bool { return true }
+
+func isStrangers(string) bool { return false }

@@ -22,8 +22,8 @@ import (
 )
 
 // Default is where live state is where nobody says otherwise: below $XDG_RUNTIME_DIR, or in /tmp, where a system has the one, and root's in
-// /run. All of it is gone after a reboot, as sandboxes are. Where only containers of an engine are sandboxes, it is in the user's cache.
-// A variable that is not absolute is ignored, as the XDG Base Directory Specification has it.
+// /run: there all of it is gone after a reboot, as sandboxes are. Where only containers of an engine are sandboxes, it is in the user's cache.
+// A variable that is not absolute is ignored, as the XDG Base Directory Specification has it, and so is another user's, which su leaves.
 func Default(lookupEnv func(name string) (string, bool)) string {
 	if runtime.GOOS != "linux" {
 		if cache, err := os.UserCacheDir(); err == nil {
@@ -34,7 +34,7 @@ func Default(lookupEnv func(name string) (string, bool)) string {
 	if os.Geteuid() == 0 {
 		return "/run/glovebox"
 	}
-	if dir, _ := lookupEnv("XDG_RUNTIME_DIR"); filepath.IsAbs(dir) {
+	if dir, _ := lookupEnv("XDG_RUNTIME_DIR"); filepath.IsAbs(dir) && !isStrangers(dir) {
 		return filepath.Join(dir, "glovebox")
 	}
 	return "/tmp/glovebox-" + strconv.Itoa(os.Geteuid())

@@ -73,14 +73,16 @@ func sockets(families ...uint32) []Rule {
 	stream, datagram := []uint32{unix.SOCK_STREAM}, []uint32{unix.SOCK_DGRAM}
 	rules := []Rule{
 		{Arg: 0, Mask: anyBits, Op: NotIn, Answer: eafnosupport, Values: families},
-		// Protocol 0 is any family's default; besides it only TCP and UDP, so neither raw nor ping nor rarely reviewed transports
-		// (SCTP, DCCP, MPTCP) are to be had.
-		{Arg: 2, Mask: anyBits, Op: NotIn, Answer: eproto, Values: []uint32{0, unix.IPPROTO_TCP, unix.IPPROTO_UDP}},
+		// Protocol 0 is any family's default, and that of AF_UNIX has its name for another; besides these only TCP and UDP, so neither raw
+		// nor ping nor rarely reviewed transports (SCTP, DCCP, MPTCP) are to be had.
+		{Arg: 2, Mask: anyBits, Op: NotIn, Answer: eproto, Values: []uint32{0, unix.AF_UNIX, unix.IPPROTO_TCP, unix.IPPROTO_UDP}},
 		{Arg: 1, Mask: kind, Op: NotIn, Answer: eperm, Values: []uint32{unix.SOCK_STREAM, unix.SOCK_DGRAM, unix.SOCK_SEQPACKET}},
 	}
 	for _, family := range families {
 		if family != unix.AF_UNIX {
-			rules = append(rules, Rule{Arg: 1, Mask: kind, Op: In, Answer: eproto, Values: []uint32{unix.SOCK_SEQPACKET}, When: &Guard{Arg: 0, Value: family}})
+			rules = append(rules,
+				Rule{Arg: 1, Mask: kind, Op: In, Answer: eproto, Values: []uint32{unix.SOCK_SEQPACKET}, When: &Guard{Arg: 0, Value: family}},
+				Rule{Arg: 2, Mask: anyBits, Op: In, Answer: eproto, Values: []uint32{unix.IPPROTO_ICMP}, When: &Guard{Arg: 0, Value: family}}) // AF_UNIX's number
 		}
 	}
 	if len(families) == 1 {

@@ -100,7 +100,8 @@ var absent = []int{
 // to nobody; copying programs do without.
 var unsupported = []int{unix.SYS_SETXATTR, unix.SYS_LSETXATTR, unix.SYS_FSETXATTR}
 
-// skipped are answered with success and not carried out: they flush every file system of the host, and a sandbox has none.
+// skipped are answered with success and not carried out: they flush whole file systems of the host, not the sandbox's files alone. What it
+// writes to a directory of the host fsync flushes.
 var skipped = []int{unix.SYS_SYNC, unix.SYS_SYNCFS}
 
 // flushes are skipped as well where no directory of the host is writable. On a file of the host's that is only read, each is still a

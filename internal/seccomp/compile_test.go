@@ -184,7 +184,7 @@ func TestRefused(t *testing.T) {
 		}
 	}
 	for _, args := range [][6]uint64{{unix.AF_INET, unix.SOCK_STREAM, unix.IPPROTO_TCP}, {unix.AF_INET6, unix.SOCK_DGRAM, unix.IPPROTO_UDP},
-		{unix.AF_UNIX, unix.SOCK_STREAM, 0}, {unix.AF_UNIX, unix.SOCK_SEQPACKET, 0}} {
+		{unix.AF_UNIX, unix.SOCK_STREAM, 0}, {unix.AF_UNIX, unix.SOCK_SEQPACKET, unix.AF_UNIX}} {
 		if New(Options{}).Answer(unix.SYS_SOCKET, args) != Allow {
 			t.Errorf("socket with %x is refused", args)
 		}
