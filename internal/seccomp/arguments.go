@@ -17,6 +17,10 @@ func byArgument(o Options) map[int][]Rule {
 		unix.SYS_SOCKET:     sockets(unix.AF_UNIX, unix.AF_INET, unix.AF_INET6),
 		unix.SYS_SOCKETPAIR: sockets(unix.AF_UNIX),
 		unix.SYS_SETSOCKOPT: socketOptions(),
+		unix.SYS_SENDTO:     noMore(3, unix.MSG_MORE),
+		unix.SYS_SENDMSG:    noMore(2, unix.MSG_MORE),
+		unix.SYS_SENDMMSG:   noMore(3, unix.MSG_MORE),
+		unix.SYS_SPLICE:     noMore(5, unix.SPLICE_F_MORE),
 		unix.SYS_CLONE:      {{Arg: 0, Mask: cloneNamespaces, Op: AnyBit, Answer: eperm}},
 		unix.SYS_IOCTL: {{Arg: 1, Mask: anyBits, Op: In, Answer: eperm, Values: slices.Concat(fileSystemNumbers, []uint32{
 			unix.TIOCSTI,                     // types into the terminal of others (CVE-2017-5226)
@@ -24,13 +28,15 @@ func byArgument(o Options) map[int][]Rule {
 			unix.TIOCSETD,                    // loads line disciplines (CVE-2017-2636)
 			unix.TIOCCONS,                    // takes the console's output
 			unix.FS_IOC_SETFLAGS, 0x401c5820, // FS_IOC_FSSETXATTR: immutable files cannot be cleaned up
+			0x9408, 0x80089418, 0x40089416, // BTRFS_IOC_SYNC, BTRFS_IOC_START_SYNC, BTRFS_IOC_WAIT_SYNC: as syncfs
 			// These load the kernel's modules for bridges, frame relay and VLANs before anybody asks who calls (net/socket.c):
 			// SIOC{G,S}IFBR, SIOC{ADD,DEL}DLCI, SIOC{G,S}IFVLAN, SIOCBR{ADD,DEL}BR.
 			0x8940, 0x8941, 0x8980, 0x8981, 0x8982, 0x8983, 0x89a0, 0x89a1,
 		})}},
-		// A lease on a file of the host's holds whoever opens it up to fs.lease-break-time; F_NOTIFY is the older watch. Answered as by
+		// Locks of open files cannot be told from the host's own in /proc/locks, by which locks are bounded. A lease on a file of the host's holds whoever opens it up to fs.lease-break-time; F_NOTIFY is the older watch. Answered as by
 		// file systems without them.
-		unix.SYS_FCNTL: {{Arg: 1, Mask: anyBits, Op: In, Answer: einval, Values: []uint32{unix.F_SETLEASE, unix.F_NOTIFY}}},
+		unix.SYS_FCNTL: {{Arg: 1, Mask: anyBits, Op: In, Answer: einval, Values: []uint32{
+			unix.F_SETLEASE, unix.F_NOTIFY, unix.F_OFD_GETLK, unix.F_OFD_SETLK, unix.F_OFD_SETLKW}}},
 		// POSIX_FADV_DONTNEED drops what all others have cached of a file that is only read.
 		unix.SYS_FADVISE64: {{Arg: 3, Mask: anyBits, Op: In, Answer: Skip, Values: []uint32{unix.FADV_DONTNEED}}},
 		// Huge pages are a store of the host's, and in no count of memory.
@@ -64,6 +70,7 @@ var fileSystemNumbers = []uint32{
 	0x8008662c,                         // EXT4_IOC_GETFSUUID
 	0x8100587e, 0x8070587c, 0x80705864, // XFS_IOC_FSGEOMETRY, and its versions 4 and 1
 	0x8400941f, 0xd000941e, 0x81f8943c, // BTRFS_IOC_FS_INFO, BTRFS_IOC_DEV_INFO, BTRFS_IOC_GET_SUBVOL_INFO
+	0x80e8662d, 0x40106614, // EXT4_IOC_GET_TUNE_SB_PARAM (Linux 6.18), FS_IOC_GET_ENCRYPTION_PWSALT
 }
 
 // sockets are the rules of the calls that make sockets. A kind that a family lacks is refused here, as the kernel would first look for a
@@ -93,9 +100,12 @@ func sockets(families ...uint32) []Rule {
 		Rule{Arg: 1, Mask: kind, Op: NotIn, Answer: eproto, Values: datagram, When: &Guard{Arg: 2, Value: unix.IPPROTO_UDP}})
 }
 
-// options are the options of sockets that programs may set, by level. What is missing holds memory that nothing counts (multicast groups,
-// keys of TCP, flow labels, which are few for the whole host, saved headers, zero copy) or opens a part of the kernel that is seldom
-// looked at (filters, encapsulation, protocols above TCP).
+// options are the options of sockets that programs may set, by level. What is missing
+//   - holds memory that nothing counts: multicast groups, keys of TCP, flow labels, which are few for the whole host, saved headers, zero copy,
+//     corked datagrams, and what waits in a socket's queue of errors (RECVERR, time stamps of what was sent);
+//   - changes the code of the running kernel, by an interrupt of every CPU and some of it until the next boot (static keys: time stamps,
+//     UDP_GRO, IP_MINTTL, TCP_TX_DELAY);
+//   - opens a part of the kernel that is seldom looked at: filters, encapsulation, protocols above TCP.
 var options = []struct {
 	level  uint32
 	values []uint32
@@ -104,26 +114,36 @@ var options = []struct {
 	// gets a filter of system calls.
 	{unix.SOL_SOCKET, []uint32{unix.SO_DEBUG, unix.SO_REUSEADDR, unix.SO_DONTROUTE, unix.SO_BROADCAST, unix.SO_SNDBUF, unix.SO_RCVBUF,
 		unix.SO_KEEPALIVE, unix.SO_OOBINLINE, unix.SO_PRIORITY, unix.SO_LINGER, unix.SO_REUSEPORT, unix.SO_PASSCRED, unix.SO_RCVLOWAT,
-		unix.SO_SNDLOWAT, unix.SO_RCVTIMEO, unix.SO_SNDTIMEO, unix.SO_BINDTODEVICE, unix.SO_TIMESTAMP, unix.SO_TIMESTAMPNS,
-		unix.SO_PASSSEC, unix.SO_RXQ_OVFL, unix.SO_PEEK_OFF, unix.SO_INCOMING_CPU, unix.SO_MAX_PACING_RATE, unix.SO_TIMESTAMP_NEW,
-		unix.SO_TIMESTAMPNS_NEW, unix.SO_RCVTIMEO_NEW, unix.SO_SNDTIMEO_NEW, unix.SO_PASSPIDFD}},
-	{unix.IPPROTO_IP, []uint32{unix.IP_TOS, unix.IP_TTL, unix.IP_PKTINFO, unix.IP_MTU_DISCOVER, unix.IP_RECVERR, unix.IP_RECVTTL, unix.IP_RECVTOS,
-		unix.IP_FREEBIND, unix.IP_RECVORIGDSTADDR, unix.IP_MINTTL, unix.IP_BIND_ADDRESS_NO_PORT, unix.IP_MULTICAST_IF, unix.IP_MULTICAST_TTL,
+		unix.SO_SNDLOWAT, unix.SO_RCVTIMEO, unix.SO_SNDTIMEO, unix.SO_BINDTODEVICE,
+		unix.SO_PASSSEC, unix.SO_RXQ_OVFL, unix.SO_PEEK_OFF, unix.SO_INCOMING_CPU, unix.SO_MAX_PACING_RATE,
+		unix.SO_RCVTIMEO_NEW, unix.SO_SNDTIMEO_NEW, unix.SO_PASSPIDFD}},
+	{unix.IPPROTO_IP, []uint32{unix.IP_TOS, unix.IP_TTL, unix.IP_PKTINFO, unix.IP_MTU_DISCOVER, unix.IP_RECVTTL, unix.IP_RECVTOS,
+		unix.IP_FREEBIND, unix.IP_RECVORIGDSTADDR, unix.IP_BIND_ADDRESS_NO_PORT, unix.IP_MULTICAST_IF, unix.IP_MULTICAST_TTL,
 		unix.IP_MULTICAST_LOOP, unix.IP_MULTICAST_ALL, unix.IP_UNICAST_IF}},
 	{unix.IPPROTO_IPV6, []uint32{unix.IPV6_V6ONLY, unix.IPV6_UNICAST_HOPS, unix.IPV6_MULTICAST_IF, unix.IPV6_MULTICAST_HOPS, unix.IPV6_MULTICAST_LOOP,
-		unix.IPV6_MULTICAST_ALL, unix.IPV6_MTU_DISCOVER, unix.IPV6_MTU, unix.IPV6_RECVERR, unix.IPV6_RECVPKTINFO, unix.IPV6_RECVHOPLIMIT,
+		unix.IPV6_MULTICAST_ALL, unix.IPV6_MTU_DISCOVER, unix.IPV6_MTU, unix.IPV6_RECVPKTINFO, unix.IPV6_RECVHOPLIMIT,
 		unix.IPV6_RECVTCLASS, unix.IPV6_TCLASS, unix.IPV6_DONTFRAG, unix.IPV6_AUTOFLOWLABEL, unix.IPV6_ADDR_PREFERENCES,
 		unix.IPV6_RECVORIGDSTADDR, unix.IPV6_FREEBIND, unix.IPV6_UNICAST_IF}},
 	{unix.IPPROTO_TCP, []uint32{unix.TCP_NODELAY, unix.TCP_MAXSEG, unix.TCP_CORK, unix.TCP_KEEPIDLE, unix.TCP_KEEPINTVL, unix.TCP_KEEPCNT,
 		unix.TCP_SYNCNT, unix.TCP_LINGER2, unix.TCP_DEFER_ACCEPT, unix.TCP_WINDOW_CLAMP, unix.TCP_QUICKACK, unix.TCP_CONGESTION,
 		unix.TCP_THIN_LINEAR_TIMEOUTS, unix.TCP_THIN_DUPACK, unix.TCP_USER_TIMEOUT, unix.TCP_FASTOPEN, unix.TCP_TIMESTAMP,
-		unix.TCP_NOTSENT_LOWAT, unix.TCP_FASTOPEN_CONNECT, unix.TCP_INQ, unix.TCP_TX_DELAY}},
-	{unix.IPPROTO_UDP, []uint32{unix.UDP_CORK, unix.UDP_SEGMENT, unix.UDP_GRO}},
+		unix.TCP_NOTSENT_LOWAT, unix.TCP_FASTOPEN_CONNECT, unix.TCP_INQ}},
+	{unix.IPPROTO_UDP, []uint32{unix.UDP_SEGMENT}},
+}
+
+// noMore refuses to hold a datagram back until more of it comes, 64 KiB for each socket that nothing counts. TCP, whose queues count, works
+// without as well: it is about full packets.
+func noMore(arg int, flag uint32) []Rule {
+	return []Rule{{Arg: arg, Mask: flag, Op: AnyBit, Answer: eopnotsupp}}
 }
 
 func socketOptions() []Rule {
 	levels := Rule{Arg: 1, Mask: anyBits, Op: NotIn, Answer: enoprotoopt}
 	rules := []Rule{{}}
+	// glibc resolves no name where it cannot ask for errors of ICMP (res_send.c); without them it waits for its time-out.
+	for _, o := range [][2]uint32{{unix.IPPROTO_IP, unix.IP_RECVERR}, {unix.IPPROTO_IPV6, unix.IPV6_RECVERR}} {
+		rules = append(rules, Rule{Arg: 2, Mask: anyBits, Op: In, Answer: Skip, Values: o[1:], When: &Guard{Arg: 1, Value: o[0]}})
+	}
 	for _, o := range options {
 		levels.Values = append(levels.Values, o.level)
 		rules = append(rules, Rule{Arg: 2, Mask: anyBits, Op: NotIn, Answer: enoprotoopt, Values: o.values, When: &Guard{Arg: 1, Value: o.level}})

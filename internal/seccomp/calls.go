@@ -5,8 +5,8 @@ package seccomp
 import "golang.org/x/sys/unix"
 
 // group is calls of one kind, with the kernel memory that a sandbox can hold by them and that no memory control group counts.
-// Whoever adds a call asks the same of it. Without a version, the kernel counts since Linux 5.15 at the latest, whose allocations for
-// locks, System V objects, signals, timers and poll are the last that were made to count.
+// Whoever adds a call asks the same of it. What is said to count does since Linux 5.15, when the last of it was made to (System V objects,
+// signals, timers). What has no bound of the kernel's own, locks of files and sockets of TCP, the native backend bounds by looking (hoard).
 type group struct {
 	uncounted string
 	calls     []int
@@ -17,8 +17,8 @@ type group struct {
 // names of the host, reach files by handle, and the few that are there for one privileged program.
 var allowed = []group{
 	{"Descriptors, files, entries and pipes count, with their names and pages. Not a symbolic link's target up to 128 bytes, nor the 300 " +
-		"bytes at most behind a descriptor that is no file: the limits of inodes, open files and processes bound both. Extended " +
-		"attributes are refused below, as one of 64 KiB on each file (an ACL) is the host's to bear.", []int{
+		"bytes at most behind a descriptor that is no file: the limits of inodes, open files and processes bound both. Not locks of parts of files, " +
+		"192 bytes each. Extended attributes are refused below, as one of 64 KiB on each file (an ACL) is the host's to bear.", []int{
 		unix.SYS_READ, unix.SYS_WRITE, unix.SYS_READV, unix.SYS_WRITEV, unix.SYS_PREAD64, unix.SYS_PWRITE64,
 		unix.SYS_PREADV, unix.SYS_PWRITEV, unix.SYS_PREADV2, unix.SYS_PWRITEV2, unix.SYS_OPENAT, unix.SYS_OPENAT2,
 		unix.SYS_CLOSE, unix.SYS_CLOSE_RANGE, unix.SYS_LSEEK, unix.SYS_FSTAT, unix.SYS_STATX, unix.SYS_FSTATFS, unix.SYS_STATFS,
@@ -67,7 +67,8 @@ var allowed = []group{
 		unix.SYS_CLOCK_GETTIME, unix.SYS_CLOCK_GETRES, unix.SYS_GETTIMEOFDAY, unix.SYS_GETITIMER, unix.SYS_SETITIMER,
 		unix.SYS_TIMER_CREATE, unix.SYS_TIMER_DELETE, unix.SYS_TIMER_GETOVERRUN, unix.SYS_TIMER_GETTIME, unix.SYS_TIMER_SETTIME,
 	}},
-	{"Sockets, what waits in those of AF_UNIX and descriptors in flight count; of TCP and UDP as SECURITY.md says of loopback. Not 256 bytes of a " +
+	{"Sockets, what waits in those of AF_UNIX and descriptors in flight count; of TCP and UDP as SECURITY.md says of loopback. Not connections that nobody " +
+		"accepts, nor what a closed socket has yet to send, 3 KiB each. Not 256 bytes of a " +
 		"connection for the minute after its end: net.ipv4.tcp_max_tw_buckets bounds them in each network namespace, by 64 MiB where " +
 		"nobody set it. What options can hold is refused below (socket and setsockopt).", []int{
 		unix.SYS_BIND, unix.SYS_LISTEN, unix.SYS_ACCEPT, unix.SYS_ACCEPT4, unix.SYS_CONNECT,

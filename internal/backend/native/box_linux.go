@@ -32,6 +32,7 @@ func (box *Box) start(g *born) {
 	box.Process, box.Lifeline, box.Began = g.process, g.setup, time.Now()
 	box.Entry = &box.entry // soon free, once the box has ended, as what is forked has nowhere to go any more
 	box.Watch()
+	box.backend.hoards.watch(box)
 }
 
 // Dial connects to the guest.

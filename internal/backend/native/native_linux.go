@@ -66,6 +66,7 @@ type Backend struct {
 	templates templates
 	zygotes   zygotes
 	entries   entries
+	hoards    hoards
 	hostOnce  sync.Once // guards host, hostErr
 	host      []confine.Step
 	hostErr   error
@@ -158,6 +159,7 @@ func (b *Backend) note(what string, err error) {
 func (b *Backend) Close() error {
 	b.zygotes.close()
 	b.templates.close()
+	b.hoards.close()
 	b.opening.Lock()
 	defer b.opening.Unlock()
 	var err error

@@ -22,7 +22,9 @@ func (b *Backend) takeBack(ctx context.Context, dir string) (*Box, error) {
 		return nil, err
 	}
 	base.Watch()
-	return &Box{Box: base}, nil
+	box := &Box{Box: base}
+	b.hoards.watch(box)
+	return box, nil
 }
 
 // reapBox ends one box of a dead owner.

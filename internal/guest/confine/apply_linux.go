@@ -223,19 +223,36 @@ func (a *applying) loopback() error {
 		return err
 	}
 	ifr.SetUint16(unix.IFF_UP | unix.IFF_RUNNING)
-	return unix.IoctlIfreq(s, unix.SIOCSIFFLAGS, ifr)
+	if err := unix.IoctlIfreq(s, unix.SIOCSIFFLAGS, ifr); err != nil {
+		return err
+	}
+	return a.boundSockets()
+}
+
+// boundSockets keeps the kernel from holding for long what no limit counts: closed sockets that have more to send, of which the whole host may
+// have few (net.ipv4.tcp_max_orphans), and copies of what was sent with a time stamp, in the queue of errors. Where the kernel has such a
+// setting for the whole host alone, as older ones have, it is not this namespace's to change.
+func (a *applying) boundSockets() error {
+	for name, value := range map[string]string{"net/ipv4/tcp_orphan_retries": "1", "net/core/tstamp_allow_data": "0"} {
+		switch err := a.set(name, value); err {
+		case nil, unix.ENOENT, unix.EACCES, unix.EPERM, unix.EROFS:
+		default:
+			return err
+		}
+	}
+	return nil
 }
 
 // forbidNesting lets no user namespace be made inside: most local privilege escalations of recent years began with one. The
 // filter refuses it too.
-func (a *applying) forbidNesting() error { return a.set("max_user_namespaces", "0") }
+func (a *applying) forbidNesting() error { return a.set("user/max_user_namespaces", "0") }
 
 // boundWatches lets a sandbox have few watchers of files. The kernel counts those of a user namespace as its maker's too, so that
 // without a bound of its own one sandbox takes all that the host's root may have (128), and neither udev nor another sandbox gets one.
 func (a *applying) boundWatches() error {
-	err := a.set("max_inotify_instances", watchers)
+	err := a.set("user/max_inotify_instances", watchers)
 	if err == nil {
-		err = a.set("max_inotify_watches", watches)
+		err = a.set("user/max_inotify_watches", watches)
 	}
 	if err == unix.ENOENT { // a kernel without inotify
 		return nil
@@ -249,9 +266,9 @@ const (
 	watches  = "8192"
 )
 
-// set writes a bound of this user namespace.
+// set writes a setting of this process's namespaces.
 func (a *applying) set(name, value string) error {
-	fd, err := unix.Openat(a.root.proc, "sys/user/"+name, unix.O_WRONLY|unix.O_CLOEXEC, 0)
+	fd, err := unix.Openat(a.root.proc, "sys/"+name, unix.O_WRONLY|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return err
 	}

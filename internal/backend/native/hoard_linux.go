@@ -1,0 +1,194 @@
+package native
+
+import (
+	"bufio"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/glovebox-dev/glovebox/internal/pidfd"
+)
+
+// Two things the kernel keeps for a program without a bound, and counts in no control group: locks of parts of files, 192 bytes each, a
+// quarter of a million in a second (RLIMIT_LOCKS is not enforced any more: getrlimit(2)), and TCP sockets that have no descriptor, as those
+// that nobody has accepted and those that were closed with something to send, of which the whole host may have few
+// (net.ipv4.tcp_max_orphans). So each sandbox is looked at from outside, and the code of one that hoards is killed.
+const (
+	lookEvery   = 250 * time.Millisecond
+	mostLocks   = 10_000
+	mostSockets = 8192 // of TCP, both ends of a connection among them; those that wait for their time (TIME_WAIT) apart
+)
+
+// hoards looks at all boxes of a backend.
+type hoards struct {
+	mu    sync.Mutex // guards all below
+	boxes map[*Box]bool
+	stop  chan struct{} // nil where nobody looks
+	done  chan struct{}
+}
+
+// watch looks at a box until its end.
+func (h *hoards) watch(box *Box) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.boxes == nil {
+		h.boxes = map[*Box]bool{}
+	}
+	h.boxes[box] = true
+	if h.stop == nil {
+		h.stop, h.done = make(chan struct{}), make(chan struct{})
+		go h.look(h.stop, h.done)
+	}
+}
+
+// close ends the looking. Boxes that live on are looked at by who takes them back.
+func (h *hoards) close() {
+	h.mu.Lock()
+	stop, done := h.stop, h.done
+	h.stop = nil
+	h.mu.Unlock()
+	if stop != nil {
+		close(stop)
+		<-done
+	}
+}
+
+func (h *hoards) look(stop, done chan struct{}) {
+	defer close(done)
+	ticker := time.NewTicker(lookEvery)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-stop:
+			return
+		case <-ticker.C:
+		}
+		if boxes := h.alive(); len(boxes) > 0 {
+			punish(boxes)
+		}
+	}
+}
+
+// alive lists the boxes that have not ended, and forgets the others.
+func (h *hoards) alive() (boxes []*Box) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for box := range h.boxes {
+		if box.Alive() == nil {
+			boxes = append(boxes, box)
+		} else {
+			delete(h.boxes, box)
+		}
+	}
+	return boxes
+}
+
+// punish kills all processes of the sandboxes that hoard, but for their guests.
+func punish(boxes []*Box) {
+	locks := map[int]int{} // by guest
+	for pid, n := range lockHolders() {
+		for _, box := range boxes {
+			if descends(pid, box.Process.PID) {
+				locks[box.Process.PID] += n
+			}
+		}
+	}
+	for _, box := range boxes {
+		if guest := box.Process.PID; locks[guest] > mostLocks || tcpSockets(guest) > mostSockets {
+			killBelow(guest)
+		}
+	}
+}
+
+// lockHolders counts the locks of parts of files by process (proc_locks(5)). Those of open files, which have no process, the filter refuses.
+func lockHolders() map[int]int {
+	holders := map[int]int{}
+	f, err := os.Open("/proc/locks")
+	if err != nil {
+		return nil
+	}
+	defer f.Close()
+	for lines := bufio.NewScanner(f); lines.Scan(); {
+		// "1: POSIX  ADVISORY  WRITE 3548 08:01:2 0 EOF"; "->" behind the number is one that waits.
+		fields := strings.Fields(strings.Replace(lines.Text(), "->", "", 1))
+		if len(fields) > 4 && fields[1] == "POSIX" {
+			pid, _ := strconv.Atoi(fields[4])
+			holders[pid]++
+		}
+	}
+	return holders
+}
+
+// tcpSockets counts the TCP sockets of a process's network namespace, with and without a descriptor.
+func tcpSockets(pid int) (n int) {
+	for _, file := range []string{"sockstat", "sockstat6"} {
+		text, err := os.ReadFile(filepath.Join("/proc", itoa(pid), "net", file))
+		if err != nil {
+			continue
+		}
+		for line := range strings.Lines(string(text)) {
+			var inUse int
+			if _, err := fmt.Sscanf(line, "TCP: inuse %d", &inUse); err == nil {
+				n += inUse
+			} else if _, err := fmt.Sscanf(line, "TCP6: inuse %d", &inUse); err == nil {
+				n += inUse
+			}
+		}
+	}
+	return n
+}
+
+// killBelow kills what descends from a guest.
+func killBelow(guest int) {
+	names, _ := os.ReadDir("/proc")
+	for _, name := range names {
+		pid, err := strconv.Atoi(name.Name())
+		if err != nil || pid == guest {
+			continue
+		}
+		p, err := pidfd.Open(pid)
+		if err != nil {
+			continue
+		}
+		if descends(pid, guest) { // asked after it was taken hold of: its number is no other's by now
+			p.Kill()
+		}
+		p.Close()
+	}
+}
+
+// maxDepth bounds the walk up from a process, should processes come and go during it.
+const maxDepth = 10_000
+
+// descends says whether a process comes from another. What a guest's children leave behind is the guest's own, so all code does.
+func descends(pid, from int) bool {
+	for range maxDepth {
+		if pid == from {
+			return true
+		}
+		if pid <= 1 {
+			return false
+		}
+		pid = parentOf(pid)
+	}
+	return false
+}
+
+// parentOf is 0 for a process that is gone.
+func parentOf(pid int) int {
+	text, err := os.ReadFile(filepath.Join("/proc", itoa(pid), "stat"))
+	if err != nil {
+		return 0
+	}
+	_, rest, _ := strings.Cut(string(text[strings.LastIndexByte(string(text), ')')+1:]), " ") // the name may hold anything
+	fields := strings.Fields(rest)                                                           // state, parent (proc_pid_stat(5))
+	if len(fields) < 2 {
+		return 0
+	}
+	parent, _ := strconv.Atoi(fields[1])
+	return parent
+}
