@@ -6,17 +6,17 @@ import (
 )
 
 // HiddenPlaces are what the shown folders of the host hold that tells of it and that programs do without: the settings of what an
-// administrator installed (npm keeps tokens for registries in etc/npmrc), the sources of the host's kernel, and the certificates that
+// administrator installed (npm keeps tokens for registries in etc/npmrc), the sources of the host's kernel, the locks of its package manager, and the certificates that
 // Debian and Red Hat make for a host's own name.
-var HiddenPlaces = []string{"/usr/etc", "/usr/local/etc", "/usr/src",
+var HiddenPlaces = []string{"/usr/etc", "/usr/local/etc", "/usr/src", "/usr/lib/sysimage",
 	"/etc/ssl/certs/ssl-cert-snakeoil.pem", "/etc/pki/tls/certs/localhost.crt"}
 
 // MaskedFiles and MaskedFolders are hidden in /proc, as it tells there of the host or reaches into it: the list of the container runtimes; the
 // kernel's command line, configuration, build and boot; what the host's disks, memory and control groups do; and the locks on its files, by
 // which sandboxes could tell the host ids of others. What only the host's root may read (mode 0400) the kernel hides itself from who is not.
 var (
-	MaskedFiles = []string{"buddyinfo", "cgroups", "cmdline", "config.gz", "diskstats", "interrupts", "kallsyms", "kcore", "key-users", "keys",
-		"latency_stats", "locks", "modules", "partitions", "sched_debug", "softirqs", "swaps", "sys/kernel/random/boot_id", "timer_list",
+	MaskedFiles = []string{"bootconfig", "buddyinfo", "cgroups", "cmdline", "config.gz", "diskstats", "interrupts", "kallsyms", "kcore", "key-users", "keys",
+		"latency_stats", "locks", "mdstat", "modules", "partitions", "sched_debug", "softirqs", "swaps", "sys/kernel/random/boot_id", "timer_list",
 		"timer_stats", "version", "vmstat", "zoneinfo"}
 	MaskedFolders = []string{"acpi", "asound", "bus", "driver", "fs", "irq", "pressure", "scsi"}
 )
