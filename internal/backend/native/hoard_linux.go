@@ -185,7 +185,7 @@ func parentOf(pid int) int {
 		return 0
 	}
 	_, rest, _ := strings.Cut(string(text[strings.LastIndexByte(string(text), ')')+1:]), " ") // the name may hold anything
-	fields := strings.Fields(rest)                                                           // state, parent (proc_pid_stat(5))
+	fields := strings.Fields(rest)                                                            // state, parent (proc_pid_stat(5))
 	if len(fields) < 2 {
 		return 0
 	}
