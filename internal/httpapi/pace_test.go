@@ -80,7 +80,8 @@ type address string
 func (a address) Network() string { return "test" }
 func (a address) String() string  { return string(a) }
 
-// An idle connection gives way like one that never sent anything; of an IPv6 network all addresses are one.
+// An idle connection gives way like one that never sent anything, and like one whose request was not admitted; of an IPv6 network all
+// addresses are one.
 func TestConnectionsGiveWay(t *testing.T) {
 	refused := 0
 	c := newConnections(6, func() { refused++ })
@@ -91,19 +92,26 @@ func TestConnectionsGiveWay(t *testing.T) {
 		}
 		return k
 	}
-	served := open("[2001:db8::1]:1", http.StateActive)
-	idle := open("[2001:db8::2]:1", http.StateActive, http.StateIdle)
-	fresh := open("[2001:db8::3]:1")
+	serve := func(from string) *known {
+		k := open(from, http.StateActive)
+		c.admit(k)
+		return k
+	}
+	served := serve("[2001:db8::1]:1")
+	refusedTwice := open("[2001:db8::2]:1", http.StateActive, http.StateIdle, http.StateActive)
+	idle := serve("[2001:db8::3]:1")
 	elsewhere := open("10.0.0.1:1")
+	c.state(idle, http.StateIdle)
 	more := open("[2001:db8::ffff]:1")
-	if !idle.closed || served.closed || fresh.closed || elsewhere.closed || more.closed {
-		t.Error("not the oldest idle one of its network is closed")
+	if !refusedTwice.closed || served.closed || idle.closed || elsewhere.closed || more.closed {
+		t.Error("not the oldest of its network that is not served is closed")
 	}
-	c.state(idle, http.StateClosed)
+	c.admit(refusedTwice)
+	c.state(refusedTwice, http.StateClosed)
 	for range 8 {
-		open("@", http.StateActive) // a Unix socket has no shares
+		serve("@") // a Unix socket has no shares
 	}
-	if !elsewhere.closed || !fresh.closed || !more.closed || served.closed || refused != 7 || len(c.open) != 6 {
+	if !elsewhere.closed || !idle.closed || !more.closed || served.closed || refused != 7 || len(c.open) != 6 {
 		t.Errorf("%d of %d gave way, %d are open", refused, 13, len(c.open))
 	}
 	for conn := range c.open {

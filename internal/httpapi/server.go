@@ -118,6 +118,7 @@ func (s *Server) Handler() http.Handler { return http.HandlerFunc(s.handle) }
 func (s *Server) HTTPServer() *http.Server {
 	protocols := new(http.Protocols)
 	protocols.SetHTTP1(true)
+	connections := newConnections(s.config.MaxConnections, s.metrics.overConnections.Inc)
 	return &http.Server{
 		Handler:           s.Handler(),
 		ReadHeaderTimeout: headerTimeout,
@@ -125,7 +126,8 @@ func (s *Server) HTTPServer() *http.Server {
 		IdleTimeout:       idleTimeout,
 		MaxHeaderBytes:    maxHeaderBytes,
 		Protocols:         protocols,
-		ConnState:         newConnections(s.config.MaxConnections, s.metrics.overConnections.Inc).state,
+		ConnState:         connections.state,
+		ConnContext:       connections.context,
 		ErrorLog:          slog.NewLogLogger(s.log.Handler(), slog.LevelDebug),
 		BaseContext:       func(net.Listener) context.Context { return context.Background() },
 	}

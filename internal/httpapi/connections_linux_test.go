@@ -1,0 +1,94 @@
+package httpapi_test
+
+import (
+	"fmt"
+	"io"
+	"net"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/glovebox-dev/glovebox/internal/engine"
+	"github.com/glovebox-dev/glovebox/internal/httpapi"
+)
+
+// Linux alone has all of 127.0.0.0/8 from the start, so these tests have several clients there.
+
+// H04: headers and bodies that never end hold a connection, no slot, and each address has half of the connections. One more takes the place of
+// the oldest that has sent no whole header, or is closed where there is none.
+func TestHeldConnections(t *testing.T) {
+	r := newRig(t, engine.Config{}, httpapi.Config{MaxConnections: 8})
+	const inHeader = "POST /v1/run HTTP/1.1\r\nHost: loc"
+	const inBody = "POST /v1/run HTTP/1.1\r\nHost: localhost\r\nExpect: 100-continue\r\nContent-Length: 1000\r\n\r\n"
+	var dripping, serving []net.Conn
+	dial := func(from, request string) net.Conn {
+		conn, err := (&net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(from)}}).Dial("tcp", r.addr)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { conn.Close() })
+		conn.SetDeadline(time.Now().Add(patience))
+		io.WriteString(conn, request)
+		return conn
+	}
+	for range 4 {
+		dripping = append(dripping, dial("127.0.0.2", inHeader))
+		conn, line := r.hold("127.0.0.3", inBody)
+		if !strings.Contains(line, "100 Continue") {
+			t.Fatal(line)
+		}
+		serving = append(serving, conn)
+	}
+	isClosed := func(conn net.Conn) bool {
+		_, err := conn.Read(make([]byte, 1))
+		return err != nil && !strings.Contains(err.Error(), "timeout")
+	}
+	if !isClosed(dial("127.0.0.3", inHeader)) {
+		t.Error("one address has more than its half, of which all are served")
+	}
+	newcomer, line := r.hold("127.0.0.4", "GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n")
+	if !strings.Contains(line, "200") || !isClosed(dripping[0]) {
+		t.Errorf("where all connections are held, a newcomer gets %q", line)
+	}
+	if s := r.engine.Stats(); s.Running+s.Queued != 0 {
+		t.Errorf("a body that is not read holds a slot: %+v", s)
+	}
+	newcomer.Close()
+	for _, conn := range dripping[1:] { // the others are served
+		io.WriteString(conn, "alhost\r\nContent-Length: 0\r\n\r\n")
+		serving = append(serving, conn)
+	}
+	for i, conn := range serving {
+		if i < 4 {
+			io.WriteString(conn, strings.Repeat("x", 1000))
+		}
+		if isClosed(conn) {
+			t.Errorf("connection %d was closed as well", i)
+		}
+	}
+	if res, _ := r.do("GET", "/healthz", "{}", nil); !res.Close {
+		t.Error("a connection is held for a body that nobody reads")
+	}
+}
+
+// H04: requests without a key give way while they are answered, and while net/http waits for the body that they do not send.
+func TestKeylessConnectionsGiveWay(t *testing.T) {
+	const places = 4
+	for _, request := range []string{
+		"POST /v1/run HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1000\r\n\r\n",
+		"POST /v1/run HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1000000\r\n\r\n",
+		"GET /healthz HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1000\r\n\r\n",
+	} {
+		r, alice, _ := newTwoClients(t, httpapi.Config{MaxConnections: places})
+		for range 3 {
+			for i := range places {
+				r.hold(fmt.Sprintf("127.0.0.%d", 2+i%2), request)
+			}
+			conn, line := r.hold("127.0.0.4", "GET /v1/languages HTTP/1.1\r\nHost: localhost\r\nX-API-Key: "+alice["X-API-Key"]+"\r\n\r\n")
+			if !strings.Contains(line, "200") {
+				t.Errorf("beside %q, a client with a key gets %q", request, line)
+			}
+			conn.Close()
+		}
+	}
+}
