@@ -13,7 +13,7 @@ import (
 // which are the kernel's memory, and go out in bursts of a third, so that a slow client seems to take nothing for long.
 const sendBuffer = 256 << 10
 
-// connections bounds how many there are, and how many of one address: half, so that one client cannot have all. When it is one
+// connections bounds how many there are, and how many of one address and of one key: half, so that one client cannot have all. When it is one
 // too many, the oldest without an admitted request goes in its place: it is idle, drips its header, or was refused and sends no body. One whose
 // request comes at that very moment goes as well: it may be carried out, and its client learns it as with any connection that breaks.
 type connections struct {
@@ -23,17 +23,19 @@ type connections struct {
 	mu      sync.Mutex // guards all below
 	open    map[net.Conn]*connection
 	each    map[string]int // by address
+	kept    map[string]int // by owner: those that no other takes the place of
 	waiting queue.List     // of those without an admitted request, the oldest first
 }
 
 type connection struct {
 	net.Conn
 	address string
-	waits   *queue.Element // nil while an admitted request is served
+	owner   string         // of the request that it is kept for; "" is none
+	waits   *queue.Element // nil while it is kept
 }
 
 func newConnections(most int, refuse func()) *connections {
-	return &connections{most: most, refuse: refuse, open: map[net.Conn]*connection{}, each: map[string]int{}}
+	return &connections{most: most, refuse: refuse, open: map[net.Conn]*connection{}, each: map[string]int{}, kept: map[string]int{}}
 }
 
 // admission is the key of what a request's context holds for admitted.
@@ -41,23 +43,31 @@ type admission struct{}
 
 // context is the hook of http.Server for what the requests of a connection know.
 func (c *connections) context(ctx context.Context, conn net.Conn) context.Context {
-	return context.WithValue(ctx, admission{}, func() { c.admit(conn) })
+	return context.WithValue(ctx, admission{}, func(owner string) { c.admit(conn, owner) })
 }
 
 // admitted keeps the connection of a request until the request is answered. Without a connection, as in tests, there is nothing to keep.
-func admitted(ctx context.Context) {
-	if admit, ok := ctx.Value(admission{}).(func()); ok {
-		admit()
+func admitted(ctx context.Context, owner string) {
+	if admit, ok := ctx.Value(admission{}).(func(string)); ok {
+		admit(owner)
 	}
 }
 
-func (c *connections) admit(conn net.Conn) {
+// admit keeps a connection for an owner's request, as long as no more than half of all are kept for it: a key may come from any number of
+// addresses.
+func (c *connections) admit(conn net.Conn, owner string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if known := c.open[conn]; known != nil { // it was not closed for another
-		c.serve(known)
+	known := c.open[conn]
+	if known == nil || known.waits == nil || c.kept[owner] >= c.share() { // nil: it was closed for another
+		return
 	}
+	c.waiting.Remove(known.waits)
+	known.waits, known.owner = nil, owner
+	c.kept[owner]++
 }
+
+func (c *connections) share() int { return max(1, c.most/2) }
 
 // state is the hook of http.Server. An active connection stays in waiting until admit: whoever has no key gets that far with any header. One
 // whose request was refused keeps its place there.
@@ -71,6 +81,7 @@ func (c *connections) state(conn net.Conn, state http.ConnState) {
 	case state == http.StateActive: // it waits until admit
 	case state == http.StateIdle:
 		if known.waits == nil {
+			c.drop(known)
 			known.waits = c.waiting.PushBack(known)
 		}
 	default:
@@ -89,9 +100,8 @@ func (c *connections) add(conn net.Conn) (over net.Conn) {
 		_ = tcp.SetWriteBuffer(sendBuffer) // without it all works as well
 	}
 	entry := &connection{Conn: conn, address: addressOf(conn.RemoteAddr().String())}
-	share := max(1, c.most/2)
 	switch {
-	case entry.address != "" && c.each[entry.address] >= share:
+	case entry.address != "" && c.each[entry.address] >= c.share():
 		over = c.oldest(entry.address)
 	case len(c.open) >= c.most:
 		over = c.oldest("")
@@ -123,15 +133,20 @@ func (c *connections) oldest(address string) net.Conn {
 	return nil
 }
 
-func (c *connections) serve(entry *connection) {
-	if entry.waits != nil {
-		c.waiting.Remove(entry.waits)
-		entry.waits = nil
+// drop ends the keeping of a connection for its owner.
+func (c *connections) drop(entry *connection) {
+	if c.kept[entry.owner]--; c.kept[entry.owner] == 0 {
+		delete(c.kept, entry.owner)
 	}
+	entry.owner = ""
 }
 
 func (c *connections) remove(entry *connection) {
-	c.serve(entry)
+	if entry.waits != nil {
+		c.waiting.Remove(entry.waits)
+	} else {
+		c.drop(entry)
+	}
 	delete(c.open, entry.Conn)
 	if c.each[entry.address]--; c.each[entry.address] == 0 {
 		delete(c.each, entry.address)

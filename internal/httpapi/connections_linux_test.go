@@ -92,3 +92,20 @@ func TestKeylessConnectionsGiveWay(t *testing.T) {
 		}
 	}
 }
+
+// H04: one key has half of the connections, from however many addresses.
+func TestConnectionsOfOneKey(t *testing.T) {
+	const places = 4
+	r, alice, bob := newTwoClients(t, httpapi.Config{MaxConnections: places})
+	body := "Content-Length: 1000\r\nExpect: 100-continue\r\n\r\n"
+	for i := range places {
+		r.hold(fmt.Sprintf("127.0.0.%d", 2+i%2), "POST /v1/run HTTP/1.1\r\nHost: localhost\r\nX-API-Key: "+alice["X-API-Key"]+"\r\n"+body)
+	}
+	for range 3 {
+		conn, line := r.hold("127.0.0.4", "GET /v1/languages HTTP/1.1\r\nHost: localhost\r\nX-API-Key: "+bob["X-API-Key"]+"\r\n\r\n")
+		if !strings.Contains(line, "200") {
+			t.Errorf("another key gets %q", line)
+		}
+		conn.Close()
+	}
+}

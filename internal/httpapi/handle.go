@@ -46,7 +46,7 @@ func (s *Server) handle(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	if !s.isOpen(out.route) { // what needs no key gives way to whoever may have one
-		admitted(r.Context())
+		admitted(r.Context(), out.owner)
 	}
 	s.mux.ServeHTTP(out, r)
 }

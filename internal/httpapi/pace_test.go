@@ -94,7 +94,7 @@ func TestConnectionsGiveWay(t *testing.T) {
 	}
 	serve := func(from string) *known {
 		k := open(from, http.StateActive)
-		c.admit(k)
+		c.admit(k, "")
 		return k
 	}
 	served := serve("[2001:db8::1]:1")
@@ -106,7 +106,7 @@ func TestConnectionsGiveWay(t *testing.T) {
 	if !refusedTwice.closed || served.closed || idle.closed || elsewhere.closed || more.closed {
 		t.Error("not the oldest of its network that is not served is closed")
 	}
-	c.admit(refusedTwice)
+	c.admit(refusedTwice, "")
 	c.state(refusedTwice, http.StateClosed)
 	for range 8 {
 		serve("@") // a Unix socket has no shares
