@@ -248,7 +248,7 @@ var signals = map[int]string{
 	8:  "SIGFPE: an arithmetic error such as an integer division by zero",
 	4:  "SIGILL: an instruction that this CPU does not have",
 	31: "SIGSYS: a system call that the sandbox forbids",
-	9:  "SIGKILL, which was not sent by Glovebox; a process of the program may have sent it",
+	9:  "SIGKILL, which a process of the program may have sent; so does Glovebox to one with tens of thousands of file locks or sockets",
 	15: "SIGTERM, which was not sent by Glovebox",
 	13: "SIGPIPE: it wrote to a pipe that nobody reads",
 	24: "SIGXCPU: it used up its CPU time",

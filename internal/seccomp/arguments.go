@@ -21,7 +21,10 @@ func byArgument(o Options) map[int][]Rule {
 		unix.SYS_SENDMSG:    noMore(2, unix.MSG_MORE),
 		unix.SYS_SENDMMSG:   noMore(3, unix.MSG_MORE),
 		unix.SYS_SPLICE:     noMore(5, unix.SPLICE_F_MORE),
-		unix.SYS_CLONE:      {{Arg: 0, Mask: cloneNamespaces, Op: AnyBit, Answer: eperm}},
+		unix.SYS_CLONE: {{Arg: 0, Mask: cloneNamespaces, Op: AnyBit, Answer: eperm},
+			// Descriptors shared with another process, as threads alone do today: locks would outlive the process that took them, by which
+			// they are bounded.
+			{Arg: 0, Mask: unix.CLONE_FILES | unix.CLONE_THREAD, Op: In, Values: []uint32{unix.CLONE_FILES}, Answer: eperm}},
 		unix.SYS_IOCTL: {{Arg: 1, Mask: anyBits, Op: In, Answer: eperm, Values: slices.Concat(fileSystemNumbers, []uint32{
 			unix.TIOCSTI,                     // types into the terminal of others (CVE-2017-5226)
 			0x541c,                           // TIOCLINUX, the same by the console's selection

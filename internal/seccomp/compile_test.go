@@ -174,6 +174,7 @@ func TestRefused(t *testing.T) {
 			{3, 0x8940}:                                          unix.SYS_IOCTL,
 			{unix.AF_INET, unix.SOCK_DGRAM, unix.IPPROTO_ICMP}:   unix.SYS_SOCKET,
 			{unix.CLONE_NEWUSER | uint64(unix.SIGCHLD)}:          unix.SYS_CLONE,
+			{unix.CLONE_FILES | uint64(unix.SIGCHLD)}:            unix.SYS_CLONE,
 			{0, 1<<32 | unix.TIOCSTI}:                            unix.SYS_IOCTL,
 			{0, 0, unix.S_IFBLK | 0o600}:                         unix.SYS_MKNODAT,
 			{0x0040000 /* ADDR_NO_RANDOMIZE */}:                  unix.SYS_PERSONALITY,

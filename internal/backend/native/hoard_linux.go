@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -89,38 +90,46 @@ func (h *hoards) alive() (boxes []*Box) {
 
 // punish kills all processes of the sandboxes that hoard, but for their guests.
 func punish(boxes []*Box) {
-	locks := map[int]int{} // by guest
-	for pid, n := range lockHolders() {
-		for _, box := range boxes {
-			if descends(pid, box.Process.PID) {
-				locks[box.Process.PID] += n
-			}
-		}
+	if box := hoarderOfLocks(boxes); box != nil {
+		killBelow(box.Process.PID)
 	}
 	for _, box := range boxes {
-		if guest := box.Process.PID; locks[guest] > mostLocks || tcpSockets(guest) > mostSockets {
+		if guest := box.Process.PID; tcpSockets(guest) > mostSockets {
 			killBelow(guest)
 		}
 	}
 }
 
-// lockHolders counts the locks of parts of files by process (proc_locks(5)). Those of open files, which have no process, the filter refuses.
-func lockHolders() map[int]int {
-	holders := map[int]int{}
+// hoarderOfLocks finds a box with too many locks of parts of files (proc_locks(5)). It reads no further then: each page of the list costs the
+// kernel a walk from its beginning, and who takes locks faster than they are read would be read for ever. The newest come first. Each
+// has the process that took it, and that lives as long as the lock: the filter refuses to share descriptors with another process, and locks
+// of open files, which have no process.
+func hoarderOfLocks(boxes []*Box) *Box {
 	f, err := os.Open("/proc/locks")
 	if err != nil {
 		return nil
 	}
 	defer f.Close()
+	boxOf, locks := map[int]*Box{}, map[*Box]int{}
 	for lines := bufio.NewScanner(f); lines.Scan(); {
 		// "1: POSIX  ADVISORY  WRITE 3548 08:01:2 0 EOF"; "->" behind the number is one that waits.
 		fields := strings.Fields(strings.Replace(lines.Text(), "->", "", 1))
-		if len(fields) > 4 && fields[1] == "POSIX" {
-			pid, _ := strconv.Atoi(fields[4])
-			holders[pid]++
+		if len(fields) < 5 || fields[1] != "POSIX" {
+			continue
+		}
+		pid, _ := strconv.Atoi(fields[4])
+		box, known := boxOf[pid]
+		if !known {
+			if at := slices.IndexFunc(boxes, func(box *Box) bool { return descends(pid, box.Process.PID) }); at >= 0 {
+				box = boxes[at]
+			}
+			boxOf[pid] = box
+		}
+		if locks[box]++; box != nil && locks[box] > mostLocks {
+			return box
 		}
 	}
-	return holders
+	return nil
 }
 
 // tcpSockets counts the TCP sockets of a process's network namespace, with and without a descriptor.
