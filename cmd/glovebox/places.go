@@ -3,6 +3,7 @@ package main
 import (
 	"path/filepath"
 
+	"github.com/glovebox-dev/glovebox/internal/libexec"
 	"github.com/glovebox-dev/glovebox/internal/rundir"
 )
 
@@ -27,7 +28,7 @@ func (a *app) userDir(variable, below string) (string, bool) {
 // runDir is where live state is: locks, sockets, claims.
 func (a *app) runDir() string { return rundir.Default(a.LookupEnv) }
 
-// ownPlaces are all folders of ours, whether they exist or not.
+// ownPlaces are all folders of ours and what the programs that sandboxes are made with are taken from, whether they exist or not.
 func (a *app) ownPlaces() []string {
 	places := []string{a.runDir()}
 	for _, find := range []func() (string, bool){a.configDir, a.cacheDir} {
@@ -35,5 +36,8 @@ func (a *app) ownPlaces() []string {
 			places = append(places, dir)
 		}
 	}
-	return places
+	programs := libexec.Options{}
+	programs.Dir, _ = a.LookupEnv("GLOVEBOX_LIBEXEC")
+	programs.CacheDir, _ = a.cacheDir()
+	return append(places, libexec.Places(programs)...)
 }

@@ -42,7 +42,8 @@ func (a *app) checkWorkdir(dir string) (string, error) {
 }
 
 // notForCode says of a path without links why no code may write there, and what would help; "" where it may. Whatever holds our own state is
-// refused, also where that does not exist yet: code that writes our configuration opens the walls of the next run.
+// refused, also where that does not exist yet: code that writes our configuration opens the walls of the next run, and code that writes the
+// guest or its source is the next run's guest.
 func (a *app) notForCode(path string) (msg, mend string) {
 	const another = "name a directory that the code may change"
 	if path == filepath.Dir(path) {
@@ -55,9 +56,11 @@ func (a *app) notForCode(path string) (msg, mend string) {
 		return "belongs to the kernel", another
 	}
 	for _, own := range a.ownPlaces() {
-		own = resolved(own)
-		if within(own, path) || within(path, own) {
-			return "holds Glovebox's own state (" + own + ")", "name another directory, such as one below it"
+		inItsPlace := filepath.Join(resolved(filepath.Dir(own)), filepath.Base(own)) // where it is a link, neither that nor what it leads to
+		for _, own := range []string{inItsPlace, resolved(own)} {
+			if within(own, path) || within(path, own) {
+				return "holds Glovebox's own state or programs (" + own + ")", "name another directory, such as one below it"
+			}
 		}
 	}
 	return "", ""

@@ -24,6 +24,7 @@ const (
 	buildTimeout = 5 * time.Minute // a first build compiles the standard library as well
 	keptBuilds   = 4               // the newest in the cache; older ones are removed
 	maxSource    = 64 << 20        // bytes of source that are read for the key
+	maxEntries   = 100_000         // files and folders that are looked at for it
 )
 
 // build returns the path of a program built from the source that this program itself was built from. It is kept under a
@@ -42,50 +43,40 @@ func (k kind) build(o Options, name string) (string, error) {
 	}
 	builds := filepath.Join(o.CacheDir, strings.TrimPrefix(k.name, "glovebox-"))
 	path := filepath.Join(builds, key, name)
-	if _, err := os.Stat(path); err == nil {
-		return path, nil
-	}
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		return "", err
 	}
-	cache, err := openCache(builds)
-	if err != nil {
-		return "", err
+	// What is in the cache will run, and others may write to what is above it, as where HOME is /tmp.
+	if err := rundir.Judge(filepath.Dir(path)); err != nil {
+		return "", &sandbox.Error{Kind: sandbox.Unavailable, Op: "use the cache", Err: err, Mend: "set XDG_CACHE_HOME to a folder of yours"}
 	}
-	defer cache.Close()
+	if err := believe(path); !errors.Is(err, fs.ErrNotExist) {
+		return path, err
+	}
 	if err := k.compile(source, o.Arch, path); err != nil {
 		return "", err
 	}
-	return path, k.prune(cache, key)
+	return path, k.prune(builds, key)
 }
 
-// openCache opens a folder of the cache that only this user can have filled. Others may write to what is above it, as where HOME is /tmp,
-// and what is found in it will run: so it is judged by its descriptor, wherever its path leads next.
-func openCache(dir string) (*os.Root, error) {
-	folder, err := os.OpenRoot(dir)
-	if err != nil {
-		return nil, err
-	}
-	info, err := folder.Stat(".")
-	if err == nil && !rundir.IsOurs(info) {
-		err = &sandbox.Error{Kind: sandbox.Unavailable, Op: "open " + dir, Msg: "it belongs to another user, or others may write to it",
-			Mend: "set XDG_CACHE_HOME to a folder of yours"}
-	}
-	if err != nil {
-		return nil, errors.Join(err, folder.Close())
-	}
-	return folder, nil
-}
-
-// moduleSource finds the source of this module where the compiler saw it. The working directory is never searched: what lies
-// there may be anybody's, and the guest is trusted.
-func moduleSource() (string, error) {
+// sourceDir is where the compiler saw the source of this module; false where this program does not know. The working directory is never
+// searched: what lies there may be anybody's, and the guest is trusted.
+func sourceDir() (string, bool) {
 	_, file, _, ok := runtime.Caller(0)
-	if !ok || !filepath.IsAbs(file) { // -trimpath leaves the import path
+	return filepath.Dir(filepath.Dir(filepath.Dir(file))), ok && filepath.IsAbs(file) // -trimpath leaves the import path
+}
+
+// moduleSource finds the source of this module where the compiler saw it, if it is there yet.
+func moduleSource() (string, error) {
+	dir, ok := sourceDir()
+	if !ok {
 		return "", errors.New("this program does not know where its source is")
 	}
-	dir := filepath.Dir(filepath.Dir(filepath.Dir(file)))
-	mod, err := os.ReadFile(filepath.Join(dir, "go.mod"))
+	name := filepath.Join(dir, "go.mod")
+	if err := believe(name); err != nil { // the source may be gone, and something else in its place
+		return "", err
+	}
+	mod, err := os.ReadFile(name)
 	if err != nil {
 		return "", err
 	}
@@ -96,11 +87,11 @@ func moduleSource() (string, error) {
 }
 
 // sourceKey hashes all that the build can depend on: the compiler, the target, what the linker is told, and every file of the module that is
-// not a test.
+// not a test. It believes every file and every folder that they are root's or this user's.
 func (k kind) sourceKey(source, name string) (string, error) {
 	h := sha256.New()
 	fmt.Fprintln(h, runtime.Version(), name, k.link)
-	total := 0
+	total, entries := 0, 0
 	err := filepath.WalkDir(source, func(path string, d fs.DirEntry, err error) error {
 		if err != nil {
 			return err
@@ -109,8 +100,17 @@ func (k kind) sourceKey(source, name string) (string, error) {
 		if d.IsDir() && path != source && (strings.HasPrefix(base, ".") || base == "testdata" || base == "bin" || base == "build") {
 			return filepath.SkipDir
 		}
-		if !d.Type().IsRegular() || !k.madeOf(path[len(source)+1:]) {
+		if entries++; entries > maxEntries {
+			return fmt.Errorf("%s holds more files than this module has", source)
+		}
+		if d.IsDir() {
+			return rundir.Judge(path)
+		}
+		if !k.madeOf(path[len(source)+1:]) {
 			return nil
+		}
+		if err := believe(path); err != nil {
+			return err
 		}
 		data, err := os.ReadFile(path)
 		if err != nil {
@@ -137,10 +137,13 @@ func (k kind) madeOf(name string) bool {
 	if k == runsc && filepath.Dir(name) != filepath.Clean(k.folder()) {
 		return false
 	}
+	if base := filepath.Base(name); strings.HasPrefix(base, ".") || strings.HasPrefix(base, "_") { // such as Emacs' links that lock a file
+		return false
+	}
 	switch filepath.Ext(name) {
 	case ".go":
 		return !strings.HasSuffix(name, "_test.go")
-	case ".s", ".h":
+	case ".s", ".h", ".syso":
 		return true
 	}
 	return false
@@ -173,7 +176,12 @@ func (k kind) compile(source, arch, path string) (err error) {
 }
 
 // prune removes all but the newest builds, and never the one in use.
-func (k kind) prune(builds *os.Root, inUse string) error {
+func (k kind) prune(dir, inUse string) error {
+	builds, err := os.OpenRoot(dir)
+	if err != nil {
+		return err
+	}
+	defer builds.Close()
 	entries, err := fs.ReadDir(builds.FS(), ".")
 	if err != nil {
 		return err

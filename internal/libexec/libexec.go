@@ -1,16 +1,19 @@
 // Package libexec finds the programs that sandboxes are made with, the guest and gVisor's runsc: embedded in this one (build tag embed), in
-// the folder that the user names, beside the executable, or built once from the module's own source into a cache.
+// the folder that the user names, beside the executable, or built once from the module's own source into a cache. They are trusted like this
+// program itself, so a file or a source that others than root and this user could have written is not taken (rundir.Judge).
 package libexec
 
 import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"runtime"
 	"strings"
 
+	"github.com/glovebox-dev/glovebox/internal/rundir"
 	"github.com/glovebox-dev/glovebox/sandbox"
 )
 
@@ -49,7 +52,6 @@ type Program struct {
 	kind   kind
 	data   string // of an embedded one; "" for a file
 	path   string
-	built  bool // it is in the cache
 }
 
 // Guest finds the guest program. Where there is none, the error is Unavailable and says how to make one.
@@ -69,25 +71,74 @@ func (k kind) find(o Options) (Program, error) {
 	if data, ok := embedded[name]; ok {
 		return Program{Source: "embedded", kind: k, data: data}, nil
 	}
-	if executable, err := os.Executable(); err == nil {
-		path := filepath.Join(filepath.Dir(executable), name)
-		if info, err := os.Stat(path); err == nil && info.Mode().IsRegular() {
-			return Program{Source: path, kind: k, path: path}, nil
-		}
+	path, besideErr := beside(name)
+	if besideErr == nil {
+		return Program{Source: path, kind: k, path: path}, nil
 	}
 	path, err := k.build(o, name)
 	if err != nil {
-		return Program{}, &sandbox.Error{Kind: sandbox.Unavailable, Op: k.op(), Msg: name + " is not part of this program nor beside it",
-			Mend: "run make build and use bin/glovebox", Err: err}
+		msg := name + " is not part of this program nor beside it"
+		if !errors.Is(besideErr, fs.ErrNotExist) {
+			msg = name + " is not part of this program, and what is beside it is not used: " + besideErr.Error()
+		}
+		return Program{}, &sandbox.Error{Kind: sandbox.Unavailable, Op: k.op(), Msg: msg, Mend: "run make build and use bin/glovebox", Err: err}
 	}
-	return Program{Source: path, kind: k, path: path, built: true}, nil
+	return Program{Source: path, kind: k, path: path}, nil
+}
+
+// beside returns the path that a program has beside this one, and why it cannot be used.
+func beside(name string) (string, error) {
+	executable, err := os.Executable()
+	if err != nil {
+		return "", err
+	}
+	path := filepath.Join(filepath.Dir(executable), name)
+	return path, believe(path)
+}
+
+// believe says why a file is no program or source that root or this user put there.
+func believe(path string) error {
+	if err := rundir.Judge(path); err != nil {
+		return err
+	}
+	info, err := os.Stat(path)
+	if err == nil && !info.Mode().IsRegular() {
+		err = fmt.Errorf("%s is not a regular file", path)
+	}
+	return err
+}
+
+// Places are the paths that the programs for this processor are taken from, whether there is anything or not: who writes there decides what
+// runs as the next guest. Of a place beside the executable and of the source there are those alone that this program would look at.
+func Places(o Options) []string {
+	var places []string
+	for _, k := range []kind{guest, runsc} {
+		name := k.name + "-linux-" + runtime.GOARCH
+		if o.Dir != "" {
+			if path, err := filepath.Abs(filepath.Join(o.Dir, name)); err == nil {
+				places = append(places, path)
+			}
+			continue
+		}
+		if _, ok := embedded[name]; ok || k == runsc && runtime.GOOS != "linux" {
+			continue
+		}
+		path, err := beside(name)
+		if path != "" {
+			places = append(places, path)
+		}
+		if source, ok := sourceDir(); ok && err != nil && o.CacheDir != "" {
+			places = append(places, source)
+		}
+	}
+	return places
 }
 
 func (k kind) inDir(dir, name string) (Program, error) {
 	path := filepath.Join(dir, name)
-	info, err := os.Stat(path)
-	if err == nil && !info.Mode().IsRegular() {
-		err = errors.New("is not a regular file")
+	err := believe(path)
+	if sandbox.MendOf(err) != "" { // it is there
+		return Program{}, &sandbox.Error{Kind: sandbox.Unavailable, Op: k.op(), Err: err}
 	}
 	if err != nil {
 		return Program{}, &sandbox.Error{Kind: sandbox.Unavailable, Op: k.op(), Err: err,
@@ -115,7 +166,7 @@ func (p Program) content() (io.ReadCloser, error) {
 	if p.data != "" {
 		return io.NopCloser(strings.NewReader(p.data)), nil
 	}
-	f, err := p.file()
+	f, err := os.Open(p.path)
 	if err != nil {
 		return nil, err
 	}
@@ -128,19 +179,6 @@ func (p Program) content() (io.ReadCloser, error) {
 		return nil, err
 	}
 	return f, nil
-}
-
-// file opens the program. One in the cache was built by this user.
-func (p Program) file() (*os.File, error) {
-	if !p.built {
-		return os.Open(p.path)
-	}
-	folder, err := openCache(filepath.Dir(p.path))
-	if err != nil {
-		return nil, err
-	}
-	defer folder.Close()
-	return folder.Open(filepath.Base(p.path))
 }
 
 // unlinked copies content into a temporary file without a name, and returns it opened for reading only, as a file that is

@@ -19,6 +19,20 @@ import (
 
 const guestName = "glovebox-guest-linux-" + runtime.GOARCH
 
+// openDir is a folder that others may look into; those of t.TempDir are closed to them.
+func openDir(t *testing.T) string {
+	t.Helper()
+	dir, err := os.MkdirTemp("", "libexec-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	if err := os.Chmod(dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	return dir
+}
+
 func TestNamedFolderMustHoldTheProgram(t *testing.T) {
 	dir := t.TempDir()
 	_, err := Guest(Options{Dir: dir})
@@ -92,7 +106,7 @@ func TestPlantedBuild(t *testing.T) {
 	if runtime.GOOS != "linux" || len(embedded) > 0 {
 		t.Skip("the guest is a program for Linux, and not taken from the cache where it is embedded")
 	}
-	cache := t.TempDir()
+	cache := openDir(t)
 	builds := filepath.Join(cache, "guest")
 	source, err := moduleSource()
 	if err != nil {
@@ -103,7 +117,8 @@ func TestPlantedBuild(t *testing.T) {
 		t.Fatal(err)
 	}
 	planted := filepath.Join(builds, key, guestName)
-	err = errors.Join(os.MkdirAll(filepath.Dir(planted), 0o700), os.WriteFile(planted, []byte("planted"), 0o700), os.Chmod(filepath.Dir(planted), 0o777))
+	err = errors.Join(os.MkdirAll(filepath.Dir(planted), 0o700), os.Chmod(builds, 0o755),
+		os.WriteFile(planted, []byte("planted"), 0o700), os.Chmod(filepath.Dir(planted), 0o777))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -114,14 +129,8 @@ func TestPlantedBuild(t *testing.T) {
 		}
 	}
 	o := Options{CacheDir: cache, Arch: runtime.GOARCH}
-	program, err := guest.find(o)
-	if err != nil || program.Source != planted {
-		t.Fatalf("%+v, %v", program, err)
-	}
-	f, err := program.Open()
-	if refused("a planted program", err); err == nil {
-		f.Close()
-	}
+	_, err = guest.find(o)
+	refused("a planted program", err)
 	if err := errors.Join(os.RemoveAll(filepath.Dir(planted)), os.Chmod(builds, 0o777)); err != nil {
 		t.Fatal(err)
 	}
@@ -193,12 +202,7 @@ func TestPruneKeepsTheNewest(t *testing.T) {
 	if err := errors.Join(os.MkdirAll(none, 0o700), os.Chtimes(filepath.Dir(none), long, long)); err != nil {
 		t.Fatal(err)
 	}
-	cache, err := openCache(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer cache.Close()
-	if err := guest.prune(cache, "3"); err != nil {
+	if err := guest.prune(dir, "3"); err != nil {
 		t.Fatal(err)
 	}
 	entries, err := os.ReadDir(dir)

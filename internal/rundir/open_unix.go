@@ -21,6 +21,7 @@ const maxLinks = 40
 const (
 	toOthers = 0o077 // any right of the group and of others
 	written  = 0o022 // by the group or by others
+	byGroup  = 0o020
 )
 
 func open(path string, missing bool) (*os.Root, error) {
@@ -39,10 +40,24 @@ func open(path string, missing bool) (*os.Root, error) {
 	return os.OpenRoot(at.path)
 }
 
-// walk goes from / to a folder, and judges every element on the way by itself, before it looks at what is in it.
+func judge(path string) error {
+	w := walk{path: path, code: true}
+	path, err := filepath.Abs(path)
+	if err != nil {
+		return err
+	}
+	at, err := w.to(path)
+	if err == nil && at.shared() { // a sticky folder: it is good to pass through, and not to take all that is in it
+		return w.isWritten(at.path)
+	}
+	return err
+}
+
+// walk goes from / to a folder or to code, and judges every element on the way by itself, before it looks at what is in it.
 type walk struct {
 	path  string // that was asked for
 	make  bool   // what is missing
+	code  bool   // it is asked for by Judge, and may be a file
 	links int    // followed so far
 }
 
@@ -52,7 +67,9 @@ type element struct {
 	mode   uint32
 	uid    uint32
 	dev    uint64
+	names  uint64 // hard links
 	isDir  bool
+	isLink bool
 	closed bool // to all others, by it or by what is above it: what the modes below it say is nothing to them
 }
 
@@ -68,7 +85,7 @@ func (w *walk) to(path string) (element, error) {
 		return element{}, err
 	}
 	at, err := w.judge(filepath.Join(above.path, filepath.Base(path)), above)
-	if err != nil || at.isDir {
+	if err != nil || !at.isLink {
 		return at, err
 	}
 	// A link, as /var/run is, or /tmp and /var on macOS. What leads to it is judged, so it is root's or ours like anything else.
@@ -91,28 +108,39 @@ func (w *walk) judge(path string, above element) (element, error) {
 	if err != nil {
 		return at, err
 	}
-	isLink := at.mode&syscall.S_IFMT == syscall.S_IFLNK
-	at.isDir = at.mode&syscall.S_IFMT == syscall.S_IFDIR
-	at.closed = above.closed || w.isOwn(at)
+	kind := at.mode & syscall.S_IFMT
+	at.isLink, at.isDir = kind == syscall.S_IFLNK, kind == syscall.S_IFDIR
+	at.closed = kind != syscall.S_IFREG && (above.closed || w.isOwn(at)) // a file may have another name elsewhere
 	switch {
 	case at.uid != 0 && int(at.uid) != os.Geteuid():
 		mend := "name another run folder"
-		if above.shared() {
+		switch {
+		case w.code:
+			mend = "remove it, or use one that lies where only root and this user may write"
+		case above.shared():
 			mend = "have root remove it"
 		}
 		return at, w.refuse(path+" belongs to another user (id "+strconv.Itoa(int(at.uid))+")", mend)
-	case above.shared() && isLink: // even root's: others may have given it this second name (link(2))
+	case above.shared() && (at.isLink || !at.isDir && at.names > 1): // even root's: others may have given it this second name (link(2))
 		return at, w.refuse(path+" is a link in a folder that others may write to", "name the folder that it leads to")
 	case above.shared() && at.dev != above.dev:
 		return at, w.refuse(path+" is mounted in a folder that others may write to", "unmount it")
-	case isLink:
+	case at.isLink:
 		return at, nil
-	case !at.isDir:
+	case !at.isDir && !w.code:
 		return at, w.refuse(path+" is no folder", "remove it")
-	case at.shared() && at.mode&syscall.S_ISVTX == 0:
-		return at, w.refuse("others may write to "+path+", and put in place of what is there what they like", "have its owner run chmod +t "+path)
+	case at.shared() && !(at.isDir && at.mode&syscall.S_ISVTX != 0):
+		return at, w.isWritten(path)
 	}
 	return at, nil
+}
+
+func (w *walk) isWritten(path string) error {
+	mode := "+t"
+	if w.code {
+		mode = "go-w"
+	}
+	return w.refuse("others may write to "+path+", and put in place of what is there what they like", "have its owner run chmod "+mode+" "+path)
 }
 
 // look says what is there, and makes it where that is wanted.
@@ -123,7 +151,7 @@ func (w *walk) look(path string) (element, error) {
 			info, err = os.Lstat(path)
 		}
 	}
-	if errors.Is(err, fs.ErrNotExist) {
+	if errors.Is(err, fs.ErrNotExist) || err != nil && w.code {
 		return element{}, err
 	}
 	if err != nil {
@@ -132,7 +160,17 @@ func (w *walk) look(path string) (element, error) {
 		return element{}, e
 	}
 	st := info.Sys().(*syscall.Stat_t)
-	return element{path: path, mode: uint32(st.Mode), uid: st.Uid, dev: uint64(st.Dev)}, nil
+	at := element{path: path, mode: uint32(st.Mode), uid: st.Uid, dev: uint64(st.Dev), names: uint64(st.Nlink)}
+	if w.code && isPrivate(st.Gid) {
+		at.mode &^= byGroup
+	}
+	return at, nil
+}
+
+// isPrivate says whether a group is this ordinary user's own: where each user has a group of the same number, as on Ubuntu, umask is 002, and
+// what a user clones and builds is writable by it as a matter of course.
+func isPrivate(gid uint32) bool {
+	return os.Geteuid() != 0 && int(gid) == os.Geteuid() && os.Getegid() == os.Geteuid()
 }
 
 // isOwn says whether it is a folder of this user's that is closed to all others.
@@ -152,15 +190,10 @@ func (w *walk) own(at element) error {
 }
 
 func (w *walk) refuse(msg, mend string) *sandbox.Error {
-	if runtime.GOOS == "linux" && os.Geteuid() != 0 {
+	if runtime.GOOS == "linux" && os.Geteuid() != 0 && !w.code {
 		mend += ", or set XDG_RUNTIME_DIR to a folder of yours with mode 0700 that lies where nobody else may write"
 	}
 	return &sandbox.Error{Kind: sandbox.Unavailable, Op: "open " + w.path, Msg: msg, Mend: mend}
-}
-
-// IsOurs says whether what is described belongs to this user, and nobody else may write to it.
-func IsOurs(info fs.FileInfo) bool {
-	return int(info.Sys().(*syscall.Stat_t).Uid) == os.Geteuid() && info.Mode().Perm()&written == 0
 }
 
 // isStrangers says whether a folder is there and belongs to somebody else.

@@ -8,6 +8,8 @@
 // the right to write to that folder. What is left is to mount something there, as FUSE and macOS let users do, with owners as they like:
 // below a sticky folder nothing may be mounted. So from / on every name keeps leading where it led when it was judged.
 //
+// The code that sandboxes are made with, programs and source, is believed as well, wherever it lies. Judge judges it by the same walk.
+//
 // Two ways around it are root's to close: access lists that a mode does not show (NFSv4 and macOS; those of POSIX show in the group's
 // bits), and processes of this user that are not its own, as the code of sandboxes with host_uid "shared" is, which sees no such folder.
 package rundir
@@ -59,3 +61,8 @@ func Check(path string) error {
 	}
 	return root.Close()
 }
+
+// Judge says why what lies at path, a file or a folder, may not be what root or this user put there: as Open of what is above, and of itself
+// that it is another user's, or that others may write to it, or to the folder even if it is sticky. It fails with fs.ErrNotExist where
+// there is nothing. This user's private group (one of the user's own number) counts as this user, but root's does not.
+func Judge(path string) error { return judge(path) }

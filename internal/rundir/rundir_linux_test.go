@@ -16,6 +16,59 @@ import (
 // stranger is another user.
 const stranger = 65533
 
+// TestJudge: code may lie anywhere, if nobody else can have written it or put it there.
+func TestJudge(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("SKIPPED, NOT TESTED: only root can give files to another user")
+	}
+	const sticky = os.ModeSticky | 0o777
+	for _, c := range []struct {
+		name   string
+		up     os.FileMode // of the folder top/up
+		change func(up, file string) error
+		bad    string // what is refused, below top; "" is none
+		says   string // of it
+	}{
+		{"root's", 0o755, nil, "", ""},
+		{"root's in a sticky folder", sticky, nil, "", ""},
+		{"in a folder that others write to", 0o777, nil, "up", ", and put"},
+		{"in a stranger's folder", 0o755, func(up, _ string) error { return os.Chown(up, stranger, stranger) }, "up", " belongs to"},
+		{"a stranger's in a sticky folder", sticky, func(_, file string) error { return os.Chown(file, stranger, stranger) }, "up/file", " belongs to"},
+		{"written by a group", 0o755, func(_, file string) error { return os.Chmod(file, 0o775) }, "up/file", ", and put"},
+		{"written by a group, in a closed folder", 0o700, func(_, file string) error { return os.Chmod(file, 0o775) }, "up/file", ", and put"},
+		{"a second name in a sticky folder", sticky, func(up, file string) error { return os.Link(file, up+"/other") }, "up/file", " is a link"},
+		{"a link to a stranger's", 0o755, func(up, file string) error {
+			return errors.Join(os.Rename(file, up+"/other"), os.Symlink("other", file), os.Chown(up+"/other", stranger, stranger))
+		}, "up/other", " belongs to"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			top, err := os.MkdirTemp("", "rundir-") // the folders of t.TempDir are closed to others
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() { _ = os.RemoveAll(top) })
+			up, file := filepath.Join(top, "up"), filepath.Join(top, "up", "file")
+			err = errors.Join(os.Chmod(top, 0o755), os.Mkdir(up, 0o700), os.Chmod(up, c.up), os.WriteFile(file, nil, 0o700))
+			if c.change != nil && err == nil {
+				err = c.change(up, file)
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			err = Judge(file)
+			if c.bad == "" && err != nil || c.bad != "" && (sandbox.MendOf(err) == "" || !strings.Contains(err.Error(), filepath.Join(top, c.bad)+c.says)) {
+				t.Errorf("got %v", err)
+			}
+			if err := Judge(up); (err == nil) != (c.up&0o022 == 0 && c.bad != "up") {
+				t.Errorf("the folder: %v", err)
+			}
+			if err := Judge(filepath.Join(up, "none")); c.bad != "up" && !errors.Is(err, fs.ErrNotExist) {
+				t.Errorf("what is not there: %v", err)
+			}
+		})
+	}
+}
+
 // TestWhoCouldHavePlantedIt opens run folders below a folder that everybody may come into, as /run and /tmp are.
 func TestWhoCouldHavePlantedIt(t *testing.T) {
 	if os.Geteuid() != 0 {

@@ -60,7 +60,7 @@ payload() {
   done < <(sed -e 's/#.*//' -e '/^[[:space:]]*$/d' "$suites")
   cp test/vm/inside.sh "$tree/test/vm/"
   echo "$mark" >"$tree/test/vm/mark"
-  tar -C "$tree" --owner=0 --group=0 -cf "$tar" .
+  tar -C "$tree" --owner=0 --group=0 --mode=go-w -cf "$tar" .
 }
 
 # boot runs the machine until it powers itself off. ttyS1 carries what the suites print, ttyS0 the kernel and systemd.
