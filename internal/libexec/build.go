@@ -47,10 +47,10 @@ func (k kind) build(o Options, name string) (string, error) {
 		return "", err
 	}
 	// What is in the cache will run, and others may write to what is above it, as where HOME is /tmp.
-	if err := rundir.Judge(filepath.Dir(path)); err != nil {
+	if err := rundir.Judge(filepath.Dir(path), ""); err != nil {
 		return "", &sandbox.Error{Kind: sandbox.Unavailable, Op: "use the cache", Err: err, Mend: "set XDG_CACHE_HOME to a folder of yours"}
 	}
-	if err := believe(path); !errors.Is(err, fs.ErrNotExist) {
+	if err := believe(path, ""); !errors.Is(err, fs.ErrNotExist) {
 		return path, err
 	}
 	if err := k.compile(source, o.Arch, path); err != nil {
@@ -66,6 +66,15 @@ func sourceDir() (string, bool) {
 	return filepath.Dir(filepath.Dir(filepath.Dir(file))), ok && filepath.IsAbs(file) // -trimpath leaves the import path
 }
 
+// thisProgram is its file; who could change that is believed about its source as well. "" is where nobody can tell.
+func thisProgram() string {
+	executable, err := os.Executable()
+	if err != nil {
+		return ""
+	}
+	return executable
+}
+
 // moduleSource finds the source of this module where the compiler saw it, if it is there yet.
 func moduleSource() (string, error) {
 	dir, ok := sourceDir()
@@ -73,7 +82,7 @@ func moduleSource() (string, error) {
 		return "", errors.New("this program does not know where its source is")
 	}
 	name := filepath.Join(dir, "go.mod")
-	if err := believe(name); err != nil { // the source may be gone, and something else in its place
+	if err := believe(name, thisProgram()); err != nil { // the source may be gone, and something else in its place
 		return "", err
 	}
 	mod, err := os.ReadFile(name)
@@ -104,12 +113,12 @@ func (k kind) sourceKey(source, name string) (string, error) {
 			return fmt.Errorf("%s holds more files than this module has", source)
 		}
 		if d.IsDir() {
-			return rundir.Judge(path)
+			return rundir.Judge(path, thisProgram())
 		}
 		if !k.madeOf(path[len(source)+1:]) {
 			return nil
 		}
-		if err := believe(path); err != nil {
+		if err := believe(path, thisProgram()); err != nil {
 			return err
 		}
 		data, err := os.ReadFile(path)

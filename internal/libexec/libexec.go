@@ -93,12 +93,12 @@ func beside(name string) (string, error) {
 		return "", err
 	}
 	path := filepath.Join(filepath.Dir(executable), name)
-	return path, believe(path)
+	return path, believe(path, executable)
 }
 
-// believe says why a file is no program or source that root or this user put there.
-func believe(path string) error {
-	if err := rundir.Judge(path); err != nil {
+// believe says why a file is no program or source that root or this user put there, or whoever a given place is from (rundir.Judge).
+func believe(path, given string) error {
+	if err := rundir.Judge(path, given); err != nil {
 		return err
 	}
 	info, err := os.Stat(path)
@@ -136,7 +136,7 @@ func Places(o Options) []string {
 
 func (k kind) inDir(dir, name string) (Program, error) {
 	path := filepath.Join(dir, name)
-	err := believe(path)
+	err := believe(path, dir)
 	if sandbox.MendOf(err) != "" { // it is there
 		return Program{}, &sandbox.Error{Kind: sandbox.Unavailable, Op: k.op(), Err: err}
 	}

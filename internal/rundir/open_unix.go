@@ -40,8 +40,11 @@ func open(path string, missing bool) (*os.Root, error) {
 	return os.OpenRoot(at.path)
 }
 
-func judge(path string) error {
-	w := walk{path: path, code: true}
+func judge(path, given string) error {
+	w := walk{path: path, code: true, trusted: map[uint32]bool{}, given: map[string]bool{}}
+	if err := w.give(given); err != nil {
+		return err
+	}
 	path, err := filepath.Abs(path)
 	if err != nil {
 		return err
@@ -59,6 +62,32 @@ type walk struct {
 	make  bool   // what is missing
 	code  bool   // it is asked for by Judge, and may be a file
 	links int    // followed so far
+
+	trusted map[uint32]bool // users beside root and this one
+	given   map[string]bool // folders that are theirs
+}
+
+// give trusts those who own a place or what is above it.
+func (w *walk) give(place string) error {
+	if place == "" {
+		return nil
+	}
+	at, err := filepath.Abs(place)
+	if err == nil {
+		at, err = filepath.EvalSymlinks(at)
+	}
+	for err == nil {
+		var info fs.FileInfo
+		if info, err = os.Lstat(at); err == nil {
+			w.trusted[info.Sys().(*syscall.Stat_t).Uid] = true
+			w.given[at] = info.IsDir()
+		}
+		if at == "/" {
+			break
+		}
+		at = filepath.Dir(at)
+	}
+	return err
 }
 
 // element is one that has been judged.
@@ -111,8 +140,11 @@ func (w *walk) judge(path string, above element) (element, error) {
 	kind := at.mode & syscall.S_IFMT
 	at.isLink, at.isDir = kind == syscall.S_IFLNK, kind == syscall.S_IFDIR
 	at.closed = kind != syscall.S_IFREG && (above.closed || w.isOwn(at)) // a file may have another name elsewhere
+	if w.given[path] && at.mode&syscall.S_ISVTX == 0 {
+		at.mode &^= written // who may write to it is believed with what is given
+	}
 	switch {
-	case at.uid != 0 && int(at.uid) != os.Geteuid():
+	case at.uid != 0 && int(at.uid) != os.Geteuid() && !w.trusted[at.uid]:
 		mend := "name another run folder"
 		switch {
 		case w.code:
@@ -161,16 +193,12 @@ func (w *walk) look(path string) (element, error) {
 	}
 	st := info.Sys().(*syscall.Stat_t)
 	at := element{path: path, mode: uint32(st.Mode), uid: st.Uid, dev: uint64(st.Dev), names: uint64(st.Nlink)}
-	if w.code && isPrivate(st.Gid) {
+	// Where each user has a group of the same number, as on Ubuntu, umask is 002, and what a user clones and builds is writable by it as a
+	// matter of course.
+	if w.code && (st.Gid == 0 || int(st.Gid) == os.Geteuid() || w.trusted[st.Gid]) {
 		at.mode &^= byGroup
 	}
 	return at, nil
-}
-
-// isPrivate says whether a group is this ordinary user's own: where each user has a group of the same number, as on Ubuntu, umask is 002, and
-// what a user clones and builds is writable by it as a matter of course.
-func isPrivate(gid uint32) bool {
-	return os.Geteuid() != 0 && int(gid) == os.Geteuid() && os.Getegid() == os.Geteuid()
 }
 
 // isOwn says whether it is a folder of this user's that is closed to all others.

@@ -12,7 +12,7 @@ func open(path string, missing bool) (*os.Root, error) {
 	return os.OpenRoot(path)
 }
 
-func judge(path string) error {
+func judge(path, _ string) error {
 	_, err := os.Stat(path)
 	return err
 }

@@ -64,5 +64,8 @@ func Check(path string) error {
 
 // Judge says why what lies at path, a file or a folder, may not be what root or this user put there: as Open of what is above, and of itself
 // that it is another user's, or that others may write to it, or to the folder even if it is sticky. It fails with fs.ErrNotExist where
-// there is nothing. This user's private group (one of the user's own number) counts as this user, but root's does not.
-func Judge(path string) error { return judge(path) }
+// there is nothing. A group whose number is that of a trusted user counts as that user.
+//
+// Given is a place that is believed already, as the user named it or runs it: whoever owns it, or a folder above it, could have changed it as
+// well, so these users are trusted, too, and their folders there are not judged again. "" is none.
+func Judge(path, given string) error { return judge(path, given) }

@@ -22,6 +22,7 @@ func TestJudge(t *testing.T) {
 		t.Skip("SKIPPED, NOT TESTED: only root can give files to another user")
 	}
 	const sticky = os.ModeSticky | 0o777
+	toGroup := func(_, file string) error { return errors.Join(os.Chown(file, 0, stranger), os.Chmod(file, 0o775)) }
 	for _, c := range []struct {
 		name   string
 		up     os.FileMode // of the folder top/up
@@ -34,8 +35,9 @@ func TestJudge(t *testing.T) {
 		{"in a folder that others write to", 0o777, nil, "up", ", and put"},
 		{"in a stranger's folder", 0o755, func(up, _ string) error { return os.Chown(up, stranger, stranger) }, "up", " belongs to"},
 		{"a stranger's in a sticky folder", sticky, func(_, file string) error { return os.Chown(file, stranger, stranger) }, "up/file", " belongs to"},
-		{"written by a group", 0o755, func(_, file string) error { return os.Chmod(file, 0o775) }, "up/file", ", and put"},
-		{"written by a group, in a closed folder", 0o700, func(_, file string) error { return os.Chmod(file, 0o775) }, "up/file", ", and put"},
+		{"written by root's group", 0o755, func(_, file string) error { return os.Chmod(file, 0o775) }, "", ""},
+		{"written by a group", 0o755, toGroup, "up/file", ", and put"},
+		{"written by a group, in a closed folder", 0o700, toGroup, "up/file", ", and put"},
 		{"a second name in a sticky folder", sticky, func(up, file string) error { return os.Link(file, up+"/other") }, "up/file", " is a link"},
 		{"a link to a stranger's", 0o755, func(up, file string) error {
 			return errors.Join(os.Rename(file, up+"/other"), os.Symlink("other", file), os.Chown(up+"/other", stranger, stranger))
@@ -55,14 +57,18 @@ func TestJudge(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			err = Judge(file)
+			// Whoever names the folder believes its owner, but nobody else who writes there.
+			if err := Judge(file, up); (err == nil) != (c.bad == "" || c.bad == "up") {
+				t.Errorf("given the folder: %v", err)
+			}
+			err = Judge(file, "")
 			if c.bad == "" && err != nil || c.bad != "" && (sandbox.MendOf(err) == "" || !strings.Contains(err.Error(), filepath.Join(top, c.bad)+c.says)) {
 				t.Errorf("got %v", err)
 			}
-			if err := Judge(up); (err == nil) != (c.up&0o022 == 0 && c.bad != "up") {
+			if err := Judge(up, ""); (err == nil) != (c.up&0o022 == 0 && c.bad != "up") {
 				t.Errorf("the folder: %v", err)
 			}
-			if err := Judge(filepath.Join(up, "none")); c.bad != "up" && !errors.Is(err, fs.ErrNotExist) {
+			if err := Judge(filepath.Join(up, "none"), ""); c.bad != "up" && !errors.Is(err, fs.ErrNotExist) {
 				t.Errorf("what is not there: %v", err)
 			}
 		})
