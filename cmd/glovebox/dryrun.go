@@ -27,6 +27,7 @@ type planShown struct {
 	Network      string            `json:"network"`
 	Commands     []string          `json:"commands"`
 	AcceptWeaker []string          `json:"accept_weaker"`
+	Nested       bool              `json:"nested_filters"`
 	Unenforced   []string          `json:"unenforced"` // limits that nothing on this host keeps
 	Error        map[string]string `json:"error,omitempty"`
 }
@@ -59,6 +60,9 @@ func (a *app) dryRun(ctx context.Context, e *engine.Engine, run engine.Run) erro
 		{"environment", quoteWords(shown.Env)},
 		{"go without", strings.Join(shown.AcceptWeaker, ", ")},
 	}
+	if shown.Nested {
+		rows = append(rows, [2]string{"filters", "the code may add its own; their memory is in no limit"})
+	}
 	for _, name := range sandbox.LimitNames {
 		how := "default"
 		if plan.Spec.IsNamed(name) {
@@ -90,7 +94,7 @@ func showPlan(p *engine.Plan, files []sandbox.File) planShown {
 		Simulated: true, Backend: p.Backend, Language: p.Language, Argv: p.Argv, Dir: p.Dir, Env: maskSecrets(p.Env),
 		Files: []string{}, Workdir: p.Spec.Workdir, Root: "the system directories of this host, read-only", Mounts: []string{},
 		Limits: map[string]string{}, Named: []string{}, Network: string(p.Spec.Network.Mode),
-		Commands: p.Spec.Commands, AcceptWeaker: append([]string{}, p.Spec.AcceptWeaker...), Unenforced: []string{},
+		Commands: p.Spec.Commands, AcceptWeaker: append([]string{}, p.Spec.AcceptWeaker...), Nested: p.Spec.NestedFilters, Unenforced: []string{},
 	}
 	for _, name := range p.Unenforced {
 		shown.Unenforced = append(shown.Unenforced, string(name))

@@ -6,8 +6,8 @@ import (
 )
 
 // HiddenPlaces are what the shown folders of the host hold that tells of it and that programs do without: the settings of what an
-// administrator installed (npm keeps tokens for registries in etc/npmrc), the sources of the host's kernel, the locks of its package manager, and the certificates that
-// Debian and Red Hat make for a host's own name.
+// administrator installed (npm keeps tokens for registries in etc/npmrc), the sources of the host's kernel, the locks of its package manager,
+// and the certificates that Debian and Red Hat make for a host's own name.
 var HiddenPlaces = []string{"/usr/etc", "/usr/local/etc", "/usr/src", "/usr/lib/sysimage",
 	"/etc/ssl/certs/ssl-cert-snakeoil.pem", "/etc/pki/tls/certs/localhost.crt"}
 

@@ -24,42 +24,39 @@ const (
 	mostSockets = 8192 // of TCP, both ends of a connection among them; those that wait for their time (TIME_WAIT) apart
 )
 
-// hoards looks at all boxes of a backend.
+// hoards looks at all boxes of a backend, as long as there are any.
 type hoards struct {
+	looking sync.WaitGroup
+
 	mu    sync.Mutex // guards all below
 	boxes map[*Box]bool
 	stop  chan struct{} // nil where nobody looks
-	done  chan struct{}
 }
 
 // watch looks at a box until its end.
 func (h *hoards) watch(box *Box) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if h.boxes == nil {
-		h.boxes = map[*Box]bool{}
+	if h.stop == nil {
+		stop := make(chan struct{})
+		h.boxes, h.stop = map[*Box]bool{}, stop
+		h.looking.Go(func() { h.look(stop) })
 	}
 	h.boxes[box] = true
-	if h.stop == nil {
-		h.stop, h.done = make(chan struct{}), make(chan struct{})
-		go h.look(h.stop, h.done)
-	}
 }
 
-// close ends the looking. Boxes that live on are looked at by who takes them back.
+// close ends the looking, when no more boxes are made. Those that live on are looked at by who takes them back.
 func (h *hoards) close() {
 	h.mu.Lock()
-	stop, done := h.stop, h.done
-	h.stop = nil
-	h.mu.Unlock()
-	if stop != nil {
-		close(stop)
-		<-done
+	if h.stop != nil {
+		close(h.stop)
+		h.stop = nil
 	}
+	h.mu.Unlock()
+	h.looking.Wait()
 }
 
-func (h *hoards) look(stop, done chan struct{}) {
-	defer close(done)
+func (h *hoards) look(stop chan struct{}) {
 	ticker := time.NewTicker(lookEvery)
 	defer ticker.Stop()
 	for {
@@ -68,22 +65,30 @@ func (h *hoards) look(stop, done chan struct{}) {
 			return
 		case <-ticker.C:
 		}
-		if boxes := h.alive(); len(boxes) > 0 {
-			punish(boxes)
+		boxes := h.alive(stop)
+		if len(boxes) == 0 {
+			return
 		}
+		punish(boxes)
 	}
 }
 
-// alive lists the boxes that have not ended, and forgets the others.
-func (h *hoards) alive() (boxes []*Box) {
+// alive lists the boxes that have not ended, and forgets the others. With the last of them the looking ends.
+func (h *hoards) alive(stop chan struct{}) (boxes []*Box) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
+	if h.stop != stop {
+		return nil // closed
+	}
 	for box := range h.boxes {
 		if box.Alive() == nil {
 			boxes = append(boxes, box)
 		} else {
 			delete(h.boxes, box)
 		}
+	}
+	if len(boxes) == 0 {
+		h.stop = nil
 	}
 	return boxes
 }
@@ -185,6 +190,17 @@ func descends(pid, from int) bool {
 		pid = parentOf(pid)
 	}
 	return false
+}
+
+// seesHoards says why hoards cannot be seen here, or nil: a /proc that shows an ordinary user no process of other ids (hidepid), or masks.
+func seesHoards() error {
+	f, err := os.Open("/proc/locks")
+	if err != nil {
+		return err
+	}
+	f.Close()
+	_, err = os.ReadFile("/proc/1/stat")
+	return err
 }
 
 // parentOf is 0 for a process that is gone.

@@ -27,7 +27,7 @@ func (b *Backend) Probe(ctx context.Context) (sandbox.Posture, error) {
 	}
 	effective := box.Effective()
 	corePattern, _ := os.ReadFile("/proc/sys/kernel/core_pattern")
-	posture.Walls = append(effective.Walls, crashWall(string(corePattern)))
+	posture.Walls = append(effective.Walls, crashWall(string(corePattern)), hoardWall(seesHoards()))
 	posture.Ready = in.Tree.Enforcer(cgroup.Memory) != ""
 	return posture, box.Close()
 }
@@ -91,6 +91,15 @@ func crashWall(corePattern string) sandbox.Wall {
 		program, _, _ = strings.Cut(program, " ")
 		w.State, w.Detail = sandbox.WallWeaker, "root's "+program+" reads the memory of each program that crashes in a sandbox"
 		w.Mend = "sysctl kernel.core_pattern=core"
+	}
+	return w
+}
+
+// hoardWall tells whether locks and sockets can be bounded.
+func hoardWall(err error) sandbox.Wall {
+	w := sandbox.Wall{Name: "locks, sockets", State: sandbox.WallStands, Detail: fmt.Sprintf("whoever holds more than %d or %d is killed", mostLocks, mostSockets)}
+	if err != nil {
+		w.State, w.Detail, w.Mend = sandbox.WallWeaker, "not bounded: "+err.Error(), "mount /proc without hidepid, or run as root"
 	}
 	return w
 }
