@@ -21,7 +21,7 @@ func Example() {
 		Spec: sandbox.Spec{
 			Limits: sandbox.Limits{Timeout: time.Minute},
 			// An ordinary user may have no way to bound memory. Without this line that is an error that says so.
-			AcceptWeaker: []string{"memory"},
+			AllowUnenforced: []string{"memory"},
 		},
 		Request: sandbox.Request{
 			Language: "python",
@@ -51,7 +51,7 @@ func ExampleGlovebox_Run_exception() {
 	defer g.Close()
 
 	result, err := g.Run(context.Background(), glovebox.Run{
-		Spec:    sandbox.Spec{AcceptWeaker: []string{"memory"}},
+		Spec:    sandbox.Spec{AllowUnenforced: []string{"memory"}},
 		Request: sandbox.Request{Language: "python", Code: []byte("print(1 / 0)")},
 	})
 	if err != nil {

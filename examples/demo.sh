@@ -40,7 +40,7 @@ ready=$?
 weaker=()
 if [ "$ready" != 0 ]; then
 	title 'This host cannot bound memory for this user, so the demo goes without, by name'
-	weaker=(--accept-weaker memory)
+	weaker=(--allow-unenforced memory)
 fi
 
 title 'A script of the kind a model writes, with a CSV sent along'

@@ -9,7 +9,7 @@ import (
 // Backend builds the walls of sandboxes. It makes boxes; it does not run commands: processes, terminals and files are the
 // guest's, written once, so that backends and languages never multiply.
 //
-// More powers are optional interfaces found by assertion: on a Box Linker, Pauser and Checkpointer, on a Backend Foreteller and
+// More powers are optional interfaces found by assertion: on a Box Linker, Pauser and Checkpointer, on a Backend Preflighter and
 // Restorer.
 type Backend interface {
 	// Name is the word by which users choose this backend.
@@ -31,11 +31,11 @@ type Backend interface {
 	Close() error
 }
 
-// Foreteller is a Backend that can say what Create would do with a complete spec before anything is made.
-type Foreteller interface {
-	// Foretell returns the limits that nothing here would enforce, and the error by which Create would refuse the spec. What
+// Preflighter is a Backend that can say what Create would do with a complete spec before anything is made.
+type Preflighter interface {
+	// Preflight returns the limits that nothing here would enforce, and the error by which Create would refuse the spec. What
 	// shows only while walls are raised, it cannot tell.
-	Foretell(spec Spec) (unenforced []LimitName, refusal error)
+	Preflight(spec Spec) (unenforced []LimitName, refusal error)
 }
 
 // Rooted is a Backend that has a root of its own for specs that name none, other than the host's.

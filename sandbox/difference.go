@@ -20,13 +20,13 @@ func (r *Result) Differences() []Difference {
 	var all []Difference
 	for _, name := range LimitNames {
 		d := Difference{string(name), FormatLimit(name, asked.Limits.Get(name)), FormatLimit(name, p.Limits.Get(name))}
-		if d.Asked == d.Enforced && p.goesWithout(d.Name) { // it is kept, but not everywhere
+		if d.Asked == d.Enforced && p.waived(d.Name) { // it is kept, but not everywhere
 			d.Enforced += " by " + p.Enforcers[name]
 		}
 		all = appendUnequal(all, d)
 	}
 	commands := Difference{string(PolicyCommands), formatCommands(asked.Commands), formatCommands(p.Commands)}
-	if commands.Asked == commands.Enforced && p.goesWithout(commands.Name) {
+	if commands.Asked == commands.Enforced && p.waived(commands.Name) {
 		commands.Enforced += " by " + p.Enforcers[PolicyCommands]
 	}
 	all = appendUnequal(all, commands)
@@ -34,8 +34,8 @@ func (r *Result) Differences() []Difference {
 	return appendUnequal(all, Difference{"user", asked.User.String(), p.User.String()})
 }
 
-func (p *Policy) goesWithout(name string) bool {
-	for _, w := range p.Weaker {
+func (p *Policy) waived(name string) bool {
+	for _, w := range p.Unenforced {
 		if w == name {
 			return true
 		}

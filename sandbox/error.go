@@ -12,7 +12,7 @@ type Kind uint8
 // The kinds of errors. The zero Kind is Internal, so an error that nobody classed never shows its text to a user.
 const (
 	Internal     Kind = iota // a defect or a surprise of the host; the text is for the log
-	Invalid                  // the request is wrong; mend it and send it again
+	Invalid                  // the request is wrong; fix it and send it again
 	NotFound                 // no such sandbox, execution, language, file
 	Exists                   // the name is taken
 	Busy                     // all slots and the queue are full; RetryAfter says when to come back
@@ -38,11 +38,11 @@ type Error struct {
 	Kind Kind
 	Op   string // the step that failed, innermost part last: "native: mount /proc"
 	Msg  string // what happened, in words; may be empty when Err says it
-	Mend string // what would help, in one sentence; may be empty
+	Fix  string // what would help, in one sentence; may be empty
 	Err  error  // the cause; may be nil
 
 	RetryAfter time.Duration // of a Busy error: when a slot is likely to be free; 0 is unknown
-	Lacks      []LimitName   // limits that nothing keeps here: a request that accepts to go without all of them is not refused for them
+	Unenforced []LimitName   // limits that nothing keeps here: a request that accepts to go without all of them is not refused for them
 }
 
 func (e *Error) Error() string {
@@ -56,20 +56,20 @@ func (e *Error) Error() string {
 		}
 		s += part
 	}
-	mend := e.Mend
-	for i, name := range e.Lacks {
+	fix := e.Fix
+	for i, name := range e.Unenforced {
 		switch {
 		case i > 0:
-			mend += ", "
-		case mend != "":
-			mend += "; or go without "
+			fix += ", "
+		case fix != "":
+			fix += "; or go without "
 		default:
-			mend = "go without "
+			fix = "go without "
 		}
-		mend += string(name)
+		fix += string(name)
 	}
-	if mend != "" {
-		s += " (" + mend + ")"
+	if fix != "" {
+		s += " (" + fix + ")"
 	}
 	return s
 }
@@ -92,15 +92,15 @@ func KindOf(err error) Kind {
 	return Internal
 }
 
-// MendOf returns the first mend in err's chain, or "".
-func MendOf(err error) string {
+// FixOf returns the first fix in err's chain, or "".
+func FixOf(err error) string {
 	for err != nil {
 		var e *Error
 		if !errors.As(err, &e) {
 			return ""
 		}
-		if e.Mend != "" {
-			return e.Mend
+		if e.Fix != "" {
+			return e.Fix
 		}
 		err = e.Err
 	}
@@ -122,15 +122,15 @@ func RetryAfterOf(err error) time.Duration {
 	return 0
 }
 
-// LacksOf returns the first Lacks in err's chain, or nil. How to let go of them each face says in its own words.
-func LacksOf(err error) []LimitName {
+// UnenforcedOf returns the first Unenforced in err's chain, or nil. How to let go of them each face says in its own words.
+func UnenforcedOf(err error) []LimitName {
 	for err != nil {
 		var e *Error
 		if !errors.As(err, &e) {
 			return nil
 		}
-		if e.Lacks != nil {
-			return e.Lacks
+		if e.Unenforced != nil {
+			return e.Unenforced
 		}
 		err = e.Err
 	}

@@ -84,8 +84,8 @@ type File struct {
 	Data []byte
 }
 
-// LeftOut is a file that was not handed back, and why.
-type LeftOut struct {
+// Skipped is a file that was not handed back, and why.
+type Skipped struct {
 	Path   string `json:"path"`
 	Size   int64  `json:"size"`
 	Reason string `json:"reason"`
@@ -115,7 +115,7 @@ type Result struct {
 	Stderr    Captured
 	Exception *Exception
 	Files     []File
-	LeftOut   []LeftOut
+	Skipped   []Skipped
 	Usage     Usage
 	Timings   Timings
 	Requested Spec

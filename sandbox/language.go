@@ -31,10 +31,10 @@ type Language struct {
 	// Zygote says how the interpreter can be kept waiting just before its program; nil is not at all.
 	Zygote *Zygote
 
-	// Mend says how to get the interpreter where the root lacks it.
-	Mend string
+	// Fix says how to get the interpreter where the root lacks it.
+	Fix string
 
-	// Image is one that holds the interpreter, for the mend where the root is an image.
+	// Image is one that holds the interpreter, for the fix where the root is an image.
 	Image string
 
 	// Probe is a program in this language that prints "42\n"; tests and doctor run it.

@@ -26,8 +26,8 @@ var LimitNames = []LimitName{LimitMemory, LimitCPUs, LimitPids, LimitDisk, Limit
 // PolicyCommands is the list of allowed programs. It is no limit, but is kept, let go of and told as one.
 const PolicyCommands LimitName = "commands"
 
-// Acceptable lists what a caller may let go of by name: every limit, and what else some host or backend cannot keep.
-var Acceptable = append(LimitNames[:len(LimitNames):len(LimitNames)], PolicyCommands)
+// Waivable lists what a caller may let go of by name: every limit, and what else some host or backend cannot keep.
+var Waivable = append(LimitNames[:len(LimitNames):len(LimitNames)], PolicyCommands)
 
 // Unlimited stands in an effective policy for a limit that nothing enforces. It can never be asked for.
 const Unlimited = -1

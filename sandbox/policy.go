@@ -12,18 +12,18 @@ const (
 
 // Policy is what is enforced on a sandbox, as its backend reports it.
 type Policy struct {
-	Backend   string
-	Kernel    Kernel
-	Image     string               // that the root is of, as named and by its digest; "" where it is no image
-	Limits    Limits               // Unlimited where nothing enforces the limit
-	Enforcers map[LimitName]string // what enforces each limit: "cgroup v2 memory.max", "RLIMIT_NPROC"
-	Network   NetworkPolicy
-	User      User
-	HostUID   string   // "unique": an id of this sandbox's own; "subordinate"; "shared": the id of the caller
-	Commands  []string // nil: all that the root holds
-	Walls     []Wall
-	Weaker    []string // what the caller accepted and the host could not do
-	Warnings  []string
+	Backend    string
+	Kernel     Kernel
+	Image      string               // that the root is of, as named and by its digest; "" where it is no image
+	Limits     Limits               // Unlimited where nothing enforces the limit
+	Enforcers  map[LimitName]string // what enforces each limit: "cgroup v2 memory.max", "RLIMIT_NPROC"
+	Network    NetworkPolicy
+	User       User
+	HostUID    string   // "unique": an id of this sandbox's own; "subordinate"; "shared": the id of the caller
+	Commands   []string // nil: all that the root holds
+	Walls      []Wall
+	Unenforced []string // what the caller accepted and the host could not do
+	Warnings   []string
 }
 
 // Wall is one line of a posture: one mechanism, whether it stands, and what that rests on.
@@ -31,7 +31,7 @@ type Wall struct {
 	Name   string    `json:"name"`
 	State  WallState `json:"state"`
 	Detail string    `json:"detail,omitempty"` // what was found
-	Mend   string    `json:"mend,omitempty"`   // how to raise it, where it does not stand
+	Fix    string    `json:"fix,omitempty"`    // how to raise it, where it does not stand
 }
 
 // WallState says whether a wall stands.
@@ -39,9 +39,9 @@ type WallState string
 
 // The states of a wall.
 const (
-	WallStands  WallState = "stands"
-	WallWeaker  WallState = "weaker"  // it stands, but less strong than on the best host
-	WallMissing WallState = "missing" // it does not stand
+	WallEnforced WallState = "enforced"
+	WallPartial  WallState = "partial" // enforced, but less strongly than on the best host
+	WallMissing  WallState = "missing" // it does not stand
 )
 
 // Posture is the record of which walls stand on this host for one backend, and why.

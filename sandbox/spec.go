@@ -8,30 +8,30 @@ import (
 // Spec is all that is asked of a sandbox before it exists: a plain value, complete once the engine has filled its defaults.
 // Two sandboxes with equal specs (ID and Labels aside) are interchangeable, which is what a pool of warm boxes relies on.
 type Spec struct {
-	ID       ID
-	Root     Root
-	Layers   []Layer
-	Mounts   []Mount
-	Workdir  string // host directory that is /workspace, read-write, without links in its path; "" is a bounded tmpfs
-	Limits   Limits // every field filled
-	Named    []LimitName
-	Network  NetworkPolicy
-	Env      []string // "NAME=value"; the whole environment of every execution, nothing is inherited
-	User     User
-	Devices  []string // host device nodes; every backend may refuse them
-	Commands []string // programs that may be executed; nil allows all that the root holds
+	ID        ID
+	Root      Root
+	Layers    []Layer
+	Mounts    []Mount
+	Workspace string // host directory that is /workspace, read-write, without links in its path; "" is a bounded tmpfs
+	Limits    Limits // every field filled
+	Named     []LimitName
+	Network   NetworkPolicy
+	Env       []string // "NAME=value"; the whole environment of every execution, nothing is inherited
+	User      User
+	Devices   []string // host device nodes; every backend may refuse them
+	Commands  []string // programs that may be executed; nil allows all that the root holds
 	// NestedFilters lets the code confine itself further, by seccomp filters and Landlock rules of its own, as browsers do. The kernel's
 	// memory for them is in no limit, and all of the host has one bound for it.
 	NestedFilters bool
 	Lifetime      Lifetime
 	Labels        map[string]string
-	// AcceptWeaker names what the caller lets go of, of Acceptable, where the host cannot keep it.
-	AcceptWeaker []string
+	// AllowUnenforced names what the caller lets go of, of Waivable, where the host cannot keep it.
+	AllowUnenforced []string
 }
 
-// Accepts says whether the caller let go of the named wall or limit.
-func (s *Spec) Accepts(name string) bool {
-	for _, n := range s.AcceptWeaker {
+// Waives says whether the caller let go of the named wall or limit.
+func (s *Spec) Waives(name string) bool {
+	for _, n := range s.AllowUnenforced {
 		if n == name {
 			return true
 		}
@@ -56,7 +56,7 @@ func (s *Spec) HostWritable() bool {
 			return true
 		}
 	}
-	return s.Workdir != ""
+	return s.Workspace != ""
 }
 
 // Root says what / is made of. The zero value is the host's own system directories, read-only.
@@ -99,7 +99,7 @@ type Lifetime struct {
 // DefaultLease is how long a living sandbox waits for its server to come back.
 const DefaultLease = 10 * time.Minute
 
-// GuestLease is the lease that the guest of the sandbox is born with; 0 is none.
+// GuestLease is the lease that the guest of the sandbox is spawned with; 0 is none.
 func (l Lifetime) GuestLease() time.Duration {
 	switch {
 	case !l.Living:

@@ -156,7 +156,7 @@ func TestMemoryBudget(t *testing.T) {
 	defer b.Close()
 	for range 2 {
 		box, err := b.Create(context.Background(), sandbox.Spec{ID: sandbox.NewID(), Limits: sandbox.DefaultLimits,
-			User: sandbox.DefaultUser, AcceptWeaker: []string{"memory", "cpus"}})
+			User: sandbox.DefaultUser, AllowUnenforced: []string{"memory", "cpus"}})
 		if err != nil {
 			t.Fatal(err)
 		}

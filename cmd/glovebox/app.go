@@ -123,8 +123,8 @@ func (a *app) fail(err error) {
 		return
 	}
 	text := visible(inFlags.Replace(err.Error()))
-	if lacks := sandbox.LacksOf(err); len(lacks) > 0 {
-		short := lacking(lacks, visible(sandbox.MendOf(err)))
+	if lacks := sandbox.UnenforcedOf(err); len(lacks) > 0 {
+		short := lacking(lacks, visible(sandbox.FixOf(err)))
 		if a.verbose {
 			short += "\n  in full: " + text
 		}
@@ -134,14 +134,14 @@ func (a *app) fail(err error) {
 }
 
 // lacking says in lines that limits cannot be kept here, and the two ways out.
-func lacking(lacks []sandbox.LimitName, mend string) string {
+func lacking(lacks []sandbox.LimitName, fix string) string {
 	names, quoted := make([]string, len(lacks)), make([]string, len(lacks))
 	for i, name := range lacks {
 		names[i], quoted[i] = string(name), strconv.Quote(string(name))
 	}
-	return fmt.Sprintf("%s cannot be bounded here, and nothing was run.\n  mend: %s\n"+
-		"  or go without: %s      (once for all: accept_weaker = [%s] in the configuration file)\n  details: glovebox doctor",
-		inWords(names), mend, acceptFlagOf(lacks), strings.Join(quoted, ", "))
+	return fmt.Sprintf("%s cannot be bounded here, and nothing was run.\n  fix: %s\n"+
+		"  or go without: %s      (once for all: allow_unenforced = [%s] in the configuration file)\n  details: glovebox doctor",
+		inWords(names), fix, acceptFlagOf(lacks), strings.Join(quoted, ", "))
 }
 
 // inWords is "a", "a and b" or "a, b and c".
@@ -159,7 +159,7 @@ func acceptFlagOf(lacks []sandbox.LimitName) string {
 	for i, name := range lacks {
 		names[i] = string(name)
 	}
-	return "--accept-weaker " + strings.Join(names, ",")
+	return "--allow-unenforced " + strings.Join(names, ",")
 }
 
 // failureOf is the JSON form of what Glovebox failed at.
@@ -169,11 +169,11 @@ func failureOf(err error) map[string]string {
 	if errors.As(err, &classed) && classed.Op != "" {
 		failure["op"] = classed.Op
 	}
-	if mend := sandbox.MendOf(err); mend != "" {
-		failure["mend"] = inFlags.Replace(mend)
+	if fix := sandbox.FixOf(err); fix != "" {
+		failure["fix"] = inFlags.Replace(fix)
 	}
-	if lacks := sandbox.LacksOf(err); len(lacks) > 0 {
-		failure["mend"] += "; or go without: " + acceptFlagOf(lacks)
+	if lacks := sandbox.UnenforcedOf(err); len(lacks) > 0 {
+		failure["fix"] += "; or go without: " + acceptFlagOf(lacks)
 	}
 	return failure
 }

@@ -31,7 +31,7 @@ type backendHealth struct {
 	sandbox.Posture
 	Features []sandbox.Feature `json:"features"`
 	Error    string            `json:"error,omitempty"`
-	Mend     string            `json:"mend,omitempty"`
+	Fix      string            `json:"fix,omitempty"`
 }
 
 type languageHealth struct {
@@ -40,22 +40,22 @@ type languageHealth struct {
 	Program string `json:"program,omitempty"` // its path in the sandbox, and the version it says
 	Works   bool   `json:"works"`
 	Why     string `json:"why,omitempty"`
-	Mend    string `json:"mend,omitempty"`
+	Fix     string `json:"fix,omitempty"`
 }
 
 func (a *app) newDoctor() *cobra.Command {
 	var backend, root string
-	var acceptWeaker []string
+	var allowUnenforced []string
 	cmd := &cobra.Command{
 		Use:   "doctor",
-		Short: "Say which walls stand on this host, which do not, and the mend",
+		Short: "Say which walls stand on this host, which do not, and the fix",
 		Long: `Doctor builds a sandbox and says of each wall whether it stands, what that rests on and how to raise it where it does not.
 Then it runs a small program in each language. Exit code 0: sandboxes with the default policy can be made by the backend
-in use, or with what --accept-weaker, or the configuration, leaves of it; 1: not.`,
+in use, or with what --allow-unenforced, or the configuration, leaves of it; 1: not.`,
 		Example: "  glovebox doctor\n  glovebox doctor --json",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			h, err := a.examine(cmd.Context(), backend, root, acceptWeaker)
+			h, err := a.examine(cmd.Context(), backend, root, allowUnenforced)
 			if err != nil {
 				return err
 			}
@@ -70,15 +70,15 @@ in use, or with what --accept-weaker, or the configuration, leaves of it; 1: not
 			return err
 		},
 	}
-	acceptFlag(cmd, &acceptWeaker, "count as ready also without this limit: `NAME` (repeatable)")
+	acceptFlag(cmd, &allowUnenforced, "count as ready also without this limit: `NAME` (repeatable)")
 	cmd.Flags().StringVar(&backend, "backend", "", "judge the backend of this `NAME`, and run the languages there (default "+defaultBackend+")")
 	completions(cmd, "backend", "native", "gvisor", "docker", "podman", "auto")
 	cmd.Flags().StringVar(&root, "root", "", "look for languages in the root file system in `DIR` (default: this host's system directories)")
 	return cmd
 }
 
-func (a *app) examine(ctx context.Context, backend, root string, acceptWeaker []string) (h *health, err error) {
-	e, err := a.openEngine(engine.Config{Default: backend, AcceptWeaker: acceptWeaker})
+func (a *app) examine(ctx context.Context, backend, root string, allowUnenforced []string) (h *health, err error) {
+	e, err := a.openEngine(engine.Config{Default: backend, AllowUnenforced: allowUnenforced})
 	if err != nil {
 		return nil, err
 	}
@@ -88,7 +88,7 @@ func (a *app) examine(ctx context.Context, backend, root string, acceptWeaker []
 		}
 	}()
 	// That memory cannot be bounded is told above; the interpreters are there all the same.
-	spec := sandbox.Spec{AcceptWeaker: []string{string(sandbox.LimitMemory), string(sandbox.LimitCPUs)}}
+	spec := sandbox.Spec{AllowUnenforced: []string{string(sandbox.LimitMemory), string(sandbox.LimitCPUs)}}
 	if root != "" {
 		if spec.Root.Dir, err = a.existingDir("--root", root); err != nil {
 			return nil, err
@@ -109,7 +109,7 @@ func (a *app) examine(ctx context.Context, backend, root string, acceptWeaker []
 		b := backendHealth{Posture: p.Posture, Features: p.Features}
 		b.Backend = p.Backend
 		if p.Err != nil {
-			b.Error, b.Mend = p.Err.Error(), sandbox.MendOf(p.Err)
+			b.Error, b.Fix = p.Err.Error(), sandbox.FixOf(p.Err)
 		}
 		if p.Backend == h.Backend {
 			possible, h.Ready = p.Err == nil, p.Usable()
@@ -141,7 +141,7 @@ func tryLanguage(ctx context.Context, e *engine.Engine, l sandbox.Language, spec
 	r, err := e.Run(ctx, engine.Run{Spec: spec, Request: sandbox.Request{Language: l.Name, Code: []byte(l.Probe)}})
 	switch {
 	case err != nil:
-		h.Why, h.Mend = err.Error(), sandbox.MendOf(err)
+		h.Why, h.Fix = err.Error(), sandbox.FixOf(err)
 	case r.Status != sandbox.StatusSucceeded || string(r.Stdout.Head) != "42\n":
 		h.Why = fmt.Sprintf("a small program ended as %s: %.200s", r.Status, r.Stderr.Head)
 	default:
@@ -163,19 +163,19 @@ func programOf(ctx context.Context, e *engine.Engine, l sandbox.Language, spec s
 	return ""
 }
 
-var wallColours = map[sandbox.WallState]colour{sandbox.WallStands: green, sandbox.WallWeaker: yellow, sandbox.WallMissing: red}
+var wallColours = map[sandbox.WallState]colour{sandbox.WallEnforced: green, sandbox.WallPartial: yellow, sandbox.WallMissing: red}
 
 func (a *app) printHealth(h *health) {
-	line := func(c colour, state, name, detail, mend string) {
+	line := func(c colour, state, name, detail, fix string) {
 		fmt.Fprintf(a.Stdout, "  %s  %-16s %s\n", a.paint(a.Stdout, c, fmt.Sprintf("%-7s", state)), name, visible(detail))
-		if mend != "" {
-			fmt.Fprintf(a.Stdout, "  %-7s  %-16s mend: %s\n", "", "", visible(mend))
+		if fix != "" {
+			fmt.Fprintf(a.Stdout, "  %-7s  %-16s fix: %s\n", "", "", visible(fix))
 		}
 	}
 	for _, b := range h.Backends {
 		fmt.Fprintf(a.Stdout, "%s (%s kernel)\n", b.Backend, b.Kernel)
 		for _, w := range b.Walls {
-			line(wallColours[w.State], string(w.State), w.Name, w.Detail, w.Mend)
+			line(wallColours[w.State], string(w.State), w.Name, w.Detail, w.Fix)
 		}
 		for _, f := range b.Features {
 			if !f.Has {
@@ -183,7 +183,7 @@ func (a *app) printHealth(h *health) {
 			}
 		}
 		if b.Error != "" {
-			line(red, "fails", "sandbox", strings.TrimSuffix(b.Error, " ("+b.Mend+")"), b.Mend)
+			line(red, "fails", "sandbox", strings.TrimSuffix(b.Error, " ("+b.Fix+")"), b.Fix)
 		}
 	}
 	fmt.Fprintln(a.Stdout, "languages")
@@ -191,7 +191,7 @@ func (a *app) printHealth(h *health) {
 		if l.Works {
 			line(green, "works", l.Name, strings.TrimSpace(l.Title+"  "+l.Program), "")
 		} else {
-			line(red, "missing", l.Name, strings.TrimSpace(l.Why), l.Mend)
+			line(red, "missing", l.Name, strings.TrimSpace(l.Why), l.Fix)
 		}
 	}
 	var most []string

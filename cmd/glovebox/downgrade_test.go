@@ -51,15 +51,15 @@ var downgrades = []downgrade{
 	{name: "no CPU controller", backends: both, lack: []string{"cpu"}, warned: []string{"cpus"}},
 	{name: "no CPU controller, CPUs named", backends: both, lack: []string{"cpu"}, flags: []string{"--cpus", "0.5"}, refused: []string{"cpus"}},
 	{name: "no pids controller, processes named", backends: both, lack: []string{"pids"}, flags: []string{"--pids", "64"}}, // RLIMIT_NPROC keeps it
-	{name: "disk named, and a directory of the host", backends: both, flags: []string{"--disk", "10MiB", "--workdir", "WORKDIR"}, refused: []string{"disk"}},
+	{name: "disk named, and a directory of the host", backends: both, flags: []string{"--disk", "10MiB", "--workspace", "WORKSPACE"}, refused: []string{"disk"}},
 	{name: "inodes named", backends: gvisorAlone, flags: []string{"--inodes", "1000"}, refused: []string{"inodes"}},
-	{name: "inodes named, and a directory of the host", backends: both, flags: []string{"--inodes", "1000", "--workdir", "WORKDIR"}, refused: []string{"inodes"}},
-	{name: "disk named, and a writable mount", backends: both, flags: []string{"--disk", "10MiB", "--mount", "WORKDIR:/data:rw"}, refused: []string{"disk"}},
+	{name: "inodes named, and a directory of the host", backends: both, flags: []string{"--inodes", "1000", "--workspace", "WORKSPACE"}, refused: []string{"inodes"}},
+	{name: "disk named, and a writable mount", backends: both, flags: []string{"--disk", "10MiB", "--mount", "WORKSPACE:/data:rw"}, refused: []string{"disk"}},
 	{name: "no Landlock", backends: nativeAlone, lack: []string{native.LackLandlock}, walls: map[string]string{"landlock": "missing"}},
 	{name: "no Landlock, and allowed commands", backends: nativeAlone, lack: []string{native.LackLandlock}, flags: []string{"--allow-command", "bash"},
 		refused: []string{"commands"}, walls: map[string]string{"landlock": "missing"}},
 	{name: "allowed commands", backends: gvisorAlone, flags: []string{"--allow-command", "bash"}, refused: []string{"commands"}},
-	{name: "all at once", backends: gvisorAlone, lack: controllers, flags: []string{"--allow-command", "bash", "--inodes", "1000", "--disk", "10MiB", "--workdir", "WORKDIR"},
+	{name: "all at once", backends: gvisorAlone, lack: controllers, flags: []string{"--allow-command", "bash", "--inodes", "1000", "--disk", "10MiB", "--workspace", "WORKSPACE"},
 		refused: []string{"memory", "disk", "inodes", "commands"}, warned: []string{"cpus"}},
 	{name: "nothing is lacking", backends: engines},
 	{name: "no control groups", backends: engines, lack: controllers, refused: []string{"memory", "pids"}, warned: []string{"cpus"}},
@@ -68,15 +68,15 @@ var downgrades = []downgrade{
 	{name: "no CPU controller", backends: engines, lack: []string{"cpu"}, warned: []string{"cpus"}},
 	{name: "no CPU controller, CPUs named", backends: engines, lack: []string{"cpu"}, flags: []string{"--cpus", "0.5"}, refused: []string{"cpus"}},
 	{name: "no pids controller", backends: engines, lack: []string{"pids"}, refused: []string{"pids"}}, // nothing else keeps it
-	{name: "disk named, and a directory of the host", backends: engines, flags: []string{"--disk", "10MiB", "--workdir", "WORKDIR"}, refused: []string{"disk"}},
-	{name: "disk named, and a writable mount", backends: engines, flags: []string{"--disk", "10MiB", "--mount", "WORKDIR:/data:rw"}, refused: []string{"disk"}},
-	{name: "inodes named, and a directory of the host", backends: engines, flags: []string{"--inodes", "1000", "--workdir", "WORKDIR"}, refused: []string{"inodes"}},
+	{name: "disk named, and a directory of the host", backends: engines, flags: []string{"--disk", "10MiB", "--workspace", "WORKSPACE"}, refused: []string{"disk"}},
+	{name: "disk named, and a writable mount", backends: engines, flags: []string{"--disk", "10MiB", "--mount", "WORKSPACE:/data:rw"}, refused: []string{"disk"}},
+	{name: "inodes named, and a directory of the host", backends: engines, flags: []string{"--inodes", "1000", "--workspace", "WORKSPACE"}, refused: []string{"inodes"}},
 	{name: "inodes named", backends: podmanAlone, flags: []string{"--inodes", "1000"}, refused: []string{"inodes"}},
 	{name: "allowed commands", backends: engines, flags: []string{"--allow-command", "bash"}, refused: []string{"commands"}},
-	{name: "an ordinary user", backends: nativeAlone, nobody: true, refused: []string{"memory"}, warned: []string{"cpus"}, walls: map[string]string{"host_uid": "weaker"}},
+	{name: "an ordinary user", backends: nativeAlone, nobody: true, refused: []string{"memory"}, warned: []string{"cpus"}, walls: map[string]string{"host_uid": "partial"}},
 	{name: "an ordinary user", backends: gvisorAlone, nobody: true, refused: []string{"memory"}, warned: []string{"cpus"}},
 	{name: "an ordinary user, CPUs named", backends: nativeAlone, nobody: true, flags: []string{"--cpus", "1"}, refused: []string{"memory", "cpus"},
-		walls: map[string]string{"host_uid": "weaker"}},
+		walls: map[string]string{"host_uid": "partial"}},
 }
 
 // always are the differences from the defaults that a backend's features tell of.
@@ -123,9 +123,9 @@ type forced struct {
 	*testing.T
 	*host
 	downgrade
-	backend string
-	engine  string // where docker or podman listens
-	workdir string
+	backend   string
+	engine    string // where docker or podman listens
+	workspace string
 }
 
 // refusal runs without acceptance, once for people and once for programs.
@@ -139,7 +139,7 @@ func (f *forced) refusal() {
 	if err := json.Unmarshal([]byte(stdout), &failed); err != nil || code != exitFailure {
 		f.Fatalf("exit code %d: %s %s", code, stdout, stderr)
 	}
-	if want := "--accept-weaker " + strings.Join(f.refused, ","); failed.Error["kind"] != "unsupported" || !strings.HasSuffix(failed.Error["mend"], want) {
+	if want := "--allow-unenforced " + strings.Join(f.refused, ","); failed.Error["kind"] != "unsupported" || !strings.HasSuffix(failed.Error["fix"], want) {
 		f.Errorf("the refusal does not name %q: %v", want, failed.Error)
 	}
 	_, stderr, code = f.glovebox(nil)
@@ -153,7 +153,7 @@ func (f *forced) refusal() {
 			}
 		}
 	}
-	if left, err := os.ReadDir(f.workdir); err != nil || len(left) > 0 {
+	if left, err := os.ReadDir(f.workspace); err != nil || len(left) > 0 {
 		f.Errorf("code ran: %v, %v", left, err)
 	}
 }
@@ -166,7 +166,7 @@ func (f *forced) acceptance() {
 	if err := json.Unmarshal([]byte(stdout), &a); err != nil || code != 0 || a.Stdout != "ran\n" {
 		f.Fatalf("exit code %d: %s %s", code, stdout, stderr)
 	}
-	weaker := slices.DeleteFunc(slices.Clone(a.Effective.Weaker), func(name string) bool { return f.own(name) })
+	weaker := slices.DeleteFunc(slices.Clone(a.Effective.Unenforced), func(name string) bool { return f.own(name) })
 	if !slices.Equal(weaker, f.refused) {
 		f.Errorf("weaker: %v, want %v", weaker, f.refused)
 	}
@@ -217,15 +217,15 @@ func (f *forced) own(name string) bool {
 // glovebox runs the program, in this process or as an ordinary user's.
 func (f *forced) glovebox(accept []string, flags ...string) (stdout, stderr string, code int) {
 	f.Helper()
-	if f.workdir == "" {
-		f.workdir = f.folder()
+	if f.workspace == "" {
+		f.workspace = f.folder()
 	}
 	args := append([]string{"run", "--backend", f.backend, "-l", "bash", "-c", "echo ran; : > ran"}, flags...)
 	for _, word := range f.flags {
-		args = append(args, strings.ReplaceAll(word, "WORKDIR", f.workdir))
+		args = append(args, strings.ReplaceAll(word, "WORKSPACE", f.workspace))
 	}
 	if accept = slices.Concat(f.base, accept); len(accept) > 0 {
-		args = append(args, "--accept-weaker", strings.Join(accept, ","))
+		args = append(args, "--allow-unenforced", strings.Join(accept, ","))
 	}
 	var out, errs bytes.Buffer
 	if f.nobody {

@@ -12,24 +12,24 @@ import (
 
 // planShown is what --dry-run prints.
 type planShown struct {
-	Simulated    bool              `json:"simulated"`
-	Backend      string            `json:"backend"`
-	Language     string            `json:"language,omitempty"`
-	Argv         []string          `json:"argv"`
-	Dir          string            `json:"dir"`
-	Env          []string          `json:"env"`
-	Files        []string          `json:"files"`
-	Workdir      string            `json:"workdir,omitempty"`
-	Root         string            `json:"root"`
-	Mounts       []string          `json:"mounts"`
-	Limits       map[string]string `json:"limits"`
-	Named        []string          `json:"named"`
-	Network      string            `json:"network"`
-	Commands     []string          `json:"commands"`
-	AcceptWeaker []string          `json:"accept_weaker"`
-	Nested       bool              `json:"nested_filters"`
-	Unenforced   []string          `json:"unenforced"` // limits that nothing on this host keeps
-	Error        map[string]string `json:"error,omitempty"`
+	Simulated       bool              `json:"simulated"`
+	Backend         string            `json:"backend"`
+	Language        string            `json:"language,omitempty"`
+	Argv            []string          `json:"argv"`
+	Dir             string            `json:"dir"`
+	Env             []string          `json:"env"`
+	Files           []string          `json:"files"`
+	Workspace       string            `json:"workspace,omitempty"`
+	Root            string            `json:"root"`
+	Mounts          []string          `json:"mounts"`
+	Limits          map[string]string `json:"limits"`
+	Named           []string          `json:"named"`
+	Network         string            `json:"network"`
+	Commands        []string          `json:"commands"`
+	AllowUnenforced []string          `json:"allow_unenforced"`
+	Nested          bool              `json:"nested_filters"`
+	Unenforced      []string          `json:"unenforced"` // limits that nothing on this host keeps
+	Error           map[string]string `json:"error,omitempty"`
 }
 
 // dryRun prints what a run comes to once everything is resolved, and makes no sandbox. What would be refused ends as the run would.
@@ -52,13 +52,13 @@ func (a *app) dryRun(ctx context.Context, e *engine.Engine, run engine.Run) erro
 		{"command", quoteWords(shown.Argv)},
 		{"directory", shown.Dir},
 		{"files", strings.Join(shown.Files, ", ")},
-		{"workdir", shown.Workdir},
+		{"workspace", shown.Workspace},
 		{"root", shown.Root},
 		{"mounts", strings.Join(shown.Mounts, ", ")},
 		{"network", shown.Network},
 		{"commands", strings.Join(shown.Commands, ", ")},
 		{"environment", quoteWords(shown.Env)},
-		{"go without", strings.Join(shown.AcceptWeaker, ", ")},
+		{"go without", strings.Join(shown.AllowUnenforced, ", ")},
 	}
 	if shown.Nested {
 		rows = append(rows, [2]string{"filters", "the code may add its own; their memory is in no limit"})
@@ -92,9 +92,9 @@ func where(name sandbox.LimitName, spec *sandbox.Spec) string {
 func showPlan(p *engine.Plan, files []sandbox.File) planShown {
 	shown := planShown{
 		Simulated: true, Backend: p.Backend, Language: p.Language, Argv: p.Argv, Dir: p.Dir, Env: maskSecrets(p.Env),
-		Files: []string{}, Workdir: p.Spec.Workdir, Root: "the system directories of this host, read-only", Mounts: []string{},
+		Files: []string{}, Workspace: p.Spec.Workspace, Root: "the system directories of this host, read-only", Mounts: []string{},
 		Limits: map[string]string{}, Named: []string{}, Network: string(p.Spec.Network.Mode),
-		Commands: p.Spec.Commands, AcceptWeaker: append([]string{}, p.Spec.AcceptWeaker...), Nested: p.Spec.NestedFilters, Unenforced: []string{},
+		Commands: p.Spec.Commands, AllowUnenforced: append([]string{}, p.Spec.AllowUnenforced...), Nested: p.Spec.NestedFilters, Unenforced: []string{},
 	}
 	for _, name := range p.Unenforced {
 		shown.Unenforced = append(shown.Unenforced, string(name))

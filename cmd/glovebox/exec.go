@@ -15,12 +15,12 @@ func (a *app) newExec() *cobra.Command {
 		Long: `Exec runs a command as it stands, without a shell, in a fresh sandbox that ends with it. The first word is looked up on
 the PATH of the sandbox. Words from the command on are its own, with or without the --.`,
 		Example: `  glovebox exec -- uname -a
-  glovebox exec --workdir ./data -- ls -la
+  glovebox exec --workspace ./data -- ls -la
   glovebox exec --file main.c --out . -- gcc -o main main.c
   glovebox exec --allow-command sort -- sort < names.txt`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 0 {
-				return &sandbox.Error{Kind: sandbox.Invalid, Op: "exec", Msg: "there is no command", Mend: "write it after --, as in glovebox exec -- ls"}
+				return &sandbox.Error{Kind: sandbox.Invalid, Op: "exec", Msg: "there is no command", Fix: "write it after --, as in glovebox exec -- ls"}
 			}
 			spec, err := a.spec(&f)
 			if err != nil {

@@ -26,15 +26,15 @@ func (a *app) readFiles(args []string) ([]sandbox.File, error) {
 	return in.files, nil
 }
 
-// keepsWorkdir refuses files that would replace what lies in the workdir, which is the user's own, unless that was said.
-func keepsWorkdir(files []sandbox.File, workdir string, overwrite bool) error {
-	if workdir == "" || overwrite {
+// keepsWorkspace refuses files that would replace what lies in the workspace, which is the user's own, unless that was said.
+func keepsWorkspace(files []sandbox.File, workspace string, overwrite bool) error {
+	if workspace == "" || overwrite {
 		return nil
 	}
 	for _, f := range files {
-		there := filepath.Join(workdir, filepath.FromSlash(f.Path))
+		there := filepath.Join(workspace, filepath.FromSlash(f.Path))
 		if _, err := os.Lstat(there); err == nil {
-			return &sandbox.Error{Kind: sandbox.Invalid, Op: "--file", Msg: there + " is there already", Mend: "--overwrite replaces it"}
+			return &sandbox.Error{Kind: sandbox.Invalid, Op: "--file", Msg: there + " is there already", Fix: "--overwrite replaces it"}
 		}
 	}
 	return nil

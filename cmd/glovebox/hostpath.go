@@ -10,8 +10,8 @@ import (
 	"github.com/glovebox-dev/glovebox/sandbox"
 )
 
-// Code that ran with a --workdir may have left symbolic links in it, which a later command of ours would follow with the rights of its user:
-// to a secret that it sends along, or to a file that it writes over. Whose a link is does not tell, as files of a workdir are its owner's. So
+// Code that ran with a --workspace may have left symbolic links in it, which a later command of ours would follow with the rights of its user:
+// to a secret that it sends along, or to a file that it writes over. Whose a link is does not tell, as files of a workspace are its owner's. So
 // a link in a path that the user names is followed only where no code can have made it: in a directory that neither is nor lies below one
 // that notForCode lets it have, such as / and /home, and the user's home itself, which holds our configuration, or in one of root's that the
 // user cannot write to. Any other is refused, and the error names the path to type instead. The configuration and the file of keys are left out of it: who can put a link in their place

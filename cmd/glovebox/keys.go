@@ -48,7 +48,7 @@ func readKeys(path string) ([]httpapi.Key, error) {
 		}
 		if len(fields) != 2 || !strings.HasPrefix(fields[1], "sha256:") {
 			return nil, &sandbox.Error{Kind: sandbox.Invalid, Op: fmt.Sprintf("%s: line %d", path, i+1),
-				Msg: "is not a name and sha256: with a hash", Mend: "glovebox serve --new-key NAME makes such a line"}
+				Msg: "is not a name and sha256: with a hash", Fix: "glovebox serve --new-key NAME makes such a line"}
 		}
 		key, err := httpapi.NewKey(fields[0], fields[1])
 		if err != nil {

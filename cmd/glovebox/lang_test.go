@@ -55,7 +55,7 @@ func TestLanguages(t *testing.T) {
 		}
 	}()
 	// A host that cannot bound memory still runs programs; what it lacks is the business of the backend's own tests.
-	spec := sandbox.Spec{AcceptWeaker: []string{string(sandbox.LimitMemory)}}
+	spec := sandbox.Spec{AllowUnenforced: []string{string(sandbox.LimitMemory)}}
 	for _, b := range e.backends.Backends {
 		run := func(ctx context.Context, request sandbox.Request) (*sandbox.Result, error) {
 			return e.Run(ctx, engine.Run{Backend: b.Name(), Spec: spec, Request: request})

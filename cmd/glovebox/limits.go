@@ -70,7 +70,7 @@ func (v *limitValue) Set(text string) error {
 	if err := one.Check(); err != nil {
 		var e *sandbox.Error
 		if errors.As(err, &e) && strings.Trim(text, "0123456789") == "" && v.unit == "SIZE" {
-			e.Mend = "a bare number is bytes; write " + text + "MiB"
+			e.Fix = "a bare number is bytes; write " + text + "MiB"
 		}
 		return err
 	}

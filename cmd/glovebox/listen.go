@@ -31,7 +31,7 @@ func listen(address string, keys []httpapi.Key) (net.Listener, error) {
 	}
 	e := &sandbox.Error{Kind: sandbox.Unavailable, Op: "--listen", Err: err}
 	if errors.Is(err, syscall.EADDRINUSE) {
-		e.Mend = "another program listens there: stop it, or choose another address, as in --listen 127.0.0.1:7071"
+		e.Fix = "another program listens there: stop it, or choose another address, as in --listen 127.0.0.1:7071"
 	}
 	return nil, e
 }

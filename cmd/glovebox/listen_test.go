@@ -60,7 +60,7 @@ func TestServeOnSocket(t *testing.T) {
 		_, err := os.Lstat(path)
 		return errors.Is(err, fs.ErrNotExist)
 	}
-	for end := time.Now().Add(patience); !gone(); time.Sleep(5 * time.Millisecond) {
+	for end := time.Now().Add(stepTimeout); !gone(); time.Sleep(5 * time.Millisecond) {
 		if time.Now().After(end) {
 			t.Fatal("the socket stays when its server ends")
 		}

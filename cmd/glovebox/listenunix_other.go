@@ -10,5 +10,5 @@ import (
 
 // listenUnix needs a mode that keeps other users out.
 func listenUnix(string) (net.Listener, error) {
-	return nil, &sandbox.Error{Kind: sandbox.Unsupported, Op: "--listen", Msg: "there are no Unix sockets for one user here", Mend: "listen on localhost with an API key"}
+	return nil, &sandbox.Error{Kind: sandbox.Unsupported, Op: "--listen", Msg: "there are no Unix sockets for one user here", Fix: "listen on localhost with an API key"}
 }

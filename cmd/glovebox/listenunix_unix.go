@@ -34,7 +34,7 @@ func listenUnix(path string) (net.Listener, error) {
 	if err != nil {
 		e := &sandbox.Error{Kind: sandbox.Unavailable, Op: "--listen", Err: err}
 		if errors.Is(err, syscall.EINVAL) {
-			e.Mend = "the path of a socket is short, some 80 characters at the most: choose another"
+			e.Fix = "the path of a socket is short, some 80 characters at the most: choose another"
 		}
 		return nil, e
 	}
@@ -83,7 +83,7 @@ func clearStale(path string) error {
 	stat, ok := info.Sys().(*syscall.Stat_t)
 	if !ok || info.Mode().Type() != fs.ModeSocket || int(stat.Uid) != os.Geteuid() {
 		e := sandbox.Invalidf("--listen", "%s is there already, and is no socket of yours", path)
-		e.Mend = "choose another path, or remove it"
+		e.Fix = "choose another path, or remove it"
 		return e
 	}
 	conn, err := net.Dial("unix", path)
@@ -91,10 +91,10 @@ func clearStale(path string) error {
 		conn.Close()
 	}
 	if !errors.Is(err, syscall.ECONNREFUSED) { // what a socket without a listener says
-		return &sandbox.Error{Kind: sandbox.Unavailable, Op: "--listen", Msg: "another program listens on " + path, Mend: "stop it, or choose another path", Err: err}
+		return &sandbox.Error{Kind: sandbox.Unavailable, Op: "--listen", Msg: "another program listens on " + path, Fix: "stop it, or choose another path", Err: err}
 	}
 	if now, err := os.Lstat(path); err != nil || !os.SameFile(info, now) {
-		return &sandbox.Error{Kind: sandbox.Unavailable, Op: "--listen", Msg: "another server took " + path + " just now", Mend: "stop it, or choose another path", Err: err}
+		return &sandbox.Error{Kind: sandbox.Unavailable, Op: "--listen", Msg: "another server took " + path + " just now", Fix: "stop it, or choose another path", Err: err}
 	}
 	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return &sandbox.Error{Kind: sandbox.Invalid, Op: "--listen", Err: err}

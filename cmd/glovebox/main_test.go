@@ -71,7 +71,7 @@ func TestScripts(t *testing.T) {
 				env.Setenv("XDG_RUNTIME_DIR", dir)
 			}
 			if !ready {
-				env.Setenv("GLOVEBOX_ACCEPT_WEAKER", "memory")
+				env.Setenv("GLOVEBOX_ALLOW_UNENFORCED", "memory")
 			}
 			return os.MkdirAll(home, 0o700)
 		},

@@ -39,7 +39,7 @@ func TestNoCodeWritesTheNextGuest(t *testing.T) {
 		t.Helper()
 		msg, _ := a.notForCode(resolved(path))
 		if strings.Contains(msg, "or programs") != refused {
-			t.Errorf("GLOVEBOX_LIBEXEC=%s, workdir %s: %q", named, path, msg)
+			t.Errorf("GLOVEBOX_LIBEXEC=%s, workspace %s: %q", named, path, msg)
 		}
 	}
 	check(dir, true)

@@ -13,7 +13,7 @@ import (
 
 // handOut writes the files of a result into --out, and says whether any is missing there.
 func (a *app) handOut(r *sandbox.Result, out *filesOut, dir string) (missing bool) {
-	for _, f := range r.LeftOut {
+	for _, f := range r.Skipped {
 		missing = true
 		a.note(yellow, "%s was left out: %s", visibleName(f.Path), f.Reason)
 	}
@@ -43,10 +43,10 @@ func (a *app) report(r *sandbox.Result) {
 		a.note(yellow, "warning: %s", w)
 	}
 	// What was accepted once for all need not be told each time; the JSON answer has it.
-	if names := r.Effective.Weaker; len(names) > 0 && !slices.Contains(a.standing, "accept-weaker") {
+	if names := r.Effective.Unenforced; len(names) > 0 && !slices.Contains(a.standing, "allow-unenforced") {
 		a.note(yellow, "as accepted, this host goes without: %s", strings.Join(names, ", "))
 	}
-	hint := strings.TrimSpace(strings.TrimSuffix(r.Hint, engine.LeftOutHint(r.LeftOut))) // handOut has named them all
+	hint := strings.TrimSpace(strings.TrimSuffix(r.Hint, engine.SkippedHint(r.Skipped))) // handOut has named them all
 	if hint != "" && !a.json {
 		a.note(statusColour(r.Status), "%s: %s", r.Status, visible(inFlags.Replace(hint)))
 	}
@@ -70,7 +70,7 @@ func (a *app) reportWalls(r *sandbox.Result) {
 	for _, s := range []struct {
 		state sandbox.WallState
 		words string
-	}{{sandbox.WallStands, "walls that stood"}, {sandbox.WallWeaker, "weaker than on the best host"}, {sandbox.WallMissing, "missing"}} {
+	}{{sandbox.WallEnforced, "walls that stood"}, {sandbox.WallPartial, "weaker than on the best host"}, {sandbox.WallMissing, "missing"}} {
 		if names := byState[s.state]; len(names) > 0 {
 			a.note(faint, "%s: %s", s.words, strings.Join(names, ", "))
 		}

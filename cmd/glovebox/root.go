@@ -28,7 +28,7 @@ output limit, a signal), 125 Glovebox's own failure.`,
 		Example: `  glovebox run hello.py
   glovebox run -l python -c 'print(6*7)'
   cat script.sh | glovebox run -l bash -
-  glovebox exec --workdir ./data -- ls -la
+  glovebox exec --workspace ./data -- ls -la
   glovebox doctor`,
 		SilenceErrors: true,
 		SilenceUsage:  true,
@@ -77,15 +77,15 @@ func knownCommand(cmd *cobra.Command, args []string) error {
 	if len(args) == 0 {
 		return nil
 	}
-	e := &sandbox.Error{Kind: sandbox.Invalid, Op: commandOf(cmd), Msg: fmt.Sprintf("there is no command %.64q", args[0]), Mend: cmd.CommandPath() + " --help lists them"}
+	e := &sandbox.Error{Kind: sandbox.Invalid, Op: commandOf(cmd), Msg: fmt.Sprintf("there is no command %.64q", args[0]), Fix: cmd.CommandPath() + " --help lists them"}
 	var names []string
 	for _, c := range cmd.Commands() {
 		names = append(names, c.Name())
 	}
 	if near := nearest.Name(args[0], names); near != "" {
-		e.Mend = "did you mean " + near + "?"
+		e.Fix = "did you mean " + near + "?"
 	} else if strings.ContainsAny(args[0], "./") {
-		e.Mend = "to run a file, write glovebox run " + args[0]
+		e.Fix = "to run a file, write glovebox run " + args[0]
 	}
 	return e
 }
@@ -118,7 +118,7 @@ func wrongValue(where string, f *pflag.Flag, value string, err error) error {
 	e := &sandbox.Error{Kind: sandbox.Invalid, Op: where}
 	var classed *sandbox.Error
 	if errors.As(err, &classed) {
-		e.Msg, e.Mend = classed.Msg, classed.Mend
+		e.Msg, e.Fix = classed.Msg, classed.Fix
 		return e
 	}
 	switch f.Value.Type() {
@@ -137,14 +137,14 @@ func wrongValue(where string, f *pflag.Flag, value string, err error) error {
 func unknownFlag(cmd *cobra.Command, err *pflag.NotExistError) error {
 	if short := err.GetSpecifiedShortnames(); short != "" {
 		return &sandbox.Error{Kind: sandbox.Invalid, Op: commandOf(cmd), Msg: "there is no flag -" + err.GetSpecifiedName(),
-			Mend: mendForDash(cmd)}
+			Fix: fixForDash(cmd)}
 	}
 	name := err.GetSpecifiedName()
 	var known []string
 	cmd.Flags().VisitAll(func(f *pflag.Flag) { known = append(known, f.Name) })
-	e := &sandbox.Error{Kind: sandbox.Invalid, Op: commandOf(cmd), Msg: "there is no flag --" + name, Mend: mendForDash(cmd)}
+	e := &sandbox.Error{Kind: sandbox.Invalid, Op: commandOf(cmd), Msg: "there is no flag --" + name, Fix: fixForDash(cmd)}
 	if near := nearest.Name(name, known); near != "" {
-		e.Mend = "did you mean --" + near + "?"
+		e.Fix = "did you mean --" + near + "?"
 	}
 	return e
 }
@@ -155,7 +155,7 @@ func commandOf(cmd *cobra.Command) string {
 	return name
 }
 
-func mendForDash(cmd *cobra.Command) string {
+func fixForDash(cmd *cobra.Command) string {
 	if strings.HasPrefix(cmd.Use, "run") {
 		return "arguments of the program that begin with a dash go after --"
 	}

@@ -70,7 +70,7 @@ func (a *app) runOf(ctx context.Context, s source, args []string) (engine.Run, e
 	case s.hasCode:
 		run.Request.Code, run.Request.Args = []byte(s.code), args
 	case len(args) == 0:
-		return run, &sandbox.Error{Kind: sandbox.Invalid, Op: "run", Msg: "there is nothing to run", Mend: "give a file, - for standard input, or -c CODE"}
+		return run, &sandbox.Error{Kind: sandbox.Invalid, Op: "run", Msg: "there is nothing to run", Fix: "give a file, - for standard input, or -c CODE"}
 	default:
 		run.Request.Args = args[1:]
 		if err := a.readCode(ctx, &run, args[0]); err != nil {
@@ -78,11 +78,11 @@ func (a *app) runOf(ctx context.Context, s source, args []string) (engine.Run, e
 		}
 	}
 	if s.language == "" && run.Request.FileName == "" && run.Request.Entry == "" {
-		return run, &sandbox.Error{Kind: sandbox.Invalid, Op: "--lang", Msg: "the language of the code is not known", Mend: "say it, as in --lang python"}
+		return run, &sandbox.Error{Kind: sandbox.Invalid, Op: "--lang", Msg: "the language of the code is not known", Fix: "say it, as in --lang python"}
 	}
 	if name := filepath.Base(cmp.Or(run.Request.FileName, run.Request.Entry)); s.language == "" && !spoken(name) {
 		return run, &sandbox.Error{Kind: sandbox.Invalid, Op: "--lang", Msg: fmt.Sprintf("%.64q has the extension of no language here", name),
-			Mend: cmp.Or(engine.Instead(filepath.Ext(name)), "say its language with --lang; supported are "+languageNames())}
+			Fix: cmp.Or(engine.Instead(filepath.Ext(name)), "say its language with --lang; supported are "+languageNames())}
 	}
 	return run, a.fillRequest(ctx, &run, s.flags, args)
 }
@@ -109,7 +109,7 @@ func (a *app) readCode(ctx context.Context, run *engine.Run, file string) error 
 		run.Request.Code, err = a.readStdin(ctx, engine.MaxCode)
 		return err
 	}
-	if entry, ok := entryIn(run.Spec.Workdir, file); ok {
+	if entry, ok := entryIn(run.Spec.Workspace, file); ok {
 		run.Request.Entry = entry
 		return nil
 	}
@@ -124,19 +124,19 @@ func (a *app) readCode(ctx context.Context, run *engine.Run, file string) error 
 	return nil
 }
 
-// entryIn returns the path of a file below the workdir, which the sandbox sees by itself.
-func entryIn(workdir, file string) (string, bool) {
-	if workdir == "" {
+// entryIn returns the path of a file below the workspace, which the sandbox sees by itself.
+func entryIn(workspace, file string) (string, bool) {
+	if workspace == "" {
 		return "", false
 	}
 	path, err := filepath.Abs(file)
 	if err == nil {
 		path, err = filepath.EvalSymlinks(path)
 	}
-	if err != nil || !within(path, workdir) {
+	if err != nil || !within(path, workspace) {
 		return "", false
 	}
-	return filepath.ToSlash(strings.TrimPrefix(path[len(workdir):], string(filepath.Separator))), true
+	return filepath.ToSlash(strings.TrimPrefix(path[len(workspace):], string(filepath.Separator))), true
 }
 
 // fillRequest adds what run and exec have in common. args[0], where it is "-", has taken our standard input.
@@ -146,7 +146,7 @@ func (a *app) fillRequest(ctx context.Context, run *engine.Run, f *sandboxFlags,
 	if r.Files, err = a.readFiles(f.files); err != nil {
 		return err
 	}
-	if err := keepsWorkdir(r.Files, run.Spec.Workdir, f.overwrite); err != nil {
+	if err := keepsWorkspace(r.Files, run.Spec.Workspace, f.overwrite); err != nil {
 		return err
 	}
 	r.Return.Globs = f.returns
@@ -154,7 +154,7 @@ func (a *app) fillRequest(ctx context.Context, run *engine.Run, f *sandboxFlags,
 	case f.out != "" && len(f.returns) == 0:
 		r.Return.Globs = []string{"**"}
 	case f.out == "" && len(f.returns) > 0 && !a.json:
-		return &sandbox.Error{Kind: sandbox.Invalid, Op: "--return", Msg: "the files have nowhere to go", Mend: "add --out DIR or --json"}
+		return &sandbox.Error{Kind: sandbox.Invalid, Op: "--return", Msg: "the files have nowhere to go", Fix: "add --out DIR or --json"}
 	}
 	taken := r.Command == nil && r.Code != nil && r.FileName == "" && len(args) > 0 && args[0] == "-"
 	if taken || f.dryRun {

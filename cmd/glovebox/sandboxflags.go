@@ -13,20 +13,20 @@ import (
 
 // sandboxFlags are those of every command that runs something in a sandbox of its own.
 type sandboxFlags struct {
-	backend      string
-	limits       sandbox.Limits
-	env          []string
-	passEnv      []string
-	passSecret   []string
-	files        []string
-	stdin        string
-	workdir      string
-	mounts       []string
-	root         string
-	image        string
-	network      string
-	commands     []string
-	acceptWeaker []string
+	backend         string
+	limits          sandbox.Limits
+	env             []string
+	passEnv         []string
+	passSecret      []string
+	files           []string
+	stdin           string
+	workspace       string
+	mounts          []string
+	root            string
+	image           string
+	network         string
+	commands        []string
+	allowUnenforced []string
 
 	nestedFilters bool
 	out           string
@@ -44,16 +44,16 @@ func (f *sandboxFlags) add(cmd *cobra.Command) {
 	flags.StringSliceVar(&f.passSecret, "pass-secret", nil, "the same for a `NAME` that looks like a secret (repeatable)")
 	flags.StringArrayVar(&f.files, "file", nil, "send a file or a folder along, `SRC[:DST]`, DST below /workspace (repeatable)")
 	flags.StringVar(&f.stdin, "stdin", "auto", "what the program reads: `auto` (our own standard input where that is a pipe or a file, to its end, before the program starts), none, or a file's name")
-	flags.StringVar(&f.workdir, "workdir", "", "the host `DIR` that is /workspace, read-write")
+	flags.StringVar(&f.workspace, "workspace", "", "the host `DIR` that is /workspace, read-write")
 	flags.StringArrayVar(&f.mounts, "mount", nil, "show a host directory, `SRC:DST[:rw]`; read-only unless rw is said (repeatable)")
 	flags.StringVar(&f.root, "root", "", "`DIR` that holds the root file system, read-only (default: this host's system directories)")
 	flags.StringVar(&f.image, "image", "", "on docker and podman, the image `REF` that is the root; it is fetched where it is not there yet")
 	flags.StringVar(&f.network, "network", "none", "how far the network reaches: `none`")
 	flags.StringSliceVar(&f.commands, "allow-command", nil, "only this program, and others so named, may be executed: `NAME`, without a path (repeatable)")
 	flags.BoolVar(&f.nestedFilters, "nested-filters", false, nestedUsage)
-	acceptFlag(cmd, &f.acceptWeaker, "go without this wall or limit where the host cannot raise it: `NAME` (repeatable)")
+	acceptFlag(cmd, &f.allowUnenforced, "go without this wall or limit where the host cannot raise it: `NAME` (repeatable)")
 	flags.StringVarP(&f.out, "out", "o", "", "put the files that were made or changed into `DIR`")
-	flags.BoolVar(&f.overwrite, "overwrite", false, "let files of --out, and those of --file in --workdir, replace what is there")
+	flags.BoolVar(&f.overwrite, "overwrite", false, "let files of --out, and those of --file in --workspace, replace what is there")
 	flags.StringArrayVar(&f.returns, "return", nil, "of the files made, hand back those that match `GLOB` (repeatable; with --out the default is all)")
 	flags.BoolVar(&f.dryRun, "dry-run", false, "print what would be done, and do nothing")
 	completions(cmd, "backend", "native", "gvisor", "docker", "podman", "auto")
@@ -65,12 +65,12 @@ const nestedUsage = "let the code put seccomp filters and Landlock rules of its 
 
 // acceptFlag adds the flag by which users let go of limits.
 func acceptFlag(cmd *cobra.Command, names *[]string, usage string) {
-	cmd.Flags().StringSliceVar(names, "accept-weaker", nil, usage)
+	cmd.Flags().StringSliceVar(names, "allow-unenforced", nil, usage)
 	var known []string
-	for _, name := range sandbox.Acceptable {
+	for _, name := range sandbox.Waivable {
 		known = append(known, string(name))
 	}
-	completions(cmd, "accept-weaker", known...)
+	completions(cmd, "allow-unenforced", known...)
 }
 
 func completions(cmd *cobra.Command, flag string, values ...string) {
@@ -84,7 +84,7 @@ func completions(cmd *cobra.Command, flag string, values ...string) {
 
 // spec turns the flags into what is asked of the sandbox.
 func (a *app) spec(f *sandboxFlags) (sandbox.Spec, error) {
-	spec := sandbox.Spec{Limits: f.limits, Commands: f.commands, AcceptWeaker: f.acceptWeaker, NestedFilters: f.nestedFilters}
+	spec := sandbox.Spec{Limits: f.limits, Commands: f.commands, AllowUnenforced: f.allowUnenforced, NestedFilters: f.nestedFilters}
 	if f.network != string(sandbox.NetworkNone) && f.network != "" {
 		return spec, refuseNetwork(f.network)
 	}
@@ -95,8 +95,8 @@ func (a *app) spec(f *sandboxFlags) (sandbox.Spec, error) {
 	if spec.Env, err = a.environment(f); err != nil {
 		return spec, err
 	}
-	if f.workdir != "" {
-		if spec.Workdir, err = a.checkWorkdir(f.workdir); err != nil {
+	if f.workspace != "" {
+		if spec.Workspace, err = a.checkWorkspace(f.workspace); err != nil {
 			return spec, err
 		}
 	}
@@ -120,7 +120,7 @@ func refuseNetwork(mode string) error {
 	switch sandbox.NetworkMode(mode) {
 	case sandbox.NetworkFull, sandbox.NetworkRestricted:
 		return &sandbox.Error{Kind: sandbox.Unsupported, Op: "--network", Msg: "this version gives a sandbox no network, so " + mode + " cannot be had",
-			Mend: "send what the program needs along with --file"}
+			Fix: "send what the program needs along with --file"}
 	}
 	return sandbox.Invalidf("--network", "%.40q is unknown; this version knows none", mode)
 }
@@ -138,7 +138,7 @@ func (a *app) environment(f *sandboxFlags) ([]string, error) {
 	for _, name := range f.passEnv {
 		if looksSecret(name) {
 			return nil, &sandbox.Error{Kind: sandbox.Invalid, Op: "--pass-env", Msg: name + " looks like a secret, and the code in the sandbox could print it",
-				Mend: "if the code may have it, say --pass-secret " + name}
+				Fix: "if the code may have it, say --pass-secret " + name}
 		}
 	}
 	for _, name := range slices.Concat(f.passEnv, f.passSecret) {
@@ -151,7 +151,7 @@ func (a *app) environment(f *sandboxFlags) ([]string, error) {
 	for _, kv := range f.env {
 		if !strings.Contains(kv, "=") {
 			return nil, &sandbox.Error{Kind: sandbox.Invalid, Op: "--env", Msg: fmt.Sprintf("%.64q has no value; write NAME=VALUE", kv),
-				Mend: "--pass-env " + kv + " hands on the variable of this environment"}
+				Fix: "--pass-env " + kv + " hands on the variable of this environment"}
 		}
 		env = append(env, kv)
 	}
@@ -175,8 +175,8 @@ func (a *app) parseMount(text string) (sandbox.Mount, error) {
 	if err != nil {
 		return m, &sandbox.Error{Kind: sandbox.Invalid, Op: "--mount", Err: err}
 	}
-	if msg, mend := a.notForCode(m.Source); m.Writable && msg != "" {
-		return m, &sandbox.Error{Kind: sandbox.Invalid, Op: "--mount", Msg: parts[0] + " " + msg, Mend: mend}
+	if msg, fix := a.notForCode(m.Source); m.Writable && msg != "" {
+		return m, &sandbox.Error{Kind: sandbox.Invalid, Op: "--mount", Msg: parts[0] + " " + msg, Fix: fix}
 	}
 	m.Target = parts[1]
 	return m, nil

@@ -30,23 +30,23 @@ const defaultWarm = 4
 
 // serveFlags are those of serve.
 type serveFlags struct {
-	listen       string
-	hosts        []string
-	keyFile      string
-	newKey       string
-	backend      string
-	backends     []string // that requests may name
-	images       []string // patterns of images that requests may name
-	slots        int
-	slotsPerKey  int
-	warm         int
-	queue        int
-	queuePerKey  int
-	queueTimeout time.Duration
-	drainTimeout time.Duration
-	defaults     sandbox.Limits
-	max          sandbox.Limits
-	acceptWeaker []string
+	listen          string
+	hosts           []string
+	keyFile         string
+	newKey          string
+	backend         string
+	backends        []string // that requests may name
+	images          []string // patterns of images that requests may name
+	slots           int
+	slotsPerKey     int
+	warm            int
+	queue           int
+	queuePerKey     int
+	queueTimeout    time.Duration
+	drainTimeout    time.Duration
+	defaults        sandbox.Limits
+	max             sandbox.Limits
+	allowUnenforced []string
 
 	nestedFilters bool
 }
@@ -96,7 +96,7 @@ a built-in default lowers it; a default that is named and over a maximum that is
 	flags.DurationVar(&f.drainTimeout, "drain-timeout", defaultDrain, "how long runs may go on after the first interrupt")
 	addLimits(flags, &f.defaults, "of a request that names none: ")
 	addMaxima(flags, &f.max)
-	acceptFlag(cmd, &f.acceptWeaker, "let every request go without this limit where the host cannot keep it: `NAME` (repeatable)")
+	acceptFlag(cmd, &f.allowUnenforced, "let every request go without this limit where the host cannot keep it: `NAME` (repeatable)")
 	flags.BoolVar(&f.nestedFilters, "nested-filters", false, nestedUsage)
 	completions(cmd, "backend", "native", "gvisor", "docker", "podman", "auto")
 	return cmd
@@ -139,7 +139,7 @@ func (a *app) serve(ctx context.Context, f *serveFlags) (err error) {
 // openServing opens the engine and proves that the backend can work before anybody relies on it.
 func (a *app) openServing(ctx context.Context, f *serveFlags, keys []httpapi.Key, addr net.Addr) (*openedEngine, error) {
 	config := engine.Config{Default: f.backend, Slots: f.slots, Warm: f.warm, Queue: f.queue, QueueTimeout: f.queueTimeout, Defaults: f.defaults, Max: f.max,
-		AcceptWeaker: f.acceptWeaker, NestedFilters: f.nestedFilters}
+		AllowUnenforced: f.allowUnenforced, NestedFilters: f.nestedFilters}
 	f.bound(&config, keys)
 	if reachable(addr) && f.backend == "" {
 		config.Default = engine.Auto // the strongest walls for strangers
@@ -163,7 +163,7 @@ func (a *app) openServing(ctx context.Context, f *serveFlags, keys []httpapi.Key
 		}
 	}
 	if !works {
-		return nil, &sandbox.Error{Kind: sandbox.Unsupported, Op: "serve", Mend: "glovebox doctor says which walls stand and what would help",
+		return nil, &sandbox.Error{Kind: sandbox.Unsupported, Op: "serve", Fix: "glovebox doctor says which walls stand and what would help",
 			Err: errors.Join(append(failures, e.Close())...)}
 	}
 	byDefault := cmp.Or(config.Default, probed[0].Backend)
@@ -232,7 +232,7 @@ func (a *app) warnOfDefault(p engine.Probed) {
 	if why == nil {
 		return
 	}
-	if lacks := sandbox.LacksOf(why); len(lacks) > 0 {
+	if lacks := sandbox.UnenforcedOf(why); len(lacks) > 0 {
 		a.note(yellow, "warning: %s refuses requests that ask for nothing, so /readyz says no", p.Backend)
 		a.note(yellow, "requests must name what they accept to go without, or start with %s", acceptFlagOf(lacks))
 		return

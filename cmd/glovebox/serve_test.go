@@ -23,8 +23,8 @@ import (
 	"github.com/glovebox-dev/glovebox/sandbox"
 )
 
-// patience bounds what these tests wait for; nothing is asserted about how long it takes.
-const patience = 2 * time.Minute
+// stepTimeout bounds what these tests wait for; nothing is asserted about how long it takes.
+const stepTimeout = 2 * time.Minute
 
 // said gathers what a server writes, and lets a test wait for a part of it.
 type said struct {
@@ -47,7 +47,7 @@ func (s *said) String() string {
 func (s *said) wait(t *testing.T, pattern string) []string {
 	t.Helper()
 	wanted := regexp.MustCompile(pattern)
-	for deadline := time.Now().Add(patience); time.Now().Before(deadline); time.Sleep(5 * time.Millisecond) {
+	for deadline := time.Now().Add(stepTimeout); time.Now().Before(deadline); time.Sleep(5 * time.Millisecond) {
 		if m := wanted.FindStringSubmatch(s.String()); m != nil {
 			return m
 		}
@@ -89,7 +89,7 @@ func (s *served) stop(t *testing.T) {
 		if code != 0 {
 			t.Errorf("the server ended with %d and said:\n%s", code, s.said)
 		}
-	case <-time.After(patience):
+	case <-time.After(stepTimeout):
 		t.Errorf("the server does not end; it said:\n%s", s.said)
 	}
 }
@@ -120,7 +120,7 @@ func (s *served) post(t *testing.T, path, body string, headers ...string) (int, 
 }
 
 // weaker lets go of what a host may not be able to do for an ordinary user.
-const weaker = `"accept_weaker":["memory"]`
+const weaker = `"allow_unenforced":["memory"]`
 
 // TestServeWarns: a default backend that does not work is said at the start, why and what would help, and so is it by /readyz; what becomes
 // of another one is not.
@@ -129,7 +129,7 @@ func TestServeWarns(t *testing.T) {
 	if s := startServer(t, "--backend", "docker"); !strings.Contains(s.said.String(), "so /readyz says no: docker: reach the engine: ") {
 		t.Errorf("it says %s", s.said)
 	}
-	if s := startServer(t, "--accept-weaker", "memory"); strings.Contains(s.said.String(), "warning") {
+	if s := startServer(t, "--allow-unenforced", "memory"); strings.Contains(s.said.String(), "warning") {
 		t.Errorf("it says %s", s.said)
 	}
 }
@@ -189,7 +189,7 @@ func TestServeDrains(t *testing.T) {
 		t.Fatal(err)
 	}
 	request.Header.Set("Accept", "text/event-stream")
-	client := http.Client{Timeout: patience}
+	client := http.Client{Timeout: stepTimeout}
 	response, err := client.Do(request)
 	if err != nil {
 		t.Fatal(err)
@@ -314,7 +314,7 @@ func TestServeBoundsOutput(t *testing.T) {
 // TestServeMaxima: a server that was told of no maximum has one for every limit all the same, and says it.
 func TestServeMaxima(t *testing.T) {
 	most := maxima(capacity.Host(), engine.DefaultSlots())
-	s := startServer(t, "--accept-weaker", "memory", "--max-cpus", "0.5", "--output-limit", "32MiB")
+	s := startServer(t, "--allow-unenforced", "memory", "--max-cpus", "0.5", "--output-limit", "32MiB")
 	told := func(name sandbox.LimitName) string { return sandbox.FormatLimit(name, most.Get(name)) }
 	for limit, allowed := range map[string]string{
 		`"memory_mib":16777216`: told(sandbox.LimitMemory),

@@ -121,9 +121,9 @@ func (a *app) variables(known []string) (map[string]string, error) {
 
 func unknownName(what, where, name, near string) error {
 	e := &sandbox.Error{Kind: sandbox.Invalid, Op: where, Msg: fmt.Sprintf("there is no %s %.64q", what, name),
-		Mend: "glovebox run --help and glovebox serve --help list all settings"}
+		Fix: "glovebox run --help and glovebox serve --help list all settings"}
 	if near != "" {
-		e.Mend = "did you mean " + near + "?"
+		e.Fix = "did you mean " + near + "?"
 	}
 	return e
 }
@@ -181,8 +181,8 @@ func readConfigFile(path string, named bool) ([]byte, error) {
 	if !info.Mode().IsRegular() || info.Size() > maxConfigFile {
 		return nil, fmt.Errorf("%s is not a regular file of at most %s", path, sandbox.FormatBytes(maxConfigFile))
 	}
-	if who, mend := writers(info, named); who != "" {
-		return nil, &sandbox.Error{Op: path, Msg: who, Mend: mend + path}
+	if who, fix := writers(info, named); who != "" {
+		return nil, &sandbox.Error{Op: path, Msg: who, Fix: fix + path}
 	}
 	return io.ReadAll(io.LimitReader(f, maxConfigFile))
 }

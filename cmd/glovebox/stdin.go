@@ -11,8 +11,8 @@ import (
 	"github.com/glovebox-dev/glovebox/sandbox"
 )
 
-// stdinPatience is how long we wait for our standard input to end before we say that we wait.
-const stdinPatience = 2 * time.Second
+// stdinTimeout is how long we wait for our standard input to end before we say that we wait.
+const stdinTimeout = 2 * time.Second
 
 // programStdin returns what the program reads. Our own standard input is handed on where it is a pipe or a file; a terminal is
 // not, as the program is not interactive.
@@ -56,8 +56,8 @@ func (a *app) readStdin(ctx context.Context, most int64) ([]byte, error) {
 		data, err := readAtMost(io.Reader(a.Stdin), most, sandbox.FormatBytes(most))
 		done <- outcome{data, err}
 	}()
-	patience := time.NewTimer(stdinPatience)
-	defer patience.Stop()
+	waiting := time.NewTimer(stdinTimeout)
+	defer waiting.Stop()
 	for {
 		select {
 		case o := <-done:
@@ -67,7 +67,7 @@ func (a *app) readStdin(ctx context.Context, most int64) ([]byte, error) {
 			return o.data, nil
 		case <-ctx.Done():
 			return nil, context.Cause(ctx)
-		case <-patience.C:
+		case <-waiting.C:
 			// Quiet or not: nothing else tells that nothing runs yet, and no time limit ends this.
 			a.say(faint, "glovebox: waiting for standard input to end; --stdin none runs without it")
 		}

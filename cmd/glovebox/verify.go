@@ -114,9 +114,9 @@ func chooseAttacks(only []string) ([]*attack.Attack, error) {
 	for _, id := range only {
 		i := slices.Index(ids, strings.ToUpper(strings.TrimSpace(id)))
 		if i < 0 {
-			e := &sandbox.Error{Kind: sandbox.Invalid, Op: "--only", Msg: fmt.Sprintf("there is no attack %.20q", id), Mend: "glovebox verify --list lists them"}
+			e := &sandbox.Error{Kind: sandbox.Invalid, Op: "--only", Msg: fmt.Sprintf("there is no attack %.20q", id), Fix: "glovebox verify --list lists them"}
 			if near := nearest.Name(strings.ToUpper(id), ids); near != "" {
-				e.Mend = "did you mean " + near + "?"
+				e.Fix = "did you mean " + near + "?"
 			}
 			return nil, e
 		}
@@ -272,7 +272,7 @@ func (a *app) makeAttacks(ctx context.Context, v *verification, b sandbox.Backen
 		return err
 	}
 	defer func() { err = errors.Join(err, arena.Close()) }()
-	v.Without = append(v.Without, arena.Weaker()...)
+	v.Without = append(v.Without, arena.Unenforced()...)
 	a.announce(v, len(corpus))
 	for i, at := range corpus {
 		done := a.showProgress(i, len(corpus), at)

@@ -34,7 +34,7 @@ func TestWhoWroteTheConfiguration(t *testing.T) {
 		if err := errors.Join(os.Chown(path, c.uid, c.gid), os.Chmod(path, c.mode)); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := readConfigFile(path, c.named); (err == nil) != c.believed || err != nil && sandbox.MendOf(err) == "" {
+		if _, err := readConfigFile(path, c.named); (err == nil) != c.believed || err != nil && sandbox.FixOf(err) == "" {
 			t.Errorf("%+v: %v", c, err)
 		}
 	}

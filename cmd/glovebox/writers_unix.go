@@ -11,7 +11,7 @@ import (
 // writers says who beside root and this user may have written a file, and the fix; "" is nobody. A group that is this user's own counts as
 // this user: where each user has a group of the same number, files are writable by it as a matter of course. A group that all users have as
 // their first (staff, users) is not one's own. Who names a file trusts its owner.
-func writers(info fs.FileInfo, named bool) (who, mend string) {
+func writers(info fs.FileInfo, named bool) (who, fix string) {
 	st := info.Sys().(*syscall.Stat_t)
 	switch {
 	case info.Mode().Perm()&0o002 != 0:

@@ -89,8 +89,8 @@ func (n *Arena) Close() error { return n.engine.Close() }
 // Forked is how many programs of attacks began in a fork, since the arena was opened. Ordinary runs do not count.
 func (n *Arena) Forked() int64 { return n.spy.forked.Load() }
 
-// Weaker names what this host cannot do and the attacks go without.
-func (n *Arena) Weaker() []string { return n.weaker }
+// Unenforced names what this host cannot do and the attacks go without.
+func (n *Arena) Unenforced() []string { return n.weaker }
 
 // accept finds out whether the default sandbox can be had here, as an ordinary user without control groups cannot limit memory. Attacks
 // that are about a limit that is missing are not applicable then.
@@ -100,7 +100,7 @@ func (n *Arena) accept(ctx context.Context) error {
 	box, err := n.spy.Create(ctx, asked)
 	if err != nil && sandbox.KindOf(err) == sandbox.Unsupported {
 		n.weaker = []string{string(sandbox.LimitMemory)}
-		asked.ID, asked.AcceptWeaker = sandbox.NewID(), n.weaker
+		asked.ID, asked.AllowUnenforced = sandbox.NewID(), n.weaker
 		box, err = n.spy.Create(ctx, asked)
 	}
 	if err != nil {
@@ -117,10 +117,10 @@ func (n *Arena) port() int { return firstTestPort + int(n.ports.Add(1))%manyTest
 func (n *Arena) Benign(ctx context.Context) error { return n.ordinary(ctx, "python") }
 
 func (n *Arena) ordinary(ctx context.Context, lang string) error {
-	ctx, cancel := context.WithTimeout(ctx, patience)
+	ctx, cancel := context.WithTimeout(ctx, stepTimeout)
 	defer cancel()
 	code := map[string]string{"python": "print(1+1)", "bash": "echo $((1+1))"}[lang]
-	r, err := n.engine.Run(ctx, engine.Run{Spec: sandbox.Spec{AcceptWeaker: n.weaker, Labels: map[string]string{labelTrial: ordinaryTrial}},
+	r, err := n.engine.Run(ctx, engine.Run{Spec: sandbox.Spec{AllowUnenforced: n.weaker, Labels: map[string]string{labelTrial: ordinaryTrial}},
 		Request: sandbox.Request{Language: lang, Code: []byte(code), Timeout: probeTime}})
 	if err != nil {
 		return fmt.Errorf("an ordinary run in %s: %w", lang, err)

@@ -11,7 +11,7 @@ import (
 // Canaries are what is planted on the host for attacks to find.
 type Canaries struct{}
 
-var errNotHere = &sandbox.Error{Kind: sandbox.Unsupported, Op: "attack", Msg: "what decides is read from a Linux host", Mend: "run it on Linux"}
+var errNotHere = &sandbox.Error{Kind: sandbox.Unsupported, Op: "attack", Msg: "what decides is read from a Linux host", Fix: "run it on Linux"}
 
 // Plant fails: nothing is planted on this system.
 func Plant() (*Canaries, error) { return nil, errNotHere }
@@ -33,5 +33,5 @@ func (*Arena) Try(context.Context, *Attack) Verdict {
 // Close does nothing.
 func (*Arena) Close() error { return nil }
 
-// Weaker is empty.
-func (*Arena) Weaker() []string { return nil }
+// Unenforced is empty.
+func (*Arena) Unenforced() []string { return nil }

@@ -187,7 +187,7 @@ func (tr *trial) makeCalls(vectors []vector, env ...string) []int {
 	run.Request.Timeout = callTime
 	run.Spec.Limits.OutputBytes = 4 << 20
 	run.Spec.Limits.Pids = 512
-	ctx, cancel := context.WithTimeout(tr.ctx, callTime+patience)
+	ctx, cancel := context.WithTimeout(tr.ctx, callTime+stepTimeout)
 	defer cancel()
 	r := tr.do(ctx, run)
 	tr.judge(r)

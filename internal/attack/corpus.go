@@ -306,9 +306,9 @@ func (a *Attack) check() error {
 
 // Languages are how the probes are run; images have Python where its makers put it. They are no more than this, so that the corpus needs no other package.
 var Languages = []sandbox.Language{
-	{Name: "python", FileName: "main.py", Programs: []string{"/usr/bin/python3", "/usr/local/bin/python3"}, Mend: "install python3",
+	{Name: "python", FileName: "main.py", Programs: []string{"/usr/bin/python3", "/usr/local/bin/python3"}, Fix: "install python3",
 		Argv: func(program, path string) []string { return []string{program, "-B", path} }},
-	{Name: "bash", FileName: "main.sh", Programs: []string{"/bin/bash"}, Mend: "install bash",
+	{Name: "bash", FileName: "main.sh", Programs: []string{"/bin/bash"}, Fix: "install bash",
 		Argv: func(program, path string) []string { return []string{program, path} }},
 }
 

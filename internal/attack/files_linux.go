@@ -157,8 +157,8 @@ func driveLinksOut(tr *trial) {
 	if got := byPath(r); len(got) != 1 || got["real/kept"] != "kept\n" {
 		tr.wrong("handed back: %q", got)
 	}
-	if len(r.LeftOut) < 7 {
-		tr.wrong("left out: %+v", r.LeftOut)
+	if len(r.Skipped) < 7 {
+		tr.wrong("left out: %+v", r.Skipped)
 	}
 	l := tr.open()
 	defer l.close()
@@ -299,7 +299,7 @@ func driveNames(tr *trial) {
 			tr.wrong("%q holds %q", f.Path, f.Data)
 		}
 	}
-	for _, f := range r.LeftOut {
+	for _, f := range r.Skipped {
 		seen[f.Path] = true
 	}
 	for _, name := range []string{"-rf", "con", "<img src=x onerror=1>", strings.Repeat("a", 255), "a\nb\r\x1b[2J\xff", "\xc0\xae\xc0\xae", "*", "\x01"} {
@@ -329,8 +329,8 @@ func driveReturned(tr *trial) {
 	if len(r.Files) > sandbox.DefaultReturnFiles || total > sandbox.DefaultReturnBytes {
 		tr.wrong("%d files with %d bytes were handed back", len(r.Files), total)
 	}
-	if len(r.LeftOut) > 1100 {
-		tr.wrong("%d files are named as left out", len(r.LeftOut))
+	if len(r.Skipped) > 1100 {
+		tr.wrong("%d files are named as left out", len(r.Skipped))
 	}
 	tr.bounded("collecting", r.Timings.Files, 30*time.Second)
 }
@@ -452,7 +452,7 @@ func driveErrors(tr *trial) {
 	}
 	words := []string{"goroutine ", ".go:", "/run/glovebox", "/proc/self/fd/", "/cgroup", "panic", "0x", tr.arena.canaries.places[0]}
 	for _, req := range bad {
-		r, err := tr.arena.engine.Run(tr.within(), engine.Run{Spec: sandbox.Spec{Labels: map[string]string{labelTrial: tr.nonce}, AcceptWeaker: tr.accepts()}, Request: req})
+		r, err := tr.arena.engine.Run(tr.within(), engine.Run{Spec: sandbox.Spec{Labels: map[string]string{labelTrial: tr.nonce}, AllowUnenforced: tr.accepts()}, Request: req})
 		text := ""
 		if err != nil {
 			text = err.Error()

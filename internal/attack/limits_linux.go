@@ -117,7 +117,7 @@ func driveDisk(tr *trial) {
 	tr.judge(r)
 	got := byPath(r)
 	if got["small"] != "kept" {
-		tr.wrong("handed back %d files, %v left out", len(r.Files), r.LeftOut)
+		tr.wrong("handed back %d files, %v left out", len(r.Files), r.Skipped)
 	}
 	for name, text := range got {
 		if int64(len(text)) > sandbox.DefaultReturnFileBytes {
@@ -300,7 +300,7 @@ func driveCore(tr *trial) {
 			tr.wrong("there is a core: %s with %d bytes", f.Path, len(f.Data))
 		}
 	}
-	for _, f := range r.LeftOut {
+	for _, f := range r.Skipped {
 		tr.wrong("left out: %+v", f)
 	}
 	var owners []string

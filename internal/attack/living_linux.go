@@ -30,7 +30,7 @@ type living struct {
 func (tr *trial) open() *living {
 	s := completeSpec()
 	s.Limits = tr.bounds().OrDefault(sandbox.DefaultLimits)
-	s.AcceptWeaker = tr.accepts()
+	s.AllowUnenforced = tr.accepts()
 	s.Labels = map[string]string{labelTrial: tr.nonce}
 	box, err := tr.arena.spy.Create(tr.within(), s)
 	if err != nil {

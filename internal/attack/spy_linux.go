@@ -240,7 +240,7 @@ func (g *sighting) left(homes []string) string {
 }
 
 // holder says who is still in one of its namespaces, or holds one open. The kernel uses the numbers of namespaces again, so only
-// processes that were born well before the end count; later ones would keep the control group from being removed.
+// processes that were spawned well before the end count; later ones would keep the control group from being removed.
 func (g *sighting) holder() string {
 	if len(g.held) == 0 {
 		return ""
@@ -255,7 +255,7 @@ func (g *sighting) holder() string {
 				continue
 			}
 			among := func(all map[string]string) bool { return all[kind] == name }
-			if slices.ContainsFunc(g.held, among) && bornAt(pid) < g.closed.Load()-int64(bornBefore) {
+			if slices.ContainsFunc(g.held, among) && spawnedAt(pid) < g.closed.Load()-int64(spawnedBefore) {
 				return fmt.Sprintf("its %s namespace, held by process %d: %s", kind, pid, statusLines(pid, pid, "Name", "State", "NSpid"))
 			}
 		}
@@ -270,15 +270,15 @@ func isOrphan(pid int) bool {
 	return strings.HasPrefix(status["State"], "Z") && status["PPid"] != strconv.Itoa(os.Getpid())
 }
 
-// bornBefore is how long before the end a process of the sandbox was born at the least: the end of a guest that dies by itself is
+// spawnedBefore is how long before the end a process of the sandbox was spawned at the least: the end of a guest that dies by itself is
 // seen a moment after its namespaces are free, and start times are coarse.
-const bornBefore = 100 * time.Millisecond
+const spawnedBefore = 100 * time.Millisecond
 
 // clockTick is the unit of start times in /proc/PID/stat: a hundredth of a second on every architecture that Linux serves (proc(5)).
 const clockTick = 10 * time.Millisecond
 
-// bornAt is when a process was started, on the clock of sinceBoot. One that is gone was never born.
-func bornAt(pid int) int64 {
+// spawnedAt is when a process was started, on the clock of sinceBoot. One that is gone was never spawned.
+func spawnedAt(pid int) int64 {
 	text, _ := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	_, after, _ := strings.Cut(string(text), ") ") // a name may hold spaces
 	fields := strings.Fields(after)

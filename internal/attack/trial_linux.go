@@ -27,12 +27,12 @@ type trial struct {
 	hurried  bool          // a deadline of the attack's own came before the probe had begun
 }
 
-// patience bounds a step that hangs. Nothing is measured against it.
-const patience = 2 * time.Minute
+// stepTimeout bounds a step that hangs. Nothing is measured against it.
+const stepTimeout = 2 * time.Minute
 
-// within returns a context that ends with the trial or after patience.
+// within returns a context that ends with the trial or after stepTimeout.
 func (tr *trial) within() context.Context {
-	ctx, cancel := context.WithTimeout(tr.ctx, patience)
+	ctx, cancel := context.WithTimeout(tr.ctx, stepTimeout)
 	tr.later(cancel)
 	return ctx
 }
@@ -100,7 +100,7 @@ func (tr *trial) bounds() sandbox.Limits {
 // request is a run of the given probe under the attack's limits. All files are asked back: collecting them is under attack too.
 func (tr *trial) request(code []byte) engine.Run {
 	return engine.Run{
-		Spec: sandbox.Spec{Limits: tr.bounds(), Labels: map[string]string{labelTrial: tr.nonce}, AcceptWeaker: tr.accepts()},
+		Spec: sandbox.Spec{Limits: tr.bounds(), Labels: map[string]string{labelTrial: tr.nonce}, AllowUnenforced: tr.accepts()},
 		Request: sandbox.Request{Language: tr.Lang, Code: tr.source(code), Env: tr.params(), Timeout: tr.deadline,
 			Return: sandbox.Return{Globs: []string{"**"}}},
 	}
@@ -255,7 +255,7 @@ func (tr *trial) searched(r *sandbox.Result) {
 	for _, f := range r.Files {
 		streams = append(streams, f.Data, []byte(f.Path))
 	}
-	for _, f := range r.LeftOut {
+	for _, f := range r.Skipped {
 		streams = append(streams, []byte(f.Path+f.Reason))
 	}
 	for _, s := range streams {

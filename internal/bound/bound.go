@@ -15,7 +15,7 @@ type Bound struct {
 	By   string // what keeps it, as Policy.Enforcers says; "" is nothing
 	Gap  string // where By does not reach: "not for what is written to the host's directories"; "" is nowhere
 	Why  string // why it is not kept, or not everywhere
-	Mend string // what would help there
+	Fix  string // what would help there
 	Must bool   // not to be gone without unasked: refused even where nobody named it
 	Told bool   // Features tell that this backend never keeps it, so that no answer warns of it
 }
@@ -31,7 +31,7 @@ func (b Bound) Kills(bytes int64) Bound {
 
 func (b Bound) kept() bool { return b.By != "" && b.Gap == "" }
 
-// List is what keeps the limits and policies of one spec, in the order of sandbox.Acceptable.
+// List is what keeps the limits and policies of one spec, in the order of sandbox.Waivable.
 type List []Bound
 
 // Lacking lists what nothing keeps, or not everywhere that the code of the spec reaches.
@@ -55,21 +55,21 @@ func asked(spec *sandbox.Spec, b Bound) bool {
 func (l List) Refusal(backend string, spec *sandbox.Spec) error {
 	e := &sandbox.Error{Kind: sandbox.Unsupported}
 	refused := false
-	var names, whys, mends []string
+	var names, whys, fixes []string
 	for _, b := range l {
-		accepted := spec.Accepts(string(b.Name))
+		accepted := spec.Waives(string(b.Name))
 		if b.kept() || !accepted && !asked(spec, b) {
 			continue
 		}
 		refused = refused || !accepted
-		e.Lacks, names = append(e.Lacks, b.Name), append(names, string(b.Name))
-		whys, mends = addOnce(whys, b.Why), addOnce(mends, b.Mend)
+		e.Unenforced, names = append(e.Unenforced, b.Name), append(names, string(b.Name))
+		whys, fixes = addOnce(whys, b.Why), addOnce(fixes, b.Fix)
 	}
 	if !refused {
 		return nil
 	}
 	e.Op = backend + ": limit " + strings.Join(names, ", ")
-	e.Msg, e.Mend = strings.Join(whys, "; "), strings.Join(mends, "; and ")
+	e.Msg, e.Fix = strings.Join(whys, "; "), strings.Join(fixes, "; and ")
 	return e
 }
 
@@ -97,8 +97,8 @@ func (l List) Tell(p *sandbox.Policy, spec *sandbox.Spec) {
 		}
 		switch {
 		case b.kept():
-		case spec.Accepts(string(b.Name)):
-			p.Weaker = append(p.Weaker, string(b.Name))
+		case spec.Waives(string(b.Name)):
+			p.Unenforced = append(p.Unenforced, string(b.Name))
 		case b.By == "" && !b.Told:
 			p.Warnings = append(p.Warnings, "nothing on this host bounds "+string(b.Name)+"; it is unlimited")
 		}
@@ -111,7 +111,7 @@ func Directories(b Bound, spec *sandbox.Spec) Bound {
 	if b.By != "" && spec.HostWritable() {
 		b.Gap = "not for what is written to the host's directories"
 		b.Why = "nothing bounds what the code writes to a directory of the host"
-		b.Mend = "leave the workdir and the writable mounts out, as nothing bounds what is written there"
+		b.Fix = "leave the workspace and the writable mounts out, as nothing bounds what is written there"
 	}
 	return b
 }

@@ -10,8 +10,8 @@ import (
 
 func list(spec *sandbox.Spec) List {
 	return List{
-		{Name: sandbox.LimitMemory, Why: "no groups", Mend: "make some", Must: true},
-		{Name: sandbox.LimitCPUs, Why: "no groups", Mend: "make some"},
+		{Name: sandbox.LimitMemory, Why: "no groups", Fix: "make some", Must: true},
+		{Name: sandbox.LimitCPUs, Why: "no groups", Fix: "make some"},
 		Directories(Bound{Name: sandbox.LimitDisk, By: "tmpfs size"}, spec),
 		{Name: sandbox.LimitPids, By: "rlimit"},
 	}
@@ -19,39 +19,39 @@ func list(spec *sandbox.Spec) List {
 
 // TestRefusal: a refusal names all that lacks at once, and whoever accepts that is not refused again.
 func TestRefusal(t *testing.T) {
-	spec := sandbox.Spec{Limits: sandbox.DefaultLimits, Workdir: "/w", Named: []sandbox.LimitName{sandbox.LimitCPUs, sandbox.LimitDisk},
-		AcceptWeaker: []string{"disk"}}
+	spec := sandbox.Spec{Limits: sandbox.DefaultLimits, Workspace: "/w", Named: []sandbox.LimitName{sandbox.LimitCPUs, sandbox.LimitDisk},
+		AllowUnenforced: []string{"disk"}}
 	err := list(&spec).Refusal("x", &spec)
 	want := []sandbox.LimitName{sandbox.LimitMemory, sandbox.LimitCPUs, sandbox.LimitDisk}
-	if !slices.Equal(sandbox.LacksOf(err), want) || !slices.Equal(list(&spec).Lacking(), want) {
-		t.Errorf("lacking are %v; want %v", sandbox.LacksOf(err), want)
+	if !slices.Equal(sandbox.UnenforcedOf(err), want) || !slices.Equal(list(&spec).Lacking(), want) {
+		t.Errorf("lacking are %v; want %v", sandbox.UnenforcedOf(err), want)
 	}
 	if want := "x: limit memory, cpus, disk: no groups; nothing bounds what the code writes to a directory of the host (make some; and " +
-		"leave the workdir and the writable mounts out, as nothing bounds what is written there; or go without memory, cpus, disk)"; err.Error() != want {
+		"leave the workspace and the writable mounts out, as nothing bounds what is written there; or go without memory, cpus, disk)"; err.Error() != want {
 		t.Errorf("it says %q", err)
 	}
-	for _, name := range sandbox.LacksOf(err) {
-		spec.AcceptWeaker = append(spec.AcceptWeaker, string(name))
+	for _, name := range sandbox.UnenforcedOf(err) {
+		spec.AllowUnenforced = append(spec.AllowUnenforced, string(name))
 	}
 	if err := list(&spec).Refusal("x", &spec); err != nil {
 		t.Errorf("accepted, and refused: %v", err)
 	}
 	var nothing sandbox.Spec
-	if lacks := sandbox.LacksOf(list(&nothing).Refusal("x", &nothing)); !slices.Equal(lacks, []sandbox.LimitName{sandbox.LimitMemory}) {
+	if lacks := sandbox.UnenforcedOf(list(&nothing).Refusal("x", &nothing)); !slices.Equal(lacks, []sandbox.LimitName{sandbox.LimitMemory}) {
 		t.Errorf("of a spec that names nothing: %v", lacks)
 	}
 }
 
 // TestTell: what is not kept is unlimited, and is told as let go of or as a warning.
 func TestTell(t *testing.T) {
-	spec := sandbox.Spec{Limits: sandbox.DefaultLimits, Commands: []string{"cat"}, AcceptWeaker: []string{"memory", "pids", "commands"}}
+	spec := sandbox.Spec{Limits: sandbox.DefaultLimits, Commands: []string{"cat"}, AllowUnenforced: []string{"memory", "pids", "commands"}}
 	var p sandbox.Policy
 	append(list(&spec), Bound{Name: sandbox.PolicyCommands, Told: true}).Tell(&p, &spec)
 	if p.Limits.MemoryBytes != sandbox.Unlimited || p.Limits.CPUMillis != sandbox.Unlimited || p.Limits.Pids != sandbox.DefaultLimits.Pids || p.Commands != nil {
 		t.Errorf("limits %+v, commands %v", p.Limits, p.Commands)
 	}
-	if want := []string{"memory", "commands"}; !slices.Equal(p.Weaker, want) {
-		t.Errorf("weaker %v, want %v", p.Weaker, want)
+	if want := []string{"memory", "commands"}; !slices.Equal(p.Unenforced, want) {
+		t.Errorf("weaker %v, want %v", p.Unenforced, want)
 	}
 	if len(p.Warnings) != 1 || p.Enforcers[sandbox.LimitPids] != "rlimit" || p.Enforcers[sandbox.LimitMemory] != "" {
 		t.Errorf("warnings %v, enforcers %v", p.Warnings, p.Enforcers)

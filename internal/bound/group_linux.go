@@ -9,7 +9,7 @@ import (
 func Group(name sandbox.LimitName, tree *cgroup.Tree, c cgroup.Controller) Bound {
 	b := Bound{Name: name, By: tree.Enforcer(c)}
 	if b.By == "" {
-		b.Why, b.Mend = "nothing on this host can enforce it: "+tree.Detail(), tree.Mend()
+		b.Why, b.Fix = "nothing on this host can enforce it: "+tree.Detail(), tree.Fix()
 	}
 	return b
 }

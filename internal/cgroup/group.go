@@ -140,7 +140,7 @@ func (b branch) limit(l Limits) error {
 	return nil
 }
 
-// Door holds a group open for a process that is about to be born in it.
+// Door holds a group open for a process that is about to be spawned in it.
 type Door struct {
 	V2    int   // the folder, for CLONE_INTO_CGROUP (Linux 5.7); 0 where the group has no v2 part
 	Tasks []int // the "tasks" files of its v1 parts, into which the process writes 0 before it executes anything
@@ -291,9 +291,9 @@ func (g *Group) Kill() {
 	}
 }
 
-// removePatience bounds how long Remove waits for the kernel to let go of a group whose processes are dead: usually 5 to 15 ms, but
+// removeTimeout bounds how long Remove waits for the kernel to let go of a group whose processes are dead: usually 5 to 15 ms, but
 // tasks that a CPU limit holds back die late on a busy host.
-const removePatience = 30 * time.Second
+const removeTimeout = 30 * time.Second
 
 // Remove removes the group once it is empty, or says which folder cannot be removed. What is already empty may be kept for a later
 // sandbox, under another name.
@@ -301,7 +301,7 @@ func (g *Group) Remove(ctx context.Context) error {
 	if g.tree != nil && g.tree.idle.keep(g) {
 		return nil
 	}
-	ctx, cancel := context.WithTimeout(ctx, removePatience)
+	ctx, cancel := context.WithTimeout(ctx, removeTimeout)
 	defer cancel()
 	var errs []error
 	for _, b := range g.branches {

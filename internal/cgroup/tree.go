@@ -30,7 +30,7 @@ const (
 type Tree struct {
 	branches []branch
 	detail   string
-	mend     string
+	fix      string
 	idle     idle
 }
 
@@ -57,11 +57,11 @@ func (t *Tree) Enforcer(c Controller) string {
 	return ""
 }
 
-// Detail says in words what was found, Mend what would help where something is missing.
+// Detail says in words what was found, Fix what would help where something is missing.
 func (t *Tree) Detail() string { return t.detail }
 
-// Mend says what would help where a controller is missing.
-func (t *Tree) Mend() string { return t.mend }
+// Fix says what would help where a controller is missing.
+func (t *Tree) Fix() string { return t.fix }
 
 // Dirs are the folders in which this tree makes its groups, for the record that a later process cleans up by.
 func (t *Tree) Dirs() []string {
@@ -150,11 +150,11 @@ func (t *Tree) describe(h hierarchies, why error) {
 	}
 	switch {
 	case os.Geteuid() == 0 && h.v2 == "" && len(h.v1) == 0:
-		t.mend = "mount cgroup v2 at /sys/fs/cgroup"
+		t.fix = "mount cgroup v2 at /sys/fs/cgroup"
 	case os.Geteuid() == 0:
-		t.mend = "run where the cgroup file system is writable (in a container: --cgroupns=private and a writable /sys/fs/cgroup)"
+		t.fix = "run where the cgroup file system is writable (in a container: --cgroupns=private and a writable /sys/fs/cgroup)"
 	default:
-		t.mend = "log in through systemd (systemctl --user must answer), or run as root"
+		t.fix = "log in through systemd (systemctl --user must answer), or run as root"
 	}
 }
 

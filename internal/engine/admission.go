@@ -212,7 +212,7 @@ func (a *admission) late(o *owner) error {
 func (a *admission) busy(waiting, slots int, msg string) error {
 	rounds := time.Duration(waiting/slots + 1)
 	after := min(max(a.typical*rounds, leastRetryAfter), mostRetryAfter)
-	return &sandbox.Error{Kind: sandbox.Busy, Op: "admit", Msg: msg, Mend: "try again later", RetryAfter: after.Round(time.Second)}
+	return &sandbox.Error{Kind: sandbox.Busy, Op: "admit", Msg: msg, Fix: "try again later", RetryAfter: after.Round(time.Second)}
 }
 
 func (a *admission) drain() {

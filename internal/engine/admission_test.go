@@ -214,11 +214,11 @@ func conserve(t *testing.T, r *rand.Rand) {
 	callers := 20 + r.IntN(60)
 	var all sync.WaitGroup
 	for range callers {
-		arrive, patience, work := delay(r), delay(r)+1, delay(r)
+		arrive, wait, work := delay(r), delay(r)+1, delay(r)
 		owner := []string{"a", "a", "a", "b", "c"}[r.IntN(5)]
 		all.Go(func() {
 			time.Sleep(arrive)
-			ctx, cancel := context.WithTimeout(t.Context(), patience)
+			ctx, cancel := context.WithTimeout(t.Context(), wait)
 			defer cancel()
 			in := false
 			err := a.acquire(ctx, owner, func() { in = true })

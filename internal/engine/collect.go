@@ -16,7 +16,7 @@ import (
 const (
 	maxListed      = 100_000   // entries; what is beyond is not looked at, and said to be left out
 	maxListedBytes = 16 << 20  // bytes of their paths, likewise: entries of the longest would take 400 MB
-	maxLeftOut     = 1000      // files that are named as left out; the rest is counted
+	maxSkipped     = 1000      // files that are named as left out; the rest is counted
 	maxRequest     = 256 << 10 // bytes of paths in one request to the guest: well below a message
 )
 
@@ -73,7 +73,7 @@ type collection struct {
 	wanted  []sandbox.File // chosen, without content
 	size    map[string]int64
 	total   int64
-	more    int // left out beyond maxLeftOut
+	more    int // left out beyond maxSkipped
 }
 
 // collect hands back what was made or changed below the workspace and is asked for. All processes are ended first, so nothing
@@ -99,7 +99,7 @@ func (x *execution) collect(ctx context.Context, o *outcome, r *sandbox.Result) 
 		c.leaveOut("", 0, "the files could not be read")
 	}
 	if c.more > 0 {
-		r.LeftOut = append(r.LeftOut, sandbox.LeftOut{Reason: fmt.Sprintf("%d more were left out", c.more)})
+		r.Skipped = append(r.Skipped, sandbox.Skipped{Reason: fmt.Sprintf("%d more were left out", c.more)})
 	}
 }
 
@@ -171,11 +171,11 @@ func (c *collection) take(f *guest.FileInfo) {
 }
 
 func (c *collection) leaveOut(path string, size int64, reason string) {
-	if len(c.result.LeftOut) >= maxLeftOut {
+	if len(c.result.Skipped) >= maxSkipped {
 		c.more++
 		return
 	}
-	c.result.LeftOut = append(c.result.LeftOut, sandbox.LeftOut{Path: path, Size: size, Reason: reason})
+	c.result.Skipped = append(c.result.Skipped, sandbox.Skipped{Path: path, Size: size, Reason: reason})
 }
 
 // fetch reads the chosen files, by as few requests as their paths fit into.

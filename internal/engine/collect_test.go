@@ -26,8 +26,8 @@ func TestCollectBounds(t *testing.T) {
 			run := sh("set -e; " + test.script)
 			run.Request.Return.Globs = test.globs
 			result := rig.run(t, run)
-			if result.Status != sandbox.StatusSucceeded || len(result.LeftOut) != 1 || !strings.Contains(result.LeftOut[0].Reason, test.want) {
-				t.Errorf("%s, left out %.300v, stderr %.300s; want %q", result.Status, result.LeftOut, result.Stderr.Head, test.want)
+			if result.Status != sandbox.StatusSucceeded || len(result.Skipped) != 1 || !strings.Contains(result.Skipped[0].Reason, test.want) {
+				t.Errorf("%s, left out %.300v, stderr %.300s; want %q", result.Status, result.Skipped, result.Stderr.Head, test.want)
 			}
 		})
 	}

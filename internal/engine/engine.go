@@ -37,8 +37,8 @@ type Config struct {
 	Warm         int           // boxes kept ready for each spec that is in use; 0 keeps none
 
 	Defaults sandbox.Limits // of a run that asks for none; a zero field is that of sandbox.DefaultLimits
-	// AcceptWeaker is what every run goes without where the host cannot have it, as if the run had said so itself.
-	AcceptWeaker []string
+	// AllowUnenforced is what every run goes without where the host cannot have it, as if the run had said so itself.
+	AllowUnenforced []string
 	// NestedFilters lets the code of every run confine itself further, as sandbox.Spec.NestedFilters does for one.
 	NestedFilters bool
 
@@ -153,7 +153,7 @@ func checkConfig(config *Config) error {
 	if config.Slots < 0 || config.OwnerSlots < 0 || config.OwnerQueue < 0 {
 		return sandbox.Invalidf("slots", "and an owner's share must be positive")
 	}
-	if err := checkAccepted(config.AcceptWeaker); err != nil {
+	if err := checkAccepted(config.AllowUnenforced); err != nil {
 		return err
 	}
 	if config.Warm < 0 || config.Warm > maxWarm {

@@ -30,14 +30,14 @@ func TestConservation(t *testing.T) {
 	var started int // results of executions that began
 	var all sync.WaitGroup
 	for range callers {
-		pause, patience := time.Duration(r.IntN(2000))*time.Millisecond, time.Duration(r.IntN(600))*time.Millisecond
+		pause, wait := time.Duration(r.IntN(2000))*time.Millisecond, time.Duration(r.IntN(600))*time.Millisecond
 		if r.IntN(3) == 0 {
-			patience = time.Minute
+			wait = time.Minute
 		}
 		run := sh([]string{"exit 0", "exit 3", "sleep 0.05", "sleep 0.02; kill -9 $$"}[r.IntN(4)])
 		all.Go(func() {
 			time.Sleep(pause)
-			ctx, cancel := context.WithTimeout(context.Background(), patience)
+			ctx, cancel := context.WithTimeout(context.Background(), wait)
 			defer cancel()
 			result, err := rig.Run(ctx, run)
 			mu.Lock()
@@ -136,7 +136,7 @@ func (r *rig) leaveQueue(t *testing.T) {
 // told once, whichever it was.
 func TestOneEndUnderRaces(t *testing.T) {
 	rig := newRig(t, engine.Config{Slots: 4})
-	rig.born = func(id sandbox.ID, n int) {
+	rig.spawned = func(id sandbox.ID, n int) {
 		if n%3 == 0 {
 			time.AfterFunc(40*time.Millisecond, func() { _ = rig.fake.Signal(id, syscall.SIGKILL) })
 		}
@@ -170,7 +170,7 @@ func TestOneEndUnderRaces(t *testing.T) {
 func TestGuestLost(t *testing.T) {
 	rig := newRig(t, engine.Config{})
 	var id sandbox.ID
-	rig.born = func(born sandbox.ID, _ int) { id = born }
+	rig.spawned = func(spawned sandbox.ID, _ int) { id = spawned }
 	run := sh("echo up; sleep 1000")
 	run.Request.Output = func(sandbox.Stream, []byte) {
 		if err := rig.fake.Signal(id, syscall.SIGKILL); err != nil {
@@ -190,7 +190,7 @@ func TestGuestLost(t *testing.T) {
 func TestGuestWedged(t *testing.T) {
 	rig := newRig(t, engine.Config{})
 	var id sandbox.ID
-	rig.born = func(born sandbox.ID, _ int) { id = born }
+	rig.spawned = func(spawned sandbox.ID, _ int) { id = spawned }
 	run := sh("echo up; sleep 1000")
 	run.Request.Timeout = 200 * time.Millisecond
 	run.Request.Return.Globs = []string{"**"}
@@ -337,7 +337,7 @@ func TestContainedPanics(t *testing.T) {
 // TestCreateFails: the error comes through, the slot comes back.
 func TestCreateFails(t *testing.T) {
 	rig := newRig(t, engine.Config{Slots: 1, Queue: -1})
-	want := &sandbox.Error{Kind: sandbox.Unsupported, Op: "native: mount /proc", Mend: "mend it"}
+	want := &sandbox.Error{Kind: sandbox.Unsupported, Op: "native: mount /proc", Fix: "fix it"}
 	rig.set(func(f *faults) { f.create = func() error { return want } })
 	for range 5 {
 		if _, err := rig.Run(within(t), sh("true")); !errors.Is(err, want) || sandbox.KindOf(err) != sandbox.Unsupported {
@@ -393,7 +393,7 @@ func TestRunawayIsEnded(t *testing.T) {
 	rig := newRig(t, engine.Config{})
 	run := sh("trap '' PIPE TERM; echo begin; while :; do head -c 10000000 /dev/zero >&2; done")
 	run.Request.Return.Globs = []string{"**"}
-	run.Request.Timeout = patience
+	run.Request.Timeout = stepTimeout
 	result := rig.run(t, run)
 	if result.Status != sandbox.StatusOutputLimit || string(result.Stdout.Head) != "begin\n" {
 		t.Errorf("status %s, stdout %q", result.Status, result.Stdout.Head)

@@ -22,7 +22,7 @@ func hint(x *execution, o *outcome, r *sandbox.Result) string {
 				s.name, x.limit(sandbox.LimitOutput), sandbox.FormatBytes(s.c.Dropped)))
 		}
 	}
-	parts = append(parts, LeftOutHint(r.LeftOut))
+	parts = append(parts, SkippedHint(r.Skipped))
 	return strings.Join(strings.Fields(strings.Join(parts, " ")), " ")
 }
 
@@ -31,8 +31,8 @@ const (
 	hintedName  = 60 // bytes of the longest name that it shows
 )
 
-// LeftOutHint is the part of a hint, its last, that tells of files that were not handed back; "" where there are none.
-func LeftOutHint(files []sandbox.LeftOut) string {
+// SkippedHint is the part of a hint, its last, that tells of files that were not handed back; "" where there are none.
+func SkippedHint(files []sandbox.Skipped) string {
 	if len(files) == 0 {
 		return ""
 	}

@@ -51,11 +51,11 @@ func (t *languageTable) find(word string) (sandbox.Language, error) {
 		return sandbox.Language{}, sandbox.Invalidf("language", "is missing; supported are %s", supported)
 	}
 	err := sandbox.Invalidf("language", "%.40q is unknown; supported are %s", word, supported)
-	if err.Mend = Instead(word); err.Mend != "" {
+	if err.Fix = Instead(word); err.Fix != "" {
 		return sandbox.Language{}, err
 	}
 	if near := t.nearest(strings.ToLower(word)); near != "" {
-		err.Mend = "did you mean " + near + "?"
+		err.Fix = "did you mean " + near + "?"
 	}
 	return sandbox.Language{}, err
 }

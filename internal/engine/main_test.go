@@ -15,18 +15,18 @@ import (
 
 func TestMain(m *testing.M) { backendtest.Main(m) }
 
-// patience bounds a step that hangs. Nothing is measured against it.
-const patience = 2 * time.Minute
+// stepTimeout bounds a step that hangs. Nothing is measured against it.
+const stepTimeout = 2 * time.Minute
 
 func within(t testing.TB) context.Context {
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	ctx, cancel := context.WithTimeout(context.Background(), stepTimeout)
 	t.Cleanup(cancel)
 	return ctx
 }
 
 func eventually(t *testing.T, what string, done func() bool) {
 	t.Helper()
-	for end := time.Now().Add(patience); !done(); time.Sleep(2 * time.Millisecond) {
+	for end := time.Now().Add(stepTimeout); !done(); time.Sleep(2 * time.Millisecond) {
 		if time.Now().After(end) {
 			buf := make([]byte, 1<<20)
 			t.Fatalf("%s did not come about\n%s", what, buf[:runtime.Stack(buf, true)])
@@ -113,7 +113,7 @@ type faults struct {
 	create  func() error               // before a box is made
 	close   func()                     // before a box is closed
 	usage   func(u *sandbox.Usage)     // on what a box says it has cost
-	born    func(id sandbox.ID, n int) // after the n-th box was made
+	spawned func(id sandbox.ID, n int) // after the n-th box was made
 	probe   func() (sandbox.Posture, error)
 }
 
@@ -126,7 +126,7 @@ func (f *faults) Probe(ctx context.Context) (sandbox.Posture, error) {
 
 func (f *faults) Create(ctx context.Context, spec sandbox.Spec) (sandbox.Box, error) {
 	f.mu.Lock()
-	create, born := f.create, f.born
+	create, spawned := f.create, f.spawned
 	f.creates++
 	n := f.creates
 	f.mu.Unlock()
@@ -143,8 +143,8 @@ func (f *faults) Create(ctx context.Context, spec sandbox.Spec) (sandbox.Box, er
 	f.open++
 	f.most = max(f.most, f.open)
 	f.mu.Unlock()
-	if born != nil {
-		born(spec.ID, n)
+	if spawned != nil {
+		spawned(spec.ID, n)
 	}
 	return &faultyBox{Box: box, faults: f}, nil
 }

@@ -107,7 +107,7 @@ func TestHints(t *testing.T) {
 		"stdin":                       stderr("EOFError: EOF when reading a line"),
 		"1024 open files":             stderr("OSError: [Errno 24] Too many open files"),
 		"Only /workspace":             stderr("Read-only file system"),
-		"2 files were not handed":     {Status: sandbox.StatusSucceeded, LeftOut: []sandbox.LeftOut{{Reason: "a"}, {Reason: "b"}}},
+		"2 files were not handed":     {Status: sandbox.StatusSucceeded, Skipped: []sandbox.Skipped{{Reason: "a"}, {Reason: "b"}}},
 		"2KiB in the middle":          {Status: sandbox.StatusSucceeded, Stdout: sandbox.Captured{Dropped: 2048}},
 		"kernel killed 1 process of ": {Status: sandbox.StatusSucceeded},
 	} {
@@ -122,12 +122,12 @@ func TestHints(t *testing.T) {
 	if got := hint(x, &outcome{cause: causeLost, oom: 1}, &sandbox.Result{Status: sandbox.StatusOutOfMemory}); !strings.Contains(got, "all of it, with its files") {
 		t.Errorf("of a sandbox that ended for want of memory: %q", got)
 	}
-	left := []sandbox.LeftOut{{Path: "big", Reason: "it is larger than 16MiB, the most of one file that is handed back"},
+	left := []sandbox.Skipped{{Path: "big", Reason: "it is larger than 16MiB, the most of one file that is handed back"},
 		{Path: "d/l", Reason: "it is a symbolic link"}, {Path: "Do as I say", Reason: "it could not be read"},
 		{Path: strings.Repeat("a", hintedName+1), Reason: "it is a pipe"}, {Reason: "the files could not be read"}, {Path: "f", Reason: "x"}}
 	want := "6 files were not handed back: big (larger than 16MiB), d/l (a symbolic link), a file (could not be read), a file (a pipe), " +
 		"the files could not be read, and 1 more."
-	if got := hint(x, &outcome{}, &sandbox.Result{Status: sandbox.StatusSucceeded, LeftOut: left}); got != want {
+	if got := hint(x, &outcome{}, &sandbox.Result{Status: sandbox.StatusSucceeded, Skipped: left}); got != want {
 		t.Errorf("of files that were left out: %q", got)
 	}
 	if got := hint(x, &outcome{}, &sandbox.Result{Status: sandbox.StatusSucceeded}); got != "" {

@@ -112,10 +112,10 @@ func kernelPath(p string) bool {
 	return false
 }
 
-// checkMounts says whether mounts and workdir name host paths and targets in one plain way. Whether they exist, and what they
+// checkMounts says whether mounts and workspace name host paths and targets in one plain way. Whether they exist, and what they
 // are, is for the backend to see.
 func checkMounts(spec *sandbox.Spec) error {
-	if err := checkHostPath("workdir", spec.Workdir); spec.Workdir != "" && err != nil {
+	if err := checkHostPath("workspace", spec.Workspace); spec.Workspace != "" && err != nil {
 		return err
 	}
 	if spec.Root.Dir != "" && spec.Root.Image != "" {

@@ -136,8 +136,8 @@ func TestLanguageTable(t *testing.T) {
 		if err == nil || !strings.Contains(err.Error(), "python, bash") {
 			t.Errorf("%.40q: %v does not say what is supported", word, err)
 		}
-		if mend := sandbox.MendOf(err); near == "" != (mend == "") || !strings.Contains(mend, near) {
-			t.Errorf("%.40q: mend %q, want %q", word, mend, near)
+		if fix := sandbox.FixOf(err); near == "" != (fix == "") || !strings.Contains(fix, near) {
+			t.Errorf("%.40q: fix %q, want %q", word, fix, near)
 		}
 	}
 	if l, ok := table.byExtension("a.b.PY"); !ok || l.Name != "python" {

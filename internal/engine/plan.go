@@ -40,8 +40,8 @@ func (e *Engine) Plan(ctx context.Context, run Run) (*Plan, error) {
 	} else if err != nil {
 		return nil, err
 	}
-	if b, ok := p.backend.(sandbox.Foreteller); ok {
-		p.Unenforced, p.Refusal = b.Foretell(p.Spec)
+	if b, ok := p.backend.(sandbox.Preflighter); ok {
+		p.Unenforced, p.Refusal = b.Preflight(p.Spec)
 	}
 	if b, ok := p.backend.(sandbox.Rooted); ok && p.Spec.Root == (sandbox.Root{}) {
 		p.Spec.Root = b.Root(p.Spec)
@@ -111,7 +111,7 @@ func (e *Engine) resolve(run Run) (*plan, error) {
 
 // choose finds the backend that a plan asks for.
 func (e *Engine) choose(ctx context.Context, p *plan) (err error) {
-	if p.backend, err = e.backend(ctx, p.asked, p.Spec.AcceptWeaker); err == nil {
+	if p.backend, err = e.backend(ctx, p.asked, p.Spec.AllowUnenforced); err == nil {
 		p.Backend = p.backend.Name()
 	}
 	return err
@@ -129,7 +129,7 @@ func (e *Engine) resolveCode(p *plan) error {
 	switch {
 	case req.Entry != "":
 		p.CodePath = sandbox.Workspace + "/" + req.Entry
-	case p.Spec.Workdir != "":
+	case p.Spec.Workspace != "":
 		p.CodePath = codeAside + "/" + codeName(&lang, req)
 		if lang.ModulePath != "" { // modules in the workspace are found as if the code lay there
 			p.Env = addPath(p.Env, lang.ModulePath, sandbox.Workspace)

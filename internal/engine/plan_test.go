@@ -43,7 +43,7 @@ func TestPlan(t *testing.T) {
 			t.Errorf("%s is missing in %q", kv, p.Env)
 		}
 	}
-	p = plan(engine.Run{Spec: sandbox.Spec{Workdir: "/somewhere"}, Request: sandbox.Request{FileName: "x.sh", Code: []byte("echo")}})
+	p = plan(engine.Run{Spec: sandbox.Spec{Workspace: "/somewhere"}, Request: sandbox.Request{FileName: "x.sh", Code: []byte("echo")}})
 	if p.CodePath != "/tmp/x.sh" || !slices.Contains(p.Env, "SHELLPATH=/workspace") {
 		t.Errorf("with a host directory: %+v", p)
 	}
@@ -79,7 +79,7 @@ func TestRefused(t *testing.T) {
 	}{
 		{"nothing", engine.Run{}, sandbox.Invalid, "code"},
 		{"unknown language", request(func(r *sandbox.Request) { r.Language = "shel" }), sandbox.Invalid, "did you mean shell"},
-		{"going without what there is not", spec(func(s *sandbox.Spec) { s.AcceptWeaker = []string{"memroy"} }), sandbox.Invalid, "did you mean memory"},
+		{"going without what there is not", spec(func(s *sandbox.Spec) { s.AllowUnenforced = []string{"memroy"} }), sandbox.Invalid, "did you mean memory"},
 		{"no language", request(func(r *sandbox.Request) { r.Language = "" }), sandbox.Invalid, "supported are shell"},
 		{"empty code", request(func(r *sandbox.Request) { r.Code = []byte(" \n") }), sandbox.Invalid, "empty"},
 		{"NUL", request(func(r *sandbox.Request) { r.Code = []byte("a\x00b") }), sandbox.Invalid, "offset 1"},
@@ -109,8 +109,8 @@ func TestRefused(t *testing.T) {
 		{"unknown backend", engine.Run{Backend: "vmware", Request: ok()}, sandbox.Invalid, "fake"},
 		{"network", spec(func(s *sandbox.Spec) { s.Network.Mode = "host" }), sandbox.Invalid, "network.mode"},
 		{"rules without network", spec(func(s *sandbox.Spec) { s.Network.Allow = []string{"x"} }), sandbox.Invalid, "network"},
-		{"workdir /", spec(func(s *sandbox.Spec) { s.Workdir = "/" }), sandbox.Invalid, "workdir"},
-		{"relative workdir", spec(func(s *sandbox.Spec) { s.Workdir = "x" }), sandbox.Invalid, "workdir"},
+		{"workspace /", spec(func(s *sandbox.Spec) { s.Workspace = "/" }), sandbox.Invalid, "workspace"},
+		{"relative workspace", spec(func(s *sandbox.Spec) { s.Workspace = "x" }), sandbox.Invalid, "workspace"},
 		{"mount on /proc", spec(func(s *sandbox.Spec) { s.Mounts = []sandbox.Mount{{Source: "/a", Target: "/proc/x"}} }), sandbox.Invalid, "mounts[0]"},
 		{"mount of /", spec(func(s *sandbox.Spec) { s.Mounts = []sandbox.Mount{{Source: "/", Target: "/x"}} }), sandbox.Invalid, "mounts[0]"},
 		{"living", spec(func(s *sandbox.Spec) { s.Lifetime.Living = true }), sandbox.Invalid, "lifetime"},
@@ -218,7 +218,7 @@ func TestUnknownBackend(t *testing.T) {
 	for name, want := range map[string]string{"Fake": "did you mean fake?", "atuo": "did you mean auto?", "podman": ""} {
 		run := sh("true")
 		run.Backend = name
-		if _, err := rig.Plan(within(t), run); sandbox.KindOf(err) != sandbox.Invalid || sandbox.MendOf(err) != want {
+		if _, err := rig.Plan(within(t), run); sandbox.KindOf(err) != sandbox.Invalid || sandbox.FixOf(err) != want {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
@@ -227,12 +227,12 @@ func TestUnknownBackend(t *testing.T) {
 // lacking is a backend that works, and keeps memory only for those who do not go without it.
 type lacking struct{ *named }
 
-func (l lacking) Foretell(spec sandbox.Spec) ([]sandbox.LimitName, error) {
+func (l lacking) Preflight(spec sandbox.Spec) ([]sandbox.LimitName, error) {
 	lacks := []sandbox.LimitName{sandbox.LimitMemory}
-	if spec.Accepts(string(sandbox.LimitMemory)) {
+	if spec.Waives(string(sandbox.LimitMemory)) {
 		return lacks, nil
 	}
-	return lacks, &sandbox.Error{Kind: sandbox.Unsupported, Op: l.name + ": limit memory", Msg: "nothing keeps it", Mend: "of " + l.name, Lacks: lacks}
+	return lacks, &sandbox.Error{Kind: sandbox.Unsupported, Op: l.name + ": limit memory", Msg: "nothing keeps it", Fix: "of " + l.name, Unenforced: lacks}
 }
 
 // TestAutoAccepts: what a run accepts to go without lets Auto choose where it otherwise could not, and never changes a choice that it has.
@@ -252,13 +252,13 @@ func TestAutoAccepts(t *testing.T) {
 		return e
 	}
 	accepting := sh("true")
-	accepting.Spec.AcceptWeaker = []string{"memory"}
+	accepting.Spec.AllowUnenforced = []string{"memory"}
 	plain, strong := lacking{backend("plain", sandbox.KernelShared)}, lacking{backend("strong", sandbox.KernelUserSpace)}
 
 	e := open(plain, strong)
 	for range 2 {
 		_, err := e.Run(within(t), sh("true"))
-		if lacks := sandbox.LacksOf(err); len(lacks) != 1 || lacks[0] != sandbox.LimitMemory || sandbox.MendOf(err) != "of strong" || strings.Contains(err.Error(), "plain: plain") {
+		if lacks := sandbox.UnenforcedOf(err); len(lacks) != 1 || lacks[0] != sandbox.LimitMemory || sandbox.FixOf(err) != "of strong" || strings.Contains(err.Error(), "plain: plain") {
 			t.Errorf("it lacks %v: %v", lacks, err)
 		}
 		if p, err := e.Plan(within(t), accepting); err != nil || p.Backend != "strong" {
@@ -282,7 +282,7 @@ func (imaged) Features() []sandbox.Feature { return nil }
 // TestImageWithoutLanguage: where the root is an image, what helps against a missing interpreter is another image and nothing of the host's.
 func TestImageWithoutLanguage(t *testing.T) {
 	rig := newRig(t, engine.Config{})
-	absent := sandbox.Language{Name: "absent", FileName: "main.absent", Programs: []string{"no-such-interpreter"}, Mend: "install it", Image: "absent:1",
+	absent := sandbox.Language{Name: "absent", FileName: "main.absent", Programs: []string{"no-such-interpreter"}, Fix: "install it", Image: "absent:1",
 		Argv: func(program, path string) []string { return []string{program, path} }}
 	on := func(b sandbox.Backend) error {
 		e, err := engine.New(engine.Config{Backends: []sandbox.Backend{b}, Languages: []sandbox.Language{absent}})
@@ -296,7 +296,7 @@ func TestImageWithoutLanguage(t *testing.T) {
 	host := &named{faults: &faults{Backend: rig.fake}, name: "host"}
 	for want, b := range map[string]sandbox.Backend{"install it": host, "--image absent:1": imaged{host}} {
 		if err := on(b); sandbox.KindOf(err) != sandbox.Unsupported || !strings.Contains(err.Error(), "the root has no no-such-interpreter") ||
-			!strings.Contains(sandbox.MendOf(err), want) {
+			!strings.Contains(sandbox.FixOf(err), want) {
 			t.Errorf("got %v, not %q", err, want)
 		}
 	}

@@ -48,7 +48,7 @@ const (
 // fingerprint is the key of all that a box is built from, or "" for specs that are never kept warm: what lives on, and what shows
 // directories of the host, which may be other directories by the time the box is used.
 func fingerprint(backend string, spec sandbox.Spec) string {
-	if spec.Lifetime.Living || spec.Workdir != "" || len(spec.Mounts)+len(spec.Layers) > 0 || spec.Root.Dir != "" || len(spec.Devices) > 0 {
+	if spec.Lifetime.Living || spec.Workspace != "" || len(spec.Mounts)+len(spec.Layers) > 0 || spec.Root.Dir != "" || len(spec.Devices) > 0 {
 		return ""
 	}
 	spec.ID, spec.Labels = "", nil

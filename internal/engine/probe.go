@@ -47,11 +47,11 @@ func (e *Engine) ProbeDefault(ctx context.Context) Probed {
 	return e.probe(ctx, b)
 }
 
-// probePatience bounds the probe of one backend. It takes a fraction of a second, but an engine or a kernel that it asks may hang.
-const probePatience = 15 * time.Second
+// probeTimeout bounds the probe of one backend. It takes a fraction of a second, but an engine or a kernel that it asks may hang.
+const probeTimeout = 15 * time.Second
 
 func (e *Engine) probe(ctx context.Context, b sandbox.Backend) (out Probed) {
-	ctx, cancel := context.WithTimeout(ctx, probePatience)
+	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
 	defer cancel()
 	out.Backend = b.Name()
 	defer func() {
@@ -63,27 +63,27 @@ func (e *Engine) probe(ctx context.Context, b sandbox.Backend) (out Probed) {
 		out.Features = f.Features()
 	}
 	if out.Posture, out.Err = b.Probe(ctx); out.Err == nil {
-		out.Without, out.Refusal = e.foretell(b, out.Posture, nil)
+		out.Without, out.Refusal = e.preflight(b, out.Posture, nil)
 	}
 	return out
 }
 
-// foretell says what becomes of a run on a backend that works here when it asks for nothing, and goes without what it accepts to.
-func (e *Engine) foretell(b sandbox.Backend, posture sandbox.Posture, accepted []string) (without []sandbox.LimitName, refusal error) {
-	spec, err := e.fillSpec(Run{Spec: sandbox.Spec{AcceptWeaker: accepted}})
+// preflight says what becomes of a run on a backend that works here when it asks for nothing, and goes without what it accepts to.
+func (e *Engine) preflight(b sandbox.Backend, posture sandbox.Posture, accepted []string) (without []sandbox.LimitName, refusal error) {
+	spec, err := e.fillSpec(Run{Spec: sandbox.Spec{AllowUnenforced: accepted}})
 	if err != nil {
 		return nil, err
 	}
-	f, ok := b.(sandbox.Foreteller)
+	f, ok := b.(sandbox.Preflighter)
 	if !ok {
 		if !posture.Ready {
 			refusal = &sandbox.Error{Kind: sandbox.Unsupported, Op: b.Name(), Msg: "cannot keep the default policy on this host"}
 		}
 		return nil, refusal
 	}
-	unenforced, refusal := f.Foretell(spec)
+	unenforced, refusal := f.Preflight(spec)
 	for _, name := range unenforced {
-		if spec.Accepts(string(name)) {
+		if spec.Waives(string(name)) {
 			without = append(without, name)
 		}
 	}
@@ -180,7 +180,7 @@ func (e *Engine) backend(ctx context.Context, name string, accepted []string) (s
 	case key != "":
 		for i := range probed {
 			if p := &probed[i]; p.Err == nil {
-				p.Without, p.Refusal = e.foretell(e.config.Backends[i], p.Posture, accepted)
+				p.Without, p.Refusal = e.preflight(e.config.Backends[i], p.Posture, accepted)
 			}
 		}
 		i, ok = strongest(probed)
@@ -210,7 +210,7 @@ func (e *Engine) allowed(ctx context.Context, name string, accepted []string) er
 
 func (e *Engine) notOffered(name string) error {
 	err := sandbox.Invalidf("backend", "sandboxes of %s are not offered here", name)
-	err.Mend = "name none, or one of " + strings.Join(e.config.Allowed, ", ")
+	err.Fix = "name none, or one of " + strings.Join(e.config.Allowed, ", ")
 	return err
 }
 
@@ -252,9 +252,9 @@ func noneUsable(probed []Probed) error {
 		reasons = append(reasons, reason)
 	}
 	e := &sandbox.Error{Kind: sandbox.Unsupported, Op: "choose a backend", Msg: "none works on this host: " + strings.Join(reasons, "; "),
-		Mend: "glovebox doctor says which walls stand and what would help"}
-	if i, ok := strongestOf(probed, func(p *Probed) bool { return p.Err == nil && len(sandbox.LacksOf(p.Refusal)) > 0 }); ok {
-		e.Lacks, e.Mend = sandbox.LacksOf(probed[i].Refusal), sandbox.MendOf(probed[i].Refusal)
+		Fix: "glovebox doctor says which walls stand and what would help"}
+	if i, ok := strongestOf(probed, func(p *Probed) bool { return p.Err == nil && len(sandbox.UnenforcedOf(p.Refusal)) > 0 }); ok {
+		e.Unenforced, e.Fix = sandbox.UnenforcedOf(probed[i].Refusal), sandbox.FixOf(probed[i].Refusal)
 	}
 	return e
 }
@@ -264,9 +264,9 @@ func unknownBackend(name string, backends []sandbox.Backend) error {
 	names := append([]string{Auto}, backendNames(backends)...)
 	err := sandbox.Invalidf("backend", "%.40q is not one of %s", name, strings.Join(names, ", "))
 	if near := nearest.Name(strings.ToLower(name), names); near != "" {
-		err.Mend = "did you mean " + near + "?"
+		err.Fix = "did you mean " + near + "?"
 	} else if runtime.GOOS != "linux" && (name == "native" || name == "gvisor") {
-		err.Mend = name + " is made of Linux itself: use docker or podman here, whose virtual machine has one"
+		err.Fix = name + " is made of Linux itself: use docker or podman here, whose virtual machine has one"
 	}
 	return err
 }

@@ -79,7 +79,7 @@ func TestAutoIsNotChosenInHaste(t *testing.T) {
 	}
 }
 
-// TestAutoRefusesCheaply: requests for which no backend can be chosen do not probe all of them each; one that is mended is found.
+// TestAutoRefusesCheaply: requests for which no backend can be chosen do not probe all of them each; one that is fixed is found.
 func TestAutoRefusesCheaply(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		probes, works := 0, false

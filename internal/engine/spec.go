@@ -39,12 +39,12 @@ func (e *Engine) fillSpec(run Run) (sandbox.Spec, error) {
 	if err := checkEnv("env", spec.Env); err != nil {
 		return spec, err
 	}
-	if err := checkAccepted(spec.AcceptWeaker); err != nil {
+	if err := checkAccepted(spec.AllowUnenforced); err != nil {
 		return spec, err
 	}
-	for _, name := range e.config.AcceptWeaker {
-		if !spec.Accepts(name) {
-			spec.AcceptWeaker = append(slices.Clone(spec.AcceptWeaker), name)
+	for _, name := range e.config.AllowUnenforced {
+		if !spec.Waives(name) {
+			spec.AllowUnenforced = append(slices.Clone(spec.AllowUnenforced), name)
 		}
 	}
 	spec.NestedFilters = spec.NestedFilters || e.config.NestedFilters
@@ -59,17 +59,17 @@ func (e *Engine) fillSpec(run Run) (sandbox.Spec, error) {
 
 // checkAccepted refuses a name that nobody could go without: a misspelt one would be refused later for what it was to allow.
 func checkAccepted(names []string) error {
-	known := make([]string, len(sandbox.Acceptable))
-	for i, name := range sandbox.Acceptable {
+	known := make([]string, len(sandbox.Waivable))
+	for i, name := range sandbox.Waivable {
 		known[i] = string(name)
 	}
 	for _, name := range names {
 		if slices.Contains(known, name) {
 			continue
 		}
-		err := sandbox.Invalidf("accept_weaker", "%.40q is none of %s", name, strings.Join(known, ", "))
+		err := sandbox.Invalidf("allow_unenforced", "%.40q is none of %s", name, strings.Join(known, ", "))
 		if near := nearest.Name(name, known); near != "" {
-			err.Mend = "did you mean " + near + "?"
+			err.Fix = "did you mean " + near + "?"
 		}
 		return err
 	}

@@ -32,15 +32,15 @@ func (x *execution) startError(ctx context.Context, err error) error {
 		return errRejected
 	case missing && x.language != nil:
 		return &sandbox.Error{Kind: sandbox.Unsupported, Op: "start " + x.Language,
-			Msg: "the root has no " + x.Programs[0], Mend: x.pathMend(x.languageMend())}
+			Msg: "the root has no " + x.Programs[0], Fix: x.pathFix(x.languageFix())}
 	case missing && strings.Contains(x.Argv[0], "/"):
 		return x.missingProgram(ctx)
 	case missing:
 		return &sandbox.Error{Kind: sandbox.Invalid, Op: "command",
-			Msg: fmt.Sprintf("the root has no program %.200q on its PATH", x.Argv[0]), Mend: x.pathMend("")}
+			Msg: fmt.Sprintf("the root has no program %.200q on its PATH", x.Argv[0]), Fix: x.pathFix("")}
 	case errno == syscall.EACCES, errno == syscall.ENOEXEC:
 		return &sandbox.Error{Kind: sandbox.Invalid, Op: "command", Msg: fmt.Sprintf("%.200q cannot be executed", x.Argv[0]), Err: errno,
-			Mend: "make it executable, a script with a first line such as #!/bin/sh; or name the interpreter before it, as in sh script.sh"}
+			Fix: "make it executable, a script with a first line such as #!/bin/sh; or name the interpreter before it, as in sh script.sh"}
 	}
 	return fmt.Errorf("start the program: %w", err)
 }
@@ -56,28 +56,28 @@ func (x *execution) missingProgram(ctx context.Context) error {
 	switch {
 	case err == nil:
 		e.Msg = fmt.Sprintf("the root has no interpreter or loader that %.200q asks for", x.Argv[0])
-		e.Mend = "look at its first line, after #!"
+		e.Fix = "look at its first line, after #!"
 	case path.IsAbs(x.Argv[0]):
 		e.Msg = fmt.Sprintf("the root has no %.200q", x.Argv[0])
 	default:
 		e.Msg = fmt.Sprintf("there is no %.200q in %s", x.Argv[0], x.Dir)
-		e.Mend = SendFile
+		e.Fix = SendFile
 	}
 	return e
 }
 
-// languageMend says how to get the interpreter: into an image nothing of the host comes.
-func (x *execution) languageMend() string {
+// languageFix says how to get the interpreter: into an image nothing of the host comes.
+func (x *execution) languageFix() string {
 	for _, b := range x.live.engine.config.Backends {
 		if b.Name() == x.live.backend && !sandbox.HasFeature(b, sandbox.FeatureHostRoot) && x.language.Image != "" {
 			return "name an image that holds it, such as --image " + x.language.Image
 		}
 	}
-	return x.language.Mend
+	return x.language.Fix
 }
 
-// pathMend is the mend where a program was not found on the PATH: if the caller has replaced that, it is the likely reason.
-func (x *execution) pathMend(otherwise string) string {
+// pathFix is the fix where a program was not found on the PATH: if the caller has replaced that, it is the likely reason.
+func (x *execution) pathFix(otherwise string) string {
 	i := slices.IndexFunc(x.Env, func(kv string) bool { return strings.HasPrefix(kv, "PATH=") })
 	if i < 0 || slices.Contains(x.live.engine.config.DefaultEnv, x.Env[i]) {
 		return otherwise

@@ -67,7 +67,7 @@ func (x *execution) uploadError(what string, err error) error {
 		return &sandbox.Error{Kind: sandbox.TooLarge, Op: what,
 			Msg: fmt.Sprintf("they do not fit into the sandbox, which has %s of disk and %s inodes",
 				x.limit(sandbox.LimitDisk), x.limit(sandbox.LimitInodes)),
-			Mend: "ask for a higher disk limit", Err: err}
+			Fix: "ask for a higher disk limit", Err: err}
 	}
 	return fmt.Errorf("send the %s: %w", what, err)
 }

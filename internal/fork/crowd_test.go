@@ -30,7 +30,7 @@ func TestCrowd(t *testing.T) {
 		orders[n] = shell(t, "")
 		orders[n].Copy = n%2 == 1
 	}
-	before, born := descriptors(t), children(t)
+	before, spawned := descriptors(t), children(t)
 	var stop atomic.Bool
 	var background, crowd sync.WaitGroup
 	background.Go(func() {
@@ -64,8 +64,8 @@ func TestCrowd(t *testing.T) {
 	crowd.Wait()
 	stop.Store(true)
 	background.Wait()
-	if left := children(t); left != born {
-		t.Errorf("children before: %s, after: %s", born, left)
+	if left := children(t); left != spawned {
+		t.Errorf("children before: %s, after: %s", spawned, left)
 	}
 	if after := descriptors(t); after != before {
 		t.Errorf("descriptors before:\n%s\nafter:\n%s", before, after)

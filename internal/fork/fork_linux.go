@@ -50,7 +50,7 @@ type child struct {
 type making struct {
 	first, call cloning // the same, but where a maker comes first
 	clone3      cloneArgs
-	born        *Identity
+	spawned     *Identity
 	mounts      uintptr // a descriptor; 0 is none
 	second      uintptr // the process that a maker made
 }
@@ -120,7 +120,7 @@ func forkExec(c *child) (pid, failed uintptr) {
 
 	// In the child.
 	runtimeAfterForkInChild()
-	if c.born != nil {
+	if c.spawned != nil {
 		c.step = Mounts
 		if c.mounts != 0 {
 			if _, _, errno = syscall.RawSyscall(unix.SYS_SETNS, c.mounts, unix.CLONE_NEWNS, 0); errno != 0 {
@@ -137,11 +137,11 @@ func forkExec(c *child) (pid, failed uintptr) {
 		if _, _, errno = syscall.RawSyscall(syscall.SYS_SETGROUPS, 0, 0, 0); errno != 0 {
 			goto out
 		}
-		_, _, errno = syscall.RawSyscall(syscall.SYS_SETRESGID, uintptr(c.born.GID), uintptr(c.born.GID), uintptr(c.born.GID))
+		_, _, errno = syscall.RawSyscall(syscall.SYS_SETRESGID, uintptr(c.spawned.GID), uintptr(c.spawned.GID), uintptr(c.spawned.GID))
 		if errno != 0 {
 			goto out
 		}
-		_, _, errno = syscall.RawSyscall(syscall.SYS_SETRESUID, uintptr(c.born.UID), uintptr(c.born.UID), uintptr(c.born.UID))
+		_, _, errno = syscall.RawSyscall(syscall.SYS_SETRESUID, uintptr(c.spawned.UID), uintptr(c.spawned.UID), uintptr(c.spawned.UID))
 		if errno != 0 {
 			goto out
 		}
@@ -207,7 +207,7 @@ func forkExec(c *child) (pid, failed uintptr) {
 			goto out
 		}
 	}
-	// What Go opens is close-on-exec already; this is for what the process was born with, and for what others in it opened. Linux 5.11,
+	// What Go opens is close-on-exec already; this is for what the process was spawned with, and for what others in it opened. Linux 5.11,
 	// else nothing.
 	_, _, _ = syscall.RawSyscall(unix.SYS_CLOSE_RANGE, uintptr(len(c.files)), ^uintptr(0), unix.CLOSE_RANGE_CLOEXEC)
 	c.step = Terminal

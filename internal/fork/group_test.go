@@ -75,8 +75,8 @@ func TestTasks(t *testing.T) {
 	inGroup(t, output(t, o), dir)
 }
 
-// TestBornInGroup: the child is born in its v2 group.
-func TestBornInGroup(t *testing.T) {
+// TestSpawnInGroup: the child is spawned in its v2 group.
+func TestSpawnInGroup(t *testing.T) {
 	dir := makeGroup(t, own(t, "cgroup2", "rw"))
 	o := shell(t, "cat /proc/self/cgroup")
 	o.Cgroup = openFD(t, dir, unix.O_PATH|unix.O_DIRECTORY)

@@ -26,9 +26,9 @@ type Order struct {
 	Files   []int  // what becomes descriptor 0, 1, 2 and so on; every other one is closed
 
 	Namespaces uintptr   // CLONE_NEW* flags
-	Born       *Identity // whom the process is, in this process's user namespace, when its own are made; nil: who this process is
-	Mounts     int       // an open mount namespace, of which the child's own is made instead of this process's; 0 is none. It needs Born
-	Cgroup     int       // an open v2 group to be born in (Linux 5.7); 0 is none
+	As         *Identity // whom the process is, in this process's user namespace, when its own are made; nil: who this process is
+	Mounts     int       // an open mount namespace, of which the child's own is made instead of this process's; 0 is none. It needs As
+	Cgroup     int       // an open v2 group to be spawned in (Linux 5.7); 0 is none
 	Tasks      []int     // open "tasks" files of v1 groups, which the child enters
 	Ambient    []uintptr // capabilities that outlive the exec although the process's id is nobody in its user namespace
 
@@ -109,7 +109,7 @@ func (o *Order) Start() (pid, pidfd int, err error) {
 	if o.Copy {
 		c.hear(int(child))
 	}
-	if o.Born != nil {
+	if o.As != nil {
 		reap(int(child)) // who made the process, or failed to
 		child = c.second
 	}
@@ -133,9 +133,9 @@ func reap(pid int) {
 	}
 }
 
-// patience is how long a child with memory of its own may take to execute its program: time enough on a busy host, as it only has to
+// execTimeout is how long a child with memory of its own may take to execute its program: time enough on a busy host, as it only has to
 // make a few system calls.
-const patience = 5 * time.Second
+const execTimeout = 5 * time.Second
 
 // hear waits until a child that has memory of its own has executed its program, or takes over what it says of its failure. One that
 // does not come to it is killed: whoever may signal it has stopped it.
@@ -143,7 +143,7 @@ func (c *child) hear(pid int) {
 	unix.Close(c.tell)
 	c.tell = -1
 	var said report
-	_ = c.told.SetReadDeadline(time.Now().Add(patience)) // the end of a pipe can be waited for
+	_ = c.told.SetReadDeadline(time.Now().Add(execTimeout)) // the end of a pipe can be waited for
 	_, err := io.ReadFull(c.told, unsafe.Slice((*byte)(unsafe.Pointer(&said)), unsafe.Sizeof(said)))
 	switch {
 	case err == nil:
@@ -156,14 +156,14 @@ func (c *child) hear(pid int) {
 
 // prepare turns everything into what the kernel takes, as nothing can be allocated after the fork.
 func (o *Order) prepare() (_ *child, err error) {
-	if o.Mounts > 0 && o.Born == nil {
-		return nil, errors.New("without Born nobody joins Mounts") // its maker does
+	if o.Mounts > 0 && o.As == nil {
+		return nil, errors.New("without As nobody joins Mounts") // its maker does
 	}
 	if o.Program > 0 && len(o.Paths) > 0 {
 		return nil, errors.New("Program is executed where no path is given")
 	}
 	c := &child{pidfd: -1, tell: -1, tty: o.TTY, ambient: o.Ambient, become: o.Become,
-		making: making{born: o.Born, mounts: uintptr(o.Mounts)}, program: uintptr(o.Program)}
+		making: making{spawned: o.As, mounts: uintptr(o.Mounts)}, program: uintptr(o.Program)}
 	defer func() {
 		if err != nil {
 			c.close()
@@ -230,7 +230,7 @@ func (c *child) pipe(above int) error {
 
 // clone chooses the system call: only clone3 can say a control group, and only clone is let through the guest's own filter.
 //
-// A process that is born as somebody else has a maker between it and this one, which takes that identity and then makes it: what makes
+// A process that is spawned as somebody else has a maker between it and this one, which takes that identity and then makes it: what makes
 // a user namespace is its owner, and who is changed after it was made would have to be changed on every thread of its program. The
 // maker shares the descriptors of this process, so that the pidfd comes to it, and hands its parent on (CLONE_PARENT), whose exit
 // signal is then its own.
@@ -243,7 +243,7 @@ func (c *child) clone(o *Order) {
 		flags |= unix.CLONE_PIDFD
 	}
 	signal := uintptr(syscall.SIGCHLD)
-	if o.Born != nil {
+	if o.As != nil {
 		flags, signal = flags|unix.CLONE_PARENT, 0
 	}
 	c.call = cloning{unix.SYS_CLONE, [3]uintptr{flags | signal, 0, uintptr(unsafe.Pointer(&c.pidfd))}}
@@ -253,14 +253,14 @@ func (c *child) clone(o *Order) {
 		c.call = cloning{unix.SYS_CLONE3, [3]uintptr{uintptr(unsafe.Pointer(&c.clone3)), unsafe.Sizeof(c.clone3), 0}}
 	}
 	c.first = c.call
-	if o.Born != nil {
+	if o.As != nil {
 		maker := uintptr(unix.CLONE_VM | unix.CLONE_VFORK | unix.CLONE_FILES)
 		c.first = cloning{unix.SYS_CLONE, [3]uintptr{maker | uintptr(syscall.SIGCHLD), 0, 0}}
 	}
 }
 
 // ignored lists the signals that this process was ignoring when it first started a program. Those that it handles are reset by the
-// kernel at exec, these are not, and a program that is born with SIGPIPE ignored behaves strangely.
+// kernel at exec, these are not, and a program that is spawned with SIGPIPE ignored behaves strangely.
 var ignored = sync.OnceValue(func() (signals []uintptr) {
 	for n := uintptr(1); n <= 64; n++ {
 		var action [4]uintptr

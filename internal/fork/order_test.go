@@ -20,7 +20,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	signal.Ignore(syscall.SIGUSR1) // before the first start: no child may be born with it ignored
+	signal.Ignore(syscall.SIGUSR1) // before the first start: no child may be spawned with it ignored
 	os.Exit(m.Run())
 }
 
@@ -138,7 +138,7 @@ func TestEveryStepFails(t *testing.T) {
 			o := shell(t, "exit 0")
 			o.PIDFD, o.Copy = true, copied
 			c.spoil(o)
-			before, born := descriptors(t), children(t)
+			before, spawned := descriptors(t), children(t)
 			pid, pidfd, err := o.Start()
 			if pid != -1 || pidfd != -1 {
 				t.Errorf("got pid %d, pidfd %d", pid, pidfd)
@@ -150,8 +150,8 @@ func TestEveryStepFails(t *testing.T) {
 			if !oneOf(err, c.errnos) || err.Error() != c.step.String()+": "+e.Errno.Error() {
 				t.Errorf("got %q", err)
 			}
-			if left := children(t); left != born {
-				t.Errorf("children before: %s, after: %s", born, left)
+			if left := children(t); left != spawned {
+				t.Errorf("children before: %s, after: %s", spawned, left)
 			}
 			if after := descriptors(t); after != before {
 				t.Errorf("descriptors before:\n%s\nafter:\n%s", before, after)
@@ -182,7 +182,7 @@ func readOnly(t testing.TB) int {
 }
 
 // TestMounts: a child sees the mounts of the namespace that it was given, and its program by a descriptor alone; where there is no
-// such namespace it is not born.
+// such namespace it is not spawned.
 func TestMounts(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("joining a mount namespace needs root")
@@ -219,7 +219,7 @@ func TestMounts(t *testing.T) {
 	o := shell(t, "echo /mnt/* /proc/*")
 	o.Files = append(o.Files, int(program.Fd()))
 	o.Paths, o.Program, o.Mounts, o.Namespaces = nil, 3, int(mounts.Fd()), unix.CLONE_NEWUSER|unix.CLONE_NEWNS
-	o.Born = &fork.Identity{UID: 65534, GID: 65534}
+	o.As = &fork.Identity{UID: 65534, GID: 65534}
 	if got := output(t, o); got != "/mnt/joined /proc/*" {
 		t.Errorf("got %q", got)
 	}
@@ -229,7 +229,7 @@ func TestMounts(t *testing.T) {
 	if _, _, err := o.Start(); !errors.As(err, &e) || e.Step != fork.Mounts || e.Errno != unix.EINVAL {
 		t.Errorf("got %v", err)
 	}
-	o.Born = nil
+	o.As = nil
 	if _, _, err := o.Start(); err == nil {
 		t.Error("mounts that nobody joins were accepted")
 	}

@@ -91,12 +91,12 @@
 // # Adopt
 //
 // A connection with PurposeAdopt carries one message, Adopt, with the descriptors of the process's stdin (write end), stdout
-// and stderr (read ends) as SCM_RIGHTS on the message's first byte, and gets back one Started or Failed. The process was born
+// and stderr (read ends) as SCM_RIGHTS on the message's first byte, and gets back one Started or Failed. The process was spawned
 // outside, into the sandbox's namespaces, as a child of pid 1; from then on it is like one that was started.
 //
 // # Lease
 //
 // A guest whose lease is over ends itself. A one-shot guest is given no lease but a lifeline: a descriptor that the host holds
 // open; when it reads end-of-file, the guest ends. So a sandbox never outlives the last host that wants it. A guest in a container
-// that a runtime made is born without one: a connection with PurposeLifeline takes its place, and ends the lease until then.
+// that a runtime made is spawned without one: a connection with PurposeLifeline takes its place, and ends the lease until then.
 package guest

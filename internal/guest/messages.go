@@ -411,7 +411,7 @@ type Failed struct {
 	Stream sandbox.Stream // and of which stream
 }
 
-// Adopt takes over a process that was born outside, into the sandbox's namespaces, as a child of pid 1. The fields that it
+// Adopt takes over a process that was spawned outside, into the sandbox's namespaces, as a child of pid 1. The fields that it
 // shares with Start mean the same.
 type Adopt struct {
 	ID         string

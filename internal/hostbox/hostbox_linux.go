@@ -127,9 +127,9 @@ func (box *Box) IsClosing() bool {
 	return box.closing
 }
 
-// KillPatience bounds how long Close waits for killed processes. One that does not die in this time hangs in the kernel; its host ids and
+// KillTimeout bounds how long Close waits for killed processes. One that does not die in this time hangs in the kernel; its host ids and
 // its folder are then kept from use, until the next start finds it dead.
-const KillPatience = 30 * time.Second
+const KillTimeout = 30 * time.Second
 
 // Close ends the sandbox and frees what it held.
 func (box *Box) Close() error {
@@ -144,7 +144,7 @@ func (box *Box) close() error {
 	box.Process.Kill()
 	select {
 	case <-box.ended:
-	case <-time.After(KillPatience):
+	case <-time.After(KillTimeout):
 		return &sandbox.Error{Op: box.Backend + ": end sandbox", Msg: "its processes do not die; " + box.Dir + " is kept for the next start"}
 	}
 	if box.Entry != nil {

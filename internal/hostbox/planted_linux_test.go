@@ -30,7 +30,7 @@ const (
 type answer struct {
 	Reap, Open         string
 	ReapKind, OpenKind sandbox.Kind
-	OpenMend           string
+	OpenFix            string
 }
 
 // scene is a folder that everybody may write to, as /tmp is, and what the victim has elsewhere.
@@ -135,7 +135,7 @@ func TestPlantedBeforeCleanUp(t *testing.T) {
 			before := s.files()
 			got := s.cleanUp()
 			after := s.files()
-			if c.refused && (got.ReapKind != sandbox.Unavailable || got.OpenKind != sandbox.Unavailable || !strings.Contains(got.OpenMend, "XDG_RUNTIME_DIR")) ||
+			if c.refused && (got.ReapKind != sandbox.Unavailable || got.OpenKind != sandbox.Unavailable || !strings.Contains(got.OpenFix, "XDG_RUNTIME_DIR")) ||
 				!c.refused && (got.Open != "" || !strings.Contains(got.Reap, c.says) || (got.Reap == "") != (c.says == "")) {
 				t.Errorf("the victim got %+v", got)
 			}
@@ -237,7 +237,7 @@ func cleanUp(t *testing.T, run string) {
 		err = in.Close()
 	}
 	if err != nil {
-		got.Open, got.OpenKind, got.OpenMend = err.Error(), sandbox.KindOf(err), sandbox.MendOf(err)
+		got.Open, got.OpenKind, got.OpenFix = err.Error(), sandbox.KindOf(err), sandbox.FixOf(err)
 	}
 	if err := json.NewEncoder(os.NewFile(4, "answer")).Encode(got); err != nil {
 		t.Fatal(err)

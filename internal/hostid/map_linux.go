@@ -18,8 +18,8 @@ type Map struct {
 // Line maps one id.
 type Line struct{ Inside, Host uint32 }
 
-// toolPatience bounds one call of newuidmap or newgidmap.
-const toolPatience = 10 * time.Second
+// toolTimeout bounds one call of newuidmap or newgidmap.
+const toolTimeout = 10 * time.Second
 
 // Write maps the ids of the namespace whose first process is pid.
 func (m Map) Write(pid int) error {
@@ -49,7 +49,7 @@ func (m Map) Write(pid int) error {
 }
 
 func (m Map) writeBySetuid(pid int) error {
-	ctx, cancel := context.WithTimeout(context.Background(), toolPatience)
+	ctx, cancel := context.WithTimeout(context.Background(), toolTimeout)
 	defer cancel()
 	for _, tool := range []struct {
 		name string

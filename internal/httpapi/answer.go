@@ -30,7 +30,7 @@ type Answer struct {
 	Results []map[string]string `json:"results" doc:"Values that the code showed, each as content by media type. Empty where the language shows none."`
 	Error   *sandbox.Exception  `json:"error" doc:"The uncaught exception, read from stderr; null where there is none."`
 	Files   []FileOut           `json:"files" doc:"Files that were made or changed and match return_files."`
-	LeftOut []sandbox.LeftOut   `json:"left_out" doc:"Files that match but were not handed back, and why."`
+	Skipped []sandbox.Skipped   `json:"skipped_files" doc:"Files that match but were not handed back, and why."`
 
 	Findings []Finding `json:"findings" doc:"What static checks found. Empty where none ran."`
 	Usage    Usage     `json:"usage"`
@@ -40,7 +40,7 @@ type Answer struct {
 	Requested Requested `json:"requested" doc:"The policy as asked, with the server's defaults filled in."`
 	Effective Effective `json:"effective" doc:"The policy as it was really enforced."`
 
-	Differences []sandbox.Difference `json:"differences" doc:"Where less was enforced than asked: let go of by accept_weaker, or a default that the request did not name."`
+	Differences []sandbox.Difference `json:"differences" doc:"Where less was enforced than asked: let go of by allow_unenforced, or a default that the request did not name."`
 
 	Hint string `json:"hint" doc:"What happened and what would help, in a sentence or two; empty after a success."`
 }
@@ -81,14 +81,14 @@ type PolicyLimits struct{ Limits }
 
 // Requested is a policy as asked. The environment is left out, as it may hold secrets.
 type Requested struct {
-	Backend      string              `json:"backend" doc:"A name, or auto; the server's default where the request named none."`
-	Image        string              `json:"image,omitempty" doc:"Whose files are to be the root; absent where the request named none."`
-	Limits       PolicyLimits        `json:"limits"`
-	Named        []sandbox.LimitName `json:"named" doc:"Limits that the request named; each was enforced, or let go of by accept_weaker."`
-	Network      NetworkShown        `json:"network"`
-	User         UserShown           `json:"user" doc:"Who the code is to be, inside."`
-	Commands     []string            `json:"commands" doc:"Programs that may be executed; null is all that the root holds."`
-	AcceptWeaker []string            `json:"accept_weaker"`
+	Backend         string              `json:"backend" doc:"A name, or auto; the server's default where the request named none."`
+	Image           string              `json:"image,omitempty" doc:"Whose files are to be the root; absent where the request named none."`
+	Limits          PolicyLimits        `json:"limits"`
+	Named           []sandbox.LimitName `json:"named" doc:"Limits that the request named; each was enforced, or let go of by allow_unenforced."`
+	Network         NetworkShown        `json:"network"`
+	User            UserShown           `json:"user" doc:"Who the code is to be, inside."`
+	Commands        []string            `json:"commands" doc:"Programs that may be executed; null is all that the root holds."`
+	AllowUnenforced []string            `json:"allow_unenforced"`
 }
 
 // NetworkShown is the network policy of a sandbox.
@@ -100,17 +100,17 @@ type NetworkShown struct {
 
 // Effective is a policy as it was enforced.
 type Effective struct {
-	Kernel    sandbox.Kernel               `json:"kernel" doc:"Whose kernel served the code; empty where the run ended before there was a sandbox." enum:"shared,user-space,machine,"`
-	Image     string                       `json:"image,omitempty" doc:"Whose files were the root, by name and digest."`
-	Limits    PolicyLimits                 `json:"limits" doc:"null where nothing enforces a limit."`
-	Enforcers map[sandbox.LimitName]string `json:"enforcers" doc:"What enforces each limit."`
-	Network   NetworkShown                 `json:"network"`
-	User      UserShown                    `json:"user" doc:"Who the code was, inside."`
-	HostUID   string                       `json:"host_uid" doc:"unique: a host user of its own; subordinate; shared: the user who runs Glovebox."`
-	Commands  []string                     `json:"commands" doc:"Programs that may be executed; null is all that the root holds."`
-	Walls     map[string]sandbox.WallState `json:"walls" doc:"State of each wall: stands, weaker or missing. GET /v1/capabilities says more."`
-	Weaker    []string                     `json:"weaker" doc:"What the request accepted to go without and the host could not do."`
-	Warnings  []string                     `json:"warnings"`
+	Kernel     sandbox.Kernel               `json:"kernel" doc:"Whose kernel served the code; empty where the run ended before there was a sandbox." enum:"shared,user-space,machine,"`
+	Image      string                       `json:"image,omitempty" doc:"Whose files were the root, by name and digest."`
+	Limits     PolicyLimits                 `json:"limits" doc:"null where nothing enforces a limit."`
+	Enforcers  map[sandbox.LimitName]string `json:"enforcers" doc:"What enforces each limit."`
+	Network    NetworkShown                 `json:"network"`
+	User       UserShown                    `json:"user" doc:"Who the code was, inside."`
+	HostUID    string                       `json:"host_uid" doc:"unique: a host user of its own; subordinate; shared: the user who runs Glovebox."`
+	Commands   []string                     `json:"commands" doc:"Programs that may be executed; null is all that the root holds."`
+	Walls      map[string]sandbox.WallState `json:"walls" doc:"State of each wall: enforced, partial or missing. GET /v1/capabilities says more."`
+	Unenforced []string                     `json:"unenforced" doc:"What the request accepted to go without and the host could not do."`
+	Warnings   []string                     `json:"warnings"`
 }
 
 // UserShown is a user inside a sandbox.
@@ -129,7 +129,7 @@ func NewAnswer(r *sandbox.Result) Answer {
 		Results:   []map[string]string{},
 		Error:     r.Exception,
 		Files:     filesOut(r.Files),
-		LeftOut:   list(r.LeftOut),
+		Skipped:   list(r.Skipped),
 		Findings:  []Finding{},
 		Usage:     newUsage(r.Usage),
 		Timings:   newTimings(r.Timings),
@@ -164,30 +164,30 @@ func filesOut(files []sandbox.File) []FileOut {
 func newRequested(r *sandbox.Result) Requested {
 	s := &r.Requested
 	return Requested{
-		Backend:      r.Asked,
-		Image:        s.Root.Image,
-		Limits:       newPolicyLimits(s.Limits),
-		Named:        list(s.Named),
-		Network:      newNetwork(s.Network),
-		User:         UserShown(s.User),
-		Commands:     s.Commands,
-		AcceptWeaker: list(s.AcceptWeaker),
+		Backend:         r.Asked,
+		Image:           s.Root.Image,
+		Limits:          newPolicyLimits(s.Limits),
+		Named:           list(s.Named),
+		Network:         newNetwork(s.Network),
+		User:            UserShown(s.User),
+		Commands:        s.Commands,
+		AllowUnenforced: list(s.AllowUnenforced),
 	}
 }
 
 func newEffective(p *sandbox.Policy) Effective {
 	e := Effective{
-		Kernel:    p.Kernel,
-		Image:     p.Image,
-		Limits:    newPolicyLimits(p.Limits),
-		Enforcers: p.Enforcers,
-		Network:   newNetwork(p.Network),
-		User:      UserShown(p.User),
-		HostUID:   p.HostUID,
-		Commands:  p.Commands,
-		Walls:     make(map[string]sandbox.WallState, len(p.Walls)),
-		Weaker:    list(p.Weaker),
-		Warnings:  list(p.Warnings),
+		Kernel:     p.Kernel,
+		Image:      p.Image,
+		Limits:     newPolicyLimits(p.Limits),
+		Enforcers:  p.Enforcers,
+		Network:    newNetwork(p.Network),
+		User:       UserShown(p.User),
+		HostUID:    p.HostUID,
+		Commands:   p.Commands,
+		Walls:      make(map[string]sandbox.WallState, len(p.Walls)),
+		Unenforced: list(p.Unenforced),
+		Warnings:   list(p.Warnings),
 	}
 	if e.Enforcers == nil {
 		e.Enforcers = map[sandbox.LimitName]string{}

@@ -64,7 +64,7 @@ func readBody(control *http.ResponseController, r *http.Request, bounds bodyBoun
 	end, pace := time.Now().Add(bounds.total), bounds.pace
 	for {
 		if len(b.data) == cap(b.data) && !b.grow(size) {
-			return b, &sandbox.Error{Kind: sandbox.Busy, Msg: "too many bytes of requests are held in memory", Mend: "try again later"}
+			return b, &sandbox.Error{Kind: sandbox.Busy, Msg: "too many bytes of requests are held in memory", Fix: "try again later"}
 		}
 		control.SetReadDeadline(earlier(end, pace.deadline(time.Now()))) // an error means a writer without a connection, as in tests
 		n, err := r.Body.Read(b.data[len(b.data):cap(b.data)])

@@ -16,10 +16,10 @@ import (
 func TestBodyTimes(t *testing.T) {
 	const brief, long = 200 * time.Millisecond, 5 * time.Minute
 	bounds := map[string]bodyBounds{
-		"/whole": {most: 1 << 20, pace: pace{rate: leastRate, patience: brief}, total: brief},
-		"/half":  {most: 1 << 20, pace: pace{rate: leastRate, patience: brief}, total: long},
-		"/drip":  {most: 1 << 20, pace: pace{rate: leastRate, patience: brief}, total: long},
-		"/late":  {most: 1 << 20, pace: pace{rate: 1, patience: long}, total: brief},
+		"/whole": {most: 1 << 20, pace: pace{rate: leastRate, timeout: brief}, total: brief},
+		"/half":  {most: 1 << 20, pace: pace{rate: leastRate, timeout: brief}, total: long},
+		"/drip":  {most: 1 << 20, pace: pace{rate: leastRate, timeout: brief}, total: long},
+		"/late":  {most: 1 << 20, pace: pace{rate: 1, timeout: long}, total: brief},
 	}
 	room := newRoom(4 << 20)
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -33,11 +33,11 @@ func (s *Server) carryOut(ctx context.Context, w *response, run engine.Run, layO
 		result.Stdout, result.Stderr, result.Files = sandbox.Captured{}, sandbox.Captured{}, nil // they are in the answer
 		need := max(0, text.size()-freeAnswer)
 		if need > a.room.share() {
-			return &sandbox.Error{Kind: sandbox.TooLarge, Mend: "ask for less output, or for fewer files",
+			return &sandbox.Error{Kind: sandbox.TooLarge, Fix: "ask for less output, or for fewer files",
 				Msg: "the run ended, but its answer holds more than the " + sandbox.FormatBytes(a.room.share()) + " that one client may have on their way"}
 		}
 		if !a.room.wait(ctx, a.owner, need, s.waits.answer) {
-			return &sandbox.Error{Kind: sandbox.Busy, Mend: "read answers sooner, or try again later",
+			return &sandbox.Error{Kind: sandbox.Busy, Fix: "read answers sooner, or try again later",
 				Msg: "the run ended, but its answer found no room: too many bytes of answers are on their way to slow readers"}
 		}
 		a.text, a.taken = text, need

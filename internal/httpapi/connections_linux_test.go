@@ -27,7 +27,7 @@ func TestHeldConnections(t *testing.T) {
 			t.Fatal(err)
 		}
 		t.Cleanup(func() { conn.Close() })
-		conn.SetDeadline(time.Now().Add(patience))
+		conn.SetDeadline(time.Now().Add(stepTimeout))
 		io.WriteString(conn, request)
 		return conn
 	}

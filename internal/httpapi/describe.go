@@ -29,7 +29,7 @@ type BackendShown struct {
 	Name   string         `json:"name"`
 	Usable bool           `json:"usable" doc:"Whether runs that ask for nothing can be made on it here."`
 	Error  string         `json:"error,omitempty" doc:"Why they cannot."`
-	Mend   string         `json:"mend,omitempty"`
+	Fix    string         `json:"fix,omitempty"`
 	Kernel sandbox.Kernel `json:"kernel,omitempty" doc:"Whose kernel serves the code." enum:"shared,user-space,machine"`
 	Walls  []sandbox.Wall `json:"walls"`
 
@@ -98,7 +98,7 @@ func (s *Server) capabilities(w *response, r *http.Request) error {
 		shown := BackendShown{Name: b.Backend, Usable: b.Usable(), Kernel: b.Posture.Kernel, Walls: list(b.Posture.Walls), Features: list(b.Features)}
 		if err := cmp.Or(b.Err, b.Refusal); err != nil {
 			p := problemOf(err, w.id)
-			shown.Error, shown.Mend = p.Detail, p.Mend
+			shown.Error, shown.Fix = p.Detail, p.Fix
 		}
 		out.Backends[i] = shown
 	}
@@ -128,7 +128,7 @@ func (s *Server) readyz(w *response, r *http.Request) error {
 	}
 	switch b := s.readiness.get(r.Context(), s.config.Engine.ProbeDefault); {
 	case b.Err != nil:
-		return &sandbox.Error{Kind: sandbox.Unavailable, Msg: "the default backend does not work on this host", Mend: "glovebox doctor says what would help"}
+		return &sandbox.Error{Kind: sandbox.Unavailable, Msg: "the default backend does not work on this host", Fix: "glovebox doctor says what would help"}
 	case b.Refusal != nil:
 		return &sandbox.Error{Kind: sandbox.Unavailable, Msg: "a request that asks for nothing is refused", Err: b.Refusal}
 	}

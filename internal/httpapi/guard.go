@@ -92,6 +92,6 @@ func CheckListen(addr string, keys []Key) error {
 		return nil
 	}
 	e := sandbox.Invalidf("listen", "%s can be reached from other machines, and no API key is set", addr)
-	e.Mend = "set an API key, or listen on localhost"
+	e.Fix = "set an API key, or listen on localhost"
 	return e
 }

@@ -157,7 +157,7 @@ func (r *rig) raw(request string) string {
 		r.t.Fatal(err)
 	}
 	defer conn.Close()
-	conn.SetDeadline(time.Now().Add(patience))
+	conn.SetDeadline(time.Now().Add(stepTimeout))
 	io.WriteString(conn, request)
 	conn.(*net.TCPConn).CloseWrite()
 	out, _ := io.ReadAll(conn)
@@ -204,7 +204,7 @@ func TestProblemsAreShort(t *testing.T) {
 		{long: 1},
 		{"env": object{long: 1}}, {"env": object{long: "x"}}, {"metadata": object{long: "x"}},
 		{"env": object{long + "=": "x"}}, {"env": object{long + " ": "x"}},
-		{"language": long}, {"backend": long}, {"image": long}, {"checks": long}, {"accept_weaker": []string{long}}, {"network": object{"mode": long}},
+		{"language": long}, {"backend": long}, {"image": long}, {"checks": long}, {"allow_unenforced": []string{long}}, {"network": object{"mode": long}},
 		{"return_files": []string{long}}, {"return_files": []string{"/" + long}}, {"args": []string{long}}, {"command": []string{long}},
 		{"files": []object{{"path": long, "content": ""}}}, {"files": []object{{"path": long}}},
 	} {

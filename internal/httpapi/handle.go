@@ -22,7 +22,7 @@ const e2bHeader = "E2b-Sandbox-Id"
 
 func (s *Server) handle(w http.ResponseWriter, r *http.Request) {
 	started := time.Now()
-	out := newResponse(w, pace{rate: leastRate, patience: s.config.WriteTimeout})
+	out := newResponse(w, pace{rate: leastRate, timeout: s.config.WriteTimeout})
 	out.id, out.unread = string(sandbox.NewID()), r.Body != http.NoBody
 	h := w.Header()
 	h.Set("X-Request-Id", out.id)
@@ -96,7 +96,7 @@ func noPattern(h http.Handler, r *http.Request, header http.Header) error {
 		header.Set("Allow", allow)
 		return refuse(http.StatusMethodNotAllowed, sandbox.Invalid, "this path has no such method", "use "+allow)
 	}
-	return &sandbox.Error{Kind: sandbox.NotFound, Msg: "there is nothing at this path", Mend: "GET /openapi.json describes what there is"}
+	return &sandbox.Error{Kind: sandbox.NotFound, Msg: "there is nothing at this path", Fix: "GET /openapi.json describes what there is"}
 }
 
 // unsent is a response that goes nowhere.

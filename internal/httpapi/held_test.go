@@ -38,7 +38,7 @@ func (r *rig) hold(from, request string) (net.Conn, string) {
 	}
 	r.t.Cleanup(func() { conn.Close() })
 	conn.(*net.TCPConn).SetReadBuffer(4096)
-	conn.SetDeadline(time.Now().Add(patience))
+	conn.SetDeadline(time.Now().Add(stepTimeout))
 	io.WriteString(conn, request)
 	line, _ := bufio.NewReaderSize(conn, 16).ReadString('\n')
 	return conn, line
@@ -50,9 +50,9 @@ func TestUnreadAnswers(t *testing.T) {
 	for _, accept := range []string{"application/json", "text/event-stream"} {
 		t.Run(accept, func(t *testing.T) {
 			const room = 16 << 20
-			r, alice, bob := newTwoClients(t, httpapi.Config{MaxAnswers: room, WriteTimeout: patience})
+			r, alice, bob := newTwoClients(t, httpapi.Config{MaxAnswers: room, WriteTimeout: stepTimeout})
 			large := jsonOf(object{"language": "bash", "code": "head -c 5000000 /dev/zero | tr '\\0' x > f", "return_files": []string{"f"}})
-			r.server.SetWaits(patience, time.Millisecond)
+			r.server.SetWaits(stepTimeout, time.Millisecond)
 			held, line := r.hold("127.0.0.1", fmt.Sprintf("POST /v1/run HTTP/1.1\r\nHost: localhost\r\nX-API-Key: %s\r\nAccept: %s\r\nContent-Length: %d\r\n\r\n%s",
 				alice["X-API-Key"], accept, len(large), large))
 			if !strings.Contains(line, "200") {
@@ -71,7 +71,7 @@ func TestUnreadAnswers(t *testing.T) {
 			if res, _ := r.do("POST", "/v1/run", bash("echo 1"), alice); res.StatusCode != 200 {
 				t.Errorf("a small answer: %s", res.Status)
 			}
-			r.server.SetWaits(patience, patience)
+			r.server.SetWaits(stepTimeout, stepTimeout)
 			ctx, leave := context.WithCancel(t.Context())
 			runs := strings.Count(r.log.String(), `"msg":"run"`)
 			waits := func(ctx context.Context) <-chan int { // has a run wait for room
@@ -116,7 +116,7 @@ func TestUnreadAnswers(t *testing.T) {
 // Bodies are held before a slot is taken, so they have a room of their own, of which one client gets half.
 func TestBodiesTogether(t *testing.T) {
 	r, alice, bob := newTwoClients(t, httpapi.Config{MaxBody: 1 << 20, MaxBodies: 3 << 20})
-	r.server.SetWaits(patience, patience)
+	r.server.SetWaits(stepTimeout, stepTimeout)
 	large := python("#" + strings.Repeat("y", 900<<10))
 	conn, _ := r.hold("127.0.0.1", fmt.Sprintf("POST /v1/run HTTP/1.1\r\nHost: localhost\r\nX-API-Key: %s\r\nExpect: 100-continue\r\nContent-Length: %d\r\n\r\n",
 		alice["X-API-Key"], len(large)))

@@ -59,7 +59,7 @@ func (k Key) String() string { return hashPrefix + hex.EncodeToString(k.Hash[:])
 
 // errKey is the same for a missing key and a wrong one, so that neither tells which keys exist.
 var errKey = &sandbox.Error{Kind: sandbox.Unauthorized, Msg: "a valid API key is needed",
-	Mend: "send it as Authorization: Bearer KEY, or as X-API-Key: KEY"}
+	Fix: "send it as Authorization: Bearer KEY, or as X-API-Key: KEY"}
 
 // authorize finds the key that a request bears. Every key is compared, each in constant time, so that the time tells nothing
 // of where a guess failed. Two credentials in one request are refused: what stands before us might have checked the other.

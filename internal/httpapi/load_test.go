@@ -177,25 +177,25 @@ func TestIdleConnectionIsServed(t *testing.T) {
 // unbounded is a backend on a host where nothing bounds memory.
 type unbounded struct{ sandbox.Backend }
 
-func (unbounded) Foretell(spec sandbox.Spec) ([]sandbox.LimitName, error) {
+func (unbounded) Preflight(spec sandbox.Spec) ([]sandbox.LimitName, error) {
 	lacking := []sandbox.LimitName{sandbox.LimitMemory}
-	if spec.Accepts("memory") {
+	if spec.Waives("memory") {
 		return lacking, nil
 	}
-	return lacking, &sandbox.Error{Kind: sandbox.Unsupported, Op: "limit memory", Msg: "nothing enforces it", Mend: "run as root", Lacks: lacking}
+	return lacking, &sandbox.Error{Kind: sandbox.Unsupported, Op: "limit memory", Msg: "nothing enforces it", Fix: "run as root", Unenforced: lacking}
 }
 
 // A server that would refuse whatever asks for nothing is not ready, and says why, unless its operator accepted that.
 func TestReady(t *testing.T) {
 	backends := []sandbox.Backend{unbounded{backendtest.NewFake(t)}}
 	r := newRig(t, engine.Config{Backends: backends}, httpapi.Config{})
-	if p := r.refused("GET", "/readyz", "", nil, 503); !strings.Contains(p.Detail, "nothing enforces it") || p.Mend != `run as root; or go without: "accept_weaker": ["memory"]` {
+	if p := r.refused("GET", "/readyz", "", nil, 503); !strings.Contains(p.Detail, "nothing enforces it") || p.Fix != `run as root; or go without: "allow_unenforced": ["memory"]` {
 		t.Errorf("%+v", p)
 	}
 	if _, text := r.do("GET", "/v1/capabilities", "", nil); !strings.Contains(text, `"usable":false`) {
 		t.Error(text)
 	}
-	r = newRig(t, engine.Config{Backends: backends, AcceptWeaker: []string{"memory"}, Default: engine.Auto}, httpapi.Config{})
+	r = newRig(t, engine.Config{Backends: backends, AllowUnenforced: []string{"memory"}, Default: engine.Auto}, httpapi.Config{})
 	if res, text := r.do("GET", "/readyz", "", nil); res.StatusCode != 200 {
 		t.Errorf("%s %s", res.Status, text)
 	}

@@ -86,13 +86,13 @@ func newRig(t testing.TB, e engine.Config, h httpapi.Config) *rig {
 	return r
 }
 
-// patience bounds a step that hangs. Nothing is measured against it.
-const patience = 2 * time.Minute
+// stepTimeout bounds a step that hangs. Nothing is measured against it.
+const stepTimeout = 2 * time.Minute
 
 // eventually waits for what another goroutine brings about.
 func eventually(t testing.TB, what string, ok func() bool) {
 	t.Helper()
-	for end := time.Now().Add(patience); !ok(); time.Sleep(2 * time.Millisecond) {
+	for end := time.Now().Add(stepTimeout); !ok(); time.Sleep(2 * time.Millisecond) {
 		if time.Now().After(end) {
 			t.Fatal("never: " + what)
 		}
@@ -115,7 +115,7 @@ func (g *gate) Create(ctx context.Context, spec sandbox.Spec) (sandbox.Box, erro
 // program is a request of bash code in which await is a command: it waits for a thing to come about.
 func (g *gate) program(code string) string {
 	await := `await() { until [ -e "/gate/$1" ]; do sleep 0.01; done; }; `
-	return jsonOf(object{"language": "bash", "code": await + code, "limits": object{"timeout_s": 2 * patience.Seconds()}})
+	return jsonOf(object{"language": "bash", "code": await + code, "limits": object{"timeout_s": 2 * stepTimeout.Seconds()}})
 }
 
 func (g *gate) open(t testing.TB, thing string) {

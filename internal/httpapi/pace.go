@@ -7,10 +7,10 @@ const leastRate = 64 << 10 // bytes per second
 
 // pace demands of a client that it keeps up a least rate while we wait for it. Waiting adds to what it owes; bytes that move
 // pay it off, and so does time in which we do not wait: a stream that has nothing to say is not slow. Nothing can be saved up, so
-// a fast start buys no slow rest. Who owes more than the patience is cut off.
+// a fast start buys no slow rest. Who owes more than the timeout is cut off.
 type pace struct {
-	rate     int64         // bytes per second that are demanded
-	patience time.Duration // the most that may be owed; also the longest time in which nothing moves
+	rate    int64         // bytes per second that are demanded
+	timeout time.Duration // the most that may be owed; also the longest time in which nothing moves
 
 	owed time.Duration
 	last time.Time // end of the last wait
@@ -22,7 +22,7 @@ func (p *pace) deadline(now time.Time) time.Time {
 		p.owed = max(0, p.owed-now.Sub(p.last))
 	}
 	p.last = now
-	return now.Add(p.patience - p.owed)
+	return now.Add(p.timeout - p.owed)
 }
 
 // moved ends a wait in which n bytes moved.

@@ -36,7 +36,7 @@ func (c *slowClient) Write(p []byte) (int, error) {
 
 // An answer moves at a least rate as a whole. A stream that is silent meanwhile may be taken slowly.
 func TestPace(t *testing.T) {
-	const patience = 10 * time.Second
+	const stepTimeout = 10 * time.Second
 	for _, c := range []struct {
 		name        string
 		rate, piece int
@@ -46,11 +46,11 @@ func TestPace(t *testing.T) {
 		{"a slow client", leastRate + 1000, 1 << 20, 0, false},
 		{"one that takes every 64 KiB in 8 seconds", 8 << 10, 1 << 20, 0, true},
 		{"a little at a time, always behind", 1, 9, 0, true},
-		{"a little at a time, of a stream that is mostly silent", 1, 9, patience, false},
+		{"a little at a time, of a stream that is mostly silent", 1, 9, stepTimeout, false},
 		{"nothing", 1, 64, time.Hour, true},
 	} {
 		synctest.Test(t, func(t *testing.T) {
-			w := newResponse(&slowClient{ResponseRecorder: httptest.NewRecorder(), rate: c.rate}, pace{rate: leastRate, patience: patience})
+			w := newResponse(&slowClient{ResponseRecorder: httptest.NewRecorder(), rate: c.rate}, pace{rate: leastRate, timeout: stepTimeout})
 			var err error
 			for range 20 {
 				time.Sleep(c.silence)

@@ -22,14 +22,14 @@ type Problem struct {
 	Status    int    `json:"status" doc:"The HTTP status."`
 	Detail    string `json:"detail" doc:"What happened."`
 	Kind      string `json:"kind" doc:"What the caller can do about it." enum:"internal,invalid,not_found,exists,busy,quota,unauthorized,unsupported,unavailable,too_large"`
-	Mend      string `json:"mend,omitempty" doc:"What would help."`
+	Fix       string `json:"fix,omitempty" doc:"What would help."`
 	Op        string `json:"op,omitempty" doc:"The step that failed, or the field that is wrong."`
 	RequestID string `json:"request_id" doc:"Stands in the server's log beside what is not told here."`
 
 	retryAfter time.Duration
 }
 
-// kindTable is the one table from kinds to HTTP. A request that can be mended is a 4xx, also where it asks for what this host
+// kindTable is the one table from kinds to HTTP. A request that can be fixed is a 4xx, also where it asks for what this host
 // cannot do: sent again unchanged it fails again, and a 5xx would invite just that.
 var kindTable = map[sandbox.Kind]struct {
 	status int
@@ -66,14 +66,14 @@ func newProblem(err error, requestID string) Problem {
 		return p
 	}
 	p.Detail, p.Op = publicText(err)
-	p.Mend = inFields(sandbox.MendOf(err))
-	if lacks := sandbox.LacksOf(err); len(lacks) > 0 {
-		p.Mend += fmt.Sprintf(`; or go without: "accept_weaker": [%s]`, quoted(lacks))
+	p.Fix = inFields(sandbox.FixOf(err))
+	if lacks := sandbox.UnenforcedOf(err); len(lacks) > 0 {
+		p.Fix += fmt.Sprintf(`; or go without: "allow_unenforced": [%s]`, quoted(lacks))
 	}
 	if p.Detail == "" {
 		p.Detail = entry.title
 	}
-	for _, text := range []*string{&p.Detail, &p.Mend, &p.Op} { // they may quote the request, and problems have no room
+	for _, text := range []*string{&p.Detail, &p.Fix, &p.Op} { // they may quote the request, and problems have no room
 		if len(*text) > longestText {
 			*text = strings.ToValidUTF8((*text)[:longestText], "") + "..."
 		}
@@ -84,15 +84,15 @@ func newProblem(err error, requestID string) Problem {
 	return p
 }
 
-// What a mend says in flags, in the words of a request. A root and a command line are the operator's.
+// What a fix says in flags, in the words of a request. A root and a command line are the operator's.
 var (
 	flagsOfOperator = strings.NewReplacer(", or give a directory with --root", "", ", or give --root a directory that holds it", "",
 		"leave --allow-command out", "ask for no allowed commands", "send files along with --file", `send files along in "files"`)
 	flagsOfFields = regexp.MustCompile(`(?:glovebox run )?--(image|backend) ([A-Za-z][A-Za-z0-9._:/@-]*)`)
 )
 
-func inFields(mend string) string {
-	return flagsOfFields.ReplaceAllString(flagsOfOperator.Replace(mend), `"$1": "$2"`)
+func inFields(fix string) string {
+	return flagsOfFields.ReplaceAllString(flagsOfOperator.Replace(fix), `"$1": "$2"`)
 }
 
 func quoted(names []sandbox.LimitName) string {
@@ -160,8 +160,8 @@ type refusal struct {
 func (r *refusal) Error() string { return r.err.Error() }
 func (r *refusal) Unwrap() error { return r.err }
 
-func refuse(status int, kind sandbox.Kind, msg, mend string) error {
-	return &refusal{status, &sandbox.Error{Kind: kind, Msg: msg, Mend: mend}}
+func refuse(status int, kind sandbox.Kind, msg, fix string) error {
+	return &refusal{status, &sandbox.Error{Kind: kind, Msg: msg, Fix: fix}}
 }
 
 // problemOf is newProblem, with the status of a refusal.

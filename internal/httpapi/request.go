@@ -12,23 +12,23 @@ import (
 
 // RunRequest is the body of POST /v1/run.
 type RunRequest struct {
-	Language     string            `json:"language" doc:"Name or alias of a language; GET /v1/languages lists them. Needed with code." example:"python"`
-	Code         *string           `json:"code" doc:"Source text to run. Exactly one of code and command is given." example:"print(6*7)"`
-	Command      []string          `json:"command" doc:"A program and its arguments, run as they are, without a shell." max:"4096"`
-	Args         []string          `json:"args" doc:"Arguments of the code." max:"4096"`
-	Stdin        string            `json:"stdin" doc:"Text that the program reads from its standard input." nul:"ok"`
-	StdinBase64  []byte            `json:"stdin_base64" doc:"The same as base64, for bytes that are no text. At most one of stdin and stdin_base64 is given."`
-	Files        []FileIn          `json:"files" doc:"Files that lie in /workspace before the start." max:"10000"`
-	Env          map[string]string `json:"env" doc:"Environment variables. Nothing is inherited from the server." max:"1024"`
-	Packages     StringOrList      `json:"packages" doc:"\"auto\", \"none\" or a list of requirements. This version serves \"none\"." max:"256" example:"none"`
-	Limits       Limits            `json:"limits" doc:"A limit that is named here is enforced, or the request is refused."`
-	Network      Network           `json:"network" doc:"What the sandbox may reach. This version serves the mode none."`
-	Metadata     map[string]string `json:"metadata" doc:"Any strings of yours, such as user, agent or run. They are written to the log." max:"32"`
-	Backend      string            `json:"backend" doc:"Which walls: a name of GET /v1/capabilities, or auto for the strongest here. Absent is the server's default." example:"native"`
-	Image        string            `json:"image" doc:"On docker and podman, the image that is the root. The server fetches none: it must be there." example:"python:3.12-slim"`
-	Checks       string            `json:"checks" doc:"Static checks before the run. This version serves off." enum:"off,warn,enforce"`
-	ReturnFiles  []string          `json:"return_files" doc:"Patterns of files below /workspace that are handed back if they were made or changed; ** is any depth." max:"256" example:"**/*.png"`
-	AcceptWeaker []string          `json:"accept_weaker" doc:"Names of limits, or commands, that you let go of where this host cannot keep them." max:"64"`
+	Language        string            `json:"language" doc:"Name or alias of a language; GET /v1/languages lists them. Needed with code." example:"python"`
+	Code            *string           `json:"code" doc:"Source text to run. Exactly one of code and command is given." example:"print(6*7)"`
+	Command         []string          `json:"command" doc:"A program and its arguments, run as they are, without a shell." max:"4096"`
+	Args            []string          `json:"args" doc:"Arguments of the code." max:"4096"`
+	Stdin           string            `json:"stdin" doc:"Text that the program reads from its standard input." nul:"ok"`
+	StdinBase64     []byte            `json:"stdin_base64" doc:"The same as base64, for bytes that are no text. At most one of stdin and stdin_base64 is given."`
+	Files           []FileIn          `json:"files" doc:"Files that lie in /workspace before the start." max:"10000"`
+	Env             map[string]string `json:"env" doc:"Environment variables. Nothing is inherited from the server." max:"1024"`
+	Packages        StringOrList      `json:"packages" doc:"\"auto\", \"none\" or a list of requirements. This version serves \"none\"." max:"256" example:"none"`
+	Limits          Limits            `json:"limits" doc:"A limit that is named here is enforced, or the request is refused."`
+	Network         Network           `json:"network" doc:"What the sandbox may reach. This version serves the mode none."`
+	Metadata        map[string]string `json:"metadata" doc:"Any strings of yours, such as user, agent or run. They are written to the log." max:"32"`
+	Backend         string            `json:"backend" doc:"Which walls: a name of GET /v1/capabilities, or auto for the strongest here. Absent is the server's default." example:"native"`
+	Image           string            `json:"image" doc:"On docker and podman, the image that is the root. The server fetches none: it must be there." example:"python:3.12-slim"`
+	Checks          string            `json:"checks" doc:"Static checks before the run. This version serves off." enum:"off,warn,enforce"`
+	ReturnFiles     []string          `json:"return_files" doc:"Patterns of files below /workspace that are handed back if they were made or changed; ** is any depth." max:"256" example:"**/*.png"`
+	AllowUnenforced []string          `json:"allow_unenforced" doc:"Names of limits, or commands, that you let go of where this host cannot keep them." max:"64"`
 }
 
 // FileIn is one file on its way into the workspace.
@@ -100,10 +100,10 @@ func (r *RunRequest) run() (engine.Run, error) {
 	return engine.Run{
 		Backend: r.Backend,
 		Spec: sandbox.Spec{
-			Limits:       limits,
-			Network:      sandbox.NetworkPolicy{Mode: sandbox.NetworkNone},
-			AcceptWeaker: r.AcceptWeaker,
-			Root:         sandbox.Root{Image: r.Image},
+			Limits:          limits,
+			Network:         sandbox.NetworkPolicy{Mode: sandbox.NetworkNone},
+			AllowUnenforced: r.AllowUnenforced,
+			Root:            sandbox.Root{Image: r.Image},
 		},
 		Request: sandbox.Request{
 			Language: r.Language,
@@ -134,7 +134,7 @@ func (r *RunRequest) unsupported() error {
 	} {
 		if field.bad {
 			return &sandbox.Error{Kind: sandbox.Unsupported, Op: field.name, Msg: field.instead,
-				Mend: "leave " + field.name + " out"}
+				Fix: "leave " + field.name + " out"}
 		}
 	}
 	return nil

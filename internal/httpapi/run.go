@@ -17,7 +17,7 @@ func (s *Server) readJSON(w *response, r *http.Request, into any) (release func(
 	if err := checkContentType(r); err != nil {
 		return func() {}, err
 	}
-	b, err := readBody(w.control, r, bodyBounds{s.config.MaxBody, pace{rate: leastRate, patience: s.waits.body}, s.waits.bodyTotal}, s.bodies, w.owner)
+	b, err := readBody(w.control, r, bodyBounds{s.config.MaxBody, pace{rate: leastRate, timeout: s.waits.body}, s.waits.bodyTotal}, s.bodies, w.owner)
 	if err == nil {
 		w.unread = false
 		err = decode(b.data, into)

@@ -36,12 +36,12 @@ func TestRun(t *testing.T) {
 		_, text := r.do("POST", "/v1/run", bash("true"), nil)
 		got := parse[object](t, text)
 		for _, name := range strings.Fields(`id status exit_code signal stdout stderr stdout_truncated stderr_truncated stdout_dropped
-			stderr_dropped results error files left_out findings usage timings backend requested effective hint`) {
+			stderr_dropped results error files skipped_files findings usage timings backend requested effective hint`) {
 			if _, ok := got[name]; !ok {
 				t.Errorf("%s is missing", name)
 			}
 		}
-		for _, name := range strings.Fields("results files left_out findings") {
+		for _, name := range strings.Fields("results files skipped_files findings") {
 			if got[name] == nil {
 				t.Errorf("%s is null", name)
 			}
@@ -192,7 +192,7 @@ func TestRefused(t *testing.T) {
 			if c.op != "" && p.Op != c.op || !strings.Contains(p.Detail, c.want) {
 				t.Errorf("got %q at %q, want %q at %q", p.Detail, p.Op, c.want, c.op)
 			}
-			noHostTraces(t, p.Detail+p.Mend)
+			noHostTraces(t, p.Detail+p.Fix)
 		})
 	}
 	if n := r.engine.Stats().Ended; len(n) != 0 {

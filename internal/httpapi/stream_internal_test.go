@@ -21,7 +21,7 @@ func FuzzStreamIsLossless(f *testing.F) {
 	f.Add([]byte("\x80\xc0\xaf\xed\xa0\x80"), []byte{3, 1})
 	f.Fuzz(func(t *testing.T, data, cuts []byte) {
 		w := httptest.NewRecorder()
-		s := newStream(newResponse(w, pace{rate: leastRate, patience: time.Second}), sandbox.NewID(), func(err error) { t.Fatal(err) })
+		s := newStream(newResponse(w, pace{rate: leastRate, timeout: time.Second}), sandbox.NewID(), func(err error) { t.Fatal(err) })
 		rest := data
 		for i := 0; len(rest) > 0; i++ {
 			n := len(rest)
@@ -67,7 +67,7 @@ func FuzzStreamIsLossless(f *testing.F) {
 func TestSilentStream(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := httptest.NewRecorder()
-		s := newStream(newResponse(w, pace{rate: leastRate, patience: time.Second}), sandbox.NewID(), func(err error) { t.Error(err) })
+		s := newStream(newResponse(w, pace{rate: leastRate, timeout: time.Second}), sandbox.NewID(), func(err error) { t.Error(err) })
 		sent := func() string {
 			synctest.Wait()
 			s.mu.Lock()
@@ -150,7 +150,7 @@ func BenchmarkAnswer(b *testing.B) {
 	r := &sandbox.Result{ID: sandbox.NewID(), Status: sandbox.StatusSucceeded, Stdout: sandbox.Captured{Head: []byte("42\n")}}
 	r.Requested.Limits, r.Effective.Limits = sandbox.DefaultLimits, sandbox.DefaultLimits
 	for range 25 {
-		r.Effective.Walls = append(r.Effective.Walls, sandbox.Wall{Name: string(sandbox.NewID()), State: sandbox.WallStands})
+		r.Effective.Walls = append(r.Effective.Walls, sandbox.Wall{Name: string(sandbox.NewID()), State: sandbox.WallEnforced})
 	}
 	var buf bytes.Buffer
 	b.ReportAllocs()

@@ -56,7 +56,7 @@ func mapOwner(fd int, uid, gid, code, guest uint32) error {
 	if errors.Is(err, unix.EINVAL) || errors.Is(err, unix.EPERM) {
 		return &sandbox.Error{Kind: sandbox.Unsupported, Op: "map the owner of the working directory",
 			Msg: "the file system that it is on cannot map ids", Err: err,
-			Mend: "use a directory on ext4, xfs, btrfs or tmpfs, or run as the directory's owner"}
+			Fix: "use a directory on ext4, xfs, btrfs or tmpfs, or run as the directory's owner"}
 	}
 	return err
 }

@@ -49,7 +49,7 @@ func ReadBox(dir string) (b Box, err error) {
 		b.CgroupDirs, err = cgroup.Recorded(b.CgroupDirs, func(tree string) bool { return strings.HasPrefix(tree, treePrefix) })
 	}
 	if err != nil {
-		return Box{}, &sandbox.Error{Op: "read " + file, Err: err, Mend: "see what wrote it, and remove " + dir}
+		return Box{}, &sandbox.Error{Op: "read " + file, Err: err, Fix: "see what wrote it, and remove " + dir}
 	}
 	return b, nil
 }

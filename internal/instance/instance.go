@@ -65,7 +65,7 @@ func readRecord(run *os.Root, dir, name string) (rec Record, err error) {
 		rec.CgroupDirs, err = cgroup.Recorded(rec.CgroupDirs, func(tree string) bool { return tree == treePrefix+name })
 	}
 	if err != nil {
-		return Record{}, &sandbox.Error{Op: "read " + filepath.Join(run.Name(), filepath.FromSlash(dir), recordFile), Err: err, Mend: "see what wrote it, and remove its folder"}
+		return Record{}, &sandbox.Error{Op: "read " + filepath.Join(run.Name(), filepath.FromSlash(dir), recordFile), Err: err, Fix: "see what wrote it, and remove its folder"}
 	}
 	return rec, nil
 }

@@ -135,7 +135,7 @@ func TestOpenRefuses(t *testing.T) {
 	if err := os.Chmod(run, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := Open(run); sandbox.KindOf(err) != sandbox.Unavailable || sandbox.MendOf(err) == "" {
+	if _, err := Open(run); sandbox.KindOf(err) != sandbox.Unavailable || sandbox.FixOf(err) == "" {
 		t.Errorf("got %v", err)
 	}
 }

@@ -48,7 +48,7 @@ func (k kind) build(o Options, name string) (string, error) {
 	}
 	// What is in the cache will run, and others may write to what is above it, as where HOME is /tmp.
 	if err := rundir.Judge(filepath.Dir(path), ""); err != nil {
-		return "", &sandbox.Error{Kind: sandbox.Unavailable, Op: "use the cache", Err: err, Mend: "set XDG_CACHE_HOME to a folder of yours"}
+		return "", &sandbox.Error{Kind: sandbox.Unavailable, Op: "use the cache", Err: err, Fix: "set XDG_CACHE_HOME to a folder of yours"}
 	}
 	if err := believe(path, ""); !errors.Is(err, fs.ErrNotExist) {
 		return path, err

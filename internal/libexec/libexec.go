@@ -81,7 +81,7 @@ func (k kind) find(o Options) (Program, error) {
 		if !errors.Is(besideErr, fs.ErrNotExist) {
 			msg = name + " is not part of this program, and what is beside it is not used: " + besideErr.Error()
 		}
-		return Program{}, &sandbox.Error{Kind: sandbox.Unavailable, Op: k.op(), Msg: msg, Mend: "run make build and use bin/glovebox", Err: err}
+		return Program{}, &sandbox.Error{Kind: sandbox.Unavailable, Op: k.op(), Msg: msg, Fix: "run make build and use bin/glovebox", Err: err}
 	}
 	return Program{Source: path, kind: k, path: path}, nil
 }
@@ -137,12 +137,12 @@ func Places(o Options) []string {
 func (k kind) inDir(dir, name string) (Program, error) {
 	path := filepath.Join(dir, name)
 	err := believe(path, dir)
-	if sandbox.MendOf(err) != "" { // it is there
+	if sandbox.FixOf(err) != "" { // it is there
 		return Program{}, &sandbox.Error{Kind: sandbox.Unavailable, Op: k.op(), Err: err}
 	}
 	if err != nil {
 		return Program{}, &sandbox.Error{Kind: sandbox.Unavailable, Op: k.op(), Err: err,
-			Mend: "the folder for " + k.title + " must hold " + name + "; make build makes it in internal/libexec/bin"}
+			Fix: "the folder for " + k.title + " must hold " + name + "; make build makes it in internal/libexec/bin"}
 	}
 	return Program{Source: path, kind: k, path: path}, nil
 }

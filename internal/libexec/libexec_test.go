@@ -37,7 +37,7 @@ func openDir(t *testing.T) string {
 func TestNamedFolderMustHoldTheProgram(t *testing.T) {
 	dir := t.TempDir()
 	_, err := Guest(Options{Dir: dir})
-	if sandbox.KindOf(err) != sandbox.Unavailable || !strings.Contains(sandbox.MendOf(err), guestName) {
+	if sandbox.KindOf(err) != sandbox.Unavailable || !strings.Contains(sandbox.FixOf(err), guestName) {
 		t.Errorf("missing: %v", err)
 	}
 	path := filepath.Join(dir, guestName)
@@ -73,7 +73,7 @@ func TestWithoutAPlaceToBuildTheErrorSaysMake(t *testing.T) {
 		t.Skip("this test program was built with the tag embed: the guest is always found")
 	}
 	_, err := Guest(Options{})
-	if sandbox.KindOf(err) != sandbox.Unavailable || !strings.Contains(sandbox.MendOf(err), "make build") {
+	if sandbox.KindOf(err) != sandbox.Unavailable || !strings.Contains(sandbox.FixOf(err), "make build") {
 		t.Errorf("got %v", err)
 	}
 }

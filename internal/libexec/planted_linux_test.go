@@ -29,7 +29,7 @@ func TestNamedProgramThatOthersMayWrite(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, err := Guest(Options{Dir: dir})
-	if sandbox.KindOf(err) != sandbox.Unavailable || !strings.Contains(sandbox.MendOf(err), "chmod go-w "+path) {
+	if sandbox.KindOf(err) != sandbox.Unavailable || !strings.Contains(sandbox.FixOf(err), "chmod go-w "+path) {
 		t.Errorf("got %v", err)
 	}
 }

@@ -50,7 +50,7 @@ func Refuse(link, rest string) error {
 		if !filepath.IsAbs(to) {
 			to = filepath.Join(filepath.Dir(link), to)
 		}
-		e.Mend = "if you mean where it leads, name that: " + filepath.Join(to, rest)
+		e.Fix = "if you mean where it leads, name that: " + filepath.Join(to, rest)
 	}
 	return e
 }

@@ -30,7 +30,7 @@ func TestLinks(t *testing.T) {
 			if err == nil {
 				f.Close()
 			}
-			if (err != nil) != (fix != "") || err != nil && (sandbox.KindOf(err) != sandbox.Invalid || sandbox.MendOf(err) != "if you mean where it leads, name that: "+fix) {
+			if (err != nil) != (fix != "") || err != nil && (sandbox.KindOf(err) != sandbox.Invalid || sandbox.FixOf(err) != "if you mean where it leads, name that: "+fix) {
 				t.Errorf("%s: %s: %v", name, path, err)
 			}
 		}

@@ -13,7 +13,7 @@ func Folder(root sandbox.Root) (string, error) {
 	switch {
 	case root.Image != "":
 		return "", &sandbox.Error{Kind: sandbox.Unsupported, Op: "root", Msg: "this backend has no images yet",
-			Mend: "use --backend docker or podman, or give a directory with --root"}
+			Fix: "use --backend docker or podman, or give a directory with --root"}
 	case root.Dir == "":
 		return "/", nil
 	}

@@ -29,10 +29,10 @@ var WritablePlaces = []struct {
 
 // Writable make the writable places. The workspace is left out where a host directory takes its place. With noExec nothing in
 // them can be executed.
-func Writable(l sandbox.Limits, code sandbox.User, hostWorkdir, noExec bool) []confine.Step {
+func Writable(l sandbox.Limits, code sandbox.User, hostWorkspace, noExec bool) []confine.Step {
 	steps := []confine.Step{{Do: confine.Tmpfs, Target: diskDir, Mode: 0o755, Size: l.DiskBytes, Inodes: l.Inodes}}
 	for _, w := range WritablePlaces {
-		if hostWorkdir && w.Target == sandbox.Workspace {
+		if hostWorkspace && w.Target == sandbox.Workspace {
 			continue
 		}
 		dir := confine.Step{Do: confine.Dir, Target: diskDir + "/" + w.name, Mode: w.mode}

@@ -145,14 +145,14 @@ func (w *walk) judge(path string, above element) (element, error) {
 	}
 	switch {
 	case at.uid != 0 && int(at.uid) != os.Geteuid() && !w.trusted[at.uid]:
-		mend := "name another run folder"
+		fix := "name another run folder"
 		switch {
 		case w.code:
-			mend = "remove it, or use one that lies where only root and this user may write"
+			fix = "remove it, or use one that lies where only root and this user may write"
 		case above.shared():
-			mend = "have root remove it"
+			fix = "have root remove it"
 		}
-		return at, w.refuse(path+" belongs to another user (id "+strconv.Itoa(int(at.uid))+")", mend)
+		return at, w.refuse(path+" belongs to another user (id "+strconv.Itoa(int(at.uid))+")", fix)
 	case above.shared() && (at.isLink || !at.isDir && at.names > 1): // even root's: others may have given it this second name (link(2))
 		return at, w.refuse(path+" is a link in a folder that others may write to", "name the folder that it leads to")
 	case above.shared() && at.dev != above.dev:
@@ -217,11 +217,11 @@ func (w *walk) own(at element) error {
 	return w.refuse(at.path+" is open to other users", "chmod 0700 "+at.path)
 }
 
-func (w *walk) refuse(msg, mend string) *sandbox.Error {
+func (w *walk) refuse(msg, fix string) *sandbox.Error {
 	if runtime.GOOS == "linux" && os.Geteuid() != 0 && !w.code {
-		mend += ", or set XDG_RUNTIME_DIR to a folder of yours with mode 0700 that lies where nobody else may write"
+		fix += ", or set XDG_RUNTIME_DIR to a folder of yours with mode 0700 that lies where nobody else may write"
 	}
-	return &sandbox.Error{Kind: sandbox.Unavailable, Op: "open " + w.path, Msg: msg, Mend: mend}
+	return &sandbox.Error{Kind: sandbox.Unavailable, Op: "open " + w.path, Msg: msg, Fix: fix}
 }
 
 // isStrangers says whether a folder is there and belongs to somebody else.

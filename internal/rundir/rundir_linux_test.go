@@ -62,7 +62,7 @@ func TestJudge(t *testing.T) {
 				t.Errorf("given the folder: %v", err)
 			}
 			err = Judge(file, "")
-			if c.bad == "" && err != nil || c.bad != "" && (sandbox.MendOf(err) == "" || !strings.Contains(err.Error(), filepath.Join(top, c.bad)+c.says)) {
+			if c.bad == "" && err != nil || c.bad != "" && (sandbox.FixOf(err) == "" || !strings.Contains(err.Error(), filepath.Join(top, c.bad)+c.says)) {
 				t.Errorf("got %v", err)
 			}
 			if err := Judge(up, ""); (err == nil) != (c.up&0o022 == 0 && c.bad != "up") {
@@ -158,7 +158,7 @@ func TestWhoCouldHavePlantedIt(t *testing.T) {
 			}
 			for _, open := range []func(string) (*os.Root, error){Open, Make} {
 				_, err := open(run)
-				if sandbox.KindOf(err) != sandbox.Unavailable || !strings.Contains(err.Error(), filepath.Join(top, c.bad)) || sandbox.MendOf(err) == "" {
+				if sandbox.KindOf(err) != sandbox.Unavailable || !strings.Contains(err.Error(), filepath.Join(top, c.bad)) || sandbox.FixOf(err) == "" {
 					t.Errorf("got %v", err)
 				}
 			}

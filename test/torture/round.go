@@ -31,9 +31,9 @@ const (
 	longestStart = 30 * time.Millisecond  // from the start of the process
 	longestDrain = 50 * time.Millisecond  // from SIGTERM
 
-	// patience is how long after its start a server may take to remove what was left.
-	patience  = 10 * time.Second
-	checkPoll = 20 * time.Millisecond
+	// recoverTimeout is how long after its start a server may take to remove what was left.
+	recoverTimeout = 10 * time.Second
+	checkPoll      = 20 * time.Millisecond
 
 	restartEvery = 10 // rounds after which a server is started again with nothing to clean
 	pairEvery    = 7  // rounds after which two servers start at once on the same leftovers
@@ -200,7 +200,7 @@ func (t *tormentor) awaitClean(ctx context.Context, servers []*liveserver.Server
 			t.dead = nil
 			return nil
 		}
-		if took > patience || ctx.Err() != nil {
+		if took > recoverTimeout || ctx.Err() != nil {
 			for _, s := range servers {
 				left = append(left, fmt.Sprintf("the server said: %q", s.Said()))
 			}

@@ -53,7 +53,7 @@ func runControl(t *testing.T, a *attack.Attack, c *attack.Canaries) {
 
 // reached says whether a listener has been reached since: a connection is counted a moment after it was made.
 func reached(c *attack.Canaries, since int64) bool {
-	for end := time.Now().Add(patience); time.Now().Before(end); time.Sleep(time.Millisecond) {
+	for end := time.Now().Add(stepTimeout); time.Now().Before(end); time.Sleep(time.Millisecond) {
 		if c.Hits() > since {
 			return true
 		}
@@ -73,7 +73,7 @@ func withoutWalls(kind string, a *attack.Attack, params []string) (out string, e
 	if err := errors.Join(os.Chmod(dir, 0o777), os.WriteFile(file, a.Source(), 0o644)); err != nil {
 		return "", err
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	ctx, cancel := context.WithTimeout(context.Background(), stepTimeout)
 	defer cancel()
 	i := slices.IndexFunc(attack.Languages, func(l sandbox.Language) bool { return l.Name == a.Lang })
 	argv := attack.Languages[i].Argv(attack.Languages[i].Programs[0], file)

@@ -138,7 +138,7 @@ func newArena(t *testing.T, open Open, o attack.Options) *arena {
 			t.Errorf("close the engine: %v", err)
 		}
 	})
-	if weaker := opened.Weaker(); len(weaker) > 0 {
+	if weaker := opened.Unenforced(); len(weaker) > 0 {
 		t.Logf("WEAKER: the attacks go without %v", weaker)
 	}
 	idle := 0
@@ -175,7 +175,7 @@ func (n *arena) try(t *testing.T, a *attack.Attack) {
 func (n *arena) settled(t *testing.T, after string) {
 	t.Helper()
 	var what string
-	for end := time.Now().Add(patience); ; time.Sleep(20 * time.Millisecond) {
+	for end := time.Now().Add(stepTimeout); ; time.Sleep(20 * time.Millisecond) {
 		if what = n.over(); what == "" {
 			return
 		}
@@ -185,7 +185,7 @@ func (n *arena) settled(t *testing.T, after string) {
 	}
 	var stacks strings.Builder
 	_ = pprof.Lookup("goroutine").WriteTo(&stacks, 1)
-	t.Errorf("%v after the end of %s there are %s\n%s", patience, after, what, stacks.String())
+	t.Errorf("%v after the end of %s there are %s\n%s", stepTimeout, after, what, stacks.String())
 }
 
 func (n *arena) over() string {

@@ -138,7 +138,7 @@ func testCloseRunning(t *testing.T, s *suite) {
 	}
 	select {
 	case <-c.Done():
-	case <-time.After(patience):
+	case <-time.After(stepTimeout):
 		t.Error("the connection outlives the box")
 	}
 }

@@ -101,7 +101,7 @@ func (f *Fake) Create(ctx context.Context, spec sandbox.Spec) (sandbox.Box, erro
 		return nil, &sandbox.Error{Kind: sandbox.Unavailable, Op: "fake: create", Err: err}
 	}
 	for _, name := range unenforced {
-		if spec.IsNamed(name) && !spec.Accepts(string(name)) {
+		if spec.IsNamed(name) && !spec.Waives(string(name)) {
 			return nil, &sandbox.Error{Kind: sandbox.Unsupported, Op: "fake: limits", Msg: string(name) + " is not enforced"}
 		}
 	}
@@ -153,7 +153,7 @@ type fakeBox struct {
 	key    [guest.KeySize]byte
 
 	cmd      *exec.Cmd
-	born     time.Time
+	spawned  time.Time
 	closing  bool // guarded by fake.mu
 	lifeline *os.File
 
@@ -173,7 +173,7 @@ func (b *fakeBox) start(ctx context.Context) error {
 	}
 	defer listener.Close()
 	listener.SetUnlinkOnClose(false)
-	socket, err := listener.File() // blocking, which the guest mends
+	socket, err := listener.File() // blocking, which the guest fixes
 	if err != nil {
 		return fakeError("listen", err)
 	}
@@ -183,7 +183,7 @@ func (b *fakeBox) start(ctx context.Context) error {
 		return fakeError("pipes", err)
 	}
 	defer ready[0].Close()
-	plan, err := json.Marshal(fakePlan{ID: b.id, Key: b.key, User: b.spec.User, Workdir: b.spec.Workdir, Mounts: b.spec.Mounts,
+	plan, err := json.Marshal(fakePlan{ID: b.id, Key: b.key, User: b.spec.User, Workspace: b.spec.Workspace, Mounts: b.spec.Mounts,
 		Disk: b.spec.Limits.DiskBytes, Inodes: b.spec.Limits.Inodes, OpenFiles: b.spec.Limits.OpenFiles})
 	if err != nil {
 		return fakeError("plan", err)
@@ -193,7 +193,7 @@ func (b *fakeBox) start(ctx context.Context) error {
 	b.cmd.ExtraFiles = []*os.File{socket, lifeline[0], ready[1]}
 	b.cmd.Stderr = os.Stderr
 	b.cmd.SysProcAttr = fakeNamespaces()
-	b.born = time.Now()
+	b.spawned = time.Now()
 	err = b.cmd.Start()
 	lifeline[0].Close()
 	ready[1].Close()
@@ -238,7 +238,7 @@ func (b *fakeBox) reap() {
 	if closing {
 		b.end.Cause = sandbox.EndClosed
 	}
-	b.wall = time.Since(b.born)
+	b.wall = time.Since(b.spawned)
 	close(b.done)
 }
 
@@ -279,7 +279,7 @@ func (b *fakeBox) Effective() sandbox.Policy {
 
 // Usage knows the wall time only.
 func (b *fakeBox) Usage(context.Context) (sandbox.Usage, error) {
-	u := sandbox.Usage{Wall: time.Since(b.born), CPU: -1, MemoryPeak: -1, MemoryNow: -1, OOMKills: -1, PidsNow: -1, DiskWritten: -1}
+	u := sandbox.Usage{Wall: time.Since(b.spawned), CPU: -1, MemoryPeak: -1, MemoryNow: -1, OOMKills: -1, PidsNow: -1, DiskWritten: -1}
 	select {
 	case <-b.done:
 		u.Wall = b.wall

@@ -23,7 +23,7 @@ const fakeGuest = "GLOVEBOX_FAKE_GUEST"
 // canFake says that this binary becomes a guest where it is executed as one.
 var canFake bool
 
-// The descriptors that a fake guest is born with.
+// The descriptors that a fake guest is spawned with.
 const (
 	fakeListenFD = 3 + iota
 	fakeLifelineFD
@@ -35,7 +35,7 @@ type fakePlan struct {
 	ID        sandbox.ID
 	Key       [guest.KeySize]byte
 	User      sandbox.User
-	Workdir   string
+	Workspace string
 	Mounts    []sandbox.Mount
 	Disk      int64
 	Inodes    int64
@@ -172,8 +172,8 @@ func openSources(plan *fakePlan) ([]source, error) {
 		out = append(out, s)
 	}
 	mounts := plan.Mounts
-	if plan.Workdir != "" {
-		mounts = append(mounts, sandbox.Mount{Source: plan.Workdir, Target: sandbox.Workspace, Writable: true})
+	if plan.Workspace != "" {
+		mounts = append(mounts, sandbox.Mount{Source: plan.Workspace, Target: sandbox.Workspace, Writable: true})
 	}
 	for _, m := range mounts {
 		if _, err := nolink.Stat(m.Source); err != nil {

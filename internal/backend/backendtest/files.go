@@ -39,7 +39,7 @@ func sumLine(data []byte) string {
 // hostDir returns a directory of the host that the code's user may write to, whoever the server is.
 func hostDir(t *testing.T) string {
 	t.Helper()
-	dir, err := os.MkdirTemp("", "glovebox-workdir-")
+	dir, err := os.MkdirTemp("", "glovebox-workspace-")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -62,7 +62,7 @@ func byPath(r *sandbox.Result) map[string]string {
 func wantFiles(t *testing.T, r *sandbox.Result, want map[string]string) {
 	t.Helper()
 	if got := byPath(r); !maps.Equal(got, want) {
-		t.Errorf("files %.500q, want %.500q; left out %+v", got, want, r.LeftOut)
+		t.Errorf("files %.500q, want %.500q; left out %+v", got, want, r.Skipped)
 	}
 }
 
@@ -142,7 +142,7 @@ func testBoundsOut(t *testing.T, s *suite) {
 	result := s.run(t, r)
 	wantFiles(t, result, map[string]string{"f1": "12345678", "f2": "12345678", "f3": "12345678"})
 	var names []string
-	for _, l := range result.LeftOut {
+	for _, l := range result.Skipped {
 		names = append(names, l.Path)
 		if l.Reason == "" || l.Size == 0 {
 			t.Errorf("left out without a reason or size: %+v", l)
@@ -153,8 +153,8 @@ func testBoundsOut(t *testing.T, s *suite) {
 		t.Errorf("left out %v, hint %q", names, result.Hint)
 	}
 	r.Request.Return = sandbox.Return{Globs: []string{"*"}, MaxBytes: 20}
-	if result = s.run(t, r); len(result.Files) != 2 || len(result.LeftOut) != 4 {
-		t.Errorf("under a total of 20 bytes: %d files, %d left out", len(result.Files), len(result.LeftOut))
+	if result = s.run(t, r); len(result.Files) != 2 || len(result.Skipped) != 4 {
+		t.Errorf("under a total of 20 bytes: %d files, %d left out", len(result.Files), len(result.Skipped))
 	}
 }
 
@@ -170,7 +170,7 @@ func testIrregularFiles(t *testing.T, s *suite) {
 		t.Errorf("files %q", got)
 	}
 	reasons := map[string]string{}
-	for _, l := range result.LeftOut {
+	for _, l := range result.Skipped {
 		reasons[l.Path] = l.Reason
 	}
 	for _, name := range []string{"link", "loop", "env", "pipe", "inside"} {
@@ -201,8 +201,8 @@ func testSparseGiant(t *testing.T, s *suite) {
 	r.Request.Return.Globs = []string{"*"}
 	result := s.run(t, r)
 	wantFiles(t, result, map[string]string{"small": "ok\n"})
-	if len(result.LeftOut) != 1 || result.LeftOut[0].Path != "giant" {
-		t.Errorf("left out %+v", result.LeftOut)
+	if len(result.Skipped) != 1 || result.Skipped[0].Path != "giant" {
+		t.Errorf("left out %+v", result.Skipped)
 	}
 }
 
@@ -212,7 +212,7 @@ func testHostDirectory(t *testing.T, s *suite) {
 		t.Fatal(err)
 	}
 	r := code("cat data; echo made > made; pwd; echo $0")
-	r.Spec.Workdir = dir
+	r.Spec.Workspace = dir
 	r.Request.Return.Globs = []string{"**"}
 	result := s.run(t, r)
 	wantOutput(t, result, "host/workspace\n/tmp/main.sh\n")
@@ -241,9 +241,9 @@ func testHostDirectory(t *testing.T, s *suite) {
 	}
 	for _, bad := range []string{dir + "/nowhere", dir + "/data", "relative", "/", dir + "/../" + filepath.Base(dir)} {
 		r := sh("true")
-		r.Spec.Workdir = bad
+		r.Spec.Workspace = bad
 		if _, err := s.engine.Run(within(t), r); err == nil {
-			t.Errorf("workdir %s is accepted", bad)
+			t.Errorf("workspace %s is accepted", bad)
 		}
 	}
 }

@@ -129,7 +129,7 @@ func pastEveryFilter(nr int) bool { return nr == 335 || nr == 336 }
 
 func (m *matrix) run(o seccomp.Options) engine.Run {
 	m.Helper()
-	r := engine.Run{Request: sandbox.Request{Command: []string{"python3", "-I", "-S", "-c", matrixPy}, Timeout: patience}}
+	r := engine.Run{Request: sandbox.Request{Command: []string{"python3", "-I", "-S", "-c", matrixPy}, Timeout: stepTimeout}}
 	r.Spec.Limits.OutputBytes, r.Spec.NestedFilters = matrixOutput, o.NestedFilters
 	if o.NoNewPrograms {
 		r.Spec.Commands = []string{"python3"}
@@ -152,7 +152,7 @@ func (m *matrix) run(o seccomp.Options) engine.Run {
 			m.Fatal(err)
 		}
 		m.Cleanup(func() { _ = os.RemoveAll(dir) })
-		r.Spec.Workdir = dir
+		r.Spec.Workspace = dir
 	}
 	return r
 }

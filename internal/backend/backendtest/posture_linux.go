@@ -143,7 +143,7 @@ func (r *postures) house(t *testing.T, b sandbox.Backend, warm int, python sandb
 	t.Helper()
 	w := &witness{Backend: b}
 	e, err := engine.New(engine.Config{Backends: []sandbox.Backend{w}, Languages: []sandbox.Language{python}, Warm: warm, Slots: 8,
-		AcceptWeaker: r.Accept, Defaults: sandbox.Limits{Timeout: patience}})
+		AllowUnenforced: r.Accept, Defaults: sandbox.Limits{Timeout: stepTimeout}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -291,7 +291,7 @@ func (r *postures) attached(t *testing.T) []string {
 	e, _ := r.house(t, b, 0, r.unforked())
 	s := &suite{backend: b}
 	spec := spec()
-	spec.AcceptWeaker = r.Accept
+	spec.AllowUnenforced = r.Accept
 	box := s.create(t, spec)
 	if out, err := shellOutput(within(t), box, "echo before"); err != nil || out != "before\n" {
 		t.Fatalf("%q, %v", out, err)
@@ -305,7 +305,7 @@ func (r *postures) takenBack(t *testing.T) []string {
 	r.settle(dying)
 	e, _ := r.house(t, next, 0, r.unforked())
 	spec := spec()
-	spec.AcceptWeaker, spec.Lifetime.Living = r.Accept, true
+	spec.AllowUnenforced, spec.Lifetime.Living = r.Accept, true
 	old, err := dying.Create(within(t), spec)
 	if err != nil {
 		t.Fatal(err)
@@ -338,7 +338,7 @@ func (r *postures) execute(t *testing.T, e *engine.Engine, box sandbox.Box) []st
 		t.Fatal(err)
 	}
 	process, err := c.Start(within(t), guest.Start{ID: string(sandbox.NewID()), Argv: plan.Argv, Env: plan.Env, Dir: plan.Dir, User: plan.Spec.User,
-		Deadline: patience})
+		Deadline: stepTimeout})
 	if err != nil {
 		t.Fatal(err)
 	}

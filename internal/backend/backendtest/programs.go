@@ -83,7 +83,7 @@ func testStreaming(t *testing.T, s *suite) {
 	// The program waits for the file, which is made once its first line was seen: so that line did not wait for the end.
 	dir := hostDir(t)
 	r := sh(`echo first; until [ -e go ]; do sleep 0.01; done; echo second; echo third >&2`)
-	r.Spec.Workdir = dir
+	r.Spec.Workspace = dir
 	r.Request.Output = func(stream sandbox.Stream, data []byte) {
 		if stream == sandbox.Stdout && streamed[stream].Len() == 0 {
 			close(first)
@@ -219,7 +219,7 @@ func testLeftBehind(t *testing.T, s *suite) {
 	} {
 		result := s.run(t, sh(script))
 		wantOutput(t, result, "done\n")
-		if result.Timings.Run > patience/2 {
+		if result.Timings.Run > stepTimeout/2 {
 			t.Errorf("%s: held up for %v", script, result.Timings.Run)
 		}
 	}
@@ -228,8 +228,8 @@ func testLeftBehind(t *testing.T, s *suite) {
 	r.Request.Return.Globs = []string{"log"}
 	result := s.run(t, r)
 	wantStatus(t, result, sandbox.StatusSucceeded)
-	if len(result.Files) != 1 || len(result.LeftOut) != 0 {
-		t.Errorf("%d files, left out %+v: a process still wrote", len(result.Files), result.LeftOut)
+	if len(result.Files) != 1 || len(result.Skipped) != 0 {
+		t.Errorf("%d files, left out %+v: a process still wrote", len(result.Files), result.Skipped)
 	}
 }
 
@@ -301,7 +301,7 @@ func testNothingToStart(t *testing.T, s *suite) {
 	}
 	defer e.Close()
 	_, err = e.Run(within(t), code("true"))
-	if sandbox.KindOf(err) != sandbox.Unsupported || sandbox.MendOf(err) != shell.Mend || !strings.Contains(err.Error(), "no-such-shell") {
+	if sandbox.KindOf(err) != sandbox.Unsupported || sandbox.FixOf(err) != shell.Fix || !strings.Contains(err.Error(), "no-such-shell") {
 		t.Errorf("an interpreter that is not there: %v", err)
 	}
 	second := shell

@@ -14,8 +14,8 @@ import (
 	"github.com/glovebox-dev/glovebox/sandbox"
 )
 
-// patience bounds a step that hangs. Nothing is measured against it.
-const patience = 2 * time.Minute
+// stepTimeout bounds a step that hangs. Nothing is measured against it.
+const stepTimeout = 2 * time.Minute
 
 // Open returns a backend for one test, and closes it at the test's end.
 type Open func(t *testing.T) sandbox.Backend
@@ -89,7 +89,7 @@ func (s *suite) newEngine(t *testing.T, config engine.Config) *engine.Engine {
 	config.Backends = []sandbox.Backend{s.backend}
 	config.Languages = []sandbox.Language{shell}
 	if config.Defaults.Timeout == 0 {
-		config.Defaults.Timeout = patience // a case that is about time says its own; an emulated processor is slow
+		config.Defaults.Timeout = stepTimeout // a case that is about time says its own; an emulated processor is slow
 	}
 	e, err := engine.New(config)
 	if err != nil {
@@ -110,7 +110,7 @@ var shell = sandbox.Language{
 	Extensions: []string{".sh"},
 	Programs:   []string{"bash"},
 	Argv:       func(program, path string) []string { return []string{program, path} },
-	Mend:       "install bash",
+	Fix:        "install bash",
 }
 
 // spec is a complete spec with the default limits.
@@ -119,9 +119,9 @@ func spec() sandbox.Spec {
 		Env: sandbox.DefaultEnv, Network: sandbox.NetworkPolicy{Mode: sandbox.NetworkNone}}
 }
 
-// within returns a context that ends with the test or after patience.
+// within returns a context that ends with the test or after stepTimeout.
 func within(t *testing.T) context.Context {
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	ctx, cancel := context.WithTimeout(context.Background(), stepTimeout)
 	t.Cleanup(cancel)
 	return ctx
 }
@@ -228,7 +228,7 @@ func canary() string { return "canary" + rand.Text() }
 // eventually waits for a condition that something else brings about.
 func eventually(t *testing.T, what string, done func() bool) {
 	t.Helper()
-	for end := time.Now().Add(patience); !done(); time.Sleep(5 * time.Millisecond) {
+	for end := time.Now().Add(stepTimeout); !done(); time.Sleep(5 * time.Millisecond) {
 		if time.Now().After(end) {
 			t.Fatalf("%s did not come about", what)
 		}

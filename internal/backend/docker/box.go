@@ -74,7 +74,7 @@ func (box *Box) watch(ctx context.Context) {
 		case err == nil && !isOver(state):
 			box.awaitExit(ctx)
 			continue
-		case err == nil && isGoing(state) && (going.IsZero() || time.Since(going) < callPatience):
+		case err == nil && isGoing(state) && (going.IsZero() || time.Since(going) < callTimeout):
 			if going.IsZero() {
 				going = time.Now()
 			}
@@ -101,12 +101,12 @@ func isOver(s *container.State) bool {
 
 // state is what the engine says of the container; nil with an error.
 func (box *Box) state(ctx context.Context) (*container.State, error) {
-	to, err := box.backend.engine.connect(ctx, factsPatience)
+	to, err := box.backend.engine.connect(ctx, factsTimeout)
 	if err != nil {
 		return nil, err
 	}
 	var found client.ContainerInspectResult
-	err = to.ask(ctx, "look at container", callPatience, func(ctx context.Context) (err error) {
+	err = to.ask(ctx, "look at container", callTimeout, func(ctx context.Context) (err error) {
 		found, err = to.api.ContainerInspect(ctx, box.name(), client.ContainerInspectOptions{})
 		return err
 	})
@@ -118,7 +118,7 @@ func (box *Box) state(ctx context.Context) (*container.State, error) {
 
 // awaitExit returns when the container exits, or the engine does.
 func (box *Box) awaitExit(ctx context.Context) {
-	to, err := box.backend.engine.connect(ctx, factsPatience)
+	to, err := box.backend.engine.connect(ctx, factsTimeout)
 	if err != nil {
 		return
 	}
@@ -213,15 +213,15 @@ func (box *Box) Close() error {
 // close has the engine kill and remove the container. Where it cannot, the box's folder is kept, and with it the record for the next
 // start.
 func (box *Box) close() error {
-	ctx, cancel := context.WithTimeout(context.Background(), startPatience+backPatience)
+	ctx, cancel := context.WithTimeout(context.Background(), startTimeout+backTimeout)
 	defer cancel()
-	brief, done := context.WithTimeout(ctx, factsPatience) // the end has the time, not its figures
+	brief, done := context.WithTimeout(ctx, factsTimeout) // the end has the time, not its figures
 	_, _ = box.Usage(brief)
 	done()
 	box.mu.Lock()
 	box.closing = true
 	box.mu.Unlock()
-	to, err := box.backend.engine.connect(ctx, factsPatience)
+	to, err := box.backend.engine.connect(ctx, factsTimeout)
 	if err == nil {
 		err = to.remove(ctx, box.name())
 	}

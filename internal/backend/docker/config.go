@@ -77,7 +77,7 @@ func places(spec *sandbox.Spec) []place {
 		{target: sandbox.Home, parts: 1, mode: 0o700, owned: true},
 		{target: "/dev/shm", parts: 1, mode: 0o1777, noExec: true},
 	}
-	if spec.Workdir != "" {
+	if spec.Workspace != "" {
 		list[1].parts += list[0].parts
 		list = list[1:]
 	}
@@ -125,7 +125,7 @@ func (box *Box) plan(spec *sandbox.Spec) *confine.Plan {
 		p.Filter |= confine.FilterNested
 	}
 	if p.OneShot {
-		p.Lease = int64(confine.BornLease)
+		p.Lease = int64(confine.StartLease)
 	}
 	// Runtimes give a file system the mode of the image's folder below it, whatever they were told.
 	list := places(spec)

@@ -27,7 +27,7 @@ func (b *Backend) Create(ctx context.Context, spec sandbox.Spec) (_ sandbox.Box,
 	if err := b.refuse(&spec); err != nil {
 		return nil, err
 	}
-	to, err := b.engine.connect(ctx, callPatience)
+	to, err := b.engine.connect(ctx, callTimeout)
 	if err != nil {
 		return nil, err
 	}
@@ -117,7 +117,7 @@ func (box *Box) make(ctx context.Context, spec *sandbox.Spec, made *undo.Stack) 
 // create makes the container. A call that was cut off may have made one, which is not known then.
 func (box *Box) create(ctx context.Context, config client.ContainerCreateOptions) error {
 	call := func() error {
-		return box.to.call(ctx, failCreate, callPatience, func(ctx context.Context) error {
+		return box.to.call(ctx, failCreate, callTimeout, func(ctx context.Context) error {
 			_, err := box.to.api.ContainerCreate(ctx, config)
 			return err
 		})
@@ -134,7 +134,7 @@ func (box *Box) create(ctx context.Context, config client.ContainerCreateOptions
 // attach listens to what the container will say.
 func (box *Box) attach(ctx context.Context) error {
 	var attached client.ContainerAttachResult
-	err := box.to.ask(ctx, failAttach, callPatience, func(ctx context.Context) (err error) {
+	err := box.to.ask(ctx, failAttach, callTimeout, func(ctx context.Context) (err error) {
 		attached, err = box.to.api.ContainerAttach(ctx, box.name(), client.ContainerAttachOptions{Stream: true, Stderr: true})
 		return err
 	})
@@ -202,7 +202,7 @@ func (box *Box) start(ctx context.Context, spec *sandbox.Spec) error {
 }
 
 func (box *Box) run(ctx context.Context) error {
-	return box.to.ask(ctx, failStart, startPatience, func(ctx context.Context) error {
+	return box.to.ask(ctx, failStart, startTimeout, func(ctx context.Context) error {
 		_, err := box.to.api.ContainerStart(ctx, box.name(), client.ContainerStartOptions{})
 		return err
 	})
@@ -226,7 +226,7 @@ func (box *Box) refill(ctx context.Context, spec *sandbox.Spec) error {
 
 func (box *Box) inspect(ctx context.Context) (*container.InspectResponse, error) {
 	var found client.ContainerInspectResult
-	err := box.to.ask(ctx, failVerify, callPatience, func(ctx context.Context) (err error) {
+	err := box.to.ask(ctx, failVerify, callTimeout, func(ctx context.Context) (err error) {
 		found, err = box.to.api.ContainerInspect(ctx, box.name(), client.ContainerInspectOptions{})
 		return err
 	})
@@ -238,13 +238,13 @@ func (box *Box) inspect(ctx context.Context) (*container.InspectResponse, error)
 
 // Bounds of waiting for a guest: how often it is looked for, and how long, which is for a machine that can hardly breathe.
 const (
-	guestPoll     = time.Millisecond
-	guestPatience = time.Minute
+	guestPoll    = time.Millisecond
+	guestTimeout = time.Minute
 )
 
 // awaitGuest waits until the guest answers, and takes its lifeline where the box is not to outlive this process.
 func (box *Box) awaitGuest(ctx context.Context, spec *sandbox.Spec) error {
-	ctx, cancel := context.WithTimeout(ctx, guestPatience)
+	ctx, cancel := context.WithTimeout(ctx, guestTimeout)
 	defer cancel()
 	for {
 		conn, err := box.greet(ctx, !spec.Lifetime.Living)

@@ -20,7 +20,7 @@ func (box *Box) dial(ctx context.Context) (net.Conn, error) {
 	}
 	to := box.to
 	var made client.ExecCreateResult
-	err := to.ask(ctx, "dial guest", callPatience, func(ctx context.Context) (err error) {
+	err := to.ask(ctx, "dial guest", callTimeout, func(ctx context.Context) (err error) {
 		made, err = to.api.ExecCreate(ctx, box.name(), client.ExecCreateOptions{User: "0:0", AttachStdin: true, AttachStdout: true,
 			Env: []string{confine.EnvPlan + "="}, WorkingDir: "/", Cmd: []string{guestPath, confine.BridgeArg + path.Join(socketDir, socketFile)}})
 		return err
@@ -29,7 +29,7 @@ func (box *Box) dial(ctx context.Context) (net.Conn, error) {
 		return nil, err
 	}
 	var joined client.ExecAttachResult
-	err = to.ask(ctx, "dial guest", callPatience, func(ctx context.Context) (err error) {
+	err = to.ask(ctx, "dial guest", callTimeout, func(ctx context.Context) (err error) {
 		joined, err = to.api.ExecAttach(ctx, made.ID, client.ExecAttachOptions{})
 		return err
 	})

@@ -19,9 +19,9 @@ import (
 )
 
 var (
-	_ sandbox.Backend    = (*Backend)(nil)
-	_ sandbox.Foreteller = (*Backend)(nil)
-	_ sandbox.Featured   = (*Backend)(nil)
+	_ sandbox.Backend     = (*Backend)(nil)
+	_ sandbox.Preflighter = (*Backend)(nil)
+	_ sandbox.Featured    = (*Backend)(nil)
 )
 
 // The words by which users choose this backend, with the one engine or the other.

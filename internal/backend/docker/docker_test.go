@@ -19,13 +19,13 @@ import (
 	"github.com/glovebox-dev/glovebox/sandbox"
 )
 
-// patience bounds a step that hangs.
-const patience = 2 * time.Minute
+// stepTimeout bounds a step that hangs.
+const stepTimeout = 2 * time.Minute
 
 var bothEngines = []string{Name, Podman}
 
 func within(t *testing.T) context.Context {
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	ctx, cancel := context.WithTimeout(context.Background(), stepTimeout)
 	t.Cleanup(cancel)
 	return ctx
 }
@@ -72,7 +72,7 @@ func run(t *testing.T, box sandbox.Box, script string) string {
 // met is the connection of a backend.
 func met(t *testing.T, b *Backend) *connection {
 	t.Helper()
-	to, err := b.engine.connect(within(t), factsPatience)
+	to, err := b.engine.connect(within(t), factsTimeout)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -321,11 +321,11 @@ func TestDowngrades(t *testing.T) {
 		changed.HostConfig = &host
 		s := spec()
 		err := box.verify(&s, &changed)
-		if sandbox.KindOf(err) != sandbox.Unsupported || !slices.Equal(sandbox.LacksOf(err), []sandbox.LimitName{sandbox.LimitName(name)}) {
+		if sandbox.KindOf(err) != sandbox.Unsupported || !slices.Equal(sandbox.UnenforcedOf(err), []sandbox.LimitName{sandbox.LimitName(name)}) {
 			t.Errorf("%s: %v", name, err)
 		}
-		s.AcceptWeaker = []string{name}
-		if err := box.verify(&s, &changed); err != nil || !slices.Contains(box.effective.Weaker, name) || box.effective.Limits.Get(sandbox.LimitName(name)) != sandbox.Unlimited {
+		s.AllowUnenforced = []string{name}
+		if err := box.verify(&s, &changed); err != nil || !slices.Contains(box.effective.Unenforced, name) || box.effective.Limits.Get(sandbox.LimitName(name)) != sandbox.Unlimited {
 			t.Errorf("%s, accepted: %v, %+v", name, err, box.effective)
 		}
 	}
@@ -350,15 +350,15 @@ func TestDowngrades(t *testing.T) {
 		changed.HostConfig = &host
 		change(&changed)
 		s := spec()
-		s.AcceptWeaker = []string{"memory", "cpus", "pids", "disk", "inodes"}
+		s.AllowUnenforced = []string{"memory", "cpus", "pids", "disk", "inodes"}
 		if err := box.verify(&s, &changed); sandbox.KindOf(err) != sandbox.Unavailable || err == nil {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
 }
 
-// TestLacks forces each limit that an engine may say it cannot enforce: refused where it must be kept or was named, else told.
-func TestLacks(t *testing.T) {
+// TestUnenforced forces each limit that an engine may say it cannot enforce: refused where it must be kept or was named, else told.
+func TestUnenforced(t *testing.T) {
 	b := open(t, options(t, Name))
 	real := met(t, b)
 	for _, name := range []sandbox.LimitName{sandbox.LimitMemory, sandbox.LimitPids, sandbox.LimitCPUs} {
@@ -375,30 +375,30 @@ func TestLacks(t *testing.T) {
 		s := spec()
 		s.Named = []sandbox.LimitName{name}
 		err := to.bounds(&s).Refusal(Name, &s)
-		if sandbox.KindOf(err) != sandbox.Unsupported || !strings.Contains(err.Error(), "cgroup v2") || !slices.Contains(sandbox.LacksOf(err), name) {
+		if sandbox.KindOf(err) != sandbox.Unsupported || !strings.Contains(err.Error(), "cgroup v2") || !slices.Contains(sandbox.UnenforcedOf(err), name) {
 			t.Errorf("%s, named: %v", name, err)
 		}
 		s.Named = nil
 		if err := to.bounds(&s).Refusal(Name, &s); (err != nil) != (name != sandbox.LimitCPUs) {
 			t.Errorf("%s, not named: %v", name, err)
 		}
-		s.AcceptWeaker = []string{string(name)}
+		s.AllowUnenforced = []string{string(name)}
 		if err := to.bounds(&s).Refusal(Name, &s); err != nil {
 			t.Errorf("%s, accepted: %v", name, err)
 		}
-		if p := to.policy(&s, to.bounds(&s)); !slices.Contains(p.Weaker, string(name)) || p.Limits.Get(name) != sandbox.Unlimited || p.Enforcers[name] != "" {
+		if p := to.policy(&s, to.bounds(&s)); !slices.Contains(p.Unenforced, string(name)) || p.Limits.Get(name) != sandbox.Unlimited || p.Enforcers[name] != "" {
 			t.Errorf("%s, accepted: %+v", name, p)
 		}
 	}
 }
 
-// TestStartMend: what starts an engine is what the system has: systemd is Linux's.
-func TestStartMend(t *testing.T) {
+// TestStartFix: what starts an engine is what the system has: systemd is Linux's.
+func TestStartFix(t *testing.T) {
 	for _, name := range bothEngines {
 		for _, system := range []string{"linux", "darwin", "windows"} {
-			mend := startMend(name, system)
-			if strings.Contains(mend, "systemctl") != (system == "linux") || !strings.HasPrefix(mend, "start") {
-				t.Errorf("%s on %s: %s", name, system, mend)
+			fix := startFix(name, system)
+			if strings.Contains(fix, "systemctl") != (system == "linux") || !strings.HasPrefix(fix, "start") {
+				t.Errorf("%s on %s: %s", name, system, fix)
 			}
 		}
 	}
@@ -409,7 +409,7 @@ func TestProbeOfNothing(t *testing.T) {
 	for _, name := range bothEngines {
 		b := New(Options{Name: name, Host: "unix://" + filepath.Join(t.TempDir(), "nowhere.sock"), RunDir: filepath.Join(t.TempDir(), "run")})
 		_, err := b.Probe(context.Background())
-		if sandbox.KindOf(err) != sandbox.Unavailable || !strings.Contains(sandbox.MendOf(err), "start") {
+		if sandbox.KindOf(err) != sandbox.Unavailable || !strings.Contains(sandbox.FixOf(err), "start") {
 			t.Errorf("%s: %v", name, err)
 		}
 		if _, err := b.Recover(context.Background(), nil); err != nil {
@@ -448,15 +448,15 @@ func TestRuntime(t *testing.T) {
 	each(t, func(t *testing.T, o Options) {
 		o.Runtime = "kata"
 		b := open(t, o)
-		if box, err := b.Create(within(t), spec()); sandbox.KindOf(err) != sandbox.Unsupported || sandbox.MendOf(err) == "" {
+		if box, err := b.Create(within(t), spec()); sandbox.KindOf(err) != sandbox.Unsupported || sandbox.FixOf(err) == "" {
 			if err == nil {
 				t.Errorf("its kernel is said to be %s", box.Effective().Kernel)
 				_ = box.Close()
 			}
 			t.Errorf("with a runtime that is not there it says %v", err)
 		}
-		if _, err := b.Foretell(spec()); o.Name == Podman && err == nil {
-			t.Error("it is not foretold")
+		if _, err := b.Preflight(spec()); o.Name == Podman && err == nil {
+			t.Error("it is not preflighted")
 		}
 		o.Runtime = met(t, b).info.DefaultRuntime
 		p := create(t, open(t, o), spec()).Effective()

@@ -12,14 +12,14 @@ import (
 	"github.com/glovebox-dev/glovebox/sandbox"
 )
 
-// foretelling is the context of what is asked without one. Meeting an engine has bounds of its own.
-func foretelling() context.Context { return context.Background() }
+// preflighting is the context of what is asked without one. Meeting an engine has bounds of its own.
+func preflighting() context.Context { return context.Background() }
 
 // Probe asks the engine what it is, and makes a sandbox once where the image is there already: that is the one test that cannot be
 // wrong. It fetches nothing.
 func (b *Backend) Probe(ctx context.Context) (sandbox.Posture, error) {
 	posture := sandbox.Posture{Backend: b.Name(), Kernel: sandbox.KernelShared}
-	to, err := b.engine.connect(ctx, pingPatience)
+	to, err := b.engine.connect(ctx, pingTimeout)
 	if err != nil {
 		return posture, err
 	}
@@ -27,11 +27,11 @@ func (b *Backend) Probe(ctx context.Context) (sandbox.Posture, error) {
 	posture.Walls = append(to.walls(), to.imageWall(ctx, b.options.Image))
 	spec := sandbox.Spec{ID: sandbox.NewID(), Limits: sandbox.DefaultLimits, User: sandbox.DefaultUser}
 	posture.Ready = to.bounds(&spec).Refusal(b.Name(), &spec) == nil
-	if posture.Wall("image").State != sandbox.WallStands {
+	if posture.Wall("image").State != sandbox.WallEnforced {
 		return posture, nil
 	}
 	for _, l := range to.bounds(&spec).Lacking() {
-		spec.AcceptWeaker = append(spec.AcceptWeaker, string(l))
+		spec.AllowUnenforced = append(spec.AllowUnenforced, string(l))
 	}
 	box, err := b.Create(ctx, spec)
 	if err != nil {
@@ -44,13 +44,13 @@ func (to *connection) imageWall(ctx context.Context, image string) sandbox.Wall 
 	err := to.inspect(ctx, image)
 	switch {
 	case err == nil:
-		return sandbox.Wall{Name: "image", State: sandbox.WallStands, Detail: image}
+		return sandbox.Wall{Name: "image", State: sandbox.WallEnforced, Detail: image}
 	case errdefs.IsNotFound(err) && !to.engine.options.Fetch:
 		return sandbox.Wall{Name: "image", State: sandbox.WallMissing, Detail: image + " is not here, and is not fetched for those who ask",
-			Mend: to.engine.options.Name + " pull " + image}
+			Fix: to.engine.options.Name + " pull " + image}
 	case errdefs.IsNotFound(err):
-		return sandbox.Wall{Name: "image", State: sandbox.WallWeaker, Detail: image + " is not here yet; it is fetched when it is first used",
-			Mend: to.engine.options.Name + " pull " + image}
+		return sandbox.Wall{Name: "image", State: sandbox.WallPartial, Detail: image + " is not here yet; it is fetched when it is first used",
+			Fix: to.engine.options.Name + " pull " + image}
 	}
 	return sandbox.Wall{Name: "image", State: sandbox.WallMissing, Detail: err.Error()}
 }
@@ -86,31 +86,31 @@ func (to *connection) hostUID() string {
 
 // walls are the lines of the posture.
 func (to *connection) walls() []sandbox.Wall {
-	stands := func(name, detail string) sandbox.Wall {
-		return sandbox.Wall{Name: name, State: sandbox.WallStands, Detail: detail}
+	enforced := func(name, detail string) sandbox.Wall {
+		return sandbox.Wall{Name: name, State: sandbox.WallEnforced, Detail: detail}
 	}
 	list := []sandbox.Wall{
-		stands("engine", fmt.Sprintf("%s %s at %s (%s), API %s, runtime %s", to.engine.title(), to.info.ServerVersion, to.host, to.endpoint.why, to.api.ClientVersion(), to.runtime())),
-		stands("root", "an image, read-only; the engine's masks over /proc and /sys"),
-		stands("network", "loopback only"),
-		stands("capabilities", "none, with no_new_privs"),
-		stands("seccomp", "the guest's filter over the engine's"),
+		enforced("engine", fmt.Sprintf("%s %s at %s (%s), API %s, runtime %s", to.engine.title(), to.info.ServerVersion, to.host, to.endpoint.why, to.api.ClientVersion(), to.runtime())),
+		enforced("root", "an image, read-only; the engine's masks over /proc and /sys"),
+		enforced("network", "loopback only"),
+		enforced("capabilities", "none, with no_new_privs"),
+		enforced("seccomp", "the guest's filter over the engine's"),
 	}
-	users := stands("user ids", "the container has a user namespace")
+	users := enforced("user ids", "the container has a user namespace")
 	if to.hostUID() == "shared" {
-		users = sandbox.Wall{Name: "user ids", State: sandbox.WallWeaker, Detail: "the code's user id is the host's of the same number, in all containers",
-			Mend: "give the engine userns-remap (https://docs.docker.com/engine/security/userns-remap), or use one that is an ordinary user's"}
+		users = sandbox.Wall{Name: "user ids", State: sandbox.WallPartial, Detail: "the code's user id is the host's of the same number, in all containers",
+			Fix: "give the engine userns-remap (https://docs.docker.com/engine/security/userns-remap), or use one that is an ordinary user's"}
 	}
 	if to.podman && to.hostUID() == "shared" {
-		users.Mend = "use the engine of an ordinary user: systemctl --user enable --now podman.socket"
+		users.Fix = "use the engine of an ordinary user: systemctl --user enable --now podman.socket"
 	}
 	landlock := sandbox.Wall{Name: "landlock", State: sandbox.WallMissing, Detail: "not raised: the container's own mounts are what it would bound"}
 	list = append(list, users, landlock)
 	lacking := to.bounds(&sandbox.Spec{}).Lacking()
 	for _, name := range []sandbox.LimitName{sandbox.LimitMemory, sandbox.LimitCPUs, sandbox.LimitPids} {
-		w := stands("limit "+string(name), to.enforcer(name))
+		w := enforced("limit "+string(name), to.enforcer(name))
 		if slices.Contains(lacking, name) {
-			w = sandbox.Wall{Name: w.Name, State: sandbox.WallMissing, Detail: to.why(), Mend: to.limitMend()}
+			w = sandbox.Wall{Name: w.Name, State: sandbox.WallMissing, Detail: to.why(), Fix: to.limitFix()}
 		}
 		list = append(list, w)
 	}

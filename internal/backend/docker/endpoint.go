@@ -16,7 +16,7 @@ import (
 // endpoint is where an engine is, and what it is shown there.
 type endpoint struct {
 	host string // "unix:///run/docker.sock", "tcp://host:2376", "npipe:////./pipe/docker_engine"
-	why  string // what named it, for who has to mend it
+	why  string // what named it, for who has to fix it
 
 	// The folder of ca.pem, cert.pem and key.pem; "" is no TLS. Without verify the engine's own certificate is not looked at, as the
 	// user of a context may have asked.
@@ -90,7 +90,7 @@ func withTLS(e *endpoint, env func(string) string) (*endpoint, error) {
 
 func noSSH(e *endpoint) error {
 	return &sandbox.Error{Kind: sandbox.Unsupported, Op: "docker: find engine", Msg: e.host + " (" + e.why + ") is reached by ssh, which Glovebox does not speak",
-		Mend: "forward the socket, ssh -nNT -L $HOME/docker.sock:/var/run/docker.sock HOST, and set DOCKER_HOST=unix://$HOME/docker.sock"}
+		Fix: "forward the socket, ssh -nNT -L $HOME/docker.sock:/var/run/docker.sock HOST, and set DOCKER_HOST=unix://$HOME/docker.sock"}
 }
 
 func findPodman(env func(string) string) *endpoint {
@@ -126,7 +126,7 @@ func readContext(config, name string) (*endpoint, error) {
 	path := filepath.Join(config, "contexts", "meta", folder, "meta.json")
 	bad := func(err error) error {
 		return &sandbox.Error{Kind: sandbox.Unavailable, Op: "docker: find engine", Msg: "the docker context " + name + " cannot be read: " + err.Error(),
-			Mend: "choose another, docker context use default, or set DOCKER_HOST"}
+			Fix: "choose another, docker context use default, or set DOCKER_HOST"}
 	}
 	text, err := os.ReadFile(path)
 	if err != nil {

@@ -74,7 +74,7 @@ func TestFind(t *testing.T) {
 		{Name: Name, LookupEnv: func(v string) (string, bool) { return "ssh://far", v == "DOCKER_HOST" }},
 		{Name: Name, LookupEnv: func(v string) (string, bool) { return "nobody", v == "DOCKER_CONTEXT" }},
 	} {
-		if e, err := find(&o); err == nil || sandbox.MendOf(err) == "" || !strings.Contains(sandbox.MendOf(err), "DOCKER_HOST") {
+		if e, err := find(&o); err == nil || sandbox.FixOf(err) == "" || !strings.Contains(sandbox.FixOf(err), "DOCKER_HOST") {
 			t.Errorf("got %+v, %v", e, err)
 		}
 	}

@@ -22,13 +22,13 @@ import (
 
 // Bounds of what an engine may take to answer. One that hangs gives an error within them.
 const (
-	pingPatience  = time.Second      // of the first word of an engine, for who asks only whether one is there: none there is known in under 2 s
-	factsPatience = 5 * time.Second  // of what it says of itself, which a busy Podman takes two seconds for
-	callPatience  = 30 * time.Second // of a call, and of an engine that is to make or give back a sandbox: that it is slow is no reason to have none
-	startPatience = time.Minute      // of calls that wait for a runtime, or for processes to die
-	backPatience  = 30 * time.Second // for one that was there to come back
-	firstBackOff  = 50 * time.Millisecond
-	lastBackOff   = time.Second
+	pingTimeout  = time.Second      // of the first word of an engine, for who asks only whether one is there: none there is known in under 2 s
+	factsTimeout = 5 * time.Second  // of what it says of itself, which a busy Podman takes two seconds for
+	callTimeout  = 30 * time.Second // of a call, and of an engine that is to make or give back a sandbox: that it is slow is no reason to have none
+	startTimeout = time.Minute      // of calls that wait for a runtime, or for processes to die
+	backTimeout  = 30 * time.Second // for one that was there to come back
+	firstBackOff = 50 * time.Millisecond
+	lastBackOff  = time.Second
 )
 
 // engine is the way to an engine. What is known of it is asked for once, and again after it could not be reached: another one may answer
@@ -67,7 +67,7 @@ func (e *engine) connect(ctx context.Context, first time.Duration) (*connection,
 	if to, _ := e.known(); to != nil {
 		return to, nil
 	}
-	turn := time.NewTimer(first + factsPatience) // somebody else may bear with it for longer
+	turn := time.NewTimer(first + factsTimeout) // somebody else may bear with it for longer
 	defer turn.Stop()
 	select {
 	case e.meeting <- struct{}{}:
@@ -77,7 +77,7 @@ func (e *engine) connect(ctx context.Context, first time.Duration) (*connection,
 		if err != nil {
 			return nil, err
 		}
-		return nil, e.absent(at, hangs(first+factsPatience))
+		return nil, e.absent(at, hangs(first+factsTimeout))
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	}
@@ -90,7 +90,7 @@ func (e *engine) connect(ctx context.Context, first time.Duration) (*connection,
 		return nil, err
 	}
 	to, err := e.meet(ctx, at, first)
-	for pause, end := firstBackOff, time.Now().Add(backPatience); err != nil && met && isGone(err) && time.Now().Before(end); pause = min(2*pause, lastBackOff) {
+	for pause, end := firstBackOff, time.Now().Add(backTimeout); err != nil && met && isGone(err) && time.Now().Before(end); pause = min(2*pause, lastBackOff) {
 		select {
 		case <-time.After(pause):
 		case <-ctx.Done():
@@ -150,7 +150,7 @@ func (to *connection) greet(ctx context.Context, first time.Duration) error {
 	if _, err := to.api.Ping(brief, client.PingOptions{NegotiateAPIVersion: true}); err != nil {
 		return told(brief, err)
 	}
-	facts := max(first, factsPatience)
+	facts := max(first, factsTimeout)
 	longer, cancel := context.WithTimeoutCause(ctx, facts, hangs(facts))
 	defer cancel()
 	return told(longer, to.learn(longer))
@@ -281,7 +281,7 @@ func (to *connection) repeat(ctx context.Context, step string, bound time.Durati
 	if most := to.engine.most; most > 0 {
 		bound = min(bound, most)
 	}
-	pause, end := firstBackOff, time.Now().Add(backPatience)
+	pause, end := firstBackOff, time.Now().Add(backTimeout)
 	for {
 		brief, cancel := context.WithTimeout(ctx, bound)
 		err := f(brief)

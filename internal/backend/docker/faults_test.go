@@ -99,7 +99,7 @@ func before(t *testing.T, o Options) (*faulty, Options) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	server := &http.Server{Handler: f, ReadHeaderTimeout: patience}
+	server := &http.Server{Handler: f, ReadHeaderTimeout: stepTimeout}
 	served := make(chan struct{})
 	go func() {
 		defer close(served)
@@ -248,7 +248,7 @@ func TestHangsLater(t *testing.T) {
 		for _, call := range []string{"GET /version", "GET /info"} {
 			f.spoil(call, faultHang, 1)
 			b := open(t, o)
-			if _, err := b.Probe(context.Background()); sandbox.KindOf(err) != sandbox.Unavailable || !strings.Contains(err.Error(), "within "+factsPatience.String()) {
+			if _, err := b.Probe(context.Background()); sandbox.KindOf(err) != sandbox.Unavailable || !strings.Contains(err.Error(), "within "+factsTimeout.String()) {
 				t.Errorf("%s: got %v", call, err)
 			}
 		}
@@ -262,7 +262,7 @@ func TestTooOld(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	server := &http.Server{ReadHeaderTimeout: patience, Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+	server := &http.Server{ReadHeaderTimeout: stepTimeout, Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Api-Version", "1.24")
 	})}
 	served := make(chan struct{})
@@ -272,7 +272,7 @@ func TestTooOld(t *testing.T) {
 	}()
 	defer func() { server.Close(); <-served }()
 	b := open(t, Options{Name: Name, Host: "unix://" + path, RunDir: filepath.Join(t.TempDir(), "run")})
-	if _, err := b.engine.connect(within(t), patience); sandbox.KindOf(err) != sandbox.Unsupported || !strings.Contains(err.Error(), "too old") {
+	if _, err := b.engine.connect(within(t), stepTimeout); sandbox.KindOf(err) != sandbox.Unsupported || !strings.Contains(err.Error(), "too old") {
 		t.Errorf("got %v", err)
 	}
 }

@@ -53,7 +53,7 @@ func (to *connection) guestVolume(ctx context.Context, image string) (string, er
 		return "", err
 	}
 	name = "glovebox-guest-" + hex.EncodeToString(digest.Sum(nil))[:16]
-	err = to.ask(ctx, failGuest, callPatience, func(ctx context.Context) error {
+	err = to.ask(ctx, failGuest, callTimeout, func(ctx context.Context) error {
 		_, err := to.api.VolumeInspect(ctx, name+readySuffix, client.VolumeInspectOptions{})
 		return err
 	})
@@ -75,7 +75,7 @@ func (to *connection) emptied(ctx context.Context, name string) {
 	e.mu.Lock()
 	delete(e.filled, to.arch)
 	e.mu.Unlock()
-	_ = to.call(ctx, failGuest, callPatience, func(ctx context.Context) error {
+	_ = to.call(ctx, failGuest, callTimeout, func(ctx context.Context) error {
 		_, err := to.api.VolumeRemove(ctx, name+readySuffix, client.VolumeRemoveOptions{})
 		return err
 	})
@@ -89,7 +89,7 @@ func (to *connection) fill(ctx context.Context, name, image string, program *os.
 	}
 	// A call that is cut off may yet be carried out, so its undoing comes first.
 	defer func() { err = errors.Join(err, to.remove(context.WithoutCancel(ctx), holder)) }()
-	err = to.call(ctx, failGuest, callPatience, func(ctx context.Context) error {
+	err = to.call(ctx, failGuest, callTimeout, func(ctx context.Context) error {
 		_, err := to.api.ContainerCreate(ctx, client.ContainerCreateOptions{Name: holder,
 			Config:     &container.Config{Image: image, Entrypoint: []string{guestPath}, Labels: map[string]string{labelPart: "fill", labelRun: to.engine.options.runLabel()}},
 			HostConfig: &container.HostConfig{NetworkMode: "none", Binds: []string{guestBind(name, "rw")}}})
@@ -98,7 +98,7 @@ func (to *connection) fill(ctx context.Context, name, image string, program *os.
 	if err != nil {
 		return err
 	}
-	err = to.ask(ctx, failGuest, startPatience, func(ctx context.Context) error {
+	err = to.ask(ctx, failGuest, startTimeout, func(ctx context.Context) error {
 		reader, writer := io.Pipe()
 		packed := make(chan struct{})
 		go func() {
@@ -121,7 +121,7 @@ func (to *connection) fill(ctx context.Context, name, image string, program *os.
 func guestBind(volume, mode string) string { return volume + ":" + guestDir + ":" + mode + ",nocopy" }
 
 func (to *connection) makeVolume(ctx context.Context, name string) error {
-	return to.ask(ctx, failGuest, callPatience, func(ctx context.Context) error {
+	return to.ask(ctx, failGuest, callTimeout, func(ctx context.Context) error {
 		_, err := to.api.VolumeCreate(ctx, client.VolumeCreateOptions{Name: name, Driver: "local", Labels: map[string]string{labelPart: "guest"}})
 		if errdefs.IsConflict(err) { // Podman: it is there
 			return nil
@@ -146,8 +146,8 @@ func pack(to io.Writer, program *os.File) error {
 
 // remove removes a container, running or not, with the volumes that it alone had. One that is gone is no error.
 func (to *connection) remove(ctx context.Context, name string) error {
-	for end := time.Now().Add(backPatience); ; {
-		err := to.ask(ctx, "remove container", startPatience, func(ctx context.Context) error {
+	for end := time.Now().Add(backTimeout); ; {
+		err := to.ask(ctx, "remove container", startTimeout, func(ctx context.Context) error {
 			_, err := to.api.ContainerRemove(ctx, name, client.ContainerRemoveOptions{Force: true, RemoveVolumes: true})
 			return err
 		})

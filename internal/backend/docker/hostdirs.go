@@ -11,8 +11,8 @@ import (
 // hostDirs are the directories and files of the host that a spec shows.
 func hostDirs(spec *sandbox.Spec) []sandbox.Mount {
 	var list []sandbox.Mount
-	if spec.Workdir != "" {
-		list = append(list, sandbox.Mount{Source: spec.Workdir, Target: sandbox.Workspace, Writable: true})
+	if spec.Workspace != "" {
+		list = append(list, sandbox.Mount{Source: spec.Workspace, Target: sandbox.Workspace, Writable: true})
 	}
 	for _, l := range spec.Layers {
 		list = append(list, sandbox.Mount{Source: l.Dir, Target: l.At})
@@ -37,7 +37,7 @@ func (to *connection) checkDirs(spec *sandbox.Spec) error {
 	list := hostDirs(spec)
 	if len(list) > 0 && !to.local {
 		return &sandbox.Error{Kind: sandbox.Unsupported, Op: to.engine.options.Name + ": show " + list[0].Source,
-			Msg: "the engine at " + to.host + " does not see this host's files", Mend: "send files along with --file, or use an engine on this host"}
+			Msg: "the engine at " + to.host + " does not see this host's files", Fix: "send files along with --file, or use an engine on this host"}
 	}
 	for i, m := range list {
 		op := "mount " + m.Source
@@ -48,7 +48,7 @@ func (to *connection) checkDirs(spec *sandbox.Spec) error {
 		switch {
 		case err != nil:
 			return &sandbox.Error{Kind: sandbox.Invalid, Op: op, Err: err}
-		case i == 0 && spec.Workdir != "" && !info.IsDir():
+		case i == 0 && spec.Workspace != "" && !info.IsDir():
 			return sandbox.Invalidf(op, "is no folder")
 		}
 		if !m.Writable || to.mapsOwners() {
@@ -58,7 +58,7 @@ func (to *connection) checkDirs(spec *sandbox.Spec) error {
 		if !known || to.rootless || to.remapped || owner != spec.User.UID {
 			return &sandbox.Error{Kind: sandbox.Unsupported, Op: op,
 				Msg: fmt.Sprintf("it belongs to another user of this host than the code would be (%d), so the code could not write to it", spec.User.UID),
-				Mend: "run glovebox as root with an engine that is root's, which shows it under another owner; or show it read-only, with --mount; " +
+				Fix: "run glovebox as root with an engine that is root's, which shows it under another owner; or show it read-only, with --mount; " +
 					"or use --backend native"}
 		}
 	}

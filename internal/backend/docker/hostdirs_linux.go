@@ -36,9 +36,9 @@ func (box *Box) showWritable(spec *sandbox.Spec, pid int) (err error) {
 	if !box.to.mapsOwners() {
 		return nil
 	}
-	var props []prop
+	var entries []entry
 	defer func() {
-		for _, p := range props {
+		for _, p := range entries {
 			unix.Close(p.fd)
 		}
 	}()
@@ -50,14 +50,14 @@ func (box *Box) showWritable(spec *sandbox.Spec, pid int) (err error) {
 		if err != nil {
 			return err
 		}
-		props = append(props, prop{fd, m.Target})
+		entries = append(entries, entry{fd, m.Target})
 		// What is mounted on the host later does not come in, nor what is done here to the host.
 		attr := unix.MountAttr{Attr_set: unix.MOUNT_ATTR_NOSUID | unix.MOUNT_ATTR_NODEV, Propagation: unix.MS_PRIVATE}
 		if err := unix.MountSetattr(fd, "", unix.AT_EMPTY_PATH|unix.AT_RECURSIVE, &attr); err != nil {
 			return os.NewSyscallError("mount_setattr", err)
 		}
 	}
-	if len(props) == 0 {
+	if len(entries) == 0 {
 		return nil
 	}
 	namespace, err := os.Open("/proc/" + strconv.Itoa(pid) + "/ns/mnt")
@@ -70,7 +70,7 @@ func (box *Box) showWritable(spec *sandbox.Spec, pid int) (err error) {
 	if err := isGuest(pid); err != nil {
 		return err
 	}
-	onThreadToSpare(func() { err = attach(namespace, props) })
+	onThreadToSpare(func() { err = attach(namespace, entries) })
 	return err
 }
 
@@ -100,20 +100,20 @@ func onThreadToSpare(f func()) {
 	<-done
 }
 
-// prop is a clone of a mount that is attached nowhere yet, and where it is to be.
-type prop struct {
+// entry is a clone of a mount that is attached nowhere yet, and where it is to be.
+type entry struct {
 	fd     int
 	target string
 }
 
-func attach(namespace *os.File, props []prop) error {
+func attach(namespace *os.File, entries []entry) error {
 	if err := unix.Unshare(unix.CLONE_FS); err != nil {
 		return os.NewSyscallError("unshare", err)
 	}
 	if err := unix.Setns(int(namespace.Fd()), unix.CLONE_NEWNS); err != nil {
 		return os.NewSyscallError("setns", err)
 	}
-	for _, p := range props {
+	for _, p := range entries {
 		// The image may be anybody's: its links are not followed.
 		how := &unix.OpenHow{Flags: unix.O_PATH | unix.O_CLOEXEC, Resolve: unix.RESOLVE_NO_SYMLINKS | unix.RESOLVE_NO_MAGICLINKS}
 		target, err := unix.Openat2(unix.AT_FDCWD, p.target, how)

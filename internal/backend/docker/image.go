@@ -14,8 +14,8 @@ import (
 	"github.com/glovebox-dev/glovebox/sandbox"
 )
 
-// stallPatience bounds how long an image that is being fetched may stand still.
-const stallPatience = 2 * time.Minute
+// stallTimeout bounds how long an image that is being fetched may stand still.
+const stallTimeout = 2 * time.Minute
 
 // errStalled is why an image is not waited for any longer. The deadline of whoever wants it is another thing.
 var errStalled = errors.New("it stands still")
@@ -44,7 +44,7 @@ func (to *connection) pull(ctx context.Context, image string) error {
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	stalled := time.AfterFunc(stallPatience, func() { cancel(errStalled) })
+	stalled := time.AfterFunc(stallTimeout, func() { cancel(errStalled) })
 	defer stalled.Stop()
 	to.tell("%s is not here yet: fetching it", image)
 	answer, err := to.api.ImagePull(ctx, image, client.ImagePullOptions{})
@@ -54,7 +54,7 @@ func (to *connection) pull(ctx context.Context, image string) error {
 	defer answer.Close()
 	said := map[string]string{}
 	for m, err := range answer.JSONMessages(ctx) {
-		stalled.Reset(stallPatience)
+		stalled.Reset(stallTimeout)
 		if err == nil && m.Error != nil {
 			err = m.Error
 		}
@@ -66,14 +66,14 @@ func (to *connection) pull(ctx context.Context, image string) error {
 	return nil
 }
 
-// notHere is the refusal of an image that is not there and that we may not fetch. One that the caller named is for the caller to mend.
+// notHere is the refusal of an image that is not there and that we may not fetch. One that the caller named is for the caller to fix.
 func (to *connection) notHere(image string) error {
 	name, kind := to.engine.options.Name, sandbox.Unsupported
 	if image == to.engine.options.Image {
 		kind = sandbox.Unavailable
 	}
 	return &sandbox.Error{Kind: kind, Op: name + ": use image", Msg: "the image " + image + " is not here",
-		Mend: fmt.Sprintf("fetch it: %s pull %s; or name one that is here (%s images)", name, image, name)}
+		Fix: fmt.Sprintf("fetch it: %s pull %s; or name one that is here (%s images)", name, image, name)}
 }
 
 // mustHave says no where the engine does not have an image. Another failure to look is for those who use it.
@@ -85,7 +85,7 @@ func (to *connection) mustHave(ctx context.Context, image string) error {
 }
 
 func (to *connection) inspect(ctx context.Context, image string) error {
-	return to.ask(ctx, "look at image", pingPatience, func(ctx context.Context) error {
+	return to.ask(ctx, "look at image", pingTimeout, func(ctx context.Context) error {
 		_, err := to.api.ImageInspect(ctx, image)
 		return err
 	})
@@ -121,17 +121,17 @@ func (to *connection) notFetched(image string, cause, err error) error {
 	program := to.engine.options.Name
 	switch {
 	case errors.Is(cause, errStalled):
-		e.Msg = fmt.Sprintf("the image %s did not come on for %v", image, stallPatience)
-		e.Mend = fmt.Sprintf("fetch it beforehand, %s pull %s, or name one that is here (%s images): glovebox run --image NAME", program, image, program)
+		e.Msg = fmt.Sprintf("the image %s did not come on for %v", image, stallTimeout)
+		e.Fix = fmt.Sprintf("fetch it beforehand, %s pull %s, or name one that is here (%s images): glovebox run --image NAME", program, image, program)
 	case cause != nil:
 		return cause
 	case containsAny(text, unreachable):
 		e.Msg = "the image " + image + " is not here, and its registry cannot be reached"
-		e.Mend = fmt.Sprintf("fetch it where there is a network, %s pull %s, or name one that is here (%s images): glovebox run --image NAME", program, image, program)
+		e.Fix = fmt.Sprintf("fetch it where there is a network, %s pull %s, or name one that is here (%s images): glovebox run --image NAME", program, image, program)
 	default:
 		e.Kind = sandbox.Invalid
 		e.Msg = "the image " + image + " is not here, and its registry does not hand it out"
-		e.Mend = fmt.Sprintf("look at the name; a private image needs %s login and %s pull %s; to use another: glovebox run --image NAME", program, program, image)
+		e.Fix = fmt.Sprintf("look at the name; a private image needs %s login and %s pull %s; to use another: glovebox run --image NAME", program, program, image)
 	}
 	return e
 }
@@ -184,7 +184,7 @@ func (to *connection) suitable(ctx context.Context, digest, image string) error 
 const mostSuits = 1000
 
 func (to *connection) describe(ctx context.Context, image string) (client.ImageInspectResult, error) {
-	brief, cancel := context.WithTimeout(ctx, callPatience)
+	brief, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
 	return to.api.ImageInspect(brief, image)
 }
@@ -203,6 +203,6 @@ func (to *connection) mismatch(found client.ImageInspectResult, image string) er
 		return nil
 	}
 	return &sandbox.Error{Kind: sandbox.Unsupported, Op: to.engine.options.Name + ": use image",
-		Msg:  fmt.Sprintf("the image %s is for %s/%s, and the engine runs on linux/%s", image, found.Os, found.Architecture, to.arch),
-		Mend: fmt.Sprintf("fetch it for this processor: %s pull --platform linux/%s %s", to.engine.options.Name, to.arch, image)}
+		Msg: fmt.Sprintf("the image %s is for %s/%s, and the engine runs on linux/%s", image, found.Os, found.Architecture, to.arch),
+		Fix: fmt.Sprintf("fetch it for this processor: %s pull --platform linux/%s %s", to.engine.options.Name, to.arch, image)}
 }

@@ -130,21 +130,21 @@ func TestImages(t *testing.T) {
 			}
 		}
 		if _, err := try("localhost/glovebox-test-nowhere:1"); sandbox.KindOf(err) != sandbox.Unsupported {
-			t.Errorf("an image that was named and is not there, which the caller can mend: %v", sandbox.KindOf(err))
+			t.Errorf("an image that was named and is not there, which the caller can fix: %v", sandbox.KindOf(err))
 		}
-		// What Create would refuse for want of an image is foretold: also that of a run that asks for nothing.
+		// What Create would refuse for want of an image is preflighted: also that of a run that asks for nothing.
 		o.Image = "localhost/glovebox-test-nowhere:1"
 		bare := open(t, o)
-		if _, err := bare.Foretell(spec()); sandbox.KindOf(err) != sandbox.Unavailable || !strings.Contains(sandbox.MendOf(err), "pull "+o.Image) {
-			t.Errorf("an image that is not there is foretold as %v", err)
+		if _, err := bare.Preflight(spec()); sandbox.KindOf(err) != sandbox.Unavailable || !strings.Contains(sandbox.FixOf(err), "pull "+o.Image) {
+			t.Errorf("an image that is not there is preflighted as %v", err)
 		}
 		if p, err := bare.Probe(within(t)); err != nil || p.Wall("image").State != sandbox.WallMissing {
 			t.Errorf("%+v, %v", p.Wall("image"), err)
 		}
 		named := spec()
 		named.Root.Image = testImage
-		if _, err := bare.Foretell(named); sandbox.KindOf(err) == sandbox.Unavailable {
-			t.Errorf("an image that is there is foretold as %v", err)
+		if _, err := bare.Preflight(named); sandbox.KindOf(err) == sandbox.Unavailable {
+			t.Errorf("an image that is there is preflighted as %v", err)
 		}
 
 		// With leave to fetch it, the registry is asked, of which there is none.
@@ -152,7 +152,7 @@ func TestImages(t *testing.T) {
 		o.Fetch, o.Progress = true, &said
 		b = open(t, o)
 		_, err = try("localhost:1/glovebox-test-nowhere:1")
-		if sandbox.KindOf(err) != sandbox.Unavailable || !strings.Contains(err.Error(), "registry cannot be reached") || !strings.Contains(sandbox.MendOf(err), o.Name+" pull") ||
+		if sandbox.KindOf(err) != sandbox.Unavailable || !strings.Contains(err.Error(), "registry cannot be reached") || !strings.Contains(sandbox.FixOf(err), o.Name+" pull") ||
 			!strings.Contains(said.String(), "fetching") {
 			t.Errorf("an image of no registry: %v, and said %q", err, said.String())
 		}
@@ -163,11 +163,11 @@ func TestImages(t *testing.T) {
 func TestNotFetched(t *testing.T) {
 	to := &connection{engine: &engine{options: &Options{Name: Name}}}
 	for _, cause := range []error{context.DeadlineExceeded, context.Canceled} {
-		if err := to.notFetched("x", cause, cause); !errors.Is(err, cause) || strings.Contains(err.Error(), stallPatience.String()) {
+		if err := to.notFetched("x", cause, cause); !errors.Is(err, cause) || strings.Contains(err.Error(), stallTimeout.String()) {
 			t.Errorf("of %v it makes %v", cause, err)
 		}
 	}
-	if err := to.notFetched("x", errStalled, context.Canceled); !strings.Contains(err.Error(), stallPatience.String()) || sandbox.MendOf(err) == "" {
+	if err := to.notFetched("x", errStalled, context.Canceled); !strings.Contains(err.Error(), stallTimeout.String()) || sandbox.FixOf(err) == "" {
 		t.Errorf("of one that stands still it makes %v", err)
 	}
 }
@@ -181,7 +181,7 @@ func TestPull(t *testing.T) {
 		t.Fatal(err)
 	}
 	refuses := false
-	server := &http.Server{ReadHeaderTimeout: patience, Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	server := &http.Server{ReadHeaderTimeout: stepTimeout, Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Method != http.MethodPost || !strings.HasSuffix(r.URL.Path, "/images/create") {
 			w.Header().Set("Api-Version", "1.44")
 			return
@@ -214,7 +214,7 @@ func TestPull(t *testing.T) {
 		t.Errorf("it said %q, not %q", said.String(), want)
 	}
 	refuses = true
-	if err := to.pull(within(t), "x:2"); sandbox.KindOf(err) != sandbox.Invalid || !strings.Contains(err.Error(), "x:2") || !strings.Contains(sandbox.MendOf(err), "docker login") {
+	if err := to.pull(within(t), "x:2"); sandbox.KindOf(err) != sandbox.Invalid || !strings.Contains(err.Error(), "x:2") || !strings.Contains(sandbox.FixOf(err), "docker login") {
 		t.Errorf("of an image that is refused: %v", err)
 	}
 }

@@ -38,7 +38,7 @@ func machine() string {
 func (b *Backend) Recover(ctx context.Context, keep []sandbox.ID) ([]sandbox.Box, error) {
 	var gone error // why the engine could not be asked
 	end := func(ctx context.Context, id sandbox.ID, dir string, _ instance.Record) error {
-		to, err := b.engine.connect(ctx, factsPatience)
+		to, err := b.engine.connect(ctx, factsTimeout)
 		if err != nil {
 			gone = err
 			return err
@@ -60,7 +60,7 @@ func (b *Backend) Recover(ctx context.Context, keep []sandbox.ID) ([]sandbox.Box
 // folder that is moved keeps what is mounted, so it comes into this process's instance. A box that has ended is cleaned up and reported as
 // an error.
 func (b *Backend) takeBack(ctx context.Context, dir string) (*Box, error) {
-	to, err := b.engine.connect(ctx, callPatience)
+	to, err := b.engine.connect(ctx, callTimeout)
 	if err != nil {
 		return nil, err
 	}
@@ -101,7 +101,7 @@ func (b *Backend) takeBack(ctx context.Context, dir string) (*Box, error) {
 // sweep removes containers of this run folder whose instance is not there any more: the folder is gone after a reboot, and they are not.
 func (b *Backend) sweep(ctx context.Context, to *connection) error {
 	var found client.ContainerListResult
-	err := to.ask(ctx, "list containers", callPatience, func(ctx context.Context) (err error) {
+	err := to.ask(ctx, "list containers", callTimeout, func(ctx context.Context) (err error) {
 		found, err = to.api.ContainerList(ctx, client.ContainerListOptions{All: true, Filters: client.Filters{}.Add("label", labelRun+"="+b.options.runLabel())})
 		return err
 	})
@@ -112,7 +112,7 @@ func (b *Backend) sweep(ctx context.Context, to *connection) error {
 	for _, c := range found.Items {
 		id, err := sandbox.ParseID(c.Labels[labelSandbox])
 		if err != nil { // one that took a copy of the guest
-			if time.Since(time.Unix(c.Created, 0)) > startPatience {
+			if time.Since(time.Unix(c.Created, 0)) > startTimeout {
 				errs = append(errs, to.remove(ctx, c.ID))
 			}
 			continue
@@ -132,8 +132,8 @@ const removalPoll = 20 * time.Millisecond
 
 // awaitRemoval waits until a container is gone, or nobody is removing it any more.
 func (to *connection) awaitRemoval(ctx context.Context, name string) error {
-	for end := time.Now().Add(startPatience); time.Now().Before(end); {
-		err := to.ask(ctx, "await removal", callPatience, func(ctx context.Context) error {
+	for end := time.Now().Add(startTimeout); time.Now().Before(end); {
+		err := to.ask(ctx, "await removal", callTimeout, func(ctx context.Context) error {
 			_, err := to.api.ContainerInspect(ctx, name, client.ContainerInspectOptions{})
 			return err
 		})
@@ -149,5 +149,5 @@ func (to *connection) awaitRemoval(ctx context.Context, name string) error {
 			return ctx.Err()
 		}
 	}
-	return to.hangs("remove container", startPatience)
+	return to.hangs("remove container", startTimeout)
 }

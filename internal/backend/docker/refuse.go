@@ -10,8 +10,8 @@ func (b *Backend) refuse(spec *sandbox.Spec) error {
 	if err := sandbox.CheckImage(b.image(spec)); err != nil {
 		return err
 	}
-	no := func(what, msg, mend string) error {
-		return &sandbox.Error{Kind: sandbox.Unsupported, Op: what, Msg: "the " + b.Name() + " backend " + msg, Mend: mend}
+	no := func(what, msg, fix string) error {
+		return &sandbox.Error{Kind: sandbox.Unsupported, Op: what, Msg: "the " + b.Name() + " backend " + msg, Fix: fix}
 	}
 	switch {
 	case len(spec.Devices) > 0:
@@ -30,12 +30,12 @@ func (b *Backend) refuse(spec *sandbox.Spec) error {
 func (to *connection) refuse(spec *sandbox.Spec) error {
 	if to.info.OSType != "" && to.info.OSType != "linux" {
 		return &sandbox.Error{Kind: sandbox.Unsupported, Op: to.engine.options.Name + ": reach the engine", Msg: "it makes containers of " + to.info.OSType,
-			Mend: "switch it to Linux containers"}
+			Fix: "switch it to Linux containers"}
 	}
 	if asked := to.engine.options.Runtime; asked != "" && asked != to.runtime() {
 		return &sandbox.Error{Kind: sandbox.Unsupported, Op: to.engine.options.Name + ": use runtime " + asked,
-			Msg:  "Podman takes no runtime by its API, and this one runs containers by " + to.runtime(),
-			Mend: "start its service with it, podman --runtime " + asked + " system service, or name it in containers.conf; or use --backend docker"}
+			Msg: "Podman takes no runtime by its API, and this one runs containers by " + to.runtime(),
+			Fix: "start its service with it, podman --runtime " + asked + " system service, or name it in containers.conf; or use --backend docker"}
 	}
 	if err := to.checkDirs(spec); err != nil {
 		return err
@@ -50,14 +50,14 @@ func (to *connection) bounds(spec *sandbox.Spec) bound.List {
 		if has {
 			b.By = to.enforcer(name)
 		} else {
-			b.Why, b.Mend = to.why(), to.limitMend()
+			b.Why, b.Fix = to.why(), to.limitFix()
 		}
 		return b
 	}
 	inodes := bound.Directories(bound.Bound{Name: sandbox.LimitInodes, By: to.enforcer(sandbox.LimitInodes)}, spec)
 	if to.podman {
 		inodes = bound.Bound{Name: sandbox.LimitInodes, Told: true, Why: "Podman's file systems in memory have no option for a bound of inodes",
-			Mend: "leave inodes out, or use --backend docker"}
+			Fix: "leave inodes out, or use --backend docker"}
 	}
 	list := bound.List{
 		engines(sandbox.LimitMemory, to.info.MemoryLimit, true).Kills(memoryLimit(spec)),
@@ -71,7 +71,7 @@ func (to *connection) bounds(spec *sandbox.Spec) bound.List {
 	}
 	if spec.Commands != nil {
 		list = append(list, bound.Bound{Name: sandbox.PolicyCommands, Told: true, Why: "in a container nothing bounds which programs are executed",
-			Mend: "use the native backend"})
+			Fix: "use the native backend"})
 	}
 	return list
 }
@@ -87,7 +87,7 @@ func (to *connection) why() string {
 	return "the engine says that it cannot enforce it here"
 }
 
-func (to *connection) limitMend() string {
+func (to *connection) limitFix() string {
 	switch {
 	case to.rootless && to.info.CgroupVersion == "1":
 		return "boot with cgroup v2 (systemd.unified_cgroup_hierarchy=1), or use the engine of root"
@@ -97,18 +97,18 @@ func (to *connection) limitMend() string {
 	return "enable the controllers memory, cpu and pids on the engine's host"
 }
 
-// Foretell says which limits nothing here enforces for a spec, and why Create would refuse it.
-func (b *Backend) Foretell(spec sandbox.Spec) ([]sandbox.LimitName, error) {
+// Preflight says which limits nothing here enforces for a spec, and why Create would refuse it.
+func (b *Backend) Preflight(spec sandbox.Spec) ([]sandbox.LimitName, error) {
 	if err := b.refuse(&spec); err != nil {
 		return nil, err
 	}
-	to, err := b.engine.connect(foretelling(), pingPatience)
+	to, err := b.engine.connect(preflighting(), pingTimeout)
 	if err != nil {
 		return nil, err
 	}
 	err = to.refuse(&spec)
 	if err == nil && !b.options.Fetch {
-		err = to.mustHave(foretelling(), b.image(&spec))
+		err = to.mustHave(preflighting(), b.image(&spec))
 	}
 	return to.bounds(&spec).Lacking(), err
 }

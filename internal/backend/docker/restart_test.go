@@ -81,7 +81,7 @@ func (e *ownEngine) start(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer api.Close()
-	for end := time.Now().Add(patience); ; time.Sleep(50 * time.Millisecond) {
+	for end := time.Now().Add(stepTimeout); ; time.Sleep(50 * time.Millisecond) {
 		if _, err = api.Ping(within(t), client.PingOptions{NegotiateAPIVersion: true}); err == nil {
 			return
 		}
@@ -168,7 +168,7 @@ func TestEngineRestarts(t *testing.T) {
 					t.Errorf("it holds %q", out)
 				}
 			} else {
-				ctx, cancel := context.WithTimeout(context.Background(), patience)
+				ctx, cancel := context.WithTimeout(context.Background(), stepTimeout)
 				defer cancel()
 				if end, err := box.Wait(ctx); err != nil || end.Cause == sandbox.EndClosed {
 					t.Errorf("it ended as %+v, %v", end, err)

@@ -66,7 +66,7 @@ func servePodman(t *testing.T, dir string, storage, env []string, attr *syscall.
 			_ = syscall.Kill(pid, syscall.SIGKILL)
 		}
 	})
-	for end := time.Now().Add(patience); ; time.Sleep(50 * time.Millisecond) {
+	for end := time.Now().Add(stepTimeout); ; time.Sleep(50 * time.Millisecond) {
 		if _, err := os.Stat(socket); err == nil {
 			return "unix://" + socket
 		}
@@ -82,7 +82,7 @@ func storageIn(dir, driver string) []string {
 }
 
 // TestRootlessPodman: the engine of an ordinary user who has no control groups says that it enforces limits, and does not. A sandbox is
-// refused by name, and foretold for who lets go of them.
+// refused by name, and preflighted for who lets go of them.
 func TestRootlessPodman(t *testing.T) {
 	o := options(t, Podman)
 	o.Host = rootlessPodman(t)
@@ -91,12 +91,12 @@ func TestRootlessPodman(t *testing.T) {
 		t.Fatal("it is not taken for an ordinary user's")
 	}
 	s := spec()
-	lacking, err := b.Foretell(s)
-	if sandbox.KindOf(err) != sandbox.Unsupported || sandbox.MendOf(err) == "" {
+	lacking, err := b.Preflight(s)
+	if sandbox.KindOf(err) != sandbox.Unsupported || sandbox.FixOf(err) == "" {
 		t.Errorf("it says %v", err)
 	}
 	for _, name := range []sandbox.LimitName{sandbox.LimitMemory, sandbox.LimitPids} {
-		if !slices.Contains(lacking, name) || !slices.Contains(sandbox.LacksOf(err), name) {
+		if !slices.Contains(lacking, name) || !slices.Contains(sandbox.UnenforcedOf(err), name) {
 			t.Errorf("%s is not among %v, nor in %v", name, lacking, err)
 		}
 	}

@@ -30,7 +30,7 @@ func TestWallsRootless(t *testing.T) {
 	backendtest.Walls(t, func(t *testing.T) sandbox.Backend {
 		b := open(t, Options{Name: Podman, Host: host, RunDir: filepath.Join(t.TempDir(), "run"), Image: testImage,
 			Guest: guestProgram})
-		if _, err := b.engine.connect(within(t), patience); err != nil { // on an emulated processor its first word takes its time
+		if _, err := b.engine.connect(within(t), stepTimeout); err != nil { // on an emulated processor its first word takes its time
 			t.Fatal(err)
 		}
 		return b

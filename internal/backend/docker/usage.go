@@ -46,7 +46,7 @@ func latest(before, now sandbox.Usage) sandbox.Usage {
 func (box *Box) ask(ctx context.Context, u *sandbox.Usage) {
 	to := box.to
 	var s container.StatsResponse
-	err := to.ask(ctx, "count", callPatience, func(ctx context.Context) error {
+	err := to.ask(ctx, "count", callTimeout, func(ctx context.Context) error {
 		answer, err := to.api.ContainerStats(ctx, box.name(), client.ContainerStatsOptions{})
 		if err != nil {
 			return err

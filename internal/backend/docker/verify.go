@@ -27,7 +27,7 @@ func (box *Box) verify(spec *sandbox.Spec, at *container.InspectResponse) error 
 	for i := range kept {
 		if b := &kept[i]; b.By != "" && slices.Contains(unmet, b.Name) { // it said that it could, so this is refused even where nobody named it
 			b.By, b.Must = "", true
-			b.Why, b.Mend = "the engine was told of it and does not enforce it: "+details, to.limitMend()
+			b.Why, b.Fix = "the engine was told of it and does not enforce it: "+details, to.limitFix()
 		}
 	}
 	if err := kept.Refusal(to.engine.options.Name, spec); err != nil {

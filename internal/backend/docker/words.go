@@ -44,8 +44,8 @@ func (e *engine) title() string {
 	return "Docker"
 }
 
-func (e *engine) error(kind sandbox.Kind, msg, mend string) *sandbox.Error {
-	return &sandbox.Error{Kind: kind, Op: e.options.Name + ": reach the engine", Msg: msg, Mend: mend}
+func (e *engine) error(kind sandbox.Kind, msg, fix string) *sandbox.Error {
+	return &sandbox.Error{Kind: kind, Op: e.options.Name + ": reach the engine", Msg: msg, Fix: fix}
 }
 
 // absent says why an engine could not be met.
@@ -53,34 +53,34 @@ func (e *engine) absent(at *endpoint, err error) error {
 	where := fmt.Sprintf("at %s (%s)", at.host, at.why)
 	var late hangs
 	if path := at.unixPath(); path != "" { // the client's words hide what the system said
-		conn, dialErr := net.DialTimeout("unix", path, pingPatience)
+		conn, dialErr := net.DialTimeout("unix", path, pingTimeout)
 		if dialErr == nil {
 			conn.Close()
 		}
 		switch {
 		case errors.Is(dialErr, fs.ErrPermission):
-			return e.error(sandbox.Unavailable, "this user may not use the engine's socket "+path, e.permissionMend())
+			return e.error(sandbox.Unavailable, "this user may not use the engine's socket "+path, e.permissionFix())
 		case errors.Is(dialErr, fs.ErrNotExist), errors.Is(dialErr, syscall.ECONNREFUSED):
-			return e.error(sandbox.Unavailable, "no engine answers "+where, e.startMend())
+			return e.error(sandbox.Unavailable, "no engine answers "+where, e.startFix())
 		}
 	}
 	switch {
 	case errors.As(err, &late):
-		return e.error(sandbox.Unavailable, fmt.Sprintf("the engine %s took the call and did not answer within %v: it hangs", where, time.Duration(late)), e.restartMend())
+		return e.error(sandbox.Unavailable, fmt.Sprintf("the engine %s took the call and did not answer within %v: it hangs", where, time.Duration(late)), e.restartFix())
 	case strings.Contains(err.Error(), "minimum supported API version"), strings.Contains(err.Error(), "is not supported by this client"):
 		return e.error(sandbox.Unsupported, fmt.Sprintf("the engine %s is too old: %v", where, err), "install "+e.title()+" of "+oldest[e.title()]+" or newer")
 	case client.IsErrConnectionFailed(err):
-		return e.error(sandbox.Unavailable, "no engine answers "+where+": "+err.Error(), e.startMend())
+		return e.error(sandbox.Unavailable, "no engine answers "+where+": "+err.Error(), e.startFix())
 	}
-	return e.error(sandbox.Unavailable, fmt.Sprintf("what answers %s is no engine that can be used: %v", where, err), e.startMend())
+	return e.error(sandbox.Unavailable, fmt.Sprintf("what answers %s is no engine that can be used: %v", where, err), e.startFix())
 }
 
 // oldest are the first versions with version 1.40 of the API, the least that the client speaks.
 var oldest = map[string]string{"Docker": "version 19.03", "Podman": "version 3.0"}
 
-func (e *engine) startMend() string { return startMend(e.options.Name, runtime.GOOS) }
+func (e *engine) startFix() string { return startFix(e.options.Name, runtime.GOOS) }
 
-func startMend(name, system string) string {
+func startFix(name, system string) string {
 	switch {
 	case name == Podman && system != "linux":
 		return "start its virtual machine: podman machine start, after podman machine init the first time; then name its socket with CONTAINER_HOST: " +
@@ -94,7 +94,7 @@ func startMend(name, system string) string {
 	return "start it: sudo systemctl start docker, or Docker Desktop; or name it with DOCKER_HOST or docker context use; to install it: https://docs.docker.com/engine/install"
 }
 
-func (e *engine) restartMend() string {
+func (e *engine) restartFix() string {
 	if runtime.GOOS != "linux" {
 		return map[string]string{Name: "restart Docker Desktop", Podman: "restart its virtual machine: podman machine stop; podman machine start"}[e.options.Name]
 	}
@@ -104,7 +104,7 @@ func (e *engine) restartMend() string {
 	return "restart it: sudo systemctl restart docker"
 }
 
-func (e *engine) permissionMend() string {
+func (e *engine) permissionFix() string {
 	if e.options.Name == Podman {
 		return "use this user's own: systemctl --user enable --now podman.socket"
 	}
@@ -113,7 +113,7 @@ func (e *engine) permissionMend() string {
 
 func (to *connection) hangs(step string, bound time.Duration) error {
 	return &sandbox.Error{Kind: sandbox.Unavailable, Op: to.engine.options.Name + ": " + step,
-		Msg: fmt.Sprintf("the engine did not answer within %v", bound), Mend: to.engine.restartMend()}
+		Msg: fmt.Sprintf("the engine did not answer within %v", bound), Fix: to.engine.restartFix()}
 }
 
 // explain says what an engine's refusal means, where more is known than its words.
@@ -123,7 +123,7 @@ func (to *connection) explain(step string, err error) error {
 		return e.absent(to.endpoint, err)
 	}
 	if isCut(err) {
-		return &sandbox.Error{Kind: sandbox.Unavailable, Op: e.options.Name + ": " + step, Msg: "the engine hung up in the middle of the call", Mend: e.restartMend(), Err: err}
+		return &sandbox.Error{Kind: sandbox.Unavailable, Op: e.options.Name + ": " + step, Msg: "the engine hung up in the middle of the call", Fix: e.restartFix(), Err: err}
 	}
 	refusal := &sandbox.Error{Kind: sandbox.Unavailable, Op: e.options.Name + ": " + step, Err: err}
 	if errdefs.IsInvalidArgument(err) {
@@ -133,10 +133,10 @@ func (to *connection) explain(step string, err error) error {
 	switch {
 	case strings.Contains(text, "unknown or invalid runtime name"), strings.Contains(text, "Unknown runtime specified"), strings.Contains(text, "not found in $PATH") && strings.Contains(text, "runtime"):
 		refusal.Kind, refusal.Msg = sandbox.Unsupported, "the engine has no runtime "+e.options.Runtime
-		refusal.Mend = "install it and name it in the engine's configuration, or leave the runtime out"
+		refusal.Fix = "install it and name it in the engine's configuration, or leave the runtime out"
 	case strings.Contains(text, "bind source path does not exist"):
 		refusal.Kind, refusal.Msg = sandbox.Unsupported, "the engine does not see this host's files"
-		refusal.Mend = "send files along with --file, or use an engine on this host"
+		refusal.Fix = "send files along with --file, or use an engine on this host"
 	}
 	return refusal
 }

@@ -29,7 +29,7 @@ func (box *Box) watch() {
 	box.Straggle = func() {
 		box.Group.Kill()
 		if box.backend.caller.UID != 0 {
-			ctx, cancel := context.WithTimeout(context.Background(), hostbox.KillPatience)
+			ctx, cancel := context.WithTimeout(context.Background(), hostbox.KillTimeout)
 			defer cancel()
 			endAll(ctx, box.Sandbox)
 		}

@@ -41,11 +41,11 @@ func (b *Backend) mapped(code uint32, p *hostid.Pair) []specs.LinuxIDMapping {
 }
 
 // bundle writes what runsc is told of a box: config.json in the folder of the box, which holds the guest's key and is for its owner.
-func (box *Box) bundle(spec *sandbox.Spec, s *stage) error {
+func (box *Box) bundle(spec *sandbox.Spec, s *staging) error {
 	plan := &confine.Plan{ID: string(spec.ID), Key: box.Key[:], Code: spec.User, Container: confine.Container{Listen: path.Join(socketDir, socketFile)}, OneShot: !spec.Lifetime.Living,
 		Lease: int64(spec.Lifetime.GuestLease()), FailAt: box.backend.options.FailAt}
 	if plan.OneShot {
-		plan.Lease = int64(confine.BornLease)
+		plan.Lease = int64(confine.StartLease)
 	}
 	limits, payload := confine.Rlimits(spec.Limits)
 	// The same policy as on a shared kernel: what is refused there is refused here, whatever gVisor would answer.
@@ -56,11 +56,11 @@ func (box *Box) bundle(spec *sandbox.Spec, s *stage) error {
 		}
 	}
 	plan.Limits, plan.Payload = slices.DeleteFunc(limits, foreign), payload
-	plan.Root = rootfs.Writable(spec.Limits, spec.User, spec.Workdir != "", false)
+	plan.Root = rootfs.Writable(spec.Limits, spec.User, spec.Workspace != "", false)
 	config := specs.Spec{
 		Version:  "1.0.0",
 		Hostname: rootfs.Hostname,
-		Root:     &specs.Root{Path: s.path(stageRoot), Readonly: true},
+		Root:     &specs.Root{Path: s.path(stagingRoot), Readonly: true},
 		Process: &specs.Process{
 			Args: []string{guestPath}, Env: []string{confine.EnvPlan + "=" + plan.Encode(), "GOMAXPROCS=2"}, Cwd: "/", NoNewPrivileges: true,
 			Capabilities: &specs.LinuxCapabilities{Bounding: guestCaps, Effective: guestCaps, Permitted: guestCaps},

@@ -48,7 +48,7 @@ func TestOrdinaryUser(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer runsc.Close()
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	ctx, cancel := context.WithTimeout(context.Background(), stepTimeout)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, "/proc/self/fd/3", "-test.run=^TestOrdinaryUser$", "-test.v")
 	cmd.ExtraFiles = []*os.File{self, guest, runsc}
@@ -78,7 +78,7 @@ func testOrdinaryUser(t *testing.T) {
 		if sandbox.KindOf(err) != sandbox.Unsupported || !strings.Contains(err.Error(), string(sandbox.LimitMemory)) {
 			t.Fatalf("without a limit of memory it says %v", err)
 		}
-		s.AcceptWeaker = []string{string(sandbox.LimitMemory)}
+		s.AllowUnenforced = []string{string(sandbox.LimitMemory)}
 	}
 	box := create(t, b, s)
 	if out := run(t, box, "id -u; touch /workspace/x && ls /workspace; ls /root 2>&1 | head -1"); !strings.HasPrefix(out, "1000\nx\n") {
@@ -98,7 +98,7 @@ func testOrdinaryUser(t *testing.T) {
 	if list := left(b, box.ID()); len(list) > 0 {
 		t.Errorf("left: %v", list)
 	}
-	s.ID, s.Workdir = sandbox.NewID(), t.TempDir()
+	s.ID, s.Workspace = sandbox.NewID(), t.TempDir()
 	if _, err := b.Create(ctx, s); sandbox.KindOf(err) != sandbox.Unsupported {
 		t.Errorf("with a directory of the host it says %v", err)
 	}

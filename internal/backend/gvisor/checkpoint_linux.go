@@ -27,7 +27,7 @@ var _ sandbox.Checkpointer = (*Box)(nil)
 // Checkpoint saves the sandbox into dir. Only a living one can be: a one-shot sandbox lives by a connection, and saving cuts those.
 func (box *Box) Checkpoint(ctx context.Context, dir string) error {
 	if !box.spec.Lifetime.Living {
-		return &sandbox.Error{Kind: sandbox.Unsupported, Op: "gvisor: checkpoint", Msg: "the sandbox ends with its first execution", Mend: "make one that lives on"}
+		return &sandbox.Error{Kind: sandbox.Unsupported, Op: "gvisor: checkpoint", Msg: "the sandbox ends with its first execution", Fix: "make one that lives on"}
 	}
 	if box.backend.caller.UID != 0 {
 		return &sandbox.Error{Kind: sandbox.Unsupported, Op: "gvisor: checkpoint", Msg: "only root can save a sandbox"}
@@ -62,7 +62,7 @@ func (box *Box) Checkpoint(ctx context.Context, dir string) error {
 // somebody's already, and is left as it is.
 func closeToOthers(image *os.File) error {
 	bad := func(msg string) error {
-		return &sandbox.Error{Kind: sandbox.Invalid, Op: "gvisor: checkpoint", Msg: image.Name() + " " + msg, Mend: "make an empty folder of mode 0700"}
+		return &sandbox.Error{Kind: sandbox.Invalid, Op: "gvisor: checkpoint", Msg: image.Name() + " " + msg, Fix: "make an empty folder of mode 0700"}
 	}
 	var st unix.Stat_t
 	if err := unix.Fstat(int(image.Fd()), &st); err != nil {
@@ -80,12 +80,12 @@ func closeToOthers(image *os.File) error {
 	return image.Chmod(0o700)
 }
 
-// answerPatience is how long a guest may need to make its socket again, on a host that is busy.
-const answerPatience = 30 * time.Second
+// answerTimeout is how long a guest may need to make its socket again, on a host that is busy.
+const answerTimeout = 30 * time.Second
 
 // answers waits until the guest can be dialled again, whatever became of the checkpoint.
 func (box *Box) answers() error {
-	ctx, cancel := context.WithTimeout(context.Background(), answerPatience)
+	ctx, cancel := context.WithTimeout(context.Background(), answerTimeout)
 	defer cancel()
 	return box.awaitGuest(ctx, net.Conn.Close)
 }
@@ -139,12 +139,12 @@ func (box *Box) save(ctx context.Context, image *os.File) error {
 	}
 	defer os.Remove(words.Name())
 	defer words.Close()
-	order, err := box.backend.runscOrder(words, append((&stage{}).runscArgv(), "checkpoint", "--leave-running", "--compression=none", imagePath, string(box.Sandbox)))
+	order, err := box.backend.runscOrder(words, append((&staging{}).runscArgv(), "checkpoint", "--leave-running", "--compression=none", imagePath, string(box.Sandbox)))
 	if err != nil {
 		return err
 	}
 	order.Files = append(order.Files, int(box.backend.null.Fd()), int(image.Fd()))
-	process, err := startAt(order, box.enterStage)
+	process, err := startAt(order, box.enterStaging)
 	if err != nil {
 		return err
 	}
@@ -165,7 +165,7 @@ func refusal(said string) error {
 	err := &sandbox.Error{Kind: sandbox.Unavailable, Op: "gvisor: save", Msg: said}
 	switch {
 	case strings.Contains(said, "bound host socket"):
-		err.Kind, err.Msg, err.Mend = sandbox.Unsupported, "a program in the sandbox has bound a unix socket in a directory of the host, which cannot be saved",
+		err.Kind, err.Msg, err.Fix = sandbox.Unsupported, "a program in the sandbox has bound a unix socket in a directory of the host, which cannot be saved",
 			"end that program, or have it bind its socket in /tmp"
 	case strings.Contains(said, unix.ENOSPC.Error()):
 		err.Msg = "the file system of the checkpoint is full"
@@ -173,8 +173,8 @@ func refusal(said string) error {
 	return err
 }
 
-// enterStage brings the calling thread to where the box's own runsc sees its files.
-func (box *Box) enterStage() error {
+// enterStaging brings the calling thread to where the box's own runsc sees its files.
+func (box *Box) enterStaging() error {
 	if err := unix.Unshare(unix.CLONE_FS); err != nil {
 		return os.NewSyscallError("unshare", err)
 	}

@@ -25,7 +25,7 @@ func livingSpec() sandbox.Spec {
 }
 
 func checkpointInto(box *Box, dir string) error {
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	ctx, cancel := context.WithTimeout(context.Background(), stepTimeout)
 	defer cancel()
 	return box.Checkpoint(ctx, dir)
 }
@@ -33,7 +33,7 @@ func checkpointInto(box *Box, dir string) error {
 // background starts Python in a box, and waits until it says that it is ready.
 func background(t *testing.T, box *Box, program string) (id string) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	ctx, cancel := context.WithTimeout(context.Background(), stepTimeout)
 	defer cancel()
 	c := greet(t, box)
 	id = string(sandbox.NewID())
@@ -50,7 +50,7 @@ func background(t *testing.T, box *Box, program string) (id string) {
 
 func firstLine(t *testing.T, p *client.Process) string {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	ctx, cancel := context.WithTimeout(context.Background(), stepTimeout)
 	defer cancel()
 	var said []byte
 	enough := errors.New("enough")
@@ -69,7 +69,7 @@ func firstLine(t *testing.T, p *client.Process) string {
 // answer tells a program in the background to go on, and returns all that it has said until its end.
 func answer(t *testing.T, box sandbox.Box, id string) string {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	ctx, cancel := context.WithTimeout(context.Background(), stepTimeout)
 	defer cancel()
 	p, err := greet(t, box).Attach(ctx, guest.Attach{ID: id})
 	if err != nil {
@@ -213,8 +213,8 @@ func TestCheckpointBesideHostSocket(t *testing.T) {
 	backendtest.ForCheck(t, "checkpoints")
 	b := openIn(t, filepath.Join(t.TempDir(), "run"), "")
 	s := livingSpec()
-	s.Workdir = t.TempDir()
-	if err := os.Chmod(s.Workdir, 0o777); err != nil {
+	s.Workspace = t.TempDir()
+	if err := os.Chmod(s.Workspace, 0o777); err != nil {
 		t.Fatal(err)
 	}
 	box := create(t, b, s)
@@ -312,7 +312,7 @@ func TestRestoreOfAnotherVersion(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, err = b.Restore(context.Background(), dir, livingSpec())
-	if sandbox.KindOf(err) != sandbox.Invalid || sandbox.MendOf(err) == "" || !strings.Contains(err.Error(), "another version") {
+	if sandbox.KindOf(err) != sandbox.Invalid || sandbox.FixOf(err) == "" || !strings.Contains(err.Error(), "another version") {
 		t.Errorf("it says %v", err)
 	}
 }
@@ -361,7 +361,7 @@ func TestRestoreOfAnotherSystem(t *testing.T) {
 	if err := os.WriteFile(module, []byte("x = 1  # longer\n"), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	if err := restore(); sandbox.KindOf(err) != sandbox.Invalid || !strings.Contains(err.Error(), "/usr/module.py") || sandbox.MendOf(err) == "" {
+	if err := restore(); sandbox.KindOf(err) != sandbox.Invalid || !strings.Contains(err.Error(), "/usr/module.py") || sandbox.FixOf(err) == "" {
 		t.Errorf("with a file that was open and is another now: %v", err)
 	}
 	if err := errors.Join(os.Remove(module), unix.Mkfifo(module, 0o644)); err != nil {

@@ -68,7 +68,7 @@ func (b *Backend) build(ctx context.Context, spec sandbox.Spec, from *checkpoint
 	}
 	s, err := box.set(&spec, r)
 	if err != nil {
-		return nil, at("set stage", err)
+		return nil, at("set staging", err)
 	}
 	defer s.close()
 	if err := b.fail(failBundle, box.bundle(&spec, s)); err != nil {
@@ -143,14 +143,14 @@ func groupLimits(spec *sandbox.Spec) cgroup.Limits {
 // guestPoll is how often a guest that is about to come is looked for.
 const guestPoll = time.Millisecond
 
-// bootPatience bounds the boot of a sandbox, which takes a fifth of a second, and some twenty on an emulated processor that is busy.
-const bootPatience = 2 * time.Minute
+// bootTimeout bounds the boot of a sandbox, which takes a fifth of a second, and some twenty on an emulated processor that is busy.
+const bootTimeout = 2 * time.Minute
 
 // meetGuest waits until the guest answers. One that was saved is given its new key and name, and one that is not to outlive this process
 // a lifeline.
 func (box *Box) meetGuest(ctx context.Context, from *checkpoint) error {
-	ctx, cancel := context.WithTimeoutCause(ctx, bootPatience, &sandbox.Error{Kind: sandbox.Unavailable, Op: "gvisor: " + failGuest,
-		Msg: "it has not answered for " + bootPatience.String(), Mend: "try again; this host may be too busy"})
+	ctx, cancel := context.WithTimeoutCause(ctx, bootTimeout, &sandbox.Error{Kind: sandbox.Unavailable, Op: "gvisor: " + failGuest,
+		Msg: "it has not answered for " + bootTimeout.String(), Fix: "try again; this host may be too busy"})
 	defer cancel()
 	if from != nil {
 		if err := box.awaitGuest(ctx, func(conn net.Conn) error { return box.rename(ctx, conn, from) }); err != nil {
@@ -205,7 +205,7 @@ func (b *Backend) refuse(spec *sandbox.Spec) error {
 		return no("user", "does not run code as uid 0")
 	case b.caller.UID != 0 && spec.HostWritable():
 		return &sandbox.Error{Kind: sandbox.Unsupported, Op: "mount", Msg: "the gvisor backend shows directories of the host writable only where it runs as root",
-			Mend: "run as root, use --backend native, or hand files in and out"}
+			Fix: "run as root, use --backend native, or hand files in and out"}
 	}
 	return nil
 }

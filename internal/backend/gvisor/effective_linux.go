@@ -9,7 +9,7 @@ import (
 	"github.com/glovebox-dev/glovebox/sandbox"
 )
 
-var _ sandbox.Foreteller = (*Backend)(nil)
+var _ sandbox.Preflighter = (*Backend)(nil)
 
 // Probe makes a sandbox once and takes it down again; that is the one test that cannot be wrong.
 func (b *Backend) Probe(ctx context.Context) (sandbox.Posture, error) {
@@ -19,7 +19,7 @@ func (b *Backend) Probe(ctx context.Context) (sandbox.Posture, error) {
 		return posture, err
 	}
 	spec := sandbox.Spec{ID: sandbox.NewID(), Limits: sandbox.DefaultLimits, User: sandbox.DefaultUser,
-		AcceptWeaker: []string{string(sandbox.LimitMemory), string(sandbox.LimitCPUs)}}
+		AllowUnenforced: []string{string(sandbox.LimitMemory), string(sandbox.LimitCPUs)}}
 	box, err := b.Create(ctx, spec)
 	posture.Walls = walls(in.Tree, err == nil)
 	if err != nil {
@@ -31,27 +31,27 @@ func (b *Backend) Probe(ctx context.Context) (sandbox.Posture, error) {
 
 // walls are the lines of the posture.
 func walls(tree *cgroup.Tree, made bool) []sandbox.Wall {
-	stands := sandbox.WallStands
+	enforced := sandbox.WallEnforced
 	if !made {
-		stands = sandbox.WallMissing
+		enforced = sandbox.WallMissing
 	}
 	list := []sandbox.Wall{
-		{Name: "kernel", State: stands, Detail: "gVisor, in a process without network or capabilities, behind a system call filter"},
-		{Name: "root", State: stands, Detail: "read-only; /proc, /sys and /dev are gVisor's"},
-		{Name: "network", State: stands, Detail: "loopback only"},
-		{Name: "capabilities", State: stands, Detail: "none, with no_new_privs"},
+		{Name: "kernel", State: enforced, Detail: "gVisor, in a process without network or capabilities, behind a system call filter"},
+		{Name: "root", State: enforced, Detail: "read-only; /proc, /sys and /dev are gVisor's"},
+		{Name: "network", State: enforced, Detail: "loopback only"},
+		{Name: "capabilities", State: enforced, Detail: "none, with no_new_privs"},
 	}
 	for _, c := range []struct {
 		name       sandbox.LimitName
 		controller cgroup.Controller
 	}{{sandbox.LimitMemory, cgroup.Memory}, {sandbox.LimitCPUs, cgroup.CPU}} {
-		w := sandbox.Wall{Name: "limit " + string(c.name), State: sandbox.WallStands, Detail: tree.Enforcer(c.controller)}
+		w := sandbox.Wall{Name: "limit " + string(c.name), State: sandbox.WallEnforced, Detail: tree.Enforcer(c.controller)}
 		if w.Detail == "" {
-			w.State, w.Detail, w.Mend = sandbox.WallMissing, "nothing bounds it: "+tree.Detail(), tree.Mend()
+			w.State, w.Detail, w.Fix = sandbox.WallMissing, "nothing bounds it: "+tree.Detail(), tree.Fix()
 		}
 		list = append(list, w)
 	}
-	return append(list, sandbox.Wall{Name: "limit " + string(sandbox.LimitPids), State: sandbox.WallStands, Detail: "RLIMIT_NPROC of gVisor"})
+	return append(list, sandbox.Wall{Name: "limit " + string(sandbox.LimitPids), State: sandbox.WallEnforced, Detail: "RLIMIT_NPROC of gVisor"})
 }
 
 // bounds says what keeps the limits and policies of a spec here.
@@ -61,14 +61,14 @@ func bounds(spec *sandbox.Spec, tree *cgroup.Tree) bound.List {
 		bound.Group(sandbox.LimitCPUs, tree, cgroup.CPU),
 		{Name: sandbox.LimitPids, By: "RLIMIT_NPROC of gVisor"},
 		bound.Directories(bound.Bound{Name: sandbox.LimitDisk, By: "tmpfs size"}, spec),
-		{Name: sandbox.LimitInodes, Told: true, Why: "gVisor's file systems in memory count no inodes", Mend: "leave inodes out: their memory is bounded by that of the sandbox"},
+		{Name: sandbox.LimitInodes, Told: true, Why: "gVisor's file systems in memory count no inodes", Fix: "leave inodes out: their memory is bounded by that of the sandbox"},
 		{Name: sandbox.LimitOpenFiles, By: "RLIMIT_NOFILE"},
 		{Name: sandbox.LimitTimeout, By: "guest and server clocks"},
 		{Name: sandbox.LimitOutput, By: "server"},
 	}
 	if spec.Commands != nil {
 		list = append(list, bound.Bound{Name: sandbox.PolicyCommands, Told: true, Why: "gVisor cannot bound which programs are executed: it has no Landlock",
-			Mend: "use the native backend"})
+			Fix: "use the native backend"})
 	}
 	return list
 }
@@ -81,8 +81,8 @@ func (b *Backend) effective(spec *sandbox.Spec, tree *cgroup.Tree) sandbox.Polic
 	return p
 }
 
-// Foretell says which limits nothing here keeps for a spec, and why Create would refuse it.
-func (b *Backend) Foretell(spec sandbox.Spec) ([]sandbox.LimitName, error) {
+// Preflight says which limits nothing here keeps for a spec, and why Create would refuse it.
+func (b *Backend) Preflight(spec sandbox.Spec) ([]sandbox.LimitName, error) {
 	if err := b.refuse(&spec); err != nil {
 		return nil, err
 	}

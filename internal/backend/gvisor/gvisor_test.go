@@ -25,8 +25,8 @@ import (
 	"github.com/glovebox-dev/glovebox/sandbox"
 )
 
-// patience bounds a step that hangs.
-const patience = 2 * time.Minute
+// stepTimeout bounds a step that hangs.
+const stepTimeout = 2 * time.Minute
 
 func spec() sandbox.Spec {
 	return sandbox.Spec{ID: sandbox.NewID(), Limits: sandbox.DefaultLimits, User: sandbox.DefaultUser, Env: sandbox.DefaultEnv}
@@ -45,7 +45,7 @@ func create(t testing.TB, b *Backend, s sandbox.Spec) *Box {
 // greet dials the guest of a box, until the end of the test.
 func greet(t testing.TB, box sandbox.Box) *client.Client {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	ctx, cancel := context.WithTimeout(context.Background(), stepTimeout)
 	defer cancel()
 	conn, err := box.Dial(ctx)
 	if err != nil {
@@ -62,7 +62,7 @@ func greet(t testing.TB, box sandbox.Box) *client.Client {
 // execute runs a command in a box and returns what it printed.
 func execute(t testing.TB, c *client.Client, argv ...string) string {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	ctx, cancel := context.WithTimeout(context.Background(), stepTimeout)
 	defer cancel()
 	p, err := c.Start(ctx, guest.Start{ID: string(sandbox.NewID()), Argv: argv, Dir: sandbox.Workspace, Env: sandbox.DefaultEnv, User: sandbox.DefaultUser})
 	if err != nil {
@@ -134,7 +134,7 @@ func TestCloseFindsNoProgram(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := b.Foretell(spec()); err != nil {
+	if _, err := b.Preflight(spec()); err != nil {
 		t.Log(err) // what nothing here can enforce
 	}
 	if err := b.Close(); err != nil {
@@ -382,7 +382,7 @@ func TestOneOfItsProcessesIsKilled(t *testing.T) {
 		if err := unix.Kill(pids[i], unix.SIGKILL); err != nil {
 			t.Fatal(err)
 		}
-		ctx, cancel := context.WithTimeout(context.Background(), patience)
+		ctx, cancel := context.WithTimeout(context.Background(), stepTimeout)
 		end, err := box.Wait(ctx)
 		cancel()
 		if err != nil || end.Cause == sandbox.EndClosed {

@@ -64,7 +64,7 @@ func (r *root) unchanged(files []held, spec *sandbox.Spec) error {
 		}
 		if err != nil {
 			return &sandbox.Error{Kind: sandbox.Invalid, Op: "gvisor: restore: " + f.Path, Err: err,
-				Mend: "make the sandbox anew: what was saved of it fits the system that this host had then"}
+				Fix: "make the sandbox anew: what was saved of it fits the system that this host had then"}
 		}
 	}
 	return nil

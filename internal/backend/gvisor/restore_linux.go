@@ -48,7 +48,7 @@ func (b *Backend) Restore(ctx context.Context, dir string, spec sandbox.Spec) (s
 	}
 	if !reflect.DeepEqual(frozen(s.Spec), frozen(spec)) {
 		return nil, &sandbox.Error{Kind: sandbox.Invalid, Op: "gvisor: restore", Msg: "the sandbox was saved with another root, user, mounts, network or limits",
-			Mend: "ask for what it was made with; only memory, CPUs, lifetime and labels may change"}
+			Fix: "ask for what it was made with; only memory, CPUs, lifetime and labels may change"}
 	}
 	from := &checkpoint{image: image, held: s.Held}
 	copy(from.key[:], s.Key)
@@ -57,7 +57,7 @@ func (b *Backend) Restore(ctx context.Context, dir string, spec sandbox.Spec) (s
 
 // frozen is what of a spec is part of what was saved, and cannot be another when it is restored.
 func frozen(s sandbox.Spec) sandbox.Spec {
-	s.ID, s.Labels, s.Lifetime, s.Env, s.Named, s.AcceptWeaker = "", nil, sandbox.Lifetime{}, nil, nil, nil
+	s.ID, s.Labels, s.Lifetime, s.Env, s.Named, s.AllowUnenforced = "", nil, sandbox.Lifetime{}, nil, nil, nil
 	s.Limits.MemoryBytes, s.Limits.CPUMillis, s.Limits.Timeout, s.Limits.OutputBytes = 0, 0, 0, 0
 	return s
 }
@@ -72,7 +72,7 @@ func readSaved(dir, name string) (s saved, err error) {
 	}
 	if err == nil && s.Form != savedForm {
 		return s, &sandbox.Error{Kind: sandbox.Invalid, Op: "gvisor: restore", Msg: "the checkpoint in " + name + " is of another version of Glovebox",
-			Mend: "make it again, or restore it with that version"}
+			Fix: "make it again, or restore it with that version"}
 	}
 	if err == nil && len(s.Key) != guest.KeySize {
 		err = errors.New("its key is none")

@@ -171,7 +171,7 @@ func (r *root) places(spec *sandbox.Spec) error {
 			return err
 		}
 		if err := placeFor(inside, m); err != nil {
-			return &sandbox.Error{Kind: sandbox.Invalid, Op: "mount " + m.Source, Err: err, Mend: "mount it where no link of the root is on the way"}
+			return &sandbox.Error{Kind: sandbox.Invalid, Op: "mount " + m.Source, Err: err, Fix: "mount it where no link of the root is on the way"}
 		}
 		if err := r.placeShown(m, list); err != nil {
 			return err
@@ -197,7 +197,7 @@ func (r *root) placeShown(m sandbox.Mount, all []sandbox.Mount) error {
 	}
 	defer folder.Close()
 	no := func(msg string) error {
-		return &sandbox.Error{Kind: sandbox.Invalid, Op: "mount " + m.Source, Msg: msg, Mend: "mount it outside of " + r.shows[i].target}
+		return &sandbox.Error{Kind: sandbox.Invalid, Op: "mount " + m.Source, Msg: msg, Fix: "mount it outside of " + r.shows[i].target}
 	}
 	there, err := folder.Stat(strings.TrimPrefix(target, r.shows[i].target+"/"))
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ENOTDIR) {

@@ -20,7 +20,7 @@ func TestPlacesFollowNoLinkOut(t *testing.T) {
 		}
 		for _, target := range []string{"/data/x", "/data/x/y"} {
 			err := r.places(&sandbox.Spec{Mounts: []sandbox.Mount{{Source: source, Target: target}}})
-			if sandbox.KindOf(err) != sandbox.Invalid || sandbox.MendOf(err) == "" {
+			if sandbox.KindOf(err) != sandbox.Invalid || sandbox.FixOf(err) == "" {
 				t.Errorf("%s by %s: %v", target, link, err)
 			}
 		}
@@ -102,7 +102,7 @@ func TestPlacesInWhatIsShown(t *testing.T) {
 		if err == nil {
 			box.Close()
 		}
-		if good && err != nil || !good && (sandbox.KindOf(err) != sandbox.Invalid || sandbox.MendOf(err) == "") {
+		if good && err != nil || !good && (sandbox.KindOf(err) != sandbox.Invalid || sandbox.FixOf(err) == "") {
 			t.Errorf("a mount at %s: %v", target, err)
 		}
 	}

@@ -25,13 +25,13 @@ const (
 var runscEnv = []string{"PATH=/usr/sbin:/usr/bin:/sbin:/bin"}
 
 // runscArgv is what every runsc of ours is called with, before its verb.
-func (s *stage) runscArgv() []string {
-	return []string{runscName, "--root=" + filepath.Join(s.path(stageBox), stateFolder), "--platform=systrap", "--network=none", "--host-uds=create",
+func (s *staging) runscArgv() []string {
+	return []string{runscName, "--root=" + filepath.Join(s.path(stagingBox), stateFolder), "--platform=systrap", "--network=none", "--host-uds=create",
 		"--ignore-cgroups", "--overlay2=none"}
 }
 
 // startRunsc starts the box's runsc, which stays as its parent: when it ends, all of the box has.
-func (b *Backend) startRunsc(box *Box, s *stage, from *checkpoint) (*pidfd.Process, error) {
+func (b *Backend) startRunsc(box *Box, s *staging, from *checkpoint) (*pidfd.Process, error) {
 	door, err := box.Group.Door()
 	if err != nil {
 		return nil, err
@@ -59,7 +59,7 @@ func (b *Backend) startRunsc(box *Box, s *stage, from *checkpoint) (*pidfd.Proce
 		verb = []string{"--restore-spec-validation=ignore", "restore", imagePath}
 		order.Files = append(order.Files, int(from.image.Fd()))
 	}
-	order.Argv = append(append(order.Argv, verb...), "--bundle="+s.path(stageBox), string(box.Sandbox))
+	order.Argv = append(append(order.Argv, verb...), "--bundle="+s.path(stagingBox), string(box.Sandbox))
 	if box.IDs == nil {
 		return b.startMapped(order)
 	}

@@ -15,7 +15,7 @@ import (
 	"github.com/glovebox-dev/glovebox/sandbox"
 )
 
-// takeBack makes a box out of the folder that a dead server left: the box itself knows its folder by the stage alone.
+// takeBack makes a box out of the folder that a dead server left: the box itself knows its folder by the staging area alone.
 func (b *Backend) takeBack(ctx context.Context, dir string) (*Box, error) {
 	in, err := b.instance()
 	if err != nil {

@@ -28,7 +28,7 @@ type entry struct {
 }
 
 // start takes the guest over.
-func (box *Box) start(g *born) {
+func (box *Box) start(g *spawned) {
 	box.Process, box.Lifeline, box.Began = g.process, g.setup, time.Now()
 	box.Entry = &box.entry // soon free, once the box has ended, as what is forked has nowhere to go any more
 	box.Watch()

@@ -150,12 +150,12 @@ func (b *Backend) refuse(spec *sandbox.Spec) error {
 		return &sandbox.Error{Kind: sandbox.Unsupported, Op: "devices", Msg: "the native backend hands no devices in"}
 	case spec.Network.Mode != "" && spec.Network.Mode != sandbox.NetworkNone:
 		return &sandbox.Error{Kind: sandbox.Unsupported, Op: "network", Msg: "the native backend has no way out to the network yet",
-			Mend: "leave the network mode at none"}
+			Fix: "leave the network mode at none"}
 	case spec.User.UID == 0:
-		return &sandbox.Error{Kind: sandbox.Unsupported, Op: "user", Msg: "code does not run as uid 0", Mend: "leave the user at 1000"}
+		return &sandbox.Error{Kind: sandbox.Unsupported, Op: "user", Msg: "code does not run as uid 0", Fix: "leave the user at 1000"}
 	case !b.kernel.atLeast(5, 14):
 		return &sandbox.Error{Kind: sandbox.Unsupported, Op: "native: kernel", Msg: "this kernel is " + b.kernel.release,
-			Mend: "use Linux " + leastKernel + " or newer"}
+			Fix: "use Linux " + leastKernel + " or newer"}
 	}
 	return nil
 }

@@ -6,7 +6,7 @@ import (
 	"github.com/glovebox-dev/glovebox/sandbox"
 )
 
-var _ sandbox.Foreteller = (*Backend)(nil)
+var _ sandbox.Preflighter = (*Backend)(nil)
 
 // bounds says what keeps the limits and policies of a spec here.
 func (b *Backend) bounds(spec *sandbox.Spec, tree *cgroup.Tree) bound.List {
@@ -36,7 +36,7 @@ func (b *Backend) commandsBound() bound.Bound {
 	c := bound.Bound{Name: sandbox.PolicyCommands, By: "the files that are there, Landlock"}
 	if wall := b.landlockWall(); wall.State == sandbox.WallMissing {
 		c.By, c.Gap = "the files that are there", "not for what the dynamic linker can be made to load"
-		c.Why, c.Mend = "without Landlock the dynamic linker can be made to load any program: "+wall.Detail, wall.Mend
+		c.Why, c.Fix = "without Landlock the dynamic linker can be made to load any program: "+wall.Detail, wall.Fix
 	}
 	return c
 }
@@ -49,8 +49,8 @@ func (b *Backend) effective(spec *sandbox.Spec, tree *cgroup.Tree, hostUID strin
 	return p
 }
 
-// Foretell says which limits nothing here keeps for a spec, and why Create would refuse it.
-func (b *Backend) Foretell(spec sandbox.Spec) ([]sandbox.LimitName, error) {
+// Preflight says which limits nothing here keeps for a spec, and why Create would refuse it.
+func (b *Backend) Preflight(spec sandbox.Spec) ([]sandbox.LimitName, error) {
 	if err := b.refuse(&spec); err != nil {
 		return nil, err
 	}

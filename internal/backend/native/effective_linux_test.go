@@ -7,17 +7,17 @@ import (
 	"github.com/glovebox-dev/glovebox/sandbox"
 )
 
-// TestForetell: what Create refuses is foretold, and what it makes is not refused.
-func TestForetell(t *testing.T) {
+// TestPreflight: what Create refuses is preflighted, and what it makes is not refused.
+func TestPreflight(t *testing.T) {
 	b := open(t, "")
 	s := spec()
-	if _, err := b.Foretell(s); err != nil {
+	if _, err := b.Preflight(s); err != nil {
 		t.Errorf("refused: %v", err)
 	}
-	s.Workdir, s.Named = t.TempDir(), []sandbox.LimitName{sandbox.LimitDisk}
-	lacking, err := b.Foretell(s)
+	s.Workspace, s.Named = t.TempDir(), []sandbox.LimitName{sandbox.LimitDisk}
+	lacking, err := b.Preflight(s)
 	if _, created := b.Create(t.Context(), s); sandbox.KindOf(err) != sandbox.Unsupported || err.Error() != created.Error() {
-		t.Errorf("foretold %v, was %v", err, created)
+		t.Errorf("preflighted %v, was %v", err, created)
 	}
 	if !slices.Contains(lacking, sandbox.LimitDisk) {
 		t.Errorf("lacking are %v", lacking)

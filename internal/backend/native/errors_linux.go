@@ -40,19 +40,19 @@ func explainClone(err error) error {
 	switch {
 	case errors.Is(err, unix.ENOSPC):
 		e.Msg = "this host allows no more user namespaces"
-		e.Mend = "raise the sysctl user.max_user_namespaces"
+		e.Fix = "raise the sysctl user.max_user_namespaces"
 	case errors.Is(err, unix.EPERM) && appArmorRestricts():
 		e.Msg = "AppArmor on this host keeps ordinary users from making user namespaces"
-		e.Mend = "as root: sysctl kernel.apparmor_restrict_unprivileged_userns=0, or give glovebox an AppArmor profile with the permission userns, or run it as root"
+		e.Fix = "as root: sysctl kernel.apparmor_restrict_unprivileged_userns=0, or give glovebox an AppArmor profile with the permission userns, or run it as root"
 	case errors.Is(err, unix.EPERM):
 		e.Msg = "this host keeps ordinary users from making user namespaces"
-		e.Mend = "as root: sysctl kernel.unprivileged_userns_clone=1 where it exists; inside a container allow it by its seccomp profile (Docker: --security-opt seccomp=unconfined); or run as root"
+		e.Fix = "as root: sysctl kernel.unprivileged_userns_clone=1 where it exists; inside a container allow it by its seccomp profile (Docker: --security-opt seccomp=unconfined); or run as root"
 	case errors.Is(err, unix.ENOSYS):
 		e.Msg = "a filter of system calls on this host refuses to make processes in namespaces"
-		e.Mend = "inside a container allow clone3 by its seccomp profile (Docker: --security-opt seccomp=unconfined)"
+		e.Fix = "inside a container allow clone3 by its seccomp profile (Docker: --security-opt seccomp=unconfined)"
 	case errors.Is(err, unix.EINVAL):
 		e.Msg = "this kernel lacks one of the namespaces user, mount, pid, net, ipc, uts, cgroup"
-		e.Mend = "use a kernel that is built with them"
+		e.Fix = "use a kernel that is built with them"
 	default:
 		e.Kind = sandbox.Unavailable
 	}
@@ -79,25 +79,25 @@ func explainSetup(f *confine.Failure) error {
 	case denied && (f.Step == confine.StepKnobs || strings.HasPrefix(f.Step, confine.StepRoot+" proc")):
 		e.Kind = sandbox.Unsupported
 		e.Msg = "this host lets nobody mount a fresh /proc, because its own is partly hidden, as in most containers"
-		e.Mend = "in Docker or Podman start the container with --security-opt systempaths=unconfined; in Kubernetes set procMount: Unmasked; or use another backend"
+		e.Fix = "in Docker or Podman start the container with --security-opt systempaths=unconfined; in Kubernetes set procMount: Unmasked; or use another backend"
 	case denied && appArmorRestricts():
 		e.Kind = sandbox.Unsupported
 		e.Msg = "AppArmor on this host lets an ordinary user's namespaces do nothing"
-		e.Mend = "as root: sysctl kernel.apparmor_restrict_unprivileged_userns=0, or run as root"
+		e.Fix = "as root: sysctl kernel.apparmor_restrict_unprivileged_userns=0, or run as root"
 	case denied && f.Step == confine.StepPrivate:
 		e.Kind = sandbox.Unsupported
-		e.Mend = "inside a container allow mount by its seccomp and AppArmor profiles (Docker: --security-opt seccomp=unconfined --security-opt apparmor=unconfined)"
+		e.Fix = "inside a container allow mount by its seccomp and AppArmor profiles (Docker: --security-opt seccomp=unconfined --security-opt apparmor=unconfined)"
 	case errno == unix.ENOSYS:
 		e.Kind = sandbox.Unsupported
 		e.Msg = "this kernel is too old"
-		e.Mend = "use Linux " + leastKernel + " or newer"
+		e.Fix = "use Linux " + leastKernel + " or newer"
 	case strings.HasPrefix(f.Step, confine.StepSources+" "):
 		e.Kind = sandbox.Invalid
 		e.Msg = "cannot be made visible in the sandbox"
 	case strings.HasPrefix(f.Step, confine.StepRoot+" ") && (errno == unix.ENOENT || errno == unix.EROFS):
 		e.Kind = sandbox.Invalid
 		e.Msg = "there is no such place in the sandbox's root, and it cannot be made inside a read-only folder of the host"
-		e.Mend = "choose a target below a new top-level folder, such as /data"
+		e.Fix = "choose a target below a new top-level folder, such as /data"
 	case strings.HasPrefix(f.Step, confine.StepRoot+" ") && errno == unix.ELOOP:
 		e.Kind = sandbox.Invalid
 		e.Msg = "a link stands in the way of this target"

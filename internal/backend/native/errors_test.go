@@ -32,7 +32,7 @@ func TestExplainStart(t *testing.T) {
 		{&fork.Error{Step: fork.Fork, Errno: unix.ENOSPC}, sandbox.Unsupported, "user.max_user_namespaces"},
 	} {
 		err := explainStart(c.err)
-		if sandbox.KindOf(err) != c.kind || !strings.Contains(err.Error()+sandbox.MendOf(err), c.says) {
+		if sandbox.KindOf(err) != c.kind || !strings.Contains(err.Error()+sandbox.FixOf(err), c.says) {
 			t.Errorf("%v: got %v %v", c.err, sandbox.KindOf(err), err)
 		}
 		if !errors.Is(err, errors.Unwrap(c.err)) {
@@ -54,8 +54,8 @@ func TestExplainAppArmor(t *testing.T) {
 		explainStart(&fork.Error{Step: fork.Privileges, Errno: unix.EPERM}),
 		explainSetup(&confine.Failure{Step: confine.StepPrivate, Errno: uint32(unix.EACCES)}),
 	} {
-		if !strings.Contains(err.Error(), "AppArmor") || !strings.Contains(sandbox.MendOf(err), "apparmor_restrict_unprivileged_userns=0") {
-			t.Errorf("%v (%s)", err, sandbox.MendOf(err))
+		if !strings.Contains(err.Error(), "AppArmor") || !strings.Contains(sandbox.FixOf(err), "apparmor_restrict_unprivileged_userns=0") {
+			t.Errorf("%v (%s)", err, sandbox.FixOf(err))
 		}
 	}
 }
@@ -63,8 +63,8 @@ func TestExplainAppArmor(t *testing.T) {
 // TestExplainOldKernel: a call that this kernel does not have is told as its age, with the version that has all.
 func TestExplainOldKernel(t *testing.T) {
 	err := explainSetup(&confine.Failure{Step: confine.StepPrivate, Errno: uint32(unix.ENOSYS)})
-	if sandbox.KindOf(err) != sandbox.Unsupported || !strings.Contains(err.Error(), "this kernel is too old") || !strings.Contains(sandbox.MendOf(err), "Linux "+leastKernel) {
-		t.Errorf("got %v (%s)", err, sandbox.MendOf(err))
+	if sandbox.KindOf(err) != sandbox.Unsupported || !strings.Contains(err.Error(), "this kernel is too old") || !strings.Contains(sandbox.FixOf(err), "Linux "+leastKernel) {
+		t.Errorf("got %v (%s)", err, sandbox.FixOf(err))
 	}
 }
 
@@ -80,11 +80,11 @@ func TestHiddenProc(t *testing.T) {
 	defer unix.Unmount("/proc/bus", unix.MNT_DETACH)
 	b := open(t, "")
 	_, err := b.Create(context.Background(), spec())
-	if sandbox.KindOf(err) != sandbox.Unsupported || !strings.Contains(sandbox.MendOf(err), "systempaths=unconfined") {
-		t.Errorf("got %v (%s)", err, sandbox.MendOf(err))
+	if sandbox.KindOf(err) != sandbox.Unsupported || !strings.Contains(sandbox.FixOf(err), "systempaths=unconfined") {
+		t.Errorf("got %v (%s)", err, sandbox.FixOf(err))
 	}
 	p, err := b.Probe(context.Background())
-	if err == nil && (p.Ready || !strings.Contains(p.Wall("root").Mend, "systempaths=unconfined")) {
+	if err == nil && (p.Ready || !strings.Contains(p.Wall("root").Fix, "systempaths=unconfined")) {
 		t.Errorf("the posture is %+v", p)
 	}
 }

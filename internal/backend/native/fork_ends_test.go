@@ -42,7 +42,7 @@ func TestForkMeetsItsLimits(t *testing.T) {
 			during(h, "print('up', flush=True); import time; time.sleep(600)", func(_, neighbour int) {
 				run, before := engine.Run{Request: python3(c.code), Spec: sandbox.Spec{Limits: c.limits}}, h.Stats().Forked
 				result, err := h.Run(t.Context(), run)
-				for ; err == nil && result.Status == sandbox.StatusTimeout && len(result.Stdout.Head) == 0 && run.Spec.Limits.Timeout < patience; before++ {
+				for ; err == nil && result.Status == sandbox.StatusTimeout && len(result.Stdout.Head) == 0 && run.Spec.Limits.Timeout < stepTimeout; before++ {
 					run.Spec.Limits.Timeout *= 4 // a busy host had not let it say anything
 					result, err = h.Run(t.Context(), run)
 				}
@@ -102,9 +102,9 @@ func (h *house) atOnce(n int, do func()) {
 
 // bounds sets those of zygotes for one test, before it opens a backend.
 func bounds(t *testing.T, forks int, backoff time.Duration) {
-	oldForks, oldBackoff, oldFork, oldZygote := zygoteForks, zygoteBackoff, forkPatience, zygotePatience
+	oldForks, oldBackoff, oldFork, oldZygote := zygoteForks, zygoteBackoff, forkTimeout, zygoteTimeout
 	t.Cleanup(func() {
-		zygoteForks, zygoteBackoff, forkPatience, zygotePatience = oldForks, oldBackoff, oldFork, oldZygote
+		zygoteForks, zygoteBackoff, forkTimeout, zygoteTimeout = oldForks, oldBackoff, oldFork, oldZygote
 	})
 	zygoteForks, zygoteBackoff = forks, backoff
 }
@@ -138,16 +138,16 @@ func TestZygoteKilled(t *testing.T) {
 	h.awaitZygote()
 }
 
-// TestZygoteStuck: one that takes orders and does nothing costs a run its patience and no more, and is given up after a few.
+// TestZygoteStuck: one that takes orders and does nothing costs a run its stepTimeout and no more, and is given up after a few.
 func TestZygoteStuck(t *testing.T) {
-	backendtest.ForCheck(t, "each fork waits for its patience to end")
+	backendtest.ForCheck(t, "each fork waits for its stepTimeout to end")
 	bounds(t, 2000, 10*time.Millisecond)
 	h := warmed(t)
 	z := h.zygote()
 	if err := unix.Kill(z.process.PID, unix.SIGSTOP); err != nil {
 		t.Fatal(err)
 	}
-	forkPatience, zygotePatience = time.Second, time.Second // of a fork, and at its end
+	forkTimeout, zygoteTimeout = time.Second, time.Second // of a fork, and at its end
 	h.atOnce(zygoteStrikes, nil)
 	eventually(t, "the end of the stopped zygote", z.dead)
 	h.awaitZygote()

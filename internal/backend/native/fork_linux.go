@@ -21,8 +21,8 @@ import (
 
 var _ sandbox.Forker = (*Box)(nil)
 
-// forkPatience bounds how long a fork may take to stand behind its walls, some 3 ms on an idle machine; tests set it.
-var forkPatience = 5 * time.Second
+// forkTimeout bounds how long a fork may take to stand behind its walls, some 3 ms on an idle machine; tests set it.
+var forkTimeout = 5 * time.Second
 
 // pipeSize is that of the pipes that the guest makes, in bytes.
 const pipeSize = 256 << 10
@@ -30,7 +30,7 @@ const pipeSize = 256 << 10
 // forkable says whether a zygote's forks may run in the sandbox of a spec: its root is the zygote's, it holds nothing of which a zygote
 // knows nothing, and it ends with its one execution. That last rule is what makes entering it safe: on its way in a fork has all
 // rights in the sandbox, and nothing of the user's has been there to wait for it. An ordinary user cannot make the zygote that it
-// takes: only with CAP_SYS_ADMIN may a process have its children born in another pid namespace.
+// takes: only with CAP_SYS_ADMIN may a process have its children spawned in another pid namespace.
 //
 // The zygote stands still while its child enters, so what slows that one down slows all others: a sandbox with less than a CPU, whose
 // quota its start may have used up, is left to itself, and so is one whose memory may not do.
@@ -40,7 +40,7 @@ func (b *Backend) forkable(spec *sandbox.Spec) bool {
 		return false
 	}
 	return b.user.UID == 0 && !spec.Lifetime.Living && spec.Root == (sandbox.Root{}) && spec.Commands == nil &&
-		len(spec.Mounts)+len(spec.Layers) == 0 && spec.Workdir == ""
+		len(spec.Mounts)+len(spec.Layers) == 0 && spec.Workspace == ""
 }
 
 // Fork puts a fork of a zygote into the sandbox.
@@ -78,7 +78,7 @@ func (box *Box) Fork(ctx context.Context, f sandbox.Fork) (_ *sandbox.Forked, er
 // enter tells the process what to do to itself, and returns its id once its walls stand. Unless the zygote says that nothing has
 // entered, something may have, now or when it comes to the order.
 func (o *forking) enter(ctx context.Context, box *Box, f *sandbox.Fork) (int, error) {
-	deadline := time.Now().Add(forkPatience)
+	deadline := time.Now().Add(forkTimeout)
 	if d, ok := ctx.Deadline(); ok && d.Before(deadline) {
 		deadline = d
 	}

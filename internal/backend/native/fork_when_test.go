@@ -61,8 +61,8 @@ func TestWhenItForks(t *testing.T) {
 		}, false, "[]"},
 		{"allowed commands", func(r *engine.Run) { r.Spec.Commands = []string{"python3"} }, false, "[]"},
 		{"a folder of the host", func(r *engine.Run) {
-			r.Spec.Workdir = t.TempDir()
-			if err := os.Chmod(r.Spec.Workdir, 0o777); err != nil {
+			r.Spec.Workspace = t.TempDir()
+			if err := os.Chmod(r.Spec.Workspace, 0o777); err != nil {
 				t.Fatal(err)
 			}
 		}, false, "[]"},

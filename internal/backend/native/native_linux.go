@@ -1,7 +1,7 @@
 // Package native builds sandboxes out of Linux namespaces, control groups, Landlock and seccomp, as root or as an ordinary user. The
 // sandbox shares the host's kernel.
 //
-// The guest is its own set-up stage: it is born in new namespaces, builds the root, confines itself, and is then pid 1 of the
+// The guest is its own set-up stage: it is spawned in new namespaces, builds the root, confines itself, and is then pid 1 of the
 // sandbox. Nothing else is executed before the code's interpreter.
 package native
 

@@ -29,7 +29,7 @@ func TestMain(m *testing.M) {
 	if guestProgram, err = backendtest.Guest(); err != nil {
 		panic(err)
 	}
-	forkPatience, zygotePatience = patience, patience // a busy host is slow, and tests say when it is a fork that they expect
+	forkTimeout, zygoteTimeout = stepTimeout, stepTimeout // a busy host is slow, and tests say when it is a fork that they expect
 	os.Exit(m.Run())
 }
 
@@ -73,7 +73,7 @@ func open(t testing.TB, failAt string) *Backend {
 
 func spec() sandbox.Spec {
 	return sandbox.Spec{ID: sandbox.NewID(), Limits: sandbox.DefaultLimits, User: sandbox.DefaultUser, Env: sandbox.DefaultEnv,
-		AcceptWeaker: accepted()}
+		AllowUnenforced: accepted()}
 }
 
 // accepted lets go of what an ordinary user without a delegated control group cannot have.
@@ -92,7 +92,7 @@ type outcome struct {
 // run starts a command in the box and returns all of its output.
 func run(t testing.TB, box sandbox.Box, argv ...string) outcome {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	ctx, cancel := context.WithTimeout(context.Background(), stepTimeout)
 	defer cancel()
 	conn, err := box.Dial(ctx)
 	if err != nil {
@@ -297,7 +297,7 @@ func TestGuestDies(t *testing.T) {
 	}
 }
 
-func TestWorkdir(t *testing.T) {
+func TestWorkspace(t *testing.T) {
 	b := open(t, "")
 	dir := t.TempDir()
 	uid, gid := os.Geteuid(), os.Getegid()
@@ -308,7 +308,7 @@ func TestWorkdir(t *testing.T) {
 		}
 	}
 	s := spec()
-	s.Workdir = dir
+	s.Workspace = dir
 	box := create(t, b, s)
 	o := run(t, box, "/bin/sh", "-c", "id -u; stat -c %u . ; echo hello > made; chmod 4755 made; ls /workspace; ln -s /etc/passwd link; cat ../etc/hostname")
 	if !strings.HasPrefix(o.stdout, "1000\n1000\nmade\n") || !strings.Contains(o.stderr, "ermitted") {
@@ -331,17 +331,17 @@ func TestWorkdir(t *testing.T) {
 }
 
 // A disk limit that was named is refused where the code may write to the host's disk, unless that was let go of.
-func TestWorkdirHasNoDiskLimit(t *testing.T) {
+func TestWorkspaceHasNoDiskLimit(t *testing.T) {
 	b := open(t, "")
 	s := spec()
-	s.Workdir = t.TempDir()
+	s.Workspace = t.TempDir()
 	s.Named = []sandbox.LimitName{sandbox.LimitDisk}
 	_, err := b.Create(context.Background(), s)
-	if sandbox.KindOf(err) != sandbox.Unsupported || !slices.Contains(sandbox.LacksOf(err), sandbox.LimitDisk) {
-		t.Errorf("%v, %s", err, sandbox.MendOf(err))
+	if sandbox.KindOf(err) != sandbox.Unsupported || !slices.Contains(sandbox.UnenforcedOf(err), sandbox.LimitDisk) {
+		t.Errorf("%v, %s", err, sandbox.FixOf(err))
 	}
-	s.AcceptWeaker = append(s.AcceptWeaker, string(sandbox.LimitDisk))
-	if p := create(t, b, s).Effective(); !slices.Contains(p.Weaker, "disk") || !strings.Contains(p.Enforcers[sandbox.LimitDisk], "not for") {
+	s.AllowUnenforced = append(s.AllowUnenforced, string(sandbox.LimitDisk))
+	if p := create(t, b, s).Effective(); !slices.Contains(p.Unenforced, "disk") || !strings.Contains(p.Enforcers[sandbox.LimitDisk], "not for") {
 		t.Errorf("%+v", p)
 	}
 }

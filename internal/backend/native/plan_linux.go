@@ -56,13 +56,13 @@ func (b *Backend) makePlan(spec *sandbox.Spec, m ids, key [32]byte, t *template)
 		return nil, err
 	}
 	p.Root = append(p.Root, kernelSteps(m.guest.GID)...)
-	p.Root = append(p.Root, rootfs.Writable(spec.Limits, m.code, spec.Workdir != "", restricted)...)
+	p.Root = append(p.Root, rootfs.Writable(spec.Limits, m.code, spec.Workspace != "", restricted)...)
 	writable := []string{}
 	for _, w := range rootfs.WritablePlaces {
 		writable = append(writable, w.Target)
 	}
-	if spec.Workdir != "" {
-		if err := p.addWorkdir(spec.Workdir, m, restricted); err != nil {
+	if spec.Workspace != "" {
+		if err := p.addWorkspace(spec.Workspace, m, restricted); err != nil {
 			return nil, err
 		}
 	}
@@ -86,9 +86,9 @@ func (b *Backend) makePlan(spec *sandbox.Spec, m ids, key [32]byte, t *template)
 	return p, nil
 }
 
-// addWorkdir makes a host directory the workspace. Root maps its owner to the code's user by an id-mapped mount, so that files keep
+// addWorkspace makes a host directory the workspace. Root maps its owner to the code's user by an id-mapped mount, so that files keep
 // their owner on disk and nothing is ever chowned; an ordinary user's code is the user itself on the host.
-func (p *planned) addWorkdir(dir string, m ids, noExec bool) error {
+func (p *planned) addWorkspace(dir string, m ids, noExec bool) error {
 	return p.addMount(sandbox.Mount{Source: dir, Target: sandbox.Workspace, Writable: true}, m, noExec)
 }
 

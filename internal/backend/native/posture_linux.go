@@ -19,7 +19,7 @@ func (b *Backend) Probe(ctx context.Context) (sandbox.Posture, error) {
 		return posture, err
 	}
 	spec := sandbox.Spec{ID: sandbox.NewID(), Limits: sandbox.DefaultLimits, User: sandbox.DefaultUser,
-		AcceptWeaker: []string{string(sandbox.LimitMemory), string(sandbox.LimitCPUs)}}
+		AllowUnenforced: []string{string(sandbox.LimitMemory), string(sandbox.LimitCPUs)}}
 	box, err := b.Create(ctx, spec)
 	if err != nil {
 		posture.Walls = b.walls(in.Tree, "")
@@ -34,18 +34,18 @@ func (b *Backend) Probe(ctx context.Context) (sandbox.Posture, error) {
 
 // walls are the lines of the posture. hostUID is "" where no sandbox could be made.
 func (b *Backend) walls(tree *cgroup.Tree, hostUID string) []sandbox.Wall {
-	stands := sandbox.WallStands
+	enforced := sandbox.WallEnforced
 	if hostUID == "" {
-		stands = sandbox.WallMissing
+		enforced = sandbox.WallMissing
 	}
 	walls := []sandbox.Wall{
-		{Name: "kernel", State: sandbox.WallWeaker, Detail: "Linux " + b.kernel.release + ", shared with the host",
-			Mend: "for hostile tenants choose a backend with a kernel of its own"},
-		{Name: "namespaces", State: stands, Detail: "user, mount, pid, network, ipc, uts, cgroup"},
-		{Name: "root", State: stands, Detail: "pivot_root onto a read-only tree; /proc masked and read-only; /dev of its own"},
-		{Name: "network", State: stands, Detail: "loopback only"},
-		{Name: "capabilities", State: stands, Detail: "none, with no_new_privs"},
-		{Name: "seccomp", State: stands, Detail: "allow list"},
+		{Name: "kernel", State: sandbox.WallPartial, Detail: "Linux " + b.kernel.release + ", shared with the host",
+			Fix: "for hostile tenants choose a backend with a kernel of its own"},
+		{Name: "namespaces", State: enforced, Detail: "user, mount, pid, network, ipc, uts, cgroup"},
+		{Name: "root", State: enforced, Detail: "pivot_root onto a read-only tree; /proc masked and read-only; /dev of its own"},
+		{Name: "network", State: enforced, Detail: "loopback only"},
+		{Name: "capabilities", State: enforced, Detail: "none, with no_new_privs"},
+		{Name: "seccomp", State: enforced, Detail: "allow list"},
 		b.landlockWall(),
 		hostUIDWall(hostUID),
 	}
@@ -55,14 +55,14 @@ func (b *Backend) walls(tree *cgroup.Tree, hostUID string) []sandbox.Wall {
 		without    string
 	}{{sandbox.LimitMemory, cgroup.Memory, "nothing bounds memory"}, {sandbox.LimitPids, cgroup.Pids, "RLIMIT_NPROC bounds processes"},
 		{sandbox.LimitCPUs, cgroup.CPU, "nothing bounds CPU time"}} {
-		w := sandbox.Wall{Name: "limit " + string(c.name), State: sandbox.WallStands, Detail: tree.Enforcer(c.controller)}
+		w := sandbox.Wall{Name: "limit " + string(c.name), State: sandbox.WallEnforced, Detail: tree.Enforcer(c.controller)}
 		if w.Detail == "" {
-			w.State, w.Detail, w.Mend = sandbox.WallMissing, c.without+": "+tree.Detail(), tree.Mend()
+			w.State, w.Detail, w.Fix = sandbox.WallMissing, c.without+": "+tree.Detail(), tree.Fix()
 			if c.name == sandbox.LimitMemory {
-				w.Mend += "; or go without: --accept-weaker memory"
+				w.Fix += "; or go without: --allow-unenforced memory"
 			}
 			if c.controller == cgroup.Pids {
-				w.State = sandbox.WallWeaker
+				w.State = sandbox.WallPartial
 			}
 		}
 		walls = append(walls, w)
@@ -71,14 +71,14 @@ func (b *Backend) walls(tree *cgroup.Tree, hostUID string) []sandbox.Wall {
 }
 
 func (b *Backend) landlockWall() sandbox.Wall {
-	w := sandbox.Wall{Name: "landlock", State: sandbox.WallStands, Detail: fmt.Sprintf("version %d", b.kernel.landlock)}
+	w := sandbox.Wall{Name: "landlock", State: sandbox.WallEnforced, Detail: fmt.Sprintf("version %d", b.kernel.landlock)}
 	switch {
 	case b.kernel.landlock == 0:
 		w.State, w.Detail = sandbox.WallMissing, "this kernel has none, or it is switched off"
-		w.Mend = "add landlock to the lsm= list of the kernel command line (CONFIG_SECURITY_LANDLOCK, Linux 5.13)"
+		w.Fix = "add landlock to the lsm= list of the kernel command line (CONFIG_SECURITY_LANDLOCK, Linux 5.13)"
 	case b.kernel.landlock < 6:
-		w.State, w.Detail = sandbox.WallWeaker, w.Detail+"; signals and abstract sockets are kept in by namespaces alone"
-		w.Mend = "Linux 6.12 brings version 6"
+		w.State, w.Detail = sandbox.WallPartial, w.Detail+"; signals and abstract sockets are kept in by namespaces alone"
+		w.Fix = "Linux 6.12 brings version 6"
 	}
 	return w
 }
@@ -86,20 +86,20 @@ func (b *Backend) landlockWall() sandbox.Wall {
 // crashWall tells of the program that the host has each crash of any process handed to (core(5)). A limit of core dumps does not keep the
 // kernel from it, nor can a process that is executed be made to: its program is readable.
 func crashWall(corePattern string) sandbox.Wall {
-	w := sandbox.Wall{Name: "crashes", State: sandbox.WallStands, Detail: "no program of the host reads what crashes"}
+	w := sandbox.Wall{Name: "crashes", State: sandbox.WallEnforced, Detail: "no program of the host reads what crashes"}
 	if program, is := strings.CutPrefix(strings.TrimSpace(corePattern), "|"); is {
 		program, _, _ = strings.Cut(program, " ")
-		w.State, w.Detail = sandbox.WallWeaker, "root's "+program+" reads the memory of each program that crashes in a sandbox"
-		w.Mend = "sysctl kernel.core_pattern=core"
+		w.State, w.Detail = sandbox.WallPartial, "root's "+program+" reads the memory of each program that crashes in a sandbox"
+		w.Fix = "sysctl kernel.core_pattern=core"
 	}
 	return w
 }
 
 // hoardWall tells whether locks and sockets can be bounded.
 func hoardWall(err error) sandbox.Wall {
-	w := sandbox.Wall{Name: "locks, sockets", State: sandbox.WallStands, Detail: fmt.Sprintf("whoever holds more than %d or %d is killed", mostLocks, mostSockets)}
+	w := sandbox.Wall{Name: "locks, sockets", State: sandbox.WallEnforced, Detail: fmt.Sprintf("whoever holds more than %d or %d is killed", mostLocks, mostSockets)}
 	if err != nil {
-		w.State, w.Detail, w.Mend = sandbox.WallWeaker, "not bounded: "+err.Error(), "mount /proc without hidepid, or run as root"
+		w.State, w.Detail, w.Fix = sandbox.WallPartial, "not bounded: "+err.Error(), "mount /proc without hidepid, or run as root"
 	}
 	return w
 }
@@ -108,12 +108,12 @@ func hostUIDWall(hostUID string) sandbox.Wall {
 	w := sandbox.Wall{Name: "host_uid", Detail: hostUID}
 	switch hostUID {
 	case hostid.Unique:
-		w.State = sandbox.WallStands
+		w.State = sandbox.WallEnforced
 	case hostid.Subordinate:
-		w.State = sandbox.WallStands
+		w.State = sandbox.WallEnforced
 	case hostid.Shared:
-		w.State = sandbox.WallWeaker
-		w.Mend = "install uidmap and give this user ranges in /etc/subuid and /etc/subgid, or run as root"
+		w.State = sandbox.WallPartial
+		w.Fix = "install uidmap and give this user ranges in /etc/subuid and /etc/subgid, or run as root"
 	default:
 		w.State, w.Detail = sandbox.WallMissing, "no sandbox could be made"
 	}

@@ -60,10 +60,10 @@ func record(t *testing.T, accept []string, lack ...string) {
 }
 
 func TestCrashWall(t *testing.T) {
-	for pattern, want := range map[string]sandbox.WallState{"core\n": sandbox.WallStands, "/var/crash/%p\n": sandbox.WallStands, "": sandbox.WallStands,
-		"|/usr/share/apport/apport -p%p\n": sandbox.WallWeaker} {
+	for pattern, want := range map[string]sandbox.WallState{"core\n": sandbox.WallEnforced, "/var/crash/%p\n": sandbox.WallEnforced, "": sandbox.WallEnforced,
+		"|/usr/share/apport/apport -p%p\n": sandbox.WallPartial} {
 		w := crashWall(pattern)
-		if w.State != want || (w.Mend == "") != (want == sandbox.WallStands) || strings.Contains(w.Detail, "%") {
+		if w.State != want || (w.Fix == "") != (want == sandbox.WallEnforced) || strings.Contains(w.Detail, "%") {
 			t.Errorf("%q: %+v", pattern, w)
 		}
 	}

@@ -34,15 +34,15 @@ var guestEnv = []string{"GOMAXPROCS=1"}
 // setupTimeout bounds the whole set-up stage, which takes about 2 ms.
 const setupTimeout = 20 * time.Second
 
-// born is a guest on its way to being ready.
-type born struct {
+// spawned is a guest on its way to being ready.
+type spawned struct {
 	process *pidfd.Process
 	setup   *net.UnixConn // later the lifeline
 }
 
 // spawn starts the guest in new namespaces, inside its control group, with its ids mapped. It runs the first steps of the set-up
 // stage, up to where it waits for the plan.
-func (b *Backend) spawn(spec *sandbox.Spec, box *Box, m ids, listener *os.File, t *template) (*born, error) {
+func (b *Backend) spawn(spec *sandbox.Spec, box *Box, m ids, listener *os.File, t *template) (*spawned, error) {
 	door, err := box.Group.Door()
 	if err != nil {
 		return nil, at(failJoin, err)
@@ -61,7 +61,7 @@ func (b *Backend) spawn(spec *sandbox.Spec, box *Box, m ids, listener *os.File, 
 		Files:      []int{null, null, int(b.guestErr.Fd()), null, int(listener.Fd()), slotFD},
 		Namespaces: namespaces,
 		Mounts:     t.mounts(),
-		Born:       b.bornAs(spec, m),
+		As:         b.spawnAs(spec, m),
 		Cgroup:     door.V2,
 		Tasks:      door.Tasks,
 		Ambient:    setupCaps,
@@ -75,9 +75,9 @@ func (b *Backend) spawn(spec *sandbox.Spec, box *Box, m ids, listener *os.File, 
 	return g, nil
 }
 
-// bornAs is who a guest is on the host from its first moment, where it can be: it saves changing the ids of every thread of a program
+// spawnAs is who a guest is on the host from its first moment, where it can be: it saves changing the ids of every thread of a program
 // that runs already. It cannot where only root may come to the files that the root of the sandbox is made of, nor where we are not root.
-func (b *Backend) bornAs(spec *sandbox.Spec, m ids) *fork.Identity {
+func (b *Backend) spawnAs(spec *sandbox.Spec, m ids) *fork.Identity {
 	if b.user.UID != 0 || spec.Root.Dir != "" {
 		return nil
 	}
@@ -90,14 +90,14 @@ func (b *Backend) bornAs(spec *sandbox.Spec, m ids) *fork.Identity {
 }
 
 // startHelper starts the guest program for something else than a sandbox. It is to read its plan.
-func (b *Backend) startHelper(name string, words *os.File, namespaces uintptr) (*born, error) {
+func (b *Backend) startHelper(name string, words *os.File, namespaces uintptr) (*spawned, error) {
 	null := int(b.null.Fd())
 	return b.start(&fork.Order{Argv: []string{guestName, name}, Files: []int{null, int(words.Fd()), int(words.Fd()), null, null, null},
 		Namespaces: namespaces})
 }
 
 // start starts the guest program by an order that lacks what is the same for all: the program, and the socket by which the plan comes.
-func (b *Backend) start(order *fork.Order) (*born, error) {
+func (b *Backend) start(order *fork.Order) (*spawned, error) {
 	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
 		return nil, at("socketpair", err)
@@ -117,11 +117,11 @@ func (b *Backend) start(order *fork.Order) (*born, error) {
 		conn.Close()
 		return nil, at(failSpawn, explainStart(err))
 	}
-	return &born{process: &pidfd.Process{PID: pid, FD: fd, Child: true}, setup: conn.(*net.UnixConn)}, nil
+	return &spawned{process: &pidfd.Process{PID: pid, FD: fd, Child: true}, setup: conn.(*net.UnixConn)}, nil
 }
 
 // destroy ends the guest and waits for it.
-func (g *born) destroy() error {
+func (g *spawned) destroy() error {
 	g.setup.Close()
 	g.process.Kill()
 	g.process.Wait()
@@ -130,7 +130,7 @@ func (g *born) destroy() error {
 }
 
 // plan sends the plan and waits until the walls stand.
-func (g *born) plan(ctx context.Context, p *confine.Plan, mounts []int) (err error) {
+func (g *spawned) plan(ctx context.Context, p *confine.Plan, mounts []int) (err error) {
 	deadline := time.Now().Add(setupTimeout)
 	if d, ok := ctx.Deadline(); ok && d.Before(deadline) {
 		deadline = d

@@ -24,10 +24,10 @@ func TestStopBetweenForkAndExec(t *testing.T) {
 	box := create(t, open(t, ""), s)
 	c := connect(t, box)
 	start := func(script string) error {
-		ctx, cancel := context.WithTimeout(context.Background(), patience)
+		ctx, cancel := context.WithTimeout(context.Background(), stepTimeout)
 		defer cancel()
 		_, err := c.Start(ctx, guest.Start{ID: string(sandbox.NewID()), Argv: []string{"/bin/sh", "-c", script}, Env: sandbox.DefaultEnv,
-			Dir: "/", User: sandbox.DefaultUser, Deadline: patience})
+			Dir: "/", User: sandbox.DefaultUser, Deadline: stepTimeout})
 		return err
 	}
 	if err := start("while :; do kill -STOP -1; done"); err != nil {
@@ -49,7 +49,7 @@ func TestStopBetweenForkAndExec(t *testing.T) {
 				}
 				done = true
 			case <-time.After(10 * time.Millisecond):
-				ctx, cancel := context.WithTimeout(context.Background(), patience)
+				ctx, cancel := context.WithTimeout(context.Background(), stepTimeout)
 				if _, err := c.Stat(ctx, guest.Stat{Path: "/"}); err != nil {
 					t.Fatalf("the guest does not answer beside a start that is held up: %v", err)
 				}
@@ -59,7 +59,7 @@ func TestStopBetweenForkAndExec(t *testing.T) {
 	}
 	t.Logf("start %d was stopped", attempts)
 	box.(*Box).Lifeline.Close()
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	ctx, cancel := context.WithTimeout(context.Background(), stepTimeout)
 	defer cancel()
 	if _, err := box.Wait(ctx); err != nil {
 		t.Errorf("the guest outlives its lifeline: %v", err)

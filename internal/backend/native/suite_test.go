@@ -25,7 +25,7 @@ func TestWalls(t *testing.T) {
 type lenient struct{ *Backend }
 
 func (l lenient) Create(ctx context.Context, spec sandbox.Spec) (sandbox.Box, error) {
-	spec.AcceptWeaker = append(spec.AcceptWeaker, accepted()...)
+	spec.AllowUnenforced = append(spec.AllowUnenforced, accepted()...)
 	return l.Backend.Create(ctx, spec)
 }
 

@@ -18,7 +18,7 @@ import (
 )
 
 // templates holds the one template of a backend: the part of the root that all sandboxes of the host's own root have in common, made
-// once. What cannot be born in it makes its root itself, so that a template which is missing or stale costs time and nothing else.
+// once. What cannot be spawned in it makes its root itself, so that a template which is missing or stale costs time and nothing else.
 type templates struct {
 	stood atomic.Bool // a sandbox did, without a template: the kernel grants here all that is needed, and there may be a second one
 
@@ -96,7 +96,7 @@ func (ts *templates) discard(t *template) {
 }
 
 // blamesTemplate says whether a sandbox failed at a step that is another one without a template: this kernel, or a filter of system
-// calls, does not let a guest be born there after all.
+// calls, does not let a guest be spawned there after all.
 func blamesTemplate(err error) bool {
 	var e *sandbox.Error
 	return errors.As(err, &e) && slices.Contains([]string{"native: " + fork.Mounts.String(), "native: " + confine.StepKnobs,

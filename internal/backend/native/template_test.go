@@ -151,7 +151,7 @@ func TestTemplateStepsFail(t *testing.T) {
 	}
 }
 
-// TestTemplateIsNotTheOne: a guest that is born anywhere else than the plan says goes no further; the sandbox is then made without.
+// TestTemplateIsNotTheOne: a guest that is spawned anywhere else than the plan says goes no further; the sandbox is then made without.
 func TestTemplateIsNotTheOne(t *testing.T) {
 	b, made := templated(t, "")
 	made.device++
@@ -198,7 +198,7 @@ func TestTemplateIsTaken(t *testing.T) {
 	if ready := b.templates.ready; ready != nil {
 		root, err := identify("/proc/" + itoa(box.Process.PID) + "/root/.")
 		if err != nil || root.dev != ready.device {
-			t.Errorf("the third sandbox was not born in it: %v, %v", root, err)
+			t.Errorf("the third sandbox was not spawned in it: %v, %v", root, err)
 		}
 	}
 	for name, s := range map[string]sandbox.Spec{"root": {Root: sandbox.Root{Dir: "/"}}, "commands": {Commands: []string{}},

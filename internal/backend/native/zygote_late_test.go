@@ -66,7 +66,7 @@ func ask(t *testing.T, z *zygote, pidfd int, givenUp bool) (channel, entered *os
 func answer(t *testing.T, channel *os.File) uint32 {
 	t.Helper()
 	var word [4]byte
-	late := time.AfterFunc(zygotePatience, func() { _ = unix.Shutdown(int(channel.Fd()), unix.SHUT_RDWR) })
+	late := time.AfterFunc(zygoteTimeout, func() { _ = unix.Shutdown(int(channel.Fd()), unix.SHUT_RDWR) })
 	defer late.Stop()
 	if _, err := io.ReadFull(channel, word[:]); err != nil {
 		t.Fatal("the zygote does not answer any more: ", err)
@@ -116,7 +116,7 @@ func TestZygoteEntersNobodyLate(t *testing.T) {
 		pipe *os.File
 		want string
 	}{{"an order that was given up", late, ""}, {"one that was not", entered, "0"}} {
-		if err := c.pipe.SetReadDeadline(time.Now().Add(zygotePatience)); err != nil {
+		if err := c.pipe.SetReadDeadline(time.Now().Add(zygoteTimeout)); err != nil {
 			t.Fatal(err)
 		}
 		if said, err := io.ReadAll(c.pipe); err != nil || string(said) != c.want {

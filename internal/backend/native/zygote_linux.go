@@ -38,9 +38,9 @@ type zygotes struct {
 const zygoteStrikes = 3 // in a row, which is not for want of memory in one sandbox
 
 var (
-	zygoteForks    = 2000 // of one
-	zygoteBackoff  = time.Minute
-	zygotePatience = 10 * time.Second // from its start to where it waits, some 50 ms on an idle machine
+	zygoteForks   = 2000 // of one
+	zygoteBackoff = time.Minute
+	zygoteTimeout = 10 * time.Second // from its start to where it waits, some 50 ms on an idle machine
 )
 
 // take returns the zygote for f, or sandbox.ErrNoZygote, and starts one where that is due.
@@ -62,7 +62,7 @@ func (zs *zygotes) take(b *Backend, f *sandbox.Fork) (*zygote, error) {
 	return z, nil
 }
 
-// judge is told how a fork went. A zygote that lets several down in a row is given up: each of them may have cost its run all patience.
+// judge is told how a fork went. A zygote that lets several down in a row is given up: each of them may have cost its run all stepTimeout.
 func (zs *zygotes) judge(b *Backend, z *zygote, err error) {
 	zs.mu.Lock()
 	defer zs.mu.Unlock()
@@ -150,14 +150,14 @@ func (b *Backend) startZygote(f *sandbox.Fork) (*zygote, error) {
 		z.process.Wait()
 		close(z.ended)
 	}()
-	ctx, cancel := context.WithTimeout(context.Background(), zygotePatience)
+	ctx, cancel := context.WithTimeout(context.Background(), zygoteTimeout)
 	defer cancel()
 	if err := g.plan(ctx, plan, nil); err != nil {
 		z.end()
 		return nil, err
 	}
 	var word [1]byte
-	err = z.gate.SetReadDeadline(time.Now().Add(zygotePatience))
+	err = z.gate.SetReadDeadline(time.Now().Add(zygoteTimeout))
 	if err == nil {
 		_, err = io.ReadFull(z.gate, word[:])
 	}
@@ -187,7 +187,7 @@ func programsOn(name string, env []string) (paths []string) {
 
 // spawn starts the set-up stage of the zygote in its namespaces: it has no pid namespace of its own, as it is to join those of
 // sandboxes, and no user namespace, as theirs are not below it.
-func (z *zygote) spawn(b *Backend) (*born, error) {
+func (z *zygote) spawn(b *Backend) (*spawned, error) {
 	// Its stdout and stderr are pipes because those of its forks are: it is asked once what they are.
 	words, mouth, err := os.Pipe()
 	if err != nil {
@@ -204,7 +204,7 @@ func (z *zygote) spawn(b *Backend) (*born, error) {
 		defer words.Close()
 		_, _ = io.Copy(b.guestErr, words)
 	}()
-	// Its forks are the first to die of want of memory, and are born with its score.
+	// Its forks are the first to die of want of memory, and are spawned with its score.
 	if err := os.WriteFile("/proc/"+itoa(g.process.PID)+"/oom_score_adj", []byte("1000"), 0); err != nil {
 		return nil, errors.Join(at("raise oom_score_adj", err), g.destroy())
 	}
@@ -225,7 +225,7 @@ func (z *zygote) close() {
 	z.gate.Close()
 	select {
 	case <-z.ended:
-	case <-time.After(zygotePatience):
+	case <-time.After(zygoteTimeout):
 	}
 	z.end()
 }
@@ -247,7 +247,7 @@ func (z *zygote) order(grouped bool, tasks int, fds []int) error {
 		message[4] = 1
 	}
 	message[8] = byte(tasks)
-	if err := z.gate.SetWriteDeadline(time.Now().Add(forkPatience)); err != nil {
+	if err := z.gate.SetWriteDeadline(time.Now().Add(forkTimeout)); err != nil {
 		return err
 	}
 	_, _, err := z.gate.WriteMsgUnix(message[:], unix.UnixRights(fds...), nil)

@@ -15,12 +15,12 @@ import (
 	"github.com/glovebox-dev/glovebox/sandbox"
 )
 
-// patience bounds a step that hangs. Nothing is measured against it.
-const patience = 2 * time.Minute
+// stepTimeout bounds a step that hangs. Nothing is measured against it.
+const stepTimeout = 2 * time.Minute
 
 func eventually(t testing.TB, what string, done func() bool) {
 	t.Helper()
-	for end := time.Now().Add(patience); !done(); time.Sleep(5 * time.Millisecond) {
+	for end := time.Now().Add(stepTimeout); !done(); time.Sleep(5 * time.Millisecond) {
 		if time.Now().After(end) {
 			t.Fatalf("%s did not come about", what)
 		}
@@ -51,8 +51,8 @@ func newHouse(t *testing.T, size int) *house {
 	}
 	h := &house{TB: t, backend: open(t, "")}
 	var err error
-	h.Engine, err = engine.New(engine.Config{Defaults: sandbox.Limits{Timeout: patience}, Backends: []sandbox.Backend{h.backend}, Languages: []sandbox.Language{python.Language},
-		Warm: size, Slots: 40, Queue: 40, QueueTimeout: patience})
+	h.Engine, err = engine.New(engine.Config{Defaults: sandbox.Limits{Timeout: stepTimeout}, Backends: []sandbox.Backend{h.backend}, Languages: []sandbox.Language{python.Language},
+		Warm: size, Slots: 40, Queue: 40, QueueTimeout: stepTimeout})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -83,7 +83,7 @@ func python3(code string) sandbox.Request {
 
 func (h *house) run(r sandbox.Request) *sandbox.Result {
 	h.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	ctx, cancel := context.WithTimeout(context.Background(), stepTimeout)
 	defer cancel()
 	result, err := h.Run(ctx, engine.Run{Request: r})
 	if err != nil {
@@ -107,12 +107,12 @@ func (h *house) alone(r sandbox.Request) *sandbox.Result {
 // cancels the run.
 func during(h *house, code string, do func(guest, program int)) {
 	h.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	ctx, cancel := context.WithTimeout(context.Background(), stepTimeout)
 	defer cancel()
 	up, over := make(chan struct{}), make(chan struct{})
 	var once sync.Once
 	r := python3(code)
-	r.Timeout = patience
+	r.Timeout = stepTimeout
 	r.Output = func(sandbox.Stream, []byte) { once.Do(func() { close(up) }) }
 	go func() {
 		defer close(over)

@@ -18,7 +18,7 @@ import (
 // Files are the other ends of a process's stdin, stdout and stderr: one to write to and two to read from.
 type Files [3]sandbox.Descriptor
 
-// Adopt hands a process that was born outside to the guest, on a unix connection of its own, which it closes. The caller closes its
+// Adopt hands a process that was spawned outside to the guest, on a unix connection of its own, which it closes. The caller closes its
 // copies of the files. The process must not run anything before Adopt has returned, or its end may come before its adoption.
 func Adopt(ctx context.Context, conn net.Conn, key [guest.KeySize]byte, m guest.Adopt, files Files) (guest.Started, error) {
 	const op = "guest: adopt"

@@ -27,7 +27,7 @@ func gone(pid string) bool {
 // is ready; then the next has more time.
 func expires(t testing.TB, c *client.Client, m guest.Start) (guest.Exited, string) {
 	t.Helper()
-	for m.Deadline = 100 * time.Millisecond; m.Deadline < guesttest.Patience; m.Deadline *= 2 {
+	for m.Deadline = 100 * time.Millisecond; m.Deadline < guesttest.Timeout; m.Deadline *= 2 {
 		m.ID = newID()
 		r := run(t, c, m)
 		if r.exited.Wall < m.Deadline {

@@ -59,7 +59,7 @@ func TestWhatEndsAGuest(t *testing.T) {
 		t.Errorf("%q", why)
 	}
 
-	for _, next := range []time.Duration{guesttest.Patience, 0} { // renewed, and given up
+	for _, next := range []time.Duration{guesttest.Timeout, 0} { // renewed, and given up
 		g, c = outlive(t, next)
 	}
 	c.Lease(limit(t), time.Millisecond) // whose answer may come too late
@@ -71,7 +71,7 @@ func TestWhatEndsAGuest(t *testing.T) {
 // outlive returns a guest that has outlived a lease, as it was given the next one in time. A busy machine may be late with a short one.
 func outlive(t *testing.T, next time.Duration) (*guesttest.Guest, *client.Client) {
 	t.Helper()
-	for lease := 200 * time.Millisecond; lease < guesttest.Patience; lease *= 2 {
+	for lease := 200 * time.Millisecond; lease < guesttest.Timeout; lease *= 2 {
 		g := guesttest.Start(t, 0)
 		c := g.Client(t)
 		c.Lease(limit(t), lease)
@@ -137,7 +137,7 @@ func TestReborn(t *testing.T) {
 	}
 }
 
-// A guest that was born with its socket cannot make it again, so it does not close it.
+// A guest that was spawned with its socket cannot make it again, so it does not close it.
 func TestHoldRefused(t *testing.T) {
 	c := guesttest.Start(t, 0).Client(t)
 	if err := c.Hold(limit(t)); sandbox.KindOf(err) != sandbox.Unsupported {
@@ -171,7 +171,7 @@ func TestPreamble(t *testing.T) {
 	conn := g.Dial(t) // that dribbles
 	defer conn.Close()
 	conn.Write([]byte(guest.Magic))
-	conn.SetReadDeadline(time.Now().Add(guest.PreambleTimeout + guesttest.Patience))
+	conn.SetReadDeadline(time.Now().Add(guest.PreambleTimeout + guesttest.Timeout))
 	if b, err := io.ReadAll(conn); len(b) > 0 || err != nil {
 		t.Errorf("half a preamble: %q, %v", b, err)
 	}

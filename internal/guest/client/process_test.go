@@ -16,7 +16,7 @@ import (
 
 // limit bounds a test that hangs; nothing measures against it.
 func limit(t testing.TB) context.Context {
-	ctx, cancel := context.WithTimeout(context.Background(), guesttest.Patience)
+	ctx, cancel := context.WithTimeout(context.Background(), guesttest.Timeout)
 	t.Cleanup(cancel)
 	return ctx
 }

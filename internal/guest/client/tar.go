@@ -193,7 +193,7 @@ func refuse(kind sandbox.Kind, name, why string) error {
 		name = name[:maxShownName] + "..."
 	}
 	return &sandbox.Error{Kind: kind, Op: "guest: unpack a tar archive", Msg: fmt.Sprintf("the entry %q %s", name, why),
-		Mend: "archives may hold folders, regular files and symbolic links with relative names"}
+		Fix: "archives may hold folders, regular files and symbolic links with relative names"}
 }
 
 // tarContent tells errors of the archive from those of its reader.

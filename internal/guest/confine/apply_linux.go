@@ -189,7 +189,7 @@ func (a *applying) knobs() error {
 	oom, err := unix.Openat(fd, "self/oom_score_adj", unix.O_RDWR|unix.O_CLOEXEC, 0)
 	if err == nil {
 		a.stage.OOMScore = os.NewFile(uintptr(oom), "oom_score_adj")
-	} else if err != unix.EACCES { // born not dumpable, with no uid 0 mapped to own its files
+	} else if err != unix.EACCES { // spawned not dumpable, with no uid 0 mapped to own its files
 		return err
 	}
 	return nil

@@ -104,7 +104,7 @@ func (p *Plan) codeWalls() (ruleset, rest []Call) {
 		// In a container, whose kernel may be gVisor's: that has no securebits, and its root no capabilities but those of its bounding set.
 		rest[len(rest)-1].Pass = unix.EINVAL
 	} else {
-		// A cgroup namespace has its root where its maker was. The guest was born in its server's group on v1, so the code gets a
+		// A cgroup namespace has its root where its maker was. The guest was spawned in its server's group on v1, so the code gets a
 		// namespace that is made now, and sees "/" rather than names of the host. A container has one of its own.
 		rest = append([]Call{call(unix.SYS_UNSHARE, unix.CLONE_NEWCGROUP)}, rest...)
 	}

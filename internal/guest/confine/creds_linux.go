@@ -24,7 +24,7 @@ func takeIdentity(uid, gid uint32, setgroups bool) error {
 	return syscall.Setresuid(int(uid), int(uid), int(uid))
 }
 
-// isIdentity says whether this process was born as the guest's user, and in no other group. Its threads are what it is.
+// isIdentity says whether this process was spawned as the guest's user, and in no other group. Its threads are what it is.
 func isIdentity(uid, gid uint32) bool {
 	u, g := int(uid), int(gid)
 	r, e, s := unix.Getresuid()

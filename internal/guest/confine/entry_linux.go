@@ -7,7 +7,7 @@ import (
 )
 
 // EntryNamespaces are what a fork of a zygote joins of a sandbox after its user namespace. The pid namespace is not among them, as a
-// process never changes its own: the zygote joins it for its children, and the fork is born in it.
+// process never changes its own: the zygote joins it for its children, and the fork is spawned in it.
 const EntryNamespaces = unix.CLONE_NEWNS | unix.CLONE_NEWNET | unix.CLONE_NEWIPC | unix.CLONE_NEWUTS | unix.CLONE_NEWCGROUP
 
 // Entry is all that a fork of a zygote does to itself once it is in the namespaces of the sandbox of p, in its order: afterwards it is

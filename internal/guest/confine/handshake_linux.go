@@ -9,7 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// The descriptors that a guest is born with, besides the null device as 0, 1 and 2.
+// The descriptors that a guest is spawned with, besides the null device as 0, 1 and 2.
 const (
 	SetupFD   = 3 // a stream socket: the plan comes in, the outcome goes out, and then it is the lifeline
 	ListenFD  = 4 // a listening unix socket, which the host dials

@@ -23,7 +23,7 @@ type Plan struct {
 	Guest, Code sandbox.User
 
 	Root     []Step
-	Template uint64 // the device number of the root that the guest is born in, to which Root only adds; 0 where it makes its root itself
+	Template uint64 // the device number of the root that the guest is spawned in, to which Root only adds; 0 where it makes its root itself
 	Loopback bool
 	Limits   []Rlimit // of the guest and all it starts
 	Payload  []Rlimit // of what it starts, over Limits
@@ -49,7 +49,7 @@ type Plan struct {
 
 // Container is what a guest does for itself that a container runtime started in walls of the runtime's making.
 type Container struct {
-	Listen  string // where it makes its socket; elsewhere a guest is born with one
+	Listen  string // where it makes its socket; elsewhere a guest is spawned with one
 	Filter  Filter // where Seccomp is empty
 	Threads int    // how many threads it has at least before it serves, so that a bound of processes counts no fewer
 	Visited bool   // the host comes by bridges: processes that the runtime starts beside the guest
@@ -62,8 +62,8 @@ const EnvPlan = "GLOVEBOX_PLAN"
 // Encode returns the plan as EnvPlan has it.
 func (p *Plan) Encode() string { return base64.StdEncoding.EncodeToString(p.Append(nil)) }
 
-// BornLease is how long a one-shot guest in a container waits for its lifeline.
-const BornLease = 30 * time.Second
+// StartLease is how long a one-shot guest in a container waits for its lifeline.
+const StartLease = 30 * time.Second
 
 // BridgeArg, before the path of a guest's socket, is the one argument of a guest program that shall not be a guest but a bridge: what it
 // reads from stdin goes to the socket, what comes from there to stdout.
@@ -152,7 +152,7 @@ const (
 	StepPrivate   = "make mounts private"
 	StepKnobs     = "open kernel knobs"
 	StepSources   = "open sources"
-	StepCellar    = "make cellar" // of a template
+	StepHidden    = "make the hidden mount" // of a template
 	StepNewRoot   = "make new root"
 	StepRoot      = "build root"
 	StepSealRoot  = "seal new root"

@@ -30,8 +30,8 @@ const forgone = "GLOVEBOX_GUESTTEST_FORGONE"
 // Key is the key of every guest that Start starts.
 var Key = [32]byte{1, 2, 3, 4}
 
-// Patience bounds what may hang. Nothing that works takes so long, however busy the machine.
-const Patience = 2 * time.Minute
+// Timeout bounds what may hang. Nothing that works takes so long, however busy the machine.
+const Timeout = 2 * time.Minute
 
 // ID is its identity.
 const ID = "guesttest"
@@ -175,7 +175,7 @@ func (g *Guest) End(t testing.TB) string {
 	case why := <-g.ends:
 		g.ends <- why
 		return why
-	case <-time.After(Patience):
+	case <-time.After(Timeout):
 		g.cmd.Process.Kill()
 		t.Errorf("the guest does not end")
 		return ""
@@ -204,7 +204,7 @@ func (g *Guest) Dial(t testing.TB) net.Conn {
 // Client returns a client that is closed with the test.
 func (g *Guest) Client(t testing.TB) *client.Client {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), Patience)
+	ctx, cancel := context.WithTimeout(context.Background(), Timeout)
 	defer cancel()
 	c, err := client.New(ctx, g.Dial(t), Key)
 	if err != nil {

@@ -16,7 +16,7 @@ import (
 // adoptFiles is how many descriptors come with Adopt: stdin, stdout, stderr.
 const adoptFiles = 3
 
-// serveAdopt takes one process over that was born outside.
+// serveAdopt takes one process over that was spawned outside.
 func (s *Server) serveAdopt(rw io.ReadWriteCloser) {
 	late := time.AfterFunc(guest.PreambleTimeout, func() { rw.Close() })
 	defer late.Stop()
@@ -84,7 +84,7 @@ func (s *Server) takeOver(p *process, m *guest.Adopt, r *rightsReader) error {
 	p.stdin.open(files[0], false)
 	p.outputs[0] = newOutput(p, sandbox.Stdout, files[1], buffer, m.Discard)
 	p.outputs[1] = newOutput(p, sandbox.Stderr, files[2], buffer, m.Discard)
-	p.born = time.Now()
+	p.spawned = time.Now()
 	p.begin(pid, m.Deadline)
 	return nil
 }

@@ -77,7 +77,7 @@ func identify(tr *tree, dir int, path string, flags int, resolve uint64) ([2]uin
 	return [2]uint64{uint64(st.Dev), st.Ino}, err
 }
 
-// The threads are the code's user, and no other thread of the process is, however many are born from them.
+// The threads are the code's user, and no other thread of the process is, however many are spawned from them.
 func TestThreadsKeepTheirUserToThemselves(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("only root can be another user")

@@ -32,7 +32,7 @@ func TestOutputIsAwaitedWhileOthersAreKilled(t *testing.T) {
 			t.Errorf("%s: %v", when, err)
 		}
 	}
-	p.born, p.drain = time.Now(), 1
+	p.spawned, p.drain = time.Now(), 1
 	p.reaped, p.wall = true, time.Hour // its end is in the future, so that no time runs out here
 	hunt()
 	p.hunted()

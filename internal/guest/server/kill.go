@@ -47,7 +47,7 @@ func (s *Server) killMember(p *process, m stat, sig syscall.Signal) error {
 		return syscall.Kill(m.pid, sig)
 	}
 	defer unix.Close(fd)
-	if now, ok := s.proc.stat(m.pid); ok && now.born != m.born {
+	if now, ok := s.proc.stat(m.pid); ok && now.spawned != m.spawned {
 		return unix.ESRCH // another one by now; if it is of the execution it is found again
 	}
 	err = unix.PidfdSendSignal(fd, sig, nil, 0)
@@ -114,8 +114,8 @@ func (s *Server) halt(p *process, known map[int]uint64, end time.Time) (found []
 		found, unclear = s.members(p, known)
 		fresh := false
 		for _, m := range found {
-			if born, ok := known[m.pid]; !ok || born != m.born {
-				known[m.pid], fresh = m.born, true
+			if spawned, ok := known[m.pid]; !ok || spawned != m.spawned {
+				known[m.pid], fresh = m.spawned, true
 				s.killMember(p, m, syscall.SIGSTOP)
 			}
 		}

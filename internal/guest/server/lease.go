@@ -12,7 +12,7 @@ import (
 // hello serves Hello.
 func (s *Server) hello(c *call) error {
 	s.mu.Lock()
-	m := &guest.Welcome{Version: guest.Version, ID: s.id, Generation: s.generation, Uptime: time.Since(s.born)}
+	m := &guest.Welcome{Version: guest.Version, ID: s.id, Generation: s.generation, Uptime: time.Since(s.spawned)}
 	s.mu.Unlock()
 	for t := guest.TypeHello; t <= guest.TypeHold; t++ {
 		if handlerOf(t) != nil {

@@ -16,7 +16,7 @@ type process struct {
 	id      string
 	argv    []string
 	user    sandbox.User
-	born    time.Time
+	spawned time.Time
 	pid     int // written once, under the table's mu; 0 before the fork
 	session int // of the process, where it is its own; 0 where it was adopted from another
 	tty     *os.File
@@ -76,7 +76,7 @@ func (p *process) begin(pid int, deadline time.Duration) {
 
 // reapedAs notes how the process itself ended. Its output may still be on its way. Called with mu held.
 func (p *process) reapedAs(ws syscall.WaitStatus, usage *syscall.Rusage) {
-	p.reaped, p.status, p.usage, p.wall = true, ws, *usage, time.Since(p.born)
+	p.reaped, p.status, p.usage, p.wall = true, ws, *usage, time.Since(p.spawned)
 	p.changed.Broadcast()
 	if ws.Signaled() && ws.Signal() == syscall.SIGKILL && !p.sentKill {
 		p.foreignKills++
@@ -100,7 +100,7 @@ func (p *process) awaitOutput() {
 	if !p.reaped || p.forgotten {
 		return
 	}
-	end := p.born.Add(p.wall).Add(huntMost).Add(p.drain)
+	end := p.spawned.Add(p.wall).Add(huntMost).Add(p.drain)
 	if drained := time.Now().Add(p.drain); p.hunts == 0 && drained.Before(end) {
 		end = drained
 	}
@@ -189,7 +189,7 @@ func (p *process) discard() {
 func (p *process) info() guest.ProcessInfo {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	i := guest.ProcessInfo{ID: p.id, PID: int32(p.pid), Argv: shortArgv(p.argv), Started: p.born.Sub(p.s.born), TTY: p.tty != nil,
+	i := guest.ProcessInfo{ID: p.id, PID: int32(p.pid), Argv: shortArgv(p.argv), Started: p.spawned.Sub(p.s.spawned), TTY: p.tty != nil,
 		Exited: p.exited != nil, Stdin: p.stdin.taken.Load()}
 	i.Stdout = p.outputs[0].ring.End()
 	if p.outputs[1] != nil {

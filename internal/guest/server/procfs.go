@@ -46,7 +46,7 @@ func (f *procfs) read(name string, b []byte) int {
 // stat is what is needed of /proc/PID/stat.
 type stat struct {
 	pid, parent, group, session int
-	born                        uint64 // in ticks since the machine started; tells a process from a later one of the same pid
+	spawned                     uint64 // in ticks since the machine started; tells a process from a later one of the same pid
 	zombie                      bool
 }
 
@@ -58,16 +58,16 @@ func (f *procfs) stat(pid int) (stat, bool) {
 
 // parseStat reads the fields after the name, which is in parentheses and may hold any bytes, parentheses too.
 func parseStat(pid int, b []byte) (stat, bool) {
-	const bornField = 19
-	fields := bytes.SplitN(b[bytes.LastIndexByte(b, ')')+1:], []byte{' '}, bornField+3)[1:] // it begins with a space
-	if len(fields) < bornField+2 || len(fields[0]) == 0 {
+	const startField = 19
+	fields := bytes.SplitN(b[bytes.LastIndexByte(b, ')')+1:], []byte{' '}, startField+3)[1:] // it begins with a space
+	if len(fields) < startField+2 || len(fields[0]) == 0 {
 		return stat{}, false
 	}
-	born, err := strconv.ParseUint(string(fields[bornField]), 10, 64)
+	spawned, err := strconv.ParseUint(string(fields[startField]), 10, 64)
 	if err != nil {
 		return stat{}, false
 	}
-	s := stat{pid: pid, born: born, zombie: fields[0][0] == 'Z' || fields[0][0] == 'X'}
+	s := stat{pid: pid, spawned: spawned, zombie: fields[0][0] == 'Z' || fields[0][0] == 'X'}
 	for i, to := range []*int{&s.parent, &s.group, &s.session} {
 		n, err := strconv.Atoi(string(fields[1+i]))
 		if err != nil {
@@ -111,7 +111,7 @@ func (f *procfs) list() []stat {
 // maxEnviron bounds how much of an environment is searched. The variable stands first in what the guest starts.
 const maxEnviron = 256 << 10
 
-// names says whether the environment that a process was born with names the execution. In the middle of execve it has none: nobody can
+// names says whether the environment that a process was spawned with names the execution. In the middle of execve it has none: nobody can
 // tell yet.
 func (f *procfs) names(pid int, id string) (named, unclear bool) {
 	named, empty := f.environ(pid, id)
@@ -184,8 +184,8 @@ func (s *Server) members(p *process, known map[int]uint64) (found []stat, unclea
 		in := map[int]bool{p.pid: true}
 		for _, st := range all {
 			parents[st.pid] = st.parent
-			born, ok := known[st.pid]
-			if ok && born == st.born || p.session != 0 && st.session == p.session {
+			spawned, ok := known[st.pid]
+			if ok && spawned == st.spawned || p.session != 0 && st.session == p.session {
 				in[st.pid] = true
 			}
 		}

@@ -55,7 +55,7 @@ const (
 // Server is the guest. Close ends it and waits for all that it began.
 type Server struct {
 	cfg     Config
-	born    time.Time
+	spawned time.Time
 	proc    procfs
 	spawner *spawner
 	table   table
@@ -79,7 +79,7 @@ type Server struct {
 
 // New returns a server whose lease runs, and whose spawner is prepared.
 func New(cfg Config) (*Server, error) {
-	s := &Server{cfg: cfg, born: time.Now(), ended: make(chan struct{}), key: cfg.Key, id: cfg.ID, generation: 1,
+	s := &Server{cfg: cfg, spawned: time.Now(), ended: make(chan struct{}), key: cfg.Key, id: cfg.ID, generation: 1,
 		conns: make(map[*conn]struct{}), listeners: make(map[io.Closer]*listening)}
 	s.cfg.Key = [guest.KeySize]byte{}
 	s.proc = procfs{root: cfg.Proc}

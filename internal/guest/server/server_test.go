@@ -19,8 +19,8 @@ import (
 
 var key = [32]byte{5}
 
-// patience bounds what may hang. Nothing that works takes so long, however busy the machine.
-const patience = 2 * time.Minute
+// stepTimeout bounds what may hang. Nothing that works takes so long, however busy the machine.
+const stepTimeout = 2 * time.Minute
 
 // unique is in the ids of executions: their processes are looked for in all of /proc, where other tests have theirs.
 var unique = strconv.Itoa(os.Getpid()) + "-server"
@@ -58,7 +58,7 @@ func openFiles(t *testing.T) int {
 
 func settle(t *testing.T, what string, now func() int, before int) {
 	t.Helper()
-	for end := time.Now().Add(patience); now() > before; time.Sleep(time.Millisecond) {
+	for end := time.Now().Add(stepTimeout); now() > before; time.Sleep(time.Millisecond) {
 		if time.Now().After(end) {
 			buf := make([]byte, 1<<16)
 			t.Fatalf("%d %s, before %d\n%s", now(), what, before, buf[:runtime.Stack(buf, true)])
@@ -68,7 +68,7 @@ func settle(t *testing.T, what string, now func() int, before int) {
 
 // Close leaves no process, goroutine or descriptor, whatever was going on.
 func TestCloseLeavesNothing(t *testing.T) {
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	ctx, cancel := context.WithTimeout(context.Background(), stepTimeout)
 	defer cancel()
 	for round := range 3 {
 		goroutines, files := runtime.NumGoroutine(), openFiles(t)
@@ -112,7 +112,7 @@ func TestCloseLeavesNothing(t *testing.T) {
 
 // A broken connection ends alone: neither another connection nor a process of its own suffers.
 func TestBrokenConnectionEndsAlone(t *testing.T) {
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	ctx, cancel := context.WithTimeout(context.Background(), stepTimeout)
 	defer cancel()
 	s := ordinary(t)
 	defer s.Close()

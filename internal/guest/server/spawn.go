@@ -51,7 +51,7 @@ func (sp *spawner) live(cfg *Config, ready chan<- error) {
 
 func (sp *spawner) run() {
 	for b := range sp.orders {
-		b.born(sp)
+		b.spawned(sp)
 		close(b.done)
 	}
 }
@@ -80,8 +80,8 @@ type birth struct {
 // The score of what is started: the first to die of want of memory.
 const oomScoreMost = 1000
 
-// born forks and executes, on the spawner's thread.
-func (b *birth) born(sp *spawner) {
+// spawned forks and executes, on the spawner's thread.
+func (b *birth) spawned(sp *spawner) {
 	restore, err := raiseScore(sp.oomScore)
 	if err != nil {
 		b.err = &guest.Failed{Kind: sandbox.Internal, Op: "raise oom_score_adj", Msg: err.Error()}

@@ -88,7 +88,7 @@ func checkID(id string) error {
 }
 
 // alone says whether nobody is there who could stop a child before it executes. Then it may borrow the guest's memory, which under gVisor
-// saves half of the time that a start takes. Nothing is born in between: all births wait for the table. Only pid 1 can know it: kill(2)
+// saves half of the time that a start takes. Nothing is spawned in between: all births wait for the table. Only pid 1 can know it: kill(2)
 // leaves out the caller and, in its own pid namespace, nobody else that the caller sees.
 func (s *Server) alone() bool { return s.cfg.Init && syscall.Kill(-1, 0) == syscall.ESRCH }
 
@@ -123,7 +123,7 @@ func (s *Server) bear(p *process, m *guest.Start) error {
 		o.Become = &fork.Identity{UID: p.user.UID, GID: p.user.GID, KeepGroups: !s.setgroups.allowed(&s.proc)}
 	}
 	o.Copy = !s.alone()
-	p.born = time.Now()
+	p.spawned = time.Now()
 	pid, err := s.spawner.spawn(&birth{order: o})
 	if err != nil {
 		return err

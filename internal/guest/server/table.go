@@ -21,7 +21,7 @@ type table struct {
 	byID    map[string]*process
 	byPID   map[int]*process // not yet reaped
 	stopped bool
-	news    sync.Cond // a child was born or reaped
+	news    sync.Cond // a child was spawned or reaped
 }
 
 func (t *table) init() {
@@ -87,7 +87,7 @@ func (t *table) all() []*process {
 	return list
 }
 
-// stop refuses new executions, waits for one that is being born, and lets the reaper end once there is no child.
+// stop refuses new executions, waits for one that is being spawned, and lets the reaper end once there is no child.
 func (t *table) stop() {
 	t.birth.Lock()
 	defer t.birth.Unlock()

@@ -74,7 +74,7 @@ func TestOpenAPI(t *testing.T) {
 		{"POST", "/v1/run", `{"language":"python","code":"import os; open('a','w').write('x'); os.write(1,b'\\xff'); raise ValueError('x')"}`},
 		{"POST", "/v1/run", `{"language":"bash","code":": > a; mkfifo b","return_files":["**"],"packages":"none","checks":"off","network":{"mode":"none"},
 			"limits":{"timeout_s":100,"pids":null,"inodes":1000,"open_files":64},"stdin":null,"env":{"A":"b"},
-			"files":[{"path":"f","content":"x"},{"path":"g","content_base64":"eA=="}],"accept_weaker":["memory"]}`},
+			"files":[{"path":"f","content":"x"},{"path":"g","content_base64":"eA=="}],"allow_unenforced":["memory"]}`},
 		{"POST", "/v1/run", `{"command":["true"],"packages":[]}`},
 		{"POST", "/execute", `{"code":"open('a','w').write('x')"}`},
 		{"POST", "/execute", `{"code":"1/0","language":"python"}`},

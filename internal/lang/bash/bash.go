@@ -15,7 +15,7 @@ var Language = sandbox.Language{
 		return []string{program, path}
 	},
 	ParseError: ParseError,
-	Mend:       "install the package bash on this host, or give --root a directory that holds it",
+	Fix:        "install the package bash on this host, or give --root a directory that holds it",
 	Image:      "debian:stable-slim",
 	Probe:      "echo $((6*7))\n",
 }

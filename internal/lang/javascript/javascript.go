@@ -28,7 +28,7 @@ var Language = sandbox.Language{
 	},
 	ModulePath: "NODE_PATH",
 	ParseError: ParseError,
-	Mend:       "install the package nodejs on this host, or give --root a directory that holds it",
+	Fix:        "install the package nodejs on this host, or give --root a directory that holds it",
 	Image:      "node:22-slim",
 	Probe:      "console.log(6*7)\n",
 }

@@ -27,7 +27,7 @@ var Language = sandbox.Language{
 	ModulePath: "PYTHONPATH",
 	ParseError: ParseError,
 	Zygote:     warm,
-	Mend:       "install the package python3 on this host, or give --root a directory that holds it",
+	Fix:        "install the package python3 on this host, or give --root a directory that holds it",
 	Image:      "python:3.12-slim",
 	Probe:      "print(6*7)\n",
 }

@@ -18,44 +18,44 @@ import (
 	"github.com/glovebox-dev/glovebox/sandbox"
 )
 
-// stage is a mount namespace of a box's own in which all that the box consists of lies side by side, whatever the folders of the host
+// staging is a mount namespace of a box's own in which all that the box consists of lies side by side, whatever the folders of the host
 // let the box's user ids see. On the host nothing is mounted, so nobody who removes a box's folder can come to the user's files through
 // it. It ends with the box's processes.
 //
 // For an ordinary user there is none: all that a box consists of is its maker's, and is reached by the paths of the host.
-type stage struct {
-	plain  bool
-	paths  map[string]string // of a plain one: where things lie
-	props  []prop
-	mounts []specs.Mount // what the box is to show, as it lies on the stage
+type staging struct {
+	plain   bool
+	paths   map[string]string // of a plain one: where things lie
+	entries []entry
+	mounts  []specs.Mount // what the box is to show, as it lies on the staging area
 }
 
-// prop is one thing on the stage: a clone of a mount, attached nowhere yet.
-type prop struct {
+// entry is one thing on the staging area: a clone of a mount, attached nowhere yet.
+type entry struct {
 	fd   int
-	name string // a path on the stage
+	name string // a path on the staging area
 	dir  bool
 }
 
-// stageDirs are folders that the stage may cover: all that is below is held by descriptors then.
-var stageDirs = []string{"/mnt", "/usr"}
+// stagingDirs are folders that the staging area may cover: all that is below is held by descriptors then.
+var stagingDirs = []string{"/mnt", "/usr"}
 
-const stageBytes = 1 << 20 // of folders and empty files to mount over
+const stagingBytes = 1 << 20 // of folders and empty files to mount over
 
-// The names of props that a box always has.
+// The names of entries that a box always has.
 const (
-	stageBox  = "box"
-	stageRoot = "root"
+	stagingBox  = "box"
+	stagingRoot = "root"
 )
 
-func (s *stage) close() {
-	for _, p := range s.props {
+func (s *staging) close() {
+	for _, p := range s.entries {
 		unix.Close(p.fd)
 	}
 }
 
 // put takes a clone of the mount of a path, with all that is mounted below.
-func (s *stage) put(name, source string, flags confine.Flags) error {
+func (s *staging) put(name, source string, flags confine.Flags) error {
 	if s.plain {
 		s.paths[name] = source
 		return nil
@@ -67,59 +67,59 @@ func (s *stage) put(name, source string, flags confine.Flags) error {
 	return s.take(name, fd)
 }
 
-func (s *stage) take(name string, fd int) error {
+func (s *staging) take(name string, fd int) error {
 	var st unix.Stat_t
 	if err := unix.Fstat(fd, &st); err != nil {
 		return errors.Join(err, unix.Close(fd))
 	}
-	s.props = append(s.props, prop{fd: fd, name: name, dir: st.Mode&unix.S_IFMT == unix.S_IFDIR})
+	s.entries = append(s.entries, entry{fd: fd, name: name, dir: st.Mode&unix.S_IFMT == unix.S_IFDIR})
 	return nil
 }
 
-// show has the box show a thing on the stage.
-func (s *stage) show(name, target string, writable bool) {
+// show has the box show a thing on the staging area.
+func (s *staging) show(name, target string, writable bool) {
 	mode, bind := "ro", "rbind"
 	if writable {
 		mode = "rw"
 	}
 	if s.plain {
-		bind = "bind" // what is mounted below is not tamed, so gVisor is to fail
+		bind = "bind" // what is mounted below is not hardened, so gVisor is to fail
 	}
 	s.mounts = append(s.mounts, specs.Mount{Type: "bind", Source: s.path(name), Destination: path.Clean(target),
 		Options: []string{bind, "nosuid", "nodev", mode}})
 }
 
 // path is where runsc finds a thing.
-func (s *stage) path(name string) string {
+func (s *staging) path(name string) string {
 	if s.plain {
 		return s.paths[name]
 	}
-	return filepath.Join(stageDir(), name)
+	return filepath.Join(stagingDir(), name)
 }
 
-func stageDir() string {
-	for _, dir := range stageDirs {
+func stagingDir() string {
+	for _, dir := range stagingDirs {
 		if info, err := os.Lstat(dir); err == nil && info.IsDir() {
 			return dir
 		}
 	}
-	return stageDirs[len(stageDirs)-1]
+	return stagingDirs[len(stagingDirs)-1]
 }
 
-// set puts all that a box consists of on its stage: its folder, its root, what the root shows, the guest's socket, and what a spec shows
+// set puts all that a box consists of on its staging: its folder, its root, what the root shows, the guest's socket, and what a spec shows
 // of the host. Of that, on disk all stays its owner's: to the box's own ids it is mapped (idmap).
-func (box *Box) set(spec *sandbox.Spec, r *root) (_ *stage, err error) {
-	s := &stage{plain: box.IDs == nil, paths: map[string]string{}}
+func (box *Box) set(spec *sandbox.Spec, r *root) (_ *staging, err error) {
+	s := &staging{plain: box.IDs == nil, paths: map[string]string{}}
 	defer func() {
 		if err != nil {
 			s.close()
 		}
 	}()
-	if err := errors.Join(s.put(stageBox, box.Dir, 0), s.put(stageRoot, r.dir, 0)); err != nil {
+	if err := errors.Join(s.put(stagingBox, box.Dir, 0), s.put(stagingRoot, r.dir, 0)); err != nil {
 		return nil, err
 	}
 	for _, m := range r.shows {
-		if err := s.dress(m); err != nil {
+		if err := s.bind(m); err != nil {
 			return nil, err
 		}
 	}
@@ -129,8 +129,8 @@ func (box *Box) set(spec *sandbox.Spec, r *root) (_ *stage, err error) {
 	}
 	s.show(socket, socketDir, true)
 	var list []sandbox.Mount
-	if spec.Workdir != "" {
-		list = append(list, sandbox.Mount{Source: spec.Workdir, Target: sandbox.Workspace, Writable: true})
+	if spec.Workspace != "" {
+		list = append(list, sandbox.Mount{Source: spec.Workspace, Target: sandbox.Workspace, Writable: true})
 	}
 	for _, l := range spec.Layers {
 		list = append(list, sandbox.Mount{Source: l.Dir, Target: l.At})
@@ -148,14 +148,14 @@ func (box *Box) set(spec *sandbox.Spec, r *root) (_ *stage, err error) {
 	return s, nil
 }
 
-// dress has the box's root show a thing of the host. It is mounted over the root on the stage, so that for gVisor all of it is one mount:
+// bind has the box's root show a thing of the host. It is mounted over the root on the staging area, so that for gVisor all of it is one mount:
 // each further one takes its start a millisecond. gVisor opens the devices that it finds there for the code, so the host's kernel must not.
-func (s *stage) dress(m shown) error {
+func (s *staging) bind(m shown) error {
 	if !s.plain {
-		if err := s.put(path.Join(stageRoot, m.target), m.source, m.flags); err != nil {
+		if err := s.put(path.Join(stagingRoot, m.target), m.source, m.flags); err != nil {
 			return err
 		}
-		return tame(s.props[len(s.props)-1].fd, false)
+		return harden(s.entries[len(s.entries)-1].fd, false)
 	}
 	name := s.next()
 	err := s.put(name, m.source, m.flags)
@@ -164,10 +164,10 @@ func (s *stage) dress(m shown) error {
 }
 
 // next names one thing more.
-func (s *stage) next() string { return itoa(len(s.mounts)) }
+func (s *staging) next() string { return itoa(len(s.mounts)) }
 
-// putHost puts a file or folder of the host on the stage that a spec names.
-func (s *stage) putHost(name string, m sandbox.Mount, ids *hostid.Pair) error {
+// putHost puts a file or folder of the host on the staging area that a spec names.
+func (s *staging) putHost(name string, m sandbox.Mount, ids *hostid.Pair) error {
 	if s.plain {
 		if _, err := nolink.Stat(m.Source); err != nil {
 			return &sandbox.Error{Kind: sandbox.Invalid, Op: "mount " + m.Source, Err: err}
@@ -181,12 +181,12 @@ func (s *stage) putHost(name string, m sandbox.Mount, ids *hostid.Pair) error {
 	if err := s.take(name, fd); err != nil {
 		return err
 	}
-	return tame(fd, m.Writable)
+	return harden(fd, m.Writable)
 }
 
-// tame has the host's kernel let no set-uid program and no device of a mount be one, nor of what is mounted below, and nothing be written
+// harden has the host's kernel let no set-uid program and no device of a mount be one, nor of what is mounted below, and nothing be written
 // that is not to be: gVisor asks for that at the top alone.
-func tame(fd int, writable bool) error {
+func harden(fd int, writable bool) error {
 	attr := unix.MountAttr{Attr_set: unix.MOUNT_ATTR_NOSUID | unix.MOUNT_ATTR_NODEV}
 	if !writable {
 		attr.Attr_set |= unix.MOUNT_ATTR_RDONLY
@@ -194,18 +194,18 @@ func tame(fd int, writable bool) error {
 	return os.NewSyscallError("mount_setattr", unix.MountSetattr(fd, "", unix.AT_EMPTY_PATH|unix.AT_RECURSIVE, &attr))
 }
 
-// attach gives the calling thread a mount namespace of its own, and builds the stage there.
-func (s *stage) attach() error {
+// attach gives the calling thread a mount namespace of its own, and builds the staging area there.
+func (s *staging) attach() error {
 	if err := unix.Unshare(unix.CLONE_FS | unix.CLONE_NEWNS); err != nil {
 		return os.NewSyscallError("unshare", err)
 	}
 	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {
 		return os.NewSyscallError("make mounts private", err)
 	}
-	if err := unix.Mount("stage", stageDir(), "tmpfs", unix.MS_NOSUID|unix.MS_NODEV|unix.MS_NOEXEC, "mode=755,size="+itoa(stageBytes)); err != nil {
-		return os.NewSyscallError("mount the stage", err)
+	if err := unix.Mount("staging", stagingDir(), "tmpfs", unix.MS_NOSUID|unix.MS_NODEV|unix.MS_NOEXEC, "mode=755,size="+itoa(stagingBytes)); err != nil {
+		return os.NewSyscallError("mount the staging area", err)
 	}
-	for _, p := range s.props {
+	for _, p := range s.entries {
 		at := s.path(p.name)
 		var err error
 		switch {

@@ -17,26 +17,26 @@ var systemDirs = []string{"/bin", "/lib", "/lib32", "/lib64", "/libx32", "/sbin"
 
 var kernelDirs = []string{"/dev", "/proc", "/sys"}
 
-// checkWorkdir returns the absolute path of a directory that the code may write to, or says why it may not.
-func (a *app) checkWorkdir(dir string) (string, error) {
-	refuse := func(msg, mend string) (string, error) {
-		return "", &sandbox.Error{Kind: sandbox.Invalid, Op: "--workdir", Msg: dir + " " + msg, Mend: mend}
+// checkWorkspace returns the absolute path of a directory that the code may write to, or says why it may not.
+func (a *app) checkWorkspace(dir string) (string, error) {
+	refuse := func(msg, fix string) (string, error) {
+		return "", &sandbox.Error{Kind: sandbox.Invalid, Op: "--workspace", Msg: dir + " " + msg, Fix: fix}
 	}
 	path, err := a.named(dir)
 	if err != nil {
-		return "", &sandbox.Error{Kind: sandbox.Invalid, Op: "--workdir", Err: err}
+		return "", &sandbox.Error{Kind: sandbox.Invalid, Op: "--workspace", Err: err}
 	}
 	info, err := os.Lstat(path)
 	switch {
 	case os.IsNotExist(err):
 		return refuse("does not exist", "make it first")
 	case err != nil:
-		return "", &sandbox.Error{Kind: sandbox.Invalid, Op: "--workdir", Err: err}
+		return "", &sandbox.Error{Kind: sandbox.Invalid, Op: "--workspace", Err: err}
 	case !info.IsDir():
 		return refuse("is a file, not a directory", "--file "+dir+" sends a file along")
 	}
-	if msg, mend := a.notForCode(path); msg != "" {
-		return refuse(msg, mend)
+	if msg, fix := a.notForCode(path); msg != "" {
+		return refuse(msg, fix)
 	}
 	return path, nil
 }
@@ -44,7 +44,7 @@ func (a *app) checkWorkdir(dir string) (string, error) {
 // notForCode says of a path without links why no code may write there, and what would help; "" where it may. Whatever holds our own state is
 // refused, also where that does not exist yet: code that writes our configuration opens the walls of the next run, and code that writes the
 // guest or its source is the next run's guest.
-func (a *app) notForCode(path string) (msg, mend string) {
+func (a *app) notForCode(path string) (msg, fix string) {
 	const another = "name a directory that the code may change"
 	if path == filepath.Dir(path) {
 		return "is the root of this host", another

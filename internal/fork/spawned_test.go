@@ -16,11 +16,11 @@ import (
 	"github.com/glovebox-dev/glovebox/internal/fork"
 )
 
-// TestBorn: a process that is born as somebody is that one in all its ids, without groups, and the owner of the user namespace that is made
+// TestSpawn: a process that is spawned as somebody is that one in all its ids, without groups, and the owner of the user namespace that is made
 // with it; whoever started it is still who they were, and its parent.
-func TestBorn(t *testing.T) {
+func TestSpawn(t *testing.T) {
 	if os.Geteuid() != 0 {
-		t.Skip("SKIPPED, NOT TESTED: only root can be born as another")
+		t.Skip("SKIPPED, NOT TESTED: only root can be spawned as another")
 	}
 	if err := syscall.Setgroups([]int{5, 6}); err != nil { // to be left behind
 		t.Fatal(err)
@@ -48,7 +48,7 @@ func TestBorn(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			o := shell(t, look)
-			o.Born, o.Namespaces, o.PIDFD = &fork.Identity{UID: uid, GID: gid}, c.namespaces, false
+			o.As, o.Namespaces, o.PIDFD = &fork.Identity{UID: uid, GID: gid}, c.namespaces, false
 			before := children(t)
 			text := output(t, o)
 			if got := field(text, "Uid"); got != c.ids {
@@ -77,9 +77,9 @@ func TestBorn(t *testing.T) {
 		})
 	}
 	t.Run("who owns its user namespace", func(t *testing.T) {
-		// The owner has all capabilities over it, so only who was born as the owner may map its ids.
+		// The owner has all capabilities over it, so only who was spawned as the owner may map its ids.
 		o := shell(t, "sleep 60")
-		o.Born, o.Namespaces, o.PIDFD = &fork.Identity{UID: uid, GID: gid}, unix.CLONE_NEWUSER, true
+		o.As, o.Namespaces, o.PIDFD = &fork.Identity{UID: uid, GID: gid}, unix.CLONE_NEWUSER, true
 		pid, pidfd, err := o.Start()
 		if err != nil {
 			t.Fatal(err)
@@ -115,10 +115,10 @@ func TestBorn(t *testing.T) {
 	})
 }
 
-// TestBornFails: where it cannot be born, or fails later, there is neither a maker nor a process left, and the error says which it was.
-func TestBornFails(t *testing.T) {
+// TestSpawnFails: where it cannot be spawned, or fails later, there is neither a maker nor a process left, and the error says which it was.
+func TestSpawnFails(t *testing.T) {
 	if os.Geteuid() != 0 {
-		t.Skip("SKIPPED, NOT TESTED: only root can be born as another")
+		t.Skip("SKIPPED, NOT TESTED: only root can be spawned as another")
 	}
 	who := &fork.Identity{UID: 1879048000, GID: 1879048001}
 	for _, c := range []struct {
@@ -132,7 +132,7 @@ func TestBornFails(t *testing.T) {
 		{fork.Directory, unix.ENOENT, func(o *fork.Order) { o.Dir = "/no/such/folder" }},
 	} {
 		o := shell(t, "exit 0")
-		o.Born, o.PIDFD = who, true
+		o.As, o.PIDFD = who, true
 		c.spoil(o)
 		before, had := children(t), descriptors(t)
 		pid, pidfd, err := o.Start()

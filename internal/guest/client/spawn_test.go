@@ -14,8 +14,8 @@ import (
 	"github.com/glovebox-dev/glovebox/sandbox"
 )
 
-// What a process is born with is what Start says, and nothing of the guest.
-func TestWhatAProcessIsBornWith(t *testing.T) {
+// What a process is spawned with is what Start says, and nothing of the guest.
+func TestWhatAProcessInherits(t *testing.T) {
 	g := guesttest.Start(t, 0)
 	c := g.Client(t)
 	for _, test := range []struct{ name, script, want string }{

@@ -42,7 +42,7 @@ func TestHostHoldsTheMounts(t *testing.T) {
 	b := openIn(t, filepath.Join(t.TempDir(), "run"), "")
 	root, mounts := spec(), spec()
 	root.Root = sandbox.Root{Dir: folder}
-	mounts.Workdir = filepath.Dir(below)
+	mounts.Workspace = filepath.Dir(below)
 	mounts.Mounts = []sandbox.Mount{{Source: filepath.Dir(below), Target: "/own"}}
 	var box *Box
 	for _, s := range []sandbox.Spec{root, mounts} {
@@ -80,12 +80,12 @@ func TestHostHoldsTheMounts(t *testing.T) {
 	}
 }
 
-// TestStageSharesNothing: where the host's mounts are shared, as systemd makes them, nothing that is mounted on a box's stage comes to be
+// TestStagingSharesNothing: where the host's mounts are shared, as systemd makes them, nothing that is mounted on a box's staging comes to be
 // mounted on the host.
-func TestStageSharesNothing(t *testing.T) {
+func TestStagingSharesNothing(t *testing.T) {
 	backendtest.ForCheck(t, "it mounts on the host")
 	if os.Geteuid() != 0 {
-		t.Skip("SKIPPED, NOT TESTED: only root has a stage")
+		t.Skip("SKIPPED, NOT TESTED: only root has a staging")
 	}
 	run := t.TempDir()
 	if err := errors.Join(unix.Mount(run, run, "", unix.MS_BIND, ""), unix.Mount("", run, "", unix.MS_SHARED, "")); err != nil {
