@@ -14,6 +14,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"time"
 
 	"github.com/glovebox-dev/glovebox/internal/backend"
 	"github.com/glovebox-dev/glovebox/internal/engine"
@@ -50,6 +51,9 @@ type Glovebox struct {
 	engine   *engine.Engine
 }
 
+// recoverTimeout bounds what Open waits for the remains of dead processes to end.
+const recoverTimeout = 30 * time.Second
+
 // Open prepares to make sandboxes, and removes what processes of ours that died have left. It makes no sandbox yet.
 func Open(c Config) (*Glovebox, error) {
 	o := backend.Options{Libexec: c.Libexec, FetchImages: true}
@@ -70,7 +74,10 @@ func Open(c Config) (*Glovebox, error) {
 	}
 	g := &Glovebox{backends: backends, engine: e}
 	for _, b := range backends.Backends {
-		if _, err := b.Recover(context.Background(), nil); err != nil {
+		ctx, cancel := context.WithTimeout(context.Background(), recoverTimeout)
+		_, err := b.Recover(ctx, nil)
+		cancel()
+		if err != nil {
 			return nil, errors.Join(err, g.Close())
 		}
 	}

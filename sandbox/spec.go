@@ -23,8 +23,11 @@ type Spec struct {
 	// NestedFilters lets the code confine itself further, by seccomp filters and Landlock rules of its own, as browsers do. The kernel's
 	// memory for them is in no limit, and all of the host has one bound for it.
 	NestedFilters bool
-	Lifetime      Lifetime
-	Labels        map[string]string
+	// Terminals lets the code open pseudo-terminals of its own, as pexpect and tmux do. On native the kernel's threads echo what is typed
+	// there, and no limit of CPU counts their work. Executions have terminals without it.
+	Terminals bool
+	Lifetime  Lifetime
+	Labels    map[string]string
 	// AllowUnenforced names what the caller lets go of, of Waivable, where the host cannot keep it.
 	AllowUnenforced []string
 }

@@ -28,6 +28,7 @@ type planShown struct {
 	Commands        []string          `json:"commands"`
 	AllowUnenforced []string          `json:"allow_unenforced"`
 	Nested          bool              `json:"nested_filters"`
+	Terminals       bool              `json:"terminals"`
 	Unenforced      []string          `json:"unenforced"` // limits that nothing on this host keeps
 	Error           map[string]string `json:"error,omitempty"`
 }
@@ -94,7 +95,7 @@ func showPlan(p *engine.Plan, files []sandbox.File) planShown {
 		Simulated: true, Backend: p.Backend, Language: p.Language, Argv: p.Argv, Dir: p.Dir, Env: maskSecrets(p.Env),
 		Files: []string{}, Workspace: p.Spec.Workspace, Root: "the system directories of this host, read-only", Mounts: []string{},
 		Limits: map[string]string{}, Named: []string{}, Network: string(p.Spec.Network.Mode),
-		Commands: p.Spec.Commands, AllowUnenforced: append([]string{}, p.Spec.AllowUnenforced...), Nested: p.Spec.NestedFilters, Unenforced: []string{},
+		Commands: p.Spec.Commands, AllowUnenforced: append([]string{}, p.Spec.AllowUnenforced...), Nested: p.Spec.NestedFilters, Terminals: p.Spec.Terminals, Unenforced: []string{},
 	}
 	for _, name := range p.Unenforced {
 		shown.Unenforced = append(shown.Unenforced, string(name))

@@ -29,6 +29,7 @@ type sandboxFlags struct {
 	allowUnenforced []string
 
 	nestedFilters bool
+	terminals     bool
 	out           string
 	overwrite     bool
 	returns       []string
@@ -51,6 +52,7 @@ func (f *sandboxFlags) add(cmd *cobra.Command) {
 	flags.StringVar(&f.network, "network", "none", "how far the network reaches: `none`")
 	flags.StringSliceVar(&f.commands, "allow-command", nil, "only this program, and others so named, may be executed: `NAME`, without a path (repeatable)")
 	flags.BoolVar(&f.nestedFilters, "nested-filters", false, nestedUsage)
+	flags.BoolVar(&f.terminals, "terminals", false, terminalsUsage)
 	acceptFlag(cmd, &f.allowUnenforced, "go without this wall or limit where the host cannot raise it: `NAME` (repeatable)")
 	flags.StringVarP(&f.out, "out", "o", "", "put the files that were made or changed into `DIR`")
 	flags.BoolVar(&f.overwrite, "overwrite", false, "let files of --out, and those of --file in --workspace, replace what is there")
@@ -62,6 +64,9 @@ func (f *sandboxFlags) add(cmd *cobra.Command) {
 
 // nestedUsage is that of the flag for runs and of the one for a server.
 const nestedUsage = "let the code put seccomp filters and Landlock rules of its own on itself, as browsers do; the kernel's memory for them is in no limit"
+
+// terminalsUsage likewise.
+const terminalsUsage = "let the code open terminals of its own, as pexpect and tmux do; on native the kernel's work for them is in no CPU limit"
 
 // acceptFlag adds the flag by which users let go of limits.
 func acceptFlag(cmd *cobra.Command, names *[]string, usage string) {
@@ -84,7 +89,7 @@ func completions(cmd *cobra.Command, flag string, values ...string) {
 
 // spec turns the flags into what is asked of the sandbox.
 func (a *app) spec(f *sandboxFlags) (sandbox.Spec, error) {
-	spec := sandbox.Spec{Limits: f.limits, Commands: f.commands, AllowUnenforced: f.allowUnenforced, NestedFilters: f.nestedFilters}
+	spec := sandbox.Spec{Limits: f.limits, Commands: f.commands, AllowUnenforced: f.allowUnenforced, NestedFilters: f.nestedFilters, Terminals: f.terminals}
 	if f.network != string(sandbox.NetworkNone) && f.network != "" {
 		return spec, refuseNetwork(f.network)
 	}

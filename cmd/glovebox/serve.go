@@ -49,6 +49,7 @@ type serveFlags struct {
 	allowUnenforced []string
 
 	nestedFilters bool
+	terminals     bool
 }
 
 func (a *app) newServe() *cobra.Command {
@@ -98,6 +99,7 @@ a built-in default lowers it; a default that is named and over a maximum that is
 	addMaxima(flags, &f.max)
 	acceptFlag(cmd, &f.allowUnenforced, "let every request go without this limit where the host cannot keep it: `NAME` (repeatable)")
 	flags.BoolVar(&f.nestedFilters, "nested-filters", false, nestedUsage)
+	flags.BoolVar(&f.terminals, "terminals", false, terminalsUsage)
 	completions(cmd, "backend", "native", "gvisor", "docker", "podman", "auto")
 	return cmd
 }
@@ -139,7 +141,7 @@ func (a *app) serve(ctx context.Context, f *serveFlags) (err error) {
 // openServing opens the engine and proves that the backend can work before anybody relies on it.
 func (a *app) openServing(ctx context.Context, f *serveFlags, keys []httpapi.Key, addr net.Addr) (*openedEngine, error) {
 	config := engine.Config{Default: f.backend, Slots: f.slots, Warm: f.warm, Queue: f.queue, QueueTimeout: f.queueTimeout, Defaults: f.defaults, Max: f.max,
-		AllowUnenforced: f.allowUnenforced, NestedFilters: f.nestedFilters}
+		AllowUnenforced: f.allowUnenforced, NestedFilters: f.nestedFilters, Terminals: f.terminals}
 	f.bound(&config, keys)
 	if reachable(addr) && f.backend == "" {
 		config.Default = engine.Auto // the strongest walls for strangers

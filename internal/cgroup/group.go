@@ -203,6 +203,20 @@ func (g *Group) Usage() Usage {
 	return u
 }
 
+// OOMKills is Usage's figure alone, for who asks often.
+func (g *Group) OOMKills() int64 {
+	for _, b := range g.branches {
+		file := "memory.events"
+		if !b.V2 {
+			file = "memory.oom_control"
+		}
+		if n := readKey(b.Dir, file, "oom_kill"); n >= 0 {
+			return n - g.oomKills
+		}
+	}
+	return 0
+}
+
 func (u *Usage) readV2(b branch) {
 	set(&u.MemoryNow, readNumber(b.Dir, "memory.current"))
 	set(&u.MemoryPeak, readNumber(b.Dir, "memory.peak")) // Linux 5.19

@@ -17,8 +17,9 @@ const (
 	mostRetryAfter  = time.Minute
 )
 
-// admission hands out slots. At most `queue` callers wait, and no owner has more than its share of slots and queue. A slot that is given back
-// goes round among the owners that wait, and within one to who has waited longest.
+// admission hands out slots. At most `queue` callers wait, and no owner has more than its share of slots and queue. Where there are shares, the
+// last free slot is for an owner that has none: two owners with half of the slots each would lock all others out. A slot that is given
+// back goes round among the owners that wait, and within one to who has waited longest.
 type admission struct {
 	slots, queue           int
 	ownerSlots, ownerQueue int // of these, the most that one owner may have
@@ -81,7 +82,7 @@ func (a *admission) acquire(ctx context.Context, name string, begin func()) erro
 		o = &owner{name: name}
 		a.owners[name] = o
 	}
-	if a.free > 0 && o.held < a.ownerSlots { // then nobody of this owner waits: handOut served them first
+	if a.offers(o) { // then nobody of this owner waits: handOut served them first
 		a.free--
 		o.held++
 		begin()
@@ -153,12 +154,21 @@ func (a *admission) giveBack(o *owner) {
 	a.forget(o)
 }
 
+// offers says whether there is a slot for an owner.
+func (a *admission) offers(o *owner) bool {
+	left := a.free
+	if a.ownerSlots < a.slots && o.held > 0 {
+		left--
+	}
+	return left > 0 && o.held < a.ownerSlots
+}
+
 // handOut gives a free slot to the next in line who may have one more. It is called for each slot that comes back, so there is never more than
 // one to give: else the line would be empty, or all in it would have their share.
 func (a *admission) handOut() {
 	for e := a.line.Front(); e != nil; e = e.Next() {
 		o := e.Value.(*owner)
-		if o.held >= a.ownerSlots {
+		if !a.offers(o) {
 			continue
 		}
 		a.line.MoveToBack(e)

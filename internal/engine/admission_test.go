@@ -123,10 +123,18 @@ func TestAdmissionShares(t *testing.T) {
 		if want := `the share of "hog" is full: 2 of 2 slots, 4 of 4 places in the queue`; len(refused) > 0 && refused[0].(*sandbox.Error).Msg != want {
 			t.Errorf("it is told %q, want %q", refused[0], want)
 		}
-		for range 2 {
-			if err := a.acquire(t.Context(), "other", func() {}); err != nil {
-				t.Errorf("another is not served: %v", err)
-			}
+		if err := a.acquire(t.Context(), "other", func() {}); err != nil {
+			t.Errorf("another is not served: %v", err)
+		}
+		for range 2 { // the last slot is for who has none
+			go func() { _ = a.acquire(ctx, "other", func() {}) }()
+		}
+		synctest.Wait()
+		if held, _, _ := a.load(); held != 3 {
+			t.Errorf("two owners hold %d of 4 slots", held)
+		}
+		if err := a.acquire(t.Context(), "third", func() {}); err != nil {
+			t.Errorf("a third is not served: %v", err)
 		}
 		leave()
 		synctest.Wait()

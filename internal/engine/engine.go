@@ -41,6 +41,7 @@ type Config struct {
 	AllowUnenforced []string
 	// NestedFilters lets the code of every run confine itself further, as sandbox.Spec.NestedFilters does for one.
 	NestedFilters bool
+	Terminals     bool // as sandbox.Spec.Terminals, for every run
 
 	Max sandbox.Limits // the most that a run may ask for; a zero field sets no maximum. sandbox.DefaultLimits are lowered to it, Defaults are not
 

@@ -48,6 +48,7 @@ func (e *Engine) fillSpec(run Run) (sandbox.Spec, error) {
 		}
 	}
 	spec.NestedFilters = spec.NestedFilters || e.config.NestedFilters
+	spec.Terminals = spec.Terminals || e.config.Terminals
 	spec.Named = mergeNames(spec.Named, spec.Limits.Named())
 	spec.Limits = spec.Limits.OrDefault(e.config.Defaults)
 	spec.Env = mergeEnv(e.config.DefaultEnv, spec.Env)

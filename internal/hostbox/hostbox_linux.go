@@ -170,6 +170,18 @@ func (box *Box) close() error {
 // Finder lists the processes of a box by its name, the one with whose end all others end first among them.
 type Finder func(sandbox.ID) []int
 
+// among lists the processes that are the box's indeed: anybody may give a process of his own a box's arguments, but neither put it into the
+// box's control group nor give it an id of ours or a guest's.
+func (find Finder) among(group *cgroup.Group, id sandbox.ID) []int {
+	members, caller := group.Processes(), hostid.ReadCaller()
+	return slices.DeleteFunc(find(id), func(pid int) bool {
+		return group.IsThere() && !slices.Contains(members, pid) || !pidfd.IsOfUser(pid, caller.Owns)
+	})
+}
+
+// reapTimeout bounds how long Reap waits for a killed process. One that a tracer holds, or the kernel, is left for the next start.
+const reapTimeout = 5 * time.Second
+
 // TakeBack makes a box out of the folder that a dead server left, into a folder of in's, and returns what was written down of it. One whose
 // processes are gone, or that was not complete, is cleaned up and reported as an error. It is not watched yet.
 func TakeBack(ctx context.Context, backend string, in *instance.Instance, dir string, find Finder) (*Box, instance.Box, error) {
@@ -177,11 +189,7 @@ func TakeBack(ctx context.Context, backend string, in *instance.Instance, dir st
 	box := &Box{Backend: backend, Sandbox: id, Dir: in.BoxDir(id)}
 	rec, err := instance.ReadBox(dir)
 	box.Group = cgroup.Find(rec.CgroupDirs, string(id))
-	pids := find(id)
-	if box.Group.IsThere() { // anybody may give a process of his own these arguments, but not put it in there
-		members := box.Group.Processes()
-		pids = slices.DeleteFunc(pids, func(pid int) bool { return !slices.Contains(members, pid) })
-	}
+	pids := find.among(box.Group, id)
 	if err == nil && (len(pids) == 0 || len(rec.Key) != len(box.Key)) {
 		err = &sandbox.Error{Kind: sandbox.NotFound, Op: backend + ": take back " + string(id), Msg: "it has ended"}
 	}
@@ -214,14 +222,16 @@ func Reap(ctx context.Context, backend, dir string, owner instance.Record, find 
 		return err
 	}
 	group := cgroup.Find(dirs, string(id))
-	for _, pid := range find(id) {
-		pidfd.KillAndWait(ctx, pid)
+	killing, cancel := context.WithTimeout(ctx, reapTimeout)
+	for _, pid := range find.among(group, id) {
+		pidfd.KillAndWait(killing, pid)
 	}
+	cancel()
 	group.Kill()
 	if err := group.Remove(ctx); err != nil {
 		return err
 	}
-	if len(find(id)) > 0 { // without control groups nothing else tells
+	if len(find.among(cgroup.Find(dirs, string(id)), id)) > 0 { // without control groups nothing else tells
 		return &sandbox.Error{Op: backend + ": end sandbox " + string(id), Msg: "its processes do not die"}
 	}
 	for _, d := range dirs {

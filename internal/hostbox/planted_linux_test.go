@@ -243,3 +243,25 @@ func cleanUp(t *testing.T, run string) {
 		t.Fatal(err)
 	}
 }
+
+// TestReapLeavesStrangers: a process of somebody else's that has a box's arguments is neither killed nor waited for. Its name is for all to read.
+func TestReapLeavesStrangers(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("SKIPPED, NOT TESTED: only root can become two other users")
+	}
+	s := set(t) // its process is another user's
+	dir := filepath.Join(t.TempDir(), string(sandbox.NewID()))
+	if err := os.Mkdir(dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	find := func(sandbox.ID) []int { return []int{s.process.Process.Pid} }
+	if err := hostbox.Reap(t.Context(), "test", dir, instance.Record{}, find); err != nil {
+		t.Error(err)
+	}
+	if _, err := os.Lstat(dir); err == nil {
+		t.Error("its folder is left")
+	}
+	if s.isDead() {
+		t.Error("it was killed")
+	}
+}

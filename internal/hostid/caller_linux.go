@@ -43,6 +43,11 @@ func ReadCaller() Caller {
 	return c
 }
 
+// Owns says whether a process with this user id on the host can be a guest of the caller's. Nobody else can have one.
+func (c Caller) Owns(uid uint32) bool {
+	return uid == c.UID || c.UID == 0 && IsGuest(uid) || c.Subordinate != 0 && uid >= c.Subordinate && uid < c.Subordinate+IDs
+}
+
 // firstSubordinate is the first id of the first range of a user's in a file of subuid(5) format that is long enough, or 0.
 func firstSubordinate(file, name string, uid uint32) uint32 {
 	f, err := os.Open(file)

@@ -223,32 +223,38 @@ func Reap(ctx context.Context, run string, keep map[sandbox.ID]bool, end Ender) 
 }
 
 // lockDead takes the lock of an instance that has no owner. A dead owner's lock may be held for a moment yet by a child that was forked
-// and has not executed its program. A folder without a lock, whose maker died over it, is removed.
+// and has not executed its program, and for longer by another process that cleans up after it. A folder without a lock, whose maker died over
+// it, is removed.
 func lockDead(ctx context.Context, run *os.Root, name string) (*os.File, error) {
-	births, err := lockBirths(run)
-	if err != nil {
-		return nil, err
-	}
-	defer births.Close()
-	dir := folderOf(name)
 	for tries := 0; ; tries++ {
-		lock, err := openLocked(run, path.Join(dir, lockFile), os.O_RDWR)
-		if errors.Is(err, fs.ErrNotExist) {
-			return nil, errors.Join(err, removeBare(run, dir))
-		}
-		if err == nil || !errors.Is(err, errLocked) || tries == lockTries {
+		lock, err := tryDead(run, name)
+		if !errors.Is(err, errLocked) || tries == lockTries {
 			return lock, err
 		}
-		rec, readErr := readRecord(run, dir, name)
+		rec, readErr := readRecord(run, folderOf(name), name)
 		if readErr != nil && !errors.Is(readErr, fs.ErrNotExist) || rec.ownerLives() {
 			return nil, err
 		}
-		select {
+		select { // without the lock of births, which others want
 		case <-time.After(lockPause):
 		case <-ctx.Done():
 			return nil, ctx.Err()
 		}
 	}
+}
+
+// tryDead tries an instance's lock once, while no process makes an instance.
+func tryDead(run *os.Root, name string) (*os.File, error) {
+	births, err := lockBirths(run)
+	if err != nil {
+		return nil, err
+	}
+	defer births.Close()
+	lock, err := openLocked(run, path.Join(folderOf(name), lockFile), os.O_RDWR)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, errors.Join(err, removeBare(run, folderOf(name)))
+	}
+	return lock, err
 }
 
 // removeBare removes the folder of an instance that had no record yet. It holds nothing of anybody's then: one that does stays as it is.

@@ -4,6 +4,7 @@ package pidfd
 import (
 	"context"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -109,4 +110,28 @@ func Find(wanted func(argv []string) bool) (pids []int) {
 		}
 	}
 	return pids
+}
+
+// Status returns the fields of a line of proc_pid_status(5), as "Uid:"; none where there is no such line or process.
+func Status(pid int, line string) []string {
+	text, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/status")
+	if err != nil {
+		return nil
+	}
+	for l := range strings.Lines(string(text)) {
+		if rest, is := strings.CutPrefix(l, line); is {
+			return strings.Fields(rest)
+		}
+	}
+	return nil
+}
+
+// IsOfUser says whether the real, effective and saved user id of a process are such as is says. That of its file calls may be another's, as a
+// guest makes those as the code.
+func IsOfUser(pid int, is func(uid uint32) bool) bool {
+	ids := Status(pid, "Uid:")
+	return len(ids) > 3 && !slices.ContainsFunc(ids[:3], func(text string) bool {
+		uid, err := strconv.ParseUint(text, 10, 32)
+		return err != nil || !is(uint32(uid))
+	})
 }

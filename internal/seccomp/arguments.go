@@ -20,7 +20,6 @@ func byArgument(o Options) map[int][]Rule {
 		unix.SYS_SENDTO:     noMore(3, unix.MSG_MORE),
 		unix.SYS_SENDMSG:    noMore(2, unix.MSG_MORE),
 		unix.SYS_SENDMMSG:   noMore(3, unix.MSG_MORE),
-		unix.SYS_SPLICE:     noMore(5, unix.SPLICE_F_MORE),
 		unix.SYS_CLONE: {{Arg: 0, Mask: cloneNamespaces, Op: AnyBit, Answer: eperm},
 			// Descriptors shared with another process, as threads alone do today: locks would outlive the process that took them, by which
 			// they are bounded.
@@ -33,8 +32,10 @@ func byArgument(o Options) map[int][]Rule {
 			unix.FS_IOC_SETFLAGS, 0x401c5820, // FS_IOC_FSSETXATTR: immutable files cannot be cleaned up
 			0x9408, 0x80089418, 0x40089416, // BTRFS_IOC_SYNC, BTRFS_IOC_START_SYNC, BTRFS_IOC_WAIT_SYNC: as syncfs
 			// These load the kernel's modules for bridges, frame relay and VLANs before anybody asks who calls (net/socket.c):
-			// SIOC{G,S}IFBR, SIOC{ADD,DEL}DLCI, SIOC{G,S}IFVLAN, SIOCBR{ADD,DEL}BR.
-			0x8940, 0x8941, 0x8980, 0x8981, 0x8982, 0x8983, 0x89a0, 0x89a1,
+			// SIOC{G,S}IFBR, SIOC{ADD,DEL}DLCI, SIOC{G,S}IFVLAN, SIOCBR{ADD,DEL}{BR,IF}.
+			0x8940, 0x8941, 0x8980, 0x8981, 0x8982, 0x8983, 0x89a0, 0x89a1, 0x89a2, 0x89a3,
+			// SIOCGSTAMP, SIOCGSTAMPNS, as they are old and new: the first on a socket turns time stamps on, as the option SO_TIMESTAMP does.
+			0x8906, 0x8907, 0x80108906, 0x80108907,
 		})}},
 		// Locks of open files cannot be told from the host's own in /proc/locks, by which locks are bounded. A lease on a file of the host's holds whoever opens it up to fs.lease-break-time; F_NOTIFY is the older watch. Answered as by
 		// file systems without them.
@@ -74,6 +75,8 @@ var fileSystemNumbers = []uint32{
 	0x8100587e, 0x8070587c, 0x80705864, // XFS_IOC_FSGEOMETRY, and its versions 4 and 1
 	0x8400941f, 0xd000941e, 0x81f8943c, // BTRFS_IOC_FS_INFO, BTRFS_IOC_DEV_INFO, BTRFS_IOC_GET_SUBVOL_INFO
 	0x80e8662d, 0x40106614, // EXT4_IOC_GET_TUNE_SB_PARAM (Linux 6.18), FS_IOC_GET_ENCRYPTION_PWSALT
+	0xc0c0583b, 0xc020660b, 0xc020662a, // FS_IOC_GETFSMAP, FS_IOC_FIEMAP, EXT4_IOC_GET_ES_CACHE: where on the disk what lies
+	0xc0205826, 0xc0305838, 0x80205871, // XFS_IOC_GETBMAP, XFS_IOC_GETBMAPX, XFS_IOC_FSCOUNTS
 }
 
 // sockets are the rules of the calls that make sockets. A kind that a family lacks is refused here, as the kernel would first look for a
@@ -115,7 +118,7 @@ var options = []struct {
 }{
 	// A filter is compiled into memory that the whole host has half a gigabyte of (net.core.bpf_jit_limit); where that is gone, no sandbox
 	// gets a filter of system calls.
-	{unix.SOL_SOCKET, []uint32{unix.SO_DEBUG, unix.SO_REUSEADDR, unix.SO_DONTROUTE, unix.SO_BROADCAST, unix.SO_SNDBUF, unix.SO_RCVBUF,
+	{unix.SOL_SOCKET, []uint32{unix.SO_DEBUG, unix.SO_REUSEADDR, unix.SO_DONTROUTE, unix.SO_BROADCAST, unix.SO_SNDBUF,
 		unix.SO_KEEPALIVE, unix.SO_OOBINLINE, unix.SO_PRIORITY, unix.SO_LINGER, unix.SO_REUSEPORT, unix.SO_PASSCRED, unix.SO_RCVLOWAT,
 		unix.SO_SNDLOWAT, unix.SO_RCVTIMEO, unix.SO_SNDTIMEO, unix.SO_BINDTODEVICE,
 		unix.SO_PASSSEC, unix.SO_RXQ_OVFL, unix.SO_PEEK_OFF, unix.SO_INCOMING_CPU, unix.SO_MAX_PACING_RATE,
@@ -144,7 +147,8 @@ func socketOptions() []Rule {
 	levels := Rule{Arg: 1, Mask: anyBits, Op: NotIn, Answer: enoprotoopt}
 	rules := []Rule{{}}
 	// glibc resolves no name where it cannot ask for errors of ICMP (res_send.c); without them it waits for its time-out.
-	for _, o := range [][2]uint32{{unix.IPPROTO_IP, unix.IP_RECVERR}, {unix.IPPROTO_IPV6, unix.IPV6_RECVERR}} {
+	// A size of a buffer is a wish, which the kernel cuts as well; it would bound a socket's queue of errors too.
+	for _, o := range [][2]uint32{{unix.IPPROTO_IP, unix.IP_RECVERR}, {unix.IPPROTO_IPV6, unix.IPV6_RECVERR}, {unix.SOL_SOCKET, unix.SO_RCVBUF}} {
 		rules = append(rules, Rule{Arg: 2, Mask: anyBits, Op: In, Answer: Skip, Values: o[1:], When: &Guard{Arg: 1, Value: o[0]}})
 	}
 	for _, o := range options {

@@ -115,6 +115,7 @@ func New(o Options) *Policy {
 	p.answer(Allow, allowedHere)
 	p.answer(enosys, absent)
 	p.answer(eopnotsupp, unsupported)
+	p.answer(einval, pinning)
 	p.answer(Skip, skipped)
 	p.answer(enosys, nested)
 	if o.NestedFilters {

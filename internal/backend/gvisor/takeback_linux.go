@@ -5,7 +5,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/glovebox-dev/glovebox/internal/hostbox"
@@ -53,41 +52,18 @@ func processesOf(id sandbox.ID) []int {
 	theirs := pidfd.Find(func(argv []string) bool {
 		return strings.HasPrefix(argv[0], "runsc-") && slices.ContainsFunc(argv, func(word string) bool { return strings.Contains(word, string(id)) })
 	})
-	ours = slices.DeleteFunc(ours, func(pid int) bool { return !isOfUser(pid, isSelf) || !isAmongUs(pid) })
+	ours = slices.DeleteFunc(ours, func(pid int) bool { return !pidfd.IsOfUser(pid, isSelf) || !isAmongUs(pid) })
 	theirs = slices.DeleteFunc(theirs, func(pid int) bool {
-		return !isOfUser(pid, func(uid uint32) bool { return isSelf(uid) || hostid.IsGuest(uid) })
+		return !pidfd.IsOfUser(pid, func(uid uint32) bool { return isSelf(uid) || hostid.IsGuest(uid) })
 	})
 	return append(ours, theirs...)
 }
 
 func isSelf(uid uint32) bool { return uid == uint32(os.Geteuid()) }
 
-// isOfUser says whether all user ids of a process are such as is says.
-func isOfUser(pid int, is func(uint32) bool) bool {
-	ids := statusOf(itoa(pid), "Uid:")
-	return len(ids) > 0 && !slices.ContainsFunc(ids, func(text string) bool {
-		uid, err := strconv.ParseUint(text, 10, 32)
-		return err != nil || !is(uint32(uid))
-	})
-}
-
 // isAmongUs says whether a process is in the pid namespace that this one is in, as no container's is: their root may have our user id.
 func isAmongUs(pid int) bool {
-	return len(statusOf(itoa(pid), "NSpid:")) == len(statusOf("self", "NSpid:"))
-}
-
-// statusOf returns the fields of a line of proc_pid_status(5); none where there is no such line or process.
-func statusOf(pid, line string) []string {
-	text, err := os.ReadFile(filepath.Join("/proc", pid, "status"))
-	if err != nil {
-		return nil
-	}
-	for l := range strings.Lines(string(text)) {
-		if rest, is := strings.CutPrefix(l, line); is {
-			return strings.Fields(rest)
-		}
-	}
-	return nil
+	return len(pidfd.Status(pid, "NSpid:")) == len(pidfd.Status(os.Getpid(), "NSpid:"))
 }
 
 // endAll ends the processes of a box, for hosts on which no control group does.

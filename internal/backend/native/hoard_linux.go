@@ -14,14 +14,23 @@ import (
 	"github.com/glovebox-dev/glovebox/internal/pidfd"
 )
 
-// Two things the kernel keeps for a program without a bound, and counts in no control group: locks of parts of files, 192 bytes each, a
-// quarter of a million in a second (RLIMIT_LOCKS is not enforced any more: getrlimit(2)), and TCP sockets that have no descriptor, as those
+// Some things the kernel keeps for a program without a bound, and counts in no control group: locks of parts of files, 192 bytes each, a
+// quarter of a million in a second (RLIMIT_LOCKS is not enforced any more: getrlimit(2)); TCP sockets that have no descriptor, as those
 // that nobody has accepted and those that were closed with something to send, of which the whole host may have few
-// (net.ipv4.tcp_max_orphans). So each sandbox is looked at from outside, and the code of one that hoards is killed.
+// (net.ipv4.tcp_max_orphans); and 2 KiB for each UDP socket with SO_REUSEPORT, of which a hundred processes have a hundred thousand.
+// So each sandbox is looked at from outside, and the code of one that hoards is killed. So is code that is out of memory again and again:
+// the kernel writes two pages about each kill to its log, which holds 128 KiB by default, and pushes all else out of it.
 const (
 	lookEvery   = 250 * time.Millisecond
 	mostLocks   = 10_000
-	mostSockets = 8192 // of TCP, both ends of a connection among them; those that wait for their time (TIME_WAIT) apart
+	mostSockets = 8192 // of TCP and of UDP each, both ends of a connection among them; those that wait for their time (TIME_WAIT) apart
+	mostKills   = 100
+
+	// Where a socket's queue of errors can hold copies of what was sent (kernelFacts.keepsCopies): TCP sockets, of which each may hold
+	// 256 KiB then, and bytes in all queues of UDP.
+	fewSockets = 1024
+	mostQueued = 64 << 20
+	quietUDP   = 64 // sockets, whose queues are not worth a look
 )
 
 // hoards looks at all boxes of a backend, as long as there are any.
@@ -31,6 +40,8 @@ type hoards struct {
 	mu    sync.Mutex // guards all below
 	boxes map[*Box]bool
 	stop  chan struct{} // nil where nobody looks
+
+	copies bool // kernelFacts.keepsCopies
 }
 
 // watch looks at a box until its end.
@@ -69,7 +80,7 @@ func (h *hoards) look(stop chan struct{}) {
 		if len(boxes) == 0 {
 			return
 		}
-		punish(boxes)
+		h.punish(boxes)
 	}
 }
 
@@ -94,15 +105,24 @@ func (h *hoards) alive(stop chan struct{}) (boxes []*Box) {
 }
 
 // punish kills all processes of the sandboxes that hoard, but for their guests.
-func punish(boxes []*Box) {
+func (h *hoards) punish(boxes []*Box) {
 	if box := hoarderOfLocks(boxes); box != nil {
 		killBelow(box.Process.PID)
 	}
 	for _, box := range boxes {
-		if guest := box.Process.PID; tcpSockets(guest) > mostSockets {
+		if guest := box.Process.PID; box.Group.OOMKills() > mostKills || h.hasSockets(guest) {
 			killBelow(guest)
 		}
 	}
+}
+
+// hasSockets says whether a sandbox has too many sockets, or too much in their queues.
+func (h *hoards) hasSockets(guest int) bool {
+	tcp, udp := socketsOf(guest)
+	if !h.copies {
+		return max(tcp, udp) > mostSockets
+	}
+	return tcp > fewSockets || udp > mostSockets || udp > quietUDP && queuedUDP(guest) > mostQueued
 }
 
 // hoarderOfLocks finds a box with too many locks of parts of files (proc_locks(5)). It reads no further then: each page of the list costs the
@@ -137,23 +157,45 @@ func hoarderOfLocks(boxes []*Box) *Box {
 	return nil
 }
 
-// tcpSockets counts the TCP sockets of a process's network namespace, with and without a descriptor.
-func tcpSockets(pid int) (n int) {
+// socketsOf counts the TCP and the UDP sockets of a process's network namespace, with and without a descriptor.
+func socketsOf(pid int) (tcp, udp int) {
+	inUse := map[string]int{}
 	for _, file := range []string{"sockstat", "sockstat6"} {
 		text, err := os.ReadFile(filepath.Join("/proc", itoa(pid), "net", file))
 		if err != nil {
 			continue
 		}
 		for line := range strings.Lines(string(text)) {
-			var inUse int
-			if _, err := fmt.Sscanf(line, "TCP: inuse %d", &inUse); err == nil {
-				n += inUse
-			} else if _, err := fmt.Sscanf(line, "TCP6: inuse %d", &inUse); err == nil {
-				n += inUse
+			var n int
+			kind, counts, _ := strings.Cut(line, ":")
+			if _, err := fmt.Sscanf(counts, " inuse %d", &n); err == nil {
+				inUse[strings.TrimSuffix(kind, "6")] += n
 			}
 		}
 	}
-	return n
+	return inUse["TCP"], inUse["UDP"]
+}
+
+// queuedUDP adds up what waits in the UDP sockets of a process's network namespace, errors and copies among it: rx_queue, in bytes.
+func queuedUDP(pid int) (bytes int64) {
+	for _, file := range []string{"udp", "udp6"} {
+		f, err := os.Open(filepath.Join("/proc", itoa(pid), "net", file))
+		if err != nil {
+			continue
+		}
+		for lines := bufio.NewScanner(f); lines.Scan(); {
+			// "  sl  local_address rem_address st tx_queue:rx_queue ..." in hexadecimal (proc_pid_net(5))
+			fields := strings.Fields(lines.Text())
+			if len(fields) < 5 {
+				continue
+			}
+			_, waiting, _ := strings.Cut(fields[4], ":")
+			n, _ := strconv.ParseInt(waiting, 16, 64) // of the head line, nothing
+			bytes += n
+		}
+		f.Close()
+	}
+	return bytes
 }
 
 // killBelow kills what descends from a guest.

@@ -1,6 +1,7 @@
 package native
 
 import (
+	"os"
 	"strconv"
 	"strings"
 
@@ -12,6 +13,10 @@ type kernelFacts struct {
 	release      string
 	major, minor int
 	landlock     int // version of its interface; 0 is none
+
+	// keepsCopies says that code can have the kernel keep copies of what it sends, in the error queues of its sockets, by control messages
+	// that ask for time stamps. Since Linux 6.18 a network namespace can refuse that; before, only the host for all.
+	keepsCopies bool
 }
 
 func readKernel() kernelFacts {
@@ -25,6 +30,8 @@ func readKernel() kernelFacts {
 		k.major, _ = strconv.Atoi(parts[0])
 		k.minor, _ = strconv.Atoi(parts[1])
 	}
+	allowed, _ := os.ReadFile("/proc/sys/net/core/tstamp_allow_data")
+	k.keepsCopies = !k.atLeast(6, 18) && strings.TrimSpace(string(allowed)) != "0"
 	version, _, errno := unix.Syscall(unix.SYS_LANDLOCK_CREATE_RULESET, 0, 0, unix.LANDLOCK_CREATE_RULESET_VERSION)
 	if errno == 0 {
 		k.landlock = int(version)

@@ -82,6 +82,7 @@ func New(o Options) (*Backend, error) {
 		return nil, err
 	}
 	b := &Backend{options: o, null: null, guestErr: o.GuestStderr, kernel: readKernel(), user: hostid.ReadCaller()}
+	b.hoards.copies = b.kernel.keepsCopies
 	if b.guestErr == nil {
 		b.guestErr = null
 	}

@@ -55,7 +55,7 @@ func (b *Backend) makePlan(spec *sandbox.Spec, m ids, key [32]byte, t *template)
 	} else if p.Root, commands, err = b.staticSteps(spec); err != nil {
 		return nil, err
 	}
-	p.Root = append(p.Root, kernelSteps(m.guest.GID)...)
+	p.Root = append(p.Root, kernelSteps(m.guest.GID, spec.Terminals)...)
 	p.Root = append(p.Root, rootfs.Writable(spec.Limits, m.code, spec.Workspace != "", restricted)...)
 	writable := []string{}
 	for _, w := range rootfs.WritablePlaces {

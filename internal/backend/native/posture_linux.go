@@ -27,7 +27,7 @@ func (b *Backend) Probe(ctx context.Context) (sandbox.Posture, error) {
 	}
 	effective := box.Effective()
 	corePattern, _ := os.ReadFile("/proc/sys/kernel/core_pattern")
-	posture.Walls = append(effective.Walls, crashWall(string(corePattern)), hoardWall(seesHoards()))
+	posture.Walls = append(effective.Walls, crashWall(string(corePattern)), b.hoardWall(seesHoards()), hostWall(readHostNumbers()))
 	posture.Ready = in.Tree.Enforcer(cgroup.Memory) != ""
 	return posture, box.Close()
 }
@@ -95,11 +95,16 @@ func crashWall(corePattern string) sandbox.Wall {
 	return w
 }
 
-// hoardWall tells whether locks and sockets can be bounded.
-func hoardWall(err error) sandbox.Wall {
-	w := sandbox.Wall{Name: "locks, sockets", State: sandbox.WallEnforced, Detail: fmt.Sprintf("whoever holds more than %d or %d is killed", mostLocks, mostSockets)}
-	if err != nil {
-		w.State, w.Detail, w.Fix = sandbox.WallPartial, "not bounded: "+err.Error(), "mount /proc without hidepid, or run as root"
+// hoardWall reports whether locks and sockets are limited.
+func (b *Backend) hoardWall(err error) sandbox.Wall {
+	w := sandbox.Wall{Name: "locks, sockets", State: sandbox.WallEnforced, Detail: fmt.Sprintf("code with more than %d or %d is killed", mostLocks, mostSockets)}
+	switch {
+	case err != nil:
+		w.State, w.Detail, w.Fix = sandbox.WallPartial, "not limited: "+err.Error(), "mount /proc without hidepid, or run as root"
+	case b.kernel.keepsCopies:
+		w.State, w.Fix = sandbox.WallPartial, "sysctl -w net.core.tstamp_allow_data=0, or Linux 6.18"
+		w.Detail = fmt.Sprintf("code with more than %d locks, %d TCP sockets or %s in UDP sockets is killed: they can hold memory that this kernel counts to nobody",
+			mostLocks, fewSockets, sandbox.FormatBytes(mostQueued))
 	}
 	return w
 }

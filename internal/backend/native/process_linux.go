@@ -1,10 +1,7 @@
 package native
 
 import (
-	"os"
-	"path/filepath"
 	"slices"
-	"strings"
 
 	"github.com/glovebox-dev/glovebox/internal/pidfd"
 	"github.com/glovebox-dev/glovebox/sandbox"
@@ -17,20 +14,11 @@ const guestName = "glovebox-guest"
 // sandbox can imitate neither for another sandbox nor for its own.
 func guestsOf(id sandbox.ID) []int {
 	return slices.DeleteFunc(pidfd.Find(func(argv []string) bool { return slices.Equal(argv, []string{guestName, string(id)}) }),
-		func(pid int) bool { return !isInit(itoa(pid)) })
+		func(pid int) bool { return !isInit(pid) })
 }
 
-// isInit says whether a process is pid 1 of its own namespace (NSpid in proc_pid_status(5): its ids from the outermost on).
-func isInit(pid string) bool {
-	text, err := os.ReadFile(filepath.Join("/proc", pid, "status"))
-	if err != nil {
-		return false
-	}
-	for line := range strings.Lines(string(text)) {
-		if rest, ok := strings.CutPrefix(line, "NSpid:"); ok {
-			ids := strings.Fields(rest)
-			return len(ids) > 1 && ids[len(ids)-1] == "1"
-		}
-	}
-	return false
+// isInit says whether a process is pid 1 of its own namespace (NSpid: its ids from the outermost on).
+func isInit(pid int) bool {
+	ids := pidfd.Status(pid, "NSpid:")
+	return len(ids) > 1 && ids[len(ids)-1] == "1"
 }

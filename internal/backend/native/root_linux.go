@@ -25,10 +25,15 @@ func deviceSteps() []confine.Step {
 		link("stdout", "/proc/self/fd/1"), link("stderr", "/proc/self/fd/2"))
 }
 
-// kernelSteps are what the kernel shows of the sandbox's own namespaces: its terminals and /proc, which is read-only and partly masked.
-func kernelSteps(guestGID uint32) []confine.Step {
+// kernelSteps are what the kernel shows of the sandbox's own namespaces: its terminals and /proc, which is read-only and partly masked. The
+// guest makes terminals; the code does only where the spec says so, as their echo is the work of kernel threads, which no limit of CPU counts.
+func kernelSteps(guestGID uint32, terminals bool) []confine.Step {
+	makers := uint32(0o600)
+	if terminals {
+		makers = 0o666
+	}
 	steps := []confine.Step{
-		{Do: confine.Devpts, Target: "dev/pts"},
+		{Do: confine.Devpts, Target: "dev/pts", Mode: makers},
 		{Do: confine.Proc, Target: "proc", GID: guestGID},
 	}
 	for _, name := range rootfs.MaskedFiles {

@@ -230,10 +230,15 @@ func (a *applying) loopback() error {
 }
 
 // boundSockets keeps the kernel from holding for long what no limit counts: closed sockets that have more to send, of which the whole host may
-// have few (net.ipv4.tcp_max_orphans), and copies of what was sent with a time stamp, in the queue of errors. Where the kernel has such a
-// setting for the whole host alone, as older ones have, it is not this namespace's to change.
+// have few (net.ipv4.tcp_max_orphans), and copies of what was sent with a time stamp, in a socket's queue of errors, which is as long as its
+// buffer. Where only the whole host has the setting against the copies, as before Linux 6.18, it is not this namespace's to change: there the
+// buffers of TCP stay small, and whoever makes the sandbox looks at its sockets.
 func (a *applying) boundSockets() error {
-	for name, value := range map[string]string{"net/ipv4/tcp_orphan_retries": "1", "net/core/tstamp_allow_data": "0"} {
+	settings := map[string]string{"net/ipv4/tcp_orphan_retries": "1", "net/core/tstamp_allow_data": "0"}
+	if err := unix.Faccessat(a.root.proc, "sys/net/core/tstamp_allow_data", unix.F_OK, 0); err != nil {
+		settings["net/ipv4/tcp_rmem"] = "4096 131072 262144"
+	}
+	for name, value := range settings {
 		switch err := a.set(name, value); err {
 		case nil, unix.ENOENT, unix.EACCES, unix.EPERM, unix.EROFS:
 		default:

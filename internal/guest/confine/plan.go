@@ -88,7 +88,7 @@ type Step struct {
 	Target string
 	Source string // Bind: path as the host sees it; Symlink: what it points to; File: its content
 	FD     int32  // Bind: index of a detached mount that came with the plan, where Source is ""
-	Mode   uint32 // Dir, File: permission bits; Tmpfs: those of its root
+	Mode   uint32 // Dir, File: permission bits; Tmpfs: those of its root; Devpts: those of ptmx, by which terminals are made
 	UID    uint32 // Dir: owner; 0 is the guest
 	GID    uint32
 	Size   int64 // Tmpfs: bytes

@@ -332,8 +332,7 @@ func (r *root) devpts(s Step) error {
 		return err
 	}
 	defer unix.Close(fs)
-	for _, o := range []string{"ptmxmode=0666", "mode=0600", "max=64"} {
-		key, value, _ := strings.Cut(o, "=")
+	for key, value := range map[string]string{"ptmxmode": "0" + strconv.FormatUint(uint64(s.Mode), 8), "mode": "0600", "max": "64"} {
 		if err := unix.FsconfigSetString(fs, key, value); err != nil {
 			return err
 		}
