@@ -6,56 +6,56 @@ import (
 	"time"
 )
 
-// Backend builds the walls of sandboxes. It makes boxes; it does not run commands: processes, terminals and files are the
-// guest's, written once, so that backends and languages never multiply.
+// Backend isolates sandboxes. It makes boxes and runs no commands: the guest handles processes, terminals and files, so each
+// is written once for all backends and languages.
 //
-// More powers are optional interfaces found by assertion: on a Box Linker, Pauser and Checkpointer, on a Backend Preflighter and
-// Restorer.
+// Further powers are optional interfaces, found by assertion: Linker, Pauser and Checkpointer on a Box; Preflighter and
+// Restorer on a Backend.
 type Backend interface {
-	// Name is the word by which users choose this backend.
+	// Name is how users choose this backend.
 	Name() string
 
-	// Probe says what stands on this host. An error means that the backend cannot work here; it says why and what would help.
+	// Probe reports which isolation layers are available on this host. An error says why the backend cannot work here and
+	// how to fix that.
 	Probe(ctx context.Context) (Posture, error)
 
-	// Create returns a ready box, or an error with nothing left behind. Spec.ID comes from the engine, and the name of
-	// everything made on the host derives from it. A wall or a named limit that cannot be raised is an error, unless the
-	// spec accepts it by name.
+	// Create returns a ready box, or an error with nothing left behind. The engine sets Spec.ID; the name of everything made
+	// on the host derives from it. A missing layer or an unenforced named limit is an error, unless the spec waives it.
 	Create(ctx context.Context, spec Spec) (Box, error)
 
-	// Recover takes back the boxes named in keep that a dead server left, and destroys all else that is ours and has no
-	// living owner. It is idempotent.
+	// Recover reattaches the boxes in keep that a dead server left. It destroys everything else of ours that has no living
+	// owner. It is idempotent.
 	Recover(ctx context.Context, keep []ID) ([]Box, error)
 
 	// Close releases what the backend holds. It never ends a box.
 	Close() error
 }
 
-// Preflighter is a Backend that can say what Create would do with a complete spec before anything is made.
+// Preflighter is a Backend that predicts what Create would do with a complete spec.
 type Preflighter interface {
-	// Preflight returns the limits that nothing here would enforce, and the error by which Create would refuse the spec. What
-	// shows only while walls are raised, it cannot tell.
+	// Preflight returns the limits that would not be enforced, and the error with which Create would refuse the spec. Set-up
+	// failures cannot be predicted.
 	Preflight(spec Spec) (unenforced []LimitName, refusal error)
 }
 
-// Rooted is a Backend that has a root of its own for specs that name none, other than the host's.
+// Rooted is a Backend with its own default root, in place of the host's system directories.
 type Rooted interface {
 	Root(spec Spec) Root
 }
 
-// Restorer is a Backend that makes boxes out of checkpoints.
+// Restorer is a Backend that makes boxes from checkpoints.
 type Restorer interface {
-	// Restore returns a ready box that goes on where the sandbox saved in dir was: memory, processes and files of its own. Its guest has
-	// a new key, and the executions that were running are there to be attached to. The spec is that of the saved sandbox, but for the
-	// ID, the labels, the lifetime, and the limits of memory and CPU.
+	// Restore returns a ready box that continues from the checkpoint in dir: memory, processes and the sandbox's own files.
+	// The guest has a new key; executions that were running can be attached to. The spec equals the saved one except for ID,
+	// labels, lifetime, and the memory and CPU limits.
 	Restore(ctx context.Context, dir string, spec Spec) (Box, error)
 }
 
-// Checkpointer is a Box that can be saved whole and lives on.
+// Checkpointer is a Box whose whole state can be saved while it lives on.
 type Checkpointer interface {
-	// Checkpoint writes all that the sandbox is into dir, an empty directory of the host that is the caller's alone: what lies there
-	// holds all that the sandbox knew. It stands still meanwhile, and its connections end; they can be dialled again when Checkpoint
-	// returns. What lies in directories of the host is not part of it. An error leaves the sandbox running, and dir without a checkpoint.
+	// Checkpoint writes the sandbox's state into dir, an empty host directory that only the caller can read: the state
+	// contains every secret of the sandbox. The sandbox pauses and its connections end; dial again once Checkpoint returns.
+	// Host directories are not saved. On an error the sandbox runs on, and dir holds no checkpoint.
 	Checkpoint(ctx context.Context, dir string) error
 }
 
@@ -63,26 +63,26 @@ type Checkpointer interface {
 type Box interface {
 	ID() ID
 
-	// Dial returns a byte stream to the guest, again whenever asked. GuestKey is what the guest demands on it.
+	// Dial returns a new byte stream to the guest on each call. The guest demands GuestKey on it.
 	Dial(ctx context.Context) (net.Conn, error)
 
-	// GuestKey is the random key that the guest was given at birth.
+	// GuestKey is the random key given to the guest at its start.
 	GuestKey() [32]byte
 
-	// Effective is what is enforced, not what was asked.
+	// Effective is what is enforced, which may differ from what was requested.
 	Effective() Policy
 
-	// Usage is what the sandbox has cost, as the host counts it. It still answers, with the last figures, after the end.
+	// Usage is what the sandbox has used, as the host counts it. After the end it returns the last figures.
 	Usage(ctx context.Context) (Usage, error)
 
-	// Wait returns when the sandbox has ended, with how it ended as the host saw it.
+	// Wait returns once the sandbox has ended, and how, as the host saw it.
 	Wait(ctx context.Context) (End, error)
 
-	// Close ends every process, frees everything and waits for both. A second call returns what the first did.
+	// Close ends every process, frees everything and waits for both. Further calls return the first result.
 	Close() error
 }
 
-// Usage is what a sandbox or an execution has cost. A negative figure is unknown on this backend.
+// Usage is what a sandbox or an execution has used. A negative figure is unknown on this backend.
 type Usage struct {
 	Wall        time.Duration
 	CPU         time.Duration // user and system, all processes
@@ -100,7 +100,7 @@ type End struct {
 	Signal   int
 }
 
-// EndCause classes the end of a sandbox.
+// EndCause classifies the end of a sandbox.
 type EndCause string
 
 // The causes of an end.

@@ -2,16 +2,16 @@ package sandbox
 
 import "strings"
 
-// Difference is one limit or policy of which less was enforced than asked. Whoever asked has let go of it by name, or had not named it:
-// anything else is refused before code runs.
+// Difference is one limit or policy that is enforced less strictly than requested. The caller has waived it, or had not
+// named it; otherwise the request is refused before code runs.
 type Difference struct {
 	Name     string `json:"name"`
 	Asked    string `json:"asked"`
 	Enforced string `json:"enforced"`
 }
 
-// Differences compares what was asked, defaults filled in, with what was enforced. There are none where the run ended before there was
-// a sandbox.
+// Differences compares the request, defaults filled in, with what was enforced. It is empty for a run that ended before it
+// had a sandbox.
 func (r *Result) Differences() []Difference {
 	asked, p := &r.Requested, &r.Effective
 	if p.Backend == "" {
@@ -20,7 +20,7 @@ func (r *Result) Differences() []Difference {
 	var all []Difference
 	for _, name := range LimitNames {
 		d := Difference{string(name), FormatLimit(name, asked.Limits.Get(name)), FormatLimit(name, p.Limits.Get(name))}
-		if d.Asked == d.Enforced && p.waived(d.Name) { // it is kept, but not everywhere
+		if d.Asked == d.Enforced && p.waived(d.Name) { // enforced, but not everywhere
 			d.Enforced += " by " + p.Enforcers[name]
 		}
 		all = appendUnequal(all, d)

@@ -2,7 +2,7 @@ package sandbox
 
 import "time"
 
-// Status is how an execution ended, or where it is. It comes from outside the sandboxed process, never from what it says.
+// Status is how an execution ended, or where it is. It is observed from outside the sandboxed process, never reported by it.
 type Status string
 
 // The statuses. An execution ends in exactly one of the first nine.
@@ -11,11 +11,11 @@ const (
 	StatusFailed      Status = "failed"        // a non-zero exit code or an uncaught exception
 	StatusTimeout     Status = "timeout"       // its deadline passed
 	StatusOutOfMemory Status = "out_of_memory" // the kernel killed a process of it for want of memory
-	StatusOutputLimit Status = "output_limit"  // it went on writing far past its output limit
+	StatusOutputLimit Status = "output_limit"  // it kept writing far past its output limit
 	StatusKilled      Status = "killed"        // a signal from elsewhere
-	StatusCanceled    Status = "canceled"      // the caller went away or said so
+	StatusCanceled    Status = "canceled"      // the caller disconnected or canceled it
 	StatusRejected    Status = "rejected"      // policy; nothing ran
-	StatusLost        Status = "lost"          // the walls or the guest died; the outcome is unknown
+	StatusLost        Status = "lost"          // the sandbox or its guest died; the outcome is unknown
 	StatusQueued      Status = "queued"
 	StatusRunning     Status = "running"
 )
@@ -27,8 +27,8 @@ func (s Status) Terminal() bool { return s != StatusQueued && s != StatusRunning
 type Request struct {
 	Language string
 	Code     []byte
-	Entry    string // the code is this file, which already is in the workspace (or among Files); relative to the workspace
-	FileName string // what the code calls itself in messages, without a folder; "" is the language's own default
+	Entry    string // run this file of the workspace, or of Files; relative to the workspace
+	FileName string // the code's name in messages, without a folder; "" is the language's default
 	Command  []string
 	Args     []string // appended to the command line of the code
 	Stdin    []byte
@@ -41,14 +41,14 @@ type Request struct {
 	Metadata map[string]string
 }
 
-// OutputFunc receives output as it comes, in order within each stream. It is called from one goroutine at a time, and holding
-// it up holds up the program. data is valid during the call only.
+// OutputFunc receives output as it comes, in order within each stream, from one goroutine at a time. While it blocks, the
+// program blocks too. data is valid during the call only.
 type OutputFunc func(stream Stream, data []byte)
 
 // Stream is one of the two output streams of a process. A terminal has Stdout only.
 type Stream uint8
 
-// The output streams, numbered as the descriptors that they are.
+// The output streams, numbered as their descriptors.
 const (
 	Stdout Stream = 1
 	Stderr Stream = 2
@@ -61,7 +61,7 @@ func (s Stream) String() string {
 	return "stdout"
 }
 
-// Return says which files of the workspace are handed back after the execution.
+// Return selects the workspace files that are handed back after the execution.
 type Return struct {
 	Globs []string // patterns below the workspace, with ** for any depth; none returns nothing
 	// Bounds; zero means the default of the same name below.
@@ -70,7 +70,7 @@ type Return struct {
 	MaxBytes     int64
 }
 
-// Bounds of what is handed back where the caller says nothing.
+// Defaults for Return.
 const (
 	DefaultReturnFiles     = 256
 	DefaultReturnFileBytes = 16 << 20
@@ -84,28 +84,28 @@ type File struct {
 	Data []byte
 }
 
-// Skipped is a file that was not handed back, and why.
+// Skipped is a file that was not handed back.
 type Skipped struct {
 	Path   string `json:"path"`
 	Size   int64  `json:"size"`
 	Reason string `json:"reason"`
 }
 
-// Captured is one output stream as kept: the head, and past the cap the tail as well.
+// Captured is the kept part of one output stream: the head and, past the limit, also the tail.
 type Captured struct {
 	Head    []byte
 	Tail    []byte
 	Dropped int64 // bytes between the two that were not kept
 }
 
-// Exception is an uncaught error of the program, read from its stderr by the language. Advice, not evidence.
+// Exception is an uncaught error of the program, which the language parsed from stderr. It is a hint, not proof.
 type Exception struct {
 	Name      string `json:"name"`
 	Value     string `json:"value"`
 	Traceback string `json:"traceback"`
 }
 
-// Result is what an execution did, made and cost.
+// Result is what an execution did, made and used.
 type Result struct {
 	ID        ID
 	Status    Status
@@ -119,15 +119,15 @@ type Result struct {
 	Usage     Usage
 	Timings   Timings
 	Requested Spec
-	Asked     string // the backend as asked for: a name, or "auto"; the default's name where the run named none
+	Asked     string // the requested backend: a name, "auto", or the default where none was requested
 	Effective Policy
 	Hint      string // one or two sentences that a model can act on
 }
 
-// Timings says where the wall time of a one-shot run went.
+// Timings divides the wall time of a one-shot run.
 type Timings struct {
 	Queue  time.Duration // waiting for a slot
-	Create time.Duration // building the walls, or taking a warm box
+	Create time.Duration // creating the sandbox, or taking a warm one
 	Upload time.Duration // files in
 	Run    time.Duration // the program
 	Files  time.Duration // files out

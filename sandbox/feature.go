@@ -1,12 +1,11 @@
 package sandbox
 
-// Feature is something that one backend can do and another cannot. What a backend says of its features is the one source of the matrix
-// that /v1/capabilities and doctor print, and the suite of all backends holds it to its word: a feature that it lacks must be refused, or
-// be told where it shows.
+// Feature is something that some backends support and others do not. Each backend's own list is the only source for
+// /v1/capabilities and doctor. The shared test suite checks that a backend refuses or reports every feature that it lacks.
 type Feature struct {
 	Name   FeatureName `json:"name"`
 	Has    bool        `json:"has"`
-	Detail string      `json:"detail,omitempty"` // what happens instead, where it lacks
+	Detail string      `json:"detail,omitempty"` // what happens instead, where it is missing
 }
 
 // FeatureName names a feature.
@@ -20,20 +19,20 @@ const (
 	FeatureHostDirs     FeatureName = "host directories" // as the workspace, and mounted
 	FeatureCommands     FeatureName = "allowed commands"
 	FeatureInodes       FeatureName = "limit inodes"
-	FeatureMemoryAlone  FeatureName = "memory limit of one process" // who meets it dies alone, and the sandbox goes on
+	FeatureMemoryAlone  FeatureName = "memory limit of one process" // exceeding it kills one process, and the sandbox lives on
 	FeatureCheckpoint   FeatureName = "checkpoint"
 	FeatureForkedPython FeatureName = "warm python"
 )
 
-// Featured is a Backend that tells its features.
+// Featured is a Backend that reports its features.
 type Featured interface {
 	Features() []Feature
 }
 
-// HasFeature says whether a backend has a feature. One that tells of none has all.
+// HasFeature reports whether a backend has a feature. A backend that is not Featured has them all.
 func HasFeature(b Backend, name FeatureName) bool {
-	f, tells := b.(Featured)
-	if !tells {
+	f, ok := b.(Featured)
+	if !ok {
 		return true
 	}
 	for _, feature := range f.Features() {

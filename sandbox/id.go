@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// ID names one sandbox or execution: 26 characters of a-z and 2-7 that carry 128 random bits.
-// Every name on the host derives from it, so its alphabet is safe in paths, cgroup names and labels. IDs are never reused.
+// ID names one sandbox or execution: 26 characters of a-z and 2-7, which carry 128 random bits. Every name on the host
+// derives from it, so its alphabet is safe in paths, cgroup names and labels. IDs are never reused.
 type ID string
 
 const idLength = 26
@@ -21,7 +21,7 @@ func NewID() ID {
 	return ID(idEncoding.EncodeToString(b[:]))
 }
 
-// ParseID checks that s has the form of an ID, so that nothing else becomes part of a path or a name.
+// ParseID checks that s is an ID, so that nothing else becomes part of a path or a name.
 func ParseID(s string) (ID, error) {
 	if len(s) != idLength || strings.Trim(s, "abcdefghijklmnopqrstuvwxyz234567") != "" {
 		return "", &Error{Kind: Invalid, Op: "parse id", Msg: "an id is 26 characters of a-z and 2-7"}

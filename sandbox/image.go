@@ -5,13 +5,13 @@ import "strings"
 // maxImage bounds an image reference: a name of 255 bytes, a tag of 128, a digest.
 const maxImage = 512
 
-// CheckImage says whether a text can be an image reference, such as "python:3.12-slim" or "registry:5000/team/app@sha256:...": letters and
-// digits of ASCII first, and then what else those have. Whether there is such an image an engine says.
+// CheckImage checks the form of an image reference, such as "python:3.12-slim" or "registry:5000/team/app@sha256:...": it
+// starts with an ASCII letter or digit. Only an engine knows whether the image exists.
 func CheckImage(ref string) error {
 	for i, r := range ref {
 		letter := r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9'
 		if !letter && (i == 0 || !strings.ContainsRune("._-:/@", r)) {
-			return Invalidf("image", "%.80q is no image reference", ref)
+			return Invalidf("image", "%.80q is not an image reference", ref)
 		}
 	}
 	if ref == "" || len(ref) > maxImage {

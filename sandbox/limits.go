@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// LimitName names one limit, in every face of the product alike.
+// LimitName names one limit, the same in every API.
 type LimitName string
 
 // The limits, in the order in which they are shown.
@@ -23,16 +23,17 @@ const (
 // LimitNames lists every limit in the order in which they are shown.
 var LimitNames = []LimitName{LimitMemory, LimitCPUs, LimitPids, LimitDisk, LimitInodes, LimitOpenFiles, LimitTimeout, LimitOutput}
 
-// PolicyCommands is the list of allowed programs. It is no limit, but is kept, let go of and told as one.
+// PolicyCommands is the list of allowed programs. It is not a limit, but it is enforced, waived and reported like one.
 const PolicyCommands LimitName = "commands"
 
-// Waivable lists what a caller may let go of by name: every limit, and what else some host or backend cannot keep.
+// Waivable lists what a caller may waive by name: every limit, and the policies that some host or backend cannot enforce.
 var Waivable = append(LimitNames[:len(LimitNames):len(LimitNames)], PolicyCommands)
 
-// Unlimited stands in an effective policy for a limit that nothing enforces. It can never be asked for.
+// Unlimited marks a limit in an effective policy that nothing enforces. It cannot be requested.
 const Unlimited = -1
 
-// Limits bounds one sandbox and each execution in it. A zero field means the default; Unlimited occurs only in an effective policy.
+// Limits bounds one sandbox and each execution in it. A zero field means the default. Unlimited occurs only in an effective
+// policy.
 type Limits struct {
 	MemoryBytes int64         // anonymous and kernel memory; the files of the workspace are counted by DiskBytes instead
 	CPUMillis   int64         // thousandths of one CPU
@@ -51,7 +52,7 @@ const (
 	tib = 1 << 40
 )
 
-// DefaultLimits are those of a sandbox that asks for nothing.
+// DefaultLimits apply to a default request.
 var DefaultLimits = Limits{
 	MemoryBytes: 512 * mib,
 	CPUMillis:   1000,
@@ -63,8 +64,9 @@ var DefaultLimits = Limits{
 	OutputBytes: 1 * mib,
 }
 
-// limitBounds is the least and the most that may be asked of each limit, in the unit of its field (time-outs in nanoseconds).
-// The least are what the guest and the smallest interpreter need; the most guard against arithmetic overflow and typing errors.
+// limitBounds holds the smallest and largest value of each limit, in the unit of its field (durations in nanoseconds). The
+// smallest is what the guest and the smallest interpreter need. The largest prevents arithmetic overflow and catches typing
+// errors.
 var limitBounds = map[LimitName]struct{ least, most int64 }{
 	LimitMemory:    {8 * mib, 16 * tib},
 	LimitCPUs:      {10, 1024 * 1000},
@@ -104,7 +106,7 @@ func (l *Limits) field(name LimitName) *int64 {
 	panic("sandbox: unknown limit " + string(name))
 }
 
-// Check says whether each limit that is set lies within its bounds. Nothing is clamped: a limit is met or refused.
+// Check checks that each limit that is set lies within its bounds. Nothing is clamped.
 func (l Limits) Check() error {
 	for _, name := range LimitNames {
 		v := l.Get(name)
@@ -122,7 +124,7 @@ func (l Limits) Check() error {
 	return nil
 }
 
-// Named returns the names of the limits that are set. A named limit is enforced or refused, never fallen back from.
+// Named returns the names of the limits that are set. A named limit is enforced, or the request is refused.
 func (l Limits) Named() []LimitName {
 	var names []LimitName
 	for _, name := range LimitNames {

@@ -1,9 +1,9 @@
 package sandbox
 
-// Kernel says whose kernel serves the system calls of the code.
+// Kernel says which kernel serves the code's system calls.
 type Kernel string
 
-// The kinds of kernel, weakest wall first.
+// The kinds of kernel, weakest isolation first.
 const (
 	KernelShared    Kernel = "shared"     // the host's own
 	KernelUserSpace Kernel = "user-space" // a kernel written in a safe language, in a confined process
@@ -14,37 +14,37 @@ const (
 type Policy struct {
 	Backend    string
 	Kernel     Kernel
-	Image      string               // that the root is of, as named and by its digest; "" where it is no image
+	Image      string               // of the root: its name and digest; "" where the root is not an image
 	Limits     Limits               // Unlimited where nothing enforces the limit
 	Enforcers  map[LimitName]string // what enforces each limit: "cgroup v2 memory.max", "RLIMIT_NPROC"
 	Network    NetworkPolicy
 	User       User
-	HostUID    string   // "unique": an id of this sandbox's own; "subordinate"; "shared": the id of the caller
-	Commands   []string // nil: all that the root holds
+	HostUID    string   // "unique": this sandbox's alone; "subordinate"; "shared": the caller's
+	Commands   []string // nil: every program in the root
 	Walls      []Wall
-	Unenforced []string // what the caller accepted and the host could not do
+	Unenforced []string // waived by the caller, and not enforced here
 	Warnings   []string
 }
 
-// Wall is one line of a posture: one mechanism, whether it stands, and what that rests on.
+// Wall is one isolation layer of a posture: a mechanism, its state, and the evidence.
 type Wall struct {
 	Name   string    `json:"name"`
 	State  WallState `json:"state"`
 	Detail string    `json:"detail,omitempty"` // what was found
-	Fix    string    `json:"fix,omitempty"`    // how to raise it, where it does not stand
+	Fix    string    `json:"fix,omitempty"`    // how to make it available
 }
 
-// WallState says whether a wall stands.
+// WallState says whether an isolation layer is enforced.
 type WallState string
 
-// The states of a wall.
+// The states of an isolation layer.
 const (
 	WallEnforced WallState = "enforced"
 	WallPartial  WallState = "partial" // enforced, but less strongly than on the best host
-	WallMissing  WallState = "missing" // it does not stand
+	WallMissing  WallState = "missing" // not available
 )
 
-// Posture is the record of which walls stand on this host for one backend, and why.
+// Posture records which isolation layers one backend has on this host.
 type Posture struct {
 	Backend string `json:"backend"`
 	Kernel  Kernel `json:"kernel"`
@@ -52,7 +52,7 @@ type Posture struct {
 	Ready   bool   `json:"ready"` // sandboxes with the default policy can be made here
 }
 
-// Wall returns the wall of that name, or one that is missing.
+// Wall returns the isolation layer of that name, missing if there is none.
 func (p Posture) Wall(name string) Wall {
 	for _, w := range p.Walls {
 		if w.Name == name {

@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// Spec is all that is asked of a sandbox before it exists: a plain value, complete once the engine has filled its defaults.
-// Two sandboxes with equal specs (ID and Labels aside) are interchangeable, which is what a pool of warm boxes relies on.
+// Spec is everything requested of a sandbox before it exists: a plain value, complete once the engine has filled in the
+// defaults. Two sandboxes whose specs differ only in ID and Labels are interchangeable; the pool of warm boxes relies on it.
 type Spec struct {
 	ID        ID
 	Root      Root
@@ -19,20 +19,20 @@ type Spec struct {
 	Env       []string // "NAME=value"; the whole environment of every execution, nothing is inherited
 	User      User
 	Devices   []string // host device nodes; every backend may refuse them
-	Commands  []string // programs that may be executed; nil allows all that the root holds
-	// NestedFilters lets the code confine itself further, by seccomp filters and Landlock rules of its own, as browsers do. The kernel's
-	// memory for them is in no limit, and all of the host has one bound for it.
+	Commands  []string // programs that may be executed; nil allows every program in the root
+	// NestedFilters lets the code install its own seccomp filters and Landlock rules, as browsers do. No limit covers the
+	// kernel memory for them, and the whole host shares one bound.
 	NestedFilters bool
-	// Terminals lets the code open pseudo-terminals of its own, as pexpect and tmux do. On native the kernel's threads echo what is typed
+	// Terminals lets the code open pseudo-terminals of its own, as pexpect and tmux do. On native, kernel threads echo what is typed
 	// there, and no limit of CPU counts their work. Executions have terminals without it.
 	Terminals bool
 	Lifetime  Lifetime
 	Labels    map[string]string
-	// AllowUnenforced names what the caller lets go of, of Waivable, where the host cannot keep it.
+	// AllowUnenforced names members of Waivable that need not be enforced where the host cannot.
 	AllowUnenforced []string
 }
 
-// Waives says whether the caller let go of the named wall or limit.
+// Waives reports whether the caller waived the named layer or limit.
 func (s *Spec) Waives(name string) bool {
 	for _, n := range s.AllowUnenforced {
 		if n == name {
@@ -42,7 +42,7 @@ func (s *Spec) Waives(name string) bool {
 	return false
 }
 
-// IsNamed says whether the caller asked for this limit by name, so that it must be enforced or refused.
+// IsNamed reports whether the caller named this limit, so that it must be enforced or refused.
 func (s *Spec) IsNamed(name LimitName) bool {
 	for _, n := range s.Named {
 		if n == name {
@@ -52,7 +52,7 @@ func (s *Spec) IsNamed(name LimitName) bool {
 	return false
 }
 
-// HostWritable says whether the code may write to a directory of the host.
+// HostWritable reports whether the code can write to a directory of the host.
 func (s *Spec) HostWritable() bool {
 	for _, m := range s.Mounts {
 		if m.Writable {
@@ -82,27 +82,27 @@ type Mount struct {
 	Writable bool
 }
 
-// User is who the code is inside the sandbox.
+// User is the user of the code inside the sandbox.
 type User struct{ UID, GID uint32 }
 
 func (u User) String() string { return fmt.Sprintf("%d:%d", u.UID, u.GID) }
 
-// DefaultUser is the user of a sandbox that asks for none.
+// DefaultUser is the user of a default request.
 var DefaultUser = User{UID: 1000, GID: 1000}
 
-// Lifetime says when a sandbox ends by itself. The zero value is a one-shot sandbox: it ends with its execution and dies
-// with its server.
+// Lifetime says when a sandbox ends by itself. The zero value is a one-shot sandbox, which ends with its execution or its
+// server.
 type Lifetime struct {
 	Living bool          // outlives its executions and a restart of the server
 	Idle   time.Duration // ends after this long without an execution; 0 is never
 	MaxAge time.Duration // ends at this age; 0 is never
-	Lease  time.Duration // the guest ends the sandbox when no server renews the lease for this long; 0 is DefaultLease
+	Lease  time.Duration // the guest ends the sandbox when no server has renewed the lease for this long; 0 is DefaultLease
 }
 
-// DefaultLease is how long a living sandbox waits for its server to come back.
+// DefaultLease is how long a living sandbox survives without its server.
 const DefaultLease = 10 * time.Minute
 
-// GuestLease is the lease that the guest of the sandbox is spawned with; 0 is none.
+// GuestLease is the lease that the guest starts with; 0 is none.
 func (l Lifetime) GuestLease() time.Duration {
 	switch {
 	case !l.Living:
@@ -138,8 +138,7 @@ const (
 	Home      = "/home/agent" // HOME: writable, bounded by the disk limit
 )
 
-// DefaultEnv is the environment of an execution that asks for none. PYTHONDONTWRITEBYTECODE keeps __pycache__ out of the
-// files handed back.
+// DefaultEnv is the environment of a default request. PYTHONDONTWRITEBYTECODE keeps __pycache__ out of the returned files.
 var DefaultEnv = []string{
 	"PATH=/usr/local/bin:/usr/bin:/bin",
 	"HOME=" + Home,
