@@ -33,7 +33,7 @@ cmd/glovebox-runsc:          | gvisor.dev/gvisor
 cmd/glovebox-guest:          internal/guest internal/guest/confine internal/guest/server | golang.org/x/sys
 
 # walls: how a guest is started and confined, never what it is asked to do
-internal/bound:              sandbox internal/cgroup
+internal/enforce:              sandbox internal/cgroup
 internal/capacity:           sandbox internal/cgroup | golang.org/x/sys
 internal/cgroup:             sandbox | golang.org/x/sys github.com/godbus/dbus/v5
 internal/hostid:             sandbox | golang.org/x/sys
@@ -46,9 +46,9 @@ internal/rootfs:             sandbox internal/guest/confine internal/nolink
 internal/rundir:             sandbox
 internal/seccomp:            sandbox | golang.org/x/sys
 internal/undo:
-internal/backend/docker:     sandbox internal/bound internal/cgroup internal/guest/client internal/guest/confine internal/idmap internal/instance internal/nolink internal/rootfs internal/undo | golang.org/x/sys github.com/moby/moby github.com/docker/go-connections github.com/containerd/errdefs
-internal/backend/native:     sandbox internal/bound internal/fork internal/guest internal/guest/confine internal/cgroup internal/hostbox internal/hostid internal/idmap internal/instance internal/nolink internal/pidfd internal/rootfs internal/seccomp internal/undo | golang.org/x/sys
-internal/backend/gvisor:     sandbox internal/bound internal/fork internal/guest internal/guest/client internal/guest/confine internal/cgroup internal/hostbox internal/hostid internal/idmap internal/instance internal/nolink internal/pidfd internal/rootfs internal/seccomp internal/undo | golang.org/x/sys github.com/opencontainers/runtime-spec
+internal/backend/docker:     sandbox internal/enforce internal/cgroup internal/guest/client internal/guest/confine internal/idmap internal/instance internal/nolink internal/rootfs internal/undo | golang.org/x/sys github.com/moby/moby github.com/docker/go-connections github.com/containerd/errdefs
+internal/backend/native:     sandbox internal/enforce internal/fork internal/guest internal/guest/confine internal/cgroup internal/hostbox internal/hostid internal/idmap internal/instance internal/nolink internal/pidfd internal/rootfs internal/seccomp internal/undo | golang.org/x/sys
+internal/backend/gvisor:     sandbox internal/enforce internal/fork internal/guest internal/guest/client internal/guest/confine internal/cgroup internal/hostbox internal/hostid internal/idmap internal/instance internal/nolink internal/pidfd internal/rootfs internal/seccomp internal/undo | golang.org/x/sys github.com/opencontainers/runtime-spec
 internal/backend/backendtest: sandbox internal/attack internal/engine internal/guest internal/guest/client internal/guest/server internal/libexec internal/nolink internal/seccomp | golang.org/x/sys
 
 # words

@@ -203,7 +203,7 @@ func (f *forced) acceptance() {
 		}
 	}
 	for _, name := range f.warned {
-		if !strings.Contains(stderr, "warning: nothing on this host bounds "+name) {
+		if !strings.Contains(stderr, "warning: no "+name+" limit is enforced on this host") {
 			f.Errorf("nobody is warned of %s: %s", name, stderr)
 		}
 	}

@@ -374,19 +374,19 @@ func TestUnenforced(t *testing.T) {
 		}
 		s := spec()
 		s.Named = []sandbox.LimitName{name}
-		err := to.bounds(&s).Refusal(Name, &s)
+		err := to.enforcement(&s).Refusal(Name, &s)
 		if sandbox.KindOf(err) != sandbox.Unsupported || !strings.Contains(err.Error(), "cgroup v2") || !slices.Contains(sandbox.UnenforcedOf(err), name) {
 			t.Errorf("%s, named: %v", name, err)
 		}
 		s.Named = nil
-		if err := to.bounds(&s).Refusal(Name, &s); (err != nil) != (name != sandbox.LimitCPUs) {
+		if err := to.enforcement(&s).Refusal(Name, &s); (err != nil) != (name != sandbox.LimitCPUs) {
 			t.Errorf("%s, not named: %v", name, err)
 		}
 		s.AllowUnenforced = []string{string(name)}
-		if err := to.bounds(&s).Refusal(Name, &s); err != nil {
+		if err := to.enforcement(&s).Refusal(Name, &s); err != nil {
 			t.Errorf("%s, accepted: %v", name, err)
 		}
-		if p := to.policy(&s, to.bounds(&s)); !slices.Contains(p.Unenforced, string(name)) || p.Limits.Get(name) != sandbox.Unlimited || p.Enforcers[name] != "" {
+		if p := to.policy(&s, to.enforcement(&s)); !slices.Contains(p.Unenforced, string(name)) || p.Limits.Get(name) != sandbox.Unlimited || p.Enforcers[name] != "" {
 			t.Errorf("%s, accepted: %+v", name, p)
 		}
 	}

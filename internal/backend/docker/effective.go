@@ -8,7 +8,7 @@ import (
 
 	"github.com/containerd/errdefs"
 
-	"github.com/glovebox-dev/glovebox/internal/bound"
+	"github.com/glovebox-dev/glovebox/internal/enforce"
 	"github.com/glovebox-dev/glovebox/sandbox"
 )
 
@@ -26,11 +26,11 @@ func (b *Backend) Probe(ctx context.Context) (sandbox.Posture, error) {
 	posture.Kernel = to.kernel()
 	posture.Walls = append(to.walls(), to.imageWall(ctx, b.options.Image))
 	spec := sandbox.Spec{ID: sandbox.NewID(), Limits: sandbox.DefaultLimits, User: sandbox.DefaultUser}
-	posture.Ready = to.bounds(&spec).Refusal(b.Name(), &spec) == nil
+	posture.Ready = to.enforcement(&spec).Refusal(b.Name(), &spec) == nil
 	if posture.Wall("image").State != sandbox.WallEnforced {
 		return posture, nil
 	}
-	for _, l := range to.bounds(&spec).Lacking() {
+	for _, l := range to.enforcement(&spec).Unenforced() {
 		spec.AllowUnenforced = append(spec.AllowUnenforced, string(l))
 	}
 	box, err := b.Create(ctx, spec)
@@ -106,7 +106,7 @@ func (to *connection) walls() []sandbox.Wall {
 	}
 	landlock := sandbox.Wall{Name: "landlock", State: sandbox.WallMissing, Detail: "not raised: the container's own mounts are what it would bound"}
 	list = append(list, users, landlock)
-	lacking := to.bounds(&sandbox.Spec{}).Lacking()
+	lacking := to.enforcement(&sandbox.Spec{}).Unenforced()
 	for _, name := range []sandbox.LimitName{sandbox.LimitMemory, sandbox.LimitCPUs, sandbox.LimitPids} {
 		w := enforced("limit "+string(name), to.enforcer(name))
 		if slices.Contains(lacking, name) {
@@ -143,10 +143,10 @@ func (to *connection) enforcer(name sandbox.LimitName) string {
 }
 
 // policy says what holds for a sandbox of this spec, which these bounds keep. Create has refused what it must not weaken.
-func (to *connection) policy(spec *sandbox.Spec, kept bound.List) sandbox.Policy {
+func (to *connection) policy(spec *sandbox.Spec, kept enforce.List) sandbox.Policy {
 	p := sandbox.Policy{Backend: to.engine.options.Name, Kernel: to.kernel(), Network: sandbox.NetworkPolicy{Mode: sandbox.NetworkNone},
 		User: spec.User, HostUID: to.hostUID(), Walls: to.walls()}
-	kept.Tell(&p, spec)
+	kept.Report(&p, spec)
 	return p
 }
 

@@ -22,11 +22,11 @@ func (box *Box) verify(spec *sandbox.Spec, at *container.InspectResponse) error 
 		return &sandbox.Error{Kind: sandbox.Unavailable, Op: to.engine.options.Name + ": " + failVerify,
 			Msg: "the engine made another container than it was told: " + strings.Join(wrong, "; ")}
 	}
-	kept := to.bounds(spec)
+	kept := to.enforcement(spec)
 	unmet, details := box.unmet(spec, at.HostConfig)
 	for i := range kept {
 		if b := &kept[i]; b.By != "" && slices.Contains(unmet, b.Name) { // it said that it could, so this is refused even where nobody named it
-			b.By, b.Must = "", true
+			b.By, b.Mandatory = "", true
 			b.Why, b.Fix = "the engine was told of it and does not enforce it: "+details, to.limitFix()
 		}
 	}

@@ -43,7 +43,7 @@ func (b *Backend) build(ctx context.Context, spec sandbox.Spec, from *checkpoint
 	if err != nil {
 		return nil, err
 	}
-	if err := bounds(&spec, in.Tree).Refusal(Name, &spec); err != nil {
+	if err := enforcement(&spec, in.Tree).Refusal(Name, &spec); err != nil {
 		return nil, err
 	}
 	box := &Box{Box: &hostbox.Box{Backend: Name, Sandbox: spec.ID, Dir: in.BoxDir(spec.ID)}, backend: b, spec: spec}

@@ -3,15 +3,15 @@ package gvisor
 import (
 	"context"
 
-	"github.com/glovebox-dev/glovebox/internal/bound"
 	"github.com/glovebox-dev/glovebox/internal/cgroup"
+	"github.com/glovebox-dev/glovebox/internal/enforce"
 	"github.com/glovebox-dev/glovebox/internal/rootfs"
 	"github.com/glovebox-dev/glovebox/sandbox"
 )
 
 var _ sandbox.Preflighter = (*Backend)(nil)
 
-// Probe makes a sandbox once and takes it down again; that is the one test that cannot be wrong.
+// Probe creates a sandbox and closes it again: the only test that cannot be wrong.
 func (b *Backend) Probe(ctx context.Context) (sandbox.Posture, error) {
 	posture := sandbox.Posture{Backend: Name, Kernel: sandbox.KernelUserSpace}
 	in, err := b.instance()
@@ -29,7 +29,7 @@ func (b *Backend) Probe(ctx context.Context) (sandbox.Posture, error) {
 	return posture, box.Close()
 }
 
-// walls are the lines of the posture.
+// walls lists the isolation layers of the posture.
 func walls(tree *cgroup.Tree, made bool) []sandbox.Wall {
 	enforced := sandbox.WallEnforced
 	if !made {
@@ -47,41 +47,41 @@ func walls(tree *cgroup.Tree, made bool) []sandbox.Wall {
 	}{{sandbox.LimitMemory, cgroup.Memory}, {sandbox.LimitCPUs, cgroup.CPU}} {
 		w := sandbox.Wall{Name: "limit " + string(c.name), State: sandbox.WallEnforced, Detail: tree.Enforcer(c.controller)}
 		if w.Detail == "" {
-			w.State, w.Detail, w.Fix = sandbox.WallMissing, "nothing bounds it: "+tree.Detail(), tree.Fix()
+			w.State, w.Detail, w.Fix = sandbox.WallMissing, "not enforced: "+tree.Detail(), tree.Fix()
 		}
 		list = append(list, w)
 	}
 	return append(list, sandbox.Wall{Name: "limit " + string(sandbox.LimitPids), State: sandbox.WallEnforced, Detail: "RLIMIT_NPROC of gVisor"})
 }
 
-// bounds says what keeps the limits and policies of a spec here.
-func bounds(spec *sandbox.Spec, tree *cgroup.Tree) bound.List {
-	list := bound.List{
-		bound.Memory(tree).Kills(groupLimits(spec).MemoryBytes),
-		bound.Group(sandbox.LimitCPUs, tree, cgroup.CPU),
+// enforcement lists what gVisor enforces of a spec's limits and policies.
+func enforcement(spec *sandbox.Spec, tree *cgroup.Tree) enforce.List {
+	list := enforce.List{
+		enforce.Memory(tree).Kills(groupLimits(spec).MemoryBytes),
+		enforce.Group(sandbox.LimitCPUs, tree, cgroup.CPU),
 		{Name: sandbox.LimitPids, By: "RLIMIT_NPROC of gVisor"},
-		bound.Directories(bound.Bound{Name: sandbox.LimitDisk, By: "tmpfs size"}, spec),
-		{Name: sandbox.LimitInodes, Told: true, Why: "gVisor's file systems in memory count no inodes", Fix: "leave inodes out: their memory is bounded by that of the sandbox"},
+		enforce.Directories(enforce.Limit{Name: sandbox.LimitDisk, By: "tmpfs size"}, spec),
+		{Name: sandbox.LimitInodes, Documented: true, Why: "gVisor's tmpfs does not count inodes", Fix: "leave inodes out: the memory limit covers them"},
 		{Name: sandbox.LimitOpenFiles, By: "RLIMIT_NOFILE"},
 		{Name: sandbox.LimitTimeout, By: "guest and server clocks"},
 		{Name: sandbox.LimitOutput, By: "server"},
 	}
 	if spec.Commands != nil {
-		list = append(list, bound.Bound{Name: sandbox.PolicyCommands, Told: true, Why: "gVisor cannot bound which programs are executed: it has no Landlock",
+		list = append(list, enforce.Limit{Name: sandbox.PolicyCommands, Documented: true, Why: "gVisor cannot limit which programs are executed: it has no Landlock",
 			Fix: "use the native backend"})
 	}
 	return list
 }
 
-// effective says what holds for a sandbox of this spec. Create has refused what it must not weaken.
+// effective is the policy enforced on a sandbox of this spec, which has passed Refusal.
 func (b *Backend) effective(spec *sandbox.Spec, tree *cgroup.Tree) sandbox.Policy {
 	p := sandbox.Policy{Backend: Name, Kernel: sandbox.KernelUserSpace, Network: sandbox.NetworkPolicy{Mode: sandbox.NetworkNone},
 		User: spec.User, HostUID: b.hostUID(), Walls: walls(tree, true)}
-	bounds(spec, tree).Tell(&p, spec)
+	enforcement(spec, tree).Report(&p, spec)
 	return p
 }
 
-// Preflight says which limits nothing here keeps for a spec, and why Create would refuse it.
+// Preflight implements sandbox.Preflighter.
 func (b *Backend) Preflight(spec sandbox.Spec) ([]sandbox.LimitName, error) {
 	if err := b.refuse(&spec); err != nil {
 		return nil, err
@@ -90,10 +90,10 @@ func (b *Backend) Preflight(spec sandbox.Spec) ([]sandbox.LimitName, error) {
 	if err != nil {
 		return nil, err
 	}
-	list := bounds(&spec, in.Tree)
+	list := enforcement(&spec, in.Tree)
 	if err := list.Refusal(Name, &spec); err != nil {
-		return list.Lacking(), err
+		return list.Unenforced(), err
 	}
 	_, err = rootfs.Folder(spec.Root)
-	return list.Lacking(), err
+	return list.Unenforced(), err
 }

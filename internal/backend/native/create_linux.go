@@ -44,7 +44,7 @@ func (b *Backend) create(ctx context.Context, spec sandbox.Spec, t *template) (_
 	if err != nil {
 		return nil, err
 	}
-	if err := b.bounds(&spec, in.Tree).Refusal(Name, &spec); err != nil {
+	if err := b.enforcement(&spec, in.Tree).Refusal(Name, &spec); err != nil {
 		return nil, err
 	}
 	box := &Box{Box: &hostbox.Box{Backend: Name, Sandbox: spec.ID, Dir: in.BoxDir(spec.ID)}, backend: b}

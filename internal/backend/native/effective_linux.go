@@ -1,39 +1,40 @@
 package native
 
 import (
-	"github.com/glovebox-dev/glovebox/internal/bound"
 	"github.com/glovebox-dev/glovebox/internal/cgroup"
+	"github.com/glovebox-dev/glovebox/internal/enforce"
 	"github.com/glovebox-dev/glovebox/sandbox"
 )
 
 var _ sandbox.Preflighter = (*Backend)(nil)
 
-// bounds says what keeps the limits and policies of a spec here.
-func (b *Backend) bounds(spec *sandbox.Spec, tree *cgroup.Tree) bound.List {
+// enforcement lists what this backend enforces of a spec's limits and policies.
+func (b *Backend) enforcement(spec *sandbox.Spec, tree *cgroup.Tree) enforce.List {
 	pids := "RLIMIT_NPROC"
 	if e := tree.Enforcer(cgroup.Pids); e != "" {
 		pids = e + ", " + pids
 	}
-	list := bound.List{
-		bound.Memory(tree).Kills(groupLimits(spec).MemoryBytes),
-		bound.Group(sandbox.LimitCPUs, tree, cgroup.CPU),
+	list := enforce.List{
+		enforce.Memory(tree).Kills(groupLimits(spec).MemoryBytes),
+		enforce.Group(sandbox.LimitCPUs, tree, cgroup.CPU),
 		{Name: sandbox.LimitPids, By: pids},
-		bound.Directories(bound.Bound{Name: sandbox.LimitDisk, By: "tmpfs size"}, spec),
-		bound.Directories(bound.Bound{Name: sandbox.LimitInodes, By: "tmpfs nr_inodes"}, spec),
+		enforce.Directories(enforce.Limit{Name: sandbox.LimitDisk, By: "tmpfs size"}, spec),
+		enforce.Directories(enforce.Limit{Name: sandbox.LimitInodes, By: "tmpfs nr_inodes"}, spec),
 		{Name: sandbox.LimitOpenFiles, By: "RLIMIT_NOFILE"},
 		{Name: sandbox.LimitTimeout, By: "guest and server clocks"},
 		{Name: sandbox.LimitOutput, By: "server"},
 	}
 	if spec.Commands != nil {
-		list = append(list, b.commandsBound())
+		list = append(list, b.commandsLimit())
 	}
 	return list
 }
 
-// commandsBound is what keeps the list of allowed programs: no other has its file in the sandbox, and Landlock lets only theirs be
-// executed. Without Landlock the dynamic linker, which must be there, can be executed with another file as its argument.
-func (b *Backend) commandsBound() bound.Bound {
-	c := bound.Bound{Name: sandbox.PolicyCommands, By: "the files that are there, Landlock"}
+// commandsLimit enforces the list of allowed programs: the sandbox holds no other program, and Landlock permits only theirs
+// to be executed. Without Landlock, the dynamic linker, which must be there, can be executed with another file as its
+// argument.
+func (b *Backend) commandsLimit() enforce.Limit {
+	c := enforce.Limit{Name: sandbox.PolicyCommands, By: "the files that are there, Landlock"}
 	if wall := b.landlockWall(); wall.State == sandbox.WallMissing {
 		c.By, c.Gap = "the files that are there", "not for what the dynamic linker can be made to load"
 		c.Why, c.Fix = "without Landlock the dynamic linker can be made to load any program: "+wall.Detail, wall.Fix
@@ -41,15 +42,15 @@ func (b *Backend) commandsBound() bound.Bound {
 	return c
 }
 
-// effective says what holds for a sandbox of this spec. Create has refused what it must not weaken.
+// effective is the policy enforced on a sandbox of this spec, which has passed Refusal.
 func (b *Backend) effective(spec *sandbox.Spec, tree *cgroup.Tree, hostUID string) sandbox.Policy {
 	p := sandbox.Policy{Backend: Name, Kernel: sandbox.KernelShared, Network: sandbox.NetworkPolicy{Mode: sandbox.NetworkNone},
 		User: spec.User, HostUID: hostUID, Walls: b.walls(tree, hostUID)}
-	b.bounds(spec, tree).Tell(&p, spec)
+	b.enforcement(spec, tree).Report(&p, spec)
 	return p
 }
 
-// Preflight says which limits nothing here keeps for a spec, and why Create would refuse it.
+// Preflight implements sandbox.Preflighter.
 func (b *Backend) Preflight(spec sandbox.Spec) ([]sandbox.LimitName, error) {
 	if err := b.refuse(&spec); err != nil {
 		return nil, err
@@ -58,10 +59,10 @@ func (b *Backend) Preflight(spec sandbox.Spec) ([]sandbox.LimitName, error) {
 	if err != nil {
 		return nil, err
 	}
-	list := b.bounds(&spec, in.Tree)
+	list := b.enforcement(&spec, in.Tree)
 	if err := list.Refusal(Name, &spec); err != nil {
-		return list.Lacking(), err
+		return list.Unenforced(), err
 	}
 	_, _, err = b.staticSteps(&spec)
-	return list.Lacking(), err
+	return list.Unenforced(), err
 }

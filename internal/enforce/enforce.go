@@ -1,0 +1,117 @@
+// Package enforce decides what happens to requested limits and policies that a host cannot enforce: refuse, waive, or warn.
+// Each backend lists what it enforces; the decision is made here, once for all backends.
+package enforce
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/glovebox-dev/glovebox/sandbox"
+)
+
+// Limit is one limit or policy of a spec, and what enforces it.
+type Limit struct {
+	Name       sandbox.LimitName
+	By         string // what enforces it, for Policy.Enforcers; "" is nothing
+	Gap        string // what By does not cover: "not for what is written to the host's directories"; "" is nothing
+	Why        string // why it is not fully enforced
+	Fix        string // how to get it enforced
+	Mandatory  bool   // unless waived: an unenforced one is refused even if nobody named it
+	Documented bool   // Features report that this backend never enforces it, so no warning is needed
+}
+
+// Kills adds the figure at which the kernel kills. The sandbox's own storage lies in memory, so the group's limit covers
+// memory, disk and what the backend itself needs there. bytes 0 is a spec without limits.
+func (b Limit) Kills(bytes int64) Limit {
+	if b.By != "" && bytes > 0 {
+		b.By += ", " + sandbox.FormatBytes(bytes) + " with the disk"
+	}
+	return b
+}
+
+func (b Limit) complete() bool { return b.By != "" && b.Gap == "" }
+
+// List holds the limits and policies of one spec, in the order of sandbox.Waivable.
+type List []Limit
+
+// Unenforced lists what is not enforced, or not everywhere the code can reach.
+func (l List) Unenforced() []sandbox.LimitName {
+	var names []sandbox.LimitName
+	for _, b := range l {
+		if !b.complete() {
+			names = append(names, b.Name)
+		}
+	}
+	return names
+}
+
+// asked reports whether a spec depends on a limit.
+func asked(spec *sandbox.Spec, b Limit) bool {
+	return b.Mandatory || spec.IsNamed(b.Name) || b.Name == sandbox.PolicyCommands
+}
+
+// Refusal is the error for every mandatory or named limit that is not fully enforced; nil if the caller waived them all. It
+// also lists the waived ones: a request that waives the whole list is not refused again.
+func (l List) Refusal(backend string, spec *sandbox.Spec) error {
+	e := &sandbox.Error{Kind: sandbox.Unsupported}
+	refused := false
+	var names, whys, fixes []string
+	for _, b := range l {
+		waived := spec.Waives(string(b.Name))
+		if b.complete() || !waived && !asked(spec, b) {
+			continue
+		}
+		refused = refused || !waived
+		e.Unenforced, names = append(e.Unenforced, b.Name), append(names, string(b.Name))
+		whys, fixes = addOnce(whys, b.Why), addOnce(fixes, b.Fix)
+	}
+	if !refused {
+		return nil
+	}
+	e.Op = backend + ": limit " + strings.Join(names, ", ")
+	e.Msg, e.Fix = strings.Join(whys, "; "), strings.Join(fixes, "; and ")
+	return e
+}
+
+func addOnce(list []string, s string) []string {
+	if s == "" || slices.Contains(list, s) {
+		return list
+	}
+	return append(list, s)
+}
+
+// Report writes into a sandbox's policy what is enforced, by what, and what is not. The spec has passed Refusal.
+func (l List) Report(p *sandbox.Policy, spec *sandbox.Spec) {
+	p.Limits, p.Commands = spec.Limits, spec.Commands
+	p.Enforcers = map[sandbox.LimitName]string{}
+	for _, b := range l {
+		switch {
+		case b.By != "" && b.Gap != "":
+			p.Enforcers[b.Name] = b.By + ", " + b.Gap
+		case b.By != "":
+			p.Enforcers[b.Name] = b.By
+		case b.Name == sandbox.PolicyCommands:
+			p.Commands = nil
+		default:
+			p.Limits.Set(b.Name, sandbox.Unlimited)
+		}
+		switch {
+		case b.complete():
+		case spec.Waives(string(b.Name)):
+			p.Unenforced = append(p.Unenforced, string(b.Name))
+		case b.By == "" && !b.Documented:
+			p.Warnings = append(p.Warnings, "no "+string(b.Name)+" limit is enforced on this host")
+		}
+	}
+}
+
+// Directories is a limit on the sandbox's own writable places. Host directories have only the limits of their own file
+// systems.
+func Directories(b Limit, spec *sandbox.Spec) Limit {
+	if b.By != "" && spec.HostWritable() {
+		b.Gap = "not for what is written to the host's directories"
+		b.Why = "nothing limits what the code writes to a host directory"
+		b.Fix = "leave out the workspace and the writable mounts"
+	}
+	return b
+}
