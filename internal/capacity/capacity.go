@@ -1,4 +1,4 @@
-// Package capacity says how much this host has of what limits are about.
+// Package capacity reports how much memory, CPUs and so on this host has, to bound the limits.
 package capacity
 
 import (
@@ -7,8 +7,9 @@ import (
 	"github.com/glovebox-dev/glovebox/sandbox"
 )
 
-// Host is the most of each limit that means anything here: the host's memory, CPUs and process ids, or what the control groups around
-// this process leave of them, and the open files that this process may have. Writable places lie in memory. What is not known, or has no such bound, is zero.
+// Host returns the largest meaningful value of each limit: the memory, CPUs and process ids of the host or, if lower, of the
+// control groups around this process, and the open files of this process. Writable places lie in memory. Zero means unknown
+// or unlimited.
 func Host() sandbox.Limits {
 	l := sandbox.Limits{CPUMillis: int64(runtime.NumCPU()) * 1000}
 	measure(&l)

@@ -23,7 +23,7 @@ func measure(l *sandbox.Limits) {
 	if unix.Getrlimit(unix.RLIMIT_NOFILE, &files) == nil && files.Max < 1<<62 { // beyond is RLIM_INFINITY
 		l.OpenFiles = int64(files.Max) // a sandbox's own is no higher: setrlimit(2)
 	}
-	around, _ := cgroup.Around() // where there are none, nothing is lowered
+	around, _ := cgroup.Around() // without groups nothing is lowered
 	lower(&l.MemoryBytes, around.MemoryBytes)
 	lower(&l.CPUMillis, around.CPUMillis)
 	lower(&l.Pids, around.Pids)

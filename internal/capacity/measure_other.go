@@ -4,5 +4,5 @@ package capacity
 
 import "github.com/glovebox-dev/glovebox/sandbox"
 
-// measure knows of nothing more: sandboxes run in the virtual machine of an engine, whose size is its own.
+// measure adds nothing: sandboxes run in an engine's virtual machine, which has its own size.
 func measure(*sandbox.Limits) {}

@@ -1,5 +1,5 @@
-// Package hostbox is what boxes have in common whose processes are this host's own: one process with which all others end, figures that
-// control groups count, host ids, and a folder that is the record of it all.
+// Package hostbox is the shared part of boxes whose processes run on this host: a main process that ends all others, control
+// group counters, host ids, and the folder that records them.
 package hostbox
 
 import (
@@ -20,22 +20,22 @@ import (
 	"github.com/glovebox-dev/glovebox/sandbox"
 )
 
-// Box is all of a box but its way to the guest. The exported fields are set before Watch, and not changed after.
+// Box is a box except for the connection to its guest. Exported fields are set before Watch and not changed after.
 type Box struct {
 	Backend  string // its name, for errors
 	Sandbox  sandbox.ID
 	Key      [32]byte
 	Dir      string
-	IDs      *hostid.Pair // nil where it has none of its own
+	IDs      *hostid.Pair // nil if it has none of its own
 	Group    *cgroup.Group
-	Process  *pidfd.Process // with its end all others end
+	Process  *pidfd.Process // its end ends all others
 	Lifeline io.Closer      // nil for a box that outlives this process
 	Policy   sandbox.Policy // what is enforced
 	Began    time.Time
-	Emptied  []string // folders of a dead server's control groups, to be removed after the box's own
+	Emptied  []string // a dead server's control group folders, removed after the box's own
 
-	Straggle func()      // ends what the process left behind, once it is gone; nil where there can be nothing
-	Entry    sync.Locker // held while what the box has is given up; nil is none
+	Straggle func()      // ends what Process left behind; nil if that is impossible
+	Entry    sync.Locker // held while the box's resources are released; may be nil
 
 	ended chan struct{} // closed once every process of the sandbox is gone
 
@@ -48,7 +48,7 @@ type Box struct {
 	closeErr  error
 }
 
-// Watch waits for the end of the process in the background. The wait ends with the process, which Close brings about.
+// Watch waits in the background for the process to end.
 func (box *Box) Watch() {
 	box.ended = make(chan struct{})
 	go box.watch()
@@ -82,7 +82,7 @@ func (box *Box) GuestKey() [32]byte { return box.Key }
 // Effective is what is enforced.
 func (box *Box) Effective() sandbox.Policy { return box.Policy }
 
-// Alive is nil, or the error of whoever dials a box that has ended.
+// Alive returns the error for dialling a box that has ended, else nil.
 func (box *Box) Alive() error {
 	select {
 	case <-box.ended:
@@ -92,7 +92,7 @@ func (box *Box) Alive() error {
 	}
 }
 
-// Usage is what the control groups have counted, and the last of it after the end.
+// Usage is what the control groups count; after the end, the last figures.
 func (box *Box) Usage(context.Context) (sandbox.Usage, error) {
 	box.mu.Lock()
 	defer box.mu.Unlock()
@@ -120,18 +120,18 @@ func (box *Box) Wait(ctx context.Context) (sandbox.End, error) {
 	}
 }
 
-// IsClosing says whether Close was called.
+// IsClosing reports whether Close was called.
 func (box *Box) IsClosing() bool {
 	box.mu.Lock()
 	defer box.mu.Unlock()
 	return box.closing
 }
 
-// KillTimeout bounds how long Close waits for killed processes. One that does not die in this time hangs in the kernel; its host ids and
-// its folder are then kept from use, until the next start finds it dead.
+// KillTimeout bounds how long Close waits for killed processes. A process that survives it hangs in the kernel; its host ids
+// and folder then stay reserved until the next start finds it dead.
 const KillTimeout = 30 * time.Second
 
-// Close ends the sandbox and frees what it held.
+// Close ends the sandbox and frees its resources.
 func (box *Box) Close() error {
 	box.closeOnce.Do(func() { box.closeErr = box.close() })
 	return box.closeErr
@@ -145,7 +145,7 @@ func (box *Box) close() error {
 	select {
 	case <-box.ended:
 	case <-time.After(KillTimeout):
-		return &sandbox.Error{Op: box.Backend + ": end sandbox", Msg: "its processes do not die; " + box.Dir + " is kept for the next start"}
+		return &sandbox.Error{Op: box.Backend + ": end sandbox", Msg: "its processes do not die; the next start retries from " + box.Dir}
 	}
 	if box.Entry != nil {
 		box.Entry.Lock()
@@ -167,11 +167,11 @@ func (box *Box) close() error {
 	return nil
 }
 
-// Finder lists the processes of a box by its name, the one with whose end all others end first among them.
+// Finder lists a box's processes by its name; the first ends all others.
 type Finder func(sandbox.ID) []int
 
-// among lists the processes that are the box's indeed: anybody may give a process of his own a box's arguments, but neither put it into the
-// box's control group nor give it an id of ours or a guest's.
+// among lists the processes that really belong to the box. Anyone can start a process with a box's arguments, but not put it into the box's
+// control group, nor give it an id of the caller's or a guest's.
 func (find Finder) among(group *cgroup.Group, id sandbox.ID) []int {
 	members, caller := group.Processes(), hostid.ReadCaller()
 	return slices.DeleteFunc(find(id), func(pid int) bool {
@@ -182,16 +182,16 @@ func (find Finder) among(group *cgroup.Group, id sandbox.ID) []int {
 // reapTimeout bounds how long Reap waits for a killed process. One that a tracer holds, or the kernel, is left for the next start.
 const reapTimeout = 5 * time.Second
 
-// TakeBack makes a box out of the folder that a dead server left, into a folder of in's, and returns what was written down of it. One whose
-// processes are gone, or that was not complete, is cleaned up and reported as an error. It is not watched yet.
-func TakeBack(ctx context.Context, backend string, in *instance.Instance, dir string, find Finder) (*Box, instance.Box, error) {
+// Reattach makes a box from the folder that a dead server left, moves it into in, and returns its record. A box that has
+// ended or was incomplete is cleaned up and reported as an error. The box is not watched yet.
+func Reattach(ctx context.Context, backend string, in *instance.Instance, dir string, find Finder) (*Box, instance.Box, error) {
 	id := sandbox.ID(filepath.Base(dir))
 	box := &Box{Backend: backend, Sandbox: id, Dir: in.BoxDir(id)}
 	rec, err := instance.ReadBox(dir)
 	box.Group = cgroup.Find(rec.CgroupDirs, string(id))
 	pids := find.among(box.Group, id)
 	if err == nil && (len(pids) == 0 || len(rec.Key) != len(box.Key)) {
-		err = &sandbox.Error{Kind: sandbox.NotFound, Op: backend + ": take back " + string(id), Msg: "it has ended"}
+		err = &sandbox.Error{Kind: sandbox.NotFound, Op: backend + ": reattach " + string(id), Msg: "it has ended"}
 	}
 	if err != nil {
 		owner, readErr := instance.OwnerOf(dir)
@@ -209,9 +209,9 @@ func TakeBack(ctx context.Context, backend string, in *instance.Instance, dir st
 	return box, rec, nil
 }
 
-// Reap ends one box of a dead owner. It has most likely ended by itself: its guest holds a lifeline or a lease. The groups of a box that the
-// owner had taken back lie where its own record says, not where the owner made groups. What cannot be ended keeps its folder, by which the
-// next recovery finds it.
+// Reap ends one box of a dead owner. Usually it has ended by itself: its guest holds a lifeline or a lease. If the owner had
+// reattached the box, its groups are where the box's record says, not where the owner makes groups. A box that cannot be
+// ended keeps its folder, so the next recovery finds it.
 func Reap(ctx context.Context, backend, dir string, owner instance.Record, find Finder) error {
 	id := sandbox.ID(filepath.Base(dir))
 	dirs := owner.CgroupDirs

@@ -26,14 +26,14 @@ const (
 	envRun   = "GLOVEBOX_TEST_PLANTED" // the run folder, for the process that is the victim
 )
 
-// answer is what the victim got.
+// answer is what the victim's clean-up returned.
 type answer struct {
 	Reap, Open         string
 	ReapKind, OpenKind sandbox.Kind
 	OpenFix            string
 }
 
-// scene is a folder that everybody may write to, as /tmp is, and what the victim has elsewhere.
+// scene is a folder writable by everyone, like /tmp, and the victim's files elsewhere.
 type scene struct {
 	*testing.T
 	run     string // in the shared folder
@@ -41,12 +41,12 @@ type scene struct {
 	process *exec.Cmd
 }
 
-// plant makes files, of the owner's as the folders above them are that are missing. A text that begins with "-> " is a link.
+// plant makes files and missing folders owned by owner. A text that begins with "-> " makes a link.
 func (s *scene) plant(owner int, files map[string]string) {
 	s.Helper()
 	mode := os.FileMode(0o700)
 	if owner == attacker {
-		mode = 0o777 // the victim is to get in
+		mode = 0o777 // the victim must be able to enter
 	}
 	for name, text := range files {
 		path := filepath.Join(s.run, name)
@@ -72,14 +72,14 @@ func (s *scene) plant(owner int, files map[string]string) {
 	}
 }
 
-// record is one whose owner is dead, with a folder for its control groups.
+// record is a record with a dead owner and a folder for control groups.
 func record(groups string) string {
 	text, _ := json.Marshal(instance.Record{PID: 1 << 30, Started: "1", CgroupDirs: []string{groups}})
 	return string(text)
 }
 
-// TestPlantedBeforeCleanUp: what others have put where the run folder is made without XDG_RUNTIME_DIR costs nobody anything, and is an
-// error with its fix. What a record in a folder of one's own says is believed of control groups only.
+// TestPlantedBeforeCleanUp: files that others plant in the default run folder (no XDG_RUNTIME_DIR) harm nobody, and are
+// reported with a fix. A record in one's own folder is trusted for control groups only.
 func TestPlantedBeforeCleanUp(t *testing.T) {
 	if run := os.Getenv(envRun); run != "" {
 		cleanUp(t, run)
@@ -93,7 +93,7 @@ func TestPlantedBeforeCleanUp(t *testing.T) {
 		name    string
 		plant   func(s *scene)
 		refused bool   // the folder itself; else it is the victim's own
-		says    string // what the clean-up says of the victim's own
+		says    string // the clean-up's report on the victim's own folder
 	}{
 		{"a link to a folder of the victim's", func(s *scene) {
 			s.plant(attacker, map[string]string{"instances": "-> " + s.home})
@@ -152,7 +152,7 @@ func TestPlantedBeforeCleanUp(t *testing.T) {
 // set makes a scene.
 func set(t *testing.T) *scene {
 	t.Helper()
-	top, err := os.MkdirTemp("", "planted-") // the folders of t.TempDir are closed to others
+	top, err := os.MkdirTemp("", "planted-") // others cannot enter t.TempDir
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -174,13 +174,13 @@ func set(t *testing.T) *scene {
 	return s
 }
 
-// isDead says whether the victim's process waits to be reaped.
+// isDead reports whether the victim's process waits to be reaped.
 func (s *scene) isDead() bool {
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", s.process.Process.Pid))
 	return err != nil || strings.Contains(string(text), ") Z ")
 }
 
-// files lists all there is in the scene, and what is in it.
+// files lists all files in the scene, with their contents.
 func (s *scene) files() string {
 	var all strings.Builder
 	err := filepath.WalkDir(filepath.Dir(filepath.Dir(s.run)), func(path string, entry os.DirEntry, err error) error {
@@ -199,7 +199,7 @@ func (s *scene) files() string {
 	return all.String()
 }
 
-// cleanUp has the victim do it: this program, as another user.
+// cleanUp runs this program's clean-up as the victim.
 func (s *scene) cleanUp() (got answer) {
 	s.Helper()
 	self, err := os.Open("/proc/self/exe")
@@ -223,7 +223,7 @@ func (s *scene) cleanUp() (got answer) {
 	return got
 }
 
-// cleanUp is what every backend whose sandboxes are this host's processes does first.
+// cleanUp is the first step of every backend with host processes.
 func cleanUp(t *testing.T, run string) {
 	var got answer
 	end := func(ctx context.Context, _ sandbox.ID, dir string, owner instance.Record) error {

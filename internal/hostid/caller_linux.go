@@ -9,20 +9,20 @@ import (
 	"strings"
 )
 
-// Caller is what the ids of sandboxes can be made of here.
+// Caller is this process's user, and the host ids it can give to sandboxes.
 type Caller struct {
 	UID, GID    uint32
-	Subordinate uint32 // the first of IDs neighbouring ids, of users as of groups, that are the caller's to give away; 0 is none
+	Subordinate uint32 // the first of IDs consecutive user and group ids delegated to the caller; 0 is none
 }
 
 // The values of Policy.HostUID.
 const (
 	Unique      = "unique"      // a host id that no other live sandbox has
-	Subordinate = "subordinate" // ids of the caller's from /etc/subuid; those of other sandboxes of the caller may be the same
+	Subordinate = "subordinate" // the caller's ids from /etc/subuid; its other sandboxes may use the same
 	Shared      = "shared"      // the caller's own id
 )
 
-// ReadCaller says who this process is, and reads the subordinate ids of an ordinary user, where they can be used.
+// ReadCaller identifies this process, and reads an ordinary user's subordinate ids where they can be used.
 func ReadCaller() Caller {
 	c := Caller{UID: uint32(os.Geteuid()), GID: uint32(os.Getegid())}
 	if c.UID == 0 {
@@ -43,12 +43,12 @@ func ReadCaller() Caller {
 	return c
 }
 
-// Owns says whether a process with this user id on the host can be a guest of the caller's. Nobody else can have one.
+// Owns reports whether a process with this host user id can be a guest of the caller.
 func (c Caller) Owns(uid uint32) bool {
 	return uid == c.UID || c.UID == 0 && IsGuest(uid) || c.Subordinate != 0 && uid >= c.Subordinate && uid < c.Subordinate+IDs
 }
 
-// firstSubordinate is the first id of the first range of a user's in a file of subuid(5) format that is long enough, or 0.
+// firstSubordinate returns the start of the user's first large enough range in a subuid(5) file, or 0.
 func firstSubordinate(file, name string, uid uint32) uint32 {
 	f, err := os.Open(file)
 	if err != nil {

@@ -11,11 +11,11 @@ import (
 	"github.com/glovebox-dev/glovebox/sandbox"
 )
 
-// File is where host user ids are claimed: byte n of it stands for slot n. It is always empty.
+// File is where host user ids are claimed: byte n is slot n. It is always empty.
 const File = "host-ids"
 
-// Host user ids of sandboxes that root makes, from a range that no distribution hands out: systemd's "UIDs and GIDs on systemd
-// systems" lists 1879048192 to 2147352575 as unused. A slot is two neighbouring ids, the guest's and the code's.
+// Host user ids for the sandboxes of root, from a range that no distribution assigns: systemd's "UIDs and GIDs on systemd
+// systems" lists 1879048192 to 2147352575 as unused. A slot is two consecutive ids, the guest's and the code's.
 const (
 	firstHostID = 1_879_048_192
 	slotCount   = 65_536
@@ -24,29 +24,29 @@ const (
 
 // Pair is two host ids held by one sandbox.
 type Pair struct {
-	file  *os.File // its lock is the claim; the guest holds it too, so that it outlives a server that dies
+	file  *os.File // its lock is the claim; the guest holds it too, so the claim survives the server
 	Guest uint32
 	Code  uint32
 }
 
-// IsGuest says whether an id is one that sandboxes' guests have, which no code has.
+// IsGuest reports whether an id belongs to a guest; code never runs as it.
 func IsGuest(id uint32) bool {
 	return id >= firstHostID && id < firstHostID+slotCount*IDs && (id-firstHostID)%IDs == 0
 }
 
-// Release gives the pair up. A process that has inherited FD holds it on.
+// Release drops this process's hold. A process that inherited FD keeps the claim.
 func (p *Pair) Release() {
 	if p != nil {
 		p.file.Close()
 	}
 }
 
-// FD is the claim, for a process to inherit that is to hold it as well.
+// FD is the claim, for a process that inherits it to hold it too.
 func (p *Pair) FD() int { return int(p.file.Fd()) }
 
-// Take claims a pair of ids that no live sandbox on this host has. Each claim is a lock of its own opening of the file (open file
-// description locks, fcntl(2)), and the whole record: the kernel frees it when the last holder is gone, whatever it died of. The
-// search starts at random, so that an id is not used again soon.
+// Take claims a pair of ids that no live sandbox on this host has. A claim is an open file description lock (fcntl(2)), so
+// the kernel frees it when its last holder is gone, however it died. The search starts at random, so ids are not reused
+// soon.
 func Take(path string) (*Pair, error) {
 	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|unix.O_NOFOLLOW, 0o600)
 	if err != nil {

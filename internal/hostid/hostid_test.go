@@ -16,7 +16,7 @@ func TestPairsAreHeldUntilTheLastHolderIsGone(t *testing.T) {
 			t.Fatal(err)
 		}
 		if taken[s.Guest] || s.Code != s.Guest+1 || s.Guest < firstHostID {
-			t.Fatalf("%+v was handed out twice, or is none of ours", s)
+			t.Fatalf("%+v was taken twice, or is out of range", s)
 		}
 		taken[s.Guest] = true
 		held = append(held, s)

@@ -9,10 +9,10 @@ import (
 	"time"
 )
 
-// Map says how the user and group ids of a user namespace map to those of the host. Groups are mapped as users are, with the same numbers.
+// Map maps the user and group ids of a user namespace to those of the host; groups use the same numbers as users.
 type Map struct {
 	Lines    []Line
-	BySetuid bool // by newuidmap and newgidmap (shadow-utils), as there are subordinate ids among the host's
+	BySetuid bool // write by newuidmap and newgidmap (shadow-utils): the host ids include subordinate ones
 }
 
 // Line maps one id.
@@ -28,7 +28,7 @@ func (m Map) Write(pid int) error {
 	}
 	dir := "/proc/" + strconv.Itoa(pid)
 	if os.Geteuid() != 0 {
-		// An ordinary user may map a group only once the namespace has given up setgroups (user_namespaces(7)).
+		// An ordinary user may map a group only once setgroups is denied in the namespace (user_namespaces(7)).
 		if err := os.WriteFile(dir+"/setgroups", []byte("deny"), 0); err != nil {
 			return err
 		}
@@ -53,7 +53,7 @@ func (m Map) writeBySetuid(pid int) error {
 	defer cancel()
 	for _, tool := range []struct {
 		name string
-		own  int // the caller's own id is another one for groups
+		own  int // the caller's own user or group id
 	}{{"newuidmap", os.Geteuid()}, {"newgidmap", os.Getegid()}} {
 		args := []string{strconv.Itoa(pid)}
 		for _, l := range m.Lines {

@@ -1,4 +1,4 @@
-// Package idmap shows directories of the host in sandboxes under other owners, without a change on disk.
+// Package idmap mounts host directories in sandboxes under other owners, without a change on disk.
 package idmap
 
 import (
@@ -13,13 +13,13 @@ import (
 	"github.com/glovebox-dev/glovebox/sandbox"
 )
 
-// Detach clones the mount of a host path, to be attached in a sandbox. Of a writable one the owner on disk is mapped to the
-// code's host id, so that the code owns what its owner owns, and new files belong to the owner. Linux 5.12, and a file system
-// that can do it. With guest, which is 0 for none, that host id may make files there
-// as well, as a server of files does that gives them to the code at once: on disk they are root's until then, or nobody's where root is the owner.
+// Detach clones the mount of a host path, to be attached in a sandbox. For a writable mount, the owner on disk is mapped to
+// the code's host id: the code owns what its owner owns, and new files belong to the owner. That needs Linux 5.12 and a file
+// system with id mapping. A guest other than 0 may create files there too, as a file server does before it gives them to the
+// code; until then they belong on disk to root, or to nobody if root is the owner.
 func Detach(mount sandbox.Mount, code, guest uint32) (fd int, err error) {
 	op := "mount " + mount.Source
-	// No element may be a link: what the caller checked and what is opened here would otherwise be two things.
+	// No element may be a link: else the path checked and the path opened could differ.
 	place, err := nolink.OpenPath(mount.Source)
 	if err != nil {
 		return -1, &sandbox.Error{Kind: sandbox.Invalid, Op: op, Err: err}
@@ -54,14 +54,14 @@ func mapOwner(fd int, uid, gid, code, guest uint32) error {
 	attr := unix.MountAttr{Attr_set: unix.MOUNT_ATTR_IDMAP, Userns_fd: uint64(ns.Fd())}
 	err = unix.MountSetattr(fd, "", unix.AT_EMPTY_PATH|unix.AT_RECURSIVE, &attr)
 	if errors.Is(err, unix.EINVAL) || errors.Is(err, unix.EPERM) {
-		return &sandbox.Error{Kind: sandbox.Unsupported, Op: "map the owner of the working directory",
-			Msg: "the file system that it is on cannot map ids", Err: err,
+		return &sandbox.Error{Kind: sandbox.Unsupported, Op: "map the owner of the host directory",
+			Msg: "its file system cannot map ids", Err: err,
 			Fix: "use a directory on ext4, xfs, btrfs or tmpfs, or run as the directory's owner"}
 	}
 	return err
 }
 
-// mapping has the owner on disk stand for the host id of the code.
+// mapping maps the owner on disk to the code's host id.
 func mapping(owner, code, guest uint32) []syscall.SysProcIDMap {
 	m := []syscall.SysProcIDMap{{ContainerID: int(owner), HostID: int(code), Size: 1}}
 	if guest != 0 {
@@ -75,10 +75,10 @@ func mapping(owner, code, guest uint32) []syscall.SysProcIDMap {
 	return m
 }
 
-// mappedNamespace makes a user namespace in which the owner on disk stands for the host id, only to be named in a mount. It lives as
-// long as the descriptor.
+// mappedNamespace makes a user namespace that maps the owner on disk to the host id, for use in a mount. It lives as long as
+// the descriptor.
 func mappedNamespace(uids, gids []syscall.SysProcIDMap) (*os.File, error) {
-	// A stopped process would do; one that waits for its traced exec is stopped before it has run anything of its own.
+	// Any stopped process would do; one that waits for its traced exec stops before it runs anything.
 	attr := &syscall.SysProcAttr{
 		Cloneflags:  unix.CLONE_NEWUSER,
 		UidMappings: uids,
@@ -90,7 +90,7 @@ func mappedNamespace(uids, gids []syscall.SysProcIDMap) (*os.File, error) {
 	}
 	defer r.Close()
 	defer w.Close()
-	// "cat" of an empty pipe waits until we close the other end.
+	// "cat" of an empty pipe waits until the other end closes.
 	p, err := os.StartProcess("/bin/cat", []string{"cat"}, &os.ProcAttr{Files: []*os.File{r, nil, nil}, Env: []string{}, Sys: attr})
 	if err != nil {
 		return nil, fmt.Errorf("make a namespace for the id map: %w", err)

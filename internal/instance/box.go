@@ -11,20 +11,20 @@ import (
 	"github.com/glovebox-dev/glovebox/sandbox"
 )
 
-// Box is what a living box needs to be taken back by another process, written down in its folder. It holds the guest's key, so it is for
-// its owner only.
+// Box is the record that lets another process reattach a living box. It lies in the box's folder. It holds the guest's key,
+// so only its owner may read it.
 type Box struct {
 	Key        []byte         `json:"key"`
-	Spec       *sandbox.Spec  `json:"spec,omitempty"` // where the backend wants it
+	Spec       *sandbox.Spec  `json:"spec,omitempty"` // if the backend needs it
 	Effective  sandbox.Policy `json:"effective"`
 	CgroupDirs []string       `json:"cgroup_dirs"`
 	Began      time.Time      `json:"began"`
 }
 
-// BoxFile is its name.
+// BoxFile is the record's file name.
 const BoxFile = "box.json"
 
-// Write writes the record into the folder of its box, whole or not at all.
+// Write writes the record into the box's folder, whole or not at all.
 func (b Box) Write(dir string) error {
 	text, err := json.Marshal(b)
 	if err != nil {
@@ -37,8 +37,8 @@ func (b Box) Write(dir string) error {
 	return os.Rename(temporary, filepath.Join(dir, BoxFile))
 }
 
-// ReadBox reads the record of a box from its folder. It is believed only where its control groups are those of an instance: which one, if
-// the box was taken back, nothing else tells. fs.ErrNotExist is one that has no record.
+// ReadBox reads the record from a box's folder. It is trusted only if its control groups are those of some instance; for a
+// reattached box, nothing else says which. fs.ErrNotExist means no record.
 func ReadBox(dir string) (b Box, err error) {
 	file := filepath.Join(dir, BoxFile)
 	text, err := os.ReadFile(file)
@@ -49,7 +49,7 @@ func ReadBox(dir string) (b Box, err error) {
 		b.CgroupDirs, err = cgroup.Recorded(b.CgroupDirs, func(tree string) bool { return strings.HasPrefix(tree, treePrefix) })
 	}
 	if err != nil {
-		return Box{}, &sandbox.Error{Op: "read " + file, Err: err, Fix: "see what wrote it, and remove " + dir}
+		return Box{}, &sandbox.Error{Op: "read " + file, Err: err, Fix: "find out who wrote it, then run: rm -r " + dir}
 	}
 	return b, nil
 }

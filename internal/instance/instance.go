@@ -1,5 +1,5 @@
-// Package instance is how processes of ours that make sandboxes know of each other: each owns a locked folder, and writes down there
-// what it is about to make outside of it. Whoever finds a folder that nobody has locked destroys, or takes over, what is left.
+// Package instance lets our processes that make sandboxes find each other's. Each instance owns a locked folder, where it
+// records what it is about to make elsewhere. Whoever finds an unlocked folder destroys or takes over what is left.
 package instance
 
 import (
@@ -18,27 +18,28 @@ import (
 	"github.com/glovebox-dev/glovebox/sandbox"
 )
 
-// Instance is one process of ours that makes sandboxes. Its folder is locked for as long as it lives:
+// Instance is one process of ours that makes sandboxes. Its folder is locked as long as it lives:
 //
 //	RUN/instances/I/lock  held by the process
 //	RUN/instances/I/record.json   where its control groups are
-//	RUN/instances/I/boxes/ID/     one sandbox; what it holds is its backend's
+//	RUN/instances/I/boxes/ID/     one sandbox; its backend defines the content
 //
-// The folder of a box is made before anything else of it, and the name of everything else derives from its ID. So whoever finds
-// a folder can find the rest. All of it lies on a tmpfs and is gone after a reboot, as are the sandboxes; nothing is synced to disk.
+// A box's folder is made before anything else of the box, and every other name derives from its ID. So whoever finds the
+// folder can find the rest. It all lies on a tmpfs and disappears at a reboot, like the sandboxes; nothing is synced to
+// disk.
 type Instance struct {
 	Dir  string
-	Tree *cgroup.Tree // where its control groups are made; nil for one that has none of its own
+	Tree *cgroup.Tree // where its control groups are made; nil if it makes none
 	lock *os.File
 }
 
 // BoxDir is the folder of one sandbox.
 func (in *Instance) BoxDir(id sandbox.ID) string { return filepath.Join(in.Dir, boxesDir, string(id)) }
 
-// Record is what an instance writes down before it makes anything outside of its folder.
+// Record is what an instance writes before it makes anything outside its folder.
 type Record struct {
 	PID        int      `json:"pid"`     // of the owner
-	Started    string   `json:"started"` // when the owner was started, as the kernel counts; a pid alone may be another process's by now
+	Started    string   `json:"started"` // when the owner started, in the kernel's count: its pid alone may have been reused
 	CgroupDirs []string `json:"cgroup_dirs"`
 }
 
@@ -54,8 +55,8 @@ func (r Record) write(run *os.Root, dir string) error {
 	return run.Rename(temporary, path.Join(dir, recordFile))
 }
 
-// readRecord reads the record in the folder of an instance, which lies below run. It is believed only where its control groups are that
-// instance's own. fs.ErrNotExist is one whose owner died before it wrote any down.
+// readRecord reads the record of an instance folder below run. It is trusted only if its control groups are that instance's
+// own. fs.ErrNotExist means that the owner died before it wrote one.
 func readRecord(run *os.Root, dir, name string) (rec Record, err error) {
 	text, err := run.ReadFile(path.Join(dir, recordFile))
 	if err != nil {
@@ -65,14 +66,15 @@ func readRecord(run *os.Root, dir, name string) (rec Record, err error) {
 		rec.CgroupDirs, err = cgroup.Recorded(rec.CgroupDirs, func(tree string) bool { return tree == treePrefix+name })
 	}
 	if err != nil {
-		return Record{}, &sandbox.Error{Op: "read " + filepath.Join(run.Name(), filepath.FromSlash(dir), recordFile), Err: err, Fix: "see what wrote it, and remove its folder"}
+		return Record{}, &sandbox.Error{Op: "read " + filepath.Join(run.Name(), filepath.FromSlash(dir), recordFile), Err: err, Fix: "find out who wrote it, then remove its folder"}
 	}
 	return rec, nil
 }
 
-// ownerLives says whether the process that wrote the record still runs. Where nobody can tell, whoever holds the lock is the owner.
+// ownerLives reports whether the process that wrote the record still runs. Where that cannot be known, whoever holds the
+// lock is the owner.
 func (r Record) ownerLives() bool {
-	return !tellsStarts || r.PID > 0 && startOf(r.PID) == r.Started && r.Started != ""
+	return !canReadStart || r.PID > 0 && startOf(r.PID) == r.Started && r.Started != ""
 }
 
 const (
@@ -80,20 +82,20 @@ const (
 	boxesDir     = "boxes"
 	recordFile   = "record.json"
 	lockFile     = "lock"
-	treePrefix   = "glovebox-" // of the name of its control groups, before that of the instance
+	treePrefix   = "glovebox-" // of the control groups' name; the instance's name follows
 )
 
-// folderOf is the folder of an instance below the run folder, as os.Root has it.
+// folderOf is an instance's folder relative to the run folder, for os.Root.
 func folderOf(name string) string { return path.Join(instancesDir, name) }
 
-// Open makes a locked instance of our own below run, and in it a place for control groups.
+// Open makes a locked instance below run, with a place for control groups.
 func Open(run string) (*Instance, error) {
 	return openWith(run, func(name string, announce func(dir string) error) (*cgroup.Tree, error) {
 		return cgroup.Open(treePrefix+name, announce)
 	})
 }
 
-// OpenWithoutGroups makes a locked instance whose sandboxes are in control groups that somebody else makes.
+// OpenWithoutGroups makes a locked instance whose control groups somebody else makes.
 func OpenWithoutGroups(run string) (*Instance, error) {
 	return openWith(run, func(string, func(string) error) (*cgroup.Tree, error) { return nil, nil })
 }
@@ -123,7 +125,8 @@ func openWith(run string, groups func(name string, announce func(dir string) err
 	return in, nil
 }
 
-// makeFolder makes an instance's folder and locks it, while no other process looks for dead ones: a folder that nobody has locked is dead.
+// makeFolder makes and locks an instance's folder. Meanwhile no process looks for dead instances: an unlocked folder counts
+// as dead.
 func makeFolder(run *os.Root, dir string) (lock *os.File, err error) {
 	if err := run.MkdirAll(instancesDir, 0o700); err != nil {
 		return nil, err
@@ -139,7 +142,7 @@ func makeFolder(run *os.Root, dir string) (lock *os.File, err error) {
 	return openLocked(run, path.Join(dir, lockFile), os.O_RDWR|os.O_CREATE|os.O_EXCL)
 }
 
-// lockBirths takes the lock that is held while an instance is made or found dead. Nobody holds it for long.
+// lockBirths takes the lock that is held while an instance is made or found dead. It is never held for long.
 func lockBirths(run *os.Root) (*os.File, error) {
 	f, err := openBirths(run)
 	if err != nil {
@@ -158,7 +161,7 @@ func lockBirths(run *os.Root) (*os.File, error) {
 	return f, nil
 }
 
-// openLocked opens the lock of an instance and takes it, or fails at once with errLocked where its owner lives.
+// openLocked opens and takes an instance's lock. It fails at once with errLocked if the owner lives.
 func openLocked(run *os.Root, name string, flags int) (*os.File, error) {
 	f, err := run.OpenFile(name, flags, 0o600)
 	if err != nil {
@@ -171,7 +174,7 @@ func openLocked(run *os.Root, name string, flags int) (*os.File, error) {
 	return f, nil
 }
 
-// Close gives the instance up. Boxes that still live keep its folder, for the next process to find.
+// Close releases the instance. Boxes that still live keep its folder, for the next process to find.
 func (in *Instance) Close() error {
 	var errs []error
 	if left, _ := os.ReadDir(filepath.Join(in.Dir, boxesDir)); len(left) == 0 {
@@ -183,11 +186,12 @@ func (in *Instance) Close() error {
 	return errors.Join(append(errs, in.lock.Close())...)
 }
 
-// Ender ends one box of a dead owner, and frees all that it held but for what its folder's removal frees.
+// Ender ends one box of a dead owner and frees everything that removing its folder does not.
 type Ender func(ctx context.Context, id sandbox.ID, dir string, owner Record) error
 
-// Reap ends what instances without an owner left, but for the boxes in keep, whose folders it returns. An instance whose owner lives is
-// left alone. What cannot be ended keeps its folder and its record, for who comes next; what has no record is none of ours.
+// Reap ends the boxes that dead instances left, except those in keep, whose folders it returns. Instances with a living
+// owner are left alone. A box that cannot be ended keeps its folder and record for the next process. A folder without a
+// record is not ours.
 func Reap(ctx context.Context, run string, keep map[sandbox.ID]bool, end Ender) ([]string, error) {
 	root, err := rundir.Open(run)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -222,9 +226,8 @@ func Reap(ctx context.Context, run string, keep map[sandbox.ID]bool, end Ender) 
 	return kept, errors.Join(errs...)
 }
 
-// lockDead takes the lock of an instance that has no owner. A dead owner's lock may be held for a moment yet by a child that was forked
-// and has not executed its program, and for longer by another process that cleans up after it. A folder without a lock, whose maker died over
-// it, is removed.
+// lockDead takes the lock of an instance that has no owner. A forked child that has not yet executed its program may hold a
+// dead owner's lock for a moment, and another process that cleans up after it for longer. A folder without a lock, whose maker died early, is removed.
 func lockDead(ctx context.Context, run *os.Root, name string) (*os.File, error) {
 	for tries := 0; ; tries++ {
 		lock, err := tryDead(run, name)
@@ -243,7 +246,7 @@ func lockDead(ctx context.Context, run *os.Root, name string) (*os.File, error) 
 	}
 }
 
-// tryDead tries an instance's lock once, while no process makes an instance.
+// tryDead tries an instance's lock once, while no process can make an instance.
 func tryDead(run *os.Root, name string) (*os.File, error) {
 	births, err := lockBirths(run)
 	if err != nil {
@@ -257,12 +260,12 @@ func tryDead(run *os.Root, name string) (*os.File, error) {
 	return lock, err
 }
 
-// removeBare removes the folder of an instance that had no record yet. It holds nothing of anybody's then: one that does stays as it is.
+// removeBare removes an instance's folder that has no record yet. If it holds anything, it stays as it is.
 func removeBare(run *os.Root, dir string) error {
 	made := []string{boxesDir, lockFile, recordFile + ".new"}
 	found, err := fs.ReadDir(run.FS(), dir)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil // its owner was quicker
+		return nil // its owner finished first
 	}
 	if err != nil || slices.ContainsFunc(found, func(e fs.DirEntry) bool { return !slices.Contains(made, e.Name()) }) {
 		return err
@@ -275,7 +278,7 @@ func removeBare(run *os.Root, dir string) error {
 	return nil
 }
 
-// A dead owner's lock is tried for so often, that of births so often, with so long between.
+// How often, and how far apart, to try for a dead owner's lock and for the births lock.
 const (
 	lockTries  = 100
 	birthTries = 3 * lockTries
@@ -309,7 +312,7 @@ func reap(ctx context.Context, run *os.Root, name string, keep map[sandbox.ID]bo
 		errs = append(errs, end(ctx, id, box, rec))
 	}
 	if err := errors.Join(errs...); err != nil || len(kept) > 0 {
-		return kept, err // the record stays for who comes next
+		return kept, err // the record stays for the next process
 	}
 	for _, d := range rec.CgroupDirs {
 		cgroup.RemoveTree(d)
@@ -317,7 +320,7 @@ func reap(ctx context.Context, run *os.Root, name string, keep map[sandbox.ID]bo
 	return nil, run.RemoveAll(dir)
 }
 
-// OwnerOf reads what the instance wrote down that made the box in dir.
+// OwnerOf reads the record of the instance that made the box in dir.
 func OwnerOf(dir string) (Record, error) {
 	folder := filepath.Dir(filepath.Dir(dir))
 	root, err := os.OpenRoot(folder)
@@ -328,5 +331,5 @@ func OwnerOf(dir string) (Record, error) {
 	return readRecord(root, ".", filepath.Base(folder))
 }
 
-// Abandon drops the lock, as the death of this process would. It is for tests.
+// Abandon drops the lock, as this process's death would. For tests.
 func (in *Instance) Abandon() error { return in.lock.Close() }

@@ -21,7 +21,7 @@ func open(t *testing.T, run string) *Instance {
 	return in
 }
 
-// box makes the folder of a box, which is made before all else of it.
+// box makes a box's folder, which is made before anything else of a box.
 func box(t *testing.T, in *Instance) (id sandbox.ID, dir string) {
 	t.Helper()
 	id = sandbox.NewID()
@@ -37,7 +37,7 @@ func exists(path string) bool {
 	return err == nil
 }
 
-// TestReap: the boxes of a dead instance are ended, kept ones are handed out, and living instances are left alone.
+// TestReap: a dead instance's boxes are ended, kept ones are returned, and living instances are left alone.
 func TestReap(t *testing.T) {
 	run := filepath.Join(t.TempDir(), "run")
 	dead, alive := open(t, run), open(t, run)
@@ -49,7 +49,7 @@ func TestReap(t *testing.T) {
 	}
 	var calls []sandbox.ID
 	end := func(_ context.Context, id sandbox.ID, dir string, owner Record) error {
-		for _, dir := range dead.Tree.Dirs() { // the record has also those that could not be made: intent comes first
+		for _, dir := range dead.Tree.Dirs() { // written first, so the record also names groups that could not be made
 			if owner.PID != os.Getpid() || !slices.Contains(owner.CgroupDirs, dir) {
 				t.Errorf("the owner is %+v, without %s", owner, dir)
 			}
@@ -83,7 +83,7 @@ func TestReap(t *testing.T) {
 	}
 }
 
-// TestReapFails: what could not be ended keeps its folder and its record.
+// TestReapFails: a box that cannot be ended keeps its folder and record.
 func TestReapFails(t *testing.T) {
 	run := filepath.Join(t.TempDir(), "run")
 	dead := open(t, run)
@@ -101,7 +101,7 @@ func TestReapFails(t *testing.T) {
 	}
 }
 
-// TestHalfMade finds the folders of servers that were killed while they made them, at once; one that is locked is being made.
+// TestHalfMade: folders whose makers were killed are found at once; a locked folder is still being made.
 func TestHalfMade(t *testing.T) {
 	run := filepath.Join(t.TempDir(), "run")
 	folder := func(name string) string { return filepath.Join(run, instancesDir, name) }
@@ -129,7 +129,7 @@ func TestHalfMade(t *testing.T) {
 	}
 }
 
-// TestOpenRefuses a folder that others may write to: they could plant boxes in it.
+// TestOpenRefuses a folder that others can write to: they could plant boxes in it.
 func TestOpenRefuses(t *testing.T) {
 	run := t.TempDir()
 	if err := os.Chmod(run, 0o755); err != nil {
@@ -140,7 +140,7 @@ func TestOpenRefuses(t *testing.T) {
 	}
 }
 
-// TestCloseWhileOthersReap: who looks for dead instances is not in the way of one that is given up.
+// TestCloseWhileOthersReap: a search for dead instances does not disturb one that closes.
 func TestCloseWhileOthersReap(t *testing.T) {
 	run := filepath.Join(t.TempDir(), "run")
 	done := make(chan struct{})
@@ -174,7 +174,7 @@ func TestCloseWhileOthersReap(t *testing.T) {
 	reaping.Wait()
 }
 
-// TestRecoverBesideOneThatStays: a box that cannot be ended is in nobody's way, and is told.
+// TestRecoverBesideOneThatStays: a box that cannot be ended blocks no other, and is reported.
 func TestRecoverBesideOneThatStays(t *testing.T) {
 	run := filepath.Join(t.TempDir(), "run")
 	dead := open(t, run)
@@ -187,7 +187,7 @@ func TestRecoverBesideOneThatStays(t *testing.T) {
 	var taken []string
 	r := Recovery{Run: run, Keep: []sandbox.ID{kept}, At: func(_ string, err error) error { return err },
 		End: func(context.Context, sandbox.ID, string, Record) error { return hangs },
-		TakeBack: func(_ context.Context, dir string) (sandbox.Box, error) {
+		Reattach: func(_ context.Context, dir string) (sandbox.Box, error) {
 			taken = append(taken, dir)
 			return nil, os.RemoveAll(dir)
 		}}

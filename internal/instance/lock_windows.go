@@ -6,15 +6,15 @@ import (
 	"golang.org/x/sys/windows"
 )
 
-// errLocked is what tryLock says where somebody else has the lock.
+// errLocked is tryLock's error when somebody else holds the lock.
 const errLocked = windows.ERROR_LOCK_VIOLATION
 
-// tryLock takes the lock of an open file, which ends with its last handle.
+// tryLock locks an open file until its last handle closes.
 func tryLock(f *os.File) error {
 	return windows.LockFileEx(windows.Handle(f.Fd()), windows.LOCKFILE_EXCLUSIVE_LOCK|windows.LOCKFILE_FAIL_IMMEDIATELY, 0, 1, 0, &windows.Overlapped{})
 }
 
-// openBirths opens the file beside a folder: a folder itself cannot be locked here.
+// openBirths opens a file beside the folder: a folder itself cannot be locked here.
 func openBirths(run *os.Root) (*os.File, error) {
 	return run.OpenFile(instancesDir+".lock", os.O_RDWR|os.O_CREATE, 0o600)
 }

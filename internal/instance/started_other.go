@@ -2,8 +2,8 @@
 
 package instance
 
-// tellsStarts says whether startOf tells anything here. Where it does not, a lock is never held by a child for its dead parent: nothing
-// is forked there but by the system's own call for it.
-const tellsStarts = false
+// canReadStart says whether startOf works here. Without it, no child holds a dead parent's lock: only the system's own call
+// forks here.
+const canReadStart = false
 
 func startOf(int) string { return "" }

@@ -1,13 +1,13 @@
-// Package nearest guesses which known name a misspelt one means, for errors that a person or a model can act on.
+// Package nearest suggests the known name that a misspelt one most likely means, for error messages.
 package nearest
 
 import "strings"
 
-// longestName bounds the names that are compared, so that a hostile name costs nothing.
+// longestName bounds the compared names, so that a hostile name costs little.
 const longestName = 64
 
-// Name returns the known name that a misspelt one most likely means, or "". Names may be dotted paths: "timeout" finds
-// "limits.timeout_s". Only a likely guess is worth making, so the distance must be at most a third of the name.
+// Name returns the most likely known name, or "". Names may be dotted paths: "timeout" finds "limits.timeout_s". The
+// distance must be at most a third of the name's length.
 func Name(name string, known []string) string {
 	want := plain(name)
 	if want == "" || len(name) > longestName {

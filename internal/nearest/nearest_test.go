@@ -22,7 +22,7 @@ func FuzzName(f *testing.F) {
 	f.Add("langauge", "language", "limits.memory_mib")
 	f.Fuzz(func(t *testing.T, name, known, other string) {
 		if got := nearest.Name(name, []string{known, other}); got != "" && got != known && got != other {
-			t.Errorf("%q is none of the known names", got)
+			t.Errorf("%q is not a known name", got)
 		}
 	})
 }

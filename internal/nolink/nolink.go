@@ -1,5 +1,5 @@
-// Package nolink opens paths of the host of which no element may be a symbolic link: code that could once write to a folder of the host may
-// have left links there, and who opens one on the host's side opens whatever its maker chose.
+// Package nolink opens host paths that contain no symbolic link. Code that could once write to a host folder may have left
+// links there; following one on the host opens whatever the code chose.
 package nolink
 
 import (
@@ -10,11 +10,11 @@ import (
 	"github.com/glovebox-dev/glovebox/sandbox"
 )
 
-// Open opens an absolute, clean path as os.OpenFile does, but through no link, and without waiting where it is a pipe. That there is no
-// link is looked at by the kernel in the same call where it can (Linux 5.6, macOS 11); elsewhere before and after.
+// Open opens an absolute, clean path like os.OpenFile, but follows no link and does not wait on a pipe. The kernel checks
+// for links in the same call where it can (Linux 5.6, macOS 11); otherwise Open checks before and after.
 func Open(path string, flag int, perm os.FileMode) (*os.File, error) { return open(path, flag, perm) }
 
-// OpenRoot opens the directory of an absolute, clean path, through no link.
+// OpenRoot opens an absolute, clean path as a directory and follows no link.
 func OpenRoot(path string) (*os.Root, error) {
 	f, err := Open(path, os.O_RDONLY, 0)
 	if err != nil {
@@ -25,7 +25,7 @@ func OpenRoot(path string) (*os.Root, error) {
 	if err != nil {
 		return nil, err
 	}
-	root, err := os.OpenRoot(path) // follows links, so what it opened must be what was opened above
+	root, err := os.OpenRoot(path) // follows links, so the result must equal what was opened above
 	if err != nil {
 		return nil, err
 	}
@@ -35,7 +35,7 @@ func OpenRoot(path string) (*os.Root, error) {
 	return root, nil
 }
 
-// Stat is os.Lstat for a path of which no element may be a link.
+// Stat is os.Lstat for a path that may contain no link.
 func Stat(path string) (os.FileInfo, error) {
 	if err := refuse(path); err != nil {
 		return nil, err
@@ -43,14 +43,14 @@ func Stat(path string) (os.FileInfo, error) {
 	return os.Lstat(path)
 }
 
-// Refuse is the error for a link that lies at a path, from where rest leads on.
+// Refuse is the error for the symbolic link at link; rest is the path below it.
 func Refuse(link, rest string) error {
-	e := &sandbox.Error{Kind: sandbox.Invalid, Msg: link + " is a symbolic link, which code that could write there may have made"}
+	e := &sandbox.Error{Kind: sandbox.Invalid, Msg: link + " is a symbolic link, and sandboxed code may have created it"}
 	if to, err := os.Readlink(link); err == nil {
 		if !filepath.IsAbs(to) {
 			to = filepath.Join(filepath.Dir(link), to)
 		}
-		e.Fix = "if you mean where it leads, name that: " + filepath.Join(to, rest)
+		e.Fix = "use the path it points to: " + filepath.Join(to, rest)
 	}
 	return e
 }
@@ -71,7 +71,7 @@ func changed(path string) error {
 	return &sandbox.Error{Kind: sandbox.Invalid, Msg: path + " became another file while it was opened"}
 }
 
-// openLooking is Open where the kernel does not look for links itself.
+// openLooking is Open for systems whose kernel does not check for links itself.
 func openLooking(path string, flag int, perm os.FileMode) (*os.File, error) {
 	if err := refuse(path); err != nil {
 		return nil, err

@@ -10,7 +10,7 @@ import (
 	"github.com/glovebox-dev/glovebox/sandbox"
 )
 
-// TestLinks: each way to open goes through no link, wherever in the path it lies, and opens what is there otherwise.
+// TestLinks: every way of opening refuses a link anywhere in the path, and opens everything else.
 func TestLinks(t *testing.T) {
 	if runtime.GOOS == "windows" {
 		t.Skip("SKIPPED, NOT TESTED: links need a privilege there")
@@ -30,7 +30,7 @@ func TestLinks(t *testing.T) {
 			if err == nil {
 				f.Close()
 			}
-			if (err != nil) != (fix != "") || err != nil && (sandbox.KindOf(err) != sandbox.Invalid || sandbox.FixOf(err) != "if you mean where it leads, name that: "+fix) {
+			if (err != nil) != (fix != "") || err != nil && (sandbox.KindOf(err) != sandbox.Invalid || sandbox.FixOf(err) != "use the path it points to: "+fix) {
 				t.Errorf("%s: %s: %v", name, path, err)
 			}
 		}

@@ -11,11 +11,11 @@ func open(path string, flag int, perm os.FileMode) (*os.File, error) {
 	if flag&os.O_CREATE != 0 {
 		how.Mode = uint64(perm.Perm()) // openat2(2): else it must be 0
 	}
-	fd, err := openat2(path, &how) // EAGAIN: somebody holds a lease on it, and is asked to let go (fcntl(2))
+	fd, err := openat2(path, &how) // EAGAIN: another process holds a lease on the file and is asked to release it (fcntl(2))
 	switch err {
 	case nil:
 		return os.NewFile(uintptr(fd), path), nil
-	case unix.ENOSYS, unix.EPERM: // an old kernel, or a filter of system calls around us that does not know the call
+	case unix.ENOSYS, unix.EPERM: // an old kernel, or a seccomp filter around us that does not know the call
 		return openLooking(path, flag|unix.O_NOFOLLOW|unix.O_NONBLOCK, perm)
 	case unix.ELOOP:
 		if link := refuse(path); link != nil {
@@ -33,7 +33,7 @@ func openat2(path string, how *unix.OpenHow) (fd int, err error) {
 	}
 }
 
-// OpenPath opens a path as a place only (O_PATH), of whatever kind it is: what can be mounted or looked at, but not read.
+// OpenPath opens a path of any kind as a reference only (O_PATH): it can be mounted or examined, but not read.
 func OpenPath(path string) (fd int, err error) {
 	how := unix.OpenHow{Flags: unix.O_PATH | unix.O_CLOEXEC, Resolve: unix.RESOLVE_NO_SYMLINKS}
 	fd, err = openat2(path, &how)

@@ -1,4 +1,5 @@
-// Package pidfd holds processes by a descriptor, so that no signal meets a later one of the same id (pidfd_open(2), Linux 5.3).
+// Package pidfd refers to processes by descriptor, so that no signal hits a later process with the same id (pidfd_open(2),
+// Linux 5.3).
 package pidfd
 
 import (
@@ -13,18 +14,18 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Process is one that is held by a pidfd: a child of ours, or another one.
+// Process is a process held by a pidfd, a child of ours or not.
 type Process struct {
 	PID   int
 	FD    int
 	Child bool // ours to reap
 }
 
-// Kill kills the process. Where it is the first of a pid namespace, all others there end with it.
+// Kill kills the process. If it is the init of a pid namespace, all processes there end too.
 func (p *Process) Kill() { _ = unix.PidfdSendSignal(p.FD, unix.SIGKILL, nil, 0) }
 
-// Wait returns once the process is gone. The end of a pid namespace's init comes after that of all its processes. What became of one that
-// is not our child only its reaper knows: then both are -1 and 0.
+// Wait returns once the process is gone. A pid namespace's init ends after all its processes. Only the parent learns how a
+// process ended: for one that is not our child, the results are -1 and 0.
 func (p *Process) Wait() (code, signal int) {
 	if !p.Child {
 		_ = Await(context.Background(), p.FD)
@@ -45,10 +46,10 @@ func (p *Process) Wait() (code, signal int) {
 	}
 }
 
-// Close gives up the pidfd.
+// Close closes the pidfd.
 func (p *Process) Close() { unix.Close(p.FD) }
 
-// Open takes hold of a process that is not our child.
+// Open returns a process that is not our child.
 func Open(pid int) (*Process, error) {
 	fd, err := unix.PidfdOpen(pid, 0)
 	if err != nil {
@@ -68,8 +69,8 @@ func KillAndWait(ctx context.Context, pid int) {
 	_ = Await(ctx, p.FD)
 }
 
-// lookEvery is how often a wait looks whether its context was canceled; the end of the process itself wakes it at once, and so does the
-// context's deadline.
+// lookEvery is how often a wait checks whether its context was canceled. The end of the process and the context's deadline
+// wake it at once.
 const lookEvery = 100 * time.Millisecond
 
 // Await waits until the process behind a pidfd has ended (a pidfd is readable then: pidfd_open(2)).
@@ -93,7 +94,7 @@ func Await(ctx context.Context, fd int) error {
 	}
 }
 
-// Find lists the processes whose arguments are what is looked for.
+// Find lists the processes whose arguments match.
 func Find(wanted func(argv []string) bool) (pids []int) {
 	names, err := os.ReadDir("/proc")
 	if err != nil {

@@ -1,4 +1,4 @@
-// Package undo is how what was half made is taken back.
+// Package undo reverses steps that were half done.
 package undo
 
 import (
@@ -6,13 +6,13 @@ import (
 	"slices"
 )
 
-// Stack is what has to be taken back, last first, when a later step fails.
+// Stack holds the undo steps to run, last first, when a later step fails.
 type Stack []func() error
 
 // Add puts a step on the stack.
 func (s *Stack) Add(f func() error) { *s = append(*s, f) }
 
-// Run takes all steps, also after one that failed, and returns all errors.
+// Run runs all steps, even after a failed one, and returns all errors.
 func (s Stack) Run() error {
 	var errs []error
 	for _, f := range slices.Backward(s) {

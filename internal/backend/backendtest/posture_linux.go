@@ -58,7 +58,7 @@ const (
 	wayPool     = "pool"     // in a box that was made before
 	wayFork     = "fork"     // in a fork of an interpreter that waited, where there is one
 	wayAttach   = "attach"   // in a box in which something ran before, on another connection
-	wayTakeBack = "takeback" // in a box that a restarted server took back
+	wayReattach = "takeback" // in a box that a restarted server reattached
 )
 
 // Posture records what stands around code that runs in a sandbox, seen from inside and, of its processes, from the host, for every
@@ -76,7 +76,7 @@ func Posture(t *testing.T, p Postured) {
 		r.record(wayFork, r.forked)
 	}
 	r.record(wayAttach, r.attached)
-	r.record(wayTakeBack, r.takenBack)
+	r.record(wayReattach, r.reattached)
 	if !t.Failed() {
 		r.compare()
 	}
@@ -299,8 +299,8 @@ func (r *postures) attached(t *testing.T) []string {
 	return r.execute(t, e, box)
 }
 
-// takenBack takes the record in a box whose first server has died.
-func (r *postures) takenBack(t *testing.T) []string {
+// reattached takes the record in a box whose first server has died.
+func (r *postures) reattached(t *testing.T) []string {
 	dying, next, die := r.Restart(t)
 	r.settle(dying)
 	e, _ := r.house(t, next, 0, r.unforked())

@@ -189,8 +189,8 @@ func TestSweep(t *testing.T) {
 	})
 }
 
-// TestTakeBack abandons a living box as a dead server would; the next takes it back, with what it holds.
-func TestTakeBack(t *testing.T) {
+// TestReattach abandons a living box as a dead server would; the next takes it back, with what it holds.
+func TestReattach(t *testing.T) {
 	each(t, func(t *testing.T, o Options) {
 		for name, bridge := range map[string]bool{"by its socket": false, "by the engine": true} {
 			t.Run(name, func(t *testing.T) {

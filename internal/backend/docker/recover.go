@@ -49,17 +49,17 @@ func (b *Backend) Recover(ctx context.Context, keep []sandbox.ID) ([]sandbox.Box
 		return os.RemoveAll(dir)
 	}
 	boxes, err := instance.Recover(ctx, instance.Recovery{Run: b.options.RunDir, Keep: keep, End: end, At: b.at,
-		TakeBack: func(ctx context.Context, dir string) (sandbox.Box, error) { return b.takeBack(ctx, dir) }})
+		Reattach: func(ctx context.Context, dir string) (sandbox.Box, error) { return b.reattach(ctx, dir) }})
 	if gone != nil && len(keep) == 0 {
 		return nil, nil
 	}
 	return boxes, err
 }
 
-// takeBack makes a box out of the folder that a dead server left. The container shows the socket in that folder, by its path, and a
+// reattach makes a box out of the folder that a dead server left. The container shows the socket in that folder, by its path, and a
 // folder that is moved keeps what is mounted, so it comes into this process's instance. A box that has ended is cleaned up and reported as
 // an error.
-func (b *Backend) takeBack(ctx context.Context, dir string) (*Box, error) {
+func (b *Backend) reattach(ctx context.Context, dir string) (*Box, error) {
 	to, err := b.engine.connect(ctx, callTimeout)
 	if err != nil {
 		return nil, err
@@ -72,14 +72,14 @@ func (b *Backend) takeBack(ctx context.Context, dir string) (*Box, error) {
 	box := &Box{backend: b, to: to, in: in, id: id, dir: in.BoxDir(id), watched: make(chan struct{}), ended: make(chan struct{})}
 	rec, err := instance.ReadBox(dir)
 	if err == nil && len(rec.Key) != len(box.key) {
-		err = &sandbox.Error{Kind: sandbox.NotFound, Op: b.Name() + ": take back " + string(id), Msg: "it was not complete"}
+		err = &sandbox.Error{Kind: sandbox.NotFound, Op: b.Name() + ": reattach " + string(id), Msg: "it was not complete"}
 	}
 	pid := 0
 	if err == nil {
 		found, lookErr := box.inspect(ctx)
 		switch {
 		case errdefs.IsNotFound(lookErr), lookErr == nil && !found.State.Running:
-			err = &sandbox.Error{Kind: sandbox.NotFound, Op: b.Name() + ": take back " + string(id), Msg: "it has ended"}
+			err = &sandbox.Error{Kind: sandbox.NotFound, Op: b.Name() + ": reattach " + string(id), Msg: "it has ended"}
 		case lookErr != nil:
 			return nil, lookErr // an engine that is away says nothing of the sandbox
 		default:

@@ -184,7 +184,7 @@ func at(step string, err error) error {
 // Recover destroys what instances without an owner left. Boxes to keep are taken back.
 func (b *Backend) Recover(ctx context.Context, keep []sandbox.ID) ([]sandbox.Box, error) {
 	return instance.Recover(ctx, instance.Recovery{Run: b.options.RunDir, Keep: keep, End: reapBox, At: at,
-		TakeBack: func(ctx context.Context, dir string) (sandbox.Box, error) { return b.takeBack(ctx, dir) }})
+		Reattach: func(ctx context.Context, dir string) (sandbox.Box, error) { return b.reattach(ctx, dir) }})
 }
 
 // Close gives this process's instance up. It ends no box.

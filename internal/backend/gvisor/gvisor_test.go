@@ -185,8 +185,8 @@ func TestRecover(t *testing.T) {
 	}
 }
 
-// TestTakeBack abandons a living box as a dead server would; the next takes it back, with what it holds.
-func TestTakeBack(t *testing.T) {
+// TestReattach abandons a living box as a dead server would; the next takes it back, with what it holds.
+func TestReattach(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "run")
 	dead, next := openIn(t, dir, ""), openIn(t, dir, "")
 	s := spec()
@@ -248,8 +248,8 @@ func imitate(t *testing.T, id sandbox.ID) {
 	}
 }
 
-// TestTakeBackOfImitated: a process of somebody else that is called as a box's own is not taken for it.
-func TestTakeBackOfImitated(t *testing.T) {
+// TestReattachImitated: a process of somebody else that is called as a box's own is not taken for it.
+func TestReattachImitated(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("SKIPPED, NOT TESTED: only root can become another user")
 	}

@@ -148,7 +148,7 @@ func (b *Backend) fail(step string, err error) error {
 // Recover destroys what instances without an owner left. Boxes to keep are taken back.
 func (b *Backend) Recover(ctx context.Context, keep []sandbox.ID) ([]sandbox.Box, error) {
 	return instance.Recover(ctx, instance.Recovery{Run: b.options.RunDir, Keep: keep, End: reapBox, At: at,
-		TakeBack: func(ctx context.Context, dir string) (sandbox.Box, error) { return b.takeBack(ctx, dir) }})
+		Reattach: func(ctx context.Context, dir string) (sandbox.Box, error) { return b.reattach(ctx, dir) }})
 }
 
 // note tells whoever runs this process of something that makes nothing weaker, only slower.

@@ -66,8 +66,8 @@ func TestRecover(t *testing.T) {
 	}
 }
 
-// TestTakeBack abandons a living sandbox as a dead server would; the next takes it back, with what it holds and does.
-func TestTakeBack(t *testing.T) {
+// TestReattach abandons a living sandbox as a dead server would; the next takes it back, with what it holds and does.
+func TestReattach(t *testing.T) {
 	runDir := filepath.Join(t.TempDir(), "run")
 	newBackend := func() *Backend {
 		b, err := New(Options{Guest: guestProgram, RunDir: runDir})
@@ -128,9 +128,9 @@ func TestTakeBack(t *testing.T) {
 	}
 }
 
-// TestRecoverTakenBack: a box that was taken back lies in the control groups of its first server. When the second dies as well, the third
+// TestRecoverReattached: a box that was taken back lies in the control groups of its first server. When the second dies as well, the third
 // removes them all the same, as it does those of a living box that never came to its own record.
-func TestRecoverTakenBack(t *testing.T) {
+func TestRecoverReattached(t *testing.T) {
 	runDir := filepath.Join(t.TempDir(), "run")
 	newBackend := func() *Backend {
 		b, err := New(Options{Guest: guestProgram, RunDir: runDir})

@@ -14,8 +14,8 @@ import (
 	"github.com/glovebox-dev/glovebox/sandbox"
 )
 
-// takeBack makes a box out of the folder that a dead server left: the box itself knows its folder by the staging area alone.
-func (b *Backend) takeBack(ctx context.Context, dir string) (*Box, error) {
+// reattach makes a box out of the folder that a dead server left: the box itself knows its folder by the staging area alone.
+func (b *Backend) reattach(ctx context.Context, dir string) (*Box, error) {
 	in, err := b.instance()
 	if err != nil {
 		return nil, err
@@ -23,7 +23,7 @@ func (b *Backend) takeBack(ctx context.Context, dir string) (*Box, error) {
 	if err := b.inheritRoots(in, filepath.Dir(filepath.Dir(dir))); err != nil {
 		return nil, err
 	}
-	base, rec, err := hostbox.TakeBack(ctx, Name, in, dir, processesOf)
+	base, rec, err := hostbox.Reattach(ctx, Name, in, dir, processesOf)
 	if err != nil {
 		return nil, err
 	}

@@ -11,13 +11,13 @@ import (
 // socketFile is the guest's socket in the folder of a box.
 const socketFile = "s"
 
-// takeBack makes a box out of the folder that a dead server left.
-func (b *Backend) takeBack(ctx context.Context, dir string) (*Box, error) {
+// reattach makes a box out of the folder that a dead server left.
+func (b *Backend) reattach(ctx context.Context, dir string) (*Box, error) {
 	in, err := b.instance()
 	if err != nil {
 		return nil, err
 	}
-	base, _, err := hostbox.TakeBack(ctx, Name, in, dir, guestsOf)
+	base, _, err := hostbox.Reattach(ctx, Name, in, dir, guestsOf)
 	if err != nil {
 		return nil, err
 	}
