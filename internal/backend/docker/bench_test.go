@@ -10,8 +10,8 @@ import (
 	"github.com/glovebox-dev/glovebox/sandbox"
 )
 
-// BenchmarkTrue is an execution of a command that does nothing, in a container that lives, beside docker exec of the same in the same.
-// The first is to take at most 0.3 of the second; only the two of one run are compared.
+// BenchmarkTrue compares an execution of a command that does nothing with docker exec of the same, in one living container.
+// The first must take at most 0.3 of the second; only figures of one run are compared.
 func BenchmarkTrue(b *testing.B) {
 	backend := New(options(b, Name))
 	defer func() {
@@ -51,7 +51,7 @@ func BenchmarkTrue(b *testing.B) {
 	b.Run("docker exec", func(b *testing.B) {
 		docker, err := exec.LookPath("docker")
 		if err != nil {
-			b.Skip("SKIPPED, NOT MEASURED: the docker program is not here")
+			b.Skip("SKIPPED, NOT MEASURED: the docker program is missing")
 		}
 		for b.Loop() {
 			if out, err := exec.Command(docker, "--host", backend.options.Host, "exec", box.name(), "/bin/true").CombinedOutput(); err != nil {

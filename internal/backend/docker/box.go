@@ -26,11 +26,11 @@ type Box struct {
 	id        sandbox.ID
 	key       [32]byte
 	dir       string
-	stream    *stream  // what the guest says; nil for a box that was taken back
+	stream    *stream  // the guest's output; nil for a reattached box
 	lifeline  net.Conn // nil for a living box
 	effective sandbox.Policy
 	began     time.Time
-	counters  *counters // nil where the container's control group is out of sight
+	counters  *counters // nil if the container's control group is not visible
 
 	quit    context.CancelFunc // ends watch
 	watched chan struct{}      // closed once watch has ended
@@ -45,7 +45,7 @@ type Box struct {
 	closeErr  error
 }
 
-// name is the container's.
+// name is the container's name.
 func (box *Box) name() string { return containerName(box.id) }
 
 func containerName(id sandbox.ID) string { return "glovebox-" + string(id) }
@@ -57,12 +57,12 @@ func (box *Box) begin() {
 	go box.watch(ctx)
 }
 
-// watch waits for the end of the container, whatever becomes of the engine meanwhile.
+// watch waits for the container's end, even while the engine is unreachable.
 func (box *Box) watch(ctx context.Context) {
 	defer close(box.watched)
 	if box.stream != nil {
 		select {
-		case <-box.stream.ended: // the container has, or its engine
+		case <-box.stream.ended: // the container ended, or its engine
 		case <-ctx.Done():
 			return
 		}
@@ -89,8 +89,8 @@ func (box *Box) watch(ctx context.Context) {
 	}
 }
 
-// isGoing says whether a container has ended of which the engine does not know how yet, and says 0: Podman has "stopped" before "exited",
-// and either engine says "removing" of one that somebody takes away.
+// isGoing reports whether a container has ended but the engine does not know how yet and reports exit code 0: Podman has
+// "stopped" before "exited", and both engines report "removing" while somebody removes the container.
 func isGoing(s *container.State) bool {
 	return s.ExitCode == 0 && (s.Status == "stopped" || s.Status == "stopping" || s.Status == "removing")
 }
@@ -99,7 +99,7 @@ func isOver(s *container.State) bool {
 	return !s.Running && s.Status != container.StateCreated && s.Status != "initialized"
 }
 
-// state is what the engine says of the container; nil with an error.
+// state is the engine's view of the container; nil with an error.
 func (box *Box) state(ctx context.Context) (*container.State, error) {
 	to, err := box.backend.engine.connect(ctx, factsTimeout)
 	if err != nil {
@@ -116,7 +116,7 @@ func (box *Box) state(ctx context.Context) (*container.State, error) {
 	return found.Container.State, nil
 }
 
-// awaitExit returns when the container exits, or the engine does.
+// awaitExit returns when the container or the engine exits.
 func (box *Box) awaitExit(ctx context.Context) {
 	to, err := box.backend.engine.connect(ctx, factsTimeout)
 	if err != nil {
@@ -137,7 +137,7 @@ func (box *Box) awaitExit(ctx context.Context) {
 	}
 }
 
-// finish records how the container ended; state is nil where it is gone.
+// finish records how the container ended; state is nil if it is gone.
 func (box *Box) finish(state *container.State) {
 	box.mu.Lock()
 	defer box.mu.Unlock()
@@ -170,7 +170,7 @@ func (box *Box) GuestKey() [32]byte { return box.key }
 // Effective is what is enforced.
 func (box *Box) Effective() sandbox.Policy { return box.effective }
 
-// HostPID is the sandbox's first process on this host, 0 where it is on another or in a machine of its own.
+// HostPID is the sandbox's first process on this host; 0 if the engine runs elsewhere or in a virtual machine.
 func (box *Box) HostPID() int {
 	if box.counters == nil || box.effective.Kernel == sandbox.KernelMachine {
 		return 0
@@ -210,12 +210,12 @@ func (box *Box) Close() error {
 	return box.closeErr
 }
 
-// close has the engine kill and remove the container. Where it cannot, the box's folder is kept, and with it the record for the next
+// close has the engine kill and remove the container. If that fails, the box's folder stays as the record for the next
 // start.
 func (box *Box) close() error {
 	ctx, cancel := context.WithTimeout(context.Background(), startTimeout+backTimeout)
 	defer cancel()
-	brief, done := context.WithTimeout(ctx, factsTimeout) // the end has the time, not its figures
+	brief, done := context.WithTimeout(ctx, factsTimeout) // spend the time on ending the box, not on its figures
 	_, _ = box.Usage(brief)
 	done()
 	box.mu.Lock()
@@ -239,7 +239,7 @@ func (box *Box) close() error {
 	return errors.Join(os.RemoveAll(box.dir))
 }
 
-// let lets go of the connections of a box.
+// let closes the box's connections.
 func (box *Box) let() {
 	if box.lifeline != nil {
 		box.lifeline.Close()

@@ -17,13 +17,13 @@ import (
 	"github.com/glovebox-dev/glovebox/sandbox"
 )
 
-// Where a container has the guest's socket.
+// Paths of the guest's socket in a container.
 const (
 	socketDir  = "/run/glovebox"
 	socketFile = "s"
 )
 
-// The labels of all that is ours on an engine.
+// Labels of everything of ours on an engine.
 const (
 	labelPart     = "dev.glovebox.part"     // "sandbox", "guest", "fill"
 	labelRun      = "dev.glovebox.run"      // the host and run folder of the server that made it
@@ -34,8 +34,8 @@ const (
 // hostname is that of every sandbox.
 const hostname = "sandbox"
 
-// masked are what shows nothing in a container: what is hidden on every backend, among it all that engines mask by themselves, which this list
-// takes the place of on Docker; and /sys.
+// masked lists the paths hidden in a container: those hidden on every backend, which include Docker's own masks that this
+// list replaces, and /sys.
 var masked = func() []string {
 	list := []string{"/proc/slabinfo", "/proc/vmallocinfo", "/sys"}
 	for _, name := range slices.Concat(rootfs.MaskedFiles, rootfs.MaskedFolders) {
@@ -44,21 +44,21 @@ var masked = func() []string {
 	return list
 }()
 
-// guestCaps are what the guest has until it serves: to give writable places away, to become the code's user, to signal its processes, and
-// to take all of these from what it starts. It keeps SETUID, SETGID and KILL; the code has none. DAC_OVERRIDE is not among them: nothing
-// of the container's is the guest's to open.
+// guestCaps are the guest's capabilities until it serves: to give away writable places, to become the code's user, to signal
+// its processes, and to drop all of these in what it starts. It then keeps SETUID, SETGID and KILL; the code has none.
+// DAC_OVERRIDE is not needed: the guest opens nothing of the container's.
 var guestCaps = []string{"CAP_CHOWN", "CAP_FOWNER", "CAP_SETUID", "CAP_SETGID", "CAP_SETPCAP", "CAP_KILL"}
 
-// Bounds of what a sandbox is beside its code. The threads the guest has from the start, so it may have a few more of them than these,
-// which the code then has fewer, and never more than was asked for.
+// What a sandbox needs beside its code. The guest's threads exist from the start, so the code may lose a few process slots
+// to them, and never gets more than requested.
 const (
 	ownMemory  = 32 << 20
 	ownThreads = 10
 	cpuPeriod  = 100_000 // microseconds; the engine's own
 )
 
-// place is a writable file system of the container's own. The engine makes them, so that the guest needs no right to mount; each has a
-// part of the disk limit, so that all together hold no more, and programs find most in the workspace.
+// place is a writable file system of the container. The engine mounts them, so the guest needs no right to mount. Each has a
+// share of the disk limit; together they hold no more than it, and the workspace has the largest.
 type place struct {
 	target string
 	parts  int64 // of allParts
@@ -69,7 +69,7 @@ type place struct {
 
 const allParts = 8
 
-// places are the writable places of a spec. Where a directory of the host is the workspace, /tmp has its part.
+// places lists the writable places of a spec. If a host directory is the workspace, /tmp gets its share.
 func places(spec *sandbox.Spec) []place {
 	list := []place{
 		{target: sandbox.Workspace, parts: 4, mode: 0o755, owned: true},
@@ -84,12 +84,12 @@ func places(spec *sandbox.Spec) []place {
 	return list
 }
 
-const pageSize = 4096 // what the kernel rounds a size up to
+const pageSize = 4096 // the kernel rounds sizes up to it
 
 // varTmp is writable by everybody in most images.
 const varTmp = "/var/tmp"
 
-// tmpfs are the writable places as the engine has them. Podman knows no bound of inodes.
+// tmpfs lists the writable places for the engine. Podman cannot limit inodes.
 func (to *connection) tmpfs(spec *sandbox.Spec) map[string]string {
 	mounts := map[string]string{}
 	for _, p := range places(spec) {
@@ -105,7 +105,7 @@ func (to *connection) tmpfs(spec *sandbox.Spec) map[string]string {
 			mounts[p.target] += ",nr_inodes=" + strconv.FormatInt(max(spec.Limits.Inodes*p.parts/allParts, 2), 10)
 		}
 	}
-	if to.podman { // would have these writable and without a bound, as the root is not
+	if to.podman { // makes these writable and unlimited with a read-only root
 		for _, target := range []string{"/run", varTmp} {
 			mounts[target] = "rw,nosuid,nodev,noexec,size=65536,mode=755,notmpcopyup"
 		}
@@ -113,7 +113,7 @@ func (to *connection) tmpfs(spec *sandbox.Spec) map[string]string {
 	return mounts
 }
 
-// plan is what the guest is told. The engine's users can read it, and with it the key.
+// plan is the guest's plan. The engine's users can read it, including the key.
 func (box *Box) plan(spec *sandbox.Spec) *confine.Plan {
 	p := &confine.Plan{ID: string(spec.ID), Key: box.key[:], Code: spec.User, OneShot: !spec.Lifetime.Living, Lease: int64(spec.Lifetime.GuestLease()),
 		FailAt:    box.backend.options.FailAt,
@@ -127,7 +127,7 @@ func (box *Box) plan(spec *sandbox.Spec) *confine.Plan {
 	if p.OneShot {
 		p.Lease = int64(confine.StartLease)
 	}
-	// Runtimes give a file system the mode of the image's folder below it, whatever they were told.
+	// Runtimes use the mode of the image's folder for a file system mounted on it, whatever they were asked for.
 	list := places(spec)
 	if box.to.podman {
 		list = append(list, place{target: varTmp, mode: 0o755})
@@ -142,7 +142,7 @@ func (box *Box) plan(spec *sandbox.Spec) *confine.Plan {
 	limits, payload := confine.Rlimits(spec.Limits)
 	p.Limits = limits
 	for _, l := range payload {
-		// Processes of a user are counted over all containers that share the host's user ids, and with those of the host.
+		// The kernel counts a user's processes over all containers that share the host's user ids, and over the host.
 		if l.Resource != confine.RlimitNproc {
 			p.Payload = append(p.Payload, l)
 		}
@@ -150,7 +150,7 @@ func (box *Box) plan(spec *sandbox.Spec) *confine.Plan {
 	return p
 }
 
-// config is what the engine is told of a box.
+// config is the engine's configuration of a box.
 func (box *Box) config(spec *sandbox.Spec, image, volume string) (client.ContainerCreateOptions, error) {
 	b, to := box.backend, box.to
 	profile, err := box.seccomp()
@@ -206,19 +206,20 @@ func (box *Box) config(spec *sandbox.Spec, image, volume string) (client.Contain
 	}}, nil
 }
 
-// runtimeVariables are read by the guest's own runtime, so an image must not set them.
+// runtimeVariables are read by the guest's Go runtime, so an image must not set them.
 var runtimeVariables = []string{"GODEBUG", "GOGC", "GOMEMLIMIT", "GOTRACEBACK"}
 
-// memoryLimit is the container's: files of the writable places lie in memory, so that a full disk is ENOSPC and no out-of-memory kill.
+// memoryLimit is the container's limit. Files in the writable places lie in memory, so it leaves room for a full disk: that
+// gives ENOSPC, not an out-of-memory kill.
 func memoryLimit(spec *sandbox.Spec) int64 {
 	return spec.Limits.MemoryBytes + spec.Limits.DiskBytes + ownMemory
 }
 
-// userProcesses is the bound of processes of one user that Podman has to be told, as its default may be above what it can set. It counts
-// those of all containers and of the host, so it is no limit of a sandbox's.
+// userProcesses is set for Podman, whose default may exceed what it can set. It counts the user's processes in all
+// containers and on the host, so it does not limit one sandbox.
 const userProcesses = 16384
 
-// ulimits are those at which the guest begins. The engine's own defaults may be above what it can set.
+// ulimits are the limits that the guest starts with. The engine's defaults may exceed what it can set.
 func (to *connection) ulimits(l sandbox.Limits) []*container.Ulimit {
 	const guestFiles = 4096
 	files := max(l.OpenFiles, guestFiles)
@@ -231,11 +232,11 @@ func (to *connection) ulimits(l sandbox.Limits) []*container.Ulimit {
 	return list
 }
 
-// mounts are what the container shows beside its image and its own file systems. A directory that the code may write to is shown
-// read-only first, as only its owner may write to it.
+// mounts are the container's mounts beside its image and its own file systems. A directory that only its owner can write to
+// is mounted read-only first.
 func (box *Box) mounts(spec *sandbox.Spec) ([]mount.Mount, error) {
 	bind := func(source, target string, writable bool) mount.Mount {
-		// What is mounted below is left out where it is read-only: old engines left that writable.
+		// Submounts of read-only mounts are left out: old engines leave them writable.
 		return mount.Mount{Type: mount.TypeBind, Source: source, Target: target, ReadOnly: !writable,
 			BindOptions: &mount.BindOptions{NonRecursive: !writable}}
 	}

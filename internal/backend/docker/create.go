@@ -19,7 +19,7 @@ import (
 	"github.com/glovebox-dev/glovebox/sandbox"
 )
 
-// Create builds a box, in the order in which it can be taken down again.
+// Create builds a box; each step can be undone in reverse order.
 func (b *Backend) Create(ctx context.Context, spec sandbox.Spec) (_ sandbox.Box, err error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
@@ -70,7 +70,7 @@ func (b *Backend) Create(ctx context.Context, spec sandbox.Spec) (_ sandbox.Box,
 	return box, nil
 }
 
-// make makes the container, which is not started yet, and listens to it.
+// make creates the container without starting it, and listens to its output.
 func (box *Box) make(ctx context.Context, spec *sandbox.Spec, made *undo.Stack) error {
 	b, image := box.backend, box.backend.image(spec)
 	volume, err := box.volume(ctx, image)
@@ -81,10 +81,10 @@ func (box *Box) make(ctx context.Context, spec *sandbox.Spec, made *undo.Stack) 
 	if err != nil {
 		return b.at(failCreate, err)
 	}
-	// A call that is cut off may yet be carried out, so its undoing comes first.
+	// An interrupted call may still be carried out, so add its undo step first.
 	made.Add(func() error { return box.to.remove(context.Background(), box.name()) })
 	err = box.create(ctx, config)
-	if err != nil && noImage(err) { // the volume was filled by means of another
+	if err != nil && noImage(err) { // another image was used to fill the volume
 		if err = box.to.pull(ctx, image); err == nil {
 			err = box.create(ctx, config)
 		}
@@ -98,7 +98,7 @@ func (box *Box) make(ctx context.Context, spec *sandbox.Spec, made *undo.Stack) 
 		return err
 	}
 	err = box.attach(ctx)
-	if err != nil && ctx.Err() == nil { // Podman prepares a container to attach to it, and says only when it is started why it could not
+	if err != nil && ctx.Err() == nil { // Podman prepares a container on attach, and reports a failure only on start
 		if startErr := box.run(ctx); startErr != nil {
 			err = startErr
 		}
@@ -114,7 +114,7 @@ func (box *Box) make(ctx context.Context, spec *sandbox.Spec, made *undo.Stack) 
 	return b.fail(failAttach, err)
 }
 
-// create makes the container. A call that was cut off may have made one, which is not known then.
+// create creates the container. An interrupted call may have created one unnoticed.
 func (box *Box) create(ctx context.Context, config client.ContainerCreateOptions) error {
 	call := func() error {
 		return box.to.call(ctx, failCreate, callTimeout, func(ctx context.Context) error {
@@ -131,7 +131,7 @@ func (box *Box) create(ctx context.Context, config client.ContainerCreateOptions
 	return err
 }
 
-// attach listens to what the container will say.
+// attach listens to the container's output.
 func (box *Box) attach(ctx context.Context) error {
 	var attached client.ContainerAttachResult
 	err := box.to.ask(ctx, failAttach, callTimeout, func(ctx context.Context) (err error) {
@@ -144,7 +144,7 @@ func (box *Box) attach(ctx context.Context) error {
 	return err
 }
 
-// volume returns the volume that holds the guest. The first time it takes a container to fill it, and so an image.
+// volume returns the volume that holds the guest. The first call fills it through a container, which needs an image.
 func (box *Box) volume(ctx context.Context, image string) (string, error) {
 	name, err := box.to.guestVolume(ctx, image)
 	if err != nil && noImage(err) {
@@ -155,14 +155,14 @@ func (box *Box) volume(ctx context.Context, image string) (string, error) {
 	return name, err
 }
 
-// start starts the container and waits for its guest, while what the engine made is compared with what it was told.
+// start starts the container and waits for its guest, while it compares what the engine made with the request.
 func (box *Box) start(ctx context.Context, spec *sandbox.Spec) error {
 	b := box.backend
 	box.began = time.Now()
 	err := box.run(ctx)
 	if isEmptied(err) {
 		if err = box.refill(ctx, spec); err == nil {
-			box.stream.close() // which the engine may end with the start that failed, and that is not the guest's end
+			box.stream.close() // the engine may end it after a failed start; that is not the guest's end
 			err = box.attach(ctx)
 		}
 		if err == nil {
@@ -208,12 +208,12 @@ func (box *Box) run(ctx context.Context) error {
 	})
 }
 
-// isEmptied says whether a container could not be started for want of the guest.
+// isEmptied reports whether a container failed to start because the guest program was missing.
 func isEmptied(err error) bool {
 	return err != nil && strings.Contains(err.Error(), guestPath) && strings.Contains(err.Error(), "no such file")
 }
 
-// refill brings the guest again: somebody removed the volume, and the engine made an empty one of its name.
+// refill copies the guest again: somebody removed the volume, and the engine made an empty one of its name.
 func (box *Box) refill(ctx context.Context, spec *sandbox.Spec) error {
 	name, err := box.to.guestVolume(ctx, box.backend.image(spec))
 	if err != nil {
@@ -231,18 +231,18 @@ func (box *Box) inspect(ctx context.Context) (*container.InspectResponse, error)
 		return err
 	})
 	if err == nil && (found.Container.State == nil || found.Container.HostConfig == nil) {
-		err = errors.New("the engine does not say what it made")
+		err = errors.New("the engine does not report what it made")
 	}
 	return &found.Container, err
 }
 
-// Bounds of waiting for a guest: how often it is looked for, and how long, which is for a machine that can hardly breathe.
+// How often and how long to look for a guest; the latter for a badly overloaded machine.
 const (
 	guestPoll    = time.Millisecond
 	guestTimeout = time.Minute
 )
 
-// awaitGuest waits until the guest answers, and takes its lifeline where the box is not to outlive this process.
+// awaitGuest waits until the guest answers. For a one-shot box it keeps the connection as the lifeline.
 func (box *Box) awaitGuest(ctx context.Context, spec *sandbox.Spec) error {
 	ctx, cancel := context.WithTimeout(ctx, guestTimeout)
 	defer cancel()
@@ -262,7 +262,7 @@ func (box *Box) awaitGuest(ctx context.Context, spec *sandbox.Spec) error {
 	}
 }
 
-// greet connects to the guest once. The connection is its lifeline, or nil where it needs none.
+// greet connects to the guest once. It returns the connection as the lifeline, or nil if none is needed.
 func (box *Box) greet(ctx context.Context, oneShot bool) (net.Conn, error) {
 	conn, err := box.dial(ctx)
 	if err != nil {
@@ -281,14 +281,14 @@ func (box *Box) greet(ctx context.Context, oneShot bool) (net.Conn, error) {
 	return nil, errors.Join(err, conn.Close())
 }
 
-// guestEnded says why a guest ended before it served.
+// guestEnded explains why a guest ended before it served.
 func (box *Box) guestEnded(ctx context.Context, spec *sandbox.Spec) error {
 	if other := box.to.otherProcessor(ctx, box.backend.image(spec)); other != nil {
 		return other
 	}
 	e := &sandbox.Error{Kind: sandbox.Unavailable, Op: box.backend.Name() + ": " + failAwait, Msg: "the guest ended: " + strings.TrimSpace(box.stream.said())}
 	if state, err := box.state(ctx); err == nil && state.Error != "" {
-		e.Msg += "; the engine says: " + state.Error
+		e.Msg += "; the engine reports: " + state.Error
 	}
 	return e
 }

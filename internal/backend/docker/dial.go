@@ -10,10 +10,11 @@ import (
 	"github.com/glovebox-dev/glovebox/internal/guest/confine"
 )
 
-// socketFolder is the part of a box's folder in which the guest makes its socket.
+// socketFolder is the part of a box's folder where the guest makes its socket.
 const socketFolder = "socket"
 
-// dial connects to the guest, by its socket where that is on this host, else by a process that the engine starts beside the guest.
+// dial connects to the guest: by its socket if that is on this host, else through a process that the engine starts in the
+// container.
 func (box *Box) dial(ctx context.Context) (net.Conn, error) {
 	if box.to.sockets {
 		return box.dialSocket(ctx)

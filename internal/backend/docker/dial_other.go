@@ -8,5 +8,5 @@ import (
 	"net"
 )
 
-// dialSocket is never called: no container's files are on such a host.
+// dialSocket is never called: container files are never on such a host.
 func (box *Box) dialSocket(context.Context) (net.Conn, error) { return nil, errors.ErrUnsupported }

@@ -1,9 +1,9 @@
-// Package docker builds sandboxes as containers of an engine that speaks Docker's API: Docker's own, or Podman's, which is the same code
-// under a name of its own. The container's first process is the guest, which comes in by a volume, so that any image of the engine's
-// processor works, without a shell or tools in it.
+// Package docker builds sandboxes as containers of an engine that speaks Docker's API: Docker, or Podman under a backend
+// name of its own. The container's first process is the guest. It comes in by a volume, so any image for the engine's
+// processor works, even without a shell or tools.
 //
-// The walls are the engine's: what it was told is compared with what it says it did, and what it cannot do is refused or accepted by
-// name. Over them the guest raises the same filter of system calls as on the native backend.
+// The engine provides the isolation. Its report is compared with the request, and what it cannot enforce is refused or
+// waived by name. On top, the guest installs the same seccomp filter as on the native backend.
 package docker
 
 import (
@@ -24,52 +24,51 @@ var (
 	_ sandbox.Featured    = (*Backend)(nil)
 )
 
-// The words by which users choose this backend, with the one engine or the other.
+// Backend names, one per engine.
 const (
 	Name   = "docker"
 	Podman = "podman"
 )
 
-// DefaultImage is the root of sandboxes that name none.
+// DefaultImage is the root of sandboxes that name no image.
 const DefaultImage = "python:3.12-slim"
 
 // Options configure a Backend.
 type Options struct {
-	// Name is Name or Podman. It says where the engine is looked for.
+	// Name is Name or Podman. It decides where to look for the engine.
 	Name string
 
-	// Host is where the engine is, as DOCKER_HOST has it. "" looks where that engine's own programs do.
+	// Host is the engine's address, as in DOCKER_HOST. "" looks where that engine's own programs do.
 	Host string
 
-	// LookupEnv reads the environment in which the engine is looked for; nil is an empty one.
+	// LookupEnv reads the environment for finding the engine; nil is an empty one.
 	LookupEnv func(name string) (string, bool)
 
-	// Guest opens the guest program for Linux on a processor, as Go names them.
+	// Guest opens the Linux guest program for a processor, by Go's name for it.
 	Guest func(arch string) (*os.File, error)
 
-	// RunDir is where live state is: locks, sockets.
+	// RunDir is the folder of live state: locks, sockets.
 	RunDir string
 
-	// Image is the root of sandboxes that name none; "" is DefaultImage.
+	// Image is the default image; "" is DefaultImage.
 	Image string
 
-	// Runtime is the engine's runtime that containers are run by; "" is the engine's default.
+	// Runtime is the engine's container runtime; "" is the engine's default.
 	Runtime string
 
-	// Fetch has an image fetched that the engine does not have.
+	// Fetch makes missing images be fetched.
 	Fetch bool
 
-	// Progress receives what is said while an image is fetched; nil discards it.
+	// Progress receives the progress of a fetch; nil discards it.
 	Progress io.Writer
 
-	// Bridge has the guest dialled through the engine even where its socket could be reached.
+	// Bridge dials the guest through the engine even if its socket is reachable.
 	Bridge bool
 
-	// Lack is what the engine is to be taken to lack: controllers of control groups, by name. It is for the test that forces every
-	// downgrade.
+	// Lack names cgroup controllers that the engine pretends to lack. For the test that forces every downgrade.
 	Lack []string
 
-	// FailAt makes the named step of creation fail. It is for the test that walks through all of them.
+	// FailAt makes the named creation step fail. For the test that walks through all of them.
 	FailAt string
 }
 
@@ -82,7 +81,7 @@ type Backend struct {
 	in *instance.Instance
 }
 
-// New returns a backend. It touches nothing yet.
+// New returns a backend. It does no I/O.
 func New(o Options) *Backend {
 	if o.LookupEnv == nil {
 		o.LookupEnv = func(string) (string, bool) { return "", false }
@@ -93,10 +92,10 @@ func New(o Options) *Backend {
 	return &Backend{options: o, engine: &engine{options: &o, meeting: make(chan struct{}, 1), filled: map[string]string{}, suits: map[string]bool{}}}
 }
 
-// Name is the word by which users choose this backend.
+// Name is how users choose this backend.
 func (b *Backend) Name() string { return b.options.Name }
 
-// instance opens this process's instance when it is first needed, and removes containers that no instance knows.
+// instance opens this process's instance on first use, and removes containers that belong to no instance.
 func (b *Backend) instance(ctx context.Context, to *connection) (*instance.Instance, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -114,7 +113,7 @@ func (b *Backend) instance(ctx context.Context, to *connection) (*instance.Insta
 	return in, nil
 }
 
-// The steps of creation at which FailAt can fail.
+// The creation steps at which FailAt can fail.
 const (
 	failDir    = "make box folder"
 	failGuest  = "bring the guest"
@@ -140,7 +139,7 @@ func (b *Backend) fail(step string, err error) error {
 	return b.at(step, err)
 }
 
-// at names the step that failed. What a later step already explained keeps its words.
+// at names the failed step. An error that already has an explanation keeps it.
 func (b *Backend) at(step string, err error) error {
 	var e *sandbox.Error
 	if errors.As(err, &e) {
@@ -149,7 +148,7 @@ func (b *Backend) at(step string, err error) error {
 	return &sandbox.Error{Kind: sandbox.Unavailable, Op: b.options.Name + ": " + step, Err: err}
 }
 
-// Close gives this process's instance up. It ends no box.
+// Close releases this process's instance. It ends no box.
 func (b *Backend) Close() error {
 	b.mu.Lock()
 	defer b.mu.Unlock()

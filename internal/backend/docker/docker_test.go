@@ -19,7 +19,7 @@ import (
 	"github.com/glovebox-dev/glovebox/sandbox"
 )
 
-// stepTimeout bounds a step that hangs.
+// stepTimeout is the timeout of one step.
 const stepTimeout = 2 * time.Minute
 
 var bothEngines = []string{Name, Podman}
@@ -44,7 +44,7 @@ func create(t *testing.T, b *Backend, s sandbox.Spec) *Box {
 	return box.(*Box)
 }
 
-// run runs a shell script in a box and returns what it printed.
+// run runs a shell script in a box and returns its output.
 func run(t *testing.T, box sandbox.Box, script string) string {
 	t.Helper()
 	ctx := within(t)
@@ -79,7 +79,7 @@ func met(t *testing.T, b *Backend) *connection {
 	return to
 }
 
-// left lists what is left of a box: containers of any state, and its folder.
+// left lists what is left of a box: containers in any state, and its folder.
 func left(t *testing.T, b *Backend, id sandbox.ID) (list []string) {
 	t.Helper()
 	found, err := met(t, b).api.ContainerList(within(t), client.ContainerListOptions{All: true, Filters: client.Filters{}.Add("label", labelRun+"="+b.options.runLabel())})
@@ -109,7 +109,7 @@ func each(t *testing.T, test func(t *testing.T, o Options)) {
 	}
 }
 
-// TestEveryStepFails fails each step of creation in turn: the error names it, and nothing is left.
+// TestEveryStepFails makes each creation step fail in turn: the error names the step, and nothing is left.
 func TestEveryStepFails(t *testing.T) {
 	inside := []string{confine.StepPlan, confine.StepKnobs, confine.StepRoot + " workspace", confine.StepIdentity, confine.StepRlimits,
 		confine.StepSpawner, confine.StepCaps, confine.StepNoNewPriv, confine.StepSeccomp}
@@ -145,7 +145,7 @@ func abandon(t *testing.T, b *Backend) {
 	t.Cleanup(func() { b.in = nil }) // before the backend is closed
 }
 
-// TestRecover abandons an instance as kill -9 would, and lets another clean up after it. The neighbour, alive, is left alone.
+// TestRecover abandons an instance as kill -9 would, and lets another clean up after it. A living neighbour is left alone.
 func TestRecover(t *testing.T) {
 	each(t, func(t *testing.T, o Options) {
 		dead, alive, next := open(t, o), open(t, o), open(t, o)
@@ -165,7 +165,8 @@ func TestRecover(t *testing.T) {
 	})
 }
 
-// TestSweep: containers whose folder is gone, as after a reboot, are removed by the next server. Those of another run folder are not.
+// TestSweep: containers whose folder is gone, as after a reboot, are removed by the next server. Those of other run folders
+// stay.
 func TestSweep(t *testing.T) {
 	each(t, func(t *testing.T, o Options) {
 		other := o
@@ -189,7 +190,7 @@ func TestSweep(t *testing.T) {
 	})
 }
 
-// TestReattach abandons a living box as a dead server would; the next takes it back, with what it holds.
+// TestReattach abandons a living box as a dead server would; the next one reattaches it, content included.
 func TestReattach(t *testing.T) {
 	each(t, func(t *testing.T, o Options) {
 		for name, bridge := range map[string]bool{"by its socket": false, "by the engine": true} {
@@ -223,7 +224,7 @@ func TestReattach(t *testing.T) {
 	})
 }
 
-// TestKilledFromElsewhere: a container that somebody kills or removes ends its box, and nothing is left.
+// TestKilledFromElsewhere: killing or removing a container ends its box, and nothing is left.
 func TestKilledFromElsewhere(t *testing.T) {
 	each(t, func(t *testing.T, o Options) {
 		b := open(t, o)
@@ -251,10 +252,10 @@ func TestKilledFromElsewhere(t *testing.T) {
 	})
 }
 
-// TestGuestVolume: the guest is brought anew where somebody removed its volume, and several at once bring the same.
+// TestGuestVolume: a removed guest volume is filled again, also by several boxes at once.
 func TestGuestVolume(t *testing.T) {
 	each(t, func(t *testing.T, o Options) {
-		// A program of its own digest: the volume of the other tests is in use.
+		// A program with another digest: other tests use the normal volume.
 		o.Guest = ownGuest(t)
 		b := open(t, o)
 		create(t, b, spec()).Close()
@@ -276,7 +277,7 @@ func TestGuestVolume(t *testing.T) {
 	})
 }
 
-// ownGuest is the guest with bytes behind its end that mean nothing.
+// ownGuest is the guest with meaningless bytes appended.
 func ownGuest(t *testing.T) func(string) (*os.File, error) {
 	f, err := backendtest.Guest()
 	if err != nil {
@@ -298,8 +299,8 @@ func ownGuest(t *testing.T) func(string) (*os.File, error) {
 	return func(string) (*os.File, error) { return os.Open(path) }
 }
 
-// TestDowngrades: an engine that made another container than it was told is caught before any code runs; a limit may be let go of by name,
-// a wall not.
+// TestDowngrades: a container that differs from the request is caught before any code runs. A limit can be waived by name,
+// an isolation layer cannot.
 func TestDowngrades(t *testing.T) {
 	b := open(t, options(t, Name))
 	box := create(t, b, spec())
@@ -326,7 +327,7 @@ func TestDowngrades(t *testing.T) {
 		}
 		s.AllowUnenforced = []string{name}
 		if err := box.verify(&s, &changed); err != nil || !slices.Contains(box.effective.Unenforced, name) || box.effective.Limits.Get(sandbox.LimitName(name)) != sandbox.Unlimited {
-			t.Errorf("%s, accepted: %v, %+v", name, err, box.effective)
+			t.Errorf("%s, waived: %v, %+v", name, err, box.effective)
 		}
 	}
 	for name, change := range map[string]func(at *container.InspectResponse){
@@ -357,7 +358,8 @@ func TestDowngrades(t *testing.T) {
 	}
 }
 
-// TestUnenforced forces each limit that an engine may say it cannot enforce: refused where it must be kept or was named, else told.
+// TestUnenforced forces each limit that an engine may be unable to enforce: mandatory and named ones are refused, others
+// reported.
 func TestUnenforced(t *testing.T) {
 	b := open(t, options(t, Name))
 	real := met(t, b)
@@ -384,27 +386,27 @@ func TestUnenforced(t *testing.T) {
 		}
 		s.AllowUnenforced = []string{string(name)}
 		if err := to.enforcement(&s).Refusal(Name, &s); err != nil {
-			t.Errorf("%s, accepted: %v", name, err)
+			t.Errorf("%s, waived: %v", name, err)
 		}
 		if p := to.policy(&s, to.enforcement(&s)); !slices.Contains(p.Unenforced, string(name)) || p.Limits.Get(name) != sandbox.Unlimited || p.Enforcers[name] != "" {
-			t.Errorf("%s, accepted: %+v", name, p)
+			t.Errorf("%s, waived: %+v", name, p)
 		}
 	}
 }
 
-// TestStartFix: what starts an engine is what the system has: systemd is Linux's.
+// TestStartFix: the fix for starting an engine fits the system: systemd is only on Linux.
 func TestStartFix(t *testing.T) {
 	for _, name := range bothEngines {
 		for _, system := range []string{"linux", "darwin", "windows"} {
 			fix := startFix(name, system)
-			if strings.Contains(fix, "systemctl") != (system == "linux") || !strings.HasPrefix(fix, "start") {
+			if strings.Contains(fix, "systemctl") != (system == "linux") || !strings.Contains(fix, "start") {
 				t.Errorf("%s on %s: %s", name, system, fix)
 			}
 		}
 	}
 }
 
-// TestProbeOfNothing: where there is no engine, that is said, and nothing is waited for.
+// TestProbeOfNothing: a missing engine is reported without waiting.
 func TestProbeOfNothing(t *testing.T) {
 	for _, name := range bothEngines {
 		b := New(Options{Name: name, Host: "unix://" + filepath.Join(t.TempDir(), "nowhere.sock"), RunDir: filepath.Join(t.TempDir(), "run")})
@@ -413,7 +415,7 @@ func TestProbeOfNothing(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 		if _, err := b.Recover(context.Background(), nil); err != nil {
-			t.Errorf("%s: recover where nothing ever was: %v", name, err)
+			t.Errorf("%s: recover without earlier instances: %v", name, err)
 		}
 		if err := b.Close(); err != nil {
 			t.Error(err)
@@ -421,9 +423,9 @@ func TestProbeOfNothing(t *testing.T) {
 	}
 }
 
-// TestUnseenWalls: what cannot be seen from inside a container is as it was asked for: no log fills the engine's disk, nothing is the parent
-// of the guest, and nothing starts it again.
-func TestUnseenWalls(t *testing.T) {
+// TestUnseenLayers checks settings that are invisible in the container: no log fills the engine's disk, the guest has no
+// parent, and nothing restarts it.
+func TestUnseenLayers(t *testing.T) {
 	each(t, func(t *testing.T, o Options) {
 		at, err := create(t, open(t, o), spec()).inspect(within(t))
 		if err != nil {
@@ -442,29 +444,29 @@ func TestUnseenWalls(t *testing.T) {
 	})
 }
 
-// TestRuntime: what the code's kernel is said to be is what runs the container. An engine that has not the runtime, or would use another
-// than was asked for, is refused.
+// TestRuntime: the reported kernel is the container's. An engine that lacks the runtime, or would use another one, is
+// refused.
 func TestRuntime(t *testing.T) {
 	each(t, func(t *testing.T, o Options) {
 		o.Runtime = "kata"
 		b := open(t, o)
 		if box, err := b.Create(within(t), spec()); sandbox.KindOf(err) != sandbox.Unsupported || sandbox.FixOf(err) == "" {
 			if err == nil {
-				t.Errorf("its kernel is said to be %s", box.Effective().Kernel)
+				t.Errorf("the reported kernel is %s", box.Effective().Kernel)
 				_ = box.Close()
 			}
 			t.Errorf("with a runtime that is not there it says %v", err)
 		}
 		if _, err := b.Preflight(spec()); o.Name == Podman && err == nil {
-			t.Error("it is not preflighted")
+			t.Error("preflight does not refuse it")
 		}
 		o.Runtime = met(t, b).info.DefaultRuntime
 		p := create(t, open(t, o), spec()).Effective()
 		if !strings.HasPrefix(p.Image, testImage+" (sha256:") {
-			t.Errorf("the image is said to be %q", p.Image)
+			t.Errorf("the reported image is %q", p.Image)
 		}
 		if p.Kernel != sandbox.KernelShared {
-			t.Errorf("with the engine's own runtime, %s, the kernel is said to be %s", o.Runtime, p.Kernel)
+			t.Errorf("with the engine's own runtime, %s, the reported kernel is %s", o.Runtime, p.Kernel)
 		}
 	})
 }

@@ -12,11 +12,11 @@ import (
 	"github.com/glovebox-dev/glovebox/sandbox"
 )
 
-// preflighting is the context of what is asked without one. Meeting an engine has bounds of its own.
+// preflighting is the context of calls that get none. Connecting has timeouts of its own.
 func preflighting() context.Context { return context.Background() }
 
-// Probe asks the engine what it is, and makes a sandbox once where the image is there already: that is the one test that cannot be
-// wrong. It fetches nothing.
+// Probe queries the engine. If the image is there, it also creates one sandbox: the only test that cannot be wrong. It
+// fetches nothing.
 func (b *Backend) Probe(ctx context.Context) (sandbox.Posture, error) {
 	posture := sandbox.Posture{Backend: b.Name(), Kernel: sandbox.KernelShared}
 	to, err := b.engine.connect(ctx, pingTimeout)
@@ -46,16 +46,16 @@ func (to *connection) imageWall(ctx context.Context, image string) sandbox.Wall 
 	case err == nil:
 		return sandbox.Wall{Name: "image", State: sandbox.WallEnforced, Detail: image}
 	case errdefs.IsNotFound(err) && !to.engine.options.Fetch:
-		return sandbox.Wall{Name: "image", State: sandbox.WallMissing, Detail: image + " is not here, and is not fetched for those who ask",
+		return sandbox.Wall{Name: "image", State: sandbox.WallMissing, Detail: image + " is not here, and a probe fetches nothing",
 			Fix: to.engine.options.Name + " pull " + image}
 	case errdefs.IsNotFound(err):
-		return sandbox.Wall{Name: "image", State: sandbox.WallPartial, Detail: image + " is not here yet; it is fetched when it is first used",
+		return sandbox.Wall{Name: "image", State: sandbox.WallPartial, Detail: image + " is not here yet; its first use fetches it",
 			Fix: to.engine.options.Name + " pull " + image}
 	}
 	return sandbox.Wall{Name: "image", State: sandbox.WallMissing, Detail: err.Error()}
 }
 
-// kernel says whose kernel serves the code, by the runtime's name.
+// kernel derives the kind of kernel from the runtime's name.
 func (to *connection) kernel() sandbox.Kernel {
 	runtime := to.runtime()
 	switch {
@@ -67,8 +67,8 @@ func (to *connection) kernel() sandbox.Kernel {
 	return sandbox.KernelShared
 }
 
-// runtime is what containers are run by. Podman's API leaves a runtime that is asked for out, and says nothing (podman issue 28429): it has
-// that of its service.
+// runtime is the runtime of the containers. Podman's API silently ignores a requested runtime (podman issue 28429) and uses
+// its service's.
 func (to *connection) runtime() string {
 	if name := to.engine.options.Runtime; name != "" && !to.podman {
 		return name
@@ -76,7 +76,7 @@ func (to *connection) runtime() string {
 	return to.info.DefaultRuntime
 }
 
-// hostUID says whose id the code has on the engine's host.
+// hostUID says which user id of the engine's host the code has.
 func (to *connection) hostUID() string {
 	if to.rootless || to.remapped {
 		return "subordinate"
@@ -84,7 +84,7 @@ func (to *connection) hostUID() string {
 	return "shared"
 }
 
-// walls are the lines of the posture.
+// walls lists the isolation layers of the posture.
 func (to *connection) walls() []sandbox.Wall {
 	enforced := func(name, detail string) sandbox.Wall {
 		return sandbox.Wall{Name: name, State: sandbox.WallEnforced, Detail: detail}
@@ -98,13 +98,13 @@ func (to *connection) walls() []sandbox.Wall {
 	}
 	users := enforced("user ids", "the container has a user namespace")
 	if to.hostUID() == "shared" {
-		users = sandbox.Wall{Name: "user ids", State: sandbox.WallPartial, Detail: "the code's user id is the host's of the same number, in all containers",
-			Fix: "give the engine userns-remap (https://docs.docker.com/engine/security/userns-remap), or use one that is an ordinary user's"}
+		users = sandbox.Wall{Name: "user ids", State: sandbox.WallPartial, Detail: "the code has the host's user id of the same number, in every container",
+			Fix: "enable userns-remap (https://docs.docker.com/engine/security/userns-remap), or use a rootless engine"}
 	}
 	if to.podman && to.hostUID() == "shared" {
-		users.Fix = "use the engine of an ordinary user: systemctl --user enable --now podman.socket"
+		users.Fix = "use a rootless engine: systemctl --user enable --now podman.socket"
 	}
-	landlock := sandbox.Wall{Name: "landlock", State: sandbox.WallMissing, Detail: "not raised: the container's own mounts are what it would bound"}
+	landlock := sandbox.Wall{Name: "landlock", State: sandbox.WallMissing, Detail: "not used: the container's own mounts already limit which files exist"}
 	list = append(list, users, landlock)
 	lacking := to.enforcement(&sandbox.Spec{}).Unenforced()
 	for _, name := range []sandbox.LimitName{sandbox.LimitMemory, sandbox.LimitCPUs, sandbox.LimitPids} {
@@ -117,7 +117,7 @@ func (to *connection) walls() []sandbox.Wall {
 	return list
 }
 
-// enforcer says what holds the sandbox to a limit.
+// enforcer names what enforces a limit.
 func (to *connection) enforcer(name sandbox.LimitName) string {
 	version := "cgroup v" + to.info.CgroupVersion
 	switch name {
@@ -129,11 +129,11 @@ func (to *connection) enforcer(name sandbox.LimitName) string {
 	case sandbox.LimitCPUs:
 		return version + " cpu of the engine"
 	case sandbox.LimitPids:
-		return version + " pids of the engine, the guest's threads among them"
+		return version + " pids of the engine, including the guest's threads"
 	case sandbox.LimitDisk:
 		return "tmpfs sizes: half for the workspace, a quarter for /tmp, an eighth each for home and /dev/shm"
 	case sandbox.LimitInodes:
-		return "tmpfs nr_inodes, shared out as the disk"
+		return "tmpfs nr_inodes, in the same shares as the disk"
 	case sandbox.LimitOpenFiles:
 		return "RLIMIT_NOFILE"
 	case sandbox.LimitTimeout:
@@ -142,7 +142,7 @@ func (to *connection) enforcer(name sandbox.LimitName) string {
 	return "server"
 }
 
-// policy says what holds for a sandbox of this spec, which these bounds keep. Create has refused what it must not weaken.
+// policy is the policy enforced on a sandbox of this spec, which has passed Refusal.
 func (to *connection) policy(spec *sandbox.Spec, kept enforce.List) sandbox.Policy {
 	p := sandbox.Policy{Backend: to.engine.options.Name, Kernel: to.kernel(), Network: sandbox.NetworkPolicy{Mode: sandbox.NetworkNone},
 		User: spec.User, HostUID: to.hostUID(), Walls: to.walls()}
@@ -150,21 +150,21 @@ func (to *connection) policy(spec *sandbox.Spec, kept enforce.List) sandbox.Poli
 	return p
 }
 
-// Features are what this backend can do.
+// Features lists what this backend supports.
 func (b *Backend) Features() []sandbox.Feature {
 	inodes := sandbox.Feature{Name: sandbox.FeatureInodes, Has: true}
 	if b.Name() == Podman {
-		inodes = sandbox.Feature{Name: sandbox.FeatureInodes, Detail: "unlimited, and refused where it is named: Podman's tmpfs has no option for it; they count as memory"}
+		inodes = sandbox.Feature{Name: sandbox.FeatureInodes, Detail: "unlimited, and refused if named: Podman's tmpfs has no option for it; inodes count as memory"}
 	}
 	return []sandbox.Feature{
-		{Name: sandbox.FeatureHostRoot, Detail: "the root is an image's, " + b.options.Image + " where none is named"},
+		{Name: sandbox.FeatureHostRoot, Detail: "the root is an image, by default " + b.options.Image},
 		{Name: sandbox.FeatureRootDir, Detail: "refused; import it as an image"},
 		{Name: sandbox.FeatureImage, Has: true},
-		{Name: sandbox.FeatureHostDirs, Has: true, Detail: "on an engine of this host; to be written to only by root's server, or where they belong to the code's user id"},
-		{Name: sandbox.FeatureCommands, Detail: "refused unless let go of by name"},
+		{Name: sandbox.FeatureHostDirs, Has: true, Detail: "on an engine of this host; writable only if root runs glovebox or the code's user id owns them"},
+		{Name: sandbox.FeatureCommands, Detail: "refused unless waived: --allow-unenforced commands"},
 		inodes,
 		{Name: sandbox.FeatureMemoryAlone, Has: true},
-		{Name: sandbox.FeatureCheckpoint, Detail: "what engines have, CRIU, does not hold against hostile processes"},
-		{Name: sandbox.FeatureForkedPython, Detail: "sandboxes are booted ahead instead"},
+		{Name: sandbox.FeatureCheckpoint, Detail: "engines use CRIU, which is not safe with hostile processes"},
+		{Name: sandbox.FeatureForkedPython, Detail: "sandboxes are started ahead instead"},
 	}
 }

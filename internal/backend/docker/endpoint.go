@@ -13,18 +13,18 @@ import (
 	"github.com/glovebox-dev/glovebox/sandbox"
 )
 
-// endpoint is where an engine is, and what it is shown there.
+// endpoint is the address of an engine and its TLS settings.
 type endpoint struct {
 	host string // "unix:///run/docker.sock", "tcp://host:2376", "npipe:////./pipe/docker_engine"
-	why  string // what named it, for who has to fix it
+	why  string // where the address came from, for error messages
 
-	// The folder of ca.pem, cert.pem and key.pem; "" is no TLS. Without verify the engine's own certificate is not looked at, as the
-	// user of a context may have asked.
+	// The folder of ca.pem, cert.pem and key.pem; "" is no TLS. Without verify the engine's certificate is not checked, as a
+	// docker context may request.
 	certs  string
 	verify bool
 }
 
-// unixPath is the path of a unix socket, or "" where the engine is reached otherwise.
+// unixPath is the path of a unix socket, or "" for other addresses.
 func (e *endpoint) unixPath() string {
 	path, is := strings.CutPrefix(e.host, "unix://")
 	if !is {
@@ -33,7 +33,7 @@ func (e *endpoint) unixPath() string {
 	return path
 }
 
-// find looks for the engine where its own programs would: what the environment says, then the context in use, then the usual places.
+// find looks for the engine as its own programs do: the environment, then the current context, then the usual places.
 func find(o *Options) (*endpoint, error) {
 	env := func(name string) string {
 		if value, ok := o.LookupEnv(name); ok {
@@ -73,7 +73,7 @@ func home(env func(string) string) string {
 	return ""
 }
 
-// withTLS adds what the environment says of certificates (docs.docker.com, "Protect the Docker daemon socket").
+// withTLS adds the environment's certificate settings (docs.docker.com, "Protect the Docker daemon socket").
 func withTLS(e *endpoint, env func(string) string) (*endpoint, error) {
 	if strings.HasPrefix(e.host, "ssh://") {
 		return nil, noSSH(e)
@@ -89,8 +89,8 @@ func withTLS(e *endpoint, env func(string) string) (*endpoint, error) {
 }
 
 func noSSH(e *endpoint) error {
-	return &sandbox.Error{Kind: sandbox.Unsupported, Op: "docker: find engine", Msg: e.host + " (" + e.why + ") is reached by ssh, which Glovebox does not speak",
-		Fix: "forward the socket, ssh -nNT -L $HOME/docker.sock:/var/run/docker.sock HOST, and set DOCKER_HOST=unix://$HOME/docker.sock"}
+	return &sandbox.Error{Kind: sandbox.Unsupported, Op: "docker: find engine", Msg: e.host + " (" + e.why + ") needs ssh, which Glovebox does not support",
+		Fix: "ssh -nNT -L $HOME/docker.sock:/var/run/docker.sock HOST & export DOCKER_HOST=unix://$HOME/docker.sock"}
 }
 
 func findPodman(env func(string) string) *endpoint {
@@ -99,14 +99,14 @@ func findPodman(env func(string) string) *endpoint {
 	}
 	if dir := env("XDG_RUNTIME_DIR"); dir != "" {
 		own := filepath.Join(dir, "podman", "podman.sock")
-		if info, err := os.Stat(own); err == nil && isOurs(info) { // su leaves root the variable of the user before
+		if info, err := os.Stat(own); err == nil && isOurs(info) { // su leaves root the previous user's variable
 			return &endpoint{host: "unix://" + own, why: "this user's own"}
 		}
 	}
 	return &endpoint{host: podmanHost, why: "the usual place"}
 }
 
-// currentContext is the docker context in use, or "" where none is.
+// currentContext is the current docker context, or "".
 func currentContext(config string) string {
 	text, err := os.ReadFile(filepath.Join(config, "config.json"))
 	if err != nil {
@@ -119,14 +119,14 @@ func currentContext(config string) string {
 	return file.CurrentContext
 }
 
-// readContext reads a docker context, as `docker context create` writes it: below a folder named after the digest of its name.
+// readContext reads a docker context as `docker context create` writes it: below a folder named after its name's digest.
 func readContext(config, name string) (*endpoint, error) {
 	sum := sha256.Sum256([]byte(name))
 	folder := hex.EncodeToString(sum[:])
 	path := filepath.Join(config, "contexts", "meta", folder, "meta.json")
 	bad := func(err error) error {
 		return &sandbox.Error{Kind: sandbox.Unavailable, Op: "docker: find engine", Msg: "the docker context " + name + " cannot be read: " + err.Error(),
-			Fix: "choose another, docker context use default, or set DOCKER_HOST"}
+			Fix: "docker context use default; or set DOCKER_HOST"}
 	}
 	text, err := os.ReadFile(path)
 	if err != nil {

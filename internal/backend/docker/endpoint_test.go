@@ -21,7 +21,7 @@ func write(t *testing.T, path, text string) {
 	}
 }
 
-// TestFind: the engine is looked for where its own programs do.
+// TestFind: the engine is found where its own programs look.
 func TestFind(t *testing.T) {
 	home, run := t.TempDir(), t.TempDir()
 	config := filepath.Join(home, ".docker")

@@ -2,11 +2,11 @@ package docker
 
 import "io/fs"
 
-// Where the engines of a system listen, where nothing says otherwise.
+// Default addresses of the engines.
 const (
 	defaultHost = "npipe:////./pipe/docker_engine"
 	podmanHost  = "npipe:////./pipe/podman-machine-default"
 )
 
-// isOurs is asked of unix sockets, which are nobody's here.
+// isOurs only concerns unix sockets, which have no owner here.
 func isOurs(fs.FileInfo) bool { return true }

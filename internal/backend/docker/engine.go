@@ -20,33 +20,33 @@ import (
 	"github.com/moby/moby/client"
 )
 
-// Bounds of what an engine may take to answer. One that hangs gives an error within them.
+// Timeouts for calls to an engine. An engine that hangs gives an error within them.
 const (
-	pingTimeout  = time.Second      // of the first word of an engine, for who asks only whether one is there: none there is known in under 2 s
-	factsTimeout = 5 * time.Second  // of what it says of itself, which a busy Podman takes two seconds for
-	callTimeout  = 30 * time.Second // of a call, and of an engine that is to make or give back a sandbox: that it is slow is no reason to have none
+	pingTimeout  = time.Second      // of a probe's first call; reports a missing engine in under 2 s
+	factsTimeout = 5 * time.Second  // of queries about the engine; a busy Podman takes two seconds
+	callTimeout  = 30 * time.Second // of other calls; a slow engine is better than none
 	startTimeout = time.Minute      // of calls that wait for a runtime, or for processes to die
-	backTimeout  = 30 * time.Second // for one that was there to come back
+	backTimeout  = 30 * time.Second // for an engine that was there to come back
 	firstBackOff = 50 * time.Millisecond
 	lastBackOff  = time.Second
 )
 
-// engine is the way to an engine. What is known of it is asked for once, and again after it could not be reached: another one may answer
-// then, or the same with other settings.
+// engine connects to an engine. Facts about it are queried once, and again after it was unreachable: then another engine may
+// answer, or the same with other settings.
 type engine struct {
 	options *Options
-	meeting chan struct{} // of one place, taken while an engine is met
+	meeting chan struct{} // of capacity 1, full while connecting
 
 	mu     sync.Mutex // guards all below
 	to     *connection
 	met    bool              // whether an engine has ever answered
-	filled map[string]string // the volume that holds a guest, by processor
-	suits  map[string]bool   // images that are for the engine's processor, by digest
+	filled map[string]string // the guest's volume, by processor
+	suits  map[string]bool   // whether an image fits the engine's processor, by digest
 
-	most time.Duration // bound on every call, for tests; 0 is none
+	most time.Duration // timeout of every call, for tests; 0 is none
 }
 
-// connection is an engine that answered, and what it says of itself.
+// connection is an engine that answered, and the facts about it.
 type connection struct {
 	*endpoint
 	engine *engine
@@ -61,13 +61,13 @@ type connection struct {
 	sockets  bool // the guest can make a socket in a folder of ours, and we can connect to it
 }
 
-// connect returns the engine, met if it is not yet. first bounds its first word: who asks only whether one is there waits not for long, who
-// needs it bears with one that is busy.
+// connect returns the engine, and connects if necessary. first is the timeout of the first call: short for a probe, long for
+// a caller that needs the engine.
 func (e *engine) connect(ctx context.Context, first time.Duration) (*connection, error) {
 	if to, _ := e.known(); to != nil {
 		return to, nil
 	}
-	turn := time.NewTimer(first + factsTimeout) // somebody else may bear with it for longer
+	turn := time.NewTimer(first + factsTimeout) // another caller may wait longer for it
 	defer turn.Stop()
 	select {
 	case e.meeting <- struct{}{}:
@@ -82,7 +82,7 @@ func (e *engine) connect(ctx context.Context, first time.Duration) (*connection,
 		return nil, ctx.Err()
 	}
 	known, met := e.known()
-	if known != nil { // somebody else has met it meanwhile
+	if known != nil { // another caller has connected meanwhile
 		return known, nil
 	}
 	at, err := find(e.options)
@@ -98,7 +98,7 @@ func (e *engine) connect(ctx context.Context, first time.Duration) (*connection,
 		}
 		to, err = e.meet(ctx, at, first)
 	}
-	if err != nil && ctx.Err() != nil { // the caller's time is up, which says nothing of the engine
+	if err != nil && ctx.Err() != nil { // the caller's deadline passed; that says nothing about the engine
 		return nil, ctx.Err()
 	}
 	if err != nil {
@@ -110,7 +110,7 @@ func (e *engine) connect(ctx context.Context, first time.Duration) (*connection,
 	return to, nil
 }
 
-// known is the connection, nil where there is none now, and whether there ever was one.
+// known returns the connection, nil if there is none now, and whether there ever was one.
 func (e *engine) known() (*connection, bool) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -129,7 +129,7 @@ func (e *engine) meet(ctx context.Context, at *endpoint, first time.Duration) (*
 	return to, nil
 }
 
-// newClient makes a client that talks to nobody yet.
+// newClient makes a client without connecting.
 func newClient(at *endpoint) (*client.Client, error) {
 	var options []client.Opt
 	if at.certs != "" {
@@ -143,33 +143,33 @@ func newClient(at *endpoint) (*client.Client, error) {
 	return client.New(append(options, client.WithHost(at.host))...)
 }
 
-// greet asks an engine for what it is.
+// greet pings an engine.
 func (to *connection) greet(ctx context.Context, first time.Duration) error {
 	brief, cancel := context.WithTimeoutCause(ctx, first, hangs(first))
 	defer cancel()
 	if _, err := to.api.Ping(brief, client.PingOptions{NegotiateAPIVersion: true}); err != nil {
-		return told(brief, err)
+		return orHangs(brief, err)
 	}
 	facts := max(first, factsTimeout)
 	longer, cancel := context.WithTimeoutCause(ctx, facts, hangs(facts))
 	defer cancel()
-	return told(longer, to.learn(longer))
+	return orHangs(longer, to.learn(longer))
 }
 
-// hangs is why an engine was given up that had taken a call.
+// hangs is the error of an engine that accepted a call and never answered.
 type hangs time.Duration
 
 func (h hangs) Error() string { return fmt.Sprintf("it did not answer within %v", time.Duration(h)) }
 
-// told is the error of a call, or that the engine hangs where that is why it failed.
-func told(ctx context.Context, err error) error {
+// orHangs returns the error of a call, or hangs if the timeout caused it.
+func orHangs(ctx context.Context, err error) error {
 	if why := context.Cause(ctx); err != nil && errors.As(why, new(hangs)) {
 		return why
 	}
 	return err
 }
 
-// learn asks an engine that is there for what it is.
+// learn queries facts about an engine.
 func (to *connection) learn(ctx context.Context) error {
 	version, err := to.api.ServerVersion(ctx, client.ServerVersionOptions{})
 	if err != nil {
@@ -190,7 +190,7 @@ func (to *connection) learn(ctx context.Context) error {
 			return err
 		}
 	}
-	if to.rootless && to.info.CgroupVersion == "1" { // Podman tells of the controllers that the host has; no ordinary user may use those
+	if to.rootless && to.info.CgroupVersion == "1" { // Podman reports the host's controllers, which no ordinary user may use
 		to.info.MemoryLimit, to.info.SwapLimit, to.info.PidsLimit, to.info.CPUCfsQuota = false, false, false, false
 	}
 	to.lose(to.engine.options.Lack)
@@ -199,7 +199,7 @@ func (to *connection) learn(ctx context.Context) error {
 	return nil
 }
 
-// lose has the engine say that it has no such controllers.
+// lose marks controllers as missing.
 func (to *connection) lose(controllers []string) {
 	for _, name := range controllers {
 		switch name {
@@ -213,10 +213,10 @@ func (to *connection) lose(controllers []string) {
 	}
 }
 
-// mostInfo bounds what an engine says of itself, in bytes.
+// mostInfo bounds an engine's description of itself, in bytes.
 const mostInfo = 1 << 20
 
-// podmanRootless asks Podman whether it is an ordinary user's. It says so in a field of its own, which the client does not read.
+// podmanRootless asks Podman whether it is rootless. The field is not in Docker's API.
 func (to *connection) podmanRootless(ctx context.Context) (bool, error) {
 	transport := &http.Transport{DisableKeepAlives: true, DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) { return to.api.Dialer()(ctx) }}
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://engine/v"+to.api.ClientVersion()+"/info", nil)
@@ -233,7 +233,7 @@ func (to *connection) podmanRootless(ctx context.Context) (bool, error) {
 	return info.Rootless, err
 }
 
-// secured says whether the engine names a security option: "name=userns", "name=seccomp,profile=default".
+// secured reports whether the engine lists a security option: "name=userns", "name=seccomp,profile=default".
 func (to *connection) secured(name string) bool {
 	return slices.ContainsFunc(to.info.SecurityOptions, func(o string) bool {
 		first, _, _ := strings.Cut(o, ",")
@@ -241,7 +241,7 @@ func (to *connection) secured(name string) bool {
 	})
 }
 
-// goArch is a processor by Go's name.
+// goArch is Go's name for a processor.
 func goArch(name string) string {
 	switch name {
 	case "x86_64":
@@ -252,27 +252,26 @@ func goArch(name string) string {
 	return name
 }
 
-// forget has the engine met anew for the next call.
+// forget makes the next call connect again.
 func (to *connection) forget() {
 	e := to.engine
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.to == to {
-		_ = to.api.Close() // of its idle connections alone: boxes that were made by it go on using it
+		_ = to.api.Close() // closes idle connections only: existing boxes go on using it
 		e.to = nil
 		clear(e.filled)
 		clear(e.suits)
 	}
 }
 
-// call makes one call within its bound, and again while the engine cannot be reached. One that was cut off in its middle is not repeated:
-// the caller takes back what it may have done.
+// call makes one call within its timeout, and retries while the engine is unreachable. An interrupted call is not repeated;
+// the caller undoes what it may have done.
 func (to *connection) call(ctx context.Context, step string, bound time.Duration, f func(context.Context) error) error {
 	return to.repeat(ctx, step, bound, isGone, f)
 }
 
-// ask makes a call that changes nothing, or nothing the second time: it is also repeated where it was cut off, as by an engine that
-// restarts.
+// ask makes an idempotent call. It is also repeated if it was interrupted, as by an engine that restarts.
 func (to *connection) ask(ctx context.Context, step string, bound time.Duration, f func(context.Context) error) error {
 	return to.repeat(ctx, step, bound, isCut, f)
 }

@@ -18,7 +18,7 @@ import (
 	"github.com/glovebox-dev/glovebox/sandbox"
 )
 
-// faulty stands before an engine and spoils one kind of call, every time or the first few.
+// faulty is a proxy before an engine that spoils one kind of call, always or the first few times.
 type faulty struct {
 	engine http.Handler
 
@@ -32,9 +32,9 @@ type faulty struct {
 // The faults.
 const (
 	faultError = "error" // the engine answers that it failed
-	faultDrop  = "drop"  // nobody takes the call
-	faultCut   = "cut"   // the engine carries it out, and nobody hears
-	faultHang  = "hang"  // nothing ever comes
+	faultDrop  = "drop"  // the connection is refused
+	faultCut   = "cut"   // the engine carries it out, but the answer is lost
+	faultHang  = "hang"  // no answer ever comes
 )
 
 func (f *faulty) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -65,7 +65,7 @@ func (f *faulty) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	panic(http.ErrAbortHandler) // hangs up
 }
 
-// silent swallows an answer.
+// silent discards an answer.
 type silent struct{ header http.Header }
 
 func (s *silent) Header() http.Header {
@@ -83,7 +83,7 @@ func (f *faulty) spoil(call, fault string, times int) {
 	f.call, f.fault, f.times = call, fault, times
 }
 
-// before puts a faulty engine before the one of the options, which it returns changed.
+// before puts a faulty proxy before the engine of the options, and returns the changed options.
 func before(t *testing.T, o Options) (*faulty, Options) {
 	t.Helper()
 	target := strings.TrimPrefix(o.Host, "unix://")
@@ -115,11 +115,11 @@ func before(t *testing.T, o Options) (*faulty, Options) {
 	return f, o
 }
 
-// calls are those of a creation, in their order.
+// calls lists the calls of a creation, in order.
 var calls = []string{"POST /containers/create", "POST /attach", "POST /start", "GET /containers/glovebox-"}
 
-// TestFaults spoils each call of a creation in each way: it fails, within its bound, or comes to a box that is whole, and then nothing is
-// left.
+// TestFaults spoils each call of a creation in each way: creation fails within its timeout or returns a working box, and
+// leaves nothing behind.
 func TestFaults(t *testing.T) {
 	each(t, func(t *testing.T, o Options) {
 		create(t, open(t, o), spec()).Close() // the guest is there
@@ -157,10 +157,10 @@ func TestFaults(t *testing.T) {
 	})
 }
 
-// fillCalls are those by which the guest is brought.
+// fillCalls lists the calls that copy the guest.
 var fillCalls = []string{"POST /volumes/create", "POST /containers/create", "PUT /archive", "DELETE /containers/"}
 
-// TestFillFaults spoils each call by which the guest is brought: no container is left that took the copy.
+// TestFillFaults spoils each call that copies the guest: no container is left behind.
 func TestFillFaults(t *testing.T) {
 	each(t, func(t *testing.T, o Options) {
 		f, o := before(t, o)
@@ -191,7 +191,7 @@ func TestFillFaults(t *testing.T) {
 	})
 }
 
-// TestRemovalFails spoils the removal of a container a few times; in the end it is gone.
+// TestRemovalFails spoils the removal of a container a few times; in the end it is removed.
 func TestRemovalFails(t *testing.T) {
 	each(t, func(t *testing.T, o Options) {
 		f, o := before(t, o)
@@ -210,7 +210,7 @@ func TestRemovalFails(t *testing.T) {
 	})
 }
 
-// TestHangs: an engine that takes connections and says nothing is told of in words, at once and in the middle.
+// TestHangs: an engine that accepts connections and never answers is reported, from the start or later.
 func TestHangs(t *testing.T) {
 	l, err := net.Listen("unix", filepath.Join(t.TempDir(), "s"))
 	if err != nil {
@@ -221,13 +221,13 @@ func TestHangs(t *testing.T) {
 	if _, err := b.Probe(context.Background()); sandbox.KindOf(err) != sandbox.Unavailable || !strings.Contains(err.Error(), "hangs") {
 		t.Errorf("got %v", err)
 	}
-	// Of a caller who does not wait so long nothing is said of the engine.
+	// If the caller's own deadline is shorter, the error does not blame the engine.
 	brief, cancel := context.WithTimeout(context.Background(), 10*time.Millisecond)
 	defer cancel()
 	if _, err := b.Probe(brief); !errors.Is(err, context.DeadlineExceeded) || strings.Contains(err.Error(), "hangs") {
 		t.Errorf("within the caller's time it says %v", err)
 	}
-	// Nor does he wait for others who are at it.
+	// Nor does the caller wait for others who are connecting.
 	b.engine.meeting <- struct{}{}
 	if _, err := b.Probe(brief); !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("while others ask it says %v", err)
@@ -241,7 +241,7 @@ func TestHangs(t *testing.T) {
 	<-b.engine.meeting
 }
 
-// TestHangsLater: one that says that it is there, and nothing more, is given up as well.
+// TestHangsLater: an engine that answers only the ping also times out.
 func TestHangsLater(t *testing.T) {
 	each(t, func(t *testing.T, o Options) {
 		f, o := before(t, o)
@@ -255,7 +255,7 @@ func TestHangsLater(t *testing.T) {
 	})
 }
 
-// TestTooOld: an engine whose API this client does not speak is told of in words.
+// TestTooOld: an engine whose API version this client does not support is reported.
 func TestTooOld(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "s")
 	l, err := net.Listen("unix", path)

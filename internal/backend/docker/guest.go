@@ -18,19 +18,20 @@ import (
 	"github.com/glovebox-dev/glovebox/sandbox"
 )
 
-// Where a container has the guest.
+// The guest's paths in a container.
 const (
 	guestDir  = "/run/glovebox-guest"
 	guestFile = "glovebox-guest"
 	guestPath = guestDir + "/" + guestFile
 )
 
-// readySuffix ends the name of an empty volume that says that the one without it is filled: a copy that was cut off is made again.
+// readySuffix ends the name of an empty volume that marks the one without the suffix as filled: an interrupted copy is made
+// again.
 const readySuffix = "-ready"
 
-// guestVolume returns the volume that holds the guest for the engine's processor, filled on the way if it is not yet. Its name is made of
-// the guest's digest, so volumes of several versions of ours live side by side, and what is in one never changes. image is any that the
-// engine has: a container of it takes the copy, and is never started.
+// guestVolume returns the volume that holds the guest for the engine's processor, and fills it if necessary. Its name
+// contains the guest's digest, so several versions live side by side and a volume's content never changes. image is any
+// image of the engine; a container of it receives the copy and is never started.
 func (to *connection) guestVolume(ctx context.Context, image string) (string, error) {
 	e := to.engine
 	e.mu.Lock()
@@ -69,7 +70,7 @@ func (to *connection) guestVolume(ctx context.Context, image string) (string, er
 	return name, nil
 }
 
-// emptied has the volume filled anew: somebody removed it.
+// emptied makes the volume be filled again: somebody removed it.
 func (to *connection) emptied(ctx context.Context, name string) {
 	e := to.engine
 	e.mu.Lock()
@@ -81,13 +82,13 @@ func (to *connection) emptied(ctx context.Context, name string) {
 	})
 }
 
-// fill copies the guest into its volume. Several who do it at once write the same.
+// fill copies the guest into its volume. Concurrent calls write the same.
 func (to *connection) fill(ctx context.Context, name, image string, program *os.File) (err error) {
 	holder := "glovebox-fill-" + string(sandbox.NewID())
 	if err := to.makeVolume(ctx, name); err != nil {
 		return err
 	}
-	// A call that is cut off may yet be carried out, so its undoing comes first.
+	// An interrupted call may still be carried out, so add its undo step first.
 	defer func() { err = errors.Join(err, to.remove(context.WithoutCancel(ctx), holder)) }()
 	err = to.call(ctx, failGuest, callTimeout, func(ctx context.Context) error {
 		_, err := to.api.ContainerCreate(ctx, client.ContainerCreateOptions{Name: holder,
@@ -116,21 +117,21 @@ func (to *connection) fill(ctx context.Context, name, image string, program *os.
 	return to.makeVolume(ctx, name+readySuffix)
 }
 
-// guestBind shows the volume of the guest. An engine that finds it empty must not fill it with what the image has there: that would be the
-// guest of all sandboxes then. Podman passes over the word for that in a mount, and heeds it here.
+// guestBind mounts the guest's volume. An engine that finds the volume empty must not fill it from the image: that would
+// become the guest of all sandboxes. Podman ignores nocopy in a mount, but respects it here.
 func guestBind(volume, mode string) string { return volume + ":" + guestDir + ":" + mode + ",nocopy" }
 
 func (to *connection) makeVolume(ctx context.Context, name string) error {
 	return to.ask(ctx, failGuest, callTimeout, func(ctx context.Context) error {
 		_, err := to.api.VolumeCreate(ctx, client.VolumeCreateOptions{Name: name, Driver: "local", Labels: map[string]string{labelPart: "guest"}})
-		if errdefs.IsConflict(err) { // Podman: it is there
+		if errdefs.IsConflict(err) { // Podman: it exists
 			return nil
 		}
 		return err
 	})
 }
 
-// pack writes an archive that holds the program.
+// pack writes an archive of the program.
 func pack(to io.Writer, program *os.File) error {
 	info, err := program.Stat()
 	if err != nil {
@@ -144,7 +145,7 @@ func pack(to io.Writer, program *os.File) error {
 	return errors.Join(err, archive.Close())
 }
 
-// remove removes a container, running or not, with the volumes that it alone had. One that is gone is no error.
+// remove removes a container, running or not, with its anonymous volumes. A missing container is no error.
 func (to *connection) remove(ctx context.Context, name string) error {
 	for end := time.Now().Add(backTimeout); ; {
 		err := to.ask(ctx, "remove container", startTimeout, func(ctx context.Context) error {
@@ -154,7 +155,7 @@ func (to *connection) remove(ctx context.Context, name string) error {
 		switch {
 		case err == nil, errdefs.IsNotFound(err):
 			return nil
-		case errdefs.IsConflict(err) && ctx.Err() == nil: // somebody else is at it
+		case errdefs.IsConflict(err) && ctx.Err() == nil: // somebody else removes it
 			if err := to.awaitRemoval(ctx, name); err != nil {
 				return err
 			}
@@ -166,8 +167,8 @@ func (to *connection) remove(ctx context.Context, name string) error {
 	}
 }
 
-// isSurprised says whether an engine failed at what another attempt may do: an error of its own, or, on Podman, a container that ended by
-// itself just now.
+// isSurprised reports whether a retry may succeed: after an internal error of the engine or, on Podman, when a container has
+// just ended by itself.
 func isSurprised(err error) bool {
 	return errdefs.IsInternal(err) || strings.Contains(err.Error(), "container state improper")
 }

@@ -8,7 +8,7 @@ import (
 	"github.com/glovebox-dev/glovebox/sandbox"
 )
 
-// hostDirs are the directories and files of the host that a spec shows.
+// hostDirs lists the host directories and files of a spec.
 func hostDirs(spec *sandbox.Spec) []sandbox.Mount {
 	var list []sandbox.Mount
 	if spec.Workspace != "" {
@@ -20,8 +20,8 @@ func hostDirs(spec *sandbox.Spec) []sandbox.Mount {
 	return append(list, spec.Mounts...)
 }
 
-// shown are the mounts that the engine is told of. One that the code may write to is writable at once where its owner is the code's user;
-// else showWritable puts another over it in which the owner is.
+// shown lists the mounts for the engine. A writable directory is mounted writable at once if the code's user owns it;
+// otherwise showWritable later mounts it with mapped owners.
 func (box *Box) shown(spec *sandbox.Spec) ([]sandbox.Mount, error) {
 	list := hostDirs(spec)
 	for i, m := range list {
@@ -32,12 +32,12 @@ func (box *Box) shown(spec *sandbox.Spec) ([]sandbox.Mount, error) {
 	return list, nil
 }
 
-// checkDirs refuses directories that the engine cannot show, or to whose owner the code's user cannot be mapped.
+// checkDirs refuses directories that the engine cannot see, or whose owner cannot be mapped to the code's user.
 func (to *connection) checkDirs(spec *sandbox.Spec) error {
 	list := hostDirs(spec)
 	if len(list) > 0 && !to.local {
 		return &sandbox.Error{Kind: sandbox.Unsupported, Op: to.engine.options.Name + ": show " + list[0].Source,
-			Msg: "the engine at " + to.host + " does not see this host's files", Fix: "send files along with --file, or use an engine on this host"}
+			Msg: "the engine at " + to.host + " does not see this host's files", Fix: "send the files: --file PATH; or use an engine on this host"}
 	}
 	for i, m := range list {
 		op := "mount " + m.Source
@@ -49,7 +49,7 @@ func (to *connection) checkDirs(spec *sandbox.Spec) error {
 		case err != nil:
 			return &sandbox.Error{Kind: sandbox.Invalid, Op: op, Err: err}
 		case i == 0 && spec.Workspace != "" && !info.IsDir():
-			return sandbox.Invalidf(op, "is no folder")
+			return sandbox.Invalidf(op, "is not a directory")
 		}
 		if !m.Writable || to.mapsOwners() {
 			continue
@@ -57,8 +57,8 @@ func (to *connection) checkDirs(spec *sandbox.Spec) error {
 		owner, known := ownerOf(info)
 		if !known || to.rootless || to.remapped || owner != spec.User.UID {
 			return &sandbox.Error{Kind: sandbox.Unsupported, Op: op,
-				Msg: fmt.Sprintf("it belongs to another user of this host than the code would be (%d), so the code could not write to it", spec.User.UID),
-				Fix: "run glovebox as root with an engine that is root's, which shows it under another owner; or show it read-only, with --mount; " +
+				Msg: fmt.Sprintf("owned by another user; the sandbox's user %d cannot write to it", spec.User.UID),
+				Fix: "run glovebox as root with root's engine, which maps the owner; or mount it read-only with --mount; " +
 					"or use --backend native"}
 		}
 	}

@@ -15,8 +15,8 @@ import (
 	"github.com/glovebox-dev/glovebox/sandbox"
 )
 
-// mapsOwners says whether directories of this host can be shown under another owner than they have on disk. No engine's API offers it
-// for a container without a user namespace, but root of the same host can do it for one.
+// mapsOwners reports whether host directories can be mounted under mapped owners. No engine's API offers that for a
+// container without a user namespace, but root of the same host can do it for one.
 func (to *connection) mapsOwners() bool {
 	return to.local && !to.rootless && !to.remapped && os.Geteuid() == 0
 }
@@ -29,9 +29,9 @@ func ownerOf(info fs.FileInfo) (uint32, bool) {
 	return st.Uid, true
 }
 
-// showWritable attaches what the code may write to, in the container's own mount namespace and over the read-only mount that the engine
-// made there: on disk all stays its owner's, inside the owner is the code's user. No code runs yet, and what is in the namespace ends with
-// the container.
+// showWritable mounts the writable directories in the container's mount namespace, over the read-only mounts that the engine
+// made there. On disk the owner stays; inside, the code's user is the owner. No code runs yet, and the mounts end with the
+// container.
 func (box *Box) showWritable(spec *sandbox.Spec, pid int) (err error) {
 	if !box.to.mapsOwners() {
 		return nil
@@ -51,7 +51,7 @@ func (box *Box) showWritable(spec *sandbox.Spec, pid int) (err error) {
 			return err
 		}
 		entries = append(entries, entry{fd, m.Target})
-		// What is mounted on the host later does not come in, nor what is done here to the host.
+		// Later mounts on the host do not propagate in, nor these mounts to the host.
 		attr := unix.MountAttr{Attr_set: unix.MOUNT_ATTR_NOSUID | unix.MOUNT_ATTR_NODEV, Propagation: unix.MS_PRIVATE}
 		if err := unix.MountSetattr(fd, "", unix.AT_EMPTY_PATH|unix.AT_RECURSIVE, &attr); err != nil {
 			return os.NewSyscallError("mount_setattr", err)
@@ -65,8 +65,7 @@ func (box *Box) showWritable(spec *sandbox.Spec, pid int) (err error) {
 		return err
 	}
 	defer namespace.Close()
-	// The number is the engine's word, and may be another process's by now, or on another machine. What the namespace was opened of is
-	// looked at after that.
+	// The engine reported this pid; it may have been reused, or be on another machine. So check after the namespace is open.
 	if err := isGuest(pid); err != nil {
 		return err
 	}
@@ -74,24 +73,24 @@ func (box *Box) showWritable(spec *sandbox.Spec, pid int) (err error) {
 	return err
 }
 
-// isGuest says no to a process that is not the first of a container of ours.
+// isGuest returns an error for a process that is not the first of one of our containers.
 func isGuest(pid int) error {
 	line, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/cmdline")
 	if err == nil && string(line) != guestPath+"\x00" {
-		err = fmt.Errorf("process %d, which the engine calls the sandbox's, is another one", pid)
+		err = fmt.Errorf("process %d, reported by the engine, is not the sandbox's", pid)
 	}
 	return err
 }
 
-// onThreadToSpare runs f on a thread that ends with it. It is never the process's first, which Go cannot end: /proc/self is what that one
-// sees, and would be the container's for good.
+// onThreadToSpare runs f on a thread that ends with it. It must not be the process's first thread: Go cannot end that one,
+// and /proc/self would stay the container's.
 func onThreadToSpare(f func()) {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
 		runtime.LockOSThread()
 		if unix.Gettid() == os.Getpid() {
-			onThreadToSpare(f) // while this one is held, another has it
+			onThreadToSpare(f) // this thread is locked, so another runs it
 			runtime.UnlockOSThread()
 			return
 		}
@@ -100,7 +99,7 @@ func onThreadToSpare(f func()) {
 	<-done
 }
 
-// entry is a clone of a mount that is attached nowhere yet, and where it is to be.
+// entry is a clone of a mount, not attached yet, and its target.
 type entry struct {
 	fd     int
 	target string
@@ -114,7 +113,7 @@ func attach(namespace *os.File, entries []entry) error {
 		return os.NewSyscallError("setns", err)
 	}
 	for _, p := range entries {
-		// The image may be anybody's: its links are not followed.
+		// Do not follow the image's links: it may be anybody's.
 		how := &unix.OpenHow{Flags: unix.O_PATH | unix.O_CLOEXEC, Resolve: unix.RESOLVE_NO_SYMLINKS | unix.RESOLVE_NO_MAGICLINKS}
 		target, err := unix.Openat2(unix.AT_FDCWD, p.target, how)
 		if err != nil {

@@ -11,7 +11,7 @@ import (
 	"github.com/glovebox-dev/glovebox/sandbox"
 )
 
-// TestThreadToSpare: what a thread does to itself is never done to the process's first one, on which Go runs whatever comes.
+// TestThreadToSpare: namespace changes never happen on the process's first thread, which Go reuses for anything.
 func TestThreadToSpare(t *testing.T) {
 	var all sync.WaitGroup
 	for range 200 {
@@ -26,7 +26,7 @@ func TestThreadToSpare(t *testing.T) {
 	all.Wait()
 }
 
-// TestOwnNamespace: after directories were shown in containers, this process still sees its own mounts.
+// TestOwnNamespace: after mounting in containers, this process still sees its own mounts.
 func TestOwnNamespace(t *testing.T) {
 	b := open(t, options(t, Name))
 	before, err := os.Readlink("/proc/self/ns/mnt")
@@ -45,7 +45,7 @@ func TestOwnNamespace(t *testing.T) {
 	}
 }
 
-// TestShowWritableOnlyToGuest: nothing is attached in the namespace of a process that is not the guest, whatever number the engine tells.
+// TestShowWritableOnlyToGuest: nothing is mounted for a process that is not the guest, whatever pid the engine reports.
 func TestShowWritableOnlyToGuest(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("SKIPPED, NOT TESTED: only root maps owners")

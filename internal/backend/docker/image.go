@@ -14,13 +14,13 @@ import (
 	"github.com/glovebox-dev/glovebox/sandbox"
 )
 
-// stallTimeout bounds how long an image that is being fetched may stand still.
+// stallTimeout is the longest pause in an image's download.
 const stallTimeout = 2 * time.Minute
 
-// errStalled is why an image is not waited for any longer. The deadline of whoever wants it is another thing.
-var errStalled = errors.New("it stands still")
+// errStalled ends a download that makes no progress. A caller's deadline is a different error.
+var errStalled = errors.New("no progress")
 
-// image is what a sandbox's root is made of.
+// image is the image of a sandbox's root.
 func (b *Backend) image(spec *sandbox.Spec) string {
 	if spec.Root.Image != "" {
 		return spec.Root.Image
@@ -28,16 +28,17 @@ func (b *Backend) image(spec *sandbox.Spec) string {
 	return b.options.Image
 }
 
-// Root is what a sandbox of this spec has as its root.
+// Root is the root of a sandbox of this spec.
 func (b *Backend) Root(spec sandbox.Spec) sandbox.Root { return sandbox.Root{Image: b.image(&spec)} }
 
-// noImage says whether the engine refused for want of an image.
+// noImage reports whether the engine failed because an image is missing.
 func noImage(err error) bool {
 	text := strings.ToLower(err.Error())
 	return strings.Contains(text, "no such image") || strings.Contains(text, "image not known") || strings.Contains(text, "unable to find image")
 }
 
-// pull fetches an image and tells of it. Private ones are for the engine's own program, which knows how to ask for a password.
+// pull fetches an image and reports progress. Private images are left to the engine's own program, which can ask for a
+// password.
 func (to *connection) pull(ctx context.Context, image string) error {
 	if !to.engine.options.Fetch {
 		return to.notHere(image)
@@ -46,7 +47,7 @@ func (to *connection) pull(ctx context.Context, image string) error {
 	defer cancel(nil)
 	stalled := time.AfterFunc(stallTimeout, func() { cancel(errStalled) })
 	defer stalled.Stop()
-	to.tell("%s is not here yet: fetching it", image)
+	to.report("%s is not here yet: fetching it", image)
 	answer, err := to.api.ImagePull(ctx, image, client.ImagePullOptions{})
 	if err != nil {
 		return to.notFetched(image, context.Cause(ctx), err)
@@ -61,22 +62,22 @@ func (to *connection) pull(ctx context.Context, image string) error {
 		if err != nil {
 			return to.notFetched(image, context.Cause(ctx), err)
 		}
-		to.tellProgress(said, m)
+		to.reportProgress(said, m)
 	}
 	return nil
 }
 
-// notHere is the refusal of an image that is not there and that we may not fetch. One that the caller named is for the caller to fix.
+// notHere is the error for an image that is missing and may not be fetched. If the caller named it, the caller must fix it.
 func (to *connection) notHere(image string) error {
 	name, kind := to.engine.options.Name, sandbox.Unsupported
 	if image == to.engine.options.Image {
 		kind = sandbox.Unavailable
 	}
-	return &sandbox.Error{Kind: kind, Op: name + ": use image", Msg: "the image " + image + " is not here",
-		Fix: fmt.Sprintf("fetch it: %s pull %s; or name one that is here (%s images)", name, image, name)}
+	return &sandbox.Error{Kind: kind, Op: name + ": use image", Msg: "the engine does not have the image " + image,
+		Fix: fmt.Sprintf("%s pull %s; or choose one of: %s images", name, image, name)}
 }
 
-// mustHave says no where the engine does not have an image. Another failure to look is for those who use it.
+// mustHave returns an error if the engine does not have an image. Other errors are left to later calls.
 func (to *connection) mustHave(ctx context.Context, image string) error {
 	if errdefs.IsNotFound(to.inspect(ctx, image)) {
 		return to.notHere(image)
@@ -91,8 +92,8 @@ func (to *connection) inspect(ctx context.Context, image string) error {
 	})
 }
 
-// tellProgress tells each change of state once; the bytes in between would be thousands of lines.
-func (to *connection) tellProgress(said map[string]string, m jsonstream.Message) {
+// reportProgress reports each change of state once; byte counts would be thousands of lines.
+func (to *connection) reportProgress(said map[string]string, m jsonstream.Message) {
 	if m.Status == "" || said[m.ID] == m.Status {
 		return
 	}
@@ -101,37 +102,37 @@ func (to *connection) tellProgress(said map[string]string, m jsonstream.Message)
 	if m.Progress != nil && m.Progress.Total > 0 {
 		size = " " + sandbox.FormatBytes(m.Progress.Total)
 	}
-	to.tell("%s", strings.TrimPrefix(m.ID+": ", ": ")+m.Status+size)
+	to.report("%s", strings.TrimPrefix(m.ID+": ", ": ")+m.Status+size)
 }
 
-func (to *connection) tell(format string, args ...any) {
+func (to *connection) report(format string, args ...any) {
 	if w := to.engine.options.Progress; w != nil {
 		fmt.Fprintf(w, to.engine.options.Name+": "+format+"\n", args...)
 	}
 }
 
-// unreachable are words of those who could not reach a registry.
+// unreachable lists errors of an unreachable registry.
 var unreachable = []string{"no such host", "connection refused", "i/o timeout", "network is unreachable", "tls handshake timeout", "dial tcp",
 	"server misbehaving", "request canceled while waiting", "temporary failure in name resolution", "no route to host", "eof"}
 
-// notFetched says why an image could not be had.
+// notFetched explains why an image could not be fetched.
 func (to *connection) notFetched(image string, cause, err error) error {
 	e := &sandbox.Error{Kind: sandbox.Unavailable, Op: to.engine.options.Name + ": fetch image", Err: err}
 	text := strings.ToLower(err.Error())
 	program := to.engine.options.Name
 	switch {
 	case errors.Is(cause, errStalled):
-		e.Msg = fmt.Sprintf("the image %s did not come on for %v", image, stallTimeout)
-		e.Fix = fmt.Sprintf("fetch it beforehand, %s pull %s, or name one that is here (%s images): glovebox run --image NAME", program, image, program)
+		e.Msg = fmt.Sprintf("the download of the image %s made no progress for %v", image, stallTimeout)
+		e.Fix = fmt.Sprintf("%s pull %s; or use one of: %s images; as in: glovebox run --image NAME", program, image, program)
 	case cause != nil:
 		return cause
 	case containsAny(text, unreachable):
-		e.Msg = "the image " + image + " is not here, and its registry cannot be reached"
-		e.Fix = fmt.Sprintf("fetch it where there is a network, %s pull %s, or name one that is here (%s images): glovebox run --image NAME", program, image, program)
+		e.Msg = "the image " + image + " is not here, and its registry is unreachable"
+		e.Fix = fmt.Sprintf("with a network: %s pull %s; or use one of: %s images; as in: glovebox run --image NAME", program, image, program)
 	default:
 		e.Kind = sandbox.Invalid
-		e.Msg = "the image " + image + " is not here, and its registry does not hand it out"
-		e.Fix = fmt.Sprintf("look at the name; a private image needs %s login and %s pull %s; to use another: glovebox run --image NAME", program, program, image)
+		e.Msg = "the image " + image + " is not here, and its registry refuses it"
+		e.Fix = fmt.Sprintf("check the name; for a private image: %s login && %s pull %s; to use another: glovebox run --image NAME", program, program, image)
 	}
 	return e
 }
@@ -145,7 +146,7 @@ func containsAny(text string, words []string) bool {
 	return false
 }
 
-// wrongProcessor says that an image is for another processor, or nil where that is not the reason why nothing could be executed.
+// wrongProcessor returns an error if the failure was that the image is for another processor, else nil.
 func (to *connection) wrongProcessor(ctx context.Context, image string, err error) error {
 	text := err.Error()
 	if !strings.Contains(text, "exec format error") && !strings.Contains(text, "image platform") && !strings.Contains(text, "does not match the") {
@@ -154,7 +155,8 @@ func (to *connection) wrongProcessor(ctx context.Context, image string, err erro
 	return to.otherProcessor(ctx, image)
 }
 
-// suitable says no to an image of another processor: the guest would run there, and no program of the image. Each image is looked at once.
+// suitable returns an error for an image for another processor, where the guest would run but no program of the image. Each
+// image is checked once.
 func (to *connection) suitable(ctx context.Context, digest, image string) error {
 	e := to.engine
 	e.mu.Lock()
@@ -163,7 +165,7 @@ func (to *connection) suitable(ctx context.Context, digest, image string) error 
 	if known {
 		return nil
 	}
-	// By its digest: the name may be another image's by now. One that the engine does not describe is looked at again the next time.
+	// Look it up by digest: the name may have moved. An image that the engine does not describe is checked again next time.
 	found, err := to.describe(ctx, digest)
 	if err != nil {
 		return nil
@@ -189,10 +191,10 @@ func (to *connection) describe(ctx context.Context, image string) (client.ImageI
 	return to.api.ImageInspect(brief, image)
 }
 
-// otherProcessor is an error where an image is for another processor or system than the engine has.
+// otherProcessor is an error if an image is for another processor or system than the engine's.
 func (to *connection) otherProcessor(ctx context.Context, image string) error {
 	found, err := to.describe(ctx, image)
-	if err != nil { // what failed before says more
+	if err != nil { // the earlier failure says more
 		return nil
 	}
 	return to.mismatch(found, image)
@@ -203,6 +205,6 @@ func (to *connection) mismatch(found client.ImageInspectResult, image string) er
 		return nil
 	}
 	return &sandbox.Error{Kind: sandbox.Unsupported, Op: to.engine.options.Name + ": use image",
-		Msg: fmt.Sprintf("the image %s is for %s/%s, and the engine runs on linux/%s", image, found.Os, found.Architecture, to.arch),
-		Fix: fmt.Sprintf("fetch it for this processor: %s pull --platform linux/%s %s", to.engine.options.Name, to.arch, image)}
+		Msg: fmt.Sprintf("the image %s is for %s/%s, but the engine runs on linux/%s", image, found.Os, found.Architecture, to.arch),
+		Fix: fmt.Sprintf("%s pull --platform linux/%s %s", to.engine.options.Name, to.arch, image)}
 }

@@ -23,17 +23,17 @@ import (
 	"github.com/glovebox-dev/glovebox/sandbox"
 )
 
-// loadImage makes an image that holds next to nothing, as `docker save` writes it, until the end of the test.
+// loadImage loads an almost empty image, in the format of `docker save`, until the end of the test.
 func loadImage(t *testing.T, to *connection, tag, architecture string, config map[string]any) string {
 	t.Helper()
 	return loadImageOf(t, to, tag, made{architecture, config, map[string][]byte{"tmp/": nil}})
 }
 
-// made is what an image is made of.
+// made is the content of an image.
 type made struct {
 	architecture string
 	config       map[string]any
-	files        map[string][]byte // beside the folders that an engine needs
+	files        map[string][]byte // in addition to the folders that an engine needs
 }
 
 func loadImageOf(t *testing.T, to *connection, tag string, of made) string {
@@ -64,7 +64,7 @@ func loadImageOf(t *testing.T, to *connection, tag string, of made) string {
 	return name
 }
 
-// archive packs files, folders, whose names end in a slash, and links, whose names end in an @.
+// archive packs files, folders (names that end in a slash) and links (names that end in an @).
 func archive(t *testing.T, files map[string][]byte) []byte {
 	t.Helper()
 	var text bytes.Buffer
@@ -93,8 +93,8 @@ func archive(t *testing.T, files map[string][]byte) []byte {
 	return text.Bytes()
 }
 
-// TestImages: an image needs no shell and no program to be a root; one of another processor, one that declares a volume and one that is
-// not there are refused, each with a sentence of its own.
+// TestImages: an image works without a shell or programs. An image for another processor, one with a volume and a missing
+// one are refused, each with its own message.
 func TestImages(t *testing.T) {
 	each(t, func(t *testing.T, o Options) {
 		b := open(t, o)
@@ -122,7 +122,7 @@ func TestImages(t *testing.T) {
 		refused := map[string]string{
 			loadImage(t, to, "volume", to.arch, map[string]any{"Volumes": map[string]any{"/data": struct{}{}}}): "/data a volume",
 			loadImage(t, to, "other", other, nil): "is for linux/" + other,
-			"localhost/glovebox-test-nowhere:1":   "is not here",
+			"localhost/glovebox-test-nowhere:1":   "does not have the image",
 		}
 		for image, want := range refused {
 			if _, err := try(image); err == nil || !strings.Contains(err.Error(), want) {
@@ -130,13 +130,13 @@ func TestImages(t *testing.T) {
 			}
 		}
 		if _, err := try("localhost/glovebox-test-nowhere:1"); sandbox.KindOf(err) != sandbox.Unsupported {
-			t.Errorf("an image that was named and is not there, which the caller can fix: %v", sandbox.KindOf(err))
+			t.Errorf("a missing image that the caller named is of kind %v", sandbox.KindOf(err))
 		}
-		// What Create would refuse for want of an image is preflighted: also that of a run that asks for nothing.
+		// Preflight reports a missing image, also for a default request.
 		o.Image = "localhost/glovebox-test-nowhere:1"
 		bare := open(t, o)
 		if _, err := bare.Preflight(spec()); sandbox.KindOf(err) != sandbox.Unavailable || !strings.Contains(sandbox.FixOf(err), "pull "+o.Image) {
-			t.Errorf("an image that is not there is preflighted as %v", err)
+			t.Errorf("a missing image is preflighted as %v", err)
 		}
 		if p, err := bare.Probe(within(t)); err != nil || p.Wall("image").State != sandbox.WallMissing {
 			t.Errorf("%+v, %v", p.Wall("image"), err)
@@ -144,36 +144,36 @@ func TestImages(t *testing.T) {
 		named := spec()
 		named.Root.Image = testImage
 		if _, err := bare.Preflight(named); sandbox.KindOf(err) == sandbox.Unavailable {
-			t.Errorf("an image that is there is preflighted as %v", err)
+			t.Errorf("an existing image is preflighted as %v", err)
 		}
 
-		// With leave to fetch it, the registry is asked, of which there is none.
+		// With Fetch, the engine asks the registry, which does not exist.
 		var said bytes.Buffer
 		o.Fetch, o.Progress = true, &said
 		b = open(t, o)
 		_, err = try("localhost:1/glovebox-test-nowhere:1")
-		if sandbox.KindOf(err) != sandbox.Unavailable || !strings.Contains(err.Error(), "registry cannot be reached") || !strings.Contains(sandbox.FixOf(err), o.Name+" pull") ||
+		if sandbox.KindOf(err) != sandbox.Unavailable || !strings.Contains(err.Error(), "registry is unreachable") || !strings.Contains(sandbox.FixOf(err), o.Name+" pull") ||
 			!strings.Contains(said.String(), "fetching") {
-			t.Errorf("an image of no registry: %v, and said %q", err, said.String())
+			t.Errorf("an image without a registry: %v, output %q", err, said.String())
 		}
 	})
 }
 
-// TestNotFetched: an image that stands still is one thing, and a caller whose time is up another.
+// TestNotFetched: a stalled download and a caller's deadline are different errors.
 func TestNotFetched(t *testing.T) {
 	to := &connection{engine: &engine{options: &Options{Name: Name}}}
 	for _, cause := range []error{context.DeadlineExceeded, context.Canceled} {
 		if err := to.notFetched("x", cause, cause); !errors.Is(err, cause) || strings.Contains(err.Error(), stallTimeout.String()) {
-			t.Errorf("of %v it makes %v", cause, err)
+			t.Errorf("%v gives %v", cause, err)
 		}
 	}
 	if err := to.notFetched("x", errStalled, context.Canceled); !strings.Contains(err.Error(), stallTimeout.String()) || sandbox.FixOf(err) == "" {
-		t.Errorf("of one that stands still it makes %v", err)
+		t.Errorf("a stalled download gives %v", err)
 	}
 }
 
-// TestPull: what an engine says while it fetches an image is told, each change of a layer once, and an image that its registry refuses is an
-// error that says so.
+// TestPull: the progress of a fetch is reported, each change of a layer once, and an image that its registry refuses gives
+// its own error.
 func TestPull(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "s")
 	l, err := net.Listen("unix", path)
@@ -215,12 +215,12 @@ func TestPull(t *testing.T) {
 	}
 	refuses = true
 	if err := to.pull(within(t), "x:2"); sandbox.KindOf(err) != sandbox.Invalid || !strings.Contains(err.Error(), "x:2") || !strings.Contains(sandbox.FixOf(err), "docker login") {
-		t.Errorf("of an image that is refused: %v", err)
+		t.Errorf("a refused image: %v", err)
 	}
 }
 
-// TestLinksOfImages: an image whose links lead from a writable place to the folder of the guest's socket, which is the host's, or the
-// other way, is refused before any code runs.
+// TestLinksOfImages: an image whose links lead from a writable place to the guest's socket folder on the host, or back, is
+// refused before any code runs.
 func TestLinksOfImages(t *testing.T) {
 	each(t, func(t *testing.T, o Options) {
 		for _, bridge := range []bool{false, true} {
@@ -253,8 +253,7 @@ func TestLinksOfImages(t *testing.T) {
 	})
 }
 
-// TestPoisonedVolume: where the guest's volume was removed, the engine makes an empty one of its name, which never gets what an image has
-// in the guest's place.
+// TestPoisonedVolume: an engine replaces a removed guest volume by an empty one, which must never be filled from the image.
 func TestPoisonedVolume(t *testing.T) {
 	each(t, func(t *testing.T, o Options) {
 		o.Guest = ownGuest(t)

@@ -7,8 +7,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// isLocal says whether containers run on this kernel and in sight of this host's files. An engine in a virtual machine listens on a unix
-// socket of the host too, but its kernel and its name are others. What SELinux separates is as if it were elsewhere.
+// isLocal reports whether containers run on this kernel and see this host's files. An engine in a virtual machine may also
+// listen on a unix socket of the host, but its kernel and host name differ. An engine with SELinux labels counts as remote.
 func (to *connection) isLocal() bool {
 	var u unix.Utsname
 	if to.unixPath() == "" || to.info.OperatingSystem == "Docker Desktop" || to.secured("selinux") || unix.Uname(&u) != nil {
@@ -17,8 +17,8 @@ func (to *connection) isLocal() bool {
 	return unix.ByteSliceToString(u.Release[:]) == to.info.KernelVersion && strings.EqualFold(unix.ByteSliceToString(u.Nodename[:]), to.info.Name)
 }
 
-// hasOurFolders says whether root in a container is who owns our folders: nobody else comes into them, as root there has not the
-// capability for it.
+// hasOurFolders reports whether a container's root owns our folders. Nobody else can enter them, as root there lacks the
+// capability.
 func (to *connection) hasOurFolders() bool {
 	if !to.rootless {
 		return os.Geteuid() == 0

@@ -10,7 +10,7 @@ import (
 	"github.com/glovebox-dev/glovebox/sandbox"
 )
 
-// TestPostureRecord compares what a container looks like with the record of the engines that the tests start.
+// TestPostureRecord compares a container's view with the record of the tests' engines.
 func TestPostureRecord(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("SKIPPED, NOT TESTED: the engines of the tests are root's")

@@ -16,7 +16,7 @@ import (
 	"github.com/glovebox-dev/glovebox/sandbox"
 )
 
-// runLabel names the run folder of this host whose instances own what bears it: an engine may serve several hosts.
+// runLabel identifies this host's run folder in labels: an engine may serve several hosts.
 func (o *Options) runLabel() string {
 	dir, err := filepath.Abs(o.RunDir)
 	if err != nil {
@@ -27,16 +27,16 @@ func (o *Options) runLabel() string {
 	return hex.EncodeToString(sum[:8])
 }
 
-// machine tells hosts of one name apart (machine-id(5)); "" where there is none.
+// machine distinguishes hosts with the same name (machine-id(5)); may be "".
 func machine() string {
 	text, _ := os.ReadFile("/etc/machine-id")
 	return string(text)
 }
 
-// Recover destroys what instances without an owner left. Boxes to keep are taken back. Where no instance ever was no engine is asked, and
-// what is left on one that is away waits until it is back.
+// Recover destroys what instances without an owner left, and reattaches the boxes to keep. Without earlier instances it asks
+// no engine. What is left on an unreachable engine waits until it is back.
 func (b *Backend) Recover(ctx context.Context, keep []sandbox.ID) ([]sandbox.Box, error) {
-	var gone error // why the engine could not be asked
+	var gone error // why the engine is unreachable
 	end := func(ctx context.Context, id sandbox.ID, dir string, _ instance.Record) error {
 		to, err := b.engine.connect(ctx, factsTimeout)
 		if err != nil {
@@ -56,9 +56,9 @@ func (b *Backend) Recover(ctx context.Context, keep []sandbox.ID) ([]sandbox.Box
 	return boxes, err
 }
 
-// reattach makes a box out of the folder that a dead server left. The container shows the socket in that folder, by its path, and a
-// folder that is moved keeps what is mounted, so it comes into this process's instance. A box that has ended is cleaned up and reported as
-// an error.
+// reattach makes a box from the folder that a dead server left, and moves the folder into this process's instance: mounts
+// survive the move, so the container still sees the socket folder. A box that has ended is cleaned up and reported as an
+// error.
 func (b *Backend) reattach(ctx context.Context, dir string) (*Box, error) {
 	to, err := b.engine.connect(ctx, callTimeout)
 	if err != nil {
@@ -72,7 +72,7 @@ func (b *Backend) reattach(ctx context.Context, dir string) (*Box, error) {
 	box := &Box{backend: b, to: to, in: in, id: id, dir: in.BoxDir(id), watched: make(chan struct{}), ended: make(chan struct{})}
 	rec, err := instance.ReadBox(dir)
 	if err == nil && len(rec.Key) != len(box.key) {
-		err = &sandbox.Error{Kind: sandbox.NotFound, Op: b.Name() + ": reattach " + string(id), Msg: "it was not complete"}
+		err = &sandbox.Error{Kind: sandbox.NotFound, Op: b.Name() + ": reattach " + string(id), Msg: "its creation was never completed"}
 	}
 	pid := 0
 	if err == nil {
@@ -81,7 +81,7 @@ func (b *Backend) reattach(ctx context.Context, dir string) (*Box, error) {
 		case errdefs.IsNotFound(lookErr), lookErr == nil && !found.State.Running:
 			err = &sandbox.Error{Kind: sandbox.NotFound, Op: b.Name() + ": reattach " + string(id), Msg: "it has ended"}
 		case lookErr != nil:
-			return nil, lookErr // an engine that is away says nothing of the sandbox
+			return nil, lookErr // an unreachable engine says nothing about the sandbox
 		default:
 			pid = found.State.Pid
 		}
@@ -98,7 +98,7 @@ func (b *Backend) reattach(ctx context.Context, dir string) (*Box, error) {
 	return box, nil
 }
 
-// sweep removes containers of this run folder whose instance is not there any more: the folder is gone after a reboot, and they are not.
+// sweep removes containers of this run folder whose instance is gone, as after a reboot.
 func (b *Backend) sweep(ctx context.Context, to *connection) error {
 	var found client.ContainerListResult
 	err := to.ask(ctx, "list containers", callTimeout, func(ctx context.Context) (err error) {
@@ -111,13 +111,13 @@ func (b *Backend) sweep(ctx context.Context, to *connection) error {
 	var errs []error
 	for _, c := range found.Items {
 		id, err := sandbox.ParseID(c.Labels[labelSandbox])
-		if err != nil { // one that took a copy of the guest
+		if err != nil { // a container that only filled the guest's volume
 			if time.Since(time.Unix(c.Created, 0)) > startTimeout {
 				errs = append(errs, to.remove(ctx, c.ID))
 			}
 			continue
 		}
-		// The box's folder is made before the container, and moves when another server takes it back.
+		// The box's folder is made before the container, and moves when another server reattaches it.
 		folders, err := filepath.Glob(filepath.Join(b.options.RunDir, "instances", "*", "boxes", string(id)))
 		if err == nil && len(folders) == 0 {
 			err = to.remove(ctx, containerName(id))
@@ -127,10 +127,10 @@ func (b *Backend) sweep(ctx context.Context, to *connection) error {
 	return errors.Join(errs...)
 }
 
-// removalPoll is how often a container is looked for that somebody else removes.
+// removalPoll is how often to look for a container that somebody else removes.
 const removalPoll = 20 * time.Millisecond
 
-// awaitRemoval waits until a container is gone, or nobody is removing it any more.
+// awaitRemoval waits until a container is gone, or nobody removes it any more.
 func (to *connection) awaitRemoval(ctx context.Context, name string) error {
 	for end := time.Now().Add(startTimeout); time.Now().Before(end); {
 		err := to.ask(ctx, "await removal", callTimeout, func(ctx context.Context) error {

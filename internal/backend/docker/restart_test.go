@@ -18,13 +18,13 @@ import (
 	"github.com/glovebox-dev/glovebox/sandbox"
 )
 
-// ownEngine is Docker's engine, run by a test that ends it.
+// ownEngine is a Docker engine that a test starts and ends.
 type ownEngine struct {
 	dir     string
 	live    bool // containers outlive it
 	process *exec.Cmd
 
-	// containerd is the test's own: one that the engine started would die with it.
+	// containerd is the test's own: one started by the engine would die with it.
 	containerd *exec.Cmd
 }
 
@@ -87,7 +87,7 @@ func (e *ownEngine) start(t *testing.T) {
 		}
 		if time.Now().After(end) {
 			text, _ := os.ReadFile(e.dir + "/log")
-			t.Fatalf("the engine does not come: %v\n%s", err, text[max(0, len(text)-4000):])
+			t.Fatalf("the engine does not start: %v\n%s", err, text[max(0, len(text)-4000):])
 		}
 	}
 }
@@ -114,7 +114,7 @@ func (e *ownEngine) unmount(t *testing.T) {
 	}
 }
 
-// give hands the image of the tests over from the engine of the other tests.
+// give copies the tests' image from the other tests' engine.
 func (e *ownEngine) give(t *testing.T, from *connection) {
 	t.Helper()
 	saved, err := from.api.ImageSave(within(t), []string{testImage})
@@ -137,8 +137,9 @@ func (e *ownEngine) give(t *testing.T, from *connection) {
 	}
 }
 
-// TestEngineRestarts kills an engine under living sandboxes and starts it again. Where containers outlive it, so do they; else they have
-// ended, which is told. In either case new ones can be made at once, by the same server, and nothing is left of the old.
+// TestEngineRestarts kills an engine under living sandboxes and restarts it. If its containers outlive it, so do the
+// sandboxes; else their end is reported. Either way the same server can create new ones at once, and nothing is left of the
+// old.
 func TestEngineRestarts(t *testing.T) {
 	for name, live := range map[string]bool{"containers live on": true, "containers end": false} {
 		t.Run(name, func(t *testing.T) {
@@ -155,7 +156,7 @@ func TestEngineRestarts(t *testing.T) {
 			back := make(chan struct{})
 			go func() {
 				defer close(back)
-				time.Sleep(500 * time.Millisecond) // who asks meanwhile waits
+				time.Sleep(500 * time.Millisecond) // callers wait meanwhile
 				e.start(t)
 			}()
 			fresh := create(t, b, spec())

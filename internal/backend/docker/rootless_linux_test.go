@@ -17,7 +17,7 @@ import (
 
 const nobodyHere = 54_321 // has no subordinate ids, and no control groups that it may write to
 
-// rootlessPodman starts the engine of an ordinary user who has nothing, until the end of the test, and returns where it listens.
+// rootlessPodman starts an unprivileged user's engine until the end of the test, and returns its address.
 func rootlessPodman(t *testing.T) string {
 	t.Helper()
 	if os.Geteuid() != 0 {
@@ -31,7 +31,7 @@ func rootlessPodman(t *testing.T) string {
 	return servePodman(t, dir, storageIn(dir, "vfs"), []string{"HOME=" + dir, "XDG_RUNTIME_DIR=" + dir, "PATH=" + os.Getenv("PATH")}, attr)
 }
 
-// shortDir is a folder for sockets: a unix address has 107 bytes, and the folders of tests have long names.
+// shortDir is a folder for sockets: a unix address has 107 bytes, and test folders have long names.
 func shortDir(t *testing.T) string {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "rootless-")
@@ -42,7 +42,7 @@ func shortDir(t *testing.T) string {
 	return dir
 }
 
-// servePodman starts an engine in dir, with its storage, and returns where it listens.
+// servePodman starts an engine in dir, with its storage, and returns its address.
 func servePodman(t *testing.T, dir string, storage, env []string, attr *syscall.SysProcAttr) string {
 	t.Helper()
 	program, err := exec.LookPath(Podman)
@@ -60,7 +60,7 @@ func servePodman(t *testing.T, dir string, storage, env []string, attr *syscall.
 	t.Cleanup(func() {
 		_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL)
 		_ = cmd.Wait()
-		// It leaves a process behind that keeps its user namespace.
+		// Podman leaves a process behind that keeps its user namespace.
 		text, _ := os.ReadFile(filepath.Join(dir, "libpod", "tmp", "pause.pid"))
 		if pid, err := strconv.Atoi(strings.TrimSpace(string(text))); err == nil && pid > 1 {
 			_ = syscall.Kill(pid, syscall.SIGKILL)
@@ -76,19 +76,19 @@ func servePodman(t *testing.T, dir string, storage, env []string, attr *syscall.
 	}
 }
 
-// storageIn are the words by which podman keeps everything in dir.
+// storageIn are podman's options to keep everything in dir.
 func storageIn(dir, driver string) []string {
 	return []string{"--root", filepath.Join(dir, "root"), "--runroot", filepath.Join(dir, "rr"), "--storage-driver", driver}
 }
 
-// TestRootlessPodman: the engine of an ordinary user who has no control groups says that it enforces limits, and does not. A sandbox is
-// refused by name, and preflighted for who lets go of them.
+// TestRootlessPodman: a rootless engine without control groups claims to enforce limits, and does not. The sandbox is
+// refused, and Preflight lists the limits to waive.
 func TestRootlessPodman(t *testing.T) {
 	o := options(t, Podman)
 	o.Host = rootlessPodman(t)
 	b := open(t, o)
 	if to := met(t, b); !to.rootless {
-		t.Fatal("it is not taken for an ordinary user's")
+		t.Fatal("it is not recognized as rootless")
 	}
 	s := spec()
 	lacking, err := b.Preflight(s)

@@ -14,14 +14,14 @@ import (
 	"github.com/glovebox-dev/glovebox/sandbox"
 )
 
-// ownImage packs what Bash and Python need of this machine itself, as there is no network to fetch an image from.
+// ownImage packs Bash and Python from this machine: there is no network to fetch an image.
 const ownImage = `tar -C / -c --exclude=usr/lib/modules --exclude='libnode*' --exclude='libicu*' --exclude='libv8*' --exclude=__pycache__ \
 	bin sbin lib lib64 usr/bin usr/lib/python3 usr/lib/python3.11 usr/lib/x86_64-linux-gnu usr/lib64 usr/sbin/ldconfig etc/passwd etc/group etc/ld.so.cache | `
 
-// TestWallsRootless: where systemd hands cgroup v2 to an ordinary user, the limits of that user's own engine hold.
+// TestWallsRootless: with cgroup v2 delegated by systemd, a rootless engine enforces the limits.
 func TestWallsRootless(t *testing.T) {
 	dir := shortDir(t)
-	storage := storageIn(dir, "overlay") // the other one copies the image for each container
+	storage := storageIn(dir, "overlay") // the other driver copies the image for each container
 	pack := exec.Command("/bin/sh", "-c", ownImage+Podman+" "+strings.Join(storage, " ")+" import - "+testImage)
 	if out, err := pack.CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
@@ -30,7 +30,7 @@ func TestWallsRootless(t *testing.T) {
 	backendtest.Walls(t, func(t *testing.T) sandbox.Backend {
 		b := open(t, Options{Name: Podman, Host: host, RunDir: filepath.Join(t.TempDir(), "run"), Image: testImage,
 			Guest: guestProgram})
-		if _, err := b.engine.connect(within(t), stepTimeout); err != nil { // on an emulated processor its first word takes its time
+		if _, err := b.engine.connect(within(t), stepTimeout); err != nil { // its first answer is slow on an emulated processor
 			t.Fatal(err)
 		}
 		return b

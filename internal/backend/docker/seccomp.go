@@ -6,17 +6,17 @@ import (
 	"path/filepath"
 )
 
-// profile is the policy of system calls as engines read it, for every processor: by name, and without the rules of arguments, which the
-// guest's own filter has. A test renders it from the policy.
+// profile is the system call policy in the engines' format, for every processor: by name, without rules on arguments, which
+// the guest's own filter has. A test renders it from the policy.
 //
 //go:embed seccomp.json
 var profile []byte
 
-// profileFile is its copy for Podman, in the folder of the instance.
+// profileFile is its copy for Podman, in the instance's folder.
 const profileFile = "seccomp.json"
 
-// seccomp are the security options that name the profile. Docker is handed it; Podman (4.3) opens a file on its own host, so one that is
-// elsewhere keeps to its own.
+// seccomp returns the security options for the profile. Docker takes its content. Podman (4.3) opens a file on its own host,
+// so a remote Podman keeps its default profile.
 func (box *Box) seccomp() ([]string, error) {
 	if !box.to.podman {
 		return []string{"seccomp=" + string(profile)}, nil

@@ -20,7 +20,7 @@ import (
 
 var update = flag.Bool("update", false, "write what is rendered")
 
-// callNames are the system calls of a processor by number, as golang.org/x/sys has them.
+// callNames maps numbers to names of system calls, from golang.org/x/sys.
 func callNames(t *testing.T) map[int]string {
 	t.Helper()
 	dir, err := exec.Command("go", "list", "-m", "-f", "{{.Dir}}", "golang.org/x/sys").Output()
@@ -53,12 +53,12 @@ type rule struct {
 	ErrnoRet uint     `json:"errnoRet,omitempty"`
 }
 
-// render renders the policy. A call that is refused by its arguments alone is allowed here, as is the one that only the guest makes: it
-// leaves the session's keys behind. The calls of 64-bit ARM are among those of this processor.
+// render renders the policy as a profile. A call that is refused only for some arguments is allowed here, as is keyctl,
+// which only the guest makes to leave the session's keyring. The calls of 64-bit ARM are among those of this processor.
 func render(t *testing.T) []byte {
 	t.Helper()
 	const enosys = 38
-	policy := seccomp.New(seccomp.Options{NestedFilters: true}) // what any sandbox may have
+	policy := seccomp.New(seccomp.Options{NestedFilters: true}) // the most that any sandbox may have
 	allowed, absent := rule{Action: "SCMP_ACT_ALLOW"}, rule{Action: "SCMP_ACT_ERRNO", ErrnoRet: enosys}
 	for nr, name := range callNames(t) {
 		switch {
@@ -71,7 +71,8 @@ func render(t *testing.T) []byte {
 	}
 	slices.Sort(allowed.Names)
 	slices.Sort(absent.Names)
-	// Of an ABI that is not named the engine's filter ends the process. The guest's answers the numbers of x32 as unknown, as everywhere.
+	// For an ABI that the profile does not name, the engine's filter kills the process. The guest's filter answers x32
+	// numbers as unknown, as on every backend.
 	architectures := []map[string]any{{"architecture": "SCMP_ARCH_X86_64", "subArchitectures": []string{"SCMP_ARCH_X32"}},
 		{"architecture": "SCMP_ARCH_AARCH64", "subArchitectures": []string{}}}
 	text, err := json.MarshalIndent(map[string]any{"defaultAction": "SCMP_ACT_ERRNO", "defaultErrnoRet": 1, "archMap": architectures,
@@ -82,7 +83,7 @@ func render(t *testing.T) []byte {
 	return append(text, '\n')
 }
 
-// TestProfile: the profile that engines are handed is the policy.
+// TestProfile: the engines' profile equals the policy.
 func TestProfile(t *testing.T) {
 	want := render(t)
 	if *update {
@@ -91,6 +92,6 @@ func TestProfile(t *testing.T) {
 		}
 	}
 	if !bytes.Equal(profile, want) && !*update {
-		t.Error("seccomp.json is not the policy of internal/seccomp any more: go test -run TestProfile -update ./internal/backend/docker")
+		t.Error("seccomp.json differs from internal/seccomp; run: go test -run TestProfile -update ./internal/backend/docker")
 	}
 }

@@ -9,8 +9,8 @@ import (
 	"github.com/moby/moby/client"
 )
 
-// stream is what the first process of a container writes to its stderr, which the guest does only where it fails. Its end is the
-// container's, or the engine's.
+// stream is the stderr of a container's first process; the guest writes there only when it fails. It ends with the container
+// or the engine.
 type stream struct {
 	from  client.HijackedResponse
 	ended chan struct{}
@@ -19,7 +19,7 @@ type stream struct {
 	words []byte
 }
 
-// mostWords bounds what is kept of it.
+// mostWords bounds how many bytes of it are kept.
 const mostWords = 2000
 
 func follow(from client.HijackedResponse) *stream {
@@ -31,7 +31,7 @@ func follow(from client.HijackedResponse) *stream {
 	return s
 }
 
-// Write keeps the end of what was said.
+// Write keeps the end of the output.
 func (s *stream) Write(p []byte) (int, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -52,8 +52,8 @@ func (s *stream) close() {
 	<-s.ended
 }
 
-// frames reads the stream of stdout out of the frames in which an engine sends both: a byte that says which, three of zeros, and a
-// length of four, big endian first (docs.docker.com, "Attach to a container").
+// frames extracts stdout from an engine's frames, which carry stdout and stderr: one byte for the stream, three zero bytes,
+// and a big-endian length of four bytes (docs.docker.com, "Attach to a container").
 type frames struct {
 	from   io.Reader
 	stderr io.Writer
@@ -84,7 +84,7 @@ func (f *frames) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// bridge is a connection to a guest by a process of ours in its container.
+// bridge is a connection to a guest through a process of ours in its container.
 type bridge struct {
 	net.Conn
 	from   client.HijackedResponse

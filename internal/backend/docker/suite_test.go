@@ -15,7 +15,7 @@ func TestMain(m *testing.M) { backendtest.Main(m) }
 
 const testImage = backendtest.EngineImage
 
-// options are those of a backend for a test, which is skipped where the engine is not there.
+// options are a backend's options for a test, which is skipped without the engine.
 func options(t testing.TB, name string) Options {
 	t.Helper()
 	if testing.Short() {
@@ -51,18 +51,18 @@ func bridged(name string) backendtest.Open {
 	}
 }
 
-// Podman's are in test/podman, to run beside these.
+// Podman's suite is in test/podman, to run in parallel.
 func TestSuite(t *testing.T) { backendtest.Run(t, opener(Name)) }
 func TestWalls(t *testing.T) { backendtest.Walls(t, opener(Name)) }
 
-// The attack corpus, as on every backend, but two attacks at once at the most: each makes several containers, and an engine needs a
-// quarter of a second of processor for one.
+// The attack corpus, as on every backend, but at most two attacks at once: each makes several containers, and an engine
+// needs 0.25 s of processor time for one.
 func TestAttacks(t *testing.T) {
-	options(t, Name) // nothing is planted where there is no engine
+	options(t, Name) // skip before anything is planted
 	backendtest.Attacks(t, attacked(Name), 2)
 }
 
-// attacked opens a backend whose engine has no container of it at the end.
+// attacked opens a backend and checks at the end that the engine has none of its containers left.
 func attacked(name string) backendtest.Open {
 	return func(t *testing.T) sandbox.Backend {
 		b := open(t, options(t, name))
@@ -79,7 +79,7 @@ func attacked(name string) backendtest.Open {
 	}
 }
 
-// TestSuiteBridged is the suite with guests that are dialled through the engine, as one elsewhere has it.
+// TestSuiteBridged is the suite with guests dialled through the engine, as with a remote one.
 func TestSuiteBridged(t *testing.T) {
 	for _, name := range []string{Name, Podman} {
 		t.Run(name, func(t *testing.T) { backendtest.Run(t, bridged(name)) })

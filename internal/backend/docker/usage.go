@@ -11,8 +11,8 @@ import (
 	"github.com/glovebox-dev/glovebox/sandbox"
 )
 
-// Usage is what the container's control group has counted: read on this host, or asked of the engine. After the end it is the last that
-// was seen.
+// Usage reads the container's control group counters, on this host or through the engine. After the end it returns the last
+// ones seen.
 func (box *Box) Usage(ctx context.Context) (sandbox.Usage, error) {
 	select {
 	case <-box.ended:
@@ -34,7 +34,7 @@ func (box *Box) Usage(ctx context.Context) (sandbox.Usage, error) {
 	return box.last, nil
 }
 
-// latest joins figures: what is unknown now, as the group is gone, was known before, and counters never run backwards.
+// latest merges figures: the unknown keep their earlier value, and counters never decrease.
 func latest(before, now sandbox.Usage) sandbox.Usage {
 	now.CPU = max(now.CPU, before.CPU)
 	now.MemoryPeak = max(now.MemoryPeak, before.MemoryPeak)
@@ -42,7 +42,7 @@ func latest(before, now sandbox.Usage) sandbox.Usage {
 	return now
 }
 
-// ask asks the engine. It does not tell how many processes were killed for want of memory, only whether one was.
+// ask queries the engine, which reports only whether any process was killed for want of memory, not how many.
 func (box *Box) ask(ctx context.Context, u *sandbox.Usage) {
 	to := box.to
 	var s container.StatsResponse

@@ -11,7 +11,7 @@ type counters struct {
 	pid   int // of the container's first process
 }
 
-// countersOf finds the group of a process of a container, or returns nil where it is not on this host.
+// countersOf finds the control group of a container's process; nil if it is not on this host.
 func countersOf(to *connection, pid int) *counters {
 	if !to.local || pid <= 0 {
 		return nil
@@ -28,7 +28,7 @@ func (c *counters) read(u *sandbox.Usage) {
 	u.CPU, u.MemoryPeak, u.MemoryNow, u.OOMKills, u.PidsNow = g.CPU, g.MemoryPeak, g.MemoryNow, g.OOMKills, g.Pids
 }
 
-// limits are those that the kernel holds the group to; ok is false where they are not known.
+// limits returns the limits set in the kernel; ok is false if they are unknown.
 func (c *counters) limits() (memory, cpuMillis, pids int64, ok bool) {
 	if c == nil {
 		return 0, 0, 0, false

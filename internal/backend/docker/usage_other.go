@@ -4,7 +4,7 @@ package docker
 
 import "github.com/glovebox-dev/glovebox/sandbox"
 
-// counters are never had: the containers are not on this host.
+// counters are never available: containers are not on this host.
 type counters struct{ pid int }
 
 func countersOf(*connection, int) *counters { return nil }

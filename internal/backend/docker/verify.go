@@ -10,24 +10,24 @@ import (
 	"github.com/glovebox-dev/glovebox/sandbox"
 )
 
-// verify compares what the engine made with what it was told, before any code runs, and says what is enforced. A wall that is not as asked
-// is an error in every case; a limit is one unless the caller goes without it.
+// verify compares what the engine made with the request, before any code runs, and returns the enforced policy. A missing
+// isolation layer is always an error; an unenforced limit is one unless the caller waived it.
 func (box *Box) verify(spec *sandbox.Spec, at *container.InspectResponse) error {
 	to := box.to
 	wrong := wrongWalls(at, box.places(spec))
-	if asked := to.engine.options.Runtime; asked != "" && !to.podman && at.HostConfig.Runtime != asked { // Podman's has no name there
+	if asked := to.engine.options.Runtime; asked != "" && !to.podman && at.HostConfig.Runtime != asked { // Podman reports no name there
 		wrong = append(wrong, "it is run by "+at.HostConfig.Runtime)
 	}
 	if len(wrong) > 0 {
 		return &sandbox.Error{Kind: sandbox.Unavailable, Op: to.engine.options.Name + ": " + failVerify,
-			Msg: "the engine made another container than it was told: " + strings.Join(wrong, "; ")}
+			Msg: "the engine made a container that differs from the request: " + strings.Join(wrong, "; ")}
 	}
 	kept := to.enforcement(spec)
 	unmet, details := box.unmet(spec, at.HostConfig)
 	for i := range kept {
-		if b := &kept[i]; b.By != "" && slices.Contains(unmet, b.Name) { // it said that it could, so this is refused even where nobody named it
+		if b := &kept[i]; b.By != "" && slices.Contains(unmet, b.Name) { // the engine claimed to enforce it, so refuse even if nobody named it
 			b.By, b.Mandatory = "", true
-			b.Why, b.Fix = "the engine was told of it and does not enforce it: "+details, to.limitFix()
+			b.Why, b.Fix = "the engine does not enforce it although requested: "+details, to.limitFix()
 		}
 	}
 	if err := kept.Refusal(to.engine.options.Name, spec); err != nil {
@@ -38,7 +38,7 @@ func (box *Box) verify(spec *sandbox.Spec, at *container.InspectResponse) error 
 	return nil
 }
 
-// places are all that is mounted in the container by our word.
+// places lists every mount target that we requested.
 func (box *Box) places(spec *sandbox.Spec) []string {
 	list := []string{guestDir, socketDir}
 	for target := range box.to.tmpfs(spec) {
@@ -50,7 +50,7 @@ func (box *Box) places(spec *sandbox.Spec) []string {
 	return list
 }
 
-// wrongWalls lists where a container is not walled in as it should be.
+// wrongWalls lists how a container's isolation differs from the request.
 func wrongWalls(at *container.InspectResponse, ours []string) (wrong []string) {
 	h := at.HostConfig
 	check := func(ok bool, what string) {
@@ -62,10 +62,10 @@ func wrongWalls(at *container.InspectResponse, ours []string) (wrong []string) {
 	check(!h.Privileged, "it is privileged")
 	check(h.ReadonlyRootfs, "its root is writable")
 	check(is(string(h.NetworkMode), "none"), "its network is "+string(h.NetworkMode))
-	check(is(string(h.PidMode), "", "private"), "its processes are among those of "+string(h.PidMode))
-	check(is(string(h.IpcMode), "private", "shareable"), "its IPC is that of "+string(h.IpcMode)) // Podman says so of private ones
-	check(is(string(h.UTSMode), "", "private"), "its host name is that of "+string(h.UTSMode))
-	check(is(string(h.UsernsMode), "", "private", "auto"), "its user ids are those of "+string(h.UsernsMode))
+	check(is(string(h.PidMode), "", "private"), "its pid namespace is that of "+string(h.PidMode))
+	check(is(string(h.IpcMode), "private", "shareable"), "its IPC namespace is that of "+string(h.IpcMode)) // Podman says so of private ones
+	check(is(string(h.UTSMode), "", "private"), "its UTS namespace is that of "+string(h.UTSMode))
+	check(is(string(h.UsernsMode), "", "private", "auto"), "its user namespace is that of "+string(h.UsernsMode))
 	check(len(h.Devices) == 0 && len(h.DeviceRequests) == 0, "it has devices")
 	check(slices.ContainsFunc(h.SecurityOpt, func(o string) bool {
 		return strings.HasPrefix(o, "no-new-privileges") && !strings.HasSuffix(o, "false")
@@ -76,13 +76,13 @@ func wrongWalls(at *container.InspectResponse, ours []string) (wrong []string) {
 	}
 	for _, m := range at.Mounts {
 		if !slices.Contains(ours, m.Destination) {
-			check(false, fmt.Sprintf("its image declares %s a volume, which is writable and without a bound", m.Destination))
+			check(false, fmt.Sprintf("its image declares %s a volume, which is writable and unlimited", m.Destination))
 		}
 	}
 	return wrong
 }
 
-// unmet lists the limits that the engine, or the kernel where it is this one, has otherwise than asked, with what was found.
+// unmet lists the limits whose value in the engine, or in this kernel, differs from the request, with details.
 func (box *Box) unmet(spec *sandbox.Spec, h *container.HostConfig) (names []sandbox.LimitName, details string) {
 	memory, cpu, pids := memoryLimit(spec), spec.Limits.CPUMillis, spec.Limits.Pids+ownThreads
 	saysPids, saysCPU := int64(0), h.NanoCPUs/1e6
@@ -108,7 +108,7 @@ func (box *Box) unmet(spec *sandbox.Spec, h *container.HostConfig) (names []sand
 			continue
 		}
 		names = append(names, l.name)
-		details += fmt.Sprintf("; %s: told %d, it says %d", l.name, l.asked, l.says)
+		details += fmt.Sprintf("; %s: requested %d, it reports %d", l.name, l.asked, l.says)
 		if known {
 			details += fmt.Sprintf(", the kernel has %d", l.kernel)
 		}
