@@ -16,7 +16,7 @@ var _ sandbox.Box = (*Box)(nil)
 
 func itoa(n int) string { return strconv.Itoa(n) }
 
-// Box is one sandbox of gVisor's. Its process is runsc. What its control groups count has gVisor's own processes among it.
+// Box is one gVisor sandbox. Its process is runsc. The control group also counts gVisor's own processes.
 type Box struct {
 	*hostbox.Box
 	backend *Backend
@@ -24,7 +24,7 @@ type Box struct {
 	saving  sync.Mutex // held by Checkpoint: one at a time
 }
 
-// watch waits for the end of runsc, and ends what it may have left: it was killed, then.
+// watch waits for runsc's end, and ends what a killed runsc may have left.
 func (box *Box) watch() {
 	box.Straggle = func() {
 		box.Group.Kill()

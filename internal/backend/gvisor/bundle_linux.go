@@ -18,29 +18,28 @@ import (
 	"github.com/glovebox-dev/glovebox/sandbox"
 )
 
-// guestCaps are what the guest has inside, all of it over nothing but gVisor's own kernel: to make the writable places and to give them
-// away, to become the code's user, to signal its processes, and to take all of these from what it starts.
+// guestCaps are the guest's capabilities, inside gVisor's kernel only: to make and give away the writable places, to become
+// the code's user, to signal its processes, and to drop all of these in what it starts.
 var guestCaps = []string{"CAP_SYS_ADMIN", "CAP_CHOWN", "CAP_FOWNER", "CAP_SETUID", "CAP_SETGID", "CAP_SETPCAP", "CAP_KILL", "CAP_SYS_RESOURCE"}
 
-// foreign says whether a limit is one that gVisor does not let anybody set: what they bound on Linux it does not have.
+// foreign reports whether gVisor refuses to set a limit: it lacks what the limit bounds on Linux.
 func foreign(l confine.Rlimit) bool {
 	return slices.Contains([]uint32{unix.RLIMIT_MSGQUEUE, unix.RLIMIT_SIGPENDING, unix.RLIMIT_RTPRIO, unix.RLIMIT_NICE}, l.Resource)
 }
 
-// mapped are the ids that the box's processes have where runsc is started: gVisor's own are the guest's, and what they do for the code is
-// its.
+// mapped lists the ids of the box's host processes: gVisor's own run as the guest's id and act for the code as the code's.
 func (b *Backend) mapped(code uint32, p *hostid.Pair) []specs.LinuxIDMapping {
 	if p != nil {
 		return []specs.LinuxIDMapping{{ContainerID: 0, HostID: p.Guest, Size: 1}, {ContainerID: code, HostID: p.Code, Size: 1}}
 	}
-	var same []specs.LinuxIDMapping // runsc is started in a namespace with this mapping already
+	var same []specs.LinuxIDMapping // runsc starts in a namespace that already has this mapping
 	for _, l := range b.callerMap().Lines {
 		same = append(same, specs.LinuxIDMapping{ContainerID: l.Inside, HostID: l.Inside, Size: 1})
 	}
 	return same
 }
 
-// bundle writes what runsc is told of a box: config.json in the folder of the box, which holds the guest's key and is for its owner.
+// bundle writes runsc's config.json into the box's folder. It holds the guest's key, so only its owner may read it.
 func (box *Box) bundle(spec *sandbox.Spec, s *staging) error {
 	plan := &confine.Plan{ID: string(spec.ID), Key: box.Key[:], Code: spec.User, Container: confine.Container{Listen: path.Join(socketDir, socketFile)}, OneShot: !spec.Lifetime.Living,
 		Lease: int64(spec.Lifetime.GuestLease()), FailAt: box.backend.options.FailAt}
@@ -48,9 +47,9 @@ func (box *Box) bundle(spec *sandbox.Spec, s *staging) error {
 		plan.Lease = int64(confine.StartLease)
 	}
 	limits, payload := confine.Rlimits(spec.Limits)
-	// The same policy as on a shared kernel: what is refused there is refused here, whatever gVisor would answer.
+	// The same filter as on a shared kernel, whatever gVisor itself would refuse.
 	plan.Seccomp = seccomp.New(seccomp.Options{HostWritable: spec.HostWritable(), NestedFilters: spec.NestedFilters}).Compile()
-	for i := range payload { // of the processes of a user gVisor allows one more than the limit says
+	for i := range payload { // gVisor allows one process more than the limit
 		if l := &payload[i]; l.Resource == unix.RLIMIT_NPROC && l.Hard > 1 {
 			l.Soft, l.Hard = l.Soft-1, l.Hard-1
 		}

@@ -11,13 +11,13 @@ import (
 	"github.com/glovebox-dev/glovebox/internal/pidfd"
 )
 
-// callerMap says how the ids of an ordinary user's sandbox map to those of the host: gVisor itself is the caller, and the code, which does
-// nothing on the host itself, is nobody there. So no directory of the host can be writable: what the code makes there must be the code's.
+// callerMap maps the ids of an ordinary user's sandbox: gVisor runs as the caller, and the code, which does nothing on the
+// host itself, as nobody. So no host directory can be writable: the code's files there must belong to the code.
 func (b *Backend) callerMap() hostid.Map {
 	return hostid.Map{Lines: []hostid.Line{{Inside: 0, Host: b.caller.UID}}}
 }
 
-// hostUID is the value of Policy.HostUID: of gVisor's own processes.
+// hostUID is Policy.HostUID, the user of gVisor's own processes.
 func (b *Backend) hostUID() string {
 	if b.caller.UID == 0 {
 		return hostid.Unique
@@ -25,12 +25,12 @@ func (b *Backend) hostUID() string {
 	return hostid.Shared
 }
 
-// runscCaps are what runsc needs in the user namespace that it is started in. They are ambient, as its id is not mapped yet when it is
-// executed. CAP_SETFCAP is for mapping uid 0 once more (Linux 5.12).
+// runscCaps are what runsc needs in its user namespace. They are ambient, as its id is not mapped yet when it is executed.
+// CAP_SETFCAP is for mapping uid 0 again (Linux 5.12).
 var runscCaps = []uintptr{unix.CAP_CHOWN, unix.CAP_DAC_OVERRIDE, unix.CAP_DAC_READ_SEARCH, unix.CAP_FOWNER, unix.CAP_FSETID, unix.CAP_KILL, unix.CAP_SETGID,
 	unix.CAP_SETUID, unix.CAP_SETPCAP, unix.CAP_NET_ADMIN, unix.CAP_SYS_CHROOT, unix.CAP_SYS_PTRACE, unix.CAP_SYS_ADMIN, unix.CAP_SETFCAP}
 
-// envMapped has our runsc wait until its ids are mapped, which the descriptor of that number tells.
+// envMapped names the descriptor on which our runsc waits until its ids are mapped.
 const envMapped = "GLOVEBOX_RUNSC_MAPPED"
 
 // startMapped starts runsc as root of a user namespace of its own.

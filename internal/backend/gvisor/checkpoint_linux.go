@@ -24,13 +24,14 @@ import (
 
 var _ sandbox.Checkpointer = (*Box)(nil)
 
-// Checkpoint saves the sandbox into dir. Only a living one can be: a one-shot sandbox lives by a connection, and saving cuts those.
+// Checkpoint saves the sandbox into dir. Only a living sandbox can be saved: saving cuts connections, and a one-shot sandbox
+// ends with its connection.
 func (box *Box) Checkpoint(ctx context.Context, dir string) error {
 	if !box.spec.Lifetime.Living {
-		return &sandbox.Error{Kind: sandbox.Unsupported, Op: "gvisor: checkpoint", Msg: "the sandbox ends with its first execution", Fix: "make one that lives on"}
+		return &sandbox.Error{Kind: sandbox.Unsupported, Op: "gvisor: checkpoint", Msg: "a one-shot sandbox cannot be saved", Fix: "create a living sandbox"}
 	}
 	if box.backend.caller.UID != 0 {
-		return &sandbox.Error{Kind: sandbox.Unsupported, Op: "gvisor: checkpoint", Msg: "only root can save a sandbox"}
+		return &sandbox.Error{Kind: sandbox.Unsupported, Op: "gvisor: checkpoint", Msg: "only root can save a sandbox", Fix: "run glovebox as root"}
 	}
 	box.saving.Lock()
 	defer box.saving.Unlock()
@@ -46,7 +47,7 @@ func (box *Box) Checkpoint(ctx context.Context, dir string) error {
 	if err = box.hold(ctx); err == nil {
 		box.addHeld(files)
 		err = box.save(ctx, image)
-		box.addHeld(files) // what it opened before it stood still
+		box.addHeld(files) // what it opened before it paused
 	}
 	err = errors.Join(err, box.release(), box.answers())
 	if err == nil {
@@ -58,11 +59,11 @@ func (box *Box) Checkpoint(ctx context.Context, dir string) error {
 	return nil
 }
 
-// closeToOthers sees to it that nobody else reads what is saved: gVisor makes files that all may read. A folder that holds something is
-// somebody's already, and is left as it is.
+// closeToOthers makes sure that nobody else can read the checkpoint: gVisor makes files that everyone may read. A folder
+// that is not empty is left as it is.
 func closeToOthers(image *os.File) error {
 	bad := func(msg string) error {
-		return &sandbox.Error{Kind: sandbox.Invalid, Op: "gvisor: checkpoint", Msg: image.Name() + " " + msg, Fix: "make an empty folder of mode 0700"}
+		return &sandbox.Error{Kind: sandbox.Invalid, Op: "gvisor: checkpoint", Msg: image.Name() + " " + msg, Fix: "mkdir -m 0700 NEW_FOLDER, and save there"}
 	}
 	var st unix.Stat_t
 	if err := unix.Fstat(int(image.Fd()), &st); err != nil {
@@ -75,23 +76,23 @@ func closeToOthers(image *os.File) error {
 		return nil
 	}
 	if names, err := image.Readdirnames(1); len(names) > 0 || err != io.EOF {
-		return bad("is open to others, and not empty")
+		return bad("is accessible to others and not empty")
 	}
 	return image.Chmod(0o700)
 }
 
-// answerTimeout is how long a guest may need to make its socket again, on a host that is busy.
+// answerTimeout is how long a guest may take to make its socket again, on a busy host.
 const answerTimeout = 30 * time.Second
 
-// answers waits until the guest can be dialled again, whatever became of the checkpoint.
+// answers waits until the guest can be dialled again, even after a failed checkpoint.
 func (box *Box) answers() error {
 	ctx, cancel := context.WithTimeout(context.Background(), answerTimeout)
 	defer cancel()
 	return box.awaitGuest(ctx, net.Conn.Close)
 }
 
-// forbid makes the file that forbids the guest its socket. The folder is also the guest's, so what lies there already, a link that leads
-// anywhere on the host among it, is not opened.
+// forbid makes the file that tells the guest to close its socket. The guest can write to the folder, so a file or link that
+// already lies there is not opened.
 func (box *Box) forbid() error {
 	if err := box.release(); err != nil {
 		return err
@@ -103,7 +104,7 @@ func (box *Box) forbid() error {
 	return f.Close()
 }
 
-// hold has the guest close its socket: gVisor does not save one that is bound on the host.
+// hold makes the guest close its socket: gVisor cannot save a socket bound on the host.
 func (box *Box) hold(ctx context.Context) error {
 	if err := box.forbid(); err != nil {
 		return err
@@ -130,8 +131,8 @@ func (box *Box) release() error {
 
 func (box *Box) holdFile() string { return filepath.Join(box.Dir, socketFolder, guest.HoldFile) }
 
-// save writes the image. The sandbox stands still meanwhile, and then goes on. Its pages are not compressed: that would cost more than
-// the disk they lie on.
+// save writes the image while the sandbox pauses. Pages are not compressed: that costs more time than the disk space is
+// worth.
 func (box *Box) save(ctx context.Context, image *os.File) error {
 	words, err := os.CreateTemp(box.Dir, "save-")
 	if err != nil {
@@ -165,7 +166,7 @@ func refusal(said string) error {
 	err := &sandbox.Error{Kind: sandbox.Unavailable, Op: "gvisor: save", Msg: said}
 	switch {
 	case strings.Contains(said, "bound host socket"):
-		err.Kind, err.Msg, err.Fix = sandbox.Unsupported, "a program in the sandbox has bound a unix socket in a directory of the host, which cannot be saved",
+		err.Kind, err.Msg, err.Fix = sandbox.Unsupported, "a program in the sandbox has bound a unix socket in a host directory, which cannot be saved",
 			"end that program, or have it bind its socket in /tmp"
 	case strings.Contains(said, unix.ENOSPC.Error()):
 		err.Msg = "the file system of the checkpoint is full"
@@ -173,7 +174,7 @@ func refusal(said string) error {
 	return err
 }
 
-// enterStaging brings the calling thread to where the box's own runsc sees its files.
+// enterStaging moves the calling thread into the mount namespace of the box's runsc.
 func (box *Box) enterStaging() error {
 	if err := unix.Unshare(unix.CLONE_FS); err != nil {
 		return os.NewSyscallError("unshare", err)
@@ -181,7 +182,7 @@ func (box *Box) enterStaging() error {
 	return os.NewSyscallError("setns", unix.Setns(box.Process.FD, unix.CLONE_NEWNS))
 }
 
-// saved is what is kept of a checkpoint beside gVisor's image. It holds the key that the saved guest knows, so it is for its owner only.
+// saved is the record beside gVisor's image. It holds the saved guest's key, so only its owner may read it.
 type saved struct {
 	Form int          `json:"form"`
 	Key  []byte       `json:"key"`
@@ -191,8 +192,8 @@ type saved struct {
 
 const savedFile = "glovebox.json"
 
-// savedForm says how a sandbox is laid out for gVisor, which restores none that was laid out in another way. It is counted up where the
-// mounts of a bundle become other ones, or gVisor's module does.
+// savedForm is the version of a sandbox's layout for gVisor, which restores no other layout. Increment it when a bundle's
+// mounts or gVisor's module change.
 const savedForm = 2
 
 // write writes the record last: a folder without it holds no checkpoint.

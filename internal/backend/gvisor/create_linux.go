@@ -19,11 +19,11 @@ import (
 	"github.com/glovebox-dev/glovebox/sandbox"
 )
 
-// What the folder of a box holds, beside its bundle and its record.
+// Files in a box's folder, beside its bundle and its record.
 const (
 	socketFolder = "socket" // the guest's socket lies in it
 	stateFolder  = "state"  // runsc's
-	wordsFile    = "stderr" // what runsc and the guest said, where they failed
+	wordsFile    = "stderr" // error output of runsc and the guest
 )
 
 // Create builds a box.
@@ -31,7 +31,7 @@ func (b *Backend) Create(ctx context.Context, spec sandbox.Spec) (sandbox.Box, e
 	return b.build(ctx, spec, nil)
 }
 
-// build builds a box, new or out of a checkpoint, in the order in which it can be taken down again.
+// build builds a box, new or from a checkpoint; each step can be undone in reverse order.
 func (b *Backend) build(ctx context.Context, spec sandbox.Spec, from *checkpoint) (_ sandbox.Box, err error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
@@ -95,8 +95,8 @@ func (b *Backend) build(ctx context.Context, spec sandbox.Spec, from *checkpoint
 	return box, nil
 }
 
-// claim takes what the host holds for a box before its first process: its folder, which is the record of all that follows, as everything
-// else is named after it; its host ids; its control group.
+// claim takes the box's resources on the host: its folder, which is the record from which every other name derives; its host
+// ids; its control group.
 func (b *Backend) claim(in *instance.Instance, box *Box, spec *sandbox.Spec, made *undo.Stack) error {
 	err := os.Mkdir(box.Dir, 0o700)
 	if err == nil {
@@ -126,9 +126,9 @@ func (b *Backend) claim(in *instance.Instance, box *Box, spec *sandbox.Spec, mad
 	return b.fail(failCgroup, err)
 }
 
-// Bounds of what a sandbox is beside its code. The kernel in user space has some 25 MiB of its own, the process that serves it files 15
-// and the one that started both as much, shared pages of their program among it. Its threads and the stubs in which the code runs
-// count as processes on the host: RLIMIT_NPROC inside bounds those of the code, the group's bound is a backstop.
+// What a sandbox needs beside its code. The user-space kernel takes some 25 MiB, its file server 15, and the process that
+// started both as much, shared program pages included. Its threads and the processes in which the code runs count on the
+// host: RLIMIT_NPROC inside bounds those of the code, and the group's limit is a backstop.
 const (
 	ownMemory   = 64 << 20
 	ownTasks    = 256
@@ -140,17 +140,16 @@ func groupLimits(spec *sandbox.Spec) cgroup.Limits {
 		Pids: ownTasks + tasksPerPID*spec.Limits.Pids}
 }
 
-// guestPoll is how often a guest that is about to come is looked for.
+// guestPoll is how often to look for a starting guest.
 const guestPoll = time.Millisecond
 
-// bootTimeout bounds the boot of a sandbox, which takes a fifth of a second, and some twenty on an emulated processor that is busy.
+// bootTimeout bounds a sandbox's start, which takes 0.2 s, and some 20 s on a busy emulated processor.
 const bootTimeout = 2 * time.Minute
 
-// meetGuest waits until the guest answers. One that was saved is given its new key and name, and one that is not to outlive this process
-// a lifeline.
+// meetGuest waits until the guest answers. A restored guest gets its new key and name, a one-shot guest its lifeline.
 func (box *Box) meetGuest(ctx context.Context, from *checkpoint) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, bootTimeout, &sandbox.Error{Kind: sandbox.Unavailable, Op: "gvisor: " + failGuest,
-		Msg: "it has not answered for " + bootTimeout.String(), Fix: "try again; this host may be too busy"})
+		Msg: "it did not answer within " + bootTimeout.String(), Fix: "try again; this host may be too busy"})
 	defer cancel()
 	if from != nil {
 		if err := box.awaitGuest(ctx, func(conn net.Conn) error { return box.rename(ctx, conn, from) }); err != nil {
@@ -169,7 +168,7 @@ func (box *Box) meetGuest(ctx context.Context, from *checkpoint) error {
 	})
 }
 
-// awaitGuest dials the guest until meet, which is given the connection, has no complaint.
+// awaitGuest dials the guest until meet(conn) returns nil.
 func (box *Box) awaitGuest(ctx context.Context, meet func(net.Conn) error) error {
 	for {
 		conn, err := box.dial(ctx)
@@ -191,21 +190,21 @@ func (box *Box) awaitGuest(ctx context.Context, meet func(net.Conn) error) error
 	}
 }
 
-// refuse says no to what this backend cannot do.
+// refuse returns an error for what this backend does not support.
 func (b *Backend) refuse(spec *sandbox.Spec) error {
-	no := func(what, msg string) error {
+	unsupported := func(what, msg string) error {
 		return &sandbox.Error{Kind: sandbox.Unsupported, Op: what, Msg: "the gvisor backend " + msg}
 	}
 	switch {
 	case len(spec.Devices) > 0:
-		return no("devices", "hands no devices in")
+		return unsupported("devices", "passes no devices in")
 	case spec.Network.Mode != "" && spec.Network.Mode != sandbox.NetworkNone:
-		return no("network", "has no way out to the network yet")
+		return unsupported("network", "has no network yet")
 	case spec.User.UID == 0:
-		return no("user", "does not run code as uid 0")
+		return unsupported("user", "does not run code as uid 0")
 	case b.caller.UID != 0 && spec.HostWritable():
-		return &sandbox.Error{Kind: sandbox.Unsupported, Op: "mount", Msg: "the gvisor backend shows directories of the host writable only where it runs as root",
-			Fix: "run as root, use --backend native, or hand files in and out"}
+		return &sandbox.Error{Kind: sandbox.Unsupported, Op: "mount", Msg: "the gvisor backend needs root for writable host directories",
+			Fix: "run as root; or use --backend native; or use --file and --output"}
 	}
 	return nil
 }

@@ -1,8 +1,8 @@
-// Package gvisor builds sandboxes whose system calls a kernel in user space serves, gVisor's: the code never speaks to the host's kernel.
-// It is gVisor's own runsc, built from its module and shipped with this program.
+// Package gvisor builds sandboxes whose system calls are served by gVisor's kernel in user space: the code never calls the
+// host's kernel directly. It uses gVisor's own runsc, built from its module and shipped with this program.
 //
-// A sandbox is one container of runsc's whose first process is the guest. The host reaches it through a unix socket that the guest makes
-// in a folder of the host's. All processes of the host that a sandbox consists of are in one control group, and end with it.
+// A sandbox is one runsc container whose first process is the guest. The host reaches it through a unix socket that the
+// guest makes in a host folder. All host processes of a sandbox are in one control group, and end with it.
 package gvisor
 
 import (
@@ -22,32 +22,31 @@ import (
 
 var _ sandbox.Backend = (*Backend)(nil)
 
-// Name is the word by which users choose this backend.
+// Name is how users choose this backend.
 const Name = "gvisor"
 
 // Options configure a Backend.
 type Options struct {
-	// Guest is the guest program. The backend copies it to where runsc can open it by path.
+	// Guest is the guest program. The backend copies it to a path where runsc can open it.
 	Guest *os.File
 
-	// Runsc returns the program runsc, best a sealed memory file. It is asked for when the first sandbox is made, and closed with
-	// the backend.
+	// Runsc returns the runsc program, preferably a sealed memory file. It is called for the first sandbox, and the file is
+	// closed with the backend.
 	Runsc func() (*os.File, error)
 
-	// RunDir is where live state is: locks, bundles, sockets.
+	// RunDir is the folder of live state: locks, bundles, sockets.
 	RunDir string
 
-	// HostIDs is the file in which host user ids are claimed, the same for all backends.
+	// HostIDs is the file in which all backends claim host user ids.
 	HostIDs string
 
-	// Stderr receives what runsc says last; nil is the null device.
+	// Stderr receives runsc's last output; nil is the null device.
 	Stderr *os.File
 
-	// FailAt makes the named step of creation fail. It is for the test that walks through all of them.
+	// FailAt makes the named creation step fail. For the test that walks through all of them.
 	FailAt string
 
-	// Lack is what this host is to be taken to lack: controllers of control groups, by name. It is for the test that forces every
-	// downgrade.
+	// Lack names cgroup controllers that this host pretends to lack. For the test that forces every downgrade.
 	Lack []string
 }
 
@@ -60,14 +59,14 @@ type Backend struct {
 
 	mu        sync.Mutex // guards these
 	in        *instance.Instance
-	roots     map[string]*root // by the folder of the host that they show
-	rootsMade int              // how many there ever were
+	roots     map[string]*root // by host folder
+	rootsMade int              // total made so far
 
-	programMu sync.Mutex // guards program; held while it is found, or built
+	programMu sync.Mutex // guards program; held while it is found or built
 	program   *os.File   // runsc; nil until the first sandbox is made
 }
 
-// New returns a backend. It touches nothing yet.
+// New returns a backend. It does no I/O.
 func New(o Options) (*Backend, error) {
 	null, err := os.OpenFile(os.DevNull, os.O_RDWR, 0)
 	if err != nil {
@@ -83,10 +82,10 @@ func New(o Options) (*Backend, error) {
 // Name is the word by which users choose this backend.
 func (b *Backend) Name() string { return Name }
 
-// guestFile is a copy of the guest program in the folder of an instance.
+// guestFile is a copy of the guest program in an instance's folder.
 const guestFile = "guest"
 
-// runsc opens the program once. What could not be found the first time is looked for again.
+// runsc opens the program once. After a failure, the next call looks again.
 func (b *Backend) runsc() (*os.File, error) {
 	b.programMu.Lock()
 	defer b.programMu.Unlock()
@@ -100,7 +99,7 @@ func (b *Backend) runsc() (*os.File, error) {
 	return program, err
 }
 
-// closeRunsc closes the program, if it was ever needed.
+// closeRunsc closes the program if it was opened.
 func (b *Backend) closeRunsc() error {
 	b.programMu.Lock()
 	defer b.programMu.Unlock()
@@ -112,7 +111,7 @@ func (b *Backend) closeRunsc() error {
 	return err
 }
 
-// instance opens this process's instance when it is first needed.
+// instance opens this process's instance on first use.
 func (b *Backend) instance() (*instance.Instance, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -133,7 +132,7 @@ func (b *Backend) instance() (*instance.Instance, error) {
 	return in, nil
 }
 
-// copyFile copies an open program from its beginning, whatever its offset is.
+// copyFile copies an open program from its beginning, whatever its offset.
 func copyFile(to string, from *os.File) error {
 	info, err := from.Stat()
 	if err != nil {
@@ -147,7 +146,7 @@ func copyFile(to string, from *os.File) error {
 	return errors.Join(err, f.Chmod(0o555), f.Close()) // whatever the umask is
 }
 
-// The steps of creation at which FailAt can fail.
+// The creation steps at which FailAt can fail.
 const (
 	failDir    = "make box folder"
 	failIDs    = "take host ids"
@@ -172,7 +171,7 @@ func (b *Backend) fail(step string, err error) error {
 	return at(step, err)
 }
 
-// at names the step that failed. What a later step already explained keeps its words.
+// at names the failed step. An error that already has an explanation keeps it.
 func at(step string, err error) error {
 	var e *sandbox.Error
 	if errors.As(err, &e) {
@@ -181,13 +180,13 @@ func at(step string, err error) error {
 	return &sandbox.Error{Kind: sandbox.Unavailable, Op: "gvisor: " + step, Err: err}
 }
 
-// Recover destroys what instances without an owner left. Boxes to keep are taken back.
+// Recover destroys what instances without an owner left, and reattaches the boxes to keep.
 func (b *Backend) Recover(ctx context.Context, keep []sandbox.ID) ([]sandbox.Box, error) {
 	return instance.Recover(ctx, instance.Recovery{Run: b.options.RunDir, Keep: keep, End: reapBox, At: at,
 		Reattach: func(ctx context.Context, dir string) (sandbox.Box, error) { return b.reattach(ctx, dir) }})
 }
 
-// Close gives this process's instance up. It ends no box.
+// Close releases this process's instance. It ends no box.
 func (b *Backend) Close() error {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -12,23 +12,23 @@ import (
 	"github.com/glovebox-dev/glovebox/sandbox"
 )
 
-// held is a file that gVisor held for a sandbox when it was saved. A kernel that is restored opens the file of that name again and goes on
-// with what it knew: the length, and what of it programs had mapped. Where it has become another, the sandbox would read nonsense.
+// held is a file that gVisor had open when a sandbox was saved. The restored kernel opens that name again and relies on what
+// it knew: the length, and which parts programs had mapped. If the file has changed, the sandbox would read garbage.
 type held struct {
 	Path     string `json:"path"` // inside
 	Size     int64  `json:"size"`
 	Modified int64  `json:"modified"` // nanoseconds
 }
 
-// goferRoot is where the processes of a box on the host have its root.
+// goferRoot is the root of a box's host processes.
 const goferRoot = "/root"
 
-// addHeld adds the regular files that the box's processes have open, of whatever the box shows. Several have each, and how many there are
-// is the code's to choose.
+// addHeld adds the regular files of the box that its processes have open. Several processes have each, and the code decides
+// how many there are.
 func (box *Box) addHeld(files map[held]bool) {
 	for _, pid := range box.Group.Processes() {
 		folder := filepath.Join("/proc", itoa(pid), "fd")
-		entries, _ := os.ReadDir(folder) // a process that is gone holds nothing
+		entries, _ := os.ReadDir(folder) // an ended process holds nothing
 		for _, e := range entries {
 			link := filepath.Join(folder, e.Name())
 			at, err := os.Readlink(link)
@@ -42,8 +42,8 @@ func (box *Box) addHeld(files map[held]bool) {
 	}
 }
 
-// unchanged refuses a checkpoint of which the host's system no longer has a file as it was. What lies in directories that the spec shows is
-// no part of what was saved: gVisor asks the host about those.
+// unchanged refuses a checkpoint if a host system file of it has changed. Files in directories of the spec do not count:
+// gVisor asks the host about them again.
 func (r *root) unchanged(files []held, spec *sandbox.Spec) error {
 	for _, f := range files {
 		below := func(folder string) bool {
@@ -60,11 +60,11 @@ func (r *root) unchanged(files []held, spec *sandbox.Spec) error {
 		var st unix.Stat_t
 		err := unix.Lstat(r.shows[i].source+strings.TrimPrefix(f.Path, filepath.Clean(r.shows[i].target)), &st)
 		if err == nil && (st.Mode&unix.S_IFMT != unix.S_IFREG || st.Size != f.Size || st.Mtim.Nano() != f.Modified) {
-			err = errors.New("it is another file than when the sandbox was saved")
+			err = errors.New("it has changed since the sandbox was saved")
 		}
 		if err != nil {
 			return &sandbox.Error{Kind: sandbox.Invalid, Op: "gvisor: restore: " + f.Path, Err: err,
-				Fix: "make the sandbox anew: what was saved of it fits the system that this host had then"}
+				Fix: "create a new sandbox: this checkpoint needs the host's files as they were"}
 		}
 	}
 	return nil

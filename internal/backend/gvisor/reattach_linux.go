@@ -14,7 +14,8 @@ import (
 	"github.com/glovebox-dev/glovebox/sandbox"
 )
 
-// reattach makes a box out of the folder that a dead server left: the box itself knows its folder by the staging area alone.
+// reattach makes a box from the folder that a dead server left. The moved folder is fine for the living sandbox: it knows
+// its folder only through the staging area.
 func (b *Backend) reattach(ctx context.Context, dir string) (*Box, error) {
 	in, err := b.instance()
 	if err != nil {
@@ -31,7 +32,7 @@ func (b *Backend) reattach(ctx context.Context, dir string) (*Box, error) {
 	if rec.Spec != nil {
 		box.spec = *rec.Spec
 	}
-	if err := box.release(); err != nil { // the server may have died while it saved the box
+	if err := box.release(); err != nil { // the server may have died during a checkpoint
 		base.Process.Close()
 		return nil, err
 	}
@@ -44,9 +45,10 @@ func reapBox(ctx context.Context, _ sandbox.ID, dir string, owner instance.Recor
 	return hostbox.Reap(ctx, Name, dir, owner, processesOf)
 }
 
-// processesOf finds the processes of the host that a box consists of, but for those in which code runs, which end with them: runsc names
-// the box to all that it starts. The one that we started comes first: with it the others end. Anybody on the host can read a box's name and
-// give a process of theirs such arguments, so whose process it is counts: we enter the mount namespace of the first.
+// processesOf finds a box's host processes by their arguments, where runsc puts the box's name. Those in which code runs are
+// not listed; they end with the others. The one that we started comes first: its end ends the others. Anyone on the host can
+// read a box's name and give such arguments to a process, so the process's owner is checked: we enter the first one's mount
+// namespace.
 func processesOf(id sandbox.ID) []int {
 	ours := pidfd.Find(func(argv []string) bool { return argv[0] == runscName && argv[len(argv)-1] == string(id) })
 	theirs := pidfd.Find(func(argv []string) bool {
@@ -61,12 +63,12 @@ func processesOf(id sandbox.ID) []int {
 
 func isSelf(uid uint32) bool { return uid == uint32(os.Geteuid()) }
 
-// isAmongUs says whether a process is in the pid namespace that this one is in, as no container's is: their root may have our user id.
+// isAmongUs reports whether a process is in our pid namespace. A container's root may have our user id, but its pid namespace differs.
 func isAmongUs(pid int) bool {
 	return len(pidfd.Status(pid, "NSpid:")) == len(pidfd.Status(os.Getpid(), "NSpid:"))
 }
 
-// endAll ends the processes of a box, for hosts on which no control group does.
+// endAll ends a box's processes, for hosts without control groups.
 func endAll(ctx context.Context, id sandbox.ID) {
 	for _, pid := range processesOf(id) {
 		pidfd.KillAndWait(ctx, pid)

@@ -21,14 +21,14 @@ import (
 
 var _ sandbox.Restorer = (*Backend)(nil)
 
-// checkpoint is one from which a box is made.
+// checkpoint is an opened checkpoint.
 type checkpoint struct {
 	image *os.File // its folder
 	key   [guest.KeySize]byte
 	held  []held
 }
 
-// Restore builds a box that goes on where the one in dir was saved. Any number may, at the same time.
+// Restore builds a box that continues from the checkpoint in dir. Any number of boxes may, at the same time.
 func (b *Backend) Restore(ctx context.Context, dir string, spec sandbox.Spec) (sandbox.Box, error) {
 	image, err := nolink.Open(dir, unix.O_DIRECTORY, 0)
 	if err != nil {
@@ -39,8 +39,8 @@ func (b *Backend) Restore(ctx context.Context, dir string, spec sandbox.Spec) (s
 	if err := unix.Fstat(int(image.Fd()), &st); err != nil {
 		return nil, &os.PathError{Op: "fstat", Path: dir, Err: err}
 	}
-	if int(st.Uid) != os.Geteuid() || st.Mode&0o022 != 0 { // gVisor reads it as this user, and believes it
-		return nil, &sandbox.Error{Kind: sandbox.Invalid, Op: "gvisor: restore", Msg: dir + " is another user's, or others can write to it"}
+	if int(st.Uid) != os.Geteuid() || st.Mode&0o022 != 0 { // gVisor reads and trusts it
+		return nil, &sandbox.Error{Kind: sandbox.Invalid, Op: "gvisor: restore", Msg: dir + " belongs to another user, or others can write to it"}
 	}
 	s, err := readSaved(filepath.Join("/proc/self/fd", itoa(int(image.Fd()))), dir)
 	if err != nil {
@@ -48,14 +48,14 @@ func (b *Backend) Restore(ctx context.Context, dir string, spec sandbox.Spec) (s
 	}
 	if !reflect.DeepEqual(frozen(s.Spec), frozen(spec)) {
 		return nil, &sandbox.Error{Kind: sandbox.Invalid, Op: "gvisor: restore", Msg: "the sandbox was saved with another root, user, mounts, network or limits",
-			Fix: "ask for what it was made with; only memory, CPUs, lifetime and labels may change"}
+			Fix: "request what it was created with; only memory, CPUs, lifetime and labels may change"}
 	}
 	from := &checkpoint{image: image, held: s.Held}
 	copy(from.key[:], s.Key)
 	return b.build(ctx, spec, from)
 }
 
-// frozen is what of a spec is part of what was saved, and cannot be another when it is restored.
+// frozen is the part of a spec that a restore cannot change.
 func frozen(s sandbox.Spec) sandbox.Spec {
 	s.ID, s.Labels, s.Lifetime, s.Env, s.Named, s.AllowUnenforced = "", nil, sandbox.Lifetime{}, nil, nil, nil
 	s.Limits.MemoryBytes, s.Limits.CPUMillis, s.Limits.Timeout, s.Limits.OutputBytes = 0, 0, 0, 0
@@ -65,17 +65,17 @@ func frozen(s sandbox.Spec) sandbox.Spec {
 func readSaved(dir, name string) (s saved, err error) {
 	text, err := os.ReadFile(filepath.Join(dir, savedFile))
 	if errors.Is(err, os.ErrNotExist) {
-		return s, &sandbox.Error{Kind: sandbox.NotFound, Op: "gvisor: restore", Msg: "no checkpoint is in " + name, Err: err}
+		return s, &sandbox.Error{Kind: sandbox.NotFound, Op: "gvisor: restore", Msg: "there is no checkpoint in " + name, Err: err}
 	}
 	if err == nil {
 		err = json.Unmarshal(text, &s)
 	}
 	if err == nil && s.Form != savedForm {
 		return s, &sandbox.Error{Kind: sandbox.Invalid, Op: "gvisor: restore", Msg: "the checkpoint in " + name + " is of another version of Glovebox",
-			Fix: "make it again, or restore it with that version"}
+			Fix: "save it again, or restore it with that version"}
 	}
 	if err == nil && len(s.Key) != guest.KeySize {
-		err = errors.New("its key is none")
+		err = errors.New("its key is invalid")
 	}
 	if err != nil {
 		return s, &sandbox.Error{Kind: sandbox.Invalid, Op: "gvisor: restore", Msg: "the checkpoint in " + name + " is damaged", Err: err}
@@ -83,10 +83,10 @@ func readSaved(dir, name string) (s saved, err error) {
 	return s, nil
 }
 
-// entropyBytes is what a restored kernel's random numbers are stirred with: all that are made of one image would draw the same.
+// entropyBytes of entropy go into a restored kernel: else all sandboxes from one image would draw the same random numbers.
 const entropyBytes = 64
 
-// rename gives a restored guest the key, the name and the lease of its new life.
+// rename gives a restored guest its new key, name and lease.
 func (box *Box) rename(ctx context.Context, conn net.Conn, from *checkpoint) error {
 	c, err := client.New(ctx, conn, from.key)
 	if err != nil {

@@ -19,8 +19,8 @@ import (
 	"github.com/glovebox-dev/glovebox/sandbox"
 )
 
-// root is the root of all sandboxes that show the same folder of the host: a skeleton of folders, links and generated files on the host,
-// and what is mounted over it. Nothing inside can write to it.
+// root is the shared root of all sandboxes with the same host folder: a skeleton of folders, links and generated files on
+// the host, and the mounts over it. Nothing inside can write to it.
 type root struct {
 	once  sync.Once
 	err   error
@@ -29,15 +29,15 @@ type root struct {
 	hides []confine.Step // of what it shows
 }
 
-// shown is a file or folder of the host that a root shows, read-only.
+// shown is a host file or folder that a root shows, read-only.
 type shown struct {
 	source, target string
 	flags          confine.Flags
 	dir            bool
 }
 
-// root returns the root of a box, which shows a folder of the host: the one of all such boxes, made when it is first asked for, or one
-// of the box's own, in dir, where there must be places for mounts of its own.
+// root returns a box's root for a host folder: the shared one, made on first use, or the box's own in dir if the box has
+// mounts that need mount points.
 func (b *Backend) root(in *instance.Instance, spec *sandbox.Spec, dir string) (*root, error) {
 	folder, err := rootfs.Folder(spec.Root)
 	if err != nil {
@@ -58,7 +58,7 @@ func (b *Backend) root(in *instance.Instance, spec *sandbox.Spec, dir string) (*
 	return r, err
 }
 
-// shared returns the one root of all boxes that show a folder and nothing else.
+// shared returns the root of all boxes that show a folder and nothing else.
 func (b *Backend) shared(in *instance.Instance, folder string) (*root, error) {
 	b.mu.Lock()
 	r := b.roots[folder]
@@ -70,16 +70,15 @@ func (b *Backend) shared(in *instance.Instance, folder string) (*root, error) {
 	b.mu.Unlock()
 	r.once.Do(func() {
 		if r.err = r.build(in, folder); r.err != nil {
-			b.forget(folder, r) // what was in the way once may be gone the next time
+			b.forget(folder, r) // the cause may be gone next time
 			r.err = errors.Join(r.err, os.RemoveAll(r.dir))
 		}
 	})
 	return r, r.err
 }
 
-// inheritRoots takes over the roots of a dead instance, before any of its boxes: those that live stand on them, and where a folder is removed
-// that something is mounted on in their namespaces, the kernel takes that mount away (rename(2) of the folder above leaves it). They go with
-// the folder of the instance.
+// inheritRoots takes over a dead instance's roots before any of its boxes: living boxes use them, and removing a mount point
+// unmounts it in their namespaces. rename(2) of the folder above does not. They are removed with the instance's folder.
 func (b *Backend) inheritRoots(in *instance.Instance, dead string) error {
 	left, err := os.ReadDir(dead)
 	if err != nil {
@@ -100,10 +99,10 @@ func (b *Backend) inheritRoots(in *instance.Instance, dead string) error {
 	return nil
 }
 
-// rootPrefix begins the names of the roots in the folder of their instance; a number follows.
+// rootPrefix begins the names of the roots in their instance's folder; a number follows.
 const rootPrefix = "root-"
 
-// forget has the next box that shows a folder have another root. Boxes that live go on with theirs.
+// forget makes the next box with this folder get a new root. Living boxes keep theirs.
 func (b *Backend) forget(folder string, r *root) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -112,7 +111,7 @@ func (b *Backend) forget(folder string, r *root) {
 	}
 }
 
-// current says whether all that the root shows is still there, and no more that is to be hidden: packages of the host come and go while a
+// current reports whether everything shown still exists and no new file needs hiding: host packages come and go while a
 // server lives.
 func (r *root) current() bool {
 	if r.hides != nil && !slices.Equal(r.hides, rootfs.Hidden()) {
@@ -124,7 +123,7 @@ func (r *root) current() bool {
 	})
 }
 
-// What a root holds beside that of the folder: the guest, and where its socket is.
+// What every root adds to the host folder: the guest, and the folder of its socket.
 const (
 	guestPath  = "/run/guest"
 	socketDir  = "/run/glovebox"
@@ -153,14 +152,14 @@ func (r *root) build(in *instance.Instance, folder string) error {
 	return errors.Join(os.MkdirAll(filepath.Join(r.dir, socketDir), 0o700), os.Link(filepath.Join(in.Dir, guestFile), filepath.Join(r.dir, guestPath)))
 }
 
-// places makes what the mounts of a spec are mounted over, where the root has nothing there.
+// places makes the mount points of a spec that the root lacks.
 func (r *root) places(spec *sandbox.Spec) error {
 	list := slices.Clone(spec.Mounts)
 	for _, l := range spec.Layers {
 		list = append(list, sandbox.Mount{Source: l.Dir, Target: l.At})
 	}
-	// The links of the folder that the root shows are in it as they are there, so a stranger's may lead to anywhere on the host: os.Root
-	// follows none that leads out.
+	// The root contains the host folder's links unchanged, and a stranger's link may lead anywhere: os.Root follows none
+	// that leads out.
 	inside, err := os.OpenRoot(r.dir)
 	if err != nil {
 		return err
@@ -171,7 +170,7 @@ func (r *root) places(spec *sandbox.Spec) error {
 			return err
 		}
 		if err := placeFor(inside, m); err != nil {
-			return &sandbox.Error{Kind: sandbox.Invalid, Op: "mount " + m.Source, Err: err, Fix: "mount it where no link of the root is on the way"}
+			return &sandbox.Error{Kind: sandbox.Invalid, Op: "mount " + m.Source, Err: err, Fix: "choose a target path without links"}
 		}
 		if err := r.placeShown(m, list); err != nil {
 			return err
@@ -180,12 +179,12 @@ func (r *root) places(spec *sandbox.Spec) error {
 	return r.unmask()
 }
 
-// placeShown refuses a target in a folder of the host that the root shows, where that holds nothing of the kind: none is made there.
+// placeShown refuses a target in a read-only host folder unless a mount point of the right kind exists there.
 func (r *root) placeShown(m sandbox.Mount, all []sandbox.Mount) error {
 	target := path.Clean(m.Target)
 	below := func(folder string) bool { return strings.HasPrefix(target, path.Clean(folder)+"/") }
 	if slices.ContainsFunc(all, func(other sandbox.Mount) bool { return below(other.Target) }) {
-		return nil // it lies in what is mounted there
+		return nil // it lies within another mount
 	}
 	i := slices.IndexFunc(r.shows, func(s shown) bool { return below(s.target) })
 	if i < 0 {
@@ -197,23 +196,23 @@ func (r *root) placeShown(m sandbox.Mount, all []sandbox.Mount) error {
 	}
 	defer folder.Close()
 	no := func(msg string) error {
-		return &sandbox.Error{Kind: sandbox.Invalid, Op: "mount " + m.Source, Msg: msg, Fix: "mount it outside of " + r.shows[i].target}
+		return &sandbox.Error{Kind: sandbox.Invalid, Op: "mount " + m.Source, Msg: msg, Fix: "choose a target outside " + r.shows[i].target}
 	}
 	there, err := folder.Stat(strings.TrimPrefix(target, r.shows[i].target+"/"))
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ENOTDIR) {
-		return no(target + " is not there, and " + r.shows[i].target + " is read-only")
+		return no(target + " does not exist, and " + r.shows[i].target + " is read-only")
 	}
 	if err != nil {
-		return nil // a link leads out of the folder: in the sandbox, to another part of the root
+		return nil // a link leads out of the folder, to another part of the sandbox's root
 	}
 	info, err := os.Stat(m.Source)
 	if err == nil && info.IsDir() != there.IsDir() {
-		err = no("of it and " + target + " one is a folder and one is not")
+		err = no("it and " + target + " must both be folders or both files")
 	}
 	return err
 }
 
-// unmask opens all of the skeleton to the sandbox's own ids, whatever the umask is.
+// unmask makes the skeleton readable by the sandbox's ids, whatever the umask.
 func (r *root) unmask() error {
 	return filepath.WalkDir(r.dir, func(path string, d fs.DirEntry, err error) error {
 		switch {
@@ -228,12 +227,12 @@ func (r *root) unmask() error {
 	})
 }
 
-// placeFor makes what a mount is mounted over, where there is nothing yet.
+// placeFor makes the mount point of a mount, if missing.
 func placeFor(inside *os.Root, m sandbox.Mount) error {
 	target := strings.TrimPrefix(path.Clean(m.Target), "/")
 	there, err := inside.Lstat(target)
 	if err == nil && there.Mode()&os.ModeSymlink != 0 {
-		return errors.New("a link stands in the way of " + m.Target)
+		return errors.New("a symbolic link is part of " + m.Target)
 	}
 	if !errors.Is(err, os.ErrNotExist) {
 		return err
@@ -248,7 +247,7 @@ func placeFor(inside *os.Root, m sandbox.Mount) error {
 	return errors.Join(inside.MkdirAll(path.Dir(target), 0o755), inside.WriteFile(target, nil, 0o644))
 }
 
-// add makes one entry of the skeleton. Its folder is only ours, so no path in it is anybody's trap.
+// add makes one entry of the skeleton. Only we can write to its folder, so no path in it is a trap.
 func (r *root) add(s confine.Step) error {
 	path := filepath.Join(r.dir, s.Target)
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
@@ -272,7 +271,7 @@ func (r *root) add(s confine.Step) error {
 		}
 		return os.WriteFile(path, nil, 0o644)
 	case confine.Mask:
-		// What covers it is empty in every skeleton: gVisor's own /proc is mounted over that folder only inside.
+		// The covered folder is empty in every skeleton: gVisor mounts its own /proc over it only inside.
 		cover := shown{filepath.Join(r.dir, rootfs.EmptyFile), "/" + s.Target, 0, false}
 		if s.Source == rootfs.EmptyDir {
 			cover.source, cover.dir = filepath.Join(r.dir, "proc"), true
@@ -280,5 +279,5 @@ func (r *root) add(s confine.Step) error {
 		r.shows = append(r.shows, cover)
 		return nil
 	}
-	return errors.New("is of a kind that this backend does not build")
+	return errors.New("is not supported by this backend")
 }

@@ -12,25 +12,25 @@ import (
 	"github.com/glovebox-dev/glovebox/internal/pidfd"
 )
 
-// runscName is argv[0] of every runsc of ours.
+// runscName is argv[0] of every runsc that we start.
 const runscName = "glovebox-runsc"
 
-// Descriptors as runsc has them, after its three.
+// Descriptors of runsc, after its first three.
 const (
 	runscProgram = iota + 3
-	runscIDs     // holds the claim on the box's host ids for as long as it lives; or tells when its own are mapped
+	runscIDs     // holds the claim on the box's host ids; or signals that its own are mapped
 	runscImage   // the folder of a checkpoint
 )
 
 var runscEnv = []string{"PATH=/usr/sbin:/usr/bin:/sbin:/bin"}
 
-// runscArgv is what every runsc of ours is called with, before its verb.
+// runscArgv is the command line of every runsc, without its verb.
 func (s *staging) runscArgv() []string {
 	return []string{runscName, "--root=" + filepath.Join(s.path(stagingBox), stateFolder), "--platform=systrap", "--network=none", "--host-uds=create",
 		"--ignore-cgroups", "--overlay2=none"}
 }
 
-// startRunsc starts the box's runsc, which stays as its parent: when it ends, all of the box has.
+// startRunsc starts the box's runsc, which stays as its parent: its end ends the box.
 func (b *Backend) startRunsc(box *Box, s *staging, from *checkpoint) (*pidfd.Process, error) {
 	door, err := box.Group.Door()
 	if err != nil {
@@ -49,13 +49,13 @@ func (b *Backend) startRunsc(box *Box, s *staging, from *checkpoint) (*pidfd.Pro
 	order.Cgroup, order.Tasks = door.V2, door.Tasks
 	order.Files = append(order.Files, int(b.null.Fd()))
 	if box.spec.HostWritable() {
-		// What the code makes in a directory of the host is opened by the gofer alone, and the kernel in user space, which the code talks to,
-		// has no call by which to open files. For a root that nobody inside can change that is not worth the 12 ms that a Python takes longer.
+		// The gofer alone opens the code's files in host directories; the user-space kernel, which the code talks to, cannot
+		// open files. For a root that nobody inside can change that is not worth 12 ms of Python's start.
 		order.Argv = append(order.Argv, "--directfs=false")
 	}
 	verb := []string{"run"}
 	if from != nil {
-		// What the sandbox is made of was compared before; gVisor would compare names and ids too, which are other ones.
+		// We have compared the spec with the saved one. gVisor would compare names and ids too, which differ.
 		verb = []string{"--restore-spec-validation=ignore", "restore", imagePath}
 		order.Files = append(order.Files, int(from.image.Fd()))
 	}
@@ -67,10 +67,10 @@ func (b *Backend) startRunsc(box *Box, s *staging, from *checkpoint) (*pidfd.Pro
 	return startAt(order, s.attach)
 }
 
-// imagePath names the folder of a checkpoint: runsc opens by path and knows what it was given.
+// imagePath is the folder of a checkpoint as runsc opens it: by path, from its descriptor.
 var imagePath = "--image-path=/proc/self/fd/" + itoa(runscImage)
 
-// runscOrder starts runsc with words for its stderr.
+// runscOrder starts runsc with a file for its stderr.
 func (b *Backend) runscOrder(words *os.File, argv []string) (*fork.Order, error) {
 	program, err := b.runsc()
 	if err != nil {
@@ -80,7 +80,7 @@ func (b *Backend) runscOrder(words *os.File, argv []string) (*fork.Order, error)
 	return &fork.Order{Program: runscProgram, Argv: argv, Env: runscEnv, Dir: "/", Files: []int{null, null, int(words.Fd()), int(program.Fd())}, PIDFD: true}, nil
 }
 
-// startAt starts a program from a thread that goes to another mount namespace first.
+// startAt starts a program from a thread that first enters another mount namespace.
 func startAt(order *fork.Order, enter func() error) (process *pidfd.Process, err error) {
 	onThreadThatEnds(func() {
 		if err = enter(); err != nil {
@@ -94,15 +94,15 @@ func startAt(order *fork.Order, enter func() error) (process *pidfd.Process, err
 	return process, err
 }
 
-// onThreadThatEnds calls do on a thread of its own, which ends with it. That is never the first thread of this process: the Go runtime
-// cannot end that one, and what /proc/self says of the whole process, its mounts among it, is what it says of that thread.
+// onThreadThatEnds calls do on a thread that ends with it. It is never the process's first thread: the Go runtime cannot end
+// that one, and /proc/self, mounts included, is that thread's.
 func onThreadThatEnds(do func()) {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
 		runtime.LockOSThread()
 		if unix.Gettid() == unix.Getpid() {
-			onThreadThatEnds(do) // on another thread, as this one is held meanwhile
+			onThreadThatEnds(do) // this thread is locked, so another runs it
 			runtime.UnlockOSThread()
 			return
 		}
@@ -111,7 +111,8 @@ func onThreadThatEnds(do func()) {
 	<-done
 }
 
-// lastWords is what a runsc and the guest said into a file, without gVisor's stacks, and without the middle of what is long.
+// lastWords returns the output of runsc and the guest from a file, without gVisor's stacks, and without the middle if it is
+// long.
 func lastWords(path string) string {
 	const most = 600
 	text, err := os.ReadFile(path)

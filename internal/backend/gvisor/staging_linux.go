@@ -18,31 +18,31 @@ import (
 	"github.com/glovebox-dev/glovebox/sandbox"
 )
 
-// staging is a mount namespace of a box's own in which all that the box consists of lies side by side, whatever the folders of the host
-// let the box's user ids see. On the host nothing is mounted, so nobody who removes a box's folder can come to the user's files through
-// it. It ends with the box's processes.
+// staging is a mount namespace that holds everything a box consists of, whatever the box's user ids may see of the host's
+// folders. Nothing is mounted on the host itself, so removing a box's folder can never reach the user's files. It ends with
+// the box's processes.
 //
-// For an ordinary user there is none: all that a box consists of is its maker's, and is reached by the paths of the host.
+// An ordinary user has none: everything belongs to that user, and is used by its path on the host.
 type staging struct {
 	plain   bool
-	paths   map[string]string // of a plain one: where things lie
+	paths   map[string]string // without a namespace: paths of the entries
 	entries []entry
-	mounts  []specs.Mount // what the box is to show, as it lies on the staging area
+	mounts  []specs.Mount // the box's mounts, by path in the staging area
 }
 
-// entry is one thing on the staging area: a clone of a mount, attached nowhere yet.
+// entry is one thing in the staging area: a clone of a mount, not attached yet.
 type entry struct {
 	fd   int
-	name string // a path on the staging area
+	name string // a path in the staging area
 	dir  bool
 }
 
-// stagingDirs are folders that the staging area may cover: all that is below is held by descriptors then.
+// stagingDirs are folders that the staging area may cover: by then descriptors hold everything below.
 var stagingDirs = []string{"/mnt", "/usr"}
 
-const stagingBytes = 1 << 20 // of folders and empty files to mount over
+const stagingBytes = 1 << 20 // folders and empty files as mount points
 
-// The names of entries that a box always has.
+// The entries that every box has.
 const (
 	stagingBox  = "box"
 	stagingRoot = "root"
@@ -54,7 +54,7 @@ func (s *staging) close() {
 	}
 }
 
-// put takes a clone of the mount of a path, with all that is mounted below.
+// put clones the mount of a path, including all mounts below it.
 func (s *staging) put(name, source string, flags confine.Flags) error {
 	if s.plain {
 		s.paths[name] = source
@@ -76,20 +76,20 @@ func (s *staging) take(name string, fd int) error {
 	return nil
 }
 
-// show has the box show a thing on the staging area.
+// show makes the box show an entry.
 func (s *staging) show(name, target string, writable bool) {
 	mode, bind := "ro", "rbind"
 	if writable {
 		mode = "rw"
 	}
 	if s.plain {
-		bind = "bind" // what is mounted below is not hardened, so gVisor is to fail
+		bind = "bind" // mounts below are not hardened, so gVisor must fail on them
 	}
 	s.mounts = append(s.mounts, specs.Mount{Type: "bind", Source: s.path(name), Destination: path.Clean(target),
 		Options: []string{bind, "nosuid", "nodev", mode}})
 }
 
-// path is where runsc finds a thing.
+// path is where runsc finds an entry.
 func (s *staging) path(name string) string {
 	if s.plain {
 		return s.paths[name]
@@ -106,8 +106,8 @@ func stagingDir() string {
 	return stagingDirs[len(stagingDirs)-1]
 }
 
-// set puts all that a box consists of on its staging: its folder, its root, what the root shows, the guest's socket, and what a spec shows
-// of the host. Of that, on disk all stays its owner's: to the box's own ids it is mapped (idmap).
+// set stages everything a box consists of: its folder, its root, what the root shows, the guest's socket, and the spec's
+// host files. The latter keep their owner on disk; idmap maps it to the box's ids.
 func (box *Box) set(spec *sandbox.Spec, r *root) (_ *staging, err error) {
 	s := &staging{plain: box.IDs == nil, paths: map[string]string{}}
 	defer func() {
@@ -148,8 +148,8 @@ func (box *Box) set(spec *sandbox.Spec, r *root) (_ *staging, err error) {
 	return s, nil
 }
 
-// bind has the box's root show a thing of the host. It is mounted over the root on the staging area, so that for gVisor all of it is one mount:
-// each further one takes its start a millisecond. gVisor opens the devices that it finds there for the code, so the host's kernel must not.
+// bind mounts a host file or folder over the root in the staging area, so that gVisor sees one mount: each further one costs
+// 1 ms at its start. gVisor opens the devices there for the code, so the host's kernel must refuse them.
 func (s *staging) bind(m shown) error {
 	if !s.plain {
 		if err := s.put(path.Join(stagingRoot, m.target), m.source, m.flags); err != nil {
@@ -163,10 +163,10 @@ func (s *staging) bind(m shown) error {
 	return err
 }
 
-// next names one thing more.
+// next is the name of the next entry.
 func (s *staging) next() string { return itoa(len(s.mounts)) }
 
-// putHost puts a file or folder of the host on the staging area that a spec names.
+// putHost stages a host file or folder that a spec names.
 func (s *staging) putHost(name string, m sandbox.Mount, ids *hostid.Pair) error {
 	if s.plain {
 		if _, err := nolink.Stat(m.Source); err != nil {
@@ -184,8 +184,8 @@ func (s *staging) putHost(name string, m sandbox.Mount, ids *hostid.Pair) error 
 	return harden(fd, m.Writable)
 }
 
-// harden has the host's kernel let no set-uid program and no device of a mount be one, nor of what is mounted below, and nothing be written
-// that is not to be: gVisor asks for that at the top alone.
+// harden disables set-uid programs and devices, and writing if not writable, for a mount and all mounts below it: gVisor
+// requests that for the top only.
 func harden(fd int, writable bool) error {
 	attr := unix.MountAttr{Attr_set: unix.MOUNT_ATTR_NOSUID | unix.MOUNT_ATTR_NODEV}
 	if !writable {
@@ -194,7 +194,7 @@ func harden(fd int, writable bool) error {
 	return os.NewSyscallError("mount_setattr", unix.MountSetattr(fd, "", unix.AT_EMPTY_PATH|unix.AT_RECURSIVE, &attr))
 }
 
-// attach gives the calling thread a mount namespace of its own, and builds the staging area there.
+// attach gives the calling thread its own mount namespace and builds the staging area there.
 func (s *staging) attach() error {
 	if err := unix.Unshare(unix.CLONE_FS | unix.CLONE_NEWNS); err != nil {
 		return os.NewSyscallError("unshare", err)
@@ -209,7 +209,7 @@ func (s *staging) attach() error {
 		at := s.path(p.name)
 		var err error
 		switch {
-		case strings.Contains(p.name, "/"): // the root has a place for it
+		case strings.Contains(p.name, "/"): // the root has a mount point for it
 		case p.dir:
 			err = os.Mkdir(at, 0o755)
 		default:
@@ -218,7 +218,8 @@ func (s *staging) attach() error {
 		if err == nil {
 			err = unix.MoveMount(p.fd, "", unix.AT_FDCWD, at, unix.MOVE_MOUNT_F_EMPTY_PATH)
 		}
-		// A clone of a mount that is shared, as systemd makes all of the host's, is so as well: what comes to lie on it here would on the host.
+		// A clone of a shared mount, as systemd makes all of the host's, is shared too: mounts made here would appear on the
+		// host.
 		if err == nil {
 			err = unix.Mount("", at, "", unix.MS_REC|unix.MS_PRIVATE, "")
 		}
