@@ -1,4 +1,4 @@
-// Package backend is the list of backends: whoever wires a program together opens them here, and hands them to the engine as
+// Package backend lists the backends. Whoever wires a program together opens them here and passes them to the engine as
 // values.
 package backend
 
@@ -16,23 +16,23 @@ import (
 
 // Options are what the backends are opened with.
 type Options struct {
-	Libexec  string   // a folder that holds the guest program; "" looks in the usual places
-	CacheDir string   // where a guest program that was built from source is kept; "" is not to build one
-	RunDir   string   // where live state is; "" is rundir.Default
-	Stderr   *os.File // receives what a failing guest says last; nil discards it
-	Lack     []string // what this host is to be taken to lack, for tests of what happens then
+	Libexec  string   // folder of the guest program; "" looks in the usual places
+	CacheDir string   // keeps a guest program built from source; "" builds none
+	RunDir   string   // folder of live state; "" is rundir.Default
+	Stderr   *os.File // receives a failing guest's last output; nil discards it
+	Lack     []string // for tests: pretend that this host lacks these
 
-	LookupEnv func(name string) (string, bool) // reads the environment in which engines and the run folder are looked for; nil is the process's
+	LookupEnv func(name string) (string, bool) // environment for finding engines and the run folder; nil is the process's
 
-	// Of docker and podman.
-	Image            string    // of sandboxes that name none; "" is the backend's choice
+	// For docker and podman only.
+	Image            string    // default image; "" is the backend's choice
 	ContainerRuntime string    // "" is the engine's default
-	FetchImages      bool      // those that are not there yet
-	Progress         io.Writer // receives what is said while one is fetched; nil discards it
+	FetchImages      bool      // fetch missing images
+	Progress         io.Writer // receives the progress of a fetch; nil discards it
 }
 
-// complete chooses what was left open. A run folder that others could have planted is an error here already, the same for all backends; each
-// looks again before it uses it.
+// complete fills in defaults. A run folder that others could have planted is an error already here, for all backends alike;
+// each backend checks again before it uses the folder.
 func (o *Options) complete() error {
 	if o.LookupEnv == nil {
 		o.LookupEnv = os.LookupEnv
@@ -43,7 +43,7 @@ func (o *Options) complete() error {
 	return rundir.Check(o.RunDir)
 }
 
-// containers are the backends whose sandboxes are containers of an engine, which every system can have.
+// containers returns the backends that use a container engine, available on every system.
 func containers(o Options) []sandbox.Backend {
 	var list []sandbox.Backend
 	for _, name := range []string{docker.Name, docker.Podman} {
@@ -59,10 +59,10 @@ func containers(o Options) []sandbox.Backend {
 	return list
 }
 
-// Set is the backends that this system can have, best default first.
+// Set holds the backends of this system, best default first.
 type Set struct {
 	Backends []sandbox.Backend
-	files    []*os.File // that the backends use, closed after them
+	files    []*os.File // used by the backends, closed after them
 }
 
 // Close releases what the backends hold. It ends no sandbox.

@@ -2,8 +2,8 @@
 
 package backend
 
-// Open makes the backends of this system: those whose sandboxes are containers of an engine, in a virtual machine or elsewhere. The others
-// are made of Linux's own walls.
+// Open makes the backends of this system: those of container engines, in a virtual machine or elsewhere. The others need
+// Linux.
 func Open(o Options) (*Set, error) {
 	if err := o.complete(); err != nil {
 		return nil, err

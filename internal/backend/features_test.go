@@ -19,7 +19,7 @@ const (
 	end    = "<!-- end -->\n"
 )
 
-// TestFeaturesOfReadme: what README.md says that each backend can do is what the backends say.
+// TestFeaturesOfReadme: the table in README.md equals the backends' own lists.
 func TestFeaturesOfReadme(t *testing.T) {
 	text, err := os.ReadFile(readme)
 	if err != nil {
@@ -42,7 +42,8 @@ func TestFeaturesOfReadme(t *testing.T) {
 	}
 }
 
-// features is the table: a line a feature, a column a backend, and below it what becomes of a request for what is lacking.
+// features renders the table: a row per feature, a column per backend, and notes on what happens to requests for missing
+// ones.
 func features(t *testing.T) string {
 	set, err := Open(Options{Libexec: os.Getenv("GLOVEBOX_LIBEXEC"), CacheDir: t.TempDir(), RunDir: filepath.Join(t.TempDir(), "run")})
 	if err != nil {
@@ -59,7 +60,7 @@ func features(t *testing.T) string {
 	for column, b := range set.Backends {
 		f, tells := b.(sandbox.Featured)
 		if !tells {
-			t.Fatalf("%s tells of no features", b.Name())
+			t.Fatalf("%s reports no features", b.Name())
 		}
 		head, rule = head+" "+b.Name()+" |", rule+"---|"
 		for _, feature := range f.Features() {
@@ -80,7 +81,7 @@ func features(t *testing.T) string {
 	table := head + "\n" + rule + "\n"
 	for _, name := range names {
 		if strings.Count(cells[name], "|") != len(set.Backends) {
-			t.Errorf("not every backend tells of %q", name)
+			t.Errorf("not every backend reports %q", name)
 		}
 		table += "| " + string(name) + " |" + cells[name] + "\n"
 	}

@@ -10,10 +10,10 @@ import (
 	"github.com/glovebox-dev/glovebox/sandbox"
 )
 
-// TestEveryBackendJudgesItsRunFolder: the one judgement that they share comes before they read, make or remove anything, when they are
-// opened and at each use. What it judges is package rundir's to test.
-func TestEveryBackendJudgesItsRunFolder(t *testing.T) {
-	top, err := os.MkdirTemp("", "planted-") // the folders of t.TempDir are closed to others
+// TestEveryBackendChecksItsRunFolder: each backend checks its run folder when it opens and before each use, before it reads,
+// makes or removes anything. Package rundir tests the check itself.
+func TestEveryBackendChecksItsRunFolder(t *testing.T) {
+	top, err := os.MkdirTemp("", "planted-") // others cannot enter t.TempDir
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -64,7 +64,7 @@ func TestEveryBackendJudgesItsRunFolder(t *testing.T) {
 	}
 }
 
-// names lists all there is in a folder.
+// names lists everything in a folder.
 func names(t *testing.T, dir string) string {
 	t.Helper()
 	var all []string
