@@ -13,24 +13,24 @@ import (
 
 var _ sandbox.Box = (*Box)(nil)
 
-// Box is one native sandbox. Its process is its guest, with which the kernel ends all others.
+// Box is one native sandbox. Its process is its guest; the kernel ends all others with it.
 type Box struct {
 	*hostbox.Box
 	backend *Backend
-	walls   *confine.Plan // what a fork of a zygote does to itself here; nil where none may be put in
-	entry   entry         // of a fork
+	walls   *confine.Plan // how a zygote's fork confines itself here; nil if none may enter
+	entry   entry         // lock of Fork
 }
 
-// entry is held by Fork, so that what it works with is not given up meanwhile: the control group may be the next sandbox's then.
+// entry is held by Fork, so that its resources are not released meanwhile: the next sandbox could reuse the control group.
 type entry struct {
 	sync.Mutex
 	used bool
 }
 
-// start takes the guest over.
+// start takes over a ready guest.
 func (box *Box) start(g *spawned) {
 	box.Process, box.Lifeline, box.Began = g.process, g.setup, time.Now()
-	box.Entry = &box.entry // soon free, once the box has ended, as what is forked has nowhere to go any more
+	box.Entry = &box.entry // released soon after the box ends: a fork cannot enter any more
 	box.Watch()
 	box.backend.hoards.watch(box)
 }

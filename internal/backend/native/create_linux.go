@@ -16,7 +16,7 @@ import (
 	"github.com/glovebox-dev/glovebox/sandbox"
 )
 
-// Create builds the walls of one sandbox.
+// Create creates one sandbox.
 func (b *Backend) Create(ctx context.Context, spec sandbox.Spec) (sandbox.Box, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
@@ -38,7 +38,7 @@ func (b *Backend) Create(ctx context.Context, spec sandbox.Spec) (sandbox.Box, e
 	return box, nil
 }
 
-// create builds the walls in the order in which they can be taken down again.
+// create builds a box; each step can be undone in reverse order.
 func (b *Backend) create(ctx context.Context, spec sandbox.Spec, t *template) (_ *Box, err error) {
 	in, err := b.instance()
 	if err != nil {
@@ -96,8 +96,8 @@ func (b *Backend) create(ctx context.Context, spec sandbox.Spec, t *template) (_
 	return box, nil
 }
 
-// claim takes what the host holds for a box before its first process: its folder, which is the record of all that follows, as
-// everything else is named after it; its host ids; its control group.
+// claim takes the box's resources on the host: its folder, which is the record from which every other name derives; its host
+// ids; its control group.
 func (b *Backend) claim(in *instance.Instance, box *Box, spec *sandbox.Spec, made *undo.Stack) error {
 	if err := b.fail(failDir, os.Mkdir(box.Dir, 0o700)); err != nil {
 		_ = os.Remove(box.Dir)
@@ -122,15 +122,15 @@ func (b *Backend) claim(in *instance.Instance, box *Box, spec *sandbox.Spec, mad
 	return nil
 }
 
-// groupLimits are the limits of the control group. Files of the writable places lie in memory, so their bound is added to that of
-// memory: a full disk is then ENOSPC, and no out-of-memory kill.
+// groupLimits are the control group's limits. Files in the writable places lie in memory, so the disk limit is added to the
+// memory limit: a full disk gives ENOSPC, not an out-of-memory kill.
 func groupLimits(spec *sandbox.Spec) cgroup.Limits {
 	return cgroup.Limits{MemoryBytes: spec.Limits.MemoryBytes + spec.Limits.DiskBytes, CPUMillis: spec.Limits.CPUMillis,
 		Pids: spec.Limits.Pids + guestTasks}
 }
 
-// protectGuest makes the guest the last that the kernel kills for want of memory; it gives what it starts the opposite. Only root may
-// lower a score.
+// protectGuest makes the guest the last process that the kernel kills for want of memory; the guest does the opposite for
+// what it starts. Only root may lower a score.
 func protectGuest(pid int) {
 	if os.Geteuid() != 0 {
 		return
@@ -143,13 +143,13 @@ func protectGuest(pid int) {
 	_, _ = f.WriteString("-1000")
 }
 
-// refuse says no to what this backend cannot do.
+// refuse returns an error for what this backend does not support.
 func (b *Backend) refuse(spec *sandbox.Spec) error {
 	switch {
 	case len(spec.Devices) > 0:
-		return &sandbox.Error{Kind: sandbox.Unsupported, Op: "devices", Msg: "the native backend hands no devices in"}
+		return &sandbox.Error{Kind: sandbox.Unsupported, Op: "devices", Msg: "the native backend passes no devices in"}
 	case spec.Network.Mode != "" && spec.Network.Mode != sandbox.NetworkNone:
-		return &sandbox.Error{Kind: sandbox.Unsupported, Op: "network", Msg: "the native backend has no way out to the network yet",
+		return &sandbox.Error{Kind: sandbox.Unsupported, Op: "network", Msg: "the native backend has no network yet",
 			Fix: "leave the network mode at none"}
 	case spec.User.UID == 0:
 		return &sandbox.Error{Kind: sandbox.Unsupported, Op: "user", Msg: "code does not run as uid 0", Fix: "leave the user at 1000"}

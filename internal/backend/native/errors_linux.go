@@ -13,7 +13,7 @@ import (
 	"github.com/glovebox-dev/glovebox/sandbox"
 )
 
-// at names the step that failed. What a later step already explained keeps its words.
+// at names the failed step. An error that already has an explanation keeps it.
 func at(step string, err error) error {
 	var e *sandbox.Error
 	if errors.As(err, &e) {
@@ -22,11 +22,12 @@ func at(step string, err error) error {
 	return &sandbox.Error{Kind: sandbox.Unavailable, Op: "native: " + step, Err: err}
 }
 
-// explainStart says at which step a guest did not start. Where AppArmor restricts user namespaces, they are made but hold no capability.
+// explainStart explains why a guest did not start. Where AppArmor restricts user namespaces, they can be made but grant no
+// capability.
 func explainStart(err error) error {
 	var e *fork.Error
 	switch {
-	case !errors.As(err, &e): // it did not come to a child
+	case !errors.As(err, &e): // no child process was made
 		return at(failSpawn, err)
 	case e.Step == fork.Fork, e.Step == fork.Privileges:
 		return explainClone(err)
@@ -34,32 +35,32 @@ func explainStart(err error) error {
 	return at(e.Step.String(), e.Errno)
 }
 
-// explainClone puts the refusal of new namespaces into words.
+// explainClone explains why namespaces were refused.
 func explainClone(err error) error {
 	e := &sandbox.Error{Kind: sandbox.Unsupported, Op: "native: make namespaces", Err: err}
 	switch {
 	case errors.Is(err, unix.ENOSPC):
-		e.Msg = "this host allows no more user namespaces"
-		e.Fix = "raise the sysctl user.max_user_namespaces"
+		e.Msg = "the host's limit on user namespaces is reached"
+		e.Fix = "as root: sysctl user.max_user_namespaces=65536"
 	case errors.Is(err, unix.EPERM) && appArmorRestricts():
-		e.Msg = "AppArmor on this host keeps ordinary users from making user namespaces"
-		e.Fix = "as root: sysctl kernel.apparmor_restrict_unprivileged_userns=0, or give glovebox an AppArmor profile with the permission userns, or run it as root"
+		e.Msg = "AppArmor on this host forbids ordinary users to make user namespaces"
+		e.Fix = "as root: sysctl kernel.apparmor_restrict_unprivileged_userns=0, or add an AppArmor profile for glovebox that allows userns, or run as root"
 	case errors.Is(err, unix.EPERM):
-		e.Msg = "this host keeps ordinary users from making user namespaces"
-		e.Fix = "as root: sysctl kernel.unprivileged_userns_clone=1 where it exists; inside a container allow it by its seccomp profile (Docker: --security-opt seccomp=unconfined); or run as root"
+		e.Msg = "this host forbids ordinary users to make user namespaces"
+		e.Fix = "as root: sysctl kernel.unprivileged_userns_clone=1, if it exists; inside a container allow it in the seccomp profile (Docker: --security-opt seccomp=unconfined); or run as root"
 	case errors.Is(err, unix.ENOSYS):
-		e.Msg = "a filter of system calls on this host refuses to make processes in namespaces"
-		e.Fix = "inside a container allow clone3 by its seccomp profile (Docker: --security-opt seccomp=unconfined)"
+		e.Msg = "a seccomp filter on this host forbids processes in new namespaces"
+		e.Fix = "inside a container allow clone3 in the seccomp profile (Docker: --security-opt seccomp=unconfined)"
 	case errors.Is(err, unix.EINVAL):
 		e.Msg = "this kernel lacks one of the namespaces user, mount, pid, net, ipc, uts, cgroup"
-		e.Fix = "use a kernel that is built with them"
+		e.Fix = "use a kernel built with all of them, or another backend"
 	default:
 		e.Kind = sandbox.Unavailable
 	}
 	return e
 }
 
-// appArmorSwitch is what Ubuntu 23.10 and later keep ordinary users from user namespaces by.
+// appArmorSwitch restricts user namespaces of ordinary users on Ubuntu 23.10 and later.
 var appArmorSwitch = "/proc/sys/kernel/apparmor_restrict_unprivileged_userns"
 
 func appArmorRestricts() bool {
@@ -67,7 +68,7 @@ func appArmorRestricts() bool {
 	return err == nil && strings.TrimSpace(string(text)) == "1"
 }
 
-// explainSetup puts the step at which the set-up stage failed into an error.
+// explainSetup explains at which step the set-up stage failed.
 func explainSetup(f *confine.Failure) error {
 	e := &sandbox.Error{Kind: sandbox.Unavailable, Op: "native: " + f.Step, Err: errors.New(f.Msg)}
 	errno := syscall.Errno(f.Errno)
@@ -78,32 +79,32 @@ func explainSetup(f *confine.Failure) error {
 	switch {
 	case denied && (f.Step == confine.StepKnobs || strings.HasPrefix(f.Step, confine.StepRoot+" proc")):
 		e.Kind = sandbox.Unsupported
-		e.Msg = "this host lets nobody mount a fresh /proc, because its own is partly hidden, as in most containers"
-		e.Fix = "in Docker or Podman start the container with --security-opt systempaths=unconfined; in Kubernetes set procMount: Unmasked; or use another backend"
+		e.Msg = "the kernel refuses a new /proc because this host's /proc is partly hidden, as in most containers"
+		e.Fix = "start the container with --security-opt systempaths=unconfined (Docker, Podman) or procMount: Unmasked (Kubernetes); or use another backend"
 	case denied && appArmorRestricts():
 		e.Kind = sandbox.Unsupported
-		e.Msg = "AppArmor on this host lets an ordinary user's namespaces do nothing"
+		e.Msg = "AppArmor on this host denies all rights in an ordinary user's namespaces"
 		e.Fix = "as root: sysctl kernel.apparmor_restrict_unprivileged_userns=0, or run as root"
 	case denied && f.Step == confine.StepPrivate:
 		e.Kind = sandbox.Unsupported
-		e.Fix = "inside a container allow mount by its seccomp and AppArmor profiles (Docker: --security-opt seccomp=unconfined --security-opt apparmor=unconfined)"
+		e.Fix = "inside a container allow mount in the seccomp and AppArmor profiles (Docker: --security-opt seccomp=unconfined --security-opt apparmor=unconfined)"
 	case errno == unix.ENOSYS:
 		e.Kind = sandbox.Unsupported
 		e.Msg = "this kernel is too old"
 		e.Fix = "use Linux " + leastKernel + " or newer"
 	case strings.HasPrefix(f.Step, confine.StepSources+" "):
 		e.Kind = sandbox.Invalid
-		e.Msg = "cannot be made visible in the sandbox"
+		e.Msg = "cannot be mounted in the sandbox"
 	case strings.HasPrefix(f.Step, confine.StepRoot+" ") && (errno == unix.ENOENT || errno == unix.EROFS):
 		e.Kind = sandbox.Invalid
-		e.Msg = "there is no such place in the sandbox's root, and it cannot be made inside a read-only folder of the host"
+		e.Msg = "the target does not exist, and cannot be made in a read-only host folder"
 		e.Fix = "choose a target below a new top-level folder, such as /data"
 	case strings.HasPrefix(f.Step, confine.StepRoot+" ") && errno == unix.ELOOP:
 		e.Kind = sandbox.Invalid
-		e.Msg = "a link stands in the way of this target"
+		e.Msg = "the target's path contains a symbolic link"
 	}
 	return e
 }
 
-// leastKernel is the oldest Linux that has all that the set-up stage calls: mount_setattr (5.12) and cgroup.kill (5.14).
+// leastKernel is the oldest Linux with everything that the set-up stage calls: mount_setattr (5.12) and cgroup.kill (5.14).
 const leastKernel = "5.14"

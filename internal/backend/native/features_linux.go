@@ -2,7 +2,7 @@ package native
 
 import "github.com/glovebox-dev/glovebox/sandbox"
 
-// Features are what this backend can do.
+// Features lists what this backend supports.
 func (b *Backend) Features() []sandbox.Feature {
 	return []sandbox.Feature{
 		{Name: sandbox.FeatureHostRoot, Has: true},
@@ -12,7 +12,7 @@ func (b *Backend) Features() []sandbox.Feature {
 		{Name: sandbox.FeatureCommands, Has: true},
 		{Name: sandbox.FeatureInodes, Has: true},
 		{Name: sandbox.FeatureMemoryAlone, Has: true},
-		{Name: sandbox.FeatureCheckpoint, Detail: "the kernel offers none that holds against hostile processes"},
+		{Name: sandbox.FeatureCheckpoint, Detail: "the kernel has none that is safe with hostile processes"},
 		{Name: sandbox.FeatureForkedPython, Has: true},
 	}
 }

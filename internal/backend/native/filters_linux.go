@@ -6,7 +6,7 @@ import (
 	"github.com/glovebox-dev/glovebox/internal/seccomp"
 )
 
-// filters keeps the compiled variants of the system call policy. There are four; compiling one takes 0.1 ms.
+// filters caches the compiled variants of the system call policy. There are four; compiling one takes 0.1 ms.
 type filters struct {
 	mu       sync.Mutex // guards compiled
 	compiled map[seccomp.Options][]byte

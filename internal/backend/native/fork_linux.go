@@ -21,19 +21,19 @@ import (
 
 var _ sandbox.Forker = (*Box)(nil)
 
-// forkTimeout bounds how long a fork may take to stand behind its walls, some 3 ms on an idle machine; tests set it.
+// forkTimeout bounds how long a fork takes to confine itself: some 3 ms on an idle machine. Tests set it.
 var forkTimeout = 5 * time.Second
 
-// pipeSize is that of the pipes that the guest makes, in bytes.
+// pipeSize is the size of the guest's pipes, in bytes.
 const pipeSize = 256 << 10
 
-// forkable says whether a zygote's forks may run in the sandbox of a spec: its root is the zygote's, it holds nothing of which a zygote
-// knows nothing, and it ends with its one execution. That last rule is what makes entering it safe: on its way in a fork has all
-// rights in the sandbox, and nothing of the user's has been there to wait for it. An ordinary user cannot make the zygote that it
-// takes: only with CAP_SYS_ADMIN may a process have its children spawned in another pid namespace.
+// forkable reports whether a zygote's fork may run in a sandbox of this spec: the root is the zygote's, the zygote knows
+// everything the spec asks for, and the sandbox ends with its one execution. The last rule makes entering safe: a fork
+// enters with all rights in the sandbox, and no user code has been there to wait for it. An ordinary user cannot have a
+// zygote: only with CAP_SYS_ADMIN may a process spawn children into another pid namespace.
 //
-// The zygote stands still while its child enters, so what slows that one down slows all others: a sandbox with less than a CPU, whose
-// quota its start may have used up, is left to itself, and so is one whose memory may not do.
+// The zygote waits while its child enters, so a slow child delays all others. Excluded are therefore sandboxes with less
+// than a CPU, whose start may have used up their quota, and those with too little memory.
 func (b *Backend) forkable(spec *sandbox.Spec) bool {
 	l := &spec.Limits
 	if 0 < l.CPUMillis && l.CPUMillis < 1000 || 0 < l.MemoryBytes && l.MemoryBytes < 32<<20 || 0 < l.Pids && l.Pids < 8 {
@@ -62,7 +62,7 @@ func (box *Box) Fork(ctx context.Context, f sandbox.Fork) (_ *sandbox.Forked, er
 			err = at("fork interpreter", err)
 		}
 		if out.asked && ctx.Err() == nil {
-			box.backend.zygotes.judge(box.backend, z, err)
+			box.backend.zygotes.record(box.backend, z, err)
 		}
 	}()
 	if err := out.order(box, z); err != nil {
@@ -75,8 +75,8 @@ func (box *Box) Fork(ctx context.Context, f sandbox.Fork) (_ *sandbox.Forked, er
 	return &sandbox.Forked{PID: pid, Stdout: out.stdout, Stderr: out.stderr, Go: out.release, Close: out.close}, nil
 }
 
-// enter tells the process what to do to itself, and returns its id once its walls stand. Unless the zygote says that nothing has
-// entered, something may have, now or when it comes to the order.
+// enter tells the process how to confine itself, and returns its id once it has. Unless the zygote reports that nothing
+// entered, a process may have, now or later.
 func (o *forking) enter(ctx context.Context, box *Box, f *sandbox.Fork) (int, error) {
 	deadline := time.Now().Add(forkTimeout)
 	if d, ok := ctx.Deadline(); ok && d.Before(deadline) {
@@ -87,7 +87,7 @@ func (o *forking) enter(ctx context.Context, box *Box, f *sandbox.Fork) (int, er
 	}
 	defer context.AfterFunc(ctx, func() { _ = o.channel.SetDeadline(time.Unix(1, 0)) })()
 	sent := net.Buffers{box.backend.entries.get(box.walls, f.Dir), program(f)}
-	_, failed := sent.WriteTo(o.channel) // what the zygote has refused it takes nothing of
+	_, failed := sent.WriteTo(o.channel) // ignored if the zygote refused
 	pid, err := o.pid()
 	switch {
 	case errors.Is(err, errRefused):
@@ -98,11 +98,11 @@ func (o *forking) enter(ctx context.Context, box *Box, f *sandbox.Fork) (int, er
 	return pid, nil
 }
 
-// errRefused is the zygote's word that nothing has entered the sandbox.
+// errRefused is the zygote's report that nothing has entered the sandbox.
 var errRefused = errors.New("the zygote refused")
 
-// program is what a fork reads on its channel after the calls that raise its walls: how many bytes the arguments of its program have,
-// and the environment; then both, each word ended by a NUL byte.
+// program is what a fork reads on its channel after the calls that confine it: the byte counts of its program's arguments
+// and of the environment, then both, each string ended by a NUL byte.
 func program(f *sandbox.Fork) []byte {
 	b := make([]byte, 8)
 	for i, list := range [][]string{f.Args, f.Env} {
@@ -115,11 +115,10 @@ func program(f *sandbox.Fork) []byte {
 	return b
 }
 
-// entries keeps the calls of the last fork in the form that it read them in: making them anew takes 0.2 ms, and nearly all sandboxes
-// have the same walls.
+// entries caches the last fork's calls, encoded: encoding them takes 0.2 ms, and they are the same for nearly all sandboxes.
 type entries struct {
 	mu    sync.Mutex // guards both
-	walls []byte     // a plan that holds nothing but what the calls are made of
+	walls []byte     // the part of the plan that the calls depend on
 	calls []byte
 }
 
@@ -133,14 +132,14 @@ func (e *entries) get(walls *confine.Plan, dir string) []byte {
 	return e.calls
 }
 
-// forking is a process on its way into a sandbox.
+// forking is a process that is entering a sandbox.
 type forking struct {
 	channel        net.Conn
 	stdout, stderr *os.File // read ends
-	asked          bool     // for it; a failure before is not the zygote's
+	asked          bool     // whether the zygote was asked; an earlier failure is not its fault
 }
 
-// order makes the process's channel and pipes and asks the zygote for it.
+// order makes the process's channel and pipes and asks the zygote for the process.
 func (o *forking) order(box *Box, z *zygote) error {
 	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
@@ -155,12 +154,12 @@ func (o *forking) order(box *Box, z *zygote) error {
 	}
 	fds := []int{box.Process.FD, pair[1]}
 	for _, end := range []**os.File{&o.stdout, &o.stderr} {
-		var pipe [2]int // blocking, as the program's end is to be; the guest makes its own end what it needs
+		var pipe [2]int // blocking, for the program; the guest changes its own end
 		if err := unix.Pipe2(pipe[:], unix.O_CLOEXEC); err != nil {
 			return err
 		}
 		defer unix.Close(pipe[1])
-		_, _ = unix.FcntlInt(uintptr(pipe[0]), unix.F_SETPIPE_SZ, pipeSize) // as the guest's; it may be refused
+		_, _ = unix.FcntlInt(uintptr(pipe[0]), unix.F_SETPIPE_SZ, pipeSize) // as the guest does; may be refused
 		*end = os.NewFile(uintptr(pipe[0]), "pipe")
 		fds = append(fds, pipe[1])
 	}
@@ -176,13 +175,13 @@ func (o *forking) order(box *Box, z *zygote) error {
 	return z.order(door.V2 > 0, len(door.Tasks), append(fds, door.Tasks...))
 }
 
-// What may come in the place of a process id, followed by what failed.
+// What may come instead of a process id, followed by the cause.
 const (
 	nobodyEntered = 0
 	somebodyMay   = math.MaxUint32
 )
 
-// pid reads what the process says once its walls stand, or what the zygote says.
+// pid reads the process's report that it is confined, or the zygote's report.
 func (o *forking) pid() (int, error) {
 	var number [4]byte
 	if _, err := io.ReadFull(o.channel, number[:]); err != nil {
@@ -203,7 +202,7 @@ func (o *forking) pid() (int, error) {
 	if pid == nobodyEntered {
 		return 0, fmt.Errorf("%w: %q", errRefused, text)
 	}
-	return 0, fmt.Errorf("its answer: %q", text)
+	return 0, fmt.Errorf("unexpected answer: %q", text)
 }
 
 // release lets the program begin.
@@ -212,7 +211,7 @@ func (o *forking) release() error {
 	return err
 }
 
-// close gives up the process's channel, without which it does not begin, and the pipes.
+// close closes the channel, without which the process does not begin, and the pipes.
 func (o *forking) close() {
 	if o.channel != nil {
 		o.channel.Close()

@@ -14,12 +14,11 @@ import (
 	"github.com/glovebox-dev/glovebox/internal/pidfd"
 )
 
-// Some things the kernel keeps for a program without a bound, and counts in no control group: locks of parts of files, 192 bytes each, a
-// quarter of a million in a second (RLIMIT_LOCKS is not enforced any more: getrlimit(2)); TCP sockets that have no descriptor, as those
-// that nobody has accepted and those that were closed with something to send, of which the whole host may have few
-// (net.ipv4.tcp_max_orphans); and 2 KiB for each UDP socket with SO_REUSEPORT, of which a hundred processes have a hundred thousand.
-// So each sandbox is looked at from outside, and the code of one that hoards is killed. So is code that is out of memory again and again:
-// the kernel writes two pages about each kill to its log, which holds 128 KiB by default, and pushes all else out of it.
+// The kernel keeps some things for a program without a limit and counts them in no control group: locks on parts of files, 192 bytes each,
+// 250,000 in a second (RLIMIT_LOCKS is no longer enforced: getrlimit(2)); TCP sockets without a descriptor, not yet accepted, or closed with
+// unsent data, of which the whole host may have few (net.ipv4.tcp_max_orphans); and 2 KiB for each UDP socket with SO_REUSEPORT. So
+// every sandbox is watched from outside, and code that hoards is killed. So is code that runs out of memory again and again: for each kill
+// the kernel writes two pages to its log, which holds 128 KiB by default.
 const (
 	lookEvery   = 250 * time.Millisecond
 	mostLocks   = 10_000
@@ -33,7 +32,7 @@ const (
 	quietUDP   = 64 // sockets, whose queues are not worth a look
 )
 
-// hoards looks at all boxes of a backend, as long as there are any.
+// hoards watches all boxes of a backend, as long as there are any.
 type hoards struct {
 	looking sync.WaitGroup
 
@@ -44,7 +43,7 @@ type hoards struct {
 	copies bool // kernelFacts.keepsCopies
 }
 
-// watch looks at a box until its end.
+// watch watches a box until its end.
 func (h *hoards) watch(box *Box) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -56,7 +55,7 @@ func (h *hoards) watch(box *Box) {
 	h.boxes[box] = true
 }
 
-// close ends the looking, when no more boxes are made. Those that live on are looked at by who takes them back.
+// close stops watching when no more boxes are made. Whoever reattaches the living ones watches them.
 func (h *hoards) close() {
 	h.mu.Lock()
 	if h.stop != nil {
@@ -84,7 +83,7 @@ func (h *hoards) look(stop chan struct{}) {
 	}
 }
 
-// alive lists the boxes that have not ended, and forgets the others. With the last of them the looking ends.
+// alive returns the boxes that have not ended and forgets the others. With the last box, watching ends.
 func (h *hoards) alive(stop chan struct{}) (boxes []*Box) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -125,10 +124,10 @@ func (h *hoards) hasSockets(guest int) bool {
 	return tcp > fewSockets || udp > mostSockets || udp > quietUDP && queuedUDP(guest) > mostQueued
 }
 
-// hoarderOfLocks finds a box with too many locks of parts of files (proc_locks(5)). It reads no further then: each page of the list costs the
-// kernel a walk from its beginning, and who takes locks faster than they are read would be read for ever. The newest come first. Each
-// has the process that took it, and that lives as long as the lock: the filter refuses to share descriptors with another process, and locks
-// of open files, which have no process.
+// hoarderOfLocks finds a box with too many locks on parts of files (proc_locks(5)), then stops reading: the kernel walks the
+// list from its beginning for each page, and a fast hoarder could keep us reading for ever. The newest locks come first. The
+// process that took a lock lives as long as the lock: the filter refuses to share descriptors between processes, and open
+// file description locks, which have no process.
 func hoarderOfLocks(boxes []*Box) *Box {
 	f, err := os.Open("/proc/locks")
 	if err != nil {
@@ -137,7 +136,7 @@ func hoarderOfLocks(boxes []*Box) *Box {
 	defer f.Close()
 	boxOf, locks := map[int]*Box{}, map[*Box]int{}
 	for lines := bufio.NewScanner(f); lines.Scan(); {
-		// "1: POSIX  ADVISORY  WRITE 3548 08:01:2 0 EOF"; "->" behind the number is one that waits.
+		// "1: POSIX  ADVISORY  WRITE 3548 08:01:2 0 EOF"; "->" after the number marks a waiting lock.
 		fields := strings.Fields(strings.Replace(lines.Text(), "->", "", 1))
 		if len(fields) < 5 || fields[1] != "POSIX" {
 			continue
@@ -198,7 +197,7 @@ func queuedUDP(pid int) (bytes int64) {
 	return bytes
 }
 
-// killBelow kills what descends from a guest.
+// killBelow kills a guest's descendants.
 func killBelow(guest int) {
 	names, _ := os.ReadDir("/proc")
 	for _, name := range names {
@@ -210,17 +209,17 @@ func killBelow(guest int) {
 		if err != nil {
 			continue
 		}
-		if descends(pid, guest) { // asked after it was taken hold of: its number is no other's by now
+		if descends(pid, guest) { // checked after opening the pidfd, so the pid cannot have been reused
 			p.Kill()
 		}
 		p.Close()
 	}
 }
 
-// maxDepth bounds the walk up from a process, should processes come and go during it.
+// maxDepth bounds the walk up from a process while processes come and go.
 const maxDepth = 10_000
 
-// descends says whether a process comes from another. What a guest's children leave behind is the guest's own, so all code does.
+// descends reports whether a process descends from another. The guest adopts orphans, so all code does.
 func descends(pid, from int) bool {
 	for range maxDepth {
 		if pid == from {
@@ -234,7 +233,8 @@ func descends(pid, from int) bool {
 	return false
 }
 
-// seesHoards says why hoards cannot be seen here, or nil: a /proc that shows an ordinary user no process of other ids (hidepid), or masks.
+// seesHoards explains why hoards are not visible here, or returns nil: /proc may hide other users' processes (hidepid) or be
+// masked.
 func seesHoards() error {
 	f, err := os.Open("/proc/locks")
 	if err != nil {
@@ -245,13 +245,13 @@ func seesHoards() error {
 	return err
 }
 
-// parentOf is 0 for a process that is gone.
+// parentOf is 0 for an ended process.
 func parentOf(pid int) int {
 	text, err := os.ReadFile(filepath.Join("/proc", itoa(pid), "stat"))
 	if err != nil {
 		return 0
 	}
-	_, rest, _ := strings.Cut(string(text[strings.LastIndexByte(string(text), ')')+1:]), " ") // the name may hold anything
+	_, rest, _ := strings.Cut(string(text[strings.LastIndexByte(string(text), ')')+1:]), " ") // the name may contain anything
 	fields := strings.Fields(rest)                                                            // state, parent (proc_pid_stat(5))
 	if len(fields) < 2 {
 		return 0

@@ -8,7 +8,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// kernelFacts are what the walls depend on, read once.
+// kernelFacts are the kernel's properties that isolation depends on, read once.
 type kernelFacts struct {
 	release      string
 	major, minor int

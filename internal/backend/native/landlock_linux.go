@@ -10,11 +10,11 @@ const (
 	accessRead = unix.LANDLOCK_ACCESS_FS_READ_FILE | unix.LANDLOCK_ACCESS_FS_READ_DIR
 	accessExec = unix.LANDLOCK_ACCESS_FS_EXECUTE
 
-	// The thirteen rights of the first version (Linux 5.13), then what each later one added.
+	// The thirteen rights of the first version (Linux 5.13), then those that each later version added.
 	accessFirst = 1<<13 - 1
 )
 
-// ruleset is all that this kernel's Landlock can deny. A bit that it does not know would be refused.
+// ruleset is everything that this kernel's Landlock can deny. It would refuse an unknown bit.
 func (k kernelFacts) ruleset() (r confine.Ruleset) {
 	if k.landlock < 1 {
 		return r
@@ -33,14 +33,14 @@ func (k kernelFacts) ruleset() (r confine.Ruleset) {
 		r.Scoped = unix.LANDLOCK_SCOPE_ABSTRACT_UNIX_SOCKET | unix.LANDLOCK_SCOPE_SIGNAL
 	}
 	if k.landlock >= 7 {
-		// What is refused to a program that is a fork, and executes none, is not for the host's audit log: the code could fill it.
+		// Do not log what is refused to a fork that executes no program: the code could fill the host's audit log.
 		r.Flags = unix.LANDLOCK_RESTRICT_SELF_LOG_SAME_EXEC_OFF
 	}
 	return r
 }
 
-// grants are the exceptions from "nothing": all may be read and executed, the writable places written to, and the harmless devices
-// used. Where commands are given, these files alone may be executed.
+// grants are the exceptions from "nothing": everything may be read and executed, the writable places written to, and the
+// harmless devices used. With a list of commands, only those files may be executed.
 func grants(handled uint64, writable, commands []string) []confine.Access {
 	if handled == 0 {
 		return nil

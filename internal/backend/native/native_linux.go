@@ -1,8 +1,8 @@
-// Package native builds sandboxes out of Linux namespaces, control groups, Landlock and seccomp, as root or as an ordinary user. The
-// sandbox shares the host's kernel.
+// Package native builds sandboxes from Linux namespaces, control groups, Landlock and seccomp, as root or as an ordinary
+// user. The sandbox shares the host's kernel.
 //
-// The guest is its own set-up stage: it is spawned in new namespaces, builds the root, confines itself, and is then pid 1 of the
-// sandbox. Nothing else is executed before the code's interpreter.
+// The guest is its own set-up stage: it is spawned in new namespaces, builds the root, confines itself, and is then pid 1 of
+// the sandbox. Nothing else is executed before the code's interpreter.
 package native
 
 import (
@@ -24,30 +24,30 @@ import (
 
 var _ sandbox.Backend = (*Backend)(nil)
 
-// Name is the word by which users choose this backend.
+// Name is how users choose this backend.
 const Name = "native"
 
 // Options configure a Backend.
 type Options struct {
-	// Guest is the guest program, best a sealed memory file: nothing can then change what runs as pid 1. The backend keeps a
-	// descriptor of its own.
+	// Guest is the guest program, preferably a sealed memory file, so that nothing can change what runs as pid 1. The
+	// backend keeps its own descriptor.
 	Guest *os.File
 
-	// RunDir is where live state is: locks, claims of ids, sockets.
+	// RunDir is the folder of live state: locks, claims of ids, sockets.
 	RunDir string
 
-	// GuestStderr receives what a failing guest says last; nil is the null device.
+	// GuestStderr receives a failing guest's last output; nil is the null device.
 	GuestStderr *os.File
 
-	// FailAt makes the named step of creation fail. It is for the test that walks through all of them.
+	// FailAt makes the named creation step fail. For the test that walks through all of them.
 	FailAt string
 
-	// Lack is what this host is to be taken to lack: controllers of control groups, by name, or LackLandlock. It is for the test that
-	// forces every downgrade.
+	// Lack names cgroup controllers, or LackLandlock, that this host pretends to lack. For the test that forces every
+	// downgrade.
 	Lack []string
 }
 
-// LackLandlock in Options.Lack is a kernel without Landlock.
+// LackLandlock in Options.Lack means a kernel without Landlock.
 const LackLandlock = "landlock"
 
 // Backend makes sandboxes on this host.
@@ -72,10 +72,10 @@ type Backend struct {
 	hostErr   error
 }
 
-// New returns a backend. It touches nothing yet.
+// New returns a backend. It does no I/O.
 func New(o Options) (*Backend, error) {
 	if o.Guest == nil {
-		return nil, &sandbox.Error{Kind: sandbox.Invalid, Op: "native: new", Msg: "no guest program was given"}
+		return nil, &sandbox.Error{Kind: sandbox.Invalid, Op: "native: new", Msg: "no guest program"}
 	}
 	null, err := os.OpenFile(os.DevNull, os.O_RDWR, 0)
 	if err != nil {
@@ -97,10 +97,10 @@ func New(o Options) (*Backend, error) {
 	return b, nil
 }
 
-// Name is the word by which users choose this backend.
+// Name is how users choose this backend.
 func (b *Backend) Name() string { return Name }
 
-// instance opens this process's instance when it is first needed.
+// instance opens this process's instance on first use.
 func (b *Backend) instance() (*instance.Instance, error) {
 	b.opening.Lock()
 	defer b.opening.Unlock()
@@ -123,7 +123,7 @@ func (b *Backend) hostSteps() ([]confine.Step, error) {
 	return b.host, b.hostErr
 }
 
-// The host's own failpoints, beside the steps of the set-up stage.
+// The host's failpoints, in addition to the steps of the set-up stage.
 const (
 	failDir    = "make box folder"
 	failSlot   = "take host ids"
@@ -145,18 +145,18 @@ func (b *Backend) fail(step string, err error) error {
 	return err
 }
 
-// Recover destroys what instances without an owner left. Boxes to keep are taken back.
+// Recover destroys what instances without an owner left, and reattaches the boxes to keep.
 func (b *Backend) Recover(ctx context.Context, keep []sandbox.ID) ([]sandbox.Box, error) {
 	return instance.Recover(ctx, instance.Recovery{Run: b.options.RunDir, Keep: keep, End: reapBox, At: at,
 		Reattach: func(ctx context.Context, dir string) (sandbox.Box, error) { return b.reattach(ctx, dir) }})
 }
 
-// note tells whoever runs this process of something that makes nothing weaker, only slower.
+// note reports to the operator something that costs time but no isolation.
 func (b *Backend) note(what string, err error) {
 	_, _ = b.guestErr.WriteString("native: " + what + ": " + err.Error() + "\n")
 }
 
-// Close gives this process's instance up, and ends the zygote and the template. It ends no box.
+// Close releases this process's instance, and ends the zygote and the template. It ends no box.
 func (b *Backend) Close() error {
 	b.zygotes.close()
 	b.templates.close()
@@ -171,8 +171,8 @@ func (b *Backend) Close() error {
 	return errors.Join(err, b.null.Close(), b.program.Close())
 }
 
-// listen makes the socket that the guest will accept connections on. Its path may be longer than the 107 bytes of a unix address,
-// so it is named through a descriptor of its folder.
+// listen makes the guest's socket. Its path may exceed the 107 bytes of a unix address, so it is named through a descriptor
+// of its folder.
 func listen(dir string) (*os.File, error) {
 	folder, err := os.Open(dir)
 	if err != nil {

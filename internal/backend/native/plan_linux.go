@@ -16,7 +16,7 @@ import (
 	"github.com/glovebox-dev/glovebox/sandbox"
 )
 
-// planned is a plan on its way to the guest, with the detached mounts that go along.
+// planned is a plan for the guest, with the detached mounts to send along.
 type planned struct {
 	confine.Plan
 	mounts []int
@@ -28,12 +28,12 @@ func (p *planned) close() {
 	}
 }
 
-// walls is the part of the plan that says what the code's processes stand behind.
+// walls is the part of the plan that confines the code's processes.
 func (p *planned) walls() *confine.Plan {
 	return &confine.Plan{Code: p.Code, Limits: p.Limits, Payload: p.Payload, Landlock: p.Landlock, Seccomp: p.Seccomp}
 }
 
-// makePlan turns a spec into what the set-up stage does, in the root of t where there is one.
+// makePlan turns a spec into the set-up stage's plan, in the root of t unless t is nil.
 func (b *Backend) makePlan(spec *sandbox.Spec, m ids, key [32]byte, t *template) (_ *planned, err error) {
 	p := &planned{Plan: confine.Plan{
 		ID: string(spec.ID), Key: key[:], Hostname: rootfs.Hostname,
@@ -86,14 +86,14 @@ func (b *Backend) makePlan(spec *sandbox.Spec, m ids, key [32]byte, t *template)
 	return p, nil
 }
 
-// addWorkspace makes a host directory the workspace. Root maps its owner to the code's user by an id-mapped mount, so that files keep
-// their owner on disk and nothing is ever chowned; an ordinary user's code is the user itself on the host.
+// addWorkspace makes a host directory the workspace. Root maps its owner to the code's user by an id-mapped mount, so that
+// files keep their owner on disk and nothing is chowned. An ordinary user's code has the user's own id on the host.
 func (p *planned) addWorkspace(dir string, m ids, noExec bool) error {
 	return p.addMount(sandbox.Mount{Source: dir, Target: sandbox.Workspace, Writable: true}, m, noExec)
 }
 
-// addMount shows a host file or folder in the sandbox. As root it is opened here, so that its path need not be open to the sandbox's
-// ids; an ordinary user's guest opens it by its path.
+// addMount mounts a host file or folder in the sandbox. As root it is opened here, so the sandbox's ids need no access to
+// its path; an ordinary user's guest opens it by path.
 func (p *planned) addMount(mount sandbox.Mount, m ids, noExec bool) error {
 	if err := rootfs.CheckTarget(mount.Target); err != nil {
 		return err
@@ -115,7 +115,7 @@ func (p *planned) addMount(mount sandbox.Mount, m ids, noExec bool) error {
 		}
 		if len(p.mounts) == confine.MaxFDs {
 			unix.Close(fd)
-			return sandbox.Invalidf("mounts", "are too many; the most is %d", confine.MaxFDs)
+			return sandbox.Invalidf("mounts", "too many; the most is %d", confine.MaxFDs)
 		}
 		step.Source, step.FD = "", int32(len(p.mounts))
 		p.mounts = append(p.mounts, fd)
@@ -124,11 +124,12 @@ func (p *planned) addMount(mount sandbox.Mount, m ids, noExec bool) error {
 	return nil
 }
 
-// guestTasks is how many threads of the guest itself the cgroup leaves room for, beside the code's processes. RLIMIT_NPROC, which
-// counts the code's user only, bounds these exactly.
+// guestTasks is how many threads of the guest the cgroup allows for, in addition to the code's processes. RLIMIT_NPROC,
+// which counts only the code's user, limits those exactly.
 const guestTasks = 24
 
-// staticSteps are the part of the root that is made for no one sandbox, and the programs that may be executed (nil for all).
+// staticSteps are the steps of the root that do not depend on one sandbox, and the programs that may be executed (nil for
+// all).
 func (b *Backend) staticSteps(spec *sandbox.Spec) ([]confine.Step, []string, error) {
 	dir, err := rootfs.Folder(spec.Root)
 	if err != nil {
@@ -142,8 +143,8 @@ func (b *Backend) staticSteps(spec *sandbox.Spec) ([]confine.Step, []string, err
 	return slices.Concat(deviceSteps(), system, rootfs.Places(), hidden), commands, err
 }
 
-// systemSteps are the read-only part of the root, and the programs that may be executed (nil for all). Those of the host's own root
-// are made once.
+// systemSteps are the read-only part of the root, and the programs that may be executed (nil for all). Those of the host's
+// own root are computed once.
 func (b *Backend) systemSteps(dir string, spec *sandbox.Spec) ([]confine.Step, []string, error) {
 	switch {
 	case spec.Commands != nil:

@@ -11,7 +11,7 @@ import (
 	"github.com/glovebox-dev/glovebox/sandbox"
 )
 
-// Probe raises the walls of a sandbox once and takes them down again; that is the one test that cannot be wrong.
+// Probe creates a sandbox and closes it again: the only test that cannot be wrong.
 func (b *Backend) Probe(ctx context.Context) (sandbox.Posture, error) {
 	posture := sandbox.Posture{Backend: Name, Kernel: sandbox.KernelShared}
 	in, err := b.instance()
@@ -32,7 +32,7 @@ func (b *Backend) Probe(ctx context.Context) (sandbox.Posture, error) {
 	return posture, box.Close()
 }
 
-// walls are the lines of the posture. hostUID is "" where no sandbox could be made.
+// walls lists the isolation layers of the posture. hostUID is "" if no sandbox could be made.
 func (b *Backend) walls(tree *cgroup.Tree, hostUID string) []sandbox.Wall {
 	enforced := sandbox.WallEnforced
 	if hostUID == "" {
@@ -40,7 +40,7 @@ func (b *Backend) walls(tree *cgroup.Tree, hostUID string) []sandbox.Wall {
 	}
 	walls := []sandbox.Wall{
 		{Name: "kernel", State: sandbox.WallPartial, Detail: "Linux " + b.kernel.release + ", shared with the host",
-			Fix: "for hostile tenants choose a backend with a kernel of its own"},
+			Fix: "for hostile tenants use a backend with its own kernel: --backend gvisor"},
 		{Name: "namespaces", State: enforced, Detail: "user, mount, pid, network, ipc, uts, cgroup"},
 		{Name: "root", State: enforced, Detail: "pivot_root onto a read-only tree; /proc masked and read-only; /dev of its own"},
 		{Name: "network", State: enforced, Detail: "loopback only"},
@@ -53,13 +53,13 @@ func (b *Backend) walls(tree *cgroup.Tree, hostUID string) []sandbox.Wall {
 		name       sandbox.LimitName
 		controller cgroup.Controller
 		without    string
-	}{{sandbox.LimitMemory, cgroup.Memory, "nothing bounds memory"}, {sandbox.LimitPids, cgroup.Pids, "RLIMIT_NPROC bounds processes"},
-		{sandbox.LimitCPUs, cgroup.CPU, "nothing bounds CPU time"}} {
+	}{{sandbox.LimitMemory, cgroup.Memory, "memory is not limited"}, {sandbox.LimitPids, cgroup.Pids, "RLIMIT_NPROC limits processes"},
+		{sandbox.LimitCPUs, cgroup.CPU, "CPU time is not limited"}} {
 		w := sandbox.Wall{Name: "limit " + string(c.name), State: sandbox.WallEnforced, Detail: tree.Enforcer(c.controller)}
 		if w.Detail == "" {
 			w.State, w.Detail, w.Fix = sandbox.WallMissing, c.without+": "+tree.Detail(), tree.Fix()
 			if c.name == sandbox.LimitMemory {
-				w.Fix += "; or go without: --allow-unenforced memory"
+				w.Fix += "; or accept unlimited memory: --allow-unenforced memory"
 			}
 			if c.controller == cgroup.Pids {
 				w.State = sandbox.WallPartial
@@ -74,22 +74,22 @@ func (b *Backend) landlockWall() sandbox.Wall {
 	w := sandbox.Wall{Name: "landlock", State: sandbox.WallEnforced, Detail: fmt.Sprintf("version %d", b.kernel.landlock)}
 	switch {
 	case b.kernel.landlock == 0:
-		w.State, w.Detail = sandbox.WallMissing, "this kernel has none, or it is switched off"
+		w.State, w.Detail = sandbox.WallMissing, "this kernel lacks it, or it is disabled"
 		w.Fix = "add landlock to the lsm= list of the kernel command line (CONFIG_SECURITY_LANDLOCK, Linux 5.13)"
 	case b.kernel.landlock < 6:
-		w.State, w.Detail = sandbox.WallPartial, w.Detail+"; signals and abstract sockets are kept in by namespaces alone"
-		w.Fix = "Linux 6.12 brings version 6"
+		w.State, w.Detail = sandbox.WallPartial, w.Detail+"; only namespaces confine signals and abstract sockets"
+		w.Fix = "Linux 6.12 has version 6"
 	}
 	return w
 }
 
-// crashWall tells of the program that the host has each crash of any process handed to (core(5)). A limit of core dumps does not keep the
-// kernel from it, nor can a process that is executed be made to: its program is readable.
+// crashWall reports the host program to which the kernel passes every crash of any process (core(5)). Neither a limit on
+// core dumps nor anything else can exempt a process that executes a readable program.
 func crashWall(corePattern string) sandbox.Wall {
-	w := sandbox.Wall{Name: "crashes", State: sandbox.WallEnforced, Detail: "no program of the host reads what crashes"}
+	w := sandbox.Wall{Name: "crashes", State: sandbox.WallEnforced, Detail: "no host program reads crashed processes"}
 	if program, is := strings.CutPrefix(strings.TrimSpace(corePattern), "|"); is {
 		program, _, _ = strings.Cut(program, " ")
-		w.State, w.Detail = sandbox.WallPartial, "root's "+program+" reads the memory of each program that crashes in a sandbox"
+		w.State, w.Detail = sandbox.WallPartial, "root's "+program+" reads the memory of every program that crashes in a sandbox"
 		w.Fix = "sysctl kernel.core_pattern=core"
 	}
 	return w

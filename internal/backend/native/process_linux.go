@@ -7,11 +7,11 @@ import (
 	"github.com/glovebox-dev/glovebox/sandbox"
 )
 
-// guestName is argv[0] of every guest; its ID follows as argv[1], so that a guest can be found without any record.
+// guestName is argv[0] of every guest. Its ID follows as argv[1], so a guest can be found without a record.
 const guestName = "glovebox-guest"
 
-// guestsOf finds the guests of a sandbox by their command line, and by being the first process of a pid namespace, which code in a
-// sandbox can imitate neither for another sandbox nor for its own.
+// guestsOf finds a sandbox's guests by their command line and by being the first process of a pid namespace. Sandboxed code
+// can imitate neither for its own nor for another sandbox.
 func guestsOf(id sandbox.ID) []int {
 	return slices.DeleteFunc(pidfd.Find(func(argv []string) bool { return slices.Equal(argv, []string{guestName, string(id)}) }),
 		func(pid int) bool { return !isInit(pid) })

@@ -8,10 +8,10 @@ import (
 	"github.com/glovebox-dev/glovebox/sandbox"
 )
 
-// socketFile is the guest's socket in the folder of a box.
+// socketFile is the guest's socket in a box's folder.
 const socketFile = "s"
 
-// reattach makes a box out of the folder that a dead server left.
+// reattach makes a box from the folder that a dead server left.
 func (b *Backend) reattach(ctx context.Context, dir string) (*Box, error) {
 	in, err := b.instance()
 	if err != nil {

@@ -7,7 +7,7 @@ import (
 	"github.com/glovebox-dev/glovebox/internal/rootfs"
 )
 
-// deviceSteps are /dev: the five devices that hold nothing, the terminal, and links.
+// deviceSteps are /dev: five stateless devices, the terminal, and links.
 func deviceSteps() []confine.Step {
 	steps := []confine.Step{{Do: confine.Dir, Target: "dev", Mode: 0o755}}
 	for _, d := range []struct {

@@ -18,30 +18,30 @@ import (
 	"github.com/glovebox-dev/glovebox/sandbox"
 )
 
-// namespaces are those of every sandbox. The time namespace is left out: it changes clocks that nothing inside can set.
+// namespaces are those of every sandbox. The time namespace is left out: it changes only clocks that nothing inside can set.
 const namespaces = unix.CLONE_NEWUSER | unix.CLONE_NEWNS | unix.CLONE_NEWPID | unix.CLONE_NEWNET | unix.CLONE_NEWIPC |
 	unix.CLONE_NEWUTS | unix.CLONE_NEWCGROUP
 
-// setupCaps are what the set-up stage needs in its own user namespace. They are ambient because its id is not mapped there yet when
-// it is executed, so that it is nobody's root. It drops them before any code of the user runs.
+// setupCaps are what the set-up stage needs in its own user namespace. They are ambient because its id is not mapped there
+// yet when it is executed, so it is not root. It drops them before any user code runs.
 var setupCaps = []uintptr{unix.CAP_CHOWN, unix.CAP_DAC_OVERRIDE, unix.CAP_FOWNER, unix.CAP_KILL, unix.CAP_SETGID, unix.CAP_SETUID,
 	unix.CAP_SETPCAP, unix.CAP_NET_ADMIN, unix.CAP_SYS_ADMIN, unix.CAP_SYS_RESOURCE}
 
-// guestEnv is all that a guest finds in its environment; the code never sees it. The runtime makes room for as many threads as the
-// host has CPUs, at its start and in memory; a guest only moves bytes.
+// guestEnv is a guest's whole environment; the code never sees it. Without it, the Go runtime prepares, in time and memory,
+// for as many threads as the host has CPUs; a guest only moves bytes.
 var guestEnv = []string{"GOMAXPROCS=1"}
 
 // setupTimeout bounds the whole set-up stage, which takes about 2 ms.
 const setupTimeout = 20 * time.Second
 
-// spawned is a guest on its way to being ready.
+// spawned is a guest that is starting.
 type spawned struct {
 	process *pidfd.Process
 	setup   *net.UnixConn // later the lifeline
 }
 
-// spawn starts the guest in new namespaces, inside its control group, with its ids mapped. It runs the first steps of the set-up
-// stage, up to where it waits for the plan.
+// spawn starts the guest in new namespaces, inside its control group, with its ids mapped. It runs the set-up stage up to
+// where it waits for the plan.
 func (b *Backend) spawn(spec *sandbox.Spec, box *Box, m ids, listener *os.File, t *template) (*spawned, error) {
 	door, err := box.Group.Door()
 	if err != nil {
@@ -69,14 +69,15 @@ func (b *Backend) spawn(spec *sandbox.Spec, box *Box, m ids, listener *os.File, 
 	if err != nil {
 		return nil, err
 	}
-	if err := b.fail(failMap, m.Write(g.process.PID)); err != nil { // it waits for its plan meanwhile
+	if err := b.fail(failMap, m.Write(g.process.PID)); err != nil { // the guest waits for its plan meanwhile
 		return nil, errors.Join(at(failMap, err), g.destroy())
 	}
 	return g, nil
 }
 
-// spawnAs is who a guest is on the host from its first moment, where it can be: it saves changing the ids of every thread of a program
-// that runs already. It cannot where only root may come to the files that the root of the sandbox is made of, nor where we are not root.
+// spawnAs is the guest's host identity from its first moment, if possible: changing ids before the program runs saves
+// changing those of each thread. It is not possible if only root can read the files of the sandbox's root, nor if we are not
+// root.
 func (b *Backend) spawnAs(spec *sandbox.Spec, m ids) *fork.Identity {
 	if b.user.UID != 0 || spec.Root.Dir != "" {
 		return nil
@@ -89,14 +90,14 @@ func (b *Backend) spawnAs(spec *sandbox.Spec, m ids) *fork.Identity {
 	return nil
 }
 
-// startHelper starts the guest program for something else than a sandbox. It is to read its plan.
+// startHelper starts the guest program for another purpose than a sandbox. It reads its plan next.
 func (b *Backend) startHelper(name string, words *os.File, namespaces uintptr) (*spawned, error) {
 	null := int(b.null.Fd())
 	return b.start(&fork.Order{Argv: []string{guestName, name}, Files: []int{null, int(words.Fd()), int(words.Fd()), null, null, null},
 		Namespaces: namespaces})
 }
 
-// start starts the guest program by an order that lacks what is the same for all: the program, and the socket by which the plan comes.
+// start starts the guest program, and adds what every order needs: the program, and the socket for the plan.
 func (b *Backend) start(order *fork.Order) (*spawned, error) {
 	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
@@ -129,7 +130,7 @@ func (g *spawned) destroy() error {
 	return nil
 }
 
-// plan sends the plan and waits until the walls stand.
+// plan sends the plan and waits until the set-up is done.
 func (g *spawned) plan(ctx context.Context, p *confine.Plan, mounts []int) (err error) {
 	deadline := time.Now().Add(setupTimeout)
 	if d, ok := ctx.Deadline(); ok && d.Before(deadline) {
@@ -159,7 +160,7 @@ func (g *spawned) plan(ctx context.Context, p *confine.Plan, mounts []int) (err 
 	}
 	f, err := readOutcome(g.setup)
 	if err != nil {
-		return at("await walls", fmt.Errorf("the guest ended during its set-up: %w", err))
+		return at("await set-up", fmt.Errorf("the guest ended during its set-up: %w", err))
 	}
 	if f != nil {
 		return explainSetup(f)
@@ -167,7 +168,7 @@ func (g *spawned) plan(ctx context.Context, p *confine.Plan, mounts []int) (err 
 	return g.setup.SetDeadline(time.Time{})
 }
 
-// maxOutcome bounds what the set-up stage may say about its failure.
+// maxOutcome bounds the set-up stage's report of a failure.
 const maxOutcome = 64 << 10
 
 func readOutcome(r io.Reader) (*confine.Failure, error) {

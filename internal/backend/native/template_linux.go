@@ -17,49 +17,49 @@ import (
 	"github.com/glovebox-dev/glovebox/sandbox"
 )
 
-// templates holds the one template of a backend: the part of the root that all sandboxes of the host's own root have in common, made
-// once. What cannot be spawned in it makes its root itself, so that a template which is missing or stale costs time and nothing else.
+// templates holds a backend's one template: the part of the root that all sandboxes with the host's own root share, made
+// once. A sandbox that cannot use it makes its own root, so a missing or stale template costs only time.
 type templates struct {
-	stood atomic.Bool // a sandbox did, without a template: the kernel grants here all that is needed, and there may be a second one
+	stood atomic.Bool // a sandbox started without a template, so the kernel grants what a template needs
 
 	mu     sync.Mutex // guards all below, and stale and uses of each template
 	ready  *template
 	coming bool
-	next   time.Time // not before this another one is made
+	next   time.Time // no new one before this time
 	closed bool
 	maker  sync.WaitGroup
 }
 
-// Bounds of templates. Making one costs what five sandboxes save by it.
+// Limits on making templates. Making one costs what five sandboxes save by it.
 const (
-	templateEvery   = time.Second // on a host whose mounts change all the time
+	templateEvery   = time.Second // for hosts whose mounts keep changing
 	templateBackoff = time.Minute
 )
 
-// template is a finished root. It is a mount namespace that no process is in, only this descriptor, so that it ends with this process.
+// template is a finished root: a mount namespace without processes, held only by this descriptor, so it ends with this
+// process.
 type template struct {
 	owner     *templates
 	namespace *os.File
 	device    uint64     // of the root's file system
-	sources   []sourceID // what it shows of the host, and what it hides of that
+	sources   []sourceID // host paths that it shows or hides
 	changes   int        // the host's list of mounts, which can be polled for changes
 	stale     bool
 	uses      int
 }
 
-// sourceID says which file or folder a path of the host named.
+// sourceID identifies the file or folder that a host path named.
 type sourceID struct {
 	path     string
 	dev, ino uint64
 }
 
-// templatable says whether the root of a spec is the template, with nothing below it but what every sandbox has. A template's folders
-// are no sandbox's to make further ones in.
+// templatable reports whether the template is the whole root of a spec. A sandbox cannot make further folders in a template.
 func (b *Backend) templatable(spec *sandbox.Spec) bool {
 	return b.user.UID == 0 && spec.Root == (sandbox.Root{}) && spec.Commands == nil && len(spec.Mounts)+len(spec.Layers) == 0
 }
 
-// take returns the template for a spec, for the caller to release; nil where there is none now, and then one is on its way.
+// take returns the template for a spec, for the caller to release. If there is none it returns nil and starts making one.
 func (ts *templates) take(b *Backend, spec *sandbox.Spec) *template {
 	if !b.templatable(spec) || !ts.stood.Load() {
 		return nil
@@ -85,7 +85,7 @@ func (ts *templates) take(b *Backend, spec *sandbox.Spec) *template {
 	return t
 }
 
-// discard makes t the ready template no longer; whoever uses it may go on.
+// discard stops offering t; its current users may go on.
 func (ts *templates) discard(t *template) {
 	ts.mu.Lock()
 	defer ts.mu.Unlock()
@@ -95,17 +95,17 @@ func (ts *templates) discard(t *template) {
 	}
 }
 
-// blamesTemplate says whether a sandbox failed at a step that is another one without a template: this kernel, or a filter of system
-// calls, does not let a guest be spawned there after all.
+// blamesTemplate reports whether a sandbox failed at a step that differs without a template: this kernel, or a seccomp
+// filter, forbids to spawn a guest in it after all.
 func blamesTemplate(err error) bool {
 	var e *sandbox.Error
 	return errors.As(err, &e) && slices.Contains([]string{"native: " + fork.Mounts.String(), "native: " + confine.StepKnobs,
 		"native: " + confine.StepNewRoot}, e.Op)
 }
 
-// distrust gives t up, and all others for a while.
+// distrust discards t and makes no other for a while.
 func (ts *templates) distrust(b *Backend, t *template, err error) {
-	b.note("the root that was kept ready does not serve", err)
+	b.note("the prepared root does not work", err)
 	ts.discard(t)
 	ts.mu.Lock()
 	defer ts.mu.Unlock()
@@ -119,7 +119,7 @@ func (ts *templates) make(b *Backend) {
 	ts.coming, ts.next = false, time.Now().Add(templateEvery)
 	if err != nil {
 		ts.next = time.Now().Add(templateBackoff)
-		b.note("no root can be kept ready", err)
+		b.note("cannot prepare a root", err)
 		return
 	}
 	if t.owner, t.uses = ts, 1; ts.closed {
@@ -138,7 +138,7 @@ func (ts *templates) close() {
 	ts.maker.Wait()
 }
 
-// mounts is the descriptor of the mount namespace; 0 where there is no template.
+// mounts is the descriptor of the mount namespace; 0 without a template.
 func (t *template) mounts() int {
 	if t == nil {
 		return 0
@@ -155,7 +155,7 @@ func (t *template) release() {
 	t.free()
 }
 
-// free is release for who holds the lock.
+// free is release with the lock held.
 func (t *template) free() {
 	if t.uses--; t.uses == 0 {
 		t.close()
@@ -169,8 +169,8 @@ func (t *template) close() {
 	unix.Close(t.changes)
 }
 
-// mountsChanged says whether the host has mounted or unmounted anything, which could be below a folder that the template shows. The
-// kernel says it once (proc_pid_mounts(5)).
+// mountsChanged reports whether the host has mounted or unmounted anything, perhaps below a folder that the template shows.
+// The kernel reports it once (proc_pid_mounts(5)).
 func (t *template) mountsChanged() bool {
 	if !t.stale {
 		n, err := unix.Poll([]unix.PollFd{{Fd: int32(t.changes), Events: unix.POLLPRI}}, 0)
@@ -179,9 +179,9 @@ func (t *template) mountsChanged() bool {
 	return t.stale
 }
 
-// sourcesChanged says whether a path now names another file, as that of /etc/ld.so.cache does after each ldconfig(8). What changes in a
-// file or folder itself shows through; and a number is not given anew while the template holds the file that has it. What was not there to be
-// hidden, and now is, changes it as well.
+// sourcesChanged reports whether a path now names another file, as /etc/ld.so.cache does after each ldconfig(8), or whether
+// a file to be hidden has appeared. Changes within a file or folder are visible through the mount. The template keeps its
+// files open, so their inode numbers are not reused.
 func (t *template) sourcesChanged() bool {
 	for _, s := range t.sources {
 		if now, err := identify(s.path); err != nil && !s.absent(err) || now != s {
@@ -191,7 +191,7 @@ func (t *template) sourcesChanged() bool {
 	return false
 }
 
-// absent says whether nothing was there, nor is now.
+// absent reports whether nothing was there, and still nothing is.
 func (s sourceID) absent(err error) bool {
 	return s.ino == 0 && (err == unix.ENOENT || err == unix.ENOTDIR)
 }
@@ -202,13 +202,13 @@ func identify(path string) (sourceID, error) {
 	return sourceID{path, st.Dev, st.Ino}, err
 }
 
-// makeTemplate has a process build the root in a mount namespace, and keeps that.
+// makeTemplate makes a process build the root in a mount namespace, and keeps that.
 func (b *Backend) makeTemplate() (*template, error) {
 	steps, _, err := b.staticSteps(&sandbox.Spec{})
 	if err != nil {
 		return nil, err
 	}
-	// The host's mounts and files are looked at before they are used: what changes in between makes the template stale.
+	// Look at the host's mounts and files before using them: a change in between then makes the template stale.
 	changes, err := unix.Open("/proc/self/mountinfo", unix.O_RDONLY|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return nil, err
@@ -222,7 +222,7 @@ func (b *Backend) makeTemplate() (*template, error) {
 		}
 	}
 	for _, place := range rootfs.HiddenPlaces {
-		id, _ := identify(place) // what is not there is looked for again
+		id, _ := identify(place) // a missing path is checked again later
 		t.sources = append(t.sources, id)
 	}
 	if err == nil {

@@ -9,14 +9,14 @@ import (
 
 func itoa(n int) string { return strconv.Itoa(n) }
 
-// ids says who is who inside a sandbox, and how that maps to the host.
+// ids are the users inside a sandbox and their host ids.
 type ids struct {
 	guest, code sandbox.User // inside
 	hostid.Map
 }
 
-// chooseIDs maps the ids of one sandbox. Root gives it ids of its own; an ordinary user gives it subordinate ids where there are
-// some, but for a host directory as workspace, which must see the caller's own id.
+// chooseIDs maps the ids of one sandbox. Root gives it unique ids; an ordinary user gives it subordinate ids, if any, unless
+// a host directory is the workspace, which needs the caller's own id.
 func (b *Backend) chooseIDs(spec *sandbox.Spec, s *hostid.Pair) (ids, string) {
 	code := spec.User
 	guest := sandbox.User{UID: 0, GID: 0}

@@ -21,8 +21,8 @@ import (
 	"github.com/glovebox-dev/glovebox/sandbox"
 )
 
-// zygotes holds the one zygote of a backend. It is started when it is first asked for, and followed by another one in time, since all
-// forks of one share the layout of their memory and the seed of their hashes.
+// zygotes holds a backend's one zygote. It is started on first use and replaced from time to time, since all forks of one
+// share their memory layout and hash seed.
 type zygotes struct {
 	mu      sync.Mutex // guards all below
 	ready   *zygote
@@ -34,16 +34,16 @@ type zygotes struct {
 	starter sync.WaitGroup
 }
 
-// Bounds of zygotes; tests set those that are variables.
-const zygoteStrikes = 3 // in a row, which is not for want of memory in one sandbox
+// Limits of zygotes; tests set the variables.
+const zygoteStrikes = 3 // failures in a row: more than one sandbox short of memory
 
 var (
-	zygoteForks   = 2000 // of one
+	zygoteForks   = 2000 // per zygote
 	zygoteBackoff = time.Minute
 	zygoteTimeout = 10 * time.Second // from its start to where it waits, some 50 ms on an idle machine
 )
 
-// take returns the zygote for f, or sandbox.ErrNoZygote, and starts one where that is due.
+// take returns the zygote for f, or sandbox.ErrNoZygote, and starts one if necessary.
 func (zs *zygotes) take(b *Backend, f *sandbox.Fork) (*zygote, error) {
 	zs.mu.Lock()
 	defer zs.mu.Unlock()
@@ -62,12 +62,13 @@ func (zs *zygotes) take(b *Backend, f *sandbox.Fork) (*zygote, error) {
 	return z, nil
 }
 
-// judge is told how a fork went. A zygote that lets several down in a row is given up: each of them may have cost its run all stepTimeout.
-func (zs *zygotes) judge(b *Backend, z *zygote, err error) {
+// record counts the outcome of a fork. A zygote that fails several times in a row is given up: each may have cost a full
+// timeout.
+func (zs *zygotes) record(b *Backend, z *zygote, err error) {
 	zs.mu.Lock()
 	defer zs.mu.Unlock()
 	switch {
-	case zs.ready != z || z.dead(): // it lets nobody down any more
+	case zs.ready != z || z.dead(): // replaced or dead already
 	case err == nil:
 		zs.strikes = 0
 	default:
@@ -77,11 +78,11 @@ func (zs *zygotes) judge(b *Backend, z *zygote, err error) {
 	}
 }
 
-// giveUp ends the zygote, and lets there be none for a while. It is called with the lock held.
+// giveUp ends the zygote, and starts none for a while. The caller holds the lock.
 func (zs *zygotes) giveUp(b *Backend, err error) {
 	zs.starter.Go(zs.ready.close)
 	zs.ready, zs.failed = nil, time.Now()
-	b.note("no interpreter is kept waiting for a while", err)
+	b.note("warm interpreters are disabled for a while", err)
 }
 
 func (zs *zygotes) start(b *Backend, f *sandbox.Fork) {
@@ -89,9 +90,9 @@ func (zs *zygotes) start(b *Backend, f *sandbox.Fork) {
 	zs.mu.Lock()
 	defer zs.mu.Unlock()
 	zs.coming = false
-	if err != nil { // the one before, if there is one, has served its time
+	if err != nil { // any previous zygote is used up
 		zs.failed = time.Now()
-		b.note("no interpreter can be kept waiting", err)
+		b.note("cannot keep an interpreter warm", err)
 	}
 	z, zs.ready, zs.forks, zs.strikes = zs.ready, z, 0, 0
 	if zs.closed {
@@ -125,7 +126,7 @@ type zygote struct {
 	ended   chan struct{} // closed when it is reaped
 }
 
-// startZygote starts an interpreter in a root like that of a sandbox, and returns it when it waits.
+// startZygote starts an interpreter in a root like a sandbox's, and returns it once it waits.
 func (b *Backend) startZygote(f *sandbox.Fork) (*zygote, error) {
 	steps, err := b.hostSteps()
 	if err != nil {
@@ -146,7 +147,7 @@ func (b *Backend) startZygote(f *sandbox.Fork) (*zygote, error) {
 		return nil, err
 	}
 	z.process, z.gate = g.process, g.setup
-	go func() { // ends with the process, which close brings about
+	go func() { // ends with the process; close ends that
 		z.process.Wait()
 		close(z.ended)
 	}()
@@ -171,7 +172,7 @@ func (b *Backend) startZygote(f *sandbox.Fork) (*zygote, error) {
 	return z, nil
 }
 
-// programsOn lists where a program may be on the PATH of an environment.
+// programsOn lists the possible paths of a program on an environment's PATH.
 func programsOn(name string, env []string) (paths []string) {
 	for _, e := range env {
 		if list, ok := strings.CutPrefix(e, "PATH="); ok {
@@ -185,10 +186,10 @@ func programsOn(name string, env []string) (paths []string) {
 	return paths
 }
 
-// spawn starts the set-up stage of the zygote in its namespaces: it has no pid namespace of its own, as it is to join those of
-// sandboxes, and no user namespace, as theirs are not below it.
+// spawn starts the zygote's set-up stage in its namespaces. It has no pid namespace, as its forks join those of sandboxes,
+// and no user namespace, as theirs are not below it.
 func (z *zygote) spawn(b *Backend) (*spawned, error) {
-	// Its stdout and stderr are pipes because those of its forks are: it is asked once what they are.
+	// Its stdout and stderr are pipes because those of its forks are: the interpreter checks only once.
 	words, mouth, err := os.Pipe()
 	if err != nil {
 		return nil, at("pipe", err)
@@ -199,12 +200,12 @@ func (z *zygote) spawn(b *Backend) (*spawned, error) {
 		words.Close()
 		return nil, err
 	}
-	go func() { // ends with the zygote, as its forks have other pipes
+	go func() { // ends with the zygote: its forks have other pipes
 		defer close(z.said)
 		defer words.Close()
 		_, _ = io.Copy(b.guestErr, words)
 	}()
-	// Its forks are the first to die of want of memory, and are spawned with its score.
+	// Its forks inherit this score: they are the first to be killed for want of memory.
 	if err := os.WriteFile("/proc/"+itoa(g.process.PID)+"/oom_score_adj", []byte("1000"), 0); err != nil {
 		return nil, errors.Join(at("raise oom_score_adj", err), g.destroy())
 	}
@@ -220,7 +221,7 @@ func (z *zygote) dead() bool {
 	}
 }
 
-// close lets the zygote do what was asked of it, and waits for its end.
+// close lets the zygote finish its orders, and waits for its end.
 func (z *zygote) close() {
 	z.gate.Close()
 	select {
@@ -239,7 +240,7 @@ func (z *zygote) end() {
 	<-z.said
 }
 
-// order asks for a fork in the pid namespace of the process behind pidfd, with files as the rest of its descriptors.
+// order asks for a fork in the pid namespace of the process behind pidfd, with files as its other descriptors.
 func (z *zygote) order(grouped bool, tasks int, fds []int) error {
 	var message [12]byte
 	binary.LittleEndian.PutUint32(message[:], confine.EntryNamespaces)
