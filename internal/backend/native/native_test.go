@@ -18,7 +18,6 @@ import (
 	"github.com/glovebox-dev/glovebox/internal/guest"
 	"github.com/glovebox-dev/glovebox/internal/guest/client"
 	"github.com/glovebox-dev/glovebox/internal/guest/confine"
-	"github.com/glovebox-dev/glovebox/internal/hostid"
 	"github.com/glovebox-dev/glovebox/sandbox"
 )
 
@@ -443,22 +442,6 @@ except OSError as e: print("memfd", e.errno)
 }
 
 // TestHostIDsAreUnique makes sandboxes side by side; no two may share a host user id.
-// TestTerminals: the code opens terminals of its own only where the spec says so. Where guest and code are one id, nothing tells them apart.
-func TestTerminals(t *testing.T) {
-	b := open(t, "")
-	for _, allowed := range []bool{false, true} {
-		s := spec()
-		s.Terminals = allowed
-		box := create(t, b, s)
-		if box.Effective().HostUID == hostid.Shared {
-			t.Skip("SKIPPED, NOT TESTED: this user has one id")
-		}
-		if out := run(t, box, "/usr/bin/python3", "-c", "import os; os.openpty()"); (out.exited.Code == 0) != allowed {
-			t.Errorf("allowed %v, and it says %q", allowed, out.stderr)
-		}
-	}
-}
-
 func TestHostIDsAreUnique(t *testing.T) {
 	if os.Geteuid() != 0 {
 		return // an ordinary user has one id, or a range that is its own
