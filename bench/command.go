@@ -106,7 +106,7 @@ func dockerRows(ctx context.Context, image string) ([]*row, error) {
 
 // commandLineRow is the program that people run, with a sandbox of its own for each run.
 func commandLineRow(binary string) *row {
-	r := commandRow("glovebox run -l python -c", native, python, binary, "run", "-l", "python", "-c", "print(1)")
+	r := commandRow("glovebox run -c", native, python, binary, "run", "-c", "print(1)")
 	r.want = "1\n"
 	return r
 }

@@ -78,7 +78,7 @@ func (f *figures) targets() []target {
 		{name: "Bash over HTTP p50 / bubblewrap Bash", measured: ratio(p50(httpBash), p50("bubblewrap bash")), bound: 1.5, unit: "x"},
 		{name: "Python over HTTP p99 / p50", measured: spread(httpPython), bound: 3, unit: "x"},
 		{name: "Bash over HTTP p99 / p50", measured: spread(httpBash), bound: 3, unit: "x"},
-		{name: "glovebox run p50 / bare Python", measured: ratio(p50("glovebox run -l python -c"), p50("bare python")), bound: 3.5, unit: "x"},
+		{name: "glovebox run p50 / bare Python", measured: ratio(p50("glovebox run -c"), p50("bare python")), bound: 3.5, unit: "x"},
 		{name: "throughput at 32 clients / bare loops on all CPUs", measured: math.NaN(), bound: 0.6, least: true, unit: "x"},
 		{name: "failures at 32 clients", measured: math.NaN(), bound: 0},
 		{name: "growth of the server under 100 MB of stdout, MiB", measured: math.NaN(), bound: flatBytes >> 20},

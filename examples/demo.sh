@@ -72,5 +72,5 @@ else
 fi
 
 title 'And the host is as it was'
-show run "${weaker[@]}" -l python -c 'print(6*7)'
+show run "${weaker[@]}" -c 'print(6*7)'
 [ "$code" = 0 ]

@@ -26,9 +26,9 @@ $XDG_CONFIG_HOME/glovebox/config.toml or ~/.config/glovebox/config.toml, or wher
 Exit codes: the program's own; 124 timeout, 126 rejected by policy, 130 canceled, 137 ended by a kill (out of memory,
 output limit, a signal), 125 Glovebox's own failure.`,
 		Example: `  glovebox run hello.py
-  glovebox run -l python -c 'print(6*7)'
+  glovebox run -c 'print(6*7)'
   cat script.sh | glovebox run -l bash -
-  glovebox exec --workspace ./data -- ls -la
+  glovebox run --workspace ./data -- ls -la
   glovebox doctor`,
 		SilenceErrors: true,
 		SilenceUsage:  true,
@@ -77,7 +77,7 @@ func knownCommand(cmd *cobra.Command, args []string) error {
 	if len(args) == 0 {
 		return nil
 	}
-	e := &sandbox.Error{Kind: sandbox.Invalid, Op: commandOf(cmd), Msg: fmt.Sprintf("there is no command %.64q", args[0]), Fix: cmd.CommandPath() + " --help lists them"}
+	e := &sandbox.Error{Kind: sandbox.Invalid, Op: commandOf(cmd), Msg: fmt.Sprintf("there is no command %.64q", args[0]), Fix: cmd.CommandPath() + " --help"}
 	var names []string
 	for _, c := range cmd.Commands() {
 		names = append(names, c.Name())
@@ -85,7 +85,7 @@ func knownCommand(cmd *cobra.Command, args []string) error {
 	if near := nearest.Name(args[0], names); near != "" {
 		e.Fix = "did you mean " + near + "?"
 	} else if strings.ContainsAny(args[0], "./") {
-		e.Fix = "to run a file, write glovebox run " + args[0]
+		e.Fix = "glovebox run " + quoteWords(args)
 	}
 	return e
 }
@@ -137,12 +137,12 @@ func wrongValue(where string, f *pflag.Flag, value string, err error) error {
 func unknownFlag(cmd *cobra.Command, err *pflag.NotExistError) error {
 	if short := err.GetSpecifiedShortnames(); short != "" {
 		return &sandbox.Error{Kind: sandbox.Invalid, Op: commandOf(cmd), Msg: "there is no flag -" + err.GetSpecifiedName(),
-			Fix: fixForDash(cmd)}
+			Fix: cmd.CommandPath() + " --help"}
 	}
 	name := err.GetSpecifiedName()
 	var known []string
 	cmd.Flags().VisitAll(func(f *pflag.Flag) { known = append(known, f.Name) })
-	e := &sandbox.Error{Kind: sandbox.Invalid, Op: commandOf(cmd), Msg: "there is no flag --" + name, Fix: fixForDash(cmd)}
+	e := &sandbox.Error{Kind: sandbox.Invalid, Op: commandOf(cmd), Msg: "there is no flag --" + name, Fix: cmd.CommandPath() + " --help"}
 	if near := nearest.Name(name, known); near != "" {
 		e.Fix = "did you mean --" + near + "?"
 	}
@@ -153,11 +153,4 @@ func unknownFlag(cmd *cobra.Command, err *pflag.NotExistError) error {
 func commandOf(cmd *cobra.Command) string {
 	_, name, _ := strings.Cut(cmd.CommandPath(), " ")
 	return name
-}
-
-func fixForDash(cmd *cobra.Command) string {
-	if strings.HasPrefix(cmd.Use, "run") {
-		return "arguments of the program that begin with a dash go after --"
-	}
-	return cmd.CommandPath() + " --help lists them"
 }

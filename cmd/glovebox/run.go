@@ -3,7 +3,9 @@ package main
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
+	"io/fs"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -17,74 +19,116 @@ import (
 
 func (a *app) newRun() *cobra.Command {
 	var f sandboxFlags
-	var code, language string
+	var s source
 	cmd := &cobra.Command{
-		Use:   "run [flags] FILE|- [ARG...]",
-		Short: "Run code in a sandbox of its own",
-		Long: `Run runs a file, or the code of -c, or with - the code on standard input, in a fresh sandbox that ends with it.
+		Use:   "run [FLAGS] FILE [ARG...]",
+		Short: "Run code or a command in a sandbox of its own",
+		Long: `Run starts a fresh sandbox, runs one program in it and removes it. Output is passed on as it comes.
 
-The language is that of the file's extension, or the one of --lang. Arguments after FILE go to the program; those that
-begin with a dash go after --. What the program writes is passed on as it comes.`,
-		Example: `  glovebox run hello.py
-  glovebox run -l python -c 'print(6*7)'
-  cat script.sh | glovebox run -l bash -
+  glovebox run [FLAGS] FILE [ARG...]       the language is that of the file's extension, or of --lang
+  glovebox run [FLAGS] -c CODE [ARG...]    Python, or the language of --lang
+  glovebox run [FLAGS] - [ARG...]          code from standard input, in the language of --lang
+  glovebox run [FLAGS] -- CMD [ARG...]     any command, without a shell
+
+Flags end at FILE or --: what follows belongs to the program.`,
+		Example: `  glovebox run --timeout 2m --memory 1GiB train.py --epochs 3
   glovebox run --file data.csv --out results analysis.py data.csv
-  glovebox run app.js --json
-  glovebox run --timeout 2m --memory 1GiB train.py -- --epochs 3`,
+  glovebox run --workspace ./data -- ls -la`,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			source := source{flags: &f, code: code, hasCode: cmd.Flags().Changed("code"), language: language}
-			run, err := a.runOf(cmd.Context(), source, args)
+			s.hasCode, s.isCommand = cmd.Flags().Changed("code"), cmd.ArgsLenAtDash() == 0
+			run, err := a.runOf(cmd.Context(), s, &f, args)
 			if err != nil {
 				return err
 			}
 			return a.execute(cmd.Context(), run, &f)
 		},
 	}
-	cmd.Flags().StringVarP(&code, "code", "c", "", "run this `CODE` instead of a file")
-	cmd.Flags().StringVarP(&language, "lang", "l", "", "`LANGUAGE` of the code (default: that of the file's extension)")
+	cmd.Flags().SetInterspersed(false) // tool.py --json: the flag is the program's
+	cmd.Flags().StringVarP(&s.code, "code", "c", "", "run this `CODE` instead of a file")
+	cmd.Flags().StringVarP(&s.language, "lang", "l", "", "`LANGUAGE` of the code (default: that of the file's extension)")
 	f.add(cmd)
-	var names []string
-	for _, l := range lang.All() {
-		names = append(names, l.Name)
-	}
-	completions(cmd, "lang", names...)
+	completions(cmd, "lang", languageNames()...)
 	return cmd
+}
+
+// newExec answers those who look for a command that is written as run --.
+func (a *app) newExec() *cobra.Command {
+	return &cobra.Command{
+		Use:                "exec",
+		Hidden:             true,
+		DisableFlagParsing: true, // all flags are those of the command line to paste
+		RunE: func(_ *cobra.Command, args []string) error {
+			run := a.newRun()
+			run.Flags().AddFlagSet(a.newRoot().PersistentFlags())
+			line := []string{"run", "--", "CMD"}
+			if run.Flags().Parse(args) == nil && run.Flags().NArg() > 0 {
+				flags := args[:len(args)-run.Flags().NArg()]
+				line = slices.Concat([]string{"run"}, flags, run.Flags().Args())
+				if run.Flags().ArgsLenAtDash() < 0 {
+					line = slices.Insert(line, 1+len(flags), "--")
+				}
+			}
+			return &sandbox.Error{Kind: sandbox.Invalid, Op: "exec", Msg: "a command in a sandbox of its own is started by run", Fix: "glovebox " + quoteWords(line)}
+		},
+	}
 }
 
 // source is where the code of a run comes from.
 type source struct {
-	flags    *sandboxFlags
-	code     string
-	hasCode  bool
-	language string
+	code      string
+	hasCode   bool
+	isCommand bool // the words are a command's
+	language  string
 }
 
+// defaultLanguage is that of -c.
+const defaultLanguage = "python"
+
 // runOf turns the command line of run into what is asked of the engine.
-func (a *app) runOf(ctx context.Context, s source, args []string) (engine.Run, error) {
-	run := engine.Run{Backend: s.flags.backend, Request: sandbox.Request{Language: s.language}}
+func (a *app) runOf(ctx context.Context, s source, f *sandboxFlags, args []string) (engine.Run, error) {
+	run := engine.Run{Backend: f.backend, Request: sandbox.Request{Language: s.language}}
 	var err error
-	if run.Spec, err = a.spec(s.flags); err != nil {
+	if run.Spec, err = a.spec(f); err != nil {
 		return run, err
 	}
 	switch {
 	case s.hasCode:
+		run.Request.Language = cmp.Or(s.language, defaultLanguage)
 		run.Request.Code, run.Request.Args = []byte(s.code), args
 	case len(args) == 0:
-		return run, &sandbox.Error{Kind: sandbox.Invalid, Op: "run", Msg: "there is nothing to run", Fix: "give a file, - for standard input, or -c CODE"}
+		return run, &sandbox.Error{Kind: sandbox.Invalid, Op: "run", Msg: "there is nothing to run", Fix: "glovebox run FILE, run -c CODE or run -- CMD"}
+	case s.isCommand && s.language != "":
+		return run, &sandbox.Error{Kind: sandbox.Invalid, Op: "--lang", Msg: "goes with code, not with a command", Fix: "leave out --lang, or the --"}
+	case s.isCommand:
+		run.Request.Command = args
 	default:
 		run.Request.Args = args[1:]
-		if err := a.readCode(ctx, &run, args[0]); err != nil {
+		if err := a.readCode(ctx, &run, args); err != nil {
+			return run, err
+		}
+		if err := knownLanguage(&run.Request); err != nil {
 			return run, err
 		}
 	}
-	if s.language == "" && run.Request.FileName == "" && run.Request.Entry == "" {
-		return run, &sandbox.Error{Kind: sandbox.Invalid, Op: "--lang", Msg: "the language of the code is not known", Fix: "say it, as in --lang python"}
+	codeFromStdin := !s.hasCode && !s.isCommand && args[0] == "-"
+	return run, a.fillRequest(ctx, &run, f, codeFromStdin)
+}
+
+// knownLanguage refuses code whose language nothing tells.
+func knownLanguage(r *sandbox.Request) error {
+	if r.Language != "" {
+		return nil
 	}
-	if name := filepath.Base(cmp.Or(run.Request.FileName, run.Request.Entry)); s.language == "" && !spoken(name) {
-		return run, &sandbox.Error{Kind: sandbox.Invalid, Op: "--lang", Msg: fmt.Sprintf("%.64q has the extension of no language here", name),
-			Fix: cmp.Or(engine.Instead(filepath.Ext(name)), "say its language with --lang; supported are "+languageNames())}
+	name := filepath.Base(cmp.Or(r.FileName, r.Entry))
+	supported := strings.Join(languageNames(), ", ")
+	switch {
+	case r.FileName == "" && r.Entry == "":
+		return &sandbox.Error{Kind: sandbox.Invalid, Op: "--lang", Msg: "the language of the code is not known", Fix: "--lang python; supported are " + supported}
+	case !spoken(name):
+		return &sandbox.Error{Kind: sandbox.Invalid, Op: "--lang", Msg: fmt.Sprintf("%.64q has the extension of no language here", name),
+			Fix: cmp.Or(engine.Instead(filepath.Ext(name)), "name its language with --lang; supported are "+supported)}
 	}
-	return run, a.fillRequest(ctx, &run, s.flags, args)
+	return nil
 }
 
 // spoken says whether a file's extension tells its language.
@@ -94,17 +138,18 @@ func spoken(name string) bool {
 	})
 }
 
-func languageNames() string {
+func languageNames() []string {
 	var names []string
 	for _, l := range lang.All() {
 		names = append(names, l.Name)
 	}
-	return strings.Join(names, ", ")
+	return names
 }
 
-// readCode reads the code of the file, or of standard input where that is "-".
-func (a *app) readCode(ctx context.Context, run *engine.Run, file string) error {
+// readCode reads the code of the file that is the first of words, or of standard input where that is "-".
+func (a *app) readCode(ctx context.Context, run *engine.Run, words []string) error {
 	var err error
+	file := words[0]
 	if file == "-" {
 		run.Request.Code, err = a.readStdin(ctx, engine.MaxCode)
 		return err
@@ -116,7 +161,11 @@ func (a *app) readCode(ctx context.Context, run *engine.Run, file string) error 
 	run.Request.FileName = filepath.Base(file)
 	run.Request.Code, err = a.readNamed(file, engine.MaxCode, sandbox.FormatBytes(engine.MaxCode)+" of code")
 	if err != nil {
-		return &sandbox.Error{Kind: sandbox.KindOf(invalid(err)), Op: "run", Err: err}
+		e := &sandbox.Error{Kind: sandbox.KindOf(invalid(err)), Op: "run", Err: err}
+		if errors.Is(err, fs.ErrNotExist) && filepath.Ext(file) == "" {
+			e.Fix = "for a command: glovebox run -- " + quoteWords(words)
+		}
+		return e
 	}
 	if run.Request.Code == nil {
 		run.Request.Code = []byte{}
@@ -139,8 +188,8 @@ func entryIn(workspace, file string) (string, bool) {
 	return filepath.ToSlash(strings.TrimPrefix(path[len(workspace):], string(filepath.Separator))), true
 }
 
-// fillRequest adds what run and exec have in common. args[0], where it is "-", has taken our standard input.
-func (a *app) fillRequest(ctx context.Context, run *engine.Run, f *sandboxFlags, args []string) error {
+// fillRequest adds what code and commands have in common. stdinTaken says that our standard input held the code.
+func (a *app) fillRequest(ctx context.Context, run *engine.Run, f *sandboxFlags, stdinTaken bool) error {
 	r := &run.Request
 	var err error
 	if r.Files, err = a.readFiles(f.files); err != nil {
@@ -156,8 +205,7 @@ func (a *app) fillRequest(ctx context.Context, run *engine.Run, f *sandboxFlags,
 	case f.out == "" && len(f.returns) > 0 && !a.json:
 		return &sandbox.Error{Kind: sandbox.Invalid, Op: "--return", Msg: "the files have nowhere to go", Fix: "add --out DIR or --json"}
 	}
-	taken := r.Command == nil && r.Code != nil && r.FileName == "" && len(args) > 0 && args[0] == "-"
-	if taken || f.dryRun {
+	if stdinTaken || f.dryRun {
 		return nil
 	}
 	r.Stdin, err = a.programStdin(ctx, f)
