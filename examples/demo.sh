@@ -44,7 +44,7 @@ if [ "$ready" != 0 ]; then
 fi
 
 title 'A script of the kind a model writes, with a CSV sent along'
-show run "${weaker[@]}" -v --file "$here/sales.csv" --out "$out" "$here/analysis.py"
+show run "${weaker[@]}" --verbose --file "$here/sales.csv" --out "$out" "$here/analysis.py"
 [ "$code" = 0 ] || { echo 'The script should have succeeded.'; exit 1; }
 title 'The files it made'
 for file in report.md summary.json; do

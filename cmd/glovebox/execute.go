@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"errors"
+	"os"
 	"strings"
 
 	"github.com/glovebox-dev/glovebox/internal/engine"
@@ -43,7 +44,7 @@ func (a *app) execute(ctx context.Context, run engine.Run, f *sandboxFlags) (err
 	shown.end()
 	if err != nil {
 		out.unmake()
-		return err
+		return workdirError(err, f.workdir)
 	}
 	if result.Status == sandbox.StatusRejected {
 		out.unmake()
@@ -77,6 +78,20 @@ func (a *app) finish(result *sandbox.Result, out *filesOut, dir string, err erro
 		return exitError(code)
 	}
 	return nil
+}
+
+// workdirError names the flag of a working directory that is not there; one of this host is another flag's.
+func workdirError(err error, workdir string) error {
+	var e *sandbox.Error
+	if workdir == "" || !errors.As(err, &e) || e.Op != "dir" {
+		return err
+	}
+	fixed := *e
+	fixed.Op, fixed.Err = "--workdir", nil
+	if info, err := os.Stat(workdir); err == nil && info.IsDir() {
+		fixed.Fix = "to use the directory of this host: --workspace " + quoteWords([]string{workdir})
+	}
+	return &fixed
 }
 
 // exitCodeOf is the program's own exit code, or the one that stands for how the program was ended.

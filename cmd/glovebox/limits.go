@@ -15,24 +15,25 @@ import (
 var limitFlags = []struct {
 	name  sandbox.LimitName
 	flag  string
+	short string
 	unit  string
 	usage string
 }{
-	{sandbox.LimitMemory, "memory", "SIZE", "memory"},
-	{sandbox.LimitCPUs, "cpus", "N", "CPUs; fractions are allowed"},
-	{sandbox.LimitPids, "pids", "N", "processes and threads"},
-	{sandbox.LimitDisk, "disk", "SIZE", "bytes of all writable places together"},
-	{sandbox.LimitInodes, "inodes", "N", "files and folders in the writable places"},
-	{sandbox.LimitOpenFiles, "open-files", "N", "open files of one process"},
-	{sandbox.LimitTimeout, "timeout", "DURATION", "wall time"},
-	{sandbox.LimitOutput, "output-limit", "SIZE", "bytes kept of stdout and of stderr, each"},
+	{sandbox.LimitMemory, "memory", "m", "SIZE", "memory"},
+	{sandbox.LimitCPUs, "cpus", "", "N", "CPUs; fractions are allowed"},
+	{sandbox.LimitPids, "pids", "", "N", "processes and threads"},
+	{sandbox.LimitDisk, "disk", "", "SIZE", "bytes of all writable places together"},
+	{sandbox.LimitInodes, "inodes", "", "N", "files and folders in the writable places"},
+	{sandbox.LimitOpenFiles, "open-files", "", "N", "open files of one process"},
+	{sandbox.LimitTimeout, "timeout", "", "DURATION", "wall time"},
+	{sandbox.LimitOutput, "output-limit", "", "SIZE", "bytes kept of stdout and of stderr, each"},
 }
 
 // addLimits adds a flag for each limit.
 func addLimits(flags *pflag.FlagSet, limits *sandbox.Limits, usage string) {
 	for _, l := range limitFlags {
 		text := usage + l.usage + " (default " + sandbox.FormatLimit(l.name, sandbox.DefaultLimits.Get(l.name)) + ")"
-		flags.Var(&limitValue{name: l.name, unit: l.unit, limits: limits}, l.flag, text)
+		flags.VarP(&limitValue{name: l.name, unit: l.unit, limits: limits}, l.flag, l.short, text)
 	}
 }
 

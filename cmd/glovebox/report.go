@@ -34,7 +34,7 @@ func (a *app) handOut(r *sandbox.Result, out *filesOut, dir string) (missing boo
 }
 
 // inFlags puts what a caller is to do into the words of this face.
-var inFlags = strings.NewReplacer(engine.SendStdin, "pipe it in, or say --stdin FILE", engine.SendFile, "send it with --file")
+var inFlags = strings.NewReplacer(engine.SendStdin, "hand it on with -i or --stdin FILE", engine.SendFile, "send it with --file")
 
 // report says on stderr how a run went: what was weaker than asked, the hint where there is one, and on a terminal a
 // summary.

@@ -40,7 +40,7 @@ output limit, a signal), 125 Glovebox's own failure.`,
 	flags.StringVar(&a.config, "config", "", "read configuration from this `FILE` and from no other")
 	flags.BoolVar(&a.json, "json", false, "print the answer as JSON, errors of Glovebox included")
 	flags.BoolVarP(&a.quiet, "quiet", "q", false, "say nothing beside results, errors of Glovebox and what it waits for")
-	flags.BoolVarP(&a.verbose, "verbose", "v", false, "say more: what each step took, and the log")
+	flags.BoolVar(&a.verbose, "verbose", false, "say more: what each step took, and the log")
 	a.containers.add(flags)
 	root.SetFlagErrorFunc(flagError)
 	root.AddCommand(a.newRun(), a.newExec(), a.newServe(), a.newDoctor(), a.newVerify(), a.newVersion())

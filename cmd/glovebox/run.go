@@ -87,7 +87,10 @@ const defaultLanguage = "python"
 // runOf turns the command line of run into what is asked of the engine.
 func (a *app) runOf(ctx context.Context, s source, f *sandboxFlags, args []string) (engine.Run, error) {
 	run := engine.Run{Backend: f.backend, Request: sandbox.Request{Language: s.language}}
-	var err error
+	err := f.stdinFlags.check()
+	if err != nil {
+		return run, err
+	}
 	if run.Spec, err = a.spec(f); err != nil {
 		return run, err
 	}
@@ -110,8 +113,10 @@ func (a *app) runOf(ctx context.Context, s source, f *sandboxFlags, args []strin
 			return run, err
 		}
 	}
-	codeFromStdin := !s.hasCode && !s.isCommand && args[0] == "-"
-	return run, a.fillRequest(ctx, &run, f, codeFromStdin)
+	if codeFromStdin := !s.hasCode && !s.isCommand && args[0] == "-"; codeFromStdin && f.takesStdin() {
+		return run, &sandbox.Error{Kind: sandbox.Invalid, Op: "run", Msg: "standard input cannot be both the code and the program's input", Fix: "give the program's input with --stdin FILE"}
+	}
+	return run, a.fillRequest(ctx, &run, f)
 }
 
 // knownLanguage refuses code whose language nothing tells.
@@ -188,9 +193,10 @@ func entryIn(workspace, file string) (string, bool) {
 	return filepath.ToSlash(strings.TrimPrefix(path[len(workspace):], string(filepath.Separator))), true
 }
 
-// fillRequest adds what code and commands have in common. stdinTaken says that our standard input held the code.
-func (a *app) fillRequest(ctx context.Context, run *engine.Run, f *sandboxFlags, stdinTaken bool) error {
+// fillRequest adds what code and commands have in common.
+func (a *app) fillRequest(ctx context.Context, run *engine.Run, f *sandboxFlags) error {
 	r := &run.Request
+	r.Dir = f.workdir
 	var err error
 	if r.Files, err = a.readFiles(f.files); err != nil {
 		return err
@@ -205,9 +211,9 @@ func (a *app) fillRequest(ctx context.Context, run *engine.Run, f *sandboxFlags,
 	case f.out == "" && len(f.returns) > 0 && !a.json:
 		return &sandbox.Error{Kind: sandbox.Invalid, Op: "--return", Msg: "the files have nowhere to go", Fix: "add --out DIR or --json"}
 	}
-	if stdinTaken || f.dryRun {
+	if f.dryRun {
 		return nil
 	}
-	r.Stdin, err = a.programStdin(ctx, f)
+	r.Stdin, err = a.programStdin(ctx, &f.stdinFlags)
 	return err
 }

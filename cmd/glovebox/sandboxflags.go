@@ -1,9 +1,7 @@
 package main
 
 import (
-	"fmt"
 	"os"
-	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -13,14 +11,14 @@ import (
 
 // sandboxFlags are those of every command that runs something in a sandbox of its own.
 type sandboxFlags struct {
+	environmentFlags
+	stdinFlags
+
 	backend         string
 	limits          sandbox.Limits
-	env             []string
-	passEnv         []string
-	passSecret      []string
 	files           []string
-	stdin           string
 	workspace       string
+	workdir         string
 	mounts          []string
 	root            string
 	image           string
@@ -40,13 +38,12 @@ func (f *sandboxFlags) add(cmd *cobra.Command) {
 	flags := cmd.Flags()
 	addLimits(flags, &f.limits, "")
 	flags.StringVar(&f.backend, "backend", "", "`NAME` of what builds the walls; auto takes the strongest here (default "+defaultBackend+")")
-	flags.StringArrayVarP(&f.env, "env", "e", nil, "set a variable, `NAME=VALUE`; nothing is inherited (repeatable)")
-	flags.StringSliceVar(&f.passEnv, "pass-env", nil, "hand on the variable `NAME` of this environment (repeatable)")
-	flags.StringSliceVar(&f.passSecret, "pass-secret", nil, "the same for a `NAME` that looks like a secret (repeatable)")
+	f.environmentFlags.add(flags)
+	f.stdinFlags.add(flags)
 	flags.StringArrayVar(&f.files, "file", nil, "send a file or a folder along, `SRC[:DST]`, DST below /workspace (repeatable)")
-	flags.StringVar(&f.stdin, "stdin", "auto", "what the program reads: `auto` (our own standard input where that is a pipe or a file, to its end, before the program starts), none, or a file's name")
 	flags.StringVar(&f.workspace, "workspace", "", "the host `DIR` that is /workspace, read-write")
-	flags.StringArrayVar(&f.mounts, "mount", nil, "show a host directory, `SRC:DST[:rw]`; read-only unless rw is said (repeatable)")
+	flags.StringVarP(&f.workdir, "workdir", "w", "", "the working directory in the sandbox: a `PATH`, absolute or relative to /workspace")
+	flags.StringArrayVarP(&f.mounts, "mount", "v", nil, "show a host directory, `SRC:DST[:rw]`; read-only unless rw is said (repeatable)")
 	flags.StringVar(&f.root, "root", "", "`DIR` that holds the root file system, read-only (default: this host's system directories)")
 	flags.StringVar(&f.image, "image", "", "on docker and podman, the image `REF` that is the root; it is fetched where it is not there yet")
 	flags.StringVar(&f.network, "network", "none", "how far the network reaches: `none`")
@@ -58,6 +55,8 @@ func (f *sandboxFlags) add(cmd *cobra.Command) {
 	flags.BoolVar(&f.overwrite, "overwrite", false, "let files of --out, and those of --file in --workspace, replace what is there")
 	flags.StringArrayVar(&f.returns, "return", nil, "of the files made, hand back those that match `GLOB` (repeatable; with --out the default is all)")
 	flags.BoolVar(&f.dryRun, "dry-run", false, "print what would be done, and do nothing")
+	flags.Bool("rm", true, "what is true anyway: the sandbox is removed when the program has ended")
+	_ = flags.MarkHidden("rm")
 	completions(cmd, "backend", "native", "gvisor", "docker", "podman", "auto")
 	completions(cmd, "network", "none")
 }
@@ -97,7 +96,7 @@ func (a *app) spec(f *sandboxFlags) (sandbox.Spec, error) {
 		return spec, err
 	}
 	var err error
-	if spec.Env, err = a.environment(f); err != nil {
+	if spec.Env, err = a.environment(&f.environmentFlags); err != nil {
 		return spec, err
 	}
 	if f.workspace != "" {
@@ -128,39 +127,6 @@ func refuseNetwork(mode string) error {
 			Fix: "send what the program needs along with --file"}
 	}
 	return sandbox.Invalidf("--network", "%.40q is unknown; this version knows none", mode)
-}
-
-// secretWords mark the names of variables that are likely secrets.
-var secretWords = []string{"KEY", "TOKEN", "SECRET", "PASSWORD", "CREDENTIAL"}
-
-func looksSecret(name string) bool {
-	return slices.ContainsFunc(secretWords, func(word string) bool { return strings.Contains(strings.ToUpper(name), word) })
-}
-
-// environment gathers what --env, --pass-env and --pass-secret say. Nothing else of our environment goes in.
-func (a *app) environment(f *sandboxFlags) ([]string, error) {
-	var env []string
-	for _, name := range f.passEnv {
-		if looksSecret(name) {
-			return nil, &sandbox.Error{Kind: sandbox.Invalid, Op: "--pass-env", Msg: name + " looks like a secret, and the code in the sandbox could print it",
-				Fix: "if the code may have it, say --pass-secret " + name}
-		}
-	}
-	for _, name := range slices.Concat(f.passEnv, f.passSecret) {
-		value, ok := a.LookupEnv(name)
-		if !ok {
-			return nil, sandbox.Invalidf("--pass-env", "%.64q is not set", name)
-		}
-		env = append(env, name+"="+value)
-	}
-	for _, kv := range f.env {
-		if !strings.Contains(kv, "=") {
-			return nil, &sandbox.Error{Kind: sandbox.Invalid, Op: "--env", Msg: fmt.Sprintf("%.64q has no value; write NAME=VALUE", kv),
-				Fix: "--pass-env " + kv + " hands on the variable of this environment"}
-		}
-		env = append(env, kv)
-	}
-	return env, nil
 }
 
 func (a *app) parseMount(text string) (sandbox.Mount, error) {

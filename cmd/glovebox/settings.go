@@ -26,7 +26,7 @@ const (
 )
 
 // flagOnly are the flags that make no sense from afar.
-var flagOnly = []string{"help", "code", "new-key"}
+var flagOnly = []string{"help", "code", "new-key", "rm", "interactive", "tty"}
 
 // otherVariables begin with our prefix and are no settings.
 var otherVariables = []string{

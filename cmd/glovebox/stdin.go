@@ -4,8 +4,9 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"os"
 	"time"
+
+	"github.com/spf13/pflag"
 
 	"github.com/glovebox-dev/glovebox/internal/engine"
 	"github.com/glovebox-dev/glovebox/sandbox"
@@ -14,31 +15,46 @@ import (
 // stdinTimeout is how long we wait for our standard input to end before we say that we wait.
 const stdinTimeout = 2 * time.Second
 
-// programStdin returns what the program reads. Our own standard input is handed on where it is a pipe or a file; a terminal is
-// not, as the program is not interactive.
-func (a *app) programStdin(ctx context.Context, f *sandboxFlags) ([]byte, error) {
-	switch f.stdin {
-	case "none", "":
-		return nil, nil
-	case "auto", "-":
-		if !a.stdinIsData() {
-			return nil, nil
-		}
+// stdinFlags say what the program reads. Unasked it reads nothing: our standard input may be a pipe of whoever started us.
+type stdinFlags struct {
+	interactive bool
+	tty         bool
+	stdin       string
+}
+
+func (f *stdinFlags) add(flags *pflag.FlagSet) {
+	flags.BoolVarP(&f.interactive, "interactive", "i", false, "the program reads our standard input, to its end, before it starts")
+	flags.BoolVarP(&f.tty, "tty", "t", false, "what cannot be had yet: a terminal for the program")
+	_ = flags.MarkHidden("tty")
+	flags.StringVar(&f.stdin, "stdin", "none", "the program reads this `FILE`; - is the same as -i")
+}
+
+// takesStdin says whether the program is to read our standard input.
+func (f *stdinFlags) takesStdin() bool { return f.interactive || f.stdin == "-" }
+
+func (f *stdinFlags) check() error {
+	switch {
+	case f.tty:
+		return &sandbox.Error{Kind: sandbox.Unsupported, Op: "-t", Msg: "a sandbox has no terminal yet", Fix: "leave out -t; -i alone hands on standard input"}
+	case f.interactive && f.stdin != "none" && f.stdin != "-":
+		return &sandbox.Error{Kind: sandbox.Invalid, Op: "--stdin", Msg: "the program cannot read both our standard input and a file", Fix: "leave out -i or --stdin"}
+	}
+	return nil
+}
+
+// programStdin returns what the program reads.
+func (a *app) programStdin(ctx context.Context, f *stdinFlags) ([]byte, error) {
+	if f.takesStdin() {
 		return a.readStdin(ctx, engine.MaxStdin)
+	}
+	if f.stdin == "none" || f.stdin == "" {
+		return nil, nil
 	}
 	data, err := a.readNamed(f.stdin, engine.MaxStdin, sandbox.FormatBytes(engine.MaxStdin))
 	if err != nil {
 		return nil, &sandbox.Error{Kind: sandbox.KindOf(invalid(err)), Op: "--stdin", Err: err}
 	}
 	return data, nil
-}
-
-func (a *app) stdinIsData() bool {
-	if a.Stdin == nil {
-		return false
-	}
-	info, err := a.Stdin.Stat()
-	return err == nil && (info.Mode().IsRegular() || info.Mode()&os.ModeNamedPipe != 0)
 }
 
 // readStdin reads our standard input to its end, at most so many bytes. A read that never ends is left behind when ctx ends: the
@@ -69,7 +85,7 @@ func (a *app) readStdin(ctx context.Context, most int64) ([]byte, error) {
 			return nil, context.Cause(ctx)
 		case <-waiting.C:
 			// Quiet or not: nothing else tells that nothing runs yet, and no time limit ends this.
-			a.say(faint, "glovebox: waiting for standard input to end; --stdin none runs without it")
+			a.say(faint, "glovebox: waiting for standard input to end")
 		}
 	}
 }

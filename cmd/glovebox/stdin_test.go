@@ -27,7 +27,7 @@ func TestWaitingForStdin(t *testing.T) {
 	if _, err := w.WriteString("late"); err != nil {
 		t.Fatal(err)
 	}
-	told.wait(t, "waiting for standard input to end; --stdin none runs without it")
+	told.wait(t, "waiting for standard input to end")
 	if err := w.Close(); err != nil {
 		t.Fatal(err)
 	}

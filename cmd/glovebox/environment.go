@@ -1,0 +1,110 @@
+package main
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/spf13/pflag"
+
+	"github.com/glovebox-dev/glovebox/sandbox"
+)
+
+const maxEnvFile = 1 << 20 // bytes
+
+// environmentFlags say what variables the program gets. Nothing else of our environment goes in.
+type environmentFlags struct {
+	env        []string
+	envFiles   []string
+	passEnv    []string
+	passSecret []string
+}
+
+func (f *environmentFlags) add(flags *pflag.FlagSet) {
+	flags.StringArrayVarP(&f.env, "env", "e", nil, "set a variable, `NAME=VALUE`; nothing is inherited (repeatable)")
+	flags.StringArrayVar(&f.envFiles, "env-file", nil, "set the variables of a `FILE` of NAME=VALUE lines, as Docker does (repeatable)")
+	flags.StringSliceVar(&f.passEnv, "pass-env", nil, "hand on the variable `NAME` of this environment (repeatable)")
+	flags.StringSliceVar(&f.passSecret, "pass-secret", nil, "the same for a `NAME` that looks like a secret (repeatable)")
+}
+
+// secretWords mark the names of variables that are likely secrets.
+var secretWords = []string{"KEY", "TOKEN", "SECRET", "PASSWORD", "CREDENTIAL"}
+
+func looksSecret(name string) bool {
+	return slices.ContainsFunc(secretWords, func(word string) bool { return strings.Contains(strings.ToUpper(name), word) })
+}
+
+// environment gathers the variables. Of two with one name the later stands: files first, --env last.
+func (a *app) environment(f *environmentFlags) ([]string, error) {
+	var env []string
+	for _, name := range f.envFiles {
+		variables, err := a.readEnvFile(name, f.passSecret)
+		if err != nil {
+			return nil, err
+		}
+		env = append(env, variables...)
+	}
+	for _, name := range f.passEnv {
+		kv, err := a.passed("--pass-env", name, nil)
+		if err != nil {
+			return nil, err
+		}
+		env = append(env, kv)
+	}
+	for _, name := range f.passSecret {
+		kv, err := a.passed("--pass-secret", name, f.passSecret)
+		if err != nil {
+			return nil, err
+		}
+		env = append(env, kv)
+	}
+	for _, kv := range f.env {
+		if !strings.Contains(kv, "=") {
+			return nil, &sandbox.Error{Kind: sandbox.Invalid, Op: "--env", Msg: fmt.Sprintf("%.64q has no value; write NAME=VALUE", kv),
+				Fix: "to hand on the variable of this environment: --pass-env " + kv}
+		}
+		env = append(env, kv)
+	}
+	return env, nil
+}
+
+// passed is a variable of our environment. One that looks like a secret must be among secrets.
+func (a *app) passed(where, name string, secrets []string) (string, error) {
+	if looksSecret(name) && !slices.Contains(secrets, name) {
+		return "", &sandbox.Error{Kind: sandbox.Invalid, Op: where, Msg: name + " looks like a secret, and the code in the sandbox could print it",
+			Fix: "if the code may have it: --pass-secret " + name}
+	}
+	value, ok := a.LookupEnv(name)
+	if !ok {
+		return "", sandbox.Invalidf(where, "%.64q is not set", name)
+	}
+	return name + "=" + value, nil
+}
+
+// readEnvFile reads variables in Docker's format: a line each, values as they stand, without quotes or escapes. Blank lines and those that
+// begin with # are left out. A name alone hands on our variable.
+func (a *app) readEnvFile(name string, secrets []string) ([]string, error) {
+	text, err := a.readNamed(name, maxEnvFile, sandbox.FormatBytes(maxEnvFile))
+	if err != nil {
+		return nil, &sandbox.Error{Kind: sandbox.KindOf(invalid(err)), Op: "--env-file", Err: err}
+	}
+	var env []string
+	for i, line := range strings.Split(strings.TrimPrefix(string(text), "\uFEFF"), "\n") {
+		line = strings.TrimLeft(strings.TrimSuffix(line, "\r"), " \t")
+		if line == "" || line[0] == '#' {
+			continue
+		}
+		where := fmt.Sprintf("--env-file %s: line %d", name, i+1)
+		variable, _, assigned := strings.Cut(line, "=")
+		if variable == "" || strings.ContainsAny(variable, " \t") {
+			return nil, sandbox.Invalidf(where, "is neither NAME=VALUE nor NAME")
+		}
+		if !assigned {
+			if line, err = a.passed(where, variable, secrets); err != nil {
+				return nil, err
+			}
+		}
+		env = append(env, line)
+	}
+	return env, nil
+}
