@@ -7,12 +7,9 @@ import (
 	"io"
 	"log/slog"
 	"os"
-	"strconv"
-	"strings"
 	"sync"
 
 	"github.com/glovebox-dev/glovebox/internal/backend"
-	"github.com/glovebox-dev/glovebox/sandbox"
 )
 
 // Main is the whole program with all that it touches of the world, so that tests can run it in their own process.
@@ -117,71 +114,17 @@ func (a *app) watchInterrupts() (stop func()) {
 	}
 }
 
-// fail says what Glovebox failed at: as JSON on stdout where the caller reads that, else in a line on stderr.
-func (a *app) fail(err error) {
-	if a.json && a.printJSON(map[string]any{"error": failureOf(err)}) == nil {
-		return
-	}
-	text := visible(inFlags.Replace(err.Error()))
-	if lacks := sandbox.UnenforcedOf(err); len(lacks) > 0 {
-		short := lacking(lacks, visible(sandbox.FixOf(err)))
-		if a.verbose {
-			short += "\n  in full: " + text
-		}
-		text = short
-	}
-	a.say(red, "glovebox: %s", text)
-}
-
-// lacking says in lines that limits cannot be kept here, and the two ways out.
-func lacking(lacks []sandbox.LimitName, fix string) string {
-	names, quoted := make([]string, len(lacks)), make([]string, len(lacks))
-	for i, name := range lacks {
-		names[i], quoted[i] = string(name), strconv.Quote(string(name))
-	}
-	return fmt.Sprintf("%s cannot be bounded here, and nothing was run.\n  fix: %s\n"+
-		"  or go without: %s      (once for all: allow_unenforced = [%s] in the configuration file)\n  details: glovebox doctor",
-		inWords(names), fix, acceptFlagOf(lacks), strings.Join(quoted, ", "))
-}
-
-// inWords is "a", "a and b" or "a, b and c".
-func inWords(names []string) string {
-	last := len(names) - 1
-	if last == 0 {
-		return names[0]
-	}
-	return strings.Join(names[:last], ", ") + " and " + names[last]
-}
-
-// acceptFlagOf is the flag that lets go of limits.
-func acceptFlagOf(lacks []sandbox.LimitName) string {
-	names := make([]string, len(lacks))
-	for i, name := range lacks {
-		names[i] = string(name)
-	}
-	return "--allow-unenforced " + strings.Join(names, ",")
-}
-
-// failureOf is the JSON form of what Glovebox failed at.
-func failureOf(err error) map[string]string {
-	failure := map[string]string{"kind": sandbox.KindOf(err).String(), "message": inFlags.Replace(err.Error())}
-	var classed *sandbox.Error
-	if errors.As(err, &classed) && classed.Op != "" {
-		failure["op"] = classed.Op
-	}
-	if fix := sandbox.FixOf(err); fix != "" {
-		failure["fix"] = inFlags.Replace(fix)
-	}
-	if lacks := sandbox.UnenforcedOf(err); len(lacks) > 0 {
-		failure["fix"] += "; or go without: " + acceptFlagOf(lacks)
-	}
-	return failure
-}
-
 // note says something beside the result, unless the user wants quiet.
 func (a *app) note(colour colour, format string, args ...any) {
 	if !a.quiet {
-		a.say(colour, "glovebox: "+format, args...)
+		a.say(colour, "note: "+format, args...)
+	}
+}
+
+// warn says what is less than the user may expect, unless they want quiet.
+func (a *app) warn(format string, args ...any) {
+	if !a.quiet {
+		a.say(yellow, "warning: "+format, args...)
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/glovebox-dev/glovebox/internal/engine"
+	"github.com/glovebox-dev/glovebox/internal/httpapi"
 	"github.com/glovebox-dev/glovebox/sandbox"
 )
 
@@ -29,8 +30,8 @@ type planShown struct {
 	AllowUnenforced []string          `json:"allow_unenforced"`
 	Nested          bool              `json:"nested_filters"`
 	Terminals       bool              `json:"terminals"`
-	Unenforced      []string          `json:"unenforced"` // limits that nothing on this host keeps
-	Error           map[string]string `json:"error,omitempty"`
+	Unenforced      []string          `json:"unenforced"`        // limits that nothing on this host keeps
+	Problem         *httpapi.Problem  `json:"problem,omitempty"` // why the run would be refused
 }
 
 // dryRun prints what a run comes to once everything is resolved, and makes no sandbox. What would be refused ends as the run would.
@@ -101,7 +102,8 @@ func showPlan(p *engine.Plan, files []sandbox.File) planShown {
 		shown.Unenforced = append(shown.Unenforced, string(name))
 	}
 	if p.Refusal != nil {
-		shown.Error = failureOf(p.Refusal)
+		problem := problemOf(p.Refusal)
+		shown.Problem = &problem
 	}
 	if p.Spec.Root.Dir != "" {
 		shown.Root = p.Spec.Root.Dir

@@ -55,7 +55,7 @@ func (a *app) execute(ctx context.Context, run engine.Run, f *sandboxFlags) (err
 		err = shown.rest(result)
 	}
 	if len(f.returns) > 0 && len(result.Files)+len(result.Skipped) == 0 {
-		a.note(yellow, "warning: no file that was made or changed matches --return %s", visible(strings.Join(f.returns, ", ")))
+		a.warn("no file that was made or changed matches --return %s", visible(strings.Join(f.returns, ", ")))
 	}
 	return a.finish(result, out, f.out, err)
 }

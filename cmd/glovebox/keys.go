@@ -26,7 +26,7 @@ func (a *app) makeKey(name string) error {
 	if a.json {
 		return a.printJSON(map[string]string{"name": name, "key": secret, "line": line})
 	}
-	a.say(plain, "glovebox: the key, shown this once: %s", secret)
+	a.say(plain, "note: the key, shown this once: %s", secret)
 	_, err = fmt.Fprintln(a.Stdout, line)
 	return err
 }

@@ -15,7 +15,7 @@ import (
 func (a *app) handOut(r *sandbox.Result, out *filesOut, dir string) (missing bool) {
 	for _, f := range r.Skipped {
 		missing = true
-		a.note(yellow, "%s was left out: %s", visibleName(f.Path), f.Reason)
+		a.warn("%s was left out: %s", visibleName(f.Path), f.Reason)
 	}
 	if out == nil {
 		return missing
@@ -23,7 +23,7 @@ func (a *app) handOut(r *sandbox.Result, out *filesOut, dir string) (missing boo
 	for _, f := range r.Files {
 		if err := out.write(f); err != nil {
 			missing = true
-			a.note(yellow, "%s was left out: %s", visibleName(f.Path), visible(err.Error()))
+			a.warn("%s was left out: %s", visibleName(f.Path), visible(err.Error()))
 			continue
 		}
 		if a.verbose || isTerminal(a.Stderr) {
@@ -39,16 +39,18 @@ var inFlags = strings.NewReplacer(engine.SendStdin, "hand it on with -i or --std
 // report says on stderr how a run went: what was weaker than asked, the hint where there is one, and on a terminal a
 // summary.
 func (a *app) report(r *sandbox.Result) {
-	for _, w := range r.Effective.Warnings {
-		a.note(yellow, "warning: %s", w)
-	}
-	// What was accepted once for all need not be told each time; the JSON answer has it.
-	if names := r.Effective.Unenforced; len(names) > 0 && !slices.Contains(a.standing, "allow-unenforced") {
-		a.note(yellow, "as accepted, this host goes without: %s", strings.Join(names, ", "))
+	// What the configuration accepts for all runs is not said on each; the JSON answer has it.
+	if !slices.Contains(a.standing, "allow-unenforced") || a.verbose {
+		for _, w := range r.Effective.Warnings {
+			a.warn("%s", w)
+		}
+		if names := r.Effective.Unenforced; len(names) > 0 {
+			a.warn("not enforced on this host, as allowed: %s", strings.Join(names, ", "))
+		}
 	}
 	hint := strings.TrimSpace(strings.TrimSuffix(r.Hint, engine.SkippedHint(r.Skipped))) // handOut has named them all
-	if hint != "" && !a.json {
-		a.note(statusColour(r.Status), "%s: %s", r.Status, visible(inFlags.Replace(hint)))
+	if hint != "" && !a.json && !a.quiet {
+		a.say(statusColour(r.Status), "hint: %s", oneLine(inFlags.Replace(hint)))
 	}
 	if a.verbose || isTerminal(a.Stderr) {
 		a.note(faint, "%s", summary(r))

@@ -228,18 +228,18 @@ func (f *serveFlags) restrict(config *engine.Config, addr net.Addr) error {
 	return nil
 }
 
-// warnOfDefault says why requests that ask for nothing would be refused. The others may run, and an engine may be started later.
+// warnOfDefault says why default requests would be rejected. The others may run, and an engine may be started later.
 func (a *app) warnOfDefault(p engine.Probed) {
 	why := cmp.Or(p.Err, p.Refusal)
 	if why == nil {
 		return
 	}
 	if lacks := sandbox.UnenforcedOf(why); len(lacks) > 0 {
-		a.note(yellow, "warning: %s refuses requests that ask for nothing, so /readyz says no", p.Backend)
-		a.note(yellow, "requests must name what they accept to go without, or start with %s", acceptFlagOf(lacks))
+		a.warn("%s rejects default requests, so /readyz says no: this host cannot enforce %s", p.Backend, inWords(namesOf(lacks)))
+		a.say(plain, "fix: glovebox serve %s, or \"allow_unenforced\" in each request", allowFlagOf(lacks))
 		return
 	}
-	a.note(yellow, "warning: requests that ask for nothing are refused, so /readyz says no: %s", visible(why.Error()))
+	a.warn("default requests are rejected, so /readyz says no: %s", oneLine(why.Error()))
 }
 
 // drain ends the server in order: nothing new is admitted, what runs may end within the time, answers are delivered.
@@ -249,7 +249,7 @@ func (a *app) drain(api *httpapi.Server, e *engine.Engine, server *http.Server, 
 	ctx, cancel := context.WithTimeout(context.Background(), timeout)
 	defer cancel()
 	if err := e.Drain(ctx); err != nil {
-		a.note(yellow, "warning: after %s there are still %d runs; they are canceled", timeout, e.Stats().Running)
+		a.warn("after %s there are still %d runs; they are canceled", timeout, e.Stats().Running)
 		if err := e.Close(); err != nil {
 			return err
 		}

@@ -85,7 +85,7 @@ func (a *app) readStdin(ctx context.Context, most int64) ([]byte, error) {
 			return nil, context.Cause(ctx)
 		case <-waiting.C:
 			// Quiet or not: nothing else tells that nothing runs yet, and no time limit ends this.
-			a.say(faint, "glovebox: waiting for standard input to end")
+			a.say(faint, "note: waiting for standard input to end")
 		}
 	}
 }

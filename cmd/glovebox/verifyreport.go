@@ -36,7 +36,7 @@ func (a *app) announce(v *verification, count int) {
 	}
 	fmt.Fprintf(a.progress(), "%d %s on %s (%s kernel); each runs in a sandbox of its own\n", count, attacks, v.Posture.Backend, v.Posture.Kernel)
 	if len(v.Without) > 0 {
-		a.note(yellow, "this host cannot bound %s: the attacks go without, and those that are about it are not made", strings.Join(v.Without, ", "))
+		a.warn("this host cannot enforce %s: attacks on it are not applicable", inWords(v.Without))
 	}
 }
 

@@ -24,7 +24,7 @@ type Problem struct {
 	Kind      string `json:"kind" doc:"What the caller can do about it." enum:"internal,invalid,not_found,exists,busy,quota,unauthorized,unsupported,unavailable,too_large"`
 	Fix       string `json:"fix,omitempty" doc:"What would help."`
 	Op        string `json:"op,omitempty" doc:"The step that failed, or the field that is wrong."`
-	RequestID string `json:"request_id" doc:"Stands in the server's log beside what is not told here."`
+	RequestID string `json:"request_id,omitzero" doc:"Stands in the server's log beside what is not told here."`
 
 	retryAfter time.Duration
 }
@@ -171,5 +171,12 @@ func problemOf(err error, requestID string) Problem {
 	if errors.As(err, &r) {
 		p.Status, p.Title = r.status, http.StatusText(r.status)
 	}
+	return p
+}
+
+// NewProblem is the problem of an error for a face that says in its own words what happened and what would help. It is of no request.
+func NewProblem(err error, detail, hint string) Problem {
+	p := problemOf(err, "")
+	p.Detail, p.Fix = detail, hint
 	return p
 }

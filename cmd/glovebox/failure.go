@@ -1,0 +1,96 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/glovebox-dev/glovebox/internal/httpapi"
+	"github.com/glovebox-dev/glovebox/sandbox"
+)
+
+// fail says what Glovebox failed at and what would help: with --json as the problem of the HTTP API on stdout, else in a line each on stderr.
+func (a *app) fail(err error) {
+	if a.json && a.printJSON(problemOf(err)) == nil {
+		return
+	}
+	a.say(red, "error: %s", oneLine(textOf(err)))
+	if fix := fixOf(err); fix != "" {
+		a.say(plain, "fix: %s", oneLine(fix))
+	}
+	if lacks := sandbox.UnenforcedOf(err); len(lacks) > 0 && a.verbose {
+		a.note(faint, "in full: %s", oneLine(err.Error()))
+	}
+}
+
+func problemOf(err error) httpapi.Problem { return httpapi.NewProblem(err, textOf(err), fixOf(err)) }
+
+// textOf is what happened, without the fix.
+func textOf(err error) string {
+	if lacks := sandbox.UnenforcedOf(err); len(lacks) > 0 {
+		return "this host cannot enforce " + inWords(namesOf(lacks)) + "; nothing ran"
+	}
+	text := err.Error()
+	for err != nil {
+		var e *sandbox.Error
+		if !errors.As(err, &e) {
+			break
+		}
+		bare := *e
+		bare.Fix = ""
+		text = strings.Replace(text, e.Error(), bare.Error(), 1)
+		err = e.Err
+	}
+	return text
+}
+
+// fixOf is what would help, in the words of the command line; "" where nobody knows.
+func fixOf(err error) string {
+	fix := inFlags.Replace(sandbox.FixOf(err))
+	lacks := sandbox.UnenforcedOf(err)
+	if len(lacks) == 0 {
+		return fix
+	}
+	waive := fmt.Sprintf("run without: %s (for all runs: allow_unenforced = [%s] in the configuration file)",
+		allowFlagOf(lacks), strings.Join(quotedNames(lacks), ", "))
+	if fix == "" {
+		return waive
+	}
+	return fix + "; or " + waive
+}
+
+// allowFlagOf is the flag by which users waive limits.
+func allowFlagOf(lacks []sandbox.LimitName) string {
+	return "--allow-unenforced " + strings.Join(namesOf(lacks), ",")
+}
+
+func namesOf(limits []sandbox.LimitName) []string {
+	names := make([]string, len(limits))
+	for i, name := range limits {
+		names[i] = string(name)
+	}
+	return names
+}
+
+func quotedNames(limits []sandbox.LimitName) []string {
+	names := namesOf(limits)
+	for i, name := range names {
+		names[i] = strconv.Quote(name)
+	}
+	return names
+}
+
+// inWords is "a", "a and b" or "a, b and c".
+func inWords(names []string) string {
+	last := len(names) - 1
+	if last == 0 {
+		return names[0]
+	}
+	return strings.Join(names[:last], ", ") + " and " + names[last]
+}
+
+// oneLine is text for one line of a terminal.
+func oneLine(text string) string {
+	return visible(strings.ReplaceAll(strings.TrimSpace(text), "\n", "; "))
+}
