@@ -25,6 +25,9 @@ func (a *app) execute(ctx context.Context, run engine.Run, f *sandboxFlags) (err
 			err = errors.Join(err, closeErr)
 		}
 	}()
+	if err := e.chooseForImage(ctx, &run); err != nil {
+		return err
+	}
 	if f.dryRun {
 		return a.dryRun(ctx, e.Engine, run)
 	}
