@@ -1,9 +1,14 @@
 package main
 
 import (
+	"errors"
 	"fmt"
+	"io/fs"
+	"os"
 	"slices"
 	"strings"
+
+	"github.com/spf13/cobra"
 
 	"github.com/glovebox-dev/glovebox/internal/httpapi"
 	"github.com/glovebox-dev/glovebox/sandbox"
@@ -11,24 +16,83 @@ import (
 
 const maxKeys = 10_000 // in one file: every request is compared with each
 
-// makeKey makes a fresh API key, which is kept nowhere. The line that lets it in goes to stdout, so that >> appends it to the file of
-// keys, and the key itself to stderr.
-func (a *app) makeKey(name string) error {
+func (a *app) newKeys() *cobra.Command {
+	keys := &cobra.Command{
+		Use:   "keys",
+		Short: "Make API keys for serve",
+		Args:  knownCommand,
+		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	var file string
+	create := &cobra.Command{
+		Use:   "create NAME",
+		Short: "Make an API key and show it once",
+		Long: `Create makes an API key for a client of that name. The key itself is kept nowhere; what serve needs is its hash.
+
+With --file the hash is appended to the file and the key is printed. Without, the line for the file is printed, and the key
+goes to stderr.`,
+		Example: `  glovebox keys create alice --file keys
+  glovebox serve --listen 0.0.0.0:7070 --api-key-file keys`,
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) == 1 {
+				return nil
+			}
+			return &sandbox.Error{Kind: sandbox.Invalid, Op: "keys create", Msg: "takes one name", Fix: "glovebox keys create NAME --file keys"}
+		},
+		RunE: func(_ *cobra.Command, args []string) error { return a.createKey(args[0], file) },
+	}
+	create.Flags().StringVar(&file, "file", "", "append the hash to this `FILE`, for serve --api-key-file")
+	_ = create.Flags().SetAnnotation("file", flagAlone, nil)
+	keys.AddCommand(create)
+	return keys
+}
+
+// createKey makes a fresh API key, which is kept nowhere, and prints it with the line that lets it in.
+func (a *app) createKey(name, file string) error {
 	if strings.ContainsAny(name, " \t\n#") {
-		return sandbox.Invalidf("--new-key", "a name has no blanks and no #")
+		return sandbox.Invalidf("keys create", "a name has no blanks and no #")
 	}
 	secret := httpapi.NewSecret()
 	key, err := httpapi.NewKey(name, secret)
 	if err != nil {
 		return err
 	}
-	line := key.Name + " " + key.String()
+	line, shown := key.Name+" "+key.String(), secret
+	if file != "" {
+		if err := a.appendKey(file, line); err != nil {
+			return &sandbox.Error{Kind: sandbox.KindOf(invalid(err)), Op: "--file", Err: err}
+		}
+		a.note(plain, "%s has its hash; the key is shown this once", file)
+	} else if !a.json {
+		a.say(plain, "note: the key, shown this once: %s", secret)
+		shown = line
+	}
 	if a.json {
 		return a.printJSON(map[string]string{"name": name, "key": secret, "line": line})
 	}
-	a.say(plain, "note: the key, shown this once: %s", secret)
-	_, err = fmt.Fprintln(a.Stdout, line)
+	_, err = fmt.Fprintln(a.Stdout, shown)
 	return err
+}
+
+// appendKey adds a line to a file of keys, which is made for its owner alone where there is none.
+func (a *app) appendKey(file, line string) error {
+	path, err := a.named(file)
+	if err != nil {
+		return err
+	}
+	text, err := readConfigFile(path, true)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	if len(text) > 0 && text[len(text)-1] != '\n' {
+		line = "\n" + line
+	}
+	f, err := openHost(path, os.O_WRONLY|os.O_APPEND|os.O_CREATE, 0o600)
+	if err != nil {
+		return err
+	}
+	_, err = f.WriteString(line + "\n")
+	return errors.Join(err, f.Close())
 }
 
 // readKeys reads a file of API keys: on each line a name and a hash. Lines that begin with # are remarks.
@@ -48,7 +112,7 @@ func readKeys(path string) ([]httpapi.Key, error) {
 		}
 		if len(fields) != 2 || !strings.HasPrefix(fields[1], "sha256:") {
 			return nil, &sandbox.Error{Kind: sandbox.Invalid, Op: fmt.Sprintf("%s: line %d", path, i+1),
-				Msg: "is not a name and sha256: with a hash", Fix: "glovebox serve --new-key NAME makes such a line"}
+				Msg: "is not a name and sha256: with a hash", Fix: "glovebox keys create NAME --file " + quoteWords([]string{path})}
 		}
 		key, err := httpapi.NewKey(fields[0], fields[1])
 		if err != nil {

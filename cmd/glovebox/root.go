@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -43,10 +44,11 @@ output limit, a signal), 125 Glovebox's own failure.`,
 	flags.BoolVar(&a.verbose, "verbose", false, "say more: what each step took, and the log")
 	a.containers.add(flags)
 	root.SetFlagErrorFunc(flagError)
-	root.AddCommand(a.newRun(), a.newExec(), a.newServe(), a.newDoctor(), a.newVerify(), a.newVersion())
+	keys := a.newKeys()
+	root.AddCommand(a.newRun(), a.newExec(), a.newServe(), keys, a.newDoctor(), a.newVerify(), a.newVersion())
 	root.InitDefaultCompletionCmd()
 	root.InitDefaultHelpCmd()
-	for _, c := range root.Commands() {
+	for _, c := range slices.Concat(root.Commands(), keys.Commands()) {
 		switch {
 		case c.Name() == "completion": // cobra's own shows help for whatever it does not know, and succeeds
 			c.Args, c.RunE = knownCommand, func(cmd *cobra.Command, _ []string) error { return cmd.Help() }

@@ -33,7 +33,6 @@ type serveFlags struct {
 	listen          string
 	hosts           []string
 	keyFile         string
-	newKey          string
 	backend         string
 	backends        []string // that requests may name
 	images          []string // patterns of images that requests may name
@@ -65,13 +64,10 @@ a built-in default lowers it; a default that is named and over a maximum that is
 		Example: `  glovebox serve
   curl -s localhost:7070/v1/run -d '{"language":"python","code":"print(6*7)"}'
   glovebox serve --listen unix:/run/user/1000/glovebox.sock
-  glovebox serve --new-key alice >> keys
+  glovebox keys create alice --file keys
   glovebox serve --listen 0.0.0.0:7070 --api-key-file keys --max-timeout 5m --max-memory 2GiB`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if cmd.Flags().Changed("new-key") {
-				return a.makeKey(f.newKey)
-			}
 			for _, flag := range []string{"slots", "slots-per-key", "queue-per-key"} {
 				if n, err := cmd.Flags().GetInt(flag); err == nil && cmd.Flags().Changed(flag) && n < 1 {
 					return sandbox.Invalidf("--"+flag, "must be at least 1")
@@ -83,8 +79,7 @@ a built-in default lowers it; a default that is named and over a maximum that is
 	flags := cmd.Flags()
 	flags.StringVar(&f.listen, "listen", defaultListen, "`ADDRESS` to listen on: host:port, or unix:PATH for a socket that only you can connect to")
 	flags.StringSliceVar(&f.hosts, "host", nil, "a `NAME` in the Host header that is ours, besides loopback ones (repeatable)")
-	flags.StringVar(&f.keyFile, "api-key-file", "", "`FILE` of API keys, a line each: a name and sha256: with the hash of the key")
-	flags.StringVar(&f.newKey, "new-key", "", "make an API key for `NAME`, show it on stderr, print its line for the file, and end")
+	flags.StringVar(&f.keyFile, "api-key-file", "", "`FILE` of API keys, as keys create makes it")
 	flags.StringVar(&f.backend, "backend", "", "`NAME` of what builds the walls of requests that name none (default "+defaultBackend+"; auto where others can reach us)")
 	flags.StringSliceVar(&f.backends, "allow-backend", nil, "a backend's `NAME` that requests may say (repeatable; the first is that of requests that name none, unless --backend says it; default all, or that of --backend alone)")
 	flags.StringSliceVar(&f.images, "allow-image", nil, "a `PATTERN` of images that requests may name, * and ? within a word (repeatable; default all, or none where others can reach us)")

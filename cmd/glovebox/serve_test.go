@@ -212,7 +212,7 @@ func TestServeWithKeys(t *testing.T) {
 	var out bytes.Buffer
 	m := testApp(t).Main
 	m.Stdout = &out
-	if code := m.Run(t.Context(), []string{"serve", "--new-key", "alice", "--json"}); code != 0 {
+	if code := m.Run(t.Context(), []string{"keys", "create", "alice", "--json"}); code != 0 {
 		t.Fatalf("exit code %d", code)
 	}
 	var made struct{ Key, Line string }
@@ -236,25 +236,36 @@ func TestServeWithKeys(t *testing.T) {
 	}
 }
 
-// TestNewKey: what --new-key prints can be appended to a file of keys, and the secret is not in it.
-func TestNewKey(t *testing.T) {
-	var line, shown bytes.Buffer
-	m := testApp(t).Main
-	m.Stdout, m.Stderr = &line, &shown
-	if code := m.Run(t.Context(), []string{"serve", "--new-key", "alice", "--quiet"}); code != 0 {
-		t.Fatalf("exit code %d", code)
-	}
+// TestCreateKey: a key goes into a file or to whoever appends its line, and the secret is in neither.
+func TestCreateKey(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "keys")
-	if err := os.WriteFile(file, line.Bytes(), 0o600); err != nil {
+	create := func(args ...string) (stdout, stderr string) {
+		var out, errs bytes.Buffer
+		m := testApp(t).Main
+		m.Stdout, m.Stderr = &out, &errs
+		if code := m.Run(t.Context(), append([]string{"keys", "create"}, args...)); code != 0 {
+			t.Fatalf("exit code %d: %s", code, &errs)
+		}
+		return out.String(), errs.String()
+	}
+	line, shown := create("alice", "--quiet")
+	if err := os.WriteFile(file, []byte(strings.TrimSpace(line)), 0o600); err != nil {
 		t.Fatal(err)
 	}
+	second, _ := create("bob", "--file", file)
 	keys, err := readKeys(file)
-	secret := regexp.MustCompile(`gbx_\S+`).FindString(shown.String())
-	if err != nil || len(keys) != 1 || secret == "" || strings.Contains(line.String(), secret) {
-		t.Errorf("%d keys, %v; printed %q, shown %q", len(keys), err, &line, &shown)
+	if err != nil || len(keys) != 2 {
+		t.Fatalf("%d keys, %v", len(keys), err)
 	}
-	if same, err := httpapi.NewKey("alice", secret); err != nil || same != keys[0] {
-		t.Errorf("the line is of another key: %v", err)
+	for i, secret := range []string{regexp.MustCompile(`gbx_\S+`).FindString(shown), strings.TrimSpace(second)} {
+		if same, err := httpapi.NewKey(keys[i].Name, secret); err != nil || same != keys[i] {
+			t.Errorf("line %d is of another key: %v", i, err)
+		}
+	}
+	made := filepath.Join(filepath.Dir(file), "new")
+	create("carol", "--file", made)
+	if info, err := os.Stat(made); err != nil || info.Mode().Perm() != 0o600 {
+		t.Errorf("%v, %v", info, err)
 	}
 }
 

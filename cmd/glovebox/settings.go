@@ -26,7 +26,10 @@ const (
 )
 
 // flagOnly are the flags that make no sense from afar.
-var flagOnly = []string{"help", "code", "new-key", "rm", "interactive", "tty"}
+var flagOnly = []string{"help", "code", "rm", "interactive", "tty"}
+
+// flagAlone marks a flag that is no setting though another command's of its name is.
+const flagAlone = "glovebox: alone"
 
 // otherVariables begin with our prefix and are no settings.
 var otherVariables = []string{
@@ -55,7 +58,8 @@ func (a *app) settle(cmd *cobra.Command) error {
 		return err
 	}
 	cmd.Flags().VisitAll(func(f *pflag.Flag) {
-		if err != nil || f.Changed || slices.Contains(flagOnly, f.Name) {
+		_, alone := f.Annotations[flagAlone]
+		if err != nil || f.Changed || alone || slices.Contains(flagOnly, f.Name) {
 			return
 		}
 		if text, ok := variables[f.Name]; ok {
