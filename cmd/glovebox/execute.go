@@ -52,29 +52,32 @@ func (a *app) execute(ctx context.Context, run engine.Run, f *sandboxFlags) (err
 	if result.Status == sandbox.StatusRejected {
 		out.unmake()
 	}
-	if a.json {
-		err = a.printJSON(httpapi.NewAnswer(result))
-	} else {
+	if !a.json {
 		err = shown.rest(result)
 	}
+	return a.finish(result, out, f, err)
+}
+
+// finish hands out the files, says how it went and returns the exit code as an error. failed is that the output could not be passed on.
+func (a *app) finish(result *sandbox.Result, out *filesOut, f *sandboxFlags, failed error) error {
 	if len(f.returns) > 0 && len(result.Files)+len(result.Skipped) == 0 {
 		a.warn("no file that was made or changed matches --return %s", visible(strings.Join(f.returns, ", ")))
 	}
-	return a.finish(result, out, f.out, err)
-}
-
-// finish hands out the files, says how it went and returns the exit code as an error.
-func (a *app) finish(result *sandbox.Result, out *filesOut, dir string, err error) error {
-	missing := a.handOut(result, out, dir)
+	left := a.handOut(result, out, f.out)
+	if a.json {
+		answered := *result
+		answered.Skipped = left
+		failed = a.printJSON(httpapi.NewAnswer(&answered))
+	}
 	a.report(result)
 	switch {
-	case errors.Is(err, errReaderGone):
+	case errors.Is(failed, errReaderGone):
 		return exitError(exitCanceled)
-	case err != nil:
-		return err
+	case failed != nil:
+		return failed
 	}
 	code := exitCodeOf(result)
-	if code == 0 && missing {
+	if code == 0 && f.strictFiles && len(left) > 0 {
 		code = exitFailure
 	}
 	if code != 0 {

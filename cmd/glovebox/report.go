@@ -11,26 +11,35 @@ import (
 	"github.com/glovebox-dev/glovebox/sandbox"
 )
 
-// handOut writes the files of a result into --out, and says whether any is missing there.
-func (a *app) handOut(r *sandbox.Result, out *filesOut, dir string) (missing bool) {
-	for _, f := range r.Skipped {
-		missing = true
-		a.warn("%s was left out: %s", visibleName(f.Path), f.Reason)
-	}
-	if out == nil {
-		return missing
-	}
+// shownLeftOut bounds the lines about files that were left out.
+const shownLeftOut = 10
+
+// handOut writes the files of a result into --out, and returns those that were not handed back, by the sandbox or by this host.
+func (a *app) handOut(r *sandbox.Result, out *filesOut, dir string) []sandbox.Skipped {
+	left := slices.Clone(r.Skipped)
 	for _, f := range r.Files {
-		if err := out.write(f); err != nil {
-			missing = true
-			a.warn("%s was left out: %s", visibleName(f.Path), visible(err.Error()))
-			continue
+		if out == nil {
+			break
 		}
-		if a.verbose || isTerminal(a.Stderr) {
-			a.note(faint, "wrote %s (%s)", visibleName(filepath.Join(dir, f.Path)), sandbox.FormatBytes(int64(len(f.Data))))
+		size := int64(len(f.Data))
+		if err := out.write(f); err != nil {
+			left = append(left, sandbox.Skipped{Path: f.Path, Size: size, Reason: err.Error()})
+		} else if a.verbose || isTerminal(a.Stderr) {
+			a.note(faint, "wrote %s (%s)", visibleName(filepath.Join(dir, f.Path)), sandbox.FormatBytes(size))
 		}
 	}
-	return missing
+	for i, f := range left {
+		switch {
+		case i == shownLeftOut:
+			a.warn("and %d more were left out (--json lists them)", len(left)-i)
+			return left
+		case f.Path == "":
+			a.warn("%s", visible(f.Reason))
+		default:
+			a.warn("%s was left out: %s", visibleName(f.Path), visible(f.Reason))
+		}
+	}
+	return left
 }
 
 // inFlags puts what a caller is to do into the words of this face.

@@ -30,6 +30,7 @@ type sandboxFlags struct {
 	terminals     bool
 	out           string
 	overwrite     bool
+	strictFiles   bool
 	returns       []string
 	dryRun        bool
 }
@@ -54,6 +55,7 @@ func (f *sandboxFlags) add(cmd *cobra.Command) {
 	flags.StringVarP(&f.out, "out", "o", "", "put the files that were made or changed into `DIR`")
 	flags.BoolVar(&f.overwrite, "overwrite", false, "let files of --out, and those of --file in --workspace, replace what is there")
 	flags.StringArrayVar(&f.returns, "return", nil, "of the files made, hand back those that match `GLOB` (repeatable; with --out the default is all)")
+	flags.BoolVar(&f.strictFiles, "strict-files", false, "end with 125 where a file was left out though the program succeeded")
 	flags.BoolVar(&f.dryRun, "dry-run", false, "print what would be done, and do nothing")
 	flags.Bool("rm", true, "what is true anyway: the sandbox is removed when the program has ended")
 	_ = flags.MarkHidden("rm")
