@@ -36,7 +36,7 @@ type show struct {
 
 	mu      sync.Mutex // guards all below
 	clock   bool       // the clock is on the terminal's last line
-	midLine bool       // the output ended within a line, so there is no room for the clock
+	midLine [3]bool    // by stream: it ended within a line
 	err     error      // of the first write that failed
 
 	done  chan struct{} // closed to stop the clock
@@ -69,7 +69,7 @@ func (s *show) output(stream sandbox.Stream, data []byte) {
 		s.app.interrupt(s.err)
 	}
 	if len(data) > 0 {
-		s.midLine = data[len(data)-1] != '\n'
+		s.midLine[stream] = data[len(data)-1] != '\n'
 	}
 }
 
@@ -85,7 +85,7 @@ func (s *show) tick() {
 		}
 		if passed := time.Since(started); passed >= clockAfter {
 			s.mu.Lock()
-			if !s.midLine {
+			if !s.midLine[sandbox.Stdout] && !s.midLine[sandbox.Stderr] { // there is room for the clock
 				s.clock = true
 				fmt.Fprint(s.app.Stderr, clearLine, s.app.paint(s.app.Stderr, faint, "running for "+passed.Round(time.Second).String()))
 			}
@@ -111,7 +111,8 @@ func (s *show) end() {
 	s.hideClock()
 }
 
-// rest passes on what is kept of the end of output that was cut, with a line on stderr where some is missing.
+// rest passes on what is kept of the end of output that was cut, after a line where some is missing: without one, the digits before and after
+// could be read as one number.
 func (s *show) rest(r *sandbox.Result) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -135,7 +136,11 @@ func (s *show) rest(r *sandbox.Result) error {
 			gap = 0
 		}
 		if gap > 0 {
-			s.app.note(yellow, "a part of %s is left out here", c.stream) // the hint says how much
+			marker := fmt.Sprintf("[glovebox: %d bytes left out]\n", gap)
+			if s.midLine[c.stream] {
+				marker = "\n" + marker
+			}
+			tail = append([]byte(marker), tail...)
 		}
 		if _, err := c.w.Write(tail); err != nil {
 			s.err = cannotWrite(err)
