@@ -11,6 +11,6 @@ type containerFlags struct {
 }
 
 func (f *containerFlags) add(flags *pflag.FlagSet) {
-	flags.StringVar(&f.image, "container-image", "", "on docker and podman, the image `REF` of sandboxes that name none (default python:3.12-slim)")
-	flags.StringVar(&f.runtime, "container-runtime", "", "on docker and podman, the engine's runtime `NAME`, such as runsc (default the engine's own)")
+	flags.StringVar(&f.image, "container-image", "", "default image `REF` on docker and podman (python:3.12-slim)")
+	flags.StringVar(&f.runtime, "container-runtime", "", "runtime `NAME` of the container engine, such as runsc")
 }

@@ -48,10 +48,12 @@ func (a *app) newDoctor() *cobra.Command {
 	var allowUnenforced []string
 	cmd := &cobra.Command{
 		Use:   "doctor",
-		Short: "Say which walls stand on this host, which do not, and the fix",
-		Long: `Doctor builds a sandbox and says of each wall whether it stands, what that rests on and how to raise it where it does not.
-Then it runs a small program in each language. Exit code 0: sandboxes with the default policy can be made by the backend
-in use, or with what --allow-unenforced, or the configuration, leaves of it; 1: not.`,
+		Short: "Show which isolation this host can enforce, and the fix for what it cannot",
+		Long: `Doctor builds a sandbox and shows of each isolation layer whether it is enforced, what it rests on
+and the fix where it is not. Then it runs a small program in each language.
+
+Exit code 0: the backend can make sandboxes with the default policy, or with what
+--allow-unenforced or the configuration leaves of it; 1: it cannot.`,
 		Example: "  glovebox doctor\n  glovebox doctor --json",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -70,10 +72,10 @@ in use, or with what --allow-unenforced, or the configuration, leaves of it; 1: 
 			return err
 		},
 	}
-	acceptFlag(cmd, &allowUnenforced, "count as ready also without this limit: `NAME` (repeatable)")
-	cmd.Flags().StringVar(&backend, "backend", "", "judge the backend of this `NAME`, and run the languages there (default "+defaultBackend+")")
+	allowFlag(cmd, &allowUnenforced, "ready also where limit `NAME` is not enforced (repeatable)")
+	cmd.Flags().StringVar(&backend, "backend", "", "backend `NAME` to judge (default "+defaultBackend+")")
 	completions(cmd, "backend", "native", "gvisor", "docker", "podman", "auto")
-	cmd.Flags().StringVar(&root, "root", "", "look for languages in the root file system in `DIR` (default: this host's system directories)")
+	cmd.Flags().StringVar(&root, "root", "", "`DIR` with the root file system (default that of this host)")
 	return cmd
 }
 

@@ -22,8 +22,8 @@ type environmentFlags struct {
 
 func (f *environmentFlags) add(flags *pflag.FlagSet) {
 	flags.StringArrayVarP(&f.env, "env", "e", nil, "set a variable, `NAME=VALUE`; nothing is inherited (repeatable)")
-	flags.StringArrayVar(&f.envFiles, "env-file", nil, "set the variables of a `FILE` of NAME=VALUE lines, as Docker does (repeatable)")
-	flags.StringSliceVar(&f.passEnv, "pass-env", nil, "hand on the variable `NAME` of this environment (repeatable)")
+	flags.StringArrayVar(&f.envFiles, "env-file", nil, "set the variables in `FILE`, in Docker's format (repeatable)")
+	flags.StringSliceVar(&f.passEnv, "pass-env", nil, "hand on our variable `NAME` (repeatable)")
 	flags.StringSliceVar(&f.passSecret, "pass-secret", nil, "the same for a `NAME` that looks like a secret (repeatable)")
 }
 

@@ -27,10 +27,11 @@ func (a *app) newKeys() *cobra.Command {
 	create := &cobra.Command{
 		Use:   "create NAME",
 		Short: "Make an API key and show it once",
-		Long: `Create makes an API key for a client of that name. The key itself is kept nowhere; what serve needs is its hash.
+		Long: `Create makes an API key for a client of that name. The key itself is kept nowhere; what serve
+needs is its hash.
 
-With --file the hash is appended to the file and the key is printed. Without, the line for the file is printed, and the key
-goes to stderr.`,
+With --file the hash is appended to the file and the key is printed. Without, the line for the
+file is printed, and the key goes to stderr.`,
 		Example: `  glovebox keys create alice --file keys
   glovebox serve --listen 0.0.0.0:7070 --api-key-file keys`,
 		Args: func(_ *cobra.Command, args []string) error {

@@ -30,9 +30,9 @@ var limitFlags = []struct {
 }
 
 // addLimits adds a flag for each limit.
-func addLimits(flags *pflag.FlagSet, limits *sandbox.Limits, usage string) {
+func addLimits(flags *pflag.FlagSet, limits *sandbox.Limits) {
 	for _, l := range limitFlags {
-		text := usage + l.usage + " (default " + sandbox.FormatLimit(l.name, sandbox.DefaultLimits.Get(l.name)) + ")"
+		text := l.usage + " (default " + sandbox.FormatLimit(l.name, sandbox.DefaultLimits.Get(l.name)) + ")"
 		flags.VarP(&limitValue{name: l.name, unit: l.unit, limits: limits}, l.flag, l.short, text)
 	}
 }
@@ -40,7 +40,7 @@ func addLimits(flags *pflag.FlagSet, limits *sandbox.Limits, usage string) {
 // addMaxima adds a flag for the most of each limit.
 func addMaxima(flags *pflag.FlagSet, limits *sandbox.Limits) {
 	for _, l := range limitFlags {
-		text := "the most that a request may ask for: " + l.usage + " (default " + maximaShown[l.name] + ")"
+		text := l.usage + " (default " + maximaShown[l.name] + ")"
 		flags.Var(&limitValue{name: l.name, unit: l.unit, limits: limits}, "max-"+l.flag, text)
 	}
 }

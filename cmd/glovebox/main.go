@@ -8,6 +8,8 @@ import (
 	"os"
 	"os/signal"
 	"syscall"
+
+	"github.com/spf13/cobra"
 )
 
 func main() {
@@ -19,6 +21,7 @@ func main() {
 	}
 	// A reader of our output that goes away shows as a failed write, which ends the sandbox; the signal would end only us.
 	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
+	cobra.EnableCommandSorting = false // help shows run first
 	m := Main{
 		Stdin:      os.Stdin,
 		Stdout:     os.Stdout,

@@ -62,12 +62,12 @@ func readable(size int64) int64 {
 
 // maximaShown says in a flag's help where a maximum comes from.
 var maximaShown = map[sandbox.LimitName]string{
-	sandbox.LimitMemory:    "half of the memory of this host, or of the server's control group",
+	sandbox.LimitMemory:    "half of that of this host",
 	sandbox.LimitCPUs:      "those of this host",
-	sandbox.LimitPids:      sandbox.FormatLimit(sandbox.LimitPids, mostPids) + ", or less where the host has few process ids",
-	sandbox.LimitDisk:      "a quarter of the memory",
-	sandbox.LimitInodes:    sandbox.FormatLimit(sandbox.LimitInodes, mostInodes) + ", or less where there is little memory",
-	sandbox.LimitOpenFiles: sandbox.FormatLimit(sandbox.LimitOpenFiles, mostOpenFiles) + ", or less where the server itself may have fewer",
+	sandbox.LimitPids:      sandbox.FormatLimit(sandbox.LimitPids, mostPids) + ", or less",
+	sandbox.LimitDisk:      "a quarter of memory",
+	sandbox.LimitInodes:    sandbox.FormatLimit(sandbox.LimitInodes, mostInodes) + ", or less",
+	sandbox.LimitOpenFiles: sandbox.FormatLimit(sandbox.LimitOpenFiles, mostOpenFiles) + ", or less",
 	sandbox.LimitTimeout:   sandbox.FormatLimit(sandbox.LimitTimeout, int64(mostTimeout)),
 	sandbox.LimitOutput:    sandbox.FormatLimit(sandbox.LimitOutput, mostOutput),
 }

@@ -13,24 +13,19 @@ import (
 	"github.com/glovebox-dev/glovebox/sandbox"
 )
 
+// rootNotes end the help of the root.
+const rootNotes = `Settings: flags, then variables (GLOVEBOX_MEMORY), then ~/.config/glovebox/config.toml (memory).
+Exit codes: the program's; 124 timeout, 125 Glovebox failed, 126 rejected, 130 canceled, 137 killed.
+glovebox COMMAND --help shows the flags of a command.`
+
 func (a *app) newRoot() *cobra.Command {
 	root := &cobra.Command{
-		Use:   "glovebox",
-		Short: "Runs code that nobody has read, inside walls",
-		Long: `Glovebox runs code that nobody has read, written by a language model or sent by a stranger, and hands back what it
-printed, what it made and what it cost, while this host stays as it was.
-
-Every flag has a twin variable (--output-limit is GLOVEBOX_OUTPUT_LIMIT) and a key in the configuration file
-(output_limit). Flags win over variables, variables over the file. The file is TOML, at
-$XDG_CONFIG_HOME/glovebox/config.toml or ~/.config/glovebox/config.toml, or where --config says.
-
-Exit codes: the program's own; 124 timeout, 126 rejected by policy, 130 canceled, 137 ended by a kill (out of memory,
-output limit, a signal), 125 Glovebox's own failure.`,
+		Use:   "glovebox COMMAND",
+		Short: "Runs code that nobody has read in a sandbox",
+		Long:  "Glovebox runs code that nobody has read in a sandbox, and hands back what it printed and made.",
 		Example: `  glovebox run hello.py
   glovebox run -c 'print(6*7)'
-  cat script.sh | glovebox run -l bash -
-  glovebox run --workspace ./data -- ls -la
-  glovebox doctor`,
+  glovebox run --workspace ./data -- ls -la`,
 		SilenceErrors: true,
 		SilenceUsage:  true,
 		Args:          knownCommand,
@@ -38,14 +33,18 @@ output limit, a signal), 125 Glovebox's own failure.`,
 		Version:       versionOf(),
 	}
 	flags := root.PersistentFlags()
-	flags.StringVar(&a.config, "config", "", "read configuration from this `FILE` and from no other")
-	flags.BoolVar(&a.json, "json", false, "print the answer as JSON, errors of Glovebox included")
-	flags.BoolVarP(&a.quiet, "quiet", "q", false, "say nothing beside results, errors of Glovebox and what it waits for")
-	flags.BoolVar(&a.verbose, "verbose", false, "say more: what each step took, and the log")
+	flags.StringVar(&a.config, "config", "", "read this configuration `FILE` and no other")
+	flags.BoolVar(&a.json, "json", false, "print the answer, or the error, as JSON")
+	flags.BoolVarP(&a.quiet, "quiet", "q", false, "print results and errors only")
+	flags.BoolVar(&a.verbose, "verbose", false, "print the steps, the isolation and the log")
 	a.containers.add(flags)
 	root.SetFlagErrorFunc(flagError)
+	root.SetHelpFunc(showHelp)
 	keys := a.newKeys()
-	root.AddCommand(a.newRun(), a.newExec(), a.newServe(), keys, a.newDoctor(), a.newVerify(), a.newVersion())
+	root.AddCommand(a.newExec())
+	grouped(root, "run", "Run code", a.newRun(), a.newServe(), keys)
+	grouped(root, "host", "This host and this program", a.newDoctor(), a.newVerify(), a.newVersion())
+	root.SetCompletionCommandGroupID("host")
 	root.InitDefaultCompletionCmd()
 	root.InitDefaultHelpCmd()
 	for _, c := range slices.Concat(root.Commands(), keys.Commands()) {
@@ -53,7 +52,7 @@ output limit, a signal), 125 Glovebox's own failure.`,
 		case c.Name() == "completion": // cobra's own shows help for whatever it does not know, and succeeds
 			c.Args, c.RunE = knownCommand, func(cmd *cobra.Command, _ []string) error { return cmd.Help() }
 		case c.Name() == "help":
-			c.RunE = helpOn
+			c.RunE, c.Hidden = helpOn, true
 		case c.RunE != nil:
 			c.RunE = a.settled(c.RunE)
 		}

@@ -25,7 +25,7 @@ func (a *app) newRun() *cobra.Command {
 		Short: "Run code or a command in a sandbox of its own",
 		Long: `Run starts a fresh sandbox, runs one program in it and removes it. Output is passed on as it comes.
 
-  glovebox run [FLAGS] FILE [ARG...]       the language is that of the file's extension, or of --lang
+  glovebox run [FLAGS] FILE [ARG...]       the language is that of the extension, or of --lang
   glovebox run [FLAGS] -c CODE [ARG...]    Python, or the language of --lang
   glovebox run [FLAGS] - [ARG...]          code from standard input, in the language of --lang
   glovebox run [FLAGS] -- CMD [ARG...]     any command, without a shell
@@ -45,7 +45,7 @@ Flags end at FILE or --: what follows belongs to the program.`,
 	}
 	cmd.Flags().SetInterspersed(false) // tool.py --json: the flag is the program's
 	cmd.Flags().StringVarP(&s.code, "code", "c", "", "run this `CODE` instead of a file")
-	cmd.Flags().StringVarP(&s.language, "lang", "l", "", "`LANGUAGE` of the code (default: that of the file's extension)")
+	cmd.Flags().StringVarP(&s.language, "lang", "l", "", "`LANGUAGE` of the code (default by the extension of FILE)")
 	f.add(cmd)
 	completions(cmd, "lang", languageNames()...)
 	return cmd

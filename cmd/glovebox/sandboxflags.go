@@ -37,25 +37,25 @@ type sandboxFlags struct {
 
 func (f *sandboxFlags) add(cmd *cobra.Command) {
 	flags := cmd.Flags()
-	addLimits(flags, &f.limits, "")
-	flags.StringVar(&f.backend, "backend", "", "`NAME` of what builds the walls; auto takes the strongest here (default "+defaultBackend+")")
+	addLimits(flags, &f.limits)
+	flags.StringVar(&f.backend, "backend", "", "`NAME`: native, gvisor, docker, podman or auto (default "+defaultBackend+")")
 	f.environmentFlags.add(flags)
 	f.stdinFlags.add(flags)
-	flags.StringArrayVar(&f.files, "file", nil, "send a file or a folder along, `SRC[:DST]`, DST below /workspace (repeatable)")
-	flags.StringVar(&f.workspace, "workspace", "", "the host `DIR` that is /workspace, read-write")
-	flags.StringVarP(&f.workdir, "workdir", "w", "", "the working directory in the sandbox: a `PATH`, absolute or relative to /workspace")
-	flags.StringArrayVarP(&f.mounts, "mount", "v", nil, "show a host directory, `SRC:DST[:rw]`; read-only unless rw is said (repeatable)")
-	flags.StringVar(&f.root, "root", "", "`DIR` that holds the root file system, read-only (default: this host's system directories)")
-	flags.StringVar(&f.image, "image", "", "on docker and podman, the image `REF` that is the root; it is fetched where it is not there yet")
-	flags.StringVar(&f.network, "network", "none", "how far the network reaches: `none`")
-	flags.StringSliceVar(&f.commands, "allow-command", nil, "only this program, and others so named, may be executed: `NAME`, without a path (repeatable)")
+	flags.StringArrayVar(&f.files, "file", nil, "send a file or folder, `SRC[:DST]`, DST in /workspace (repeatable)")
+	flags.StringVar(&f.workspace, "workspace", "", "this host `DIR` is /workspace, read-write")
+	flags.StringVarP(&f.workdir, "workdir", "w", "", "working directory in the sandbox, a `PATH` (default /workspace)")
+	flags.StringArrayVarP(&f.mounts, "mount", "v", nil, "mount a host directory: `SRC:DST`, or SRC:DST:rw to write (repeatable)")
+	flags.StringVar(&f.root, "root", "", "`DIR` with the root file system (default that of this host)")
+	flags.StringVar(&f.image, "image", "", "image `REF` that is the root file system, on docker and podman")
+	flags.StringVar(&f.network, "network", "none", "`none` is the only network in this version")
+	flags.StringSliceVar(&f.commands, "allow-command", nil, "the only programs that may run, `NAME` without a path (repeatable)")
 	flags.BoolVar(&f.nestedFilters, "nested-filters", false, nestedUsage)
 	flags.BoolVar(&f.terminals, "terminals", false, terminalsUsage)
-	acceptFlag(cmd, &f.allowUnenforced, "go without this wall or limit where the host cannot raise it: `NAME` (repeatable)")
+	allowFlag(cmd, &f.allowUnenforced, allowUsage)
 	flags.StringVarP(&f.out, "out", "o", "", "put the files that were made or changed into `DIR`")
-	flags.BoolVar(&f.overwrite, "overwrite", false, "let files of --out, and those of --file in --workspace, replace what is there")
-	flags.StringArrayVar(&f.returns, "return", nil, "of the files made, hand back those that match `GLOB` (repeatable; with --out the default is all)")
-	flags.BoolVar(&f.strictFiles, "strict-files", false, "end with 125 where a file was left out though the program succeeded")
+	flags.BoolVar(&f.overwrite, "overwrite", false, "let --out, and --file in a --workspace, replace what is there")
+	flags.StringArrayVar(&f.returns, "return", nil, "hand back files that match `GLOB` (repeatable; with --out default all)")
+	flags.BoolVar(&f.strictFiles, "strict-files", false, "end with 125 where a file was left out")
 	flags.BoolVar(&f.dryRun, "dry-run", false, "print what would be done, and do nothing")
 	flags.Bool("rm", true, "what is true anyway: the sandbox is removed when the program has ended")
 	_ = flags.MarkHidden("rm")
@@ -64,13 +64,16 @@ func (f *sandboxFlags) add(cmd *cobra.Command) {
 }
 
 // nestedUsage is that of the flag for runs and of the one for a server.
-const nestedUsage = "let the code put seccomp filters and Landlock rules of its own on itself, as browsers do; the kernel's memory for them is in no limit"
+const nestedUsage = "let the code add seccomp filters and Landlock rules of its own"
 
-// terminalsUsage likewise.
-const terminalsUsage = "let the code open terminals of its own, as pexpect and tmux do; on native the kernel's work for them is in no CPU limit"
+// terminalsUsage is that of the flag for runs and of the one for a server.
+const terminalsUsage = "let the code open terminals of its own, as pexpect and tmux do"
 
-// acceptFlag adds the flag by which users let go of limits.
-func acceptFlag(cmd *cobra.Command, names *[]string, usage string) {
+// allowUsage is that of the flag for runs and of the one for a server.
+const allowUsage = "run without limit `NAME` where the host cannot enforce it (repeatable)"
+
+// allowFlag adds the flag by which users waive limits.
+func allowFlag(cmd *cobra.Command, names *[]string, usage string) {
 	cmd.Flags().StringSliceVar(names, "allow-unenforced", nil, usage)
 	var known []string
 	for _, name := range sandbox.Waivable {

@@ -56,13 +56,17 @@ func (a *app) newServe() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "serve",
 		Short: "Serve the HTTP API",
-		Long: `Serve answers the HTTP API, which /openapi.json describes. An address that is not loopback demands API keys. The first
-interrupt or SIGTERM ends it in order: nothing new is admitted, and what runs may end; the second ends it at once.
+		Long: `Serve answers the HTTP API, which /openapi.json describes. An address that is not loopback demands
+API keys. The first interrupt or SIGTERM ends it in order: nothing new is admitted, and what runs
+may end; the second ends it at once.
 
-A request may ask for limits up to --max-...; glovebox doctor says what they are on this host where they are not named. A maximum below
-a built-in default lowers it; a default that is named and over a maximum that is named is refused.`,
-		Example: `  glovebox serve
-  curl -s localhost:7070/v1/run -d '{"language":"python","code":"print(6*7)"}'
+Requests may name any backend unless --backend says which is meant; --allow-backend adds others,
+and the first of them is the default where --backend names none. Requests may name any image;
+where others can reach us, none but those of --allow-image (* and ? stand for parts of a word).
+
+A request may ask for limits up to --max-...; glovebox doctor shows them for this host. A maximum
+below a built-in default lowers it; a named default over a named maximum is refused.`,
+		Example: `  glovebox serve & curl -s localhost:7070/v1/run -d '{"language":"python","code":"print(6*7)"}'
   glovebox serve --listen unix:/run/user/1000/glovebox.sock
   glovebox keys create alice --file keys
   glovebox serve --listen 0.0.0.0:7070 --api-key-file keys --max-timeout 5m --max-memory 2GiB`,
@@ -77,22 +81,22 @@ a built-in default lowers it; a default that is named and over a maximum that is
 		},
 	}
 	flags := cmd.Flags()
-	flags.StringVar(&f.listen, "listen", defaultListen, "`ADDRESS` to listen on: host:port, or unix:PATH for a socket that only you can connect to")
-	flags.StringSliceVar(&f.hosts, "host", nil, "a `NAME` in the Host header that is ours, besides loopback ones (repeatable)")
+	flags.StringVar(&f.listen, "listen", defaultListen, "`ADDRESS`: host:port, or unix:PATH (default "+defaultListen+")")
+	flags.StringSliceVar(&f.hosts, "host", nil, "`NAME` in the Host header that is ours, besides loopback (repeatable)")
 	flags.StringVar(&f.keyFile, "api-key-file", "", "`FILE` of API keys, as keys create makes it")
-	flags.StringVar(&f.backend, "backend", "", "`NAME` of what builds the walls of requests that name none (default "+defaultBackend+"; auto where others can reach us)")
-	flags.StringSliceVar(&f.backends, "allow-backend", nil, "a backend's `NAME` that requests may say (repeatable; the first is that of requests that name none, unless --backend says it; default all, or that of --backend alone)")
-	flags.StringSliceVar(&f.images, "allow-image", nil, "a `PATTERN` of images that requests may name, * and ? within a word (repeatable; default all, or none where others can reach us)")
-	flags.IntVar(&f.slots, "slots", 0, "runs at the same time (default twice the CPUs, and at least 4)")
-	flags.IntVar(&f.slotsPerKey, "slots-per-key", 0, "of these, the most that requests with one API key may hold (default half where there are several keys)")
-	flags.IntVar(&f.warm, "warm", defaultWarm, "sandboxes kept ready for each kind of request that is in use, each for one run, and as root an interpreter for them to fork; 0 is none")
-	flags.IntVar(&f.queue, "queue", engine.DefaultQueue, "runs that may wait for a slot; 0 is none")
-	flags.IntVar(&f.queuePerKey, "queue-per-key", 0, "of these, the most with one API key (default half where there are several keys)")
-	flags.DurationVar(&f.queueTimeout, "queue-timeout", engine.DefaultQueueTimeout, "the longest wait for a slot")
-	flags.DurationVar(&f.drainTimeout, "drain-timeout", defaultDrain, "how long runs may go on after the first interrupt")
-	addLimits(flags, &f.defaults, "of a request that names none: ")
+	flags.StringVar(&f.backend, "backend", "", "default backend `NAME` ("+defaultBackend+"; auto where others can reach us)")
+	flags.StringSliceVar(&f.backends, "allow-backend", nil, "backend `NAME` that requests may name (repeatable)")
+	flags.StringSliceVar(&f.images, "allow-image", nil, "`PATTERN` of images that requests may name (repeatable)")
+	flags.IntVar(&f.slots, "slots", 0, "runs at the same time (default twice the CPUs, at least 4)")
+	flags.IntVar(&f.slotsPerKey, "slots-per-key", 0, "most runs of one API key (default half, with several keys)")
+	flags.IntVar(&f.warm, "warm", defaultWarm, fmt.Sprintf("sandboxes kept ready for each kind of request; 0 is none (default %d)", defaultWarm))
+	flags.IntVar(&f.queue, "queue", engine.DefaultQueue, fmt.Sprintf("runs that may wait for a slot; 0 is none (default %d)", engine.DefaultQueue))
+	flags.IntVar(&f.queuePerKey, "queue-per-key", 0, "most waiting runs of one API key (default half, with several keys)")
+	flags.DurationVar(&f.queueTimeout, "queue-timeout", engine.DefaultQueueTimeout, fmt.Sprintf("longest wait for a slot (default %s)", engine.DefaultQueueTimeout))
+	flags.DurationVar(&f.drainTimeout, "drain-timeout", defaultDrain, fmt.Sprintf("how long runs may go on after the first interrupt (default %s)", defaultDrain))
+	addLimits(flags, &f.defaults)
 	addMaxima(flags, &f.max)
-	acceptFlag(cmd, &f.allowUnenforced, "let every request go without this limit where the host cannot keep it: `NAME` (repeatable)")
+	allowFlag(cmd, &f.allowUnenforced, allowUsage)
 	flags.BoolVar(&f.nestedFilters, "nested-filters", false, nestedUsage)
 	flags.BoolVar(&f.terminals, "terminals", false, terminalsUsage)
 	completions(cmd, "backend", "native", "gvisor", "docker", "podman", "auto")

@@ -23,10 +23,10 @@ type stdinFlags struct {
 }
 
 func (f *stdinFlags) add(flags *pflag.FlagSet) {
-	flags.BoolVarP(&f.interactive, "interactive", "i", false, "the program reads our standard input, to its end, before it starts")
+	flags.BoolVarP(&f.interactive, "interactive", "i", false, "the program reads our standard input, which is read to its end first")
 	flags.BoolVarP(&f.tty, "tty", "t", false, "what cannot be had yet: a terminal for the program")
 	_ = flags.MarkHidden("tty")
-	flags.StringVar(&f.stdin, "stdin", "none", "the program reads this `FILE`; - is the same as -i")
+	flags.StringVar(&f.stdin, "stdin", "none", "the program reads this `FILE`; - is the same as -i (default none)")
 }
 
 // takesStdin says whether the program is to read our standard input.

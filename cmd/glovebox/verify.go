@@ -64,16 +64,18 @@ func (a *app) newVerify() *cobra.Command {
 	f := &verifyFlags{}
 	cmd := &cobra.Command{
 		Use:   "verify",
-		Short: "Attack sandboxes on this host, and say which attacks they contain",
-		Long: `Verify makes the attacks of the corpus, one after another, each from inside a sandbox of its own, and says of each whether it
-was contained. What decides is mostly this host: files, listeners and memory that are planted for an attack to find, what the
-kernel shows of the sandbox, and what is left after it. What was planted is taken away at the end; after a kill, by the next
-verify. No probe is ever run outside of a sandbox, and none is made weak for it. It takes some minutes.
+		Short: "Attack sandboxes on this host and show which attacks they block",
+		Long: `Verify makes the attacks of the corpus, one after another, each from inside a sandbox of its own,
+and says of each whether it was blocked. What decides is mostly this host: files, listeners and
+memory planted for an attack to find, what the kernel shows of the sandbox, and what is left after
+it. What was planted is removed at the end; after a kill, by the next verify. No probe runs
+outside of a sandbox, and none is made weak for it. It takes some minutes.
 
-What cannot be made or seen here, by this backend or by an ordinary user, is "not applicable", and the line says why.
+What cannot be made or seen here, by this backend or by an ordinary user, is "not applicable", and
+the line says why.
 
-Exit codes: 0 all that could be made was contained; 1 an attack was not contained; 125 it could not be verified, or an attack
-came to no clear end; 130 canceled.`,
+Exit codes: 0 all applicable attacks were blocked; 1 one was not; 125 it could not be verified, or
+an attack came to no clear end; 130 canceled.`,
 		Example: `  glovebox verify --backend native
   glovebox verify --backend gvisor --report gvisor.md
   glovebox verify --backend docker --container-image python:3.12-slim
@@ -92,7 +94,7 @@ came to no clear end; 130 canceled.`,
 		},
 	}
 	flags := cmd.Flags()
-	flags.StringVar(&f.backend, "backend", "", "`NAME` of what builds the walls that are attacked (default "+defaultBackend+")")
+	flags.StringVar(&f.backend, "backend", "", "backend `NAME` to attack (default "+defaultBackend+")")
 	flags.StringSliceVar(&f.only, "only", nil, "make only the attacks with these `ID`s (repeatable)")
 	flags.StringVar(&f.report, "report", "", "write a report in Markdown into `FILE`")
 	flags.BoolVar(&f.list, "list", false, "list the attacks, and make none")

@@ -1,0 +1,131 @@
+package main
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+)
+
+// flagColumn is where the words about a flag begin. Together with them a line has at most 100 columns.
+const flagColumn = 31
+
+// flagGroup is some flags under one heading.
+type flagGroup struct {
+	title string
+	flags []string
+}
+
+var generalFlags = flagGroup{"Output", []string{"json", "quiet", "verbose", "config"}}
+
+// flagGroups are the headings in the help of commands with many flags; those of any other command are under two.
+var flagGroups = map[string][]flagGroup{
+	"run": {
+		{"Code", []string{"code", "lang", "interactive", "stdin"}},
+		{"Files", []string{"file", "workspace", "workdir", "mount", "out", "return", "overwrite", "strict-files"}},
+		{"Limits", namesOfLimits("")},
+		{"Environment", []string{"env", "env-file", "pass-env", "pass-secret"}},
+		{"Isolation", []string{"backend", "image", "root", "network", "allow-command", "allow-unenforced", "nested-filters", "container-image", "container-runtime"}},
+		{"Output", append([]string{"dry-run"}, generalFlags.flags...)},
+	},
+	"serve": {
+		{"Server", []string{"listen", "host", "api-key-file", "drain-timeout"}},
+		{"Capacity", []string{"slots", "slots-per-key", "queue", "queue-per-key", "queue-timeout", "warm"}},
+		{"Default limits of a request", namesOfLimits("")},
+		{"Largest limits of a request", namesOfLimits("max-")},
+		{"Isolation", []string{"backend", "allow-backend", "allow-image", "allow-unenforced", "nested-filters", "container-image", "container-runtime"}},
+		generalFlags,
+	},
+}
+
+func namesOfLimits(prefix string) []string {
+	var names []string
+	for _, l := range limitFlags {
+		names = append(names, prefix+l.flag)
+	}
+	return names
+}
+
+// showHelp prints the help of a command: what it does, how to write it, examples, and its flags by heading.
+func showHelp(cmd *cobra.Command, _ []string) {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s\n", cmp.Or(cmd.Long, cmd.Short))
+	if !strings.Contains(cmd.Long, cmd.CommandPath()) { // it shows all ways to write it
+		fmt.Fprintf(&b, "\nUsage: %s\n", strings.Replace(cmd.UseLine(), "[flags]", "[FLAGS]", 1))
+	}
+	for _, group := range cmd.Groups() {
+		showCommands(&b, cmd, group.ID, group.Title)
+	}
+	if len(cmd.Groups()) == 0 {
+		showCommands(&b, cmd, "", "Commands")
+	}
+	if cmd.Example != "" {
+		fmt.Fprintf(&b, "\nExamples\n%s\n", cmd.Example)
+	}
+	if cmd.HasParent() {
+		for _, group := range groupsOf(cmd) {
+			showFlags(&b, cmd, group)
+		}
+	} else {
+		b.WriteString("\n" + rootNotes + "\n")
+	}
+	fmt.Fprint(cmd.OutOrStdout(), b.String())
+}
+
+func showCommands(b *strings.Builder, cmd *cobra.Command, group, title string) {
+	for _, c := range cmd.Commands() {
+		if !c.IsAvailableCommand() || c.GroupID != group {
+			continue
+		}
+		if title != "" {
+			fmt.Fprintf(b, "\n%s\n", title)
+			title = ""
+		}
+		fmt.Fprintf(b, "  %-11s %s\n", c.Name(), c.Short)
+	}
+}
+
+// valueNames stand for pflag's own names of values.
+var valueNames = map[string]string{"int": "N", "duration": "DURATION"}
+
+// groupsOf are the flags of a command by heading. What no heading has is under the first.
+func groupsOf(cmd *cobra.Command) []flagGroup {
+	if groups := flagGroups[cmd.Name()]; groups != nil {
+		return groups
+	}
+	var own []string
+	cmd.LocalNonPersistentFlags().VisitAll(func(f *pflag.Flag) { own = append(own, f.Name) })
+	return []flagGroup{{"Flags", own}, generalFlags}
+}
+
+func showFlags(b *strings.Builder, cmd *cobra.Command, group flagGroup) {
+	for _, name := range group.flags {
+		f := cmd.Flag(name)
+		if f == nil || f.Hidden || f.Name == "help" {
+			continue
+		}
+		if group.title != "" {
+			fmt.Fprintf(b, "\n%s\n", group.title)
+			group.title = ""
+		}
+		short := "    "
+		if f.Shorthand != "" {
+			short = "-" + f.Shorthand + ", "
+		}
+		value, usage := pflag.UnquoteUsage(f)
+		name := strings.TrimSpace("--" + f.Name + " " + cmp.Or(valueNames[value], value))
+		fmt.Fprintf(b, "%-*s%s\n", flagColumn, "  "+short+name, usage)
+	}
+}
+
+// grouped puts commands under a heading of the root's help.
+func grouped(root *cobra.Command, id, title string, commands ...*cobra.Command) {
+	root.AddGroup(&cobra.Group{ID: id, Title: title})
+	for _, c := range commands {
+		c.GroupID = id
+	}
+	root.AddCommand(slices.Clone(commands)...)
+}
