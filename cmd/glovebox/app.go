@@ -32,13 +32,13 @@ type Main struct {
 
 // The exit codes that are Glovebox's own. All others are those of the program that ran.
 const (
-	exitNotReady     = 1 // of doctor
-	exitNotContained = 1 // of verify
-	exitTimeout      = 124
-	exitFailure      = 125
-	exitRejected     = 126
-	exitCanceled     = 130
-	exitKilled       = 137
+	exitNotReady   = 1 // of doctor
+	exitNotBlocked = 1 // of verify
+	exitTimeout    = 124
+	exitFailure    = 125
+	exitRejected   = 126
+	exitCanceled   = 130
+	exitKilled     = 137
 )
 
 // app is one run of the program.

@@ -28,7 +28,7 @@ var flagGroups = map[string][]flagGroup{
 		{"Files", []string{"file", "workspace", "workdir", "mount", "out", "return", "overwrite", "strict-files"}},
 		{"Limits", namesOfLimits("")},
 		{"Environment", []string{"env", "env-file", "pass-env", "pass-secret"}},
-		{"Isolation", []string{"backend", "image", "root", "network", "allow-command", "allow-unenforced", "nested-filters", "container-image", "container-runtime"}},
+		{"Isolation", []string{"backend", "image", "root", "network", "allow-command", "allow-unenforced", "nested-filters", "terminals", "container-image", "container-runtime"}},
 		{"Output", append([]string{"dry-run"}, generalFlags.flags...)},
 	},
 	"serve": {
@@ -36,7 +36,7 @@ var flagGroups = map[string][]flagGroup{
 		{"Capacity", []string{"slots", "slots-per-key", "queue", "queue-per-key", "queue-timeout", "warm"}},
 		{"Default limits of a request", namesOfLimits("")},
 		{"Largest limits of a request", namesOfLimits("max-")},
-		{"Isolation", []string{"backend", "allow-backend", "allow-image", "allow-unenforced", "nested-filters", "container-image", "container-runtime"}},
+		{"Isolation", []string{"backend", "allow-backend", "allow-image", "allow-unenforced", "nested-filters", "terminals", "container-image", "container-runtime"}},
 		generalFlags,
 	},
 }

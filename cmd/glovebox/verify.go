@@ -34,9 +34,11 @@ type verification struct {
 	Began         time.Time       `json:"began"`
 	TookMS        int64           `json:"took_ms"`
 	Posture       sandbox.Posture `json:"posture"`
-	Without       []string        `json:"without"` // limits that nothing on this host keeps
-	Contained     int             `json:"contained"`
-	NotContained  int             `json:"not_contained"`
+	Unenforced    []string        `json:"unenforced"` // limits that nothing on this host enforces
+	Corpus        int             `json:"corpus"`     // attacks that there are
+	Selected      int             `json:"selected"`   // of these, to be made: all, or those of --only
+	Blocked       int             `json:"blocked"`
+	NotBlocked    int             `json:"not_blocked"`
 	NotApplicable int             `json:"not_applicable"`
 	Unclear       int             `json:"unclear"`
 	Interrupted   bool            `json:"interrupted"`
@@ -83,14 +85,18 @@ an attack came to no clear end; 130 canceled.`,
   glovebox verify --list`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			corpus, err := chooseAttacks(f.only)
+			corpus, err := attack.Corpus()
+			if err != nil {
+				return err
+			}
+			selected, err := selectAttacks(corpus, f.only)
 			if err != nil {
 				return err
 			}
 			if f.list {
-				return a.listAttacks(corpus)
+				return a.listAttacks(selected)
 			}
-			return a.verify(cmd.Context(), f, corpus)
+			return a.verify(cmd.Context(), f, selected, len(corpus))
 		},
 	}
 	flags := cmd.Flags()
@@ -102,13 +108,12 @@ an attack came to no clear end; 130 canceled.`,
 	return cmd
 }
 
-// chooseAttacks returns the attacks with these ids, all where there are none.
-func chooseAttacks(only []string) ([]*attack.Attack, error) {
-	corpus, err := attack.Corpus()
-	if err != nil || len(only) == 0 {
-		return corpus, err
+// selectAttacks returns the attacks with these ids, all where there are none.
+func selectAttacks(corpus []*attack.Attack, only []string) ([]*attack.Attack, error) {
+	if len(only) == 0 {
+		return corpus, nil
 	}
-	var chosen []*attack.Attack
+	var selected []*attack.Attack
 	var ids []string
 	for _, at := range corpus {
 		ids = append(ids, at.ID)
@@ -116,17 +121,17 @@ func chooseAttacks(only []string) ([]*attack.Attack, error) {
 	for _, id := range only {
 		i := slices.Index(ids, strings.ToUpper(strings.TrimSpace(id)))
 		if i < 0 {
-			e := &sandbox.Error{Kind: sandbox.Invalid, Op: "--only", Msg: fmt.Sprintf("there is no attack %.20q", id), Fix: "glovebox verify --list lists them"}
+			e := &sandbox.Error{Kind: sandbox.Invalid, Op: "--only", Msg: fmt.Sprintf("there is no attack %.20q", id), Fix: "glovebox verify --list"}
 			if near := nearest.Name(strings.ToUpper(id), ids); near != "" {
 				e.Fix = "did you mean " + near + "?"
 			}
 			return nil, e
 		}
-		if !slices.Contains(chosen, corpus[i]) {
-			chosen = append(chosen, corpus[i])
+		if !slices.Contains(selected, corpus[i]) {
+			selected = append(selected, corpus[i])
 		}
 	}
-	return chosen, nil
+	return selected, nil
 }
 
 func (a *app) listAttacks(corpus []*attack.Attack) error {
@@ -149,8 +154,8 @@ func showAttack(at *attack.Attack) attackShown {
 	return attackShown{ID: at.ID, Category: at.Category, Class: at.Class, Title: at.Title, Expect: at.Expect, Oracle: at.Oracle}
 }
 
-// verify makes the attacks and tells of them.
-func (a *app) verify(ctx context.Context, f *verifyFlags, corpus []*attack.Attack) (err error) {
+// verify makes the attacks, which are of a corpus of so many, and reports them.
+func (a *app) verify(ctx context.Context, f *verifyFlags, selected []*attack.Attack, corpus int) (err error) {
 	backends, err := a.openBackends()
 	if err != nil {
 		return err
@@ -166,11 +171,12 @@ func (a *app) verify(ctx context.Context, f *verifyFlags, corpus []*attack.Attac
 	}
 	defer func() { err = errors.Join(err, out.Close()) }()
 	a.recover(ctx, backends)
-	v := &verification{Version: versionOf(), Host: hostInWords(), Began: time.Now().UTC(), Without: []string{}, Attacks: []attackShown{}}
+	v := &verification{Version: versionOf(), Host: hostInWords(), Began: time.Now().UTC(), Corpus: corpus, Selected: len(selected),
+		Unenforced: []string{}, Attacks: []attackShown{}}
 	if v.Posture, err = b.Probe(ctx); err != nil {
 		return err
 	}
-	if err := a.makeAttacks(ctx, v, b, corpus); err != nil {
+	if err := a.makeAttacks(ctx, v, b, selected); err != nil {
 		return err
 	}
 	v.TookMS = time.Since(v.Began).Milliseconds()
@@ -181,11 +187,11 @@ func (a *app) verify(ctx context.Context, f *verifyFlags, corpus []*attack.Attac
 		return err
 	}
 	switch {
-	case v.NotContained > 0:
-		return exitError(exitNotContained)
+	case v.NotBlocked > 0:
+		return exitError(exitNotBlocked)
 	case v.Interrupted:
 		return context.Cause(ctx)
-	case v.Unclear > 0 || v.Contained == 0:
+	case v.Unclear > 0 || v.Blocked == 0:
 		return exitError(exitFailure)
 	}
 	return nil
@@ -263,7 +269,7 @@ func chooseBackend(backends *backend.Set, name string) (sandbox.Backend, error) 
 }
 
 // makeAttacks makes the attacks, one at a time. The first interrupt ends the one that runs, and all that was planted is taken away.
-func (a *app) makeAttacks(ctx context.Context, v *verification, b sandbox.Backend, corpus []*attack.Attack) (err error) {
+func (a *app) makeAttacks(ctx context.Context, v *verification, b sandbox.Backend, selected []*attack.Attack) (err error) {
 	canaries, err := attack.Plant()
 	if err != nil {
 		return err
@@ -274,10 +280,10 @@ func (a *app) makeAttacks(ctx context.Context, v *verification, b sandbox.Backen
 		return err
 	}
 	defer func() { err = errors.Join(err, arena.Close()) }()
-	v.Without = append(v.Without, arena.Unenforced()...)
-	a.announce(v, len(corpus))
-	for i, at := range corpus {
-		done := a.showProgress(i, len(corpus), at)
+	v.Unenforced = append(v.Unenforced, arena.Unenforced()...)
+	a.announce(v)
+	for i, at := range selected {
+		done := a.showProgress(i, len(selected), at)
 		verdict := arena.Try(ctx, at)
 		done()
 		v.Interrupted = ctx.Err() != nil
@@ -289,7 +295,7 @@ func (a *app) makeAttacks(ctx context.Context, v *verification, b sandbox.Backen
 		shown.TookMS, shown.meanwhile = verdict.Took.Milliseconds(), verdict.Meanwhile
 		v.Attacks = append(v.Attacks, shown)
 		v.count(verdict.Outcome)
-		a.printVerdict(i, len(corpus), &shown)
+		a.printVerdict(i, len(selected), &shown)
 		if v.Interrupted {
 			return nil
 		}
@@ -300,9 +306,9 @@ func (a *app) makeAttacks(ctx context.Context, v *verification, b sandbox.Backen
 func (v *verification) count(o attack.Outcome) {
 	switch o {
 	case attack.Contained:
-		v.Contained++
+		v.Blocked++
 	case attack.NotContained:
-		v.NotContained++
+		v.NotBlocked++
 	case attack.NotApplicable:
 		v.NotApplicable++
 	case attack.Unclear:

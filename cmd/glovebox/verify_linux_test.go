@@ -50,24 +50,24 @@ func verifyOn(t *testing.T, b sandbox.Backend, args ...string) (code int, stdout
 func TestVerifyNotContained(t *testing.T) {
 	report := filepath.Join(t.TempDir(), "report.md")
 	code, stdout, stderr := verifyOn(t, leaky{backendtest.NewFake(t)}, "--only", "F01", "--report", report)
-	if code != exitNotContained {
+	if code != exitNotBlocked {
 		t.Errorf("exit code %d", code)
 	}
-	for _, want := range []string{"not contained   F01", "found: the canary came out", "it must hold: ", "0 contained, 1 not contained", "fake does not contain every attack here"} {
+	for _, want := range []string{"not blocked     F01", "found: the canary came out", "it must hold: ", "0 blocked, 1 not blocked", "FAIL: fake did not block 1 of 1 selected attack (of "} {
 		if !strings.Contains(stdout, want) {
 			t.Errorf("stdout does not say %q:\n%s\n%s", want, stdout, stderr)
 		}
 	}
 	text, err := os.ReadFile(report)
-	if err != nil || !strings.Contains(string(text), "\n## Not contained\n\n### F01: ") {
+	if err != nil || !strings.Contains(string(text), "\n## Not blocked\n\n### F01: ") {
 		t.Errorf("the report: %v\n%s", err, text)
 	}
 	code, stdout, stderr = verifyOn(t, leaky{backendtest.NewFake(t)}, "--only", "F01", "--json")
 	var v verification
-	if err := json.Unmarshal([]byte(stdout), &v); err != nil || code != exitNotContained {
+	if err := json.Unmarshal([]byte(stdout), &v); err != nil || code != exitNotBlocked {
 		t.Fatalf("exit code %d, %v\n%s\n%s", code, err, stdout, stderr)
 	}
-	if v.NotContained != 1 || len(v.Attacks) != 1 || v.Attacks[0].Outcome != attack.NotContained || len(v.Attacks[0].Findings) == 0 {
+	if v.NotBlocked != 1 || len(v.Attacks) != 1 || v.Attacks[0].Outcome != attack.NotContained || len(v.Attacks[0].Findings) == 0 {
 		t.Errorf("%+v", v)
 	}
 }

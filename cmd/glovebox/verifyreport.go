@@ -26,17 +26,13 @@ func (a *app) progress() io.Writer {
 }
 
 // announce says what is about to happen.
-func (a *app) announce(v *verification, count int) {
+func (a *app) announce(v *verification) {
 	if a.quiet {
 		return
 	}
-	attacks := "attacks"
-	if count == 1 {
-		attacks = "attack"
-	}
-	fmt.Fprintf(a.progress(), "%d %s on %s (%s kernel); each runs in a sandbox of its own\n", count, attacks, v.Posture.Backend, v.Posture.Kernel)
-	if len(v.Without) > 0 {
-		a.warn("this host cannot enforce %s: attacks on it are not applicable", inWords(v.Without))
+	fmt.Fprintf(a.progress(), "%s on %s (%s kernel); each runs in a sandbox of its own\n", v.attacks(v.Selected), v.Posture.Backend, v.Posture.Kernel)
+	if len(v.Unenforced) > 0 {
+		a.warn("this host cannot enforce %s: attacks on it are not applicable", inWords(v.Unenforced))
 	}
 }
 
@@ -88,28 +84,42 @@ func (v *verification) summary() string {
 	for _, part := range []struct {
 		n    int
 		what string
-	}{{v.Contained, "contained"}, {v.NotContained, "not contained"}, {v.Unclear, "unclear"}, {v.NotApplicable, "not applicable"}} {
-		if part.n > 0 || part.what == "contained" || part.what == "not contained" {
+	}{{v.Blocked, "blocked"}, {v.NotBlocked, "not blocked"}, {v.Unclear, "unclear"}, {v.NotApplicable, "not applicable"}} {
+		if part.n > 0 || part.what == "blocked" || part.what == "not blocked" {
 			parts = append(parts, fmt.Sprintf("%d %s", part.n, part.what))
 		}
 	}
 	return strings.Join(parts, ", ") + " in " + ms(time.Duration(v.TookMS)*time.Millisecond)
 }
 
+// attacks is so many attacks in words; where not all of the corpus were to be made, it says so.
+func (v *verification) attacks(n int) string {
+	noun := "attacks"
+	if n == 1 {
+		noun = "attack"
+	}
+	if v.Selected == v.Corpus {
+		return fmt.Sprintf("%d %s", n, noun)
+	}
+	return fmt.Sprintf("%d selected %s (of %d)", n, noun, v.Corpus)
+}
+
 // verdict is the sentence that all comes to.
 func (v *verification) verdict() (colour, string) {
-	name := v.Posture.Backend
+	name, made := v.Posture.Backend, v.Blocked+v.NotBlocked+v.Unclear
 	switch {
-	case v.NotContained > 0:
-		return red, name + " does not contain every attack here: do not run hostile code with it"
+	case v.NotBlocked > 0:
+		return red, fmt.Sprintf("FAIL: %s did not block %d of %s; do not run hostile code with it", name, v.NotBlocked, v.attacks(made))
 	case v.Interrupted:
-		return yellow, "interrupted: not all of it was verified"
+		return yellow, fmt.Sprintf("INCOMPLETE: interrupted after %d of %s", len(v.Attacks), v.attacks(v.Selected))
 	case v.Unclear > 0:
-		return yellow, "not all of it could be verified: see what is unclear"
-	case v.Contained == 0:
-		return yellow, "nothing was verified: no attack applies here"
+		return yellow, fmt.Sprintf("INCOMPLETE: %d of %s came to no clear end", v.Unclear, v.attacks(made))
+	case v.Blocked == 0:
+		return yellow, "INCOMPLETE: no attack applies here"
+	case v.Selected == v.Corpus:
+		return green, fmt.Sprintf("PASS: %s blocked all %d applicable attacks", name, v.Blocked)
 	}
-	return green, name + " contains every attack that could be made here"
+	return green, fmt.Sprintf("PASS: %s blocked the %s", name, v.attacks(v.Blocked))
 }
 
 func (a *app) printVerification(v *verification) error {
@@ -139,17 +149,20 @@ func (v *verification) markdown() []byte {
 	_, sentence := v.verdict()
 	fmt.Fprintf(&b, "# Glovebox: attacks on %s\n\n**%s.** %s.\n\n", v.Posture.Backend, sentence, v.summary())
 	fmt.Fprintf(&b, "- backend: %s (%s kernel)\n- host: %s\n- version: %s\n- begun: %s\n", v.Posture.Backend, v.Posture.Kernel, v.Host, v.Version, v.Began.Format(time.RFC3339))
-	if len(v.Without) > 0 {
-		fmt.Fprintf(&b, "- without: %s, which nothing on this host bounds\n", strings.Join(v.Without, ", "))
+	if v.Selected != v.Corpus {
+		fmt.Fprintf(&b, "- selected: %d of the %d attacks\n", v.Selected, v.Corpus)
+	}
+	if len(v.Unenforced) > 0 {
+		fmt.Fprintf(&b, "- not enforced on this host: %s\n", strings.Join(v.Unenforced, ", "))
 	}
 	for _, group := range []struct {
 		outcome attack.Outcome
 		title   string
-	}{{attack.NotContained, "Not contained"}, {attack.Unclear, "Unclear"}, {attack.NotApplicable, "Not applicable"}} {
+	}{{attack.NotContained, "Not blocked"}, {attack.Unclear, "Unclear"}, {attack.NotApplicable, "Not applicable"}} {
 		v.section(&b, group.outcome, group.title)
 	}
 	v.meanwhile(&b)
-	b.WriteString("\n## All attacks\n\n| attack | class | outcome | what it tries |\n|---|---|---|---|\n")
+	b.WriteString("\n## Attacks\n\n| attack | class | outcome | what it tries |\n|---|---|---|---|\n")
 	for _, at := range v.Attacks {
 		fmt.Fprintf(&b, "| %s | %s | %s | %s |\n", at.ID, at.Class, at.Outcome, strings.ReplaceAll(at.Title, "|", `\|`))
 	}

@@ -15,10 +15,10 @@ type Outcome string
 
 // The outcomes, from the best to the worst.
 const (
-	Contained     Outcome = "contained"
+	Contained     Outcome = "blocked"
 	NotApplicable Outcome = "not applicable" // it was not made, or what decides cannot be seen from here
 	Unclear       Outcome = "unclear"        // it did not come to its end, so nothing is shown
-	NotContained  Outcome = "not contained"  // it was given what it must not have, or something stayed behind
+	NotContained  Outcome = "not blocked"    // it was given what it must not have, or something stayed behind
 )
 
 // Verdict is the outcome of one trial, and why.
