@@ -48,7 +48,7 @@ const (
 type Posture struct {
 	Backend string `json:"backend"`
 	Kernel  Kernel `json:"kernel"`
-	Walls   []Wall `json:"walls"`
+	Walls   []Wall `json:"isolation"`
 	Ready   bool   `json:"ready"` // sandboxes with the default policy can be made here
 }
 

@@ -10,21 +10,23 @@ import (
 
 	"github.com/glovebox-dev/glovebox/internal/capacity"
 	"github.com/glovebox-dev/glovebox/internal/engine"
+	"github.com/glovebox-dev/glovebox/internal/httpapi"
 	"github.com/glovebox-dev/glovebox/sandbox"
 )
 
 // health is what doctor finds.
 type health struct {
-	Ready     bool             `json:"ready"`
-	Backend   string           `json:"backend"` // whose sandboxes the verdict and the languages are about
-	Without   []string         `json:"without"` // what was accepted to go without, and does not stand
-	Backends  []backendHealth  `json:"backends"`
-	Languages []languageHealth `json:"languages"`
-	Auto      string           `json:"auto"` // the backend that auto comes to; "" where none can be used
+	Ready      bool             `json:"ready"`
+	Backend    string           `json:"backend"`           // whose sandboxes the verdict and the languages are about
+	Problem    *httpapi.Problem `json:"problem,omitempty"` // why not ready
+	Unenforced []string         `json:"unenforced"`        // limits that are not enforced, as allowed
+	Backends   []backendHealth  `json:"backends"`
+	Languages  []languageHealth `json:"languages"`
+	Auto       string           `json:"auto"` // the backend that auto comes to; "" where none can be used
+
+	why error // not ready; nil where it is
 
 	Max map[string]string `json:"max"` // by limit, the most that serve lets a request ask for where no --max-... says another
-
-	emptyRoot bool // the root that was named holds no language that works
 }
 
 type backendHealth struct {
@@ -57,6 +59,7 @@ Exit code 0: the backend can make sandboxes with the default policy, or with wha
 		Example: "  glovebox doctor\n  glovebox doctor --json",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			a.containers.keepOut = true // a diagnosis fetches nothing
 			h, err := a.examine(cmd.Context(), backend, root, allowUnenforced)
 			if err != nil {
 				return err
@@ -89,18 +92,19 @@ func (a *app) examine(ctx context.Context, backend, root string, allowUnenforced
 			err = closeErr
 		}
 	}()
-	// That memory cannot be bounded is told above; the interpreters are there all the same.
+	// That memory cannot be limited is shown above; the interpreters are there all the same.
 	spec := sandbox.Spec{AllowUnenforced: []string{string(sandbox.LimitMemory), string(sandbox.LimitCPUs)}}
 	if root != "" {
 		if spec.Root.Dir, err = a.existingDir("--root", root); err != nil {
 			return nil, err
 		}
 	}
-	h = &health{Without: []string{}, Backends: []backendHealth{}, Languages: []languageHealth{}, Max: map[string]string{}}
+	h = &health{Unenforced: []string{}, Backends: []backendHealth{}, Languages: []languageHealth{}, Max: map[string]string{}}
 	most := maxima(capacity.Host(), engine.DefaultSlots())
 	for _, name := range sandbox.LimitNames {
 		h.Max[string(name)] = sandbox.FormatLimit(name, most.Get(name))
 	}
+	var why error // not ready
 	possible := false
 	probed := e.Probe(ctx)
 	h.Auto, _ = engine.Strongest(probed)
@@ -111,13 +115,11 @@ func (a *app) examine(ctx context.Context, backend, root string, allowUnenforced
 		b := backendHealth{Posture: p.Posture, Features: p.Features}
 		b.Backend = p.Backend
 		if p.Err != nil {
-			b.Error, b.Fix = p.Err.Error(), sandbox.FixOf(p.Err)
+			b.Error, b.Fix = textOf(p.Err), fixOf(p.Err)
 		}
 		if p.Backend == h.Backend {
-			possible, h.Ready = p.Err == nil, p.Usable()
-			for _, name := range p.Without {
-				h.Without = append(h.Without, string(name))
-			}
+			possible, h.Ready, why = p.Err == nil, p.Usable(), cmp.Or(p.Err, p.Refusal)
+			h.Unenforced = append(h.Unenforced, namesOf(p.Without)...)
 		}
 		h.Backends = append(h.Backends, b)
 	}
@@ -126,8 +128,15 @@ func (a *app) examine(ctx context.Context, backend, root string, allowUnenforced
 		h.Languages = append(h.Languages, tryLanguage(ctx, e.Engine, l, spec, possible))
 		works = works || h.Languages[len(h.Languages)-1].Works
 	}
-	if h.Ready && root != "" && !works { // whoever names a root wants to run something in it
-		h.Ready, h.emptyRoot = false, true
+	switch {
+	case h.Backend == "":
+		why = e.ProbeDefault(ctx).Err
+	case h.Ready && root != "" && !works: // whoever names a root wants to run something in it
+		h.Ready, why = false, &sandbox.Error{Kind: sandbox.Unsupported, Op: "--root", Msg: "no language works in this root file system"}
+	}
+	if !h.Ready && why != nil {
+		problem := problemOf(why)
+		h.Problem, h.why = &problem, why
 	}
 	return h, ctx.Err()
 }
@@ -143,7 +152,7 @@ func tryLanguage(ctx context.Context, e *engine.Engine, l sandbox.Language, spec
 	r, err := e.Run(ctx, engine.Run{Spec: spec, Request: sandbox.Request{Language: l.Name, Code: []byte(l.Probe)}})
 	switch {
 	case err != nil:
-		h.Why, h.Fix = err.Error(), sandbox.FixOf(err)
+		h.Why, h.Fix = textOf(err), fixOf(err)
 	case r.Status != sandbox.StatusSucceeded || string(r.Stdout.Head) != "42\n":
 		h.Why = fmt.Sprintf("a small program ended as %s: %.200s", r.Status, r.Stderr.Head)
 	default:
@@ -168,50 +177,60 @@ func programOf(ctx context.Context, e *engine.Engine, l sandbox.Language, spec s
 var wallColours = map[sandbox.WallState]colour{sandbox.WallEnforced: green, sandbox.WallPartial: yellow, sandbox.WallMissing: red}
 
 func (a *app) printHealth(h *health) {
-	line := func(c colour, state, name, detail, fix string) {
-		fmt.Fprintf(a.Stdout, "  %s  %-16s %s\n", a.paint(a.Stdout, c, fmt.Sprintf("%-7s", state)), name, visible(detail))
-		if fix != "" {
-			fmt.Fprintf(a.Stdout, "  %-7s  %-16s fix: %s\n", "", "", visible(fix))
-		}
-	}
 	for _, b := range h.Backends {
-		fmt.Fprintf(a.Stdout, "%s (%s kernel)\n", b.Backend, b.Kernel)
-		for _, w := range b.Walls {
-			line(wallColours[w.State], string(w.State), w.Name, w.Detail, w.Fix)
-		}
-		for _, f := range b.Features {
-			if !f.Has {
-				line(yellow, "lacks", string(f.Name), f.Detail, "")
-			}
-		}
-		if b.Error != "" {
-			line(red, "fails", "sandbox", strings.TrimSuffix(b.Error, " ("+b.Fix+")"), b.Fix)
-		}
+		a.printBackend(&b)
 	}
 	fmt.Fprintln(a.Stdout, "languages")
 	for _, l := range h.Languages {
 		if l.Works {
-			line(green, "works", l.Name, strings.TrimSpace(l.Title+"  "+l.Program), "")
+			a.printFinding(green, "works", l.Name, strings.TrimSpace(l.Title+"  "+l.Program), "")
 		} else {
-			line(red, "missing", l.Name, strings.TrimSpace(l.Why), l.Fix)
+			a.printFinding(red, "missing", l.Name, l.Why, l.Fix)
 		}
 	}
 	var most []string
 	for _, l := range limitFlags {
 		most = append(most, l.flag+" "+h.Max[string(l.name)])
 	}
-	fmt.Fprintf(a.Stdout, "serve allows a request, where --max-... says nothing else: %s\n", strings.Join(most, ", "))
+	fmt.Fprintf(a.Stdout, "serve\n  a request may ask for %s (--max-... changes it)\n", strings.Join(most, ", "))
 	if h.Auto != "" {
 		fmt.Fprintf(a.Stdout, "--backend auto is %s here\n", h.Auto)
 	}
-	c, verdict := red, "not ready: "+cmp.Or(h.Backend, engine.Auto)+" cannot make sandboxes with the default policy"
 	switch {
-	case h.Ready && len(h.Without) > 0:
-		c, verdict = yellow, "ready, without: "+strings.Join(h.Without, ", ")
+	case h.Ready && len(h.Unenforced) > 0:
+		fmt.Fprintln(a.Stdout, a.paint(a.Stdout, yellow, "ready: "+h.Backend+" makes sandboxes; not enforced, as allowed: "+strings.Join(h.Unenforced, ", ")))
 	case h.Ready:
-		c, verdict = green, "ready: "+h.Backend+" makes sandboxes with the default policy"
-	case h.emptyRoot:
-		verdict = "not ready: no language works in this root"
+		fmt.Fprintln(a.Stdout, a.paint(a.Stdout, green, "ready: "+h.Backend+" makes sandboxes with the default policy"))
+	default:
+		fmt.Fprintln(a.Stdout, a.paint(a.Stdout, red, "not ready: "+oneLine(textOf(h.why))))
+		if fix := fixOf(h.why); fix != "" {
+			fmt.Fprintf(a.Stdout, "fix: %s\n", oneLine(fix))
+		}
 	}
-	fmt.Fprintln(a.Stdout, a.paint(a.Stdout, c, verdict))
+}
+
+// printBackend prints the isolation layers of a backend and what it cannot do; of one that cannot be used only why.
+func (a *app) printBackend(b *backendHealth) {
+	if b.Error != "" {
+		fmt.Fprintf(a.Stdout, "%s\n", b.Backend)
+		a.printFinding(red, "missing", "backend", strings.TrimPrefix(b.Error, b.Backend+": "), b.Fix)
+		return
+	}
+	fmt.Fprintf(a.Stdout, "%s (%s kernel)\n", b.Backend, b.Kernel)
+	for _, w := range b.Walls {
+		a.printFinding(wallColours[w.State], string(w.State), w.Name, w.Detail, w.Fix)
+	}
+	for _, f := range b.Features {
+		if !f.Has {
+			a.printFinding(faint, "no", string(f.Name), f.Detail, "")
+		}
+	}
+}
+
+// printFinding prints a line of the report, with the fix on one of its own.
+func (a *app) printFinding(c colour, state, name, detail, fix string) {
+	fmt.Fprintf(a.Stdout, "  %s  %-18s %s\n", a.paint(a.Stdout, c, fmt.Sprintf("%-8s", state)), name, oneLine(detail))
+	if fix != "" {
+		fmt.Fprintf(a.Stdout, "  %-8s  %-18s fix: %s\n", "", "", oneLine(fix))
+	}
 }

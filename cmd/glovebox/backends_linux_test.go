@@ -48,3 +48,18 @@ func TestImageChoosesBackend(t *testing.T) {
 		}
 	}
 }
+
+// TestDoctorAutoFindsNone: where no backend can be used, doctor says so and why of each.
+func TestDoctorAutoFindsNone(t *testing.T) {
+	var out bytes.Buffer
+	m := testApp(t).Main
+	m.Stdout = &out
+	down := imaged{backendtest.NewFake(t), "down", true, &sandbox.Error{Kind: sandbox.Unsupported, Op: "down", Msg: "cannot", Fix: "start it"}}
+	m.Backends = func(backend.Options) (*backend.Set, error) {
+		return &backend.Set{Backends: []sandbox.Backend{down}}, nil
+	}
+	code := m.Run(t.Context(), []string{"doctor", "--backend", "auto"})
+	if want := "not ready: choose a backend: none works on this host: down: cannot (start it)\nfix: "; code != exitNotReady || !bytes.Contains(out.Bytes(), []byte(want)) {
+		t.Errorf("exit code %d: %s", code, &out)
+	}
+}
