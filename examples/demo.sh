@@ -6,22 +6,33 @@ here=$(dirname "$0")
 out=$(mktemp -d)
 trap 'rm -rf "$out"' EXIT
 
-title() {
-	if [ -t 1 ] && [ -z "${NO_COLOR:-}" ]; then
-		printf '\n\033[1m== %s\033[0m\n' "$1"
-	else
-		printf '\n== %s\n' "$1"
-	fi
+bold='' green='' red='' faint='' reset=''
+if [ -t 1 ] && [ -z "${NO_COLOR:-}" ]; then
+	bold=$'\033[1m' green=$'\033[32m' red=$'\033[31m' faint=$'\033[2m' reset=$'\033[0m'
+fi
+
+title() { printf '\n%s%s%s\n' "$bold" "$1" "$reset"; }
+
+fail() {
+	printf '%s%s%s\n' "$red" "$1" "$reset"
+	exit 1
 }
 
-# show prints a command line as a user would type it, runs it and says how it ended.
+# show WANTED WORD... prints a command that can be pasted, runs it, and says in a line what came of it.
 show() {
-	printf '$ glovebox'
-	printf ' %s' "${@//$out/results}"
-	printf '\n'
+	local wanted=$1 said word
+	shift
+	printf '%s$ %s' "$faint" "$glovebox"
+	for word in "$@"; do
+		[[ $word =~ ^[A-Za-z0-9_./:=-]+$ ]] || word="'$word'"
+		printf ' %s' "$word"
+	done
+	printf '%s\n' "$reset"
 	"$glovebox" "$@" 2>&1
 	code=$?
-	printf '[exit code %d]\n' "$code"
+	said="exit code $code"
+	[ "$code" = "$wanted" ] || fail "$said, not $wanted"
+	printf '%s%s%s\n' "$green" "$said" "$reset"
 }
 
 # The sandbox sees this host's own programs, so the host must have the interpreter.
@@ -31,46 +42,52 @@ if [ ! -x /usr/bin/python3 ]; then
 	elif sudo -n true 2>/dev/null; then
 		sudo -n apt-get update -q && sudo -n apt-get install -qy python3
 	fi
-	[ -x /usr/bin/python3 ] || { echo 'The demo runs Python. Install it with: sudo apt-get install python3'; exit 1; }
+	[ -x /usr/bin/python3 ] || fail 'The demo runs Python. Install it with: sudo apt-get install python3'
 fi
 
-title 'The walls that stand on this host'
-"$glovebox" doctor
+doctor=$("$glovebox" doctor)
 ready=$?
-weaker=()
+run=(run)
 if [ "$ready" != 0 ]; then
-	title 'This host cannot bound memory for this user, so the demo goes without, by name'
-	weaker=(--allow-unenforced memory)
+	run=(run --allow-unenforced memory)
 fi
 
-title 'A script of the kind a model writes, with a CSV sent along'
-show run "${weaker[@]}" --verbose --file "$here/sales.csv" --out "$out" "$here/analysis.py"
-[ "$code" = 0 ] || { echo 'The script should have succeeded.'; exit 1; }
-title 'The files it made'
-for file in report.md summary.json; do
-	echo "--- results/$file"
-	cat "$out/$file" || exit 1
-done
+title '1. A script of the kind a model writes: a CSV goes in, a report comes out'
+show 0 "${run[@]}" --file "$here/sales.csv" --out "$out" "$here/analysis.py"
+printf '%s--- report.md, beside it summary.json%s\n' "$faint" "$reset"
+[ -s "$out/summary.json" ] || fail 'summary.json is missing'
+cat "$out/report.md" || exit 1
 
-title 'Hostile 1: it looks for files of the host'
-show run "${weaker[@]}" "$here/hostile_files.py"
-[ "$code" = 0 ] || { echo 'It found something.'; exit 1; }
+title '2. A hostile script looks for files of this host'
+show 0 "${run[@]}" "$here/hostile_files.py"
 
-title 'Hostile 2: a fork bomb, with 32 processes and 3 seconds'
-show run "${weaker[@]}" --pids 32 --timeout 3s "$here/hostile_forkbomb.py"
-[ "$code" = 124 ] || { echo 'It should have ended at its time limit.'; exit 1; }
+title '3. A fork bomb, with 32 processes and 3 seconds'
+show 124 "${run[@]}" --pids 32 --timeout 3s "$here/hostile_forkbomb.py"
 left=$(cat /proc/[0-9]*/cmdline 2>/dev/null | tr '\0' '\n' | grep -c '^/workspace/hostile_forkbomb.py$')
-echo "processes of it that are left on this host: $left"
-[ "$left" = 0 ] || exit 1
+[ "$left" = 0 ] || fail "$left of its processes are left on this host"
+echo 'none of its processes is left on this host'
 
-title 'Hostile 3: a memory bomb, with 128 MiB and the least disk there is'
+title '4. A memory bomb, with 128 MiB and the least disk there is'
 if [ "$ready" = 0 ]; then
-	show run --memory 128MiB --disk 1MiB "$here/hostile_memory.py"
-	[ "$code" = 137 ] || { echo 'It should have been killed at its memory limit.'; exit 1; }
+	show 137 "${run[@]}" --memory 128MiB --disk 1MiB "$here/hostile_memory.py"
 else
-	echo 'left out: nothing bounds memory here, as said above'
+	echo 'left out: nothing on this host limits the memory of your processes'
 fi
 
-title 'And the host is as it was'
-show run "${weaker[@]}" -c 'print(6*7)'
-[ "$code" = 0 ]
+title '5. The host is as it was'
+show 0 "${run[@]}" -c 'print(6*7)'
+
+# layers prints the isolation layers of the default backend that are in a state.
+layers() {
+	awk -v state="$1" '/^[^ ]/ { seen++ } seen == 1 && $1 == state { sub(/^  [^ ]+ +/, ""); sub(/  .*/, ""); printf "%s%s", sep, $0; sep = ", " }' <<<"$doctor"
+}
+title 'Isolation on this host'
+echo "enforced: $(layers enforced)"
+weaker=$(layers partial)
+missing=$(layers missing)
+echo "partial:  ${weaker:-nothing}; missing: ${missing:-nothing}"
+grep -E '^(not )?ready: ' <<<"$doctor"
+
+title 'Next'
+echo "  make install                 puts it on the PATH"
+echo "  $glovebox doctor    has the details of this host, $glovebox --help the rest"
