@@ -54,7 +54,7 @@ type app struct {
 
 	containers containerFlags
 
-	standing []string // flags that a variable or the configuration file has set
+	configured []string // flags that a variable or the configuration file has set
 }
 
 // exitError ends the program with a code and without a word: all has been said.

@@ -2,5 +2,5 @@
 
 package main
 
-// defaultBackend is that of runs that name none. What is made of Linux's own walls is not there.
+// defaultBackend is that of runs that name none. The backends that need Linux are not there.
 const defaultBackend = "docker"

@@ -17,7 +17,7 @@ import (
 // health is what doctor finds.
 type health struct {
 	Ready      bool             `json:"ready"`
-	Backend    string           `json:"backend"`           // whose sandboxes the verdict and the languages are about
+	Backend    string           `json:"backend"`           // the one that the verdict and the languages are about
 	Problem    *httpapi.Problem `json:"problem,omitempty"` // why not ready
 	Unenforced []string         `json:"unenforced"`        // limits that are not enforced, as allowed
 	Backends   []backendHealth  `json:"backends"`
@@ -174,7 +174,7 @@ func programOf(ctx context.Context, e *engine.Engine, l sandbox.Language, spec s
 	return ""
 }
 
-var wallColours = map[sandbox.WallState]colour{sandbox.WallEnforced: green, sandbox.WallPartial: yellow, sandbox.WallMissing: red}
+var stateColours = map[sandbox.WallState]colour{sandbox.WallEnforced: green, sandbox.WallPartial: yellow, sandbox.WallMissing: red}
 
 func (a *app) printHealth(h *health) {
 	for _, b := range h.Backends {
@@ -218,7 +218,7 @@ func (a *app) printBackend(b *backendHealth) {
 	}
 	fmt.Fprintf(a.Stdout, "%s (%s kernel)\n", b.Backend, b.Kernel)
 	for _, w := range b.Walls {
-		a.printFinding(wallColours[w.State], string(w.State), w.Name, w.Detail, w.Fix)
+		a.printFinding(stateColours[w.State], string(w.State), w.Name, w.Detail, w.Fix)
 	}
 	for _, f := range b.Features {
 		if !f.Has {

@@ -30,7 +30,7 @@ type planShown struct {
 	AllowUnenforced []string          `json:"allow_unenforced"`
 	Nested          bool              `json:"nested_filters"`
 	Terminals       bool              `json:"terminals"`
-	Unenforced      []string          `json:"unenforced"`        // limits that nothing on this host keeps
+	Unenforced      []string          `json:"unenforced"`        // limits that nothing on this host enforces
 	Problem         *httpapi.Problem  `json:"problem,omitempty"` // why the run would be refused
 }
 
@@ -60,10 +60,10 @@ func (a *app) dryRun(ctx context.Context, e *engine.Engine, run engine.Run) erro
 		{"network", shown.Network},
 		{"commands", strings.Join(shown.Commands, ", ")},
 		{"environment", quoteWords(shown.Env)},
-		{"go without", strings.Join(shown.AllowUnenforced, ", ")},
+		{"waived", strings.Join(shown.AllowUnenforced, ", ")},
 	}
 	if shown.Nested {
-		rows = append(rows, [2]string{"filters", "the code may add its own; their memory is in no limit"})
+		rows = append(rows, [2]string{"filters", "the code may add its own; no limit counts their memory"})
 	}
 	for _, name := range sandbox.LimitNames {
 		how := "default"
@@ -83,7 +83,7 @@ func (a *app) dryRun(ctx context.Context, e *engine.Engine, run engine.Run) erro
 	return plan.Refusal
 }
 
-// where says where a limit is not kept that a backend calls unenforced.
+// where says where a limit is not enforced.
 func where(name sandbox.LimitName, spec *sandbox.Spec) string {
 	if spec.HostWritable() && (name == sandbox.LimitDisk || name == sandbox.LimitInodes) {
 		return "in directories of this host"

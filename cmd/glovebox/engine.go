@@ -62,7 +62,7 @@ func (e *openedEngine) recoverAside(ctx context.Context) {
 
 func (e *openedEngine) recover(ctx context.Context) { e.app.recover(ctx, e.backends) }
 
-// recover removes what dead processes of ours left. Failing to is told in the log, and stops nothing: what is left has no
+// recover removes what dead processes of ours left. A failure is logged and stops nothing: what is left has no
 // owner, and the next start tries again.
 func (a *app) recover(ctx context.Context, backends *backend.Set) {
 	ctx, cancel := context.WithTimeout(ctx, recoverTimeout)

@@ -11,7 +11,7 @@ import (
 	"github.com/glovebox-dev/glovebox/sandbox"
 )
 
-// execute runs one request in a sandbox of its own and tells the user about it, as run and exec do.
+// execute runs one request in a sandbox of its own, passes its output on and reports its end.
 func (a *app) execute(ctx context.Context, run engine.Run, f *sandboxFlags) (err error) {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)

@@ -34,7 +34,7 @@ func keepsWorkspace(files []sandbox.File, workspace string, overwrite bool) erro
 	for _, f := range files {
 		there := filepath.Join(workspace, filepath.FromSlash(f.Path))
 		if _, err := os.Lstat(there); err == nil {
-			return &sandbox.Error{Kind: sandbox.Invalid, Op: "--file", Msg: there + " is there already", Fix: "--overwrite replaces it"}
+			return &sandbox.Error{Kind: sandbox.Invalid, Op: "--file", Msg: there + " is there already", Fix: "--overwrite"}
 		}
 	}
 	return nil
@@ -149,7 +149,7 @@ func notRegular(name string) error {
 func readAtMost(r io.Reader, most int64, bound string) ([]byte, error) {
 	data, err := io.ReadAll(io.LimitReader(r, most+1))
 	if err == nil && int64(len(data)) > most {
-		err = &sandbox.Error{Kind: sandbox.TooLarge, Msg: "it is over the bound of " + bound}
+		err = &sandbox.Error{Kind: sandbox.TooLarge, Msg: "is larger than the limit of " + bound}
 	}
 	return data, err
 }

@@ -22,7 +22,7 @@ const (
 	mostTimeout   = time.Hour
 	mostOutput    = 16 << 20 // an answer is held in memory whole, as text and, where that does not say all, as bytes: up to 3 times what was written
 
-	unknownMemory = 4 << 30 // stands for that of a host, or an engine's machine, that does not tell
+	unknownMemory = 4 << 30 // stands for that of a host, or an engine's machine, that does not say
 )
 
 // maxima are what serve allows on such a host, with so many slots. They are never below the built-in defaults, so that a request that names
@@ -51,7 +51,7 @@ func maxima(host sandbox.Limits, slots int) sandbox.Limits {
 	return most
 }
 
-// readable rounds a size down to one that FormatBytes shows as it is: what is told as the most can be asked for.
+// readable rounds a size down to one that FormatBytes shows as it is: what is shown as the most can be asked for.
 func readable(size int64) int64 {
 	const mib, gib = 1 << 20, 1 << 30
 	if size < gib {

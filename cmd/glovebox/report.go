@@ -49,7 +49,7 @@ var inFlags = strings.NewReplacer(engine.SendStdin, "hand it on with -i or --std
 // summary.
 func (a *app) report(r *sandbox.Result) {
 	// What the configuration accepts for all runs is not said on each; the JSON answer has it.
-	if !slices.Contains(a.standing, "allow-unenforced") || a.verbose {
+	if !slices.Contains(a.configured, "allow-unenforced") || a.verbose {
 		for _, w := range r.Effective.Warnings {
 			a.warn("%s", w)
 		}
@@ -67,12 +67,12 @@ func (a *app) report(r *sandbox.Result) {
 	if a.verbose {
 		t := r.Timings
 		a.note(faint, "create %s, upload %s, run %s, files %s", ms(t.Create), ms(t.Upload), ms(t.Run), ms(t.Files))
-		a.reportWalls(r)
+		a.reportIsolation(r)
 	}
 }
 
-// reportWalls says which walls stood around the program, its limits as enforced, and where that is less than was asked.
-func (a *app) reportWalls(r *sandbox.Result) {
+// reportIsolation says which isolation layers were around the program, its limits as enforced, and where that is less than was asked.
+func (a *app) reportIsolation(r *sandbox.Result) {
 	p := &r.Effective
 	byState := map[sandbox.WallState][]string{}
 	for _, w := range p.Walls {
@@ -81,7 +81,7 @@ func (a *app) reportWalls(r *sandbox.Result) {
 	for _, s := range []struct {
 		state sandbox.WallState
 		words string
-	}{{sandbox.WallEnforced, "walls that stood"}, {sandbox.WallPartial, "weaker than on the best host"}, {sandbox.WallMissing, "missing"}} {
+	}{{sandbox.WallEnforced, "enforced"}, {sandbox.WallPartial, "partial"}, {sandbox.WallMissing, "missing"}} {
 		if names := byState[s.state]; len(names) > 0 {
 			a.note(faint, "%s: %s", s.words, strings.Join(names, ", "))
 		}
@@ -99,7 +99,7 @@ func (a *app) reportWalls(r *sandbox.Result) {
 	}
 }
 
-// summary is one line: the status, what it cost, and whose walls it ran in.
+// summary is one line: the status, what it cost, and the backend.
 func summary(r *sandbox.Result) string {
 	parts := []string{string(r.Status)}
 	switch {

@@ -101,7 +101,7 @@ func (a *app) settled(run func(*cobra.Command, []string) error) func(*cobra.Comm
 	}
 }
 
-// flagError tells of a wrong flag in one sentence, with the nearest name.
+// flagError reports a wrong flag, with the nearest name.
 func flagError(cmd *cobra.Command, err error) error {
 	var unknown *pflag.NotExistError
 	var invalid *pflag.InvalidValueError
@@ -114,7 +114,7 @@ func flagError(cmd *cobra.Command, err error) error {
 	return &sandbox.Error{Kind: sandbox.Invalid, Op: commandOf(cmd), Err: err}
 }
 
-// wrongValue tells of a value that a flag does not take, wherever it was given. The words of package strconv are nobody's.
+// wrongValue reports a value that a flag does not take, wherever it was given, in better words than those of package strconv.
 func wrongValue(where string, f *pflag.Flag, value string, err error) error {
 	e := &sandbox.Error{Kind: sandbox.Invalid, Op: where}
 	var classed *sandbox.Error

@@ -209,7 +209,7 @@ func (a *app) fillRequest(ctx context.Context, run *engine.Run, f *sandboxFlags)
 	case f.out != "" && len(f.returns) == 0:
 		r.Return.Globs = []string{"**"}
 	case f.out == "" && len(f.returns) > 0 && !a.json:
-		return &sandbox.Error{Kind: sandbox.Invalid, Op: "--return", Msg: "the files have nowhere to go", Fix: "add --out DIR or --json"}
+		return &sandbox.Error{Kind: sandbox.Invalid, Op: "--return", Msg: "the files have nowhere to go", Fix: "--out DIR or --json"}
 	}
 	if f.dryRun {
 		return nil

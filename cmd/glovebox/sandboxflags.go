@@ -128,10 +128,10 @@ func (a *app) spec(f *sandboxFlags) (sandbox.Spec, error) {
 func refuseNetwork(mode string) error {
 	switch sandbox.NetworkMode(mode) {
 	case sandbox.NetworkFull, sandbox.NetworkRestricted:
-		return &sandbox.Error{Kind: sandbox.Unsupported, Op: "--network", Msg: "this version gives a sandbox no network, so " + mode + " cannot be had",
-			Fix: "send what the program needs along with --file"}
+		return &sandbox.Error{Kind: sandbox.Unsupported, Op: "--network", Msg: mode + " is not there yet; a sandbox has no network",
+			Fix: "send what the program needs with --file"}
 	}
-	return sandbox.Invalidf("--network", "%.40q is unknown; this version knows none", mode)
+	return sandbox.Invalidf("--network", "%.40q is unknown", mode)
 }
 
 func (a *app) parseMount(text string) (sandbox.Mount, error) {

@@ -25,7 +25,7 @@ const (
 	shutdownTime  = 5 * time.Second // for answers that are on their way when all runs have ended
 )
 
-// defaultWarm is what hides the building of walls from callers who come one after another; a waiting sandbox costs some 4 MiB.
+// defaultWarm hides the creation of sandboxes from callers who come one after another; a waiting sandbox costs some 4 MiB.
 const defaultWarm = 4
 
 // serveFlags are those of serve.
@@ -143,7 +143,7 @@ func (a *app) openServing(ctx context.Context, f *serveFlags, keys []httpapi.Key
 		AllowUnenforced: f.allowUnenforced, NestedFilters: f.nestedFilters, Terminals: f.terminals}
 	f.bound(&config, keys)
 	if reachable(addr) && f.backend == "" {
-		config.Default = engine.Auto // the strongest walls for strangers
+		config.Default = engine.Auto // the strongest for strangers
 	}
 	if err := f.restrict(&config, addr); err != nil {
 		return nil, err
@@ -164,7 +164,7 @@ func (a *app) openServing(ctx context.Context, f *serveFlags, keys []httpapi.Key
 		}
 	}
 	if !works {
-		return nil, &sandbox.Error{Kind: sandbox.Unsupported, Op: "serve", Fix: "glovebox doctor says which walls stand and what would help",
+		return nil, &sandbox.Error{Kind: sandbox.Unsupported, Op: "serve", Fix: "glovebox doctor",
 			Err: errors.Join(append(failures, e.Close())...)}
 	}
 	byDefault := cmp.Or(config.Default, probed[0].Backend)
@@ -201,7 +201,7 @@ func reachable(addr net.Addr) bool {
 	return ok && !tcp.IP.IsLoopback()
 }
 
-// restrict keeps requests to the walls and images that the operator means: whoever names a backend means no weaker one, and what lies in an
+// restrict keeps requests to the backends and images that the operator means: whoever names a backend means no weaker one, and what lies in an
 // engine is not for strangers to read.
 func (f *serveFlags) restrict(config *engine.Config, addr net.Addr) error {
 	for _, pattern := range f.images {

@@ -63,10 +63,10 @@ func (a *app) settle(cmd *cobra.Command) error {
 			return
 		}
 		if text, ok := variables[f.Name]; ok {
-			a.standing = append(a.standing, f.Name)
+			a.configured = append(a.configured, f.Name)
 			err = apply(f, variableOf(f.Name), splitList(f, text))
 		} else if value, ok := file[keyOf(f.Name)]; ok {
-			a.standing = append(a.standing, f.Name)
+			a.configured = append(a.configured, f.Name)
 			err = apply(f, a.config+": "+keyOf(f.Name), value)
 		}
 	})
@@ -125,7 +125,7 @@ func (a *app) variables(known []string) (map[string]string, error) {
 
 func unknownName(what, where, name, near string) error {
 	e := &sandbox.Error{Kind: sandbox.Invalid, Op: where, Msg: fmt.Sprintf("there is no %s %.64q", what, name),
-		Fix: "glovebox run --help and glovebox serve --help list all settings"}
+		Fix: "glovebox run --help"}
 	if near != "" {
 		e.Fix = "did you mean " + near + "?"
 	}
@@ -171,7 +171,7 @@ func (a *app) readConfig(known []string) (map[string][]string, error) {
 	return out, nil
 }
 
-// readConfigFile reads a file that no stranger can have written: it may open doors in the walls. Named is one that the user named.
+// readConfigFile reads a file that no stranger can have written: it can weaken every sandbox. named says that it is one that the user named.
 func readConfigFile(path string, named bool) ([]byte, error) {
 	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0) // a pipe is no reason to wait
 	if err != nil {
@@ -191,7 +191,7 @@ func readConfigFile(path string, named bool) ([]byte, error) {
 	return io.ReadAll(io.LimitReader(f, maxConfigFile))
 }
 
-// texts turns a TOML value into what would stand on the command line.
+// texts turns a TOML value into what the command line would have.
 func texts(value any) ([]string, error) {
 	switch v := value.(type) {
 	case string:

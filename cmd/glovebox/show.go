@@ -19,7 +19,7 @@ const (
 
 var errReaderGone = errors.New("nobody reads the output any more")
 
-// cannotWrite classes an error of our own output: a reader that went away is how pipelines end, all else is a failure to be told.
+// cannotWrite classes an error of our own output: a reader that went away is how pipelines end, all else is a failure to report.
 func cannotWrite(err error) error {
 	if errors.Is(err, syscall.EPIPE) {
 		return fmt.Errorf("%w: %w", errReaderGone, err)

@@ -84,7 +84,7 @@ func (a *app) readStdin(ctx context.Context, most int64) ([]byte, error) {
 		case <-ctx.Done():
 			return nil, context.Cause(ctx)
 		case <-waiting.C:
-			// Quiet or not: nothing else tells that nothing runs yet, and no time limit ends this.
+			// Quiet or not: nothing else shows that nothing runs yet, and no time limit ends this.
 			a.say(faint, "note: waiting for standard input to end")
 		}
 	}

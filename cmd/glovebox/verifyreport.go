@@ -169,7 +169,7 @@ func (v *verification) markdown() []byte {
 	return b.Bytes()
 }
 
-// meanwhile tells what was seen beside the attacks and decided nothing, where there is any.
+// meanwhile lists what was seen beside the attacks and decided nothing, where there is any.
 func (v *verification) meanwhile(b *bytes.Buffer) {
 	title := "\n## Meanwhile\n\n"
 	for _, at := range v.Attacks {
@@ -180,7 +180,7 @@ func (v *verification) meanwhile(b *bytes.Buffer) {
 	}
 }
 
-// section tells of the attacks with one outcome, where there are any.
+// section lists the attacks with one outcome, where there are any.
 func (v *verification) section(b *bytes.Buffer, outcome attack.Outcome, title string) {
 	for _, at := range v.Attacks {
 		if at.Outcome != outcome {

@@ -29,11 +29,11 @@ func (a *app) checkWorkspace(dir string) (string, error) {
 	info, err := os.Lstat(path)
 	switch {
 	case os.IsNotExist(err):
-		return refuse("does not exist", "make it first")
+		return refuse("does not exist", "mkdir -p "+quoteWords([]string{dir}))
 	case err != nil:
 		return "", &sandbox.Error{Kind: sandbox.Invalid, Op: "--workspace", Err: err}
 	case !info.IsDir():
-		return refuse("is a file, not a directory", "--file "+dir+" sends a file along")
+		return refuse("is a file, not a directory", "to send a file: --file "+quoteWords([]string{dir}))
 	}
 	if msg, fix := a.notForCode(path); msg != "" {
 		return refuse(msg, fix)
@@ -42,7 +42,7 @@ func (a *app) checkWorkspace(dir string) (string, error) {
 }
 
 // notForCode says of a path without links why no code may write there, and what would help; "" where it may. Whatever holds our own state is
-// refused, also where that does not exist yet: code that writes our configuration opens the walls of the next run, and code that writes the
+// refused, also where that does not exist yet: code that writes our configuration weakens the next run, and code that writes the
 // guest or its source is the next run's guest.
 func (a *app) notForCode(path string) (msg, fix string) {
 	const another = "name a directory that the code may change"
