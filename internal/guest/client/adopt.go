@@ -15,18 +15,19 @@ import (
 	"github.com/glovebox-dev/glovebox/sandbox"
 )
 
-// Files are the other ends of a process's stdin, stdout and stderr: one to write to and two to read from.
+// Files are the other ends of a process's stdin (to write), stdout and stderr (to read).
 type Files [3]sandbox.Descriptor
 
-// Adopt hands a process that was spawned outside to the guest, on a unix connection of its own, which it closes. The caller closes its
-// copies of the files. The process must not run anything before Adopt has returned, or its end may come before its adoption.
+// Adopt hands a process that was spawned outside to the guest, on a unix connection of its own, and closes the connection.
+// The caller closes its copies of the files. The process must run nothing before Adopt returns, or it may end before its
+// adoption.
 func Adopt(ctx context.Context, conn net.Conn, key [guest.KeySize]byte, m guest.Adopt, files Files) (guest.Started, error) {
 	const op = "guest: adopt"
 	var started guest.Started
 	defer conn.Close()
 	unix, ok := conn.(*net.UnixConn)
 	if !ok {
-		return started, &sandbox.Error{Kind: sandbox.Unsupported, Op: op, Msg: "descriptors travel over unix sockets only"}
+		return started, &sandbox.Error{Kind: sandbox.Unsupported, Op: op, Msg: "only unix sockets carry descriptors"}
 	}
 	if _, err := handshake(ctx, conn, guest.PurposeAdopt, key); err != nil {
 		return started, broken(ctx, op, err)
@@ -49,7 +50,7 @@ func Adopt(ctx context.Context, conn net.Conn, key [guest.KeySize]byte, m guest.
 	return started, broken(ctx, op, wire.ErrProtocol)
 }
 
-// Adopt hands over a process as Adopt does, on conn, and follows it on the client's own connection.
+// Adopt hands over a process on conn like the function Adopt, and follows it on the client's own connection.
 func (c *Client) Adopt(ctx context.Context, conn net.Conn, key [guest.KeySize]byte, m guest.Adopt, files Files) (*Process, error) {
 	started, err := Adopt(ctx, conn, key, m, files)
 	if err != nil {
@@ -75,7 +76,7 @@ func sendRights(conn *net.UnixConn, m *guest.Adopt, files Files) error {
 	body := m.Append(nil)
 	msg := append(wire.AppendMessageHeader(nil, uint8(m.MessageType()), len(body)), body...)
 	n, _, err := conn.WriteMsgUnix(msg, syscall.UnixRights(fds...), nil)
-	runtime.KeepAlive(files) // a file that is collected is closed
+	runtime.KeepAlive(files) // a collected file would be closed
 	if err == nil && n < len(msg) {
 		_, err = conn.Write(msg[n:])
 	}

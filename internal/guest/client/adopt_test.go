@@ -15,7 +15,7 @@ import (
 	"github.com/glovebox-dev/glovebox/sandbox"
 )
 
-// foundling is a child of the guest that the guest did not start: its parent exited. It waits for a line before it goes on.
+// foundling is an orphan that the guest inherits: its parent exited. It waits for a line before it goes on.
 type foundling struct {
 	pid                   int32
 	stdin, stdout, stderr *os.File

@@ -8,7 +8,7 @@ import (
 	"github.com/glovebox-dev/glovebox/internal/guest/wire"
 )
 
-// call is one stream: a request and its answers. Whoever begins it closes it.
+// call is one stream: a request and its answers. Its starter closes it.
 type call struct {
 	op   string
 	ctx  context.Context
@@ -16,7 +16,7 @@ type call struct {
 	stop func() bool
 }
 
-// begin opens a stream and sends the request; last says that nothing follows it. When ctx ends, so does the call.
+// begin opens a stream and sends the request; last means that nothing follows it. The end of ctx ends the call.
 func (c *Client) begin(ctx context.Context, op string, req guest.Message, last bool) (*call, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, broken(ctx, op, err)
@@ -34,13 +34,13 @@ func (c *Client) begin(ctx context.Context, op string, req guest.Message, last b
 	return k, nil
 }
 
-// bind makes ctx the one whose end ends the call.
+// bind makes the end of ctx end the call.
 func (k *call) bind(ctx context.Context) {
 	k.ctx = ctx
 	k.stop = context.AfterFunc(ctx, k.st.Reset)
 }
 
-// unbind lets go of the context. It returns the context's error if that came first.
+// unbind detaches the context. It returns the context's error if the context ended first.
 func (k *call) unbind() error {
 	if !k.stop() {
 		return broken(k.ctx, k.op, context.Cause(k.ctx))
@@ -48,13 +48,13 @@ func (k *call) unbind() error {
 	return nil
 }
 
-// close ends the call. The guest is told only where it may still have more to say.
+// close ends the call. It notifies the guest only if the guest may still send more.
 func (k *call) close() {
 	k.stop()
 	k.st.Close()
 }
 
-// send sends one message; last says that nothing follows it.
+// send sends one message; last means that nothing follows it.
 func (k *call) send(m guest.Message, last bool) error {
 	body := m.Append(nil)
 	var err error
@@ -71,10 +71,10 @@ func (k *call) sendData(p []byte) error {
 	return k.sent(k.st.Send(uint8(guest.TypeData), guest.AppendDataHead(nil, len(p)), p))
 }
 
-// closeWrite says that nothing follows.
+// closeWrite signals that nothing follows.
 func (k *call) closeWrite() error { return k.sent(k.st.CloseWrite()) }
 
-// sent explains why a message could not be sent: a guest that ends a call early has said why before.
+// sent explains a failed send: a guest that ends a call early has sent the reason before.
 func (k *call) sent(err error) error {
 	if err != wire.ErrReset || k.ctx.Err() != nil {
 		return k.wrap(err)
@@ -89,8 +89,8 @@ func (k *call) sent(err error) error {
 	}
 }
 
-// next returns the guest's next message, or io.EOF at the end of its side. Failed is returned as the error that it is.
-// The body is valid until the following call.
+// next returns the guest's next message, or io.EOF at its end. A Failed message is returned as an error. The body is valid
+// until the next call.
 func (k *call) next() (guest.Type, []byte, error) {
 	typ, body, err := k.st.Recv()
 	switch {
@@ -108,7 +108,7 @@ func (k *call) next() (guest.Type, []byte, error) {
 	return guest.Type(typ), body, nil
 }
 
-// expect receives one message of m's type into m; anything else breaks the protocol.
+// expect receives one message of m's type into m; any other type is a protocol error.
 func (k *call) expect(m guest.Message) error {
 	typ, body, err := k.next()
 	if err == io.EOF {

@@ -1,7 +1,7 @@
 // Package client is the host's side of the guest protocol.
 //
-// All that it reads comes from inside a sandbox and is hostile: it is bounded, checked against what was asked, and otherwise the
-// call, or the connection, ends with an error. A guest that is gone, or that breaks the protocol, is sandbox.Unavailable.
+// Everything it reads comes from inside a sandbox and is hostile. It is bounded and checked against the request; a violation
+// ends the call or the connection with an error. A guest that is gone or violates the protocol is sandbox.Unavailable.
 package client
 
 import (
@@ -16,14 +16,14 @@ import (
 	"github.com/glovebox-dev/glovebox/sandbox"
 )
 
-// Client is one connection to a guest. Its methods may be called from any goroutine. A canceled context ends the call that it
-// was given to, never the connection.
+// Client is one connection to a guest. Its methods may be called from any goroutine. Canceling a context ends the call that
+// it was given to, never the connection.
 type Client struct {
 	session *wire.Session
 	welcome guest.Welcome
 }
 
-// New shows the key on conn, and asks the guest who it is. It takes conn over, and closes it where it fails.
+// New shows the key on conn and gets the guest's Welcome. It takes over conn, and closes it on failure.
 func New(ctx context.Context, conn net.Conn, key [guest.KeySize]byte) (*Client, error) {
 	const op = "guest: connect"
 	generation, err := handshake(ctx, conn, guest.PurposeMux, key)
@@ -70,35 +70,35 @@ func handshake(ctx context.Context, conn net.Conn, purpose byte, key [guest.KeyS
 	return binary.LittleEndian.Uint64(reply[len(guest.MagicReply):]), nil
 }
 
-// Welcome is what the guest said of itself.
+// Welcome is the guest's description of itself.
 func (c *Client) Welcome() guest.Welcome { return c.welcome }
 
 // Done is closed when the connection has ended.
 func (c *Client) Done() <-chan struct{} { return c.session.Done() }
 
-// Err returns why the connection ended, nil while it lives.
+// Err returns why the connection ended, nil while it is open.
 func (c *Client) Err() error { return c.session.Err() }
 
 // Close ends the connection and waits for its goroutines. It ends nothing in the sandbox.
 func (c *Client) Close() error { return c.session.Close() }
 
-// KillAll ends every process in the sandbox but the guest, and returns when they are reaped.
+// KillAll ends every process in the sandbox except the guest, and returns once they are reaped.
 func (c *Client) KillAll(ctx context.Context) error {
 	return c.roundTrip(ctx, "guest: kill all", &guest.KillAll{}, &guest.Done{})
 }
 
-// Lease lets the sandbox live that much longer from now; 0 is for ever.
+// Lease extends the sandbox's life to d from now; 0 is for ever.
 func (c *Client) Lease(ctx context.Context, d time.Duration) error {
 	return c.roundTrip(ctx, "guest: lease", &guest.Lease{For: d}, &guest.Done{})
 }
 
-// Reborn makes a restored guest another one. This connection lives on; new ones show the new key.
+// Reborn gives a restored guest a new identity. This connection stays open; new ones need the new key.
 func (c *Client) Reborn(ctx context.Context, m guest.Reborn) error {
 	return c.roundTrip(ctx, "guest: reborn", &m, &guest.Done{})
 }
 
-// Hold has the guest close its socket and all connections; see guest.Hold. This one has ended when it returns. A guest that did not make
-// its socket itself refuses: sandbox.Unsupported.
+// Hold makes the guest close its socket and all connections, including this one; see guest.Hold. A guest that did not make
+// its own socket refuses: sandbox.Unsupported.
 func (c *Client) Hold(ctx context.Context) error {
 	if err := c.roundTrip(ctx, "guest: hold", &guest.Hold{}, &guest.Done{}); err != nil {
 		return err
@@ -116,14 +116,14 @@ func (c *Client) Shutdown(ctx context.Context) error {
 	return c.roundTrip(ctx, "guest: shutdown", &guest.Shutdown{}, &guest.Done{})
 }
 
-// List returns what was started in the sandbox and is not acknowledged yet.
+// List returns the executions that are not acknowledged yet.
 func (c *Client) List(ctx context.Context) ([]guest.ProcessInfo, error) {
 	var m guest.Processes
 	err := c.roundTrip(ctx, "guest: list", &guest.List{}, &m)
 	return m.Processes, err
 }
 
-// Wait returns the exit record of an execution once there is one.
+// Wait waits for an execution's exit record.
 func (c *Client) Wait(ctx context.Context, id string) (guest.Exited, error) {
 	var m guest.Exited
 	const op = "guest: wait"
@@ -136,12 +136,12 @@ func (c *Client) Wait(ctx context.Context, id string) (guest.Exited, error) {
 	return m, nil
 }
 
-// Ack lets the guest forget output, or all of an execution.
+// Ack lets the guest forget output, or a whole execution.
 func (c *Client) Ack(ctx context.Context, m guest.Ack) error {
 	return c.roundTrip(ctx, "guest: acknowledge", &m, &guest.Done{})
 }
 
-// Signal sends a signal to a process, its group or its execution. A process that is gone is NotFound.
+// Signal sends a signal to a process, its group or its execution. An ended process is NotFound.
 func (c *Client) Signal(ctx context.Context, m guest.Signal) error {
 	return c.roundTrip(ctx, "guest: signal", &m, &guest.Done{})
 }
@@ -151,7 +151,7 @@ func (c *Client) Resize(ctx context.Context, m guest.Resize) error {
 	return c.roundTrip(ctx, "guest: resize", &m, &guest.Done{})
 }
 
-// Input hands at most guest.MaxData bytes to stdin and returns the offset up to which stdin was taken.
+// Input sends at most guest.MaxData bytes to stdin and returns the offset up to which stdin has taken them.
 func (c *Client) Input(ctx context.Context, m guest.Input) (uint64, error) {
 	const op = "guest: stdin"
 	var a guest.Accepted

@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-// TestDialSocket: the guest's socket is reached, and one of the host's through a link in its place is not.
+// TestDialSocket reaches the guest's socket, but not a host socket through a link in its place.
 func TestDialSocket(t *testing.T) {
 	folder := t.TempDir()
 	l, err := net.Listen("unix", filepath.Join(folder, "s"))

@@ -17,14 +17,14 @@ import (
 	"github.com/glovebox-dev/glovebox/sandbox"
 )
 
-// gone says whether no process with this pid runs.
+// gone reports whether no process has this pid.
 func gone(pid string) bool {
 	b, err := os.ReadFile("/proc/" + strings.TrimSpace(pid) + "/stat")
 	return err != nil || strings.Contains(string(b), ") Z ")
 }
 
-// expires runs an execution that its deadline ends, and returns the rest of stdout after "ready". On a busy machine one may end before it
-// is ready; then the next has more time.
+// expires runs an execution until its deadline and returns stdout after "ready". On a busy machine one may end before it is
+// ready; then the next gets more time.
 func expires(t testing.TB, c *client.Client, m guest.Start) (guest.Exited, string) {
 	t.Helper()
 	for m.Deadline = 100 * time.Millisecond; m.Deadline < guesttest.Timeout; m.Deadline *= 2 {
@@ -69,7 +69,7 @@ func TestDeadline(t *testing.T) {
 	}
 }
 
-// The deadline ends all processes of the execution, in whatever session they are.
+// The deadline ends all processes of the execution, in any session.
 func TestDeadlineReachesEveryProcess(t *testing.T) {
 	c := guesttest.Start(t, 0).Client(t)
 	e, pid := expires(t, c, shell(`setsid sh -c 'printf "ready\n$$\n"; exec sleep 100' & sleep 100`))
@@ -78,7 +78,7 @@ func TestDeadlineReachesEveryProcess(t *testing.T) {
 	}
 }
 
-// A descendant that keeps the output open delays the end by Drain, no longer.
+// A descendant that keeps the output open delays the end by Drain at most.
 func TestOrphanHoldsTheOutput(t *testing.T) {
 	c := guesttest.Start(t, 0).Client(t)
 	m := shell("sleep 100 & echo $!")
@@ -96,7 +96,7 @@ func TestOrphanHoldsTheOutput(t *testing.T) {
 	}
 }
 
-// What was written before Drain is over is kept even where there was no room for it then.
+// Output written before Drain is over is kept even if there was no room for it then.
 func TestDrainLosesNothing(t *testing.T) {
 	c := guesttest.Start(t, 0).Client(t)
 	m := shell("sleep 100 & seq 1 20000")
@@ -115,7 +115,7 @@ func TestDrainLosesNothing(t *testing.T) {
 	}
 }
 
-// No output is given up while those that hold it are being killed, however short Drain is.
+// Output is kept until its writers are dead, however short Drain is.
 func TestKillTree(t *testing.T) {
 	c := guesttest.Start(t, 0).Client(t)
 	for name, script := range map[string]string{
@@ -191,7 +191,7 @@ func TestSignals(t *testing.T) {
 	}
 }
 
-// An orphan that dies of SIGKILL from elsewhere is seen, as it may be the work of the kernel.
+// An orphan's death by SIGKILL from elsewhere is noticed: the kernel may have caused it.
 func TestForeignKillOfAnOrphan(t *testing.T) {
 	c := guesttest.Start(t, 0).Client(t)
 	r := run(t, c, shell(`pid=$( (sh -c 'echo $$; kill -9 $$' &) ); while [ -e /proc/$pid ]; do sleep 0.01; done`)) // until it is reaped

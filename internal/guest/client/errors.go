@@ -10,10 +10,10 @@ import (
 	"github.com/glovebox-dev/glovebox/sandbox"
 )
 
-// maxText bounds the text of an error that the guest sent.
+// maxText bounds an error text from the guest.
 const maxText = 4 << 10
 
-// Forgotten is in the chain of the error of an Attach at an offset whose output the guest no longer keeps.
+// Forgotten is in the error chain of an Attach at an offset whose output the guest no longer keeps.
 type Forgotten struct {
 	Stream sandbox.Stream
 	Oldest uint64 // the oldest offset that is kept
@@ -23,7 +23,7 @@ func (e *Forgotten) Error() string {
 	return fmt.Sprintf("the oldest output of %s that is kept is at %d", e.Stream, e.Oldest)
 }
 
-// broken is the error of a call whose connection or guest failed, or whose context ended.
+// broken is the error for a failed connection or guest, or an ended context.
 func broken(ctx context.Context, op string, err error) error {
 	if cause := context.Cause(ctx); cause != nil {
 		err = cause
@@ -31,7 +31,7 @@ func broken(ctx context.Context, op string, err error) error {
 	return &sandbox.Error{Kind: sandbox.Unavailable, Op: op, Err: err}
 }
 
-// failure is the error for what the guest said. Its texts are hostile.
+// failure converts the guest's Failed. Its texts are hostile.
 func failure(op string, f *guest.Failed) error {
 	e := &sandbox.Error{Kind: f.Kind, Op: op, Msg: clean(f.Msg)}
 	if f.Kind > sandbox.TooLarge {
@@ -49,7 +49,7 @@ func failure(op string, f *guest.Failed) error {
 	return e
 }
 
-// clean bounds a text of the guest and makes it safe to print.
+// clean bounds a guest's text and makes it safe to print.
 func clean(s string) string {
 	if len(s) > maxText {
 		s = s[:maxText]

@@ -10,8 +10,8 @@ import (
 	"github.com/glovebox-dev/glovebox/internal/guest/wire"
 )
 
-// abort ends a call in the middle. Unlike close it never ends this side in order, so the guest does not take content that was
-// cut off for all of it.
+// abort ends a call in the middle. Unlike close it never ends this side normally, so the guest does not mistake truncated
+// content for complete content.
 func (k *call) abort() {
 	k.stop()
 	k.st.Reset()
@@ -28,8 +28,8 @@ func (c *Client) Stat(ctx context.Context, req guest.Stat) (guest.FileInfo, erro
 	return info, checkInfo(ctx, op, &info)
 }
 
-// ReadFile copies a regular file, or a part of it, to w, and returns what the file was when it was opened. What is copied may
-// be less than its size where it shrinks meanwhile, never more. An error of w ends the call and is returned as it is.
+// ReadFile copies a regular file, or a part of it, to w, and returns the file's state when it was opened. It copies less
+// than the size if the file shrinks meanwhile, never more. An error of w ends the call and is returned unchanged.
 func (c *Client) ReadFile(ctx context.Context, req guest.ReadFile, w io.Writer) (guest.FileInfo, error) {
 	const op = "guest: read a file"
 	var info guest.FileInfo
@@ -72,7 +72,7 @@ func (c *Client) ReadFile(ctx context.Context, req guest.ReadFile, w io.Writer) 
 	}
 }
 
-// must is next where the guest has more to say.
+// must is next, when the guest has to send more.
 func (k *call) must() (guest.Type, []byte, error) {
 	typ, body, err := k.next()
 	if err == io.EOF {
@@ -81,7 +81,7 @@ func (k *call) must() (guest.Type, []byte, error) {
 	return typ, body, err
 }
 
-// data returns the content in a Data message of at most so many bytes.
+// data returns the content of a Data message, at most most bytes.
 func (k *call) data(typ guest.Type, body []byte, most uint64) ([]byte, error) {
 	var m guest.Data
 	if typ != guest.TypeData || m.Parse(body) != nil || uint64(len(m.Data)) > min(most, guest.MaxData) {
@@ -90,8 +90,8 @@ func (k *call) data(typ guest.Type, body []byte, most uint64) ([]byte, error) {
 	return m.Data, nil
 }
 
-// WriteFile writes what r holds, to its end, to a regular file. An error of r cancels the call, and is returned as it is; a
-// file that is written atomically then stays as it was.
+// WriteFile writes all of r to a regular file. An error of r cancels the call and is returned unchanged; an atomic write
+// then leaves the old file.
 func (c *Client) WriteFile(ctx context.Context, req guest.WriteFile, r io.Reader) error {
 	k, err := c.begin(ctx, "guest: write a file", &req, false)
 	if err != nil {
@@ -115,13 +115,13 @@ func (c *Client) WriteFile(ctx context.Context, req guest.WriteFile, r io.Reader
 	return nil
 }
 
-// maxEmptyReads bounds how often a reader may bring nothing in a row.
+// maxEmptyReads bounds how often in a row a reader may return nothing.
 const maxEmptyReads = 100
 
-// pieces keeps the buffers of sendAll: most files are far smaller than one, and nearly every execution sends one.
+// pieces pools the buffers of sendAll: nearly every execution sends a file, and most are far smaller than a buffer.
 var pieces = sync.Pool{New: func() any { return new([guest.MaxData]byte) }}
 
-// sendAll sends the content of r up to io.EOF and nothing else: io.ErrUnexpectedEOF is how a request says that its body was cut.
+// sendAll sends the content of r up to io.EOF only: io.ErrUnexpectedEOF means that a request's body was truncated.
 func (k *call) sendAll(r io.Reader) (sent uint64, err error) {
 	room := pieces.Get().(*[guest.MaxData]byte)
 	defer pieces.Put(room)
@@ -145,8 +145,8 @@ func (k *call) sendAll(r io.Reader) (sent uint64, err error) {
 	return sent, io.ErrNoProgress
 }
 
-// ListDir lists a folder, depth first and in the order of names; fn is called with each entry, and its error ends the call and
-// is returned. more says that there were more entries than the limit.
+// ListDir lists a folder, depth first, in the order of names, and calls fn with each entry; an error of fn ends the call and
+// is returned. more means that there are more entries than the limit.
 func (c *Client) ListDir(ctx context.Context, req guest.ListDir, fn func(guest.FileInfo) error) (more bool, err error) {
 	const op = "guest: list a folder"
 	k, err := c.begin(ctx, op, &req, true)
@@ -182,7 +182,7 @@ func (c *Client) ListDir(ctx context.Context, req guest.ListDir, fn func(guest.F
 	}
 }
 
-// entry returns the entry in a FileInfo message, whose path is relative and stays below its folder.
+// entry returns the entry of a FileInfo message, whose path must be relative and below its folder.
 func (k *call) entry(typ guest.Type, body []byte) (guest.FileInfo, error) {
 	var info guest.FileInfo
 	if typ != guest.TypeFileInfo || info.Parse(body) != nil || !isEntryPath(info.Path) {
@@ -191,7 +191,7 @@ func (k *call) entry(typ guest.Type, body []byte) (guest.FileInfo, error) {
 	return info, checkInfo(k.ctx, k.op, &info)
 }
 
-// checkInfo refuses what no file can be, and makes the guest's texts safe to print. Names and targets stay as they are.
+// checkInfo refuses impossible values, and makes the guest's texts safe to print. Names and link targets stay unchanged.
 func checkInfo(ctx context.Context, op string, info *guest.FileInfo) error {
 	if info.Type > guest.FileSocket || info.Mode > 0o7777 || info.Size > 1<<63-1 || len(info.Target) >= guest.MaxPath {
 		return broken(ctx, op, wire.ErrProtocol)
@@ -200,7 +200,7 @@ func checkInfo(ctx context.Context, op string, info *guest.FileInfo) error {
 	return nil
 }
 
-// isEntryPath says whether a path can name an entry below a folder. A guest that has fallen may say anything.
+// isEntryPath reports whether a path can name an entry below a folder. A compromised guest may send anything.
 func isEntryPath(path string) bool {
 	if path == "" || len(path) >= guest.MaxPath || strings.IndexByte(path, 0) >= 0 {
 		return false
@@ -223,13 +223,13 @@ func (c *Client) Move(ctx context.Context, req guest.Move) error {
 	return c.roundTrip(ctx, "guest: move a file", &req, &guest.Done{})
 }
 
-// Remove removes a file, or with Recursive a folder and all in it.
+// Remove removes a file, or with Recursive a folder and its content.
 func (c *Client) Remove(ctx context.Context, req guest.Remove) error {
 	return c.roundTrip(ctx, "guest: remove a file", &req, &guest.Done{})
 }
 
-// Watch calls ready, which may be nil, once changes below a folder are watched, and then fn with each change until fn returns an
-// error, which is returned, or ctx ends.
+// Watch calls ready, which may be nil, once changes below a folder are watched. It then calls fn with each change until fn
+// returns an error, which it returns, or ctx ends.
 func (c *Client) Watch(ctx context.Context, req guest.Watch, ready func(), fn func(guest.Changed) error) error {
 	k, err := c.begin(ctx, "guest: watch a folder", &req, true)
 	if err != nil {

@@ -123,10 +123,10 @@ func TestPathsThatAreRefused(t *testing.T) {
 		wantError(t, err, sandbox.Invalid, 0, "")
 	}
 	_, err := c.Stat(ctx, guest.Stat{Path: "/proc/self/environ"})
-	wantError(t, err, sandbox.Invalid, 0, "/proc/self/environ lies on a file system of the kernel")
+	wantError(t, err, sandbox.Invalid, 0, "/proc/self/environ lies on a kernel file system")
 }
 
-// A02: a link that the code has made for the host to read through.
+// A02: a link by which the code tries to make the guest read for it.
 func TestLinksToTheGuestsOwnView(t *testing.T) {
 	c, dir := serve(t, self()), t.TempDir()
 	ctx := limit(t)
@@ -141,7 +141,7 @@ func TestLinksToTheGuestsOwnView(t *testing.T) {
 		if err != nil || info.Type != guest.FileSymlink || info.Target != target {
 			t.Errorf("stat of the link: %+v, %v", info, err)
 		}
-		// A slash behind a link makes the kernel follow it even where it is told not to.
+		// A trailing slash makes the kernel follow a link even with O_NOFOLLOW.
 		if info, err := c.Stat(ctx, guest.Stat{Path: dir + "/" + name + "/"}); err == nil {
 			t.Errorf("stat of %s/: %+v", name, info)
 		}
@@ -170,12 +170,12 @@ func TestWhatIsNotPermittedToTheCode(t *testing.T) {
 	wantError(t, err, sandbox.Invalid, syscall.EACCES, "not permitted")
 	wantError(t, c.MakeDir(ctx, guest.MakeDir{Path: "/etc/glovebox-test"}), sandbox.Invalid, syscall.EACCES, "not permitted")
 
-	// A group of the guest is none of the code's.
+	// The code does not have the guest's groups.
 	must(t, os.Chmod(dir+"/rootfile", 0o040))
 	_, err = c.ReadFile(ctx, guest.ReadFile{Path: dir + "/rootfile"}, io.Discard)
 	wantError(t, err, sandbox.Invalid, syscall.EACCES, "not permitted")
 
-	// A folder without permissions is described, listed with a reason, and can be removed with what is in it.
+	// A folder without permissions is described, listed with a reason, and can be removed with its content.
 	must(t, c.MakeDir(ctx, guest.MakeDir{Path: dir + "/closed/in/side", Parents: true}))
 	must(t, os.Chmod(dir+"/closed/in", 0))
 	must(t, os.Chmod(dir+"/closed", 0))
@@ -243,9 +243,9 @@ func TestListInOrderToADepthAndALimit(t *testing.T) {
 	})
 }
 
-// A12: more entries than the guest keeps names in memory are listed in order, none twice and none missing.
+// A12: a folder with more entries than the guest keeps names in memory is listed in order, each entry once.
 func TestListOfAFolderThatIsVeryFull(t *testing.T) {
-	const n = 10_000 // with what they are counted for beside their bytes, more than heldNames
+	const n = 10_000 // with their fixed cost, more than heldNames
 	c, dir := serve(t, self()), dirFor(t, self())
 	fill(t, dir, n)
 	last, count := "", 0
@@ -277,7 +277,7 @@ func fill(t testing.TB, dir string, n int) {
 	}
 }
 
-// Folders far deeper than a path can say, or a process has descriptors for.
+// Folders far deeper than a path can name, or than a process has descriptors.
 func TestVeryDeepTree(t *testing.T) {
 	user := self()
 	if user.UID == 0 {

@@ -10,17 +10,17 @@ import (
 	"github.com/glovebox-dev/glovebox/sandbox"
 )
 
-// HasContent says whether the content of an entry of Pack follows it.
+// HasContent reports whether an entry of Pack is followed by its content.
 func HasContent(info *guest.FileInfo) bool {
 	return info.Type == guest.FileRegular && info.Err == "" && info.Omitted == ""
 }
 
-// Pack calls fn with each entry of the trees. Where HasContent says so, content holds exactly its Size bytes, of which fn may
-// leave some unread; otherwise it is empty, and Err or Omitted may say why. A file that changed while it was read is followed
-// by an entry of the same path with an Err. What there is no room to list is one last entry, ".", with an Omitted. An error
-// of fn ends the call and is returned.
+// Pack calls fn with each entry of the trees. If HasContent, content holds exactly Size bytes, of which fn may leave some
+// unread. Otherwise it is empty, and Err or Omitted may give the reason. A file that changed while it was read is followed
+// by an entry of the same path with an Err. Entries beyond the list's limit are one last entry, ".", with an Omitted. An
+// error of fn ends the call and is returned.
 //
-// The bounds of the request are kept against a hostile guest too.
+// The request's limits hold against a hostile guest too.
 func (c *Client) Pack(ctx context.Context, req guest.Pack, fn func(info guest.FileInfo, content io.Reader) error) error {
 	k, err := c.begin(ctx, "guest: pack files", &req, true)
 	if err != nil {
@@ -72,7 +72,7 @@ type packing struct {
 	call    *call
 	bytes   uint64
 	files   uint64
-	omitted uint64 // entries that bring nothing
+	omitted uint64 // entries without content
 }
 
 func (p *packing) count(info *guest.FileInfo) error {
@@ -91,7 +91,7 @@ func (p *packing) count(info *guest.FileInfo) error {
 	return nil
 }
 
-// packedContent reads the content of one entry.
+// packedContent reads one entry's content.
 type packedContent struct {
 	call *call
 	left uint64
@@ -123,9 +123,8 @@ type empty struct{}
 
 func (empty) Read([]byte) (int, error) { return 0, io.EOF }
 
-// Unpack makes the entries that next returns until it returns io.EOF, in its order. Of a regular file the reader must hold
-// Size bytes; for others it is nil. Any other error of next, or of a reader, cancels the call and is returned; the entries
-// before stay.
+// Unpack makes the entries that next returns, in order, until io.EOF. For a regular file the reader must hold Size bytes;
+// for others it is nil. Any other error of next or of a reader cancels the call and is returned; earlier entries stay.
 func (c *Client) Unpack(ctx context.Context, req guest.Unpack, next func() (guest.FileInfo, io.Reader, error)) (guest.Unpacked, error) {
 	var made guest.Unpacked
 	k, err := c.begin(ctx, "guest: unpack files", &req, false)
@@ -158,7 +157,7 @@ func (k *call) sendEntry(info *guest.FileInfo, content io.Reader) error {
 	}
 	n, err := k.sendAll(io.LimitReader(content, int64(min(info.Size, math.MaxInt64))))
 	if err == nil && n < info.Size {
-		err = &sandbox.Error{Kind: sandbox.Invalid, Op: k.op, Msg: "the content is shorter than its size says"}
+		err = &sandbox.Error{Kind: sandbox.Invalid, Op: k.op, Msg: "the content is shorter than its size"}
 	}
 	return err
 }

@@ -62,7 +62,7 @@ func pack(t testing.TB, c *client.Client, req guest.Pack) (items []item) {
 	return items
 }
 
-// brief renders items in few words.
+// brief renders items briefly.
 func brief(items []item) string {
 	var words []string
 	for _, i := range items {
@@ -106,7 +106,7 @@ func TestUnpackThenPack(t *testing.T) {
 		}
 		got = brief(pack(t, c, guest.Pack{Base: dir, Paths: []string{"bin/tool", "gone", "empty", "a/x", "out/x", "a"}, MaxBytes: 3, MaxFiles: 9}))
 		if want := "bin/tool=run gone!does not exist empty/ a/x!is not a folder, or something above it is not " +
-			"out/x!leads through a link, or a loop of links, that is not followed here a?over the limit of 3 bytes in all"; got != want {
+			"out/x!leads through a symbolic link, which is not followed here, or a loop of links a?over the limit of 3 bytes in all"; got != want {
 			t.Errorf("packed\n%s, want\n%s", got, want)
 		}
 		got = brief(pack(t, c, guest.Pack{Base: dir, MaxFiles: 2}))
@@ -135,7 +135,7 @@ func TestPackOfWhatIsNoFile(t *testing.T) {
 	wantError(t, err, sandbox.Invalid, 0, "not a regular file")
 }
 
-// A07, A09: what an archive may not do, whoever reads it on the host.
+// A07, A09: what an archive may not contain, whoever reads it on the host.
 func TestUnpackRefuses(t *testing.T) {
 	asEach(t, func(t *testing.T, c *client.Client, dir string) {
 		outside := t.TempDir()
@@ -160,7 +160,7 @@ func TestUnpackRefuses(t *testing.T) {
 		}
 		onlyEntry(t, outside, "canary")
 		onlyEntry(t, dir, "base")
-		// A file that others are linked to, and a link, are replaced, not written through.
+		// A hard-linked file and a symbolic link are replaced, not written through.
 		put(t, dir+"/other", "mine")
 		must(t, os.Link(dir+"/other", base+"/hard"))
 		must(t, os.Symlink(dir+"/other", base+"/soft"))
@@ -180,8 +180,8 @@ func TestUnpackRefuses(t *testing.T) {
 	})
 }
 
-// A10: content stays in step with its size whatever the code does to the file meanwhile. The guest reads ahead no further than the
-// stream's credit, so what happens before the host takes the first byte happens in the middle of the file.
+// A10: content always matches its size, whatever the code does to the file meanwhile. The guest reads ahead only as far as
+// the stream's credit, so changes before the host takes the first byte happen in the middle of the file.
 func TestFileThatShrinksAndGrowsWhileItIsRead(t *testing.T) {
 	c, dir := serve(t, self()), t.TempDir()
 	const size = 8 << 20
@@ -227,7 +227,7 @@ func (f writerFunc) Write(p []byte) (int, error) { return f(p) }
 func TestWritesWhileTheCodeSwapsALink(t *testing.T) {
 	asEach(t, func(t *testing.T, c *client.Client, dir string) {
 		outside := dirFor(t, someone)
-		must(t, os.Chmod(outside, 0o777)) // nothing but the rules keeps the guest out
+		must(t, os.Chmod(outside, 0o777)) // only the client's and guest's rules protect it
 		must(t, c.MakeDir(limit(t), guest.MakeDir{Path: dir + "/d"}))
 		must(t, os.Symlink(outside, dir+"/l"))
 		stop := make(chan struct{})
@@ -276,7 +276,7 @@ func TestWritesWhileTheCodeSwapsALink(t *testing.T) {
 	})
 }
 
-// Removing what the code shapes never leaves the tree.
+// Removing the code's files never leaves the tree.
 func TestRemovalWhileTheCodeSwapsALink(t *testing.T) {
 	c, dir, outside := serve(t, self()), t.TempDir(), t.TempDir()
 	for i := range 50 {
@@ -349,7 +349,7 @@ type zeroReader struct{}
 
 func (zeroReader) Read(p []byte) (int, error) { return len(p), nil }
 
-// peak returns the most memory that a process has had, in KiB.
+// peak returns a process's peak memory, in KiB.
 func peak(t testing.TB, pid int) int {
 	t.Helper()
 	for line := range strings.Lines(get(t, "/proc/"+strconv.Itoa(pid)+"/status")) {
@@ -363,14 +363,14 @@ func peak(t testing.TB, pid int) int {
 	return 0
 }
 
-// heap returns what the heap of this process has taken from the system, which falls late.
+// heap returns how much memory this process's heap holds; it shrinks late.
 func heap() uint64 {
 	var m runtime.MemStats
 	runtime.ReadMemStats(&m)
 	return m.HeapSys - m.HeapReleased
 }
 
-// Calls that wait for their reader hold up nobody else.
+// Calls that wait for their reader block no others.
 func TestSlowReadersHoldUpNobody(t *testing.T) {
 	asEach(t, func(t *testing.T, c *client.Client, dir string) {
 		put(t, dir+"/large", "")
@@ -422,7 +422,7 @@ func (w blockedWriter) Write([]byte) (int, error) {
 	return 0, w.ctx.Err()
 }
 
-// The guest ends a call that the host gives up in the middle, and its descriptors go.
+// When the host gives a call up, the guest ends it and closes its descriptors.
 func TestGivenUpCallsLeaveNothing(t *testing.T) {
 	g := guesttest.Start(t, 0)
 	c, dir := g.Client(t), dirFor(t, self())

@@ -21,14 +21,14 @@ import (
 	"github.com/glovebox-dev/glovebox/sandbox"
 )
 
-// someone is a user that is not the one who runs the tests as root.
+// someone is a user other than the root that runs the tests.
 var someone = sandbox.User{UID: 54321, GID: 54321}
 
 func self() sandbox.User {
 	return sandbox.User{UID: uint32(os.Geteuid()), GID: uint32(os.Getegid())}
 }
 
-// serve runs a guest in this process, over a socket pair, whose file calls are made as the user given.
+// serve runs a guest in this process, over a socket pair, that makes file calls as user.
 func serve(t testing.TB, user sandbox.User) *client.Client {
 	t.Helper()
 	key := [guest.KeySize]byte{9}
@@ -63,9 +63,9 @@ func serve(t testing.TB, user sandbox.User) *client.Client {
 	return c
 }
 
-// asEach runs a test as the user who runs it and, where that is root, as another, whose the folder then is.
+// asEach runs a test as the current user and, if that is root, as another user, who owns the folder.
 func asEach(t *testing.T, test func(t *testing.T, c *client.Client, dir string)) {
-	// The folder comes first, so that it is removed after the guest has ended.
+	// The folder comes first, so that it is removed after the guest ends.
 	t.Run("self", func(t *testing.T) {
 		dir := t.TempDir()
 		test(t, serve(t, self()), dir)
@@ -80,8 +80,8 @@ func asEach(t *testing.T, test func(t *testing.T, c *client.Client, dir string))
 	})
 }
 
-// dirFor returns a folder of the user's, below folders that the user may pass. It lies in memory where the host has such a place, as it
-// does in a sandbox: a disk may take its time over each file.
+// dirFor returns a folder of the user, below folders that the user may enter. It lies in memory if possible, as in a
+// sandbox: a disk may be slow.
 func dirFor(t testing.TB, user sandbox.User) string {
 	t.Helper()
 	dir, err := os.MkdirTemp("/dev/shm", "files")
@@ -102,7 +102,7 @@ func must(t testing.TB, err error) {
 	}
 }
 
-// put writes a file of the user whose the folder is.
+// put writes a file that belongs to the owner of its folder.
 func put(t testing.TB, path, content string) {
 	t.Helper()
 	must(t, os.WriteFile(path, []byte(content), 0o644))
@@ -118,7 +118,7 @@ func get(t testing.TB, path string) string {
 	return string(b)
 }
 
-// wantError checks the kind of an error, its system call error, and that its text says what it should.
+// wantError checks an error's kind, its errno, and that its text contains says.
 func wantError(t testing.TB, err error, kind sandbox.Kind, errno syscall.Errno, says string) {
 	t.Helper()
 	if err == nil {
@@ -211,7 +211,7 @@ func TestWriteAtOffset(t *testing.T) {
 	wantError(t, err, sandbox.Invalid, syscall.EINVAL, "")
 }
 
-// A call that fails at once must not wait for the rest of what the host still sends.
+// A call that fails at once must not wait for the rest of the host's data.
 func TestEarlyFailureOfALargeWrite(t *testing.T) {
 	c, dir := serve(t, self()), t.TempDir()
 	large := bytes.NewReader(make([]byte, 8<<20))
@@ -228,7 +228,7 @@ func TestEarlyFailureOfALargeWrite(t *testing.T) {
 	wantError(t, err, sandbox.TooLarge, 0, "over the limit of 1 files")
 }
 
-// Content that is cut off is never taken for all of it.
+// Truncated content is never taken for complete.
 func TestCanceledWriteLeavesTheOldFile(t *testing.T) {
 	asEach(t, func(t *testing.T, c *client.Client, dir string) {
 		put(t, dir+"/f", "old")

@@ -14,7 +14,7 @@ import (
 	"github.com/glovebox-dev/glovebox/sandbox"
 )
 
-// watching is a watch under way.
+// watching is a running watch.
 type watching struct {
 	t       testing.TB
 	changes chan guest.Changed
@@ -47,7 +47,7 @@ func watch(t testing.TB, c *client.Client, req guest.Watch) *watching {
 
 var opNames = []string{"", "create", "write", "remove", "rename", "mode"}
 
-// until waits for a change and returns all up to it.
+// until waits for a change and returns all changes up to it.
 func (w *watching) until(want string) (all []string) {
 	w.t.Helper()
 	ctx := limit(w.t)
@@ -78,7 +78,7 @@ func TestWatch(t *testing.T) {
 		write("old/er/f")
 		deep.until("create old/er/f")
 		deep.until("write old/er/f")
-		// What is made in a new folder before it can be watched is reported all the same.
+		// Whatever is made in a new folder before it is watched is reported too.
 		must(t, c.MakeDir(limit(t), guest.MakeDir{Path: dir + "/new/a/b", Parents: true}))
 		write("new/a/b/f")
 		deep.until("create new/a/b/f")
@@ -113,10 +113,10 @@ func TestWatchOfWhatCannotBeWatched(t *testing.T) {
 	err = c.Watch(limit(t), guest.Watch{Path: dir + "/f"}, nil, none)
 	wantError(t, err, sandbox.Invalid, 0, "is not a folder")
 	err = c.Watch(limit(t), guest.Watch{Path: "/proc"}, nil, none)
-	wantError(t, err, sandbox.Invalid, 0, "file system of the kernel")
+	wantError(t, err, sandbox.Invalid, 0, "kernel file system")
 }
 
-// More folders than are watched, and more changes than the kernel keeps for a slow reader, are said to be lost.
+// More folders than can be watched, and more changes than the kernel queues for a slow reader, are reported as lost.
 func TestWatchSaysWhatItLost(t *testing.T) {
 	if testing.Short() {
 		t.Skip("make check: it makes 70,000 changes to a file system")

@@ -14,8 +14,8 @@ import (
 	"github.com/glovebox-dev/glovebox/sandbox"
 )
 
-// FuzzHostileGuest answers the host's calls with anything: first a stream of raw bytes, then messages of any type and body. Every
-// call must end by itself when the guest goes, and hand out nothing that it did not check.
+// FuzzHostileGuest answers the host's calls with arbitrary data: raw bytes, then messages of any type and body. Every call
+// must end when the guest does, and return nothing unchecked.
 func FuzzHostileGuest(f *testing.F) {
 	welcome := (&guest.Welcome{Version: guest.Version, ID: "x", Generation: 1}).Append(nil)
 	out := func(o guest.Output) []byte { return o.Append(nil) }
@@ -62,7 +62,7 @@ func FuzzHostileGuest(f *testing.F) {
 
 var guesttestKey [32]byte
 
-// hostile is a guest that shakes hands and then says what it was given, once on each of a few streams, and goes.
+// hostile is a guest that completes the handshake, sends its data once on each of a few streams, and ends.
 func hostile(conn net.Conn, welcome []byte, typ1 uint8, body1 []byte, typ2 uint8, body2 []byte, raw []byte) {
 	defer conn.Close()
 	var preamble [len(guest.Magic) + 1 + guest.KeySize]byte

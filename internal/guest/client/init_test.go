@@ -15,7 +15,7 @@ import (
 
 var stranger = sandbox.User{UID: 12345, GID: 12345}
 
-// As pid 1 the guest ends everything, whatever hides.
+// As pid 1 the guest ends everything, even processes that hide.
 func TestKillAllOfInit(t *testing.T) {
 	c := guesttest.StartInit(t).Client(t)
 	for _, user := range []sandbox.User{{}, stranger} {
@@ -45,7 +45,7 @@ func TestKillAllOfInit(t *testing.T) {
 	}
 }
 
-// Where /proc shows a user's processes to that user alone, the guest looks with its eyes.
+// Where /proc shows a user's processes only to that user, the guest reads it as that user.
 func TestKillTreeOfAnotherUser(t *testing.T) {
 	c := guesttest.StartInit(t).Client(t)
 	m := shell(`mkfifo up; exec 3<>up; sleep 100 & setsid sh -c 'echo >&3; exec sleep 100' & (setsid sh -c 'echo >&3; exec sleep 100' &)
@@ -60,7 +60,7 @@ func TestKillTreeOfAnotherUser(t *testing.T) {
 	}
 }
 
-// A program that forks as fast as it may is ended by its deadline.
+// A deadline ends even a program that forks as fast as it can.
 func TestForkBomb(t *testing.T) {
 	c := guesttest.StartInit(t).Client(t)
 	m := guest.Start{ID: newID(), Argv: []string{"/usr/bin/python3", "-S", "-c", `
@@ -81,7 +81,7 @@ while True:
 	}
 }
 
-// Code of the guest's own user cannot end pid 1 by any signal.
+// The guest's own user cannot end pid 1 by any signal.
 func TestInitIsDeaf(t *testing.T) {
 	c := guesttest.StartInit(t).Client(t)
 	for s := 1; s <= 64; s++ {

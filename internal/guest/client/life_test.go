@@ -68,7 +68,7 @@ func TestWhatEndsAGuest(t *testing.T) {
 	}
 }
 
-// outlive returns a guest that has outlived a lease, as it was given the next one in time. A busy machine may be late with a short one.
+// outlive returns a guest that outlived one lease because the next came in time. A busy machine may be late for a short one.
 func outlive(t *testing.T, next time.Duration) (*guesttest.Guest, *client.Client) {
 	t.Helper()
 	for lease := 200 * time.Millisecond; lease < guesttest.Timeout; lease *= 2 {
@@ -137,7 +137,7 @@ func TestReborn(t *testing.T) {
 	}
 }
 
-// A guest that was spawned with its socket cannot make it again, so it does not close it.
+// A guest that inherited its socket cannot make it again, so it does not close it.
 func TestHoldRefused(t *testing.T) {
 	c := guesttest.Start(t, 0).Client(t)
 	if err := c.Hold(limit(t)); sandbox.KindOf(err) != sandbox.Unsupported {
@@ -148,7 +148,7 @@ func TestHoldRefused(t *testing.T) {
 	}
 }
 
-// Whatever is wrong with what a connection says first, it is closed without a byte.
+// A connection with a bad preamble is closed without an answer.
 func TestPreamble(t *testing.T) {
 	t.Parallel() // it waits
 	g := guesttest.Start(t, 0)

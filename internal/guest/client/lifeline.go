@@ -7,7 +7,7 @@ import (
 	"github.com/glovebox-dev/glovebox/internal/guest"
 )
 
-// Lifeline makes conn what a one-shot guest lives by: the guest ends when it is closed, and with it the sandbox.
+// Lifeline makes conn the lifeline of a one-shot guest: when it closes, the guest ends, and with it the sandbox.
 func Lifeline(ctx context.Context, conn net.Conn, key [guest.KeySize]byte) error {
 	_, err := handshake(ctx, conn, guest.PurposeLifeline, key)
 	if err != nil {

@@ -25,7 +25,7 @@ func numbers(n int) []byte {
 	return b
 }
 
-// Whatever happens to connections, each byte arrives once and in order.
+// However often connections fail, each byte arrives once and in order.
 func TestOutputSurvivesItsConnections(t *testing.T) {
 	g := guesttest.Start(t, 0)
 	const lines = 200_000
@@ -70,7 +70,7 @@ func TestOutputSurvivesItsConnections(t *testing.T) {
 	}
 }
 
-// A process whose output nobody takes is held up, not lost, and not kept in boundless memory.
+// A process whose output nobody reads blocks; its output is neither lost nor kept in unlimited memory.
 func TestBackPressure(t *testing.T) {
 	c := guesttest.Start(t, 0).Client(t)
 	m := shell("seq 1 1000000; echo done >&2")
@@ -101,7 +101,7 @@ func TestBackPressure(t *testing.T) {
 	}
 }
 
-// await waits for something that comes by itself.
+// await waits for a condition.
 func await(t testing.TB, what func() bool) {
 	t.Helper()
 	for ctx := limit(t); !what(); time.Sleep(time.Millisecond) {
@@ -193,7 +193,7 @@ func TestRunningProcessIsNotAcknowledged(t *testing.T) {
 	}
 }
 
-// A stream whose reader does nothing must not hold up the others of its connection.
+// A stream whose reader is idle must not block the others of its connection.
 func TestSlowReaderHoldsNobodyUp(t *testing.T) {
 	c := guesttest.Start(t, 0).Client(t)
 	ctx, cancel := context.WithCancel(limit(t))

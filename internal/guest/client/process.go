@@ -10,10 +10,11 @@ import (
 	"github.com/glovebox-dev/glovebox/sandbox"
 )
 
-// ackStep is how much output may gather before it is acknowledged, where the guest's buffer is larger than four times that.
+// ackStep is how much output may accumulate before it is acknowledged, if the guest's buffer is at least four times as
+// large.
 const ackStep = 64 << 10
 
-// Process is an execution in the sandbox, and one stream of its output.
+// Process is an execution in the sandbox, with one stream of its output.
 type Process struct {
 	c    *Client
 	id   string
@@ -28,7 +29,7 @@ type Process struct {
 	stdinKnown     bool
 }
 
-// Start starts a process. Where ctx ends first it is unknown whether the process started: ask List, or start it again, which
+// Start starts a process. If ctx ends first, it is unknown whether the process started: call List, or start it again, which
 // never runs it twice.
 func (c *Client) Start(ctx context.Context, m guest.Start) (*Process, error) {
 	m.Follow = true
@@ -48,7 +49,7 @@ func (c *Client) Start(ctx context.Context, m guest.Start) (*Process, error) {
 	return &Process{c: c, id: m.ID, pid: started.PID, call: k, step: stepFor(m.Buffer), stdinKnown: true}, nil
 }
 
-// stepFor is how much output may gather in a guest's buffer of a size; 0 is the guest's default.
+// stepFor is how much output may accumulate with a guest's buffer of this size; 0 is the guest's default.
 func stepFor(buffer uint32) uint64 {
 	if buffer == 0 {
 		buffer = guest.DefaultBuffer
@@ -56,8 +57,8 @@ func stepFor(buffer uint32) uint64 {
 	return min(ackStep, uint64(buffer)/4)
 }
 
-// Attach takes up the output of an execution at the given offsets. That they are forgotten, or that there is no such execution,
-// is said by Stream; see Forgotten.
+// Attach resumes an execution's output at the given offsets. Stream returns the error if they are forgotten (see Forgotten)
+// or the execution is unknown.
 func (c *Client) Attach(ctx context.Context, m guest.Attach) (*Process, error) {
 	k, err := c.begin(ctx, "guest: attach", &m, false)
 	if err != nil {
@@ -70,25 +71,25 @@ func (c *Client) Attach(ctx context.Context, m guest.Attach) (*Process, error) {
 	return &Process{c: c, id: m.ID, call: k, stdout: m.Stdout, stderr: m.Stderr}, nil
 }
 
-// ID is the id of the execution.
+// ID is the execution's id.
 func (p *Process) ID() string { return p.id }
 
-// PID is the id of the process inside the sandbox, 0 where it was attached to.
+// PID is the process's id inside the sandbox, 0 after Attach.
 func (p *Process) PID() int32 { return p.pid }
 
-// Offsets says up to where output was taken: where to attach again after the connection was lost.
+// Offsets returns up to where output was taken: where to attach again after a lost connection.
 func (p *Process) Offsets() guest.Attach {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return guest.Attach{ID: p.id, Stdout: p.stdout, Stderr: p.stderr}
 }
 
-// Close lets go of the stream of output. The process goes on.
+// Close closes the output stream. The process runs on.
 func (p *Process) Close() { p.call.close() }
 
-// Stream hands the output to take, in order within each stream, until the exit record comes. The data is valid during the
-// call only. Where take fails its error is returned, and the piece counts as not taken. With ack the guest may forget what was
-// taken; without it, a process that fills the guest's buffer is held up. Stream is called once.
+// Stream passes output to take, in order within each stream, until the exit record comes. The data is valid during the call
+// only. An error of take is returned, and that piece counts as not taken. With ack the guest may forget what was taken;
+// without it, a process blocks once the guest's buffer is full. Stream is called once.
 func (p *Process) Stream(ctx context.Context, take func(guest.Output) error, ack bool) (guest.Exited, error) {
 	k := p.call
 	k.op = "guest: output"
@@ -126,7 +127,7 @@ func (p *Process) Stream(ctx context.Context, take func(guest.Output) error, ack
 	}
 }
 
-// output checks one piece of output and hands it over.
+// output checks one piece of output and passes it on.
 func (p *Process) output(body []byte, take func(guest.Output) error) error {
 	var m guest.Output
 	if err := m.Parse(body); err != nil || len(m.Data) == 0 || len(m.Data) > guest.MaxData {
@@ -153,7 +154,7 @@ func (p *Process) output(body []byte, take func(guest.Output) error) error {
 	return nil
 }
 
-// acknowledge tells the guest what was taken, seldom enough to cost little and often enough that its buffer never fills.
+// acknowledge reports what was taken, rarely enough to cost little and often enough that the guest's buffer never fills.
 func (p *Process) acknowledge(acked *guest.Attach) error {
 	now := p.Offsets()
 	gap := max(now.Stdout-acked.Stdout, now.Stderr-acked.Stderr)
@@ -164,8 +165,8 @@ func (p *Process) acknowledge(acked *guest.Attach) error {
 	return p.call.send(&guest.Ack{ID: p.id, Stdout: now.Stdout, Stderr: now.Stderr}, false)
 }
 
-// Input hands data to stdin, and returns when the process's pipe has taken it. After an error it may be called again with the
-// same data on a new connection's Process: what was taken is not taken twice.
+// Input sends data to stdin, and returns once the process's pipe has taken it. After an error, call it again with the same
+// data on a new connection's Process: nothing is taken twice.
 func (p *Process) Input(ctx context.Context, data []byte) error {
 	p.stdin.Lock()
 	defer p.stdin.Unlock()

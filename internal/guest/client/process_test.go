@@ -14,7 +14,7 @@ import (
 	"github.com/glovebox-dev/glovebox/sandbox"
 )
 
-// limit bounds a test that hangs; nothing measures against it.
+// limit ends a test that hangs; no result depends on it.
 func limit(t testing.TB) context.Context {
 	ctx, cancel := context.WithTimeout(context.Background(), guesttest.Timeout)
 	t.Cleanup(cancel)
@@ -23,14 +23,14 @@ func limit(t testing.TB) context.Context {
 
 var ids atomic.Int64
 
-// newID is unique on this machine: the guest looks for who names it in all of /proc, where another run of these tests has its own.
+// newID is unique on this machine: the guest searches all of /proc, where other runs of these tests have theirs.
 func newID() string { return "e" + itoa(os.Getpid()) + "." + strconv.FormatInt(ids.Add(1), 10) }
 
 func shell(script string) guest.Start {
 	return guest.Start{ID: newID(), Argv: []string{"sh", "-c", script}, Env: []string{"PATH=/usr/bin:/bin"}}
 }
 
-// result is all that one execution gave.
+// result is the whole outcome of one execution.
 type result struct {
 	stdout, stderr bytes.Buffer
 	exited         guest.Exited

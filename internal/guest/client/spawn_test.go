@@ -14,7 +14,7 @@ import (
 	"github.com/glovebox-dev/glovebox/sandbox"
 )
 
-// What a process is spawned with is what Start says, and nothing of the guest.
+// A process starts with what Start specifies, and with nothing of the guest's.
 func TestWhatAProcessInherits(t *testing.T) {
 	g := guesttest.Start(t, 0)
 	c := g.Client(t)

@@ -39,7 +39,7 @@ func TestStdin(t *testing.T) {
 	}
 }
 
-// A piece of stdin that is sent again, after its answer was lost, is taken once.
+// A piece of stdin that is sent again after its answer was lost is taken once.
 func TestStdinIsTakenOnce(t *testing.T) {
 	g := guesttest.Start(t, 0)
 	c := g.Client(t)
@@ -163,7 +163,7 @@ func TestTerminal(t *testing.T) {
 	}
 }
 
-// SIGWINCH comes with a resize, SIGINT with the key, SIGHUP with nothing: the terminal belongs to the process.
+// A resize sends SIGWINCH, the key SIGINT, hanging up SIGHUP: the process owns the terminal.
 func TestTerminalSignals(t *testing.T) {
 	c := guesttest.Start(t, 0).Client(t)
 	ctx := limit(t)

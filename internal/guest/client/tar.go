@@ -15,12 +15,12 @@ import (
 
 // The guest knows nothing of tar: archives are written and read here, and only entries travel.
 
-// MaxOmitted bounds how many entries PackTar names that are not in the archive.
+// MaxOmitted bounds how many left-out entries PackTar names.
 const MaxOmitted = 1000
 
-// PackTar writes trees to w as a tar archive: folders, regular files and symbolic links, owned by nobody in particular and
-// without set-id bits. It returns the entries that are not in it, or not as they were, each with the reason in Err or Omitted;
-// where there are more than MaxOmitted a last entry, ".", says how many.
+// PackTar writes trees to w as a tar archive: folders, regular files and symbolic links, without owners and set-id bits. It
+// returns the entries that are left out or changed, with the reason in Err or Omitted. Beyond MaxOmitted, a last entry "."
+// gives their number.
 func (c *Client) PackTar(ctx context.Context, req guest.Pack, w io.Writer) (omitted []guest.FileInfo, err error) {
 	out := tar.NewWriter(w)
 	more := 0
@@ -62,13 +62,13 @@ func tarHeader(info *guest.FileInfo) *tar.Header {
 	return h
 }
 
-// MaxTarEntries bounds the entries of an archive where the request says nothing.
+// MaxTarEntries bounds an archive's entries unless the request does.
 const MaxTarEntries = 1 << 20
 
-// UnpackTar makes what a tar archive holds below Base: folders, regular files and symbolic links, which no later entry goes
-// through. Owners, set-id bits, extended attributes and access lists are dropped; of entries of one name the last stays.
-// Absolute names, "..", hard links, devices, pipes and sparse files are refused. The archive is hostile, and so is read as it
-// comes, within the bounds of the request; what was made before the entry that is refused stays.
+// UnpackTar makes a tar archive's content below Base: folders, regular files and symbolic links, which no later entry goes
+// through. Owners, set-id bits, extended attributes and access lists are dropped; of entries with one name the last wins.
+// Absolute names, "..", hard links, devices, pipes and sparse files are refused. The archive is hostile, so it is read as a
+// stream, within the request's limits; whatever was made before a refused entry stays.
 func (c *Client) UnpackTar(ctx context.Context, req guest.Unpack, r io.Reader) (guest.Unpacked, error) {
 	in := tarEntries{in: tar.NewReader(r), bytes: orMost(req.MaxBytes), files: req.MaxFiles}
 	if in.files == 0 {
@@ -77,7 +77,7 @@ func (c *Client) UnpackTar(ctx context.Context, req guest.Unpack, r io.Reader) (
 	return c.Unpack(ctx, req, in.next)
 }
 
-// tarEntries reads the entries of an archive, and refuses what is not to be made.
+// tarEntries reads an archive's entries and refuses forbidden ones.
 type tarEntries struct {
 	in           *tar.Reader
 	bytes, files uint64 // that may still come
@@ -130,7 +130,7 @@ func (t *tarEntries) entry(h *tar.Header) (guest.FileInfo, error) {
 	case tar.TypeSymlink:
 		info.Type, info.Target = guest.FileSymlink, h.Linkname
 		if h.Linkname == "" || len(h.Linkname) >= guest.MaxPath || strings.IndexByte(h.Linkname, 0) >= 0 {
-			return info, refuse(sandbox.Invalid, h.Name, "is a link without a proper target")
+			return info, refuse(sandbox.Invalid, h.Name, "is a link without a valid target")
 		}
 	default:
 		return info, refuse(sandbox.Invalid, h.Name, "is "+tarKind(h.Typeflag))
@@ -145,7 +145,7 @@ func (t *tarEntries) entry(h *tar.Header) (guest.FileInfo, error) {
 	return info, nil
 }
 
-// tarKind names the types of entries that are refused.
+// tarKind names the types of refused entries.
 func tarKind(flag byte) string {
 	switch flag {
 	case tar.TypeLink:
@@ -160,8 +160,7 @@ func tarKind(flag byte) string {
 	return fmt.Sprintf("of the unknown type %q", flag)
 }
 
-// tarName brings a name into its shortest form, "" for the base itself. Nothing is done about a name that leaves the base but to
-// refuse it.
+// tarName returns a name's shortest form, "" for the base itself. A name that leaves the base is refused.
 func tarName(name string) (string, error) {
 	switch {
 	case len(name) >= guest.MaxPath:
@@ -196,7 +195,7 @@ func refuse(kind sandbox.Kind, name, why string) error {
 		Fix: "archives may hold folders, regular files and symbolic links with relative names"}
 }
 
-// tarContent tells errors of the archive from those of its reader.
+// tarContent separates errors of the archive from those of its reader.
 type tarContent struct{ in io.Reader }
 
 func (c tarContent) Read(p []byte) (int, error) {
@@ -204,7 +203,7 @@ func (c tarContent) Read(p []byte) (int, error) {
 	return n, tarError(err)
 }
 
-// tarError explains an error of the archive. The end, and errors of the reader below it, stay as they are.
+// tarError explains an error of the archive. io.EOF and errors of the reader below it stay unchanged.
 func tarError(err error) error {
 	for _, known := range []error{tar.ErrHeader, tar.ErrFieldTooLong, tar.ErrInsecurePath, io.ErrUnexpectedEOF} {
 		if errors.Is(err, known) {

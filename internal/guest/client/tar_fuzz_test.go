@@ -10,8 +10,7 @@ import (
 	"github.com/glovebox-dev/glovebox/internal/guest"
 )
 
-// FuzzTarEntries reads hostile archives: what comes through names an entry below the base, is of a kind that is made, and
-// keeps to the bounds.
+// FuzzTarEntries reads hostile archives: every accepted entry is below the base, of a permitted kind, and within the limits.
 func FuzzTarEntries(f *testing.F) {
 	var b bytes.Buffer
 	w := tar.NewWriter(&b)

@@ -15,7 +15,7 @@ import (
 	"github.com/glovebox-dev/glovebox/sandbox"
 )
 
-// archive makes a tar archive; a header's size is that of its content.
+// archive makes a tar archive; each header's size is that of its content.
 func archive(t testing.TB, entries ...tar.Header) *bytes.Buffer {
 	t.Helper()
 	var b bytes.Buffer
@@ -66,7 +66,7 @@ func TestTarOutAndIn(t *testing.T) {
 	})
 }
 
-// A07: archives as an attacker makes them.
+// A07: archives made by an attacker.
 func TestHostileTar(t *testing.T) {
 	c, dir := serve(t, self()), t.TempDir()
 	base, outside := dir+"/base", t.TempDir()
@@ -83,13 +83,13 @@ func TestHostileTar(t *testing.T) {
 		{"too long", sandbox.TooLarge, []tar.Header{{Name: strings.Repeat("x", 5000)}}},
 		{"is too long", sandbox.TooLarge, []tar.Header{{Name: strings.Repeat("x", 256)}}},
 		{"lies too deep", sandbox.Invalid, []tar.Header{{Name: strings.Repeat("x/", 400) + "x"}}},
-		{"leads through a link", sandbox.Invalid, []tar.Header{{Name: "l", Typeflag: tar.TypeSymlink, Linkname: outside}, {Name: "l/evil"}}},
-		{"leads through a link", sandbox.Invalid, []tar.Header{{Name: "m", Typeflag: tar.TypeSymlink, Linkname: ".."}, {Name: "m/d/evil"}}},
+		{"leads through a symbolic link", sandbox.Invalid, []tar.Header{{Name: "l", Typeflag: tar.TypeSymlink, Linkname: outside}, {Name: "l/evil"}}},
+		{"leads through a symbolic link", sandbox.Invalid, []tar.Header{{Name: "m", Typeflag: tar.TypeSymlink, Linkname: ".."}, {Name: "m/d/evil"}}},
 		{"is a hard link", sandbox.Invalid, []tar.Header{{Name: "h", Typeflag: tar.TypeLink, Linkname: "/etc/passwd"}}},
 		{"is a device", sandbox.Invalid, []tar.Header{{Name: "c", Typeflag: tar.TypeChar, Devmajor: 1, Devminor: 3}}},
 		{"is a device", sandbox.Invalid, []tar.Header{{Name: "b", Typeflag: tar.TypeBlock}}},
 		{"is a pipe", sandbox.Invalid, []tar.Header{{Name: "p", Typeflag: tar.TypeFifo}}},
-		{"proper target", sandbox.Invalid, []tar.Header{{Name: "s", Typeflag: tar.TypeSymlink, Linkname: strings.Repeat("x", 5000)}}},
+		{"valid target", sandbox.Invalid, []tar.Header{{Name: "s", Typeflag: tar.TypeSymlink, Linkname: strings.Repeat("x", 5000)}}},
 		{"is a folder", sandbox.Invalid, []tar.Header{{Name: "dup/", Typeflag: tar.TypeDir}, {Name: "dup"}}},
 		{"over the limit of entries", sandbox.TooLarge, []tar.Header{{Name: "1"}, {Name: "2"}, {Name: "3/", Typeflag: tar.TypeDir}}},
 		// The archive's own last entry is the fourth.
@@ -105,7 +105,8 @@ func TestHostileTar(t *testing.T) {
 		must(t, c.Remove(limit(t), guest.Remove{Path: base, Contents: true}))
 	}
 
-	// What is only dropped: owners, set-id bits, extended attributes, the base itself, global records, all but the last of a name.
+	// Dropped without an error: owners, set-id bits, extended attributes, the base itself, global records, all but the last
+	// of a name.
 	_, err := c.UnpackTar(limit(t), guest.Unpack{Base: base}, archive(t,
 		tar.Header{Typeflag: tar.TypeXGlobalHeader, PAXRecords: map[string]string{"comment": "x"}},
 		tar.Header{Name: "./", Typeflag: tar.TypeDir}, tar.Header{Name: "./f", Typeflag: tar.TypeSymlink, Linkname: outside + "/x"},
