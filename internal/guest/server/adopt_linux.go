@@ -13,10 +13,10 @@ import (
 	"github.com/glovebox-dev/glovebox/sandbox"
 )
 
-// adoptFiles is how many descriptors come with Adopt: stdin, stdout, stderr.
+// adoptFiles is the number of descriptors that come with Adopt: stdin, stdout, stderr.
 const adoptFiles = 3
 
-// serveAdopt takes one process over that was spawned outside.
+// serveAdopt adopts one process that was spawned outside.
 func (s *Server) serveAdopt(rw io.ReadWriteCloser) {
 	late := time.AfterFunc(guest.PreambleTimeout, func() { rw.Close() })
 	defer late.Stop()
@@ -37,13 +37,13 @@ func (s *Server) serveAdopt(rw io.ReadWriteCloser) {
 	rw.Write(append(wire.AppendMessageHeader(nil, uint8(answer.MessageType()), len(b)), b...))
 }
 
-// adopt makes an execution of a process that is a child of the guest already.
+// adopt makes an execution of a process that already is a child of the guest.
 func (s *Server) adopt(m *guest.Adopt, r *rightsReader) (*process, error) {
 	if err := checkStart(&guest.Start{ID: m.ID, Argv: append(m.Argv, "?"), Buffer: m.Buffer, KillSignal: m.KillSignal}); err != nil {
 		return nil, err
 	}
 	if len(r.fds) != adoptFiles {
-		return nil, invalid("adopt "+m.ID, "three descriptors come with it")
+		return nil, invalid("adopt "+m.ID, "must come with three descriptors")
 	}
 	if !s.cfg.Init {
 		return nil, &guest.Failed{Kind: sandbox.Unsupported, Op: "adopt " + m.ID, Msg: "the guest is not pid 1"}
@@ -65,10 +65,10 @@ func (s *Server) adopt(m *guest.Adopt, r *rightsReader) (*process, error) {
 }
 
 func (s *Server) takeOver(p *process, m *guest.Adopt, r *rightsReader) error {
-	if err := s.table.enter(); err != nil { // so that the reaper does not take it for an orphan meanwhile
+	if err := s.table.enter(); err != nil { // else the reaper would take it for an orphan
 		return err
 	}
-	defer s.table.birth.Unlock()
+	defer s.table.spawning.Unlock()
 	pid := int(m.PID)
 	if _, err := waitid(unix.P_PID, pid, unix.WNOHANG); err != nil || s.table.holds(pid) {
 		return &guest.Failed{Kind: sandbox.NotFound, Op: "adopt " + m.ID, Msg: "there is no such child of the guest"}
@@ -89,7 +89,7 @@ func (s *Server) takeOver(p *process, m *guest.Adopt, r *rightsReader) error {
 	return nil
 }
 
-// holds says whether a pid is an execution's already.
+// holds reports whether a pid already belongs to an execution.
 func (t *table) holds(pid int) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -144,7 +144,7 @@ func (r *rightsReader) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// take hands the descriptors over as files that wait without a thread.
+// take returns the descriptors as files that wait without a thread.
 func (r *rightsReader) take() (files [adoptFiles]*os.File) {
 	for i, fd := range r.fds {
 		unix.SetNonblock(fd, true)

@@ -9,8 +9,8 @@ import (
 	"github.com/glovebox-dev/glovebox/sandbox"
 )
 
-// call is one request and all that is said about it. A handler sends its answers, the last one by answer, or returns an error,
-// which is sent as Failed.
+// call is one request and its answers. A handler sends answers, the last one by answer, or returns an error, which is sent
+// as Failed.
 type call struct {
 	conn    *conn
 	session *wire.Session
@@ -18,7 +18,7 @@ type call struct {
 	body    []byte // of the request; valid until the next message is received
 }
 
-// Errors that end a call without a word.
+// Errors that end a call without an answer.
 var (
 	errCanceled  = errors.New("server: the host is gone or wants no answer")
 	errMalformed = errors.New("server: malformed message")
@@ -57,7 +57,7 @@ func (c *call) parse(m guest.Message) error {
 	return nil
 }
 
-// send sends one message, after which others follow.
+// send sends one message that others follow.
 func (c *call) send(m guest.Message) error {
 	return canceled(c.st.Send(uint8(m.MessageType()), m.Append(nil)))
 }
@@ -72,13 +72,13 @@ func (c *call) answer(m guest.Message) error {
 	return canceled(c.st.SendLast(uint8(m.MessageType()), m.Append(nil)))
 }
 
-// recv waits for the host's next message on this call; io.EOF says that there is none. The body is valid until the next call.
+// recv waits for the host's next message on this call; io.EOF at the end. The body is valid until the next call.
 func (c *call) recv() (guest.Type, []byte, error) {
 	typ, body, err := c.st.Recv()
 	return guest.Type(typ), body, err
 }
 
-// canceled is closed when the host has given the call up, or is gone.
+// canceled is closed when the host has canceled the call or is gone.
 func (c *call) canceled() <-chan struct{} { return c.st.Done() }
 
 func canceled(err error) error {
@@ -88,7 +88,7 @@ func canceled(err error) error {
 	return nil
 }
 
-// failure returns what to tell the host about an error.
+// failure converts an error for the host.
 func failure(err error) *guest.Failed {
 	var f *guest.Failed
 	if errors.As(err, &f) {
@@ -101,12 +101,12 @@ func failure(err error) *guest.Failed {
 	return &guest.Failed{Kind: sandbox.Internal, Msg: err.Error()}
 }
 
-// failed is the Failed of a step in which a system call failed.
+// failed is the Failed of a failed system call.
 func failed(op string, errno syscall.Errno) *guest.Failed {
 	return &guest.Failed{Kind: kindOf(errno), Op: op, Errno: uint32(errno)}
 }
 
-// kindOf classes what a system call says by what the caller can do about it.
+// kindOf classifies an errno by what the caller can do about it.
 func kindOf(errno syscall.Errno) sandbox.Kind {
 	switch errno {
 	case syscall.ENOENT, syscall.ESRCH:

@@ -11,13 +11,13 @@ import (
 	"github.com/glovebox-dev/glovebox/internal/guest/wire"
 )
 
-// conn is one connection of a host.
+// conn is one connection from a host.
 type conn struct {
 	rw    io.ReadWriteCloser
 	calls sync.WaitGroup
 }
 
-// ServeConn serves one connection until it ends, and closes it. Whatever is wrong with it ends it alone.
+// ServeConn serves one connection until it ends, and closes it. An error ends only this connection.
 func (s *Server) ServeConn(rw io.ReadWriteCloser) {
 	c := &conn{rw: rw}
 	defer rw.Close()
@@ -59,7 +59,7 @@ func (s *Server) ServeConn(rw io.ReadWriteCloser) {
 	c.calls.Wait() // the end of the session has canceled them
 }
 
-// admit counts the connection in, unless there are too many.
+// admit counts the connection, unless there are too many.
 func (s *Server) admit(c *conn) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -87,7 +87,7 @@ func (s *Server) closeConns(but *conn) {
 	}
 }
 
-// preamble reads what a host says first. Nothing is said about what was wrong with it.
+// preamble reads what a host sends first. Errors in it are not reported.
 func (s *Server) preamble(r io.Reader) (purpose byte, generation uint64, ok bool) {
 	var b [len(guest.Magic) + 1 + guest.KeySize]byte
 	if _, err := io.ReadFull(r, b[:]); err != nil {

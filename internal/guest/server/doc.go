@@ -1,6 +1,7 @@
-// Package server is the guest's side of the protocol: it starts processes, keeps and moves their bytes, reaps, and serves files.
+// Package server is the guest's side of the protocol: it starts processes, keeps and moves their output, reaps, and serves
+// files.
 //
-// It is linked into the guest, which starts once a sandbox and is pid 1 of it. So it does without fmt, net, log and reflection,
-// opens every descriptor close-on-exec, and takes buffers only as data comes. The host is trusted once it has shown the key;
-// the code in the sandbox never is.
+// It is linked into the guest, which starts with every sandbox as its pid 1. So it avoids fmt, net, log and reflection,
+// opens every descriptor close-on-exec, and allocates buffers only as data comes. It trusts the host once that has shown the
+// key, and never the code in the sandbox.
 package server

@@ -8,11 +8,11 @@ import (
 	"github.com/glovebox-dev/glovebox/sandbox"
 )
 
-// tree serves the file calls, by system calls in the sandbox's own view and as the code's user. What the code may not do, a
-// file call does not do either; what a link or a race of the code leads a call to is the code's own.
+// tree serves the file calls: system calls in the sandbox's own root, as the code's user. A file call can do only what the
+// code can do. Where the code's links or races lead it is the code's own.
 type tree struct {
 	threads   *threads
-	workspace string      // where relative paths begin
+	workspace string      // base of relative paths
 	walks     atomic.Bool // the kernel has no openat2
 }
 
@@ -20,7 +20,7 @@ func newTree(user sandbox.User) *tree {
 	return &tree{threads: newThreads(user), workspace: sandbox.Workspace}
 }
 
-// close ends the tree's threads and waits for them. Calls that come later fail.
+// close ends the tree's threads and waits for them. Later calls fail.
 func (t *tree) close() { t.threads.close() }
 
 func (s *Server) stat(c *call) error {
@@ -109,7 +109,7 @@ func (s *Server) unpack(c *call) error {
 	return c.finishUpload(&made, "unpack", req.Base, err)
 }
 
-// finish sends the last message of a file call that went well, and otherwise explains why it did not.
+// finish sends the last message of a successful file call, and otherwise explains the failure.
 func (c *call) finish(m guest.Message, op, path string, err error) error {
 	if err != nil {
 		return fileError(op, path, err)
@@ -117,8 +117,8 @@ func (c *call) finish(m guest.Message, op, path string, err error) error {
 	return c.answer(m)
 }
 
-// finishUpload is finish for a call in which the host may be sending still. It says why the call failed and then resets the
-// stream: otherwise the host would wait for credit that nobody gives any more, and never read the answer.
+// finishUpload is finish for a call in which the host may still be sending. It sends the error and then resets the stream:
+// otherwise the host would wait for credit for ever and never read the answer.
 func (c *call) finishUpload(m guest.Message, op, path string, err error) error {
 	err = fileError(op, path, err)
 	if err == nil || err == errCanceled || err == errMalformed {
@@ -127,10 +127,10 @@ func (c *call) finishUpload(m guest.Message, op, path string, err error) error {
 	if err := c.answer(failure(err)); err != nil {
 		return err
 	}
-	return errCanceled // resets, behind the answer
+	return errCanceled // resets the stream after the answer
 }
 
-// next receives the host's next message: io.EOF where it has sent its last, errCanceled where it has given the call up.
+// next receives the host's next message: io.EOF after its last, errCanceled if it has canceled the call.
 func (c *call) next() (guest.Type, []byte, error) {
 	typ, body, err := c.recv()
 	if err != nil && err != io.EOF {
@@ -139,7 +139,7 @@ func (c *call) next() (guest.Type, []byte, error) {
 	return typ, body, err
 }
 
-// nextData receives the host's next piece of content, or io.EOF. The bytes are valid until the following call.
+// nextData receives the host's next piece of content, or io.EOF. The bytes are valid until the next call.
 func (c *call) nextData() ([]byte, error) {
 	typ, body, err := c.next()
 	if err != nil {
@@ -152,7 +152,7 @@ func (c *call) nextData() ([]byte, error) {
 	return m.Data, nil
 }
 
-// wanted fails once the host has given the call up.
+// wanted fails once the host has canceled the call.
 func (c *call) wanted() error {
 	select {
 	case <-c.canceled():

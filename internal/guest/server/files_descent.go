@@ -2,11 +2,11 @@ package server
 
 import "golang.org/x/sys/unix"
 
-// maxOpenLevels bounds the descriptors that one call holds, however deep the code has made its folders.
+// maxOpenLevels bounds one call's open descriptors, however deep the code's folders are.
 const maxOpenLevels = 16
 
-// descent is a chain of folders from one at the top down to the current one. Only the lowest have descriptors. The way back up
-// from a lower one is "..", and what is found there must be the folder that was come from: the code may have moved things.
+// descent is a chain of folders from the top to the current one. Only the lowest are open. It goes back up by "..", and
+// checks that this is the folder it came from: the code may have moved things.
 type descent struct{ levels []level }
 
 type level struct {
@@ -15,10 +15,10 @@ type level struct {
 	name     string // in the level above
 }
 
-// fd is the descriptor of the current folder.
+// fd is the current folder's descriptor.
 func (d *descent) fd() int { return d.levels[len(d.levels)-1].fd }
 
-// push makes the folder that is open in fd, and has the name in the current one, the current one. It takes fd over.
+// push enters the folder open in fd, which has this name in the current one. It takes fd over.
 func (d *descent) push(fd int, name string) error {
 	var st unix.Stat_t
 	if err := unix.Fstat(fd, &st); err != nil {
@@ -33,7 +33,7 @@ func (d *descent) push(fd int, name string) error {
 	return nil
 }
 
-// pop goes back up. It may not be called at the top.
+// pop goes back up. It must not be called at the top.
 func (d *descent) pop() error {
 	low := &d.levels[len(d.levels)-1]
 	high := &d.levels[len(d.levels)-2]
@@ -54,7 +54,7 @@ func (d *descent) pop() error {
 	return nil
 }
 
-// close lets go of all folders.
+// close closes all folders.
 func (d *descent) close() {
 	for _, l := range d.levels {
 		if l.fd >= 0 {

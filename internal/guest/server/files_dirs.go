@@ -10,7 +10,7 @@ import (
 
 const (
 	defaultFolderMode = 0o755
-	ownerBits         = 0o700 // what the owner of a folder needs to work in it
+	ownerBits         = 0o700 // the owner's permissions for working in a folder
 )
 
 // makeDir serves MakeDir.
@@ -41,7 +41,7 @@ func (t *tree) makeDir(req *guest.MakeDir) error {
 	})
 }
 
-// makeFolder makes one folder that is not there yet, and opens it. Its mode is exact, past the umask.
+// makeFolder makes and opens a new folder. Its mode is exact, despite the umask.
 func makeFolder(dir int, name string, mode uint32) (int, error) {
 	if err := unix.Mkdirat(dir, name, mode|ownerBits); err != nil {
 		return -1, err
@@ -57,9 +57,8 @@ func makeFolder(dir int, name string, mode uint32) (int, error) {
 	return fd, nil
 }
 
-// makeFolders opens a folder, and makes it and those above it where they are not there, the last with the given mode. No
-// element of the path below dir may be a link: the code could turn it while we go along. The descriptor it returns is for
-// *at calls only.
+// makeFolders opens a folder, and makes missing ones on the way, the last with the given mode. No element of the path below
+// dir may be a link: the code could change it meanwhile. The returned descriptor is for *at calls only.
 func (t *tree) makeFolders(dir int, path string, mode uint32) (int, error) {
 	fd, err := t.openServed(dir, path, openPath|unix.O_DIRECTORY, 0, unix.RESOLVE_NO_SYMLINKS)
 	if err != unix.ENOENT {
@@ -88,9 +87,9 @@ func (t *tree) makeFolders(dir int, path string, mode uint32) (int, error) {
 	return fd, nil
 }
 
-// stepInto opens the folder of that name, which is made where it is not there.
+// stepInto opens the folder of this name, and makes it if it is missing.
 func (t *tree) stepInto(dir int, name string, mode uint32) (int, error) {
-	for range maxTries { // the code may make and remove it as we look
+	for range maxTries { // the code may make and remove it meanwhile
 		fd, err := t.openServed(dir, name, openPath|unix.O_DIRECTORY, 0, unix.RESOLVE_NO_SYMLINKS)
 		if err != unix.ENOENT {
 			return fd, err
@@ -142,7 +141,7 @@ func (t *tree) move(req *guest.Move) error {
 	})
 }
 
-// rename gives a file another name, which is free unless it may be replaced.
+// rename renames a file. The new name must be free, unless replace is set.
 func rename(oldDir int, oldName string, newDir int, newName string, replace bool) error {
 	if replace {
 		return unix.Renameat(oldDir, oldName, newDir, newName)
@@ -151,8 +150,8 @@ func rename(oldDir int, oldName string, newDir int, newName string, replace bool
 	if err != unix.ENOSYS && err != unix.EINVAL {
 		return err
 	}
-	// The kernel or the file system does not know the flag, or the move itself is not valid, which the plain call will say.
-	// That the name is free is then true when we look only.
+	// Either the flag is unknown to the kernel or file system, or the move itself is invalid, which the plain call will
+	// report. Only this check, which can race, then tells that the name is free.
 	var st unix.Stat_t
 	switch err := unix.Fstatat(newDir, newName, &st, unix.AT_SYMLINK_NOFOLLOW); err {
 	case nil:

@@ -11,7 +11,7 @@ import (
 	"github.com/glovebox-dev/glovebox/sandbox"
 )
 
-// refusal is why a file call is not served, as the end of a sentence that begins with the path.
+// refusal is the reason why a file call is refused: the end of a sentence that begins with the path.
 type refusal string
 
 func (r refusal) Error() string { return string(r) }
@@ -19,23 +19,23 @@ func (r refusal) Error() string { return string(r) }
 // The refusals.
 const (
 	errEmpty      refusal = "is not a path: it is empty"
-	errNUL        refusal = "is not a path: it holds a NUL byte"
+	errNUL        refusal = "is not a path: it contains a NUL byte"
 	errLeaves     refusal = `may not hold "..": a relative path stays below its folder`
 	errAbsolute   refusal = "must be relative"
 	errBareName   refusal = `does not end in a name; "." and ".." cannot be made, moved or removed`
 	errTheRoot    refusal = "is the root folder"
-	errPseudo     refusal = "lies on a file system of the kernel such as /proc, which is not served"
+	errPseudo     refusal = "lies on a kernel file system such as /proc, which is not served"
 	errIrregular  refusal = "is not a regular file but a device, pipe or socket"
-	errMoved      refusal = "was moved while the call went through it"
-	errMount      refusal = "is a mount point, which is not emptied"
+	errMoved      refusal = "was moved during the call"
+	errMount      refusal = "is a mount point, which cannot be emptied"
 	errIntoItself refusal = "cannot be moved into itself"
 	errKind       refusal = "is neither a folder, a regular file nor a symbolic link"
-	errTarget     refusal = "is a link without a proper target"
+	errTarget     refusal = "is a link without a valid target"
 	errDeep       refusal = "lies too deep"
-	errForm       refusal = "is not in its shortest form: it holds an empty element or \".\""
+	errForm       refusal = "is not in its shortest form: it contains an empty element or \".\""
 )
 
-// errnoTexts says in words, and classes, what the kernel answers to file calls.
+// errnoTexts explains and classifies the kernel's errors in file calls.
 var errnoTexts = []struct {
 	errno syscall.Errno
 	kind  sandbox.Kind
@@ -46,7 +46,7 @@ var errnoTexts = []struct {
 	{unix.ENOTDIR, sandbox.Invalid, "is not a folder, or something above it is not"},
 	{unix.EISDIR, sandbox.Invalid, "is a folder"},
 	{unix.ENOTEMPTY, sandbox.Invalid, "is a folder that is not empty"},
-	{unix.ELOOP, sandbox.Invalid, "leads through a link, or a loop of links, that is not followed here"},
+	{unix.ELOOP, sandbox.Invalid, "leads through a symbolic link, which is not followed here, or a loop of links"},
 	{unix.EACCES, sandbox.Invalid, "is not permitted to the user of the sandbox"},
 	{unix.EPERM, sandbox.Invalid, "is not permitted to the user of the sandbox"},
 	{unix.EROFS, sandbox.Invalid, "lies on a read-only file system"},
@@ -58,16 +58,16 @@ var errnoTexts = []struct {
 	{unix.EFBIG, sandbox.TooLarge, "would be larger than a file may be"},
 	{unix.ENOSPC, sandbox.Quota, "does not fit: the disk of the sandbox is full"},
 	{unix.EDQUOT, sandbox.Quota, "does not fit: the disk quota is used up"},
-	{unix.ETXTBSY, sandbox.Unavailable, "is a program that runs at present"},
-	{unix.EAGAIN, sandbox.Unavailable, "is held by a program at present"},
+	{unix.ETXTBSY, sandbox.Unavailable, "is a running program"},
+	{unix.EAGAIN, sandbox.Unavailable, "is locked by a program"},
 	{unix.EMFILE, sandbox.Unavailable, "cannot be opened: too many files are open"},
 	{unix.ENFILE, sandbox.Unavailable, "cannot be opened: too many files are open"},
-	{unix.ENOMEM, sandbox.Unavailable, "cannot be served: memory is short"},
+	{unix.ENOMEM, sandbox.Unavailable, "cannot be served: out of memory"},
 	{unix.ENOSYS, sandbox.Unsupported, "cannot be served by this kernel"},
 	{unix.EOPNOTSUPP, sandbox.Unsupported, "cannot be served by its file system"},
 }
 
-// fileError explains to the host why op failed at path. A Failed, and what ends the stream itself, stay as they are.
+// fileError explains to the host why op failed at path. A Failed, and errors that end the stream itself, stay unchanged.
 func fileError(op, path string, err error) error {
 	if err == nil || err == errCanceled || err == errMalformed {
 		return err
@@ -99,7 +99,7 @@ func explain(errno syscall.Errno) (sandbox.Kind, string) {
 	return sandbox.Internal, "cannot be served: " + errno.Error()
 }
 
-// why is the text of an error inside a FileInfo, where the path stands beside it.
+// why is the text of an error for a FileInfo, which has the path itself.
 func why(err error) string {
 	var errno syscall.Errno
 	if errors.As(err, &errno) {
@@ -112,7 +112,7 @@ func why(err error) string {
 // maxShown bounds how much of a path an error repeats.
 const maxShown = 256
 
-// show makes a path, whose bytes may be hostile, fit to be read in a message.
+// show makes a path, whose bytes may be hostile, safe for a message.
 func show(path string) string {
 	more := ""
 	if len(path) > maxShown {

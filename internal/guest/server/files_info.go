@@ -6,10 +6,10 @@ import (
 	"github.com/glovebox-dev/glovebox/internal/guest"
 )
 
-// permissions are the bits of a mode that a host may set: never the set-id and sticky bits.
+// permissions are the mode bits that a host may set: never the set-id and sticky bits.
 const permissions = 0o777
 
-// orMode returns the permission bits of mode, and otherwise where there are none.
+// orMode returns mode's permission bits, or otherwise if mode is 0.
 func orMode(mode, otherwise uint32) uint32 {
 	if mode&permissions == 0 {
 		return otherwise
@@ -27,7 +27,7 @@ var fileTypes = map[uint32]guest.FileType{
 	unix.S_IFSOCK: guest.FileSocket,
 }
 
-// fileInfo describes the file of a stat record.
+// fileInfo converts a stat record.
 func fileInfo(path string, st *unix.Stat_t) guest.FileInfo {
 	info := guest.FileInfo{
 		Path:  path,
@@ -46,7 +46,7 @@ func fileInfo(path string, st *unix.Stat_t) guest.FileInfo {
 	return info
 }
 
-// describe looks at one entry of an open folder, at the link itself where it is one.
+// describe describes one entry of an open folder; of a link, the link itself.
 func describe(dir int, name, path string) (guest.FileInfo, error) {
 	var st unix.Stat_t
 	if err := unix.Fstatat(dir, name, &st, unix.AT_SYMLINK_NOFOLLOW); err != nil {

@@ -9,7 +9,7 @@ import (
 // listBatch is how many entries are described before they are sent.
 const listBatch = 64
 
-// listDir serves ListDir and says whether there was more than the limit.
+// listDir serves ListDir and reports whether there was more than the limit.
 func (t *tree) listDir(req *guest.ListDir, c *call) (more bool, err error) {
 	p, err := t.place(req.Path)
 	if err != nil {
@@ -55,7 +55,7 @@ func (t *tree) listDir(req *guest.ListDir, c *call) (more bool, err error) {
 	}
 }
 
-// walkFolder begins a walk in the folder at a place.
+// walkFolder begins a walk of the folder at a place.
 func (t *tree) walkFolder(p place, prefix string, depth int) (w *walk, err error) {
 	err = t.threads.do(func() error {
 		fd, err := t.openServed(unix.AT_FDCWD, p.path, openFolder&^unix.O_NOFOLLOW, 0, 0)

@@ -10,17 +10,18 @@ import (
 
 const (
 	direntBytes = 16 << 10 // read from a folder at once
-	nameCost    = 32       // what a name is counted for beside its bytes
+	nameCost    = 32       // fixed cost of a name, in addition to its bytes
 
-	// heldNames bounds the names that one call keeps in memory, in bytes: some 50,000 of usual length. Of a folder that holds
-	// more, the least are kept, and the folder is read again when they are used up.
+	// heldNames bounds the names that one call keeps in memory, in bytes: some 50,000 of usual length. Of a larger folder
+	// the first ones in order are kept, and the folder is read again when they are used up.
 	heldNames = 2 << 20
 )
 
 // folderReader reads the entries of open folders.
 type folderReader struct{ buf []byte }
 
-// each calls f with each name in the folder, from the first on, until f returns false. The name is valid during the call only.
+// each calls f with each name in the folder, from the beginning, until f returns false. The name is valid during the call
+// only.
 func (r *folderReader) each(fd int, f func(name []byte) bool) error {
 	if r.buf == nil {
 		r.buf = make([]byte, direntBytes)
@@ -46,7 +47,7 @@ func (r *folderReader) each(fd int, f func(name []byte) bool) error {
 	}
 }
 
-// eachIn goes through what getdents64(2) returned: records of inode (8 bytes), offset (8), length (2), type (1) and name.
+// eachIn parses the result of getdents64(2): records of inode (8 bytes), offset (8), length (2), type (1) and name.
 func eachIn(buf []byte, f func(name []byte) bool) bool {
 	const nameAt = 19
 	for len(buf) > nameAt {
@@ -69,10 +70,10 @@ func eachIn(buf []byte, f func(name []byte) bool) bool {
 	return true
 }
 
-// after returns the names in the folder that come after the given one, in order, and their cost. Where they cost more than
-// the budget only the least are returned, and more is true.
+// after returns the folder's names after the given one, in order, and their cost. If they exceed the budget, only the first
+// ones are returned, and more is true.
 func (r *folderReader) after(fd int, last string, budget int) (names []string, cost int, more bool, err error) {
-	most := "" // of the names kept so far, once some were not
+	most := "" // largest kept name, once some were dropped
 	err = r.each(fd, func(name []byte) bool {
 		if string(name) <= last || more && string(name) > most {
 			return true
@@ -93,7 +94,7 @@ func (r *folderReader) after(fd int, last string, budget int) (names []string, c
 	return names, cost, more, err
 }
 
-// least sorts the names and keeps those that come first and fit the budget, at least one.
+// least sorts the names and keeps the first ones that fit the budget, at least one.
 func least(names []string, cost, budget int) ([]string, int) {
 	slices.Sort(names)
 	n := len(names)
@@ -101,6 +102,6 @@ func least(names []string, cost, budget int) ([]string, int) {
 		n--
 		cost -= nameCost + len(names[n])
 	}
-	clear(names[n:]) // let go of their bytes
+	clear(names[n:]) // release their memory
 	return names[:n], cost
 }

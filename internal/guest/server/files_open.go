@@ -6,22 +6,22 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Ways to open. Nothing is ever waited for: a pipe without a writer and a file under a lease answer at once, and a terminal
-// never becomes the guest's own.
+// Flags for opening. Opening never blocks: a pipe without a writer and a file under a lease answer at once, and a terminal
+// never becomes the guest's controlling one.
 const (
 	openAlways = unix.O_CLOEXEC | unix.O_NONBLOCK | unix.O_NOCTTY
-	openPath   = unix.O_PATH | unix.O_CLOEXEC // openat2 wants no other flags beside O_PATH
+	openPath   = unix.O_PATH | unix.O_CLOEXEC // openat2 allows no other flags with O_PATH
 	openFolder = unix.O_RDONLY | unix.O_DIRECTORY | unix.O_NOFOLLOW | openAlways
 
-	// within keeps a name below the folder that it starts from, through no link at all.
+	// within keeps a name below its starting folder and follows no link.
 	within = unix.RESOLVE_BENEATH | unix.RESOLVE_NO_SYMLINKS
 
 	maxLinks = 40 // links in one path, as in the kernel
-	maxTries = 16 // where the kernel asks to try again, or the code changes what a call works on
+	maxTries = 16 // if the kernel returns EAGAIN, or the code changes files during a call
 )
 
-// open opens a file. Links lead about inside the sandbox's own root unless resolve or O_NOFOLLOW says otherwise, but never
-// through the magic links of /proc, which reach past it.
+// open opens a file. It follows links inside the sandbox's root, unless resolve or O_NOFOLLOW forbids it, but never the
+// magic links of /proc, which lead out.
 func (t *tree) open(dir int, path string, flags int, mode uint32, resolve uint64) (int, error) {
 	resolve |= unix.RESOLVE_NO_MAGICLINKS
 	if t.walks.Load() {
@@ -33,7 +33,7 @@ func (t *tree) open(dir int, path string, flags int, mode uint32, resolve uint64
 		switch {
 		case err == unix.EINTR:
 			continue
-		case err == unix.EAGAIN && try < maxTries: // a rename elsewhere may have crossed the walk
+		case err == unix.EAGAIN && try < maxTries: // a concurrent rename may be the cause
 			continue
 		case err == unix.ENOSYS, err == unix.EPERM && !openat2Works():
 			t.walks.Store(true)
@@ -43,8 +43,8 @@ func (t *tree) open(dir int, path string, flags int, mode uint32, resolve uint64
 	}
 }
 
-// openat2Works tells whether the kernel (5.6) and the seccomp filters of a container, which may answer EPERM, let openat2
-// through. gVisor has it not in every version.
+// openat2Works reports whether the kernel (5.6) and the container's seccomp filters, which may answer EPERM, support
+// openat2. Not every version of gVisor does.
 func openat2Works() bool {
 	fd, err := unix.Openat2(unix.AT_FDCWD, "/", &unix.OpenHow{Flags: openPath})
 	if err == nil {
@@ -53,7 +53,7 @@ func openat2Works() bool {
 	return err == nil
 }
 
-// openWalking does what openat2 does, one element at a time and without help of the kernel.
+// openWalking emulates openat2, one path element at a time.
 func openWalking(dir int, path string, flags int, mode uint32, resolve uint64) (int, error) {
 	w := openWalk{dir: dir, resolve: resolve}
 	defer w.leave()
@@ -92,10 +92,10 @@ func openWalking(dir int, path string, flags int, mode uint32, resolve uint64) (
 	}
 }
 
-// openWalk is where a walk has come to, and the names before it.
+// openWalk is a walk's position and the remaining names.
 type openWalk struct {
 	dir     int
-	owned   bool // dir is the walk's own
+	owned   bool // the walk must close dir
 	names   []string
 	links   int
 	resolve uint64
@@ -108,7 +108,7 @@ func (w *openWalk) leave() {
 	}
 }
 
-// enter puts a path before the names that are left.
+// enter puts a path before the remaining names.
 func (w *openWalk) enter(path string) error {
 	if path == "" {
 		return unix.ENOENT
@@ -140,7 +140,7 @@ func (w *openWalk) enter(path string) error {
 	return nil
 }
 
-// follow goes on along a link that is open in fd.
+// follow continues along a link that is open in fd.
 func (w *openWalk) follow(fd int, name string) error {
 	if w.links++; w.links > maxLinks || w.resolve&unix.RESOLVE_NO_SYMLINKS != 0 {
 		return unix.ELOOP
@@ -159,7 +159,7 @@ func (w *openWalk) follow(fd int, name string) error {
 	return w.enter(target)
 }
 
-// finish opens what a walk has led to. fd is an O_PATH descriptor of it.
+// finish opens a walk's target. fd is an O_PATH descriptor of it.
 func (w *openWalk) finish(fd int, name string, kind uint32, flags int, mode uint32) (int, error) {
 	if flags&unix.O_DIRECTORY != 0 && kind != unix.S_IFDIR {
 		unix.Close(fd)
@@ -191,8 +191,8 @@ func readLink(dir int, name string) (string, error) {
 	return string(buf[:n]), nil
 }
 
-// pseudo are the file systems whose files are views of the kernel. Seen through the guest's eyes they show the guest, or let it
-// do what the code may not: /proc/self/environ, /proc/sys, cgroup.procs.
+// pseudo lists file systems that are views of the kernel. Opened by the guest they show the guest, or allow what the code
+// may not do: /proc/self/environ, /proc/sys, cgroup.procs.
 var pseudo = [...]int64{
 	unix.PROC_SUPER_MAGIC, unix.SYSFS_MAGIC, unix.CGROUP_SUPER_MAGIC, unix.CGROUP2_SUPER_MAGIC, unix.DEBUGFS_MAGIC,
 	unix.TRACEFS_MAGIC, unix.SECURITYFS_MAGIC, unix.BPF_FS_MAGIC, unix.SELINUX_MAGIC, unix.SMACK_MAGIC, unix.NSFS_MAGIC,
@@ -201,7 +201,7 @@ var pseudo = [...]int64{
 	0x65735543, // fusectl
 }
 
-// served fails where fd lies on a file system that is not served.
+// served fails if fd lies on such a file system.
 func served(fd int) error {
 	var fs unix.Statfs_t
 	if err := unix.Fstatfs(fd, &fs); err != nil {
@@ -215,7 +215,7 @@ func served(fd int) error {
 	return nil
 }
 
-// openServed opens a file that must lie on a file system that is served.
+// openServed opens a file that must not lie on such a file system.
 func (t *tree) openServed(dir int, path string, flags int, mode uint32, resolve uint64) (int, error) {
 	fd, err := t.open(dir, path, flags, mode, resolve)
 	if err != nil {
@@ -228,7 +228,7 @@ func (t *tree) openServed(dir int, path string, flags int, mode uint32, resolve 
 	return fd, nil
 }
 
-// openParent opens the folder above a place, for calls that make, move or remove what is in it.
+// openParent opens the folder above a place, for calls that make, move or remove its entries.
 func (t *tree) openParent(p place) (dir int, name string, err error) {
 	parent, name, err := p.split()
 	if err != nil {

@@ -10,18 +10,18 @@ import (
 
 const (
 	maxName  = 255 // NAME_MAX
-	maxDepth = 256 // elements of a name in Unpack; what people pack is some 30 deep
+	maxDepth = 256 // elements of a name in Unpack; real archives are some 30 deep
 )
 
-// place is a checked path: absolute, without NUL, and without the slash at its end, which is kept as a flag. The kernel
-// would follow a link at the end of "link/" even where it is told not to, so it never sees such a slash.
+// place is a checked path: absolute, without NUL, and without its trailing slash, which becomes a flag. At "link/" the
+// kernel would follow the link even with O_NOFOLLOW, so it never gets such a slash.
 type place struct {
 	path   string
 	folder bool // the path ended in a slash, so only a folder will do
 }
 
-// place checks a path of a request. A relative one is below the workspace and stays there. In an absolute one ".." is left to
-// the kernel: it leads nowhere but into the sandbox's own root.
+// place checks a request's path. A relative one stays below the workspace. In an absolute one the kernel resolves "..",
+// which stays in the sandbox's root.
 func (t *tree) place(path string) (place, error) {
 	switch {
 	case path == "":
@@ -44,7 +44,7 @@ func (t *tree) place(path string) (place, error) {
 	return place{trimmed, len(trimmed) < len(path)}, nil
 }
 
-// split cuts the last element off, for calls that make, move or remove it.
+// split cuts off the last element, for calls that make, move or remove it.
 func (p place) split() (parent, name string, err error) {
 	if p.path == "/" {
 		return "", "", errTheRoot
@@ -66,8 +66,8 @@ func holdsDotDot(path string) bool {
 	return false
 }
 
-// checkName checks a name below a base, as Pack and Unpack take it: relative, in its shortest form, and so deep at most that
-// a walk along it is cheap.
+// checkName checks a name below a base, as for Pack and Unpack: relative, in its shortest form, and not too deep for a cheap
+// walk.
 func checkName(name string) error {
 	switch {
 	case name == "":

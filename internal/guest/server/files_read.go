@@ -8,11 +8,11 @@ import (
 	"github.com/glovebox-dev/glovebox/internal/guest"
 )
 
-// blocks are buffers for content, shared by all calls.
+// blocks pools buffers for content.
 var blocks = sync.Pool{New: func() any { return new([guest.MaxData]byte) }}
 
-// openRegular opens a regular file for reading. Whatever else lies there is refused, after it was opened at worst: that does
-// not wait, and has no effect on what the sandbox has for devices.
+// openRegular opens a regular file for reading. Anything else is refused, in the worst case after opening it: that does not
+// block, and has no effect on the sandbox's devices.
 func (t *tree) openRegular(dir int, path string, flags int, resolve uint64) (fd int, st unix.Stat_t, err error) {
 	fd, err = t.openServed(dir, path, unix.O_RDONLY|openAlways|flags, 0, resolve)
 	if err != nil {
@@ -38,8 +38,8 @@ func regular(st *unix.Stat_t) error {
 	return errIrregular
 }
 
-// readFile serves ReadFile and returns how many bytes it sent. It reads to the end that the file had at the beginning, so a
-// file that grows without end does not make a call without end; one that shrinks ends it sooner.
+// readFile serves ReadFile and returns how many bytes it sent. It reads up to the size at the beginning, so a growing file
+// does not make the call endless; a shrinking one ends it sooner.
 func (t *tree) readFile(req *guest.ReadFile, c *call) (uint64, error) {
 	p, err := t.place(req.Path)
 	if err != nil {
@@ -72,8 +72,8 @@ func (t *tree) readFile(req *guest.ReadFile, c *call) (uint64, error) {
 	return sendContent(c, fd, int64(req.Offset), n)
 }
 
-// sendContent sends n bytes of an open file from an offset, or as many as there are. Permission was checked when the file was
-// opened, so any thread may read it.
+// sendContent sends up to n bytes of an open file from an offset. Permission was checked when the file was opened, so any
+// thread may read it.
 func sendContent(c *call, fd int, offset int64, n uint64) (sent uint64, err error) {
 	block := blocks.Get().(*[guest.MaxData]byte)
 	defer blocks.Put(block)

@@ -6,7 +6,7 @@ import (
 	"github.com/glovebox-dev/glovebox/internal/guest"
 )
 
-// removeBatch is how many entries are removed between two looks whether the host still wants the call.
+// removeBatch is how many entries are removed between two checks for cancellation.
 const removeBatch = 256
 
 // remove serves Remove.
@@ -31,7 +31,7 @@ func (t *tree) remove(req *guest.Remove, c *call) error {
 		return err
 	}
 	defer unix.Close(dir)
-	for range maxTries { // the code may go on filling the folder
+	for range maxTries { // the code may keep filling the folder
 		if err != unix.ENOTEMPTY && err != unix.EEXIST || !req.Recursive {
 			return err
 		}
@@ -47,7 +47,7 @@ func (t *tree) remove(req *guest.Remove, c *call) error {
 func removeOne(dir int, name string, folder bool) error {
 	if !folder {
 		err := unix.Unlinkat(dir, name, 0)
-		if err != unix.EISDIR && err != unix.EPERM { // POSIX has EPERM for a folder
+		if err != unix.EISDIR && err != unix.EPERM { // POSIX returns EPERM for a folder
 			return err
 		}
 		if rm := unix.Unlinkat(dir, name, unix.AT_REMOVEDIR); rm != unix.ENOTDIR {
@@ -58,8 +58,8 @@ func removeOne(dir int, name string, folder bool) error {
 	return unix.Unlinkat(dir, name, unix.AT_REMOVEDIR)
 }
 
-// openToEmpty opens a folder that is to be removed, and gives its owner the permissions for that. A mount point is not entered:
-// what is mounted there is not the folder's.
+// openToEmpty opens a folder that is to be removed, and gives its owner the necessary permissions. Mount points are not
+// entered: their content does not belong to the folder.
 func openToEmpty(t *tree, dir int, name string) (int, error) {
 	const resolve = within | unix.RESOLVE_NO_XDEV
 	fd, err := t.openServed(dir, name, openFolder, 0, resolve)
@@ -74,15 +74,15 @@ func openToEmpty(t *tree, dir int, name string) (int, error) {
 	}
 	var st unix.Stat_t
 	if err := unix.Fstat(fd, &st); err == nil && st.Mode&ownerBits != ownerBits {
-		unix.Fchmod(fd, st.Mode&permissions|ownerBits) // where it fails, so will what it is for
+		unix.Fchmod(fd, st.Mode&permissions|ownerBits) // on failure, the removal fails too
 	}
 	return fd, nil
 }
 
-// allow gives the owner all permissions on a folder that cannot be opened without.
+// allow gives the owner all permissions on a folder that cannot be opened otherwise.
 func allow(dir int, name string) error {
-	// fchmodat2(2), Linux 6.6, does not follow a link. Without it the code may put one here in time; what it leads to the
-	// code could change by itself, as this thread is no more than the code is.
+	// fchmodat2(2), Linux 6.6, does not follow a link. Without it the code may win a race and put one here; but this thread
+	// has only the code's rights, so the code could change the target by itself.
 	if err := unix.Fchmodat(dir, name, ownerBits, unix.AT_SYMLINK_NOFOLLOW); err == nil {
 		return nil
 	}
@@ -93,7 +93,7 @@ func allow(dir int, name string) error {
 	return unix.Fchmodat(dir, name, ownerBits, 0)
 }
 
-// removal empties a folder, however deep and full it is, with bounded memory and few descriptors.
+// removal empties a folder, however deep and full, with bounded memory and few descriptors.
 type removal struct {
 	tree    *tree
 	descent descent
@@ -102,7 +102,7 @@ type removal struct {
 	done    bool
 }
 
-// removeBelow removes all that is in the folder that open opens.
+// removeBelow removes everything in the folder that open opens.
 func (t *tree) removeBelow(c *call, open func() (int, error)) error {
 	r := &removal{tree: t}
 	defer r.descent.close()
@@ -130,7 +130,7 @@ func (t *tree) removeBelow(c *call, open func() (int, error)) error {
 	return nil
 }
 
-// step removes a batch of entries of the current folder, and then goes down into a folder that is not empty, or back up.
+// step removes a batch of the current folder's entries, then enters a folder that is not empty, or goes back up.
 func (r *removal) step() error {
 	fd := r.descent.fd()
 	full, left := "", removeBatch
@@ -156,7 +156,7 @@ func (r *removal) step() error {
 		return err
 	case full != "":
 		return r.descend(full)
-	case left < removeBatch: // a file system may skip entries when others go meanwhile: look again
+	case left < removeBatch: // a file system may skip entries while others are removed: read again
 		return nil
 	case len(r.descent.levels) == 1:
 		r.done = true
@@ -170,14 +170,14 @@ func (r *removal) descend(name string) error {
 	switch err {
 	case nil:
 	case unix.ENOENT, unix.ENOTDIR, unix.ELOOP:
-		return nil // it is something else by now: look again
+		return nil // it has been replaced: read again
 	default:
 		return fileError("remove", name, err)
 	}
 	if err := r.descent.push(fd, name); err != nil {
 		return err
 	}
-	if r.descent.levels[len(r.descent.levels)-1].dev != r.dev { // without openat2 the kernel does not see to it
+	if r.descent.levels[len(r.descent.levels)-1].dev != r.dev { // without openat2 the kernel does not check
 		return fileError("remove", name, errMount)
 	}
 	return nil
@@ -189,7 +189,7 @@ func (r *removal) ascend() error {
 		return err
 	}
 	switch err := unix.Unlinkat(r.descent.fd(), name, unix.AT_REMOVEDIR); err {
-	case nil, unix.ENOENT, unix.ENOTEMPTY, unix.EEXIST, unix.ENOTDIR: // what the code has put here is seen in the next step
+	case nil, unix.ENOENT, unix.ENOTEMPTY, unix.EEXIST, unix.ENOTDIR: // the next step sees what the code has put here
 		return nil
 	default:
 		return fileError("remove", name, err)

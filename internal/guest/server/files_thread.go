@@ -10,17 +10,17 @@ import (
 	"github.com/glovebox-dev/glovebox/sandbox"
 )
 
-// maxThreads bounds the threads that make file calls. Calls are short: whatever waits for the host happens elsewhere.
+// maxThreads bounds the threads for file calls. Calls are short: waiting for the host happens elsewhere.
 const maxThreads = 4
 
-// threads make system calls as the code's own user, so that the kernel permits what the code itself may do and no more. Each
-// is an operating-system thread whose file-system ids are set once and never set back; it ends with its goroutine. They are
-// started when they are needed.
+// threads make system calls as the code's user, so that the kernel permits only what the code may do. Each is an
+// operating-system thread whose file-system ids are set once and never reset; it ends with its goroutine. They start on
+// demand.
 //
-// Setting the ids makes the guest not dumpable (commit_creds in the kernel), which is as it should be.
+// Setting the ids makes the guest not dumpable (commit_creds in the kernel), which is intended.
 type threads struct {
 	user sandbox.User
-	self bool // the guest already is that user: calls need no thread of their own
+	self bool // the guest already is that user: no threads needed
 
 	jobs chan job
 	quit chan struct{}
@@ -78,8 +78,8 @@ func (t *threads) start() bool {
 	return true
 }
 
-// run never unlocks its thread: the runtime ends a thread whose goroutine leaves it locked, and starts new threads from
-// others than a locked one, so no other goroutine ever runs with these ids.
+// run never unlocks its thread: the runtime ends a thread whose goroutine leaves it locked, and never starts new threads
+// from a locked one, so no other goroutine ever runs with these ids.
 func (t *threads) run() {
 	defer t.wg.Done()
 	runtime.LockOSThread()
@@ -98,7 +98,7 @@ func (t *threads) run() {
 	}
 }
 
-// close ends the threads and waits for them. Calls that come later fail.
+// close ends the threads and waits for them. Later calls fail.
 func (t *threads) close() {
 	t.mu.Lock()
 	if !t.closed {
@@ -109,19 +109,19 @@ func (t *threads) close() {
 	t.wg.Wait()
 }
 
-// become sets the file-system ids of the calling thread, and drops its supplementary groups, which the kernel consults too.
+// become sets the calling thread's file-system ids, and drops its supplementary groups, which also count.
 func become(user sandbox.User) error {
 	groups, err := unix.Getgroups()
 	if err != nil {
 		return err
 	}
 	if len(groups) > 0 {
-		// Raw, as the package's function would drop the groups of every thread.
+		// Raw, since the package's function would drop the groups of every thread.
 		if _, _, errno := unix.RawSyscall(unix.SYS_SETGROUPS, 0, 0, 0); errno != 0 {
 			return errno
 		}
 	}
-	// The system calls tell no failure; what they return is the id before them.
+	// These calls report no failure; they return the previous id.
 	unix.SetfsgidRetGid(int(user.GID))
 	unix.SetfsuidRetUid(int(user.UID))
 	gid, _ := unix.SetfsgidRetGid(-1)
@@ -129,7 +129,7 @@ func become(user sandbox.User) error {
 	if uint32(gid) == user.GID && uint32(uid) == user.UID {
 		return nil
 	}
-	// gVisor has no file-system ids. The effective ones, of this thread alone, say who opens a file as well.
+	// gVisor has no file-system ids. There the thread's effective ids serve the same purpose.
 	const same = ^uintptr(0)
 	if _, _, errno := unix.RawSyscall(unix.SYS_SETRESGID, same, uintptr(user.GID), same); errno != 0 {
 		return errno

@@ -6,32 +6,31 @@ import (
 	"github.com/glovebox-dev/glovebox/internal/guest"
 )
 
-// walk goes through a folder and all below it, depth first, in the order of names, along no link. Its memory and descriptors
-// are bounded whatever the code has made: see heldNames and maxOpenLevels. Paths that it cannot name in guest.MaxPath bytes
-// it does not enter.
+// walk visits a folder and everything below it, depth first, in the order of names, and follows no link. Its memory and
+// descriptors are bounded by heldNames and maxOpenLevels. It does not enter paths longer than guest.MaxPath bytes.
 type walk struct {
 	tree    *tree
 	descent descent
 	frames  []frame // one for each level
 	path    []byte  // of the current folder, with a slash at the end unless it is empty
-	depth   int     // levels at the most
+	depth   int     // maximum number of levels
 	held    int     // cost of the names in all frames
 	reader  folderReader
 	below   int    // an open folder that the next step enters, or -1
 	enter   string // its name
 }
 
-// frame is what is left of one level.
+// frame is the remainder of one level.
 type frame struct {
 	names   []string // not yet visited
 	cost    int
-	last    string // the last that was visited
-	more    bool   // the folder holds, or may hold, names after these
+	last    string // the last visited name
+	more    bool   // the folder may contain names after these
 	pathLen int    // of walk.path
 }
 
-// newWalk begins a walk in the folder that is open in fd, and takes it over. Paths begin with prefix, which is empty or ends in
-// a slash. depth 1 visits the folder alone, 0 all below it.
+// newWalk begins a walk of the folder open in fd, and takes it over. Paths begin with prefix, which is empty or ends in a
+// slash. depth 1 visits only the folder, 0 everything below it.
 func (t *tree) newWalk(fd int, prefix string, depth int) (*walk, error) {
 	w := &walk{tree: t, path: []byte(prefix), depth: depth, below: -1}
 	if err := w.descent.push(fd, ""); err != nil {
@@ -48,7 +47,7 @@ func (w *walk) close() {
 	}
 }
 
-// step visits the next entry. Until the next step it lies in the folder fd() under that name. ok is false at the end.
+// step visits the next entry. Until the next step it has that name in folder fd(). ok is false at the end.
 func (w *walk) step() (info guest.FileInfo, name string, ok bool, err error) {
 	if w.below >= 0 {
 		if err := w.descend(); err != nil {
@@ -89,10 +88,10 @@ func (w *walk) step() (info guest.FileInfo, name string, ok bool, err error) {
 	}
 }
 
-// fd is the folder of the entry that was visited last.
+// fd is the last visited entry's folder.
 func (w *walk) fd() int { return w.descent.fd() }
 
-// openBelow opens the folder that the next step enters. It returns why that cannot be.
+// openBelow opens the folder that the next step enters, or returns why it cannot.
 func (w *walk) openBelow(name string) string {
 	if len(w.path)+len(name)+1+maxName >= guest.MaxPath {
 		return string(errDeep)
@@ -125,8 +124,8 @@ func (w *walk) ascend() error {
 	return nil
 }
 
-// fill reads the next names of the current folder. Room for them is made at the expense of the folders above, from the top,
-// which will be read again.
+// fill reads the current folder's next names. To make room it drops names of the folders above, from the top, which will be
+// read again.
 func (w *walk) fill(f *frame) error {
 	names, cost, more, err := w.reader.after(w.fd(), f.last, heldNames)
 	if err != nil {

@@ -10,8 +10,7 @@ import (
 	"github.com/glovebox-dev/glovebox/internal/guest"
 )
 
-// temporaryPrefix begins the names of files that are not complete yet. They are hidden, and random, so that the code cannot
-// lay something in wait there.
+// temporaryPrefix begins the names of incomplete files. They are hidden, and random, so that the code cannot prepare one.
 const temporaryPrefix = ".glovebox-"
 
 const defaultFileMode = 0o644
@@ -33,7 +32,7 @@ func (t *tree) writeFile(req *guest.WriteFile, c *call) (uint64, error) {
 	return t.writeInPlace(p, req, c)
 }
 
-// writeInPlace writes the file itself, and where that is a link the file that it leads to in the sandbox.
+// writeInPlace writes the file itself; of a link, its target in the sandbox.
 func (t *tree) writeInPlace(p place, req *guest.WriteFile, c *call) (uint64, error) {
 	fd := -1
 	if err := t.threads.do(func() (err error) {
@@ -56,10 +55,10 @@ func (t *tree) openForWriting(p place, req *guest.WriteFile) (int, error) {
 		return -1, err
 	}
 	defer unix.Close(dir)
-	for range maxTries { // the code may make and remove the file as we look
+	for range maxTries { // the code may make and remove the file meanwhile
 		fd, err := t.open(dir, name, unix.O_WRONLY|unix.O_CREAT|unix.O_EXCL|unix.O_NOFOLLOW|openAlways, defaultFileMode, 0)
 		if err == nil {
-			if err = unix.Fchmod(fd, orMode(req.Mode, defaultFileMode)); err == nil { // past the umask
+			if err = unix.Fchmod(fd, orMode(req.Mode, defaultFileMode)); err == nil { // despite the umask
 				return fd, nil
 			}
 			unix.Close(fd)
@@ -85,7 +84,7 @@ func (t *tree) openForWriting(p place, req *guest.WriteFile) (int, error) {
 		}
 		return fd, nil
 	}
-	return -1, unix.ENOENT // a link that leads nowhere
+	return -1, unix.ENOENT // a dangling link
 }
 
 func (t *tree) openParentToWrite(p place, make bool) (dir int, name string, err error) {
@@ -100,7 +99,7 @@ func (t *tree) openParentToWrite(p place, make bool) (dir int, name string, err 
 	return dir, name, err
 }
 
-// replaceFile writes a temporary file and gives it the file's name. A link is replaced itself, never written through.
+// replaceFile writes a temporary file and renames it. A link is replaced, never written through.
 func (t *tree) replaceFile(p place, req *guest.WriteFile, c *call) (n uint64, err error) {
 	var w *replacement
 	if err := t.threads.do(func() (err error) {
@@ -120,7 +119,7 @@ func (t *tree) replaceFile(p place, req *guest.WriteFile, c *call) (n uint64, er
 	return n, ended
 }
 
-// replacement is a file that is written under a temporary name.
+// replacement is a file being written under a temporary name.
 type replacement struct {
 	dir, fd         int
 	name, temporary string
@@ -147,8 +146,8 @@ func (t *tree) beginReplacement(p place, req *guest.WriteFile) (*replacement, er
 	return w, nil
 }
 
-// replacementMode returns the mode of the new file, which is that of the old one where the host names none. It fails early
-// where the new one could not take the name in the end.
+// replacementMode returns the new file's mode: the old file's, unless the host names one. It fails early if the rename could
+// not succeed.
 func replacementMode(dir int, name string, req *guest.WriteFile) (uint32, error) {
 	var old unix.Stat_t
 	switch err := unix.Fstatat(dir, name, &old, unix.AT_SYMLINK_NOFOLLOW); {
@@ -166,14 +165,14 @@ func replacementMode(dir int, name string, req *guest.WriteFile) (uint32, error)
 	return orMode(req.Mode, defaultFileMode), nil
 }
 
-// commit gives the file its name.
+// commit renames the file.
 func (w *replacement) commit(exclusive bool) error {
 	err := rename(w.dir, w.temporary, w.dir, w.name, !exclusive)
 	w.named = err == nil
 	return err
 }
 
-// close removes the temporary file unless it has its name.
+// close removes the temporary file unless it was renamed.
 func (w *replacement) close() {
 	if w.fd >= 0 {
 		unix.Close(w.fd)
@@ -184,7 +183,7 @@ func (w *replacement) close() {
 	unix.Close(w.dir)
 }
 
-// receiveContent writes what the host sends to an open file, from an offset, until the host ends its side.
+// receiveContent writes the host's data to an open file, from an offset, until the host ends its side.
 func receiveContent(c *call, fd int, offset int64) (n uint64, err error) {
 	for {
 		data, err := c.nextData()

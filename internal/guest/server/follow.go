@@ -20,16 +20,16 @@ func (s *Server) attach(c *call) error {
 	return s.follow(c, p, [2]uint64{m.Stdout, m.Stderr})
 }
 
-// follower sends the output of one process on one call.
+// follower sends one process's output on one call.
 type follower struct {
 	c    *call
 	p    *process
 	next [2]uint64 // offsets of what is to be sent
-	gone bool      // guarded by the process's mu: the host has given the call up
+	gone bool      // guarded by the process's mu: the host has canceled the call
 	buf  []byte
 }
 
-// follow sends the output from the given offsets and the exit record.
+// follow sends the output from the given offsets, then the exit record.
 func (s *Server) follow(c *call, p *process, from [2]uint64) error {
 	f := &follower{c: c, p: p, next: from}
 	if err := f.check(); err != nil {
@@ -42,13 +42,13 @@ func (s *Server) follow(c *call, p *process, from [2]uint64) error {
 	}()
 	err := f.send()
 	if err != nil {
-		c.st.Reset() // which ends listen; otherwise the host ends it
+		c.st.Reset() // ends listen; otherwise the host ends it
 	}
 	<-listening
 	return err
 }
 
-// check says whether all that was asked for is still kept.
+// check checks that the requested output is still kept.
 func (f *follower) check() error {
 	f.p.mu.Lock()
 	defer f.p.mu.Unlock()
@@ -57,7 +57,7 @@ func (f *follower) check() error {
 			continue
 		}
 		if f.next[i] > o.ring.End() {
-			return &guest.Failed{Kind: sandbox.Invalid, Op: "attach", Msg: o.stream.String() + " is not that long yet"}
+			return &guest.Failed{Kind: sandbox.Invalid, Op: "attach", Msg: o.stream.String() + " is shorter than this offset"}
 		}
 		if f.next[i] < o.ring.Start() && !o.lossy {
 			return &guest.Failed{Kind: sandbox.NotFound, Op: "attach", Value: o.ring.Start(), Stream: o.stream,
@@ -67,7 +67,7 @@ func (f *follower) check() error {
 	return nil
 }
 
-// listen takes the acknowledgements that come on the call, until the host ends its side.
+// listen handles acknowledgements on the call, until the host ends its side.
 func (f *follower) listen() {
 	for {
 		typ, body, err := f.c.recv()
@@ -77,7 +77,7 @@ func (f *follower) listen() {
 			continue
 		}
 		if err == nil {
-			f.c.st.Reset() // not what may be sent here
+			f.c.st.Reset() // an unexpected message
 		}
 		select {
 		case <-f.c.canceled():
@@ -92,7 +92,7 @@ func (f *follower) listen() {
 	}
 }
 
-// send sends output as it comes, and the exit record.
+// send sends output as it comes, then the exit record.
 func (f *follower) send() error {
 	turn := 0
 	for {
@@ -111,7 +111,8 @@ func (f *follower) send() error {
 	}
 }
 
-// wait returns the next piece of output, of each stream in turn, or the exit record after the last; neither when the call is over.
+// wait returns the next piece of output, alternating between the streams, or the exit record after the last; neither when
+// the call is over.
 func (f *follower) wait(turn int) ([]byte, *guest.Exited) {
 	p := f.p
 	p.mu.Lock()
@@ -125,7 +126,7 @@ func (f *follower) wait(turn int) ([]byte, *guest.Exited) {
 			if o == nil {
 				continue
 			}
-			f.next[i] = max(f.next[i], o.ring.Start()) // over what was dropped, or acknowledged by someone else
+			f.next[i] = max(f.next[i], o.ring.Start()) // skip what was dropped or acknowledged by another host
 			if f.next[i] < o.ring.End() {
 				return f.take(i, o), nil
 			}
@@ -148,7 +149,7 @@ func (f *follower) take(i int, o *output) []byte {
 	return f.buf
 }
 
-// acknowledge forgets what the host has taken.
+// acknowledge drops what the host has taken.
 func (p *process) acknowledge(m *guest.Ack) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -174,7 +175,7 @@ func (s *Server) ack(c *call) error {
 		running := !p.reaped
 		p.mu.Unlock()
 		if running {
-			return invalid("acknowledge "+m.ID, "it has not ended")
+			return invalid("acknowledge "+m.ID, "the execution has not ended")
 		}
 		s.table.forget(p)
 		p.discard()

@@ -2,10 +2,10 @@ package server
 
 import "github.com/glovebox-dev/glovebox/internal/guest"
 
-// handler serves one request. It returns once the call is over, and soon after it is canceled.
+// handler serves one request. It returns once the call is over, and soon after cancellation.
 type handler func(*Server, *call) error
 
-// handlerOf is the list of what this guest serves.
+// handlerOf lists the requests that this guest serves.
 func handlerOf(t guest.Type) handler {
 	switch t {
 	case guest.TypeHello:

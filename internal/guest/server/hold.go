@@ -8,13 +8,13 @@ import (
 	"github.com/glovebox-dev/glovebox/sandbox"
 )
 
-// ErrHeld is what Serve returns when a host has asked for the listener to be closed for a while; see guest.Hold.
+// ErrHeld is returned by Serve when a host asked to close the listener for a while; see guest.Hold.
 var ErrHeld = errors.New("the listener is held")
 
 // listening is one call of Serve.
 type listening struct {
 	held bool          // guarded by the server's mu
-	over chan struct{} // closed when the call returns
+	over chan struct{} // closed when Serve returns
 }
 
 func (s *Server) isHeld(l *listening) bool {
@@ -23,10 +23,10 @@ func (s *Server) isHeld(l *listening) bool {
 	return l.held
 }
 
-// connPoll is how often hold looks whether the connections that it has closed are over.
+// connPoll is how often hold checks whether closed connections have ended.
 const connPoll = time.Millisecond
 
-// hold serves Hold. It answers once no listener and no other connection is open, and then closes its own.
+// hold serves Hold. It answers once the listener and all other connections are closed, and then closes its own.
 func (s *Server) hold(c *call) error {
 	if s.cfg.Hold == nil {
 		return &guest.Failed{Kind: sandbox.Unsupported, Op: "hold", Msg: "this guest did not make its socket"}
@@ -60,7 +60,7 @@ func (s *Server) hold(c *call) error {
 	return err
 }
 
-// isAlone says whether there is no other connection.
+// isAlone reports whether there is no other connection.
 func (s *Server) isAlone(c *conn) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -12,13 +12,13 @@ import (
 
 const maxSignal = 64
 
-// Bounds of the hunt for the processes of an execution, which may fork faster than they are found.
+// Limits on the search for an execution's processes, which may fork faster than they are found.
 const (
 	huntMost  = 2 * time.Second
 	huntPause = time.Millisecond
 )
 
-// kill sends a signal to the started process. It is false where that one is reaped.
+// kill signals the started process. It returns false if that is reaped.
 func (p *process) kill(sig syscall.Signal) (bool, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -31,8 +31,7 @@ func (p *process) kill(sig syscall.Signal) (bool, error) {
 	return true, syscall.Kill(p.pid, sig)
 }
 
-// killMember sends a signal to another process of the execution, by a descriptor of it, so that the signal meets the process
-// that belongs to the execution or none.
+// killMember signals another process of the execution through a pidfd, so that no other process can be hit.
 func (s *Server) killMember(p *process, m stat, sig syscall.Signal) error {
 	if sig == syscall.SIGKILL {
 		p.mu.Lock()
@@ -48,21 +47,21 @@ func (s *Server) killMember(p *process, m stat, sig syscall.Signal) error {
 	}
 	defer unix.Close(fd)
 	if now, ok := s.proc.stat(m.pid); ok && now.spawned != m.spawned {
-		return unix.ESRCH // another one by now; if it is of the execution it is found again
+		return unix.ESRCH // replaced; if it belongs to the execution, the next search finds it
 	}
 	err = unix.PidfdSendSignal(fd, sig, nil, 0)
-	if err == unix.ENOSYS || err == unix.EPERM { // a filter may know the one call and not the other
+	if err == unix.ENOSYS || err == unix.EPERM { // a seccomp filter may allow only one of the two calls
 		return syscall.Kill(m.pid, sig)
 	}
 	return err
 }
 
-// signalTree sends a signal to all processes of the execution and says whether there was one.
+// signalTree signals all processes of the execution and reports whether there was one.
 func (s *Server) signalTree(p *process, sig syscall.Signal) bool {
 	if sig == syscall.SIGKILL {
 		return s.killTree(p)
 	}
-	members, _ := s.members(p, nil) // before the started process can end and break a chain of parents
+	members, _ := s.members(p, nil) // before the started process ends and a chain of parents breaks
 	some, _ := p.kill(sig)
 	for _, m := range members {
 		if s.killMember(p, m, sig) == nil {
@@ -72,7 +71,7 @@ func (s *Server) signalTree(p *process, sig syscall.Signal) bool {
 	return some
 }
 
-// hunt says that processes of the execution are about to be killed, until hunted is called as often. Called with mu held.
+// hunt announces that processes of the execution are about to be killed; hunted ends it. Called with mu held.
 func (p *process) hunt() {
 	p.hunts++
 	p.awaitOutput()
@@ -85,9 +84,9 @@ func (p *process) hunted() {
 	p.awaitOutput()
 }
 
-// killTree ends all processes of the execution, waits until those that are the guest's to reap are reaped, and says whether
-// there was one. They are stopped first, all of them, as one that still runs could fork into the room that a dead one leaves.
-// A program may hide from it; that is what the walls are for.
+// killTree ends all processes of the execution, waits until the guest has reaped its own, and reports whether there was one.
+// It stops all of them first, as a running one could fork into a dead one's place. A program may hide from the search;
+// isolation does not depend on it.
 func (s *Server) killTree(p *process) (some bool) {
 	p.mu.Lock()
 	p.hunt()
@@ -108,7 +107,7 @@ func (s *Server) killTree(p *process) (some bool) {
 	}
 }
 
-// halt stops the processes of the execution that were not known, until a look finds no further one, and returns what the last one found.
+// halt stops newly found processes of the execution until a search finds no more, and returns the last result.
 func (s *Server) halt(p *process, known map[int]uint64, end time.Time) (found []stat, unclear bool) {
 	for {
 		found, unclear = s.members(p, known)
@@ -125,7 +124,7 @@ func (s *Server) halt(p *process, known map[int]uint64, end time.Time) (found []
 	}
 }
 
-// zombies says whether the reaper has work to do.
+// zombies reports whether the reaper has work to do.
 func (s *Server) zombies() bool {
 	if !s.cfg.Init {
 		return false
@@ -134,7 +133,7 @@ func (s *Server) zombies() bool {
 	return err == nil && pid != 0
 }
 
-// expire is called when the deadline has passed.
+// expire is called after the deadline.
 func (p *process) expire() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -148,14 +147,14 @@ func (p *process) expire() {
 		return
 	}
 	p.s.goes(func() { p.s.signalTree(p, sig) })
-	time.AfterFunc(p.grace, func() { // also where the started process itself ended at once
+	time.AfterFunc(p.grace, func() { // even if the started process itself ended at once
 		p.mu.Lock()
 		defer p.mu.Unlock()
 		p.endTree()
 	})
 }
 
-// endTree ends all processes of the execution. An exit record that is not complete yet waits for it. Called with mu held.
+// endTree ends all processes of the execution. An incomplete exit record waits for it. Called with mu held.
 func (p *process) endTree() {
 	p.sentKill = true
 	p.hunt()
@@ -211,7 +210,7 @@ func (s *Server) signal(c *call) error {
 	return c.answer(&guest.Done{})
 }
 
-// signalGroup sends a signal to the group that the started process leads. While that one is not reaped, the group's id is its own.
+// signalGroup signals the group that the started process leads. Until that one is reaped, the group's id is not reused.
 func (s *Server) signalGroup(p *process, sig syscall.Signal) (bool, error) {
 	p.mu.Lock()
 	if !p.reaped && p.session == p.pid {
@@ -232,7 +231,7 @@ func (s *Server) signalGroup(p *process, sig syscall.Signal) (bool, error) {
 	return some, err
 }
 
-// endAll kills every execution, and drops the records of those that are not to be kept.
+// endAll kills every execution, and drops all records except those to keep.
 func (s *Server) endAll(keep func(*process) bool) {
 	for _, p := range s.table.all() {
 		if keep != nil && keep(p) {
@@ -278,7 +277,7 @@ func (s *Server) killAll(c *call) error {
 	return c.answer(&guest.Done{})
 }
 
-// killEveryone kills all processes of the sandbox until there is none, not even a zombie.
+// killEveryone kills all processes of the sandbox until none is left, not even a zombie.
 func (s *Server) killEveryone(c *call) error {
 	for {
 		switch err := syscall.Kill(-1, syscall.SIGKILL); err {

@@ -32,7 +32,7 @@ func (s *Server) renew(c *call) error {
 	return c.answer(&guest.Done{})
 }
 
-// setLease lets the guest live that much longer from now; 0 is for ever.
+// setLease extends the guest's life to d from now; 0 is for ever.
 func (s *Server) setLease(d time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -46,7 +46,7 @@ func (s *Server) setLease(d time.Duration) {
 	}
 }
 
-// leaseOver ends the guest, unless the lease was renewed at this very moment.
+// leaseOver ends the guest, unless the lease was renewed in this moment.
 func (s *Server) leaseOver(n uint64) {
 	s.mu.Lock()
 	current := s.leases == n
@@ -56,7 +56,7 @@ func (s *Server) leaseOver(n uint64) {
 	}
 }
 
-// watchLifeline ends the guest when the host lets go of the other end.
+// watchLifeline ends the guest when the host closes the other end.
 func (s *Server) watchLifeline(line io.Reader) {
 	var b [16]byte
 	for {
@@ -74,7 +74,7 @@ func (s *Server) shutdown(c *call) error {
 	if err := c.answer(&guest.Done{}); err != nil {
 		return err
 	}
-	c.session.Flush() // what the connection has taken arrives, even when the guest is gone
+	c.session.Flush() // data already in the connection arrives even after the guest's end
 	s.finish(EndShutdown)
 	return nil
 }
@@ -113,7 +113,7 @@ func (s *Server) reborn(c *call) error {
 	return c.answer(&guest.Done{})
 }
 
-// mixEntropy stirs the bytes into the kernel's, so that two sandboxes restored from one image do not draw the same keys.
+// mixEntropy adds the bytes to the kernel's entropy, so that two sandboxes restored from one image draw different keys.
 func (s *Server) mixEntropy(b []byte) error {
 	if len(b) == 0 {
 		return nil

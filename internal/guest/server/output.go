@@ -13,25 +13,25 @@ import (
 	"github.com/glovebox-dev/glovebox/sandbox"
 )
 
-// Sizes of one read of output. It grows as long as reads fill it.
+// Sizes of one read of output. It grows while reads fill it.
 const (
 	readLeast = 4 << 10
 	readMost  = 64 << 10
 
-	pipeSize = 256 << 10 // asked of the kernel; a smaller one does too
+	pipeSize = 256 << 10 // requested; a smaller one works too
 )
 
-// output is one stream of what a process writes, kept until it is acknowledged. The ring's positions are the stream's offsets.
+// output is one output stream of a process, kept until it is acknowledged. The ring's positions are the stream's offsets.
 type output struct {
 	p      *process
 	stream sandbox.Stream
 	file   *os.File // closed by pump
 	limit  int      // bytes kept
-	lossy  bool     // beyond it the oldest go, rather than hold the process up
+	lossy  bool     // beyond limit, drop the oldest instead of blocking the process
 
 	// Guarded by the process's mu.
 	ring       wire.Ring
-	room       sync.Cond // acknowledged, or given up
+	room       sync.Cond // signals acknowledgement or abandonment
 	incomplete bool
 	closed     bool // nothing more comes
 }
@@ -42,7 +42,7 @@ func newOutput(p *process, stream sandbox.Stream, file *os.File, limit int, loss
 	return o
 }
 
-// pump moves output from its pipe into the ring, until the last writer has closed it or Drain is over.
+// pump moves output from its pipe into the ring, until the last writer closes it or Drain is over.
 func (o *output) pump() {
 	size := readLeast
 	complete := false
@@ -64,7 +64,7 @@ func (o *output) pump() {
 	if o.p.tty == nil {
 		o.file.Close()
 	} else {
-		o.p.stdin.close() // the terminal is one file
+		o.p.stdin.close() // a terminal is one file
 	}
 	o.p.mu.Lock()
 	defer o.p.mu.Unlock()
@@ -73,7 +73,7 @@ func (o *output) pump() {
 	o.p.ended()
 }
 
-// over says whether the output is complete after a read that failed.
+// over reports whether the output is complete after a failed read.
 func (o *output) over(err error) bool {
 	switch {
 	case err == io.EOF:
@@ -86,8 +86,8 @@ func (o *output) over(err error) bool {
 	return false
 }
 
-// drain takes what lies in the pipe when Drain is over: it was written, but there may have been no room for it until now. It
-// says whether that was all.
+// drain reads what is left in the pipe when Drain is over: there may have been no room for it before. It reports whether
+// that was all.
 func (o *output) drain() bool {
 	raw, err := o.file.SyscallConn()
 	if err != nil {
@@ -96,7 +96,7 @@ func (o *output) drain() bool {
 	left := 0
 	raw.Control(func(fd uintptr) { left, err = unix.IoctlGetInt(int(fd), unix.TIOCINQ) }) // FIONREAD
 	for err == nil {
-		// With nothing left, one byte more tells the end from a writer that is still there.
+		// If nothing is left, reading one more byte distinguishes the end from a remaining writer.
 		buf := o.reserve(max(1, min(left, readMost)))
 		if buf == nil {
 			return false
@@ -119,7 +119,7 @@ func (o *output) drain() bool {
 	return false
 }
 
-// reserve waits for room and returns some, at most size bytes. nil says that nobody wants the output any more.
+// reserve waits for room and returns at most size bytes of it. nil means that nobody wants the output any more.
 func (o *output) reserve(size int) []byte {
 	o.p.mu.Lock()
 	defer o.p.mu.Unlock()

@@ -10,14 +10,13 @@ import (
 	"github.com/glovebox-dev/glovebox/internal/guest"
 )
 
-// notRegular is why the content of an entry does not follow it.
+// notRegular is the reason why an entry has no content.
 const notRegular = "not a regular file"
 
-// pack serves Pack and says whether entries were left unnamed.
+// pack serves Pack and reports whether entries were left unnamed.
 //
-// Content follows an entry that is a regular file with neither Err nor Omitted, and is exactly Size bytes. Where the file turned
-// out shorter, or could not be read to its end, zeros stand in, and a second entry of the same path follows with an Err
-// that says so.
+// Content follows an entry that is a regular file with neither Err nor Omitted, and is exactly Size bytes. If the file turns
+// out shorter, or a read fails, zeros fill the rest, and a second entry of the same path follows with an Err.
 func (t *tree) pack(req *guest.Pack, c *call) (more bool, err error) {
 	p, err := t.place(req.Base)
 	if err != nil {
@@ -55,15 +54,15 @@ func (t *tree) pack(req *guest.Pack, c *call) (more bool, err error) {
 type packer struct {
 	tree     *tree
 	c        *call
-	maxBytes uint64 // 0 is no bound
+	maxBytes uint64 // 0 is unlimited
 	maxFiles uint64
 	bytes    uint64
 	files    uint64
-	omitted  uint64 // entries whose content did not follow, though it might have
+	omitted  uint64 // entries whose content was left out
 	more     bool
 }
 
-// packed is an entry ready to be sent; fd is its open content, or -1.
+// packed is an entry ready to be sent; fd is its content, or -1.
 type packed struct {
 	info guest.FileInfo
 	fd   int
@@ -75,7 +74,7 @@ func (e packed) close() {
 	}
 }
 
-// subtree sends one path and all that is below it.
+// subtree sends one path and everything below it.
 func (k *packer) subtree(base int, path string) error {
 	var e packed
 	var w *walk
@@ -94,7 +93,7 @@ func (k *packer) subtree(base int, path string) error {
 	return k.all(w)
 }
 
-// look prepares the entry at a path, and a walk where it is a folder. What is not there is an entry that says so.
+// look prepares the entry at a path, and for a folder a walk. A missing path becomes an entry with an Err.
 func (k *packer) look(base int, path string) (packed, *walk, error) {
 	dir, name := base, path
 	if i := strings.LastIndexByte(path, '/'); i >= 0 {
@@ -118,10 +117,10 @@ func (k *packer) look(base int, path string) (packed, *walk, error) {
 	return k.prepare(dir, name, info), w, err
 }
 
-// packBatch is how many entries are opened before they are sent: a trip to another thread costs as much as a small file.
+// packBatch is how many entries are opened before they are sent: a switch to another thread costs as much as a small file.
 const packBatch = 8
 
-// all sends what a walk visits, and closes it.
+// all sends the entries of a walk, and closes it.
 func (k *packer) all(w *walk) error {
 	defer w.close()
 	batch := make([]packed, 0, packBatch)
@@ -150,7 +149,7 @@ func (k *packer) all(w *walk) error {
 	}
 }
 
-// prepare decides what becomes of an entry, and opens its content where that is to follow.
+// prepare decides whether an entry's content follows, and opens it.
 func (k *packer) prepare(dir int, name string, info guest.FileInfo) packed {
 	e := packed{info, -1}
 	if info.Err != "" {
@@ -176,7 +175,7 @@ func (k *packer) prepare(dir int, name string, info guest.FileInfo) packed {
 		e.info.Err = why(err)
 		return e
 	}
-	e.info = fileInfo(info.Path, &st) // it may be another file by now
+	e.info = fileInfo(info.Path, &st) // the file may have been replaced
 	if e.info.Omitted = k.over(e.info.Size); e.info.Omitted != "" {
 		unix.Close(fd)
 		return e
@@ -186,7 +185,7 @@ func (k *packer) prepare(dir int, name string, info guest.FileInfo) packed {
 	return e
 }
 
-// over says why so many bytes more are over the bound, "" where they are not.
+// over explains why so many more bytes exceed a limit, or returns "".
 func (k *packer) over(size uint64) string {
 	limit := k.maxBytes
 	if limit == 0 {
@@ -198,12 +197,12 @@ func (k *packer) over(size uint64) string {
 	return "over the limit of " + strconv.FormatUint(limit, 10) + " bytes in all"
 }
 
-// send sends an entry and its content, and lets go of it.
+// send sends an entry and its content, and closes the content.
 func (k *packer) send(e packed) error {
 	defer e.close()
 	if e.info.Err != "" || e.info.Omitted != "" {
 		if k.omitted++; k.omitted > guest.DefaultListLimit {
-			k.more = true // enough is named that does not follow
+			k.more = true // enough left-out entries are named
 			return nil
 		}
 	}
@@ -226,7 +225,7 @@ func (k *packer) send(e packed) error {
 	return k.c.send(&guest.FileInfo{Path: e.info.Path, Err: reason + "; zeros stand for its last " + missing + " bytes"})
 }
 
-// zeros stand for content that is gone.
+// zeros replace lost content.
 var zeros [4 << 10]byte
 
 func sendZeros(c *call, n uint64) error {

@@ -18,7 +18,7 @@ type process struct {
 	user    sandbox.User
 	spawned time.Time
 	pid     int // written once, under the table's mu; 0 before the fork
-	session int // of the process, where it is its own; 0 where it was adopted from another
+	session int // the process's own session; 0 if it was adopted from another
 	tty     *os.File
 	stdin   stdin
 	outputs [2]*output // stdout and stderr; a terminal has no second
@@ -29,18 +29,18 @@ type process struct {
 	drain      time.Duration
 
 	mu           sync.Mutex // guards all below, and the outputs
-	changed      sync.Cond  // output came, the end came, or someone who waits is to go
+	changed      sync.Cond  // signals output, the end, or the cancellation of a waiter
 	reaped       bool
 	status       syscall.WaitStatus
 	usage        syscall.Rusage
 	wall         time.Duration
 	timedOut     bool
-	signaled     bool // SIGKILL was sent because a caller said so
+	signaled     bool // a caller requested SIGKILL
 	sentKill     bool // SIGKILL was sent to a process of this execution for any reason
 	foreignKills uint32
-	pending      int  // what must end before the exit record is complete: pumps, the killing of the tree, and the process itself
-	hunts        int  // how many are killing its processes, or about to
-	forgotten    bool // the record is gone: nothing may wait any more
+	pending      int  // what the exit record waits for: pumps, killing the tree, the process itself
+	hunts        int  // goroutines killing its processes, or about to
+	forgotten    bool // the record is gone: nobody may wait any more
 	exited       *guest.Exited
 	deadline     *time.Timer
 }
@@ -51,7 +51,7 @@ func newProcess(s *Server, id string, argv []string) *process {
 	return p
 }
 
-// begin sets the process going after it was forked. Called with the table's birth held.
+// begin starts the goroutines of a forked process. Called with the table's spawning lock held.
 func (p *process) begin(pid int, deadline time.Duration) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -74,7 +74,7 @@ func (p *process) begin(pid int, deadline time.Duration) {
 	}
 }
 
-// reapedAs notes how the process itself ended. Its output may still be on its way. Called with mu held.
+// reapedAs records how the process itself ended. Its output may still be coming. Called with mu held.
 func (p *process) reapedAs(ws syscall.WaitStatus, usage *syscall.Rusage) {
 	p.reaped, p.status, p.usage, p.wall = true, ws, *usage, time.Since(p.spawned)
 	p.changed.Broadcast()
@@ -94,8 +94,8 @@ func (p *process) reapedAs(ws syscall.WaitStatus, usage *syscall.Rusage) {
 	p.ended()
 }
 
-// awaitOutput bounds how long the output of a reaped process is awaited. Whoever is being killed holds it until it is dead, which takes a
-// busy machine its time, so Drain begins after that; but however often and long they are killed, after huntMost. Called with mu held.
+// awaitOutput bounds the wait for a reaped process's output. Processes being killed hold the output until they are dead,
+// which takes a busy machine a while, so Drain begins after that, but at the latest after huntMost. Called with mu held.
 func (p *process) awaitOutput() {
 	if !p.reaped || p.forgotten {
 		return
@@ -111,7 +111,7 @@ func (p *process) awaitOutput() {
 	}
 }
 
-// ended counts one of the things that the exit record waits for. Called with mu held.
+// ended counts one thing that the exit record waits for. Called with mu held.
 func (p *process) ended() {
 	p.pending--
 	if p.pending > 0 {
@@ -145,7 +145,7 @@ func (p *process) ended() {
 	p.changed.Broadcast()
 }
 
-// await waits until cond, which is called with mu held, is true; false says that the call was canceled first.
+// await waits until cond, which is called with mu held, is true. It returns false if the call was canceled first.
 func (p *process) await(c *call, cond func() bool) bool {
 	over := make(chan struct{})
 	defer close(over)
@@ -171,7 +171,7 @@ func (p *process) await(c *call, cond func() bool) bool {
 	return true
 }
 
-// discard gives up all that the process still holds, after its record was forgotten.
+// discard releases everything the process still holds, after its record was dropped.
 func (p *process) discard() {
 	p.mu.Lock()
 	p.forgotten = true
@@ -198,7 +198,7 @@ func (p *process) info() guest.ProcessInfo {
 	return i
 }
 
-// maxListedArgv bounds the argument list of one process in Processes, so that MaxProcesses of them make one message.
+// maxListedArgv bounds one process's argument list in Processes, so that MaxProcesses of them fit one message.
 const maxListedArgv = 96
 
 func shortArgv(argv []string) []string {

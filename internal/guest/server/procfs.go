@@ -12,7 +12,7 @@ import (
 	"github.com/glovebox-dev/glovebox/sandbox"
 )
 
-// procfs looks for processes. What it finds is what they were a moment ago.
+// procfs looks for processes. Its results may be outdated at once.
 type procfs struct {
 	root *os.File // nil: /proc
 }
@@ -32,7 +32,7 @@ func (f *procfs) open(name string, flags int) (int, error) {
 	return fd, err
 }
 
-// read returns how much of a file it read into b, 0 where it could not.
+// read returns how much of a file it read into b, 0 on failure.
 func (f *procfs) read(name string, b []byte) int {
 	fd, err := f.open(name, unix.O_RDONLY)
 	if err != nil {
@@ -43,10 +43,10 @@ func (f *procfs) read(name string, b []byte) int {
 	return max(n, 0)
 }
 
-// stat is what is needed of /proc/PID/stat.
+// stat holds the needed fields of /proc/PID/stat.
 type stat struct {
 	pid, parent, group, session int
-	spawned                     uint64 // in ticks since the machine started; tells a process from a later one of the same pid
+	spawned                     uint64 // in ticks since boot; distinguishes processes with the same pid
 	zombie                      bool
 }
 
@@ -56,7 +56,7 @@ func (f *procfs) stat(pid int) (stat, bool) {
 	return parseStat(pid, b[:n])
 }
 
-// parseStat reads the fields after the name, which is in parentheses and may hold any bytes, parentheses too.
+// parseStat parses the fields after the name, which is in parentheses and may contain any bytes, parentheses too.
 func parseStat(pid int, b []byte) (stat, bool) {
 	const startField = 19
 	fields := bytes.SplitN(b[bytes.LastIndexByte(b, ')')+1:], []byte{' '}, startField+3)[1:] // it begins with a space
@@ -78,13 +78,13 @@ func parseStat(pid int, b []byte) (stat, bool) {
 	return s, true
 }
 
-// sessionOf returns the session of a process, dead or alive, 0 where it cannot be seen.
+// sessionOf returns the session of a process, dead or alive, 0 if it is not visible.
 func (f *procfs) sessionOf(pid int) int {
 	s, _ := f.stat(pid)
 	return s.session
 }
 
-// list returns every process that can be seen.
+// list returns every visible process.
 func (f *procfs) list() []stat {
 	fd, err := f.open(".", unix.O_RDONLY|unix.O_DIRECTORY)
 	if err != nil {
@@ -108,34 +108,35 @@ func (f *procfs) list() []stat {
 	}
 }
 
-// maxEnviron bounds how much of an environment is searched. The variable stands first in what the guest starts.
+// maxEnviron bounds how much of an environment is searched. The guest puts the variable first.
 const maxEnviron = 256 << 10
 
-// names says whether the environment that a process was spawned with names the execution. In the middle of execve it has none: nobody can
-// tell yet.
+// names reports whether a process's initial environment names the execution. During execve it has none, so the answer is
+// unclear.
 func (f *procfs) names(pid int, id string) (named, unclear bool) {
 	named, empty := f.environ(pid, id)
 	if !empty {
 		return named, false
 	}
 	if f.executing(pid) {
-		fd, err := f.open(strconv.Itoa(pid)+"/exe", unix.O_PATH) // a thread of the kernel has none
+		fd, err := f.open(strconv.Itoa(pid)+"/exe", unix.O_PATH) // kernel threads have none
 		if err == nil {
 			unix.Close(fd)
 		}
 		return false, err == nil
 	}
-	named, _ = f.environ(pid, id) // there now, if it was executing
+	named, _ = f.environ(pid, id) // complete now, if it was executing
 	return named, false
 }
 
-// executing says whether a process is in the middle of execve: create_elf_tables sets env_end last, and no program can set it to 0 again
-// (validate_prctl_map_addr). Where the guest's own is 0 the kernel does not tell: gVisor, which shows no process before its environment.
+// executing reports whether a process is in the middle of execve: create_elf_tables sets env_end last, and no program can
+// reset it to 0 (validate_prctl_map_addr). If the guest's own is 0, the kernel does not report it: gVisor, which shows no
+// process before its environment.
 func (f *procfs) executing(pid int) bool {
 	return f.envEnd(pid) == "0" && f.envEnd(os.Getpid()) != "0"
 }
 
-// envEnd returns env_end of /proc/PID/stat, "" where it cannot be seen.
+// envEnd returns env_end of /proc/PID/stat, "" if it is not visible.
 func (f *procfs) envEnd(pid int) string {
 	const field = 48 // after the name
 	var b [1024]byte
@@ -155,7 +156,7 @@ func (f *procfs) environ(pid int, id string) (named, empty bool) {
 	file := os.NewFile(uintptr(fd), "environ")
 	defer file.Close()
 	mark := []byte(guest.EnvExecution + "=" + id + "\x00")
-	b := append(make([]byte, 0, 4<<10), 0) // a NUL before the first variable as well
+	b := append(make([]byte, 0, 4<<10), 0) // a NUL also before the first variable
 	for len(b) < maxEnviron {
 		n, err := file.Read(b[len(b):cap(b)])
 		from := max(0, len(b)-len(mark)-1)
@@ -173,9 +174,9 @@ func (f *procfs) environ(pid int, id string) (named, empty bool) {
 	return false, false
 }
 
-// members returns the processes of an execution that live, but the started one itself: those of its session, those whose chain of parents
-// leads to one of them, those whose environment names it, and those that were known to be of it before: a process that is
-// about to end has neither parent nor environment. unclear says that another look may find more.
+// members returns the living processes of an execution except the started one: those of its session, those descended from
+// one of them, those whose environment names it, and those known from before: a process that is about to end has neither
+// parent nor environment. unclear means that another search may find more.
 func (s *Server) members(p *process, known map[int]uint64) (found []stat, unclear bool) {
 	as(p.user, func() {
 		all := s.proc.list()
@@ -197,7 +198,7 @@ func (s *Server) members(p *process, known map[int]uint64) (found []stat, unclea
 		for _, st := range all {
 			if st.pid != self && !in[st.pid] && !st.zombie {
 				named, later := s.proc.names(st.pid, p.id)
-				in[st.pid], unclear = named, unclear || later && st.parent == self // of the others a parent is found
+				in[st.pid], unclear = named, unclear || later && st.parent == self // the others have a visible parent
 			}
 		}
 		for _, st := range all {
@@ -209,8 +210,8 @@ func (s *Server) members(p *process, known map[int]uint64) (found []stat, unclea
 	return found, unclear
 }
 
-// descends says whether the chain of parents leads to one that is in. It stops at the guest, and at a loop, which a list that
-// was not read in one instant may hold.
+// descends reports whether a chain of parents leads to a member. It stops at the guest, and at a loop, which a list that was
+// not read atomically may contain.
 func descends(pid, self int, parents map[int]int, in map[int]bool) bool {
 	for range len(parents) {
 		pid = parents[pid]
@@ -224,8 +225,8 @@ func descends(pid, self int, parents map[int]int, in map[int]bool) bool {
 	return false
 }
 
-// as runs f so that /proc shows it what it shows the user. The kernel asks for the reader's file-system ids, or CAP_SYS_PTRACE
-// (ptrace(2), PTRACE_MODE_READ_FSCREDS).
+// as runs f with the user's view of /proc. The kernel checks the reader's file-system ids, or CAP_SYS_PTRACE (ptrace(2),
+// PTRACE_MODE_READ_FSCREDS).
 func as(user sandbox.User, f func()) {
 	if int(user.UID) == os.Geteuid() || canTrace() {
 		f()
@@ -235,7 +236,7 @@ func as(user sandbox.User, f func()) {
 	go func() {
 		defer close(done)
 		runtime.LockOSThread() // never unlocked: the thread ends with the goroutine, and with it the ids
-		_ = become(user)       // it sees less then
+		_ = become(user)       // on failure it sees less
 		f()
 	}()
 	<-done

@@ -22,7 +22,7 @@ func openTerminal(rows, cols uint16, user sandbox.User) (master *os.File, peer i
 		unix.Close(m)
 		return nil, -1, failed("open terminal", err.(syscall.Errno))
 	}
-	// So that the code can open its terminal by name too; where the guest may not, only that does not work.
+	// Lets the code open its terminal by name too; if the guest may not do this, only that fails.
 	unix.Fchown(peer, int(user.UID), -1)
 	master = os.NewFile(uintptr(m), "terminal")
 	setSize(m, rows, cols)

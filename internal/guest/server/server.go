@@ -11,33 +11,33 @@ import (
 	"github.com/glovebox-dev/glovebox/sandbox"
 )
 
-// Config is what a server is told at its birth.
+// Config configures a server.
 type Config struct {
 	Key  [guest.KeySize]byte // what a host must show
 	ID   string              // of the sandbox
-	User sandbox.User        // the code's; whoever else the guest may be
+	User sandbox.User        // the code's user; the guest may be another
 
-	// Init says that this process is pid 1, or at least a subreaper: all its children are the server's to reap.
+	// Init means that this process is pid 1, or a subreaper: the server reaps all its children.
 	Init bool
 
-	Lease    time.Duration // how long to live without a host's Lease message; 0 is for ever
-	Lifeline *os.File      // where reading it ends, so does the guest; nil is none. Best non-blocking
+	Lease    time.Duration // how long to live without a Lease message; 0 is for ever
+	Lifeline *os.File      // end-of-file ends the guest; may be nil, should be non-blocking
 
-	// Spawner prepares the one thread from which all processes are started, as its walls are what they inherit. nil is nothing.
+	// Spawner prepares the one thread that starts all processes, which inherit its confinement. May be nil.
 	Spawner func() error
-	Limits  []guest.Rlimit // of all that is started, under those of Start
+	Limits  []guest.Rlimit // for all processes, below those of Start
 
-	// OOMScore is the server's own oom_score_adj, open for writing. The score is raised for the instant of each fork, so that
-	// what is started dies of want of memory before the guest does. nil leaves scores alone.
+	// OOMScore is the server's own oom_score_adj, open for writing. It is raised during each fork, so that the kernel kills
+	// started processes before the guest. nil leaves scores alone.
 	OOMScore *os.File
 
-	// Visited says that processes come into the sandbox from outside, and are not the sandbox's to kill: hosts are at their other end.
+	// Visited means that processes enter the sandbox from outside. The sandbox must not kill them: they connect hosts.
 	Visited bool
 
-	Proc     *os.File // the root of a proc file system to look for processes in; nil is /proc
-	OwnClock bool     // Reborn may set the clock: it is the sandbox's own
+	Proc     *os.File // root of the proc file system to search; nil is /proc
+	OwnClock bool     // the clock is the sandbox's own, so Reborn may set it
 
-	// Hold is called once the listener is closed because a host asked for it (guest.Hold), and Serve returns ErrHeld. nil refuses to.
+	// Hold is called after a host had the listener closed (guest.Hold); Serve then returns ErrHeld. nil refuses Hold.
 	Hold func() error
 }
 
@@ -47,12 +47,12 @@ type End string
 // The reasons.
 const (
 	EndClosed   End = "closed"
-	EndShutdown End = "shutdown" // a host said so
+	EndShutdown End = "shutdown" // a host requested it
 	EndLease    End = "lease"    // no host came back in time
 	EndLifeline End = "lifeline" // the host that held the other end is gone
 )
 
-// Server is the guest. Close ends it and waits for all that it began.
+// Server is the guest. Close ends it and waits for everything it started.
 type Server struct {
 	cfg     Config
 	spawned time.Time
@@ -60,24 +60,24 @@ type Server struct {
 	spawner *spawner
 	table   table
 	files   *tree
-	wg      sync.WaitGroup // goroutines that live longer than a call
+	wg      sync.WaitGroup // goroutines that outlive a call
 
-	setgroups groupsRule // guarded by the table's birth
+	setgroups groupsRule // guarded by the table's spawning lock
 	ended     chan struct{}
 
 	mu         sync.Mutex // guards all below
-	end        End        // "" while it lives
-	closed     bool       // no goroutine may begin any more
+	end        End        // "" while it runs
+	closed     bool       // no more goroutines may start
 	key        [guest.KeySize]byte
 	id         string
 	generation uint64
 	conns      map[*conn]struct{}
 	listeners  map[io.Closer]*listening
 	lease      *time.Timer // nil: for ever
-	leases     uint64      // how many there were
+	leases     uint64      // number of leases so far
 }
 
-// New returns a server whose lease runs, and whose spawner is prepared.
+// New returns a server with a running lease and a prepared spawner.
 func New(cfg Config) (*Server, error) {
 	s := &Server{cfg: cfg, spawned: time.Now(), ended: make(chan struct{}), key: cfg.Key, id: cfg.ID, generation: 1,
 		conns: make(map[*conn]struct{}), listeners: make(map[io.Closer]*listening)}
@@ -102,7 +102,7 @@ func New(cfg Config) (*Server, error) {
 	return s, nil
 }
 
-// goes runs f on a goroutine that Close waits for. After Close it does nothing, and is false.
+// goes runs f on a goroutine that Close waits for. After Close it only returns false.
 func (s *Server) goes(f func()) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -117,7 +117,7 @@ func (s *Server) goes(f func()) bool {
 	return true
 }
 
-// Serve takes connections from a listening socket until the server ends. The descriptor must be non-blocking.
+// Serve accepts connections until the server ends. The descriptor must be non-blocking.
 func (s *Server) Serve(listener *os.File) error {
 	raw, err := listener.SyscallConn()
 	if err != nil {
@@ -152,10 +152,10 @@ func (s *Server) Serve(listener *os.File) error {
 	}
 }
 
-// acceptPause is how long no connection is taken after the process or the system had no room for one.
+// acceptPause is the pause after the process or the system had no room for a connection.
 const acceptPause = 10 * time.Millisecond
 
-// accept waits for one connection. Package net would do it too, and double the guest's size.
+// accept waits for one connection. Package net can do it too, but would double the guest's size.
 func accept(raw syscall.RawConn) (fd int, err error) {
 	var errno syscall.Errno
 	waiting := raw.Read(func(l uintptr) bool {
@@ -177,7 +177,7 @@ func accept(raw syscall.RawConn) (fd int, err error) {
 	return fd, nil
 }
 
-// Wait returns once the server has ended, with the reason. The caller then exits, and with pid 1 all else goes.
+// Wait returns once the server has ended, with the reason. The caller then exits, and with pid 1 everything ends.
 func (s *Server) Wait() End {
 	<-s.ended
 	s.mu.Lock()
@@ -211,8 +211,8 @@ func (s *Server) finish(why End) {
 	}
 }
 
-// Close ends the server with all that it has started, and waits until nothing of it is left. It is for tests, and for a guest
-// that is not pid 1.
+// Close ends the server with everything it has started, and waits until all of it is gone. For tests, and for a guest that
+// is not pid 1.
 func (s *Server) Close() error {
 	s.finish(EndClosed)
 	s.closeConns(nil)

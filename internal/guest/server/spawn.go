@@ -14,27 +14,27 @@ import (
 	"github.com/glovebox-dev/glovebox/sandbox"
 )
 
-// spawner is the one thread from which processes are started, one after the other: they inherit its walls.
+// spawner is the one thread that starts processes, one after the other: they inherit its confinement.
 type spawner struct {
-	orders   chan *birth
+	orders   chan *child
 	oomScore *os.File
 }
 
 // newSpawner starts the thread and prepares it. The thread lives until close.
 func newSpawner(cfg *Config) (*spawner, error) {
-	sp := &spawner{orders: make(chan *birth), oomScore: cfg.OOMScore}
+	sp := &spawner{orders: make(chan *child), oomScore: cfg.OOMScore}
 	ready := make(chan error)
 	go sp.live(cfg, ready)
 	return sp, <-ready
 }
 
-// live is the thread's life. It is never the first thread of the process: by that one the kernel decides who may signal the guest, and
-// the code may signal whoever stands behind the same Landlock rules.
+// live is the thread's main function. It is never the process's first thread: that one decides who may signal the guest, and
+// the code may signal processes under the same Landlock rules.
 func (sp *spawner) live(cfg *Config, ready chan<- error) {
-	runtime.LockOSThread() // and never unlock: the thread is not fit for anything else, and ends with the goroutine
+	runtime.LockOSThread() // never unlocked: nothing else may run on it, and it ends with the goroutine
 	if unix.Gettid() == unix.Getpid() {
 		locked := make(chan error)
-		go sp.live(cfg, locked) // on another thread, as this one is held
+		go sp.live(cfg, locked) // this thread is locked, so another runs it
 		ready <- <-locked
 		runtime.UnlockOSThread()
 		return
@@ -59,71 +59,71 @@ func (sp *spawner) run() {
 func (sp *spawner) close() { close(sp.orders) }
 
 // spawn starts a process and returns its pid.
-func (sp *spawner) spawn(b *birth) (int, error) {
-	b.done = make(chan struct{})
-	sp.orders <- b
-	<-b.done
-	if b.err != nil {
-		return 0, b.err
+func (sp *spawner) spawn(ch *child) (int, error) {
+	ch.done = make(chan struct{})
+	sp.orders <- ch
+	<-ch.done
+	if ch.err != nil {
+		return 0, ch.err
 	}
-	return b.pid, nil
+	return ch.pid, nil
 }
 
-// birth is one process on its way into the world.
-type birth struct {
+// child is one process being started.
+type child struct {
 	order fork.Order
 	pid   int
 	done  chan struct{}
 	err   error
 }
 
-// The score of what is started: the first to die of want of memory.
+// The score of started processes: the first to be killed for want of memory.
 const oomScoreMost = 1000
 
 // spawned forks and executes, on the spawner's thread.
-func (b *birth) spawned(sp *spawner) {
+func (ch *child) spawned(sp *spawner) {
 	restore, err := raiseScore(sp.oomScore)
 	if err != nil {
-		b.err = &guest.Failed{Kind: sandbox.Internal, Op: "raise oom_score_adj", Msg: err.Error()}
+		ch.err = &guest.Failed{Kind: sandbox.Internal, Op: "raise oom_score_adj", Msg: err.Error()}
 		return
 	}
-	b.pid, _, b.err = b.order.Start()
-	if b.err != nil {
-		b.err = b.refused()
+	ch.pid, _, ch.err = ch.order.Start()
+	if ch.err != nil {
+		ch.err = ch.refused()
 	}
-	if err := restore(); err != nil && b.err == nil { // the guest must not stay the first to die; rather than that, this process does not run
-		b.err = &guest.Failed{Kind: sandbox.Internal, Op: "restore oom_score_adj", Msg: err.Error()}
-		syscall.Kill(b.pid, syscall.SIGKILL)
-		b.stillborn()
+	if err := restore(); err != nil && ch.err == nil { // rather fail the start than leave the guest first in line
+		ch.err = &guest.Failed{Kind: sandbox.Internal, Op: "restore oom_score_adj", Msg: err.Error()}
+		syscall.Kill(ch.pid, syscall.SIGKILL)
+		ch.abort()
 	}
 }
 
-// stillborn reaps a child that is not to become an execution.
-func (b *birth) stillborn() {
+// abort reaps a child that failed to start.
+func (ch *child) abort() {
 	var ws syscall.WaitStatus
 	for {
-		if _, err := syscall.Wait4(b.pid, &ws, 0, nil); err != syscall.EINTR {
-			return // ECHILD: the reaper was faster
+		if _, err := syscall.Wait4(ch.pid, &ws, 0, nil); err != syscall.EINTR {
+			return // ECHILD: the reaper was first
 		}
 	}
 }
 
-// refused says at which step the child failed.
-func (b *birth) refused() error {
+// refused explains at which step the child failed.
+func (ch *child) refused() error {
 	var e *fork.Error
-	if errors.Is(b.err, syscall.EINVAL) && !errors.As(b.err, &e) {
-		return invalid("start", b.err.Error())
+	if errors.Is(ch.err, syscall.EINVAL) && !errors.As(ch.err, &e) {
+		return invalid("start", ch.err.Error())
 	}
-	if !errors.As(b.err, &e) {
-		return &guest.Failed{Kind: sandbox.Unavailable, Op: "start", Msg: b.err.Error()}
+	if !errors.As(ch.err, &e) {
+		return &guest.Failed{Kind: sandbox.Unavailable, Op: "start", Msg: ch.err.Error()}
 	}
 	f := failed(e.Step.String(), e.Errno)
 	f.Msg = e.Errno.Error()
 	switch e.Step {
 	case fork.Directory:
-		f.Op, f.Msg = "change to "+b.order.Dir, "the working directory cannot be entered: "+f.Msg
+		f.Op, f.Msg = "change to "+ch.order.Dir, "cannot enter the working directory: "+f.Msg
 	case fork.Execute:
-		f.Op = "execute " + b.order.Argv[0]
+		f.Op = "execute " + ch.order.Argv[0]
 		if e.Errno == syscall.ENOENT {
 			f.Msg = "no such program, or its interpreter is missing"
 		}
@@ -136,7 +136,7 @@ func (b *birth) refused() error {
 
 func invalid(op, msg string) error { return &guest.Failed{Kind: sandbox.Invalid, Op: op, Msg: msg} }
 
-// raiseScore makes this process, and so what it forks, the first to die of want of memory, until restore is called.
+// raiseScore makes this process, and so its children, the first to be killed for want of memory, until restore is called.
 func raiseScore(f *os.File) (restore func() error, err error) {
 	if f == nil {
 		return func() error { return nil }, nil

@@ -34,7 +34,7 @@ func (s *Server) start(c *call) error {
 	return s.follow(c, p, [2]uint64{})
 }
 
-// launch starts the process of m and returns it once its program runs.
+// launch starts the process of m and returns once its program runs.
 func (s *Server) launch(m *guest.Start) (*process, error) {
 	if err := checkStart(m); err != nil {
 		return nil, err
@@ -51,14 +51,14 @@ func (s *Server) launch(m *guest.Start) (*process, error) {
 	if err := s.table.reserve(p); err != nil {
 		return nil, err
 	}
-	if err := s.bear(p, m); err != nil {
+	if err := s.spawn(p, m); err != nil {
 		s.table.forget(p)
 		return nil, err
 	}
 	return p, nil
 }
 
-// maxID bounds what names an execution, in bytes.
+// maxID bounds an execution's id, in bytes.
 const maxID = 64
 
 func checkStart(m *guest.Start) error {
@@ -67,11 +67,11 @@ func checkStart(m *guest.Start) error {
 	}
 	switch {
 	case len(m.Argv) == 0 || m.Argv[0] == "":
-		return invalid("argv", "there is no program")
+		return invalid("argv", "no program is given")
 	case m.Dir != "" && m.Dir[0] != '/':
 		return invalid("dir", "the working directory must be absolute")
 	case m.Buffer > guest.MaxBuffer:
-		return &guest.Failed{Kind: sandbox.TooLarge, Op: "buffer", Msg: "more output than a guest keeps"}
+		return &guest.Failed{Kind: sandbox.TooLarge, Op: "buffer", Msg: "larger than the most that a guest keeps"}
 	case m.Stdin > guest.StdinPipe:
 		return invalid("stdin", "unknown mode")
 	case m.KillSignal < 0 || m.KillSignal > maxSignal:
@@ -87,19 +87,19 @@ func checkID(id string) error {
 	return nil
 }
 
-// alone says whether nobody is there who could stop a child before it executes. Then it may borrow the guest's memory, which under gVisor
-// saves half of the time that a start takes. Nothing is spawned in between: all births wait for the table. Only pid 1 can know it: kill(2)
-// leaves out the caller and, in its own pid namespace, nobody else that the caller sees.
+// alone reports whether no process exists that could stop a child before it executes. The child may then borrow the guest's
+// memory, which under gVisor halves the start time. Nothing is spawned in between: every start waits for the table. Only pid
+// 1 can tell: kill(2) with -1 skips only the caller and, in its own pid namespace, no other visible process.
 func (s *Server) alone() bool { return s.cfg.Init && syscall.Kill(-1, 0) == syscall.ESRCH }
 
-// bear opens the descriptors of the process, forks it and sets it going.
-func (s *Server) bear(p *process, m *guest.Start) error {
+// spawn opens the process's descriptors, forks it and starts its goroutines.
+func (s *Server) spawn(p *process, m *guest.Start) error {
 	o := fork.Order{Paths: programPaths(m), Argv: m.Argv, Dir: m.Dir, TTY: m.TTY}
 	if o.Dir == "" {
 		o.Dir = "/"
 	}
 	mark := guest.EnvExecution + "="
-	o.Env = append(o.Env, mark+m.ID) // first, where it is found soonest
+	o.Env = append(o.Env, mark+m.ID) // first, where it is found fastest
 	for _, e := range m.Env {
 		if !strings.HasPrefix(e, mark) {
 			o.Env = append(o.Env, e)
@@ -108,7 +108,7 @@ func (s *Server) bear(p *process, m *guest.Start) error {
 	for _, l := range slices.Concat(s.cfg.Limits, m.Limits) {
 		o.Limits = append(o.Limits, fork.Limit(l))
 	}
-	fds := &births{}
+	fds := &childFiles{}
 	defer fds.close()
 	if err := s.descriptors(fds, p, m); err != nil {
 		return err
@@ -118,13 +118,13 @@ func (s *Server) bear(p *process, m *guest.Start) error {
 	if err := s.table.enter(); err != nil {
 		return err
 	}
-	defer s.table.birth.Unlock()
+	defer s.table.spawning.Unlock()
 	if int(p.user.UID) != os.Geteuid() || int(p.user.GID) != os.Getegid() {
 		o.Become = &fork.Identity{UID: p.user.UID, GID: p.user.GID, KeepGroups: !s.setgroups.allowed(&s.proc)}
 	}
 	o.Copy = !s.alone()
 	p.spawned = time.Now()
-	pid, err := s.spawner.spawn(&birth{order: o})
+	pid, err := s.spawner.spawn(&child{order: o})
 	if err != nil {
 		return err
 	}
@@ -134,15 +134,15 @@ func (s *Server) bear(p *process, m *guest.Start) error {
 	return nil
 }
 
-// births are the descriptors of a process that is about to start: the child's ends, which the guest closes in any case, and
-// the guest's, which it closes where the start fails.
-type births struct {
+// childFiles are the descriptors of a process that is about to start: the child's ends, which the guest always closes, and
+// the guest's, which it closes if the start fails.
+type childFiles struct {
 	child [3]int
 	ends  []int
 	own   []*os.File
 }
 
-func (f *births) close() {
+func (f *childFiles) close() {
 	for _, fd := range f.ends {
 		syscall.Close(fd)
 	}
@@ -151,10 +151,10 @@ func (f *births) close() {
 	}
 }
 
-func (f *births) keep() { f.own = nil }
+func (f *childFiles) keep() { f.own = nil }
 
 // descriptors makes the child's stdin, stdout and stderr, and the guest's ends of them.
-func (s *Server) descriptors(f *births, p *process, m *guest.Start) error {
+func (s *Server) descriptors(f *childFiles, p *process, m *guest.Start) error {
 	buffer := int(m.Buffer)
 	if buffer == 0 {
 		buffer = guest.DefaultBuffer
@@ -196,7 +196,7 @@ func (s *Server) descriptors(f *births, p *process, m *guest.Start) error {
 	return nil
 }
 
-// pipe makes a pipe whose other end is the child's; the guest's own is non-blocking.
+// pipe makes a pipe with one end for the child; the guest's end is non-blocking.
 func pipe(guestReads bool) (child int, own *os.File, err error) {
 	var fds [2]int
 	if err := unix.Pipe2(fds[:], unix.O_CLOEXEC); err != nil {
@@ -207,15 +207,15 @@ func pipe(guestReads bool) (child int, own *os.File, err error) {
 	}
 	unix.SetNonblock(fds[0], true)
 	if guestReads {
-		unix.FcntlInt(uintptr(fds[0]), unix.F_SETPIPE_SZ, pipeSize) // fewer switches for those who write much; it may be refused
+		unix.FcntlInt(uintptr(fds[0]), unix.F_SETPIPE_SZ, pipeSize) // fewer switches for heavy writers; may be refused
 	}
 	return fds[1], os.NewFile(uintptr(fds[0]), "pipe"), nil
 }
 
-// defaultPath is where programs are looked for when Env holds no PATH.
+// defaultPath is searched for programs if Env has no PATH.
 const defaultPath = "/usr/local/bin:/usr/bin:/bin"
 
-// programPaths lists where the program may be. The child tries them in turn, with the rights of the code's own user.
+// programPaths lists the program's possible paths. The child tries them in turn, as the code's user.
 func programPaths(m *guest.Start) []string {
 	name := m.Argv[0]
 	if strings.IndexByte(name, '/') >= 0 {
@@ -231,14 +231,14 @@ func programPaths(m *guest.Start) []string {
 	for path != "" {
 		var dir string
 		dir, path, _ = strings.Cut(path, ":")
-		if dir != "" && dir[0] == '/' { // an empty or relative element would look into a folder that the code writes
+		if dir != "" && dir[0] == '/' { // an empty or relative element could name a folder that the code writes
 			paths = append(paths, dir+"/"+name)
 		}
 	}
 	return paths
 }
 
-// groupsRule says whether setgroups works. It does not where an ordinary user made the namespace (CVE-2014-8989).
+// groupsRule caches whether setgroups works. It does not if an ordinary user made the namespace (CVE-2014-8989).
 type groupsRule struct{ known, denied bool }
 
 func (g *groupsRule) allowed(proc *procfs) bool {

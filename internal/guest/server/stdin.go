@@ -13,19 +13,19 @@ import (
 // stdin is the guest's end of a process's stdin.
 type stdin struct {
 	taken atomic.Uint64 // bytes handed over
-	turn  chan struct{} // holds one token; whoever writes has it. nil: stdin is not a pipe
+	turn  chan struct{} // holds one token, for the writer; nil if stdin is not a pipe
 
 	tty bool
 
 	mu   sync.Mutex // guards file
 	file *os.File   // nil once it is closed
 
-	// Of a terminal; they belong to whoever has the token.
+	// For a terminal; guarded by the token.
 	eofAt  uint64 // where the end of file was typed
 	eofSet bool
 }
 
-// endOfFile is what is typed on a terminal to end a program's input (VEOF).
+// endOfFile is typed on a terminal to end a program's input (VEOF).
 const endOfFile = 4
 
 func (in *stdin) open(file *os.File, tty bool) {
@@ -82,7 +82,7 @@ func (s *Server) input(c *call) error {
 	return c.answer(&guest.Accepted{Offset: in.taken.Load()})
 }
 
-// write hands data over. A process that reads no more takes everything.
+// write passes data on. For a process that no longer reads, it discards everything.
 func (in *stdin) write(c *call, data []byte) (int, error) {
 	in.mu.Lock()
 	file := in.file
@@ -115,7 +115,7 @@ func (in *stdin) write(c *call, data []byte) (int, error) {
 	return len(data), nil
 }
 
-// finish ends the input: closes the pipe, or types the end-of-file character, once. Called in turn.
+// finish ends the input once: it closes the pipe, or types the end-of-file character. Called with the token.
 func (in *stdin) finish(c *call) error {
 	if !in.tty {
 		in.close()

@@ -13,9 +13,9 @@ import (
 
 // table holds the executions that have a record.
 type table struct {
-	// birth is held from before a process is forked until it is in the table, so that the reaper, who takes it too, knows every
-	// child that it finds dead. Locks are taken in this order: birth, the mu of a process, the mu of the table or of the server.
-	birth sync.Mutex
+	// spawning is held from before a fork until the process is in the table. The reaper takes it too, so it knows every dead
+	// child that it finds. Lock order: spawning, a process's mu, the mu of the table or the server.
+	spawning sync.Mutex
 
 	mu      sync.Mutex // guards all below
 	byID    map[string]*process
@@ -29,13 +29,13 @@ func (t *table) init() {
 	t.news.L = &t.mu
 }
 
-// enter takes the lock of births, unless there shall be no more.
+// enter takes the spawning lock, unless the table is stopped.
 func (t *table) enter() error {
-	t.birth.Lock()
+	t.spawning.Lock()
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.stopped {
-		t.birth.Unlock()
+		t.spawning.Unlock()
 		return &guest.Failed{Kind: sandbox.Unavailable, Op: "start", Msg: "the guest is ending"}
 	}
 	return nil
@@ -47,9 +47,9 @@ func (t *table) reserve(p *process) error {
 	defer t.mu.Unlock()
 	switch {
 	case t.byID[p.id] != nil:
-		return &guest.Failed{Kind: sandbox.Exists, Op: "start " + p.id, Msg: "an execution of this id has a record"}
+		return &guest.Failed{Kind: sandbox.Exists, Op: "start " + p.id, Msg: "an execution with this id exists"}
 	case len(t.byID) >= guest.MaxProcesses:
-		return &guest.Failed{Kind: sandbox.Quota, Op: "start", Msg: "too many executions are not acknowledged"}
+		return &guest.Failed{Kind: sandbox.Quota, Op: "start", Msg: "too many unacknowledged executions"}
 	}
 	t.byID[p.id] = p
 	return nil
@@ -64,14 +64,14 @@ func (t *table) forget(p *process) {
 	}
 }
 
-// find returns the execution of this id.
+// find returns the execution with this id.
 func (t *table) find(id string) (*process, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if p := t.byID[id]; p != nil && p.pid != 0 {
 		return p, nil
 	}
-	return nil, &guest.Failed{Kind: sandbox.NotFound, Op: "execution " + id, Msg: "there is no record of it"}
+	return nil, &guest.Failed{Kind: sandbox.NotFound, Op: "execution " + id, Msg: "there is no such execution"}
 }
 
 // all returns every execution that has a record.
@@ -87,23 +87,23 @@ func (t *table) all() []*process {
 	return list
 }
 
-// stop refuses new executions, waits for one that is being spawned, and lets the reaper end once there is no child.
+// stop refuses new executions, waits for one being spawned, and lets the reaper end once there is no child.
 func (t *table) stop() {
-	t.birth.Lock()
-	defer t.birth.Unlock()
+	t.spawning.Lock()
+	defer t.spawning.Unlock()
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.stopped = true
 	t.news.Broadcast()
 }
 
-// reapAll is the duty of pid 1: it waits for every child there is, be it started, adopted or left behind by its parent.
+// reapAll is pid 1's duty: it waits for every child, started, adopted or orphaned.
 func (s *Server) reapAll() {
 	for {
 		pid, err := nextDead(unix.P_ALL, 0)
 		switch err {
 		case nil:
-			s.bury(pid)
+			s.reap(pid)
 		case unix.EINTR:
 		default: // ECHILD
 			if !s.table.awaitChild() {
@@ -113,7 +113,7 @@ func (s *Server) reapAll() {
 	}
 }
 
-// awaitChild waits until there may be a child again; false says that there will be none.
+// awaitChild waits until there may be a child again; false means that there will be none.
 func (t *table) awaitChild() bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -123,17 +123,17 @@ func (t *table) awaitChild() bool {
 	return len(t.byPID) > 0
 }
 
-// reapOne waits for one process, where others of this program's children are not the server's.
+// reapOne waits for one process, if other children of this program are not the server's.
 func (s *Server) reapOne(pid int) {
 	for {
 		if _, err := nextDead(unix.P_PID, pid); err != unix.EINTR {
-			s.bury(pid)
+			s.reap(pid)
 			return
 		}
 	}
 }
 
-// siginfo is what waitid(2) tells. Its layout is that of 64-bit machines: signo, errno, code, padding, pid, uid, status.
+// siginfo is the result of waitid(2), in the layout of 64-bit machines: signo, errno, code, padding, pid, uid, status.
 type siginfo struct {
 	signo, errno, code, _ int32
 	pid                   int32
@@ -142,7 +142,7 @@ type siginfo struct {
 	_                     [128 - 28]byte
 }
 
-// nextDead waits until a child is dead and leaves it so, that its pid stays its own until bury.
+// nextDead waits for a dead child and leaves it unreaped, so its pid is not reused before reap.
 func nextDead(what, id int) (pid int, err error) { return waitid(what, id, 0) }
 
 func waitid(what, id, options int) (pid int, err error) {
@@ -155,11 +155,11 @@ func waitid(what, id, options int) (pid int, err error) {
 	return int(info.pid), nil
 }
 
-// bury reaps a dead child and hands its status to its execution.
-func (s *Server) bury(pid int) {
+// reap reaps a dead child and passes its status to its execution.
+func (s *Server) reap(pid int) {
 	t := &s.table
-	t.birth.Lock()
-	defer t.birth.Unlock()
+	t.spawning.Lock()
+	defer t.spawning.Unlock()
 	t.mu.Lock()
 	p := t.byPID[pid]
 	t.mu.Unlock()
@@ -167,7 +167,7 @@ func (s *Server) bury(pid int) {
 	if p == nil {
 		session = s.proc.sessionOf(pid)
 	} else {
-		// Whoever signals p holds its mu and looks whether it is reaped, so no signal meets a later process of the same pid.
+		// Signallers hold p's mu and check whether it is reaped, so no signal hits a later process with the same pid.
 		p.mu.Lock()
 		defer p.mu.Unlock()
 	}
@@ -179,7 +179,7 @@ func (s *Server) bury(pid int) {
 			continue
 		}
 		if err != nil {
-			return // it never executed its program, and its starter was faster
+			return // it never executed its program, and its starter reaped it
 		}
 		break
 	}
@@ -194,8 +194,7 @@ func (s *Server) bury(pid int) {
 	}
 }
 
-// foreignKill notes that an orphan died of SIGKILL. It belongs to the execution whose session it was in, or to the only one
-// there is.
+// foreignKill records that an orphan died of SIGKILL. It belongs to the execution of its session, or to the only execution.
 func (s *Server) foreignKill(session int) {
 	var only *process
 	n := 0

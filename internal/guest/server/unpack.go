@@ -12,8 +12,8 @@ import (
 	"github.com/glovebox-dev/glovebox/sandbox"
 )
 
-// unpack serves Unpack. Entries are made as they come; those before one that fails stay, the one that fails is removed.
-// Folders keep all permissions of their owner, so that what comes later can be put into them.
+// unpack serves Unpack. Entries are made as they come; a failing one is removed, earlier ones stay. Owners keep all
+// permissions on folders, so that later entries can be put into them.
 func (t *tree) unpack(req *guest.Unpack, c *call) (guest.Unpacked, error) {
 	p, err := t.place(req.Base)
 	if err != nil {
@@ -49,7 +49,7 @@ func (t *tree) unpack(req *guest.Unpack, c *call) (guest.Unpacked, error) {
 	}
 }
 
-// orMost makes a bound of 0, which is none, one that nothing reaches.
+// orMost replaces a limit of 0, which means unlimited, by the largest number.
 func orMost(bound uint64) uint64 {
 	if bound == 0 {
 		return math.MaxInt64
@@ -64,12 +64,12 @@ type unpacker struct {
 	maxFiles uint64
 	made     guest.Unpacked
 	base     int
-	dir      int    // the folder of the last entry, kept open as the next is often in it; or -1
+	dir      int    // the last entry's folder, kept open for the next entry; or -1
 	dirPath  string // its path
 	file     *incoming
 }
 
-// incoming is a regular file whose content is on its way.
+// incoming is a regular file whose content is coming.
 type incoming struct {
 	dir, fd int
 	name    string // in dir
@@ -90,7 +90,7 @@ func (u *unpacker) close() {
 	}
 }
 
-// entry completes the file before, and begins the next entry.
+// entry completes the previous file, and begins the next entry.
 func (u *unpacker) entry(body []byte) error {
 	var info guest.FileInfo
 	if info.Parse(body) != nil {
@@ -100,10 +100,10 @@ func (u *unpacker) entry(body []byte) error {
 		return err
 	}
 	if err := u.check(&info); err != nil {
-		u.complete() // what came before stays
+		u.complete() // earlier entries stay
 		return fileError("unpack", info.Path, err)
 	}
-	if err := u.tree.threads.do(func() error { // one trip to another thread for both, as most files are small
+	if err := u.tree.threads.do(func() error { // one thread switch for both: most files are small
 		if err := u.settle(); err != nil {
 			return err
 		}
@@ -115,7 +115,7 @@ func (u *unpacker) entry(body []byte) error {
 	return nil
 }
 
-// check refuses what is not to be made, before anything is.
+// check refuses forbidden entries before anything is made.
 func (u *unpacker) check(info *guest.FileInfo) error {
 	if err := checkName(info.Path); err != nil {
 		return err
@@ -171,7 +171,7 @@ func (u *unpacker) begin(info *guest.FileInfo) error {
 	return nil
 }
 
-// folder returns the open folder in which the path's last name is, made where it is not there, along no link.
+// folder opens the folder that contains path's last name, and makes it if missing. It follows no link.
 func (u *unpacker) folder(path string) (dir int, name string, err error) {
 	i := strings.LastIndexByte(path, '/')
 	if i < 0 {
@@ -191,8 +191,8 @@ func (u *unpacker) folder(path string) (dir int, name string, err error) {
 	return dir, path[i+1:], nil
 }
 
-// replacing makes a file under a name that it frees first: what is there is unlinked, never written through, be it a link, or a
-// name of a file that has others elsewhere. A folder stays, and is an error.
+// replacing unlinks name and then makes a file there. It never writes through a symbolic or hard link. A folder stays, and
+// is an error.
 func replacing(dir int, name string, mk func() error) error {
 	for range maxTries {
 		if err := mk(); err != unix.EEXIST {
@@ -205,7 +205,7 @@ func replacing(dir int, name string, mk func() error) error {
 	return unix.EEXIST
 }
 
-// content writes a piece of the file that was begun.
+// content writes a piece of the current file.
 func (u *unpacker) content(body []byte) error {
 	var m guest.Data
 	f := u.file
@@ -220,7 +220,7 @@ func (u *unpacker) content(body []byte) error {
 	return nil
 }
 
-// complete ends the file whose content has come.
+// complete ends the current file.
 func (u *unpacker) complete() error {
 	if err := u.whole(); err != nil || u.file == nil {
 		return err
@@ -228,7 +228,7 @@ func (u *unpacker) complete() error {
 	return u.tree.threads.do(u.settle)
 }
 
-// whole fails where content is missing.
+// whole fails if content is missing.
 func (u *unpacker) whole() error {
 	if u.file != nil && u.file.written < u.file.info.Size {
 		return errMalformed
@@ -236,7 +236,7 @@ func (u *unpacker) whole() error {
 	return nil
 }
 
-// settle closes the file, with its mode and time. The next entry may be begun then.
+// settle sets the file's mode and time and closes it.
 func (u *unpacker) settle() error {
 	f := u.file
 	if f == nil {
@@ -246,7 +246,7 @@ func (u *unpacker) settle() error {
 		return fileError("unpack", f.info.Path, err)
 	}
 	if f.info.MTime != 0 {
-		// The mode is set by the descriptor; the time is by name, and where the code has moved the file it is lost.
+		// The mode is set by descriptor; the time is set by name, and lost if the code has moved the file.
 		times := []unix.Timespec{{Nsec: unix.UTIME_OMIT}, unix.NsecToTimespec(f.info.MTime)}
 		unix.UtimesNanoAt(f.dir, f.name, times, unix.AT_SYMLINK_NOFOLLOW)
 	}

@@ -10,13 +10,13 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A visitor is a process that a container runtime started in the sandbox from outside. Its parent is not in the sandbox, so it seems to
-// have none (proc_pid_stat(5)), and it is the guest's user's.
+// A visitor is a process that a container runtime starts in the sandbox from outside, as the guest's user. Its parent is not
+// in the sandbox, so it seems to have none (proc_pid_stat(5)).
 
 func (st stat) visits() bool { return st.parent == 0 && st.pid != 1 }
 
-// killAllButVisitors kills all processes of the code's user until there is none, not even a zombie. All of them are: the code has no way to
-// become another.
+// killAllButVisitors kills all processes of the code's user until none is left, not even a zombie. Code cannot become
+// another user, so that is everything.
 func (s *Server) killAllButVisitors(c *call) error {
 	for {
 		if err := s.killAsCode(); err != nil {
@@ -34,8 +34,8 @@ func (s *Server) killAllButVisitors(c *call) error {
 	}
 }
 
-// killAsCode sends SIGKILL to all that the code's user may send it to, at once, so that nobody forks in between. It takes a thread that is
-// that user and nobody else again; signals to this process from the sandbox do nothing, as it is pid 1.
+// killAsCode sends SIGKILL to everything the code's user may signal, in one call, so that nothing forks in between. It needs
+// a thread that only has that user's ids; signals to this process from the sandbox do nothing, as it is pid 1.
 func (s *Server) killAsCode() (err error) {
 	done := make(chan struct{})
 	go func() {
@@ -54,7 +54,7 @@ func (s *Server) killAsCode() (err error) {
 	return err
 }
 
-// lastWords bounds how long a guest that ends waits for its visitors, who carry its last answers.
+// lastWords bounds how long an ending guest waits for its visitors, which carry its last answers.
 const lastWords = 500 * time.Millisecond
 
 // AwaitVisitors returns when no visitor is left, or after a while.

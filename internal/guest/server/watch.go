@@ -13,14 +13,14 @@ import (
 )
 
 const (
-	maxWatches  = 10_000 // folders that one call watches; what is below more is lost, and said to be
+	maxWatches  = 10_000 // folders that one call watches; changes below others are reported as lost
 	watchBytes  = 16 << 10
 	watchEvents = unix.IN_CREATE | unix.IN_DELETE | unix.IN_MODIFY | unix.IN_ATTRIB | unix.IN_MOVED_FROM | unix.IN_MOVED_TO |
 		unix.IN_DELETE_SELF | unix.IN_MOVE_SELF | unix.IN_ONLYDIR | unix.IN_EXCL_UNLINK
 )
 
-// watch serves Watch. Paths of changes are relative to the folder; the folder itself is ".". The kernel bounds what waits for a
-// host that is slow to read (fs.inotify.max_queued_events), and says when it had to drop some.
+// watch serves Watch. Paths are relative to the folder, which itself is ".". The kernel limits the queue for a slow host
+// (fs.inotify.max_queued_events), and reports when it dropped events.
 func (t *tree) watch(req *guest.Watch, c *call) error {
 	p, err := t.place(req.Path)
 	if err != nil {
@@ -34,7 +34,7 @@ func (t *tree) watch(req *guest.Watch, c *call) error {
 	events := os.NewFile(uintptr(fd), "inotify")
 	over := make(chan struct{})
 	woken := make(chan struct{})
-	go func() { // ends the read in run, whose descriptor is closed only when nobody uses it
+	go func() { // ends the read in run; the descriptor is closed when it is unused
 		defer close(woken)
 		select {
 		case <-c.canceled():
@@ -65,7 +65,7 @@ type watcher struct {
 	fd        int
 	paths     map[int32]string // of the watched folders, "" the root
 	rootWatch int32
-	lost      bool // some folder is not watched, and the host is not told yet
+	lost      bool // some folder is not watched, and the host does not know yet
 	last      guest.Changed
 }
 
@@ -89,7 +89,7 @@ func (w *watcher) begin() error {
 	return w.addBelow("", false)
 }
 
-// add watches one folder below the root. A link that was put there in time may lead it astray, but not out of the sandbox.
+// add watches one folder below the root. A link put there meanwhile may mislead it, but not out of the sandbox.
 func (w *watcher) add(path string) {
 	if len(w.paths) >= maxWatches {
 		w.lost = true
@@ -105,8 +105,8 @@ func (w *watcher) add(path string) {
 	}
 }
 
-// addBelow watches all folders below a watched one. Each is watched before it is read, so nothing made in it meanwhile is
-// missed; some is reported twice. With report, what is found is reported as made.
+// addBelow watches all folders below a watched one. Each is watched before it is read, so nothing made in it is missed, and
+// some is reported twice. With report, existing entries are reported as made.
 func (w *watcher) addBelow(path string, report bool) error {
 	prefix := path
 	if path != "" {
@@ -156,7 +156,7 @@ func (w *watcher) addBelow(path string, report bool) error {
 	}
 }
 
-// run reports changes until the host has enough.
+// run reports changes until the host stops the call.
 func (w *watcher) run(events *os.File) error {
 	buf := make([]byte, watchBytes)
 	for {
@@ -177,7 +177,7 @@ func (w *watcher) run(events *os.File) error {
 	}
 }
 
-// events reports what one read returned: records of watch (4 bytes), mask (4), cookie (4), length (4) and name.
+// events reports the result of one read: records of watch (4 bytes), mask (4), cookie (4), length (4) and name.
 func (w *watcher) events(buf []byte) error {
 	const head = unix.SizeofInotifyEvent
 	for len(buf) >= head {
@@ -203,7 +203,7 @@ func (w *watcher) event(wd int32, mask uint32, name string) error {
 	if mask&unix.IN_Q_OVERFLOW != 0 {
 		w.lost = true
 		if w.recursive {
-			return w.addBelow("", false) // folders may have been made that nobody told of
+			return w.addBelow("", false) // folders may have been made unnoticed
 		}
 		return nil
 	}
@@ -218,7 +218,7 @@ func (w *watcher) event(wd int32, mask uint32, name string) error {
 	path := name
 	switch {
 	case name == "" && wd != w.rootWatch:
-		return nil // the folder above tells the same
+		return nil // the parent folder reports the same
 	case name == "":
 		path = "."
 	case folder != "":
@@ -243,7 +243,7 @@ func (w *watcher) event(wd int32, mask uint32, name string) error {
 	return nil
 }
 
-// appeared reports what was made or moved here, and for a folder what it already holds.
+// appeared reports what was made or moved here, and a folder's existing content.
 func (w *watcher) appeared(path string, isFolder bool) error {
 	if err := w.changed(guest.ChangeCreate, path); err != nil || !isFolder || !w.recursive {
 		return err
@@ -252,7 +252,7 @@ func (w *watcher) appeared(path string, isFolder bool) error {
 	return w.addBelow(path, true)
 }
 
-// drop forgets the folders at and below a path, which lie elsewhere now.
+// drop forgets the folders at and below a path, which have moved away.
 func (w *watcher) drop(path string) {
 	for wd, p := range w.paths {
 		if p == path || strings.HasPrefix(p, path+"/") {
@@ -262,7 +262,7 @@ func (w *watcher) drop(path string) {
 	}
 }
 
-// changed reports one change, and one that repeats the last only once.
+// changed reports one change; repetitions of the last one are skipped.
 func (w *watcher) changed(op guest.ChangeOp, path string) error {
 	m := guest.Changed{Op: op, Path: path}
 	if m == w.last {
