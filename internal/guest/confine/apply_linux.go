@@ -11,14 +11,14 @@ import (
 	"github.com/glovebox-dev/glovebox/internal/seccomp"
 )
 
-// Stage is what the set-up stage leaves for the guest.
+// Stage is what the set-up stage passes to the guest.
 type Stage struct {
-	OOMScore *os.File // /proc/self/oom_score_adj, open for writing; nothing else can open it so
+	OOMScore *os.File // /proc/self/oom_score_adj, open for writing, which is no longer possible later
 	Spawner  func() error
 }
 
-// Apply raises the walls as the plan says. fds are the detached mounts that came with it. On success the process is confined but
-// for the last steps, which Spawner and Finish do once the guest's threads are there.
+// Apply executes the plan. fds are the detached mounts that came with it. Afterwards the process is confined except for the
+// last steps, which Spawner and Finish do once the guest's threads exist.
 func Apply(p *Plan, fds []int) (*Stage, error) {
 	a := &applying{plan: p, fds: fds, stage: &Stage{}}
 	newRoot, pivot := a.root.attach, a.root.pivot
@@ -48,8 +48,8 @@ func Apply(p *Plan, fds []int) (*Stage, error) {
 	return a.stage, a.run(StepKnobs, a.stage.low)
 }
 
-// low gives what is kept the lowest number that is free, now that all that came with the plan is closed: calls of the walls choose
-// numbers above all others (granteeFD).
+// low moves kept descriptors to the lowest free numbers, now that the plan's are closed: later calls use numbers above all
+// others (granteeFD).
 func (s *Stage) low() error {
 	if s.OOMScore == nil {
 		return nil
@@ -70,7 +70,7 @@ type step struct {
 }
 
 func (a *applying) all(steps []step) error {
-	// That of whoever started the server would be taken off the modes of the root's folders, and handed on to the code.
+	// The server's umask would restrict the modes of the root's folders, and be inherited by the code.
 	unix.Umask(0o022)
 	for _, s := range steps {
 		if err := a.run(s.name, s.do); err != nil {
@@ -80,8 +80,8 @@ func (a *applying) all(steps []step) error {
 	return nil
 }
 
-// Spawner confines the calling thread, which must be locked to its goroutine, and from which all processes of the code are to be
-// started. It is done on one thread because every further one costs a signal and a wait for each of the 41 capabilities.
+// Spawner confines the calling thread, which must be locked to its goroutine and starts all the code's processes. Only one
+// thread is confined, because every further one costs a signal and a wait for each of the 41 capabilities.
 func Spawner(p *Plan) error {
 	a := &applying{plan: p}
 	ruleset, rest := p.codeWalls()
@@ -91,7 +91,7 @@ func Spawner(p *Plan) error {
 	return a.run(StepSpawner, func() error { return carryOut(rest) })
 }
 
-// Finish does the last steps, on all threads: capabilities away, then the filter.
+// Finish does the last steps on all threads: it drops capabilities, then installs the filter.
 func Finish(p *Plan) error {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
@@ -101,7 +101,7 @@ func Finish(p *Plan) error {
 		keep = 0
 	}
 	if p.Listen != "" {
-		keep &= permitted() // a container runtime gave what it gave
+		keep &= permitted() // a container runtime may have given fewer
 	}
 	if err := a.run(StepCaps, func() error { return capabilities(keep) }); err != nil {
 		return err
@@ -114,7 +114,7 @@ func Finish(p *Plan) error {
 		program = seccomp.New(seccomp.Options{HostWritable: p.Filter&FilterHostWritable != 0, NestedFilters: p.Filter&FilterNested != 0}).Compile()
 	}
 	if p.Listen != "" && len(program) == 0 {
-		return nil // the runtime has a filter of its own
+		return nil // the runtime has its own filter
 	}
 	return a.run(StepSeccomp, func() error { return installSeccomp(program) })
 }
@@ -126,7 +126,7 @@ type applying struct {
 	stage *Stage
 }
 
-// run does one step, or fails it when the plan says so.
+// run does one step, or fails it if the plan says so.
 func (a *applying) run(name string, do func() error) error {
 	err := error(unix.EIO)
 	if a.plan.FailAt != name {
@@ -148,7 +148,7 @@ func (a *applying) run(name string, do func() error) error {
 	return f
 }
 
-// stepDetail says which part of a step failed.
+// stepDetail names the failed part of a step.
 type stepDetail struct {
 	what string
 	err  error
@@ -174,12 +174,12 @@ func (a *applying) identity() error {
 			return err
 		}
 	}
-	// Not dumpable: nothing of the same user can trace the guest or open its memory, environment or descriptors.
+	// Not dumpable: no process of the same user can trace the guest or open its memory, environment or descriptors.
 	return unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0)
 }
 
-// knobs opens what must be written to later but cannot be opened then: the sandbox's own /proc will be read-only, and a guest that
-// is not dumpable does not own its files in it.
+// knobs opens files now that must be written later: the sandbox's own /proc will be read-only, and a guest that is not
+// dumpable does not own its files there.
 func (a *applying) knobs() error {
 	fd, err := detachedProc()
 	if err != nil {
@@ -189,7 +189,7 @@ func (a *applying) knobs() error {
 	oom, err := unix.Openat(fd, "self/oom_score_adj", unix.O_RDWR|unix.O_CLOEXEC, 0)
 	if err == nil {
 		a.stage.OOMScore = os.NewFile(uintptr(oom), "oom_score_adj")
-	} else if err != unix.EACCES { // spawned not dumpable, with no uid 0 mapped to own its files
+	} else if err != unix.EACCES { // not dumpable from the start, and no uid 0 mapped that owns its files
 		return err
 	}
 	return nil
@@ -208,7 +208,7 @@ func (a *applying) buildRoot() error {
 	return nil
 }
 
-// loopback sets the one interface of the network namespace up, so that servers and clients inside can meet.
+// loopback sets the network namespace's one interface up, so that servers and clients inside can connect.
 func (a *applying) loopback() error {
 	if !a.plan.Loopback {
 		return nil
@@ -229,10 +229,9 @@ func (a *applying) loopback() error {
 	return a.boundSockets()
 }
 
-// boundSockets keeps the kernel from holding for long what no limit counts: closed sockets that have more to send, of which the whole host may
-// have few (net.ipv4.tcp_max_orphans), and copies of what was sent with a time stamp, in a socket's queue of errors, which is as long as its
-// buffer. Where only the whole host has the setting against the copies, as before Linux 6.18, it is not this namespace's to change: there the
-// buffers of TCP stay small, and whoever makes the sandbox looks at its sockets.
+// boundSockets limits what the kernel keeps and no limit counts: closed sockets with unsent data, of which the whole host may have few
+// (net.ipv4.tcp_max_orphans), and copies of time-stamped data in a socket's error queue, which is as long as its buffer. Before Linux 6.18
+// the setting against the copies is the whole host's: there TCP buffers stay small, and the backend watches the sockets.
 func (a *applying) boundSockets() error {
 	settings := map[string]string{"net/ipv4/tcp_orphan_retries": "1", "net/core/tstamp_allow_data": "0"}
 	if err := unix.Faccessat(a.root.proc, "sys/net/core/tstamp_allow_data", unix.F_OK, 0); err != nil {
@@ -248,24 +247,24 @@ func (a *applying) boundSockets() error {
 	return nil
 }
 
-// forbidNesting lets no user namespace be made inside: most local privilege escalations of recent years began with one. The
-// filter refuses it too.
+// forbidNesting forbids user namespaces inside: most local privilege escalations of recent years began with one. The filter
+// refuses them too.
 func (a *applying) forbidNesting() error { return a.set("user/max_user_namespaces", "0") }
 
-// boundWatches lets a sandbox have few watchers of files. The kernel counts those of a user namespace as its maker's too, so that
-// without a bound of its own one sandbox takes all that the host's root may have (128), and neither udev nor another sandbox gets one.
+// boundWatches limits a sandbox's inotify instances. The kernel also charges those of a user namespace to its maker. Without
+// a limit, one sandbox could take all that the host's root may have (128), and leave none for udev and other sandboxes.
 func (a *applying) boundWatches() error {
 	err := a.set("user/max_inotify_instances", watchers)
 	if err == nil {
 		err = a.set("user/max_inotify_watches", watches)
 	}
-	if err == unix.ENOENT { // a kernel without inotify
+	if err == unix.ENOENT { // kernel without inotify
 		return nil
 	}
 	return err
 }
 
-// What a sandbox may have of inotify: a program and its tools need one watcher each.
+// A sandbox's inotify limits: a program and its tools need one instance each.
 const (
 	watchers = "8"
 	watches  = "8192"

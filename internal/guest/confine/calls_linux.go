@@ -10,32 +10,32 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Call is one system call of a wall. The walls that the code's processes stand behind are lists of them, because two kinds of process
-// raise them: the guest's spawner, whose children inherit them, and a fork of a warm interpreter (see Entry), which nothing of ours
-// runs in. Both get the same list, so neither can be weaker than the other.
+// Call is one system call. The confinement of the code's processes is a list of them, because two kinds of process execute
+// it: the guest's spawner, whose children inherit it, and a fork of a warm interpreter (see Entry), in which none of our
+// code runs. Both get the same list, so neither can be weaker than the other.
 type Call struct {
 	Number uintptr
 	Args   []Arg
-	Keep   bool          // the result is what Kept arguments of later calls stand for
-	Pass   syscall.Errno // a failure that is none: then the next Skip calls are left out
+	Keep   bool          // the result replaces Kept arguments of later calls
+	Pass   syscall.Errno // an error to ignore; the next Skip calls are then skipped
 	Skip   int
 }
 
-// Arg is an argument of a call: a number, a pointer to Data, or the result that was kept.
+// Arg is an argument of a call: a number, a pointer to Data, or the kept result.
 type Arg struct {
 	Value uintptr
 	Data  []byte
-	Inner []byte // what the pointer in the last word of Data points to
+	Inner []byte // target of the pointer in the last word of Data
 	Kept  bool
 }
 
-// pointer is how long an address is. Both processors that this is built for have such ones, in little-endian order.
+// pointer is the size of an address, on both supported processors, which are little-endian.
 const pointer = 8
 
-// kept is the result of the last call that said Keep.
+// kept is the result of the last call with Keep.
 var kept = Arg{Kept: true}
 
-// call makes a Call out of numbers, byte slices and Args.
+// call makes a Call from numbers, byte slices and Args.
 func call(number uintptr, args ...any) Call {
 	c := Call{Number: number}
 	for _, a := range args {
@@ -53,14 +53,14 @@ func call(number uintptr, args ...any) Call {
 	return c
 }
 
-// bytesOf is the memory of a structure that the kernel reads.
+// bytesOf is the memory of a structure for the kernel.
 func bytesOf[T any](v *T) []byte {
 	return append([]byte(nil), unsafe.Slice((*byte)(unsafe.Pointer(v)), unsafe.Sizeof(*v))...)
 }
 
 func cstring(s string) []byte { return append([]byte(s), 0) }
 
-// carryOut makes the calls on the calling thread.
+// carryOut executes the calls on the calling thread.
 func carryOut(calls []Call) error {
 	var result uintptr
 	for i := 0; i < len(calls); i++ {
@@ -96,16 +96,17 @@ func carryOut(calls []Call) error {
 	return nil
 }
 
-// codeWalls are what the code's processes stand behind beside the filter, which the whole guest shares: Landlock; a control group
-// namespace, a session keyring, an empty bounding set, and securebits that no set-id program can use.
+// codeWalls confine the code's processes, in addition to the filter, which the whole guest shares: Landlock, a control group
+// namespace, a session keyring, an empty bounding set, and securebits that make set-id programs harmless.
 func (p *Plan) codeWalls() (ruleset, rest []Call) {
 	rest = credentialCalls()
 	if p.Listen != "" {
-		// In a container, whose kernel may be gVisor's: that has no securebits, and its root no capabilities but those of its bounding set.
+		// In a container the kernel may be gVisor's: it has no securebits, and its root has only the capabilities of its
+		// bounding set.
 		rest[len(rest)-1].Pass = unix.EINVAL
 	} else {
-		// A cgroup namespace has its root where its maker was. The guest was spawned in its server's group on v1, so the code gets a
-		// namespace that is made now, and sees "/" rather than names of the host. A container has one of its own.
+		// A cgroup namespace's root is its maker's group. On v1 the guest was spawned in its server's group, so the code
+		// gets a new namespace, which shows "/" instead of the host's names. A container has its own.
 		rest = append([]Call{call(unix.SYS_UNSHARE, unix.CLONE_NEWCGROUP)}, rest...)
 	}
 	return p.Landlock.calls(), rest
@@ -118,19 +119,19 @@ func credentialCalls() []Call {
 		{Number: unix.SYS_KEYCTL, Args: []Arg{{Value: unix.KEYCTL_JOIN_SESSION_KEYRING}, {}}, Pass: unix.ENOSYS},
 	}
 	calls = append(calls, boundCalls()...)
-	// SECBIT_NO_SETUID_FIXUP must stay clear: it is by that fix-up that the capabilities go when a child becomes the code's user.
+	// SECBIT_NO_SETUID_FIXUP must stay clear: that fix-up drops the capabilities when a child becomes the code's user.
 	const bits = secNoroot | secNorootLocked | secNoSetuidFixupLocked | secKeepCapsLocked | secNoAmbient | secNoAmbientLocked
 	return append(calls, call(unix.SYS_PRCTL, unix.PR_SET_SECUREBITS, bits, 0, 0, 0))
 }
 
-// boundCalls take all capabilities but those to keep from what the caller and its children may ever have.
+// boundCalls drop all capabilities except keep from the bounding set of the caller and its children.
 func boundCalls(keep ...int) []Call {
-	// Every capability that this version of Linux knows, and those that a later one may add: EINVAL says that there are no more.
+	// Every capability of this and later versions of Linux; EINVAL marks the end.
 	const most = 63
 	var calls []Call
 	for c := range most + 1 {
 		drop := call(unix.SYS_PRCTL, unix.PR_CAPBSET_DROP, c, 0, 0, 0)
-		if c > unix.CAP_AUDIT_READ { // Linux 3.16; the oldest kernel we work on knows all up to it
+		if c > unix.CAP_AUDIT_READ { // Linux 3.16; every supported kernel knows all up to it
 			drop.Pass, drop.Skip = unix.EINVAL, most-c
 		}
 		if !slices.Contains(keep, c) {

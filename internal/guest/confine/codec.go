@@ -4,7 +4,7 @@ import (
 	"github.com/glovebox-dev/glovebox/internal/guest/wire"
 )
 
-// Append appends the plan to b, as tagged fields; the same plan in the same bytes.
+// Append appends the plan to b as tagged fields; equal plans give equal bytes.
 func (p *Plan) Append(b []byte) []byte {
 	b = wire.AppendString(b, 1, p.ID)
 	b = wire.AppendBytes(b, 2, p.Key)
@@ -198,7 +198,7 @@ func parseAccess(b []byte) (a Access, err error) {
 	return a, err
 }
 
-// Append appends the failure to b. A nil failure is empty: it says that all went well.
+// Append appends the failure to b. A nil failure, which means success, is empty.
 func (f *Failure) Append(b []byte) []byte {
 	if f == nil {
 		return b

@@ -12,7 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// ContainedPlan returns the plan of a guest in a container, or nil where this is none.
+// ContainedPlan returns the plan of a guest in a container, or nil outside of one.
 func ContainedPlan() (*Plan, error) {
 	text, is := os.LookupEnv(EnvPlan)
 	if !is {
@@ -32,8 +32,8 @@ func ContainedPlan() (*Plan, error) {
 	return p, nil
 }
 
-// Contained raises what a runtime leaves to the guest, which is root in the container with few capabilities there: the writable places,
-// where the plan has them, and limits. Spawner and Finish do the rest, as in Apply.
+// Contained does what a runtime leaves to the guest, which is the container's root with few capabilities: the writable
+// places, if the plan has them, and limits. Spawner and Finish do the rest, as after Apply.
 func Contained(p *Plan) (*Stage, error) {
 	a := &applying{plan: p, stage: &Stage{}}
 	haveThreads(p.Threads)
@@ -49,14 +49,14 @@ func Contained(p *Plan) (*Stage, error) {
 func (a *applying) containedKnobs() error {
 	f, err := os.OpenFile("/proc/self/oom_score_adj", os.O_RDWR, 0)
 	if errors.Is(err, os.ErrNotExist) || errors.Is(err, os.ErrPermission) {
-		return nil // nothing inside dies of another's want of memory then
+		return nil // without scores, no process inside is killed for another
 	}
 	a.stage.OOMScore = f
 	return err
 }
 
-// mountWritable makes the writable places by the mount calls that gVisor knows, which are the old ones. Nothing runs in the container
-// yet that could change a path under us.
+// mountWritable makes the writable places by the old mount calls, which gVisor supports. Nothing runs in the container yet
+// that could change a path meanwhile.
 func (a *applying) mountWritable() error {
 	if err := a.noLinks(); err != nil {
 		return err
@@ -90,8 +90,8 @@ func (a *applying) mountWritable() error {
 	return nil
 }
 
-// noLinks refuses a root that has a link where the guest or its socket is, or on the way to a folder that becomes the code's: one that
-// leads to the other would hand it the host's own folder.
+// noLinks refuses a root with a link at the guest's or its socket's path, or on the way to a folder that becomes the code's:
+// a link between them would give the code the host's folder.
 func (a *applying) noLinks() error {
 	paths := []string{os.Args[0], a.plan.Listen}
 	for _, s := range a.plan.Root {
@@ -106,7 +106,7 @@ func (a *applying) noLinks() error {
 				continue
 			}
 			if err == nil && info.Mode()&os.ModeSymlink != 0 {
-				err = errors.New("the root has a link there, which a sandbox's may not")
+				err = errors.New("the root must not have a symbolic link there")
 			}
 			if err != nil {
 				return at(p, err)
@@ -116,8 +116,8 @@ func (a *applying) noLinks() error {
 	return nil
 }
 
-// haveThreads has the runtime start threads, which it keeps: each goroutine holds one until all have theirs. A bound of processes that
-// the engine sets counts the guest's threads too, so what it leaves for the code is never more than was asked for.
+// haveThreads makes the runtime start n threads, which it keeps: each goroutine holds one until all have theirs. An engine's
+// process limit counts the guest's threads too, so the code never gets more than requested.
 func haveThreads(n int) {
 	var all, ready sync.WaitGroup
 	ready.Add(n)

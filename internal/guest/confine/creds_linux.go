@@ -8,8 +8,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// takeIdentity makes every thread the guest's user. The process has all capabilities of its own user namespace and an id that is not
-// mapped in it.
+// takeIdentity makes every thread the guest's user. The process has all capabilities of its own user namespace and an id
+// that is not mapped there.
 func takeIdentity(uid, gid uint32, setgroups bool) error {
 	if setgroups {
 		if err := syscall.Setgroups(nil); err != nil {
@@ -19,12 +19,12 @@ func takeIdentity(uid, gid uint32, setgroups bool) error {
 	if err := syscall.Setresgid(int(gid), int(gid), int(gid)); err != nil {
 		return err
 	}
-	// With only id 1000 mapped the guest is not uid 0 of its namespace, and its capabilities survive the change because only a
-	// change away from uid 0 clears them.
+	// With only id 1000 mapped, the guest is not uid 0 of its namespace. Its capabilities survive, because only a change
+	// away from uid 0 clears them.
 	return syscall.Setresuid(int(uid), int(uid), int(uid))
 }
 
-// isIdentity says whether this process was spawned as the guest's user, and in no other group. Its threads are what it is.
+// isIdentity reports whether this process was spawned as the guest's user, with no other group. Its threads are the same.
 func isIdentity(uid, gid uint32) bool {
 	u, g := int(uid), int(gid)
 	r, e, s := unix.Getresuid()
@@ -33,7 +33,7 @@ func isIdentity(uid, gid uint32) bool {
 	return r == u && e == u && s == u && rg == g && eg == g && sg == g && len(groups) == 0 && err == nil
 }
 
-// capabilities sets the permitted and effective sets of every thread to keep, and clears the inheritable and ambient ones.
+// capabilities sets every thread's permitted and effective sets to keep, and clears the inheritable and ambient ones.
 func capabilities(keep uint32) error {
 	header := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
 	data := [2]unix.CapUserData{{Permitted: keep, Effective: keep}}
@@ -44,7 +44,7 @@ func capabilities(keep uint32) error {
 	return nil
 }
 
-// permitted are the first 32 capabilities that this thread may have; the others the guest never needs.
+// permitted are the first 32 capabilities of this thread; the guest never needs the others.
 func permitted() uint32 {
 	header := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
 	var data [2]unix.CapUserData
@@ -54,20 +54,20 @@ func permitted() uint32 {
 	return data[0].Permitted
 }
 
-// What the guest keeps where the code is another user: to become that user, and to signal its processes. All within the
-// sandbox's own user namespace; over the host they mean nothing.
+// The guest's capabilities if the code is another user: to become that user, and to signal its processes. They apply only
+// within the sandbox's user namespace, not to the host.
 const guestCaps = 1<<unix.CAP_SETUID | 1<<unix.CAP_SETGID | 1<<unix.CAP_KILL | 1<<unix.CAP_SYS_RESOURCE
 
-// noNewPrivs forbids the calling thread to gain privileges by executing a program. installSeccomp carries it to all threads.
+// noNewPrivs forbids the calling thread to gain privileges by executing a program. installSeccomp applies it to all threads.
 func noNewPrivs() error { return unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) }
 
-// installSeccomp puts the program on every thread at once, and with it no_new_privs, which the calling thread must have (seccomp(2),
-// SECCOMP_FILTER_FLAG_TSYNC).
+// installSeccomp installs the program on every thread at once, together with no_new_privs, which the calling thread must
+// have (seccomp(2), SECCOMP_FILTER_FLAG_TSYNC).
 func installSeccomp(program []byte) error {
 	if len(program) == 0 || len(program)%8 != 0 {
 		return unix.EINVAL
 	}
-	// A copy in memory that is aligned for what the kernel reads.
+	// A copy with the alignment that the kernel needs.
 	filter := make([]unix.SockFilter, len(program)/8)
 	copy(unsafe.Slice((*byte)(unsafe.Pointer(&filter[0])), len(program)), program)
 	fprog := unix.SockFprog{Len: uint16(len(filter)), Filter: &filter[0]}

@@ -6,12 +6,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// EntryNamespaces are what a fork of a zygote joins of a sandbox after its user namespace. The pid namespace is not among them, as a
-// process never changes its own: the zygote joins it for its children, and the fork is spawned in it.
+// EntryNamespaces are the sandbox's namespaces that a zygote's fork joins after its user namespace. The pid namespace is
+// missing, as a process never changes its own: the zygote joins it for its children, and the fork is spawned in it.
 const EntryNamespaces = unix.CLONE_NEWNS | unix.CLONE_NEWNET | unix.CLONE_NEWIPC | unix.CLONE_NEWUTS | unix.CLONE_NEWCGROUP
 
-// Entry is all that a fork of a zygote does to itself once it is in the namespaces of the sandbox of p, in its order: afterwards it is
-// what a process is that the guest has started there.
+// Entry lists the calls of a zygote's fork in the namespaces of p's sandbox, in order. Afterwards it equals a process that
+// the guest has started there.
 func (p *Plan) Entry(dir string) []Call {
 	ruleset, rest := p.codeWalls()
 	calls := append([]Call{call(unix.SYS_SETSID)}, ruleset...)
@@ -29,10 +29,10 @@ func (p *Plan) Entry(dir string) []Call {
 		call(unix.SYS_SETGROUPS, 0, 0),
 		call(unix.SYS_SETRESGID, gid, gid, gid),
 		call(unix.SYS_SETRESUID, uid, uid, uid),
-		// Its old id was no root of this namespace, so that the kernel has not taken its capabilities with the id.
+		// Its old id was not root of this namespace, so the change of id has not dropped its capabilities.
 		call(unix.SYS_CAPSET, bytesOf(&header), bytesOf(&none)),
-		// What exec does where ids are one and the same, and what changing them has undone: without it, a process may not look at
-		// its own descriptors in /proc.
+		// As exec does if ids are equal; changing ids has cleared it. Without it, a process may not read its own descriptors
+		// in /proc.
 		call(unix.SYS_PRCTL, unix.PR_SET_DUMPABLE, 1, 0, 0, 0),
 		call(unix.SYS_CHDIR, cstring(dir)),
 		call(unix.SYS_PRCTL, unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0),
@@ -44,7 +44,7 @@ func limitCall(l Rlimit) Call {
 	return call(unix.SYS_PRLIMIT64, 0, int(l.Resource), bytesOf(&limit), 0)
 }
 
-// program is struct sock_fprog: how many instructions there are, and where.
+// program is struct sock_fprog: the number of instructions, and a pointer to them.
 func program(filter []byte) Arg {
 	const instruction = 8
 	data := make([]byte, 2*pointer)
@@ -52,13 +52,13 @@ func program(filter []byte) Arg {
 	return Arg{Data: data, Inner: filter}
 }
 
-// AppendCalls appends calls in the form that a zygote's fork reads, all numbers in little-endian order: three uint32 that say how many
-// calls there are, how many pointers within the data, and how many bytes of data; each call as eight int64; each pointer as two
-// uint32, where it is and to what, both offsets in the data; the data.
+// AppendCalls encodes calls for a zygote's fork, all numbers little-endian: three uint32, the numbers of calls, of pointers
+// within the data, and of data bytes; each call as eight int64; each pointer as two uint32, its position and its target,
+// both offsets in the data; the data.
 //
-// The eight numbers of a call are its number, its six arguments, and a word of bits: 0 to 5 say which arguments are offsets in the
-// data, 6 to 11 which are the result that was kept, 12 that the result is to be kept, 16 to 31 are the error to pass over, and 32 to
-// 47 how many calls are then left out.
+// A call's eight numbers are its number, its six arguments, and a word of bits: 0 to 5 mark arguments that are offsets in
+// the data, 6 to 11 those that are the kept result, 12 says to keep the result, 16 to 31 are the error to ignore, and 32 to
+// 47 the number of calls to skip then.
 func AppendCalls(b []byte, calls []Call) []byte {
 	var table, pointers, data []byte
 	place := func(d []byte) int {

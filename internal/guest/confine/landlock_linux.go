@@ -6,16 +6,16 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Descriptors that the calls for Landlock use, as a rule names its folder by a number within a structure. They are above all that
-// anybody has open here (Stage.low), and below the limit of open files, which is set later where it is the code's.
+// Descriptors for the Landlock calls, as a rule contains its folder's number within a structure. They are above all open
+// ones (Stage.low), and below the limit of open files, which is set later for the code.
 const (
 	granteeFD = 62
 	rulesetFD = 63
 )
 
-// calls restrict the calling thread, and what is started from it, to the granted paths. The host chose rights that this
-// kernel's version knows; a right that is handled and not granted is denied. The guest's other threads stay outside of the domain, so
-// that its scopes keep the code from signalling the guest too.
+// calls restrict the calling thread and its children to the granted paths. The host chose rights that this kernel's version
+// knows; a right that is handled and not granted is denied. The guest's other threads stay outside, so that the scopes also
+// keep the code from signalling the guest.
 func (r *Ruleset) calls() []Call {
 	if r.Handled|r.Scoped == 0 {
 		return nil
@@ -23,7 +23,7 @@ func (r *Ruleset) calls() []Call {
 	attr := unix.LandlockRulesetAttr{Handled_access_fs: r.Handled, Scoped: r.Scoped}
 	size := unsafe.Offsetof(attr.Quiet_access_fs)
 	if r.Scoped == 0 {
-		size = unsafe.Offsetof(attr.Handled_access_net) // what the first version of the interface has
+		size = unsafe.Offsetof(attr.Handled_access_net) // size in the interface's first version
 	}
 	create := call(unix.SYS_LANDLOCK_CREATE_RULESET, bytesOf(&attr), size, 0)
 	create.Keep = true
@@ -34,12 +34,12 @@ func (r *Ruleset) calls() []Call {
 	return append(calls, call(unix.SYS_LANDLOCK_RESTRICT_SELF, rulesetFD, uintptr(r.Flags)), call(unix.SYS_CLOSE, rulesetFD))
 }
 
-// Rights that may be granted on a file; the others are about folders, and the kernel refuses them on a file.
+// Rights that apply to files; the kernel refuses others on a file.
 const fileRights = unix.LANDLOCK_ACCESS_FS_EXECUTE | unix.LANDLOCK_ACCESS_FS_WRITE_FILE | unix.LANDLOCK_ACCESS_FS_READ_FILE |
 	unix.LANDLOCK_ACCESS_FS_TRUNCATE | unix.LANDLOCK_ACCESS_FS_IOCTL_DEV
 
-// grantCalls grant rights below one path, which may not exist. What it is is not known when the list is made: a file is refused the
-// rights that are about folders (EINVAL), so it is first granted the others alone.
+// grantCalls grant rights below one path, which may not exist, or may be a file. A file refuses rights that apply to folders
+// (EINVAL), so the file rights are granted first.
 func grantCalls(g Access) []Call {
 	rule := func(rights uint64) Call {
 		beneath := unix.LandlockPathBeneathAttr{Allowed_access: rights, Parent_fd: granteeFD}

@@ -1,8 +1,8 @@
-// Package confine is the set-up stage of a guest that a backend starts inside fresh namespaces: it builds the root, raises the
-// walls around itself and returns once they stand. The guest is then pid 1 of the sandbox, and what it starts inherits them.
+// Package confine is the set-up stage of a guest that a backend starts in new namespaces: it builds the root, confines its
+// own process and returns. The guest is then pid 1 of the sandbox, and its children inherit the confinement.
 //
-// The host decides everything and sends it as a Plan; nothing here chooses. A step that fails ends the guest before any code of
-// the user exists, and its name goes back to the host.
+// The host decides everything and sends it as a Plan. A failing step ends the guest before any user code exists, and its
+// name goes back to the host.
 package confine
 
 import (
@@ -12,83 +12,84 @@ import (
 	"github.com/glovebox-dev/glovebox/sandbox"
 )
 
-// Plan is all that the set-up stage does.
+// Plan is everything that the set-up stage does.
 type Plan struct {
 	ID       string // of the sandbox
-	Key      []byte // what the guest will demand on connections
+	Key      []byte // the guest demands it on connections
 	Hostname string
 
-	// Guest is who the guest becomes, Code is whom it starts processes as. They are equal where only one id is mapped; the guest
+	// Guest is the guest's user, Code that of the processes it starts. They are equal if only one id is mapped; the guest
 	// then keeps no capability, otherwise CAP_SETUID, CAP_SETGID and CAP_KILL in its own user namespace.
 	Guest, Code sandbox.User
 
 	Root     []Step
-	Template uint64 // the device number of the root that the guest is spawned in, to which Root only adds; 0 where it makes its root itself
+	Template uint64 // device number of the template root that Root adds to; 0 if the guest makes its own root
 	Loopback bool
-	Limits   []Rlimit // of the guest and all it starts
-	Payload  []Rlimit // of what it starts, over Limits
+	Limits   []Rlimit // for the guest and everything it starts
+	Payload  []Rlimit // for what it starts, overriding Limits
 
 	Landlock Ruleset
 	Seccomp  []byte // the program, an array of struct sock_filter
 
-	OneShot bool  // ends when the host lets go of its lifeline
+	OneShot bool  // ends when the host closes its lifeline
 	Lease   int64 // nanoseconds; for sandboxes that are not one-shot
 
-	// Execute, where it has paths, makes of the process a zygote: no guest of a sandbox, but a program that waits to be forked into
-	// some. Of the rest of the plan only Root and Limits count.
+	// Execute, if it has paths, makes the process a zygote instead of a guest: a program that waits to be forked into
+	// sandboxes. Then only Root and Limits count.
 	Execute Program
 
-	// MakeTemplate makes of the process no guest either, but what makes such a root. Of the plan only Root counts.
+	// MakeTemplate makes the process build a template root instead. Then only Root counts.
 	MakeTemplate bool
 
-	Container // of a guest that a container runtime starts; elsewhere it is zero
+	Container // for guests that a container runtime starts; else zero
 
-	// FailAt names a step that shall fail, for the test that walks through all of them.
+	// FailAt names a step to fail, for the test that walks through all of them.
 	FailAt string
 }
 
-// Container is what a guest does for itself that a container runtime started in walls of the runtime's making.
+// Container configures a guest that a container runtime has already isolated.
 type Container struct {
-	Listen  string // where it makes its socket; elsewhere a guest is spawned with one
-	Filter  Filter // where Seccomp is empty
-	Threads int    // how many threads it has at least before it serves, so that a bound of processes counts no fewer
-	Visited bool   // the host comes by bridges: processes that the runtime starts beside the guest
+	Listen  string // path of the socket to make; other guests inherit one
+	Filter  Filter // used if Seccomp is empty
+	Threads int    // least number of threads before it serves: the process limit counts them
+	Visited bool   // the host connects by bridges, processes that the runtime starts beside the guest
 }
 
-// EnvPlan is where a guest finds its plan, in base64, that a container runtime starts in walls of its making. The code never sees
-// it: the guest's environment is the guest's, which nobody inside may read.
+// EnvPlan holds the plan, in base64, of a guest that a container runtime starts. The code never sees it: nothing inside may
+// read the guest's environment.
 const EnvPlan = "GLOVEBOX_PLAN"
 
-// Encode returns the plan as EnvPlan has it.
+// Encode returns the plan for EnvPlan.
 func (p *Plan) Encode() string { return base64.StdEncoding.EncodeToString(p.Append(nil)) }
 
 // StartLease is how long a one-shot guest in a container waits for its lifeline.
 const StartLease = 30 * time.Second
 
-// BridgeArg, before the path of a guest's socket, is the one argument of a guest program that shall not be a guest but a bridge: what it
-// reads from stdin goes to the socket, what comes from there to stdout.
+// BridgeArg, followed by the path of a guest's socket, as the only argument makes the guest program a bridge: it copies
+// stdin to the socket, and the socket to stdout.
 const BridgeArg = "--bridge="
 
-// Filter has the guest compile the policy of system calls itself, as the host may be of another kind than the machine the guest is on.
+// Filter makes the guest compile the system call policy itself, as the host may have another processor or system.
 type Filter uint8
 
-// The filters, to be added to FilterPlain. Without one, and without Plan.Seccomp, there is only the runtime's.
+// Options, added to FilterPlain. With neither them nor Plan.Seccomp, only the runtime's filter applies.
 const (
 	FilterPlain        Filter = 1 << iota
 	FilterHostWritable        // seccomp.Options.HostWritable
 	FilterNested              // seccomp.Options.NestedFilters
 )
 
-// Program is what a zygote executes: the first of the paths that exists.
+// Program is a program for a zygote: the first existing path is executed.
 type Program struct{ Paths, Argv, Env []string }
 
-// Step is one step of building the root. Targets are relative to the new root and are resolved below it without following links.
+// Step is one step of building the root. Targets are relative to the new root, and resolved below it without following
+// links.
 type Step struct {
 	Do     Action
 	Target string
-	Source string // Bind: path as the host sees it; Symlink: what it points to; File: its content
-	FD     int32  // Bind: index of a detached mount that came with the plan, where Source is ""
-	Mode   uint32 // Dir, File: permission bits; Tmpfs: those of its root; Devpts: those of ptmx, by which terminals are made
+	Source string // Bind: path on the host; Symlink: its target; File: its content
+	FD     int32  // Bind, if Source is "": index of a detached mount that came with the plan
+	Mode   uint32 // Dir, File: permission bits; Tmpfs: its root's; Devpts: those of ptmx, which makes terminals
 	UID    uint32 // Dir: owner; 0 is the guest
 	GID    uint32
 	Size   int64 // Tmpfs: bytes
@@ -103,26 +104,26 @@ type Action uint8
 const (
 	Dir     Action = iota + 1 // make a folder
 	Symlink                   // make a link
-	File                      // make a file of the new root's own
+	File                      // make a file in the new root itself
 	Bind                      // attach a host file or folder, with its mounts
-	Device                    // attach a device node of the host, after checking that it is the character device Size says
+	Device                    // attach a host device node, after checking that its device number is Size
 	Tmpfs                     // attach an empty file system in memory
 	Proc                      // attach /proc of the new pid namespace
-	Devpts                    // attach a devpts of its own
-	Mask                      // hide a file or folder, where it exists, behind Source, which is relative too
-	Inner                     // attach a folder of the new root a second time: Source is that folder, relative too
-	Detach                    // take away what is attached at Target
+	Devpts                    // attach a new devpts
+	Mask                      // cover an existing file or folder with Source, which is also relative
+	Inner                     // attach the new root's folder Source, also relative, a second time
+	Detach                    // unmount Target
 )
 
 // Flags are properties of a step's mount.
 type Flags uint8
 
-// The flags. All mounts are nosuid and nodev but those of devices.
+// The flags. All mounts except devices are nosuid and nodev.
 const (
 	Writable Flags = 1 << iota
 	NoExec
-	Optional // a missing source is no error: the step is left out
-	NoLinks  // Bind: a source whose path has a link in it is an error
+	Optional // skip the step if the source is missing
+	NoLinks  // Bind: a link in the source's path is an error
 )
 
 // Rlimit is one resource limit.
@@ -131,21 +132,21 @@ type Rlimit struct {
 	Soft, Hard uint64
 }
 
-// Ruleset is what Landlock denies. The zero value is no Landlock.
+// Ruleset is what Landlock denies. The zero value disables Landlock.
 type Ruleset struct {
-	Handled uint64 // LANDLOCK_ACCESS_FS_* bits that are denied but where granted
+	Handled uint64 // LANDLOCK_ACCESS_FS_* bits that are denied unless granted
 	Scoped  uint64 // LANDLOCK_SCOPE_* bits
 	Flags   uint32 // LANDLOCK_RESTRICT_SELF_* bits
 	Grants  []Access
 }
 
-// Access grants Landlock rights below a path of the new root. A path that does not exist is left out.
+// Access grants Landlock rights below a path of the new root. A missing path is skipped.
 type Access struct {
 	Path   string
 	Rights uint64 // LANDLOCK_ACCESS_FS_* bits
 }
 
-// The names of the steps, as errors and failpoints have them. A step of the root is StepRoot with its target behind a space.
+// Names of steps, in errors and failpoints. A step of the root is StepRoot, a space, and its target.
 const (
 	StepPlan      = "read plan"
 	StepIdentity  = "take identity"
@@ -170,7 +171,7 @@ const (
 	StepExecute   = "execute zygote"
 )
 
-// Steps lists the steps in their order, for the test that fails each.
+// Steps lists the steps in order, for the test that fails each.
 var Steps = []string{StepPlan, StepKnobs, StepPrivate, StepSources, StepIdentity, StepNewRoot, StepRoot, StepSealRoot, StepPivot,
 	StepHostname, StepLoopback, StepNesting, StepWatches, StepRlimits, StepLandlock, StepSpawner, StepCaps, StepNoNewPriv, StepSeccomp}
 

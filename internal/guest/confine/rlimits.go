@@ -2,7 +2,8 @@ package confine
 
 import "github.com/glovebox-dev/glovebox/sandbox"
 
-// Resources by Linux's numbers (getrlimit(2), the same on both processors served): the host that makes a plan may be another system.
+// Resources by Linux's numbers (getrlimit(2), equal on both supported processors): the host that makes a plan may run
+// another system.
 const (
 	rlimitStack      = 3
 	rlimitCore       = 4
@@ -15,14 +16,13 @@ const (
 	rlimitRtprio     = 14
 )
 
-// What also holds for the zygote: glibc keeps the limit of the stack that it finds when a program starts, as the size of its threads'
-// own.
+// These also apply to the zygote: glibc sizes thread stacks by the stack limit at a program's start.
 var (
 	NoCore    = Rlimit{Resource: rlimitCore}
 	CodeStack = Rlimit{Resource: rlimitStack, Soft: 8 << 20, Hard: 64 << 20}
 )
 
-// Rlimits are the resource limits of a sandbox: of its guest and all that it starts, and of what it starts over these.
+// Rlimits are a sandbox's resource limits: for its guest and everything it starts, and overrides for what it starts.
 func Rlimits(l sandbox.Limits) (guest, payload []Rlimit) {
 	both := func(resource int, v int64) Rlimit {
 		return Rlimit{Resource: uint32(resource), Soft: uint64(v), Hard: uint64(v)}
@@ -32,7 +32,7 @@ func Rlimits(l sandbox.Limits) (guest, payload []Rlimit) {
 		NoCore,
 		both(rlimitNofile, max(l.OpenFiles, guestFiles)),
 		both(rlimitMemlock, 64<<10),
-		both(rlimitMsgqueue, 819200), // the kernel's default; it is charged to the user, who is the sandbox's own
+		both(rlimitMsgqueue, 819200), // the kernel's default; charged to the sandbox's own user
 		both(rlimitSigpending, 4096),
 		both(rlimitRtprio, 0),
 		both(rlimitNice, 0),

@@ -9,18 +9,18 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// root builds the new root on a detached tmpfs that is attached over a folder of the old one. Sources are opened before, as the
-// attachment may hide them.
+// root builds the new root on a detached tmpfs, then attaches it over a folder of the old one. Sources are opened before, as
+// this may hide them.
 type root struct {
 	fd      int // of the new root
-	proc    int // a proc mount of our own, never attached
+	proc    int // our own proc mount, never attached
 	sources []int
-	inert   string         // over what the new root is attached
-	folders map[string]int // of the new root, opened once: most steps are in /etc, /dev or /proc
+	inert   string         // the folder that the new root covers
+	folders map[string]int // open folders of the new root: most steps are in /etc, /dev or /proc
 }
 
-// detachedProc mounts the proc of this pid namespace without attaching it anywhere. It must be done while the host's /proc is in
-// sight, as the kernel grants a proc in a user namespace only where one is fully visible already (mount_too_revealing).
+// detachedProc mounts this pid namespace's proc without attaching it. The host's /proc must still be visible: in a user
+// namespace the kernel permits a proc only where one is fully visible already (mount_too_revealing).
 func detachedProc(options ...string) (int, error) {
 	fs, err := unix.Fsopen("proc", unix.FSOPEN_CLOEXEC)
 	if err != nil {
@@ -43,9 +43,9 @@ func mountOf(fs int, attr int) (int, error) {
 	return unix.Fsmount(fs, unix.FSMOUNT_CLOEXEC, attr)
 }
 
-// openSources clones the mounts of all Bind and Device steps, with the mounts below them (a user namespace may not take a mount
-// without those that are locked beneath it), and sets their properties. fds are
-// those that came with the plan. It is done as who started us: what the caller may see need not be open to the sandbox's ids.
+// openSources clones the mounts of all Bind and Device steps, with the mounts below them (a user namespace may not copy a
+// mount without the locked ones beneath it), and sets their properties. fds are those that came with the plan. It runs as
+// the user who started us: the sandbox's ids need no access to what the caller may see.
 func (r *root) openSources(steps []Step, fds []int) error {
 	r.sources = make([]int, len(steps))
 	for i, s := range steps {
@@ -79,7 +79,7 @@ func openSource(s Step, fds []int) (int, error) {
 	if err != nil || s.Do != Device {
 		return fd, err
 	}
-	// A link or a file in the place of a device node has turned masks into holes (CVE-2025-31133): look at what was opened.
+	// A link or a file in place of a device node has turned masks into holes (CVE-2025-31133), so check the opened file.
 	var st unix.Stat_t
 	if err := unix.Fstat(fd, &st); err != nil {
 		return fd, err
@@ -90,7 +90,7 @@ func openSource(s Step, fds []int) (int, error) {
 	return fd, nil
 }
 
-// CloneTree clones the mount of a path, with all that is mounted below. With NoLinks no link is followed on the way.
+// CloneTree clones a path's mount with all mounts below it. With NoLinks it follows no link.
 func CloneTree(source string, flags Flags) (int, error) {
 	const clone = unix.OPEN_TREE_CLONE | unix.OPEN_TREE_CLOEXEC | unix.AT_RECURSIVE
 	if flags&NoLinks == 0 {
@@ -118,8 +118,8 @@ func setProperties(fd int, s Step) error {
 	return unix.MountSetattr(fd, "", unix.AT_EMPTY_PATH|unix.AT_RECURSIVE, &attr)
 }
 
-// attach makes the new root and puts it over a folder of the old one, which is about to vanish. Which one does not matter, as
-// long as it exists everywhere.
+// attach makes the new root and attaches it over a folder of the old one, which is about to vanish. Any folder works that
+// exists everywhere.
 func (r *root) attach() error {
 	fd, err := tmpfs(Step{Size: rootBytes, Inodes: rootInodes, Mode: 0o755}, 0)
 	if err != nil {
@@ -129,7 +129,7 @@ func (r *root) attach() error {
 	return r.cover(fd)
 }
 
-// cover attaches a mount over the folder of the old root, and over what covers it already.
+// cover attaches a mount over the folder of the old root, on top of earlier ones.
 func (r *root) cover(mount int) (err error) {
 	for _, r.inert = range []string{"/tmp", "/usr", "/mnt"} {
 		if err = unix.MoveMount(mount, "", unix.AT_FDCWD, r.inert, unix.MOVE_MOUNT_F_EMPTY_PATH); err == nil {
@@ -139,7 +139,7 @@ func (r *root) cover(mount int) (err error) {
 	return err
 }
 
-// Bounds of the new root itself: folders, links and generated files. Nothing the code can write to lies on it.
+// Limits of the new root itself: folders, links and generated files. The code can write to nothing on it.
 const (
 	rootBytes  = 4 << 20
 	rootInodes = 4096
@@ -151,7 +151,7 @@ func tmpfs(s Step, attr int) (int, error) {
 		return -1, err
 	}
 	defer unix.Close(fs)
-	// Its root belongs to the guest, which is not uid 0 where only one id is mapped.
+	// Its root belongs to the guest, which is not uid 0 if only one id is mapped.
 	for _, o := range [...]struct{ key, value string }{
 		{"size", strconv.FormatInt(s.Size, 10)}, {"nr_inodes", strconv.FormatInt(s.Inodes, 10)},
 		{"mode", strconv.FormatUint(uint64(s.Mode), 8)},
@@ -174,7 +174,7 @@ func (r *root) build(i int, s Step) error {
 		return r.file(s)
 	case Bind, Device:
 		if r.sources[i] < 0 {
-			return nil // optional and not there
+			return nil // optional and missing
 		}
 		return r.bind(r.sources[i], s.Target)
 	case Tmpfs:
@@ -197,13 +197,13 @@ func (r *root) build(i int, s Step) error {
 	return unix.EINVAL
 }
 
-// below opens a path of the new root without following any link, and without leaving it.
+// below opens a path of the new root. It follows no link and stays within the root.
 func (r *root) below(target string, flags int) (int, error) {
 	how := unix.OpenHow{Flags: uint64(flags | unix.O_CLOEXEC), Resolve: unix.RESOLVE_IN_ROOT | unix.RESOLVE_NO_SYMLINKS}
 	return unix.Openat2(r.fd, target, &how)
 }
 
-// in calls do with the folder that holds target, opened, and target's last name. Missing folders on the way are made.
+// in calls do with target's open folder and target's last name. It makes missing folders on the way.
 func (r *root) in(target string, do func(parent int, name string) error) error {
 	dir, name := path.Split(path.Clean(target))
 	if name == "" || name == ".." {
@@ -237,7 +237,7 @@ func (r *root) folder(dir string) (int, error) {
 	return r.below(dir, unix.O_PATH|unix.O_DIRECTORY)
 }
 
-// forget closes the opened folders at and below target, which something now covers; "" is all of them.
+// forget closes the open folders at and below target, which is now covered; "" means all.
 func (r *root) forget(target string) {
 	for dir, fd := range r.folders {
 		if target == "" || dir == target || strings.HasPrefix(dir, target+"/") {
@@ -254,10 +254,10 @@ func (r *root) dir(s Step) error {
 			return err
 		}
 		if err != nil {
-			return nil // it was there, as a folder above another
+			return nil // already made, as a parent folder
 		}
 		if s.Mode&unix.S_ISVTX != 0 || s.Mode&0o022 != 0 {
-			err = unix.Fchmodat(parent, name, s.Mode, 0) // mkdirat has taken the umask off
+			err = unix.Fchmodat(parent, name, s.Mode, 0) // mkdirat has applied the umask
 		}
 		if err == nil && s.UID|s.GID != 0 {
 			err = unix.Fchownat(parent, name, int(s.UID), int(s.GID), unix.AT_SYMLINK_NOFOLLOW)
@@ -274,14 +274,15 @@ func (r *root) file(s Step) error {
 		}
 		defer unix.Close(fd)
 		n, err := unix.Write(fd, []byte(s.Source))
-		if err == nil && n < len(s.Source) { // a tmpfs takes all of it or has no room
+		if err == nil && n < len(s.Source) { // a tmpfs writes all, unless it is full
 			err = unix.ENOSPC
 		}
 		return err
 	})
 }
 
-// bind attaches a detached mount. Its target is made where the new root's own tmpfs holds it; inside another bind it must exist.
+// bind attaches a detached mount. The target is made if it lies on the new root's own tmpfs; inside another bind it must
+// exist.
 func (r *root) bind(mount int, target string) error {
 	defer unix.Close(mount)
 	return r.in(target, func(parent int, name string) error {
@@ -307,7 +308,7 @@ func (r *root) bind(mount int, target string) error {
 	})
 }
 
-// attachAt attaches a mount to one name in a folder, which is no link.
+// attachAt attaches a mount to one name in a folder; the name must not be a link.
 func (r *root) attachAt(mount, parent int, name, target string) error {
 	if err := unix.MoveMount(mount, "", parent, name, unix.MOVE_MOUNT_F_EMPTY_PATH); err != nil {
 		return err
@@ -316,8 +317,8 @@ func (r *root) attachAt(mount, parent int, name, target string) error {
 	return nil
 }
 
-// procMount attaches a proc that shows the code its own processes only, read-only: nothing in it is the code's to change, and
-// oom_score_adj could otherwise be lowered to the guest's.
+// procMount attaches a proc that shows the code only its own processes, read-only: the code need not change anything in it,
+// and could lower its oom_score_adj to the guest's.
 func (r *root) procMount(s Step) error {
 	fd, err := detachedProc("hidepid=invisible", "gid="+strconv.FormatUint(uint64(s.GID), 10))
 	if err != nil {
@@ -344,7 +345,7 @@ func (r *root) devpts(s Step) error {
 	return r.bind(fd, s.Target)
 }
 
-// inner attaches a folder of the new root a second time, so that several writable places share one bounded file system.
+// inner attaches a folder of the new root a second time, so that several writable places share one limited file system.
 func (r *root) inner(s Step) error {
 	fd, err := r.clone(s.Source)
 	if err != nil {
@@ -357,15 +358,15 @@ func (r *root) inner(s Step) error {
 	return r.bind(fd, s.Target)
 }
 
-// detach takes a mount away again. Until the pivot the old root's tree is around us, so the path is the one by which the new root is
+// detach unmounts a mount. Until the pivot the old root is still around us, so the path starts where the new root is
 // attached.
 func (r *root) detach(s Step) error {
 	r.forget(path.Clean(s.Target))
 	return unix.Unmount(path.Join(r.inert, s.Target), unix.MNT_DETACH|unix.UMOUNT_NOFOLLOW)
 }
 
-// mask hides a file or folder of /proc, or of what the root shows, behind another one of the new root, which is empty. What does not exist
-// needs no mask.
+// mask covers a file or folder of /proc, or of what the root shows, with an empty one of the new root. A missing one needs
+// no mask.
 func (r *root) mask(s Step) error {
 	return r.in(s.Target, func(parent int, name string) error {
 		var st unix.Stat_t
@@ -396,8 +397,8 @@ func (r *root) clone(source string) (mount int, err error) {
 	return mount, err
 }
 
-// seal makes mounts of the new root read-only: its own tmpfs, which is ".", and its /proc where it has one. What else is attached has
-// its own properties.
+// seal makes mounts of the new root read-only: its own tmpfs, ".", and its /proc if there is one. Other mounts have their
+// own properties.
 func (r *root) seal(targets ...string) error {
 	r.forget("")
 	for _, target := range targets {
@@ -414,7 +415,7 @@ func (r *root) seal(targets ...string) error {
 	return nil
 }
 
-// pivot makes the new root the root and lets go of the old one.
+// pivot makes the new root the root and detaches the old one.
 func (r *root) pivot() error {
 	if err := pivotTo(r.fd); err != nil {
 		return err
@@ -429,7 +430,7 @@ func pivotTo(root int) error {
 	if err := unix.PivotRoot(".", "."); err != nil {
 		return err
 	}
-	// The old root is now mounted over the new one at "."; what is detached there is the old one.
+	// The old root is now mounted over the new one at ".", so this detaches the old one.
 	return unix.Unmount(".", unix.MNT_DETACH)
 }
 
@@ -441,7 +442,7 @@ func standInside() error {
 	if err != nil {
 		return err
 	}
-	if wd != "/" { // "(unreachable)..." would mean that we stand outside
+	if wd != "/" { // "(unreachable)..." would mean that we are outside
 		return unix.EXDEV
 	}
 	return nil

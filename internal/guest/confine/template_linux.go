@@ -7,16 +7,17 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Template builds the root of p, reports, and holds it until the host lets go of setup. What the host keeps is the mount namespace: a
-// copy of it is where guests are spawned whose plans have Template, so that none has to build this part, nor has ever seen the host's
-// mounts. As the copy belongs to another user namespace, the kernel locks all that is in it: no guest can take a mount away, make it
+// Template builds the root of p, reports, and keeps it until the host closes setup. The host keeps the mount namespace.
+// Guests whose plans have Template are spawned in copies of it, so that none has to build this part or ever sees the host's
+// mounts. As a copy belongs to another user namespace, the kernel locks everything in it: no guest can unmount it, make it
 // writable or look beneath it (mount_namespaces(7)).
 //
-// A guest may mount its own /proc only where one is in its mount namespace that nothing hides. So there is one, of this process's pid
-// namespace, which dies with it. It lies in a hidden mount: a file system that the new root covers, where no path leads to.
+// A guest may mount its own /proc only if its mount namespace has a fully visible one. So there is one, of this process's
+// pid namespace, which dies with it. It lies in a hidden mount: a file system that the new root covers, so no path leads to
+// it.
 func Template(p *Plan, setup *os.File) error {
 	a := &applying{plan: p}
-	a.root.proc = -1 // none of its own
+	a.root.proc = -1 // no proc of its own
 	hidden := -1
 	err := a.all([]step{
 		{StepPrivate, func() error { return unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, "") }},
@@ -29,7 +30,7 @@ func Template(p *Plan, setup *os.File) error {
 			if err := pivotTo(hidden); err != nil {
 				return err
 			}
-			// Up from the hidden mount. Joining the namespace leads here too.
+			// Up from the hidden mount. Joining the namespace also arrives here.
 			if err := unix.Fchdir(a.root.fd); err != nil {
 				return err
 			}
@@ -48,7 +49,7 @@ func Template(p *Plan, setup *os.File) error {
 	return err
 }
 
-// hiddenMount makes the file system below the new root.
+// hiddenMount makes the file system beneath the new root.
 func (r *root) hiddenMount() (int, error) {
 	const proc = "proc"
 	fd, err := tmpfs(Step{Size: int64(os.Getpagesize()), Inodes: 4, Mode: 0o500}, 0)
@@ -72,8 +73,8 @@ func (r *root) hiddenMount() (int, error) {
 	return fd, unix.MountSetattr(fd, "", unix.AT_EMPTY_PATH, &unix.MountAttr{Attr_set: unix.MOUNT_ATTR_RDONLY})
 }
 
-// adopt takes the root that this process was spawned in for the new one. It must be the template that the host means: in any other, the
-// host's own at worst, nothing may go on.
+// adopt uses the root that this process was spawned in as the new one. It must be the template that the host means: in any
+// other, such as the host's own, nothing may continue.
 func (r *root) adopt(device uint64) error {
 	fd, err := unix.Open("/", unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	if err != nil {

@@ -6,15 +6,15 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Zygote builds the root of p and executes the program of p in it, with setup as descriptor 3: a warm interpreter that is to be forked
-// into sandboxes. It returns only where that failed. Before the program is executed, report says that all else went well.
+// Zygote builds the root of p and executes p's program in it, with setup as descriptor 3: a warm interpreter that will be
+// forked into sandboxes. It returns only on failure. It calls report just before it executes the program.
 //
-// The zygote is no sandbox: it runs what root has installed on this host, and nothing else. Of root's capabilities it keeps
-// CAP_SYS_ADMIN, by which its children join the namespaces of sandboxes, and CAP_SYS_PTRACE, without which a pidfd does not lead to
-// those of a process that is not dumpable (setns(2)). It sees a read-only root, no network and no processes.
+// The zygote is not a sandbox: it runs only what root has installed on this host. Of root's capabilities it keeps
+// CAP_SYS_ADMIN, with which its children join sandboxes' namespaces, and CAP_SYS_PTRACE, without which a pidfd does not lead
+// to those of a process that is not dumpable (setns(2)). It sees a read-only root, no network and no processes.
 func Zygote(p *Plan, fds []int, setup *os.File, report func() error) error {
 	a := &applying{plan: p, fds: fds}
-	a.root.proc = -1 // there is none in its root
+	a.root.proc = -1 // its root has no proc
 	return a.all([]step{
 		{StepPrivate, func() error { return unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, "") }},
 		{StepSources, func() error { return a.root.openSources(p.Root, fds) }},
@@ -26,7 +26,7 @@ func Zygote(p *Plan, fds []int, setup *os.File, report func() error) error {
 		{StepCaps, func() error { return carryOut(boundCalls(unix.CAP_SYS_ADMIN, unix.CAP_SYS_PTRACE)) }},
 		{StepNoNewPriv, noNewPrivs},
 		{StepExecute, func() error {
-			if _, err := unix.FcntlInt(setup.Fd(), unix.F_SETFD, 0); err != nil { // not to be closed
+			if _, err := unix.FcntlInt(setup.Fd(), unix.F_SETFD, 0); err != nil { // keep it open
 				return err
 			}
 			if err := report(); err != nil {

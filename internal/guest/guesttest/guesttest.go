@@ -1,5 +1,5 @@
-// Package guesttest runs the guest's server as a real process beside a test: a child that is a subreaper, so that it reaps as
-// pid 1 does, with a listening socket in a folder of the test. It is test code only.
+// Package guesttest runs the guest's server as a real process for tests: a child that is a subreaper, so it reaps like pid
+// 1, with a listening socket in a folder of the test. Test code only.
 package guesttest
 
 import (
@@ -21,22 +21,22 @@ import (
 	"github.com/glovebox-dev/glovebox/sandbox"
 )
 
-// child names the variable whose presence makes a test binary a guest.
+// child is the variable that makes a test binary a guest.
 const child = "GLOVEBOX_GUESTTEST"
 
-// forgone names the variable that says that the child has executed itself a second time.
+// forgone is the variable that marks the child's second execution of itself.
 const forgone = "GLOVEBOX_GUESTTEST_FORGONE"
 
 // Key is the key of every guest that Start starts.
 var Key = [32]byte{1, 2, 3, 4}
 
-// Timeout bounds what may hang. Nothing that works takes so long, however busy the machine.
+// Timeout bounds what may hang, far above the time that anything takes on a busy machine.
 const Timeout = 2 * time.Minute
 
-// ID is its identity.
+// ID is the guest's id.
 const ID = "guesttest"
 
-// Main is called first by the TestMain of a package that uses Start. In the child it runs the guest and never returns.
+// Main must be called first by the TestMain of a package that uses Start. In the child it runs the guest and never returns.
 func Main() {
 	lease := os.Getenv(child)
 	if lease == "" {
@@ -70,7 +70,7 @@ func Main() {
 	os.Exit(0)
 }
 
-// forgo gives a capability up. It executes this program anew, as only that reaches all threads in a program that uses cgo.
+// forgo drops a capability. It executes this program again, as only that reaches all threads of a program with cgo.
 func forgo(capability uintptr) {
 	runtime.LockOSThread()
 	check(unix.Prctl(unix.PR_CAPBSET_DROP, capability, 0, 0, 0))
@@ -84,7 +84,7 @@ func check(err error) {
 	}
 }
 
-// Guest is a guest that runs.
+// Guest is a running guest.
 type Guest struct {
 	PID  int
 	path string
@@ -102,8 +102,8 @@ func Start(t testing.TB, lease time.Duration) *Guest {
 	return start(t, lease, 0)
 }
 
-// StartInit starts a guest that is pid 1 of a pid namespace, with a /proc in which each user sees only its own processes, and
-// without the capability to see through that: as strict as a sandbox. It takes root; a test without it is skipped.
+// StartInit starts a guest as pid 1 of a pid namespace, with a /proc in which each user sees only its own processes, and
+// without the capability to bypass that: as strict as a sandbox. It needs root and otherwise skips the test.
 func StartInit(t testing.TB) *Guest {
 	t.Helper()
 	if os.Geteuid() != 0 {
@@ -139,7 +139,7 @@ func start(t testing.TB, lease time.Duration, flags uintptr) *Guest {
 	}
 	g.life, g.out = lifeW, outR
 	g.cmd = exec.Command("/proc/self/exe")
-	// The race detector has a program sleep for a second before it exits, which each guest would.
+	// With the race detector, each guest would sleep for a second before it exits.
 	g.cmd.Env = append(os.Environ(), "GORACE=atexit_sleep_ms=0 "+os.Getenv("GORACE"), child+"="+strconv.Itoa(int(lease/time.Millisecond)))
 	g.cmd.ExtraFiles = []*os.File{lf, lifeR}
 	g.cmd.Stdout, g.cmd.Stderr = outW, os.Stderr
@@ -182,7 +182,7 @@ func (g *Guest) End(t testing.TB) string {
 	}
 }
 
-// Release lets go of the guest's lifeline.
+// Release closes the guest's lifeline.
 func (g *Guest) Release() { g.life.Close() }
 
 // Kill kills the guest itself.
@@ -191,7 +191,7 @@ func (g *Guest) Kill() {
 	g.cmd.Process.Kill()
 }
 
-// Dial returns a connection to the guest, on which nothing was said.
+// Dial returns a fresh connection to the guest.
 func (g *Guest) Dial(t testing.TB) net.Conn {
 	t.Helper()
 	conn, err := net.Dial("unix", g.path)
@@ -201,7 +201,7 @@ func (g *Guest) Dial(t testing.TB) net.Conn {
 	return conn
 }
 
-// Client returns a client that is closed with the test.
+// Client returns a client that closes with the test.
 func (g *Guest) Client(t testing.TB) *client.Client {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), Timeout)

@@ -7,11 +7,11 @@ import (
 	"time"
 )
 
-// ErrMalformed says that bytes are not a sequence of fields, or that a field does not hold what its reader expects.
+// ErrMalformed says that bytes are not a sequence of fields, or that a field's content is not what its reader expects.
 var ErrMalformed = errors.New("wire: malformed message")
 
-// A field is a key, a varint that holds tag<<1 | kind, and its value: a varint, or a length as a varint and so many bytes.
-// Fields that are zero are left out, so a new field costs older peers nothing.
+// A field is a key, a varint with tag<<1 | kind, and a value: a varint, or a varint length and that many bytes. Zero fields
+// are left out, so a new field costs older peers nothing.
 const (
 	kindVarint = 0
 	kindBytes  = 1
@@ -46,7 +46,7 @@ func AppendString(b []byte, tag int, s string) []byte {
 	return append(AppendHead(b, tag, len(s)), s...)
 }
 
-// AppendStrings appends one field for each string, the empty ones too.
+// AppendStrings appends one field for each string, including empty ones.
 func AppendStrings(b []byte, tag int, list []string) []byte {
 	for _, s := range list {
 		b = append(AppendHead(b, tag, len(s)), s...)
@@ -62,17 +62,17 @@ func AppendBytes(b []byte, tag int, v []byte) []byte {
 	return AppendElement(b, tag, v)
 }
 
-// AppendElement appends a bytes field, be it empty: one of a repeated field.
+// AppendElement appends a bytes field, even if empty: one element of a repeated field.
 func AppendElement(b []byte, tag int, v []byte) []byte {
 	return append(AppendHead(b, tag, len(v)), v...)
 }
 
-// AppendHead appends what stands before n bytes of a field. The caller appends the bytes.
+// AppendHead appends a bytes field's head. The caller appends its n bytes.
 func AppendHead(b []byte, tag, n int) []byte {
 	return binary.AppendUvarint(binary.AppendUvarint(b, uint64(tag)<<1|kindBytes), uint64(n))
 }
 
-// Fields reads a sequence of fields. The first thing that is wrong ends it; Err tells.
+// Fields reads a sequence of fields. The first error ends it; see Err.
 type Fields struct {
 	rest  []byte
 	tag   int
@@ -82,10 +82,10 @@ type Fields struct {
 	bad   bool
 }
 
-// NewFields returns a reader of the fields in b. Byte slices that it hands out lie within b.
+// NewFields returns a reader of the fields in b. The byte slices it returns lie within b.
 func NewFields(b []byte) Fields { return Fields{rest: b} }
 
-// Next goes to the next field. It returns false at the end, and at the first malformed byte or misread field.
+// Next moves to the next field. It returns false at the end, and at the first malformed byte or misread field.
 func (f *Fields) Next() bool {
 	if f.bad || len(f.rest) == 0 {
 		return false
@@ -120,10 +120,10 @@ func (f *Fields) varint() (uint64, bool) {
 	return v, true
 }
 
-// Tag returns the tag of the current field. A reader skips the tags that it does not know.
+// Tag returns the current field's tag. Readers skip unknown tags.
 func (f *Fields) Tag() int { return f.tag }
 
-// Err returns ErrMalformed where the bytes were not what their reader expected.
+// Err returns ErrMalformed if the bytes were not what their reader expected.
 func (f *Fields) Err() error {
 	if f.bad {
 		return ErrMalformed
@@ -131,10 +131,10 @@ func (f *Fields) Err() error {
 	return nil
 }
 
-// Fail makes the field that was just read a malformed one: its value is out of bounds.
+// Fail marks the current field as malformed: its value is out of bounds.
 func (f *Fields) Fail() { f.bad = true }
 
-// Uint returns the current field as a number of at most the given value.
+// Uint returns the current field as a number of at most most.
 func (f *Fields) Uint(most uint64) uint64 {
 	if f.kind != kindVarint || f.num > most {
 		f.bad = true
@@ -155,7 +155,7 @@ func (f *Fields) Uint16() uint16 { return uint16(f.Uint(math.MaxUint16)) }
 // Uint8 returns the current field as a number.
 func (f *Fields) Uint8() uint8 { return uint8(f.Uint(math.MaxUint8)) }
 
-// Bool returns the current field as a truth value.
+// Bool returns the current field as a boolean.
 func (f *Fields) Bool() bool { return f.Uint(1) == 1 }
 
 // Int64 returns the current field as a signed number.

@@ -5,19 +5,19 @@ import (
 	"io"
 )
 
-// messageHeader is the size of what stands before a body: its length uint32, little endian, and the type uint8.
+// messageHeader is the size of a message's header: the body's length as a little-endian uint32, and the type as a uint8.
 const messageHeader = 5
 
-// bodyStep bounds how much memory a length that was only claimed may take before the bytes themselves have come.
+// bodyStep bounds the memory for a claimed length before its bytes have come.
 const (
 	bodyStep  = 64 << 10
 	bodyLeast = 512
 )
 
-// Send sends one message. The parts of the body are sent as one.
+// Send sends one message. The parts of the body are joined.
 func (st *Stream) Send(typ uint8, body ...[]byte) error { return st.sendMessage(false, typ, body) }
 
-// SendLast sends one message and then the end of this side, in one piece.
+// SendLast sends one message and the end of this side, in one piece.
 func (st *Stream) SendLast(typ uint8, body ...[]byte) error { return st.sendMessage(true, typ, body) }
 
 func (st *Stream) sendMessage(last bool, typ uint8, body [][]byte) error {
@@ -33,13 +33,13 @@ func (st *Stream) sendMessage(last bool, typ uint8, body [][]byte) error {
 	return st.send(last, append(append(parts[:0], head), body...)...)
 }
 
-// AppendMessageHeader appends what stands before a body of n bytes.
+// AppendMessageHeader appends the header of a body of n bytes.
 func AppendMessageHeader(b []byte, typ uint8, n int) []byte {
 	return append(binary.LittleEndian.AppendUint32(b, uint32(n)), typ)
 }
 
-// Recv waits for the next message. The body is valid until the next call. io.EOF says that the peer has sent its last message;
-// a message that is too long resets the stream.
+// Recv waits for the next message. The body is valid until the next call. io.EOF means that the peer has sent its last
+// message; a message that is too long resets the stream.
 func (st *Stream) Recv() (typ uint8, body []byte, err error) {
 	typ, body, err = ReadMessage(st, st.body)
 	st.body = body
@@ -47,12 +47,12 @@ func (st *Stream) Recv() (typ uint8, body []byte, err error) {
 		st.Reset()
 	}
 	if cap(body) > 2*bodyStep && len(body) <= bodyStep {
-		st.body = nil // one large message does not hold its memory for the life of the stream
+		st.body = nil // free a large message's memory
 	}
 	return typ, body, err
 }
 
-// ReadMessage reads one message from r into buf, or a larger buffer where it does not fit.
+// ReadMessage reads one message from r into buf, or into a larger buffer if it does not fit.
 func ReadMessage(r io.Reader, buf []byte) (typ uint8, body []byte, err error) {
 	var h [messageHeader]byte
 	if _, err := io.ReadFull(r, h[:]); err != nil {

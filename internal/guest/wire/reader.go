@@ -2,13 +2,13 @@ package wire
 
 import "io"
 
-// Sizes of the buffer between the connection and the streams. It grows as soon as one read fills it.
+// Sizes of the buffer between the connection and the streams. It grows once a read fills it.
 const (
 	readBufferLeast = 4 << 10
 	readBufferMost  = 64 << 10
 )
 
-// reader takes frames off a connection with as few reads as may be.
+// reader reads frames from a connection with few reads.
 type reader struct {
 	conn   io.Reader
 	buf    []byte

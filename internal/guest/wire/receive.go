@@ -5,8 +5,7 @@ import (
 	"io"
 )
 
-// readLoop takes frames off the connection for as long as it lives. It never waits for a stream: credit has made sure that
-// there is room.
+// readLoop reads frames from the connection until it ends. It never waits for a stream: credit guarantees room.
 func (s *Session) readLoop() {
 	defer s.wg.Done()
 	r := &reader{conn: s.conn}
@@ -21,7 +20,7 @@ func (s *Session) readLoop() {
 func (s *Session) readFrame(r *reader) error {
 	var h [headerSize]byte
 	if err := r.full(h[:1]); err != nil {
-		return err // io.EOF here is an orderly end
+		return err // io.EOF here is a normal end
 	}
 	if err := r.full(h[1:]); err != nil {
 		return cut(err)
@@ -59,7 +58,7 @@ func cut(err error) error {
 	return err
 }
 
-// find returns the stream with this id, nil where it is over. Called with mu held.
+// find returns the stream with this id, nil if it is over. Called with mu held.
 func (s *Session) find(id uint32) (*Stream, error) {
 	if id == 0 || id > s.last {
 		return nil, ErrProtocol // never opened
@@ -114,7 +113,7 @@ func (s *Session) skip(r *reader, n int) error {
 	return nil
 }
 
-// opened makes the stream that the host began, unless there are too many. Called with mu held.
+// opened makes the stream that the host opened, unless there are too many. Called with mu held.
 func (s *Session) opened(id uint32) {
 	s.last = id
 	if len(s.streams) >= MaxStreams || len(s.accepted) >= MaxStreams {

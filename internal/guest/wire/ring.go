@@ -1,11 +1,11 @@
 package wire
 
-// ringLeast is the first size of a ring; it doubles as data comes, up to what its owner lets in.
+// ringLeast is a ring's first size; it doubles as data comes, up to what its owner admits.
 const ringLeast = 1 << 10
 
-// Ring is a queue of bytes with one writer. Positions count all bytes since the beginning. What the writer reserved it may
-// fill, and what a reader looked up it may copy, while others use the ring, as long as the queue still holds those bytes:
-// growing leaves the old buffer as it is. All calls are made under one lock of the owner. The zero value is empty.
+// Ring is a queue of bytes with one writer. Positions count all bytes since the beginning. The writer may fill what it
+// reserved, and a reader may copy what it looked up, while others use the ring, as long as the queue still holds those
+// bytes: growing leaves the old buffer unchanged. All calls need one lock of the owner. The zero value is empty.
 type Ring struct {
 	buf    []byte // its length is a power of two
 	rd, wr uint64
@@ -20,7 +20,7 @@ func (r *Ring) Start() uint64 { return r.rd }
 // End returns the position after the newest.
 func (r *Ring) End() uint64 { return r.wr }
 
-// Reserve returns room for n bytes behind the last one, in two pieces where it wraps around.
+// Reserve returns room for n bytes after the last one, in two pieces if it wraps around.
 func (r *Ring) Reserve(n int) (first, second []byte) {
 	if need := r.Len() + n; need > len(r.buf) {
 		r.resize(need)
@@ -28,7 +28,7 @@ func (r *Ring) Reserve(n int) (first, second []byte) {
 	return r.at(r.wr, n)
 }
 
-// resize gives the ring a buffer for so many bytes, which are not fewer than it holds.
+// resize gives the ring a buffer for need bytes, at least as many as it holds.
 func (r *Ring) resize(need int) {
 	size := ringLeast
 	for size < need {
@@ -36,7 +36,7 @@ func (r *Ring) resize(need int) {
 	}
 	old := *r
 	r.buf = make([]byte, size)
-	for pos := r.rd; pos < r.wr; { // the wrap is elsewhere in the new buffer, so the pieces do not match
+	for pos := r.rd; pos < r.wr; { // the new buffer wraps elsewhere, so the pieces differ
 		from, _ := old.at(pos, int(r.wr-pos))
 		to, _ := r.at(pos, int(r.wr-pos))
 		pos += uint64(copy(to, from))
@@ -55,16 +55,16 @@ func (r *Ring) at(pos uint64, n int) (first, second []byte) {
 	return r.buf[i:], r.buf[:n-(len(r.buf)-i)]
 }
 
-// Commit makes the first n bytes that were reserved last part of the queue.
+// Commit adds the first n reserved bytes to the queue.
 func (r *Ring) Commit(n int) { r.wr += uint64(n) }
 
-// At returns the n bytes at a position, all of which the queue holds, in two pieces where they wrap around.
+// At returns the n bytes at a position, which the queue must hold, in two pieces if they wrap around.
 func (r *Ring) At(pos uint64, n int) (first, second []byte) { return r.at(pos, n) }
 
 // Consume drops the first n bytes of the queue.
 func (r *Ring) Consume(n int) { r.rd += uint64(n) }
 
-// Trim gives memory back that the bytes in the queue do not need. It is for a queue that nobody writes to any more.
+// Trim frees memory that the queued bytes do not need. For a queue that is no longer written to.
 func (r *Ring) Trim() {
 	n := r.Len()
 	if n == 0 {

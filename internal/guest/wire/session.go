@@ -7,7 +7,7 @@ import (
 	"sync"
 )
 
-// Side says which end of a connection a session is.
+// Side is the end of a connection that a session has.
 type Side uint8
 
 // The sides. Only the host opens streams.
@@ -16,16 +16,16 @@ const (
 	Guest
 )
 
-// Bounds of the multiplexer.
+// Limits of the multiplexer.
 const (
 	MaxFrame      = 64 << 10  // payload of one frame
-	InitialCredit = 256 << 10 // data bytes that each direction of a new stream may carry before more credit is given
-	MaxStreams    = 4096      // open streams of one connection; the guest resets one more, the host does not open it
+	InitialCredit = 256 << 10 // data bytes that a new stream may carry in each direction without more credit
+	MaxStreams    = 4096      // open streams of one connection; the guest resets further ones, the host opens none
 	MaxMessage    = 1 << 20   // body of one message
 
-	maxCredit   = 1 << 30   // what a peer may hand out in sum
-	outLimit    = 64 << 10  // frames that wait for the connection before their senders do
-	controlSlop = 256 << 10 // control frames above it; only a peer that does not read its connection lets so many gather
+	maxCredit   = 1 << 30   // total credit that a peer may give
+	outLimit    = 64 << 10  // queued frames before senders wait
+	controlSlop = 256 << 10 // further control frames; only a peer that does not read its connection exceeds it
 )
 
 // Errors of sessions and streams.
@@ -57,18 +57,18 @@ type Session struct {
 	mu       sync.Mutex // guards all below, and the state of the streams
 	err      error
 	streams  map[uint32]*Stream
-	fresh    map[*Stream]struct{} // opened here, and without an id until their first data
+	fresh    map[*Stream]struct{} // opened here, without an id until their first data
 	last     uint32               // the highest stream id so far
 	accepted []*Stream
-	arrival  sync.Cond // accepted grew
-	out      []byte    // frames that wait for the writer
+	arrival  sync.Cond // signals that accepted grew
+	out      []byte    // frames for the writer
 	spare    []byte
 	writing  bool
-	wake     sync.Cond // out is no longer empty
-	space    sync.Cond // out was taken, or the writer is idle
+	wake     sync.Cond // signals that out is not empty
+	space    sync.Cond // signals that out was taken, or the writer is idle
 }
 
-// NewSession runs the multiplexer on conn and takes it over.
+// NewSession runs the multiplexer on conn, which it takes over.
 func NewSession(conn io.ReadWriteCloser, side Side) *Session {
 	s := &Session{conn: conn, side: side, done: make(chan struct{}), streams: make(map[uint32]*Stream),
 		fresh: make(map[*Stream]struct{})}
@@ -79,7 +79,7 @@ func NewSession(conn io.ReadWriteCloser, side Side) *Session {
 	return s
 }
 
-// Open returns a new stream. The peer learns of it with the first data.
+// Open returns a new stream. The peer sees it with the first data.
 func (s *Session) Open() (*Stream, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -94,7 +94,7 @@ func (s *Session) Open() (*Stream, error) {
 	return st, nil
 }
 
-// Accept waits for the next stream of the host.
+// Accept waits for the host's next stream.
 func (s *Session) Accept() (*Stream, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -112,14 +112,14 @@ func (s *Session) Accept() (*Stream, error) {
 // Done is closed when the session has ended, by either side.
 func (s *Session) Done() <-chan struct{} { return s.done }
 
-// Err returns why the session ended: io.EOF where the peer closed the connection, ErrClosed after Close, nil while it lives.
+// Err returns why the session ended: io.EOF if the peer closed the connection, ErrClosed after Close, nil while it is open.
 func (s *Session) Err() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.err
 }
 
-// Flush waits until all that was sent so far is handed to the connection, or the session ends.
+// Flush waits until the connection has taken everything sent so far, or the session ends.
 func (s *Session) Flush() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -135,7 +135,7 @@ func (s *Session) Close() error {
 	return nil
 }
 
-// fail ends the session for the reason given, once.
+// fail ends the session with this reason, once.
 func (s *Session) fail(err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -161,7 +161,7 @@ func (s *Session) failLocked(err error) {
 	s.conn.Close() // wakes both loops; no connection waits in its Close
 }
 
-// writeLoop hands frames to the connection. What gathers while it writes goes out in one piece the next time.
+// writeLoop writes frames to the connection. Frames queued during a write go out together with the next one.
 func (s *Session) writeLoop() {
 	defer s.wg.Done()
 	for {
@@ -201,7 +201,7 @@ func appendHeader(b []byte, id uint32, kind uint8, n int) []byte {
 // control sends a frame that needs no credit and never waits. Called with mu held.
 func (s *Session) control(id uint32, kind uint8, payload ...byte) {
 	if len(s.out) > outLimit+MaxFrame+controlSlop {
-		s.failLocked(ErrProtocol) // the peer sends and sends, and does not read
+		s.failLocked(ErrProtocol) // the peer keeps sending without reading
 	}
 	if s.err != nil {
 		return

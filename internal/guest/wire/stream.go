@@ -5,8 +5,8 @@ import (
 	"sync"
 )
 
-// Stream is one call on a session: bytes both ways, each direction with its own credit and its own end. One goroutine may
-// read and another write at the same time; each of the two belongs to one goroutine at a time.
+// Stream is one call on a session: bytes in both directions, each with its own credit and its own end. One goroutine may
+// read while another writes.
 type Stream struct {
 	s    *Session
 	done chan struct{}
@@ -14,12 +14,12 @@ type Stream struct {
 	// Guarded by the session's mu.
 	id        uint32 // 0 until the first data is sent
 	err       error  // the stream was reset, or its session ended
-	ring      Ring   // data that came and was not yet read
+	ring      Ring   // received data, not yet read
 	allowance int    // data bytes that the peer may still send
-	unpaid    int    // data bytes that were read and whose credit was not yet given back
+	unpaid    int    // data bytes read whose credit is not returned yet
 	credit    int    // data bytes that this side may still send
 	ended     bool   // the peer has sent its last data
-	finished  bool   // this side has
+	finished  bool   // this side has sent its last data
 	deaf      bool   // this side wants no more data
 	readable  sync.Cond
 	writable  sync.Cond
@@ -33,10 +33,10 @@ func newStream(s *Session, id uint32) *Stream {
 	return st
 }
 
-// Done is closed when the stream was reset or its session has ended; not by an orderly end of both sides.
+// Done is closed when the stream was reset or its session has ended, but not when both sides ended normally.
 func (st *Stream) Done() <-chan struct{} { return st.done }
 
-// Read reads data. io.EOF says that the peer has sent its last; after a reset by the peer, what came before it is still read.
+// Read reads data. io.EOF means that the peer has sent its last; after a reset by the peer, earlier data is still read.
 func (st *Stream) Read(p []byte) (int, error) {
 	if len(p) == 0 {
 		return 0, nil
@@ -62,14 +62,14 @@ func (st *Stream) Read(p []byte) (int, error) {
 	copy(p[copy(p, first):], second)
 	s.mu.Lock()
 	if st.deaf {
-		return 0, ErrReset // meanwhile
+		return 0, ErrReset // reset during the copy
 	}
 	st.ring.Consume(n)
 	st.repay(n)
 	return n, nil
 }
 
-// repay gives the credit for data that was read back to the peer, in large pieces. Called with mu held.
+// repay returns credit for data that was read, in large pieces. Called with mu held.
 func (st *Stream) repay(n int) {
 	st.unpaid += n
 	if st.unpaid < InitialCredit/2 || st.ended || st.err != nil {
@@ -89,7 +89,7 @@ func (st *Stream) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// send sends the parts as one piece, cut into frames where it must be, and then the end if this is the last.
+// send sends the parts as one piece, cut into frames if necessary, then the end if last.
 func (st *Stream) send(last bool, parts ...[]byte) error {
 	s := st.s
 	s.mu.Lock()
@@ -156,7 +156,7 @@ func (st *Stream) sendable() error {
 	return nil
 }
 
-// begin gives the stream its id, in the order in which first frames go out. Called with mu held.
+// begin gives the stream its id, in the order of first frames. Called with mu held.
 func (st *Stream) begin() error {
 	if st.id != 0 {
 		return nil
@@ -191,14 +191,14 @@ func (st *Stream) finish() error {
 	return nil
 }
 
-// CloseWrite says that this side has sent its last data.
+// CloseWrite ends this side: it has sent its last data.
 func (st *Stream) CloseWrite() error {
 	st.s.mu.Lock()
 	defer st.s.mu.Unlock()
 	return st.finish()
 }
 
-// Reset ends the stream at once, both ways. What came and was not read is dropped.
+// Reset ends the stream at once, in both directions. Unread data is dropped.
 func (st *Stream) Reset() {
 	st.s.mu.Lock()
 	defer st.s.mu.Unlock()
@@ -214,8 +214,8 @@ func (st *Stream) reset() {
 	st.over(ErrReset)
 }
 
-// Close is for a stream whose work is done: it ends this side, and what the peer may still send is not wanted. A peer that
-// still has data is told by a reset.
+// Close ends a finished stream: it ends this side and discards what the peer may still send. A peer that still has data gets
+// a reset.
 func (st *Stream) Close() {
 	st.s.mu.Lock()
 	defer st.s.mu.Unlock()
@@ -223,7 +223,7 @@ func (st *Stream) Close() {
 		return
 	}
 	if st.s.side == Host && st.finished {
-		st.deaf, st.ring = true, Ring{} // the answer is here, and the guest's end right behind it: not worth a frame
+		st.deaf, st.ring = true, Ring{} // the answer has come and the guest's end follows: no frame needed
 		return
 	}
 	if st.id == 0 {
@@ -238,7 +238,7 @@ func (st *Stream) Close() {
 	}
 }
 
-// over wakes everyone who waits on the stream and takes it off its session. Called with mu held.
+// over wakes all waiters of the stream and removes it from its session. Called with mu held.
 func (st *Stream) over(err error) {
 	if st.err != nil {
 		return
@@ -252,7 +252,7 @@ func (st *Stream) over(err error) {
 	st.s.space.Broadcast()
 }
 
-// Buffered returns how much data has come and was not read yet.
+// Buffered returns how much data is received and not yet read.
 func (st *Stream) Buffered() int {
 	st.s.mu.Lock()
 	defer st.s.mu.Unlock()
