@@ -32,10 +32,13 @@ var Waivable = append(LimitNames[:len(LimitNames):len(LimitNames)], PolicyComman
 // Unlimited marks a limit in an effective policy that nothing enforces. It cannot be requested.
 const Unlimited = -1
 
-// Limits bounds one sandbox and each execution in it. A zero field means the default. Unlimited occurs only in an effective
-// policy.
+// Limits bounds one sandbox and each execution in it. A zero field means the default; Unlimited occurs only in an effective policy.
+//
+// The writable places lie in memory, so what is written there counts twice: against DiskBytes, where it fails with ENOSPC, and against
+// MemoryBytes, where the kernel kills. A disk limit that is not set is at most half of the memory, so that ENOSPC comes first for a
+// program that needs no more than the other half; one that is set may be all of the memory and no more.
 type Limits struct {
-	MemoryBytes int64         // anonymous and kernel memory; the files of the workspace are counted by DiskBytes instead
+	MemoryBytes int64         // anonymous memory, kernel memory and files in the writable places
 	CPUMillis   int64         // thousandths of one CPU
 	Pids        int64         // processes and threads
 	DiskBytes   int64         // all writable places together: workspace, /tmp, home, /dev/shm
@@ -135,12 +138,19 @@ func (l Limits) Named() []LimitName {
 	return names
 }
 
-// OrDefault fills the fields that are zero from d.
+// diskShare is the part of the memory that a disk limit nobody set may have: one of so many.
+const diskShare = 2
+
+// OrDefault fills the fields that are zero from d. A disk limit so filled is at most half of the memory.
 func (l Limits) OrDefault(d Limits) Limits {
+	unset := l.DiskBytes == 0
 	for _, name := range LimitNames {
 		if l.Get(name) == 0 {
 			l.Set(name, d.Get(name))
 		}
+	}
+	if unset && l.MemoryBytes > 0 {
+		l.DiskBytes = min(l.DiskBytes, l.MemoryBytes/diskShare)
 	}
 	return l
 }

@@ -12,7 +12,7 @@ import (
 // leaves the rest of it alive; several at once may ask for more than there is, which is the operator's to lower.
 const (
 	memoryParts = 2 // one run may have half of the memory,
-	diskParts   = 4 // and a quarter more for files, which lie in memory
+	diskParts   = 4 // of it at most this part for files, which lie there
 	pidsParts   = 2 // all slots together may have half of the process ids
 
 	mostPids      = 4096

@@ -87,11 +87,8 @@ func driveVictim(tr *trial) {
 	tr.note("%s after %v; at the most %d processes; %d ordinary runs beside it", r.Status, r.Timings.Run, most, done)
 }
 
-// kernelMemory is what a sandbox's own kernel may take beside what was asked for.
-const kernelMemory = 64 << 20
-
-// guestMemory is the guest's in a container, whose group it is in: what is added to the limits for it.
-const guestMemory = 32 << 20
+// kernelMemory is what is added to the limit for a sandbox's own kernel.
+const kernelMemory = 24 << 20
 
 // driveMemory bounds the peak that the host counted. That nothing that could hold the memory lives after it, trial.gone sees: the processes
 // and the control group. Whether the kernel has given back all of it is not measured: a group can be removed while some is charged to it,
@@ -99,12 +96,9 @@ const guestMemory = 32 << 20
 func driveMemory(tr *trial) {
 	r := tr.execute(tr.code)
 	tr.judge(r)
-	limit := tr.limits.MemoryBytes + tr.limits.DiskBytes
-	switch {
-	case tr.userSpace():
+	limit := tr.limits.MemoryBytes
+	if tr.userSpace() {
 		limit += kernelMemory
-	case tr.isContainer():
-		limit += guestMemory
 	}
 	if r.Usage.MemoryPeak > limit+limit/8 {
 		tr.wrong("the peak was %s of a limit of %s", sandbox.FormatBytes(r.Usage.MemoryPeak), sandbox.FormatBytes(limit))

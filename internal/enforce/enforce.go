@@ -20,11 +20,15 @@ type Limit struct {
 	Documented bool   // Features report that this backend never enforces it, so no warning is needed
 }
 
-// Kills adds the figure at which the kernel kills. The sandbox's own storage lies in memory, so the group's limit covers
-// memory, disk and what the backend itself needs there. bytes 0 is a spec without limits.
-func (b Limit) Kills(bytes int64) Limit {
-	if b.By != "" && bytes > 0 {
-		b.By += ", " + sandbox.FormatBytes(bytes) + " with the disk"
+// Counts adds what a memory limit counts: files too, as the sandbox's own places lie in memory. The kernel's figure is the limit and own, the
+// bytes that the backend itself needs.
+func (b Limit) Counts(own int64) Limit {
+	if b.By == "" {
+		return b
+	}
+	b.By += ", files included"
+	if own > 0 {
+		b.By += "; " + sandbox.FormatBytes(own) + " more for the backend itself"
 	}
 	return b
 }

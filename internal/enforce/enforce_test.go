@@ -2,7 +2,6 @@ package enforce
 
 import (
 	"slices"
-	"strings"
 	"testing"
 
 	"github.com/glovebox-dev/glovebox/sandbox"
@@ -58,15 +57,16 @@ func TestReport(t *testing.T) {
 	}
 }
 
-// TestKills: an enforced memory limit reports the figure at which the kernel kills.
-func TestKills(t *testing.T) {
+// TestCounts: what bounds the memory says what counts there, where something does.
+func TestCounts(t *testing.T) {
 	b := Limit{Name: sandbox.LimitMemory, By: "cgroup v2 memory"}
-	if by := b.Kills(576 << 20).By; by != "cgroup v2 memory, 576MiB with the disk" {
-		t.Errorf("it is %q", by)
-	}
-	for _, none := range []Limit{b.Kills(0), (Limit{}).Kills(1 << 20)} {
-		if strings.Contains(none.By, "disk") {
-			t.Errorf("it is %q", none.By)
+	for _, c := range []struct{ got, want string }{
+		{b.Counts(0).By, "cgroup v2 memory, files included"},
+		{b.Counts(32 << 20).By, "cgroup v2 memory, files included; 32MiB more for the backend itself"},
+		{Limit{}.Counts(32 << 20).By, ""},
+	} {
+		if c.got != c.want {
+			t.Errorf("it is %q, want %q", c.got, c.want)
 		}
 	}
 }

@@ -43,6 +43,12 @@ func TestPlan(t *testing.T) {
 			t.Errorf("%s is missing in %q", kv, p.Env)
 		}
 	}
+	for _, l := range []struct{ asked, disk int64 }{{0, 30 << 20}, {60 << 20, 60 << 20}} { // half of the memory where it is not named
+		p = plan(engine.Run{Spec: sandbox.Spec{Limits: sandbox.Limits{MemoryBytes: 60 << 20, DiskBytes: l.asked}}, Request: sandbox.Request{Entry: "b.sh"}})
+		if p.Spec.Limits.DiskBytes != l.disk {
+			t.Errorf("a disk of %d is %d; want %d", l.asked, p.Spec.Limits.DiskBytes, l.disk)
+		}
+	}
 	p = plan(engine.Run{Spec: sandbox.Spec{Workspace: "/somewhere"}, Request: sandbox.Request{FileName: "x.sh", Code: []byte("echo")}})
 	if p.CodePath != "/tmp/x.sh" || !slices.Contains(p.Env, "SHELLPATH=/workspace") {
 		t.Errorf("with a host directory: %+v", p)
@@ -106,6 +112,7 @@ func TestRefused(t *testing.T) {
 		{"over the maximum", limits(sandbox.Limits{MemoryBytes: 2 << 30}), sandbox.Invalid, "1GiB"},
 		{"absurd", limits(sandbox.Limits{Pids: 1 << 62}), sandbox.Invalid, "limits.pids"},
 		{"too little", limits(sandbox.Limits{DiskBytes: 1}), sandbox.Invalid, "limits.disk"},
+		{"a disk beyond the memory", limits(sandbox.Limits{MemoryBytes: 64 << 20, DiskBytes: 65 << 20}), sandbox.Invalid, "more than the memory limit of 64MiB"},
 		{"unknown backend", engine.Run{Backend: "vmware", Request: ok()}, sandbox.Invalid, "fake"},
 		{"network", spec(func(s *sandbox.Spec) { s.Network.Mode = "host" }), sandbox.Invalid, "network.mode"},
 		{"rules without network", spec(func(s *sandbox.Spec) { s.Network.Allow = []string{"x"} }), sandbox.Invalid, "network"},

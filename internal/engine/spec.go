@@ -51,11 +51,25 @@ func (e *Engine) fillSpec(run Run) (sandbox.Spec, error) {
 	spec.Terminals = spec.Terminals || e.config.Terminals
 	spec.Named = mergeNames(spec.Named, spec.Limits.Named())
 	spec.Limits = spec.Limits.OrDefault(e.config.Defaults)
+	if err := checkDisk(spec.Limits); err != nil {
+		return spec, err
+	}
 	spec.Env = mergeEnv(e.config.DefaultEnv, spec.Env)
 	if spec.User == (sandbox.User{}) {
 		spec.User = sandbox.DefaultUser
 	}
 	return spec, nil
+}
+
+// checkDisk refuses a disk that the memory, in which it lies, can never hold.
+func checkDisk(l sandbox.Limits) error {
+	if l.DiskBytes <= l.MemoryBytes {
+		return nil
+	}
+	disk := sandbox.FormatBytes(l.DiskBytes)
+	err := sandbox.Invalidf("limits.disk", "%s is more than the memory limit of %s, which files count against", disk, sandbox.FormatBytes(l.MemoryBytes))
+	err.Fix = "ask for more memory than " + disk
+	return err
 }
 
 // checkAccepted refuses a name that nobody could go without: a misspelt one would be refused later for what it was to allow.

@@ -43,7 +43,7 @@ type Limits struct {
 	TimeoutS  *float64 `json:"timeout_s" doc:"Wall time in seconds." example:"30"`
 	MemoryMiB *float64 `json:"memory_mib" doc:"Memory in MiB, files not counted." example:"512"`
 	CPUs      *float64 `json:"cpus" doc:"CPUs; fractions are allowed." example:"1"`
-	DiskMiB   *float64 `json:"disk_mib" doc:"Bytes of all writable places together, in MiB." example:"100"`
+	DiskMiB   *float64 `json:"disk_mib" doc:"Bytes of all writable places together, in MiB. They count as memory too. Where it is left out, at most half of the memory." example:"100"`
 	Pids      *float64 `json:"pids" doc:"Processes and threads." example:"128"`
 	OutputKiB *float64 `json:"output_kib" doc:"Kept bytes of stdout and of stderr, each, in KiB." example:"1024"`
 	Inodes    *float64 `json:"inodes" doc:"Files and directories in the writable places." example:"16384"`

@@ -52,7 +52,6 @@ var guestCaps = []string{"CAP_CHOWN", "CAP_FOWNER", "CAP_SETUID", "CAP_SETGID", 
 // What a sandbox needs beside its code. The guest's threads exist from the start, so the code may lose a few process slots
 // to them, and never gets more than requested.
 const (
-	ownMemory  = 32 << 20
 	ownThreads = 10
 	cpuPeriod  = 100_000 // microseconds; the engine's own
 )
@@ -163,7 +162,7 @@ func (box *Box) config(spec *sandbox.Spec, image, volume string) (client.Contain
 	}
 	pids := spec.Limits.Pids + ownThreads
 	none := false
-	memory := memoryLimit(spec)
+	memory := spec.Limits.MemoryBytes
 	host := &container.HostConfig{
 		NetworkMode: "none", IpcMode: "private", CgroupnsMode: "private", ReadonlyRootfs: true, Init: &none,
 		CapDrop: []string{"ALL"}, CapAdd: guestCaps, SecurityOpt: append([]string{"no-new-privileges"}, profile...),
@@ -209,14 +208,8 @@ func (box *Box) config(spec *sandbox.Spec, image, volume string) (client.Contain
 // runtimeVariables are read by the guest's Go runtime, so an image must not set them.
 var runtimeVariables = []string{"GODEBUG", "GOGC", "GOMEMLIMIT", "GOTRACEBACK"}
 
-// memoryLimit is the container's limit. Files in the writable places lie in memory, so it leaves room for a full disk: that
-// gives ENOSPC, not an out-of-memory kill.
-func memoryLimit(spec *sandbox.Spec) int64 {
-	return spec.Limits.MemoryBytes + spec.Limits.DiskBytes + ownMemory
-}
-
-// userProcesses is set for Podman, whose default may exceed what it can set. It counts the user's processes in all
-// containers and on the host, so it does not limit one sandbox.
+// userProcesses is the bound of processes of one user that Podman has to be told, as its default may be above what it can set. It counts
+// those of all containers and of the host, so it is no limit of a sandbox's.
 const userProcesses = 16384
 
 // ulimits are the limits that the guest starts with. The engine's defaults may exceed what it can set.

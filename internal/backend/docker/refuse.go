@@ -60,7 +60,7 @@ func (to *connection) enforcement(spec *sandbox.Spec) enforce.List {
 			Fix: "leave inodes out, or use --backend docker"}
 	}
 	list := enforce.List{
-		engines(sandbox.LimitMemory, to.info.MemoryLimit, true).Kills(memoryLimit(spec)),
+		engines(sandbox.LimitMemory, to.info.MemoryLimit, true).Counts(0),
 		engines(sandbox.LimitCPUs, to.info.CPUCfsQuota, false),
 		engines(sandbox.LimitPids, to.info.PidsLimit, true), // nothing else enforces it, and unlimited processes take the host down
 		enforce.Directories(enforce.Limit{Name: sandbox.LimitDisk, By: to.enforcer(sandbox.LimitDisk)}, spec),

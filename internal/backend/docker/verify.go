@@ -84,7 +84,7 @@ func wrongWalls(at *container.InspectResponse, ours []string) (wrong []string) {
 
 // unmet lists the limits whose value in the engine, or in this kernel, differs from the request, with details.
 func (box *Box) unmet(spec *sandbox.Spec, h *container.HostConfig) (names []sandbox.LimitName, details string) {
-	memory, cpu, pids := memoryLimit(spec), spec.Limits.CPUMillis, spec.Limits.Pids+ownThreads
+	memory, cpu, pids := spec.Limits.MemoryBytes, spec.Limits.CPUMillis, spec.Limits.Pids+ownThreads
 	saysPids, saysCPU := int64(0), h.NanoCPUs/1e6
 	if h.PidsLimit != nil {
 		saysPids = *h.PidsLimit

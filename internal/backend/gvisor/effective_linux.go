@@ -57,7 +57,7 @@ func walls(tree *cgroup.Tree, made bool) []sandbox.Wall {
 // enforcement lists what gVisor enforces of a spec's limits and policies.
 func enforcement(spec *sandbox.Spec, tree *cgroup.Tree) enforce.List {
 	list := enforce.List{
-		enforce.Memory(tree).Kills(groupLimits(spec).MemoryBytes),
+		enforce.Memory(tree).Counts(ownMemory),
 		enforce.Group(sandbox.LimitCPUs, tree, cgroup.CPU),
 		{Name: sandbox.LimitPids, By: "RLIMIT_NPROC of gVisor"},
 		enforce.Directories(enforce.Limit{Name: sandbox.LimitDisk, By: "tmpfs size"}, spec),

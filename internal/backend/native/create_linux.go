@@ -122,10 +122,10 @@ func (b *Backend) claim(in *instance.Instance, box *Box, spec *sandbox.Spec, mad
 	return nil
 }
 
-// groupLimits are the control group's limits. Files in the writable places lie in memory, so the disk limit is added to the
-// memory limit: a full disk gives ENOSPC, not an out-of-memory kill.
+// groupLimits are the limits of the control group. What is written to the sandbox's own places lies in memory and counts there, as does
+// the guest, some 3 MiB.
 func groupLimits(spec *sandbox.Spec) cgroup.Limits {
-	return cgroup.Limits{MemoryBytes: spec.Limits.MemoryBytes + spec.Limits.DiskBytes, CPUMillis: spec.Limits.CPUMillis,
+	return cgroup.Limits{MemoryBytes: spec.Limits.MemoryBytes, CPUMillis: spec.Limits.CPUMillis,
 		Pids: spec.Limits.Pids + guestTasks}
 }
 

@@ -15,7 +15,7 @@ func (b *Backend) enforcement(spec *sandbox.Spec, tree *cgroup.Tree) enforce.Lis
 		pids = e + ", " + pids
 	}
 	list := enforce.List{
-		enforce.Memory(tree).Kills(groupLimits(spec).MemoryBytes),
+		enforce.Memory(tree).Counts(0),
 		enforce.Group(sandbox.LimitCPUs, tree, cgroup.CPU),
 		{Name: sandbox.LimitPids, By: pids},
 		enforce.Directories(enforce.Limit{Name: sandbox.LimitDisk, By: "tmpfs size"}, spec),
