@@ -38,16 +38,17 @@ type plan struct {
 	Burst    int           `json:"burst"`     // runs at 32 clients, against bare loops
 	Open     time.Duration `json:"open"`      // length of each open loop
 	Floods   int           `json:"floods"`    // runs that write 100 MB
+	Prints   int           `json:"prints"`    // runs that print 20,000 lines
 }
 
 const warmups = 5 // runs of each row before the first that counts
 
 func fullPlan() plan {
-	return plan{Runs: 1000, SlowRuns: 200, Loop: 600, Burst: 1000, Open: 15 * time.Second, Floods: 5}
+	return plan{Runs: 1000, SlowRuns: 200, Loop: 600, Burst: 1000, Open: 15 * time.Second, Floods: 5, Prints: 40}
 }
 
 func quickPlan() plan {
-	return plan{Runs: 20, SlowRuns: 3, Loop: 64, Burst: 64, Open: time.Second, Floods: 1}
+	return plan{Runs: 20, SlowRuns: 3, Loop: 64, Burst: 64, Open: time.Second, Floods: 1, Prints: 3}
 }
 
 func main() {
@@ -71,7 +72,7 @@ func parse(args []string) (plan, error) {
 	quick := flags.Bool("quick", false, "measure little: it shows that all works, not how fast it is")
 	runs := flags.Int("n", 0, "runs of each row with one client (default 1000)")
 	rows := flags.String("rows", "", "measure only rows whose name matches this regular expression")
-	sections := flags.String("sections", "", "measure only sections whose name matches: one client, closed loop, burst, open loop, flood, guest")
+	sections := flags.String("sections", "", "measure only sections whose name matches: one client, closed loop, burst, open loop, flood, guest, prints")
 	binary := flags.String("glovebox", liveserver.DefaultBinary, "the program to measure")
 	image := flags.String("image", "python:3-slim", "the image of containers; DOCKER_HOST names their engine")
 	seed := flags.Uint64("seed", 1, "of the order of runs and of arrivals")
@@ -132,6 +133,7 @@ func bench(ctx context.Context, p plan, w io.Writer) (err error) {
 		{"open loop", r.openLoop},
 		{"flood", r.flood},
 		{"guest", r.guest},
+		{"prints", r.prints},
 	} {
 		if !p.sections.MatchString(section.name) {
 			continue

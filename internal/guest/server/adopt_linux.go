@@ -82,8 +82,8 @@ func (s *Server) takeOver(p *process, m *guest.Adopt, r *rightsReader) error {
 	}
 	files := r.take()
 	p.stdin.open(files[0], false)
-	p.outputs[0] = newOutput(p, sandbox.Stdout, files[1], buffer, m.Discard)
-	p.outputs[1] = newOutput(p, sandbox.Stderr, files[2], buffer, m.Discard)
+	p.outputs[0] = newOutput(p, sandbox.Stdout, newGatherer(files[1]), buffer, m.Discard)
+	p.outputs[1] = newOutput(p, sandbox.Stderr, newGatherer(files[2]), buffer, m.Discard)
 	p.spawned = time.Now()
 	p.begin(pid, m.Deadline)
 	return nil

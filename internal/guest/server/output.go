@@ -6,6 +6,7 @@ import (
 	"os"
 	"sync"
 	"syscall"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -25,7 +26,7 @@ const (
 type output struct {
 	p      *process
 	stream sandbox.Stream
-	file   *os.File // closed by pump
+	file   source // closed by pump
 	limit  int      // bytes kept
 	lossy  bool     // beyond limit, drop the oldest instead of blocking the process
 
@@ -36,7 +37,14 @@ type output struct {
 	closed     bool // nothing more comes
 }
 
-func newOutput(p *process, stream sandbox.Stream, file *os.File, limit int, lossy bool) *output {
+// source is what output is read from.
+type source interface {
+	io.ReadCloser
+	syscall.Conn
+	SetReadDeadline(time.Time) error
+}
+
+func newOutput(p *process, stream sandbox.Stream, file source, limit int, lossy bool) *output {
 	o := &output{p: p, stream: stream, file: file, limit: limit, lossy: lossy}
 	o.room.L = &p.mu
 	return o

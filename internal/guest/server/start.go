@@ -191,7 +191,7 @@ func (s *Server) descriptors(f *childFiles, p *process, m *guest.Start) error {
 			return failed("open "+stream.String(), err.(syscall.Errno))
 		}
 		f.child[1+i], f.ends, f.own = w, append(f.ends, w), append(f.own, r)
-		p.outputs[i] = newOutput(p, stream, r, buffer, m.Discard)
+		p.outputs[i] = newOutput(p, stream, newGatherer(r), buffer, m.Discard)
 	}
 	return nil
 }
