@@ -28,7 +28,6 @@ var exceptions = map[string]string{
 	"internal/fork/fork_linux.go:forkExec":       "between fork and exec nothing may be called that the Go runtime could grow or schedule, so it is one function",
 	"internal/guest/server/process.go:process":   "one started process: what it was asked for, and what became of it, under one lock",
 	"internal/guest/client/fuzz_test.go:hostile": "what a fuzzer makes comes in as many arguments",
-	"internal/httpapi/answer.go:Answer":          "the answer of /v1/run, whose fields its documented schema names",
 }
 
 // excess is one thing above its bound. Its name is "file", "file:function", "file:Type.method" or "file:Type".

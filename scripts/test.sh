@@ -16,7 +16,7 @@ packages=$("$go" list ./...)
 among() { grep -E "/($1)\$" <<<"$packages"; }
 
 # Code with many goroutines, for which the race detector costs seconds.
-raced=$(among 'engine|httpapi|fork|cgroup|instance|guest/wire|guest/client|guest/server')
+raced=$(among 'engine|httpd|httpapi|fork|cgroup|instance|guest/wire|guest/client|guest/server')
 native=$(among 'backend/native')
 # The corpus on native is in backendtest. Each of these fills the machine with sandboxes, so they run one after the other.
 full=$(among 'backend/backendtest|backend/gvisor|cmd/glovebox')

@@ -8,9 +8,9 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/glovebox-dev/glovebox/internal/answer"
 	"github.com/glovebox-dev/glovebox/internal/capacity"
 	"github.com/glovebox-dev/glovebox/internal/engine"
-	"github.com/glovebox-dev/glovebox/internal/httpapi"
 	"github.com/glovebox-dev/glovebox/sandbox"
 )
 
@@ -18,7 +18,7 @@ import (
 type health struct {
 	Ready      bool             `json:"ready"`
 	Backend    string           `json:"backend"`           // the one that the verdict and the languages are about
-	Problem    *httpapi.Problem `json:"problem,omitempty"` // why not ready
+	Problem    *answer.Problem  `json:"problem,omitempty"` // why not ready
 	Unenforced []string         `json:"unenforced"`        // limits that are not enforced, as allowed
 	Backends   []backendHealth  `json:"backends"`
 	Languages  []languageHealth `json:"languages"`

@@ -12,11 +12,11 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/glovebox-dev/glovebox/internal/answer"
 	"github.com/glovebox-dev/glovebox/internal/backend/backendtest"
 	"github.com/glovebox-dev/glovebox/internal/backend/docker"
 	"github.com/glovebox-dev/glovebox/internal/backend/gvisor"
 	"github.com/glovebox-dev/glovebox/internal/backend/native"
-	"github.com/glovebox-dev/glovebox/internal/httpapi"
 	"github.com/glovebox-dev/glovebox/internal/libexec"
 )
 
@@ -162,16 +162,16 @@ func (f *forced) refusal() {
 func (f *forced) acceptance() {
 	f.Helper()
 	stdout, stderr, code := f.glovebox(f.refused, "--json")
-	var a httpapi.Answer
+	var a answer.Answer
 	if err := json.Unmarshal([]byte(stdout), &a); err != nil || code != 0 || a.Stdout != "ran\n" {
 		f.Fatalf("exit code %d: %s %s", code, stdout, stderr)
 	}
-	weaker := slices.DeleteFunc(slices.Clone(a.Effective.Unenforced), func(name string) bool { return f.own(name) })
+	weaker := slices.DeleteFunc(slices.Clone(a.Sandbox.Effective.Unenforced), func(name string) bool { return f.own(name) })
 	if !slices.Equal(weaker, f.refused) {
 		f.Errorf("weaker: %v, want %v", weaker, f.refused)
 	}
 	var different []string
-	for _, d := range a.Differences {
+	for _, d := range a.Sandbox.Differences {
 		if !f.own(d.Name) {
 			different = append(different, d.Name)
 		}
@@ -185,12 +185,12 @@ func (f *forced) acceptance() {
 	if !slices.Equal(different, slices.Compact(want)) {
 		f.Errorf("asked and enforced differ in %v, want %v", different, want)
 	}
-	if a.Backend != f.backend || a.Requested.Backend != f.backend || a.Effective.Kernel == "" {
-		f.Errorf("asked for %q, ran on %q with the kernel %q", a.Requested.Backend, a.Backend, a.Effective.Kernel)
+	if a.Sandbox.Backend != f.backend || a.Sandbox.Requested.Backend != f.backend || a.Sandbox.Effective.Kernel == "" {
+		f.Errorf("asked for %q, ran on %q with the kernel %q", a.Sandbox.Requested.Backend, a.Sandbox.Backend, a.Sandbox.Effective.Kernel)
 	}
 	for wall, state := range f.walls {
-		if string(a.Effective.Walls[wall]) != state {
-			f.Errorf("the wall %s is %q, want %q", wall, a.Effective.Walls[wall], state)
+		if string(a.Sandbox.Effective.Isolation[wall]) != state {
+			f.Errorf("the wall %s is %q, want %q", wall, a.Sandbox.Effective.Isolation[wall], state)
 		}
 	}
 	_, stderr, code = f.glovebox(f.refused, "--verbose")

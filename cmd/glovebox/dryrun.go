@@ -6,8 +6,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/glovebox-dev/glovebox/internal/answer"
 	"github.com/glovebox-dev/glovebox/internal/engine"
-	"github.com/glovebox-dev/glovebox/internal/httpapi"
 	"github.com/glovebox-dev/glovebox/sandbox"
 )
 
@@ -31,7 +31,7 @@ type planShown struct {
 	Nested          bool              `json:"nested_filters"`
 	Terminals       bool              `json:"terminals"`
 	Unenforced      []string          `json:"unenforced"`        // limits that nothing on this host enforces
-	Problem         *httpapi.Problem  `json:"problem,omitempty"` // why the run would be refused
+	Problem         *answer.Problem   `json:"problem,omitempty"` // why the run would be refused
 }
 
 // dryRun prints what a run comes to once everything is resolved, and makes no sandbox. What would be refused ends as the run would.

@@ -6,8 +6,8 @@ import (
 	"os"
 	"strings"
 
+	"github.com/glovebox-dev/glovebox/internal/answer"
 	"github.com/glovebox-dev/glovebox/internal/engine"
-	"github.com/glovebox-dev/glovebox/internal/httpapi"
 	"github.com/glovebox-dev/glovebox/sandbox"
 )
 
@@ -67,7 +67,7 @@ func (a *app) finish(result *sandbox.Result, out *filesOut, f *sandboxFlags, fai
 	if a.json {
 		answered := *result
 		answered.Skipped = left
-		failed = a.printJSON(httpapi.NewAnswer(&answered))
+		failed = a.printJSON(answer.New(&answered, answer.Sections...))
 	}
 	a.report(result)
 	switch {

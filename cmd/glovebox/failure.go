@@ -6,7 +6,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/glovebox-dev/glovebox/internal/httpapi"
+	"github.com/glovebox-dev/glovebox/internal/answer"
 	"github.com/glovebox-dev/glovebox/sandbox"
 )
 
@@ -24,7 +24,13 @@ func (a *app) fail(err error) {
 	}
 }
 
-func problemOf(err error) httpapi.Problem { return httpapi.NewProblem(err, textOf(err), fixOf(err)) }
+// problemOf shows more than a server does: whoever runs the command is the operator too.
+func problemOf(err error) answer.Problem {
+	p := answer.NewProblem(err, "", fixOf)
+	p.Detail = textOf(err)
+	p.Hint = fixOf(err)
+	return p
+}
 
 // textOf is what happened, without the fix.
 func textOf(err error) string {

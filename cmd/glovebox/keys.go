@@ -10,7 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/glovebox-dev/glovebox/internal/httpapi"
+	"github.com/glovebox-dev/glovebox/internal/httpd"
 	"github.com/glovebox-dev/glovebox/sandbox"
 )
 
@@ -53,8 +53,8 @@ func (a *app) createKey(name, file string) error {
 	if strings.ContainsAny(name, " \t\n#") {
 		return sandbox.Invalidf("keys create", "a name has no blanks and no #")
 	}
-	secret := httpapi.NewSecret()
-	key, err := httpapi.NewKey(name, secret)
+	secret := httpd.NewSecret()
+	key, err := httpd.NewKey(name, secret)
 	if err != nil {
 		return err
 	}
@@ -97,7 +97,7 @@ func (a *app) appendKey(file, line string) error {
 }
 
 // readKeys reads a file of API keys: on each line a name and a hash. Lines that begin with # are remarks.
-func readKeys(path string) ([]httpapi.Key, error) {
+func readKeys(path string) ([]httpd.Key, error) {
 	if path == "" {
 		return nil, nil
 	}
@@ -105,7 +105,7 @@ func readKeys(path string) ([]httpapi.Key, error) {
 	if err != nil {
 		return nil, &sandbox.Error{Kind: sandbox.Invalid, Op: "--api-key-file", Err: err}
 	}
-	var keys []httpapi.Key
+	var keys []httpd.Key
 	for i, line := range strings.Split(string(text), "\n") {
 		fields := strings.Fields(line)
 		if len(fields) == 0 || strings.HasPrefix(fields[0], "#") {
@@ -115,7 +115,7 @@ func readKeys(path string) ([]httpapi.Key, error) {
 			return nil, &sandbox.Error{Kind: sandbox.Invalid, Op: fmt.Sprintf("%s: line %d", path, i+1),
 				Msg: "is not a name and sha256: with a hash", Fix: "glovebox keys create NAME --file " + quoteWords([]string{path})}
 		}
-		key, err := httpapi.NewKey(fields[0], fields[1])
+		key, err := httpd.NewKey(fields[0], fields[1])
 		if err != nil {
 			return nil, fmt.Errorf("%s: line %d: %w", path, i+1, err)
 		}
@@ -130,6 +130,6 @@ func readKeys(path string) ([]httpapi.Key, error) {
 }
 
 // severalNames says whether the keys are of more than one client: those of one name are one client's, who replaces the older.
-func severalNames(keys []httpapi.Key) bool {
-	return slices.ContainsFunc(keys, func(k httpapi.Key) bool { return k.Name != keys[0].Name })
+func severalNames(keys []httpd.Key) bool {
+	return slices.ContainsFunc(keys, func(k httpd.Key) bool { return k.Name != keys[0].Name })
 }

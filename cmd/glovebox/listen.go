@@ -6,7 +6,7 @@ import (
 	"strings"
 	"syscall"
 
-	"github.com/glovebox-dev/glovebox/internal/httpapi"
+	"github.com/glovebox-dev/glovebox/internal/httpd"
 	"github.com/glovebox-dev/glovebox/sandbox"
 )
 
@@ -14,8 +14,8 @@ import (
 const unixPrefix = "unix:"
 
 // listen takes the address, if it may be served on with these keys.
-func listen(address string, keys []httpapi.Key) (net.Listener, error) {
-	if err := httpapi.CheckListen(address, keys); err != nil {
+func listen(address string, keys []httpd.Key) (net.Listener, error) {
+	if err := httpd.CheckListen(address, keys); err != nil {
 		return nil, err
 	}
 	if path, ok := strings.CutPrefix(address, unixPrefix); ok {

@@ -6,7 +6,7 @@ import (
 	"runtime/metrics"
 	"time"
 
-	"github.com/glovebox-dev/glovebox/internal/httpapi"
+	"github.com/glovebox-dev/glovebox/internal/httpd"
 	"github.com/glovebox-dev/glovebox/sandbox"
 )
 
@@ -28,11 +28,11 @@ const (
 // roomOf is how many bytes of bodies, and as many of answers, serve holds at the same time: less than is usual where the host, or the control
 // group around serve, has little memory. The largest body still finds room.
 func roomOf(host sandbox.Limits) int64 {
-	room := int64(httpapi.DefaultMaxBodies)
+	room := int64(httpd.DefaultMaxBodies)
 	if host.MemoryBytes > 0 {
 		room = min(room, host.MemoryBytes/roomParts)
 	}
-	return max(room, 2*httpapi.DefaultMaxBody)
+	return max(room, 2*httpd.DefaultMaxBody)
 }
 
 // memoryLimit is how much memory serve's own heap may have before it is collected at any price, in place of collectAt: what is held for

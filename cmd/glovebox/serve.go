@@ -16,6 +16,7 @@ import (
 	"github.com/glovebox-dev/glovebox/internal/capacity"
 	"github.com/glovebox-dev/glovebox/internal/engine"
 	"github.com/glovebox-dev/glovebox/internal/httpapi"
+	"github.com/glovebox-dev/glovebox/internal/httpd"
 	"github.com/glovebox-dev/glovebox/sandbox"
 )
 
@@ -120,11 +121,12 @@ func (a *app) serve(ctx context.Context, f *serveFlags) (err error) {
 	defer func() { err = errors.Join(err, e.Close()) }()
 	host := capacity.Host()
 	defer tendMemory(host, e.Stats().Slots)()
-	api, err := httpapi.New(httpapi.Config{Engine: e.Engine, Version: versionOf(), Keys: keys, Hosts: f.hosts, Log: a.logger(),
+	api, err := httpd.New(httpd.Config{Engine: e.Engine, Version: versionOf(), Keys: keys, Hosts: f.hosts, Log: a.logger(),
 		MaxBodies: roomOf(host), MaxAnswers: roomOf(host)})
 	if err != nil {
 		return err
 	}
+	httpapi.Add(api)
 	server := api.HTTPServer()
 	failed := make(chan error, 1)
 	go func() { failed <- server.Serve(listener) }() // ends with Shutdown or Close
@@ -138,7 +140,7 @@ func (a *app) serve(ctx context.Context, f *serveFlags) (err error) {
 }
 
 // openServing opens the engine and proves that the backend can work before anybody relies on it.
-func (a *app) openServing(ctx context.Context, f *serveFlags, keys []httpapi.Key, addr net.Addr) (*openedEngine, error) {
+func (a *app) openServing(ctx context.Context, f *serveFlags, keys []httpd.Key, addr net.Addr) (*openedEngine, error) {
 	config := engine.Config{Default: f.backend, Slots: f.slots, Warm: f.warm, Queue: f.queue, QueueTimeout: f.queueTimeout, Defaults: f.defaults, Max: f.max,
 		AllowUnenforced: f.allowUnenforced, NestedFilters: f.nestedFilters, Terminals: f.terminals}
 	f.bound(&config, keys)
@@ -177,7 +179,7 @@ func (a *app) openServing(ctx context.Context, f *serveFlags, keys []httpapi.Key
 }
 
 // bound sets what one request, and one of several clients, may have where the operator does not say.
-func (f *serveFlags) bound(config *engine.Config, keys []httpapi.Key) {
+func (f *serveFlags) bound(config *engine.Config, keys []httpd.Key) {
 	slots := cmp.Or(f.slots, engine.DefaultSlots())
 	most := maxima(capacity.Host(), slots)
 	for _, name := range sandbox.LimitNames {
@@ -242,7 +244,7 @@ func (a *app) warnOfDefault(p engine.Probed) {
 }
 
 // drain ends the server in order: nothing new is admitted, what runs may end within the time, answers are delivered.
-func (a *app) drain(api *httpapi.Server, e *engine.Engine, server *http.Server, timeout time.Duration) error {
+func (a *app) drain(api *httpd.Server, e *engine.Engine, server *http.Server, timeout time.Duration) error {
 	a.note(plain, "draining: new runs are refused, and %d go on; interrupt again to end them at once", e.Stats().Running)
 	api.Drain()
 	ctx, cancel := context.WithTimeout(context.Background(), timeout)

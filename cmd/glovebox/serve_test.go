@@ -19,7 +19,7 @@ import (
 
 	"github.com/glovebox-dev/glovebox/internal/capacity"
 	"github.com/glovebox-dev/glovebox/internal/engine"
-	"github.com/glovebox-dev/glovebox/internal/httpapi"
+	"github.com/glovebox-dev/glovebox/internal/httpd"
 	"github.com/glovebox-dev/glovebox/sandbox"
 )
 
@@ -258,7 +258,7 @@ func TestCreateKey(t *testing.T) {
 		t.Fatalf("%d keys, %v", len(keys), err)
 	}
 	for i, secret := range []string{regexp.MustCompile(`gbx_\S+`).FindString(shown), strings.TrimSpace(second)} {
-		if same, err := httpapi.NewKey(keys[i].Name, secret); err != nil || same != keys[i] {
+		if same, err := httpd.NewKey(keys[i].Name, secret); err != nil || same != keys[i] {
 			t.Errorf("line %d is of another key: %v", i, err)
 		}
 	}
@@ -346,17 +346,17 @@ func TestServeMaxima(t *testing.T) {
 
 // TestSharesOfKeys: where there are several clients, none has all unless the operator says so.
 func TestSharesOfKeys(t *testing.T) {
-	alice, bob := httpapi.Key{Name: "alice"}, httpapi.Key{Name: "bob"}
+	alice, bob := httpd.Key{Name: "alice"}, httpd.Key{Name: "bob"}
 	for _, test := range []struct {
 		name         string
-		keys         []httpapi.Key
+		keys         []httpd.Key
 		flags        serveFlags
 		slots, queue int // 0 is all
 	}{
 		{"nobody", nil, serveFlags{slots: 5, queue: 9}, 0, 0},
-		{"one, who has a new key", []httpapi.Key{alice, alice}, serveFlags{slots: 5, queue: 9}, 0, 0},
-		{"two", []httpapi.Key{alice, bob}, serveFlags{slots: 5, queue: 9}, 3, 5},
-		{"two, as is said", []httpapi.Key{alice, bob}, serveFlags{slots: 5, queue: 9, slotsPerKey: 4, queuePerKey: 1}, 4, 1},
+		{"one, who has a new key", []httpd.Key{alice, alice}, serveFlags{slots: 5, queue: 9}, 0, 0},
+		{"two", []httpd.Key{alice, bob}, serveFlags{slots: 5, queue: 9}, 3, 5},
+		{"two, as is said", []httpd.Key{alice, bob}, serveFlags{slots: 5, queue: 9, slotsPerKey: 4, queuePerKey: 1}, 4, 1},
 	} {
 		var config engine.Config
 		if test.flags.bound(&config, test.keys); config.OwnerSlots != test.slots || config.OwnerQueue != test.queue {

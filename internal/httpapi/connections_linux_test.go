@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/glovebox-dev/glovebox/internal/engine"
-	"github.com/glovebox-dev/glovebox/internal/httpapi"
+	"github.com/glovebox-dev/glovebox/internal/httpd"
 )
 
 // Linux alone has all of 127.0.0.0/8 from the start, so these tests have several clients there.
@@ -17,7 +17,7 @@ import (
 // H04: headers and bodies that never end hold a connection, no slot, and each address has half of the connections. One more takes the place of
 // the oldest that has sent no whole header, or is closed where there is none.
 func TestHeldConnections(t *testing.T) {
-	r := newRig(t, engine.Config{}, httpapi.Config{MaxConnections: 8})
+	r := newRig(t, engine.Config{}, httpd.Config{MaxConnections: 8})
 	const inHeader = "POST /v1/run HTTP/1.1\r\nHost: loc"
 	const inBody = "POST /v1/run HTTP/1.1\r\nHost: localhost\r\nExpect: 100-continue\r\nContent-Length: 1000\r\n\r\n"
 	var dripping, serving []net.Conn
@@ -79,7 +79,7 @@ func TestKeylessConnectionsGiveWay(t *testing.T) {
 		"POST /v1/run HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1000000\r\n\r\n",
 		"GET /healthz HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1000\r\n\r\n",
 	} {
-		r, alice, _ := newTwoClients(t, httpapi.Config{MaxConnections: places})
+		r, alice, _ := newTwoClients(t, httpd.Config{MaxConnections: places})
 		for range 3 {
 			for i := range places {
 				r.hold(fmt.Sprintf("127.0.0.%d", 2+i%2), request)
@@ -96,7 +96,7 @@ func TestKeylessConnectionsGiveWay(t *testing.T) {
 // H04: one key has half of the connections, from however many addresses.
 func TestConnectionsOfOneKey(t *testing.T) {
 	const places = 4
-	r, alice, bob := newTwoClients(t, httpapi.Config{MaxConnections: places})
+	r, alice, bob := newTwoClients(t, httpd.Config{MaxConnections: places})
 	body := "Content-Length: 1000\r\nExpect: 100-continue\r\n\r\n"
 	for i := range places {
 		r.hold(fmt.Sprintf("127.0.0.%d", 2+i%2), "POST /v1/run HTTP/1.1\r\nHost: localhost\r\nX-API-Key: "+alice["X-API-Key"]+"\r\n"+body)

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"encoding/base64"
 	"fmt"
-	"math"
 	"reflect"
 	"strconv"
 	"strings"
@@ -38,11 +37,6 @@ func decode(data []byte, into any) error {
 	}
 	return nil
 }
-
-// StringOrList is a list of strings that may be written as one string.
-type StringOrList []string
-
-var stringOrListType = reflect.TypeFor[StringOrList]()
 
 type decoder struct {
 	data []byte
@@ -114,11 +108,6 @@ func (d *decoder) expect(want string) error {
 }
 
 func (d *decoder) value(v reflect.Value, tag reflect.StructTag) error {
-	if v.Type() == stringOrListType && d.peek() == '"' {
-		s, err := d.text(tag)
-		v.Set(reflect.ValueOf(StringOrList{s}))
-		return err
-	}
 	switch v.Kind() {
 	case reflect.Pointer:
 		v.Set(reflect.New(v.Type().Elem()))
@@ -141,15 +130,6 @@ func (d *decoder) value(v reflect.Value, tag reflect.StructTag) error {
 	case reflect.Float64:
 		f, err := d.number()
 		v.SetFloat(f)
-		return err
-	case reflect.Int64:
-		f, err := d.number()
-		if err == nil && (f != math.Trunc(f) || math.Abs(f) > 1<<53) {
-			err = d.fail("must be a whole number, and not beyond 2^53")
-		}
-		if err == nil {
-			v.SetInt(int64(f))
-		}
 		return err
 	}
 	panic("httpapi: no JSON form for " + v.Type().String())
@@ -191,6 +171,10 @@ func (d *decoder) object(v reflect.Value) error {
 }
 
 func (d *decoder) unknown(name string, plan *structPlan) error {
+	path := strings.TrimPrefix(strings.Join(d.path, "")+"."+name, ".")
+	if instead := notYet[path]; instead != "" {
+		return d.fail("unknown field %s: this version does not have it yet; %s", strconv.Quote(name), instead)
+	}
 	if guess := nearest.Name(name, plan.known); guess != "" {
 		return d.fail("unknown field %s; did you mean %s?", strconv.Quote(brief(name)), guess)
 	}
@@ -377,6 +361,9 @@ func isNumber(s string) bool {
 
 // text reads a string. A NUL ends a name in every system call, so it is refused where the tag does not say nul:"ok".
 func (d *decoder) text(tag reflect.StructTag) (string, error) {
+	if form := tag.Get("form"); form != "" && d.peek() >= '0' && d.peek() <= '9' {
+		return "", d.fail("expected a string such as %q, got a number", form)
+	}
 	s, err := d.str()
 	if err == nil && tag.Get("nul") == "" && strings.IndexByte(s, 0) >= 0 {
 		err = d.fail("holds a NUL character")

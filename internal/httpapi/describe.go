@@ -7,31 +7,33 @@ import (
 	"sync"
 	"time"
 
+	"github.com/glovebox-dev/glovebox/internal/answer"
+	"github.com/glovebox-dev/glovebox/internal/httpd"
 	"github.com/glovebox-dev/glovebox/sandbox"
 )
 
 // Capabilities is the answer to GET /v1/capabilities: what runs may ask of this server.
 type Capabilities struct {
 	Version        string                `json:"version" doc:"Of Glovebox."`
-	DefaultBackend string                `json:"default_backend" doc:"Whose walls a run gets that names none."`
+	DefaultBackend string                `json:"default_backend" doc:"What isolates a run that names no backend."`
 	Backends       []BackendShown        `json:"backends"`
 	Languages      []string              `json:"languages"`
-	Defaults       PolicyLimits          `json:"defaults" doc:"Limits of a run that names none."`
-	Max            PolicyLimits          `json:"max" doc:"The most that a run may ask for; null where this server sets no maximum."`
+	Defaults       answer.PolicyLimits   `json:"defaults" doc:"Limits of a run that names none."`
+	Max            answer.PolicyLimits   `json:"max" doc:"The most that a run may ask for; null where this server sets no maximum."`
 	Network        []sandbox.NetworkMode `json:"network" doc:"The network modes that are served."`
 	Slots          int                   `json:"slots" doc:"Executions at the same time."`
 	Queue          int                   `json:"queue" doc:"Runs that may wait for a slot."`
 	MaxBodyBytes   int64                 `json:"max_body_bytes"`
 }
 
-// BackendShown is one backend and which of its walls stand on this host.
+// BackendShown is one backend and which of its isolation layers are enforced on this host.
 type BackendShown struct {
 	Name   string         `json:"name"`
-	Usable bool           `json:"usable" doc:"Whether runs that ask for nothing can be made on it here."`
+	Usable bool           `json:"usable" doc:"Whether a default request can be served on it here."`
 	Error  string         `json:"error,omitempty" doc:"Why they cannot."`
-	Fix    string         `json:"fix,omitempty"`
+	Hint   string         `json:"hint,omitempty" doc:"What would help."`
 	Kernel sandbox.Kernel `json:"kernel,omitempty" doc:"Whose kernel serves the code." enum:"shared,user-space,machine"`
-	Walls  []sandbox.Wall `json:"walls"`
+	Layers []sandbox.Wall `json:"isolation" doc:"Its isolation layers, with the state of each."`
 
 	Features []sandbox.Feature `json:"features" doc:"What it can do, and what becomes of a request for what it cannot."`
 }
@@ -80,57 +82,57 @@ func (p *probe[T]) get(ctx context.Context, ask func(context.Context) T) T {
 	return p.last
 }
 
-func (s *Server) capabilities(w *response, r *http.Request) error {
-	c := s.probes.get(r.Context(), s.config.Engine.Capabilities)
+func (a *api) capabilities(w *httpd.Response, r *http.Request) error {
+	c := a.probes.get(r.Context(), a.Engine().Capabilities)
 	out := Capabilities{
-		Version:        s.config.Version,
+		Version:        a.Version(),
 		DefaultBackend: c.Default,
 		Backends:       make([]BackendShown, len(c.Backends)),
 		Languages:      make([]string, len(c.Languages)),
-		Defaults:       newPolicyLimits(c.Defaults),
-		Max:            newPolicyLimits(c.Max),
+		Defaults:       answer.NewPolicyLimits(c.Defaults),
+		Max:            answer.NewPolicyLimits(c.Max),
 		Network:        []sandbox.NetworkMode{sandbox.NetworkNone},
 		Slots:          c.Slots,
 		Queue:          c.Queue,
-		MaxBodyBytes:   s.config.MaxBody,
+		MaxBodyBytes:   a.MaxBody(),
 	}
 	for i, b := range c.Backends {
-		shown := BackendShown{Name: b.Backend, Usable: b.Usable(), Kernel: b.Posture.Kernel, Walls: list(b.Posture.Walls), Features: list(b.Features)}
+		shown := BackendShown{Name: b.Backend, Usable: b.Usable(), Kernel: b.Posture.Kernel, Layers: answer.List(b.Posture.Walls), Features: answer.List(b.Features)}
 		if err := cmp.Or(b.Err, b.Refusal); err != nil {
-			p := problemOf(err, w.id)
-			shown.Error, shown.Fix = p.Detail, p.Fix
+			p := answer.NewProblem(err, w.ID, httpd.FixOf)
+			shown.Error, shown.Hint = p.Detail, p.Hint
 		}
 		out.Backends[i] = shown
 	}
 	for i, l := range c.Languages {
 		out.Languages[i] = l.Name
 	}
-	return s.writeJSON(w, out)
+	return a.WriteJSON(w, out)
 }
 
-func (s *Server) languages(w *response, _ *http.Request) error {
+func (a *api) languages(w *httpd.Response, _ *http.Request) error {
 	out := Languages{Languages: []LanguageShown{}}
-	for _, l := range s.config.Engine.Languages() {
+	for _, l := range a.Engine().Languages() {
 		out.Languages = append(out.Languages, LanguageShown{
-			Name: l.Name, Title: l.Title, Aliases: list(l.Aliases), Extensions: list(l.Extensions), FileName: l.FileName,
+			Name: l.Name, Title: l.Title, Aliases: answer.List(l.Aliases), Extensions: answer.List(l.Extensions), FileName: l.FileName,
 		})
 	}
-	return s.writeJSON(w, out)
+	return a.WriteJSON(w, out)
 }
 
 // healthz says that this process answers.
-func (s *Server) healthz(w *response, _ *http.Request) error { return s.writeJSON(w, Health{"ok"}) }
+func (a *api) healthz(w *httpd.Response, _ *http.Request) error { return a.WriteJSON(w, Health{"ok"}) }
 
-// readyz says that runs are admitted and one that asks for nothing is not refused by the default backend.
-func (s *Server) readyz(w *response, r *http.Request) error {
-	if s.draining.Load() || s.config.Engine.Stats().Draining {
+// readyz says that runs are admitted and a default request is not refused by the default backend.
+func (a *api) readyz(w *httpd.Response, r *http.Request) error {
+	if a.Draining() {
 		return &sandbox.Error{Kind: sandbox.Unavailable, Msg: "this server is shutting down"}
 	}
-	switch b := s.readiness.get(r.Context(), s.config.Engine.ProbeDefault); {
+	switch b := a.readiness.get(r.Context(), a.Engine().ProbeDefault); {
 	case b.Err != nil:
 		return &sandbox.Error{Kind: sandbox.Unavailable, Msg: "the default backend does not work on this host", Fix: "glovebox doctor says what would help"}
 	case b.Refusal != nil:
-		return &sandbox.Error{Kind: sandbox.Unavailable, Msg: "a request that asks for nothing is refused", Err: b.Refusal}
+		return &sandbox.Error{Kind: sandbox.Unavailable, Msg: "a default request is refused", Err: b.Refusal}
 	}
-	return s.writeJSON(w, Health{"ready"})
+	return a.WriteJSON(w, Health{"ready"})
 }

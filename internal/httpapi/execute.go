@@ -1,10 +1,14 @@
 package httpapi
 
 import (
+	"maps"
 	"net/http"
+	"slices"
 	"strings"
 
+	"github.com/glovebox-dev/glovebox/internal/answer"
 	"github.com/glovebox-dev/glovebox/internal/engine"
+	"github.com/glovebox-dev/glovebox/internal/httpd"
 	"github.com/glovebox-dev/glovebox/sandbox"
 )
 
@@ -26,9 +30,9 @@ type ExecuteAnswer struct {
 const executeLanguage = "python"
 
 // execute is POST /execute.
-func (s *Server) execute(w *response, r *http.Request) error {
+func (a *api) execute(w *httpd.Response, r *http.Request) error {
 	var req ExecuteRequest
-	release, err := s.readJSON(w, r, &req)
+	release, err := a.readJSON(w, r, &req)
 	defer release()
 	if err != nil {
 		return err
@@ -39,31 +43,28 @@ func (s *Server) execute(w *response, r *http.Request) error {
 	if req.Language == "" {
 		req.Language = executeLanguage
 	}
-	run := engine.Run{Owner: w.key, Request: sandbox.Request{
+	run := engine.Run{Request: sandbox.Request{
 		Language: req.Language,
 		Code:     []byte(*req.Code),
 		Return:   sandbox.Return{Globs: []string{"**"}},
 	}}
-	answer, err := s.carryOut(r.Context(), w, run, func(r *sandbox.Result) *jsonText {
-		a := newExecuteAnswer(r)
-		return a.layOut()
-	})
-	defer answer.release()
+	held, err := a.CarryOut(r.Context(), w, run, func(r *sandbox.Result) *answer.JSON { return newExecuteAnswer(r).json() })
+	defer held.Release()
 	if err != nil {
 		return err
 	}
 	release()
-	return s.writeText(w, answer.text)
+	return a.WriteText(w, held.Text)
 }
 
-func newExecuteAnswer(r *sandbox.Result) ExecuteAnswer {
-	a := ExecuteAnswer{
+func newExecuteAnswer(r *sandbox.Result) *ExecuteAnswer {
+	a := &ExecuteAnswer{
 		Success: r.Status == sandbox.StatusSucceeded,
-		Output:  show(r.Stdout).text + show(r.Stderr).text,
+		Output:  answer.Text(r.Stdout) + answer.Text(r.Stderr),
 		Files:   make(map[string][]byte, len(r.Files)),
 	}
 	for _, f := range r.Files {
-		a.Files[f.Path] = list(f.Data) // an empty file is "", never null
+		a.Files[f.Path] = answer.List(f.Data) // an empty file is "", never null
 	}
 	if !a.Success {
 		text := r.Hint
@@ -79,6 +80,21 @@ func newExecuteAnswer(r *sandbox.Result) ExecuteAnswer {
 		a.Output = appendHint(a.Output, r)
 	}
 	return a
+}
+
+// json gives the JSON of an answer, which is spoilt by it.
+func (a *ExecuteAnswer) json() *answer.JSON {
+	l := answer.NewLayout()
+	l.String(&a.Output)
+	if a.Error != nil {
+		l.String(a.Error)
+	}
+	for _, path := range slices.Sorted(maps.Keys(a.Files)) { // as encoding/json sorts them
+		content := a.Files[path]
+		l.Bytes(&content)
+		a.Files[path] = content
+	}
+	return l.Around(a)
 }
 
 // appendHint adds what the hint says beyond the bare failure, which the error tells: this schema has no other place for it.

@@ -14,7 +14,7 @@ import (
 	"testing"
 
 	"github.com/glovebox-dev/glovebox/internal/engine"
-	"github.com/glovebox-dev/glovebox/internal/httpapi"
+	"github.com/glovebox-dev/glovebox/internal/httpd"
 	"github.com/glovebox-dev/glovebox/sandbox"
 )
 
@@ -34,7 +34,7 @@ var volatile = []struct {
 // Go's own headers (Date, Content-Length, the request id) are left out. /gate holds a file for each event of a stream that has come.
 func TestGolden(t *testing.T) {
 	g := newGate(t)
-	r := newRig(t, engine.Config{Backends: []sandbox.Backend{g}}, httpapi.Config{})
+	r := newRig(t, engine.Config{Backends: []sandbox.Backend{g}}, httpd.Config{})
 	paths, err := filepath.Glob("testdata/golden/*.txt")
 	if err != nil || len(paths) == 0 {
 		t.Fatal("no golden files", err)

@@ -10,22 +10,22 @@ import (
 	"time"
 
 	"github.com/glovebox-dev/glovebox/internal/engine"
-	"github.com/glovebox-dev/glovebox/internal/httpapi"
+	"github.com/glovebox-dev/glovebox/internal/httpd"
 )
 
 // H03: keys in every wrong form get one and the same answer, whatever was asked for.
 func TestKeys(t *testing.T) {
-	secret := httpapi.NewSecret()
-	plain, err := httpapi.NewKey("ci", secret)
+	secret := httpd.NewSecret()
+	plain, err := httpd.NewKey("ci", secret)
 	if err != nil {
 		t.Fatal(err)
 	}
-	other := httpapi.NewSecret()
-	hashed, err := httpapi.NewKey("other", mustKey(t, other).String())
+	other := httpd.NewSecret()
+	hashed, err := httpd.NewKey("other", mustKey(t, other).String())
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := newRig(t, engine.Config{}, httpapi.Config{Keys: []httpapi.Key{plain, hashed}})
+	r := newRig(t, engine.Config{}, httpd.Config{Keys: []httpd.Key{plain, hashed}})
 	for _, h := range []header{{"Authorization": "Bearer " + secret}, {"authorization": "bearer  " + secret}, {"X-API-Key": secret}, {"X-API-Key": other}} {
 		if res, text := r.do("POST", "/v1/run", bash("true"), h); res.StatusCode != 200 {
 			t.Errorf("%v: %s", h, text)
@@ -64,14 +64,14 @@ func TestKeys(t *testing.T) {
 		t.Error("the log holds a secret, or lacks the name of its key")
 	}
 	for _, bad := range []string{"", "short", "sha256:", "sha256:00", "sha256:" + strings.Repeat("g", 64), "sha256:" + strings.Repeat("0", 66)} {
-		if _, err := httpapi.NewKey("x", bad); err == nil {
+		if _, err := httpd.NewKey("x", bad); err == nil {
 			t.Errorf("a key of %q", bad)
 		}
 	}
 }
 
-func mustKey(t *testing.T, secret string) httpapi.Key {
-	k, err := httpapi.NewKey("x", secret)
+func mustKey(t *testing.T, secret string) httpd.Key {
+	k, err := httpd.NewKey("x", secret)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -80,7 +80,7 @@ func mustKey(t *testing.T, secret string) httpapi.Key {
 
 // H07: what a page of another site makes a browser send is refused, and so is a name that was rebound to this address.
 func TestBrowsers(t *testing.T) {
-	r := newRig(t, engine.Config{}, httpapi.Config{Hosts: []string{"box.example"}})
+	r := newRig(t, engine.Config{}, httpd.Config{Hosts: []string{"box.example"}})
 	form := "application/x-www-form-urlencoded"
 	for _, c := range []struct {
 		name   string
@@ -128,7 +128,7 @@ func TestBrowsers(t *testing.T) {
 }
 
 func TestCheckListen(t *testing.T) {
-	key := mustKey(t, httpapi.NewSecret())
+	key := mustKey(t, httpd.NewSecret())
 	for _, c := range []struct {
 		addr string
 		bare bool // allowed without a key
@@ -137,14 +137,14 @@ func TestCheckListen(t *testing.T) {
 		{":7070", false}, {"0.0.0.0:7070", false}, {"[::]:7070", false}, {"10.0.0.1:80", false}, {"example.org:80", false},
 		{"localhost.evil:80", false}, {"[::ffff:10.0.0.1]:80", false},
 	} {
-		if err := httpapi.CheckListen(c.addr, nil); (err == nil) != c.bare {
+		if err := httpd.CheckListen(c.addr, nil); (err == nil) != c.bare {
 			t.Errorf("%s: %v", c.addr, err)
 		}
-		if err := httpapi.CheckListen(c.addr, []httpapi.Key{key}); err != nil {
+		if err := httpd.CheckListen(c.addr, []httpd.Key{key}); err != nil {
 			t.Errorf("%s with a key: %v", c.addr, err)
 		}
 	}
-	if err := httpapi.CheckListen("7070", nil); err == nil {
+	if err := httpd.CheckListen("7070", nil); err == nil {
 		t.Error("a port alone is no address")
 	}
 }
@@ -166,7 +166,7 @@ func (r *rig) raw(request string) string {
 
 // H04: a request that two parsers could read in two ways is refused whole, and what is smuggled behind it never runs.
 func TestSmuggling(t *testing.T) {
-	r := newRig(t, engine.Config{}, httpapi.Config{})
+	r := newRig(t, engine.Config{}, httpd.Config{})
 	body := bash("true")
 	smuggled := fmt.Sprintf("POST /v1/run HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s", len(body), body)
 	const start = "POST /v1/run HTTP/1.1\r\nHost: localhost\r\n"
@@ -198,13 +198,13 @@ func TestSmuggling(t *testing.T) {
 
 // TestProblemsAreShort: what a client sends is not sent back at length, wherever it stands.
 func TestProblemsAreShort(t *testing.T) {
-	r := newRig(t, engine.Config{}, httpapi.Config{})
+	r := newRig(t, engine.Config{}, httpd.Config{})
 	long := strings.Repeat("x", 1<<20)
 	for _, body := range []object{
 		{long: 1},
 		{"env": object{long: 1}}, {"env": object{long: "x"}}, {"metadata": object{long: "x"}},
 		{"env": object{long + "=": "x"}}, {"env": object{long + " ": "x"}},
-		{"language": long}, {"backend": long}, {"image": long}, {"checks": long}, {"allow_unenforced": []string{long}}, {"network": object{"mode": long}},
+		{"language": long}, {"backend": long}, {"image": long}, {"include": []string{long}}, {"allow_unenforced": []string{long}}, {"network": object{"mode": long}},
 		{"return_files": []string{long}}, {"return_files": []string{"/" + long}}, {"args": []string{long}}, {"command": []string{long}},
 		{"files": []object{{"path": long, "content": ""}}}, {"files": []object{{"path": long}}},
 	} {

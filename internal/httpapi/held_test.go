@@ -12,14 +12,14 @@ import (
 	"time"
 
 	"github.com/glovebox-dev/glovebox/internal/engine"
-	"github.com/glovebox-dev/glovebox/internal/httpapi"
+	"github.com/glovebox-dev/glovebox/internal/httpd"
 )
 
 // newTwoClients is a server with keys, for two clients.
-func newTwoClients(t *testing.T, config httpapi.Config) (r *rig, alice, bob header) {
+func newTwoClients(t *testing.T, config httpd.Config) (r *rig, alice, bob header) {
 	for _, name := range []string{"alice", "bob"} {
-		secret := httpapi.NewSecret()
-		key, err := httpapi.NewKey(name, secret)
+		secret := httpd.NewSecret()
+		key, err := httpd.NewKey(name, secret)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -50,7 +50,7 @@ func TestUnreadAnswers(t *testing.T) {
 	for _, accept := range []string{"application/json", "text/event-stream"} {
 		t.Run(accept, func(t *testing.T) {
 			const room = 16 << 20
-			r, alice, bob := newTwoClients(t, httpapi.Config{MaxAnswers: room, WriteTimeout: stepTimeout})
+			r, alice, bob := newTwoClients(t, httpd.Config{MaxAnswers: room, WriteTimeout: stepTimeout})
 			large := jsonOf(object{"language": "bash", "code": "head -c 5000000 /dev/zero | tr '\\0' x > f", "return_files": []string{"f"}})
 			r.server.SetWaits(stepTimeout, time.Millisecond)
 			held, line := r.hold("127.0.0.1", fmt.Sprintf("POST /v1/run HTTP/1.1\r\nHost: localhost\r\nX-API-Key: %s\r\nAccept: %s\r\nContent-Length: %d\r\n\r\n%s",
@@ -115,7 +115,7 @@ func TestUnreadAnswers(t *testing.T) {
 
 // Bodies are held before a slot is taken, so they have a room of their own, of which one client gets half.
 func TestBodiesTogether(t *testing.T) {
-	r, alice, bob := newTwoClients(t, httpapi.Config{MaxBody: 1 << 20, MaxBodies: 3 << 20})
+	r, alice, bob := newTwoClients(t, httpd.Config{MaxBody: 1 << 20, MaxBodies: 3 << 20})
 	r.server.SetWaits(stepTimeout, stepTimeout)
 	large := python("#" + strings.Repeat("y", 900<<10))
 	conn, _ := r.hold("127.0.0.1", fmt.Sprintf("POST /v1/run HTTP/1.1\r\nHost: localhost\r\nX-API-Key: %s\r\nExpect: 100-continue\r\nContent-Length: %d\r\n\r\n",

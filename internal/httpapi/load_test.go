@@ -10,9 +10,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/glovebox-dev/glovebox/internal/answer"
 	"github.com/glovebox-dev/glovebox/internal/backend/backendtest"
 	"github.com/glovebox-dev/glovebox/internal/engine"
-	"github.com/glovebox-dev/glovebox/internal/httpapi"
+	"github.com/glovebox-dev/glovebox/internal/httpd"
 	"github.com/glovebox-dev/glovebox/sandbox"
 )
 
@@ -21,7 +22,7 @@ import (
 func TestFlood(t *testing.T) {
 	const requests, clients = 400, 100
 	g := newGate(t)
-	r := newRig(t, engine.Config{Backends: []sandbox.Backend{g}, Slots: 2, Queue: 20}, httpapi.Config{})
+	r := newRig(t, engine.Config{Backends: []sandbox.Backend{g}, Slots: 2, Queue: 20}, httpd.Config{})
 	client := &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: clients}}
 	defer client.CloseIdleConnections()
 	var served, busy, gone, other atomic.Int64
@@ -84,8 +85,8 @@ func TestFlood(t *testing.T) {
 
 func TestDrain(t *testing.T) {
 	g := newGate(t)
-	r := newRig(t, engine.Config{Backends: []sandbox.Backend{g}}, httpapi.Config{})
-	done := make(chan httpapi.Answer)
+	r := newRig(t, engine.Config{Backends: []sandbox.Backend{g}}, httpd.Config{})
+	done := make(chan answer.Answer)
 	go func() { done <- r.run(g.program("await drain; echo whole")) }()
 	eventually(t, "the run begins", func() bool { return r.engine.Stats().Running == 1 })
 	r.server.Drain()
@@ -108,7 +109,7 @@ func TestDrain(t *testing.T) {
 
 // O07: what programs and clients say reaches log and metrics escaped, or not at all, and adds no series.
 func TestInjection(t *testing.T) {
-	r := newRig(t, engine.Config{}, httpapi.Config{})
+	r := newRig(t, engine.Config{}, httpd.Config{})
 	series := func() int {
 		_, text := r.do("GET", "/metrics", "", nil)
 		return strings.Count(text, "\nglovebox_")
@@ -150,7 +151,7 @@ func TestInjection(t *testing.T) {
 
 // What this package adds to a run: a request that the engine refuses at once passes through all of it but the answer's encoding.
 func BenchmarkRequest(b *testing.B) {
-	r := newRig(b, engine.Config{}, httpapi.Config{})
+	r := newRig(b, engine.Config{}, httpd.Config{})
 	for b.Loop() {
 		if res, text := r.do("POST", "/v1/run", `{"language":"cobol","code":"1"}`, nil); res.StatusCode != 400 {
 			b.Fatal(text)
@@ -161,7 +162,7 @@ func BenchmarkRequest(b *testing.B) {
 // A deadline for writing stays with its connection; it must not fall on the requests that come after, nor on a run that is silent for longer.
 func TestIdleConnectionIsServed(t *testing.T) {
 	const timeout, idle = 2 * time.Second, 2200 * time.Millisecond
-	r := newRig(t, engine.Config{}, httpapi.Config{WriteTimeout: timeout})
+	r := newRig(t, engine.Config{}, httpd.Config{WriteTimeout: timeout})
 	for _, path := range []string{"/healthz", "/nothing", "/metrics", "/v1/languages"} {
 		for _, method := range []string{"GET", "HEAD"} {
 			r.do(method, path, "", nil) // fails the test where nothing comes back
@@ -188,14 +189,14 @@ func (unbounded) Preflight(spec sandbox.Spec) ([]sandbox.LimitName, error) {
 // A server that would refuse whatever asks for nothing is not ready, and says why, unless its operator accepted that.
 func TestReady(t *testing.T) {
 	backends := []sandbox.Backend{unbounded{backendtest.NewFake(t)}}
-	r := newRig(t, engine.Config{Backends: backends}, httpapi.Config{})
-	if p := r.refused("GET", "/readyz", "", nil, 503); !strings.Contains(p.Detail, "nothing enforces it") || p.Fix != `run as root; or go without: "allow_unenforced": ["memory"]` {
+	r := newRig(t, engine.Config{Backends: backends}, httpd.Config{})
+	if p := r.refused("GET", "/readyz", "", nil, 503); !strings.Contains(p.Detail, "nothing enforces it") || p.Hint != `run as root; or go without: "allow_unenforced": ["memory"]` {
 		t.Errorf("%+v", p)
 	}
 	if _, text := r.do("GET", "/v1/capabilities", "", nil); !strings.Contains(text, `"usable":false`) {
 		t.Error(text)
 	}
-	r = newRig(t, engine.Config{Backends: backends, AllowUnenforced: []string{"memory"}, Default: engine.Auto}, httpapi.Config{})
+	r = newRig(t, engine.Config{Backends: backends, AllowUnenforced: []string{"memory"}, Default: engine.Auto}, httpd.Config{})
 	if res, text := r.do("GET", "/readyz", "", nil); res.StatusCode != 200 {
 		t.Errorf("%s %s", res.Status, text)
 	}

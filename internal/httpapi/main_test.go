@@ -15,9 +15,11 @@ import (
 	"testing"
 	"time"
 
+	"github.com/glovebox-dev/glovebox/internal/answer"
 	"github.com/glovebox-dev/glovebox/internal/backend/backendtest"
 	"github.com/glovebox-dev/glovebox/internal/engine"
 	"github.com/glovebox-dev/glovebox/internal/httpapi"
+	"github.com/glovebox-dev/glovebox/internal/httpd"
 	"github.com/glovebox-dev/glovebox/internal/lang"
 	"github.com/glovebox-dev/glovebox/sandbox"
 )
@@ -27,7 +29,7 @@ func TestMain(m *testing.M) { backendtest.Main(m) }
 // rig is a real server on a real engine over the fake backend.
 type rig struct {
 	t      testing.TB
-	server *httpapi.Server
+	server *httpd.Server
 	engine *engine.Engine
 	addr   string
 	log    *lockedBuffer
@@ -51,7 +53,7 @@ func (b *lockedBuffer) String() string {
 	return b.buf.String()
 }
 
-func newRig(t testing.TB, e engine.Config, h httpapi.Config) *rig {
+func newRig(t testing.TB, e engine.Config, h httpd.Config) *rig {
 	t.Helper()
 	r := &rig{t: t, log: &lockedBuffer{}}
 	if e.Backends == nil {
@@ -64,9 +66,10 @@ func newRig(t testing.TB, e engine.Config, h httpapi.Config) *rig {
 	}
 	h.Engine, h.Version = r.engine, "test"
 	h.Log = slog.New(slog.NewJSONHandler(r.log, nil))
-	if r.server, err = httpapi.New(h); err != nil {
+	if r.server, err = httpd.New(h); err != nil {
 		t.Fatal(err)
 	}
+	httpapi.Add(r.server)
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -163,17 +166,17 @@ func (r *rig) do(method, path, body string, h header) (*http.Response, string) {
 }
 
 // run posts to /v1/run and demands an answer.
-func (r *rig) run(body string) httpapi.Answer {
+func (r *rig) run(body string) answer.Answer {
 	r.t.Helper()
 	res, text := r.do("POST", "/v1/run", body, nil)
 	if res.StatusCode != http.StatusOK {
 		r.t.Fatalf("POST /v1/run %s: %s: %s", short(body), res.Status, text)
 	}
-	return parse[httpapi.Answer](r.t, text)
+	return parse[answer.Answer](r.t, text)
 }
 
 // refused demands a problem with the status.
-func (r *rig) refused(method, path, body string, h header, status int) httpapi.Problem {
+func (r *rig) refused(method, path, body string, h header, status int) answer.Problem {
 	r.t.Helper()
 	res, text := r.do(method, path, body, h)
 	if res.StatusCode != status {
@@ -182,7 +185,7 @@ func (r *rig) refused(method, path, body string, h header, status int) httpapi.P
 	if got := res.Header.Get("Content-Type"); got != "application/problem+json" {
 		r.t.Fatalf("%s %s: a problem of type %q", method, path, got)
 	}
-	p := parse[httpapi.Problem](r.t, text)
+	p := parse[answer.Problem](r.t, text)
 	if p.Status != status || p.Title == "" || p.Detail == "" || p.Type == "" || p.Kind == "" || p.RequestID != res.Header.Get("X-Request-Id") {
 		r.t.Fatalf("an incomplete problem: %s", text)
 	}

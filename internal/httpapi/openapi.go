@@ -8,12 +8,15 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+
+	"github.com/glovebox-dev/glovebox/internal/answer"
+	"github.com/glovebox-dev/glovebox/internal/httpd"
 )
 
 // endpoint is one method of one path: what serves it, and what the OpenAPI document says of it.
 type endpoint struct {
 	method, path string
-	handler      func(*response, *http.Request) error
+	handler      func(*httpd.Response, *http.Request) error
 	name         string // operationId
 	summary      string
 	detail       string
@@ -29,7 +32,7 @@ const runDetail = "Runs code or a command in a sandbox of its own and answers wh
 	"status of the answer, with HTTP status 200; a problem means that nothing ran to its end, " +
 	"but for one: where too many answers are on their way to slow readers, a 429 says that the run ended and its answer found no room (a 413, that it never will).\n\n" +
 	"With Accept: text/event-stream the answer is a stream of server-sent events, with ids that count from 1: started (data: Started), " +
-	"then stdout and stderr (data: Piece) as output comes, and last result (data: Answer) or error (data: Problem). Comments keep a " +
+	"then stdout and stderr (data: Piece) as output comes, and last done (data: Done) or problem (data: Failure). Each has time_ms, the milliseconds since the run was accepted; an event called result is reserved. Comments keep a " +
 	"silent stream alive. The pieces of a stream put together are its first bytes exactly, up to the output limit: base64 where a " +
 	"piece has it, else text. A character that comes in two halves is held back until it is whole. A client that takes nothing for " +
 	"10 seconds, or falls that far behind 64 KiB a second, is dropped, and its run is canceled, as it is when the client goes away. A body comes as fast, or is a 408.\n\n" +
@@ -37,44 +40,44 @@ const runDetail = "Runs code or a command in a sandbox of its own and answers wh
 	"does, and does not come from a browser."
 
 // table lists the API.
-func (s *Server) table() []endpoint {
+func (a *api) table() []endpoint {
 	body := []int{400, 408, 413, 415, 422, 429, 500, 503}
 	return []endpoint{
-		{method: "POST", path: "/v1/run", handler: s.run, name: "run", summary: "Run code once", detail: runDetail,
-			request: RunRequest{}, answer: Answer{}, problems: body,
+		{method: "POST", path: "/v1/run", handler: a.run, name: "run", summary: "Run code once", detail: runDetail,
+			request: RunRequest{}, answer: answer.Answer{}, problems: body,
 			example: object{"language": "python", "code": "print(6*7)", "limits": object{"timeout_s": 10}}},
-		{method: "POST", path: "/execute", handler: s.execute, name: "execute", summary: "Run code once, by a small and old schema",
+		{method: "POST", path: "/execute", handler: a.execute, name: "execute", summary: "Run code once, by a small and old schema",
 			request: ExecuteRequest{}, answer: ExecuteAnswer{}, problems: body, example: object{"code": "print(6*7)"}},
-		{method: "GET", path: "/v1/capabilities", handler: s.capabilities, name: "capabilities",
-			summary: "Which walls stand here, and what a run may ask for", answer: Capabilities{}},
-		{method: "GET", path: "/v1/languages", handler: s.languages, name: "languages", summary: "The languages", answer: Languages{}},
-		{method: "GET", path: "/healthz", handler: s.healthz, name: "healthz", summary: "Whether the process answers", answer: Health{}, open: true},
-		{method: "GET", path: "/readyz", handler: s.readyz, name: "readyz", summary: "Whether runs are admitted, and one that asks for nothing is not refused", answer: Health{},
+		{method: "GET", path: "/v1/capabilities", handler: a.capabilities, name: "capabilities",
+			summary: "What isolates runs here, and what a run may ask for", answer: Capabilities{}},
+		{method: "GET", path: "/v1/languages", handler: a.languages, name: "languages", summary: "The languages", answer: Languages{}},
+		{method: "GET", path: "/healthz", handler: a.healthz, name: "healthz", summary: "Whether the process answers", answer: Health{}, open: true},
+		{method: "GET", path: "/readyz", handler: a.readyz, name: "readyz", summary: "Whether runs are admitted, and a default request is not refused", answer: Health{},
 			open: true, problems: []int{503}},
-		{method: "GET", path: "/metrics", handler: s.showMetrics, name: "metrics", summary: "Metrics for Prometheus", media: "text/plain"},
-		{method: "GET", path: "/openapi.json", handler: s.openapi, name: "openapi", summary: "This document", media: "application/json"},
+		{method: "GET", path: "/metrics", handler: a.ShowMetrics, name: "metrics", summary: "Metrics for Prometheus", media: "text/plain"},
+		{method: "GET", path: "/openapi.json", handler: a.openapi, name: "openapi", summary: "This document", media: "application/json"},
 	}
 }
 
 // document is the OpenAPI document, made when it is first asked for: no other request pays for it.
 type document struct {
 	once sync.Once
-	json *jsonText
+	json *answer.JSON
 }
 
-func (s *Server) openapi(w *response, _ *http.Request) error {
-	s.document.once.Do(func() {
-		s.document.json = newLayout().around(describe(s.endpoints, s.config.Version))
+func (a *api) openapi(w *httpd.Response, _ *http.Request) error {
+	a.document.once.Do(func() {
+		a.document.json = answer.NewLayout().Around(describe(a.endpoints, a.Version()))
 	})
-	return s.writeText(w, s.document.json)
+	return a.WriteText(w, a.document.json)
 }
 
 // describe makes an OpenAPI 3.1 document of the endpoints and their types.
 func describe(endpoints []endpoint, version string) object {
 	components := object{}
 	requests, answers := &schemas{components, true}, &schemas{components, false}
-	problem := answers.of(reflect.TypeFor[Problem]())
-	for _, event := range []any{Started{}, Piece{}} {
+	problem := answers.of(reflect.TypeFor[answer.Problem]())
+	for _, event := range []any{Started{}, Piece{}, Done{}, Failure{}} {
 		answers.of(reflect.TypeOf(event))
 	}
 	paths := object{}
@@ -138,7 +141,7 @@ func operation(e endpoint, requests, answers *schemas, problem object) object {
 	}
 	responses := object{"200": object{"description": "It was served.", "content": content}}
 	for _, status := range slices.Sorted(maps.Keys(statuses)) {
-		responses[strconv.Itoa(status)] = object{"description": http.StatusText(status), "content": object{problemType: object{"schema": problem}}}
+		responses[strconv.Itoa(status)] = object{"description": http.StatusText(status), "content": object{httpd.ProblemType: object{"schema": problem}}}
 	}
 	op["responses"] = responses
 	return op

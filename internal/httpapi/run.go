@@ -2,34 +2,31 @@ package httpapi
 
 import (
 	"context"
-	"log/slog"
 	"mime"
 	"net/http"
 	"strings"
 
+	"github.com/glovebox-dev/glovebox/internal/answer"
 	"github.com/glovebox-dev/glovebox/internal/engine"
+	"github.com/glovebox-dev/glovebox/internal/httpd"
 	"github.com/glovebox-dev/glovebox/sandbox"
 )
 
 // readJSON reads and decodes the body of a request. The body stays counted as held until release is called, which the caller
 // always does: what was decoded lives as long as the run. Release may be called twice.
-func (s *Server) readJSON(w *response, r *http.Request, into any) (release func(), err error) {
-	if err := checkContentType(r); err != nil {
-		return func() {}, err
-	}
-	b, err := readBody(w.control, r, bodyBounds{s.config.MaxBody, pace{rate: leastRate, timeout: s.waits.body}, s.waits.bodyTotal}, s.bodies, w.owner)
+func (a *api) readJSON(w *httpd.Response, r *http.Request, into any) (release func(), err error) {
+	b, err := a.ReadBody(w, r)
 	if err == nil {
-		w.unread = false
-		err = decode(b.data, into)
+		err = decode(b.Data, into)
 	}
-	b.data = nil // what was decoded is a copy
-	return b.release, err
+	b.Data = nil // what was decoded is a copy
+	return b.Release, err
 }
 
 // run is POST /v1/run.
-func (s *Server) run(w *response, r *http.Request) error {
+func (a *api) run(w *httpd.Response, r *http.Request) error {
 	var req RunRequest
-	release, err := s.readJSON(w, r, &req)
+	release, err := a.readJSON(w, r, &req)
 	defer release()
 	if err != nil {
 		return err
@@ -38,46 +35,40 @@ func (s *Server) run(w *response, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	run.Owner = w.key
 	if wantsEvents(r) {
-		return s.stream(w, r, run, release)
+		return a.stream(w, r, run, req.Include, release)
 	}
-	answer, err := s.carryOut(r.Context(), w, run, layOutAnswer)
-	defer answer.release()
+	held, err := a.CarryOut(r.Context(), w, run, func(r *sandbox.Result) *answer.JSON { return answer.New(r, req.Include...).JSON() })
+	defer held.Release()
 	if err != nil {
 		return err
 	}
 	release()
-	return s.writeText(w, answer.text)
-}
-
-func layOutAnswer(r *sandbox.Result) *jsonText {
-	a := NewAnswer(r)
-	return a.layOut()
+	return a.WriteText(w, held.Text)
 }
 
 // stream runs and sends what happens as it happens. A client that goes away, or takes nothing, cancels the run. Release gives
 // back the room of the body.
-func (s *Server) stream(w *response, r *http.Request, run engine.Run, release func()) error {
+func (a *api) stream(w *httpd.Response, r *http.Request, run engine.Run, include []string, release func()) error {
 	ctx, cancel := context.WithCancelCause(r.Context())
 	defer cancel(nil)
 	run.ID = sandbox.NewID()
 	events := newStream(w, run.ID, func(err error) {
-		s.metrics.slowReaders.Inc()
+		a.LostClient()
 		cancel(err)
 	})
 	defer events.close()
 	run.Request.Output = events.output
-	answer, err := s.carryOut(ctx, w, run, layOutAnswer)
-	defer answer.release()
+	held, err := a.CarryOut(ctx, w, run, func(r *sandbox.Result) *answer.JSON { return answer.New(r, include...).JSON() })
+	defer held.Release()
 	if err != nil {
-		if events.problem(s.problem(w, err)) {
+		if events.problem(a.Problem(w, err)) {
 			return nil
 		}
 		return err
 	}
 	release()
-	events.result(answer.text)
+	events.done(held.Text)
 	return nil
 }
 
@@ -92,23 +83,4 @@ func wantsEvents(r *http.Request) bool {
 		}
 	}
 	return false
-}
-
-// ran records a run that ended in a status. Nothing that the program wrote is among it; metadata is the caller's, bounded, and
-// escaped by the log.
-func (s *Server) ran(w *response, run engine.Run, r *sandbox.Result) {
-	language := "command"
-	if run.Request.Code != nil {
-		if l, err := s.config.Engine.Language(run.Request.Language); err == nil {
-			language = l.Name // of our own list, so that labels stay few
-		}
-	}
-	s.metrics.run(language, r)
-	var metadata []any
-	for name, value := range run.Request.Metadata {
-		metadata = append(metadata, slog.String(name, value))
-	}
-	s.log.Info("run", "request_id", w.id, "id", string(r.ID), "key", w.key, "language", language, "status", string(r.Status),
-		"backend", r.Effective.Backend, "queue", r.Timings.Queue, "create", r.Timings.Create, "run", r.Timings.Run,
-		slog.Group("metadata", metadata...))
 }

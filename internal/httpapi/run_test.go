@@ -8,18 +8,19 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/glovebox-dev/glovebox/internal/answer"
 	"github.com/glovebox-dev/glovebox/internal/engine"
-	"github.com/glovebox-dev/glovebox/internal/httpapi"
+	"github.com/glovebox-dev/glovebox/internal/httpd"
 	"github.com/glovebox-dev/glovebox/sandbox"
 )
 
 func TestRun(t *testing.T) {
-	r := newRig(t, engine.Config{}, httpapi.Config{})
+	r := newRig(t, engine.Config{}, httpd.Config{})
 
 	t.Run("what curl -d sends", func(t *testing.T) {
 		res, text := r.do("POST", "/v1/run", `{"language":"python","code":"print(6*7)"}`,
 			header{"Content-Type": "application/x-www-form-urlencoded"})
-		a := parse[httpapi.Answer](t, text)
+		a := parse[answer.Answer](t, text)
 		if res.StatusCode != 200 || a.Status != sandbox.StatusSucceeded || a.Stdout != "42\n" || *a.ExitCode != 0 || a.Signal != nil {
 			t.Fatalf("%s: %s", res.Status, text)
 		}
@@ -35,13 +36,12 @@ func TestRun(t *testing.T) {
 	t.Run("every field is there", func(t *testing.T) {
 		_, text := r.do("POST", "/v1/run", bash("true"), nil)
 		got := parse[object](t, text)
-		for _, name := range strings.Fields(`id status exit_code signal stdout stderr stdout_truncated stderr_truncated stdout_dropped
-			stderr_dropped results error files skipped_files findings usage timings backend requested effective hint`) {
+		for _, name := range strings.Fields(`id status exit_code signal stdout stderr results error files hint usage timings`) {
 			if _, ok := got[name]; !ok {
 				t.Errorf("%s is missing", name)
 			}
 		}
-		for _, name := range strings.Fields("results files skipped_files findings") {
+		for _, name := range strings.Fields("results files") {
 			if got[name] == nil {
 				t.Errorf("%s is null", name)
 			}
@@ -50,7 +50,7 @@ func TestRun(t *testing.T) {
 	t.Run("exceptions", func(t *testing.T) {
 		a := r.run(python("x = 1\nraise ValueError('no')"))
 		if a.Status != sandbox.StatusFailed || *a.ExitCode != 1 || a.Error == nil || a.Error.Name != "ValueError" || a.Error.Value != "no" ||
-			!strings.Contains(a.Stderr, "Traceback") || a.Hint == "" {
+			!strings.Contains(a.Stderr, "Traceback") || a.Hint == nil {
 			t.Errorf("%+v", a)
 		}
 	})
@@ -67,24 +67,24 @@ func TestRun(t *testing.T) {
 		}
 	})
 	t.Run("a timeout", func(t *testing.T) {
-		a := r.run(jsonOf(object{"language": "bash", "code": "sleep 60", "limits": object{"timeout_s": 0.2}}))
-		if a.Status != sandbox.StatusTimeout || *a.Requested.Limits.TimeoutS != 0.2 || a.Requested.Named[0] != sandbox.LimitTimeout {
+		a := r.run(jsonOf(object{"language": "bash", "code": "sleep 60", "limits": object{"timeout_s": 0.2}, "include": []string{"sandbox"}}))
+		if a.Status != sandbox.StatusTimeout || *a.Sandbox.Requested.Limits.TimeoutS != 0.2 || a.Sandbox.Requested.Named[0] != sandbox.LimitTimeout {
 			t.Errorf("%+v", a)
 		}
 	})
 	t.Run("stdin that is no text", func(t *testing.T) {
 		a := r.run(jsonOf(object{"command": []string{"/bin/cat"}, "stdin_base64": "AP/+"}))
-		if string(a.StdoutBase64) != "\x00\xff\xfe" {
+		if string(a.Output.Stdout.Base64) != "\x00\xff\xfe" {
 			t.Errorf("%+v", a)
 		}
 	})
 	t.Run("files in and out", func(t *testing.T) {
 		bytes := "\x00\xff\xfe"
-		a := r.run(jsonOf(object{"language": "bash", "code": "cat d/a b > c; : > e", "return_files": []string{"*"}, "files": []object{
-			{"path": "d/a", "content": "text"}, {"path": "b", "content_base64": base64.StdEncoding.EncodeToString([]byte(bytes))}}}))
-		if len(a.Files) != 2 || a.Files[0].Path != "c" || string(a.Files[0].ContentBase64) != "text"+bytes || a.Files[0].Size != 7 ||
+		a := r.run(jsonOf(object{"language": "bash", "code": "cat d/a b > c; : > e; stat -c %a b", "return_files": []string{"*"}, "files": []object{
+			{"path": "d/a", "content": "text"}, {"path": "b", "content_base64": base64.StdEncoding.EncodeToString([]byte(bytes)), "mode": "0750"}}}))
+		if a.Stdout != "750\n" || len(a.Files) != 2 || a.Files[0].Path != "c" || string(a.Files[0].ContentBase64) != "text"+bytes || a.Files[0].Size != 7 ||
 			a.Files[0].SHA256 != "5a81db2402407e46f7f91dab30eb9d31ea6f27ac1b7dd30cf57deca22bc1c0d4" && len(a.Files[0].SHA256) != 64 ||
-			a.Files[1].Path != "e" || a.Files[1].ContentBase64 == nil {
+			a.Files[1].Path != "e" || a.Files[1].Content == nil || a.Files[1].Mode != "0644" {
 			t.Errorf("%+v", a)
 		}
 	})
@@ -92,7 +92,7 @@ func TestRun(t *testing.T) {
 
 // O02: whatever a program writes comes out byte-exact, in valid JSON.
 func TestOutputIsLossless(t *testing.T) {
-	r := newRig(t, engine.Config{}, httpapi.Config{})
+	r := newRig(t, engine.Config{}, httpd.Config{})
 	a := r.run(python("import os\nfor _ in range(100): os.write(1, bytes(range(256)))\nos.write(2, '\\ufeff\\x1b[31m€'.encode())"))
 	var all strings.Builder
 	for range 100 {
@@ -100,33 +100,34 @@ func TestOutputIsLossless(t *testing.T) {
 			all.WriteByte(byte(b))
 		}
 	}
-	if string(a.StdoutBase64) != all.String() || a.StdoutTruncated {
-		t.Errorf("stdout: %d bytes", len(a.StdoutBase64))
+	if string(a.Output.Stdout.Base64) != all.String() || a.Output.Stdout.Truncated {
+		t.Errorf("stdout: %d bytes", len(a.Output.Stdout.Base64))
 	}
-	if a.Stderr != "\ufeff\x1b[31m€" || a.StderrBase64 != nil {
+	if a.Stderr != "\ufeff\x1b[31m€" || a.Output.Stderr.Base64 != nil {
 		t.Errorf("stderr: %q", a.Stderr)
 	}
 }
 
 func TestOutputOverTheLimit(t *testing.T) {
-	r := newRig(t, engine.Config{}, httpapi.Config{})
+	r := newRig(t, engine.Config{}, httpd.Config{})
 	const written = 3 * 50_000
 	a := r.run(jsonOf(object{"language": "python", "code": "print('€' * 50_000, end='')", "limits": object{"output_kib": 2}}))
-	gap := fmt.Sprintf("\n[... %d bytes dropped ...]\n", a.StdoutDropped)
+	out := a.Output.Stdout
+	gap := fmt.Sprintf("\n[... %d bytes dropped ...]\n", out.DroppedBytes)
 	head, tail, ok := strings.Cut(a.Stdout, gap)
-	if !ok || !a.StdoutTruncated || a.StdoutBase64 != nil || int64(len(head)+len(tail))+a.StdoutDropped != written ||
+	if !ok || !out.Truncated || out.Base64 != nil || int64(len(head)+len(tail))+out.DroppedBytes != written ||
 		strings.Trim(head+tail, "€") != "" || head == "" || tail == "" {
-		t.Errorf("%d dropped: %q", a.StdoutDropped, short(a.Stdout))
+		t.Errorf("%d dropped: %q", out.DroppedBytes, short(a.Stdout))
 	}
 	a = r.run(jsonOf(object{"language": "python", "code": "import os\nos.write(1, b'\\xff' * 9000)", "limits": object{"output_kib": 2}}))
-	if int64(len(a.StdoutBase64))+a.StdoutDropped != 9000 || a.StdoutGap <= 0 || a.StdoutGap >= int64(len(a.StdoutBase64)) {
-		t.Errorf("%d kept, %d dropped at %d", len(a.StdoutBase64), a.StdoutDropped, a.StdoutGap)
+	if out = a.Output.Stdout; int64(len(out.Base64))+out.DroppedBytes != 9000 || out.DroppedAt <= 0 || out.DroppedAt >= int64(len(out.Base64)) {
+		t.Errorf("%d kept, %d dropped at %d", len(out.Base64), out.DroppedBytes, out.DroppedAt)
 	}
 }
 
 // H02, H05, H06, A01 and the bad input of every face: a clear problem that names the field, and nothing runs.
 func TestRefused(t *testing.T) {
-	r := newRig(t, engine.Config{Max: sandbox.Limits{MemoryBytes: 1 << 30}}, httpapi.Config{MaxBody: 20 << 20})
+	r := newRig(t, engine.Config{Max: sandbox.Limits{MemoryBytes: 1 << 30}}, httpd.Config{MaxBody: 20 << 20})
 	with := func(field string, value any) string {
 		return jsonOf(object{"language": "bash", "code": "true", field: value})
 	}
@@ -155,13 +156,14 @@ func TestRefused(t *testing.T) {
 		{"too much code", python(strings.Repeat("#", 11<<20)), 413, "code", "over the bound"},
 		{"too large a body", python(strings.Repeat("#", 21<<20)), 413, "", "over the bound"},
 		{"too many files", with("files", slices.Repeat([]object{{"path": "a", "content": ""}}, 10_001)), 413, "files", "more than 10000"},
-		{"a file without content", with("files", []object{{"path": "a"}}), 400, "files", "needs one of"},
+		{"a file without content", with("files", []object{{"path": "a"}}), 400, "files[0]", "exactly one of"},
 		{"two stdins", jsonOf(object{"language": "bash", "code": "true", "stdin": "a", "stdin_base64": "YQ=="}), 400, "stdin", "either stdin or"},
-		{"a network", with("network", object{"mode": "full"}), 422, "network.mode", "only none"},
-		{"names to allow", with("network", object{"allow": []string{"example.org"}}), 422, "network.allow", "no network"},
-		{"packages", with("packages", "auto"), 422, "packages", "not installed"},
-		{"a list of packages", with("packages", []string{"numpy"}), 422, "packages", "not installed"},
-		{"checks", with("checks", "enforce"), 422, "checks", "no static checks"},
+		{"a network", with("network", object{"mode": "full"}), 400, "network.mode", "must be none"},
+		{"names to allow", with("network", object{"allow": []string{"example.org"}}), 400, "network", "does not have it yet"},
+		{"packages", with("packages", "auto"), 400, "", "does not have it yet; use what is installed"},
+		{"checks", with("checks", "enforce"), 400, "", "does not have it yet"},
+		{"a section that is none", with("include", []string{"findngs"}), 400, "include[0]", "not one of"},
+		{"a mode that is none", with("files", []object{{"path": "a", "content": "", "mode": "4755"}}), 400, "files[0].mode", "octal"},
 		{"an unknown backend", with("backend", "--privileged"), 400, "backend", "not one of"},
 		{"a variable with a dash", with("env", object{"A-B": "c"}), 400, "env", "not a name"},
 		{"a variable with '='", with("env", object{"A=B": "c"}), 400, "env", ""},
@@ -189,10 +191,10 @@ func TestRefused(t *testing.T) {
 			r := *r
 			r.t = t
 			p := r.refused("POST", "/v1/run", c.body, nil, c.status)
-			if c.op != "" && p.Op != c.op || !strings.Contains(p.Detail, c.want) {
-				t.Errorf("got %q at %q, want %q at %q", p.Detail, p.Op, c.want, c.op)
+			if c.op != "" && p.Param != c.op || !strings.Contains(p.Detail, c.want) {
+				t.Errorf("got %q at %q, want %q at %q", p.Detail, p.Param, c.want, c.op)
 			}
-			noHostTraces(t, p.Detail+p.Fix)
+			noHostTraces(t, p.Detail+p.Hint)
 		})
 	}
 	if n := r.engine.Stats().Ended; len(n) != 0 {
@@ -212,7 +214,7 @@ func noHostTraces(t *testing.T, text string) {
 
 // A01: spellings that only look like escapes are plain names.
 func TestOddPathsStayInside(t *testing.T) {
-	r := newRig(t, engine.Config{}, httpapi.Config{})
+	r := newRig(t, engine.Config{}, httpd.Config{})
 	odd := []string{"..%2f..%2fa", "%2e%2e", "....", `C:\\x`, "%c0%ae", "\u202eb", "a%00b", "-rf"}
 	var files []object
 	for _, path := range odd {
@@ -221,7 +223,7 @@ func TestOddPathsStayInside(t *testing.T) {
 	a := r.run(jsonOf(object{"language": "bash", "code": "shopt -s dotglob; for f in *; do cp -- \"$f\" \"out-$f\"; done", "files": files, "return_files": []string{"out-*"}}))
 	got := map[string]string{}
 	for _, f := range a.Files {
-		got[f.Path] = string(f.ContentBase64)
+		got[f.Path] = *f.Content
 	}
 	for _, path := range odd {
 		if got["out-"+path] != path {
@@ -231,7 +233,7 @@ func TestOddPathsStayInside(t *testing.T) {
 }
 
 func TestExecute(t *testing.T) {
-	r := newRig(t, engine.Config{}, httpapi.Config{})
+	r := newRig(t, engine.Config{}, httpd.Config{})
 	_, text := r.do("POST", "/execute", `{"code":"import sys\nopen('a.txt','w').write('x')\nprint(1)\nprint(2,file=sys.stderr)"}`, nil)
 	got := parse[object](t, text)
 	if got["success"] != true || got["output"] != "1\n2\n" || got["error"] != nil || got["files"].(object)["a.txt"] != "eA==" || len(got["files"].(object)) != 1 {
@@ -265,7 +267,7 @@ func TestExecute(t *testing.T) {
 }
 
 func TestPathsAndMethods(t *testing.T) {
-	r := newRig(t, engine.Config{}, httpapi.Config{})
+	r := newRig(t, engine.Config{}, httpd.Config{})
 	for _, c := range []struct {
 		method, path string
 		status       int
@@ -288,12 +290,12 @@ func TestPathsAndMethods(t *testing.T) {
 
 // Every limit that an answer shows can be asked for, by the same name.
 func TestEveryLimitCanBeAskedFor(t *testing.T) {
-	r := newRig(t, engine.Config{}, httpapi.Config{})
+	r := newRig(t, engine.Config{}, httpd.Config{})
 	a := r.run(jsonOf(object{"language": "bash", "code": "ulimit -n", "limits": object{"inodes": 1000, "open_files": 64}}))
-	if l := a.Effective.Limits; a.Stdout != "64\n" || l.Inodes == nil || *l.Inodes != 1000 || l.OpenFiles == nil || *l.OpenFiles != 64 {
+	if l := a.Sandbox.Effective.Limits; a.Stdout != "64\n" || l.Inodes == nil || *l.Inodes != 1000 || l.OpenFiles == nil || *l.OpenFiles != 64 {
 		t.Errorf("%s %q %+v", a.Status, a.Stdout, l)
 	}
-	if want := []sandbox.LimitName{sandbox.LimitInodes, sandbox.LimitOpenFiles}; !slices.Equal(a.Requested.Named, want) {
-		t.Errorf("named %v", a.Requested.Named)
+	if want := []sandbox.LimitName{sandbox.LimitInodes, sandbox.LimitOpenFiles}; !slices.Equal(a.Sandbox.Requested.Named, want) {
+		t.Errorf("named %v", a.Sandbox.Requested.Named)
 	}
 }

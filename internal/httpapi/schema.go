@@ -17,8 +17,6 @@ type object = map[string]any
 
 func (s *schemas) of(t reflect.Type) object {
 	switch {
-	case t == stringOrListType:
-		return object{"oneOf": []any{object{"type": "string"}, object{"type": "array", "items": object{"type": "string"}}}}
 	case t.Kind() == reflect.Pointer:
 		return nullable(s.of(t.Elem()))
 	case t.Kind() == reflect.Slice && t.Elem().Kind() == reflect.Uint8:
@@ -29,6 +27,8 @@ func (s *schemas) of(t reflect.Type) object {
 		return object{"type": "object", "additionalProperties": s.of(t.Elem())}
 	case t.Kind() == reflect.Struct:
 		return s.component(t)
+	case t.Kind() == reflect.Interface:
+		return object{} // any value
 	case t.Kind() == reflect.String:
 		return object{"type": "string"}
 	case t.Kind() == reflect.Bool:
@@ -63,7 +63,7 @@ func (s *schemas) component(t reflect.Type) object {
 	for i, f := range plan.fields {
 		properties[plan.names[i]] = s.field(f)
 		_, options, _ := strings.Cut(f.Tag.Get("json"), ",")
-		if s.request && f.Tag.Get("required") != "" || !s.request && !strings.Contains(options, "omitempty") {
+		if s.request && f.Tag.Get("required") != "" || !s.request && !strings.Contains(options, "omit") {
 			required = append(required, plan.names[i])
 		}
 	}
@@ -83,7 +83,11 @@ func (s *schemas) field(f reflect.StructField) object {
 		for value := range strings.SplitSeq(values, ",") {
 			list = append(list, value)
 		}
-		schema["enum"] = list
+		if items, ok := schema["items"].(object); ok {
+			items["enum"] = list
+		} else {
+			schema["enum"] = list
+		}
 	}
 	if most, err := strconv.Atoi(f.Tag.Get("max")); err == nil {
 		bound := map[string]string{"array": "maxItems", "object": "maxProperties"}[typeName(schema)]

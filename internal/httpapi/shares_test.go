@@ -8,24 +8,24 @@ import (
 	"testing"
 
 	"github.com/glovebox-dev/glovebox/internal/engine"
-	"github.com/glovebox-dev/glovebox/internal/httpapi"
+	"github.com/glovebox-dev/glovebox/internal/httpd"
 	"github.com/glovebox-dev/glovebox/sandbox"
 )
 
 // TestSharesOfKeys: whichever endpoint one client's sleeping runs come by, they leave slots and places for another's.
 func TestSharesOfKeys(t *testing.T) {
-	var keys []httpapi.Key
+	var keys []httpd.Key
 	var headers []header
 	for _, name := range []string{"hog", "other"} {
-		secret := httpapi.NewSecret()
-		key, err := httpapi.NewKey(name, secret)
+		secret := httpd.NewSecret()
+		key, err := httpd.NewKey(name, secret)
 		if err != nil {
 			t.Fatal(err)
 		}
 		keys, headers = append(keys, key), append(headers, header{"X-API-Key": secret})
 	}
 	g := newGate(t)
-	r := newRig(t, engine.Config{Backends: []sandbox.Backend{g}, Slots: 4, OwnerSlots: 3, Queue: 20, OwnerQueue: 5}, httpapi.Config{Keys: keys})
+	r := newRig(t, engine.Config{Backends: []sandbox.Backend{g}, Slots: 4, OwnerSlots: 3, Queue: 20, OwnerQueue: 5}, httpd.Config{Keys: keys})
 	var all sync.WaitGroup
 	defer all.Wait()
 	defer g.open(t, "end")

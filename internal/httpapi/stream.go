@@ -7,22 +7,26 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/glovebox-dev/glovebox/internal/answer"
+	"github.com/glovebox-dev/glovebox/internal/httpd"
 	"github.com/glovebox-dev/glovebox/sandbox"
 )
 
-// The events of a stream, in the order in which they may come. Exactly one of result and error is the last.
+// The events of a stream, in the order in which they may come. Exactly one of done and problem is the last. An event called result is
+// reserved for values that the code shows.
 const (
 	eventStarted = "started"
 	eventStdout  = "stdout"
 	eventStderr  = "stderr"
-	eventResult  = "result"
-	eventError   = "error"
+	eventDone    = "done"
+	eventProblem = "problem"
 )
 
 // Started is the data of the event that says that the request was accepted. Before it, a request that cannot be served gets a
 // problem with its own HTTP status.
 type Started struct {
-	ID        sandbox.ID `json:"id" doc:"Of the execution, as its result will say."`
+	TimeMS    float64    `json:"time_ms" doc:"Milliseconds since the run was accepted, by a clock that nobody sets."`
+	ID        sandbox.ID `json:"id" doc:"Of the execution, as done will say."`
 	RequestID string     `json:"request_id" doc:"Stands in the server's log."`
 }
 
@@ -32,9 +36,22 @@ type Started struct {
 // UTF-8. A character that comes in two halves is held back until it is whole, at the latest until the end, so only output
 // that is not UTF-8 needs base64.
 type Piece struct {
-	Offset int64  `json:"offset" doc:"Of the first byte in its stream."`
-	Text   string `json:"text" doc:"The bytes as text; where they are not UTF-8, with U+FFFD in place of what is not."`
-	Base64 []byte `json:"base64,omitempty" doc:"The bytes as they were, only where they are not all UTF-8."`
+	TimeMS float64 `json:"time_ms" doc:"Milliseconds since the run was accepted."`
+	Offset int64   `json:"offset" doc:"Of the first byte in its stream."`
+	Text   string  `json:"text" doc:"The bytes as text; where they are not UTF-8, with U+FFFD in place of what is not."`
+	Base64 []byte  `json:"base64,omitempty" doc:"The bytes as they were, only where they are not all UTF-8."`
+}
+
+// Done is the data of the last event of a run that ended in a status.
+type Done struct {
+	TimeMS float64 `json:"time_ms" doc:"Milliseconds since the run was accepted."`
+	answer.Answer
+}
+
+// Failure is the data of a problem event.
+type Failure struct {
+	TimeMS float64 `json:"time_ms" doc:"Milliseconds since the run was accepted."`
+	answer.Problem
 }
 
 // heartbeat is how often a silent stream sends a comment, so that proxies keep it and a vanished client is noticed.
@@ -46,9 +63,10 @@ const startAfter = 500 * time.Millisecond
 
 // stream writes server-sent events (HTML Living Standard, section 9.2). Its methods may be called from several goroutines.
 type stream struct {
-	id   sandbox.ID // of the execution
-	out  *response
-	gone func(error)
+	id    sandbox.ID // of the execution
+	out   *httpd.Response
+	gone  func(error)
+	begun time.Time // when the run was accepted
 
 	mu      sync.Mutex // guards all below, and writing
 	buf     bytes.Buffer
@@ -68,13 +86,16 @@ type half struct {
 
 // newStream returns a stream that sends nothing until its first event, or until startAfter. gone is called, once, when the
 // client takes nothing any more.
-func newStream(w *response, id sandbox.ID, gone func(error)) *stream {
-	s := &stream{id: id, out: w, gone: gone}
+func newStream(w *httpd.Response, id sandbox.ID, gone func(error)) *stream {
+	s := &stream{id: id, out: w, gone: gone, begun: time.Now()}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.timer = time.AfterFunc(startAfter, s.beat)
 	return s
 }
+
+// now is the time_ms of what happens now.
+func (s *stream) now() float64 { return answer.Millis(time.Since(s.begun)) }
 
 // beat runs from the timer: it begins the stream, then keeps it alive.
 func (s *stream) beat() {
@@ -100,13 +121,13 @@ func (s *stream) begin() {
 	h := s.out.Header()
 	h.Set("Content-Type", "text/event-stream")
 	h.Set("X-Accel-Buffering", "no") // or nginx would hold events back
-	s.event(eventStarted, Started{ID: s.id, RequestID: s.out.id})
+	s.event(eventStarted, Started{TimeMS: s.now(), ID: s.id, RequestID: s.out.ID})
 }
 
 // event appends one event to buf. It is called with mu held.
 func (s *stream) event(name string, data any) {
 	s.head(name)
-	encodeJSON(&s.buf, data) // ends in the one newline that it holds
+	answer.Encode(&s.buf, data) // ends in the one newline that it holds
 	s.buf.WriteByte('\n')
 }
 
@@ -151,7 +172,7 @@ func (s *stream) output(from sandbox.Stream, data []byte) {
 	if len(h.kept) > 0 {
 		data = append(h.kept, data...)
 	}
-	whole := len(data) - cutRune(data)
+	whole := len(data) - halfRune(data)
 	s.piece(from, data[:whole])
 	h.kept = append([]byte(nil), data[whole:]...)
 	s.send()
@@ -166,7 +187,7 @@ func (s *stream) piece(from sandbox.Stream, data []byte) {
 	if from == sandbox.Stderr {
 		name = eventStderr
 	}
-	p := Piece{Offset: s.halves[from].offset, Text: string(data)} // the encoder puts U+FFFD for what is not UTF-8
+	p := Piece{TimeMS: s.now(), Offset: s.halves[from].offset, Text: string(data)} // the encoder puts U+FFFD for what is not UTF-8
 	if !utf8.Valid(data) {
 		p.Base64 = data
 	}
@@ -174,15 +195,16 @@ func (s *stream) piece(from sandbox.Stream, data []byte) {
 	s.event(name, p)
 }
 
-// result ends the stream with the answer, whose JSON is one line.
-func (s *stream) result(answer *jsonText) {
+// done ends the stream with the answer, whose JSON is one line.
+func (s *stream) done(text *answer.JSON) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.begin()
 	s.rest()
-	s.head(eventResult)
+	text.Stamp(s.now())
+	s.head(eventDone)
 	s.send()
-	s.write(func() error { return answer.writeTo(s.out) })
+	s.write(func() error { return text.EncodeTo(s.out) })
 	s.buf.WriteByte('\n')
 	s.end()
 }
@@ -196,13 +218,13 @@ func (s *stream) rest() {
 
 // problem ends the stream with a problem. It returns false, having done nothing, if the headers are not sent yet: then the
 // problem can have its own HTTP status.
-func (s *stream) problem(p Problem) bool {
+func (s *stream) problem(p answer.Problem) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	sent := s.started
 	if sent {
 		s.rest()
-		s.event(eventError, p)
+		s.event(eventProblem, Failure{s.now(), p})
 	}
 	s.end()
 	return sent
@@ -223,4 +245,19 @@ func (s *stream) close() {
 	defer s.mu.Unlock()
 	s.ended = true
 	s.timer.Stop()
+}
+
+// halfRune says how many bytes at the end of p are the beginning of a character whose rest may follow.
+func halfRune(p []byte) int {
+	for n := 1; n < utf8.UTFMax && n <= len(p); n++ {
+		c := p[len(p)-n]
+		if !utf8.RuneStart(c) {
+			continue
+		}
+		if c >= utf8.RuneSelf && !utf8.FullRune(p[len(p)-n:]) {
+			return n
+		}
+		return 0
+	}
+	return 0
 }

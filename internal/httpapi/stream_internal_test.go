@@ -10,6 +10,8 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/glovebox-dev/glovebox/internal/answer"
+	"github.com/glovebox-dev/glovebox/internal/httpd"
 	"github.com/glovebox-dev/glovebox/sandbox"
 )
 
@@ -21,7 +23,7 @@ func FuzzStreamIsLossless(f *testing.F) {
 	f.Add([]byte("\x80\xc0\xaf\xed\xa0\x80"), []byte{3, 1})
 	f.Fuzz(func(t *testing.T, data, cuts []byte) {
 		w := httptest.NewRecorder()
-		s := newStream(newResponse(w, pace{rate: leastRate, timeout: time.Second}), sandbox.NewID(), func(err error) { t.Fatal(err) })
+		s := newStream(httpd.NewResponse(w, time.Second), sandbox.NewID(), func(err error) { t.Fatal(err) })
 		rest := data
 		for i := 0; len(rest) > 0; i++ {
 			n := len(rest)
@@ -35,7 +37,7 @@ func FuzzStreamIsLossless(f *testing.F) {
 			}
 			rest = rest[n:]
 		}
-		s.result((&Answer{}).layOut())
+		s.done((&answer.Answer{}).JSON())
 		var got []byte
 		plain := true
 		for line := range strings.SplitSeq(w.Body.String(), "\n") {
@@ -67,7 +69,7 @@ func FuzzStreamIsLossless(f *testing.F) {
 func TestSilentStream(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := httptest.NewRecorder()
-		s := newStream(newResponse(w, pace{rate: leastRate, timeout: time.Second}), sandbox.NewID(), func(err error) { t.Error(err) })
+		s := newStream(httpd.NewResponse(w, time.Second), sandbox.NewID(), func(err error) { t.Error(err) })
 		sent := func() string {
 			synctest.Wait()
 			s.mu.Lock()
@@ -98,29 +100,6 @@ func TestSilentStream(t *testing.T) {
 
 const beatLine = ": still running\n\n"
 
-func FuzzShow(f *testing.F) {
-	f.Add([]byte("a€"), []byte("\xff"), int64(3))
-	f.Add([]byte{}, []byte{}, int64(0))
-	f.Fuzz(func(t *testing.T, head, tail []byte, dropped int64) {
-		if dropped <= 0 {
-			dropped, head, tail = 0, append(head, tail...), nil
-		}
-		s := show(sandbox.Captured{Head: head, Tail: tail, Dropped: dropped})
-		if !utf8.ValidString(s.text) || s.truncated != (dropped > 0) {
-			t.Fatalf("%+v", s)
-		}
-		if s.exact != nil && (!bytes.Equal(s.exact[:s.gap], head) || !bytes.Equal(s.exact[s.gap:], tail)) && dropped > 0 {
-			t.Fatalf("%+v", s)
-		}
-		if dropped == 0 && s.gap != 0 {
-			t.Fatalf("a gap where nothing is missing: %+v", s)
-		}
-		if s.exact == nil && dropped == 0 && s.text != string(head) {
-			t.Fatalf("%q became %q", head, s.text)
-		}
-	})
-}
-
 func BenchmarkDecode(b *testing.B) {
 	body := []byte(`{"language":"python","code":"print(6*7)","limits":{"timeout_s":5}}`)
 	b.ReportAllocs()
@@ -143,19 +122,5 @@ func BenchmarkDecodeLarge(b *testing.B) {
 		if err := decode(body, &req); err != nil {
 			b.Fatal(err)
 		}
-	}
-}
-
-func BenchmarkAnswer(b *testing.B) {
-	r := &sandbox.Result{ID: sandbox.NewID(), Status: sandbox.StatusSucceeded, Stdout: sandbox.Captured{Head: []byte("42\n")}}
-	r.Requested.Limits, r.Effective.Limits = sandbox.DefaultLimits, sandbox.DefaultLimits
-	for range 25 {
-		r.Effective.Walls = append(r.Effective.Walls, sandbox.Wall{Name: string(sandbox.NewID()), State: sandbox.WallEnforced})
-	}
-	var buf bytes.Buffer
-	b.ReportAllocs()
-	for b.Loop() {
-		buf.Reset()
-		encodeJSON(&buf, NewAnswer(r))
 	}
 }

@@ -12,8 +12,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/glovebox-dev/glovebox/internal/answer"
 	"github.com/glovebox-dev/glovebox/internal/engine"
 	"github.com/glovebox-dev/glovebox/internal/httpapi"
+	"github.com/glovebox-dev/glovebox/internal/httpd"
 	"github.com/glovebox-dev/glovebox/sandbox"
 )
 
@@ -62,8 +64,8 @@ type collected struct {
 	stdout, stderr strings.Builder
 	pieces         int
 	base64         int
-	answer         *httpapi.Answer
-	problem        *httpapi.Problem
+	answer         *answer.Answer
+	problem        *answer.Problem
 }
 
 // collect reads a whole stream; seen is told of each event as it comes.
@@ -81,12 +83,20 @@ func (r *rig) collect(body string, seen ...func(event)) *collected {
 		r.t.Fatalf("%s, %q: %s", res.Status, got, text)
 	}
 	c := &collected{}
-	last := 0
+	last, time := 0, 0.0
 	events(r.t, res.Body, func(e event) bool {
 		if e.id != last+1 {
 			r.t.Errorf("event %d after event %d", e.id, last)
 		}
 		last = e.id
+		at := parse[struct {
+			TimeMS *float64 `json:"time_ms"`
+		}](r.t, e.data).TimeMS
+		if at == nil || *at < time {
+			r.t.Errorf("after %v ms: %s", time, short(e.data))
+		} else {
+			time = *at
+		}
 		for _, f := range seen {
 			f(e)
 		}
@@ -104,15 +114,15 @@ func (r *rig) collect(body string, seen ...func(event)) *collected {
 			c.add(r.t, &c.stdout, e)
 		case "stderr":
 			c.add(r.t, &c.stderr, e)
-		case "result":
-			a := parse[httpapi.Answer](r.t, e.data)
-			c.answer = &a
+		case "done":
+			a := parse[httpapi.Done](r.t, e.data)
+			c.answer = &a.Answer
 			if a.ID != c.id {
 				r.t.Errorf("the execution %s started and %s ended", c.id, a.ID)
 			}
-		case "error":
-			p := parse[httpapi.Problem](r.t, e.data)
-			c.problem = &p
+		case "problem":
+			p := parse[httpapi.Failure](r.t, e.data)
+			c.problem = &p.Problem
 		default:
 			r.t.Errorf("an event called %q", e.name)
 		}
@@ -137,10 +147,10 @@ func (c *collected) add(t testing.TB, to *strings.Builder, e event) {
 
 // O02: a stream is what the buffered answer is, byte for byte, also where characters come in halves.
 func TestStream(t *testing.T) {
-	r := newRig(t, engine.Config{}, httpapi.Config{})
+	r := newRig(t, engine.Config{}, httpd.Config{})
 	t.Run("pieces come as they are written", func(t *testing.T) {
 		g := newGate(t)
-		r := newRig(t, engine.Config{Backends: []sandbox.Backend{g}}, httpapi.Config{})
+		r := newRig(t, engine.Config{Backends: []sandbox.Backend{g}}, httpd.Config{})
 		c := r.collect(g.program("echo a; await 2; echo b >&2; await 3; echo c"), func(e event) { g.open(t, strconv.Itoa(e.id)) })
 		if c.stdout.String() != "a\nc\n" || c.stderr.String() != "b\n" || c.pieces != 3 || c.answer.Stdout != "a\nc\n" || c.base64 != 0 {
 			t.Errorf("%+v", c)
@@ -154,13 +164,13 @@ func TestStream(t *testing.T) {
 	})
 	t.Run("half a character at the end", func(t *testing.T) {
 		c := r.collect(python("import os\nos.write(1, b'a\\xe2\\x82')"))
-		if c.stdout.String() != "a\xe2\x82" || string(c.answer.StdoutBase64) != "a\xe2\x82" {
+		if c.stdout.String() != "a\xe2\x82" || string(c.answer.Output.Stdout.Base64) != "a\xe2\x82" {
 			t.Errorf("%q", c.stdout.String())
 		}
 	})
 	t.Run("any bytes", func(t *testing.T) {
 		c := r.collect(python("import os\nfor _ in range(100): os.write(1, bytes(range(256)))"))
-		if c.stdout.String() != string(c.answer.StdoutBase64) || c.stdout.Len() != 25600 {
+		if c.stdout.String() != string(c.answer.Output.Stdout.Base64) || c.stdout.Len() != 25600 {
 			t.Errorf("%d bytes", c.stdout.Len())
 		}
 	})
@@ -179,7 +189,7 @@ func TestStream(t *testing.T) {
 func TestClientGoesAway(t *testing.T) {
 	for _, accept := range []string{"application/json", "text/event-stream"} {
 		t.Run(accept, func(t *testing.T) {
-			r := newRig(t, engine.Config{}, httpapi.Config{})
+			r := newRig(t, engine.Config{}, httpd.Config{})
 			ctx, cancel := context.WithCancel(t.Context())
 			req, _ := http.NewRequestWithContext(ctx, "POST", "http://"+r.addr+"/v1/run", strings.NewReader(bash("sleep 1000")))
 			req.Header.Set("Accept", accept)
@@ -203,7 +213,7 @@ func TestClientGoesAway(t *testing.T) {
 // H09: a client that reads nothing is dropped and its run canceled; the server's memory does not grow with what it does not read,
 // and other runs are not held up.
 func TestSlowReader(t *testing.T) {
-	r := newRig(t, engine.Config{}, httpapi.Config{WriteTimeout: time.Second})
+	r := newRig(t, engine.Config{}, httpd.Config{WriteTimeout: time.Second})
 	conn, err := net.Dial("tcp", r.addr)
 	if err != nil {
 		t.Fatal(err)

@@ -27,8 +27,8 @@ type output struct {
 	p      *process
 	stream sandbox.Stream
 	file   source // closed by pump
-	limit  int      // bytes kept
-	lossy  bool     // beyond limit, drop the oldest instead of blocking the process
+	limit  int    // bytes kept
+	lossy  bool   // beyond limit, drop the oldest instead of blocking the process
 
 	// Guarded by the process's mu.
 	ring       wire.Ring

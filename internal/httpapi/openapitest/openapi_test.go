@@ -16,6 +16,7 @@ import (
 	"github.com/glovebox-dev/glovebox/internal/backend/backendtest"
 	"github.com/glovebox-dev/glovebox/internal/engine"
 	"github.com/glovebox-dev/glovebox/internal/httpapi"
+	"github.com/glovebox-dev/glovebox/internal/httpd"
 	"github.com/glovebox-dev/glovebox/internal/lang"
 	"github.com/glovebox-dev/glovebox/sandbox"
 )
@@ -30,10 +31,11 @@ func newServer(t *testing.T) func(method, path, body string) (*http.Request, *ht
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { e.Close() })
-	server, err := httpapi.New(httpapi.Config{Engine: e, Version: "test"})
+	server, err := httpd.New(httpd.Config{Engine: e, Version: "test"})
 	if err != nil {
 		t.Fatal(err)
 	}
+	httpapi.Add(server)
 	return func(method, path, body string) (*http.Request, *http.Response) {
 		request := func() *http.Request {
 			req := httptest.NewRequest(method, "http://localhost"+path, strings.NewReader(body))
@@ -72,10 +74,10 @@ func TestOpenAPI(t *testing.T) {
 	for _, c := range []struct{ method, path, body string }{
 		{"POST", "/v1/run", `{"language":"bash","code":"echo 1; exit 3"}`},
 		{"POST", "/v1/run", `{"language":"python","code":"import os; open('a','w').write('x'); os.write(1,b'\\xff'); raise ValueError('x')"}`},
-		{"POST", "/v1/run", `{"language":"bash","code":": > a; mkfifo b","return_files":["**"],"packages":"none","checks":"off","network":{"mode":"none"},
+		{"POST", "/v1/run", `{"language":"bash","code":": > a; mkfifo b","return_files":["**"],"include":["output","skipped_files","findings","sandbox"],"network":{"mode":"none"},
 			"limits":{"timeout_s":100,"pids":null,"inodes":1000,"open_files":64},"stdin":null,"env":{"A":"b"},
-			"files":[{"path":"f","content":"x"},{"path":"g","content_base64":"eA=="}],"allow_unenforced":["memory"]}`},
-		{"POST", "/v1/run", `{"command":["true"],"packages":[]}`},
+			"files":[{"path":"f","content":"x"},{"path":"g","mode":"0755","content_base64":"eA=="}],"allow_unenforced":["memory"]}`},
+		{"POST", "/v1/run", `{"command":["true"],"include":[]}`},
 		{"POST", "/execute", `{"code":"open('a','w').write('x')"}`},
 		{"POST", "/execute", `{"code":"1/0","language":"python"}`},
 		{"GET", "/v1/capabilities", ""},
@@ -96,7 +98,7 @@ func TestOpenAPI(t *testing.T) {
 	// What the decoder refuses, the document refuses too; and the problem is as described.
 	for _, body := range []string{
 		`{"langauge":"python"}`, `{"code":1}`, `{"limits":{"timeout_s":"5"}}`, `{"files":[{"content":"x"}]}`, `{"network":"host"}`,
-		`{"args":[null]}`, `{"limits":{"memory_mb":5}}`, `{"env":[]}`,
+		`{"args":[null]}`, `{"limits":{"memory_mb":5}}`, `{"env":[]}`, `{"packages":[]}`, `{"files":[{"path":"a","content":"","mode":493}]}`,
 	} {
 		req, res := ask("POST", "/v1/run", body)
 		if res.StatusCode != http.StatusBadRequest {

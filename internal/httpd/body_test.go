@@ -1,4 +1,4 @@
-package httpapi
+package httpd
 
 import (
 	"fmt"
@@ -24,7 +24,7 @@ func TestBodyTimes(t *testing.T) {
 	room := newRoom(4 << 20)
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		b, err := readBody(http.NewResponseController(w), r, bounds[r.URL.Path], room, "me")
-		defer b.release()
+		defer b.Release()
 		if err != nil {
 			writeProblem(w, problemOf(err, "x"))
 			return

@@ -1,4 +1,4 @@
-package httpapi
+package answer
 
 import (
 	"bufio"
@@ -6,16 +6,14 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"io"
-	"maps"
-	"slices"
 	"unicode/utf8"
 
 	"github.com/glovebox-dev/glovebox/sandbox"
 )
 
-// jsonText is a value as JSON, whose long texts are encoded while they are written. So an answer of many megabytes is held once, as
+// JSON is a value as JSON, whose long texts are encoded while they are written. So an answer of many megabytes is held once, as
 // what it says: its JSON is up to six times as long, and an encoder that makes it whole holds several such buffers.
-type jsonText struct {
+type JSON struct {
 	frames [][]byte // the JSON around the long texts: one more than there are of those
 	long   []any    // string or []byte
 }
@@ -23,17 +21,21 @@ type jsonText struct {
 // longText is from where on a text is long. It is also how much of one is encoded at a time.
 const longText = 16 << 10
 
-// layout takes the long texts out of a value and leaves marks in their place, in the order of its JSON.
-type layout struct {
+// writeSize is how much of one is written at a time.
+const writeSize = 64 << 10
+
+// Layout takes the long texts out of a value and leaves marks in their place, in the order of its JSON.
+type Layout struct {
 	mark string
-	text jsonText
+	text JSON
 	ends [][]byte // the JSON of each mark
 }
 
-// newLayout chooses a mark that the value, which is there already, cannot hold.
-func newLayout() *layout { return &layout{mark: string(sandbox.NewID())} }
+// NewLayout chooses a mark that the value, which is there already, cannot hold.
+func NewLayout() *Layout { return &Layout{mark: string(sandbox.NewID())} }
 
-func (l *layout) string(s *string) {
+// String takes out a text that is long.
+func (l *Layout) String(s *string) {
 	if len(*s) > longText {
 		l.text.long = append(l.text.long, *s)
 		*s = l.mark
@@ -41,7 +43,8 @@ func (l *layout) string(s *string) {
 	}
 }
 
-func (l *layout) bytes(b *[]byte) {
+// Bytes takes out bytes, base64 in JSON, that are long.
+func (l *Layout) Bytes(b *[]byte) {
 	if len(*b) > longText {
 		l.text.long = append(l.text.long, *b)
 		*b = []byte(l.mark)
@@ -49,13 +52,13 @@ func (l *layout) bytes(b *[]byte) {
 	}
 }
 
-// around finishes the layout with the value as it is now.
-func (l *layout) around(v any) *jsonText {
+// Around finishes the layout with the value as it is now.
+func (l *Layout) Around(v any) *JSON {
 	rest := marshal(v)
 	for _, mark := range l.ends {
 		before, after, found := bytes.Cut(rest, mark)
 		if !found {
-			panic("httpapi: the long texts are not in the order of their JSON")
+			panic("answer: the long texts are not in the order of their JSON")
 		}
 		l.text.frames = append(l.text.frames, before)
 		rest = after
@@ -64,43 +67,42 @@ func (l *layout) around(v any) *jsonText {
 	return &l.text
 }
 
-// layOut gives the JSON of an answer, which is spoilt by it.
-func (a *Answer) layOut() *jsonText {
-	l := newLayout()
-	l.string(&a.Stdout)
-	l.string(&a.Stderr)
-	l.bytes(&a.StdoutBase64)
-	l.bytes(&a.StderrBase64)
+// JSON gives the JSON of an answer, which is spoilt by it.
+func (a *Answer) JSON() *JSON {
+	l := NewLayout()
+	l.String(&a.Stdout)
+	l.String(&a.Stderr)
 	if a.Error != nil {
 		exception := *a.Error
 		a.Error = &exception
-		l.string(&exception.Name)
-		l.string(&exception.Value)
-		l.string(&exception.Traceback)
+		l.String(&exception.Name)
+		l.String(&exception.Value)
+		l.String(&exception.Traceback)
 	}
 	for i := range a.Files {
-		l.bytes(&a.Files[i].ContentBase64)
+		f := &a.Files[i]
+		if f.Content != nil {
+			l.String(f.Content)
+		}
+		l.Bytes(&f.ContentBase64)
 	}
-	return l.around(a)
+	if a.Output != nil {
+		l.Bytes(&a.Output.Stdout.Base64)
+		l.Bytes(&a.Output.Stderr.Base64)
+	}
+	return l.Around(a)
 }
 
-// layOut gives the JSON of an answer, which is spoilt by it.
-func (a *ExecuteAnswer) layOut() *jsonText {
-	l := newLayout()
-	l.string(&a.Output)
-	if a.Error != nil {
-		l.string(a.Error)
-	}
-	for _, path := range slices.Sorted(maps.Keys(a.Files)) { // as encoding/json sorts them
-		content := a.Files[path]
-		l.bytes(&content)
-		a.Files[path] = content
-	}
-	return l.around(a)
+// Stamp puts a field time_ms before those of an object.
+func (t *JSON) Stamp(timeMS float64) {
+	stamp := marshal(struct {
+		TimeMS float64 `json:"time_ms"`
+	}{timeMS})
+	t.frames[0] = append(append(stamp[:len(stamp)-1], ','), t.frames[0][1:]...)
 }
 
-// size is how many bytes are held.
-func (t *jsonText) size() (n int64) {
+// Size is how many bytes are held.
+func (t *JSON) Size() (n int64) {
 	for _, frame := range t.frames {
 		n += int64(len(frame))
 	}
@@ -115,10 +117,10 @@ func (t *jsonText) size() (n int64) {
 	return n
 }
 
-// length is that of the whole JSON.
-func (t *jsonText) length() int64 {
+// Length is that of the whole JSON.
+func (t *JSON) Length() int64 {
 	var n counter
-	_ = t.writeTo(&n) // it never fails
+	_ = t.EncodeTo(&n) // it never fails
 	return int64(n)
 }
 
@@ -129,12 +131,13 @@ func (c *counter) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-func (t *jsonText) writeTo(w io.Writer) error {
+// EncodeTo writes the JSON and a newline.
+func (t *JSON) EncodeTo(w io.Writer) error {
 	if len(t.long) == 0 {
 		_, err := w.Write(t.frames[0])
 		return err
 	}
-	out := bufio.NewWriterSize(w, paceBytes)
+	out := bufio.NewWriterSize(w, writeSize)
 	for i, long := range t.long {
 		out.Write(t.frames[i]) // its error sticks and comes with Flush
 		var err error
@@ -179,15 +182,15 @@ func writeString(out *bufio.Writer, s string) error {
 // marshal gives the JSON of a value of this package, each of which has one.
 func marshal(v any) []byte {
 	var out bytes.Buffer
-	encodeJSON(&out, v)
+	Encode(&out, v)
 	return bytes.TrimSuffix(out.Bytes(), []byte("\n"))
 }
 
-// encodeJSON writes v and a newline, in one Write. Only types of this package are encoded, and each has a JSON form.
-func encodeJSON(w io.Writer, v any) {
+// Encode writes v and a newline, in one Write. v is of a type that always has a JSON form.
+func Encode(w io.Writer, v any) {
 	enc := json.NewEncoder(w)
 	enc.SetEscapeHTML(false) // answers are never HTML: nosniff says so
 	if err := enc.Encode(v); err != nil {
-		panic("httpapi: " + err.Error())
+		panic("answer: " + err.Error())
 	}
 }

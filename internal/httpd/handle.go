@@ -1,4 +1,4 @@
-package httpapi
+package httpd
 
 import (
 	"errors"
@@ -7,10 +7,10 @@ import (
 	"net/http"
 	"path"
 	"runtime/debug"
-	"slices"
 	"strconv"
 	"time"
 
+	"github.com/glovebox-dev/glovebox/internal/answer"
 	"github.com/glovebox-dev/glovebox/sandbox"
 )
 
@@ -22,10 +22,10 @@ const e2bHeader = "E2b-Sandbox-Id"
 
 func (s *Server) handle(w http.ResponseWriter, r *http.Request) {
 	started := time.Now()
-	out := newResponse(w, pace{rate: leastRate, timeout: s.config.WriteTimeout})
-	out.id, out.unread = string(sandbox.NewID()), r.Body != http.NoBody
+	out := NewResponse(w, s.config.WriteTimeout)
+	out.ID, out.unread = string(sandbox.NewID()), r.Body != http.NoBody
 	h := w.Header()
-	h.Set("X-Request-Id", out.id)
+	h.Set("X-Request-Id", out.ID)
 	h.Set("X-Content-Type-Options", "nosniff")
 	h.Set("Cache-Control", "no-store")
 	if len(r.TransferEncoding) > 0 {
@@ -45,7 +45,7 @@ func (s *Server) handle(w http.ResponseWriter, r *http.Request) {
 		s.fail(out, err)
 		return
 	}
-	if !s.isOpen(out.route) { // what needs no key gives way to whoever may have one
+	if !s.open[out.route] { // what needs no key gives way to whoever may have one
 		admitted(r.Context(), out.owner)
 	}
 	s.mux.ServeHTTP(out, r)
@@ -53,7 +53,7 @@ func (s *Server) handle(w http.ResponseWriter, r *http.Request) {
 
 // admit says whether the request may be served at all: to the right name, not from another site's page, and to a path that
 // exists. The key is asked for before the path is looked at, so that without one nothing is told.
-func (s *Server) admit(w *response, r *http.Request) error {
+func (s *Server) admit(w *Response, r *http.Request) error {
 	if err := s.checkHost(r); err != nil {
 		return err
 	}
@@ -61,14 +61,14 @@ func (s *Server) admit(w *response, r *http.Request) error {
 		return err
 	}
 	h, pattern := s.mux.Handler(r)
-	if !s.isOpen(pattern) {
+	if !s.open[pattern] {
 		name, err := s.authorize(r)
 		if err != nil {
 			return err
 		}
-		w.key = name
+		w.Key = name
 	}
-	if w.owner = "key " + w.key; w.key == "" {
+	if w.owner = "key " + w.Key; w.Key == "" {
 		w.owner = "address " + addressOf(r.RemoteAddr)
 	}
 	if r.Header.Get(e2bHeader) != "" {
@@ -82,10 +82,6 @@ func (s *Server) admit(w *response, r *http.Request) error {
 	}
 	w.route = pattern
 	return nil
-}
-
-func (s *Server) isOpen(pattern string) bool {
-	return slices.ContainsFunc(s.endpoints, func(e endpoint) bool { return e.open && pattern == e.method+" "+e.path })
 }
 
 // noPattern asks the mux's own answer whether it is the path or the method that is unknown.
@@ -111,34 +107,16 @@ func (u *unsent) Header() http.Header {
 func (*unsent) Write(p []byte) (int, error) { return len(p), nil }
 func (*unsent) WriteHeader(int)             {}
 
-// serve runs the handler of an endpoint.
-func (s *Server) serve(w *response, r *http.Request, e endpoint) {
-	if err := e.handler(w, r); err != nil {
-		s.fail(w, err)
-	}
-}
-
-// fail answers with a problem. What the problem does not tell goes to the log.
-func (s *Server) fail(w *response, err error) {
-	p := s.problem(w, err)
-	writeProblem(w, p)
-}
-
-func (s *Server) problem(w *response, err error) Problem {
-	p := problemOf(err, w.id)
-	if sandbox.KindOf(err) == sandbox.Internal {
-		s.log.Error("a request failed", "request_id", w.id, "route", w.route, "error", err.Error())
-	}
-	return p
-}
+// fail answers with a problem.
+func (s *Server) fail(w *Response, err error) { writeProblem(w, s.Problem(w, err)) }
 
 // contain ends a request whose handler panicked: the defect is logged, and all other requests go on.
-func (s *Server) contain(w *response, p any) {
+func (s *Server) contain(w *Response, p any) {
 	if err, ok := p.(error); ok && errors.Is(err, http.ErrAbortHandler) {
 		panic(p) // how net/http wants a connection to be cut
 	}
 	s.metrics.panics.Inc()
-	s.log.Error("contained a panic", "request_id", w.id, "route", w.route, "panic", fmt.Sprint(p), "stack", string(debug.Stack()))
+	s.log.Error("contained a panic", "request_id", w.ID, "route", w.route, "panic", fmt.Sprint(p), "stack", string(debug.Stack()))
 	if w.status == 0 {
 		s.fail(w, &sandbox.Error{Kind: sandbox.Internal, Op: "serve"})
 		return
@@ -147,24 +125,24 @@ func (s *Server) contain(w *response, p any) {
 }
 
 // record writes one line of the log and counts.
-func (s *Server) record(w *response, r *http.Request, took time.Duration) {
+func (s *Server) record(w *Response, r *http.Request, took time.Duration) {
 	s.metrics.request(w, r, took)
 	s.log.LogAttrs(r.Context(), slog.LevelInfo, "request",
-		slog.String("request_id", w.id), slog.String("route", w.route), slog.Int("status", w.status),
-		slog.Int64("bytes", w.bytes), slog.Duration("took", took), slog.String("client", r.RemoteAddr), slog.String("key", w.key))
+		slog.String("request_id", w.ID), slog.String("route", w.route), slog.Int("status", w.status),
+		slog.Int64("bytes", w.bytes), slog.Duration("took", took), slog.String("client", r.RemoteAddr), slog.String("key", w.Key))
 }
 
-// writeJSON answers with v.
-func (s *Server) writeJSON(w *response, v any) error {
-	return s.writeText(w, newLayout().around(v))
+// WriteJSON answers with v, which is of a type that always has a JSON form.
+func (s *Server) WriteJSON(w *Response, v any) error {
+	return s.WriteText(w, answer.NewLayout().Around(v))
 }
 
-// writeText answers with JSON. An error of the client's connection is none of ours: there is nobody to tell.
-func (s *Server) writeText(w *response, text *jsonText) error {
+// WriteText answers with JSON. An error of the client's connection is none of ours: there is nobody to tell.
+func (s *Server) WriteText(w *Response, text *answer.JSON) error {
 	h := w.Header()
 	h.Set("Content-Type", "application/json")
-	h.Set("Content-Length", strconv.FormatInt(text.length(), 10)) // so that a proxy knows an answer that was cut
-	if err := text.writeTo(w); err != nil {
+	h.Set("Content-Length", strconv.FormatInt(text.Length(), 10)) // so that a proxy knows an answer that was cut
+	if err := text.EncodeTo(w); err != nil {
 		s.metrics.slowReaders.Inc()
 		panic(http.ErrAbortHandler)
 	}

@@ -1,22 +1,23 @@
-package httpapi
+package httpd
 
 import (
 	"net/http"
 	"time"
 )
 
-// response is the writer of one request, with what the log and the metrics want to know of it.
+// Response is the writer of one request, with what the log and the metrics want to know of it.
 //
 // Every write has a deadline, which moves with what the client takes: a large answer may take long, while one that nobody reads, or
 // that somebody reads by the drop, ends soon. A deadline stays with the connection, so it is also set anew before the first write of
 // each request.
-type response struct {
+type Response struct {
 	http.ResponseWriter
 	control *http.ResponseController
 	pace    pace
 
-	id     string // of the request
-	key    string // name of the API key; "" where none is asked for
+	ID  string // of the request
+	Key string // name of the API key, the owner of what the request makes; "" where none is asked for
+
 	owner  string // of what is held for it: the API key, or the client's address
 	route  string // pattern that matched; never the path, which the client chooses
 	status int    // 0 until the headers are sent
@@ -31,16 +32,17 @@ const paceBytes = 64 << 10
 // connection, or lest the client miss the answer while it sends.
 const unreadTime = time.Second
 
-func newResponse(w http.ResponseWriter, pace pace) *response {
-	out := &response{ResponseWriter: w, control: http.NewResponseController(w), pace: pace, route: noRoute}
+// NewResponse returns the writer of a request whose client may take nothing, or be behind the least rate, for so long.
+func NewResponse(w http.ResponseWriter, timeout time.Duration) *Response {
+	out := &Response{ResponseWriter: w, control: http.NewResponseController(w), pace: pace{rate: leastRate, timeout: timeout}, route: noRoute}
 	out.begin()
 	return out
 }
 
 // begin sets the deadline of what is written next. An error means a writer without a connection, as in tests.
-func (w *response) begin() { w.control.SetWriteDeadline(w.pace.deadline(time.Now())) }
+func (w *Response) begin() { w.control.SetWriteDeadline(w.pace.deadline(time.Now())) }
 
-func (w *response) WriteHeader(status int) {
+func (w *Response) WriteHeader(status int) {
 	if w.status == 0 {
 		w.status = status
 	}
@@ -51,7 +53,7 @@ func (w *response) WriteHeader(status int) {
 	w.ResponseWriter.WriteHeader(status)
 }
 
-func (w *response) Write(data []byte) (int, error) {
+func (w *Response) Write(data []byte) (int, error) {
 	if w.status == 0 {
 		w.WriteHeader(http.StatusOK)
 	}
@@ -70,7 +72,7 @@ func (w *response) Write(data []byte) (int, error) {
 }
 
 // FlushError sends what is buffered on its way.
-func (w *response) FlushError() error {
+func (w *Response) FlushError() error {
 	w.begin()
 	err := w.control.Flush()
 	w.pace.moved(0, time.Now())
@@ -78,4 +80,4 @@ func (w *response) FlushError() error {
 }
 
 // Unwrap lets http.ResponseController reach the connection.
-func (w *response) Unwrap() http.ResponseWriter { return w.ResponseWriter }
+func (w *Response) Unwrap() http.ResponseWriter { return w.ResponseWriter }

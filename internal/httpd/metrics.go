@@ -1,4 +1,4 @@
-package httpapi
+package httpd
 
 import (
 	"net/http"
@@ -60,7 +60,7 @@ func newMetrics(e *engine.Engine, version string) *metrics {
 	return m
 }
 
-func (m *metrics) request(w *response, r *http.Request, took time.Duration) {
+func (m *metrics) request(w *Response, r *http.Request, took time.Duration) {
 	method := "other"
 	switch r.Method {
 	case http.MethodGet, http.MethodPost, http.MethodHead:
@@ -134,7 +134,8 @@ func (c engineCollector) Collect(out chan<- prometheus.Metric) {
 	out <- prometheus.MustNewConstMetric(descCPU, prometheus.CounterValue, s.CPUTime.Seconds())
 }
 
-func (s *Server) showMetrics(w *response, r *http.Request) error {
+// ShowMetrics is the handler of GET /metrics.
+func (s *Server) ShowMetrics(w *Response, r *http.Request) error {
 	s.metrics.handler.ServeHTTP(w, r)
 	return nil
 }

@@ -1,4 +1,4 @@
-package httpapi
+package httpd
 
 import (
 	"testing"
@@ -15,8 +15,8 @@ func TestFixesInFields(t *testing.T) {
 		"install the package bash on this host, or give --root a directory that holds it": "install the package bash on this host",
 		"docker pull --platform linux/amd64 x:1":                                          "docker pull --platform linux/amd64 x:1",
 	} {
-		if p := newProblem(&sandbox.Error{Kind: sandbox.Unsupported, Msg: "no", Fix: fix}, "id"); p.Fix != want {
-			t.Errorf("%s", p.Fix)
+		if p := problemOf(&sandbox.Error{Kind: sandbox.Unsupported, Msg: "no", Fix: fix}, "id"); p.Hint != want {
+			t.Errorf("%s", p.Hint)
 		}
 	}
 }

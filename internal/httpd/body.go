@@ -1,4 +1,4 @@
-package httpapi
+package httpd
 
 import (
 	"errors"
@@ -21,36 +21,51 @@ type bodyBounds struct {
 // freeBody is how much of each body needs no room, so that small requests are read however full it is; connections are bounded.
 const freeBody = 16 << 10
 
-// body is a request body in memory, counted in a room until release. Bodies are read before a slot is taken, so the number of slots
+// Body is a request body in memory, counted in a room until Release. Bodies are read before a slot is taken, so the number of slots
 // does not bound them.
-type body struct {
-	data  []byte
+type Body struct {
+	Data  []byte
 	room  *room
 	owner string
 	taken int64
 }
 
-func (b *body) release() {
+// Release gives the room of the body back. It may be called twice.
+func (b *Body) Release() {
 	b.room.give(b.owner, b.taken)
 	b.taken = 0
 }
 
 // grow makes space for twice as much, but not for more than most: a claimed length costs nothing until half of it has come.
-func (b *body) grow(most int64) bool {
-	size := min(max(2*int64(cap(b.data)), freeBody), most)
+func (b *Body) grow(most int64) bool {
+	size := min(max(2*int64(cap(b.Data)), freeBody), most)
 	more := max(0, size-freeBody) - b.taken
 	if !b.room.take(b.owner, more) {
 		return false
 	}
 	b.taken += more
-	b.data = append(make([]byte, 0, size), b.data...)
+	b.Data = append(make([]byte, 0, size), b.Data...)
 	return true
+}
+
+// ReadBody reads the JSON body of a request. It stays counted as held until it is released, which the caller always does, also after an
+// error: what is decoded of it lives as long as the run.
+func (s *Server) ReadBody(w *Response, r *http.Request) (*Body, error) {
+	if err := checkContentType(r); err != nil {
+		return &Body{room: s.bodies, owner: w.owner}, err
+	}
+	bounds := bodyBounds{s.config.MaxBody, pace{rate: leastRate, timeout: s.waits.body}, s.waits.bodyTotal}
+	b, err := readBody(w.control, r, bounds, s.bodies, w.owner)
+	if err == nil {
+		w.unread = false
+	}
+	return b, err
 }
 
 // readBody reads the whole body of a request. It returns a TooLarge error past its bound, and a Busy one when too many other
 // bodies are held. The caller releases the body, also after an error.
-func readBody(control *http.ResponseController, r *http.Request, bounds bodyBounds, room *room, owner string) (*body, error) {
-	b := &body{room: room, owner: owner}
+func readBody(control *http.ResponseController, r *http.Request, bounds bodyBounds, room *room, owner string) (*Body, error) {
+	b := &Body{room: room, owner: owner}
 	if r.Header.Get("Content-Encoding") != "" {
 		return b, refuse(http.StatusUnsupportedMediaType, sandbox.Invalid, "the body is compressed", "send it as it is")
 	}
@@ -63,14 +78,14 @@ func readBody(control *http.ResponseController, r *http.Request, bounds bodyBoun
 	}
 	end, pace := time.Now().Add(bounds.total), bounds.pace
 	for {
-		if len(b.data) == cap(b.data) && !b.grow(size) {
+		if len(b.Data) == cap(b.Data) && !b.grow(size) {
 			return b, &sandbox.Error{Kind: sandbox.Busy, Msg: "too many bytes of requests are held in memory", Fix: "try again later"}
 		}
 		control.SetReadDeadline(earlier(end, pace.deadline(time.Now()))) // an error means a writer without a connection, as in tests
-		n, err := r.Body.Read(b.data[len(b.data):cap(b.data)])
+		n, err := r.Body.Read(b.Data[len(b.Data):cap(b.Data)])
 		pace.moved(n, time.Now())
-		b.data = b.data[:len(b.data)+n]
-		if int64(len(b.data)) > bounds.most {
+		b.Data = b.Data[:len(b.Data)+n]
+		if int64(len(b.Data)) > bounds.most {
 			return b, overBound(bounds.most)
 		}
 		if err == io.EOF {

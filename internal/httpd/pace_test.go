@@ -1,4 +1,4 @@
-package httpapi
+package httpd
 
 import (
 	"errors"
@@ -50,7 +50,7 @@ func TestPace(t *testing.T) {
 		{"nothing", 1, 64, time.Hour, true},
 	} {
 		synctest.Test(t, func(t *testing.T) {
-			w := newResponse(&slowClient{ResponseRecorder: httptest.NewRecorder(), rate: c.rate}, pace{rate: leastRate, timeout: stepTimeout})
+			w := NewResponse(&slowClient{ResponseRecorder: httptest.NewRecorder(), rate: c.rate}, stepTimeout)
 			var err error
 			for range 20 {
 				time.Sleep(c.silence)

@@ -1,0 +1,162 @@
+// Package answer puts what a run did, made and cost, or why there is nothing to tell, into the JSON that every face of Glovebox prints.
+package answer
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"math"
+	"slices"
+	"time"
+	"unicode/utf8"
+
+	"github.com/glovebox-dev/glovebox/sandbox"
+)
+
+// Answer is what a run did, made and cost. The sections after Timings are there where they have something to say, or are asked for.
+type Answer struct {
+	ID       sandbox.ID     `json:"id" doc:"Of the execution."`
+	Status   sandbox.Status `json:"status" doc:"How it ended. What the program did is a status, never an HTTP error." enum:"succeeded,failed,timeout,out_of_memory,output_limit,killed,canceled,rejected,lost"`
+	ExitCode *int           `json:"exit_code" doc:"The program's own; null where a signal ended it or nothing ran."`
+	Signal   *int           `json:"signal" doc:"Number of the signal that ended the program; null where none did."`
+
+	Stdout  string             `json:"stdout" doc:"Text that the program wrote. Bytes that are not UTF-8 are shown as U+FFFD; output.stdout.base64 then has them. Over the output limit, start and end are kept, and a line between them says how many bytes were dropped."`
+	Stderr  string             `json:"stderr" doc:"The same of the error stream."`
+	Results []Shown            `json:"results" doc:"Values that the code showed. Empty where the language shows none."`
+	Error   *sandbox.Exception `json:"error" doc:"The uncaught exception, read from stderr; null where there is none."`
+	Files   []File             `json:"files" doc:"Files that were made or changed and match return_files."`
+	Hint    *string            `json:"hint" doc:"What happened and what would help, in a sentence or two; null where there is nothing to say."`
+	Usage   Usage              `json:"usage"`
+	Timings Timings            `json:"timings"`
+
+	Output   *Output           `json:"output,omitempty" doc:"What stdout and stderr cannot say: there where output was dropped or is not UTF-8, or include names it."`
+	Skipped  []sandbox.Skipped `json:"skipped_files,omitzero" doc:"Files that match but were not handed back, and why: there where any are, or include names it."`
+	Findings []Finding         `json:"findings,omitzero" doc:"What static checks found: there where they found something, or include names it."`
+	Sandbox  *Sandbox          `json:"sandbox,omitempty" doc:"The policy as asked and as enforced: there where the two differ, or include names it."`
+}
+
+// Sections are what a request may name in include: the parts of an Answer that are otherwise there only where they have something to say.
+var Sections = []string{"output", "skipped_files", "findings", "sandbox"}
+
+// Shown is a value that the code showed.
+type Shown struct {
+	Main     bool              `json:"main" doc:"Whether it is the value of the last expression."`
+	Data     map[string]string `json:"data" doc:"The value by media type; base64 where the type is not text."`
+	Metadata map[string]any    `json:"metadata" doc:"What else the language says of it."`
+}
+
+// File is one file on its way out of the workspace. It has exactly one of Content and ContentBase64.
+type File struct {
+	Path          string  `json:"path" doc:"Relative to /workspace. Bytes that are not UTF-8 are shown as U+FFFD."`
+	Mode          string  `json:"mode" doc:"Permission bits in octal." example:"0644"`
+	Size          int64   `json:"size" doc:"In bytes."`
+	SHA256        string  `json:"sha256" doc:"Of the content, in hexadecimal."`
+	Content       *string `json:"content,omitempty" doc:"The content, where it is UTF-8 without NUL characters."`
+	ContentBase64 []byte  `json:"content_base64,omitempty" doc:"The content as base64, where it is not."`
+}
+
+// Finding is what a static check found in the code.
+type Finding struct {
+	Rule    string `json:"rule"`
+	Message string `json:"message"`
+	Line    int    `json:"line"`
+}
+
+// Usage is what a run has cost. What this host cannot measure is null.
+type Usage struct {
+	WallMS          *float64 `json:"wall_ms" doc:"Milliseconds from the start of the program to its end."`
+	CPUMS           *float64 `json:"cpu_ms" doc:"Milliseconds of CPU, user and system, of all processes."`
+	PeakMemoryBytes *int64   `json:"peak_memory_bytes" doc:"The most memory in use at once, files in the workspace included."`
+	OOMKills        int64    `json:"oom_kills,omitempty" doc:"Processes that the kernel killed because memory was short; absent where there were none."`
+}
+
+// Timings says where the time went, in milliseconds.
+type Timings struct {
+	QueueMS  float64 `json:"queue_ms" doc:"Waiting for a slot."`
+	CreateMS float64 `json:"create_ms" doc:"Creating the sandbox."`
+	UploadMS float64 `json:"upload_ms" doc:"Files in."`
+	RunMS    float64 `json:"run_ms" doc:"The program."`
+	FilesMS  float64 `json:"files_ms" doc:"Files out."`
+}
+
+// New turns a result into its JSON form. include names Sections that are to be there in any case. Lists are never null.
+func New(r *sandbox.Result, include ...string) *Answer {
+	out, errs := show(r.Stdout), show(r.Stderr)
+	a := &Answer{
+		ID: r.ID, Status: r.Status, Stdout: out.text, Stderr: errs.text,
+		Results: []Shown{}, Error: r.Exception, Files: newFiles(r.Files),
+		Usage: newUsage(r.Usage), Timings: newTimings(r.Timings),
+	}
+	if r.ExitCode >= 0 && r.Signal == 0 {
+		a.ExitCode = &r.ExitCode
+	}
+	if r.Signal > 0 {
+		a.Signal = &r.Signal
+	}
+	if r.Hint != "" {
+		a.Hint = &r.Hint
+	}
+	asked := func(section string) bool { return slices.Contains(include, section) }
+	if !out.plain() || !errs.plain() || asked("output") {
+		a.Output = &Output{out.Stream, errs.Stream}
+	}
+	if len(r.Skipped) > 0 || asked("skipped_files") {
+		a.Skipped = List(r.Skipped)
+	}
+	if asked("findings") {
+		a.Findings = []Finding{}
+	}
+	if differences := r.Differences(); len(differences) > 0 || asked("sandbox") {
+		a.Sandbox = newSandbox(r, differences)
+	}
+	return a
+}
+
+func newFiles(files []sandbox.File) []File {
+	out := make([]File, len(files))
+	for i, f := range files {
+		sum := sha256.Sum256(f.Data)
+		out[i] = File{Path: f.Path, Mode: fmt.Sprintf("%04o", f.Mode), Size: int64(len(f.Data)), SHA256: hex.EncodeToString(sum[:])}
+		if isText(f.Data) {
+			content := string(f.Data)
+			out[i].Content = &content
+		} else {
+			out[i].ContentBase64 = f.Data
+		}
+	}
+	return out
+}
+
+// isText says whether bytes can be a JSON string and stay what they are. Of NUL, which JSON can hold, many a reader makes the end.
+func isText(data []byte) bool { return utf8.Valid(data) && !slices.Contains(data, 0) }
+
+func newUsage(u sandbox.Usage) Usage {
+	out := Usage{OOMKills: max(u.OOMKills, 0)}
+	if u.Wall >= 0 {
+		wall := Millis(u.Wall)
+		out.WallMS = &wall
+	}
+	if u.CPU >= 0 {
+		cpu := Millis(u.CPU)
+		out.CPUMS = &cpu
+	}
+	if u.MemoryPeak >= 0 {
+		out.PeakMemoryBytes = &u.MemoryPeak
+	}
+	return out
+}
+
+func newTimings(t sandbox.Timings) Timings {
+	return Timings{QueueMS: Millis(t.Queue), CreateMS: Millis(t.Create), UploadMS: Millis(t.Upload), RunMS: Millis(t.Run), FilesMS: Millis(t.Files)}
+}
+
+// Millis is a duration in milliseconds, exact to a microsecond: finer digits are noise.
+func Millis(d time.Duration) float64 { return math.Round(float64(d)/float64(time.Microsecond)) / 1000 }
+
+// List is a list that is never null in JSON.
+func List[T any](in []T) []T {
+	if in == nil {
+		return []T{}
+	}
+	return in
+}

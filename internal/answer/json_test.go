@@ -1,0 +1,45 @@
+package answer
+
+import (
+	"bytes"
+	"strings"
+	"testing"
+
+	"github.com/glovebox-dev/glovebox/sandbox"
+)
+
+// JSON that is written piece by piece is what an encoder makes of the whole.
+func TestJSONText(t *testing.T) {
+	long := strings.Repeat("a€😀\x01\u2028\"<\\", longText/5)
+	binary := []byte(strings.Repeat("\xff\x00", longText) + "x")
+	result := func() *sandbox.Result {
+		return &sandbox.Result{
+			Stdout:    sandbox.Captured{Head: []byte(long)},
+			Stderr:    sandbox.Captured{Head: binary, Tail: []byte("tail"), Dropped: 1},
+			Exception: &sandbox.Exception{Name: long, Value: "short", Traceback: long[1:] + "\xff"},
+			Files:     []sandbox.File{{Path: "b", Data: binary}, {Path: "a", Data: binary[1:]}, {Path: "c", Data: []byte("short")}, {Path: "d", Data: []byte(long)}},
+		}
+	}
+	var got, want bytes.Buffer
+	Encode(&want, struct {
+		TimeMS float64 `json:"time_ms"`
+		*Answer
+	}{1.5, New(result(), Sections...)})
+	text := New(result(), Sections...).JSON()
+	text.Stamp(1.5)
+	if err := text.EncodeTo(&got); err != nil || !bytes.Equal(got.Bytes(), want.Bytes()) {
+		t.Errorf("%v, %d bytes differ from %d", err, got.Len(), want.Len())
+	}
+	if text.Length() != int64(want.Len()) || len(text.long) != 8 || text.Size() > int64(want.Len()) {
+		t.Errorf("%d bytes of %d, %d held, %d long texts", text.Length(), want.Len(), text.Size(), len(text.long))
+	}
+}
+
+// What a problem quotes of a hostile request is brief.
+func TestProblemIsBrief(t *testing.T) {
+	name := strings.Repeat("\u0085", 1<<16)
+	p := NewProblem(sandbox.Invalidf(name, "%s", name), "x", sandbox.FixOf)
+	if n := len(p.Detail) + len(p.Param); n > 3*longestText || p.Param == "" {
+		t.Errorf("%d bytes", n)
+	}
+}

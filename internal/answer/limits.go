@@ -1,0 +1,95 @@
+package answer
+
+import (
+	"math"
+	"strings"
+	"time"
+
+	"github.com/glovebox-dev/glovebox/sandbox"
+)
+
+// Limits are the limits of one run, in the units of the API. In a request an absent one is the server's default.
+type Limits struct {
+	TimeoutS  *float64 `json:"timeout_s" doc:"Wall time in seconds." example:"30"`
+	MemoryMiB *float64 `json:"memory_mib" doc:"Memory in MiB, files in the sandbox's own places included." example:"512"`
+	CPUs      *float64 `json:"cpus" doc:"CPUs; fractions are allowed." example:"1"`
+	DiskMiB   *float64 `json:"disk_mib" doc:"Bytes of all writable places together, in MiB. They count as memory too. Where it is left out, at most half of the memory." example:"100"`
+	Pids      *float64 `json:"pids" doc:"Processes and threads." example:"128"`
+	OutputKiB *float64 `json:"output_kib" doc:"Kept bytes of stdout and of stderr, each, in KiB." example:"1024"`
+	Inodes    *float64 `json:"inodes" doc:"Files and directories in the writable places." example:"16384"`
+	OpenFiles *float64 `json:"open_files" doc:"Open descriptors of one process." example:"1024"`
+}
+
+// Contract turns the units of the API into those of the contract. 0 is refused, so that it never comes to mean no limit.
+func (l *Limits) Contract() (sandbox.Limits, error) {
+	var out sandbox.Limits
+	for _, f := range l.fields() {
+		if *f.value == nil {
+			continue
+		}
+		v := **f.value
+		if v <= 0 {
+			return out, sandbox.Invalidf("limits."+f.field, "must be positive; leave it out for the default")
+		}
+		if v*f.unit > math.MaxInt64/2 {
+			return out, sandbox.Invalidf("limits."+f.field, "is too large")
+		}
+		if v*f.unit < 1 || f.unit == 1 && v != math.Trunc(v) {
+			return out, sandbox.Invalidf("limits."+f.field, "must be a whole number")
+		}
+		out.Set(f.name, int64(math.Round(v*f.unit)))
+	}
+	return out, nil
+}
+
+// fieldOf names the field of the API that an error of the engine speaks of: "limits.memory" is limits.memory_mib there.
+func fieldOf(op string) string {
+	name, ok := strings.CutPrefix(op, "limits.")
+	if !ok {
+		return op
+	}
+	var l Limits
+	for _, f := range l.fields() {
+		if string(f.name) == name {
+			return "limits." + f.field
+		}
+	}
+	return op
+}
+
+type limitField struct {
+	name  sandbox.LimitName
+	field string
+	value **float64
+	unit  float64 // of the API's field in the contract's
+}
+
+func (l *Limits) fields() []limitField {
+	return []limitField{
+		{sandbox.LimitTimeout, "timeout_s", &l.TimeoutS, float64(time.Second)},
+		{sandbox.LimitMemory, "memory_mib", &l.MemoryMiB, mib},
+		{sandbox.LimitCPUs, "cpus", &l.CPUs, 1000},
+		{sandbox.LimitDisk, "disk_mib", &l.DiskMiB, mib},
+		{sandbox.LimitPids, "pids", &l.Pids, 1},
+		{sandbox.LimitOutput, "output_kib", &l.OutputKiB, kib},
+		{sandbox.LimitInodes, "inodes", &l.Inodes, 1},
+		{sandbox.LimitOpenFiles, "open_files", &l.OpenFiles, 1},
+	}
+}
+
+const (
+	kib = 1 << 10
+	mib = 1 << 20
+)
+
+// newLimits shows limits in the units of the API. What nothing enforces, or what is not known, stays nil.
+func newLimits(in sandbox.Limits) Limits {
+	var out Limits
+	for _, f := range out.fields() {
+		if v := in.Get(f.name); v > 0 {
+			shown := float64(v) / f.unit
+			*f.value = &shown
+		}
+	}
+	return out
+}

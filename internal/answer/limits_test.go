@@ -1,0 +1,32 @@
+package answer
+
+import (
+	"errors"
+	"testing"
+
+	"github.com/glovebox-dev/glovebox/sandbox"
+)
+
+func TestLimits(t *testing.T) {
+	number := func(f float64) *float64 { return &f }
+	for _, c := range []struct {
+		name string
+		in   Limits
+		want string // "" is no error
+	}{
+		{"none", Limits{}, ""},
+		{"plain", Limits{TimeoutS: number(0.5), MemoryMiB: number(64), CPUs: number(0.25), Pids: number(9), DiskMiB: number(1), OutputKiB: number(1)}, ""},
+		{"zero", Limits{MemoryMiB: number(0)}, "limits.memory_mib"},
+		{"negative", Limits{TimeoutS: number(-1)}, "limits.timeout_s"},
+		{"the value that means unlimited inside", Limits{Pids: number(-1)}, "limits.pids"},
+		{"overflowing", Limits{DiskMiB: number(1e300)}, "limits.disk_mib"},
+		{"vanishing", Limits{CPUs: number(1e-9)}, "limits.cpus"},
+		{"half a process", Limits{Pids: number(2.5)}, "limits.pids"},
+	} {
+		_, err := c.in.Contract()
+		var e *sandbox.Error
+		if got := errors.As(err, &e); got != (c.want != "") || got && e.Op != c.want {
+			t.Errorf("%s: %v", c.name, err)
+		}
+	}
+}

@@ -1,0 +1,65 @@
+package answer
+
+import (
+	"strconv"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/glovebox-dev/glovebox/sandbox"
+)
+
+// Output is what an answer says of the two streams beside their text.
+type Output struct {
+	Stdout Stream `json:"stdout"`
+	Stderr Stream `json:"stderr"`
+}
+
+// Stream is what an answer says of one stream beside its text.
+type Stream struct {
+	Truncated    bool   `json:"truncated" doc:"Whether output was over its limit."`
+	DroppedBytes int64  `json:"dropped_bytes" doc:"Bytes that were not kept."`
+	DroppedAt    int64  `json:"dropped_at,omitempty" doc:"Offset in base64 at which bytes were dropped."`
+	Base64       []byte `json:"base64,omitempty" doc:"The kept bytes as they were, only where they are not all UTF-8."`
+}
+
+// shown is one captured stream as an answer shows it: its text has a line about the gap, and U+FFFD for what is not UTF-8.
+type shown struct {
+	text string
+	Stream
+}
+
+// plain says whether the text says it all.
+func (s *shown) plain() bool { return !s.Truncated && s.Base64 == nil }
+
+// Text renders a captured stream as text: a line says where bytes were dropped and how many, and U+FFFD stands for what is not UTF-8.
+func Text(c sandbox.Captured) string { return show(c).text }
+
+// show renders a stream. The engine cuts between characters, so a gap alone never makes text invalid.
+func show(c sandbox.Captured) shown {
+	head, tail := c.Head, c.Tail
+	s := shown{Stream: Stream{DroppedBytes: c.Dropped, Truncated: c.Dropped > 0}}
+	var text strings.Builder
+	text.Grow(len(head) + len(tail) + 64)
+	text.Write(head)
+	if s.Truncated {
+		if len(head) > 0 && head[len(head)-1] != '\n' {
+			text.WriteByte('\n')
+		}
+		text.WriteString(Marker(c.Dropped))
+	}
+	text.Write(tail)
+	s.text = text.String()
+	if !utf8.Valid(head) || !utf8.Valid(tail) {
+		s.text = strings.ToValidUTF8(s.text, "\uFFFD")
+		s.Base64 = append(append(make([]byte, 0, len(head)+len(tail)), head...), tail...)
+		if s.Truncated {
+			s.DroppedAt = int64(len(head))
+		}
+	}
+	return s
+}
+
+// Marker is the line that stands in truncated text where bytes were dropped.
+func Marker(dropped int64) string {
+	return "[... " + strconv.FormatInt(dropped, 10) + " bytes dropped ...]\n"
+}

@@ -1,0 +1,71 @@
+package httpd
+
+import (
+	"context"
+	"log/slog"
+
+	"github.com/glovebox-dev/glovebox/internal/answer"
+	"github.com/glovebox-dev/glovebox/internal/engine"
+	"github.com/glovebox-dev/glovebox/sandbox"
+)
+
+// freeAnswer is how much of each answer needs no room, so that small ones are always given; connections are bounded.
+const freeAnswer = 64 << 10
+
+// HeldAnswer is an answer on its way, counted in the room for answers until Release.
+type HeldAnswer struct {
+	Text  *answer.JSON
+	room  *room
+	owner string
+	taken int64
+}
+
+// Release gives the room of the answer back. It may be called twice.
+func (a *HeldAnswer) Release() {
+	a.room.give(a.owner, a.taken)
+	a.taken = 0
+}
+
+// CarryOut carries out a run for the owner of a request. Its answer finds its room while the run still holds the slot, so what is held for
+// slow readers is bounded by the room, and what waits for room by the slots. The caller releases the answer, also after an error.
+func (s *Server) CarryOut(ctx context.Context, w *Response, run engine.Run, layOut func(*sandbox.Result) *answer.JSON) (*HeldAnswer, error) {
+	a := &HeldAnswer{room: s.answers, owner: w.owner}
+	run.Owner = w.Key
+	run.Deliver = func(result *sandbox.Result) error {
+		s.ran(w, run, result)
+		text := layOut(result)
+		result.Stdout, result.Stderr, result.Files = sandbox.Captured{}, sandbox.Captured{}, nil // they are in the answer
+		need := max(0, text.Size()-freeAnswer)
+		if need > a.room.share() {
+			return &sandbox.Error{Kind: sandbox.TooLarge, Fix: "ask for less output, or for fewer files",
+				Msg: "the run ended, but its answer holds more than the " + sandbox.FormatBytes(a.room.share()) + " that one client may have on their way"}
+		}
+		if !a.room.wait(ctx, a.owner, need, s.waits.answer) {
+			return &sandbox.Error{Kind: sandbox.Busy, Fix: "read answers sooner, or try again later",
+				Msg: "the run ended, but its answer found no room: too many bytes of answers are on their way to slow readers"}
+		}
+		a.Text, a.taken = text, need
+		return nil
+	}
+	_, err := s.config.Engine.Run(ctx, run)
+	return a, err
+}
+
+// ran records a run that ended in a status. Nothing that the program wrote is among it; metadata is the caller's, bounded, and
+// escaped by the log.
+func (s *Server) ran(w *Response, run engine.Run, r *sandbox.Result) {
+	language := "command"
+	if run.Request.Code != nil {
+		if l, err := s.config.Engine.Language(run.Request.Language); err == nil {
+			language = l.Name // of our own list, so that labels stay few
+		}
+	}
+	s.metrics.run(language, r)
+	var metadata []any
+	for name, value := range run.Request.Metadata {
+		metadata = append(metadata, slog.String(name, value))
+	}
+	s.log.Info("run", "request_id", w.ID, "id", string(r.ID), "key", w.Key, "language", language, "status", string(r.Status),
+		"backend", r.Effective.Backend, "queue", r.Timings.Queue, "create", r.Timings.Create, "run", r.Timings.Run,
+		slog.Group("metadata", metadata...))
+}

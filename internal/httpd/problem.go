@@ -1,0 +1,91 @@
+package httpd
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+	"net/http"
+	"regexp"
+	"strconv"
+	"strings"
+
+	"github.com/glovebox-dev/glovebox/internal/answer"
+	"github.com/glovebox-dev/glovebox/sandbox"
+)
+
+// What a fix says in flags, in the words of a request. A root and a command line are the operator's.
+var (
+	flagsOfOperator = strings.NewReplacer(", or give a directory with --root", "", ", or give --root a directory that holds it", "",
+		"leave --allow-command out", "ask for no allowed commands", "send files along with --file", `send files along in "files"`)
+	flagsOfFields = regexp.MustCompile(`(?:glovebox run )?--(image|backend) ([A-Za-z][A-Za-z0-9._:/@-]*)`)
+)
+
+// FixOf is what would help, in the words of a request.
+func FixOf(err error) string {
+	fix := flagsOfFields.ReplaceAllString(flagsOfOperator.Replace(sandbox.FixOf(err)), `"$1": "$2"`)
+	if lacks := sandbox.UnenforcedOf(err); len(lacks) > 0 {
+		fix += fmt.Sprintf(`; or go without: "allow_unenforced": [%s]`, quoted(lacks))
+	}
+	return fix
+}
+
+func quoted(names []sandbox.LimitName) string {
+	words := make([]string, len(names))
+	for i, name := range names {
+		words[i] = strconv.Quote(string(name))
+	}
+	return strings.Join(words, ", ")
+}
+
+// ProblemType is the media type of RFC 9457.
+const ProblemType = "application/problem+json"
+
+func writeProblem(w http.ResponseWriter, p answer.Problem) {
+	body, err := json.Marshal(p)
+	if err != nil {
+		panic("httpd: " + err.Error()) // strings and numbers always have a JSON form
+	}
+	h := w.Header()
+	h.Set("Content-Type", ProblemType)
+	if p.RetryAfter > 0 {
+		h.Set("Retry-After", strconv.Itoa(int(math.Ceil(p.RetryAfter.Seconds()))))
+	}
+	if p.Status == http.StatusUnauthorized {
+		h.Set("WWW-Authenticate", `Bearer realm="glovebox"`)
+	}
+	w.WriteHeader(p.Status)
+	w.Write(append(body, '\n'))
+}
+
+// refusal is an error of HTTP itself, whose status no kind of Glovebox stands for.
+type refusal struct {
+	status int
+	err    *sandbox.Error
+}
+
+func (r *refusal) Error() string { return r.err.Error() }
+func (r *refusal) Unwrap() error { return r.err }
+
+func refuse(status int, kind sandbox.Kind, msg, fix string) error {
+	return &refusal{status, &sandbox.Error{Kind: kind, Msg: msg, Fix: fix}}
+}
+
+// problemOf is the problem of an error, with the status of a refusal.
+func problemOf(err error, requestID string) answer.Problem {
+	p := answer.NewProblem(err, requestID, FixOf)
+	var r *refusal
+	if errors.As(err, &r) {
+		p.Status, p.Title = r.status, http.StatusText(r.status)
+	}
+	return p
+}
+
+// Problem is what an answer to a request says of an error. What the problem does not say goes to the log.
+func (s *Server) Problem(w *Response, err error) answer.Problem {
+	p := problemOf(err, w.ID)
+	if sandbox.KindOf(err) == sandbox.Internal {
+		s.log.Error("a request failed", "request_id", w.ID, "route", w.route, "error", err.Error())
+	}
+	return p
+}
