@@ -39,4 +39,20 @@ type Language struct {
 
 	// Probe is a program in this language that prints "42\n"; tests and doctor run it.
 	Probe string
+
+	// Inventory is a program in this language that prints an Inventory as JSON.
+	Inventory string
+}
+
+// Inventory is what the interpreter of a language found where it ran.
+type Inventory struct {
+	Version         string   `json:"version"`
+	StandardLibrary bool     `json:"standard_library"`
+	Modules         []Module `json:"modules"`
+}
+
+// Module is something that code can import beside the standard library; of a shell, a command.
+type Module struct {
+	Name    string `json:"name"`    // as an import statement says it
+	Version string `json:"version"` // "" where it says none
 }

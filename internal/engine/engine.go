@@ -78,6 +78,7 @@ type Engine struct {
 	auto      autoChoice
 	closers   closers
 	pool      pool
+	stock     stock
 
 	stop     context.Context // ends with Close: every run in progress is then canceled
 	stopRuns context.CancelFunc

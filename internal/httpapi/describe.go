@@ -45,6 +45,18 @@ type LanguageShown struct {
 	Aliases    []string `json:"aliases" doc:"Other words for it."`
 	Extensions []string `json:"extensions" doc:"Of its files' names."`
 	FileName   string   `json:"file_name" doc:"What code is called that has no name of its own."`
+
+	Version         *string       `json:"version" doc:"Of its interpreter on the default backend; null where that is not known."`
+	StandardLibrary bool          `json:"standard_library" doc:"Whether its standard library can be imported too; modules does not list that."`
+	Modules         []ModuleShown `json:"modules" doc:"What code can import beside the standard library; of a shell, which common commands there are."`
+	Error           string        `json:"error,omitempty" doc:"Why version and modules are not known."`
+	Hint            string        `json:"hint,omitempty" doc:"What would help."`
+}
+
+// ModuleShown is something that code can import.
+type ModuleShown struct {
+	Name    string  `json:"name" doc:"As an import statement says it."`
+	Version *string `json:"version" doc:"null where it has none."`
 }
 
 // Languages is the answer to GET /v1/languages.
@@ -110,14 +122,30 @@ func (a *api) capabilities(w *httpd.Response, r *http.Request) error {
 	return a.WriteJSON(w, out)
 }
 
-func (a *api) languages(w *httpd.Response, _ *http.Request) error {
+func (a *api) languages(w *httpd.Response, r *http.Request) error {
 	out := Languages{Languages: []LanguageShown{}}
-	for _, l := range a.Engine().Languages() {
-		out.Languages = append(out.Languages, LanguageShown{
+	for _, l := range a.Engine().Stock(r.Context()) {
+		shown := LanguageShown{
 			Name: l.Name, Title: l.Title, Aliases: answer.List(l.Aliases), Extensions: answer.List(l.Extensions), FileName: l.FileName,
-		})
+			Version: orNull(l.Inventory.Version), StandardLibrary: l.Inventory.StandardLibrary, Modules: []ModuleShown{},
+		}
+		for _, m := range l.Inventory.Modules {
+			shown.Modules = append(shown.Modules, ModuleShown{m.Name, orNull(m.Version)})
+		}
+		if l.Err != nil {
+			p := answer.NewProblem(l.Err, w.ID, httpd.FixOf)
+			shown.Error, shown.Hint = p.Detail, p.Hint
+		}
+		out.Languages = append(out.Languages, shown)
 	}
 	return a.WriteJSON(w, out)
+}
+
+func orNull(s string) *string {
+	if s == "" {
+		return nil
+	}
+	return &s
 }
 
 // healthz says that this process answers.

@@ -27,6 +27,7 @@ var volatile = []struct {
 }{
 	{regexp.MustCompile(`"(id|request_id)":"[a-z2-7]{26}"`), `"$1":"ID"`},
 	{regexp.MustCompile(`"(\w+_ms)":[0-9.e-]+`), `"$1":0`},
+	{regexp.MustCompile(`"version":"[^"]*","standard_library":(true|false),"modules":\[[^\]]*\]`), `"version":"V","standard_library":$1,"modules":[]`},
 	{regexp.MustCompile(`(?m)^: still running\n\n`), ""}, // a comment that only slow runs see
 }
 

@@ -50,7 +50,7 @@ func (a *api) table() []endpoint {
 			request: ExecuteRequest{}, answer: ExecuteAnswer{}, problems: body, example: object{"code": "print(6*7)"}},
 		{method: "GET", path: "/v1/capabilities", handler: a.capabilities, name: "capabilities",
 			summary: "What isolates runs here, and what a run may ask for", answer: Capabilities{}},
-		{method: "GET", path: "/v1/languages", handler: a.languages, name: "languages", summary: "The languages", answer: Languages{}},
+		{method: "GET", path: "/v1/languages", handler: a.languages, name: "languages", summary: "The languages, their versions, and what code can import", answer: Languages{}},
 		{method: "GET", path: "/healthz", handler: a.healthz, name: "healthz", summary: "Whether the process answers", answer: Health{}, open: true},
 		{method: "GET", path: "/readyz", handler: a.readyz, name: "readyz", summary: "Whether runs are admitted, and a default request is not refused", answer: Health{},
 			open: true, problems: []int{503}},

@@ -10,6 +10,7 @@ import (
 
 	"github.com/glovebox-dev/glovebox/internal/answer"
 	"github.com/glovebox-dev/glovebox/internal/engine"
+	"github.com/glovebox-dev/glovebox/internal/httpapi"
 	"github.com/glovebox-dev/glovebox/internal/httpd"
 	"github.com/glovebox-dev/glovebox/sandbox"
 )
@@ -199,6 +200,40 @@ func TestRefused(t *testing.T) {
 	}
 	if n := r.engine.Stats().Ended; len(n) != 0 {
 		t.Errorf("something ran: %v", n)
+	}
+}
+
+// What a language says it has is there.
+func TestLanguages(t *testing.T) {
+	r := newRig(t, engine.Config{}, httpd.Config{})
+	res, text := r.do("GET", "/v1/languages", "", nil)
+	modules := map[string]string{}
+	for _, l := range parse[httpapi.Languages](t, text).Languages {
+		if l.Version == nil || l.Error != "" {
+			t.Errorf("%s: %s", l.Name, l.Error)
+			continue
+		}
+		for _, m := range l.Modules {
+			modules[l.Name] += m.Name + " "
+		}
+		modules[l.Name] += *l.Version
+	}
+	if res.StatusCode != 200 || !strings.Contains(modules["bash"], " cat ") {
+		t.Fatal(res.Status, modules)
+	}
+	for _, code := range []object{
+		{"language": "python", "code": "import platform, sys\nfrom importlib.util import find_spec\nfor m in sys.argv[1:-1]: find_spec(m) or print(m)\nprint(platform.python_version())"},
+		{"language": "bash", "code": `for m in "${@:1:$#-1}"; do type -P "$m" >/dev/null || echo "$m"; done; echo "${BASH_VERSION%%[^0-9.]*}"`},
+	} {
+		args := strings.Fields(modules[code["language"].(string)])
+		code["args"] = args
+		if a := r.run(jsonOf(code)); strings.TrimSpace(a.Stdout) != args[len(args)-1] {
+			t.Errorf("%s%s", a.Stdout, a.Stderr)
+		}
+	}
+	before := r.engine.Stats().Ended[sandbox.StatusSucceeded]
+	if _, again := r.do("GET", "/v1/languages", "", nil); again != text || r.engine.Stats().Ended[sandbox.StatusSucceeded] != before {
+		t.Error("it is looked for again")
 	}
 }
 

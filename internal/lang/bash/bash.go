@@ -18,4 +18,5 @@ var Language = sandbox.Language{
 	Fix:        "install the package bash on this host, or give --root a directory that holds it",
 	Image:      "debian:stable-slim",
 	Probe:      "echo $((6*7))\n",
+	Inventory:  inventory,
 }

@@ -31,4 +31,5 @@ var Language = sandbox.Language{
 	Fix:        "install the package nodejs on this host, or give --root a directory that holds it",
 	Image:      "node:22-slim",
 	Probe:      "console.log(6*7)\n",
+	Inventory:  inventory,
 }

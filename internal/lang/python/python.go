@@ -30,4 +30,5 @@ var Language = sandbox.Language{
 	Fix:        "install the package python3 on this host, or give --root a directory that holds it",
 	Image:      "python:3.12-slim",
 	Probe:      "print(6*7)\n",
+	Inventory:  inventory,
 }

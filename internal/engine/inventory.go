@@ -1,0 +1,126 @@
+package engine
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"strings"
+	"sync"
+	"time"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/glovebox-dev/glovebox/sandbox"
+)
+
+const (
+	inventoryFresh   = 10 * time.Minute // what is installed changes seldom
+	inventoryRetry   = autoFresh        // after a failure, which may be a full queue
+	inventoryTimeout = time.Minute      // of all languages together; each also has the default limit
+
+	maxInventory  = 1 << 20 // bytes of JSON
+	maxModules    = 5000
+	maxModuleName = 128 // bytes, of a name or a version
+)
+
+// Stocked is a language and what its interpreter has in sandboxes that name no image.
+type Stocked struct {
+	sandbox.Language
+	Inventory sandbox.Inventory
+	Err       error // why there is no Inventory
+}
+
+// stock keeps what was found last on one backend.
+type stock struct {
+	mu   sync.Mutex // guards all below; held while looking, so that many who ask look once
+	at   time.Time
+	last []Stocked
+	keep time.Duration
+}
+
+// Stock runs the interpreter of every language on the default backend and says what it has. Limits that this host cannot enforce are
+// waived: the programs are ours. What was found is kept for a while.
+func (e *Engine) Stock(ctx context.Context) []Stocked {
+	s := &e.stock
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.at.IsZero() && time.Since(s.at) < s.keep {
+		return s.last
+	}
+	// One client that goes away must not spoil the answer of all others.
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), inventoryTimeout)
+	defer cancel()
+	s.last, s.keep = make([]Stocked, len(e.config.Languages)), inventoryFresh
+	for i, l := range e.config.Languages {
+		s.last[i].Language = l
+		if s.last[i].Inventory, s.last[i].Err = e.inventory(ctx, l); s.last[i].Err != nil {
+			s.keep = inventoryRetry
+		}
+	}
+	s.at = time.Now()
+	return s.last
+}
+
+func (e *Engine) inventory(ctx context.Context, l sandbox.Language) (sandbox.Inventory, error) {
+	run := Run{Request: sandbox.Request{Language: l.Name, Code: []byte(l.Inventory)}}
+	result, err := e.Run(ctx, run)
+	if lacks := sandbox.UnenforcedOf(err); len(lacks) > 0 {
+		for _, name := range lacks {
+			run.Spec.AllowUnenforced = append(run.Spec.AllowUnenforced, string(name))
+		}
+		result, err = e.Run(ctx, run)
+	}
+	if err != nil {
+		return sandbox.Inventory{}, err
+	}
+	if result.Status != sandbox.StatusSucceeded || result.Stdout.Dropped > 0 {
+		return sandbox.Inventory{}, noInventory(l, fmt.Sprintf("its run ended as %s", result.Status))
+	}
+	found, err := parseInventory(result.Stdout.Head)
+	if err != nil {
+		return sandbox.Inventory{}, noInventory(l, err.Error())
+	}
+	return found, nil
+}
+
+func noInventory(l sandbox.Language, why string) error {
+	return &sandbox.Error{Kind: sandbox.Unavailable, Op: l.Name, Msg: "cannot list what is installed: " + why}
+}
+
+type inventoryError string
+
+func (e inventoryError) Error() string { return "the list " + string(e) }
+
+// parseInventory reads what an interpreter printed. It ran in a root file system that may be anybody's, so nothing of it is believed
+// but its shape.
+func parseInventory(text []byte) (found sandbox.Inventory, err error) {
+	if len(text) > maxInventory || !utf8.Valid(text) {
+		return found, inventoryError("is too long or not text")
+	}
+	in := json.NewDecoder(bytes.NewReader(text))
+	in.DisallowUnknownFields()
+	if err := in.Decode(&found); err != nil {
+		return sandbox.Inventory{}, inventoryError("is not the JSON that it should be")
+	}
+	if _, err := in.Token(); err != io.EOF {
+		return sandbox.Inventory{}, inventoryError("has something after its end")
+	}
+	if found.Version == "" {
+		return sandbox.Inventory{}, inventoryError("names no version")
+	}
+	if len(found.Modules) > maxModules {
+		return sandbox.Inventory{}, inventoryError("is too long")
+	}
+	words := []string{found.Version}
+	for _, m := range found.Modules {
+		words = append(words, m.Name, m.Version)
+	}
+	for _, word := range words {
+		if len(word) > maxModuleName || strings.ContainsFunc(word, func(r rune) bool { return !unicode.IsGraphic(r) }) {
+			return sandbox.Inventory{}, inventoryError("has a name or a version that is none")
+		}
+	}
+	return found, nil
+}

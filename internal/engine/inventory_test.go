@@ -1,0 +1,27 @@
+package engine
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+
+	"github.com/glovebox-dev/glovebox/sandbox"
+)
+
+func TestParseInventory(t *testing.T) {
+	good := `{"version":"3.11.2","standard_library":true,"modules":[{"name":"numpy","version":"1.24"},{"name":"a","version":""}]}`
+	found, err := parseInventory([]byte(good + "\n"))
+	if err != nil || found.Version != "3.11.2" || len(found.Modules) != 2 {
+		t.Errorf("%+v, %v", found, err)
+	}
+	long, _ := json.Marshal(sandbox.Inventory{Modules: make([]sandbox.Module, maxModules+1)})
+	for _, bad := range []string{
+		"", "null", "null x", good + "{}", strings.Replace(good, "version", "secret", 1), strings.Replace(good, "3.11", "\xff", 1),
+		strings.Replace(good, "numpy", `\u001b[31m`, 1), strings.Replace(good, "numpy", strings.Repeat("x", maxModuleName+1), 1),
+		string(long), strings.Repeat(" ", maxInventory) + good, strings.Replace(good, `"numpy"`, "1", 1),
+	} {
+		if found, err := parseInventory([]byte(bad)); err == nil {
+			t.Errorf("took %.80q as %+v", bad, found)
+		}
+	}
+}
