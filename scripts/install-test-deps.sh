@@ -33,7 +33,8 @@ for flag in "$@"; do
 done
 if [ -n "$all" ]; then
   PACKAGES+=(
-    bubblewrap # the peer that benchmarks compare with
+    bubblewrap   # the peer that benchmarks compare with
+    python3-venv # schemathesis
 
     # The engines of scripts/test-engines.sh; their services are not used, nor started where this is a container.
     docker.io podman runc curl

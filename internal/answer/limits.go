@@ -10,14 +10,14 @@ import (
 
 // Limits are the limits of one run, in the units of the API. In a request an absent one is the server's default.
 type Limits struct {
-	TimeoutS  *float64 `json:"timeout_s" doc:"Wall time in seconds." example:"30"`
-	MemoryMiB *float64 `json:"memory_mib" doc:"Memory in MiB, files in the sandbox's own places included." example:"512"`
-	CPUs      *float64 `json:"cpus" doc:"CPUs; fractions are allowed." example:"1"`
-	DiskMiB   *float64 `json:"disk_mib" doc:"Bytes of all writable places together, in MiB. They count as memory too. Where it is left out, at most half of the memory." example:"100"`
-	Pids      *float64 `json:"pids" doc:"Processes and threads." example:"128"`
-	OutputKiB *float64 `json:"output_kib" doc:"Kept bytes of stdout and of stderr, each, in KiB." example:"1024"`
-	Inodes    *float64 `json:"inodes" doc:"Files and directories in the writable places." example:"16384"`
-	OpenFiles *float64 `json:"open_files" doc:"Open descriptors of one process." example:"1024"`
+	TimeoutS  *float64 `json:"timeout_s" doc:"Wall time in seconds." over:"0" example:"30"`
+	MemoryMiB *float64 `json:"memory_mib" doc:"Memory in MiB, files in the sandbox's own places included." over:"0" example:"512"`
+	CPUs      *float64 `json:"cpus" doc:"CPUs; fractions are allowed." over:"0" example:"1"`
+	DiskMiB   *float64 `json:"disk_mib" doc:"Bytes of all writable places together, in MiB. They count as memory too. If absent, at most half of the memory." over:"0" example:"100"`
+	Pids      *float64 `json:"pids" doc:"Processes and threads." over:"0" whole:"true" example:"128"`
+	OutputKiB *float64 `json:"output_kib" doc:"Kept bytes of stdout and of stderr, each, in KiB." over:"0" example:"1024"`
+	Inodes    *float64 `json:"inodes" doc:"Files and directories in the writable places." over:"0" whole:"true" example:"16384"`
+	OpenFiles *float64 `json:"open_files" doc:"Open descriptors of one process." over:"0" whole:"true" example:"1024"`
 }
 
 // Contract turns the units of the API into those of the contract. 0 is refused, so that it never comes to mean no limit.

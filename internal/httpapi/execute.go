@@ -14,7 +14,7 @@ import (
 
 // ExecuteRequest is the body of POST /execute, a small schema that clients of older servers speak.
 type ExecuteRequest struct {
-	Code     *string `json:"code" required:"true" doc:"Source text to run." example:"print(6*7)"`
+	Code     *string `json:"code" required:"true" doc:"Source text to run." example:"print(6*7)" pattern:"\\S"`
 	Language string  `json:"language" doc:"Name or alias of a language; absent is python." example:"python"`
 }
 

@@ -74,8 +74,8 @@ func (a *api) openapi(w *httpd.Response, _ *http.Request) error {
 
 // describe makes an OpenAPI 3.1 document of the endpoints and their types.
 func describe(endpoints []endpoint, version string) object {
-	components := object{}
-	requests, answers := &schemas{components, true}, &schemas{components, false}
+	components, types := object{}, map[string]reflect.Type{}
+	requests, answers := &schemas{components, types, true}, &schemas{components, types, false}
 	problem := answers.of(reflect.TypeFor[answer.Problem]())
 	for _, event := range []any{Started{}, Piece{}, Done{}, Failure{}} {
 		answers.of(reflect.TypeOf(event))

@@ -14,15 +14,15 @@ import (
 // RunRequest is the body of POST /v1/run.
 type RunRequest struct {
 	Language        string            `json:"language" doc:"Name or alias of a language; GET /v1/languages lists them. Needed with code." example:"python"`
-	Code            *string           `json:"code" doc:"Source text to run. Exactly one of code and command is given." example:"print(6*7)"`
-	Command         []string          `json:"command" doc:"A program and its arguments, run as they are, without a shell." max:"4096"`
+	Code            *string           `json:"code" doc:"Source text to run. Exactly one of code and command is given." example:"print(6*7)" pattern:"\\S" one:"program"`
+	Command         []string          `json:"command" doc:"A program and its arguments, run as they are, without a shell." max:"4096" one:"program"`
 	Args            []string          `json:"args" doc:"Arguments of the code." max:"4096"`
 	Stdin           string            `json:"stdin" doc:"Text that the program reads from its standard input." nul:"ok"`
 	StdinBase64     []byte            `json:"stdin_base64" doc:"The same as base64, for bytes that are no text. At most one of stdin and stdin_base64 is given."`
 	Files           []FileIn          `json:"files" doc:"Files that are in /workspace before the start." max:"10000"`
 	Env             map[string]string `json:"env" doc:"Environment variables. Nothing is inherited from the server." max:"1024"`
 	Limits          answer.Limits     `json:"limits" doc:"A limit that is named here is enforced, or the request is refused."`
-	Network         Network           `json:"network" doc:"What the sandbox may reach."`
+	Network         NetworkIn         `json:"network" doc:"What the sandbox may reach."`
 	Metadata        map[string]string `json:"metadata" doc:"Any strings of yours, such as user, agent or run. They are written to the log." max:"32"`
 	Backend         string            `json:"backend" doc:"What isolates the run: a name of GET /v1/capabilities, or auto for the strongest here. Absent is the server's default." example:"native"`
 	Image           string            `json:"image" doc:"On docker and podman, the image that is the root file system. The server fetches none: it must be there." example:"python:3.12-slim"`
@@ -34,13 +34,13 @@ type RunRequest struct {
 // FileIn is one file on its way into the workspace.
 type FileIn struct {
 	Path          string  `json:"path" required:"true" doc:"Relative to /workspace." example:"data/in.csv"`
-	Mode          string  `json:"mode" doc:"Permission bits in octal; absent is 0644." example:"0755" form:"0755"`
-	Content       *string `json:"content" doc:"The content as text." nul:"ok"`
-	ContentBase64 *[]byte `json:"content_base64" doc:"The content as base64. Exactly one of content and content_base64 is given."`
+	Mode          string  `json:"mode" doc:"Permission bits in octal; absent is 0644." pattern:"^0*[0-7]{1,3}$" example:"0755" form:"0755"`
+	Content       *string `json:"content" doc:"The content as text." nul:"ok" one:"content"`
+	ContentBase64 *[]byte `json:"content_base64" doc:"The content as base64. Exactly one of content and content_base64 is given." one:"content"`
 }
 
-// Network is what a sandbox may reach.
-type Network struct {
+// NetworkIn is what a sandbox may reach.
+type NetworkIn struct {
 	Mode string `json:"mode" doc:"How far the network reaches: none is loopback only." enum:"none"`
 }
 

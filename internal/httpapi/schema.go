@@ -7,10 +7,12 @@ import (
 )
 
 // schemas turns Go types into JSON Schema (2020-12, which OpenAPI 3.1 takes as it is). Structs become components of their own.
-// The tags it reads are those that the decoder obeys, so the two cannot drift apart: json, required, max; and doc, enum, example.
+// The tags it reads are those that the decoder obeys, so the two cannot drift apart: json, required, max; and what the fields' own
+// checks obey: one (exactly one field of this group is there), over (more than this), whole, pattern; and doc, enum, example.
 type schemas struct {
 	components map[string]any
-	request    bool // optional fields may be null, and other fields are refused, as the decoder does
+	types      map[string]reflect.Type // by the name of their component
+	request    bool                    // optional fields may be null, and other fields are refused, as the decoder does
 }
 
 type object = map[string]any
@@ -54,8 +56,12 @@ func nullable(schema object) object {
 func (s *schemas) component(t reflect.Type) object {
 	ref := object{"$ref": "#/components/schemas/" + t.Name()}
 	if _, done := s.components[t.Name()]; done {
+		if s.types[t.Name()] != t {
+			panic("httpapi: two types are called " + t.Name())
+		}
 		return ref
 	}
+	s.types[t.Name()] = t
 	properties, required := object{}, []any{}
 	component := object{"type": "object", "properties": properties}
 	s.components[t.Name()] = component
@@ -72,12 +78,38 @@ func (s *schemas) component(t reflect.Type) object {
 	}
 	if s.request {
 		component["additionalProperties"] = false
+		if one := s.oneOf(plan); one != nil {
+			component["oneOf"] = one
+		}
 	}
 	return ref
 }
 
+// oneOf says that exactly one field of a group is there. null and an empty list stand for a field that was not sent.
+func (s *schemas) oneOf(plan *structPlan) (choices []any) {
+	for i, f := range plan.fields {
+		if f.Tag.Get("one") == "" {
+			continue
+		}
+		kind := f.Type
+		if kind.Kind() == reflect.Pointer {
+			kind = kind.Elem()
+		}
+		there := s.of(kind)
+		if typeName(there) == "array" {
+			there = object{"type": "array", "minItems": 1}
+		}
+		choices = append(choices, object{"required": []any{plan.names[i]}, "properties": object{plan.names[i]: there}})
+	}
+	return choices
+}
+
 func (s *schemas) field(f reflect.StructField) object {
-	schema := s.of(f.Type)
+	kind := f.Type
+	if s.request && f.Tag.Get("required") != "" && kind.Kind() == reflect.Pointer {
+		kind = kind.Elem() // null is a field that was not sent
+	}
+	schema := s.of(kind)
 	if values := f.Tag.Get("enum"); values != "" {
 		var list []any
 		for value := range strings.SplitSeq(values, ",") {
@@ -94,6 +126,15 @@ func (s *schemas) field(f reflect.StructField) object {
 		if bound != "" {
 			schema[bound] = most
 		}
+	}
+	if over, err := strconv.ParseFloat(f.Tag.Get("over"), 64); err == nil {
+		schema["exclusiveMinimum"] = over
+	}
+	if pattern := f.Tag.Get("pattern"); pattern != "" {
+		schema["pattern"] = pattern
+	}
+	if f.Tag.Get("whole") != "" {
+		schema["multipleOf"] = 1
 	}
 	mayBeNull := s.request && f.Tag.Get("required") == "" && f.Type.Kind() != reflect.Pointer
 	if values, ok := schema["enum"].([]any); ok && mayBeNull {
