@@ -173,7 +173,7 @@ func TestRefused(t *testing.T) {
 		{"mounts", with("mounts", []object{{"source": "/var/run/docker.sock"}}), 400, "", "unknown field"},
 		{"privileges", with("privileged", true), 400, "", "unknown field"},
 		{"a user", with("user", "root"), 400, "", "unknown field"},
-		{"an image", with("image", "--privileged"), 400, "image", "no image reference"},
+		{"an image", with("image", "--privileged"), 400, "image", "is not an image reference"},
 		{"an id", with("id", "../../x"), 400, "", "unknown field"},
 		{"a call back", with("callback_url", "http://169.254.169.254"), 400, "", "unknown field"},
 		{"a path up", file("../../etc/cron.d/x"), 400, "files[0].path", "leaves"},
