@@ -375,7 +375,9 @@ func (g *Group) Limits() (l Limits) {
 			if b.has(Memory) {
 				l.MemoryBytes = positive(readNumber(b.Dir, "memory.max"))
 			}
-			l.CPUMillis = cpuV2(b.Dir)
+			if n := cpuV2(b.Dir); n > 0 { // beside v1 groups an engine makes a v2 group without controllers
+				l.CPUMillis = n
+			}
 		default:
 			if b.has(Memory) {
 				l.MemoryBytes = positive(readNumber(b.Dir, "memory.limit_in_bytes"))
