@@ -15,11 +15,15 @@ func (a *app) fail(err error) {
 	if a.json && a.printJSON(problemOf(err)) == nil {
 		return
 	}
-	a.say(red, "error: %s", oneLine(textOf(err)))
+	text, lacks := textOf(err), sandbox.UnenforcedOf(err)
+	if len(lacks) > 0 {
+		text += "; nothing ran"
+	}
+	a.say(red, "error: %s", oneLine(text))
 	if fix := fixOf(err); fix != "" {
 		a.say(plain, "fix: %s", oneLine(fix))
 	}
-	if lacks := sandbox.UnenforcedOf(err); len(lacks) > 0 && a.verbose {
+	if len(lacks) > 0 && a.verbose {
 		a.note(faint, "in full: %s", oneLine(err.Error()))
 	}
 }
@@ -35,7 +39,7 @@ func problemOf(err error) answer.Problem {
 // textOf is what happened, without the fix.
 func textOf(err error) string {
 	if lacks := sandbox.UnenforcedOf(err); len(lacks) > 0 {
-		return "this host cannot enforce " + inWords(namesOf(lacks)) + "; nothing ran"
+		return "this host cannot enforce " + inWords(namesOf(lacks))
 	}
 	text := err.Error()
 	for err != nil {

@@ -32,6 +32,7 @@ func (a *app) newRoot() *cobra.Command {
 		RunE:          func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 		Version:       versionOf(),
 	}
+	root.Flags().SetInterspersed(false) // hello.py --json: the fix shows all words
 	flags := root.PersistentFlags()
 	flags.StringVar(&a.config, "config", "", "read this configuration `FILE` and no other")
 	flags.BoolVar(&a.json, "json", false, "print the answer, or the error, as JSON")

@@ -167,8 +167,11 @@ func (a *app) readCode(ctx context.Context, run *engine.Run, words []string) err
 	run.Request.Code, err = a.readNamed(file, engine.MaxCode, sandbox.FormatBytes(engine.MaxCode)+" of code")
 	if err != nil {
 		e := &sandbox.Error{Kind: sandbox.KindOf(invalid(err)), Op: "run", Err: err}
-		if errors.Is(err, fs.ErrNotExist) && filepath.Ext(file) == "" {
-			e.Fix = "for a command: glovebox run -- " + quoteWords(words)
+		if errors.Is(err, fs.ErrNotExist) {
+			e.Msg, e.Err = fmt.Sprintf("there is no file %.200q", file), nil
+			if filepath.Ext(file) == "" {
+				e.Fix = "for a command: glovebox run -- " + quoteWords(words)
+			}
 		}
 		return e
 	}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"fmt"
 	"os"
 	"strings"
 
@@ -142,7 +143,8 @@ func (a *app) parseMount(text string) (sandbox.Mount, error) {
 		parts = parts[:2]
 	}
 	if len(parts) != 2 || parts[0] == "" || !strings.HasPrefix(parts[1], "/") {
-		return m, sandbox.Invalidf("--mount", "%.80q is not SRC:DST or SRC:DST:rw, with DST an absolute path", text)
+		return m, &sandbox.Error{Kind: sandbox.Invalid, Op: "--mount", Msg: fmt.Sprintf("%.80q is not SRC:DST or SRC:DST:rw, with DST an absolute path", text),
+			Fix: "--mount ./data:/data"}
 	}
 	var err error
 	if m.Source, err = a.named(parts[0]); err == nil {
