@@ -34,6 +34,7 @@ type sandboxFlags struct {
 	strictFiles   bool
 	returns       []string
 	dryRun        bool
+	rm            bool
 }
 
 func (f *sandboxFlags) add(cmd *cobra.Command) {
@@ -58,7 +59,7 @@ func (f *sandboxFlags) add(cmd *cobra.Command) {
 	flags.StringArrayVar(&f.returns, "return", nil, "hand back files that match `GLOB` (repeatable; with --out default all)")
 	flags.BoolVar(&f.strictFiles, "strict-files", false, "end with 125 where a file was left out")
 	flags.BoolVar(&f.dryRun, "dry-run", false, "print what would be done, and do nothing")
-	flags.Bool("rm", true, "what is true anyway: the sandbox is removed when the program has ended")
+	flags.BoolVar(&f.rm, "rm", true, "what is true anyway: the sandbox is removed when the program has ended")
 	_ = flags.MarkHidden("rm")
 	completions(cmd, "backend", "native", "gvisor", "docker", "podman", "auto")
 	completions(cmd, "network", "none")
@@ -97,6 +98,9 @@ func (a *app) spec(f *sandboxFlags) (sandbox.Spec, error) {
 	spec := sandbox.Spec{Limits: f.limits, Commands: f.commands, AllowUnenforced: f.allowUnenforced, NestedFilters: f.nestedFilters, Terminals: f.terminals}
 	if f.network != string(sandbox.NetworkNone) && f.network != "" {
 		return spec, refuseNetwork(f.network)
+	}
+	if !f.rm {
+		return spec, &sandbox.Error{Kind: sandbox.Unsupported, Op: "--rm", Msg: "a sandbox of one run is always removed", Fix: "leave out --rm=false"}
 	}
 	if err := checkHost(f.limits, f.backend); err != nil {
 		return spec, err
