@@ -118,7 +118,8 @@ func (a *app) examine(ctx context.Context, backend, root string, allowUnenforced
 			b.Error, b.Fix = textOf(p.Err), fixOf(p.Err)
 		}
 		if p.Backend == h.Backend {
-			possible, h.Ready, why = p.Err == nil, p.Usable(), cmp.Or(p.Err, p.Refusal)
+			h.Ready, why = p.Usable(), cmp.Or(p.Err, p.Refusal)
+			possible = h.Ready || len(sandbox.UnenforcedOf(p.Refusal)) > 0 // languages run without the limits that are not enforced
 			h.Unenforced = append(h.Unenforced, namesOf(p.Without)...)
 		}
 		h.Backends = append(h.Backends, b)
