@@ -83,6 +83,7 @@ Exit code 0: the backend can make sandboxes with the default policy, or with wha
 }
 
 func (a *app) examine(ctx context.Context, backend, root string, allowUnenforced []string) (h *health, err error) {
+	a.containers.keepOut = true // a diagnosis fetches nothing
 	e, err := a.openEngine(engine.Config{Default: backend, AllowUnenforced: allowUnenforced})
 	if err != nil {
 		return nil, err

@@ -28,6 +28,7 @@ func (b *Backend) Probe(ctx context.Context) (sandbox.Posture, error) {
 	spec := sandbox.Spec{ID: sandbox.NewID(), Limits: sandbox.DefaultLimits, User: sandbox.DefaultUser}
 	posture.Ready = to.enforcement(&spec).Refusal(b.Name(), &spec) == nil
 	if posture.Wall("image").State != sandbox.WallEnforced {
+		posture.Ready = false
 		return posture, nil
 	}
 	for _, l := range to.enforcement(&spec).Unenforced() {
@@ -45,12 +46,8 @@ func (to *connection) imageWall(ctx context.Context, image string) sandbox.Wall 
 	switch {
 	case err == nil:
 		return sandbox.Wall{Name: "image", State: sandbox.WallEnforced, Detail: image}
-	case errdefs.IsNotFound(err) && !to.engine.options.Fetch:
-		return sandbox.Wall{Name: "image", State: sandbox.WallMissing, Detail: image + " is not here, and a probe fetches nothing",
-			Fix: to.engine.options.Name + " pull " + image}
 	case errdefs.IsNotFound(err):
-		return sandbox.Wall{Name: "image", State: sandbox.WallPartial, Detail: image + " is not here yet; its first use fetches it",
-			Fix: to.engine.options.Name + " pull " + image}
+		return sandbox.Wall{Name: "image", State: sandbox.WallMissing, Detail: image + " is not here", Fix: to.engine.options.Name + " pull " + image}
 	}
 	return sandbox.Wall{Name: "image", State: sandbox.WallMissing, Detail: err.Error()}
 }

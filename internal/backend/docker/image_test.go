@@ -138,8 +138,8 @@ func TestImages(t *testing.T) {
 		if _, err := bare.Preflight(spec()); sandbox.KindOf(err) != sandbox.Unavailable || !strings.Contains(sandbox.FixOf(err), "pull "+o.Image) {
 			t.Errorf("a missing image is preflighted as %v", err)
 		}
-		if p, err := bare.Probe(within(t)); err != nil || p.Wall("image").State != sandbox.WallMissing {
-			t.Errorf("%+v, %v", p.Wall("image"), err)
+		if p, err := bare.Probe(within(t)); err != nil || p.Ready || p.Wall("image").State != sandbox.WallMissing {
+			t.Errorf("ready %v, %+v, %v", p.Ready, p.Wall("image"), err)
 		}
 		named := spec()
 		named.Root.Image = testImage
