@@ -1,17 +1,11 @@
 package guest
 
-import (
-	"github.com/glovebox-dev/glovebox/internal/guest/wire"
-	"github.com/glovebox-dev/glovebox/sandbox"
-)
+import "github.com/glovebox-dev/glovebox/internal/guest/wire"
 
-// Message is one message of the protocol. Its fields and their tags are in the codec files; a tag never changes its meaning.
+// Message is one message of the protocol. Its fields and their tags are in the codec files.
 type Message interface {
 	MessageType() Type
-	// Append appends the message's body to b.
-	Append(b []byte) []byte
-	// Parse reads a body, which may be hostile. Byte slices lie within it afterwards, strings are copies.
-	Parse(body []byte) error
+	wire.Message
 }
 
 // New returns an empty message of the type, or nil where there is no such type.
@@ -62,111 +56,44 @@ var makers = [...]func() Message{
 	TypeHold:      func() Message { return new(Hold) },
 }
 
-// parse reads fields, handing each to field. Tags that field does not know it leaves alone.
-func parse(body []byte, field func(f *wire.Fields)) error {
-	f := wire.NewFields(body)
-	for f.Next() {
-		field(&f)
-	}
-	return f.Err()
-}
+// Append appends a message's body to b.
+func Append(b []byte, m Message) []byte { return wire.Encode(b, m) }
 
-// parseNone reads a message without fields.
-func parseNone(body []byte) error { return parse(body, func(*wire.Fields) {}) }
+// Parse reads a body, which may be hostile. Byte slices lie within it afterwards, strings are copies.
+func Parse(body []byte, m Message) error { return wire.Decode(body, m) }
 
 // MessageType returns TypeWelcome.
 func (*Welcome) MessageType() Type { return TypeWelcome }
 
-// Append appends the message's body to b.
-func (m *Welcome) Append(b []byte) []byte {
-	b = wire.AppendUint(b, 1, uint64(m.Version))
-	b = wire.AppendString(b, 2, m.ID)
-	b = wire.AppendUint(b, 3, m.Generation)
-	b = wire.AppendUint(b, 4, uint64(m.Uptime))
-	types := make([]byte, len(m.Requests))
-	for i, t := range m.Requests {
-		types[i] = byte(t)
-	}
-	return wire.AppendBytes(b, 5, types)
-}
-
-// Parse reads a body.
-func (m *Welcome) Parse(body []byte) error {
-	*m = Welcome{}
-	return parse(body, func(f *wire.Fields) {
-		switch f.Tag() {
-		case 1:
-			m.Version = f.Uint32()
-		case 2:
-			m.ID = f.String()
-		case 3:
-			m.Generation = f.Uint64()
-		case 4:
-			m.Uptime = f.Duration()
-		case 5:
-			types := f.Bytes()
-			m.Requests = make([]Type, len(types))
-			for i, t := range types {
-				m.Requests[i] = Type(t)
-			}
-		}
-	})
+// Fields visits its fields.
+func (m *Welcome) Fields(c *wire.Codec) {
+	wire.Uint(c, 1, &m.Version)
+	wire.String(c, 2, &m.ID)
+	wire.Uint(c, 3, &m.Generation)
+	wire.Natural(c, 4, &m.Uptime)
+	wire.Uint8s(c, 5, &m.Requests)
 }
 
 // MessageType returns TypeDone.
 func (*Done) MessageType() Type { return TypeDone }
 
-// Append appends the message's body to b.
-func (m *Done) Append(b []byte) []byte {
-	b = wire.AppendBool(b, 1, m.More)
-	return wire.AppendUint(b, 2, m.Size)
-}
-
-// Parse reads a body.
-func (m *Done) Parse(body []byte) error {
-	*m = Done{}
-	return parse(body, func(f *wire.Fields) {
-		switch f.Tag() {
-		case 1:
-			m.More = f.Bool()
-		case 2:
-			m.Size = f.Uint64()
-		}
-	})
+// Fields visits its fields.
+func (m *Done) Fields(c *wire.Codec) {
+	wire.Bool(c, 1, &m.More)
+	wire.Uint(c, 2, &m.Size)
 }
 
 // MessageType returns TypeFailed.
 func (*Failed) MessageType() Type { return TypeFailed }
 
-// Append appends the message's body to b.
-func (m *Failed) Append(b []byte) []byte {
-	b = wire.AppendUint(b, 1, uint64(m.Kind))
-	b = wire.AppendString(b, 2, m.Op)
-	b = wire.AppendUint(b, 3, uint64(m.Errno))
-	b = wire.AppendString(b, 4, m.Msg)
-	b = wire.AppendUint(b, 5, m.Value)
-	return wire.AppendUint(b, 6, uint64(m.Stream))
-}
-
-// Parse reads a body.
-func (m *Failed) Parse(body []byte) error {
-	*m = Failed{}
-	return parse(body, func(f *wire.Fields) {
-		switch f.Tag() {
-		case 1:
-			m.Kind = sandbox.Kind(f.Uint8())
-		case 2:
-			m.Op = f.String()
-		case 3:
-			m.Errno = f.Uint32()
-		case 4:
-			m.Msg = f.String()
-		case 5:
-			m.Value = f.Uint64()
-		case 6:
-			m.Stream = sandbox.Stream(f.Uint8())
-		}
-	})
+// Fields visits its fields.
+func (m *Failed) Fields(c *wire.Codec) {
+	wire.Uint(c, 1, &m.Kind)
+	wire.String(c, 2, &m.Op)
+	wire.Uint(c, 3, &m.Errno)
+	wire.String(c, 4, &m.Msg)
+	wire.Uint(c, 5, &m.Value)
+	wire.Uint(c, 6, &m.Stream)
 }
 
 // Error says what failed, so that the guest's own functions can return a Failed as their error.

@@ -76,7 +76,7 @@ func TestEveryFieldSurvives(t *testing.T) {
 		for range 20 {
 			m, back := New(typ), New(typ)
 			fill(t, reflect.ValueOf(m).Elem(), r)
-			if err := back.Parse(m.Append(nil)); err != nil {
+			if err := Parse(Append(nil, m), back); err != nil {
 				t.Fatalf("%T: %v", m, err)
 			}
 			if !reflect.DeepEqual(m, back) {
@@ -88,7 +88,7 @@ func TestEveryFieldSurvives(t *testing.T) {
 
 func TestZeroMessagesAreEmpty(t *testing.T) {
 	for _, typ := range allTypes() {
-		if b := New(typ).Append(nil); len(b) != 0 {
+		if b := Append(nil, New(typ)); len(b) != 0 {
 			t.Errorf("an empty %T takes %d bytes", New(typ), len(b))
 		}
 	}
@@ -97,11 +97,24 @@ func TestZeroMessagesAreEmpty(t *testing.T) {
 // A newer peer's fields must not disturb an older one.
 func TestUnknownFieldsAreSkipped(t *testing.T) {
 	m := Ack{ID: "x", Stdout: 7, Exit: true}
-	b := m.Append([]byte{200<<1&0x7f | 0x80, 200 << 1 >> 7, 5}) // tag 200, a varint
+	b := Append([]byte{200<<1&0x7f | 0x80, 200 << 1 >> 7, 5}, &m) // tag 200, a varint
 	b = append(b, 201<<1&0x7f|1|0x80, 201<<1>>7, 3, 'a', 'b', 'c')
 	var back Ack
-	if err := back.Parse(b); err != nil || back != m {
+	if err := Parse(b, &back); err != nil || back != m {
 		t.Fatalf("%+v, %v", back, err)
+	}
+}
+
+// A peer may send fields in any order; nothing is left of what a message held before.
+func TestFieldsInAnyOrder(t *testing.T) {
+	var body []byte
+	for _, part := range []Start{{Env: []string{"B=b"}}, {KillTree: true}, {ID: "x", Env: []string{"C=c"}}, {Limits: []Rlimit{{1, 2}}}, {Dir: "/"}} {
+		body = Append(body, &part)
+	}
+	m := Start{ID: "old", Argv: []string{"old"}, Rows: 7, Limits: []Rlimit{{3, 4}}}
+	want := Start{ID: "x", Env: []string{"B=b", "C=c"}, KillTree: true, Limits: []Rlimit{{1, 2}}, Dir: "/"}
+	if err := Parse(body, &m); err != nil || !reflect.DeepEqual(m, want) {
+		t.Errorf("%+v, %v; want %+v", m, err, want)
 	}
 }
 
@@ -123,7 +136,7 @@ func TestMalformedBodies(t *testing.T) {
 		"int32 of 2^31":         {new(Started), "\x02\x80\x80\x80\x80\x10"},
 		"nested message is bad": {new(Processes), "\x03\x01\x80"},
 	} {
-		if err := c.m.Parse([]byte(c.body)); err == nil {
+		if err := Parse([]byte(c.body), c.m); err == nil {
 			t.Errorf("%s: parsed as %+v", name, c.m)
 		}
 	}
@@ -131,11 +144,11 @@ func TestMalformedBodies(t *testing.T) {
 
 func TestListsAreBounded(t *testing.T) {
 	many := Processes{Processes: make([]ProcessInfo, MaxProcesses+1)}
-	if err := new(Processes).Parse(many.Append(nil)); err == nil {
+	if err := Parse(Append(nil, &many), new(Processes)); err == nil {
 		t.Error("more processes than MaxProcesses were taken")
 	}
 	start := Start{Limits: make([]Rlimit, MaxLimits+1)}
-	if err := new(Start).Parse(start.Append(nil)); err == nil {
+	if err := Parse(Append(nil, &start), new(Start)); err == nil {
 		t.Error("more limits than MaxLimits were taken")
 	}
 }
@@ -147,7 +160,7 @@ func TestQuickOutput(t *testing.T) {
 			m.Stream = sandbox.Stderr
 		}
 		var back Output
-		err := back.Parse(m.Append(nil))
+		err := Parse(Append(nil, &m), &back)
 		return err == nil && back.Stream == m.Stream && back.Offset == offset && string(back.Data) == string(data)
 	}
 	if err := quick.Check(check, &quick.Config{Rand: mathrand.New(mathrand.NewSource(1))}); err != nil {
@@ -161,20 +174,20 @@ func FuzzParse(f *testing.F) {
 	for _, typ := range allTypes() {
 		m := New(typ)
 		fill(f, reflect.ValueOf(m).Elem(), r)
-		f.Add(uint8(typ), m.Append(nil))
+		f.Add(uint8(typ), Append(nil, m))
 	}
 	f.Add(uint8(TypeStart), []byte{})
 	f.Fuzz(func(t *testing.T, typ uint8, body []byte) {
 		m := New(Type(typ))
-		if m == nil || m.Parse(body) != nil {
+		if m == nil || Parse(body, m) != nil {
 			return
 		}
-		b := m.Append(nil)
+		b := Append(nil, m)
 		again := New(Type(typ))
-		if err := again.Parse(b); err != nil {
+		if err := Parse(b, again); err != nil {
 			t.Fatalf("%T: own encoding: %v", m, err)
 		}
-		if string(again.Append(nil)) != string(b) {
+		if string(Append(nil, again)) != string(b) {
 			t.Fatalf("%T: %+v became %+v", m, m, again)
 		}
 	})

@@ -42,9 +42,9 @@ func Adopt(ctx context.Context, conn net.Conn, key [guest.KeySize]byte, m guest.
 	}
 	var failed guest.Failed
 	switch {
-	case guest.Type(typ) == guest.TypeStarted && started.Parse(body) == nil:
+	case guest.Type(typ) == guest.TypeStarted && guest.Parse(body, &started) == nil:
 		return started, nil
-	case guest.Type(typ) == guest.TypeFailed && failed.Parse(body) == nil:
+	case guest.Type(typ) == guest.TypeFailed && guest.Parse(body, &failed) == nil:
 		return started, failure(op, &failed)
 	}
 	return started, broken(ctx, op, wire.ErrProtocol)
@@ -73,7 +73,7 @@ func sendRights(conn *net.UnixConn, m *guest.Adopt, files Files) error {
 		}
 		fds = append(fds, int(f.Fd()))
 	}
-	body := m.Append(nil)
+	body := guest.Append(nil, m)
 	msg := append(wire.AppendMessageHeader(nil, uint8(m.MessageType()), len(body)), body...)
 	n, _, err := conn.WriteMsgUnix(msg, syscall.UnixRights(fds...), nil)
 	runtime.KeepAlive(files) // a collected file would be closed

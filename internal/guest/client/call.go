@@ -56,7 +56,7 @@ func (k *call) close() {
 
 // send sends one message; last means that nothing follows it.
 func (k *call) send(m guest.Message, last bool) error {
-	body := m.Append(nil)
+	body := guest.Append(nil, m)
 	var err error
 	if last {
 		err = k.st.SendLast(uint8(m.MessageType()), body)
@@ -100,7 +100,7 @@ func (k *call) next() (guest.Type, []byte, error) {
 		return 0, nil, k.wrap(err)
 	case guest.Type(typ) == guest.TypeFailed:
 		var f guest.Failed
-		if err := f.Parse(body); err != nil {
+		if err := guest.Parse(body, &f); err != nil {
 			return 0, nil, k.wrap(err)
 		}
 		return 0, nil, failure(k.op, &f)
@@ -120,7 +120,7 @@ func (k *call) expect(m guest.Message) error {
 	if typ != m.MessageType() {
 		return k.wrap(wire.ErrProtocol)
 	}
-	return k.wrap(m.Parse(body))
+	return k.wrap(guest.Parse(body, m))
 }
 
 func (k *call) wrap(err error) error {

@@ -56,7 +56,7 @@ func (c *Client) ReadFile(ctx context.Context, req guest.ReadFile, w io.Writer) 
 		}
 		if typ == guest.TypeDone {
 			var done guest.Done
-			if done.Parse(body) != nil || done.Size != n {
+			if guest.Parse(body, &done) != nil || done.Size != n {
 				return info, k.wrap(wire.ErrProtocol)
 			}
 			return info, nil
@@ -84,7 +84,7 @@ func (k *call) must() (guest.Type, []byte, error) {
 // data returns the content of a Data message, at most most bytes.
 func (k *call) data(typ guest.Type, body []byte, most uint64) ([]byte, error) {
 	var m guest.Data
-	if typ != guest.TypeData || m.Parse(body) != nil || uint64(len(m.Data)) > min(most, guest.MaxData) {
+	if typ != guest.TypeData || guest.Parse(body, &m) != nil || uint64(len(m.Data)) > min(most, guest.MaxData) {
 		return nil, k.wrap(wire.ErrProtocol)
 	}
 	return m.Data, nil
@@ -165,7 +165,7 @@ func (c *Client) ListDir(ctx context.Context, req guest.ListDir, fn func(guest.F
 		}
 		if typ == guest.TypeDone {
 			var done guest.Done
-			err := done.Parse(body)
+			err := guest.Parse(body, &done)
 			return done.More, k.wrap(err)
 		}
 		info, err := k.entry(typ, body)
@@ -185,7 +185,7 @@ func (c *Client) ListDir(ctx context.Context, req guest.ListDir, fn func(guest.F
 // entry returns the entry of a FileInfo message, whose path must be relative and below its folder.
 func (k *call) entry(typ guest.Type, body []byte) (guest.FileInfo, error) {
 	var info guest.FileInfo
-	if typ != guest.TypeFileInfo || info.Parse(body) != nil || !isEntryPath(info.Path) {
+	if typ != guest.TypeFileInfo || guest.Parse(body, &info) != nil || !isEntryPath(info.Path) {
 		return info, k.wrap(wire.ErrProtocol)
 	}
 	return info, checkInfo(k.ctx, k.op, &info)

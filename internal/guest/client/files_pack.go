@@ -35,7 +35,7 @@ func (c *Client) Pack(ctx context.Context, req guest.Pack, fn func(info guest.Fi
 		}
 		if typ == guest.TypeDone {
 			var done guest.Done
-			if err := done.Parse(body); err != nil || !done.More {
+			if err := guest.Parse(body, &done); err != nil || !done.More {
 				return k.wrap(err)
 			}
 			return fn(guest.FileInfo{Path: ".", Omitted: "there are more files than can be listed"}, empty{})

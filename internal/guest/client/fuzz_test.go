@@ -17,12 +17,12 @@ import (
 // FuzzHostileGuest answers the host's calls with arbitrary data: raw bytes, then messages of any type and body. Every call
 // must end when the guest does, and return nothing unchecked.
 func FuzzHostileGuest(f *testing.F) {
-	welcome := (&guest.Welcome{Version: guest.Version, ID: "x", Generation: 1}).Append(nil)
-	out := func(o guest.Output) []byte { return o.Append(nil) }
+	welcome := guest.Append(nil, &guest.Welcome{Version: guest.Version, ID: "x", Generation: 1})
+	out := func(o guest.Output) []byte { return guest.Append(nil, &o) }
 	f.Add(welcome, uint8(guest.TypeOutput), out(guest.Output{Stream: 1, Data: []byte("abc")}), uint8(guest.TypeExited), []byte{3, 1, 'p'}, []byte{})
 	f.Add(welcome, uint8(guest.TypeOutput), out(guest.Output{Stream: 2, Offset: 1 << 63, Data: []byte("abc")}), uint8(guest.TypeFailed),
-		(&guest.Failed{Kind: 200, Op: "\x1b[2J", Errno: 1 << 31, Stream: 1}).Append(nil), []byte{})
-	f.Add(welcome, uint8(guest.TypeProcesses), (&guest.Processes{Processes: make([]guest.ProcessInfo, 3)}).Append(nil),
+		guest.Append(nil, &guest.Failed{Kind: 200, Op: "\x1b[2J", Errno: 1 << 31, Stream: 1}), []byte{})
+	f.Add(welcome, uint8(guest.TypeProcesses), guest.Append(nil, &guest.Processes{Processes: make([]guest.ProcessInfo, 3)}),
 		uint8(guest.TypeAccepted), []byte{}, []byte("\x01\x00\x00\x00\x03\x00\x00\x00"))
 	f.Fuzz(func(t *testing.T, welcome []byte, typ1 uint8, body1 []byte, typ2 uint8, body2 []byte, raw []byte) {
 		host, peer := net.Pipe()

@@ -109,7 +109,7 @@ func (p *Process) Stream(ctx context.Context, take func(guest.Output) error, ack
 			err = p.output(body, take)
 		case guest.TypeExited:
 			var m guest.Exited
-			if err := m.Parse(body); err != nil || m.ID != p.id {
+			if err := guest.Parse(body, &m); err != nil || m.ID != p.id {
 				return guest.Exited{}, k.wrap(wire.ErrProtocol)
 			}
 			return m, nil
@@ -130,7 +130,7 @@ func (p *Process) Stream(ctx context.Context, take func(guest.Output) error, ack
 // output checks one piece of output and passes it on.
 func (p *Process) output(body []byte, take func(guest.Output) error) error {
 	var m guest.Output
-	if err := m.Parse(body); err != nil || len(m.Data) == 0 || len(m.Data) > guest.MaxData {
+	if err := guest.Parse(body, &m); err != nil || len(m.Data) == 0 || len(m.Data) > guest.MaxData {
 		return p.call.wrap(wire.ErrProtocol)
 	}
 	next := &p.stdout

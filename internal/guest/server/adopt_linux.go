@@ -24,7 +24,7 @@ func (s *Server) serveAdopt(rw io.ReadWriteCloser) {
 	defer r.close()
 	typ, body, err := wire.ReadMessage(r, nil)
 	var m guest.Adopt
-	if err != nil || guest.Type(typ) != guest.TypeAdopt || m.Parse(body) != nil {
+	if err != nil || guest.Type(typ) != guest.TypeAdopt || guest.Parse(body, &m) != nil {
 		return
 	}
 	var answer guest.Message
@@ -33,7 +33,7 @@ func (s *Server) serveAdopt(rw io.ReadWriteCloser) {
 	} else {
 		answer = &guest.Started{PID: int32(p.pid)}
 	}
-	b := answer.Append(nil)
+	b := guest.Append(nil, answer)
 	rw.Write(append(wire.AppendMessageHeader(nil, uint8(answer.MessageType()), len(b)), b...))
 }
 

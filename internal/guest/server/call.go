@@ -51,7 +51,7 @@ func unknown(*Server, *call) error {
 
 // parse reads the request into m.
 func (c *call) parse(m guest.Message) error {
-	if m.Parse(c.body) != nil {
+	if guest.Parse(c.body, m) != nil {
 		return errMalformed
 	}
 	return nil
@@ -59,7 +59,7 @@ func (c *call) parse(m guest.Message) error {
 
 // send sends one message that others follow.
 func (c *call) send(m guest.Message) error {
-	return canceled(c.st.Send(uint8(m.MessageType()), m.Append(nil)))
+	return canceled(c.st.Send(uint8(m.MessageType()), guest.Append(nil, m)))
 }
 
 // sendData sends p, at most guest.MaxData bytes, as one Data message.
@@ -69,7 +69,7 @@ func (c *call) sendData(p []byte) error {
 
 // answer sends the last message.
 func (c *call) answer(m guest.Message) error {
-	return canceled(c.st.SendLast(uint8(m.MessageType()), m.Append(nil)))
+	return canceled(c.st.SendLast(uint8(m.MessageType()), guest.Append(nil, m)))
 }
 
 // recv waits for the host's next message on this call; io.EOF at the end. The body is valid until the next call.

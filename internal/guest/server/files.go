@@ -146,7 +146,7 @@ func (c *call) nextData() ([]byte, error) {
 		return nil, err
 	}
 	var m guest.Data
-	if typ != guest.TypeData || m.Parse(body) != nil || len(m.Data) > guest.MaxData {
+	if typ != guest.TypeData || guest.Parse(body, &m) != nil || len(m.Data) > guest.MaxData {
 		return nil, errMalformed
 	}
 	return m.Data, nil

@@ -72,7 +72,7 @@ func (f *follower) listen() {
 	for {
 		typ, body, err := f.c.recv()
 		var m guest.Ack
-		if err == nil && typ == guest.TypeAck && m.Parse(body) == nil && m.ID == f.p.id {
+		if err == nil && typ == guest.TypeAck && guest.Parse(body, &m) == nil && m.ID == f.p.id {
 			f.p.acknowledge(&m)
 			continue
 		}

@@ -55,7 +55,7 @@ func FuzzRequest(f *testing.F) {
 		&guest.Ack{ID: "x", Exit: true}, &guest.Signal{ID: "x", Signal: 9}, &guest.Resize{ID: "x", Rows: 1, Cols: 2}, &guest.List{},
 		&guest.Wait{ID: "x"}, &guest.KillAll{}, &guest.Hold{}, &guest.Lease{For: time.Second}, &guest.Reborn{Key: make([]byte, 32), ID: "y"},
 		&guest.Shutdown{}} {
-		f.Add(uint8(m.MessageType()), m.Append(nil), uint8(guest.TypeAck), []byte{2})
+		f.Add(uint8(m.MessageType()), guest.Append(nil, m), uint8(guest.TypeAck), []byte{2})
 	}
 	f.Fuzz(func(t *testing.T, typ uint8, body []byte, typ2 uint8, body2 []byte) {
 		switch guest.Type(typ) {
@@ -88,7 +88,7 @@ func FuzzRequest(f *testing.F) {
 			if typ, answer, err = st.Recv(); err != nil {
 				break
 			}
-			if m := guest.New(guest.Type(typ)); m == nil || m.Parse(answer) != nil {
+			if m := guest.New(guest.Type(typ)); m == nil || guest.Parse(answer, m) != nil {
 				t.Errorf("answer of type %d: %q", typ, answer)
 			}
 		}
@@ -99,10 +99,10 @@ func FuzzRequest(f *testing.F) {
 
 // FuzzStart checks what a start is refused for, without starting anything.
 func FuzzStart(f *testing.F) {
-	f.Add((&guest.Start{ID: "a", Argv: []string{"sh"}, Env: []string{"PATH=/bin:/usr/bin"}}).Append(nil))
+	f.Add(guest.Append(nil, &guest.Start{ID: "a", Argv: []string{"sh"}, Env: []string{"PATH=/bin:/usr/bin"}}))
 	f.Fuzz(func(t *testing.T, body []byte) {
 		var m guest.Start
-		if m.Parse(body) != nil || checkStart(&m) != nil {
+		if guest.Parse(body, &m) != nil || checkStart(&m) != nil {
 			return
 		}
 		for _, p := range programPaths(&m) {

@@ -18,9 +18,9 @@ func TestTheLongestListIsOneMessage(t *testing.T) {
 		for range guest.MaxProcesses {
 			m.Processes = append(m.Processes, one)
 		}
-		b := m.Append(nil)
+		b := guest.Append(nil, &m)
 		var back guest.Processes
-		if err := back.Parse(b); len(b) > guest.MaxMessage || err != nil || len(back.Processes) != guest.MaxProcesses {
+		if err := guest.Parse(b, &back); len(b) > guest.MaxMessage || err != nil || len(back.Processes) != guest.MaxProcesses {
 			t.Errorf("%d bytes, %v", len(b), err)
 		}
 	}

@@ -126,7 +126,7 @@ func TestBrokenConnectionEndsAlone(t *testing.T) {
 		t.Fatal(err)
 	}
 	start := &guest.Start{ID: unique, Argv: []string{"sh", "-c", "sleep 0.2; exit 9"}, Follow: true}
-	body := start.Append(nil)
+	body := guest.Append(nil, start)
 	frame := wire.AppendMessageHeader(nil, uint8(guest.TypeStart), len(body))
 	frame = append(frame, body...)
 	n := len(frame)
@@ -168,7 +168,7 @@ func TestBrokenMessagesEndTheirCallAlone(t *testing.T) {
 		got, answer, err := st.Recv()
 		var f guest.Failed
 		if err == nil && guest.Type(got) == guest.TypeFailed {
-			err = f.Parse(answer)
+			err = guest.Parse(answer, &f)
 		}
 		return guest.Type(got), &f, err
 	}

@@ -93,7 +93,7 @@ func (u *unpacker) close() {
 // entry completes the previous file, and begins the next entry.
 func (u *unpacker) entry(body []byte) error {
 	var info guest.FileInfo
-	if info.Parse(body) != nil {
+	if guest.Parse(body, &info) != nil {
 		return errMalformed
 	}
 	if err := u.whole(); err != nil {
@@ -209,7 +209,7 @@ func replacing(dir int, name string, mk func() error) error {
 func (u *unpacker) content(body []byte) error {
 	var m guest.Data
 	f := u.file
-	if m.Parse(body) != nil || len(m.Data) > guest.MaxData || f == nil || uint64(len(m.Data)) > f.info.Size-f.written {
+	if guest.Parse(body, &m) != nil || len(m.Data) > guest.MaxData || f == nil || uint64(len(m.Data)) > f.info.Size-f.written {
 		return errMalformed
 	}
 	if err := writeAll(f.fd, m.Data, int64(f.written)); err != nil {

@@ -14,7 +14,7 @@ import (
 func FuzzUnpack(f *testing.F) {
 	entry := func(path string, typ guest.FileType, size uint64, target string) []byte {
 		m := guest.FileInfo{Path: path, Type: typ, Size: size, Target: target, Mode: 0o6777}
-		return m.Append(nil)
+		return guest.Append(nil, &m)
 	}
 	f.Add(entry("f", guest.FileRegular, 3, ""), []byte("abc"), entry("d/e", guest.FileDir, 0, ""))
 	f.Add(entry("l", guest.FileSymlink, 0, "/etc"), []byte{}, entry("l/x", guest.FileRegular, 0, ""))
@@ -32,7 +32,7 @@ func FuzzUnpack(f *testing.F) {
 		data := guest.Data{Data: content}
 		for _, step := range []func() error{
 			func() error { return u.entry(first) },
-			func() error { return u.content(data.Append(nil)) },
+			func() error { return u.content(guest.Append(nil, &data)) },
 			func() error { return u.entry(second) },
 			u.complete,
 		} {
