@@ -21,7 +21,8 @@ type figures struct {
 	floodGrowth int64 // bytes, the most of all runs
 	floodKept   int   // bytes of stdout, the most of all runs
 
-	prints float64 // the time of 20,000 prints on gvisor over that on native
+	prints    float64 // the time of 20,000 prints on gvisor over that on native
+	largeLeft int64   // bytes that a server has some time after large requests
 }
 
 func (f *figures) oneClient(rows []*row) {
@@ -96,6 +97,9 @@ func (f *figures) targets() []target {
 	}
 	if f.floodRan {
 		list[7].measured = float64(f.floodGrowth) / (1 << 20)
+	}
+	if f.largeLeft > 0 {
+		list = append(list, target{name: "what the server keeps of large requests, MiB", measured: float64(f.largeLeft) / (1 << 20), bound: largeLeft >> 20})
 	}
 	return list
 }

@@ -22,7 +22,7 @@ const (
 	// nothing else happens, and then is slow about it.
 	returnEvery = 3 * time.Second
 	returnOver  = 64 << 20 // bytes of heap, below which it is left in peace
-	returnRests = 32       // at the most; so many turns are left out after ones that gave nothing back, as what is held is held
+	returnRests = 3        // at the most; so many turns are left out after ones that gave nothing back, as what is held is held
 )
 
 // roomOf is how many bytes of bodies, and as many of answers, serve holds at the same time: less than is usual where the host, or the control

@@ -22,12 +22,16 @@ type Request struct {
 	ReturnFiles []string          `json:"return_files,omitempty"`
 }
 
-// File is one file on its way in or out.
+// File is one file on its way in or out. What comes out is Text where it is text.
 type File struct {
 	Path    string `json:"path"`
 	Size    int64  `json:"size,omitempty"`
+	Text    string `json:"content,omitempty"`
 	Content []byte `json:"content_base64,omitempty"`
 }
+
+// Bytes is what the file holds.
+func (f *File) Bytes() string { return f.Text + string(f.Content) }
 
 // Limits are those that a request names.
 type Limits struct {

@@ -102,7 +102,7 @@ func (want *outcome) check(a *liveserver.Answer) error {
 		return fmt.Errorf("%d files came back, bare there were %d", len(a.Files), len(want.files))
 	}
 	for _, f := range a.Files {
-		if text, ok := want.files[f.Path]; !ok || text != string(f.Content) {
+		if text, ok := want.files[f.Path]; !ok || text != f.Bytes() {
 			return fmt.Errorf("the file %s differs from the bare one, or was not there", f.Path)
 		}
 	}

@@ -1,0 +1,56 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/glovebox-dev/glovebox/test/liveserver"
+)
+
+const (
+	largeFile     = 15_000_000 // bytes; two of them are one body, and come back
+	largeRequests = 20
+	largeQuick    = 3
+	largeIdle     = 15 * time.Second // after which a server gave back what they took
+	largeLeft     = 150 << 20
+)
+
+// large sends requests with bodies of 30 MB, which are answered as large, and looks at what the server keeps of them.
+func (r *report) large(ctx context.Context) (err error) {
+	s, err := r.startServer(ctx)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, s.Stop()) }()
+	text := make([]byte, largeFile)
+	for i := range text {
+		text[i] = 'x'
+	}
+	body := (&liveserver.Request{Language: "bash", Code: "cp a c; cp b d", ReturnFiles: []string{"c", "d"},
+		Files: []liveserver.File{{Path: "a", Text: string(text)}, {Path: "b", Text: string(text)}}}).Encode()
+	n := largeRequests
+	if r.Floods == 1 {
+		n = largeQuick
+	}
+	for range n {
+		a, err := s.Post(ctx, body)
+		if err != nil {
+			return err
+		}
+		if len(a.Files) != 2 || len(a.Files[1].Text) != largeFile {
+			return fmt.Errorf("an answer of %s with %d files", a.Status, len(a.Files))
+		}
+	}
+	time.Sleep(largeIdle)
+	m, err := liveserver.ReadMemory(s.PID())
+	if err != nil {
+		return err
+	}
+	t := newTable(r.w, fmt.Sprintf("%d requests of %d MB, answered as large: memory of the server in MiB", n, 2*largeFile/1_000_000), "peak", fmt.Sprintf("%v later", largeIdle))
+	t.line(mib(m.Peak), mib(m.RSS))
+	t.Flush()
+	r.figures.largeLeft = m.RSS
+	return nil
+}
