@@ -35,10 +35,11 @@ func (a *api) run(w *httpd.Response, r *http.Request) error {
 	if err != nil {
 		return err
 	}
+	include := req.Include // all of req would be held beside what run has of it
 	if wantsEvents(r) {
-		return a.stream(w, r, run, req.Include, release)
+		return a.stream(w, r, run, include, release)
 	}
-	held, err := a.CarryOut(r.Context(), w, run, func(r *sandbox.Result) *answer.JSON { return answer.New(r, req.Include...).JSON() })
+	held, err := a.CarryOut(r.Context(), w, run, func(r *sandbox.Result) *answer.JSON { return answer.New(r, include...).JSON() })
 	defer held.Release()
 	if err != nil {
 		return err
