@@ -1,4 +1,4 @@
-// Package answer puts what a run did, made and cost, or why there is nothing to tell, into the JSON that every face of Glovebox prints.
+// Package answer puts what a run did, made and cost, or why there is none, into the JSON that every face of Glovebox prints.
 package answer
 
 import (
@@ -13,7 +13,7 @@ import (
 	"github.com/glovebox-dev/glovebox/sandbox"
 )
 
-// Answer is what a run did, made and cost. The sections after Timings are there where they have something to say, or are asked for.
+// Answer is what a run did, made and cost. The sections after Timings are there where they have something to say, or the request includes them.
 type Answer struct {
 	ID       sandbox.ID     `json:"id" doc:"Of the execution."`
 	Status   sandbox.Status `json:"status" doc:"How it ended. What the program did is a status, never an HTTP error." enum:"succeeded,failed,timeout,out_of_memory,output_limit,killed,canceled,rejected,lost"`

@@ -38,7 +38,7 @@ func TestJSONText(t *testing.T) {
 // What a problem quotes of a hostile request is brief.
 func TestProblemIsBrief(t *testing.T) {
 	name := strings.Repeat("\u0085", 1<<16)
-	p := NewProblem(sandbox.Invalidf(name, "%s", name), "x", sandbox.FixOf)
+	p := NewPublicProblem(sandbox.Invalidf(name, "%s", name), "x", sandbox.FixOf)
 	if n := len(p.Detail) + len(p.Param); n > 3*longestText || p.Param == "" {
 		t.Errorf("%d bytes", n)
 	}

@@ -57,15 +57,15 @@ func fieldOf(op string) string {
 	return op
 }
 
-type limitField struct {
+type limitUnit struct {
 	name  sandbox.LimitName
 	field string
 	value **float64
 	unit  float64 // of the API's field in the contract's
 }
 
-func (l *Limits) fields() []limitField {
-	return []limitField{
+func (l *Limits) fields() []limitUnit {
+	return []limitUnit{
 		{sandbox.LimitTimeout, "timeout_s", &l.TimeoutS, float64(time.Second)},
 		{sandbox.LimitMemory, "memory_mib", &l.MemoryMiB, mib},
 		{sandbox.LimitCPUs, "cpus", &l.CPUs, 1000},

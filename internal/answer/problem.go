@@ -19,7 +19,7 @@ type Problem struct {
 	Kind      string `json:"kind" doc:"What the caller can do about it." enum:"internal,invalid,not_found,exists,busy,quota,unauthorized,unsupported,unavailable,too_large"`
 	Hint      string `json:"hint,omitempty" doc:"What would help."`
 	Param     string `json:"param,omitempty" doc:"The part of the request that is wrong."`
-	RequestID string `json:"request_id,omitempty" doc:"The server's log has what is not told here under this id."`
+	RequestID string `json:"request_id,omitempty" doc:"The server's log has the details under this id."`
 
 	RetryAfter time.Duration `json:"-"` // when to try again; 0 is unknown
 }
@@ -48,27 +48,13 @@ const defaultRetryAfter = time.Second
 // longestText is the most bytes of one text in a problem.
 const longestText = 4 << 10
 
-// NewProblem turns an error into a problem. fix puts into the words of the caller's face what would help. An Internal error never shows
-// its text: it is for the log, beside the request id.
-func NewProblem(err error, requestID string, fix func(error) string) Problem {
+// NewProblem turns an error into a problem, for a face on the user's own machine that says by itself what happened and what would help.
+func NewProblem(err error, detail, hint string) Problem {
 	kind := sandbox.KindOf(err)
 	entry := kindTable[kind]
-	p := Problem{
-		Type: "urn:glovebox:problem:" + kind.String(), Title: entry.title, Status: entry.status,
-		Kind: kind.String(), RequestID: requestID,
-	}
-	if kind == sandbox.Internal {
-		p.Detail = "Something went wrong on the server; its log has the details under this request_id."
-		if requestID == "" {
-			p.Detail = "Something went wrong inside Glovebox."
-		}
-		return p
-	}
-	var op string
-	p.Detail, op = publicText(err)
-	p.Hint = fix(err)
+	p := Problem{Type: "urn:glovebox:problem:" + kind.String(), Title: entry.title, Status: entry.status, Detail: detail, Kind: kind.String(), Hint: hint}
 	if kind == sandbox.Invalid || kind == sandbox.TooLarge { // of other kinds it is the step that failed
-		p.Param = op
+		_, p.Param = publicText(err)
 	}
 	if p.Detail == "" {
 		p.Detail = entry.title
@@ -81,6 +67,19 @@ func NewProblem(err error, requestID string, fix func(error) string) Problem {
 	if kind == sandbox.Busy || kind == sandbox.Unavailable {
 		p.RetryAfter = max(sandbox.RetryAfterOf(err), defaultRetryAfter)
 	}
+	return p
+}
+
+// NewPublicProblem is NewProblem for strangers. An Internal error never shows its text: it is for the log, beside the request id. fix says
+// what would help, in the words of the caller's face.
+func NewPublicProblem(err error, requestID string, fix func(error) string) Problem {
+	detail, hint := "Something went wrong on the server; its log has the details under this request_id.", ""
+	if sandbox.KindOf(err) != sandbox.Internal {
+		detail, _ = publicText(err)
+		hint = fix(err)
+	}
+	p := NewProblem(err, detail, hint)
+	p.RequestID = requestID
 	return p
 }
 

@@ -56,7 +56,7 @@ const Auto = "auto"
 
 // Run is one execution in a sandbox of its own.
 type Run struct {
-	Owner   string          // whose share of slots, queue and warm boxes it takes; "" is the one who has no name
+	Owner   string          // who it belongs to, over HTTP the name of the API key: whose share of slots, queue and warm boxes it takes; "" is nobody's
 	ID      sandbox.ID      // of the execution, for callers that name it before it ends; "" is a new one
 	Backend string          // "" is the engine's default, Auto the strongest that stands here
 	Spec    sandbox.Spec    // zero fields get the engine's defaults; ID is the engine's to choose

@@ -14,7 +14,7 @@ import (
 )
 
 // decode reads one JSON value into the struct that into points to. It is stricter than encoding/json, because a request that
-// is understood in part runs something other than what was asked: unknown and repeated names, null in lists, bytes after
+// is understood in part runs something else than the caller meant: unknown and repeated names, null in lists, bytes after
 // the value, text that is not UTF-8 (lone surrogates too) and numbers that do not fit are refused, each with the path of
 // its field. Names match exactly. null stands for a field that was not sent.
 //

@@ -155,7 +155,7 @@ func TestRefused(t *testing.T) {
 		{"NUL in code", `{"language":"python","code":"a\u0000"}`, 400, "code", "NUL"},
 		{"code and command", `{"language":"python","code":"1","command":["ls"]}`, 400, "code", "together"},
 		{"too much code", python(strings.Repeat("#", 11<<20)), 413, "code", "over the bound"},
-		{"too large a body", python(strings.Repeat("#", 21<<20)), 413, "", "over the bound"},
+		{"too large a body", python(strings.Repeat("#", 21<<20)), 413, "", "over the limit"},
 		{"too many files", with("files", slices.Repeat([]object{{"path": "a", "content": ""}}, 10_001)), 413, "files", "more than 10000"},
 		{"a file without content", with("files", []object{{"path": "a"}}), 400, "files[0]", "exactly one of"},
 		{"two stdins", jsonOf(object{"language": "bash", "code": "true", "stdin": "a", "stdin_base64": "YQ=="}), 400, "stdin", "either stdin or"},

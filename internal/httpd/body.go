@@ -62,7 +62,7 @@ func (s *Server) ReadBody(w *Response, r *http.Request) (*Body, error) {
 	return b, err
 }
 
-// readBody reads the whole body of a request. It returns a TooLarge error past its bound, and a Busy one when too many other
+// readBody reads the whole body of a request. It returns a TooLarge error past its limit, and a Busy one when too many other
 // bodies are held. The caller releases the body, also after an error.
 func readBody(control *http.ResponseController, r *http.Request, bounds bodyBounds, room *room, owner string) (*Body, error) {
 	b := &Body{room: room, owner: owner}
@@ -103,7 +103,7 @@ func readBody(control *http.ResponseController, r *http.Request, bounds bodyBoun
 }
 
 func overBound(most int64) error {
-	return &sandbox.Error{Kind: sandbox.TooLarge, Msg: "the body is over the bound of " + sandbox.FormatBytes(most)}
+	return &sandbox.Error{Kind: sandbox.TooLarge, Msg: "the body is over the limit of " + sandbox.FormatBytes(most)}
 }
 
 func earlier(a, b time.Time) time.Time {

@@ -18,7 +18,7 @@ const sendBuffer = 256 << 10
 // request comes at that very moment goes as well: it may be carried out, and its client learns it as with any connection that breaks.
 type connections struct {
 	most   int
-	refuse func() // is told of each connection that is closed for another or at once
+	refuse func() // is called for each connection that is closed for another or at once
 
 	mu      sync.Mutex // guards all below
 	open    map[net.Conn]*connection

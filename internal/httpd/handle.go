@@ -52,7 +52,7 @@ func (s *Server) handle(w http.ResponseWriter, r *http.Request) {
 }
 
 // admit says whether the request may be served at all: to the right name, not from another site's page, and to a path that
-// exists. The key is asked for before the path is looked at, so that without one nothing is told.
+// exists. The key is asked for before the path is looked at, so that without one the answer says nothing of it.
 func (s *Server) admit(w *Response, r *http.Request) error {
 	if err := s.checkHost(r); err != nil {
 		return err
@@ -137,7 +137,7 @@ func (s *Server) WriteJSON(w *Response, v any) error {
 	return s.WriteText(w, answer.NewLayout().Around(v))
 }
 
-// WriteText answers with JSON. An error of the client's connection is none of ours: there is nobody to tell.
+// WriteText answers with JSON. An error of the client's connection is none of ours: nobody reads a problem.
 func (s *Server) WriteText(w *Response, text *answer.JSON) error {
 	h := w.Header()
 	h.Set("Content-Type", "application/json")

@@ -12,7 +12,7 @@ import (
 	"github.com/glovebox-dev/glovebox/sandbox"
 )
 
-// Key is an API key as a server keeps it: its name, for the log, and the SHA-256 of the secret. A plain hash is enough, and
+// Key is an API key as a server keeps it: its name, which is the owner of what its requests make, and the SHA-256 of the secret. A plain hash is enough, and
 // is fast on every request, because secrets are random and long: there is no dictionary to try, as there is with passwords.
 type Key struct {
 	Name string
@@ -57,11 +57,11 @@ func NewKey(name, secretOrHash string) (Key, error) {
 // String is the form of a key that is kept in a file: "sha256:" and the hash of the secret.
 func (k Key) String() string { return hashPrefix + hex.EncodeToString(k.Hash[:]) }
 
-// errKey is the same for a missing key and a wrong one, so that neither tells which keys exist.
+// errKey is the same for a missing key and a wrong one, so that neither reveals which keys exist.
 var errKey = &sandbox.Error{Kind: sandbox.Unauthorized, Msg: "a valid API key is needed",
 	Fix: "send it as Authorization: Bearer KEY, or as X-API-Key: KEY"}
 
-// authorize finds the key that a request bears. Every key is compared, each in constant time, so that the time tells nothing
+// authorize finds the key that a request bears. Every key is compared, each in constant time, so that the time reveals nothing
 // of where a guess failed. Two credentials in one request are refused: what stands before us might have checked the other.
 func (s *Server) authorize(r *http.Request) (name string, err error) {
 	if len(s.config.Keys) == 0 {

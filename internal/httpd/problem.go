@@ -25,7 +25,7 @@ var (
 func FixOf(err error) string {
 	fix := flagsOfFields.ReplaceAllString(flagsOfOperator.Replace(sandbox.FixOf(err)), `"$1": "$2"`)
 	if lacks := sandbox.UnenforcedOf(err); len(lacks) > 0 {
-		fix += fmt.Sprintf(`; or go without: "allow_unenforced": [%s]`, quoted(lacks))
+		fix += fmt.Sprintf(`; or waive it: "allow_unenforced": [%s]`, quoted(lacks))
 	}
 	return fix
 }
@@ -73,7 +73,7 @@ func refuse(status int, kind sandbox.Kind, msg, fix string) error {
 
 // problemOf is the problem of an error, with the status of a refusal.
 func problemOf(err error, requestID string) answer.Problem {
-	p := answer.NewProblem(err, requestID, FixOf)
+	p := answer.NewPublicProblem(err, requestID, FixOf)
 	var r *refusal
 	if errors.As(err, &r) {
 		p.Status, p.Title = r.status, http.StatusText(r.status)

@@ -16,7 +16,7 @@ type Response struct {
 	pace    pace
 
 	ID  string // of the request
-	Key string // name of the API key, the owner of what the request makes; "" where none is asked for
+	Key string // name of the API key, the owner of what the request makes; "" where the server has no keys
 
 	owner  string // of what is held for it: the API key, or the client's address
 	route  string // pattern that matched; never the path, which the client chooses

@@ -42,7 +42,7 @@ type Config struct {
 	Engine  *engine.Engine
 	Version string // of Glovebox, as capabilities and metrics report it
 
-	Keys  []Key    // none: no key is asked for, and CheckListen allows loopback only
+	Keys  []Key    // none: requests need no key, and CheckListen allows loopback only
 	Hosts []string // names in the Host header that are ours, besides localhost and loopback addresses
 
 	MaxBody        int64         // bytes of one request body; 0 is DefaultMaxBody
