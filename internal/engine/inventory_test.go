@@ -25,3 +25,18 @@ func TestParseInventory(t *testing.T) {
 		}
 	}
 }
+
+func FuzzParseInventory(f *testing.F) {
+	f.Add([]byte(`{"version":"1","standard_library":false,"modules":[{"name":"a","version":""}]}`))
+	f.Add([]byte(`{"version":"1","modules":null}`))
+	f.Fuzz(func(t *testing.T, text []byte) {
+		found, err := parseInventory(text)
+		if err != nil {
+			return
+		}
+		again, _ := json.Marshal(found)
+		if same, err := parseInventory(again); err != nil || same.Version != found.Version || len(same.Modules) != len(found.Modules) {
+			t.Fatalf("%s: %v", again, err)
+		}
+	})
+}
