@@ -90,6 +90,7 @@ type Usage struct {
 	MemoryNow   int64         // bytes
 	OOMKills    int64         // processes that the kernel killed for want of memory, since the sandbox began
 	PidsNow     int64
+	PidsRefused int64 // forks and threads that the kernel refused at the limit, since the sandbox began
 	DiskWritten int64
 }
 

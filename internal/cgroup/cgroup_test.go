@@ -106,7 +106,7 @@ func TestGroup(t *testing.T) {
 			t.Errorf("%s is left", dir)
 		}
 	}
-	if u := g.Usage(); u != (Usage{CPU: -1, MemoryNow: -1, MemoryPeak: -1, OOMKills: -1, Pids: -1}) {
+	if u := g.Usage(); u != (Usage{CPU: -1, MemoryNow: -1, MemoryPeak: -1, OOMKills: -1, Pids: -1, Refused: -1}) {
 		t.Errorf("a group that is gone has used %+v", u)
 	}
 }

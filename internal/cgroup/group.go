@@ -30,6 +30,7 @@ type Group struct {
 	branches []branch // with the group's own folders
 	limits   Limits
 	oomKills int64 // of the sandboxes that the group had before
+	refused  int64 // likewise
 }
 
 // Create makes a group with its limits set, or leaves nothing behind.
@@ -185,11 +186,12 @@ type Usage struct {
 	MemoryPeak int64
 	OOMKills   int64
 	Pids       int64
+	Refused    int64 // forks and threads, at the limit of pids
 }
 
 // Usage reads the group's counters.
 func (g *Group) Usage() Usage {
-	u := Usage{CPU: -1, MemoryNow: -1, MemoryPeak: -1, OOMKills: -1, Pids: -1}
+	u := Usage{CPU: -1, MemoryNow: -1, MemoryPeak: -1, OOMKills: -1, Pids: -1, Refused: -1}
 	for _, b := range g.branches {
 		if b.V2 {
 			u.readV2(b)
@@ -199,6 +201,9 @@ func (g *Group) Usage() Usage {
 	}
 	if u.OOMKills >= 0 {
 		u.OOMKills -= g.oomKills
+	}
+	if u.Refused >= 0 {
+		u.Refused -= g.refused
 	}
 	return u
 }
@@ -222,6 +227,7 @@ func (u *Usage) readV2(b branch) {
 	set(&u.MemoryPeak, readNumber(b.Dir, "memory.peak")) // Linux 5.19
 	set(&u.OOMKills, readKey(b.Dir, "memory.events", "oom_kill"))
 	set(&u.Pids, readNumber(b.Dir, "pids.current"))
+	set(&u.Refused, readKey(b.Dir, "pids.events", "max"))
 	if us := readKey(b.Dir, "cpu.stat", "usage_usec"); us >= 0 {
 		u.CPU = time.Duration(us) * time.Microsecond
 	}
@@ -235,6 +241,7 @@ func (u *Usage) readV1(b branch) {
 	}
 	if b.has(Pids) {
 		set(&u.Pids, readNumber(b.Dir, "pids.current"))
+		set(&u.Refused, readKey(b.Dir, "pids.events", "max"))
 	}
 	if b.has(CPUAcct) {
 		if ns := readNumber(b.Dir, "cpuacct.usage"); ns >= 0 {

@@ -126,13 +126,16 @@ func (g *Group) rename(name string) error {
 	return nil
 }
 
-// reset has the counters begin anew. That of out-of-memory kills cannot, and is remembered.
+// reset has the counters begin anew. Those of out-of-memory kills and refused forks cannot, and are remembered.
 func (g *Group) reset() error {
 	for _, b := range g.branches {
 		var err error
 		if b.has(Memory) {
 			err = writeFile(b.Dir, "memory.max_usage_in_bytes", "0")
 			g.oomKills = max(readKey(b.Dir, "memory.oom_control", "oom_kill"), 0)
+		}
+		if b.has(Pids) {
+			g.refused = max(readKey(b.Dir, "pids.events", "max"), 0)
 		}
 		if b.has(CPUAcct) {
 			err = errors.Join(err, writeFile(b.Dir, "cpuacct.usage", "0"))

@@ -116,7 +116,7 @@ func TestUsedAgain(t *testing.T) {
 	if u := second.Usage(); u.OOMKills < 1 || u.CPU <= 0 {
 		t.Errorf("the second has used %+v, the first %+v", u, before)
 	}
-	if u := first.Usage(); u != (Usage{CPU: -1, MemoryNow: -1, MemoryPeak: -1, OOMKills: -1, Pids: -1}) || len(first.Processes()) != 0 {
+	if u := first.Usage(); u != (Usage{CPU: -1, MemoryNow: -1, MemoryPeak: -1, OOMKills: -1, Pids: -1, Refused: -1}) || len(first.Processes()) != 0 {
 		t.Errorf("the first is told of the second: %+v", u)
 	}
 	first.Kill()

@@ -105,7 +105,7 @@ func (box *Box) Usage(context.Context) (sandbox.Usage, error) {
 func (box *Box) usage() sandbox.Usage {
 	u := box.Group.Usage()
 	return sandbox.Usage{Wall: time.Since(box.Began), CPU: u.CPU, MemoryPeak: u.MemoryPeak, MemoryNow: u.MemoryNow,
-		OOMKills: u.OOMKills, PidsNow: u.Pids, DiskWritten: -1}
+		OOMKills: u.OOMKills, PidsNow: u.Pids, PidsRefused: u.Refused, DiskWritten: -1}
 }
 
 // Wait returns once every process of the sandbox is gone.

@@ -279,7 +279,7 @@ func (b *fakeBox) Effective() sandbox.Policy {
 
 // Usage knows the wall time only.
 func (b *fakeBox) Usage(context.Context) (sandbox.Usage, error) {
-	u := sandbox.Usage{Wall: time.Since(b.spawned), CPU: -1, MemoryPeak: -1, MemoryNow: -1, OOMKills: -1, PidsNow: -1, DiskWritten: -1}
+	u := sandbox.Usage{Wall: time.Since(b.spawned), CPU: -1, MemoryPeak: -1, MemoryNow: -1, OOMKills: -1, PidsNow: -1, PidsRefused: -1, DiskWritten: -1}
 	select {
 	case <-b.done:
 		u.Wall = b.wall

@@ -21,7 +21,7 @@ func (box *Box) Usage(ctx context.Context) (sandbox.Usage, error) {
 		return box.last, nil
 	default:
 	}
-	u := sandbox.Usage{CPU: -1, MemoryPeak: -1, MemoryNow: -1, OOMKills: -1, PidsNow: -1, DiskWritten: -1}
+	u := sandbox.Usage{CPU: -1, MemoryPeak: -1, MemoryNow: -1, OOMKills: -1, PidsNow: -1, PidsRefused: -1, DiskWritten: -1}
 	if box.counters != nil {
 		box.counters.read(&u)
 	} else {

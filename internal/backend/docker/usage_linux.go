@@ -25,7 +25,7 @@ func countersOf(to *connection, pid int) *counters {
 
 func (c *counters) read(u *sandbox.Usage) {
 	g := c.group.Usage()
-	u.CPU, u.MemoryPeak, u.MemoryNow, u.OOMKills, u.PidsNow = g.CPU, g.MemoryPeak, g.MemoryNow, g.OOMKills, g.Pids
+	u.CPU, u.MemoryPeak, u.MemoryNow, u.OOMKills, u.PidsNow, u.PidsRefused = g.CPU, g.MemoryPeak, g.MemoryNow, g.OOMKills, g.Pids, g.Refused
 }
 
 // limits returns the limits set in the kernel; ok is false if they are unknown.
