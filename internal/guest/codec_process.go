@@ -91,6 +91,7 @@ func (m *Exited) Fields(c *wire.Codec) {
 	wire.Uint(c, 10, &m.Stdout)
 	wire.Uint(c, 11, &m.Stderr)
 	wire.Bool(c, 12, &m.Incomplete)
+	wire.Uint(c, 13, &m.Left)
 }
 
 // MessageType returns TypeInput.

@@ -164,7 +164,8 @@ type Exited struct {
 	MaxRSS      uint64        // bytes, of the largest single process
 	Stdout      uint64        // bytes written, whether kept or not
 	Stderr      uint64
-	Incomplete  bool // a descendant still held the output open when Drain was over
+	Incomplete  bool   // a descendant still held the output open when Drain was over
+	Left        uint32 // processes of the execution that still ran when this record was made
 }
 
 // Input hands bytes to stdin. Offset counts all bytes handed over before; bytes before what was already taken are skipped.

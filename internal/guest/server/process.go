@@ -38,9 +38,11 @@ type process struct {
 	signaled     bool // a caller requested SIGKILL
 	sentKill     bool // SIGKILL was sent to a process of this execution for any reason
 	foreignKills uint32
-	pending      int  // what the exit record waits for: pumps, killing the tree, the process itself
-	hunts        int  // goroutines killing its processes, or about to
-	forgotten    bool // the record is gone: nobody may wait any more
+	pending      int    // what the exit record waits for: pumps, killing the tree, the process itself
+	hunts        int    // goroutines killing its processes, or about to
+	forgotten    bool   // the record is gone: nobody may wait any more
+	looked       bool   // left is set or being counted
+	left         uint32 // processes that still ran
 	exited       *guest.Exited
 	deadline     *time.Timer
 }
@@ -114,7 +116,7 @@ func (p *process) awaitOutput() {
 // ended counts one thing that the exit record waits for. Called with mu held.
 func (p *process) ended() {
 	p.pending--
-	if p.pending > 0 {
+	if p.pending > 0 || p.lookForLeft() {
 		return
 	}
 	e := &guest.Exited{
@@ -126,6 +128,7 @@ func (p *process) ended() {
 		Wall:        p.wall,
 		CPU:         time.Duration(p.usage.Utime.Nano() + p.usage.Stime.Nano()),
 		MaxRSS:      uint64(max(p.usage.Maxrss, 0)) << 10,
+		Left:        p.left,
 	}
 	if p.status.Signaled() {
 		e.Signal = int32(p.status.Signal())
