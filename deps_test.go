@@ -67,6 +67,9 @@ internal/engine:             sandbox internal/guest internal/guest/client intern
 # attacks on sandboxes, and what decides: a backend is handed to it as a value
 internal/attack:             sandbox internal/engine internal/guest internal/guest/client internal/seccomp | golang.org/x/sys
 
+# a result in words and JSON, for every face
+internal/answer:             sandbox
+
 # integrations: they know the engine, and not each other
 internal/answer:             sandbox
 internal/httpd:              sandbox internal/answer internal/engine | github.com/prometheus/client_golang

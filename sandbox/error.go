@@ -38,7 +38,8 @@ type Error struct {
 	Kind Kind
 	Op   string // the step that failed, innermost part last: "native: mount /proc"
 	Msg  string // what happened, in words; may be empty when Err says it
-	Fix  string // what would help, in one sentence; may be empty
+	Fix  string // what would help, in one sentence that holds for every face; may be empty
+	Hint Hint   // what would help, where each face says it in its own words; beside a Fix, another way. May be zero
 	Err  error  // the cause; may be nil
 
 	RetryAfter time.Duration // of a Busy error: when a slot is likely to be free; 0 is unknown
@@ -92,19 +93,34 @@ func KindOf(err error) Kind {
 	return Internal
 }
 
-// FixOf returns the first fix in err's chain, or "".
+// FixOf returns the fix of the first error in err's chain that has one or a hint, or "".
 func FixOf(err error) string {
 	for err != nil {
 		var e *Error
 		if !errors.As(err, &e) {
 			return ""
 		}
-		if e.Fix != "" {
+		if e.Fix != "" || e.Hint.Code != "" {
 			return e.Fix
 		}
 		err = e.Err
 	}
 	return ""
+}
+
+// HintOf returns the hint of the first error in err's chain that has one or a fix, or a zero one.
+func HintOf(err error) Hint {
+	for err != nil {
+		var e *Error
+		if !errors.As(err, &e) {
+			return Hint{}
+		}
+		if e.Hint.Code != "" || e.Fix != "" {
+			return e.Hint
+		}
+		err = e.Err
+	}
+	return Hint{}
 }
 
 // RetryAfterOf returns the first RetryAfter in err's chain, or 0.

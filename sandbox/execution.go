@@ -84,12 +84,30 @@ type File struct {
 	Data []byte
 }
 
-// Skipped is a file that was not handed back.
+// Skipped is a file that was not handed back. Path is never empty.
 type Skipped struct {
-	Path   string `json:"path"`
-	Size   int64  `json:"size"`
-	Reason string `json:"reason"`
+	Path   string   `json:"path"`
+	Size   int64    `json:"size"`
+	Code   SkipCode `json:"code"`
+	Reason string   `json:"reason"`
 }
+
+// SkipCode names why a file was not handed back.
+type SkipCode string
+
+// The reasons.
+const (
+	SkipTooLarge   SkipCode = "too_large"  // it is over Return.MaxFileBytes
+	SkipTooMany    SkipCode = "too_many"   // it comes after Return.MaxFiles others
+	SkipTotal      SkipCode = "total_size" // with it, the files would be over Return.MaxBytes
+	SkipSymlink    SkipCode = "symlink"
+	SkipDevice     SkipCode = "device"
+	SkipPipe       SkipCode = "pipe"
+	SkipSocket     SkipCode = "socket"
+	SkipUnreadable SkipCode = "unreadable"
+	SkipChanged    SkipCode = "changed"   // it changed while it was read
+	SkipUnwritten  SkipCode = "unwritten" // it could not be written on the caller's side
+)
 
 // Captured is the kept part of one output stream: the head and, past the limit, also the tail.
 type Captured struct {
@@ -116,12 +134,14 @@ type Result struct {
 	Exception *Exception
 	Files     []File
 	Skipped   []Skipped
-	Usage     Usage
-	Timings   Timings
-	Requested Spec
-	Asked     string // the requested backend: a name, "auto", or the default where none was requested
-	Effective Policy
-	Hint      string // one or two sentences that a model can act on
+	// SkippedMore counts files that were not handed back either, beyond those that Skipped names.
+	SkippedMore int
+	Usage       Usage
+	Timings     Timings
+	Requested   Spec
+	Asked       string // the requested backend: a name, "auto", or the default where none was requested
+	Effective   Policy
+	Hints       []Hint // what happened and what would help, most important first; none after a plain success
 }
 
 // Timings divides the wall time of a one-shot run.

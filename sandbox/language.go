@@ -17,6 +17,10 @@ type Language struct {
 	// Env is added to the environment of every execution in this language.
 	Env []string
 
+	// Offline is added to the environment of every execution, in any language, where the sandbox has no network: it has the tools of this
+	// language fail at once there.
+	Offline []string
+
 	// ModulePath names the variable that lists further folders to search for modules: "PYTHONPATH". It lets code that lies
 	// outside the workspace find the modules in it; "" is none.
 	ModulePath string
@@ -27,6 +31,11 @@ type Language struct {
 
 	// ParseError finds the uncaught exception in the end of a failed program's stderr, or returns nil. The bytes are hostile.
 	ParseError func(stderr []byte) *Exception
+
+	// Diagnose reads the end of the output of a failed program and says what it ran into, the most telling first: codes, names and limits;
+	// the engine adds what it knows. It is asked also about programs of other languages, which may have started one of this. The text is
+	// hostile.
+	Diagnose func(output string) []Hint
 
 	// Zygote says how the interpreter can be kept waiting just before its program; nil is not at all.
 	Zygote *Zygote

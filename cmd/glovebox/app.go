@@ -9,6 +9,7 @@ import (
 	"os"
 	"sync"
 
+	"github.com/glovebox-dev/glovebox/internal/answer"
 	"github.com/glovebox-dev/glovebox/internal/backend"
 )
 

@@ -60,14 +60,11 @@ func (a *app) execute(ctx context.Context, run engine.Run, f *sandboxFlags) (err
 
 // finish hands out the files, says how it went and returns the exit code as an error. failed is that the output could not be passed on.
 func (a *app) finish(result *sandbox.Result, out *filesOut, f *sandboxFlags, failed error) error {
-	if len(f.returns) > 0 && len(result.Files)+len(result.Skipped) == 0 {
-		a.warn("no file that was made or changed matches --return %s", visible(strings.Join(f.returns, ", ")))
-	}
 	left := a.handOut(result, out, f.out)
 	if a.json {
 		answered := *result
 		answered.Skipped = left
-		failed = a.printJSON(answer.New(&answered, answer.Sections...))
+		failed = a.printJSON(answer.New(answer.CommandLine, &answered, answer.Sections...))
 	}
 	a.report(result)
 	switch {

@@ -3,7 +3,6 @@ package main
 import (
 	"errors"
 	"fmt"
-	"strconv"
 	"strings"
 
 	"github.com/glovebox-dev/glovebox/internal/answer"
@@ -28,13 +27,7 @@ func (a *app) fail(err error) {
 	}
 }
 
-// problemOf shows more than a server does: whoever runs the command is the operator too.
-func problemOf(err error) answer.Problem {
-	p := answer.NewProblem(err, "", fixOf)
-	p.Detail = textOf(err)
-	p.Hint = fixOf(err)
-	return p
-}
+func problemOf(err error) answer.Problem { return answer.NewProblem(err, textOf(err), fixOf(err)) }
 
 // textOf is what happened, without the fix.
 func textOf(err error) string {
@@ -56,37 +49,12 @@ func textOf(err error) string {
 }
 
 // fixOf is what would help, in the words of the command line; "" where nobody knows.
-func fixOf(err error) string {
-	fix := inFlags.Replace(sandbox.FixOf(err))
-	lacks := sandbox.UnenforcedOf(err)
-	if len(lacks) == 0 {
-		return fix
-	}
-	waive := fmt.Sprintf("run without: %s (for all runs: allow_unenforced = [%s] in the configuration file)",
-		allowFlagOf(lacks), strings.Join(quotedNames(lacks), ", "))
-	if fix == "" {
-		return waive
-	}
-	return fix + "; or " + waive
-}
-
-// allowFlagOf is the flag by which users waive limits.
-func allowFlagOf(lacks []sandbox.LimitName) string {
-	return "--allow-unenforced " + strings.Join(namesOf(lacks), ",")
-}
+func fixOf(err error) string { return answer.CommandLine.Fix(err) }
 
 func namesOf(limits []sandbox.LimitName) []string {
 	names := make([]string, len(limits))
 	for i, name := range limits {
 		names[i] = string(name)
-	}
-	return names
-}
-
-func quotedNames(limits []sandbox.LimitName) []string {
-	names := namesOf(limits)
-	for i, name := range names {
-		names[i] = strconv.Quote(name)
 	}
 	return names
 }

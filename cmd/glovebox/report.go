@@ -7,7 +7,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/glovebox-dev/glovebox/internal/engine"
+	"github.com/glovebox-dev/glovebox/internal/answer"
 	"github.com/glovebox-dev/glovebox/sandbox"
 )
 
@@ -23,27 +23,22 @@ func (a *app) handOut(r *sandbox.Result, out *filesOut, dir string) []sandbox.Sk
 		}
 		size := int64(len(f.Data))
 		if err := out.write(f); err != nil {
-			left = append(left, sandbox.Skipped{Path: f.Path, Size: size, Reason: err.Error()})
+			left = append(left, sandbox.Skipped{Path: f.Path, Size: size, Code: sandbox.SkipUnwritten, Reason: err.Error()})
 		} else if a.verbose || isTerminal(a.Stderr) {
 			a.note(faint, "wrote %s (%s)", visibleName(filepath.Join(dir, f.Path)), sandbox.FormatBytes(size))
 		}
 	}
 	for i, f := range left {
-		switch {
-		case i == shownLeftOut:
-			a.warn("and %d more were left out (--json lists them)", len(left)-i)
-			return left
-		case f.Path == "":
-			a.warn("%s", visible(f.Reason))
-		default:
-			a.warn("%s was left out: %s", visibleName(f.Path), visible(f.Reason))
+		if i == shownLeftOut {
+			break
 		}
+		a.warn("%s was left out: %s", visibleName(f.Path), visible(f.Reason))
+	}
+	if more := len(left) + r.SkippedMore - shownLeftOut; more > 0 {
+		a.warn("and %d more were left out (--json lists them)", more)
 	}
 	return left
 }
-
-// inFlags puts what a caller is to do into the words of this face.
-var inFlags = strings.NewReplacer(engine.SendStdin, "hand it on with -i or --stdin FILE", engine.SendFile, "send it with --file")
 
 // report says on stderr how a run went: what was weaker than asked, the hint where there is one, and on a terminal a
 // summary.
@@ -57,9 +52,9 @@ func (a *app) report(r *sandbox.Result) {
 			a.warn("not enforced on this host, as allowed: %s", strings.Join(names, ", "))
 		}
 	}
-	hint := strings.TrimSpace(strings.TrimSuffix(r.Hint, engine.SkippedHint(r.Skipped))) // handOut has named them all
-	if hint != "" && !a.json && !a.quiet {
-		a.say(statusColour(r.Status), "hint: %s", oneLine(inFlags.Replace(hint)))
+	hints := slices.DeleteFunc(slices.Clone(r.Hints), func(h sandbox.Hint) bool { return h.Code == sandbox.HintSkipped }) // handOut has named them
+	if hint := answer.CommandLine.Hint(hints); hint != "" && !a.json && !a.quiet {
+		a.say(statusColour(r.Status), "hint: %s", oneLine(hint))
 	}
 	if a.verbose || isTerminal(a.Stderr) {
 		a.note(faint, "%s", summary(r))

@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"path"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -237,7 +238,7 @@ func (a *app) warnOfDefault(p engine.Probed) {
 	}
 	if lacks := sandbox.UnenforcedOf(why); len(lacks) > 0 {
 		a.warn("%s rejects default requests, so /readyz says no: this host cannot enforce %s", p.Backend, inWords(namesOf(lacks)))
-		a.say(plain, "fix: glovebox serve %s, or \"allow_unenforced\" in each request", allowFlagOf(lacks))
+		a.say(plain, "fix: glovebox serve --allow-unenforced %s, or \"allow_unenforced\" in each request", strings.Join(namesOf(lacks), ","))
 		return
 	}
 	a.warn("default requests are rejected, so /readyz says no: %s", oneLine(why.Error()))

@@ -79,8 +79,9 @@ type Timings struct {
 	FilesMS  float64 `json:"files_ms" doc:"Files out."`
 }
 
-// New turns a result into its JSON form. include names Sections that are to be there in any case. Lists are never null.
-func New(r *sandbox.Result, include ...string) *Answer {
+// New turns a result into its JSON form, with hints in the words of a face. include names Sections that are to be there in any case. Lists are
+// never null.
+func New(f Face, r *sandbox.Result, include ...string) *Answer {
 	out, errs := show(r.Stdout), show(r.Stderr)
 	a := &Answer{
 		ID: r.ID, Status: r.Status, Stdout: out.text, Stderr: errs.text,
@@ -93,8 +94,8 @@ func New(r *sandbox.Result, include ...string) *Answer {
 	if r.Signal > 0 {
 		a.Signal = &r.Signal
 	}
-	if r.Hint != "" {
-		a.Hint = &r.Hint
+	if hint := f.Hint(r.Hints); hint != "" {
+		a.Hint = &hint
 	}
 	asked := func(section string) bool { return slices.Contains(include, section) }
 	if !out.plain() || !errs.plain() || asked("output") {

@@ -26,7 +26,7 @@ func succeeded() *sandbox.Result {
 
 func TestSections(t *testing.T) {
 	marshalled := func(r *sandbox.Result, include ...string) (string, map[string]json.RawMessage) {
-		text := marshal(New(r, include...))
+		text := marshal(New(HTTP, r, include...))
 		var fields map[string]json.RawMessage
 		if err := json.Unmarshal(text, &fields); err != nil {
 			t.Fatal(err)
@@ -73,7 +73,7 @@ func TestFiles(t *testing.T) {
 	r := succeeded()
 	r.Files = []sandbox.File{{Path: "a", Mode: 0o755, Data: []byte("€")}, {Path: "b", Mode: 0o600, Data: []byte("\xff")}, {Path: "c", Mode: 0o644, Data: []byte("a\x00")}, {Path: "d", Mode: 0o4, Data: nil}}
 	var got []string
-	for _, f := range New(r).Files {
+	for _, f := range New(HTTP, r).Files {
 		f.SHA256 = f.SHA256[:4]
 		got = append(got, string(marshal(f)))
 	}
@@ -119,6 +119,6 @@ func BenchmarkAnswer(b *testing.B) {
 	b.ReportAllocs()
 	for b.Loop() {
 		buf.Reset()
-		Encode(&buf, New(r, Sections...))
+		Encode(&buf, New(HTTP, r, Sections...))
 	}
 }

@@ -24,8 +24,8 @@ func TestJSONText(t *testing.T) {
 	Encode(&want, struct {
 		TimeMS float64 `json:"time_ms"`
 		*Answer
-	}{1.5, New(result(), Sections...)})
-	text := New(result(), Sections...).JSON()
+	}{1.5, New(HTTP, result(), Sections...)})
+	text := New(HTTP, result(), Sections...).JSON()
 	text.Stamp(1.5)
 	if err := text.EncodeTo(&got); err != nil || !bytes.Equal(got.Bytes(), want.Bytes()) {
 		t.Errorf("%v, %d bytes differ from %d", err, got.Len(), want.Len())
@@ -38,7 +38,7 @@ func TestJSONText(t *testing.T) {
 // What a problem quotes of a hostile request is brief.
 func TestProblemIsBrief(t *testing.T) {
 	name := strings.Repeat("\u0085", 1<<16)
-	p := NewPublicProblem(sandbox.Invalidf(name, "%s", name), "x", sandbox.FixOf)
+	p := NewPublicProblem(sandbox.Invalidf(name, "%s", name), "x")
 	if n := len(p.Detail) + len(p.Param); n > 3*longestText || p.Param == "" {
 		t.Errorf("%d bytes", n)
 	}

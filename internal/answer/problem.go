@@ -70,13 +70,13 @@ func NewProblem(err error, detail, hint string) Problem {
 	return p
 }
 
-// NewPublicProblem is NewProblem for strangers. An Internal error never shows its text: it is for the log, beside the request id. fix says
-// what would help, in the words of the caller's face.
-func NewPublicProblem(err error, requestID string, fix func(error) string) Problem {
+// NewPublicProblem is NewProblem for strangers, in the words of HTTP. An Internal error never shows its text: it is for the log, beside the
+// request id.
+func NewPublicProblem(err error, requestID string) Problem {
 	detail, hint := "Something went wrong on the server; its log has the details under this request_id.", ""
 	if sandbox.KindOf(err) != sandbox.Internal {
 		detail, _ = publicText(err)
-		hint = fix(err)
+		hint = HTTP.Fix(err)
 	}
 	p := NewProblem(err, detail, hint)
 	p.RequestID = requestID

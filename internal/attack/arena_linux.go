@@ -126,7 +126,7 @@ func (n *Arena) ordinary(ctx context.Context, lang string) error {
 		return fmt.Errorf("an ordinary run in %s: %w", lang, err)
 	}
 	if r.Status != sandbox.StatusSucceeded || string(r.Stdout.Head) != "2\n" {
-		return fmt.Errorf("an ordinary run in %s: %s, %q, %q, %s", lang, r.Status, r.Stdout.Head, r.Stderr.Head, r.Hint)
+		return fmt.Errorf("an ordinary run in %s: %s, %q, %q, %+v", lang, r.Status, r.Stdout.Head, r.Stderr.Head, r.Hints)
 	}
 	return nil
 }

@@ -460,7 +460,7 @@ func driveErrors(tr *trial) {
 				tr.wrong("%.200v is a surprise: %v", req.Command, err)
 			}
 		} else {
-			text = r.Hint + string(r.Stderr.Head)
+			text = fmt.Sprint(r.Hints) + string(r.Stderr.Head)
 		}
 		for _, w := range words {
 			if strings.Contains(text, w) {

@@ -214,7 +214,11 @@ func driveEnds(tr *trial) {
 		{"sysexit-1", sandbox.StatusFailed, 255, 0}, {"pretend-memory", sandbox.StatusFailed, 137, 0}, {"raise", sandbox.StatusFailed, 1, 0},
 		{"child", sandbox.StatusSucceeded, 0, 0}, {"sleep", sandbox.StatusTimeout, -1, 9}}
 	for _, s := range []int{1, 2, 3, 4, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 24, 25, 27, 31, 34, 64} {
-		rows = append(rows, row{fmt.Sprint("signal", s), sandbox.StatusKilled, -1, s})
+		r := row{fmt.Sprint("signal", s), sandbox.StatusKilled, -1, s}
+		if s == int(syscall.SIGINT) { // an uncaught KeyboardInterrupt, as nobody interrupts a sandbox
+			r.status, r.code = sandbox.StatusFailed, 128+s
+		}
+		rows = append(rows, r)
 	}
 	for _, w := range rows {
 		run := tr.request(tr.code)

@@ -193,7 +193,7 @@ func (tr *trial) judge(r *sandbox.Result) {
 	}
 	if !slices.Contains(statuses, r.Status) {
 		tr.noBreach(r)
-		text := fmt.Sprintf("it ended as %s, not as %v; exit code %d, signal %d, hint %q\nstdout: %s\nstderr: %s", r.Status, statuses, r.ExitCode, r.Signal, r.Hint,
+		text := fmt.Sprintf("it ended as %s, not as %v; exit code %d, signal %d, hints %+v\nstdout: %s\nstderr: %s", r.Status, statuses, r.ExitCode, r.Signal, r.Hints,
 			tail(r.Stdout), tail(r.Stderr))
 		if r.Status == sandbox.StatusTimeout || r.Status == sandbox.StatusFailed || r.Status == sandbox.StatusCanceled {
 			tr.giveUp("%s", text) // a slow host, a probe that broke down: it has shown neither the one nor the other
@@ -251,7 +251,7 @@ func (tr *trial) noBreach(r *sandbox.Result) {
 
 // searched looks for what was planted in all that came out.
 func (tr *trial) searched(r *sandbox.Result) {
-	streams := [][]byte{r.Stdout.Head, r.Stdout.Tail, r.Stderr.Head, r.Stderr.Tail, []byte(r.Hint)}
+	streams := [][]byte{r.Stdout.Head, r.Stdout.Tail, r.Stderr.Head, r.Stderr.Tail, []byte(fmt.Sprint(r.Hints))}
 	for _, f := range r.Files {
 		streams = append(streams, f.Data, []byte(f.Path))
 	}

@@ -16,7 +16,8 @@ import (
 const (
 	maxListed      = 100_000   // entries; what is beyond is not looked at, and said to be left out
 	maxListedBytes = 16 << 20  // bytes of their paths, likewise: entries of the longest would take 400 MB
-	maxSkipped     = 1000      // files that are named as left out; the rest is counted
+	maxSkipped     = 100       // files that are named as left out; the rest is counted
+	maxHinted      = 5         // files that a hint names
 	maxRequest     = 256 << 10 // bytes of paths in one request to the guest: well below a message
 )
 
@@ -73,7 +74,8 @@ type collection struct {
 	wanted  []sandbox.File // chosen, without content
 	size    map[string]int64
 	total   int64
-	more    int // left out beyond maxSkipped
+	other   []string // the first files that were made and match no pattern
+	failed  bool     // not all was looked at
 }
 
 // collect hands back what was made or changed below the workspace and is asked for. All processes are ended first, so nothing
@@ -86,7 +88,7 @@ func (x *execution) collect(ctx context.Context, o *outcome, r *sandbox.Result) 
 	defer func() { x.timings.Files = time.Since(started) }()
 	ctx, cancel := context.WithTimeout(ctx, collectTimeout)
 	defer cancel()
-	c := &collection{x: x, result: r, matcher: matcher{globs: x.globs, left: maxMatchSteps}, size: map[string]int64{}}
+	c := &collection{x: x, result: r, matcher: newMatcher(x.globs), size: map[string]int64{}}
 	err := x.client.KillAll(ctx)
 	if err == nil {
 		err = c.choose(ctx)
@@ -96,39 +98,43 @@ func (x *execution) collect(ctx context.Context, o *outcome, r *sandbox.Result) 
 	}
 	if err != nil {
 		x.live.engine.log.Warn("files could not be handed back", "sandbox", x.live.id, "execution", x.id, "err", err)
-		c.leaveOut("", 0, "the files could not be read")
+		c.giveUp(sandbox.HintNoFiles)
 	}
-	if c.more > 0 {
-		r.Skipped = append(r.Skipped, sandbox.Skipped{Reason: fmt.Sprintf("%d more were left out", c.more)})
-	}
+	c.tell(ctx)
 }
 
 // choose lists the workspace and decides about each entry. Links, devices, pipes and sockets are never followed or opened.
 func (c *collection) choose(ctx context.Context) error {
 	more, err := c.x.list(ctx, c.consider)
 	if more {
-		c.leaveOut("", 0, fmt.Sprintf("the workspace holds more than %d files, or %s of their paths; the rest was not looked at",
-			maxListed, sandbox.FormatBytes(maxListedBytes)))
+		c.giveUp(sandbox.HintUnlisted)
 	}
 	if c.matcher.exhausted() {
-		c.leaveOut("", 0, "the patterns took too long to match against so many paths; the rest was not looked at")
+		c.giveUp(sandbox.HintPatterns)
 	}
 	return err
 }
 
-var leftOutTypes = map[guest.FileType]string{
-	guest.FileSymlink: "it is a symbolic link",
-	guest.FileDevice:  "it is a device",
-	guest.FilePipe:    "it is a pipe",
-	guest.FileSocket:  "it is a socket",
+var leftOutTypes = map[guest.FileType]struct {
+	code   sandbox.SkipCode
+	reason string
+}{
+	guest.FileSymlink: {sandbox.SkipSymlink, "it is a symbolic link"},
+	guest.FileDevice:  {sandbox.SkipDevice, "it is a device"},
+	guest.FilePipe:    {sandbox.SkipPipe, "it is a pipe"},
+	guest.FileSocket:  {sandbox.SkipSocket, "it is a socket"},
 }
 
 // consider decides about one entry, and says whether the next is wanted.
 func (c *collection) consider(f *guest.FileInfo) bool {
 	old, was := c.x.baseline[f.Path]
 	same := was && f.Type == guest.FileRegular && old == stampOf(f)
-	if !same && c.matches(f) {
+	switch {
+	case same:
+	case c.matches(f):
 		c.take(f)
+	case f.Type == guest.FileRegular && len(c.other) < maxHinted:
+		c.other = append(c.other, f.Path)
 	}
 	return !c.matcher.exhausted()
 }
@@ -144,11 +150,11 @@ func (c *collection) take(f *guest.FileInfo) {
 	bounds := &c.x.request.Return
 	switch {
 	case f.Err != "":
-		c.leaveOut(f.Path, 0, "it could not be read")
+		c.leaveOut(f.Path, 0, sandbox.SkipUnreadable, "it could not be read")
 		return
 	case f.Type != guest.FileRegular:
-		if reason, known := leftOutTypes[f.Type]; known {
-			c.leaveOut(f.Path, 0, reason)
+		if t, known := leftOutTypes[f.Type]; known {
+			c.leaveOut(f.Path, 0, t.code, t.reason)
 		}
 		return
 	}
@@ -158,11 +164,11 @@ func (c *collection) take(f *guest.FileInfo) {
 	size := int64(min(f.Size, 1<<62))
 	switch {
 	case size > bounds.MaxFileBytes:
-		c.leaveOut(f.Path, size, "it is larger than "+sandbox.FormatBytes(bounds.MaxFileBytes)+", the most of one file that is handed back")
+		c.leaveOut(f.Path, size, sandbox.SkipTooLarge, "it is larger than "+sandbox.FormatBytes(bounds.MaxFileBytes)+", the most of one file that is handed back")
 	case len(c.wanted) >= bounds.MaxFiles:
-		c.leaveOut(f.Path, size, fmt.Sprintf("more than %d files were made", bounds.MaxFiles))
+		c.leaveOut(f.Path, size, sandbox.SkipTooMany, fmt.Sprintf("more than %d files were made", bounds.MaxFiles))
 	case c.total+size > bounds.MaxBytes:
-		c.leaveOut(f.Path, size, "the files together are larger than "+sandbox.FormatBytes(bounds.MaxBytes))
+		c.leaveOut(f.Path, size, sandbox.SkipTotal, "the files together are larger than "+sandbox.FormatBytes(bounds.MaxBytes))
 	default:
 		c.total += size
 		c.size[f.Path] = size
@@ -170,12 +176,20 @@ func (c *collection) take(f *guest.FileInfo) {
 	}
 }
 
-func (c *collection) leaveOut(path string, size int64, reason string) {
+func (c *collection) leaveOut(path string, size int64, code sandbox.SkipCode, reason string) {
 	if len(c.result.Skipped) >= maxSkipped {
-		c.more++
+		c.result.SkippedMore++
 		return
 	}
-	c.result.Skipped = append(c.result.Skipped, sandbox.Skipped{Path: path, Size: size, Reason: reason})
+	c.result.Skipped = append(c.result.Skipped, sandbox.Skipped{Path: path, Size: size, Code: code, Reason: reason})
+}
+
+func (c *collection) hint(h sandbox.Hint) { c.x.found = append(c.x.found, h) }
+
+// giveUp says why not all of the workspace was looked at.
+func (c *collection) giveUp(code sandbox.HintCode) {
+	c.failed = true
+	c.hint(sandbox.Hint{Code: code})
 }
 
 // fetch reads the chosen files, by as few requests as their paths fit into.
@@ -196,7 +210,7 @@ func (c *collection) fetch(ctx context.Context) error {
 	}
 	for _, f := range c.wanted { // in a directory of the host, files may go away under our eyes
 		if size, missing := c.size[f.Path]; missing {
-			c.leaveOut(f.Path, size, "it could not be read")
+			c.leaveOut(f.Path, size, sandbox.SkipUnreadable, "it could not be read")
 		}
 	}
 	return nil
@@ -215,17 +229,17 @@ func (c *collection) receive(f guest.FileInfo, content io.Reader) error {
 	if !asked {
 		if n := len(c.result.Files); n > 0 && c.result.Files[n-1].Path == f.Path {
 			c.result.Files = c.result.Files[:n-1]
-			c.leaveOut(f.Path, int64(f.Size), "it changed while it was read")
+			c.leaveOut(f.Path, int64(f.Size), sandbox.SkipChanged, "it changed while it was read")
 		}
 		return nil
 	}
 	delete(c.size, f.Path)
 	switch {
 	case !client.HasContent(&f):
-		c.leaveOut(f.Path, size, "it could not be read")
+		c.leaveOut(f.Path, size, sandbox.SkipUnreadable, "it could not be read")
 		return nil
 	case f.Size > uint64(size):
-		c.leaveOut(f.Path, size, "it grew while it was read")
+		c.leaveOut(f.Path, size, sandbox.SkipChanged, "it grew while it was read")
 		return nil
 	}
 	data := make([]byte, f.Size)

@@ -1,6 +1,7 @@
 package engine_test
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -17,18 +18,51 @@ func TestCollectBounds(t *testing.T) {
 	for _, test := range []struct {
 		name, script string
 		globs        []string
-		want         string
+		want         sandbox.HintCode
 	}{
-		{"patterns", `for i in {10..49}; do printf -v name '%0250d' $i; : > ${name//0/a}$i; done`, slices.Repeat([]string{slow}, engine.MaxGlobs), "the patterns took too long"},
-		{"paths", `printf -v dir '%0250d' 0; for i in {1..15}; do mkdir $dir; cd $dir; done; for i in {1..4500}; do : > $i; done`, []string{"x"}, "16MiB of their paths"},
+		{"patterns", `for i in {10..49}; do printf -v name '%0250d' $i; : > ${name//0/a}$i; done`, slices.Repeat([]string{slow}, engine.MaxGlobs), sandbox.HintPatterns},
+		{"paths", `printf -v dir '%0250d' 0; for i in {1..15}; do mkdir $dir; cd $dir; done; for i in {1..4500}; do : > $i; done`, []string{"x"}, sandbox.HintUnlisted},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			run := sh("set -e; " + test.script)
 			run.Request.Return.Globs = test.globs
 			result := rig.run(t, run)
-			if result.Status != sandbox.StatusSucceeded || len(result.Skipped) != 1 || !strings.Contains(result.Skipped[0].Reason, test.want) {
-				t.Errorf("%s, left out %.300v, stderr %.300s; want %q", result.Status, result.Skipped, result.Stderr.Head, test.want)
+			if result.Status != sandbox.StatusSucceeded || len(result.Hints) != 1 || result.Hints[0].Code != test.want {
+				t.Errorf("%s, hints %+v, stderr %.300s; want %q", result.Status, result.Hints, result.Stderr.Head, test.want)
 			}
 		})
+	}
+}
+
+// TestCollectCounts: every file that was made is handed back, named as left out, or counted.
+func TestCollectCounts(t *testing.T) {
+	rig := newRig(t, engine.Config{})
+	for _, made := range []int{1500, 5000} {
+		run := sh(fmt.Sprintf("for i in {1..%d}; do : > $i.txt; done; ln -s x link.txt", made))
+		run.Request.Return = sandbox.Return{Globs: []string{"*.txt"}, MaxFiles: 40}
+		result := rig.run(t, run)
+		named := len(result.Skipped)
+		if len(result.Files) != 40 || named+result.SkippedMore != made-40+1 || result.Hints[0].Count != int64(made-40+1) {
+			t.Errorf("of %d files %d came, %d are named as left out and %d counted: %+v", made, len(result.Files), named, result.SkippedMore, result.Hints)
+		}
+		for _, s := range result.Skipped {
+			if s.Path == "" || s.Code != sandbox.SkipTooMany && s.Code != sandbox.SkipSymlink {
+				t.Errorf("left out: %+v", s)
+			}
+		}
+	}
+}
+
+// TestMissedFiles: the caller hears of patterns that match nothing, and of files where nothing is handed back from.
+func TestMissedFiles(t *testing.T) {
+	rig := newRig(t, engine.Config{})
+	run := sh(`echo a > out.csv; echo b > same.txt`)
+	run.Request.Return.Globs = []string{"*.csv", "*.png", "d/**"}
+	if h := rig.run(t, run).Hints; len(h) != 1 || !slices.Equal(h[0].Names, []string{"*.png", "d/**"}) || !slices.Equal(h[0].Others, []string{"same.txt"}) {
+		t.Errorf("%+v", h)
+	}
+	run.Request.Return.Globs = []string{"**"}
+	if h := rig.run(t, run).Hints; h != nil {
+		t.Errorf("all were handed back: %+v", h)
 	}
 }

@@ -7,7 +7,6 @@ import (
 	"math/rand/v2"
 	"runtime"
 	"slices"
-	"strings"
 	"sync"
 	"syscall"
 	"testing"
@@ -123,7 +122,7 @@ func (r *rig) leaveQueue(t *testing.T) {
 	go func() {
 		defer close(left)
 		result, err := r.Run(waiting, sh("true"))
-		if err != nil || result.Status != sandbox.StatusCanceled || !strings.Contains(result.Hint, "waited") {
+		if err != nil || result.Status != sandbox.StatusCanceled || result.Hints[0].Code != sandbox.HintNotStarted {
 			t.Errorf("%+v, %v", result, err)
 		}
 	}()
@@ -158,8 +157,8 @@ func TestOneEndUnderRaces(t *testing.T) {
 				}
 				return
 			}
-			if !result.Status.Terminal() || result.Status == sandbox.StatusSucceeded || result.Hint == "" {
-				t.Errorf("status %q, hint %q", result.Status, result.Hint)
+			if !result.Status.Terminal() || result.Status == sandbox.StatusSucceeded || len(result.Hints) == 0 {
+				t.Errorf("status %q, hints %+v", result.Status, result.Hints)
 			}
 		})
 	}
@@ -181,8 +180,8 @@ func TestGuestLost(t *testing.T) {
 	if result.Status != sandbox.StatusLost || result.ExitCode != -1 || string(result.Stdout.Head) != "up\n" {
 		t.Errorf("status %s, code %d, stdout %q", result.Status, result.ExitCode, result.Stdout.Head)
 	}
-	if !strings.Contains(result.Hint, "signal 9") {
-		t.Errorf("hint %q", result.Hint)
+	if h := result.Hints[0]; h.Code != sandbox.HintLost || h.Signal != 9 {
+		t.Errorf("hint %+v", h)
 	}
 }
 
@@ -209,11 +208,11 @@ func TestOutOfMemory(t *testing.T) {
 	rig := newRig(t, engine.Config{})
 	rig.usage = func(u *sandbox.Usage) { u.OOMKills = 1 }
 	result := rig.run(t, sh("kill -9 $$"))
-	if result.Status != sandbox.StatusOutOfMemory || !strings.Contains(result.Hint, "512MiB") {
-		t.Errorf("status %s, hint %q", result.Status, result.Hint)
+	if result.Status != sandbox.StatusOutOfMemory || result.Hints[0].Value != 512<<20 {
+		t.Errorf("status %s, hints %+v", result.Status, result.Hints)
 	}
-	if result = rig.run(t, sh("true")); result.Status != sandbox.StatusSucceeded || !strings.Contains(result.Hint, "512MiB") {
-		t.Errorf("status %s, hint %q", result.Status, result.Hint)
+	if result = rig.run(t, sh("true")); result.Status != sandbox.StatusSucceeded || result.Hints[0].Code != sandbox.HintChildren || result.Hints[0].Count != 1 {
+		t.Errorf("status %s, hints %+v", result.Status, result.Hints)
 	}
 }
 

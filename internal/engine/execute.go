@@ -23,7 +23,9 @@ type execution struct {
 	output  *output
 	timings sandbox.Timings
 
-	baseline listing // of the workspace before the start; nil where no files are handed back
+	baseline   listing        // of the workspace before the start; nil where no files are handed back
+	notStarted sandbox.Hint   // why there was no program to start
+	found      []sandbox.Hint // what collecting the files and the guest had to tell
 }
 
 // execute carries out a plan in the sandbox. An error means that nothing was started; from then on every end is a status.
@@ -47,7 +49,7 @@ func (l *live) execute(ctx context.Context, p *plan) (*sandbox.Result, error) {
 	r := x.result(o)
 	x.collect(ctx, o, r)
 	r.Timings = x.timings
-	r.Hint = hint(x, o, r)
+	r.Hints = x.hints(o, r)
 	return r, nil
 }
 
@@ -85,6 +87,11 @@ func (x *execution) run(ctx context.Context) (guest.Exited, error) {
 	if err != nil {
 		if errors.Is(err, errRejected) {
 			x.verdict.claim(causeRejected)
+		}
+		var refused *notStarted
+		if errors.As(err, &refused) && x.verdict.claim(causeNotStarted) {
+			x.notStarted = refused.hint
+			x.output.say(refused.line)
 		}
 		if x.verdict.of() == causeNone && (sandbox.KindOf(err) != sandbox.Unavailable || errors.Is(err, sandbox.ErrEntered)) {
 			return guest.Exited{}, err // the guest says that nothing was started
@@ -154,13 +161,13 @@ func (x *execution) feed(ctx context.Context, process *client.Process) <-chan st
 
 // observe reads what the host knows of the end. It does not depend on the caller's context: a canceled run has its cost too.
 func (x *execution) observe(exited guest.Exited) *outcome {
-	o := &outcome{cause: x.verdict.of(), exited: exited}
+	o := &outcome{cause: x.verdict.of(), exited: exited, notStarted: x.notStarted}
 	ctx, cancel := context.WithTimeout(context.Background(), usageTimeout)
 	defer cancel()
 	var err error
 	if o.usage, err = x.live.box.Usage(ctx); err != nil {
 		x.live.engine.log.Warn("the host's counters could not be read", "sandbox", x.live.id, "err", err)
-		o.usage = sandbox.Usage{CPU: -1, MemoryPeak: -1, MemoryNow: -1, OOMKills: -1, PidsNow: -1, DiskWritten: -1}
+		o.usage = sandbox.Usage{CPU: -1, MemoryPeak: -1, MemoryNow: -1, OOMKills: -1, PidsNow: -1, PidsRefused: -1, DiskWritten: -1}
 	}
 	o.oom = max(o.usage.OOMKills, 0) // the sandbox has had no other execution
 	o.usage.Wall = x.timings.Run

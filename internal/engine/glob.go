@@ -77,16 +77,27 @@ const maxMatchSteps = 50_000_000
 // matcher matches paths against globs within a budget of steps.
 type matcher struct {
 	globs    []glob
+	hit      []bool   // globs that have matched
 	left     int      // steps; none are left below 0, and matches then says no
 	elements []string // of the path at hand; kept for its room
 }
 
+func newMatcher(globs []glob) matcher {
+	return matcher{globs: globs, hit: make([]bool, len(globs)), left: maxMatchSteps}
+}
+
 func (m *matcher) exhausted() bool { return m.left < 0 }
 
-// matches says whether any of the globs matches a path.
+// matches says whether any of the globs matches a path. Those that never did are tried to the last, so that the caller can be told.
 func (m *matcher) matches(name string) bool {
 	m.elements = slices.AppendSeq(m.elements[:0], strings.SplitSeq(name, "/"))
-	return slices.ContainsFunc(m.globs, func(g glob) bool { return m.matchOne(g, m.elements) })
+	matched := false
+	for i, g := range m.globs {
+		if (!matched || !m.hit[i]) && m.matchOne(g, m.elements) {
+			matched, m.hit[i] = true, true
+		}
+	}
+	return matched
 }
 
 // matchOne compares element by element and, after a mismatch, lets the last "**" take one more element. Only the last one needs

@@ -7,7 +7,7 @@ import (
 )
 
 func matchAny(globs []glob, name string) bool {
-	m := matcher{globs: globs, left: maxMatchSteps}
+	m := newMatcher(globs)
 	return m.matches(name)
 }
 
@@ -104,7 +104,7 @@ func slowest(tb testing.TB) (globs []glob, name string) {
 // TestGlobCost: however slow the patterns are made, the work ends with the budget; and a budget has room for what people ask.
 func TestGlobCost(t *testing.T) {
 	globs, name := slowest(t)
-	m := matcher{globs: globs, left: maxMatchSteps}
+	m := newMatcher(globs)
 	tried := 0
 	for ; tried < maxListed && !m.exhausted(); tried++ {
 		m.matches(name)
@@ -120,7 +120,7 @@ func TestGlobCost(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	m = matcher{globs: globs, left: maxMatchSteps}
+	m = newMatcher(globs)
 	for range maxListed {
 		m.matches("project/node_modules/some-package/lib/internal/index.js")
 	}
@@ -133,7 +133,7 @@ func TestGlobCost(t *testing.T) {
 func BenchmarkGlobBudget(b *testing.B) {
 	globs, name := slowest(b)
 	for b.Loop() {
-		for m := (matcher{globs: globs, left: maxMatchSteps}); !m.exhausted(); {
+		for m := (newMatcher(globs)); !m.exhausted(); {
 			m.matches(name)
 		}
 	}

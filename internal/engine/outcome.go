@@ -15,6 +15,8 @@ type outcome struct {
 	oom    int64       // processes that the kernel killed for want of memory during the execution, as the host counts them
 	end    sandbox.End // of a lost box, where the host saw one
 	ended  bool        // end is known
+
+	notStarted sandbox.Hint // of meaning with causeNotStarted only
 }
 
 // status is the one place where an end becomes a status.
@@ -28,6 +30,8 @@ func (o *outcome) status() sandbox.Status {
 		return sandbox.StatusOutputLimit
 	case causeRejected:
 		return sandbox.StatusRejected
+	case causeNotStarted:
+		return sandbox.StatusFailed
 	case causeExit:
 		return o.exitStatus()
 	}
@@ -47,16 +51,30 @@ func (o *outcome) exitStatus() sandbox.Status {
 		return sandbox.StatusOutOfMemory
 	case o.exited.Signal != 0 && o.exited.Signaled:
 		return sandbox.StatusCanceled // somebody asked the guest to end it
+	case o.interrupted():
+		return sandbox.StatusFailed
 	case o.exited.Signal != 0:
 		return sandbox.StatusKilled
 	}
 	return sandbox.StatusFailed
 }
 
+// interrupted says whether the program ended by SIGINT. Nobody sends that to a sandbox, so the program did: Python does after an uncaught
+// KeyboardInterrupt.
+func (o *outcome) interrupted() bool { return o.exited.Signal == int32(syscall.SIGINT) }
+
+// exitInterrupted is what a shell reports for a program that ended by SIGINT.
+const exitInterrupted = 128 + int(syscall.SIGINT)
+
 // exit is the exit code and signal. Ends that Glovebox brought about are by SIGKILL.
 func (o *outcome) exit() (code, signal int) {
 	switch o.cause {
+	case causeNotStarted:
+		return o.notStarted.ExitCode, 0
 	case causeExit:
+		if o.exitStatus() == sandbox.StatusFailed && o.interrupted() {
+			return exitInterrupted, int(o.exited.Signal)
+		}
 		return int(o.exited.Code), int(o.exited.Signal)
 	case causeDeadline, causeOutput, causeCanceled:
 		return -1, int(syscall.SIGKILL)

@@ -5,7 +5,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/glovebox-dev/glovebox/internal/answer"
 	"github.com/glovebox-dev/glovebox/internal/guest"
+	"github.com/glovebox-dev/glovebox/internal/lang"
 	"github.com/glovebox-dev/glovebox/sandbox"
 )
 
@@ -26,6 +28,8 @@ func TestStatus(t *testing.T) {
 			sandbox.StatusOutOfMemory},
 		{"SIGKILL from elsewhere", outcome{cause: causeExit, exited: guest.Exited{Code: -1, Signal: 9}}, sandbox.StatusKilled},
 		{"SIGSEGV", outcome{cause: causeExit, exited: guest.Exited{Code: -1, Signal: 11}}, sandbox.StatusKilled},
+		{"SIGINT, which is its own", outcome{cause: causeExit, exited: guest.Exited{Code: -1, Signal: 2}}, sandbox.StatusFailed},
+		{"no such program", outcome{cause: causeNotStarted, notStarted: sandbox.Hint{ExitCode: 127}}, sandbox.StatusFailed},
 		{"a caller's signal", outcome{cause: causeExit, exited: guest.Exited{Code: -1, Signal: 9, Signaled: true}}, sandbox.StatusCanceled},
 		{"the guest's deadline", outcome{cause: causeExit, exited: guest.Exited{Code: -1, Signal: 9, TimedOut: true}}, sandbox.StatusTimeout},
 		{"the guest's deadline, out of memory too", outcome{cause: causeExit, oom: 2, exited: guest.Exited{Code: -1, Signal: 9, TimedOut: true}},
@@ -41,7 +45,7 @@ func TestStatus(t *testing.T) {
 			t.Errorf("%s: %s, want %s", test.name, got, test.want)
 		}
 		code, signal := test.o.exit()
-		if test.o.cause != causeExit && code != -1 {
+		if test.o.cause != causeExit && test.o.cause != causeNotStarted && code != -1 {
 			t.Errorf("%s: exit code %d", test.name, code)
 		}
 		if test.o.cause == causeRejected && signal != 0 {
@@ -57,80 +61,84 @@ func (boundBox) Effective() sandbox.Policy {
 	return sandbox.Policy{Limits: sandbox.Limits{Inodes: sandbox.Unlimited}, Enforcers: map[sandbox.LimitName]string{sandbox.LimitDisk: "tmpfs sizes: half of it there"}}
 }
 
-// TestHints: every end that is not plain success is explained, with the value of the limit that it met.
+// TestHints: every end that is not plain success is explained, with the value of the limit that it met and how to raise it.
 func TestHints(t *testing.T) {
-	x := &execution{plan: &plan{Plan: Plan{Argv: []string{"cat"}, Spec: sandbox.Spec{Limits: sandbox.DefaultLimits, Commands: []string{"ls"},
-		Network: sandbox.NetworkPolicy{Mode: sandbox.NetworkNone}}}}, live: &live{box: boundBox{}}}
-	stderr := func(s string) *sandbox.Result {
-		return &sandbox.Result{Status: sandbox.StatusFailed, ExitCode: 1, Stderr: sandbox.Captured{Head: []byte(s)}}
+	l := &live{box: boundBox{}, engine: &Engine{config: Config{Languages: lang.All(), Max: sandbox.Limits{Pids: 200}}}}
+	x := &execution{live: l, plan: &plan{Plan: Plan{Argv: []string{"cat"}, Spec: sandbox.Spec{Limits: sandbox.DefaultLimits, Commands: []string{"ls", "python3"},
+		Network: sandbox.NetworkPolicy{Mode: sandbox.NetworkNone}}}}}
+	free := &execution{live: l, plan: &plan{Plan: x.Plan}}
+	free.Spec.Commands = nil
+	fed := &execution{live: l, plan: &plan{Plan: free.Plan, request: sandbox.Request{Stdin: []byte("x")}}}
+	fenced := &execution{live: l, plan: &plan{Plan: x.Plan, request: sandbox.Request{Code: []byte("\n```python\nprint(1)\n```")}}}
+	failed := func(stderr string) sandbox.Result {
+		return sandbox.Result{Status: sandbox.StatusFailed, ExitCode: 1, Stderr: sandbox.Captured{Head: []byte(stderr)}}
 	}
-	fenced := &execution{plan: &plan{Plan: x.Plan, request: sandbox.Request{Code: []byte("\n```python\nprint(1)\n```")}}}
-	if got := hint(fenced, &outcome{}, stderr("SyntaxError: invalid syntax")); !strings.Contains(got, "Markdown fence") {
-		t.Errorf("of code in a fence: %s", got)
+	timeout := func(stderr string) sandbox.Result {
+		return sandbox.Result{Status: sandbox.StatusTimeout, Stderr: sandbox.Captured{Head: []byte(stderr)}}
 	}
-	waited := &outcome{usage: sandbox.Usage{CPU: time.Second, Wall: 30 * time.Second}}
-	fed := &execution{plan: &plan{Plan: x.Plan, request: sandbox.Request{Stdin: []byte("x")}}}
-	refused := sandbox.Captured{Head: []byte("main.sh: fork: retry: Resource temporarily unavailable\n")}
+	idle := outcome{usage: sandbox.Usage{CPU: time.Second, Wall: 30 * time.Second}}
+	child := "in _execute_child\n    raise child_exception_type()\nFileNotFoundError: [Errno 2] No such file or directory: "
 	for _, c := range []struct {
 		x    *execution
+		o    outcome
 		r    sandbox.Result
-		want string
+		want []string
 	}{
-		{x, sandbox.Result{}, "almost no CPU time. If it waited for input or for the network: there is neither here."},
-		{fed, sandbox.Result{}, "almost no CPU time. If it waited for the network: there is none here."},
-		{x, sandbox.Result{Stderr: refused}, "was killed. It may have reached its limit of 128 processes"},
-		{x, sandbox.Result{Stdout: refused}, "was killed. It may have reached its limit of 128 processes"},
+		{free, idle, timeout(""), []string{"time limit of 30s", "almost no CPU time", "waited for input: there was none; give it with --stdin FILE", "the network: a sandbox has none"}},
+		{fed, idle, timeout(""), []string{"almost no CPU time. If it waited for the network"}},
+		{free, idle, timeout("fork: retry: Resource temporarily unavailable"), []string{"limit of 128 processes and threads. Raise it: --pids 200."}},
+		{free, outcome{usage: sandbox.Usage{PidsRefused: 1}}, timeout(""), []string{"128 processes"}},
+		{free, outcome{}, timeout(""), []string{"Do less work, or raise it: --timeout 60s."}},
+		{free, outcome{}, sandbox.Result{Status: sandbox.StatusOutOfMemory}, []string{"limit of 512MiB and was killed by the kernel", "--memory 1GiB."}},
+		{free, outcome{cause: causeLost, oom: 1}, sandbox.Result{Status: sandbox.StatusOutOfMemory}, []string{"all of it, with its files"}},
+		{free, outcome{}, sandbox.Result{Status: sandbox.StatusOutputLimit}, []string{"1MiB"}},
+		{free, outcome{}, sandbox.Result{Status: sandbox.StatusKilled, Signal: 11}, []string{"SIGSEGV"}},
+		{free, outcome{}, sandbox.Result{Status: sandbox.StatusFailed, ExitCode: 130, Signal: 2}, []string{"itself with SIGINT", "KeyboardInterrupt"}},
+		{free, outcome{}, sandbox.Result{Status: sandbox.StatusCanceled}, []string{"canceled"}},
+		{free, outcome{}, sandbox.Result{Status: sandbox.StatusLost}, []string{"outcome is unknown"}},
+		{x, outcome{}, sandbox.Result{Status: sandbox.StatusRejected}, []string{`"cat" is not among`, "ls, python3. To allow it: --allow-command cat."}},
+		{x, outcome{}, failed(child + "'jq'"), []string{"tried to execute jq", "--allow-command jq."}},
+		{x, outcome{}, failed(child + "'/bin/sh'"), []string{"tried to execute sh", "--allow-command sh."}},
+		{x, outcome{}, failed("main.sh: line 1: jq: command not found"), []string{"--allow-command jq."}},
+		{x, outcome{}, failed("FileNotFoundError: [Errno 2] No such file or directory: 'ls'"), []string{"The file ls was not found"}},
+		{free, outcome{}, failed(child + "'jq'"), []string{"Command not found in the sandbox: jq."}},
+		{free, outcome{}, failed("/bin/sh: 1: apt-get: not found"), []string{"apt-get cannot install anything"}},
+		{free, outcome{}, failed("E: Unable to acquire the dpkg frontend lock (/var/lib/dpkg/lock-frontend), are you root?"), []string{"apt cannot install"}},
+		{free, outcome{}, failed("NewConnectionError: Temporary failure in name resolution\nERROR: No matching distribution found for x"), []string{"pip cannot install"}},
+		{free, outcome{}, failed("npm error code EAI_AGAIN"), []string{"npm cannot install"}},
+		{free, outcome{}, failed("ReferenceError: require is not defined in ES module scope, you can use import instead"), []string{"write import"}},
+		{free, outcome{}, failed("boom"), []string{"exit code 1; stderr says why."}},
+		{free, outcome{}, failed(""), []string{"wrote nothing"}},
+		{fenced, outcome{}, failed("SyntaxError: invalid syntax"), []string{"Markdown fence"}},
+		{free, outcome{}, failed("OSError: [Errno 28] No space left on device"), []string{"take 100MiB (tmpfs sizes: half of it there). Raise it: --disk 200MiB."}},
+		{free, outcome{}, failed("RuntimeError: can't start new thread"), []string{"128 processes"}},
+		{free, outcome{usage: sandbox.Usage{PidsRefused: 3}}, failed("terminate called"), []string{"128 processes"}},
+		{free, outcome{}, failed("curl: (6) Could not resolve host: x"), []string{"no network"}},
+		{free, outcome{}, failed("ModuleNotFoundError: No module named 'x'"), []string{"The module x is not there", "cannot be installed"}},
+		{free, outcome{}, failed("FileNotFoundError: [Errno 2] No such file or directory: 'data.csv'"), []string{"data.csv was not found", "--file PATH"}},
+		{free, outcome{}, failed("FileNotFoundError: [Errno 2] No such file or directory: '/mnt/data/x.csv'"), []string{"no /mnt/data/x.csv", "use /workspace/x.csv"}},
+		{free, outcome{}, failed("OSError: [Errno 30] Read-only file system: '/mnt'"), []string{"Only /workspace", "use /workspace/mnt"}},
+		{free, outcome{}, failed("touch: cannot touch '/etc/x': Read-only file system"), []string{"Only /workspace", "use /workspace/x"}},
+		{free, outcome{}, failed("Error: ENOENT: no such file or directory, open '/mnt/data/x'"), []string{"use /workspace/x"}},
+		{free, outcome{}, failed("FileNotFoundError: [Errno 2] No such file or directory: '/mnt/Do as I say'"), []string{"A file was not found"}},
+		{free, outcome{}, failed("EOFError: EOF when reading a line"), []string{"stdin, which is empty", "--stdin FILE"}},
+		{fed, outcome{}, failed("EOFError: EOF when reading a line"), []string{"stderr says why."}},
+		{free, outcome{}, failed("OSError: [Errno 24] Too many open files"), []string{"1024 open files"}},
+		{free, outcome{exited: guest.Exited{Left: 2}}, sandbox.Result{Status: sandbox.StatusSucceeded}, []string{"2 background processes were still running"}},
+		{free, outcome{oom: 1}, sandbox.Result{Status: sandbox.StatusSucceeded}, []string{"kernel killed 1 process of"}},
+		{free, outcome{}, sandbox.Result{Status: sandbox.StatusSucceeded, Stdout: sandbox.Captured{Dropped: 2048}}, []string{"2KiB in the middle"}},
 	} {
-		c.r.Status = sandbox.StatusTimeout
-		if got := hint(c.x, waited, &c.r); !strings.HasSuffix(got, c.want) && !strings.Contains(got, c.want+" ") {
-			t.Errorf("of a program that waited: %q does not say %q", got, c.want)
+		got := answer.CommandLine.Hint(c.x.hints(&c.o, &c.r))
+		for _, want := range c.want {
+			if !strings.Contains(got, want) {
+				t.Errorf("%s, %q: %q does not say %q", c.r.Status, c.r.Stderr.Head, got, want)
+			}
+		}
+		if strings.Contains(got, "Do as I say") {
+			t.Errorf("the program's own words are in the hint: %q", got)
 		}
 	}
-	for want, r := range map[string]*sandbox.Result{
-		"30s":       {Status: sandbox.StatusTimeout},
-		"512MiB":    {Status: sandbox.StatusOutOfMemory},
-		"1MiB":      {Status: sandbox.StatusOutputLimit},
-		"SIGSEGV":   {Status: sandbox.StatusKilled, Signal: 11},
-		"signal 40": {Status: sandbox.StatusKilled, Signal: 40},
-		"canceled":  {Status: sandbox.StatusCanceled},
-		`"cat" is not among the commands that the policy allows: ls.`: {Status: sandbox.StatusRejected},
-		"write import":  stderr("ReferenceError: require is not defined in ES module scope, you can use import instead"),
-		"unknown":       {Status: sandbox.StatusLost},
-		"exit code 1":   stderr("boom"),
-		"wrote nothing": stderr(""),
-		"take 100MiB (tmpfs sizes: half of it there).": stderr("OSError: [Errno 28] No space left on device"),
-		"128 processes":               stderr("RuntimeError: can't start new thread"),
-		"no network":                  stderr("curl: (6) Could not resolve host: x"),
-		"file of yours, send":         stderr("ModuleNotFoundError: No module named 'x'"),
-		"cannot be installed":         stderr("error: externally-managed-environment"),
-		"were sent along":             stderr("FileNotFoundError: [Errno 2] No such file or directory: 'data.csv'"),
-		"stdin":                       stderr("EOFError: EOF when reading a line"),
-		"1024 open files":             stderr("OSError: [Errno 24] Too many open files"),
-		"Only /workspace":             stderr("Read-only file system"),
-		"2 files were not handed":     {Status: sandbox.StatusSucceeded, Skipped: []sandbox.Skipped{{Reason: "a"}, {Reason: "b"}}},
-		"2KiB in the middle":          {Status: sandbox.StatusSucceeded, Stdout: sandbox.Captured{Dropped: 2048}},
-		"kernel killed 1 process of ": {Status: sandbox.StatusSucceeded},
-	} {
-		o := &outcome{}
-		if want[0] == 'k' {
-			o.oom = 1
-		}
-		if got := hint(x, o, r); !strings.Contains(got, want) {
-			t.Errorf("%s: %q does not say %q", r.Status, got, want)
-		}
-	}
-	if got := hint(x, &outcome{cause: causeLost, oom: 1}, &sandbox.Result{Status: sandbox.StatusOutOfMemory}); !strings.Contains(got, "all of it, with its files") {
-		t.Errorf("of a sandbox that ended for want of memory: %q", got)
-	}
-	left := []sandbox.Skipped{{Path: "big", Reason: "it is larger than 16MiB, the most of one file that is handed back"},
-		{Path: "d/l", Reason: "it is a symbolic link"}, {Path: "Do as I say", Reason: "it could not be read"},
-		{Path: strings.Repeat("a", hintedName+1), Reason: "it is a pipe"}, {Reason: "the files could not be read"}, {Path: "f", Reason: "x"}}
-	want := "6 files were not handed back: big (larger than 16MiB), d/l (a symbolic link), a file (could not be read), a file (a pipe), " +
-		"the files could not be read, and 1 more."
-	if got := hint(x, &outcome{}, &sandbox.Result{Status: sandbox.StatusSucceeded, Skipped: left}); got != want {
-		t.Errorf("of files that were left out: %q", got)
-	}
-	if got := hint(x, &outcome{}, &sandbox.Result{Status: sandbox.StatusSucceeded}); got != "" {
-		t.Errorf("a plain success is explained: %q", got)
+	if got := free.hints(&outcome{}, &sandbox.Result{Status: sandbox.StatusSucceeded}); got != nil {
+		t.Errorf("a plain success is explained: %+v", got)
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/glovebox-dev/glovebox/internal/answer"
 	"github.com/glovebox-dev/glovebox/internal/engine"
 	"github.com/glovebox-dev/glovebox/sandbox"
 )
@@ -302,8 +303,8 @@ func TestImageWithoutLanguage(t *testing.T) {
 	}
 	host := &named{faults: &faults{Backend: rig.fake}, name: "host"}
 	for want, b := range map[string]sandbox.Backend{"install it": host, "--image absent:1": imaged{host}} {
-		if err := on(b); sandbox.KindOf(err) != sandbox.Unsupported || !strings.Contains(err.Error(), "the root has no no-such-interpreter") ||
-			!strings.Contains(sandbox.FixOf(err), want) {
+		if err := on(b); sandbox.KindOf(err) != sandbox.Unsupported || !strings.Contains(err.Error(), "not found in the sandbox: no-such-interpreter") ||
+			!strings.Contains(answer.CommandLine.Fix(err), want) {
 			t.Errorf("got %v, not %q", err, want)
 		}
 	}

@@ -254,7 +254,8 @@ func noneUsable(probed []Probed) error {
 	e := &sandbox.Error{Kind: sandbox.Unsupported, Op: "choose a backend", Msg: "none works on this host: " + strings.Join(reasons, "; "),
 		Fix: "glovebox doctor says which walls stand and what would help"}
 	if i, ok := strongestOf(probed, func(p *Probed) bool { return p.Err == nil && len(sandbox.UnenforcedOf(p.Refusal)) > 0 }); ok {
-		e.Unenforced, e.Fix = sandbox.UnenforcedOf(probed[i].Refusal), sandbox.FixOf(probed[i].Refusal)
+		r := probed[i].Refusal
+		e.Unenforced, e.Fix, e.Hint = sandbox.UnenforcedOf(r), sandbox.FixOf(r), sandbox.HintOf(r)
 	}
 	return e
 }

@@ -60,7 +60,7 @@ func (e *Engine) runPlan(ctx context.Context, p *plan) (*sandbox.Result, error) 
 	waited := time.Since(asked)
 	if err != nil {
 		if over(ctx) {
-			return e.delivered(p, canceled(p, waited, "while it waited for a free slot"))
+			return e.delivered(p, canceled(p, waited))
 		}
 		return nil, err
 	}
@@ -77,7 +77,7 @@ func (e *Engine) runPlan(ctx context.Context, p *plan) (*sandbox.Result, error) 
 	result, err := e.oneShot(ctx, p, leave)
 	if err != nil {
 		if over(ctx) {
-			return e.delivered(p, canceled(p, waited, "before the program was started"))
+			return e.delivered(p, canceled(p, waited))
 		}
 		return nil, err
 	}
@@ -140,7 +140,7 @@ func over(ctx context.Context) bool {
 }
 
 // canceled is the end of a run whose caller went away before anything ran.
-func canceled(p *plan, waited time.Duration, when string) *sandbox.Result {
+func canceled(p *plan, waited time.Duration) *sandbox.Result {
 	return &sandbox.Result{
 		ID:        p.id,
 		Status:    sandbox.StatusCanceled,
@@ -148,7 +148,7 @@ func canceled(p *plan, waited time.Duration, when string) *sandbox.Result {
 		Requested: p.Spec,
 		Asked:     p.asked,
 		Timings:   sandbox.Timings{Queue: waited},
-		Hint:      "The run was canceled " + when + "; nothing ran.",
+		Hints:     []sandbox.Hint{{Code: sandbox.HintNotStarted}},
 	}
 }
 

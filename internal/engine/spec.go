@@ -54,7 +54,7 @@ func (e *Engine) fillSpec(run Run) (sandbox.Spec, error) {
 	if err := checkDisk(spec.Limits); err != nil {
 		return spec, err
 	}
-	spec.Env = mergeEnv(e.config.DefaultEnv, spec.Env)
+	spec.Env = mergeEnv(e.config.DefaultEnv, e.offline(spec.Network), spec.Env)
 	if spec.User == (sandbox.User{}) {
 		spec.User = sandbox.DefaultUser
 	}
@@ -70,6 +70,17 @@ func checkDisk(l sandbox.Limits) error {
 	err := sandbox.Invalidf("limits.disk", "%s is more than the memory limit of %s, which files count against", disk, sandbox.FormatBytes(l.MemoryBytes))
 	err.Fix = "ask for more memory than " + disk
 	return err
+}
+
+// offline is the environment that spares the tools of all languages the search for a network that is not there.
+func (e *Engine) offline(network sandbox.NetworkPolicy) (env []string) {
+	if network.Mode != "" && network.Mode != sandbox.NetworkNone {
+		return nil
+	}
+	for _, l := range e.config.Languages {
+		env = append(env, l.Offline...)
+	}
+	return env
 }
 
 // checkAccepted refuses a name that nobody could go without: a misspelt one would be refused later for what it was to allow.

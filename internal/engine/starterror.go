@@ -16,6 +16,25 @@ import (
 // errRejected is why nothing was started where a policy lists the programs that may be executed: the root holds no other.
 var errRejected = errors.New("the program is not among the allowed commands")
 
+// Exit codes of a shell whose command cannot be started. The status tells 126 from that of a rejection on the command line.
+const (
+	exitNotProgram = 126
+	exitNotFound   = 127
+)
+
+// notStarted is a command that is not there or is no program. It ends the execution as failed, as it would end in a shell.
+type notStarted struct {
+	hint sandbox.Hint // its ExitCode is that of the execution
+	line string       // what a shell would write to stderr
+}
+
+func (n *notStarted) Error() string { return n.line }
+
+// refuseStart makes a notStarted of the first word of the command.
+func (x *execution) refuseStart(code sandbox.HintCode, exitCode int, what string) *notStarted {
+	return &notStarted{sandbox.Hint{Code: code, ExitCode: exitCode, Name: plainName(x.Argv[0])}, fmt.Sprintf("glovebox: %.200s: %s\n", x.Argv[0], what)}
+}
+
 // startError says in the caller's words why nothing was started. ENOENT may be the program's or the directory's: the guest knows.
 func (x *execution) startError(ctx context.Context, err error) error {
 	if sandbox.KindOf(err) == sandbox.Unavailable {
@@ -28,61 +47,58 @@ func (x *execution) startError(ctx context.Context, err error) error {
 	var errno syscall.Errno
 	errors.As(err, &errno)
 	switch {
-	case x.Spec.Commands != nil && (missing || errors.Is(err, syscall.EACCES)):
+	case x.Spec.Commands != nil && (missing || errors.Is(err, syscall.EACCES)) && !slices.Contains(x.Spec.Commands, path.Base(x.Argv[0])):
 		return errRejected
 	case missing && x.language != nil:
-		return &sandbox.Error{Kind: sandbox.Unsupported, Op: "start " + x.Language,
-			Msg: "the root has no " + x.Programs[0], Fix: x.pathFix(x.languageFix())}
+		return x.missingInterpreter()
 	case missing && strings.Contains(x.Argv[0], "/"):
 		return x.missingProgram(ctx)
 	case missing:
-		return &sandbox.Error{Kind: sandbox.Invalid, Op: "command",
-			Msg: fmt.Sprintf("the root has no program %.200q on its PATH", x.Argv[0]), Fix: x.pathFix("")}
+		refused := x.refuseStart(sandbox.HintNoCommand, exitNotFound, "command not found")
+		refused.hint.By = x.ownPath()
+		return refused
 	case errno == syscall.EACCES, errno == syscall.ENOEXEC:
-		return &sandbox.Error{Kind: sandbox.Invalid, Op: "command", Msg: fmt.Sprintf("%.200q cannot be executed", x.Argv[0]), Err: errno,
-			Fix: "make it executable, a script with a first line such as #!/bin/sh; or name the interpreter before it, as in sh script.sh"}
+		return x.refuseStart(sandbox.HintNotProgram, exitNotProgram, "cannot execute: "+errno.Error())
 	}
 	return fmt.Errorf("start the program: %w", err)
 }
 
-// missingProgram tells of a program that was named by its path: there is no such file, or not the interpreter that its first line names.
+// missingProgram is the end of a program that was named by its path: there is no such file, or not the interpreter that its first line names.
 func (x *execution) missingProgram(ctx context.Context) error {
-	e := &sandbox.Error{Kind: sandbox.Invalid, Op: "command"}
 	program := x.Argv[0]
 	if !path.IsAbs(program) {
 		program = x.Dir + "/" + program
 	}
-	_, err := x.client.Stat(ctx, guest.Stat{Path: program, Follow: true})
-	switch {
-	case err == nil:
-		e.Msg = fmt.Sprintf("the root has no interpreter or loader that %.200q asks for", x.Argv[0])
-		e.Fix = "look at its first line, after #!"
-	case path.IsAbs(x.Argv[0]):
-		e.Msg = fmt.Sprintf("the root has no %.200q", x.Argv[0])
-	default:
-		e.Msg = fmt.Sprintf("there is no %.200q in %s", x.Argv[0], x.Dir)
-		e.Fix = SendFile
+	if _, err := x.client.Stat(ctx, guest.Stat{Path: program, Follow: true}); err == nil {
+		return x.refuseStart(sandbox.HintNoLoader, exitNotProgram, "its interpreter or loader was not found")
 	}
+	return x.refuseStart(sandbox.HintNoFile, exitNotFound, "no such file")
+}
+
+// missingInterpreter is the error where the root lacks a language. Into an image nothing of the host comes.
+func (x *execution) missingInterpreter() error {
+	e := &sandbox.Error{Kind: sandbox.Unsupported, Op: "start " + x.Language, Msg: "command not found in the sandbox: " + x.Programs[0]}
+	if set := x.ownPath(); set != "" {
+		e.Fix = fmt.Sprintf("PATH was set to %.80q; leave it out, or keep /usr/bin in it", set)
+		return e
+	}
+	for _, b := range x.live.engine.config.Backends {
+		if b.Name() == x.live.backend && !sandbox.HasFeature(b, sandbox.FeatureHostRoot) && x.language.Image != "" {
+			e.Hint = sandbox.Hint{Code: sandbox.FixImage, Name: x.language.Image}
+			return e
+		}
+	}
+	e.Fix, e.Hint.Code = x.language.Fix, sandbox.FixRoot
 	return e
 }
 
-// languageFix says how to get the interpreter: into an image nothing of the host comes.
-func (x *execution) languageFix() string {
-	for _, b := range x.live.engine.config.Backends {
-		if b.Name() == x.live.backend && !sandbox.HasFeature(b, sandbox.FeatureHostRoot) && x.language.Image != "" {
-			return "name an image that holds it, such as --image " + x.language.Image
-		}
-	}
-	return x.language.Fix
-}
-
-// pathFix is the fix where a program was not found on the PATH: if the caller has replaced that, it is the likely reason.
-func (x *execution) pathFix(otherwise string) string {
+// ownPath is the PATH of a caller who has replaced the default one, else "": where a program was not found, it is the likely reason.
+func (x *execution) ownPath() string {
 	i := slices.IndexFunc(x.Env, func(kv string) bool { return strings.HasPrefix(kv, "PATH=") })
 	if i < 0 || slices.Contains(x.live.engine.config.DefaultEnv, x.Env[i]) {
-		return otherwise
+		return ""
 	}
-	return fmt.Sprintf("PATH was set to %.80q; leave it out, or keep /usr/bin in it", strings.TrimPrefix(x.Env[i], "PATH="))
+	return strings.TrimPrefix(x.Env[i], "PATH=")
 }
 
 // dirMissing says whether the working directory is none. A directory that the guest cannot describe is left to the first error.

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strconv"
 	"syscall"
 	"time"
 
@@ -66,8 +67,8 @@ func (x *execution) uploadError(what string, err error) error {
 	if errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) {
 		return &sandbox.Error{Kind: sandbox.TooLarge, Op: what,
 			Msg: fmt.Sprintf("they do not fit into the sandbox, which has %s of disk and %s inodes",
-				x.limit(sandbox.LimitDisk), x.limit(sandbox.LimitInodes)),
-			Fix: "ask for a higher disk limit", Err: err}
+				sandbox.FormatBytes(x.Spec.Limits.DiskBytes), strconv.FormatInt(x.Spec.Limits.Inodes, 10)),
+			Hint: sandbox.Hint{Code: sandbox.FixRaise, Limit: sandbox.LimitDisk}, Err: err}
 	}
 	return fmt.Errorf("send the %s: %w", what, err)
 }

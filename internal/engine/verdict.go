@@ -6,13 +6,14 @@ import "sync/atomic"
 type cause uint32
 
 const (
-	causeNone     cause = iota
-	causeExit           // the guest says how it ended
-	causeDeadline       // the guest did not answer for hostGrace after the deadline
-	causeCanceled       // the caller went away or said so
-	causeOutput         // it wrote far past its output limit
-	causeRejected       // policy forbids the program; nothing ran
-	causeLost           // the stream from the guest broke
+	causeNone       cause = iota
+	causeExit             // the guest says how it ended
+	causeDeadline         // the guest did not answer for hostGrace after the deadline
+	causeCanceled         // the caller went away or said so
+	causeOutput           // it wrote far past its output limit
+	causeRejected         // policy forbids the program; nothing ran
+	causeNotStarted       // there is no such program, or it is none; nothing ran
+	causeLost             // the stream from the guest broke
 )
 
 // verdict is the one place where the end of an execution is decided: the first claim wins, all others find it taken.

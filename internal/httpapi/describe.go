@@ -111,7 +111,7 @@ func (a *api) capabilities(w *httpd.Response, r *http.Request) error {
 	for i, b := range c.Backends {
 		shown := BackendShown{Name: b.Backend, Usable: b.Usable(), Kernel: b.Posture.Kernel, Layers: answer.List(b.Posture.Walls), Features: answer.List(b.Features)}
 		if err := cmp.Or(b.Err, b.Refusal); err != nil {
-			p := answer.NewPublicProblem(err, w.ID, httpd.FixOf)
+			p := answer.NewPublicProblem(err, w.ID)
 			shown.Error, shown.Hint = p.Detail, p.Hint
 		}
 		out.Backends[i] = shown
@@ -133,7 +133,7 @@ func (a *api) languages(w *httpd.Response, r *http.Request) error {
 			shown.Modules = append(shown.Modules, ModuleShown{m.Name, orNull(m.Version)})
 		}
 		if l.Err != nil {
-			p := answer.NewPublicProblem(l.Err, w.ID, httpd.FixOf)
+			p := answer.NewPublicProblem(l.Err, w.ID)
 			shown.Error, shown.Hint = p.Detail, p.Hint
 		}
 		out.Languages = append(out.Languages, shown)

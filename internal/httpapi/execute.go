@@ -66,19 +66,20 @@ func newExecuteAnswer(r *sandbox.Result) *ExecuteAnswer {
 	for _, f := range r.Files {
 		a.Files[f.Path] = answer.List(f.Data) // an empty file is "", never null
 	}
+	hints := r.Hints
 	if !a.Success {
-		text := r.Hint
+		text := answer.HTTP.Hint(hints)
 		if e := r.Exception; e != nil {
 			text = e.Name
 			if e.Value != "" {
 				text += ": " + e.Value
 			}
+		} else {
+			hints = nil
 		}
 		a.Error = &text
 	}
-	if a.Error == nil || *a.Error != r.Hint {
-		a.Output = appendHint(a.Output, r)
-	}
+	a.Output = appendHints(a.Output, hints)
 	return a
 }
 
@@ -97,9 +98,10 @@ func (a *ExecuteAnswer) json() *answer.JSON {
 	return l.Around(a)
 }
 
-// appendHint adds what the hint says beyond the bare failure, which the error tells: this schema has no other place for it.
-func appendHint(output string, r *sandbox.Result) string {
-	said := strings.TrimSpace(strings.TrimPrefix(r.Hint, engine.FailedHint(r.ExitCode)))
+// appendHints adds what there is to know beyond the bare failure, which the error tells: this schema has no other place for it.
+func appendHints(output string, hints []sandbox.Hint) string {
+	hints = slices.DeleteFunc(slices.Clone(hints), func(h sandbox.Hint) bool { return h.Code == sandbox.HintExitCode })
+	said := answer.HTTP.Hint(hints)
 	if said == "" {
 		return output
 	}

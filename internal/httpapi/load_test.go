@@ -190,7 +190,7 @@ func (unbounded) Preflight(spec sandbox.Spec) ([]sandbox.LimitName, error) {
 func TestReady(t *testing.T) {
 	backends := []sandbox.Backend{unbounded{backendtest.NewFake(t)}}
 	r := newRig(t, engine.Config{Backends: backends}, httpd.Config{})
-	if p := r.refused("GET", "/readyz", "", nil, 503); !strings.Contains(p.Detail, "nothing enforces it") || p.Hint != `run as root; or waive it: "allow_unenforced": ["memory"]` {
+	if p := r.refused("GET", "/readyz", "", nil, 503); !strings.Contains(p.Detail, "nothing enforces it") || p.Hint != `run as root; or run without: "allow_unenforced": ["memory"]` {
 		t.Errorf("%+v", p)
 	}
 	if _, text := r.do("GET", "/v1/capabilities", "", nil); !strings.Contains(text, `"usable":false`) {

@@ -39,7 +39,7 @@ func (a *api) run(w *httpd.Response, r *http.Request) error {
 	if wantsEvents(r) {
 		return a.stream(w, r, run, include, release)
 	}
-	held, err := a.CarryOut(r.Context(), w, run, func(r *sandbox.Result) *answer.JSON { return answer.New(r, include...).JSON() })
+	held, err := a.CarryOut(r.Context(), w, run, func(r *sandbox.Result) *answer.JSON { return answer.New(answer.HTTP, r, include...).JSON() })
 	defer held.Release()
 	if err != nil {
 		return err
@@ -60,7 +60,7 @@ func (a *api) stream(w *httpd.Response, r *http.Request, run engine.Run, include
 	})
 	defer events.close()
 	run.Request.Output = events.output
-	held, err := a.CarryOut(ctx, w, run, func(r *sandbox.Result) *answer.JSON { return answer.New(r, include...).JSON() })
+	held, err := a.CarryOut(ctx, w, run, func(r *sandbox.Result) *answer.JSON { return answer.New(answer.HTTP, r, include...).JSON() })
 	defer held.Release()
 	if err != nil {
 		if events.problem(a.Problem(w, err)) {

@@ -284,7 +284,7 @@ func TestExecute(t *testing.T) {
 	}
 	for code, want := range map[string]string{
 		"print(1, end='')\nimport os; os.mkfifo('p')": "1\n[1 file was not handed back: ",
-		"import no_such_module":                       "[A module is not there.",
+		"import no_such_module":                       "[The module no_such_module is not there.",
 		"1/0":                                         "ZeroDivisionError: division by zero\n",
 	} {
 		_, text = r.do("POST", "/execute", jsonOf(object{"code": code}), nil)

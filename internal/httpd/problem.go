@@ -3,40 +3,13 @@ package httpd
 import (
 	"encoding/json"
 	"errors"
-	"fmt"
 	"math"
 	"net/http"
-	"regexp"
 	"strconv"
-	"strings"
 
 	"github.com/glovebox-dev/glovebox/internal/answer"
 	"github.com/glovebox-dev/glovebox/sandbox"
 )
-
-// What a fix says in flags, in the words of a request. A root and a command line are the operator's.
-var (
-	flagsOfOperator = strings.NewReplacer(", or give a directory with --root", "", ", or give --root a directory that holds it", "",
-		"leave --allow-command out", "ask for no allowed commands", "send files along with --file", `send files along in "files"`)
-	flagsOfFields = regexp.MustCompile(`(?:glovebox run )?--(image|backend) ([A-Za-z][A-Za-z0-9._:/@-]*)`)
-)
-
-// FixOf is what would help, in the words of a request.
-func FixOf(err error) string {
-	fix := flagsOfFields.ReplaceAllString(flagsOfOperator.Replace(sandbox.FixOf(err)), `"$1": "$2"`)
-	if lacks := sandbox.UnenforcedOf(err); len(lacks) > 0 {
-		fix += fmt.Sprintf(`; or waive it: "allow_unenforced": [%s]`, quoted(lacks))
-	}
-	return fix
-}
-
-func quoted(names []sandbox.LimitName) string {
-	words := make([]string, len(names))
-	for i, name := range names {
-		words[i] = strconv.Quote(string(name))
-	}
-	return strings.Join(words, ", ")
-}
 
 // ProblemType is the media type of RFC 9457.
 const ProblemType = "application/problem+json"
@@ -73,7 +46,7 @@ func refuse(status int, kind sandbox.Kind, msg, fix string) error {
 
 // problemOf is the problem of an error, with the status of a refusal.
 func problemOf(err error, requestID string) answer.Problem {
-	p := answer.NewPublicProblem(err, requestID, FixOf)
+	p := answer.NewPublicProblem(err, requestID)
 	var r *refusal
 	if errors.As(err, &r) {
 		p.Status, p.Title = r.status, http.StatusText(r.status)

@@ -13,7 +13,7 @@ func Folder(root sandbox.Root) (string, error) {
 	switch {
 	case root.Image != "":
 		return "", &sandbox.Error{Kind: sandbox.Unsupported, Op: "root", Msg: "this backend has no images yet",
-			Fix: "use --backend docker or podman, or give a directory with --root"}
+			Hint: sandbox.Hint{Code: sandbox.FixBackend, Names: []string{"docker", "podman"}}}
 	case root.Dir == "":
 		return "/", nil
 	}

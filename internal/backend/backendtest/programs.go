@@ -31,7 +31,7 @@ var programCases = []testCase{
 	{"left behind", "a run ends with its main process; what that left behind does not hold it up, and does not survive", testLeftBehind},
 	{"cancel", "a run whose caller goes away ends at once", testCancel},
 	{"output limit", "over its limit a stream keeps head and tail; a runaway is ended", testOutputLimit},
-	{"nothing to start", "an interpreter, program or directory that is not there is an error in words, not an exit code", testNothingToStart},
+	{"nothing to start", "a command that is not there fails as in a shell; a language or directory that is not there is an error in words", testNothingToStart},
 	{"fresh", "a run sees nothing of the runs before it", testFresh},
 	{"many processes", "pipelines, subshells and children that are waited for work", testManyProcesses},
 }
@@ -47,7 +47,7 @@ func testExitCodes(t *testing.T, s *suite) {
 		if r.ExitCode != c%256 || r.Signal != 0 {
 			t.Errorf("exit %d: code %d, signal %d", c, r.ExitCode, r.Signal)
 		}
-		if want == sandbox.StatusFailed && r.Hint == "" {
+		if want == sandbox.StatusFailed && len(r.Hints) == 0 {
 			t.Errorf("exit %d: no hint", c)
 		}
 	}
@@ -205,20 +205,24 @@ func testTimeout(t *testing.T, s *suite) {
 		if result.Timings.Run < r.Request.Timeout {
 			t.Errorf("%s: ended after %v, before its deadline", script, result.Timings.Run)
 		}
-		if !strings.Contains(result.Hint, "300ms") {
-			t.Errorf("%s: the hint %q does not name the limit", script, result.Hint)
+		if h := result.Hints[0]; h.Limit != sandbox.LimitTimeout || h.Value != int64(r.Request.Timeout) {
+			t.Errorf("%s: the hint %+v does not name the limit", script, h)
 		}
 	}
 }
 
 func testLeftBehind(t *testing.T, s *suite) {
-	for _, script := range []string{
-		"sleep 1000 & echo done",
-		"setsid sleep 1000 & echo done",
-		"(setsid bash -c 'exec >&- 2>&- <&-; sleep 1000' &) ; echo done",
+	for script, left := range map[string]int64{
+		"sleep 1000 & sleep 1000 & echo done":                              2,
+		"setsid sleep 1000 & echo done":                                    1,
+		"(setsid bash -c 'exec >&- 2>&- <&-; read <> <(:)' &) ; echo done": 1,
+		"(echo done) & wait":                                               0,
 	} {
 		result := s.run(t, sh(script))
 		wantOutput(t, result, "done\n")
+		if got := hint(result, sandbox.HintLeft).Count; got != left {
+			t.Errorf("%s: %d processes are said to be left", script, got)
+		}
 		if result.Timings.Run > stepTimeout/2 {
 			t.Errorf("%s: held up for %v", script, result.Timings.Run)
 		}
@@ -270,8 +274,8 @@ func testOutputLimit(t *testing.T, s *suite) {
 	if streamed != 64<<10 {
 		t.Errorf("%d bytes were streamed", streamed)
 	}
-	if !strings.Contains(result.Hint, "64KiB") {
-		t.Errorf("hint %q", result.Hint)
+	if h := hint(result, sandbox.HintOutput); h.Value != 64<<10 || h.Count != c.Dropped {
+		t.Errorf("hint %+v", h)
 	}
 
 	r = sh("echo begin; exec yes")
@@ -284,14 +288,25 @@ func testOutputLimit(t *testing.T, s *suite) {
 }
 
 func testNothingToStart(t *testing.T, s *suite) {
-	missing := engine.Run{Request: sandbox.Request{Command: []string{"no-such-program", "x"}}}
-	if _, err := s.engine.Run(within(t), missing); sandbox.KindOf(err) != sandbox.Invalid || !strings.Contains(err.Error(), "no-such-program") {
-		t.Errorf("a program that is not there: %v", err)
-	}
-	r := sh("true")
-	r.Request.Command = []string{"/etc/passwd"}
-	if _, err := s.engine.Run(within(t), r); sandbox.KindOf(err) != sandbox.Invalid || err == nil {
-		t.Errorf("a file that is no program: %v", err)
+	for _, c := range []struct {
+		program string
+		code    sandbox.HintCode
+		exit    int
+		says    string
+	}{
+		{"no-such-program", sandbox.HintNoCommand, 127, "command not found"},
+		{"/no/such/program", sandbox.HintNoFile, 127, "no such file"},
+		{"./script", sandbox.HintNoLoader, 126, "interpreter"},
+		{"/etc/passwd", sandbox.HintNotProgram, 126, "cannot execute"},
+	} {
+		r := engine.Run{Request: sandbox.Request{Command: []string{c.program, "x"}}}
+		r.Request.Files = []sandbox.File{{Path: "script", Mode: 0o755, Data: []byte("#!/no/such/interpreter\n")}}
+		result := s.run(t, r)
+		wantStatus(t, result, sandbox.StatusFailed)
+		if line := "glovebox: " + c.program + ": "; result.ExitCode != c.exit || hint(result, c.code).Name != c.program ||
+			!strings.HasPrefix(string(result.Stderr.Head), line) || !strings.Contains(string(result.Stderr.Head), c.says) {
+			t.Errorf("%s: exit code %d, stderr %q, hints %+v", c.program, result.ExitCode, result.Stderr.Head, result.Hints)
+		}
 	}
 	lacking := shell
 	lacking.Programs = []string{"no-such-shell", "nor-this"}

@@ -204,12 +204,22 @@ func code(script string) engine.Run {
 	return engine.Run{Request: sandbox.Request{Language: "shell", Code: []byte(script)}}
 }
 
+// hint returns the hint of a result that has the code, or a zero one.
+func hint(r *sandbox.Result, code sandbox.HintCode) sandbox.Hint {
+	for _, h := range r.Hints {
+		if h.Code == code {
+			return h
+		}
+	}
+	return sandbox.Hint{}
+}
+
 // wantStatus fails the test, with all that is known of the result, unless it has the status.
 func wantStatus(t *testing.T, r *sandbox.Result, want sandbox.Status) {
 	t.Helper()
 	if r.Status != want {
-		t.Fatalf("status %s, want %s; exit code %d, signal %d\nstdout: %.500s\nstderr: %.500s\nhint: %s",
-			r.Status, want, r.ExitCode, r.Signal, r.Stdout.Head, r.Stderr.Head, r.Hint)
+		t.Fatalf("status %s, want %s; exit code %d, signal %d\nstdout: %.500s\nstderr: %.500s\nhints: %+v",
+			r.Status, want, r.ExitCode, r.Signal, r.Stdout.Head, r.Stderr.Head, r.Hints)
 	}
 }
 

@@ -96,8 +96,8 @@ while True:
 	} else if held, err := strconv.Atoi(lines[len(lines)-1]); err != nil || held > limit+margin || held < limit/2 {
 		t.Errorf("it held %d MiB under a limit of %d (%v)", held, limit, err)
 	}
-	if !strings.Contains(result.Hint, "64MiB") {
-		t.Errorf("the hint %q does not name the limit", result.Hint)
+	if h := result.Hints[0]; h.Limit != sandbox.LimitMemory || h.Value != 64*mib {
+		t.Errorf("the hint %+v does not name the limit", h)
 	}
 	if result.Usage.OOMKills < 1 {
 		t.Errorf("usage %s", describe(result.Usage))
@@ -119,8 +119,12 @@ func testMemoryChild(t *testing.T, s *suite) {
 	} else {
 		wantStatus(t, result, sandbox.StatusOutOfMemory)
 	}
-	if whole := strings.Contains(result.Hint, "ended all of it"); !strings.Contains(result.Hint, "64MiB") || whole == s.has(sandbox.FeatureMemoryAlone) {
-		t.Errorf("the hint %q does not tell of the killed child, or of the sandbox where that ended", result.Hint)
+	want := sandbox.HintMemoryEnded
+	if s.has(sandbox.FeatureMemoryAlone) {
+		want = sandbox.HintChildren
+	}
+	if hint(result, want).Value != 64*mib {
+		t.Errorf("the hints %+v do not tell of the killed child, or of the sandbox where that ended", result.Hints)
 	}
 }
 
@@ -408,8 +412,8 @@ func testCommands(t *testing.T, s *suite) {
 	wantOutput(t, s.run(t, allow(sh("echo in | cat"))), "in\n")
 	result := s.run(t, allow(engine.Run{Request: sandbox.Request{Command: []string{"ls"}}}))
 	wantStatus(t, result, sandbox.StatusRejected)
-	if !strings.Contains(result.Hint, "bash, cat") || result.ExitCode != -1 || result.Signal != 0 {
-		t.Errorf("code %d, signal %d, hint %q", result.ExitCode, result.Signal, result.Hint)
+	if len(hint(result, sandbox.HintRejected).Names) != 2 || result.ExitCode != -1 || result.Signal != 0 {
+		t.Errorf("code %d, signal %d, hints %+v", result.ExitCode, result.Signal, result.Hints)
 	}
 	program, err := os.ReadFile("/bin/ls")
 	if err != nil {

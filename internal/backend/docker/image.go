@@ -74,7 +74,7 @@ func (to *connection) notHere(image string) error {
 		kind = sandbox.Unavailable
 	}
 	return &sandbox.Error{Kind: kind, Op: name + ": use image", Msg: "the engine does not have the image " + image,
-		Fix: fmt.Sprintf("%s pull %s; or choose one of: %s images", name, image, name)}
+		Fix: fmt.Sprintf("%s pull %s; %s images lists those that are there", name, image, name), Hint: sandbox.Hint{Code: sandbox.FixImage}}
 }
 
 // mustHave returns an error if the engine does not have an image. Other errors are left to later calls.
@@ -117,22 +117,22 @@ var unreachable = []string{"no such host", "connection refused", "i/o timeout", 
 
 // notFetched explains why an image could not be fetched.
 func (to *connection) notFetched(image string, cause, err error) error {
-	e := &sandbox.Error{Kind: sandbox.Unavailable, Op: to.engine.options.Name + ": fetch image", Err: err}
+	e := &sandbox.Error{Kind: sandbox.Unavailable, Op: to.engine.options.Name + ": fetch image", Hint: sandbox.Hint{Code: sandbox.FixImage}, Err: err}
 	text := strings.ToLower(err.Error())
 	program := to.engine.options.Name
 	switch {
 	case errors.Is(cause, errStalled):
 		e.Msg = fmt.Sprintf("the download of the image %s made no progress for %v", image, stallTimeout)
-		e.Fix = fmt.Sprintf("%s pull %s; or use one of: %s images; as in: glovebox run --image NAME", program, image, program)
+		e.Fix = fmt.Sprintf("%s pull %s; %s images lists those that are there", program, image, program)
 	case cause != nil:
 		return cause
 	case containsAny(text, unreachable):
 		e.Msg = "the image " + image + " is not here, and its registry is unreachable"
-		e.Fix = fmt.Sprintf("with a network: %s pull %s; or use one of: %s images; as in: glovebox run --image NAME", program, image, program)
+		e.Fix = fmt.Sprintf("with a network: %s pull %s; %s images lists those that are there", program, image, program)
 	default:
 		e.Kind = sandbox.Invalid
 		e.Msg = "the image " + image + " is not here, and its registry refuses it"
-		e.Fix = fmt.Sprintf("check the name; for a private image: %s login && %s pull %s; to use another: glovebox run --image NAME", program, program, image)
+		e.Fix = fmt.Sprintf("check the name; for a private image: %s login && %s pull %s", program, program, image)
 	}
 	return e
 }

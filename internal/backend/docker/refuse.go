@@ -10,18 +10,20 @@ func (b *Backend) refuse(spec *sandbox.Spec) error {
 	if err := sandbox.CheckImage(b.image(spec)); err != nil {
 		return err
 	}
-	unsupported := func(what, msg, fix string) error {
-		return &sandbox.Error{Kind: sandbox.Unsupported, Op: what, Msg: "the " + b.Name() + " backend " + msg, Fix: fix}
+	no := func(what, msg string) *sandbox.Error {
+		return &sandbox.Error{Kind: sandbox.Unsupported, Op: what, Msg: "the " + b.Name() + " backend " + msg}
 	}
 	switch {
 	case len(spec.Devices) > 0:
-		return unsupported("devices", "passes no devices in", "leave devices out")
+		return no("devices", "passes no devices in")
 	case spec.Network.Mode != "" && spec.Network.Mode != sandbox.NetworkNone:
-		return unsupported("network", "has no network yet", "leave the network out")
+		return no("network", "has no network yet")
 	case spec.User.UID == 0:
-		return unsupported("user", "does not run code as uid 0", "use another user, such as 1000:1000")
+		return no("user", "does not run code as uid 0")
 	case spec.Root.Dir != "":
-		return unsupported("root", "needs an image, not a root directory", "name one with --image, or import the directory: tar -C DIR -c . | "+b.Name()+" import - NAME")
+		err := no("root", "needs an image, not a root directory")
+		err.Fix, err.Hint.Code = "import the directory as an image: tar -C DIR -c . | "+b.Name()+" import - NAME", sandbox.FixImage
+		return err
 	}
 	return nil
 }
@@ -35,7 +37,7 @@ func (to *connection) refuse(spec *sandbox.Spec) error {
 	if asked := to.engine.options.Runtime; asked != "" && asked != to.runtime() {
 		return &sandbox.Error{Kind: sandbox.Unsupported, Op: to.engine.options.Name + ": use runtime " + asked,
 			Msg: "Podman's API cannot select a runtime, and this service uses " + to.runtime(),
-			Fix: "podman --runtime " + asked + " system service; or set the runtime in containers.conf; or use --backend docker"}
+			Fix: "podman --runtime " + asked + " system service; or set the runtime in containers.conf", Hint: sandbox.Hint{Code: sandbox.FixBackend, Names: []string{"docker"}}}
 	}
 	if err := to.checkDirs(spec); err != nil {
 		return err

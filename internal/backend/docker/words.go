@@ -136,7 +136,7 @@ func (to *connection) explain(step string, err error) error {
 		refusal.Fix = "install it and add it to the engine's configuration, or leave the runtime out"
 	case strings.Contains(text, "bind source path does not exist"):
 		refusal.Kind, refusal.Msg = sandbox.Unsupported, "the engine does not see this host's files"
-		refusal.Fix = "send the files: --file PATH; or use an engine on this host"
+		refusal.Fix, refusal.Hint.Code = "use an engine on this host", sandbox.FixSendFile
 	}
 	return refusal
 }

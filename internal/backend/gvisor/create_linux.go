@@ -205,7 +205,7 @@ func (b *Backend) refuse(spec *sandbox.Spec) error {
 		return unsupported("user", "does not run code as uid 0")
 	case b.caller.UID != 0 && spec.HostWritable():
 		return &sandbox.Error{Kind: sandbox.Unsupported, Op: "mount", Msg: "the gvisor backend needs root for writable host directories",
-			Fix: "run as root; or use --backend native; or use --file and --out"}
+			Fix: "run as root, or send files in and out", Hint: sandbox.Hint{Code: sandbox.FixBackend, Names: []string{"native"}}}
 	}
 	return nil
 }

@@ -29,9 +29,9 @@ func TestForkMeetsItsLimits(t *testing.T) {
 	}{
 		{"time", "print('so far'); import time; time.sleep(600)", sandbox.Limits{Timeout: 500 * time.Millisecond}, sandbox.StatusTimeout, "so far"},
 		{"time, spent", "print('so far')\nwhile True: pass", sandbox.Limits{Timeout: 500 * time.Millisecond}, sandbox.StatusTimeout, "so far"},
-		{"memory", "print('so far'); x = b'x' * (1 << 30)", sandbox.Limits{MemoryBytes: 64 << 20}, sandbox.StatusOutOfMemory, "64MiB"},
+		{"memory", "print('so far'); x = b'x' * (1 << 30)", sandbox.Limits{MemoryBytes: 64 << 20}, sandbox.StatusOutOfMemory, "67108864"},
 		{"memory of a child", "import os\nprint('so far')\nif os.fork() == 0: x = b'x' * (1 << 30)\nprint(os.wait()[1])", sandbox.Limits{MemoryBytes: 64 << 20},
-			sandbox.StatusSucceeded, "64MiB"},
+			sandbox.StatusSucceeded, "67108864"},
 		{"output", "import sys\nwhile True: print('x' * 1000); sys.stderr.write('y' * 1000)", sandbox.Limits{OutputBytes: 64 << 10}, sandbox.StatusOutputLimit, "xxx"},
 		{"processes", "import os\nwhile True:\n    if os.fork() == 0: os.read(os.pipe()[0], 1)", sandbox.Limits{Pids: 16}, sandbox.StatusFailed, ""},
 		{"files", "f = [open('/dev/null') for _ in range(100)]", sandbox.Limits{OpenFiles: 64}, sandbox.StatusFailed, ""},
@@ -49,8 +49,8 @@ func TestForkMeetsItsLimits(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				if result.Status != c.status || !strings.Contains(string(result.Stdout.Head)+result.Hint, c.says) {
-					t.Errorf("%s, %.200q, %.500q, %s", result.Status, result.Stdout.Head, result.Stderr.Head, result.Hint)
+				if result.Status != c.status || !strings.Contains(string(result.Stdout.Head)+fmt.Sprint(result.Hints), c.says) {
+					t.Errorf("%s, %.200q, %.500q, %+v", result.Status, result.Stdout.Head, result.Stderr.Head, result.Hints)
 				}
 				if h.Stats().Forked != before+1 {
 					t.Error("it was no fork")
@@ -90,7 +90,7 @@ func (h *house) atOnce(n int, do func()) {
 				return
 			}
 			if want := word + " " + word + " " + word + "\n"; string(result.Stdout.Head) != want || result.ExitCode != 4 {
-				h.Errorf("run %d: %s %d, %q, %q, %s", i, result.Status, result.ExitCode, result.Stdout.Head, result.Stderr.Head, result.Hint)
+				h.Errorf("run %d: %s %d, %q, %q, %+v", i, result.Status, result.ExitCode, result.Stdout.Head, result.Stderr.Head, result.Hints)
 			}
 		})
 	}

@@ -76,7 +76,7 @@ func TestWhenItForks(t *testing.T) {
 				t.Fatal(err)
 			}
 			if result.Status != sandbox.StatusSucceeded || !strings.Contains(string(result.Stdout.Head), c.says) {
-				t.Errorf("%s, %.300q, %.500q, %s", result.Status, result.Stdout.Head, result.Stderr.Head, result.Hint)
+				t.Errorf("%s, %.300q, %.500q, %+v", result.Status, result.Stdout.Head, result.Stderr.Head, result.Hints)
 			}
 			if forked := h.Stats().Forked > before; forked != c.forked {
 				t.Errorf("forked: %v", forked)

@@ -15,7 +15,8 @@ var Language = sandbox.Language{
 		return []string{program, path}
 	},
 	ParseError: ParseError,
-	Fix:        "install the package bash on this host, or give --root a directory that holds it",
+	Diagnose:   Diagnose,
+	Fix:        "install the package bash on this host",
 	Image:      "debian:stable-slim",
 	Probe:      "echo $((6*7))\n",
 	Inventory:  inventory,

@@ -26,9 +26,12 @@ var Language = sandbox.Language{
 		}
 		return scriptFile
 	},
+	// Without these npm tries each server three times, for more than a minute.
+	Offline:    []string{"npm_config_fetch_retries=0", "npm_config_audit=false", "npm_config_fund=false", "npm_config_update_notifier=false"},
 	ModulePath: "NODE_PATH",
 	ParseError: ParseError,
-	Fix:        "install the package nodejs on this host, or give --root a directory that holds it",
+	Diagnose:   Diagnose,
+	Fix:        "install the package nodejs on this host",
 	Image:      "node:22-slim",
 	Probe:      "console.log(6*7)\n",
 	Inventory:  inventory,

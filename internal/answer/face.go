@@ -1,0 +1,136 @@
+package answer
+
+import (
+	"cmp"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/glovebox-dev/glovebox/sandbox"
+)
+
+// Face is how one way into Glovebox says what a caller can do. The phrases stand in the middle of a sentence.
+type Face struct {
+	raise   func(name sandbox.LimitName, value string) string // raises a limit; value is as number renders it, or ""
+	number  func(name sandbox.LimitName, value int64) string
+	backend func(name string) string
+	image   func(name string) string
+	waive   func(names []sandbox.LimitName) string
+	input   string // gives the program its standard input
+	file    string // sends a file
+	root    string // chooses a directory as root; "" where callers cannot
+	allow   func(command string) string
+	module  string // what a module that is code of the caller's needs
+}
+
+// CommandLine speaks of flags.
+var CommandLine = Face{
+	raise: func(name sandbox.LimitName, value string) string {
+		return "raise it: " + limitFlags[name] + " " + cmp.Or(value, "N")
+	},
+	number: func(name sandbox.LimitName, value int64) string {
+		if name == sandbox.LimitTimeout && value%int64(time.Second) == 0 {
+			return strconv.FormatInt(value/int64(time.Second), 10) + "s"
+		}
+		return sandbox.FormatLimit(name, value)
+	},
+	backend: func(name string) string { return "--backend " + name },
+	image:   func(name string) string { return "--image " + name },
+	waive: func(names []sandbox.LimitName) string {
+		return "--allow-unenforced " + joined(names, func(name sandbox.LimitName) string { return string(name) }, ",") +
+			" (for all runs: allow_unenforced = [" + joined(names, func(name sandbox.LimitName) string { return strconv.Quote(string(name)) }, ", ") +
+			"] in the configuration file)"
+	},
+	input: "with -i or --stdin FILE",
+	file:  "with --file PATH",
+	root:  "--root DIR",
+	allow: func(command string) string { return "--allow-command " + command },
+}
+
+// HTTP speaks of fields of the request.
+var HTTP = Face{
+	raise: func(name sandbox.LimitName, value string) string {
+		way := "raise limits." + limitFields[name].name
+		if value != "" {
+			way += " to " + value
+		}
+		return way
+	},
+	number:  func(name sandbox.LimitName, value int64) string { return limitFields[name].of(value) },
+	backend: func(name string) string { return `"backend": ` + strconv.Quote(name) },
+	image:   func(name string) string { return `"image": ` + strconv.Quote(name) },
+	waive: func(names []sandbox.LimitName) string {
+		return `"allow_unenforced": [` + joined(names, func(name sandbox.LimitName) string { return strconv.Quote(string(name)) }, ", ") + "]"
+	},
+	input: `in "stdin"`,
+	file:  `in "files"`,
+	allow: func(string) string { return "" },
+}
+
+var limitFlags = map[sandbox.LimitName]string{
+	sandbox.LimitMemory: "--memory", sandbox.LimitCPUs: "--cpus", sandbox.LimitPids: "--pids", sandbox.LimitDisk: "--disk",
+	sandbox.LimitInodes: "--inodes", sandbox.LimitOpenFiles: "--open-files", sandbox.LimitTimeout: "--timeout", sandbox.LimitOutput: "--output-limit",
+}
+
+// limitField is a field of limits, and how many units of a limit make one of it.
+type limitField struct {
+	name string
+	unit int64
+}
+
+func (f limitField) of(value int64) string {
+	return strconv.FormatFloat(float64(value)/float64(f.unit), 'f', -1, 64)
+}
+
+var limitFields = map[sandbox.LimitName]limitField{
+	sandbox.LimitMemory: {"memory_mib", 1 << 20}, sandbox.LimitCPUs: {"cpus", 1000}, sandbox.LimitPids: {"pids", 1}, sandbox.LimitDisk: {"disk_mib", 1 << 20},
+	sandbox.LimitInodes: {"inodes", 1}, sandbox.LimitOpenFiles: {"open_files", 1}, sandbox.LimitTimeout: {"timeout_s", int64(time.Second)},
+	sandbox.LimitOutput: {"output_kib", 1 << 10},
+}
+
+// Fix says what would help against an error, in one sentence; "" where nobody knows.
+func (f Face) Fix(err error) string {
+	var ways []string
+	add := func(way string) {
+		if way != "" {
+			ways = append(ways, way)
+		}
+	}
+	add(sandbox.FixOf(err))
+	add(f.way(sandbox.HintOf(err)))
+	if lacks := sandbox.UnenforcedOf(err); len(lacks) > 0 {
+		add("run without: " + f.waive(lacks))
+	}
+	return strings.Join(ways, "; or ")
+}
+
+// way puts the hint of an error into words.
+func (f Face) way(h sandbox.Hint) string {
+	switch h.Code {
+	case sandbox.FixSendFile:
+		return "send the file " + f.file
+	case sandbox.FixImage:
+		if h.Name != "" {
+			return "choose an image that has it: " + f.image(h.Name)
+		}
+		return "choose another image: " + f.image("NAME")
+	case sandbox.FixRoot:
+		if f.root == "" {
+			return ""
+		}
+		return "choose a directory that has it: " + f.root
+	case sandbox.FixBackend:
+		return "choose another backend: " + joined(h.Names, f.backend, " or ")
+	case sandbox.FixRaise:
+		return f.raise(h.Limit, "")
+	}
+	return ""
+}
+
+func joined[T any](list []T, words func(T) string, between string) string {
+	out := make([]string, len(list))
+	for i, v := range list {
+		out[i] = words(v)
+	}
+	return strings.Join(out, between)
+}

@@ -1,0 +1,302 @@
+package answer
+
+import (
+	"fmt"
+	"path"
+	"strings"
+
+	"github.com/glovebox-dev/glovebox/sandbox"
+)
+
+// Hint puts hints into sentences that a person or a model can act on. They hold no bytes of the program's but plain names.
+func (f Face) Hint(hints []sandbox.Hint) string {
+	var parts []string
+	for i := range hints {
+		if s := f.sentences(&hints[i]); s != "" {
+			parts = append(parts, s)
+		}
+	}
+	return strings.Join(parts, " ")
+}
+
+func (f Face) sentences(h *sandbox.Hint) string {
+	for _, of := range []func(*sandbox.Hint) string{f.end, f.reached, f.tried, f.missing} {
+		if s := of(h); s != "" {
+			return s
+		}
+	}
+	return ""
+}
+
+// end says how an execution ended.
+func (f Face) end(h *sandbox.Hint) string {
+	switch h.Code {
+	case sandbox.HintExitCode:
+		if h.Silent {
+			return fmt.Sprintf("The program ended with exit code %d and wrote nothing to stderr.", h.ExitCode)
+		}
+		return fmt.Sprintf("The program ended with exit code %d; stderr says why.", h.ExitCode)
+	case sandbox.HintSignal:
+		return signal(h.Signal)
+	case sandbox.HintInterrupted:
+		return "The program ended itself with SIGINT, as an uncaught KeyboardInterrupt does; nobody interrupted it from outside."
+	case sandbox.HintTimeout:
+		return fmt.Sprintf("The program was still running at its time limit of %s and was killed. Do less work%s.", value(h), f.orRaise(h))
+	case sandbox.HintWaited:
+		return fmt.Sprintf("The program was still running at its time limit of %s and was killed; it had used almost no CPU time.%s", value(h), f.waited(h))
+	case sandbox.HintCanceled:
+		return "The run was canceled before it ended, and all its processes were killed."
+	case sandbox.HintNotStarted:
+		return "The run was canceled before the program was started; nothing ran."
+	case sandbox.HintRejected:
+		return fmt.Sprintf("Nothing ran: %q is not among the commands that the policy allows: %s.%s", h.Name, some(h.Names), f.allowed(h.Name))
+	case sandbox.HintLost:
+		return lost(h)
+	case sandbox.HintNoCommand:
+		if h.Name == "" {
+			return "A command was probably not found in the sandbox; stderr names it."
+		}
+		if h.By != "" {
+			return fmt.Sprintf("Command not found in the sandbox: %s. PATH was set to %q; leave it out, or keep /usr/bin in it.", h.Name, h.By)
+		}
+		return fmt.Sprintf("Command not found in the sandbox: %s. Only programs of its root file system can be used.", h.Name)
+	case sandbox.HintNoFile:
+		return fmt.Sprintf("There is no file %s in the sandbox to execute. Send it %s.", h.Name, f.file)
+	case sandbox.HintNoLoader:
+		return fmt.Sprintf("The interpreter or loader that %s asks for is not in the sandbox. Look at its first line, after #!.", h.Name)
+	case sandbox.HintNotProgram:
+		return fmt.Sprintf("%s cannot be executed. Make it executable, a script with a first line such as #!/bin/sh; or name its interpreter first: sh %s.",
+			h.Name, h.Name)
+	}
+	return ""
+}
+
+// waited says what a program may have waited for that never comes.
+func (f Face) waited(h *sandbox.Hint) string {
+	var parts []string
+	if h.NoInput {
+		parts = append(parts, " If it waited for input: there was none; give it "+f.input+".")
+	}
+	if h.NoNetwork {
+		parts = append(parts, " If it waited for the network: a sandbox has none.")
+	}
+	return strings.Join(parts, "")
+}
+
+func (f Face) allowed(command string) string {
+	if way := f.allow(command); way != "" {
+		return " To allow it: " + way + "."
+	}
+	return ""
+}
+
+// reached says which limit an execution met.
+func (f Face) reached(h *sandbox.Hint) string {
+	switch h.Code {
+	case sandbox.HintMemory:
+		return fmt.Sprintf("It ran out of memory; the limit is %s. Use less at a time%s.", value(h), f.orRaise(h))
+	case sandbox.HintMemoryKilled:
+		return fmt.Sprintf("The program reached its memory limit of %s and was killed by the kernel. Use less at a time%s.", value(h), f.orRaise(h))
+	case sandbox.HintMemoryEnded:
+		return fmt.Sprintf("The sandbox reached its memory limit of %s and the kernel ended all of it, with its files. Use less at a time%s.", value(h), f.orRaise(h))
+	case sandbox.HintChildren:
+		return fmt.Sprintf("The kernel killed %s of the program at the memory limit of %s; their work may be missing.%s",
+			count(h.Count, "process", "processes"), value(h), f.toRaise(h))
+	case sandbox.HintOutputEnded:
+		return fmt.Sprintf("The program was killed because it wrote far past its output limit of %s; only the beginning and the latest output are kept. "+
+			"Print less, or write to a file.", value(h))
+	case sandbox.HintOutput:
+		return fmt.Sprintf("%s went over its limit of %s: %s in the middle were dropped. Write less, or to a file%s.",
+			h.Name, value(h), sandbox.FormatBytes(h.Count), f.orRaise(h))
+	case sandbox.HintLimit:
+		return f.limitReached(h)
+	}
+	return ""
+}
+
+func (f Face) limitReached(h *sandbox.Hint) string {
+	what := string(h.Limit)
+	switch h.Limit {
+	case sandbox.LimitPids:
+		what = "processes and threads"
+	case sandbox.LimitOpenFiles:
+		what = "open files"
+	case sandbox.LimitInodes:
+		what = "files and folders"
+	case sandbox.LimitDisk:
+		by := ""
+		if h.By != "" {
+			by = " (" + h.By + ")"
+		}
+		return fmt.Sprintf("A writable place is full: all files together may take %s%s.%s", value(h), by, f.toRaise(h))
+	}
+	return fmt.Sprintf("It reached its limit of %s %s.%s", value(h), what, f.toRaise(h))
+}
+
+// toRaise is a sentence that says how to raise the limit of a hint, "" where it cannot be.
+func (f Face) toRaise(h *sandbox.Hint) string {
+	if h.Raise == 0 {
+		return ""
+	}
+	way := f.raise(h.Limit, f.number(h.Limit, h.Raise))
+	return " " + strings.ToUpper(way[:1]) + way[1:] + "."
+}
+
+func (f Face) orRaise(h *sandbox.Hint) string {
+	if h.Raise == 0 {
+		return ""
+	}
+	return ", or " + f.raise(h.Limit, f.number(h.Limit, h.Raise))
+}
+
+// tried says what a program did that no sandbox, or not this one, serves.
+func (f Face) tried(h *sandbox.Hint) string {
+	switch h.Code {
+	case sandbox.HintNotAllowed:
+		return fmt.Sprintf("The program tried to execute %s, which is not among the allowed commands: %s.%s", h.Name, some(h.Names), f.allowed(h.Name))
+	case sandbox.HintNoInstall:
+		return fmt.Sprintf("%s cannot install anything: a sandbox has no network, and its system is read-only. "+
+			"Use what is there or the standard library, or send what the program needs %s.", h.Name, f.file)
+	case sandbox.HintNoNetwork:
+		return fmt.Sprintf("The sandbox has no network. Send what the program needs %s.", f.file)
+	case sandbox.HintUnreachable:
+		return "Not every address may be reached from the sandbox."
+	case sandbox.HintNoModule:
+		name := "A module"
+		if h.Name != "" {
+			name = "The module " + h.Name
+		}
+		return fmt.Sprintf("%s is not there. A package cannot be installed: use another one or the standard library. Code of your own can be sent %s.", name, f.file)
+	case sandbox.HintNoInput:
+		return fmt.Sprintf("It read from stdin, which is empty. Give it input %s.", f.input)
+	case sandbox.HintMissingFile:
+		name := "A file was not found"
+		if h.Name != "" {
+			name = "The file " + h.Name + " was not found"
+		}
+		return fmt.Sprintf("%s: only files that were sent are in %s. Send it %s.", name, sandbox.Workspace, f.file)
+	case sandbox.HintReadOnly:
+		return fmt.Sprintf("Only %s, %s and /tmp can be written to%s.", sandbox.Workspace, sandbox.Home, instead(h.Name))
+	case sandbox.HintOutside:
+		return fmt.Sprintf("There is no %s in the sandbox. Files are read from and written to %s%s.", h.Name, sandbox.Workspace, instead(h.Name))
+	case sandbox.HintFence:
+		return "The code begins with a Markdown fence; send it without the lines of ```."
+	case sandbox.HintESModule:
+		return "Code with import, export or an await outside of functions is a module, and has no require: write import instead."
+	}
+	return ""
+}
+
+// instead names the path in the workspace that a program may use for another one.
+func instead(name string) string {
+	base := path.Base(name)
+	if name == "" || base == "/" || base == "." {
+		return ""
+	}
+	return ": use " + path.Join(sandbox.Workspace, base)
+}
+
+// missing says what did not come back.
+func (f Face) missing(h *sandbox.Hint) string {
+	switch h.Code {
+	case sandbox.HintSkipped:
+		return skipped(h)
+	case sandbox.HintNoFiles:
+		return "Files that were made could not be read, so not all were handed back."
+	case sandbox.HintUnlisted:
+		return "The workspace holds too many files to look at all of them; the rest was not handed back."
+	case sandbox.HintPatterns:
+		return "The patterns of files to return took too long to match against so many paths; the rest was not looked at."
+	case sandbox.HintUnmatched:
+		made := ""
+		if len(h.Others) > 0 {
+			made = " Made were: " + some(h.Others) + "."
+		}
+		return fmt.Sprintf("No file that was made or changed matches %s.%s", some(h.Names), made)
+	case sandbox.HintElsewhere:
+		names := ""
+		if len(h.Names) > 0 {
+			names = ", such as " + strings.Join(h.Names, ", ")
+		}
+		return fmt.Sprintf("%s outside of %s%s, and nothing from there is handed back. Write to %s.",
+			count(h.Count, "file lies", "files lie"), sandbox.Workspace, names, sandbox.Workspace)
+	case sandbox.HintLeft:
+		return fmt.Sprintf("%s still running when the program ended and %s killed. Wait for background processes before the end.",
+			count(h.Count, "background process was", "background processes were"), plural(h.Count, "was", "were"))
+	}
+	return ""
+}
+
+var skipWords = map[sandbox.SkipCode]string{
+	sandbox.SkipTooLarge: "too large", sandbox.SkipTooMany: "too many files", sandbox.SkipTotal: "too large together", sandbox.SkipSymlink: "a symbolic link",
+	sandbox.SkipDevice: "a device", sandbox.SkipPipe: "a pipe", sandbox.SkipSocket: "a socket", sandbox.SkipUnreadable: "could not be read",
+	sandbox.SkipChanged: "changed while it was read", sandbox.SkipUnwritten: "could not be written",
+}
+
+func skipped(h *sandbox.Hint) string {
+	shown := make([]string, len(h.Files))
+	for i, s := range h.Files {
+		name := s.Path
+		if name == "" { // a name can be any text, and a hint is read as Glovebox's own words
+			name = "a file"
+		}
+		shown[i] = name + " (" + skipWords[s.Code] + ")"
+	}
+	if more := h.Count - int64(len(shown)); more > 0 {
+		shown = append(shown, fmt.Sprintf("and %d more", more))
+	}
+	return fmt.Sprintf("%s not handed back: %s.", count(h.Count, "file was", "files were"), strings.Join(shown, ", "))
+}
+
+// signals are named by Linux's numbers, which those of this host need not be.
+var signals = map[int]string{
+	11: "SIGSEGV: it touched memory that is not its own, a defect of the program or of a native library",
+	7:  "SIGBUS: it touched memory that could not be had, perhaps of a mapped file on a full disk",
+	6:  "SIGABRT: it gave itself up, and stderr may say why",
+	8:  "SIGFPE: an arithmetic error such as an integer division by zero",
+	4:  "SIGILL: an instruction that this CPU does not have",
+	31: "SIGSYS: a system call that the sandbox forbids",
+	9:  "SIGKILL, which a process of the program may have sent; so does Glovebox to one with tens of thousands of file locks or sockets",
+	15: "SIGTERM, which was not sent by Glovebox",
+	13: "SIGPIPE: it wrote to a pipe that nobody reads",
+	24: "SIGXCPU: it used up its CPU time",
+	25: "SIGXFSZ: a file grew past the largest size that is allowed",
+}
+
+func signal(number int) string {
+	if text, ok := signals[number]; ok {
+		return "The program was ended by " + text + "."
+	}
+	return fmt.Sprintf("The program was ended by signal %d.", number)
+}
+
+func lost(h *sandbox.Hint) string {
+	text := "The sandbox was lost while the program ran, so the outcome is unknown. It may be run again."
+	switch {
+	case h.Signal != 0:
+		text += fmt.Sprintf(" Its guest was killed by signal %d.", h.Signal)
+	case h.ExitCode >= 0:
+		text += fmt.Sprintf(" Its guest ended with code %d.", h.ExitCode)
+	}
+	return text
+}
+
+func value(h *sandbox.Hint) string { return sandbox.FormatLimit(h.Limit, h.Value) }
+
+func plural(n int64, one, many string) string {
+	if n == 1 {
+		return one
+	}
+	return many
+}
+
+func count(n int64, one, many string) string { return fmt.Sprintf("%d %s", n, plural(n, one, many)) }
+
+// some lists the first few of many names.
+func some(names []string) string {
+	const shown = 20
+	if len(names) > shown {
+		return strings.Join(names[:shown], ", ") + ", ..."
+	}
+	return strings.Join(names, ", ")
+}

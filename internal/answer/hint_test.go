@@ -1,0 +1,86 @@
+package answer_test
+
+import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/glovebox-dev/glovebox/internal/answer"
+	"github.com/glovebox-dev/glovebox/sandbox"
+)
+
+// TestEveryCodeHasWords: no code of package sandbox is without words on any face.
+func TestEveryCodeHasWords(t *testing.T) {
+	file, err := parser.ParseFile(token.NewFileSet(), "../../sandbox/hint.go", nil, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	codes := 0
+	ast.Inspect(file, func(n ast.Node) bool {
+		spec, ok := n.(*ast.ValueSpec)
+		if !ok || len(spec.Values) != 1 {
+			return true
+		}
+		code, err := strconv.Unquote(spec.Values[0].(*ast.BasicLit).Value)
+		if err != nil {
+			t.Fatal(err)
+		}
+		codes++
+		h := sandbox.Hint{Code: sandbox.HintCode(code), Limit: sandbox.LimitMemory, Value: 1 << 20, Names: []string{"x"}}
+		for name, face := range map[string]answer.Face{"command line": answer.CommandLine, "HTTP": answer.HTTP} {
+			text := face.Hint([]sandbox.Hint{h})
+			if strings.HasPrefix(spec.Names[0].Name, "Fix") {
+				text = face.Fix(&sandbox.Error{Hint: h})
+			}
+			if own := h.Code == sandbox.FixRoot && name == "HTTP"; (text == "") != own { // the root is the operator's to choose
+				t.Errorf("%s on the %s: %q", spec.Names[0].Name, name, text)
+			}
+		}
+		return false
+	})
+	if codes < 40 {
+		t.Errorf("only %d codes were found", codes)
+	}
+}
+
+// TestFaces: each face says the same in words that its callers can paste.
+func TestFaces(t *testing.T) {
+	memory := sandbox.Hint{Code: sandbox.HintMemoryKilled, Limit: sandbox.LimitMemory, Value: 512 << 20, Raise: 1 << 30}
+	seconds := sandbox.Hint{Code: sandbox.HintTimeout, Limit: sandbox.LimitTimeout, Value: 30e9, Raise: 60e9}
+	for _, c := range []struct {
+		hint      sandbox.Hint
+		cli, http string
+	}{
+		{memory, "or raise it: --memory 1GiB.", "or raise limits.memory_mib to 1024."},
+		{seconds, "or raise it: --timeout 60s.", "or raise limits.timeout_s to 60."},
+		{sandbox.Hint{Code: sandbox.HintNoInput}, "Give it input with --stdin FILE.", `Give it input in "stdin".`},
+		{sandbox.Hint{Code: sandbox.HintSkipped, Count: 7, Files: []sandbox.Skipped{{Path: "big", Code: sandbox.SkipTooLarge}, {Code: sandbox.SkipPipe}}},
+			"7 files were not handed back: big (too large), a file (a pipe), and 5 more.", "7 files were not handed back: big (too large), a file (a pipe), and 5 more."},
+	} {
+		hints := []sandbox.Hint{c.hint}
+		if cli, http := answer.CommandLine.Hint(hints), answer.HTTP.Hint(hints); !strings.HasSuffix(cli, c.cli) || !strings.HasSuffix(http, c.http) {
+			t.Errorf("%s: %q and %q", c.hint.Code, cli, http)
+		}
+	}
+	for _, c := range []struct {
+		err       sandbox.Error
+		cli, http string
+	}{
+		{sandbox.Error{Hint: sandbox.Hint{Code: sandbox.FixBackend, Names: []string{"docker", "podman"}}},
+			"choose another backend: --backend docker or --backend podman", `choose another backend: "backend": "docker" or "backend": "podman"`},
+		{sandbox.Error{Hint: sandbox.Hint{Code: sandbox.FixImage, Name: "python:3.12-slim"}},
+			"choose an image that has it: --image python:3.12-slim", `choose an image that has it: "image": "python:3.12-slim"`},
+		{sandbox.Error{Fix: "install the package bash on this host", Hint: sandbox.Hint{Code: sandbox.FixRoot}},
+			"install the package bash on this host; or choose a directory that has it: --root DIR", "install the package bash on this host"},
+		{sandbox.Error{Fix: "run as root", Unenforced: []sandbox.LimitName{"memory", "pids"}},
+			"run as root; or accept that nothing enforces memory, pids: --allow-unenforced memory,pids",
+			`run as root; or accept that nothing enforces memory, pids: "allow_unenforced": ["memory", "pids"]`},
+	} {
+		if cli, http := answer.CommandLine.Fix(&c.err), answer.HTTP.Fix(&c.err); cli != c.cli || http != c.http {
+			t.Errorf("%q and %q", cli, http)
+		}
+	}
+}

@@ -1,0 +1,70 @@
+package engine
+
+import (
+	"context"
+	"strings"
+
+	"github.com/glovebox-dev/glovebox/internal/guest"
+	"github.com/glovebox-dev/glovebox/sandbox"
+)
+
+// tell adds hints about files that the caller may miss.
+func (c *collection) tell(ctx context.Context) {
+	r := c.result
+	if n := len(r.Skipped) + r.SkippedMore; n > 0 {
+		h := sandbox.Hint{Code: sandbox.HintSkipped, Count: int64(n)}
+		for _, s := range r.Skipped[:min(len(r.Skipped), maxHinted)] {
+			s.Path = plainName(s.Path)
+			h.Files = append(h.Files, s)
+		}
+		c.hint(h)
+	}
+	if r.Status != sandbox.StatusSucceeded || c.failed {
+		return
+	}
+	unmatched := sandbox.Hint{Code: sandbox.HintUnmatched, Others: plainNames(c.other)}
+	for i, g := range c.matcher.globs {
+		all := len(g) == 1 && g[0].pattern == anyDepth // names no file in particular
+		if !c.matcher.hit[i] && !all && len(unmatched.Names) < maxHinted {
+			unmatched.Names = append(unmatched.Names, head(c.x.request.Return.Globs[i], longestName))
+		}
+	}
+	if len(unmatched.Names) > 0 {
+		c.hint(unmatched)
+	}
+	if len(r.Files)+len(r.Skipped) == 0 {
+		if h := c.x.elsewhere(ctx); h.Count > 0 {
+			c.hint(h)
+		}
+	}
+}
+
+// maxElsewhere bounds the look at places whose files are not handed back.
+const maxElsewhere = 1000
+
+// elsewhere finds files that the program made in places other than the workspace. Hidden ones are caches of libraries. Only a program that
+// made no file to hand back is asked about, so most runs pay nothing.
+func (x *execution) elsewhere(ctx context.Context) sandbox.Hint {
+	h := sandbox.Hint{Code: sandbox.HintElsewhere}
+	for _, place := range []string{"/tmp", sandbox.Home} {
+		_, _ = x.client.ListDir(ctx, guest.ListDir{Path: place, Depth: MaxDepth, Limit: maxElsewhere}, func(f guest.FileInfo) error {
+			name := place + "/" + f.Path
+			if f.Type != guest.FileRegular || strings.Contains(name, "/.") || name == x.CodePath {
+				return nil
+			}
+			h.Count++
+			if plain := plainName(name); plain != "" && len(h.Names) < maxHinted {
+				h.Names = append(h.Names, plain)
+			}
+			return nil
+		})
+	}
+	return h
+}
+
+func head(s string, most int) string {
+	if len(s) <= most {
+		return s
+	}
+	return strings.ToValidUTF8(s[:most], "") + "..."
+}

@@ -1,0 +1,232 @@
+package engine
+
+import (
+	"context"
+	"path"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/glovebox-dev/glovebox/internal/guest"
+	"github.com/glovebox-dev/glovebox/sandbox"
+)
+
+// systemSymptoms are what the C library calls the errors of a limit, in any language's messages. The text comes from the program, so this is
+// advice and decides nothing. What only one language says is in Language.Diagnose.
+var systemSymptoms = []struct {
+	text []string
+	hint sandbox.Hint
+}{
+	{[]string{"No space left on device", "Disk quota exceeded"}, sandbox.Hint{Code: sandbox.HintLimit, Limit: sandbox.LimitDisk}},
+	{[]string{noMoreProcesses}, sandbox.Hint{Code: sandbox.HintLimit, Limit: sandbox.LimitPids}},
+	{[]string{"Too many open files"}, sandbox.Hint{Code: sandbox.HintLimit, Limit: sandbox.LimitOpenFiles}},
+	{[]string{"Temporary failure in name resolution", "Network is unreachable", "Could not resolve host"}, sandbox.Hint{Code: sandbox.HintNoNetwork}},
+	{[]string{"Cannot allocate memory"}, sandbox.Hint{Code: sandbox.HintMemory}},
+}
+
+const noMoreProcesses = "Resource temporarily unavailable"
+
+// pathSymptom is what the C library's messages say of a path.
+var pathSymptom = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`(/[\w./@+-]+)['"]?: (No such file or directory|Read-only file system|Permission denied)`)
+})
+
+// symptom says what a failed program ran into, as its output has it.
+func (x *execution) symptom(o *outcome, r *sandbox.Result) (sandbox.Hint, bool) {
+	text := end(&r.Stderr)
+	vague := sandbox.Hint{}
+	for _, h := range append(x.diagnose(text), systemHints(text)...) {
+		h, ok := x.complete(h)
+		switch {
+		case !ok:
+		case h.Code == sandbox.HintMissingFile: // whatever else was said is closer to the cause
+			if vague.Code == "" {
+				vague = h
+			}
+		default:
+			return h, true
+		}
+	}
+	if vague.Code == "" && x.atProcessLimit(o, r) {
+		return x.limitHint(sandbox.HintLimit, sandbox.LimitPids), true
+	}
+	if vague.Code == "" && r.ExitCode == exitNotFound {
+		vague.Code = sandbox.HintNoCommand
+	}
+	return vague, vague.Code != ""
+}
+
+// diagnose asks the languages, that of the execution first. The bytes are hostile and the code large, so a panic costs the advice and no more.
+func (x *execution) diagnose(text string) (hints []sandbox.Hint) {
+	defer func() {
+		if p := recover(); p != nil {
+			_ = x.live.engine.panicked("diagnose a failure", p)
+		}
+	}()
+	if x.language != nil && x.language.Diagnose != nil {
+		hints = x.language.Diagnose(text)
+	}
+	for _, l := range x.live.engine.config.Languages {
+		if l.Diagnose != nil && l.Name != x.Language {
+			hints = append(hints, l.Diagnose(text)...)
+		}
+	}
+	return hints
+}
+
+func systemHints(text string) []sandbox.Hint {
+	var hints []sandbox.Hint
+	for _, s := range systemSymptoms {
+		if slices.ContainsFunc(s.text, func(word string) bool { return strings.Contains(text, word) }) {
+			hints = append(hints, s.hint)
+		}
+	}
+	if found := pathSymptom().FindAllStringSubmatch(text, -1); found != nil {
+		last := found[len(found)-1]
+		h := sandbox.Hint{Code: sandbox.HintMissingFile, Name: last[1]}
+		if last[2] != "No such file or directory" {
+			h.Code = sandbox.HintReadOnly
+		}
+		return append(hints, h)
+	}
+	if strings.Contains(text, "Read-only file system") {
+		hints = append(hints, sandbox.Hint{Code: sandbox.HintReadOnly})
+	}
+	if strings.Contains(text, "No such file or directory") {
+		hints = append(hints, sandbox.Hint{Code: sandbox.HintMissingFile})
+	}
+	return hints
+}
+
+// installers are programs that exist to fetch others.
+var installers = []string{"apt", "apt-get", "dnf", "yum", "apk", "brew", "conda", "pip", "pip3", "npm", "yarn", "pnpm", "uv"}
+
+// complete adds what the engine knows of a symptom. It is false where the symptom cannot be meant.
+func (x *execution) complete(h sandbox.Hint) (sandbox.Hint, bool) {
+	h.Name = plainName(h.Name)
+	switch h.Code {
+	case sandbox.HintMemory:
+		return x.limitHint(h.Code, sandbox.LimitMemory), true
+	case sandbox.HintLimit:
+		if h.Limit == sandbox.LimitDisk {
+			return x.fullHint(), true
+		}
+		return x.limitHint(h.Code, h.Limit), true
+	case sandbox.HintNoNetwork:
+		if x.Spec.Network.Mode != sandbox.NetworkNone {
+			h.Code = sandbox.HintUnreachable
+		}
+	case sandbox.HintNoInput:
+		return h, len(x.request.Stdin) == 0
+	case sandbox.HintNoCommand, sandbox.HintNotProgram:
+		return x.completeCommand(h)
+	case sandbox.HintMissingFile, sandbox.HintReadOnly:
+		return x.completePath(h)
+	}
+	return h, true
+}
+
+func (x *execution) completeCommand(h sandbox.Hint) (sandbox.Hint, bool) {
+	command := path.Base(h.Name)
+	switch {
+	case h.Name == "":
+	case x.Spec.Commands != nil && !slices.Contains(x.Spec.Commands, command):
+		h.Code, h.Name, h.Names = sandbox.HintNotAllowed, command, x.Spec.Commands
+	case h.Code == sandbox.HintNoCommand && slices.Contains(installers, command):
+		h.Code, h.Name = sandbox.HintNoInstall, command
+	}
+	return h, true
+}
+
+// programFolders are where programs lie in every root.
+var programFolders = []string{"/bin", "/usr/bin", "/usr/local/bin", "/sbin", "/usr/sbin"}
+
+func (x *execution) completePath(h sandbox.Hint) (sandbox.Hint, bool) {
+	switch name := h.Name; {
+	case !path.IsAbs(name):
+	case x.Spec.Commands != nil && slices.Contains(programFolders, path.Dir(name)) && !slices.Contains(x.Spec.Commands, path.Base(name)):
+		return sandbox.Hint{Code: sandbox.HintNotAllowed, Name: path.Base(name), Names: x.Spec.Commands}, true
+	case x.isShown(name):
+		return h, h.Code == sandbox.HintMissingFile // a place that can be written to, so something else is wrong there
+	case h.Code == sandbox.HintMissingFile:
+		h.Code = sandbox.HintOutside
+	}
+	return h, true
+}
+
+// isShown says whether a path lies where the sandbox has files of the caller's or the program's own.
+func (x *execution) isShown(name string) bool {
+	name = path.Clean(name)
+	for _, m := range x.Spec.Mounts {
+		if below(name, m.Target) {
+			return true
+		}
+	}
+	return slices.ContainsFunc(writablePlaces, func(place string) bool { return below(name, place) })
+}
+
+var writablePlaces = []string{sandbox.Workspace, sandbox.Home, "/tmp", "/dev/shm"}
+
+func below(name, folder string) bool { return name == folder || strings.HasPrefix(name, folder+"/") }
+
+// atProcessLimit says whether forks or threads were refused: as the host counted them or, where nothing counts, as the program says.
+func (x *execution) atProcessLimit(o *outcome, r *sandbox.Result) bool {
+	if o.usage.PidsRefused > 0 {
+		return true
+	}
+	for _, c := range []*sandbox.Captured{&r.Stdout, &r.Stderr} {
+		text := end(c)
+		isPids := func(h sandbox.Hint) bool { return h.Code == sandbox.HintLimit && h.Limit == sandbox.LimitPids }
+		if strings.Contains(text, noMoreProcesses) || slices.ContainsFunc(x.diagnose(text), isPids) {
+			return true
+		}
+	}
+	return false
+}
+
+// blockSize is what a file takes at the least in the file systems of the writable places, which are tmpfs.
+const blockSize = 4 << 10
+
+// fullHint says which of the bounds of the writable places was met, and how much room there is, and how that is kept: some backends bound no
+// inodes, some share the room out, and none bounds what lies in directories of the host.
+func (x *execution) fullHint() sandbox.Hint {
+	p := x.live.box.Effective()
+	h := x.limitHint(sandbox.HintLimit, sandbox.LimitDisk)
+	h.By = p.Enforcers[sandbox.LimitDisk]
+	inodes := x.limitHint(sandbox.HintLimit, sandbox.LimitInodes)
+	if p.Limits.Inodes <= 0 || p.Enforcers[sandbox.LimitInodes] == "" {
+		return h
+	}
+	files, bytes := x.used()
+	if float64(files)/float64(inodes.Value) > float64(bytes)/float64(h.Value) {
+		return inodes
+	}
+	return h
+}
+
+// used counts what lies in the writable places at the end.
+func (x *execution) used() (files, bytes int64) {
+	ctx, cancel := context.WithTimeout(context.Background(), usageTimeout)
+	defer cancel()
+	for _, place := range writablePlaces {
+		_, _ = x.client.ListDir(ctx, guest.ListDir{Path: place, Depth: MaxDepth, Limit: maxListed}, func(f guest.FileInfo) error {
+			files++
+			if f.Type == guest.FileRegular {
+				bytes += int64(min(f.Size, 1<<40)+blockSize-1) / blockSize * blockSize
+			}
+			return nil
+		})
+	}
+	return files, bytes
+}
+
+// end is the end of a stream, where the reason of a failure is.
+func end(c *sandbox.Captured) string {
+	const looked = 16 << 10
+	tail := c.Tail
+	if c.Dropped == 0 {
+		tail = c.Head
+	}
+	return string(tail[max(0, len(tail)-looked):])
+}

@@ -1,0 +1,24 @@
+package python
+
+import (
+	"github.com/glovebox-dev/glovebox/internal/lang/trace"
+	"github.com/glovebox-dev/glovebox/sandbox"
+)
+
+// symptoms are those of CPython 3 and of pip. _execute_child is where subprocess raises the error of execve.
+var symptoms = []trace.Symptom{
+	{Pattern: trace.Pattern(`externally-managed-environment|No matching distribution found for`), Hint: sandbox.Hint{Code: sandbox.HintNoInstall, Name: "pip"}},
+	{Pattern: trace.Pattern(`(?m)^ModuleNotFoundError: No module named '([^']+)'|^ImportError: cannot import name`), Hint: sandbox.Hint{Code: sandbox.HintNoModule}},
+	{Pattern: trace.Pattern(`(?s)in _execute_child\n.*\nFileNotFoundError: \[Errno 2\] No such file or directory: '([^'\n]+)'`),
+		Hint: sandbox.Hint{Code: sandbox.HintNoCommand}},
+	{Pattern: trace.Pattern(`(?s)in _execute_child\n.*\nPermissionError: \[Errno 13\] Permission denied: '([^'\n]+)'`),
+		Hint: sandbox.Hint{Code: sandbox.HintNotProgram}},
+	{Pattern: trace.Pattern(`can't start new thread`), Hint: sandbox.Hint{Code: sandbox.HintLimit, Limit: sandbox.LimitPids}},
+	{Pattern: trace.Pattern(`(?m)^(?:\w+\.)*\w*MemoryError\b`), Hint: sandbox.Hint{Code: sandbox.HintMemory}},
+	{Pattern: trace.Pattern(`(?m)^EOFError: EOF when reading a line`), Hint: sandbox.Hint{Code: sandbox.HintNoInput}},
+	{Pattern: trace.Pattern(`(?m)Error: \[Errno (?:30|13)\] [\w -]+: '(/[^'\n]+)'`), Hint: sandbox.Hint{Code: sandbox.HintReadOnly}},
+	{Pattern: trace.Pattern(`(?m)^FileNotFoundError: \[Errno 2\] No such file or directory: '([^'\n]+)'`), Hint: sandbox.Hint{Code: sandbox.HintMissingFile}},
+}
+
+// Diagnose says what a failed Python program ran into.
+func Diagnose(output string) []sandbox.Hint { return trace.Diagnose(symptoms, output) }
