@@ -9,6 +9,7 @@
 //	exit: 3                exit code; absent is 0
 //	exception: ValueError  name of the exception; absent is none
 //	value: bad input       value of the exception, in full
+//	hint: no_module nope   code of a hint that it must bring about, and the name in it
 //
 //	-- code --             the program
 //	-- stdin --            what it reads
@@ -68,6 +69,7 @@ type testCase struct {
 	args                []string
 	exit                int
 	exception, value    string
+	hint                []string // code, name
 	checkValue          bool
 	code, stdin, stdout string
 	checkStdout         bool
@@ -107,6 +109,8 @@ func parseCase(text []byte) (*testCase, error) {
 			c.exit = n
 		case "exception":
 			c.exception = value
+		case "hint":
+			c.hint = strings.Fields(value)
 		case "value":
 			c.value, c.checkValue = value, true
 		default:
@@ -158,6 +162,11 @@ func (c *testCase) run(t *testing.T, run RunFunc, lang sandbox.Language) {
 	}
 	if !strings.Contains(string(result.Stderr.Head), c.stderr) {
 		problem("stderr does not hold %q", c.stderr)
+	}
+	if len(c.hint) > 0 && !slices.ContainsFunc(result.Hints, func(h sandbox.Hint) bool {
+		return string(h.Code) == c.hint[0] && (len(c.hint) == 1 || h.Name == c.hint[1])
+	}) {
+		problem("got hints %+v, want %v", result.Hints, c.hint)
 	}
 	switch e := result.Exception; {
 	case c.exception == "" && e != nil:
