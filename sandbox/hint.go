@@ -10,6 +10,7 @@ const (
 	HintInterrupted HintCode = "interrupted"       // it ended itself with SIGINT, as an uncaught KeyboardInterrupt does
 	HintTimeout     HintCode = "timeout"           // it was killed at its Limit
 	HintWaited      HintCode = "waited"            // and had used almost no CPU time; NoInput and NoNetwork say what it may have waited for
+	HintStuck       HintCode = "stuck"             // it was killed at its Limit after it had met another one, which the next hint names
 	HintCanceled    HintCode = "canceled"          // it was canceled while it ran
 	HintNotStarted  HintCode = "not_started"       // it was canceled before it ran
 	HintRejected    HintCode = "rejected"          // the policy allows Names and not Name; nothing ran

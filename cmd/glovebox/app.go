@@ -9,7 +9,6 @@ import (
 	"os"
 	"sync"
 
-	"github.com/glovebox-dev/glovebox/internal/answer"
 	"github.com/glovebox-dev/glovebox/internal/backend"
 )
 

@@ -42,6 +42,8 @@ func (f Face) end(h *sandbox.Hint) string {
 		return "The program ended itself with SIGINT, as an uncaught KeyboardInterrupt does; nobody interrupted it from outside."
 	case sandbox.HintTimeout:
 		return fmt.Sprintf("The program was still running at its time limit of %s and was killed. Do less work%s.", value(h), f.orRaise(h))
+	case sandbox.HintStuck:
+		return fmt.Sprintf("The program was still running at its time limit of %s and was killed.", value(h))
 	case sandbox.HintWaited:
 		return fmt.Sprintf("The program was still running at its time limit of %s and was killed; it had used almost no CPU time.%s", value(h), f.waited(h))
 	case sandbox.HintCanceled:

@@ -83,6 +83,7 @@ func (x *execution) endHints(o *outcome, r *sandbox.Result) []sandbox.Hint {
 func (x *execution) timeoutHints(o *outcome, r *sandbox.Result) []sandbox.Hint {
 	h := x.limitHint(sandbox.HintTimeout, sandbox.LimitTimeout)
 	if x.atProcessLimit(o, r) {
+		h.Code = sandbox.HintStuck
 		return []sandbox.Hint{h, x.limitHint(sandbox.HintLimit, sandbox.LimitPids)}
 	}
 	if o.usage.CPU >= 0 && o.usage.CPU < o.usage.Wall/idleShare {

@@ -88,6 +88,7 @@ func TestHints(t *testing.T) {
 		{fed, idle, timeout(""), []string{"almost no CPU time. If it waited for the network"}},
 		{free, idle, timeout("fork: retry: Resource temporarily unavailable"), []string{"limit of 128 processes and threads. Raise it: --pids 200."}},
 		{free, outcome{usage: sandbox.Usage{PidsRefused: 1}}, timeout(""), []string{"128 processes"}},
+		{free, outcome{exited: guest.Exited{Tasks: 128}}, timeout(""), []string{"128 processes"}},
 		{free, outcome{}, timeout(""), []string{"Do less work, or raise it: --timeout 60s."}},
 		{free, outcome{}, sandbox.Result{Status: sandbox.StatusOutOfMemory}, []string{"limit of 512MiB and was killed by the kernel", "--memory 1GiB."}},
 		{free, outcome{cause: causeLost, oom: 1}, sandbox.Result{Status: sandbox.StatusOutOfMemory}, []string{"all of it, with its files"}},

@@ -170,9 +170,10 @@ var writablePlaces = []string{sandbox.Workspace, sandbox.Home, "/tmp", "/dev/shm
 
 func below(name, folder string) bool { return name == folder || strings.HasPrefix(name, folder+"/") }
 
-// atProcessLimit says whether forks or threads were refused: as the host counted them or, where nothing counts, as the program says.
+// atProcessLimit says whether forks or threads were refused: as the host counted them; as all that may be there were, at the
+// deadline; or as the program says.
 func (x *execution) atProcessLimit(o *outcome, r *sandbox.Result) bool {
-	if o.usage.PidsRefused > 0 {
+	if o.usage.PidsRefused > 0 || int64(o.exited.Tasks) >= x.Spec.Limits.Pids {
 		return true
 	}
 	for _, c := range []*sandbox.Captured{&r.Stdout, &r.Stderr} {

@@ -92,6 +92,7 @@ func (m *Exited) Fields(c *wire.Codec) {
 	wire.Uint(c, 11, &m.Stderr)
 	wire.Bool(c, 12, &m.Incomplete)
 	wire.Uint(c, 13, &m.Left)
+	wire.Uint(c, 14, &m.Tasks)
 }
 
 // MessageType returns TypeInput.

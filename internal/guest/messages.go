@@ -166,6 +166,7 @@ type Exited struct {
 	Stderr      uint64
 	Incomplete  bool   // a descendant still held the output open when Drain was over
 	Left        uint32 // processes of the execution that still ran when this record was made
+	Tasks       uint32 // where TimedOut: processes and threads of the sandbox when the deadline had passed
 }
 
 // Input hands bytes to stdin. Offset counts all bytes handed over before; bytes before what was already taken are skipped.

@@ -152,6 +152,24 @@ try:
 except OSError as e:
     print(e.errno, n < 24)`)
 	wantOutput(t, s.limited(t, r, sandbox.Limits{Pids: 24}), "11 True\n")
+	full := python(`
+import os, time
+try:
+    while True:
+        if os.fork() == 0:
+            time.sleep(1000)
+except OSError:
+    time.sleep(1000)`)
+	for full.Request.Timeout = 500 * time.Millisecond; ; full.Request.Timeout *= 4 { // a busy host may not have let it come so far
+		result := s.limited(t, full, sandbox.Limits{Pids: 24})
+		wantStatus(t, result, sandbox.StatusTimeout)
+		if hint(result, sandbox.HintLimit).Limit == sandbox.LimitPids {
+			break
+		}
+		if full.Request.Timeout > stepTimeout/4 {
+			t.Fatalf("a program that waits at its limit of processes is told %+v", result.Hints)
+		}
+	}
 	bomb := sh("bomb() { bomb | bomb & }; bomb; wait; sleep 1000")
 	bomb.Request.Timeout = 500 * time.Millisecond
 	result := s.limited(t, bomb, sandbox.Limits{Pids: 32})

@@ -140,7 +140,7 @@ func (p *process) expire() {
 	if p.reaped || p.s.isEnded() {
 		return
 	}
-	p.timedOut = true
+	p.timedOut, p.tasks = true, p.s.countTasks(p)
 	sig := p.killSignal
 	if sig == 0 || sig == syscall.SIGKILL {
 		p.endTree()

@@ -33,6 +33,9 @@ func (p *process) lookForLeft() bool {
 // leftPause is between two looks at what was left.
 const leftPause = 5 * time.Millisecond
 
+// outside is the parent of a process that came in from outside of the sandbox.
+const outside = 0
+
 // countLeft counts the processes that still run after an execution: all of them where it is the only one that there is, else those of its
 // session. It reads no more of each than its stat.
 func (s *Server) countLeft(p *process) uint32 {
@@ -41,9 +44,19 @@ func (s *Server) countLeft(p *process) uint32 {
 	}
 	only, n := len(s.table.all()) == 1, uint32(0)
 	for _, st := range s.proc.list() {
-		const outside = 0 // the parent of a process that came in from outside of the sandbox
 		if st.pid != os.Getpid() && st.parent != outside && !st.zombie && (only || p.session != 0 && st.session == p.session) {
 			n++
+		}
+	}
+	return n
+}
+
+// countTasks counts the processes and threads of the sandbox but the guest's own: a program that waits at its limit of them waits for one that
+// could not be made.
+func (s *Server) countTasks(p *process) (n uint32) {
+	for _, st := range s.proc.list() {
+		if s.cfg.Init && st.pid != os.Getpid() && !st.zombie && (st.parent != outside || st.pid == p.pid) {
+			n += uint32(max(st.threads, 1))
 		}
 	}
 	return n

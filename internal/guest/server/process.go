@@ -43,6 +43,7 @@ type process struct {
 	forgotten    bool   // the record is gone: nobody may wait any more
 	looked       bool   // left is set or being counted
 	left         uint32 // processes that still ran
+	tasks        uint32 // processes and threads of the sandbox when the deadline had passed
 	exited       *guest.Exited
 	deadline     *time.Timer
 }
@@ -129,6 +130,7 @@ func (p *process) ended() {
 		CPU:         time.Duration(p.usage.Utime.Nano() + p.usage.Stime.Nano()),
 		MaxRSS:      uint64(max(p.usage.Maxrss, 0)) << 10,
 		Left:        p.left,
+		Tasks:       p.tasks,
 	}
 	if p.status.Signaled() {
 		e.Signal = int32(p.status.Signal())

@@ -47,6 +47,7 @@ func (f *procfs) read(name string, b []byte) int {
 type stat struct {
 	pid, parent, group, session int
 	spawned                     uint64 // in ticks since boot; distinguishes processes with the same pid
+	threads                     int
 	zombie                      bool
 }
 
@@ -58,7 +59,7 @@ func (f *procfs) stat(pid int) (stat, bool) {
 
 // parseStat parses the fields after the name, which is in parentheses and may contain any bytes, parentheses too.
 func parseStat(pid int, b []byte) (stat, bool) {
-	const startField = 19
+	const threadsField, startField = 17, 19
 	fields := bytes.SplitN(b[bytes.LastIndexByte(b, ')')+1:], []byte{' '}, startField+3)[1:] // it begins with a space
 	if len(fields) < startField+2 || len(fields[0]) == 0 {
 		return stat{}, false
@@ -68,8 +69,8 @@ func parseStat(pid int, b []byte) (stat, bool) {
 		return stat{}, false
 	}
 	s := stat{pid: pid, spawned: spawned, zombie: fields[0][0] == 'Z' || fields[0][0] == 'X'}
-	for i, to := range []*int{&s.parent, &s.group, &s.session} {
-		n, err := strconv.Atoi(string(fields[1+i]))
+	for i, to := range map[int]*int{1: &s.parent, 2: &s.group, 3: &s.session, threadsField: &s.threads} {
+		n, err := strconv.Atoi(string(fields[i]))
 		if err != nil {
 			return stat{}, false
 		}
