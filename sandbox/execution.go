@@ -8,7 +8,7 @@ type Status string
 // The statuses. An execution ends in exactly one of the first nine.
 const (
 	StatusSucceeded   Status = "succeeded"
-	StatusFailed      Status = "failed"        // a non-zero exit code or an uncaught exception
+	StatusFailed      Status = "failed"        // a non-zero exit code or an uncaught exception; no such command (127), or one that cannot be executed (126)
 	StatusTimeout     Status = "timeout"       // its deadline passed
 	StatusOutOfMemory Status = "out_of_memory" // the kernel killed a process of it for want of memory
 	StatusOutputLimit Status = "output_limit"  // it kept writing far past its output limit
@@ -127,7 +127,7 @@ type Exception struct {
 type Result struct {
 	ID        ID
 	Status    Status
-	ExitCode  int // -1 where there is none
+	ExitCode  int // -1 where there is none; 130 with Signal 2, as a shell reports it
 	Signal    int // 0 where there is none
 	Stdout    Captured
 	Stderr    Captured

@@ -25,6 +25,13 @@ type Language struct {
 	// outside the workspace find the modules in it; "" is none.
 	ModulePath string
 
+	// Installers are the programs that fetch packages or programs: a sandbox without a network has no use for them.
+	Installers []string
+
+	// Instead says what to send in place of languages that are not run and that many take for this one, by their names and extensions, in
+	// lower case and without the dot.
+	Instead map[string]string
+
 	// Name of the file that holds the code, given the code; nil means FileName always. It is how a language tells, say,
 	// modules from scripts.
 	NameFor func(code []byte) string

@@ -131,7 +131,7 @@ func knownLanguage(r *sandbox.Request) error {
 		return &sandbox.Error{Kind: sandbox.Invalid, Op: "--lang", Msg: "the language of the code is not known", Fix: "--lang python; supported are " + supported}
 	case !spoken(name):
 		return &sandbox.Error{Kind: sandbox.Invalid, Op: "--lang", Msg: fmt.Sprintf("%.64q has the extension of no language here", name),
-			Fix: cmp.Or(engine.Instead(filepath.Ext(name)), "name its language with --lang; supported are "+supported)}
+			Fix: cmp.Or(engine.Instead(lang.All(), filepath.Ext(name)), "name its language with --lang; supported are "+supported)}
 	}
 	return nil
 }

@@ -51,7 +51,7 @@ func (t *languageTable) find(word string) (sandbox.Language, error) {
 		return sandbox.Language{}, sandbox.Invalidf("language", "is missing; supported are %s", supported)
 	}
 	err := sandbox.Invalidf("language", "%.40q is unknown; supported are %s", word, supported)
-	if err.Fix = Instead(word); err.Fix != "" {
+	if err.Fix = Instead(t.all, word); err.Fix != "" {
 		return sandbox.Language{}, err
 	}
 	if near := t.nearest(strings.ToLower(word)); near != "" {
@@ -61,10 +61,12 @@ func (t *languageTable) find(word string) (sandbox.Language, error) {
 }
 
 // Instead says what to send in place of a language that many ask for and nobody speaks here, by its name or extension; else "".
-func Instead(word string) string {
-	switch strings.TrimPrefix(strings.ToLower(strings.TrimSpace(word)), ".") {
-	case "typescript", "ts", "tsx", "mts", "cts":
-		return "TypeScript is not run; send JavaScript"
+func Instead(languages []sandbox.Language, word string) string {
+	word = strings.TrimPrefix(strings.ToLower(strings.TrimSpace(word)), ".")
+	for _, l := range languages {
+		if text := l.Instead[word]; text != "" {
+			return text
+		}
 	}
 	return ""
 }

@@ -99,9 +99,6 @@ func systemHints(text string) []sandbox.Hint {
 	return hints
 }
 
-// installers are programs that exist to fetch others.
-var installers = []string{"apt", "apt-get", "dnf", "yum", "apk", "brew", "conda", "pip", "pip3", "npm", "yarn", "pnpm", "uv"}
-
 // complete adds what the engine knows of a symptom. It is false where the symptom cannot be meant.
 func (x *execution) complete(h sandbox.Hint) (sandbox.Hint, bool) {
 	h.Name = plainName(h.Name)
@@ -133,10 +130,15 @@ func (x *execution) completeCommand(h sandbox.Hint) (sandbox.Hint, bool) {
 	case h.Name == "":
 	case x.Spec.Commands != nil && !slices.Contains(x.Spec.Commands, command):
 		h.Code, h.Name, h.Names = sandbox.HintNotAllowed, command, x.Spec.Commands
-	case h.Code == sandbox.HintNoCommand && slices.Contains(installers, command):
+	case h.Code == sandbox.HintNoCommand && x.installs(command):
 		h.Code, h.Name = sandbox.HintNoInstall, command
 	}
 	return h, true
+}
+
+// installs says whether a command exists to fetch programs or packages.
+func (x *execution) installs(command string) bool {
+	return slices.ContainsFunc(x.live.engine.config.Languages, func(l sandbox.Language) bool { return slices.Contains(l.Installers, command) })
 }
 
 // programFolders are where programs lie in every root.

@@ -6,6 +6,8 @@ import "github.com/glovebox-dev/glovebox/sandbox"
 const (
 	scriptFile = "main.js"
 	moduleFile = "main.mjs"
+
+	noTypeScript = "TypeScript is not run; send JavaScript"
 )
 
 // Language is JavaScript. Code without a file name is a CommonJS script or a module by what it says; a name that ends in .cjs
@@ -26,7 +28,9 @@ var Language = sandbox.Language{
 		}
 		return scriptFile
 	},
-	// Without these npm tries each server three times, for more than a minute.
+	Installers: []string{"npm", "npx", "yarn", "pnpm"},
+	Instead:    map[string]string{"typescript": noTypeScript, "ts": noTypeScript, "tsx": noTypeScript, "mts": noTypeScript, "cts": noTypeScript},
+	// Without these npm tries each server three times, for more than a minute; with them it gives up after two seconds.
 	Offline:    []string{"npm_config_fetch_retries=0", "npm_config_audit=false", "npm_config_fund=false", "npm_config_update_notifier=false"},
 	ModulePath: "NODE_PATH",
 	ParseError: ParseError,

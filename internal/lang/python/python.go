@@ -24,7 +24,8 @@ var Language = sandbox.Language{
 	Argv: func(program, path string) []string {
 		return []string{program, "-u", path}
 	},
-	// Without these pip tries each server five times, for 8 seconds.
+	Installers: []string{"pip", "pip3", "conda", "uv", "poetry"},
+	// Without these pip tries each server five times, for 8 seconds; with them it gives up after one, most of which is its own start.
 	Offline:    []string{"PIP_RETRIES=0", "PIP_NO_INPUT=1", "PIP_DISABLE_PIP_VERSION_CHECK=1"},
 	ModulePath: "PYTHONPATH",
 	ParseError: ParseError,
