@@ -242,7 +242,9 @@ func skipped(h *sandbox.Hint) string {
 		if name == "" { // a name can be any text, and a hint is read as Glovebox's own words
 			name = "a file"
 		}
-		shown[i] = name + " (" + skipWords[s.Code] + ")"
+		if shown[i] = name; i == len(h.Files)-1 || h.Files[i+1].Code != s.Code { // a reason stands behind the last file that it is of
+			shown[i] += " (" + skipWords[s.Code] + ")"
+		}
 	}
 	if more := h.Count - int64(len(shown)); more > 0 {
 		shown = append(shown, fmt.Sprintf("and %d more", more))

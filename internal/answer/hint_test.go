@@ -57,8 +57,9 @@ func TestFaces(t *testing.T) {
 		{memory, "or raise it: --memory 1GiB.", "or raise limits.memory_mib to 1024."},
 		{seconds, "or raise it: --timeout 60s.", "or raise limits.timeout_s to 60."},
 		{sandbox.Hint{Code: sandbox.HintNoInput}, "Give it input with --stdin FILE.", `Give it input in "stdin".`},
-		{sandbox.Hint{Code: sandbox.HintSkipped, Count: 7, Files: []sandbox.Skipped{{Path: "big", Code: sandbox.SkipTooLarge}, {Code: sandbox.SkipPipe}}},
-			"7 files were not handed back: big (too large), a file (a pipe), and 5 more.", "7 files were not handed back: big (too large), a file (a pipe), and 5 more."},
+		{sandbox.Hint{Code: sandbox.HintSkipped, Count: 8, Files: []sandbox.Skipped{{Path: "a", Code: sandbox.SkipTooLarge}, {Path: "b", Code: sandbox.SkipTooLarge},
+			{Code: sandbox.SkipPipe}}},
+			"8 files were not handed back: a, b (too large), a file (a pipe), and 5 more.", "8 files were not handed back: a, b (too large), a file (a pipe), and 5 more."},
 	} {
 		hints := []sandbox.Hint{c.hint}
 		if cli, http := answer.CommandLine.Hint(hints), answer.HTTP.Hint(hints); !strings.HasSuffix(cli, c.cli) || !strings.HasSuffix(http, c.http) {
