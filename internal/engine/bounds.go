@@ -2,7 +2,7 @@ package engine
 
 import "time"
 
-// Bounds of one request. A request over one of them is refused as TooLarge or Invalid; nothing is cut.
+// Limits of one request. A request over one of them is refused as TooLarge or Invalid; nothing is cut.
 const (
 	MaxCode        = 10 << 20    // bytes of code
 	MaxFiles       = 10_000      // files put into the workspace
@@ -21,7 +21,7 @@ const (
 	MaxMetadatum   = 1024      // bytes of a key or a value
 )
 
-// Bounds of waiting.
+// Time limits.
 const (
 	createTimeout  = 2 * time.Minute // for a backend to build a box
 	uploadTimeout  = 2 * time.Minute // for the files to go in
@@ -29,8 +29,8 @@ const (
 	usageTimeout   = 5 * time.Second // for the host's counters to be read
 	endTimeout     = 1 * time.Second // to learn how a lost box ended, for the hint only
 
-	// hostGrace is how long after the deadline, which the guest keeps, the host waits before it ends the execution itself. The
-	// guest shares the CPU limit of the code, and with a fork bomb it shares it with many, so it may be late without being lost.
+	// hostGrace is how long after the deadline the host waits for the guest, which enforces it, before the host ends the execution. The guest
+	// shares the CPU limit with the code, perhaps with a fork bomb, so it may be late without being lost.
 	hostGrace = 500 * time.Millisecond
 )
 

@@ -164,7 +164,7 @@ func (c *collection) take(f *guest.FileInfo) {
 	size := int64(min(f.Size, 1<<62))
 	switch {
 	case size > bounds.MaxFileBytes:
-		c.leaveOut(f.Path, size, sandbox.SkipTooLarge, "it is larger than "+sandbox.FormatBytes(bounds.MaxFileBytes)+", the most of one file that is handed back")
+		c.leaveOut(f.Path, size, sandbox.SkipTooLarge, "it is larger than "+sandbox.FormatBytes(bounds.MaxFileBytes)+", the limit of one file")
 	case len(c.wanted) >= bounds.MaxFiles:
 		c.leaveOut(f.Path, size, sandbox.SkipTooMany, fmt.Sprintf("more than %d files were made", bounds.MaxFiles))
 	case c.total+size > bounds.MaxBytes:

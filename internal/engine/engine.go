@@ -23,7 +23,7 @@ const (
 type Config struct {
 	// Backends are those that runs may name. The engine never closes them: whoever made them does, after Close.
 	Backends []sandbox.Backend
-	// Default names the backend of a run that names none; "" is the first of Backends, Auto the strongest that stands here.
+	// Default names the backend of a run that names none; "" is the first of Backends, Auto the strongest that works here.
 	Default   string
 	Allowed   []string                    // the backends that runs may name, beside Default; nil is all. Auto among them is what it comes to
 	Images    func(reference string) bool // says which images runs may name; nil is all
@@ -37,7 +37,7 @@ type Config struct {
 	Warm         int           // boxes kept ready for each spec that is in use; 0 keeps none
 
 	Defaults sandbox.Limits // of a run that asks for none; a zero field is that of sandbox.DefaultLimits
-	// AllowUnenforced is what every run goes without where the host cannot have it, as if the run had said so itself.
+	// AllowUnenforced lists what need not be enforced, as if each run had named it.
 	AllowUnenforced []string
 	// NestedFilters lets the code of every run confine itself further, as sandbox.Spec.NestedFilters does for one.
 	NestedFilters bool
@@ -58,9 +58,9 @@ const Auto = "auto"
 type Run struct {
 	Owner   string          // who it belongs to, over HTTP the name of the API key: whose share of slots, queue and warm boxes it takes; "" is nobody's
 	ID      sandbox.ID      // of the execution, for callers that name it before it ends; "" is a new one
-	Backend string          // "" is the engine's default, Auto the strongest that stands here
+	Backend string          // "" is the engine's default, Auto the strongest that works here
 	Spec    sandbox.Spec    // zero fields get the engine's defaults; ID is the engine's to choose
-	Request sandbox.Request // Timeout, where it is set, stands in place of Spec.Limits.Timeout
+	Request sandbox.Request // Timeout, where it is set, replaces Spec.Limits.Timeout
 
 	// Deliver, if set, is given the result while the run still holds its slot, if it came to one, so a result that nobody has room for keeps
 	// others from being made. The sandbox is gone or going by then, and no time-out counts. It must return when its client is gone. It may

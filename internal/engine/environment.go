@@ -39,7 +39,7 @@ func validName(name string) bool {
 	return name != ""
 }
 
-// mergeEnv returns all variables of the lists; of two with one name, the later stands, in the place of the first.
+// mergeEnv returns all variables of the lists; of two with one name, the later value wins, in the place of the first.
 func mergeEnv(lists ...[]string) []string {
 	var out []string
 	at := map[string]int{}

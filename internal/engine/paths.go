@@ -43,7 +43,7 @@ func checkPath(field, p string) error {
 // taken is the path of the code in the workspace, or "".
 func checkFiles(files []sandbox.File, taken string) error {
 	if len(files) > MaxFiles {
-		return &sandbox.Error{Kind: sandbox.TooLarge, Op: "files", Msg: fmt.Sprintf("%d files are over the bound of %d", len(files), MaxFiles)}
+		return &sandbox.Error{Kind: sandbox.TooLarge, Op: "files", Msg: fmt.Sprintf("%d files are over the limit of %d", len(files), MaxFiles)}
 	}
 	var total int64
 	// Ordered by element, a folder comes right before what is in it. The order is that of bytes once the slash comes before all others.
@@ -62,7 +62,7 @@ func checkFiles(files []sandbox.File, taken string) error {
 	}
 	if total > MaxFilesBytes {
 		return &sandbox.Error{Kind: sandbox.TooLarge, Op: "files",
-			Msg: sandbox.FormatBytes(total) + " are over the bound of " + sandbox.FormatBytes(MaxFilesBytes)}
+			Msg: sandbox.FormatBytes(total) + " is over the limit of " + sandbox.FormatBytes(MaxFilesBytes)}
 	}
 	if taken != "" {
 		paths = append(paths, taken) // a name without folders

@@ -41,7 +41,7 @@ func TestCheckFiles(t *testing.T) {
 		{files("main.py/x"), "main.py", "folder"},
 		{files("../x"), "", "leaves"},
 		{[]sandbox.File{{Path: "x", Mode: 0o4755}}, "", "permission"},
-		{make([]sandbox.File, MaxFiles+1), "", "bound"},
+		{make([]sandbox.File, MaxFiles+1), "", "limit"},
 	} {
 		err := checkFiles(test.files, test.taken)
 		if (err == nil) != (test.want == "") || err != nil && !strings.Contains(err.Error(), test.want) {

@@ -12,7 +12,7 @@ import (
 	"github.com/glovebox-dev/glovebox/sandbox"
 )
 
-// Plan is what a run comes to before anything is made: every default filled, every name resolved.
+// Plan is a run before anything is made: every default is filled in, every name is resolved.
 type Plan struct {
 	Backend  string
 	Spec     sandbox.Spec // complete, but for ID
@@ -23,12 +23,11 @@ type Plan struct {
 	Dir      string       // working directory
 	CodePath string       // where the code lies in the sandbox; "" for a command
 
-	Unenforced []sandbox.LimitName // that nothing on this host keeps; set by Engine.Plan only, as is Refusal
+	Unenforced []sandbox.LimitName // that nothing on this host enforces; set by Engine.Plan only, as is Refusal
 	Refusal    error               // why the backend would make no sandbox of Spec; nil where it would, or cannot tell before
 }
 
-// Plan says what Run would do, also that the backend would refuse it, or that Auto finds none. It checks the request as Run does, and makes
-// no sandbox.
+// Plan checks a request as Run does and says what Run would do, including a refusal by the backend. It makes no sandbox.
 func (e *Engine) Plan(ctx context.Context, run Run) (*Plan, error) {
 	p, err := e.resolve(run)
 	if err != nil {
@@ -59,11 +58,11 @@ type plan struct {
 	language *sandbox.Language // nil for a command
 	request  sandbox.Request
 	globs    []glob
-	plain    bool // no fork of a zygote will do
+	plain    bool // start an interpreter, do not fork a zygote
 	deliver  func(*sandbox.Result) error
 }
 
-// Where the code goes when /workspace is a directory of the host: its side effects are for the program to make, not for us.
+// codeAside is where the code goes when /workspace is a directory of the host: Glovebox itself writes nothing there.
 const codeAside = "/tmp"
 
 // resolve checks a run and fills it in, all but which backend carries it out.
@@ -290,7 +289,7 @@ func checkWords(argv, env []string) error {
 func checkReturn(r *sandbox.Return) error {
 	switch {
 	case r.MaxFiles < 0 || r.MaxFileBytes < 0 || r.MaxBytes < 0:
-		return sandbox.Invalidf("return_files", "bounds must be positive")
+		return sandbox.Invalidf("return_files", "its limits must be positive")
 	case r.MaxFiles > MaxReturnFiles:
 		return sandbox.Invalidf("return_files", "at most %d files can be handed back", MaxReturnFiles)
 	case r.MaxFileBytes > MaxReturnBytes || r.MaxBytes > MaxReturnBytes:
@@ -312,5 +311,5 @@ func checkReturn(r *sandbox.Return) error {
 
 func tooLarge(what string, size, most int) error {
 	return &sandbox.Error{Kind: sandbox.TooLarge, Op: what,
-		Msg: sandbox.FormatBytes(int64(size)) + " are over the bound of " + sandbox.FormatBytes(int64(most))}
+		Msg: sandbox.FormatBytes(int64(size)) + " is over the limit of " + sandbox.FormatBytes(int64(most))}
 }

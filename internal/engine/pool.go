@@ -10,10 +10,9 @@ import (
 )
 
 // pool keeps warm boxes: built and dialled before anybody asks. Each serves one sandbox and is never used again, and it is found by the
-// fingerprint of everything its box was built from, so that a warm box is in nothing weaker or other than a fresh one.
+// fingerprint of everything its box was built from, so a warm box equals a fresh one.
 //
-// It learns what to keep from what is asked for: a spec that was used is kept warm until it has not been asked for in a while. Shelves are
-// few, so owners share them; their boxes serve everybody.
+// It keeps boxes for specs that were used in the last shelfLife. Shelves are few, so owners share them; their boxes serve everybody.
 type pool struct {
 	engine *Engine
 	size   int // warm boxes of one fingerprint; 0 keeps none
@@ -99,9 +98,8 @@ func (p *pool) take(b sandbox.Backend, spec sandbox.Spec, owner string) *live {
 	return found
 }
 
-// room makes room for one more shelf of an owner, and says whether there is. Where all are taken it empties the one that was not used for
-// longest, of the owner who has the most: the one who asks, if nobody has more. So who has few loses none to who has many, and each comes to
-// a like share. The caller holds mu.
+// room makes room for one more shelf of an owner, and says whether there is. If all are taken, it empties the least recently used one of the
+// owner with the most shelves. So owners with few lose none to owners with many, and shares become equal. The caller holds mu.
 func (p *pool) room(owner string) bool {
 	if len(p.shelves) < maxShelves {
 		return true
@@ -152,8 +150,8 @@ func (p *pool) fill(s *shelf) {
 	})
 }
 
-// wants says whether the shelf has room, and otherwise ends its filling. While half of the slots are in use beside that of the run
-// that asked, boxes are made for runs only: the CPUs have nothing to spare for making them ahead. The next run asks again.
+// wants says whether the shelf has room, and otherwise ends its filling. While more than half of the slots are in use, the CPUs have no time
+// to make boxes ahead. The next run asks again.
 func (p *pool) wants(s *shelf) bool {
 	held, _, _ := p.engine.admission.load()
 	p.mu.Lock()
@@ -185,10 +183,10 @@ func (p *pool) put(s *shelf, l *live, err error) {
 	case err != nil:
 		s.failed = time.Now()
 		if p.engine.stop.Err() != nil {
-			return // it was given up, as the engine closes
+			return // the engine closes
 		}
 		if kind := sandbox.KindOf(err); kind == sandbox.Invalid || kind == sandbox.Unsupported {
-			p.forget(s) // whoever asks for it is told; a shelf and a line in the log would be a client's to fill
+			p.forget(s) // its runs get the error; a client must not be able to fill shelves and the log
 			return
 		}
 		p.engine.log.Warn("a warm box could not be made", "backend", s.backend.Name(), "err", err)

@@ -20,14 +20,14 @@ type Probed struct {
 	Features []sandbox.Feature
 	Err      error // why the backend cannot work here
 
-	Refusal error               // why it would refuse a run that asks for nothing; nil where it would not, or Err is set
-	Without []sandbox.LimitName // limits that such a run goes without, as the operator accepted
+	Refusal error               // why it would refuse a default request; nil where it would not, or Err is set
+	Without []sandbox.LimitName // limits that are not enforced for such a request, as the operator accepted
 }
 
-// Usable says whether runs that ask for nothing can be made on this backend here.
+// Usable says whether this backend can serve a default request here.
 func (p Probed) Usable() bool { return p.Err == nil && p.Refusal == nil }
 
-// Probe asks every backend, at the same time, what stands on this host. The answers are in the order of Config.
+// Probe asks every backend, all at once, what it can enforce on this host. The answers are in the order of Config.
 func (e *Engine) Probe(ctx context.Context) []Probed {
 	out := make([]Probed, len(e.config.Backends))
 	var all sync.WaitGroup
@@ -47,7 +47,7 @@ func (e *Engine) ProbeDefault(ctx context.Context) Probed {
 	return e.probe(ctx, b)
 }
 
-// probeTimeout bounds the probe of one backend. It takes a fraction of a second, but an engine or a kernel that it asks may hang.
+// probeTimeout limits the probe of one backend. It takes a fraction of a second, but a container engine or the kernel may hang.
 const probeTimeout = 15 * time.Second
 
 func (e *Engine) probe(ctx context.Context, b sandbox.Backend) (out Probed) {
@@ -68,7 +68,7 @@ func (e *Engine) probe(ctx context.Context, b sandbox.Backend) (out Probed) {
 	return out
 }
 
-// preflight says what becomes of a run on a backend that works here when it asks for nothing, and goes without what it accepts to.
+// preflight says what becomes of a default request, given its waivers, on a backend that works here.
 func (e *Engine) preflight(b sandbox.Backend, posture sandbox.Posture, accepted []string) (without []sandbox.LimitName, refusal error) {
 	spec, err := e.fillSpec(Run{Spec: sandbox.Spec{AllowUnenforced: accepted}})
 	if err != nil {
@@ -77,7 +77,7 @@ func (e *Engine) preflight(b sandbox.Backend, posture sandbox.Posture, accepted 
 	f, ok := b.(sandbox.Preflighter)
 	if !ok {
 		if !posture.Ready {
-			refusal = &sandbox.Error{Kind: sandbox.Unsupported, Op: b.Name(), Msg: "cannot keep the default policy on this host"}
+			refusal = &sandbox.Error{Kind: sandbox.Unsupported, Op: b.Name(), Msg: "cannot enforce the default policy on this host"}
 		}
 		return nil, refusal
 	}
@@ -90,7 +90,7 @@ func (e *Engine) preflight(b sandbox.Backend, posture sandbox.Posture, accepted 
 	return without, refusal
 }
 
-// Capabilities is what runs may ask of this engine.
+// Capabilities is what a request may ask for.
 type Capabilities struct {
 	Default   string // the backend of a run that names none; Auto is resolved where it can be
 	Backends  []Probed
@@ -101,7 +101,7 @@ type Capabilities struct {
 	Queue     int
 }
 
-// Capabilities probes the backends and says what runs may ask for.
+// Capabilities probes the backends and says what a request may ask for.
 func (e *Engine) Capabilities(ctx context.Context) Capabilities {
 	offered := slices.DeleteFunc(e.Probe(ctx), func(p Probed) bool { return e.allowed(ctx, p.Backend, nil) != nil })
 	c := Capabilities{
@@ -128,18 +128,18 @@ func (e *Engine) defaultName() string {
 	return e.config.Default
 }
 
-// autoChoice remembers what Auto came to. A host does not change its walls under a running server, and probing costs more
-// than a run.
+// autoChoice remembers which backend Auto chose. What a host can enforce does not change under a running server, and a probe costs more than
+// a run.
 type autoChoice struct {
 	mu     sync.Mutex                 // guards all below; held while probing, so that a burst of first runs probes once
-	chosen map[string]sandbox.Backend // by what the run accepted to go without; "" is nothing
-	probed []Probed                   // when nothing could be chosen; what helps may be done any time,
-	at     time.Time                  // so it is believed for autoFresh: else each request that is refused would cost a probe
+	chosen map[string]sandbox.Backend // by what the run waived; "" is nothing
+	probed []Probed                   // when nothing could be chosen; the operator may fix that at any time,
+	at     time.Time                  // so it is used for autoFresh only: without it, each refused request would cost a probe
 }
 
 const autoFresh = 5 * time.Second
 
-// backend finds the backend that a run names. What the run accepts to go without decides only where Auto could otherwise choose none.
+// backend finds the backend that a run names. The waivers of the run matter only where Auto could choose none without them.
 func (e *Engine) backend(ctx context.Context, name string, accepted []string) (sandbox.Backend, error) {
 	if name == "" {
 		name = e.defaultName()
@@ -209,8 +209,8 @@ func (e *Engine) allowed(ctx context.Context, name string, accepted []string) er
 }
 
 func (e *Engine) notOffered(name string) error {
-	err := sandbox.Invalidf("backend", "sandboxes of %s are not offered here", name)
-	err.Fix = "name none, or one of " + strings.Join(e.config.Allowed, ", ")
+	err := sandbox.Invalidf("backend", "this server does not offer %s", name)
+	err.Fix = "leave it out, or use one of " + strings.Join(e.config.Allowed, ", ")
 	return err
 }
 
@@ -225,7 +225,7 @@ func Strongest(probed []Probed) (name string, ok bool) {
 	return name, ok
 }
 
-// strongest returns the index of the usable backend with the strongest wall; of equals, the first.
+// strongest returns the index of the usable backend with the strongest isolation; of equals, the first.
 func strongest(probed []Probed) (int, bool) {
 	return strongestOf(probed, func(p *Probed) bool { return p.Usable() })
 }
@@ -240,8 +240,7 @@ func strongestOf(probed []Probed, fits func(*Probed) bool) (int, bool) {
 	return best, rank > 0
 }
 
-// noneUsable says why Auto can choose none. Where the strongest backend that works lacks nothing but what a run may go without, that is
-// what the caller is told to do.
+// noneUsable says why Auto can choose none. Where the strongest backend that works lacks only what a run may waive, the fix is to waive it.
 func noneUsable(probed []Probed) error {
 	var reasons []string
 	for _, p := range probed {
@@ -252,7 +251,7 @@ func noneUsable(probed []Probed) error {
 		reasons = append(reasons, reason)
 	}
 	e := &sandbox.Error{Kind: sandbox.Unsupported, Op: "choose a backend", Msg: "none works on this host: " + strings.Join(reasons, "; "),
-		Fix: "glovebox doctor says which walls stand and what would help"}
+		Fix: "run glovebox doctor: it says what this host can enforce, and the fix for the rest"}
 	if i, ok := strongestOf(probed, func(p *Probed) bool { return p.Err == nil && len(sandbox.UnenforcedOf(p.Refusal)) > 0 }); ok {
 		r := probed[i].Refusal
 		e.Unenforced, e.Fix, e.Hint = sandbox.UnenforcedOf(r), sandbox.FixOf(r), sandbox.HintOf(r)

@@ -83,7 +83,7 @@ func (e *Engine) offline(network sandbox.NetworkPolicy) (env []string) {
 	return env
 }
 
-// checkAccepted refuses a name that nobody could go without: a misspelt one would be refused later for what it was to allow.
+// checkAccepted refuses names that cannot be waived: a misspelt one would otherwise surface later, as a refusal of what it was to allow.
 func checkAccepted(names []string) error {
 	known := make([]string, len(sandbox.Waivable))
 	for i, name := range sandbox.Waivable {

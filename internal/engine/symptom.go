@@ -191,8 +191,8 @@ func (x *execution) atProcessLimit(o *outcome, r *sandbox.Result) bool {
 // blockSize is what a file takes at the least in the file systems of the writable places, which are tmpfs.
 const blockSize = 4 << 10
 
-// fullHint says which of the bounds of the writable places was met, and how much room there is, and how that is kept: some backends bound no
-// inodes, some share the room out, and none bounds what lies in directories of the host.
+// fullHint says which limit of the writable places was met. Some backends limit no inodes, some divide the space among the places, and none
+// limits what lies in directories of the host.
 func (x *execution) fullHint() sandbox.Hint {
 	p := x.live.box.Effective()
 	h := x.limitHint(sandbox.HintLimit, sandbox.LimitDisk)

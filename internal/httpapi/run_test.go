@@ -154,7 +154,7 @@ func TestRefused(t *testing.T) {
 		{"empty code", `{"language":"python","code":" \n"}`, 400, "code", "empty"},
 		{"NUL in code", `{"language":"python","code":"a\u0000"}`, 400, "code", "NUL"},
 		{"code and command", `{"language":"python","code":"1","command":["ls"]}`, 400, "code", "together"},
-		{"too much code", python(strings.Repeat("#", 11<<20)), 413, "code", "over the bound"},
+		{"too much code", python(strings.Repeat("#", 11<<20)), 413, "code", "over the limit"},
 		{"too large a body", python(strings.Repeat("#", 21<<20)), 413, "", "over the limit"},
 		{"too many files", with("files", slices.Repeat([]object{{"path": "a", "content": ""}}, 10_001)), 413, "files", "more than 10000"},
 		{"a file without content", with("files", []object{{"path": "a"}}), 400, "files[0]", "exactly one of"},

@@ -16,7 +16,7 @@ const (
 	maxFollowUp = 3 // messages of Bash that belong to one error, such as the offending line after a syntax error
 )
 
-// complaints are the ends of Bash's messages that name what went wrong; what stands before them is the word it is about.
+// complaints are the ends of Bash's messages that name what went wrong; before them stands the word it is about.
 var complaints = []string{
 	"command not found", "unbound variable", "No such file or directory", "Permission denied", "Is a directory",
 	"bad substitution", "readonly variable", "ambiguous redirect", "division by 0", "not a valid identifier",
