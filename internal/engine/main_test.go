@@ -43,6 +43,7 @@ var shell = sandbox.Language{
 	Argv:       func(program, path string) []string { return []string{program, path} },
 	ModulePath: "SHELLPATH",
 	Env:        []string{"SHELL_SAYS=hello"},
+	Offline:    []string{"SHELL_TRIES=0", "SHELL_LOOKS=0"},
 }
 
 func sh(script string) engine.Run {

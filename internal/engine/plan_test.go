@@ -23,7 +23,7 @@ func TestPlan(t *testing.T) {
 		return p
 	}
 	p := plan(engine.Run{
-		Spec: sandbox.Spec{Limits: sandbox.Limits{CPUMillis: 500}, Env: []string{"A=spec", "LANG=spec"}},
+		Spec: sandbox.Spec{Limits: sandbox.Limits{CPUMillis: 500}, Env: []string{"A=spec", "LANG=spec", "SHELL_LOOKS=spec"}},
 		Request: sandbox.Request{Language: "SH", Code: []byte("echo"), Args: []string{"-x"}, Env: []string{"A=request"},
 			Timeout: time.Second, Dir: "sub/../other"},
 	})
@@ -39,7 +39,7 @@ func TestPlan(t *testing.T) {
 	if p.Spec.User != sandbox.DefaultUser || p.Spec.Network.Mode != sandbox.NetworkNone {
 		t.Errorf("%+v", p.Spec)
 	}
-	for _, kv := range []string{"A=request", "LANG=spec", "HOME=/home/agent", "SHELL_SAYS=hello"} {
+	for _, kv := range []string{"A=request", "LANG=spec", "HOME=/home/agent", "SHELL_SAYS=hello", "SHELL_TRIES=0", "SHELL_LOOKS=spec"} {
 		if !slices.Contains(p.Env, kv) {
 			t.Errorf("%s is missing in %q", kv, p.Env)
 		}
