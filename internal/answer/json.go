@@ -147,8 +147,9 @@ func (t *JSON) EncodeTo(w io.Writer) error {
 		case []byte:
 			out.WriteByte('"')
 			encoder := base64.NewEncoder(base64.StdEncoding, out)
-			encoder.Write(long)
-			err = encoder.Close()
+			if _, err = encoder.Write(long); err == nil {
+				err = encoder.Close()
+			}
 			out.WriteByte('"')
 		}
 		if err != nil {
