@@ -209,7 +209,7 @@ func (e *Engine) allowed(ctx context.Context, name string, accepted []string) er
 }
 
 func (e *Engine) notOffered(name string) error {
-	err := sandbox.Invalidf("backend", "this server does not offer %s", name)
+	err := sandbox.Invalidf("backend", "%s is not offered here", name)
 	err.Fix = "leave it out, or use one of " + strings.Join(e.config.Allowed, ", ")
 	return err
 }
