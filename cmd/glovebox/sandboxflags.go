@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/glovebox-dev/glovebox/sandbox"
 )
@@ -14,6 +15,7 @@ import (
 type sandboxFlags struct {
 	environmentFlags
 	stdinFlags
+	freedomFlags
 
 	backend         string
 	limits          sandbox.Limits
@@ -27,14 +29,12 @@ type sandboxFlags struct {
 	commands        []string
 	allowUnenforced []string
 
-	nestedFilters bool
-	terminals     bool
-	out           string
-	overwrite     bool
-	strictFiles   bool
-	returns       []string
-	dryRun        bool
-	rm            bool
+	out         string
+	overwrite   bool
+	strictFiles bool
+	returns     []string
+	dryRun      bool
+	rm          bool
 }
 
 func (f *sandboxFlags) add(cmd *cobra.Command) {
@@ -51,8 +51,7 @@ func (f *sandboxFlags) add(cmd *cobra.Command) {
 	flags.StringVar(&f.image, "image", "", "image `REF` that is the root file system, on docker and podman")
 	flags.StringVar(&f.network, "network", "none", "`none` is the only network in this version")
 	flags.StringSliceVar(&f.commands, "allow-command", nil, "the only programs that may run, `NAME` without a path (repeatable)")
-	flags.BoolVar(&f.nestedFilters, "nested-filters", false, nestedUsage)
-	flags.BoolVar(&f.terminals, "terminals", false, terminalsUsage)
+	f.freedomFlags.add(flags)
 	allowFlag(cmd, &f.allowUnenforced, allowUsage)
 	flags.StringVarP(&f.out, "out", "o", "", "put the files that were made or changed into `DIR`")
 	flags.BoolVar(&f.overwrite, "overwrite", false, "let --out, and --file in a --workspace, replace what is there")
@@ -65,11 +64,13 @@ func (f *sandboxFlags) add(cmd *cobra.Command) {
 	completions(cmd, "network", "none")
 }
 
-// nestedUsage is that of the flag for runs and of the one for a server.
-const nestedUsage = "let the code add seccomp filters and Landlock rules of its own"
+// freedomFlags let code do what costs the host something that no limit counts; they are those of runs and of a server.
+type freedomFlags struct{ nestedFilters, terminals bool }
 
-// terminalsUsage is that of the flag for runs and of the one for a server.
-const terminalsUsage = "let the code open terminals of its own, as pexpect and tmux do"
+func (f *freedomFlags) add(flags *pflag.FlagSet) {
+	flags.BoolVar(&f.nestedFilters, "nested-filters", false, "let the code add seccomp filters and Landlock rules of its own")
+	flags.BoolVar(&f.terminals, "terminals", false, "let the code open terminals of its own, as pexpect and tmux do")
+}
 
 // allowUsage is that of the flag for runs and of the one for a server.
 const allowUsage = "run without limit `NAME` where the host cannot enforce it (repeatable)"

@@ -49,8 +49,7 @@ type serveFlags struct {
 	max             sandbox.Limits
 	allowUnenforced []string
 
-	nestedFilters bool
-	terminals     bool
+	freedomFlags
 }
 
 func (a *app) newServe() *cobra.Command {
@@ -99,8 +98,7 @@ below a built-in default lowers it; a named default over a named maximum is refu
 	addLimits(flags, &f.defaults)
 	addMaxima(flags, &f.max)
 	allowFlag(cmd, &f.allowUnenforced, allowUsage)
-	flags.BoolVar(&f.nestedFilters, "nested-filters", false, nestedUsage)
-	flags.BoolVar(&f.terminals, "terminals", false, terminalsUsage)
+	f.freedomFlags.add(flags)
 	completions(cmd, "backend", "native", "gvisor", "docker", "podman", "auto")
 	return cmd
 }

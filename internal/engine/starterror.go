@@ -16,11 +16,9 @@ import (
 // errRejected is why nothing was started where a policy lists the programs that may be executed: the root holds no other.
 var errRejected = errors.New("the program is not among the allowed commands")
 
-// Exit codes of a shell whose command cannot be started. The status tells 126 from that of a rejection on the command line.
-const (
-	exitNotProgram = 126
-	exitNotFound   = 127
-)
+// exitNotFound is the exit code of a command that cannot be started, as in a shell. What is no program gets it too: 126, a shell's for that, is
+// the command line's for what policy rejects.
+const exitNotFound = 127
 
 // notStarted is a command that is not there or is no program. It ends the execution as failed, as it would end in a shell.
 type notStarted struct {
@@ -58,7 +56,7 @@ func (x *execution) startError(ctx context.Context, err error) error {
 		refused.hint.By = x.ownPath()
 		return refused
 	case errno == syscall.EACCES, errno == syscall.ENOEXEC:
-		return x.refuseStart(sandbox.HintNotProgram, exitNotProgram, "cannot execute: "+errno.Error())
+		return x.refuseStart(sandbox.HintNotProgram, exitNotFound, "cannot execute: "+errno.Error())
 	}
 	return fmt.Errorf("start the program: %w", err)
 }
@@ -70,7 +68,7 @@ func (x *execution) missingProgram(ctx context.Context) error {
 		program = x.Dir + "/" + program
 	}
 	if _, err := x.client.Stat(ctx, guest.Stat{Path: program, Follow: true}); err == nil {
-		return x.refuseStart(sandbox.HintNoLoader, exitNotProgram, "its interpreter or loader was not found")
+		return x.refuseStart(sandbox.HintNoLoader, exitNotFound, "its interpreter or loader was not found")
 	}
 	return x.refuseStart(sandbox.HintNoFile, exitNotFound, "no such file")
 }

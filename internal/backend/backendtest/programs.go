@@ -296,8 +296,8 @@ func testNothingToStart(t *testing.T, s *suite) {
 	}{
 		{"no-such-program", sandbox.HintNoCommand, 127, "command not found"},
 		{"/no/such/program", sandbox.HintNoFile, 127, "no such file"},
-		{"./script", sandbox.HintNoLoader, 126, "interpreter"},
-		{"/etc/passwd", sandbox.HintNotProgram, 126, "cannot execute"},
+		{"./script", sandbox.HintNoLoader, 127, "interpreter"},
+		{"/etc/passwd", sandbox.HintNotProgram, 127, "cannot execute"},
 	} {
 		r := engine.Run{Request: sandbox.Request{Command: []string{c.program, "x"}}}
 		r.Request.Files = []sandbox.File{{Path: "script", Mode: 0o755, Data: []byte("#!/no/such/interpreter\n")}}
