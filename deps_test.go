@@ -84,6 +84,7 @@ cmd/glovebox:                sandbox internal/answer internal/attack internal/ba
 
 # what measures the product from outside, through its program
 test/liveserver:
+test/papers:                 test/liveserver
 test/soak:                   test/liveserver
 test/torture:                test/liveserver
 bench:                       test/liveserver | golang.org/x/sys

@@ -11,39 +11,38 @@ import (
 	"github.com/glovebox-dev/glovebox/sandbox"
 )
 
-var update = flag.Bool("update", false, "write the table of features into README.md")
+var update = flag.Bool("update", false, "write the table of features into docs/backends.md")
 
 const (
-	readme = "../../README.md"
-	begin  = "<!-- the table of features: go test ./internal/backend -update -->\n"
-	end    = "<!-- end -->\n"
+	paper = "../../docs/backends.md"
+	begin = "<!-- the table of features: go test ./internal/backend -update -->\n"
+	end   = "<!-- end -->\n"
 )
 
-// TestFeaturesOfReadme: the table in README.md equals the backends' own lists.
-func TestFeaturesOfReadme(t *testing.T) {
-	text, err := os.ReadFile(readme)
+// TestTableOfFeatures: what docs/backends.md says that each backend can do is what the backends say.
+func TestTableOfFeatures(t *testing.T) {
+	text, err := os.ReadFile(paper)
 	if err != nil {
 		t.Fatal(err)
 	}
 	before, rest, ok := strings.Cut(string(text), begin)
 	is, after, ok2 := strings.Cut(rest, end)
 	if !ok || !ok2 {
-		t.Fatal("README.md has no place for the table")
+		t.Fatal("docs/backends.md has no place for the table")
 	}
 	want := features(t)
 	if is == want {
 		return
 	}
 	if !*update {
-		t.Fatalf("README.md has another table of features than the backends; go test ./internal/backend -update writes\n%s", want)
+		t.Fatalf("docs/backends.md has another table of features than the backends; go test ./internal/backend -update writes\n%s", want)
 	}
-	if err := os.WriteFile(readme, []byte(before+begin+want+end+after), 0o644); err != nil {
+	if err := os.WriteFile(paper, []byte(before+begin+want+end+after), 0o644); err != nil {
 		t.Fatal(err)
 	}
 }
 
-// features renders the table: a row per feature, a column per backend, and notes on what happens to requests for missing
-// ones.
+// features is the table: a line a feature, a column a backend, and below it what becomes of a request for what is lacking.
 func features(t *testing.T) string {
 	set, err := Open(Options{Libexec: os.Getenv("GLOVEBOX_LIBEXEC"), CacheDir: t.TempDir(), RunDir: filepath.Join(t.TempDir(), "run")})
 	if err != nil {
@@ -60,7 +59,7 @@ func features(t *testing.T) string {
 	for column, b := range set.Backends {
 		f, tells := b.(sandbox.Featured)
 		if !tells {
-			t.Fatalf("%s reports no features", b.Name())
+			t.Fatalf("%s tells of no features", b.Name())
 		}
 		head, rule = head+" "+b.Name()+" |", rule+"---|"
 		for _, feature := range f.Features() {
@@ -81,7 +80,7 @@ func features(t *testing.T) string {
 	table := head + "\n" + rule + "\n"
 	for _, name := range names {
 		if strings.Count(cells[name], "|") != len(set.Backends) {
-			t.Errorf("not every backend reports %q", name)
+			t.Errorf("not every backend tells of %q", name)
 		}
 		table += "| " + string(name) + " |" + cells[name] + "\n"
 	}

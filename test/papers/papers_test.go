@@ -1,0 +1,160 @@
+// Package papers runs what README.md and docs show, as a reader would paste it.
+package papers
+
+import (
+	"bytes"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/glovebox-dev/glovebox/test/liveserver"
+)
+
+// block is one fenced block of a paper. Its language says what becomes of it: console is run and its output compared, python is run,
+// go is vetted, toml is read as a configuration, and text is only shown.
+type block struct {
+	language, text string
+	line           int
+}
+
+func TestPapers(t *testing.T) {
+	papers, err := filepath.Glob("../../docs/*.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := newReader(t)
+	for _, paper := range append(papers, "../../README.md") {
+		t.Run(filepath.Base(paper), func(t *testing.T) {
+			text, err := os.ReadFile(paper)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if n := bytes.Count(text, []byte("\n")); n > 150 {
+				t.Errorf("%d lines; a page has at most 150", n)
+			}
+			dir := t.TempDir()
+			for _, b := range blocks(string(text)) {
+				r.try(t, dir, b)
+			}
+		})
+	}
+}
+
+func blocks(text string) []block {
+	var all []block
+	var open *block
+	for i, line := range strings.SplitAfter(text, "\n") {
+		fence, ok := strings.CutPrefix(strings.TrimSpace(line), "```")
+		switch {
+		case ok && open == nil:
+			open = &block{language: fence, line: i + 1}
+		case ok:
+			all, open = append(all, *open), nil
+		case open != nil:
+			open.text += line
+		}
+	}
+	return all
+}
+
+// reader has what the reader of a paper has: glovebox on the PATH, and a server.
+type reader struct {
+	env []string
+	url string
+}
+
+func newReader(t *testing.T) *reader {
+	bin := t.TempDir()
+	if said, err := exec.CommandContext(t.Context(), "go", "build", "-buildvcs=false", "-o", bin, "../../cmd/glovebox").CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, said)
+	}
+	env := append(os.Environ(), "PATH="+bin+":/usr/bin:/bin:"+os.Getenv("PATH"), "XDG_CONFIG_HOME="+t.TempDir())
+	if os.Getuid() != 0 { // who may have no cgroups
+		env = append(env, "GLOVEBOX_ALLOW_UNENFORCED=memory")
+	}
+	s, err := liveserver.Start(t.Context(), liveserver.Options{Binary: filepath.Join(bin, "glovebox"), Env: env})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := s.Stop(); err != nil {
+			t.Error(err)
+		}
+	})
+	return &reader{env: append(env, "SANDBOX_URL="+s.URL), url: s.URL}
+}
+
+// run runs a program in dir and returns all that it said.
+func (r *reader) run(t *testing.T, dir, name string, args ...string) (string, error) {
+	cmd := exec.CommandContext(t.Context(), name, args...)
+	cmd.Dir, cmd.Env = dir, r.env
+	said, err := cmd.CombinedOutput()
+	return string(said), err
+}
+
+func (r *reader) try(t *testing.T, dir string, b block) {
+	t.Helper()
+	var said string
+	var err error
+	switch b.language {
+	case "console":
+		r.console(t, dir, b)
+	case "python":
+		said, err = r.run(t, dir, "/usr/bin/python3", "-c", b.text)
+	case "go":
+		said, err = r.run(t, ".", "go", "vet", program(t, b.text))
+	case "toml":
+		file := filepath.Join(dir, "config.toml")
+		if err = os.WriteFile(file, []byte(b.text), 0o600); err == nil {
+			said, err = r.run(t, dir, "bash", "-c", "glovebox --config "+file+" run --dry-run -c 1")
+		}
+	case "text":
+	default:
+		t.Errorf("line %d: a block in %q: is it console, python, go, toml or text?", b.line, b.language)
+	}
+	if err != nil {
+		t.Errorf("line %d: %v\n%s", b.line, err, said)
+	}
+}
+
+// console runs the commands of a block, which begin with "$ " and go on in indented lines, in one shell, and compares what it says with
+// what the block shows. "..." stands for anything.
+func (r *reader) console(t *testing.T, dir string, b block) {
+	t.Helper()
+	var script, want strings.Builder
+	command := false
+	for line := range strings.Lines(b.text) {
+		first, starts := strings.CutPrefix(line, "$ ")
+		switch command = starts || command && strings.HasPrefix(line, "    "); {
+		case command:
+			script.WriteString(first)
+		default:
+			want.WriteString(line)
+		}
+	}
+	said, _ := r.run(t, dir, "bash", "-c", strings.ReplaceAll(script.String(), "localhost:7070", strings.TrimPrefix(r.url, "http://")))
+	if !matches(said, want.String()) {
+		t.Errorf("line %d: it says\n%s\nand is shown to say\n%s", b.line, said, want.String())
+	}
+}
+
+// matches compares lines, without the spaces at their ends.
+func matches(said, want string) bool {
+	pattern := strings.ReplaceAll(regexp.QuoteMeta(strings.TrimSpace(want)), `\.\.\.`, `(?s:.*)`)
+	return regexp.MustCompile(`^` + pattern + `$`).MatchString(strings.TrimSpace(said))
+}
+
+// program is a file with the Go of a block, whose imports come first, around a reader's own code.
+func program(t *testing.T, text string) string {
+	imports, body, _ := strings.Cut(text, "\n\n")
+	source := "package main\n\nimport \"context\"\n" + imports + "\n\nfunc run(ctx context.Context, code string) {\n" +
+		strings.ReplaceAll(body, "{ ... }", "{ panic(err) }") + "}\n\nfunc main() { run(context.Background(), \"print(42)\") }\n"
+	file := filepath.Join(t.TempDir(), "main.go")
+	if err := os.WriteFile(file, []byte(source), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return file
+}
