@@ -158,7 +158,7 @@ func (b *Backend) Features() []sandbox.Feature {
 		{Name: sandbox.FeatureRootDir, Detail: "refused; import it as an image"},
 		{Name: sandbox.FeatureImage, Has: true},
 		{Name: sandbox.FeatureHostDirs, Has: true, Detail: "on an engine of this host; writable only if root runs glovebox or the code's user id owns them"},
-		{Name: sandbox.FeatureCommands, Detail: "refused unless waived: --allow-unenforced commands"},
+		{Name: sandbox.FeatureCommands, Detail: "refused unless waived by name"},
 		inodes,
 		{Name: sandbox.FeatureMemoryAlone, Has: true},
 		{Name: sandbox.FeatureCheckpoint, Detail: "engines use CRIU, which is not safe with hostile processes"},

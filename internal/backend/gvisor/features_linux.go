@@ -9,7 +9,7 @@ func (b *Backend) Features() []sandbox.Feature {
 		{Name: sandbox.FeatureRootDir, Has: true},
 		{Name: sandbox.FeatureImage, Detail: "refused; images come later"},
 		{Name: sandbox.FeatureHostDirs, Has: true},
-		{Name: sandbox.FeatureCommands, Detail: "refused unless waived (--allow-unenforced commands): gVisor has no Landlock"},
+		{Name: sandbox.FeatureCommands, Detail: "refused unless waived by name: gVisor has no Landlock"},
 		{Name: sandbox.FeatureInodes, Detail: "unlimited, and refused if named: gVisor's tmpfs counts bytes only"},
 		{Name: sandbox.FeatureMemoryAlone, Detail: "the host's kernel kills gVisor itself, so the whole sandbox ends with status out_of_memory"},
 		{Name: sandbox.FeatureCheckpoint, Has: true},

@@ -40,7 +40,7 @@ func (b *Backend) walls(tree *cgroup.Tree, hostUID string) []sandbox.Wall {
 	}
 	walls := []sandbox.Wall{
 		{Name: "kernel", State: sandbox.WallPartial, Detail: "Linux " + b.kernel.release + ", shared with the host",
-			Fix: "for hostile tenants use a backend with its own kernel: --backend gvisor"},
+			Fix: "for hostile tenants use a backend with its own kernel, such as gvisor"},
 		{Name: "namespaces", State: enforced, Detail: "user, mount, pid, network, ipc, uts, cgroup"},
 		{Name: "root", State: enforced, Detail: "pivot_root onto a read-only tree; /proc masked and read-only; /dev of its own"},
 		{Name: "network", State: enforced, Detail: "loopback only"},
