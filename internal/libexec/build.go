@@ -21,17 +21,17 @@ import (
 
 const (
 	modulePath   = "github.com/glovebox-dev/glovebox"
-	buildTimeout = 5 * time.Minute // a first build compiles the standard library as well
+	buildTimeout = 5 * time.Minute // the first build also compiles the standard library
 	keptBuilds   = 4               // the newest in the cache; older ones are removed
-	maxSource    = 64 << 20        // bytes of source that are read for the key
-	maxEntries   = 100_000         // files and folders that are looked at for it
+	maxSource    = 64 << 20        // bytes of source read for the key
+	maxEntries   = 100_000         // files and folders examined for the key
 )
 
-// build returns the path of a program built from the source that this program itself was built from. It is kept under a
-// key made of that source, so a stale one is never used; a changed source costs one build.
+// build returns the path of a program built from the source of this program. It is cached under a key of that source, so a
+// stale one is never used; changed source costs one build.
 func (k kind) build(o Options, name string) (string, error) {
 	if o.CacheDir == "" {
-		return "", errors.New("there is no cache folder to build one into")
+		return "", errors.New("there is no cache folder for a build")
 	}
 	source, err := moduleSource()
 	if err != nil {
@@ -46,9 +46,9 @@ func (k kind) build(o Options, name string) (string, error) {
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		return "", err
 	}
-	// What is in the cache will run, and others may write to what is above it, as where HOME is /tmp.
+	// Programs in the cache will run, and others may be able to write above it, for example if HOME is /tmp.
 	if err := rundir.Judge(filepath.Dir(path), ""); err != nil {
-		return "", &sandbox.Error{Kind: sandbox.Unavailable, Op: "use the cache", Err: err, Fix: "set XDG_CACHE_HOME to a folder of yours"}
+		return "", &sandbox.Error{Kind: sandbox.Unavailable, Op: "use the cache", Err: err, Fix: "export XDG_CACHE_HOME=FOLDER, a folder that only you can write to"}
 	}
 	if err := believe(path, ""); !errors.Is(err, fs.ErrNotExist) {
 		return path, err
@@ -59,14 +59,14 @@ func (k kind) build(o Options, name string) (string, error) {
 	return path, k.prune(builds, key)
 }
 
-// sourceDir is where the compiler saw the source of this module; false where this program does not know. The working directory is never
-// searched: what lies there may be anybody's, and the guest is trusted.
+// sourceDir is where the compiler saw the source of this module; false if unknown. The working directory is never searched:
+// anyone's files may lie there, and the guest is trusted.
 func sourceDir() (string, bool) {
 	_, file, _, ok := runtime.Caller(0)
 	return filepath.Dir(filepath.Dir(filepath.Dir(file))), ok && filepath.IsAbs(file) // -trimpath leaves the import path
 }
 
-// thisProgram is its file; who could change that is believed about its source as well. "" is where nobody can tell.
+// thisProgram is this program's file; users who can change it are trusted with its source as well. "" is unknown.
 func thisProgram() string {
 	executable, err := os.Executable()
 	if err != nil {
@@ -75,14 +75,14 @@ func thisProgram() string {
 	return executable
 }
 
-// moduleSource finds the source of this module where the compiler saw it, if it is there yet.
+// moduleSource finds this module's source where the compiler saw it, if it still exists.
 func moduleSource() (string, error) {
 	dir, ok := sourceDir()
 	if !ok {
-		return "", errors.New("this program does not know where its source is")
+		return "", errors.New("the location of this program's source is unknown")
 	}
 	name := filepath.Join(dir, "go.mod")
-	if err := believe(name, thisProgram()); err != nil { // the source may be gone, and something else in its place
+	if err := believe(name, thisProgram()); err != nil { // something else may have replaced the source
 		return "", err
 	}
 	mod, err := os.ReadFile(name)
@@ -95,8 +95,8 @@ func moduleSource() (string, error) {
 	return dir, nil
 }
 
-// sourceKey hashes all that the build can depend on: the compiler, the target, what the linker is told, and every file of the module that is
-// not a test. It believes every file and every folder that they are root's or this user's.
+// sourceKey hashes everything that the build depends on: the compiler, the target, the linker's options, and every file of
+// the module except tests. Every file and folder must belong to root or this user.
 func (k kind) sourceKey(source, name string) (string, error) {
 	h := sha256.New()
 	fmt.Fprintln(h, runtime.Version(), name, k.link)
@@ -110,7 +110,7 @@ func (k kind) sourceKey(source, name string) (string, error) {
 			return filepath.SkipDir
 		}
 		if entries++; entries > maxEntries {
-			return fmt.Errorf("%s holds more files than this module has", source)
+			return fmt.Errorf("%s contains more files than this module", source)
 		}
 		if d.IsDir() {
 			return rundir.Judge(path, thisProgram())
@@ -126,7 +126,7 @@ func (k kind) sourceKey(source, name string) (string, error) {
 			return err
 		}
 		if total += len(data); total > maxSource {
-			return fmt.Errorf("%s holds more source than this module has", source)
+			return fmt.Errorf("%s contains more source than this module", source)
 		}
 		fmt.Fprintln(h, path[len(source):], len(data))
 		h.Write(data)
@@ -138,7 +138,7 @@ func (k kind) sourceKey(source, name string) (string, error) {
 	return hex.EncodeToString(h.Sum(nil)[:16]), nil
 }
 
-// madeOf says whether a file, by its path in the module, can be part of the program. Of runsc only its own folder is.
+// madeOf reports whether a file, by its path in the module, can be part of the program. For runsc only its own folder is.
 func (k kind) madeOf(name string) bool {
 	if name == "go.mod" || name == "go.sum" {
 		return true
@@ -146,7 +146,7 @@ func (k kind) madeOf(name string) bool {
 	if k == runsc && filepath.Dir(name) != filepath.Clean(k.folder()) {
 		return false
 	}
-	if base := filepath.Base(name); strings.HasPrefix(base, ".") || strings.HasPrefix(base, "_") { // such as Emacs' links that lock a file
+	if base := filepath.Base(name); strings.HasPrefix(base, ".") || strings.HasPrefix(base, "_") { // such as Emacs' lock links
 		return false
 	}
 	switch filepath.Ext(name) {
@@ -158,7 +158,7 @@ func (k kind) madeOf(name string) bool {
 	return false
 }
 
-// compile builds the program into path. It takes its name only when it is complete, so two builders at once do no harm.
+// compile builds the program. It gets its final path only when complete, so concurrent builds do no harm.
 func (k kind) compile(source, arch, path string) (err error) {
 	tool, err := exec.LookPath("go")
 	if err != nil {
@@ -184,7 +184,7 @@ func (k kind) compile(source, arch, path string) (err error) {
 	return os.Rename(temporary.Name(), path)
 }
 
-// prune removes all but the newest builds, and never the one in use.
+// prune removes all but the newest builds, never the one in use.
 func (k kind) prune(dir, inUse string) error {
 	builds, err := os.OpenRoot(dir)
 	if err != nil {
@@ -201,7 +201,7 @@ func (k kind) prune(dir, inUse string) error {
 	}
 	var old []aged
 	for _, e := range entries {
-		programs, _ := fs.Glob(builds.FS(), e.Name()+"/"+k.name+"-*") // else it is no build
+		programs, _ := fs.Glob(builds.FS(), e.Name()+"/"+k.name+"-*") // otherwise not a build
 		if info, err := e.Info(); err == nil && len(programs) > 0 && e.Name() != inUse {
 			old = append(old, aged{e.Name(), info.ModTime()})
 		}

@@ -4,8 +4,8 @@ package libexec
 
 import _ "embed"
 
-// The guest for every processor that sandboxes may have; make build puts them there. They are strings because those are read
-// where they lie in the executable: embed.FS would copy 2.5 MB at every start.
+// The guest for every supported processor; make build puts them there. They are strings because those are used in place:
+// embed.FS would copy 2.5 MB at every start.
 var (
 	//go:embed bin/glovebox-guest-linux-amd64
 	guestAMD64 string

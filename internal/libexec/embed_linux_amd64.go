@@ -7,5 +7,5 @@ import _ "embed"
 //go:embed bin/glovebox-runsc-linux-amd64
 var runscProgram string
 
-// runsc is of use on this program's own processor only, and large.
+// runsc is large, and only useful on this program's own processor.
 func init() { embedded["glovebox-runsc-linux-amd64"] = runscProgram }

@@ -1,6 +1,7 @@
-// Package libexec finds the programs that sandboxes are made with, the guest and gVisor's runsc: embedded in this one (build tag embed), in
-// the folder that the user names, beside the executable, or built once from the module's own source into a cache. They are trusted like this
-// program itself, so a file or a source that others than root and this user could have written is not taken (rundir.Judge).
+// Package libexec finds the programs that sandboxes need, the guest and gVisor's runsc: embedded in this program (build tag
+// embed), in the folder that the user names, beside the executable, or built once from the module's own source into a cache.
+// They are trusted like this program itself, so a file or source that anyone but root and this user could have written is
+// refused (rundir.Judge).
 package libexec
 
 import (
@@ -21,9 +22,9 @@ const maxProgram = 128 << 20 // bytes of a program; the guest has some 3 MiB, ru
 
 // kind is one of the programs.
 type kind struct {
-	name  string // with -linux- and the processor behind it, of its file
+	name  string // of its file, followed by -linux- and the processor
 	title string
-	link  string // what its linker is told beside what every program's is; the Makefile says the same
+	link  string // extra linker options; the Makefile has the same
 }
 
 var (
@@ -33,31 +34,31 @@ var (
 
 func (k kind) op() string { return "find " + k.title }
 
-// folder is where its source is in the module.
+// folder is the folder of its source in the module.
 func (k kind) folder() string { return "./cmd/" + k.name }
 
-// embedded are the programs that are part of this one, by the names of their files. It is empty without the tag embed.
+// embedded holds the embedded programs by file name. It is empty without the tag embed.
 var embedded = map[string]string{}
 
 // Options say where to look.
 type Options struct {
-	Dir      string // a folder that holds the program; it comes before all other places but the embedded one, and must hold it
-	CacheDir string // where a program that was built from source is kept; "" is not to build one
-	Arch     string // of the guest, as Go names it; "" is that of this program
+	Dir      string // a folder that must contain the program; preferred to all but an embedded one
+	CacheDir string // keeps a program built from source; "" builds none
+	Arch     string // the guest's processor, by Go's name; "" is this program's
 }
 
-// Program is a program that was found.
+// Program is a program that find found.
 type Program struct {
-	Source string // where it comes from, for people: "embedded", or its path
+	Source string // its origin, for messages: "embedded", or its path
 	kind   kind
 	data   string // of an embedded one; "" for a file
 	path   string
 }
 
-// Guest finds the guest program. Where there is none, the error is Unavailable and says how to make one.
+// Guest finds the guest program. If there is none, the error is Unavailable and says how to make one.
 func Guest(o Options) (Program, error) { return guest.find(o) }
 
-// Runsc finds gVisor's runsc, as Guest does the guest.
+// Runsc finds gVisor's runsc, like Guest.
 func Runsc(o Options) (Program, error) { return runsc.find(o) }
 
 func (k kind) find(o Options) (Program, error) {
@@ -77,16 +78,16 @@ func (k kind) find(o Options) (Program, error) {
 	}
 	path, err := k.build(o, name)
 	if err != nil {
-		msg := name + " is not part of this program nor beside it"
+		msg := name + " is neither part of this program nor beside it"
 		if !errors.Is(besideErr, fs.ErrNotExist) {
-			msg = name + " is not part of this program, and what is beside it is not used: " + besideErr.Error()
+			msg = name + " is not part of this program, and the file beside it is not trusted: " + besideErr.Error()
 		}
-		return Program{}, &sandbox.Error{Kind: sandbox.Unavailable, Op: k.op(), Msg: msg, Fix: "run make build and use bin/glovebox", Err: err}
+		return Program{}, &sandbox.Error{Kind: sandbox.Unavailable, Op: k.op(), Msg: msg, Fix: "make build, then use bin/glovebox", Err: err}
 	}
 	return Program{Source: path, kind: k, path: path}, nil
 }
 
-// beside returns the path that a program has beside this one, and why it cannot be used.
+// beside returns a program's path beside this one, or why it cannot be used.
 func beside(name string) (string, error) {
 	executable, err := os.Executable()
 	if err != nil {
@@ -96,7 +97,8 @@ func beside(name string) (string, error) {
 	return path, believe(path, executable)
 }
 
-// believe says why a file is no program or source that root or this user put there, or whoever a given place is from (rundir.Judge).
+// believe returns an error unless root or this user, or the owner of a given place, put the program or source there
+// (rundir.Judge).
 func believe(path, given string) error {
 	if err := rundir.Judge(path, given); err != nil {
 		return err
@@ -108,8 +110,9 @@ func believe(path, given string) error {
 	return err
 }
 
-// Places are the paths that the programs for this processor are taken from, whether there is anything or not: who writes there decides what
-// runs as the next guest. Of a place beside the executable and of the source there are those alone that this program would look at.
+// Places are the paths from which this processor's programs are taken, whether they exist or not: whoever writes there
+// decides what runs as the next guest. Beside the executable and of the source, only places that this program would use are
+// listed.
 func Places(o Options) []string {
 	var places []string
 	for _, k := range []kind{guest, runsc} {
@@ -137,18 +140,18 @@ func Places(o Options) []string {
 func (k kind) inDir(dir, name string) (Program, error) {
 	path := filepath.Join(dir, name)
 	err := believe(path, dir)
-	if sandbox.FixOf(err) != "" { // it is there
+	if sandbox.FixOf(err) != "" { // it exists
 		return Program{}, &sandbox.Error{Kind: sandbox.Unavailable, Op: k.op(), Err: err}
 	}
 	if err != nil {
 		return Program{}, &sandbox.Error{Kind: sandbox.Unavailable, Op: k.op(), Err: err,
-			Fix: "the folder for " + k.title + " must hold " + name + "; make build makes it in internal/libexec/bin"}
+			Fix: "the folder for " + k.title + " must contain " + name + "; make build puts it into internal/libexec/bin"}
 	}
 	return Program{Source: path, kind: k, path: path}, nil
 }
 
-// Open returns the program as a file that nothing can change from now on, ready to be executed: a sealed memory file where the
-// system has them, else an unlinked copy. Whoever executes it must keep it open; Close it after.
+// Open returns the program as a file that nothing can change any more, ready to be executed: a sealed memory file if the
+// system has them, else an unlinked copy. Keep it open while executing; then Close it.
 func (p Program) Open() (*os.File, error) {
 	content, err := p.content()
 	if err != nil {
@@ -181,8 +184,8 @@ func (p Program) content() (io.ReadCloser, error) {
 	return f, nil
 }
 
-// unlinked copies content into a temporary file without a name, and returns it opened for reading only, as a file that is
-// open for writing cannot be executed (ETXTBSY).
+// unlinked copies content into an unlinked temporary file, and returns it opened for reading only, as a file open for
+// writing cannot be executed (ETXTBSY).
 func unlinked(name string, content io.Reader) (_ *os.File, err error) {
 	w, err := os.CreateTemp("", name+"-")
 	if err != nil {
@@ -203,7 +206,7 @@ func unlinked(name string, content io.Reader) (_ *os.File, err error) {
 	if err != nil {
 		return nil, err
 	}
-	// Where others may write to the temporary folder, another file may be there by now.
+	// If others can write to the temporary folder, the file may have been replaced.
 	if info, err := f.Stat(); err != nil || !os.SameFile(info, made) {
 		return nil, errors.Join(fmt.Errorf("%s was replaced", w.Name()), err, f.Close())
 	}

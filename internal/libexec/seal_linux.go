@@ -15,7 +15,7 @@ const allSeals = unix.F_SEAL_SEAL | unix.F_SEAL_SHRINK | unix.F_SEAL_GROW | unix
 func seal(name string, content io.Reader) (*os.File, error) {
 	const flags = unix.MFD_CLOEXEC | unix.MFD_ALLOW_SEALING
 	fd, err := unix.MemfdCreate(name, flags|unix.MFD_EXEC)
-	if errors.Is(err, unix.EINVAL) { // before Linux 6.3 every memory file may be executed
+	if errors.Is(err, unix.EINVAL) { // before Linux 6.3 every memory file is executable
 		fd, err = unix.MemfdCreate(name, flags)
 	}
 	if errors.Is(err, unix.EACCES) { // vm.memfd_noexec=2
@@ -40,8 +40,8 @@ func seal(name string, content io.Reader) (*os.File, error) {
 	return f, nil
 }
 
-// sealTries bounds how often a file is to be sealed whose pages the kernel holds for a moment yet, as while it moves them (EBUSY; memfd.c
-// waits 150 ms for them each time).
+// sealTries bounds the attempts to seal a file whose pages the kernel still holds, for example while it moves them (EBUSY;
+// memfd.c waits 150 ms each time).
 const sealTries = 20
 
 func addSeals(f *os.File) (err error) {

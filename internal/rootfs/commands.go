@@ -16,11 +16,11 @@ import (
 	"github.com/glovebox-dev/glovebox/sandbox"
 )
 
-// commandPath is where allowed commands are looked for, as the PATH of sandboxes has it.
+// commandPath is where allowed commands are looked for, the PATH of sandboxes.
 var commandPath = []string{"/usr/local/bin", "/usr/bin", "/bin"}
 
-// support are the folders of modules that an interpreter cannot start without, by the beginning of its file name. They are read, not
-// executed.
+// support lists the module folders without which an interpreter cannot start, by the beginning of its file name. They are
+// read, not executed.
 var support = map[string][]string{
 	"python3": {"/usr/lib/python3*", "/usr/local/lib/python3*", "/etc/python3*"},
 	"node":    {"/usr/share/nodejs", "/usr/share/node_modules", "/usr/lib/node_modules"},
@@ -28,7 +28,7 @@ var support = map[string][]string{
 	"ruby":    {"/usr/lib/ruby", "/usr/share/rubygems-integration"},
 }
 
-// closure is what a list of allowed commands needs: files by the path at which they are seen, and folders.
+// closure is what a list of allowed commands needs: files, by their path in the sandbox, and folders.
 type closure struct {
 	root    *os.Root
 	dir     string
@@ -37,7 +37,7 @@ type closure struct {
 	folders []string
 }
 
-// commandClosure finds the allowed programs below dir, what interprets them, and all shared libraries that these load at start.
+// commandClosure finds the allowed programs below dir, their interpreters, and all shared libraries loaded at start.
 func commandClosure(dir string, commands []string) (*closure, error) {
 	if len(commands) == 0 {
 		return nil, &sandbox.Error{Kind: sandbox.Invalid, Op: "commands", Msg: "the list of allowed commands is empty"}
@@ -118,10 +118,10 @@ func (c *closure) program(at string) error {
 	return c.libraries(host)
 }
 
-// resolve follows links below the root, as the kernel will inside, and returns the host path of the file.
+// resolve follows links below the root, as the kernel will inside, and returns the file's host path.
 func (c *closure) resolve(at string) (string, error) {
 	current := at
-	for range 40 { // as many links as the kernel follows
+	for range 40 { // the kernel's limit on links
 		rel := strings.TrimPrefix(path.Clean(current), "/")
 		info, err := c.root.Lstat(rel)
 		if err != nil {
@@ -129,7 +129,7 @@ func (c *closure) resolve(at string) (string, error) {
 		}
 		if info.Mode()&fs.ModeSymlink == 0 {
 			if !info.Mode().IsRegular() {
-				return "", &sandbox.Error{Kind: sandbox.Invalid, Op: "commands", Msg: at + " is no regular file"}
+				return "", &sandbox.Error{Kind: sandbox.Invalid, Op: "commands", Msg: at + " is not a regular file"}
 			}
 			return filepath.Join(c.dir, rel), nil
 		}
@@ -142,7 +142,7 @@ func (c *closure) resolve(at string) (string, error) {
 		}
 		current = to
 	}
-	return "", &sandbox.Error{Kind: sandbox.Invalid, Op: "commands", Msg: at + " is a chain of links"}
+	return "", &sandbox.Error{Kind: sandbox.Invalid, Op: "commands", Msg: at + " contains too many links"}
 }
 
 // throughFolderLinks resolves a path whose top folder is a link, such as /bin -> usr/bin.
@@ -158,7 +158,7 @@ func (c *closure) throughFolderLinks(at string, cause error) (string, error) {
 	return c.resolve(path.Join("/", to, parts[1]))
 }
 
-// libraryPath is where the dynamic linker looks beside its cache (ld.so(8)); the triplet folders are Debian's and Ubuntu's.
+// libraryPath is where the dynamic linker looks besides its cache (ld.so(8)); the triplet folders are Debian's and Ubuntu's.
 func (c *closure) libraryPath() []string {
 	paths := []string{"/usr/local/lib", "/lib", "/usr/lib", "/lib64", "/usr/lib64"}
 	for _, pattern := range []string{"/usr/lib/*-linux-gnu*", "/usr/local/lib/*-linux-gnu*"} {
@@ -170,11 +170,11 @@ func (c *closure) libraryPath() []string {
 	return paths
 }
 
-// libraries adds the dynamic linker and the shared libraries of an ELF file, and theirs.
+// libraries adds the dynamic linker and the shared libraries of an ELF file, recursively.
 func (c *closure) libraries(host string) error {
 	f, err := elf.Open(host)
 	if err != nil {
-		return nil // no ELF: the kernel will not run it, or it is data
+		return nil // not ELF: the kernel will not run it, or it is data
 	}
 	defer f.Close()
 	for _, p := range f.Progs {
@@ -222,7 +222,7 @@ func (c *closure) library(name string, search []string) error {
 		c.files[at] = host
 		return c.libraries(host)
 	}
-	return nil // one that is nowhere is the program's own affair
+	return nil // a missing one is the program's own problem
 }
 
 func (c *closure) addFolders(patterns []string) {
@@ -237,7 +237,7 @@ func (c *closure) addFolders(patterns []string) {
 	}
 }
 
-// folderLibraries adds what the extension modules of an interpreter load.
+// folderLibraries adds the libraries of an interpreter's extension modules.
 func (c *closure) folderLibraries(folder string) error {
 	modules, _ := filepath.Glob(filepath.Join(c.dir, folder, "lib-dynload", "*.so"))
 	for _, m := range modules {
@@ -248,8 +248,8 @@ func (c *closure) folderLibraries(folder string) error {
 	return nil
 }
 
-// Restricted are the read-only part of a root that holds the allowed commands and what these need, and nothing else. It also
-// returns the files that may be executed.
+// Restricted is the read-only part of a root with only the allowed commands and what they need. It also returns the files
+// that may be executed.
 func Restricted(dir string, commands []string) ([]confine.Step, []string, error) {
 	c, err := commandClosure(dir, commands)
 	if err != nil {
@@ -284,7 +284,8 @@ func Restricted(dir string, commands []string) ([]confine.Step, []string, error)
 	return append(steps, etc...), c.exec, err
 }
 
-// throughTopLink is the path by which a file is attached where its top folder is a link: targets are never reached through links.
+// throughTopLink is the path at which a file is attached if its top folder is a link: targets are never reached through
+// links.
 func (c *closure) throughTopLink(at string) string {
 	parts := strings.SplitN(strings.TrimPrefix(at, "/"), "/", 2)
 	if to, err := os.Readlink(filepath.Join(c.dir, parts[0])); err == nil && len(parts) == 2 {

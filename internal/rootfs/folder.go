@@ -8,7 +8,7 @@ import (
 	"github.com/glovebox-dev/glovebox/sandbox"
 )
 
-// Folder is where a root file system lies on the host: "/" for the host's own.
+// Folder is the host folder of a root file system: "/" for the host's own.
 func Folder(root sandbox.Root) (string, error) {
 	switch {
 	case root.Image != "":
@@ -24,7 +24,7 @@ func Folder(root sandbox.Root) (string, error) {
 	return dir, nil
 }
 
-// CheckTarget refuses targets that would cover what the sandbox itself is made of.
+// CheckTarget refuses targets that would cover the sandbox's own files.
 func CheckTarget(target string) error {
 	clean := path.Clean(target)
 	if !path.IsAbs(target) || clean != strings.TrimSuffix(target, "/") || clean == "/" {
@@ -32,7 +32,7 @@ func CheckTarget(target string) error {
 	}
 	for _, taken := range []string{"/proc", "/dev", "/sys", "/etc", "/usr", "/bin", "/sbin", "/lib", "/lib64"} {
 		if clean == taken || strings.HasPrefix(clean, taken+"/") && (taken == "/proc" || taken == "/dev" || taken == "/sys") {
-			return sandbox.Invalidf("mounts", "target %s is the sandbox's own", target)
+			return sandbox.Invalidf("mounts", "target %s belongs to the sandbox itself", target)
 		}
 	}
 	return nil

@@ -5,15 +5,16 @@ import (
 	"github.com/glovebox-dev/glovebox/internal/nolink"
 )
 
-// HiddenPlaces are what the shown folders of the host hold that tells of it and that programs do without: the settings of what an
-// administrator installed (npm keeps tokens for registries in etc/npmrc), the sources of the host's kernel, the locks of its package manager,
-// and the certificates that Debian and Red Hat make for a host's own name.
+// HiddenPlaces are parts of the shown host folders that describe the host and that programs do not need: an administrator's
+// settings (npm keeps registry tokens in etc/npmrc), the host's kernel source, its package manager's locks, and the
+// certificates that Debian and Red Hat make for the host's own name.
 var HiddenPlaces = []string{"/usr/etc", "/usr/local/etc", "/usr/src", "/usr/lib/sysimage",
 	"/etc/ssl/certs/ssl-cert-snakeoil.pem", "/etc/pki/tls/certs/localhost.crt"}
 
-// MaskedFiles and MaskedFolders are hidden in /proc, as it tells there of the host or reaches into it: the list of the container runtimes; the
-// kernel's command line, configuration, build and boot; what the host's disks, memory and control groups do; and the locks on its files, by
-// which sandboxes could tell the host ids of others. What only the host's root may read (mode 0400) the kernel hides itself from who is not.
+// MaskedFiles and MaskedFolders are hidden in /proc, since they describe the host or affect it: the container runtimes'
+// list; the kernel's command line, configuration, build and boot; the activity of the host's disks, memory and control
+// groups; and file locks, from which sandboxes could learn others' host ids. The kernel itself hides what only the host's
+// root may read (mode 0400).
 var (
 	MaskedFiles = []string{"bootconfig", "buddyinfo", "cgroups", "cmdline", "config.gz", "diskstats", "interrupts", "kallsyms", "kcore", "key-users", "keys",
 		"latency_stats", "locks", "mdstat", "modules", "partitions", "sched_debug", "softirqs", "swaps", "sys/kernel/random/boot_id", "timer_list",
@@ -21,14 +22,14 @@ var (
 	MaskedFolders = []string{"acpi", "asound", "bus", "driver", "fs", "irq", "pressure", "scsi"}
 )
 
-// EmptyFile is a file of every root that is empty and read-only, and so covers files. The null device could be opened for writing.
+// EmptyFile is an empty, read-only file of every root, used to cover files. The null device could be opened for writing.
 const EmptyFile = "etc/resolv.conf"
 
-// Hidden are the steps that cover those of HiddenPlaces that are there now, in a root of the host's own folders. They come after Places.
+// Hidden are the steps that cover the existing HiddenPlaces, in a root of the host's own folders. They come after Places.
 func Hidden() []confine.Step {
 	var steps []confine.Step
 	for _, place := range HiddenPlaces {
-		info, err := nolink.Stat(place) // where a link is on the way, it leads out of the sandbox's root, or to another part of it
+		info, err := nolink.Stat(place) // a link would lead out of the sandbox's root, or to another part of it
 		if err != nil {
 			continue
 		}

@@ -1,5 +1,5 @@
-// Package rootfs says what the root of a sandbox is made of, whoever builds it: the host's own system folders or those of a directory,
-// an /etc that tells nothing about the host, and the writable places.
+// Package rootfs defines a sandbox's root, for all backends: the system folders of the host or of a directory, an /etc
+// without information about the host, and the writable places.
 package rootfs
 
 import (
@@ -15,21 +15,21 @@ import (
 	"github.com/glovebox-dev/glovebox/sandbox"
 )
 
-// hostDirs are the folders of the host that make up the default root.
+// hostDirs are the host folders of the default root.
 var hostDirs = []string{"usr", "bin", "sbin", "lib", "lib32", "lib64", "libx32"}
 
-// ownDirs are the top-level folders that every sandbox has of its own; a root's own folders of these names are not shown.
+// ownDirs are top-level folders that every sandbox makes itself; a root's folders of these names are not shown.
 var ownDirs = []string{"dev", "etc", "home", "proc", "root", "run", "sys", "tmp", "var", "workspace", "mnt", "media", "lost+found", "boot", "srv"}
 
-// etcShown are the entries of /etc that programs need and that hold nothing about this host or its users: where the dynamic
-// linker and Debian's alternatives point to, certificates of public authorities, fonts, time zone, and tables of numbers; and what R
-// cannot start or build without, but not its Renviron.site and Rprofile.site, where administrators put what only their users should know.
-// Each costs some 40 microseconds at every start, so what few programs miss is left out.
+// etcShown are the entries of /etc that programs need and that contain nothing about this host or its users: targets of the
+// dynamic linker and Debian's alternatives, public certificates, fonts, time zone, and number tables; and what R needs to
+// start and build, but not its Renviron.site and Rprofile.site, which may hold secrets for its users. Each costs some 40
+// microseconds per start, so what few programs need is left out.
 var etcShown = []string{"alternatives", "ld.so.cache", "ssl/certs", "ssl/openssl.cnf", "pki/tls/certs", "pki/ca-trust/extracted",
 	"crypto-policies", "fonts", "localtime", "mime.types", "magic", "protocols", "services", "os-release", "java-17-openjdk",
 	"java-21-openjdk", "matplotlibrc", "R/ldpaths", "R/Renviron", "R/Makeconf", "R/repositories"}
 
-// Hostname is that of every sandbox.
+// Hostname is the host name of every sandbox.
 const Hostname = "sandbox"
 
 const (
@@ -40,8 +40,8 @@ const (
 	nsswitch = "passwd: files\ngroup: files\nhosts: files dns\nservices: files\nprotocols: files\n"
 )
 
-// System are the steps that show a root file system: its top-level folders, read-only, and of its /etc what is shown. dir is
-// "/" for the host itself. The folder may be hostile: its links are copied as links, never followed here.
+// System are the steps that show a root file system: its top-level folders, read-only, and the shown part of its /etc. dir
+// is "/" for the host itself. The folder may be hostile: its links are copied as links, never followed.
 func System(dir string) ([]confine.Step, error) {
 	names := hostDirs
 	if dir != "/" {
@@ -68,13 +68,13 @@ func System(dir string) ([]confine.Step, error) {
 		steps = append(steps, s...)
 	}
 	if len(steps) == 0 {
-		return nil, &sandbox.Error{Kind: sandbox.Invalid, Op: "root " + dir, Msg: "holds no root file system: no /usr, /bin or /lib"}
+		return nil, &sandbox.Error{Kind: sandbox.Invalid, Op: "root " + dir, Msg: "is not a root file system: no /usr, /bin or /lib"}
 	}
 	etc, err := etcSteps(dir)
 	return append(steps, etc...), err
 }
 
-// show is the step that makes one entry visible: links as links, folders and files as mounts, other things not at all.
+// show returns the steps that show one entry: links as links, folders and files as mounts, other kinds not at all.
 func show(dir, target string) ([]confine.Step, error) {
 	source := filepath.Join(dir, target)
 	info, err := os.Lstat(source)
@@ -92,8 +92,8 @@ func show(dir, target string) ([]confine.Step, error) {
 	return nil, nil
 }
 
-// bind is the step that shows a file or folder of a root, which is opened later: by then whoever the root belongs to may have put a link
-// in its place, or on the way. Only the host's own are trusted.
+// bind returns the step that shows a file or folder of a root. It is opened later: by then the root's owner may have put a
+// link in its path. Only the host's own paths are trusted.
 func bind(dir, target, source string) (confine.Step, error) {
 	s := confine.Step{Do: confine.Bind, Target: strings.TrimPrefix(target, "/"), Source: source}
 	if dir == "/" {
@@ -125,7 +125,7 @@ func etcSteps(dir string) ([]confine.Step, error) {
 	}
 	defer root.Close()
 	for _, name := range etcShown {
-		// os.Root follows no link out of the folder, so a root of a stranger cannot make us look at the host.
+		// os.Root follows no link out of the folder, so a foreign root cannot make us read the host.
 		if _, err := root.Lstat(path.Join("etc", name)); err != nil {
 			continue
 		}

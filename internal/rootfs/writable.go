@@ -7,14 +7,14 @@ import (
 	"github.com/glovebox-dev/glovebox/sandbox"
 )
 
-// EmptyDir is a folder of the new root that is empty and read-only in the end. diskDir is where the bounded file system that holds all
-// writable places is attached while these are made.
+// EmptyDir is a folder of the new root that ends up empty and read-only. diskDir is where the file system of all writable
+// places is attached while they are made.
 const (
 	EmptyDir = "run"
 	diskDir  = EmptyDir
 )
 
-// WritablePlaces lie on one bounded file system, so that the disk limit is one number whatever the code fills.
+// WritablePlaces lie on one limited file system, so that the disk limit is one number whatever the code fills.
 var WritablePlaces = []struct {
 	name, Target string
 	mode         uint32
@@ -27,7 +27,7 @@ var WritablePlaces = []struct {
 	{"shm", "/dev/shm", 0o1777, false, confine.Writable | confine.NoExec},
 }
 
-// Writable make the writable places. The workspace is left out where a host directory takes its place. With noExec nothing in
+// Writable makes the writable places. It leaves out the workspace if a host directory replaces it. With noExec nothing in
 // them can be executed.
 func Writable(l sandbox.Limits, code sandbox.User, hostWorkspace, noExec bool) []confine.Step {
 	steps := []confine.Step{{Do: confine.Tmpfs, Target: diskDir, Mode: 0o755, Size: l.DiskBytes, Inodes: l.Inodes}}
@@ -48,7 +48,7 @@ func Writable(l sandbox.Limits, code sandbox.User, hostWorkspace, noExec bool) [
 	return append(steps, confine.Step{Do: confine.Detach, Target: diskDir})
 }
 
-// Places are the folders where the sandbox's own file systems go.
+// Places are the mount points of the sandbox's own file systems.
 func Places() []confine.Step {
 	dir := func(target string, mode uint32) confine.Step {
 		return confine.Step{Do: confine.Dir, Target: strings.TrimPrefix(target, "/"), Mode: mode}

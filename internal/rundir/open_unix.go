@@ -14,7 +14,7 @@ import (
 	"github.com/glovebox-dev/glovebox/sandbox"
 )
 
-// maxLinks bounds the links on the way, as the kernel's own walk does (path_resolution(7)).
+// maxLinks bounds the links in a path, like the kernel (path_resolution(7)).
 const maxLinks = 40
 
 // Bits of st_mode.
@@ -50,24 +50,24 @@ func judge(path, given string) error {
 		return err
 	}
 	at, err := w.to(path)
-	if err == nil && at.shared() { // a sticky folder: it is good to pass through, and not to take all that is in it
+	if err == nil && at.shared() { // a sticky folder may be on the way, but its content is not trusted
 		return w.isWritten(at.path)
 	}
 	return err
 }
 
-// walk goes from / to a folder or to code, and judges every element on the way by itself, before it looks at what is in it.
+// walk goes from / to a folder or to code, and checks every element of the path before it reads the element.
 type walk struct {
-	path  string // that was asked for
-	make  bool   // what is missing
-	code  bool   // it is asked for by Judge, and may be a file
+	path  string // the requested path
+	make  bool   // make missing folders
+	code  bool   // called by Judge; the path may be a file
 	links int    // followed so far
 
-	trusted map[uint32]bool // users beside root and this one
-	given   map[string]bool // folders that are theirs
+	trusted map[uint32]bool // users besides root and this one
+	given   map[string]bool // their folders
 }
 
-// give trusts those who own a place or what is above it.
+// give trusts the owners of a place and of the folders above it.
 func (w *walk) give(place string) error {
 	if place == "" {
 		return nil
@@ -90,7 +90,7 @@ func (w *walk) give(place string) error {
 	return err
 }
 
-// element is one that has been judged.
+// element is a checked element of the path.
 type element struct {
 	path   string // without links
 	mode   uint32
@@ -99,10 +99,10 @@ type element struct {
 	names  uint64 // hard links
 	isDir  bool
 	isLink bool
-	closed bool // to all others, by it or by what is above it: what the modes below it say is nothing to them
+	closed bool // others cannot enter it, or a folder above it; modes below do not matter then
 }
 
-// shared says whether others may make something in it.
+// shared reports whether others can make files in it.
 func (e element) shared() bool { return e.mode&written != 0 && !e.closed }
 
 func (w *walk) to(path string) (element, error) {
@@ -117,7 +117,7 @@ func (w *walk) to(path string) (element, error) {
 	if err != nil || !at.isLink {
 		return at, err
 	}
-	// A link, as /var/run is, or /tmp and /var on macOS. What leads to it is judged, so it is root's or ours like anything else.
+	// A link, such as /var/run, or /tmp and /var on macOS. It has been checked, so it belongs to root or to us.
 	if w.links++; w.links > maxLinks {
 		return element{}, &os.PathError{Op: "open", Path: w.path, Err: syscall.ELOOP}
 	}
@@ -131,7 +131,7 @@ func (w *walk) to(path string) (element, error) {
 	return w.to(filepath.Clean(target))
 }
 
-// judge looks at one element, of which everything above is judged.
+// judge checks one element; everything above it is checked already.
 func (w *walk) judge(path string, above element) (element, error) {
 	at, err := w.look(path)
 	if err != nil {
@@ -139,28 +139,28 @@ func (w *walk) judge(path string, above element) (element, error) {
 	}
 	kind := at.mode & syscall.S_IFMT
 	at.isLink, at.isDir = kind == syscall.S_IFLNK, kind == syscall.S_IFDIR
-	at.closed = kind != syscall.S_IFREG && (above.closed || w.isOwn(at)) // a file may have another name elsewhere
+	at.closed = kind != syscall.S_IFREG && (above.closed || w.isOwn(at)) // a file may be hard-linked elsewhere
 	if w.given[path] && at.mode&syscall.S_ISVTX == 0 {
-		at.mode &^= written // who may write to it is believed with what is given
+		at.mode &^= written // its writers are trusted with the given place
 	}
 	switch {
 	case at.uid != 0 && int(at.uid) != os.Geteuid() && !w.trusted[at.uid]:
-		fix := "name another run folder"
+		fix := "use another run folder"
 		switch {
 		case w.code:
-			fix = "remove it, or use one that lies where only root and this user may write"
+			fix = "remove it, or use one in a folder that only root and this user can write to"
 		case above.shared():
 			fix = "have root remove it"
 		}
 		return at, w.refuse(path+" belongs to another user (id "+strconv.Itoa(int(at.uid))+")", fix)
-	case above.shared() && (at.isLink || !at.isDir && at.names > 1): // even root's: others may have given it this second name (link(2))
-		return at, w.refuse(path+" is a link in a folder that others may write to", "name the folder that it leads to")
+	case above.shared() && (at.isLink || !at.isDir && at.names > 1): // even root's: others may have hard-linked it here (link(2))
+		return at, w.refuse(path+" is a link in a folder that others may write to", "use the folder that it points to")
 	case above.shared() && at.dev != above.dev:
 		return at, w.refuse(path+" is mounted in a folder that others may write to", "unmount it")
 	case at.isLink:
 		return at, nil
 	case !at.isDir && !w.code:
-		return at, w.refuse(path+" is no folder", "remove it")
+		return at, w.refuse(path+" is not a folder", "remove it")
 	case at.shared() && !(at.isDir && at.mode&syscall.S_ISVTX != 0):
 		return at, w.isWritten(path)
 	}
@@ -172,14 +172,14 @@ func (w *walk) isWritten(path string) error {
 	if w.code {
 		mode = "go-w"
 	}
-	return w.refuse("others may write to "+path+", and put in place of what is there what they like", "have its owner run chmod "+mode+" "+path)
+	return w.refuse("others may write to "+path+" and could replace its content", "as its owner: chmod "+mode+" "+path)
 }
 
-// look says what is there, and makes it where that is wanted.
+// look examines an element, and makes it if wanted.
 func (w *walk) look(path string) (element, error) {
 	info, err := os.Lstat(path)
 	if errors.Is(err, fs.ErrNotExist) && w.make {
-		if err = os.Mkdir(path, 0o700); err == nil || errors.Is(err, fs.ErrExist) { // somebody was quicker, and is judged
+		if err = os.Mkdir(path, 0o700); err == nil || errors.Is(err, fs.ErrExist) { // another process made it; check that
 			info, err = os.Lstat(path)
 		}
 	}
@@ -187,26 +187,26 @@ func (w *walk) look(path string) (element, error) {
 		return element{}, err
 	}
 	if err != nil {
-		e := w.refuse("", "see to it that this user may make it")
+		e := w.refuse("", "make it, or let this user make it")
 		e.Err = err
 		return element{}, e
 	}
 	st := info.Sys().(*syscall.Stat_t)
 	at := element{path: path, mode: uint32(st.Mode), uid: st.Uid, dev: uint64(st.Dev), names: uint64(st.Nlink)}
-	// Where each user has a group of the same number, as on Ubuntu, umask is 002, and what a user clones and builds is writable by it as a
-	// matter of course.
+	// If each user has a group of the same number, as on Ubuntu, the umask is 002, and everything that a user clones and
+	// builds is writable by that group.
 	if w.code && (st.Gid == 0 || int(st.Gid) == os.Geteuid() || w.trusted[st.Gid]) {
 		at.mode &^= byGroup
 	}
 	return at, nil
 }
 
-// isOwn says whether it is a folder of this user's that is closed to all others.
+// isOwn reports whether it is this user's folder and closed to all others.
 func (w *walk) isOwn(at element) bool {
 	return at.isDir && int(at.uid) == os.Geteuid() && at.mode&toOthers == 0
 }
 
-// own refuses a folder that is trusted and still not this user's alone.
+// own refuses a trusted folder that is not this user's alone.
 func (w *walk) own(at element) error {
 	switch {
 	case w.isOwn(at):
@@ -219,12 +219,12 @@ func (w *walk) own(at element) error {
 
 func (w *walk) refuse(msg, fix string) *sandbox.Error {
 	if runtime.GOOS == "linux" && os.Geteuid() != 0 && !w.code {
-		fix += ", or set XDG_RUNTIME_DIR to a folder of yours with mode 0700 that lies where nobody else may write"
+		fix += ", or export XDG_RUNTIME_DIR=FOLDER, your own with mode 0700, where nobody else may write"
 	}
 	return &sandbox.Error{Kind: sandbox.Unavailable, Op: "open " + w.path, Msg: msg, Fix: fix}
 }
 
-// isStrangers says whether a folder is there and belongs to somebody else.
+// isStrangers reports whether a folder exists and belongs to somebody else.
 func isStrangers(dir string) bool {
 	info, err := os.Stat(dir)
 	return err == nil && int(info.Sys().(*syscall.Stat_t).Uid) != os.Geteuid()

@@ -2,7 +2,7 @@ package rundir
 
 import "os"
 
-// open judges nothing: the folders of a user's profile are closed to others by the system.
+// open checks nothing: the system closes the folders of a user's profile to others.
 func open(path string, missing bool) (*os.Root, error) {
 	if missing {
 		if err := os.MkdirAll(path, 0o700); err != nil {

@@ -1,17 +1,19 @@
-// Package rundir opens the folder of live state (locks, records, sockets, bundles, claims of ids) so that what lies there can be believed:
-// nobody but root and this user can have put it there, or can lead the folder's path elsewhere. Whoever reads, locks, makes or removes
-// anything below the folder opens it here first. The folder itself is found by Default.
+// Package rundir opens the folder of live state (locks, records, sockets, bundles, claims of ids) so that its content can be
+// trusted: only root and this user can have put it there, and nobody else can redirect the folder's path. Open the folder
+// here before reading, locking, making or removing anything below it. Default finds it.
 //
-// After that paths below it are as good as descriptors, which engines and gVisor could not be given anyway. In a folder that passes, only
-// root and this user can rename or remove what passes: others may not write to it, or it is sticky (unlink(2), rename(2)), and what they make
-// in a sticky one is theirs and fails. Nor can they move a closed folder of ours there: rename(2) of a folder to another parent needs
-// the right to write to that folder. What is left is to mount something there, as FUSE and macOS let users do, with owners as they like:
-// below a sticky folder nothing may be mounted. So from / on every name keeps leading where it led when it was judged.
+// Afterwards paths below it are as safe as descriptors, which cannot be given to engines and gVisor. In a checked folder
+// only root and this user can rename or remove checked entries: others cannot write to it, or it is sticky (unlink(2),
+// rename(2)), and what they make in a sticky one belongs to them and fails the check. They cannot move a closed folder of
+// ours there either: rename(2) of a folder to another parent needs write permission on that folder. They could still mount
+// something there with arbitrary owners, as FUSE and macOS permit; so mounts below a sticky folder are refused. So every
+// name keeps leading where it led when it was checked.
 //
-// The code that sandboxes are made with, programs and source, is believed as well, wherever it lies. Judge judges it by the same walk.
+// The programs and source that make sandboxes are trusted too, wherever they lie. Judge checks them by the same walk.
 //
-// Two ways around it are root's to close: access lists that a mode does not show (NFSv4 and macOS; those of POSIX show in the group's
-// bits), and processes of this user that are not its own, as the code of sandboxes with host_uid "shared" is, which sees no such folder.
+// Two gaps are root's to close: access lists that a mode does not show (NFSv4 and macOS; POSIX lists show in the group's
+// bits), and foreign processes with this user's id, such as the code of sandboxes with host_uid "shared", which cannot see
+// such a folder.
 package rundir
 
 import (
@@ -23,9 +25,10 @@ import (
 	"strconv"
 )
 
-// Default is where live state is where nobody says otherwise: below $XDG_RUNTIME_DIR, or in /tmp, where a system has the one, and root's in
-// /run: there all of it is gone after a reboot, as sandboxes are. Where only containers of an engine are sandboxes, it is in the user's cache.
-// A variable that is not absolute is ignored, as the XDG Base Directory Specification has it, and so is another user's, which su leaves.
+// Default is the default folder of live state: below $XDG_RUNTIME_DIR, or in /tmp, on systems with the former, and root's in
+// /run: all vanish at a reboot, like sandboxes. If all sandboxes are containers of an engine, it is in the user's cache. As
+// the XDG Base Directory Specification requires, a relative variable is ignored; so is another user's folder, which su
+// leaves.
 func Default(lookupEnv func(name string) (string, bool)) string {
 	if runtime.GOOS != "linux" {
 		if cache, err := os.UserCacheDir(); err == nil {
@@ -42,15 +45,15 @@ func Default(lookupEnv func(name string) (string, bool)) string {
 	return "/tmp/glovebox-" + strconv.Itoa(os.Geteuid())
 }
 
-// Open opens the folder, or fails with fs.ErrNotExist where there is none. Where others could have planted it or what lies in it, the
-// error is Unavailable, names the element of the path that lets them, and its fix; nothing has been touched then. The root's name
-// is the path without links.
+// Open opens the folder, or fails with fs.ErrNotExist. If others could have planted it or its content, the error is
+// Unavailable, names the responsible element of the path, and has the fix; nothing has been touched. The root's name is the
+// path without links.
 func Open(path string) (*os.Root, error) { return open(path, false) }
 
-// Make opens the folder as Open does. It makes what is missing of the path, closed to others.
+// Make is Open, but makes missing folders, closed to others.
 func Make(path string) (*os.Root, error) { return open(path, true) }
 
-// Check says what Open would complain of. That the folder is missing is no complaint.
+// Check returns the error that Open would return, or nil for a missing folder.
 func Check(path string) error {
 	root, err := Open(path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -62,10 +65,10 @@ func Check(path string) error {
 	return root.Close()
 }
 
-// Judge says why what lies at path, a file or a folder, may not be what root or this user put there: as Open of what is above, and of itself
-// that it is another user's, or that others may write to it, or to the folder even if it is sticky. It fails with fs.ErrNotExist where
-// there is nothing. A group whose number is that of a trusted user counts as that user.
+// Judge reports why the file or folder at path may not be what root or this user put there. It makes Open's checks of
+// everything above, and refuses a path of another user's, or one that others can write to, even in a sticky folder. It fails
+// with fs.ErrNotExist if nothing is there. A group whose number is that of a trusted user counts as that user.
 //
-// Given is a place that is believed already, as the user named it or runs it: whoever owns it, or a folder above it, could have changed it as
-// well, so these users are trusted, too, and their folders there are not judged again. "" is none.
+// given is a place that is trusted already, as the user named it or runs it: its owner, and owners of the folders above it,
+// could have changed it too. So these users are trusted, and their folders there are not checked again. "" is none.
 func Judge(path, given string) error { return judge(path, given) }

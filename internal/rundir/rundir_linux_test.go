@@ -32,19 +32,19 @@ func TestJudge(t *testing.T) {
 	}{
 		{"root's", 0o755, nil, "", ""},
 		{"root's in a sticky folder", sticky, nil, "", ""},
-		{"in a folder that others write to", 0o777, nil, "up", ", and put"},
+		{"in a folder that others write to", 0o777, nil, "up", " and could"},
 		{"in a stranger's folder", 0o755, func(up, _ string) error { return os.Chown(up, stranger, stranger) }, "up", " belongs to"},
 		{"a stranger's in a sticky folder", sticky, func(_, file string) error { return os.Chown(file, stranger, stranger) }, "up/file", " belongs to"},
 		{"written by root's group", 0o755, func(_, file string) error { return os.Chmod(file, 0o775) }, "", ""},
-		{"written by a group", 0o755, toGroup, "up/file", ", and put"},
-		{"written by a group, in a closed folder", 0o700, toGroup, "up/file", ", and put"},
+		{"written by a group", 0o755, toGroup, "up/file", " and could"},
+		{"written by a group, in a closed folder", 0o700, toGroup, "up/file", " and could"},
 		{"a second name in a sticky folder", sticky, func(up, file string) error { return os.Link(file, up+"/other") }, "up/file", " is a link"},
 		{"a link to a stranger's", 0o755, func(up, file string) error {
 			return errors.Join(os.Rename(file, up+"/other"), os.Symlink("other", file), os.Chown(up+"/other", stranger, stranger))
 		}, "up/other", " belongs to"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			top, err := os.MkdirTemp("", "rundir-") // the folders of t.TempDir are closed to others
+			top, err := os.MkdirTemp("", "rundir-") // others cannot enter t.TempDir
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -57,7 +57,7 @@ func TestJudge(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			// Whoever names the folder believes its owner, but nobody else who writes there.
+			// A given folder is trusted because of its owner, but not other writers.
 			if err := Judge(file, up); (err == nil) != (c.bad == "" || c.bad == "up") {
 				t.Errorf("given the folder: %v", err)
 			}
@@ -127,7 +127,7 @@ func TestWhoCouldHavePlantedIt(t *testing.T) {
 		{"behind a link", func(top string) error { return errors.Join(dir(top+"/open", 0o777), os.Symlink("open", top+"/up")) }, "open"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			top, err := os.MkdirTemp("", "rundir-") // the folders of t.TempDir are closed to others
+			top, err := os.MkdirTemp("", "rundir-") // others cannot enter t.TempDir
 			if err != nil {
 				t.Fatal(err)
 			}
