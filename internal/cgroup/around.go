@@ -8,7 +8,7 @@ import (
 	"slices"
 )
 
-// Around reads what bounds this process: of its own groups and all above them that are in sight, the least. What nothing bounds is zero.
+// Around returns this process's limits: the smallest of its own groups and all visible groups above them. Zero is unlimited.
 func Around() (Limits, error) {
 	h, err := readHierarchies("/proc/self/mountinfo", "/proc/self/cgroup")
 	return h.around(), err
@@ -16,7 +16,7 @@ func Around() (Limits, error) {
 
 func (h hierarchies) around() (l Limits) {
 	lower := func(to *int64, v int64) {
-		if v > 0 && (*to == 0 || v < *to) { // "max", and what is not there, are read as -1
+		if v > 0 && (*to == 0 || v < *to) { // "max" and missing files read as -1
 			*to = v
 		}
 	}

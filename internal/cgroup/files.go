@@ -11,8 +11,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// The kernel's files are read and written by plain system calls: package os would put each into its poller and take it out again,
-// which costs as much as the rest.
+// The kernel's files are accessed by plain system calls: package os would add each to its poller and remove it again, which
+// doubles the cost.
 
 func readFile(dir, name string) ([]byte, error) {
 	path := filepath.Join(dir, name)
@@ -62,7 +62,7 @@ func openFile(path string, flags int) (int, error) {
 	return fd, nil
 }
 
-// retry does a system call again that a signal interrupted.
+// retry repeats a system call that a signal interrupted.
 func retry(call func() (int, error)) (int, error) {
 	for {
 		n, err := call()

@@ -17,7 +17,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Limits bounds a group. A zero field is not bounded.
+// Limits limits a group. A zero field is unlimited.
 type Limits struct {
 	MemoryBytes int64 // with swap off
 	CPUMillis   int64
@@ -26,8 +26,8 @@ type Limits struct {
 
 // Group is one sandbox's group, in every hierarchy of its tree.
 type Group struct {
-	tree     *Tree    // nil for one that was found
-	branches []branch // with the group's own folders
+	tree     *Tree    // nil for a group that was found
+	branches []branch // the group's own folders
 	limits   Limits
 	oomKills int64 // of the sandboxes that the group had before
 	refused  int64 // likewise
@@ -52,7 +52,7 @@ func (t *Tree) Create(name string, l Limits) (*Group, error) {
 	return g, nil
 }
 
-// Find returns the group of that name below the recorded folders of some tree, with whatever of it is still there.
+// Find returns the group of that name below a tree's recorded folders, as far as it still exists.
 func Find(dirs []string, name string) *Group {
 	g := &Group{}
 	for _, dir := range dirs {
@@ -78,24 +78,24 @@ func Find(dirs []string, name string) *Group {
 	return g
 }
 
-// IsThere says whether anything was found of the group. There is none where no hierarchy is ours.
+// IsThere reports whether anything of the group was found. Nothing is if no hierarchy is ours.
 func (g *Group) IsThere() bool { return len(g.branches) > 0 }
 
-// cpuPeriod is the enforcement period of CPU time, in microseconds. Its default of 100 ms makes a throttled program stall for up
-// to 100 ms; a shorter one costs more timer work. A quota of less than leastQuota the kernel refuses, so small shares of a CPU have
-// a longer period.
+// cpuPeriod is the enforcement period of CPU time, in microseconds. With the default of 100 ms a throttled program stalls
+// for up to 100 ms; a shorter period costs more timer work. The kernel refuses quotas below leastQuota, so small shares of a
+// CPU have a longer period.
 const (
 	cpuPeriod  = 50_000
 	leastQuota = 1_000
 )
 
-// cpuTime is the quota of CPU time for each period.
+// cpuTime is the quota of CPU time per period.
 func cpuTime(millis int64) (quota, period int64) {
 	period = max(cpuPeriod, (leastQuota*1000+millis-1)/max(millis, 1))
 	return millis * period / 1000, period
 }
 
-// socketBytes is the most that v1 lets lie in a sandbox's sockets, beside its memory.
+// socketBytes is the most that v1 lets a sandbox's sockets hold, in addition to its memory.
 const socketBytes = 32 << 20
 
 func (b branch) limit(l Limits) error {
@@ -105,7 +105,7 @@ func (b branch) limit(l Limits) error {
 	type setting struct {
 		on          bool
 		file, value string
-		optional    bool // the file is missing on kernels that have nothing to bound there
+		optional    bool // the file is missing on kernels without the feature
 	}
 	var settings []setting
 	if b.V2 {
@@ -119,11 +119,11 @@ func (b branch) limit(l Limits) error {
 		}
 	} else {
 		settings = []setting{
-			// The limit with swap may not be below the one without, so it comes second.
+			// The limit including swap may not be below the one without, so it is set second.
 			{l.MemoryBytes > 0 && b.has(Memory), "memory.limit_in_bytes", memory, false},
 			{l.MemoryBytes > 0 && b.has(Memory), "memory.memsw.limit_in_bytes", memory, true},
 			{l.MemoryBytes > 0 && b.has(Memory), "memory.swappiness", "0", true},
-			// v1 counts what lies in TCP and UDP sockets only where it has a limit, and apart from all other memory.
+			// v1 counts TCP and UDP sockets only if a limit is set, and apart from other memory.
 			{l.MemoryBytes > 0 && b.has(Memory), "memory.kmem.tcp.limit_in_bytes", sockets, true},
 			{l.Pids > 0 && b.has(Pids), "pids.max", strconv.FormatInt(l.Pids, 10), false},
 			{l.CPUMillis > 0 && b.has(CPU), "cpu.cfs_period_us", period, false},
@@ -141,10 +141,10 @@ func (b branch) limit(l Limits) error {
 	return nil
 }
 
-// Door holds a group open for a process that is about to be spawned in it.
+// Door holds a group open for a process that will be spawned in it.
 type Door struct {
-	V2    int   // the folder, for CLONE_INTO_CGROUP (Linux 5.7); 0 where the group has no v2 part
-	Tasks []int // the "tasks" files of its v1 parts, into which the process writes 0 before it executes anything
+	V2    int   // the folder, for CLONE_INTO_CGROUP (Linux 5.7); 0 without a v2 part
+	Tasks []int // the "tasks" files of its v1 parts, to which the process writes 0 before it executes anything
 }
 
 // Door opens the group.
@@ -170,7 +170,7 @@ func (g *Group) Door() (_ *Door, err error) {
 	return d, nil
 }
 
-// Close closes the door; who is inside stays.
+// Close closes the door; processes inside stay.
 func (d *Door) Close() {
 	for _, fd := range append(d.Tasks, d.V2) {
 		if fd > 0 {
@@ -283,7 +283,8 @@ func readKey(dir, file, key string) int64 {
 	return -1
 }
 
-// Processes lists the pids in the group, as this process sees them; one in a foreign pid namespace would show as 0 and is left out.
+// Processes lists the group's pids, as this process sees them. Those in a foreign pid namespace would show as 0 and are left
+// out.
 func (g *Group) Processes() []int {
 	var pids []int
 	for _, b := range g.branches {
@@ -300,11 +301,11 @@ func (g *Group) Processes() []int {
 	return pids
 }
 
-// Kill ends every process in the group. It is a second net: a sandbox's processes end with its pid 1.
+// Kill ends every process in the group. It is a backstop: a sandbox's processes end with its pid 1.
 func (g *Group) Kill() {
 	for _, b := range g.branches {
 		if b.V2 {
-			_ = writeFile(b.Dir, "cgroup.kill", "1") // Linux 5.14; where it is missing the loop below does it
+			_ = writeFile(b.Dir, "cgroup.kill", "1") // Linux 5.14; on older kernels the loop below does it
 		}
 	}
 	for _, pid := range g.Processes() {
@@ -312,12 +313,12 @@ func (g *Group) Kill() {
 	}
 }
 
-// removeTimeout bounds how long Remove waits for the kernel to let go of a group whose processes are dead: usually 5 to 15 ms, but
-// tasks that a CPU limit holds back die late on a busy host.
+// removeTimeout bounds Remove's wait for the kernel to release a group of dead processes: usually 5 to 15 ms, but tasks
+// throttled by a CPU limit die late on a busy host.
 const removeTimeout = 30 * time.Second
 
-// Remove removes the group once it is empty, or says which folder cannot be removed. What is already empty may be kept for a later
-// sandbox, under another name.
+// Remove removes the group once it is empty, or reports which folder cannot be removed. It may keep an empty group for a
+// later sandbox, under another name.
 func (g *Group) Remove(ctx context.Context) error {
 	if g.tree != nil && g.tree.idle.keep(g) {
 		return nil
@@ -348,14 +349,14 @@ func removeDir(ctx context.Context, dir string) error {
 	}
 }
 
-// RemoveTree removes a tree's folder that a dead process left, with the leaf it had for itself. What still holds processes stays.
+// RemoveTree removes a dead process's tree folder, with the process's own leaf. Groups that still hold processes stay.
 func RemoveTree(dir string) {
 	removeIdle(dir)
 	_ = unix.Rmdir(filepath.Join(dir, supervisor))
 	_ = unix.Rmdir(dir)
 }
 
-// Of returns the group that a process is in, whoever made it. It is for reading.
+// Of returns the group of a process, whoever made it. For reading only.
 func Of(pid int) (*Group, error) {
 	h, err := readHierarchies("/proc/self/mountinfo", "/proc/"+strconv.Itoa(pid)+"/cgroup")
 	if err != nil {
@@ -370,7 +371,7 @@ func Of(pid int) (*Group, error) {
 	return g, nil
 }
 
-// Limits reads what bounds the group. What is not bounded is zero.
+// Limits reads the group's limits. Zero is unlimited.
 func (g *Group) Limits() (l Limits) {
 	positive := func(n int64) int64 { return max(n, 0) } // "max", and what is not there, are read as -1
 	for _, b := range g.branches {
@@ -397,7 +398,7 @@ func (g *Group) Limits() (l Limits) {
 	return l
 }
 
-// cpuV2 reads how much CPU a group may use, in thousandths of one; 0 is not bounded.
+// cpuV2 reads a group's CPU limit in thousandths of a CPU; 0 is unlimited.
 func cpuV2(dir string) int64 {
 	text, err := readFile(dir, "cpu.max")
 	quota, period, ok := strings.Cut(strings.TrimSpace(string(text)), " ")

@@ -8,14 +8,14 @@ import (
 	"strings"
 )
 
-// hierarchies says where this process stands in each mounted hierarchy: absolute folders of its own groups.
+// hierarchies holds the absolute folders of this process's own groups, in each mounted hierarchy.
 type hierarchies struct {
 	v1   map[Controller]string
-	v2   string // "" where not mounted
+	v2   string // "" if not mounted
 	root string // of the v2 mount
 }
 
-// readHierarchies joins what is mounted (mountinfo: proc(5)) with where this process is (cgroup: cgroups(7)).
+// readHierarchies combines the mounts (mountinfo: proc(5)) with this process's groups (cgroup: cgroups(7)).
 func readHierarchies(mountinfo, cgroups string) (hierarchies, error) {
 	h := hierarchies{v1: map[Controller]string{}}
 	own, err := readOwn(cgroups)
@@ -68,8 +68,8 @@ func readOwn(file string) (map[string]string, error) {
 	return own, nil
 }
 
-// below is where a group's path is found under a mount that shows the hierarchy from root on. Of a path outside of it only the
-// mount itself is in sight, as in a container without a cgroup namespace.
+// below returns where a group's path is found under a mount that shows the hierarchy from root on. Of a path outside of root
+// only the mount itself is visible, as in a container without a cgroup namespace.
 func below(root, point, path string) string {
 	rel, err := filepath.Rel(root, path)
 	if err != nil || rel == ".." || strings.HasPrefix(rel, "../") {
@@ -78,7 +78,7 @@ func below(root, point, path string) string {
 	return filepath.Join(point, rel)
 }
 
-// unescape undoes the octal escapes of mountinfo.
+// unescape decodes the octal escapes of mountinfo.
 func unescape(s string) string {
 	return strings.NewReplacer(`\040`, " ", `\011`, "\t", `\012`, "\n", `\134`, `\`).Replace(s)
 }

@@ -14,9 +14,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// idle holds groups that sandboxes have left, for the next ones with the same limits: making and removing the four groups of a v1 host
-// takes 1 ms of CPU, much of it long after the removal. Only v1 lets a group be renamed, which keeps every group named after its
-// sandbox; on v2 it is one group that is made, and none is kept.
+// idle keeps groups that sandboxes have left, for later ones with the same limits: making and removing the four groups of a
+// v1 host takes 1 ms of CPU, much of it long after the removal. Only v1 lets a group be renamed, so that every group is
+// named after its sandbox; on v2 there is only one group to make, and none is kept.
 type idle struct {
 	mu     sync.Mutex // guards all below
 	groups []*Group
@@ -24,14 +24,14 @@ type idle struct {
 	closed bool
 }
 
-// Bounds of idle groups.
+// Limits on idle groups.
 const (
 	maxIdle     = 16
-	maxLeftover = 1 << 20 // bytes that may still be charged to one: pages of host files that the sandbox was the first to read
+	maxLeftover = 1 << 20 // bytes that may still be charged: pages of host files that the sandbox read first
 	idlePrefix  = "idle-"
 )
 
-// take returns an idle group of these limits under a new name, or nil.
+// take returns an idle group with these limits under a new name, or nil.
 func (i *idle) take(name string, l Limits) *Group {
 	i.mu.Lock()
 	defer i.mu.Unlock()
@@ -49,8 +49,8 @@ func (i *idle) take(name string, l Limits) *Group {
 	return nil
 }
 
-// keep takes a group that its sandbox has left, or says that it is to be removed: where a process has not quite gone, or much is still
-// charged to it, which the next sandbox would lack.
+// keep takes a group that its sandbox has left. It returns false if the group must be removed: a process is not quite gone,
+// or much is still charged, which the next sandbox would lack.
 func (i *idle) keep(g *Group) bool {
 	if g.tree == nil || !g.isV1() || len(g.branches) != len(g.tree.branches) {
 		return false
@@ -63,20 +63,20 @@ func (i *idle) keep(g *Group) bool {
 	if i.closed {
 		return false
 	}
-	if len(i.groups) == maxIdle { // the one that waits longest may have limits that nobody asks for any more
+	if len(i.groups) == maxIdle { // the oldest may have limits that nobody requests any more
 		i.groups[0].discard()
 		i.groups = slices.Delete(i.groups, 0, 1)
 	}
 	i.made++
 	if g.rename(idlePrefix+strconv.Itoa(i.made)) != nil {
-		return false // what of it was renamed is removed under its new name
+		return false // renamed parts are removed under their new name
 	}
 	i.groups = append(i.groups, &Group{tree: g.tree, branches: g.branches, limits: g.limits})
-	g.branches = nil // whoever still asks is not told of the next sandbox
+	g.branches = nil // later callers must not see the next sandbox's figures
 	return true
 }
 
-// empty says whether nothing is in the group, and next to nothing charged to it.
+// empty reports whether the group holds no process and next to no charged memory.
 func (g *Group) empty() bool {
 	for _, b := range g.branches {
 		if b.has(Pids) && readNumber(b.Dir, "pids.current") != 0 {
@@ -88,7 +88,7 @@ func (g *Group) empty() bool {
 			}
 		}
 	}
-	return g.has(Pids) // else nothing tells
+	return g.has(Pids) // otherwise unknown
 }
 
 func (g *Group) has(c Controller) bool {
@@ -114,7 +114,7 @@ func (g *Group) isV1() bool {
 	return true
 }
 
-// rename gives the group another name in every hierarchy.
+// rename renames the group in every hierarchy.
 func (g *Group) rename(name string) error {
 	for n := range g.branches {
 		to := filepath.Join(filepath.Dir(g.branches[n].Dir), name)
@@ -147,14 +147,14 @@ func (g *Group) reset() error {
 	return nil
 }
 
-// discard removes a group that nothing is in.
+// discard removes an empty group.
 func (g *Group) discard() {
 	for _, b := range g.branches {
 		_ = unix.Rmdir(b.Dir)
 	}
 }
 
-// removeIdle removes the groups that a dead process kept for later below a tree's folder.
+// removeIdle removes the idle groups of a dead process below a tree's folder.
 func removeIdle(dir string) {
 	entries, err := os.ReadDir(dir)
 	if err != nil {

@@ -13,14 +13,14 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Recorded returns those of the folders in a record that are still there. What is in them will be killed, and they will be removed, so each
-// must be a control group whose name is one of a tree's, and no link may lead there; else it is an error. In the kernel's own file systems
-// nobody can put a link, or a file that only looks like the kernel's.
+// Recorded returns the existing folders of a record. Processes in them will be killed, and the folders removed, so each must
+// be a control group with a tree's name, reached without links; else it is an error. Nobody can put a link or an imitated
+// file into the kernel's own file systems.
 func Recorded(dirs []string, isTree func(name string) bool) ([]string, error) {
 	var there []string
 	for _, dir := range dirs {
 		if !isTree(strings.TrimSuffix(filepath.Base(dir), scopeSuffix)) {
-			return nil, fmt.Errorf("%s is not named as a folder of control groups", dir)
+			return nil, fmt.Errorf("%s does not have the name of a control group folder", dir)
 		}
 		switch err := checkGroup(dir); {
 		case err == nil:
@@ -47,7 +47,7 @@ func checkGroup(dir string) error {
 	case err != nil:
 		return err
 	case fs.Type != unix.CGROUP_SUPER_MAGIC && fs.Type != unix.CGROUP2_SUPER_MAGIC:
-		return fmt.Errorf("%s is no control group", dir)
+		return fmt.Errorf("%s is not a control group", dir)
 	case real == dir+" (deleted)": // since it was opened (proc_pid_fd(5))
 		return unix.ENOENT
 	case real != dir:

@@ -16,10 +16,10 @@ const (
 	systemdManager = systemdName + ".Manager"
 )
 
-// startScope asks the service manager (the user's own, for an ordinary user) to put this process into a new scope whose subtree is
-// delegated to us, and waits until that is done. See org.freedesktop.systemd1(5), StartTransientUnit.
+// startScope asks the service manager (for an ordinary user, the user's own) to move this process into a new scope with a
+// delegated subtree, and waits for it. See org.freedesktop.systemd1(5), StartTransientUnit.
 func startScope(ctx context.Context, unit string) error {
-	// The user's bus is at a fixed place (systemd's user@.service); the variable that names it is missing in many sessions.
+	// The user's bus is at a fixed path (systemd's user@.service); many sessions lack the variable that names it.
 	address := "unix:path=/run/dbus/system_bus_socket"
 	if uid := os.Geteuid(); uid != 0 {
 		address = fmt.Sprintf("unix:path=/run/user/%d/bus", uid)

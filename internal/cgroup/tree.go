@@ -2,8 +2,8 @@
 
 // Package cgroup makes control groups for sandboxes, on a host with cgroup v2, v1, a mixture, or none.
 //
-// A Tree is a place where this process may make groups; a Group bounds and counts one sandbox, and names itself in every
-// hierarchy that is needed for that. All limits are set before the first process is in the group.
+// A Tree is a place where this process may make groups. A Group limits and counts one sandbox, and has the sandbox's name in
+// every hierarchy that is needed. All limits are set before the first process enters.
 package cgroup
 
 import (
@@ -18,7 +18,7 @@ import (
 // Controller is a kernel controller.
 type Controller string
 
-// The controllers that bound or count a sandbox.
+// The controllers that limit or count a sandbox.
 const (
 	Memory  Controller = "memory"
 	Pids    Controller = "pids"
@@ -26,7 +26,7 @@ const (
 	CPUAcct Controller = "cpuacct" // v1 only; v2 counts in cpu.stat
 )
 
-// Tree is a place where groups can be made. The zero Tree has no controller: on it every limit is missing.
+// Tree is a place where groups can be made. The zero Tree has no controller and enforces nothing.
 type Tree struct {
 	branches []branch
 	detail   string
@@ -34,7 +34,7 @@ type Tree struct {
 	idle     idle
 }
 
-// branch is one hierarchy: a folder in which we may make groups, and the controllers that these then have.
+// branch is one hierarchy: a folder in which we may make groups, and their controllers.
 type branch struct {
 	Dir         string
 	V2          bool
@@ -43,7 +43,7 @@ type branch struct {
 
 func (b branch) has(c Controller) bool { return slices.Contains(b.Controllers, c) }
 
-// Enforcer names what enforces a controller's limit here, or "" where nothing does.
+// Enforcer names what enforces a controller's limit here, or "".
 func (t *Tree) Enforcer(c Controller) string {
 	for _, b := range t.branches {
 		switch {
@@ -57,13 +57,13 @@ func (t *Tree) Enforcer(c Controller) string {
 	return ""
 }
 
-// Detail says in words what was found, Fix what would help where something is missing.
+// Detail explains what was found.
 func (t *Tree) Detail() string { return t.detail }
 
-// Fix says what would help where a controller is missing.
+// Fix explains how to make missing controllers available.
 func (t *Tree) Fix() string { return t.fix }
 
-// Dirs are the folders in which this tree makes its groups, for the record that a later process cleans up by.
+// Dirs are the folders in which this tree makes its groups, for the record from which a later process cleans up.
 func (t *Tree) Dirs() []string {
 	dirs := make([]string, 0, len(t.branches))
 	for _, b := range t.branches {
@@ -72,9 +72,9 @@ func (t *Tree) Dirs() []string {
 	return dirs
 }
 
-// Open finds a place for groups and makes a folder of the given name there, in each hierarchy that is needed. Each folder is announced
-// before it is made, so that the caller can write down what another process would have to remove. Finding no place is no error:
-// the tree then enforces nothing, and Detail says why.
+// Open finds a place for groups and makes a folder of the given name there, in each necessary hierarchy. It announces each
+// folder before it makes it, so that the caller can record what another process would have to remove. Finding no place is no
+// error: the tree then enforces nothing, and Detail says why.
 func Open(name string, announce func(dir string) error) (*Tree, error) {
 	h, err := readHierarchies("/proc/self/mountinfo", "/proc/self/cgroup")
 	if err != nil {
@@ -96,13 +96,13 @@ func Open(name string, announce func(dir string) error) (*Tree, error) {
 		}
 		dir := filepath.Join(h.v1[c], name)
 		if i := slices.IndexFunc(t.branches, func(b branch) bool { return b.Dir == dir }); i >= 0 {
-			t.branches[i].Controllers = append(t.branches[i].Controllers, c) // mounted together, as cpu,cpuacct
+			t.branches[i].Controllers = append(t.branches[i].Controllers, c) // mounted together, like cpu,cpuacct
 			continue
 		}
 		if err := makeDir(dir, announce); err != nil {
 			var path *os.PathError
 			if errors.As(err, &path) {
-				err = path.Err // the folder's name is nobody's business who only sees the error
+				err = path.Err // the folder's name does not belong in the error
 			}
 			why = append(why, fmt.Errorf("%s: %w", c, err))
 			continue
@@ -142,7 +142,7 @@ func (t *Tree) describe(h hierarchies, why error) {
 		return
 	}
 	if t.detail == "" {
-		t.detail = "no controller can be used"
+		t.detail = "no controller is available"
 	}
 	t.detail += "; missing: " + strings.Join(missing, ", ")
 	if why != nil {
@@ -150,7 +150,7 @@ func (t *Tree) describe(h hierarchies, why error) {
 	}
 	switch {
 	case os.Geteuid() == 0 && h.v2 == "" && len(h.v1) == 0:
-		t.fix = "mount cgroup v2 at /sys/fs/cgroup"
+		t.fix = "mount -t cgroup2 none /sys/fs/cgroup"
 	case os.Geteuid() == 0:
 		t.fix = "run where the cgroup file system is writable (in a container: --cgroupns=private and a writable /sys/fs/cgroup)"
 	default:
@@ -158,7 +158,8 @@ func (t *Tree) describe(h hierarchies, why error) {
 	}
 }
 
-// Lose makes the tree that of a host without some controllers, before it has made groups. It is for the test that forces every downgrade.
+// Lose makes the tree pretend that the host lacks some controllers, before it has made groups. For the test that forces
+// every downgrade.
 func (t *Tree) Lose(lacking ...string) {
 	for i := range t.branches {
 		b := &t.branches[i]
@@ -167,13 +168,13 @@ func (t *Tree) Lose(lacking ...string) {
 	t.describe(hierarchies{}, nil)
 }
 
-// Close removes the tree's own folders, where no group is left in them.
+// Close removes the tree's own folders that hold no groups.
 func (t *Tree) Close() error {
 	t.idle.close()
 	var errs []error
 	for _, b := range t.branches {
 		if err := os.Remove(b.Dir); err != nil && !errors.Is(err, os.ErrNotExist) && !b.V2 {
-			// A v2 scope holds this process itself, and goes with it.
+			// A v2 scope contains this process itself, and ends with it.
 			errs = append(errs, err)
 		}
 	}

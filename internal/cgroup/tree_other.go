@@ -2,7 +2,7 @@
 
 package cgroup
 
-// Tree is of Linux alone; elsewhere there is none, and no group.
+// Tree exists on Linux only.
 type Tree struct{}
 
 // Open makes none.

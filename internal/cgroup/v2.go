@@ -14,22 +14,22 @@ import (
 	"time"
 )
 
-// errNoControllers says that the v2 tree is there but empty, as on a hybrid host whose controllers are all bound to v1.
+// errNoControllers says that the v2 tree exists but has no controllers, as on a hybrid host that binds them all to v1.
 var errNoControllers = errors.New("cgroup v2 has no controllers")
 
 var wanted = []Controller{Memory, Pids, CPU}
 
-// supervisor is the leaf that holds this process, as a group with groups below it may hold none itself.
+// supervisor is the leaf for this process, as a group with groups below it may hold no processes itself.
 const supervisor = "supervisor"
 
-// openV2 finds or makes a v2 group of our own in which the controllers are on. systemd, where it runs, is asked for a delegated
-// scope, because it is the one writer of its tree; elsewhere the nearest group above us that hands controllers down is used.
+// openV2 finds or makes our own v2 group with the controllers enabled. If systemd runs, it is asked for a delegated scope,
+// because it alone may write to its tree; otherwise the nearest group above us that delegates controllers is used.
 func openV2(h hierarchies, name string, announce func(string) error) (branch, error) {
 	if have := controllersIn(h.root, "cgroup.controllers"); len(have) == 0 {
 		return branch{}, errNoControllers
 	}
 	if _, err := os.Stat("/run/systemd/system"); err == nil {
-		dir, err := delegatedScope(h, name) // which systemd removes when its last process is gone
+		dir, err := delegatedScope(h, name) // systemd removes it when its last process is gone
 		if err == nil {
 			err = announce(dir)
 		}
@@ -49,12 +49,12 @@ func openV2(h hierarchies, name string, announce func(string) error) (branch, er
 			return prepareV2(sub)
 		}
 		if dir == h.root {
-			return branch{}, fmt.Errorf("no group above %s hands memory, pids and cpu down", h.v2)
+			return branch{}, fmt.Errorf("no group above %s delegates memory, pids and cpu", h.v2)
 		}
 	}
 }
 
-// delegatedScope asks systemd for a scope that is ours to divide, and returns its folder once we are in it.
+// delegatedScope asks systemd for a delegated scope, and returns its folder once we are in it.
 func delegatedScope(h hierarchies, name string) (string, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), systemdTimeout)
 	defer cancel()
@@ -74,10 +74,10 @@ func delegatedScope(h hierarchies, name string) (string, error) {
 
 const (
 	systemdTimeout = 5 * time.Second
-	scopeSuffix    = ".scope" // of what systemd makes for us
+	scopeSuffix    = ".scope" // suffix of the scope that systemd makes
 )
 
-// prepareV2 moves this process, where it is in dir itself, into a leaf and hands the controllers down.
+// prepareV2 moves this process into a leaf, if it is in dir itself, and delegates the controllers.
 func prepareV2(dir string) (branch, error) {
 	procs, err := readFile(dir, "cgroup.procs")
 	if err != nil {
@@ -99,7 +99,7 @@ func prepareV2(dir string) (branch, error) {
 	return branch{Dir: dir, V2: true, Controllers: on}, nil
 }
 
-// enable hands every controller we want and dir has down to its children; one that cannot be is left out.
+// enable delegates every wanted controller that dir has to its children; it skips those that it cannot.
 func enable(dir string) error {
 	var errs []error
 	for _, c := range wanted {

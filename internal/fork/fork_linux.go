@@ -8,7 +8,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// The same hooks of the runtime that package syscall uses and that it keeps open to others.
+// The runtime's hooks of package syscall, which it keeps open to others.
 
 //go:linkname runtimeBeforeFork syscall.runtime_BeforeFork
 func runtimeBeforeFork()
@@ -19,9 +19,9 @@ func runtimeAfterFork()
 //go:linkname runtimeAfterForkInChild syscall.runtime_AfterForkInChild
 func runtimeAfterForkInChild()
 
-// vfork is the system call trap, clone(2) or clone3(2), without a stack for the child. The child runs on the caller's stack and
-// memory, and the caller's thread stands still, until the child has executed a program or exited. It is in assembly because the child
-// overwrites the stack below its caller's frame, where the return address of a Go function would be.
+// vfork is the system call trap, clone(2) or clone3(2), without a stack for the child. The child runs on the caller's stack
+// and memory, and the caller's thread waits, until the child has executed a program or exited. It is in assembly because the
+// child overwrites the stack below its caller's frame, where a Go function's return address would be.
 func vfork(trap, a1, a2, a3 uintptr) (pid, errno uintptr)
 
 // child is an order as the kernel takes it. The child process writes where and why it failed into it.
@@ -37,7 +37,7 @@ type child struct {
 	limits           []limit
 	become           *Identity
 	ignored          []uintptr
-	moved            []int // descriptors that are ours to close
+	moved            []int // descriptors that we must close
 
 	told *os.File // where a child with memory of its own says why it failed
 	tell int      // its end of that; -1 where the memory is shared
@@ -46,13 +46,13 @@ type child struct {
 	report
 }
 
-// making is how the process is made.
+// making describes how the process is made.
 type making struct {
-	first, call cloning // the same, but where a maker comes first
+	first, call cloning // equal, unless a maker comes first
 	clone3      cloneArgs
 	spawned     *Identity
 	mounts      uintptr // a descriptor; 0 is none
-	second      uintptr // the process that a maker made
+	second      uintptr // the process that the maker made
 }
 
 // cloning is a system call that makes a process.
@@ -61,7 +61,7 @@ type cloning struct {
 	args [3]uintptr
 }
 
-// report is where and why a child failed.
+// report says where and why a child failed.
 type report struct {
 	step  Step
 	errno syscall.Errno
@@ -90,13 +90,13 @@ type cloneArgs struct {
 
 var nameless [1]byte // the empty path
 
-var self = [...]byte{'0'} // who writes it into a control group's tasks is moved there
+var self = [...]byte{'0'} // writing it to a control group's tasks moves the writer there
 
-// forkExec returns in the parent only, and leaves it to the caller to call runtimeAfterFork at once: what lies in this frame is then
-// what the child left there, so nothing but the results of vfork may be used any more.
+// forkExec returns in the parent only. The caller must call runtimeAfterFork at once: this frame then contains what the
+// child left there, so only the results of vfork may be used any more.
 //
-// Between fork and exec only system calls are made. A call of any other function could grow the stack or wait for another
-// thread, which does not exist in the child: hence one long function.
+// Between fork and exec only system calls are made. Any other function call could grow the stack or wait for another thread,
+// which does not exist in the child: hence one long function.
 //
 //go:noinline
 //go:norace
@@ -105,7 +105,7 @@ func forkExec(c *child) (pid, failed uintptr) {
 	var (
 		errno  syscall.Errno
 		i      int
-		action [4]uintptr // struct sigaction of the kernel: all zero is the default
+		action [4]uintptr // the kernel's struct sigaction: all zero is the default
 		none   uint64     // an empty signal set
 		header unix.CapUserHeader
 		caps   [2]unix.CapUserData
@@ -128,8 +128,8 @@ func forkExec(c *child) (pid, failed uintptr) {
 			}
 		}
 		c.step = Birth
-		// It keeps the capabilities of who it was until the new user namespace, as hosts may reserve making one to root. They are not
-		// in effect after a change away from uid 0 (capabilities(7)).
+		// Keep the old capabilities until the new user namespace exists, as hosts may restrict making one to root. They are
+		// not effective after a change away from uid 0 (capabilities(7)).
 		_, _, errno = syscall.RawSyscall6(syscall.SYS_PRCTL, unix.PR_SET_KEEPCAPS, 1, 0, 0, 0, 0)
 		if errno != 0 {
 			goto out
@@ -159,7 +159,7 @@ func forkExec(c *child) (pid, failed uintptr) {
 			errno = syscall.Errno(failed)
 			goto out
 		}
-		if pid != 0 { // the maker again, once its process has executed a program or failed to
+		if pid != 0 { // the maker again, after its process executed a program or failed
 			c.second = pid
 			for {
 				_, _, _ = syscall.RawSyscall(syscall.SYS_EXIT_GROUP, 0, 0, 0)
@@ -174,8 +174,7 @@ func forkExec(c *child) (pid, failed uintptr) {
 	if _, _, errno = syscall.RawSyscall(syscall.SYS_SETSID, 0, 0, 0); errno != 0 {
 		goto out
 	}
-	// A thread that moves itself needs no other to stand still. A move by pid waits for that, 6 to 18 ms of RCU (cgroup_attach_lock,
-	// Linux 6.18).
+	// A thread that moves itself stops no others. A move by pid waits 6 to 18 ms for RCU (cgroup_attach_lock, Linux 6.18).
 	c.step = Enter
 	for i = range c.tasks {
 		if _, _, errno = syscall.RawSyscall(syscall.SYS_WRITE, c.tasks[i], uintptr(unsafe.Pointer(&self)), 1); errno != 0 {
@@ -207,8 +206,8 @@ func forkExec(c *child) (pid, failed uintptr) {
 			goto out
 		}
 	}
-	// What Go opens is close-on-exec already; this is for what the process was spawned with, and for what others in it opened. Linux 5.11,
-	// else nothing.
+	// Go's descriptors are close-on-exec already; this closes those that the process inherited or that non-Go code opened.
+	// Linux 5.11, else nothing.
 	_, _, _ = syscall.RawSyscall(unix.SYS_CLOSE_RANGE, uintptr(len(c.files)), ^uintptr(0), unix.CLOSE_RANGE_CLOEXEC)
 	c.step = Terminal
 	if c.tty {
@@ -240,7 +239,7 @@ func forkExec(c *child) (pid, failed uintptr) {
 		if errno != 0 {
 			goto out
 		}
-		if c.tell >= 0 { // fs.suid_dumpable may have opened the copy of our memory to the new user
+		if c.tell >= 0 { // fs.suid_dumpable may make the copy of our memory readable to the new user
 			_, _, _ = syscall.RawSyscall(syscall.SYS_PRCTL, unix.PR_SET_DUMPABLE, 0, 0)
 		}
 	}
@@ -251,7 +250,7 @@ func forkExec(c *child) (pid, failed uintptr) {
 		}
 	}
 	c.step = Execute
-	errno = syscall.ENOENT // where there is no folder to look into
+	errno = syscall.ENOENT // if there are no paths
 	for i = range c.paths {
 		path = c.paths[i]
 		_, _, errno = syscall.RawSyscall(syscall.SYS_EXECVE, uintptr(unsafe.Pointer(path)),
@@ -270,7 +269,7 @@ func forkExec(c *child) (pid, failed uintptr) {
 		goto out
 	}
 	if denied {
-		errno = syscall.EACCES // as execvp(3): rather this than that the last folder did not hold it
+		errno = syscall.EACCES // like execvp(3), prefer this to the last folder's ENOENT
 	}
 out:
 	c.errno = errno

@@ -1,6 +1,6 @@
-// Package fork starts programs, by vfork(2) where it may: the child borrows this process's memory until it executes, so that starting
-// one costs the same however large this process is. Package os copies the page tables of the whole process where a new user namespace
-// is asked for (1.5 ms for a small server here), and can neither set limits nor enter control groups between fork and exec.
+// Package fork starts programs, by vfork(2) if possible: the child borrows this process's memory until it executes, so the
+// cost does not depend on this process's size. Package os copies the page tables of the whole process for a new user
+// namespace (1.5 ms for a small server), and can neither set limits nor enter control groups between fork and exec.
 package fork
 
 import (
@@ -16,30 +16,31 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Order is a program to start, and what its process does to itself before.
+// Order is a program to start, and what its process does before.
 type Order struct {
-	Paths   []string // where the program may be, tried in this order as execvp(3) does, but for scripts without #!, which stay refused
-	Program int      // what is executed where no path is given: a descriptor as the child has it, of Files; its path need not be in sight
+	Paths   []string // possible paths of the program, tried like execvp(3), but scripts without #! are refused
+	Program int      // without Paths, the child's descriptor, of Files, to execute; its path need not be visible
 	Argv    []string
 	Env     []string
-	Dir     string // as the child sees it, after Become; "" is this process's own
-	Files   []int  // what becomes descriptor 0, 1, 2 and so on; every other one is closed
+	Dir     string // as the child sees it, after Become; "" is this process's
+	Files   []int  // descriptors 0, 1, 2 and so on of the child; all others are closed
 
 	Namespaces uintptr   // CLONE_NEW* flags
-	As         *Identity // whom the process is, in this process's user namespace, when its own are made; nil: who this process is
-	Mounts     int       // an open mount namespace, of which the child's own is made instead of this process's; 0 is none. It needs As
+	As         *Identity // identity in this process's user namespace while the new ones are made; nil: unchanged
+	Mounts     int       // an open mount namespace for the child to copy instead of this process's; 0 is none. Needs As
 	Cgroup     int       // an open v2 group to be spawned in (Linux 5.7); 0 is none
 	Tasks      []int     // open "tasks" files of v1 groups, which the child enters
-	Ambient    []uintptr // capabilities that outlive the exec although the process's id is nobody in its user namespace
+	Ambient    []uintptr // capabilities to keep across exec, although the id is not mapped in the new user namespace
 
-	// Copy gives the child a copy of this process's memory instead of lending it, for a child that others may stop before it executes,
-	// as whoever has the user id that it becomes may: a stopped child that has borrowed holds its parent's thread for good.
+	// Copy gives the child a copy of this process's memory instead of lending it. It is for a child that others may stop
+	// before it executes, such as processes of the user that it becomes: a stopped child with borrowed memory blocks its
+	// parent's thread for ever.
 	Copy bool
 
-	PIDFD  bool // a pidfd of the child is wanted
+	PIDFD  bool // return a pidfd of the child
 	TTY    bool // descriptor 0 becomes the controlling terminal
 	Limits []Limit
-	Become *Identity // nil: who this process is
+	Become *Identity // nil: unchanged
 }
 
 // Limit is a resource limit, hard and soft.
@@ -48,16 +49,16 @@ type Limit struct {
 	Value    uint64
 }
 
-// Identity is whom a process becomes, in real, effective and saved ids.
+// Identity is a process's real, effective and saved ids.
 type Identity struct {
 	UID, GID   uint32
-	KeepGroups bool // leave the supplementary groups, where setgroups is denied (CVE-2014-8989)
+	KeepGroups bool // keep the supplementary groups, if setgroups is denied (CVE-2014-8989)
 }
 
 // Step is what a child was about to do when it failed.
 type Step int
 
-// The steps, in their order.
+// The steps, in order.
 const (
 	Fork Step = iota
 	Mounts
@@ -80,7 +81,7 @@ var steps = [...]string{"fork", "join mounts", "take identity", "new session", "
 
 func (s Step) String() string { return steps[s] }
 
-// Error is a child that did not come to its program. Nothing of it is left.
+// Error is a child that failed before its program. Nothing of it is left.
 type Error struct {
 	Step  Step
 	Errno syscall.Errno
@@ -89,16 +90,16 @@ type Error struct {
 func (e *Error) Error() string { return e.Step.String() + ": " + e.Errno.Error() }
 func (e *Error) Unwrap() error { return e.Errno }
 
-// Start starts the program and returns once it runs, or was killed before it could: its pid and, where it was wanted, a pidfd, which
-// the caller closes; else -1. The process is a child of this one, for the caller to wait for. It inherits the calling thread's walls;
-// a caller that has some locks its goroutine to the thread.
+// Start starts the program and returns once it runs, or was killed before: its pid and, if wanted, a pidfd, which the caller
+// closes; else -1. The caller waits for the process, its child. The process inherits the calling thread's confinement; a
+// caller that has some locks its goroutine to the thread.
 func (o *Order) Start() (pid, pidfd int, err error) {
 	c, err := o.prepare()
 	if err != nil {
 		return -1, -1, err
 	}
 	defer c.close()
-	// Whoever makes a descriptor and marks it close-on-exec by two calls holds this lock for reading.
+	// Whoever makes a descriptor close-on-exec by a second call holds this lock for reading.
 	syscall.ForkLock.Lock()
 	child, failed := forkExec(c)
 	runtimeAfterFork()
@@ -110,7 +111,7 @@ func (o *Order) Start() (pid, pidfd int, err error) {
 		c.hear(int(child))
 	}
 	if o.As != nil {
-		reap(int(child)) // who made the process, or failed to
+		reap(int(child)) // the maker, or a child that failed
 		child = c.second
 	}
 	if c.errno == 0 {
@@ -127,40 +128,40 @@ func (o *Order) Start() (pid, pidfd int, err error) {
 
 func reap(pid int) {
 	for {
-		if _, err := syscall.Wait4(pid, nil, 0, nil); err != syscall.EINTR { // ECHILD where the caller reaps whatever ends
+		if _, err := syscall.Wait4(pid, nil, 0, nil); err != syscall.EINTR { // ECHILD if the caller reaps all children
 			return
 		}
 	}
 }
 
-// execTimeout is how long a child with memory of its own may take to execute its program: time enough on a busy host, as it only has to
-// make a few system calls.
+// execTimeout is how long a child with its own memory may take to execute its program, generous for a busy host: it only
+// makes a few system calls.
 const execTimeout = 5 * time.Second
 
-// hear waits until a child that has memory of its own has executed its program, or takes over what it says of its failure. One that
-// does not come to it is killed: whoever may signal it has stopped it.
+// hear waits until a child with its own memory has executed its program, or takes over its report of a failure. A child that
+// does neither is killed: another process of its user has stopped it.
 func (c *child) hear(pid int) {
 	unix.Close(c.tell)
 	c.tell = -1
 	var said report
-	_ = c.told.SetReadDeadline(time.Now().Add(execTimeout)) // the end of a pipe can be waited for
+	_ = c.told.SetReadDeadline(time.Now().Add(execTimeout)) // pipes support deadlines
 	_, err := io.ReadFull(c.told, unsafe.Slice((*byte)(unsafe.Pointer(&said)), unsafe.Sizeof(said)))
 	switch {
 	case err == nil:
 		c.step, c.errno = said.step, said.errno
-	case !errors.Is(err, io.EOF): // the time is over; whatever else it is, the child is not known to run its program
+	case !errors.Is(err, io.EOF): // a time-out or another error: the program may not run
 		_ = unix.Kill(pid, unix.SIGKILL)
 		c.step, c.errno = Execute, unix.ETIMEDOUT
 	}
 }
 
-// prepare turns everything into what the kernel takes, as nothing can be allocated after the fork.
+// prepare converts everything for the kernel, as nothing can be allocated after the fork.
 func (o *Order) prepare() (_ *child, err error) {
 	if o.Mounts > 0 && o.As == nil {
-		return nil, errors.New("without As nobody joins Mounts") // its maker does
+		return nil, errors.New("Mounts needs As") // the maker joins them
 	}
 	if o.Program > 0 && len(o.Paths) > 0 {
-		return nil, errors.New("Program is executed where no path is given")
+		return nil, errors.New("Program and Paths exclude each other")
 	}
 	c := &child{pidfd: -1, tell: -1, tty: o.TTY, ambient: o.Ambient, become: o.Become,
 		making: making{spawned: o.As, mounts: uintptr(o.Mounts)}, program: uintptr(o.Program)}
@@ -170,20 +171,20 @@ func (o *Order) prepare() (_ *child, err error) {
 		}
 	}()
 	if c.argv, err = syscall.SlicePtrFromStrings(o.Argv); err != nil {
-		return nil, fmt.Errorf("an argument holds a NUL byte: %w", err)
+		return nil, fmt.Errorf("an argument contains a NUL byte: %w", err)
 	}
 	if c.env, err = syscall.SlicePtrFromStrings(o.Env); err != nil {
-		return nil, fmt.Errorf("the environment holds a NUL byte: %w", err)
+		return nil, fmt.Errorf("the environment contains a NUL byte: %w", err)
 	}
 	if o.Dir != "" {
 		if c.dir, err = syscall.BytePtrFromString(o.Dir); err != nil {
-			return nil, fmt.Errorf("the directory's path holds a NUL byte: %w", err)
+			return nil, fmt.Errorf("the directory's path contains a NUL byte: %w", err)
 		}
 	}
 	for _, p := range o.Paths {
 		ptr, err := syscall.BytePtrFromString(p)
 		if err != nil {
-			return nil, fmt.Errorf("the program's path holds a NUL byte: %w", err)
+			return nil, fmt.Errorf("the program's path contains a NUL byte: %w", err)
 		}
 		c.paths = append(c.paths, ptr)
 	}
@@ -193,7 +194,7 @@ func (o *Order) prepare() (_ *child, err error) {
 		}
 	}
 	for _, fd := range o.Files {
-		if fd < len(o.Files) { // it would be overwritten while they are put in place
+		if fd < len(o.Files) { // it would be overwritten while the others are placed
 			if fd, err = unix.FcntlInt(uintptr(fd), unix.F_DUPFD_CLOEXEC, len(o.Files)); err != nil {
 				return nil, fmt.Errorf("move descriptor: %w", err)
 			}
@@ -212,7 +213,7 @@ func (o *Order) prepare() (_ *child, err error) {
 	return c, nil
 }
 
-// pipe makes the pipe by which a child with memory of its own says why it failed; when it executes its program it closes.
+// pipe makes the pipe on which a child with its own memory reports a failure; executing its program closes it.
 func (c *child) pipe(above int) error {
 	var ends [2]int
 	if err := unix.Pipe2(ends[:], unix.O_CLOEXEC); err != nil {
@@ -228,12 +229,12 @@ func (c *child) pipe(above int) error {
 	return err
 }
 
-// clone chooses the system call: only clone3 can say a control group, and only clone is let through the guest's own filter.
+// clone chooses the system call: only clone3 can name a control group, and the guest's own filter permits only clone.
 //
-// A process that is spawned as somebody else has a maker between it and this one, which takes that identity and then makes it: what makes
-// a user namespace is its owner, and who is changed after it was made would have to be changed on every thread of its program. The
-// maker shares the descriptors of this process, so that the pidfd comes to it, and hands its parent on (CLONE_PARENT), whose exit
-// signal is then its own.
+// A process spawned under another identity has a maker between it and this one. The maker takes that identity and then makes
+// the process: the maker of a user namespace owns it, and a later change would have to be made on every thread. The maker
+// shares this process's descriptors, so that the pidfd arrives here, and passes on its parent (CLONE_PARENT), whose exit
+// signal then is its own.
 func (c *child) clone(o *Order) {
 	flags := o.Namespaces
 	if !o.Copy {
@@ -259,8 +260,8 @@ func (c *child) clone(o *Order) {
 	}
 }
 
-// ignored lists the signals that this process was ignoring when it first started a program. Those that it handles are reset by the
-// kernel at exec, these are not, and a program that is spawned with SIGPIPE ignored behaves strangely.
+// ignored lists the signals that this process ignored when it first started a program. The kernel resets handled signals at
+// exec, but not these, and a program with SIGPIPE ignored misbehaves.
 var ignored = sync.OnceValue(func() (signals []uintptr) {
 	for n := uintptr(1); n <= 64; n++ {
 		var action [4]uintptr

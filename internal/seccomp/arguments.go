@@ -8,12 +8,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// byArgument are the calls that are allowed but for certain arguments.
+// byArgument are the calls that are allowed except with certain arguments.
 func byArgument(o Options) map[int][]Rule {
 	deviceNode := []uint32{unix.S_IFCHR, unix.S_IFBLK}
 	rules := map[int][]Rule{
-		// No netlink: answers that wait unread in its sockets, 8 MiB in each, are in no control group's count. The C library
-		// resolves names without it; only lists of interfaces are not to be had.
+		// No netlink: no control group counts unread answers in its sockets, 8 MiB each. The C library resolves names
+		// without it; only lists of interfaces are unavailable.
 		unix.SYS_SOCKET:     sockets(unix.AF_UNIX, unix.AF_INET, unix.AF_INET6),
 		unix.SYS_SOCKETPAIR: sockets(unix.AF_UNIX),
 		unix.SYS_SETSOCKOPT: socketOptions(),
@@ -21,11 +21,11 @@ func byArgument(o Options) map[int][]Rule {
 		unix.SYS_SENDMSG:    noMore(2, unix.MSG_MORE),
 		unix.SYS_SENDMMSG:   noMore(3, unix.MSG_MORE),
 		unix.SYS_CLONE: {{Arg: 0, Mask: cloneNamespaces, Op: AnyBit, Answer: eperm},
-			// Descriptors shared with another process, as threads alone do today: locks would outlive the process that took them, by which
-			// they are bounded.
+			// Only threads may share descriptors: otherwise locks would outlive the process that took them, by which they
+			// are counted.
 			{Arg: 0, Mask: unix.CLONE_FILES | unix.CLONE_THREAD, Op: In, Values: []uint32{unix.CLONE_FILES}, Answer: eperm}},
 		unix.SYS_IOCTL: {{Arg: 1, Mask: anyBits, Op: In, Answer: eperm, Values: slices.Concat(fileSystemNumbers, []uint32{
-			unix.TIOCSTI,                     // types into the terminal of others (CVE-2017-5226)
+			unix.TIOCSTI,                     // types into other programs' terminals (CVE-2017-5226)
 			0x541c,                           // TIOCLINUX, the same by the console's selection
 			unix.TIOCSETD,                    // loads line disciplines (CVE-2017-2636)
 			unix.TIOCCONS,                    // takes the console's output
@@ -37,17 +37,18 @@ func byArgument(o Options) map[int][]Rule {
 			// SIOCGSTAMP, SIOCGSTAMPNS, as they are old and new: the first on a socket turns time stamps on, as the option SO_TIMESTAMP does.
 			0x8906, 0x8907, 0x80108906, 0x80108907,
 		})}},
-		// Locks of open files cannot be told from the host's own in /proc/locks, by which locks are bounded. A lease on a file of the host's holds whoever opens it up to fs.lease-break-time; F_NOTIFY is the older watch. Answered as by
-		// file systems without them.
+		// /proc/locks, by which locks are counted, does not attribute open file description locks. A lease on a host file
+		// delays whoever opens it by up to fs.lease-break-time; F_NOTIFY is the older watch. Answered as by file systems
+		// without them.
 		unix.SYS_FCNTL: {{Arg: 1, Mask: anyBits, Op: In, Answer: einval, Values: []uint32{
 			unix.F_SETLEASE, unix.F_NOTIFY, unix.F_OFD_GETLK, unix.F_OFD_SETLK, unix.F_OFD_SETLKW}}},
-		// POSIX_FADV_DONTNEED drops what all others have cached of a file that is only read.
+		// POSIX_FADV_DONTNEED drops everyone's cache of a file, even a read-only one.
 		unix.SYS_FADVISE64: {{Arg: 3, Mask: anyBits, Op: In, Answer: Skip, Values: []uint32{unix.FADV_DONTNEED}}},
-		// Huge pages are a store of the host's, and in no count of memory.
+		// Huge pages are a host-wide pool and not counted as memory.
 		unix.SYS_MMAP:         {{Arg: 3, Mask: unix.MAP_HUGETLB, Op: AnyBit, Answer: enomem}},
 		unix.SYS_MEMFD_CREATE: {{Arg: 1, Mask: unix.MFD_HUGETLB, Op: AnyBit, Answer: enomem}},
 		unix.SYS_SHMGET:       {{Arg: 2, Mask: 0o4000 /* SHM_HUGETLB */, Op: AnyBit, Answer: enomem}},
-		// Merged pages (KSM) tell by the time of a write what others hold, and the lists of them are counted to nobody.
+		// Merged pages (KSM) reveal by a write's timing what others hold, and nothing counts their lists.
 		unix.SYS_MADVISE: {{Arg: 2, Mask: anyBits, Op: In, Answer: einval, Values: []uint32{unix.MADV_MERGEABLE}}},
 		unix.SYS_PRCTL:   prctlOptions(o),
 		// READ_IMPLIES_EXEC and ADDR_NO_RANDOMIZE weaken a program against itself and its children.
@@ -59,7 +60,7 @@ func byArgument(o Options) map[int][]Rule {
 		rules[unix.SYS_SECCOMP] = nil
 	}
 	if !o.HostWritable {
-		rules[unix.SYS_MSYNC] = []Rule{{Arg: 2, Mask: unix.MS_SYNC, Op: AnyBit, Answer: Skip}} // as the flushes
+		rules[unix.SYS_MSYNC] = []Rule{{Arg: 2, Mask: unix.MS_SYNC, Op: AnyBit, Answer: Skip}} // like the flushes
 	}
 	for nr, r := range byArgumentHere(deviceNode) {
 		rules[nr] = r
@@ -67,8 +68,8 @@ func byArgument(o Options) map[int][]Rule {
 	return rules
 }
 
-// fileSystemNumbers are the requests that tell the UUID of a file system, its name or its disk, by which one host is known from another. The
-// sizes in them are those of the kernel's structures (linux/fs.h, btrfs.h, fs/xfs/libxfs/xfs_fs.h, fs/ext4/ext4.h).
+// fileSystemNumbers are the requests that reveal a file system's UUID, name or disk, which identify a host. The sizes in
+// them are those of the kernel's structures (linux/fs.h, btrfs.h, fs/xfs/libxfs/xfs_fs.h, fs/ext4/ext4.h).
 var fileSystemNumbers = []uint32{
 	0x80111500, 0x80811501, 0x81009431, // FS_IOC_GETFSUUID, FS_IOC_GETFSSYSFSPATH (both Linux 6.9), FS_IOC_GETFSLABEL
 	0x8008662c,                         // EXT4_IOC_GETFSUUID
@@ -79,15 +80,15 @@ var fileSystemNumbers = []uint32{
 	0xc0205826, 0xc0305838, 0x80205871, // XFS_IOC_GETBMAP, XFS_IOC_GETBMAPX, XFS_IOC_FSCOUNTS
 }
 
-// sockets are the rules of the calls that make sockets. A kind that a family lacks is refused here, as the kernel would first look for a
-// module that has it, by a program of the host's that root runs (inet_create in net/ipv4/af_inet.c).
+// sockets are the rules of the calls that make sockets. A kind that a family lacks is refused here, as the kernel would
+// first look for a module, through a host program that root runs (inet_create in net/ipv4/af_inet.c).
 func sockets(families ...uint32) []Rule {
-	const kind = 0xf // without SOCK_NONBLOCK and SOCK_CLOEXEC
+	const kind = 0xf // mask without SOCK_NONBLOCK and SOCK_CLOEXEC
 	stream, datagram := []uint32{unix.SOCK_STREAM}, []uint32{unix.SOCK_DGRAM}
 	rules := []Rule{
 		{Arg: 0, Mask: anyBits, Op: NotIn, Answer: eafnosupport, Values: families},
-		// Protocol 0 is any family's default, and that of AF_UNIX has its name for another; besides these only TCP and UDP, so neither raw
-		// nor ping nor rarely reviewed transports (SCTP, DCCP, MPTCP) are to be had.
+		// Protocol 0 is every family's default, and AF_UNIX accepts its own number too. Besides these only TCP and UDP: no
+		// raw or ping sockets, and no rarely reviewed transports (SCTP, DCCP, MPTCP).
 		{Arg: 2, Mask: anyBits, Op: NotIn, Answer: eproto, Values: []uint32{0, unix.AF_UNIX, unix.IPPROTO_TCP, unix.IPPROTO_UDP}},
 		{Arg: 1, Mask: kind, Op: NotIn, Answer: eperm, Values: []uint32{unix.SOCK_STREAM, unix.SOCK_DGRAM, unix.SOCK_SEQPACKET}},
 	}
@@ -106,12 +107,12 @@ func sockets(families ...uint32) []Rule {
 		Rule{Arg: 1, Mask: kind, Op: NotIn, Answer: eproto, Values: datagram, When: &Guard{Arg: 2, Value: unix.IPPROTO_UDP}})
 }
 
-// options are the options of sockets that programs may set, by level. What is missing
-//   - holds memory that nothing counts: multicast groups, keys of TCP, flow labels, which are few for the whole host, saved headers, zero copy,
-//     corked datagrams, and what waits in a socket's queue of errors (RECVERR, time stamps of what was sent);
-//   - changes the code of the running kernel, by an interrupt of every CPU and some of it until the next boot (static keys: time stamps,
+// options are the socket options that programs may set, by level. Missing are those that
+//   - hold memory that nothing counts: multicast groups, TCP keys, flow labels, which are few for the whole host, saved headers, zero copy,
+//     corked datagrams, and a socket's error queue (RECVERR, time stamps of sent data);
+//   - patch the running kernel's code by an interrupt of every CPU, some until the next boot (static keys: time stamps,
 //     UDP_GRO, IP_MINTTL, TCP_TX_DELAY);
-//   - opens a part of the kernel that is seldom looked at: filters, encapsulation, protocols above TCP.
+//   - reach rarely reviewed kernel code: filters, encapsulation, protocols above TCP.
 var options = []struct {
 	level  uint32
 	values []uint32
@@ -137,8 +138,8 @@ var options = []struct {
 	{unix.IPPROTO_UDP, []uint32{unix.UDP_SEGMENT}},
 }
 
-// noMore refuses to hold a datagram back until more of it comes, 64 KiB for each socket that nothing counts. TCP, whose queues count, works
-// without as well: it is about full packets.
+// noMore refuses to hold a datagram back for more data, 64 KiB per socket that nothing counts. TCP, whose queues count,
+// works without it: there it only fills packets.
 func noMore(arg int, flag uint32) []Rule {
 	return []Rule{{Arg: arg, Mask: flag, Op: AnyBit, Answer: eopnotsupp}}
 }
@@ -159,9 +160,9 @@ func socketOptions() []Rule {
 	return rules
 }
 
-// prctlOptions are the rules of prctl(2): what is allowed changes the process itself or its children, and holds no memory. Missing are
-// names of memory areas, which nothing counts, PR_SCHED_CORE, by which one program takes the other half of a CPU's core from all
-// others, and PR_SET_MM. The rest is answered as by a kernel that does not know it.
+// prctlOptions are the rules of prctl(2): what is allowed changes only the process or its children, and holds no memory.
+// Missing are names of memory areas, which nothing counts; PR_SCHED_CORE, by which one program takes a core's other half
+// from all others; and PR_SET_MM. The rest is answered as by a kernel that does not know it.
 func prctlOptions(o Options) []Rule {
 	rules := []Rule{{Arg: 0, Mask: anyBits, Op: NotIn, Answer: einval, Values: []uint32{
 		unix.PR_SET_PDEATHSIG, unix.PR_GET_PDEATHSIG, unix.PR_GET_DUMPABLE, unix.PR_SET_DUMPABLE, unix.PR_GET_UNALIGN, unix.PR_SET_UNALIGN,

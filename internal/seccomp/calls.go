@@ -4,21 +4,22 @@ package seccomp
 
 import "golang.org/x/sys/unix"
 
-// group is calls of one kind, with the kernel memory that a sandbox can hold by them and that no memory control group counts.
-// Whoever adds a call asks the same of it. What is said to count does since Linux 5.15, when the last of it was made to (System V objects,
-// signals, timers). What has no bound of the kernel's own, locks of files and sockets of TCP, the native backend bounds by looking (hoard).
+// group is a group of calls, with the kernel memory that a sandbox can hold by them outside any memory control group.
+// Document the same for each call that you add. "Counts" is true since Linux 5.15, which completed it (System V objects,
+// signals, timers). For file locks and TCP sockets, which the kernel does not limit, the native backend watches sandboxes
+// (hoard).
 type group struct {
 	uncounted string
 	calls     []int
 }
 
-// allowed are the system calls that every program may make, on every architecture. What is missing here is refused: the calls
-// that make or enter namespaces and mounts, load code into the kernel, trace or read other processes, hold keys, set clocks and
-// names of the host, reach files by handle, and the few that are there for one privileged program.
+// allowed are the system calls that every program may make, on every architecture. Refused are calls that make or enter
+// namespaces and mounts, load code into the kernel, trace or read other processes, hold keys, set the host's clocks and
+// names, open files by handle, and the few for single privileged programs.
 var allowed = []group{
 	{"Descriptors, files, entries and pipes count, with their names and pages. Not a symbolic link's target up to 128 bytes, nor the 300 " +
-		"bytes at most behind a descriptor that is no file: the limits of inodes, open files and processes bound both. Not locks of parts of files, " +
-		"192 bytes each. Extended attributes are refused below, as one of 64 KiB on each file (an ACL) is the host's to bear.", []int{
+		"bytes at most of a descriptor without a file: the limits of inodes, open files and processes limit both. Not locks on parts of files, " +
+		"192 bytes each. Extended attributes are refused below, as nothing counts an ACL's 64 KiB on each file.", []int{
 		unix.SYS_READ, unix.SYS_WRITE, unix.SYS_READV, unix.SYS_WRITEV, unix.SYS_PREAD64, unix.SYS_PWRITE64,
 		unix.SYS_PREADV, unix.SYS_PWRITEV, unix.SYS_PREADV2, unix.SYS_PWRITEV2, unix.SYS_OPENAT, unix.SYS_OPENAT2,
 		unix.SYS_CLOSE, unix.SYS_CLOSE_RANGE, unix.SYS_LSEEK, unix.SYS_FSTAT, unix.SYS_STATX, unix.SYS_FSTATFS, unix.SYS_STATFS,
@@ -33,20 +34,20 @@ var allowed = []group{
 		unix.SYS_LISTXATTR, unix.SYS_LLISTXATTR, unix.SYS_FLISTXATTR, unix.SYS_REMOVEXATTR, unix.SYS_LREMOVEXATTR,
 		unix.SYS_FREMOVEXATTR,
 	}},
-	{"Watches, events and what a thread waits for count. A watch keeps its file's inode in memory, which whoever read it first pays for: " +
-		"fs.inotify.max_user_watches bounds them, by 1 % of the host's memory where nobody set it.", []int{
+	{"Watches, events and wait entries count. A watch keeps its file's inode in memory, charged to its first reader: " +
+		"fs.inotify.max_user_watches limits them, by default to 1 % of the host's memory.", []int{
 		unix.SYS_PPOLL, unix.SYS_PSELECT6, unix.SYS_EPOLL_CREATE1, unix.SYS_EPOLL_CTL, unix.SYS_EPOLL_PWAIT,
 		unix.SYS_EPOLL_PWAIT2, unix.SYS_EVENTFD2, unix.SYS_SIGNALFD4, unix.SYS_TIMERFD_CREATE, unix.SYS_TIMERFD_SETTIME,
 		unix.SYS_TIMERFD_GETTIME, unix.SYS_INOTIFY_INIT1, unix.SYS_INOTIFY_ADD_WATCH, unix.SYS_INOTIFY_RM_WATCH,
 	}},
-	{"Pages, page tables and areas count. Not the nodes that areas hang in, an eighth of what the areas count. Policies of memory nodes, " +
-		"names of areas (prctl), huge pages and pages that are to be merged are refused: each is memory without a bound.", []int{
+	{"Pages, page tables and areas count. Not the tree nodes of areas, an eighth of their size. Memory node policies, " +
+		"names of areas (prctl), huge pages and mergeable pages are refused: each is unlimited memory.", []int{
 		unix.SYS_BRK, unix.SYS_MUNMAP, unix.SYS_MREMAP, unix.SYS_MPROTECT, unix.SYS_MINCORE,
 		unix.SYS_MSYNC, unix.SYS_MLOCK, unix.SYS_MLOCK2, unix.SYS_MLOCKALL, unix.SYS_MUNLOCK, unix.SYS_MUNLOCKALL,
 		unix.SYS_MEMBARRIER, unix.SYS_PKEY_ALLOC, unix.SYS_PKEY_FREE, unix.SYS_PKEY_MPROTECT, unix.SYS_MSEAL,
 	}},
 	{"Tasks, stacks and credentials count. Not a session's place in the scheduler (with autogroup), 1.5 KiB for each CPU, nor a few " +
-		"hundred bytes of a task's for I/O and locks that inherit priority: the limit of processes bounds them.", []int{
+		"hundred bytes per task for I/O and priority-inheriting locks: the process limit limits them.", []int{
 		unix.SYS_EXECVE, unix.SYS_EXECVEAT, unix.SYS_EXIT, unix.SYS_EXIT_GROUP, unix.SYS_WAIT4, unix.SYS_WAITID,
 		unix.SYS_GETPID, unix.SYS_GETPPID, unix.SYS_GETTID, unix.SYS_GETPGID, unix.SYS_SETPGID, unix.SYS_GETSID,
 		unix.SYS_SETSID, unix.SYS_GETUID, unix.SYS_GETEUID, unix.SYS_GETGID, unix.SYS_GETEGID, unix.SYS_GETGROUPS,
@@ -60,22 +61,22 @@ var allowed = []group{
 		unix.SYS_SCHED_GETATTR, unix.SYS_SCHED_SETATTR, unix.SYS_SCHED_GET_PRIORITY_MAX, unix.SYS_SCHED_GET_PRIORITY_MIN,
 		unix.SYS_SCHED_RR_GET_INTERVAL, unix.SYS_GETCPU, unix.SYS_PIDFD_OPEN, unix.SYS_PIDFD_SEND_SIGNAL,
 	}},
-	{"Timers and queued signals count, and RLIMIT_SIGPENDING bounds them.", []int{
+	{"Timers and queued signals count, and RLIMIT_SIGPENDING limits them.", []int{
 		unix.SYS_KILL, unix.SYS_TKILL, unix.SYS_TGKILL, unix.SYS_RT_SIGACTION, unix.SYS_RT_SIGPROCMASK, unix.SYS_RT_SIGPENDING,
 		unix.SYS_RT_SIGQUEUEINFO, unix.SYS_RT_TGSIGQUEUEINFO, unix.SYS_RT_SIGRETURN, unix.SYS_RT_SIGSUSPEND,
 		unix.SYS_RT_SIGTIMEDWAIT, unix.SYS_SIGALTSTACK, unix.SYS_RESTART_SYSCALL, unix.SYS_NANOSLEEP, unix.SYS_CLOCK_NANOSLEEP,
 		unix.SYS_CLOCK_GETTIME, unix.SYS_CLOCK_GETRES, unix.SYS_GETTIMEOFDAY, unix.SYS_GETITIMER, unix.SYS_SETITIMER,
 		unix.SYS_TIMER_CREATE, unix.SYS_TIMER_DELETE, unix.SYS_TIMER_GETOVERRUN, unix.SYS_TIMER_GETTIME, unix.SYS_TIMER_SETTIME,
 	}},
-	{"Sockets, what waits in those of AF_UNIX and descriptors in flight count; of TCP and UDP as SECURITY.md says of loopback. Not connections that nobody " +
-		"accepts, nor what a closed socket has yet to send, 3 KiB each. Not 256 bytes of a " +
-		"connection for the minute after its end: net.ipv4.tcp_max_tw_buckets bounds them in each network namespace, by 64 MiB where " +
-		"nobody set it. What options can hold is refused below (socket and setsockopt).", []int{
+	{"Sockets, data in AF_UNIX sockets and descriptors in flight count; for TCP and UDP see loopback in SECURITY.md. Not connections that nobody " +
+		"accepts, nor unsent data of closed sockets, 3 KiB each. Not 256 bytes of a " +
+		"connection for a minute after its end: net.ipv4.tcp_max_tw_buckets limits them per network namespace, by default to " +
+		"64 MiB. Options that hold memory are refused below (socket and setsockopt).", []int{
 		unix.SYS_BIND, unix.SYS_LISTEN, unix.SYS_ACCEPT, unix.SYS_ACCEPT4, unix.SYS_CONNECT,
 		unix.SYS_GETSOCKNAME, unix.SYS_GETPEERNAME, unix.SYS_SENDTO, unix.SYS_RECVFROM, unix.SYS_SENDMSG, unix.SYS_RECVMSG,
 		unix.SYS_SENDMMSG, unix.SYS_RECVMMSG, unix.SYS_GETSOCKOPT, unix.SYS_SHUTDOWN,
 	}},
-	{"System V objects and messages count, POSIX queues too; all are of the sandbox's own namespace and end with it.", []int{
+	{"System V objects and messages and POSIX queues count; all belong to the sandbox's namespace and end with it.", []int{
 		unix.SYS_SHMAT, unix.SYS_SHMDT, unix.SYS_SHMCTL, unix.SYS_SEMGET, unix.SYS_SEMOP, unix.SYS_SEMCTL,
 		unix.SYS_SEMTIMEDOP, unix.SYS_MSGGET, unix.SYS_MSGSND, unix.SYS_MSGRCV, unix.SYS_MSGCTL, unix.SYS_MQ_OPEN,
 		unix.SYS_MQ_UNLINK, unix.SYS_MQ_TIMEDSEND, unix.SYS_MQ_TIMEDRECEIVE, unix.SYS_MQ_NOTIFY, unix.SYS_MQ_GETSETATTR,
@@ -83,22 +84,22 @@ var allowed = []group{
 	{"Nothing. The host name is the sandbox's own.", []int{unix.SYS_UNAME, unix.SYS_SYSINFO, unix.SYS_GETRANDOM}},
 }
 
-// nested are the calls by which a program confines itself further, beside filters of its own. Rule sets count, but since Linux 6.15 what
-// they refuse is written to the host's audit log, as often as the code likes.
+// nested are the calls by which a program confines itself further, in addition to its own filters. Rule sets count, but
+// since Linux 6.15 each refusal goes to the host's audit log, as often as the code likes.
 var nested = []int{unix.SYS_LANDLOCK_CREATE_RULESET, unix.SYS_LANDLOCK_ADD_RULE, unix.SYS_LANDLOCK_RESTRICT_SELF}
 
-// absent are answered as by a kernel that lacks them, as their callers know how to do without: glibc falls back from clone3
-// (whose flags lie behind a pointer) to clone, libuv from io_uring (whose work passes no filter) to epoll. Requests of the older
-// asynchronous I/O are a number of the whole host (fs.aio-max-nr), which one sandbox could take up. Without the policies of memory
-// nodes a host looks like one with a single node: each page of a file in memory could hold a policy of 300 bytes that nothing counts.
+// absent are answered as by a kernel that lacks them; their callers fall back: glibc from clone3 (whose flags lie behind a
+// pointer) to clone, libuv from io_uring (whose work passes no filter) to epoll. The older asynchronous I/O's requests have
+// a host-wide limit (fs.aio-max-nr), which one sandbox could use up. Without memory node policies a host looks like one with
+// a single node: each page of a file in memory could hold a policy of 300 bytes that nothing counts.
 var absent = []int{
 	unix.SYS_IO_SETUP, unix.SYS_IO_DESTROY, unix.SYS_IO_SUBMIT, unix.SYS_IO_CANCEL, unix.SYS_IO_GETEVENTS, unix.SYS_IO_PGETEVENTS,
 	unix.SYS_CLONE3, unix.SYS_IO_URING_SETUP, unix.SYS_IO_URING_ENTER, unix.SYS_IO_URING_REGISTER, unix.SYS_MEMFD_SECRET,
 	unix.SYS_MBIND, unix.SYS_SET_MEMPOLICY, unix.SYS_GET_MEMPOLICY, unix.SYS_SET_MEMPOLICY_HOME_NODE,
 }
 
-// unsupported are answered as by a file system that has no extended attributes. Those of a tmpfs that are ACLs are of 64 KiB and counted
-// to nobody; copying programs do without.
+// unsupported are answered as by a file system without extended attributes. A tmpfs's ACLs take 64 KiB each, counted to
+// nobody; copying programs cope.
 var unsupported = []int{unix.SYS_SETXATTR, unix.SYS_LSETXATTR, unix.SYS_FSETXATTR}
 
 // pinning are answered as by files that cannot be moved so; callers copy instead. What they put into a socket is the file's own page, which
@@ -109,8 +110,8 @@ var pinning = []int{unix.SYS_SENDFILE, unix.SYS_SPLICE}
 // writes to a directory of the host fsync flushes.
 var skipped = []int{unix.SYS_SYNC, unix.SYS_SYNCFS}
 
-// flushes are skipped as well where no directory of the host is writable. On a file of the host's that is only read, each is still a
-// flush of the disk's own cache.
+// flushes are also skipped unless a host directory is writable. Even on a read-only host file, each flushes the disk's own
+// cache.
 var flushes = []int{unix.SYS_FSYNC, unix.SYS_FDATASYNC, unix.SYS_SYNC_FILE_RANGE}
 
 const (
@@ -119,7 +120,7 @@ const (
 	sysExecveat    = unix.SYS_EXECVEAT
 )
 
-// setIDModes are the calls that take the mode of a file, with the rule that refuses set-id bits in it.
+// setIDModes are the calls with a file mode argument, each with the rule that refuses set-id bits.
 func setIDModes() map[int]Rule {
 	mode := func(arg int) Rule { return Rule{Arg: arg, Mask: setIDBits, Op: AnyBit, Answer: eperm} }
 	rules := map[int]Rule{

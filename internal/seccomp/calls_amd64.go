@@ -8,10 +8,10 @@ const auditArch = unix.AUDIT_ARCH_X86_64
 // x32Bit marks the calls of the x32 ABI, which alias the native ones under other numbers.
 const x32Bit = 0x40000000
 
-// newestCall is the highest number whose meaning this policy has considered.
+// newestCall is the highest call that this policy has considered.
 const newestCall = unix.SYS_MSEAL
 
-// allowedHere are the calls that only this architecture has, most of them older spellings.
+// allowedHere are the calls of this architecture only, mostly older variants.
 var allowedHere = []int{
 	unix.SYS_OPEN, unix.SYS_CREAT, unix.SYS_STAT, unix.SYS_LSTAT, unix.SYS_NEWFSTATAT, unix.SYS_ACCESS, unix.SYS_GETDENTS,
 	unix.SYS_MKDIR, unix.SYS_RMDIR, unix.SYS_UNLINK, unix.SYS_RENAME, unix.SYS_LINK, unix.SYS_SYMLINK, unix.SYS_READLINK,
@@ -26,7 +26,7 @@ func byArgumentHere(deviceNode []uint32) map[int][]Rule {
 	return map[int][]Rule{unix.SYS_MKNOD: {{Arg: 1, Mask: unix.S_IFMT, Op: In, Values: deviceNode, Answer: eperm}}}
 }
 
-// setIDModesHere is the argument that holds the mode, by call.
+// setIDModesHere is the index of the mode argument, by call.
 var setIDModesHere = map[int]int{
 	unix.SYS_OPEN: 2, unix.SYS_CREAT: 1, unix.SYS_CHMOD: 1, unix.SYS_MKDIR: 1, unix.SYS_MKNOD: 1,
 }

@@ -8,13 +8,13 @@ const auditArch = unix.AUDIT_ARCH_AARCH64
 // x32Bit is zero: this architecture has no second numbering.
 const x32Bit = 0
 
-// newestCall is the highest number whose meaning this policy has considered.
+// newestCall is the highest call that this policy has considered.
 const newestCall = unix.SYS_MSEAL
 
-// allowedHere are the calls that only this architecture has.
+// allowedHere are the calls of this architecture only.
 var allowedHere = []int{unix.SYS_NEWFSTATAT}
 
 func byArgumentHere([]uint32) map[int][]Rule { return nil }
 
-// setIDModesHere is the argument that holds the mode, by call.
+// setIDModesHere is the index of the mode argument, by call.
 var setIDModesHere = map[int]int{}

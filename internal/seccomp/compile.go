@@ -10,8 +10,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Offsets in struct seccomp_data (linux/seccomp.h). Arguments are 64 bits, little endian on both architectures served, so the
-// low half comes first.
+// Offsets in struct seccomp_data (linux/seccomp.h). Arguments are 64 bits, little-endian on both supported architectures, so
+// the low half comes first.
 const (
 	offsetNr   = 0
 	offsetArch = 4
@@ -31,7 +31,7 @@ func (a Answer) ret() uint32 {
 	return retErrno | uint32(a.Errno())
 }
 
-// Compile turns the policy into the program that seccomp(2) takes, as an array of struct sock_filter in memory order.
+// Compile returns the program for seccomp(2), as an array of struct sock_filter in memory order.
 func (p *Policy) Compile() []byte {
 	var a assembler
 	a.load(offsetArch)
@@ -46,13 +46,13 @@ func (p *Policy) Compile() []byte {
 	return a.bytes()
 }
 
-// span is a run of neighbouring numbers with the same answer.
+// span is a run of consecutive numbers with the same answer.
 type span struct {
 	from int // up to the next span's from
 	call call
 }
 
-// spans cuts the numbers 0 to infinity into runs, so that the search in them is shallow.
+// spans divides the numbers from 0 to infinity into runs, so that the search is shallow.
 func (p *Policy) spans() []span {
 	var out []span
 	for nr := 0; nr <= p.Newest; nr++ {
@@ -68,7 +68,7 @@ func (p *Policy) spans() []span {
 	return append(out, span{p.Newest + 1, call{answer: enosys}})
 }
 
-// assembler builds the program from its end, so that every jump distance is known when it is written.
+// assembler builds the program from its end, so that every jump distance is known when it is emitted.
 type assembler struct {
 	head []unix.SockFilter // straight-line code before the search
 }
@@ -95,7 +95,7 @@ func tree(spans []span) []unix.SockFilter {
 	middle := len(spans) / 2
 	low, high := tree(spans[:middle]), tree(spans[middle:])
 	pivot := uint32(spans[middle].from)
-	// A conditional jump reaches 255 instructions; the unconditional one behind it reaches any.
+	// A conditional jump reaches 255 instructions; the unconditional one after it reaches any.
 	code := []unix.SockFilter{
 		{Code: unix.BPF_JMP | unix.BPF_JGE | unix.BPF_K, Jt: 0, Jf: 1, K: pivot},
 		{Code: unix.BPF_JMP | unix.BPF_JA, K: uint32(len(low))},
@@ -106,7 +106,7 @@ func tree(spans []span) []unix.SockFilter {
 	return slices.Concat(code, low, high)
 }
 
-// leaf answers one call: its rules in order, then its answer. The accumulator may be overwritten, as nothing follows.
+// leaf answers one call: its rules in order, then its answer. It may overwrite the accumulator, as nothing follows.
 func leaf(c call) []unix.SockFilter {
 	end := []unix.SockFilter{{Code: unix.BPF_RET | unix.BPF_K, K: c.answer.ret()}}
 	for _, r := range slices.Backward(c.rules) {
@@ -115,7 +115,7 @@ func leaf(c call) []unix.SockFilter {
 	return end
 }
 
-// compile emits the rule and, where it has a guard, a jump over it.
+// compile emits the rule and, if it has a guard, a jump over it.
 func (r Rule) compile() []unix.SockFilter {
 	code := r.body()
 	if r.When == nil {
@@ -128,7 +128,7 @@ func (r Rule) compile() []unix.SockFilter {
 	return append(guard, code...)
 }
 
-// body emits: load the argument, mask it, and return the rule's answer where it holds, else run on.
+// body emits code that loads the argument, masks it, and returns the rule's answer if it matches.
 func (r Rule) body() []unix.SockFilter {
 	code := []unix.SockFilter{{Code: unix.BPF_LD | unix.BPF_W | unix.BPF_ABS, K: uint32(offsetArgs + 8*r.Arg)}}
 	if r.Mask != anyBits {
@@ -141,7 +141,7 @@ func (r Rule) body() []unix.SockFilter {
 	values := slices.Clone(r.Values)
 	sort.Slice(values, func(i, j int) bool { return values[i] < values[j] })
 	for i, v := range values {
-		rest := uint8(len(values) - 1 - i) // comparisons that follow this one
+		rest := uint8(len(values) - 1 - i) // comparisons after this one
 		j := unix.SockFilter{Code: unix.BPF_JMP | unix.BPF_JEQ | unix.BPF_K, K: v}
 		switch last := rest == 0; {
 		case r.Op == In && last:

@@ -4,15 +4,15 @@ package seccomp
 
 import "syscall"
 
-// Answer is what the filter does with a call: Allow, Skip, or the errno with which it fails.
+// Answer is the filter's answer to a call: Allow, Skip, or the errno with which it fails.
 type Answer uint16
 
 const (
 	Allow Answer = 0      // lets the call through
-	Skip  Answer = 0xffff // answers with 0, as a call that succeeded, and carries nothing out
+	Skip  Answer = 0xffff // returns 0 without executing the call
 )
 
-// Errno is what the caller sees of an answer: 0 where the call is allowed or skipped.
+// Errno is the errno that the caller sees: 0 if the call is allowed or skipped.
 func (a Answer) Errno() syscall.Errno {
 	if a == Skip {
 		return 0
@@ -20,24 +20,24 @@ func (a Answer) Errno() syscall.Errno {
 	return syscall.Errno(a)
 }
 
-// Rule refuses or skips a call by the value of one 32-bit argument. The rules of a call are tried in order; the first that holds gives
-// the answer, and where none holds the call is allowed.
+// Rule refuses or skips a call by the value of one 32-bit argument. A call's rules are tried in order; the first match gives
+// the answer, and without a match the call is allowed.
 type Rule struct {
 	Arg    int // 0 to 5
 	Mask   uint32
 	Op     Op
 	Values []uint32 // for In and NotIn
 	Answer Answer
-	When   *Guard // the rule counts only where this holds too; nil is always
+	When   *Guard // the rule applies only if this matches too; nil always matches
 }
 
-// Guard holds where a 32-bit argument has one value. It is for arguments whose meaning depends on another one.
+// Guard matches if a 32-bit argument has one value. It is for arguments whose meaning depends on another one.
 type Guard struct {
 	Arg   int
 	Value uint32
 }
 
-// Op compares the masked argument with the values of a rule.
+// Op compares the masked argument with a rule's values.
 type Op uint8
 
 // The comparisons.
@@ -63,20 +63,19 @@ func (r Rule) holds(args [6]uint64) bool {
 	return r.Op == NotIn
 }
 
-// Options choose between the variants of the policy.
+// Options select a variant of the policy.
 type Options struct {
-	// HostWritable is set where a host directory is mounted read-write: set-id bits then cannot be given to files, as the
-	// files outlive the sandbox and other users of the host could run them.
+	// HostWritable means that a host directory is mounted read-write. Files there cannot get set-id bits then, as they
+	// outlive the sandbox and other host users could run them.
 	HostWritable bool
-	// NoNewPrograms is set where only listed programs may be executed: code cannot be brought in by memfd_create or executed by
-	// descriptor alone.
+	// NoNewPrograms means that only listed programs may be executed: memfd_create and execution by descriptor are refused.
 	NoNewPrograms bool
-	// NestedFilters lets the code put seccomp filters and Landlock rules of its own on itself, as browsers do. What filters are compiled
-	// to is counted to nobody, and all of the host has one bound for it (net.core.bpf_jit_limit).
+	// NestedFilters lets the code install its own seccomp filters and Landlock rules, as browsers do. Nothing counts
+	// compiled filters, and the whole host shares one limit (net.core.bpf_jit_limit).
 	NestedFilters bool
 }
 
-// Policy is what the filter answers, by system call number.
+// Policy holds the filter's answers, by system call number.
 type Policy struct {
 	Newest int // numbers above it are ENOSYS
 	calls  map[int]call
@@ -99,8 +98,8 @@ const (
 
 	anyBits = ^uint32(0)
 
-	// CLONE_NEWNS, NEWCGROUP, NEWUTS, NEWIPC, NEWUSER, NEWPID, NEWNET. CLONE_NEWTIME (0x80) lies in the signal byte of clone and
-	// exists for unshare and clone3 only, which are refused whole.
+	// CLONE_NEWNS, NEWCGROUP, NEWUTS, NEWIPC, NEWUSER, NEWPID, NEWNET. CLONE_NEWTIME (0x80) lies in clone's signal byte and
+	// exists only for unshare and clone3, which are refused entirely.
 	cloneNamespaces = 0x7e020000
 
 	setIDBits = 0o6000
@@ -131,7 +130,7 @@ func New(o Options) *Policy {
 		for nr, rule := range setIDModes() {
 			p.calls[nr] = call{rules: append(p.calls[nr].rules, rule)}
 		}
-		p.calls[sysOpenat2] = call{answer: enosys} // its mode lies behind a pointer; callers fall back to openat
+		p.calls[sysOpenat2] = call{answer: enosys} // its mode is behind a pointer; callers fall back to openat
 	}
 	if o.NoNewPrograms {
 		p.calls[sysMemfdCreate] = call{answer: eperm}
@@ -146,15 +145,13 @@ func (p *Policy) answer(a Answer, calls []int) {
 	}
 }
 
-// Answers says whether the policy lets a call through or skips it, at least with some arguments: a filter behind which this one stands
-// must let it through.
+// Answers reports whether the policy allows or skips a call with some arguments: an outer filter must allow it.
 func (p *Policy) Answers(nr int) bool {
 	c, ok := p.calls[nr]
 	return ok && nr <= p.Newest && (c.answer == Allow || c.answer == Skip)
 }
 
-// Answer says what the filter answers to a call of this architecture. It is the policy's own reading of its tables, for the
-// test that compares the compiled program with it.
+// Answer is the filter's answer to a call of this architecture, from the policy's tables, for tests of the compiled program.
 func (p *Policy) Answer(nr int, args [6]uint64) Answer {
 	if nr < 0 || nr > p.Newest {
 		return enosys
