@@ -17,14 +17,14 @@ import (
 	"github.com/glovebox-dev/glovebox/sandbox"
 )
 
-// settleTime is how long what an attack used may take to be gone: what is killed needs some processor time to end, and others may keep the
-// processors busy. What takes longer than usualSettleTime is reported.
+// settleTime is how long everything that an attack used may take to disappear: killed processes need some processor time to
+// end, and the processors may be busy. More than usualSettleTime is reported.
 const (
 	settleTime      = 2 * time.Minute
 	usualSettleTime = 5 * time.Second
 )
 
-// Arena is a backend and an engine under attack, with all that must stay as it is.
+// Arena is a backend and an engine under attack, with everything that must not change.
 type Arena struct {
 	options  Options
 	spy      *spy
@@ -33,7 +33,7 @@ type Arena struct {
 	canaries *Canaries
 	host     *hostWatch
 	kernel   sandbox.Kernel
-	weaker   []string // what this host cannot do and the attacks go without
+	weaker   []string // limits that this host cannot enforce and the attacks waive
 	alone    bool     // as in the options
 
 	hits  atomic.Int64 // before
@@ -44,10 +44,10 @@ type Arena struct {
 const (
 	attackSlots   = 96 // attacks with their neighbours and benign runs
 	firstTestPort = 20_000
-	manyTestPorts = 12_000 // below those that Linux hands out, which servers beside may have
+	manyTestPorts = 12_000 // below Linux's ephemeral ports, which other servers may use
 )
 
-// Open makes the arena. It makes a sandbox and an ordinary run in each language, so that whatever is made once is made now.
+// Open makes the arena. It runs a sandbox and an ordinary run in each language, so that one-time work is done.
 func Open(ctx context.Context, o Options) (_ *Arena, err error) {
 	n := &Arena{options: o, canaries: o.Canaries, alone: o.Alone, log: &lockedBuffer{}, host: watchHost(),
 		spy: &spy{Backend: o.Backend, folders: o.Folders, seen: map[string][]*sighting{}, labelled: o.Warm > 0}}
@@ -76,24 +76,24 @@ func Open(ctx context.Context, o Options) (_ *Arena, err error) {
 	}
 	for end := time.Now().Add(settleTime); o.Warm > 0 && n.engine.Stats().Forked == 0; {
 		if err := n.Benign(ctx); err != nil || time.Now().After(end) {
-			return nil, errors.Join(err, errors.New("no interpreter waits to be forked"))
+			return nil, errors.Join(err, errors.New("no interpreter is ready to be forked"))
 		}
 	}
 	_, left := n.spy.leftOf(ordinaryTrial)
 	return n, errors.Join(left...)
 }
 
-// Close ends what runs, and waits for its end.
+// Close ends everything running, and waits for it.
 func (n *Arena) Close() error { return n.engine.Close() }
 
-// Forked is how many programs of attacks began in a fork, since the arena was opened. Ordinary runs do not count.
+// Forked is how many attack programs began in a fork since the arena was opened. Ordinary runs do not count.
 func (n *Arena) Forked() int64 { return n.spy.forked.Load() }
 
-// Unenforced names what this host cannot do and the attacks go without.
+// Unenforced names the limits that this host cannot enforce and the attacks waive.
 func (n *Arena) Unenforced() []string { return n.weaker }
 
-// accept finds out whether the default sandbox can be had here, as an ordinary user without control groups cannot limit memory. Attacks
-// that are about a limit that is missing are not applicable then.
+// accept finds out whether a default sandbox is possible here: an ordinary user without control groups cannot limit memory.
+// Attacks on a missing limit are then not applicable.
 func (n *Arena) accept(ctx context.Context) error {
 	asked := completeSpec()
 	asked.Labels = map[string]string{labelTrial: ordinaryTrial}
@@ -113,7 +113,7 @@ func (n *Arena) accept(ctx context.Context) error {
 // port returns a port that no other trial uses.
 func (n *Arena) port() int { return firstTestPort + int(n.ports.Add(1))%manyTestPorts }
 
-// Benign makes an ordinary run, which must be right whatever went before and goes on beside it.
+// Benign makes an ordinary run, which must succeed whatever runs before or beside it.
 func (n *Arena) Benign(ctx context.Context) error { return n.ordinary(ctx, "python") }
 
 func (n *Arena) ordinary(ctx context.Context, lang string) error {
@@ -131,11 +131,11 @@ func (n *Arena) ordinary(ctx context.Context, lang string) error {
 	return nil
 }
 
-// laterDeadline is how many times its own deadline an attack gets that had not begun when that came.
+// laterDeadline is the factor of an attack's deadline if the attack had not begun before it.
 const laterDeadline = 10
 
-// Try makes one attack, and all checks after it. Where the deadline of an attack that is about one came before its probe had begun, that
-// shows nothing: the attack is made again with a later deadline.
+// Try makes one attack, and all checks after it. If an attack's own deadline passed before its probe began, nothing is
+// shown, and the attack is repeated with a later deadline.
 func (n *Arena) Try(ctx context.Context, a *Attack) Verdict {
 	began := time.Now()
 	v, hurried := n.try(ctx, a, a.timeout)
@@ -156,10 +156,10 @@ func (n *Arena) try(ctx context.Context, a *Attack, deadline time.Duration) (v V
 	if err := ctx.Err(); err != nil {
 		tr.doubt("it was interrupted: %v", context.Cause(ctx))
 	}
-	return tr.close(), tr.hurried && len(tr.unclear) == 1 // by what else is unclear it stays so
+	return tr.close(), tr.hurried && len(tr.unclear) == 1 // unclear for another reason
 }
 
-// aftermath looks at what was planted, at the host, and at the next run.
+// aftermath checks the planted places, the host, and the next run.
 func (tr *trial) aftermath() {
 	n := tr.arena
 	if what := n.canaries.intact(); what != "" {
@@ -176,10 +176,10 @@ func (tr *trial) aftermath() {
 		tr.wrong("the host was changed: %s", what)
 	}
 	for _, what := range changes[unexplained] {
-		tr.doubt("the host was changed meanwhile, and nothing shows by whom: %s", what)
+		tr.doubt("the host was changed meanwhile by an unknown cause: %s", what)
 	}
 	for _, what := range changes[byOthers] {
-		tr.remark("the host was changed, not as attacks change it: %s", what)
+		tr.remark("the host was changed, but not by the attack: %s", what)
 	}
 	if what := n.spy.complaints(); what != "" {
 		tr.wrong("%s", what)
@@ -189,7 +189,7 @@ func (tr *trial) aftermath() {
 	}
 }
 
-// lockedBuffer is where the engine's log goes.
+// lockedBuffer receives the engine's log.
 type lockedBuffer struct {
 	mu  sync.Mutex
 	buf bytes.Buffer

@@ -8,10 +8,10 @@ import (
 	"github.com/glovebox-dev/glovebox/sandbox"
 )
 
-// Canaries are what is planted on the host for attacks to find.
+// Canaries are planted on the host for attacks to find.
 type Canaries struct{}
 
-var errNotHere = &sandbox.Error{Kind: sandbox.Unsupported, Op: "attack", Msg: "what decides is read from a Linux host", Fix: "run it on Linux"}
+var errNotHere = &sandbox.Error{Kind: sandbox.Unsupported, Op: "attack", Msg: "attacks are judged by what a Linux host shows", Fix: "run it on Linux"}
 
 // Plant fails: nothing is planted on this system.
 func Plant() (*Canaries, error) { return nil, errNotHere }

@@ -25,11 +25,11 @@ type vector struct {
 	args [6]uint64
 }
 
-// beyondNewest is how many numbers past the newest known are tried.
+// beyondNewest is how many numbers beyond the newest known are tried.
 const beyondNewest = 40
 
-// callVectors are boundary arguments for every system call, and for those that the policy decides by an argument every value that
-// matters, with noise in the bits that the kernel does not look at.
+// callVectors are boundary arguments for every system call, and every relevant value for those that the policy decides by an
+// argument, with noise in the bits that the kernel ignores.
 func callVectors(p *seccomp.Policy) []vector {
 	var all []vector
 	const high = uint64(0xffffffff) << 32
@@ -72,7 +72,7 @@ func callVectors(p *seccomp.Policy) []vector {
 	return append(all, foreignCalls()...)
 }
 
-// foreignCalls are numbers of other ABIs and of none.
+// foreignCalls are numbers of other ABIs and invalid ones.
 func foreignCalls() []vector {
 	var all []vector
 	for _, nr := range []uint64{0x40000000, 0x40000000 | 59, 0x40000000 | 165, 0x40000000 | 520, 1000, 1 << 20, 1 << 31, ^uint64(0) >> 33} {
@@ -81,16 +81,16 @@ func foreignCalls() []vector {
 	return all
 }
 
-// signals says whether a call could hit the prober itself: it is only made with signal 0.
+// signals reports whether a call could hit the prober itself: it is only made with signal 0.
 func signals(nr int) bool {
 	return slices.Contains([]int{unix.SYS_KILL, unix.SYS_TKILL, unix.SYS_TGKILL, unix.SYS_RT_SIGQUEUEINFO, unix.SYS_RT_TGSIGQUEUEINFO, unix.SYS_PIDFD_SEND_SIGNAL}, nr)
 }
 
-// pastFilters says whether the kernel lets a call past every filter: uretprobe and uprobe of amd64 (Linux 6.14 and 6.18), by which
-// probes that an administrator has set return. Made from anywhere else they end the process or fail.
+// pastFilters reports whether the kernel lets a call bypass every filter: uretprobe and uprobe of amd64 (Linux 6.14 and
+// 6.18), by which an administrator's probes return. From anywhere else they end the process or fail.
 func pastFilters(nr uint64) bool { return runtime.GOARCH == "amd64" && (nr == 335 || nr == 336) }
 
-// harmful are left out where no walls stand.
+// harmful are left out without isolation.
 var harmful = []int{unix.SYS_REBOOT, unix.SYS_KEXEC_LOAD, unix.SYS_KEXEC_FILE_LOAD, unix.SYS_INIT_MODULE, unix.SYS_FINIT_MODULE, unix.SYS_DELETE_MODULE,
 	unix.SYS_SWAPON, unix.SYS_SWAPOFF, unix.SYS_ACCT, unix.SYS_SETTIMEOFDAY, unix.SYS_CLOCK_SETTIME, unix.SYS_ADJTIMEX, unix.SYS_CLOCK_ADJTIME, unix.SYS_QUOTACTL,
 	unix.SYS_QUOTACTL_FD, unix.SYS_VHANGUP, unix.SYS_SYSLOG, unix.SYS_SYNC, unix.SYS_BPF}
@@ -107,7 +107,7 @@ func writeVectors(all []vector) string {
 	return b.String()
 }
 
-// readErrnos reads what the prober printed: the errno of each call, 0 where it succeeded, -1 where it never came back.
+// readErrnos parses the prober's output: each call's errno, 0 on success, -1 if it never returned.
 func (tr *trial) readErrnos(out string, n int) []int {
 	errnos := make([]int, n)
 	seen := 0
@@ -124,19 +124,19 @@ func (tr *trial) readErrnos(out string, n int) []int {
 	return errnos
 }
 
-// leastReached is how many of the refused calls the kernel must look at where no walls stand, or the prober proves nothing.
+// leastReached is how many refused calls must reach the kernel without isolation, or the prober proves nothing.
 const leastReached = 100
 
 // ownPolicy are the backends whose sandboxes filter calls by package seccomp.
 var ownPolicy = []string{"native", "gvisor", "docker", "podman"}
 
-// driveCalls is K15. The control shows that the same prober reaches the kernel where there is no filter.
+// driveCalls is K15. The control shows that the same prober reaches the kernel without a filter.
 func driveCalls(tr *trial) {
 	if name := tr.arena.spy.Name(); !slices.Contains(ownPolicy, name) {
-		tr.pass("%s does not filter calls by the policy that is compared", name)
+		tr.pass("%s does not use this system call policy", name)
 	}
 	if tr.userSpace() && !tr.arena.alone {
-		tr.pass("a kernel in user space takes most of a minute for it; it is made alone")
+		tr.pass("it takes a user-space kernel most of a minute, so it is only made alone")
 	}
 	policy := seccomp.New(seccomp.Options{})
 	vectors := callVectors(policy)
@@ -158,8 +158,8 @@ func driveCalls(tr *trial) {
 	}
 }
 
-// callsAgain repeats the calls that must be refused and gave no answer: a busy host can delay one beyond the prober's time-out. This time it
-// is a hundred times as long.
+// callsAgain repeats refused calls without an answer, with a hundred times the time-out: a busy host can delay one beyond
+// the prober's.
 func (tr *trial) callsAgain(policy *seccomp.Policy, vectors []vector, errnos []int) {
 	var again []vector
 	var index []int
@@ -176,7 +176,7 @@ func (tr *trial) callsAgain(policy *seccomp.Policy, vectors []vector, errnos []i
 	}
 }
 
-// callTime bounds thousands of calls, each in a process of its own.
+// callTime bounds thousands of calls, each in its own process.
 const callTime = 5 * time.Minute
 
 // makeCalls makes the calls in a sandbox and returns their errnos.
@@ -192,15 +192,16 @@ func (tr *trial) makeCalls(vectors []vector, env ...string) []int {
 	r := tr.do(ctx, run)
 	tr.judge(r)
 	if !tr.clear() {
-		tr.giveUp("the calls were not made as they should be")
+		tr.giveUp("the prober failed to make the calls")
 	}
 	return tr.readErrnos(string(r.Stdout.Head)+string(r.Stdout.Tail), len(vectors))
 }
 
-// newestOfEngines is mseal, of Linux 6.10: the first allowed call that libseccomp 2.5.4 (Debian 12) does not know, by which engines filter.
+// newestOfEngines is mseal, of Linux 6.10: the first allowed call unknown to libseccomp 2.5.4 (Debian 12), which engines
+// use.
 const newestOfEngines = 462
 
-// callsWithoutWalls makes the calls again without a filter, but for the harmful.
+// callsWithoutWalls repeats the calls without a filter, except harmful ones.
 func (tr *trial) callsWithoutWalls(policy *seccomp.Policy, vectors []vector, walled []int) {
 	var kept []vector
 	var index []int
@@ -232,13 +233,13 @@ func (tr *trial) callsWithoutWalls(policy *seccomp.Policy, vectors []vector, wal
 		switch {
 		case answer != seccomp.Allow && errnos[i] != int(answer.Errno()):
 			reached++
-		case tr.isContainer() && int(v.nr) >= newestOfEngines && answer == seccomp.Allow: // the engine's filter answers ENOSYS to what its library does not know
+		case tr.isContainer() && int(v.nr) >= newestOfEngines && answer == seccomp.Allow: // the engine's filter answers ENOSYS to calls unknown to its library
 		case !tr.userSpace() && answer == seccomp.Allow && walled[index[i]] == int(syscall.ENOSYS) && errnos[i] != int(syscall.ENOSYS):
-			tr.wrong("call %d with %x is allowed by the policy, and yet it is absent in the sandbox", v.nr, v.args)
+			tr.wrong("call %d with %x is allowed by the policy, but absent in the sandbox", v.nr, v.args)
 		}
 	}
 	if reached < leastReached {
-		tr.wrong("without walls only %d of the refused calls reach the kernel: the prober proves nothing", reached)
+		tr.wrong("without isolation only %d of the refused calls reach the kernel: the prober proves nothing", reached)
 	}
-	tr.note("without walls %d of the refused calls reach the kernel", reached)
+	tr.note("without isolation %d of the refused calls reach the kernel", reached)
 }

@@ -18,12 +18,12 @@ import (
 	"github.com/glovebox-dev/glovebox/sandbox"
 )
 
-// Canaries are what is planted on the host for attacks to find. None may ever be heard of again.
+// Canaries are planted on the host for attacks to find. No output may contain them.
 type Canaries struct {
-	Secret string            // in the content of all that is planted; the oracle looks for it in all output
-	Facts  map[string]string // what tells this host from others, by what it is
+	Secret string            // in all planted content; the oracle searches all output for it
+	Facts  map[string]string // values that identify this host, by name
 
-	marker  string   // in the names of all that is planted
+	marker  string   // in all planted names
 	places  []string // folders
 	files   []string // one in each, world-readable
 	sockets []string // unix sockets with a path
@@ -37,13 +37,13 @@ type Canaries struct {
 	segment int32 // key of a System V segment
 }
 
-// envSecret is a variable of this process's environment with the secret in it.
+// envSecret is a variable of this process's environment that holds the secret.
 const envSecret = "SANDBOX_API_KEY"
 
-// plantedIn are the folders that get a place each, where this user may write to them.
+// plantedIn are the folders that get a planted place each, if this user may write to them.
 var plantedIn = []string{"/tmp", "/root", "/home", "/var/tmp", "/run", "/var/lib"}
 
-// Plant makes canaries, after it has taken away those that a killed process left. The caller closes them.
+// Plant makes canaries, after removing those of killed processes. The caller closes them.
 func Plant() (_ *Canaries, err error) {
 	sweepCanaries(plantedIn)
 	c := &Canaries{marker: canaryPrefix + strings.ToLower(rand.Text()[:10]), Secret: "canary" + rand.Text(), Facts: hostFacts()}
@@ -63,7 +63,7 @@ func Plant() (_ *Canaries, err error) {
 	if len(c.places) == 0 {
 		return nil, &sandbox.Error{Kind: sandbox.Unsupported, Op: "plant canaries", Msg: "none of " + strings.Join(plantedIn, ", ") + " can be written to"}
 	}
-	// An ordinary process reaches these first.
+	// Ordinary processes can reach those below /tmp, so they come first.
 	slices.SortStableFunc(c.places, func(a, b string) int { return tmpFirst(a) - tmpFirst(b) })
 	slices.SortStableFunc(c.files, func(a, b string) int { return tmpFirst(a) - tmpFirst(b) })
 	socket := filepath.Join(c.places[0], "s")
@@ -71,7 +71,7 @@ func Plant() (_ *Canaries, err error) {
 		return nil, err
 	}
 	c.sockets = append(c.sockets, socket)
-	own := rand.Text() // an address of this machine that nothing beside connects to, as to a port of 127.0.0.1 that was its own before
+	own := rand.Text() // an address that nothing else connects to; others may still use an old port of 127.0.0.1
 	for _, address := range []string{fmt.Sprintf("127.%d.%d.1:0", own[0], own[1]), "[::1]:0"} {
 		c.listenIP(address)
 	}
@@ -81,7 +81,7 @@ func Plant() (_ *Canaries, err error) {
 	return c, c.shareSegment()
 }
 
-// setEnvironment puts the secret where code that is handed this process's environment finds it.
+// setEnvironment puts the secret where code that inherits this environment finds it.
 func (c *Canaries) setEnvironment() error {
 	before, was := os.LookupEnv(envSecret)
 	c.closers = append(c.closers, func() error {
@@ -93,12 +93,12 @@ func (c *Canaries) setEnvironment() error {
 	return os.Setenv(envSecret, c.Secret)
 }
 
-// plantPlace makes a place, where this user may.
+// plantPlace makes a place, if this user may.
 func (c *Canaries) plantPlace(top string) error {
 	place := filepath.Join(top, c.marker)
 	remove, err := makeOwn(place)
 	if errors.Is(err, errNotMade) {
-		return nil // an ordinary user may write to a few of them, and one may be a link to another
+		return nil // an ordinary user may write to a few only, and one may link to another
 	}
 	if err != nil {
 		return err
@@ -151,7 +151,7 @@ func (c *Canaries) listenIP(address string) {
 	})
 }
 
-// serve hands the secret to whoever connects, and counts.
+// serve sends the secret to whoever connects, and counts.
 func (c *Canaries) serve(l net.Listener) {
 	c.closers = append(c.closers, l.Close)
 	c.serving.Go(func() {
@@ -174,7 +174,7 @@ func (c *Canaries) hit(format string, args ...any) {
 	c.last = fmt.Sprintf(format, args...)
 }
 
-// Close takes the canaries away.
+// Close removes the canaries.
 func (c *Canaries) Close() error {
 	var errs []error
 	for _, f := range slices.Backward(c.closers) {
@@ -185,13 +185,13 @@ func (c *Canaries) Close() error {
 	return errors.Join(errs...)
 }
 
-// Hits is how many connections and datagrams have arrived.
+// Hits is the number of connections and datagrams that arrived.
 func (c *Canaries) Hits() int64 { return c.hits.Load() }
 
-// Marker is in the names of all that is planted.
+// Marker is part of all planted names.
 func (c *Canaries) Marker() string { return c.marker }
 
-// intact says what has changed in the places, "" where nothing has.
+// intact describes what has changed in the places, or returns "".
 func (c *Canaries) intact() string {
 	for i, place := range c.places {
 		names, err := os.ReadDir(place)
@@ -213,7 +213,7 @@ func (c *Canaries) intact() string {
 	return ""
 }
 
-// Found says which of the secrets and facts is in the text.
+// Found names the secrets and facts in the text.
 func (c *Canaries) Found(text []byte) string {
 	if strings.Contains(string(text), c.Secret) {
 		return "the canary"
@@ -226,13 +226,13 @@ func (c *Canaries) Found(text []byte) string {
 	return ""
 }
 
-// factName is the fact that S06 looks for where it is too short, too.
+// factName is the fact that S06 checks even if it is too short to search for.
 const factName = "name"
 
-// shortFact is the length below which a fact would be found by chance, as one without a digit would be that is a word.
+// shortFact is the length below which a fact could match by chance; so could a plain word without a digit.
 const shortFact = 12
 
-// hostFacts are what tells this host from others.
+// hostFacts are values that identify this host.
 func hostFacts() map[string]string {
 	facts := map[string]string{}
 	add := func(name, value string) {
@@ -250,7 +250,7 @@ func hostFacts() map[string]string {
 	return facts
 }
 
-// Parameters are what probes are told: where the canaries are, not what is in them.
+// Parameters tell probes where the canaries are, not what they contain.
 func (c *Canaries) Parameters(nonce string) []string {
 	p := []string{
 		"MARKER=" + c.marker, "PLACES=" + strings.Join(c.places, ":"), "FILES=" + strings.Join(c.files, ":"),

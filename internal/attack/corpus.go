@@ -1,8 +1,9 @@
-// Package attack is the corpus of attacks on a sandbox, and the oracle that decides, mostly from the host, whether one was contained.
+// Package attack is the corpus of attacks on a sandbox, and the oracle that decides, mostly from the host's view, whether
+// one was contained.
 //
-// Each entry of the corpus is a probe that a sandbox runs. A probe prints what it was given; the oracle looks at what was planted on the host
-// for it to find, at what the host shows of the sandbox and of itself, and at what is left when the sandbox is gone. Nothing in here knows
-// how a backend builds its walls. Probes run in sandboxes alone: only tests run some of them without walls, to show that they work.
+// Each entry of the corpus is a probe that runs in a sandbox and prints what it got. The oracle checks the planted canaries,
+// the host's view of the sandbox and of itself, and what is left after the sandbox. Nothing here knows how a backend
+// isolates. Probes run in sandboxes only; tests also run some without isolation, to show that they work.
 package attack
 
 import (
@@ -18,7 +19,7 @@ import (
 	"github.com/glovebox-dev/glovebox/sandbox"
 )
 
-// The corpus: one file for each attack, in txtar format with a header of "key: value" lines.
+// The corpus: one txtar file per attack, with a header of "key: value" lines.
 //
 //go:embed corpus
 var corpus embed.FS
@@ -27,45 +28,45 @@ var corpus embed.FS
 type Attack struct {
 	ID       string
 	Category string
-	Class    string // CRASH, READ, WRITE or ESCAPE: what the attack would prove
+	Class    string // CRASH, READ, WRITE or ESCAPE: what a success would prove
 	Title    string
-	Expect   string // what must hold, in words
+	Expect   string // what must be true, in words
 	Oracle   string // what decides it
 	Lang     string // python or bash
 	Control  Control
 
-	timeout  time.Duration // of the attacks that are about a deadline; of others a hang's
+	timeout  time.Duration // a deadline under attack, or the limit on a hang
 	limits   sandbox.Limits
-	statuses []sandbox.Status      // the ends that are right
-	shared   []sandbox.Status      // the ends that are right too where the guest has the code's own id
-	excused  []string              // and the breaches that are none then: they hit the sandbox itself only
+	statuses []sandbox.Status      // expected ends
+	shared   []sandbox.Status      // further expected ends if the guest has the code's id
+	excused  []string              // breaches that are accepted then: they affect only the sandbox itself
 	second   string                // "alongside" or "after": a second sandbox runs the section of that name
-	watch    bool                  // the guest is watched from the host: it never stops and is never traced
-	drive    string                // the driver that runs it, where running the code is not all
-	except   map[string]*exception // what else is right behind some walls, by kind: see exceptionKinds
+	watch    bool                  // watch the guest from the host: it must never stop or be traced
+	drive    string                // the driver, if running the code is not enough
+	except   map[string]*exception // further expectations by kind of isolation: see exceptionKinds
 
 	code       []byte
 	secondCode []byte
 	want       []*regexp.Regexp // each matches a line of stdout
 }
 
-// exceptionKinds are the kinds of walls of which an attack may say what else is right. With a kernel in user space of its own, what would
-// change the host's kernel changes only that one, which ends with the sandbox. A container is as its engine makes it, and what the kernel
-// counts by user it counts over all containers. Podman has fewer options than Docker.
+// exceptionKinds are the kinds of isolation with further expectations. In a user-space kernel of its own, a sandbox changes
+// only that kernel, which ends with it. A container is made by its engine, and what the kernel counts by user it counts over
+// all containers. Podman has fewer options than Docker.
 var exceptionKinds = []string{"user-space", "container", "podman"}
 
-// exception is what else is right behind walls of one kind, and nowhere else.
+// exception holds further expectations for one kind of isolation.
 type exception struct {
 	statuses []sandbox.Status // ends
-	excused  []string         // breaches that are none, each by the words it begins with
+	excused  []string         // accepted breaches, each by the words it begins with
 	want     []*regexp.Regexp // in place of the others, where there are any
 	why      string
 }
 
-// probeTime is the deadline of probes that are not about one. It ends what hangs, and comes before the time-out of the whole step.
+// probeTime is the deadline of probes that do not attack one. It ends hangs, before the whole step's time-out.
 const probeTime = 100 * time.Second
 
-// Control is how the attack is shown to work where the walls do not stand. Only tests make controls.
+// Control shows that the attack works without isolation. Only tests run controls.
 type Control struct {
 	Kind  string   // plain, userns, root, or none
 	Names []string // the breaches that it must report
@@ -89,7 +90,7 @@ func Corpus() ([]*Attack, error) {
 		}
 		a, err := parseAttack(text)
 		if err == nil && a.ID+".txtar" != f.Name() {
-			err = fmt.Errorf("it calls itself %s", a.ID)
+			err = fmt.Errorf("its id is %s", a.ID)
 		}
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", f.Name(), err)
@@ -99,7 +100,7 @@ func Corpus() ([]*Attack, error) {
 	return all, nil
 }
 
-// readIndex returns the ids of all attacks that Glovebox answers for, run here or not.
+// readIndex returns the ids of all attacks that Glovebox covers, run here or not.
 func readIndex() ([]string, error) {
 	text, err := corpus.ReadFile("corpus/index.txt")
 	var ids []string
@@ -111,7 +112,7 @@ func readIndex() ([]string, error) {
 	return ids, err
 }
 
-// parseTxtar splits a txtar file into its head and its sections: each begins with a line "-- name --".
+// parseTxtar splits a txtar file into its head and its sections, which begin with a line "-- name --".
 func parseTxtar(text []byte) (head []byte, sections map[string][]byte) {
 	sections = map[string][]byte{}
 	name := ""
@@ -231,7 +232,7 @@ func (a *Attack) setException(key, value string) error {
 	return nil
 }
 
-// isExplained says whether there is a reason where something is an exception, and only there.
+// isExplained reports whether exactly the exceptions have reasons.
 func (a *Attack) isExplained() bool {
 	for _, x := range a.except {
 		if (x.why == "") != (len(x.statuses)+len(x.excused)+len(x.want) == 0) {
@@ -269,7 +270,7 @@ func parseStatuses(text string) []sandbox.Status {
 	return all
 }
 
-// check says whether all is there that an attack needs.
+// check checks that an attack is complete.
 func (a *Attack) check() error {
 	switch {
 	case a.ID == "" || a.Category == "" || a.Title == "" || a.Expect == "" || a.Oracle == "":
@@ -283,11 +284,11 @@ func (a *Attack) check() error {
 	case !slices.Contains([]string{"", "alongside", "after"}, a.second):
 		return fmt.Errorf("second %q", a.second)
 	case a.timeout != probeTime && !slices.Contains(a.statuses, sandbox.StatusTimeout):
-		return fmt.Errorf("a deadline that is not an end that is right is one that a slow host misses")
+		return fmt.Errorf("with a deadline, timeout must be an expected end, as a slow host may reach it")
 	case len(a.want) == 0 && a.drive == "":
-		return fmt.Errorf("nothing is wanted of it")
+		return fmt.Errorf("it expects nothing")
 	case !a.isExplained():
-		return fmt.Errorf("what is right behind some walls alone needs a reason, and a reason something to be right")
+		return fmt.Errorf("an exception needs a reason, and a reason an exception")
 	}
 	switch a.Control.Kind {
 	case "none":
@@ -304,7 +305,8 @@ func (a *Attack) check() error {
 	return nil
 }
 
-// Languages are how the probes are run; images have Python where its makers put it. They are no more than this, so that the corpus needs no other package.
+// Languages are the languages of the probes; images have Python where their makers put it. They are minimal, so that the
+// corpus needs no other package.
 var Languages = []sandbox.Language{
 	{Name: "python", FileName: "main.py", Programs: []string{"/usr/bin/python3", "/usr/local/bin/python3"}, Fix: "install python3",
 		Argv: func(program, path string) []string { return []string{program, "-B", path} }},
@@ -322,7 +324,7 @@ func language(name string) *sandbox.Language {
 	return nil
 }
 
-// Source is the probe with what all probes share before it.
+// Source is the probe, after the shared prelude.
 func (a *Attack) Source() []byte { return a.source(a.code) }
 
 func (a *Attack) source(code []byte) []byte {

@@ -15,7 +15,7 @@ import (
 	"github.com/glovebox-dev/glovebox/sandbox"
 )
 
-// driveDirs is F03: working directories that name what they do not say.
+// driveDirs is F03: working directories with misleading names.
 func driveDirs(tr *trial) {
 	for _, dir := range []string{"/proc/self/fd/8", "/proc/self/fd", "/proc/1/root", "/proc/self/cwd", "/workspace/../proc/self/fd/3", "//proc//self/fd/7",
 		"/dev/fd/8", "/sys/fs", "../proc/1/cwd", "/proc/thread-self/root/etc"} {
@@ -23,10 +23,10 @@ func driveDirs(tr *trial) {
 		run.Request.Dir = dir
 		r, err := tr.arena.engine.Run(tr.within(), run)
 		if sandbox.KindOf(err) != sandbox.Invalid || err == nil {
-			tr.wrong("the directory %q is no error of the request: %v, %+v", dir, err, r)
+			tr.wrong("the directory %q is not reported as an invalid request: %v, %+v", dir, err, r)
 		}
 	}
-	// A link to such a place, made beforehand by the code itself, is the sandbox's own.
+	// A link to such a place, made before by the code itself, leads within the sandbox.
 	l := tr.open()
 	defer l.close()
 	l.shell("ln -s /proc/self/fd /workspace/fds; ln -s /proc/1/root /workspace/root; ln -s / /workspace/top")
@@ -38,18 +38,18 @@ func driveDirs(tr *trial) {
 		}
 		out := tr.finish(p)
 		if what := tr.arena.canaries.Found([]byte(out)); what != "" || strings.Contains(out, tr.arena.canaries.marker) || strings.Contains(out, "unreachable") {
-			tr.wrong("from %q %s is to be seen: %s", dir, what, out)
+			tr.wrong("from %q, %s is visible: %s", dir, what, out)
 		}
 	}
 }
 
-// raceTime is how long a race between the host and the code is run.
+// raceTime is the duration of a race between the host and the code.
 const raceTime = 1500 * time.Millisecond
 
-// leastRounds is how many rounds of a race are run at the least, however slow the calls are.
+// leastRounds is the least number of rounds of a race, however slow the calls are.
 const leastRounds = 5
 
-// driveRace is F11: uploads below a folder that turns into a link and back.
+// driveRace is F11: uploads below a folder that keeps turning into a link and back.
 func driveRace(tr *trial) {
 	for _, target := range []string{"/etc", tr.arena.canaries.places[0], "/proc/self/fd", "/dev/shm"} {
 		tr.raceAgainst(target)
@@ -67,7 +67,7 @@ func (tr *trial) raceAgainst(target string) {
 	done := 0
 	for end := time.Now().Add(raceTime / 4); (time.Now().Before(end) || done < leastRounds) && ctx.Err() == nil; done++ {
 		name := fmt.Sprintf("/workspace/d/f%d", done%16)
-		// Each may fail: the folder is not there, or is a link, at this moment.
+		// Each may fail: the folder may be missing or a link at this moment.
 		_ = l.WriteFile(ctx, guest.WriteFile{Path: name, Atomic: done%2 == 0, MakeParent: done%3 == 0}, strings.NewReader("sent"))
 		_ = l.unpack("/workspace", "sent", guest.FileInfo{Path: "d/u", Type: guest.FileRegular, Mode: 0o644})
 		_ = l.MakeDir(ctx, guest.MakeDir{Path: "/workspace/d/sub/deep", Parents: true})
@@ -85,7 +85,7 @@ func (tr *trial) raceAgainst(target string) {
 	}
 }
 
-// drivePaths is A01: spellings of paths, in the request and in every call of the guest.
+// drivePaths is A01: spellings of paths, in the request and in every guest call.
 func drivePaths(tr *trial) {
 	c := tr.arena.canaries
 	up := strings.Repeat("../", 30)
@@ -122,7 +122,8 @@ func drivePaths(tr *trial) {
 	tr.pathCalls(escapes)
 }
 
-// pathCalls makes every call of the guest with every spelling. They end inside the sandbox or fail; the planted places say which.
+// pathCalls makes every guest call with every spelling. They must end inside the sandbox or fail; the planted places show
+// which.
 func (tr *trial) pathCalls(spellings []string) {
 	l := tr.open()
 	defer l.close()
@@ -147,15 +148,15 @@ func (tr *trial) pathCalls(spellings []string) {
 		}
 	}
 	if _, err := l.Stat(ctx, guest.Stat{Path: "/workspace"}); err != nil {
-		tr.wrong("the guest does not answer any more: %v", err)
+		tr.wrong("the guest no longer answers: %v", err)
 	}
 }
 
-// driveLinksOut is A02: what is handed back of links.
+// driveLinksOut is A02: links among the returned files.
 func driveLinksOut(tr *trial) {
 	r := tr.execute(tr.code)
 	if got := byPath(r); len(got) != 1 || got["real/kept"] != "kept\n" {
-		tr.wrong("handed back: %q", got)
+		tr.wrong("returned: %q", got)
 	}
 	if len(r.Skipped) < 7 {
 		tr.wrong("left out: %+v", r.Skipped)
@@ -173,7 +174,7 @@ func driveLinksOut(tr *trial) {
 			tr.wrong("%s is not the sandbox's own: %q", name, text)
 		}
 	}
-	for _, name := range []string{"pipe", "topipe"} { // a pipe without a writer must not hold the guest up
+	for _, name := range []string{"pipe", "topipe"} { // a pipe without a writer must not block the guest
 		if text, err := l.read("/workspace/" + name); err == nil {
 			tr.wrong("the pipe %s reads %q", name, text)
 		}
@@ -187,7 +188,7 @@ func driveLinksOut(tr *trial) {
 	})
 }
 
-// driveSlip is A07: entries that aim outside.
+// driveSlip is A07: entries that point outside.
 func driveSlip(tr *trial) {
 	l := tr.open()
 	defer l.close()
@@ -233,13 +234,13 @@ func driveSlip(tr *trial) {
 	}
 }
 
-// driveOwners is A09: calls that change owner and mode, aimed at links.
+// driveOwners is A09: calls that change owner and mode, on links.
 func driveOwners(tr *trial) {
 	l := tr.open()
 	defer l.close()
 	l.launch()
 	before := l.shell("stat -c '%n %a %u %g %s %Y' /etc/passwd /usr/bin/python3 /etc /usr")
-	evil := "evil of " + tr.arena.canaries.marker // by which it is known in a file of the host
+	evil := "evil of " + tr.arena.canaries.marker // recognizable in a host file
 	for _, name := range []string{"x", "y", "z", "w"} {
 		_ = l.WriteFile(tr.within(), guest.WriteFile{Path: "/workspace/" + name, Mode: 0o777}, strings.NewReader(evil))
 		_ = l.WriteFile(tr.within(), guest.WriteFile{Path: "/workspace/" + name, Mode: 0o777, Truncate: true, Offset: 3}, strings.NewReader(""))
@@ -251,7 +252,7 @@ func driveOwners(tr *trial) {
 	}
 }
 
-// driveChanging is A10: reading what changes meanwhile.
+// driveChanging is A10: reading files that change meanwhile.
 func driveChanging(tr *trial) {
 	l := tr.open()
 	defer l.close()
@@ -304,7 +305,7 @@ func driveNames(tr *trial) {
 	}
 	for _, name := range []string{"-rf", "con", "<img src=x onerror=1>", strings.Repeat("a", 255), "a\nb\r\x1b[2J\xff", "\xc0\xae\xc0\xae", "*", "\x01"} {
 		if !seen[name] {
-			tr.wrong("%q was neither handed back nor said to be left out", name)
+			tr.wrong("%q was neither returned nor reported as left out", name)
 		}
 	}
 }
@@ -317,7 +318,7 @@ func byPath(r *sandbox.Result) map[string]string {
 	return files
 }
 
-// driveReturned runs the probe and bounds what was handed back.
+// driveReturned runs the probe and checks the limits on returned files.
 func driveReturned(tr *trial) {
 	r := tr.execute(tr.code)
 	tr.judge(r)
@@ -335,13 +336,14 @@ func driveReturned(tr *trial) {
 	tr.bounded("collecting", r.Timings.Files, 30*time.Second)
 }
 
-// An upload's sandbox is ended after some pieces. It may take many more once that is gone: what is on its way is less by far.
+// An upload's sandbox is ended after some pieces. Many more may be accepted afterwards; far fewer than this are in transit.
 const (
 	somePieces = 20
 	manyPieces = 20_000
 )
 
-// driveLateUpload is A13: an upload into a sandbox that ends meanwhile. That ends it, not the upload's own deadline.
+// driveLateUpload is A13: an upload into a sandbox that ends meanwhile. The end of the sandbox must end it, not the upload's
+// own deadline.
 func driveLateUpload(tr *trial) {
 	l := tr.open()
 	defer l.close()
@@ -386,7 +388,7 @@ type readerFunc func([]byte) (int, error)
 
 func (f readerFunc) Read(p []byte) (int, error) { return f(p) }
 
-// drivePlanted is G04: file calls beside planted programs.
+// drivePlanted is G04: file calls while programs are planted.
 func drivePlanted(tr *trial) {
 	l := tr.open()
 	defer l.close()
@@ -415,7 +417,7 @@ func drivePlanted(tr *trial) {
 	check("kill", l.KillAll(ctx))
 }
 
-// driveSwap is G05: uploads while the code replaces all that looks staged.
+// driveSwap is G05: uploads while the code replaces everything that looks staged.
 func driveSwap(tr *trial) {
 	l := tr.open()
 	defer l.close()
@@ -436,11 +438,11 @@ func driveSwap(tr *trial) {
 		tr.wrong("the sandbox's system was changed: %s %s", before, after)
 	}
 	if whole == 0 {
-		tr.wrong("no upload came through")
+		tr.wrong("no upload succeeded")
 	}
 }
 
-// driveErrors is S05: what callers are told.
+// driveErrors is S05: error messages to callers.
 func driveErrors(tr *trial) {
 	bad := []sandbox.Request{
 		{}, {Language: "cobol", Code: []byte("x")}, {Command: []string{"/no/such/program"}}, {Command: []string{"no-such-program"}},
@@ -457,14 +459,14 @@ func driveErrors(tr *trial) {
 		if err != nil {
 			text = err.Error()
 			if sandbox.KindOf(err) == sandbox.Internal {
-				tr.wrong("%.200v is a surprise: %v", req.Command, err)
+				tr.wrong("%.200v gives an internal error: %v", req.Command, err)
 			}
 		} else {
 			text = fmt.Sprint(r.Hints) + string(r.Stderr.Head)
 		}
 		for _, w := range words {
 			if strings.Contains(text, w) {
-				tr.wrong("%.100q is told %q", req.Command, text)
+				tr.wrong("the error for %.100q is %q", req.Command, text)
 			}
 		}
 	}

@@ -20,10 +20,10 @@ import (
 	"github.com/glovebox-dev/glovebox/sandbox"
 )
 
-// hostState is what no attack may change: programs and settings of the host.
+// hostState holds the programs and settings of the host that no attack may change.
 type hostState map[string]string
 
-// clockSlack is how far the distance of the host's clocks may move by the host's own doing, as by a time server.
+// clockSlack is how far the host's clocks may drift apart by other causes, such as a time server.
 const clockSlack = 5 * time.Second
 
 // readHost reads what can be read of it.
@@ -47,10 +47,10 @@ func readHost() hostState {
 	return h
 }
 
-// setting begins the names of the entries that are no files. Nothing but a person or an attack changes them.
+// setting is the name prefix of entries that are not files. Only a person or an attack changes them.
 const setting = "setting "
 
-// swapAreas is /proc/swaps without how much of each is used, which changes all the time.
+// swapAreas is /proc/swaps without the usage column, which changes all the time.
 func swapAreas(table string) string {
 	var all []string
 	for line := range strings.Lines(table) {
@@ -61,28 +61,28 @@ func swapAreas(table string) string {
 	return strings.Join(all, "; ")
 }
 
-// hostWatch tells of each change of the host once.
+// hostWatch reports each change of the host once.
 type hostWatch struct {
 	mu    sync.Mutex // guards both below
 	state hostState
 	clock time.Duration
 }
 
-// ourselves is the entry that nothing beside can change.
+// ourselves is an entry that nothing else can change.
 const ourselves = "ids of the server"
 
 func watchHost() *hostWatch { return &hostWatch{state: readHost(), clock: clockDistance()} }
 
-// cause is who has changed the host.
+// cause says who changed the host.
 type cause int
 
 const (
-	byAttack    cause = iota // as attacks change it
-	unexplained              // a thing that hosts do not change by themselves, and not to what attacks make of it
-	byOthers                 // a host has other things to do: it installs programs and adds users
+	byAttack    cause = iota // a change that attacks make
+	unexplained              // hosts do not make this change by themselves, nor do attacks
+	byOthers                 // normal activity, such as installing programs and adding users
 )
 
-// changed says what differs since the last call, and whose doing it is.
+// changed returns what differs since the last call, by cause.
 func (w *hostWatch) changed(marker string) map[cause][]string {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -106,15 +106,15 @@ func (w *hostWatch) changed(marker string) map[cause][]string {
 	return changes
 }
 
-// What attacks set, where they are let: see N06.
+// Values that attacks set if they can: see N06.
 const (
 	attackYear = 2000
 	attackName = `"pwn`
 )
 
-// causeOf says whose doing a change is. An attack's is a file that is gone, emptied, of another owner or mode, or that holds what attacks
-// write, which names their canaries; and a name that they give. A file with other content is one that was installed or edited; that one
-// was not there before, or a setting was another, is not explained by that.
+// causeOf decides who made a change. Attacks remove or empty a file, change its owner or mode, write their canaries, or set
+// names of theirs. A file with other content was installed or edited. A new file or a changed setting is unexplained by
+// that.
 func causeOf(name, was, is, marker string) cause {
 	if name == ourselves {
 		return byAttack
@@ -137,17 +137,18 @@ func causeOf(name, was, is, marker string) cause {
 	return byOthers
 }
 
-// clockDistance is that of the wall clock and of the one that nothing sets.
+// clockDistance is the distance between the wall clock and the clock that nothing sets.
 func clockDistance() time.Duration {
 	var boot unix.Timespec
 	_ = unix.ClockGettime(unix.CLOCK_BOOTTIME, &boot)
 	return time.Duration(time.Now().UnixNano() - boot.Nano())
 }
 
-// largeProgram is the size from which a program is told by what it is and when it was changed: a sum of gVisor's takes a second.
+// largeProgram is the size from which a program is identified by its inode and change time: a checksum of gVisor's takes a
+// second.
 const largeProgram = 32 << 20
 
-// programOf tells one program from another.
+// programOf identifies a program.
 func programOf(file string) string {
 	var st unix.Stat_t
 	if err := unix.Stat(file, &st); err != nil || st.Size < largeProgram {
@@ -193,9 +194,9 @@ func statusLines(pid, tid int, names ...string) string {
 	return strings.Join(out, "; ")
 }
 
-// innermost finds the processes that are pid 1 of a sandbox's pid namespaces: their command line names the sandbox, and they are the first of
-// theirs. On a shared kernel that is the guest; a kernel in user space may have several, and the guest is none of them. There may be none, on
-// a backend whose processes the host cannot see.
+// innermost finds the processes that are pid 1 of a sandbox's pid namespaces, by the sandbox's name in their command line.
+// On a shared kernel that is the guest; a user-space kernel may have several, none of them the guest. There may be none if
+// the host cannot see the backend's processes.
 func innermost(id sandbox.ID) []int {
 	var all []int
 	for _, pid := range pids() {
@@ -218,7 +219,7 @@ func pids() []int {
 	return all
 }
 
-// namespaceKinds are those that each sandbox has of its own.
+// namespaceKinds are the namespaces that each sandbox has.
 var namespaceKinds = []string{"user", "mnt", "pid", "net", "ipc", "uts"}
 
 func namespaces(pid int) map[string]string {
@@ -245,7 +246,8 @@ func members(pidNamespace string) []int {
 // groupFolders returns the control groups named after the sandbox.
 func groupFolders(id sandbox.ID) []string { return named("/sys/fs/cgroup", string(id)) }
 
-// groupsOf returns the control groups of a process that are not those of this one, where no sandbox's name tells them.
+// groupsOf returns a process's control groups that differ from this process's, for backends without the sandbox's name in
+// them.
 func groupsOf(pid int) []string {
 	ours, _ := os.ReadFile("/proc/self/cgroup")
 	theirs, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cgroup", pid))
@@ -260,10 +262,10 @@ func groupsOf(pid int) []string {
 	return slices.Compact(all)
 }
 
-// leastGroupName is how long the name of a container's group is at the least: engines take 32 bytes in hexadecimal.
+// leastGroupName is the least length of a container's group name: engines use 32 bytes in hexadecimal.
 const leastGroupName = 64
 
-// namedDepth bounds how deep named looks.
+// namedDepth bounds named's depth.
 const namedDepth = 8
 
 // named returns the folders and files below top whose name contains the word.
@@ -271,7 +273,7 @@ func named(top, word string) []string {
 	var all []string
 	_ = filepath.WalkDir(top, func(path string, d fs.DirEntry, err error) error {
 		switch {
-		case err != nil: // what vanishes meanwhile is none
+		case err != nil: // it vanished meanwhile
 		case strings.Contains(d.Name(), word):
 			all = append(all, path)
 		case d.IsDir() && (strings.Count(path, "/")-strings.Count(top, "/") >= namedDepth || strings.HasPrefix(d.Name(), "go-build")):

@@ -30,20 +30,20 @@ func init() { // the drivers lead back to trial.run, which reads the table
 	}
 }
 
-// neighbours is how many ordinary runs are made beside an attack on resources.
+// neighbours is how many ordinary runs accompany an attack on resources.
 const neighbours = 6
 
-// pidsSlack is what a group's process count may be above the limit: threads of the guest itself.
+// pidsSlack is how far a group's process count may exceed the limit: the guest's own threads.
 const pidsSlack = 64
 
-// What the host may count for a kernel in user space: its own threads, and for each process of the code's a few, as those in which the code runs
-// are processes of the host too.
+// What the host may count for a user-space kernel: its own threads, and a few per process of the code, as those in which the
+// code runs are host processes too.
 const (
 	kernelTasks           = 256
 	kernelTasksPerProcess = 4
 )
 
-// driveVictim runs the probe to its own end, with ordinary runs beside it.
+// driveVictim runs the probe to its end, with ordinary runs beside it.
 func driveVictim(tr *trial) {
 	var r *sandbox.Result
 	over := make(chan struct{})
@@ -90,9 +90,9 @@ func driveVictim(tr *trial) {
 // kernelMemory is what is added to the limit for a sandbox's own kernel.
 const kernelMemory = 24 << 20
 
-// driveMemory bounds the peak that the host counted. That nothing that could hold the memory lives after it, trial.gone sees: the processes
-// and the control group. Whether the kernel has given back all of it is not measured: a group can be removed while some is charged to it,
-// and the host's free memory is everybody's.
+// driveMemory checks the peak that the host counted. trial.gone checks that nothing that could hold the memory is left: the
+// processes and the control group. Whether the kernel has freed all of it is not measured: a group can be removed while some
+// is charged to it, and everybody uses the host's free memory.
 func driveMemory(tr *trial) {
 	r := tr.execute(tr.code)
 	tr.judge(r)
@@ -120,7 +120,8 @@ func driveDisk(tr *trial) {
 	}
 }
 
-// manyFiles is how many files a sandbox may have open while one program in it reaches its limit of 1024, its guest and its kernel included.
+// manyFiles is how many files a sandbox may have open while one of its programs reaches its limit of 1024, guest and kernel
+// included.
 const manyFiles = 4096
 
 // driveFiles is R06.
@@ -144,13 +145,13 @@ func driveFiles(tr *trial) {
 		}
 	})
 	run := tr.request(tr.code)
-	run.Request.Output = func(sandbox.Stream, []byte) { // the sandbox lives, however short the run and busy the host
+	run.Request.Output = func(sandbox.Stream, []byte) { // the sandbox is alive now, even on a busy host
 		early = max(early, tr.openFiles())
 	}
 	tr.judge(tr.do(tr.within(), run))
 	stop()
 	if most = max(most, early); most == 0 {
-		tr.pass("this host, or this user, does not see what the sandbox's processes have open")
+		tr.pass("this user cannot see the open files of the sandbox's processes on this host")
 	}
 	if most > manyFiles {
 		tr.wrong("the host saw %d descriptors in its processes", most)
@@ -174,19 +175,20 @@ func driveCPU(tr *trial) {
 	r := tr.execute(tr.code)
 	tr.judge(r)
 	if r.Usage.CPU < 0 {
-		tr.note("this backend counts no processor time here")
+		tr.note("this backend does not count processor time here")
 		return
 	}
 	wall := r.Timings.Run.Seconds()
 	share := float64(tr.limits.CPUMillis) / 1000
-	// A tenth of a second for the guest and the start, and a period of the scheduler's at either end.
+	// 0.1 s for the guest and the start, and one scheduler period at either end.
 	if used := r.Usage.CPU.Seconds(); used > wall*share*1.15+0.4 {
 		tr.wrong("it used %.2f s in %.2f s; its share is %.2f", used, wall, share)
 	}
 	tr.note("%v of processor time in %v", r.Usage.CPU, r.Timings.Run)
 }
 
-// drivePrompt bounds the time to a deadline. That a run ends with its main program the status says: what else lives here does so for ever.
+// drivePrompt checks the time until a deadline. The status shows whether a run ends with its main program: everything else
+// here runs for ever.
 func drivePrompt(tr *trial) {
 	r := tr.execute(tr.code)
 	tr.judge(r)
@@ -234,7 +236,7 @@ func driveEnds(tr *trial) {
 	run := tr.request(tr.code)
 	run.Request.Args, run.Spec.Limits.MemoryBytes = []string{"memory"}, 96<<20
 	if len(tr.arena.weaker) > 0 {
-		tr.note("NOT RUN: the row of memory, as this host cannot limit it")
+		tr.note("NOT RUN: the memory row, as this host cannot limit memory")
 	} else if r := tr.do(tr.within(), run); r.Status != sandbox.StatusOutOfMemory {
 		tr.wrong("memory: %s, exit code %d, signal %d: %s", r.Status, r.ExitCode, r.Signal, tail(r.Stderr))
 	}
@@ -273,7 +275,7 @@ func driveInbound(tr *trial) {
 	}
 }
 
-// reached says at which of the host's addresses a server answers, "" where none does.
+// reached returns the host address at which a server answers, or "".
 func reached(hosts []string, port int) string {
 	for _, host := range hosts {
 		conn, err := net.DialTimeout("tcp", net.JoinHostPort(host, strconv.Itoa(port)), time.Second)
@@ -312,14 +314,14 @@ func driveCore(tr *trial) {
 		}
 		fields := append(strings.Split(filepath.Base(path), "."), fmt.Sprint(info.Sys().(*syscall.Stat_t).Uid)) // helpers name the user
 		if len(owners) == 0 {
-			tr.doubt("there is a new core on the host, %s, and the host does not show as whom the code ran", path)
+			tr.doubt("there is a new core on the host, %s, and the host does not show the code's user", path)
 		} else if slices.ContainsFunc(fields, func(f string) bool { return slices.Contains(owners, f) }) {
 			tr.wrong("there is a core on the host: %s", path)
 		}
 	}
 }
 
-// coresHere lists what looks like a core dump where the kernel might put one of ours.
+// coresHere lists what looks like a core dump where the kernel might write one of ours.
 func coresHere() []string {
 	var all []string
 	for _, dir := range []string{".", "/", "/tmp", "/var/crash", "/var/lib/systemd/coredump"} {

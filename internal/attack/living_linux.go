@@ -14,7 +14,7 @@ import (
 	"github.com/glovebox-dev/glovebox/sandbox"
 )
 
-// living is a sandbox in which a probe goes on while the host makes calls of its own.
+// living is a sandbox in which a probe runs while the host makes its own calls.
 type living struct {
 	*client.Client
 	tr      *trial
@@ -48,7 +48,7 @@ func (tr *trial) open() *living {
 	return l
 }
 
-// close ends the sandbox and looks at all that the probe has printed.
+// close ends the sandbox and checks the probe's whole output.
 func (l *living) close() {
 	if err := l.box.Close(); err != nil {
 		l.tr.wrong("close: %v", err)
@@ -57,7 +57,7 @@ func (l *living) close() {
 		l.process.Close()
 	}
 	if l.Client != nil {
-		_ = l.Client.Close() // its sandbox has gone first
+		_ = l.Client.Close() // its sandbox has ended already
 	}
 	l.reading.Wait()
 	l.tr.noBreach(&sandbox.Result{Stdout: sandbox.Captured{Head: l.output}})
@@ -69,7 +69,7 @@ func (l *living) write(path string, content []byte) error {
 	return l.WriteFile(l.tr.within(), guest.WriteFile{Path: path, Atomic: true, MakeParent: true}, bytes.NewReader(content))
 }
 
-// read returns what a file in the sandbox holds.
+// read returns the content of a file in the sandbox.
 func (l *living) read(path string) (string, error) {
 	var b bytes.Buffer
 	_, err := l.ReadFile(l.tr.within(), guest.ReadFile{Path: path}, &b)
@@ -120,7 +120,7 @@ func (l *living) launch() {
 	}
 }
 
-// shell runs a command of the suite's own in the sandbox and returns what it printed.
+// shell runs one of the suite's own commands in the sandbox and returns its output.
 func (l *living) shell(script string) string {
 	p, err := l.Start(l.tr.within(), guest.Start{ID: string(sandbox.NewID()), Argv: []string{"/bin/bash", "--norc", "--noprofile", "-c", script},
 		Env: []string{"PATH=/usr/bin:/bin"}, Dir: "/", User: sandbox.DefaultUser})
@@ -131,7 +131,7 @@ func (l *living) shell(script string) string {
 	return out
 }
 
-// finish takes what a process prints until its end.
+// finish reads a process's output until its end.
 func (tr *trial) finish(p *client.Process) string {
 	var out []byte
 	_, err := p.Stream(tr.within(), func(o guest.Output) error {
@@ -146,7 +146,7 @@ func (tr *trial) finish(p *client.Process) string {
 	return string(out)
 }
 
-// unpack sends entries, each with content where it is a regular file.
+// unpack sends entries, with content for regular files.
 func (l *living) unpack(base string, content string, entries ...guest.FileInfo) error {
 	i := 0
 	_, err := l.Unpack(l.tr.within(), guest.Unpack{Base: base}, func() (guest.FileInfo, io.Reader, error) {

@@ -11,10 +11,10 @@ import (
 	"github.com/glovebox-dev/glovebox/sandbox"
 )
 
-// serverHeap is how much the heap of the server may grow under an attack on it: some buffers, never what the attack sends.
+// serverHeap is how much the server's heap may grow under an attack: some buffers, never what the attack sends.
 const serverHeap = 32 << 20
 
-// flat fails where the heap has grown in the meantime. Only where nothing else goes on does the figure mean something.
+// flat fails if the heap has grown. It only measures while nothing else runs.
 func (tr *trial) flat(do func()) {
 	var before, after runtime.MemStats
 	runtime.GC()
@@ -34,7 +34,7 @@ func driveFlood(tr *trial) {
 		tr.judge(r)
 		for _, c := range []sandbox.Captured{r.Stdout, r.Stderr} {
 			if kept := int64(len(c.Head) + len(c.Tail)); kept > tr.limits.OutputBytes || c.Dropped == 0 {
-				tr.wrong("%d bytes are kept of a bound of %d, and %d said to be dropped", kept, tr.limits.OutputBytes, c.Dropped)
+				tr.wrong("%d bytes are kept with a limit of %d, and %d reported as dropped", kept, tr.limits.OutputBytes, c.Dropped)
 			}
 		}
 	})
@@ -94,7 +94,7 @@ func driveStreams(tr *trial) {
 	}
 	run := tr.request(tr.code)
 	run.Request.Args = []string{"late"}
-	if r := tr.do(tr.within(), run); r.Status != sandbox.StatusSucceeded { // what writes late does so until the deadline
+	if r := tr.do(tr.within(), run); r.Status != sandbox.StatusSucceeded { // late writers write until the deadline
 		tr.wrong("late: %s after %v", r.Status, r.Timings.Run)
 	}
 }
@@ -128,7 +128,8 @@ func driveLog(tr *trial) {
 	}
 }
 
-// driveName is S06. A host's name that is too plain to be looked for in all output is looked for where the probe says how it is named.
+// driveName is S06. A host name that is too plain to search for in all output is compared with the probe's report of its own
+// name.
 func driveName(tr *trial) {
 	r := tr.execute(tr.code)
 	tr.judge(r)
@@ -137,21 +138,21 @@ func driveName(tr *trial) {
 	case err != nil:
 		tr.doubt("the host's name: %v", err)
 	case host == sandboxName:
-		tr.note("the host is named as sandboxes are, so nothing shows which of both the name is")
+		tr.note("the host has the same name as all sandboxes, so the check proves nothing")
 	case isNamed(string(r.Stdout.Head), host):
 		tr.wrong("the sandbox has the host's name, %q", host)
 	case tr.arena.canaries.Facts[factName] == "":
-		tr.note("the host's name is too short or too plain to be looked for in all output")
+		tr.note("the host's name is too short or too plain to search for in all output")
 	}
 }
 
-// sandboxName is that of every sandbox, whoever builds it: see package rootfs.
+// sandboxName is every sandbox's host name: see package rootfs.
 const sandboxName = "sandbox"
 
-// nameLines begin the lines of S06 with the name that the sandbox has.
+// nameLines begin the lines of S06 that report the sandbox's name.
 var nameLines = []string{"node ", "socket ", "/proc/sys/kernel/hostname ", "/etc/hostname "}
 
-// isNamed says whether the probe of S06 has found exactly this name.
+// isNamed reports whether the probe of S06 found exactly this name.
 func isNamed(out, name string) bool {
 	for line := range strings.Lines(out) {
 		for _, begin := range nameLines {
@@ -173,8 +174,8 @@ func driveRandom(tr *trial) {
 			const hash, address = 4, 6
 			before, ok := seen[key]
 			switch {
-			case !ok, j == address: // they are few enough to meet by chance
-			case j == hash && tr.arena.options.Warm > 0: // the seed is one for the forks of one zygote, as the layout of memory is
+			case !ok, j == address: // few enough to match by chance
+			case j == hash && tr.arena.options.Warm > 0: // forks of one zygote share the seed and the memory layout
 			default:
 				tr.wrong("runs %d and %d share %s", before, i, word)
 			}

@@ -9,19 +9,18 @@ import (
 	"strings"
 )
 
-// onHost checks the processes of the host that a sandbox consists of, for whichever backend made it: those of a kernel in user space and of
-// what serves it, which code that took them over would be, or those of a container. One supervisor may stand outside. It returns how many
-// processes it looked at.
+// onHost checks a sandbox's host processes, on any backend: those of a user-space kernel and its servers, which an escaping
+// attack would control, or those of a container. One supervisor may be outside. It returns the number of checked processes.
 func (tr *trial) onHost(g *sighting) (looked int) {
 	ours := namespaces(os.Getpid())
 	if ours["user"] == "" {
-		tr.giveUp("/proc tells nothing here")
+		tr.giveUp("/proc is not readable here")
 	}
 	outside := 0
 	for _, pid := range g.processes() {
 		theirs := namespaces(pid)
 		switch state := statusMap(pid, pid)["State"]; {
-		case len(theirs) == 0, state == "", strings.HasPrefix(state, "Z"): // it has ended, or only root may look
+		case len(theirs) == 0, state == "", strings.HasPrefix(state, "Z"): // ended, or only root may look
 		case theirs["user"] == ours["user"] && theirs["pid"] == ours["pid"]:
 			outside++
 		default:
@@ -30,7 +29,7 @@ func (tr *trial) onHost(g *sighting) (looked int) {
 		}
 	}
 	if outside > 1 {
-		tr.wrong("%d processes of the sandbox are in no namespace of their own", outside)
+		tr.wrong("%d processes of the sandbox share our namespaces", outside)
 	}
 	return looked
 }
@@ -42,8 +41,8 @@ type hostedProcess struct {
 	ownUsers bool // it is in a user namespace of its own
 }
 
-// keeperCapabilities are the most that a process may have over a user namespace of its own, in which nothing but the sandbox's ids is mapped: to
-// serve files of those ids, to shut itself in, and to trace the processes in which the code runs.
+// keeperCapabilities are the most that a process may have over its own user namespace, in which only the sandbox's ids are
+// mapped: to serve files of those ids, to confine itself, and to trace the processes in which the code runs.
 const keeperCapabilities = 1<<0 | 1<<1 | 1<<2 | 1<<3 | 1<<4 | 1<<18 | 1<<19 // CAP_CHOWN to CAP_FSETID, CAP_SYS_CHROOT, CAP_SYS_PTRACE
 
 // capabilities are the most that it may have.

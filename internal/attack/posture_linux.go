@@ -12,10 +12,10 @@ import (
 	"github.com/glovebox-dev/glovebox/sandbox"
 )
 
-// drivePosture is V01: what the host's kernel says of every thread in the sandbox.
+// drivePosture is V01: the host kernel's view of every thread in the sandbox.
 func drivePosture(tr *trial) {
 	if _, err := os.Stat("/proc/self/ns/pid"); err != nil {
-		tr.giveUp("/proc tells nothing here")
+		tr.giveUp("/proc is not readable here")
 	}
 	looked, least := 0, 8                   // threads: the guest's, and those of two processes
 	ours := tr.arena.spy.Name() == "native" // whose posture is known to the last bit
@@ -23,7 +23,7 @@ func drivePosture(tr *trial) {
 		least = 1
 	}
 	run := tr.request(tr.code)
-	run.Spec.NestedFilters = true // which the probe counts Landlock's layers by
+	run.Spec.NestedFilters = true // needed for the probe to count Landlock's layers
 	r := tr.until("ready", run, func() {
 		for _, g := range tr.arena.spy.sightings(tr.nonce) {
 			if !ours {
@@ -50,16 +50,16 @@ func drivePosture(tr *trial) {
 	tr.noBreach(r)
 	tr.layers(r)
 	if looked < least && !ours && (!tr.userSpace() || os.Geteuid() != 0) {
-		tr.pass("this host, or this user, does not see which processes the sandbox consists of")
+		tr.pass("this user cannot see the sandbox's processes on this host")
 	}
 	if looked < least {
 		tr.giveUp("of the sandbox's processes the host shows %d: %s %s", looked, tail(r.Stdout), tail(r.Stderr))
 	}
 }
 
-// layers compares how many further Landlock rule sets the probe could put on itself with what the backend says. Landlock shows in no
-// file of /proc and stands behind other walls, so that no attack sees it fall; but the kernel takes sixteen layers (landlock(7)),
-// and one of them is the sandbox's.
+// layers compares how many more Landlock rule sets the probe could add with what the backend reports. Landlock shows in no
+// file of /proc and backs up other layers, so no attack would notice its loss; but the kernel takes sixteen layers
+// (landlock(7)), and one is the sandbox's.
 func (tr *trial) layers(r *sandbox.Result) {
 	const most = 16
 	added := -1
@@ -69,7 +69,7 @@ func (tr *trial) layers(r *sandbox.Result) {
 	for _, g := range tr.arena.spy.sightings(tr.nonce) {
 		for _, w := range g.box.Effective().Walls {
 			if w.Name == "landlock" && w.State != sandbox.WallMissing && added != most-1 {
-				tr.wrong("Landlock is said to stand, and the code could add %d layers; %d would be right", added, most-1)
+				tr.wrong("Landlock is reported as enforced, but the code could add %d layers; %d would be right", added, most-1)
 			}
 		}
 	}
@@ -87,8 +87,8 @@ func threads(pid int) []int {
 	return all
 }
 
-// guestCapabilities are the most that a guest may have, in its own user namespace: to become the code's user, to signal it, and to
-// set its limits.
+// guestCapabilities are the most that a guest may have in its own user namespace: to become the code's user, to signal it,
+// and to set its limits.
 const guestCapabilities = 1<<5 | 1<<6 | 1<<7 | 1<<24 // CAP_KILL, CAP_SETGID, CAP_SETUID, CAP_SYS_RESOURCE
 
 // thread checks one thread.
@@ -114,7 +114,7 @@ func (tr *trial) thread(g *sighting, pid, tid int) {
 	for _, kind := range []string{"Uid", "Gid"} {
 		ids := strings.Fields(status[kind])
 		if pid == g.guest && len(ids) == 4 {
-			ids[3] = ids[0] // the guest makes file calls with the code's own
+			ids[3] = ids[0] // the guest makes file calls with the code's id
 		}
 		if len(ids) != 4 || ids[0] != ids[1] || ids[0] != ids[2] || ids[0] != ids[3] {
 			tr.wrong("thread %d has %s %v", tid, kind, ids)
@@ -142,7 +142,7 @@ func statusMap(pid, tid int) map[string]string {
 	return all
 }
 
-// process checks what is common to the threads of the code's processes.
+// process checks what all threads of the code's processes share.
 func (tr *trial) process(g *sighting, pid int) {
 	dir := fmt.Sprintf("/proc/%d/", pid)
 	fds, _ := os.ReadDir(dir + "fd")
@@ -192,7 +192,7 @@ func limitOf(text, name string) string {
 	return ""
 }
 
-// apart checks that the sandbox has namespaces of its own, all of them.
+// apart checks that the sandbox has its own namespaces of all kinds.
 func (tr *trial) apart(g *sighting) {
 	ours := namespaces(os.Getpid())
 	for _, kind := range namespaceKinds {
@@ -202,7 +202,7 @@ func (tr *trial) apart(g *sighting) {
 	}
 }
 
-// mountsOf checks the mount table of the sandbox as the host sees it.
+// mountsOf checks the sandbox's mount table as the host sees it.
 func (tr *trial) mountsOf(g *sighting) {
 	for line := range strings.Lines(g.mounts) {
 		before, after, _ := strings.Cut(line, " - ")
@@ -211,7 +211,7 @@ func (tr *trial) mountsOf(g *sighting) {
 			continue
 		}
 		options := strings.Split(fields[5], ",")
-		device := strings.HasPrefix(fields[4], "/dev/") || strings.HasPrefix(fields[4], "/proc/") // a mask is the null device
+		device := strings.HasPrefix(fields[4], "/dev/") || strings.HasPrefix(fields[4], "/proc/") // the null device serves as a mask
 		if !slices.Contains(options, "nosuid") || !device && !slices.Contains(options, "nodev") {
 			tr.wrong("the mount at %s is %s", fields[4], fields[5])
 		}
@@ -227,7 +227,7 @@ func (tr *trial) mountsOf(g *sighting) {
 	}
 }
 
-// driveRoot is P07: a root file system that is made to be believed.
+// driveRoot is P07: a root file system made to deceive.
 func driveRoot(tr *trial) {
 	root := tr.hostileRoot()
 	run := tr.request(tr.code)
@@ -235,7 +235,7 @@ func driveRoot(tr *trial) {
 	r, err := tr.arena.engine.Run(tr.within(), run)
 	if err != nil {
 		if kind := sandbox.KindOf(err); kind == sandbox.Internal {
-			tr.wrong("the root is refused as a surprise: %v", err)
+			tr.wrong("the root gives an internal error: %v", err)
 		}
 		tr.note("the root was refused: %v", err)
 		return
@@ -247,7 +247,7 @@ func driveRoot(tr *trial) {
 	}
 }
 
-// hostileRoot makes a root with a shell and nothing else that is true.
+// hostileRoot makes a root with a shell and otherwise misleading content.
 func (tr *trial) hostileRoot() string {
 	root, remove, err := ownFolder("root-" + tr.nonce)
 	if err != nil {
@@ -282,7 +282,7 @@ func (tr *trial) hostileRoot() string {
 	return root
 }
 
-// librariesOf lists the files that a dynamic program needs, its loader included.
+// librariesOf lists the files that a dynamic program needs, including its loader.
 func librariesOf(tr *trial, program string) []string {
 	out, err := exec.Command("ldd", program).Output()
 	if err != nil {

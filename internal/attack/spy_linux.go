@@ -18,31 +18,31 @@ import (
 	"github.com/glovebox-dev/glovebox/sandbox"
 )
 
-// labelTrial marks the sandboxes of a trial, ordinaryTrial those that are made for none.
+// labelTrial marks a trial's sandboxes, ordinaryTrial those of no trial.
 const (
 	labelTrial    = "attack"
 	ordinaryTrial = "none"
 )
 
-// spy is a backend that notes, on the host, what its boxes are made of.
+// spy is a backend that records what its boxes consist of on the host.
 type spy struct {
 	sandbox.Backend
-	folders  []string // below which the backend keeps what lives
-	labelled bool     // a box that is for no trial is refused, as those that are kept warm are
+	folders  []string // where the backend keeps live state
+	labelled bool     // refuse boxes of no trial, such as warm ones
 
 	findHomes sync.Once
-	homes     []string // where folders of sandboxes are
+	homes     []string // folders that contain sandboxes' folders
 
-	forked atomic.Int64 // programs of attacks that began in a fork
+	forked atomic.Int64 // attack programs that began in a fork
 
 	mu     sync.Mutex // guards all below
 	seen   map[string][]*sighting
-	guests string // the sum of the guest program, as the first box ran it
+	guests string // checksum of the guest program of the first box
 	wrong  []string
 }
 
-// located is a Box whose backend knows which process of this host is the sandbox's first, where no command line tells it. 0 is none: the
-// sandbox is on another host, or in a machine of its own.
+// located is a Box whose backend knows the sandbox's first host process, for backends without a recognizable command line. 0
+// is none: the sandbox is on another host, or in a virtual machine.
 type located interface{ HostPID() int }
 
 // sighting is one box as the host saw it when it was ready.
@@ -52,16 +52,16 @@ type sighting struct {
 	inner      []int               // pids
 	namespaces map[string]string   // of guest
 	held       []map[string]string // of all of inner
-	users      []string            // ids on the host under which guest and code run, where the host shows them
+	users      []string            // host ids of guest and code, if the host shows them
 	groups     []string
 	limits     map[string]string
 	mounts     string
-	closed     atomic.Int64 // when its end began, since the boot of the host
+	closed     atomic.Int64 // when its end began, since the host's boot
 }
 
 func (s *spy) Create(ctx context.Context, spec sandbox.Spec) (sandbox.Box, error) {
 	if s.labelled && spec.Labels[labelTrial] == "" {
-		return nil, &sandbox.Error{Kind: sandbox.Unavailable, Op: "spy", Msg: "whose box is it?"}
+		return nil, &sandbox.Error{Kind: sandbox.Unavailable, Op: "spy", Msg: "the box belongs to no trial"}
 	}
 	box, err := s.Backend.Create(ctx, spec)
 	if err != nil {
@@ -106,8 +106,8 @@ func (s *spy) Create(ctx context.Context, spec sandbox.Spec) (sandbox.Box, error
 	return &spyBox{Box: box, spy: s, sighting: g, trial: trial}, nil
 }
 
-// usersOf are the ids of this host that a process's user namespace gives to the code's user, and to those that it maps one by one, as the
-// guest's. The latter are told from this process's own, under which there is much else.
+// usersOf are the host ids that a process's user namespace maps for the code's user, and those mapped one by one, such as
+// the guest's. The latter exclude this process's own, under which much else runs.
 func usersOf(pid int) []string {
 	text, _ := os.ReadFile(fmt.Sprintf("/proc/%d/uid_map", pid))
 	return hostUsers(string(text), uint64(sandbox.DefaultUser.UID), uint64(os.Geteuid()))
@@ -128,7 +128,7 @@ func hostUsers(uidMap string, code, ours uint64) (all []string) {
 	return all
 }
 
-// spyBox looks once more before the box ends.
+// spyBox checks again before the box ends.
 type spyBox struct {
 	sandbox.Box
 	spy      *spy
@@ -136,7 +136,7 @@ type spyBox struct {
 	trial    string
 }
 
-// Fork lets forks through, and counts those of attacks.
+// Fork passes forks on, and counts those of attacks.
 func (b *spyBox) Fork(ctx context.Context, f sandbox.Fork) (*sandbox.Forked, error) {
 	if forker, can := b.Box.(sandbox.Forker); can {
 		forked, err := forker.Fork(ctx, f)
@@ -150,7 +150,7 @@ func (b *spyBox) Fork(ctx context.Context, f sandbox.Fork) (*sandbox.Forked, err
 
 func (b *spyBox) Close() error {
 	b.sighting.closed.CompareAndSwap(math.MaxInt64, sinceBoot())
-	for file, now := range limitFiles(b.sighting.groups) { // of one that ended by itself they may be gone
+	for file, now := range limitFiles(b.sighting.groups) { // they may be gone if it ended by itself
 		if was := b.sighting.limits[file]; now != was {
 			b.spy.mu.Lock()
 			b.spy.wrong = append(b.spy.wrong, fmt.Sprintf("%s was %s and is %s", file, was, now))
@@ -160,14 +160,14 @@ func (b *spyBox) Close() error {
 	return b.Box.Close()
 }
 
-// sightings returns what was seen of a trial.
+// sightings returns a trial's sightings.
 func (s *spy) sightings(trial string) []*sighting {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return append([]*sighting(nil), s.seen[trial]...)
 }
 
-// complaints returns what was wrong since the last call.
+// complaints returns the errors since the last call.
 func (s *spy) complaints() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -176,7 +176,7 @@ func (s *spy) complaints() string {
 	return text
 }
 
-// homesOf returns the folders in which there is something named after the sandbox.
+// homesOf returns the folders that contain something named after the sandbox.
 func homesOf(folders []string, id sandbox.ID) []string {
 	var homes []string
 	for _, folder := range folders {
@@ -187,7 +187,7 @@ func homesOf(folders []string, id sandbox.ID) []string {
 	return homes
 }
 
-// leftOf says what is left of a trial's boxes, of each as soon as nothing is or the time is over, and what was gone late.
+// leftOf returns what is left of a trial's boxes after the settle time, and what disappeared late.
 func (s *spy) leftOf(trial string) (late []string, errs []error) {
 	for _, g := range s.sightings(trial) {
 		began, last := time.Now(), ""
@@ -199,15 +199,15 @@ func (s *spy) leftOf(trial string) (late []string, errs []error) {
 		}
 		switch took := time.Since(began); {
 		case took > settleTime:
-			errs = append(errs, fmt.Errorf("%v after the end of sandbox %s there are left: %s", settleTime, g.box.ID(), last))
+			errs = append(errs, fmt.Errorf("%v after the end of sandbox %s, this is left: %s", settleTime, g.box.ID(), last))
 		case took > usualSettleTime:
-			late = append(late, fmt.Sprintf("of sandbox %s this was gone only after %v: %s", g.box.ID(), took.Round(time.Second), last))
+			late = append(late, fmt.Sprintf("sandbox %s: this was gone only after %v: %s", g.box.ID(), took.Round(time.Second), last))
 		}
 	}
 	return late, errs
 }
 
-// processes are those of the host that the sandbox consists of.
+// processes are the sandbox's host processes.
 func (g *sighting) processes() []int {
 	all := groupMembers(g.groups)
 	for _, held := range g.held {
@@ -217,7 +217,7 @@ func (g *sighting) processes() []int {
 	return slices.Compact(all)
 }
 
-// left says what is left of a box that was closed.
+// left describes what is left of a closed box.
 func (g *sighting) left(homes []string) string {
 	id := g.box.ID()
 	if groups := groupFolders(id); len(groups) > 0 {
@@ -239,8 +239,8 @@ func (g *sighting) left(homes []string) string {
 	return g.holder()
 }
 
-// holder says who is still in one of its namespaces, or holds one open. The kernel uses the numbers of namespaces again, so only
-// processes that were spawned well before the end count; later ones would keep the control group from being removed.
+// holder returns who is still in one of its namespaces, or holds one open. The kernel reuses namespace numbers, so only
+// processes spawned well before the end count; later ones would keep the control group from being removed.
 func (g *sighting) holder() string {
 	if len(g.held) == 0 {
 		return ""
@@ -251,7 +251,7 @@ func (g *sighting) holder() string {
 			continue
 		}
 		for kind, name := range namespaces(pid) {
-			if name == ours[kind] { // it has none of its own of that kind, as a container its user namespace
+			if name == ours[kind] { // it shares ours, as a container may share the user namespace
 				continue
 			}
 			among := func(all map[string]string) bool { return all[kind] == name }
@@ -263,24 +263,24 @@ func (g *sighting) holder() string {
 	return ""
 }
 
-// isOrphan says of a process whether it is dead and waits for the host's init to hear of it, which is none of ours to hasten. Of a dead child of
-// ours we must hear ourselves.
+// isOrphan reports whether a process is dead and waits for the host's init to reap it, which we cannot hasten. Our own dead
+// children must be reaped by us.
 func isOrphan(pid int) bool {
 	status := statusMap(pid, pid)
 	return strings.HasPrefix(status["State"], "Z") && status["PPid"] != strconv.Itoa(os.Getpid())
 }
 
-// spawnedBefore is how long before the end a process of the sandbox was spawned at the least: the end of a guest that dies by itself is
-// seen a moment after its namespaces are free, and start times are coarse.
+// spawnedBefore is how long before the end a process counts as the sandbox's: a guest's own end is noticed shortly after its
+// namespaces are free, and start times are coarse.
 const spawnedBefore = 100 * time.Millisecond
 
-// clockTick is the unit of start times in /proc/PID/stat: a hundredth of a second on every architecture that Linux serves (proc(5)).
+// clockTick is the unit of start times in /proc/PID/stat: 0.01 s on all of Linux's architectures (proc(5)).
 const clockTick = 10 * time.Millisecond
 
-// spawnedAt is when a process was started, on the clock of sinceBoot. One that is gone was never spawned.
+// spawnedAt is when a process started, on sinceBoot's clock; math.MaxInt64 for an ended one.
 func spawnedAt(pid int) int64 {
 	text, _ := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
-	_, after, _ := strings.Cut(string(text), ") ") // a name may hold spaces
+	_, after, _ := strings.Cut(string(text), ") ") // a name may contain spaces
 	fields := strings.Fields(after)
 	if len(fields) < 20 {
 		return math.MaxInt64
@@ -292,7 +292,7 @@ func spawnedAt(pid int) int64 {
 	return ticks * int64(clockTick)
 }
 
-// sinceBoot is the time on the clock of /proc.
+// sinceBoot is the current time on /proc's clock.
 func sinceBoot() int64 {
 	var now unix.Timespec
 	_ = unix.ClockGettime(unix.CLOCK_BOOTTIME, &now)

@@ -12,12 +12,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// canaryPrefix begins the names of all folders that are made on the host for attacks.
+// canaryPrefix begins the names of all folders made on the host for attacks.
 const canaryPrefix = "glovebox-canary-"
 
 var errNotMade = errors.New("the folder cannot be made")
 
-// makeOwn makes a folder and locks it, once more where a sweep comes between the two.
+// makeOwn makes a folder and locks it, and retries if a sweep comes in between.
 func makeOwn(folder string) (remove func() error, err error) {
 	const most = 10
 	for range most {
@@ -31,14 +31,14 @@ func makeOwn(folder string) (remove func() error, err error) {
 	return nil, err
 }
 
-// own locks a folder that was just made for as long as this process lives, which is how the next one tells canaries of the living from those
-// of the dead. remove takes the folder away.
+// own locks a new folder for this process's life, which marks its canaries as live for other processes. remove removes the
+// folder.
 func own(folder string) (remove func() error, err error) {
 	lock, err := os.OpenFile(folder, os.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW, 0)
 	if err != nil {
 		return nil, errors.Join(err, os.RemoveAll(folder))
 	}
-	// Whoever sweeps at this moment may hold it, and has removed it then.
+	// A sweep may hold it at this moment, and has then removed it.
 	err = unix.Flock(int(lock.Fd()), unix.LOCK_EX)
 	if err == nil {
 		_, err = os.Stat(folder)
@@ -49,7 +49,7 @@ func own(folder string) (remove func() error, err error) {
 	return func() error { return errors.Join(os.RemoveAll(folder), lock.Close()) }, nil
 }
 
-// ownFolder makes a folder of the given name below the temporary folder, as own does.
+// ownFolder makes a folder of this name below the temporary folder, and owns it.
 func ownFolder(name string) (folder string, remove func() error, err error) {
 	folder = filepath.Join(os.TempDir(), canaryPrefix+name)
 	if remove, err = makeOwn(folder); err == nil {
@@ -58,7 +58,7 @@ func ownFolder(name string) (folder string, remove func() error, err error) {
 	return folder, remove, err
 }
 
-// sweepCanaries takes away what killed processes of this user have left below the folders.
+// sweepCanaries removes what killed processes of this user have left below the folders.
 func sweepCanaries(tops []string) {
 	for _, top := range append([]string{os.TempDir()}, tops...) {
 		left, _ := filepath.Glob(filepath.Join(top, canaryPrefix+"*"))
@@ -85,7 +85,7 @@ func sweepCanary(folder string) {
 	_ = os.RemoveAll(folder) // the next start tries again
 }
 
-// segmentKey is the key of the System V segment that goes with a marker, so that it can be found when its owner is dead.
+// segmentKey is the key of a marker's System V segment, so that it can be found after its owner's death.
 func segmentKey(marker string) int32 {
 	sum := sha256.Sum256([]byte(marker))
 	return int32(binary.LittleEndian.Uint32(sum[:])&0x7fffffff | 1)
@@ -113,7 +113,7 @@ func (c *Canaries) shareSegment() error {
 	return unix.SysvShmDetach(mem)
 }
 
-// removeSegment removes the segment of that key, where it begins with the secret: another program's it never is.
+// removeSegment removes the segment with that key, if it begins with the secret and so is ours.
 func removeSegment(key int32, secret []byte) {
 	id, err := unix.SysvShmGet(int(key), 0, 0)
 	if err != nil || len(secret) == 0 {

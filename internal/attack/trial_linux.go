@@ -16,18 +16,18 @@ import (
 	"github.com/glovebox-dev/glovebox/sandbox"
 )
 
-// trial is one attack on its way through one arena.
+// trial is one attack in one arena.
 type trial struct {
 	record
 	*Attack
 	arena    *Arena
 	nonce    string
 	port     int
-	deadline time.Duration // of the probe: the attack's own, or a later one
-	hurried  bool          // a deadline of the attack's own came before the probe had begun
+	deadline time.Duration // the probe's: the attack's own, or a later one
+	hurried  bool          // the attack's own deadline passed before the probe began
 }
 
-// stepTimeout bounds a step that hangs. Nothing is measured against it.
+// stepTimeout ends a step that hangs; no result depends on it.
 const stepTimeout = 2 * time.Minute
 
 // within returns a context that ends with the trial or after stepTimeout.
@@ -37,15 +37,15 @@ func (tr *trial) within() context.Context {
 	return ctx
 }
 
-// userSpace says whether the sandbox has a kernel of its own, in user space.
+// userSpace reports whether the sandbox has its own user-space kernel.
 func (tr *trial) userSpace() bool { return tr.arena.kernel == sandbox.KernelUserSpace }
 
-// containers are the backends whose sandboxes are containers of an engine.
+// containers are the backends that use containers of an engine.
 var containers = []string{"docker", "podman"}
 
 func (tr *trial) isContainer() bool { return slices.Contains(containers, tr.arena.spy.Name()) }
 
-// exceptions are what else is right on this backend.
+// exceptions are the further expectations for this backend.
 func (tr *trial) exceptions() (list []*exception) {
 	for kind, is := range map[string]bool{"user-space": tr.userSpace(), "container": tr.isContainer(), "podman": tr.arena.spy.Name() == "podman"} {
 		if is {
@@ -76,7 +76,7 @@ func (tr *trial) run() {
 	}
 }
 
-// params are the variables that a probe is told.
+// params are the probe's variables.
 func (tr *trial) params() []string {
 	p := append(tr.arena.canaries.Parameters(tr.nonce), "PORT="+strconv.Itoa(tr.port), "LINGER=600", "WALLED=1", "TARGET=/etc")
 	names := []string{"PARAMETERS"}
@@ -87,8 +87,7 @@ func (tr *trial) params() []string {
 	return append(p, "PARAMETERS="+strings.Join(names, ","))
 }
 
-// bounds are the attack's limits, but for one that the backend cannot enforce for any sandbox: a count of files. Where there is none, memory
-// bounds it.
+// bounds are the attack's limits, except a file count if the backend cannot enforce one; memory then limits files.
 func (tr *trial) bounds() sandbox.Limits {
 	limits := tr.limits
 	if !sandbox.HasFeature(tr.arena.spy.Backend, sandbox.FeatureInodes) {
@@ -97,7 +96,7 @@ func (tr *trial) bounds() sandbox.Limits {
 	return limits
 }
 
-// request is a run of the given probe under the attack's limits. All files are asked back: collecting them is under attack too.
+// request is a run of the probe with the attack's limits. It asks for all files: collecting them is under attack too.
 func (tr *trial) request(code []byte) engine.Run {
 	return engine.Run{
 		Spec: sandbox.Spec{Limits: tr.bounds(), Labels: map[string]string{labelTrial: tr.nonce}, AllowUnenforced: tr.accepts()},
@@ -106,7 +105,7 @@ func (tr *trial) request(code []byte) engine.Run {
 	}
 }
 
-// accepts is what the attack goes without here; never the limit that it is about.
+// accepts lists what the attack waives here; never the limit under attack.
 func (tr *trial) accepts() []string {
 	return slices.DeleteFunc(slices.Clone(tr.arena.weaker), func(name string) bool { return tr.limits.Get(sandbox.LimitName(name)) != 0 })
 }
@@ -134,7 +133,7 @@ func (tr *trial) do(ctx context.Context, run engine.Run) *sandbox.Result {
 	return r
 }
 
-// alongside runs the second probe while the first one's sandbox is alive.
+// alongside runs the second probe while the first sandbox is alive.
 func (tr *trial) alongside() {
 	var second *sandbox.Result
 	first := tr.until("ready", tr.request(tr.code), func() { second = tr.execute(tr.secondCode) })
@@ -145,7 +144,7 @@ func (tr *trial) alongside() {
 	tr.judge(second)
 }
 
-// until makes a run, calls do once the probe has printed the word on a line of its own, and then cancels the run.
+// until makes a run, calls do once the probe has printed word on its own line, and then cancels the run.
 func (tr *trial) until(word string, run engine.Run, do func()) *sandbox.Result {
 	ctx, cancel := context.WithCancel(tr.within())
 	defer cancel()
@@ -176,13 +175,13 @@ func (tr *trial) until(word string, run engine.Run, do func()) *sandbox.Result {
 	return r
 }
 
-// shares says whether the guest has the code's own id, so that the code can end it, and its own sandbox with it.
+// shares reports whether the guest has the code's id, so that the code can end it, and its own sandbox.
 func (tr *trial) shares() bool {
 	seen := tr.arena.spy.sightings(tr.nonce)
 	return len(seen) > 0 && seen[0].box.Effective().HostUID == "shared"
 }
 
-// judge decides about the result of a probe.
+// judge decides about a probe's result.
 func (tr *trial) judge(r *sandbox.Result) {
 	statuses := tr.statuses
 	if tr.shares() {
@@ -196,7 +195,7 @@ func (tr *trial) judge(r *sandbox.Result) {
 		text := fmt.Sprintf("it ended as %s, not as %v; exit code %d, signal %d, hints %+v\nstdout: %s\nstderr: %s", r.Status, statuses, r.ExitCode, r.Signal, r.Hints,
 			tail(r.Stdout), tail(r.Stderr))
 		if r.Status == sandbox.StatusTimeout || r.Status == sandbox.StatusFailed || r.Status == sandbox.StatusCanceled {
-			tr.giveUp("%s", text) // a slow host, a probe that broke down: it has shown neither the one nor the other
+			tr.giveUp("%s", text) // a slow host or a failed probe shows nothing
 		}
 		tr.wrong("%s", text)
 		return
@@ -226,7 +225,7 @@ func (tr *trial) wanted() []*regexp.Regexp {
 	return tr.want
 }
 
-// excuses says whether a breach is none behind these walls, or where the guest has the code's own id.
+// excuses reports whether a breach is accepted with this isolation, or because the guest has the code's id.
 func (tr *trial) excuses(breach string) bool {
 	begins := func(word string) bool { return strings.HasPrefix(breach, word) }
 	if tr.shares() && slices.ContainsFunc(tr.excused, begins) {
@@ -237,7 +236,7 @@ func (tr *trial) excuses(breach string) bool {
 	})
 }
 
-// noBreach fails where the probe was given what it must not have.
+// noBreach fails if the probe got what it must not have.
 func (tr *trial) noBreach(r *sandbox.Result) {
 	for _, text := range [][]byte{r.Stdout.Head, r.Stdout.Tail, r.Stderr.Head, r.Stderr.Tail} {
 		for line := range strings.Lines(string(text)) {
@@ -249,7 +248,7 @@ func (tr *trial) noBreach(r *sandbox.Result) {
 	}
 }
 
-// searched looks for what was planted in all that came out.
+// searched searches all output for planted values.
 func (tr *trial) searched(r *sandbox.Result) {
 	streams := [][]byte{r.Stdout.Head, r.Stdout.Tail, r.Stderr.Head, r.Stderr.Tail, []byte(fmt.Sprint(r.Hints))}
 	for _, f := range r.Files {
@@ -270,7 +269,7 @@ func tail(c sandbox.Captured) string {
 	return string(text[max(0, len(text)-4000):])
 }
 
-// watchGuest looks at the guest until stop is called: it must never be stopped or traced.
+// watchGuest watches the guest until stop is called: it must never be stopped or traced.
 func (tr *trial) watchGuest() (stop func()) {
 	over := make(chan struct{})
 	var done sync.WaitGroup
@@ -297,7 +296,7 @@ func (tr *trial) watchGuest() (stop func()) {
 	}
 }
 
-// isHeld says of the lines State and TracerPid of a process whether it is stopped or traced.
+// isHeld reports from a process's State and TracerPid lines whether it is stopped or traced.
 func isHeld(lines string) bool {
 	return strings.HasPrefix(lines, "State T") || strings.HasPrefix(lines, "State t") || strings.Contains(lines, "Tracer") && !strings.Contains(lines, "TracerPid 0")
 }
@@ -313,13 +312,13 @@ func (tr *trial) gone() {
 	}
 }
 
-// slack is what a busy host may add to a limit on time; what hangs takes longer. More than usualSlack is reported.
+// slack is what a busy host may add to a time limit; a hang takes longer. More than usualSlack is reported.
 const (
 	slack      = time.Minute
 	usualSlack = 3 * time.Second
 )
 
-// bounded compares how long something took with its bound.
+// bounded compares a duration with its limit.
 func (tr *trial) bounded(what string, took, bound time.Duration) {
 	switch {
 	case took > bound+slack:
@@ -329,13 +328,13 @@ func (tr *trial) bounded(what string, took, bound time.Duration) {
 	}
 }
 
-// jsonable fails where a result cannot be told in JSON and read back.
+// jsonable fails if a result cannot be encoded as JSON and read back.
 func (tr *trial) jsonable(r *sandbox.Result) {
 	for _, f := range r.Files {
 		text, err := json.Marshal(f.Path)
 		var back string
 		if err != nil || json.Unmarshal(text, &back) != nil {
-			tr.wrong("the name %q is not to be told: %v", f.Path, err)
+			tr.wrong("the name %q cannot be encoded: %v", f.Path, err)
 		}
 	}
 }

@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// Outcome is what a trial of an attack has shown.
+// Outcome is the result of trying an attack.
 type Outcome string
 
 // The outcomes, from the best to the worst.
@@ -24,18 +24,18 @@ const (
 // Verdict is the outcome of one trial, and why.
 type Verdict struct {
 	Outcome  Outcome
-	Findings []string // of one that was not contained: what it got, did or left
-	Why      string   // of one that is not applicable or unclear
+	Findings []string // if not contained: what it got, did or left
+	Why      string   // if not applicable or unclear
 	Notes    []string // figures, and what was left out
 	Took     time.Duration
 
-	Meanwhile []string // the notes that a report shows: what others changed on the host, and what took long
+	Meanwhile []string // notes for the report: host changes by others, and slow steps
 }
 
-// record is what a trial writes down while it goes on. The parts of a trial run in goroutines of their own, so that each can give up
-// from wherever it is, as package testing has it.
+// record collects a trial's results. Parts of a trial run in their own goroutines, so that each can give up anywhere, as in
+// package testing.
 type record struct {
-	ctx context.Context // what is wrong after its end is the interruption's doing
+	ctx context.Context // after its end, errors come from the interruption
 
 	mu       sync.Mutex // guards all below
 	findings []string
@@ -46,7 +46,7 @@ type record struct {
 	undo     []func()
 }
 
-// part runs a part of the trial to its end, or until it gives up.
+// part runs a part of the trial until it ends or gives up.
 func (r *record) part(do func()) {
 	done := make(chan struct{})
 	go func() {
@@ -56,7 +56,8 @@ func (r *record) part(do func()) {
 	<-done
 }
 
-// wrong notes that the attack was not contained. The trial goes on. After an interruption nothing is wrong any more, as nothing came to its end.
+// wrong records that the attack was not contained. The trial continues. After an interruption it records nothing, as nothing
+// completed.
 func (r *record) wrong(format string, args ...any) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -66,20 +67,20 @@ func (r *record) wrong(format string, args ...any) {
 	r.findings = append(r.findings, fmt.Sprintf(format, args...))
 }
 
-// giveUp ends the part: nothing can be shown.
+// giveUp ends the part: it can show nothing.
 func (r *record) giveUp(format string, args ...any) {
 	r.doubt(format, args...)
 	runtime.Goexit()
 }
 
-// doubt notes that something is not shown. The trial goes on.
+// doubt records that something is not shown. The trial continues.
 func (r *record) doubt(format string, args ...any) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.unclear = append(r.unclear, fmt.Sprintf(format, args...))
 }
 
-// pass ends the part: the attack is not one on this backend or host.
+// pass ends the part: the attack does not apply to this backend or host.
 func (r *record) pass(format string, args ...any) {
 	r.mu.Lock()
 	r.passed = fmt.Sprintf(format, args...)
@@ -101,7 +102,7 @@ func (r *record) remark(format string, args ...any) {
 	r.remarks = append(r.remarks, fmt.Sprintf(format, args...))
 }
 
-// later has something done once the trial is over, the last first.
+// later runs do after the trial, last first.
 func (r *record) later(do func()) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -114,7 +115,7 @@ func (r *record) clear() bool {
 	return len(r.findings) == 0 && len(r.unclear) == 0 && r.passed == ""
 }
 
-// close undoes what was left to be undone, and sums up.
+// close runs the deferred steps, and sums up.
 func (r *record) close() Verdict {
 	for _, do := range slices.Backward(r.undo) {
 		do()
