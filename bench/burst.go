@@ -9,10 +9,10 @@ import (
 
 const (
 	burstClients = 32
-	burstParts   = 4 // alternating with as many of the bare loops, so that a slow minute falls on both
+	burstParts   = 4 // alternating with as many bare loops, so that a slow minute affects both
 )
 
-// burst holds many clients of one server against loops that spawn bare Python, one for each CPU.
+// burst compares many clients of one server with loops that spawn bare Python, one per CPU.
 func (r *report) burst(ctx context.Context) (err error) {
 	s, err := r.startServer(ctx)
 	if err != nil {

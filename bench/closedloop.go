@@ -22,7 +22,7 @@ func pythonRun(s *liveserver.Server) func(context.Context) error {
 	}
 }
 
-// closedLoop measures Python at rising numbers of clients against one server.
+// closedLoop measures Python with increasing numbers of clients against one server.
 func (r *report) closedLoop(ctx context.Context) (err error) {
 	s, err := r.startServer(ctx)
 	if err != nil {

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// commandRow is a row whose run is one process. Its cost is what wait4(2) says of the process and of all that it waited for.
+// commandRow is a row whose run is one process. wait4(2) reports the cost of the process and its awaited children.
 func commandRow(name string, c class, language string, argv ...string) *row {
 	return &row{name: name, class: c, language: language, want: answer,
 		run: func(ctx context.Context) (string, time.Duration, error) { return runCommand(ctx, argv) }}
@@ -30,7 +30,7 @@ func runCommand(ctx context.Context, argv []string) (string, time.Duration, erro
 	return string(stdout), cpu, err
 }
 
-// bubblewrapRows run under bubblewrap with every namespace it has, and a root of the kind that the native backend builds.
+// bubblewrapRows run under bubblewrap with all its namespaces, and a root like the native backend's.
 func bubblewrapRows() ([]*row, error) {
 	bwrap, err := exec.LookPath("bwrap")
 	if err != nil {
@@ -75,8 +75,8 @@ func exists(path string) bool {
 
 const dockerTimeout = 10 * time.Second
 
-// dockerRows run in fresh containers, where an engine answers and has the image: nothing is pulled for a measurement. What a run costs is
-// spent by the engine, so it has no CPU figure.
+// dockerRows run in fresh containers, if an engine answers and has the image; nothing is pulled. The engine spends a run's
+// cost, so there is no CPU figure.
 func dockerRows(ctx context.Context, image string) ([]*row, error) {
 	docker, err := exec.LookPath("docker")
 	if err != nil {
@@ -104,7 +104,7 @@ func dockerRows(ctx context.Context, image string) ([]*row, error) {
 	return rows, nil
 }
 
-// commandLineRow is the program that people run, with a sandbox of its own for each run.
+// commandLineRow is the command line program, with a new sandbox for each run.
 func commandLineRow(binary string) *row {
 	r := commandRow("glovebox run -c", native, python, binary, "run", "-c", "print(1)")
 	r.want = "1\n"

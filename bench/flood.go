@@ -12,14 +12,14 @@ const (
 	floodBytes   = 100_000_000
 	floodCapKiB  = 1024
 	floodProgram = "import sys\nfor _ in range(1000): sys.stdout.write('x' * 100_000)\n"
-	fullProgram  = "import sys\nsys.stdout.write('x' * 1024 * 1024)\n" // an answer as large, of which nothing is dropped
+	fullProgram  = "import sys\nsys.stdout.write('x' * 1024 * 1024)\n" // an equally large answer without dropped bytes
 
-	// flatBytes is how much a server may grow over its peak of answers that are as large but drop nothing, and still be called flat:
-	// the cap four times, which is what is kept, joined, made into JSON and sent, and as much again that awaits collection.
+	// flatBytes is how much a server may grow beyond its peak for equally large answers without drops, and still count as
+	// flat: four times the cap, which is kept, joined, encoded and sent, and as much again awaiting collection.
 	flatBytes = 8 * floodCapKiB << 10
 )
 
-// flood has programs write 100 MB of stdout under a cap of 1 MiB, and watches the memory of the server.
+// flood has programs write 100 MB of stdout under a cap of 1 MiB, and measures the server's memory.
 func (r *report) flood(ctx context.Context) (err error) {
 	s, err := r.startServer(ctx)
 	if err != nil {

@@ -16,12 +16,12 @@ import (
 const guestName = "glovebox-guest"
 
 const (
-	guestAge     = 20 * time.Millisecond // of a sandbox when its guest is looked at: all is quiet, and the program sleeps
+	guestAge     = 20 * time.Millisecond // of a sandbox when its guest is measured: the program sleeps
 	guestTimeout = 10 * time.Second
 )
 
-// guest measures what the walls cost before and beside the program: how long a sandbox takes until it is ready, as the server's own
-// clock tells, and what pid 1 holds in memory while a program runs.
+// guest measures the cost of isolation before and beside the program: how long a sandbox takes to be ready, by the server's
+// clock, and pid 1's memory while a program runs.
 func (r *report) guest(ctx context.Context) (err error) {
 	s, err := r.startServer(ctx, "--warm", "0")
 	if err != nil {
@@ -49,7 +49,7 @@ func (r *report) guest(ctx context.Context) (err error) {
 	for _, x := range []struct {
 		name    string
 		samples []time.Duration
-	}{{"create: from nothing to a guest that is ready", create}, {"run: from the start message to the end of the program", run}} {
+	}{{"create: until the guest is ready", create}, {"run: from the start message to the end of the program", run}} {
 		sum := summarize(x.samples)
 		t.line(x.name, fmt.Sprint(sum.n), ms(sum.p50), ms(sum.p90), ms(sum.p99), ms(sum.max))
 	}
@@ -62,7 +62,7 @@ func (r *report) guest(ctx context.Context) (err error) {
 	return nil
 }
 
-// guestMemory looks at the guest of a sandbox whose program sleeps.
+// guestMemory measures the guest of a sandbox whose program sleeps.
 func guestMemory(ctx context.Context, s *liveserver.Server) (liveserver.Memory, error) {
 	if err := awaitIdle(s); err != nil {
 		return liveserver.Memory{}, err
@@ -70,7 +70,7 @@ func guestMemory(ctx context.Context, s *liveserver.Server) (liveserver.Memory, 
 	ctx, cancel := context.WithTimeout(ctx, guestTimeout)
 	defer cancel()
 	var sleepers sync.WaitGroup
-	for range 2 { // the pages of its program are private to a guest that is the only one
+	for range 2 { // a single guest would have its program's pages as private ones
 		sleepers.Go(func() { _, _ = s.Run(ctx, &liveserver.Request{Language: bash, Code: "sleep 60"}) }) // ends with ctx
 	}
 	defer sleepers.Wait()
@@ -87,7 +87,7 @@ func guestMemory(ctx context.Context, s *liveserver.Server) (liveserver.Memory, 
 		}
 		time.Sleep(idlePoll)
 	}
-	return liveserver.Memory{}, errors.New("no guest was seen")
+	return liveserver.Memory{}, errors.New("no guest was found")
 }
 
 func fromMillis(ms float64) time.Duration { return time.Duration(ms * float64(time.Millisecond)) }

@@ -13,10 +13,10 @@ import (
 	"github.com/glovebox-dev/glovebox/test/liveserver"
 )
 
-// runscPackage is gVisor's own runsc, of the version in go.mod: the peer is gVisor as it comes, called as its manual says.
+// runscPackage is gVisor's own runsc, of the version in go.mod: unmodified, used as its manual says.
 const runscPackage = "gvisor.dev/gvisor/runsc"
 
-// runscRow runs Python as the one process of a container of runsc's, with the host's root shown read-only. Each run has a name of its own.
+// runscRow runs Python as the only process of a runsc container, with the host's root read-only. Each run has its own name.
 func runscRow(ctx context.Context, dir string) (*row, error) {
 	runsc := filepath.Join(dir, "runsc")
 	build := exec.CommandContext(ctx, "go", "build", "-trimpath", "-ldflags=-s -w", "-o", runsc, runscPackage)
@@ -46,7 +46,7 @@ func runscRow(ctx context.Context, dir string) (*row, error) {
 		}}, nil
 }
 
-// gvisorRows are fresh sandboxes of the gvisor backend beside runsc itself.
+// gvisorRows compare fresh sandboxes of the gvisor backend with runsc itself.
 func (r *report) gvisorRows(ctx context.Context, dir string) (rows []*row, servers []*liveserver.Server, err error) {
 	peer, err := runscRow(ctx, dir)
 	if err != nil {

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// loop is what some clients, each with one run at a time, got done.
+// loop is the result of some clients, each with one run at a time.
 type loop struct {
 	samples  []time.Duration
 	failures []error
@@ -26,12 +26,12 @@ func (l *loop) add(more loop) {
 	l.wall += more.wall
 }
 
-// course is a number of runs by so many clients, each of which starts its next run when the last has answered.
+// course is a number of runs by clients that each start the next run after the last answer.
 type course struct {
 	section, name string
 	clients, n    int
 	run           func(context.Context) error
-	settle        func() error // waits for what is still being torn down after the last answer
+	settle        func() error // waits for tear-down after the last answer
 }
 
 // closed goes through a course.

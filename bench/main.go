@@ -1,8 +1,9 @@
-// Command bench measures what a run costs in Glovebox and beside it: bare interpreters, bubblewrap, and Docker where an engine
-// runs. It prints tables, writes every single sample to a JSON-lines file, and says for each of the project's figures whether this
-// run met it. It never fails for being slow: figures of a busy machine prove nothing, and only ratios of one run are compared.
+// Command bench compares the cost of a run in Glovebox with bare interpreters, bubblewrap, and Docker if an engine runs. It
+// prints tables, writes every sample to a JSON-lines file, and reports for each of the project's targets whether this run
+// met it. It never fails for being slow: figures of a busy machine prove nothing, and only ratios within one run are
+// compared.
 //
-// It measures the built program from outside: `make build` first, then `go run ./bench`.
+// It measures the built program from outside: `make build`, then `go run ./bench`.
 package main
 
 import (
@@ -41,7 +42,7 @@ type plan struct {
 	Prints   int           `json:"prints"`    // runs that print 20,000 lines
 }
 
-const warmups = 5 // runs of each row before the first that counts
+const warmups = 5 // uncounted first runs of each row
 
 func fullPlan() plan {
 	return plan{Runs: 1000, SlowRuns: 200, Loop: 600, Burst: 1000, Open: 15 * time.Second, Floods: 5, Prints: 40}
@@ -69,13 +70,13 @@ func main() {
 
 func parse(args []string) (plan, error) {
 	flags := flag.NewFlagSet("bench", flag.ContinueOnError)
-	quick := flags.Bool("quick", false, "measure little: it shows that all works, not how fast it is")
+	quick := flags.Bool("quick", false, "measure little: a functional test, not a measurement")
 	runs := flags.Int("n", 0, "runs of each row with one client (default 1000)")
 	rows := flags.String("rows", "", "measure only rows whose name matches this regular expression")
 	sections := flags.String("sections", "", "measure only sections whose name matches: one client, closed loop, burst, open loop, flood, large, guest, prints")
 	binary := flags.String("glovebox", liveserver.DefaultBinary, "the program to measure")
 	image := flags.String("image", "python:3-slim", "the image of containers; DOCKER_HOST names their engine")
-	seed := flags.Uint64("seed", 1, "of the order of runs and of arrivals")
+	seed := flags.Uint64("seed", 1, "seed of the order of runs and of arrivals")
 	out := flags.String("out", "bench/out", "folder of the raw samples")
 	if err := flags.Parse(args); err != nil {
 		return plan{}, err
@@ -102,7 +103,7 @@ func parse(args []string) (plan, error) {
 	return p, err
 }
 
-// report is one bench in progress: where its words and samples go, and the figures that the targets are held against.
+// report is a running bench: its output, its samples, and the figures for the targets.
 type report struct {
 	plan
 	w       io.Writer
@@ -150,7 +151,7 @@ func bench(ctx context.Context, p plan, w io.Writer) (err error) {
 	return nil
 }
 
-// host says what the figures were measured on, and how busy it was.
+// host describes the machine, and how busy it was.
 func host() string {
 	var name syscall.Utsname
 	release := "unknown"

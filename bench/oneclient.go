@@ -60,7 +60,7 @@ func (r *report) oneClient(ctx context.Context) (err error) {
 	return nil
 }
 
-// makeRows makes the rows that this host can run and says which it cannot. stop ends their servers.
+// makeRows makes the rows that this host can run and reports the others. stop ends their servers.
 func (r *report) makeRows(ctx context.Context) (rows []*row, stop func() error, err error) {
 	var servers []*liveserver.Server
 	stop = func() error {

@@ -9,11 +9,11 @@ import (
 	"time"
 )
 
-// openLoop sends requests at random moments whatever has been answered, at a share of what the closed loop got done at most. The
-// time of a request counts from the moment at which it was due, so a stall is felt by all that come during it.
+// openLoop sends requests at random times regardless of answers, at a share of the closed loop's best rate. A request's time
+// counts from its due time, so a stall affects all requests during it.
 func (r *report) openLoop(ctx context.Context) (err error) {
 	if r.figures.capacity == 0 {
-		fmt.Fprintln(r.w, "\nopen loop: left out, as the closed loop that tells the capacity was not measured")
+		fmt.Fprintln(r.w, "\nopen loop: left out, as the closed loop was not measured and the capacity is unknown")
 		return nil
 	}
 	s, err := r.startServer(ctx)
@@ -47,7 +47,7 @@ func (r *report) openLoop(ctx context.Context) (err error) {
 	return nil
 }
 
-// arrivals are the moments of a Poisson process of the given rate, from its start.
+// arrivals are the times of a Poisson process with this rate.
 func arrivals(random *rand.Rand, perSecond float64, length time.Duration) []time.Duration {
 	var due []time.Duration
 	at := time.Duration(0)

@@ -11,20 +11,20 @@ import (
 	"github.com/glovebox-dev/glovebox/test/liveserver"
 )
 
-// orphanage takes in what a command left running when it ended, so that its cost is counted: bubblewrap does not wait for the pid 1 of
-// its sandbox, and so its own figures hold nothing of what ran inside.
+// orphanage adopts processes that a command left running, so that their cost is counted: bubblewrap does not wait for its
+// sandbox's pid 1, so its own figures do not include what ran inside.
 type orphanage struct {
-	known []int // children that were there before the run
+	known []int // children from before the run
 }
 
-// newOrphanage makes this process the one that orphans below it go to (prctl(2), PR_SET_CHILD_SUBREAPER).
+// newOrphanage makes this process adopt the orphans below it (prctl(2), PR_SET_CHILD_SUBREAPER).
 func newOrphanage() (*orphanage, error) {
 	return &orphanage{}, unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 }
 
 func (o *orphanage) note() { o.known = liveserver.Children(os.Getpid()) }
 
-// reap waits for the orphans that came since note, and returns what they and theirs have cost.
+// reap waits for the orphans since note, and returns their total cost.
 func (o *orphanage) reap() (time.Duration, error) {
 	var cost time.Duration
 	for _, pid := range liveserver.Children(os.Getpid()) {

@@ -6,21 +6,21 @@ import (
 	"time"
 )
 
-// summary is what the table shows of many samples.
+// summary is a table's figures for many samples.
 type summary struct {
 	n                  int
 	p50, p90, p99, max time.Duration
 }
 
-// summarize takes the figures of all samples: none is trimmed.
+// summarize uses all samples; none is trimmed.
 func summarize(samples []time.Duration) summary {
 	sorted := slices.Sorted(slices.Values(samples))
 	return summary{n: len(sorted), p50: percentile(sorted, 50), p90: percentile(sorted, 90), p99: percentile(sorted, 99),
 		max: percentile(sorted, 100)}
 }
 
-// percentile is by nearest rank: the least sample that at least p per cent of all do not exceed. It never makes up a value
-// between two samples. Of none it is 0.
+// percentile uses the nearest rank: the smallest sample that at least p per cent of all do not exceed. It never
+// interpolates. Without samples it is 0.
 func percentile(sorted []time.Duration, p float64) time.Duration {
 	if len(sorted) == 0 {
 		return 0
@@ -29,7 +29,7 @@ func percentile(sorted []time.Duration, p float64) time.Duration {
 	return sorted[min(max(rank, 1), len(sorted))-1]
 }
 
-// ratio is a/b, or NaN where there is no b to compare with.
+// ratio is a/b, or NaN without b.
 func ratio(a, b time.Duration) float64 {
 	if b <= 0 || a <= 0 {
 		return math.NaN()

@@ -6,13 +6,13 @@ import (
 	"time"
 )
 
-// class is how far a row keeps the code from the host. Rows of different classes do not promise the same.
+// class is how strongly a row isolates code. Rows of different classes promise different things.
 type class string
 
 const (
-	bare       class = "bare"                      // nothing between
+	bare       class = "bare"                      // no isolation
 	namespaces class = "shared kernel, namespaces" // no limits, no system call filter
-	native     class = "shared kernel, native"     // all walls and limits of the native backend
+	native     class = "shared kernel, native"     // all isolation and limits of the native backend
 	container  class = "container"
 	userSpace  class = "kernel in user space"
 )
@@ -37,13 +37,14 @@ type row struct {
 	want     string
 	slow     bool // fewer runs
 
-	// run makes one run. cpu is what it cost, where the run itself can tell.
+	// run makes one run. cpu is its cost, if the run can measure it.
 	run func(ctx context.Context) (stdout string, cpu time.Duration, err error)
 
-	// after is called off the clock after each run, and says what the run cost beyond what run said. It may be nil.
+	// after is called after each run, outside its time, and returns further CPU cost. May be nil.
 	after func() (time.Duration, error)
 
-	// total is the CPU time spent so far by all runs of this row, for rows whose single runs cannot tell. It waits for teardown.
+	// total is the CPU time of all runs of this row so far, for rows that cannot measure single runs. It waits for
+	// tear-down.
 	total func() (time.Duration, error)
 
 	samples  []time.Duration
@@ -58,7 +59,7 @@ func (r *row) check(stdout string) error {
 	return nil
 }
 
-// measure makes one run and keeps its figures. A run that fails counts as a failure, not as a sample.
+// measure makes one run and keeps its figures. A failed run counts as a failure, not as a sample.
 func (r *row) measure(ctx context.Context) sample {
 	began := time.Now()
 	stdout, cpu, err := r.run(ctx)
@@ -80,7 +81,7 @@ func (r *row) measure(ctx context.Context) sample {
 	return newSample("one client", r.name, began, took, err)
 }
 
-// cpuPerRun is 0 where nobody can tell.
+// cpuPerRun is 0 if unknown.
 func (r *row) cpuPerRun() time.Duration {
 	if n := len(r.samples) + len(r.failures); n > 0 {
 		return r.cpu / time.Duration(n)

@@ -28,7 +28,7 @@ func newSample(section, row string, began time.Time, took time.Duration, err err
 
 func milliseconds(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }
 
-// rawFile is a JSON-lines file of all samples, from which every figure of the table can be made again.
+// rawFile is a JSON-lines file of all samples, from which every figure of the tables can be recomputed.
 type rawFile struct {
 	path string
 	file *os.File

@@ -8,8 +8,8 @@ import (
 	"github.com/glovebox-dev/glovebox/test/liveserver"
 )
 
-// serverRow is a row that asks a server of its own, over one connection that is kept alive, for a fresh sandbox each time. It has a
-// server of its own so that the server's CPU time, with that of all the sandboxes it has waited for, is this row's.
+// serverRow requests a fresh sandbox each time, from its own server over one keep-alive connection. The server is not
+// shared, so that its CPU time, including that of its sandboxes, is this row's.
 func serverRow(name, language, program string, s *liveserver.Server) *row {
 	body := (&liveserver.Request{Language: language, Code: program}).Encode()
 	return &row{name: name, class: native, language: language, want: answer,
@@ -23,7 +23,7 @@ func serverRow(name, language, program string, s *liveserver.Server) *row {
 			}
 			return liveserver.CPU(s.PID())
 		},
-		// What is torn down or made ahead must not slow the next row's run.
+		// Tear-down and preparation must not slow the next row's run.
 		after: func() (time.Duration, error) { return 0, awaitIdle(s) }}
 }
 
@@ -40,10 +40,10 @@ func post(ctx context.Context, s *liveserver.Server, body []byte) (string, error
 
 const (
 	idleTimeout = 30 * time.Second
-	idlePoll    = 5 * time.Millisecond // off the clock
+	idlePoll    = 5 * time.Millisecond // not measured
 )
 
-// awaitIdle waits until every sandbox of the server is torn down, but for those that it keeps ready.
+// awaitIdle waits until all sandboxes of the server are torn down, except warm ones.
 func awaitIdle(s *liveserver.Server) error {
 	for deadline := time.Now().Add(idleTimeout); time.Now().Before(deadline); time.Sleep(idlePoll) {
 		if _, idle := s.Idle(context.Background()); idle {

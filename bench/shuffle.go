@@ -2,8 +2,8 @@ package main
 
 import "math/rand/v2"
 
-// interleave returns a list in which index i stands counts[i] times, shuffled by the seed. So a slow minute of the machine falls on
-// all rows alike.
+// interleave returns a list with counts[i] times index i, shuffled by the seed, so that a slow minute affects all rows
+// alike.
 func interleave(counts []int, seed uint64) []int {
 	var order []int
 	for i, n := range counts {
@@ -16,5 +16,5 @@ func interleave(counts []int, seed uint64) []int {
 	return order
 }
 
-// newRand is the one source of chance here: the same seed gives the same run.
+// newRand is the only source of randomness: equal seeds give equal runs.
 func newRand(seed uint64) *rand.Rand { return rand.New(rand.NewPCG(seed, seed)) }

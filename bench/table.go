@@ -35,7 +35,7 @@ func times(ratio float64) string {
 	return fmt.Sprintf("%.2fx", ratio)
 }
 
-// printRows prints the rows side by side. Each is compared with bare Python, and with the peers that ran the same language.
+// printRows prints the rows side by side, each compared with bare Python and the peers in the same language.
 func (r *report) printRows(rows []*row) {
 	p50 := map[string]time.Duration{}
 	for _, row := range rows {
@@ -58,7 +58,7 @@ func (r *report) printRows(rows []*row) {
 
 const shownFailures = 3
 
-// printFailures shows the first failures and counts all: a run that failed makes the whole bench fail.
+// printFailures prints the first failures and counts all: one failed run fails the whole bench.
 func (r *report) printFailures(name string, failures []error) {
 	r.failed += len(failures)
 	for i, err := range failures {

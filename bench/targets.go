@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// figures are what the project's targets are held against. NaN and 0 mean not measured.
+// figures are compared with the project's targets. NaN and 0 mean not measured.
 type figures struct {
 	rows map[string]summary
 
@@ -41,15 +41,15 @@ func (f *figures) flood(growth int64, kept int) {
 	f.floodGrowth, f.floodKept = max(f.floodGrowth, growth), max(f.floodKept, kept)
 }
 
-// dockerHTTP is the row of fresh containers of ours, nothing warm.
+// dockerHTTP is our row of fresh containers without warm ones.
 const dockerHTTP = "glovebox HTTP docker python, nothing warm"
 
-// target is one figure that the project has set itself.
+// target is one of the project's own targets.
 type target struct {
 	name     string
-	measured float64 // NaN where it was not measured
+	measured float64 // NaN if not measured
 	bound    float64
-	least    bool // the bound is the least, not the most
+	least    bool // the bound is a minimum
 	unit     string
 }
 
@@ -104,7 +104,7 @@ func (f *figures) targets() []target {
 	return list
 }
 
-// print says of each target whether this run met it.
+// print reports for each target whether this run met it.
 func (f *figures) print(w io.Writer) {
 	t := newTable(w, "Targets (a verdict on this run, on this machine, as busy as it was)", "figure", "target", "measured", "verdict")
 	for _, x := range f.targets() {

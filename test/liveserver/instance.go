@@ -10,18 +10,18 @@ import (
 	"syscall"
 )
 
-// DefaultRunDir is where a server that root started keeps its live state.
+// DefaultRunDir is the folder of live state of a server started by root.
 const DefaultRunDir = "/run/glovebox"
 
-// Instance is what one server of the native backend has on the host: a locked folder, and control groups.
+// Instance is a native server's state on the host: a locked folder, and control groups.
 type Instance struct {
 	Name string
 	Dir  string // its folder
-	// Groups are the control group folders of the instance itself, below which each sandbox has one.
+	// Groups are the instance's own control group folders; below them each sandbox has one.
 	Groups []string
 }
 
-// Boxes are the folders of the sandboxes that the instance has now.
+// Boxes are the folders of the instance's current sandboxes.
 func (in Instance) Boxes() []string {
 	entries, _ := os.ReadDir(filepath.Join(in.Dir, "boxes"))
 	var names []string
@@ -31,8 +31,7 @@ func (in Instance) Boxes() []string {
 	return names
 }
 
-// SandboxGroups are the control groups of sandboxes that the instance has now, in all hierarchies, but for empty ones that wait for the
-// next sandbox.
+// SandboxGroups are the control groups of the instance's current sandboxes, in all hierarchies, without idle groups.
 func (in Instance) SandboxGroups() []string {
 	var found []string
 	for _, dir := range in.Groups {
@@ -49,7 +48,7 @@ func (in Instance) SandboxGroups() []string {
 	return found
 }
 
-// Instances are all that have a folder below runDir, whoever they belong to.
+// Instances lists everything with a folder below runDir, whoever owns it.
 func Instances(runDir string) []Instance {
 	entries, _ := os.ReadDir(filepath.Join(runDir, "instances"))
 	var all []Instance
@@ -80,7 +79,7 @@ func InstanceOf(runDir string, pid int) (Instance, error) {
 	return Instance{}, fmt.Errorf("process %d holds the lock of no instance in %s", pid, runDir)
 }
 
-// Held says whether any process holds the lock of the instance.
+// Held reports whether any process holds the instance's lock.
 func (in Instance) Held() bool {
 	inode, err := inodeOf(filepath.Join(in.Dir, "lock"))
 	if err != nil {
@@ -90,8 +89,8 @@ func (in Instance) Held() bool {
 	return err == nil && held[inode]
 }
 
-// flocks are the inodes of the files that a process, or any with pid 0, has locked with flock(2). Numbers of other file systems
-// could coincide; those of one tmpfs or disk do not.
+// flocks are the inodes of the files that a process, or any process if pid is 0, has locked with flock(2). Numbers of
+// different file systems could coincide; those of one tmpfs or disk do not.
 func flocks(pid int) (map[uint64]bool, error) {
 	text, err := os.ReadFile("/proc/locks")
 	if err != nil {

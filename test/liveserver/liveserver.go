@@ -1,5 +1,5 @@
-// Package liveserver runs `glovebox serve` as a child process and speaks to it over HTTP as any client does. It is how the
-// benchmark, the soak and the torture see the product: from outside, through the built program.
+// Package liveserver runs `glovebox serve` as a child process and talks to it over HTTP like any client. The benchmark, the
+// soak and the torture use it to test the built program from outside.
 package liveserver
 
 import (
@@ -16,7 +16,7 @@ import (
 	"time"
 )
 
-// DefaultBinary is the program that `make build` leaves.
+// DefaultBinary is the program that `make build` makes.
 const DefaultBinary = "bin/glovebox"
 
 const (
@@ -26,12 +26,12 @@ const (
 	maxClients   = 256                  // connections kept alive to one server
 )
 
-// Options say how a server is started.
+// Options configure a server's start.
 type Options struct {
 	Binary string    // "" is DefaultBinary
 	Args   []string  // after `serve --listen ADDRESS`
 	Env    []string  // added to this process's environment
-	Log    io.Writer // gets what the server writes; nil keeps the last of it for error messages
+	Log    io.Writer // receives the server's output; nil keeps only its end, for error messages
 }
 
 // Server is a running server, a child of this process. Stop or Kill ends it.
@@ -58,7 +58,7 @@ func Binary(path string) (string, error) {
 	return abs, nil
 }
 
-// Start starts a server on a free loopback port and waits until it says that it is ready.
+// Start starts a server on a free loopback port and waits until it is ready.
 func Start(ctx context.Context, o Options) (*Server, error) {
 	s, err := Launch(o)
 	if err != nil {
@@ -71,7 +71,7 @@ func Start(ctx context.Context, o Options) (*Server, error) {
 	return s, nil
 }
 
-// Launch starts a server and does not wait for it.
+// Launch starts a server without waiting.
 func Launch(o Options) (*Server, error) {
 	binary, err := Binary(o.Binary)
 	if err != nil {
@@ -86,9 +86,9 @@ func Launch(o Options) (*Server, error) {
 	s.cmd = exec.Command(binary, append([]string{"serve", "--listen", address}, o.Args...)...)
 	s.cmd.Env = append(os.Environ(), o.Env...)
 	s.cmd.Stdout, s.cmd.Stderr = s.said, s.said
-	// What a killed server leaves could hold its pipe open; the wait for the process must not depend on that.
+	// Processes of a killed server could hold its pipe open; do not wait for them.
 	s.cmd.WaitDelay = time.Second
-	// A Ctrl-C at the terminal is for this process, which then stops the server itself.
+	// Ctrl-C at the terminal is for this process, which then stops the server itself.
 	s.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	if err := s.cmd.Start(); err != nil {
 		return nil, err
@@ -145,10 +145,10 @@ func (s *Server) ready(ctx context.Context) bool {
 // PID is the server's process id.
 func (s *Server) PID() int { return s.cmd.Process.Pid }
 
-// Said is the last of what the server wrote.
+// Said is the end of the server's output.
 func (s *Server) Said() string { return s.said.text() }
 
-// Ended says whether the process is gone.
+// Ended reports whether the process is gone.
 func (s *Server) Ended() bool {
 	select {
 	case <-s.ended:
@@ -158,7 +158,7 @@ func (s *Server) Ended() bool {
 	}
 }
 
-// Terminate asks the server to drain, and does not wait.
+// Terminate asks the server to drain, without waiting.
 func (s *Server) Terminate() { _ = s.cmd.Process.Signal(syscall.SIGTERM) }
 
 // Kill ends the server at once, as a power cut would, and reaps it.
@@ -168,7 +168,7 @@ func (s *Server) Kill() {
 	s.client.CloseIdleConnections()
 }
 
-// Stop drains the server. An error says that it did not end well: it had to be killed, or it said something other than success.
+// Stop drains the server. It returns an error if the server had to be killed, or failed.
 func (s *Server) Stop() error {
 	s.client.CloseIdleConnections()
 	s.Terminate()
@@ -184,5 +184,5 @@ func (s *Server) Stop() error {
 	return nil
 }
 
-// CloseIdle closes the connections that no request is on, so that what the server holds can be counted.
+// CloseIdle closes idle connections, so that what the server holds can be counted.
 func (s *Server) CloseIdle() { s.client.CloseIdleConnections() }

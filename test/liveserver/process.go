@@ -13,12 +13,12 @@ import (
 // clockTick is the unit of times in /proc/PID/stat: USER_HZ, which is 100 on every architecture that Go runs on (proc(5)).
 const clockTick = 10 * time.Millisecond
 
-// Memory is what a process holds, in bytes.
+// Memory is a process's memory, in bytes.
 type Memory struct {
 	RSS, Peak, Private int64
 }
 
-// ReadMemory reads what a process holds. Private is what it would free by ending; 0 where the kernel does not say.
+// ReadMemory reads a process's memory. Private is what its end would free; 0 if unknown.
 func ReadMemory(pid int) (Memory, error) {
 	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
 	if err != nil {
@@ -41,12 +41,12 @@ func kibField(text []byte, name string) int64 {
 	return 0
 }
 
-// ResetPeak sets a process's peak memory to what it holds now (proc(5), clear_refs).
+// ResetPeak resets a process's peak memory to the current value (proc(5), clear_refs).
 func ResetPeak(pid int) error {
 	return os.WriteFile(fmt.Sprintf("/proc/%d/clear_refs", pid), []byte("5"), 0)
 }
 
-// CPU is the time that a process, and all those that it has waited for, have spent on CPUs. One tick of 10 ms is its grain.
+// CPU is the CPU time of a process and its awaited children, in steps of one tick, 10 ms.
 func CPU(pid int) (time.Duration, error) {
 	fields, err := stat(pid)
 	if err != nil {
@@ -63,7 +63,7 @@ func CPU(pid int) (time.Duration, error) {
 	return time.Duration(ticks) * clockTick, nil
 }
 
-// StartTime tells a process from a later one of the same id.
+// StartTime distinguishes processes with the same id.
 func StartTime(pid int) (string, error) {
 	fields, err := stat(pid)
 	if err != nil {
@@ -72,7 +72,7 @@ func StartTime(pid int) (string, error) {
 	return fields[19], nil
 }
 
-// stat returns the fields of /proc/PID/stat from the third on: the second is a name that may hold anything.
+// stat returns the fields of /proc/PID/stat from the third on: the second is a name that may contain anything.
 func stat(pid int) ([]string, error) {
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {
@@ -85,7 +85,7 @@ func stat(pid int) ([]string, error) {
 	return fields, nil
 }
 
-// Parent is the process that a process is a child of; 0 where it is gone.
+// Parent is a process's parent; 0 if it is gone.
 func Parent(pid int) int {
 	fields, err := stat(pid)
 	if err != nil {
@@ -115,10 +115,10 @@ func Children(pid int) []int {
 	return pids
 }
 
-// zygote is the command line of an interpreter that a server keeps waiting; it is no sandbox. One that is dead and not reaped has none.
+// zygote is the command line of a server's waiting interpreter, which is not a sandbox. A zombie has none.
 const zygote = "python3\x00-u\x00/workspace/main.py\x00"
 
-// Sandboxes are the direct children of a server, but for an interpreter that it keeps waiting.
+// Sandboxes are a server's direct children, except its waiting interpreter.
 func Sandboxes(pid int) []int {
 	return slices.DeleteFunc(Children(pid), func(child int) bool {
 		line, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", child))
@@ -126,7 +126,7 @@ func Sandboxes(pid int) []int {
 	})
 }
 
-// Descriptors is how many file descriptors a process holds.
+// Descriptors is the number of a process's open descriptors.
 func Descriptors(pid int) (int, error) {
 	names, err := os.ReadDir(fmt.Sprintf("/proc/%d/fd", pid))
 	return len(names), err

@@ -9,7 +9,7 @@ import (
 	"net/http"
 )
 
-// Request is what these programs use of the body of POST /v1/run.
+// Request is the used part of the body of POST /v1/run.
 type Request struct {
 	Language    string            `json:"language,omitempty"`
 	Code        string            `json:"code,omitempty"`
@@ -42,7 +42,7 @@ type Limits struct {
 	OutputKiB float64 `json:"output_kib,omitempty"`
 }
 
-// Answer is what these programs use of an answer.
+// Answer is the used part of an answer.
 type Answer struct {
 	ID       string          `json:"id"`
 	Status   string          `json:"status"`
@@ -69,13 +69,13 @@ type StatusError struct {
 
 func (e *StatusError) Error() string { return fmt.Sprintf("HTTP %d: %s", e.Status, e.Body) }
 
-// Bounds of what is read of an answer.
+// Limits on reading an answer.
 const (
 	maxAnswer  = 256 << 20
 	maxProblem = 4 << 10
 )
 
-// Encode makes the body of a request, so that a measured loop need not.
+// Encode makes a request's body, so that a measured loop need not.
 func (r *Request) Encode() []byte {
 	body, err := json.Marshal(r)
 	if err != nil {
@@ -116,7 +116,7 @@ func (s *Server) Post(ctx context.Context, body []byte) (*Answer, error) {
 	return answer, nil
 }
 
-// Idle says whether the server is at rest, with nothing but boxes that were made ahead, and how many of these it keeps.
+// Idle reports whether the server is idle, and the number of its warm sandboxes.
 func (s *Server) Idle(ctx context.Context) (warm int, idle bool) {
 	text := s.metrics(ctx)
 	figure := func(name string) int {
@@ -137,7 +137,7 @@ func (s *Server) Metric(ctx context.Context, name string) (value float64, found 
 	return metric(s.metrics(ctx), name)
 }
 
-// metrics is the text of /metrics, empty where the server does not answer.
+// metrics is the text of /metrics, empty if the server does not answer.
 func (s *Server) metrics(ctx context.Context) []byte {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, s.URL+"/metrics", nil)
 	if err != nil {

@@ -15,7 +15,7 @@ import (
 	"github.com/glovebox-dev/glovebox/test/liveserver"
 )
 
-// outcome is what a program printed and left.
+// outcome is a program's output and files.
 type outcome struct {
 	stdout string
 	files  map[string]string // by path, of those that are compared
@@ -61,7 +61,7 @@ func (p *program) control(ctx context.Context, variant int) (outcome, error) {
 	return o, err
 }
 
-// left reads the files that the program made and that its globs name. Of these only "dir/**" and "*.ext" are in use.
+// left reads the program's files that its globs name. Only "dir/**" and "*.ext" are in use.
 func (p *program) left(work string) (map[string]string, error) {
 	files := map[string]string{}
 	err := filepath.WalkDir(work, func(path string, e fs.DirEntry, err error) error {
@@ -91,7 +91,7 @@ func matches(globs []string, name string) bool {
 	return false
 }
 
-// check says how an answer differs from what the program did without a sandbox; nil is not at all.
+// check reports how an answer differs from the program's outcome without a sandbox; nil means that it does not.
 func (want *outcome) check(a *liveserver.Answer) error {
 	switch {
 	case a.Status != "succeeded":
@@ -116,7 +116,7 @@ func exitCode(a *liveserver.Answer) string {
 	return fmt.Sprint(*a.ExitCode)
 }
 
-const shownBytes = 600 // of a stream, in a failure
+const shownBytes = 600 // of a stream, in a failure report
 
 func last(s string) string {
 	if len(s) > shownBytes {

@@ -8,19 +8,19 @@ import (
 	"github.com/glovebox-dev/glovebox/test/liveserver"
 )
 
-// holdings are what a server holds while no run is in it.
+// holdings are what an idle server holds.
 type holdings struct {
-	fds, goroutines     int // goroutines is -1 where /metrics does not tell
+	fds, goroutines     int // goroutines is -1 if /metrics lacks it
 	rss                 int64
-	warm                int // boxes that wait to be used: each has its process, its folder and its control groups
+	warm                int // warm boxes: each has its process, its folder and its control groups
 	processes           int
 	boxes, groups       int
 	processesOfSandbox  string
 	boxesNames, ofGroup string
 }
 
-// Growth over a whole soak that is no leak: connections and pools that are made when first needed, and a heap that has not been
-// handed back to the kernel yet.
+// Growth over a whole soak that is not a leak: connections and pools made on first use, and heap that is not yet returned to
+// the kernel.
 const (
 	slackFDs        = 16
 	slackGoroutines = 16
@@ -32,7 +32,7 @@ const (
 	settlePoll    = 50 * time.Millisecond
 )
 
-// settled waits until nothing of a run is left, or the time is over, and says what the server then holds.
+// settled waits until nothing of a run is left, or a time-out, and returns what the server then holds.
 func settled(ctx context.Context, s *liveserver.Server, runDir string) (holdings, error) {
 	s.CloseIdle()
 	deadline := time.Now().Add(settleTimeout)
@@ -71,7 +71,7 @@ func hold(ctx context.Context, s *liveserver.Server, runDir string) (h holdings,
 	return h, nil
 }
 
-// leaks compares what is held at the end with what was held after the warm-up.
+// leaks compares the holdings at the end with those after the warm-up.
 func leaks(before, after holdings) (found []string) {
 	grew := func(name string, from, to, slack int64) {
 		if to > from+slack {
