@@ -16,11 +16,11 @@ import (
 	"github.com/glovebox-dev/glovebox/sandbox"
 )
 
-// nobody is whom controls run as where the tests run as root: an id that owns nothing.
+// nobody is the user of controls when root runs the tests: an id that owns nothing.
 const nobody = 1_879_000_000
 
-// runControl runs a probe where the walls do not stand. It must succeed there: one that fails everywhere proves nothing.
-// Probes that could harm a host have no control.
+// runControl runs a probe without isolation. It must succeed there: a probe that fails everywhere proves nothing. Probes
+// that could harm a host have no control.
 func runControl(t *testing.T, a *attack.Attack, c *attack.Canaries) {
 	if a.Control.Kind == "root" && os.Geteuid() != 0 {
 		t.Skipf("the control of %s needs root", a.ID)
@@ -46,12 +46,12 @@ func runControl(t *testing.T, a *attack.Attack, c *attack.Canaries) {
 			ok = strings.Contains(out, "breach: "+name)
 		}
 		if !ok {
-			t.Errorf("without walls the probe does not report %q, so it proves nothing where they stand; it printed\n%s", name, out)
+			t.Errorf("without isolation the probe does not report %q, so it proves nothing in a sandbox; it printed\n%s", name, out)
 		}
 	}
 }
 
-// reached says whether a listener has been reached since: a connection is counted a moment after it was made.
+// reached reports whether a listener has been reached since: connections are counted a moment late.
 func reached(c *attack.Canaries, since int64) bool {
 	for end := time.Now().Add(stepTimeout); time.Now().Before(end); time.Sleep(time.Millisecond) {
 		if c.Hits() > since {
@@ -61,8 +61,8 @@ func reached(c *attack.Canaries, since int64) bool {
 	return false
 }
 
-// withoutWalls runs the probe of an attack as an ordinary process of the host (plain), as root in namespaces of its own without a filter
-// and without a root of its own (userns), or as the host's root (root), and returns what it printed.
+// withoutWalls runs an attack's probe as an ordinary host process (plain), as root in namespaces without a filter and
+// without its own root (userns), or as the host's root (root), and returns its output.
 func withoutWalls(kind string, a *attack.Attack, params []string) (out string, err error) {
 	dir, err := os.MkdirTemp("", "glovebox-control-")
 	if err != nil {
@@ -84,7 +84,7 @@ func withoutWalls(kind string, a *attack.Attack, params []string) (out string, e
 	cmd.SysProcAttr = weakly(kind)
 	text, err := cmd.CombinedOutput()
 	if cmd.Process != nil {
-		err = nil // how it ends is its own affair
+		err = nil // its exit status does not matter
 	}
 	return string(text), err
 }

@@ -8,16 +8,16 @@ import (
 	"github.com/glovebox-dev/glovebox/sandbox"
 )
 
-// unforked are attacks of the corpus in Python that no fork of a waiting interpreter makes, and why.
+// unforked lists the Python attacks that no fork makes, and why.
 var unforked = map[string]string{
-	"A10": "a living sandbox, which no fork enters",
+	"A10": "a living sandbox, which forks never enter",
 	"F11": "a living sandbox",
 	"G05": "a living sandbox",
-	"R07": "it has half a CPU, and would hold the zygote up",
+	"R07": "it has half a CPU, and would delay the zygote",
 }
 
-// AttacksForked runs the attacks in Python once more, one at a time, where each begins in a fork of an interpreter that waits for it
-// instead of one that the guest has started. What decides is the same.
+// AttacksForked repeats the Python attacks, one at a time, with each starting in a fork of a waiting interpreter. The
+// verdicts must be the same.
 func AttacksForked(t *testing.T, open Open, python sandbox.Language) {
 	ForCheck(t, "where little else goes on, so that the waiting interpreters keep up")
 	if os.Geteuid() != 0 {
@@ -50,7 +50,7 @@ func AttacksForked(t *testing.T, open Open, python sandbox.Language) {
 		})
 		n.settled(t, a.ID)
 	}
-	// A busy host may be too slow for some; one that is for most has not shown what this test is for.
+	// A busy host may be too slow for some; if it is for most, the test shows nothing.
 	if t.Logf("%d of %d attacks began in a fork", forked, made); forked == 0 || 2*forked < made {
 		t.Errorf("%d of %d attacks began in a fork; half of them must", forked, made)
 	}

@@ -20,17 +20,17 @@ import (
 
 var attackSeed = flag.Uint64("attack-seed", 0, "seed of the attacks' order; 0 takes a random one, which is logged")
 
-// AttackWorkers is how many attacks run at the same time where the machine carries that.
+// AttackWorkers is how many attacks run at the same time on a capable machine.
 const AttackWorkers = 32
 
-// shortWorkers is how many attacks -short makes at once: two processors that are busy otherwise carry them.
+// shortWorkers is how many attacks -short runs at once: two busy processors can handle them.
 const shortWorkers = 4
 
-// sample is one attack of most kinds, none of which takes long on any backend.
+// sample has one attack of most kinds, all fast on any backend.
 var sample = []string{"F01", "F07", "P01", "D01", "V01", "N01", "R03", "T01", "E01", "S01", "A02", "X01"}
 
-// AttackControls runs each probe without walls, where it must work: what finds nothing there proves nothing behind them. That is the same
-// for all backends, so it is done once.
+// AttackControls runs each probe without isolation, where it must work: a probe that finds nothing there proves nothing in a
+// sandbox. It does not depend on the backend, so it runs once.
 func AttackControls(t *testing.T) {
 	corpus, err := attack.Corpus()
 	if err != nil {
@@ -44,7 +44,8 @@ func AttackControls(t *testing.T) {
 	}
 }
 
-// Attacks runs the attack corpus against a backend with walls: one at a time, then so many at once. With -short it is run once, a few at a time.
+// Attacks runs the attack corpus against a real backend: one attack at a time, then workers at once. With -short it runs
+// once, a few at a time.
 func Attacks(t *testing.T, open Open, workers int) {
 	if testing.Short() {
 		attacksAtOnce(t, open, shuffled(t), min(workers, shortWorkers))
@@ -54,7 +55,7 @@ func Attacks(t *testing.T, open Open, workers int) {
 	t.Run("at once", func(t *testing.T) { attacksAtOnce(t, open, shuffled(t), workers) })
 }
 
-// AttackSample runs a dozen attacks, two at a time: what -short has of a backend on which all of them take minutes.
+// AttackSample runs a dozen attacks, two at a time: for -short on a slow backend.
 func AttackSample(t *testing.T, open Open) {
 	corpus := slices.DeleteFunc(shuffled(t), func(a *attack.Attack) bool { return !slices.Contains(sample, a.ID) })
 	if len(corpus) != len(sample) {
@@ -63,7 +64,7 @@ func AttackSample(t *testing.T, open Open) {
 	attacksAtOnce(t, open, corpus, 2)
 }
 
-// AttacksAlone runs the corpus one attack at a time, with a leak check and a run that must be right after each.
+// AttacksAlone runs the corpus one attack at a time, with a leak check and an ordinary run after each.
 func AttacksAlone(t *testing.T, open Open) {
 	corpus := shuffled(t)
 	n := newArena(t, open, attack.Options{Canaries: plant(t), Alone: true})
@@ -73,14 +74,14 @@ func AttacksAlone(t *testing.T, open Open) {
 	}
 }
 
-// attacksAtOnce runs so many attacks at the same time, with runs in between that must be right.
+// attacksAtOnce runs many attacks at the same time, with ordinary runs in between.
 func attacksAtOnce(t *testing.T, open Open, corpus []*attack.Attack, workers int) {
 	n := newArena(t, open, attack.Options{Canaries: plant(t)})
 	n.allAtOnce(t, corpus, workers)
 	n.settled(t, "all of them")
 }
 
-// shuffled is the corpus in the order of the seed.
+// shuffled is the corpus in the seed's order.
 func shuffled(t *testing.T) []*attack.Attack {
 	t.Helper()
 	corpus, err := attack.Corpus()
@@ -96,7 +97,7 @@ func shuffled(t *testing.T) []*attack.Attack {
 	return corpus
 }
 
-// plant makes the canaries, and takes them away at the end of the test.
+// plant makes the canaries, and removes them at the end of the test.
 func plant(t *testing.T) *attack.Canaries {
 	t.Helper()
 	c, err := attack.Plant()
@@ -111,7 +112,8 @@ func plant(t *testing.T) *attack.Canaries {
 	return c
 }
 
-// arena is a backend under attack, and what this process may hold: what it held before, and what a client of an engine keeps.
+// arena is a backend under attack, and the resources that this process may hold: those from before, and those of an engine's
+// client.
 type arena struct {
 	*attack.Arena
 	folder     string // of the test, below which the backend mounts what it mounts
@@ -139,7 +141,7 @@ func newArena(t *testing.T, open Open, o attack.Options) *arena {
 		}
 	})
 	if weaker := opened.Unenforced(); len(weaker) > 0 {
-		t.Logf("WEAKER: the attacks go without %v", weaker)
+		t.Logf("WEAKER: the attacks waive %v", weaker)
 	}
 	idle := 0
 	if name := o.Backend.Name(); name == "docker" || name == "podman" {
@@ -148,7 +150,8 @@ func newArena(t *testing.T, open Open, o attack.Options) *arena {
 	return &arena{opened, folder, runtime.NumGoroutine() + 2*idle, openFiles() + idle, mountCount(folder), childCount()}
 }
 
-// idleConnections is how many connections to an engine its client keeps for later, each with two goroutines (moby/client, MaxIdleConns).
+// idleConnections is how many idle connections an engine's client keeps, each with two goroutines (moby/client,
+// MaxIdleConns).
 const idleConnections = 6
 
 // try makes one attack, which must be contained.
@@ -171,7 +174,7 @@ func (n *arena) try(t *testing.T, a *attack.Attack) {
 	}
 }
 
-// settled checks that what this process holds is what it held at the beginning.
+// settled checks that this process holds what it held at the beginning.
 func (n *arena) settled(t *testing.T, after string) {
 	t.Helper()
 	var what string
@@ -202,7 +205,7 @@ func (n *arena) over() string {
 	return ""
 }
 
-// allAtOnce runs all attacks with many workers, while ordinary runs go on beside them.
+// allAtOnce runs all attacks with many workers, and ordinary runs beside them.
 func (n *arena) allAtOnce(t *testing.T, corpus []*attack.Attack, workers int) {
 	queue := make(chan *attack.Attack, len(corpus))
 	for _, a := range corpus {
@@ -240,11 +243,10 @@ func (n *arena) allAtOnce(t *testing.T, corpus []*attack.Attack, workers int) {
 	t.Logf("%d ordinary runs beside %d attacks at a time", benign.Load(), workers)
 }
 
-// keptFiles is how many descriptors the root holds that a backend keeps ready: it comes and goes with the mounts of the host, which others
-// change.
+// keptFiles is how many descriptors a prepared root holds: it comes and goes with the host's mounts, which others change.
 const keptFiles = 2
 
-// openFiles counts the open files of this process, but for those of one root that is kept ready.
+// openFiles counts this process's open files, except those of one prepared root.
 func openFiles() int {
 	kept, others := 0, 0
 	for _, name := range openFileNames() {
@@ -267,13 +269,13 @@ func openFileNames() (names []string) {
 	return names
 }
 
-// mountCount is how many mounts there are below a folder. What else is mounted on this host is none of ours.
+// mountCount counts the mounts below a folder. Others do not concern us.
 func mountCount(folder string) int {
 	text, _ := os.ReadFile("/proc/self/mountinfo")
 	return strings.Count(string(text), " "+folder+"/")
 }
 
-// childCount is how many processes this one has, dead ones included.
+// childCount counts this process's children, dead ones included.
 func childCount() int {
 	tasks, _ := os.ReadDir("/proc/self/task")
 	count := 0

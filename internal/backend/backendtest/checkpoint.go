@@ -15,11 +15,11 @@ import (
 
 // checkpointCases are for backends with the feature.
 var checkpointCases = []testCase{
-	{"checkpoint and restore", "a sandbox can be saved as often as wished while it goes on, and made again from each, side by side, with its memory", testCheckpoint},
-	{"checkpoint goes on", "after a checkpoint the guest can be dialled again, and an execution goes on where it was", testCheckpointGoesOn},
-	{"restore is another", "what is restored has a key, a name and random numbers of its own", testRestoredIsAnother},
-	{"restore refuses", "a restore of what was not saved so is refused, and leaves nothing behind", testRestoreRefuses},
-	{"checkpoint of one-shot", "a sandbox that ends with its execution cannot be saved, and says so", testCheckpointOneShot},
+	{"checkpoint and restore", "a running sandbox can be saved repeatedly, and restored from each checkpoint, side by side, with its memory", testCheckpoint},
+	{"checkpoint goes on", "after a checkpoint the guest can be dialled again, and an execution continues", testCheckpointGoesOn},
+	{"restore is another", "a restored sandbox has its own key, name and random numbers", testRestoredIsAnother},
+	{"restore refuses", "a restore that does not match the checkpoint is refused, and leaves nothing behind", testRestoreRefuses},
+	{"checkpoint of one-shot", "a one-shot sandbox cannot be saved, and the error says so", testCheckpointOneShot},
 }
 
 // livingSpec is a complete spec of a sandbox that lives on.
@@ -55,7 +55,7 @@ func (s *suite) restore(t *testing.T, dir string) sandbox.Box {
 	return box
 }
 
-// counter is a shell that holds a number in its memory, adds one for each line that it is told, and writes it down.
+// counter is a shell that keeps a number in memory, adds one per input line, and writes it to a file.
 const counter = `n=0; while read line; do n=$((n+1)); echo $n > /workspace/n.new; mv /workspace/n.new /workspace/n; done; echo ended with $n`
 
 // startCounter starts a counter.
@@ -71,7 +71,7 @@ func startCounter(t *testing.T, c *client.Client) string {
 	return id
 }
 
-// count tells the counter one line more, and expects what it comes to.
+// count sends the counter one more line and checks its number.
 func count(t *testing.T, box sandbox.Box, id, want string) {
 	t.Helper()
 	c := dial(t, box)
@@ -122,7 +122,7 @@ func testCheckpoint(t *testing.T, s *suite) {
 		count(t, box, id, []string{"2", "3"}[i%2])
 	}
 	count(t, first, id, "4")
-	again := s.restore(t, s.save(t, restored[0])) // of one that was restored itself
+	again := s.restore(t, s.save(t, restored[0])) // a checkpoint of a restored sandbox
 	count(t, again, id, "3")
 }
 

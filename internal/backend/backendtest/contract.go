@@ -15,21 +15,21 @@ import (
 	"github.com/glovebox-dev/glovebox/sandbox"
 )
 
-// contractCases guard sandbox.Backend and sandbox.Box themselves.
+// contractCases test sandbox.Backend and sandbox.Box themselves.
 var contractCases = []testCase{
 	{"probe agrees with create", "a backend whose Probe says ready can make a sandbox with the default policy", testProbe},
-	{"dial", "a created box is ready: its guest answers, and says that it is this sandbox", testDial},
-	{"dial again", "a box can be dialled again whenever asked; connections do not disturb each other", testDialAgain},
-	{"key", "the guest serves nobody who does not show the key", testKey},
+	{"dial", "a created box is ready: its guest answers with this sandbox's id", testDial},
+	{"dial again", "a box can be dialled repeatedly; connections do not disturb each other", testDialAgain},
+	{"key", "the guest serves nobody without the key", testKey},
 	{"close twice", "a second Close, or one at the same time, returns what the first did", testCloseTwice},
-	{"close while running", "Close ends every process and does not wait for any to agree", testCloseRunning},
-	{"after the end", "a closed box says how it ended and what it cost, and refuses to be dialled", testAfterEnd},
-	{"guest ends", "Wait tells a guest that ended by itself from one that was closed", testGuestEnds},
+	{"close while running", "Close ends every process, even unwilling ones", testCloseRunning},
+	{"after the end", "a closed box reports how it ended and its usage, and cannot be dialled", testAfterEnd},
+	{"guest ends", "Wait distinguishes a guest that ended by itself from a closed one", testGuestEnds},
 	{"create canceled", "a canceled Create leaves nothing behind, whenever it is canceled", testCreateCanceled},
-	{"effective", "every limit has a value or is said to be unlimited; what is enforced says by what", testEffective},
+	{"effective", "every limit has a value or is reported as unlimited; an enforced one names its enforcer", testEffective},
 	{"usage", "counters never run backwards, and unknown ones stay unknown", testUsage},
 	{"recover spares the living", "Recover destroys what has no living owner, and nothing else; it is idempotent", testRecover},
-	{"concurrent", "boxes that are made at the same time are all whole, and separate", testConcurrent},
+	{"concurrent", "boxes made at the same time are complete and separate", testConcurrent},
 	{"wait canceled", "Wait and Dial return when their context ends", testWaitCanceled},
 }
 
@@ -117,7 +117,7 @@ func testCloseTwice(t *testing.T, s *suite) {
 func testCloseRunning(t *testing.T, s *suite) {
 	box := s.create(t, spec())
 	c := dial(t, box)
-	// The processes ignore what can be ignored, and one leaves the session.
+	// The processes ignore every signal they can, and one leaves the session.
 	p := startShell(t, c, `trap '' TERM INT HUP; setsid sleep 1000 & echo up; while :; do sleep 1000; done`)
 	up := make(chan struct{})
 	ended := make(chan error, 1)

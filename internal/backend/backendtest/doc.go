@@ -1,5 +1,5 @@
-// Package backendtest is the conformance suite that every backend calls, and a backend of plain processes for tests.
+// Package backendtest is the conformance suite that every backend runs, and a backend of plain processes for tests.
 //
-// Run guards the contract of sandbox.Backend and what is built on it; any backend passes it, Fake too. Walls guards what only
-// real walls can give: limits, and ends that the kernel brings about. Each case says which rule it guards.
+// Run tests the contract of sandbox.Backend and what is built on it; every backend passes it, Fake too. Walls tests what
+// only real isolation provides: limits, and ends caused by the kernel. Each case names its rule.
 package backendtest

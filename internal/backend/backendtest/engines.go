@@ -7,13 +7,13 @@ import (
 	"testing"
 )
 
-// EngineImage is the image that the engines of the tests have: a small Debian with Python, Node and bash.
+// EngineImage is the image in the test engines: a small Debian with Python, Node and bash.
 const EngineImage = "localhost/glovebox-test:latest"
 
-// enginesVariable names another folder with the sockets of engines than that of scripts/test-engines.sh.
+// enginesVariable names a folder of engine sockets other than that of scripts/test-engines.sh.
 const enginesVariable = "BACKENDTEST_ENGINES"
 
-// EngineHost is where the engine of that name listens for the tests. The test is skipped where it does not.
+// EngineHost is the address of the named test engine. Without one the test is skipped.
 func EngineHost(t testing.TB, name string) string {
 	t.Helper()
 	folder := os.Getenv(enginesVariable)

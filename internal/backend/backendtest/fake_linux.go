@@ -23,8 +23,9 @@ import (
 	"github.com/glovebox-dev/glovebox/sandbox"
 )
 
-// Fake is a backend of plain processes. Each box is the test binary, executed again as a guest with a private view of the file
-// system, so that its paths are those of a real sandbox. It has no walls to speak of and says so: only trusted code runs in it.
+// Fake is a backend of plain processes. Each box is the test binary, executed again as a guest with a private view of the
+// file system, so that its paths are those of a real sandbox. It reports that it does not isolate: run only trusted code in
+// it.
 //
 // The test binary's TestMain must be Main.
 type Fake struct {
@@ -39,8 +40,8 @@ var (
 	_ sandbox.Box     = (*fakeBox)(nil)
 )
 
-// NewFake returns a Fake that is closed, with all its boxes, at the end of the test. Where the host lets no user namespace be
-// made the test is skipped.
+// NewFake returns a Fake that closes with all its boxes at the end of the test. Without unprivileged user namespaces the
+// test is skipped.
 func NewFake(t testing.TB) *Fake {
 	t.Helper()
 	if !canFake {
@@ -67,7 +68,7 @@ func NewFake(t testing.TB) *Fake {
 // Name is "fake".
 func (f *Fake) Name() string { return "fake" }
 
-// Features are all but saving: nothing saves plain processes.
+// Features are all features except checkpoints.
 func (f *Fake) Features() []sandbox.Feature {
 	list := []sandbox.Feature{{Name: sandbox.FeatureCheckpoint, Detail: "plain processes cannot be saved"}}
 	for _, name := range []sandbox.FeatureName{sandbox.FeatureHostRoot, sandbox.FeatureRootDir, sandbox.FeatureHostDirs, sandbox.FeatureCommands,
@@ -83,7 +84,7 @@ var probeFake = sync.OnceValue(func() error {
 	return cmd.Run()
 })
 
-// Probe says whether namespaces can be made here.
+// Probe reports whether namespaces can be made here.
 func (f *Fake) Probe(context.Context) (sandbox.Posture, error) {
 	if err := probeFake(); err != nil {
 		return sandbox.Posture{}, &sandbox.Error{Kind: sandbox.Unsupported, Op: "fake: namespaces", Err: err}
@@ -92,7 +93,7 @@ func (f *Fake) Probe(context.Context) (sandbox.Posture, error) {
 		Walls: []sandbox.Wall{{Name: "all", State: sandbox.WallMissing, Detail: "plain processes for tests"}}}, nil
 }
 
-// unenforced are the limits that a Fake cannot keep: named ones are refused, as the contract asks.
+// unenforced are the limits that a Fake cannot enforce: named ones are refused, as the contract requires.
 var unenforced = []sandbox.LimitName{sandbox.LimitMemory, sandbox.LimitCPUs, sandbox.LimitPids}
 
 // Create starts a guest and waits until it is ready.
@@ -126,7 +127,7 @@ func (f *Fake) Create(ctx context.Context, spec sandbox.Spec) (sandbox.Box, erro
 	return b, nil
 }
 
-// Recover finds nothing: a fake box cannot outlive the process that made it, and those of this process have their owner.
+// Recover finds nothing: a fake box cannot outlive its process, and this process's boxes have their owner.
 func (f *Fake) Recover(context.Context, []sandbox.ID) ([]sandbox.Box, error) { return nil, nil }
 
 // Close ends no box.
@@ -165,7 +166,7 @@ type fakeBox struct {
 	closed error
 }
 
-// start executes the guest and waits for the byte by which it says that it is ready.
+// start executes the guest and waits for its ready byte.
 func (b *fakeBox) start(ctx context.Context) error {
 	listener, err := net.ListenUnix("unix", &net.UnixAddr{Name: b.socket, Net: "unix"})
 	if err != nil {
@@ -173,7 +174,7 @@ func (b *fakeBox) start(ctx context.Context) error {
 	}
 	defer listener.Close()
 	listener.SetUnlinkOnClose(false)
-	socket, err := listener.File() // blocking, which the guest fixes
+	socket, err := listener.File() // blocking; the guest changes that
 	if err != nil {
 		return fakeError("listen", err)
 	}
@@ -327,14 +328,14 @@ func (f *Fake) Signal(id sandbox.ID, signal syscall.Signal) error {
 	return b.cmd.Process.Signal(signal)
 }
 
-// IDs are those of the open boxes.
+// IDs returns the ids of the open boxes.
 func (f *Fake) IDs() []sandbox.ID {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return slices.Collect(maps.Keys(f.boxes))
 }
 
-// fakeNamespaces lets an ordinary user mount and be pid 1. The code's id is the only one that is mapped.
+// fakeNamespaces lets an ordinary user mount and be pid 1. Only the code's id is mapped.
 func fakeNamespaces() *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{
 		Cloneflags:  syscall.CLONE_NEWUSER | syscall.CLONE_NEWNS | syscall.CLONE_NEWPID | syscall.CLONE_NEWIPC | syscall.CLONE_NEWNET,

@@ -17,20 +17,20 @@ import (
 	"github.com/glovebox-dev/glovebox/sandbox"
 )
 
-// fakeGuest is the variable by which the test binary knows that it is a guest; the value is its plan.
+// fakeGuest is the variable that makes the test binary a guest; its value is the plan.
 const fakeGuest = "GLOVEBOX_FAKE_GUEST"
 
-// canFake says that this binary becomes a guest where it is executed as one.
+// canFake means that this binary can be executed as a guest.
 var canFake bool
 
-// The descriptors that a fake guest is spawned with.
+// A fake guest's descriptors.
 const (
 	fakeListenFD = 3 + iota
 	fakeLifelineFD
 	fakeReadyFD
 )
 
-// fakePlan is what a fake guest is told at its birth.
+// fakePlan is a fake guest's plan.
 type fakePlan struct {
 	ID        sandbox.ID
 	Key       [guest.KeySize]byte
@@ -48,8 +48,8 @@ func Main(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// Become is what Main does first, for a package with a TestMain of its own: where this process is a guest of Fake, it serves as one and does
-// not return.
+// Become is the first step of Main, for a package with its own TestMain: in a guest process of Fake, it serves and never
+// returns.
 func Become() {
 	canFake = true
 	plan := os.Getenv(fakeGuest)
@@ -104,7 +104,7 @@ func serveFake(text string) error {
 	return <-served
 }
 
-// enterFakeRoot makes a root of one bounded tmpfs with the host's system directories below it, read-only, and enters it.
+// enterFakeRoot makes a root of one limited tmpfs with the host's system directories, read-only, and enters it.
 func enterFakeRoot(plan *fakePlan) error {
 	const base = "/tmp"
 	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {
@@ -141,16 +141,16 @@ func enterFakeRoot(plan *fakePlan) error {
 		return fmt.Errorf("pivot_root: %w", err)
 	}
 	if err := unix.Unmount(".", unix.MNT_DETACH); err != nil {
-		return fmt.Errorf("let go of the old root: %w", err)
+		return fmt.Errorf("detach the old root: %w", err)
 	}
 	return unix.Chdir("/")
 }
 
-// source is a tree of the host on its way into a fake root.
+// source is a host tree for a fake root.
 type source struct {
 	fd       int
 	target   string
-	link     string // the host has a link there, which is made again
+	link     string // target, if the host has a link there
 	folder   bool
 	writable bool
 }
@@ -227,7 +227,7 @@ func (s *source) attach(base string) error {
 	return unix.MoveMount(s.fd, "", unix.AT_FDCWD, path, unix.MOVE_MOUNT_F_EMPTY_PATH)
 }
 
-// dropCapabilities leaves the calling thread, and all that it starts, without any.
+// dropCapabilities drops all capabilities of the calling thread and its children.
 func dropCapabilities() error {
 	if err := unix.Prctl(unix.PR_CAP_AMBIENT, unix.PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0); err != nil {
 		return err

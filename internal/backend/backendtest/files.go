@@ -16,19 +16,19 @@ import (
 	"github.com/glovebox-dev/glovebox/sandbox"
 )
 
-// fileCases guard the way of files into the workspace and out of it.
+// fileCases test files on their way into and out of the workspace.
 var fileCases = []testCase{
-	{"files in", "files arrive whole, with their modes, in folders that are made for them", testFilesIn},
-	{"files out", "what was made or changed is handed back; what was not is not", testFilesOut},
-	{"code file", "the code is a file in the workspace under its own name, and is not handed back", testCodeFile},
-	{"entry", "code that already lies in the workspace is run where it lies", testEntry},
-	{"bounds out", "over a bound, files are left out and named, and the rest is handed back", testBoundsOut},
-	{"irregular files", "links, pipes, sockets and folders are never followed nor read", testIrregularFiles},
-	{"hostile names", "names are bytes, and come back as they are", testHostileNames},
+	{"files in", "files arrive complete, with their modes; their folders are made", testFilesIn},
+	{"files out", "only new and changed files are returned", testFilesOut},
+	{"code file", "the code is a file in the workspace under its own name, and is not returned", testCodeFile},
+	{"entry", "code that is already in the workspace is run in place", testEntry},
+	{"bounds out", "over a limit, files are left out and named, and the rest is returned", testBoundsOut},
+	{"irregular files", "links, pipes, sockets and folders are neither followed nor read", testIrregularFiles},
+	{"hostile names", "names are bytes, and are returned unchanged", testHostileNames},
 	{"sparse giant", "a file that claims to be huge costs nothing", testSparseGiant},
-	{"host directory", "side effects of a run on a host directory are in that directory, and are the program's own", testHostDirectory},
-	{"read-only mount", "a mount shows the host's files, and cannot be written unless said", testMount},
-	{"too much in", "files that do not fit are an error that says so", testTooMuchIn},
+	{"host directory", "a run changes a host directory only by what the program does there", testHostDirectory},
+	{"read-only mount", "a mount shows the host's files, and is read-only unless requested", testMount},
+	{"too much in", "files that do not fit give an error that says so", testTooMuchIn},
 }
 
 func sumLine(data []byte) string {
@@ -36,7 +36,7 @@ func sumLine(data []byte) string {
 	return hex.EncodeToString(sum[:]) + "  -\n"
 }
 
-// hostDir returns a directory of the host that the code's user may write to, whoever the server is.
+// hostDir returns a host directory that the code's user can write to, whoever runs the server.
 func hostDir(t *testing.T) string {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "glovebox-workspace-")
@@ -259,7 +259,7 @@ func testMount(t *testing.T, s *suite) {
 	if left, _ := os.ReadDir(dir); len(left) != 1 {
 		t.Errorf("the read-only mount holds %d files", len(left))
 	}
-	// What led to another folder when it was looked at could lead to a third when it is opened.
+	// The path could change between the check and the open.
 	if err := errors.Join(os.Mkdir(dir+"/folder", 0o755), os.Symlink(dir, dir+"/link")); err != nil {
 		t.Fatal(err)
 	}

@@ -8,7 +8,7 @@ import (
 	"github.com/glovebox-dev/glovebox/internal/libexec"
 )
 
-// The programs of sandboxes are found, in the folder that GLOVEBOX_LIBEXEC names, or built, once for each process.
+// The sandboxes' programs are found, in the folder GLOVEBOX_LIBEXEC, or built, once per process.
 var (
 	guestProgram = sync.OnceValues(func() (*os.File, error) { return program(libexec.Guest) })
 	runscProgram = sync.OnceValues(func() (*os.File, error) { return program(libexec.Runsc) })

@@ -27,13 +27,13 @@ var matrixPy string
 const (
 	pastNewest   = 60         // numbers beyond the newest that the policy knows
 	x32Call      = 0x40000000 // marks the numbers of the x32 ABI
-	mostToldOf   = 20         // calls that went wrong
+	mostToldOf   = 20         // wrong calls to print
 	matrixOutput = 8 << 20
 )
 
-// matrixVariants are the variants of the policy.
+// matrixVariants are the policy's variants.
 //
-// All have nested filters, as the matrix asks by one: that the others have none is K16 of the corpus.
+// All have nested filters, as the matrix itself needs one; K16 of the corpus tests that the others have none.
 var matrixVariants = []struct {
 	name    string
 	options seccomp.Options
@@ -44,12 +44,12 @@ var matrixVariants = []struct {
 	{"both", seccomp.Options{HostWritable: true, NoNewPrograms: true, NestedFilters: true}},
 }
 
-// Matrix walks every system call number, and the edges of every rule about arguments, inside sandboxes of each variant of the policy. The
-// verdict of the filter is what the policy's own tables say: allowed, or refused with that errno; a foreign architecture ends the
+// Matrix checks every system call number, and the edges of every argument rule, in sandboxes of each policy variant. The
+// filter's verdict must equal the policy's tables: allowed, or refused with that errno; a foreign architecture ends the
 // process. No call is made: see matrix.py.
 func Matrix(t *testing.T, open Open) {
 	if runtime.GOARCH != "amd64" {
-		t.Skip("SKIPPED, NOT TESTED: the matrix of system calls has instructions for amd64 alone")
+		t.Skip("SKIPPED, NOT TESTED: the matrix of system calls exists for amd64 only")
 	}
 	bounds := sandbox.HasFeature(open(t), sandbox.FeatureCommands)
 	for _, v := range matrixVariants {
@@ -66,24 +66,24 @@ func Matrix(t *testing.T, open Open) {
 	}
 }
 
-// refusedForeign is what becomes of a call by the interrupt of 32-bit programs: the filter ends the process (SIGSYS), or the host's kernel
-// has no such calls (ia32_emulation=0: SIGSEGV). gVisor's has none and says so.
+// refusedForeign is the result of a call by the interrupt of 32-bit programs: the filter ends the process (SIGSYS), or the
+// host's kernel has no such calls (ia32_emulation=0: SIGSEGV). gVisor has none.
 var refusedForeign = map[sandbox.Kernel][]string{
 	sandbox.KernelShared:    {"signal 31", "signal 11"},
 	sandbox.KernelUserSpace: {"signal 31", "signal 11", "answer -38"},
 }
 
-// newestOfEngines is mseal, of Linux 6.10: the first allowed call that libseccomp 2.5.4 (Debian 12), by which engines filter, does not
-// know. Of those the engine's filter says that they are absent.
+// newestOfEngines is mseal, of Linux 6.10: the first allowed call unknown to libseccomp 2.5.4 (Debian 12), which engines
+// use. The engine's filter answers such calls as absent.
 const newestOfEngines = 462
 
-// matrix is one policy and the calls that it is asked about.
+// matrix is one policy and the calls to check.
 type matrix struct {
 	*testing.T
 	variant string
 	policy  *seccomp.Policy
 	calls   []askedCall
-	engines bool // an engine's own filter stands over the policy's
+	engines bool // an engine's filter applies in addition to the policy's
 }
 
 // askedCall is a system call with its arguments.
@@ -123,8 +123,8 @@ func (m *matrix) vectors() {
 	}
 }
 
-// pastEveryFilter says whether the kernel lets a call past all filters: uretprobe and uprobe (Linux 6.14 and 6.18), by which probes
-// that an administrator has set return. From anywhere else they end the process.
+// pastEveryFilter reports whether the kernel lets a call bypass all filters: uretprobe and uprobe (Linux 6.14 and 6.18), by
+// which an administrator's probes return. From anywhere else they end the process.
 func pastEveryFilter(nr int) bool { return nr == 335 || nr == 336 }
 
 func (m *matrix) run(o seccomp.Options) engine.Run {
@@ -147,7 +147,7 @@ func (m *matrix) run(o seccomp.Options) engine.Run {
 	}
 	r.Request.Files = []sandbox.File{{Path: "vectors.txt", Data: []byte(b.String())}}
 	if o.HostWritable {
-		dir, err := os.MkdirTemp("", "glovebox-matrix-") // open to the ids of sandboxes, which TempDir is not
+		dir, err := os.MkdirTemp("", "glovebox-matrix-") // sandboxes' ids cannot enter t.TempDir
 		if err != nil {
 			m.Fatal(err)
 		}
@@ -157,7 +157,7 @@ func (m *matrix) run(o seccomp.Options) engine.Run {
 	return r
 }
 
-// judge compares what was said with the policy.
+// judge compares the answers with the policy.
 func (m *matrix) judge(r *sandbox.Result) {
 	m.Helper()
 	wantStatus(m.T, r, sandbox.StatusSucceeded)

@@ -10,15 +10,15 @@ import (
 	"strings"
 )
 
-var updatePosture = flag.Bool("update-posture", false, "write the golden records of postures anew; each difference is to be reviewed")
+var updatePosture = flag.Bool("update-posture", false, "rewrite the golden posture records; review each difference")
 
-// goldenDir is where a backend's package has its golden records, a file for each kind of host where the record differs: for the host ids
-// of sandboxes ("unique.txt"), or for these and the version of control groups ("unique-v2.txt").
+// goldenDir is the folder of a backend package's golden records, a file per kind of host with a different record: by the
+// sandboxes' host ids ("unique.txt"), or these and the cgroup version ("unique-v2.txt").
 const goldenDir = "testdata/posture"
 
-// golden is a reviewed record: the facts in order, with what was written above them and the ways in which each is to be seen. In the file
-// a line is a fact, one that begins with # a word about the fact below it, and one that begins with [..] a fact that is not seen
-// always: the names of the ways, or of the kind of box, in which it is. A fact that begins with ? is of some hosts only.
+// golden is a reviewed record: facts in order, each with its comments and the ways in which it holds. In the file each line
+// is a fact, a comment on the fact below it (#), or a fact that does not always hold ([..], with the names of ways or kinds
+// of box). A fact that begins with ? holds on some hosts only.
 type golden struct {
 	facts map[string]*fact
 }
@@ -30,15 +30,15 @@ type fact struct {
 	optional bool
 }
 
-// holds says whether the fact is to be seen in a record.
+// holds reports whether a record must contain the fact.
 func (f *fact) holds(r record) bool {
 	return f.in == nil || slices.Contains(f.in, r.way) || slices.Contains(f.in, r.variant)
 }
 
-// record is what was seen of one box.
+// record is the facts of one box.
 type record struct {
 	way     string
-	variant string // the kind of box, where the backend has several; which one is made may be chance
+	variant string // the kind of box, if the backend has several; it may be random
 	lines   []string
 }
 
@@ -96,7 +96,7 @@ func (g *golden) sorted() []string {
 	return lines
 }
 
-// diff returns what a record lacks and what it has beside the golden one, in lines that begin with - and +.
+// diff returns missing and additional facts compared with the golden record, in lines that begin with - and +.
 func (g *golden) diff(r record) []string {
 	var lines []string
 	for _, line := range g.sorted() {
@@ -113,7 +113,7 @@ func (g *golden) diff(r record) []string {
 	return lines
 }
 
-// take makes the golden record what was recorded, and keeps what was said of the facts that are still so.
+// take replaces the golden record's facts, and keeps the comments on facts that still hold.
 func (g *golden) take(records []record) {
 	seen := map[string][]record{}
 	for _, r := range records {
@@ -134,7 +134,7 @@ func (g *golden) take(records []record) {
 	}
 }
 
-// names says which of all records these are: all (nil), those of one kind of box, or those of some ways.
+// names describes a selection of all records: all (nil), those of one kind of box, or those of some ways.
 func names(some, all []record) []string {
 	if len(some) == len(all) {
 		return nil
@@ -159,7 +159,7 @@ func names(some, all []record) []string {
 	return ways
 }
 
-// onThisHost leaves out the facts of other hosts. What is seen in one record here must be seen in all that it is said of.
+// onThisHost drops facts of other hosts. A fact that one record has here must be in all records it applies to.
 func (g *golden) onThisHost(records []record) {
 	for line, f := range g.facts {
 		here := func(r record) bool { return slices.Contains(r.lines, line) }
@@ -170,7 +170,7 @@ func (g *golden) onThisHost(records []record) {
 	}
 }
 
-// goldenFile is the record of this kind of host: one that is for exactly it, or that of all hosts with the same ids.
+// goldenFile is the record of this kind of host: an exact match, or else that of all hosts with the same ids.
 func goldenFile(kind string) string {
 	file := filepath.Join(goldenDir, kind+".txt")
 	if _, err := os.Stat(file); err == nil {
@@ -179,7 +179,7 @@ func goldenFile(kind string) string {
 	return filepath.Join(goldenDir, kind[:strings.LastIndex(kind, "-")]+".txt")
 }
 
-// mayDiffer are the ways whose reviewed records may be other than that of a cold box of the same kind.
+// mayDiffer are the ways whose reviewed records may differ from a cold box of the same kind.
 var mayDiffer = []string{wayFork}
 
 func (r *postures) compare() {
@@ -200,13 +200,13 @@ func (r *postures) compare() {
 	}
 	for _, record := range r.records {
 		if lines := g.diff(record); len(lines) > 0 {
-			r.Errorf("the posture %s %s is not that of %s (this kind of host: %s; with -update-posture it is written anew, for review):\n%s", record.way,
+			r.Errorf("the posture %s %s differs from %s (this kind of host: %s; -update-posture rewrites it for review):\n%s", record.way,
 				record.variant, file, r.kind, strings.Join(lines, "\n"))
 		}
 	}
 }
 
-// mustBeAlike fails where a fact of the golden record is not the same in all boxes of one kind, but for the ways that may differ.
+// mustBeAlike fails if a golden fact differs between boxes of one kind, except for the ways that may differ.
 func (r *postures) mustBeAlike(line string, f *fact) {
 	r.Helper()
 	holds, not := map[string]bool{}, map[string]bool{}

@@ -13,16 +13,16 @@ import (
 	"github.com/glovebox-dev/glovebox/sandbox"
 )
 
-// hostView is what the host's kernel says of the processes of one box.
+// hostView is the host kernel's view of one box's processes.
 type hostView struct {
 	testing.TB
 	box   sandbox.Box
-	names map[string]string // of the ids that are the box's own, in the order in which they are met
+	names map[string]string // of the box's own ids, in order of appearance
 	lines map[string]bool
 }
 
-// viewOf looks at each kind of process that a box consists of: who its threads are and what they have. Threads that are alike are one line,
-// as how many there are is chance.
+// viewOf examines each kind of process of a box: its threads' identities and properties. Equal threads are one line, as
+// their number is random.
 func viewOf(t testing.TB, box sandbox.Box) *hostView {
 	t.Helper()
 	v := &hostView{TB: t, box: box, names: map[string]string{}, lines: map[string]bool{}}
@@ -44,22 +44,22 @@ func (v *hostView) record() []string {
 	return record
 }
 
-// groupsInside are the groups that a line of the record tells, of a status file or of getgroups(2).
+// groupsInside matches the groups in a line of the record, from a status file or getgroups(2).
 var groupsInside = regexp.MustCompile(`(Groups )[^,]*|(ids .*\) )\[.*\]`)
 
-// containerID is an engine's name of a container, or of a volume.
+// containerID is an engine's name for a container or a volume.
 var containerID = regexp.MustCompile(`[0-9a-f]{64}`)
 
-// peerGroup is the number of a group of mounts, which is chance.
+// peerGroup is the number of a mount group, which is random.
 var peerGroup = regexp.MustCompile(`(master:)\d+`)
 
 var optionID = regexp.MustCompile(`([ug]id=)(\d+)`)
 
-// named puts names in the place of the box's id and of the host ids that mount options tell inside as well.
+// named replaces the box's id, and the host ids that mount options show inside, by names.
 func (v *hostView) named(line string) string {
 	line = strings.ReplaceAll(line, string(v.box.ID()), "BOX")
 	line = peerGroup.ReplaceAllString(containerID.ReplaceAllString(line, "CONTAINER"), "${1}N")
-	if v.box.Effective().HostUID == "shared" && os.Geteuid() != 0 { // only root can take groups away, and which the caller has is chance
+	if v.box.Effective().HostUID == "shared" && os.Geteuid() != 0 { // only root can drop groups, and the caller's are arbitrary
 		line = groupsInside.ReplaceAllString(line, "${1}${2}the caller's")
 	}
 	return optionID.ReplaceAllStringFunc(line, func(option string) string {
@@ -71,17 +71,17 @@ func (v *hostView) named(line string) string {
 	})
 }
 
-// located is a box of an engine's: its first process names it nowhere.
+// located is an engine's box, which its first process's command line does not name.
 type located interface{ HostPID() int }
 
-// processesOfBox finds the processes that name the box on their command line, all that these have begotten, and what else is in their
-// pid namespaces, in the order of their ids.
+// processesOfBox finds, sorted, the processes that name the box on their command line, their descendants, and the others in
+// their pid namespaces.
 func processesOfBox(box sandbox.Box) []int {
 	ours := procNamespaces(os.Getpid())["pid"]
 	inside := map[string]bool{}
 	found := map[int]bool{}
 	word := string(box.ID())
-	if l, knows := box.(located); knows { // a container's engine has processes that name it, and are not of it
+	if l, knows := box.(located); knows { // the engine's own processes may name the container
 		if found[l.HostPID()] = true; !isAlive(l.HostPID()) {
 			return nil
 		}
@@ -114,7 +114,7 @@ func processesOfBox(box sandbox.Box) []int {
 
 func isAlive(pid int) bool { return len(procNamespaces(pid)) > 0 }
 
-// unreadable is what the kernel keeps from whoever is not root.
+// unreadable stands for what only root may read.
 const unreadable = "unreadable"
 
 func (v *hostView) say(format string, args ...any) {
@@ -178,7 +178,7 @@ func (v *hostView) process(pid int) {
 	v.say("%s: a mount is shared with the host: %v", name, strings.Contains(string(mounts), " shared:") && len(v.apart(pid)) > 0)
 }
 
-// score is what the kernel is told of whom to kill first for want of memory. Where the server may not lower it, it is the server's own.
+// score is the process's out-of-memory score. If the server may not lower it, it is the server's own.
 func (v *hostView) score(dir string) string {
 	read := func(dir string) int {
 		text, _ := os.ReadFile(dir + "oom_score_adj")
@@ -198,13 +198,13 @@ func (v *hostView) limits(name, dir string) {
 		"Max nice priority", "Max realtime priority", "Max stack size"} {
 		value := procLimit(string(its), limit)
 		if limit == "Max processes" && value == procLimit(string(ours), limit) {
-			value = "as this process has it" // it counts a user's, and the guest is a user alone
+			value = "as this process has it" // it counts by user, and the guest has its own
 		}
 		v.say("%s: %s %s", name, limit, value)
 	}
 }
 
-// ids names the ids of the host: those of root and of this process, and the box's own as they come.
+// ids names the host's ids: root's, this process's, and the box's own in order of appearance.
 func (v *hostView) ids(list string) string {
 	var out []string
 	for id := range strings.FieldsSeq(list) {
@@ -223,7 +223,7 @@ func (v *hostView) ids(list string) string {
 	return strings.Join(slices.Compact(out), " ")
 }
 
-// mapping shows an id map with the host's ids named.
+// mapping shows an id map with named host ids.
 func (v *hostView) mapping(file string) string {
 	text, _ := os.ReadFile(file)
 	var out []string
@@ -235,7 +235,7 @@ func (v *hostView) mapping(file string) string {
 	return strings.Join(out, "; ")
 }
 
-// apart lists the kinds of namespaces in which a process is and this one is not.
+// apart lists the kinds of namespaces that a process does not share with this one.
 func (v *hostView) apart(pid int) []string {
 	ours, theirs := procNamespaces(os.Getpid()), procNamespaces(pid)
 	if len(theirs) == 0 {
@@ -251,7 +251,7 @@ func (v *hostView) apart(pid int) []string {
 	return kinds
 }
 
-// groups says whether a process is in the box's own control group for each controller that is said to enforce a limit.
+// groups reports whether a process is in the box's own control group, for each controller that enforces a limit.
 func (v *hostView) groups(pid int) string {
 	text, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cgroup", pid))
 	ours, _ := os.ReadFile("/proc/self/cgroup")
@@ -278,7 +278,7 @@ func (v *hostView) groups(pid int) string {
 	return "in all that are said to bound it"
 }
 
-// kindsOfFiles say in words what chance or this host gives a name of its own.
+// kindsOfFiles describe files whose names depend on chance or this host.
 var kindsOfFiles = []struct {
 	name  *regexp.Regexp
 	words string
@@ -289,7 +289,7 @@ var kindsOfFiles = []struct {
 	{regexp.MustCompile(`^.*/cpu\.(cfs_.*|max)$`), "the CPU limit of the box"},
 }
 
-// descriptors lists what a process has open, each kind once.
+// descriptors lists a process's open files, each kind once.
 func (v *hostView) descriptors(dir string) string {
 	var kinds []string
 	entries, err := os.ReadDir(dir)

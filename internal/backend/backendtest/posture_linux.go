@@ -27,43 +27,43 @@ const recordEnd = "END\n"
 // errRecorded ends the output of a program whose record is complete.
 var errRecorded = errors.New("recorded")
 
-// Postured is a backend whose posture is recorded.
+// Postured is a backend with a recorded posture.
 type Postured struct {
-	// Name begins the names of the records, where a package has several backends.
+	// Name begins the records' names, if a package has several backends.
 	Name string
 
-	// Open returns a backend of its own.
+	// Open returns a new backend.
 	Open Open
 
-	// Settle returns when the boxes that the backend makes next are of the kind that is usual. It is nil where there is one kind.
+	// Settle returns once the backend makes boxes of the usual kind. nil if there is only one kind.
 	Settle func(sandbox.Backend)
 
-	// Variant names the kind of box of which a record is. It is nil where all boxes are made alike.
+	// Variant names the kind of box of a record. nil if all boxes are made alike.
 	Variant func(lines []string) string
 
-	// Restart returns two backends that share their state, and what makes the first of them as if its process had died.
+	// Restart returns two backends that share their state, and a function that simulates the death of the first.
 	Restart func(t *testing.T) (dying, next sandbox.Backend, die func())
 
-	// Python is the language in which the record is taken, and whose forks are recorded where the backend makes any.
+	// Python is the language that takes the record, and whose forks are recorded if the backend makes any.
 	Python sandbox.Language
 
-	// Accept is what this host cannot do.
+	// Accept lists what this host cannot enforce.
 	Accept []string
 }
 
 // ways are the ways in which code comes into a sandbox.
 const (
 	wayFirst    = "first"    // in the first box of a backend
-	wayCold     = "cold"     // in a box made for it
-	wayPool     = "pool"     // in a box that was made before
-	wayFork     = "fork"     // in a fork of an interpreter that waited, where there is one
-	wayAttach   = "attach"   // in a box in which something ran before, on another connection
+	wayCold     = "cold"     // in a new box
+	wayPool     = "pool"     // in a pooled box
+	wayFork     = "fork"     // in a fork of a waiting interpreter, if there is one
+	wayAttach   = "attach"   // in a used box, on another connection
 	wayReattach = "takeback" // in a box that a restarted server reattached
 )
 
-// Posture records what stands around code that runs in a sandbox, seen from inside and, of its processes, from the host, for every
-// thread. The record is the reviewed one of testdata/posture, and the same however the code came into the sandbox; what is different in
-// a fork is reviewed as well.
+// Posture records the isolation around code in a sandbox, as seen from inside and, for its processes, from the host, for
+// every thread. The record must equal the reviewed one in testdata/posture, however the code came into the sandbox;
+// differences in a fork are reviewed too.
 func Posture(t *testing.T, p Postured) {
 	ForCheck(t, "what is recorded are facts of the host")
 	r := &postures{T: t, Postured: p}
@@ -82,11 +82,11 @@ func Posture(t *testing.T, p Postured) {
 	}
 }
 
-// postures are the records of one backend on this host.
+// postures are one backend's records on this host.
 type postures struct {
 	*testing.T
 	Postured
-	kind    string // of host, as it shows in what is enforced
+	kind    string // of host, by its effect on what is enforced
 	records []record
 }
 
@@ -106,7 +106,7 @@ func (r *postures) record(way string, take func(t *testing.T) []string) {
 	})
 }
 
-// witness is a backend that notes its boxes.
+// witness is a backend that remembers its boxes.
 type witness struct {
 	sandbox.Backend
 	mu    sync.Mutex // guards boxes
@@ -184,7 +184,7 @@ func (r *postures) fromPool(t *testing.T) []string {
 	return r.during(t, e, func() sandbox.Box { return box })
 }
 
-// warmUp makes a run and returns the box that waits after it, which the next run takes.
+// warmUp makes a run and returns the warm box after it, which the next run takes.
 func (r *postures) warmUp(t *testing.T, e *engine.Engine, w *witness) (box sandbox.Box) {
 	t.Helper()
 	r.pass(t, e)
@@ -223,7 +223,7 @@ func (r *postures) forked(t *testing.T) []string {
 	return record
 }
 
-// during takes the record while a run of the engine goes on.
+// during takes the record during a run.
 func (r *postures) during(t *testing.T, e *engine.Engine, box func() sandbox.Box) []string {
 	t.Helper()
 	ctx, cancel := context.WithCancel(within(t))
@@ -259,7 +259,7 @@ func (r *postures) during(t *testing.T, e *engine.Engine, box func() sandbox.Box
 	return record
 }
 
-// both joins what was seen inside to what the host sees.
+// both joins the inside view with the host's view.
 func (r *postures) both(t *testing.T, inside string, box sandbox.Box) []string {
 	t.Helper()
 	r.kind = kindOf(box.Effective())
@@ -274,7 +274,7 @@ func (r *postures) both(t *testing.T, inside string, box sandbox.Box) []string {
 	return record
 }
 
-// kindOf names the kind of host that decides what a record may say: whose ids the sandbox has outside, and by what its limits are kept.
+// kindOf names the kind of host that decides a record: the sandbox's host ids, and what enforces its limits.
 func kindOf(p sandbox.Policy) string {
 	for _, version := range []string{"v1", "v2"} {
 		if strings.Contains(p.Enforcers[sandbox.LimitMemory], "cgroup "+version) {
@@ -326,7 +326,7 @@ func (r *postures) reattached(t *testing.T) []string {
 	return r.execute(t, e, boxes[0])
 }
 
-// execute starts what the engine would start, in a box that is there.
+// execute starts in an existing box what the engine would start.
 func (r *postures) execute(t *testing.T, e *engine.Engine, box sandbox.Box) []string {
 	t.Helper()
 	plan, err := e.Plan(within(t), engine.Run{Request: sandbox.Request{Language: r.Python.Name, Code: posturePy}})

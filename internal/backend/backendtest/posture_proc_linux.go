@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// What the differ of postures reads of /proc, on the host. What has ended meanwhile reads as nothing.
+// What the posture records read of /proc, on the host. An ended process reads as nothing.
 
 // procNumbers lists the numbers in a folder of /proc: processes, or threads of one.
 func procNumbers(dir string) []int {

@@ -15,25 +15,25 @@ import (
 	"github.com/glovebox-dev/glovebox/sandbox"
 )
 
-// programCases guard what a program sees of its own start, and what is said of its end.
+// programCases test what a program sees of its start, and what is reported of its end.
 var programCases = []testCase{
-	{"exit codes", "an exit code is handed back as it is, and any but 0 is a failure", testExitCodes},
-	{"signals", "a death by signal is told from exit code 128+n", testSignals},
-	{"output", "each stream is handed back byte by byte, in order, whatever the bytes", testOutput},
+	{"exit codes", "an exit code is reported unchanged, and any but 0 is a failure", testExitCodes},
+	{"signals", "a death by signal differs from exit code 128+n", testSignals},
+	{"output", "each stream is returned byte for byte, in order", testOutput},
 	{"streaming", "output comes while the program runs, and the streamed bytes are those of the result", testStreaming},
-	{"stdin", "stdin is handed over whole, and ends; without any it is empty", testStdin},
+	{"stdin", "stdin arrives complete, and ends; without any it is empty", testStdin},
 	{"environment", "nothing of the server's environment is inherited", testEnvironment},
-	{"working directory", "the working directory is the workspace, or what was asked for, or an error", testWorkingDirectory},
+	{"working directory", "the working directory is the workspace, the requested one, or an error", testWorkingDirectory},
 	{"user", "the code is the user of the spec, in no other groups", testUser},
 	{"descriptors", "the code has descriptors 0, 1 and 2 and no other", testDescriptors},
-	{"terminal", "a process may have a terminal of the size that was asked for", testTerminal},
-	{"timeout", "the deadline ends every process, also one that is stopped or ignores signals", testTimeout},
-	{"left behind", "a run ends with its main process; what that left behind does not hold it up, and does not survive", testLeftBehind},
-	{"cancel", "a run whose caller goes away ends at once", testCancel},
+	{"terminal", "a process may have a terminal of the requested size", testTerminal},
+	{"timeout", "the deadline ends every process, even a stopped one or one that ignores signals", testTimeout},
+	{"left behind", "a run ends with its main process; processes left behind neither delay it nor survive", testLeftBehind},
+	{"cancel", "a run whose caller disconnects ends at once", testCancel},
 	{"output limit", "over its limit a stream keeps head and tail; a runaway is ended", testOutputLimit},
 	{"nothing to start", "a command that is not there fails as in a shell; a language or directory that is not there is an error in words", testNothingToStart},
 	{"fresh", "a run sees nothing of the runs before it", testFresh},
-	{"many processes", "pipelines, subshells and children that are waited for work", testManyProcesses},
+	{"many processes", "pipelines, subshells and awaited children work", testManyProcesses},
 }
 
 func testExitCodes(t *testing.T, s *suite) {
@@ -80,7 +80,7 @@ func testOutput(t *testing.T, s *suite) {
 func testStreaming(t *testing.T, s *suite) {
 	var streamed [3]bytes.Buffer
 	first := make(chan struct{})
-	// The program waits for the file, which is made once its first line was seen: so that line did not wait for the end.
+	// The program waits for a file that is made once its first line was seen, so that line came before the end.
 	dir := hostDir(t)
 	r := sh(`echo first; until [ -e go ]; do sleep 0.01; done; echo second; echo third >&2`)
 	r.Spec.Workspace = dir

@@ -7,13 +7,13 @@ import (
 	"testing"
 )
 
-// requireVariable lists what this host must be able to do, so that a test of it may not be skipped: names of backends, and "limits" for
-// limits that control groups enforce. It is a variable and not a flag of the test binary, as `go test ./...` would hand that to packages
-// that do not know it, and it does not begin as those of the program do, which refuses what it does not know. CI and the virtual machine
+// requireVariable lists what this host must support, so that tests of it may not be skipped: names of backends, and "limits"
+// for limits enforced by control groups. It is a variable, as `go test ./...` would pass a flag to packages that do not know
+// it, and it lacks the prefix of the program's variables, as the program refuses unknown ones. CI and the virtual machine
 // set it.
 const requireVariable = "BACKENDTEST_REQUIRE"
 
-// Skip skips a test of what this host cannot do, loudly, or fails it where that is required.
+// Skip skips a test that this host cannot run, or fails it if it is required.
 func Skip(t testing.TB, what string, why any) {
 	t.Helper()
 	if required(os.Getenv(requireVariable), what) {

@@ -14,7 +14,7 @@ import (
 	"github.com/glovebox-dev/glovebox/sandbox"
 )
 
-// stepTimeout bounds a step that hangs. Nothing is measured against it.
+// stepTimeout ends a step that hangs; no result depends on it.
 const stepTimeout = 2 * time.Minute
 
 // Open returns a backend for one test, and closes it at the test's end.
@@ -23,18 +23,18 @@ type Open func(t *testing.T) sandbox.Backend
 // testCase is one rule and the check of it.
 type testCase struct {
 	name string
-	rule string // printed with a failure: what is broken, and why it matters
+	rule string // printed with a failure
 	test func(t *testing.T, s *suite)
 }
 
-// suite is what a case works with.
+// suite is shared by the cases.
 type suite struct {
 	open    Open
 	backend sandbox.Backend
 	engine  *engine.Engine
 }
 
-// Run checks the contract of a backend, and that programs run on it as they should. It needs no walls.
+// Run tests a backend's contract, and that programs run correctly on it. It needs no isolation.
 func Run(t *testing.T, open Open) {
 	runCases(t, open, contractCases)
 	runCases(t, open, programCases)
@@ -46,11 +46,11 @@ func Run(t *testing.T, open Open) {
 	}
 }
 
-// coreCases are the cases of Core: a life from birth to death, what goes in and comes out, the limits that keep a host alive.
+// coreCases are the cases of Core: a box's whole life, input and output, and the limits that protect the host.
 var coreCases = []string{"probe agrees with create", "dial", "dial again", "close while running", "after the end", "guest ends",
 	"recover spares the living", "output", "timeout", "left behind", "files in", "files out", "memory", "processes", "no network", "nothing survives"}
 
-// Core checks the core of Run and Walls: what -short has of a backend on which all of them take minutes.
+// Core tests the core of Run and Walls: for -short on a slow backend.
 func Core(t *testing.T, open Open) {
 	all := slices.Concat(contractCases, programCases, fileCases, wallCases)
 	core := slices.DeleteFunc(all, func(c testCase) bool { return !slices.Contains(coreCases, c.name) })
@@ -60,7 +60,7 @@ func Core(t *testing.T, open Open) {
 	runCases(t, open, core)
 }
 
-// Walls checks what real walls give: limits that hold, ends that the kernel brings about, and what cannot be reached.
+// Walls tests what real isolation provides: limits that hold, ends caused by the kernel, and what cannot be reached.
 func Walls(t *testing.T, open Open) {
 	runCases(t, open, wallCases)
 }
@@ -80,7 +80,7 @@ func runCases(t *testing.T, open Open, cases []testCase) {
 	}
 }
 
-// has says whether the backend has a feature.
+// has reports whether the backend has a feature.
 func (s *suite) has(name sandbox.FeatureName) bool { return sandbox.HasFeature(s.backend, name) }
 
 // newEngine returns an engine over the backend, closed at the end of the test.
@@ -89,7 +89,7 @@ func (s *suite) newEngine(t *testing.T, config engine.Config) *engine.Engine {
 	config.Backends = []sandbox.Backend{s.backend}
 	config.Languages = []sandbox.Language{shell}
 	if config.Defaults.Timeout == 0 {
-		config.Defaults.Timeout = stepTimeout // a case that is about time says its own; an emulated processor is slow
+		config.Defaults.Timeout = stepTimeout // cases about time set their own; an emulated processor is slow
 	}
 	e, err := engine.New(config)
 	if err != nil {
@@ -168,7 +168,7 @@ func startShell(t *testing.T, c *client.Client, script string) *client.Process {
 	return p
 }
 
-// finish takes the output of a process and its exit record.
+// finish reads a process's output and its exit record.
 func finish(t *testing.T, p *client.Process) (stdout string, exited guest.Exited) {
 	t.Helper()
 	var out []byte
@@ -223,7 +223,7 @@ func wantStatus(t *testing.T, r *sandbox.Result, want sandbox.Status) {
 	}
 }
 
-// wantOutput fails the test unless the program succeeded and printed exactly so.
+// wantOutput fails the test unless the program succeeded and printed exactly this.
 func wantOutput(t *testing.T, r *sandbox.Result, want string) {
 	t.Helper()
 	wantStatus(t, r, sandbox.StatusSucceeded)
@@ -232,10 +232,10 @@ func wantOutput(t *testing.T, r *sandbox.Result, want string) {
 	}
 }
 
-// canary is a word that occurs nowhere else.
+// canary is a unique word.
 func canary() string { return "canary" + rand.Text() }
 
-// eventually waits for a condition that something else brings about.
+// eventually waits for a condition.
 func eventually(t *testing.T, what string, done func() bool) {
 	t.Helper()
 	for end := time.Now().Add(stepTimeout); !done(); time.Sleep(5 * time.Millisecond) {

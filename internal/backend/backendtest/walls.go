@@ -17,23 +17,23 @@ import (
 	"github.com/glovebox-dev/glovebox/sandbox"
 )
 
-// wallCases guard limits and what cannot be reached. What is asserted is seen from the host, or counted by its kernel.
+// wallCases test limits and what cannot be reached, as seen from the host or counted by its kernel.
 var wallCases = []testCase{
 	{"memory", "an execution over its memory limit ends as out_of_memory, and disturbs no other", testMemory},
-	{"memory of a child", "a child that the kernel killed is told even where the program lived on", testMemoryChild},
+	{"memory of a child", "a child that the kernel killed is reported even if the program lives on", testMemoryChild},
 	{"disk is not memory", "a full disk is ENOSPC, never an out-of-memory kill", testDiskNotMemory},
 	{"processes", "a fork bomb stops at its limit, and the sandbox still ends in time", testProcesses},
 	{"disk", "all writable places together hold no more than the disk limit", testDisk},
-	{"inodes", "files that hold nothing are bounded too", testInodes},
+	{"inodes", "empty files are limited too", testInodes},
 	{"open files", "one process opens no more files than its limit", testOpenFiles},
 	{"cpus", "all processes together use no more CPU than the limit", testCPUs},
 	{"usage", "CPU and memory are counted by the host", testUsageCounted},
-	{"no network", "nothing outside is reached, while local servers work", testNoNetwork},
-	{"host files", "files of the host are not there", testHostFiles},
-	{"host processes", "processes of the host are neither seen nor reached by signals", testHostProcesses},
+	{"no network", "nothing outside is reachable, while local servers work", testNoNetwork},
+	{"host files", "host files are not visible", testHostFiles},
+	{"host processes", "host processes are neither visible nor reachable by signals", testHostProcesses},
 	{"system directories", "system directories cannot be changed", testSystemDirectories},
 	{"privileges", "the code has no capabilities, cannot gain any, and its system calls are filtered", testPrivileges},
-	{"commands", "under a list of allowed commands others are rejected, and what the code brings itself is not executed", testCommands},
+	{"commands", "with a list of allowed commands, others and the code's own programs are refused", testCommands},
 	{"nothing survives", "no process of a sandbox outlives it, however it hides", testNothingSurvives},
 }
 
@@ -42,7 +42,7 @@ func python(source string) engine.Run {
 	return engine.Run{Request: sandbox.Request{Command: []string{"/usr/bin/python3", "-I", "-S", "-c", source}}}
 }
 
-// limited is a run under limits that are named, so they are enforced or refused. A host that cannot enforce them skips the test.
+// limited is a run with named limits, so they are enforced or refused. If the host cannot enforce them the test is skipped.
 func (s *suite) limited(t *testing.T, r engine.Run, limits sandbox.Limits) *sandbox.Result {
 	t.Helper()
 	r.Spec.Limits = limits
@@ -294,7 +294,7 @@ func testNoNetwork(t *testing.T, s *suite) {
 		}()
 		return l.Addr().String()
 	}
-	// An address of its own, so that nothing connects that had the port before.
+	// An address of its own, so that nothing that knew the port before connects.
 	host, port, err := net.SplitHostPort(accept("tcp", fmt.Sprintf("127.%d.%d.1:0", rand.IntN(256), rand.IntN(256))))
 	if err != nil {
 		t.Fatal(err)
@@ -398,7 +398,7 @@ func testPrivileges(t *testing.T, s *suite) {
 	result := s.run(t, sh("grep -E '^(Cap|NoNewPrivs|Seccomp:|Groups)' /proc/self/status"))
 	wantStatus(t, result, sandbox.StatusSucceeded)
 	got := map[string]string{}
-	own := result.Effective.Kernel != sandbox.KernelShared // gVisor does not tell of the ambient set and of no_new_privs
+	own := result.Effective.Kernel != sandbox.KernelShared // gVisor does not show the ambient set and no_new_privs
 	for line := range strings.Lines(string(result.Stdout.Head)) {
 		name, value, _ := strings.Cut(line, ":")
 		got[name] = strings.TrimSpace(value)
@@ -456,7 +456,7 @@ func testNothingSurvives(t *testing.T, s *suite) {
 		t.Fatalf("%q, %v", out, err)
 	}
 	want := 3
-	if box.Effective().Kernel != sandbox.KernelShared { // the host sees no process of the code, but those that its kernel consists of
+	if box.Effective().Kernel != sandbox.KernelShared { // the host sees only the processes of the sandbox's own kernel
 		mark, want = string(box.ID()), 1
 	}
 	if n := withCommandLine(t, mark); n < want {
