@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# Everything that Glovebox can be put to here, section by section; one that fails does not stop the rest. `make check` calls it, by hand,
-# before an issue is called resolved. The table at the end is also in build/check.md.
+# All tests, section by section; a failing section does not stop the rest. `make check` calls it before a piece of work is done.
+# The final table is also in build/check.md.
 #
-#   scripts/check.sh [SECTION,...]   some sections alone, each with what it needs; `scripts/check.sh list` names them
+#   scripts/check.sh [SECTION,...]   only these sections, with what they need; `scripts/check.sh list` names them
 set -uo pipefail
 cd "$(dirname "$0")/.." || exit 1
 # shellcheck source=scripts/steps.sh
@@ -13,7 +13,7 @@ export GLOVEBOX_LIBEXEC=$PWD/internal/libexec/bin
 readonly glovebox=bin/glovebox
 export BACKENDTEST_ENGINES=$PWD/build/no-engines
 
-# section NAME SECONDS COMMAND... is a step, unless others are asked for.
+# section NAME SECONDS COMMAND... runs a step, unless only other sections are requested.
 asked=${1:-}
 names=()
 section() {
@@ -23,12 +23,12 @@ section() {
   step "$@" || true
 }
 
-# tests FLAG|PACKAGE... are all tests of the packages with the race detector, none of them from a cache.
-readonly TEST_SECONDS=2400 # bound on one package, some minutes below the step's so that Go says where it hangs
+# tests FLAG|PACKAGE... runs all tests of the packages with the race detector, uncached.
+readonly TEST_SECONDS=2400 # per package, some minutes less than the step's, so that Go reports where it hangs
 tests=("$go" test -race -count=1 -timeout "${TEST_SECONDS}s")
 tested() { section "$1" $((TEST_SECONDS + 300)) "${tests[@]}" "${@:2}"; }
 
-# What the engines are needed for; where none asks for them there are none. Only root can start them.
+# Sections that need the engines, which start only for them. Only root can start them.
 engined() {
   if [ "$(id -u)" = 0 ]; then
     section "$1" "$2" env BACKENDTEST_REQUIRE="$BACKENDTEST_REQUIRE,docker,podman" bash scripts/test-engines.sh with "${@:3}"
@@ -37,7 +37,7 @@ engined() {
   fi
 }
 
-# Whoever is not root may have no control groups.
+# An ordinary user may have no control groups.
 export BACKENDTEST_REQUIRE=
 [ "$(id -u)" != 0 ] || BACKENDTEST_REQUIRE=native,limits,forks,gvisor
 

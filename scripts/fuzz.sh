@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Runs every fuzz target of the tree for FUZZTIME (whole seconds; 10s unless set), one after the other. A crasher that it finds is
-# left in testdata/fuzz beside the test: commit it, so that it stays a case.
+# Runs every fuzz target of the tree for FUZZTIME (whole seconds, default 10s), one after the other. It leaves crashers in
+# testdata/fuzz beside the test: commit them as cases.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -14,21 +14,21 @@ if ! [[ $fuzztime =~ ^[1-9][0-9]*s$ ]]; then
   exit 2
 fi
 
-# Grown inputs belong to one run: they would fill a cache without a bound.
+# Keep generated inputs for one run only: they would fill a cache without limit.
 work=$(mktemp -d "${TMPDIR:-/tmp}/glovebox-fuzz.XXXXXXXX")
 trap 'rm -rf "$work"' EXIT
 
 passed=0
 failed=()
 
-# run DIRECTORY TARGET is bounded from outside as well: a target that hangs must not hang this script.
+# run DIRECTORY TARGET has an outer time limit: a target that hangs must not hang this script.
 run() {
   (cd "$1" && timeout --foreground --kill-after=10 "$((${fuzztime%s} + GRACE))" "$work/fuzz.test" -test.run='^$' \
     -test.fuzz="^$2\$" -test.fuzztime="$fuzztime" -test.fuzzcachedir="$work/inputs" </dev/null >"$work/log" 2>&1)
 }
 
-# ended_late says whether the last run fuzzed for its whole time and only its end was wrong: Go (1.26) takes the end of the time for a
-# failure where it comes while a worker begins. A finding is told by where it is written, and one of the seed corpus by its name.
+# ended_late reports whether the last run fuzzed for its whole time and only its end failed: Go (1.26) reports a failure if the time
+# ends while a worker starts. A finding names its file, and one of the seed corpus its name.
 ended_late() {
   [ "$(grep -A1 '^--- FAIL' "$work/log" | tail -n 1)" = '    context deadline exceeded' ] &&
     grep -q 'now fuzzing with' "$work/log" && ! grep -qE 'Failing input written|seed corpus entry|^panic' "$work/log"
@@ -60,7 +60,7 @@ while read -r dir; do
 done < <(git ls-files -z --cached --others --exclude-standard '*_test.go' | xargs -0 grep -lE '^func Fuzz' | xargs -n1 dirname | sort -u)
 
 if [ "$passed" = 0 ] && [ ${#failed[@]} = 0 ]; then
-  echo 'fuzz: found no target, which cannot be right' >&2
+  echo 'fuzz: found no fuzz targets' >&2
   exit 1
 fi
 [ ${#failed[@]} = 0 ] || printf 'fuzz: FAILED %s\n' "${failed[@]}"

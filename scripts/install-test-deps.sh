@@ -1,13 +1,13 @@
 #!/usr/bin/env bash
-# Installs what the tests need on Debian 12 or Ubuntu and newer, and nothing that is there already.
+# Installs the missing packages that the tests need, on Debian 12, Ubuntu 24.04 or newer.
 #
-#   scripts/install-test-deps.sh [--all]            installs, as root or through sudo -n; else prints the one line to run
-#   scripts/install-test-deps.sh --check [--all]    only says what is missing; status 1 if anything is
+#   scripts/install-test-deps.sh [--all]            installs, as root or through sudo -n; else prints the command to run
+#   scripts/install-test-deps.sh --check [--all]    only lists what is missing; status 1 if anything is
 #
-# With --all also what `make check` and `make bench` need beyond `make test`: engines, a virtual machine, peers to compare with.
+# --all adds what `make check` and `make bench` need: engines, a virtual machine, peers to compare with.
 set -euo pipefail
 
-readonly ATTEMPTS=3         # a mirror that fails once often answers the next time
+readonly ATTEMPTS=3         # a mirror that failed once often works the next time
 readonly APT_SECONDS=600    # bound on one attempt
 readonly UPDATE_SECONDS=180 # bound on one refresh of the lists
 
@@ -36,7 +36,7 @@ if [ -n "$all" ]; then
     bubblewrap   # the peer that benchmarks compare with
     python3-venv # schemathesis
 
-    # The engines of scripts/test-engines.sh; their services are not used, nor started where this is a container.
+    # For scripts/test-engines.sh; their services are not used, nor started in a container.
     docker.io podman runc curl
 
     # The virtual machine of `make test-vm`.
@@ -61,7 +61,7 @@ try() {
 }
 
 if ! command -v apt-get >/dev/null; then
-  echo "This is not Debian or Ubuntu. Install what these packages hold: ${PACKAGES[*]}" >&2
+  echo "This is not Debian or Ubuntu. Install the equivalent of these packages: ${PACKAGES[*]}" >&2
   exit 1
 fi
 
@@ -70,7 +70,7 @@ for package in "${PACKAGES[@]}"; do
   installed "$package" || missing+=("$package")
 done
 if [ ${#missing[@]} = 0 ]; then
-  echo "what the tests need is there"
+  echo "all packages for the tests are installed"
   exit 0
 fi
 
@@ -91,6 +91,6 @@ fi
 
 echo "installing ${missing[*]}"
 apt=("${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get -qq -o DPkg::Lock::Timeout=120 -o Acquire::Retries=3)
-# A list that cannot be refreshed may still do; the installation is what decides.
+# A stale package list may still suffice; the installation decides.
 try "$UPDATE_SECONDS" "${apt[@]}" update || true
 try "$APT_SECONDS" "${apt[@]}" install -y --no-install-recommends "${missing[@]}"

@@ -1,7 +1,6 @@
 #!/usr/bin/env bash
-# Everything that reads the source without running it: gofmt, vet, golangci-lint, size guards, shellcheck, govulncheck.
-# It runs all of them, then says which failed. The tools are pinned in tools/go.mod and built into build/tools.
-# With --quick only what needs no tool of its own and is soon done: gofmt, shellcheck, vet.
+# Static checks: gofmt, vet, golangci-lint, size guards, shellcheck, govulncheck. It runs all of them, then lists the failures. The tools are pinned in tools/go.mod and built into build/tools.
+# With --quick only the fast ones without extra tools: gofmt, shellcheck, vet.
 set -uo pipefail
 cd "$(dirname "$0")/.." || exit 1
 
@@ -35,11 +34,11 @@ shell() {
     echo 'NOT RUN: shellcheck is missing; scripts/install-test-deps.sh installs it'
     return
   fi
-  # Scripts are what is started by hand or by another; what a sandbox is fed in tests is material.
+  # Only scripts that people or scripts start; those that tests run in sandboxes are test data.
   shellcheck -x .ci/run scripts/*.sh test/vm/*.sh examples/*.sh
 }
 
-# elsewhere builds the program for the systems and processors that this is not, as far as it must build there.
+# elsewhere builds the program for other supported systems and processors.
 elsewhere() {
   local target
   for target in linux/arm64 darwin/arm64 darwin/amd64 windows/amd64; do
@@ -47,8 +46,8 @@ elsewhere() {
   done
 }
 
-# vulnerabilities tells a finding (status 3) from a database that cannot be reached: a host that may not ask outside must be
-# able to lint, and must not believe that all is well.
+# vulnerabilities distinguishes a finding (status 3) from an unreachable database: a host without a network can lint, with a
+# warning that vulnerabilities were not checked.
 vulnerabilities() {
   local log=build/govulncheck.log status=0
   timeout "$VULN_SECONDS" build/tools/govulncheck ./... >"$log" 2>&1 || status=$?
@@ -69,7 +68,7 @@ vulnerabilities() {
   return "$status"
 }
 
-# vetted PACKAGE... is without cgo, as the programs are built. The virtual machine's tests have a tag of their own.
+# vetted PACKAGE... vets without cgo, as the programs are built. The virtual machine's tests have their own tag.
 vetted() {
   CGO_ENABLED=0 timeout "$LINT_SECONDS" "$go" vet "$@" && CGO_ENABLED=0 timeout "$LINT_SECONDS" "$go" vet -tags vm ./test/vm ./internal/backend/docker
 }
@@ -78,7 +77,7 @@ packages=$("$go" list ./...) || exit
 quick=
 if [ "${1:-}" = --quick ]; then
   quick=1
-  # Its vet reads all of gVisor, 80 s with nothing cached, for one file.
+  # Its vet would read all of gVisor for one file, 80 s uncached.
   packages=$(grep -v '/cmd/glovebox-runsc$' <<<"$packages")
 fi
 

@@ -1,11 +1,11 @@
-# Runs steps one after another, each within a bound, and sums up what each took. To be sourced by bash.
+# Runs steps one after another, each with a time limit, and summarizes their times. Source it from bash.
 #
 #   step NAME SECONDS COMMAND...   runs the command for at most so many seconds; the status is the command's
-#   steps_table FILE               one table of all steps; into the file as well, as Markdown
-#   steps_verdicts                 what go test said of each package in all steps, failures last
-#   steps_failed                   the status is 0 where a step failed or was not run
+#   steps_table FILE               prints a table of all steps, and writes it to the file as Markdown
+#   steps_verdicts                 prints go test's result for each package in all steps, failures last
+#   steps_failed                   has status 0 if a step failed or was not run
 #
-# STEPS_DEADLINE, in seconds since 1970, bounds all steps together, those of scripts that a step starts included.
+# STEPS_DEADLINE, in seconds since 1970, limits all steps together, including those of scripts that a step starts.
 # shellcheck shell=bash
 
 readonly KILL_SECONDS=20    # what a step that was told to end may take until it is killed
@@ -16,10 +16,10 @@ logs=()
 step_pid=
 tail_pid=
 
-# Each script has a folder of its own, as one may be a step of another.
+# Each script has its own folder, as one may be a step of another.
 steps_folder=build/steps/$(basename "$0" .sh)
 
-# Bash keeps Ctrl-C from what it runs in the background, so the step in progress is ended here.
+# Bash hides Ctrl-C from background commands, so the running step is ended here.
 end_step() {
   if [ -n "$step_pid" ]; then
     kill "$step_pid" 2>/dev/null
@@ -38,12 +38,12 @@ step() {
     [ "$left" -ge "$bound" ] || bound=$left
   fi
   if [ "$bound" -le 0 ]; then
-    printf '\n===== NOT RUN: %s: the time of all steps together is over\n' "$name"
+    printf '\n===== NOT RUN: %s: the time limit of all steps is over\n' "$name"
     steps+=("$name|not run|0")
     return 1
   fi
   printf '\n===== %s (at most %d s)\n' "$name" "$bound"
-  # The output goes through a file: whoever outlives the command and holds it open must not hold up the next step.
+  # The output goes through a file: a process that outlives the command must not block the next step.
   mkdir -p "$steps_folder"
   log=$steps_folder/${name//[^a-zA-Z0-9]/-}.log
   logs+=("$log")

@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
-# The engines of the tests: Docker's and Podman's, each on a socket, with files and a run folder of its own, and one image, a small Debian
-# with Python and bash. They touch no engine that the machine has. As root; the machine's control groups must be writable.
+# Docker and Podman for the tests, each with its own socket, files and run folder, and one image, a small Debian with Python and bash.
+# They do not touch the machine's own engines. Needs root and writable control groups.
 #
-#   scripts/test-engines.sh start             starts what does not run; brings the image, which is built once and kept
-#   scripts/test-engines.sh with COMMAND...   starts them and runs the command, which finds them
-#   scripts/test-engines.sh stop              ends both, and removes what they mounted
-#   scripts/test-engines.sh status            says what runs; status 1 unless both do
+#   scripts/test-engines.sh start             starts what does not run; loads the image, which is built once and kept
+#   scripts/test-engines.sh with COMMAND...   starts them and runs the command, which can find them
+#   scripts/test-engines.sh stop              stops both, and unmounts what they mounted
+#   scripts/test-engines.sh status            reports what runs; status 1 unless both do
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -23,7 +23,7 @@ if [ ${#DIR} -gt 90 ]; then
 fi
 
 
-# runs FILE says whether the process whose number is in the file is alive, and is the engine.
+# runs FILE reports whether the process whose id is in the file is alive, and is the engine.
 runs() {
   local pid
   pid=$(cat "$DIR/$1.pid" 2>/dev/null) && grep -q "$1" "/proc/$pid/cmdline" 2>/dev/null
@@ -48,7 +48,7 @@ await() {
 start_docker() {
   if runs docker && answers docker; then return; fi
   rm -f "$DIR/docker.sock" "$DIR/dockerd-own.pid"
-  # No bridge and no rules: containers of the tests have no network.
+  # No bridge and no rules: test containers have no network.
   setsid dockerd --host "unix://$DIR/docker.sock" --data-root "$DIR/docker/data" --exec-root "$DIR/docker/exec" --pidfile "$DIR/dockerd-own.pid" \
     --bridge=none --iptables=false --ip-forward=false --ip-masq=false >"$DIR/docker.log" 2>&1 </dev/null &
   echo $! >"$DIR/docker.pid"
@@ -58,8 +58,8 @@ start_docker() {
 start_podman() {
   if runs podman && answers podman; then return; fi
   rm -f "$DIR/podman.sock"
-  # runc is of both engines' kind; crun 1.8 refuses control groups of both versions side by side.
-  # Its conmon leaves a file named oom in the folder that it is started in.
+  # runc works with both engines; crun 1.8 refuses mixed control group versions.
+  # Its conmon leaves a file named oom in its working directory.
   (cd "$DIR/podman" && exec setsid podman --root "$DIR/podman/root" --runroot "$DIR/podman/run" --cgroup-manager cgroupfs --events-backend file --runtime runc \
     system service --time 0 "unix://$DIR/podman.sock") >"$DIR/podman.log" 2>&1 </dev/null &
   echo $! >"$DIR/podman.pid"
@@ -75,7 +75,7 @@ build_image() {
   mv "$DIR/image.tar.new" "$DIR/image.tar"
 }
 
-# load NAME hands the image over, unless it is there.
+# load NAME loads the image, unless the engine has it.
 load() {
   local url=http://engine/v1.41
   curl --silent --fail --max-time 10 --unix-socket "$DIR/$1.sock" "$url/images/$IMAGE/json" >/dev/null 2>&1 && return
@@ -97,7 +97,7 @@ end() {
   rm -f "$DIR/$name.pid" "$DIR/$name.sock"
 }
 
-# unmount takes away what the engines left mounted below their folders.
+# unmount unmounts what the engines left below their folders.
 unmount() {
   local point
   awk -v dir="$DIR/" 'index($5, dir) == 1 { print $5 }' /proc/self/mountinfo | tac | while read -r point; do umount -l "$point" || true; done

@@ -1,28 +1,28 @@
 #!/usr/bin/env bash
-# What a contributor runs twenty times a day and CI once: source guards, unit tests, the contract suite and the attack corpus on native,
-# the core of both on gvisor. It uses no engine, no virtual machine and no network. `make check` runs everything.
+# The tests for every change, also in CI: source guards, unit tests, the contract suite and the attack corpus on native, the core of both
+# on gvisor. They use no engine, virtual machine or network. `make check` runs everything.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 # shellcheck source=scripts/steps.sh
 . scripts/steps.sh
 
 go=${GO:-go}
-# The programs that sandboxes are made with: make has built them, so no test does.
+# The sandboxes' programs, built by make, so no test builds them.
 export GLOVEBOX_LIBEXEC=$PWD/internal/libexec/bin
 export BACKENDTEST_ENGINES=$PWD/build/no-engines
 
 packages=$("$go" list ./...)
-# among WORDS prints our packages that end with one of the words, which are separated by bars.
+# among WORDS prints our packages that end with one of the words, separated by bars.
 among() { grep -E "/($1)\$" <<<"$packages"; }
 
 # Code with many goroutines, for which the race detector costs seconds.
 raced=$(among 'engine|httpd|httpapi|fork|cgroup|instance|guest/wire|guest/client|guest/server')
 native=$(among 'backend/native')
-# The corpus on native is in backendtest. Each of these fills the machine with sandboxes, so they run one after the other.
+# The corpus on native is in backendtest. Each of these loads the machine with sandboxes, so they run one after the other.
 full=$(among 'backend/backendtest|backend/gvisor|cmd/glovebox')
 rest=$(grep -vxF "$raced"$'\n'"$native"$'\n'"$full" <<<"$packages")
 
-# Without cgo, as the programs are built, so that both share what was compiled. The guards vet, so tests need not.
+# Without cgo, like the programs, so that both share compiled packages. The guards vet, so tests need not.
 # shellcheck disable=SC2086 # lists of packages are words
 {
   step 'source guards' 300 bash scripts/lint.sh --quick || true

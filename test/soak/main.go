@@ -1,7 +1,7 @@
-// Command soak runs many benign programs, of the kinds that people and models write, at the same time against one server, and
-// compares every answer with what the same program did on this host without a sandbox. At the end it looks for what leaked.
+// Command soak runs many benign programs, such as people and models write, at the same time against one server, and compares
+// every answer with the same program's outcome on this host without a sandbox. At the end it looks for leaks.
 //
-// It exits with 1 when a run differed or something leaked. `make build` first, then `go run ./test/soak`, best as root.
+// It exits with 1 if a run differed or something leaked. Run `make build`, then `go run ./test/soak`, preferably as root.
 package main
 
 import (
@@ -34,7 +34,7 @@ func main() {
 	var c config
 	flag.IntVar(&c.runs, "n", 10_000, "runs")
 	flag.IntVar(&c.clients, "c", 32, "runs at the same time")
-	flag.Uint64Var(&c.seed, "seed", 1, "of the choice of programs")
+	flag.Uint64Var(&c.seed, "seed", 1, "seed of the choice of programs")
 	flag.StringVar(&c.only, "only", "", "only programs whose file name contains this")
 	flag.StringVar(&c.binary, "glovebox", liveserver.DefaultBinary, "the program to try")
 	flag.StringVar(&c.runDir, "run-dir", liveserver.DefaultRunDir, "where that program keeps its live state")
@@ -59,7 +59,7 @@ func soak(ctx context.Context, c config, w io.Writer) (err error) {
 	defer func() { err = errors.Join(err, s.Stop()) }()
 	fmt.Fprintf(w, "%d programs, %d runs, %d at the same time, seed %d\n", len(cases), c.runs, c.clients, c.seed)
 
-	// After each program has run at full concurrency once, whatever is made when first needed is there.
+	// Once each program has run at full concurrency, everything made on first use exists.
 	warm := &tally{}
 	warm.drive(ctx, s, cases, orderOf(len(cases), max(2*c.clients, len(cases)), c.seed+1), c.clients)
 	before, err := settled(ctx, s, c.runDir)
@@ -99,8 +99,8 @@ type testCase struct {
 	want outcome
 }
 
-// makeCases runs the controls. A program that fails on the bare host stops the soak: install what it needs, or leave it out with
-// -only, knowingly.
+// makeCases runs the controls. A program that fails on the bare host stops the soak: install what it needs, or exclude it
+// with -only.
 func makeCases(ctx context.Context, only string) ([]testCase, error) {
 	list, err := programs()
 	if err != nil {
@@ -126,7 +126,7 @@ func makeCases(ctx context.Context, only string) ([]testCase, error) {
 	return cases, nil
 }
 
-// orderOf gives each case its turn as often as any other, in an order by chance.
+// orderOf gives each case equally many turns, in random order.
 func orderOf(cases, runs int, seed uint64) []int {
 	order := make([]int, runs)
 	for i := range order {
@@ -137,14 +137,14 @@ func orderOf(cases, runs int, seed uint64) []int {
 	return order
 }
 
-// failure is one run that went otherwise than without a sandbox.
+// failure is one run that differed from the run without a sandbox.
 type failure struct {
 	name string
 	run  int
 	err  error
 }
 
-// tally is what became of some runs.
+// tally collects the results of some runs.
 type tally struct {
 	progress io.Writer
 
@@ -157,7 +157,7 @@ type tally struct {
 
 const progressEvery = 10 * time.Second
 
-// drive makes the runs of order, so many at the same time.
+// drive makes the runs of order, clients at a time.
 func (t *tally) drive(ctx context.Context, s *liveserver.Server, cases []testCase, order []int, clients int) {
 	t.took, t.said = map[string][]time.Duration{}, time.Now()
 	var wg sync.WaitGroup

@@ -12,8 +12,8 @@ import (
 //go:embed programs
 var sources embed.FS
 
-// program is a benign program of a kind that people and models run. What it shall print is not written down: it is what the same
-// program printed on this host without a sandbox.
+// program is a benign program such as people and models run. Its expected output is what the same program printed on this
+// host without a sandbox.
 type program struct {
 	name     string
 	language string
@@ -21,13 +21,13 @@ type program struct {
 	code     string
 	stdin    string
 	files    []liveserver.File
-	returns  []string // globs of files that are compared too
+	returns  []string // globs of files to compare too
 }
 
-// variants is how many values the argument of a program takes, so that an answer that belongs to another run is seen.
+// variants is how many values a program's argument takes, so that another run's answer is noticed.
 const variants = 8
 
-// programs lists every program, each with what it needs from the host.
+// programs lists every program, with its needs on the host.
 func programs() ([]program, error) {
 	entries, err := sources.ReadDir("programs")
 	if err != nil {
@@ -72,7 +72,7 @@ func table() string {
 	return b.String()
 }
 
-// timeoutS is ample: with 32 at once on two CPUs a run of 100 ms takes some seconds at worst.
+// timeoutS is generous: with 32 at once on two CPUs a run of 100 ms takes some seconds at worst.
 const timeoutS = 60
 
 // request is one run of a program.

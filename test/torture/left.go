@@ -12,7 +12,7 @@ import (
 	"github.com/glovebox-dev/glovebox/test/liveserver"
 )
 
-// leftOf lists all that is still on the host of servers that are dead. alive are the servers that may have processes.
+// leftOf lists what dead servers have left on the host. alive are the servers that may have processes.
 func leftOf(dead []liveserver.Instance, runDir string, alive []int) ([]string, error) {
 	var left []string
 	for _, in := range dead {
@@ -38,8 +38,8 @@ func leftOf(dead []liveserver.Instance, runDir string, alive []int) ([]string, e
 	return append(left, mounts...), nil
 }
 
-// leftProcesses finds processes that belong to a dead server: by its control groups, or by the name of a guest or our mark in the
-// environment, where no server that lives is an ancestor.
+// leftProcesses finds processes of dead servers: by control group, or by a guest's name or our mark in the environment
+// without a living server as ancestor.
 func leftProcesses(dead []liveserver.Instance, alive []int) ([]string, error) {
 	entries, err := os.ReadDir("/proc")
 	if err != nil {
@@ -82,7 +82,7 @@ func marked(pid int) bool {
 	return err == nil && bytes.Contains(append([]byte{0}, environ...), []byte("\x00"+mark+"="))
 }
 
-// maxDepth bounds the walk up from a process, should processes come and go during it.
+// maxDepth bounds the walk up from a process while processes come and go.
 const maxDepth = 1000
 
 func descends(pid int, from []int) bool {
@@ -91,17 +91,17 @@ func descends(pid int, from []int) bool {
 			return true
 		}
 		if pid <= 1 {
-			return pid == 0 // gone meanwhile: nothing is left of it
+			return pid == 0 // ended meanwhile
 		}
 		pid = liveserver.Parent(pid)
 	}
 	return false
 }
 
-// templates is how many mount namespaces a server may have open: that of its template of the root, and of the next one while it changes.
+// templates is how many mount namespaces a server may hold: its template of the root, and the next one during a change.
 const templates = 2
 
-// holdsNamespaces says whether a server has a namespace open, which would keep it alive without any process in it.
+// holdsNamespaces reports whether a server holds a namespace open, which keeps it alive without processes.
 func holdsNamespaces(pid int, servers []int) bool {
 	if !slices.Contains(servers, pid) {
 		return false
@@ -128,7 +128,7 @@ func holdsNamespaces(pid int, servers []int) bool {
 	return mounts > templates
 }
 
-// leftGroups finds control groups of dead servers anywhere, also where their record does not say.
+// leftGroups finds control groups of dead servers anywhere, even unrecorded ones.
 func leftGroups(dead []liveserver.Instance) []string {
 	var left []string
 	for _, in := range dead {
@@ -142,7 +142,7 @@ func leftGroups(dead []liveserver.Instance) []string {
 	return left
 }
 
-// leftMounts finds mounts of ours in the mount namespaces of the host's own processes: none is ever made there.
+// leftMounts finds our mounts in the mount namespaces of the host's own processes, where none is ever made.
 func leftMounts(runDir string, pids []int) ([]string, error) {
 	var left []string
 	for _, pid := range append(pids, 1) {

@@ -11,11 +11,11 @@ import (
 	"github.com/glovebox-dev/glovebox/test/liveserver"
 )
 
-// mark is in the environment of every program that the torture starts, so that they are found among all processes of the host.
+// mark is in the environment of every program that the torture starts, to find them among the host's processes.
 const mark = "TORTURE_MARK"
 
-// victims are programs that are at work in various ways when their server dies: just begun, asleep, busy, forking, hiding in sessions
-// of their own, filling their disk, writing output, holding files open that were sent along.
+// victims are programs in various states when their server dies: just started, asleep, busy, forking, hiding in their own
+// sessions, filling the disk, writing output, holding sent files open.
 var victims = []liveserver.Request{
 	{Language: "bash", Code: "echo $((6*7))"},
 	{Language: "bash", Code: "sleep 100"},
@@ -39,7 +39,7 @@ var victims = []liveserver.Request{
 type load struct {
 	wg     sync.WaitGroup
 	cancel context.CancelFunc
-	dying  atomic.Bool // set before the server is told to end
+	dying  atomic.Bool // set before the server is stopped
 
 	mu     sync.Mutex // guards wrongs
 	wrongs []error
@@ -69,7 +69,7 @@ func startLoad(ctx context.Context, s *liveserver.Server, clients int, seed uint
 	return l
 }
 
-// judge looks at an answer. A server that drains may cancel.
+// judge checks an answer. A draining server may cancel.
 func (l *load) judge(a *liveserver.Answer) {
 	switch {
 	case a.Status == "succeeded", a.Status == "output_limit", a.Status == "canceled" && l.dying.Load():
@@ -78,7 +78,7 @@ func (l *load) judge(a *liveserver.Answer) {
 	}
 }
 
-// note keeps what a client met, unless the server was dying: then it may refuse, and vanish in the middle of an answer.
+// note records a client's error, unless the server was dying: then it may refuse, and disappear in the middle of an answer.
 func (l *load) note(err error) {
 	if l.dying.Load() {
 		return
@@ -88,7 +88,7 @@ func (l *load) note(err error) {
 	l.wrongs = append(l.wrongs, err)
 }
 
-// wait ends the clients. The error is what they met before the server died that should not have been.
+// wait ends the clients. It returns their unexpected errors from before the server died.
 func (l *load) wait() error {
 	l.cancel()
 	l.wg.Wait()

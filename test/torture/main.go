@@ -1,9 +1,9 @@
-// Command torture kills a server with SIGKILL at random moments, over and over, and after each start of the next one looks for
-// what the dead one left on the host: processes, control groups, mounts, namespaces, folders, locks. Beside it a second server, the
-// witness, lives through all of it, and none of its sandboxes may be touched.
+// Command torture repeatedly kills a server with SIGKILL at random moments. After each start of the next server it looks for
+// what the dead one left on the host: processes, control groups, mounts, namespaces, folders, locks. A second server, the
+// witness, lives through all of it, and none of its sandboxes may be disturbed.
 //
-// It prints its seed; the same seed gives the same moments and programs, if not the same races. `make build` first, then
-// `go run ./test/torture` as root.
+// It prints its seed; the same seed gives the same moments and programs, if not the same races. Run `make build`, then `go
+// run ./test/torture` as root.
 package main
 
 import (
@@ -26,10 +26,10 @@ type config struct {
 	seed            uint64
 	binary, backend string
 	runDir          string
-	temp            string // where the servers have their temporary files
+	temp            string // the servers' temporary folder
 }
 
-// server is how a server to torture is started.
+// server returns the options of a server to torture.
 func (c config) server(args ...string) liveserver.Options {
 	return liveserver.Options{Binary: c.binary, Args: append(args, "--backend", c.backend, "--max-timeout", "24h"), Env: []string{"TMPDIR=" + c.temp}}
 }
@@ -38,9 +38,9 @@ func main() {
 	var c config
 	flag.IntVar(&c.rounds, "n", 1000, "servers to kill")
 	flag.IntVar(&c.clients, "c", 12, "clients that keep each server busy")
-	flag.Uint64Var(&c.seed, "seed", uint64(time.Now().UnixNano()), "of moments and programs")
+	flag.Uint64Var(&c.seed, "seed", uint64(time.Now().UnixNano()), "seed of moments and programs")
 	flag.StringVar(&c.binary, "glovebox", liveserver.DefaultBinary, "the program to try")
-	flag.StringVar(&c.backend, "backend", "native", "whose sandboxes the servers make")
+	flag.StringVar(&c.backend, "backend", "native", "the backend of the servers")
 	flag.StringVar(&c.runDir, "run-dir", "", "where that program keeps its live state (default: where the backend does)")
 	flag.Parse()
 	if c.runDir == "" {

@@ -12,7 +12,7 @@ import (
 	"github.com/glovebox-dev/glovebox/test/liveserver"
 )
 
-// moment is when in its life a server is killed.
+// moment is the phase in which a server is killed.
 type moment int
 
 const (
@@ -31,12 +31,12 @@ const (
 	longestStart = 30 * time.Millisecond  // from the start of the process
 	longestDrain = 50 * time.Millisecond  // from SIGTERM
 
-	// recoverTimeout is how long after its start a server may take to remove what was left.
+	// recoverTimeout is how long after its start a server may take to clean up.
 	recoverTimeout = 10 * time.Second
 	checkPoll      = 20 * time.Millisecond
 
-	restartEvery = 10 // rounds after which a server is started again with nothing to clean
-	pairEvery    = 7  // rounds after which two servers start at once on the same leftovers
+	restartEvery = 10 // rounds between starts with nothing to clean
+	pairEvery    = 7  // rounds between two servers starting at once on the same leftovers
 )
 
 // tormentor kills servers.
@@ -45,7 +45,7 @@ type tormentor struct {
 	witness *witness
 	random  *rand.Rand
 
-	dead    []liveserver.Instance // of killed servers, whose traces must go
+	dead    []liveserver.Instance // killed servers, whose traces must disappear
 	last    moment
 	counts  map[moment]int
 	orphans int
@@ -63,13 +63,13 @@ func (t *tormentor) chooseMoment() moment {
 	}
 }
 
-// upTo is a random time, more often short than long: most of what can be cut in two happens early.
+// upTo is a random time, biased to short ones: most races happen early.
 func (t *tormentor) upTo(most time.Duration) time.Duration {
 	x := t.random.Float64()
 	return time.Duration(x * x * float64(most))
 }
 
-// round kills one server and has the next clean up.
+// round kills one server and makes the next clean up.
 func (t *tormentor) round(ctx context.Context, i int) error {
 	t.last = t.chooseMoment()
 	t.counts[t.last]++
@@ -85,7 +85,7 @@ func (t *tormentor) round(ctx context.Context, i int) error {
 	began := time.Now()
 	successors, err := t.startSuccessors(ctx, i)
 	for _, s := range successors {
-		defer s.Kill() // after a failure; a server that was stopped is not there to kill
+		defer s.Kill() // after a failure; without effect on a stopped server
 	}
 	if err != nil {
 		return err
@@ -111,9 +111,9 @@ func (t *tormentor) round(ctx context.Context, i int) error {
 	return t.witness.check()
 }
 
-// killStarting kills a server that has hardly begun. What the one before it left may be half removed then.
+// killStarting kills a server that has just started, perhaps in the middle of its clean-up.
 func (t *tormentor) killStarting(ctx context.Context) error {
-	if err := t.killBusy(ctx); err != nil { // so that there is something to remove
+	if err := t.killBusy(ctx); err != nil { // leaves something to remove
 		return err
 	}
 	before := names(liveserver.Instances(t.runDir))
@@ -123,7 +123,7 @@ func (t *tormentor) killStarting(ctx context.Context) error {
 	}
 	time.Sleep(t.upTo(longestStart))
 	s.Kill()
-	// Too young to be asked for its instance: it is one that is new and that nobody holds.
+	// It is too young to ask for its instance: look for a new one that nobody holds.
 	for _, in := range liveserver.Instances(t.runDir) {
 		if !slices.Contains(before, in.Name) && !in.Held() {
 			t.dead = append(t.dead, in)
@@ -151,7 +151,7 @@ func (t *tormentor) killBusy(ctx context.Context) error {
 	return load.wait()
 }
 
-// remember notes what a server has that is about to die. One that has made no sandbox yet has nothing.
+// remember records what a server has before it dies. A server without sandboxes has nothing.
 func (t *tormentor) remember(s *liveserver.Server) {
 	in, err := liveserver.InstanceOf(t.runDir, s.PID())
 	if err != nil {
@@ -161,7 +161,7 @@ func (t *tormentor) remember(s *liveserver.Server) {
 	t.dead = append(t.dead, in)
 }
 
-// startSuccessors starts the server that cleans up, now and then two of them at the same instant.
+// startSuccessors starts the server that cleans up, sometimes two at the same moment.
 func (t *tormentor) startSuccessors(ctx context.Context, i int) ([]*liveserver.Server, error) {
 	n := 1
 	if i%pairEvery == pairEvery-1 {
@@ -210,7 +210,7 @@ func (t *tormentor) awaitClean(ctx context.Context, servers []*liveserver.Server
 	}
 }
 
-// again starts a server where there is nothing to clean: what belongs to servers that live must stay.
+// again starts a server with nothing to clean: what living servers own must stay.
 func (t *tormentor) again(ctx context.Context, alive []*liveserver.Server) error {
 	mine := []liveserver.Instance{t.witness.instance}
 	for _, s := range alive {
@@ -243,7 +243,7 @@ func names(all []liveserver.Instance) []string {
 	return list
 }
 
-// finish looks once more when all servers but the witness are gone, and then when it is gone too.
+// finish checks again once only the witness is left, and after its end.
 func (t *tormentor) finish(ctx context.Context) error {
 	if err := t.awaitClean(ctx, nil, time.Now()); err != nil {
 		return err

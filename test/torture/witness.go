@@ -11,16 +11,16 @@ import (
 )
 
 const (
-	witnessBoxes = 2 // sandboxes that come and go in it all the time, beside one that stays
+	witnessBoxes = 2 // short-lived sandboxes at a time, beside one that stays
 	appearance   = 10 * time.Second
 )
 
-// witness is a server that is never killed. One of its sandboxes lives from beginning to end, and others of about a second follow
-// each other, so that at every moment there is one that is being made, that runs, that is taken down.
+// witness is a server that is never killed. One sandbox lives from beginning to end, and short ones of about a second follow
+// each other, so that at every moment one is being made, running or being closed.
 type witness struct {
 	server   *liveserver.Server
 	instance liveserver.Instance
-	stays    []string // folders of the boxes that stay
+	stays    []string // folders of the long-lived boxes
 
 	cancel  context.CancelFunc
 	wg      sync.WaitGroup
@@ -32,7 +32,7 @@ type witness struct {
 }
 
 func startWitness(ctx context.Context, c config) (*witness, error) {
-	// Without boxes made ahead, so that the one that stays is the one that is there.
+	// No warm boxes, so that the only box is the long-lived one.
 	s, err := liveserver.Start(ctx, c.server("--warm", "0"))
 	if err != nil {
 		return nil, err
@@ -49,7 +49,7 @@ func startWitness(ctx context.Context, c config) (*witness, error) {
 	return w, nil
 }
 
-// awaitBox waits for the first box, by which the instance is known.
+// awaitBox waits for the first box, which identifies the instance.
 func (w *witness) awaitBox(runDir string) (err error) {
 	for deadline := time.Now().Add(appearance); time.Now().Before(deadline); time.Sleep(checkPoll) {
 		if w.instance, err = liveserver.InstanceOf(runDir, w.server.PID()); err == nil {
@@ -61,7 +61,7 @@ func (w *witness) awaitBox(runDir string) (err error) {
 	return errors.Join(errors.New("no sandbox appeared"), err)
 }
 
-// stay runs one program that must still run when all is over: no answer may come before the request is canceled.
+// stay runs one program that must run until the end: no answer may come before the request is canceled.
 func (w *witness) stay(ctx context.Context) {
 	a, err := w.server.Run(ctx, &liveserver.Request{Language: "bash", Code: "sleep 86000", Env: map[string]string{mark: "witness"},
 		Limits: &liveserver.Limits{TimeoutS: 86400}})
@@ -102,7 +102,7 @@ func (w *witness) runs() int {
 	return w.done + 1
 }
 
-// check says whether any sandbox of the witness was disturbed so far.
+// check reports whether any of the witness's sandboxes was disturbed.
 func (w *witness) check() error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -112,7 +112,7 @@ func (w *witness) check() error {
 	return nil
 }
 
-// stop ends the witness in good order. A second call does nothing more.
+// stop ends the witness normally. Further calls do nothing.
 func (w *witness) stop() error {
 	if w.stopped {
 		return nil

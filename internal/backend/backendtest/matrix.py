@@ -1,11 +1,10 @@
-"""Asks the filter of system calls what it says to each call of vectors.txt, without making one.
+"""Queries the seccomp filter's answer to each call of vectors.txt, without making the calls.
 
-A second filter is put on this thread alone, for calls from one place in memory alone. It hands what the sandbox's filter allows to
-another thread of this program, which answers ALLOWED in the kernel's place (SECCOMP_RET_USER_NOTIF, Linux 5.0), or, where the kernel has
-no such thing, to a tracer that there is none of, so that the kernel answers ENOSYS (SECCOMP_RET_TRACE). What the sandbox's filter refuses
-keeps its answer: of two filters the one that refuses more prevails (seccomp(2)). A call whose line begins with ! is to be refused with
-ENOSYS; where that cannot be told from what is allowed, it is made. Prints the way, what became of a call by the interrupt of 32-bit
-programs, and the errno of each call.
+A second filter applies to this thread only, and only to calls from one place in memory. It passes calls that the sandbox's filter allows
+to another thread of this program, which answers ALLOWED for the kernel (SECCOMP_RET_USER_NOTIF, Linux 5.0). On kernels without that, it
+passes them to a tracer that does not exist, so the kernel answers ENOSYS (SECCOMP_RET_TRACE). Calls that the sandbox's filter refuses keep
+its answer: of two filters the stricter one wins (seccomp(2)). A line that begins with ! must be refused with ENOSYS; where that looks like
+an allowed call, the call is made. Prints the way, the result of a call by the interrupt of 32-bit programs, and each call's errno.
 """
 import ctypes
 import mmap
@@ -20,7 +19,7 @@ SYS_SECCOMP, SET_MODE_FILTER, NEW_LISTENER = 317, 1, 8
 NOTIF_RECV, NOTIF_SEND = 0xC0502100, 0xC0182101
 
 if os.uname().machine != "x86_64":
-    raise SystemExit("there are instructions for x86_64 alone")
+    raise SystemExit("this needs x86_64")
 libc = ctypes.CDLL(None, use_errno=True)
 
 # long call(long *words): the number and six arguments into their registers, then syscall; behind it, a call of getpid by int 0x80.

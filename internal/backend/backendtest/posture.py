@@ -1,7 +1,7 @@
-"""Prints what a program sees of the walls around it, a line for each fact, and waits for its end.
+"""Prints what a program sees of its isolation, one fact per line, and waits for its end.
 
-It looks before it changes anything: only what the interpreter itself has done at its start is not as the guest left it (it ignores SIGPIPE
-and SIGXFSZ, and catches SIGINT). What no two runs have in common (process ids, inodes) is left out or named.
+It looks before it changes anything: only the interpreter's own start has changed what the guest left (it ignores SIGPIPE and SIGXFSZ, and
+catches SIGINT). Values that differ in every run (process ids, inodes) are left out or named.
 """
 import os
 import re
