@@ -39,8 +39,8 @@ type child struct {
 	ignored          []uintptr
 	moved            []int // descriptors that we must close
 
-	told *os.File // where a child with memory of its own says why it failed
-	tell int      // its end of that; -1 where the memory is shared
+	reportIn  *os.File // receives the report of a child with its own memory
+	reportOut int      // the child's end of it; -1 if memory is shared
 
 	pidfd int32
 	report
@@ -68,13 +68,13 @@ type report struct {
 }
 
 func (c *child) close() {
-	for _, fd := range append(c.moved, c.tell) {
+	for _, fd := range append(c.moved, c.reportOut) {
 		if fd >= 0 {
 			unix.Close(fd)
 		}
 	}
-	if c.told != nil {
-		c.told.Close()
+	if c.reportIn != nil {
+		c.reportIn.Close()
 	}
 }
 
@@ -239,7 +239,7 @@ func forkExec(c *child) (pid, failed uintptr) {
 		if errno != 0 {
 			goto out
 		}
-		if c.tell >= 0 { // fs.suid_dumpable may make the copy of our memory readable to the new user
+		if c.reportOut >= 0 { // fs.suid_dumpable may make the copy of our memory readable to the new user
 			_, _, _ = syscall.RawSyscall(syscall.SYS_PRCTL, unix.PR_SET_DUMPABLE, 0, 0)
 		}
 	}
@@ -273,8 +273,8 @@ func forkExec(c *child) (pid, failed uintptr) {
 	}
 out:
 	c.errno = errno
-	if c.tell >= 0 {
-		_, _, _ = syscall.RawSyscall(syscall.SYS_WRITE, uintptr(c.tell), uintptr(unsafe.Pointer(&c.report)), unsafe.Sizeof(c.report))
+	if c.reportOut >= 0 {
+		_, _, _ = syscall.RawSyscall(syscall.SYS_WRITE, uintptr(c.reportOut), uintptr(unsafe.Pointer(&c.report)), unsafe.Sizeof(c.report))
 	}
 	for {
 		_, _, _ = syscall.RawSyscall(syscall.SYS_EXIT_GROUP, 127, 0, 0)

@@ -141,11 +141,11 @@ const execTimeout = 5 * time.Second
 // hear waits until a child with its own memory has executed its program, or takes over its report of a failure. A child that
 // does neither is killed: another process of its user has stopped it.
 func (c *child) hear(pid int) {
-	unix.Close(c.tell)
-	c.tell = -1
+	unix.Close(c.reportOut)
+	c.reportOut = -1
 	var said report
-	_ = c.told.SetReadDeadline(time.Now().Add(execTimeout)) // pipes support deadlines
-	_, err := io.ReadFull(c.told, unsafe.Slice((*byte)(unsafe.Pointer(&said)), unsafe.Sizeof(said)))
+	_ = c.reportIn.SetReadDeadline(time.Now().Add(execTimeout)) // pipes support deadlines
+	_, err := io.ReadFull(c.reportIn, unsafe.Slice((*byte)(unsafe.Pointer(&said)), unsafe.Sizeof(said)))
 	switch {
 	case err == nil:
 		c.step, c.errno = said.step, said.errno
@@ -163,7 +163,7 @@ func (o *Order) prepare() (_ *child, err error) {
 	if o.Program > 0 && len(o.Paths) > 0 {
 		return nil, errors.New("Program and Paths exclude each other")
 	}
-	c := &child{pidfd: -1, tell: -1, tty: o.TTY, ambient: o.Ambient, become: o.Become,
+	c := &child{pidfd: -1, reportOut: -1, tty: o.TTY, ambient: o.Ambient, become: o.Become,
 		making: making{spawned: o.As, mounts: uintptr(o.Mounts)}, program: uintptr(o.Program)}
 	defer func() {
 		if err != nil {
@@ -222,10 +222,10 @@ func (c *child) pipe(above int) error {
 	if err := unix.SetNonblock(ends[0], true); err != nil {
 		return err
 	}
-	c.told = os.NewFile(uintptr(ends[0]), "fork")
-	tell, err := unix.FcntlInt(uintptr(ends[1]), unix.F_DUPFD_CLOEXEC, above)
+	c.reportIn = os.NewFile(uintptr(ends[0]), "fork")
+	reportOut, err := unix.FcntlInt(uintptr(ends[1]), unix.F_DUPFD_CLOEXEC, above)
 	unix.Close(ends[1])
-	c.tell = tell
+	c.reportOut = reportOut
 	return err
 }
 

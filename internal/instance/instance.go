@@ -131,20 +131,20 @@ func makeFolder(run *os.Root, dir string) (lock *os.File, err error) {
 	if err := run.MkdirAll(instancesDir, 0o700); err != nil {
 		return nil, err
 	}
-	births, err := lockBirths(run)
+	making, err := lockMaking(run)
 	if err != nil {
 		return nil, err
 	}
-	defer births.Close()
+	defer making.Close()
 	if err := run.MkdirAll(path.Join(dir, boxesDir), 0o700); err != nil {
 		return nil, err
 	}
 	return openLocked(run, path.Join(dir, lockFile), os.O_RDWR|os.O_CREATE|os.O_EXCL)
 }
 
-// lockBirths takes the lock that is held while an instance is made or found dead. It is never held for long.
-func lockBirths(run *os.Root) (*os.File, error) {
-	f, err := openBirths(run)
+// lockMaking takes the lock that is held while an instance is made or found dead. It is never held for long.
+func lockMaking(run *os.Root) (*os.File, error) {
+	f, err := openMaking(run)
 	if err != nil {
 		return nil, err
 	}
@@ -278,7 +278,7 @@ func removeBare(run *os.Root, dir string) error {
 	return nil
 }
 
-// How often, and how far apart, to try for a dead owner's lock and for the births lock.
+// How often, and how far apart, to try for a dead owner's lock and for the making lock.
 const (
 	lockTries  = 100
 	birthTries = 3 * lockTries

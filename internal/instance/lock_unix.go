@@ -14,4 +14,4 @@ const errLocked = unix.EWOULDBLOCK
 // tryLock locks an open file or folder until its last descriptor closes.
 func tryLock(f *os.File) error { return unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB) }
 
-func openBirths(run *os.Root) (*os.File, error) { return run.Open(instancesDir) }
+func openMaking(run *os.Root) (*os.File, error) { return run.Open(instancesDir) }

@@ -227,7 +227,7 @@ func (box *Box) close() error {
 	}
 	box.quit()
 	<-box.watched
-	box.let()
+	box.hangUp()
 	if err != nil {
 		return box.backend.at("end sandbox", err)
 	}
@@ -239,8 +239,8 @@ func (box *Box) close() error {
 	return errors.Join(os.RemoveAll(box.dir))
 }
 
-// let closes the box's connections.
-func (box *Box) let() {
+// hangUp closes the box's connections.
+func (box *Box) hangUp() {
 	if box.lifeline != nil {
 		box.lifeline.Close()
 	}

@@ -109,7 +109,7 @@ func (box *Box) make(ctx context.Context, spec *sandbox.Spec, made *undo.Stack) 
 		}
 	}
 	if err == nil {
-		made.Add(func() error { box.let(); return nil })
+		made.Add(func() error { box.hangUp(); return nil })
 	}
 	return b.fail(failAttach, err)
 }

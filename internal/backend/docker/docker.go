@@ -89,7 +89,7 @@ func New(o Options) *Backend {
 	if o.Image == "" {
 		o.Image = DefaultImage
 	}
-	return &Backend{options: o, engine: &engine{options: &o, meeting: make(chan struct{}, 1), filled: map[string]string{}, suits: map[string]bool{}}}
+	return &Backend{options: o, engine: &engine{options: &o, connecting: make(chan struct{}, 1), filled: map[string]string{}, suits: map[string]bool{}}}
 }
 
 // Name is how users choose this backend.

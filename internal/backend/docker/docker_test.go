@@ -69,8 +69,8 @@ func run(t *testing.T, box sandbox.Box, script string) string {
 	return string(out)
 }
 
-// met is the connection of a backend.
-func met(t *testing.T, b *Backend) *connection {
+// connected returns the connection of a backend.
+func connected(t *testing.T, b *Backend) *connection {
 	t.Helper()
 	to, err := b.engine.connect(within(t), factsTimeout)
 	if err != nil {
@@ -82,7 +82,7 @@ func met(t *testing.T, b *Backend) *connection {
 // left lists what is left of a box: containers in any state, and its folder.
 func left(t *testing.T, b *Backend, id sandbox.ID) (list []string) {
 	t.Helper()
-	found, err := met(t, b).api.ContainerList(within(t), client.ContainerListOptions{All: true, Filters: client.Filters{}.Add("label", labelRun+"="+b.options.runLabel())})
+	found, err := connected(t, b).api.ContainerList(within(t), client.ContainerListOptions{All: true, Filters: client.Filters{}.Add("label", labelRun+"="+b.options.runLabel())})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -230,10 +230,10 @@ func TestKilledFromElsewhere(t *testing.T) {
 		b := open(t, o)
 		for name, end := range map[string]func(ctx context.Context, id string) error{
 			"kill": func(ctx context.Context, id string) error {
-				_, err := met(t, b).api.ContainerKill(ctx, id, client.ContainerKillOptions{Signal: "KILL"})
+				_, err := connected(t, b).api.ContainerKill(ctx, id, client.ContainerKillOptions{Signal: "KILL"})
 				return err
 			},
-			"remove": func(ctx context.Context, id string) error { return met(t, b).remove(ctx, id) },
+			"remove": func(ctx context.Context, id string) error { return connected(t, b).remove(ctx, id) },
 		} {
 			box := create(t, b, spec())
 			if err := end(within(t), box.name()); err != nil {
@@ -259,7 +259,7 @@ func TestGuestVolume(t *testing.T) {
 		o.Guest = ownGuest(t)
 		b := open(t, o)
 		create(t, b, spec()).Close()
-		to := met(t, b)
+		to := connected(t, b)
 		name := b.engine.filled[to.arch]
 		t.Cleanup(func() {
 			for _, volume := range []string{name, name + readySuffix} {
@@ -362,7 +362,7 @@ func TestDowngrades(t *testing.T) {
 // reported.
 func TestUnenforced(t *testing.T) {
 	b := open(t, options(t, Name))
-	real := met(t, b)
+	real := connected(t, b)
 	for _, name := range []sandbox.LimitName{sandbox.LimitMemory, sandbox.LimitPids, sandbox.LimitCPUs} {
 		to := *real
 		to.rootless, to.info.CgroupVersion = true, "1"
@@ -460,7 +460,7 @@ func TestRuntime(t *testing.T) {
 		if _, err := b.Preflight(spec()); o.Name == Podman && err == nil {
 			t.Error("preflight does not refuse it")
 		}
-		o.Runtime = met(t, b).info.DefaultRuntime
+		o.Runtime = connected(t, b).info.DefaultRuntime
 		p := create(t, open(t, o), spec()).Effective()
 		if !strings.HasPrefix(p.Image, testImage+" (sha256:") {
 			t.Errorf("the reported image is %q", p.Image)

@@ -34,14 +34,14 @@ const (
 // engine connects to an engine. Facts about it are queried once, and again after it was unreachable: then another engine may
 // answer, or the same with other settings.
 type engine struct {
-	options *Options
-	meeting chan struct{} // of capacity 1, full while connecting
+	options    *Options
+	connecting chan struct{} // of capacity 1, full while connecting
 
-	mu     sync.Mutex // guards all below
-	to     *connection
-	met    bool              // whether an engine has ever answered
-	filled map[string]string // the guest's volume, by processor
-	suits  map[string]bool   // whether an image fits the engine's processor, by digest
+	mu            sync.Mutex // guards all below
+	to            *connection
+	everConnected bool              // whether an engine has ever answered
+	filled        map[string]string // the guest's volume, by processor
+	suits         map[string]bool   // whether an image fits the engine's processor, by digest
 
 	most time.Duration // timeout of every call, for tests; 0 is none
 }
@@ -70,8 +70,8 @@ func (e *engine) connect(ctx context.Context, first time.Duration) (*connection,
 	turn := time.NewTimer(first + factsTimeout) // another caller may wait longer for it
 	defer turn.Stop()
 	select {
-	case e.meeting <- struct{}{}:
-		defer func() { <-e.meeting }()
+	case e.connecting <- struct{}{}:
+		defer func() { <-e.connecting }()
 	case <-turn.C:
 		at, err := find(e.options)
 		if err != nil {
@@ -81,7 +81,7 @@ func (e *engine) connect(ctx context.Context, first time.Duration) (*connection,
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	}
-	known, met := e.known()
+	known, everConnected := e.known()
 	if known != nil { // another caller has connected meanwhile
 		return known, nil
 	}
@@ -89,14 +89,14 @@ func (e *engine) connect(ctx context.Context, first time.Duration) (*connection,
 	if err != nil {
 		return nil, err
 	}
-	to, err := e.meet(ctx, at, first)
-	for pause, end := firstBackOff, time.Now().Add(backTimeout); err != nil && met && isGone(err) && time.Now().Before(end); pause = min(2*pause, lastBackOff) {
+	to, err := e.connectOnce(ctx, at, first)
+	for pause, end := firstBackOff, time.Now().Add(backTimeout); err != nil && everConnected && isGone(err) && time.Now().Before(end); pause = min(2*pause, lastBackOff) {
 		select {
 		case <-time.After(pause):
 		case <-ctx.Done():
 			return nil, ctx.Err()
 		}
-		to, err = e.meet(ctx, at, first)
+		to, err = e.connectOnce(ctx, at, first)
 	}
 	if err != nil && ctx.Err() != nil { // the caller's deadline passed; that says nothing about the engine
 		return nil, ctx.Err()
@@ -106,7 +106,7 @@ func (e *engine) connect(ctx context.Context, first time.Duration) (*connection,
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	e.to, e.met = to, true
+	e.to, e.everConnected = to, true
 	return to, nil
 }
 
@@ -114,10 +114,10 @@ func (e *engine) connect(ctx context.Context, first time.Duration) (*connection,
 func (e *engine) known() (*connection, bool) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	return e.to, e.met
+	return e.to, e.everConnected
 }
 
-func (e *engine) meet(ctx context.Context, at *endpoint, first time.Duration) (*connection, error) {
+func (e *engine) connectOnce(ctx context.Context, at *endpoint, first time.Duration) (*connection, error) {
 	api, err := newClient(at)
 	if err != nil {
 		return nil, err

@@ -129,7 +129,7 @@ func TestFaults(t *testing.T) {
 				t.Run(call+" "+fault, func(t *testing.T) {
 					b := open(t, o)
 					b.engine.most = 10 * time.Second
-					met(t, b)
+					connected(t, b)
 					f.spoil(call, fault, 1)
 					if fault == faultHang {
 						b.engine.most = time.Second
@@ -169,7 +169,7 @@ func TestFillFaults(t *testing.T) {
 				o.Guest = ownGuest(t)
 				b := open(t, o)
 				b.engine.most = 10 * time.Second
-				met(t, b)
+				connected(t, b)
 				f.spoil(call, fault, 1)
 				s := spec()
 				box, err := b.Create(within(t), s)
@@ -183,7 +183,7 @@ func TestFillFaults(t *testing.T) {
 				}
 				for _, volume := range b.engine.filled {
 					for _, name := range []string{volume, volume + readySuffix} {
-						_, _ = met(t, b).api.VolumeRemove(within(t), name, client.VolumeRemoveOptions{})
+						_, _ = connected(t, b).api.VolumeRemove(within(t), name, client.VolumeRemoveOptions{})
 					}
 				}
 			}
@@ -228,7 +228,7 @@ func TestHangs(t *testing.T) {
 		t.Errorf("within the caller's time it says %v", err)
 	}
 	// Nor does the caller wait for others who are connecting.
-	b.engine.meeting <- struct{}{}
+	b.engine.connecting <- struct{}{}
 	if _, err := b.Probe(brief); !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("while others ask it says %v", err)
 	}
@@ -238,7 +238,7 @@ func TestHangs(t *testing.T) {
 	if err := b.engine.close(); err != nil {
 		t.Error(err)
 	}
-	<-b.engine.meeting
+	<-b.engine.connecting
 }
 
 // TestHangsLater: an engine that answers only the ping also times out.

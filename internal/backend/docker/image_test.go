@@ -98,7 +98,7 @@ func archive(t *testing.T, files map[string][]byte) []byte {
 func TestImages(t *testing.T) {
 	each(t, func(t *testing.T, o Options) {
 		b := open(t, o)
-		to := met(t, b)
+		to := connected(t, b)
 		try := func(image string) (sandbox.Box, error) {
 			s := spec()
 			s.Root.Image = image
@@ -226,7 +226,7 @@ func TestLinksOfImages(t *testing.T) {
 		for _, bridge := range []bool{false, true} {
 			o.Bridge = bridge
 			b := open(t, o)
-			to := met(t, b)
+			to := connected(t, b)
 			for i, files := range []map[string][]byte{
 				{"tmp@": []byte("/run/glovebox")},
 				{"tmp@": []byte("run/glovebox/below")},
@@ -258,7 +258,7 @@ func TestPoisonedVolume(t *testing.T) {
 	each(t, func(t *testing.T, o Options) {
 		o.Guest = ownGuest(t)
 		b := open(t, o)
-		to := met(t, b)
+		to := connected(t, b)
 		image := loadImageOf(t, to, "poison", made{architecture: to.arch, files: map[string][]byte{"tmp/": nil, "run/glovebox-guest/": nil,
 			"run/glovebox-guest/glovebox-guest": []byte("no program"), "run/glovebox-guest/more": []byte("of the image")}})
 		create(t, b, spec()).Close()

@@ -145,7 +145,7 @@ func TestEngineRestarts(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			o := options(t, Name)
 			e := newEngine(t, live)
-			e.give(t, met(t, open(t, o)))
+			e.give(t, connected(t, open(t, o)))
 			o.Host = "unix://" + e.dir + "/s"
 			b := open(t, o)
 			s := spec()

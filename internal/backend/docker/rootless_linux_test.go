@@ -87,7 +87,7 @@ func TestRootlessPodman(t *testing.T) {
 	o := options(t, Podman)
 	o.Host = rootlessPodman(t)
 	b := open(t, o)
-	if to := met(t, b); !to.rootless {
+	if to := connected(t, b); !to.rootless {
 		t.Fatal("it is not recognized as rootless")
 	}
 	s := spec()

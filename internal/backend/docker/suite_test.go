@@ -67,7 +67,7 @@ func attacked(name string) backendtest.Open {
 	return func(t *testing.T) sandbox.Backend {
 		b := open(t, options(t, name))
 		t.Cleanup(func() {
-			found, err := met(t, b).api.ContainerList(within(t), client.ContainerListOptions{All: true, Filters: client.Filters{}.Add("label", labelRun+"="+b.options.runLabel())})
+			found, err := connected(t, b).api.ContainerList(within(t), client.ContainerListOptions{All: true, Filters: client.Filters{}.Add("label", labelRun+"="+b.options.runLabel())})
 			if err != nil {
 				t.Error(err)
 			}

@@ -80,7 +80,7 @@ func (b *Backend) build(ctx context.Context, spec sandbox.Spec, from *checkpoint
 	if err := b.fail(failStart, err); err != nil {
 		return nil, err
 	}
-	if err := b.fail(failGuest, box.meetGuest(ctx, from)); err != nil {
+	if err := b.fail(failGuest, box.greetGuest(ctx, from)); err != nil {
 		return nil, err
 	}
 	box.Policy = b.effective(&spec, in.Tree)
@@ -147,8 +147,8 @@ const guestPoll = time.Millisecond
 // bootTimeout bounds a sandbox's start, which takes 0.2 s, and some 20 s on a busy emulated processor.
 const bootTimeout = 2 * time.Minute
 
-// meetGuest waits until the guest answers. A restored guest gets its new key and name, a one-shot guest its lifeline.
-func (box *Box) meetGuest(ctx context.Context, from *checkpoint) error {
+// greetGuest waits until the guest answers. A restored guest gets its new key and name, a one-shot guest its lifeline.
+func (box *Box) greetGuest(ctx context.Context, from *checkpoint) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, bootTimeout, &sandbox.Error{Kind: sandbox.Unavailable, Op: "gvisor: " + failGuest,
 		Msg: "it did not answer within " + bootTimeout.String(), Fix: "try again; this host may be too busy"})
 	defer cancel()
@@ -169,12 +169,12 @@ func (box *Box) meetGuest(ctx context.Context, from *checkpoint) error {
 	})
 }
 
-// awaitGuest dials the guest until meet(conn) returns nil.
-func (box *Box) awaitGuest(ctx context.Context, meet func(net.Conn) error) error {
+// awaitGuest dials the guest until greet(conn) returns nil.
+func (box *Box) awaitGuest(ctx context.Context, greet func(net.Conn) error) error {
 	for {
 		conn, err := box.dial(ctx)
 		if err == nil {
-			if err = meet(conn); err == nil {
+			if err = greet(conn); err == nil {
 				return nil
 			}
 			conn.Close()

@@ -34,7 +34,7 @@ func (b *Backend) Create(ctx context.Context, spec sandbox.Spec) (sandbox.Box, e
 	if err != nil {
 		return nil, err
 	}
-	b.templates.stood.Store(true)
+	b.templates.proven.Store(true)
 	return box, nil
 }
 

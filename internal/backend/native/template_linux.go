@@ -20,7 +20,7 @@ import (
 // templates holds a backend's one template: the part of the root that all sandboxes with the host's own root share, made
 // once. A sandbox that cannot use it makes its own root, so a missing or stale template costs only time.
 type templates struct {
-	stood atomic.Bool // a sandbox started without a template, so the kernel grants what a template needs
+	proven atomic.Bool // a sandbox started without a template, so the kernel grants what a template needs
 
 	mu     sync.Mutex // guards all below, and stale and uses of each template
 	ready  *template
@@ -61,7 +61,7 @@ func (b *Backend) templatable(spec *sandbox.Spec) bool {
 
 // take returns the template for a spec, for the caller to release. If there is none it returns nil and starts making one.
 func (ts *templates) take(b *Backend, spec *sandbox.Spec) *template {
-	if !b.templatable(spec) || !ts.stood.Load() {
+	if !b.templatable(spec) || !ts.proven.Load() {
 		return nil
 	}
 	ts.mu.Lock()

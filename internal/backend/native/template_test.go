@@ -38,7 +38,7 @@ func templated(t *testing.T, failAt string) (*Backend, *template) {
 // tests are, none that was made is stale at once.
 func await(b *Backend) *template {
 	s := spec()
-	b.templates.stood.Store(true)
+	b.templates.proven.Store(true)
 	b.templates.mu.Lock()
 	b.templates.next = time.Time{}
 	b.templates.mu.Unlock()
@@ -300,7 +300,7 @@ func TestTemplateEnds(t *testing.T) {
 			t.Fatal(err)
 		}
 		s := spec()
-		b.templates.stood.Store(true)
+		b.templates.proven.Store(true)
 		b.templates.take(b, &s)
 		if err := b.Close(); err != nil {
 			t.Error(err)
