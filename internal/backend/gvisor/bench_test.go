@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// BenchmarkIdle says what a sandbox in which nothing runs costs: milliseconds of CPU for each second.
+// BenchmarkIdle measures an idle sandbox: milliseconds of CPU per second.
 func BenchmarkIdle(b *testing.B) {
 	box := create(b, openIn(b, filepath.Join(b.TempDir(), "run"), ""), spec())
 	run(b, box, "true")
@@ -28,16 +28,16 @@ func BenchmarkIdle(b *testing.B) {
 	b.ReportMetric(float64((used()-before).Microseconds())/1000/float64(b.N), "cpu-ms/s")
 }
 
-// BenchmarkTrue is an execution of a command that does nothing, in a sandbox that lives.
+// BenchmarkTrue is an execution of a command that does nothing, in a living sandbox.
 func BenchmarkTrue(b *testing.B) { benchmarkExecution(b, "/bin/true") }
 
 // BenchmarkPython is an execution of a command that starts Python.
 func BenchmarkPython(b *testing.B) { benchmarkExecution(b, "/usr/bin/python3", "-c", "pass") }
 
-// BenchmarkTrueInside is what the sandbox's own kernel takes for the same, started by a shell inside: no execution can be faster.
+// BenchmarkTrueInside is the same started by a shell inside: the sandbox's own kernel time, a lower bound for any execution.
 func BenchmarkTrueInside(b *testing.B) { benchmarkInside(b, "/bin/true") }
 
-// BenchmarkPythonInside is that of Python.
+// BenchmarkPythonInside is the same with Python.
 func BenchmarkPythonInside(b *testing.B) { benchmarkInside(b, "/usr/bin/python3 -c pass") }
 
 func benchmarkInside(b *testing.B, command string) {
@@ -57,7 +57,7 @@ func benchmarkExecution(b *testing.B, argv ...string) {
 	}
 }
 
-// BenchmarkClose is the end of a sandbox with all that it held.
+// BenchmarkClose ends a sandbox.
 func BenchmarkClose(b *testing.B) {
 	backend := openIn(b, filepath.Join(b.TempDir(), "run"), "")
 	var closing time.Duration
@@ -72,7 +72,7 @@ func BenchmarkClose(b *testing.B) {
 	b.ReportMetric(float64(closing.Microseconds())/1000/float64(b.N), "close-ms/op")
 }
 
-// BenchmarkCheckpoint saves a sandbox with nothing in it but its guest.
+// BenchmarkCheckpoint saves a sandbox that contains only its guest.
 func BenchmarkCheckpoint(b *testing.B) {
 	box := create(b, openIn(b, filepath.Join(b.TempDir(), "run"), ""), livingSpec())
 	for b.Loop() {
@@ -82,7 +82,7 @@ func BenchmarkCheckpoint(b *testing.B) {
 	}
 }
 
-// BenchmarkRestore makes one of it again.
+// BenchmarkRestore restores it.
 func BenchmarkRestore(b *testing.B) {
 	backend := openIn(b, filepath.Join(b.TempDir(), "run"), "")
 	dir := b.TempDir()

@@ -14,12 +14,13 @@ import (
 	"github.com/glovebox-dev/glovebox/sandbox"
 )
 
-// envOrdinary has this test program be the ordinary user of TestOrdinaryUser, with the guest and runsc as descriptors 4 and 5.
+// envOrdinary makes this test program the ordinary user of TestOrdinaryUser, with the guest and runsc as descriptors 4 and
+// 5.
 const envOrdinary = "GLOVEBOX_TEST_ORDINARY"
 
 const ordinaryUser = 54_321 // nobody's; it has no subordinate ids
 
-// TestOrdinaryUser runs its second half as somebody who is nobody here.
+// TestOrdinaryUser runs its second half as an unprivileged user.
 func TestOrdinaryUser(t *testing.T) {
 	if os.Getenv(envOrdinary) != "" {
 		testOrdinaryUser(t)

@@ -30,7 +30,7 @@ func checkpointInto(box *Box, dir string) error {
 	return box.Checkpoint(ctx, dir)
 }
 
-// background starts Python in a box, and waits until it says that it is ready.
+// background starts Python in a box, and waits until it is ready.
 func background(t *testing.T, box *Box, program string) (id string) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), stepTimeout)
@@ -66,7 +66,7 @@ func firstLine(t *testing.T, p *client.Process) string {
 	return strings.TrimSpace(string(said))
 }
 
-// answer tells a program in the background to go on, and returns all that it has said until its end.
+// answer lets a background program continue, and returns its whole output.
 func answer(t *testing.T, box sandbox.Box, id string) string {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), stepTimeout)
@@ -85,7 +85,7 @@ func answer(t *testing.T, box sandbox.Box, id string) string {
 	return string(said)
 }
 
-// much is a program with a heap, threads, a file that is open and has no name, a pipe, a child and a server on the loopback.
+// much is a program with a heap, threads, an open unlinked file, a pipe, a child and a loopback server.
 const much = `
 import os, socket, subprocess, sys, tempfile, threading
 heap = bytearray(os.urandom(1 << 20)) * 32
@@ -137,7 +137,7 @@ func TestCheckpointOfMuch(t *testing.T) {
 	}
 }
 
-// TestRestoreElsewhere restores with a backend that has never seen the sandbox, after all of it is gone.
+// TestRestoreElsewhere restores with a new backend, after everything of the sandbox is gone.
 func TestRestoreElsewhere(t *testing.T) {
 	backendtest.ForCheck(t, "checkpoints")
 	dir := t.TempDir()
@@ -168,7 +168,7 @@ func TestRestoreElsewhere(t *testing.T) {
 	}
 }
 
-// TestCheckpointFails makes checkpoints fail; the sandbox goes on, and can be saved afterwards.
+// TestCheckpointFails makes checkpoints fail; the sandbox continues, and can be saved afterwards.
 func TestCheckpointFails(t *testing.T) {
 	backendtest.ForCheck(t, "checkpoints, and mounts on the host")
 	b := openIn(t, filepath.Join(t.TempDir(), "run"), "")
@@ -208,7 +208,7 @@ func TestCheckpointFails(t *testing.T) {
 	}
 }
 
-// TestCheckpointBesideHostSocket: a program has bound a socket in a directory of the host, which gVisor does not save.
+// TestCheckpointBesideHostSocket: gVisor cannot save a sandbox whose program has bound a socket in a host directory.
 func TestCheckpointBesideHostSocket(t *testing.T) {
 	backendtest.ForCheck(t, "checkpoints")
 	b := openIn(t, filepath.Join(t.TempDir(), "run"), "")
@@ -259,7 +259,7 @@ func TestForbidFollowsNoLink(t *testing.T) {
 	}
 }
 
-// TestCheckpointIsPrivate: nobody but its owner reads a checkpoint, and none is restored that somebody else could have written.
+// TestCheckpointIsPrivate: only its owner can read a checkpoint, and none is restored that somebody else could have written.
 func TestCheckpointIsPrivate(t *testing.T) {
 	backendtest.ForCheck(t, "checkpoints")
 	b := openIn(t, filepath.Join(t.TempDir(), "run"), "")
@@ -296,7 +296,7 @@ func TestCheckpointIsPrivate(t *testing.T) {
 	}
 }
 
-// TestRestoreOfAnotherVersion: what was laid out in another way is refused by name; gVisor would not say what is wrong.
+// TestRestoreOfAnotherVersion: a checkpoint with another layout is refused with a reason; gVisor would give none.
 func TestRestoreOfAnotherVersion(t *testing.T) {
 	b := openIn(t, filepath.Join(t.TempDir(), "run"), "")
 	dir := t.TempDir()
@@ -317,8 +317,8 @@ func TestRestoreOfAnotherVersion(t *testing.T) {
 	}
 }
 
-// TestRestoreOfAnotherSystem: a file of the system that was open when a sandbox was saved, and is another one now, would be read with the
-// length of the first. It is named, and nothing is started; what the sandbox had not open may change.
+// TestRestoreOfAnotherSystem: a system file that was open in a checkpoint and has changed would be read with its old length.
+// The error names it, and nothing is started; other files may change.
 func TestRestoreOfAnotherSystem(t *testing.T) {
 	backendtest.ForCheck(t, "checkpoints, and mounts on the host")
 	folder := t.TempDir()

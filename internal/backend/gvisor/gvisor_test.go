@@ -25,7 +25,7 @@ import (
 	"github.com/glovebox-dev/glovebox/sandbox"
 )
 
-// stepTimeout bounds a step that hangs.
+// stepTimeout ends a step that hangs.
 const stepTimeout = 2 * time.Minute
 
 func spec() sandbox.Spec {
@@ -59,7 +59,7 @@ func greet(t testing.TB, box sandbox.Box) *client.Client {
 	return c
 }
 
-// execute runs a command in a box and returns what it printed.
+// execute runs a command in a box and returns its output.
 func execute(t testing.TB, c *client.Client, argv ...string) string {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), stepTimeout)
@@ -75,7 +75,7 @@ func execute(t testing.TB, c *client.Client, argv ...string) string {
 	return string(out)
 }
 
-// run runs a shell script in a box and returns what it printed.
+// run runs a shell script in a box and returns its output.
 func run(t testing.TB, box sandbox.Box, script string) string {
 	t.Helper()
 	return execute(t, greet(t, box), "/bin/bash", "-c", script)
@@ -100,7 +100,7 @@ func left(b *Backend, box sandbox.ID) (list []string) {
 	return list
 }
 
-// TestEveryStepFails fails each step of creation in turn: the error names it, and nothing is left.
+// TestEveryStepFails makes each creation step fail in turn: the error names it, and nothing is left.
 func TestEveryStepFails(t *testing.T) {
 	backendtest.ForCheck(t, "a sandbox for each step")
 	inside := []string{confine.StepPlan, confine.StepKnobs, confine.StepRoot + " workspace", confine.StepIdentity, confine.StepRlimits,
@@ -124,7 +124,7 @@ func TestEveryStepFails(t *testing.T) {
 	}
 }
 
-// TestCloseFindsNoProgram: who made no sandbox does not look for runsc, which may mean to build it, in order to close it.
+// TestCloseFindsNoProgram: Close does not look for runsc, which may build it, if no sandbox was made.
 func TestCloseFindsNoProgram(t *testing.T) {
 	run := filepath.Join(t.TempDir(), "run")
 	b, err := New(Options{Guest: guestProgram(t), RunDir: run, HostIDs: filepath.Join(filepath.Dir(run), hostid.File), Runsc: func() (*os.File, error) {
@@ -142,7 +142,7 @@ func TestCloseFindsNoProgram(t *testing.T) {
 	}
 }
 
-// TestUmask: the sandbox's ids are not ours, and a strict umask is not theirs.
+// TestUmask: a strict umask does not affect the sandbox's ids.
 func TestUmask(t *testing.T) {
 	backendtest.ForCheck(t, "two sandboxes")
 	before := unix.Umask(0o077)
@@ -157,7 +157,7 @@ func TestUmask(t *testing.T) {
 	}
 }
 
-// abandon drops the lock of an instance, as the death of its process would.
+// abandon drops an instance's lock, as its process's death would.
 func abandon(t *testing.T, b *Backend) {
 	t.Helper()
 	if err := b.in.Abandon(); err != nil {
@@ -166,7 +166,7 @@ func abandon(t *testing.T, b *Backend) {
 	t.Cleanup(func() { b.in = nil }) // before the backend is closed
 }
 
-// TestRecover abandons an instance as kill -9 would, and lets another clean up after it. The neighbour, alive, is left alone.
+// TestRecover abandons an instance as kill -9 would, and lets another clean up after it. A living neighbour is left alone.
 func TestRecover(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "run")
 	dead, alive, next := openIn(t, dir, ""), openIn(t, dir, ""), openIn(t, dir, "")
@@ -185,7 +185,7 @@ func TestRecover(t *testing.T) {
 	}
 }
 
-// TestReattach abandons a living box as a dead server would; the next takes it back, with what it holds.
+// TestReattach abandons a living box as a dead server would; the next one reattaches it, content included.
 func TestReattach(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "run")
 	dead, next := openIn(t, dir, ""), openIn(t, dir, "")
@@ -232,7 +232,7 @@ func TestReattach(t *testing.T) {
 	}
 }
 
-// imitate starts processes of another user with the arguments of a box's runsc, until the end of the test.
+// imitate starts another user's processes with the arguments of a box's runsc, until the end of the test.
 func imitate(t *testing.T, id sandbox.ID) {
 	t.Helper()
 	for range 12 { // some are found before the one that they imitate, as the ids of processes are sorted as words
@@ -248,7 +248,7 @@ func imitate(t *testing.T, id sandbox.ID) {
 	}
 }
 
-// TestReattachImitated: a process of somebody else that is called as a box's own is not taken for it.
+// TestReattachImitated: another user's process with a box's arguments is not mistaken for it.
 func TestReattachImitated(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("SKIPPED, NOT TESTED: only root can become another user")
@@ -273,7 +273,7 @@ func TestReattachImitated(t *testing.T) {
 	}
 }
 
-// TestImitated: processes of other users and of containers that call themselves as a box's do are neither taken for it nor killed.
+// TestImitated: processes of other users and of containers with a box's arguments are neither mistaken for it nor killed.
 func TestImitated(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("needs root")
@@ -324,7 +324,7 @@ func TestImitated(t *testing.T) {
 	}
 }
 
-// TestTargetsThroughLinks: nothing is made on the host where a link of the root is in the way of a mount.
+// TestTargetsThroughLinks: nothing is made on the host if a link of the root is in a mount's target.
 func TestTargetsThroughLinks(t *testing.T) {
 	backendtest.ForCheck(t, "a sandbox")
 	b := openIn(t, filepath.Join(t.TempDir(), "run"), "")
@@ -351,7 +351,7 @@ func TestTargetsThroughLinks(t *testing.T) {
 	}
 }
 
-// TestHostBackstop: on the host a box may have more processes than its code is allowed, as gVisor's own are among them, and not any number.
+// TestHostBackstop: on the host a box may have more processes than its code, since gVisor's count too, but not any number.
 func TestHostBackstop(t *testing.T) {
 	backendtest.ForCheck(t, "a sandbox")
 	b := openIn(t, filepath.Join(t.TempDir(), "run"), "")
@@ -368,7 +368,7 @@ func called(name string) func(argv []string) bool {
 	return func(argv []string) bool { return argv[0] == name }
 }
 
-// TestOneOfItsProcessesIsKilled: whichever of the host's processes of a box is killed, all of it ends, and nothing is left.
+// TestOneOfItsProcessesIsKilled: killing any host process of a box ends all of it, and nothing is left.
 func TestOneOfItsProcessesIsKilled(t *testing.T) {
 	backendtest.ForCheck(t, "three sandboxes that end")
 	b := openIn(t, filepath.Join(t.TempDir(), "run"), "")

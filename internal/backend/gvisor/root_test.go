@@ -10,7 +10,7 @@ import (
 	"github.com/glovebox-dev/glovebox/sandbox"
 )
 
-// TestPlacesFollowNoLinkOut: the links of a stranger's root are in the skeleton too. What is made for mounts stays in it.
+// TestPlacesFollowNoLinkOut: mount points stay in the skeleton, although it contains the links of a foreign root.
 func TestPlacesFollowNoLinkOut(t *testing.T) {
 	host, source := t.TempDir(), t.TempDir()
 	for _, link := range []string{host, "../../../../../../../.." + host} {
@@ -30,7 +30,7 @@ func TestPlacesFollowNoLinkOut(t *testing.T) {
 	}
 }
 
-// TestPlaces: files and folders have places of their kind, also below links that stay in the root.
+// TestPlaces: files and folders get mount points of their kind, also below links that stay in the root.
 func TestPlaces(t *testing.T) {
 	r, source := &root{dir: t.TempDir()}, t.TempDir()
 	file := filepath.Join(source, "file")
@@ -55,7 +55,7 @@ func TestPlaces(t *testing.T) {
 	}
 }
 
-// TestRootIsBuiltAgain: what could not be built once is tried again for the next sandbox.
+// TestRootIsBuiltAgain: a root that could not be built is tried again for the next sandbox.
 func TestRootIsBuiltAgain(t *testing.T) {
 	b := openIn(t, filepath.Join(t.TempDir(), "run"), "")
 	in, err := b.instance()
@@ -79,7 +79,7 @@ func TestRootIsBuiltAgain(t *testing.T) {
 	}
 }
 
-// TestPlacesInWhatIsShown: in a folder of the host nothing is made to be mounted over, be it open to everybody.
+// TestPlacesInWhatIsShown: no mount point is made in a host folder, even a writable one.
 func TestPlacesInWhatIsShown(t *testing.T) {
 	backendtest.ForCheck(t, "five sandboxes")
 	b := openIn(t, filepath.Join(t.TempDir(), "run"), "")
@@ -111,7 +111,7 @@ func TestPlacesInWhatIsShown(t *testing.T) {
 	}
 }
 
-// TestRootFollowsTheHost: what the host's system no longer has, or has since, is no reason why no sandbox can be made any more.
+// TestRootFollowsTheHost: files that disappear from or appear in the host's system do not prevent new sandboxes.
 func TestRootFollowsTheHost(t *testing.T) {
 	backendtest.ForCheck(t, "four sandboxes")
 	b := openIn(t, filepath.Join(t.TempDir(), "run"), "")

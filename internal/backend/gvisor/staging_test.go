@@ -16,8 +16,8 @@ import (
 	"github.com/glovebox-dev/glovebox/sandbox"
 )
 
-// TestHostHoldsTheMounts: that what is shown of the host cannot be written to, and that a device there is none, is the host's kernel's word
-// as well, for what gVisor's own processes do: they open a device that they find, and hand it to the code. It holds of what is mounted below.
+// TestHostHoldsTheMounts: the host's kernel, too, enforces for gVisor's own processes that mounted host files are read-only
+// and that devices there do not work: gVisor opens devices for the code. This covers mounts below as well.
 func TestHostHoldsTheMounts(t *testing.T) {
 	backendtest.ForCheck(t, "it mounts on the host")
 	if os.Geteuid() != 0 {
@@ -80,8 +80,8 @@ func TestHostHoldsTheMounts(t *testing.T) {
 	}
 }
 
-// TestStagingSharesNothing: where the host's mounts are shared, as systemd makes them, nothing that is mounted on a box's staging comes to be
-// mounted on the host.
+// TestStagingSharesNothing: with shared host mounts, as systemd makes them, mounts in a box's staging area do not appear on
+// the host.
 func TestStagingSharesNothing(t *testing.T) {
 	backendtest.ForCheck(t, "it mounts on the host")
 	if os.Geteuid() != 0 {

@@ -26,7 +26,7 @@ func guestProgram(t testing.TB) *os.File {
 	return f
 }
 
-// openIn opens a backend in a run folder that others may share, with a step that is to fail.
+// openIn opens a backend in a run folder that others may share, with a step to fail.
 func openIn(t testing.TB, run, failAt string) *Backend {
 	t.Helper()
 	b, err := New(Options{Guest: guestProgram(t), Runsc: backendtest.Runsc, RunDir: run, HostIDs: filepath.Join(filepath.Dir(run), hostid.File), Stderr: os.Stderr, FailAt: failAt})
@@ -41,7 +41,7 @@ func openIn(t testing.TB, run, failAt string) *Backend {
 	return b
 }
 
-// whole opens a backend on a host that can enforce all limits.
+// whole opens a backend, on a host that can enforce all limits.
 func whole(t *testing.T) sandbox.Backend {
 	t.Helper()
 	b := open(t)
@@ -72,7 +72,7 @@ func TestMatrix(t *testing.T) {
 	backendtest.Matrix(t, whole)
 }
 
-// TestAttacks runs the attack corpus. An ordinary user's sandboxes are attacked with what limits there are.
+// TestAttacks runs the attack corpus. For an ordinary user the sandboxes have only the enforceable limits.
 func TestAttacks(t *testing.T) {
 	open := func(t *testing.T) sandbox.Backend {
 		b := open(t)

@@ -7,7 +7,7 @@ import (
 	"github.com/glovebox-dev/glovebox/sandbox"
 )
 
-// TestPreflight: what Create refuses is preflighted, and what it makes is not refused.
+// TestPreflight: Preflight refuses exactly what Create refuses.
 func TestPreflight(t *testing.T) {
 	b := open(t, "")
 	s := spec()

@@ -16,7 +16,7 @@ import (
 	"github.com/glovebox-dev/glovebox/sandbox"
 )
 
-// TestExplainStart: an error names the step at which a guest did not start, and no other.
+// TestExplainStart: an error names the step at which a guest failed to start.
 func TestExplainStart(t *testing.T) {
 	for _, c := range []struct {
 		err  error
@@ -41,7 +41,7 @@ func TestExplainStart(t *testing.T) {
 	}
 }
 
-// TestExplainAppArmor: where Ubuntu's switch is on, the refusals that it causes name it, and how to turn it.
+// TestExplainAppArmor: with Ubuntu's switch on, its refusals name it and how to change it.
 func TestExplainAppArmor(t *testing.T) {
 	was := appArmorSwitch
 	defer func() { appArmorSwitch = was }()
@@ -60,7 +60,7 @@ func TestExplainAppArmor(t *testing.T) {
 	}
 }
 
-// TestExplainOldKernel: a call that this kernel does not have is told as its age, with the version that has all.
+// TestExplainOldKernel: a missing system call is reported as an old kernel, with the version that has it.
 func TestExplainOldKernel(t *testing.T) {
 	err := explainSetup(&confine.Failure{Step: confine.StepPrivate, Errno: uint32(unix.ENOSYS)})
 	if sandbox.KindOf(err) != sandbox.Unsupported || !strings.Contains(err.Error(), "this kernel is too old") || !strings.Contains(sandbox.FixOf(err), "Linux "+leastKernel) {
@@ -68,8 +68,8 @@ func TestExplainOldKernel(t *testing.T) {
 	}
 }
 
-// TestHiddenProc makes sandboxes where part of /proc is covered, as in most containers. The kernel then grants no fresh /proc, and the
-// error says what would help.
+// TestHiddenProc makes sandboxes where part of /proc is covered, as in most containers. The kernel then permits no new
+// /proc, and the error has a fix.
 func TestHiddenProc(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("covering a part of /proc needs root")

@@ -9,7 +9,7 @@ import (
 	"github.com/glovebox-dev/glovebox/sandbox"
 )
 
-// deeds are programs that come out the same in a fork and in an interpreter of its own: status, exit code, signal, and all output.
+// deeds are programs with the same result in a fork and in a new interpreter: status, exit code, signal, and all output.
 var deeds = []struct {
 	name, code string
 	files      map[string]string
@@ -42,7 +42,7 @@ var deeds = []struct {
 	{name: "a session of its own is not to be made twice", code: "import os; os.setsid()"},
 	{name: "every process of the session", code: "import os; os.killpg(0, 15); input()"},
 
-	// What goes wrong.
+	// Errors.
 	{name: "uncaught error", code: "def f(n):\n    return g(n)\n\ndef g(n):\n    return 1 / n\n\nf(0)"},
 	{name: "errors in a chain", code: "try:\n    {}['x']\nexcept KeyError as e:\n    raise ValueError('no') from e"},
 	{name: "a group of errors", code: "raise ExceptionGroup('all', [ValueError(1), TypeError(2)])"},
@@ -208,7 +208,7 @@ os.read(r, 1)`},
 	{name: "odd environment", code: "import os, ctypes; print({k: v for k, v in sorted(os.environb.items()) if k != b'GLOVEBOX_EXECUTION'}, os.getenv('ODD'), os.system('echo $ODD'))"},
 	{name: "execution", code: "import os; print(len(os.environ['GLOVEBOX_EXECUTION']))"},
 
-	// Collector and memory.
+	// Garbage collector and memory.
 	{name: "garbage", code: `
 import gc, weakref
 class C: pass
@@ -236,7 +236,7 @@ if __name__ == "__main__":
 `
 }
 
-// address is what no two runs have in common.
+// address matches what differs in every run.
 var address = regexp.MustCompile(`0x[0-9a-f]{6,}`)
 
 // TestForkDoesWhatAStartDoes runs programs both ways.

@@ -18,7 +18,8 @@ import (
 	"github.com/glovebox-dev/glovebox/sandbox"
 )
 
-// TestForkMeetsItsLimits: what ends an ordinary program ends a forked one, and says the same; its neighbour and the zygote live on.
+// TestForkMeetsItsLimits: a limit ends a forked program like an ordinary one, with the same result; its neighbour and the
+// zygote live on.
 func TestForkMeetsItsLimits(t *testing.T) {
 	h := warmed(t)
 	for _, c := range []struct {
@@ -64,7 +65,7 @@ func TestForkMeetsItsLimits(t *testing.T) {
 	}
 }
 
-// TestManyForksAtOnce: each of many is its own, and has its own arguments and output.
+// TestManyForksAtOnce: concurrent forks each have their own arguments and output.
 func TestManyForksAtOnce(t *testing.T) {
 	backendtest.ForCheck(t, "32 interpreters at once")
 	h := warmed(t)
@@ -75,7 +76,7 @@ func TestManyForksAtOnce(t *testing.T) {
 	}
 }
 
-// atOnce makes many runs, calls do when they are on their way, and checks each one's answer.
+// atOnce makes many runs, calls do while they run, and checks each answer.
 func (h *house) atOnce(n int, do func()) {
 	h.Helper()
 	var all sync.WaitGroup
@@ -100,7 +101,7 @@ func (h *house) atOnce(n int, do func()) {
 	all.Wait()
 }
 
-// bounds sets those of zygotes for one test, before it opens a backend.
+// bounds sets the zygotes' limits for one test, before it opens a backend.
 func bounds(t *testing.T, forks int, backoff time.Duration) {
 	oldForks, oldBackoff, oldFork, oldZygote := zygoteForks, zygoteBackoff, forkTimeout, zygoteTimeout
 	t.Cleanup(func() {
@@ -116,7 +117,7 @@ func (h *house) zygote() *zygote {
 	return zs.ready
 }
 
-// TestZygoteKilled: runs go on without it, in the ordinary way where they had relied on it, and there is another one later.
+// TestZygoteKilled: runs that relied on a killed zygote start normally, and later there is a new one.
 func TestZygoteKilled(t *testing.T) {
 	backendtest.ForCheck(t, "zygotes end at moments that chance chooses")
 	bounds(t, 2000, 10*time.Millisecond)
@@ -138,7 +139,7 @@ func TestZygoteKilled(t *testing.T) {
 	h.awaitZygote()
 }
 
-// TestZygoteStuck: one that takes orders and does nothing costs a run its stepTimeout and no more, and is given up after a few.
+// TestZygoteStuck: a zygote that accepts orders and does nothing costs a run one timeout, and is given up after a few.
 func TestZygoteStuck(t *testing.T) {
 	backendtest.ForCheck(t, "each fork waits for its stepTimeout to end")
 	bounds(t, 2000, 10*time.Millisecond)
@@ -153,7 +154,7 @@ func TestZygoteStuck(t *testing.T) {
 	h.awaitZygote()
 }
 
-// TestZygoteIsFollowed: after so many forks there is another, and the one before is gone.
+// TestZygoteIsFollowed: after its limit of forks a zygote is replaced and ends.
 func TestZygoteIsFollowed(t *testing.T) {
 	bounds(t, 3, time.Minute)
 	h := warmed(t)
@@ -172,7 +173,7 @@ func TestZygoteIsFollowed(t *testing.T) {
 	}
 }
 
-// TestForkCanceled gives runs up while their forks are on their way.
+// TestForkCanceled cancels runs while their forks start.
 func TestForkCanceled(t *testing.T) {
 	backendtest.ForCheck(t, "runs are given up at moments that chance chooses")
 	h := warmed(t)
@@ -193,7 +194,7 @@ func TestForkCanceled(t *testing.T) {
 	h.noneLeft()
 }
 
-// noneLeft waits until no process is in any sandbox of the house but the guests of those that are kept ready.
+// noneLeft waits until the only processes in the house's sandboxes are the warm ones' guests.
 func (h *house) noneLeft() {
 	h.Helper()
 	eventually(h, "the end of all programs", func() bool {
@@ -209,8 +210,8 @@ func (h *house) noneLeft() {
 	})
 }
 
-// TestSandboxEndsUnderFork ends sandboxes while forks enter them: Fork says so, whatever moment it was, and the next sandbox's does not
-// suffer.
+// TestSandboxEndsUnderFork ends sandboxes while forks enter them: Fork reports it at any moment, and the next sandbox is not
+// affected.
 func TestSandboxEndsUnderFork(t *testing.T) {
 	backendtest.ForCheck(t, "sandboxes end at moments that chance chooses")
 	h := warmed(t)
@@ -246,7 +247,7 @@ func TestSandboxEndsUnderFork(t *testing.T) {
 	}
 }
 
-// TestForkThatIsNotLetGo ends without its program.
+// TestForkThatIsNotLetGo: a fork without Go ends without its program.
 func TestForkThatIsNotLetGo(t *testing.T) {
 	h := warmed(t)
 	z := h.zygote()
@@ -269,7 +270,7 @@ func TestForkThatIsNotLetGo(t *testing.T) {
 	}
 }
 
-// TestCloseEndsZygote: a backend that is closed leaves no process, whether a zygote waits, is on its way or has just been asked.
+// TestCloseEndsZygote: a closed backend leaves no process, whether a zygote waits, starts or has just been requested.
 func TestCloseEndsZygote(t *testing.T) {
 	for i := range 6 {
 		before := len(childrenOf(os.Getpid()))

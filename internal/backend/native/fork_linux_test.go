@@ -13,7 +13,7 @@ import (
 	"github.com/glovebox-dev/glovebox/sandbox"
 )
 
-// withZygote is a backend with a zygote, and what to ask of that.
+// withZygote is a backend with a zygote, and a fork to ask of it.
 func withZygote(t *testing.T) (*Backend, sandbox.Fork) {
 	t.Helper()
 	if os.Geteuid() != 0 {
@@ -30,7 +30,7 @@ func withZygote(t *testing.T) (*Backend, sandbox.Fork) {
 	return b, f
 }
 
-// TestForkWithoutDescriptors: a server that can open nothing more says so, and the zygote is not blamed for it.
+// TestForkWithoutDescriptors: a server without free descriptors reports that, and does not blame the zygote.
 func TestForkWithoutDescriptors(t *testing.T) {
 	b, f := withZygote(t)
 	var boxes [zygoteStrikes]*Box
@@ -48,7 +48,7 @@ func TestForkWithoutDescriptors(t *testing.T) {
 	}
 }
 
-// TestForkWithoutItsGroups: where the zygote is not given all descriptors, there is no fork outside of its control groups.
+// TestForkWithoutItsGroups: if the zygote does not get all descriptors, there is no fork outside its control groups.
 func TestForkWithoutItsGroups(t *testing.T) {
 	b, f := withZygote(t)
 	box := create(t, b, spec()).(*Box)
@@ -66,7 +66,7 @@ func TestForkWithoutItsGroups(t *testing.T) {
 	}
 }
 
-// TestZygoteDies: one that ends unasked is reaped, and not followed at once, as the next one may fare no better.
+// TestZygoteDies: a zygote that dies is reaped, and not replaced at once, as the next may die too.
 func TestZygoteDies(t *testing.T) {
 	b, f := withZygote(t)
 	z := b.zygotes.ready
@@ -85,7 +85,7 @@ func TestZygoteDies(t *testing.T) {
 	}
 }
 
-// TestZygoteHasNoSuccessor: one that has served its time does not serve on because there can be no other.
+// TestZygoteHasNoSuccessor: a used-up zygote ends even if there can be no other.
 func TestZygoteHasNoSuccessor(t *testing.T) {
 	b, f := withZygote(t)
 	z := b.zygotes.ready

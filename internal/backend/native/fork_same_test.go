@@ -21,7 +21,7 @@ import (
 //go:embed testdata/self.py
 var self string
 
-// accepted differences of what a fork sees of itself, and why each of them is.
+// accepted differences in what a fork sees of itself, each with its reason.
 var acceptedDifferences = map[string]string{
 	"proc cmdline":          "the arguments of the program were not known when the interpreter was executed, and there is no room to write them to",
 	"proc environ":          "the same; os.environ and the environment of C are the program's own",
@@ -32,7 +32,7 @@ var acceptedDifferences = map[string]string{
 	"owner of descriptor 2": "as descriptor 1",
 }
 
-// TestForkSeesWhatAStartSees has one program look at itself in a fork and in an interpreter of its own.
+// TestForkSeesWhatAStartSees has one program examine itself in a fork and in a new interpreter.
 func TestForkSeesWhatAStartSees(t *testing.T) {
 	for _, c := range []struct {
 		name   string
@@ -65,7 +65,7 @@ func TestForkSeesWhatAStartSees(t *testing.T) {
 	}
 }
 
-// change gives this process another soft limit for the time of a test.
+// change sets another soft limit of this process during a test.
 func change(t *testing.T, resource int, soft uint64) {
 	t.Helper()
 	var old unix.Rlimit
@@ -91,8 +91,8 @@ func sight(h *house, r sandbox.Request) (seen map[string]any) {
 	return seen
 }
 
-// TestForkAsTheHostSeesIt looks at the process from outside: its namespaces beside those of the sandbox's guest and of the host, and the
-// control groups.
+// TestForkAsTheHostSeesIt compares the process's namespaces and control groups, from outside, with those of the guest and
+// the host.
 func TestForkAsTheHostSeesIt(t *testing.T) {
 	start, fork := fromOutside(cold(t)), fromOutside(warmed(t))
 	if !maps.Equal(start, fork) {
@@ -105,7 +105,7 @@ func TestForkAsTheHostSeesIt(t *testing.T) {
 	}
 }
 
-// fromOutside runs a program and says how it is related to its guest and to this process.
+// fromOutside runs a program and reports its relation to its guest and to this process.
 func fromOutside(h *house) map[string]string {
 	h.Helper()
 	seen := map[string]string{}
@@ -138,7 +138,7 @@ func fromOutside(h *house) map[string]string {
 			}
 		}
 		for _, id := range strings.Fields(line(read(h, program, "status"), "Uid:") + line(read(h, program, "status"), "Gid:")) {
-			// The first three are who the guest is; the fourth, of one thread, may be whom it last asked /proc as.
+			// The first three are the guest's ids; the fourth, of one thread, may be the one with which it last read /proc.
 			if guests := strings.Fields(line(read(h, guest, "status"), "Uid:")); id == "0" || slices.Contains(guests[:3], id) {
 				h.Errorf("the host id of %q is %s, its guest is %q", strings.TrimSpace(read(h, program, "comm")), id, strings.TrimSpace(read(h, guest, "comm")))
 			}
@@ -164,7 +164,7 @@ func line(text, name string) string {
 	return rest
 }
 
-// TestTwoForksHaveNoSecretInCommon: what a program draws by chance is not what its neighbour draws.
+// TestTwoForksHaveNoSecretInCommon: two forks draw different random values.
 func TestTwoForksHaveNoSecretInCommon(t *testing.T) {
 	h := warmed(t)
 	draw := python3(`

@@ -11,7 +11,7 @@ import (
 	"github.com/glovebox-dev/glovebox/sandbox"
 )
 
-// TestWhenItForks lists what a waiting interpreter may be forked for, and what needs one of its own. The program says what came of it.
+// TestWhenItForks lists for what a waiting interpreter may be forked, and what needs a new one.
 func TestWhenItForks(t *testing.T) {
 	h := warmed(t)
 	const say = "import os, sys; print(sys.argv[1:], os.getcwd(), sys.stdin.read(), os.environ.get('X'), os.environ.get('HOME'))"
@@ -85,8 +85,7 @@ func TestWhenItForks(t *testing.T) {
 	}
 }
 
-// TestEntranceSaysWhatFailed: a call on the way into a sandbox that fails comes back as an error with its errno, and no process is left of
-// the attempt.
+// TestEntranceSaysWhatFailed: a failing call on the way into a sandbox is returned with its errno, and no process is left.
 func TestEntranceSaysWhatFailed(t *testing.T) {
 	h := warmed(t)
 	z := h.zygote()
@@ -97,7 +96,7 @@ func TestEntranceSaysWhatFailed(t *testing.T) {
 		want  unix.Errno
 	}{
 		{"a process that is no sandbox", func(t *testing.T, box *Box) {
-			// Its user namespace is the zygote's own, which setns(2) refuses to join anew.
+			// Its user namespace is the zygote's own, which setns(2) refuses to join again.
 			pidfd, err := unix.PidfdOpen(os.Getpid(), 0)
 			if err != nil {
 				t.Fatal(err)

@@ -33,9 +33,9 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// apart moves root's tests into a mount namespace of their own: whatever is mounted on the host makes templates stale, and some of the
-// tests mount. Mounts propagate among the tests' own namespaces as they do on a host, where a sandbox that leaks one shows. The program is
-// executed anew, as only its first thread can take it there. Root that may not do that runs its tests where it is.
+// apart moves root's tests into their own mount namespace: every mount on the host makes templates stale, and some tests
+// mount. Within the tests mounts propagate as on a host, so a leaking sandbox is noticed. The program executes itself again,
+// as only its first thread can take it there. If root may not do that, the tests run in place.
 func apart() {
 	const moved = "GLOVEBOX_TEST_APART"
 	if os.Geteuid() != 0 || os.Getenv(moved) != "" {
@@ -56,7 +56,7 @@ func apart() {
 	panic(err)
 }
 
-// open returns a backend with a state of its own.
+// open returns a backend with its own state.
 func open(t testing.TB, failAt string) *Backend {
 	t.Helper()
 	b, err := New(Options{Guest: guestProgram, RunDir: filepath.Join(t.TempDir(), "run"), FailAt: failAt, GuestStderr: os.Stderr})
@@ -76,7 +76,7 @@ func spec() sandbox.Spec {
 		AllowUnenforced: accepted()}
 }
 
-// accepted lets go of what an ordinary user without a delegated control group cannot have.
+// accepted lists the limits that an ordinary user without a delegated control group must waive.
 func accepted() []string {
 	if os.Getenv("GLOVEBOX_TEST_WEAKER") == "" {
 		return nil
@@ -89,7 +89,7 @@ type outcome struct {
 	stdout, stderr string
 }
 
-// run starts a command in the box and returns all of its output.
+// run starts a command in the box and returns its output.
 func run(t testing.TB, box sandbox.Box, argv ...string) outcome {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), stepTimeout)
@@ -137,7 +137,7 @@ func create(t testing.TB, b *Backend, s sandbox.Spec) sandbox.Box {
 	return box
 }
 
-// leftovers lists what a failed or closed sandbox may not leave: guests, folders of boxes, control groups.
+// leftovers lists what a failed or closed sandbox must not leave: guests, folders of boxes, control groups.
 func leftovers(t testing.TB, b *Backend, id sandbox.ID) []string {
 	t.Helper()
 	var left []string
@@ -156,8 +156,8 @@ func leftovers(t testing.TB, b *Backend, id sandbox.ID) []string {
 	return left
 }
 
-// TestEveryStepFails fails each step of creation in turn. The code must never start, the error must name the step, and nothing may
-// be left behind: a wall that cannot stand means no sandbox.
+// TestEveryStepFails makes each creation step fail in turn. The code must never start, the error must name the step, and
+// nothing may be left behind.
 func TestEveryStepFails(t *testing.T) {
 	steps := slices.Concat(HostSteps, confine.Steps, []string{confine.StepRoot + " proc", confine.StepRoot + " dev/null",
 		confine.StepRoot + " workspace", confine.StepRoot + " etc/passwd", confine.StepRoot + " proc/kcore"})
@@ -181,7 +181,7 @@ func TestEveryStepFails(t *testing.T) {
 			if left := leftovers(t, b, s.ID); len(left) > 0 {
 				t.Errorf("left behind: %v", left)
 			}
-			// The lock of the instance, opened by the first creation, is the one descriptor that stays.
+			// Only the instance's lock, opened by the first creation, stays open.
 			if n := openFiles(t); n > fds+1 {
 				t.Errorf("%d descriptors before, %d after", fds, n)
 			}
@@ -206,7 +206,7 @@ func TestRun(t *testing.T) {
 	}
 }
 
-// TestPosture reads what the kernel says of the code's own process.
+// TestPosture reads the kernel's view of the code's own process.
 func TestPosture(t *testing.T) {
 	b := open(t, "")
 	box := create(t, b, spec())
@@ -244,7 +244,7 @@ func TestPosture(t *testing.T) {
 	}
 }
 
-// TestMaskOfServer: a server that was started with a mask of its own makes the same sandboxes, folder by folder.
+// TestMaskOfServer: a server with its own umask makes the same sandboxes, folder by folder.
 func TestMaskOfServer(t *testing.T) {
 	const look = "umask; find / -xdev -path /proc -prune -o -printf '%p %m %U\\n' | sort; stat -c '%n %a' /workspace /tmp /home/agent /dev/shm"
 	with := func(mask int) string {
@@ -280,7 +280,7 @@ func TestCloseTwiceAndUsage(t *testing.T) {
 	}
 }
 
-// TestGuestDies kills the guest from outside: the box says that it died, and nothing of the sandbox is left.
+// TestGuestDies kills the guest from outside: the box reports it, and nothing of the sandbox is left.
 func TestGuestDies(t *testing.T) {
 	b := open(t, "")
 	box := create(t, b, spec())
@@ -330,7 +330,7 @@ func TestWorkspace(t *testing.T) {
 	}
 }
 
-// A disk limit that was named is refused where the code may write to the host's disk, unless that was let go of.
+// A named disk limit is refused if the code can write to the host's disk, unless it is waived.
 func TestWorkspaceHasNoDiskLimit(t *testing.T) {
 	b := open(t, "")
 	s := spec()
@@ -377,7 +377,7 @@ func TestMounts(t *testing.T) {
 	}
 }
 
-// TestManyMounts: however many descriptors came with the plan, none that the guest keeps is where those of Landlock go.
+// TestManyMounts: however many descriptors come with the plan, the guest's kept ones do not collide with Landlock's.
 func TestManyMounts(t *testing.T) {
 	b := open(t, "")
 	dir, err := os.MkdirTemp("", "mounts") // open to the ids of sandboxes, which t.TempDir is not
@@ -407,7 +407,7 @@ func TestManyMounts(t *testing.T) {
 	}
 }
 
-// TestCommands allows two programs: all others are not there, and cannot be brought in.
+// TestCommands allows two programs: all others are missing, and cannot be brought in.
 func TestCommands(t *testing.T) {
 	b := open(t, "")
 	s := spec()

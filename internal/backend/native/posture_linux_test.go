@@ -13,7 +13,7 @@ import (
 
 func TestPostureRecord(t *testing.T) { record(t, accepted()) }
 
-// TestPostureRecordWithoutGroups: where no control groups are, all else is as it is with them.
+// TestPostureRecordWithoutGroups: without control groups everything else is the same.
 func TestPostureRecordWithoutGroups(t *testing.T) {
 	record(t, []string{"memory"}, "memory", "cpu", "pids", "cpuacct")
 }

@@ -11,8 +11,8 @@ import (
 	"github.com/glovebox-dev/glovebox/sandbox"
 )
 
-// abandon drops the lock of an instance, as the death of its process would. What is on its way would die as well, and holds the lock
-// between its fork and its program.
+// abandon drops an instance's lock, as its process's death would. Starting children would die too, and hold the lock between
+// fork and exec.
 func abandon(t *testing.T, b *Backend) {
 	t.Helper()
 	b.templates.close()
@@ -21,7 +21,7 @@ func abandon(t *testing.T, b *Backend) {
 	}
 }
 
-// TestRecover abandons an instance as kill -9 would, and lets another clean up after it. The neighbour, alive, is left alone.
+// TestRecover abandons an instance as kill -9 would, and lets another clean up after it. A living neighbour is left alone.
 func TestRecover(t *testing.T) {
 	runDir := filepath.Join(t.TempDir(), "run")
 	newBackend := func() *Backend {
@@ -66,7 +66,7 @@ func TestRecover(t *testing.T) {
 	}
 }
 
-// TestReattach abandons a living sandbox as a dead server would; the next takes it back, with what it holds and does.
+// TestReattach abandons a living sandbox as a dead server would; the next one reattaches it, with its content and processes.
 func TestReattach(t *testing.T) {
 	runDir := filepath.Join(t.TempDir(), "run")
 	newBackend := func() *Backend {
@@ -128,8 +128,8 @@ func TestReattach(t *testing.T) {
 	}
 }
 
-// TestRecoverReattached: a box that was taken back lies in the control groups of its first server. When the second dies as well, the third
-// removes them all the same, as it does those of a living box that never came to its own record.
+// TestRecoverReattached: a reattached box stays in the control groups of its first server. When the second dies too, the
+// third still removes them all, and those of a living box without its own record.
 func TestRecoverReattached(t *testing.T) {
 	runDir := filepath.Join(t.TempDir(), "run")
 	newBackend := func() *Backend {
@@ -180,7 +180,7 @@ func TestRecoverReattached(t *testing.T) {
 	}
 }
 
-// isGone complains of a folder that is still there, unless it is a scope of systemd that this process itself is in.
+// isGone fails for an existing folder, unless it is a systemd scope with this process in it.
 func isGone(t *testing.T, dir string) {
 	t.Helper()
 	if _, err := os.Stat(dir); err != nil {
@@ -192,7 +192,7 @@ func isGone(t *testing.T, dir string) {
 	t.Errorf("%s is left", dir)
 }
 
-// TestRecoverCutShort: what a recovery could not end keeps its folder and its record, by which the next finds it.
+// TestRecoverCutShort: a box that a recovery could not end keeps its folder and record for the next.
 func TestRecoverCutShort(t *testing.T) {
 	runDir := filepath.Join(t.TempDir(), "run")
 	var backends [2]*Backend

@@ -14,8 +14,9 @@ import (
 	"github.com/glovebox-dev/glovebox/sandbox"
 )
 
-// TestStopBetweenForkAndExec has code stop whatever it may, over and over. A child of the guest that has become the code's user and has
-// not executed its program yet is among it. Such a start may fail; the guest serves on, keeps deadlines, and ends with its lifeline.
+// TestStopBetweenForkAndExec has code stop every process it may, repeatedly, including a child of the guest that has the
+// code's user but has not executed its program yet. Such a start may fail; the guest keeps serving and its deadlines, and
+// ends with its lifeline.
 func TestStopBetweenForkAndExec(t *testing.T) {
 	backendtest.ForCheck(t, "a start that is held up takes the guest five seconds to give up")
 	const most = 2000

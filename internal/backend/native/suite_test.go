@@ -13,7 +13,7 @@ func TestSuite(t *testing.T) {
 	backendtest.Run(t, func(t *testing.T) sandbox.Backend { return lenient{open(t, "")} })
 }
 
-// TestWalls is the half of the suite that only real walls pass. Its limits need control groups.
+// TestWalls is the half of the suite that needs real isolation. Its limits need control groups.
 func TestWalls(t *testing.T) {
 	if len(accepted()) > 0 {
 		backendtest.Skip(t, "limits", "GLOVEBOX_TEST_WEAKER is set: nothing enforces the limits that this half is about")
@@ -21,7 +21,7 @@ func TestWalls(t *testing.T) {
 	backendtest.Walls(t, func(t *testing.T) sandbox.Backend { return open(t, "") })
 }
 
-// lenient lets go, for every sandbox, of what this host cannot do for an ordinary user.
+// lenient waives, for every sandbox, what this host cannot enforce for an ordinary user.
 type lenient struct{ *Backend }
 
 func (l lenient) Create(ctx context.Context, spec sandbox.Spec) (sandbox.Box, error) {
@@ -35,7 +35,7 @@ func (l lenient) Probe(ctx context.Context) (sandbox.Posture, error) {
 	return p, err
 }
 
-// TestMatrix compares the filter of system calls in sandboxes with the policy.
+// TestMatrix compares the seccomp filter in sandboxes with the policy.
 func TestMatrix(t *testing.T) {
 	backendtest.Matrix(t, func(t *testing.T) sandbox.Backend { return lenient{open(t, "")} })
 }

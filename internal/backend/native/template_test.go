@@ -19,7 +19,7 @@ import (
 	"github.com/glovebox-dev/glovebox/sandbox"
 )
 
-// templated is a backend with a template, and a hold of that for the length of the test.
+// templated is a backend with a template, held during the test.
 func templated(t *testing.T, failAt string) (*Backend, *template) {
 	t.Helper()
 	if os.Geteuid() != 0 {
@@ -34,8 +34,8 @@ func templated(t *testing.T, failAt string) (*Backend, *template) {
 	return b, made
 }
 
-// await has a template made where there is none that is good, and returns it, nil if it could not be made. As nobody else mounts where the
-// tests are, none that was made is stale at once.
+// await returns a good template, made if necessary, or nil if that fails. Nobody else mounts where the tests are, so new
+// ones are not stale at once.
 func await(b *Backend) *template {
 	s := spec()
 	b.templates.proven.Store(true)
@@ -51,7 +51,7 @@ func await(b *Backend) *template {
 	return b.templates.take(b, &s)
 }
 
-// createIn makes a sandbox in the template, or without one where that is nil.
+// createIn makes a sandbox in the template, or without one if it is nil.
 func createIn(t *testing.T, b *Backend, in *template) *Box {
 	t.Helper()
 	box, err := b.create(context.Background(), spec(), in)
@@ -66,7 +66,8 @@ func createIn(t *testing.T, b *Backend, in *template) *Box {
 	return box
 }
 
-// TestTemplateShowsTheSame: a program cannot tell whether its root was made for it, but by who owns what nobody inside may change.
+// TestTemplateShowsTheSame: a program sees the same root with and without a template, except owners of files that nobody
+// inside can change.
 func TestTemplateShowsTheSame(t *testing.T) {
 	b, made := templated(t, "")
 	own, given := createIn(t, b, nil), createIn(t, b, made)
@@ -93,7 +94,7 @@ func TestTemplateShowsTheSame(t *testing.T) {
 	}
 }
 
-// TestTemplateIsLocked: even who has all rights in a sandbox's namespaces cannot undo what came from the template.
+// TestTemplateIsLocked: even with all rights in a sandbox's namespaces, nobody can undo the template's mounts.
 func TestTemplateIsLocked(t *testing.T) {
 	b, made := templated(t, "")
 	const code = `import ctypes, os, sys
@@ -151,7 +152,7 @@ func TestTemplateStepsFail(t *testing.T) {
 	}
 }
 
-// TestTemplateIsNotTheOne: a guest that is spawned anywhere else than the plan says goes no further; the sandbox is then made without.
+// TestTemplateIsNotTheOne: a guest spawned elsewhere than the plan says stops; the sandbox is then made without a template.
 func TestTemplateIsNotTheOne(t *testing.T) {
 	b, made := templated(t, "")
 	made.device++
@@ -166,7 +167,7 @@ func TestTemplateIsNotTheOne(t *testing.T) {
 	}
 }
 
-// TestTemplateIsMissing: where no template can be made, sandboxes are.
+// TestTemplateIsMissing: sandboxes work even if no template can be made.
 func TestTemplateIsMissing(t *testing.T) {
 	b := open(t, "")
 	b.hostOnce.Do(func() { b.host, b.hostErr = rootfs.System("/") })
@@ -182,7 +183,7 @@ func TestTemplateIsMissing(t *testing.T) {
 	}
 }
 
-// TestTemplateIsTaken: the first sandbox of a server finds no template, later ones do; those that it does not fit, never.
+// TestTemplateIsTaken: a server's first sandbox finds no template, later ones do if it fits them.
 func TestTemplateIsTaken(t *testing.T) {
 	b := open(t, "")
 	create(t, b, spec())
@@ -209,7 +210,8 @@ func TestTemplateIsTaken(t *testing.T) {
 	}
 }
 
-// TestTemplateIsStale changes what the host shows: each later sandbox sees it, the first before there is a new template.
+// TestTemplateIsStale changes what the host shows: every later sandbox sees it, the first one before there is a new
+// template.
 func TestTemplateIsStale(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("mounting needs root")
@@ -288,7 +290,7 @@ func TestTemplateIsStale(t *testing.T) {
 	}
 }
 
-// TestTemplateEnds: with the backend ends all that it kept ready, also what was on its way.
+// TestTemplateEnds: a closed backend ends everything prepared, even in progress.
 func TestTemplateEnds(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("templates are made by root alone")

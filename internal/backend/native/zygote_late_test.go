@@ -34,8 +34,8 @@ func waiting(t *testing.T, b *Backend) *zygote {
 	return z
 }
 
-// ask orders a fork for the sandbox behind pidfd from a zygote, with a pipe in the place of a control group's file: the child that
-// enters writes there before all else. It returns our ends of the channel and of that pipe.
+// ask orders a fork for the sandbox behind pidfd from a zygote, with a pipe instead of a control group's file: the entering
+// child writes there first. It returns our ends of the channel and of that pipe.
 func ask(t *testing.T, z *zygote, pidfd int, givenUp bool) (channel, entered *os.File) {
 	t.Helper()
 	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
@@ -62,7 +62,7 @@ func ask(t *testing.T, z *zygote, pidfd int, givenUp bool) (channel, entered *os
 	return channel, entered
 }
 
-// answer reads the word with which a zygote or a fork answers: a process id, or 0 for a failure.
+// answer reads the answer of a zygote or fork: a process id, or 0 for a failure.
 func answer(t *testing.T, channel *os.File) uint32 {
 	t.Helper()
 	var word [4]byte
@@ -74,7 +74,8 @@ func answer(t *testing.T, channel *os.File) uint32 {
 	return binary.LittleEndian.Uint32(word[:])
 }
 
-// What asked for a fork may have gone when its turn comes, as when a client hangs up: its sandbox has ended, and nobody reads the answer.
+// A fork's requester may be gone when its turn comes, as after a client's disconnect: its sandbox has ended, and nobody
+// reads the answer.
 func TestZygoteOutlivesWhoAsked(t *testing.T) {
 	z := waiting(t, open(t, ""))
 	ended := exec.Command("true")
@@ -98,8 +99,8 @@ func TestZygoteOutlivesWhoAsked(t *testing.T) {
 	}
 }
 
-// After a fork that took too long the program is started in the ordinary way, in the same sandbox. An order that is only read then puts
-// nobody with rights over it beside the program.
+// After a fork's timeout the program starts normally in the same sandbox. An order that is read only then must put no
+// process with rights over the sandbox beside the program.
 func TestZygoteEntersNobodyLate(t *testing.T) {
 	b := open(t, "")
 	z := waiting(t, b)

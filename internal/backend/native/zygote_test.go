@@ -15,7 +15,7 @@ import (
 	"github.com/glovebox-dev/glovebox/sandbox"
 )
 
-// stepTimeout bounds a step that hangs. Nothing is measured against it.
+// stepTimeout ends a step that hangs; no result depends on it.
 const stepTimeout = 2 * time.Minute
 
 func eventually(t testing.TB, what string, done func() bool) {
@@ -27,14 +27,14 @@ func eventually(t testing.TB, what string, done func() bool) {
 	}
 }
 
-// house is an engine over a native backend of its own.
+// house is an engine over its own native backend.
 type house struct {
 	*engine.Engine
 	testing.TB
 	backend *Backend
 }
 
-// cold starts every program in the ordinary way, and warmed runs Python in forks of an interpreter that waits already.
+// cold starts every program normally; warmed runs Python in forks of a waiting interpreter.
 func cold(t *testing.T) *house { return newHouse(t, 0) }
 
 func warmed(t *testing.T) *house {
@@ -67,7 +67,7 @@ func newHouse(t *testing.T, size int) *house {
 	return h
 }
 
-// awaitZygote makes runs until one of them was a fork.
+// awaitZygote makes runs until one is a fork.
 func (h *house) awaitZygote() {
 	h.Helper()
 	before := h.Stats().Forked
@@ -92,7 +92,7 @@ func (h *house) run(r sandbox.Request) *sandbox.Result {
 	return result
 }
 
-// alone makes a run while there is no other, and fails where the engine did not fork for it, or did and has Warm 0.
+// alone makes a single run, and fails if the engine did not fork for it although Warm is set, or did although it is 0.
 func (h *house) alone(r sandbox.Request) *sandbox.Result {
 	h.Helper()
 	before := h.Stats().Forked
@@ -103,7 +103,7 @@ func (h *house) alone(r sandbox.Request) *sandbox.Result {
 	return result
 }
 
-// during runs a program that prints a line when it is up, calls do with the host's ids of the sandbox's guest and of the program, and
+// during runs a program that prints a line once it runs, calls do with the host ids of the guest and the program, and
 // cancels the run.
 func during(h *house, code string, do func(guest, program int)) {
 	h.Helper()
@@ -148,7 +148,7 @@ func (h *house) family() (guest, program int) {
 	return guest, program
 }
 
-// childrenOf lists the living children of all threads of a process. A guest in which nothing was started reaps none yet.
+// childrenOf lists the living children of all threads of a process.
 func childrenOf(pid int) (pids []int) {
 	threads, _ := filepath.Glob(filepath.Join("/proc", itoa(pid), "task", "*", "children"))
 	for _, path := range threads {
