@@ -129,7 +129,7 @@ func TestOrphansAreCounted(t *testing.T) {
 		t.Fatal(err)
 	}
 	o.note()
-	// The shell ends at once; what it left works on.
+	// The shell ends at once; its child keeps running.
 	busy := "(i=0; while ((i < 100000)); do ((i++)); done) >/dev/null 2>&1 &"
 	if _, _, err := runCommand(t.Context(), []string{bashPath, "-c", busy}); err != nil {
 		t.Fatal(err)

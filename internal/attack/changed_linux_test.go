@@ -11,7 +11,7 @@ import (
 	"github.com/glovebox-dev/glovebox/sandbox"
 )
 
-// TestCauseOf: what a host does to itself is nobody's finding, what attacks do is one, and a change that neither makes is not passed over.
+// TestCauseOf: the host's own changes are not findings, those of attacks are, and unexplained ones are reported.
 func TestCauseOf(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "passwd")
 	for what, c := range map[string]struct {
@@ -54,7 +54,7 @@ func TestCauseOf(t *testing.T) {
 	}
 }
 
-// TestSwapAreas: how much is used of an area is no change of it.
+// TestSwapAreas: usage of a swap area is not a change.
 func TestSwapAreas(t *testing.T) {
 	const head = "Filename\tType\tSize\tUsed\tPriority\n"
 	was := swapAreas(head + "/swap file 1000 20 -2\n")
@@ -68,7 +68,7 @@ func TestSwapAreas(t *testing.T) {
 	}
 }
 
-// TestHostUsers finds under which ids the code may run, in the maps of one by one and of ranges.
+// TestHostUsers finds the code's possible host ids in maps of single ids and ranges.
 func TestHostUsers(t *testing.T) {
 	for uidMap, want := range map[string][]string{
 		"0 700000 1\n1000 700001 1\n":    {"700000", "700001"}, // native and gvisor
@@ -84,7 +84,7 @@ func TestHostUsers(t *testing.T) {
 	}
 }
 
-// TestIsNamed: a short name is found where it is one, and nowhere else.
+// TestIsNamed finds a short name exactly.
 func TestIsNamed(t *testing.T) {
 	for out, want := range map[string]bool{"x\nnode vm\n": true, "/proc/sys/kernel/hostname vm\n\n": true, "node sandbox\n": false,
 		"node vm2\n": false, "/proc/mounts vm\n": false, "vm\n": false} {
@@ -94,7 +94,7 @@ func TestIsNamed(t *testing.T) {
 	}
 }
 
-// TestRemarks: what people are to see is among the notes, and no doubt hides another.
+// TestRemarks: remarks are among the notes, and no doubt hides another.
 func TestRemarks(t *testing.T) {
 	r := record{ctx: t.Context()}
 	r.note("figures")
@@ -117,7 +117,7 @@ type walls struct{ sandbox.Backend }
 
 func (walls) Name() string { return "native" }
 
-// TestHurried: a deadline that comes before the probe has begun shows nothing; a later one that does has found something.
+// TestHurried: a deadline before the probe begins shows nothing; a later one does.
 func TestHurried(t *testing.T) {
 	a := &Attack{timeout: time.Second, statuses: []sandbox.Status{sandbox.StatusTimeout}, want: []*regexp.Regexp{regexp.MustCompile("ready")}}
 	for factor, want := range map[time.Duration]Outcome{1: Unclear, laterDeadline: NotContained} {

@@ -11,7 +11,7 @@ import (
 	"testing"
 )
 
-// TestCorpusIsComplete says of every entry of the corpus where it is run, or why not. An entry that nobody lists fails.
+// TestCorpusIsComplete checks that every entry of the corpus is run somewhere, or has a reason.
 func TestCorpusIsComplete(t *testing.T) {
 	all, err := Corpus()
 	if err != nil {
@@ -63,7 +63,7 @@ func keys[V any](m map[string]V) map[string]bool {
 	return all
 }
 
-// TestNamedTestsExist looks for the tests that are said to make the other attacks.
+// TestNamedTestsExist looks for the tests that cover the other attacks.
 func TestNamedTestsExist(t *testing.T) {
 	top := moduleRoot(t)
 	found := map[string]map[string]bool{}

@@ -1,7 +1,7 @@
 package attack
 
-// attacksElsewhere are the entries of the corpus that are requests to the HTTP server and no programs, each with the tests that make
-// them: "folder: test". A test of this package fails where no such test exists.
+// attacksElsewhere are entries of the corpus that are requests to the HTTP server, not programs, with the tests that cover
+// them: "folder: test". A test checks that these exist.
 var attacksElsewhere = map[string][]string{
 	"H02": {"internal/httpapi: TestRefused", "internal/engine: TestRefused"},
 	"H03": {"internal/httpapi: TestKeys"},
@@ -13,22 +13,22 @@ var attacksElsewhere = map[string][]string{
 	"H09": {"internal/httpapi: TestSlowReader"},
 	"H10": {"internal/httpapi: TestFlood", "internal/engine: TestConservation"},
 
-	// These are run from their files too; the server's share of them is tested there.
+	// These also run from their files; the tests here cover the server's part.
 	"A01": {"internal/httpapi: TestRefused", "internal/httpapi: TestOddPathsStayInside", "internal/engine: TestCheckPath"},
 	"O01": {"internal/httpapi: TestOutputOverTheLimit", "internal/engine: TestRunawayIsEnded"},
 	"O02": {"internal/httpapi: TestOutputIsLossless", "internal/httpapi: TestStream"},
 	"O07": {"internal/httpapi: TestInjection"},
 }
 
-// The reasons why entries are not run yet.
+// Why entries are not run yet.
 const (
-	needsGate     = "there is no way out to the network yet, so there is no gate to go round; that nothing leaves is E01, E05, E10, E11 and E12"
-	needsPackages = "there is no installing of dependencies yet: a request that names packages is refused"
+	needsGate     = "there is no network yet, so no gate to bypass; E01, E05, E10, E11 and E12 show that nothing leaves"
+	needsPackages = "dependencies cannot be installed yet: a request that names packages is refused"
 	needsContexts = "there are no contexts yet: every run has a process and a sandbox of its own"
-	needsBackend  = "there is no such backend yet; its fields are unknown ones (internal/httpapi: TestRefused)"
+	needsBackend  = "there is no such backend yet; its fields are unknown (internal/httpapi: TestRefused)"
 )
 
-// attacksNotYet are the entries that belong to parts that are not built, or that nothing can show, each with the reason.
+// attacksNotYet are entries for unbuilt parts, or that nothing can show, each with the reason.
 var attacksNotYet = map[string]string{
 	"E04": needsGate, "E08": needsGate, "E09": needsGate, "E13": needsGate, "E15": needsGate, "E16": needsGate,
 	"I01": needsPackages, "I02": needsPackages, "I04": needsPackages, "I05": needsPackages, "I06": needsPackages, "I07": needsPackages,

@@ -9,7 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// TestSweepTakesWhatTheDeadLeft makes canaries as a process that was killed would leave them, beside those of one that lives.
+// TestSweepTakesWhatTheDeadLeft makes canaries as a killed process leaves them, beside a living one's.
 func TestSweepTakesWhatTheDeadLeft(t *testing.T) {
 	top := t.TempDir()
 	living := filepath.Join(top, canaryPrefix+"living")
@@ -58,7 +58,7 @@ func TestSweepTakesWhatTheDeadLeft(t *testing.T) {
 	}
 }
 
-// TestSegmentOfAnother is one that has the key by chance: it is left alone.
+// TestSegmentOfAnother: another program's segment with the same key is left alone.
 func TestSegmentOfAnother(t *testing.T) {
 	key := segmentKey(t.TempDir())
 	id, err := unix.SysvShmGet(int(key), segmentSize, unix.IPC_CREAT|unix.IPC_EXCL|0o600)

@@ -24,7 +24,7 @@ func TestVerdicts(t *testing.T) {
 	}
 }
 
-// TestInterruptedIsNobodysFault guards against verdicts of what only the interruption brought about.
+// TestInterruptedIsNobodysFault: errors caused by an interruption give no verdict.
 func TestInterruptedIsNobodysFault(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	r := &record{ctx: ctx}

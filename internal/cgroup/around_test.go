@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// TestAround: a group above that allows less counts, on either hierarchy; "max" bounds nothing.
+// TestAround: a lower limit of a parent group counts, on either hierarchy; "max" is unlimited.
 func TestAround(t *testing.T) {
 	root := t.TempDir()
 	for file, text := range map[string]string{

@@ -20,7 +20,7 @@ import (
 
 var trees atomic.Int64 // a systemd scope is not made twice under one name
 
-// open makes a tree of our own on this host, or skips the test where there is no place for one.
+// open makes our own tree on this host, or skips the test.
 func open(t *testing.T) *Tree {
 	t.Helper()
 	var announced []string
@@ -57,7 +57,7 @@ func dirsOf(g *Group) (dirs []string) {
 	return dirs
 }
 
-// TestGroup takes one group through its life on this host: limits that read back, a process that is counted, killed and gone.
+// TestGroup tests a group's life on this host: limits that read back, a process that is counted, killed and gone.
 func TestGroup(t *testing.T) {
 	tree := open(t)
 	const mib = 1 << 20
@@ -111,7 +111,7 @@ func TestGroup(t *testing.T) {
 	}
 }
 
-// enter has a process write itself into every part of the group.
+// enter makes a process write itself into every part of the group.
 func enter(t *testing.T, g *Group) *exec.Cmd {
 	t.Helper()
 	script := ""
@@ -133,7 +133,7 @@ func enter(t *testing.T, g *Group) *exec.Cmd {
 	return sleeper
 }
 
-// TestCreateFails: a group that cannot be made whole is not made at all.
+// TestCreateFails: a group that cannot be completed is not made at all.
 func TestCreateFails(t *testing.T) {
 	tree := open(t)
 	last := tree.branches[len(tree.branches)-1].Dir
@@ -162,7 +162,7 @@ func TestCreateFails(t *testing.T) {
 	}
 }
 
-// TestDoor: a door has a way into every part of the group, or is closed again.
+// TestDoor: a door leads into every part of the group, or is closed again.
 func TestDoor(t *testing.T) {
 	tree := open(t)
 	g, err := tree.Create("door", Limits{})
@@ -273,7 +273,7 @@ func TestFiles(t *testing.T) {
 	}
 }
 
-// TestHierarchies reads hosts of every make.
+// TestHierarchies parses hosts of all kinds.
 func TestHierarchies(t *testing.T) {
 	for _, c := range []struct {
 		name, mounts, groups string

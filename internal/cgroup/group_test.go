@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// TestLimitV1 says what is written for a group of v1: without the limit on sockets, a sandbox keeps gigabytes in connections that it
-// does not read, and nothing counts them.
+// TestLimitV1 checks a v1 group's settings: without the socket limit, a sandbox holds gigabytes in unread connections, which
+// nothing counts.
 func TestLimitV1(t *testing.T) {
 	dir := t.TempDir()
 	want := map[string]string{
@@ -32,7 +32,7 @@ func TestLimitV1(t *testing.T) {
 	}
 }
 
-// TestCPUTime: the kernel takes no quota below 1 ms and no period above 1 s, and the share is what was asked for.
+// TestCPUTime: the kernel refuses quotas below 1 ms and periods above 1 s; the share is as requested.
 func TestCPUTime(t *testing.T) {
 	for millis := int64(10); millis < 5000; millis++ { // 10 is the least that may be asked for
 		quota, period := cpuTime(millis)

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// TestIdleOfForgottenLimits: groups whose limits nobody asks for any more leave room for those of others.
+// TestIdleOfForgottenLimits: groups with unused limits make room for others.
 func TestIdleOfForgottenLimits(t *testing.T) {
 	tree := open(t)
 	if tree.Enforcer(Pids) != "cgroup v1 pids" {

@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// openV1 makes a tree whose groups can be kept, or skips the test.
+// openV1 makes a tree with groups that can be kept, or skips the test.
 func openV1(t *testing.T) *Tree {
 	t.Helper()
 	tree := open(t)
@@ -28,14 +28,14 @@ func openV1(t *testing.T) *Tree {
 	return tree
 }
 
-// inside runs a script in every part of the group, to its end, and waits until no process is counted any more.
+// inside runs a script in every part of the group, and waits until no process is counted any more.
 func inside(t *testing.T, g *Group, script string) {
 	t.Helper()
 	enter := ""
 	for _, dir := range dirsOf(g) {
 		enter += "echo 0 > '" + dir + "/cgroup.procs' || exit 99\n"
 	}
-	// A shell of its own, so that what is killed for want of memory is not what tells.
+	// In its own shell, so that an out-of-memory kill does not hit the reporting one.
 	err := exec.Command("/bin/sh", "-c", enter+script).Run()
 	if e, ok := err.(*exec.ExitError); err != nil && (!ok || e.ExitCode() == 99) {
 		t.Fatal(err)
@@ -54,7 +54,7 @@ func remove(t *testing.T, g *Group) {
 	}
 }
 
-// idleNow lists the kept groups in the first hierarchy.
+// idleNow lists the idle groups in the first hierarchy.
 func idleNow(tree *Tree) []string {
 	kept, _ := filepath.Glob(filepath.Join(tree.branches[0].Dir, idlePrefix+"*"))
 	return kept
@@ -69,8 +69,8 @@ func create(t *testing.T, tree *Tree, name string, l Limits) *Group {
 	return g
 }
 
-// TestUsedAgain: a group that is used again is the same folder under the next sandbox's name, with the same limits, and tells the next
-// sandbox nothing of the one before, nor the other way round.
+// TestUsedAgain: a reused group is the same folder with the next sandbox's name and the same limits, and neither sandbox
+// sees the other's figures.
 func TestUsedAgain(t *testing.T) {
 	tree := openV1(t)
 	limits := Limits{MemoryBytes: 32 << 20, CPUMillis: 1500, Pids: 20}
@@ -80,7 +80,7 @@ func TestUsedAgain(t *testing.T) {
 		was[filepath.Dir(b.Dir)], _ = os.Stat(b.Dir)
 	}
 	const outOfMemory = "head -c 100000000 /dev/zero | tail > /dev/null; true"
-	// What is read from disk first is charged to who reads it, so it is not the group.
+	// Pages read from disk are charged to their first reader, so the group must not be that.
 	if err := exec.Command("/bin/sh", "-c", "head -c 1 /dev/zero | tail").Run(); err != nil {
 		t.Fatal(err)
 	}
@@ -132,7 +132,7 @@ func TestUsedAgain(t *testing.T) {
 	remove(t, third)
 }
 
-// TestNotUsedAgain lists when a group is removed and not kept, or kept and not taken.
+// TestNotUsedAgain lists when a group is removed instead of kept, or kept and not taken.
 func TestNotUsedAgain(t *testing.T) {
 	limits := Limits{MemoryBytes: 64 << 20, CPUMillis: 1000, Pids: 20}
 	t.Run("other limits", func(t *testing.T) {
@@ -215,8 +215,8 @@ func TestNotUsedAgain(t *testing.T) {
 	})
 }
 
-// TestIdleGroupsOfTheDead: who finds the folders of a process that was killed removes what it kept for later, and a group that it had just
-// given a sandbox's name in some hierarchies and not yet in others.
+// TestIdleGroupsOfTheDead: clean-up after a killed process removes its idle groups, and one that was being renamed for a
+// sandbox.
 func TestIdleGroupsOfTheDead(t *testing.T) {
 	tree := openV1(t)
 	limits := Limits{MemoryBytes: 64 << 20, CPUMillis: 1000, Pids: 20}

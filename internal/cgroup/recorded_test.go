@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// TestRecorded: of what a record names only control groups of a tree's name are believed, and those that are gone are none.
+// TestRecorded: only existing control groups with a tree's name are accepted from a record.
 func TestRecorded(t *testing.T) {
 	tree := open(t)
 	group := tree.Dirs()[0]

@@ -13,7 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// own is the folder of this process's group in the first hierarchy whose mount says type and option, or "" where there is none.
+// own is the folder of this process's group in the first hierarchy with this mount type and option, or "".
 func own(t testing.TB, fsType, option string) string {
 	t.Helper()
 	mounts, err := os.ReadFile("/proc/self/mounts")
@@ -39,7 +39,7 @@ func own(t testing.TB, fsType, option string) string {
 	return ""
 }
 
-// makeGroup makes an empty group below this process's, or skips the test where it may not.
+// makeGroup makes an empty group below this process's, or skips the test.
 func makeGroup(t *testing.T, parent string) string {
 	t.Helper()
 	if parent == "" {

@@ -24,7 +24,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// shell is an order for a script, with no control group and the null device for everything.
+// shell is an order for a script, without a control group and with the null device for everything.
 func shell(t testing.TB, script string) *fork.Order {
 	t.Helper()
 	null, err := os.OpenFile(os.DevNull, os.O_RDWR, 0)
@@ -37,7 +37,7 @@ func shell(t testing.TB, script string) *fork.Order {
 		Files: []int{fd, fd, fd}}
 }
 
-// output starts the order with descriptor 1 as a pipe and returns what the program wrote. It must exit with 0.
+// output starts the order with descriptor 1 as a pipe and returns the program's output. It must exit with 0.
 func output(t testing.TB, o *fork.Order) string {
 	t.Helper()
 	r, w, err := os.Pipe()
@@ -72,7 +72,7 @@ func wait(t testing.TB, pid int) (ws syscall.WaitStatus) {
 	}
 }
 
-// children lists the children of this process; whoever executed it may have left it some.
+// children lists this process's children; its executor may have left it some.
 func children(t testing.TB) (pids string) {
 	t.Helper()
 	threads, err := filepath.Glob("/proc/self/task/*/children")
@@ -102,9 +102,10 @@ func descriptors(t testing.TB) string {
 	return strings.Join(all, "\n")
 }
 
-// TestEveryStepFails makes each step fail that can: the error names it and the errno, and neither a child nor a descriptor is left.
+// TestEveryStepFails makes each possible step fail: the error names it and the errno, and neither a child nor a descriptor
+// is left.
 func TestEveryStepFails(t *testing.T) {
-	// What root may do without a user namespace fails in one that has no ids yet.
+	// What root may do without a user namespace fails in a namespace without ids.
 	other := uintptr(unix.CLONE_NEWUSER)
 	denied := []error{unix.EPERM, unix.EINVAL}
 	if os.Geteuid() != 0 {
@@ -181,8 +182,8 @@ func readOnly(t testing.TB) int {
 	return int(f.Fd())
 }
 
-// TestMounts: a child sees the mounts of the namespace that it was given, and its program by a descriptor alone; where there is no
-// such namespace it is not spawned.
+// TestMounts: a child sees the mounts of its given namespace, and its program by descriptor only; without such a namespace
+// it is not spawned.
 func TestMounts(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("joining a mount namespace needs root")
@@ -238,7 +239,7 @@ func TestMounts(t *testing.T) {
 	}
 }
 
-// TestNUL: what the kernel would cut short is refused before there is a child.
+// TestNUL: strings that the kernel would truncate are refused before there is a child.
 func TestNUL(t *testing.T) {
 	for name, spoil := range map[string]func(o *fork.Order){
 		"argument":    func(o *fork.Order) { o.Argv = []string{"sh\x00"} },
@@ -255,8 +256,8 @@ func TestNUL(t *testing.T) {
 	}
 }
 
-// TestSearch looks for the program as execvp(3) does: what is not there or may not be executed is passed over, and a refusal is told
-// rather than the absence in the last folder.
+// TestSearch looks for the program like execvp(3): missing files and files that may not be executed are skipped, and a
+// refusal is reported rather than the last folder's ENOENT.
 func TestSearch(t *testing.T) {
 	dir := t.TempDir()
 	if err := os.Chmod(dir, 0o755); err != nil {
@@ -301,8 +302,8 @@ func TestSearch(t *testing.T) {
 	}
 }
 
-// TestFiles gives descriptors in an order in which each would be overwritten by another before its turn, and some twice. The child has
-// these and no other, also none that was opened for all to inherit.
+// TestFiles gives descriptors in an order in which each would be overwritten by another, and some twice. The child has
+// exactly these, and no inheritable one.
 func TestFiles(t *testing.T) {
 	leak, err := unix.Open("/etc/passwd", unix.O_RDONLY, 0) // without O_CLOEXEC
 	if err != nil {
@@ -346,7 +347,7 @@ func TestFiles(t *testing.T) {
 	}
 }
 
-// TestBirth looks at a child from inside: signals, session, directory, environment, limits.
+// TestBirth examines a child from inside: signals, session, directory, environment, limits.
 func TestBirth(t *testing.T) {
 	o := shell(t, "grep -E '^Sig(Blk|Ign):' /proc/self/status; cut -d' ' -f5,6 /proc/$$/stat; echo $$ $$; pwd; "+
 		"echo \"$A $HOME\"; ulimit -Hn; ulimit -Sn; ulimit -f")
@@ -364,7 +365,7 @@ func TestBirth(t *testing.T) {
 	}
 }
 
-// TestPIDFD: the pidfd is that of the child, and closes with exec in every other.
+// TestPIDFD: the pidfd is the child's, and close-on-exec.
 func TestPIDFD(t *testing.T) {
 	o := shell(t, "exit 3")
 	o.PIDFD = true
@@ -419,7 +420,7 @@ func TestTerminal(t *testing.T) {
 	}
 }
 
-// TestIdentity: all ids are the other's, and no group or capability of root's is left.
+// TestIdentity: all ids are the new ones, and no group or capability of root's is left.
 func TestIdentity(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("only root becomes another")
@@ -442,7 +443,7 @@ func TestIdentity(t *testing.T) {
 	}
 }
 
-// TestNamespaces: the first process of a new user namespace is nobody there, and keeps the capabilities that it was promised alone.
+// TestNamespaces: the first process of a new user namespace is unmapped there, and keeps only the requested capabilities.
 func TestNamespaces(t *testing.T) {
 	o := shell(t, "grep ^CapEff: /proc/self/status; echo $$; id -u")
 	o.Namespaces = unix.CLONE_NEWUSER | unix.CLONE_NEWPID

@@ -16,8 +16,8 @@ import (
 	"github.com/glovebox-dev/glovebox/internal/fork"
 )
 
-// TestSpawn: a process that is spawned as somebody is that one in all its ids, without groups, and the owner of the user namespace that is made
-// with it; whoever started it is still who they were, and its parent.
+// TestSpawn: a process spawned under an identity has it in all ids, without groups, and owns the user namespace made with
+// it; the starter's identity is unchanged, and it is the parent.
 func TestSpawn(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("SKIPPED, NOT TESTED: only root can be spawned as another")
@@ -77,7 +77,7 @@ func TestSpawn(t *testing.T) {
 		})
 	}
 	t.Run("who owns its user namespace", func(t *testing.T) {
-		// The owner has all capabilities over it, so only who was spawned as the owner may map its ids.
+		// The owner has all capabilities over it, so only a process spawned as the owner may map its ids.
 		o := shell(t, "sleep 60")
 		o.As, o.Namespaces, o.PIDFD = &fork.Identity{UID: uid, GID: gid}, unix.CLONE_NEWUSER, true
 		pid, pidfd, err := o.Start()
@@ -115,7 +115,7 @@ func TestSpawn(t *testing.T) {
 	})
 }
 
-// TestSpawnFails: where it cannot be spawned, or fails later, there is neither a maker nor a process left, and the error says which it was.
+// TestSpawnFails: after a failure neither a maker nor a process is left, and the error names the step.
 func TestSpawnFails(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("SKIPPED, NOT TESTED: only root can be spawned as another")

@@ -20,7 +20,7 @@ import (
 
 const guestName = "glovebox-guest-linux-" + runtime.GOARCH
 
-// openDir is a folder that others may look into; those of t.TempDir are closed to them.
+// openDir is a folder that others can enter, unlike t.TempDir.
 func openDir(t *testing.T) string {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "libexec-")
@@ -78,7 +78,7 @@ func TestWithoutAPlaceToBuildTheErrorSaysMake(t *testing.T) {
 	}
 }
 
-// ownSource skips a test where nothing is built of this module's source, as it is another user's.
+// ownSource skips a test if this module's source belongs to another user, as nothing is built of it then.
 func ownSource(t *testing.T) {
 	t.Helper()
 	if dir, ok := sourceDir(); ok {
@@ -113,7 +113,7 @@ func TestBuiltOnceForEachSource(t *testing.T) {
 	}
 }
 
-// TestPlantedBuild: what others could have put into the cache is no program of ours, and nothing is built or removed beside it.
+// TestPlantedBuild: a cached program that others could have written is not used, and nothing is built or removed beside it.
 func TestPlantedBuild(t *testing.T) {
 	if runtime.GOOS != "linux" || len(embedded) > 0 {
 		t.Skip("the guest is a program for Linux, and not taken from the cache where it is embedded")
@@ -266,7 +266,7 @@ func TestSealedProgramRuns(t *testing.T) {
 	}
 }
 
-// TestRunscBeginsInItsOwnEntry: a start of gVisor's is five programs, and each would wait 11 ms if the linker were not told where they begin.
+// TestRunscBeginsInItsOwnEntry: gVisor's start executes five programs, and each would wait 11 ms without the entry point.
 func TestRunscBeginsInItsOwnEntry(t *testing.T) {
 	if runtime.GOOS != "linux" {
 		t.Skip("runsc is a program for Linux")
@@ -291,7 +291,7 @@ func TestRunscBeginsInItsOwnEntry(t *testing.T) {
 	if _, err := text.ReadAt(begins, int64(program.Entry-text.Addr)); err != nil {
 		t.Fatal(err)
 	}
-	// That the number of membarrier(2) is put where the kernel looks for it.
+	// The number of membarrier(2) is where the kernel looks for it.
 	want := map[string][]byte{"amd64": {0xb8, 0x44, 0x01, 0x00}, "arm64": {0x68, 0x23, 0x80, 0xd2}}[runtime.GOARCH]
 	if !bytes.Equal(begins, want) {
 		t.Errorf("it begins with % x, not % x", begins, want)

@@ -105,7 +105,7 @@ func TestPlantedSource(t *testing.T) {
 	}
 }
 
-// TestPlaces: what code may not write is what this program would look at next, and no more.
+// TestPlaces: the places closed to code are exactly those that this program would use.
 func TestPlaces(t *testing.T) {
 	if len(embedded) > 0 {
 		t.Skip("the programs are embedded in this test program")

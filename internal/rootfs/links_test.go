@@ -9,7 +9,7 @@ import (
 	"github.com/glovebox-dev/glovebox/internal/guest/confine"
 )
 
-// TestLinksOut: what a root that may be a stranger's shows lies in it, and is opened without following a link that is put there later.
+// TestLinksOut: what a foreign root shows lies in it, and is opened without following links that are put there later.
 func TestLinksOut(t *testing.T) {
 	dir, err := filepath.EvalSymlinks(t.TempDir())
 	if err != nil {

@@ -75,7 +75,7 @@ func TestJudge(t *testing.T) {
 	}
 }
 
-// TestWhoCouldHavePlantedIt opens run folders below a folder that everybody may come into, as /run and /tmp are.
+// TestWhoCouldHavePlantedIt opens run folders below a folder that everybody can enter, such as /run and /tmp.
 func TestWhoCouldHavePlantedIt(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("SKIPPED, NOT TESTED: only root can give folders to another user")

@@ -18,7 +18,7 @@ var variants = map[string]Options{
 	"nested":        {NestedFilters: true},
 }
 
-// machine runs a program on one call's data, as the kernel would, and counts the instructions that were reached.
+// machine runs a program on one call's data, like the kernel, and counts the executed instructions.
 type machine struct {
 	program []unix.SockFilter
 	reached []bool
@@ -72,8 +72,8 @@ func (m *machine) run(t testing.TB, arch uint32, nr int, args [6]uint64) uint32 
 	return 0
 }
 
-// TestCompiledEqualsPolicy walks every system call number and the edges of every argument rule: the program answers what the
-// policy's own tables say. A rule that is compiled wrongly, or a jump that is off by one, shows here.
+// TestCompiledEqualsPolicy checks every system call number and the edges of every argument rule against the policy's tables.
+// It finds wrongly compiled rules and wrong jumps.
 func TestCompiledEqualsPolicy(t *testing.T) {
 	for name, o := range variants {
 		t.Run(name, func(t *testing.T) {
@@ -118,7 +118,7 @@ func TestCompiledEqualsPolicy(t *testing.T) {
 	}
 }
 
-// TestRefused names what must never be allowed, so that a slip in the long list of allowed calls is seen.
+// TestRefused names calls that must never be allowed, to catch slips in the long list of allowed ones.
 func TestRefused(t *testing.T) {
 	refused := []int{
 		unix.SYS_UNSHARE, unix.SYS_SETNS, unix.SYS_MOUNT, unix.SYS_UMOUNT2, unix.SYS_PIVOT_ROOT, unix.SYS_CHROOT,

@@ -1,5 +1,5 @@
-// Package podman_test is the contract's suites on Podman's engine. They are a package of their own so that they run beside those on
-// Docker's; what the tests of internal/backend/docker look at closely, they look at on both engines.
+// Package podman_test runs the contract's suites on Podman's engine. It is a package of its own to run in parallel with
+// Docker's. The tests of internal/backend/docker cover details on both engines.
 package podman_test
 
 import (
@@ -23,13 +23,13 @@ func TestSuite(t *testing.T)  { backendtest.Run(t, open) }
 func TestWalls(t *testing.T)  { backendtest.Walls(t, open) }
 func TestMatrix(t *testing.T) { backendtest.Matrix(t, open) }
 
-// The attack corpus, one attack at a time: Docker has it at once as well.
+// The attack corpus, one attack at a time: on Docker many run at once.
 func TestAttacks(t *testing.T) {
 	host(t) // nothing is planted where there is no engine
 	backendtest.AttacksAlone(t, open)
 }
 
-// host is where the engine listens. The test is skipped where it does not.
+// host is the engine's address. Without one the test is skipped.
 func host(t *testing.T) string {
 	t.Helper()
 	if testing.Short() {
@@ -38,7 +38,7 @@ func host(t *testing.T) string {
 	return backendtest.EngineHost(t, docker.Podman)
 }
 
-// open opens a backend that is closed at the end of the test, when its engine has no container of it.
+// open opens a backend that closes at the end of the test, when its engine has no more containers of it.
 func open(t *testing.T) sandbox.Backend {
 	t.Helper()
 	return openIn(t, host(t), filepath.Join(t.TempDir(), "run"))
@@ -59,7 +59,7 @@ func openIn(t *testing.T, host, run string) sandbox.Backend {
 	return b
 }
 
-// left asks the engine itself which containers there are of a run folder: each shows the folder of its guest's socket.
+// left asks the engine for the containers of a run folder: each mounts the folder of its guest's socket.
 func left(t *testing.T, host, run string) (names []string) {
 	t.Helper()
 	engine, err := client.New(client.WithHost(host))
@@ -83,7 +83,7 @@ func left(t *testing.T, host, run string) (names []string) {
 	return names
 }
 
-// TestLeft: a container that is there is seen, or that none is left would mean nothing.
+// TestLeft: an existing container is found; otherwise finding none would mean nothing.
 func TestLeft(t *testing.T) {
 	host, run := host(t), filepath.Join(t.TempDir(), "run")
 	box, err := openIn(t, host, run).Create(t.Context(), sandbox.Spec{ID: sandbox.NewID(), Limits: sandbox.DefaultLimits, User: sandbox.DefaultUser, Env: sandbox.DefaultEnv})

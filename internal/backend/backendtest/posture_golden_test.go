@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-// TestGoldenRecord: what drifts is told in lines, what is of other hosts is not missed, and words about facts outlive an update.
+// TestGoldenRecord: differences are reported by line, facts of other hosts are not missed, and comments survive an update.
 func TestGoldenRecord(t *testing.T) {
 	const text = `# why a is so
 a: 1

@@ -13,7 +13,7 @@ import (
 	"github.com/glovebox-dev/glovebox/sandbox"
 )
 
-// decoded is a call as a zygote's fork is to make it: memory is where an argument points to.
+// decoded is a call as a zygote's fork will make it: memory is an argument's target.
 type decoded struct {
 	number uint64
 	args   [6]uint64
@@ -24,7 +24,7 @@ type decoded struct {
 	skip   uint16
 }
 
-// decode reads the form that AppendCalls documents, by its documentation alone. Pointers within the data are left as offsets, and listed.
+// decode reads the form that AppendCalls documents. Pointers within the data stay offsets, and are listed.
 func decode(t *testing.T, b []byte) (calls []decoded, pointers map[uint32]uint32, data []byte) {
 	t.Helper()
 	next := func(n int) []byte {
@@ -64,7 +64,7 @@ func decode(t *testing.T, b []byte) (calls []decoded, pointers map[uint32]uint32
 	return calls, pointers, data
 }
 
-// compare says whether decoded calls are those that were encoded.
+// compare checks that decoded calls equal the encoded ones.
 func compare(t *testing.T, calls []Call) {
 	t.Helper()
 	prefix := []byte("before")
@@ -138,8 +138,8 @@ func noise(r *rand.Rand, n int) []byte {
 	return b
 }
 
-// TestEntry says what a fork does to itself, in the order that makes it right: walls that need rights come before these go, ids go before
-// capabilities, and the filter comes last, as it lets none of this through.
+// TestEntry checks the order of a fork's calls: layers that need rights come before the rights are dropped, ids before
+// capabilities, and the filter last, as it permits none of this.
 func TestEntry(t *testing.T) {
 	p := &Plan{Code: sandbox.User{UID: 1000, GID: 1001}, Landlock: Ruleset{Handled: 1}, Seccomp: bytes.Repeat([]byte{1, 2, 3, 4, 5, 6, 7, 8}, 5),
 		Limits:  []Rlimit{{Resource: unix.RLIMIT_CORE}, {Resource: unix.RLIMIT_NOFILE, Soft: 4096, Hard: 4096}},

@@ -9,7 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// TestCloneTree: a link in the place of a source, or on the way to it, is followed only where the host's own are.
+// TestCloneTree: a link in a source's path is followed only for the host's own paths.
 func TestCloneTree(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("needs root")

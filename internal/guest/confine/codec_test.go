@@ -8,7 +8,7 @@ import (
 	"github.com/glovebox-dev/glovebox/sandbox"
 )
 
-// TestPlan: a plan is read as it was written, and written in the same bytes each time, as the host tells by them whether two are one.
+// TestPlan: a plan is read as written, and always gives the same bytes, by which the host compares plans.
 func TestPlan(t *testing.T) {
 	p := &Plan{
 		ID: "id", Key: []byte{1}, Hostname: "name", Guest: sandbox.User{UID: 1, GID: 2}, Code: sandbox.User{UID: 3, GID: 4},

@@ -23,8 +23,7 @@ func check(t testing.TB, err error) {
 	}
 }
 
-// Where the kernel has no openat2 the guest goes step by step, and must come to the same end or to
-// none.
+// Without openat2 the guest walks step by step, with the same result or none.
 func TestOpenWithoutOpenat2(t *testing.T) {
 	kernel, walking := ownTree(t), ownTree(t)
 	walking.walks.Store(true)
@@ -42,7 +41,7 @@ func TestOpenWithoutOpenat2(t *testing.T) {
 		"loop", "loop/x", "magic", "magic/etc", "fd", "proc/fd", "proc/status", "proc/root", "root", "root/etc", "dot/dot/a/f", "..", "../" + filepath.Base(dir) + "/a/f", "/etc", "a/../a/f"}
 	flags := map[string]int{"read": unix.O_RDONLY | openAlways, "path": openPath, "nofollow": openPath | unix.O_NOFOLLOW,
 		"folder": openFolder, "write": unix.O_WRONLY | openAlways}
-	// No link on /proc is followed, be it an ordinary one, nor any ".." below a folder: neither is ever needed.
+	// No link on /proc is followed, not even an ordinary one, nor any ".." below a folder: neither is ever needed.
 	stricter := map[string]bool{"proc/fd": true, "proc/status": true, "proc/root": true, "a/../a/f": true}
 	for _, path := range paths {
 		for kind, flag := range flags {
@@ -77,7 +76,7 @@ func identify(tr *tree, dir int, path string, flags int, resolve uint64) ([2]uin
 	return [2]uint64{uint64(st.Dev), st.Ino}, err
 }
 
-// The threads are the code's user, and no other thread of the process is, however many are spawned from them.
+// These threads are the code's user, and no other thread is, however many they spawn.
 func TestThreadsKeepTheirUserToThemselves(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("only root can be another user")

@@ -9,7 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A folder is read in parts that fit a budget; the parts hold every name once, in order.
+// A folder is read in parts that fit a budget; together they contain every name once, in order.
 func TestNamesInParts(t *testing.T) {
 	dir := t.TempDir()
 	var want []string
@@ -52,7 +52,7 @@ func FuzzDirents(f *testing.F) {
 	})
 }
 
-// The way back up from a folder that was moved is not taken.
+// A walk never goes back up from a folder that was moved.
 func TestDescentNoticesAMove(t *testing.T) {
 	dir := t.TempDir()
 	path := dir

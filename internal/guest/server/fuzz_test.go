@@ -10,7 +10,7 @@ import (
 	"github.com/glovebox-dev/glovebox/internal/guest/wire"
 )
 
-// plain returns a server that is no pid 1.
+// plain returns a server that is not pid 1.
 func plain(t testing.TB) *Server {
 	t.Helper()
 	s, err := New(Config{Key: [32]byte{1}, ID: "fuzz"})
@@ -20,7 +20,7 @@ func plain(t testing.TB) *Server {
 	return s
 }
 
-// FuzzPreamble says anything first. Nobody who does not show the key gets a byte.
+// FuzzPreamble sends any first bytes. Without the key nobody gets a byte.
 func FuzzPreamble(f *testing.F) {
 	f.Add([]byte(guest.Magic + "\x00"))
 	f.Add([]byte(guest.Magic + "\x01" + string(make([]byte, 32))))
@@ -48,8 +48,8 @@ func FuzzPreamble(f *testing.F) {
 	})
 }
 
-// FuzzRequest sends any body as any request that touches neither processes nor files of the machine that fuzzes, and any second
-// message after it. Each is answered or reset, and the server ends in order.
+// FuzzRequest sends any body as any request that touches neither processes nor files of this machine, then any second
+// message. Each is answered or reset, and the server ends normally.
 func FuzzRequest(f *testing.F) {
 	for _, m := range []guest.Message{&guest.Hello{}, &guest.Attach{ID: "x", Stdout: 5}, &guest.Input{ID: "x", Data: []byte("abc")},
 		&guest.Ack{ID: "x", Exit: true}, &guest.Signal{ID: "x", Signal: 9}, &guest.Resize{ID: "x", Rows: 1, Cols: 2}, &guest.List{},
@@ -122,7 +122,7 @@ func FuzzStat(f *testing.F) {
 	f.Fuzz(func(t *testing.T, in []byte) { parseStat(77, in) })
 }
 
-// restOfStat is what stands behind the session: the time of birth is 123456.
+// restOfStat is what follows the session; the start time is 123456.
 const restOfStat = " 0 -1 4194560 98 0 0 0 1 2 3 4 20 0 1 0 123456 2600960 256 18446744073709551615 1 1 0 0 0"
 
 func TestParseStat(t *testing.T) {

@@ -9,7 +9,7 @@ import (
 	"github.com/glovebox-dev/glovebox/sandbox"
 )
 
-// The output of a reaped process is awaited while others of its execution are being killed, but not for ever.
+// A reaped process's output is awaited while other processes of its execution are being killed, but not for ever.
 func TestOutputIsAwaitedWhileOthersAreKilled(t *testing.T) {
 	r, w, err := os.Pipe()
 	if err != nil {

@@ -8,7 +8,7 @@ import (
 	"github.com/glovebox-dev/glovebox/internal/guest"
 )
 
-// As many executions as there may be, all of them with the longest names, make one message.
+// The largest number of executions, with the longest names, fits one message.
 func TestTheLongestListIsOneMessage(t *testing.T) {
 	var m guest.Processes
 	for _, argv := range [][]string{{strings.Repeat("x", 1000)}, make([]string, 1000), strings.Split(strings.Repeat("y ", 1000), " ")} {

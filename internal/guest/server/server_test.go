@@ -19,10 +19,10 @@ import (
 
 var key = [32]byte{5}
 
-// stepTimeout bounds what may hang. Nothing that works takes so long, however busy the machine.
+// stepTimeout bounds what may hang, far above the time that anything takes on a busy machine.
 const stepTimeout = 2 * time.Minute
 
-// unique is in the ids of executions: their processes are looked for in all of /proc, where other tests have theirs.
+// unique is part of execution ids: their processes are searched in all of /proc, where other tests have theirs.
 var unique = strconv.Itoa(os.Getpid()) + "-server"
 
 // ordinary returns a server inside the test's own process, whose other children are not the server's.
@@ -66,7 +66,7 @@ func settle(t *testing.T, what string, now func() int, before int) {
 	}
 }
 
-// Close leaves no process, goroutine or descriptor, whatever was going on.
+// Close leaves no process, goroutine or descriptor, whatever was running.
 func TestCloseLeavesNothing(t *testing.T) {
 	ctx, cancel := context.WithTimeout(context.Background(), stepTimeout)
 	defer cancel()
@@ -110,7 +110,7 @@ func TestCloseLeavesNothing(t *testing.T) {
 	}
 }
 
-// A broken connection ends alone: neither another connection nor a process of its own suffers.
+// A broken connection affects neither other connections nor its own processes.
 func TestBrokenConnectionEndsAlone(t *testing.T) {
 	ctx, cancel := context.WithTimeout(context.Background(), stepTimeout)
 	defer cancel()
@@ -143,7 +143,7 @@ func TestBrokenConnectionEndsAlone(t *testing.T) {
 	}
 }
 
-// A message whose body does not parse, or that is no request, ends its call alone.
+// A message with a malformed body, or that is not a request, ends only its call.
 func TestBrokenMessagesEndTheirCallAlone(t *testing.T) {
 	s := ordinary(t)
 	defer s.Close()

@@ -9,8 +9,8 @@ import (
 	"github.com/glovebox-dev/glovebox/internal/guest"
 )
 
-// FuzzUnpack takes bytes for entries and content. Whatever they say, nothing appears outside the base, and a planted link
-// is not written through.
+// FuzzUnpack takes bytes as entries and content. Nothing may appear outside the base, and a planted link must not be written
+// through.
 func FuzzUnpack(f *testing.F) {
 	entry := func(path string, typ guest.FileType, size uint64, target string) []byte {
 		m := guest.FileInfo{Path: path, Type: typ, Size: size, Target: target, Mode: 0o6777}

@@ -9,7 +9,7 @@ import (
 	"github.com/hashicorp/yamux"
 )
 
-// mux is what this package and a well-kept library of the same purpose have in common, so that each can be measured.
+// mux is the common part of this package and a comparable library, to measure both.
 type mux struct {
 	name   string
 	open   func() (half, error)
@@ -53,7 +53,7 @@ func muxes(b *testing.B) []mux {
 	}
 }
 
-// noDelay hides what else a connection can do, so that both are given the same.
+// noDelay hides a connection's other methods, so that both get the same.
 type noDelay struct{ net.Conn }
 
 func each(b *testing.B, f func(b *testing.B, m mux)) {
@@ -95,7 +95,7 @@ func BenchmarkCall(b *testing.B) {
 	})
 }
 
-// BenchmarkPing sends small messages to and fro on one stream.
+// BenchmarkPing sends small messages back and forth on one stream.
 func BenchmarkPing(b *testing.B) {
 	each(b, func(b *testing.B, m mux) {
 		go func() {
@@ -124,7 +124,7 @@ func BenchmarkThroughput(b *testing.B) {
 	each(b, func(b *testing.B, m mux) { throughput(b, m) })
 }
 
-// BenchmarkThroughputBesideStopped does it while the reader of another stream has stopped.
+// BenchmarkThroughputBesideStopped does it while another stream's reader has stopped.
 func BenchmarkThroughputBesideStopped(b *testing.B) {
 	each(b, func(b *testing.B, m mux) {
 		slow, err := m.open()
@@ -178,8 +178,8 @@ func throughput(b *testing.B, m mux) {
 	}
 }
 
-// BenchmarkPingBesideBulk measures small messages to and fro while another stream carries as much as it can: how long the one
-// waits for the other. The worst of the round trips is reported too.
+// BenchmarkPingBesideBulk measures small round trips beside a stream at full load: how long the one waits for the other. It
+// also reports the worst round trip.
 func BenchmarkPingBesideBulk(b *testing.B) {
 	each(b, func(b *testing.B, m mux) {
 		bulk, err := m.open()

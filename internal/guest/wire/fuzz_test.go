@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// FuzzSession plays a hostile peer against both sides: a session must end by itself once the peer has, whatever it was sent, with
-// every goroutine gone. Streams are read and written meanwhile.
+// FuzzSession is a hostile peer for both sides: once the peer ends, the session must end with all its goroutines, whatever
+// it received. Streams are read and written meanwhile.
 func FuzzSession(f *testing.F) {
 	join := func(frames ...[]byte) []byte { return bytes.Join(frames, nil) }
 	f.Add(join(frame(1, frameData, "\x01\x00\x00\x00\x05x"), frame(1, frameEnd, "")))
@@ -75,7 +75,7 @@ func use(s *Session, side Side, wg *sync.WaitGroup) {
 	}
 }
 
-// FuzzReadMessage reads hostile messages: what comes out is what a plain reading of the format gives.
+// FuzzReadMessage compares reading hostile messages with a plain reading of the format.
 func FuzzReadMessage(f *testing.F) {
 	f.Add([]byte("\x03\x00\x00\x00\x07abc\x00\x00\x00\x00\x01"))
 	f.Add([]byte("\xff\xff\xff\xff\x01"))
@@ -98,7 +98,7 @@ func FuzzReadMessage(f *testing.F) {
 	})
 }
 
-// FuzzFields reads hostile fields in every way there is.
+// FuzzFields reads hostile fields in every possible way.
 func FuzzFields(f *testing.F) {
 	f.Add(AppendString(AppendInt(AppendUint(nil, 1, 300), 2, -5), 3, "text"))
 	f.Add([]byte{0x80})

@@ -16,7 +16,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// socketPair returns two ends of a unix socket, which is what carries a session in earnest.
+// socketPair returns the two ends of a unix socket, as in production.
 func socketPair(t testing.TB) (a, b net.Conn) {
 	t.Helper()
 	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, 0)
@@ -42,7 +42,7 @@ func sessions(t testing.TB) (host, guest *Session) {
 	return host, guest
 }
 
-// echo serves streams by sending back what comes.
+// echo serves streams by sending back their data.
 func echo(s *Session, wg *sync.WaitGroup) {
 	for {
 		st, err := s.Accept()
@@ -179,7 +179,7 @@ func TestMessageThatIsTooLongResets(t *testing.T) {
 	}
 }
 
-// What came before the peer's reset is read, and then the reset; after an own reset nothing is.
+// Data from before the peer's reset is read, then the reset; after an own reset nothing is read.
 func TestReset(t *testing.T) {
 	host, guest := sessions(t)
 	st := open(t, host)
@@ -223,7 +223,7 @@ func TestResetWakesEveryone(t *testing.T) {
 	}
 }
 
-// A stream that nobody reads takes its credit, and no more; others go on at full size.
+// An unread stream uses up its credit and no more; others continue at full speed.
 func TestSlowStreamHoldsNobodyUp(t *testing.T) {
 	host, guest := sessions(t)
 	stuck := make(chan int, 1)
@@ -258,7 +258,7 @@ func TestSlowStreamHoldsNobodyUp(t *testing.T) {
 	wg.Wait()
 }
 
-// A connection that the peer does not read holds up its writers, and a reset still frees them.
+// A connection that the peer does not read blocks its writers, and a reset still frees them.
 func TestConnectionThatNobodyReads(t *testing.T) {
 	a, _ := socketPair(t)
 	host := NewSession(a, Host)
@@ -332,7 +332,7 @@ func frame(id uint32, kind uint8, payload string) []byte {
 
 func credit(n uint32) string { return string(binary.LittleEndian.AppendUint32(nil, n)) }
 
-// What breaks the rules of frames ends the connection; what may cross with a reset does not.
+// A violation of the frame rules ends the connection; frames that may cross with a reset do not.
 func TestBrokenFrames(t *testing.T) {
 	full := func(id uint32) (b []byte) {
 		for n := 0; n < InitialCredit; n += MaxFrame {
@@ -388,7 +388,7 @@ func TestBrokenFrames(t *testing.T) {
 	}
 }
 
-// A peer that sends and sends, and never reads the credit and the resets that it gets, is not served out of boundless memory.
+// A peer that keeps sending and never reads its credit and resets cannot exhaust memory.
 func TestPeerThatOnlySends(t *testing.T) {
 	a, b := socketPair(t)
 	s := NewSession(b, Guest)
@@ -446,7 +446,7 @@ func TestRing(t *testing.T) {
 	}
 }
 
-// A stream on which nothing was sent yet is known to its session all the same.
+// A session knows its streams before their first data.
 func TestEndOfSessionWakesAFreshStream(t *testing.T) {
 	host, _ := sessions(t)
 	st := open(t, host)
