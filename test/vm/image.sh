@@ -11,7 +11,7 @@ readonly SUITE=bookworm
 readonly DISK_SIZE=2G      # sparse; what the tests may fill
 readonly BUILD_SECONDS=900 # bound on fetching and unpacking everything
 
-# What a Debian server has that the tests meet, and the interpreters that sandboxes run.
+# Parts of a Debian server that the tests need, and the sandboxes' interpreters.
 PACKAGES=(
   systemd systemd-sysv           # init, and the owner of the cgroup tree
   dbus dbus-user-session         # how a program asks systemd for a delegated scope
@@ -31,7 +31,7 @@ in_chroot() {
   local root=$1 kernel
   kernel=$(APT_CONFIG=$MMDEBSTRAP_APT_CONFIG apt-cache depends linux-image-cloud-amd64 | awk '/Depends: linux-image/ {print $2; exit}')
   (cd "$VM_DROP" && APT_CONFIG=$MMDEBSTRAP_APT_CONFIG apt-get -qq -o APT::Sandbox::User=root download "$kernel")
-  # Not straight into the tree: the package's lib/ would take the place of the link to usr/lib.
+  # Not directly into the tree: the package's lib/ would replace the link to usr/lib.
   dpkg -x "$VM_DROP"/linux-image-*.deb "$VM_DROP/kernel"
   cp -r "$VM_DROP/kernel/lib/modules" "$root/usr/lib/"
   mv "$VM_DROP"/kernel/boot/vmlinuz-* "$VM_DROP/vmlinuz"
@@ -42,7 +42,7 @@ in_chroot() {
   echo '127.0.0.1 localhost glovebox-vm' >"$root/etc/hosts"
   : >"$root/etc/resolv.conf"
   : >"$root/etc/machine-id"
-  # Two ordinary users: one as adduser leaves it, with subordinate ids, and one without any.
+  # Two ordinary users: one as made by adduser, with subordinate ids, and one without.
   chroot "$root" useradd --create-home --shell /bin/bash --uid 1000 tester
   chroot "$root" useradd --create-home --shell /bin/bash --uid 1001 plain
   printf 'tester:100000:65536\n' | tee "$root/etc/subuid" >"$root/etc/subgid"
@@ -68,7 +68,7 @@ WantedBy=default.target
 UNIT
   systemctl --root="$root" -q enable vm-tests.service
   systemctl --root="$root" -q set-default multi-user.target
-  # Nothing that wakes up on its own and competes with the tests for two emulated processors.
+  # No timers and services that compete with the tests for two emulated processors.
   systemctl --root="$root" -q mask getty.target serial-getty@ttyS0.service systemd-timesyncd.service \
     systemd-update-utmp.service systemd-update-utmp-runlevel.service apt-daily.timer apt-daily-upgrade.timer \
     dpkg-db-backup.timer e2scrub_all.timer e2scrub_reap.service fstrim.timer man-db.timer motd-news.timer
@@ -83,8 +83,8 @@ if [ "${VM_IN_HOOK:-}" = yes ]; then
   exit
 fi
 
-# The mapped root of a user namespace writes into this directory, so it is open to all, under one that nobody else can list.
-# It is below /tmp because that user need not be allowed into the caller's home directory.
+# The mapped root of a user namespace writes here, so it is open to all, below a folder that nobody else can list.
+# It is below /tmp because that user may not be allowed to enter the caller's home directory.
 hidden=$(mktemp -d /tmp/glovebox-vm.XXXXXXXX)
 trap 'rm -rf "$hidden"' EXIT
 chmod 0711 "$hidden"

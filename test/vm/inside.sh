@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Runs in the virtual machine, as root, started by vm-tests.service: every suite of the plan as each of its users. The last line
-# is the mark that run.sh waits for, with the number of suites that failed.
+# Runs in the virtual machine, as root, started by vm-tests.service: every suite of the plan as each of its users. The last
+# line is the mark that run.sh waits for, with the number of failed suites.
 set -uo pipefail
 cd "$(dirname "$0")/../.." || exit 1
 here=$PWD
@@ -17,7 +17,7 @@ as() {
     --setenv=GLOVEBOX_LIBEXEC="$here/bin" -- "$@"
 }
 
-# report PACKAGE USER STATUS SECONDS tells a passing suite in a line, with all that it skipped, and a failing one in full.
+# report PACKAGE USER STATUS SECONDS prints a line for a passing suite, with its skips, and a failing one in full.
 report() {
   local package=$1 user=$2 status=$3 seconds=$4 passed skipped
   passed=$(grep -c '^--- PASS' "$log")

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Runs the suites of test/vm/suites in a virtual machine: an ordinary Debian kernel, cgroup v2 alone, systemd as init; as root
+# Runs the suites of test/vm/suites in a virtual machine: Debian's kernel, only cgroup v2, systemd as init; as root
 # and as ordinary users. qemu emulates the processor (TCG), so it needs no /dev/kvm and no privilege. `make test-vm` calls it.
 #
 #   test/vm/run.sh [SUITES]     another file instead of test/vm/suites
@@ -21,7 +21,7 @@ die() {
   exit 1
 }
 
-# image leaves root.img and vmlinuz in a directory named after the script that builds them, and drops older ones.
+# image puts root.img and vmlinuz into a directory named after the build script's digest, and removes older ones.
 image() {
   local key dir old
   key=$(sha256sum test/vm/image.sh | cut -c1-16)
