@@ -56,7 +56,7 @@ func TestFaces(t *testing.T) {
 	}{
 		{memory, "or raise it: --memory 1GiB.", "or raise limits.memory_mib to 1024."},
 		{seconds, "or raise it: --timeout 60s.", "or raise limits.timeout_s to 60."},
-		{sandbox.Hint{Code: sandbox.HintNoInput}, "Give it input with --stdin FILE.", `Give it input in "stdin".`},
+		{sandbox.Hint{Code: sandbox.HintNoInput}, "Give it input with -i or --stdin FILE.", `Give it input in "stdin".`},
 		{sandbox.Hint{Code: sandbox.HintSkipped, Count: 8, Files: []sandbox.Skipped{{Path: "a", Code: sandbox.SkipTooLarge}, {Path: "b", Code: sandbox.SkipTooLarge},
 			{Code: sandbox.SkipPipe}}},
 			"8 files were not handed back: a, b (too large), a file (a pipe), and 5 more.", "8 files were not handed back: a, b (too large), a file (a pipe), and 5 more."},
@@ -77,8 +77,8 @@ func TestFaces(t *testing.T) {
 		{sandbox.Error{Fix: "install the package bash on this host", Hint: sandbox.Hint{Code: sandbox.FixRoot}},
 			"install the package bash on this host; or choose a directory that has it: --root DIR", "install the package bash on this host"},
 		{sandbox.Error{Fix: "run as root", Unenforced: []sandbox.LimitName{"memory", "pids"}},
-			"run as root; or accept that nothing enforces memory, pids: --allow-unenforced memory,pids",
-			`run as root; or accept that nothing enforces memory, pids: "allow_unenforced": ["memory", "pids"]`},
+			`run as root; or run without: --allow-unenforced memory,pids (for all runs: allow_unenforced = ["memory", "pids"] in the configuration file)`,
+			`run as root; or run without: "allow_unenforced": ["memory", "pids"]`},
 	} {
 		if cli, http := answer.CommandLine.Fix(&c.err), answer.HTTP.Fix(&c.err); cli != c.cli || http != c.http {
 			t.Errorf("%q and %q", cli, http)

@@ -84,7 +84,7 @@ func TestHints(t *testing.T) {
 		r    sandbox.Result
 		want []string
 	}{
-		{free, idle, timeout(""), []string{"time limit of 30s", "almost no CPU time", "waited for input: there was none; give it with --stdin FILE", "the network: a sandbox has none"}},
+		{free, idle, timeout(""), []string{"time limit of 30s", "almost no CPU time", "waited for input: there was none; give it with -i or --stdin FILE", "the network: a sandbox has none"}},
 		{fed, idle, timeout(""), []string{"almost no CPU time. If it waited for the network"}},
 		{free, idle, timeout("fork: retry: Resource temporarily unavailable"), []string{"limit of 128 processes and threads. Raise it: --pids 200."}},
 		{free, outcome{usage: sandbox.Usage{PidsRefused: 1}}, timeout(""), []string{"128 processes"}},

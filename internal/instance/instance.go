@@ -238,7 +238,7 @@ func lockDead(ctx context.Context, run *os.Root, name string) (*os.File, error) 
 		if readErr != nil && !errors.Is(readErr, fs.ErrNotExist) || rec.ownerLives() {
 			return nil, err
 		}
-		select { // without the lock of births, which others want
+		select { // without the lock, which whoever makes an instance needs
 		case <-time.After(lockPause):
 		case <-ctx.Done():
 			return nil, ctx.Err()
@@ -248,11 +248,11 @@ func lockDead(ctx context.Context, run *os.Root, name string) (*os.File, error) 
 
 // tryDead tries an instance's lock once, while no process can make an instance.
 func tryDead(run *os.Root, name string) (*os.File, error) {
-	births, err := lockBirths(run)
+	making, err := lockMaking(run)
 	if err != nil {
 		return nil, err
 	}
-	defer births.Close()
+	defer making.Close()
 	lock, err := openLocked(run, path.Join(folderOf(name), lockFile), os.O_RDWR)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, errors.Join(err, removeBare(run, folderOf(name)))
