@@ -68,7 +68,6 @@ internal/engine:             sandbox internal/guest internal/guest/client intern
 internal/attack:             sandbox internal/engine internal/guest internal/guest/client internal/seccomp | golang.org/x/sys
 
 # a result in words and JSON, for every face
-internal/answer:             sandbox
 
 # integrations: they know the engine, and not each other
 internal/answer:             sandbox

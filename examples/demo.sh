@@ -67,9 +67,9 @@ left=$(cat /proc/[0-9]*/cmdline 2>/dev/null | tr '\0' '\n' | grep -c '^/workspac
 [ "$left" = 0 ] || fail "$left of its processes are left on this host"
 echo 'none of its processes is left on this host'
 
-title '4. A memory bomb, with 128 MiB and the least disk there is'
+title '4. A memory bomb, with a limit of 128 MiB'
 if [ "$ready" = 0 ]; then
-	show 137 "${run[@]}" --memory 128MiB --disk 1MiB "$here/hostile_memory.py"
+	show 137 "${run[@]}" --memory 128MiB "$here/hostile_memory.py"
 else
 	echo 'left out: nothing on this host limits the memory of your processes'
 fi

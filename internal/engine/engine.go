@@ -180,6 +180,9 @@ func checkConfig(config *Config) error {
 		}
 	}
 	config.Defaults = config.Defaults.OrDefault(sandbox.DefaultLimits)
+	if err := checkDisk(config.Defaults); err != nil {
+		return err
+	}
 	return checkEnv("default environment", config.DefaultEnv)
 }
 
