@@ -1,6 +1,7 @@
 package nolink
 
 import (
+	"errors"
 	"os"
 
 	"golang.org/x/sys/unix"
@@ -12,12 +13,12 @@ func open(path string, flag int, perm os.FileMode) (*os.File, error) {
 		how.Mode = uint64(perm.Perm()) // openat2(2): else it must be 0
 	}
 	fd, err := openat2(path, &how) // EAGAIN: another process holds a lease on the file and is asked to release it (fcntl(2))
-	switch err {
-	case nil:
+	switch {
+	case err == nil:
 		return os.NewFile(uintptr(fd), path), nil
-	case unix.ENOSYS, unix.EPERM: // an old kernel, or a seccomp filter around us that does not know the call
+	case tooOld(err): // an old kernel, or a seccomp filter around us that does not know the call
 		return openLooking(path, flag|unix.O_NOFOLLOW|unix.O_NONBLOCK, perm)
-	case unix.ELOOP:
+	case errors.Is(err, unix.ELOOP):
 		if link := refuse(path); link != nil {
 			return nil, link
 		}
@@ -25,9 +26,11 @@ func open(path string, flag int, perm os.FileMode) (*os.File, error) {
 	return nil, &os.PathError{Op: "open", Path: path, Err: err}
 }
 
+func tooOld(err error) bool { return errors.Is(err, unix.ENOSYS) || errors.Is(err, unix.EPERM) }
+
 func openat2(path string, how *unix.OpenHow) (fd int, err error) {
 	for {
-		if fd, err = unix.Openat2(unix.AT_FDCWD, path, how); err != unix.EINTR {
+		if fd, err = unix.Openat2(unix.AT_FDCWD, path, how); !errors.Is(err, unix.EINTR) {
 			return fd, err
 		}
 	}
@@ -37,15 +40,15 @@ func openat2(path string, how *unix.OpenHow) (fd int, err error) {
 func OpenPath(path string) (fd int, err error) {
 	how := unix.OpenHow{Flags: unix.O_PATH | unix.O_CLOEXEC, Resolve: unix.RESOLVE_NO_SYMLINKS}
 	fd, err = openat2(path, &how)
-	switch err {
-	case unix.ENOSYS, unix.EPERM:
+	switch {
+	case tooOld(err):
 		f, err := openLooking(path, unix.O_PATH|unix.O_NOFOLLOW, 0)
 		if err != nil {
 			return -1, err
 		}
 		defer f.Close()
 		return unix.FcntlInt(f.Fd(), unix.F_DUPFD_CLOEXEC, 0)
-	case unix.ELOOP:
+	case errors.Is(err, unix.ELOOP):
 		if link := refuse(path); link != nil {
 			return -1, link
 		}

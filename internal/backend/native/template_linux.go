@@ -193,7 +193,7 @@ func (t *template) sourcesChanged() bool {
 
 // absent reports whether nothing was there, and still nothing is.
 func (s sourceID) absent(err error) bool {
-	return s.ino == 0 && (err == unix.ENOENT || err == unix.ENOTDIR)
+	return s.ino == 0 && (errors.Is(err, unix.ENOENT) || errors.Is(err, unix.ENOTDIR))
 }
 
 func identify(path string) (sourceID, error) {
