@@ -20,7 +20,6 @@ type Face struct {
 	file    string // sends a file
 	root    string // chooses a directory as root; "" where callers cannot
 	allow   func(command string) string
-	module  string // what a module that is code of the caller's needs
 }
 
 // CommandLine speaks of flags.

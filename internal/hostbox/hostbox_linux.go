@@ -102,6 +102,16 @@ func (box *Box) Usage(context.Context) (sandbox.Usage, error) {
 	return box.usage(), nil
 }
 
+// OOMKills counts the processes that the kernel killed for want of memory, of a box that lives.
+func (box *Box) OOMKills() int64 {
+	box.mu.Lock()
+	defer box.mu.Unlock()
+	if box.last != nil { // the group may be another box's by now
+		return 0
+	}
+	return box.Group.OOMKills()
+}
+
 func (box *Box) usage() sandbox.Usage {
 	u := box.Group.Usage()
 	return sandbox.Usage{Wall: time.Since(box.Began), CPU: u.CPU, MemoryPeak: u.MemoryPeak, MemoryNow: u.MemoryNow,

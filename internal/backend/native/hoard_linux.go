@@ -109,7 +109,7 @@ func (h *hoards) punish(boxes []*Box) {
 		killBelow(box.Process.PID)
 	}
 	for _, box := range boxes {
-		if guest := box.Process.PID; box.Group.OOMKills() > mostKills || h.hasSockets(guest) {
+		if guest := box.Process.PID; box.OOMKills() > mostKills || h.hasSockets(guest) {
 			killBelow(guest)
 		}
 	}
