@@ -21,7 +21,7 @@ build: guest-amd64 guest-arm64 runsc ## bin/glovebox, a single file to ship
 
 # Whoever may not write there builds as themselves and is told the one line to run as root: root may have no Go.
 .PHONY: install
-install: build ## bin/glovebox into PREFIX/bin (/usr/local), below DESTDIR
+install: $(if $(wildcard bin/glovebox),,build) ## bin/glovebox, built by make build, into PREFIX/bin (/usr/local), below DESTDIR
 	@bash scripts/install.sh '$(DESTDIR)$(PREFIX)/bin'
 
 # For this processor alone and side by side, compiled as the tests and vet are, which share it: what the demo and the tests run.

@@ -15,7 +15,7 @@ const (
 	HintNotStarted  HintCode = "not_started"       // it was canceled before it ran
 	HintRejected    HintCode = "rejected"          // the policy allows Names and not Name; nothing ran
 	HintLost        HintCode = "lost"              // the sandbox is gone; ExitCode or Signal is that of its guest, where known
-	HintNoCommand   HintCode = "command_not_found" // no program Name is in the sandbox
+	HintNoCommand   HintCode = "command_not_found" // no program Name is in the sandbox; Others would do
 	HintNoFile      HintCode = "program_not_found" // there is no file Name to execute
 	HintNoLoader    HintCode = "no_interpreter"    // the file Name asks for an interpreter or loader that is not there
 	HintNotProgram  HintCode = "not_executable"    // the file Name cannot be executed
@@ -43,6 +43,7 @@ const (
 	HintMissingFile HintCode = "missing_file"        // the file Name is not there; Name may be ""
 	HintReadOnly    HintCode = "read_only"           // the place Name cannot be written to; Name may be ""
 	HintOutside     HintCode = "outside"             // the path Name lies outside of what a sandbox has for files
+	HintTerminal    HintCode = "no_terminal"         // it opened a terminal of its own, which its spec does not allow
 	HintFence       HintCode = "markdown_fence"      // the code begins with a Markdown fence
 	HintESModule    HintCode = "es_module"           // an ECMAScript module calls require
 )

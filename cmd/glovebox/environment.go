@@ -22,7 +22,7 @@ type environmentFlags struct {
 
 func (f *environmentFlags) add(flags *pflag.FlagSet) {
 	flags.StringArrayVarP(&f.env, "env", "e", nil, "set a variable, `NAME=VALUE`; nothing is inherited (repeatable)")
-	flags.StringArrayVar(&f.envFiles, "env-file", nil, "set the variables in `FILE`, in Docker's format (repeatable)")
+	flags.StringArrayVar(&f.envFiles, "env-file", nil, "set the variables in `FILE`, NAME=VALUE a line (repeatable)")
 	flags.StringSliceVar(&f.passEnv, "pass-env", nil, "hand on our variable `NAME` (repeatable)")
 	flags.StringSliceVar(&f.passSecret, "pass-secret", nil, "the same for a `NAME` that looks like a secret (repeatable)")
 }
@@ -38,7 +38,7 @@ func looksSecret(name string) bool {
 func (a *app) environment(f *environmentFlags) ([]string, error) {
 	var env []string
 	for _, name := range f.envFiles {
-		variables, err := a.readEnvFile(name, f.passSecret)
+		variables, err := a.readEnvFile(name)
 		if err != nil {
 			return nil, err
 		}
@@ -81,9 +81,8 @@ func (a *app) passed(where, name string, secrets []string) (string, error) {
 	return name + "=" + value, nil
 }
 
-// readEnvFile reads variables in Docker's format: a line each, values as they stand, without quotes or escapes. Blank lines and those that
-// begin with # are left out. A name alone hands on our variable.
-func (a *app) readEnvFile(name string, secrets []string) ([]string, error) {
+// readEnvFile reads variables, NAME=VALUE a line, values without quotes or escapes. Blank lines and those that begin with # are left out.
+func (a *app) readEnvFile(name string) ([]string, error) {
 	text, err := a.readNamed(name, maxEnvFile, sandbox.FormatBytes(maxEnvFile))
 	if err != nil {
 		return nil, &sandbox.Error{Kind: sandbox.KindOf(invalid(err)), Op: "--env-file", Err: err}
@@ -96,13 +95,15 @@ func (a *app) readEnvFile(name string, secrets []string) ([]string, error) {
 		}
 		where := fmt.Sprintf("--env-file %s: line %d", name, i+1)
 		variable, _, assigned := strings.Cut(line, "=")
-		if variable == "" || strings.ContainsAny(variable, " \t") {
-			return nil, sandbox.Invalidf(where, "is neither NAME=VALUE nor NAME")
-		}
-		if !assigned {
-			if line, err = a.passed(where, variable, secrets); err != nil {
-				return nil, err
-			}
+		switch {
+		case variable == "" || strings.ContainsAny(variable, " \t"):
+			e := sandbox.Invalidf(where, "is not NAME=VALUE")
+			e.Fix = "write NAME=VALUE, without export and without quotes"
+			return nil, e
+		case !assigned: // code may have written the file, and must not choose which of our variables it gets
+			e := sandbox.Invalidf(where, "has no value")
+			e.Fix = "write NAME=VALUE; to hand on ours: --pass-env " + variable
+			return nil, e
 		}
 		env = append(env, line)
 	}

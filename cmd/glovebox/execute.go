@@ -53,6 +53,7 @@ func (a *app) execute(ctx context.Context, run engine.Run, f *sandboxFlags) (err
 	}
 	if !a.json {
 		err = shown.rest(result)
+		result.Hints = shown.asShown(result.Hints)
 	}
 	return a.finish(result, out, f, err)
 }
@@ -65,10 +66,11 @@ func (a *app) finish(result *sandbox.Result, out *filesOut, f *sandboxFlags, fai
 		answered.Skipped = left
 		failed = a.printJSON(answer.New(answer.CommandLine, &answered, answer.Sections...))
 	}
+	if errors.Is(failed, errReaderGone) { // as head does: there is nobody to report to
+		return exitError(exitCanceled)
+	}
 	a.report(result)
 	switch {
-	case errors.Is(failed, errReaderGone):
-		return exitError(exitCanceled)
 	case failed != nil:
 		return failed
 	}

@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"strings"
+	"syscall"
 
 	"github.com/glovebox-dev/glovebox/internal/answer"
 	"github.com/glovebox-dev/glovebox/sandbox"
@@ -10,6 +11,9 @@ import (
 
 // fail says what Glovebox failed at and what would help: with --json as the problem of the HTTP API on stdout, else in a line each on stderr.
 func (a *app) fail(err error) {
+	if errors.Is(err, syscall.EPIPE) { // the reader of a list has seen enough
+		return
+	}
 	if a.json && a.printJSON(problemOf(err)) == nil {
 		return
 	}
@@ -33,18 +37,7 @@ func textOf(err error) string {
 	if lacks := sandbox.UnenforcedOf(err); len(lacks) > 0 {
 		return "this host cannot enforce " + inWords(namesOf(lacks))
 	}
-	text := err.Error()
-	for err != nil {
-		var e *sandbox.Error
-		if !errors.As(err, &e) {
-			break
-		}
-		bare := *e
-		bare.Fix = ""
-		text = strings.Replace(text, e.Error(), bare.Error(), 1)
-		err = e.Err
-	}
-	return text
+	return answer.CommandLine.Text(err)
 }
 
 // fixOf is what would help, in the words of the command line; "" where nobody knows.

@@ -42,7 +42,7 @@ func (a *app) named(name string) (string, error) {
 			return "", &sandbox.Error{Kind: sandbox.Invalid, Err: &os.PathError{Op: "open", Path: path, Err: syscall.ELOOP}}
 		}
 		if a.mayBeCodes(at) && !isRoots(at) {
-			return "", nolink.Refuse(next, rest)
+			return "", nolink.Refuse(next)
 		}
 		to, err := os.Readlink(next)
 		if err != nil {

@@ -7,6 +7,7 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"unicode"
 
 	"github.com/spf13/cobra"
 
@@ -50,8 +51,8 @@ file is printed, and the key goes to stderr.`,
 
 // createKey makes a fresh API key, which is kept nowhere, and prints it with the line that lets it in.
 func (a *app) createKey(name, file string) error {
-	if strings.ContainsAny(name, " \t\n#") {
-		return sandbox.Invalidf("keys create", "a name has no blanks and no #")
+	if strings.ContainsFunc(name, func(r rune) bool { return r == '#' || unicode.IsSpace(r) || !unicode.IsGraphic(r) }) {
+		return sandbox.Invalidf("keys create", "a name has no blanks, no # and no control characters")
 	}
 	secret := httpd.NewSecret()
 	key, err := httpd.NewKey(name, secret)

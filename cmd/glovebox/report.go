@@ -35,7 +35,7 @@ func (a *app) handOut(r *sandbox.Result, out *filesOut, dir string) []sandbox.Sk
 		a.warn("%s was left out: %s", visibleName(f.Path), visible(f.Reason))
 	}
 	if more := len(left) + r.SkippedMore - shownLeftOut; more > 0 {
-		a.warn("and %d more were left out (--json lists them)", more)
+		a.warn("and %d more were left out", more)
 	}
 	return left
 }
@@ -43,14 +43,16 @@ func (a *app) handOut(r *sandbox.Result, out *filesOut, dir string) []sandbox.Sk
 // report says on stderr how a run went: what was weaker than asked, the hint where there is one, and on a terminal a
 // summary.
 func (a *app) report(r *sandbox.Result) {
-	// What the configuration accepts for all runs is not said on each; the JSON answer has it.
-	if !slices.Contains(a.configured, "allow-unenforced") || a.verbose {
-		for _, w := range r.Effective.Warnings {
-			a.warn("%s", w)
-		}
-		if names := r.Effective.Unenforced; len(names) > 0 {
-			a.warn("not enforced on this host, as allowed: %s", strings.Join(names, ", "))
-		}
+	for _, w := range r.Effective.Warnings {
+		a.warn("%s", w)
+	}
+	// What the configuration waives for all runs is reported only where this run named the limit; the JSON answer has it always.
+	standing := slices.Contains(a.configured, "allow-unenforced") && !a.verbose
+	waived := slices.DeleteFunc(slices.Clone(r.Effective.Unenforced), func(name string) bool {
+		return standing && !r.Requested.IsNamed(sandbox.LimitName(name))
+	})
+	if len(waived) > 0 {
+		a.warn("not enforced on this host, as allowed: %s", strings.Join(waived, ", "))
 	}
 	hints := slices.DeleteFunc(slices.Clone(r.Hints), func(h sandbox.Hint) bool { return h.Code == sandbox.HintSkipped }) // handOut has named them
 	if hint := answer.CommandLine.Hint(hints); hint != "" && !a.json && !a.quiet {

@@ -4,10 +4,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"sync"
 	"syscall"
 	"time"
 
+	"github.com/glovebox-dev/glovebox/internal/answer"
 	"github.com/glovebox-dev/glovebox/sandbox"
 )
 
@@ -32,7 +34,8 @@ type show struct {
 	app    *app
 	stdout io.Writer
 	stderr io.Writer
-	passed [3]int64 // bytes passed on, by stream
+	passed [3]int64         // bytes passed on, by stream
+	gaps   map[string]int64 // bytes that were not shown, by the name of a stream of which some were dropped
 
 	mu      sync.Mutex // guards all below
 	clock   bool       // the clock is on the terminal's last line
@@ -44,7 +47,7 @@ type show struct {
 }
 
 func (a *app) newShow() *show {
-	s := &show{app: a, stdout: forTerminal(a.Stdout), stderr: forTerminal(a.Stderr), done: make(chan struct{})}
+	s := &show{app: a, stdout: forTerminal(a.Stdout), stderr: forTerminal(a.Stderr), done: make(chan struct{}), gaps: map[string]int64{}}
 	if isTerminal(a.Stderr) && !a.quiet {
 		s.ticks.Go(s.tick)
 	}
@@ -109,6 +112,9 @@ func (s *show) end() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.hideClock()
+	if s.passed[sandbox.Stdout]+s.passed[sandbox.Stderr] > 0 && isTerminal(s.app.Stderr) {
+		fmt.Fprint(s.app.Stderr, reset) // else the program's last colour would be that of what we say, or hide it
+	}
 }
 
 // rest passes on what is kept of the end of output that was cut, after a line where some is missing: without one, the digits before and after
@@ -135,8 +141,9 @@ func (s *show) rest(r *sandbox.Result) error {
 			tail = tail[min(-gap, int64(len(tail))):]
 			gap = 0
 		}
+		s.gaps[c.stream.String()] = gap
 		if gap > 0 {
-			marker := fmt.Sprintf("[glovebox: %d bytes left out]\n", gap)
+			marker := answer.Marker(gap)
 			if s.midLine[c.stream] {
 				marker = "\n" + marker
 			}
@@ -147,4 +154,15 @@ func (s *show) rest(r *sandbox.Result) error {
 		}
 	}
 	return s.err
+}
+
+// asShown has hints about dropped output say what is missing here: more was passed on as it came than is kept.
+func (s *show) asShown(hints []sandbox.Hint) []sandbox.Hint {
+	hints = slices.Clone(hints)
+	for i := range hints {
+		if h := &hints[i]; h.Code == sandbox.HintOutput {
+			h.Count = s.gaps[h.Name]
+		}
+	}
+	return slices.DeleteFunc(hints, func(h sandbox.Hint) bool { return h.Code == sandbox.HintOutput && h.Count == 0 })
 }

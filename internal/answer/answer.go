@@ -29,14 +29,14 @@ type Answer struct {
 	Usage   Usage              `json:"usage"`
 	Timings Timings            `json:"timings"`
 
-	Output   *Output           `json:"output,omitempty" doc:"What stdout and stderr cannot say: there where output was dropped or is not UTF-8, or include names it."`
-	Skipped  []sandbox.Skipped `json:"skipped_files,omitzero" doc:"Files that match but were not handed back, and why: there where any are, or include names it."`
-	Findings []Finding         `json:"findings,omitzero" doc:"What static checks found: there where they found something, or include names it."`
-	Sandbox  *Sandbox          `json:"sandbox,omitempty" doc:"The policy as asked and as enforced: there where the two differ, or include names it."`
+	Output  *Output           `json:"output,omitempty" doc:"What stdout and stderr cannot say: there where output was dropped or is not UTF-8, or include names it."`
+	Skipped []sandbox.Skipped `json:"skipped_files,omitzero" doc:"Files that match but were not handed back, and why: there where any are, or include names it."`
+	More    int               `json:"skipped_more,omitzero" doc:"Files that were not handed back either, beyond those that skipped_files names."`
+	Sandbox *Sandbox          `json:"sandbox,omitempty" doc:"The policy as asked and as enforced: there where the two differ, or include names it."`
 }
 
 // Sections are what a request may name in include: the parts of an Answer that are otherwise there only where they have something to say.
-var Sections = []string{"output", "skipped_files", "findings", "sandbox"}
+var Sections = []string{"output", "skipped_files", "sandbox"}
 
 // Shown is a value that the code showed.
 type Shown struct {
@@ -53,13 +53,6 @@ type File struct {
 	SHA256        string  `json:"sha256" doc:"Of the content, in hexadecimal."`
 	Content       *string `json:"content,omitempty" doc:"The content, where it is UTF-8 without NUL characters."`
 	ContentBase64 []byte  `json:"content_base64,omitempty" doc:"The content as base64, where it is not."`
-}
-
-// Finding is what a static check found in the code.
-type Finding struct {
-	Rule    string `json:"rule"`
-	Message string `json:"message"`
-	Line    int    `json:"line"`
 }
 
 // Usage is what a run has cost. What this host cannot measure is null.
@@ -101,11 +94,9 @@ func New(f Face, r *sandbox.Result, include ...string) *Answer {
 	if !out.plain() || !errs.plain() || asked("output") {
 		a.Output = &Output{out.Stream, errs.Stream}
 	}
+	a.More = r.SkippedMore
 	if len(r.Skipped) > 0 || asked("skipped_files") {
 		a.Skipped = List(r.Skipped)
-	}
-	if asked("findings") {
-		a.Findings = []Finding{}
 	}
 	if differences := r.Differences(); len(differences) > 0 || asked("sandbox") {
 		a.Sandbox = newSandbox(r, differences)

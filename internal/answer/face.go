@@ -2,6 +2,8 @@ package answer
 
 import (
 	"cmp"
+	"errors"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -20,6 +22,9 @@ type Face struct {
 	file    string // sends a file
 	root    string // chooses a directory as root; "" where callers cannot
 	allow   func(command string) string
+
+	param     func(op string) string // names a part of a request, or a step that failed
+	terminals string                 // lets code open terminals; "" where callers cannot
 }
 
 // CommandLine speaks of flags.
@@ -44,18 +49,28 @@ var CommandLine = Face{
 	file:  "with --file PATH",
 	root:  "--root DIR",
 	allow: func(command string) string { return "--allow-command " + command },
+
+	param: func(op string) string {
+		if name, ok := strings.CutPrefix(op, "limits."); ok && limitFlags[sandbox.LimitName(name)] != "" {
+			return limitFlags[sandbox.LimitName(name)]
+		}
+		return cmp.Or(flagsOfParams[op], op)
+	},
+	terminals: "--terminals",
 }
 
 // HTTP speaks of fields of the request.
 var HTTP = Face{
 	raise: func(name sandbox.LimitName, value string) string {
-		way := "raise limits." + limitFields[name].name
+		way := "raise limits." + fieldsOfLimits[name].field
 		if value != "" {
 			way += " to " + value
 		}
 		return way
 	},
-	number:  func(name sandbox.LimitName, value int64) string { return limitFields[name].of(value) },
+	number: func(name sandbox.LimitName, value int64) string {
+		return strconv.FormatFloat(float64(value)/fieldsOfLimits[name].unit, 'f', -1, 64)
+	},
 	backend: func(name string) string { return `"backend": ` + strconv.Quote(name) },
 	image:   func(name string) string { return `"image": ` + strconv.Quote(name) },
 	waive: func(names []sandbox.LimitName) string {
@@ -64,6 +79,7 @@ var HTTP = Face{
 	input: `in "stdin"`,
 	file:  `in "files"`,
 	allow: func(string) string { return "" },
+	param: fieldOf,
 }
 
 var limitFlags = map[sandbox.LimitName]string{
@@ -71,21 +87,14 @@ var limitFlags = map[sandbox.LimitName]string{
 	sandbox.LimitInodes: "--inodes", sandbox.LimitOpenFiles: "--open-files", sandbox.LimitTimeout: "--timeout", sandbox.LimitOutput: "--output-limit",
 }
 
-// limitField is a field of limits, and how many units of a limit make one of it.
-type limitField struct {
-	name string
-	unit int64
-}
-
-func (f limitField) of(value int64) string {
-	return strconv.FormatFloat(float64(value)/float64(f.unit), 'f', -1, 64)
-}
-
-var limitFields = map[sandbox.LimitName]limitField{
-	sandbox.LimitMemory: {"memory_mib", 1 << 20}, sandbox.LimitCPUs: {"cpus", 1000}, sandbox.LimitPids: {"pids", 1}, sandbox.LimitDisk: {"disk_mib", 1 << 20},
-	sandbox.LimitInodes: {"inodes", 1}, sandbox.LimitOpenFiles: {"open_files", 1}, sandbox.LimitTimeout: {"timeout_s", int64(time.Second)},
-	sandbox.LimitOutput: {"output_kib", 1 << 10},
-}
+// fieldsOfLimits are those of the API, by limit.
+var fieldsOfLimits = func() map[sandbox.LimitName]limitUnit {
+	all := map[sandbox.LimitName]limitUnit{}
+	for _, f := range new(Limits).fields() {
+		all[f.name] = f
+	}
+	return all
+}()
 
 // Fix says what would help against an error, in one sentence; "" where nobody knows.
 func (f Face) Fix(err error) string {
@@ -121,6 +130,9 @@ func (f Face) way(h sandbox.Hint) string {
 	case sandbox.FixBackend:
 		return "choose another backend: " + joined(h.Names, f.backend, " or ")
 	case sandbox.FixRaise:
+		if h.Raise > 0 {
+			return f.raise(h.Limit, f.number(h.Limit, h.Raise))
+		}
 		return f.raise(h.Limit, "")
 	}
 	return ""
@@ -132,4 +144,35 @@ func joined[T any](list []T, words func(T) string, between string) string {
 		out[i] = words(v)
 	}
 	return strings.Join(out, between)
+}
+
+// Text says what happened, without the fix, and names what was asked for as the face does.
+func (f Face) Text(err error) string {
+	var parts []string
+	for err != nil {
+		e, ok := err.(*sandbox.Error) //nolint:errorlint // a wrapped one is followed below, behind the words that wrap it
+		if !ok {
+			text := err.Error()
+			var inner *sandbox.Error
+			if errors.As(err, &inner) {
+				if before, found := strings.CutSuffix(text, inner.Error()); found {
+					text = strings.TrimSuffix(before, ": ")
+				}
+				err = inner
+			} else {
+				err = nil
+			}
+			parts = append(parts, text)
+			continue
+		}
+		parts = append(parts, f.param(e.Op), e.Msg)
+		err = e.Err
+	}
+	return strings.Join(slices.DeleteFunc(parts, func(part string) bool { return part == "" }), ": ")
+}
+
+// flagsOfParams are the flags of parts of a request, by the names that the engine has for them.
+var flagsOfParams = map[string]string{
+	"allow_unenforced": "--allow-unenforced", "backend": "--backend", "image": "--image", "env": "--env", "return_files": "--return", "language": "--lang",
+	"dir": "--workdir", "entry": "FILE", "file name": "FILE",
 }

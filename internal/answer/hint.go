@@ -61,6 +61,9 @@ func (f Face) end(h *sandbox.Hint) string {
 		if h.By != "" {
 			return fmt.Sprintf("Command not found in the sandbox: %s. PATH was set to %q; leave it out, or keep /usr/bin in it.", h.Name, h.By)
 		}
+		if len(h.Others) > 0 {
+			return fmt.Sprintf("Command not found in the sandbox: %s. Use %s.", h.Name, some(h.Others))
+		}
 		return fmt.Sprintf("Command not found in the sandbox: %s. Only programs of its root file system can be used.", h.Name)
 	case sandbox.HintNoFile:
 		return fmt.Sprintf("There is no file %s in the sandbox to execute. Send it %s.", h.Name, f.file)
@@ -102,7 +105,7 @@ func (f Face) reached(h *sandbox.Hint) string {
 	case sandbox.HintMemoryEnded:
 		return fmt.Sprintf("The sandbox reached its memory limit of %s and the kernel ended all of it, with its files. Use less at a time%s.", value(h), f.orRaise(h))
 	case sandbox.HintChildren:
-		return fmt.Sprintf("The kernel killed %s of the program at the memory limit of %s; their work may be missing.%s",
+		return fmt.Sprintf("The kernel killed %s of the program at the memory limit of %s. What they did may be missing.%s",
 			count(h.Count, "process", "processes"), value(h), f.toRaise(h))
 	case sandbox.HintOutputEnded:
 		return fmt.Sprintf("The program was killed because it wrote far past its output limit of %s; only the beginning and the latest output are kept. "+
@@ -176,11 +179,20 @@ func (f Face) tried(h *sandbox.Hint) string {
 		if h.Name != "" {
 			name = "The file " + h.Name + " was not found"
 		}
-		return fmt.Sprintf("%s: only files that were sent are in %s. Send it %s.", name, sandbox.Workspace, f.file)
+		made := ""
+		if strings.Contains(h.Name, "/") {
+			made = " If the program is to write it, make its folder first."
+		}
+		return fmt.Sprintf("%s: only files that were sent are in %s. Send it %s.%s", name, sandbox.Workspace, f.file, made)
 	case sandbox.HintReadOnly:
 		return fmt.Sprintf("Only %s, %s and /tmp can be written to%s.", sandbox.Workspace, sandbox.Home, instead(h.Name))
 	case sandbox.HintOutside:
 		return fmt.Sprintf("There is no %s in the sandbox. Files are read from and written to %s%s.", h.Name, sandbox.Workspace, instead(h.Name))
+	case sandbox.HintTerminal:
+		if f.terminals == "" {
+			return "Code may not open terminals of its own here. Run the program without one."
+		}
+		return "Code may not open terminals of its own. Run the program without one, or allow them: " + f.terminals + "."
 	case sandbox.HintFence:
 		return "The code begins with a Markdown fence; send it without the lines of ```."
 	case sandbox.HintESModule:
@@ -260,7 +272,8 @@ var signals = map[int]string{
 	8:  "SIGFPE: an arithmetic error such as an integer division by zero",
 	4:  "SIGILL: an instruction that this CPU does not have",
 	31: "SIGSYS: a system call that the sandbox forbids",
-	9:  "SIGKILL, which a process of the program may have sent; so does Glovebox to one with tens of thousands of file locks or sockets",
+	9: "SIGKILL. A process of the program may have sent it; Glovebox sends it to code with thousands of sockets or file locks, or that runs out of " +
+		"memory again and again",
 	15: "SIGTERM, which was not sent by Glovebox",
 	13: "SIGPIPE: it wrote to a pipe that nobody reads",
 	24: "SIGXCPU: it used up its CPU time",

@@ -39,6 +39,9 @@ func (x *execution) limitHint(code sandbox.HintCode, name sandbox.LimitName) san
 	if m := x.live.engine.config.Max.Get(name); m > 0 {
 		most = m
 	}
+	if name == sandbox.LimitDisk { // which lies in memory
+		most = min(most, x.Spec.Limits.MemoryBytes)
+	}
 	limits := sandbox.Limits{}
 	if limits.Set(name, min(2*h.Value, most)); limits.Get(name) > h.Value && limits.Check() == nil {
 		h.Raise = limits.Get(name)
@@ -100,14 +103,13 @@ func (x *execution) failureHints(o *outcome, r *sandbox.Result) []sandbox.Hint {
 	case o.notStarted.Code != "":
 		return []sandbox.Hint{o.notStarted}
 	}
-	hints := []sandbox.Hint{{Code: sandbox.HintExitCode, ExitCode: r.ExitCode, Silent: len(r.Stderr.Head) == 0}}
 	if bytes.HasPrefix(bytes.TrimSpace(x.request.Code), []byte("```")) {
-		return append(hints, sandbox.Hint{Code: sandbox.HintFence})
+		return []sandbox.Hint{{Code: sandbox.HintFence}}
 	}
 	if symptom, ok := x.symptom(o, r); ok {
-		return append(hints, symptom)
+		return []sandbox.Hint{symptom}
 	}
-	return hints
+	return []sandbox.Hint{{Code: sandbox.HintExitCode, ExitCode: r.ExitCode, Silent: len(r.Stderr.Head) == 0}}
 }
 
 const longestName = 100 // bytes of the longest name in a hint

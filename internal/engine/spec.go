@@ -66,9 +66,9 @@ func checkDisk(l sandbox.Limits) error {
 	if l.DiskBytes <= l.MemoryBytes {
 		return nil
 	}
-	disk := sandbox.FormatBytes(l.DiskBytes)
-	err := sandbox.Invalidf("limits.disk", "%s is more than the memory limit of %s, which files count against", disk, sandbox.FormatBytes(l.MemoryBytes))
-	err.Fix = "ask for more memory than " + disk
+	err := sandbox.Invalidf("limits.disk", "%s is more than the memory limit of %s, which files count against",
+		sandbox.FormatBytes(l.DiskBytes), sandbox.FormatBytes(l.MemoryBytes))
+	err.Hint = sandbox.Hint{Code: sandbox.FixRaise, Limit: sandbox.LimitMemory, Raise: l.DiskBytes}
 	return err
 }
 

@@ -19,13 +19,16 @@ var systemSymptoms = []struct {
 	hint sandbox.Hint
 }{
 	{[]string{"No space left on device", "Disk quota exceeded"}, sandbox.Hint{Code: sandbox.HintLimit, Limit: sandbox.LimitDisk}},
-	{[]string{noMoreProcesses}, sandbox.Hint{Code: sandbox.HintLimit, Limit: sandbox.LimitPids}},
 	{[]string{"Too many open files"}, sandbox.Hint{Code: sandbox.HintLimit, Limit: sandbox.LimitOpenFiles}},
 	{[]string{"Temporary failure in name resolution", "Network is unreachable", "Could not resolve host"}, sandbox.Hint{Code: sandbox.HintNoNetwork}},
 	{[]string{"Cannot allocate memory"}, sandbox.Hint{Code: sandbox.HintMemory}},
+	{[]string{"out of pty devices", "/dev/ptmx", "openpty", "forkpty"}, sandbox.Hint{Code: sandbox.HintTerminal}},
 }
 
-const noMoreProcesses = "Resource temporarily unavailable"
+// forkSymptom is a fork or a thread that was refused. EAGAIN alone also means a socket that has nothing to read.
+var forkSymptom = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`(?i)(fork|clone|spawn|subprocess|thread)[^\n]{0,200}(\n[^\n]{0,200}){0,2}Resource temporarily unavailable`)
+})
 
 // pathSymptom is what the C library's messages say of a path.
 var pathSymptom = sync.OnceValue(func() *regexp.Regexp {
@@ -77,6 +80,9 @@ func (x *execution) diagnose(text string) (hints []sandbox.Hint) {
 
 func systemHints(text string) []sandbox.Hint {
 	var hints []sandbox.Hint
+	if forkSymptom().MatchString(text) {
+		hints = append(hints, sandbox.Hint{Code: sandbox.HintLimit, Limit: sandbox.LimitPids})
+	}
 	for _, s := range systemSymptoms {
 		if slices.ContainsFunc(s.text, func(word string) bool { return strings.Contains(text, word) }) {
 			hints = append(hints, s.hint)
@@ -104,8 +110,11 @@ func (x *execution) complete(h sandbox.Hint) (sandbox.Hint, bool) {
 	h.Name = plainName(h.Name)
 	switch h.Code {
 	case sandbox.HintMemory:
-		return x.limitHint(h.Code, sandbox.LimitMemory), true
+		return x.limitHint(h.Code, sandbox.LimitMemory), x.enforces(sandbox.LimitMemory)
 	case sandbox.HintLimit:
+		if !x.enforces(h.Limit) {
+			return h, false
+		}
 		if h.Limit == sandbox.LimitDisk {
 			return x.fullHint(), true
 		}
@@ -114,6 +123,8 @@ func (x *execution) complete(h sandbox.Hint) (sandbox.Hint, bool) {
 		if x.Spec.Network.Mode != sandbox.NetworkNone {
 			h.Code = sandbox.HintUnreachable
 		}
+	case sandbox.HintTerminal:
+		return h, !x.Spec.Terminals
 	case sandbox.HintNoInput:
 		return h, len(x.request.Stdin) == 0
 	case sandbox.HintNoCommand, sandbox.HintNotProgram:
@@ -124,6 +135,11 @@ func (x *execution) complete(h sandbox.Hint) (sandbox.Hint, bool) {
 	return h, true
 }
 
+// enforces says whether anything enforces a limit here.
+func (x *execution) enforces(name sandbox.LimitName) bool {
+	return x.live.box == nil || x.live.box.Effective().Limits.Get(name) != sandbox.Unlimited
+}
+
 func (x *execution) completeCommand(h sandbox.Hint) (sandbox.Hint, bool) {
 	command := path.Base(h.Name)
 	switch {
@@ -132,8 +148,20 @@ func (x *execution) completeCommand(h sandbox.Hint) (sandbox.Hint, bool) {
 		h.Code, h.Name, h.Names = sandbox.HintNotAllowed, command, x.Spec.Commands
 	case h.Code == sandbox.HintNoCommand && x.installs(command):
 		h.Code, h.Name = sandbox.HintNoInstall, command
+	case h.Code == sandbox.HintNoCommand:
+		h.Others = x.interpretersOf(command)
 	}
 	return h, true
+}
+
+// interpretersOf names the programs of the language that a command is named after, as python3 for python.
+func (x *execution) interpretersOf(command string) []string {
+	for _, l := range x.live.engine.config.Languages {
+		if command == l.Name || slices.Contains(l.Aliases, command) {
+			return slices.DeleteFunc(slices.Clone(l.Programs), func(program string) bool { return program == command })
+		}
+	}
+	return nil
 }
 
 // installs says whether a command exists to fetch programs or packages.
@@ -147,6 +175,9 @@ var programFolders = []string{"/bin", "/usr/bin", "/usr/local/bin", "/sbin", "/u
 func (x *execution) completePath(h sandbox.Hint) (sandbox.Hint, bool) {
 	switch name := h.Name; {
 	case !path.IsAbs(name):
+		if strings.HasPrefix(name, ".") || strings.Contains(name, "/.") { // nobody is asked to send such a file by a program's word
+			h.Name = ""
+		}
 	case x.Spec.Commands != nil && slices.Contains(programFolders, path.Dir(name)) && !slices.Contains(x.Spec.Commands, path.Base(name)):
 		return sandbox.Hint{Code: sandbox.HintNotAllowed, Name: path.Base(name), Names: x.Spec.Commands}, true
 	case x.isShown(name):
@@ -178,14 +209,9 @@ func (x *execution) atProcessLimit(o *outcome, r *sandbox.Result) bool {
 	if o.usage.PidsRefused > 0 || int64(o.exited.Tasks) >= x.Spec.Limits.Pids {
 		return true
 	}
-	for _, c := range []*sandbox.Captured{&r.Stdout, &r.Stderr} {
-		text := end(c)
-		isPids := func(h sandbox.Hint) bool { return h.Code == sandbox.HintLimit && h.Limit == sandbox.LimitPids }
-		if strings.Contains(text, noMoreProcesses) || slices.ContainsFunc(x.diagnose(text), isPids) {
-			return true
-		}
-	}
-	return false
+	text := end(&r.Stderr)
+	isPids := func(h sandbox.Hint) bool { return h.Code == sandbox.HintLimit && h.Limit == sandbox.LimitPids }
+	return forkSymptom().MatchString(text) || slices.ContainsFunc(x.diagnose(text), isPids)
 }
 
 // blockSize is what a file takes at the least in the file systems of the writable places, which are tmpfs.
@@ -208,12 +234,22 @@ func (x *execution) fullHint() sandbox.Hint {
 	return h
 }
 
-// used counts what lies in the writable places at the end.
+// The most that used looks at, in all places: what it finds tells the two limits apart, and costs a failed run some 50 ms at the most.
+const (
+	maxUsed      = 20_000
+	maxUsedPaths = 2 << 20 // bytes
+)
+
+// used counts what lies in the writable places at the end, as far as it looks.
 func (x *execution) used() (files, bytes int64) {
 	ctx, cancel := context.WithTimeout(context.Background(), usageTimeout)
 	defer cancel()
+	paths := 0
 	for _, place := range writablePlaces {
-		_, _ = x.client.ListDir(ctx, guest.ListDir{Path: place, Depth: MaxDepth, Limit: maxListed}, func(f guest.FileInfo) error {
+		_, _ = x.client.ListDir(ctx, guest.ListDir{Path: place, Depth: MaxDepth, Limit: maxUsed}, func(f guest.FileInfo) error {
+			if paths += len(f.Path); files >= maxUsed || paths > maxUsedPaths {
+				return errEnough
+			}
 			files++
 			if f.Type == guest.FileRegular {
 				bytes += int64(min(f.Size, 1<<40)+blockSize-1) / blockSize * blockSize

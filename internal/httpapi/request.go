@@ -1,6 +1,8 @@
 package httpapi
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"slices"
 	"strconv"
 	"strings"
@@ -28,7 +30,7 @@ type RunRequest struct {
 	Image           string            `json:"image" doc:"On docker and podman, the image that is the root file system. The server fetches none: it must be there." example:"python:3.12-slim"`
 	ReturnFiles     []string          `json:"return_files" doc:"Patterns of files below /workspace that are handed back if they were made or changed; ** is any depth." max:"256" example:"**/*.png"`
 	AllowUnenforced []string          `json:"allow_unenforced" doc:"Names of limits, or commands, that need not be enforced where this host cannot do it." max:"64"`
-	Include         []string          `json:"include" doc:"Sections of the answer that are to be there also where they have nothing to say." max:"16" enum:"output,skipped_files,findings,sandbox"`
+	Include         []string          `json:"include" doc:"Sections of the answer that are to be there also where they have nothing to say." max:"16" enum:"output,skipped_files,sandbox"`
 }
 
 // FileIn is one file on its way into the workspace.
@@ -37,6 +39,8 @@ type FileIn struct {
 	Mode          string  `json:"mode" doc:"Permission bits in octal; absent is 0644." pattern:"^0*[0-7]{1,3}$" example:"0755" form:"0755"`
 	Content       *string `json:"content" doc:"The content as text." nul:"ok" one:"content"`
 	ContentBase64 *[]byte `json:"content_base64" doc:"The content as base64. Exactly one of content and content_base64 is given." one:"content"`
+	Size          *int64  `json:"size" doc:"Of the content, in bytes: compared where it is given, so that a file of an answer can be sent as it is."`
+	SHA256        string  `json:"sha256" doc:"Of the content, in hexadecimal: compared where it is given."`
 }
 
 // NetworkIn is what a sandbox may reach.
@@ -123,6 +127,17 @@ func (r *RunRequest) env() ([]string, error) {
 	}
 	slices.Sort(env)
 	return env, nil
+}
+
+// check compares a file with what is said of it.
+func (f *FileIn) check(field string, data []byte) error {
+	if f.Size != nil && *f.Size != int64(len(data)) {
+		return sandbox.Invalidf(field+".size", "is %d, and the content has %d bytes", *f.Size, len(data))
+	}
+	if sum := sha256.Sum256(data); f.SHA256 != "" && !strings.EqualFold(f.SHA256, hex.EncodeToString(sum[:])) {
+		return sandbox.Invalidf(field+".sha256", "is not that of the content")
+	}
+	return nil
 }
 
 func filesIn(in []FileIn) ([]sandbox.File, error) {

@@ -43,23 +43,17 @@ func Stat(path string) (os.FileInfo, error) {
 	return os.Lstat(path)
 }
 
-// Refuse is the error for the symbolic link at link; rest is the path below it.
-func Refuse(link, rest string) error {
-	e := &sandbox.Error{Kind: sandbox.Invalid, Msg: link + " is a symbolic link, and sandboxed code may have created it"}
-	if to, err := os.Readlink(link); err == nil {
-		if !filepath.IsAbs(to) {
-			to = filepath.Join(filepath.Dir(link), to)
-		}
-		e.Fix = "use the path it points to: " + filepath.Join(to, rest)
-	}
-	return e
+// Refuse is the error for the symbolic link at link. It does not say where the link leads: that is for hostile code to choose.
+func Refuse(link string) error {
+	return &sandbox.Error{Kind: sandbox.Invalid, Msg: link + " is a symbolic link, and sandboxed code may have created it",
+		Fix: "name the file or folder that you mean by a path without links, or replace the link by it"}
 }
 
 // refuse returns an error where an element of a path is a link.
 func refuse(path string) error {
 	for at, rest := path, ""; ; at, rest = filepath.Dir(at), filepath.Join(filepath.Base(at), rest) {
 		if info, err := os.Lstat(at); err == nil && info.Mode()&os.ModeSymlink != 0 {
-			return Refuse(at, rest)
+			return Refuse(at)
 		}
 		if at == filepath.Dir(at) {
 			return nil

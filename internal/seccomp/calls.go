@@ -28,7 +28,7 @@ var allowed = []group{
 		unix.SYS_FCHMODAT, unix.SYS_FCHMODAT2, unix.SYS_FCHOWN, unix.SYS_FCHOWNAT, unix.SYS_FACCESSAT, unix.SYS_FACCESSAT2,
 		unix.SYS_UTIMENSAT, unix.SYS_TRUNCATE, unix.SYS_FTRUNCATE, unix.SYS_FALLOCATE, unix.SYS_FSYNC, unix.SYS_FDATASYNC,
 		unix.SYS_SYNC_FILE_RANGE, unix.SYS_FADVISE64, unix.SYS_READAHEAD,
-		unix.SYS_COPY_FILE_RANGE, unix.SYS_TEE, unix.SYS_VMSPLICE, unix.SYS_FLOCK, unix.SYS_FCNTL,
+		unix.SYS_COPY_FILE_RANGE, unix.SYS_FLOCK, unix.SYS_FCNTL,
 		unix.SYS_DUP, unix.SYS_DUP3, unix.SYS_PIPE2, unix.SYS_UMASK, unix.SYS_CACHESTAT,
 		unix.SYS_GETXATTR, unix.SYS_LGETXATTR, unix.SYS_FGETXATTR,
 		unix.SYS_LISTXATTR, unix.SYS_LLISTXATTR, unix.SYS_FLISTXATTR, unix.SYS_REMOVEXATTR, unix.SYS_LREMOVEXATTR,
@@ -104,7 +104,7 @@ var unsupported = []int{unix.SYS_SETXATTR, unix.SYS_LSETXATTR, unix.SYS_FSETXATT
 
 // pinning are answered as by files that cannot be moved so; callers copy instead. What they put into a socket is the file's own page, which
 // stays in the host's memory as long as nobody reads it, and was counted to whoever read the file first, another sandbox maybe.
-var pinning = []int{unix.SYS_SENDFILE, unix.SYS_SPLICE}
+var pinning = []int{unix.SYS_SENDFILE, unix.SYS_SPLICE, unix.SYS_VMSPLICE, unix.SYS_TEE}
 
 // skipped are answered with success and not carried out: they flush whole file systems of the host, not the sandbox's files alone. What it
 // writes to a directory of the host fsync flushes.

@@ -21,7 +21,8 @@ import (
 // the kernel writes two pages to its log, which holds 128 KiB by default.
 const (
 	lookEvery   = 250 * time.Millisecond
-	mostLocks   = 10_000
+	mostLocks   = 2000
+	lookShare   = 20   // a look takes at most this part of the time, as who takes or gives back a lock waits while the list is read
 	mostSockets = 8192 // of TCP and of UDP each, both ends of a connection among them; those that wait for their time (TIME_WAIT) apart
 	mostKills   = 100
 
@@ -36,11 +37,12 @@ const (
 type hoards struct {
 	looking sync.WaitGroup
 
+	copies  bool // kernelFacts.keepsCopies
+	suspect *Box // had too many locks at the last look
+
 	mu    sync.Mutex // guards all below
 	boxes map[*Box]bool
 	stop  chan struct{} // nil where nobody looks
-
-	copies bool // kernelFacts.keepsCopies
 }
 
 // watch watches a box until its end.
@@ -67,19 +69,21 @@ func (h *hoards) close() {
 }
 
 func (h *hoards) look(stop chan struct{}) {
-	ticker := time.NewTicker(lookEvery)
-	defer ticker.Stop()
+	wait := time.NewTimer(lookEvery)
+	defer wait.Stop()
 	for {
 		select {
 		case <-stop:
 			return
-		case <-ticker.C:
+		case <-wait.C:
 		}
 		boxes := h.alive(stop)
 		if len(boxes) == 0 {
 			return
 		}
+		started := time.Now()
 		h.punish(boxes)
+		wait.Reset(max(lookEvery, lookShare*time.Since(started)))
 	}
 }
 
@@ -105,9 +109,11 @@ func (h *hoards) alive(stop chan struct{}) (boxes []*Box) {
 
 // punish kills all processes of the sandboxes that hoard, but for their guests.
 func (h *hoards) punish(boxes []*Box) {
-	if box := hoarderOfLocks(boxes); box != nil {
-		killBelow(box.Process.PID)
+	suspect := hoarderOfLocks(boxes)
+	if suspect != nil && suspect == h.suspect { // twice in a row: a list that changes while it is read can have a lock twice
+		killBelow(suspect.Process.PID)
 	}
+	h.suspect = suspect
 	for _, box := range boxes {
 		if guest := box.Process.PID; box.OOMKills() > mostKills || h.hasSockets(guest) {
 			killBelow(guest)

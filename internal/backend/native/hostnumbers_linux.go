@@ -37,7 +37,7 @@ var enoughFiles = 8 * sandbox.DefaultLimits.Pids * sandbox.DefaultLimits.OpenFil
 
 // hostWall reports whether the host's numbers hold against a sandbox.
 func hostWall(n hostNumbers) sandbox.Wall {
-	w := sandbox.Wall{Name: "host settings", State: sandbox.WallEnforced, Detail: "the host has open files to spare, and promises memory freely"}
+	w := sandbox.Wall{Name: "host settings", State: sandbox.WallEnforced, Detail: "open files and promised memory are not scarce"}
 	var details, fixes []string
 	if n.files >= 0 && n.files < enoughFiles {
 		details = append(details, fmt.Sprintf("the whole host has %d open files (fs.file-max), of which a sandbox may take %d",

@@ -74,7 +74,7 @@ func TestOpenAPI(t *testing.T) {
 	for _, c := range []struct{ method, path, body string }{
 		{"POST", "/v1/run", `{"language":"bash","code":"echo 1; exit 3"}`},
 		{"POST", "/v1/run", `{"language":"python","code":"import os; open('a','w').write('x'); os.write(1,b'\\xff'); raise ValueError('x')"}`},
-		{"POST", "/v1/run", `{"language":"bash","code":": > a; mkfifo b","return_files":["**"],"include":["output","skipped_files","findings","sandbox"],"network":{"mode":"none"},
+		{"POST", "/v1/run", `{"language":"bash","code":": > a; mkfifo b","return_files":["**"],"include":["output","skipped_files","sandbox"],"network":{"mode":"none"},
 			"limits":{"timeout_s":100,"pids":null,"inodes":1000,"open_files":64},"stdin":null,"env":{"A":"b"},
 			"files":[{"path":"f","content":"x"},{"path":"g","mode":"0755","content_base64":"eA=="}],"allow_unenforced":["memory"]}`},
 		{"POST", "/v1/run", `{"command":["true"],"include":[]}`},
