@@ -20,7 +20,7 @@ func Example() {
 	result, err := g.Run(context.Background(), glovebox.Run{
 		Spec: sandbox.Spec{
 			Limits: sandbox.Limits{Timeout: time.Minute},
-			// An ordinary user may have no way to bound memory. Without this line that is an error that says so.
+			// An ordinary user may be unable to limit memory. Without this line, that is an error.
 			AllowUnenforced: []string{"memory"},
 		},
 		Request: sandbox.Request{
@@ -42,7 +42,7 @@ func Example() {
 	// done.txt yes
 }
 
-// What the program did wrong is a status, not an error.
+// A failed program is a status, not an error.
 func ExampleGlovebox_Run_exception() {
 	g, err := glovebox.Open(glovebox.Config{})
 	if err != nil {

@@ -1,11 +1,11 @@
-// Package glovebox runs code that nobody has read, behind the walls of the operating system, from a Go program.
+// Package glovebox runs untrusted code from a Go program, isolated by the operating system.
 //
 //	g, err := glovebox.Open(glovebox.Config{})
 //	if err != nil { ... }
 //	defer g.Close()
 //	result, err := g.Run(ctx, glovebox.Run{Request: sandbox.Request{Language: "python", Code: []byte(code)}})
 //
-// What the program did is in the result's status; an error is what Glovebox itself failed at.
+// The result's status says how the program ended. An error means that Glovebox itself failed.
 package glovebox
 
 import (
@@ -22,39 +22,39 @@ import (
 	"github.com/glovebox-dev/glovebox/sandbox"
 )
 
-// Config says how sandboxes are made. The zero value works.
+// Config configures Open. The zero value works.
 type Config struct {
-	Backend string // of runs that name none: "native" where it is empty, "auto" for the strongest that stands on this host
+	Backend string // default backend; "" is "native", "auto" the strongest available on this host
 
-	Slots int // runs at the same time, more wait; 0 is twice the CPUs, and at least 4
-	Warm  int // sandboxes kept ready for each kind of run that is in use; each serves one run. 0 is none
+	Slots int // concurrent runs; more wait. 0 is twice the CPUs, at least 4
+	Warm  int // sandboxes kept ready for each kind of run in use; each serves one run. 0 is none
 
-	Defaults sandbox.Limits // of a run that names none; a zero field is that of sandbox.DefaultLimits
-	Max      sandbox.Limits // the most that a run may name; a zero field is no maximum. Defaults above it are refused
+	Defaults sandbox.Limits // limits of a run that names none; a zero field is that of sandbox.DefaultLimits
+	Max      sandbox.Limits // highest limits that a run may name; a zero field is no maximum. Open rejects Defaults above it
 
-	// Libexec is a folder that holds the guest program, as `make guest` builds it. "" takes $GLOVEBOX_LIBEXEC, then looks beside
-	// the executable, and last builds it once from the module's source into the user's cache.
+	// Libexec is the folder of the guest program, as `make guest` builds it. "" means $GLOVEBOX_LIBEXEC, else the executable's folder,
+	// else a build from the module's source into the user's cache.
 	Libexec string
 
 	Log *slog.Logger // nil discards
 }
 
-// Run is one execution in a sandbox of its own: what is asked of the sandbox, and what is to be run in it.
+// Run is one execution in a sandbox of its own: the sandbox's Spec and the Request to run in it.
 type Run = engine.Run
 
-// Probed is what one backend says about this host.
+// Probed is what one backend reports about this host.
 type Probed = engine.Probed
 
-// Glovebox makes sandboxes and runs code in them. Its methods may be called from several goroutines.
+// Glovebox makes sandboxes and runs code in them. Its methods are safe for concurrent use.
 type Glovebox struct {
 	backends *backend.Set
 	engine   *engine.Engine
 }
 
-// recoverTimeout bounds what Open waits for the remains of dead processes to end.
+// recoverTimeout limits how long Open cleans up after dead processes, for each backend.
 const recoverTimeout = 30 * time.Second
 
-// Open prepares to make sandboxes, and removes what processes of ours that died have left. It makes no sandbox yet.
+// Open opens the backends and removes what earlier processes that died left behind. It makes no sandbox yet.
 func Open(c Config) (*Glovebox, error) {
 	o := backend.Options{Libexec: c.Libexec, FetchImages: true}
 	if o.Libexec == "" {
@@ -84,16 +84,16 @@ func Open(c Config) (*Glovebox, error) {
 	return g, nil
 }
 
-// Run makes a sandbox, runs one request in it and ends it. When ctx ends first, the result says sandbox.StatusCanceled.
+// Run makes a sandbox, runs one request in it and removes it. If ctx ends first, the status is sandbox.StatusCanceled.
 func (g *Glovebox) Run(ctx context.Context, run Run) (*sandbox.Result, error) {
 	return g.engine.Run(ctx, run)
 }
 
-// Probe says which walls stand on this host.
+// Probe reports which isolation layers are available on this host.
 func (g *Glovebox) Probe(ctx context.Context) []Probed { return g.engine.Probe(ctx) }
 
-// Languages lists the languages that code may be in.
+// Languages lists the supported languages.
 func (g *Glovebox) Languages() []sandbox.Language { return g.engine.Languages() }
 
-// Close cancels all runs, waits until nothing of them is left, and releases the rest.
+// Close cancels all runs, waits until their sandboxes are removed, and closes the backends.
 func (g *Glovebox) Close() error { return errors.Join(g.engine.Close(), g.backends.Close()) }

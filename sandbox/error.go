@@ -6,21 +6,21 @@ import (
 	"time"
 )
 
-// Kind classes an error by what the caller can do about it. Each API owns one table from Kind to its own codes.
+// Kind classes an error by what the caller can do about it. Each API maps it to its own codes.
 type Kind uint8
 
-// The kinds of errors. The zero Kind is Internal, so an error that nobody classed never shows its text to a user.
+// The kinds of errors. The zero Kind is Internal, so users never see the text of an unclassified error.
 const (
-	Internal     Kind = iota // a defect or a surprise of the host; the text is for the log
+	Internal     Kind = iota // a defect, or an unexpected failure of the host; the text is for the log
 	Invalid                  // the request is wrong; fix it and send it again
 	NotFound                 // no such sandbox, execution, language, file
 	Exists                   // the name is taken
-	Busy                     // all slots and the queue are full; RetryAfter says when to come back
+	Busy                     // all slots and the queue are full; retry after RetryAfter
 	Quota                    // more than this caller may have
 	Unauthorized             // no key, or a wrong one
-	Unsupported              // this host or backend cannot do it, as asked
-	Unavailable              // it should work, but does not now: starting, draining, the guest is gone
-	TooLarge                 // a body, a file or a name is over its bound
+	Unsupported              // this host or backend cannot do it
+	Unavailable              // it does not work now: starting, draining, the guest is gone
+	TooLarge                 // a body, a file or a name is over its limit
 )
 
 var kindNames = [...]string{"internal", "invalid", "not_found", "exists", "busy", "quota", "unauthorized",
@@ -33,17 +33,17 @@ func (k Kind) String() string {
 	return "internal"
 }
 
-// Error is what Glovebox failed at. What the program in the sandbox did is a Status, never an Error.
+// Error is a failure of Glovebox. A failure of the program in the sandbox is a Status, never an Error.
 type Error struct {
 	Kind Kind
-	Op   string // the step that failed, innermost part last: "native: mount /proc"
-	Msg  string // what happened, in words; may be empty when Err says it
-	Fix  string // what would help, in one sentence that holds for every face; may be empty
-	Hint Hint   // what would help, where each face says it in its own words; beside a Fix, another way. May be zero
+	Op   string // the step that failed, outermost part first: "native: mount /proc"
+	Msg  string // what happened; may be empty if Err says it
+	Fix  string // the fix, in one sentence that is true for every face; may be empty
+	Hint Hint   // a fix that each face words itself; beside a Fix, an alternative. May be zero
 	Err  error  // the cause; may be nil
 
-	RetryAfter time.Duration // of a Busy error: when a slot is likely to be free; 0 is unknown
-	Unenforced []LimitName   // limits that nothing keeps here: a request that accepts to go without all of them is not refused for them
+	RetryAfter time.Duration // of a Busy error: when a slot is likely free; 0 is unknown
+	Unenforced []LimitName   // limits that cannot be enforced here; the request passes if it waives all of them
 }
 
 func (e *Error) Error() string {
@@ -63,9 +63,9 @@ func (e *Error) Error() string {
 		case i > 0:
 			fix += ", "
 		case fix != "":
-			fix += "; or go without "
+			fix += "; or run without limits: "
 		default:
-			fix = "go without "
+			fix = "run without limits: "
 		}
 		fix += string(name)
 	}
@@ -84,7 +84,7 @@ func errText(err error) string {
 	return err.Error()
 }
 
-// KindOf returns the kind of the first *Error in err's chain, and Internal where there is none.
+// KindOf returns the kind of the first *Error in err's chain, or Internal.
 func KindOf(err error) Kind {
 	var e *Error
 	if errors.As(err, &e) {
@@ -108,7 +108,7 @@ func FixOf(err error) string {
 	return ""
 }
 
-// HintOf returns the hint of the first error in err's chain that has one or a fix, or a zero one.
+// HintOf returns the hint of the first error in err's chain that has one or a fix, or a zero Hint.
 func HintOf(err error) Hint {
 	for err != nil {
 		var e *Error
@@ -138,7 +138,7 @@ func RetryAfterOf(err error) time.Duration {
 	return 0
 }
 
-// UnenforcedOf returns the first Unenforced in err's chain, or nil. How to let go of them each face says in its own words.
+// UnenforcedOf returns the first Unenforced in err's chain, or nil. Each face says in its own words how to waive them.
 func UnenforcedOf(err error) []LimitName {
 	for err != nil {
 		var e *Error
@@ -153,7 +153,7 @@ func UnenforcedOf(err error) []LimitName {
 	return nil
 }
 
-// Invalidf returns an Invalid error whose message is formatted; field names the part of the request that is wrong.
+// Invalidf returns an Invalid error with a formatted message; field names the wrong part of the request.
 func Invalidf(field, format string, args ...any) *Error {
 	return &Error{Kind: Invalid, Op: field, Msg: fmt.Sprintf(format, args...)}
 }

@@ -2,53 +2,53 @@ package sandbox
 
 import "time"
 
-// Status is how an execution ended, or where it is. It is observed from outside the sandboxed process, never reported by it.
+// Status is the state of an execution, or how it ended. It is observed from outside the process, never reported by it.
 type Status string
 
 // The statuses. An execution ends in exactly one of the first nine.
 const (
 	StatusSucceeded   Status = "succeeded"
-	StatusFailed      Status = "failed"        // a non-zero exit code or an uncaught exception; no such command (127), or one that cannot be executed (126)
+	StatusFailed      Status = "failed"        // a non-zero exit code or an uncaught exception; also command not found (127) or not executable (126)
 	StatusTimeout     Status = "timeout"       // its deadline passed
-	StatusOutOfMemory Status = "out_of_memory" // the kernel killed a process of it for want of memory
-	StatusOutputLimit Status = "output_limit"  // it kept writing far past its output limit
+	StatusOutOfMemory Status = "out_of_memory" // the kernel killed one of its processes for lack of memory
+	StatusOutputLimit Status = "output_limit"  // it wrote far past its output limit
 	StatusKilled      Status = "killed"        // a signal from elsewhere
 	StatusCanceled    Status = "canceled"      // the caller disconnected or canceled it
-	StatusRejected    Status = "rejected"      // policy; nothing ran
+	StatusRejected    Status = "rejected"      // the policy forbids it; nothing ran
 	StatusLost        Status = "lost"          // the sandbox or its guest died; the outcome is unknown
 	StatusQueued      Status = "queued"
 	StatusRunning     Status = "running"
 )
 
-// Terminal says whether the status is an end.
+// Terminal reports whether the execution has ended.
 func (s Status) Terminal() bool { return s != StatusQueued && s != StatusRunning && s != "" }
 
-// Request is one execution as a caller asks for it, decoded once at the edge. Exactly one of Code, Entry and Command is set.
+// Request is one requested execution. Exactly one of Code, Entry and Command is set.
 type Request struct {
 	Language string
 	Code     []byte
 	Entry    string // run this file of the workspace, or of Files; relative to the workspace
-	FileName string // the code's name in messages, without a folder; "" is the language's default
+	FileName string // the code's file name, without a folder; "" is the language's default
 	Command  []string
-	Args     []string // appended to the command line of the code
+	Args     []string // arguments of the code
 	Stdin    []byte
-	Files    []File   // put into the workspace before the start
+	Files    []File   // written to the workspace before the start
 	Env      []string // "NAME=value", over the sandbox's own
 	Dir      string   // working directory; "" is Workspace
 	Timeout  time.Duration
-	Output   OutputFunc // receives output as it comes; may be nil
+	Output   OutputFunc // receives output as it arrives; may be nil
 	Return   Return
 	Metadata map[string]string
 }
 
-// OutputFunc receives output as it comes, in order within each stream, from one goroutine at a time. While it blocks, the
-// program blocks too. data is valid during the call only.
+// OutputFunc receives output as it arrives, in order within each stream, from one goroutine at a time. While it blocks, the
+// program blocks too. data is valid only during the call.
 type OutputFunc func(stream Stream, data []byte)
 
 // Stream is one of the two output streams of a process. A terminal has Stdout only.
 type Stream uint8
 
-// The output streams, numbered as their descriptors.
+// The output streams, numbered like their descriptors.
 const (
 	Stdout Stream = 1
 	Stderr Stream = 2
@@ -61,10 +61,10 @@ func (s Stream) String() string {
 	return "stdout"
 }
 
-// Return selects the workspace files that are handed back after the execution.
+// Return selects the workspace files to return after the execution.
 type Return struct {
 	Globs []string // patterns below the workspace, with ** for any depth; none returns nothing
-	// Bounds; zero means the default of the same name below.
+	// Limits; zero means the default of the same name below.
 	MaxFiles     int
 	MaxFileBytes int64
 	MaxBytes     int64
@@ -84,7 +84,7 @@ type File struct {
 	Data []byte
 }
 
-// Skipped is a file that was not handed back. Path is never empty.
+// Skipped is a file that was not returned. Path is never empty.
 type Skipped struct {
 	Path   string   `json:"path"`
 	Size   int64    `json:"size"`
@@ -92,31 +92,31 @@ type Skipped struct {
 	Reason string   `json:"reason"`
 }
 
-// SkipCode names why a file was not handed back.
+// SkipCode names why a file was not returned.
 type SkipCode string
 
 // The reasons.
 const (
 	SkipTooLarge   SkipCode = "too_large"  // it is over Return.MaxFileBytes
 	SkipTooMany    SkipCode = "too_many"   // it comes after Return.MaxFiles others
-	SkipTotal      SkipCode = "total_size" // with it, the files would be over Return.MaxBytes
+	SkipTotal      SkipCode = "total_size" // with it, the files would exceed Return.MaxBytes
 	SkipSymlink    SkipCode = "symlink"
 	SkipDevice     SkipCode = "device"
 	SkipPipe       SkipCode = "pipe"
 	SkipSocket     SkipCode = "socket"
 	SkipUnreadable SkipCode = "unreadable"
-	SkipChanged    SkipCode = "changed"   // it changed while it was read
-	SkipUnwritten  SkipCode = "unwritten" // it could not be written on the caller's side
+	SkipChanged    SkipCode = "changed"   // it changed during the read
+	SkipUnwritten  SkipCode = "unwritten" // the caller's side could not write it
 )
 
-// Captured is the kept part of one output stream: the head and, past the limit, also the tail.
+// Captured is the kept part of one output stream: its head and, past the limit, its tail.
 type Captured struct {
 	Head    []byte
 	Tail    []byte
-	Dropped int64 // bytes between the two that were not kept
+	Dropped int64 // bytes between the two
 }
 
-// Exception is an uncaught error of the program, which the language parsed from stderr. It is a hint, not proof.
+// Exception is an uncaught error of the program, parsed from stderr. It is a hint, not proof.
 type Exception struct {
 	Name      string `json:"name"`
 	Value     string `json:"value"`
@@ -127,24 +127,24 @@ type Exception struct {
 type Result struct {
 	ID        ID
 	Status    Status
-	ExitCode  int // -1 where there is none; 130 with Signal 2, as a shell reports it
-	Signal    int // 0 where there is none
+	ExitCode  int // -1 if there is none; 130 with Signal 2, as in a shell
+	Signal    int // 0 if there is none
 	Stdout    Captured
 	Stderr    Captured
 	Exception *Exception
 	Files     []File
 	Skipped   []Skipped
-	// SkippedMore counts files that were not handed back either, beyond those that Skipped names.
+	// SkippedMore counts files that were not returned, beyond those in Skipped.
 	SkippedMore int
 	Usage       Usage
 	Timings     Timings
 	Requested   Spec
-	Asked       string // the requested backend: a name, "auto", or the default where none was requested
+	Asked       string // the requested backend: a name, "auto", or the default if none was requested
 	Effective   Policy
-	Hints       []Hint // what happened and what would help, most important first; none after a plain success
+	Hints       []Hint // what happened and what would help, most important first; empty after a plain success
 }
 
-// Timings divides the wall time of a one-shot run.
+// Timings divides the elapsed time of a run.
 type Timings struct {
 	Queue  time.Duration // waiting for a slot
 	Create time.Duration // creating the sandbox, or taking a warm one

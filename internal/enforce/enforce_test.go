@@ -26,7 +26,7 @@ func TestRefusal(t *testing.T) {
 		t.Errorf("unenforced: %v; want %v", sandbox.UnenforcedOf(err), want)
 	}
 	if want := "x: limit memory, cpus, disk: no groups; nothing limits what the code writes to a host directory (make some; and " +
-		"leave out the workspace and the writable mounts; or go without memory, cpus, disk)"; err.Error() != want {
+		"leave out the workspace and the writable mounts; or run without limits: memory, cpus, disk)"; err.Error() != want {
 		t.Errorf("it says %q", err)
 	}
 	for _, name := range sandbox.UnenforcedOf(err) {
