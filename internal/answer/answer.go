@@ -1,4 +1,4 @@
-// Package answer puts what a run did, made and cost, or why there is none, into the JSON that every face of Glovebox prints.
+// Package answer turns a run's result, or an error, into the JSON and the words of every face of Glovebox.
 package answer
 
 import (
@@ -13,19 +13,19 @@ import (
 	"github.com/glovebox-dev/glovebox/sandbox"
 )
 
-// Answer is what a run did, made and cost. The sections after Timings are there where they have something to say, or the request includes them.
+// Answer is the result of a run. The sections after Timings are present if they are not empty or the request includes them.
 type Answer struct {
 	ID       sandbox.ID     `json:"id" doc:"Of the execution."`
-	Status   sandbox.Status `json:"status" doc:"How it ended. What the program did is a status, never an HTTP error." enum:"succeeded,failed,timeout,out_of_memory,output_limit,killed,canceled,rejected,lost"`
-	ExitCode *int           `json:"exit_code" doc:"The program's own; null where a signal ended it or nothing ran."`
-	Signal   *int           `json:"signal" doc:"Number of the signal that ended the program; null where none did."`
+	Status   sandbox.Status `json:"status" doc:"How it ended. A failed program is a status, never an HTTP error." enum:"succeeded,failed,timeout,out_of_memory,output_limit,killed,canceled,rejected,lost"`
+	ExitCode *int           `json:"exit_code" doc:"Exit code of the program; null if a signal ended it or nothing ran."`
+	Signal   *int           `json:"signal" doc:"Number of the signal that ended the program, or null."`
 
-	Stdout  string             `json:"stdout" doc:"Text that the program wrote. Bytes that are not UTF-8 are shown as U+FFFD; output.stdout.base64 then has them. Over the output limit, start and end are kept, and a line between them says how many bytes were dropped."`
-	Stderr  string             `json:"stderr" doc:"The same of the error stream."`
-	Results []Shown            `json:"results" doc:"Values that the code showed. Empty where the language shows none."`
-	Error   *sandbox.Exception `json:"error" doc:"The uncaught exception, read from stderr; null where there is none."`
-	Files   []File             `json:"files" doc:"Files that were made or changed and match return_files."`
-	Hint    *string            `json:"hint" doc:"What happened and what would help, in a sentence or two; null where there is nothing to say."`
+	Stdout  string             `json:"stdout" doc:"Output of the program as text. U+FFFD replaces bytes that are not UTF-8; output.stdout.base64 then has the bytes. Past the output limit, only start and end are kept; a line between them says how many bytes were dropped."`
+	Stderr  string             `json:"stderr" doc:"The same for the error stream."`
+	Results []Shown            `json:"results" doc:"Values that the code showed. Empty if the language shows none."`
+	Error   *sandbox.Exception `json:"error" doc:"The uncaught exception, parsed from stderr, or null."`
+	Files   []File             `json:"files" doc:"New and changed files that match return_files."`
+	Hint    *string            `json:"hint" doc:"What happened and what would help, in a sentence or two, or null."`
 	Usage   Usage              `json:"usage"`
 	Timings Timings            `json:"timings"`
 
@@ -41,29 +41,29 @@ var Sections = []string{"output", "skipped_files", "sandbox"}
 // Shown is a value that the code showed.
 type Shown struct {
 	Main     bool              `json:"main" doc:"Whether it is the value of the last expression."`
-	Data     map[string]string `json:"data" doc:"The value by media type; base64 where the type is not text."`
-	Metadata map[string]any    `json:"metadata" doc:"What else the language says of it."`
+	Data     map[string]string `json:"data" doc:"The value by media type; base64 if the type is not text."`
+	Metadata map[string]any    `json:"metadata" doc:"Further facts from the language."`
 }
 
-// File is one file on its way out of the workspace. It has exactly one of Content and ContentBase64.
+// File is one returned file. It has exactly one of Content and ContentBase64.
 type File struct {
-	Path          string  `json:"path" doc:"Relative to /workspace. Bytes that are not UTF-8 are shown as U+FFFD."`
+	Path          string  `json:"path" doc:"Relative to /workspace. U+FFFD replaces bytes that are not UTF-8."`
 	Mode          string  `json:"mode" doc:"Permission bits in octal." example:"0644"`
 	Size          int64   `json:"size" doc:"In bytes."`
 	SHA256        string  `json:"sha256" doc:"Of the content, in hexadecimal."`
-	Content       *string `json:"content,omitempty" doc:"The content, where it is UTF-8 without NUL characters."`
-	ContentBase64 []byte  `json:"content_base64,omitempty" doc:"The content as base64, where it is not."`
+	Content       *string `json:"content,omitempty" doc:"The content, if it is UTF-8 without NUL characters."`
+	ContentBase64 []byte  `json:"content_base64,omitempty" doc:"Else the content as base64."`
 }
 
 // Usage is what a run has cost. What this host cannot measure is null.
 type Usage struct {
 	WallMS          *float64 `json:"wall_ms" doc:"Milliseconds from the start of the program to its end."`
 	CPUMS           *float64 `json:"cpu_ms" doc:"Milliseconds of CPU, user and system, of all processes."`
-	PeakMemoryBytes *int64   `json:"peak_memory_bytes" doc:"The most memory in use at once, files in the workspace included."`
-	OOMKills        int64    `json:"oom_kills,omitempty" doc:"Processes that the kernel killed because memory was short; absent where there were none."`
+	PeakMemoryBytes *int64   `json:"peak_memory_bytes" doc:"Peak memory, with the files in the workspace."`
+	OOMKills        int64    `json:"oom_kills,omitempty" doc:"Processes that the kernel killed for lack of memory; absent if none."`
 }
 
-// Timings says where the time went, in milliseconds.
+// Timings is the time of each phase, in milliseconds.
 type Timings struct {
 	QueueMS  float64 `json:"queue_ms" doc:"Waiting for a slot."`
 	CreateMS float64 `json:"create_ms" doc:"Creating the sandbox."`
@@ -72,7 +72,7 @@ type Timings struct {
 	FilesMS  float64 `json:"files_ms" doc:"Files out."`
 }
 
-// New turns a result into its JSON form, with hints in the words of a face. include names Sections that are to be there in any case. Lists are
+// New turns a result into its JSON form, with hints in the words of a face. include names Sections to include even if empty. Lists are
 // never null.
 func New(f Face, r *sandbox.Result, include ...string) *Answer {
 	out, errs := show(r.Stdout), show(r.Stderr)
@@ -119,7 +119,7 @@ func newFiles(files []sandbox.File) []File {
 	return out
 }
 
-// isText says whether bytes can be a JSON string and stay what they are. Of NUL, which JSON can hold, many a reader makes the end.
+// isText reports whether a JSON string can hold the bytes unchanged. NUL is excluded, as many readers stop there.
 func isText(data []byte) bool { return utf8.Valid(data) && !slices.Contains(data, 0) }
 
 func newUsage(u sandbox.Usage) Usage {
@@ -142,10 +142,10 @@ func newTimings(t sandbox.Timings) Timings {
 	return Timings{QueueMS: Millis(t.Queue), CreateMS: Millis(t.Create), UploadMS: Millis(t.Upload), RunMS: Millis(t.Run), FilesMS: Millis(t.Files)}
 }
 
-// Millis is a duration in milliseconds, exact to a microsecond: finer digits are noise.
+// Millis is a duration in milliseconds, to the microsecond.
 func Millis(d time.Duration) float64 { return math.Round(float64(d)/float64(time.Microsecond)) / 1000 }
 
-// List is a list that is never null in JSON.
+// List returns list, or an empty one for nil, which would be null in JSON.
 func List[T any](in []T) []T {
 	if in == nil {
 		return []T{}

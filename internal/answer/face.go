@@ -11,7 +11,7 @@ import (
 	"github.com/glovebox-dev/glovebox/sandbox"
 )
 
-// Face is how one way into Glovebox says what a caller can do. The phrases stand in the middle of a sentence.
+// Face has the phrases of one interface of Glovebox for what a caller can do. They fit into the middle of a sentence.
 type Face struct {
 	raise   func(name sandbox.LimitName, value string) string // raises a limit; value is as number renders it, or ""
 	number  func(name sandbox.LimitName, value int64) string
@@ -20,7 +20,7 @@ type Face struct {
 	waive   func(names []sandbox.LimitName) string
 	input   string // gives the program its standard input
 	file    string // sends a file
-	root    string // chooses a directory as root; "" where callers cannot
+	root    string // chooses a directory as root; "" if callers cannot
 	allow   func(command string) string
 
 	param     func(op string) string // names a part of a request, or a step that failed
@@ -96,7 +96,7 @@ var fieldsOfLimits = func() map[sandbox.LimitName]limitUnit {
 	return all
 }()
 
-// Fix says what would help against an error, in one sentence; "" where nobody knows.
+// Fix returns the fix of an error in one sentence, or "".
 func (f Face) Fix(err error) string {
 	var ways []string
 	add := func(way string) {

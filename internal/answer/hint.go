@@ -8,7 +8,7 @@ import (
 	"github.com/glovebox-dev/glovebox/sandbox"
 )
 
-// Hint puts hints into sentences that a person or a model can act on. They hold no bytes of the program's but plain names.
+// Hint words hints as sentences that a person or a model can act on. Plain names are all that they quote from the program.
 func (f Face) Hint(hints []sandbox.Hint) string {
 	var parts []string
 	for i := range hints {
@@ -28,7 +28,7 @@ func (f Face) sentences(h *sandbox.Hint) string {
 	return ""
 }
 
-// end says how an execution ended.
+// end words how an execution ended.
 func (f Face) end(h *sandbox.Hint) string {
 	switch h.Code {
 	case sandbox.HintExitCode:
@@ -68,7 +68,7 @@ func (f Face) end(h *sandbox.Hint) string {
 	case sandbox.HintNoFile:
 		return fmt.Sprintf("There is no file %s in the sandbox to execute. Send it %s.", h.Name, f.file)
 	case sandbox.HintNoLoader:
-		return fmt.Sprintf("The interpreter or loader that %s asks for is not in the sandbox. Look at its first line, after #!.", h.Name)
+		return fmt.Sprintf("The interpreter or loader of %s is not in the sandbox. Look at its first line, after #!.", h.Name)
 	case sandbox.HintNotProgram:
 		return fmt.Sprintf("%s cannot be executed. Make it executable, a script with a first line such as #!/bin/sh; or name its interpreter first: sh %s.",
 			h.Name, h.Name)
@@ -76,7 +76,7 @@ func (f Face) end(h *sandbox.Hint) string {
 	return ""
 }
 
-// waited says what a program may have waited for that never comes.
+// waited words what a program may have waited for in vain.
 func (f Face) waited(h *sandbox.Hint) string {
 	var parts []string
 	if h.NoInput {
@@ -95,7 +95,7 @@ func (f Face) allowed(command string) string {
 	return ""
 }
 
-// reached says which limit an execution met.
+// reached words which limit an execution reached.
 func (f Face) reached(h *sandbox.Hint) string {
 	switch h.Code {
 	case sandbox.HintMemory:
@@ -138,7 +138,7 @@ func (f Face) limitReached(h *sandbox.Hint) string {
 	return fmt.Sprintf("It reached its limit of %s %s.%s", value(h), what, f.toRaise(h))
 }
 
-// toRaise is a sentence that says how to raise the limit of a hint, "" where it cannot be.
+// toRaise is a sentence that says how to raise the limit of a hint, or "" if it cannot be raised.
 func (f Face) toRaise(h *sandbox.Hint) string {
 	if h.Raise == 0 {
 		return ""
@@ -154,7 +154,7 @@ func (f Face) orRaise(h *sandbox.Hint) string {
 	return ", or " + f.raise(h.Limit, f.number(h.Limit, h.Raise))
 }
 
-// tried says what a program did that no sandbox, or not this one, serves.
+// tried words what a program tried that its sandbox does not offer.
 func (f Face) tried(h *sandbox.Hint) string {
 	switch h.Code {
 	case sandbox.HintNotAllowed:
@@ -201,7 +201,7 @@ func (f Face) tried(h *sandbox.Hint) string {
 	return ""
 }
 
-// instead names the path in the workspace that a program may use for another one.
+// instead suggests a path in the workspace for another one.
 func instead(name string) string {
 	base := path.Base(name)
 	if name == "" || base == "/" || base == "." {
@@ -210,29 +210,29 @@ func instead(name string) string {
 	return ": use " + path.Join(sandbox.Workspace, base)
 }
 
-// missing says what did not come back.
+// missing words what was not returned.
 func (f Face) missing(h *sandbox.Hint) string {
 	switch h.Code {
 	case sandbox.HintSkipped:
 		return skipped(h)
 	case sandbox.HintNoFiles:
-		return "Files that were made could not be read, so not all were handed back."
+		return "New files could not be read, so not all were returned."
 	case sandbox.HintUnlisted:
-		return "The workspace holds too many files to look at all of them; the rest was not handed back."
+		return "The workspace holds too many files to examine; the rest was not returned."
 	case sandbox.HintPatterns:
-		return "The patterns of files to return took too long to match against so many paths; the rest was not looked at."
+		return "The patterns of files to return took too long to match against so many paths; the rest was not examined."
 	case sandbox.HintUnmatched:
 		made := ""
 		if len(h.Others) > 0 {
-			made = " Made were: " + some(h.Others) + "."
+			made = " New files: " + some(h.Others) + "."
 		}
-		return fmt.Sprintf("No file that was made or changed matches %s.%s", some(h.Names), made)
+		return fmt.Sprintf("No new or changed file matches %s.%s", some(h.Names), made)
 	case sandbox.HintElsewhere:
 		names := ""
 		if len(h.Names) > 0 {
 			names = ", such as " + strings.Join(h.Names, ", ")
 		}
-		return fmt.Sprintf("%s outside of %s%s, and nothing from there is handed back. Write to %s.",
+		return fmt.Sprintf("%s outside of %s%s, and nothing from there is returned. Write to %s.",
 			count(h.Count, "file lies", "files lie"), sandbox.Workspace, names, sandbox.Workspace)
 	case sandbox.HintLeft:
 		return fmt.Sprintf("%s still running when the program ended and %s killed. Wait for background processes before the end.",
@@ -251,24 +251,24 @@ func skipped(h *sandbox.Hint) string {
 	shown := make([]string, len(h.Files))
 	for i, s := range h.Files {
 		name := s.Path
-		if name == "" { // a name can be any text, and a hint is read as Glovebox's own words
+		if name == "" { // a name can be any text, and readers take a hint for Glovebox's own words
 			name = "a file"
 		}
-		if shown[i] = name; i == len(h.Files)-1 || h.Files[i+1].Code != s.Code { // a reason stands behind the last file that it is of
+		if shown[i] = name; i == len(h.Files)-1 || h.Files[i+1].Code != s.Code { // a reason follows the last of its files
 			shown[i] += " (" + skipWords[s.Code] + ")"
 		}
 	}
 	if more := h.Count - int64(len(shown)); more > 0 {
 		shown = append(shown, fmt.Sprintf("and %d more", more))
 	}
-	return fmt.Sprintf("%s not handed back: %s.", count(h.Count, "file was", "files were"), strings.Join(shown, ", "))
+	return fmt.Sprintf("%s not returned: %s.", count(h.Count, "file was", "files were"), strings.Join(shown, ", "))
 }
 
-// signals are named by Linux's numbers, which those of this host need not be.
+// signals has Linux's numbers, as this host's may differ.
 var signals = map[int]string{
 	11: "SIGSEGV: it touched memory that is not its own, a defect of the program or of a native library",
-	7:  "SIGBUS: it touched memory that could not be had, perhaps of a mapped file on a full disk",
-	6:  "SIGABRT: it gave itself up, and stderr may say why",
+	7:  "SIGBUS: it touched memory that was not available, perhaps of a mapped file on a full disk",
+	6:  "SIGABRT: it aborted, and stderr may say why",
 	8:  "SIGFPE: an arithmetic error such as an integer division by zero",
 	4:  "SIGILL: an instruction that this CPU does not have",
 	31: "SIGSYS: a system call that the sandbox forbids",
@@ -277,7 +277,7 @@ var signals = map[int]string{
 	15: "SIGTERM, which was not sent by Glovebox",
 	13: "SIGPIPE: it wrote to a pipe that nobody reads",
 	24: "SIGXCPU: it used up its CPU time",
-	25: "SIGXFSZ: a file grew past the largest size that is allowed",
+	25: "SIGXFSZ: a file exceeded the largest allowed size",
 }
 
 func signal(number int) string {
@@ -309,7 +309,7 @@ func plural(n int64, one, many string) string {
 
 func count(n int64, one, many string) string { return fmt.Sprintf("%d %s", n, plural(n, one, many)) }
 
-// some lists the first few of many names.
+// some lists the first few names.
 func some(names []string) string {
 	const shown = 20
 	if len(names) > shown {

@@ -12,7 +12,7 @@ import (
 	"github.com/glovebox-dev/glovebox/sandbox"
 )
 
-// TestEveryCodeHasWords: no code of package sandbox is without words on any face.
+// TestEveryCodeHasWords: every face has words for every code of package sandbox.
 func TestEveryCodeHasWords(t *testing.T) {
 	file, err := parser.ParseFile(token.NewFileSet(), "../../sandbox/hint.go", nil, 0)
 	if err != nil {
@@ -59,7 +59,7 @@ func TestFaces(t *testing.T) {
 		{sandbox.Hint{Code: sandbox.HintNoInput}, "Give it input with -i or --stdin FILE.", `Give it input in "stdin".`},
 		{sandbox.Hint{Code: sandbox.HintSkipped, Count: 8, Files: []sandbox.Skipped{{Path: "a", Code: sandbox.SkipTooLarge}, {Path: "b", Code: sandbox.SkipTooLarge},
 			{Code: sandbox.SkipPipe}}},
-			"8 files were not handed back: a, b (too large), a file (a pipe), and 5 more.", "8 files were not handed back: a, b (too large), a file (a pipe), and 5 more."},
+			"8 files were not returned: a, b (too large), a file (a pipe), and 5 more.", "8 files were not returned: a, b (too large), a file (a pipe), and 5 more."},
 	} {
 		hints := []sandbox.Hint{c.hint}
 		if cli, http := answer.CommandLine.Hint(hints), answer.HTTP.Hint(hints); !strings.HasSuffix(cli, c.cli) || !strings.HasSuffix(http, c.http) {

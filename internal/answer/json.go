@@ -11,30 +11,30 @@ import (
 	"github.com/glovebox-dev/glovebox/sandbox"
 )
 
-// JSON is a value as JSON, whose long texts are encoded while they are written. So an answer of many megabytes is held once, as
-// what it says: its JSON is up to six times as long, and an encoder that makes it whole holds several such buffers.
+// JSON is a value as JSON, whose long texts are encoded as they are written. So memory holds a large answer once, unencoded: its JSON
+// is up to six times as long, and an ordinary encoder holds several such buffers.
 type JSON struct {
-	frames [][]byte // the JSON around the long texts: one more than there are of those
+	frames [][]byte // the JSON around the long texts: one more than those
 	long   []any    // string or []byte
 }
 
-// longText is from where on a text is long. It is also how much of one is encoded at a time.
+// longText is the least length of a long text, and how much of one is encoded at a time.
 const longText = 16 << 10
 
-// writeSize is how much of one is written at a time.
+// writeSize is how much is written at a time.
 const writeSize = 64 << 10
 
-// Layout takes the long texts out of a value and leaves marks in their place, in the order of its JSON.
+// Layout replaces the long texts of a value by marks, in the order of its JSON.
 type Layout struct {
 	mark string
 	text JSON
 	ends [][]byte // the JSON of each mark
 }
 
-// NewLayout chooses a mark that the value, which is there already, cannot hold.
+// NewLayout chooses a random mark, which the value cannot hold.
 func NewLayout() *Layout { return &Layout{mark: string(sandbox.NewID())} }
 
-// String takes out a text that is long.
+// String takes out a long text.
 func (l *Layout) String(s *string) {
 	if len(*s) > longText {
 		l.text.long = append(l.text.long, *s)
@@ -43,7 +43,7 @@ func (l *Layout) String(s *string) {
 	}
 }
 
-// Bytes takes out bytes, base64 in JSON, that are long.
+// Bytes takes out long bytes, which are base64 in JSON.
 func (l *Layout) Bytes(b *[]byte) {
 	if len(*b) > longText {
 		l.text.long = append(l.text.long, *b)
@@ -52,7 +52,7 @@ func (l *Layout) Bytes(b *[]byte) {
 	}
 }
 
-// Around finishes the layout with the value as it is now.
+// Around finishes the layout with the value, which now holds the marks.
 func (l *Layout) Around(v any) *JSON {
 	rest := marshal(v)
 	for _, mark := range l.ends {
@@ -67,7 +67,7 @@ func (l *Layout) Around(v any) *JSON {
 	return &l.text
 }
 
-// JSON gives the JSON of an answer, which is spoilt by it.
+// JSON returns the answer's JSON. It modifies the answer.
 func (a *Answer) JSON() *JSON {
 	l := NewLayout()
 	l.String(&a.Stdout)
@@ -93,7 +93,7 @@ func (a *Answer) JSON() *JSON {
 	return l.Around(a)
 }
 
-// Stamp puts a field time_ms before those of an object.
+// Stamp inserts a field time_ms at the start of an object.
 func (t *JSON) Stamp(timeMS float64) {
 	stamp := marshal(struct {
 		TimeMS float64 `json:"time_ms"`
@@ -101,7 +101,7 @@ func (t *JSON) Stamp(timeMS float64) {
 	t.frames[0] = append(append(stamp[:len(stamp)-1], ','), t.frames[0][1:]...)
 }
 
-// Size is how many bytes are held.
+// Size returns the bytes held in memory.
 func (t *JSON) Size() (n int64) {
 	for _, frame := range t.frames {
 		n += int64(len(frame))
@@ -117,7 +117,7 @@ func (t *JSON) Size() (n int64) {
 	return n
 }
 
-// Length is that of the whole JSON.
+// Length returns the length of the JSON.
 func (t *JSON) Length() int64 {
 	var n counter
 	_ = t.EncodeTo(&n) // it never fails
@@ -139,7 +139,7 @@ func (t *JSON) EncodeTo(w io.Writer) error {
 	}
 	out := bufio.NewWriterSize(w, writeSize)
 	for i, long := range t.long {
-		out.Write(t.frames[i]) // its error sticks and comes with Flush
+		out.Write(t.frames[i]) // Flush returns the error
 		var err error
 		switch long := long.(type) {
 		case string:
@@ -160,7 +160,7 @@ func (t *JSON) EncodeTo(w io.Writer) error {
 	return out.Flush()
 }
 
-// writeString writes a JSON string, a part at a time. It cuts between characters.
+// writeString writes a JSON string in parts, cut between characters.
 func writeString(out *bufio.Writer, s string) error {
 	out.WriteByte('"')
 	for len(s) > 0 {
@@ -180,14 +180,14 @@ func writeString(out *bufio.Writer, s string) error {
 	return out.WriteByte('"')
 }
 
-// marshal gives the JSON of a value of this package, each of which has one.
+// marshal returns the JSON of a value of this package, which always has one.
 func marshal(v any) []byte {
 	var out bytes.Buffer
 	Encode(&out, v)
 	return bytes.TrimSuffix(out.Bytes(), []byte("\n"))
 }
 
-// Encode writes v and a newline, in one Write. v is of a type that always has a JSON form.
+// Encode writes v and a newline in one Write. The type of v always has a JSON form.
 func Encode(w io.Writer, v any) {
 	enc := json.NewEncoder(w)
 	enc.SetEscapeHTML(false) // answers are never HTML: nosniff says so

@@ -8,19 +8,19 @@ import (
 	"github.com/glovebox-dev/glovebox/sandbox"
 )
 
-// Limits are the limits of one run, in the units of the API. In a request an absent one is the server's default.
+// Limits are the limits of one run, in the units of the API. In a request, an absent limit is the server's default.
 type Limits struct {
 	TimeoutS  *float64 `json:"timeout_s" doc:"Wall time in seconds." over:"0" example:"30"`
-	MemoryMiB *float64 `json:"memory_mib" doc:"Memory in MiB, files in the sandbox's own places included." over:"0" example:"512"`
+	MemoryMiB *float64 `json:"memory_mib" doc:"Memory in MiB, with the files in the sandbox's own places." over:"0" example:"512"`
 	CPUs      *float64 `json:"cpus" doc:"CPUs; fractions are allowed." over:"0" example:"1"`
 	DiskMiB   *float64 `json:"disk_mib" doc:"Bytes of all writable places together, in MiB. They count as memory too. If absent, at most half of the memory." over:"0" example:"100"`
 	Pids      *float64 `json:"pids" doc:"Processes and threads." over:"0" whole:"true" example:"128"`
-	OutputKiB *float64 `json:"output_kib" doc:"Kept bytes of stdout and of stderr, each, in KiB." over:"0" example:"1024"`
+	OutputKiB *float64 `json:"output_kib" doc:"Kept output in KiB, for stdout and for stderr each." over:"0" example:"1024"`
 	Inodes    *float64 `json:"inodes" doc:"Files and directories in the writable places." over:"0" whole:"true" example:"16384"`
 	OpenFiles *float64 `json:"open_files" doc:"Open descriptors of one process." over:"0" whole:"true" example:"1024"`
 }
 
-// Contract turns the units of the API into those of the contract. 0 is refused, so that it never comes to mean no limit.
+// Contract converts the units of the API into those of package sandbox. It refuses 0, which must never mean no limit.
 func (l *Limits) Contract() (sandbox.Limits, error) {
 	var out sandbox.Limits
 	for _, f := range l.fields() {
@@ -42,7 +42,7 @@ func (l *Limits) Contract() (sandbox.Limits, error) {
 	return out, nil
 }
 
-// fieldOf names the field of the API that an error of the engine speaks of: "limits.memory" is limits.memory_mib there.
+// fieldOf translates the engine's name of a field into the API's: limits.memory into limits.memory_mib.
 func fieldOf(op string) string {
 	name, ok := strings.CutPrefix(op, "limits.")
 	if !ok {
@@ -61,7 +61,7 @@ type limitUnit struct {
 	name  sandbox.LimitName
 	field string
 	value **float64
-	unit  float64 // of the API's field in the contract's
+	unit  float64 // of the API's field, in the unit of package sandbox
 }
 
 func (l *Limits) fields() []limitUnit {
@@ -82,7 +82,7 @@ const (
 	mib = 1 << 20
 )
 
-// newLimits shows limits in the units of the API. What nothing enforces, or what is not known, stays nil.
+// newLimits converts limits into the units of the API. One that is not enforced or unknown stays nil.
 func newLimits(in sandbox.Limits) Limits {
 	var out Limits
 	for _, f := range out.fields() {

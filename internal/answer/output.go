@@ -8,30 +8,30 @@ import (
 	"github.com/glovebox-dev/glovebox/sandbox"
 )
 
-// Output is what an answer says of the two streams beside their text.
+// Output has the details of the two streams.
 type Output struct {
 	Stdout Stream `json:"stdout"`
 	Stderr Stream `json:"stderr"`
 }
 
-// Stream is what an answer says of one stream beside its text.
+// Stream has the details of one stream.
 type Stream struct {
-	Truncated    bool   `json:"truncated" doc:"Whether output was over its limit."`
-	DroppedBytes int64  `json:"dropped_bytes" doc:"Bytes that were not kept."`
+	Truncated    bool   `json:"truncated" doc:"Whether output exceeded its limit."`
+	DroppedBytes int64  `json:"dropped_bytes" doc:"Number of dropped bytes."`
 	DroppedAt    int64  `json:"dropped_at,omitempty" doc:"Offset in base64 at which bytes were dropped."`
-	Base64       []byte `json:"base64,omitempty" doc:"The kept bytes as they were, only where they are not all UTF-8."`
+	Base64       []byte `json:"base64,omitempty" doc:"The kept bytes, only if they are not all UTF-8."`
 }
 
-// shown is one captured stream as an answer shows it: its text has a line about the gap, and U+FFFD for what is not UTF-8.
+// shown is a captured stream as text, with a line for the gap and U+FFFD for what is not UTF-8.
 type shown struct {
 	text string
 	Stream
 }
 
-// plain says whether the text says it all.
+// plain reports whether the text is the whole output.
 func (s *shown) plain() bool { return !s.Truncated && s.Base64 == nil }
 
-// Text renders a captured stream as text: a line says where bytes were dropped and how many, and U+FFFD stands for what is not UTF-8.
+// Text renders a captured stream as text: a line says where and how many bytes were dropped, and U+FFFD replaces what is not UTF-8.
 func Text(c sandbox.Captured) string { return show(c).text }
 
 // show renders a stream. The engine cuts between characters, so a gap alone never makes text invalid.
@@ -59,7 +59,7 @@ func show(c sandbox.Captured) shown {
 	return s
 }
 
-// Marker is the line that stands in truncated text where bytes were dropped.
+// Marker is the line in truncated text where bytes were dropped.
 func Marker(dropped int64) string {
 	return "[... " + strconv.FormatInt(dropped, 10) + " bytes dropped ...]\n"
 }

@@ -2,25 +2,25 @@ package answer
 
 import "github.com/glovebox-dev/glovebox/sandbox"
 
-// Sandbox is the sandbox that a run had: what was asked, and what was enforced.
+// Sandbox is the sandbox of a run, as requested and as enforced.
 type Sandbox struct {
-	Backend     string               `json:"backend" doc:"What isolated the run; empty where it ended before there was a sandbox."`
-	Requested   Requested            `json:"requested" doc:"The policy as asked, with the server's defaults filled in."`
-	Effective   Effective            `json:"effective" doc:"The policy as it was enforced."`
-	Differences []sandbox.Difference `json:"differences" doc:"Where less was enforced than asked: waived by allow_unenforced, or a default that the request did not name."`
+	Backend     string               `json:"backend" doc:"Backend of the run; empty if it ended before there was a sandbox."`
+	Requested   Requested            `json:"requested" doc:"The requested policy, with the server's defaults."`
+	Effective   Effective            `json:"effective" doc:"The enforced policy."`
+	Differences []sandbox.Difference `json:"differences" doc:"Where less was enforced than requested: limits waived by allow_unenforced, and defaults that the request did not name."`
 }
 
-// PolicyLimits are the limits of a policy: every field is there, and what nothing enforces is null.
+// PolicyLimits are the limits of a policy. Every field is present; null is not enforced.
 type PolicyLimits struct{ Limits }
 
-// Requested is a policy as asked. The environment is left out, as it may hold secrets.
+// Requested is a requested policy. It omits the environment, which may hold secrets.
 type Requested struct {
-	Backend         string              `json:"backend" doc:"A name, or auto; the server's default where the request named none."`
-	Image           string              `json:"image,omitempty" doc:"The image that was to be the root file system; absent where the request named none."`
+	Backend         string              `json:"backend" doc:"A name, or auto; the server's default if the request named none."`
+	Image           string              `json:"image,omitempty" doc:"The requested image of the root file system; absent if the request named none."`
 	Limits          PolicyLimits        `json:"limits"`
 	Named           []sandbox.LimitName `json:"named" doc:"Limits that the request named; each was enforced, or waived by allow_unenforced."`
 	Network         Network             `json:"network"`
-	User            User                `json:"user" doc:"Who the code is to be, inside."`
+	User            User                `json:"user" doc:"The requested user in the sandbox."`
 	Commands        []string            `json:"commands" doc:"Programs that may be executed; null is every program of the root file system."`
 	AllowUnenforced []string            `json:"allow_unenforced"`
 }
@@ -30,14 +30,14 @@ type Network struct {
 	Mode sandbox.NetworkMode `json:"mode" enum:"none"`
 }
 
-// Effective is a policy as it was enforced.
+// Effective is an enforced policy.
 type Effective struct {
-	Kernel     sandbox.Kernel               `json:"kernel" doc:"Whose kernel served the code; empty where the run ended before there was a sandbox." enum:"shared,user-space,machine,"`
-	Image      string                       `json:"image,omitempty" doc:"The image that was the root file system, by name and digest."`
-	Limits     PolicyLimits                 `json:"limits" doc:"null where nothing enforces a limit."`
+	Kernel     sandbox.Kernel               `json:"kernel" doc:"The kernel that served the code; empty if the run ended before there was a sandbox." enum:"shared,user-space,machine,"`
+	Image      string                       `json:"image,omitempty" doc:"The image of the root file system, by name and digest."`
+	Limits     PolicyLimits                 `json:"limits" doc:"null: not enforced."`
 	Enforcers  map[sandbox.LimitName]string `json:"enforcers" doc:"What enforces each limit."`
 	Network    Network                      `json:"network"`
-	User       User                         `json:"user" doc:"Who the code was, inside."`
+	User       User                         `json:"user" doc:"The user in the sandbox."`
 	HostUID    string                       `json:"host_uid" doc:"unique: a host user of its own; subordinate; shared: the user who runs Glovebox."`
 	Commands   []string                     `json:"commands" doc:"Programs that may be executed; null is every program of the root file system."`
 	Isolation  map[string]sandbox.WallState `json:"isolation" doc:"State of each isolation layer: enforced, partial or missing. GET /v1/capabilities says more."`
@@ -92,7 +92,7 @@ func newEffective(p *sandbox.Policy) Effective {
 	return e
 }
 
-// NewPolicyLimits shows limits in the units of the API.
+// NewPolicyLimits converts limits into the units of the API.
 func NewPolicyLimits(l sandbox.Limits) PolicyLimits { return PolicyLimits{newLimits(l)} }
 
 func newNetwork(n sandbox.NetworkPolicy) Network {

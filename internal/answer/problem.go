@@ -10,56 +10,56 @@ import (
 	"github.com/glovebox-dev/glovebox/sandbox"
 )
 
-// Problem is what Glovebox failed at, or a request that it cannot serve, in the form of RFC 9457.
+// Problem is a failure of Glovebox, or a request that it cannot serve, in the form of RFC 9457.
 type Problem struct {
-	Type      string `json:"type" doc:"Names the kind; it is not an address."`
+	Type      string `json:"type" doc:"A URI that names the kind; there is no page behind it."`
 	Title     string `json:"title" doc:"The kind in words."`
 	Status    int    `json:"status" doc:"The HTTP status."`
 	Detail    string `json:"detail" doc:"What happened."`
 	Kind      string `json:"kind" doc:"What the caller can do about it." enum:"internal,invalid,not_found,exists,busy,quota,unauthorized,unsupported,unavailable,too_large"`
 	Hint      string `json:"hint,omitempty" doc:"What would help."`
-	Param     string `json:"param,omitempty" doc:"The part of the request that is wrong."`
+	Param     string `json:"param,omitempty" doc:"The wrong part of the request."`
 	RequestID string `json:"request_id,omitempty" doc:"The server's log has the details under this id."`
 
 	RetryAfter time.Duration `json:"-"` // when to try again; 0 is unknown
 }
 
-// kindTable is the one table from kinds to HTTP. A request that can be fixed is a 4xx, also where it asks for what this host
-// cannot do: sent again unchanged it fails again, and a 5xx would invite just that.
+// kindTable maps kinds to HTTP. What this host cannot do is a 4xx too: sent again unchanged, the request fails again, and a 5xx would
+// invite that.
 var kindTable = map[sandbox.Kind]struct {
 	status int
 	title  string
 }{
 	sandbox.Internal:     {http.StatusInternalServerError, "Glovebox failed"},
 	sandbox.Invalid:      {http.StatusBadRequest, "The request is wrong"},
-	sandbox.NotFound:     {http.StatusNotFound, "There is no such thing"},
+	sandbox.NotFound:     {http.StatusNotFound, "Not found"},
 	sandbox.Exists:       {http.StatusConflict, "The name is taken"},
-	sandbox.Busy:         {http.StatusTooManyRequests, "There is no room for this now"},
-	sandbox.Quota:        {http.StatusForbidden, "This is more than the caller may have"},
+	sandbox.Busy:         {http.StatusTooManyRequests, "The server is busy"},
+	sandbox.Quota:        {http.StatusForbidden, "This exceeds the caller's quota"},
 	sandbox.Unauthorized: {http.StatusUnauthorized, "A valid API key is needed"},
 	sandbox.Unsupported:  {http.StatusUnprocessableEntity, "This server cannot do that"},
-	sandbox.Unavailable:  {http.StatusServiceUnavailable, "This does not work now"},
+	sandbox.Unavailable:  {http.StatusServiceUnavailable, "Unavailable now"},
 	sandbox.TooLarge:     {http.StatusRequestEntityTooLarge, "Something is over its limit"},
 }
 
-// defaultRetryAfter goes with a Busy or Unavailable problem that does not know better.
+// defaultRetryAfter is that of a Busy or Unavailable problem without an estimate.
 const defaultRetryAfter = time.Second
 
-// longestText is the most bytes of one text in a problem.
+// longestText is the limit of one text in a problem, in bytes.
 const longestText = 4 << 10
 
-// NewProblem turns an error into a problem, for a face on the user's own machine that says by itself what happened and what would help.
+// NewProblem turns an error into a problem for a local face, which words message and fix itself.
 func NewProblem(err error, detail, hint string) Problem {
 	kind := sandbox.KindOf(err)
 	entry := kindTable[kind]
 	p := Problem{Type: "urn:glovebox:problem:" + kind.String(), Title: entry.title, Status: entry.status, Detail: detail, Kind: kind.String(), Hint: hint}
-	if kind == sandbox.Invalid || kind == sandbox.TooLarge { // of other kinds it is the step that failed
+	if kind == sandbox.Invalid || kind == sandbox.TooLarge { // in other kinds, Op is the step that failed
 		_, p.Param = publicText(err)
 	}
 	if p.Detail == "" {
 		p.Detail = entry.title
 	}
-	for _, text := range []*string{&p.Detail, &p.Hint, &p.Param} { // they may quote the request, and problems have no room
+	for _, text := range []*string{&p.Detail, &p.Hint, &p.Param} { // they may quote the request, and problems take no room
 		if len(*text) > longestText {
 			*text = strings.ToValidUTF8((*text)[:longestText], "") + "..."
 		}
@@ -70,8 +70,7 @@ func NewProblem(err error, detail, hint string) Problem {
 	return p
 }
 
-// NewPublicProblem is NewProblem for strangers, in the words of HTTP. An Internal error never shows its text: it is for the log, beside the
-// request id.
+// NewPublicProblem is NewProblem for HTTP clients. It hides the text of an Internal error, which is only for the log.
 func NewPublicProblem(err error, requestID string) Problem {
 	detail, hint := "Something went wrong on the server; its log has the details under this request_id.", ""
 	if sandbox.KindOf(err) != sandbox.Internal {
@@ -83,8 +82,8 @@ func NewPublicProblem(err error, requestID string) Problem {
 	return p
 }
 
-// publicText gathers the words that were written for users: those of classed errors, and the fixed texts of the kernel. The
-// words of any other error may hold paths and ids of the host, so they stay in the log.
+// publicText gathers the texts for users: those of classified errors, and the kernel's fixed texts. Other errors may hold paths and
+// ids of the host, so they stay in the log.
 func publicText(err error) (detail, op string) {
 	var parts []string
 	for err != nil {

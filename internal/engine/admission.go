@@ -11,35 +11,35 @@ import (
 	"github.com/glovebox-dev/glovebox/sandbox"
 )
 
-// Bounds of what a Busy error tells its caller about when to come back.
+// Limits of RetryAfter in a Busy error.
 const (
 	leastRetryAfter = time.Second
 	mostRetryAfter  = time.Minute
 )
 
-// admission hands out slots. At most `queue` callers wait, and no owner has more than its share of slots and queue. Where there are shares, the
-// last free slot is for an owner that has none: two owners with half of the slots each would lock all others out. A slot that is given
-// back goes round among the owners that wait, and within one to who has waited longest.
+// admission hands out slots. At most `queue` callers wait, and no owner exceeds its share of slots and queue. With shares, the last free
+// slot is for an owner that has none: two owners with half of the slots each would lock all others out. A released slot goes to the
+// waiting owners in turn, and within an owner to the longest waiter.
 type admission struct {
 	slots, queue           int
-	ownerSlots, ownerQueue int // of these, the most that one owner may have
+	ownerSlots, ownerQueue int // limits for one owner
 	timeout                time.Duration
 
 	mu       sync.Mutex // guards all below, and the owners
 	free     int
 	waiting  int
-	owners   map[string]*owner // those that hold a slot or wait
-	line     list.List         // of *owner: those that wait, first the one whose turn it is
-	draining bool              // no new callers; those that wait are still served
-	typical  time.Duration     // moving average of how long a slot is held
+	owners   map[string]*owner // owners that hold a slot or wait
+	line     list.List         // of *owner: those that wait, the next one first
+	draining bool              // no new callers; waiters are still served
+	typical  time.Duration     // moving average of the time a slot is held
 }
 
-// owner is one of those who share the slots.
+// owner is one of those that share the slots.
 type owner struct {
 	name    string
 	held    int           // slots
 	waiting list.List     // of *waiter
-	place   *list.Element // in the line; nil where nobody waits
+	place   *list.Element // in the line; nil if nobody waits
 }
 
 func (o *owner) String() string {
@@ -49,14 +49,14 @@ func (o *owner) String() string {
 	return strconv.Quote(o.name)
 }
 
-// waiter is one place in the queue. ready is closed, with the slot already taken for the waiter, by whoever gives one back.
+// waiter is one place in the queue. handOut takes the slot for the waiter, then closes ready.
 type waiter struct{ ready chan struct{} }
 
 func newAdmission(slots, queue int, timeout time.Duration) *admission {
 	return &admission{slots: slots, queue: queue, ownerSlots: slots, ownerQueue: queue, timeout: timeout, free: slots, owners: map[string]*owner{}}
 }
 
-// share bounds what one owner may have; 0 is all.
+// share limits one owner to a part; 0 is all.
 func (a *admission) share(slots, queue int) {
 	if slots > 0 {
 		a.ownerSlots = min(slots, a.slots)
@@ -66,11 +66,11 @@ func (a *admission) share(slots, queue int) {
 	}
 }
 
-// acquire takes a slot, waiting in the queue where none is free for this owner. It returns a Busy error when the queue or the owner's share of
-// it is full or the wait was too long, Unavailable while draining, and ctx's error when ctx ends first. begin is called, under the lock, as
-// soon as the caller is admitted to a slot or to the queue; after an error of ctx or time the caller has left both.
+// acquire takes a slot, or waits for one in the queue. It returns a Busy error if the queue or the owner's share of it is full or the wait
+// was too long, Unavailable while draining, and ctx's error if ctx ends first. It calls begin, under the lock, as soon as the caller has a
+// slot or a place in the queue.
 //
-// The slot is held by whoever got a nil error and by nobody else; they give it back with release, once.
+// Only after a nil error does the caller hold a slot. It must release it once.
 func (a *admission) acquire(ctx context.Context, name string, begin func()) error {
 	a.mu.Lock()
 	if a.draining {
@@ -82,7 +82,7 @@ func (a *admission) acquire(ctx context.Context, name string, begin func()) erro
 		o = &owner{name: name}
 		a.owners[name] = o
 	}
-	if a.offers(o) { // then nobody of this owner waits: handOut served them first
+	if a.offers(o) { // then no one of this owner waits: handOut served them first
 		a.free--
 		o.held++
 		begin()
@@ -119,7 +119,7 @@ func (a *admission) wait(ctx context.Context, o *owner, w *waiter, place *list.E
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	select {
-	case <-w.ready: // a slot came at the same moment: it goes to the next in line
+	case <-w.ready: // a slot came at the same moment: pass it on
 		a.giveBack(o)
 	default:
 		a.leave(o, place)
@@ -131,11 +131,11 @@ func (a *admission) wait(ctx context.Context, o *owner, w *waiter, place *list.E
 	return err
 }
 
-// release gives an owner's slot back after it was held for so long.
+// release frees an owner's slot, which was held for the given time.
 func (a *admission) release(name string, held time.Duration) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	const weight = 8 // one slot in eight counts: a few odd ones do not sway the estimate
+	const weight = 8 // a few outliers do not sway the average
 	if a.typical == 0 {
 		a.typical = held
 	}
@@ -143,7 +143,7 @@ func (a *admission) release(name string, held time.Duration) {
 	a.giveBack(a.owners[name])
 }
 
-// giveBack takes a slot from an owner and hands it on. It is called with mu held, as all below are.
+// giveBack takes a slot from an owner and hands it on. Callers of it and of all functions below hold mu.
 func (a *admission) giveBack(o *owner) {
 	a.free++
 	if o == nil || o.held == 0 || a.free > a.slots {
@@ -154,7 +154,7 @@ func (a *admission) giveBack(o *owner) {
 	a.forget(o)
 }
 
-// offers says whether there is a slot for an owner.
+// offers reports whether there is a slot for an owner.
 func (a *admission) offers(o *owner) bool {
 	left := a.free
 	if a.ownerSlots < a.slots && o.held > 0 {
@@ -163,8 +163,8 @@ func (a *admission) offers(o *owner) bool {
 	return left > 0 && o.held < a.ownerSlots
 }
 
-// handOut gives a free slot to the next in line who may have one more. It is called for each slot that comes back, so there is never more than
-// one to give: else the line would be empty, or all in it would have their share.
+// handOut gives a free slot to the next owner in line that is below its share. It is called for each freed slot, so there is at most one
+// to give.
 func (a *admission) handOut() {
 	for e := a.line.Front(); e != nil; e = e.Next() {
 		o := e.Value.(*owner)
@@ -181,7 +181,7 @@ func (a *admission) handOut() {
 	}
 }
 
-// leave takes a place from the queue.
+// leave removes a waiter from the queue.
 func (a *admission) leave(o *owner, place *list.Element) {
 	o.waiting.Remove(place)
 	a.waiting--
@@ -191,14 +191,14 @@ func (a *admission) leave(o *owner, place *list.Element) {
 	}
 }
 
-// forget lets go of an owner who has nothing here.
+// forget removes an owner without slots and waiters.
 func (a *admission) forget(o *owner) {
 	if o.held == 0 && o.waiting.Len() == 0 {
 		delete(a.owners, o.name)
 	}
 }
 
-// full says why no more of an owner may wait, or nil.
+// full returns why no more of an owner may wait, or nil.
 func (a *admission) full(o *owner) error {
 	switch {
 	case o.waiting.Len() >= a.ownerQueue && (a.ownerQueue < a.queue || a.free > 0):
@@ -210,7 +210,7 @@ func (a *admission) full(o *owner) error {
 	return nil
 }
 
-// late says that a wait was too long.
+// late is the error of a wait that was too long.
 func (a *admission) late(o *owner) error {
 	if a.free > 0 { // for others
 		return a.busy(o.waiting.Len(), a.ownerSlots, fmt.Sprintf("no slot of the share of %s became free in %s", o, a.timeout))
@@ -218,7 +218,7 @@ func (a *admission) late(o *owner) error {
 	return a.busy(a.waiting, a.slots, "no slot became free in "+a.timeout.String())
 }
 
-// busy estimates when a slot will be free for one more than those that wait for so many slots.
+// busy estimates when a slot is free for one more than the current waiters.
 func (a *admission) busy(waiting, slots int, msg string) error {
 	rounds := time.Duration(waiting/slots + 1)
 	after := min(max(a.typical*rounds, leastRetryAfter), mostRetryAfter)
@@ -231,7 +231,7 @@ func (a *admission) drain() {
 	a.draining = true
 }
 
-// load says how many slots are held and how many callers wait.
+// load returns how many slots are held and how many callers wait.
 func (a *admission) load() (held, waiting int, draining bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()

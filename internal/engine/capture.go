@@ -6,14 +6,14 @@ import (
 	"github.com/glovebox-dev/glovebox/sandbox"
 )
 
-// capture keeps the first and the last half of what one stream carries, each of half the cap, and counts the rest. Its memory is
-// bounded by the cap whatever is written, and grows only as bytes come.
+// capture keeps the start and the end of one stream, each up to half the limit, and counts the rest. Its memory never exceeds the limit,
+// and grows only as bytes arrive.
 type capture struct {
 	headMax, tailMax int
 
 	head  []byte
-	tail  []byte // a ring once it holds tailMax bytes
-	at    int    // where the ring's oldest byte is
+	tail  []byte // a ring buffer once it holds tailMax bytes
+	at    int    // index of the ring's oldest byte
 	total int64  // bytes written
 }
 
@@ -45,8 +45,7 @@ func (c *capture) write(p []byte) {
 	}
 }
 
-// captured returns what was kept. Where bytes were dropped, the cut falls between characters, so that a cut never makes
-// valid UTF-8 invalid.
+// captured returns what was kept. It cuts between characters, so that valid UTF-8 stays valid.
 func (c *capture) captured() sandbox.Captured {
 	tail := make([]byte, 0, len(c.tail))
 	tail = append(append(tail, c.tail[c.at:]...), c.tail[:c.at]...)
@@ -58,7 +57,7 @@ func (c *capture) captured() sandbox.Captured {
 	return sandbox.Captured{Head: head, Tail: tail, Dropped: c.total - int64(len(head)) - int64(len(tail))}
 }
 
-// splitAtEnd returns how many bytes at the end of b begin a character that is not complete.
+// splitAtEnd returns the length of an incomplete character at the end of b.
 func splitAtEnd(b []byte) int {
 	for n := 1; n < utf8.UTFMax && n <= len(b); n++ {
 		if last := b[len(b)-n:]; utf8.RuneStart(last[0]) {
@@ -71,7 +70,7 @@ func splitAtEnd(b []byte) int {
 	return 0
 }
 
-// splitAtStart returns how many bytes at the start of b are the rest of a character.
+// splitAtStart returns how many bytes at the start of b continue a character.
 func splitAtStart(b []byte) int {
 	for n := range min(utf8.UTFMax, len(b)) {
 		if utf8.RuneStart(b[n]) {

@@ -12,16 +12,16 @@ import (
 	"github.com/glovebox-dev/glovebox/sandbox"
 )
 
-// Bounds of a look at the workspace.
+// Limits of a listing of the workspace.
 const (
-	maxListed      = 100_000   // entries; what is beyond is not looked at, and said to be left out
+	maxListed      = 100_000   // entries; the rest is not examined, and a hint says so
 	maxListedBytes = 16 << 20  // bytes of their paths, likewise: entries of the longest would take 400 MB
-	maxSkipped     = 100       // files that are named as left out; the rest is counted
+	maxSkipped     = 100       // skipped files to name; the rest is counted
 	maxHinted      = 5         // files that a hint names
-	maxRequest     = 256 << 10 // bytes of paths in one request to the guest: well below a message
+	maxRequest     = 256 << 10 // bytes of paths in one request to the guest, well below a message
 )
 
-// stamp tells whether a file was changed: the code in the sandbox can set sizes and times back, but not the change time.
+// stamp detects changes of a file: code can reset sizes and times, but not the change time.
 type stamp struct {
 	inode, size uint64
 	ctime       int64
@@ -30,7 +30,7 @@ type stamp struct {
 // listing is the regular files of the workspace at one moment.
 type listing map[string]stamp
 
-// takeBaseline remembers what lies in the workspace before the start. It costs nothing where no files are handed back.
+// takeBaseline lists the workspace before the start, if files are to be returned.
 func (x *execution) takeBaseline(ctx context.Context) error {
 	if len(x.globs) == 0 {
 		return nil
@@ -47,10 +47,10 @@ func (x *execution) takeBaseline(ctx context.Context) error {
 
 func stampOf(f *guest.FileInfo) stamp { return stamp{inode: f.Inode, size: f.Size, ctime: f.CTime} }
 
-// errEnough ends a listing of which no more is wanted.
-var errEnough = errors.New("no more is looked at")
+// errEnough ends a listing early.
+var errEnough = errors.New("enough")
 
-// list calls each for every entry below the workspace until it returns false, and says whether there were more than the bounds.
+// list calls each for every entry below the workspace until it returns false. It reports whether the listing exceeded the limits.
 func (x *execution) list(ctx context.Context, each func(*guest.FileInfo) bool) (more bool, err error) {
 	bytes := 0
 	more, err = x.client.ListDir(ctx, guest.ListDir{Path: sandbox.Workspace, Depth: MaxDepth, Limit: maxListed},
@@ -66,7 +66,7 @@ func (x *execution) list(ctx context.Context, each func(*guest.FileInfo) bool) (
 	return more, err
 }
 
-// collection is the files of one execution on their way out.
+// collection gathers the files to return of one execution.
 type collection struct {
 	x       *execution
 	result  *sandbox.Result
@@ -74,12 +74,12 @@ type collection struct {
 	wanted  []sandbox.File // chosen, without content
 	size    map[string]int64
 	total   int64
-	other   []string // the first files that were made and match no pattern
-	failed  bool     // not all was looked at
+	other   []string // the first new files that match no pattern
+	failed  bool     // not all was examined
 }
 
-// collect hands back what was made or changed below the workspace and is asked for. All processes are ended first, so nothing
-// changes any more. Where that fails the result says which files are missing; the status stays what it is.
+// collect returns the requested new and changed files below the workspace. It ends all processes first, so that nothing changes any
+// more. If it fails, the result says which files are missing; the status stays.
 func (x *execution) collect(ctx context.Context, o *outcome, r *sandbox.Result) {
 	if len(x.globs) == 0 || o.cause != causeExit && o.cause != causeOutput {
 		return
@@ -97,13 +97,13 @@ func (x *execution) collect(ctx context.Context, o *outcome, r *sandbox.Result) 
 		err = c.fetch(ctx)
 	}
 	if err != nil {
-		x.live.engine.log.Warn("files could not be handed back", "sandbox", x.live.id, "execution", x.id, "err", err)
+		x.live.engine.log.Warn("could not return files", "sandbox", x.live.id, "execution", x.id, "err", err)
 		c.giveUp(sandbox.HintNoFiles)
 	}
 	c.tell(ctx)
 }
 
-// choose lists the workspace and decides about each entry. Links, devices, pipes and sockets are never followed or opened.
+// choose lists the workspace and decides on each entry. It never follows or opens links, devices, pipes and sockets.
 func (c *collection) choose(ctx context.Context) error {
 	more, err := c.x.list(ctx, c.consider)
 	if more {
@@ -125,7 +125,7 @@ var leftOutTypes = map[guest.FileType]struct {
 	guest.FileSocket:  {sandbox.SkipSocket, "it is a socket"},
 }
 
-// consider decides about one entry, and says whether the next is wanted.
+// consider decides on one entry, and reports whether to go on.
 func (c *collection) consider(f *guest.FileInfo) bool {
 	old, was := c.x.baseline[f.Path]
 	same := was && f.Type == guest.FileRegular && old == stampOf(f)
@@ -139,13 +139,13 @@ func (c *collection) consider(f *guest.FileInfo) bool {
 	return !c.matcher.exhausted()
 }
 
-// matches says whether an entry is asked for. Its path is the guest's word, so it is checked.
+// matches reports whether an entry is requested. It checks the path, which comes from the guest.
 func (c *collection) matches(f *guest.FileInfo) bool {
 	folder := f.Type == guest.FileDir && f.Err == ""
 	return !folder && checkPath("path", f.Path) == nil && c.matcher.matches(f.Path)
 }
 
-// take hands back an entry or leaves it out. Sizes are the guest's word, so they are bounded.
+// take chooses or skips an entry. Sizes come from the guest, so they are limited.
 func (c *collection) take(f *guest.FileInfo) {
 	bounds := &c.x.request.Return
 	switch {
@@ -186,13 +186,13 @@ func (c *collection) leaveOut(path string, size int64, code sandbox.SkipCode, re
 
 func (c *collection) hint(h sandbox.Hint) { c.x.found = append(c.x.found, h) }
 
-// giveUp says why not all of the workspace was looked at.
+// giveUp records why not all of the workspace was examined.
 func (c *collection) giveUp(code sandbox.HintCode) {
 	c.failed = true
 	c.hint(sandbox.Hint{Code: code})
 }
 
-// fetch reads the chosen files, by as few requests as their paths fit into.
+// fetch reads the chosen files, in as few requests as their paths allow.
 func (c *collection) fetch(ctx context.Context) error {
 	for rest := c.wanted; len(rest) > 0; {
 		var paths []string
@@ -208,7 +208,7 @@ func (c *collection) fetch(ctx context.Context) error {
 			return err
 		}
 	}
-	for _, f := range c.wanted { // in a directory of the host, files may go away under our eyes
+	for _, f := range c.wanted { // in a directory of the host, files may vanish meanwhile
 		if size, missing := c.size[f.Path]; missing {
 			c.leaveOut(f.Path, size, sandbox.SkipUnreadable, "it could not be read")
 		}
@@ -216,14 +216,14 @@ func (c *collection) fetch(ctx context.Context) error {
 	return nil
 }
 
-// fetchSome reads files of at most the sizes that were chosen by.
+// fetchSome reads files, up to the sizes in the listing.
 func (c *collection) fetchSome(ctx context.Context, paths []string) error {
-	// A bound of 0 would be none.
+	// 0 would mean no limit.
 	request := guest.Pack{Base: sandbox.Workspace, Paths: paths, MaxFiles: uint64(len(paths)), MaxBytes: uint64(max(c.total, 1))}
 	return c.x.client.Pack(ctx, request, c.receive)
 }
 
-// receive takes one file, or learns why it does not come. A file that changed while it was read is announced a second time.
+// receive takes one file, or why it is missing. A file that changed during the read is announced twice.
 func (c *collection) receive(f guest.FileInfo, content io.Reader) error {
 	size, asked := c.size[f.Path]
 	if !asked {

@@ -1,19 +1,21 @@
-// Package engine is the one room where live sandboxes are: it admits, creates, executes and ends them.
+// Package engine admits, creates, executes and closes sandboxes.
 //
-// It knows no backend, no language and no API by name: it is handed them as values. One value goes down, a Run; output comes
-// up through the request's OutputFunc, and one value at the end, a sandbox.Result. What the program did is that result's
-// status; an error is what Glovebox itself failed at, or a request that cannot be served, and then nothing has run.
+// It knows no backend, language or API by name; it gets them as values. A caller passes a Run. Output arrives through the request's
+// OutputFunc, and a sandbox.Result at the end. A failed program is a status of that result. An error means that Glovebox failed or
+// refused the request, and nothing ran.
 //
-// # The life of a one-shot run
+// # Phases of a run
 //
-// Resolve: the request is checked and filled with defaults into a plan; nothing is clamped. Admit: a slot is taken, or a place
-// in a bounded first-in-first-out queue, or the run is refused as Busy. Create: the backend builds a box. Upload: files and
-// code go in by one call where possible. Run: one start message; output streams back through the caps. Collect: the rest of
-// the processes are ended and changed files come out. Close: the box is ended off the answer's path, by a bounded number of
-// closers that Drain and Close wait for.
+//   - Resolve: check the request and fill in defaults. The result is a plan. Nothing is clamped.
+//   - Admit: take a slot, or a place in a limited queue, or fail as Busy.
+//   - Create: the backend builds a box.
+//   - Upload: send files and code, in one call if possible.
+//   - Run: send one start message and stream output back, up to its limit.
+//   - Collect: end the remaining processes and fetch changed files.
+//   - Close: after the answer, one of a limited number of closers removes the box. Drain and Close wait for them.
 //
 // # Ends
 //
-// An execution ends in exactly one status. Several things may want to end it at once: the process, its deadline, the caller,
-// the output cap, the loss of the guest. The first that claims the verdict wins, and all others find it taken.
+// An execution ends in exactly one status. The process, its deadline, the caller, the output limit and the loss of the guest may all end
+// it at once: the first claims the verdict.
 package engine

@@ -24,7 +24,7 @@ func (c *collection) tell(ctx context.Context) {
 	}
 	unmatched := sandbox.Hint{Code: sandbox.HintUnmatched, Others: plainNames(c.other)}
 	for i, g := range c.matcher.globs {
-		all := len(g) == 1 && g[0].pattern == anyDepth // names no file in particular
+		all := len(g) == 1 && g[0].pattern == anyDepth // names no specific file
 		if !c.matcher.hit[i] && !all && len(unmatched.Names) < maxHinted {
 			unmatched.Names = append(unmatched.Names, head(c.x.request.Return.Globs[i], longestName))
 		}
@@ -39,11 +39,11 @@ func (c *collection) tell(ctx context.Context) {
 	}
 }
 
-// maxElsewhere bounds the look at places whose files are not handed back.
+// maxElsewhere limits the listing of places whose files are not returned.
 const maxElsewhere = 1000
 
-// elsewhere finds files that the program made in places other than the workspace. Hidden ones are caches of libraries. Only a program that
-// made no file to hand back is asked about, so most runs pay nothing.
+// elsewhere finds files that the program made outside the workspace. Hidden ones are caches of libraries. Only runs without a file to
+// return pay for it.
 func (x *execution) elsewhere(ctx context.Context) sandbox.Hint {
 	h := sandbox.Hint{Code: sandbox.HintElsewhere}
 	for _, place := range []string{"/tmp", sandbox.Home} {

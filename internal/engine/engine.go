@@ -15,60 +15,60 @@ const (
 	DefaultQueue        = 256
 	DefaultQueueTimeout = 30 * time.Second
 
-	slotsPerCPU  = 2 // programs wait for files and for each other, so one for each CPU would leave CPUs idle
-	defaultSlots = 4 // the least that is chosen where Slots says nothing
+	slotsPerCPU  = 2 // programs also wait for files and each other; one per CPU would leave CPUs idle
+	defaultSlots = 4 // the least default of Slots
 )
 
-// Config says what an engine works with. Backends is the one field that must be set.
+// Config configures an engine. Only Backends is required.
 type Config struct {
-	// Backends are those that runs may name. The engine never closes them: whoever made them does, after Close.
+	// Backends are those that runs may name. The caller closes them, after the engine's Close.
 	Backends []sandbox.Backend
-	// Default names the backend of a run that names none; "" is the first of Backends, Auto the strongest that works here.
+	// Default names the default backend; "" is the first of Backends, Auto the strongest that works here.
 	Default   string
-	Allowed   []string                    // the backends that runs may name, beside Default; nil is all. Auto among them is what it comes to
-	Images    func(reference string) bool // says which images runs may name; nil is all
+	Allowed   []string                    // backends that runs may name besides Default; nil is all. Auto stands for its choice
+	Images    func(reference string) bool // reports whether runs may name an image; nil is all
 	Languages []sandbox.Language
 
-	Slots        int           // executions at the same time; 0 is twice the CPUs, and at least 4
-	Queue        int           // runs that may wait for a slot; 0 is DefaultQueue, negative is none
-	QueueTimeout time.Duration // the longest wait for a slot; 0 is DefaultQueueTimeout
-	OwnerSlots   int           // of the slots, the most that one owner's runs may hold; 0 is all
-	OwnerQueue   int           // of the queue, likewise; 0 is all
-	Warm         int           // boxes kept ready for each spec that is in use; 0 keeps none
+	Slots        int           // concurrent executions; 0 is twice the CPUs, at least 4
+	Queue        int           // most runs that wait for a slot; 0 is DefaultQueue, negative is none
+	QueueTimeout time.Duration // longest wait for a slot; 0 is DefaultQueueTimeout
+	OwnerSlots   int           // most slots of one owner; 0 is all
+	OwnerQueue   int           // most waiting runs of one owner; 0 is all
+	Warm         int           // boxes kept ready for each spec in use; 0 is none
 
-	Defaults sandbox.Limits // of a run that asks for none; a zero field is that of sandbox.DefaultLimits
-	// AllowUnenforced lists what need not be enforced, as if each run had named it.
+	Defaults sandbox.Limits // limits of a run that names none; a zero field is that of sandbox.DefaultLimits
+	// AllowUnenforced lists waivers that apply to every run.
 	AllowUnenforced []string
-	// NestedFilters lets the code of every run confine itself further, as sandbox.Spec.NestedFilters does for one.
+	// NestedFilters and Terminals apply those of sandbox.Spec to every run.
 	NestedFilters bool
-	Terminals     bool // as sandbox.Spec.Terminals, for every run
+	Terminals     bool
 
-	Max sandbox.Limits // the most that a run may ask for; a zero field sets no maximum. sandbox.DefaultLimits are lowered to it, Defaults are not
+	Max sandbox.Limits // highest limits that a run may name; a zero field is no maximum. It lowers sandbox.DefaultLimits, but not Defaults
 
-	// DefaultEnv is the environment below that of languages, specs and requests; nil is sandbox.DefaultEnv.
+	// DefaultEnv is the base environment, under that of languages, specs and requests; nil is sandbox.DefaultEnv.
 	DefaultEnv []string
 
 	Log *slog.Logger // nil discards
 }
 
-// Auto as a backend's name chooses the strongest backend that this host carries.
+// Auto as a backend's name chooses the strongest backend that works here.
 const Auto = "auto"
 
 // Run is one execution in a sandbox of its own.
 type Run struct {
-	Owner   string          // who it belongs to, over HTTP the name of the API key: whose share of slots, queue and warm boxes it takes; "" is nobody's
-	ID      sandbox.ID      // of the execution, for callers that name it before it ends; "" is a new one
+	Owner   string          // whose share of slots, queue and warm boxes it takes: over HTTP, the name of the API key; "" is no one's
+	ID      sandbox.ID      // of the execution; "" is a new one
 	Backend string          // "" is the engine's default, Auto the strongest that works here
-	Spec    sandbox.Spec    // zero fields get the engine's defaults; ID is the engine's to choose
-	Request sandbox.Request // Timeout, where it is set, replaces Spec.Limits.Timeout
+	Spec    sandbox.Spec    // zero fields get the engine's defaults; the engine sets ID
+	Request sandbox.Request // Timeout, if set, replaces Spec.Limits.Timeout
 
-	// Deliver, if set, is given the result while the run still holds its slot, if it came to one, so a result that nobody has room for keeps
-	// others from being made. The sandbox is gone or going by then, and no time-out counts. It must return when its client is gone. It may
-	// take what it wants out of the result. Its error is that of Run.
+	// Deliver, if set, receives the result while the run still holds its slot, if it got one. So results that wait for memory limit new
+	// runs. The sandbox is closed or closing by then, and no timeout counts. Deliver must return when its client is gone. It may modify
+	// the result. Run returns its error.
 	Deliver func(*sandbox.Result) error
 }
 
-// Engine admits, creates, executes and ends sandboxes. Its methods may be called from several goroutines.
+// Engine admits, creates, executes and closes sandboxes. Its methods are safe for concurrent use.
 type Engine struct {
 	config    Config
 	languages languageTable
@@ -80,16 +80,16 @@ type Engine struct {
 	pool      pool
 	stock     stock
 
-	stop     context.Context // ends with Close: every run in progress is then canceled
+	stop     context.Context // Close cancels it, and with it all runs
 	stopRuns context.CancelFunc
-	runs     sync.WaitGroup // Run calls in progress; guarded by admission: none is added after draining began
+	runs     sync.WaitGroup // Run calls in progress. admission guards it: none is added while draining
 
 	mu    sync.Mutex // guards lives
 	lives map[sandbox.ID]*live
 }
 
-// New returns an engine. It probes nothing and starts nothing, so it is cheap. Errors are Invalid: no backend, two of one
-// name, a default that names none, or limits out of bounds.
+// New returns an engine. It is cheap: it probes and starts nothing. Errors are Invalid: no backend, two of one name, an unknown default,
+// or limits out of range.
 func New(config Config) (*Engine, error) {
 	if err := checkConfig(&config); err != nil {
 		return nil, err
@@ -130,17 +130,17 @@ func New(config Config) (*Engine, error) {
 	return e, nil
 }
 
-// DefaultSlots is how many executions run at the same time where nobody says.
+// DefaultSlots returns the default of Config.Slots.
 func DefaultSlots() int { return max(slotsPerCPU*runtime.NumCPU(), defaultSlots) }
 
 func checkConfig(config *Config) error {
 	if len(config.Backends) == 0 {
-		return sandbox.Invalidf("backends", "there is none")
+		return sandbox.Invalidf("backends", "there are none")
 	}
 	names := map[string]bool{Auto: true, "": true}
 	for _, b := range config.Backends {
 		if b.Name() != "" && names[b.Name()] {
-			return sandbox.Invalidf("backends", "two are called %q", b.Name())
+			return sandbox.Invalidf("backends", "two are named %q", b.Name())
 		}
 		names[b.Name()] = true
 	}
@@ -153,7 +153,7 @@ func checkConfig(config *Config) error {
 		}
 	}
 	if config.Slots < 0 || config.OwnerSlots < 0 || config.OwnerQueue < 0 {
-		return sandbox.Invalidf("slots", "and an owner's share must be positive")
+		return sandbox.Invalidf("slots", "slots and an owner's share must be positive")
 	}
 	if err := checkAccepted(config.AllowUnenforced); err != nil {
 		return err
@@ -186,12 +186,12 @@ func checkConfig(config *Config) error {
 	return checkEnv("default environment", config.DefaultEnv)
 }
 
-// Drain stops admitting: new runs are refused as Unavailable, while those that run or wait in the queue go on. It returns nil
-// once all have ended and their boxes are closed, or ctx's error if that comes first; Close then cancels what is left.
+// Drain refuses new runs as Unavailable. Running and queued ones go on. It returns nil once all have ended and their boxes are closed, or
+// ctx's error if that comes first; Close then cancels the rest.
 func (e *Engine) Drain(ctx context.Context) error {
 	e.admission.drain()
 	done := make(chan struct{})
-	go func() { // ends with the last run: Close cancels those
+	go func() { // ends with the last run; Close cancels them
 		defer close(done)
 		e.runs.Wait()
 		e.pool.close()
@@ -205,7 +205,7 @@ func (e *Engine) Drain(ctx context.Context) error {
 	}
 }
 
-// Close cancels every run, waits until all their boxes are closed, and refuses new ones. A second call does nothing more.
+// Close refuses new runs, cancels all others and waits until their boxes are closed. A second call does nothing.
 func (e *Engine) Close() error {
 	e.admission.drain()
 	e.stopRuns()
@@ -218,8 +218,7 @@ func (e *Engine) Close() error {
 // Languages returns the languages in the order of Config.
 func (e *Engine) Languages() []sandbox.Language { return e.config.Languages }
 
-// Language finds a language by its name or an alias, without regard to case. An unknown one is an Invalid error that says what
-// is supported.
+// Language finds a language by its name or an alias, ignoring case. An unknown one is an Invalid error that lists the supported ones.
 func (e *Engine) Language(name string) (sandbox.Language, error) { return e.languages.find(name) }
 
 // LanguageOf finds a language by the extension of a file's name.

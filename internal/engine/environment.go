@@ -8,7 +8,7 @@ import (
 	"github.com/glovebox-dev/glovebox/sandbox"
 )
 
-// checkEnv says whether each of env is "NAME=value" with a name as the shell takes it, and fits execve.
+// checkEnv checks that each variable is "NAME=value", has a name that the shell accepts, and fits execve.
 func checkEnv(field string, env []string) error {
 	for _, kv := range env {
 		name, value, found := strings.Cut(kv, "=")
@@ -16,13 +16,13 @@ func checkEnv(field string, env []string) error {
 		case !found:
 			return sandbox.Invalidf(field, "%.40q has no '='; write NAME=value", kv)
 		case !validName(name):
-			return sandbox.Invalidf(field, "%.40q is not a name: letters, digits and '_', not beginning with a digit", name)
+			return sandbox.Invalidf(field, "%.40q is not a name: use letters, digits and '_', and no digit first", name)
 		case strings.IndexByte(value, 0) >= 0:
 			return sandbox.Invalidf(field, "the value of %.40s holds a NUL byte", name)
 		case len(kv) > MaxWord:
 			return &sandbox.Error{Kind: sandbox.TooLarge, Op: field, Msg: fmt.Sprintf("%.40s is longer than 128KiB", name)}
 		case name == guest.EnvExecution:
-			return sandbox.Invalidf(field, "%s is Glovebox's own", name)
+			return sandbox.Invalidf(field, "%s is reserved", name)
 		}
 	}
 	return nil
@@ -39,7 +39,7 @@ func validName(name string) bool {
 	return name != ""
 }
 
-// mergeEnv returns all variables of the lists; of two with one name, the later value wins, in the place of the first.
+// mergeEnv merges the lists. Of two variables with one name, the later value wins, in the place of the first.
 func mergeEnv(lists ...[]string) []string {
 	var out []string
 	at := map[string]int{}

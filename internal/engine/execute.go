@@ -11,7 +11,7 @@ import (
 	"github.com/glovebox-dev/glovebox/sandbox"
 )
 
-// outputBuffer is what the guest keeps of each stream until it is taken: enough to bridge a scheduling delay at pipe speed.
+// outputBuffer is the guest's buffer of each stream: enough for a scheduling delay at pipe speed.
 const outputBuffer = guest.DefaultBuffer
 
 // execution is one run of a plan in a live sandbox.
@@ -23,12 +23,12 @@ type execution struct {
 	output  *output
 	timings sandbox.Timings
 
-	baseline   listing        // of the workspace before the start; nil where no files are handed back
-	notStarted sandbox.Hint   // why there was no program to start
-	found      []sandbox.Hint // what collecting the files and the guest had to tell
+	baseline   listing        // of the workspace before the start; nil if no files are returned
+	notStarted sandbox.Hint   // why no program started
+	found      []sandbox.Hint // from collecting files, and from the guest
 }
 
-// execute carries out a plan in the sandbox. An error means that nothing was started; from then on every end is a status.
+// execute runs a plan in the sandbox. An error means that nothing was started; after the start, every end is a status.
 func (l *live) execute(ctx context.Context, p *plan) (*sandbox.Result, error) {
 	c, err := l.connect(ctx)
 	if err != nil {
@@ -66,12 +66,12 @@ func (l *live) connect(ctx context.Context) (*client.Client, error) {
 	return l.client, err
 }
 
-// run starts the process and follows it to its end. The verdict says what the end was; exited is of meaning with causeExit only.
+// run starts the process and follows it to its end. The verdict says how it ended; exited is valid with causeExit only.
 //
-// The deadline is the guest's to keep, so that it strikes in time and leaves the sandbox whole. The host's own comes hostGrace
-// later. Both are on the monotonic clock and are set before the process starts.
+// The guest enforces the deadline, so that it is punctual and the sandbox survives. The host's own deadline comes hostGrace later. Both
+// use the monotonic clock and are set before the start.
 func (x *execution) run(ctx context.Context) (guest.Exited, error) {
-	// Whoever claims the verdict before the guest does ends the stream by canceling it; what still runs ends with the box.
+	// A claim before the guest's cancels the stream. What still runs ends with the box.
 	stream, cut := context.WithCancel(context.WithoutCancel(ctx))
 	defer cut()
 	end := func(c cause) {
@@ -94,7 +94,7 @@ func (x *execution) run(ctx context.Context) (guest.Exited, error) {
 			x.output.say(refused.line)
 		}
 		if x.verdict.of() == causeNone && (sandbox.KindOf(err) != sandbox.Unavailable || errors.Is(err, sandbox.ErrEntered)) {
-			return guest.Exited{}, err // the guest says that nothing was started
+			return guest.Exited{}, err // the guest reports that nothing was started
 		}
 		x.verdict.claim(causeLost)
 		return guest.Exited{}, nil
@@ -112,7 +112,7 @@ func (x *execution) run(ctx context.Context) (guest.Exited, error) {
 	return exited, nil
 }
 
-// start starts the process; of a language's interpreters, the first that the root holds.
+// start starts the process, with the first of the language's interpreters that the root holds.
 func (x *execution) start(ctx context.Context) (*client.Process, error) {
 	if process, err := x.fork(ctx); process != nil || err != nil {
 		return process, err
@@ -143,7 +143,7 @@ func (x *execution) start(ctx context.Context) (*client.Process, error) {
 	return process, nil
 }
 
-// feed hands stdin to the process while its output is taken, and closes it. The channel is closed when that is over.
+// feed writes stdin to the process in the background, then closes it and the returned channel.
 func (x *execution) feed(ctx context.Context, process *client.Process) <-chan struct{} {
 	done := make(chan struct{})
 	if len(x.request.Stdin) == 0 {
@@ -159,14 +159,14 @@ func (x *execution) feed(ctx context.Context, process *client.Process) <-chan st
 	return done
 }
 
-// observe reads what the host knows of the end. It does not depend on the caller's context: a canceled run has its cost too.
+// observe reads the host's counters. It ignores the caller's context: a canceled run has used resources too.
 func (x *execution) observe(exited guest.Exited) *outcome {
 	o := &outcome{cause: x.verdict.of(), exited: exited, notStarted: x.notStarted}
 	ctx, cancel := context.WithTimeout(context.Background(), usageTimeout)
 	defer cancel()
 	var err error
 	if o.usage, err = x.live.box.Usage(ctx); err != nil {
-		x.live.engine.log.Warn("the host's counters could not be read", "sandbox", x.live.id, "err", err)
+		x.live.engine.log.Warn("could not read the host's counters", "sandbox", x.live.id, "err", err)
 		o.usage = sandbox.Usage{CPU: -1, MemoryPeak: -1, MemoryNow: -1, OOMKills: -1, PidsNow: -1, PidsRefused: -1, DiskWritten: -1}
 	}
 	o.oom = max(o.usage.OOMKills, 0) // the sandbox has had no other execution
@@ -183,7 +183,7 @@ func (x *execution) observe(exited guest.Exited) *outcome {
 	return o
 }
 
-// result puts together all but the files and the hint.
+// result assembles the result without files and hints.
 func (x *execution) result(o *outcome) *sandbox.Result {
 	r := &sandbox.Result{
 		ID:        x.id,
@@ -203,8 +203,7 @@ func (x *execution) result(o *outcome) *sandbox.Result {
 	return r
 }
 
-// parseError lets the language read the stderr of a failed program. The bytes are hostile and the parser large, so a panic in it
-// costs the exception and no more.
+// parseError lets the language parse the stderr of a failed program. The bytes are hostile and the parser large, so it contains a panic.
 func (x *execution) parseError(c sandbox.Captured) (found *sandbox.Exception) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -213,13 +212,13 @@ func (x *execution) parseError(c sandbox.Captured) (found *sandbox.Exception) {
 		}
 	}()
 	text := c.Head
-	if c.Dropped > 0 { // an uncaught exception is the last thing that is written
+	if c.Dropped > 0 { // an uncaught exception is written last
 		text = c.Tail
 	}
 	return x.language.ParseError(text)
 }
 
-// effective adds to the backend's policy the limits that the guest and the engine enforce.
+// effective adds the limits of guest and engine to the backend's policy.
 func effective(p sandbox.Policy, asked sandbox.Limits) sandbox.Policy {
 	p.Limits.Timeout, p.Limits.OutputBytes = asked.Timeout, asked.OutputBytes
 	enforcers := map[sandbox.LimitName]string{

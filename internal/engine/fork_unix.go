@@ -14,8 +14,8 @@ import (
 	"github.com/glovebox-dev/glovebox/sandbox"
 )
 
-// fork has the program begin in a fork of an interpreter that waits for it. It returns neither a process nor an error where the
-// program is to be started in the ordinary way: nothing has run then, and the guest knows of nothing.
+// fork starts the program in a fork of a waiting interpreter. It returns neither a process nor an error if the caller should start the
+// program normally: then nothing has run.
 func (x *execution) fork(ctx context.Context) (*client.Process, error) {
 	f := x.asFork()
 	forker, can := x.live.box.(sandbox.Forker)
@@ -40,8 +40,8 @@ func (x *execution) fork(ctx context.Context) (*client.Process, error) {
 	return process, err
 }
 
-// asFork is what the execution asks of a zygote, or nil where it needs an interpreter of its own: it is handed stdin, which is looked
-// at when an interpreter starts; its code lies elsewhere than that of others; or its environment tells the interpreter something.
+// asFork is the execution's request to a zygote. It is nil if the execution needs an interpreter of its own: with stdin, which an
+// interpreter examines when it starts; with code in another place; or with variables that configure the interpreter.
 func (x *execution) asFork() *sandbox.Fork {
 	l := x.language
 	if x.live.engine.config.Warm == 0 || l == nil || l.Zygote == nil || len(x.request.Stdin) > 0 || x.Dir != sandbox.Workspace {
@@ -57,7 +57,7 @@ func (x *execution) asFork() *sandbox.Fork {
 	return f
 }
 
-// adopt hands a forked process to the guest, and lets its program begin.
+// adopt passes a forked process to the guest, and starts its program.
 func (x *execution) adopt(ctx context.Context, forked *sandbox.Forked) (*client.Process, error) {
 	conn, err := x.live.box.Dial(ctx)
 	if err != nil {

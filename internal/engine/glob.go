@@ -12,14 +12,14 @@ import (
 // glob is a pattern of paths below the workspace, by element.
 type glob []element
 
-// element is a pattern of one element of a path, as path.Match takes it, or "**" for any number of elements.
+// element is a pattern of one path element for path.Match, or "**" for any number of elements.
 type element struct {
 	pattern        string
-	plain          bool   // no character of it is special
-	prefix, suffix string // what every match begins and ends with: most names fail by them, at next to no cost
+	plain          bool   // without special characters
+	prefix, suffix string // of every match: a cheap test that most names fail
 }
 
-// anyDepth is the element that stands for any number of elements, none included.
+// anyDepth matches any number of elements, also none.
 const anyDepth = "**"
 
 func newElement(pattern string) element {
@@ -29,13 +29,13 @@ func newElement(pattern string) element {
 	}
 	e := element{pattern: pattern, prefix: pattern[:first]}
 	last := pattern[strings.LastIndexByte(pattern, '*')+1:]
-	if !strings.ContainsAny(last, `?[]\`) { // with a "]" the star may be one of a class
+	if !strings.ContainsAny(last, `?[]\`) { // with a "]", the star may be in a class
 		e.suffix = last
 	}
 	return e
 }
 
-// parseGlobs reads patterns. "dir/" means all below dir; a pattern may begin with "/workspace/".
+// parseGlobs parses patterns. "dir/" means all below dir; a pattern may begin with "/workspace/".
 func parseGlobs(patterns []string) ([]glob, error) {
 	var globs []glob
 	for i, p := range patterns {
@@ -70,16 +70,16 @@ func parseGlobs(patterns []string) ([]glob, error) {
 	return globs, nil
 }
 
-// maxMatchSteps bounds the work of matching the paths of one execution. The patterns are a client's and the paths a hostile program's: 64
-// long patterns against 100,000 long paths would take hours. A step takes 2 to 10 ns, so all of them take half a second at the most.
+// maxMatchSteps limits the work of matching the paths of one execution: 64 long patterns of a client against 100,000 long paths of a
+// hostile program would take hours. A step takes 2 to 10 ns, so all of them take at most half a second.
 const maxMatchSteps = 50_000_000
 
 // matcher matches paths against globs within a budget of steps.
 type matcher struct {
 	globs    []glob
 	hit      []bool   // globs that have matched
-	left     int      // steps; none are left below 0, and matches then says no
-	elements []string // of the path at hand; kept for its room
+	left     int      // steps; below 0, nothing matches
+	elements []string // of the current path; kept to reuse its memory
 }
 
 func newMatcher(globs []glob) matcher {
@@ -88,7 +88,7 @@ func newMatcher(globs []glob) matcher {
 
 func (m *matcher) exhausted() bool { return m.left < 0 }
 
-// matches says whether any of the globs matches a path. Those that never did are tried to the last, so that the caller can be told.
+// matches reports whether any glob matches a path. It also tries all globs that never matched, for a hint about those.
 func (m *matcher) matches(name string) bool {
 	m.elements = slices.AppendSeq(m.elements[:0], strings.SplitSeq(name, "/"))
 	matched := false
@@ -100,8 +100,8 @@ func (m *matcher) matches(name string) bool {
 	return matched
 }
 
-// matchOne compares element by element and, after a mismatch, lets the last "**" take one more element. Only the last one needs
-// to be tried again, so the work is bounded by the product of the lengths, whatever the pattern.
+// matchOne compares element by element. After a mismatch, the last "**" takes one more element. Only the last one is tried again, so the
+// work is at most the product of the lengths.
 func (m *matcher) matchOne(g glob, elements []string) bool {
 	at, deep, from := 0, -1, 0 // deep: index in g after the last "**"; from: the first element that it leaves
 	for i := 0; i < len(elements) || at < len(g); {
@@ -137,7 +137,7 @@ func (m *matcher) matchElement(e *element, name string) bool {
 	if !strings.HasPrefix(name, e.prefix) || !strings.HasSuffix(name, e.suffix) {
 		return false
 	}
-	// path.Match tries what stands between two stars at each place of the name, each time to its end.
+	// path.Match tries what is between two stars at each position of the name.
 	if m.left -= len(e.pattern) * len(name); m.exhausted() {
 		return false
 	}

@@ -8,7 +8,7 @@ import (
 	"github.com/glovebox-dev/glovebox/sandbox"
 )
 
-// hints explains an end, the most important first. It holds no bytes of the program's but plain names.
+// hints explains an end, most important first. Plain names are all that they quote from the program.
 func (x *execution) hints(o *outcome, r *sandbox.Result) []sandbox.Hint {
 	hints := x.endHints(o, r)
 	if o.oom > 0 && (r.Status == sandbox.StatusSucceeded || r.Status == sandbox.StatusTimeout) {
@@ -32,7 +32,7 @@ func (x *execution) hints(o *outcome, r *sandbox.Result) []sandbox.Hint {
 	return append(hints, x.found...)
 }
 
-// limitHint is a hint about a limit of the execution, with the value that would be worth a try.
+// limitHint is a hint about a limit of the execution, with a higher value to try.
 func (x *execution) limitHint(code sandbox.HintCode, name sandbox.LimitName) sandbox.Hint {
 	h := sandbox.Hint{Code: code, Limit: name, Value: x.Spec.Limits.Get(name)}
 	most := int64(math.MaxInt64)
@@ -49,7 +49,7 @@ func (x *execution) limitHint(code sandbox.HintCode, name sandbox.LimitName) san
 	return h
 }
 
-// idleShare is the part of its wall time below which a program that was killed at its deadline has waited rather than worked.
+// idleShare is the share of CPU time below which a program killed at its deadline was waiting.
 const idleShare = 20
 
 func (x *execution) endHints(o *outcome, r *sandbox.Result) []sandbox.Hint {
@@ -112,9 +112,9 @@ func (x *execution) failureHints(o *outcome, r *sandbox.Result) []sandbox.Hint {
 	return []sandbox.Hint{{Code: sandbox.HintExitCode, ExitCode: r.ExitCode, Silent: len(r.Stderr.Head) == 0}}
 }
 
-const longestName = 100 // bytes of the longest name in a hint
+const longestName = 100 // bytes
 
-// plainName is a name that is safe to show in a sentence of ours, or "".
+// plainName returns a name that is safe to show in a sentence, or "".
 func plainName(name string) string {
 	const plain = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-/@+"
 	if len(name) > longestName || strings.Trim(name, plain) != "" {

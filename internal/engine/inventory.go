@@ -16,32 +16,32 @@ import (
 )
 
 const (
-	inventoryFresh   = 10 * time.Minute // what is installed changes seldom
+	inventoryFresh   = 10 * time.Minute // installed modules rarely change
 	inventoryRetry   = autoFresh        // after a failure, which may be a full queue
-	inventoryTimeout = time.Minute      // of all languages together; each also has the default limit
+	inventoryTimeout = time.Minute      // for all languages; each also has the default limit
 
 	maxInventory  = 1 << 20 // bytes of JSON
 	maxModules    = 5000
 	maxModuleName = 128 // bytes, of a name or a version
 )
 
-// Stocked is a language and what its interpreter has in sandboxes that name no image.
+// Stocked is a language and its interpreter's inventory, in sandboxes without an image.
 type Stocked struct {
 	sandbox.Language
 	Inventory sandbox.Inventory
 	Err       error // why there is no Inventory
 }
 
-// stock keeps what was found last on one backend.
+// stock caches the last inventory of one backend.
 type stock struct {
-	mu   sync.Mutex // guards all below; held while looking, so that many who ask look once
+	mu   sync.Mutex // guards all below; held while looking, so that concurrent callers look once
 	at   time.Time
 	last []Stocked
 	keep time.Duration
 }
 
-// Stock runs the interpreter of every language on the default backend and says what it has. Limits that this host cannot enforce are
-// waived: the programs are ours. What was found is kept for a while.
+// Stock runs the interpreter of every language on the default backend and returns its inventory, which is cached. It waives limits that
+// this host cannot enforce: the programs are ours.
 func (e *Engine) Stock(ctx context.Context) []Stocked {
 	s := &e.stock
 	s.mu.Lock()
@@ -49,7 +49,7 @@ func (e *Engine) Stock(ctx context.Context) []Stocked {
 	if !s.at.IsZero() && time.Since(s.at) < s.keep {
 		return s.last
 	}
-	// One client that goes away must not spoil the answer of all others.
+	// A client that disconnects must not fail the others.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), inventoryTimeout)
 	defer cancel()
 	s.last, s.keep = make([]Stocked, len(e.config.Languages)), inventoryFresh
@@ -93,8 +93,7 @@ type inventoryError string
 
 func (e inventoryError) Error() string { return "the list " + string(e) }
 
-// parseInventory reads what an interpreter printed. It ran in a root file system that may be anybody's, so nothing of it is believed
-// but its shape.
+// parseInventory parses and checks an interpreter's output. The root file system may be hostile.
 func parseInventory(text []byte) (found sandbox.Inventory, err error) {
 	if len(text) > maxInventory || !utf8.Valid(text) {
 		return found, inventoryError("is too long or not text")

@@ -9,7 +9,7 @@ import (
 	"github.com/glovebox-dev/glovebox/sandbox"
 )
 
-// languageTable finds languages by the words that users say.
+// languageTable finds languages by name, alias and extension.
 type languageTable struct {
 	all    []sandbox.Language
 	byWord map[string]int // name or alias, in lower case, to the index in all
@@ -20,7 +20,7 @@ func newLanguageTable(all []sandbox.Language) (languageTable, error) {
 	t := languageTable{all: all, byWord: map[string]int{}, byExt: map[string]int{}}
 	for i, l := range all {
 		if l.Name == "" || l.Argv == nil || len(l.Programs) == 0 || l.FileName == "" {
-			return t, sandbox.Invalidf("languages", "%q lacks a name, a file name, a program or a command line", l.Name)
+			return t, sandbox.Invalidf("languages", "%q has no name, file name, program or command line", l.Name)
 		}
 		for _, word := range append([]string{l.Name}, l.Aliases...) {
 			word = strings.ToLower(word)
@@ -30,7 +30,7 @@ func newLanguageTable(all []sandbox.Language) (languageTable, error) {
 			t.byWord[word] = i
 		}
 		for _, ext := range l.Extensions {
-			if _, taken := t.byExt[ext]; !taken { // the first in the list has it
+			if _, taken := t.byExt[ext]; !taken { // the first in the list wins
 				t.byExt[ext] = i
 			}
 		}
@@ -60,7 +60,7 @@ func (t *languageTable) find(word string) (sandbox.Language, error) {
 	return sandbox.Language{}, err
 }
 
-// Instead says what to send in place of a language that many ask for and nobody speaks here, by its name or extension; else "".
+// Instead says what to send instead of a common language that is not supported, by its name or extension, or "".
 func Instead(languages []sandbox.Language, word string) string {
 	word = strings.TrimPrefix(strings.ToLower(strings.TrimSpace(word)), ".")
 	for _, l := range languages {
@@ -79,7 +79,7 @@ func (t *languageTable) byExtension(fileName string) (sandbox.Language, bool) {
 	return t.all[i], true
 }
 
-// nearest returns the name of the language whose name or alias is most like word, or "" where none is near.
+// nearest returns the language whose name or alias is most similar to word, or "".
 func (t *languageTable) nearest(word string) string {
 	words := make([]string, 0, len(t.byWord))
 	for w := range t.byWord {

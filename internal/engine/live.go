@@ -10,7 +10,7 @@ import (
 	"github.com/glovebox-dev/glovebox/sandbox"
 )
 
-// live is one sandbox that the engine has created and not yet closed. The engine's table holds it for as long as its box exists.
+// live is one sandbox that the engine has created and not yet closed. It is in the engine's table as long as its box exists.
 type live struct {
 	engine  *Engine
 	id      sandbox.ID
@@ -24,15 +24,15 @@ type live struct {
 // create takes a warm box for a plan, or builds one.
 func (e *Engine) create(ctx context.Context, p *plan) (*live, error) {
 	if l := e.pool.take(p.backend, p.Spec, p.owner); l != nil {
-		l.spec = p.Spec // the labels, environment and limits that are not the box's are this sandbox's own
+		l.spec = p.Spec // a warm box lacks this sandbox's labels, environment and some limits
 		l.spec.ID = l.id
 		return l, nil
 	}
 	return e.build(ctx, p.backend, p.Spec)
 }
 
-// build makes a sandbox from a complete spec and enters it into the table. The id is in the table's key from before the box
-// exists until after it is gone, so a listing never misses one.
+// build makes a sandbox from a complete spec. Its id is in the table from before the box exists until after it is gone, so a listing
+// never misses one.
 func (e *Engine) build(ctx context.Context, b sandbox.Backend, spec sandbox.Spec) (*live, error) {
 	l := &live{engine: e, id: sandbox.NewID(), backend: b.Name(), created: time.Now()}
 	spec.ID = l.id
@@ -63,7 +63,7 @@ func (e *Engine) forget(id sandbox.ID) {
 	delete(e.lives, id)
 }
 
-// close ends the sandbox and takes it from the table. A box that would not close is for the backend's Recover.
+// close closes the sandbox and removes it from the table. If the box fails to close, the backend's Recover removes it.
 func (l *live) close() {
 	defer l.engine.forget(l.id)
 	defer func() {
@@ -72,23 +72,23 @@ func (l *live) close() {
 		}
 	}()
 	if l.client != nil {
-		_ = l.client.Close() // it says why the connection ended, and here we end it
+		_ = l.client.Close() // we end the connection, so its error is expected
 	}
 	if err := l.box.Close(); err != nil {
 		l.engine.log.Error("a box did not close", "sandbox", l.id, "backend", l.backend, "err", err)
 	}
 }
 
-// closers close boxes off the answer's path. While no more than a bounded number are closing, a slot is free as soon as its
-// answer is ready; beyond it a slot stays taken until its box is gone, so that teardown can lag behind but never pile up.
+// closers close boxes in the background. While few are closing, a slot is free as soon as its answer is ready. Past the limit, a slot
+// stays taken until its box is gone, so that teardown may lag but never pile up.
 type closers struct {
-	tokens  chan struct{} // one for each close that no longer holds a slot
+	tokens  chan struct{} // one for each close without a slot
 	running sync.WaitGroup
 	closing atomic.Int64
 }
 
-// retire closes l in the background and calls release when its slot may be used again. The caller's Run must still be counted
-// in Engine.runs, so that whoever waits for the runs, and then for the closers, misses none.
+// retire closes l in the background and calls release when its slot is free. The caller's Run must still be counted in Engine.runs, so
+// that waiting for the runs and then for the closers misses none.
 func (c *closers) retire(l *live, release func()) {
 	c.closing.Add(1)
 	select {

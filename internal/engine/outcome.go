@@ -7,19 +7,19 @@ import (
 	"github.com/glovebox-dev/glovebox/sandbox"
 )
 
-// outcome is all that is known of the end of an execution, from outside the sandboxed process.
+// outcome is what is known of the end of an execution, observed from outside the process.
 type outcome struct {
 	cause  cause
-	exited guest.Exited // of meaning with causeExit only
+	exited guest.Exited // valid with causeExit only
 	usage  sandbox.Usage
-	oom    int64       // processes that the kernel killed for want of memory during the execution, as the host counts them
-	end    sandbox.End // of a lost box, where the host saw one
+	oom    int64       // processes that the kernel killed for lack of memory, by the host's count
+	end    sandbox.End // of a lost box, if known
 	ended  bool        // end is known
 
-	notStarted sandbox.Hint // of meaning with causeNotStarted only
+	notStarted sandbox.Hint // valid with causeNotStarted only
 }
 
-// status is the one place where an end becomes a status.
+// status maps an end to a status. Nothing else does.
 func (o *outcome) status() sandbox.Status {
 	switch o.cause {
 	case causeCanceled:
@@ -35,7 +35,7 @@ func (o *outcome) status() sandbox.Status {
 	case causeExit:
 		return o.exitStatus()
 	}
-	if o.oom > 0 { // the guest went with the processes that the kernel killed
+	if o.oom > 0 { // the kernel killed the guest too
 		return sandbox.StatusOutOfMemory
 	}
 	return sandbox.StatusLost
@@ -50,7 +50,7 @@ func (o *outcome) exitStatus() sandbox.Status {
 	case o.oom > 0:
 		return sandbox.StatusOutOfMemory
 	case o.exited.Signal != 0 && o.exited.Signaled:
-		return sandbox.StatusCanceled // somebody asked the guest to end it
+		return sandbox.StatusCanceled // by a request to the guest
 	case o.interrupted():
 		return sandbox.StatusFailed
 	case o.exited.Signal != 0:
@@ -59,14 +59,14 @@ func (o *outcome) exitStatus() sandbox.Status {
 	return sandbox.StatusFailed
 }
 
-// interrupted says whether the program ended by SIGINT. Nobody sends that to a sandbox, so the program did: Python does after an uncaught
+// interrupted reports whether the program ended by SIGINT. Only the program itself can have sent it: Python does after an uncaught
 // KeyboardInterrupt.
 func (o *outcome) interrupted() bool { return o.exited.Signal == int32(syscall.SIGINT) }
 
-// exitInterrupted is what a shell reports for a program that ended by SIGINT.
+// exitInterrupted is a shell's exit code for SIGINT.
 const exitInterrupted = 128 + int(syscall.SIGINT)
 
-// exit is the exit code and signal. Ends that Glovebox brought about are by SIGKILL.
+// exit returns the exit code and signal. Glovebox ends programs by SIGKILL.
 func (o *outcome) exit() (code, signal int) {
 	switch o.cause {
 	case causeNotStarted:

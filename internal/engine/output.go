@@ -7,11 +7,11 @@ import (
 	"github.com/glovebox-dev/glovebox/sandbox"
 )
 
-// output takes what an execution writes: it keeps head and tail, hands the first bytes of each stream on as they come, and
-// ends a runaway.
+// output receives what an execution writes. It keeps head and tail, passes the first bytes of each stream on as they arrive, and ends a
+// runaway.
 type output struct {
-	limit   int64 // bytes of each stream that are kept, and that are handed on
-	runaway int64 // bytes of one stream beyond which the execution is ended
+	limit   int64 // bytes of each stream to keep, and to pass on
+	runaway int64 // bytes of one stream that end the execution
 	forward sandbox.OutputFunc
 	verdict *verdict
 
@@ -31,10 +31,10 @@ func newOutput(limit int64, forward sandbox.OutputFunc, v *verdict) *output {
 
 var (
 	errRunaway = errors.New("the output went far past its limit")
-	errGap     = errors.New("the guest left out output")
+	errGap     = errors.New("output from the guest is missing")
 )
 
-// say writes to stderr what a shell would say in place of a program that was not started.
+// say writes a shell's message to stderr for a program that was not started.
 func (o *output) say(line string) {
 	_ = o.take(guest.Output{Stream: sandbox.Stderr, Offset: uint64(o.stderr.total), Data: []byte(line)}) // far below the limit
 }
@@ -46,7 +46,7 @@ func (o *output) take(m guest.Output) error {
 		c = o.stderr
 	}
 	before := c.total
-	if m.Offset != uint64(before) { // nothing asked the guest to drop any
+	if m.Offset != uint64(before) { // the guest must not drop any
 		return errGap
 	}
 	c.write(m.Data)

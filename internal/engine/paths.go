@@ -9,7 +9,7 @@ import (
 	"github.com/glovebox-dev/glovebox/sandbox"
 )
 
-// checkPath says whether p names something below the workspace in one plain way: relative, clean, without "..".
+// checkPath checks that p is a path below the workspace: relative, clean, without "..".
 func checkPath(field, p string) error {
 	switch {
 	case p == "":
@@ -39,15 +39,15 @@ func checkPath(field, p string) error {
 	return nil
 }
 
-// checkFiles says whether the files can all be made: each path is plain, none is there twice, none is the folder of another.
-// taken is the path of the code in the workspace, or "".
+// checkFiles checks that all files can be made: each path is plain, none is repeated, none is the folder of another. taken is the path
+// of the code in the workspace, or "".
 func checkFiles(files []sandbox.File, taken string) error {
 	if len(files) > MaxFiles {
 		return &sandbox.Error{Kind: sandbox.TooLarge, Op: "files", Msg: fmt.Sprintf("%d files are over the limit of %d", len(files), MaxFiles)}
 	}
 	var total int64
-	// Ordered by element, a folder comes right before what is in it. The order is that of bytes once the slash comes before all others.
-	const slash = "\x00" // which no path holds
+	// Sort a folder right before its contents: by bytes, with the slash before all others.
+	const slash = "\x00" // no path holds it
 	paths := make([]string, 0, len(files)+1)
 	for i, f := range files {
 		field := fmt.Sprintf("files[%d].path", i)
@@ -73,9 +73,9 @@ func checkFiles(files []sandbox.File, taken string) error {
 		shown := func(p string) string { return strings.ReplaceAll(p, slash, "/") }
 		switch {
 		case this == last && this == taken:
-			return sandbox.Invalidf("files", "%.80q is the name of the code's own file", taken)
+			return sandbox.Invalidf("files", "%.80q is the name of the code's file", taken)
 		case this == last:
-			return sandbox.Invalidf("files", "%.80q is there twice", shown(this))
+			return sandbox.Invalidf("files", "%.80q is given twice", shown(this))
 		case strings.HasPrefix(this, last) && this[len(last):len(last)+1] == slash:
 			return sandbox.Invalidf("files", "%.80q is both a file and the folder of %.80q", shown(last), shown(this))
 		}
@@ -83,8 +83,8 @@ func checkFiles(files []sandbox.File, taken string) error {
 	return nil
 }
 
-// resolveDir returns the absolute working directory. What is asked may be relative to the workspace. The kernel's own file
-// systems are refused: through /proc/self/fd a path reaches what it does not name (CVE-2024-21626).
+// resolveDir returns the absolute working directory; dir may be relative to the workspace. It refuses the kernel's own file systems:
+// /proc/self/fd leads elsewhere (CVE-2024-21626).
 func resolveDir(dir string) (string, error) {
 	if len(dir) > MaxPath {
 		return "", sandbox.Invalidf("dir", "is longer than %d bytes", MaxPath)
@@ -102,7 +102,7 @@ func resolveDir(dir string) (string, error) {
 	return dir, nil
 }
 
-// kernelPath says whether a clean absolute path leads into a file system that the kernel makes up.
+// kernelPath reports whether a clean absolute path leads into a virtual file system of the kernel.
 func kernelPath(p string) bool {
 	for _, root := range []string{"/proc", "/sys", "/dev"} {
 		if p == root || strings.HasPrefix(p, root+"/") {
@@ -112,8 +112,7 @@ func kernelPath(p string) bool {
 	return false
 }
 
-// checkMounts says whether mounts and workspace name host paths and targets in one plain way. Whether they exist, and what they
-// are, is for the backend to see.
+// checkMounts checks the paths and targets of mounts and workspace. The backend checks what they are.
 func checkMounts(spec *sandbox.Spec) error {
 	if err := checkHostPath("workspace", spec.Workspace); spec.Workspace != "" && err != nil {
 		return err

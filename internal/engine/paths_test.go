@@ -37,7 +37,7 @@ func TestCheckFiles(t *testing.T) {
 		{files("a", "b/c", "b/d", "b-", "b0"), "main.py", ""},
 		{files("a", "b", "a"), "", "twice"},
 		{files("b/c", "b-", "b"), "", "folder"},
-		{files("main.py"), "main.py", "code's own"},
+		{files("main.py"), "main.py", "code's file"},
 		{files("main.py/x"), "main.py", "folder"},
 		{files("../x"), "", "leaves"},
 		{[]sandbox.File{{Path: "x", Mode: 0o4755}}, "", "permission"},

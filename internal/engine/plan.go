@@ -12,22 +12,22 @@ import (
 	"github.com/glovebox-dev/glovebox/sandbox"
 )
 
-// Plan is a run before anything is made: every default is filled in, every name is resolved.
+// Plan is a run with all defaults and names resolved, before anything is made.
 type Plan struct {
 	Backend  string
-	Spec     sandbox.Spec // complete, but for ID
+	Spec     sandbox.Spec // complete except ID
 	Language string       // "" for a command
 	Argv     []string     // with the first of Programs as the interpreter
-	Programs []string     // the interpreters that are tried in turn; none for a command
-	Env      []string     // of the process, complete
+	Programs []string     // interpreters to try in turn; none for a command
+	Env      []string     // the whole environment of the process
 	Dir      string       // working directory
-	CodePath string       // where the code lies in the sandbox; "" for a command
+	CodePath string       // path of the code in the sandbox; "" for a command
 
-	Unenforced []sandbox.LimitName // that nothing on this host enforces; set by Engine.Plan only, as is Refusal
-	Refusal    error               // why the backend would make no sandbox of Spec; nil where it would, or cannot tell before
+	Unenforced []sandbox.LimitName // not enforced on this host; only Engine.Plan sets it and Refusal
+	Refusal    error               // why the backend would refuse Spec; nil if it would not, or cannot tell
 }
 
-// Plan checks a request as Run does and says what Run would do, including a refusal by the backend. It makes no sandbox.
+// Plan checks a request as Run does and returns what Run would do, or the backend's refusal. It makes no sandbox.
 func (e *Engine) Plan(ctx context.Context, run Run) (*Plan, error) {
 	p, err := e.resolve(run)
 	if err != nil {
@@ -48,24 +48,24 @@ func (e *Engine) Plan(ctx context.Context, run Run) (*Plan, error) {
 	return &p.Plan, nil
 }
 
-// plan is a Plan with what is needed to carry it out.
+// plan is a Plan with what Run needs.
 type plan struct {
 	Plan
 	id       sandbox.ID // of the execution
 	owner    string
-	asked    string // the backend, by the name it was asked for
+	asked    string // the requested name of the backend
 	backend  sandbox.Backend
 	language *sandbox.Language // nil for a command
 	request  sandbox.Request
 	globs    []glob
-	plain    bool // start an interpreter, do not fork a zygote
+	plain    bool // start an interpreter instead of forking a zygote
 	deliver  func(*sandbox.Result) error
 }
 
-// codeAside is where the code goes when /workspace is a directory of the host: Glovebox itself writes nothing there.
+// codeAside holds the code if /workspace is a directory of the host, where Glovebox itself writes nothing.
 const codeAside = "/tmp"
 
-// resolve checks a run and fills it in, all but which backend carries it out.
+// resolve checks a run and resolves all but its backend.
 func (e *Engine) resolve(run Run) (*plan, error) {
 	p := &plan{id: run.ID, owner: run.Owner, request: run.Request, deliver: run.Deliver}
 	if p.id == "" {
@@ -108,7 +108,7 @@ func (e *Engine) resolve(run Run) (*plan, error) {
 	return p, nil
 }
 
-// choose finds the backend that a plan asks for.
+// choose finds the backend of a plan.
 func (e *Engine) choose(ctx context.Context, p *plan) (err error) {
 	if p.backend, err = e.backend(ctx, p.asked, p.Spec.AllowUnenforced); err == nil {
 		p.Backend = p.backend.Name()
@@ -116,7 +116,7 @@ func (e *Engine) choose(ctx context.Context, p *plan) (err error) {
 	return err
 }
 
-// resolveCode finds the language, and with it the command line, the environment and the place of the code.
+// resolveCode finds the language, and with it the command line, the environment and the path of the code.
 func (e *Engine) resolveCode(p *plan) error {
 	req := &p.request
 	lang, err := e.languageFor(req)
@@ -130,7 +130,7 @@ func (e *Engine) resolveCode(p *plan) error {
 		p.CodePath = sandbox.Workspace + "/" + req.Entry
 	case p.Spec.Workspace != "":
 		p.CodePath = codeAside + "/" + codeName(&lang, req)
-		if lang.ModulePath != "" { // modules in the workspace are found as if the code lay there
+		if lang.ModulePath != "" { // so that the code finds modules in the workspace
 			p.Env = addPath(p.Env, lang.ModulePath, sandbox.Workspace)
 		}
 	default:
@@ -146,10 +146,10 @@ func (p *plan) argv(program string) []string {
 	return append(line[:len(line):len(line)], p.request.Args...)
 }
 
-// languageFor takes the language that the request names or, where it names none, that of the code's file name.
+// languageFor returns the language of the request, else that of the code's file name.
 func (e *Engine) languageFor(req *sandbox.Request) (sandbox.Language, error) {
 	if req.Language == "" {
-		if lang, ok := e.LanguageOf(path.Base(req.Entry + req.FileName)); ok { // at most one of them is set
+		if lang, ok := e.LanguageOf(path.Base(req.Entry + req.FileName)); ok { // at most one is set
 			return lang, nil
 		}
 	}
@@ -166,7 +166,7 @@ func codeName(lang *sandbox.Language, req *sandbox.Request) string {
 	return lang.FileName
 }
 
-// checkRequest checks what can be seen without knowing languages and backends.
+// checkRequest checks what does not depend on languages and backends.
 func checkRequest(req *sandbox.Request) error {
 	if err := checkSource(req); err != nil {
 		return err
@@ -202,7 +202,7 @@ func checkRequest(req *sandbox.Request) error {
 	return nil
 }
 
-// checkSource says whether there is exactly one thing to run, and whether it is fit to be.
+// checkSource checks that there is exactly one thing to run, and that it is valid.
 func checkSource(req *sandbox.Request) error {
 	var given []string
 	if req.Code != nil {
@@ -226,7 +226,7 @@ func checkSource(req *sandbox.Request) error {
 	case req.Entry != "":
 		return checkPath("entry", req.Entry)
 	case req.Command[0] == "":
-		return sandbox.Invalidf("command", "its first word is empty")
+		return sandbox.Invalidf("command", "the first word is empty")
 	case req.Language != "":
 		return sandbox.Invalidf("language", "goes with code, not with a command")
 	case len(req.Args) > 0:
@@ -259,7 +259,7 @@ func checkCode(req *sandbox.Request) error {
 	return nil
 }
 
-// badUTF8 returns the offset of the first byte that is not part of valid UTF-8.
+// badUTF8 returns the offset of the first byte that is not valid UTF-8.
 func badUTF8(b []byte) int {
 	at := 0
 	for at < len(b) {
@@ -272,7 +272,7 @@ func badUTF8(b []byte) int {
 	return at
 }
 
-// checkWords bounds arguments and environment together, so that the start neither exceeds a message nor fails in execve.
+// checkWords limits arguments and environment together, so that the start fits into a message and execve.
 func checkWords(argv, env []string) error {
 	total := 0
 	for _, list := range [][]string{argv, env} {
@@ -289,11 +289,11 @@ func checkWords(argv, env []string) error {
 func checkReturn(r *sandbox.Return) error {
 	switch {
 	case r.MaxFiles < 0 || r.MaxFileBytes < 0 || r.MaxBytes < 0:
-		return sandbox.Invalidf("return_files", "its limits must be positive")
+		return sandbox.Invalidf("return_files", "the limits must be positive")
 	case r.MaxFiles > MaxReturnFiles:
-		return sandbox.Invalidf("return_files", "at most %d files can be handed back", MaxReturnFiles)
+		return sandbox.Invalidf("return_files", "at most %d files can be returned", MaxReturnFiles)
 	case r.MaxFileBytes > MaxReturnBytes || r.MaxBytes > MaxReturnBytes:
-		return sandbox.Invalidf("return_files", "at most %s can be handed back", sandbox.FormatBytes(MaxReturnBytes))
+		return sandbox.Invalidf("return_files", "at most %s can be returned", sandbox.FormatBytes(MaxReturnBytes))
 	case len(r.Globs) > MaxGlobs:
 		return sandbox.Invalidf("return_files", "has more than %d patterns", MaxGlobs)
 	}

@@ -9,10 +9,10 @@ import (
 	"github.com/glovebox-dev/glovebox/sandbox"
 )
 
-// pool keeps warm boxes: built and dialled before anybody asks. Each serves one sandbox and is never used again, and it is found by the
-// fingerprint of everything its box was built from, so a warm box equals a fresh one.
+// pool keeps warm boxes, built and dialled ahead. Each serves one sandbox and is never reused. Its key is the fingerprint of everything it
+// was built from, so a warm box equals a fresh one.
 //
-// It keeps boxes for specs that were used in the last shelfLife. Shelves are few, so owners share them; their boxes serve everybody.
+// It keeps boxes for specs used in the last shelfLife. Shelves are few, so owners share them; their boxes serve all owners.
 type pool struct {
 	engine *Engine
 	size   int // warm boxes of one fingerprint; 0 keeps none
@@ -27,32 +27,32 @@ type pool struct {
 type shelf struct {
 	backend sandbox.Backend
 	spec    sandbox.Spec
-	owner   string    // who asked for it first
+	owner   string    // the first to use it
 	used    time.Time // last
 	ready   []*live
 	filling bool
-	failed  time.Time // when a box last could not be made; zero if it could
+	failed  time.Time // time of the last failure to make a box; zero after a success
 	idle    *time.Timer
 }
 
-// Bounds of the pool.
+// Limits of the pool.
 const (
 	maxWarm     = 256              // boxes of one spec
 	maxShelves  = 8                // specs kept warm
-	shelfLife   = 60 * time.Second // without use; then the shelf is emptied
-	shelfRest   = 5 * time.Second  // without use; then another spec of those who have as many may take its place, no sooner: boxes cost more than they save
-	fillBackoff = 5 * time.Second  // after a box could not be made
+	shelfLife   = 60 * time.Second // without use, before the shelf is emptied
+	shelfRest   = 5 * time.Second  // without use, before an owner with as many shelves may replace it; sooner, boxes would cost more than they save
+	fillBackoff = 5 * time.Second  // after a failure to make a box
 )
 
-// fingerprint is the key of all that a box is built from, or "" for specs that are never kept warm: what lives on, and what shows
-// directories of the host, which may be other directories by the time the box is used.
+// fingerprint is the key of everything a box is built from. It is "" for specs that are never kept warm: long-lived sandboxes, and
+// directories of the host, which may be replaced before the box is used.
 func fingerprint(backend string, spec sandbox.Spec) string {
 	if spec.Lifetime.Living || spec.Workspace != "" || len(spec.Mounts)+len(spec.Layers) > 0 || spec.Root.Dir != "" || len(spec.Devices) > 0 {
 		return ""
 	}
 	spec.ID, spec.Labels = "", nil
 	spec.Env = nil                                      // given with each start
-	spec.Limits.Timeout, spec.Limits.OutputBytes = 0, 0 // kept by the guest's clock and the engine, for each execution
+	spec.Limits.Timeout, spec.Limits.OutputBytes = 0, 0 // enforced by guest and engine, for each execution
 	key, err := json.Marshal(struct {
 		Backend string
 		Spec    sandbox.Spec
@@ -63,7 +63,7 @@ func fingerprint(backend string, spec sandbox.Spec) string {
 	return string(key)
 }
 
-// take returns a warm box for the spec, or nil, and sees to it that the shelf is filled again.
+// take returns a warm box for the spec, or nil, and starts refilling its shelf.
 func (p *pool) take(b sandbox.Backend, spec sandbox.Spec, owner string) *live {
 	if p.size == 0 {
 		return nil
@@ -80,7 +80,7 @@ func (p *pool) take(b sandbox.Backend, spec sandbox.Spec, owner string) *live {
 			return nil
 		}
 		s = &shelf{backend: b, spec: spec, owner: owner}
-		s.spec.Env, s.spec.Labels = nil, nil // of the one who asked, and nobody else's
+		s.spec.Env, s.spec.Labels = nil, nil // they belong to one request
 		s.idle = time.AfterFunc(shelfLife, func() { p.drop(key) })
 		p.shelves[key] = s
 	}
@@ -98,8 +98,8 @@ func (p *pool) take(b sandbox.Backend, spec sandbox.Spec, owner string) *live {
 	return found
 }
 
-// room makes room for one more shelf of an owner, and says whether there is. If all are taken, it empties the least recently used one of the
-// owner with the most shelves. So owners with few lose none to owners with many, and shares become equal. The caller holds mu.
+// room makes room for one more shelf of an owner, and reports whether there is. If all are taken, it empties the least recently used shelf
+// of the owner with the most. So owners with few lose none to owners with many. The caller holds mu.
 func (p *pool) room(owner string) bool {
 	if len(p.shelves) < maxShelves {
 		return true
@@ -126,7 +126,7 @@ func (p *pool) room(owner string) bool {
 	return true
 }
 
-// dead says whether the guest of a warm box is gone.
+// dead reports whether the guest of a warm box is gone.
 func (l *live) dead() bool {
 	select {
 	case <-l.client.Done():
@@ -136,7 +136,7 @@ func (l *live) dead() bool {
 	}
 }
 
-// fill starts filling a shelf unless somebody does, or a box could not be made just now. The caller holds mu.
+// fill starts filling a shelf, unless it is being filled or a box just failed. The caller holds mu.
 func (p *pool) fill(s *shelf) {
 	if s.filling || p.closed || time.Since(s.failed) < fillBackoff {
 		return
@@ -150,8 +150,8 @@ func (p *pool) fill(s *shelf) {
 	})
 }
 
-// wants says whether the shelf has room, and otherwise ends its filling. While more than half of the slots are in use, the CPUs have no time
-// to make boxes ahead. The next run asks again.
+// wants reports whether to make one more box, and otherwise ends the filling. While more than half of the slots are in use, the CPUs are
+// too busy to make boxes ahead. The next run asks again.
 func (p *pool) wants(s *shelf) bool {
 	held, _, _ := p.engine.admission.load()
 	p.mu.Lock()
@@ -175,7 +175,7 @@ func (p *pool) make(s *shelf) (*live, error) {
 	return l, nil
 }
 
-// put shelves a box. One that comes too late is closed.
+// put shelves a box, or closes it if it comes too late.
 func (p *pool) put(s *shelf, l *live, err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -186,10 +186,10 @@ func (p *pool) put(s *shelf, l *live, err error) {
 			return // the engine closes
 		}
 		if kind := sandbox.KindOf(err); kind == sandbox.Invalid || kind == sandbox.Unsupported {
-			p.forget(s) // its runs get the error; a client must not be able to fill shelves and the log
+			p.forget(s) // its runs get the error; clients must not fill shelves and the log
 			return
 		}
-		p.engine.log.Warn("a warm box could not be made", "backend", s.backend.Name(), "err", err)
+		p.engine.log.Warn("could not make a warm box", "backend", s.backend.Name(), "err", err)
 	case p.closed || s.idle == nil:
 		p.discard(l)
 	default:
@@ -197,7 +197,7 @@ func (p *pool) put(s *shelf, l *live, err error) {
 	}
 }
 
-// forget takes a shelf away. The caller holds mu.
+// forget removes a shelf. The caller holds mu.
 func (p *pool) forget(s *shelf) {
 	for key, other := range p.shelves {
 		if other == s {
@@ -216,14 +216,14 @@ func (p *pool) drop(key string) {
 	p.clear(key)
 }
 
-// clear is drop for who holds mu.
+// clear is drop for callers that hold mu.
 func (p *pool) clear(key string) {
 	s := p.shelves[key]
 	if s == nil {
 		return
 	}
 	s.idle.Stop()
-	s.idle = nil // a box that is being made is closed when it comes
+	s.idle = nil // put closes a box that is still being made
 	delete(p.shelves, key)
 	for _, l := range s.ready {
 		p.discard(l)
@@ -231,7 +231,7 @@ func (p *pool) clear(key string) {
 	s.ready = nil
 }
 
-// close empties the pool and waits until all its boxes are closed. It fills no more.
+// close stops filling, empties the pool and waits until all its boxes are closed.
 func (p *pool) close() {
 	p.mu.Lock()
 	p.closed = true
@@ -246,7 +246,7 @@ func (p *pool) close() {
 	p.fills.Wait()
 }
 
-// count is how many boxes are warm.
+// count returns the number of warm boxes.
 func (p *pool) count() int {
 	p.mu.Lock()
 	defer p.mu.Unlock()

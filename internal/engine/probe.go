@@ -13,21 +13,21 @@ import (
 	"github.com/glovebox-dev/glovebox/sandbox"
 )
 
-// Probed is what one backend says about this host.
+// Probed is what one backend reports about this host.
 type Probed struct {
 	Backend  string
-	Posture  sandbox.Posture // of no meaning where Err is set
+	Posture  sandbox.Posture // not valid if Err is set
 	Features []sandbox.Feature
 	Err      error // why the backend cannot work here
 
-	Refusal error               // why it would refuse a default request; nil where it would not, or Err is set
-	Without []sandbox.LimitName // limits that are not enforced for such a request, as the operator accepted
+	Refusal error               // why it would refuse a default request; nil if it would not, or Err is set
+	Without []sandbox.LimitName // limits that are not enforced for such a request, as the operator waived them
 }
 
-// Usable says whether this backend can serve a default request here.
+// Usable reports whether this backend can serve a default request here.
 func (p Probed) Usable() bool { return p.Err == nil && p.Refusal == nil }
 
-// Probe asks every backend, all at once, what it can enforce on this host. The answers are in the order of Config.
+// Probe probes all backends at once. The answers are in the order of Config.
 func (e *Engine) Probe(ctx context.Context) []Probed {
 	out := make([]Probed, len(e.config.Backends))
 	var all sync.WaitGroup
@@ -38,7 +38,7 @@ func (e *Engine) Probe(ctx context.Context) []Probed {
 	return out
 }
 
-// ProbeDefault asks the backend of runs that name none. For Auto that is the one that was chosen, or an error that says why none can be.
+// ProbeDefault probes the default backend. For Auto, that is its choice, or an error that says why there is none.
 func (e *Engine) ProbeDefault(ctx context.Context) Probed {
 	b, err := e.backend(ctx, "", nil)
 	if err != nil {
@@ -47,7 +47,7 @@ func (e *Engine) ProbeDefault(ctx context.Context) Probed {
 	return e.probe(ctx, b)
 }
 
-// probeTimeout limits the probe of one backend. It takes a fraction of a second, but a container engine or the kernel may hang.
+// probeTimeout limits the probe of one backend, as a container engine or the kernel may hang.
 const probeTimeout = 15 * time.Second
 
 func (e *Engine) probe(ctx context.Context, b sandbox.Backend) (out Probed) {
@@ -68,7 +68,7 @@ func (e *Engine) probe(ctx context.Context, b sandbox.Backend) (out Probed) {
 	return out
 }
 
-// preflight says what becomes of a default request, given its waivers, on a backend that works here.
+// preflight predicts a default request, with the operator's waivers, on a backend that works here.
 func (e *Engine) preflight(b sandbox.Backend, posture sandbox.Posture, accepted []string) (without []sandbox.LimitName, refusal error) {
 	spec, err := e.fillSpec(Run{Spec: sandbox.Spec{AllowUnenforced: accepted}})
 	if err != nil {
@@ -90,18 +90,18 @@ func (e *Engine) preflight(b sandbox.Backend, posture sandbox.Posture, accepted 
 	return without, refusal
 }
 
-// Capabilities is what a request may ask for.
+// Capabilities is what the engine offers to requests.
 type Capabilities struct {
-	Default   string // the backend of a run that names none; Auto is resolved where it can be
+	Default   string // the default backend; Auto is resolved if possible
 	Backends  []Probed
 	Languages []sandbox.Language
 	Defaults  sandbox.Limits
-	Max       sandbox.Limits // a zero field has no maximum of the operator's
+	Max       sandbox.Limits // a zero field is no maximum
 	Slots     int
 	Queue     int
 }
 
-// Capabilities probes the backends and says what a request may ask for.
+// Capabilities probes the backends and returns what the engine offers.
 func (e *Engine) Capabilities(ctx context.Context) Capabilities {
 	offered := slices.DeleteFunc(e.Probe(ctx), func(p Probed) bool { return e.allowed(ctx, p.Backend, nil) != nil })
 	c := Capabilities{
@@ -128,18 +128,17 @@ func (e *Engine) defaultName() string {
 	return e.config.Default
 }
 
-// autoChoice remembers which backend Auto chose. What a host can enforce does not change under a running server, and a probe costs more than
-// a run.
+// autoChoice caches Auto's choice. What a host can enforce does not change under a running server, and a probe costs more than a run.
 type autoChoice struct {
-	mu     sync.Mutex                 // guards all below; held while probing, so that a burst of first runs probes once
-	chosen map[string]sandbox.Backend // by what the run waived; "" is nothing
-	probed []Probed                   // when nothing could be chosen; the operator may fix that at any time,
-	at     time.Time                  // so it is used for autoFresh only: without it, each refused request would cost a probe
+	mu     sync.Mutex                 // guards all below; held while probing, so that concurrent runs probe once
+	chosen map[string]sandbox.Backend // by the run's waivers; "" is none
+	probed []Probed                   // of a failed choice; the operator may fix that at any time,
+	at     time.Time                  // so it is cached for autoFresh only, to spare each refused request a probe
 }
 
 const autoFresh = 5 * time.Second
 
-// backend finds the backend that a run names. The waivers of the run matter only where Auto could choose none without them.
+// backend finds the backend that a run names. The run's waivers matter only if Auto could choose none without them.
 func (e *Engine) backend(ctx context.Context, name string, accepted []string) (sandbox.Backend, error) {
 	if name == "" {
 		name = e.defaultName()
@@ -153,9 +152,9 @@ func (e *Engine) backend(ctx context.Context, name string, accepted []string) (s
 		return nil, unknownBackend(name, e.config.Backends)
 	}
 	if name != e.defaultName() && e.config.Allowed != nil && !slices.Contains(e.config.Allowed, Auto) {
-		return nil, e.notOffered(name) // it may come to one that is not
+		return nil, e.notOffered(name) // it may choose one that is not offered
 	}
-	// Names beyond those that are known were refused before, so the keys are few.
+	// Unknown names were refused before, so the keys are few.
 	accepted = slices.Compact(slices.Sorted(slices.Values(accepted)))
 	key := strings.Join(accepted, ",")
 	e.auto.mu.Lock()
@@ -167,7 +166,7 @@ func (e *Engine) backend(ctx context.Context, name string, accepted []string) (s
 	}
 	if time.Since(e.auto.at) > autoFresh {
 		probed := e.Probe(ctx)
-		if err := ctx.Err(); err != nil { // what was not answered in time may be stronger, and the choice is for good
+		if err := ctx.Err(); err != nil { // a backend that did not answer in time may be stronger, and the choice is final
 			return nil, err
 		}
 		e.auto.probed, e.auto.at = probed, time.Now()
@@ -216,7 +215,7 @@ func (e *Engine) notOffered(name string) error {
 
 var kernelRank = map[sandbox.Kernel]int{sandbox.KernelShared: 1, sandbox.KernelUserSpace: 2, sandbox.KernelMachine: 3}
 
-// Strongest names the backend that Auto comes to, if one of those that were probed can be used.
+// Strongest names the backend that Auto chooses of those probed, if any is usable.
 func Strongest(probed []Probed) (name string, ok bool) {
 	i, ok := strongest(probed)
 	if ok {
@@ -240,7 +239,7 @@ func strongestOf(probed []Probed, fits func(*Probed) bool) (int, bool) {
 	return best, rank > 0
 }
 
-// noneUsable says why Auto can choose none. Where the strongest backend that works lacks only what a run may waive, the fix is to waive it.
+// noneUsable returns why Auto can choose none. If the strongest working backend lacks only limits, the fix is to waive them.
 func noneUsable(probed []Probed) error {
 	var reasons []string
 	for _, p := range probed {
@@ -251,7 +250,7 @@ func noneUsable(probed []Probed) error {
 		reasons = append(reasons, reason)
 	}
 	e := &sandbox.Error{Kind: sandbox.Unsupported, Op: "choose a backend", Msg: "none works on this host: " + strings.Join(reasons, "; "),
-		Fix: "run glovebox doctor: it says what this host can enforce, and the fix for the rest"}
+		Fix: "glovebox doctor shows what this host can enforce, and the fix for the rest"}
 	if i, ok := strongestOf(probed, func(p *Probed) bool { return p.Err == nil && len(sandbox.UnenforcedOf(p.Refusal)) > 0 }); ok {
 		r := probed[i].Refusal
 		e.Unenforced, e.Fix, e.Hint = sandbox.UnenforcedOf(r), sandbox.FixOf(r), sandbox.HintOf(r)
@@ -259,7 +258,7 @@ func noneUsable(probed []Probed) error {
 	return e
 }
 
-// unknownBackend says which names there are, and which is likely meant, or why that one is not among them.
+// unknownBackend lists the known names, and suggests one or says why the name is not among them.
 func unknownBackend(name string, backends []sandbox.Backend) error {
 	names := append([]string{Auto}, backendNames(backends)...)
 	err := sandbox.Invalidf("backend", "%.40q is not one of %s", name, strings.Join(names, ", "))

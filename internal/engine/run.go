@@ -11,14 +11,13 @@ import (
 	"github.com/glovebox-dev/glovebox/sandbox"
 )
 
-// Run creates a sandbox, executes one request in it, and closes it. The box is closed off the answer's path.
+// Run creates a sandbox, executes one request in it, and closes it in the background.
 //
-// When ctx ends, the execution is ended at once and the result says StatusCanceled, also for a run that still waits for a slot;
-// such a one never starts. An error means that Glovebox failed or refused; then no code of the request has run to its end:
-// Invalid and TooLarge requests, Busy (with RetryAfter), Unavailable while draining, Unsupported where the backend or the root
-// cannot do what was asked. An error of Run.Deliver is the exception: it comes after the end.
+// When ctx ends, Run ends the execution at once; the status is StatusCanceled, also for a run that still waits for a slot. An error means
+// that Glovebox failed or refused, and that no code of the request ran to its end: Invalid and TooLarge requests, Busy (with RetryAfter),
+// Unavailable while draining, Unsupported by the backend or the root file system. Only an error of Run.Deliver comes after the end.
 //
-// Request.Output is called from one goroutine at a time, and never after Run has returned. It must return when ctx ends.
+// Run calls Request.Output from one goroutine at a time, and never after it has returned. Output must return when ctx ends.
 func (e *Engine) Run(ctx context.Context, run Run) (result *sandbox.Result, err error) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -40,7 +39,7 @@ func (e *Engine) Run(ctx context.Context, run Run) (result *sandbox.Result, err 
 	return e.runPlan(ctx, p)
 }
 
-// errStopped is why the runs in progress are canceled when the engine closes.
+// errStopped cancels the runs in progress when the engine closes.
 var errStopped = errors.New("the server is stopping")
 
 func (e *Engine) runPlan(ctx context.Context, p *plan) (*sandbox.Result, error) {
@@ -64,7 +63,7 @@ func (e *Engine) runPlan(ctx context.Context, p *plan) (*sandbox.Result, error) 
 		}
 		return nil, err
 	}
-	// The slot is free when both the box and the answer have been seen off.
+	// The slot is free once the box is retired and the answer delivered.
 	var holders atomic.Int32
 	holders.Store(2)
 	started := time.Now()
@@ -85,19 +84,19 @@ func (e *Engine) runPlan(ctx context.Context, p *plan) (*sandbox.Result, error) 
 	return e.delivered(p, result)
 }
 
-// delivered hands the result to whoever is to have it before the slot is given back.
+// delivered passes the result to Deliver before the slot is released.
 func (e *Engine) delivered(p *plan, result *sandbox.Result) (*sandbox.Result, error) {
 	if p.deliver == nil {
 		return result, nil
 	}
 	if err := p.deliver(result); err != nil {
-		e.counts.ended(result) // it did run, beside being refused
+		e.counts.ended(result) // it ran, though it is refused now
 		return nil, err
 	}
 	return result, nil
 }
 
-// oneShot creates a sandbox, executes in it and sees the box off, after which it calls release.
+// oneShot creates a sandbox, executes in it and retires the box, which calls release.
 func (e *Engine) oneShot(ctx context.Context, p *plan, release func()) (*sandbox.Result, error) {
 	var l *live
 	started := time.Now()
@@ -114,11 +113,11 @@ func (e *Engine) oneShot(ctx context.Context, p *plan, release func()) (*sandbox
 	}
 	created := time.Since(started)
 	result, err := l.execute(ctx, p)
-	if errors.Is(err, sandbox.ErrEntered) { // nothing has run; another sandbox will do
+	if errors.Is(err, sandbox.ErrEntered) { // nothing has run; use another sandbox
 		spoiled := l
 		l = nil
 		e.closers.retire(spoiled, func() {})
-		e.log.Warn("a fork of an interpreter was given up together with its sandbox", "sandbox", spoiled.id, "err", err)
+		e.log.Warn("discarded a sandbox whose fork of an interpreter failed", "sandbox", spoiled.id, "err", err)
 		p.plain = true
 		if l, err = e.create(ctx, p); err != nil {
 			return nil, fmt.Errorf("create the sandbox: %w", err)
@@ -133,13 +132,13 @@ func (e *Engine) oneShot(ctx context.Context, p *plan, release func()) (*sandbox
 	return result, nil
 }
 
-// over says whether ctx has ended, or its deadline has passed: package net may find that out before the context's own timer.
+// over reports whether ctx has ended or its deadline has passed, which package net may notice before the context's own timer.
 func over(ctx context.Context) bool {
 	deadline, limited := ctx.Deadline()
 	return ctx.Err() != nil || limited && !time.Now().Before(deadline)
 }
 
-// canceled is the end of a run whose caller went away before anything ran.
+// canceled is the result of a run that was canceled before anything ran.
 func canceled(p *plan, waited time.Duration) *sandbox.Result {
 	return &sandbox.Result{
 		ID:        p.id,
@@ -152,7 +151,7 @@ func canceled(p *plan, waited time.Duration) *sandbox.Result {
 	}
 }
 
-// panicked logs a contained defect with its stack and returns what the caller may know of it.
+// panicked logs a panic with its stack and returns an error for the caller.
 func (e *Engine) panicked(op string, p any) error {
 	e.counts.panicked()
 	e.log.Error("contained a panic", "op", op, "panic", p, "stack", string(debug.Stack()))

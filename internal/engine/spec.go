@@ -8,8 +8,8 @@ import (
 	"github.com/glovebox-dev/glovebox/sandbox"
 )
 
-// fillSpec completes what a run asks of its sandbox: defaults where it says nothing, and the names of the limits it does name.
-// It changes nothing that was asked; what cannot be had is an error.
+// fillSpec fills in the defaults of a spec and the names of its named limits. It never changes what was requested; what is impossible is
+// an error.
 func (e *Engine) fillSpec(run Run) (sandbox.Spec, error) {
 	spec := run.Spec
 	if t := run.Request.Timeout; t != 0 {
@@ -20,7 +20,7 @@ func (e *Engine) fillSpec(run Run) (sandbox.Spec, error) {
 	}
 	for _, name := range sandbox.LimitNames {
 		if most := e.config.Max.Get(name); most != 0 && spec.Limits.Get(name) > most {
-			return spec, sandbox.Invalidf("limits."+string(name), "%s is over the %s that this server allows",
+			return spec, sandbox.Invalidf("limits."+string(name), "%s is over the server's maximum of %s",
 				sandbox.FormatLimit(name, spec.Limits.Get(name)), sandbox.FormatLimit(name, most))
 		}
 	}
@@ -61,7 +61,7 @@ func (e *Engine) fillSpec(run Run) (sandbox.Spec, error) {
 	return spec, nil
 }
 
-// checkDisk refuses a disk that the memory, in which it lies, can never hold.
+// checkDisk refuses a disk larger than the memory that holds it.
 func checkDisk(l sandbox.Limits) error {
 	if l.DiskBytes <= l.MemoryBytes {
 		return nil
@@ -72,7 +72,7 @@ func checkDisk(l sandbox.Limits) error {
 	return err
 }
 
-// offline is the environment that spares the tools of all languages the search for a network that is not there.
+// offline is the environment that makes the tools of all languages fail at once without a network.
 func (e *Engine) offline(network sandbox.NetworkPolicy) (env []string) {
 	if network.Mode != "" && network.Mode != sandbox.NetworkNone {
 		return nil
@@ -83,7 +83,7 @@ func (e *Engine) offline(network sandbox.NetworkPolicy) (env []string) {
 	return env
 }
 
-// checkAccepted refuses names that cannot be waived: a misspelt one would otherwise surface later, as a refusal of what it was to allow.
+// checkAccepted refuses unknown waivers; a misspelt one would surface later, as a refusal of what it should waive.
 func checkAccepted(names []string) error {
 	known := make([]string, len(sandbox.Waivable))
 	for i, name := range sandbox.Waivable {
@@ -93,7 +93,7 @@ func checkAccepted(names []string) error {
 		if slices.Contains(known, name) {
 			continue
 		}
-		err := sandbox.Invalidf("allow_unenforced", "%.40q is none of %s", name, strings.Join(known, ", "))
+		err := sandbox.Invalidf("allow_unenforced", "%.40q is not one of %s", name, strings.Join(known, ", "))
 		if near := nearest.Name(name, known); near != "" {
 			err.Fix = "did you mean " + near + "?"
 		}
@@ -111,7 +111,7 @@ func checkNetwork(n *sandbox.NetworkPolicy) error {
 		return sandbox.Invalidf("network.mode", "%.40q is not one of none, restricted, full", n.Mode)
 	}
 	if n.Mode == sandbox.NetworkNone && len(n.Allow)+len(n.Deny)+len(n.Inspect)+n.MaxConnections != 0 {
-		return sandbox.Invalidf("network", "rules are given, but the mode is none; say restricted or full")
+		return sandbox.Invalidf("network", "rules need mode restricted or full, not none")
 	}
 	return nil
 }

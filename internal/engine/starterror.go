@@ -13,17 +13,17 @@ import (
 	"github.com/glovebox-dev/glovebox/sandbox"
 )
 
-// errRejected is why nothing was started where a policy lists the programs that may be executed: the root holds no other.
+// errRejected means that the policy lists the allowed programs, and this is none.
 var errRejected = errors.New("the program is not among the allowed commands")
 
-// exitNotFound is the exit code of a command that cannot be started, as in a shell. What is no program gets it too: 126, a shell's for that, is
-// the command line's for what policy rejects.
+// exitNotFound is a shell's exit code for a missing command. A file that is not executable gets it too: 126, a shell's code for that, is
+// the command line's for a rejected program.
 const exitNotFound = 127
 
-// notStarted is a command that is not there or is no program. It ends the execution as failed, as it would end in a shell.
+// notStarted is a command that is missing or not executable. It ends the execution as failed, as in a shell.
 type notStarted struct {
 	hint sandbox.Hint // its ExitCode is that of the execution
-	line string       // what a shell would write to stderr
+	line string       // a shell's message on stderr
 }
 
 func (n *notStarted) Error() string { return n.line }
@@ -33,7 +33,7 @@ func (x *execution) refuseStart(code sandbox.HintCode, exitCode int, what string
 	return &notStarted{sandbox.Hint{Code: code, ExitCode: exitCode, Name: plainName(x.Argv[0])}, fmt.Sprintf("glovebox: %.200s: %s\n", x.Argv[0], what)}
 }
 
-// startError says in the caller's words why nothing was started. ENOENT may be the program's or the directory's: the guest knows.
+// startError returns why nothing was started, in the caller's words. ENOENT may mean the program or the directory.
 func (x *execution) startError(ctx context.Context, err error) error {
 	if sandbox.KindOf(err) == sandbox.Unavailable {
 		return err
@@ -61,19 +61,19 @@ func (x *execution) startError(ctx context.Context, err error) error {
 	return fmt.Errorf("start the program: %w", err)
 }
 
-// missingProgram is the end of a program that was named by its path: there is no such file, or not the interpreter that its first line names.
+// missingProgram is the error of a program named by its path: the file is missing, or the interpreter in its first line.
 func (x *execution) missingProgram(ctx context.Context) error {
 	program := x.Argv[0]
 	if !path.IsAbs(program) {
 		program = x.Dir + "/" + program
 	}
 	if _, err := x.client.Stat(ctx, guest.Stat{Path: program, Follow: true}); err == nil {
-		return x.refuseStart(sandbox.HintNoLoader, exitNotFound, "its interpreter or loader was not found")
+		return x.refuseStart(sandbox.HintNoLoader, exitNotFound, "interpreter or loader not found")
 	}
 	return x.refuseStart(sandbox.HintNoFile, exitNotFound, "no such file")
 }
 
-// missingInterpreter is the error where the root lacks a language. Into an image nothing of the host comes.
+// missingInterpreter is the error of a language that the root file system lacks. Images hold nothing of the host.
 func (x *execution) missingInterpreter() error {
 	e := &sandbox.Error{Kind: sandbox.Unsupported, Op: "start " + x.Language, Msg: "command not found in the sandbox: " + x.Programs[0]}
 	if set := x.ownPath(); set != "" {
@@ -90,7 +90,7 @@ func (x *execution) missingInterpreter() error {
 	return e
 }
 
-// ownPath is the PATH of a caller who has replaced the default one, else "": where a program was not found, it is the likely reason.
+// ownPath returns the PATH of a caller who replaced the default one, or "": it is the likely reason of a missing program.
 func (x *execution) ownPath() string {
 	i := slices.IndexFunc(x.Env, func(kv string) bool { return strings.HasPrefix(kv, "PATH=") })
 	if i < 0 || slices.Contains(x.live.engine.config.DefaultEnv, x.Env[i]) {
@@ -99,7 +99,7 @@ func (x *execution) ownPath() string {
 	return strings.TrimPrefix(x.Env[i], "PATH=")
 }
 
-// dirMissing says whether the working directory is none. A directory that the guest cannot describe is left to the first error.
+// dirMissing reports whether the working directory is missing or no directory. It ignores other errors.
 func (x *execution) dirMissing(ctx context.Context) bool {
 	info, err := x.client.Stat(ctx, guest.Stat{Path: x.Dir, Follow: true})
 	return errors.Is(err, syscall.ENOENT) || errors.Is(err, syscall.ENOTDIR) || err == nil && info.Type != guest.FileDir

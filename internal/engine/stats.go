@@ -10,19 +10,19 @@ import (
 
 // Stats is the state of an engine at one moment, and its totals since New.
 type Stats struct {
-	Slots    int  // executions at the same time
-	Queue    int  // runs that may wait
+	Slots    int  // most concurrent executions
+	Queue    int  // most waiting runs
 	Running  int  // slots in use
-	Queued   int  // runs that wait
-	Closing  int  // boxes that are being closed after their answer was given
+	Queued   int  // waiting runs
+	Closing  int  // boxes being closed after their answer
 	Live     int  // boxes that exist
-	Warm     int  // of these, how many wait to be used
+	Warm     int  // boxes kept ready
 	Draining bool // no new runs are admitted
 
 	Ended   map[sandbox.Status]uint64 // runs that ended, by status
 	Refused map[sandbox.Kind]uint64   // runs that ended in an error, by its kind
-	Panics  uint64                    // defects that were contained
-	Forked  uint64                    // runs that began in a fork of a waiting interpreter
+	Panics  uint64                    // contained panics
+	Forked  uint64                    // runs in a fork of a waiting interpreter
 
 	QueueTime  time.Duration // totals over all runs that ended in a status
 	CreateTime time.Duration

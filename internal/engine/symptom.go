@@ -12,8 +12,8 @@ import (
 	"github.com/glovebox-dev/glovebox/sandbox"
 )
 
-// systemSymptoms are what the C library calls the errors of a limit, in any language's messages. The text comes from the program, so this is
-// advice and decides nothing. What only one language says is in Language.Diagnose.
+// systemSymptoms are the C library's messages of errors from limits, which occur in any language. The text comes from the program, so it
+// serves only for advice. Language.Diagnose has what is specific to a language.
 var systemSymptoms = []struct {
 	text []string
 	hint sandbox.Hint
@@ -30,12 +30,12 @@ var forkSymptom = sync.OnceValue(func() *regexp.Regexp {
 	return regexp.MustCompile(`(?i)(fork|clone|spawn|subprocess|thread)[^\n]{0,200}(\n[^\n]{0,200}){0,2}Resource temporarily unavailable`)
 })
 
-// pathSymptom is what the C library's messages say of a path.
+// pathSymptom finds the path in a message of the C library.
 var pathSymptom = sync.OnceValue(func() *regexp.Regexp {
 	return regexp.MustCompile(`(/[\w./@+-]+)['"]?: (No such file or directory|Read-only file system|Permission denied)`)
 })
 
-// symptom says what a failed program ran into, as its output has it.
+// symptom finds the likely cause of a failure in the program's output.
 func (x *execution) symptom(o *outcome, r *sandbox.Result) (sandbox.Hint, bool) {
 	text := end(&r.Stderr)
 	vague := sandbox.Hint{}
@@ -43,7 +43,7 @@ func (x *execution) symptom(o *outcome, r *sandbox.Result) (sandbox.Hint, bool) 
 		h, ok := x.complete(h)
 		switch {
 		case !ok:
-		case h.Code == sandbox.HintMissingFile: // whatever else was said is closer to the cause
+		case h.Code == sandbox.HintMissingFile: // any other symptom is closer to the cause
 			if vague.Code == "" {
 				vague = h
 			}
@@ -60,7 +60,7 @@ func (x *execution) symptom(o *outcome, r *sandbox.Result) (sandbox.Hint, bool) 
 	return vague, vague.Code != ""
 }
 
-// diagnose asks the languages, that of the execution first. The bytes are hostile and the code large, so a panic costs the advice and no more.
+// diagnose asks the languages, that of the execution first. The bytes are hostile and the code large, so it contains a panic.
 func (x *execution) diagnose(text string) (hints []sandbox.Hint) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -105,7 +105,7 @@ func systemHints(text string) []sandbox.Hint {
 	return hints
 }
 
-// complete adds what the engine knows of a symptom. It is false where the symptom cannot be meant.
+// complete adds what the engine knows of a symptom. It returns false if the symptom cannot be true.
 func (x *execution) complete(h sandbox.Hint) (sandbox.Hint, bool) {
 	h.Name = plainName(h.Name)
 	switch h.Code {
@@ -169,7 +169,7 @@ func (x *execution) installs(command string) bool {
 	return slices.ContainsFunc(x.live.engine.config.Languages, func(l sandbox.Language) bool { return slices.Contains(l.Installers, command) })
 }
 
-// programFolders are where programs lie in every root.
+// programFolders hold programs in every root file system.
 var programFolders = []string{"/bin", "/usr/bin", "/usr/local/bin", "/sbin", "/usr/sbin"}
 
 func (x *execution) completePath(h sandbox.Hint) (sandbox.Hint, bool) {
@@ -181,14 +181,14 @@ func (x *execution) completePath(h sandbox.Hint) (sandbox.Hint, bool) {
 	case x.Spec.Commands != nil && slices.Contains(programFolders, path.Dir(name)) && !slices.Contains(x.Spec.Commands, path.Base(name)):
 		return sandbox.Hint{Code: sandbox.HintNotAllowed, Name: path.Base(name), Names: x.Spec.Commands}, true
 	case x.isShown(name):
-		return h, h.Code == sandbox.HintMissingFile // a place that can be written to, so something else is wrong there
+		return h, h.Code == sandbox.HintMissingFile // the place is writable, so the cause is another
 	case h.Code == sandbox.HintMissingFile:
 		h.Code = sandbox.HintOutside
 	}
 	return h, true
 }
 
-// isShown says whether a path lies where the sandbox has files of the caller's or the program's own.
+// isShown reports whether a path is in a place for files of the caller or the program.
 func (x *execution) isShown(name string) bool {
 	name = path.Clean(name)
 	for _, m := range x.Spec.Mounts {
@@ -203,8 +203,8 @@ var writablePlaces = []string{sandbox.Workspace, sandbox.Home, "/tmp", "/dev/shm
 
 func below(name, folder string) bool { return name == folder || strings.HasPrefix(name, folder+"/") }
 
-// atProcessLimit says whether forks or threads were refused: as the host counted them; as all that may be there were, at the
-// deadline; or as the program says.
+// atProcessLimit reports whether forks or threads were refused: by the host's count, by the number of processes at the deadline, or by
+// the program's output.
 func (x *execution) atProcessLimit(o *outcome, r *sandbox.Result) bool {
 	if o.usage.PidsRefused > 0 || int64(o.exited.Tasks) >= x.Spec.Limits.Pids {
 		return true
@@ -214,11 +214,11 @@ func (x *execution) atProcessLimit(o *outcome, r *sandbox.Result) bool {
 	return forkSymptom().MatchString(text) || slices.ContainsFunc(x.diagnose(text), isPids)
 }
 
-// blockSize is what a file takes at the least in the file systems of the writable places, which are tmpfs.
+// blockSize is the least size of a file in tmpfs, the file system of the writable places.
 const blockSize = 4 << 10
 
-// fullHint says which limit of the writable places was met. Some backends limit no inodes, some divide the space among the places, and none
-// limits what lies in directories of the host.
+// fullHint returns which limit of the writable places was reached. Some backends limit no inodes, some divide the space among the places,
+// and none limits directories of the host.
 func (x *execution) fullHint() sandbox.Hint {
 	p := x.live.box.Effective()
 	h := x.limitHint(sandbox.HintLimit, sandbox.LimitDisk)
@@ -260,7 +260,7 @@ func (x *execution) used() (files, bytes int64) {
 	return files, bytes
 }
 
-// end is the end of a stream, where the reason of a failure is.
+// end returns the end of a stream, which has the reason of a failure.
 func end(c *sandbox.Captured) string {
 	const looked = 16 << 10
 	tail := c.Tail

@@ -16,7 +16,7 @@ import (
 
 const fileMode = 0o644 // of a file whose mode is not given
 
-// upload puts the files and the code in, and takes the baseline. Code alone is one call; files are another, however many.
+// upload sends files and code, and takes the baseline. Code is one call, all files another.
 func (x *execution) upload(ctx context.Context) error {
 	started := time.Now()
 	defer func() { x.timings.Upload = time.Since(started) }()
@@ -31,7 +31,7 @@ func (x *execution) upload(ctx context.Context) error {
 		}
 	}
 	if err := x.takeBaseline(ctx); err != nil {
-		return fmt.Errorf("look at the workspace: %w", err)
+		return fmt.Errorf("list the workspace: %w", err)
 	}
 	return nil
 }
@@ -62,7 +62,7 @@ func (x *execution) sendCode(ctx context.Context) error {
 	return x.client.WriteFile(ctx, guest.WriteFile{Path: x.CodePath, Mode: fileMode, Truncate: true}, bytes.NewReader(x.request.Code))
 }
 
-// uploadError says in the caller's words why something did not go in.
+// uploadError returns why an upload failed, in the caller's words.
 func (x *execution) uploadError(what string, err error) error {
 	if errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) {
 		return &sandbox.Error{Kind: sandbox.TooLarge, Op: what,

@@ -7,22 +7,22 @@ type cause uint32
 
 const (
 	causeNone       cause = iota
-	causeExit             // the guest says how it ended
+	causeExit             // the guest reports how it ended
 	causeDeadline         // the guest did not answer for hostGrace after the deadline
-	causeCanceled         // the caller went away or said so
+	causeCanceled         // the caller canceled it or disconnected
 	causeOutput           // it wrote far past its output limit
-	causeRejected         // policy forbids the program; nothing ran
-	causeNotStarted       // there is no such program, or it is none; nothing ran
+	causeRejected         // the policy forbids the program; nothing ran
+	causeNotStarted       // the program is missing or not executable; nothing ran
 	causeLost             // the stream from the guest broke
 )
 
-// verdict is the one place where the end of an execution is decided: the first claim wins, all others find it taken.
+// verdict decides the end of an execution: the first claim wins.
 type verdict struct{ cause atomic.Uint32 }
 
-// claim says whether c is what ended the execution. It is true for one caller, once.
+// claim claims that c ended the execution. It returns true once.
 func (v *verdict) claim(c cause) bool {
 	return v.cause.CompareAndSwap(uint32(causeNone), uint32(c))
 }
 
-// of returns what was claimed.
+// of returns the claimed cause.
 func (v *verdict) of() cause { return cause(v.cause.Load()) }

@@ -13,12 +13,12 @@ import (
 	"github.com/glovebox-dev/glovebox/sandbox"
 )
 
-// decode reads one JSON value into the struct that into points to. It is stricter than encoding/json, because a request that
-// is understood in part runs something else than the caller meant: unknown and repeated names, null in lists, bytes after
-// the value, text that is not UTF-8 (lone surrogates too) and numbers that do not fit are refused, each with the path of
-// its field. Names match exactly. null stands for a field that was not sent.
+// decode reads one JSON value into the struct that into points to. It is stricter than encoding/json, because a request understood
+// in part would run something else than the caller meant. It refuses unknown and repeated names, null in lists, bytes after the
+// value, text that is not UTF-8 (lone surrogates too) and numbers that do not fit, and names the field. Names match exactly. null
+// means that the field was not sent.
 //
-// The shape of the Go type bounds the depth, so hostile nesting ends at the first level that no field has.
+// The Go type limits the depth of nesting.
 func decode(data []byte, into any) error {
 	d := &decoder{data: data}
 	if len(data) >= 3 && string(data[:3]) == "\xef\xbb\xbf" {
@@ -92,7 +92,7 @@ func (d *decoder) kind() string {
 	return fmt.Sprintf("something that is not JSON at byte %d", d.pos)
 }
 
-// word says whether the bytes that come next are exactly this word of JSON.
+// word reports whether the next bytes are exactly this word of JSON.
 func (d *decoder) word(word string) bool {
 	rest, ok := bytes.CutPrefix(d.data[d.pos:], []byte(word))
 	return ok && (len(rest) == 0 || !isLetter(rest[0]))
@@ -181,7 +181,7 @@ func (d *decoder) unknown(name string, plan *structPlan) error {
 	return d.fail("unknown field %s; the fields here are %s", strconv.Quote(brief(name)), strings.Join(plan.names, ", "))
 }
 
-// brief is as much of a hostile name as an answer says: it may be as long as a body.
+// brief cuts a hostile name, which may be as long as a body, for an error.
 func brief(name string) string {
 	const longest = 64 // bytes
 	if len(name) <= longest {
@@ -190,7 +190,7 @@ func brief(name string) string {
 	return strings.ToValidUTF8(name[:longest], "") + "..."
 }
 
-// members calls each with the name of every member, positioned at its value.
+// members calls each for every member, positioned at its value.
 func (d *decoder) members(each func(name string) error) error {
 	d.pos++ // {
 	if d.peek() == '}' {
@@ -284,7 +284,7 @@ func (d *decoder) list(v reflect.Value, tag reflect.StructTag) error {
 	}
 }
 
-// bound refuses one entry more than the tag "max" allows.
+// bound refuses more entries than the tag "max" allows.
 func (d *decoder) bound(n int, tag reflect.StructTag, what string) error {
 	if most, err := strconv.Atoi(tag.Get("max")); err == nil && n >= most {
 		e := d.fail("has more than %d %s", most, what)
@@ -333,7 +333,7 @@ func (d *decoder) number() (float64, error) {
 	return f, nil
 }
 
-// isNumber says whether s follows the grammar of RFC 8259, section 6, which strconv exceeds.
+// isNumber reports whether s follows the grammar of RFC 8259, section 6. strconv accepts more.
 func isNumber(s string) bool {
 	s = strings.TrimPrefix(s, "-")
 	rest := strings.TrimLeft(s, "0123456789")
@@ -359,7 +359,7 @@ func isNumber(s string) bool {
 	return exp != "" && strings.Trim(exp, "0123456789") == ""
 }
 
-// text reads a string. A NUL ends a name in every system call, so it is refused where the tag does not say nul:"ok".
+// text reads a string. It refuses NUL, which ends a name in every system call, unless the tag says nul:"ok".
 func (d *decoder) text(tag reflect.StructTag) (string, error) {
 	if form := tag.Get("form"); form != "" && d.peek() >= '0' && d.peek() <= '9' {
 		return "", d.fail("expected a string such as %q, got a number", form)
@@ -376,7 +376,7 @@ func (d *decoder) base64(v reflect.Value) error {
 	if err != nil {
 		return err
 	}
-	if escaped { // "\/" is how some encoders write a slash
+	if escaped { // some encoders write a slash as "\/"
 		s, err := d.unescape(raw)
 		if err != nil {
 			return err
@@ -406,7 +406,7 @@ func (d *decoder) str() (string, error) {
 	return string(raw), nil
 }
 
-// rawString returns what stands between the quotes, and whether there are escapes in it.
+// rawString returns the bytes between the quotes, and whether they hold escapes.
 func (d *decoder) rawString() (raw []byte, escaped bool, err error) {
 	if err := d.expect("a string"); err != nil {
 		return nil, false, err

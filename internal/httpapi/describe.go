@@ -12,51 +12,51 @@ import (
 	"github.com/glovebox-dev/glovebox/sandbox"
 )
 
-// Capabilities is the answer to GET /v1/capabilities: what runs may ask of this server.
+// Capabilities is the answer to GET /v1/capabilities: what this server offers.
 type Capabilities struct {
 	Version        string                `json:"version" doc:"Of Glovebox."`
-	DefaultBackend string                `json:"default_backend" doc:"What isolates a run that names no backend."`
+	DefaultBackend string                `json:"default_backend" doc:"Backend of a run that names none."`
 	Backends       []BackendShown        `json:"backends"`
 	Languages      []string              `json:"languages"`
 	Defaults       answer.PolicyLimits   `json:"defaults" doc:"Limits of a run that names none."`
-	Max            answer.PolicyLimits   `json:"max" doc:"The most that a run may ask for; null where this server sets no maximum."`
-	Network        []sandbox.NetworkMode `json:"network" doc:"The network modes that are served."`
-	Slots          int                   `json:"slots" doc:"Executions at the same time."`
+	Max            answer.PolicyLimits   `json:"max" doc:"Highest limits that a run may name; null if this server sets no maximum."`
+	Network        []sandbox.NetworkMode `json:"network" doc:"Supported network modes."`
+	Slots          int                   `json:"slots" doc:"Concurrent executions."`
 	Queue          int                   `json:"queue" doc:"Runs that may wait for a slot."`
 	MaxBodyBytes   int64                 `json:"max_body_bytes"`
 }
 
-// BackendShown is one backend and which of its isolation layers are enforced on this host.
+// BackendShown is one backend and the state of its isolation layers on this host.
 type BackendShown struct {
 	Name   string         `json:"name"`
-	Usable bool           `json:"usable" doc:"Whether a default request can be served on it here."`
-	Error  string         `json:"error,omitempty" doc:"Why they cannot."`
+	Usable bool           `json:"usable" doc:"Whether this host can serve a default request on it."`
+	Error  string         `json:"error,omitempty" doc:"Why not."`
 	Hint   string         `json:"hint,omitempty" doc:"What would help."`
-	Kernel sandbox.Kernel `json:"kernel,omitempty" doc:"Whose kernel serves the code." enum:"shared,user-space,machine"`
-	Layers []sandbox.Wall `json:"isolation" doc:"Its isolation layers, with the state of each."`
+	Kernel sandbox.Kernel `json:"kernel,omitempty" doc:"The kernel that serves the code." enum:"shared,user-space,machine"`
+	Layers []sandbox.Wall `json:"isolation" doc:"Its isolation layers and their states."`
 
-	Features []sandbox.Feature `json:"features" doc:"What it can do, and what becomes of a request for what it cannot."`
+	Features []sandbox.Feature `json:"features" doc:"Its features, and what happens to a request for a missing one."`
 }
 
 // LanguageShown is one language.
 type LanguageShown struct {
-	Name       string   `json:"name" doc:"The word for it in requests."`
+	Name       string   `json:"name" doc:"Its name in requests."`
 	Title      string   `json:"title"`
-	Aliases    []string `json:"aliases" doc:"Other words for it."`
-	Extensions []string `json:"extensions" doc:"Of its files' names."`
-	FileName   string   `json:"file_name" doc:"What code is called that has no name of its own."`
+	Aliases    []string `json:"aliases" doc:"Other names for it."`
+	Extensions []string `json:"extensions" doc:"File name extensions."`
+	FileName   string   `json:"file_name" doc:"Default name of the code's file."`
 
-	Version         *string       `json:"version" doc:"Of its interpreter on the default backend; null where that is not known."`
-	StandardLibrary bool          `json:"standard_library" doc:"Whether its standard library can be imported too; modules does not list that."`
-	Modules         []ModuleShown `json:"modules" doc:"What code can import beside the standard library; of a shell, which common commands there are."`
-	Error           string        `json:"error,omitempty" doc:"Why version and modules are not known."`
+	Version         *string       `json:"version" doc:"Version of its interpreter on the default backend; null if unknown."`
+	StandardLibrary bool          `json:"standard_library" doc:"Whether its standard library is installed; modules does not list that."`
+	Modules         []ModuleShown `json:"modules" doc:"What code can import besides the standard library; of a shell, the common commands."`
+	Error           string        `json:"error,omitempty" doc:"Why version and modules are unknown."`
 	Hint            string        `json:"hint,omitempty" doc:"What would help."`
 }
 
-// ModuleShown is something that code can import.
+// ModuleShown is a module that code can import.
 type ModuleShown struct {
-	Name    string  `json:"name" doc:"As an import statement says it."`
-	Version *string `json:"version" doc:"null where it has none."`
+	Name    string  `json:"name" doc:"As in an import statement."`
+	Version *string `json:"version" doc:"null if unknown."`
 }
 
 // Languages is the answer to GET /v1/languages.
@@ -69,15 +69,15 @@ type Health struct {
 	Status string `json:"status" enum:"ok,ready"`
 }
 
-// Probing costs more than a run, and balancers ask often, so what it found is kept for probeFresh.
+// A probe costs more than a run, and load balancers ask often, so its result is cached for probeFresh.
 const (
 	probeFresh   = 30 * time.Second
 	probeTimeout = 30 * time.Second
 )
 
-// probe keeps what was found last.
+// probe caches the last probe.
 type probe[T any] struct {
-	mu   sync.Mutex // guards all below; held while probing, so that many who ask probe once
+	mu   sync.Mutex // guards all below; held while probing, so that concurrent callers probe once
 	at   time.Time
 	last T
 }
@@ -86,7 +86,7 @@ func (p *probe[T]) get(ctx context.Context, ask func(context.Context) T) T {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.at.IsZero() || time.Since(p.at) > probeFresh {
-		// One client that goes away must not spoil the answer of all others.
+		// A client that disconnects must not fail the probe of the others.
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), probeTimeout)
 		defer cancel()
 		p.last, p.at = ask(ctx), time.Now()
@@ -148,10 +148,10 @@ func orNull(s string) *string {
 	return &s
 }
 
-// healthz says that this process answers.
+// healthz reports that this process answers.
 func (a *api) healthz(w *httpd.Response, _ *http.Request) error { return a.WriteJSON(w, Health{"ok"}) }
 
-// readyz says that runs are admitted and a default request is not refused by the default backend.
+// readyz reports whether runs are admitted and the default backend serves a default request.
 func (a *api) readyz(w *httpd.Response, r *http.Request) error {
 	if a.Draining() {
 		return &sandbox.Error{Kind: sandbox.Unavailable, Msg: "this server is shutting down"}

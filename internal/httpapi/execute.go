@@ -12,21 +12,21 @@ import (
 	"github.com/glovebox-dev/glovebox/sandbox"
 )
 
-// ExecuteRequest is the body of POST /execute, a small schema that clients of older servers speak.
+// ExecuteRequest is the body of POST /execute, a small schema for clients of older servers.
 type ExecuteRequest struct {
 	Code     *string `json:"code" required:"true" doc:"Source text to run." example:"print(6*7)" pattern:"\\S"`
-	Language string  `json:"language" doc:"Name or alias of a language; absent is python." example:"python"`
+	Language string  `json:"language" doc:"Name or alias of a language; python if absent." example:"python"`
 }
 
-// ExecuteAnswer is the answer to it.
+// ExecuteAnswer is the answer to POST /execute.
 type ExecuteAnswer struct {
-	Success bool              `json:"success" doc:"Whether the program ended by itself with exit code 0."`
-	Output  string            `json:"output" doc:"What it wrote to stdout, then what it wrote to stderr. A last line in brackets says what else there is to know, such as files that were not handed back."`
-	Error   *string           `json:"error" doc:"The uncaught exception, or what else went wrong; null after a success."`
-	Files   map[string][]byte `json:"files" doc:"Files that were made or changed, as base64 by path."`
+	Success bool              `json:"success" doc:"Whether the program exited with code 0."`
+	Output  string            `json:"output" doc:"Its stdout, then its stderr. A last line in brackets reports what else happened, such as files that were not returned."`
+	Error   *string           `json:"error" doc:"The uncaught exception or other failure; null after a success."`
+	Files   map[string][]byte `json:"files" doc:"New and changed files, as base64 by path."`
 }
 
-// executeLanguage is that of a request that names none.
+// executeLanguage is the default language.
 const executeLanguage = "python"
 
 // execute is POST /execute.
@@ -83,7 +83,7 @@ func newExecuteAnswer(r *sandbox.Result) *ExecuteAnswer {
 	return a
 }
 
-// json gives the JSON of an answer, which is spoilt by it.
+// json returns the answer's JSON. It modifies the answer.
 func (a *ExecuteAnswer) json() *answer.JSON {
 	l := answer.NewLayout()
 	l.String(&a.Output)
@@ -98,7 +98,7 @@ func (a *ExecuteAnswer) json() *answer.JSON {
 	return l.Around(a)
 }
 
-// appendHints adds what there is to know beyond the bare failure, which the error tells: this schema has no other place for it.
+// appendHints adds hints to the output, as this schema has no other place for them. The error already reports a plain failure.
 func appendHints(output string, hints []sandbox.Hint) string {
 	hints = slices.DeleteFunc(slices.Clone(hints), func(h sandbox.Hint) bool { return h.Code == sandbox.HintExitCode })
 	said := answer.HTTP.Hint(hints)

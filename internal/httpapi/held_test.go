@@ -62,7 +62,7 @@ func TestUnreadAnswers(t *testing.T) {
 				_, answers := r.server.Held()
 				return answers > 4_900_000 && answers <= room/2
 			})
-			if p := r.refused("POST", "/v1/run", large, alice, 429); !strings.Contains(p.Detail, "found no room") {
+			if p := r.refused("POST", "/v1/run", large, alice, 429); !strings.Contains(p.Detail, "answer was dropped") {
 				t.Error(p.Detail)
 			}
 			if res, text := r.do("POST", "/v1/run", large, bob); res.StatusCode != 200 || len(text) < 5_000_000 {

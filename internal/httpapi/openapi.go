@@ -13,7 +13,7 @@ import (
 	"github.com/glovebox-dev/glovebox/internal/httpd"
 )
 
-// endpoint is one method of one path: what serves it, and what the OpenAPI document says of it.
+// endpoint is one method of one path: its handler and its part of the OpenAPI document.
 type endpoint struct {
 	method, path string
 	handler      func(*httpd.Response, *http.Request) error
@@ -28,16 +28,17 @@ type endpoint struct {
 	problems     []int
 }
 
-const runDetail = "Runs code or a command in a sandbox of its own and answers when it has ended. What the program did is the " +
-	"status of the answer, with HTTP status 200; a problem means that nothing ran to its end, " +
-	"but for one: where too many answers are on their way to slow readers, a 429 says that the run ended and its answer found no room (a 413, that it never will).\n\n" +
+const runDetail = "Runs code or a command in a sandbox of its own and answers when it has ended. A failed program is a status in the " +
+	"answer, with HTTP status 200. A problem means that the run did not complete, with one exception: if answers to slow readers fill " +
+	"the server's memory, the run ended, but its answer is lost (429; 413 if the answer is too large ever to be sent).\n\n" +
 	"With Accept: text/event-stream the answer is a stream of server-sent events, with ids that count from 1: started (data: Started), " +
-	"then stdout and stderr (data: Piece) as output comes, and last done (data: Done) or problem (data: Failure). Each has time_ms, the milliseconds since the run was accepted; an event called result is reserved. Comments keep a " +
-	"silent stream alive. The pieces of a stream put together are its first bytes exactly, up to the output limit: base64 where a " +
-	"piece has it, else text. A character that comes in two halves is held back until it is whole. A client that takes nothing for " +
-	"10 seconds, or falls that far behind 64 KiB a second, is dropped, and its run is canceled, as it is when the client goes away. A body comes as fast, or is a 408.\n\n" +
-	"A body of another type than application/json is taken for JSON only if it says it is a form or nothing at all, as curl -d " +
-	"does, and does not come from a browser."
+	"then stdout and stderr (data: Piece) as output arrives, and last done (data: Done) or problem (data: Failure). time_ms in each " +
+	"counts milliseconds since the run was accepted. An event named result is reserved. Comments keep a silent stream alive. The pieces " +
+	"of a stream together are exactly its first bytes, up to the output limit: base64 if a piece has it, else text. The server holds " +
+	"back an incomplete character until the rest arrives.\n\n" +
+	"The server drops a client that takes nothing for 10 seconds, or falls that far behind 64 KiB a second. It cancels the run of a " +
+	"client that is dropped or disconnects. A body that arrives more slowly is a 408.\n\n" +
+	"The body must have the type application/json. Outside browsers, a form type or no type is taken as JSON too, for curl -d."
 
 // table lists the API.
 func (a *api) table() []endpoint {
@@ -46,20 +47,20 @@ func (a *api) table() []endpoint {
 		{method: "POST", path: "/v1/run", handler: a.run, name: "run", summary: "Run code once", detail: runDetail,
 			request: RunRequest{}, answer: answer.Answer{}, problems: body,
 			example: object{"language": "python", "code": "print(6*7)", "limits": object{"timeout_s": 10}}},
-		{method: "POST", path: "/execute", handler: a.execute, name: "execute", summary: "Run code once, by a small and old schema",
+		{method: "POST", path: "/execute", handler: a.execute, name: "execute", summary: "Run code once, with a small, older schema",
 			request: ExecuteRequest{}, answer: ExecuteAnswer{}, problems: body, example: object{"code": "print(6*7)"}},
 		{method: "GET", path: "/v1/capabilities", handler: a.capabilities, name: "capabilities",
-			summary: "What isolates runs here, and what a run may ask for", answer: Capabilities{}},
-		{method: "GET", path: "/v1/languages", handler: a.languages, name: "languages", summary: "The languages, their versions, and what code can import", answer: Languages{}},
+			summary: "Backends, limits and features of this server", answer: Capabilities{}},
+		{method: "GET", path: "/v1/languages", handler: a.languages, name: "languages", summary: "Languages, their versions and modules", answer: Languages{}},
 		{method: "GET", path: "/healthz", handler: a.healthz, name: "healthz", summary: "Whether the process answers", answer: Health{}, open: true},
-		{method: "GET", path: "/readyz", handler: a.readyz, name: "readyz", summary: "Whether runs are admitted, and a default request is not refused", answer: Health{},
+		{method: "GET", path: "/readyz", handler: a.readyz, name: "readyz", summary: "Whether the server admits runs and serves a default request", answer: Health{},
 			open: true, problems: []int{503}},
 		{method: "GET", path: "/metrics", handler: a.ShowMetrics, name: "metrics", summary: "Metrics for Prometheus", media: "text/plain"},
 		{method: "GET", path: "/openapi.json", handler: a.openapi, name: "openapi", summary: "This document", media: "application/json"},
 	}
 }
 
-// document is the OpenAPI document, made when it is first asked for: no other request pays for it.
+// document is the OpenAPI document, made on first use.
 type document struct {
 	once sync.Once
 	json *answer.JSON
@@ -95,7 +96,7 @@ func describe(endpoints []endpoint, version string) object {
 	return object{
 		"openapi": "3.1.0",
 		"info": object{"title": "Glovebox", "version": version,
-			"description": "Runs code that nobody has read, and hands back what it printed, what it made and what it cost.",
+			"description": "Runs untrusted code in sandboxes, and returns its output, its files and its resource usage.",
 			"license":     object{"name": "Apache-2.0", "identifier": "Apache-2.0"}},
 		"servers":  []any{object{"url": "/"}},
 		"security": []any{object{}, object{"bearer": []any{}}, object{"key": []any{}}},
@@ -139,7 +140,7 @@ func operation(e endpoint, requests, answers *schemas, problem object) object {
 	} else {
 		statuses[http.StatusUnauthorized] = true
 	}
-	responses := object{"200": object{"description": "It was served.", "content": content}}
+	responses := object{"200": object{"description": "Success.", "content": content}}
 	for _, status := range slices.Sorted(maps.Keys(statuses)) {
 		responses[strconv.Itoa(status)] = object{"description": http.StatusText(status), "content": object{httpd.ProblemType: object{"schema": problem}}}
 	}

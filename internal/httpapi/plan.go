@@ -6,18 +6,18 @@ import (
 	"sync"
 )
 
-// maxFields is how many fields one JSON object of a request may have: the decoder marks those it has seen in one word.
+// maxFields is the limit of fields in a JSON object of a request: the decoder marks seen ones in one word.
 const maxFields = 64
 
-// structPlan is what the decoder and the schema need to know of a struct type.
+// structPlan is a struct type, as the decoder and the schema need it.
 type structPlan struct {
 	fields []reflect.StructField
 	names  []string       // in JSON, by field
 	index  map[string]int // name in JSON -> field
-	known  []string       // names and dotted paths, for guesses at what a misspelt name means
+	known  []string       // names and dotted paths, to suggest for a misspelt name
 }
 
-var plans sync.Map // reflect.Type -> *structPlan; as many as there are types in this package
+var plans sync.Map // reflect.Type -> *structPlan; limited by the types in this package
 
 func planOf(t reflect.Type) *structPlan {
 	if p, ok := plans.Load(t); ok {

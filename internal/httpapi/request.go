@@ -15,13 +15,13 @@ import (
 
 // RunRequest is the body of POST /v1/run.
 type RunRequest struct {
-	Language        string            `json:"language" doc:"Name or alias of a language; GET /v1/languages lists them. Needed with code." example:"python"`
-	Code            *string           `json:"code" doc:"Source text to run. Exactly one of code and command is given." example:"print(6*7)" pattern:"\\S" one:"program"`
-	Command         []string          `json:"command" doc:"A program and its arguments, run as they are, without a shell." max:"4096" one:"program"`
+	Language        string            `json:"language" doc:"Name or alias of a language; GET /v1/languages lists them. Required with code." example:"python"`
+	Code            *string           `json:"code" doc:"Source text to run. Give exactly one of code and command." example:"print(6*7)" pattern:"\\S" one:"program"`
+	Command         []string          `json:"command" doc:"A program and its arguments, run without a shell." max:"4096" one:"program"`
 	Args            []string          `json:"args" doc:"Arguments of the code." max:"4096"`
-	Stdin           string            `json:"stdin" doc:"Text that the program reads from its standard input." nul:"ok"`
-	StdinBase64     []byte            `json:"stdin_base64" doc:"The same as base64, for bytes that are no text. At most one of stdin and stdin_base64 is given."`
-	Files           []FileIn          `json:"files" doc:"Files that are in /workspace before the start." max:"10000"`
+	Stdin           string            `json:"stdin" doc:"Standard input of the program, as text." nul:"ok"`
+	StdinBase64     []byte            `json:"stdin_base64" doc:"Standard input as base64, for bytes that are not text. Give at most one of stdin and stdin_base64."`
+	Files           []FileIn          `json:"files" doc:"Files to write to /workspace before the start." max:"10000"`
 	Env             map[string]string `json:"env" doc:"Environment variables. Nothing is inherited from the server." max:"1024"`
 	Limits          answer.Limits     `json:"limits" doc:"A limit that is named here is enforced, or the request is refused."`
 	Network         NetworkIn         `json:"network" doc:"What the sandbox may reach."`
@@ -36,19 +36,19 @@ type RunRequest struct {
 // FileIn is one file on its way into the workspace.
 type FileIn struct {
 	Path          string  `json:"path" required:"true" doc:"Relative to /workspace." example:"data/in.csv"`
-	Mode          string  `json:"mode" doc:"Permission bits in octal; absent is 0644." pattern:"^0*[0-7]{1,3}$" example:"0755" form:"0755"`
+	Mode          string  `json:"mode" doc:"Permission bits in octal; 0644 if absent." pattern:"^0*[0-7]{1,3}$" example:"0755" form:"0755"`
 	Content       *string `json:"content" doc:"The content as text." nul:"ok" one:"content"`
 	ContentBase64 *[]byte `json:"content_base64" doc:"The content as base64. Exactly one of content and content_base64 is given." one:"content"`
 	Size          *int64  `json:"size" doc:"Of the content, in bytes: compared where it is given, so that a file of an answer can be sent as it is."`
 	SHA256        string  `json:"sha256" doc:"Of the content, in hexadecimal: compared where it is given."`
 }
 
-// NetworkIn is what a sandbox may reach.
+// NetworkIn is the network access of a sandbox.
 type NetworkIn struct {
-	Mode string `json:"mode" doc:"How far the network reaches: none is loopback only." enum:"none"`
+	Mode string `json:"mode" doc:"none: the sandbox has only a loopback interface." enum:"none"`
 }
 
-// notYet says of fields that clients of later versions send what to do without them, by their path.
+// notYet maps fields of later versions, by path, to what a client can do instead.
 var notYet = map[string]string{
 	"packages":                "use what is installed: GET /v1/languages lists it",
 	"checks":                  "leave it out",
@@ -58,8 +58,8 @@ var notYet = map[string]string{
 	"network.max_connections": "a sandbox has no network",
 }
 
-// run checks what concerns this API alone and turns the request into the engine's value. What the engine checks for every
-// face (languages, paths, variables, limits) is left to it.
+// run checks what concerns this API alone and returns the engine's value. The engine checks languages, paths, variables and limits
+// for every face.
 func (r *RunRequest) run() (engine.Run, error) {
 	if r.Network.Mode != "" && r.Network.Mode != string(sandbox.NetworkNone) {
 		return engine.Run{}, sandbox.Invalidf("network.mode", "must be none; a sandbox has no network in this version")
@@ -84,7 +84,7 @@ func (r *RunRequest) run() (engine.Run, error) {
 	if err := checkInclude(r.Include); err != nil {
 		return engine.Run{}, err
 	}
-	var code []byte // nil is no code; the engine tells it from empty code
+	var code []byte // nil is no code; the engine distinguishes it from empty code
 	if r.Code != nil {
 		code = []byte(*r.Code)
 	}
@@ -120,7 +120,7 @@ func (r *RunRequest) run() (engine.Run, error) {
 func (r *RunRequest) env() ([]string, error) {
 	env := make([]string, 0, len(r.Env))
 	for name, value := range r.Env {
-		if strings.Contains(name, "=") { // joined to its value it would name another variable
+		if strings.Contains(name, "=") { // NAME=VALUE would set another variable
 			return nil, sandbox.Invalidf("env", "the name %.40q holds a '='", name)
 		}
 		env = append(env, name+"="+value)

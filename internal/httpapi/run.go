@@ -12,14 +12,14 @@ import (
 	"github.com/glovebox-dev/glovebox/sandbox"
 )
 
-// readJSON reads and decodes the body of a request. The body stays counted as held until release is called, which the caller
-// always does: what was decoded lives as long as the run. Release may be called twice.
+// readJSON reads and decodes the body of a request. The body counts as held until release, as the decoded value lives as long as the
+// run. The caller always calls release; twice is harmless.
 func (a *api) readJSON(w *httpd.Response, r *http.Request, into any) (release func(), err error) {
 	b, err := a.ReadBody(w, r)
 	if err == nil {
 		err = decode(b.Data, into)
 	}
-	b.Data = nil // what was decoded is a copy
+	b.Data = nil // the decoded value is a copy
 	return b.Release, err
 }
 
@@ -35,7 +35,7 @@ func (a *api) run(w *httpd.Response, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	include := req.Include // all of req would be held beside what run has of it
+	include := req.Include // or the closure would hold all of req
 	if wantsEvents(r) {
 		return a.stream(w, r, run, include, release)
 	}
@@ -48,8 +48,8 @@ func (a *api) run(w *httpd.Response, r *http.Request) error {
 	return a.WriteText(w, held.Text)
 }
 
-// stream runs and sends what happens as it happens. A client that goes away, or takes nothing, cancels the run. Release gives
-// back the room of the body.
+// stream runs and sends events as they happen. It cancels the run of a client that disconnects or takes nothing. release frees the
+// room of the body.
 func (a *api) stream(w *httpd.Response, r *http.Request, run engine.Run, include []string, release func()) error {
 	ctx, cancel := context.WithCancelCause(r.Context())
 	defer cancel(nil)
@@ -73,7 +73,7 @@ func (a *api) stream(w *httpd.Response, r *http.Request, run engine.Run, include
 	return nil
 }
 
-// wantsEvents says whether the client accepts server-sent events.
+// wantsEvents reports whether the client accepts server-sent events.
 func wantsEvents(r *http.Request) bool {
 	for _, header := range r.Header.Values("Accept") {
 		for part := range strings.SplitSeq(header, ",") {

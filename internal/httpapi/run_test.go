@@ -169,7 +169,7 @@ func TestRefused(t *testing.T) {
 		{"a variable with a dash", with("env", object{"A-B": "c"}), 400, "env", "not a name"},
 		{"a variable with '='", with("env", object{"A=B": "c"}), 400, "env", ""},
 		{"an empty variable", with("env", object{"": "c"}), 400, "env", "not a name"},
-		{"our own variable", with("env", object{"GLOVEBOX_EXECUTION": "c"}), 400, "env", "own"},
+		{"our own variable", with("env", object{"GLOVEBOX_EXECUTION": "c"}), 400, "env", "reserved"},
 		{"mounts", with("mounts", []object{{"source": "/var/run/docker.sock"}}), 400, "", "unknown field"},
 		{"privileges", with("privileged", true), 400, "", "unknown field"},
 		{"a user", with("user", "root"), 400, "", "unknown field"},
@@ -184,7 +184,7 @@ func TestRefused(t *testing.T) {
 		{"an empty path", file(""), 400, "files[0].path", "empty"},
 		{"a long path", file(strings.Repeat("a/", 5000) + "a"), 400, "files[0].path", "longer"},
 		{"a path that ends in a slash", file("a/"), 400, "files[0].path", "slash"},
-		{"the code's own name", file("main.sh"), 400, "files", "own file"},
+		{"the code's own name", file("main.sh"), 400, "files", "code's file"},
 		{"a file twice", with("files", []object{{"path": "a", "content": ""}, {"path": "a", "content": ""}}), 400, "files", "twice"},
 		{"metadata without end", with("metadata", object{"a": strings.Repeat("x", 9999)}), 400, "metadata", "longer"},
 	} {
@@ -283,7 +283,7 @@ func TestExecute(t *testing.T) {
 		t.Errorf("%s", text)
 	}
 	for code, want := range map[string]string{
-		"print(1, end='')\nimport os; os.mkfifo('p')": "1\n[1 file was not handed back: ",
+		"print(1, end='')\nimport os; os.mkfifo('p')": "1\n[1 file was not returned: ",
 		"import no_such_module":                       "[The module no_such_module is not there.",
 		"1/0":                                         "ZeroDivisionError: division by zero\n",
 	} {

@@ -6,13 +6,13 @@ import (
 	"strings"
 )
 
-// schemas turns Go types into JSON Schema (2020-12, which OpenAPI 3.1 takes as it is). Structs become components of their own.
-// The tags it reads are those that the decoder obeys, so the two cannot drift apart: json, required, max; and what the fields' own
-// checks obey: one (exactly one field of this group is there), over (more than this), whole, pattern; and doc, enum, example.
+// schemas turns Go types into JSON Schema 2020-12, for OpenAPI 3.1. Structs become components. It reads the tags that the decoder
+// enforces (json, required, max), those of the fields' own checks (one: exactly one field of this group; over: more than this; whole;
+// pattern), and doc, enum and example.
 type schemas struct {
 	components map[string]any
 	types      map[string]reflect.Type // by the name of their component
-	request    bool                    // optional fields may be null, and other fields are refused, as the decoder does
+	request    bool                    // optional fields may be null, and unknown fields are refused, as in the decoder
 }
 
 type object = map[string]any
@@ -43,7 +43,7 @@ func (s *schemas) of(t reflect.Type) object {
 	panic("httpapi: no schema for " + t.String())
 }
 
-// nullable lets a value be null too. The forms that of returns are a type, a reference or a choice.
+// nullable also allows null. A schema from of is a type, a reference or a choice.
 func nullable(schema object) object {
 	if name, ok := schema["type"].(string); ok {
 		schema["type"] = []any{name, "null"}
@@ -85,7 +85,7 @@ func (s *schemas) component(t reflect.Type) object {
 	return ref
 }
 
-// oneOf says that exactly one field of a group is there. null and an empty list stand for a field that was not sent.
+// oneOf requires exactly one field of a group. null and an empty list mean that the field was not sent.
 func (s *schemas) oneOf(plan *structPlan) (choices []any) {
 	for i, f := range plan.fields {
 		if f.Tag.Get("one") == "" {
@@ -107,7 +107,7 @@ func (s *schemas) oneOf(plan *structPlan) (choices []any) {
 func (s *schemas) field(f reflect.StructField) object {
 	kind := f.Type
 	if s.request && f.Tag.Get("required") != "" && kind.Kind() == reflect.Pointer {
-		kind = kind.Elem() // null is a field that was not sent
+		kind = kind.Elem() // null means not sent
 	}
 	schema := s.of(kind)
 	if values := f.Tag.Get("enum"); values != "" {
@@ -140,7 +140,7 @@ func (s *schemas) field(f reflect.StructField) object {
 	if values, ok := schema["enum"].([]any); ok && mayBeNull {
 		schema["enum"] = append(values, nil)
 	}
-	commands := !s.request && f.Tag.Get("json") == "commands" // null is a value of its own there
+	commands := !s.request && f.Tag.Get("json") == "commands" // null is a value here
 	if mayBeNull || commands {
 		schema = nullable(schema)
 	}

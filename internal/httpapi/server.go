@@ -14,7 +14,7 @@ type api struct {
 	document  document
 }
 
-// Add adds the routes of version 1 to a server that does not serve yet.
+// Add adds the routes of version 1. The server must not be serving yet.
 func Add(server *httpd.Server) {
 	a := &api{Server: server}
 	a.endpoints = a.table()

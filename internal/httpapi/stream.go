@@ -12,8 +12,7 @@ import (
 	"github.com/glovebox-dev/glovebox/sandbox"
 )
 
-// The events of a stream, in the order in which they may come. Exactly one of done and problem is the last. An event called result is
-// reserved for values that the code shows.
+// The events of a stream, in order. The last is either done or problem. The name result is reserved for values that the code shows.
 const (
 	eventStarted = "started"
 	eventStdout  = "stdout"
@@ -22,24 +21,22 @@ const (
 	eventProblem = "problem"
 )
 
-// Started is the data of the event that says that the request was accepted. Before it, a request that cannot be served gets a
-// problem with its own HTTP status.
+// Started is the data of the event of an accepted request. A request that is refused earlier gets a problem with its own HTTP status.
 type Started struct {
-	TimeMS    float64    `json:"time_ms" doc:"Milliseconds since the run was accepted, by a clock that nobody sets."`
-	ID        sandbox.ID `json:"id" doc:"Of the execution, as done will say."`
-	RequestID string     `json:"request_id" doc:"Stands in the server's log."`
+	TimeMS    float64    `json:"time_ms" doc:"Milliseconds since the run was accepted, on a monotonic clock."`
+	ID        sandbox.ID `json:"id" doc:"Of the execution; the same as in done."`
+	RequestID string     `json:"request_id" doc:"The id of the request in the server's log."`
 }
 
 // Piece is the data of a stdout or stderr event: the next bytes of that stream, up to its output limit.
 //
-// The pieces of a stream, put together, are its bytes exactly: those of base64 where a piece has it, else those of text as
-// UTF-8. A character that comes in two halves is held back until it is whole, at the latest until the end, so only output
-// that is not UTF-8 needs base64.
+// The pieces of a stream together are exactly its bytes: base64 if a piece has it, else text as UTF-8. An incomplete character is
+// held back until the rest arrives or the stream ends, so only output that is not UTF-8 needs base64.
 type Piece struct {
 	TimeMS float64 `json:"time_ms" doc:"Milliseconds since the run was accepted."`
-	Offset int64   `json:"offset" doc:"Of the first byte in its stream."`
-	Text   string  `json:"text" doc:"The bytes as text; where they are not UTF-8, with U+FFFD in place of what is not."`
-	Base64 []byte  `json:"base64,omitempty" doc:"The bytes as they were, only where they are not all UTF-8."`
+	Offset int64   `json:"offset" doc:"Of the piece's first byte in its stream."`
+	Text   string  `json:"text" doc:"The bytes as text, with U+FFFD for those that are not UTF-8."`
+	Base64 []byte  `json:"base64,omitempty" doc:"The bytes, only if they are not all UTF-8."`
 }
 
 // Done is the data of the last event of a run that ended in a status.
@@ -54,14 +51,13 @@ type Failure struct {
 	answer.Problem
 }
 
-// heartbeat is how often a silent stream sends a comment, so that proxies keep it and a vanished client is noticed.
+// heartbeat is how often a silent stream sends a comment, so that proxies keep it and a lost client is noticed.
 const heartbeat = 15 * time.Second
 
-// startAfter is how long a stream may wait silently before its headers are sent. A refusal that takes less (a full queue, a bad
-// request) still gets its own HTTP status.
+// startAfter is how long a silent stream delays its headers. An earlier refusal (full queue, bad request) gets its own HTTP status.
 const startAfter = 500 * time.Millisecond
 
-// stream writes server-sent events (HTML Living Standard, section 9.2). Its methods may be called from several goroutines.
+// stream writes server-sent events (HTML Living Standard, section 9.2). Its methods are safe for concurrent use.
 type stream struct {
 	id    sandbox.ID // of the execution
 	out   *httpd.Response
@@ -78,14 +74,14 @@ type stream struct {
 	timer   *time.Timer
 }
 
-// half is a stream's place, and the beginning of a character whose rest has not come.
+// half is a stream's offset, and an incomplete character at its end.
 type half struct {
 	offset int64
 	kept   []byte
 }
 
-// newStream returns a stream that sends nothing until its first event, or until startAfter. gone is called, once, when the
-// client takes nothing any more.
+// newStream returns a stream that sends nothing until its first event or startAfter. It calls gone once, when the client takes
+// nothing any more.
 func newStream(w *httpd.Response, id sandbox.ID, gone func(error)) *stream {
 	s := &stream{id: id, out: w, gone: gone, begun: time.Now()}
 	s.mu.Lock()
@@ -94,10 +90,10 @@ func newStream(w *httpd.Response, id sandbox.ID, gone func(error)) *stream {
 	return s
 }
 
-// now is the time_ms of what happens now.
+// now is the current time_ms.
 func (s *stream) now() float64 { return answer.Millis(time.Since(s.begun)) }
 
-// beat runs from the timer: it begins the stream, then keeps it alive.
+// beat starts the stream, then keeps it alive. The timer calls it.
 func (s *stream) beat() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -112,7 +108,7 @@ func (s *stream) beat() {
 	s.timer.Reset(heartbeat)
 }
 
-// begin puts the first event before whatever comes. It is called with mu held.
+// begin sends the first event before any other. Callers hold mu.
 func (s *stream) begin() {
 	if s.started {
 		return
@@ -120,25 +116,24 @@ func (s *stream) begin() {
 	s.started = true
 	h := s.out.Header()
 	h.Set("Content-Type", "text/event-stream")
-	h.Set("X-Accel-Buffering", "no") // or nginx would hold events back
+	h.Set("X-Accel-Buffering", "no") // or nginx would buffer events
 	s.event(eventStarted, Started{TimeMS: s.now(), ID: s.id, RequestID: s.out.ID})
 }
 
-// event appends one event to buf. It is called with mu held.
+// event appends one event to buf. Callers hold mu.
 func (s *stream) event(name string, data any) {
 	s.head(name)
 	answer.Encode(&s.buf, data) // ends in the one newline that it holds
 	s.buf.WriteByte('\n')
 }
 
-// head appends all of an event that stands before its data. It is called with mu held.
+// head appends an event up to its data. Callers hold mu.
 func (s *stream) head(name string) {
 	s.events++
 	s.buf.WriteString("id: " + strconv.FormatInt(s.events, 10) + "\nevent: " + name + "\ndata: ")
 }
 
-// send writes buf out. It is called with mu held: whoever comes meanwhile waits, which is what holds up a program whose reader
-// is slow.
+// send writes buf out. Callers hold mu, so a slow reader blocks the program.
 func (s *stream) send() {
 	s.write(func() error {
 		_, err := s.out.Write(s.buf.Bytes())
@@ -147,7 +142,7 @@ func (s *stream) send() {
 	s.buf.Reset()
 }
 
-// write lets data be written and sent on its way, unless the client is gone. It is called with mu held.
+// write writes and flushes data, unless the client is gone. Callers hold mu.
 func (s *stream) write(data func() error) {
 	if s.err != nil {
 		return
@@ -178,7 +173,7 @@ func (s *stream) output(from sandbox.Stream, data []byte) {
 	s.send()
 }
 
-// piece appends an event for bytes of one stream. It is called with mu held.
+// piece appends an event for bytes of one stream. Callers hold mu.
 func (s *stream) piece(from sandbox.Stream, data []byte) {
 	if len(data) == 0 {
 		return
@@ -187,7 +182,7 @@ func (s *stream) piece(from sandbox.Stream, data []byte) {
 	if from == sandbox.Stderr {
 		name = eventStderr
 	}
-	p := Piece{TimeMS: s.now(), Offset: s.halves[from].offset, Text: string(data)} // the encoder puts U+FFFD for what is not UTF-8
+	p := Piece{TimeMS: s.now(), Offset: s.halves[from].offset, Text: string(data)} // the encoder replaces what is not UTF-8
 	if !utf8.Valid(data) {
 		p.Base64 = data
 	}
@@ -195,7 +190,7 @@ func (s *stream) piece(from sandbox.Stream, data []byte) {
 	s.event(name, p)
 }
 
-// done ends the stream with the answer, whose JSON is one line.
+// done ends the stream with the answer.
 func (s *stream) done(text *answer.JSON) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -209,15 +204,15 @@ func (s *stream) done(text *answer.JSON) {
 	s.end()
 }
 
-// rest appends what was held back: no other half comes now. It is called with mu held.
+// rest appends the characters that stayed incomplete. Callers hold mu.
 func (s *stream) rest() {
 	for _, from := range []sandbox.Stream{sandbox.Stdout, sandbox.Stderr} {
 		s.piece(from, s.halves[from].kept)
 	}
 }
 
-// problem ends the stream with a problem. It returns false, having done nothing, if the headers are not sent yet: then the
-// problem can have its own HTTP status.
+// problem ends the stream with a problem. If the headers are not sent yet, it does nothing and returns false: the problem can have its
+// own HTTP status.
 func (s *stream) problem(p answer.Problem) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -230,7 +225,7 @@ func (s *stream) problem(p answer.Problem) bool {
 	return sent
 }
 
-// end sends what is left; nothing is sent after it. It is called with mu held.
+// end sends the rest and nothing after it. Callers hold mu.
 func (s *stream) end() {
 	s.ended = true
 	s.timer.Stop()
@@ -239,7 +234,7 @@ func (s *stream) end() {
 	}
 }
 
-// close stops the timer when the run ended in another way.
+// close stops the timer if the run ended without an event.
 func (s *stream) close() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -247,7 +242,7 @@ func (s *stream) close() {
 	s.timer.Stop()
 }
 
-// halfRune says how many bytes at the end of p are the beginning of a character whose rest may follow.
+// halfRune returns the length of an incomplete character at the end of p.
 func halfRune(p []byte) int {
 	for n := 1; n < utf8.UTFMax && n <= len(p); n++ {
 		c := p[len(p)-n]

@@ -8,8 +8,8 @@ import (
 
 var shortEscapes = map[byte]byte{'"': '"', '\\': '\\', '/': '/', 'b': '\b', 'f': '\f', 'n': '\n', 'r': '\r', 't': '\t'}
 
-// unescape resolves the escapes of a JSON string. A surrogate without its other half names no character: encoding/json puts
-// U+FFFD there, which would run other code than was sent, so here it is refused.
+// unescape resolves the escapes of a JSON string. It refuses a lone surrogate: encoding/json replaces it with U+FFFD, which would run
+// other code than was sent.
 func (d *decoder) unescape(raw []byte) (string, error) {
 	out := make([]byte, 0, len(raw))
 	for i := 0; i < len(raw); {
@@ -18,7 +18,7 @@ func (d *decoder) unescape(raw []byte) (string, error) {
 			i++
 			continue
 		}
-		c := raw[i+1] // there is one: a backslash is never the last byte before the closing quote
+		c := raw[i+1] // in range: a backslash is never the last byte before the closing quote
 		if short, ok := shortEscapes[c]; ok {
 			out = append(out, short)
 			i += 2

@@ -10,19 +10,18 @@ import (
 	"github.com/glovebox-dev/glovebox/sandbox"
 )
 
-// bodyBounds are those of one body. A client that sends a byte now and then would otherwise hold its connection, and its part of
-// the room, for ever.
+// bodyBounds limit one body. Otherwise a client that drips bytes would hold its connection and its share of the room for ever.
 type bodyBounds struct {
 	most  int64
 	pace  pace
 	total time.Duration
 }
 
-// freeBody is how much of each body needs no room, so that small requests are read however full it is; connections are bounded.
+// freeBody is how much of each body needs no room, so that small requests are read even if it is full. Connections are limited too.
 const freeBody = 16 << 10
 
-// Body is a request body in memory, counted in a room until Release. Bodies are read before a slot is taken, so the number of slots
-// does not bound them.
+// Body is a request body in memory, counted in a room until Release. Bodies are read before a slot is taken, so slots do not limit
+// them.
 type Body struct {
 	Data  []byte
 	room  *room
@@ -30,13 +29,13 @@ type Body struct {
 	taken int64
 }
 
-// Release gives the room of the body back. It may be called twice.
+// Release frees the room of the body. It may be called twice.
 func (b *Body) Release() {
 	b.room.give(b.owner, b.taken)
 	b.taken = 0
 }
 
-// grow makes space for twice as much, but not for more than most: a claimed length costs nothing until half of it has come.
+// grow doubles the space, up to most: a claimed length costs nothing until half of it has arrived.
 func (b *Body) grow(most int64) bool {
 	size := min(max(2*int64(cap(b.Data)), freeBody), most)
 	more := max(0, size-freeBody) - b.taken
@@ -48,8 +47,8 @@ func (b *Body) grow(most int64) bool {
 	return true
 }
 
-// ReadBody reads the JSON body of a request. It stays counted as held until it is released, which the caller always does, also after an
-// error: what is decoded of it lives as long as the run.
+// ReadBody reads the JSON body of a request. It counts as held until Release, as the decoded value lives as long as the run. The caller
+// releases it, also after an error.
 func (s *Server) ReadBody(w *Response, r *http.Request) (*Body, error) {
 	if err := checkContentType(r); err != nil {
 		return &Body{room: s.bodies, owner: w.owner}, err
@@ -62,24 +61,24 @@ func (s *Server) ReadBody(w *Response, r *http.Request) (*Body, error) {
 	return b, err
 }
 
-// readBody reads the whole body of a request. It returns a TooLarge error past its limit, and a Busy one when too many other
-// bodies are held. The caller releases the body, also after an error.
+// readBody reads the whole body of a request. It returns a TooLarge error past the limit, and a Busy error if too many other bodies are
+// held. The caller releases the body, also after an error.
 func readBody(control *http.ResponseController, r *http.Request, bounds bodyBounds, room *room, owner string) (*Body, error) {
 	b := &Body{room: room, owner: owner}
 	if r.Header.Get("Content-Encoding") != "" {
-		return b, refuse(http.StatusUnsupportedMediaType, sandbox.Invalid, "the body is compressed", "send it as it is")
+		return b, refuse(http.StatusUnsupportedMediaType, sandbox.Invalid, "the body is compressed", "send it uncompressed")
 	}
 	if r.ContentLength > bounds.most {
 		return b, overBound(bounds.most)
 	}
-	size := bounds.most + 1 // one more, in which to see that there is too much, or no more
+	size := bounds.most + 1 // one more byte, to detect the end or too much
 	if r.ContentLength >= 0 {
 		size = r.ContentLength + 1
 	}
 	end, pace := time.Now().Add(bounds.total), bounds.pace
 	for {
 		if len(b.Data) == cap(b.Data) && !b.grow(size) {
-			return b, &sandbox.Error{Kind: sandbox.Busy, Msg: "too many bytes of requests are held in memory", Fix: "try again later"}
+			return b, &sandbox.Error{Kind: sandbox.Busy, Msg: "too many request bodies are held in memory", Fix: "try again later"}
 		}
 		control.SetReadDeadline(earlier(end, pace.deadline(time.Now()))) // an error means a writer without a connection, as in tests
 		n, err := r.Body.Read(b.Data[len(b.Data):cap(b.Data)])
@@ -89,7 +88,7 @@ func readBody(control *http.ResponseController, r *http.Request, bounds bodyBoun
 			return b, overBound(bounds.most)
 		}
 		if err == io.EOF {
-			// Without this the old deadline would fall due during the run, and count as the client having gone away.
+			// Otherwise the old deadline would expire during the run and look like a lost client.
 			control.SetReadDeadline(time.Time{})
 			return b, nil
 		}

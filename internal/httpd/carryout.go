@@ -9,10 +9,10 @@ import (
 	"github.com/glovebox-dev/glovebox/sandbox"
 )
 
-// freeAnswer is how much of each answer needs no room, so that small ones are always given; connections are bounded.
+// freeAnswer is how much of each answer needs no room, so that small ones are always sent. Connections are limited too.
 const freeAnswer = 64 << 10
 
-// HeldAnswer is an answer on its way, counted in the room for answers until Release.
+// HeldAnswer is an answer in memory, counted in the room for answers until Release.
 type HeldAnswer struct {
 	Text  *answer.JSON
 	room  *room
@@ -20,14 +20,14 @@ type HeldAnswer struct {
 	taken int64
 }
 
-// Release gives the room of the answer back. It may be called twice.
+// Release frees the room of the answer. It may be called twice.
 func (a *HeldAnswer) Release() {
 	a.room.give(a.owner, a.taken)
 	a.taken = 0
 }
 
-// CarryOut carries out a run for the owner of a request. Its answer finds its room while the run still holds the slot, so what is held for
-// slow readers is bounded by the room, and what waits for room by the slots. The caller releases the answer, also after an error.
+// CarryOut runs for the owner of a request. The answer takes its room while the run still holds its slot. So the room limits what is
+// held for slow readers, and the slots limit what waits for room. The caller releases the answer, also after an error.
 func (s *Server) CarryOut(ctx context.Context, w *Response, run engine.Run, layOut func(*sandbox.Result) *answer.JSON) (*HeldAnswer, error) {
 	a := &HeldAnswer{room: s.answers, owner: w.owner}
 	run.Owner = w.Key
@@ -37,12 +37,12 @@ func (s *Server) CarryOut(ctx context.Context, w *Response, run engine.Run, layO
 		result.Stdout, result.Stderr, result.Files = sandbox.Captured{}, sandbox.Captured{}, nil // they are in the answer
 		need := max(0, text.Size()-freeAnswer)
 		if need > a.room.share() {
-			return &sandbox.Error{Kind: sandbox.TooLarge, Fix: "ask for less output, or for fewer files",
-				Msg: "the run ended, but its answer holds more than the " + sandbox.FormatBytes(a.room.share()) + " that one client may have on their way"}
+			return &sandbox.Error{Kind: sandbox.TooLarge, Fix: "request less output or fewer files",
+				Msg: "the run ended, but its answer is over the limit of " + sandbox.FormatBytes(a.room.share()) + " for the unread answers of one client"}
 		}
 		if !a.room.wait(ctx, a.owner, need, s.waits.answer) {
 			return &sandbox.Error{Kind: sandbox.Busy, Fix: "read answers sooner, or try again later",
-				Msg: "the run ended, but its answer found no room: too many bytes of answers are on their way to slow readers"}
+				Msg: "the run ended, but its answer was dropped: too many answers to slow readers are held in memory"}
 		}
 		a.Text, a.taken = text, need
 		return nil
@@ -51,13 +51,12 @@ func (s *Server) CarryOut(ctx context.Context, w *Response, run engine.Run, layO
 	return a, err
 }
 
-// ran records a run that ended in a status. Nothing that the program wrote is among it; metadata is the caller's, bounded, and
-// escaped by the log.
+// ran logs and counts a run that ended in a status, without the program's output. The log escapes metadata, which is limited.
 func (s *Server) ran(w *Response, run engine.Run, r *sandbox.Result) {
 	language := "command"
 	if run.Request.Code != nil {
 		if l, err := s.config.Engine.Language(run.Request.Language); err == nil {
-			language = l.Name // of our own list, so that labels stay few
+			language = l.Name // from our own list, so that labels stay few
 		}
 	}
 	s.metrics.run(language, r)

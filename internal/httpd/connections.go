@@ -9,28 +9,28 @@ import (
 	"sync"
 )
 
-// sendBuffer is the kernel's buffer for what a client has not taken yet. Left to itself it grows to megabytes for each connection,
-// which are the kernel's memory, and go out in bursts of a third, so that a slow client seems to take nothing for long.
+// sendBuffer is the size of the kernel's send buffer of a connection. By default it grows to megabytes of kernel memory and drains in
+// bursts of a third, so that a slow client seems stalled.
 const sendBuffer = 256 << 10
 
-// connections bounds how many there are, and how many of one address and of one key: half, so that one client cannot have all. When it is one
-// too many, the oldest without an admitted request goes in its place: it is idle, drips its header, or was refused and sends no body. One whose
-// request comes at that very moment goes as well: it may be carried out, and its client learns it as with any connection that breaks.
+// connections limits the number of connections; one address, or one key, gets at most half. Past the limit, it closes the oldest
+// connection without an admitted request: one that is idle, drips its header, or was refused and sends no body. A request that arrives
+// at that moment may still be carried out; its client sees a broken connection.
 type connections struct {
 	most   int
-	refuse func() // is called for each connection that is closed for another or at once
+	refuse func() // called for each connection that is closed past the limit
 
 	mu      sync.Mutex // guards all below
 	open    map[net.Conn]*connection
 	each    map[string]int // by address
-	kept    map[string]int // by owner: those that no other takes the place of
-	waiting queue.List     // of those without an admitted request, the oldest first
+	kept    map[string]int // by owner: those with an admitted request
+	waiting queue.List     // those without an admitted request, oldest first
 }
 
 type connection struct {
 	net.Conn
 	address string
-	owner   string         // of the request that it is kept for; "" is none
+	owner   string         // of its admitted request; "" is none
 	waits   *queue.Element // nil while it is kept
 }
 
@@ -38,28 +38,28 @@ func newConnections(most int, refuse func()) *connections {
 	return &connections{most: most, refuse: refuse, open: map[net.Conn]*connection{}, each: map[string]int{}, kept: map[string]int{}}
 }
 
-// admission is the key of what a request's context holds for admitted.
+// admission is the context key of a request's connection, for admitted.
 type admission struct{}
 
-// context is the hook of http.Server for what the requests of a connection know.
+// context is the ConnContext hook of http.Server.
 func (c *connections) context(ctx context.Context, conn net.Conn) context.Context {
 	return context.WithValue(ctx, admission{}, func(owner string) { c.admit(conn, owner) })
 }
 
-// admitted keeps the connection of a request until the request is answered. Without a connection, as in tests, there is nothing to keep.
+// admitted keeps the connection of a request until the request is answered. Tests may have no connection.
 func admitted(ctx context.Context, owner string) {
 	if admit, ok := ctx.Value(admission{}).(func(string)); ok {
 		admit(owner)
 	}
 }
 
-// admit keeps a connection for an owner's request, as long as no more than half of all are kept for it: a key may come from any number of
+// admit keeps a connection for an owner's request, if less than half of all are kept for that owner: a key may be used from many
 // addresses.
 func (c *connections) admit(conn net.Conn, owner string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	known := c.open[conn]
-	if known == nil || known.waits == nil || c.kept[owner] >= c.share() { // nil: it was closed for another
+	if known == nil || known.waits == nil || c.kept[owner] >= c.share() { // nil: closed past the limit
 		return
 	}
 	c.waiting.Remove(known.waits)
@@ -69,15 +69,15 @@ func (c *connections) admit(conn net.Conn, owner string) {
 
 func (c *connections) share() int { return max(1, c.most/2) }
 
-// state is the hook of http.Server. An active connection stays in waiting until admit: whoever has no key gets that far with any header. One
-// whose request was refused keeps its place there.
+// state is the ConnState hook of http.Server. An active connection stays in waiting until admit, as any header without a key makes it
+// active. One whose request was refused keeps its place there.
 func (c *connections) state(conn net.Conn, state http.ConnState) {
 	var over net.Conn
 	c.mu.Lock()
 	switch known := c.open[conn]; {
 	case state == http.StateNew:
 		over = c.add(conn)
-	case known == nil: // it was closed for another
+	case known == nil: // closed past the limit
 	case state == http.StateActive: // it waits until admit
 	case state == http.StateIdle:
 		if known.waits == nil {
@@ -94,10 +94,10 @@ func (c *connections) state(conn net.Conn, state http.ConnState) {
 	}
 }
 
-// add enters a connection and returns the one to close for it: none, another, or itself. The caller holds mu.
+// add adds a connection and returns the one to close for it: none, another, or itself. The caller holds mu.
 func (c *connections) add(conn net.Conn) (over net.Conn) {
 	if tcp, ok := conn.(*net.TCPConn); ok {
-		_ = tcp.SetWriteBuffer(sendBuffer) // without it all works as well
+		_ = tcp.SetWriteBuffer(sendBuffer) // optional
 	}
 	entry := &connection{Conn: conn, address: addressOf(conn.RemoteAddr().String())}
 	switch {
@@ -123,7 +123,7 @@ func (c *connections) enter(entry *connection) {
 	entry.waits = c.waiting.PushBack(entry)
 }
 
-// oldest returns the connection that has waited longest, of an address where one is given. The caller holds mu.
+// oldest returns the connection that has waited longest, of an address if one is given. The caller holds mu.
 func (c *connections) oldest(address string) net.Conn {
 	for e := c.waiting.Front(); e != nil; e = e.Next() {
 		if entry := e.Value.(*connection); address == "" || entry.address == address {
@@ -153,8 +153,8 @@ func (c *connections) remove(entry *connection) {
 	}
 }
 
-// addressOf tells clients apart: the address, without the port; of IPv6 the 64 bits that one network has. All that is no such address,
-// as on a Unix socket, is "": one client.
+// addressOf identifies a client: its address without the port; of IPv6, the /64 network. All other clients, as on a Unix socket, are
+// one: "".
 func addressOf(remote string) string {
 	at, err := netip.ParseAddrPort(remote)
 	if err != nil {
@@ -162,7 +162,7 @@ func addressOf(remote string) string {
 	}
 	addr := at.Addr().Unmap().WithZone("")
 	if addr.Is6() {
-		prefix, _ := addr.Prefix(64) // 64 bits are never too many
+		prefix, _ := addr.Prefix(64) // 64 bits always fit
 		return prefix.String()
 	}
 	return addr.String()

@@ -1,12 +1,12 @@
-// Package httpd is what every HTTP API of Glovebox shares: the listener's guard, API keys, bodies, answers, problems and metrics.
+// Package httpd is what the HTTP APIs of Glovebox share: the listener's guard, API keys, bodies, answers, problems and metrics.
 //
-// The order of the checks of a request: the Host header, the page it comes from, the API key, path and method, the type of the
-// body, its bytes, its JSON, and then the engine's own. Nothing of a request is acted on before the check in front of it.
+// It checks a request in this order: the Host header, the origin of the page, the API key, path and method, the type of the body, its
+// bytes, its JSON. Then the engine checks it.
 //
-// What is held for clients is bounded: connections by their table (connections.go), bodies and answers by a room each (room.go), of
-// each of which one client may have half, and a client's time by a least rate in both directions (pace.go). A client is an API key or,
-// where none is needed, an address. An answer finds its room while its run holds the slot, so memory is bounded by the rooms, the slots
-// times the largest result, and some 500 KiB for each connection, most of it the kernel's.
+// Limits apply to connections (connections.go), to the bytes of bodies and of answers in memory (room.go), and to slow clients in both
+// directions (pace.go). One client, an API key or else an address, gets at most half of each. An answer takes its room while its run
+// holds the slot. So memory is at most the two rooms, the slots times the largest result, and some 500 KiB for each connection, most of
+// it the kernel's.
 //
-// The name of a key is the owner of what its requests make: engine.Run.Owner, for quotas, listing and the log.
+// The name of a key is engine.Run.Owner of its requests: for quotas, listing and the log.
 package httpd

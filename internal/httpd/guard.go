@@ -11,10 +11,10 @@ import (
 	"github.com/glovebox-dev/glovebox/sandbox"
 )
 
-// checkHost refuses a Host that is not one of ours. A page whose name was rebound to this address (DNS rebinding) is of one
-// origin with us in the eyes of the browser, but it cannot choose the Host header.
+// checkHost refuses an unknown Host header, against DNS rebinding: to the browser, a page whose name was rebound to this address has
+// our origin, but the page cannot choose the Host header.
 //
-// Where keys are set they stop such a page as well, as it has none; then only names that were configured bind.
+// With keys, such a page has none. So then the check applies only if names are configured.
 func (s *Server) checkHost(r *http.Request) error {
 	if len(s.config.Hosts) == 0 && len(s.config.Keys) > 0 {
 		return nil
@@ -23,7 +23,7 @@ func (s *Server) checkHost(r *http.Request) error {
 	if isLoopback(host) || slices.ContainsFunc(s.config.Hosts, func(h string) bool { return strings.EqualFold(h, host) }) {
 		return nil
 	}
-	return refuse(http.StatusMisdirectedRequest, sandbox.Invalid, "this server does not go by the name in the Host header",
+	return refuse(http.StatusMisdirectedRequest, sandbox.Invalid, "the name in the Host header is not one of this server",
 		"use localhost, or start the server with --host NAME")
 }
 
@@ -43,8 +43,7 @@ func isLoopback(host string) bool {
 	return ip != nil && ip.IsLoopback()
 }
 
-// checkOrigin refuses what a page of another site makes a browser send. Nothing here is meant for other sites' pages, so there
-// are no CORS headers, and reading is refused like writing.
+// checkOrigin refuses requests that a page of another site makes a browser send, for reading too. There are no CORS headers.
 func checkOrigin(r *http.Request) error {
 	ok := true
 	if origins := r.Header.Values("Origin"); len(origins) > 0 {
@@ -60,8 +59,8 @@ func checkOrigin(r *http.Request) error {
 	return nil
 }
 
-// checkContentType takes JSON. A form or no type at all is taken for JSON too, as that is what curl -d says of its data, but
-// never from a browser: there those are the types that a page may send anywhere without asking first.
+// checkContentType accepts JSON. For curl -d, it also accepts a form type or none, but never from a browser, where a page may send
+// those types to any site without a preflight.
 func checkContentType(r *http.Request) error {
 	browser := false
 	for name := range r.Header {
@@ -78,8 +77,8 @@ func checkContentType(r *http.Request) error {
 	return refuse(http.StatusUnsupportedMediaType, sandbox.Invalid, "the body must be JSON", "send Content-Type: application/json")
 }
 
-// CheckListen refuses to listen where strangers may reach a server that asks for no key. addr is what will be listened on, or
-// what is: "host:port", or "unix:" and the path of a socket, whose permissions are its guard.
+// CheckListen refuses an address that other machines can reach if the server has no keys. addr is "host:port", or "unix:" and the path
+// of a socket, whose permissions protect it.
 func CheckListen(addr string, keys []Key) error {
 	if len(keys) > 0 || strings.HasPrefix(addr, "unix:") {
 		return nil

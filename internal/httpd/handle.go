@@ -14,10 +14,10 @@ import (
 	"github.com/glovebox-dev/glovebox/sandbox"
 )
 
-// noRoute stands in log and metrics for requests that no pattern matched, or that were refused before.
+// noRoute is the route, in log and metrics, of requests that matched no pattern or were refused earlier.
 const noRoute = "none"
 
-// e2bHeader marks requests for another API, which may be served on the same address.
+// e2bHeader marks requests for another API at the same address.
 const e2bHeader = "E2b-Sandbox-Id"
 
 func (s *Server) handle(w http.ResponseWriter, r *http.Request) {
@@ -29,8 +29,8 @@ func (s *Server) handle(w http.ResponseWriter, r *http.Request) {
 	h.Set("X-Content-Type-Options", "nosniff")
 	h.Set("Cache-Control", "no-store")
 	if len(r.TransferEncoding) > 0 {
-		// net/http drops a Content-Length beside it. Something before us may have gone by that one, and then what follows on
-		// this connection is not what it seems (request smuggling, RFC 9112, section 6.1): nothing does.
+		// net/http drops a Content-Length beside it. A proxy may have used that one (request smuggling, RFC 9112, section 6.1), so
+		// the connection ends here.
 		h.Set("Connection", "close")
 	}
 	s.metrics.inFlight.Inc()
@@ -45,14 +45,13 @@ func (s *Server) handle(w http.ResponseWriter, r *http.Request) {
 		s.fail(out, err)
 		return
 	}
-	if !s.open[out.route] { // what needs no key gives way to whoever may have one
+	if !s.open[out.route] { // requests without a key give way to those with one
 		admitted(r.Context(), out.owner)
 	}
 	s.mux.ServeHTTP(out, r)
 }
 
-// admit says whether the request may be served at all: to the right name, not from another site's page, and to a path that
-// exists. The key is asked for before the path is looked at, so that without one the answer says nothing of it.
+// admit checks the Host header, the origin, the key and the path, in this order: without a key, the answer reveals nothing about paths.
 func (s *Server) admit(w *Response, r *http.Request) error {
 	if err := s.checkHost(r); err != nil {
 		return err
@@ -84,7 +83,7 @@ func (s *Server) admit(w *Response, r *http.Request) error {
 	return nil
 }
 
-// noPattern asks the mux's own answer whether it is the path or the method that is unknown.
+// noPattern finds out from the mux whether the path or the method is unknown.
 func noPattern(h http.Handler, r *http.Request, header http.Header) error {
 	var probe unsent
 	h.ServeHTTP(&probe, r)
@@ -92,10 +91,10 @@ func noPattern(h http.Handler, r *http.Request, header http.Header) error {
 		header.Set("Allow", allow)
 		return refuse(http.StatusMethodNotAllowed, sandbox.Invalid, "this path has no such method", "use "+allow)
 	}
-	return &sandbox.Error{Kind: sandbox.NotFound, Msg: "there is nothing at this path", Fix: "GET /openapi.json describes what there is"}
+	return &sandbox.Error{Kind: sandbox.NotFound, Msg: "there is nothing at this path", Fix: "GET /openapi.json lists all paths"}
 }
 
-// unsent is a response that goes nowhere.
+// unsent is a response that is discarded.
 type unsent struct{ header http.Header }
 
 func (u *unsent) Header() http.Header {
@@ -110,18 +109,18 @@ func (*unsent) WriteHeader(int)             {}
 // fail answers with a problem.
 func (s *Server) fail(w *Response, err error) { writeProblem(w, s.Problem(w, err)) }
 
-// contain ends a request whose handler panicked: the defect is logged, and all other requests go on.
+// contain logs the panic of a handler and ends its request alone.
 func (s *Server) contain(w *Response, p any) {
 	if err, ok := p.(error); ok && errors.Is(err, http.ErrAbortHandler) {
-		panic(p) // how net/http wants a connection to be cut
+		panic(p) // net/http cuts the connection
 	}
 	s.metrics.panics.Inc()
-	s.log.Error("contained a panic", "request_id", w.ID, "route", w.route, "panic", fmt.Sprint(p), "stack", string(debug.Stack()))
+	s.log.Error("a handler panicked", "request_id", w.ID, "route", w.route, "panic", fmt.Sprint(p), "stack", string(debug.Stack()))
 	if w.status == 0 {
 		s.fail(w, &sandbox.Error{Kind: sandbox.Internal, Op: "serve"})
 		return
 	}
-	panic(http.ErrAbortHandler) // half an answer must not look whole
+	panic(http.ErrAbortHandler) // an incomplete answer must not look complete
 }
 
 // record writes one line of the log and counts.
@@ -132,16 +131,16 @@ func (s *Server) record(w *Response, r *http.Request, took time.Duration) {
 		slog.Int64("bytes", w.bytes), slog.Duration("took", took), slog.String("client", r.RemoteAddr), slog.String("key", w.Key))
 }
 
-// WriteJSON answers with v, which is of a type that always has a JSON form.
+// WriteJSON answers with v, whose type always has a JSON form.
 func (s *Server) WriteJSON(w *Response, v any) error {
 	return s.WriteText(w, answer.NewLayout().Around(v))
 }
 
-// WriteText answers with JSON. An error of the client's connection is none of ours: nobody reads a problem.
+// WriteText answers with JSON. It ignores errors of the client's connection.
 func (s *Server) WriteText(w *Response, text *answer.JSON) error {
 	h := w.Header()
 	h.Set("Content-Type", "application/json")
-	h.Set("Content-Length", strconv.FormatInt(text.Length(), 10)) // so that a proxy knows an answer that was cut
+	h.Set("Content-Length", strconv.FormatInt(text.Length(), 10)) // so that a proxy detects a truncated answer
 	if err := text.EncodeTo(w); err != nil {
 		s.metrics.slowReaders.Inc()
 		panic(http.ErrAbortHandler)

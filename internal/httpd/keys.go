@@ -12,8 +12,8 @@ import (
 	"github.com/glovebox-dev/glovebox/sandbox"
 )
 
-// Key is an API key as a server keeps it: its name, which is the owner of what its requests make, and the SHA-256 of the secret. A plain hash is enough, and
-// is fast on every request, because secrets are random and long: there is no dictionary to try, as there is with passwords.
+// Key is an API key on the server: its name, which owns what its requests make, and the SHA-256 of the secret. A plain, fast hash is
+// enough, because secrets are random and long, unlike passwords.
 type Key struct {
 	Name string
 	Hash [sha256.Size]byte
@@ -34,8 +34,8 @@ func NewSecret() string {
 	return secretPrefix + base64.RawURLEncoding.EncodeToString(b[:])
 }
 
-// NewKey makes a key from a secret, which is not kept, or from "sha256:" and the 64 hexadecimal digits of a secret's hash.
-// Secrets shorter than 32 characters are refused as Invalid, as they could be guessed.
+// NewKey makes a key from a secret, which it does not keep, or from "sha256:" and the 64 hexadecimal digits of a secret's hash.
+// Secrets shorter than 32 characters could be guessed and are Invalid.
 func NewKey(name, secretOrHash string) (Key, error) {
 	if name == "" || len(name) > maxKeyName {
 		return Key{}, sandbox.Invalidf("api key", "a name has 1 to %d characters", maxKeyName)
@@ -43,26 +43,26 @@ func NewKey(name, secretOrHash string) (Key, error) {
 	key := Key{Name: name}
 	if digits, ok := strings.CutPrefix(secretOrHash, hashPrefix); ok {
 		if n, err := hex.Decode(key.Hash[:], []byte(digits[:min(len(digits), 2*sha256.Size)])); err != nil || n != sha256.Size || len(digits) != 2*sha256.Size {
-			return Key{}, sandbox.Invalidf("api key", "%q: after sha256: come 64 hexadecimal digits", name)
+			return Key{}, sandbox.Invalidf("api key", "%q: sha256: must be followed by 64 hexadecimal digits", name)
 		}
 		return key, nil
 	}
 	if len(secretOrHash) < leastSecret {
-		return Key{}, sandbox.Invalidf("api key", "%q: a secret has at least %d characters, and they are random", name, leastSecret)
+		return Key{}, sandbox.Invalidf("api key", "%q: a secret must have at least %d random characters", name, leastSecret)
 	}
 	key.Hash = sha256.Sum256([]byte(secretOrHash))
 	return key, nil
 }
 
-// String is the form of a key that is kept in a file: "sha256:" and the hash of the secret.
+// String is the form of a key in files: "sha256:" and the hash of the secret.
 func (k Key) String() string { return hashPrefix + hex.EncodeToString(k.Hash[:]) }
 
 // errKey is the same for a missing key and a wrong one, so that neither reveals which keys exist.
 var errKey = &sandbox.Error{Kind: sandbox.Unauthorized, Msg: "a valid API key is needed",
 	Fix: "send it as Authorization: Bearer KEY, or as X-API-Key: KEY"}
 
-// authorize finds the key that a request bears. Every key is compared, each in constant time, so that the time reveals nothing
-// of where a guess failed. Two credentials in one request are refused: what stands before us might have checked the other.
+// authorize finds the key of a request. It compares every key in constant time, so that timing reveals nothing. It refuses two
+// credentials in one request: a proxy might have checked the other.
 func (s *Server) authorize(r *http.Request) (name string, err error) {
 	if len(s.config.Keys) == 0 {
 		return "", nil

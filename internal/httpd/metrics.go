@@ -12,8 +12,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 )
 
-// metrics are what GET /metrics shows. Every label value is a word of ours (route, status, language, ...), never of a client or
-// a program, so the number of series is bounded and nothing can be injected.
+// metrics are those of GET /metrics. Label values are words of ours (route, status, language, ...), never of a client or a program, so
+// the number of series is limited and nothing can be injected.
 type metrics struct {
 	handler http.Handler
 
@@ -28,7 +28,7 @@ type metrics struct {
 	panics          prometheus.Counter
 }
 
-// From a millisecond, below which nothing of ours lies, to the longest runs.
+// From a millisecond to the longest runs.
 var secondsBuckets = []float64{.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60, 300}
 
 func newMetrics(e *engine.Engine, version string) *metrics {
@@ -44,13 +44,13 @@ func newMetrics(e *engine.Engine, version string) *metrics {
 		runs: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "glovebox_http_runs_total",
 			Help: "Runs over HTTP that ended in a status, by language."}, []string{"language", "status"}),
 		runSeconds: prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: "glovebox_run_seconds",
-			Help: "Where the time of a run goes.", Buckets: secondsBuckets}, []string{"phase"}),
+			Help: "Time of a run by phase.", Buckets: secondsBuckets}, []string{"phase"}),
 		dropped:         counter("glovebox_output_dropped_bytes_total", "Bytes of output over the limit."),
 		slowReaders:     counter("glovebox_http_clients_lost_total", "Clients dropped because they took their answer too slowly."),
-		overConnections: counter("glovebox_http_connections_refused_total", "Connections closed because there were too many, of all clients or of one address."),
-		panics:          counter("glovebox_http_panics_total", "Defects that were contained."),
+		overConnections: counter("glovebox_http_connections_refused_total", "Connections closed because there were too many, in all or of one address."),
+		panics:          counter("glovebox_http_panics_total", "Panics of request handlers."),
 	}
-	build := prometheus.NewGauge(prometheus.GaugeOpts{Name: "glovebox_build_info", Help: "Always 1; the label says the version.",
+	build := prometheus.NewGauge(prometheus.GaugeOpts{Name: "glovebox_build_info", Help: "Always 1; the label is the version.",
 		ConstLabels: prometheus.Labels{"version": version}})
 	build.Set(1)
 	registry := prometheus.NewRegistry()
@@ -82,7 +82,7 @@ func (m *metrics) run(language string, r *sandbox.Result) {
 	}
 }
 
-// engineCollector shows the engine's own counts when it is asked.
+// engineCollector reports the engine's counts.
 type engineCollector struct{ engine *engine.Engine }
 
 func desc(name, help string, labels ...string) *prometheus.Desc {
@@ -90,17 +90,17 @@ func desc(name, help string, labels ...string) *prometheus.Desc {
 }
 
 var (
-	descSlots   = desc("slots", "Executions that may go on at the same time.")
+	descSlots   = desc("slots", "Most concurrent executions.")
 	descRunning = desc("running", "Slots in use.")
-	descQueue   = desc("queue", "Runs that may wait for a slot.")
+	descQueue   = desc("queue", "Most runs that wait for a slot.")
 	descQueued  = desc("queued", "Runs that wait for a slot.")
-	descClosing = desc("closing", "Boxes that are being closed after their answer was given.")
+	descClosing = desc("closing", "Boxes that are being closed after their run was answered.")
 	descLive    = desc("boxes", "Boxes that exist.")
-	descWarm    = desc("warm_boxes", "Of these, how many wait to be used.")
+	descWarm    = desc("warm_boxes", "Boxes that are kept ready.")
 	descEnded   = desc("runs_total", "Runs that ended in a status.", "status")
 	descRefused = desc("refused_total", "Runs that ended in an error, by its kind.", "kind")
-	descPanics  = desc("panics_total", "Defects that were contained.")
-	descForked  = desc("forked_total", "Runs that began in a fork of a waiting interpreter.")
+	descPanics  = desc("panics_total", "Panics of runs.")
+	descForked  = desc("forked_total", "Runs in a fork of a waiting interpreter.")
 	descCPU     = desc("cpu_seconds_total", "CPU time of all runs that ended.")
 )
 

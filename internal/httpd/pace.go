@@ -2,21 +2,21 @@ package httpd
 
 import "time"
 
-// leastRate is how fast a client sends its body, and takes its answer, at the least: a slow mobile line does more.
+// leastRate is the lowest rate at which a client may send its body and take its answer. A slow mobile line is faster.
 const leastRate = 64 << 10 // bytes per second
 
-// pace demands of a client that it keeps up a least rate while we wait for it. Waiting adds to what it owes; bytes that move
-// pay it off, and so does time in which we do not wait: a stream that has nothing to say is not slow. Nothing can be saved up, so
-// a fast start buys no slow rest. Who owes more than the timeout is cut off.
+// pace enforces a least rate while we wait for a client. Waiting adds to the client's debt. Bytes that move reduce it, and so does
+// time without waiting: a silent stream is not slow. The debt is never negative, so a fast start allows no slow rest. A client whose
+// debt exceeds the timeout is cut off.
 type pace struct {
-	rate    int64         // bytes per second that are demanded
-	timeout time.Duration // the most that may be owed; also the longest time in which nothing moves
+	rate    int64         // bytes per second
+	timeout time.Duration // the largest debt; also the longest time in which nothing moves
 
 	owed time.Duration
 	last time.Time // end of the last wait
 }
 
-// deadline begins a wait and says when it must be over.
+// deadline begins a wait and returns when it must end.
 func (p *pace) deadline(now time.Time) time.Time {
 	if !p.last.IsZero() {
 		p.owed = max(0, p.owed-now.Sub(p.last))

@@ -31,7 +31,7 @@ func writeProblem(w http.ResponseWriter, p answer.Problem) {
 	w.Write(append(body, '\n'))
 }
 
-// refusal is an error of HTTP itself, whose status no kind of Glovebox stands for.
+// refusal is an error of HTTP itself, with a status that no Kind has.
 type refusal struct {
 	status int
 	err    *sandbox.Error
@@ -44,7 +44,7 @@ func refuse(status int, kind sandbox.Kind, msg, fix string) error {
 	return &refusal{status, &sandbox.Error{Kind: kind, Msg: msg, Fix: fix}}
 }
 
-// problemOf is the problem of an error, with the status of a refusal.
+// problemOf turns an error into a problem, with the status of a refusal.
 func problemOf(err error, requestID string) answer.Problem {
 	p := answer.NewPublicProblem(err, requestID)
 	var r *refusal
@@ -54,7 +54,7 @@ func problemOf(err error, requestID string) answer.Problem {
 	return p
 }
 
-// Problem is what an answer to a request says of an error. What the problem does not say goes to the log.
+// Problem turns an error into a problem for the client, and logs the details.
 func (s *Server) Problem(w *Response, err error) answer.Problem {
 	p := problemOf(err, w.ID)
 	if sandbox.KindOf(err) == sandbox.Internal {

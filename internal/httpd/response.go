@@ -5,41 +5,40 @@ import (
 	"time"
 )
 
-// Response is the writer of one request, with what the log and the metrics want to know of it.
+// Response is the writer of one request, with its facts for log and metrics.
 //
-// Every write has a deadline, which moves with what the client takes: a large answer may take long, while one that nobody reads, or
-// that somebody reads by the drop, ends soon. A deadline stays with the connection, so it is also set anew before the first write of
-// each request.
+// Every write has a deadline that moves with what the client takes: a large answer may take long, but an unread or dripping one ends
+// soon. A deadline stays with the connection, so the first write of each request sets it anew.
 type Response struct {
 	http.ResponseWriter
 	control *http.ResponseController
 	pace    pace
 
 	ID  string // of the request
-	Key string // name of the API key, the owner of what the request makes; "" where the server has no keys
+	Key string // name of the API key, the owner of what the request makes; "" without keys
 
-	owner  string // of what is held for it: the API key, or the client's address
-	route  string // pattern that matched; never the path, which the client chooses
+	owner  string // of its share of limits: the API key, or the client's address
+	route  string // matched pattern; never the path, which the client chooses
 	status int    // 0 until the headers are sent
 	bytes  int64
-	unread bool // there is a body that was not read to its end
+	unread bool // the body was not read to its end
 }
 
 // paceBytes is how much is written under one deadline.
 const paceBytes = 64 << 10
 
-// unreadTime is how long net/http may go on, behind an answer, to read a body that nobody wants: it does so to keep the
-// connection, or lest the client miss the answer while it sends.
+// unreadTime is how long net/http may read an unwanted body after the answer. It does so to keep the connection, and so that a sending
+// client does not miss the answer.
 const unreadTime = time.Second
 
-// NewResponse returns the writer of a request whose client may take nothing, or be behind the least rate, for so long.
+// NewResponse returns the writer of a request. timeout limits how long its client may take nothing or lag behind the least rate.
 func NewResponse(w http.ResponseWriter, timeout time.Duration) *Response {
 	out := &Response{ResponseWriter: w, control: http.NewResponseController(w), pace: pace{rate: leastRate, timeout: timeout}, route: noRoute}
 	out.begin()
 	return out
 }
 
-// begin sets the deadline of what is written next. An error means a writer without a connection, as in tests.
+// begin sets the deadline of the next write. An error means a writer without a connection, as in tests.
 func (w *Response) begin() { w.control.SetWriteDeadline(w.pace.deadline(time.Now())) }
 
 func (w *Response) WriteHeader(status int) {
@@ -71,7 +70,7 @@ func (w *Response) Write(data []byte) (int, error) {
 	return done, nil
 }
 
-// FlushError sends what is buffered on its way.
+// FlushError sends buffered data.
 func (w *Response) FlushError() error {
 	w.begin()
 	err := w.control.Flush()

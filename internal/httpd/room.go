@@ -6,15 +6,15 @@ import (
 	"time"
 )
 
-// room bounds the bytes that are held for all clients at the same time, and for each owner: one may hold half at the most, so
-// that nobody can take it all from the others. Bodies have one room and answers another.
+// room limits the bytes held at the same time, for all clients and for each owner: one may hold at most half. Bodies have one room and
+// answers another.
 type room struct {
 	most int64
 
 	mu      sync.Mutex // guards all below
 	held    int64
 	owners  map[string]int64
-	changed chan struct{} // closed, and made anew, when bytes are given back
+	changed chan struct{} // closed and replaced when bytes are freed
 }
 
 func newRoom(most int64) *room {
@@ -24,13 +24,13 @@ func newRoom(most int64) *room {
 // share is the most bytes of one owner.
 func (r *room) share() int64 { return r.most / 2 }
 
-// take takes n bytes, if they are free now.
+// take takes n bytes if they are free.
 func (r *room) take(owner string, n int64) bool {
 	ok, _ := r.try(owner, n)
 	return ok
 }
 
-// try is take, and otherwise returns what is closed when another try is worth it.
+// try is take; on failure it returns a channel that closes when bytes are freed.
 func (r *room) try(owner string, n int64) (ok bool, changed <-chan struct{}) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -42,7 +42,7 @@ func (r *room) try(owner string, n int64) (ok bool, changed <-chan struct{}) {
 	return true, nil
 }
 
-// wait takes n bytes as soon as they are free. It returns false when that takes longer than the given time, or ctx ends first.
+// wait takes n bytes as soon as they are free. It returns false if that takes too long or ctx ends first.
 func (r *room) wait(ctx context.Context, owner string, n int64, longest time.Duration) bool {
 	timer := time.NewTimer(longest)
 	defer timer.Stop()
@@ -61,7 +61,7 @@ func (r *room) wait(ctx context.Context, owner string, n int64, longest time.Dur
 	}
 }
 
-// give gives back what take or wait took.
+// give frees bytes from take or wait.
 func (r *room) give(owner string, n int64) {
 	if n == 0 {
 		return
@@ -76,7 +76,7 @@ func (r *room) give(owner string, n int64) {
 	r.changed = make(chan struct{})
 }
 
-// holds is how many bytes are held now.
+// holds returns the bytes held now.
 func (r *room) holds() int64 {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -21,41 +21,40 @@ const (
 	DefaultWriteTimeout   = 10 * time.Second
 )
 
-// Bounds of a connection. A client that drips its headers (slowloris) holds one connection, and not for long.
+// Limits of a connection, also against clients that drip their headers (slowloris).
 const (
 	headerTimeout  = 10 * time.Second
 	idleTimeout    = 2 * time.Minute
 	maxHeaderBytes = 32 << 10
 )
 
-// waits are how long a client is waited for, beside WriteTimeout. They are constants but for tests.
+// waits are the timeouts of a client besides WriteTimeout. Only tests change them.
 type waits struct {
-	body      time.Duration // how much a body may be behind the least rate, also how long nothing of it may come
-	bodyTotal time.Duration // for a whole body, however fast
-	answer    time.Duration // for room for an answer, in which its run holds the slot
+	body      time.Duration // how far a body may lag behind the least rate, and how long it may stall
+	bodyTotal time.Duration // for a whole body
+	answer    time.Duration // to wait for room for an answer; its run keeps its slot
 }
 
 var defaultWaits = waits{body: 10 * time.Second, bodyTotal: 2 * time.Minute, answer: 10 * time.Second}
 
-// Config says what a server works with. Engine is the one field that must be set.
+// Config configures a server. Only Engine is required.
 type Config struct {
 	Engine  *engine.Engine
 	Version string // of Glovebox, as capabilities and metrics report it
 
-	Keys  []Key    // none: requests need no key, and CheckListen allows loopback only
-	Hosts []string // names in the Host header that are ours, besides localhost and loopback addresses
+	Keys  []Key    // if none, requests need no key, and CheckListen allows loopback only
+	Hosts []string // our names in the Host header, besides localhost and loopback addresses
 
 	MaxBody        int64         // bytes of one request body; 0 is DefaultMaxBody
-	MaxBodies      int64         // bytes of all bodies that are held at the same time, half of them one client's; 0 is DefaultMaxBodies
-	MaxAnswers     int64         // bytes of all answers that are on their way, half of them one client's; 0 is DefaultMaxAnswers
-	MaxConnections int           // connections at the same time, half of them from one address; 0 is DefaultMaxConnections
-	WriteTimeout   time.Duration // how long a client may take nothing of its answer, or be behind 64 KiB/s; 0 is DefaultWriteTimeout
+	MaxBodies      int64         // bytes of all bodies in memory, at most half of one client; 0 is DefaultMaxBodies
+	MaxAnswers     int64         // bytes of all answers in memory, at most half of one client; 0 is DefaultMaxAnswers
+	MaxConnections int           // concurrent connections, at most half from one address; 0 is DefaultMaxConnections
+	WriteTimeout   time.Duration // how long a client may take nothing of its answer, or lag behind 64 KiB/s; 0 is DefaultWriteTimeout
 
 	Log *slog.Logger // nil discards
 }
 
-// Server is what every API that is served at one address shares. It owns no goroutine and no listener: HTTPServer gives an
-// http.Server that does.
+// Server is what the APIs at one address share. It owns no goroutine and no listener; the http.Server of HTTPServer does.
 type Server struct {
 	config   Config
 	log      *slog.Logger
@@ -68,20 +67,20 @@ type Server struct {
 	draining atomic.Bool
 }
 
-// Route is one method of one path, and what serves it. What a handler returns is answered with a problem.
+// Route is one method of one path, and its handler. A handler's error is answered with a problem.
 type Route struct {
 	Method, Path string
 	Handler      func(*Response, *http.Request) error
 	Open         bool // needs no key
 }
 
-// New returns a server without a route.
+// New returns a server without routes.
 func New(config Config) (*Server, error) {
 	if config.Engine == nil {
 		return nil, sandbox.Invalidf("engine", "is missing")
 	}
 	if config.MaxBody < 0 || config.MaxBodies < 0 || config.MaxAnswers < 0 || config.MaxConnections < 0 || config.WriteTimeout < 0 {
-		return nil, sandbox.Invalidf("http", "bounds must be positive")
+		return nil, sandbox.Invalidf("http", "limits must be positive")
 	}
 	orDefault(&config.MaxBody, DefaultMaxBody)
 	orDefault(&config.MaxBodies, max(DefaultMaxBodies, 2*config.MaxBody))
@@ -97,7 +96,7 @@ func New(config Config) (*Server, error) {
 	return s, nil
 }
 
-// Handle adds routes. It is called before the server serves.
+// Handle adds routes. The server must not be serving yet.
 func (s *Server) Handle(routes ...Route) {
 	for _, route := range routes {
 		pattern := route.Method + " " + route.Path
@@ -111,22 +110,22 @@ func (s *Server) Handle(routes ...Route) {
 	}
 }
 
-// Engine is where runs are carried out.
+// Engine returns the engine.
 func (s *Server) Engine() *engine.Engine { return s.config.Engine }
 
-// Version is that of Glovebox.
+// Version returns the version of Glovebox.
 func (s *Server) Version() string { return s.config.Version }
 
-// MaxBody is the most bytes of one request body.
+// MaxBody returns the limit of a request body, in bytes.
 func (s *Server) MaxBody() int64 { return s.config.MaxBody }
 
 // LostClient counts a client that took its answer too slowly.
 func (s *Server) LostClient() { s.metrics.slowReaders.Inc() }
 
-// Held is how many bytes of bodies and of answers are held.
+// Held returns the bytes of bodies and of answers in memory.
 func (s *Server) Held() (bodies, answers int64) { return s.bodies.holds(), s.answers.holds() }
 
-// SetWaits changes how long a body may be behind the least rate, and how long a run waits for room for its answer, with its slot.
+// SetWaits changes how long a body may lag behind the least rate, and how long a run waits for room for its answer.
 func (s *Server) SetWaits(body, answer time.Duration) { s.waits.body, s.waits.answer = body, answer }
 
 func orDefault[T comparable](v *T, def T) {
@@ -136,21 +135,21 @@ func orDefault[T comparable](v *T, def T) {
 	}
 }
 
-// Drain makes /readyz say that this server is going, so that balancers send nothing more. Whoever shuts down calls it first,
-// then the engine's Drain, then the http.Server's Shutdown.
+// Drain makes /readyz fail, so that load balancers send nothing more. To shut down, call it first, then the engine's Drain, then the
+// http.Server's Shutdown.
 func (s *Server) Drain() { s.draining.Store(true) }
 
-// Draining says whether this server is going.
+// Draining reports whether Drain was called.
 func (s *Server) Draining() bool { return s.draining.Load() || s.config.Engine.Stats().Draining }
 
 // Handler returns the handler of all routes.
 func (s *Server) Handler() http.Handler { return http.HandlerFunc(s.handle) }
 
-// HTTPServer returns an http.Server for all routes with every time-out and bound set. It speaks HTTP/1 only: what multiplexes
-// requests on one connection would undo the bound on connections.
+// HTTPServer returns an http.Server for all routes, with every timeout and limit set. It speaks HTTP/1 only, as multiplexed requests
+// would evade the limit of connections.
 //
-// There is no overall write time-out, as a run may be silent for long; each write has its own (see response). The read
-// time-out is for requests whose body nobody reads; a run sets its own and lifts it once the body is there.
+// A run may be silent for long, so there is no overall write timeout; each write has its own (see Response). The read timeout is for
+// requests whose body is not read; a run sets its own and lifts it after the body.
 func (s *Server) HTTPServer() *http.Server {
 	protocols := new(http.Protocols)
 	protocols.SetHTTP1(true)
