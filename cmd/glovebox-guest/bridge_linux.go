@@ -9,15 +9,15 @@ import (
 	"github.com/glovebox-dev/glovebox/internal/guest/confine"
 )
 
-// bridge joins stdin and stdout to the guest's socket. It is executed in the container of a guest whose socket the host cannot reach:
-// the engine is another machine's, or the container's files are in a virtual machine's. It ends with either side.
+// bridge connects stdin and stdout to the guest's socket. It runs in the guest's container if the host cannot reach the socket, because
+// the engine or its files are on another or a virtual machine. It ends with either side.
 func bridge(path string) {
 	conn, err := net.Dial("unix", path)
 	if err != nil {
 		fail(err)
 	}
 	go func() {
-		_, _ = io.Copy(conn, os.Stdin) // the host hung up, or died
+		_, _ = io.Copy(conn, os.Stdin) // the host closed it, or died
 		os.Exit(0)
 	}()
 	if _, err := io.Copy(os.Stdout, conn); err != nil {
@@ -25,7 +25,7 @@ func bridge(path string) {
 	}
 }
 
-// bridged is the socket that this process is to be a bridge to, or "" where it is a guest.
+// bridged returns the socket for the bridge, or "" if this process is a guest.
 func bridged() string {
 	if len(os.Args) != 2 {
 		return ""

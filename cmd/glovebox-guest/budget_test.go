@@ -22,12 +22,11 @@ import (
 	"github.com/glovebox-dev/glovebox/sandbox"
 )
 
-// The budget of a guest. It is paid once a sandbox, so it is the floor of every run. The best of many starts is held against it: a
-// busy machine makes some slow, but none faster than the program is.
+// The budget of a guest, which every sandbox pays. The test compares the best of many starts, as a busy machine slows down some.
 const (
-	readyBudget   = 3 * time.Millisecond // from its start to where it has read a plan and answered
+	readyBudget   = 3 * time.Millisecond // from its start to its answer to a plan
 	memoryBudget  = 4 << 20              // resident
-	privateBudget = 3 << 19              // of that, shared with no other guest
+	privateBudget = 3 << 19              // of that, not shared with other guests
 	starts        = 40
 )
 
@@ -55,8 +54,7 @@ func build(t *testing.T, name, dir, pkg string) string {
 	return path
 }
 
-// TestStartBudget starts the guest until it answers a plan, which it is told to refuse at the first step, and beside it a plain Go
-// program until it has printed a word.
+// TestStartBudget measures a guest until it refuses a plan at the first step, and a plain Go program until it prints a word.
 func TestStartBudget(t *testing.T) {
 	if testing.Short() {
 		t.Skip("make check: a budget of time")
@@ -107,7 +105,7 @@ func startGuest(t *testing.T, program string) time.Duration {
 	took := time.Since(began)
 	_, err = p.Wait()
 	if err != nil || binary.LittleEndian.Uint32(answer[:]) == 0 {
-		t.Fatalf("the guest took a plan that it was to refuse (%v)", err)
+		t.Fatalf("the guest accepted a bad plan (%v)", err)
 	}
 	return took
 }
@@ -139,7 +137,7 @@ func startPlain(t *testing.T, program string) time.Duration {
 	return took
 }
 
-// TestMemoryBudget looks at the guests of two living sandboxes: what both map of the program is shared.
+// TestMemoryBudget measures the guests of two live sandboxes, which share the program's pages.
 func TestMemoryBudget(t *testing.T) {
 	if testing.Short() {
 		t.Skip("make check: a budget of memory")
@@ -188,7 +186,7 @@ func TestMemoryBudget(t *testing.T) {
 			t.Errorf("%d bytes resident and %d private; the budget is %d and %d", resident, private, memoryBudget, privateBudget)
 		}
 	}
-	if found < 2 { // there may be a third, which makes the root of all that follow
+	if found < 2 { // a third one may make the root of later sandboxes
 		t.Errorf("found %d guests of ours; there are 2 at least", found)
 	}
 }

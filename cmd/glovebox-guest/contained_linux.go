@@ -14,8 +14,7 @@ import (
 	"github.com/glovebox-dev/glovebox/internal/guest/server"
 )
 
-// contained is the guest's life in a container that a runtime made: the plan came in the environment, what fails is said on stderr,
-// and that it is ready shows by its socket.
+// contained runs the guest in a runtime's container. The environment holds the plan, stderr gets errors, and the socket means ready.
 func contained(plan *confine.Plan, err error) {
 	if err != nil {
 		fail(err)
@@ -58,11 +57,11 @@ func contained(plan *confine.Plan, err error) {
 	}
 }
 
-// holdPoll is how often a guest looks whether it may make its socket again.
+// holdPoll is the interval of checks in listenAgain.
 const holdPoll = 5 * time.Millisecond
 
-// listenAgain makes the guest's socket once the host has taken the file away that forbids it. It is looked for among the names of the
-// folder and never by its own: a kernel that is saved would want to find a file that it has looked at.
+// listenAgain makes the guest's socket once the host has removed the file that forbids it. It lists the folder and never opens the file:
+// a checkpointed kernel would expect to find every file that it has opened.
 func listenAgain(socket string) (*os.File, error) {
 	for {
 		names, err := os.ReadDir(path.Dir(socket))
@@ -90,7 +89,7 @@ func listen(socket string) (*os.File, error) {
 	if err != nil {
 		return nil, os.NewSyscallError("socket", err)
 	}
-	if err := unlink(socket); err != nil { // of an earlier life
+	if err := unlink(socket); err != nil { // from before a restart
 		return nil, err
 	}
 	if err := unix.Bind(fd, &unix.SockaddrUnix{Name: socket}); err != nil {

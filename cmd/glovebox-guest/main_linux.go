@@ -1,10 +1,10 @@
-// The runtime would read the host's mounts and the guest's CPU limit at every start and once a second; guestEnv says the number.
+// Otherwise the runtime reads the host's mounts and the guest's CPU limit at every start and once a second; guestEnv has the number.
 //
 //go:debug containermaxprocs=0
 //go:debug updatemaxprocs=0
 
-// Command glovebox-guest is pid 1 of every sandbox: it raises the walls around itself, then starts processes, moves their bytes and
-// serves files for the host. It is started by a backend, never by hand.
+// Command glovebox-guest is pid 1 of every sandbox: it sets up the isolation of itself, then starts processes, moves their bytes and
+// serves files for the host. Only backends start it.
 package main
 
 import (
@@ -22,7 +22,7 @@ import (
 )
 
 func main() {
-	// The host's descriptors are the guest's alone: nothing that is started inherits one.
+	// No started process inherits the host's descriptors.
 	if err := unix.CloseRange(confine.SetupFD, ^uint(0), unix.CLOSE_RANGE_CLOEXEC); err != nil {
 		fail(err)
 	}
@@ -60,16 +60,16 @@ func main() {
 	if err := confine.Report(setup, nil); err != nil {
 		fail(err)
 	}
-	s.Wait() // when this process exits, the kernel ends all others in the sandbox
+	s.Wait() // then this process exits, and the kernel ends all others in the sandbox
 }
 
-// nameSelf gives this process the name that ps(1) shows; executed through a descriptor, it would be a number. Failing to is no harm.
+// nameSelf sets the name for ps(1); after an exec by descriptor, it would be a number. A failure does no harm.
 func nameSelf() {
 	name, _ := unix.BytePtrFromString("glovebox-guest")
 	_ = unix.Prctl(unix.PR_SET_NAME, uintptr(unsafe.Pointer(name)), 0, 0, 0)
 }
 
-// raise raises the walls and returns a server that stands behind them.
+// raise sets up isolation and returns a server inside.
 func raise(setup *os.File, plan *confine.Plan, mounts []int) (*server.Server, error) {
 	stage, err := confine.Apply(plan, mounts)
 	if err != nil {
@@ -104,7 +104,7 @@ func config(plan *confine.Plan, stage *confine.Stage) server.Config {
 	return cfg
 }
 
-// lifeline is a second descriptor of the setup socket, which the host holds open as long as it wants the sandbox.
+// lifeline is a second descriptor of the setup socket. The host holds it open as long as it needs the sandbox.
 func lifeline(setup *os.File) (*os.File, error) {
 	fd, err := unix.FcntlInt(setup.Fd(), unix.F_DUPFD_CLOEXEC, 0)
 	if err != nil {
@@ -125,7 +125,7 @@ func serve(s *server.Server) {
 	}
 }
 
-// refuse tells the host at which step the set-up failed, and ends.
+// refuse reports the failed step of the set-up to the host, and exits.
 func refuse(setup *os.File, err error) {
 	var f *confine.Failure
 	if !errors.As(err, &f) {

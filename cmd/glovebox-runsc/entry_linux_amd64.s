@@ -1,10 +1,9 @@
 #include "textflag.h"
 
-// glovebox_entry is where this program begins (-E of the linker), before the Go runtime has started a thread: it registers for the expedited
-// memory barriers that gVisor registers for later, in an initialiser. Done there, with threads about, the kernel waits until every
-// processor has passed through its scheduler, 11 ms that each of the five programs of a start would pay; in a process of one thread it
-// waits for nothing, and to register again is nothing to do (membarrier(2), sync_runqueues_membarrier_state in the kernel). An error is
-// left for gVisor to see again.
+// glovebox_entry is the entry point of this program (-E of the linker), before the Go runtime starts threads. It registers for expedited
+// memory barriers, as gVisor does later in an initialiser. With several threads, the kernel waits until every processor has passed
+// through its scheduler: 11 ms for each of the five programs of a start. With one thread it does not wait, and the second registration is
+// free (membarrier(2), sync_runqueues_membarrier_state in the kernel). gVisor sees any error again.
 TEXT glovebox_entry(SB),NOSPLIT|NOFRAME,$0
 	MOVL $324, AX // membarrier
 	MOVL $16, DI  // MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED

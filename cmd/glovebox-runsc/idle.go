@@ -7,11 +7,11 @@ import (
 	_ "unsafe" // for linkname
 )
 
-// latencyMonitoring is gVisor's: the first to call it starts a goroutine that wakes every 400 µs for as long as a sandbox lives, to decide
-// whether threads that wait are to spin. That is 3 % of a processor for each sandbox that does nothing, and no option turns it off.
+// latencyMonitoring is gVisor's. Its first call starts a goroutine that wakes every 400 µs for the life of a sandbox, to decide whether
+// waiting threads should spin. That costs each idle sandbox 3 % of a processor, and no option turns it off.
 //
 //go:linkname latencyMonitoring gvisor.dev/gvisor/pkg/sentry/platform/systrap.latencyMonitoring
 var latencyMonitoring sync.Once
 
-// neverSpin is the first to call it. Threads that wait then sleep, which is what they begin with.
+// neverSpin makes the first call instead. Waiting threads then sleep, which is the initial state.
 func neverSpin() { latencyMonitoring.Do(func() {}) }

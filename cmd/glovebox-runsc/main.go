@@ -1,6 +1,6 @@
 //go:build linux
 
-// Command glovebox-runsc is gVisor's runsc, a kernel in user space and what starts it, built from its module.
+// Command glovebox-runsc is gVisor's runsc, a kernel in user space and its launcher, built from its module.
 package main
 
 import (

@@ -8,16 +8,16 @@ import (
 	"strconv"
 )
 
-// envMapped names the descriptor on which whoever started us in a new user namespace says that its ids are mapped.
+// envMapped names a descriptor. Our parent, which started us in a new user namespace, reports on it that the ids are mapped.
 const envMapped = "GLOVEBOX_RUNSC_MAPPED"
 
-// awaitRoot waits for that: it is what makes this process the root that runsc expects to be. Elsewhere it does nothing.
+// awaitRoot waits for the id mapping, which makes this process root, as runsc expects. Without envMapped it does nothing.
 func awaitRoot() error {
 	number, is := os.LookupEnv(envMapped)
 	if !is {
 		return nil
 	}
-	if err := os.Unsetenv(envMapped); err != nil { // what runsc starts of itself has nothing to wait for
+	if err := os.Unsetenv(envMapped); err != nil { // runsc's own children must not wait
 		return err
 	}
 	fd, err := strconv.Atoi(number)
@@ -27,7 +27,7 @@ func awaitRoot() error {
 	said := os.NewFile(uintptr(fd), "mapped")
 	defer said.Close()
 	if _, err := said.Read(make([]byte, 1)); err != nil {
-		return fmt.Errorf("whoever started this is gone: %w", err)
+		return fmt.Errorf("the parent is gone: %w", err)
 	}
 	return nil
 }
