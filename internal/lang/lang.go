@@ -1,5 +1,4 @@
-// Package lang is the list of the languages that Glovebox speaks. Each is a plain value in a folder of its own; a new one is
-// a folder and a line here.
+// Package lang lists the supported languages. Each is a plain value in a folder of its own; a new one is a folder and a line here.
 package lang
 
 import (
@@ -9,7 +8,7 @@ import (
 	"github.com/glovebox-dev/glovebox/sandbox"
 )
 
-// All returns every language, in the order in which they are shown.
+// All returns every language, in display order.
 func All() []sandbox.Language {
 	return []sandbox.Language{python.Language, javascript.Language, bash.Language}
 }

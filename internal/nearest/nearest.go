@@ -3,7 +3,7 @@ package nearest
 
 import "strings"
 
-// longestName bounds the compared names, so that a hostile name costs little.
+// longestName limits the compared names, so that a hostile name costs little.
 const longestName = 64
 
 // Name returns the most likely known name, or "". Names may be dotted paths: "timeout" finds "limits.timeout_s". The
@@ -30,12 +30,12 @@ func Name(name string, known []string) string {
 	return best
 }
 
-// plain folds the spellings of one name: timeoutS, timeout-s and timeout_s are alike.
+// plain folds spellings: timeoutS, timeout-s and timeout_s are equal.
 func plain(name string) string {
 	return strings.NewReplacer("_", "", "-", "").Replace(strings.ToLower(name))
 }
 
-// editDistance counts the insertions, deletions, replacements and swaps of neighbours that turn a into b.
+// editDistance counts the insertions, deletions, replacements and swaps of neighbours from a to b.
 func editDistance(a, b string) int {
 	var rows [3][longestName + 1]int
 	if len(a) > longestName || len(b) > longestName {

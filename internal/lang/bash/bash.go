@@ -3,7 +3,7 @@ package bash
 
 import "github.com/glovebox-dev/glovebox/sandbox"
 
-// Language is Bash. A script reads no start-up files, so no option is needed to keep them away.
+// Language is Bash. Scripts read no start-up files, so it needs no options.
 var Language = sandbox.Language{
 	Name:       "bash",
 	Title:      "Bash",

@@ -7,16 +7,16 @@ import (
 	"github.com/glovebox-dev/glovebox/sandbox"
 )
 
-// errorLine is how Bash begins its own messages: "PATH: line N: ", then often the word it is about.
+// errorLine is the start of Bash's own messages: "PATH: line N: ", often followed by the subject.
 var errorLine = trace.Pattern(`^([^:]+): line (\d+): (.+)$`)
 
 const (
 	syntaxName  = "syntax error"
 	otherName   = "error"
-	maxFollowUp = 3 // messages of Bash that belong to one error, such as the offending line after a syntax error
+	maxFollowUp = 3 // further messages of one error, such as the source line of a syntax error
 )
 
-// complaints are the ends of Bash's messages that name what went wrong; before them stands the word it is about.
+// complaints are the ends of Bash's messages that name the error. The subject precedes them.
 var complaints = []string{
 	"command not found", "unbound variable", "No such file or directory", "Permission denied", "Is a directory",
 	"bad substitution", "readonly variable", "ambiguous redirect", "division by 0", "not a valid identifier",
@@ -25,8 +25,8 @@ var complaints = []string{
 	"Resource temporarily unavailable", "No space left on device",
 }
 
-// ParseError finds the shell's own last message in the end of stderr, or returns nil. The name is what went wrong ("command not
-// found", "syntax error"), the value what it is about. Messages of the commands that a script runs are not the shell's.
+// ParseError finds the shell's own last message at the end of stderr, or returns nil. The name is the error ("command not found",
+// "syntax error"), the value its subject. It ignores messages of commands.
 func ParseError(stderr []byte) *sandbox.Exception {
 	lines := trace.Lines(stderr)
 	if len(lines) == 0 {
@@ -37,7 +37,7 @@ func ParseError(stderr []byte) *sandbox.Exception {
 	if m == nil || strings.HasPrefix(m[3], "warning: ") {
 		return nil
 	}
-	// A syntax error is told in one line and shown in the next; an unclosed quote is told twice.
+	// A syntax error has a second line with its source; an unclosed quote has two messages.
 	for i := at - 1; i >= 0 && i >= at-maxFollowUp; i-- {
 		before := errorLine().FindStringSubmatch(lines[i])
 		if before == nil || before[1] != m[1] || !isSyntax(before[3]) {

@@ -7,7 +7,7 @@ import (
 	"github.com/glovebox-dev/glovebox/internal/lang/trace"
 )
 
-// What Bash 5.2 printed for small scripts.
+// Output of Bash 5.2 for small scripts.
 var errorTests = []struct{ stderr, wantName, want string }{
 	{"m.sh: line 1: foo: command not found\n", "command not found", "foo"},
 	{"m.sh: line 2: x: unbound variable\n", "unbound variable", "x"},

@@ -2,7 +2,7 @@ package bash
 
 import _ "embed"
 
-// inventory prints the JSON that sandbox.Language.Inventory speaks of.
+// inventory is sandbox.Language.Inventory.
 //
 //go:embed inventory.sh
 var inventory string

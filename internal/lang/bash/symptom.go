@@ -5,12 +5,12 @@ import (
 	"github.com/glovebox-dev/glovebox/sandbox"
 )
 
-// symptoms are those of Bash, of the Debian shell that is /bin/sh, and of apt.
+// symptoms are those of Bash, of Debian's /bin/sh, and of apt.
 var symptoms = []trace.Symptom{
 	{Pattern: trace.Pattern(`(?m)^E: .*(?:/var/lib/(?:dpkg|apt)/|are you root\?|Unable to locate package)`), Hint: sandbox.Hint{Code: sandbox.HintNoInstall, Name: "apt"}},
 	{Pattern: trace.Pattern(`(?m): ([^\s:]+): (?:command )?not found$`), Hint: sandbox.Hint{Code: sandbox.HintNoCommand}},
 	{Pattern: trace.Pattern(`fork: retry`), Hint: sandbox.Hint{Code: sandbox.HintLimit, Limit: sandbox.LimitPids}},
 }
 
-// Diagnose says what a failed script, or a shell that another program started, ran into.
+// Diagnose finds likely causes in the output of a failed script, or of a shell in another program.
 func Diagnose(output string) []sandbox.Hint { return trace.Diagnose(symptoms, output) }

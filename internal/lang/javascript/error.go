@@ -7,11 +7,11 @@ import (
 	"github.com/glovebox-dev/glovebox/sandbox"
 )
 
-// Names of exceptions that carry none themselves.
+// Names of exceptions without one.
 const (
 	thrownValue  = "Uncaught"                    // throw 1
 	rejectedName = "UnhandledPromiseRejection"   // Promise.reject(1)
-	traceHint    = "(Use `node --trace-uncaught" // what Node adds below a thrown value
+	traceHint    = "(Use `node --trace-uncaught" // Node adds it below a thrown value
 )
 
 var (
@@ -23,9 +23,9 @@ var (
 	errorLine = trace.Pattern(`^\[?(?:Uncaught )?([\pL_$][\pL\pN_.$]*)(?: \[[\pL\pN_$]+\])?(?:: ?(.*))?$`)
 )
 
-// ParseError finds the uncaught exception in the end of stderr, or returns nil. Node prints the place, the source line, a
-// marker of carets, the error as it inspects it, and its own version. Where there is no marker, an error that the program
-// itself printed with its stack at the very end (console.error(err); process.exit(1)) is taken.
+// ParseError finds the uncaught exception at the end of stderr, or returns nil. Node prints the place, the source line, a marker of
+// carets, the inspected error, and its own version. Without a marker, it takes an error with a stack that the program itself printed last
+// (console.error(err); process.exit(1)).
 func ParseError(stderr []byte) *sandbox.Exception {
 	lines := trace.Lines(stderr)
 	crashed := len(lines) > 0 && versionLine().MatchString(lines[len(lines)-1])
@@ -42,7 +42,7 @@ func ParseError(stderr []byte) *sandbox.Exception {
 	return parsePrinted(lines, crashed)
 }
 
-// parseCrash reads the error below the marker at lines[at].
+// parseCrash parses the error below the marker at lines[at].
 func parseCrash(lines []string, at int) *sandbox.Exception {
 	start := at
 	for i := at - 1; i >= 0 && i >= at-2; i-- {
@@ -60,7 +60,7 @@ func parseCrash(lines []string, at int) *sandbox.Exception {
 	return parseError(lines[start:], body-start, thrownValue)
 }
 
-// parsePrinted reads an error at the end of the output: its first line stands above the first of the last frames.
+// parsePrinted parses an error at the end of the output. Its first line precedes the last group of frames.
 func parsePrinted(lines []string, crashed bool) *sandbox.Exception {
 	last := len(lines) - 1
 	for last >= 0 && !frameLine().MatchString(lines[last]) {
@@ -83,16 +83,15 @@ func parsePrinted(lines []string, crashed bool) *sandbox.Exception {
 	return nil
 }
 
-// maxStack bounds the lines between the last frame of an error and its first line.
+// maxStack limits the lines from the first line of an error to its last frame.
 const maxStack = 200
 
-// belongsToStack says whether a line may stand among or below the frames: the properties of the error, and its causes.
+// belongsToStack reports whether a line may be among or below the frames: properties and causes of the error.
 func belongsToStack(line string) bool {
 	return strings.HasPrefix(line, "  ") || line == "}" || line == ""
 }
 
-// parseError reads the error whose first line is block[at]. Where that is not an error but a value that was thrown, fallback is
-// its name.
+// parseError parses the error whose first line is block[at]. fallback names a thrown value that is not an error.
 func parseError(block []string, at int, fallback string) *sandbox.Exception {
 	end := at + 1
 	for end < len(block) && !frameLine().MatchString(block[end]) && !strings.HasPrefix(block[end], traceHint) {

@@ -10,7 +10,7 @@ import (
 
 const frames = "    at Object.<anonymous> (/w/a.js:1:7)\n    at node:internal/main/run_main_module:28:49"
 
-// What Node 18 and 20 printed for small programs, with fewer frames.
+// Output of Node 18 and 20 for small programs, with fewer frames.
 var errorTests = []struct {
 	name, stderr   string
 	wantName, want string

@@ -1,4 +1,4 @@
-// Prints the version and the packages that require finds from anywhere: those of NODE_PATH, of Node's own folders and of npm -g.
+// Prints the version and the packages that require finds anywhere: in NODE_PATH, in Node's own folders and from npm -g.
 const fs = require("fs"), path = require("path");
 const found = new Map();
 const add = (folder, name) => {

@@ -1,4 +1,4 @@
-// Package javascript is JavaScript, run by Node, as a language of Glovebox.
+// Package javascript is JavaScript on Node as a language of Glovebox.
 package javascript
 
 import "github.com/glovebox-dev/glovebox/sandbox"
@@ -7,11 +7,11 @@ const (
 	scriptFile = "main.js"
 	moduleFile = "main.mjs"
 
-	noTypeScript = "TypeScript is not run; send JavaScript"
+	noTypeScript = "TypeScript is not supported; send JavaScript"
 )
 
-// Language is JavaScript. Code without a file name is a CommonJS script or a module by what it says; a name that ends in .cjs
-// or .mjs decides by itself. Node writes to pipes at once, so nothing that was printed is lost when it is killed.
+// Language is JavaScript. The content of code without a file name decides whether it is a CommonJS script or a module; otherwise the
+// extension .cjs or .mjs does. Node writes to pipes at once, so a killed program loses no output.
 var Language = sandbox.Language{
 	Name:       "javascript",
 	Title:      "JavaScript (Node)",
@@ -30,7 +30,7 @@ var Language = sandbox.Language{
 	},
 	Installers: []string{"npm", "npx", "yarn", "pnpm"},
 	Instead:    map[string]string{"typescript": noTypeScript, "ts": noTypeScript, "tsx": noTypeScript, "mts": noTypeScript, "cts": noTypeScript},
-	// Without these npm tries each server three times, for more than a minute; with them it gives up after two seconds.
+	// Otherwise npm tries each server three times, for more than a minute; with these it gives up after two seconds.
 	Offline:    []string{"npm_config_fetch_retries=0", "npm_config_audit=false", "npm_config_fund=false", "npm_config_update_notifier=false"},
 	ModulePath: "NODE_PATH",
 	ParseError: ParseError,

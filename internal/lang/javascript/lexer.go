@@ -2,33 +2,33 @@ package javascript
 
 import "bytes"
 
-// token is a word (an identifier, a keyword, a number) or a piece of punctuation. Strings, pieces of templates and patterns
-// are tokens without text.
+// token is a word (identifier, keyword, number) or punctuation. Strings, pieces of templates and regular expressions are tokens without
+// text.
 type token struct {
 	text    string
 	word    bool
 	newline bool // it is the first on its line
 }
 
-// is says whether the token is that piece of punctuation.
+// is reports whether the token is that punctuation.
 func (t token) is(text string) bool { return !t.word && t.text == text }
 
-// continues says whether a token at the start of a line goes on with the expression of the line before.
+// continues reports whether a token at the start of a line continues the expression of the previous line.
 func (t token) continues() bool {
 	return !t.word && t.text != "" && !t.is("{") && !t.is("}") && !t.is(";")
 }
 
-// lexer reads the tokens of JavaScript as far as IsModule needs them: comments, and what stands in strings, templates and
-// patterns, are passed over. An expression in a template stands between the tokens "${" and "}".
+// lexer reads the tokens that IsModule needs. It skips comments and the contents of strings, templates and regular expressions. An
+// expression in a template is between the tokens "${" and "}".
 type lexer struct {
 	src       []byte
 	pos       int
 	token     token
-	templates []int // for each template whose expression is open, the braces that are open within that
-	resume    bool  // the text of a template goes on here
+	templates []int // for each template with an open expression, the open braces in it
+	resume    bool  // the text of a template continues here
 }
 
-// next reads one token into l.token and says whether there was one.
+// next reads one token into l.token and reports whether there was one.
 func (l *lexer) next() bool {
 	before := l.token
 	l.token = token{}
@@ -79,7 +79,7 @@ func (l *lexer) punctuation(c byte) {
 	}
 }
 
-// template passes over the text of a template, up to its end or to the next expression in it.
+// template skips the text of a template up to its end or its next expression.
 func (l *lexer) template() {
 	l.resume = false
 	for l.pos < len(l.src) {
@@ -100,7 +100,7 @@ func (l *lexer) template() {
 	}
 }
 
-// skipSpace passes over blanks and comments and says whether the next token is the first on its line.
+// skipSpace skips blanks and comments and reports whether the next token is the first on its line.
 func (l *lexer) skipSpace() (newline bool) {
 	newline = l.pos == 0
 	if newline && bytes.HasPrefix(l.src, []byte("#!")) {
@@ -136,7 +136,7 @@ func (l *lexer) skipLine() {
 	}
 }
 
-// skipString passes over a string. A line's end ends it too: it is not closed, and Node will say so.
+// skipString skips a string. The end of the line ends it too: Node will report that.
 func (l *lexer) skipString(quote byte) {
 	for l.pos++; l.pos < len(l.src); l.pos++ {
 		switch l.src[l.pos] {
@@ -151,7 +151,7 @@ func (l *lexer) skipString(quote byte) {
 	}
 }
 
-// skipPattern passes over a regular expression, in whose classes a slash stands for itself.
+// skipPattern skips a regular expression. In a class, a slash is literal.
 func (l *lexer) skipPattern() {
 	class := false
 	for l.pos++; l.pos < len(l.src); l.pos++ {
@@ -171,7 +171,7 @@ func (l *lexer) skipPattern() {
 	}
 }
 
-// patternMayFollow says whether a slash after this token begins a pattern and not a division.
+// patternMayFollow reports whether a slash after this token begins a regular expression, not a division.
 func patternMayFollow(t token) bool {
 	if !t.word {
 		return t.text != "" && !t.is(")") && !t.is("]")

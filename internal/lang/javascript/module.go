@@ -2,8 +2,8 @@ package javascript
 
 import "bytes"
 
-// IsModule says whether code must be run as a module: it imports or exports at its top level, or awaits there and uses nothing
-// of CommonJS. It reads words and punctuation, not grammar; where it errs, Node's own message about modules tells the rest.
+// IsModule reports whether code must run as a module: it imports or exports at its top level, or awaits there and uses nothing of
+// CommonJS. It reads tokens, not grammar; if it errs, Node's message about modules explains the rest.
 func IsModule(code []byte) bool {
 	if !bytes.Contains(code, []byte("import")) && !bytes.Contains(code, []byte("export")) && !bytes.Contains(code, []byte("await")) {
 		return false
@@ -21,28 +21,28 @@ func IsModule(code []byte) bool {
 	return s.awaits && !s.commonJS
 }
 
-// maxScopes bounds the depth of brackets that is read; deeper code is taken for a script.
+// maxScopes limits the depth of brackets; deeper code is taken for a script.
 const maxScopes = 1024
 
 // scope is an open bracket, or the outermost level.
 type scope struct {
-	function bool // what is in it lies in the body of a function
-	control  bool // it is the parentheses of if, for, while, switch, catch or with
-	arrow    bool // the body of an arrow function, one without braces, is open in it
+	function bool // it is in the body of a function
+	control  bool // the parentheses of if, for, while, switch, catch or with
+	arrow    bool // the body of an arrow function without braces is open in it
 }
 
 type scanner struct {
 	scopes   []scope
-	closed   scope // the bracket that was closed last
-	last     token // the one before this
-	started  bool  // there was a token before this
-	imported bool  // the token before this was "import"
-	starts   bool  // that one began a statement of the outermost level
+	closed   scope // the last closed bracket
+	last     token // the previous token
+	started  bool  // there is a previous token
+	imported bool  // the previous token is "import"
+	starts   bool  // which began a statement at the outermost level
 	awaits   bool
 	commonJS bool
 }
 
-// take reads one token and says whether it proves a module.
+// take reads one token and reports whether it proves a module.
 func (s *scanner) take(t token) bool {
 	top := &s.scopes[len(s.scopes)-1]
 	if t.newline && top.arrow && !s.last.is("=>") && !t.continues() {

@@ -51,7 +51,7 @@ var moduleTests = []struct {
 	{"(async () => { for (const x of y) { await z(x) } })()", false},
 	{"(async function () { await x })()", false},
 	{"const s = `${(async () => { await x })()} await`; f(s)", false},
-	{"const fs = require('fs')\nawait f()", false}, // neither works, and Node says why
+	{"const fs = require('fs')\nawait f()", false}, // neither works, and Node reports why
 	{"const r = /import x/; f(r)", false},
 	{"x = 'it\\'s'\n// don't import\nf('export')", false},
 }

@@ -21,5 +21,5 @@ var symptoms = []trace.Symptom{
 	{Pattern: trace.Pattern(`ENOENT: no such file or directory, \w+ '([^'\n]+)'`), Hint: sandbox.Hint{Code: sandbox.HintMissingFile}},
 }
 
-// Diagnose says what a failed program of Node ran into.
+// Diagnose finds likely causes in the output of a failed Node program.
 func Diagnose(output string) []sandbox.Hint { return trace.Diagnose(symptoms, output) }

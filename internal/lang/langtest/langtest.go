@@ -1,20 +1,20 @@
-// Package langtest is the suite that every language passes on every engine.
+// Package langtest is the test suite of every language on every engine.
 //
 // A case is one text archive below testdata/LANGUAGE. Its comment holds lines "KEY: VALUE", its files what goes in and what must
 // come out:
 //
-//	doc: why the case is there
-//	file: main.cjs         the name of the code; absent is the language's own choice
+//	doc: why the case exists
+//	file: main.cjs         the name of the code; absent is the language's default
 //	args: one two          arguments of the program
 //	exit: 3                exit code; absent is 0
 //	exception: ValueError  name of the exception; absent is none
 //	value: bad input       value of the exception, in full
-//	hint: no_module nope   code of a hint that it must bring about, and the name in it
+//	hint: no_module nope   code of an expected hint, and the name in it
 //
 //	-- code --             the program
 //	-- stdin --            what it reads
 //	-- stdout --           what it must print, exactly
-//	-- stderr --           text that its stderr must hold
+//	-- stderr --           text that its stderr must contain
 //	-- any/other.name --   a file in the workspace
 package langtest
 
@@ -38,7 +38,7 @@ var testdata embed.FS
 // RunFunc executes one request in a fresh sandbox.
 type RunFunc func(context.Context, sandbox.Request) (*sandbox.Result, error)
 
-// Run checks one language: its probe, and every case of its folder.
+// Run tests one language: its probe, and every case of its folder.
 func Run(t *testing.T, run RunFunc, lang sandbox.Language) {
 	t.Run(lang.Name+"/probe", func(t *testing.T) {
 		c := testCase{code: lang.Probe, stdout: "42\n", checkStdout: true}

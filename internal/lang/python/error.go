@@ -12,22 +12,21 @@ const (
 	groupHeader = "  + Exception Group Traceback (most recent call last):"
 )
 
-// What CPython prints between two exceptions of a chain.
+// CPython's text between two exceptions of a chain.
 const (
 	causeText   = "The above exception was the direct cause of the following exception:"
 	contextText = "During handling of the above exception, another exception occurred:"
 )
 
 var (
-	// exceptionLine is "module.Class: value" or "Class" alone; local classes have "<locals>" in their names.
+	// exceptionLine is "module.Class: value" or "Class"; names of local classes contain "<locals>".
 	exceptionLine = trace.Pattern(`^([\pL_][\pL\pN_.<>]*)(?:: ?(.*))?$`)
 	syntaxLine    = trace.Pattern(`^(SyntaxError|IndentationError|TabError): (.*)$`)
 	fileLine      = trace.Pattern(`^  File ".*", line \d+$`)
 )
 
-// ParseError finds the uncaught exception in the end of stderr, or returns nil. It reads what CPython prints: tracebacks,
-// chained ones, exception groups, and syntax errors of the program itself, which have no header. A SystemExit with a message
-// prints the message only, and is no exception.
+// ParseError finds the uncaught exception at the end of stderr, or returns nil. It parses CPython's tracebacks, chained ones, exception
+// groups, and syntax errors of the program itself, which have no header. A SystemExit prints only its message, and is no exception.
 func ParseError(stderr []byte) *sandbox.Exception {
 	lines := trace.Lines(stderr)
 	for i := len(lines) - 1; i >= 0; i-- {
@@ -45,7 +44,7 @@ func ParseError(stderr []byte) *sandbox.Exception {
 	return nil
 }
 
-// parseTraceback reads the traceback whose header is at lines[at]: indented frames, then the exception.
+// parseTraceback parses the traceback whose header is at lines[at]: indented frames, then the exception.
 func parseTraceback(lines []string, at int) *sandbox.Exception {
 	i := at + 1
 	for i < len(lines) && strings.HasPrefix(lines[i], "  ") {
@@ -63,8 +62,7 @@ func parseTraceback(lines []string, at int) *sandbox.Exception {
 	return trace.Exception(m[1], value, lines[chainStart(lines, at):end])
 }
 
-// valueEnd returns the end of a value of several lines. It goes on to the end of stderr, but for what the interpreter says
-// when it shuts down.
+// valueEnd returns the end of a value of several lines: the end of stderr, without the interpreter's messages at its shutdown.
 func valueEnd(lines []string, from int) int {
 	for i := from; i < len(lines); i++ {
 		if strings.HasPrefix(lines[i], "Exception ignored in") || strings.HasPrefix(lines[i], "sys:1: ") {
@@ -74,7 +72,7 @@ func valueEnd(lines []string, from int) int {
 	return len(lines)
 }
 
-// chainStart returns the header of the first exception of the chain that ends with the one whose header is at lines[at].
+// chainStart returns the first header of the chain of exceptions that ends with the header at lines[at].
 func chainStart(lines []string, at int) int {
 	for at >= 3 && lines[at-1] == "" && (lines[at-2] == causeText || lines[at-2] == contextText) {
 		i := at - 3
@@ -89,7 +87,7 @@ func chainStart(lines []string, at int) int {
 	return at
 }
 
-// parseGroup reads an exception group, whose lines stand behind "  | ". The exceptions within it are part of its traceback.
+// parseGroup parses an exception group, whose lines begin with "  | ". Its inner exceptions are part of its traceback.
 func parseGroup(lines []string, at int) *sandbox.Exception {
 	const bar = "  | "
 	i := at + 1
@@ -110,10 +108,10 @@ func parseGroup(lines []string, at int) *sandbox.Exception {
 	return trace.Exception(m[1], value, lines[chainStart(lines, at):])
 }
 
-// parseSyntax reads a syntax error of the program itself: the file and the line, the source and a marker, then the error at
-// lines[at]. Some have the error alone.
+// parseSyntax parses a syntax error of the program itself: file and line, source and marker, then the error at lines[at]. Some have only
+// the error.
 func parseSyntax(lines []string, at int) *sandbox.Exception {
-	const most = 4 // the lines above the error: the file, the source, a marker, and one to spare
+	const most = 4 // lines above the error: file, source, marker, and one spare
 	m := syntaxLine().FindStringSubmatch(lines[at])
 	for i := at - 1; i >= 0 && i >= at-most; i-- {
 		if lines[i] == header {

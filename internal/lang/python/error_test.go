@@ -8,7 +8,7 @@ import (
 	"github.com/glovebox-dev/glovebox/internal/lang/trace"
 )
 
-// What CPython 3.11 printed for each program, shortened.
+// Output of CPython 3.11 for each program, shortened.
 var errorTests = []struct {
 	name, stderr       string
 	wantName, want     string

@@ -2,7 +2,7 @@ package python
 
 import _ "embed"
 
-// inventory prints the JSON that sandbox.Language.Inventory speaks of.
+// inventory is sandbox.Language.Inventory.
 //
 //go:embed inventory.py
 var inventory string

@@ -1,5 +1,5 @@
-# Prints the version, whether the standard library is whole enough to be called that, and what can be imported beside it, by the names that
-# import statements use. Anything may be broken in a root file system, so each distribution is read for itself.
+# Prints the version, whether the standard library is installed, and what else can be imported, by the names in import statements. A root
+# file system may be broken, so each distribution is read separately.
 import importlib.metadata, importlib.util, json, platform
 
 modules = {}

@@ -5,15 +5,14 @@ import "github.com/glovebox-dev/glovebox/sandbox"
 
 // Language is Python 3.
 //
-// The interpreter is started with -u and nothing else:
+// The interpreter gets only the option -u:
 //
-//   - Without -u, up to 8 KiB of what the program printed sit in its own memory when a time-out or the memory limit ends it, and
-//     are lost just when they would explain what happened. Unbuffered, a print costs 4 microseconds instead of 0.3, measured
-//     with 100,000 of them into a pipe; start-up is the same. Buffering by lines would cost 1.6 microseconds, but no option or
-//     variable asks for it, and code of ours run first would show in tracebacks and in __main__. A program that prints much can
-//     call sys.stdout.reconfigure(write_through=False, line_buffering=True) itself.
-//   - -S would save 2.4 of 8.5 ms, but takes exit(), quit() and the system's dist-packages (numpy) away.
-//   - -I and -P would hide modules that were sent along with the code, and save nothing.
+//   - Without -u, a program killed by a timeout or the memory limit loses up to 8 KiB of buffered output, just when it would explain the
+//     end. Unbuffered, a print costs 4 microseconds instead of 0.3, measured with 100,000 of them into a pipe; start-up is the same. Line
+//     buffering would cost 1.6 microseconds, but has no option or variable, and code of ours would show in tracebacks and in __main__. A
+//     program that prints much can call sys.stdout.reconfigure(write_through=False, line_buffering=True).
+//   - -S would save 2.4 of 8.5 ms, but removes exit(), quit() and the system's dist-packages (numpy).
+//   - -I and -P would hide modules sent with the code, and save nothing.
 var Language = sandbox.Language{
 	Name:       "python",
 	Title:      "Python 3",
@@ -25,7 +24,7 @@ var Language = sandbox.Language{
 		return []string{program, "-u", path}
 	},
 	Installers: []string{"pip", "pip3", "conda", "uv", "poetry"},
-	// Without these pip tries each server five times, for 8 seconds; with them it gives up after one, most of which is its own start.
+	// Otherwise pip tries each server five times, for 8 seconds; with these it gives up after one second, mostly its own start.
 	Offline:    []string{"PIP_RETRIES=0", "PIP_NO_INPUT=1", "PIP_DISABLE_PIP_VERSION_CHECK=1"},
 	ModulePath: "PYTHONPATH",
 	ParseError: ParseError,

@@ -5,7 +5,7 @@ import (
 	"github.com/glovebox-dev/glovebox/sandbox"
 )
 
-// symptoms are those of CPython 3 and of pip. _execute_child is where subprocess raises the error of execve.
+// symptoms are those of CPython 3 and of pip. subprocess raises execve's error in _execute_child.
 var symptoms = []trace.Symptom{
 	{Pattern: trace.Pattern(`externally-managed-environment|No matching distribution found for`), Hint: sandbox.Hint{Code: sandbox.HintNoInstall, Name: "pip"}},
 	{Pattern: trace.Pattern(`(?m)^ModuleNotFoundError: No module named '([^']+)'|^ImportError: cannot import name`), Hint: sandbox.Hint{Code: sandbox.HintNoModule}},
@@ -20,5 +20,5 @@ var symptoms = []trace.Symptom{
 	{Pattern: trace.Pattern(`(?m)^FileNotFoundError: \[Errno 2\] No such file or directory: '([^'\n]+)'`), Hint: sandbox.Hint{Code: sandbox.HintMissingFile}},
 }
 
-// Diagnose says what a failed Python program ran into.
+// Diagnose finds likely causes in the output of a failed Python program.
 func Diagnose(output string) []sandbox.Hint { return trace.Diagnose(symptoms, output) }

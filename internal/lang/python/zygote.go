@@ -6,13 +6,13 @@ import (
 	"github.com/glovebox-dev/glovebox/sandbox"
 )
 
-// zygote is executed with all rights over sandboxes that are not in use yet, so it is as much part of the walls as Go code is.
+// zygote runs with full rights over unused sandboxes, so isolation depends on it as on Go code.
 //
 //go:embed zygote.py
 var zygote string
 
-// What of the environment is read before the program begins: by the interpreter, by its memory allocator and by the dynamic linker; the
-// locale, which says how text is encoded; the time zone; where modules of the user lie, and the interpreter itself.
+// Variables that are read before the program starts: by the interpreter, its memory allocator and the dynamic linker; for the locale (the
+// text encoding), the time zone, and the places of user modules and of the interpreter.
 var readAtStart = []string{"PYTHON", "LD_", "GLIBC_", "MALLOC_", "LC_", "LANG", "TZ", "HOME", "PATH"}
 
 const zygoteDir = "/run/glovebox"
@@ -22,7 +22,7 @@ var warm = &sandbox.Zygote{
 	Script: zygote,
 	Env: []string{
 		"PYTHONPATH=" + zygoteDir,
-		// A fork would be left with an area of restartable sequences that the kernel no longer keeps (rseq(2)).
+		// A fork would keep an rseq area that is no longer registered with the kernel (rseq(2)).
 		"GLIBC_TUNABLES=glibc.pthread.rseq=0",
 	},
 	Sensitive: readAtStart,

@@ -1,4 +1,4 @@
-"""Makes of an interpreter that is just about to begin with its program a zygote: it waits here, and each process forked from it goes on.
+"""Turns an interpreter just before its program into a zygote: it waits here, and each process forked from it goes on.
 
 Python imports this in the place of sitecustomize, the last thing that it does before the program but for usercustomize. So a fork
 finds everything as it is where the interpreter was started for it alone: no frame, module or path of ours is left once it goes on.
@@ -14,11 +14,11 @@ The child between is the machine code beside this file (package fork, Entrance).
 import sys
 
 before, folders = set(sys.modules), set(sys.path_importer_cache)
-import ctypes  # after it was seen what is there
+import ctypes  # after the check for what exists
 
 
 def serve():
-    import _socket as socket  # without the layer above it, which is a quarter of what a fork would copy
+    import _socket as socket  # without the higher layer, a quarter of what a fork would copy
     import atexit
     import gc
     import os
@@ -26,11 +26,11 @@ def serve():
     import time
 
     CLONE_NEWUSER, CLONE_NEWPID, CLONE_INTO_CGROUP, SIGCHLD = 0x10000000, 0x20000000, 0x200000000, 17
-    ENTERED = 0xFFFFFFFF  # no process id is as high
+    ENTERED = 0xFFFFFFFF  # no process id is this high
     VFORK = 0x4100  # CLONE_VM and CLONE_VFORK
     NUMBERS = {"x86_64": (56, 1, 308, 9, 10, 435, 436), "aarch64": (220, 64, 268, 222, 226, 435, 436)}
     clone, write, setns, mmap, mprotect, clone3, close_range = NUMBERS[os.uname().machine]
-    libc = ctypes.PyDLL(None, use_errno=True)  # one thread: there is no lock to give up
+    libc = ctypes.PyDLL(None, use_errno=True)  # one thread: no lock to release
     syscall = libc.syscall
     syscall.restype = ctypes.c_long
     syscall.argtypes = [ctypes.c_long] * 7
@@ -81,7 +81,7 @@ def serve():
                 kept = result
 
     def refuse(channel, failure, entered):
-        """Answers with what failed, in words for the host, after 0 or, where something may be in the sandbox, ENTERED. It may have
+        """Reports a failure to the host, after 0 or, if a process may have entered the sandbox, ENTERED. The host may have
         gone meanwhile."""
         text = str(failure).encode()[:200]
         try:
@@ -90,12 +90,12 @@ def serve():
             pass
 
     def given_up(channel):
-        """Says whether who asked for a fork waits no longer. The sandbox may have a program of the user's then, and nobody may enter."""
-        poll = (ctypes.c_int * 2)(channel, 0)  # struct pollfd; that the other end was closed is told unasked
+        """Reports whether the requester no longer waits. The sandbox may then run a program of the user, and nothing may enter it."""
+        poll = (ctypes.c_int * 2)(channel, 0)  # struct pollfd; POLLHUP needs no request
         return libc.poll(poll, 1, 0) != 0
 
     def become(channel, stdout, stderr):
-        """Makes this process the sandbox's, and returns once its program is to begin."""
+        """Moves this process into the sandbox, and returns when its program may start."""
         null = os.open("/dev/null", os.O_RDONLY)
         os.dup2(null, 0)
         os.dup2(stdout, 1)
@@ -111,7 +111,7 @@ def serve():
         for entry in env:
             name, _, value = entry.partition(b"=")
             os.environb[name] = value
-        while os.getppid() != 1:  # which adopts its own children only; who forked us has nothing left to do but end
+        while os.getppid() != 1:  # pid 1 adopts only its own children; our parent is about to end
             time.sleep(0.0002)
         channel.sendall(struct.pack("<I", os.getpid()))
         if channel.recv(1) != b"!":
@@ -122,13 +122,13 @@ def serve():
         """Makes a function of machine code."""
         with open(file, "rb") as f:
             code = f.read()
-        page = must("mmap", mmap, 0, len(code), 3, 0x22, -1, 0)  # of its own, to be read and written
+        page = must("mmap", mmap, 0, len(code), 3, 0x22, -1, 0)  # private, readable and writable
         ctypes.memmove(page, code, len(code))
-        must("mprotect", mprotect, page, len(code), 5)  # now to be read and executed
+        must("mprotect", mprotect, page, len(code), 5)  # now readable and executable
         return ctypes.PYFUNCTYPE(ctypes.c_long, ctypes.c_void_p)(page)
 
     def enter(namespaces, grouped, pidfd, groups):
-        """Forks into the sandbox: returns 0 there, and here the id of the child between."""
+        """Forks into the sandbox: returns 0 there, and here the id of the intermediate child."""
         if grouped:
             request = (ctypes.c_uint64 * 11)(CLONE_INTO_CGROUP | VFORK, 0, 0, 0, SIGCHLD, 0, 0, 0, 0, 0, groups[0])
             rows = [clone3, ctypes.addressof(request), ctypes.sizeof(request), 0]
@@ -136,7 +136,7 @@ def serve():
             rows = [clone, VFORK | SIGCHLD, 0, 0]
         for task in groups[grouped:]:
             rows += [write, task, ctypes.addressof(zero), 1]
-        rows += [setns, pidfd, CLONE_NEWUSER, 0]  # in which it then has the capabilities to join the others
+        rows += [setns, pidfd, CLONE_NEWUSER, 0]  # it gives the capabilities to join the others
         rows += [setns, pidfd, namespaces, 0]
         rows += [-1, fork, 0, 0]
         rows = (ctypes.c_int64 * len(rows))(*rows)
@@ -151,19 +151,19 @@ def serve():
         return child
 
     def begin(channel, stdout, stderr):
-        """Returns in a fork when its program is to begin, with nothing left of what it was made from."""
+        """Returns in a fork when its program may start, with nothing left of the zygote."""
         try:
             become(channel, stdout, stderr)
         except BaseException as failure:
             try:
                 refuse(channel, failure, True)
             finally:
-                os._exit(1)  # whatever else happens, it does not go on
+                os._exit(1)  # never go on
 
-    keep = ctypes.pythonapi.Py_IncRef  # for good: what is kept is not taken apart at the end, which would touch all of its pages
+    keep = ctypes.pythonapi.Py_IncRef  # forever: freeing these at the end would touch all their pages
 
     def spare(modules, names):
-        """Takes away the modules that the interpreter started with. It is the last to be called before modules are taken apart."""
+        """Removes the modules that the interpreter started with. It is the last call before modules are freed."""
         for name in names:
             modules.pop(name, None)
 
@@ -180,11 +180,11 @@ def serve():
     gate.setblocking(True)
     room = socket.CMSG_LEN(16 * 4)
     os.environ.clear()
-    # The collector's marks are written into every object; frozen ones are left alone, in this process's pages, by all forks.
+    # The collector writes marks into every object. Forks leave frozen objects, and so shared pages, alone.
     gc.collect()
     gc.freeze()
     gc.disable()
-    for thing in sys.modules["__main__"], sys.modules["__main__"].__dict__:  # whose cycles, with functions, the end of a program frees
+    for thing in sys.modules["__main__"], sys.modules["__main__"].__dict__:  # the end of a program frees their cycles with functions
         ctypes.pythonapi.PyObject_GC_UnTrack(ctypes.py_object(thing))
         ctypes.pythonapi.PyObject_GC_Track(ctypes.py_object(thing))
     gate.sendall(b"!")
@@ -197,7 +197,7 @@ def serve():
         pidfd, channel, stdout, stderr, *groups = fds
         try:
             if len(groups) != grouped + tasks:
-                raise OSError("not all descriptors came")  # without those of its control groups nothing would bound it
+                raise OSError("not all descriptors came")  # without its control groups, it would have no limits
             if given_up(channel):
                 raise OSError("nobody waits")
             if libc.setns(pidfd, CLONE_NEWPID) < 0:
@@ -212,7 +212,7 @@ def serve():
             if status:
                 raise OSError(os.waitstatus_to_exitcode(status), "enter sandbox")
         except OSError as failure:
-            # Killed, it may have left its fork there before; what it fails at it fails at before that.
+            # Killed, it may have forked before; its own failures come before the fork.
             refuse(channel, failure, (failure.errno or 0) < 0)
         for fd in fds:
             os.close(fd)
@@ -224,7 +224,7 @@ try:
 except BaseException as failure:
     import os
 
-    # Never as if it were done: the interpreter would go on, and the program run where the zygote is.
+    # Never return normally: the interpreter would go on, and run the program outside of the sandbox.
     os.write(2, ("the zygote: %r" % failure).encode())
     os._exit(1)
 sys.path.remove(folder)
@@ -232,7 +232,7 @@ for name in set(sys.path_importer_cache) - folders | {folder}:
     sys.path_importer_cache.pop(name, None)
 for name in set(sys.modules) - before:
     if name != __name__:
-        # Kept for good, as it is not worth to be taken apart now.
+        # Kept, as it is not worth freeing now.
         ctypes.pythonapi.Py_IncRef(ctypes.py_object(sys.modules.pop(name)))
 del sys.modules[__name__]
-import sitecustomize  # that of the root, where it has one; what fails now fails as if it alone had been imported
+import sitecustomize  # the root's own, if any; its errors look as usual

@@ -6,14 +6,13 @@ import (
 	"github.com/glovebox-dev/glovebox/sandbox"
 )
 
-// Symptom is what programs print when they run into something that a sandbox has not. The first group of the pattern, if there is one, is the
-// name of the thing.
+// Symptom is the output of programs that miss something in a sandbox. The first group of the pattern, if any, is its name.
 type Symptom struct {
 	Pattern func() *regexp.Regexp
 	Hint    sandbox.Hint
 }
 
-// Diagnose returns the hints of the symptoms whose pattern is in the text, in their order, each with the last name that it has there.
+// Diagnose returns the hints of the symptoms in the text, in the order of symptoms, each with the last name in the text.
 func Diagnose(symptoms []Symptom, text string) []sandbox.Hint {
 	var hints []sandbox.Hint
 	for _, s := range symptoms {

@@ -1,5 +1,4 @@
-// Package trace holds what the error parsers of the languages share: the bounds on the hostile bytes that they read and on
-// what they hand back.
+// Package trace is what the error parsers of the languages share, such as limits for hostile bytes.
 package trace
 
 import (
@@ -9,8 +8,7 @@ import (
 	"github.com/glovebox-dev/glovebox/sandbox"
 )
 
-// Bounds of what is read and of what is handed back, in bytes. A program chooses its stderr, so the parsers look at the end
-// of it only, once, and copy no more than this.
+// Limits of input and output, in bytes. Programs control their stderr, so parsers read only its end, once, and copy no more than this.
 const (
 	MaxInput     = 64 << 10
 	MaxName      = 256
@@ -18,8 +16,8 @@ const (
 	MaxTraceback = 32 << 10
 )
 
-// Lines returns the lines of the end of stderr, at most MaxInput bytes of it, without line ends and without blank lines at
-// the end. A line that the bound would cut in two is left out.
+// Lines returns the lines of the last MaxInput bytes of stderr, without line ends and final blank lines. It drops a line that the limit
+// cuts.
 func Lines(stderr []byte) []string {
 	if len(stderr) > MaxInput {
 		stderr = stderr[len(stderr)-MaxInput:]
@@ -36,8 +34,8 @@ func Lines(stderr []byte) []string {
 	return lines
 }
 
-// Exception joins the parts of an exception and cuts each to its bound: names and values keep their beginning, tracebacks
-// their end, where the error is.
+// Exception joins the parts of an exception and cuts each to its limit: names and values keep their start, tracebacks their end, where
+// the error is.
 func Exception(name string, value, traceback []string) *sandbox.Exception {
 	text := strings.Join(traceback, "\n")
 	if len(text) > MaxTraceback {
