@@ -13,7 +13,7 @@ import (
 	"github.com/glovebox-dev/glovebox/sandbox"
 )
 
-// TestAdmissionOrder: whoever waits longer is served first, and one who leaves the queue is passed over.
+// TestAdmissionOrder: the longest waiter is served first; one that leaves the queue is skipped.
 func TestAdmissionOrder(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := newAdmission(1, 8, time.Hour)
@@ -58,7 +58,7 @@ func TestAdmissionOrder(t *testing.T) {
 	})
 }
 
-// TestAdmissionBusy: over the queue's bound a caller is refused at once, with a time to come back that grows with the load.
+// TestAdmissionBusy: past the limit of the queue, callers are refused at once, with a RetryAfter that grows with the load.
 func TestAdmissionBusy(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := newAdmission(2, 3, 10*time.Second)

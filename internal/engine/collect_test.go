@@ -34,7 +34,7 @@ func TestCollectBounds(t *testing.T) {
 	}
 }
 
-// TestCollectCounts: every file that was made is handed back, named as left out, or counted.
+// TestCollectCounts: every new file is returned, named as skipped, or counted.
 func TestCollectCounts(t *testing.T) {
 	rig := newRig(t, engine.Config{})
 	for _, made := range []int{1500, 5000} {
@@ -53,7 +53,7 @@ func TestCollectCounts(t *testing.T) {
 	}
 }
 
-// TestMissedFiles: the caller hears of patterns that match nothing, and of files where nothing is handed back from.
+// TestMissedFiles: hints report patterns that match nothing, and files in places from which nothing is returned.
 func TestMissedFiles(t *testing.T) {
 	rig := newRig(t, engine.Config{})
 	run := sh(`echo a > out.csv; echo b > same.txt`)
@@ -63,6 +63,6 @@ func TestMissedFiles(t *testing.T) {
 	}
 	run.Request.Return.Globs = []string{"**"}
 	if h := rig.run(t, run).Hints; h != nil {
-		t.Errorf("all were handed back: %+v", h)
+		t.Errorf("all were returned: %+v", h)
 	}
 }

@@ -54,14 +54,14 @@ func TestStatus(t *testing.T) {
 	}
 }
 
-// boundBox is a box of a backend that bounds no inodes and shares the disk out.
+// boundBox is a box of a backend that limits no inodes and divides the disk among places.
 type boundBox struct{ sandbox.Box }
 
 func (boundBox) Effective() sandbox.Policy {
 	return sandbox.Policy{Limits: sandbox.Limits{Inodes: sandbox.Unlimited}, Enforcers: map[sandbox.LimitName]string{sandbox.LimitDisk: "tmpfs sizes: half of it there"}}
 }
 
-// TestHints: every end that is not plain success is explained, with the value of the limit that it met and how to raise it.
+// TestHints: a hint explains every end but plain success, with the limit that it reached and how to raise it.
 func TestHints(t *testing.T) {
 	l := &live{box: boundBox{}, engine: &Engine{config: Config{Languages: lang.All(), Max: sandbox.Limits{Pids: 200}}}}
 	x := &execution{live: l, plan: &plan{Plan: Plan{Argv: []string{"cat"}, Spec: sandbox.Spec{Limits: sandbox.DefaultLimits, Commands: []string{"ls", "python3"},

@@ -168,7 +168,7 @@ func TestConfig(t *testing.T) {
 	}
 }
 
-// TestAuto: the strongest backend that stands is chosen; where none does, the error says why of each.
+// TestAuto chooses the strongest backend that is available; if there is none, the error says why for each.
 func TestAuto(t *testing.T) {
 	rig := newRig(t, engine.Config{})
 	stands := func(name string, kernel sandbox.Kernel, ready bool) sandbox.Backend {
@@ -220,7 +220,7 @@ type named struct {
 
 func (n *named) Name() string { return n.name }
 
-// TestUnknownBackend: a misspelt name is told which it likely means.
+// TestUnknownBackend: the error of a misspelt name suggests the likely one.
 func TestUnknownBackend(t *testing.T) {
 	rig := newRig(t, engine.Config{})
 	for name, want := range map[string]string{"Fake": "did you mean fake?", "atuo": "did you mean auto?", "podman": ""} {
@@ -232,7 +232,7 @@ func TestUnknownBackend(t *testing.T) {
 	}
 }
 
-// lacking is a backend that works, and keeps memory only for those who do not go without it.
+// lacking is a backend that works, and refuses runs that do not waive memory.
 type lacking struct{ *named }
 
 func (l lacking) Preflight(spec sandbox.Spec) ([]sandbox.LimitName, error) {
@@ -243,7 +243,7 @@ func (l lacking) Preflight(spec sandbox.Spec) ([]sandbox.LimitName, error) {
 	return lacks, &sandbox.Error{Kind: sandbox.Unsupported, Op: l.name + ": limit memory", Msg: "nothing keeps it", Fix: "of " + l.name, Unenforced: lacks}
 }
 
-// TestAutoAccepts: what a run accepts to go without lets Auto choose where it otherwise could not, and never changes a choice that it has.
+// TestAutoAccepts: a run's waivers let Auto choose if it otherwise could not, and never change its choice.
 func TestAutoAccepts(t *testing.T) {
 	rig := newRig(t, engine.Config{})
 	backend := func(name string, kernel sandbox.Kernel) *named {
@@ -287,7 +287,7 @@ type imaged struct{ *named }
 
 func (imaged) Features() []sandbox.Feature { return nil }
 
-// TestImageWithoutLanguage: where the root is an image, what helps against a missing interpreter is another image and nothing of the host's.
+// TestImageWithoutLanguage: in an image, the fix for a missing interpreter is another image, nothing of the host.
 func TestImageWithoutLanguage(t *testing.T) {
 	rig := newRig(t, engine.Config{})
 	absent := sandbox.Language{Name: "absent", FileName: "main.absent", Programs: []string{"no-such-interpreter"}, Fix: "install it", Image: "absent:1",

@@ -12,7 +12,7 @@ import (
 	"github.com/glovebox-dev/glovebox/sandbox"
 )
 
-// hanging is a backend whose probe asks something that never answers.
+// hanging is a backend whose probe never answers.
 type hanging struct{ sandbox.Backend }
 
 func (hanging) Name() string { return "hanging" }
@@ -25,7 +25,7 @@ func (hanging) Probe(ctx context.Context) (sandbox.Posture, error) {
 func (hanging) Recover(context.Context, []sandbox.ID) ([]sandbox.Box, error) { return nil, nil }
 func (hanging) Close() error                                                 { return nil }
 
-// TestProbeIsBounded: a backend that hangs is one that does not work here.
+// TestProbeIsBounded: a backend whose probe hangs does not work here.
 func TestProbeIsBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e, err := engine.New(engine.Config{Backends: []sandbox.Backend{hanging{}}})
@@ -59,7 +59,7 @@ func (b *asked) Probe(ctx context.Context) (sandbox.Posture, error) {
 	return sandbox.Posture{Backend: b.name, Kernel: b.kernel, Ready: true}, nil
 }
 
-// TestAutoIsNotChosenInHaste: a caller whose time is up while backends are asked does not choose a weaker one for all who come after.
+// TestAutoIsNotChosenInHaste: a caller whose time is up during the probe does not fix a weaker choice for later callers.
 func TestAutoIsNotChosenInHaste(t *testing.T) {
 	weak, strong := &asked{name: "weak", kernel: sandbox.KernelShared}, &asked{name: "strong", kernel: sandbox.KernelMachine}
 	strong.slow.Store(true)

@@ -14,8 +14,8 @@ import (
 
 // Linux alone has all of 127.0.0.0/8 from the start, so these tests have several clients there.
 
-// H04: headers and bodies that never end hold a connection, no slot, and each address has half of the connections. One more takes the place of
-// the oldest that has sent no whole header, or is closed where there is none.
+// H04: endless headers and bodies hold a connection but no slot, and each address gets half of the connections. One more replaces the
+// oldest without a whole header, or is closed if there is none.
 func TestHeldConnections(t *testing.T) {
 	r := newRig(t, engine.Config{}, httpd.Config{MaxConnections: 8})
 	const inHeader = "POST /v1/run HTTP/1.1\r\nHost: loc"

@@ -175,7 +175,7 @@ func TestIdleConnectionIsServed(t *testing.T) {
 	r.refused("POST", "/v1/run", "{", nil, 400)
 }
 
-// unbounded is a backend on a host where nothing bounds memory.
+// unbounded is a backend on a host that cannot limit memory.
 type unbounded struct{ sandbox.Backend }
 
 func (unbounded) Preflight(spec sandbox.Spec) ([]sandbox.LimitName, error) {
@@ -186,7 +186,7 @@ func (unbounded) Preflight(spec sandbox.Spec) ([]sandbox.LimitName, error) {
 	return lacking, &sandbox.Error{Kind: sandbox.Unsupported, Op: "limit memory", Msg: "nothing enforces it", Fix: "run as root", Unenforced: lacking}
 }
 
-// A server that would refuse whatever asks for nothing is not ready, and says why, unless its operator accepted that.
+// A server that would reject default requests is not ready, and reports why, unless its operator waived the limits.
 func TestReady(t *testing.T) {
 	backends := []sandbox.Backend{unbounded{backendtest.NewFake(t)}}
 	r := newRig(t, engine.Config{Backends: backends}, httpd.Config{})

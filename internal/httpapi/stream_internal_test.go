@@ -65,7 +65,7 @@ func FuzzStreamIsLossless(f *testing.F) {
 	})
 }
 
-// A silent program's client is told that it was accepted, and then now and then that it goes on.
+// The client of a silent program gets the first event, and then comments now and then.
 func TestSilentStream(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := httptest.NewRecorder()

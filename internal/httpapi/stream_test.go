@@ -68,7 +68,7 @@ type collected struct {
 	problem        *answer.Problem
 }
 
-// collect reads a whole stream; seen is told of each event as it comes.
+// collect reads a whole stream; seen gets each event as it arrives.
 func (r *rig) collect(body string, seen ...func(event)) *collected {
 	r.t.Helper()
 	req, _ := http.NewRequestWithContext(r.t.Context(), "POST", "http://"+r.addr+"/v1/run", strings.NewReader(body))
