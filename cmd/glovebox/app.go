@@ -12,25 +12,25 @@ import (
 	"github.com/glovebox-dev/glovebox/internal/backend"
 )
 
-// Main is the whole program with all that it touches of the world, so that tests can run it in their own process.
+// Main is the whole program and its surroundings, so that tests can run it in their own process.
 type Main struct {
 	Stdin          *os.File
 	Stdout, Stderr io.Writer
 	LookupEnv      func(name string) (string, bool)
 	Environ        func() []string
 
-	// Interrupts ends what runs: the first in order, with the sandbox; the second at once, by Exit. May be nil.
+	// Interrupts: the first ends the command and its sandbox in order, the second exits at once by Exit. May be nil.
 	Interrupts <-chan os.Signal
 	Exit       func(code int)
 
-	// Lack is what this host is to be taken to lack. It is for the test that forces every downgrade.
+	// Lack is what this host is assumed to lack, for the test of downgrades.
 	Lack []string
 
-	// Backends opens what sandboxes are made with; nil opens those of this system.
+	// Backends opens the backends; nil opens those of this system.
 	Backends func(backend.Options) (*backend.Set, error)
 }
 
-// The exit codes that are Glovebox's own. All others are those of the program that ran.
+// Glovebox's own exit codes. All others are the program's.
 const (
 	exitNotReady   = 1 // of doctor
 	exitNotBlocked = 1 // of verify
@@ -54,17 +54,17 @@ type app struct {
 
 	containers containerFlags
 
-	configured []string // flags that a variable or the configuration file has set
+	configured []string // flags set by a variable or the configuration file
 }
 
-// exitError ends the program with a code and without a word: all has been said.
+// exitError ends the program with a code and without a message.
 type exitError int
 
 func (e exitError) Error() string { return fmt.Sprint("exit code ", int(e)) }
 
 var errInterrupted = errors.New("interrupted")
 
-// Run runs one command line and returns its exit code. args do not hold the program's name.
+// Run runs one command line and returns its exit code. args exclude the program's name.
 func (m Main) Run(ctx context.Context, args []string) int {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -90,8 +90,7 @@ func (m Main) Run(ctx context.Context, args []string) int {
 	return exitFailure
 }
 
-// watchInterrupts ends the command at the first interrupt and the program at the second. The function that it returns ends
-// the watch.
+// watchInterrupts ends the command at the first interrupt and the program at the second. The returned function stops it.
 func (a *app) watchInterrupts() (stop func()) {
 	done := make(chan struct{})
 	var watch sync.WaitGroup
@@ -114,21 +113,21 @@ func (a *app) watchInterrupts() (stop func()) {
 	}
 }
 
-// note says something beside the result, unless the user wants quiet.
+// note prints a remark on stderr, unless --quiet.
 func (a *app) note(colour colour, format string, args ...any) {
 	if !a.quiet {
 		a.say(colour, "note: "+format, args...)
 	}
 }
 
-// warn says what is less than the user may expect, unless they want quiet.
+// warn prints a warning on stderr, unless --quiet.
 func (a *app) warn(format string, args ...any) {
 	if !a.quiet {
 		a.say(yellow, "warning: "+format, args...)
 	}
 }
 
-// logger writes what goes wrong behind the scenes to stderr, and with --verbose what goes right as well.
+// logger logs warnings to stderr, and with --verbose everything.
 func (a *app) logger() *slog.Logger {
 	level := slog.LevelWarn
 	switch {

@@ -23,7 +23,7 @@ func (b imaged) Features() []sandbox.Feature {
 }
 func (b imaged) Preflight(sandbox.Spec) ([]sandbox.LimitName, error) { return nil, b.broken }
 
-// TestImageChoosesBackend: whoever names an image and no backend gets the first that has images and works here.
+// TestImageChoosesBackend: an image without a backend gets the first backend with images that works here.
 func TestImageChoosesBackend(t *testing.T) {
 	down := &sandbox.Error{Kind: sandbox.Unavailable, Op: "one", Msg: "no engine answers", Fix: "start it"}
 	fake := backendtest.NewFake(t)
@@ -36,7 +36,7 @@ func TestImageChoosesBackend(t *testing.T) {
 		{nil, []sandbox.Backend{none, one, other}, "backend      other\n", ""},
 		{[]string{"--backend", "auto"}, []sandbox.Backend{none, one, other}, "backend      other\n", ""},
 		{[]string{"--backend", "none"}, []sandbox.Backend{none, one, other}, "", "fix: --backend one or --backend other\n"},
-		{nil, []sandbox.Backend{none, one}, "", "error: --image: no backend that has images works here: one: no engine answers\nfix: start it\n"},
+		{nil, []sandbox.Backend{none, one}, "", "error: --image: no backend with images works here: one: no engine answers\nfix: start it\n"},
 	} {
 		var out, errs bytes.Buffer
 		m := testApp(t).Main
@@ -49,7 +49,7 @@ func TestImageChoosesBackend(t *testing.T) {
 	}
 }
 
-// TestDoctorAutoFindsNone: where no backend can be used, doctor says so and why of each.
+// TestDoctorAutoFindsNone: if no backend is usable, doctor reports why for each.
 func TestDoctorAutoFindsNone(t *testing.T) {
 	var out bytes.Buffer
 	m := testApp(t).Main

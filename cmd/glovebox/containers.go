@@ -2,12 +2,12 @@ package main
 
 import "github.com/spf13/pflag"
 
-// containerFlags are those of every command that concern the backends whose sandboxes are an engine's containers.
+// containerFlags are the flags of every command for the docker and podman backends.
 type containerFlags struct {
 	image   string
 	runtime string
 
-	keepOut bool // no image is fetched: serve does not have its clients fill the host's disk
+	keepOut bool // pull no image: clients of serve must not fill the host's disk
 }
 
 func (f *containerFlags) add(flags *pflag.FlagSet) {

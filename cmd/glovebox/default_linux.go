@@ -1,4 +1,4 @@
 package main
 
-// defaultBackend is that of runs that name none.
+// defaultBackend is the backend of runs that name none.
 const defaultBackend = "native"

@@ -2,5 +2,5 @@
 
 package main
 
-// defaultBackend is that of runs that name none. The backends that need Linux are not there.
+// defaultBackend is the backend of runs that name none. This system lacks those that need Linux.
 const defaultBackend = "docker"

@@ -14,19 +14,19 @@ import (
 	"github.com/glovebox-dev/glovebox/sandbox"
 )
 
-// health is what doctor finds.
+// health is doctor's report.
 type health struct {
 	Ready      bool             `json:"ready"`
-	Backend    string           `json:"backend"`           // the one that the verdict and the languages are about
+	Backend    string           `json:"backend"`           // the backend of the verdict and the languages
 	Problem    *answer.Problem  `json:"problem,omitempty"` // why not ready
-	Unenforced []string         `json:"unenforced"`        // limits that are not enforced, as allowed
+	Unenforced []string         `json:"unenforced"`        // limits that are not enforced and were waived
 	Backends   []backendHealth  `json:"backends"`
 	Languages  []languageHealth `json:"languages"`
-	Auto       string           `json:"auto"` // the backend that auto comes to; "" where none can be used
+	Auto       string           `json:"auto"` // the backend that auto chooses; "" if none is usable
 
-	why error // not ready; nil where it is
+	why error // why not ready, or nil
 
-	Max map[string]string `json:"max"` // by limit, the most that serve lets a request ask for where no --max-... says another
+	Max map[string]string `json:"max"` // by limit, the default of serve's --max-...
 }
 
 type backendHealth struct {
@@ -39,7 +39,7 @@ type backendHealth struct {
 type languageHealth struct {
 	Name    string `json:"name"`
 	Title   string `json:"title"`
-	Program string `json:"program,omitempty"` // its path in the sandbox, and the version it says
+	Program string `json:"program,omitempty"` // its path in the sandbox, and its version
 	Works   bool   `json:"works"`
 	Why     string `json:"why,omitempty"`
 	Fix     string `json:"fix,omitempty"`
@@ -51,11 +51,11 @@ func (a *app) newDoctor() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "doctor",
 		Short: "Show which isolation this host can enforce, and the fix for what it cannot",
-		Long: `Doctor builds a sandbox and shows of each isolation layer whether it is enforced, what it rests on
-and the fix where it is not. Then it runs a small program in each language.
+		Long: `Doctor builds a sandbox and shows the state of each isolation layer, its basis, and the fix if it is
+not enforced. Then it runs a small program in each language.
 
-Exit code 0: the backend can make sandboxes with the default policy, or with what
---allow-unenforced or the configuration leaves of it; 1: it cannot.`,
+Exit code 0: the backend can make sandboxes with the default policy, except limits waived by
+--allow-unenforced or the configuration; 1: it cannot.`,
 		Example: "  glovebox doctor\n  glovebox doctor --json",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -93,7 +93,7 @@ func (a *app) examine(ctx context.Context, backend, root string, allowUnenforced
 			err = closeErr
 		}
 	}()
-	// That memory cannot be limited is shown above; the interpreters are there all the same.
+	// Languages work without a memory limit too.
 	spec := sandbox.Spec{AllowUnenforced: []string{string(sandbox.LimitMemory), string(sandbox.LimitCPUs)}}
 	if root != "" {
 		if spec.Root.Dir, err = a.existingDir("--root", root); err != nil {
@@ -120,7 +120,7 @@ func (a *app) examine(ctx context.Context, backend, root string, allowUnenforced
 		}
 		if p.Backend == h.Backend {
 			h.Ready, why = p.Usable(), cmp.Or(p.Err, p.Refusal)
-			possible = h.Ready || len(sandbox.UnenforcedOf(p.Refusal)) > 0 // languages run without the limits that are not enforced
+			possible = h.Ready || len(sandbox.UnenforcedOf(p.Refusal)) > 0 // languages work without those limits
 			h.Unenforced = append(h.Unenforced, namesOf(p.Without)...)
 		}
 		h.Backends = append(h.Backends, b)
@@ -133,7 +133,7 @@ func (a *app) examine(ctx context.Context, backend, root string, allowUnenforced
 	switch {
 	case h.Backend == "":
 		why = e.ProbeDefault(ctx).Err
-	case h.Ready && root != "" && !works: // whoever names a root wants to run something in it
+	case h.Ready && root != "" && !works: // a named root is meant to run something
 		h.Ready, why = false, &sandbox.Error{Kind: sandbox.Unsupported, Op: "--root", Msg: "no language works in this root file system"}
 	}
 	if !h.Ready && why != nil {
@@ -147,7 +147,7 @@ func (a *app) examine(ctx context.Context, backend, root string, allowUnenforced
 func tryLanguage(ctx context.Context, e *engine.Engine, l sandbox.Language, spec sandbox.Spec, possible bool) languageHealth {
 	h := languageHealth{Name: l.Name, Title: l.Title}
 	if !possible {
-		h.Why = "no sandbox can be made"
+		h.Why = "cannot make a sandbox"
 		return h
 	}
 	h.Program = programOf(ctx, e, l, spec)
@@ -163,8 +163,7 @@ func tryLanguage(ctx context.Context, e *engine.Engine, l sandbox.Language, spec
 	return h
 }
 
-// programOf asks which program speaks the language in a sandbox, and its version: those of the user's own PATH may be others. It is "" where
-// that cannot be told.
+// programOf returns the language's program in a sandbox, which may differ from that on the user's PATH, and its version; "" if unknown.
 func programOf(ctx context.Context, e *engine.Engine, l sandbox.Language, spec sandbox.Spec) string {
 	for _, program := range l.Programs {
 		script := `p=$(command -v "$0") && printf '%s: ' "$p" && "$0" --version 2>&1 | head -n 1`
@@ -211,7 +210,7 @@ func (a *app) printHealth(h *health) {
 	}
 }
 
-// printBackend prints the isolation layers of a backend and what it cannot do; of one that cannot be used only why.
+// printBackend prints the isolation layers and missing features of a backend, or why it is not usable.
 func (a *app) printBackend(b *backendHealth) {
 	if b.Error != "" {
 		fmt.Fprintf(a.Stdout, "%s\n", b.Backend)
@@ -229,7 +228,7 @@ func (a *app) printBackend(b *backendHealth) {
 	}
 }
 
-// printFinding prints a line of the report, with the fix on one of its own.
+// printFinding prints a line of the report, and the fix on a second one.
 func (a *app) printFinding(c colour, state, name, detail, fix string) {
 	fmt.Fprintf(a.Stdout, "  %s  %-18s %s\n", a.paint(a.Stdout, c, fmt.Sprintf("%-8s", state)), name, oneLine(detail))
 	if fix != "" {

@@ -12,7 +12,7 @@ import (
 	"github.com/glovebox-dev/glovebox/sandbox"
 )
 
-// imageless is a backend whose image is not there, and would be fetched for a run.
+// imageless is a backend whose image is missing, and would be pulled for a run.
 type imageless struct{ sandbox.Backend }
 
 func (imageless) Preflight(sandbox.Spec) ([]sandbox.LimitName, error) {
@@ -23,7 +23,7 @@ func (imageless) Create(context.Context, sandbox.Spec) (sandbox.Box, error) {
 	return nil, errors.New("a box was made")
 }
 
-// TestDoctorWithoutImage: a diagnosis fetches nothing, and says what is not there.
+// TestDoctorWithoutImage: a diagnosis pulls nothing, and reports what is missing.
 func TestDoctorWithoutImage(t *testing.T) {
 	var out, errs bytes.Buffer
 	home := t.TempDir()

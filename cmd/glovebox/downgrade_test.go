@@ -20,17 +20,17 @@ import (
 	"github.com/glovebox-dev/glovebox/internal/libexec"
 )
 
-// downgrade is one way in which a host or a backend cannot give what is asked.
+// downgrade is one way in which a host or a backend cannot enforce a request.
 type downgrade struct {
 	name     string
 	backends []string
-	lack     []string // what the host is made to lack
+	lack     []string // what the host is assumed to lack
 	flags    []string // of run
 	nobody   bool     // run as a user without subordinate ids and without a session
 
-	refused []string          // what must be let go of by name; without that nothing runs
-	warned  []string          // what goes unasked, as nobody named it, and is told
-	walls   map[string]string // states of walls that are told
+	refused []string          // what must be waived by name; otherwise nothing runs
+	warned  []string          // unnamed limits that are not enforced, with a warning
+	layers  map[string]string // expected states of isolation layers
 }
 
 var (
@@ -42,7 +42,7 @@ var (
 	controllers = []string{"memory", "cpu", "pids", "cpuacct"}
 )
 
-// downgrades are all there are. What a backend lacks always is told in its answers too.
+// downgrades lists all downgrades. Answers also report what a backend always lacks.
 var downgrades = []downgrade{
 	{name: "nothing is lacking", backends: both},
 	{name: "no control groups", backends: both, lack: controllers, refused: []string{"memory"}, warned: []string{"cpus"}},
@@ -50,14 +50,14 @@ var downgrades = []downgrade{
 	{name: "no memory controller", backends: both, lack: []string{"memory"}, refused: []string{"memory"}},
 	{name: "no CPU controller", backends: both, lack: []string{"cpu"}, warned: []string{"cpus"}},
 	{name: "no CPU controller, CPUs named", backends: both, lack: []string{"cpu"}, flags: []string{"--cpus", "0.5"}, refused: []string{"cpus"}},
-	{name: "no pids controller, processes named", backends: both, lack: []string{"pids"}, flags: []string{"--pids", "64"}}, // RLIMIT_NPROC keeps it
+	{name: "no pids controller, processes named", backends: both, lack: []string{"pids"}, flags: []string{"--pids", "64"}}, // RLIMIT_NPROC enforces it
 	{name: "disk named, and a directory of the host", backends: both, flags: []string{"--disk", "10MiB", "--workspace", "WORKSPACE"}, refused: []string{"disk"}},
 	{name: "inodes named", backends: gvisorAlone, flags: []string{"--inodes", "1000"}, refused: []string{"inodes"}},
 	{name: "inodes named, and a directory of the host", backends: both, flags: []string{"--inodes", "1000", "--workspace", "WORKSPACE"}, refused: []string{"inodes"}},
 	{name: "disk named, and a writable mount", backends: both, flags: []string{"--disk", "10MiB", "--mount", "WORKSPACE:/data:rw"}, refused: []string{"disk"}},
-	{name: "no Landlock", backends: nativeAlone, lack: []string{native.LackLandlock}, walls: map[string]string{"landlock": "missing"}},
+	{name: "no Landlock", backends: nativeAlone, lack: []string{native.LackLandlock}, layers: map[string]string{"landlock": "missing"}},
 	{name: "no Landlock, and allowed commands", backends: nativeAlone, lack: []string{native.LackLandlock}, flags: []string{"--allow-command", "bash"},
-		refused: []string{"commands"}, walls: map[string]string{"landlock": "missing"}},
+		refused: []string{"commands"}, layers: map[string]string{"landlock": "missing"}},
 	{name: "allowed commands", backends: gvisorAlone, flags: []string{"--allow-command", "bash"}, refused: []string{"commands"}},
 	{name: "all at once", backends: gvisorAlone, lack: controllers, flags: []string{"--allow-command", "bash", "--inodes", "1000", "--disk", "10MiB", "--workspace", "WORKSPACE"},
 		refused: []string{"memory", "disk", "inodes", "commands"}, warned: []string{"cpus"}},
@@ -67,23 +67,23 @@ var downgrades = []downgrade{
 	{name: "no memory controller", backends: engines, lack: []string{"memory"}, refused: []string{"memory"}},
 	{name: "no CPU controller", backends: engines, lack: []string{"cpu"}, warned: []string{"cpus"}},
 	{name: "no CPU controller, CPUs named", backends: engines, lack: []string{"cpu"}, flags: []string{"--cpus", "0.5"}, refused: []string{"cpus"}},
-	{name: "no pids controller", backends: engines, lack: []string{"pids"}, refused: []string{"pids"}}, // nothing else keeps it
+	{name: "no pids controller", backends: engines, lack: []string{"pids"}, refused: []string{"pids"}}, // nothing else enforces it
 	{name: "disk named, and a directory of the host", backends: engines, flags: []string{"--disk", "10MiB", "--workspace", "WORKSPACE"}, refused: []string{"disk"}},
 	{name: "disk named, and a writable mount", backends: engines, flags: []string{"--disk", "10MiB", "--mount", "WORKSPACE:/data:rw"}, refused: []string{"disk"}},
 	{name: "inodes named, and a directory of the host", backends: engines, flags: []string{"--inodes", "1000", "--workspace", "WORKSPACE"}, refused: []string{"inodes"}},
 	{name: "inodes named", backends: podmanAlone, flags: []string{"--inodes", "1000"}, refused: []string{"inodes"}},
 	{name: "allowed commands", backends: engines, flags: []string{"--allow-command", "bash"}, refused: []string{"commands"}},
-	{name: "an ordinary user", backends: nativeAlone, nobody: true, refused: []string{"memory"}, warned: []string{"cpus"}, walls: map[string]string{"host_uid": "partial"}},
+	{name: "an ordinary user", backends: nativeAlone, nobody: true, refused: []string{"memory"}, warned: []string{"cpus"}, layers: map[string]string{"host_uid": "partial"}},
 	{name: "an ordinary user", backends: gvisorAlone, nobody: true, refused: []string{"memory"}, warned: []string{"cpus"}},
 	{name: "an ordinary user, CPUs named", backends: nativeAlone, nobody: true, flags: []string{"--cpus", "1"}, refused: []string{"memory", "cpus"},
-		walls: map[string]string{"host_uid": "partial"}},
+		layers: map[string]string{"host_uid": "partial"}},
 }
 
-// always are the differences from the defaults that a backend's features tell of.
+// always are the differences from the defaults that follow from a backend's features.
 var always = map[string][]string{gvisor.Name: {"inodes"}, docker.Podman: {"inodes"}}
 
-// TestDowngrades forces every downgrade there is: without acceptance by name nothing runs, and the refusal names all that must be let go
-// of; with it the code runs, and every face of the answer says what was let go of.
+// TestDowngrades forces every downgrade. Without waivers nothing runs, and the refusal names all that are needed. With them the code
+// runs, and every face of the answer reports what was waived.
 func TestDowngrades(t *testing.T) {
 	h := &host{t: t, programs: libexecDir(t)}
 	if !isReady(t) {
@@ -128,7 +128,7 @@ type forced struct {
 	workspace string
 }
 
-// refusal runs without acceptance, once for people and once for programs.
+// refusal runs without waivers, once for people and once for programs.
 func (f *forced) refusal() {
 	f.Helper()
 	if len(f.refused) == 0 {
@@ -146,10 +146,10 @@ func (f *forced) refusal() {
 	if code != exitFailure || !strings.Contains(stderr, "error: this host cannot enforce "+inWords(f.refused)+"; nothing ran\n") {
 		f.Errorf("exit code %d: %s", code, stderr)
 	}
-	for i := range f.refused { // letting go of some is not enough
+	for i := range f.refused { // waiving some is not enough
 		if most := slices.Delete(slices.Clone(f.refused), i, i+1); len(most) > 0 {
 			if _, stderr, code = f.glovebox(most); code != exitFailure {
-				f.Errorf("with %v accepted, exit code %d: %s", most, code, stderr)
+				f.Errorf("with %v waived, exit code %d: %s", most, code, stderr)
 			}
 		}
 	}
@@ -158,7 +158,7 @@ func (f *forced) refusal() {
 	}
 }
 
-// acceptance runs with all accepted that was refused.
+// acceptance runs with all waivers.
 func (f *forced) acceptance() {
 	f.Helper()
 	stdout, stderr, code := f.glovebox(f.refused, "--json")
@@ -183,33 +183,33 @@ func (f *forced) acceptance() {
 	slices.Sort(want)
 	slices.Sort(different)
 	if !slices.Equal(different, slices.Compact(want)) {
-		f.Errorf("asked and enforced differ in %v, want %v", different, want)
+		f.Errorf("requested and enforced differ in %v, want %v", different, want)
 	}
 	if a.Sandbox.Backend != f.backend || a.Sandbox.Requested.Backend != f.backend || a.Sandbox.Effective.Kernel == "" {
-		f.Errorf("asked for %q, ran on %q with the kernel %q", a.Sandbox.Requested.Backend, a.Sandbox.Backend, a.Sandbox.Effective.Kernel)
+		f.Errorf("requested %q, ran on %q with the kernel %q", a.Sandbox.Requested.Backend, a.Sandbox.Backend, a.Sandbox.Effective.Kernel)
 	}
-	for wall, state := range f.walls {
-		if string(a.Sandbox.Effective.Isolation[wall]) != state {
-			f.Errorf("the wall %s is %q, want %q", wall, a.Sandbox.Effective.Isolation[wall], state)
+	for layer, state := range f.layers {
+		if string(a.Sandbox.Effective.Isolation[layer]) != state {
+			f.Errorf("the layer %s is %q, want %q", layer, a.Sandbox.Effective.Isolation[layer], state)
 		}
 	}
 	_, stderr, code = f.glovebox(f.refused, "--verbose")
 	if len(f.refused) > 0 && !strings.Contains(stderr, "warning: not enforced on this host, as allowed: "+strings.Join(slices.Concat(f.base, f.refused), ", ")) {
-		f.Errorf("exit code %d, and nobody is told: %s", code, stderr)
+		f.Errorf("exit code %d, and no warning: %s", code, stderr)
 	}
 	for _, name := range slices.Concat(f.refused, f.warned) {
-		if !strings.Contains(stderr, name+": asked ") {
-			f.Errorf("it is not told what was asked and what was enforced of %s: %s", name, stderr)
+		if !strings.Contains(stderr, name+": requested ") {
+			f.Errorf("no report of what was requested and enforced of %s: %s", name, stderr)
 		}
 	}
 	for _, name := range f.warned {
 		if !strings.Contains(stderr, "warning: no "+name+" limit is enforced on this host") {
-			f.Errorf("nobody is warned of %s: %s", name, stderr)
+			f.Errorf("no warning of %s: %s", name, stderr)
 		}
 	}
 }
 
-// own says whether this host lacks something by itself that this downgrade is not about.
+// own reports whether this host itself lacks something that this downgrade does not cover.
 func (f *forced) own(name string) bool {
 	return len(f.base) > 0 && (name == "memory" || name == "cpus") && !slices.Contains(slices.Concat(f.refused, f.warned), name)
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/glovebox-dev/glovebox/sandbox"
 )
 
-// planShown is what --dry-run prints.
+// planShown is the output of --dry-run.
 type planShown struct {
 	Simulated       bool              `json:"simulated"`
 	Backend         string            `json:"backend"`
@@ -30,11 +30,11 @@ type planShown struct {
 	AllowUnenforced []string          `json:"allow_unenforced"`
 	Nested          bool              `json:"nested_filters"`
 	Terminals       bool              `json:"terminals"`
-	Unenforced      []string          `json:"unenforced"`        // limits that nothing on this host enforces
-	Problem         *answer.Problem   `json:"problem,omitempty"` // why the run would be refused
+	Unenforced      []string          `json:"unenforced"`        // limits that this host cannot enforce
+	Problem         *answer.Problem   `json:"problem,omitempty"` // why the run would be rejected
 }
 
-// dryRun prints what a run comes to once everything is resolved, and makes no sandbox. What would be refused ends as the run would.
+// dryRun prints the resolved plan of a run and makes no sandbox. A run that would fail ends with the same error.
 func (a *app) dryRun(ctx context.Context, e *engine.Engine, run engine.Run) error {
 	plan, err := e.Plan(ctx, run)
 	if err != nil {
@@ -83,7 +83,7 @@ func (a *app) dryRun(ctx context.Context, e *engine.Engine, run engine.Run) erro
 	return plan.Refusal
 }
 
-// where says where a limit is not enforced.
+// where returns where a limit is not enforced.
 func where(name sandbox.LimitName, spec *sandbox.Spec) string {
 	if spec.HostWritable() && (name == sandbox.LimitDisk || name == sandbox.LimitInodes) {
 		return "in directories of this host"
@@ -130,7 +130,7 @@ func showPlan(p *engine.Plan, files []sandbox.File) planShown {
 	return shown
 }
 
-// maskSecrets hides the values of variables whose names look like secrets: a plan is for showing around.
+// maskSecrets hides the values of variables whose names look like secrets, as people share plans.
 func maskSecrets(env []string) []string {
 	out := make([]string, len(env))
 	for i, kv := range env {

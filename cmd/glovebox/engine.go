@@ -12,7 +12,7 @@ import (
 	"github.com/glovebox-dev/glovebox/internal/lang"
 )
 
-// recoverTimeout bounds the removal of what dead processes of ours left.
+// recoverTimeout limits the clean-up after dead processes of ours.
 const recoverTimeout = 30 * time.Second
 
 // openedEngine is an engine over the backends of this system.
@@ -55,26 +55,25 @@ func (a *app) openEngine(config engine.Config) (*openedEngine, error) {
 	return &openedEngine{Engine: e, app: a, backends: backends}, nil
 }
 
-// recoverAside removes what dead processes of ours left while something else goes on. Close waits for it.
+// recoverAside calls recover in the background. Close waits for it.
 func (e *openedEngine) recoverAside(ctx context.Context) {
 	e.recovered.Go(func() { e.recover(ctx) })
 }
 
 func (e *openedEngine) recover(ctx context.Context) { e.app.recover(ctx, e.backends) }
 
-// recover removes what dead processes of ours left. A failure is logged and stops nothing: what is left has no
-// owner, and the next start tries again.
+// recover removes what dead processes of ours left. It only logs failures: the next start tries again.
 func (a *app) recover(ctx context.Context, backends *backend.Set) {
 	ctx, cancel := context.WithTimeout(ctx, recoverTimeout)
 	defer cancel()
 	for _, b := range backends.Backends {
 		if _, err := b.Recover(ctx, nil); err != nil && ctx.Err() == nil {
-			a.logger().Warn("could not remove all that an earlier process left", "backend", b.Name(), "error", err)
+			a.logger().Warn("could not clean up after an earlier process", "backend", b.Name(), "error", err)
 		}
 	}
 }
 
-// Close ends all runs, waits until nothing of them is left, and releases the backends.
+// Close ends all runs, waits until their sandboxes are removed, and closes the backends.
 func (e *openedEngine) Close() error {
 	err := e.Engine.Close()
 	e.recovered.Wait()

@@ -12,7 +12,7 @@ import (
 
 const maxEnvFile = 1 << 20 // bytes
 
-// environmentFlags say what variables the program gets. Nothing else of our environment goes in.
+// environmentFlags set the program's variables. Nothing else of our environment goes in.
 type environmentFlags struct {
 	env        []string
 	envFiles   []string
@@ -34,7 +34,7 @@ func looksSecret(name string) bool {
 	return slices.ContainsFunc(secretWords, func(word string) bool { return strings.Contains(strings.ToUpper(name), word) })
 }
 
-// environment gathers the variables. Of two with one name the later stands: files first, --env last.
+// environment gathers the variables. Of two with one name, the later wins: files first, --env last.
 func (a *app) environment(f *environmentFlags) ([]string, error) {
 	var env []string
 	for _, name := range f.envFiles {
@@ -61,14 +61,14 @@ func (a *app) environment(f *environmentFlags) ([]string, error) {
 	for _, kv := range f.env {
 		if !strings.Contains(kv, "=") {
 			return nil, &sandbox.Error{Kind: sandbox.Invalid, Op: "--env", Msg: fmt.Sprintf("%.64q has no value; write NAME=VALUE", kv),
-				Fix: "to hand on the variable of this environment: --pass-env " + kv}
+				Fix: "to pass on the variable of this environment: --pass-env " + kv}
 		}
 		env = append(env, kv)
 	}
 	return env, nil
 }
 
-// passed is a variable of our environment. One that looks like a secret must be among secrets.
+// passed returns a variable of our environment. If it looks like a secret, secrets must list it.
 func (a *app) passed(where, name string, secrets []string) (string, error) {
 	if looksSecret(name) && !slices.Contains(secrets, name) {
 		return "", &sandbox.Error{Kind: sandbox.Invalid, Op: where, Msg: name + " looks like a secret, and the code in the sandbox could print it",

@@ -19,7 +19,7 @@ func (a *app) execute(ctx context.Context, run engine.Run, f *sandboxFlags) (err
 	if err != nil {
 		return err
 	}
-	defer func() { // the sandbox is gone before we are, also after an interrupt
+	defer func() { // remove the sandbox before we exit, also after an interrupt
 		if closeErr := e.Close(); closeErr != nil {
 			err = errors.Join(err, closeErr)
 		}
@@ -58,7 +58,7 @@ func (a *app) execute(ctx context.Context, run engine.Run, f *sandboxFlags) (err
 	return a.finish(result, out, f, err)
 }
 
-// finish hands out the files, says how it went and returns the exit code as an error. failed is that the output could not be passed on.
+// finish writes the files, reports the result and returns the exit code as an error. failed is the error of passing the output on.
 func (a *app) finish(result *sandbox.Result, out *filesOut, f *sandboxFlags, failed error) error {
 	left := a.handOut(result, out, f.out)
 	if a.json {
@@ -84,7 +84,7 @@ func (a *app) finish(result *sandbox.Result, out *filesOut, f *sandboxFlags, fai
 	return nil
 }
 
-// workdirError names the flag of a working directory that is not there; one of this host is another flag's.
+// workdirError names the flag of a missing working directory, and suggests --workspace for a directory of this host.
 func workdirError(err error, workdir string) error {
 	var e *sandbox.Error
 	if workdir == "" || !errors.As(err, &e) || e.Op != "dir" {
@@ -98,7 +98,7 @@ func workdirError(err error, workdir string) error {
 	return &fixed
 }
 
-// exitCodeOf is the program's own exit code, or the one that stands for how the program was ended.
+// exitCodeOf is the program's exit code, or the one for how it was ended.
 func exitCodeOf(r *sandbox.Result) int {
 	switch r.Status {
 	case sandbox.StatusSucceeded:

@@ -9,7 +9,7 @@ import (
 	"github.com/glovebox-dev/glovebox/sandbox"
 )
 
-// fail says what Glovebox failed at and what would help: with --json as the problem of the HTTP API on stdout, else in a line each on stderr.
+// fail reports an error and its fix: with --json as a problem of the HTTP API on stdout, else in a line each on stderr.
 func (a *app) fail(err error) {
 	if errors.Is(err, syscall.EPIPE) { // the reader of a list has seen enough
 		return
@@ -32,7 +32,7 @@ func (a *app) fail(err error) {
 
 func problemOf(err error) answer.Problem { return answer.NewProblem(err, textOf(err), fixOf(err)) }
 
-// textOf is what happened, without the fix.
+// textOf returns what happened, without the fix.
 func textOf(err error) string {
 	if lacks := sandbox.UnenforcedOf(err); len(lacks) > 0 {
 		return "this host cannot enforce " + inWords(namesOf(lacks))
@@ -40,7 +40,7 @@ func textOf(err error) string {
 	return answer.CommandLine.Text(err)
 }
 
-// fixOf is what would help, in the words of the command line; "" where nobody knows.
+// fixOf returns the fix in the words of the command line, or "".
 func fixOf(err error) string { return answer.CommandLine.Fix(err) }
 
 func namesOf(limits []sandbox.LimitName) []string {
@@ -60,7 +60,7 @@ func inWords(names []string) string {
 	return strings.Join(names[:last], ", ") + " and " + names[last]
 }
 
-// oneLine is text for one line of a terminal.
+// oneLine makes text fit for one line of a terminal.
 func oneLine(text string) string {
 	return visible(strings.ReplaceAll(strings.TrimSpace(text), "\n", "; "))
 }

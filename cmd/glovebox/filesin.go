@@ -15,7 +15,7 @@ import (
 	"github.com/glovebox-dev/glovebox/sandbox"
 )
 
-// readFiles reads the files and folders that --file names. Symbolic links within a folder are refused.
+// readFiles reads the files and folders of --file. It refuses symbolic links within a folder.
 func (a *app) readFiles(args []string) ([]sandbox.File, error) {
 	in := filesIn{left: engine.MaxFilesBytes}
 	for _, arg := range args {
@@ -26,7 +26,7 @@ func (a *app) readFiles(args []string) ([]sandbox.File, error) {
 	return in.files, nil
 }
 
-// keepsWorkspace refuses files that would replace what lies in the workspace, which is the user's own, unless that was said.
+// keepsWorkspace refuses files that would replace the user's own in the workspace, without --overwrite.
 func keepsWorkspace(files []sandbox.File, workspace string, overwrite bool) error {
 	if workspace == "" || overwrite {
 		return nil
@@ -34,13 +34,13 @@ func keepsWorkspace(files []sandbox.File, workspace string, overwrite bool) erro
 	for _, f := range files {
 		there := filepath.Join(workspace, filepath.FromSlash(f.Path))
 		if _, err := os.Lstat(there); err == nil {
-			return &sandbox.Error{Kind: sandbox.Invalid, Op: "--file", Msg: there + " is there already", Fix: "--overwrite"}
+			return &sandbox.Error{Kind: sandbox.Invalid, Op: "--file", Msg: there + " exists already", Fix: "--overwrite"}
 		}
 	}
 	return nil
 }
 
-// invalid classes an error of the user's files.
+// invalid classifies an error of the user's files.
 func invalid(err error) error {
 	if sandbox.KindOf(err) == sandbox.Internal {
 		return &sandbox.Error{Kind: sandbox.Invalid, Err: err}
@@ -48,7 +48,7 @@ func invalid(err error) error {
 	return err
 }
 
-// splitFileArg splits SRC[:DST]. A file whose own name has a colon is meant as it stands.
+// splitFileArg splits SRC[:DST]. The name of an existing file may hold a colon.
 func splitFileArg(arg string) (source, target string) {
 	if _, err := os.Lstat(arg); err != nil {
 		if at := strings.LastIndexByte(arg, ':'); at > 0 && at < len(arg)-1 {
@@ -60,7 +60,7 @@ func splitFileArg(arg string) (source, target string) {
 
 type filesIn struct {
 	files []sandbox.File
-	left  int64 // bytes that may still be read
+	left  int64 // bytes left to read
 }
 
 func (in *filesIn) addNamed(a *app, arg string) error {
@@ -115,7 +115,7 @@ func (in *filesIn) add(f *os.File, target string) error {
 	return nil
 }
 
-// readNamed reads a regular file that the user named, of at most so many bytes.
+// readNamed reads a regular file that the user named, of at most the given size.
 func (a *app) readNamed(name string, most int64, bound string) ([]byte, error) {
 	f, err := a.openNamed(name)
 	if err != nil {
@@ -126,7 +126,7 @@ func (a *app) readNamed(name string, most int64, bound string) ([]byte, error) {
 	return data, err
 }
 
-// readBounded reads a regular file of at most so many bytes.
+// readBounded reads a regular file of at most the given size.
 func readBounded(f *os.File, most int64, bound string) ([]byte, fs.FileMode, error) {
 	info, err := f.Stat()
 	if err != nil {

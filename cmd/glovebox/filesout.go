@@ -16,16 +16,16 @@ import (
 	"github.com/glovebox-dev/glovebox/sandbox"
 )
 
-// filesOut puts the files of a result into a directory of the host. Their names and contents are hostile: nothing is written
-// outside the directory, through a link, or, unless the user said so, over what is there.
+// filesOut writes the files of a result to a directory of the host. Their names and contents are hostile: it never writes outside the
+// directory, through a link, or, without --overwrite, over existing files.
 type filesOut struct {
 	root      *os.Root
 	overwrite bool
-	above     *os.Root // what was there already, and in it the folders that were made, the innermost first
+	above     *os.Root // the existing parent, and the folders made in it, innermost first
 	made      []string
 }
 
-// openFilesOut makes the directory before anything runs: one that cannot be had must not cost the result of a run.
+// openFilesOut makes the directory before anything runs, so that a failure costs no result.
 func (a *app) openFilesOut(dir string, overwrite bool) (_ *filesOut, err error) {
 	o := &filesOut{overwrite: overwrite}
 	defer func() {
@@ -69,7 +69,7 @@ func (o *filesOut) close() {
 	}
 }
 
-// unmake removes the folders that openFilesOut made, where nothing ran. What somebody has filled meanwhile stays.
+// unmake removes the folders that openFilesOut made, if nothing ran. Folders that are no longer empty stay.
 func (o *filesOut) unmake() {
 	if o == nil {
 		return
@@ -79,7 +79,7 @@ func (o *filesOut) unmake() {
 	}
 }
 
-// write puts one file into the directory, whole or not at all.
+// write writes one file to the directory, whole or not at all.
 func (o *filesOut) write(f sandbox.File) error {
 	name, err := checkOutName(f.Path)
 	if err != nil {
@@ -94,9 +94,9 @@ func (o *filesOut) write(f sandbox.File) error {
 	case err != nil:
 		return err
 	case info.IsDir():
-		return errors.New("a folder of that name is there")
+		return errors.New("a folder of that name exists")
 	case !o.overwrite:
-		return errors.New("a file of that name is there; --overwrite replaces it")
+		return errors.New("a file of that name exists; --overwrite replaces it")
 	}
 	temporary := filepath.Join(filepath.Dir(name), ".glovebox-"+rand.Text())
 	w, err := o.root.OpenFile(temporary, os.O_WRONLY|os.O_CREATE|os.O_EXCL, outMode(f.Mode))
@@ -105,7 +105,7 @@ func (o *filesOut) write(f sandbox.File) error {
 	}
 	_, err = w.Write(f.Data)
 	if err = errors.Join(err, w.Close()); err == nil {
-		err = o.root.Rename(temporary, name) // a link of that name is replaced, not followed
+		err = o.root.Rename(temporary, name) // this replaces a link and does not follow it
 	}
 	if err != nil {
 		return errors.Join(err, o.root.Remove(temporary))
@@ -113,7 +113,7 @@ func (o *filesOut) write(f sandbox.File) error {
 	return nil
 }
 
-// makeFolders makes the folders above a file. A link among them is refused, also one that stays inside.
+// makeFolders makes the folders above a file. It refuses any link among them.
 func (o *filesOut) makeFolders(dir string) error {
 	if dir == "." {
 		return nil
@@ -136,7 +136,7 @@ func (o *filesOut) makeFolders(dir string) error {
 	return nil
 }
 
-// outMode takes of the mode that the sandbox chose only whether the owner may execute the file.
+// outMode keeps only the owner's execute bit of the sandbox's mode.
 func outMode(mode uint32) fs.FileMode {
 	if mode&0o100 != 0 {
 		return 0o755
@@ -144,20 +144,20 @@ func outMode(mode uint32) fs.FileMode {
 	return 0o644
 }
 
-// checkOutName turns a path from the sandbox into one of this system, or refuses it.
+// checkOutName converts a path from the sandbox to one of this system, or refuses it.
 func checkOutName(name string) (string, error) {
 	if !utf8.ValidString(name) || strings.ContainsFunc(name, unicode.IsControl) {
 		return "", errors.New("its name holds control characters")
 	}
 	if strings.ContainsFunc(name, func(r rune) bool { return unicode.Is(unicode.Bidi_Control, r) }) {
-		return "", errors.New("its name holds marks of writing direction")
+		return "", errors.New("its name holds marks of text direction")
 	}
 	if path.Clean(name) != name || path.IsAbs(name) || name == "." {
 		return "", errors.New("its name is not a plain relative path")
 	}
-	local, err := filepath.Localize(name) // refuses "..", and what this system's names cannot hold
+	local, err := filepath.Localize(name) // refuses "..", and names that are invalid on this system
 	if err != nil {
-		return "", errors.New("its name cannot be used here")
+		return "", errors.New("its name is not valid on this system")
 	}
 	return local, nil
 }

@@ -10,10 +10,10 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// flagColumn is where the words about a flag begin. Together with them a line has at most 100 columns.
+// flagColumn is the column of a flag's description. Lines have at most 100 columns.
 const flagColumn = 31
 
-// flagGroup is some flags under one heading.
+// flagGroup is the flags under one heading.
 type flagGroup struct {
 	title string
 	flags []string
@@ -21,7 +21,7 @@ type flagGroup struct {
 
 var generalFlags = flagGroup{"Output", []string{"json", "quiet", "verbose", "config"}}
 
-// flagGroups are the headings in the help of commands with many flags; those of any other command are under two.
+// flagGroups are the headings of commands with many flags. Other commands have two.
 var flagGroups = map[string][]flagGroup{
 	"run": {
 		{"Code", []string{"code", "lang", "interactive", "stdin"}},
@@ -53,7 +53,7 @@ func namesOfLimits(prefix string) []string {
 func showHelp(cmd *cobra.Command, _ []string) {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s\n", cmp.Or(cmd.Long, cmd.Short))
-	if !strings.Contains(cmd.Long, cmd.CommandPath()) { // it shows all ways to write it
+	if !strings.Contains(cmd.Long, cmd.CommandPath()) { // then Long shows the usage
 		fmt.Fprintf(&b, "\nUsage: %s\n", strings.Replace(cmd.UseLine(), "[flags]", "[FLAGS]", 1))
 	}
 	for _, group := range cmd.Groups() {
@@ -88,10 +88,10 @@ func showCommands(b *strings.Builder, cmd *cobra.Command, group, title string) {
 	}
 }
 
-// valueNames stand for pflag's own names of values.
+// valueNames replace pflag's names of values.
 var valueNames = map[string]string{"int": "N", "duration": "DURATION"}
 
-// groupsOf are the flags of a command by heading. What no heading has is under the first.
+// groupsOf returns the flags of a command by heading. Flags without a heading go under the first.
 func groupsOf(cmd *cobra.Command) []flagGroup {
 	if groups := flagGroups[cmd.Name()]; groups != nil {
 		return groups

@@ -10,18 +10,18 @@ import (
 	"github.com/glovebox-dev/glovebox/sandbox"
 )
 
-// Code that ran with a --workspace may have left symbolic links in it, which a later command of ours would follow with the rights of its user:
-// to a secret that it sends along, or to a file that it writes over. Whose a link is does not tell, as files of a workspace are its owner's. So
-// a link in a path that the user names is followed only where no code can have made it: in a directory that neither is nor lies below one
-// that notForCode lets it have, such as / and /home, and the user's home itself, which holds our configuration, or in one of root's that the
-// user cannot write to. Any other is refused, and the error names the path to type instead. The configuration and the file of keys are left out of it: who can put a link in their place
-// could as well write what they say.
+// Code may leave symbolic links in a --workspace. A later command would follow them with its user's rights: to a secret that it sends
+// along, or to a file that it overwrites. Ownership cannot tell such links apart, as files of a workspace belong to its owner. So links in
+// a path that the user names are followed only where code cannot have made them: in directories that notForCode refuses and that lie
+// below no other, such as /, /home and the user's home, and in root's directories that the user cannot write to. The error for any other
+// link names the path to type instead. The configuration and the file of keys are exempt: who can replace them by a link could also write
+// them.
 
 // maxLinks is how many links of one path are followed, as in the kernel (path_resolution(7)).
 const maxLinks = 40
 
-// named returns the absolute path, without links, of what the user names. It need not exist. What the kernel makes up is the kernel's to
-// resolve: /dev/stdin leads to whatever we were given.
+// named returns the absolute path, without links, of what the user names. It need not exist. The kernel resolves its own virtual files,
+// such as /dev/stdin.
 func (a *app) named(name string) (string, error) {
 	path, err := absolute(name)
 	if err != nil {
@@ -35,7 +35,7 @@ func (a *app) named(name string) (string, error) {
 		next := filepath.Join(at, element)
 		info, err := os.Lstat(next)
 		if err != nil || info.Mode()&os.ModeSymlink == 0 {
-			at = next // where it is not there, or cannot be reached, whoever opens it says so
+			at = next // opening it reports what is missing or unreachable
 			continue
 		}
 		if links++; links > maxLinks {
@@ -56,11 +56,11 @@ func (a *app) named(name string) (string, error) {
 	return filepath.Join(at, rest), nil
 }
 
-// absolute makes a path absolute by the directory that the process is in, which the kernel knows without links. PWD may name it through some:
-// the shell followed those, and a name that begins with it means the same directory.
+// absolute makes a path absolute, from the kernel's link-free name of the working directory. PWD may contain links that the shell
+// followed; a name that begins with PWD means the same directory.
 func absolute(name string) (string, error) {
 	logical, err := os.Getwd()
-	if err != nil && filepath.IsAbs(name) { // the directory that we are in is gone, and no matter
+	if err != nil && filepath.IsAbs(name) { // the working directory is gone, but not needed
 		return filepath.Clean(name), nil
 	}
 	if err != nil {
@@ -76,13 +76,13 @@ func absolute(name string) (string, error) {
 	return name, nil
 }
 
-// split splits an absolute path behind its root, which is "/" or a volume's.
+// split splits an absolute path after its root, which is "/" or a volume's.
 func split(path string) (root, rest string) {
 	root = filepath.VolumeName(path) + string(filepath.Separator)
 	return root, strings.TrimPrefix(path, root)
 }
 
-// mayBeCodes says whether code can have written to a directory: it or one above it is none that notForCode refuses.
+// mayBeCodes reports whether code can have written to a directory: notForCode allows it or one above it.
 func (a *app) mayBeCodes(dir string) bool {
 	for ; ; dir = filepath.Dir(dir) {
 		if msg, _ := a.notForCode(dir); msg == "" {
@@ -94,7 +94,7 @@ func (a *app) mayBeCodes(dir string) bool {
 	}
 }
 
-// openNamed opens a file or a folder that the user names, for reading. Nothing is opened that may block or act, such as a pipe or a device.
+// openNamed opens a file or folder that the user names, for reading. It opens nothing that may block or act, such as pipes and devices.
 func (a *app) openNamed(name string) (*os.File, error) {
 	path, err := a.named(name)
 	if err != nil {

@@ -9,8 +9,7 @@ import (
 	"github.com/glovebox-dev/glovebox/sandbox"
 )
 
-// chooseForImage names the backend of a run whose root is an image: the default one has none. Of those that do, the first that works here is
-// taken, unless the user named another.
+// chooseForImage chooses the backend of a run from an image: the user's, else the first with images that works here.
 func (e *openedEngine) chooseForImage(ctx context.Context, run *engine.Run) error {
 	if run.Spec.Root.Image == "" {
 		return nil
@@ -33,7 +32,7 @@ func (e *openedEngine) chooseForImage(ctx context.Context, run *engine.Run) erro
 		if err != nil {
 			return err
 		}
-		if plan.Refusal == nil || len(sandbox.UnenforcedOf(plan.Refusal)) > 0 { // a limit is the run's to waive
+		if plan.Refusal == nil || len(sandbox.UnenforcedOf(plan.Refusal)) > 0 { // the run may waive limits
 			run.Backend = b.Name()
 			return nil
 		}
@@ -43,12 +42,12 @@ func (e *openedEngine) chooseForImage(ctx context.Context, run *engine.Run) erro
 		return e.hasImages(run.Backend, flags)
 	}
 	if len(failures) > 0 {
-		return &sandbox.Error{Kind: sandbox.Unsupported, Op: "--image", Msg: "no backend that has images works here: " + strings.Join(failures, "; "), Fix: fix}
+		return &sandbox.Error{Kind: sandbox.Unsupported, Op: "--image", Msg: "no backend with images works here: " + strings.Join(failures, "; "), Fix: fix}
 	}
-	return &sandbox.Error{Kind: sandbox.Unsupported, Op: "--image", Msg: "no backend of this system has images"}
+	return &sandbox.Error{Kind: sandbox.Unsupported, Op: "--image", Msg: "no backend on this system has images"}
 }
 
-// hasImages refuses a backend without images, where flags name those that have some. One that is unknown is the engine's to refuse.
+// hasImages refuses a backend without images; flags suggest those with images. The engine refuses unknown backends.
 func (e *openedEngine) hasImages(backend string, flags []string) error {
 	for _, b := range e.backends.Backends {
 		if b.Name() == backend && !sandbox.HasFeature(b, sandbox.FeatureImage) {

@@ -15,7 +15,7 @@ import (
 	"github.com/glovebox-dev/glovebox/sandbox"
 )
 
-const maxKeys = 10_000 // in one file: every request is compared with each
+const maxKeys = 10_000 // in one file: each request is compared with all
 
 func (a *app) newKeys() *cobra.Command {
 	keys := &cobra.Command{
@@ -39,7 +39,7 @@ file is printed, and the key goes to stderr.`,
 			if len(args) == 1 {
 				return nil
 			}
-			return &sandbox.Error{Kind: sandbox.Invalid, Op: "keys create", Msg: "takes one name", Fix: "glovebox keys create NAME --file keys"}
+			return &sandbox.Error{Kind: sandbox.Invalid, Op: "keys create", Msg: "needs one name", Fix: "glovebox keys create NAME --file keys"}
 		},
 		RunE: func(_ *cobra.Command, args []string) error { return a.createKey(args[0], file) },
 	}
@@ -49,7 +49,7 @@ file is printed, and the key goes to stderr.`,
 	return keys
 }
 
-// createKey makes a fresh API key, which is kept nowhere, and prints it with the line that lets it in.
+// createKey makes an API key, which is stored nowhere, and prints it with its line for the file of keys.
 func (a *app) createKey(name, file string) error {
 	if strings.ContainsFunc(name, func(r rune) bool { return r == '#' || unicode.IsSpace(r) || !unicode.IsGraphic(r) }) {
 		return sandbox.Invalidf("keys create", "a name has no blanks, no # and no control characters")
@@ -76,7 +76,7 @@ func (a *app) createKey(name, file string) error {
 	return err
 }
 
-// appendKey adds a line to a file of keys, which is made for its owner alone where there is none.
+// appendKey adds a line to a file of keys. It makes a new file readable by its owner only.
 func (a *app) appendKey(file, line string) error {
 	path, err := a.named(file)
 	if err != nil {
@@ -97,7 +97,7 @@ func (a *app) appendKey(file, line string) error {
 	return errors.Join(err, f.Close())
 }
 
-// readKeys reads a file of API keys: on each line a name and a hash. Lines that begin with # are remarks.
+// readKeys reads a file of API keys: a name and a hash on each line. Lines that begin with # are comments.
 func readKeys(path string) ([]httpd.Key, error) {
 	if path == "" {
 		return nil, nil
@@ -130,7 +130,7 @@ func readKeys(path string) ([]httpd.Key, error) {
 	return keys, nil
 }
 
-// severalNames says whether the keys are of more than one client: those of one name are one client's, who replaces the older.
+// severalNames reports whether the keys belong to more than one client: keys of one name are one client's, new and old.
 func severalNames(keys []httpd.Key) bool {
 	return slices.ContainsFunc(keys, func(k httpd.Key) bool { return k.Name != keys[0].Name })
 }

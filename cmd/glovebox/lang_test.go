@@ -13,7 +13,7 @@ import (
 	"github.com/glovebox-dev/glovebox/sandbox"
 )
 
-// testApp is the program in this process, with programs that were built once.
+// testApp is the program in this process, with helper programs built once.
 func testApp(t *testing.T) *app {
 	programs := libexecDir(t)
 	home := t.TempDir()
@@ -54,7 +54,7 @@ func TestLanguages(t *testing.T) {
 			t.Error(err)
 		}
 	}()
-	// A host that cannot bound memory still runs programs; what it lacks is the business of the backend's own tests.
+	// A host that cannot limit memory still runs programs; the backend's own tests cover what it lacks.
 	spec := sandbox.Spec{AllowUnenforced: []string{string(sandbox.LimitMemory)}}
 	for _, b := range e.backends.Backends {
 		run := func(ctx context.Context, request sandbox.Request) (*sandbox.Result, error) {

@@ -37,7 +37,7 @@ func addLimits(flags *pflag.FlagSet, limits *sandbox.Limits) {
 	}
 }
 
-// addMaxima adds a flag for the most of each limit.
+// addMaxima adds a flag for the maximum of each limit.
 func addMaxima(flags *pflag.FlagSet, limits *sandbox.Limits) {
 	for _, l := range limitFlags {
 		text := l.usage + " (default " + maximaShown[l.name] + ")"
@@ -45,7 +45,7 @@ func addMaxima(flags *pflag.FlagSet, limits *sandbox.Limits) {
 	}
 }
 
-// limitValue is one limit as a flag. Setting it names the limit: it is then enforced or refused.
+// limitValue is one limit as a flag. Setting it names the limit: it is then enforced, or the run is rejected.
 type limitValue struct {
 	name   sandbox.LimitName
 	unit   string

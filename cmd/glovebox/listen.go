@@ -13,7 +13,7 @@ import (
 // unixPrefix marks an address that is the path of a Unix socket.
 const unixPrefix = "unix:"
 
-// listen takes the address, if it may be served on with these keys.
+// listen listens on the address, if these keys allow it.
 func listen(address string, keys []httpd.Key) (net.Listener, error) {
 	if err := httpd.CheckListen(address, keys); err != nil {
 		return nil, err
@@ -36,7 +36,7 @@ func listen(address string, keys []httpd.Key) (net.Listener, error) {
 	return nil, e
 }
 
-// urlOf is a listener's address as people write it.
+// urlOf returns the URL of a listener.
 func urlOf(addr net.Addr) string {
 	if addr.Network() == "unix" {
 		return unixPrefix + addr.String()

@@ -8,7 +8,7 @@ import (
 	"github.com/glovebox-dev/glovebox/sandbox"
 )
 
-// listenUnix needs a mode that keeps other users out.
+// listenUnix fails: it needs file modes that keep other users out.
 func listenUnix(string) (net.Listener, error) {
-	return nil, &sandbox.Error{Kind: sandbox.Unsupported, Op: "--listen", Msg: "there are no Unix sockets for one user here", Fix: "listen on localhost with an API key"}
+	return nil, &sandbox.Error{Kind: sandbox.Unsupported, Op: "--listen", Msg: "this system has no private Unix sockets", Fix: "listen on localhost with an API key"}
 }

@@ -14,7 +14,7 @@ import (
 	"github.com/glovebox-dev/glovebox/sandbox"
 )
 
-// unixListener is a socket in the file system, which goes when it is closed.
+// unixListener is a socket in the file system. Close removes it.
 type unixListener struct {
 	*net.UnixListener
 	path string
@@ -22,10 +22,10 @@ type unixListener struct {
 	once sync.Once
 }
 
-// listenUnix makes a socket that its owner alone can connect to, at a path where nothing is, or a socket that a server of ours left behind.
+// listenUnix makes a socket that only its owner can connect to. The path must be free, or hold a stale socket of ours.
 //
-// It is made in a folder that nobody else can enter, and is linked to its place once its mode is set. So it is never open to others, not even
-// for a moment, without a change of the umask, which all threads share; and a link never takes the place of what is there.
+// It makes the socket in a private folder, sets the mode, and links it to its place. So the socket is never open to others, without a
+// change of the umask, which all threads share; and the link never replaces anything.
 func listenUnix(path string) (net.Listener, error) {
 	if err := clearStale(path); err != nil {
 		return nil, err
@@ -71,7 +71,7 @@ func bindPrivately(path string) (_ *unixListener, err error) {
 	return &unixListener{UnixListener: l, path: path, file: file}, nil
 }
 
-// clearStale removes a socket of ours that nobody listens on any more, and refuses a path at which there is anything else.
+// clearStale removes a stale socket of ours, and refuses a path that holds anything else.
 func clearStale(path string) error {
 	info, err := os.Lstat(path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -82,7 +82,7 @@ func clearStale(path string) error {
 	}
 	stat, ok := info.Sys().(*syscall.Stat_t)
 	if !ok || info.Mode().Type() != fs.ModeSocket || int(stat.Uid) != os.Geteuid() {
-		e := sandbox.Invalidf("--listen", "%s is there already, and is no socket of yours", path)
+		e := sandbox.Invalidf("--listen", "%s exists already, and is not a socket of yours", path)
 		e.Fix = "choose another path, or remove it"
 		return e
 	}
@@ -90,7 +90,7 @@ func clearStale(path string) error {
 	if err == nil {
 		conn.Close()
 	}
-	if !errors.Is(err, syscall.ECONNREFUSED) { // what a socket without a listener says
+	if !errors.Is(err, syscall.ECONNREFUSED) { // a socket without a listener
 		return &sandbox.Error{Kind: sandbox.Unavailable, Op: "--listen", Msg: "another program listens on " + path, Fix: "stop it, or choose another path", Err: err}
 	}
 	if now, err := os.Lstat(path); err != nil || !os.SameFile(info, now) {
@@ -102,10 +102,10 @@ func clearStale(path string) error {
 	return nil
 }
 
-// Addr is the path at which clients find the socket.
+// Addr returns the path of the socket.
 func (l *unixListener) Addr() net.Addr { return &net.UnixAddr{Name: l.path, Net: "unix"} }
 
-// Close ends listening and removes the socket, unless another has taken its place.
+// Close stops listening and removes the socket, unless another has replaced it.
 func (l *unixListener) Close() error {
 	l.once.Do(func() {
 		if now, err := os.Lstat(l.path); err == nil && os.SameFile(now, l.file) {

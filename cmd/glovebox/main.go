@@ -1,6 +1,6 @@
-// Command glovebox runs code that nobody has read, and hands back what it printed, what it made and what it cost.
+// Command glovebox runs untrusted code in a sandbox and returns its output, its files and its resource usage.
 //
-// Only this package and the module's root read flags, variables and configuration; all else is handed values.
+// Only this package and the module's root read flags, variables and configuration. All others get values.
 package main
 
 import (
@@ -19,9 +19,9 @@ func main() {
 			signal.Notify(interrupts, s)
 		}
 	}
-	// A reader of our output that goes away shows as a failed write, which ends the sandbox; the signal would end only us.
+	// A lost reader of our output fails a write, which ends the sandbox too; the signal would end only us.
 	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
-	cobra.EnableCommandSorting = false // help shows run first
+	cobra.EnableCommandSorting = false // show run first
 	m := Main{
 		Stdin:      os.Stdin,
 		Stdout:     os.Stdout,

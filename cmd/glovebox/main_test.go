@@ -46,8 +46,8 @@ func libexecDir(t *testing.T) string {
 	return dir
 }
 
-// isReady says whether this host carries the default policy. An ordinary user may have no way to bound memory; scripts then go
-// without by name, and leave out what is about that bound.
+// isReady reports whether this host can enforce the default policy. An ordinary user may be unable to limit memory; scripts then waive it
+// and skip what tests that limit.
 func isReady(t *testing.T) bool {
 	h, err := testApp(t).examine(t.Context(), "", "", nil)
 	if err != nil {

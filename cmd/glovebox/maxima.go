@@ -8,25 +8,25 @@ import (
 	"github.com/glovebox-dev/glovebox/sandbox"
 )
 
-// The most that a request to serve may ask for where the operator names no other maximum. What a host has is divided so that one run
-// leaves the rest of it alive; several at once may ask for more than there is, which is the operator's to lower.
+// The default maxima of a request to serve. One run leaves enough for the rest of the host. Several runs together may exceed the host,
+// unless the operator lowers the maxima.
 const (
 	memoryParts = 2 // one run may have half of the memory,
-	diskParts   = 4 // of it at most this part for files, which lie there
+	diskParts   = 4 // of it, at most this part for files, which are in memory
 	pidsParts   = 2 // all slots together may have half of the process ids
 
 	mostPids      = 4096
 	mostInodes    = 1 << 20
-	inodeCost     = 2 << 10 // bytes of the kernel's memory for one in tmpfs, with its name; the bytes of the disk limit do not count them
+	inodeCost     = 2 << 10 // bytes of kernel memory for one in tmpfs, with its name; the disk limit does not count them
 	mostOpenFiles = 1 << 16
 	mostTimeout   = time.Hour
-	mostOutput    = 16 << 20 // an answer is held in memory whole, as text and, where that does not say all, as bytes: up to 3 times what was written
+	mostOutput    = 16 << 20 // an answer is in memory whole, as text and perhaps as bytes: up to 3 times the output
 
-	unknownMemory = 4 << 30 // stands for that of a host, or an engine's machine, that does not say
+	unknownMemory = 4 << 30 // assumed if the host, or an engine's machine, does not report its memory
 )
 
-// maxima are what serve allows on such a host, with so many slots. They are never below the built-in defaults, so that a request that names
-// nothing is served on a small host, too.
+// maxima returns the default maxima for a host and its slots. They are never below the built-in defaults, so that a small host serves
+// default requests too.
 func maxima(host sandbox.Limits, slots int) sandbox.Limits {
 	memory := cmp.Or(host.MemoryBytes, unknownMemory)
 	most := sandbox.Limits{
@@ -51,7 +51,7 @@ func maxima(host sandbox.Limits, slots int) sandbox.Limits {
 	return most
 }
 
-// readable rounds a size down to one that FormatBytes shows as it is: what is shown as the most can be asked for.
+// readable rounds a size down to one that FormatBytes shows exactly, so that the shown maximum is valid.
 func readable(size int64) int64 {
 	const mib, gib = 1 << 20, 1 << 30
 	if size < gib {
@@ -60,10 +60,10 @@ func readable(size int64) int64 {
 	return size / (gib / 2) * (gib / 2)
 }
 
-// maximaShown says in a flag's help where a maximum comes from.
+// maximaShown describes the default maxima in the help of flags.
 var maximaShown = map[sandbox.LimitName]string{
-	sandbox.LimitMemory:    "half of that of this host",
-	sandbox.LimitCPUs:      "those of this host",
+	sandbox.LimitMemory:    "half of this host's",
+	sandbox.LimitCPUs:      "all of this host's",
 	sandbox.LimitPids:      sandbox.FormatLimit(sandbox.LimitPids, mostPids) + ", or less",
 	sandbox.LimitDisk:      "a quarter of memory",
 	sandbox.LimitInodes:    sandbox.FormatLimit(sandbox.LimitInodes, mostInodes) + ", or less",
@@ -72,7 +72,7 @@ var maximaShown = map[sandbox.LimitName]string{
 	sandbox.LimitOutput:    sandbox.FormatLimit(sandbox.LimitOutput, mostOutput),
 }
 
-// checkHost refuses a limit above what this host has: it would bound nothing. An engine may have another machine, and says so itself.
+// checkHost refuses a limit above this host's capacity, which would limit nothing. Container engines on other machines check themselves.
 func checkHost(limits sandbox.Limits, backend string) error {
 	if backend == "docker" || backend == "podman" {
 		return nil

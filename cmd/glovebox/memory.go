@@ -10,23 +10,22 @@ import (
 	"github.com/glovebox-dev/glovebox/sandbox"
 )
 
-// collectAt is how much garbage serve gathers before it collects, in per cent of what lives. Little does, so that at the runtime's own
-// 100 every tenth run paid for a collection.
+// collectAt is serve's GOGC, in per cent. The live heap is small: at the default of 100, every tenth run paid for a collection.
 const collectAt = 400
 
 const (
-	slotMemory = 64 << 20 // bytes of output and files that one run is reckoned to hold
-	roomParts  = 8        // of the memory, one for bodies and one for answers
+	slotMemory = 64 << 20 // bytes of output and files that one run is assumed to hold
+	roomParts  = 8        // bodies and answers may each have this part of the memory
 
-	// Large buffers are given back to the kernel soon after their clients are gone: of itself the runtime waits for two minutes where
-	// nothing else happens, and then is slow about it.
+	// serve returns large buffers to the kernel soon after their clients are gone. By itself, an idle runtime waits two minutes and then
+	// returns them slowly.
 	returnEvery = 3 * time.Second
-	returnOver  = 64 << 20 // bytes of heap, below which it is left in peace
-	returnRests = 3        // at the most; so many turns are left out after ones that gave nothing back, as what is held is held
+	returnOver  = 64 << 20 // bytes of heap; less is kept
+	returnRests = 3        // most turns to skip after ones that returned nothing
 )
 
-// roomOf is how many bytes of bodies, and as many of answers, serve holds at the same time: less than is usual where the host, or the control
-// group around serve, has little memory. The largest body still finds room.
+// roomOf is the limit of bodies in memory, in bytes, and that of answers. It is lower on a host or in a control group with little memory,
+// but never below the largest body.
 func roomOf(host sandbox.Limits) int64 {
 	room := int64(httpd.DefaultMaxBodies)
 	if host.MemoryBytes > 0 {
@@ -35,8 +34,8 @@ func roomOf(host sandbox.Limits) int64 {
 	return max(room, 2*httpd.DefaultMaxBody)
 }
 
-// memoryLimit is how much memory serve's own heap may have before it is collected at any price, in place of collectAt: what is held for
-// clients at most, in the two rooms and in the slots, and half of all there is. It is soft, and GOMEMLIMIT stands in its place.
+// memoryLimit is serve's soft memory limit, past which the runtime collects regardless of collectAt: at most what rooms and slots hold, and
+// half of the memory. GOMEMLIMIT overrides it.
 func memoryLimit(host sandbox.Limits, slots int) int64 {
 	limit := 2*roomOf(host) + int64(slots)*slotMemory
 	if host.MemoryBytes > 0 {
@@ -45,7 +44,7 @@ func memoryLimit(host sandbox.Limits, slots int) int64 {
 	return limit
 }
 
-// tendMemory sets when the garbage is collected, and returns large heaps to the kernel until the function it returns is called.
+// tendMemory configures garbage collection, and returns large heaps to the kernel until its result is called.
 func tendMemory(host sandbox.Limits, slots int) (stop func()) {
 	debug.SetGCPercent(collectAt)
 	if os.Getenv("GOMEMLIMIT") == "" {
@@ -79,7 +78,7 @@ func tendMemory(host sandbox.Limits, slots int) (stop func()) {
 	}
 }
 
-// heap is how many bytes of memory the heap has from the kernel, garbage and free ones among them.
+// heap returns the bytes that the heap has from the kernel, with garbage and free ones.
 func heap() (n uint64) {
 	samples := []metrics.Sample{{Name: "/memory/classes/heap/objects:bytes"}, {Name: "/memory/classes/heap/unused:bytes"}, {Name: "/memory/classes/heap/free:bytes"}}
 	metrics.Read(samples)

@@ -7,10 +7,10 @@ import (
 	"github.com/glovebox-dev/glovebox/internal/rundir"
 )
 
-// configDir is where the user's configuration is; false where there is no home.
+// configDir is the folder of the user's configuration; false without a home.
 func (a *app) configDir() (string, bool) { return a.userDir("XDG_CONFIG_HOME", ".config") }
 
-// cacheDir is where what can be made again is kept.
+// cacheDir is the folder of what can be made again.
 func (a *app) cacheDir() (string, bool) { return a.userDir("XDG_CACHE_HOME", ".cache") }
 
 // userDir follows the XDG Base Directory Specification: a variable that is not absolute is ignored.
@@ -25,10 +25,10 @@ func (a *app) userDir(variable, below string) (string, bool) {
 	return filepath.Join(home, below, "glovebox"), true
 }
 
-// runDir is where live state is: locks, sockets, claims.
+// runDir is the folder of live state: locks, sockets, claims.
 func (a *app) runDir() string { return rundir.Default(a.LookupEnv) }
 
-// ownPlaces are all folders of ours and what the programs that sandboxes are made with are taken from, whether they exist or not.
+// ownPlaces are all folders of ours, and the sources of the programs that make sandboxes. They may not exist.
 func (a *app) ownPlaces() []string {
 	places := []string{a.runDir()}
 	for _, find := range []func() (string, bool){a.configDir, a.cacheDir} {

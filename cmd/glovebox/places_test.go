@@ -8,8 +8,7 @@ import (
 	"testing"
 )
 
-// TestNoCodeWritesTheNextGuest: no directory of the code's holds the programs that sandboxes are made with, what they are links to, or the source
-// that they would be built from.
+// TestNoCodeWritesTheNextGuest: no directory for code holds the programs that make sandboxes, the targets of their links, or their source.
 func TestNoCodeWritesTheNextGuest(t *testing.T) {
 	a := testApp(t)
 	dir, target := t.TempDir(), t.TempDir()

@@ -11,10 +11,10 @@ import (
 	"github.com/glovebox-dev/glovebox/sandbox"
 )
 
-// shownLeftOut bounds the lines about files that were left out.
+// shownLeftOut limits the lines about skipped files.
 const shownLeftOut = 10
 
-// handOut writes the files of a result into --out, and returns those that were not handed back, by the sandbox or by this host.
+// handOut writes the files of a result to --out, and returns those that the sandbox or this host skipped.
 func (a *app) handOut(r *sandbox.Result, out *filesOut, dir string) []sandbox.Skipped {
 	left := slices.Clone(r.Skipped)
 	for _, f := range r.Files {
@@ -40,8 +40,7 @@ func (a *app) handOut(r *sandbox.Result, out *filesOut, dir string) []sandbox.Sk
 	return left
 }
 
-// report says on stderr how a run went: what was weaker than asked, the hint where there is one, and on a terminal a
-// summary.
+// report prints on stderr which limits were not enforced, the hints, and on a terminal a summary.
 func (a *app) report(r *sandbox.Result) {
 	for _, w := range r.Effective.Warnings {
 		a.warn("%s", w)
@@ -54,7 +53,7 @@ func (a *app) report(r *sandbox.Result) {
 	if len(waived) > 0 {
 		a.warn("not enforced on this host, as allowed: %s", strings.Join(waived, ", "))
 	}
-	hints := slices.DeleteFunc(slices.Clone(r.Hints), func(h sandbox.Hint) bool { return h.Code == sandbox.HintSkipped }) // handOut has named them
+	hints := slices.DeleteFunc(slices.Clone(r.Hints), func(h sandbox.Hint) bool { return h.Code == sandbox.HintSkipped }) // handOut printed them
 	if hint := answer.CommandLine.Hint(hints); hint != "" && !a.json && !a.quiet {
 		a.say(statusColour(r.Status), "hint: %s", oneLine(hint))
 	}
@@ -68,7 +67,7 @@ func (a *app) report(r *sandbox.Result) {
 	}
 }
 
-// reportIsolation says which isolation layers were around the program, its limits as enforced, and where that is less than was asked.
+// reportIsolation prints the isolation layers, the enforced limits, and where less was enforced than requested.
 func (a *app) reportIsolation(r *sandbox.Result) {
 	p := &r.Effective
 	byState := map[sandbox.WallState][]string{}
@@ -92,11 +91,11 @@ func (a *app) reportIsolation(r *sandbox.Result) {
 	}
 	a.note(faint, "limits: %s", strings.Join(limits, ", "))
 	for _, d := range r.Differences() {
-		a.note(faint, "%s: asked %s, enforced %s", d.Name, d.Asked, d.Enforced)
+		a.note(faint, "%s: requested %s, enforced %s", d.Name, d.Asked, d.Enforced)
 	}
 }
 
-// summary is one line: the status, what it cost, and the backend.
+// summary is one line: status, resource usage and backend.
 func summary(r *sandbox.Result) string {
 	parts := []string{string(r.Status)}
 	switch {
@@ -120,12 +119,12 @@ func summary(r *sandbox.Result) string {
 
 func statusColour(s sandbox.Status) colour {
 	if s == sandbox.StatusSucceeded {
-		return yellow // there is a hint, so something is worth a look
+		return yellow // there is a hint to read
 	}
 	return red
 }
 
-// ms renders a duration as people read it.
+// ms renders a duration for people.
 func ms(d time.Duration) string {
 	switch {
 	case d >= time.Minute:

@@ -13,7 +13,7 @@ import (
 	"github.com/glovebox-dev/glovebox/sandbox"
 )
 
-// rootNotes end the help of the root.
+// rootNotes end the help of the root command.
 const rootNotes = `Settings: flags, then variables (GLOVEBOX_MEMORY), then ~/.config/glovebox/config.toml (memory).
 Exit codes: the program's; 124 timeout, 125 Glovebox failed, 126 rejected, 130 canceled, 137 killed.
 glovebox COMMAND --help shows the flags of a command.`
@@ -21,8 +21,8 @@ glovebox COMMAND --help shows the flags of a command.`
 func (a *app) newRoot() *cobra.Command {
 	root := &cobra.Command{
 		Use:   "glovebox COMMAND",
-		Short: "Runs code that nobody has read in a sandbox",
-		Long:  "Glovebox runs code that nobody has read in a sandbox, and hands back what it printed and made.",
+		Short: "Run untrusted code in a sandbox",
+		Long:  "Glovebox runs untrusted code in a sandbox and returns its output and files.",
 		Example: `  glovebox run hello.py
   glovebox run -c 'print(6*7)'
   glovebox run --workspace ./data -- ls -la`,
@@ -32,7 +32,7 @@ func (a *app) newRoot() *cobra.Command {
 		RunE:          func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 		Version:       versionOf(),
 	}
-	root.Flags().SetInterspersed(false) // hello.py --json: the fix shows all words
+	root.Flags().SetInterspersed(false) // for hello.py --json, the fix shows all words
 	flags := root.PersistentFlags()
 	flags.StringVar(&a.config, "config", "", "read this configuration `FILE` and no other")
 	flags.BoolVar(&a.json, "json", false, "print the answer, or the error, as JSON")
@@ -50,7 +50,7 @@ func (a *app) newRoot() *cobra.Command {
 	root.InitDefaultHelpCmd()
 	for _, c := range slices.Concat(root.Commands(), keys.Commands()) {
 		switch {
-		case c.Name() == "completion": // cobra's own shows help for whatever it does not know, and succeeds
+		case c.Name() == "completion": // cobra's own shows help for unknown shells, and succeeds
 			c.Args, c.RunE = knownCommand, func(cmd *cobra.Command, _ []string) error { return cmd.Help() }
 		case c.Name() == "help":
 			c.RunE, c.Hidden = helpOn, true
@@ -74,7 +74,7 @@ func helpOn(cmd *cobra.Command, args []string) error {
 	return about.Help()
 }
 
-// knownCommand refuses the first word of a command line that is no command.
+// knownCommand refuses an unknown command.
 func knownCommand(cmd *cobra.Command, args []string) error {
 	if len(args) == 0 {
 		return nil
@@ -92,7 +92,7 @@ func knownCommand(cmd *cobra.Command, args []string) error {
 	return e
 }
 
-// settled fills the flags that were not given from variables and the configuration file before the command runs.
+// settled sets missing flags from variables and the configuration file before the command runs.
 func (a *app) settled(run func(*cobra.Command, []string) error) func(*cobra.Command, []string) error {
 	return func(cmd *cobra.Command, args []string) error {
 		if err := a.settle(cmd); err != nil {
@@ -115,7 +115,7 @@ func flagError(cmd *cobra.Command, err error) error {
 	return &sandbox.Error{Kind: sandbox.Invalid, Op: commandOf(cmd), Err: err}
 }
 
-// wrongValue reports a value that a flag does not take, wherever it was given, in better words than those of package strconv.
+// wrongValue reports an invalid value of a flag, in better words than package strconv.
 func wrongValue(where string, f *pflag.Flag, value string, err error) error {
 	e := &sandbox.Error{Kind: sandbox.Invalid, Op: where}
 	var classed *sandbox.Error
@@ -151,7 +151,7 @@ func unknownFlag(cmd *cobra.Command, err *pflag.NotExistError) error {
 	return e
 }
 
-// commandOf is a command's name within ours, which every message begins with already.
+// commandOf is a command's name without our own.
 func commandOf(cmd *cobra.Command) string {
 	_, name, _ := strings.Cut(cmd.CommandPath(), " ")
 	return name

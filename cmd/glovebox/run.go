@@ -43,7 +43,7 @@ Flags end at FILE or --: what follows belongs to the program.`,
 			return a.execute(cmd.Context(), run, &f)
 		},
 	}
-	cmd.Flags().SetInterspersed(false) // tool.py --json: the flag is the program's
+	cmd.Flags().SetInterspersed(false) // in tool.py --json, the flag is the program's
 	cmd.Flags().StringVarP(&s.code, "code", "c", "", "run this `CODE` instead of a file")
 	cmd.Flags().StringVarP(&s.language, "lang", "l", "", "`LANGUAGE` of the code (default by the extension of FILE)")
 	f.add(cmd)
@@ -51,12 +51,12 @@ Flags end at FILE or --: what follows belongs to the program.`,
 	return cmd
 }
 
-// newExec answers those who look for a command that is written as run --.
+// newExec suggests run -- to users who try exec.
 func (a *app) newExec() *cobra.Command {
 	return &cobra.Command{
 		Use:                "exec",
 		Hidden:             true,
-		DisableFlagParsing: true, // all flags are those of the command line to paste
+		DisableFlagParsing: true, // the suggestion repeats them
 		RunE: func(_ *cobra.Command, args []string) error {
 			run := a.newRun()
 			run.Flags().AddFlagSet(a.newRoot().PersistentFlags())
@@ -68,23 +68,23 @@ func (a *app) newExec() *cobra.Command {
 					line = slices.Insert(line, 1+len(flags), "--")
 				}
 			}
-			return &sandbox.Error{Kind: sandbox.Invalid, Op: "exec", Msg: "a command in a sandbox of its own is started by run", Fix: "glovebox " + quoteWords(line)}
+			return &sandbox.Error{Kind: sandbox.Invalid, Op: "exec", Msg: "there is no exec; run starts a command", Fix: "glovebox " + quoteWords(line)}
 		},
 	}
 }
 
-// source is where the code of a run comes from.
+// source is the source of a run's code.
 type source struct {
 	code      string
 	hasCode   bool
-	isCommand bool // the words are a command's
+	isCommand bool // the words are a command
 	language  string
 }
 
-// defaultLanguage is that of -c.
+// defaultLanguage is the language of -c.
 const defaultLanguage = "python"
 
-// runOf turns the command line of run into what is asked of the engine.
+// runOf turns the command line of run into an engine.Run.
 func (a *app) runOf(ctx context.Context, s source, f *sandboxFlags, args []string) (engine.Run, error) {
 	run := engine.Run{Backend: f.backend, Request: sandbox.Request{Language: s.language}}
 	err := f.stdinFlags.check()
@@ -119,7 +119,7 @@ func (a *app) runOf(ctx context.Context, s source, f *sandboxFlags, args []strin
 	return run, a.fillRequest(ctx, &run, f)
 }
 
-// knownLanguage refuses code whose language nothing tells.
+// knownLanguage refuses code of an unknown language.
 func knownLanguage(r *sandbox.Request) error {
 	if r.Language != "" {
 		return nil
@@ -128,15 +128,15 @@ func knownLanguage(r *sandbox.Request) error {
 	supported := strings.Join(languageNames(), ", ")
 	switch {
 	case r.FileName == "" && r.Entry == "":
-		return &sandbox.Error{Kind: sandbox.Invalid, Op: "--lang", Msg: "the language of the code is not known", Fix: "--lang python; supported are " + supported}
+		return &sandbox.Error{Kind: sandbox.Invalid, Op: "--lang", Msg: "the language of the code is unknown", Fix: "--lang python; supported are " + supported}
 	case !spoken(name):
-		return &sandbox.Error{Kind: sandbox.Invalid, Op: "--lang", Msg: fmt.Sprintf("%.64q has the extension of no language here", name),
+		return &sandbox.Error{Kind: sandbox.Invalid, Op: "--lang", Msg: fmt.Sprintf("the extension of %.64q is unknown", name),
 			Fix: cmp.Or(engine.Instead(lang.All(), filepath.Ext(name)), "name its language with --lang; supported are "+supported)}
 	}
 	return nil
 }
 
-// spoken says whether a file's extension tells its language.
+// spoken reports whether a file's extension is that of a language.
 func spoken(name string) bool {
 	return slices.ContainsFunc(lang.All(), func(l sandbox.Language) bool {
 		return slices.Contains(l.Extensions, strings.ToLower(filepath.Ext(name)))
@@ -151,7 +151,7 @@ func languageNames() []string {
 	return names
 }
 
-// readCode reads the code of the file that is the first of words, or of standard input where that is "-".
+// readCode reads the code from the file words[0], or from standard input for "-".
 func (a *app) readCode(ctx context.Context, run *engine.Run, words []string) error {
 	var err error
 	file := words[0]
@@ -181,7 +181,7 @@ func (a *app) readCode(ctx context.Context, run *engine.Run, words []string) err
 	return nil
 }
 
-// entryIn returns the path of a file below the workspace, which the sandbox sees by itself.
+// entryIn returns the path of a file in the workspace, which the sandbox has already.
 func entryIn(workspace, file string) (string, bool) {
 	if workspace == "" {
 		return "", false
@@ -196,7 +196,7 @@ func entryIn(workspace, file string) (string, bool) {
 	return filepath.ToSlash(strings.TrimPrefix(path[len(workspace):], string(filepath.Separator))), true
 }
 
-// fillRequest adds what code and commands have in common.
+// fillRequest fills in what code and commands share.
 func (a *app) fillRequest(ctx context.Context, run *engine.Run, f *sandboxFlags) error {
 	r := &run.Request
 	r.Dir = f.workdir

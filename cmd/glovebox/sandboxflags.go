@@ -11,7 +11,7 @@ import (
 	"github.com/glovebox-dev/glovebox/sandbox"
 )
 
-// sandboxFlags are those of every command that runs something in a sandbox of its own.
+// sandboxFlags are the flags of commands that run something in a sandbox.
 type sandboxFlags struct {
 	environmentFlags
 	stdinFlags
@@ -53,18 +53,18 @@ func (f *sandboxFlags) add(cmd *cobra.Command) {
 	flags.StringSliceVar(&f.commands, "allow-command", nil, "the only programs that may run, `NAME` without a path (repeatable)")
 	f.freedomFlags.add(flags)
 	allowFlag(cmd, &f.allowUnenforced, allowUsage)
-	flags.StringVarP(&f.out, "out", "o", "", "put the files that were made or changed into `DIR`")
-	flags.BoolVar(&f.overwrite, "overwrite", false, "let --out, and --file in a --workspace, replace what is there")
-	flags.StringArrayVar(&f.returns, "return", nil, "hand back files that match `GLOB` (repeatable; with --out default all)")
-	flags.BoolVar(&f.strictFiles, "strict-files", false, "end with 125 where a file was left out")
+	flags.StringVarP(&f.out, "out", "o", "", "write new and changed files to `DIR`")
+	flags.BoolVar(&f.overwrite, "overwrite", false, "let --out, and --file in a --workspace, replace files")
+	flags.StringArrayVar(&f.returns, "return", nil, "return files that match `GLOB` (repeatable; with --out default all)")
+	flags.BoolVar(&f.strictFiles, "strict-files", false, "exit with 125 if a file was left out")
 	flags.BoolVar(&f.dryRun, "dry-run", false, "print what would be done, and do nothing")
-	flags.BoolVar(&f.rm, "rm", true, "what is true anyway: the sandbox is removed when the program has ended")
+	flags.BoolVar(&f.rm, "rm", true, "remove the sandbox after the program; always on")
 	_ = flags.MarkHidden("rm")
 	completions(cmd, "backend", "native", "gvisor", "docker", "podman", "auto")
 	completions(cmd, "network", "none")
 }
 
-// freedomFlags let code do what costs the host something that no limit counts; they are those of runs and of a server.
+// freedomFlags allow what costs the host something that no limit counts, for runs and for a server.
 type freedomFlags struct{ nestedFilters, terminals bool }
 
 func (f *freedomFlags) add(flags *pflag.FlagSet) {
@@ -72,10 +72,10 @@ func (f *freedomFlags) add(flags *pflag.FlagSet) {
 	flags.BoolVar(&f.terminals, "terminals", false, "let the code open terminals of its own, as pexpect and tmux do")
 }
 
-// allowUsage is that of the flag for runs and of the one for a server.
+// allowUsage is the usage of --allow-unenforced, for runs and for a server.
 const allowUsage = "run without limit `NAME` where the host cannot enforce it (repeatable)"
 
-// allowFlag adds the flag by which users waive limits.
+// allowFlag adds --allow-unenforced.
 func allowFlag(cmd *cobra.Command, names *[]string, usage string) {
 	cmd.Flags().StringSliceVar(names, "allow-unenforced", nil, usage)
 	var known []string
@@ -94,7 +94,7 @@ func completions(cmd *cobra.Command, flag string, values ...string) {
 	}
 }
 
-// spec turns the flags into what is asked of the sandbox.
+// spec turns the flags into a sandbox.Spec.
 func (a *app) spec(f *sandboxFlags) (sandbox.Spec, error) {
 	spec := sandbox.Spec{Limits: f.limits, Commands: f.commands, AllowUnenforced: f.allowUnenforced, NestedFilters: f.nestedFilters, Terminals: f.terminals}
 	if f.network != string(sandbox.NetworkNone) && f.network != "" {
@@ -134,7 +134,7 @@ func (a *app) spec(f *sandboxFlags) (sandbox.Spec, error) {
 func refuseNetwork(mode string) error {
 	switch sandbox.NetworkMode(mode) {
 	case sandbox.NetworkFull, sandbox.NetworkRestricted:
-		return &sandbox.Error{Kind: sandbox.Unsupported, Op: "--network", Msg: mode + " is not there yet; a sandbox has no network",
+		return &sandbox.Error{Kind: sandbox.Unsupported, Op: "--network", Msg: mode + " is not supported yet; a sandbox has no network",
 			Fix: "send what the program needs with --file"}
 	}
 	return sandbox.Invalidf("--network", "%.40q is unknown", mode)

@@ -5,9 +5,8 @@ import (
 	"unicode/utf8"
 )
 
-// forTerminal wraps a terminal so that output from a sandbox cannot drive it: escape sequences can set its title, fill its
-// clipboard and make it type (CVE-2003-0063 and its many heirs). Colours and the clearing of a line are let through. What is no
-// terminal gets every byte as it is.
+// forTerminal wraps a terminal so that output from a sandbox cannot control it: escape sequences can set its title, fill its clipboard and
+// make it type (CVE-2003-0063 and others since). Colours and clearing a line pass. Other writers get every byte unchanged.
 func forTerminal(w io.Writer) io.Writer {
 	if !isTerminal(w) {
 		return w
@@ -15,13 +14,13 @@ func forTerminal(w io.Writer) io.Writer {
 	return &terminalWriter{w: w}
 }
 
-// maxSequence bounds the bytes of an escape sequence that are held back until its end has come.
+// maxSequence limits the bytes of an incomplete escape sequence.
 const maxSequence = 64
 
-// terminalWriter shows control characters as a replacement character, but for those that text needs.
+// terminalWriter replaces control characters except those of plain text.
 type terminalWriter struct {
 	w    io.Writer
-	held []byte // an escape sequence or a character whose end has not come yet
+	held []byte // an incomplete escape sequence or character
 }
 
 const shownControl = "\uFFFD"
@@ -48,8 +47,8 @@ func (t *terminalWriter) Write(data []byte) (int, error) {
 	return len(data), nil
 }
 
-// safePrefix measures the first unit of in: a character or a sequence that may be shown (ok), or one byte or character that may
-// not. It is incomplete where more bytes could change the verdict.
+// safePrefix measures the first unit of in: a safe character or sequence (ok), or one unsafe byte or character. It is incomplete if more
+// bytes could change the verdict.
 func safePrefix(in []byte) (size int, ok, complete bool) {
 	c := in[0]
 	switch {

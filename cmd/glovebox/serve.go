@@ -24,10 +24,10 @@ import (
 const (
 	defaultListen = "127.0.0.1:7070"
 	defaultDrain  = time.Minute
-	shutdownTime  = 5 * time.Second // for answers that are on their way when all runs have ended
+	shutdownTime  = 5 * time.Second // for answers in progress after all runs have ended
 )
 
-// defaultWarm hides the creation of sandboxes from callers who come one after another; a waiting sandbox costs some 4 MiB.
+// defaultWarm hides the creation of sandboxes from sequential callers; a waiting sandbox costs some 4 MiB.
 const defaultWarm = 4
 
 // serveFlags are those of serve.
@@ -36,8 +36,8 @@ type serveFlags struct {
 	hosts           []string
 	keyFile         string
 	backend         string
-	backends        []string // that requests may name
-	images          []string // patterns of images that requests may name
+	backends        []string // allowed in requests
+	images          []string // patterns of images allowed in requests
 	slots           int
 	slotsPerKey     int
 	warm            int
@@ -57,16 +57,16 @@ func (a *app) newServe() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "serve",
 		Short: "Serve the HTTP API",
-		Long: `Serve answers the HTTP API, which /openapi.json describes. An address that is not loopback demands
-API keys. The first interrupt or SIGTERM ends it in order: nothing new is admitted, and what runs
-may end; the second ends it at once.
+		Long: `Serve serves the HTTP API, which /openapi.json describes. An address other than loopback needs API
+keys. The first interrupt or SIGTERM refuses new runs and lets running ones end; the second ends
+them at once.
 
-Requests may name any backend unless --backend says which is meant; --allow-backend adds others,
-and the first of them is the default where --backend names none. Requests may name any image;
-where others can reach us, none but those of --allow-image (* and ? stand for parts of a word).
+With --backend or --allow-backend, requests may name only those backends. The default is --backend,
+else the first --allow-backend. Requests may name any image; if other machines can reach the server,
+only images that match --allow-image (* and ? are wildcards).
 
-A request may ask for limits up to --max-...; glovebox doctor shows them for this host. A maximum
-below a built-in default lowers it; a named default over a named maximum is refused.`,
+A request may name limits up to --max-...; glovebox doctor shows them for this host. A maximum
+below a built-in default lowers it; a named default over a named maximum is an error.`,
 		Example: `  glovebox serve & curl -s localhost:7070/v1/run -d '{"language":"python","code":"print(6*7)"}'
   glovebox serve --listen unix:/run/user/1000/glovebox.sock
   glovebox keys create alice --file keys
@@ -83,13 +83,13 @@ below a built-in default lowers it; a named default over a named maximum is refu
 	}
 	flags := cmd.Flags()
 	flags.StringVar(&f.listen, "listen", defaultListen, "`ADDRESS`: host:port, or unix:PATH (default "+defaultListen+")")
-	flags.StringSliceVar(&f.hosts, "host", nil, "`NAME` in the Host header that is ours, besides loopback (repeatable)")
-	flags.StringVar(&f.keyFile, "api-key-file", "", "`FILE` of API keys, as keys create makes it")
-	flags.StringVar(&f.backend, "backend", "", "default backend `NAME` ("+defaultBackend+"; auto where others can reach us)")
+	flags.StringSliceVar(&f.hosts, "host", nil, "accept this `NAME` in the Host header, besides loopback (repeatable)")
+	flags.StringVar(&f.keyFile, "api-key-file", "", "`FILE` of API keys, from glovebox keys create")
+	flags.StringVar(&f.backend, "backend", "", "default backend `NAME` ("+defaultBackend+"; auto if others can reach us)")
 	flags.StringSliceVar(&f.backends, "allow-backend", nil, "backend `NAME` that requests may name (repeatable)")
 	flags.StringSliceVar(&f.images, "allow-image", nil, "`PATTERN` of images that requests may name (repeatable)")
-	flags.IntVar(&f.slots, "slots", 0, "runs at the same time (default twice the CPUs, at least 4)")
-	flags.IntVar(&f.slotsPerKey, "slots-per-key", 0, "most runs of one API key (default half, with several keys)")
+	flags.IntVar(&f.slots, "slots", 0, "concurrent runs (default twice the CPUs, at least 4)")
+	flags.IntVar(&f.slotsPerKey, "slots-per-key", 0, "concurrent runs of one API key (default half, with several keys)")
 	flags.IntVar(&f.warm, "warm", defaultWarm, fmt.Sprintf("sandboxes kept ready for each kind of request; 0 is none (default %d)", defaultWarm))
 	flags.IntVar(&f.queue, "queue", engine.DefaultQueue, fmt.Sprintf("runs that may wait for a slot; 0 is none (default %d)", engine.DefaultQueue))
 	flags.IntVar(&f.queuePerKey, "queue-per-key", 0, "most waiting runs of one API key (default half, with several keys)")
@@ -138,13 +138,13 @@ func (a *app) serve(ctx context.Context, f *serveFlags) (err error) {
 	return a.drain(api, e.Engine, server, f.drainTimeout)
 }
 
-// openServing opens the engine and proves that the backend can work before anybody relies on it.
+// openServing opens the engine and checks that the backend works.
 func (a *app) openServing(ctx context.Context, f *serveFlags, keys []httpd.Key, addr net.Addr) (*openedEngine, error) {
 	config := engine.Config{Default: f.backend, Slots: f.slots, Warm: f.warm, Queue: f.queue, QueueTimeout: f.queueTimeout, Defaults: f.defaults, Max: f.max,
 		AllowUnenforced: f.allowUnenforced, NestedFilters: f.nestedFilters, Terminals: f.terminals}
 	f.bound(&config, keys)
 	if reachable(addr) && f.backend == "" {
-		config.Default = engine.Auto // the strongest for strangers
+		config.Default = engine.Auto // the strongest, for strangers
 	}
 	if err := f.restrict(&config, addr); err != nil {
 		return nil, err
@@ -177,12 +177,12 @@ func (a *app) openServing(ctx context.Context, f *serveFlags, keys []httpd.Key, 
 	return e, nil
 }
 
-// bound sets what one request, and one of several clients, may have where the operator does not say.
+// bound sets the default limits of one request, and of one of several clients.
 func (f *serveFlags) bound(config *engine.Config, keys []httpd.Key) {
 	slots := cmp.Or(f.slots, engine.DefaultSlots())
 	most := maxima(capacity.Host(), slots)
 	for _, name := range sandbox.LimitNames {
-		if config.Max.Get(name) == 0 { // whoever names a default means that it can be had
+		if config.Max.Get(name) == 0 { // a named default must be allowed
 			config.Max.Set(name, max(most.Get(name), f.defaults.Get(name)))
 		}
 	}
@@ -196,18 +196,18 @@ func (f *serveFlags) bound(config *engine.Config, keys []httpd.Key) {
 	}
 }
 
-// reachable says whether others than this host's users can reach an address.
+// reachable reports whether other machines can reach an address.
 func reachable(addr net.Addr) bool {
 	tcp, ok := addr.(*net.TCPAddr)
 	return ok && !tcp.IP.IsLoopback()
 }
 
-// restrict keeps requests to the backends and images that the operator means: whoever names a backend means no weaker one, and what lies in an
-// engine is not for strangers to read.
+// restrict limits requests to the operator's backends and images: a named backend excludes weaker ones, and strangers must not read an
+// engine's images.
 func (f *serveFlags) restrict(config *engine.Config, addr net.Addr) error {
 	for _, pattern := range f.images {
 		if _, err := path.Match(pattern, ""); err != nil {
-			return sandbox.Invalidf("--allow-image", "%q is no pattern", pattern)
+			return sandbox.Invalidf("--allow-image", "%q is not a pattern", pattern)
 		}
 	}
 	if len(f.images) > 0 || reachable(addr) {
@@ -220,7 +220,7 @@ func (f *serveFlags) restrict(config *engine.Config, addr net.Addr) error {
 	}
 	config.Allowed = f.backends
 	if len(f.backends) > 0 && config.Default == "" {
-		config.Default = f.backends[0] // whoever names none gets one of those that are meant, too
+		config.Default = f.backends[0] // the default must be allowed too
 	}
 	if len(f.backends) == 0 && config.Default != "" {
 		config.Allowed = []string{config.Default}
@@ -228,7 +228,7 @@ func (f *serveFlags) restrict(config *engine.Config, addr net.Addr) error {
 	return nil
 }
 
-// warnOfDefault says why default requests would be rejected. The others may run, and an engine may be started later.
+// warnOfDefault warns if default requests would be rejected. Others may run, and a container engine may start later.
 func (a *app) warnOfDefault(p engine.Probed) {
 	why := cmp.Or(p.Err, p.Refusal)
 	if why == nil {
@@ -242,9 +242,9 @@ func (a *app) warnOfDefault(p engine.Probed) {
 	a.warn("default requests are rejected, so /readyz says no: %s", oneLine(why.Error()))
 }
 
-// drain ends the server in order: nothing new is admitted, what runs may end within the time, answers are delivered.
+// drain shuts the server down: it refuses new runs, lets running ones end within the timeout, and delivers answers.
 func (a *app) drain(api *httpd.Server, e *engine.Engine, server *http.Server, timeout time.Duration) error {
-	a.note(plain, "draining: new runs are refused, and %d go on; interrupt again to end them at once", e.Stats().Running)
+	a.note(plain, "draining: new runs are refused, %d go on; interrupt again to end them at once", e.Stats().Running)
 	api.Drain()
 	ctx, cancel := context.WithTimeout(context.Background(), timeout)
 	defer cancel()

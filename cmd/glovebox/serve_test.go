@@ -23,10 +23,10 @@ import (
 	"github.com/glovebox-dev/glovebox/sandbox"
 )
 
-// stepTimeout bounds what these tests wait for; nothing is asserted about how long it takes.
+// stepTimeout limits what these tests wait for; no test asserts durations.
 const stepTimeout = 2 * time.Minute
 
-// said gathers what a server writes, and lets a test wait for a part of it.
+// said gathers a server's output, and lets a test wait for a part of it.
 type said struct {
 	mu   sync.Mutex // guards text
 	text bytes.Buffer
@@ -119,11 +119,10 @@ func (s *served) post(t *testing.T, path, body string, headers ...string) (int, 
 	return response.StatusCode, answer
 }
 
-// weaker lets go of what a host may not be able to do for an ordinary user.
+// weaker waives what a host may be unable to enforce for an ordinary user.
 const weaker = `"allow_unenforced":["memory"]`
 
-// TestServeWarns: a default backend that does not work is said at the start, why and what would help, and so is it by /readyz; what becomes
-// of another one is not.
+// TestServeWarns: the start and /readyz report why the default backend does not work, and the fix; they ignore other backends.
 func TestServeWarns(t *testing.T) {
 	t.Setenv("DOCKER_HOST", "unix://"+filepath.Join(t.TempDir(), "nowhere.sock"))
 	if s := startServer(t, "--backend", "docker"); !strings.Contains(s.said.String(), "so /readyz says no: docker: reach the engine: ") {
@@ -134,7 +133,7 @@ func TestServeWarns(t *testing.T) {
 	}
 }
 
-// TestServeOffers: whoever starts a server says whose walls its clients get, and which images.
+// TestServeOffers: the operator chooses the backends and images of clients.
 func TestServeOffers(t *testing.T) {
 	run := func(s *served, fields string) (int, string) {
 		code, answer := s.post(t, "/v1/run", `{"language":"bash","code":"true",`+fields+weaker+`}`)
@@ -173,7 +172,7 @@ func TestServeRuns(t *testing.T) {
 		t.Errorf("%d %v", code, answer)
 	}
 	if !isReady(t) {
-		return // the small schema cannot say what it goes without
+		return // the small schema has no waivers
 	}
 	code, answer = s.post(t, "/execute", `{"code":"print(6*7)"}`)
 	if code != http.StatusOK || answer["output"] != "42\n" || answer["success"] != true {
@@ -269,7 +268,7 @@ func TestCreateKey(t *testing.T) {
 	}
 }
 
-// TestServeRefuses lists what serve does not start with, and what it says.
+// TestServeRefuses lists bad starts of serve, and their errors.
 func TestServeRefuses(t *testing.T) {
 	taken, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -287,7 +286,7 @@ func TestServeRefuses(t *testing.T) {
 		{"port in use", "another program listens there", []string{"--listen", taken.Addr().String()}},
 		{"open to others without a key", "no API key", []string{"--listen", "0.0.0.0:0"}},
 		{"no address", "is not an address", []string{"--listen", "everywhere"}},
-		{"a path that is taken", "is no socket of yours", []string{"--listen", "unix:" + bad}},
+		{"a path that is taken", "is not a socket of yours", []string{"--listen", "unix:" + bad}},
 		{"plain key", "not a name and sha256:", []string{"--api-key-file", bad}},
 		{"missing keys", "no such file", []string{"--api-key-file", bad + "x"}},
 		{"unknown backend", "is not one of", []string{"--listen", "127.0.0.1:0", "--backend", "moon"}},
@@ -313,7 +312,7 @@ func TestServeRefuses(t *testing.T) {
 	}
 }
 
-// TestServeBoundsOutput: nobody makes a server hold gigabytes of an answer unless its operator said so.
+// TestServeBoundsOutput: answers of gigabytes need the operator's permission.
 func TestServeBoundsOutput(t *testing.T) {
 	s := startServer(t)
 	body := `{"language":"bash","code":"echo hi","limits":{"output_kib":16385}}`
@@ -322,7 +321,7 @@ func TestServeBoundsOutput(t *testing.T) {
 	}
 }
 
-// TestServeMaxima: a server that was told of no maximum has one for every limit all the same, and says it.
+// TestServeMaxima: a server has a default maximum for every limit, and reports it.
 func TestServeMaxima(t *testing.T) {
 	most := maxima(capacity.Host(), engine.DefaultSlots())
 	s := startServer(t, "--allow-unenforced", "memory", "--max-cpus", "0.5", "--output-limit", "32MiB")
@@ -338,13 +337,13 @@ func TestServeMaxima(t *testing.T) {
 		`"output_kib":1048576`:  "32MiB",
 	} {
 		code, answer := s.post(t, "/v1/run", `{"language":"bash","code":"true","limits":{`+limit+`}}`)
-		if detail := fmt.Sprint(answer["detail"]); code == http.StatusOK || !strings.Contains(detail, "over the "+allowed) {
+		if detail := fmt.Sprint(answer["detail"]); code == http.StatusOK || !strings.Contains(detail, "over the server's maximum of "+allowed) {
 			t.Errorf("%s: %d %s", limit, code, detail)
 		}
 	}
 }
 
-// TestSharesOfKeys: where there are several clients, none has all unless the operator says so.
+// TestSharesOfKeys: with several clients, none gets everything unless the operator permits it.
 func TestSharesOfKeys(t *testing.T) {
 	alice, bob := httpd.Key{Name: "alice"}, httpd.Key{Name: "bob"}
 	for _, test := range []struct {
@@ -365,11 +364,11 @@ func TestSharesOfKeys(t *testing.T) {
 	}
 }
 
-// TestMaximaOfSmallHosts: what is asked for by those who name nothing can be had on any host, and one run never has all of a usual one.
+// TestMaximaOfSmallHosts: every host serves default requests, and one run never gets all of a usual host.
 func TestMaximaOfSmallHosts(t *testing.T) {
 	const gib = 1 << 30
 	for _, host := range []sandbox.Limits{
-		{}, // nothing is known
+		{}, // unknown
 		{MemoryBytes: gib / 4, CPUMillis: 500, Pids: 100},
 		{MemoryBytes: 2 * gib, CPUMillis: 1000, Pids: 32768},
 		{MemoryBytes: 256 * gib, CPUMillis: 64000, Pids: 65536},

@@ -17,24 +17,24 @@ import (
 	"github.com/glovebox-dev/glovebox/sandbox"
 )
 
-// The flags of all commands are the one table of settings. From a flag's name derive its variable and its key in the
-// configuration file: output-limit, GLOVEBOX_OUTPUT_LIMIT, output_limit.
+// The flags of all commands are the settings. A flag's name determines its variable and its key in the configuration file: output-limit,
+// GLOVEBOX_OUTPUT_LIMIT, output_limit.
 
 const (
 	prefix        = "GLOVEBOX_"
 	maxConfigFile = 1 << 20 // bytes
 )
 
-// flagOnly are the flags that make no sense from afar.
+// flagOnly are the flags that make no sense as settings.
 var flagOnly = []string{"help", "code", "rm", "interactive", "tty"}
 
-// flagAlone marks a flag that is no setting though another command's of its name is.
+// flagAlone marks a flag that is no setting, though another command's flag of that name is.
 const flagAlone = "glovebox: alone"
 
-// otherVariables begin with our prefix and are no settings.
+// otherVariables have our prefix but are no settings.
 var otherVariables = []string{
-	"GLOVEBOX_LIBEXEC",   // a folder with the guest program
-	"GLOVEBOX_EXECUTION", // marks the processes of an execution, also those that run glovebox themselves
+	"GLOVEBOX_LIBEXEC",   // the folder of the guest program
+	"GLOVEBOX_EXECUTION", // marks the processes of an execution, which may run glovebox themselves
 }
 
 func variableOf(flag string) string {
@@ -42,8 +42,7 @@ func variableOf(flag string) string {
 }
 func keyOf(flag string) string { return strings.ReplaceAll(flag, "-", "_") }
 
-// settle gives each flag of cmd that was not set on the command line the value of its variable, or else of its key in the
-// configuration file.
+// settle sets each flag of cmd that is not on the command line from its variable, else from the configuration file.
 func (a *app) settle(cmd *cobra.Command) error {
 	known := settingsOf(cmd.Root())
 	variables, err := a.variables(known)
@@ -90,11 +89,11 @@ func settingsOf(root *cobra.Command) []string {
 	return names
 }
 
-// variables returns the settings among the variables, by the name of their flag. One that begins as ours do and is none is
-// refused: a misspelt limit must not be ignored.
+// variables returns the settings among the variables, by flag. It refuses unknown variables with our prefix: a misspelt limit must not be
+// ignored.
 func (a *app) variables(known []string) (map[string]string, error) {
 	byVariable := map[string]string{}
-	var names []string // without the prefix, in which all are alike
+	var names []string // without the prefix
 	for _, name := range otherVariables {
 		names = append(names, strings.TrimPrefix(name, prefix))
 	}
@@ -116,7 +115,7 @@ func (a *app) variables(known []string) (map[string]string, error) {
 			}
 			return nil, unknownName("variable", "environment", name, near)
 		}
-		if value != "" { // set to nothing is not set
+		if value != "" { // empty means unset
 			out[flag] = value
 		}
 	}
@@ -132,7 +131,7 @@ func unknownName(what, where, name, near string) error {
 	return e
 }
 
-// readConfig reads the configuration file into lists of texts by key. The file that nobody named may be missing.
+// readConfig reads the configuration file into lists of texts by key. The default file may be missing.
 func (a *app) readConfig(known []string) (map[string][]string, error) {
 	named := a.config != ""
 	if !named {
@@ -171,9 +170,9 @@ func (a *app) readConfig(known []string) (map[string][]string, error) {
 	return out, nil
 }
 
-// readConfigFile reads a file that no stranger can have written: it can weaken every sandbox. named says that it is one that the user named.
+// readConfigFile reads a file, which only trusted users may write: it can weaken every sandbox. named means that the user named it.
 func readConfigFile(path string, named bool) ([]byte, error) {
-	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0) // a pipe is no reason to wait
+	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0) // do not wait for a pipe
 	if err != nil {
 		return nil, err
 	}
@@ -191,7 +190,7 @@ func readConfigFile(path string, named bool) ([]byte, error) {
 	return io.ReadAll(io.LimitReader(f, maxConfigFile))
 }
 
-// texts turns a TOML value into what the command line would have.
+// texts turns a TOML value into texts for flags.
 func texts(value any) ([]string, error) {
 	switch v := value.(type) {
 	case string:
@@ -203,16 +202,16 @@ func texts(value any) ([]string, error) {
 		for _, element := range v {
 			text, err := texts(element)
 			if err != nil || len(text) != 1 {
-				return nil, fmt.Errorf("a list holds texts and numbers only")
+				return nil, fmt.Errorf("a list may hold only texts and numbers")
 			}
 			out = append(out, text[0])
 		}
 		return out, nil
 	}
-	return nil, fmt.Errorf("is neither a text, a number, a truth value nor a list of them")
+	return nil, fmt.Errorf("must be a text, a number, true or false, or a list")
 }
 
-// splitList splits the value of a variable for flags that can be repeated: names by commas, all else by line ends.
+// splitList splits the value of a variable for repeatable flags: names at commas, all else at line ends.
 func splitList(f *pflag.Flag, text string) []string {
 	switch f.Value.Type() {
 	case "stringSlice":
@@ -229,7 +228,7 @@ func apply(f *pflag.Flag, source string, values []string) error {
 		return list.Replace(values)
 	}
 	if len(values) != 1 {
-		return sandbox.Invalidf(source, "is one value, not a list")
+		return sandbox.Invalidf(source, "must be one value, not a list")
 	}
 	if err := f.Value.Set(values[0]); err != nil {
 		return wrongValue(source, f, values[0], err)

@@ -21,7 +21,7 @@ const (
 
 var errReaderGone = errors.New("nobody reads the output any more")
 
-// cannotWrite classes an error of our own output: a reader that went away is how pipelines end, all else is a failure to report.
+// cannotWrite classifies an error of our output: a lost reader is the normal end of a pipeline, all else is a failure.
 func cannotWrite(err error) error {
 	if errors.Is(err, syscall.EPIPE) {
 		return fmt.Errorf("%w: %w", errReaderGone, err)
@@ -29,7 +29,7 @@ func cannotWrite(err error) error {
 	return &sandbox.Error{Kind: sandbox.Unavailable, Op: "write the program's output", Err: err}
 }
 
-// show passes a program's output on as it comes and, on a terminal, shows the time that has passed while nothing comes.
+// show passes a program's output on as it arrives. On a terminal, it shows a clock while the program is silent.
 type show struct {
 	app    *app
 	stdout io.Writer
@@ -39,8 +39,8 @@ type show struct {
 
 	mu      sync.Mutex // guards all below
 	clock   bool       // the clock is on the terminal's last line
-	midLine [3]bool    // by stream: it ended within a line
-	err     error      // of the first write that failed
+	midLine [3]bool    // by stream: its last line is incomplete
+	err     error      // of the first failed write
 
 	done  chan struct{} // closed to stop the clock
 	ticks sync.WaitGroup
@@ -88,7 +88,7 @@ func (s *show) tick() {
 		}
 		if passed := time.Since(started); passed >= clockAfter {
 			s.mu.Lock()
-			if !s.midLine[sandbox.Stdout] && !s.midLine[sandbox.Stderr] { // there is room for the clock
+			if !s.midLine[sandbox.Stdout] && !s.midLine[sandbox.Stderr] { // the cursor is at the start of a line
 				s.clock = true
 				fmt.Fprint(s.app.Stderr, clearLine, s.app.paint(s.app.Stderr, faint, "running for "+passed.Round(time.Second).String()))
 			}
@@ -97,7 +97,7 @@ func (s *show) tick() {
 	}
 }
 
-// hideClock is called with mu held.
+// hideClock removes the clock. Callers hold mu.
 func (s *show) hideClock() {
 	if s.clock {
 		fmt.Fprint(s.app.Stderr, clearLine)
@@ -117,8 +117,8 @@ func (s *show) end() {
 	}
 }
 
-// rest passes on what is kept of the end of output that was cut, after a line where some is missing: without one, the digits before and after
-// could be read as one number.
+// rest passes on the kept end of truncated output, after a line for the gap: without it, digits before and after could look like one
+// number.
 func (s *show) rest(r *sandbox.Result) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -133,7 +133,7 @@ func (s *show) rest(r *sandbox.Result) error {
 		if c.kept.Dropped == 0 {
 			continue
 		}
-		// The stream was passed on beyond the head that is kept, so it may reach into the tail, or cover all of it.
+		// More than the kept head was passed on, perhaps part of the tail, or all of it.
 		total := int64(len(c.kept.Head)) + c.kept.Dropped + int64(len(c.kept.Tail))
 		tail := c.kept.Tail
 		gap := total - int64(len(tail)) - s.passed[c.stream]

@@ -12,10 +12,10 @@ import (
 	"github.com/glovebox-dev/glovebox/sandbox"
 )
 
-// stdinTimeout is how long we wait for our standard input to end before we say that we wait.
+// stdinTimeout is how long we wait for the end of standard input before a note says so.
 const stdinTimeout = 2 * time.Second
 
-// stdinFlags say what the program reads. Unasked it reads nothing: our standard input may be a pipe of whoever started us.
+// stdinFlags choose the program's input. The default is none, as our standard input may be our parent's pipe.
 type stdinFlags struct {
 	interactive bool
 	tty         bool
@@ -23,19 +23,19 @@ type stdinFlags struct {
 }
 
 func (f *stdinFlags) add(flags *pflag.FlagSet) {
-	flags.BoolVarP(&f.interactive, "interactive", "i", false, "the program reads our standard input, which is read to its end first")
-	flags.BoolVarP(&f.tty, "tty", "t", false, "what cannot be had yet: a terminal for the program")
+	flags.BoolVarP(&f.interactive, "interactive", "i", false, "the program reads our standard input, once that has ended")
+	flags.BoolVarP(&f.tty, "tty", "t", false, "not supported yet: a terminal for the program")
 	_ = flags.MarkHidden("tty")
 	flags.StringVar(&f.stdin, "stdin", "none", "the program reads this `FILE`; - is the same as -i (default none)")
 }
 
-// takesStdin says whether the program is to read our standard input.
+// takesStdin reports whether the program reads our standard input.
 func (f *stdinFlags) takesStdin() bool { return f.interactive || f.stdin == "-" }
 
 func (f *stdinFlags) check() error {
 	switch {
 	case f.tty:
-		return &sandbox.Error{Kind: sandbox.Unsupported, Op: "-t", Msg: "a sandbox has no terminal yet", Fix: "leave out -t; -i alone hands on standard input"}
+		return &sandbox.Error{Kind: sandbox.Unsupported, Op: "-t", Msg: "a sandbox has no terminal yet", Fix: "leave out -t; -i alone passes standard input on"}
 	case f.interactive && f.stdin != "none" && f.stdin != "-":
 		return &sandbox.Error{Kind: sandbox.Invalid, Op: "--stdin", Msg: "the program cannot read both our standard input and a file", Fix: "leave out -i or --stdin"}
 	}
@@ -57,8 +57,7 @@ func (a *app) programStdin(ctx context.Context, f *stdinFlags) ([]byte, error) {
 	return data, nil
 }
 
-// readStdin reads our standard input to its end, at most so many bytes. A read that never ends is left behind when ctx ends: the
-// program ends then as well.
+// readStdin reads our standard input to its end, up to a limit. When ctx ends, it abandons a read that never ends: we exit then too.
 func (a *app) readStdin(ctx context.Context, most int64) ([]byte, error) {
 	if a.Stdin == nil {
 		return nil, sandbox.Invalidf("standard input", "there is none")
@@ -84,7 +83,7 @@ func (a *app) readStdin(ctx context.Context, most int64) ([]byte, error) {
 		case <-ctx.Done():
 			return nil, context.Cause(ctx)
 		case <-waiting.C:
-			// Quiet or not: nothing else shows that nothing runs yet, and no time limit ends this.
+			// Also with --quiet: nothing else shows that nothing runs yet, and no timeout applies.
 			a.say(faint, "note: waiting for standard input to end")
 		}
 	}

@@ -21,7 +21,7 @@ const (
 	reset         = "\x1b[0m"
 )
 
-// isTerminal says whether f is a character device that is not the null device: a terminal.
+// isTerminal reports whether f is a character device other than the null device.
 func isTerminal(f any) bool {
 	file, ok := f.(*os.File)
 	if !ok || file == nil {
@@ -35,7 +35,7 @@ func isTerminal(f any) bool {
 	return err == nil && !os.SameFile(info, null)
 }
 
-// paint colours text for w, where that is a terminal and the user has not said NO_COLOR.
+// paint colours text for w, if that is a terminal and NO_COLOR is not set.
 func (a *app) paint(w io.Writer, c colour, text string) string {
 	if noColor, _ := a.LookupEnv("NO_COLOR"); c == plain || noColor != "" || !isTerminal(w) {
 		return text
@@ -51,7 +51,7 @@ func (a *app) say(c colour, format string, args ...any) {
 	fmt.Fprintln(a.Stderr, a.paint(a.Stderr, c, fmt.Sprintf(format, args...)))
 }
 
-// visible shows control characters in text that a sandbox may have shaped, so that they reach no terminal.
+// visible replaces control characters in text from a sandbox, so that they reach no terminal.
 func visible(text string) string {
 	return strings.Map(func(r rune) rune {
 		if r != '\n' && r != '\t' && unicode.IsControl(r) {
@@ -61,8 +61,8 @@ func visible(text string) string {
 	}, text)
 }
 
-// visibleName is visible for a name, which is shown within one line: with a line break in it, it could speak as Glovebox does on the
-// next, and marks of writing direction would show it as another name.
+// visibleName is visible for a name within one line: a line break could fake a message of Glovebox, and marks of text direction another
+// name.
 func visibleName(name string) string {
 	return strings.Map(func(r rune) rune {
 		if unicode.IsControl(r) || unicode.Is(unicode.Cf, r) || r == '\u2028' || r == '\u2029' {

@@ -27,16 +27,16 @@ type verifyFlags struct {
 	list    bool
 }
 
-// verification is what verify finds.
+// verification is verify's report.
 type verification struct {
 	Version       string          `json:"version"`
-	Host          string          `json:"host"` // its system and kernel, and as whom
+	Host          string          `json:"host"` // its system, kernel and user
 	Began         time.Time       `json:"began"`
 	TookMS        int64           `json:"took_ms"`
 	Posture       sandbox.Posture `json:"posture"`
-	Unenforced    []string        `json:"unenforced"` // limits that nothing on this host enforces
-	Corpus        int             `json:"corpus"`     // attacks that there are
-	Selected      int             `json:"selected"`   // of these, to be made: all, or those of --only
+	Unenforced    []string        `json:"unenforced"` // limits that this host cannot enforce
+	Corpus        int             `json:"corpus"`     // all attacks
+	Selected      int             `json:"selected"`   // all, or those of --only
 	Blocked       int             `json:"blocked"`
 	NotBlocked    int             `json:"not_blocked"`
 	NotApplicable int             `json:"not_applicable"`
@@ -45,7 +45,7 @@ type verification struct {
 	Attacks       []attackShown   `json:"attacks"`
 }
 
-// attackShown is an attack, and its verdict once it was made.
+// attackShown is an attack, with its verdict after it was made.
 type attackShown struct {
 	ID       string         `json:"id"`
 	Category string         `json:"category"`
@@ -56,10 +56,10 @@ type attackShown struct {
 	Outcome  attack.Outcome `json:"outcome,omitempty"`
 	Findings []string       `json:"findings,omitempty"`
 	Why      string         `json:"why,omitempty"`
-	Notes    []string       `json:"notes,omitempty"` // what was seen and decides nothing, as a change of the host by others
+	Notes    []string       `json:"notes,omitempty"` // observations that decide nothing, such as changes of the host by others
 	TookMS   int64          `json:"took_ms,omitempty"`
 
-	meanwhile []string // the notes that people are shown
+	meanwhile []string // the notes for people
 }
 
 func (a *app) newVerify() *cobra.Command {
@@ -67,17 +67,16 @@ func (a *app) newVerify() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "verify",
 		Short: "Attack sandboxes on this host and show which attacks they block",
-		Long: `Verify makes the attacks of the corpus, one after another, each from inside a sandbox of its own,
-and says of each whether it was blocked. What decides is mostly this host: files, listeners and
-memory planted for an attack to find, what the kernel shows of the sandbox, and what is left after
-it. What was planted is removed at the end; after a kill, by the next verify. No probe runs
-outside of a sandbox, and none is made weak for it. It takes some minutes.
+		Long: `Verify makes the attacks of the corpus one after another, each inside a sandbox of its own, and
+reports which were blocked. The verdict comes mostly from the host: from planted files, listeners
+and memory, from the kernel's view of the sandbox, and from what the attack leaves behind. Verify
+removes what it planted; after a kill, the next verify does. No probe runs outside of a sandbox, and
+no sandbox is weakened. It takes some minutes.
 
-What cannot be made or seen here, by this backend or by an ordinary user, is "not applicable", and
-the line says why.
+An attack that cannot be made or observed here is "not applicable", and its line says why.
 
-Exit codes: 0 all applicable attacks were blocked; 1 one was not; 125 it could not be verified, or
-an attack came to no clear end; 130 canceled.`,
+Exit codes: 0 all applicable attacks were blocked; 1 one was not; 125 the outcome of one is unclear,
+or verify failed; 130 canceled.`,
 		Example: `  glovebox verify --backend native
   glovebox verify --backend gvisor --report gvisor.md
   glovebox verify --backend docker --container-image python:3.12-slim
@@ -103,12 +102,12 @@ an attack came to no clear end; 130 canceled.`,
 	flags.StringVar(&f.backend, "backend", "", "backend `NAME` to attack (default "+defaultBackend+")")
 	flags.StringSliceVar(&f.only, "only", nil, "make only the attacks with these `ID`s (repeatable)")
 	flags.StringVar(&f.report, "report", "", "write a report in Markdown into `FILE`")
-	flags.BoolVar(&f.list, "list", false, "list the attacks, and make none")
+	flags.BoolVar(&f.list, "list", false, "list the attacks and exit")
 	completions(cmd, "backend", "native", "gvisor", "docker", "podman")
 	return cmd
 }
 
-// selectAttacks returns the attacks with these ids, all where there are none.
+// selectAttacks returns the attacks with these ids, or all without ids.
 func selectAttacks(corpus []*attack.Attack, only []string) ([]*attack.Attack, error) {
 	if len(only) == 0 {
 		return corpus, nil
@@ -154,7 +153,7 @@ func showAttack(at *attack.Attack) attackShown {
 	return attackShown{ID: at.ID, Category: at.Category, Class: at.Class, Title: at.Title, Expect: at.Expect, Oracle: at.Oracle}
 }
 
-// verify makes the attacks, which are of a corpus of so many, and reports them.
+// verify makes the selected attacks of the corpus and reports them.
 func (a *app) verify(ctx context.Context, f *verifyFlags, selected []*attack.Attack, corpus int) (err error) {
 	backends, err := a.openBackends()
 	if err != nil {
@@ -197,11 +196,11 @@ func (a *app) verify(ctx context.Context, f *verifyFlags, selected []*attack.Att
 	return nil
 }
 
-// report is the file of --report. It is opened before the attacks, whose minutes would be lost on a path that cannot be written, and what
-// was in it stays until there is something to put in its place. A nil one takes all and keeps nothing.
+// report is the file of --report. It is opened before the attacks, so that a bad path does not waste minutes. The old content stays until
+// the new one is ready. A nil report discards all.
 type report struct {
 	file *os.File
-	made bool // it was not there, and is empty yet
+	made bool // the file is new and still empty
 }
 
 func (a *app) openReport(path string) (*report, error) {
@@ -256,7 +255,7 @@ func cannotReport(err error) error {
 	return &sandbox.Error{Kind: sandbox.Unavailable, Op: "--report", Err: err}
 }
 
-// chooseBackend returns the backend of that name; the first, which is the default, where there is none.
+// chooseBackend returns the backend of that name, or the first, which is the default.
 func chooseBackend(backends *backend.Set, name string) (sandbox.Backend, error) {
 	var names []string
 	for _, b := range backends.Backends {
@@ -268,7 +267,7 @@ func chooseBackend(backends *backend.Set, name string) (sandbox.Backend, error) 
 	return nil, sandbox.Invalidf("--backend", "%.40q is not one of %s", name, strings.Join(names, ", "))
 }
 
-// makeAttacks makes the attacks, one at a time. The first interrupt ends the one that runs, and all that was planted is taken away.
+// makeAttacks makes the attacks one at a time. The first interrupt ends the current one and removes all that was planted.
 func (a *app) makeAttacks(ctx context.Context, v *verification, b sandbox.Backend, selected []*attack.Attack) (err error) {
 	canaries, err := attack.Plant()
 	if err != nil {

@@ -18,7 +18,7 @@ import (
 // The guests of the fake backend are this binary, executed again.
 func init() { backendtest.Become() }
 
-// leaky is a backend of plain processes that shows every sandbox what this process has planted in /tmp, and nothing of others.
+// leaky is a backend of plain processes: every sandbox sees what this process planted in /tmp.
 type leaky struct{ *backendtest.Fake }
 
 func (l leaky) Create(ctx context.Context, spec sandbox.Spec) (sandbox.Box, error) {
@@ -46,7 +46,7 @@ func verifyOn(t *testing.T, b sandbox.Backend, args ...string) (code int, stdout
 	return code, out.String(), errs.String()
 }
 
-// TestVerifyNotContained makes a harmless attack, which reads what the test has planted for it, on walls with a hole.
+// TestVerifyNotContained makes a harmless attack on isolation with a hole: it reads what the test planted.
 func TestVerifyNotContained(t *testing.T) {
 	report := filepath.Join(t.TempDir(), "report.md")
 	code, stdout, stderr := verifyOn(t, leaky{backendtest.NewFake(t)}, "--only", "F01", "--report", report)
@@ -72,10 +72,10 @@ func TestVerifyNotContained(t *testing.T) {
 	}
 }
 
-// TestVerifyCouldNot is what cannot be verified: there is no sandbox to attack.
+// TestVerifyCouldNot: without a sandbox to attack, verify fails.
 func TestVerifyCouldNot(t *testing.T) {
 	code, stdout, stderr := verifyOn(t, broken{backendtest.NewFake(t)}, "--only", "F01")
-	if code != exitFailure || stdout != "" || !strings.Contains(stderr, "no walls today") {
+	if code != exitFailure || stdout != "" || !strings.Contains(stderr, "no sandboxes today") {
 		t.Errorf("exit code %d: %s\n%s", code, stdout, stderr)
 	}
 }
@@ -84,5 +84,5 @@ func TestVerifyCouldNot(t *testing.T) {
 type broken struct{ *backendtest.Fake }
 
 func (broken) Create(context.Context, sandbox.Spec) (sandbox.Box, error) {
-	return nil, &sandbox.Error{Kind: sandbox.Unavailable, Op: "broken", Msg: "no walls today"}
+	return nil, &sandbox.Error{Kind: sandbox.Unavailable, Op: "broken", Msg: "no sandboxes today"}
 }

@@ -14,10 +14,10 @@ import (
 
 var outcomeColours = map[attack.Outcome]colour{attack.Contained: green, attack.NotContained: red, attack.NotApplicable: faint, attack.Unclear: yellow}
 
-// shownFinding bounds how much of one finding is shown to people; the JSON has all of it.
+// shownFinding limits one finding in the text for people; the JSON has all of it.
 const shownFinding = 600 // bytes
 
-// progress is where lines go while attacks are made: stdout belongs to the JSON where that is asked for.
+// progress is where lines go during the attacks: with --json, stdout is for the JSON.
 func (a *app) progress() io.Writer {
 	if a.json {
 		return a.Stderr
@@ -25,7 +25,7 @@ func (a *app) progress() io.Writer {
 	return a.Stdout
 }
 
-// announce says what is about to happen.
+// announce prints the first line.
 func (a *app) announce(v *verification) {
 	if a.quiet {
 		return
@@ -36,7 +36,7 @@ func (a *app) announce(v *verification) {
 	}
 }
 
-// showProgress shows, on a terminal, which attack is being made until the function that it returns is called.
+// showProgress shows the current attack on a terminal until its result is called.
 func (a *app) showProgress(i, count int, at *attack.Attack) (done func()) {
 	w := a.progress()
 	if a.quiet || !isTerminal(w) {
@@ -48,7 +48,7 @@ func (a *app) showProgress(i, count int, at *attack.Attack) (done func()) {
 
 func width(n int) int { return len(fmt.Sprint(n)) }
 
-// printVerdict prints one line of an attack, and what was found.
+// printVerdict prints one line for an attack, and its findings.
 func (a *app) printVerdict(i, count int, at *attackShown) {
 	bad := at.Outcome == attack.NotContained || at.Outcome == attack.Unclear
 	if a.quiet && !bad {
@@ -70,7 +70,7 @@ func (a *app) printVerdict(i, count int, at *attackShown) {
 	}
 }
 
-// indented is text that a sandbox may have shaped, for people: bounded, and each line within the paragraph.
+// indented makes text from a sandbox fit for people: limited, and indented as a paragraph.
 func indented(text string) string {
 	if len(text) > shownFinding {
 		text = text[:shownFinding] + "..."
@@ -92,7 +92,7 @@ func (v *verification) summary() string {
 	return strings.Join(parts, ", ") + " in " + ms(time.Duration(v.TookMS)*time.Millisecond)
 }
 
-// attacks is so many attacks in words; where not all of the corpus were to be made, it says so.
+// attacks words a number of attacks, and mentions a selection.
 func (v *verification) attacks(n int) string {
 	noun := "attacks"
 	if n == 1 {
@@ -104,7 +104,7 @@ func (v *verification) attacks(n int) string {
 	return fmt.Sprintf("%d selected %s (of %d)", n, noun, v.Corpus)
 }
 
-// verdict is the sentence that all comes to.
+// verdict sums up in one sentence.
 func (v *verification) verdict() (colour, string) {
 	name, made := v.Posture.Backend, v.Blocked+v.NotBlocked+v.Unclear
 	switch {
@@ -113,7 +113,7 @@ func (v *verification) verdict() (colour, string) {
 	case v.Interrupted:
 		return yellow, fmt.Sprintf("INCOMPLETE: interrupted after %d of %s", len(v.Attacks), v.attacks(v.Selected))
 	case v.Unclear > 0:
-		return yellow, fmt.Sprintf("INCOMPLETE: %d of %s came to no clear end", v.Unclear, v.attacks(made))
+		return yellow, fmt.Sprintf("INCOMPLETE: the outcome of %d of %s is unclear", v.Unclear, v.attacks(made))
 	case v.Blocked == 0:
 		return yellow, "INCOMPLETE: no attack applies here"
 	case v.Selected == v.Corpus:
@@ -131,7 +131,7 @@ func (a *app) printVerification(v *verification) error {
 	return err
 }
 
-// hostInWords is the system, its kernel and as whom we look at it.
+// hostInWords names the system, its kernel and the user.
 func hostInWords() string {
 	words := runtime.GOOS + "/" + runtime.GOARCH
 	if release, err := os.ReadFile("/proc/sys/kernel/osrelease"); err == nil {
@@ -169,7 +169,7 @@ func (v *verification) markdown() []byte {
 	return b.Bytes()
 }
 
-// meanwhile lists what was seen beside the attacks and decided nothing, where there is any.
+// meanwhile lists the observations that decided nothing, if any.
 func (v *verification) meanwhile(b *bytes.Buffer) {
 	title := "\n## Meanwhile\n\n"
 	for _, at := range v.Attacks {
@@ -180,7 +180,7 @@ func (v *verification) meanwhile(b *bytes.Buffer) {
 	}
 }
 
-// section lists the attacks with one outcome, where there are any.
+// section lists the attacks with one outcome, if any.
 func (v *verification) section(b *bytes.Buffer, outcome attack.Outcome, title string) {
 	for _, at := range v.Attacks {
 		if at.Outcome != outcome {
@@ -194,7 +194,7 @@ func (v *verification) section(b *bytes.Buffer, outcome attack.Outcome, title st
 		if outcome != attack.NotApplicable {
 			fmt.Fprintf(b, "It must hold: %s\n\n", at.Expect)
 		}
-		// In a block of code, whose fence no line of a sandbox's can end.
+		// In an indented code block, which no line from a sandbox can end.
 		for _, text := range append(at.Findings, at.Why) {
 			if text != "" {
 				fmt.Fprintf(b, "    %s\n", strings.ReplaceAll(indented(text), "\n", "\n    "))

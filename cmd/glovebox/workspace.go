@@ -12,12 +12,12 @@ import (
 // sharedDirs are directories of the host that no code may write to; what is below them may be somebody's own.
 var sharedDirs = []string{"/home", "/opt", "/root", "/run", "/usr", "/var"}
 
-// systemDirs are the host's own with all that is below them. On most hosts the first are links into /usr.
+// systemDirs are system directories with all below them. On most hosts the first are links into /usr.
 var systemDirs = []string{"/bin", "/lib", "/lib32", "/lib64", "/libx32", "/sbin", "/boot", "/etc"}
 
 var kernelDirs = []string{"/dev", "/proc", "/sys"}
 
-// checkWorkspace returns the absolute path of a directory that the code may write to, or says why it may not.
+// checkWorkspace returns the absolute path of a directory that the code may write to, or why it may not.
 func (a *app) checkWorkspace(dir string) (string, error) {
 	refuse := func(msg, fix string) (string, error) {
 		return "", &sandbox.Error{Kind: sandbox.Invalid, Op: "--workspace", Msg: dir + " " + msg, Fix: fix}
@@ -41,9 +41,9 @@ func (a *app) checkWorkspace(dir string) (string, error) {
 	return path, nil
 }
 
-// notForCode says of a path without links why no code may write there, and what would help; "" where it may. Whatever holds our own state is
-// refused, also where that does not exist yet: code that writes our configuration weakens the next run, and code that writes the
-// guest or its source is the next run's guest.
+// notForCode returns why code may not write to a link-free path, and the fix; "" if it may. It refuses all places of our own state, even
+// if they do not exist yet: code that writes our configuration weakens the next run, and code that writes the guest or its source becomes
+// the next run's guest.
 func (a *app) notForCode(path string) (msg, fix string) {
 	const another = "name a directory that the code may change"
 	if path == filepath.Dir(path) {
@@ -56,7 +56,7 @@ func (a *app) notForCode(path string) (msg, fix string) {
 		return "belongs to the kernel", another
 	}
 	for _, own := range a.ownPlaces() {
-		inItsPlace := filepath.Join(resolved(filepath.Dir(own)), filepath.Base(own)) // where it is a link, neither that nor what it leads to
+		inItsPlace := filepath.Join(resolved(filepath.Dir(own)), filepath.Base(own)) // of a link, protect both the link and its target
 		for _, own := range []string{inItsPlace, resolved(own)} {
 			if within(own, path) || within(path, own) {
 				return "holds Glovebox's own state or programs (" + own + ")", "name another directory, such as one below it"
@@ -81,7 +81,7 @@ func resolved(path string) string {
 	return path
 }
 
-// within says whether path is dir or lies below it. Both are clean and absolute.
+// within reports whether path is dir or below it. Both are clean and absolute.
 func within(path, dir string) bool {
 	return path == dir || strings.HasPrefix(path, strings.TrimSuffix(dir, "/")+string(filepath.Separator))
 }

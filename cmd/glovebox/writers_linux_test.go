@@ -9,7 +9,7 @@ import (
 	"github.com/glovebox-dev/glovebox/sandbox"
 )
 
-// TestWhoWroteTheConfiguration: what a stranger can have written opens no doors.
+// TestWhoWroteTheConfiguration: a file that a stranger can have written is refused.
 func TestWhoWroteTheConfiguration(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("SKIPPED, NOT TESTED: only root can give files to another user")
