@@ -1,5 +1,5 @@
 #!/bin/bash
-# Shows what glovebox does: a useful script with a file sent along, then three hostile ones. make demo builds and runs it.
+# Runs a useful script with a file, then three hostile ones. make demo builds glovebox and runs it.
 set -u
 glovebox=${1:-bin/glovebox}
 here=$(dirname "$0")
@@ -18,7 +18,7 @@ fail() {
 	exit 1
 }
 
-# show WANTED WORD... prints a command that can be pasted, runs it, and says in a line what came of it.
+# show WANTED WORD... prints a command to paste, runs it, and prints its exit code.
 show() {
 	local wanted=$1 said word
 	shift
@@ -35,7 +35,7 @@ show() {
 	printf '%s%s%s\n' "$green" "$said" "$reset"
 }
 
-# The sandbox sees this host's own programs, so the host must have the interpreter.
+# The sandbox uses this host's programs, so the host must have the interpreter.
 if [ ! -x /usr/bin/python3 ]; then
 	if [ "$(id -u)" = 0 ]; then
 		apt-get update -q && apt-get install -qy python3
@@ -52,7 +52,7 @@ if [ "$ready" != 0 ]; then
 	run=(run --allow-unenforced memory)
 fi
 
-title '1. A script of the kind a model writes: a CSV goes in, a report comes out'
+title '1. A script as a model writes it: a CSV goes in, a report comes out'
 show 0 "${run[@]}" --file "$here/sales.csv" --out "$out" "$here/analysis.py"
 printf '%s--- report.md, beside it summary.json%s\n' "$faint" "$reset"
 [ -s "$out/summary.json" ] || fail 'summary.json is missing'
@@ -71,13 +71,13 @@ title '4. A memory bomb, with a limit of 128 MiB'
 if [ "$ready" = 0 ]; then
 	show 137 "${run[@]}" --memory 128MiB "$here/hostile_memory.py"
 else
-	echo 'left out: nothing on this host limits the memory of your processes'
+	echo 'skipped: this host cannot limit the memory of your processes'
 fi
 
 title '5. The host is as it was'
 show 0 "${run[@]}" -c 'print(6*7)'
 
-# layers prints the isolation layers of the default backend that are in a state.
+# layers prints the isolation layers of the default backend in a state.
 layers() {
 	awk -v state="$1" '/^[^ ]/ { seen++ } seen == 1 && $1 == state { sub(/^  [^ ]+ +/, ""); sub(/  .*/, ""); printf "%s%s", sep, $0; sep = ", " }' <<<"$doctor"
 }

@@ -1,4 +1,4 @@
-// Package papers runs what README.md and docs show, as a reader would paste it.
+// Package papers runs the examples of README.md and docs, as a reader would paste them.
 package papers
 
 import (
@@ -13,8 +13,8 @@ import (
 	"github.com/glovebox-dev/glovebox/test/liveserver"
 )
 
-// block is one fenced block of a paper. Its language says what becomes of it: console is run and its output compared, python is run,
-// go is vetted, toml is read as a configuration, and text is only shown.
+// block is one fenced block of a paper. By its language, the test runs it and compares its output (console), runs it (python), vets it
+// (go), reads it as a configuration (toml), or ignores it (text).
 type block struct {
 	language, text string
 	line           int
@@ -60,7 +60,7 @@ func blocks(text string) []block {
 	return all
 }
 
-// reader has what the reader of a paper has: glovebox on the PATH, and a server.
+// reader is a reader's environment: glovebox on the PATH, and a server.
 type reader struct {
 	env []string
 	url string
@@ -72,7 +72,7 @@ func newReader(t *testing.T) *reader {
 		t.Fatalf("%v\n%s", err, said)
 	}
 	env := append(os.Environ(), "PATH="+bin+":/usr/bin:/bin:"+os.Getenv("PATH"), "XDG_CONFIG_HOME="+t.TempDir())
-	if os.Getuid() != 0 { // who may have no cgroups
+	if os.Getuid() != 0 { // such a user may have no cgroups
 		env = append(env, "GLOVEBOX_ALLOW_UNENFORCED=memory")
 	}
 	s, err := liveserver.Start(t.Context(), liveserver.Options{Binary: filepath.Join(bin, "glovebox"), Env: env})
@@ -87,7 +87,7 @@ func newReader(t *testing.T) *reader {
 	return &reader{env: append(env, "SANDBOX_URL="+s.URL), url: s.URL}
 }
 
-// run runs a program in dir and returns all that it said.
+// run runs a program in dir and returns its output.
 func (r *reader) run(t *testing.T, dir, name string, args ...string) (string, error) {
 	cmd := exec.CommandContext(t.Context(), name, args...)
 	cmd.Dir, cmd.Env = dir, r.env
@@ -120,8 +120,8 @@ func (r *reader) try(t *testing.T, dir string, b block) {
 	}
 }
 
-// console runs the commands of a block, which begin with "$ " and go on in indented lines, in one shell, and compares what it says with
-// what the block shows. "..." stands for anything.
+// console runs the commands of a block, which begin with "$ " and continue in indented lines, in one shell, and compares the output with
+// the block's. "..." matches anything.
 func (r *reader) console(t *testing.T, dir string, b block) {
 	t.Helper()
 	var script, want strings.Builder
@@ -141,13 +141,13 @@ func (r *reader) console(t *testing.T, dir string, b block) {
 	}
 }
 
-// matches compares lines, without the spaces at their ends.
+// matches compares lines without trailing spaces.
 func matches(said, want string) bool {
 	pattern := strings.ReplaceAll(regexp.QuoteMeta(strings.TrimSpace(want)), `\.\.\.`, `(?s:.*)`)
 	return regexp.MustCompile(`^` + pattern + `$`).MatchString(strings.TrimSpace(said))
 }
 
-// program is a file with the Go of a block, whose imports come first, around a reader's own code.
+// program makes a file of a block's Go, whose imports come first, as part of a reader's code.
 func program(t *testing.T, text string) string {
 	imports, body, _ := strings.Cut(text, "\n\n")
 	source := "package main\n\nimport \"context\"\n" + imports + "\n\nfunc run(ctx context.Context, code string) {\n" +
