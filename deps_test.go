@@ -33,7 +33,7 @@ cmd/glovebox-runsc:          | gvisor.dev/gvisor
 cmd/glovebox-guest:          internal/guest internal/guest/confine internal/guest/server | golang.org/x/sys
 
 # walls: how a guest is started and confined, never what it is asked to do
-internal/enforce:              sandbox internal/cgroup
+internal/enforce:            sandbox internal/cgroup
 internal/capacity:           sandbox internal/cgroup | golang.org/x/sys
 internal/cgroup:             sandbox | golang.org/x/sys github.com/godbus/dbus/v5
 internal/hostid:             sandbox | golang.org/x/sys
