@@ -35,12 +35,12 @@ type RunRequest struct {
 
 // FileIn is one file on its way into the workspace.
 type FileIn struct {
-	Path          string  `json:"path" required:"true" doc:"Relative to /workspace." example:"data/in.csv"`
-	Mode          string  `json:"mode" doc:"Permission bits in octal; 0644 if absent." pattern:"^0*[0-7]{1,3}$" example:"0755" form:"0755"`
-	Content       *string `json:"content" doc:"The content as text." nul:"ok" one:"content"`
-	ContentBase64 *[]byte `json:"content_base64" doc:"The content as base64. Exactly one of content and content_base64 is given." one:"content"`
-	Size          *int64  `json:"size" doc:"Of the content, in bytes: compared where it is given, so that a file of an answer can be sent as it is."`
-	SHA256        string  `json:"sha256" doc:"Of the content, in hexadecimal: compared where it is given."`
+	Path          string   `json:"path" required:"true" doc:"Relative to /workspace." example:"data/in.csv"`
+	Mode          string   `json:"mode" doc:"Permission bits in octal; 0644 if absent." pattern:"^0*[0-7]{1,3}$" example:"0755" form:"0755"`
+	Content       *string  `json:"content" doc:"The content as text." nul:"ok" one:"content"`
+	ContentBase64 *[]byte  `json:"content_base64" doc:"The content as base64. Exactly one of content and content_base64 is given." one:"content"`
+	Size          *float64 `json:"size" doc:"Of the content, in bytes: compared where it is given, so that a file of an answer can be sent as it is." whole:"true"`
+	SHA256        string   `json:"sha256" doc:"Of the content, in hexadecimal: compared where it is given."`
 }
 
 // NetworkIn is the network access of a sandbox.
@@ -131,8 +131,8 @@ func (r *RunRequest) env() ([]string, error) {
 
 // check compares a file with what is said of it.
 func (f *FileIn) check(field string, data []byte) error {
-	if f.Size != nil && *f.Size != int64(len(data)) {
-		return sandbox.Invalidf(field+".size", "is %d, and the content has %d bytes", *f.Size, len(data))
+	if f.Size != nil && *f.Size != float64(len(data)) {
+		return sandbox.Invalidf(field+".size", "is %v, and the content has %d bytes", *f.Size, len(data))
 	}
 	if sum := sha256.Sum256(data); f.SHA256 != "" && !strings.EqualFold(f.SHA256, hex.EncodeToString(sum[:])) {
 		return sandbox.Invalidf(field+".sha256", "is not that of the content")
@@ -158,6 +158,9 @@ func filesIn(in []FileIn) ([]sandbox.File, error) {
 			files[i].Data = *f.ContentBase64
 		default:
 			return nil, sandbox.Invalidf("files["+strconv.Itoa(i)+"]", "needs exactly one of content and content_base64")
+		}
+		if err := f.check("files["+strconv.Itoa(i)+"]", files[i].Data); err != nil {
+			return nil, err
 		}
 	}
 	return files, nil

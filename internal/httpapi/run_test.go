@@ -176,6 +176,8 @@ func TestRefused(t *testing.T) {
 		{"an image", with("image", "--privileged"), 400, "image", "is not an image reference"},
 		{"an id", with("id", "../../x"), 400, "", "unknown field"},
 		{"a call back", with("callback_url", "http://169.254.169.254"), 400, "", "unknown field"},
+		{"a file of another size", with("files", []object{{"path": "a", "content": "hi", "size": 3}}), 400, "files[0].size", "has 2 bytes"},
+		{"a file of another content", with("files", []object{{"path": "a", "content": "hi", "size": 2, "sha256": strings.Repeat("0", 64)}}), 400, "files[0].sha256", "not that of the content"},
 		{"a path up", file("../../etc/cron.d/x"), 400, "files[0].path", "leaves"},
 		{"a path up and down", file("a/../../b"), 400, "files[0].path", "leaves"},
 		{"an absolute path", file("/abs"), 400, "files[0].path", "absolute"},
