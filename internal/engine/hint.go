@@ -85,7 +85,7 @@ func (x *execution) endHints(o *outcome, r *sandbox.Result) []sandbox.Hint {
 
 func (x *execution) timeoutHints(o *outcome, r *sandbox.Result) []sandbox.Hint {
 	h := x.limitHint(sandbox.HintTimeout, sandbox.LimitTimeout)
-	if x.atProcessLimit(o, r) {
+	if x.atProcessLimit(o) || x.complainsOfProcesses(r) {
 		h.Code = sandbox.HintStuck
 		return []sandbox.Hint{h, x.limitHint(sandbox.HintLimit, sandbox.LimitPids)}
 	}

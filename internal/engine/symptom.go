@@ -51,7 +51,7 @@ func (x *execution) symptom(o *outcome, r *sandbox.Result) (sandbox.Hint, bool) 
 			return h, true
 		}
 	}
-	if vague.Code == "" && x.atProcessLimit(o, r) {
+	if vague.Code == "" && x.atProcessLimit(o) {
 		return x.limitHint(sandbox.HintLimit, sandbox.LimitPids), true
 	}
 	if vague.Code == "" && r.ExitCode == exitNotFound {
@@ -203,12 +203,13 @@ var writablePlaces = []string{sandbox.Workspace, sandbox.Home, "/tmp", "/dev/shm
 
 func below(name, folder string) bool { return name == folder || strings.HasPrefix(name, folder+"/") }
 
-// atProcessLimit reports whether forks or threads were refused: by the host's count, by the number of processes at the deadline, or by
-// the program's output.
-func (x *execution) atProcessLimit(o *outcome, r *sandbox.Result) bool {
-	if o.usage.PidsRefused > 0 || int64(o.exited.Tasks) >= x.Spec.Limits.Pids {
-		return true
-	}
+// atProcessLimit reports whether forks or threads were refused, by the host's count or by the number of processes at the deadline.
+func (x *execution) atProcessLimit(o *outcome) bool {
+	return o.usage.PidsRefused > 0 || int64(o.exited.Tasks) >= x.Spec.Limits.Pids
+}
+
+// complainsOfProcesses reports whether the program's output says so.
+func (x *execution) complainsOfProcesses(r *sandbox.Result) bool {
 	text := end(&r.Stderr)
 	isPids := func(h sandbox.Hint) bool { return h.Code == sandbox.HintLimit && h.Limit == sandbox.LimitPids }
 	return forkSymptom().MatchString(text) || slices.ContainsFunc(x.diagnose(text), isPids)

@@ -20,9 +20,13 @@ import (
 // every sandbox is watched from outside, and code that hoards is killed. So is code that runs out of memory again and again: for each kill
 // the kernel writes two pages to its log, which holds 128 KiB by default.
 const (
-	lookEvery   = 250 * time.Millisecond
-	mostLocks   = 2000
-	lookShare   = 20   // a look takes at most this part of the time, as who takes or gives back a lock waits while the list is read
+	lookEvery = 250 * time.Millisecond
+	mostLocks = 2000
+	// A look takes at most one part in lookShare of the time, as taking a lock waits while the list is read. But nobody can hold up the next
+	// look for longer than lookMost, in which a sandbox takes some 100 MB of locks.
+	lookShare = 20
+	lookMost  = 2 * time.Second
+
 	mostSockets = 8192 // of TCP and of UDP each, both ends of a connection among them; those that wait for their time (TIME_WAIT) apart
 	mostKills   = 100
 
@@ -37,8 +41,7 @@ const (
 type hoards struct {
 	looking sync.WaitGroup
 
-	copies  bool // kernelFacts.keepsCopies
-	suspect *Box // had too many locks at the last look
+	copies bool // kernelFacts.keepsCopies
 
 	mu    sync.Mutex // guards all below
 	boxes map[*Box]bool
@@ -83,7 +86,7 @@ func (h *hoards) look(stop chan struct{}) {
 		}
 		started := time.Now()
 		h.punish(boxes)
-		wait.Reset(max(lookEvery, lookShare*time.Since(started)))
+		wait.Reset(min(max(lookEvery, lookShare*time.Since(started)), lookMost))
 	}
 }
 
@@ -109,11 +112,9 @@ func (h *hoards) alive(stop chan struct{}) (boxes []*Box) {
 
 // punish kills all processes of the sandboxes that hoard, but for their guests.
 func (h *hoards) punish(boxes []*Box) {
-	suspect := hoarderOfLocks(boxes)
-	if suspect != nil && suspect == h.suspect { // twice in a row: a list that changes while it is read can have a lock twice
-		killBelow(suspect.Process.PID)
+	if box := hoarderOfLocks(boxes); box != nil {
+		killBelow(box.Process.PID)
 	}
-	h.suspect = suspect
 	for _, box := range boxes {
 		if guest := box.Process.PID; box.OOMKills() > mostKills || h.hasSockets(guest) {
 			killBelow(guest)
@@ -140,7 +141,7 @@ func hoarderOfLocks(boxes []*Box) *Box {
 		return nil
 	}
 	defer f.Close()
-	boxOf, locks := map[int]*Box{}, map[*Box]int{}
+	boxOf, locks := map[int]*Box{}, map[*Box]map[string]bool{}
 	for lines := bufio.NewScanner(f); lines.Scan(); {
 		// "1: POSIX  ADVISORY  WRITE 3548 08:01:2 0 EOF"; "->" after the number marks a waiting lock.
 		fields := strings.Fields(strings.Replace(lines.Text(), "->", "", 1))
@@ -155,7 +156,14 @@ func hoarderOfLocks(boxes []*Box) *Box {
 			}
 			boxOf[pid] = box
 		}
-		if locks[box]++; box != nil && locks[box] > mostLocks {
+		if box == nil {
+			continue
+		}
+		if locks[box] == nil {
+			locks[box] = map[string]bool{}
+		}
+		locks[box][strings.Join(fields[1:], " ")] = true // once: a list that changes while it is read can have a lock twice
+		if len(locks[box]) > mostLocks {
 			return box
 		}
 	}

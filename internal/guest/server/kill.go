@@ -135,12 +135,13 @@ func (s *Server) zombies() bool {
 
 // expire is called after the deadline.
 func (p *process) expire() {
+	tasks := p.s.countTasks(p)
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.reaped || p.s.isEnded() {
 		return
 	}
-	p.timedOut, p.tasks = true, p.s.countTasks(p)
+	p.timedOut, p.tasks = true, tasks
 	sig := p.killSignal
 	if sig == 0 || sig == syscall.SIGKILL {
 		p.endTree()
