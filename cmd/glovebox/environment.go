@@ -45,14 +45,18 @@ func (a *app) environment(f *environmentFlags) ([]string, error) {
 		env = append(env, variables...)
 	}
 	for _, name := range f.passEnv {
-		kv, err := a.passed("--pass-env", name, nil)
+		if looksSecret(name) {
+			return nil, &sandbox.Error{Kind: sandbox.Invalid, Op: "--pass-env", Msg: name + " looks like a secret, and the code in the sandbox could print it",
+				Fix: "if the code may have it: --pass-secret " + name}
+		}
+		kv, err := a.passed("--pass-env", name)
 		if err != nil {
 			return nil, err
 		}
 		env = append(env, kv)
 	}
 	for _, name := range f.passSecret {
-		kv, err := a.passed("--pass-secret", name, f.passSecret)
+		kv, err := a.passed("--pass-secret", name)
 		if err != nil {
 			return nil, err
 		}
@@ -68,15 +72,11 @@ func (a *app) environment(f *environmentFlags) ([]string, error) {
 	return env, nil
 }
 
-// passed returns a variable of our environment. If it looks like a secret, secrets must list it.
-func (a *app) passed(where, name string, secrets []string) (string, error) {
-	if looksSecret(name) && !slices.Contains(secrets, name) {
-		return "", &sandbox.Error{Kind: sandbox.Invalid, Op: where, Msg: name + " looks like a secret, and the code in the sandbox could print it",
-			Fix: "if the code may have it: --pass-secret " + name}
-	}
+// passed returns a variable of our environment.
+func (a *app) passed(flag, name string) (string, error) {
 	value, ok := a.LookupEnv(name)
 	if !ok {
-		return "", sandbox.Invalidf(where, "%.64q is not set", name)
+		return "", sandbox.Invalidf(flag, "%.64q is not set", name)
 	}
 	return name + "=" + value, nil
 }

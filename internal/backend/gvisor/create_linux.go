@@ -126,10 +126,10 @@ func (b *Backend) claim(in *instance.Instance, box *Box, spec *sandbox.Spec, mad
 	return b.fail(failCgroup, err)
 }
 
-// Bounds of what a sandbox is beside its code. The kernel in user space, the process that serves it files and the one that started both
-// hold 21 to 26 MiB that cannot be reclaimed, measured with a Python that sleeps. The host cannot tell their pages from the code's, so they
-// have a share of their own: with 24 MiB a Python under any limit can hold that limit, give or take 4 MiB. The kernel's threads and the stubs in which the code
-// runs count as processes on the host: RLIMIT_NPROC inside bounds those of the code, the group's bound is a backstop.
+// What a sandbox needs beside its code. The user-space kernel, its file server and the process that started both hold 21 to 26 MiB that cannot
+// be reclaimed, measured with a sleeping Python. The host cannot tell their pages from the code's, so they have a share of their own. The
+// kernel's threads and the processes in which the code runs count on the host: RLIMIT_NPROC inside limits those of the code, and the
+// group's limit is a backstop.
 const (
 	ownMemory   = 24 << 20
 	ownTasks    = 256
