@@ -61,7 +61,10 @@ internal/lang/javascript:    sandbox internal/lang/trace
 internal/lang/bash:          sandbox internal/lang/trace
 internal/lang/langtest:      sandbox | github.com/rogpeppe/go-internal
 
-# the room where live sandboxes are: it is handed backends and languages as values
+# the protocol between the engine and the interpreter of a context
+internal/driver:
+
+# the room where live sandboxes are: it is handed backends, languages and a store as values
 internal/engine:             sandbox internal/guest internal/guest/client internal/nearest
 
 # attacks on sandboxes, and what decides: a backend is handed to it as a value

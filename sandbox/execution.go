@@ -45,18 +45,22 @@ type Request struct {
 // program blocks too. data is valid only during the call.
 type OutputFunc func(stream Stream, data []byte)
 
-// Stream is one of the two output streams of a process. A terminal has Stdout only.
+// Stream is an output stream of a process. A terminal has Stdout only.
 type Stream uint8
 
-// The output streams, numbered like their descriptors.
+// The output streams, the first two numbered like their descriptors.
 const (
-	Stdout Stream = 1
-	Stderr Stream = 2
+	Stdout  Stream = 1
+	Stderr  Stream = 2
+	Channel Stream = 3 // reports of the driver of a context; users never see it
 )
 
 func (s Stream) String() string {
-	if s == Stderr {
+	switch s {
+	case Stderr:
 		return "stderr"
+	case Channel:
+		return "channel"
 	}
 	return "stdout"
 }
@@ -132,6 +136,7 @@ type Result struct {
 	Stdout    Captured
 	Stderr    Captured
 	Exception *Exception
+	Shown     []Shown // what it showed besides its output, in order; of contexts only
 	Files     []File
 	Skipped   []Skipped
 	// SkippedMore counts files that were not returned, beyond those in Skipped.

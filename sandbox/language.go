@@ -45,6 +45,9 @@ type Language struct {
 	// Zygote says how to keep the interpreter waiting just before its program; nil means it cannot.
 	Zygote *Zygote
 
+	// Driver says how to keep an interpreter alive between executions; nil means it cannot.
+	Driver *Driver
+
 	// Fix says how to install the interpreter if the root file system lacks it.
 	Fix string
 

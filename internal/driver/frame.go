@@ -1,0 +1,113 @@
+package driver
+
+import (
+	"bytes"
+	"fmt"
+	"strconv"
+)
+
+// Kind is the kind of a frame.
+type Kind string
+
+// The kinds of frames.
+const (
+	Run      Kind = "run"
+	Complete Kind = "complete"
+
+	Ready   Kind = "ready"
+	Shown   Kind = "result"
+	Raised  Kind = "error"
+	Done    Kind = "done"
+	Matches Kind = "matches"
+)
+
+// Limits of a frame. A driver cuts what it reports to them; a frame beyond them breaks the protocol.
+const (
+	MaxHeader = 512      // bytes of the header line
+	MaxFields = 64       // of one frame
+	MaxFrame  = 24 << 20 // bytes of all fields of one frame
+)
+
+// Frame is one request or report.
+type Frame struct {
+	Kind   Kind
+	Fields [][]byte
+}
+
+// Append appends the frame's bytes to b.
+func (f Frame) Append(b []byte) []byte {
+	b = append(b, f.Kind...)
+	for _, field := range f.Fields {
+		b = strconv.AppendInt(append(b, ' '), int64(len(field)), 10)
+	}
+	b = append(b, '\n')
+	for _, field := range f.Fields {
+		b = append(b, field...)
+	}
+	return b
+}
+
+// Parser cuts a stream of hostile bytes into frames. Its zero value is ready.
+type Parser struct {
+	buf  []byte
+	need int // bytes of the frame that buf begins with, as far as is known
+	head Frame
+	lens []int
+	at   int // where the fields begin; 0 until the header is complete
+}
+
+// Feed takes the next bytes and calls take for each complete frame. Fields are take's to keep. An error says how the stream broke the
+// protocol; the parser is then of no more use.
+func (p *Parser) Feed(b []byte, take func(Frame) error) error {
+	p.buf = append(p.buf, b...)
+	for {
+		if p.at == 0 {
+			if err := p.header(); err != nil || p.at == 0 {
+				return err
+			}
+		}
+		if len(p.buf) < p.need {
+			return nil
+		}
+		f := Frame{Kind: p.head.Kind}
+		body := bytes.Clone(p.buf[p.at:p.need])
+		for _, n := range p.lens {
+			f.Fields = append(f.Fields, body[:n:n])
+			body = body[n:]
+		}
+		p.buf = append(p.buf[:0], p.buf[p.need:]...)
+		p.at = 0
+		if err := take(f); err != nil {
+			return err
+		}
+	}
+}
+
+// header parses the header line once it is complete.
+func (p *Parser) header() error {
+	end := bytes.IndexByte(p.buf[:min(len(p.buf), MaxHeader)], '\n')
+	if end < 0 {
+		if len(p.buf) >= MaxHeader {
+			return fmt.Errorf("a header is longer than %d bytes", MaxHeader)
+		}
+		return nil
+	}
+	words := bytes.Split(p.buf[:end], []byte{' '})
+	if len(words)-1 > MaxFields {
+		return fmt.Errorf("a frame has more than %d fields", MaxFields)
+	}
+	p.head.Kind, p.lens = Kind(words[0]), p.lens[:0]
+	total := 0
+	for _, word := range words[1:] {
+		n, err := strconv.ParseUint(string(word), 10, 31)
+		if err != nil || strconv.FormatUint(n, 10) != string(word) {
+			return fmt.Errorf("%.20q is not a length", word)
+		}
+		if total += int(n); total > MaxFrame {
+			return fmt.Errorf("a frame is larger than %d bytes", MaxFrame)
+		}
+		p.lens = append(p.lens, int(n))
+	}
+	p.at, p.need = end+1, end+1+total
+	return nil
+}

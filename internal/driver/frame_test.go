@@ -1,0 +1,76 @@
+package driver_test
+
+import (
+	"bytes"
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/glovebox-dev/glovebox/internal/driver"
+)
+
+// However the bytes are cut, the same frames come out.
+func TestParserJoinsPieces(t *testing.T) {
+	var stream []byte
+	sent := []driver.Frame{
+		{Kind: driver.Ready, Fields: [][]byte{[]byte("Python 3")}},
+		{Kind: driver.Done},
+		{Kind: driver.Shown, Fields: [][]byte{[]byte("a"), {}, []byte("two\nlines \x00")}},
+	}
+	for _, f := range sent {
+		stream = f.Append(stream)
+	}
+	for _, piece := range []int{1, 2, 7, len(stream)} {
+		var p driver.Parser
+		var got []byte
+		for rest := stream; len(rest) > 0; {
+			n := min(piece, len(rest))
+			if err := p.Feed(rest[:n], func(f driver.Frame) error { got = f.Append(got); return nil }); err != nil {
+				t.Fatal(err)
+			}
+			rest = rest[n:]
+		}
+		if !bytes.Equal(got, stream) {
+			t.Errorf("in pieces of %d: %q, want %q", piece, got, stream)
+		}
+	}
+}
+
+func TestParserRefuses(t *testing.T) {
+	for name, stream := range map[string]string{
+		"no end of the header": strings.Repeat("x", driver.MaxHeader),
+		"a word":               "done x\n",
+		"a sign":               "done +1\n",
+		"a negative length":    "done -1\n",
+		"a zero before":        "done 01\n",
+		"two blanks":           "done  1\n",
+		"too large":            "result 99999999 99999999\n",
+		"past 31 bits":         "result 4294967296\n",
+		"too many fields":      "result" + strings.Repeat(" 1", driver.MaxFields+1) + "\n",
+	} {
+		var p driver.Parser
+		if err := p.Feed([]byte(stream), func(driver.Frame) error { return errors.New("a frame") }); err == nil || err.Error() == "a frame" {
+			t.Errorf("%s: %v, want an error", name, err)
+		}
+	}
+}
+
+func FuzzParser(f *testing.F) {
+	f.Add([]byte("ready 2\nhidone 1 1\na0"))
+	f.Add([]byte("result 1 0 4\nx1text"))
+	f.Fuzz(func(t *testing.T, stream []byte) {
+		var whole, pieces []byte
+		var p, q driver.Parser
+		err := p.Feed(stream, func(f driver.Frame) error { whole = f.Append(whole); return nil })
+		var err2 error
+		for i := 0; i < len(stream) && err2 == nil; i++ {
+			err2 = q.Feed(stream[i:i+1], func(f driver.Frame) error { pieces = f.Append(pieces); return nil })
+		}
+		if (err == nil) != (err2 == nil) || !bytes.Equal(whole, pieces) {
+			t.Fatalf("whole: %q, %v; in pieces: %q, %v", whole, err, pieces, err2)
+		}
+		if !bytes.HasPrefix(stream, whole) {
+			t.Fatalf("%q is not what came: %q", whole, stream)
+		}
+	})
+}

@@ -1,0 +1,51 @@
+package sandbox
+
+import "time"
+
+// Driver says how to keep an interpreter of a language alive between executions. Package driver documents what its program must do.
+type Driver struct {
+	// Argv is the command line that starts the driver, its source text included.
+	Argv func(program string) []string
+
+	// Env is added to the environment of the context.
+	Env []string
+}
+
+// Shown is one value that an execution showed: in the richest form first.
+type Shown struct {
+	Main  bool // the value of the last expression; otherwise it was displayed
+	Forms []Form
+}
+
+// Form is one form of a value.
+type Form struct {
+	Type string // media type: text/plain, text/html, text/markdown, text/latex, image/svg+xml, image/png, image/jpeg, application/json
+	Data []byte // of a text: UTF-8
+}
+
+// DefaultContext is the name of the context that code runs in if none is named.
+const DefaultContext = "default"
+
+// Record is what must outlive the server about one living sandbox. Whatever else is known of it is read from its backend.
+type Record struct {
+	ID       ID
+	Name     string // unique among the living of one owner; "" is none
+	Owner    string
+	Backend  string
+	Spec     Spec
+	Created  time.Time
+	Contexts []ContextRecord
+
+	Ended  time.Time // zero while it lives
+	Reason string    // why it ended, in one sentence
+}
+
+// ContextRecord is what must outlive the server about one context.
+type ContextRecord struct {
+	ID       ID // of the interpreter's process in the guest
+	Name     string
+	Language string
+	Dir      string
+	Created  time.Time
+	Runs     uint64 // executions begun
+}
