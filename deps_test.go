@@ -65,7 +65,10 @@ internal/lang/langtest:      sandbox | github.com/rogpeppe/go-internal
 internal/driver:
 
 # the room where live sandboxes are: it is handed backends, languages and a store as values
-internal/engine:             sandbox internal/guest internal/guest/client internal/nearest
+# what a request comes to: pure, without I/O
+internal/plan:               sandbox internal/guest internal/nearest
+
+internal/engine:             sandbox internal/driver internal/guest internal/guest/client internal/nearest internal/plan
 
 # attacks on sandboxes, and what decides: a backend is handed to it as a value
 internal/attack:             sandbox internal/engine internal/guest internal/guest/client internal/seccomp | golang.org/x/sys
@@ -81,7 +84,7 @@ internal/httpapi:            sandbox internal/answer internal/engine internal/ht
 internal/libexec:            sandbox internal/rundir | golang.org/x/sys
 internal/lang:               sandbox internal/lang/python internal/lang/javascript internal/lang/bash
 internal/backend:            sandbox internal/backend/docker internal/backend/native internal/backend/gvisor internal/hostid internal/libexec internal/rundir
-cmd/glovebox:                sandbox internal/answer internal/attack internal/backend internal/capacity internal/engine internal/guest internal/httpapi internal/httpd internal/lang internal/libexec internal/nearest internal/nolink internal/rundir | github.com/spf13/cobra github.com/spf13/pflag github.com/BurntSushi/toml
+cmd/glovebox:                sandbox internal/answer internal/attack internal/backend internal/capacity internal/engine internal/guest internal/httpapi internal/httpd internal/lang internal/libexec internal/nearest internal/nolink internal/plan internal/rundir | github.com/spf13/cobra github.com/spf13/pflag github.com/BurntSushi/toml
 .:                           sandbox internal/backend internal/engine internal/lang
 
 # what measures the product from outside, through its program

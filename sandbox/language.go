@@ -48,17 +48,20 @@ type Language struct {
 	// Driver says how to keep an interpreter alive between executions; nil means it cannot.
 	Driver *Driver
 
-	// Fix says how to install the interpreter if the root file system lacks it.
-	Fix string
-
-	// Image is an image with the interpreter, for the fix of a run whose root is an image.
-	Image string
+	// Missing says what to do if the root file system lacks the interpreter.
+	Missing Missing
 
 	// Probe is a program in this language that prints "42\n"; tests and doctor run it.
 	Probe string
 
 	// Inventory is a program in this language that prints an Inventory as JSON.
 	Inventory string
+}
+
+// Missing says how to get a missing interpreter.
+type Missing struct {
+	Fix   string // how to install it on the host
+	Image string // an image that has it, for a run whose root is an image
 }
 
 // Inventory is what a language's interpreter reports in a sandbox.

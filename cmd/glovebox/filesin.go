@@ -10,14 +10,14 @@ import (
 	"strings"
 	"syscall"
 
-	"github.com/glovebox-dev/glovebox/internal/engine"
 	"github.com/glovebox-dev/glovebox/internal/nolink"
+	"github.com/glovebox-dev/glovebox/internal/plan"
 	"github.com/glovebox-dev/glovebox/sandbox"
 )
 
 // readFiles reads the files and folders of --file. It refuses symbolic links within a folder.
 func (a *app) readFiles(args []string) ([]sandbox.File, error) {
-	in := filesIn{left: engine.MaxFilesBytes}
+	in := filesIn{left: plan.MaxFilesBytes}
 	for _, arg := range args {
 		if err := in.addNamed(a, arg); err != nil {
 			return nil, &sandbox.Error{Kind: sandbox.KindOf(invalid(err)), Op: "--file", Err: err}
@@ -103,10 +103,10 @@ func (in *filesIn) addFolder(folder *os.Root, target string) error {
 }
 
 func (in *filesIn) add(f *os.File, target string) error {
-	if len(in.files) >= engine.MaxFiles {
-		return &sandbox.Error{Kind: sandbox.TooLarge, Msg: fmt.Sprintf("there are more than %d files", engine.MaxFiles)}
+	if len(in.files) >= plan.MaxFiles {
+		return &sandbox.Error{Kind: sandbox.TooLarge, Msg: fmt.Sprintf("there are more than %d files", plan.MaxFiles)}
 	}
-	data, mode, err := readBounded(f, in.left, sandbox.FormatBytes(engine.MaxFilesBytes)+" of files together")
+	data, mode, err := readBounded(f, in.left, sandbox.FormatBytes(plan.MaxFilesBytes)+" of files together")
 	if err != nil {
 		return err
 	}

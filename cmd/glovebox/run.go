@@ -14,6 +14,7 @@ import (
 
 	"github.com/glovebox-dev/glovebox/internal/engine"
 	"github.com/glovebox-dev/glovebox/internal/lang"
+	"github.com/glovebox-dev/glovebox/internal/plan"
 	"github.com/glovebox-dev/glovebox/sandbox"
 )
 
@@ -131,7 +132,7 @@ func knownLanguage(r *sandbox.Request) error {
 		return &sandbox.Error{Kind: sandbox.Invalid, Op: "--lang", Msg: "the language of the code is unknown", Fix: "--lang python; supported are " + supported}
 	case !spoken(name):
 		return &sandbox.Error{Kind: sandbox.Invalid, Op: "--lang", Msg: fmt.Sprintf("the extension of %.64q is unknown", name),
-			Fix: cmp.Or(engine.Instead(lang.All(), filepath.Ext(name)), "name its language with --lang; supported are "+supported)}
+			Fix: cmp.Or(plan.Instead(lang.All(), filepath.Ext(name)), "name its language with --lang; supported are "+supported)}
 	}
 	return nil
 }
@@ -156,7 +157,7 @@ func (a *app) readCode(ctx context.Context, run *engine.Run, words []string) err
 	var err error
 	file := words[0]
 	if file == "-" {
-		run.Request.Code, err = a.readStdin(ctx, engine.MaxCode)
+		run.Request.Code, err = a.readStdin(ctx, plan.MaxCode)
 		return err
 	}
 	if entry, ok := entryIn(run.Spec.Workspace, file); ok {
@@ -164,7 +165,7 @@ func (a *app) readCode(ctx context.Context, run *engine.Run, words []string) err
 		return nil
 	}
 	run.Request.FileName = filepath.Base(file)
-	run.Request.Code, err = a.readNamed(file, engine.MaxCode, sandbox.FormatBytes(engine.MaxCode)+" of code")
+	run.Request.Code, err = a.readNamed(file, plan.MaxCode, sandbox.FormatBytes(plan.MaxCode)+" of code")
 	if err != nil {
 		e := &sandbox.Error{Kind: sandbox.KindOf(invalid(err)), Op: "run", Err: err}
 		if errors.Is(err, fs.ErrNotExist) {

@@ -8,7 +8,7 @@ import (
 
 	"github.com/spf13/pflag"
 
-	"github.com/glovebox-dev/glovebox/internal/engine"
+	"github.com/glovebox-dev/glovebox/internal/plan"
 	"github.com/glovebox-dev/glovebox/sandbox"
 )
 
@@ -45,12 +45,12 @@ func (f *stdinFlags) check() error {
 // programStdin returns what the program reads.
 func (a *app) programStdin(ctx context.Context, f *stdinFlags) ([]byte, error) {
 	if f.takesStdin() {
-		return a.readStdin(ctx, engine.MaxStdin)
+		return a.readStdin(ctx, plan.MaxStdin)
 	}
 	if f.stdin == "none" || f.stdin == "" {
 		return nil, nil
 	}
-	data, err := a.readNamed(f.stdin, engine.MaxStdin, sandbox.FormatBytes(engine.MaxStdin))
+	data, err := a.readNamed(f.stdin, plan.MaxStdin, sandbox.FormatBytes(plan.MaxStdin))
 	if err != nil {
 		return nil, &sandbox.Error{Kind: sandbox.KindOf(invalid(err)), Op: "--stdin", Err: err}
 	}

@@ -308,9 +308,9 @@ func (a *Attack) check() error {
 // Languages are the languages of the probes; images have Python where their makers put it. They are minimal, so that the
 // corpus needs no other package.
 var Languages = []sandbox.Language{
-	{Name: "python", FileName: "main.py", Programs: []string{"/usr/bin/python3", "/usr/local/bin/python3"}, Fix: "install python3",
+	{Name: "python", FileName: "main.py", Programs: []string{"/usr/bin/python3", "/usr/local/bin/python3"}, Missing: sandbox.Missing{Fix: "install python3"},
 		Argv: func(program, path string) []string { return []string{program, "-B", path} }},
-	{Name: "bash", FileName: "main.sh", Programs: []string{"/bin/bash"}, Fix: "install bash",
+	{Name: "bash", FileName: "main.sh", Programs: []string{"/bin/bash"}, Missing: sandbox.Missing{Fix: "install bash"},
 		Argv: func(program, path string) []string { return []string{program, path} }},
 }
 

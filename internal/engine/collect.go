@@ -9,6 +9,7 @@ import (
 
 	"github.com/glovebox-dev/glovebox/internal/guest"
 	"github.com/glovebox-dev/glovebox/internal/guest/client"
+	"github.com/glovebox-dev/glovebox/internal/plan"
 	"github.com/glovebox-dev/glovebox/sandbox"
 )
 
@@ -32,7 +33,7 @@ type listing map[string]stamp
 
 // takeBaseline lists the workspace before the start, if files are to be returned.
 func (x *execution) takeBaseline(ctx context.Context) error {
-	if len(x.globs) == 0 {
+	if len(x.Globs) == 0 {
 		return nil
 	}
 	x.baseline = listing{}
@@ -53,7 +54,7 @@ var errEnough = errors.New("enough")
 // list calls each for every entry below the workspace until it returns false. It reports whether the listing exceeded the limits.
 func (x *execution) list(ctx context.Context, each func(*guest.FileInfo) bool) (more bool, err error) {
 	bytes := 0
-	more, err = x.client.ListDir(ctx, guest.ListDir{Path: sandbox.Workspace, Depth: MaxDepth, Limit: maxListed},
+	more, err = x.client.ListDir(ctx, guest.ListDir{Path: sandbox.Workspace, Depth: plan.MaxDepth, Limit: maxListed},
 		func(f guest.FileInfo) error {
 			if bytes += len(f.Path); bytes > maxListedBytes || !each(&f) {
 				return errEnough
@@ -70,7 +71,7 @@ func (x *execution) list(ctx context.Context, each func(*guest.FileInfo) bool) (
 type collection struct {
 	x       *execution
 	result  *sandbox.Result
-	matcher matcher
+	matcher plan.Matcher
 	wanted  []sandbox.File // chosen, without content
 	size    map[string]int64
 	total   int64
@@ -81,14 +82,14 @@ type collection struct {
 // collect returns the requested new and changed files below the workspace. It ends all processes first, so that nothing changes any
 // more. If it fails, the result says which files are missing; the status stays.
 func (x *execution) collect(ctx context.Context, o *outcome, r *sandbox.Result) {
-	if len(x.globs) == 0 || o.cause != causeExit && o.cause != causeOutput {
+	if len(x.Globs) == 0 || o.cause != causeExit && o.cause != causeOutput {
 		return
 	}
 	started := time.Now()
 	defer func() { x.timings.Files = time.Since(started) }()
 	ctx, cancel := context.WithTimeout(ctx, collectTimeout)
 	defer cancel()
-	c := &collection{x: x, result: r, matcher: newMatcher(x.globs), size: map[string]int64{}}
+	c := &collection{x: x, result: r, matcher: x.Globs.Matcher(), size: map[string]int64{}}
 	err := x.client.KillAll(ctx)
 	if err == nil {
 		err = c.choose(ctx)
@@ -109,7 +110,7 @@ func (c *collection) choose(ctx context.Context) error {
 	if more {
 		c.giveUp(sandbox.HintUnlisted)
 	}
-	if c.matcher.exhausted() {
+	if c.matcher.Exhausted() {
 		c.giveUp(sandbox.HintPatterns)
 	}
 	return err
@@ -136,18 +137,18 @@ func (c *collection) consider(f *guest.FileInfo) bool {
 	case f.Type == guest.FileRegular && len(c.other) < maxHinted:
 		c.other = append(c.other, f.Path)
 	}
-	return !c.matcher.exhausted()
+	return !c.matcher.Exhausted()
 }
 
 // matches reports whether an entry is requested. It checks the path, which comes from the guest.
 func (c *collection) matches(f *guest.FileInfo) bool {
 	folder := f.Type == guest.FileDir && f.Err == ""
-	return !folder && checkPath("path", f.Path) == nil && c.matcher.matches(f.Path)
+	return !folder && plan.CheckPath("path", f.Path) == nil && c.matcher.Matches(f.Path)
 }
 
 // take chooses or skips an entry. Sizes come from the guest, so they are limited.
 func (c *collection) take(f *guest.FileInfo) {
-	bounds := &c.x.request.Return
+	bounds := &c.x.Request.Return
 	switch {
 	case f.Err != "":
 		c.leaveOut(f.Path, 0, sandbox.SkipUnreadable, "it could not be read")

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/glovebox-dev/glovebox/internal/engine"
+	"github.com/glovebox-dev/glovebox/internal/plan"
 	"github.com/glovebox-dev/glovebox/sandbox"
 )
 
@@ -20,7 +21,7 @@ func TestCollectBounds(t *testing.T) {
 		globs        []string
 		want         sandbox.HintCode
 	}{
-		{"patterns", `for i in {10..49}; do printf -v name '%0250d' $i; : > ${name//0/a}$i; done`, slices.Repeat([]string{slow}, engine.MaxGlobs), sandbox.HintPatterns},
+		{"patterns", `for i in {10..49}; do printf -v name '%0250d' $i; : > ${name//0/a}$i; done`, slices.Repeat([]string{slow}, plan.MaxGlobs), sandbox.HintPatterns},
 		{"paths", `printf -v dir '%0250d' 0; for i in {1..15}; do mkdir $dir; cd $dir; done; for i in {1..4500}; do : > $i; done`, []string{"x"}, sandbox.HintUnlisted},
 	} {
 		t.Run(test.name, func(t *testing.T) {

@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/glovebox-dev/glovebox/internal/guest"
+	"github.com/glovebox-dev/glovebox/internal/plan"
 	"github.com/glovebox-dev/glovebox/sandbox"
 )
 
@@ -23,10 +24,9 @@ func (c *collection) tell(ctx context.Context) {
 		return
 	}
 	unmatched := sandbox.Hint{Code: sandbox.HintUnmatched, Others: plainNames(c.other)}
-	for i, g := range c.matcher.globs {
-		all := len(g) == 1 && g[0].pattern == anyDepth // names no specific file
-		if !c.matcher.hit[i] && !all && len(unmatched.Names) < maxHinted {
-			unmatched.Names = append(unmatched.Names, head(c.x.request.Return.Globs[i], longestName))
+	for i, pattern := range c.x.Request.Return.Globs {
+		if hit, all := c.matcher.Hit(i); !hit && !all && len(unmatched.Names) < maxHinted { // one for all names no specific file
+			unmatched.Names = append(unmatched.Names, head(pattern, longestName))
 		}
 	}
 	if len(unmatched.Names) > 0 {
@@ -47,7 +47,7 @@ const maxElsewhere = 1000
 func (x *execution) elsewhere(ctx context.Context) sandbox.Hint {
 	h := sandbox.Hint{Code: sandbox.HintElsewhere}
 	for _, place := range []string{"/tmp", sandbox.Home} {
-		_, _ = x.client.ListDir(ctx, guest.ListDir{Path: place, Depth: MaxDepth, Limit: maxElsewhere}, func(f guest.FileInfo) error {
+		_, _ = x.client.ListDir(ctx, guest.ListDir{Path: place, Depth: plan.MaxDepth, Limit: maxElsewhere}, func(f guest.FileInfo) error {
 			name := place + "/" + f.Path
 			if f.Type != guest.FileRegular || strings.Contains(name, "/.") || name == x.CodePath {
 				return nil

@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/glovebox-dev/glovebox/internal/plan"
 	"github.com/glovebox-dev/glovebox/sandbox"
 )
 
@@ -71,7 +72,7 @@ type Run struct {
 // Engine admits, creates, executes and closes sandboxes. Its methods are safe for concurrent use.
 type Engine struct {
 	config    Config
-	languages languageTable
+	rules     plan.Rules
 	log       *slog.Logger
 	admission *admission
 	counts    counts
@@ -94,7 +95,7 @@ func New(config Config) (*Engine, error) {
 	if err := checkConfig(&config); err != nil {
 		return nil, err
 	}
-	languages, err := newLanguageTable(config.Languages)
+	languages, err := plan.NewLanguages(config.Languages)
 	if err != nil {
 		return nil, err
 	}
@@ -117,8 +118,9 @@ func New(config Config) (*Engine, error) {
 		config.Log = slog.New(slog.DiscardHandler)
 	}
 	e := &Engine{
-		config:    config,
-		languages: languages,
+		config: config,
+		rules: plan.Rules{Languages: languages, Defaults: config.Defaults, Max: config.Max, AllowUnenforced: config.AllowUnenforced,
+			NestedFilters: config.NestedFilters, Terminals: config.Terminals, DefaultEnv: config.DefaultEnv, Images: config.Images},
 		log:       config.Log,
 		admission: newAdmission(config.Slots, config.Queue, config.QueueTimeout),
 		lives:     map[sandbox.ID]*live{},
@@ -155,7 +157,7 @@ func checkConfig(config *Config) error {
 	if config.Slots < 0 || config.OwnerSlots < 0 || config.OwnerQueue < 0 {
 		return sandbox.Invalidf("slots", "slots and an owner's share must be positive")
 	}
-	if err := checkAccepted(config.AllowUnenforced); err != nil {
+	if err := plan.CheckWaivers(config.AllowUnenforced); err != nil {
 		return err
 	}
 	if config.Warm < 0 || config.Warm > maxWarm {
@@ -180,10 +182,10 @@ func checkConfig(config *Config) error {
 		}
 	}
 	config.Defaults = config.Defaults.OrDefault(sandbox.DefaultLimits)
-	if err := checkDisk(config.Defaults); err != nil {
+	if err := plan.CheckDisk(config.Defaults); err != nil {
 		return err
 	}
-	return checkEnv("default environment", config.DefaultEnv)
+	return plan.CheckEnv("default environment", config.DefaultEnv)
 }
 
 // Drain refuses new runs as Unavailable. Running and queued ones go on. It returns nil once all have ended and their boxes are closed, or
@@ -219,9 +221,9 @@ func (e *Engine) Close() error {
 func (e *Engine) Languages() []sandbox.Language { return e.config.Languages }
 
 // Language finds a language by its name or an alias, ignoring case. An unknown one is an Invalid error that lists the supported ones.
-func (e *Engine) Language(name string) (sandbox.Language, error) { return e.languages.find(name) }
+func (e *Engine) Language(name string) (sandbox.Language, error) { return e.rules.Languages.Find(name) }
 
 // LanguageOf finds a language by the extension of a file's name.
 func (e *Engine) LanguageOf(fileName string) (sandbox.Language, bool) {
-	return e.languages.byExtension(fileName)
+	return e.rules.Languages.ByExtension(fileName)
 }

@@ -14,9 +14,9 @@ import (
 // outputBuffer is the guest's buffer of each stream: enough for a scheduling delay at pipe speed.
 const outputBuffer = guest.DefaultBuffer
 
-// execution is one run of a plan in a live sandbox.
+// execution is one run of a task in a live sandbox.
 type execution struct {
-	*plan
+	task
 	live    *live
 	client  *client.Client
 	verdict verdict
@@ -28,14 +28,14 @@ type execution struct {
 	found      []sandbox.Hint // from collecting files, and from the guest
 }
 
-// execute runs a plan in the sandbox. An error means that nothing was started; after the start, every end is a status.
-func (l *live) execute(ctx context.Context, p *plan) (*sandbox.Result, error) {
+// execute runs a task in the sandbox. An error means that nothing was started; after the start, every end is a status.
+func (l *live) execute(ctx context.Context, t task) (*sandbox.Result, error) {
 	c, err := l.connect(ctx)
 	if err != nil {
 		return nil, err
 	}
-	x := &execution{plan: p, live: l, client: c}
-	x.output = newOutput(p.Spec.Limits.OutputBytes, p.request.Output, &x.verdict)
+	x := &execution{task: t, live: l, client: c}
+	x.output = newOutput(t.Spec.Limits.OutputBytes, t.Request.Output, &x.verdict)
 	if err := x.upload(ctx); err != nil {
 		return nil, err
 	}
@@ -126,7 +126,7 @@ func (x *execution) start(ctx context.Context) (*client.Process, error) {
 		Deadline: x.Spec.Limits.Timeout,
 		Buffer:   outputBuffer,
 	}
-	if len(x.request.Stdin) > 0 {
+	if len(x.Request.Stdin) > 0 {
 		m.Stdin = guest.StdinPipe
 	}
 	process, err := x.client.Start(ctx, m)
@@ -134,7 +134,7 @@ func (x *execution) start(ctx context.Context) (*client.Process, error) {
 		if err == nil || !errors.Is(err, syscall.ENOENT) {
 			break
 		}
-		m.Argv = x.argv(program)
+		m.Argv = x.ArgvWith(program)
 		process, err = x.client.Start(ctx, m)
 	}
 	if err != nil {
@@ -146,13 +146,13 @@ func (x *execution) start(ctx context.Context) (*client.Process, error) {
 // feed writes stdin to the process in the background, then closes it and the returned channel.
 func (x *execution) feed(ctx context.Context, process *client.Process) <-chan struct{} {
 	done := make(chan struct{})
-	if len(x.request.Stdin) == 0 {
+	if len(x.Request.Stdin) == 0 {
 		close(done)
 		return done
 	}
 	go func() { // ends with ctx, which run cancels before it waits
 		defer close(done)
-		if process.Input(ctx, x.request.Stdin) == nil {
+		if process.Input(ctx, x.Request.Stdin) == nil {
 			_ = process.CloseStdin(ctx) // a process that is gone needs no end of file
 		}
 	}()
@@ -197,7 +197,7 @@ func (x *execution) result(o *outcome) *sandbox.Result {
 	}
 	r.Requested.ID = x.live.id
 	r.ExitCode, r.Signal = o.exit()
-	if r.Status == sandbox.StatusFailed && x.language != nil && x.language.ParseError != nil {
+	if r.Status == sandbox.StatusFailed && x.Language != nil && x.Language.ParseError != nil {
 		r.Exception = x.parseError(r.Stderr)
 	}
 	return r
@@ -208,14 +208,14 @@ func (x *execution) parseError(c sandbox.Captured) (found *sandbox.Exception) {
 	defer func() {
 		if p := recover(); p != nil {
 			found = nil
-			_ = x.live.engine.panicked("read the exception of "+x.Language, p)
+			_ = x.live.engine.panicked("read the exception of "+x.Language.Name, p)
 		}
 	}()
 	text := c.Head
 	if c.Dropped > 0 { // an uncaught exception is written last
 		text = c.Tail
 	}
-	return x.language.ParseError(text)
+	return x.Language.ParseError(text)
 }
 
 // effective adds the limits of guest and engine to the backend's policy.

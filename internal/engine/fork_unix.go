@@ -11,6 +11,7 @@ import (
 
 	"github.com/glovebox-dev/glovebox/internal/guest"
 	"github.com/glovebox-dev/glovebox/internal/guest/client"
+	"github.com/glovebox-dev/glovebox/internal/plan"
 	"github.com/glovebox-dev/glovebox/sandbox"
 )
 
@@ -43,12 +44,12 @@ func (x *execution) fork(ctx context.Context) (*client.Process, error) {
 // asFork is the execution's request to a zygote. It is nil if the execution needs an interpreter of its own: with stdin, which an
 // interpreter examines when it starts; with code in another place; or with variables that configure the interpreter.
 func (x *execution) asFork() *sandbox.Fork {
-	l := x.language
-	if x.live.engine.config.Warm == 0 || l == nil || l.Zygote == nil || len(x.request.Stdin) > 0 || x.Dir != sandbox.Workspace {
+	l := x.Language
+	if x.live.engine.config.Warm == 0 || l == nil || l.Zygote == nil || len(x.Request.Stdin) > 0 || x.Dir != sandbox.Workspace {
 		return nil
 	}
 	f := &sandbox.Fork{Zygote: l.Zygote, Argv: l.Argv(l.Programs[0], path.Join(sandbox.Workspace, l.FileName)),
-		Reads: l.Zygote.Reads(mergeEnv(x.live.engine.config.DefaultEnv, l.Env)), Args: x.request.Args, Dir: x.Dir}
+		Reads: l.Zygote.Reads(plan.MergeEnv(x.live.engine.config.DefaultEnv, l.Env)), Args: x.Request.Args, Dir: x.Dir}
 	own := len(x.Argv) - len(f.Args)
 	if !slices.Equal(f.Argv, x.Argv[:own]) || !slices.Equal(f.Reads, l.Zygote.Reads(x.Env)) {
 		return nil

@@ -91,7 +91,7 @@ func (x *execution) timeoutHints(o *outcome, r *sandbox.Result) []sandbox.Hint {
 	}
 	if o.usage.CPU >= 0 && o.usage.CPU < o.usage.Wall/idleShare {
 		h.Code = sandbox.HintWaited
-		h.NoInput, h.NoNetwork = len(x.request.Stdin) == 0, x.Spec.Network.Mode == sandbox.NetworkNone
+		h.NoInput, h.NoNetwork = len(x.Request.Stdin) == 0, x.Spec.Network.Mode == sandbox.NetworkNone
 	}
 	return []sandbox.Hint{h}
 }
@@ -103,7 +103,7 @@ func (x *execution) failureHints(o *outcome, r *sandbox.Result) []sandbox.Hint {
 	case o.notStarted.Code != "":
 		return []sandbox.Hint{o.notStarted}
 	}
-	if bytes.HasPrefix(bytes.TrimSpace(x.request.Code), []byte("```")) {
+	if bytes.HasPrefix(bytes.TrimSpace(x.Request.Code), []byte("```")) {
 		return []sandbox.Hint{{Code: sandbox.HintFence}}
 	}
 	if symptom, ok := x.symptom(o, r); ok {

@@ -8,6 +8,7 @@ import (
 	"github.com/glovebox-dev/glovebox/internal/answer"
 	"github.com/glovebox-dev/glovebox/internal/guest"
 	"github.com/glovebox-dev/glovebox/internal/lang"
+	"github.com/glovebox-dev/glovebox/internal/plan"
 	"github.com/glovebox-dev/glovebox/sandbox"
 )
 
@@ -64,12 +65,15 @@ func (boundBox) Effective() sandbox.Policy {
 // TestHints: a hint explains every end but plain success, with the limit that it reached and how to raise it.
 func TestHints(t *testing.T) {
 	l := &live{box: boundBox{}, engine: &Engine{config: Config{Languages: lang.All(), Max: sandbox.Limits{Pids: 200}}}}
-	x := &execution{live: l, plan: &plan{Plan: Plan{Argv: []string{"cat"}, Spec: sandbox.Spec{Limits: sandbox.DefaultLimits, Commands: []string{"ls", "python3"},
-		Network: sandbox.NetworkPolicy{Mode: sandbox.NetworkNone}}}}}
-	free := &execution{live: l, plan: &plan{Plan: x.Plan}}
-	free.Spec.Commands = nil
-	fed := &execution{live: l, plan: &plan{Plan: free.Plan, request: sandbox.Request{Stdin: []byte("x")}}}
-	fenced := &execution{live: l, plan: &plan{Plan: x.Plan, request: sandbox.Request{Code: []byte("\n```python\nprint(1)\n```")}}}
+	limited := sandbox.Spec{Limits: sandbox.DefaultLimits, Commands: []string{"ls", "python3"}, Network: sandbox.NetworkPolicy{Mode: sandbox.NetworkNone}}
+	unlimited := limited
+	unlimited.Commands = nil
+	of := func(spec sandbox.Spec, request sandbox.Request) *execution {
+		return &execution{live: l, task: task{Execution: &plan.Execution{Argv: []string{"cat"}, Spec: spec, Request: request}}}
+	}
+	x, free := of(limited, sandbox.Request{}), of(unlimited, sandbox.Request{})
+	fed := of(unlimited, sandbox.Request{Stdin: []byte("x")})
+	fenced := of(limited, sandbox.Request{Code: []byte("\n```python\nprint(1)\n```")})
 	failed := func(stderr string) sandbox.Result {
 		return sandbox.Result{Status: sandbox.StatusFailed, ExitCode: 1, Stderr: sandbox.Captured{Head: []byte(stderr)}}
 	}

@@ -290,7 +290,7 @@ func (imaged) Features() []sandbox.Feature { return nil }
 // TestImageWithoutLanguage: in an image, the fix for a missing interpreter is another image, nothing of the host.
 func TestImageWithoutLanguage(t *testing.T) {
 	rig := newRig(t, engine.Config{})
-	absent := sandbox.Language{Name: "absent", FileName: "main.absent", Programs: []string{"no-such-interpreter"}, Fix: "install it", Image: "absent:1",
+	absent := sandbox.Language{Name: "absent", FileName: "main.absent", Programs: []string{"no-such-interpreter"}, Missing: sandbox.Missing{Fix: "install it", Image: "absent:1"},
 		Argv: func(program, path string) []string { return []string{program, path} }}
 	on := func(b sandbox.Backend) error {
 		e, err := engine.New(engine.Config{Backends: []sandbox.Backend{b}, Languages: []sandbox.Language{absent}})

@@ -70,7 +70,7 @@ func (e *Engine) probe(ctx context.Context, b sandbox.Backend) (out Probed) {
 
 // preflight predicts a default request, with the operator's waivers, on a backend that works here.
 func (e *Engine) preflight(b sandbox.Backend, posture sandbox.Posture, accepted []string) (without []sandbox.LimitName, refusal error) {
-	spec, err := e.fillSpec(Run{Spec: sandbox.Spec{AllowUnenforced: accepted}})
+	spec, err := e.rules.Box(sandbox.Spec{AllowUnenforced: accepted})
 	if err != nil {
 		return nil, err
 	}

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -8,6 +9,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/glovebox-dev/glovebox/internal/plan"
 	"github.com/glovebox-dev/glovebox/sandbox"
 )
 
@@ -39,10 +41,50 @@ func (e *Engine) Run(ctx context.Context, run Run) (result *sandbox.Result, err 
 	return e.runPlan(ctx, p)
 }
 
+// oneShot is a planned Run.
+type oneShot struct {
+	task
+	owner   string
+	backend sandbox.Backend
+	deliver func(*sandbox.Result) error
+}
+
+// task is a planned execution with its name.
+type task struct {
+	*plan.Execution
+	id    sandbox.ID
+	asked string // the requested name of the backend
+	plain bool   // start an interpreter instead of forking a zygote
+}
+
+// resolve checks a run and resolves all but its backend.
+func (e *Engine) resolve(run Run) (*oneShot, error) {
+	p := &oneShot{owner: run.Owner, deliver: run.Deliver}
+	p.id, p.asked = cmp.Or(run.ID, sandbox.NewID()), cmp.Or(run.Backend, e.defaultName())
+	if _, err := sandbox.ParseID(string(p.id)); err != nil {
+		return nil, err
+	}
+	if run.Spec.Lifetime != (sandbox.Lifetime{}) {
+		return nil, sandbox.Invalidf("lifetime", "a one-shot sandbox ends with its execution")
+	}
+	spec, err := e.rules.Box(run.Spec)
+	if err != nil {
+		return nil, err
+	}
+	p.Execution, err = e.rules.Execution(run.Request, spec)
+	return p, err
+}
+
+// choose finds the backend of a run.
+func (e *Engine) choose(ctx context.Context, p *oneShot) (err error) {
+	p.backend, err = e.backend(ctx, p.asked, p.Spec.AllowUnenforced)
+	return err
+}
+
 // errStopped cancels the runs in progress when the engine closes.
 var errStopped = errors.New("the server is stopping")
 
-func (e *Engine) runPlan(ctx context.Context, p *plan) (*sandbox.Result, error) {
+func (e *Engine) runPlan(ctx context.Context, p *oneShot) (*sandbox.Result, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	defer context.AfterFunc(e.stop, func() { cancel(errStopped) })()
@@ -73,7 +115,7 @@ func (e *Engine) runPlan(ctx context.Context, p *plan) (*sandbox.Result, error) 
 		}
 	}
 	defer leave() // also when something panics
-	result, err := e.oneShot(ctx, p, leave)
+	result, err := e.once(ctx, p, leave)
 	if err != nil {
 		if over(ctx) {
 			return e.delivered(p, canceled(p, waited))
@@ -85,7 +127,7 @@ func (e *Engine) runPlan(ctx context.Context, p *plan) (*sandbox.Result, error) 
 }
 
 // delivered passes the result to Deliver before the slot is released.
-func (e *Engine) delivered(p *plan, result *sandbox.Result) (*sandbox.Result, error) {
+func (e *Engine) delivered(p *oneShot, result *sandbox.Result) (*sandbox.Result, error) {
 	if p.deliver == nil {
 		return result, nil
 	}
@@ -96,8 +138,8 @@ func (e *Engine) delivered(p *plan, result *sandbox.Result) (*sandbox.Result, er
 	return result, nil
 }
 
-// oneShot creates a sandbox, executes in it and retires the box, which calls release.
-func (e *Engine) oneShot(ctx context.Context, p *plan, release func()) (*sandbox.Result, error) {
+// once creates a sandbox, executes in it and retires the box, which calls release.
+func (e *Engine) once(ctx context.Context, p *oneShot, release func()) (*sandbox.Result, error) {
 	var l *live
 	started := time.Now()
 	defer func() { // also when something panics
@@ -112,7 +154,7 @@ func (e *Engine) oneShot(ctx context.Context, p *plan, release func()) (*sandbox
 		return nil, fmt.Errorf("create the sandbox: %w", err)
 	}
 	created := time.Since(started)
-	result, err := l.execute(ctx, p)
+	result, err := l.execute(ctx, p.task)
 	if errors.Is(err, sandbox.ErrEntered) { // nothing has run; use another sandbox
 		spoiled := l
 		l = nil
@@ -123,7 +165,7 @@ func (e *Engine) oneShot(ctx context.Context, p *plan, release func()) (*sandbox
 			return nil, fmt.Errorf("create the sandbox: %w", err)
 		}
 		created = time.Since(started)
-		result, err = l.execute(ctx, p)
+		result, err = l.execute(ctx, p.task)
 	}
 	if err != nil {
 		return nil, err
@@ -139,7 +181,7 @@ func over(ctx context.Context) bool {
 }
 
 // canceled is the result of a run that was canceled before anything ran.
-func canceled(p *plan, waited time.Duration) *sandbox.Result {
+func canceled(p *oneShot, waited time.Duration) *sandbox.Result {
 	return &sandbox.Result{
 		ID:        p.id,
 		Status:    sandbox.StatusCanceled,

@@ -47,7 +47,7 @@ func (x *execution) startError(ctx context.Context, err error) error {
 	switch {
 	case x.Spec.Commands != nil && (missing || errors.Is(err, syscall.EACCES)) && !slices.Contains(x.Spec.Commands, path.Base(x.Argv[0])):
 		return errRejected
-	case missing && x.language != nil:
+	case missing && x.Language != nil:
 		return x.missingInterpreter()
 	case missing && strings.Contains(x.Argv[0], "/"):
 		return x.missingProgram(ctx)
@@ -75,18 +75,18 @@ func (x *execution) missingProgram(ctx context.Context) error {
 
 // missingInterpreter is the error of a language that the root file system lacks. Images hold nothing of the host.
 func (x *execution) missingInterpreter() error {
-	e := &sandbox.Error{Kind: sandbox.Unsupported, Op: "start " + x.Language, Msg: "command not found in the sandbox: " + x.Programs[0]}
+	e := &sandbox.Error{Kind: sandbox.Unsupported, Op: "start " + x.Language.Name, Msg: "command not found in the sandbox: " + x.Programs[0]}
 	if set := x.ownPath(); set != "" {
 		e.Fix = fmt.Sprintf("PATH was set to %.80q; leave it out, or keep /usr/bin in it", set)
 		return e
 	}
 	for _, b := range x.live.engine.config.Backends {
-		if b.Name() == x.live.backend && !sandbox.HasFeature(b, sandbox.FeatureHostRoot) && x.language.Image != "" {
-			e.Hint = sandbox.Hint{Code: sandbox.FixImage, Name: x.language.Image}
+		if b.Name() == x.live.backend && !sandbox.HasFeature(b, sandbox.FeatureHostRoot) && x.Language.Missing.Image != "" {
+			e.Hint = sandbox.Hint{Code: sandbox.FixImage, Name: x.Language.Missing.Image}
 			return e
 		}
 	}
-	e.Fix, e.Hint.Code = x.language.Fix, sandbox.FixRoot
+	e.Fix, e.Hint.Code = x.Language.Missing.Fix, sandbox.FixRoot
 	return e
 }
 

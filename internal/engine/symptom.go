@@ -9,6 +9,7 @@ import (
 	"sync"
 
 	"github.com/glovebox-dev/glovebox/internal/guest"
+	"github.com/glovebox-dev/glovebox/internal/plan"
 	"github.com/glovebox-dev/glovebox/sandbox"
 )
 
@@ -67,11 +68,11 @@ func (x *execution) diagnose(text string) (hints []sandbox.Hint) {
 			_ = x.live.engine.panicked("diagnose a failure", p)
 		}
 	}()
-	if x.language != nil && x.language.Diagnose != nil {
-		hints = x.language.Diagnose(text)
+	if x.Language != nil && x.Language.Diagnose != nil {
+		hints = x.Language.Diagnose(text)
 	}
 	for _, l := range x.live.engine.config.Languages {
-		if l.Diagnose != nil && l.Name != x.Language {
+		if l.Diagnose != nil && (x.Language == nil || l.Name != x.Language.Name) {
 			hints = append(hints, l.Diagnose(text)...)
 		}
 	}
@@ -126,7 +127,7 @@ func (x *execution) complete(h sandbox.Hint) (sandbox.Hint, bool) {
 	case sandbox.HintTerminal:
 		return h, !x.Spec.Terminals
 	case sandbox.HintNoInput:
-		return h, len(x.request.Stdin) == 0
+		return h, len(x.Request.Stdin) == 0
 	case sandbox.HintNoCommand, sandbox.HintNotProgram:
 		return x.completeCommand(h)
 	case sandbox.HintMissingFile, sandbox.HintReadOnly:
@@ -247,7 +248,7 @@ func (x *execution) used() (files, bytes int64) {
 	defer cancel()
 	paths := 0
 	for _, place := range writablePlaces {
-		_, _ = x.client.ListDir(ctx, guest.ListDir{Path: place, Depth: MaxDepth, Limit: maxUsed}, func(f guest.FileInfo) error {
+		_, _ = x.client.ListDir(ctx, guest.ListDir{Path: place, Depth: plan.MaxDepth, Limit: maxUsed}, func(f guest.FileInfo) error {
 			if paths += len(f.Path); files >= maxUsed || paths > maxUsedPaths {
 				return errEnough
 			}

@@ -25,7 +25,7 @@ func (x *execution) upload(ctx context.Context) error {
 	if err := x.sendFiles(ctx); err != nil {
 		return x.uploadError("files", err)
 	}
-	if x.request.Code != nil {
+	if x.Request.Code != nil {
 		if err := x.sendCode(ctx); err != nil {
 			return x.uploadError("code", err)
 		}
@@ -37,7 +37,7 @@ func (x *execution) upload(ctx context.Context) error {
 }
 
 func (x *execution) sendFiles(ctx context.Context) error {
-	files := x.request.Files
+	files := x.Request.Files
 	if len(files) == 0 {
 		return nil
 	}
@@ -59,7 +59,7 @@ func (x *execution) sendFiles(ctx context.Context) error {
 }
 
 func (x *execution) sendCode(ctx context.Context) error {
-	return x.client.WriteFile(ctx, guest.WriteFile{Path: x.CodePath, Mode: fileMode, Truncate: true}, bytes.NewReader(x.request.Code))
+	return x.client.WriteFile(ctx, guest.WriteFile{Path: x.CodePath, Mode: fileMode, Truncate: true}, bytes.NewReader(x.Request.Code))
 }
 
 // uploadError returns why an upload failed, in the caller's words.

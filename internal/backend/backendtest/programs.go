@@ -316,7 +316,7 @@ func testNothingToStart(t *testing.T, s *suite) {
 	}
 	defer e.Close()
 	_, err = e.Run(within(t), code("true"))
-	if sandbox.KindOf(err) != sandbox.Unsupported || sandbox.FixOf(err) != shell.Fix || !strings.Contains(err.Error(), "no-such-shell") {
+	if sandbox.KindOf(err) != sandbox.Unsupported || sandbox.FixOf(err) != shell.Missing.Fix || !strings.Contains(err.Error(), "no-such-shell") {
 		t.Errorf("an interpreter that is not there: %v", err)
 	}
 	second := shell

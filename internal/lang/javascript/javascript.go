@@ -35,8 +35,7 @@ var Language = sandbox.Language{
 	ModulePath: "NODE_PATH",
 	ParseError: ParseError,
 	Diagnose:   Diagnose,
-	Fix:        "install the package nodejs on this host",
-	Image:      "node:22-slim",
+	Missing:    sandbox.Missing{Fix: "install the package nodejs on this host", Image: "node:22-slim"},
 	Probe:      "console.log(6*7)\n",
 	Inventory:  inventory,
 }

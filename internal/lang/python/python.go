@@ -30,8 +30,7 @@ var Language = sandbox.Language{
 	ParseError: ParseError,
 	Diagnose:   Diagnose,
 	Zygote:     warm,
-	Fix:        "install the package python3 on this host",
-	Image:      "python:3.12-slim",
+	Missing:    sandbox.Missing{Fix: "install the package python3 on this host", Image: "python:3.12-slim"},
 	Probe:      "print(6*7)\n",
 	Inventory:  inventory,
 }

@@ -1,4 +1,4 @@
-package engine
+package plan
 
 import (
 	"fmt"
@@ -8,8 +8,8 @@ import (
 	"github.com/glovebox-dev/glovebox/sandbox"
 )
 
-// checkEnv checks that each variable is "NAME=value", has a name that the shell accepts, and fits execve.
-func checkEnv(field string, env []string) error {
+// CheckEnv checks that each variable is "NAME=value", has a name that the shell accepts, and fits execve.
+func CheckEnv(field string, env []string) error {
 	for _, kv := range env {
 		name, value, found := strings.Cut(kv, "=")
 		switch {
@@ -39,8 +39,8 @@ func validName(name string) bool {
 	return name != ""
 }
 
-// mergeEnv merges the lists. Of two variables with one name, the later value wins, in the place of the first.
-func mergeEnv(lists ...[]string) []string {
+// MergeEnv merges the lists. Of two variables with one name, the later value wins, in the place of the first.
+func MergeEnv(lists ...[]string) []string {
 	var out []string
 	at := map[string]int{}
 	for _, list := range lists {
@@ -65,5 +65,5 @@ func addPath(env []string, name, folder string) []string {
 			return env
 		}
 	}
-	return mergeEnv(env, []string{name + "=" + folder})
+	return MergeEnv(env, []string{name + "=" + folder})
 }

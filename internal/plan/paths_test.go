@@ -1,4 +1,4 @@
-package engine
+package plan
 
 import (
 	"strconv"
@@ -10,13 +10,13 @@ import (
 
 func TestCheckPath(t *testing.T) {
 	for _, good := range []string{"a", "a/b", ".a", "...", "a b", "ü", "a\xff\n", "-rf", strings.Repeat("x", MaxName)} {
-		if err := checkPath("path", good); err != nil {
+		if err := CheckPath("path", good); err != nil {
 			t.Errorf("%q: %v", good, err)
 		}
 	}
 	for _, bad := range []string{"", "/", "/a", "a/", "a//b", "./a", ".", "..", "../a", "a/..", "a/../b", "a/./b", "a\x00b",
 		strings.Repeat("x", MaxName+1), strings.Repeat("x/", 300) + "y", strings.Repeat("abc/", 1250) + "x"} {
-		if err := checkPath("path", bad); sandbox.KindOf(err) != sandbox.Invalid || err == nil {
+		if err := CheckPath("path", bad); sandbox.KindOf(err) != sandbox.Invalid || err == nil {
 			t.Errorf("%.40q: %v, want Invalid", bad, err)
 		}
 	}
@@ -56,7 +56,7 @@ func FuzzCheckPath(f *testing.F) {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, p string) {
-		if checkPath("path", p) != nil {
+		if CheckPath("path", p) != nil {
 			return
 		}
 		joined, err := resolveDir(p)
@@ -98,14 +98,14 @@ func TestResolveDir(t *testing.T) {
 
 func TestEnv(t *testing.T) {
 	for _, bad := range []string{"A", "=x", "1A=x", "A B=x", "A-B=x", "A=\x00", "Ä=x", "GLOVEBOX_EXECUTION=x", "A=" + strings.Repeat("x", MaxWord)} {
-		if checkEnv("env", []string{bad}) == nil {
+		if CheckEnv("env", []string{bad}) == nil {
 			t.Errorf("%.40q is accepted", bad)
 		}
 	}
-	if err := checkEnv("env", []string{"A=", "_b1==\n", "PATH=/x"}); err != nil {
+	if err := CheckEnv("env", []string{"A=", "_b1==\n", "PATH=/x"}); err != nil {
 		t.Error(err)
 	}
-	got := strings.Join(mergeEnv([]string{"A=1", "B=1"}, nil, []string{"B=2", "C=3"}, []string{"A=4"}), " ")
+	got := strings.Join(MergeEnv([]string{"A=1", "B=1"}, nil, []string{"B=2", "C=3"}, []string{"A=4"}), " ")
 	if got != "A=4 B=2 C=3" {
 		t.Errorf("merged to %q", got)
 	}
@@ -119,7 +119,7 @@ func TestEnv(t *testing.T) {
 
 func TestLanguageTable(t *testing.T) {
 	argv := func(program, path string) []string { return []string{program, path} }
-	table, err := newLanguageTable([]sandbox.Language{
+	table, err := NewLanguages([]sandbox.Language{
 		{Name: "python", Aliases: []string{"py", "python3"}, Extensions: []string{".py"}, FileName: "main.py", Programs: []string{"p"}, Argv: argv},
 		{Name: "bash", Aliases: []string{"sh"}, Extensions: []string{".sh"}, FileName: "main.sh", Programs: []string{"b"}, Argv: argv},
 	})
@@ -127,12 +127,12 @@ func TestLanguageTable(t *testing.T) {
 		t.Fatal(err)
 	}
 	for word, want := range map[string]string{"python": "python", " PY ": "python", "Sh": "bash"} {
-		if l, err := table.find(word); err != nil || l.Name != want {
+		if l, err := table.Find(word); err != nil || l.Name != want {
 			t.Errorf("%q: %q, %v", word, l.Name, err)
 		}
 	}
 	for word, near := range map[string]string{"pyton": "python", "bahs": "bash", "cobol": "", "xy": "", strings.Repeat("p", 1000): ""} {
-		_, err := table.find(word)
+		_, err := table.Find(word)
 		if err == nil || !strings.Contains(err.Error(), "python, bash") {
 			t.Errorf("%.40q: %v does not say what is supported", word, err)
 		}
@@ -140,7 +140,7 @@ func TestLanguageTable(t *testing.T) {
 			t.Errorf("%.40q: fix %q, want %q", word, fix, near)
 		}
 	}
-	if l, ok := table.byExtension("a.b.PY"); !ok || l.Name != "python" {
+	if l, ok := table.ByExtension("a.b.PY"); !ok || l.Name != "python" {
 		t.Error("the extension .PY is not python's")
 	}
 }

@@ -1,4 +1,4 @@
-package engine
+package plan
 
 import (
 	"path"
@@ -6,9 +6,9 @@ import (
 	"testing"
 )
 
-func matchAny(globs []glob, name string) bool {
-	m := newMatcher(globs)
-	return m.matches(name)
+func matchAny(globs Globs, name string) bool {
+	m := globs.Matcher()
+	return m.Matches(name)
 }
 
 func TestGlob(t *testing.T) {
@@ -86,7 +86,7 @@ func FuzzGlob(f *testing.F) {
 }
 
 // slowest are as many patterns as there may be, each as slow as we know to make it, and a path for them.
-func slowest(tb testing.TB) (globs []glob, name string) {
+func slowest(tb testing.TB) (globs Globs, name string) {
 	tb.Helper()
 	class := "*" + strings.Repeat("[a-é]", MaxGlob/6-1) + "b"
 	star := "*" + strings.Repeat("a", 127) + "b"
@@ -103,16 +103,17 @@ func slowest(tb testing.TB) (globs []glob, name string) {
 
 // TestGlobCost: however slow the patterns are made, the work ends with the budget; and a budget has room for what people ask.
 func TestGlobCost(t *testing.T) {
+	const listed = 100_000 // paths; as many as the engine examines
 	globs, name := slowest(t)
-	m := newMatcher(globs)
+	m := globs.Matcher()
 	tried := 0
-	for ; tried < maxListed && !m.exhausted(); tried++ {
-		m.matches(name)
+	for ; tried < listed && !m.Exhausted(); tried++ {
+		m.Matches(name)
 	}
-	if tried == maxListed {
+	if tried == listed {
 		t.Error("100,000 of the slowest paths were matched: nothing bounds the work")
 	}
-	if m.matches(name) {
+	if m.Matches(name) {
 		t.Error("it matches with no steps left")
 	}
 
@@ -120,11 +121,11 @@ func TestGlobCost(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	m = newMatcher(globs)
-	for range maxListed {
-		m.matches("project/node_modules/some-package/lib/internal/index.js")
+	m = globs.Matcher()
+	for range listed {
+		m.Matches("project/node_modules/some-package/lib/internal/index.js")
 	}
-	if m.exhausted() {
+	if m.Exhausted() {
 		t.Error("usual patterns and as many files as are looked at exceed the budget")
 	}
 }
@@ -133,8 +134,8 @@ func TestGlobCost(t *testing.T) {
 func BenchmarkGlobBudget(b *testing.B) {
 	globs, name := slowest(b)
 	for b.Loop() {
-		for m := (newMatcher(globs)); !m.exhausted(); {
-			m.matches(name)
+		for m := (globs.Matcher()); !m.Exhausted(); {
+			m.Matches(name)
 		}
 	}
 }

@@ -1,4 +1,4 @@
-package engine
+package plan
 
 import (
 	"slices"
@@ -8,26 +8,31 @@ import (
 	"github.com/glovebox-dev/glovebox/sandbox"
 )
 
-// fillSpec fills in the defaults of a spec and the names of its named limits. It never changes what was requested; what is impossible is
-// an error.
-func (e *Engine) fillSpec(run Run) (sandbox.Spec, error) {
-	spec := run.Spec
-	if t := run.Request.Timeout; t != 0 {
-		spec.Limits.Timeout = t
-	}
+// Rules are what an operator allows and adds to requests.
+type Rules struct {
+	Languages *Languages
+	Defaults  sandbox.Limits // every field filled
+	Max       sandbox.Limits // a zero field is no maximum
+	// AllowUnenforced lists waivers that apply to every sandbox; NestedFilters and Terminals are those of sandbox.Spec.
+	AllowUnenforced []string
+	NestedFilters   bool
+	Terminals       bool
+	DefaultEnv      []string                    // under that of languages, specs and requests
+	Images          func(reference string) bool // reports whether specs may name an image; nil is all
+}
+
+// Box fills in the defaults of a spec and the names of its named limits. It never changes what was requested; what is impossible is an
+// error.
+func (r *Rules) Box(spec sandbox.Spec) (sandbox.Spec, error) {
 	if err := spec.Limits.Check(); err != nil {
 		return spec, err
 	}
 	for _, name := range sandbox.LimitNames {
-		if most := e.config.Max.Get(name); most != 0 && spec.Limits.Get(name) > most {
-			return spec, sandbox.Invalidf("limits."+string(name), "%s is over the server's maximum of %s",
-				sandbox.FormatLimit(name, spec.Limits.Get(name)), sandbox.FormatLimit(name, most))
+		if err := r.checkMax(name, spec.Limits.Get(name)); err != nil {
+			return spec, err
 		}
 	}
-	if spec.Lifetime != (sandbox.Lifetime{}) {
-		return spec, sandbox.Invalidf("lifetime", "a one-shot sandbox ends with its execution")
-	}
-	if image := spec.Root.Image; image != "" && e.config.Images != nil && !e.config.Images(image) {
+	if image := spec.Root.Image; image != "" && r.Images != nil && !r.Images(image) {
 		return spec, sandbox.Invalidf("image", "this server does not offer %.200q", image)
 	}
 	if err := checkNetwork(&spec.Network); err != nil {
@@ -36,33 +41,42 @@ func (e *Engine) fillSpec(run Run) (sandbox.Spec, error) {
 	if err := checkMounts(&spec); err != nil {
 		return spec, err
 	}
-	if err := checkEnv("env", spec.Env); err != nil {
+	if err := CheckEnv("env", spec.Env); err != nil {
 		return spec, err
 	}
-	if err := checkAccepted(spec.AllowUnenforced); err != nil {
+	if err := CheckWaivers(spec.AllowUnenforced); err != nil {
 		return spec, err
 	}
-	for _, name := range e.config.AllowUnenforced {
+	for _, name := range r.AllowUnenforced {
 		if !spec.Waives(name) {
 			spec.AllowUnenforced = append(slices.Clone(spec.AllowUnenforced), name)
 		}
 	}
-	spec.NestedFilters = spec.NestedFilters || e.config.NestedFilters
-	spec.Terminals = spec.Terminals || e.config.Terminals
+	spec.NestedFilters = spec.NestedFilters || r.NestedFilters
+	spec.Terminals = spec.Terminals || r.Terminals
 	spec.Named = mergeNames(spec.Named, spec.Limits.Named())
-	spec.Limits = spec.Limits.OrDefault(e.config.Defaults)
-	if err := checkDisk(spec.Limits); err != nil {
+	spec.Limits = spec.Limits.OrDefault(r.Defaults)
+	if err := CheckDisk(spec.Limits); err != nil {
 		return spec, err
 	}
-	spec.Env = mergeEnv(e.config.DefaultEnv, e.offline(spec.Network), spec.Env)
+	spec.Env = MergeEnv(r.DefaultEnv, r.offline(spec.Network), spec.Env)
 	if spec.User == (sandbox.User{}) {
 		spec.User = sandbox.DefaultUser
 	}
 	return spec, nil
 }
 
-// checkDisk refuses a disk larger than the memory that holds it.
-func checkDisk(l sandbox.Limits) error {
+// checkMax refuses a limit over the operator's maximum.
+func (r *Rules) checkMax(name sandbox.LimitName, asked int64) error {
+	if most := r.Max.Get(name); most != 0 && asked > most {
+		return sandbox.Invalidf("limits."+string(name), "%s is over the server's maximum of %s",
+			sandbox.FormatLimit(name, asked), sandbox.FormatLimit(name, most))
+	}
+	return nil
+}
+
+// CheckDisk refuses a disk larger than the memory that holds it.
+func CheckDisk(l sandbox.Limits) error {
 	if l.DiskBytes <= l.MemoryBytes {
 		return nil
 	}
@@ -73,18 +87,18 @@ func checkDisk(l sandbox.Limits) error {
 }
 
 // offline is the environment that makes the tools of all languages fail at once without a network.
-func (e *Engine) offline(network sandbox.NetworkPolicy) (env []string) {
+func (r *Rules) offline(network sandbox.NetworkPolicy) (env []string) {
 	if network.Mode != "" && network.Mode != sandbox.NetworkNone {
 		return nil
 	}
-	for _, l := range e.config.Languages {
+	for _, l := range r.Languages.All {
 		env = append(env, l.Offline...)
 	}
 	return env
 }
 
-// checkAccepted refuses unknown waivers; a misspelt one would surface later, as a refusal of what it should waive.
-func checkAccepted(names []string) error {
+// CheckWaivers refuses unknown waivers; a misspelt one would surface later, as a refusal of what it should waive.
+func CheckWaivers(names []string) error {
 	known := make([]string, len(sandbox.Waivable))
 	for i, name := range sandbox.Waivable {
 		known[i] = string(name)

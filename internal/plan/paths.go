@@ -1,4 +1,4 @@
-package engine
+package plan
 
 import (
 	"fmt"
@@ -9,8 +9,8 @@ import (
 	"github.com/glovebox-dev/glovebox/sandbox"
 )
 
-// checkPath checks that p is a path below the workspace: relative, clean, without "..".
-func checkPath(field, p string) error {
+// CheckPath checks that p is a path below the workspace: relative, clean, without "..".
+func CheckPath(field, p string) error {
 	switch {
 	case p == "":
 		return sandbox.Invalidf(field, "is empty")
@@ -51,7 +51,7 @@ func checkFiles(files []sandbox.File, taken string) error {
 	paths := make([]string, 0, len(files)+1)
 	for i, f := range files {
 		field := fmt.Sprintf("files[%d].path", i)
-		if err := checkPath(field, f.Path); err != nil {
+		if err := CheckPath(field, f.Path); err != nil {
 			return err
 		}
 		if f.Mode&^0o777 != 0 {

@@ -1,4 +1,4 @@
-package engine
+package plan
 
 import (
 	"fmt"
@@ -9,7 +9,10 @@ import (
 	"github.com/glovebox-dev/glovebox/sandbox"
 )
 
-// glob is a pattern of paths below the workspace, by element.
+// Globs are patterns of paths below the workspace.
+type Globs []glob
+
+// glob is a pattern by element.
 type glob []element
 
 // element is a pattern of one path element for path.Match, or "**" for any number of elements.
@@ -36,8 +39,8 @@ func newElement(pattern string) element {
 }
 
 // parseGlobs parses patterns. "dir/" means all below dir; a pattern may begin with "/workspace/".
-func parseGlobs(patterns []string) ([]glob, error) {
-	var globs []glob
+func parseGlobs(patterns []string) (Globs, error) {
+	var globs Globs
 	for i, p := range patterns {
 		field := fmt.Sprintf("return_files[%d]", i)
 		text := strings.TrimPrefix(p, sandbox.Workspace+"/")
@@ -74,22 +77,30 @@ func parseGlobs(patterns []string) ([]glob, error) {
 // hostile program would take hours. A step takes 2 to 10 ns, so all of them take at most half a second.
 const maxMatchSteps = 50_000_000
 
-// matcher matches paths against globs within a budget of steps.
-type matcher struct {
-	globs    []glob
+// Matcher matches paths against globs within a budget of steps.
+type Matcher struct {
+	globs    Globs
 	hit      []bool   // globs that have matched
 	left     int      // steps; below 0, nothing matches
 	elements []string // of the current path; kept to reuse its memory
 }
 
-func newMatcher(globs []glob) matcher {
-	return matcher{globs: globs, hit: make([]bool, len(globs)), left: maxMatchSteps}
+// Matcher returns a matcher with a full budget.
+func (g Globs) Matcher() Matcher {
+	return Matcher{globs: g, hit: make([]bool, len(g)), left: maxMatchSteps}
 }
 
-func (m *matcher) exhausted() bool { return m.left < 0 }
+// Exhausted reports whether the budget is used up.
+func (m *Matcher) Exhausted() bool { return m.left < 0 }
 
-// matches reports whether any glob matches a path. It also tries all globs that never matched, for a hint about those.
-func (m *matcher) matches(name string) bool {
+// Hit reports whether the i-th glob has matched, and whether it matches every path.
+func (m *Matcher) Hit(i int) (hit, all bool) {
+	g := m.globs[i]
+	return m.hit[i], len(g) == 1 && g[0].pattern == anyDepth
+}
+
+// Matches reports whether any glob matches a path. It also tries all globs that never matched, for a hint about those.
+func (m *Matcher) Matches(name string) bool {
 	m.elements = slices.AppendSeq(m.elements[:0], strings.SplitSeq(name, "/"))
 	matched := false
 	for i, g := range m.globs {
@@ -102,10 +113,10 @@ func (m *matcher) matches(name string) bool {
 
 // matchOne compares element by element. After a mismatch, the last "**" takes one more element. Only the last one is tried again, so the
 // work is at most the product of the lengths.
-func (m *matcher) matchOne(g glob, elements []string) bool {
+func (m *Matcher) matchOne(g glob, elements []string) bool {
 	at, deep, from := 0, -1, 0 // deep: index in g after the last "**"; from: the first element that it leaves
 	for i := 0; i < len(elements) || at < len(g); {
-		if m.left--; m.exhausted() {
+		if m.left--; m.Exhausted() {
 			return false
 		}
 		switch {
@@ -130,7 +141,7 @@ func (m *matcher) matchOne(g glob, elements []string) bool {
 	return true
 }
 
-func (m *matcher) matchElement(e *element, name string) bool {
+func (m *Matcher) matchElement(e *element, name string) bool {
 	if e.plain {
 		return e.pattern == name
 	}
@@ -138,7 +149,7 @@ func (m *matcher) matchElement(e *element, name string) bool {
 		return false
 	}
 	// path.Match tries what is between two stars at each position of the name.
-	if m.left -= len(e.pattern) * len(name); m.exhausted() {
+	if m.left -= len(e.pattern) * len(name); m.Exhausted() {
 		return false
 	}
 	matched, _ := path.Match(e.pattern, name)

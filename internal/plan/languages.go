@@ -1,4 +1,4 @@
-package engine
+package plan
 
 import (
 	"path"
@@ -9,15 +9,16 @@ import (
 	"github.com/glovebox-dev/glovebox/sandbox"
 )
 
-// languageTable finds languages by name, alias and extension.
-type languageTable struct {
-	all    []sandbox.Language
-	byWord map[string]int // name or alias, in lower case, to the index in all
+// Languages finds languages by name, alias and extension.
+type Languages struct {
+	All    []sandbox.Language // in the caller's order
+	byWord map[string]int     // name or alias, in lower case, to the index in all
 	byExt  map[string]int
 }
 
-func newLanguageTable(all []sandbox.Language) (languageTable, error) {
-	t := languageTable{all: all, byWord: map[string]int{}, byExt: map[string]int{}}
+// NewLanguages returns a table of languages. Errors are Invalid: one that is not complete, or two of one name.
+func NewLanguages(all []sandbox.Language) (*Languages, error) {
+	t := &Languages{All: all, byWord: map[string]int{}, byExt: map[string]int{}}
 	for i, l := range all {
 		if l.Name == "" || l.Argv == nil || len(l.Programs) == 0 || l.FileName == "" {
 			return t, sandbox.Invalidf("languages", "%q has no name, file name, program or command line", l.Name)
@@ -38,12 +39,13 @@ func newLanguageTable(all []sandbox.Language) (languageTable, error) {
 	return t, nil
 }
 
-func (t *languageTable) find(word string) (sandbox.Language, error) {
+// Find finds a language by its name or an alias, ignoring case. An unknown one is an Invalid error that lists the supported ones.
+func (t *Languages) Find(word string) (sandbox.Language, error) {
 	if i, ok := t.byWord[strings.ToLower(strings.TrimSpace(word))]; ok {
-		return t.all[i], nil
+		return t.All[i], nil
 	}
-	names := make([]string, len(t.all))
-	for i, l := range t.all {
+	names := make([]string, len(t.All))
+	for i, l := range t.All {
 		names[i] = l.Name
 	}
 	supported := strings.Join(names, ", ")
@@ -51,7 +53,7 @@ func (t *languageTable) find(word string) (sandbox.Language, error) {
 		return sandbox.Language{}, sandbox.Invalidf("language", "is missing; supported are %s", supported)
 	}
 	err := sandbox.Invalidf("language", "%.40q is unknown; supported are %s", word, supported)
-	if err.Fix = Instead(t.all, word); err.Fix != "" {
+	if err.Fix = Instead(t.All, word); err.Fix != "" {
 		return sandbox.Language{}, err
 	}
 	if near := t.nearest(strings.ToLower(word)); near != "" {
@@ -71,23 +73,24 @@ func Instead(languages []sandbox.Language, word string) string {
 	return ""
 }
 
-func (t *languageTable) byExtension(fileName string) (sandbox.Language, bool) {
+// ByExtension finds a language by the extension of a file's name.
+func (t *Languages) ByExtension(fileName string) (sandbox.Language, bool) {
 	i, ok := t.byExt[strings.ToLower(path.Ext(fileName))]
 	if !ok {
 		return sandbox.Language{}, false
 	}
-	return t.all[i], true
+	return t.All[i], true
 }
 
 // nearest returns the language whose name or alias is most similar to word, or "".
-func (t *languageTable) nearest(word string) string {
+func (t *Languages) nearest(word string) string {
 	words := make([]string, 0, len(t.byWord))
 	for w := range t.byWord {
 		words = append(words, w)
 	}
 	slices.Sort(words)
 	if near := nearest.Name(word, words); near != "" {
-		return t.all[t.byWord[near]].Name
+		return t.All[t.byWord[near]].Name
 	}
 	return ""
 }

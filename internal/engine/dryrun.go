@@ -1,0 +1,48 @@
+package engine
+
+import (
+	"context"
+
+	"github.com/glovebox-dev/glovebox/sandbox"
+)
+
+// Plan is a run with all defaults and names resolved, before anything is made.
+type Plan struct {
+	Backend  string
+	Spec     sandbox.Spec // complete except ID
+	Language string       // "" for a command
+	Argv     []string     // with the first of Programs as the interpreter
+	Programs []string     // interpreters to try in turn; none for a command
+	Env      []string     // the whole environment of the process
+	Dir      string       // working directory
+	CodePath string       // path of the code in the sandbox; "" for a command
+
+	Unenforced []sandbox.LimitName // not enforced on this host
+	Refusal    error               // why the backend would refuse Spec; nil if it would not, or cannot tell
+}
+
+// Plan checks a request as Run does and returns what Run would do, or the backend's refusal. It makes no sandbox.
+func (e *Engine) Plan(ctx context.Context, run Run) (*Plan, error) {
+	o, err := e.resolve(run)
+	if err != nil {
+		return nil, err
+	}
+	p := &Plan{Spec: o.Spec, Argv: o.Argv, Programs: o.Programs, Env: o.Env, Dir: o.Dir, CodePath: o.CodePath}
+	if o.Language != nil {
+		p.Language = o.Language.Name
+	}
+	if err := e.choose(ctx, o); sandbox.KindOf(err) == sandbox.Unsupported && o.asked == Auto {
+		p.Backend, p.Refusal = Auto, err
+		return p, nil
+	} else if err != nil {
+		return nil, err
+	}
+	p.Backend = o.backend.Name()
+	if b, ok := o.backend.(sandbox.Preflighter); ok {
+		p.Unenforced, p.Refusal = b.Preflight(p.Spec)
+	}
+	if b, ok := o.backend.(sandbox.Rooted); ok && p.Spec.Root == (sandbox.Root{}) {
+		p.Spec.Root = b.Root(p.Spec)
+	}
+	return p, nil
+}

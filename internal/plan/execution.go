@@ -1,0 +1,125 @@
+package plan
+
+import (
+	"path"
+	"strings"
+
+	"github.com/glovebox-dev/glovebox/sandbox"
+)
+
+// Execution is one execution with all defaults and names resolved, before anything is sent.
+type Execution struct {
+	Spec     sandbox.Spec      // of the sandbox, with this execution's time limit
+	Request  sandbox.Request   // complete
+	Language *sandbox.Language // nil for a command
+	Programs []string          // interpreters to try in turn; none for a command
+	Argv     []string          // with the first of Programs as the interpreter
+	Env      []string          // the whole environment of the process
+	Dir      string            // working directory
+	CodePath string            // path of the code in the sandbox; "" for a command
+	Globs    Globs             // files to return
+}
+
+// codeAside holds the code if /workspace is a directory of the host, where Glovebox itself writes nothing.
+const codeAside = "/tmp"
+
+// Execution plans a request in a sandbox of a complete spec. Errors are Invalid and TooLarge, and name the part of the request.
+func (r *Rules) Execution(request sandbox.Request, spec sandbox.Spec) (*Execution, error) {
+	p := &Execution{Spec: spec, Request: request}
+	if err := checkRequest(&p.Request); err != nil {
+		return nil, err
+	}
+	if err := r.limit(p); err != nil {
+		return nil, err
+	}
+	var err error
+	if p.Dir, err = resolveDir(p.Request.Dir); err != nil {
+		return nil, err
+	}
+	p.Env = MergeEnv(p.Spec.Env, p.Request.Env)
+	p.Argv = p.Request.Command
+	if len(p.Request.Command) == 0 {
+		if err := r.resolveCode(p); err != nil {
+			return nil, err
+		}
+	}
+	var inWorkspace string
+	if rel, ok := strings.CutPrefix(p.CodePath, sandbox.Workspace+"/"); ok && p.Request.Entry == "" {
+		inWorkspace = rel
+	}
+	if err := checkFiles(p.Request.Files, inWorkspace); err != nil {
+		return nil, err
+	}
+	if err := checkWords(p.Argv, p.Env); err != nil {
+		return nil, err
+	}
+	p.Globs, err = parseGlobs(p.Request.Return.Globs)
+	return p, err
+}
+
+// limit sets the execution's own time limit.
+func (r *Rules) limit(p *Execution) error {
+	if p.Request.Timeout == 0 {
+		return nil
+	}
+	own := sandbox.Limits{Timeout: p.Request.Timeout}
+	if err := own.Check(); err != nil {
+		return err
+	}
+	if err := r.checkMax(sandbox.LimitTimeout, int64(own.Timeout)); err != nil {
+		return err
+	}
+	p.Spec.Limits.Timeout = own.Timeout
+	p.Spec.Named = mergeNames(p.Spec.Named, own.Named())
+	return nil
+}
+
+// resolveCode finds the language, and with it the command line, the environment and the path of the code.
+func (r *Rules) resolveCode(p *Execution) error {
+	req := &p.Request
+	lang, err := r.languageFor(req)
+	if err != nil {
+		return err
+	}
+	p.Language, p.Programs = &lang, lang.Programs
+	p.Env = MergeEnv(p.Spec.Env, lang.Env, req.Env)
+	switch {
+	case req.Entry != "":
+		p.CodePath = sandbox.Workspace + "/" + req.Entry
+	case p.Spec.Workspace != "":
+		p.CodePath = codeAside + "/" + codeName(&lang, req)
+		if lang.ModulePath != "" { // so that the code finds modules in the workspace
+			p.Env = addPath(p.Env, lang.ModulePath, sandbox.Workspace)
+		}
+	default:
+		p.CodePath = sandbox.Workspace + "/" + codeName(&lang, req)
+	}
+	p.Argv = p.ArgvWith(lang.Programs[0])
+	return nil
+}
+
+// ArgvWith is the command line with the given interpreter.
+func (p *Execution) ArgvWith(program string) []string {
+	line := p.Language.Argv(program, p.CodePath)
+	return append(line[:len(line):len(line)], p.Request.Args...)
+}
+
+// languageFor returns the language of the request, else that of the code's file name.
+func (r *Rules) languageFor(req *sandbox.Request) (sandbox.Language, error) {
+	if req.Language == "" {
+		if lang, ok := r.Languages.ByExtension(path.Base(req.Entry + req.FileName)); ok { // at most one is set
+			return lang, nil
+		}
+	}
+	return r.Languages.Find(req.Language)
+}
+
+func codeName(lang *sandbox.Language, req *sandbox.Request) string {
+	switch {
+	case req.FileName != "":
+		return req.FileName
+	case lang.NameFor != nil:
+		return lang.NameFor(req.Code)
+	}
+	return lang.FileName
+}
