@@ -70,6 +70,9 @@ internal/plan:               sandbox internal/guest internal/nearest
 
 internal/engine:             sandbox internal/driver internal/guest internal/guest/client internal/nearest internal/plan
 
+# what must outlive the process
+internal/eventlog:           sandbox internal/nolink
+
 # attacks on sandboxes, and what decides: a backend is handed to it as a value
 internal/attack:             sandbox internal/engine internal/guest internal/guest/client internal/seccomp | golang.org/x/sys
 

@@ -1,0 +1,63 @@
+package eventlog
+
+import "time"
+
+// Kind says what an event is. The numbers are in files: they never change.
+type Kind uint8
+
+// The kinds of events.
+const (
+	Stdout Kind = 1
+	Stderr Kind = 2
+	Shown  Kind = 3 // a result
+	Raised Kind = 4 // an uncaught exception
+	Done   Kind = 5 // the end of the execution; always the last event
+)
+
+var kindNames = [...]string{Stdout: "stdout", Stderr: "stderr", Shown: "result", Raised: "error", Done: "done"}
+
+func (k Kind) String() string {
+	if k.known() {
+		return kindNames[k]
+	}
+	return "unknown"
+}
+
+func (k Kind) known() bool { return k >= Stdout && k <= Done }
+
+func (k Kind) isOutput() bool { return k == Stdout || k == Stderr }
+
+// Event is one thing that happened in an execution.
+type Event struct {
+	ID   uint64        // 1, 2, 3 ...
+	Time time.Duration // since the execution began
+	Kind Kind
+
+	// Offset, of output: the position in the process's stream of the byte after Data. Where it is more than the Offset of the stream's
+	// event before plus len(Data), the bytes between were not stored.
+	Offset uint64
+
+	Data []byte // of output: its bytes, none if there is only a gap to show; otherwise the caller's encoding
+}
+
+// Bounds limits one log. The zero value is DefaultBounds.
+type Bounds struct {
+	Bytes   int64 // of the file
+	Reserve int64 // of Bytes, for results and exceptions; output beyond the rest is counted, not stored
+}
+
+// DefaultBounds apply where none are given.
+var DefaultBounds = Bounds{Bytes: 64 << 20, Reserve: 16 << 20}
+
+// The bounds of the parts of a log, in bytes.
+const (
+	MaxHead = 1 << 20
+	MaxData = 16 << 20  // of one event
+	MaxDone = 256 << 10 // of the done event; each log keeps room for it
+	memory  = 256 << 10 // that Append fills before it syncs by itself
+	kept    = 16 << 10  // that a finished log keeps in memory for followers
+	piece   = 256 << 10 // that is read from a file at a time
+)
+
+// doneRoom is what is kept free for Finish: the done event, and for each stream an event that shows a gap.
+const doneRoom = MaxDone + 3*recordHead

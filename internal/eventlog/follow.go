@@ -1,0 +1,138 @@
+package eventlog
+
+import (
+	"context"
+	"errors"
+	"io"
+	"os"
+	"slices"
+
+	"github.com/glovebox-dev/glovebox/internal/nolink"
+	"github.com/glovebox-dev/glovebox/sandbox"
+)
+
+// Follow hands each event with an id above after to take, in order and once, and waits for new ones until ctx ends. It returns nil after
+// the done event. Data is valid until take returns; an error of take ends Follow and is returned. An id that does not exist yet is Invalid.
+//
+// Follow syncs what it hands over. A slow follower holds up nobody, and has at most one piece of the log in memory.
+func (l *Log) Follow(ctx context.Context, after uint64, take func(Event) error) error {
+	at, err := l.find(after)
+	if err != nil {
+		return err
+	}
+	f := follower{log: l, at: at}
+	defer f.close()
+	for {
+		b, err := f.next(ctx)
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		used, err := walk(b, func(e Event) error {
+			if e.ID <= after {
+				return nil
+			}
+			return take(e)
+		})
+		if err == nil && used == 0 {
+			err = errDamaged
+		}
+		if errors.Is(err, errDamaged) {
+			return failed("read "+l.path, err)
+		}
+		if err != nil {
+			return err
+		}
+		f.at += int64(used)
+	}
+}
+
+// find returns where to begin reading for the events after an id: at most a piece before them.
+func (l *Log) find(after uint64) (int64, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if after > l.last.ID {
+		return 0, sandbox.Invalidf("after", "there is no event %d; the last is %d", after, l.last.ID)
+	}
+	i, found := slices.BinarySearchFunc(l.marks, after+1, func(m mark, id uint64) int {
+		switch {
+		case m.id < id:
+			return -1
+		case m.id > id:
+			return 1
+		}
+		return 0
+	})
+	if !found {
+		i-- // the first mark is that of event 1
+	}
+	return l.marks[i].at, nil
+}
+
+// follower is one call of Follow.
+type follower struct {
+	log  *Log
+	at   int64    // offset in the file of the next record
+	file *os.File // nil until it needs what is no longer in memory
+	buf  []byte
+}
+
+func (f *follower) close() {
+	if f.file != nil {
+		f.file.Close()
+	}
+}
+
+// next waits for synced records and returns some, from the first that was not handed over. After the last it returns io.EOF.
+func (f *follower) next(ctx context.Context) ([]byte, error) {
+	l := f.log
+	for {
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
+		l.mu.Lock()
+		var more chan struct{}
+		base, synced, mem, end, finished, closed := l.base, l.synced, l.mem, l.end(), l.finished, l.closed
+		if f.at == end && !finished && !closed {
+			if l.more == nil {
+				l.more = make(chan struct{})
+			}
+			more = l.more
+		}
+		l.mu.Unlock()
+		switch {
+		case closed:
+			return nil, errClosed()
+		case f.at < base:
+			return f.read(base)
+		case f.at < synced:
+			return mem[f.at-base : synced-base], nil
+		case synced < end:
+			if err := l.Sync(); err != nil {
+				return nil, err
+			}
+		case finished:
+			return nil, io.EOF
+		default:
+			select {
+			case <-more:
+			case <-ctx.Done():
+			}
+		}
+	}
+}
+
+// read reads records from the file, which has them up to end.
+func (f *follower) read(end int64) (b []byte, err error) {
+	if f.file == nil {
+		if f.file, err = nolink.Open(f.log.path, os.O_RDONLY, 0); err != nil {
+			return nil, failed("open", err)
+		}
+	}
+	if f.buf, err = readRecords(f.file, f.at, end, f.buf); err != nil {
+		return nil, failed("read", err)
+	}
+	return f.buf, nil
+}

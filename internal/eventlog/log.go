@@ -1,0 +1,354 @@
+package eventlog
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/glovebox-dev/glovebox/internal/nolink"
+	"github.com/glovebox-dev/glovebox/sandbox"
+)
+
+// Log is the log of one execution. Its methods may be called at the same time. While it is written it holds one descriptor; finished, none.
+type Log struct {
+	path   string
+	bounds Bounds
+	began  time.Time
+
+	writing sync.Mutex // held by whoever writes to the file; taken before mu
+	file    *os.File   // nil until the first write, and after the last
+	exists  bool       // the file was made
+
+	mu       sync.Mutex
+	written  slot   // as it is in the file
+	mem      []byte // the end of the file, from base; bytes once added never change, so a follower may read them without the lock
+	base     int64
+	synced   int64  // bytes of the file that are written; base <= synced <= base+len(mem)
+	marks    []mark // in order; the first record of each piece
+	last     Event  // without its data
+	stored   [2]uint64
+	lost     [2]uint64
+	finished bool
+	closed   bool
+	more     chan struct{} // closed at the next change; nil while nobody waits
+}
+
+// mark says where in the file a record begins.
+type mark struct {
+	id uint64
+	at int64
+}
+
+// Last says how far a log has come.
+type Last struct {
+	ID             uint64 // of the last event; 0 if there is none
+	Finished       bool
+	Stdout, Stderr uint64 // offsets of the next bytes to append
+	Bytes          int64  // of the file, once all is synced
+}
+
+// Create begins a log that will be in a file, named by an absolute path without links. The head is the caller's description of the
+// execution. Nothing is written yet; a file that is there already fails the first Sync with Exists.
+func Create(path string, head []byte, bounds Bounds) (*Log, error) {
+	if bounds == (Bounds{}) {
+		bounds = DefaultBounds
+	}
+	if err := bounds.check(len(head)); err != nil {
+		return nil, err
+	}
+	if !filepath.IsAbs(path) || filepath.Clean(path) != path {
+		return nil, sandbox.Invalidf("event log", "%q is not a clean absolute path", path)
+	}
+	l := &Log{path: path, bounds: bounds, began: time.Now()}
+	l.mem = header{bounds: bounds, began: l.began, head: head}.append(make([]byte, 0, headerHead+len(head)+firstRoom))
+	l.marks = []mark{{1, int64(len(l.mem))}}
+	return l, nil
+}
+
+// firstRoom is the memory that a new log has for records: enough for a short execution.
+const firstRoom = 512
+
+func (b Bounds) check(head int) error {
+	switch {
+	case head > MaxHead:
+		return &sandbox.Error{Kind: sandbox.TooLarge, Op: "event log", Msg: "the head has more than " + sandbox.FormatBytes(MaxHead)}
+	case b.Reserve < 0 || b.Bytes < 0 || b.Bytes-b.Reserve < int64(headerHead+head+doneRoom):
+		return sandbox.Invalidf("event log", "a file of %s leaves no room for output", sandbox.FormatBytes(b.Bytes))
+	}
+	return nil
+}
+
+// Append adds an event and returns its id. The data is copied. Of output, offset is the position in the process's stream of the byte
+// after data; it never goes back. Output that does not fit any more is counted and has id 0. Other events that do not fit are refused with
+// TooLarge. A failure to write refuses the event; after an error the same Append may be tried again.
+func (l *Log) Append(kind Kind, offset uint64, data []byte) (id uint64, err error) {
+	if !kind.known() || kind == Done {
+		return 0, sandbox.Invalidf("event log", "an event of kind %v cannot be appended", kind)
+	}
+	if len(data) > MaxData {
+		return 0, tooLarge(kind, MaxData)
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if err := l.makeRoom(len(data)); err != nil {
+		return 0, err
+	}
+	size, room := recordHead+int64(len(data)), l.bounds.Bytes-doneRoom-l.end()
+	if kind.isOutput() {
+		s := kind - Stdout
+		if next := max(l.stored[s], l.lost[s]); offset < uint64(len(data)) || offset-uint64(len(data)) < next {
+			return 0, sandbox.Invalidf("event log", "%v goes back from %d to %d", kind, next, offset-uint64(len(data)))
+		}
+		if size > room-l.bounds.Reserve {
+			l.lost[s] = offset
+			return 0, nil
+		}
+	} else if size > room {
+		return 0, tooLarge(kind, room)
+	}
+	l.add(Event{Kind: kind, Offset: offset, Data: data})
+	return l.last.ID, nil
+}
+
+func tooLarge(kind Kind, most int64) error {
+	msg := "this " + kind.String() + " event has more than the " + sandbox.FormatBytes(max(most, 0)) + " that are left"
+	return &sandbox.Error{Kind: sandbox.TooLarge, Op: "event log", Msg: msg}
+}
+
+// makeRoom syncs until memory has room for a record, or holds nothing else. It gives up the lock meanwhile.
+func (l *Log) makeRoom(data int) error {
+	for {
+		switch {
+		case l.closed:
+			return errClosed()
+		case l.finished:
+			return sandbox.Invalidf("event log", "the execution is over")
+		case len(l.mem) == 0 || len(l.mem)+recordHead+data <= memory:
+			return nil
+		case l.synced == l.end():
+			l.base, l.mem = l.synced, make([]byte, 0, memory)
+			l.marks = append(l.marks, mark{l.last.ID + 1, l.base})
+			return nil
+		}
+		l.mu.Unlock()
+		err := l.Sync()
+		l.mu.Lock()
+		if err != nil {
+			return err
+		}
+	}
+}
+
+func (l *Log) end() int64 { return l.base + int64(len(l.mem)) }
+
+func (l *Log) add(e Event) {
+	e.ID, e.Time = l.last.ID+1, max(l.last.Time, time.Since(l.began))
+	l.mem = appendRecord(l.mem, e)
+	if e.Kind.isOutput() {
+		l.stored[e.Kind-Stdout] = e.Offset
+	}
+	e.Data = nil
+	l.last = e
+	l.wake()
+}
+
+func (l *Log) wake() {
+	if l.more != nil {
+		close(l.more)
+		l.more = nil
+	}
+}
+
+// Finish appends the done event and syncs. If output at the end of a stream was not stored, an empty event shows the gap first. If only
+// the writing failed, the log is finished and Sync tries again.
+func (l *Log) Finish(data []byte) error {
+	if len(data) > MaxDone {
+		return tooLarge(Done, MaxDone)
+	}
+	if err := l.finish(data); err != nil {
+		return err
+	}
+	return l.Sync()
+}
+
+func (l *Log) finish(data []byte) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if err := l.makeRoom(len(data)); err != nil {
+		return err
+	}
+	for s := range l.lost {
+		if l.lost[s] > l.stored[s] {
+			l.add(Event{Kind: Stdout + Kind(s), Offset: l.lost[s]})
+		}
+	}
+	l.finished = true
+	l.add(Event{Kind: Done, Data: data})
+	return nil
+}
+
+// Sync writes what only memory has to the file. If nothing is new, it costs a lock.
+func (l *Log) Sync() error {
+	if w, err := l.unwritten(); err != nil || !w.dirty {
+		return err
+	}
+	l.writing.Lock()
+	defer l.writing.Unlock()
+	w, err := l.unwritten()
+	if err != nil || !w.dirty {
+		return err
+	}
+	if err := l.write(w); err != nil {
+		return err
+	}
+	l.mu.Lock()
+	l.synced = w.at + int64(len(w.records))
+	if w.slot.finished && len(l.mem) > kept {
+		l.base, l.mem = l.synced, nil
+	}
+	l.mu.Unlock()
+	if w.slot.finished {
+		return l.shut()
+	}
+	return nil
+}
+
+// unwritten is what the file lacks.
+type unwritten struct {
+	records []byte // the header too, in the first write
+	at      int64
+	slot    slot
+	dirty   bool
+}
+
+// unwritten is called with writing held, or for a first look without it.
+func (l *Log) unwritten() (unwritten, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	w := unwritten{records: l.mem[l.synced-l.base:], at: l.synced, slot: slot{finished: l.finished, lost: l.lost}}
+	w.dirty = len(w.records) > 0 || w.slot != l.written
+	if w.dirty && l.closed {
+		return w, errClosed()
+	}
+	return w, nil
+}
+
+// write writes records, and then the slot that tells of them. The next Sync repeats all of a write that failed.
+func (l *Log) write(w unwritten) error {
+	if l.file == nil {
+		flags := os.O_WRONLY
+		if !l.exists {
+			flags |= os.O_CREATE | os.O_EXCL
+		}
+		file, err := nolink.Open(l.path, flags, 0o600)
+		if err != nil {
+			return failed("open", err)
+		}
+		l.file, l.exists = file, true
+	}
+	records := w.records
+	if w.at == 0 { // a follower never reads the header, but Append may be copying it to a larger buffer
+		records = slices.Clone(records)
+		w.slot.put(records[slotAt:])
+	}
+	if _, err := l.file.WriteAt(records, w.at); err != nil {
+		return failed("write", err)
+	}
+	if w.at > 0 && w.slot != l.written {
+		var fixed [slotSize]byte
+		w.slot.put(fixed[:])
+		if _, err := l.file.WriteAt(fixed[:], int64(slotAt)); err != nil {
+			return failed("write", err)
+		}
+	}
+	l.mu.Lock()
+	l.written = w.slot
+	l.mu.Unlock()
+	return nil
+}
+
+// shut closes the descriptor. The caller holds writing.
+func (l *Log) shut() error {
+	if l.file == nil {
+		return nil
+	}
+	err := l.file.Close()
+	l.file = nil
+	return failed("close", err)
+}
+
+// Unsynced returns how many bytes of events only memory has. Output may be acknowledged to the guest once they are synced.
+func (l *Log) Unsynced() int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return int(l.end() - max(l.synced, l.marks[0].at))
+}
+
+// Last says how far the log has come; with what is not synced.
+func (l *Log) Last() Last {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return Last{ID: l.last.ID, Finished: l.finished, Stdout: max(l.stored[0], l.lost[0]), Stderr: max(l.stored[1], l.lost[1]), Bytes: l.end()}
+}
+
+// Close syncs and releases. Followers return Unavailable; Close does not wait for what they call. It may be called twice.
+func (l *Log) Close() error {
+	l.mu.Lock()
+	closed := l.closed
+	l.mu.Unlock()
+	if closed {
+		return nil
+	}
+	err := l.Sync()
+	return errors.Join(err, l.release())
+}
+
+// Remove closes without a sync and removes the file.
+func (l *Log) Remove() error {
+	err := l.release()
+	l.writing.Lock()
+	defer l.writing.Unlock()
+	if !l.exists {
+		return err
+	}
+	if gone := os.Remove(l.path); gone != nil && !errors.Is(gone, fs.ErrNotExist) {
+		err = errors.Join(err, failed("remove", gone))
+	}
+	return err
+}
+
+func (l *Log) release() error {
+	l.mu.Lock()
+	l.closed = true
+	l.wake()
+	l.mu.Unlock()
+	l.writing.Lock()
+	defer l.writing.Unlock()
+	return l.shut()
+}
+
+func errClosed() error {
+	return &sandbox.Error{Kind: sandbox.Unavailable, Op: "event log", Msg: "the log is closed"}
+}
+
+// failed wraps an error of the file system; nil stays nil.
+func failed(step string, err error) error {
+	if err == nil {
+		return nil
+	}
+	e := &sandbox.Error{Kind: sandbox.KindOf(err), Op: "event log: " + step, Err: err}
+	switch {
+	case errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT):
+		e.Kind, e.Fix = sandbox.Unavailable, "free space in the state folder of Glovebox"
+	case errors.Is(err, fs.ErrExist):
+		e.Kind = sandbox.Exists
+	case errors.Is(err, fs.ErrNotExist):
+		e.Kind = sandbox.NotFound
+	}
+	return e
+}
