@@ -79,8 +79,8 @@ type collection struct {
 	failed  bool     // not all was examined
 }
 
-// collect returns the requested new and changed files below the workspace. It ends all processes first, so that nothing changes any
-// more. If it fails, the result says which files are missing; the status stays.
+// collect returns the requested new and changed files below the workspace. In a one-shot sandbox it ends all processes first, so that
+// nothing changes any more. If it fails, the result says which files are missing; the status stays.
 func (x *execution) collect(ctx context.Context, o *outcome, r *sandbox.Result) {
 	if len(x.Globs) == 0 || o.cause != causeExit && o.cause != causeOutput {
 		return
@@ -90,7 +90,10 @@ func (x *execution) collect(ctx context.Context, o *outcome, r *sandbox.Result) 
 	ctx, cancel := context.WithTimeout(ctx, collectTimeout)
 	defer cancel()
 	c := &collection{x: x, result: r, matcher: x.Globs.Matcher(), size: map[string]int64{}}
-	err := x.client.KillAll(ctx)
+	var err error
+	if x.stays == nil { // in a living sandbox, others go on
+		err = x.client.KillAll(ctx)
+	}
 	if err == nil {
 		err = c.choose(ctx)
 	}

@@ -14,43 +14,56 @@ import (
 // outputBuffer is the guest's buffer of each stream: enough for a scheduling delay at pipe speed.
 const outputBuffer = guest.DefaultBuffer
 
-// execution is one run of a task in a live sandbox.
+// execution is one run of a job in a live sandbox.
 type execution struct {
-	task
+	job
 	live    *live
 	client  *client.Client
+	stays   *Execution // in a living sandbox, which goes on; nil in a one-shot one
 	verdict verdict
 	output  *output
 	timings sandbox.Timings
+	before  sandbox.Usage // of the sandbox, when it began
 
 	baseline   listing        // of the workspace before the start; nil if no files are returned
 	notStarted sandbox.Hint   // why no program started
 	found      []sandbox.Hint // from collecting files, and from the guest
 }
 
-// execute runs a task in the sandbox. An error means that nothing was started; after the start, every end is a status.
-func (l *live) execute(ctx context.Context, t task) (*sandbox.Result, error) {
+// execute runs a job in a one-shot sandbox.
+func (l *live) execute(ctx context.Context, j job) (*sandbox.Result, error) {
 	c, err := l.connect(ctx)
 	if err != nil {
 		return nil, err
 	}
-	x := &execution{task: t, live: l, client: c}
-	x.output = newOutput(t.Spec.Limits.OutputBytes, t.Request.Output, &x.verdict)
+	x := &execution{job: j, live: l, client: c}
+	x.output = newOutput(j.Spec.Limits.OutputBytes, j.Request.Output, &x.verdict)
+	return x.perform(ctx, x.run)
+}
+
+// perform takes the execution from its files to its result; run is what runs it. An error means that nothing was started; after the
+// start, every end is a status.
+func (x *execution) perform(ctx context.Context, run func(context.Context) (guest.Exited, error)) (*sandbox.Result, error) {
 	if err := x.upload(ctx); err != nil {
 		return nil, err
 	}
 	started := time.Now()
-	exited, err := x.run(ctx)
+	exited, err := run(ctx)
 	if err != nil {
 		return nil, err
 	}
 	x.timings.Run = time.Since(started)
+	return x.conclude(ctx, exited), nil
+}
+
+// conclude assembles the result of an execution that has ended.
+func (x *execution) conclude(ctx context.Context, exited guest.Exited) *sandbox.Result {
 	o := x.observe(exited)
 	r := x.result(o)
 	x.collect(ctx, o, r)
 	r.Timings = x.timings
 	r.Hints = x.hints(o, r)
-	return r, nil
+	return r
 }
 
 // connect dials the guest. The connection is closed with the sandbox.
@@ -85,19 +98,7 @@ func (x *execution) run(ctx context.Context) (guest.Exited, error) {
 
 	process, err := x.start(stream)
 	if err != nil {
-		if errors.Is(err, errRejected) {
-			x.verdict.claim(causeRejected)
-		}
-		var refused *notStarted
-		if errors.As(err, &refused) && x.verdict.claim(causeNotStarted) {
-			x.notStarted = refused.hint
-			x.output.say(refused.line)
-		}
-		if x.verdict.of() == causeNone && (sandbox.KindOf(err) != sandbox.Unavailable || errors.Is(err, sandbox.ErrEntered)) {
-			return guest.Exited{}, err // the guest reports that nothing was started
-		}
-		x.verdict.claim(causeLost)
-		return guest.Exited{}, nil
+		return guest.Exited{}, x.failedStart(err)
 	}
 	fed := x.feed(stream, process)
 	exited, err := process.Stream(stream, x.output.take, true)
@@ -110,6 +111,23 @@ func (x *execution) run(ctx context.Context) (guest.Exited, error) {
 	cut()
 	<-fed
 	return exited, nil
+}
+
+// failedStart claims the verdict of an execution whose process did not start. An error says that nothing has.
+func (x *execution) failedStart(err error) error {
+	if errors.Is(err, errRejected) {
+		x.verdict.claim(causeRejected)
+	}
+	var refused *notStarted
+	if errors.As(err, &refused) && x.verdict.claim(causeNotStarted) {
+		x.notStarted = refused.hint
+		x.output.say(refused.line)
+	}
+	if x.verdict.of() == causeNone && (sandbox.KindOf(err) != sandbox.Unavailable || errors.Is(err, sandbox.ErrEntered)) {
+		return err // the guest reports that nothing was started
+	}
+	x.verdict.claim(causeLost)
+	return nil
 }
 
 // start starts the process, with the first of the language's interpreters that the root holds.
@@ -167,9 +185,10 @@ func (x *execution) observe(exited guest.Exited) *outcome {
 	var err error
 	if o.usage, err = x.live.box.Usage(ctx); err != nil {
 		x.live.engine.log.Warn("could not read the host's counters", "sandbox", x.live.id, "err", err)
-		o.usage = sandbox.Usage{CPU: -1, MemoryPeak: -1, MemoryNow: -1, OOMKills: -1, PidsNow: -1, PidsRefused: -1, DiskWritten: -1}
+		o.usage = unknownUsage
 	}
-	o.oom = max(o.usage.OOMKills, 0) // the sandbox has had no other execution
+	o.usage = sinceBefore(o.usage, x.before)
+	o.oom = max(o.usage.OOMKills, 0)
 	o.usage.Wall = x.timings.Run
 	if o.usage.CPU < 0 && o.cause == causeExit {
 		o.usage.CPU = exited.CPU
@@ -181,6 +200,23 @@ func (x *execution) observe(exited guest.Exited) *outcome {
 		o.ended = err == nil
 	}
 	return o
+}
+
+var unknownUsage = sandbox.Usage{CPU: -1, MemoryPeak: -1, MemoryNow: -1, OOMKills: -1, PidsNow: -1, PidsRefused: -1, DiskWritten: -1}
+
+// sinceBefore turns the sandbox's totals into those since an earlier moment. Peaks stay those of the sandbox.
+func sinceBefore(now, before sandbox.Usage) sandbox.Usage {
+	since := func(now, before int64) int64 {
+		if now < 0 || before < 0 {
+			return -1
+		}
+		return max(now-before, 0)
+	}
+	now.CPU = time.Duration(since(int64(now.CPU), int64(before.CPU)))
+	now.OOMKills = since(now.OOMKills, before.OOMKills)
+	now.PidsRefused = since(now.PidsRefused, before.PidsRefused)
+	now.DiskWritten = since(now.DiskWritten, before.DiskWritten)
+	return now
 }
 
 // result assembles the result without files and hints.

@@ -45,7 +45,7 @@ func (x *execution) fork(ctx context.Context) (*client.Process, error) {
 // interpreter examines when it starts; with code in another place; or with variables that configure the interpreter.
 func (x *execution) asFork() *sandbox.Fork {
 	l := x.Language
-	if x.live.engine.config.Warm == 0 || l == nil || l.Zygote == nil || len(x.Request.Stdin) > 0 || x.Dir != sandbox.Workspace {
+	if x.stays != nil || x.live.engine.config.Warm == 0 || l == nil || l.Zygote == nil || len(x.Request.Stdin) > 0 || x.Dir != sandbox.Workspace {
 		return nil
 	}
 	f := &sandbox.Fork{Zygote: l.Zygote, Argv: l.Argv(l.Programs[0], path.Join(sandbox.Workspace, l.FileName)),

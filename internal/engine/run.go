@@ -43,14 +43,14 @@ func (e *Engine) Run(ctx context.Context, run Run) (result *sandbox.Result, err 
 
 // oneShot is a planned Run.
 type oneShot struct {
-	task
+	job
 	owner   string
 	backend sandbox.Backend
 	deliver func(*sandbox.Result) error
 }
 
-// task is a planned execution with its name.
-type task struct {
+// job is a planned execution with its name.
+type job struct {
 	*plan.Execution
 	id    sandbox.ID
 	asked string // the requested name of the backend
@@ -154,7 +154,7 @@ func (e *Engine) once(ctx context.Context, p *oneShot, release func()) (*sandbox
 		return nil, fmt.Errorf("create the sandbox: %w", err)
 	}
 	created := time.Since(started)
-	result, err := l.execute(ctx, p.task)
+	result, err := l.execute(ctx, p.job)
 	if errors.Is(err, sandbox.ErrEntered) { // nothing has run; use another sandbox
 		spoiled := l
 		l = nil
@@ -165,7 +165,7 @@ func (e *Engine) once(ctx context.Context, p *oneShot, release func()) (*sandbox
 			return nil, fmt.Errorf("create the sandbox: %w", err)
 		}
 		created = time.Since(started)
-		result, err = l.execute(ctx, p.task)
+		result, err = l.execute(ctx, p.job)
 	}
 	if err != nil {
 		return nil, err

@@ -1,0 +1,343 @@
+package engine
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/glovebox-dev/glovebox/internal/guest"
+	"github.com/glovebox-dev/glovebox/internal/plan"
+	"github.com/glovebox-dev/glovebox/sandbox"
+)
+
+// Limits of contexts.
+const (
+	maxContexts = 32 // of one sandbox
+	maxTurns    = 64 // executions that wait for one context
+
+	readyTimeout     = 30 * time.Second // from the start of an interpreter to its first report
+	interruptTimeout = 2 * time.Second  // for interrupted code to stop; then its interpreter is killed
+)
+
+// Context is an interpreter that keeps its state between executions, which run in it one after another. If the interpreter ends, its
+// state is gone, and the next execution starts a new one. Its methods are safe for concurrent use.
+type Context struct {
+	sandbox  *Sandbox
+	name     string
+	language sandbox.Language
+	dir      string
+	created  time.Time
+
+	turn chan struct{} // holds one token: of whom the context is
+
+	mu          sync.Mutex // guards all below
+	waiting     int        // for their turn
+	interpreter *interpreter
+	runs        uint64
+	deleted     bool
+}
+
+// ContextInfo describes a context.
+type ContextInfo struct {
+	ID       sandbox.ID // of the interpreter; a new one after a restart; "" before the first
+	Name     string
+	Language string
+	Dir      string
+	State    string // "new", "idle" or "busy"; "ended" if the next execution starts a new interpreter
+	Waiting  int    // executions
+	Runs     uint64 // executions so far
+	Created  time.Time
+}
+
+func (s *Sandbox) newContext(name string, language sandbox.Language, dir string) *Context {
+	return &Context{sandbox: s, name: name, language: language, dir: dir, created: time.Now(), turn: make(chan struct{}, 1)}
+}
+
+// contextFor finds the context of an execution. The default context of a language is made here; its interpreter starts with the execution.
+func (s *Sandbox) contextFor(ctx context.Context, name string, language *sandbox.Language) (*Context, error) {
+	if name == "" {
+		name = sandbox.DefaultContext
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, c := range s.contexts {
+		if (c.name == name || c.hasID(name)) && c.language.Name == language.Name {
+			return c, nil
+		}
+	}
+	if name != sandbox.DefaultContext {
+		return nil, s.noContext(name, language.Name)
+	}
+	return s.addContext(name, *language, sandbox.Workspace)
+}
+
+// noContext is the error of an unknown context. The caller holds mu.
+func (s *Sandbox) noContext(name, language string) error {
+	err := &sandbox.Error{Kind: sandbox.NotFound, Op: "context " + shownName(name), Msg: "there is none", Fix: "create it first"}
+	for _, c := range s.contexts {
+		if c.name == name || c.hasID(name) {
+			err.Kind, err.Msg, err.Fix = sandbox.Invalid, "its language is "+c.language.Name+", not "+language, "use a context of another name"
+		}
+	}
+	return err
+}
+
+// addContext adds a context. The caller holds mu.
+func (s *Sandbox) addContext(name string, language sandbox.Language, dir string) (*Context, error) {
+	if language.Driver == nil {
+		return nil, &sandbox.Error{Kind: sandbox.Unsupported, Op: "context", Msg: language.Name + " has no contexts", Fix: "run it as a command"}
+	}
+	if len(s.contexts) >= maxContexts {
+		return nil, &sandbox.Error{Kind: sandbox.Quota, Op: "context", Msg: "this sandbox has " + sandbox.FormatCount(maxContexts) + " contexts, the most that are allowed",
+			Fix: "delete one that is no longer needed"}
+	}
+	c := s.newContext(name, language, dir)
+	s.contexts = append(s.contexts, c)
+	return c, nil
+}
+
+// CreateContext makes a context and starts its interpreter. A language is its name or an alias, "" is the first of the engine's; dir is the
+// working directory, "" is the workspace.
+func (s *Sandbox) CreateContext(ctx context.Context, name, language, dir string) (*Context, error) {
+	if err := s.ended(); err != nil {
+		return nil, err
+	}
+	if err := checkName(name); err != nil {
+		return nil, err
+	}
+	if language == "" {
+		language = s.engine.config.Languages[0].Name
+	}
+	l, err := s.engine.Language(language)
+	if err != nil {
+		return nil, err
+	}
+	if dir, err = plan.Dir(dir); err != nil {
+		return nil, err
+	}
+	s.mu.Lock()
+	if slices.ContainsFunc(s.contexts, func(c *Context) bool { return c.name == name }) {
+		s.mu.Unlock()
+		return nil, &sandbox.Error{Kind: sandbox.Exists, Op: "context " + name, Msg: "there is one of this name", Fix: "use it, or delete it first"}
+	}
+	c, err := s.addContext(name, l, dir)
+	s.mu.Unlock()
+	if err != nil {
+		return nil, err
+	}
+	if err := c.Restart(ctx); err != nil {
+		_ = c.Delete(ctx) // it never ran
+		return nil, err
+	}
+	return c, nil
+}
+
+// Context finds a context by its name or the id of its interpreter.
+func (s *Sandbox) Context(name string) (*Context, error) {
+	if err := s.ended(); err != nil {
+		return nil, err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, c := range s.contexts {
+		if c.name == name || c.hasID(name) {
+			return c, nil
+		}
+	}
+	return nil, s.noContext(name, "")
+}
+
+func (c *Context) hasID(id string) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.interpreter != nil && string(c.interpreter.id) == id
+}
+
+func (c *Context) info() ContextInfo {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	i := ContextInfo{Name: c.name, Language: c.language.Name, Dir: c.dir, Waiting: c.waiting, Runs: c.runs, Created: c.created, State: "new"}
+	if c.interpreter == nil {
+		return i
+	}
+	i.ID, i.State = c.interpreter.id, "idle"
+	switch {
+	case c.interpreter.isGone():
+		i.State = "ended"
+	case c.interpreter.running() != nil:
+		i.State = "busy"
+	}
+	return i
+}
+
+// Info describes the context now.
+func (c *Context) Info() ContextInfo { return c.info() }
+
+// wait waits for the caller's turn. The caller gives it back by done.
+func (c *Context) wait(ctx context.Context) (done func(), err error) {
+	done = func() { <-c.turn }
+	select {
+	case c.turn <- struct{}{}:
+		return done, nil
+	default:
+	}
+	c.mu.Lock()
+	if c.waiting >= maxTurns {
+		c.mu.Unlock()
+		return nil, &sandbox.Error{Kind: sandbox.Busy, Op: "context " + c.name,
+			Msg: sandbox.FormatCount(maxTurns) + " executions wait for it already", Fix: "use another context", RetryAfter: leastRetryAfter}
+	}
+	c.waiting++
+	c.mu.Unlock()
+	defer func() {
+		c.mu.Lock()
+		c.waiting--
+		c.mu.Unlock()
+	}()
+	select {
+	case c.turn <- struct{}{}:
+		return done, nil
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
+}
+
+// alive returns the interpreter, which it starts if there is none. The caller has the turn.
+func (c *Context) alive(ctx context.Context) (*interpreter, error) {
+	c.mu.Lock()
+	in, deleted := c.interpreter, c.deleted
+	c.mu.Unlock()
+	if deleted {
+		return nil, &sandbox.Error{Kind: sandbox.NotFound, Op: "context " + c.name, Msg: "it was deleted"}
+	}
+	if in != nil && !in.isGone() {
+		return in, nil
+	}
+	in, err := c.startInterpreter(ctx)
+	if err != nil {
+		return nil, err
+	}
+	c.mu.Lock()
+	c.interpreter = in
+	c.mu.Unlock()
+	c.sandbox.recordContexts()
+	return in, nil
+}
+
+// Restart ends the interpreter, with what runs in it, and starts a new one.
+func (c *Context) Restart(ctx context.Context) error {
+	if err := c.sandbox.ended(); err != nil {
+		return err
+	}
+	c.end()
+	done, err := c.wait(ctx)
+	if err != nil {
+		return err
+	}
+	defer done()
+	c.end()
+	_, err = c.alive(ctx)
+	return err
+}
+
+// Interrupt stops the code that runs, if any, as Control-C would. Its state stays.
+func (c *Context) Interrupt(ctx context.Context) error {
+	if err := c.sandbox.ended(); err != nil {
+		return err
+	}
+	c.mu.Lock()
+	in := c.interpreter
+	c.mu.Unlock()
+	if in == nil || in.running() == nil {
+		return nil
+	}
+	return in.interrupt(ctx)
+}
+
+// Delete ends the context.
+func (c *Context) Delete(ctx context.Context) error {
+	s := c.sandbox
+	if err := s.ended(); err != nil {
+		return err
+	}
+	s.mu.Lock()
+	s.contexts = slices.DeleteFunc(s.contexts, func(other *Context) bool { return other == c })
+	s.mu.Unlock()
+	c.mu.Lock()
+	c.deleted = true
+	c.mu.Unlock()
+	c.end()
+	s.recordContexts()
+	return nil
+}
+
+// end kills the interpreter and waits for its end.
+func (c *Context) end() {
+	c.mu.Lock()
+	in := c.interpreter
+	c.mu.Unlock()
+	if in != nil {
+		in.kill()
+	}
+}
+
+// recordContexts puts the contexts into the sandbox's record, and saves that in the background: an execution need not wait for a disk.
+func (s *Sandbox) recordContexts() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.record.Contexts = nil
+	for _, c := range s.contexts {
+		i := c.info()
+		if i.ID == "" {
+			continue
+		}
+		s.record.Contexts = append(s.record.Contexts, sandbox.ContextRecord{ID: i.ID, Name: i.Name, Language: i.Language, Dir: i.Dir, Created: i.Created, Runs: i.Runs})
+	}
+	if s.life.Err() != nil {
+		return
+	}
+	s.work.Go(func() {
+		if err := s.save(); err != nil {
+			s.engine.log.Warn("could not record the contexts of a sandbox", "sandbox", s.id, "err", err)
+		}
+	})
+}
+
+// startInterpreter starts the driver and waits for its first report.
+func (c *Context) startInterpreter(ctx context.Context) (*interpreter, error) {
+	s := c.sandbox
+	asDriver := c.language
+	asDriver.Argv = func(program, _ string) []string { return c.language.Driver.Argv(program) }
+	p := &plan.Execution{Spec: s.live.spec, Language: &asDriver, Programs: asDriver.Programs, Argv: asDriver.Argv(asDriver.Programs[0], ""), Dir: c.dir,
+		Env: plan.MergeEnv(s.live.spec.Env, asDriver.Env, c.language.Driver.Env)}
+	x := &execution{job: job{Execution: p, id: sandbox.NewID()}, live: s.live, client: s.connection()}
+	process, err := x.startAs(ctx, guest.Start{ID: string(x.id), Argv: p.Argv, Env: p.Env, Dir: p.Dir, User: p.Spec.User, Buffer: channelBuffer, Channel: true})
+	if err != nil {
+		return nil, startFailed(err)
+	}
+	in := newInterpreter(c, x.id, process)
+	s.work.Go(in.watch)
+	timeout := time.NewTimer(readyTimeout)
+	defer timeout.Stop()
+	select {
+	case <-in.ready:
+		return in, nil
+	case <-in.gone:
+		return nil, &sandbox.Error{Kind: sandbox.Unavailable, Op: "start " + c.language.Name, Msg: "the interpreter ended at once: " + in.lastWords()}
+	case <-ctx.Done():
+		err = context.Cause(ctx)
+	case <-timeout.C:
+		err = &sandbox.Error{Kind: sandbox.Unavailable, Op: "start " + c.language.Name, Msg: "the interpreter was not ready in " + readyTimeout.String()}
+	}
+	in.kill()
+	return nil, err
+}
+
+// startFailed is why an interpreter could not be started, as an error: there is no execution to end as failed.
+func startFailed(err error) error {
+	if refused, ok := err.(*notStarted); ok {
+		return &sandbox.Error{Kind: sandbox.Unsupported, Op: "start the interpreter", Msg: refused.line}
+	}
+	return err
+}

@@ -1,0 +1,111 @@
+package engine
+
+import (
+	"context"
+	"encoding/json"
+	"time"
+
+	"github.com/glovebox-dev/glovebox/internal/eventlog"
+	"github.com/glovebox-dev/glovebox/sandbox"
+)
+
+// Event is one thing that happened in an execution in a living sandbox.
+type Event struct {
+	ID   uint64 // 1, 2, 3 ...
+	Time time.Duration
+	Kind eventlog.Kind
+
+	Data      []byte             // of Stdout and Stderr; valid until the receiver returns
+	Dropped   int64              // of Stdout and Stderr: bytes over the output limit that lie between the event before and Data
+	Shown     *sandbox.Shown     // of Shown
+	Exception *sandbox.Exception // of Raised
+	Ended     *Ended             // of Done
+}
+
+// Ended is how an execution ended: its result without output and files, or why there is none.
+type Ended struct {
+	Status    sandbox.Status     `json:"status,omitempty"`
+	ExitCode  int                `json:"exit_code"`
+	Signal    int                `json:"signal,omitempty"`
+	Exception *sandbox.Exception `json:"exception,omitempty"`
+	Usage     sandbox.Usage      `json:"usage"`
+	Timings   sandbox.Timings    `json:"timings"`
+	Hints     []sandbox.Hint     `json:"hints,omitempty"`
+	Failure   string             `json:"failure,omitempty"` // Glovebox failed; there is no status
+}
+
+// maxKeptException limits the text of an exception in the done event; the event of the exception has all of it.
+const maxKeptException = 16 << 10
+
+func encodeResult(r *sandbox.Result) []byte {
+	e := Ended{Status: r.Status, ExitCode: r.ExitCode, Signal: r.Signal, Usage: r.Usage, Timings: r.Timings, Hints: r.Hints}
+	if x := r.Exception; x != nil {
+		e.Exception = &sandbox.Exception{Name: head(x.Name, maxKeptException), Value: head(x.Value, maxKeptException), Traceback: head(x.Traceback, maxKeptException)}
+	}
+	return encode(e)
+}
+
+func encodeFailure(err error) []byte { return encode(Ended{ExitCode: -1, Failure: head(err.Error(), maxKeptException)}) }
+
+// encode returns JSON. These values always have one.
+func encode(v any) []byte {
+	text, err := json.Marshal(v)
+	if err != nil {
+		panic(err)
+	}
+	return text
+}
+
+func (x *Execution) logShown(shown sandbox.Shown) { x.logValue(eventlog.Shown, encode(shown)) }
+
+func (x *Execution) logRaised(raised *sandbox.Exception) { x.logValue(eventlog.Raised, encode(raised)) }
+
+func (x *Execution) logValue(kind eventlog.Kind, data []byte) {
+	if _, err := x.log.Append(kind, 0, data); err != nil {
+		x.sandbox.engine.log.Warn("could not log a value of an execution", "sandbox", x.sandbox.id, "execution", x.id, "err", err)
+	}
+}
+
+// Follow hands each event with an id above after to take, in order and once, and waits for new ones until ctx ends. It returns nil after
+// the last event, Done. An id that is past the end is Invalid.
+func (x *Execution) Follow(ctx context.Context, after uint64, take func(Event) error) error {
+	at := [2]uint64{x.base.Stdout, x.base.Stderr}
+	return x.log.Follow(ctx, 0, func(e eventlog.Event) error {
+		out := Event{ID: e.ID, Time: e.Time, Kind: e.Kind, Data: e.Data}
+		if e.Kind == eventlog.Stdout || e.Kind == eventlog.Stderr {
+			next := &at[e.Kind-eventlog.Stdout]
+			out.Dropped = int64(e.Offset-*next) - int64(len(e.Data))
+			*next = e.Offset
+		}
+		if e.ID <= after {
+			return nil
+		}
+		if err := out.decode(); err != nil {
+			return err
+		}
+		return take(out)
+	})
+}
+
+// decode parses what the log keeps of values and ends. It was written by an engine.
+func (e *Event) decode() error {
+	var into any
+	switch e.Kind {
+	case eventlog.Shown:
+		e.Shown = &sandbox.Shown{}
+		into = e.Shown
+	case eventlog.Raised:
+		e.Exception = &sandbox.Exception{}
+		into = e.Exception
+	case eventlog.Done:
+		e.Ended = &Ended{}
+		into = e.Ended
+	default:
+		return nil
+	}
+	if err := json.Unmarshal(e.Data, into); err != nil {
+		return &sandbox.Error{Op: "read an event", Err: err}
+	}
+	e.Data = nil
+	return nil
+}

@@ -1,0 +1,339 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/glovebox-dev/glovebox/internal/eventlog"
+	"github.com/glovebox-dev/glovebox/internal/guest"
+	"github.com/glovebox-dev/glovebox/internal/guest/client"
+	"github.com/glovebox-dev/glovebox/sandbox"
+)
+
+// Exec asks for one execution in a living sandbox: code in a context, or a command or file in a process of its own.
+type Exec struct {
+	ID      sandbox.ID      // "" is a new one
+	Context string          // for code; "" is DefaultContext. A default context is made by its first execution
+	Request sandbox.Request // Code must come without Args and Stdin: a context has neither
+
+	// Detached goes on when its caller goes. Without it, the end of Run's ctx cancels the execution.
+	Detached bool
+	// Interactive keeps stdin of a command open for Execution.Input.
+	Interactive bool
+	// Deliver is as in Run.
+	Deliver func(*sandbox.Result) error
+}
+
+// Execution is one execution in a living sandbox. Its methods are safe for concurrent use.
+type Execution struct {
+	execution
+	sandbox  *Sandbox
+	context  *Context // nil for a command
+	asks     Exec
+	log      *eventlog.Log
+	began    time.Time
+	resumed  *resumed // it began under an earlier server; else nil
+	canceled context.CancelFunc
+
+	done    chan struct{} // closed at the end
+	result  *sandbox.Result
+	failure error // in place of result: nothing ran, or the server stops
+
+	mu      sync.Mutex // guards all below
+	process *client.Process
+	base    guest.Attach // where its output begins in the process's streams
+	shown   []sandbox.Shown
+	raised  *sandbox.Exception
+}
+
+// Run executes one request and returns its result. Errors and statuses are those of Engine.Run.
+func (s *Sandbox) Run(ctx context.Context, asks Exec) (*sandbox.Result, error) {
+	x, err := s.Start(ctx, asks)
+	if err != nil {
+		return nil, err
+	}
+	return x.Wait(ctx)
+}
+
+// Start begins an execution, once it has a slot.
+func (s *Sandbox) Start(ctx context.Context, asks Exec) (*Execution, error) {
+	x, err := s.start(ctx, asks)
+	if err != nil {
+		s.engine.counts.refused(err)
+	}
+	return x, err
+}
+
+func (s *Sandbox) start(ctx context.Context, asks Exec) (*Execution, error) {
+	if err := s.ended(); err != nil {
+		return nil, err
+	}
+	x, err := s.plan(ctx, asks)
+	if err != nil {
+		return nil, err
+	}
+	asked := time.Now()
+	admitted := false
+	if err := s.engine.admission.acquire(ctx, s.owner, func() { admitted = true; s.engine.runs.Add(1) }); err != nil {
+		if admitted {
+			s.engine.runs.Done()
+		}
+		return nil, err
+	}
+	x.timings.Queue = time.Since(asked)
+	if err := x.begin(ctx); err != nil {
+		s.engine.admission.release(s.owner, time.Since(asked))
+		s.engine.runs.Done()
+		return nil, err
+	}
+	return x, nil
+}
+
+// plan checks what is asked.
+func (s *Sandbox) plan(ctx context.Context, asks Exec) (*Execution, error) {
+	x := &Execution{sandbox: s, asks: asks, done: make(chan struct{})}
+	x.id, x.asked, x.live, x.stays = asks.ID, s.record.Backend, s.live, x
+	if x.id == "" {
+		x.id = sandbox.NewID()
+	}
+	if _, err := sandbox.ParseID(string(x.id)); err != nil {
+		return nil, err
+	}
+	var err error
+	if x.Execution, err = s.engine.rules.Execution(asks.Request, s.live.spec); err != nil {
+		return nil, err
+	}
+	if asks.Request.Code == nil {
+		if asks.Context != "" {
+			return nil, sandbox.Invalidf("context", "goes with code; a command has a process of its own")
+		}
+		return x, nil
+	}
+	switch {
+	case len(asks.Request.Stdin) > 0 || asks.Interactive:
+		return nil, sandbox.Invalidf("stdin", "goes with a command: a context has no input")
+	case len(asks.Request.Args) > 0:
+		return nil, sandbox.Invalidf("args", "go with a command or an entry: a context has no arguments")
+	case len(asks.Request.Env) > 0 || asks.Request.Dir != "":
+		return nil, sandbox.Invalidf("env", "environment and directory are those of the context; set them when it is created, or in the code")
+	}
+	x.context, err = s.contextFor(ctx, asks.Context, x.Language)
+	return x, err
+}
+
+// begin enters the execution and starts its goroutine.
+func (x *Execution) begin(ctx context.Context) error {
+	s := x.sandbox
+	x.began = time.Now()
+	head, err := x.head()
+	if err != nil {
+		return err
+	}
+	if x.log, err = eventlog.Create(s.logs.File(x.id), head, eventlog.Bounds{}); err != nil {
+		return err
+	}
+	if x.asks.Detached { // it is there for the next server before its caller knows its id
+		if err := x.log.Sync(); err != nil {
+			return err
+		}
+	}
+	return x.enter(ctx)
+}
+
+// enter makes the execution one of the sandbox's.
+func (x *Execution) enter(ctx context.Context) error {
+	s := x.sandbox
+	x.output = newOutput(x.Spec.Limits.OutputBytes, x.take, &x.verdict)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if err := s.ended(); err != nil {
+		return errors.Join(err, x.log.Remove())
+	}
+	if s.executions.byID[x.id] != nil {
+		return &sandbox.Error{Kind: sandbox.Exists, Op: "execution " + string(x.id), Msg: "there is one of this id"}
+	}
+	s.executions.add(x)
+	x.client = s.client
+	ctx, x.canceled = context.WithCancel(context.WithoutCancel(ctx))
+	s.work.Go(func() { x.carryOut(ctx) })
+	return nil
+}
+
+// carryOut runs the execution to its end.
+func (x *Execution) carryOut(ctx context.Context) {
+	s := x.sandbox
+	defer close(x.done)
+	defer x.leave()
+	defer func() {
+		if p := recover(); p != nil {
+			x.failure = s.engine.panicked("execute", p)
+		}
+	}()
+	defer x.canceled()
+	detached := context.AfterFunc(s.life, x.canceled)
+	defer detached()
+	x.before = s.measureBefore(ctx)
+	run := x.inProcess
+	if x.context != nil {
+		run = x.inContext
+	}
+	result, err := x.perform(ctx, run)
+	if errors.Is(context.Cause(s.life), errDetached) {
+		x.failure = errors.Join(s.ended(), x.log.Close())
+		return
+	}
+	if err != nil {
+		x.failure = err
+		s.engine.counts.refused(err)
+		x.fail(err)
+		return
+	}
+	result.Timings.Queue = x.timings.Queue
+	x.finish(result)
+}
+
+// finish makes the result known.
+func (x *Execution) finish(result *sandbox.Result) {
+	x.mu.Lock()
+	result.Shown = x.shown
+	if x.raised != nil {
+		result.Exception = x.raised
+	}
+	x.mu.Unlock()
+	x.result = result
+	x.sandbox.engine.counts.ended(result)
+	if err := x.log.Finish(encodeResult(result)); err != nil {
+		x.sandbox.engine.log.Warn("could not finish the log of an execution", "sandbox", x.sandbox.id, "execution", x.id, "err", err)
+	}
+}
+
+// fail ends the log of an execution that Glovebox failed at.
+func (x *Execution) fail(err error) {
+	_ = x.log.Finish(encodeFailure(err)) // the caller gets the error itself
+}
+
+// leave gives the slot back and retires the log.
+func (x *Execution) leave() {
+	s := x.sandbox
+	if x.resumed == nil {
+		s.engine.admission.release(s.owner, time.Since(x.began))
+		s.engine.runs.Done()
+	}
+	if x.log.Last().Finished {
+		if removed, err := s.logs.Retire(x.id, x.log.Last().Bytes); err == nil && len(removed) > 0 {
+			s.engine.log.Debug("removed the logs of old executions", "sandbox", s.id, "count", len(removed))
+		}
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.executions.running--
+	s.executions.forget()
+	s.used = time.Now()
+	s.windIdle()
+}
+
+func (x *Execution) isDone() bool {
+	select {
+	case <-x.done:
+		return true
+	default:
+		return false
+	}
+}
+
+// Wait returns the result once the execution has ended. Unless it is detached, the end of ctx cancels it, and the status says so.
+func (x *Execution) Wait(ctx context.Context) (*sandbox.Result, error) {
+	select {
+	case <-x.done:
+	case <-ctx.Done():
+		if x.asks.Detached {
+			return nil, context.Cause(ctx)
+		}
+		x.Cancel()
+		<-x.done
+	}
+	if x.failure != nil {
+		return nil, x.failure
+	}
+	if x.asks.Deliver != nil {
+		if err := x.asks.Deliver(x.result); err != nil {
+			return nil, err
+		}
+	}
+	return x.result, nil
+}
+
+// Cancel ends the execution, with all its processes, as canceled. Code in a context is interrupted first, so that its state stays.
+func (x *Execution) Cancel() { x.canceled() }
+
+// Done is closed when the execution has ended.
+func (x *Execution) Done() <-chan struct{} { return x.done }
+
+// Info describes the execution now.
+func (x *Execution) Info() ExecutionInfo {
+	i := ExecutionInfo{ID: x.id, Command: x.asks.Request.Command, Began: x.began, Deadline: x.began.Add(x.Spec.Limits.Timeout),
+		Detached: x.asks.Detached, Status: sandbox.StatusRunning, ExitCode: -1}
+	if x.Language != nil {
+		i.Language = x.Language.Name
+	}
+	if x.context != nil {
+		i.Context = x.context.name
+	}
+	if x.isDone() {
+		i.Status = sandbox.StatusLost
+		if x.result != nil {
+			i.Status, i.ExitCode = x.result.Status, x.result.ExitCode
+		}
+	}
+	return i
+}
+
+// ID returns the execution's id.
+func (x *Execution) ID() sandbox.ID { return x.id }
+
+// Input writes to stdin of an interactive command, and closes it with eof.
+func (x *Execution) Input(ctx context.Context, data []byte, eof bool) error {
+	p, err := x.running("stdin")
+	if err != nil {
+		return err
+	}
+	if !x.asks.Interactive {
+		return sandbox.Invalidf("stdin", "this execution was not started to take input")
+	}
+	if err := p.Input(ctx, data); err != nil {
+		return err
+	}
+	if eof {
+		return p.CloseStdin(ctx)
+	}
+	return nil
+}
+
+// Signal sends a signal to the process and its group. Code in a context takes only SIGINT, which interrupts it.
+func (x *Execution) Signal(ctx context.Context, signal syscall.Signal) error {
+	if x.context != nil && signal != syscall.SIGINT {
+		return sandbox.Invalidf("signal", "code in a context can only be interrupted, by signal %d; to end it, cancel it", syscall.SIGINT)
+	}
+	if signal <= 0 || signal > 64 {
+		return sandbox.Invalidf("signal", "%d is not a signal", signal)
+	}
+	p, err := x.running("signal")
+	if err != nil {
+		return err
+	}
+	return p.Signal(ctx, int32(signal), guest.ScopeGroup)
+}
+
+// running returns the process of an execution that has one and has not ended.
+func (x *Execution) running(step string) (*client.Process, error) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if x.isDone() || x.process == nil {
+		return nil, &sandbox.Error{Kind: sandbox.NotFound, Op: step, Msg: fmt.Sprintf("execution %s is not running", x.id)}
+	}
+	return x.process, nil
+}

@@ -1,0 +1,81 @@
+package engine
+
+import (
+	"slices"
+	"time"
+
+	"github.com/glovebox-dev/glovebox/sandbox"
+)
+
+// maxRemembered limits the ended executions that a sandbox remembers. Their logs are bounded by the folder's retention.
+const maxRemembered = 100
+
+// executions are those of one sandbox: all that run, and the last that ended. The sandbox's mu guards it.
+type executions struct {
+	running int
+	byID    map[sandbox.ID]*Execution
+	order   []sandbox.ID // the oldest first
+}
+
+func newExecutions() executions { return executions{byID: map[sandbox.ID]*Execution{}} }
+
+func (l *executions) add(x *Execution) {
+	l.byID[x.id] = x
+	l.order = append(l.order, x.id)
+	l.running++
+}
+
+// forget drops the oldest that ended, beyond maxRemembered.
+func (l *executions) forget() {
+	over := len(l.order) - l.running - maxRemembered
+	l.order = slices.DeleteFunc(l.order, func(id sandbox.ID) bool {
+		if over <= 0 || !l.byID[id].isDone() {
+			return false
+		}
+		over--
+		delete(l.byID, id)
+		return true
+	})
+}
+
+// ExecutionInfo describes an execution in a living sandbox.
+type ExecutionInfo struct {
+	ID       sandbox.ID
+	Context  string // "" for a command
+	Language string // "" for a command
+	Command  []string
+	Began    time.Time
+	Deadline time.Time
+	Detached bool
+	Status   sandbox.Status // running, or how it ended
+	ExitCode int            // -1 while there is none
+}
+
+// Executions lists the executions that run, and the last that ended, the oldest first.
+func (s *Sandbox) Executions() []ExecutionInfo {
+	s.mu.Lock()
+	list := make([]*Execution, 0, len(s.executions.order))
+	for _, id := range s.executions.order {
+		list = append(list, s.executions.byID[id])
+	}
+	s.mu.Unlock()
+	infos := make([]ExecutionInfo, len(list))
+	for i, x := range list {
+		infos[i] = x.Info()
+	}
+	return infos
+}
+
+// Execution finds an execution by its id.
+func (s *Sandbox) Execution(id sandbox.ID) (*Execution, error) {
+	if err := s.ended(); err != nil {
+		return nil, err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if x := s.executions.byID[id]; x != nil {
+		return x, nil
+	}
+	return nil, &sandbox.Error{Kind: sandbox.NotFound, Op: "execution " + shownName(string(id)),
+		Msg: "there is none in this sandbox, or it was long ago", Fix: "list the executions of the sandbox"}
+}

@@ -1,0 +1,208 @@
+package engine
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/glovebox-dev/glovebox/internal/driver"
+	"github.com/glovebox-dev/glovebox/internal/guest"
+	"github.com/glovebox-dev/glovebox/sandbox"
+)
+
+// Limits of what one execution shows, beyond which a driver breaks the protocol.
+const (
+	maxShown      = 256      // values
+	maxShownBytes = 64 << 20 // of all of them
+)
+
+// inContext runs code in its context. The caller has the context's turn.
+func (x *Execution) inContext(ctx context.Context) (guest.Exited, error) {
+	in, err := x.context.alive(ctx)
+	if err != nil {
+		if ctx.Err() != nil && x.verdict.claim(causeCanceled) {
+			return guest.Exited{}, nil
+		}
+		return guest.Exited{}, err
+	}
+	x.mu.Lock()
+	x.interpreter = in
+	x.mu.Unlock()
+	x.context.count()
+	if err := in.begin(x); err != nil {
+		return guest.Exited{}, err
+	}
+	defer in.leave(x)
+	stop := make(chan cause, 1)
+	end := func(c cause) {
+		if x.verdict.claim(c) {
+			stop <- c
+		}
+	}
+	deadline := time.AfterFunc(x.Spec.Limits.Timeout, func() { end(causeDeadline) })
+	defer deadline.Stop()
+	defer context.AfterFunc(ctx, func() { end(causeCanceled) })()
+	x.runaway = func() { end(causeOutput) }
+	if err := in.send(context.WithoutCancel(ctx), driver.Frame{Kind: driver.Run, Fields: [][]byte{[]byte(x.id), x.Request.Code}}); err != nil && !in.isGone() {
+		x.sandbox.engine.log.Debug("could not send code to a context", "sandbox", x.sandbox.id, "err", err)
+		in.kill()
+	}
+	select {
+	case <-x.ran:
+		x.verdict.claim(causeExit)
+		return guest.Exited{Code: int32(x.code)}, nil
+	case <-in.gone:
+		return x.withoutInterpreter(in)
+	case <-x.sandbox.life.Done():
+		x.verdict.claim(causeLost)
+		return guest.Exited{}, nil
+	case <-stop:
+	}
+	return x.interrupted(in)
+}
+
+// interrupted ends code that must not run on: by an interrupt, after which the state of the context stays, or with its interpreter.
+func (x *Execution) interrupted(in *interpreter) (guest.Exited, error) {
+	ctx, cancel := context.WithTimeout(x.sandbox.life, interruptTimeout)
+	defer cancel()
+	if err := in.interrupt(ctx); err == nil {
+		select {
+		case <-x.ran:
+			x.found = append(x.found, sandbox.Hint{Code: sandbox.HintStateKept})
+			return guest.Exited{}, nil
+		case <-in.gone:
+		case <-ctx.Done():
+		}
+	}
+	in.kill()
+	return x.withoutInterpreter(in)
+}
+
+// withoutInterpreter ends an execution whose interpreter has ended: by the code, or with it.
+func (x *Execution) withoutInterpreter(in *interpreter) (guest.Exited, error) {
+	if x.sandbox.life.Err() == nil {
+		x.found = append(x.found, sandbox.Hint{Code: sandbox.HintStateLost, Name: x.context.name})
+	}
+	if in.isGone() && in.err == nil {
+		x.verdict.claim(causeExit)
+		return in.exited, nil
+	}
+	x.verdict.claim(causeLost)
+	return guest.Exited{}, nil
+}
+
+// takeOutput receives output of the interpreter while this is its execution.
+func (x *Execution) takeOutput(m guest.Output) error {
+	base := x.base.Stdout
+	if m.Stream == sandbox.Stderr {
+		base = x.base.Stderr
+	}
+	if m.Offset < base {
+		return nil // it was seen under an earlier server
+	}
+	m.Offset -= base
+	err := x.output.take(m)
+	if err == errRunaway {
+		x.runaway()
+		return nil
+	}
+	return err
+}
+
+// report takes a value or an exception.
+func (x *Execution) report(f driver.Frame) error {
+	switch f.Kind {
+	case driver.Shown:
+		shown, err := parseShown(f)
+		if err != nil {
+			return err
+		}
+		return x.show(shown)
+	case driver.Raised:
+		raised, err := parseRaised(f)
+		if err != nil {
+			return err
+		}
+		x.raise(raised)
+		return nil
+	}
+	return fmt.Errorf("an unknown report %.20q", f.Kind)
+}
+
+func (x *Execution) show(shown sandbox.Shown) error {
+	size := 0
+	for _, form := range shown.Forms {
+		size += len(form.Data)
+	}
+	x.mu.Lock()
+	x.shownBytes += size
+	over := len(x.shown) >= maxShown || x.shownBytes > maxShownBytes
+	if !over {
+		x.shown = append(x.shown, shown)
+	}
+	x.mu.Unlock()
+	if over {
+		return fmt.Errorf("more than %d values, or %d bytes of them", maxShown, maxShownBytes)
+	}
+	x.logShown(shown)
+	return nil
+}
+
+func (x *Execution) raise(raised *sandbox.Exception) {
+	x.mu.Lock()
+	first := x.raised == nil
+	if first {
+		x.raised = raised
+	}
+	x.mu.Unlock()
+	if first {
+		x.logRaised(raised)
+	}
+}
+
+// shownTypes are the media types of forms; others are refused.
+var shownTypes = []string{"text/plain", "text/html", "text/markdown", "text/latex", "image/svg+xml", "image/png", "image/jpeg", "application/json"}
+
+func parseShown(f driver.Frame) (shown sandbox.Shown, err error) {
+	if len(f.Fields) < 4 || len(f.Fields)%2 != 0 {
+		return shown, fmt.Errorf("a result of %d fields", len(f.Fields))
+	}
+	shown.Main = string(f.Fields[1]) == "1"
+	for i := 2; i < len(f.Fields); i += 2 {
+		form := sandbox.Form{Type: string(f.Fields[i]), Data: f.Fields[i+1]}
+		if slices.Contains(shownTypes, form.Type) {
+			shown.Forms = append(shown.Forms, form)
+		}
+	}
+	if len(shown.Forms) == 0 {
+		return shown, fmt.Errorf("a result without a known form")
+	}
+	return shown, nil
+}
+
+func parseRaised(f driver.Frame) (*sandbox.Exception, error) {
+	if len(f.Fields) != 4 {
+		return nil, fmt.Errorf("an exception of %d fields", len(f.Fields))
+	}
+	return &sandbox.Exception{Name: string(f.Fields[1]), Value: string(f.Fields[2]), Traceback: string(f.Fields[3])}, nil
+}
+
+func exitCode(f driver.Frame) (int, error) {
+	if len(f.Fields) != 2 {
+		return 0, fmt.Errorf("an end of %d fields", len(f.Fields))
+	}
+	code, err := strconv.ParseUint(string(f.Fields[1]), 10, 8)
+	if err != nil {
+		return 0, fmt.Errorf("%.20q is not an exit code", f.Fields[1])
+	}
+	return int(code), nil
+}
+
+// count counts an execution that begins.
+func (c *Context) count() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.runs++
+}

@@ -1,0 +1,166 @@
+package engine
+
+import (
+	"context"
+	"time"
+
+	"github.com/glovebox-dev/glovebox/internal/eventlog"
+	"github.com/glovebox-dev/glovebox/internal/guest"
+	"github.com/glovebox-dev/glovebox/internal/guest/client"
+	"github.com/glovebox-dev/glovebox/sandbox"
+)
+
+// Limits of ending an execution in a sandbox that goes on.
+const (
+	killTimeout = 10 * time.Second // for the guest to end the processes; then the sandbox is of no more use
+	ackStep     = 64 << 10         // bytes of output in the log before they are acknowledged
+)
+
+// inProcess starts a command in the sandbox and follows it to its end.
+func (x *Execution) inProcess(ctx context.Context) (guest.Exited, error) {
+	stream, cut := context.WithCancel(context.WithoutCancel(ctx))
+	defer cut()
+	defer context.AfterFunc(x.sandbox.life, cut)()
+	process, err := x.launch(stream)
+	if err != nil {
+		return guest.Exited{}, x.failedStart(err)
+	}
+	fed := x.feed(stream, process)
+	end := func(c cause) {
+		if x.verdict.claim(c) {
+			x.sandbox.work.Go(func() { x.kill(stream, cut) })
+		}
+	}
+	deadline := time.AfterFunc(time.Until(x.began)+x.Spec.Limits.Timeout+hostGrace, func() { end(causeDeadline) })
+	defer deadline.Stop()
+	defer context.AfterFunc(ctx, func() { end(causeCanceled) })()
+
+	exited, err := x.sandbox.follow(stream, process, x.took(end))
+	cut()
+	<-fed
+	if err != nil {
+		x.verdict.claim(causeLost)
+		return exited, nil
+	}
+	x.verdict.claim(causeExit)
+	x.forgetProcess()
+	return exited, nil
+}
+
+// launch starts the process, or attaches to the one that an earlier server started.
+func (x *Execution) launch(ctx context.Context) (process *client.Process, err error) {
+	if x.resumed != nil {
+		process, err = x.resumed.attach(ctx, x)
+	} else {
+		process, err = x.start(ctx)
+	}
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.process = process
+	return process, err
+}
+
+// took returns what receives the output of the process. Output is acknowledged once it is in the log.
+func (x *Execution) took(end func(cause)) func(*client.Process, guest.Output) error {
+	var acked uint64
+	return func(p *client.Process, m guest.Output) error {
+		if err := x.output.take(m); err == errRunaway {
+			end(causeOutput)
+		} else if err != nil {
+			return err
+		}
+		at := p.Offsets()
+		if done := at.Stdout + at.Stderr; done-acked >= ackStep {
+			if err := x.log.Sync(); err != nil {
+				return err
+			}
+			acked = done
+			return p.Ack(guest.Ack{Stdout: at.Stdout, Stderr: at.Stderr})
+		}
+		return nil
+	}
+}
+
+// take receives output within its limit and puts it into the log, and to the caller who follows it.
+func (x *Execution) take(stream sandbox.Stream, data []byte) {
+	kind, end := eventlog.Stdout, x.base.Stdout+uint64(x.output.stdout.total)
+	if stream == sandbox.Stderr {
+		kind, end = eventlog.Stderr, x.base.Stderr+uint64(x.output.stderr.total)
+	}
+	if _, err := x.log.Append(kind, end, data); err != nil {
+		x.sandbox.engine.log.Warn("could not log the output of an execution", "sandbox", x.sandbox.id, "execution", x.id, "err", err)
+	}
+	if x.asks.Request.Output != nil {
+		x.asks.Request.Output(stream, data)
+	}
+}
+
+// kill ends the processes of the execution. If the guest does not, the sandbox is of no more use.
+func (x *Execution) kill(ctx context.Context, cut func()) {
+	ctx, cancel := context.WithTimeout(ctx, killTimeout)
+	defer cancel()
+	m := guest.Signal{ID: string(x.id), Signal: int32(sigkill), Scope: guest.ScopeExecution}
+	for {
+		err := x.sandbox.connection().Signal(ctx, m)
+		if err == nil || sandbox.KindOf(err) == sandbox.NotFound {
+			return // its exit record comes
+		}
+		select {
+		case <-time.After(redialPause):
+		case <-ctx.Done():
+			if x.sandbox.life.Err() == nil && context.Cause(ctx) == context.DeadlineExceeded {
+				x.sandbox.endAside("its guest did not end a process in " + killTimeout.String())
+			}
+			cut()
+			return
+		}
+	}
+}
+
+// forgetProcess lets the guest forget an execution whose result is complete but for the log's end.
+func (x *Execution) forgetProcess() {
+	ctx, cancel := context.WithTimeout(context.Background(), usageTimeout)
+	defer cancel()
+	if err := x.sandbox.connection().Ack(ctx, guest.Ack{ID: string(x.id), Exit: true}); err != nil && x.sandbox.life.Err() == nil {
+		x.sandbox.engine.log.Debug("a guest did not forget an execution", "sandbox", x.sandbox.id, "execution", x.id, "err", err)
+	}
+}
+
+// follow hands the output of a process to take until its exit record comes, over as many connections as that needs.
+func (s *Sandbox) follow(ctx context.Context, p *client.Process, take func(*client.Process, guest.Output) error) (guest.Exited, error) {
+	for {
+		broken := error(nil)
+		exited, err := p.Stream(ctx, func(m guest.Output) error {
+			broken = take(p, m)
+			return broken
+		}, false)
+		if err == nil {
+			return exited, nil
+		}
+		at := p.Offsets()
+		p.Close()
+		if broken != nil || ctx.Err() != nil || sandbox.KindOf(err) != sandbox.Unavailable {
+			return guest.Exited{}, err
+		}
+		if p, err = s.attach(ctx, at); err != nil {
+			return guest.Exited{}, err
+		}
+	}
+}
+
+// attach follows a process again, as soon as there is a connection.
+func (s *Sandbox) attach(ctx context.Context, at guest.Attach) (*client.Process, error) {
+	for {
+		p, err := s.connection().Attach(ctx, at)
+		if err == nil || sandbox.KindOf(err) != sandbox.Unavailable {
+			return p, err
+		}
+		select {
+		case <-time.After(redialPause):
+		case <-ctx.Done():
+			return nil, err
+		case <-s.life.Done():
+			return nil, s.ended()
+		}
+	}
+}

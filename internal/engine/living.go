@@ -1,0 +1,340 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/glovebox-dev/glovebox/sandbox"
+)
+
+// Living asks for a living sandbox: one that goes on after its executions.
+type Living struct {
+	Owner   string       // over HTTP, the name of the API key; "" is no one's
+	Name    string       // unique among the owner's; "" is none
+	Backend string       // as in Run
+	Spec    sandbox.Spec // as in Run; of Lifetime, Idle and MaxAge are the caller's, and a zero field gets the default
+}
+
+// Limits of living sandboxes.
+const (
+	DefaultSandboxes = 512              // that live at once
+	DefaultIdle      = 30 * time.Minute // Lifetime.Idle
+	DefaultMaxAge    = 24 * time.Hour   // Lifetime.MaxAge
+	MaxLifetime      = 30 * 24 * time.Hour
+
+	maxEnded  = 1000           // ended sandboxes that are remembered, to say why one is gone,
+	keepEnded = 24 * time.Hour // and for how long
+	maxLabels = 64
+	maxPage   = 1000 // sandboxes in one listing
+)
+
+// Store keeps what must outlive the process. Its methods are called off the hot path.
+type Store interface {
+	Save(sandbox.Record) error
+	Remove(sandbox.ID) error
+}
+
+// table holds the living sandboxes of an engine.
+type table struct {
+	mu     sync.Mutex // guards all below
+	byID   map[sandbox.ID]*Sandbox
+	byName map[ownedName]*Sandbox
+	owned  map[string]int // sandboxes of each owner
+	ended  []sandbox.Record
+	closed bool
+}
+
+type ownedName struct{ owner, name string }
+
+func newTable() *table {
+	return &table{byID: map[sandbox.ID]*Sandbox{}, byName: map[ownedName]*Sandbox{}, owned: map[string]int{}}
+}
+
+var validSandboxName = regexp.MustCompile(`^[a-z0-9]([a-z0-9._-]{0,61}[a-z0-9])?$`)
+
+// checkName checks the name of a sandbox or a context. It appears in paths of URLs, and must not look like an ID.
+func checkName(name string) error {
+	if _, err := sandbox.ParseID(name); err == nil || !validSandboxName.MatchString(name) {
+		return sandbox.Invalidf("name", "%.80q is not 1 to 63 of a-z, 0-9 and ._- with a letter or digit at both ends, or looks like an id", name)
+	}
+	return nil
+}
+
+// Create makes a living sandbox. If the owner has one of this name, Create returns that, and false.
+//
+// Errors are Invalid, Quota, Busy, Unavailable while draining, Unsupported by the backend.
+func (e *Engine) Create(ctx context.Context, c Living) (s *Sandbox, made bool, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			s, made, err = nil, false, e.panicked("create", p)
+		}
+	}()
+	record, backend, err := e.planLiving(ctx, c)
+	if err != nil {
+		return nil, false, err
+	}
+	s, mine, err := e.reserve(record)
+	if err != nil {
+		return nil, false, err
+	}
+	if mine {
+		s.make(ctx, backend)
+	}
+	select {
+	case <-s.made:
+	case <-ctx.Done():
+		return nil, false, context.Cause(ctx)
+	}
+	if s.failed != nil {
+		return nil, false, s.failed
+	}
+	return s, mine, nil
+}
+
+// planLiving completes the record of a sandbox to make, and chooses its backend.
+func (e *Engine) planLiving(ctx context.Context, c Living) (record sandbox.Record, backend sandbox.Backend, err error) {
+	if c.Name != "" {
+		if err := checkName(c.Name); err != nil {
+			return record, nil, err
+		}
+	}
+	if err := checkLabels(c.Spec.Labels); err != nil {
+		return record, nil, err
+	}
+	life := &c.Spec.Lifetime
+	if err := completeLifetime(life); err != nil {
+		return record, nil, err
+	}
+	spec, err := e.rules.Box(c.Spec)
+	if err != nil {
+		return record, nil, err
+	}
+	if backend, err = e.backend(ctx, c.Backend, spec.AllowUnenforced); err != nil {
+		return record, nil, err
+	}
+	spec.ID = sandbox.NewID()
+	return sandbox.Record{ID: spec.ID, Name: c.Name, Owner: c.Owner, Backend: backend.Name(), Spec: spec, Created: time.Now()}, backend, nil
+}
+
+func completeLifetime(life *sandbox.Lifetime) error {
+	for _, d := range []struct {
+		field string
+		value *time.Duration
+		usual time.Duration
+	}{{"idle", &life.Idle, DefaultIdle}, {"max_age", &life.MaxAge, DefaultMaxAge}} {
+		if *d.value == 0 {
+			*d.value = d.usual
+		}
+		if *d.value < time.Second || *d.value > MaxLifetime {
+			return sandbox.Invalidf("lifetime."+d.field, "%s is not between 1s and %s", *d.value, MaxLifetime)
+		}
+	}
+	life.Living = true
+	return nil
+}
+
+func checkLabels(labels map[string]string) error {
+	if len(labels) > maxLabels {
+		return sandbox.Invalidf("labels", "there are more than %d", maxLabels)
+	}
+	for k, v := range labels {
+		if k == "" || len(k) > 128 || len(v) > 1024 {
+			return sandbox.Invalidf("labels", "%.40q: a name has 1 to 128 bytes, a value at most 1024", k)
+		}
+	}
+	return nil
+}
+
+// reserve enters a sandbox that is yet to be made, or finds the one of its name.
+func (e *Engine) reserve(record sandbox.Record) (s *Sandbox, mine bool, err error) {
+	t := e.living
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.closed || e.admission.isDraining() {
+		return nil, false, &sandbox.Error{Kind: sandbox.Unavailable, Op: "create", Msg: "this server is shutting down"}
+	}
+	key := ownedName{record.Owner, record.Name}
+	if found := t.byName[key]; record.Name != "" && found != nil {
+		return found, false, nil
+	}
+	if most := e.config.Sandboxes; len(t.byID) >= most {
+		return nil, false, quota("this server has", most)
+	}
+	if most := e.config.OwnerSandboxes; most > 0 && t.owned[record.Owner] >= most {
+		return nil, false, quota("you have", most)
+	}
+	s = newSandbox(e, record)
+	t.enter(s)
+	return s, true, nil
+}
+
+func quota(who string, most int) error {
+	noun := "sandboxes"
+	if most == 1 {
+		noun = "sandbox"
+	}
+	return &sandbox.Error{Kind: sandbox.Quota, Op: "create", Msg: who + " " + sandbox.FormatCount(int64(most)) + " living " + noun + ", the most that are allowed",
+		Fix: "remove one that is no longer needed"}
+}
+
+// enter adds a sandbox. The caller holds mu.
+func (t *table) enter(s *Sandbox) {
+	t.byID[s.id] = s
+	t.owned[s.owner]++
+	if s.name != "" {
+		t.byName[ownedName{s.owner, s.name}] = s
+	}
+}
+
+// leave removes a sandbox and remembers why it ended.
+func (t *table) leave(s *Sandbox, ended sandbox.Record) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.byID[s.id] != s {
+		return
+	}
+	delete(t.byID, s.id)
+	if t.owned[s.owner]--; t.owned[s.owner] == 0 {
+		delete(t.owned, s.owner)
+	}
+	if key := (ownedName{s.owner, s.name}); t.byName[key] == s {
+		delete(t.byName, key)
+	}
+	if ended.Reason != "" {
+		t.remember(ended)
+	}
+}
+
+// remember keeps the record of an ended sandbox for a while. The caller holds mu.
+func (t *table) remember(ended sandbox.Record) {
+	t.ended = append(t.ended, ended)
+	old := time.Now().Add(-keepEnded)
+	for len(t.ended) > maxEnded || len(t.ended) > 0 && t.ended[0].Ended.Before(old) {
+		t.ended = t.ended[1:]
+	}
+}
+
+// Sandbox finds a living sandbox of an owner by its id or name. NotFound says why it ended, if that is known.
+func (e *Engine) Sandbox(ctx context.Context, owner, name string) (*Sandbox, error) {
+	t := e.living
+	t.mu.Lock()
+	s := t.byName[ownedName{owner, name}]
+	if s == nil {
+		if s = t.byID[sandbox.ID(name)]; s != nil && s.owner != owner {
+			s = nil
+		}
+	}
+	var ended *sandbox.Record
+	for i := len(t.ended) - 1; i >= 0 && s == nil && ended == nil; i-- {
+		if r := &t.ended[i]; r.Owner == owner && (r.Name == name && name != "" || string(r.ID) == name) {
+			copied := *r
+			ended = &copied
+		}
+	}
+	t.mu.Unlock()
+	switch {
+	case ended != nil:
+		return nil, &sandbox.Error{Kind: sandbox.NotFound, Op: "sandbox " + shownName(name), Msg: "it has ended: " + ended.Reason, Fix: "create it again"}
+	case s == nil:
+		return nil, &sandbox.Error{Kind: sandbox.NotFound, Op: "sandbox " + shownName(name), Msg: "there is none", Fix: "create it first"}
+	}
+	select {
+	case <-s.made:
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
+	return s, s.failed
+}
+
+// shownName is a name that came with a request, short enough for a message.
+func shownName(name string) string {
+	if plain := plainName(name); plain != "" {
+		return plain
+	}
+	return "of that name"
+}
+
+// Sandboxes lists the living sandboxes of an owner that have all of the labels, the oldest first, at most limit after the one of an id.
+// more reports whether there are others.
+func (e *Engine) Sandboxes(owner string, labels map[string]string, after sandbox.ID, limit int) (list []*Sandbox, more bool, err error) {
+	if limit <= 0 || limit > maxPage {
+		limit = maxPage
+	}
+	all := e.living.all(func(s *Sandbox) bool { return s.owner == owner })
+	if after != "" {
+		i := slices.IndexFunc(all, func(s *Sandbox) bool { return s.id == after })
+		if i < 0 {
+			return nil, false, sandbox.Invalidf("after", "no living sandbox has this id; list from the start again")
+		}
+		all = all[i+1:]
+	}
+	for _, s := range all {
+		if !s.isMade() || !s.hasLabels(labels) {
+			continue
+		}
+		if len(list) == limit {
+			return list, true, nil
+		}
+		list = append(list, s)
+	}
+	return list, false, nil
+}
+
+// all returns the sandboxes that fit, the oldest first.
+func (t *table) all(fits func(*Sandbox) bool) []*Sandbox {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	var list []*Sandbox
+	for _, s := range t.byID {
+		if fits(s) {
+			list = append(list, s)
+		}
+	}
+	slices.SortFunc(list, func(a, b *Sandbox) int {
+		if c := a.created.Compare(b.created); c != 0 {
+			return c
+		}
+		if a.id < b.id {
+			return -1
+		}
+		return 1
+	})
+	return list
+}
+
+// closeLiving detaches the sandboxes that the next server can take over, and ends all others.
+func (e *Engine) closeLiving() error {
+	t := e.living
+	t.mu.Lock()
+	t.closed = true
+	t.mu.Unlock()
+	var all sync.WaitGroup
+	var mu sync.Mutex
+	var errs []error
+	for _, s := range t.all(func(*Sandbox) bool { return true }) {
+		all.Go(func() {
+			var err error
+			if e.config.Store != nil && s.isMade() {
+				s.detach()
+			} else {
+				err = s.end(reasonClosed)
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			errs = append(errs, err)
+		})
+	}
+	all.Wait()
+	return errors.Join(append(errs, e.state.close())...)
+}
+
+// logDir is where the logs of a sandbox are.
+func (e *Engine) logDir(id sandbox.ID) (string, error) {
+	dir, err := e.state.folder()
+	return filepath.Join(dir, string(id)), err
+}

@@ -1,0 +1,297 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"sync"
+	"time"
+
+	"github.com/glovebox-dev/glovebox/internal/eventlog"
+	"github.com/glovebox-dev/glovebox/internal/guest/client"
+	"github.com/glovebox-dev/glovebox/sandbox"
+)
+
+// Sandbox is a living sandbox. Its methods are safe for concurrent use. One that has ended answers with NotFound and the reason.
+type Sandbox struct {
+	engine  *Engine
+	id      sandbox.ID
+	name    string
+	owner   string
+	created time.Time
+
+	made   chan struct{} // closed once it is there, or could not be made
+	failed error         // why it could not be made; valid once made is closed
+	live   *live         // valid once made is closed, unless failed
+	logs   *eventlog.Folder
+
+	// life ends with the sandbox, or when the server leaves it: its cause is errDetached or an *endedError.
+	life    context.Context
+	endLife context.CancelCauseFunc
+	work    sync.WaitGroup // its goroutines
+
+	mu         sync.Mutex // guards all below
+	record     sandbox.Record
+	client     *client.Client // the current connection
+	executions executions
+	contexts   []*Context
+	used       time.Time // when the last execution ended, or a call came
+	clocks     clocks
+	last       measured
+}
+
+var errDetached = errors.New("the server is stopping; the sandbox goes on, and the next server takes it over")
+
+// endedError is why a sandbox ended.
+type endedError struct{ reason string }
+
+func (e *endedError) Error() string { return e.reason }
+
+// Reasons of an end that is not a failure, in the words of Record.Reason.
+const (
+	reasonRemoved = "it was removed"
+	reasonClosed  = "its server stopped, which keeps no sandboxes"
+)
+
+func newSandbox(e *Engine, record sandbox.Record) *Sandbox {
+	s := &Sandbox{engine: e, id: record.ID, name: record.Name, owner: record.Owner, created: record.Created, record: record,
+		made: make(chan struct{}), executions: newExecutions(), used: time.Now()}
+	s.life, s.endLife = context.WithCancelCause(context.Background())
+	return s
+}
+
+// make builds the box. It does not end with the call that asked first: others may wait for the same sandbox.
+func (s *Sandbox) make(ctx context.Context, backend sandbox.Backend) {
+	s.work.Go(func() {
+		defer close(s.made)
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), createTimeout)
+		defer cancel()
+		defer context.AfterFunc(s.engine.stop, cancel)()
+		if s.failed = s.tryMake(ctx, backend); s.failed != nil {
+			s.engine.living.leave(s, sandbox.Record{})
+			s.endLife(&endedError{"it could not be made"})
+		}
+	})
+}
+
+func (s *Sandbox) tryMake(ctx context.Context, backend sandbox.Backend) error {
+	live, err := s.engine.buildAs(ctx, backend, s.record.Spec)
+	if err != nil {
+		return fmt.Errorf("create the sandbox: %w", err)
+	}
+	s.live = live
+	err = s.begin(ctx)
+	if err != nil {
+		live.close()
+	}
+	return err
+}
+
+// begin makes a box a sandbox that can be used: connected, on record, with its clocks running.
+func (s *Sandbox) begin(ctx context.Context) error {
+	c, err := s.live.connect(ctx)
+	if err != nil {
+		return err
+	}
+	dir, err := s.engine.logDir(s.id)
+	if err != nil {
+		return err
+	}
+	if s.logs, _, err = eventlog.OpenFolder(dir, eventlog.Retention{}); err != nil {
+		return err
+	}
+	if err := s.save(); err != nil {
+		return errors.Join(err, s.logs.Remove())
+	}
+	s.client = c
+	s.startClocks()
+	s.work.Go(s.watch)
+	return nil
+}
+
+// save puts the record into the store.
+func (s *Sandbox) save() error {
+	if s.engine.config.Store == nil {
+		return nil
+	}
+	s.mu.Lock()
+	record := s.record
+	s.mu.Unlock()
+	return s.engine.config.Store.Save(record)
+}
+
+func (s *Sandbox) isMade() bool {
+	select {
+	case <-s.made:
+		return s.failed == nil
+	default:
+		return false
+	}
+}
+
+func (s *Sandbox) hasLabels(labels map[string]string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for k, v := range labels {
+		if has, ok := s.record.Spec.Labels[k]; !ok || has != v {
+			return false
+		}
+	}
+	return true
+}
+
+// ended returns why the sandbox takes no more work, or nil.
+func (s *Sandbox) ended() error {
+	cause := context.Cause(s.life)
+	var ended *endedError
+	switch {
+	case cause == nil:
+		return nil
+	case errors.As(cause, &ended):
+		return &sandbox.Error{Kind: sandbox.NotFound, Op: "sandbox " + s.shown(), Msg: "it has ended: " + ended.reason, Fix: "create it again"}
+	}
+	return &sandbox.Error{Kind: sandbox.Unavailable, Op: "sandbox " + s.shown(), Err: cause, Fix: "try again"}
+}
+
+// shown names the sandbox in messages.
+func (s *Sandbox) shown() string {
+	if s.name != "" {
+		return s.name
+	}
+	return string(s.id)
+}
+
+// Close ends the sandbox: its executions are canceled, and all its files are lost. It returns once nothing of it is left.
+func (s *Sandbox) Close() error { return s.end(reasonRemoved) }
+
+// end ends the sandbox for a reason. Only the first call does; others wait for the same.
+func (s *Sandbox) end(reason string) error {
+	<-s.made
+	if s.failed != nil {
+		return nil
+	}
+	s.endLife(&endedError{reason})
+	var mine *endedError
+	if !errors.As(context.Cause(s.life), &mine) {
+		return s.ended() // the server left it
+	}
+	s.stopClocks()
+	s.work.Wait()
+	s.mu.Lock()
+	first := s.record.Ended.IsZero()
+	if first {
+		s.record.Ended, s.record.Reason = time.Now(), mine.reason
+	}
+	record := s.record
+	s.mu.Unlock()
+	if !first {
+		return nil
+	}
+	s.live.close()
+	s.engine.living.leave(s, record)
+	err := s.logs.Remove()
+	if s.engine.config.Store != nil {
+		err = errors.Join(err, s.engine.config.Store.Save(record))
+	}
+	return err
+}
+
+// endAside ends the sandbox from one of its own goroutines, which end waits for.
+func (s *Sandbox) endAside(reason string) {
+	s.engine.endings.Go(func() {
+		if err := s.end(reason); err != nil {
+			s.engine.log.Warn("could not remove all of a sandbox", "sandbox", s.id, "err", err)
+		}
+	})
+}
+
+// detach leaves the sandbox to the next server. What runs in it goes on.
+func (s *Sandbox) detach() {
+	s.endLife(errDetached)
+	s.stopClocks()
+	s.work.Wait()
+	s.live.detach()
+}
+
+// Info describes a sandbox.
+type Info struct {
+	sandbox.Record
+	Used      time.Time      // when the last execution ended, or the last call came
+	IdleEnds  time.Time      // when it ends unless it is used; zero while something runs
+	AgeEnds   time.Time      // when it ends in any case
+	Running   int            // executions
+	Contexts  []ContextInfo  // in place of the record's
+	Effective sandbox.Policy // what is enforced
+}
+
+// Info returns the sandbox's description now.
+func (s *Sandbox) Info() Info {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	i := Info{Record: s.record, Used: s.used, Running: s.executions.running, AgeEnds: s.clocks.ageEnds, Effective: s.live.box.Effective()}
+	i.Spec.Labels = maps.Clone(i.Spec.Labels)
+	if i.Running == 0 {
+		i.IdleEnds = s.clocks.idleEnds
+	}
+	for _, c := range s.contexts {
+		i.Contexts = append(i.Contexts, c.info())
+	}
+	return i
+}
+
+// ID returns the sandbox's id.
+func (s *Sandbox) ID() sandbox.ID { return s.id }
+
+// Name returns the sandbox's name, or "".
+func (s *Sandbox) Name() string { return s.name }
+
+// Patch is what can be changed of a living sandbox. A nil field stays.
+type Patch struct {
+	Labels map[string]string // all of them
+	Idle   *time.Duration
+	MaxAge *time.Duration // since its creation
+}
+
+// Update changes a sandbox.
+func (s *Sandbox) Update(p Patch) error {
+	if err := s.ended(); err != nil {
+		return err
+	}
+	if err := checkLabels(p.Labels); err != nil {
+		return err
+	}
+	s.mu.Lock()
+	life := s.record.Spec.Lifetime
+	if p.Idle != nil {
+		life.Idle = *p.Idle
+	}
+	if p.MaxAge != nil {
+		life.MaxAge = *p.MaxAge
+	}
+	err := completeLifetime(&life)
+	if err == nil {
+		s.record.Spec.Lifetime = life
+		if p.Labels != nil {
+			s.record.Spec.Labels = maps.Clone(p.Labels)
+		}
+	}
+	s.mu.Unlock()
+	if err != nil {
+		return err
+	}
+	s.startClocks()
+	return s.save()
+}
+
+// Stats is what a sandbox uses, as the host counts it.
+func (s *Sandbox) Stats(ctx context.Context) (sandbox.Usage, error) {
+	if err := s.ended(); err != nil {
+		return sandbox.Usage{}, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, usageTimeout)
+	defer cancel()
+	u, err := s.live.box.Usage(ctx)
+	u.Wall = time.Since(s.created)
+	return u, err
+}
