@@ -26,6 +26,7 @@ func (m *Start) Fields(c *wire.Codec) {
 	wire.Bool(c, 17, &m.Follow)
 	wire.Bool(c, 18, &m.KillTree)
 	wire.List(c, 19, MaxLimits, &m.Limits)
+	wire.Bool(c, 20, &m.Channel)
 }
 
 // Fields visits its fields.
@@ -48,6 +49,7 @@ func (m *Attach) Fields(c *wire.Codec) {
 	wire.String(c, 1, &m.ID)
 	wire.Uint(c, 2, &m.Stdout)
 	wire.Uint(c, 3, &m.Stderr)
+	wire.Uint(c, 4, &m.Channel)
 }
 
 // MessageType returns TypeOutput.
@@ -62,6 +64,8 @@ func (m *Output) Fields(c *wire.Codec) {
 func (m *Output) head(c *wire.Codec) {
 	wire.Uint(c, 1, &m.Stream)
 	wire.Uint(c, 2, &m.Offset)
+	wire.Uint(c, 4, &m.BeforeStdout)
+	wire.Uint(c, 5, &m.BeforeStderr)
 }
 
 // outputHead is an Output without its data.
@@ -93,6 +97,7 @@ func (m *Exited) Fields(c *wire.Codec) {
 	wire.Bool(c, 12, &m.Incomplete)
 	wire.Uint(c, 13, &m.Left)
 	wire.Uint(c, 14, &m.Tasks)
+	wire.Uint(c, 15, &m.Channel)
 }
 
 // MessageType returns TypeInput.
@@ -121,6 +126,7 @@ func (m *Ack) Fields(c *wire.Codec) {
 	wire.Uint(c, 2, &m.Stdout)
 	wire.Uint(c, 3, &m.Stderr)
 	wire.Bool(c, 4, &m.Exit)
+	wire.Uint(c, 5, &m.Channel)
 }
 
 // MessageType returns TypeSignal.
@@ -166,6 +172,7 @@ func (m *ProcessInfo) Fields(c *wire.Codec) {
 	wire.Uint(c, 7, &m.Stdout)
 	wire.Uint(c, 8, &m.Stderr)
 	wire.Uint(c, 9, &m.Stdin)
+	wire.Uint(c, 10, &m.Channel)
 }
 
 // MessageType returns TypeWait.

@@ -46,14 +46,14 @@
 //	Hello       Welcome                        who the guest is, what it can do
 //	Start       Started, Output*, Exited       starts a process; with Follow, its output and end come on the same stream
 //	Attach      Output*, Exited                output from the given offsets, and the end
-//	Input       Accepted                       bytes for stdin, at an offset, so that a repeat after a lost answer does no harm
+//	Input       Accepted                       bytes for stdin or the channel, at an offset, so that a repeat after a lost answer does no harm
 //	Ack         Done                           output before the given offsets, or the exit record, may be forgotten
 //	Signal      Done                           to the process, its group, or all processes of its execution
 //	Resize      Done                           of a terminal
-//	List        Processes                      what was started here and is not yet acknowledged
+//	List        Processes                      what was started here and is not yet acknowledged: enough to attach again
 //	Wait        Exited                         the exit record, as soon as there is one
 //	KillAll     Done                           ends every process but the guest, and waits until they are reaped
-//	Lease       Done                           the sandbox lives this much longer from now, or for ever
+//	Lease       Done                           the sandbox lives this much longer from now, or for ever; see Lease
 //	Reborn      Done                           after a restore: new key, identity, entropy, clock; see Reborn
 //	Hold        Done                           then the socket and all connections are closed, until a file beside it is gone
 //	Shutdown    Done                           the guest answers, then exits, and with it the sandbox
@@ -88,6 +88,18 @@
 // then kills them, two seconds at the most. Where the end of the process or a deadline asked for that, an exit record that is not there
 // yet waits for it. That is hygiene, not a wall: what hides ends with the sandbox.
 //
+// # Channel
+//
+// A process that was started with Channel talks to the host beside its stdout and stderr: what Input writes comes out of its descriptor 3,
+// and what it writes to descriptor 4 is a third output stream, sandbox.Channel. It is kept, acknowledged, held up and dropped like the other
+// two, and its buffer is its own. Its stdin is /dev/null. Both descriptors stay open when it executes another program, until that
+// closes them or makes them close-on-exec.
+//
+// Each piece of the channel says how much the process had written to stdout and stderr when the guest read the piece's last byte
+// (Output.BeforeStdout, BeforeStderr): what was read plus what lay in the pipes. So a host that reads a report knows which output came before
+// it, although that may still be on its way. The marks are kept with the bytes and are the same after another Attach, except that one piece
+// may then cover more reports, with the mark of the last. A mark is never too low.
+//
 // # Adopt
 //
 // A connection with PurposeAdopt carries one message, Adopt, with the descriptors of the process's stdin (write end), stdout
@@ -99,4 +111,7 @@
 // A guest whose lease is over ends itself. A one-shot guest is given no lease but a lifeline: a descriptor that the host holds
 // open; when it reads end-of-file, the guest ends. So a sandbox never outlives the last host that wants it. A guest in a container
 // that a runtime made is spawned without one: a connection with PurposeLifeline takes its place, and ends the lease until then.
+//
+// A Lease with a time makes a one-shot guest a living one: the end of its lifeline then means nothing, and only the lease ends it. A Lease of
+// zero gives up a lease, where there is one, and leaves the lifeline as it is. After Reborn the guest is a living one if that gave it a lease.
 package guest

@@ -104,6 +104,7 @@ type Start struct {
 	User       sandbox.User // the zero value is the sandbox's own user
 	Stdin      StdinMode
 	TTY        bool // stdin and stdout are a terminal, stderr is not used
+	Channel    bool // descriptors 3 and 4 are pipes, see Channel in the package's documentation; needs StdinNull, excludes TTY
 	Rows, Cols uint16
 	Deadline   time.Duration // 0 is none
 	KillSignal int32         // at the deadline; 0 is SIGKILL
@@ -139,9 +140,10 @@ type Started struct{ PID int32 }
 
 // Attach asks for the output of an execution from the given offsets, and its end.
 type Attach struct {
-	ID     string
-	Stdout uint64
-	Stderr uint64
+	ID      string
+	Stdout  uint64
+	Stderr  uint64
+	Channel uint64
 }
 
 // Output is a piece of output. Offset is that of its first byte in its stream.
@@ -149,6 +151,12 @@ type Output struct {
 	Stream sandbox.Stream
 	Offset uint64
 	Data   []byte
+
+	// Of the stream sandbox.Channel only: what the process had written to stdout and stderr when the guest read the last byte of this
+	// piece. So all output that the process wrote before any byte of the piece lies before these offsets. Some that it wrote
+	// afterwards may too, but never any that is not written yet.
+	BeforeStdout uint64
+	BeforeStderr uint64
 }
 
 // Exited is the exit record of an execution.
@@ -164,12 +172,13 @@ type Exited struct {
 	MaxRSS      uint64        // bytes, of the largest single process
 	Stdout      uint64        // bytes written, whether kept or not
 	Stderr      uint64
+	Channel     uint64
 	Incomplete  bool   // a descendant still held the output open when Drain was over
 	Left        uint32 // processes of the execution that still ran when this record was made
 	Tasks       uint32 // where TimedOut: processes and threads of the sandbox when the deadline had passed
 }
 
-// Input hands bytes to stdin. Offset counts all bytes handed over before; bytes before what was already taken are skipped.
+// Input hands bytes to stdin, or to descriptor 3 of a process with a channel. Offset counts all bytes handed over before; bytes before what was already taken are skipped.
 type Input struct {
 	ID     string
 	Offset uint64
@@ -183,10 +192,11 @@ type Accepted struct{ Offset uint64 }
 
 // Ack lets the guest forget: output before the given offsets, and with Exit the exit record and all the rest.
 type Ack struct {
-	ID     string
-	Stdout uint64
-	Stderr uint64
-	Exit   bool
+	ID      string
+	Stdout  uint64
+	Stderr  uint64
+	Channel uint64
+	Exit    bool
 }
 
 // Signal sends a signal. It fails with NotFound where no process is left to get it.
@@ -228,6 +238,7 @@ type ProcessInfo struct {
 	Exited  bool
 	Stdout  uint64 // bytes written so far
 	Stderr  uint64
+	Channel uint64
 	Stdin   uint64 // bytes accepted so far
 }
 
@@ -237,7 +248,8 @@ type Wait struct{ ID string }
 // KillAll ends every process in the sandbox but the guest.
 type KillAll struct{}
 
-// Lease gives the sandbox that much longer to live from now. Zero is for ever: the lease is given up.
+// Lease gives the sandbox that much longer to live from now. Zero is for ever: the lease is given up. Any other makes a one-shot guest a living
+// one: from then on the end of its lifeline does not end it.
 type Lease struct{ For time.Duration }
 
 // Reborn makes a restored guest another one: it takes the new key and identity, mixes Entropy into the kernel's, forgets the

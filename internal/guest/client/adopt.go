@@ -60,7 +60,7 @@ func (c *Client) Adopt(ctx context.Context, conn net.Conn, key [guest.KeySize]by
 	if err != nil {
 		return nil, err
 	}
-	p.pid, p.step, p.stdinKnown = started.PID, stepFor(m.Buffer), true
+	p.pid, p.step, p.channel, p.stdinKnown = started.PID, stepFor(m.Buffer), false, true
 	return p, nil
 }
 

@@ -41,7 +41,7 @@ func failure(op string, f *guest.Failed) error {
 		e.Op += ": " + clean(f.Op)
 	}
 	switch {
-	case f.Stream == sandbox.Stdout || f.Stream == sandbox.Stderr:
+	case f.Stream >= sandbox.Stdout && f.Stream <= sandbox.Channel:
 		e.Err = &Forgotten{Stream: f.Stream, Oldest: f.Value}
 	case f.Errno > 0 && f.Errno < 4096: // the kernel's MAX_ERRNO
 		e.Err = syscall.Errno(f.Errno)

@@ -22,6 +22,8 @@ func FuzzHostileGuest(f *testing.F) {
 	f.Add(welcome, uint8(guest.TypeOutput), out(guest.Output{Stream: 1, Data: []byte("abc")}), uint8(guest.TypeExited), []byte{3, 1, 'p'}, []byte{})
 	f.Add(welcome, uint8(guest.TypeOutput), out(guest.Output{Stream: 2, Offset: 1 << 63, Data: []byte("abc")}), uint8(guest.TypeFailed),
 		guest.Append(nil, &guest.Failed{Kind: 200, Op: "\x1b[2J", Errno: 1 << 31, Stream: 1}), []byte{})
+	f.Add(welcome, uint8(guest.TypeOutput), out(guest.Output{Stream: 3, Data: []byte("done 1 1\n"), BeforeStdout: 1 << 63, BeforeStderr: 1}),
+		uint8(guest.TypeOutput), out(guest.Output{Stream: 1, Offset: 9, Data: []byte("a"), BeforeStdout: 1}), []byte{})
 	f.Add(welcome, uint8(guest.TypeProcesses), guest.Append(nil, &guest.Processes{Processes: make([]guest.ProcessInfo, 3)}),
 		uint8(guest.TypeAccepted), []byte{}, []byte("\x01\x00\x00\x00\x03\x00\x00\x00"))
 	f.Fuzz(func(t *testing.T, welcome []byte, typ1 uint8, body1 []byte, typ2 uint8, body2 []byte, raw []byte) {
@@ -34,10 +36,15 @@ func FuzzHostileGuest(f *testing.F) {
 			return
 		}
 		defer c.Close()
-		if p, err := c.Start(ctx, guest.Start{ID: "p", Argv: []string{"x"}}); err == nil {
-			var next [3]uint64
+		for _, channel := range []bool{false, true} {
+			p, err := c.Start(ctx, guest.Start{ID: "p", Argv: []string{"x"}, Channel: channel})
+			if err != nil {
+				continue
+			}
+			var next [4]uint64
 			e, err := p.Stream(ctx, func(o guest.Output) error {
-				if o.Stream != sandbox.Stdout && o.Stream != sandbox.Stderr || o.Offset < next[o.Stream] || len(o.Data) == 0 ||
+				if o.Stream < sandbox.Stdout || o.Stream > sandbox.Channel || o.Stream == sandbox.Channel && !channel ||
+					o.Stream != sandbox.Channel && o.BeforeStdout+o.BeforeStderr != 0 || o.Offset < next[o.Stream] || len(o.Data) == 0 ||
 					len(o.Data) > guest.MaxData {
 					t.Errorf("output %d at %d after %d, %d bytes", o.Stream, o.Offset, next[o.Stream], len(o.Data))
 				}
@@ -70,7 +77,7 @@ func hostile(conn net.Conn, welcome []byte, typ1 uint8, body1 []byte, typ2 uint8
 	conn.Write(binary.LittleEndian.AppendUint64([]byte(guest.MagicReply), 1))
 	s := wire.NewSession(conn, wire.Guest)
 	defer s.Close()
-	for range 5 {
+	for range 6 {
 		st, err := s.Accept()
 		if err != nil {
 			return

@@ -68,6 +68,35 @@ func TestWhatEndsAGuest(t *testing.T) {
 	}
 }
 
+// A lease makes a one-shot guest a living one, which outlives its lifeline; giving up a lease that there is not does not.
+func TestPromotion(t *testing.T) {
+	for _, lease := range []time.Duration{0, guesttest.Timeout} {
+		g := guesttest.Start(t, 0)
+		c := g.Client(t)
+		if err := c.Lease(limit(t), lease); err != nil {
+			t.Fatal(err)
+		}
+		line := g.Dial(t) // one more, as of a guest in a container: it ends with the other or outlives it
+		if err := client.Lifeline(limit(t), line, guesttest.Key); err != nil {
+			t.Fatal(err)
+		}
+		g.Release()
+		line.Close()
+		want := "lifeline\n"
+		if lease > 0 {
+			time.Sleep(50 * time.Millisecond) // for a guest that ends wrongly
+			if r := run(t, c, shell("exit 3")); r.exited.Code != 3 {
+				t.Errorf("%+v", r.exited)
+			}
+			c.Lease(limit(t), time.Millisecond) // whose answer may come too late
+			want = "lease\n"
+		}
+		if why := g.End(t); why != want {
+			t.Errorf("with a lease of %v: %q", lease, why)
+		}
+	}
+}
+
 // outlive returns a guest that outlived one lease because the next came in time. A busy machine may be late for a short one.
 func outlive(t *testing.T, next time.Duration) (*guesttest.Guest, *client.Client) {
 	t.Helper()

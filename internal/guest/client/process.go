@@ -22,11 +22,13 @@ type Process struct {
 	call *call
 	step uint64 // acknowledge that often; 0: whenever there is nothing else to do
 
-	mu             sync.Mutex // guards the offsets
-	stdout, stderr uint64     // output that was taken
-	stdin          sync.Mutex // held during Input; guards the two below
-	stdinOffset    uint64
-	stdinKnown     bool
+	channel bool // it has one, as far as is known
+
+	mu          sync.Mutex   // guards taken
+	taken       guest.Attach // up to where output was taken
+	stdin       sync.Mutex   // held during Input; guards the two below
+	stdinOffset uint64
+	stdinKnown  bool
 }
 
 // Start starts a process. If ctx ends first, it is unknown whether the process started: call List, or start it again, which
@@ -46,7 +48,8 @@ func (c *Client) Start(ctx context.Context, m guest.Start) (*Process, error) {
 		k.close()
 		return nil, err
 	}
-	return &Process{c: c, id: m.ID, pid: started.PID, call: k, step: stepFor(m.Buffer), stdinKnown: true}, nil
+	return &Process{c: c, id: m.ID, pid: started.PID, call: k, step: stepFor(m.Buffer), channel: m.Channel, taken: guest.Attach{ID: m.ID},
+		stdinKnown: true}, nil
 }
 
 // stepFor is how much output may accumulate with a guest's buffer of this size; 0 is the guest's default.
@@ -58,7 +61,7 @@ func stepFor(buffer uint32) uint64 {
 }
 
 // Attach resumes an execution's output at the given offsets. Stream returns the error if they are forgotten (see Forgotten)
-// or the execution is unknown.
+// or the execution is unknown. The output may be of any stream, a channel's too.
 func (c *Client) Attach(ctx context.Context, m guest.Attach) (*Process, error) {
 	k, err := c.begin(ctx, "guest: attach", &m, false)
 	if err != nil {
@@ -68,7 +71,7 @@ func (c *Client) Attach(ctx context.Context, m guest.Attach) (*Process, error) {
 		k.close()
 		return nil, err
 	}
-	return &Process{c: c, id: m.ID, call: k, stdout: m.Stdout, stderr: m.Stderr}, nil
+	return &Process{c: c, id: m.ID, call: k, channel: true, taken: m}, nil
 }
 
 // ID is the execution's id.
@@ -81,21 +84,26 @@ func (p *Process) PID() int32 { return p.pid }
 func (p *Process) Offsets() guest.Attach {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return guest.Attach{ID: p.id, Stdout: p.stdout, Stderr: p.stderr}
+	return p.taken
 }
 
 // Close closes the output stream. The process runs on.
 func (p *Process) Close() { p.call.close() }
 
 // Stream passes output to take, in order within each stream, until the exit record comes. The data is valid during the call
-// only. An error of take is returned, and that piece counts as not taken. With ack the guest may forget what was taken;
+// only. Output may come after a piece of the channel whose marks lie behind it; a hostile guest sends any marks. An error of take is returned, and that piece counts as not taken. With ack the guest may forget what was taken;
 // without it, a process blocks once the guest's buffer is full. Stream is called once.
 func (p *Process) Stream(ctx context.Context, take func(guest.Output) error, ack bool) (guest.Exited, error) {
 	k := p.call
 	k.op = "guest: output"
 	k.bind(ctx)
 	defer k.close()
-	acked := p.Offsets()
+	acked := guest.Attach{}
+	if ack { // an acknowledgement may have been lost with the connection before, and the process be held up since
+		if err := p.acknowledge(&acked); err != nil {
+			return guest.Exited{}, err
+		}
+	}
 	for {
 		typ, body, err := k.next()
 		if err == io.EOF {
@@ -133,12 +141,17 @@ func (p *Process) output(body []byte, take func(guest.Output) error) error {
 	if err := guest.Parse(body, &m); err != nil || len(m.Data) == 0 || len(m.Data) > guest.MaxData {
 		return p.call.wrap(wire.ErrProtocol)
 	}
-	next := &p.stdout
-	switch m.Stream {
-	case sandbox.Stdout:
-	case sandbox.Stderr:
-		next = &p.stderr
-	default:
+	var next *uint64
+	switch {
+	case m.Stream == sandbox.Channel && p.channel:
+		next = &p.taken.Channel
+	case m.BeforeStdout != 0 || m.BeforeStderr != 0:
+	case m.Stream == sandbox.Stdout:
+		next = &p.taken.Stdout
+	case m.Stream == sandbox.Stderr:
+		next = &p.taken.Stderr
+	}
+	if next == nil {
 		return p.call.wrap(wire.ErrProtocol)
 	}
 	end := m.Offset + uint64(len(m.Data))
@@ -157,12 +170,12 @@ func (p *Process) output(body []byte, take func(guest.Output) error) error {
 // acknowledge reports what was taken, rarely enough to cost little and often enough that the guest's buffer never fills.
 func (p *Process) acknowledge(acked *guest.Attach) error {
 	now := p.Offsets()
-	gap := max(now.Stdout-acked.Stdout, now.Stderr-acked.Stderr)
+	gap := max(now.Stdout-acked.Stdout, now.Stderr-acked.Stderr, now.Channel-acked.Channel)
 	if gap == 0 || gap < p.step || p.step == 0 && gap < ackStep && p.call.st.Buffered() > 0 {
 		return nil
 	}
 	*acked = now
-	return p.call.send(&guest.Ack{ID: p.id, Stdout: now.Stdout, Stderr: now.Stderr}, false)
+	return p.call.send(&guest.Ack{ID: p.id, Stdout: now.Stdout, Stderr: now.Stderr, Channel: now.Channel}, false)
 }
 
 // Input sends data to stdin, and returns once the process's pipe has taken it. After an error, call it again with the same

@@ -39,8 +39,7 @@ func (s *Server) ServeConn(rw io.ReadWriteCloser) {
 		s.serveAdopt(rw)
 		return
 	case guest.PurposeLifeline:
-		s.setLease(0)
-		s.watchLifeline(rw)
+		s.takeLifeline(rw)
 		return
 	}
 	session := wire.NewSession(rw, wire.Guest)

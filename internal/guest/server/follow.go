@@ -17,20 +17,20 @@ func (s *Server) attach(c *call) error {
 	if err != nil {
 		return err
 	}
-	return s.follow(c, p, [2]uint64{m.Stdout, m.Stderr})
+	return s.follow(c, p, [streams]uint64{m.Stdout, m.Stderr, m.Channel})
 }
 
 // follower sends one process's output on one call.
 type follower struct {
 	c    *call
 	p    *process
-	next [2]uint64 // offsets of what is to be sent
-	gone bool      // guarded by the process's mu: the host has canceled the call
+	next [streams]uint64 // offsets of what is to be sent
+	gone bool            // guarded by the process's mu: the host has canceled the call
 	buf  []byte
 }
 
 // follow sends the output from the given offsets, then the exit record.
-func (s *Server) follow(c *call, p *process, from [2]uint64) error {
+func (s *Server) follow(c *call, p *process, from [streams]uint64) error {
 	f := &follower{c: c, p: p, next: from}
 	if err := f.check(); err != nil {
 		return err
@@ -102,7 +102,7 @@ func (f *follower) send() error {
 			if err := f.c.st.Send(uint8(guest.TypeOutput), body); err != nil {
 				return errCanceled
 			}
-			turn = 1 - turn
+			turn = (turn + 1) % streams
 		case exited != nil:
 			return f.c.answer(exited)
 		default:
@@ -111,7 +111,7 @@ func (f *follower) send() error {
 	}
 }
 
-// wait returns the next piece of output, alternating between the streams, or the exit record after the last; neither when
+// wait returns the next piece of output, from each of the streams in turn, or the exit record after the last; neither when
 // the call is over.
 func (f *follower) wait(turn int) ([]byte, *guest.Exited) {
 	p := f.p
@@ -121,7 +121,8 @@ func (f *follower) wait(turn int) ([]byte, *guest.Exited) {
 		if f.gone {
 			return nil, nil
 		}
-		for _, i := range [2]int{turn, 1 - turn} {
+		for k := range streams {
+			i := (turn + k) % streams
 			o := p.outputs[i]
 			if o == nil {
 				continue
@@ -142,6 +143,10 @@ func (f *follower) wait(turn int) ([]byte, *guest.Exited) {
 func (f *follower) take(i int, o *output) []byte {
 	n := int(min(o.ring.End()-f.next[i], guest.MaxData))
 	m := guest.Output{Stream: o.stream, Offset: f.next[i]}
+	if o.stream == sandbox.Channel {
+		before := o.marks.of(f.next[i] + uint64(n)) // that of its last byte, the highest
+		m.BeforeStdout, m.BeforeStderr = before.stdout, before.stderr
+	}
 	f.buf = m.AppendHead(f.buf[:0], n)
 	first, second := o.ring.At(f.next[i], n)
 	f.buf = append(append(f.buf, first...), second...)
@@ -153,9 +158,10 @@ func (f *follower) take(i int, o *output) []byte {
 func (p *process) acknowledge(m *guest.Ack) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.outputs[0].forget(m.Stdout)
-	if p.outputs[1] != nil {
-		p.outputs[1].forget(m.Stderr)
+	for i, offset := range [streams]uint64{m.Stdout, m.Stderr, m.Channel} {
+		if o := p.outputs[i]; o != nil {
+			o.forget(offset)
+		}
 	}
 }
 

@@ -51,8 +51,8 @@ func FuzzPreamble(f *testing.F) {
 // FuzzRequest sends any body as any request that touches neither processes nor files of this machine, then any second
 // message. Each is answered or reset, and the server ends normally.
 func FuzzRequest(f *testing.F) {
-	for _, m := range []guest.Message{&guest.Hello{}, &guest.Attach{ID: "x", Stdout: 5}, &guest.Input{ID: "x", Data: []byte("abc")},
-		&guest.Ack{ID: "x", Exit: true}, &guest.Signal{ID: "x", Signal: 9}, &guest.Resize{ID: "x", Rows: 1, Cols: 2}, &guest.List{},
+	for _, m := range []guest.Message{&guest.Hello{}, &guest.Attach{ID: "x", Stdout: 5, Channel: 7}, &guest.Input{ID: "x", Data: []byte("abc")},
+		&guest.Ack{ID: "x", Channel: 3, Exit: true}, &guest.Signal{ID: "x", Signal: 9}, &guest.Resize{ID: "x", Rows: 1, Cols: 2}, &guest.List{},
 		&guest.Wait{ID: "x"}, &guest.KillAll{}, &guest.Hold{}, &guest.Lease{For: time.Second}, &guest.Reborn{Key: make([]byte, 32), ID: "y"},
 		&guest.Shutdown{}} {
 		f.Add(uint8(m.MessageType()), guest.Append(nil, m), uint8(guest.TypeAck), []byte{2})
@@ -100,6 +100,7 @@ func FuzzRequest(f *testing.F) {
 // FuzzStart checks what a start is refused for, without starting anything.
 func FuzzStart(f *testing.F) {
 	f.Add(guest.Append(nil, &guest.Start{ID: "a", Argv: []string{"sh"}, Env: []string{"PATH=/bin:/usr/bin"}}))
+	f.Add(guest.Append(nil, &guest.Start{ID: "a", Argv: []string{"sh"}, Channel: true, TTY: true}))
 	f.Fuzz(func(t *testing.T, body []byte) {
 		var m guest.Start
 		if guest.Parse(body, &m) != nil || checkStart(&m) != nil {

@@ -25,6 +25,7 @@ type gatherer struct {
 	short int // short reads in a row
 
 	mu       sync.Mutex
+	taken    uint64   // bytes read so far
 	file     *os.File // the pipe, which the runtime watches; nil while nobody does
 	deadline time.Time
 }
@@ -37,10 +38,7 @@ func (g *gatherer) Read(b []byte) (n int, err error) {
 		n, err = g.gather(b)
 	}
 	if n == 0 && err == nil {
-		var file *os.File
-		if file, err = g.watch(); err == nil {
-			n, err = file.Read(b)
-		}
+		n, err = g.await(b)
 	}
 	if g.short++; n == len(b) {
 		g.short = 0
@@ -57,19 +55,73 @@ func (g *gatherer) gather(b []byte) (int, error) {
 	if g.late() {
 		return 0, os.ErrDeadlineExceeded
 	}
+	n, err := g.take(g.fd, b)
+	if err == unix.EAGAIN {
+		err = nil
+	}
+	return n, err
+}
+
+// await waits until the runtime has seen something in the pipe, and reads it.
+func (g *gatherer) await(b []byte) (n int, err error) {
+	file, err := g.watch()
+	if err != nil {
+		return 0, err
+	}
+	raw, err := file.SyscallConn()
+	if err != nil {
+		return 0, err
+	}
+	waiting := raw.Read(func(fd uintptr) bool {
+		n, err = g.take(int(fd), b)
+		return err != unix.EAGAIN
+	})
+	if waiting != nil {
+		return 0, waiting
+	}
+	return n, err
+}
+
+// take reads what there is and counts it, under the lock: no byte is between the pipe and the count where written looks. It never waits, as
+// the guest's end of a pipe is non-blocking.
+func (g *gatherer) take(fd int, b []byte) (n int, err error) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
 	for {
-		switch n, err := unix.Read(g.fd, b); {
-		case err == unix.EINTR:
-		case err == unix.EAGAIN:
-			return 0, nil
-		case err != nil:
-			return 0, err
-		case n == 0:
-			return 0, io.EOF
-		default:
-			return n, nil
+		if n, err = unix.Read(fd, b); err != unix.EINTR {
+			break
 		}
 	}
+	if err == nil && n == 0 {
+		err = io.EOF
+	}
+	n = max(n, 0)
+	g.taken += uint64(n)
+	return n, err
+}
+
+// written returns how many bytes were written to the pipe until now: those read and those still in it. After Close it is those read.
+func (g *gatherer) written() uint64 {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	left := 0
+	if g.file != nil {
+		if raw, err := g.file.SyscallConn(); err == nil {
+			raw.Control(func(fd uintptr) { left = unread(int(fd)) })
+		}
+	} else if g.fd >= 0 {
+		left = unread(g.fd)
+	}
+	return g.taken + uint64(left)
+}
+
+// unread returns how many bytes can be read from a pipe or terminal.
+func unread(fd int) int {
+	n, err := unix.IoctlGetInt(fd, unix.TIOCINQ) // FIONREAD
+	if err != nil {
+		return 0
+	}
+	return max(n, 0)
 }
 
 // watch has the runtime watch the pipe.
@@ -137,14 +189,16 @@ func (g *gatherer) SyscallConn() (syscall.RawConn, error) {
 
 // Close is for the reader alone.
 func (g *gatherer) Close() error {
+	g.mu.Lock()
+	defer g.mu.Unlock()
 	if g.fd >= 0 {
 		unix.Close(g.fd)
 		g.fd = -1
 	}
-	g.mu.Lock()
-	defer g.mu.Unlock()
 	if g.file == nil {
 		return nil
 	}
-	return g.file.Close()
+	file := g.file
+	g.file = nil
+	return file.Close()
 }

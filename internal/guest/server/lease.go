@@ -7,6 +7,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/glovebox-dev/glovebox/internal/guest"
+	"github.com/glovebox-dev/glovebox/sandbox"
 )
 
 // hello serves Hello.
@@ -28,8 +29,19 @@ func (s *Server) renew(c *call) error {
 	if err := c.parse(&m); err != nil {
 		return err
 	}
+	if m.For > 0 && !s.promote() {
+		return &guest.Failed{Kind: sandbox.Unavailable, Op: "lease", Msg: "the guest is ending"}
+	}
 	s.setLease(m.For)
 	return c.answer(&guest.Done{})
+}
+
+// promote makes a one-shot guest a living one: only its lease ends it. It is false where the guest is ending already.
+func (s *Server) promote() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.living = s.living || s.end == ""
+	return s.end == ""
 }
 
 // setLease extends the guest's life to d from now; 0 is for ever.
@@ -56,16 +68,38 @@ func (s *Server) leaseOver(n uint64) {
 	}
 }
 
-// watchLifeline ends the guest when the host closes the other end.
+// takeLifeline serves a connection that is a lifeline, in place of the lease that waits for it. A living guest keeps its lease.
+func (s *Server) takeLifeline(line io.Reader) {
+	if !s.isLiving() {
+		s.setLease(0)
+	}
+	s.watchLifeline(line)
+}
+
+func (s *Server) isLiving() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.living
+}
+
+// watchLifeline ends the guest when the host closes the other end, unless it is a living one by then.
 func (s *Server) watchLifeline(line io.Reader) {
 	var b [16]byte
 	for {
 		if _, err := line.Read(b[:]); err != nil {
 			if err == io.EOF || !s.isEnded() {
-				s.finish(EndLifeline)
+				s.lifelineOver()
 			}
 			return
 		}
+	}
+}
+
+func (s *Server) lifelineOver() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.living {
+		s.finishLocked(EndLifeline)
 	}
 }
 
@@ -101,6 +135,7 @@ func (s *Server) reborn(c *call) error {
 	copy(s.key[:], m.Key)
 	s.id = m.ID
 	s.generation++
+	s.living = m.Lease > 0 // what is restored may be one-shot, whatever was saved
 	s.mu.Unlock()
 	clear(m.Key)
 	s.closeConns(c.conn)

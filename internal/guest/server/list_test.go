@@ -13,7 +13,7 @@ func TestTheLongestListIsOneMessage(t *testing.T) {
 	var m guest.Processes
 	for _, argv := range [][]string{{strings.Repeat("x", 1000)}, make([]string, 1000), strings.Split(strings.Repeat("y ", 1000), " ")} {
 		one := guest.ProcessInfo{ID: strings.Repeat("i", maxID), PID: math.MinInt32, Argv: shortArgv(argv), Started: math.MaxInt64,
-			TTY: true, Exited: true, Stdout: math.MaxUint64, Stderr: math.MaxUint64, Stdin: math.MaxUint64}
+			TTY: true, Exited: true, Stdout: math.MaxUint64, Stderr: math.MaxUint64, Channel: math.MaxUint64, Stdin: math.MaxUint64}
 		m.Processes = m.Processes[:0]
 		for range guest.MaxProcesses {
 			m.Processes = append(m.Processes, one)

@@ -32,6 +32,7 @@ type output struct {
 
 	// Guarded by the process's mu.
 	ring       wire.Ring
+	marks      marks     // of the channel
 	room       sync.Cond // signals acknowledgement or abandonment
 	incomplete bool
 	closed     bool // nothing more comes
@@ -110,13 +111,13 @@ func (o *output) drain() bool {
 			return false
 		}
 		n := 0
-		raw.Control(func(fd uintptr) { n, err = syscall.Read(int(fd), buf) })
+		raw.Control(func(fd uintptr) { n, err = o.take(int(fd), buf) })
 		if err == syscall.EINTR {
 			err = nil
 			continue
 		}
-		o.commit(max(n, 0))
-		if err == nil && n == 0 || err == syscall.EIO {
+		o.commit(n)
+		if err == nil && n == 0 || err == io.EOF || err == syscall.EIO {
 			return true
 		}
 		if left <= 0 {
@@ -125,6 +126,15 @@ func (o *output) drain() bool {
 		left -= n
 	}
 	return false
+}
+
+// take reads what there is, without waiting.
+func (o *output) take(fd int, b []byte) (int, error) {
+	if g, ok := o.file.(*gatherer); ok {
+		return g.take(fd, b)
+	}
+	n, err := unix.Read(fd, b)
+	return max(n, 0), err
 }
 
 // reserve waits for room and returns at most size bytes of it. nil means that nobody wants the output any more.
@@ -148,11 +158,19 @@ func (o *output) commit(n int) {
 	if n <= 0 {
 		return
 	}
+	var before mark
+	if o.stream == sandbox.Channel {
+		before = o.p.written() // after the read, so that it counts all that was written before these bytes
+	}
 	o.p.mu.Lock()
 	defer o.p.mu.Unlock()
 	o.ring.Commit(n)
+	if o.stream == sandbox.Channel {
+		before.end = o.ring.End()
+		o.marks.add(before)
+	}
 	if over := o.ring.Len() - o.limit; over > 0 {
-		o.ring.Consume(over)
+		o.consume(over)
 	}
 	o.p.changed.Broadcast()
 }
@@ -162,9 +180,15 @@ func (o *output) forget(offset uint64) {
 	if offset <= o.ring.Start() {
 		return
 	}
-	o.ring.Consume(int(min(offset, o.ring.End()) - o.ring.Start()))
+	o.consume(int(min(offset, o.ring.End()) - o.ring.Start()))
 	o.room.Signal()
 	if o.closed {
 		o.ring.Trim()
 	}
+}
+
+// consume drops the oldest n bytes. Called with the process's mu held.
+func (o *output) consume(n int) {
+	o.ring.Consume(n)
+	o.marks.forget(o.ring.Start())
 }

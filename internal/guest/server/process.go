@@ -10,6 +10,9 @@ import (
 	"github.com/glovebox-dev/glovebox/sandbox"
 )
 
+// streams is how many output streams a process may have.
+const streams = 3
+
 // process is one execution, from before its fork until its record is acknowledged.
 type process struct {
 	s       *Server
@@ -21,7 +24,7 @@ type process struct {
 	session int // the process's own session; 0 if it was adopted from another
 	tty     *os.File
 	stdin   stdin
-	outputs [2]*output // stdout and stderr; a terminal has no second
+	outputs [streams]*output // stdout, stderr, channel; a terminal has only the first, and few processes have the third
 
 	killTree   bool
 	killSignal syscall.Signal
@@ -135,16 +138,9 @@ func (p *process) ended() {
 	if p.status.Signaled() {
 		e.Signal = int32(p.status.Signal())
 	}
-	for i, o := range p.outputs {
-		if o == nil {
-			continue
-		}
-		e.Incomplete = e.Incomplete || o.incomplete
-		if i == 0 {
-			e.Stdout = o.ring.End()
-		} else {
-			e.Stderr = o.ring.End()
-		}
+	e.Stdout, e.Stderr, e.Channel = p.ends()
+	for _, o := range p.outputs {
+		e.Incomplete = e.Incomplete || o != nil && o.incomplete
 	}
 	p.exited = e
 	p.changed.Broadcast()
@@ -196,11 +192,19 @@ func (p *process) info() guest.ProcessInfo {
 	defer p.mu.Unlock()
 	i := guest.ProcessInfo{ID: p.id, PID: int32(p.pid), Argv: shortArgv(p.argv), Started: p.spawned.Sub(p.s.spawned), TTY: p.tty != nil,
 		Exited: p.exited != nil, Stdin: p.stdin.taken.Load()}
-	i.Stdout = p.outputs[0].ring.End()
-	if p.outputs[1] != nil {
-		i.Stderr = p.outputs[1].ring.End()
-	}
+	i.Stdout, i.Stderr, i.Channel = p.ends()
 	return i
+}
+
+// ends returns how much of each output was read so far. Called with mu held.
+func (p *process) ends() (stdout, stderr, channel uint64) {
+	var ends [streams]uint64
+	for i, o := range p.outputs {
+		if o != nil {
+			ends[i] = o.ring.End()
+		}
+	}
+	return ends[0], ends[1], ends[2]
 }
 
 // maxListedArgv bounds one process's argument list in Processes, so that MaxProcesses of them fit one message.

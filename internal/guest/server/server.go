@@ -21,7 +21,7 @@ type Config struct {
 	Init bool
 
 	Lease    time.Duration // how long to live without a Lease message; 0 is for ever
-	Lifeline *os.File      // end-of-file ends the guest; may be nil, should be non-blocking
+	Lifeline *os.File      // end-of-file ends the guest until a host gives it a lease; may be nil, should be non-blocking
 
 	// Spawner prepares the one thread that starts all processes, which inherit its confinement. May be nil.
 	Spawner func() error
@@ -75,6 +75,7 @@ type Server struct {
 	listeners  map[io.Closer]*listening
 	lease      *time.Timer // nil: for ever
 	leases     uint64      // number of leases so far
+	living     bool        // a host gave a lease, so the end of a lifeline means nothing
 }
 
 // New returns a server with a running lease and a prepared spawner.
@@ -198,6 +199,11 @@ func (s *Server) isEnded() bool {
 func (s *Server) finish(why End) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.finishLocked(why)
+}
+
+// finishLocked is finish with mu held.
+func (s *Server) finishLocked(why End) {
 	if s.end != "" {
 		return
 	}

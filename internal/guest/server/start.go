@@ -31,7 +31,7 @@ func (s *Server) start(c *call) error {
 	if err := c.send(started); err != nil {
 		return err
 	}
-	return s.follow(c, p, [2]uint64{})
+	return s.follow(c, p, [streams]uint64{})
 }
 
 // launch starts the process of m and returns once its program runs.
@@ -74,6 +74,8 @@ func checkStart(m *guest.Start) error {
 		return &guest.Failed{Kind: sandbox.TooLarge, Op: "buffer", Msg: "larger than the most that a guest keeps"}
 	case m.Stdin > guest.StdinPipe:
 		return invalid("stdin", "unknown mode")
+	case m.Channel && (m.TTY || m.Stdin != guest.StdinNull):
+		return invalid("channel", "a process with a channel has neither a terminal nor stdin")
 	case m.KillSignal < 0 || m.KillSignal > maxSignal:
 		return invalid("kill signal", "there is no such signal")
 	}
@@ -113,7 +115,7 @@ func (s *Server) spawn(p *process, m *guest.Start) error {
 	if err := s.descriptors(fds, p, m); err != nil {
 		return err
 	}
-	o.Files = fds.child[:]
+	o.Files = fds.child
 
 	if err := s.table.enter(); err != nil {
 		return err
@@ -137,7 +139,7 @@ func (s *Server) spawn(p *process, m *guest.Start) error {
 // childFiles are the descriptors of a process that is about to start: the child's ends, which the guest always closes, and
 // the guest's, which it closes if the start fails.
 type childFiles struct {
-	child [3]int
+	child []int // its descriptors 0, 1, 2 and so on
 	ends  []int
 	own   []*os.File
 }
@@ -153,7 +155,7 @@ func (f *childFiles) close() {
 
 func (f *childFiles) keep() { f.own = nil }
 
-// descriptors makes the child's stdin, stdout and stderr, and the guest's ends of them.
+// descriptors makes the child's stdin, stdout and stderr, its channel where it has one, and the guest's ends of them.
 func (s *Server) descriptors(f *childFiles, p *process, m *guest.Start) error {
 	buffer := int(m.Buffer)
 	if buffer == 0 {
@@ -165,35 +167,69 @@ func (s *Server) descriptors(f *childFiles, p *process, m *guest.Start) error {
 			return err
 		}
 		f.own, f.ends = append(f.own, master), append(f.ends, peer)
-		f.child = [3]int{peer, peer, peer}
+		f.child = []int{peer, peer, peer}
 		p.tty = master
 		p.stdin.open(master, true)
 		p.outputs[0] = newOutput(p, sandbox.Stdout, master, buffer, m.Discard)
 		return nil
 	}
+	stdin := f.null
 	if m.Stdin == guest.StdinPipe {
-		r, w, err := pipe(false)
-		if err != nil {
-			return failed("open stdin", err.(syscall.Errno))
-		}
-		f.child[0], f.ends, f.own = r, append(f.ends, r), append(f.own, w)
-		p.stdin.open(w, false)
-	} else {
-		null, err := unix.Open("/dev/null", unix.O_RDONLY|unix.O_CLOEXEC, 0)
-		if err != nil {
-			return failed("open /dev/null", err.(syscall.Errno))
-		}
-		f.child[0], f.ends = null, append(f.ends, null)
+		stdin = func() error { return f.input(p) }
+	}
+	if err := stdin(); err != nil {
+		return err
 	}
 	for i, stream := range [2]sandbox.Stream{sandbox.Stdout, sandbox.Stderr} {
-		w, r, err := pipe(true)
+		r, err := f.output(stream)
 		if err != nil {
-			return failed("open "+stream.String(), err.(syscall.Errno))
+			return err
 		}
-		f.child[1+i], f.ends, f.own = w, append(f.ends, w), append(f.own, r)
 		p.outputs[i] = newOutput(p, stream, newGatherer(r), buffer, m.Discard)
 	}
+	if !m.Channel {
+		return nil
+	}
+	if err := f.input(p); err != nil {
+		return err
+	}
+	r, err := f.output(sandbox.Channel)
+	if err != nil {
+		return err
+	}
+	p.outputs[2] = newOutput(p, sandbox.Channel, r, buffer, m.Discard) // not gathered: whoever waits for a report waits for the code
 	return nil
+}
+
+// null makes /dev/null the child's next descriptor.
+func (f *childFiles) null() error {
+	fd, err := unix.Open("/dev/null", unix.O_RDONLY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return failed("open /dev/null", err.(syscall.Errno))
+	}
+	f.child, f.ends = append(f.child, fd), append(f.ends, fd)
+	return nil
+}
+
+// input makes a pipe that Input writes to the child's next descriptor.
+func (f *childFiles) input(p *process) error {
+	r, w, err := pipe(false)
+	if err != nil {
+		return failed("open stdin", err.(syscall.Errno))
+	}
+	f.child, f.ends, f.own = append(f.child, r), append(f.ends, r), append(f.own, w)
+	p.stdin.open(w, false)
+	return nil
+}
+
+// output makes a pipe that the guest reads the child's next descriptor.
+func (f *childFiles) output(stream sandbox.Stream) (*os.File, error) {
+	w, r, err := pipe(true)
+	if err != nil {
+		return nil, failed("open "+stream.String(), err.(syscall.Errno))
+	}
+	f.child, f.ends, f.own = append(f.child, w), append(f.ends, w), append(f.own, r)
+	return r, nil
 }
 
 // pipe makes a pipe with one end for the child; the guest's end is non-blocking.
