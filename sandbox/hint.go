@@ -21,6 +21,12 @@ const (
 	HintNotProgram  HintCode = "not_executable"    // the file Name cannot be executed
 )
 
+// What became of a context.
+const (
+	HintStateKept HintCode = "state_kept" // the code was interrupted; the state of its context stays
+	HintStateLost HintCode = "state_lost" // the interpreter of the context Name has ended, and its state with it
+)
+
 // Limits that were reached.
 const (
 	HintMemory       HintCode = "memory"         // the program reported that it ran out of memory

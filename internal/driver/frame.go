@@ -83,6 +83,9 @@ func (p *Parser) Feed(b []byte, take func(Frame) error) error {
 	}
 }
 
+// Empty reports whether the last frame that began is complete.
+func (p *Parser) Empty() bool { return len(p.buf) == 0 }
+
 // header parses the header line once it is complete.
 func (p *Parser) header() error {
 	end := bytes.IndexByte(p.buf[:min(len(p.buf), MaxHeader)], '\n')

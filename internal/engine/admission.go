@@ -225,6 +225,12 @@ func (a *admission) busy(waiting, slots int, msg string) error {
 	return &sandbox.Error{Kind: sandbox.Busy, Op: "admit", Msg: msg, Fix: "try again later", RetryAfter: after.Round(time.Second)}
 }
 
+func (a *admission) isDraining() bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.draining
+}
+
 func (a *admission) drain() {
 	a.mu.Lock()
 	defer a.mu.Unlock()

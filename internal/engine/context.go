@@ -2,6 +2,7 @@ package engine
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"sync"
 	"time"
@@ -89,7 +90,7 @@ func (s *Sandbox) addContext(name string, language sandbox.Language, dir string)
 		return nil, &sandbox.Error{Kind: sandbox.Unsupported, Op: "context", Msg: language.Name + " has no contexts", Fix: "run it as a command"}
 	}
 	if len(s.contexts) >= maxContexts {
-		return nil, &sandbox.Error{Kind: sandbox.Quota, Op: "context", Msg: "this sandbox has " + sandbox.FormatCount(maxContexts) + " contexts, the most that are allowed",
+		return nil, &sandbox.Error{Kind: sandbox.Quota, Op: "context", Msg: fmt.Sprintf("this sandbox has %d contexts, the most that are allowed", maxContexts),
 			Fix: "delete one that is no longer needed"}
 	}
 	c := s.newContext(name, language, dir)
@@ -186,7 +187,7 @@ func (c *Context) wait(ctx context.Context) (done func(), err error) {
 	if c.waiting >= maxTurns {
 		c.mu.Unlock()
 		return nil, &sandbox.Error{Kind: sandbox.Busy, Op: "context " + c.name,
-			Msg: sandbox.FormatCount(maxTurns) + " executions wait for it already", Fix: "use another context", RetryAfter: leastRetryAfter}
+			Msg: fmt.Sprintf("%d executions wait for it already", maxTurns), Fix: "use another context", RetryAfter: leastRetryAfter}
 	}
 	c.waiting++
 	c.mu.Unlock()

@@ -44,6 +44,13 @@ type Config struct {
 	NestedFilters bool
 	Terminals     bool
 
+	// Sandboxes is the most living sandboxes; 0 is DefaultSandboxes. OwnerSandboxes is the most of one owner; 0 is all.
+	Sandboxes, OwnerSandboxes int
+	// StateDir keeps the logs of executions in living sandboxes; "" is a temporary folder. Store keeps their records; with both, sandboxes
+	// outlive the engine.
+	StateDir string
+	Store    Store
+
 	Max sandbox.Limits // highest limits that a run may name; a zero field is no maximum. It lowers sandbox.DefaultLimits, but not Defaults
 
 	// DefaultEnv is the base environment, under that of languages, specs and requests; nil is sandbox.DefaultEnv.
@@ -87,6 +94,10 @@ type Engine struct {
 
 	mu    sync.Mutex // guards lives
 	lives map[sandbox.ID]*live
+
+	living  *table
+	state   state
+	endings sync.WaitGroup // of sandboxes that ended by themselves
 }
 
 // New returns an engine. It is cheap: it probes and starts nothing. Errors are Invalid: no backend, two of one name, an unknown default,
@@ -111,6 +122,9 @@ func New(config Config) (*Engine, error) {
 	if config.QueueTimeout == 0 {
 		config.QueueTimeout = DefaultQueueTimeout
 	}
+	if config.Sandboxes == 0 {
+		config.Sandboxes = DefaultSandboxes
+	}
 	if config.DefaultEnv == nil {
 		config.DefaultEnv = sandbox.DefaultEnv
 	}
@@ -124,6 +138,8 @@ func New(config Config) (*Engine, error) {
 		log:       config.Log,
 		admission: newAdmission(config.Slots, config.Queue, config.QueueTimeout),
 		lives:     map[sandbox.ID]*live{},
+		living:    newTable(),
+		state:     state{dir: config.StateDir},
 	}
 	e.admission.share(config.OwnerSlots, config.OwnerQueue)
 	e.closers.tokens = make(chan struct{}, config.Slots)
@@ -211,10 +227,12 @@ func (e *Engine) Drain(ctx context.Context) error {
 func (e *Engine) Close() error {
 	e.admission.drain()
 	e.stopRuns()
+	err := e.closeLiving()
+	e.endings.Wait()
 	e.runs.Wait()
 	e.pool.close()
 	e.closers.wait()
-	return nil
+	return err
 }
 
 // Languages returns the languages in the order of Config.

@@ -45,7 +45,9 @@ func encodeResult(r *sandbox.Result) []byte {
 	return encode(e)
 }
 
-func encodeFailure(err error) []byte { return encode(Ended{ExitCode: -1, Failure: head(err.Error(), maxKeptException)}) }
+func encodeFailure(err error) []byte {
+	return encode(Ended{ExitCode: -1, Failure: head(err.Error(), maxKeptException)})
+}
 
 // encode returns JSON. These values always have one.
 func encode(v any) []byte {

@@ -38,16 +38,21 @@ type Execution struct {
 	began    time.Time
 	resumed  *resumed // it began under an earlier server; else nil
 	canceled context.CancelFunc
+	ran      chan struct{} // closed when the code in a context has run to its end, with the exit code
+	code     int
+	runaway  func() // ends code that writes too much
 
 	done    chan struct{} // closed at the end
 	result  *sandbox.Result
 	failure error // in place of result: nothing ran, or the server stops
 
-	mu      sync.Mutex // guards all below
-	process *client.Process
-	base    guest.Attach // where its output begins in the process's streams
-	shown   []sandbox.Shown
-	raised  *sandbox.Exception
+	mu          sync.Mutex // guards all below
+	process     *client.Process
+	base        guest.Attach // where its output begins in the process's streams
+	shown       []sandbox.Shown
+	raised      *sandbox.Exception
+	shownBytes  int
+	interpreter *interpreter
 }
 
 // Run executes one request and returns its result. Errors and statuses are those of Engine.Run.
@@ -56,7 +61,13 @@ func (s *Sandbox) Run(ctx context.Context, asks Exec) (*sandbox.Result, error) {
 	if err != nil {
 		return nil, err
 	}
-	return x.Wait(ctx)
+	result, err := x.Wait(ctx)
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if x.result != nil { // output and files are the caller's
+		x.result = &sandbox.Result{ID: x.id, Status: x.result.Status, ExitCode: x.result.ExitCode}
+	}
+	return result, err
 }
 
 // Start begins an execution, once it has a slot.
@@ -76,18 +87,16 @@ func (s *Sandbox) start(ctx context.Context, asks Exec) (*Execution, error) {
 	if err != nil {
 		return nil, err
 	}
+	if x.context != nil { // its goroutine waits for the context, and then for a slot
+		return x, x.begin(ctx)
+	}
 	asked := time.Now()
-	admitted := false
-	if err := s.engine.admission.acquire(ctx, s.owner, func() { admitted = true; s.engine.runs.Add(1) }); err != nil {
-		if admitted {
-			s.engine.runs.Done()
-		}
+	if err := s.engine.admission.acquire(ctx, s.owner, func() {}); err != nil {
 		return nil, err
 	}
 	x.timings.Queue = time.Since(asked)
 	if err := x.begin(ctx); err != nil {
 		s.engine.admission.release(s.owner, time.Since(asked))
-		s.engine.runs.Done()
 		return nil, err
 	}
 	return x, nil
@@ -95,7 +104,7 @@ func (s *Sandbox) start(ctx context.Context, asks Exec) (*Execution, error) {
 
 // plan checks what is asked.
 func (s *Sandbox) plan(ctx context.Context, asks Exec) (*Execution, error) {
-	x := &Execution{sandbox: s, asks: asks, done: make(chan struct{})}
+	x := &Execution{sandbox: s, asks: asks, done: make(chan struct{}), ran: make(chan struct{})}
 	x.id, x.asked, x.live, x.stays = asks.ID, s.record.Backend, s.live, x
 	if x.id == "" {
 		x.id = sandbox.NewID()
@@ -106,6 +115,9 @@ func (s *Sandbox) plan(ctx context.Context, asks Exec) (*Execution, error) {
 	var err error
 	if x.Execution, err = s.engine.rules.Execution(asks.Request, s.live.spec); err != nil {
 		return nil, err
+	}
+	if asks.Detached && len(asks.Request.Return.Globs) > 0 {
+		return nil, sandbox.Invalidf("return_files", "a detached execution returns none; read them once it has ended")
 	}
 	if asks.Request.Code == nil {
 		if asks.Context != "" {
@@ -176,12 +188,7 @@ func (x *Execution) carryOut(ctx context.Context) {
 	defer x.canceled()
 	detached := context.AfterFunc(s.life, x.canceled)
 	defer detached()
-	x.before = s.measureBefore(ctx)
-	run := x.inProcess
-	if x.context != nil {
-		run = x.inContext
-	}
-	result, err := x.perform(ctx, run)
+	result, err := x.turned(ctx)
 	if errors.Is(context.Cause(s.life), errDetached) {
 		x.failure = errors.Join(s.ended(), x.log.Close())
 		return
@@ -194,6 +201,35 @@ func (x *Execution) carryOut(ctx context.Context) {
 	}
 	result.Timings.Queue = x.timings.Queue
 	x.finish(result)
+	if x.context == nil {
+		x.forgetProcess()
+	}
+}
+
+// turned runs the execution; code in a context waits for its turn and a slot first, a command has its slot.
+func (x *Execution) turned(ctx context.Context) (*sandbox.Result, error) {
+	s := x.sandbox
+	if x.context == nil {
+		x.before = s.measureBefore()
+		return x.perform(ctx, x.inProcess)
+	}
+	asked := time.Now()
+	done, err := x.context.wait(ctx)
+	if err == nil {
+		defer done()
+		err = s.engine.admission.acquire(ctx, s.owner, func() {})
+	}
+	x.timings.Queue = time.Since(asked)
+	if err != nil {
+		if ctx.Err() != nil && s.life.Err() == nil {
+			return canceled(x.job, x.timings.Queue), nil
+		}
+		return nil, err
+	}
+	started := time.Now()
+	defer func() { s.engine.admission.release(s.owner, time.Since(started)) }()
+	x.before = s.measureBefore()
+	return x.perform(ctx, x.inContext)
 }
 
 // finish makes the result known.
@@ -219,9 +255,8 @@ func (x *Execution) fail(err error) {
 // leave gives the slot back and retires the log.
 func (x *Execution) leave() {
 	s := x.sandbox
-	if x.resumed == nil {
+	if x.context == nil && x.resumed == nil {
 		s.engine.admission.release(s.owner, time.Since(x.began))
-		s.engine.runs.Done()
 	}
 	if x.log.Last().Finished {
 		if removed, err := s.logs.Retire(x.id, x.log.Last().Bytes); err == nil && len(removed) > 0 {

@@ -144,9 +144,14 @@ func (x *execution) start(ctx context.Context) (*client.Process, error) {
 		Deadline: x.Spec.Limits.Timeout,
 		Buffer:   outputBuffer,
 	}
-	if len(x.Request.Stdin) > 0 {
+	if len(x.Request.Stdin) > 0 || x.stays != nil && x.stays.asks.Interactive {
 		m.Stdin = guest.StdinPipe
 	}
+	return x.startAs(ctx, m)
+}
+
+// startAs starts the process of a message.
+func (x *execution) startAs(ctx context.Context, m guest.Start) (*client.Process, error) {
 	process, err := x.client.Start(ctx, m)
 	for _, program := range x.Programs[min(1, len(x.Programs)):] {
 		if err == nil || !errors.Is(err, syscall.ENOENT) {

@@ -31,9 +31,7 @@ func (x *Execution) inContext(ctx context.Context) (guest.Exited, error) {
 	x.interpreter = in
 	x.mu.Unlock()
 	x.context.count()
-	if err := in.begin(x); err != nil {
-		return guest.Exited{}, err
-	}
+	in.begin(x)
 	defer in.leave(x)
 	stop := make(chan cause, 1)
 	end := func(c cause) {

@@ -2,6 +2,7 @@ package engine
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"github.com/glovebox-dev/glovebox/internal/eventlog"
@@ -20,7 +21,7 @@ const (
 func (x *Execution) inProcess(ctx context.Context) (guest.Exited, error) {
 	stream, cut := context.WithCancel(context.WithoutCancel(ctx))
 	defer cut()
-	defer context.AfterFunc(x.sandbox.life, cut)()
+	defer context.AfterFunc(x.sandbox.life, func() { x.lifeOver(cut) })()
 	process, err := x.launch(stream)
 	if err != nil {
 		return guest.Exited{}, x.failedStart(err)
@@ -43,8 +44,20 @@ func (x *Execution) inProcess(ctx context.Context) (guest.Exited, error) {
 		return exited, nil
 	}
 	x.verdict.claim(causeExit)
-	x.forgetProcess()
 	return exited, nil
+}
+
+// lifeOver ends an execution with its sandbox.
+func (x *Execution) lifeOver(cut func()) {
+	var ended *endedError
+	switch {
+	case !errors.As(context.Cause(x.sandbox.life), &ended): // the next server goes on with it
+	case ended.reason == reasonRemoved || ended.reason == reasonClosed:
+		x.verdict.claim(causeCanceled)
+	default:
+		x.verdict.claim(causeLost)
+	}
+	cut()
 }
 
 // launch starts the process, or attaches to the one that an earlier server started.
@@ -83,9 +96,9 @@ func (x *Execution) took(end func(cause)) func(*client.Process, guest.Output) er
 
 // take receives output within its limit and puts it into the log, and to the caller who follows it.
 func (x *Execution) take(stream sandbox.Stream, data []byte) {
-	kind, end := eventlog.Stdout, x.base.Stdout+uint64(x.output.stdout.total)
+	kind, end := eventlog.Stdout, x.base.Stdout+uint64(min(x.output.stdout.total, x.output.limit))
 	if stream == sandbox.Stderr {
-		kind, end = eventlog.Stderr, x.base.Stderr+uint64(x.output.stderr.total)
+		kind, end = eventlog.Stderr, x.base.Stderr+uint64(min(x.output.stderr.total, x.output.limit))
 	}
 	if _, err := x.log.Append(kind, end, data); err != nil {
 		x.sandbox.engine.log.Warn("could not log the output of an execution", "sandbox", x.sandbox.id, "execution", x.id, "err", err)

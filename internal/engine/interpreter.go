@@ -218,18 +218,22 @@ func (in *interpreter) acknowledge(p *client.Process, m guest.Output) error {
 }
 
 // begin makes an execution the current one. Output that came since the last one is its own.
-func (in *interpreter) begin(x *Execution) error {
-	in.mu.Lock()
-	between := in.between
-	in.between, in.held = nil, 0
-	x.base = guest.Attach{Stdout: in.taken.Stdout, Stderr: in.taken.Stderr}
-	in.current = x
-	in.mu.Unlock()
-	for _, m := range between {
-		m.Offset = x.base.Stdout // it is shown again, as if it came now
-		x.output.show(m.Stream, m.Data)
+func (in *interpreter) begin(x *Execution) {
+	for {
+		in.mu.Lock()
+		between := in.between
+		in.between, in.held = nil, 0
+		x.base = guest.Attach{Stdout: in.taken.Stdout - uint64(x.output.stdout.total), Stderr: in.taken.Stderr - uint64(x.output.stderr.total)}
+		if len(between) == 0 {
+			in.current = x
+			in.mu.Unlock()
+			return
+		}
+		in.mu.Unlock()
+		for _, m := range between {
+			x.output.show(m.Stream, m.Data)
+		}
 	}
-	return nil
 }
 
 // leave takes back an execution that did not run to its end.

@@ -34,9 +34,13 @@ func (e *Engine) create(ctx context.Context, p *oneShot) (*live, error) {
 // build makes a sandbox from a complete spec. Its id is in the table from before the box exists until after it is gone, so a listing
 // never misses one.
 func (e *Engine) build(ctx context.Context, b sandbox.Backend, spec sandbox.Spec) (*live, error) {
-	l := &live{engine: e, id: sandbox.NewID(), backend: b.Name(), created: time.Now()}
-	spec.ID = l.id
-	l.spec = spec
+	spec.ID = sandbox.NewID()
+	return e.buildAs(ctx, b, spec)
+}
+
+// buildAs is build for a spec that has its ID.
+func (e *Engine) buildAs(ctx context.Context, b sandbox.Backend, spec sandbox.Spec) (*live, error) {
+	l := &live{engine: e, id: spec.ID, backend: b.Name(), created: time.Now(), spec: spec}
 	e.mu.Lock()
 	e.lives[l.id] = l
 	e.mu.Unlock()
@@ -77,6 +81,12 @@ func (l *live) close() {
 	if err := l.box.Close(); err != nil {
 		l.engine.log.Error("a box did not close", "sandbox", l.id, "backend", l.backend, "err", err)
 	}
+}
+
+// detach leaves a living box to the next server.
+func (l *live) detach() {
+	defer l.engine.forget(l.id)
+	_ = l.client.Close() // we end the connection, so its error is expected
 }
 
 // closers close boxes in the background. While few are closing, a slot is free as soon as its answer is ready. Past the limit, a slot

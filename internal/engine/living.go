@@ -3,6 +3,7 @@ package engine
 import (
 	"context"
 	"errors"
+	"fmt"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -178,7 +179,7 @@ func quota(who string, most int) error {
 	if most == 1 {
 		noun = "sandbox"
 	}
-	return &sandbox.Error{Kind: sandbox.Quota, Op: "create", Msg: who + " " + sandbox.FormatCount(int64(most)) + " living " + noun + ", the most that are allowed",
+	return &sandbox.Error{Kind: sandbox.Quota, Op: "create", Msg: fmt.Sprintf("%s %d living %s, the most that are allowed", who, most, noun),
 		Fix: "remove one that is no longer needed"}
 }
 

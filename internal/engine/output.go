@@ -36,7 +36,16 @@ var (
 
 // say writes a shell's message to stderr for a program that was not started.
 func (o *output) say(line string) {
-	_ = o.take(guest.Output{Stream: sandbox.Stderr, Offset: uint64(o.stderr.total), Data: []byte(line)}) // far below the limit
+	o.show(sandbox.Stderr, []byte(line))
+}
+
+// show passes on output that did not come from the guest now.
+func (o *output) show(stream sandbox.Stream, data []byte) {
+	c := o.stdout
+	if stream == sandbox.Stderr {
+		c = o.stderr
+	}
+	_ = o.take(guest.Output{Stream: stream, Offset: uint64(c.total), Data: data}) // far below the limit
 }
 
 // take receives one piece from the guest. An error ends the stream.

@@ -101,7 +101,7 @@ func (e *Engine) runPlan(ctx context.Context, p *oneShot) (*sandbox.Result, erro
 	waited := time.Since(asked)
 	if err != nil {
 		if over(ctx) {
-			return e.delivered(p, canceled(p, waited))
+			return e.delivered(p, canceled(p.job, waited))
 		}
 		return nil, err
 	}
@@ -118,7 +118,7 @@ func (e *Engine) runPlan(ctx context.Context, p *oneShot) (*sandbox.Result, erro
 	result, err := e.once(ctx, p, leave)
 	if err != nil {
 		if over(ctx) {
-			return e.delivered(p, canceled(p, waited))
+			return e.delivered(p, canceled(p.job, waited))
 		}
 		return nil, err
 	}
@@ -181,7 +181,7 @@ func over(ctx context.Context) bool {
 }
 
 // canceled is the result of a run that was canceled before anything ran.
-func canceled(p *oneShot, waited time.Duration) *sandbox.Result {
+func canceled(p job, waited time.Duration) *sandbox.Result {
 	return &sandbox.Result{
 		ID:        p.id,
 		Status:    sandbox.StatusCanceled,

@@ -33,7 +33,7 @@ func (r *Rules) Execution(request sandbox.Request, spec sandbox.Spec) (*Executio
 		return nil, err
 	}
 	var err error
-	if p.Dir, err = resolveDir(p.Request.Dir); err != nil {
+	if p.Dir, err = Dir(p.Request.Dir); err != nil {
 		return nil, err
 	}
 	p.Env = MergeEnv(p.Spec.Env, p.Request.Env)

@@ -83,9 +83,9 @@ func checkFiles(files []sandbox.File, taken string) error {
 	return nil
 }
 
-// resolveDir returns the absolute working directory; dir may be relative to the workspace. It refuses the kernel's own file systems:
+// Dir returns the absolute working directory; dir may be relative to the workspace. It refuses the kernel's own file systems:
 // /proc/self/fd leads elsewhere (CVE-2024-21626).
-func resolveDir(dir string) (string, error) {
+func Dir(dir string) (string, error) {
 	if len(dir) > MaxPath {
 		return "", sandbox.Invalidf("dir", "is longer than %d bytes", MaxPath)
 	}

@@ -110,7 +110,7 @@ var shell = sandbox.Language{
 	Extensions: []string{".sh"},
 	Programs:   []string{"bash"},
 	Argv:       func(program, path string) []string { return []string{program, path} },
-	Missing: sandbox.Missing{Fix: "install bash"},
+	Missing:    sandbox.Missing{Fix: "install bash"},
 }
 
 // spec is a complete spec with the default limits.

@@ -178,6 +178,12 @@ func (p *Process) acknowledge(acked *guest.Attach) error {
 	return p.call.send(&guest.Ack{ID: p.id, Stdout: now.Stdout, Stderr: now.Stderr, Channel: now.Channel}, false)
 }
 
+// Ack lets the guest forget output up to the offsets, for callers of Stream without ack. It may be called from take.
+func (p *Process) Ack(m guest.Ack) error {
+	m.ID, m.Exit = p.id, false
+	return p.call.send(&m, false)
+}
+
 // Input sends data to stdin, and returns once the process's pipe has taken it. After an error, call it again with the same
 // data on a new connection's Process: nothing is taken twice.
 func (p *Process) Input(ctx context.Context, data []byte) error {

@@ -1,0 +1,90 @@
+package engine
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/glovebox-dev/glovebox/internal/driver"
+	"github.com/glovebox-dev/glovebox/sandbox"
+)
+
+const (
+	completeTimeout = 5 * time.Second
+	maxMatches      = 100
+)
+
+// Complete returns names that fit at the cursor, an offset in bytes of the code. Each replaces the code from start to the cursor.
+func (c *Context) Complete(ctx context.Context, code string, cursor int) (start int, names []string, err error) {
+	if cursor < 0 || cursor > len(code) || len(code) > 1<<20 {
+		return 0, nil, sandbox.Invalidf("cursor", "%d is not an offset in %d bytes of code", cursor, len(code))
+	}
+	ctx, cancel := context.WithTimeout(ctx, completeTimeout)
+	defer cancel()
+	done, err := c.wait(ctx)
+	if err != nil {
+		return 0, nil, err
+	}
+	defer done()
+	in, err := c.alive(ctx)
+	if err != nil {
+		return 0, nil, err
+	}
+	answers := in.expectAnswer()
+	defer in.dropAnswer()
+	id := sandbox.NewID()
+	if err := in.send(ctx, driver.Frame{Kind: driver.Complete, Fields: [][]byte{[]byte(id), []byte(code), []byte(strconv.Itoa(cursor))}}); err != nil {
+		return 0, nil, err
+	}
+	for {
+		select {
+		case fields := <-answers:
+			if string(fields[0]) != string(id) {
+				continue // to a question that was given up
+			}
+			return parseMatches(fields[1:], cursor)
+		case <-in.gone:
+			return 0, nil, &sandbox.Error{Kind: sandbox.Unavailable, Op: "complete", Msg: "the interpreter ended"}
+		case <-ctx.Done():
+			_ = in.interrupt(context.WithoutCancel(ctx)) // code of the sandbox may run in an attribute
+			return 0, nil, context.Cause(ctx)
+		}
+	}
+}
+
+func parseMatches(fields [][]byte, cursor int) (start int, names []string, err error) {
+	if len(fields) == 0 {
+		return 0, nil, fmt.Errorf("matches without a start")
+	}
+	if start, err = strconv.Atoi(string(fields[0])); err != nil || start < 0 || start > cursor {
+		return 0, nil, fmt.Errorf("%.20q is not the start of a name", fields[0])
+	}
+	for _, name := range fields[1:min(len(fields), 1+maxMatches)] {
+		names = append(names, string(name))
+	}
+	return start, names, nil
+}
+
+func (in *interpreter) expectAnswer() <-chan [][]byte {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	in.answers = make(chan [][]byte, 1)
+	return in.answers
+}
+
+func (in *interpreter) dropAnswer() {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	in.answers = nil
+}
+
+// answer passes on matches to whoever waits. More than one answer is forged.
+func (in *interpreter) answer(fields [][]byte) {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	select {
+	case in.answers <- fields:
+	default:
+	}
+}

@@ -1,0 +1,44 @@
+package engine
+
+import (
+	"encoding/json"
+	"time"
+
+	"github.com/glovebox-dev/glovebox/internal/guest"
+	"github.com/glovebox-dev/glovebox/sandbox"
+)
+
+// logHead is what a log says about its execution, so that the next server can go on with it. Code, files and stdin were sent already.
+type logHead struct {
+	Context     string        `json:"context,omitempty"`
+	Language    string        `json:"language,omitempty"`
+	Entry       string        `json:"entry,omitempty"`
+	Command     []string      `json:"command,omitempty"`
+	Timeout     time.Duration `json:"timeout"`
+	Interactive bool          `json:"interactive,omitempty"`
+	Detached    bool          `json:"detached,omitempty"`
+	Began       time.Time     `json:"began"`
+	Base        guest.Attach  `json:"base"`
+}
+
+// head describes the execution.
+func (x *Execution) head() ([]byte, error) {
+	h := logHead{Entry: x.Request.Entry, Command: x.Request.Command, Timeout: x.Spec.Limits.Timeout, Interactive: x.asks.Interactive,
+		Detached: x.asks.Detached, Began: x.began, Base: x.base}
+	if x.context != nil {
+		h.Context = x.context.name
+	}
+	if x.Language != nil {
+		h.Language = x.Language.Name
+	}
+	return json.Marshal(h)
+}
+
+// request is what the execution was asked for, as far as it matters after its start.
+func (h *logHead) request() sandbox.Request {
+	r := sandbox.Request{Entry: h.Entry, Command: h.Command, Timeout: h.Timeout, Language: h.Language}
+	if h.Context != "" {
+		r.Code = []byte("pass")
+	}
+	return r
+}
