@@ -101,6 +101,25 @@ func TestBackPressure(t *testing.T) {
 	}
 }
 
+// A host that took all that the guest keeps, and lost its connection with the acknowledgement, goes on where it was.
+func TestLostAcknowledgement(t *testing.T) {
+	c := guesttest.Start(t, 0).Client(t)
+	m := shell("seq 1 10000")
+	m.Buffer = 4 << 10
+	start(t, c, m).Close()
+	await(t, func() bool {
+		list, err := c.List(limit(t))
+		return err == nil && list[0].Stdout == uint64(m.Buffer)
+	})
+	p, err := c.Attach(limit(t), guest.Attach{ID: m.ID, Stdout: uint64(m.Buffer)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if r := collect(t, p); !bytes.Equal(r.stdout.Bytes(), numbers(10_000)[m.Buffer:]) {
+		t.Errorf("%d bytes", r.stdout.Len())
+	}
+}
+
 // await waits for a condition.
 func await(t testing.TB, what func() bool) {
 	t.Helper()
