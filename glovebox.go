@@ -75,7 +75,7 @@ func Open(c Config) (*Glovebox, error) {
 	g := &Glovebox{backends: backends, engine: e}
 	for _, b := range backends.Backends {
 		ctx, cancel := context.WithTimeout(context.Background(), recoverTimeout)
-		_, err := b.Recover(ctx, nil)
+		err := b.Reap(ctx)
 		cancel()
 		if err != nil {
 			return nil, errors.Join(err, g.Close())

@@ -9,8 +9,8 @@ import (
 // Backend isolates sandboxes. It makes boxes and runs no commands: the guest handles processes, terminals and files, so each
 // is written once for all backends and languages.
 //
-// Further powers are optional interfaces, found by assertion: Linker, Pauser and Checkpointer on a Box; Preflighter and
-// Restorer on a Backend.
+// Further powers are optional interfaces, found by assertion: Linker, Pauser, Checkpointer and Promoter on a Box; Preflighter
+// and Restorer on a Backend.
 type Backend interface {
 	// Name is how users choose this backend.
 	Name() string
@@ -23,11 +23,17 @@ type Backend interface {
 	// on the host derives from it. A missing layer or an unenforced named limit is an error, unless the spec waives it.
 	Create(ctx context.Context, spec Spec) (Box, error)
 
-	// Recover reattaches the boxes in keep that a dead server left. It destroys everything else of ours that has no living
-	// owner. It is idempotent.
-	Recover(ctx context.Context, keep []ID) ([]Box, error)
+	// Reap destroys what is ours and has neither a living owner nor a life of its own: one-shot boxes of dead servers, boxes
+	// whose creation was never completed, and what is left of living boxes (Lifetime.Living) whose guest has ended. It never
+	// ends a living box. It is idempotent.
+	Reap(ctx context.Context) error
 
-	// Close releases what the backend holds. It never ends a box.
+	// Reattach takes over a living box that its server left, by its death or by Close. Errors: NotFound, there is none of this
+	// ID, and Msg says what is known; Exists, a living process owns it; Busy, another process is at it, so try again. An
+	// error leaves the box as it was.
+	Reattach(ctx context.Context, id ID) (Box, error)
+
+	// Close releases what the backend holds. It never ends a living box, which anybody may then reattach.
 	Close() error
 }
 
@@ -57,6 +63,14 @@ type Checkpointer interface {
 	// contains every secret of the sandbox. The sandbox pauses and its connections end; dial again once Checkpoint returns.
 	// Host directories are not saved. On an error the sandbox runs on, and dir holds no checkpoint.
 	Checkpoint(ctx context.Context, dir string) error
+}
+
+// Promoter is a Box that can become a living one.
+type Promoter interface {
+	// Promote makes Reap spare the box and Reattach find it. A one-shot box's guest still ends with its server until the caller
+	// has given it the lease (Lifetime.GuestLease), which must come second. The connection that tells the guest of the
+	// server's death stays open meanwhile. Further calls replace the recorded lifetime.
+	Promote(ctx context.Context, lifetime Lifetime) error
 }
 
 // Box is one sandbox as its backend built it.
@@ -108,5 +122,5 @@ type EndCause string
 const (
 	EndClosed EndCause = "closed" // Close was called
 	EndGuest  EndCause = "guest"  // the guest ended by itself: lease or deadline over, server gone
-	EndDied   EndCause = "died"   // killed from elsewhere
+	EndDied   EndCause = "died"   // killed from elsewhere; with neither code nor signal, unknown
 )

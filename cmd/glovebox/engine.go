@@ -67,7 +67,7 @@ func (a *app) recover(ctx context.Context, backends *backend.Set) {
 	ctx, cancel := context.WithTimeout(ctx, recoverTimeout)
 	defer cancel()
 	for _, b := range backends.Backends {
-		if _, err := b.Recover(ctx, nil); err != nil && ctx.Err() == nil {
+		if err := b.Reap(ctx); err != nil && ctx.Err() == nil {
 			a.logger().Warn("could not clean up after an earlier process", "backend", b.Name(), "error", err)
 		}
 	}

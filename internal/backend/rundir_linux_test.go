@@ -49,8 +49,9 @@ func TestEveryBackendChecksItsRunFolder(t *testing.T) {
 	}
 	before := names(t, top)
 	for _, b := range set.Backends {
-		_, err := b.Recover(t.Context(), nil)
-		refused(b.Name()+": recover", err)
+		refused(b.Name()+": reap", b.Reap(t.Context()))
+		_, err := b.Reattach(t.Context(), sandbox.NewID())
+		refused(b.Name()+": reattach", err)
 		if b.Name() == "docker" || b.Name() == "podman" {
 			continue // which ask their engine first, where there is one
 		}

@@ -29,9 +29,14 @@ type Group struct {
 	tree     *Tree    // nil for a group that was found
 	branches []branch // the group's own folders
 	limits   Limits
-	oomKills int64 // of the sandboxes that the group had before
-	refused  int64 // likewise
+	before   Counts // of the sandboxes that the group had before
 }
+
+// Before is what the group had counted before its sandbox began, for the record from which another process finds it.
+func (g *Group) Before() Counts { return g.before }
+
+// Since makes a found group count from there.
+func (g *Group) Since(before Counts) { g.before = before }
 
 // Create makes a group with its limits set, or leaves nothing behind.
 func (t *Tree) Create(name string, l Limits) (*Group, error) {
@@ -200,10 +205,10 @@ func (g *Group) Usage() Usage {
 		}
 	}
 	if u.OOMKills >= 0 {
-		u.OOMKills -= g.oomKills
+		u.OOMKills -= g.before.OOMKills
 	}
 	if u.Refused >= 0 {
-		u.Refused -= g.refused
+		u.Refused -= g.before.Refused
 	}
 	return u
 }
@@ -216,7 +221,7 @@ func (g *Group) OOMKills() int64 {
 			file = "memory.oom_control"
 		}
 		if n := readKey(b.Dir, file, "oom_kill"); n >= 0 {
-			return n - g.oomKills
+			return n - g.before.OOMKills
 		}
 	}
 	return 0

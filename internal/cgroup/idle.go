@@ -95,6 +95,13 @@ func (g *Group) has(c Controller) bool {
 	return slices.ContainsFunc(g.branches, func(b branch) bool { return b.has(c) })
 }
 
+// DropIdle removes the idle groups; no more are kept.
+func (t *Tree) DropIdle() {
+	if t != nil {
+		t.idle.close()
+	}
+}
+
 func (i *idle) close() {
 	i.mu.Lock()
 	defer i.mu.Unlock()
@@ -132,10 +139,10 @@ func (g *Group) reset() error {
 		var err error
 		if b.has(Memory) {
 			err = writeFile(b.Dir, "memory.max_usage_in_bytes", "0")
-			g.oomKills = max(readKey(b.Dir, "memory.oom_control", "oom_kill"), 0)
+			g.before.OOMKills = max(readKey(b.Dir, "memory.oom_control", "oom_kill"), 0)
 		}
 		if b.has(Pids) {
-			g.refused = max(readKey(b.Dir, "pids.events", "max"), 0)
+			g.before.Refused = max(readKey(b.Dir, "pids.events", "max"), 0)
 		}
 		if b.has(CPUAcct) {
 			err = errors.Join(err, writeFile(b.Dir, "cpuacct.usage", "0"))

@@ -22,8 +22,8 @@ func (hanging) Probe(ctx context.Context) (sandbox.Posture, error) {
 	return sandbox.Posture{}, ctx.Err()
 }
 
-func (hanging) Recover(context.Context, []sandbox.ID) ([]sandbox.Box, error) { return nil, nil }
-func (hanging) Close() error                                                 { return nil }
+func (hanging) Reap(context.Context) error { return nil }
+func (hanging) Close() error               { return nil }
 
 // TestProbeIsBounded: a backend whose probe hangs does not work here.
 func TestProbeIsBounded(t *testing.T) {

@@ -32,7 +32,7 @@ type Box struct {
 	Lifeline io.Closer      // nil for a box that outlives this process
 	Policy   sandbox.Policy // what is enforced
 	Began    time.Time
-	Emptied  []string // a dead server's control group folders, removed after the box's own
+	Claims   *instance.Claims // that hold the box; nil if this process made it
 
 	Straggle func()      // ends what Process left behind; nil if that is impossible
 	Entry    sync.Locker // held while the box's resources are released; may be nil
@@ -165,11 +165,11 @@ func (box *Box) close() error {
 	if box.Lifeline != nil {
 		box.Lifeline.Close()
 	}
-	for _, dir := range box.Emptied {
-		cgroup.RemoveTree(dir)
-	}
 	box.Process.Close()
 	err = errors.Join(err, os.RemoveAll(box.Dir))
+	if box.Claims != nil {
+		err = errors.Join(err, box.Claims.Release(context.Background(), box.Dir))
+	}
 	box.IDs.Release()
 	if err != nil {
 		return &sandbox.Error{Kind: sandbox.Unavailable, Op: box.Backend + ": free sandbox", Err: err}
@@ -192,46 +192,76 @@ func (find Finder) among(group *cgroup.Group, id sandbox.ID) []int {
 // reapTimeout bounds how long Reap waits for a killed process. One that a tracer holds, or the kernel, is left for the next start.
 const reapTimeout = 5 * time.Second
 
-// Reattach makes a box from the folder that a dead server left, moves it into in, and returns its record. A box that has
-// ended or was incomplete is cleaned up and reported as an error. The box is not watched yet.
-func Reattach(ctx context.Context, backend string, in *instance.Instance, dir string, find Finder) (*Box, instance.Box, error) {
+// Record writes what another process needs to reattach the box; then the box is living. spec may be nil.
+func (box *Box) Record(lifetime sandbox.Lifetime, spec *sandbox.Spec) error {
+	return instance.Box{Key: box.Key[:], Lifetime: lifetime, Spec: spec, Effective: box.Policy, Began: box.Began, Before: box.Group.Before()}.Write(box.Dir)
+}
+
+// Promote makes the box living. The lifeline stays: the guest ends with it until it has a lease.
+func (box *Box) Promote(lifetime sandbox.Lifetime, spec *sandbox.Spec) error {
+	if !lifetime.Living {
+		return &sandbox.Error{Kind: sandbox.Invalid, Op: box.Backend + ": promote", Msg: "the lifetime is that of a one-shot sandbox"}
+	}
+	box.mu.Lock() // so that Close does not begin meanwhile
+	defer box.mu.Unlock()
+	if box.Alive() != nil || box.closing {
+		return &sandbox.Error{Kind: sandbox.NotFound, Op: box.Backend + ": promote", Msg: "the sandbox has ended"}
+	}
+	if err := box.Record(lifetime, spec); err != nil {
+		return &sandbox.Error{Kind: sandbox.Unavailable, Op: box.Backend + ": promote", Err: err}
+	}
+	return nil
+}
+
+// Reattach makes a box from the folder of a living one that claims hold, and returns its record. The box is not watched yet.
+// An error leaves the box as it was.
+func Reattach(backend, dir string, claims *instance.Claims, find Finder) (*Box, instance.Box, error) {
 	id := sandbox.ID(filepath.Base(dir))
-	box := &Box{Backend: backend, Sandbox: id, Dir: in.BoxDir(id)}
+	none := func(msg string) error {
+		return &sandbox.Error{Kind: sandbox.NotFound, Op: backend + ": reattach " + string(id), Msg: msg}
+	}
 	rec, err := instance.ReadBox(dir)
-	box.Group = cgroup.Find(rec.CgroupDirs, string(id))
-	pids := find.among(box.Group, id)
-	if err == nil && (len(pids) == 0 || len(rec.Key) != len(box.Key)) {
-		err = &sandbox.Error{Kind: sandbox.NotFound, Op: backend + ": reattach " + string(id), Msg: "it has ended"}
+	if errors.Is(err, fs.ErrNotExist) {
+		err = none(instance.NotLiving)
 	}
 	if err != nil {
-		owner, readErr := instance.OwnerOf(dir)
-		return nil, rec, errors.Join(err, readErr, Reap(ctx, backend, dir, owner, find))
+		return nil, rec, err
 	}
-	box.Policy, box.Began, box.Emptied = rec.Effective, rec.Began, rec.CgroupDirs
+	owner, err := instance.OwnerOf(dir)
+	if err != nil {
+		return nil, rec, err
+	}
+	box := &Box{Backend: backend, Sandbox: id, Dir: dir, Policy: rec.Effective, Began: rec.Began, Claims: claims,
+		Group: cgroup.Find(owner.CgroupDirs, string(id))}
+	box.Group.Since(rec.Before)
+	pids := find.among(box.Group, id)
+	switch {
+	case !rec.Lifetime.Living || len(rec.Key) != len(box.Key):
+		return nil, rec, none(instance.NotLiving)
+	case len(pids) == 0:
+		return nil, rec, none(rec.Over())
+	}
 	copy(box.Key[:], rec.Key)
 	if box.Process, err = pidfd.Open(pids[0]); err != nil {
-		return nil, rec, err
+		return nil, rec, none(rec.Over())
 	}
-	if err := os.Rename(dir, box.Dir); err != nil {
-		box.Process.Close()
-		return nil, rec, err
+	if again := find.among(box.Group, id); len(again) == 0 || again[0] != pids[0] {
+		box.Process.Close() // it ended before it was opened, and its number may be another's
+		return nil, rec, none(rec.Over())
 	}
 	return box, rec, nil
 }
 
-// Reap ends one box of a dead owner. Usually it has ended by itself: its guest holds a lifeline or a lease. If the owner had
-// reattached the box, its groups are where the box's record says, not where the owner makes groups. A box that cannot be
-// ended keeps its folder, so the next recovery finds it.
+// Lives reports whether a box of a dead owner has processes.
+func (find Finder) Lives(_ context.Context, id sandbox.ID, owner instance.Record) (bool, error) {
+	return len(find.among(cgroup.Find(owner.CgroupDirs, string(id)), id)) > 0, nil
+}
+
+// Reap ends one box of a dead owner. Usually it has ended by itself: its guest holds a lifeline or a lease. A box that cannot
+// be ended keeps its folder, so the next Reap finds it.
 func Reap(ctx context.Context, backend, dir string, owner instance.Record, find Finder) error {
 	id := sandbox.ID(filepath.Base(dir))
-	dirs := owner.CgroupDirs
-	switch box, err := instance.ReadBox(dir); {
-	case err == nil:
-		dirs = box.CgroupDirs
-	case !errors.Is(err, fs.ErrNotExist):
-		return err
-	}
-	group := cgroup.Find(dirs, string(id))
+	group := cgroup.Find(owner.CgroupDirs, string(id))
 	killing, cancel := context.WithTimeout(ctx, reapTimeout)
 	for _, pid := range find.among(group, id) {
 		pidfd.KillAndWait(killing, pid)
@@ -241,11 +271,8 @@ func Reap(ctx context.Context, backend, dir string, owner instance.Record, find 
 	if err := group.Remove(ctx); err != nil {
 		return err
 	}
-	if len(find.among(cgroup.Find(dirs, string(id)), id)) > 0 { // without control groups nothing else tells
+	if len(find.among(cgroup.Find(owner.CgroupDirs, string(id)), id)) > 0 { // without control groups nothing else tells
 		return &sandbox.Error{Op: backend + ": end sandbox " + string(id), Msg: "its processes do not die"}
-	}
-	for _, d := range dirs {
-		cgroup.RemoveTree(d)
 	}
 	return os.RemoveAll(dir)
 }

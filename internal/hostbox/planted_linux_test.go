@@ -120,11 +120,6 @@ func TestPlantedBeforeCleanUp(t *testing.T) {
 				"instances/abcdefghij/record.json":            record(s.run + "/glovebox-abcdefghij"),
 				"glovebox-abcdefghij/" + id + "/cgroup.procs": fmt.Sprint(s.process.Process.Pid)})
 		}, false, "instances/abcdefghij/record.json"},
-		{"a record of a box of one's own that names a process", func(s *scene) {
-			box, _ := json.Marshal(instance.Box{CgroupDirs: []string{s.run + "/glovebox-abcdefghij"}})
-			s.plant(victim, map[string]string{"instances/abcdefghij/lock": "", "instances/abcdefghij/record.json": record("/gone/glovebox-abcdefghij"),
-				"instances/abcdefghij/boxes/" + id + "/box.json": string(box), "glovebox-abcdefghij/" + id + "/cgroup.procs": fmt.Sprint(s.process.Process.Pid)})
-		}, false, "box.json"},
 		{"what bears no record", func(s *scene) {
 			s.plant(victim, map[string]string{"instances/photos/boxes/x": "", "instances/photos/cat": "meow", "instances/letters/lock": "", "instances/letters/a": "", "instances/linked": "-> " + s.home + "/photos"})
 		}, false, ""},
@@ -229,7 +224,7 @@ func cleanUp(t *testing.T, run string) {
 	end := func(ctx context.Context, _ sandbox.ID, dir string, owner instance.Record) error {
 		return hostbox.Reap(ctx, "test", dir, owner, func(sandbox.ID) []int { return nil })
 	}
-	if _, err := instance.Reap(t.Context(), run, nil, end); err != nil {
+	if err := (instance.Reaper{End: end}).Reap(t.Context(), run); err != nil {
 		got.Reap, got.ReapKind = err.Error(), sandbox.KindOf(err)
 	}
 	in, err := instance.OpenWithoutGroups(run)

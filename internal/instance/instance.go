@@ -20,9 +20,10 @@ import (
 
 // Instance is one process of ours that makes sandboxes. Its folder is locked as long as it lives:
 //
-//	RUN/instances/I/lock  held by the process
+//	RUN/instances/I/lock          held by the process
 //	RUN/instances/I/record.json   where its control groups are
 //	RUN/instances/I/boxes/ID/     one sandbox; its backend defines the content
+//	RUN/instances/I/boxes/ID.lock held by the process that has reattached it (Claims)
 //
 // A box's folder is made before anything else of the box, and every other name derives from its ID. So whoever finds the
 // folder can find the rest. It all lies on a tmpfs and disappears at a reboot, like the sandboxes; nothing is synced to
@@ -174,10 +175,14 @@ func openLocked(run *os.Root, name string, flags int) (*os.File, error) {
 	return f, nil
 }
 
-// Close releases the instance. Boxes that still live keep its folder, for the next process to find.
+// Close releases the instance. Boxes that still live keep its folder and their control groups, for the next process to find.
 func (in *Instance) Close() error {
 	var errs []error
-	if left, _ := os.ReadDir(filepath.Join(in.Dir, boxesDir)); len(left) == 0 {
+	left, _ := os.ReadDir(filepath.Join(in.Dir, boxesDir))
+	switch {
+	case len(left) > 0:
+		in.Tree.DropIdle()
+	default:
 		if in.Tree != nil {
 			errs = append(errs, in.Tree.Close())
 		}
@@ -186,57 +191,28 @@ func (in *Instance) Close() error {
 	return errors.Join(append(errs, in.lock.Close())...)
 }
 
-// Ender ends one box of a dead owner and frees everything that removing its folder does not.
-type Ender func(ctx context.Context, id sandbox.ID, dir string, owner Record) error
-
-// Reap ends the boxes that dead instances left, except those in keep, whose folders it returns. Instances with a living
-// owner are left alone. A box that cannot be ended keeps its folder and record for the next process. A folder without a
-// record is not ours.
-func Reap(ctx context.Context, run string, keep map[sandbox.ID]bool, end Ender) ([]string, error) {
-	root, err := rundir.Open(run)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
-	}
-	if err != nil {
-		return nil, err
-	}
-	defer root.Close()
-	found, err := fs.ReadDir(root.FS(), instancesDir)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
-	}
-	if err != nil {
-		return nil, err
-	}
-	var kept []string
-	var errs []error
-	for _, entry := range found {
-		if !entry.IsDir() {
-			continue
-		}
-		lock, err := lockDead(ctx, root, entry.Name())
-		if err != nil {
-			continue
-		}
-		left, err := reap(ctx, root, entry.Name(), keep, end)
-		kept = append(kept, left...)
-		errs = append(errs, err)
-		lock.Close()
-	}
-	return kept, errors.Join(errs...)
+// lockDead takes the lock of an instance that has no owner. A forked child that has not yet executed its program may hold a
+// dead owner's lock for a moment, and another process that cleans up after it for longer. errLocked means that the owner lives, errBusy that
+// somebody else held the lock at every try. A folder without a lock, whose maker died early, is removed.
+func lockDead(ctx context.Context, run *os.Root, name string, tries int) (*os.File, error) {
+	return lockLeft(ctx, tries, func() (*os.File, error) { return tryDead(run, name) }, func() bool {
+		rec, err := readRecord(run, folderOf(name), name)
+		return err != nil && !errors.Is(err, fs.ErrNotExist) || rec.ownerLives()
+	})
 }
 
-// lockDead takes the lock of an instance that has no owner. A forked child that has not yet executed its program may hold a
-// dead owner's lock for a moment, and another process that cleans up after it for longer. A folder without a lock, whose maker died early, is removed.
-func lockDead(ctx context.Context, run *os.Root, name string) (*os.File, error) {
-	for tries := 0; ; tries++ {
-		lock, err := tryDead(run, name)
-		if !errors.Is(err, errLocked) || tries == lockTries {
+// errBusy says that a lock stayed with somebody who is not the owner.
+var errBusy = errors.New("another process is cleaning up")
+
+// lockLeft tries for a lock that its owner may have left.
+func lockLeft(ctx context.Context, tries int, try func() (*os.File, error), ownerLives func() bool) (*os.File, error) {
+	for {
+		lock, err := try()
+		if !errors.Is(err, errLocked) || ownerLives() {
 			return lock, err
 		}
-		rec, readErr := readRecord(run, folderOf(name), name)
-		if readErr != nil && !errors.Is(readErr, fs.ErrNotExist) || rec.ownerLives() {
-			return nil, err
+		if tries--; tries <= 0 {
+			return nil, errBusy
 		}
 		select { // without the lock, which whoever makes an instance needs
 		case <-time.After(lockPause):
@@ -278,49 +254,16 @@ func removeBare(run *os.Root, dir string) error {
 	return nil
 }
 
-// How often, and how far apart, to try for a dead owner's lock and for the making lock.
+// How often, and how far apart, to try for a dead owner's lock, for the making lock, and for what a box to reattach needs, which
+// a process may hold that ends other boxes.
 const (
 	lockTries  = 100
 	birthTries = 3 * lockTries
+	takeTries  = 10 * lockTries
 	lockPause  = 20 * time.Millisecond
 )
 
-func reap(ctx context.Context, run *os.Root, name string, keep map[sandbox.ID]bool, end Ender) (kept []string, err error) {
-	dir := folderOf(name)
-	rec, err := readRecord(run, dir, name)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, removeBare(run, dir)
-	}
-	if err != nil {
-		return nil, err
-	}
-	boxes, err := fs.ReadDir(run.FS(), path.Join(dir, boxesDir))
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return nil, err
-	}
-	var errs []error
-	for _, b := range boxes {
-		id, err := sandbox.ParseID(b.Name())
-		if err != nil || !b.IsDir() {
-			continue
-		}
-		box := filepath.Join(run.Name(), instancesDir, name, boxesDir, b.Name())
-		if keep[id] {
-			kept = append(kept, box)
-			continue
-		}
-		errs = append(errs, end(ctx, id, box, rec))
-	}
-	if err := errors.Join(errs...); err != nil || len(kept) > 0 {
-		return kept, err // the record stays for the next process
-	}
-	for _, d := range rec.CgroupDirs {
-		cgroup.RemoveTree(d)
-	}
-	return nil, run.RemoveAll(dir)
-}
-
-// OwnerOf reads the record of the instance that made the box in dir.
+// OwnerOf reads the record of the instance that made the box in dir, wherever it was reattached.
 func OwnerOf(dir string) (Record, error) {
 	folder := filepath.Dir(filepath.Dir(dir))
 	root, err := os.OpenRoot(folder)

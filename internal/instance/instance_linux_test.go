@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 
 	"github.com/glovebox-dev/glovebox/sandbox"
@@ -33,50 +34,90 @@ func box(t *testing.T, in *Instance) (id sandbox.ID, dir string) {
 	return id, dir
 }
 
+// living makes the folder of a living box.
+func living(t *testing.T, in *Instance) (id sandbox.ID, dir string) {
+	t.Helper()
+	id, dir = box(t, in)
+	if err := (Box{Lifetime: sandbox.Lifetime{Living: true}}).Write(dir); err != nil {
+		t.Fatal(err)
+	}
+	return id, dir
+}
+
 func exists(path string) bool {
 	_, err := os.Stat(path)
 	return err == nil
 }
 
-// TestReap: a dead instance's boxes are ended, kept ones are returned, and living instances are left alone.
+// TestReap: a dead instance's boxes are ended, except living ones that live and claimed ones; living instances are left alone. The last box's release
+// removes the instance.
 func TestReap(t *testing.T) {
 	run := filepath.Join(t.TempDir(), "run")
 	dead, alive := open(t, run), open(t, run)
-	ended, endedDir := box(t, dead)
-	kept, keptDir := box(t, dead)
-	_, neighbour := box(t, alive)
+	gone, goneDir := box(t, dead)
+	over, overDir := living(t, dead)
+	lives, livesDir := living(t, dead)
+	claimed, _ := living(t, dead)
+	neighbour, neighbourDir := box(t, alive)
 	if err := dead.Abandon(); err != nil {
 		t.Fatal(err)
 	}
-	var calls []sandbox.ID
-	end := func(_ context.Context, id sandbox.ID, dir string, owner Record) error {
-		for _, dir := range dead.Tree.Dirs() { // a scope of systemd ends with its last process
-			if owner.PID != os.Getpid() || !slices.Contains(owner.CgroupDirs, dir) && (exists(dir) || !strings.HasSuffix(dir, ".scope")) {
-				t.Errorf("the owner is %+v, without %s", owner, dir)
-			}
+	var claims, others Claims
+	dir, err := claims.Claim(t.Context(), run, claimed)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for id, want := range map[sandbox.ID]sandbox.Kind{claimed: sandbox.Exists, neighbour: sandbox.Exists, sandbox.NewID(): sandbox.NotFound} {
+		if _, err := others.Claim(t.Context(), run, id); sandbox.KindOf(err) != want {
+			t.Errorf("got %v, want %s", err, want)
 		}
-		calls = append(calls, id)
-		return os.RemoveAll(dir)
 	}
-	left, err := Reap(context.Background(), run, map[sandbox.ID]bool{kept: true}, end)
-	if err != nil || len(left) != 1 || left[0] != keptDir || len(calls) != 1 || calls[0] != ended {
-		t.Errorf("kept %v, ended %v: %v", left, calls, err)
+	var calls []sandbox.ID
+	r := Reaper{
+		Lives: func(_ context.Context, id sandbox.ID, _ Record) (bool, error) { return id == lives, nil },
+		End: func(_ context.Context, id sandbox.ID, dir string, owner Record) error {
+			for _, dir := range dead.Tree.Dirs() { // a scope of systemd ends with its last process
+				if owner.PID != os.Getpid() || !slices.Contains(owner.CgroupDirs, dir) && (exists(dir) || !strings.HasSuffix(dir, ".scope")) {
+					t.Errorf("the owner is %+v, without %s", owner, dir)
+				}
+			}
+			calls = append(calls, id)
+			return os.RemoveAll(dir)
+		}}
+	want := []sandbox.ID{gone, over}
+	slices.Sort(want)
+	for range 2 {
+		if err := r.Reap(t.Context(), run); err != nil || !slices.Equal(calls, want) {
+			t.Errorf("ended %v: %v", calls, err)
+		}
 	}
-	if owner, err := OwnerOf(keptDir); err != nil || owner.PID != os.Getpid() {
-		t.Errorf("the record of the box that is kept is gone: %+v, %v", owner, err)
-	}
-	if exists(endedDir) || !exists(neighbour) {
+	if exists(goneDir) || exists(overDir) || !exists(livesDir) || !exists(dir) || !exists(neighbourDir) {
 		t.Error("the wrong boxes are left")
 	}
-	if left, err := Reap(context.Background(), run, nil, end); err != nil || len(left) != 0 || exists(dead.Dir) {
-		t.Errorf("the second time: %v, %v", left, err)
+	if owner, err := OwnerOf(dir); err != nil || owner.PID != os.Getpid() {
+		t.Errorf("the record of the boxes that are left is gone: %+v, %v", owner, err)
+	}
+	if err := claims.Close(); err != nil { // as a server ends that leaves its boxes
+		t.Error(err)
+	}
+	for _, id := range []sandbox.ID{claimed, lives} {
+		dir, err := others.Claim(t.Context(), run, id)
+		if err == nil {
+			err = errors.Join(os.RemoveAll(dir), others.Release(t.Context(), dir))
+		}
+		if err != nil {
+			t.Error(err)
+		}
+	}
+	if exists(dead.Dir) {
+		t.Error("the instance is left although its last box was released")
 	}
 	for _, dir := range dead.Tree.Dirs() {
 		if exists(dir) && exists(filepath.Join(dir, "tasks")) { // a scope of systemd holds this process itself
 			t.Errorf("%s is left", dir)
 		}
 	}
-	if err := os.Remove(neighbour); err != nil {
+	if err := os.Remove(neighbourDir); err != nil {
 		t.Error(err)
 	}
 	if err := alive.Close(); err != nil || exists(alive.Dir) {
@@ -84,20 +125,66 @@ func TestReap(t *testing.T) {
 	}
 }
 
-// TestReapFails: a box that cannot be ended keeps its folder and record.
+// TestClaimedByOne: of many that claim a box at once, one gets it, also while others reap.
+func TestClaimedByOne(t *testing.T) {
+	run := filepath.Join(t.TempDir(), "run")
+	dead := open(t, run)
+	id, _ := living(t, dead)
+	if err := dead.Abandon(); err != nil {
+		t.Fatal(err)
+	}
+	r := Reaper{Lives: func(context.Context, sandbox.ID, Record) (bool, error) { return true, nil }}
+	var claims [8]Claims
+	var owners atomic.Int32
+	var all sync.WaitGroup
+	for i := range claims {
+		all.Go(func() {
+			if err := r.Reap(t.Context(), run); err != nil {
+				t.Error(err)
+			}
+			switch dir, err := claims[i].Claim(t.Context(), run, id); {
+			case err == nil:
+				owners.Add(1)
+				if !exists(dir) {
+					t.Errorf("%s is not there", dir)
+				}
+			case sandbox.KindOf(err) != sandbox.Exists:
+				t.Error(err)
+			}
+		})
+	}
+	all.Wait()
+	if n := owners.Load(); n != 1 {
+		t.Errorf("the box has %d owners", n)
+	}
+	for i := range claims {
+		if err := claims[i].Close(); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// TestReapFails: a box that cannot be ended keeps its folder and record, is reported, and blocks no other.
 func TestReapFails(t *testing.T) {
 	run := filepath.Join(t.TempDir(), "run")
 	dead := open(t, run)
 	_, dir := box(t, dead)
+	_, other := box(t, dead)
 	if err := dead.Abandon(); err != nil {
 		t.Fatal(err)
 	}
 	stuck := errors.New("stuck")
-	_, err := Reap(context.Background(), run, nil, func(context.Context, sandbox.ID, string, Record) error { return stuck })
-	if owner, readErr := OwnerOf(dir); !errors.Is(err, stuck) || readErr != nil || owner.PID == 0 {
-		t.Errorf("got %v; the record is %+v, %v", err, owner, readErr)
+	remove := func(_ context.Context, _ sandbox.ID, dir string, _ Record) error { return os.RemoveAll(dir) }
+	err := Reaper{End: func(ctx context.Context, id sandbox.ID, at string, owner Record) error {
+		if at == dir {
+			return stuck
+		}
+		return remove(ctx, id, at, owner)
+	}}.Reap(t.Context(), run)
+	if owner, readErr := OwnerOf(dir); !errors.Is(err, stuck) || readErr != nil || owner.PID == 0 || exists(other) {
+		t.Errorf("got %v; the record is %+v, %v; the other is left: %t", err, owner, readErr, exists(other))
 	}
-	if _, err := Reap(context.Background(), run, nil, func(_ context.Context, _ sandbox.ID, dir string, _ Record) error { return os.RemoveAll(dir) }); err != nil || exists(dead.Dir) {
+	if err := (Reaper{End: remove}).Reap(t.Context(), run); err != nil || exists(dead.Dir) {
 		t.Errorf("the second time: %v", err)
 	}
 }
@@ -120,7 +207,7 @@ func TestHalfMade(t *testing.T) {
 	}
 	defer lock.Close()
 	end := func(context.Context, sandbox.ID, string, Record) error { return errors.New("there is no box") }
-	if _, err := Reap(context.Background(), run, nil, end); err != nil {
+	if err := (Reaper{End: end}).Reap(t.Context(), run); err != nil {
 		t.Error(err)
 	}
 	for name, stays := range map[string]bool{"empty": false, "unlocked": false, "locked": true} {
@@ -155,7 +242,7 @@ func TestCloseWhileOthersReap(t *testing.T) {
 				default:
 				}
 				end := func(context.Context, sandbox.ID, string, Record) error { return nil }
-				if _, err := Reap(context.Background(), run, nil, end); err != nil {
+				if err := (Reaper{End: end}).Reap(context.Background(), run); err != nil {
 					t.Error(err)
 				}
 			}
@@ -173,31 +260,4 @@ func TestCloseWhileOthersReap(t *testing.T) {
 	}
 	close(done)
 	reaping.Wait()
-}
-
-// TestRecoverBesideOneThatStays: a box that cannot be ended blocks no other, and is reported.
-func TestRecoverBesideOneThatStays(t *testing.T) {
-	run := filepath.Join(t.TempDir(), "run")
-	dead := open(t, run)
-	_, stays := box(t, dead)
-	kept, keptDir := box(t, dead)
-	if err := dead.Abandon(); err != nil {
-		t.Fatal(err)
-	}
-	hangs := errors.New("it hangs")
-	var taken []string
-	r := Recovery{Run: run, Keep: []sandbox.ID{kept}, At: func(_ string, err error) error { return err },
-		End: func(context.Context, sandbox.ID, string, Record) error { return hangs },
-		Reattach: func(_ context.Context, dir string) (sandbox.Box, error) {
-			taken = append(taken, dir)
-			return nil, os.RemoveAll(dir)
-		}}
-	boxes, err := Recover(context.Background(), r)
-	if len(boxes) != 1 || !errors.Is(err, hangs) || !slices.Equal(taken, []string{keptDir}) || !exists(stays) {
-		t.Errorf("boxes %v, taken %v, left %v: %v", boxes, taken, exists(stays), err)
-	}
-	r.End = func(_ context.Context, _ sandbox.ID, dir string, _ Record) error { return os.RemoveAll(dir) }
-	if _, err := Recover(context.Background(), r); err != nil || exists(dead.Dir) {
-		t.Errorf("the next time: %v, left %v", err, exists(dead.Dir))
-	}
 }

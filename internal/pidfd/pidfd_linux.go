@@ -24,12 +24,12 @@ type Process struct {
 // Kill kills the process. If it is the init of a pid namespace, all processes there end too.
 func (p *Process) Kill() { _ = unix.PidfdSendSignal(p.FD, unix.SIGKILL, nil, 0) }
 
-// Wait returns once the process is gone. A pid namespace's init ends after all its processes. Only the parent learns how a
-// process ended: for one that is not our child, the results are -1 and 0.
+// Wait returns once the process is gone. A pid namespace's init ends after all its processes. How a process ended that is not
+// our child is unknown on Linux before 6.15 if its parent has been quick to reap it: -1 and 0.
 func (p *Process) Wait() (code, signal int) {
 	if !p.Child {
 		_ = Await(context.Background(), p.FD)
-		return -1, 0
+		return p.exit()
 	}
 	var ws syscall.WaitStatus
 	for {
@@ -38,12 +38,46 @@ func (p *Process) Wait() (code, signal int) {
 		case err == syscall.EINTR:
 		case err != nil:
 			return -1, 0
-		case ws.Signaled():
-			return -1, int(ws.Signal())
 		default:
-			return ws.ExitStatus(), 0
+			return outcome(ws)
 		}
 	}
+}
+
+// exit is how a process ended that is not our child.
+func (p *Process) exit() (code, signal int) {
+	status, isZombie := zombie(p.PID)
+	if isZombie && unix.PidfdSendSignal(p.FD, 0, nil, 0) == nil { // not reaped yet, so the number is still its own
+		return outcome(status)
+	}
+	info := unix.PidfdInfo{Mask: unix.PIDFD_INFO_EXIT}
+	if err := unix.IoctlPidfdInfo(p.FD, &info); err != nil || info.Mask&unix.PIDFD_INFO_EXIT == 0 {
+		return -1, 0
+	}
+	return outcome(syscall.WaitStatus(info.Exit_code))
+}
+
+// zombie returns the status of a process that awaits its parent: fields 3 and 52 of proc_pid_stat(5), counted from the last
+// parenthesis, as the name before it may contain anything.
+func zombie(pid int) (ws syscall.WaitStatus, is bool) {
+	text, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
+	if err != nil {
+		return 0, false
+	}
+	fields := strings.Fields(string(text[strings.LastIndexByte(string(text), ')')+1:]))
+	const state, exitCode = 0, 49
+	if len(fields) <= exitCode || fields[state] != "Z" {
+		return 0, false
+	}
+	n, err := strconv.ParseUint(fields[exitCode], 10, 32)
+	return syscall.WaitStatus(n), err == nil
+}
+
+func outcome(ws syscall.WaitStatus) (code, signal int) {
+	if ws.Signaled() {
+		return -1, int(ws.Signal())
+	}
+	return ws.ExitStatus(), 0
 }
 
 // Close closes the pidfd.

@@ -28,7 +28,8 @@ var contractCases = []testCase{
 	{"create canceled", "a canceled Create leaves nothing behind, whenever it is canceled", testCreateCanceled},
 	{"effective", "every limit has a value or is reported as unlimited; an enforced one names its enforcer", testEffective},
 	{"usage", "counters never run backwards, and unknown ones stay unknown", testUsage},
-	{"recover spares the living", "Recover destroys what has no living owner, and nothing else; it is idempotent", testRecover},
+	{"reap spares the owned", "Reap destroys nothing that has a living owner; it is idempotent", testReap},
+	{"reattach refuses the owned", "a box with a living owner cannot be reattached, nor one that never was", testReattach},
 	{"concurrent", "boxes made at the same time are complete and separate", testConcurrent},
 	{"wait canceled", "Wait and Dial return when their context ends", testWaitCanceled},
 }
@@ -255,19 +256,27 @@ func testUsage(t *testing.T, s *suite) {
 	}
 }
 
-func testRecover(t *testing.T, s *suite) {
+func testReap(t *testing.T, s *suite) {
 	box := s.create(t, spec())
 	for range 2 {
-		boxes, err := s.backend.Recover(within(t), nil)
-		if err != nil || len(boxes) != 0 {
-			t.Errorf("recovered %d boxes, %v", len(boxes), err)
+		if err := s.backend.Reap(within(t)); err != nil {
+			t.Errorf("reap: %v", err)
 		}
 	}
-	if boxes, err := s.backend.Recover(within(t), []sandbox.ID{sandbox.NewID()}); err != nil || len(boxes) != 0 {
-		t.Errorf("recovered %d boxes of an id that never was, %v", len(boxes), err)
+	if out, _ := finish(t, startShell(t, dial(t, box), "echo alive")); out != "alive\n" {
+		t.Errorf("a box with a living owner says %q after Reap", out)
+	}
+}
+
+func testReattach(t *testing.T, s *suite) {
+	box := s.create(t, spec())
+	for id, want := range map[sandbox.ID]sandbox.Kind{box.ID(): sandbox.Exists, sandbox.NewID(): sandbox.NotFound} {
+		if got, err := s.backend.Reattach(within(t), id); got != nil || sandbox.KindOf(err) != want {
+			t.Errorf("got %v, %v; want the error %s", got, err, want)
+		}
 	}
 	if out, _ := finish(t, startShell(t, dial(t, box), "echo alive")); out != "alive\n" {
-		t.Errorf("a box with a living owner says %q after Recover", out)
+		t.Errorf("it says %q afterwards", out)
 	}
 }
 

@@ -127,8 +127,18 @@ func (f *Fake) Create(ctx context.Context, spec sandbox.Spec) (sandbox.Box, erro
 	return b, nil
 }
 
-// Recover finds nothing: a fake box cannot outlive its process, and this process's boxes have their owner.
-func (f *Fake) Recover(context.Context, []sandbox.ID) ([]sandbox.Box, error) { return nil, nil }
+// Reap finds nothing: a fake box cannot outlive its process, and this process's boxes have their owner.
+func (f *Fake) Reap(context.Context) error { return nil }
+
+// Reattach finds nothing that could be reattached.
+func (f *Fake) Reattach(_ context.Context, id sandbox.ID) (sandbox.Box, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.boxes[id] != nil {
+		return nil, &sandbox.Error{Kind: sandbox.Exists, Op: "fake: reattach", Msg: "this process owns it"}
+	}
+	return nil, &sandbox.Error{Kind: sandbox.NotFound, Op: "fake: reattach", Msg: "a fake sandbox ends with its process"}
+}
 
 // Close ends no box.
 func (f *Fake) Close() error { return nil }

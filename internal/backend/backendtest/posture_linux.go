@@ -314,16 +314,16 @@ func (r *postures) reattached(t *testing.T) []string {
 		t.Fatalf("%q, %v", out, err)
 	}
 	die()
-	boxes, err := next.Recover(within(t), []sandbox.ID{spec.ID})
-	if err != nil || len(boxes) != 1 {
-		t.Fatalf("took back %v, %v", boxes, err)
+	box, err := next.Reattach(within(t), spec.ID)
+	if err != nil {
+		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		if err := boxes[0].Close(); err != nil {
+		if err := box.Close(); err != nil {
 			t.Error(err)
 		}
 	})
-	return r.execute(t, e, boxes[0])
+	return r.execute(t, e, box)
 }
 
 // execute starts in an existing box what the engine would start.

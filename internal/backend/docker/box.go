@@ -16,13 +16,16 @@ import (
 	"github.com/glovebox-dev/glovebox/sandbox"
 )
 
-var _ sandbox.Box = (*Box)(nil)
+var (
+	_ sandbox.Box      = (*Box)(nil)
+	_ sandbox.Promoter = (*Box)(nil)
+)
 
 // Box is one sandbox: a container.
 type Box struct {
 	backend   *Backend
 	to        *connection
-	in        *instance.Instance
+	in        *instance.Instance // that made it; nil for a reattached box
 	id        sandbox.ID
 	key       [32]byte
 	dir       string
@@ -236,7 +239,7 @@ func (box *Box) close() error {
 	default:
 		box.finish(nil)
 	}
-	return errors.Join(os.RemoveAll(box.dir))
+	return errors.Join(os.RemoveAll(box.dir), box.backend.claims.Release(ctx, box.dir))
 }
 
 // hangUp closes the box's connections.

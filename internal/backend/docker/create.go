@@ -14,7 +14,6 @@ import (
 	"github.com/moby/moby/client"
 
 	guestclient "github.com/glovebox-dev/glovebox/internal/guest/client"
-	"github.com/glovebox-dev/glovebox/internal/instance"
 	"github.com/glovebox-dev/glovebox/internal/undo"
 	"github.com/glovebox-dev/glovebox/sandbox"
 )
@@ -61,7 +60,7 @@ func (b *Backend) Create(ctx context.Context, spec sandbox.Spec) (_ sandbox.Box,
 		return nil, err
 	}
 	if spec.Lifetime.Living {
-		err = instance.Box{Key: box.key[:], Effective: box.effective, Began: box.began}.Write(box.dir)
+		err = box.record(spec.Lifetime)
 	}
 	if err := b.fail(failRecord, err); err != nil {
 		return nil, err

@@ -76,6 +76,7 @@ type Options struct {
 type Backend struct {
 	options Options
 	engine  *engine
+	claims  instance.Claims // reattached boxes
 
 	mu sync.Mutex // guards in
 	in *instance.Instance
@@ -148,7 +149,7 @@ func (b *Backend) at(step string, err error) error {
 	return &sandbox.Error{Kind: sandbox.Unavailable, Op: b.options.Name + ": " + step, Err: err}
 }
 
-// Close releases this process's instance. It ends no box.
+// Close releases this process's instance and what it reattached. It ends no living box.
 func (b *Backend) Close() error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -157,5 +158,5 @@ func (b *Backend) Close() error {
 		err = b.in.Close()
 		b.in = nil
 	}
-	return errors.Join(err, b.engine.close())
+	return errors.Join(err, b.claims.Close(), b.engine.close())
 }

@@ -145,14 +145,14 @@ func abandon(t *testing.T, b *Backend) {
 	t.Cleanup(func() { b.in = nil }) // before the backend is closed
 }
 
-// TestRecover abandons an instance as kill -9 would, and lets another clean up after it. A living neighbour is left alone.
-func TestRecover(t *testing.T) {
+// TestReap abandons an instance as kill -9 would, and lets another clean up after it. A living neighbour is left alone.
+func TestReap(t *testing.T) {
 	each(t, func(t *testing.T, o Options) {
 		dead, alive, next := open(t, o), open(t, o), open(t, o)
 		orphan, neighbour := create(t, dead, spec()), create(t, alive, spec())
 		abandon(t, dead)
 		for range 2 {
-			if _, err := next.Recover(within(t), nil); err != nil {
+			if err := next.Reap(within(t)); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -197,27 +197,36 @@ func TestReattach(t *testing.T) {
 			t.Run(name, func(t *testing.T) {
 				o := o
 				o.Bridge, o.RunDir = bridge, filepath.Join(t.TempDir(), "run")
-				dead, next := open(t, o), open(t, o)
+				dead, other, next := open(t, o), open(t, o), open(t, o)
 				s := spec()
 				s.Lifetime.Living = true
 				box := create(t, dead, s)
 				run(t, box, "echo kept > /workspace/file")
 				abandon(t, dead)
-				boxes, err := next.Recover(within(t), []sandbox.ID{s.ID})
-				if err != nil || len(boxes) != 1 || boxes[0].ID() != s.ID {
-					t.Fatalf("got %v, %v", boxes, err)
+				if err := other.Reap(within(t)); err != nil {
+					t.Error(err)
 				}
-				if out := run(t, boxes[0], "cat /workspace/file"); out != "kept\n" {
+				again, err := next.Reattach(within(t), s.ID)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if _, err := other.Reattach(within(t), s.ID); sandbox.KindOf(err) != sandbox.Exists {
+					t.Errorf("a second owner: %v", err)
+				}
+				if out := run(t, again, "cat /workspace/file"); out != "kept\n" {
 					t.Errorf("it holds %q", out)
 				}
-				if u, err := boxes[0].Usage(within(t)); err != nil || u.MemoryNow <= 0 {
+				if u, err := again.Usage(within(t)); err != nil || u.MemoryNow <= 0 {
 					t.Errorf("got %+v, %v", u, err)
 				}
-				if err := boxes[0].Close(); err != nil {
+				if err := again.Close(); err != nil {
 					t.Error(err)
 				}
 				if l := left(t, next, s.ID); len(l) > 0 {
 					t.Errorf("left behind: %v", l)
+				}
+				if _, err := other.Reattach(within(t), s.ID); sandbox.KindOf(err) != sandbox.NotFound {
+					t.Errorf("after its end: %v", err)
 				}
 			})
 		}
@@ -414,8 +423,8 @@ func TestProbeOfNothing(t *testing.T) {
 		if sandbox.KindOf(err) != sandbox.Unavailable || !strings.Contains(sandbox.FixOf(err), "start") {
 			t.Errorf("%s: %v", name, err)
 		}
-		if _, err := b.Recover(context.Background(), nil); err != nil {
-			t.Errorf("%s: recover without earlier instances: %v", name, err)
+		if err := b.Reap(context.Background()); err != nil {
+			t.Errorf("%s: reap without earlier instances: %v", name, err)
 		}
 		if err := b.Close(); err != nil {
 			t.Error(err)

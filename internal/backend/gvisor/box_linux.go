@@ -21,7 +21,7 @@ type Box struct {
 	*hostbox.Box
 	backend *Backend
 	spec    sandbox.Spec
-	saving  sync.Mutex // held by Checkpoint: one at a time
+	saving  sync.Mutex // held by Checkpoint and Promote: one at a time
 }
 
 // watch waits for runsc's end, and ends what a killed runsc may have left.

@@ -27,14 +27,14 @@ var _ sandbox.Checkpointer = (*Box)(nil)
 // Checkpoint saves the sandbox into dir. Only a living sandbox can be saved: saving cuts connections, and a one-shot sandbox
 // ends with its connection.
 func (box *Box) Checkpoint(ctx context.Context, dir string) error {
+	box.saving.Lock()
+	defer box.saving.Unlock()
 	if !box.spec.Lifetime.Living {
 		return &sandbox.Error{Kind: sandbox.Unsupported, Op: "gvisor: checkpoint", Msg: "a one-shot sandbox cannot be saved", Fix: "create a living sandbox"}
 	}
 	if box.backend.caller.UID != 0 {
 		return &sandbox.Error{Kind: sandbox.Unsupported, Op: "gvisor: checkpoint", Msg: "only root can save a sandbox", Fix: "run glovebox as root"}
 	}
-	box.saving.Lock()
-	defer box.saving.Unlock()
 	image, err := nolink.Open(dir, unix.O_DIRECTORY, 0)
 	if err != nil {
 		return &sandbox.Error{Kind: sandbox.Invalid, Op: "gvisor: checkpoint", Err: err}
@@ -131,6 +131,9 @@ func (box *Box) release() error {
 
 func (box *Box) holdFile() string { return filepath.Join(box.Dir, socketFolder, guest.HoldFile) }
 
+// verbSave is runsc's.
+const verbSave = "checkpoint"
+
 // save writes the image while the sandbox pauses. Pages are not compressed: that costs more time than the disk space is
 // worth.
 func (box *Box) save(ctx context.Context, image *os.File) error {
@@ -140,7 +143,7 @@ func (box *Box) save(ctx context.Context, image *os.File) error {
 	}
 	defer os.Remove(words.Name())
 	defer words.Close()
-	order, err := box.backend.runscOrder(words, append((&staging{}).runscArgv(), "checkpoint", "--leave-running", "--compression=none", imagePath, string(box.Sandbox)))
+	order, err := box.backend.runscOrder(words, append((&staging{}).runscArgv(), verbSave, "--leave-running", "--compression=none", imagePath, string(box.Sandbox)))
 	if err != nil {
 		return err
 	}

@@ -86,7 +86,7 @@ func (b *Backend) build(ctx context.Context, spec sandbox.Spec, from *checkpoint
 	box.Policy = b.effective(&spec, in.Tree)
 	box.Began = time.Now()
 	if spec.Lifetime.Living {
-		err = instance.Box{Key: box.Key[:], Spec: &spec, Effective: box.Policy, CgroupDirs: in.Tree.Dirs(), Began: box.Began}.Write(box.Dir)
+		err = box.Record(spec.Lifetime, &spec)
 	}
 	if err := b.fail(failRecord, err); err != nil {
 		return nil, err

@@ -15,6 +15,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/glovebox-dev/glovebox/internal/hostbox"
 	"github.com/glovebox-dev/glovebox/internal/hostid"
 	"github.com/glovebox-dev/glovebox/internal/instance"
 	"github.com/glovebox-dev/glovebox/sandbox"
@@ -56,6 +57,7 @@ type Backend struct {
 	null    *os.File
 	stderr  *os.File
 	caller  hostid.Caller
+	claims  instance.Claims // reattached boxes
 
 	mu        sync.Mutex // guards these
 	in        *instance.Instance
@@ -180,13 +182,15 @@ func at(step string, err error) error {
 	return &sandbox.Error{Kind: sandbox.Unavailable, Op: "gvisor: " + step, Err: err}
 }
 
-// Recover destroys what instances without an owner left, and reattaches the boxes to keep.
-func (b *Backend) Recover(ctx context.Context, keep []sandbox.ID) ([]sandbox.Box, error) {
-	return instance.Recover(ctx, instance.Recovery{Run: b.options.RunDir, Keep: keep, End: reapBox, At: at,
-		Reattach: func(ctx context.Context, dir string) (sandbox.Box, error) { return b.reattach(ctx, dir) }})
+// Reap destroys what instances without an owner left, except living boxes.
+func (b *Backend) Reap(ctx context.Context) error {
+	if err := (instance.Reaper{Lives: hostbox.Finder(mainOf).Lives, End: reapBox}).Reap(ctx, b.options.RunDir); err != nil {
+		return at("reap", err)
+	}
+	return nil
 }
 
-// Close releases this process's instance. It ends no box.
+// Close releases this process's instance and what it reattached. It ends no living box.
 func (b *Backend) Close() error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -195,5 +199,5 @@ func (b *Backend) Close() error {
 		err = b.in.Close()
 		b.in = nil
 	}
-	return errors.Join(err, b.closeRunsc(), b.null.Close())
+	return errors.Join(err, b.claims.Close(), b.closeRunsc(), b.null.Close())
 }

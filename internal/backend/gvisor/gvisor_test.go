@@ -166,14 +166,14 @@ func abandon(t *testing.T, b *Backend) {
 	t.Cleanup(func() { b.in = nil }) // before the backend is closed
 }
 
-// TestRecover abandons an instance as kill -9 would, and lets another clean up after it. A living neighbour is left alone.
-func TestRecover(t *testing.T) {
+// TestReap abandons an instance as kill -9 would, and lets another clean up after it. A living neighbour is left alone.
+func TestReap(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "run")
 	dead, alive, next := openIn(t, dir, ""), openIn(t, dir, ""), openIn(t, dir, "")
 	orphan, neighbour := create(t, dead, spec()), create(t, alive, spec())
 	abandon(t, dead)
 	for range 2 {
-		if _, err := next.Recover(context.Background(), nil); err != nil {
+		if err := next.Reap(context.Background()); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -185,34 +185,49 @@ func TestRecover(t *testing.T) {
 	}
 }
 
-// TestReattach abandons a living box as a dead server would; the next one reattaches it, content included.
+// TestRestart kills servers of living boxes.
+func TestRestart(t *testing.T) {
+	whole(t) // or it is skipped
+	backendtest.Restart(t, backendtest.Restarted{Open: func(t *testing.T, run string) sandbox.Backend {
+		b, err := New(Options{Guest: guestProgram(t), Runsc: backendtest.Runsc, RunDir: run, HostIDs: filepath.Join(filepath.Dir(run), hostid.File), Stderr: os.Stderr})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return b
+	}})
+}
+
+// TestReattach abandons a living box as a dead server would. The next one's has the whole root, can be saved, and is counted, even after the first box
+// of the dead server that shared the root has been closed.
 func TestReattach(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "run")
-	dead, next := openIn(t, dir, ""), openIn(t, dir, "")
-	s := spec()
-	s.Lifetime.Living = true
+	dead, other, next := openIn(t, dir, ""), openIn(t, dir, ""), openIn(t, dir, "")
+	s, first := livingSpec(), livingSpec()
 	run(t, create(t, dead, s), "echo kept > /workspace/file")
+	create(t, dead, first)
 	abandon(t, dead)
-	boxes, err := next.Recover(context.Background(), []sandbox.ID{s.ID})
-	if err != nil || len(boxes) != 1 || boxes[0].ID() != s.ID {
-		t.Fatalf("got %v, %v", boxes, err)
+	if box, err := other.Reattach(context.Background(), first.ID); err != nil {
+		t.Fatal(err)
+	} else if err := box.Close(); err != nil {
+		t.Error(err)
 	}
-	if _, err := next.Recover(context.Background(), nil); err != nil { // which removes what is left of the dead one
+	box, err := next.Reattach(context.Background(), s.ID)
+	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := os.Stat(dead.in.Dir); !errors.Is(err, fs.ErrNotExist) {
-		t.Errorf("the folder of the dead server is there yet: %v", err)
+	if err := next.Reap(context.Background()); err != nil {
+		t.Fatal(err)
 	}
-	if out := run(t, boxes[0], "cat /workspace/file"); out != "kept\n" {
+	if out := run(t, box, "cat /workspace/file"); out != "kept\n" {
 		t.Errorf("it holds %q", out)
 	}
-	if out := run(t, boxes[0], "ls /run /opt /srv; grep -c . /etc/passwd; ls -d /etc/alternatives"); !strings.HasSuffix(out, "3\n/etc/alternatives\n") {
+	if out := run(t, box, "ls /run /opt /srv; grep -c . /etc/passwd; ls -d /etc/alternatives"); !strings.HasSuffix(out, "3\n/etc/alternatives\n") {
 		t.Errorf("of its root there is %q", out)
 	}
 	image := t.TempDir()
 	if testing.Short() {
 		t.Log("make check: it is saved and made again as well")
-	} else if err := checkpointInto(boxes[0].(*Box), image); err != nil {
+	} else if err := checkpointInto(box.(*Box), image); err != nil {
 		t.Errorf("save it: %v", err)
 	} else if twin, err := next.Restore(context.Background(), image, livingSpec()); err != nil {
 		t.Errorf("make it again: %v", err)
@@ -221,14 +236,17 @@ func TestReattach(t *testing.T) {
 	} else if err := twin.Close(); err != nil {
 		t.Error(err)
 	}
-	if u, err := boxes[0].Usage(context.Background()); err != nil || u.MemoryNow <= 0 && next.in.Tree.Enforcer(cgroup.Memory) != "" {
+	if u, err := box.Usage(context.Background()); err != nil || u.MemoryNow <= 0 && dead.in.Tree.Enforcer(cgroup.Memory) != "" {
 		t.Errorf("got %+v, %v", u, err)
 	}
-	if err := boxes[0].Close(); err != nil {
+	if err := box.Close(); err != nil {
 		t.Error(err)
 	}
-	if l := left(next, s.ID); len(l) > 0 {
+	if l := left(dead, s.ID); len(l) > 0 {
 		t.Errorf("left behind: %v", l)
+	}
+	if _, err := os.Stat(dead.in.Dir); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("the folder of the dead server is there yet: %v", err)
 	}
 }
 
@@ -261,14 +279,14 @@ func TestReattachImitated(t *testing.T) {
 	own := create(t, dead, s).Process.PID
 	imitate(t, s.ID)
 	abandon(t, dead)
-	boxes, err := next.Recover(context.Background(), []sandbox.ID{s.ID})
-	if err != nil || len(boxes) != 1 {
-		t.Fatalf("got %v, %v", boxes, err)
+	box, err := next.Reattach(context.Background(), s.ID)
+	if err != nil {
+		t.Fatal(err)
 	}
-	if got := boxes[0].(*Box).Process.PID; got != own {
+	if got := box.(*Box).Process.PID; got != own {
 		t.Errorf("process %d was taken for the box's, which is %d", got, own)
 	}
-	if err := boxes[0].Close(); err != nil {
+	if err := box.Close(); err != nil {
 		t.Error(err)
 	}
 }
@@ -281,7 +299,6 @@ func TestImitated(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "run")
 	dead, next := openIn(t, dir, ""), openIn(t, dir, "")
 	s := spec()
-	s.Lifetime.Living = true
 	box := create(t, dead, s)
 	var imitators []int
 	for _, name := range []string{runscName, "runsc-sandbox"} {
@@ -316,7 +333,7 @@ func TestImitated(t *testing.T) {
 		t.Errorf("the box has the processes %v, its own is %d, and %v imitate it", all, box.Process.PID, imitators)
 	}
 	abandon(t, dead)
-	if _, err := next.Recover(context.Background(), nil); err != nil {
+	if err := next.Reap(context.Background()); err != nil {
 		t.Error(err)
 	}
 	if l := left(dead, s.ID); len(l) > 0 {

@@ -2,8 +2,8 @@ package gvisor
 
 import (
 	"context"
+	"errors"
 	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 
@@ -14,23 +14,31 @@ import (
 	"github.com/glovebox-dev/glovebox/sandbox"
 )
 
-// reattach makes a box from the folder that a dead server left. The moved folder is fine for the living sandbox: it knows
-// its folder only through the staging area.
-func (b *Backend) reattach(ctx context.Context, dir string) (*Box, error) {
-	in, err := b.instance()
+var _ sandbox.Promoter = (*Box)(nil)
+
+// Reattach makes a box of a living one that its server left.
+func (b *Backend) Reattach(ctx context.Context, id sandbox.ID) (sandbox.Box, error) {
+	dir, err := b.claims.Claim(ctx, b.options.RunDir, id)
 	if err != nil {
-		return nil, err
+		return nil, at("reattach", err)
 	}
-	if err := b.inheritRoots(in, filepath.Dir(filepath.Dir(dir))); err != nil {
-		return nil, err
+	box, err := b.reattach(dir)
+	if err != nil {
+		return nil, errors.Join(at("reattach", err), b.claims.Release(ctx, dir))
 	}
-	base, rec, err := hostbox.Reattach(ctx, Name, in, dir, processesOf)
+	return box, nil
+}
+
+// reattach makes a box from its folder.
+func (b *Backend) reattach(dir string) (*Box, error) {
+	base, rec, err := hostbox.Reattach(Name, dir, &b.claims, mainOf)
 	if err != nil {
 		return nil, err
 	}
 	box := &Box{Box: base, backend: b}
 	if rec.Spec != nil {
 		box.spec = *rec.Spec
+		box.spec.Lifetime = rec.Lifetime
 	}
 	if err := box.release(); err != nil { // the server may have died during a checkpoint
 		base.Process.Close()
@@ -38,6 +46,19 @@ func (b *Backend) reattach(ctx context.Context, dir string) (*Box, error) {
 	}
 	box.watch()
 	return box, nil
+}
+
+// Promote makes the box living.
+func (box *Box) Promote(_ context.Context, lifetime sandbox.Lifetime) error {
+	box.saving.Lock()
+	defer box.saving.Unlock()
+	spec := box.spec
+	spec.Lifetime = lifetime
+	if err := box.Box.Promote(lifetime, &spec); err != nil {
+		return err
+	}
+	box.spec = spec
+	return nil
 }
 
 // reapBox ends one box of a dead owner.
@@ -50,15 +71,21 @@ func reapBox(ctx context.Context, _ sandbox.ID, dir string, owner instance.Recor
 // read a box's name and give such arguments to a process, so the process's owner is checked: we enter the first one's mount
 // namespace.
 func processesOf(id sandbox.ID) []int {
-	ours := pidfd.Find(func(argv []string) bool { return argv[0] == runscName && argv[len(argv)-1] == string(id) })
 	theirs := pidfd.Find(func(argv []string) bool {
 		return strings.HasPrefix(argv[0], "runsc-") && slices.ContainsFunc(argv, func(word string) bool { return strings.Contains(word, string(id)) })
 	})
-	ours = slices.DeleteFunc(ours, func(pid int) bool { return !pidfd.IsOfUser(pid, isSelf) || !isAmongUs(pid) })
 	theirs = slices.DeleteFunc(theirs, func(pid int) bool {
 		return !pidfd.IsOfUser(pid, func(uid uint32) bool { return isSelf(uid) || hostid.IsGuest(uid) })
 	})
-	return append(ours, theirs...)
+	return append(mainOf(id), theirs...)
+}
+
+// mainOf finds the process of a box that we started; its end ends the others. One that saves the box is not it.
+func mainOf(id sandbox.ID) []int {
+	ours := pidfd.Find(func(argv []string) bool {
+		return argv[0] == runscName && argv[len(argv)-1] == string(id) && !slices.Contains(argv, verbSave)
+	})
+	return slices.DeleteFunc(ours, func(pid int) bool { return !pidfd.IsOfUser(pid, isSelf) || !isAmongUs(pid) })
 }
 
 func isSelf(uid uint32) bool { return uid == uint32(os.Geteuid()) }

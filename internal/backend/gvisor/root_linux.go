@@ -77,28 +77,6 @@ func (b *Backend) shared(in *instance.Instance, folder string) (*root, error) {
 	return r, r.err
 }
 
-// inheritRoots takes over a dead instance's roots before any of its boxes: living boxes use them, and removing a mount point
-// unmounts it in their namespaces. rename(2) of the folder above does not. They are removed with the instance's folder.
-func (b *Backend) inheritRoots(in *instance.Instance, dead string) error {
-	left, err := os.ReadDir(dead)
-	if err != nil {
-		return err
-	}
-	for _, entry := range left {
-		if !strings.HasPrefix(entry.Name(), rootPrefix) {
-			continue
-		}
-		b.mu.Lock()
-		b.rootsMade++
-		to := filepath.Join(in.Dir, rootPrefix+strconv.Itoa(b.rootsMade))
-		b.mu.Unlock()
-		if err := os.Rename(filepath.Join(dead, entry.Name()), to); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
 // rootPrefix begins the names of the roots in their instance's folder; a number follows.
 const rootPrefix = "root-"
 

@@ -4,7 +4,6 @@ import (
 	"context"
 	"net"
 	"sync"
-	"time"
 
 	"github.com/glovebox-dev/glovebox/internal/guest/confine"
 	"github.com/glovebox-dev/glovebox/internal/hostbox"
@@ -29,7 +28,7 @@ type entry struct {
 
 // start takes over a ready guest.
 func (box *Box) start(g *spawned) {
-	box.Process, box.Lifeline, box.Began = g.process, g.setup, time.Now()
+	box.Process, box.Lifeline = g.process, g.setup
 	box.Entry = &box.entry // released soon after the box ends: a fork cannot enter any more
 	box.Watch()
 	box.backend.hoards.watch(box)

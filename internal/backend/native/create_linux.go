@@ -85,9 +85,9 @@ func (b *Backend) create(ctx context.Context, spec sandbox.Spec, t *template) (_
 	if b.forkable(&spec) {
 		box.walls = p.walls()
 	}
-	box.Policy = b.effective(&spec, in.Tree, hostUID)
+	box.Policy, box.Began = b.effective(&spec, in.Tree, hostUID), time.Now()
 	if spec.Lifetime.Living {
-		err = instance.Box{Key: box.Key[:], Effective: box.Policy, CgroupDirs: in.Tree.Dirs(), Began: time.Now()}.Write(box.Dir)
+		err = box.Record(spec.Lifetime, nil)
 	}
 	if err := b.fail(failRecord, err); err != nil {
 		return nil, at(failRecord, err)

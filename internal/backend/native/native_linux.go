@@ -16,6 +16,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/glovebox-dev/glovebox/internal/guest/confine"
+	"github.com/glovebox-dev/glovebox/internal/hostbox"
 	"github.com/glovebox-dev/glovebox/internal/hostid"
 	"github.com/glovebox-dev/glovebox/internal/instance"
 	"github.com/glovebox-dev/glovebox/internal/rootfs"
@@ -62,6 +63,7 @@ type Backend struct {
 
 	opening sync.Mutex // guards instance
 	in      *instance.Instance
+	claims  instance.Claims // reattached boxes
 
 	templates templates
 	zygotes   zygotes
@@ -145,10 +147,12 @@ func (b *Backend) fail(step string, err error) error {
 	return err
 }
 
-// Recover destroys what instances without an owner left, and reattaches the boxes to keep.
-func (b *Backend) Recover(ctx context.Context, keep []sandbox.ID) ([]sandbox.Box, error) {
-	return instance.Recover(ctx, instance.Recovery{Run: b.options.RunDir, Keep: keep, End: reapBox, At: at,
-		Reattach: func(ctx context.Context, dir string) (sandbox.Box, error) { return b.reattach(ctx, dir) }})
+// Reap destroys what instances without an owner left, except living boxes.
+func (b *Backend) Reap(ctx context.Context) error {
+	if err := (instance.Reaper{Lives: hostbox.Finder(guestsOf).Lives, End: reapBox}).Reap(ctx, b.options.RunDir); err != nil {
+		return at("reap", err)
+	}
+	return nil
 }
 
 // note reports to the operator something that costs time but no isolation.
@@ -156,7 +160,7 @@ func (b *Backend) note(what string, err error) {
 	_, _ = b.guestErr.WriteString("native: " + what + ": " + err.Error() + "\n")
 }
 
-// Close releases this process's instance, and ends the zygote and the template. It ends no box.
+// Close releases this process's instance and what it reattached, and ends the zygote and the template. It ends no living box.
 func (b *Backend) Close() error {
 	b.zygotes.close()
 	b.templates.close()
@@ -168,7 +172,7 @@ func (b *Backend) Close() error {
 		err = b.in.Close()
 		b.in = nil
 	}
-	return errors.Join(err, b.null.Close(), b.program.Close())
+	return errors.Join(err, b.claims.Close(), b.null.Close(), b.program.Close())
 }
 
 // listen makes the guest's socket. Its path may exceed the 107 bytes of a unix address, so it is named through a descriptor

@@ -2,29 +2,37 @@ package native
 
 import (
 	"context"
+	"errors"
 
 	"github.com/glovebox-dev/glovebox/internal/hostbox"
 	"github.com/glovebox-dev/glovebox/internal/instance"
 	"github.com/glovebox-dev/glovebox/sandbox"
 )
 
+var _ sandbox.Promoter = (*Box)(nil)
+
 // socketFile is the guest's socket in a box's folder.
 const socketFile = "s"
 
-// reattach makes a box from the folder that a dead server left.
-func (b *Backend) reattach(ctx context.Context, dir string) (*Box, error) {
-	in, err := b.instance()
+// Reattach makes a box of a living one that its server left.
+func (b *Backend) Reattach(ctx context.Context, id sandbox.ID) (sandbox.Box, error) {
+	dir, err := b.claims.Claim(ctx, b.options.RunDir, id)
 	if err != nil {
-		return nil, err
+		return nil, at("reattach", err)
 	}
-	base, _, err := hostbox.Reattach(ctx, Name, in, dir, guestsOf)
+	base, _, err := hostbox.Reattach(Name, dir, &b.claims, guestsOf)
 	if err != nil {
-		return nil, err
+		return nil, errors.Join(at("reattach", err), b.claims.Release(ctx, dir))
 	}
 	base.Watch()
-	box := &Box{Box: base}
+	box := &Box{Box: base, backend: b}
 	b.hoards.watch(box)
 	return box, nil
+}
+
+// Promote makes the box living.
+func (box *Box) Promote(_ context.Context, lifetime sandbox.Lifetime) error {
+	return box.Box.Promote(lifetime, nil)
 }
 
 // reapBox ends one box of a dead owner.

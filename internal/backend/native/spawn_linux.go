@@ -55,10 +55,13 @@ func (b *Backend) spawn(spec *sandbox.Spec, box *Box, m ids, listener *os.File, 
 	if box.IDs != nil {
 		slotFD = box.IDs.FD()
 	}
-	null := int(b.null.Fd())
+	null, stderr := int(b.null.Fd()), int(b.guestErr.Fd())
+	if spec.Lifetime.Living {
+		stderr = null // who reads this process's output to its end must not wait for the sandbox's
+	}
 	g, err := b.start(&fork.Order{
 		Argv:       []string{guestName, string(spec.ID)},
-		Files:      []int{null, null, int(b.guestErr.Fd()), null, int(listener.Fd()), slotFD},
+		Files:      []int{null, null, stderr, null, int(listener.Fd()), slotFD},
 		Namespaces: namespaces,
 		Mounts:     t.mounts(),
 		As:         b.spawnAs(spec, m),

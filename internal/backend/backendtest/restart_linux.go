@@ -1,0 +1,228 @@
+package backendtest
+
+import (
+	"encoding/json"
+	"errors"
+	"io"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"testing"
+
+	"github.com/glovebox-dev/glovebox/sandbox"
+)
+
+// Restarted is a backend whose servers can be killed: their boxes have host processes that outlive them.
+type Restarted struct {
+	Open   func(t *testing.T, run string) sandbox.Backend // a new backend over a run folder
+	Accept []string                                       // what this host cannot enforce
+}
+
+// envServer makes the test program a server, as this JSON says.
+const envServer = "GLOVEBOX_TEST_SERVER"
+
+// life is one server's: what it makes, promotes and reattaches.
+type life struct {
+	Run      string
+	Create   []sandbox.Spec
+	Promote  sandbox.ID
+	Reattach []sandbox.ID
+}
+
+// lease ends a living box that a failed test leaves.
+const lease = 2 * stepTimeout
+
+// inside leaves a file and a process in a box.
+const inside = `echo kept > file; echo $$ > pid; exec sleep 1000`
+
+// Restart kills servers with living boxes by SIGKILL. Another process's Reap spares the boxes; one process at a time owns each; they keep their files
+// and processes; and closing them leaves nothing. The test that calls it is also the server.
+func Restart(t *testing.T, r Restarted) {
+	if order := os.Getenv(envServer); order != "" {
+		r.serve(t, order)
+		return
+	}
+	dir, err := os.MkdirTemp("", "gbr") // t.TempDir's names are too long for a socket
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	run := filepath.Join(dir, "run")
+	kept, oneShot, promoted, ended := spec(), spec(), spec(), spec()
+	all := []sandbox.ID{kept.ID, oneShot.ID, promoted.ID, ended.ID}
+	for _, s := range []*sandbox.Spec{&kept, &oneShot, &promoted, &ended} {
+		s.AllowUnenforced, s.Lifetime = r.Accept, sandbox.Lifetime{Living: s != &oneShot && s != &promoted, Lease: lease}
+	}
+	kill := launch(t, life{Run: run, Create: []sandbox.Spec{kept, oneShot, promoted, ended}, Promote: promoted.ID})
+	first, second := r.Open(t, run), r.Open(t, run)
+	refused(t, first, kept.ID, sandbox.Exists)
+	kill()
+	for _, b := range []sandbox.Backend{second, second, first} {
+		if err := b.Reap(within(t)); err != nil {
+			t.Error(err)
+		}
+	}
+	for _, id := range []sandbox.ID{oneShot.ID, promoted.ID} { // nobody gave the latter a lease, so it ended with its server
+		refused(t, first, id, sandbox.NotFound)
+	}
+
+	launch(t, life{Run: run, Reattach: []sandbox.ID{kept.ID}})() // an owner that dies too
+	box := reattach(t, first, kept.ID)
+	over := reattach(t, first, ended.ID)
+	if err := dial(t, over).Shutdown(within(t)); err != nil {
+		t.Fatal(err)
+	}
+	switch end, err := over.Wait(within(t)); {
+	case err != nil || end.Cause == sandbox.EndClosed:
+		t.Errorf("it ended as %+v, %v", end, err)
+	case end.Cause != sandbox.EndGuest:
+		t.Logf("how the guest ended is unknown before Linux 6.15: %+v", end)
+	}
+	if err := second.Reap(within(t)); err != nil {
+		t.Error(err)
+	}
+	refused(t, second, ended.ID, sandbox.Exists)
+	if u, err := over.Usage(within(t)); err != nil || u.Wall <= 0 {
+		t.Errorf("after the end the usage is %s, %v", describe(u), err)
+	}
+	refused(t, second, kept.ID, sandbox.Exists)
+	still(t, box)
+
+	if err := first.Close(); err != nil { // without closing the boxes
+		t.Error(err)
+	}
+	refused(t, second, ended.ID, sandbox.NotFound)
+	again := reattach(t, second, kept.ID)
+	if !reflect.DeepEqual(again.Effective(), box.Effective()) || again.GuestKey() != box.GuestKey() {
+		t.Errorf("it is %+v and was %+v", again.Effective(), box.Effective())
+	}
+	still(t, again)
+	if err := errors.Join(again.Close(), second.Reap(within(t)), second.Close()); err != nil {
+		t.Error(err)
+	}
+	leavesNothing(t, run, all)
+}
+
+// serve is the server's half.
+func (r Restarted) serve(t *testing.T, order string) {
+	var l life
+	if err := json.Unmarshal([]byte(order), &l); err != nil {
+		t.Fatal(err)
+	}
+	b := r.Open(t, l.Run)
+	for _, spec := range l.Create {
+		box, err := b.Create(within(t), spec)
+		if err != nil {
+			t.Fatal(err)
+		}
+		startShell(t, dial(t, box), inside)
+		if p, is := box.(sandbox.Promoter); is && spec.ID == l.Promote {
+			if err := p.Promote(within(t), sandbox.Lifetime{Living: true, Lease: lease}); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	for _, id := range l.Reattach {
+		reattach(t, b, id)
+	}
+	_, _ = os.NewFile(3, "ready").Write([]byte{1})
+	_, _ = io.Copy(io.Discard, os.Stdin) // until it is killed, or the test ends
+	os.Exit(1)
+}
+
+// launch starts a server, waits until it has what it shall have, and returns a function that kills it.
+func launch(t *testing.T, l life) (kill func()) {
+	t.Helper()
+	order, err := json.Marshal(l)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ready, done, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer ready.Close()
+	cmd := exec.Command("/proc/self/exe", "-test.run=^"+t.Name()+"$")
+	cmd.Env, cmd.ExtraFiles = append(os.Environ(), envServer+"="+string(order)), []*os.File{done}
+	var said strings.Builder
+	cmd.Stdout, cmd.Stderr = &said, &said // Wait returns once nobody holds these, a living box least of all
+	_, err = cmd.StdinPipe()
+	if err == nil {
+		err = cmd.Start()
+	}
+	done.Close()
+	if err != nil {
+		t.Fatal(err)
+	}
+	kill = func() {
+		_ = cmd.Process.Kill()
+		_ = cmd.Wait()
+	}
+	t.Cleanup(kill)
+	if n, err := ready.Read(make([]byte, 1)); n != 1 {
+		kill()
+		t.Fatalf("the server: %v\n%s", err, said.String())
+	}
+	return kill
+}
+
+func reattach(t *testing.T, b sandbox.Backend, id sandbox.ID) sandbox.Box {
+	t.Helper()
+	box, err := b.Reattach(within(t), id)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return box
+}
+
+// refused fails the test unless a box cannot be reattached, for this reason.
+func refused(t *testing.T, b sandbox.Backend, id sandbox.ID, want sandbox.Kind) {
+	t.Helper()
+	box, err := b.Reattach(within(t), id)
+	if box != nil || sandbox.KindOf(err) != want {
+		t.Errorf("reattached %v, %v; want the error %s", box, err, want)
+	}
+	t.Logf("%s: %v", want, err)
+}
+
+// still fails the test unless a box has its file and its process.
+func still(t *testing.T, box sandbox.Box) {
+	t.Helper()
+	c := dial(t, box)
+	if out, _ := finish(t, startShell(t, c, "cat file && kill -0 $(cat pid) && echo runs")); out != "kept\nruns\n" {
+		t.Errorf("of its file and its process there is %q", out)
+	}
+}
+
+// leavesNothing looks for folders, control groups and processes of boxes.
+func leavesNothing(t *testing.T, run string, ids []sandbox.ID) {
+	t.Helper()
+	for _, root := range []string{run, "/sys/fs/cgroup"} {
+		_ = filepath.WalkDir(root, func(path string, entry fs.DirEntry, err error) error {
+			for _, id := range ids {
+				if err == nil && strings.HasPrefix(entry.Name(), string(id)) {
+					t.Errorf("%s is left", path)
+				}
+			}
+			if root == run && err == nil && filepath.Base(filepath.Dir(path)) == "instances" {
+				t.Errorf("the instance %s is left", path)
+			}
+			return nil // others come and go
+		})
+	}
+	lines, err := filepath.Glob("/proc/[0-9]*/cmdline")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, file := range lines {
+		text, _ := os.ReadFile(file)
+		for _, id := range ids {
+			if strings.Contains(string(text), string(id)) {
+				t.Errorf("%s is left: %q", file, text)
+			}
+		}
+	}
+}

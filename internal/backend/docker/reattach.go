@@ -1,0 +1,212 @@
+package docker
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/containerd/errdefs"
+	"github.com/moby/moby/api/types/container"
+	"github.com/moby/moby/client"
+
+	"github.com/glovebox-dev/glovebox/internal/instance"
+	"github.com/glovebox-dev/glovebox/sandbox"
+)
+
+// runLabel identifies this host's run folder in labels: an engine may serve several hosts.
+func (o *Options) runLabel() string {
+	dir, err := filepath.Abs(o.RunDir)
+	if err != nil {
+		dir = o.RunDir
+	}
+	host, _ := os.Hostname()
+	sum := sha256.Sum256([]byte(host + "\x00" + machine() + "\x00" + dir))
+	return hex.EncodeToString(sum[:8])
+}
+
+// machine distinguishes hosts with the same name (machine-id(5)); may be "".
+func machine() string {
+	text, _ := os.ReadFile("/etc/machine-id")
+	return string(text)
+}
+
+// Reap destroys what instances without an owner left, except living boxes. Without earlier instances it asks no engine. What is
+// left on an unreachable engine waits until it is back.
+func (b *Backend) Reap(ctx context.Context) error {
+	var gone error // why the engine is unreachable
+	reach := func(ctx context.Context) (*connection, error) {
+		to, err := b.engine.connect(ctx, factsTimeout)
+		if err != nil {
+			gone = err
+		}
+		return to, err
+	}
+	err := instance.Reaper{
+		Lives: func(ctx context.Context, id sandbox.ID, _ instance.Record) (bool, error) {
+			to, err := reach(ctx)
+			if err != nil {
+				return false, err
+			}
+			found, err := to.running(ctx, id)
+			return found != nil, err
+		},
+		End: func(ctx context.Context, id sandbox.ID, dir string, _ instance.Record) error {
+			to, err := reach(ctx)
+			if err != nil {
+				return err
+			}
+			if err := to.remove(ctx, containerName(id)); err != nil {
+				return err
+			}
+			return os.RemoveAll(dir)
+		},
+	}.Reap(ctx, b.options.RunDir)
+	if err == nil || gone != nil {
+		return nil
+	}
+	return b.at("reap", err)
+}
+
+// running returns the state of a sandbox's container; nil if it does not run, or is gone.
+func (to *connection) running(ctx context.Context, id sandbox.ID) (*container.State, error) {
+	var found client.ContainerInspectResult
+	err := to.ask(ctx, "look at container", callTimeout, func(ctx context.Context) (err error) {
+		found, err = to.api.ContainerInspect(ctx, containerName(id), client.ContainerInspectOptions{})
+		return err
+	})
+	switch {
+	case errdefs.IsNotFound(err):
+		return nil, nil
+	case err != nil:
+		return nil, err // an unreachable engine says nothing about the sandbox
+	case found.Container.State == nil || !found.Container.State.Running:
+		return nil, nil
+	}
+	return found.Container.State, nil
+}
+
+// Reattach makes a box of a living one that its server left.
+func (b *Backend) Reattach(ctx context.Context, id sandbox.ID) (sandbox.Box, error) {
+	dir, err := b.claims.Claim(ctx, b.options.RunDir, id)
+	if err != nil {
+		return nil, b.at("reattach", err)
+	}
+	box, err := b.reattach(ctx, id, dir)
+	if err != nil {
+		return nil, errors.Join(b.at("reattach", err), b.claims.Release(ctx, dir))
+	}
+	return box, nil
+}
+
+// reattach makes a box from its folder.
+func (b *Backend) reattach(ctx context.Context, id sandbox.ID, dir string) (*Box, error) {
+	none := func(msg string) error {
+		return &sandbox.Error{Kind: sandbox.NotFound, Op: b.Name() + ": reattach " + string(id), Msg: msg}
+	}
+	rec, err := instance.ReadBox(dir)
+	if errors.Is(err, fs.ErrNotExist) || err == nil && (!rec.Lifetime.Living || len(rec.Key) != len(Box{}.key)) {
+		err = none(instance.NotLiving)
+	}
+	if err != nil {
+		return nil, err
+	}
+	to, err := b.engine.connect(ctx, callTimeout)
+	if err != nil {
+		return nil, err
+	}
+	state, err := to.running(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	if state == nil {
+		return nil, none(rec.Over())
+	}
+	box := &Box{backend: b, to: to, id: id, dir: dir, effective: rec.Effective, began: rec.Began,
+		counters: countersOf(to, state.Pid), watched: make(chan struct{}), ended: make(chan struct{})}
+	copy(box.key[:], rec.Key)
+	box.begin()
+	return box, nil
+}
+
+// record writes what another process needs to reattach the box; then the box is living.
+func (box *Box) record(lifetime sandbox.Lifetime) error {
+	return instance.Box{Key: box.key[:], Lifetime: lifetime, Effective: box.effective, Began: box.began}.Write(box.dir)
+}
+
+// Promote makes the box living. The lifeline stays: the guest ends with it until it has a lease.
+func (box *Box) Promote(_ context.Context, lifetime sandbox.Lifetime) error {
+	if !lifetime.Living {
+		return &sandbox.Error{Kind: sandbox.Invalid, Op: box.backend.Name() + ": promote", Msg: "the lifetime is that of a one-shot sandbox"}
+	}
+	box.mu.Lock() // so that Close does not begin meanwhile
+	defer box.mu.Unlock()
+	over := box.closing
+	select {
+	case <-box.ended:
+		over = true
+	default:
+	}
+	if over {
+		return &sandbox.Error{Kind: sandbox.NotFound, Op: box.backend.Name() + ": promote", Msg: "the sandbox has ended"}
+	}
+	return box.backend.fail(failRecord, box.record(lifetime))
+}
+
+// sweep removes containers of this run folder whose instance is gone, as after a reboot.
+func (b *Backend) sweep(ctx context.Context, to *connection) error {
+	var found client.ContainerListResult
+	err := to.ask(ctx, "list containers", callTimeout, func(ctx context.Context) (err error) {
+		found, err = to.api.ContainerList(ctx, client.ContainerListOptions{All: true, Filters: client.Filters{}.Add("label", labelRun+"="+b.options.runLabel())})
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	var errs []error
+	for _, c := range found.Items {
+		id, err := sandbox.ParseID(c.Labels[labelSandbox])
+		if err != nil { // a container that only filled the guest's volume
+			if time.Since(time.Unix(c.Created, 0)) > startTimeout {
+				errs = append(errs, to.remove(ctx, c.ID))
+			}
+			continue
+		}
+		// The box's folder is made before the container.
+		folders, err := filepath.Glob(filepath.Join(b.options.RunDir, "instances", "*", "boxes", string(id)))
+		if err == nil && len(folders) == 0 {
+			err = to.remove(ctx, containerName(id))
+		}
+		errs = append(errs, err)
+	}
+	return errors.Join(errs...)
+}
+
+// removalPoll is how often to look for a container that somebody else removes.
+const removalPoll = 20 * time.Millisecond
+
+// awaitRemoval waits until a container is gone, or nobody removes it any more.
+func (to *connection) awaitRemoval(ctx context.Context, name string) error {
+	for end := time.Now().Add(startTimeout); time.Now().Before(end); {
+		err := to.ask(ctx, "await removal", callTimeout, func(ctx context.Context) error {
+			_, err := to.api.ContainerInspect(ctx, name, client.ContainerInspectOptions{})
+			return err
+		})
+		if err != nil {
+			if errdefs.IsNotFound(err) {
+				return nil
+			}
+			return err
+		}
+		select {
+		case <-time.After(removalPoll):
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+	return to.hangs("remove container", startTimeout)
+}

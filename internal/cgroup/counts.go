@@ -1,0 +1,7 @@
+package cgroup
+
+// Counts are counters that the kernel never resets. On v1 a group may have had other sandboxes before.
+type Counts struct {
+	OOMKills int64 `json:"oom_kills,omitempty"`
+	Refused  int64 `json:"refused,omitempty"`
+}
