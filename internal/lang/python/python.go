@@ -31,6 +31,7 @@ var Language = sandbox.Language{
 	Diagnose:   Diagnose,
 	Zygote:     warm,
 	Missing:    sandbox.Missing{Fix: "install the package python3 on this host", Image: "python:3.12-slim"},
+	Driver:     contexts,
 	Probe:      "print(6*7)\n",
 	Inventory:  inventory,
 }

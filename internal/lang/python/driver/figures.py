@@ -1,0 +1,2 @@
+def show_figures(*args, **options):
+    pass
