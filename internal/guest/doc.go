@@ -98,7 +98,8 @@
 // Each piece of the channel says how much the process had written to stdout and stderr when the guest read the piece's last byte
 // (Output.BeforeStdout, BeforeStderr): what was read plus what lay in the pipes. So a host that reads a report knows which output came before
 // it, although that may still be on its way. The marks are kept with the bytes and are the same after another Attach, except that one piece
-// may then cover more reports, with the mark of the last. A mark is never too low.
+// may then cover more reports, with the mark of the last. A mark is never too low. A host that awaits the output below a mark stops at Exited:
+// nothing comes after that.
 //
 // # Adopt
 //

@@ -214,7 +214,7 @@ func TestNoChannel(t *testing.T) {
 func TestInterruptReachesOneGroup(t *testing.T) {
 	c := guesttest.Start(t, 0).Client(t)
 	other := start(t, c, channel("read n <&3; exit 7"))
-	// The trap is an async child's parent's: a shell starts async children with SIGINT ignored, so this one is not async.
+	// The child is not started with &: a shell would have it ignore SIGINT.
 	p := start(t, c, channel(`trap 'exit 5' INT; sh -c 'trap "echo child >&4; exit" INT; echo ready >&4; while :; do sleep 0.01; done'`))
 	var got strings.Builder
 	e, err := p.Stream(limit(t), func(o guest.Output) error {

@@ -22,7 +22,7 @@ type Process struct {
 	call *call
 	step uint64 // acknowledge that often; 0: whenever there is nothing else to do
 
-	channel bool // it has one, as far as is known
+	channel bool // pieces of the channel are accepted
 
 	mu          sync.Mutex   // guards taken
 	taken       guest.Attach // up to where output was taken
@@ -91,8 +91,9 @@ func (p *Process) Offsets() guest.Attach {
 func (p *Process) Close() { p.call.close() }
 
 // Stream passes output to take, in order within each stream, until the exit record comes. The data is valid during the call
-// only. Output may come after a piece of the channel whose marks lie behind it; a hostile guest sends any marks. An error of take is returned, and that piece counts as not taken. With ack the guest may forget what was taken;
-// without it, a process blocks once the guest's buffer is full. Stream is called once.
+// only. A piece of the channel may come before the output that its marks cover, and a hostile guest sends any marks. An error
+// of take is returned, and that piece counts as not taken. With ack the guest may forget what was taken; without it, a process
+// blocks once the guest's buffer is full. Stream is called once.
 func (p *Process) Stream(ctx context.Context, take func(guest.Output) error, ack bool) (guest.Exited, error) {
 	k := p.call
 	k.op = "guest: output"

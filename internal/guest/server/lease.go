@@ -29,18 +29,18 @@ func (s *Server) renew(c *call) error {
 	if err := c.parse(&m); err != nil {
 		return err
 	}
-	if m.For > 0 && !s.promote() {
+	if !s.renewLease(m.For) {
 		return &guest.Failed{Kind: sandbox.Unavailable, Op: "lease", Msg: "the guest is ending"}
 	}
-	s.setLease(m.For)
 	return c.answer(&guest.Done{})
 }
 
-// promote makes a one-shot guest a living one: only its lease ends it. It is false where the guest is ending already.
-func (s *Server) promote() bool {
+// renewLease sets the lease; one that is not for ever makes a one-shot guest a living one. It is false where the guest is ending already.
+func (s *Server) renewLease(d time.Duration) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.living = s.living || s.end == ""
+	s.living = s.living || d > 0
+	s.setLeaseLocked(d)
 	return s.end == ""
 }
 
@@ -48,6 +48,11 @@ func (s *Server) promote() bool {
 func (s *Server) setLease(d time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.setLeaseLocked(d)
+}
+
+// setLeaseLocked is setLease with mu held.
+func (s *Server) setLeaseLocked(d time.Duration) {
 	if s.lease != nil {
 		s.lease.Stop()
 		s.lease = nil
@@ -70,16 +75,12 @@ func (s *Server) leaseOver(n uint64) {
 
 // takeLifeline serves a connection that is a lifeline, in place of the lease that waits for it. A living guest keeps its lease.
 func (s *Server) takeLifeline(line io.Reader) {
-	if !s.isLiving() {
-		s.setLease(0)
-	}
-	s.watchLifeline(line)
-}
-
-func (s *Server) isLiving() bool {
 	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.living
+	if !s.living {
+		s.setLeaseLocked(0)
+	}
+	s.mu.Unlock()
+	s.watchLifeline(line)
 }
 
 // watchLifeline ends the guest when the host closes the other end, unless it is a living one by then.
