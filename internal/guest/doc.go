@@ -113,6 +113,7 @@
 // open; when it reads end-of-file, the guest ends. So a sandbox never outlives the last host that wants it. A guest in a container
 // that a runtime made is spawned without one: a connection with PurposeLifeline takes its place, and ends the lease until then.
 //
-// A Lease with a time makes a one-shot guest a living one: the end of its lifeline then means nothing, and only the lease ends it. A Lease of
-// zero gives up a lease, where there is one, and leaves the lifeline as it is. After Reborn the guest is a living one if that gave it a lease.
+// A Lease with a time makes a one-shot guest a living one: the end of its lifeline then means nothing, and only the lease ends it.
+// A Lease of zero gives up a lease, where there is one, and leaves the lifeline as it is. After Reborn the guest is a living one if
+// that gave it a lease.
 package guest

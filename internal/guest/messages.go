@@ -248,8 +248,8 @@ type Wait struct{ ID string }
 // KillAll ends every process in the sandbox but the guest.
 type KillAll struct{}
 
-// Lease gives the sandbox that much longer to live from now. Zero is for ever: the lease is given up. Any other makes a one-shot guest a living
-// one: from then on the end of its lifeline does not end it.
+// Lease gives the sandbox that much longer to live from now. Zero is for ever: the lease is given up. Any other makes a one-shot
+// guest a living one: from then on the end of its lifeline does not end it.
 type Lease struct{ For time.Duration }
 
 // Reborn makes a restored guest another one: it takes the new key and identity, mixes Entropy into the kernel's, forgets the

@@ -12,8 +12,8 @@ import (
 // testChannel has a program print each request, then report it: what was printed before a report lies below its mark.
 func testChannel(t *testing.T, s *suite) {
 	c := dial(t, s.create(t, spec()))
-	p, err := c.Start(within(t), guest.Start{ID: string(sandbox.NewID()), Env: sandbox.DefaultEnv, Dir: "/", User: sandbox.DefaultUser, Channel: true,
-		Argv: []string{"bash", "-c", "exec bash -c 'while read n <&3; do echo $n; echo $n >&4; done'"}})
+	p, err := c.Start(within(t), guest.Start{ID: string(sandbox.NewID()), Env: sandbox.DefaultEnv, Dir: "/", User: sandbox.DefaultUser,
+		Channel: true, Argv: []string{"bash", "-c", "exec bash -c 'while read n <&3; do echo $n; echo $n >&4; done'"}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -40,7 +40,8 @@ func testChannel(t *testing.T, s *suite) {
 		}
 		return nil
 	}, true)
-	if err != nil || got.String() != lines.String() || exited.Code != 0 || exited.Stdout != exited.Channel || exited.Channel != uint64(lines.Len()) {
+	if err != nil || got.String() != lines.String() || exited.Code != 0 || exited.Stdout != exited.Channel ||
+		exited.Channel != uint64(lines.Len()) {
 		t.Errorf("%d bytes of reports, %+v, %v", got.Len(), exited, err)
 	}
 }

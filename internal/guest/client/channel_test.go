@@ -49,7 +49,7 @@ func (r *report) take(o guest.Output) error {
 	}
 	if last := o.Data[len(o.Data)-1]; last == '\n' && r.lines <= rounds &&
 		(int(o.BeforeStdout) < r.want[0] || int(o.BeforeStderr) < r.want[1]) {
-		r.t.Fatalf("report %d is marked %d and %d; %d and %d were printed before it", r.lines, o.BeforeStdout, o.BeforeStderr, r.want[0], r.want[1])
+		r.t.Fatalf("report %d is marked %d and %d; %v were printed before it", r.lines, o.BeforeStdout, o.BeforeStderr, r.want)
 	}
 	if o.BeforeStdout < r.before[0] || o.BeforeStderr < r.before[1] {
 		r.t.Fatalf("marks %d and %d after %v", o.BeforeStdout, o.BeforeStderr, r.before)
@@ -185,7 +185,8 @@ func TestChannelEnds(t *testing.T) {
 			got[o.Stream].Write(o.Data)
 			return nil
 		}, true)
-		if err != nil || got[1].String() != "after\n" || got[3].String() != "report\n" || e.Incomplete != incomplete || e.Channel != 7 || e.Code != 0 {
+		if err != nil || got[1].String() != "after\n" || got[3].String() != "report\n" || e.Incomplete != incomplete || e.Channel != 7 ||
+			e.Code != 0 {
 			t.Errorf("%q: %q, %q, %+v, %v", script, &got[1], &got[3], e, err)
 		}
 	}
