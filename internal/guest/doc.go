@@ -46,7 +46,7 @@
 //	Hello       Welcome                        who the guest is, what it can do
 //	Start       Started, Output*, Exited       starts a process; with Follow, its output and end come on the same stream
 //	Attach      Output*, Exited                output from the given offsets, and the end
-//	Input       Accepted                       bytes for stdin or the channel, at an offset, so that a repeat after a lost answer does no harm
+//	Input       Accepted                       bytes for stdin or the channel, at an offset, so that a repeat does no harm
 //	Ack         Done                           output before the given offsets, or the exit record, may be forgotten
 //	Signal      Done                           to the process, its group, or all processes of its execution
 //	Resize      Done                           of a terminal
@@ -96,10 +96,10 @@
 // closes them or makes them close-on-exec.
 //
 // Each piece of the channel says how much the process had written to stdout and stderr when the guest read the piece's last byte
-// (Output.BeforeStdout, BeforeStderr): what was read plus what lay in the pipes. So a host that reads a report knows which output came before
-// it, although that may still be on its way. The marks are kept with the bytes and are the same after another Attach, except that one piece
-// may then cover more reports, with the mark of the last. A mark is never too low. A host that awaits the output below a mark stops at Exited:
-// nothing comes after that.
+// (Output.BeforeStdout, BeforeStderr): what was read plus what lay in the pipes. So a host that reads a report knows which output
+// came before it, although that may still be on its way. The marks are kept with the bytes and are the same after another Attach,
+// except that one piece may then cover more reports, with the mark of the last. A mark is never too low. A host that awaits the
+// output below a mark stops at Exited: nothing comes after that.
 //
 // # Adopt
 //

@@ -178,7 +178,8 @@ type Exited struct {
 	Tasks       uint32 // where TimedOut: processes and threads of the sandbox when the deadline had passed
 }
 
-// Input hands bytes to stdin, or to descriptor 3 of a process with a channel. Offset counts all bytes handed over before; bytes before what was already taken are skipped.
+// Input hands bytes to stdin, or to descriptor 3 of a process with a channel. Offset counts all bytes handed over before; bytes
+// before what was already taken are skipped.
 type Input struct {
 	ID     string
 	Offset uint64
