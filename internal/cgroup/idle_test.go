@@ -116,6 +116,11 @@ func TestUsedAgain(t *testing.T) {
 	if u := second.Usage(); u.OOMKills < 1 || u.CPU <= 0 {
 		t.Errorf("the second has used %+v, the first %+v", u, before)
 	}
+	found := Find(tree.Dirs(), "second") // by another process
+	found.Since(second.Before())
+	if u, want := found.Usage(), second.Usage(); u.OOMKills != want.OOMKills || u.Refused != want.Refused || found.OOMKills() != want.OOMKills {
+		t.Errorf("another process finds %+v, want %+v", u, want)
+	}
 	if u := first.Usage(); u != (Usage{CPU: -1, MemoryNow: -1, MemoryPeak: -1, OOMKills: -1, Pids: -1, Refused: -1}) || len(first.Processes()) != 0 {
 		t.Errorf("the first is told of the second: %+v", u)
 	}

@@ -36,7 +36,7 @@ type life struct {
 const lease = 2 * stepTimeout
 
 // inside leaves a file and a process in a box.
-const inside = `echo kept > file; echo $$ > pid; exec sleep 1000`
+const inside = `echo kept > file; setsid sleep 1000 < /dev/null > /dev/null 2>&1 & echo $! > pid; echo done`
 
 // Restart kills servers with living boxes by SIGKILL. Another process's Reap spares the boxes; one process at a time owns each; they keep their files
 // and processes; and closing them leaves nothing. The test that calls it is also the server.
@@ -51,10 +51,11 @@ func Restart(t *testing.T, r Restarted) {
 	}
 	t.Cleanup(func() { os.RemoveAll(dir) })
 	run := filepath.Join(dir, "run")
-	kept, oneShot, promoted, ended := spec(), spec(), spec(), spec()
-	all := []sandbox.ID{kept.ID, oneShot.ID, promoted.ID, ended.ID}
-	for _, s := range []*sandbox.Spec{&kept, &oneShot, &promoted, &ended} {
-		s.AllowUnenforced, s.Lifetime = r.Accept, sandbox.Lifetime{Living: s != &oneShot && s != &promoted, Lease: lease}
+	kept, ended, made, oneShot, promoted, lifted := spec(), spec(), spec(), spec(), spec(), spec()
+	var all []sandbox.ID
+	for i, s := range []*sandbox.Spec{&kept, &ended, &made, &oneShot, &promoted, &lifted} {
+		s.AllowUnenforced, s.Lifetime = r.Accept, sandbox.Lifetime{Living: i < 3, Lease: lease}
+		all = append(all, s.ID)
 	}
 	kill := launch(t, life{Run: run, Create: []sandbox.Spec{kept, oneShot, promoted, ended}, Promote: promoted.ID})
 	first, second := r.Open(t, run), r.Open(t, run)
@@ -91,10 +92,23 @@ func Restart(t *testing.T, r Restarted) {
 	refused(t, second, kept.ID, sandbox.Exists)
 	still(t, box)
 
+	for _, s := range []sandbox.Spec{made, lifted} {
+		r.make(t, first, s, s.ID == lifted.ID)
+	}
 	if err := first.Close(); err != nil { // without closing the boxes
 		t.Error(err)
 	}
+	if err := second.Reap(within(t)); err != nil {
+		t.Error(err)
+	}
 	refused(t, second, ended.ID, sandbox.NotFound)
+	for _, id := range []sandbox.ID{made.ID, lifted.ID} {
+		box := reattach(t, second, id)
+		still(t, box)
+		if err := box.Close(); err != nil {
+			t.Error(err)
+		}
+	}
 	again := reattach(t, second, kept.ID)
 	if !reflect.DeepEqual(again.Effective(), box.Effective()) || again.GuestKey() != box.GuestKey() {
 		t.Errorf("it is %+v and was %+v", again.Effective(), box.Effective())
@@ -114,16 +128,7 @@ func (r Restarted) serve(t *testing.T, order string) {
 	}
 	b := r.Open(t, l.Run)
 	for _, spec := range l.Create {
-		box, err := b.Create(within(t), spec)
-		if err != nil {
-			t.Fatal(err)
-		}
-		startShell(t, dial(t, box), inside)
-		if p, is := box.(sandbox.Promoter); is && spec.ID == l.Promote {
-			if err := p.Promote(within(t), sandbox.Lifetime{Living: true, Lease: lease}); err != nil {
-				t.Fatal(err)
-			}
-		}
+		r.make(t, b, spec, spec.ID == l.Promote)
 	}
 	for _, id := range l.Reattach {
 		reattach(t, b, id)
@@ -131,6 +136,24 @@ func (r Restarted) serve(t *testing.T, order string) {
 	_, _ = os.NewFile(3, "ready").Write([]byte{1})
 	_, _ = io.Copy(io.Discard, os.Stdin) // until it is killed, or the test ends
 	os.Exit(1)
+}
+
+// make makes a box with a file and a process. Its connection stays open.
+func (r Restarted) make(t *testing.T, b sandbox.Backend, spec sandbox.Spec, promote bool) {
+	t.Helper()
+	box, err := b.Create(within(t), spec)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if out, _ := finish(t, startShell(t, dial(t, box), inside)); out != "done\n" {
+		t.Fatalf("it says %q", out)
+	}
+	if !promote {
+		return
+	}
+	if err := box.(sandbox.Promoter).Promote(within(t), sandbox.Lifetime{Living: true, Lease: lease}); err != nil {
+		t.Fatal(err)
+	}
 }
 
 // launch starts a server, waits until it has what it shall have, and returns a function that kills it.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"net"
 	"sync"
+	"sync/atomic"
 
 	"github.com/glovebox-dev/glovebox/internal/guest/confine"
 	"github.com/glovebox-dev/glovebox/internal/hostbox"
@@ -18,6 +19,7 @@ type Box struct {
 	backend *Backend
 	walls   *confine.Plan // how a zygote's fork confines itself here; nil if none may enter
 	entry   entry         // lock of Fork
+	living  atomic.Bool
 }
 
 // entry is held by Fork, so that its resources are not released meanwhile: the next sandbox could reuse the control group.

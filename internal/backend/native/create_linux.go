@@ -92,6 +92,7 @@ func (b *Backend) create(ctx context.Context, spec sandbox.Spec, t *template) (_
 	if err := b.fail(failRecord, err); err != nil {
 		return nil, at(failRecord, err)
 	}
+	box.living.Store(spec.Lifetime.Living)
 	box.start(g)
 	return box, nil
 }

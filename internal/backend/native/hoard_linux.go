@@ -29,6 +29,7 @@ const (
 
 	mostSockets = 8192 // of TCP and of UDP each, both ends of a connection among them; those that wait for their time (TIME_WAIT) apart
 	mostKills   = 100
+	killsWindow = time.Minute // in which the kills of a living sandbox count: it may have many executions
 
 	// Where a socket's queue of errors can hold copies of what was sent (kernelFacts.keepsCopies): TCP sockets, of which each may hold
 	// 256 KiB then, and bytes in all queues of UDP.
@@ -44,7 +45,7 @@ type hoards struct {
 	copies bool // kernelFacts.keepsCopies
 
 	mu    sync.Mutex // guards all below
-	boxes map[*Box]bool
+	boxes map[*Box]*kills
 	stop  chan struct{} // nil where nobody looks
 }
 
@@ -54,10 +55,24 @@ func (h *hoards) watch(box *Box) {
 	defer h.mu.Unlock()
 	if h.stop == nil {
 		stop := make(chan struct{})
-		h.boxes, h.stop = map[*Box]bool{}, stop
+		h.boxes, h.stop = map[*Box]*kills{}, stop
 		h.looking.Go(func() { h.look(stop) })
 	}
-	h.boxes[box] = true
+	h.boxes[box] = &kills{}
+}
+
+// kills are those of a sandbox when its window began. Only look uses them.
+type kills struct {
+	from  int64
+	began time.Time
+}
+
+// tooMany judges the total of kills since the sandbox began. All those of a one-shot sandbox are of its one execution.
+func (k *kills) tooMany(total int64, living bool, now time.Time) bool {
+	if living && now.Sub(k.began) >= killsWindow {
+		k.from, k.began = total, now
+	}
+	return total-k.from > mostKills
 }
 
 // close stops watching when no more boxes are made. Whoever reattaches the living ones watches them.
@@ -116,10 +131,20 @@ func (h *hoards) punish(boxes []*Box) {
 		killBelow(box.Process.PID)
 	}
 	for _, box := range boxes {
-		if guest := box.Process.PID; box.OOMKills() > mostKills || h.hasSockets(guest) {
+		guest := box.Process.PID
+		if h.killsOf(box).tooMany(box.OOMKills(), box.living.Load(), time.Now()) || h.hasSockets(guest) {
 			killBelow(guest)
 		}
 	}
+}
+
+func (h *hoards) killsOf(box *Box) *kills {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if k := h.boxes[box]; k != nil {
+		return k
+	}
+	return &kills{} // it is watched no more
 }
 
 // hasSockets says whether a sandbox has too many sockets, or too much in their queues.

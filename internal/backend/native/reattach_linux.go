@@ -26,13 +26,21 @@ func (b *Backend) Reattach(ctx context.Context, id sandbox.ID) (sandbox.Box, err
 	}
 	base.Watch()
 	box := &Box{Box: base, backend: b}
+	box.living.Store(true)
 	b.hoards.watch(box)
 	return box, nil
 }
 
-// Promote makes the box living.
+// Promote makes the box living. No fork may enter it any more: code may wait there (forkable).
 func (box *Box) Promote(_ context.Context, lifetime sandbox.Lifetime) error {
-	return box.Box.Promote(lifetime, nil)
+	box.entry.Lock()
+	defer box.entry.Unlock()
+	if err := box.Box.Promote(lifetime, nil); err != nil {
+		return err
+	}
+	box.entry.used = true
+	box.living.Store(true)
+	return nil
 }
 
 // reapBox ends one box of a dead owner.

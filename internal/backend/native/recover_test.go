@@ -2,12 +2,15 @@ package native
 
 import (
 	"context"
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/glovebox-dev/glovebox/internal/backend/backendtest"
+	"github.com/glovebox-dev/glovebox/internal/cgroup"
 	"github.com/glovebox-dev/glovebox/internal/instance"
 	"github.com/glovebox-dev/glovebox/sandbox"
 )
@@ -113,6 +116,83 @@ func TestUnrecorded(t *testing.T) {
 	}
 	if err := next.Close(); err != nil {
 		t.Error(err)
+	}
+}
+
+// TestCountsOverRestarts: kills for want of memory are a running total of this sandbox, whoever owns it, and whichever sandbox had its control
+// group before.
+func TestCountsOverRestarts(t *testing.T) {
+	runDir := filepath.Join(t.TempDir(), "run")
+	var backends [3]*Backend
+	for i := range backends {
+		var err error
+		if backends[i], err = New(Options{Guest: guestProgram, RunDir: runDir}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	runOut := func(box sandbox.Box) { run(t, box, "/usr/bin/tail", "/dev/zero") }
+	total := func(box sandbox.Box, want int64) {
+		t.Helper()
+		if u, err := box.Usage(context.Background()); err != nil || u.OOMKills != want || box.(*Box).OOMKills() != want {
+			t.Errorf("%d and %d kills, want %d; %v", u.OOMKills, box.(*Box).OOMKills(), want, err)
+		}
+	}
+	s := spec()
+	before, err := backends[0].Create(context.Background(), s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if backends[0].in.Tree.Enforcer(cgroup.Memory) == "" {
+		backendtest.Skip(t, "limits", "nothing enforces a limit of memory")
+	}
+	runOut(before)
+	total(before, 1)
+	if err := before.Close(); err != nil { // its group is used again on v1
+		t.Fatal(err)
+	}
+	s.ID, s.Lifetime.Living = sandbox.NewID(), true
+	box, err := backends[0].Create(context.Background(), s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	abandon(t, backends[0])
+	for i, b := range backends[1:] {
+		if box, err = b.Reattach(context.Background(), s.ID); err != nil {
+			t.Fatal(err)
+		}
+		total(box, int64(i))
+		runOut(box)
+		total(box, int64(i)+1)
+		if i == 0 {
+			err = b.Close()
+		} else {
+			err = errors.Join(box.Close(), b.Close())
+		}
+		if err != nil {
+			t.Error(err)
+		}
+	}
+	if u, err := box.Usage(context.Background()); err != nil || u.OOMKills != 2 {
+		t.Errorf("after the end %d kills, %v", u.OOMKills, err)
+	}
+}
+
+// TestKillsOfLiving: kills of earlier executions do not count against a living sandbox for ever.
+func TestKillsOfLiving(t *testing.T) {
+	began := time.Now()
+	var living, oneShot kills
+	for _, c := range []struct {
+		total        int64
+		after        time.Duration
+		many, always bool
+	}{{0, 0, false, false}, {mostKills, time.Second, false, false}, {mostKills + 1, 2 * time.Second, true, true},
+		{mostKills + 1, killsWindow, false, true}, {2*mostKills + 1, killsWindow + time.Second, false, true}, {2*mostKills + 2, killsWindow + 2*time.Second, true, true}} {
+		if many := living.tooMany(c.total, true, began.Add(c.after)); many != c.many {
+			t.Errorf("living, %d after %v: %t", c.total, c.after, many)
+		}
+		if many := oneShot.tooMany(c.total, false, began.Add(c.after)); many != c.always {
+			t.Errorf("one-shot, %d after %v: %t", c.total, c.after, many)
+		}
 	}
 }
 
