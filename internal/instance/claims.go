@@ -53,7 +53,8 @@ func (c *Claims) Claim(ctx context.Context, run string, id sandbox.ID) (dir stri
 	if _, err = root.Lstat(inside); err == nil {
 		err = writeOwner(file)
 	} else {
-		err = errors.Join(explainLock(id, err), root.Remove(inside+claimSuffix)) // which this call may have made
+		_ = root.Remove(inside + claimSuffix) // this call may have made it; it goes with the instance at the latest
+		err = explainLock(id, err)
 	}
 	if err != nil {
 		return "", errors.Join(err, file.Close())
@@ -137,7 +138,8 @@ func (c *Claims) Release(ctx context.Context, dir string) error {
 	if _, err := os.Lstat(dir); err == nil {
 		return drop(file)
 	}
-	err := errors.Join(os.Remove(dir+claimSuffix), file.Close())
+	err := file.Close()
+	_ = os.Remove(dir + claimSuffix) // it goes with the instance at the latest
 	maker := filepath.Dir(filepath.Dir(dir))
 	root, openErr := os.OpenRoot(filepath.Dir(filepath.Dir(maker)))
 	if openErr != nil {

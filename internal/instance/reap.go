@@ -99,7 +99,11 @@ func (r Reaper) box(ctx context.Context, run *os.Root, name string, id sandbox.I
 			return err
 		}
 	}
-	return r.End(ctx, id, dir, owner)
+	err = r.End(ctx, id, dir, owner)
+	if err == nil && claim != nil {
+		err = run.Remove(inside + claimSuffix)
+	}
+	return err
 }
 
 // boxFolder is a box's folder relative to the run folder.

@@ -66,9 +66,16 @@ func Restart(t *testing.T, r Restarted) {
 			t.Error(err)
 		}
 	}
-	for _, id := range []sandbox.ID{oneShot.ID, promoted.ID} { // nobody gave the latter a lease, so it ended with its server
-		refused(t, first, id, sandbox.NotFound)
+	refused(t, first, oneShot.ID, sandbox.NotFound)
+	if box, err := first.Reattach(within(t), promoted.ID); err == nil { // nobody gave it a lease, so it ends with its server, if not yet
+		if _, err := box.Wait(within(t)); err != nil {
+			t.Errorf("it outlives its server: %v", err)
+		}
+		if err := box.Close(); err != nil {
+			t.Error(err)
+		}
 	}
+	refused(t, first, promoted.ID, sandbox.NotFound)
 
 	launch(t, life{Run: run, Reattach: []sandbox.ID{kept.ID}})() // an owner that dies too
 	box := reattach(t, first, kept.ID)
