@@ -233,6 +233,17 @@ func TestReattach(t *testing.T) {
 	})
 }
 
+// TestRestart kills servers of living boxes.
+func TestRestart(t *testing.T) {
+	each(t, func(t *testing.T, o Options) {
+		backendtest.Restart(t, backendtest.Restarted{Open: func(_ *testing.T, run string) sandbox.Backend {
+			o := o
+			o.RunDir = run
+			return New(o)
+		}})
+	})
+}
+
 // TestKilledFromElsewhere: killing or removing a container ends its box, and nothing is left.
 func TestKilledFromElsewhere(t *testing.T) {
 	each(t, func(t *testing.T, o Options) {
