@@ -25,6 +25,9 @@ type Claims struct {
 // Claim makes this process the owner of a box that a dead instance left, and returns its folder. Whether the box is living, and
 // lives, is for the caller to see; Release gives it back.
 func (c *Claims) Claim(ctx context.Context, run string, id sandbox.ID) (dir string, err error) {
+	if _, err := sandbox.ParseID(string(id)); err != nil { // it becomes part of a path
+		return "", err
+	}
 	root, err := rundir.Open(run)
 	if errors.Is(err, fs.ErrNotExist) {
 		return "", noBox(id)

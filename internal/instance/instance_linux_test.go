@@ -67,7 +67,8 @@ func TestReap(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for id, want := range map[sandbox.ID]sandbox.Kind{claimed: sandbox.Exists, neighbour: sandbox.Exists, sandbox.NewID(): sandbox.NotFound} {
+	for id, want := range map[sandbox.ID]sandbox.Kind{claimed: sandbox.Exists, neighbour: sandbox.Exists, sandbox.NewID(): sandbox.NotFound,
+		"../boxes/" + lives: sandbox.Invalid} {
 		if _, err := others.Claim(t.Context(), run, id); sandbox.KindOf(err) != want {
 			t.Errorf("got %v, want %s", err, want)
 		}
