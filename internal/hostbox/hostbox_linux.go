@@ -194,7 +194,8 @@ const reapTimeout = 5 * time.Second
 
 // Record writes what another process needs to reattach the box; then the box is living. spec may be nil.
 func (box *Box) Record(lifetime sandbox.Lifetime, spec *sandbox.Spec) error {
-	return instance.Box{Key: box.Key[:], Lifetime: lifetime, Spec: spec, Effective: box.Policy, Began: box.Began, Before: box.Group.Before()}.Write(box.Dir)
+	return instance.Box{Key: box.Key[:], Lifetime: lifetime, Spec: spec, Effective: box.Policy, Began: box.Began,
+		Before: box.Group.Before()}.Write(box.Dir)
 }
 
 // Promote makes the box living. The lifeline stays: the guest ends with it until it has a lease.

@@ -90,7 +90,8 @@ func makerOf(run *os.Root, id sandbox.ID) (name string, err error) {
 }
 
 func noBox(id sandbox.ID) error {
-	return &sandbox.Error{Kind: sandbox.NotFound, Op: "reattach " + string(id), Msg: "there is no such sandbox: it was closed, or the host has restarted"}
+	return &sandbox.Error{Kind: sandbox.NotFound, Op: "reattach " + string(id),
+		Msg: "there is no such sandbox: it was closed, or the host has restarted"}
 }
 
 // explainLock says why a lock that is needed to claim a box cannot be had.

@@ -192,8 +192,8 @@ func (in *Instance) Close() error {
 }
 
 // lockDead takes the lock of an instance that has no owner. A forked child that has not yet executed its program may hold a
-// dead owner's lock for a moment, and another process that cleans up after it for longer. errLocked means that the owner lives, errBusy that
-// somebody else held the lock at every try. A folder without a lock, whose maker died early, is removed.
+// dead owner's lock for a moment, and another process that cleans up after it for longer. errLocked means that the owner lives,
+// errBusy that somebody else held the lock at every try. A folder without a lock, whose maker died early, is removed.
 func lockDead(ctx context.Context, run *os.Root, name string, tries int) (*os.File, error) {
 	return lockLeft(ctx, tries, func() (*os.File, error) { return tryDead(run, name) }, func() bool {
 		rec, err := readRecord(run, folderOf(name), name)

@@ -49,8 +49,8 @@ func exists(path string) bool {
 	return err == nil
 }
 
-// TestReap: a dead instance's boxes are ended, except living ones that live and claimed ones; living instances are left alone. The last box's release
-// removes the instance.
+// TestReap: a dead instance's boxes are ended, except living ones that live and claimed ones; living instances are left alone.
+// The last box's release removes the instance.
 func TestReap(t *testing.T) {
 	run := filepath.Join(t.TempDir(), "run")
 	dead, alive := open(t, run), open(t, run)

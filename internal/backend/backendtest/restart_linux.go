@@ -38,8 +38,8 @@ const lease = 2 * stepTimeout
 // inside leaves a file and a process in a box.
 const inside = `echo kept > file; setsid sleep 1000 < /dev/null > /dev/null 2>&1 & echo $! > pid; echo done`
 
-// Restart kills servers with living boxes by SIGKILL. Another process's Reap spares the boxes; one process at a time owns each; they keep their files
-// and processes; and closing them leaves nothing. The test that calls it is also the server.
+// Restart kills servers with living boxes by SIGKILL. Another process's Reap spares the boxes; one process at a time owns each;
+// they keep their files and processes; and closing them leaves nothing. The test that calls it is also the server.
 func Restart(t *testing.T, r Restarted) {
 	if order := os.Getenv(envServer); order != "" {
 		r.serve(t, order)

@@ -197,8 +197,8 @@ func TestRestart(t *testing.T) {
 	}})
 }
 
-// TestReattach abandons a living box as a dead server would. The next one's has the whole root, can be saved, and is counted, even after the first box
-// of the dead server that shared the root has been closed.
+// TestReattach abandons a living box as a dead server would. The next one's has the whole root, can be saved, and is counted,
+// even after another box of the dead server, which shared the root, has been closed.
 func TestReattach(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "run")
 	dead, other, next := openIn(t, dir, ""), openIn(t, dir, ""), openIn(t, dir, "")

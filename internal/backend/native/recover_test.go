@@ -119,8 +119,8 @@ func TestUnrecorded(t *testing.T) {
 	}
 }
 
-// TestCountsOverRestarts: kills for want of memory are a running total of this sandbox, whoever owns it, and whichever sandbox had its control
-// group before.
+// TestCountsOverRestarts: kills for want of memory are a running total of this sandbox, whoever owns it, and whichever sandbox
+// had its control group before.
 func TestCountsOverRestarts(t *testing.T) {
 	runDir := filepath.Join(t.TempDir(), "run")
 	var backends [3]*Backend
@@ -184,7 +184,8 @@ func TestKillsOfLiving(t *testing.T) {
 		after        time.Duration
 		many, always bool
 	}{{0, 0, false, false}, {mostKills, time.Second, false, false}, {mostKills + 1, 2 * time.Second, true, true},
-		{mostKills + 1, killsWindow, false, true}, {2*mostKills + 1, killsWindow + time.Second, false, true}, {2*mostKills + 2, killsWindow + 2*time.Second, true, true}} {
+		{mostKills + 1, killsWindow, false, true}, {2*mostKills + 1, killsWindow + time.Second, false, true},
+		{2*mostKills + 2, killsWindow + 2*time.Second, true, true}} {
 		if many := living.tooMany(c.total, true, began.Add(c.after)); many != c.many {
 			t.Errorf("living, %d after %v: %t", c.total, c.after, many)
 		}
