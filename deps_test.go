@@ -59,7 +59,7 @@ internal/lang/trace:         sandbox
 internal/lang/python:        sandbox internal/lang/trace
 internal/lang/javascript:    sandbox internal/lang/trace
 internal/lang/bash:          sandbox internal/lang/trace
-internal/lang/langtest:      sandbox | github.com/rogpeppe/go-internal
+internal/lang/langtest:      sandbox internal/driver | github.com/rogpeppe/go-internal
 
 # the protocol between the engine and the interpreter of a context
 internal/driver:
