@@ -165,6 +165,26 @@ func (d *Driver) Interrupt() {
 	}
 }
 
+// WaitInterrupted interrupts the run until it ends, and returns what it did. It repeats the signal, as an interpreter whose handler only
+// takes a note may miss one that comes just before a system call that blocks.
+func (d *Driver) WaitInterrupted() Outcome {
+	d.t.Helper()
+	done, stopped := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(stopped)
+		for {
+			syscall.Kill(-d.cmd.Process.Pid, syscall.SIGINT)
+			select {
+			case <-done:
+				return
+			case <-time.After(500 * time.Millisecond):
+			}
+		}
+	}()
+	defer func() { close(done); <-stopped }()
+	return d.Wait()
+}
+
 // Printed waits until the run has written at least n bytes to stdout. They stay for Wait.
 func (d *Driver) Printed(n int64) {
 	d.t.Helper()

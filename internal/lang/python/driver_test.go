@@ -19,7 +19,7 @@ func TestDriverInterrupt(t *testing.T) {
 		"loop":    "while True: pass",
 		"command": "!sleep 600",
 		"await":   "await asyncio.sleep(600)",
-		"lock":    "threading.Lock().acquire() or (l := threading.Lock()).acquire() and l.acquire()",
+		"lock":    "l = threading.Lock(); l.acquire(); l.acquire()",
 		"handler": "signal.signal(signal.SIGALRM, lambda *a: None); time.sleep(600)",
 		"finally": "try: await asyncio.sleep(600)\nfinally: state += 0",
 	} {
@@ -27,8 +27,7 @@ func TestDriverInterrupt(t *testing.T) {
 			d.Interrupt() // between two runs: nothing
 			d.Start("print('waiting')\n" + wait)
 			d.Printed(1)
-			d.Interrupt()
-			o := d.Wait()
+			o := d.WaitInterrupted()
 			if o.Error == nil || o.Error.Name != "KeyboardInterrupt" || o.Exit != 1 || !strings.Contains(o.Stderr, "KeyboardInterrupt") {
 				t.Errorf("%+v", o)
 			}

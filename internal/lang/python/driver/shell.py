@@ -1,5 +1,7 @@
 # Lines that begin with "!" run in the shell.
 MAX_COMMANDS = 1000  # such lines in one run; each costs a parse
+KILL_SECONDS = 2  # for an interrupted command to end
+MAX_PAUSE = 0.05  # seconds; how late the end of a command may be seen
 SHELL = "__shell__"
 
 
@@ -41,20 +43,43 @@ def statements(tree):
 
 
 def shell(command):
+    import _functools
     import os
+    import time
     flush(sys.stdout)
     flush(sys.stderr)
-    NAMESPACE["_exit_code"] = None
-    child = posix.posix_spawn("/bin/sh", ["sh", "-c", command], os.environ)
-    status = None
+    children, status = [], None
     try:
-        _, status = posix.waitpid(child, 0)
-    except BaseException:
-        if status is None:
-            posix.kill(child, INTERRUPT)  # it has it already if the whole group was interrupted
-            posix.waitpid(child, 0)
-        raise
+        # The child has a process group, as an interrupt must reach all that the shell starts. Its id is kept before a handler can raise.
+        spawn = _functools.partial(posix.posix_spawn, setpgroup=0)
+        children.extend(map(spawn, ("/bin/sh",), (["sh", "-c", command],), (os.environ,)))
+        status = ended(time, children[0], None)
+    finally:
+        if status is None and children:
+            for number, seconds in (INTERRUPT, KILL_SECONDS), (signal.SIGKILL, None):
+                try:
+                    os.killpg(children[0], number)
+                except OSError:
+                    pass
+                if ended(time, children[0], seconds) is not None:
+                    break
     NAMESPACE["_exit_code"] = os.waitstatus_to_exitcode(status)
+
+
+def ended(time, child, seconds):
+    """Waits until the child ends, and returns its status. It polls, as an interrupt just before a blocking call would come to nothing."""
+    started, pause = time.monotonic(), 0.0005
+    while True:
+        try:
+            pid, status = posix.waitpid(child, posix.WNOHANG)
+        except ChildProcessError:  # the code ignores SIGCHLD, or waits itself
+            return 0
+        if pid:
+            return status
+        if seconds is not None and time.monotonic() - started > seconds:
+            return None
+        time.sleep(pause)
+        pause = min(pause * 1.25, MAX_PAUSE)
 
 
 setattr(builtins, SHELL, shell)
