@@ -30,7 +30,8 @@ inbox = b""  # what was read and not yet handled
 sending = False  # a frame is being written
 run_id = None  # of the run that goes on
 pending = []  # values that other threads displayed
-runs = source_bytes = shown = 0  # shown counts the results of this run
+runs = source_bytes = 0
+shown = skipped = 0  # results of this run
 flags = TOP_LEVEL_AWAIT
 
 
@@ -244,7 +245,13 @@ def settle():
         show_pending()
     if "matplotlib.pyplot" in sys.modules:
         need("figures")
-        show_figures()
+        try:
+            show_figures()
+        except Exception:  # the code broke the package
+            pass
+        figures_shown.clear()
+    if skipped:
+        show_skipped()
     flush(sys.stdout)
     flush(sys.stderr)
 

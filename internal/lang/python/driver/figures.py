@@ -1,2 +1,33 @@
+# Shows the figures of matplotlib, each once.
+figures_shown = []  # of this run
+
+
+def picture(forms, main):
+    """Returns a figure as PNG and closes it, so that it is not shown again. The value of the last expression that the run has shown already
+    is left as text."""
+    figure = forms.value
+    if main and any(figure is other for other in figures_shown):
+        return None
+    if len(figures_shown) < MAX_RESULTS:
+        figures_shown.append(figure)
+    buffer = io.BytesIO()
+    try:
+        figure.savefig(buffer, format="png", bbox_inches="tight")  # not limited: the first may take long to find fonts
+    except Exception as e:
+        forms.text = "<Figure: savefig raised %s: %s>" % (type(e).__name__, e)
+    if "matplotlib.pyplot" in sys.modules:
+        sys.modules["matplotlib.pyplot"].close(figure)
+    return buffer.getvalue() or None
+
+
 def show_figures(*args, **options):
-    pass
+    """Shows and closes all figures; it is also matplotlib.pyplot.show. With block=False, as from pause(), they wait for the end of the run."""
+    block = options.get("block", args[0] if args else None)
+    if block is not None and not block:
+        return
+    pyplot = sys.modules["matplotlib.pyplot"]
+    for number in pyplot.get_fignums():
+        figure = pyplot.figure(number)
+        pyplot.close(figure)
+        if len(figure.get_children()) > 1:  # more than its background
+            show(figure, False)

@@ -1,2 +1,190 @@
+# Shows values: each form that a value has, richest first, its text last.
+need("limits")
+MAX_FORM = 8 << 20  # bytes of one form
+MAX_FORMS = 20 << 20  # bytes of all forms of one value
+MAX_EXTRA = 24  # forms besides the text; a frame has fewer than 64 fields
+MAX_TEXT = 1 << 20  # characters of text/plain
+MAX_JSON, MAX_ITEMS = 256 << 10, 1 << 16  # bytes, and values within, of a plain dict or list as JSON
+MAX_ROWS = 1000  # of a pandas frame as JSON
+SCALARS = int, float, bool, str, bytes
+METHODS = {  # richest first
+    "text/html": "_repr_html_", "image/svg+xml": "_repr_svg_", "image/png": "_repr_png_", "image/jpeg": "_repr_jpeg_",
+    "text/latex": "_repr_latex_", "text/markdown": "_repr_markdown_", "application/json": "_repr_json_",
+}
+RANK = {media: rank for rank, media in enumerate(METHODS)}
+SIGNATURES = {"image/png": b"\x89PNG\r\n\x1a\n", "image/jpeg": b"\xff\xd8\xff"}
+
+
 def show_value(value, main):
-    send(b"result", run_id, b"1" if main else b"0", b"text/plain", repr(value).encode())
+    global shown, skipped
+    shown += 1
+    if shown > MAX_RESULTS and not main:
+        skipped += 1
+        return
+    forms = Forms(value)
+    if type(value) in SCALARS:
+        forms.text = repr(value) if type(value) is not int else forms.call("repr", int.__repr__, value)
+    else:
+        forms.collect(main)
+    found = sorted(forms.found.items(), key=lambda form: RANK.get(form[0], -1))
+    fields = [field for form in found for field in (form[0].encode(), form[1])]
+    send(b"result", run_id, b"1" if main else b"0", *fields, *forms.plain())
+
+
+def show_skipped():
+    """Says how many values were not shown."""
+    global skipped
+    count, skipped = skipped, 0
+    note = "[%d more results were not shown: a run shows %d]" % (count, MAX_RESULTS)
+    send(b"result", run_id, b"0", b"text/plain", note.encode())
+
+
+class Forms:
+    """The forms of one value. A method of the code that raises, hangs or returns what it should not costs only its form."""
+
+    def __init__(self, value):
+        self.value, self.kind = value, type(value)
+        self.found, self.size = {}, 0  # by media type, encoded
+        self.text = self.failure = None
+        self.notes, self.hung = [], False
+
+    def call(self, what, function, *args):
+        """Calls a method of the code. Returns None if it fails."""
+        if self.hung:
+            return None  # the next one would hang as well
+        try:
+            return limited(function, *args)
+        except KeyboardInterrupt:
+            raise
+        except Hung:
+            self.hung = True
+            self.failure = "%s took longer than %d s" % (what, MAX_SECONDS)
+            self.notes.append("[%s]" % self.failure)
+        except BaseException as e:
+            try:
+                text = limited(str, e)[:500]
+            except BaseException:
+                text = "<exception str() failed>"
+            self.failure = "%s raised %s: %s" % (what, type(e).__name__, text)
+        return None
+
+    def collect(self, main):
+        if is_instance(self.value, "matplotlib.figure", "Figure"):
+            need("figures")
+            self.add("image/png", picture(self, main))
+        elif is_instance(self.value, "pandas", "DataFrame", "Series"):
+            self.add("application/json", self.call("to_json", frame_json, self.value))
+            if not hasattr(self.kind, "_repr_html_"):  # a Series
+                self.add("text/html", self.call("to_html", lambda: self.value.to_frame()._repr_html_()))
+        elif self.kind in (dict, list) and is_plain(self.value):
+            self.add("application/json", self.call("JSON", plain_json, self.value))
+        bundle = getattr(self.kind, "_repr_mimebundle_", None)
+        if bundle is not None:
+            bundle = self.call("_repr_mimebundle_", lambda: bundle(self.value, include=None, exclude=None))
+            if isinstance(bundle, tuple) and bundle:
+                bundle = bundle[0]
+            for media, data in list(bundle.items())[:MAX_EXTRA] if isinstance(bundle, dict) else ():
+                if media == "text/plain" and isinstance(data, str):
+                    self.text = data
+                else:
+                    self.add(media, data)
+        for media, name in METHODS.items():
+            method = getattr(self.kind, name, None)  # of the class: an instance may answer to any name
+            if method is not None and media not in self.found:
+                self.add(media, self.call(name, method, self.value))
+        if self.text is None:
+            self.text = self.call("repr", repr, self.value)
+
+    def add(self, media, data):
+        """Takes a form, unless it is not what its type says."""
+        if isinstance(data, tuple) and data:
+            data = data[0]  # with metadata
+        if data is None or not isinstance(media, str):
+            return
+        try:
+            data = encode(media, data)
+        except KeyboardInterrupt:
+            raise
+        except BaseException:
+            return
+        if data is None:
+            return
+        if len(data) > MAX_FORM or self.size + len(data) > MAX_FORMS:
+            self.notes.append("[%s was left out: it has %d bytes]" % (media, len(data)))
+            return
+        self.size += len(data)
+        self.found[media] = data
+
+    def plain(self):
+        """Returns the fields of text/plain, cut and with notes, if there are any."""
+        text = self.text
+        if not isinstance(text, str):
+            if self.found and not self.notes:
+                return ()
+            text = "<%s: %s>" % (self.kind.__name__, self.failure or "repr returned no text")
+        elif self.notes:
+            text = str.__str__(text)[:MAX_TEXT] + "\n" + "\n".join(self.notes)
+        data = str.__str__(text)[:MAX_TEXT].encode("utf-8", "backslashreplace")
+        if len(text) > MAX_TEXT:
+            data += b"\n[%d more characters]" % (len(text) - MAX_TEXT)
+        return b"text/plain", data
+
+
+def encode(media, data):
+    """Returns the bytes of a form, or None if they cannot be of this type."""
+    if media in SIGNATURES:
+        if isinstance(data, str):
+            import binascii
+            data = binascii.a2b_base64(data)
+        data = b"".join([data])
+        return data if data.startswith(SIGNATURES[media]) else None
+    if media == "application/json" or media.startswith("application/vnd.") and media.endswith("+json") and len(media) <= 100:
+        if not isinstance(data, str):
+            import json
+            data = limited(lambda: json.dumps(data, allow_nan=False))
+    elif media not in METHODS or not isinstance(data, str):
+        return None
+    return str.__str__(data).encode("utf-8", "backslashreplace")
+
+
+def is_instance(value, module, *names):
+    """Reports whether the value is of a class of a module, which is not imported for that."""
+    module = sys.modules.get(module)
+    return any(isinstance(value, kind) for kind in (getattr(module, name, None) for name in names) if isinstance(kind, type))
+
+
+def is_plain(value):
+    """Reports whether a value is what JSON can carry unchanged, and small."""
+    todo, left = [value], MAX_ITEMS
+    while todo:
+        item = todo.pop()
+        kind = type(item)
+        if kind is dict or kind is list:
+            left -= len(item) + 1
+            if left < 0 or kind is dict and not all(type(key) is str for key in item):
+                return False
+            todo += item.values() if kind is dict else item
+        elif kind is str:
+            left -= len(item) >> 2
+            if left < 0:
+                return False
+        elif kind is float:
+            if item - item != 0:  # infinite, or no number
+                return False
+        elif kind is not int and kind is not bool and item is not None:
+            return False
+    return True
+
+
+def plain_json(value):
+    import json
+    text = json.dumps(value, ensure_ascii=False)
+    text.encode()  # lone surrogates raise
+    return text if len(text) <= MAX_JSON else None
+
+
+def frame_json(frame):
+    """Returns a pandas frame as {"columns": [...], "index": [...], "data": [...]}, with "total_rows" if rows were left out."""
+    rows = len(frame)
+    text = frame.head(MAX_ROWS).to_json(orient="split", date_format="iso", double_precision=15)
+    return text if rows <= MAX_ROWS else '%s,"total_rows":%d}' % (text[:-1], rows)
