@@ -26,8 +26,10 @@ PID, MAIN = posix.getpid(), thread.get_ident()
 SOURCES = {}  # of runs, by file name, oldest first
 NO_INPUT = "this context has no input: pass values as variables or files"
 
-inbox = b""  # what was read and not yet handled
-sending = False  # a frame is being written
+inbox, outbox = [], []  # what was read and not yet handled; frames to be written
+written = []  # bytes of the first frame, by each write
+sending = over = False
+request = None  # the next, with its fields
 run_id = None  # of the run that goes on
 pending = []  # values that other threads displayed
 runs = source_bytes = 0
@@ -56,63 +58,64 @@ def need(part):
 
 
 def send(kind, *fields):
-    """Writes one report.
-
-    A signal handler of the code may raise at any moment here. Half a frame would break the protocol, so the length of each write lands in
-    a list before a handler can run (extend and map are C), and what a handler raises waits for the end of the frame.
-    """
-    global run_id, sending
+    """Writes one report."""
+    global run_id
     if posix.getpid() != PID:
         return  # a fork of the context
     frame = b" ".join([kind, *[b"%d" % len(field) for field in fields]]) + b"\n" + b"".join(fields)
-    view, written, late = memoryview(frame), [], None
-    sending = True
-    while True:
-        try:
-            rest = view[sum(written):]
-            if not rest:
-                break
-            written.extend(map(posix.write, (outgoing,), (rest,)))
-        except OSError as e:
-            if e.errno in (9, 32):  # EBADF, EPIPE: the engine has gone, or the code closed the channel
-                posix._exit(1)
-            late = e
-        except BaseException as e:
-            late = e
-    sending = False
     if kind == b"done":
         run_id = None
-    if late is not None:
-        raise late
+    outbox.append(frame)
+    drain()
+
+
+def drain():
+    """Writes the reports that wait.
+
+    A signal handler of the code may run after each call here, and raise or display. Half a frame would break the protocol. So the length of
+    each write is in a list before a handler can run (extend and map are C), and whoever comes next goes on from there.
+    """
+    global sending
+    if sending:
+        return
+    sending = True
+    try:
+        while outbox:
+            rest = memoryview(outbox[0])[sum(written):]
+            if rest:
+                written.extend(map(posix.write, (outgoing,), (rest,)))
+            else:
+                del written[:], outbox[0]
+    except OSError as e:
+        if e.errno in (9, 32):  # EBADF, EPIPE: the engine has gone, or the code closed the channel
+            posix._exit(1)
+        raise
+    finally:
+        sending = False
 
 
 def receive():
-    """Returns the kind and the fields of the next request, or None at the end. It never raises: see send."""
-    global inbox
-    chunks, size = [inbox], 0
-    while True:
-        try:
-            if sum(map(len, chunks)) >= size:
-                data = b"".join(chunks)
-                end = data.find(b"\n") + 1
-                if end:
-                    kind, *lengths = data[:end].split()
-                    fields, size = [], end
-                    for length in map(int, lengths):
-                        fields.append(data[size:size + length])
-                        size += length
-                    if len(data) >= size:
-                        break
-            chunks.extend(map(posix.read, (incoming,), (PIECE,)))
-            if not chunks[-1]:
-                return None
-        except OSError as e:
-            if e.errno == 9:  # EBADF
-                return None
-        except BaseException:
-            pass
-    inbox = data[size:]
-    return kind, fields
+    """Reads the next request; at the end there is none. What it has read is kept if a handler raises: see drain."""
+    global request, over
+    while request is None:
+        data = b"".join(inbox)
+        end = size = data.find(b"\n") + 1
+        if end:
+            kind, *lengths = data[:end].split()
+            fields = []
+            for length in map(int, lengths):
+                fields.append(data[size:size + length])
+                size += length
+            if len(data) >= size:
+                inbox[:], request = [data[size:]], (kind, fields)
+                return
+        while True:
+            inbox.extend(map(posix.read, (incoming,), (PIECE,)))
+            if not inbox[-1]:
+                over = True
+                return
+            if sum(map(len, inbox)) >= size:
+                break
 
 
 def idle(number, frame):
@@ -226,7 +229,7 @@ def display(*values):
 
 
 def show(value, main):
-    if sending or thread.get_ident() != MAIN:  # only the main thread reports, one frame after another
+    if thread.get_ident() != MAIN:  # only the main thread reports
         if len(pending) < MAX_RESULTS:
             pending.append(value)
     elif run_id is not None:
@@ -276,8 +279,8 @@ def mend():
 
 
 def run(id, source):
-    global run_id, runs, shown
-    run_id, runs, shown = id, runs + 1, 0
+    global runs, shown
+    runs, shown = runs + 1, 0
     mend()
     failure = interruptible(execute, source, "<run %d>" % runs)
     late = interruptible(settle)
@@ -304,27 +307,41 @@ def leave():
             pass
 
 
+def step():
+    """Handles one request."""
+    global request, run_id, over
+    if posix.getpid() != PID:
+        posix._exit(1)
+    if run_id is not None:  # a handler of the code raised in the driver
+        send(b"done", run_id, b"1")
+    drain()
+    try:
+        receive()
+    except OSError as e:
+        if e.errno == 9:  # EBADF: the code closed the channel
+            posix._exit(1)
+    if request is None:
+        return
+    (kind, fields), request = request, None
+    if kind == b"run":
+        run_id = fields[0]
+        run(*fields)
+    elif kind == b"complete":
+        need("names")
+        complete(*fields)
+
+
 def serve():
-    while True:
-        request = receive()
-        if request is None:
-            return
+    """Handles requests until they end. A handler of the code may raise at the jump back too, so there are two loops."""
+    while not over:
         try:
-            kind, fields = request
-            if kind == b"run":
-                run(*fields)
-            elif kind == b"complete":
-                need("names")
-                complete(*fields)
-        except BaseException:  # a signal handler of the code raised outside the code
+            while not over:
+                try:
+                    step()
+                except BaseException:
+                    pass
+        except BaseException:
             pass
-        while run_id is not None:
-            if posix.getpid() != PID:
-                posix._exit(1)
-            try:
-                send(b"done", run_id, b"1")
-            except BaseException:
-                pass
 
 
 def start():

@@ -1,0 +1,107 @@
+//go:build unix
+
+package python_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/glovebox-dev/glovebox/internal/lang/langtest"
+	"github.com/glovebox-dev/glovebox/internal/lang/python"
+)
+
+// Code that breaks what the driver could depend on. Each case has a driver of its own, and the next run must be in order.
+func TestDriverWithstands(t *testing.T) {
+	for name, code := range map[string]string{
+		"builtins":      "import builtins\nfor n in 'print len repr open compile exec eval isinstance str type sum map'.split(): setattr(builtins, n, None)",
+		"no builtins":   "import builtins\nfor n in list(vars(builtins)): delattr(builtins, n) if n not in ('print', 'delattr', '__import__') else None",
+		"modules":       "import sys\nsys.modules.clear()",
+		"main":          "import sys\ndel sys.modules['__main__']\nsys.meta_path.clear()",
+		"recursion":     "import sys\nsys.setrecursionlimit(30)",
+		"trace":         "import sys\ndef f(*a): 1/0\nsys.settrace(f)\nsys.setprofile(f)",
+		"fork":          "import os\npid = os.fork()\nif pid == 0: display('from the fork')",
+		"fork fails":    "import os\npid = os.fork()\nif pid == 0: 1/0\nos.waitpid(pid, 0)",
+		"processes":     "import multiprocessing as m\nm.get_context('fork').Process(target=display, args=(1,)).start()",
+		"channel":       "import os\nos.closerange(3, 200)",
+		"stdout":        "import sys\nsys.stdout.close()\nsys.stderr.close()",
+		"no stdout":     "import sys\nold = sys.stdout\nsys.stdout = None\ndisplay(1)\nsys.stdout = old",
+		"exit":          "exit(3)",
+		"own handler":   "import signal\nsignal.signal(signal.SIGINT, lambda *a: 1/0)\nsignal.raise_signal(signal.SIGTERM) if 0 else None",
+		"thread":        "import threading\ndef f():\n    while True: display(1)\nthreading.Thread(target=f, daemon=True).start()",
+		"collector":     "import gc\ngc.set_threshold(1)\nclass C:\n    def __del__(self): display(1)\nC().c = 1; del C",
+		"hook":          "import sys\nsys.excepthook = None\n1/0",
+		"exception":     "class E(Exception):\n    def __str__(self): raise self\n    def __bool__(self): raise self\nraise E",
+		"deep":          "def f(): f()\nf()",
+		"memory":        "bytearray(1 << 60)",
+		"stream raises": "import sys\nclass S:\n    def write(self, s): 1/0\n    def flush(self): 1/0\nerr = sys.stderr\nsys.stderr = S()\n1/0",
+		"null":          "x = 1\x00",
+		"no text":       "\xff\xfe",
+		"coroutine":     "import asyncio\nasync def f(): await asyncio.sleep(1000)\nt = asyncio.ensure_future(f()) if 0 else None\nawait asyncio.sleep(0)\nasyncio.get_running_loop().close() if 0 else None",
+	} {
+		t.Run(name, func(t *testing.T) {
+			d := langtest.StartDriver(t, python.Language, nil)
+			d.Run("state = 41")
+			first := d.Run(code)
+			second := d.Run("import posix\nposix.write(1, b'%d' % (state + 1))")
+			if second.Stdout != "42" || second.Error != nil || second.Exit != 0 {
+				t.Errorf("first %+v\nsecond %+v", first, second)
+			}
+			if strings.Contains(first.Stderr+second.Stderr, "glovebox") {
+				t.Errorf("the driver shows: %s %s", first.Stderr, second.Stderr)
+			}
+		})
+	}
+}
+
+// A handler of the code that raises at any moment, also in the driver, costs no report and no request. Displays keep frames under way.
+func TestDriverSignals(t *testing.T) {
+	d := langtest.StartDriver(t, python.Language, nil)
+	d.Run("import signal\nstate = 41\ndisplay(0)\ndef f(*a):\n    display('f' * 3000)\n    raise TimeoutError\n" +
+		"signal.signal(signal.SIGALRM, f)\nsignal.setitimer(signal.ITIMER_REAL, 3e-4, 3e-4)")
+	for range 500 {
+		d.Run("for i in range(20): display('x' * 3000)")
+	}
+	for range 1000 {
+		if d.Run("signal.signal(signal.SIGALRM, signal.SIG_IGN)\ndone = 1").Error == nil {
+			break
+		}
+	}
+	if o := d.Run("print(state + done)"); o.Stdout != "42\n" {
+		t.Errorf("%+v", o)
+	}
+}
+
+// Code that ends the interpreter, or its channel, ends the driver at once and without a report.
+func TestDriverEnds(t *testing.T) {
+	for name, test := range map[string]struct {
+		code string
+		exit int
+	}{
+		"exit":    {"import os\nos._exit(7)", 7},
+		"channel": {"import os\nos.closerange(3, 1024)", 1},
+		"exec":    {"import os\nos.execv('/bin/sh', ['sh', '-c', 'exit 9'])", 9},
+		"abort":   {"import os\nos.abort()", -1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			d := langtest.StartDriver(t, python.Language, nil)
+			d.Start(test.code)
+			if end := d.Ended(); end.ExitCode() != test.exit {
+				t.Errorf("exit code %d, want %d", end.ExitCode(), test.exit)
+			}
+		})
+	}
+}
+
+// The end of the requests ends the interpreter as usual, in bounded time even if a thread goes on.
+func TestDriverHangsUp(t *testing.T) {
+	d := langtest.StartDriver(t, python.Language, nil)
+	d.Run("import atexit, threading\natexit.register(print, 'bye', flush=True)\nf = open('file', 'w'); f.write('kept')")
+	d.Hangup()
+	if end := d.Ended(); !end.Success() {
+		t.Errorf("ended with %s", end)
+	}
+	d = langtest.StartDriver(t, python.Language, nil)
+	d.Run("import threading, time\nthreading.Thread(target=time.sleep, args=(1000,)).start()")
+	d.Hangup()
+	d.Ended()
+}
