@@ -28,7 +28,7 @@ NO_INPUT = "this context has no input: pass values as variables or files"
 
 inbox, outbox = [], []  # what was read and not yet handled; frames to be written
 written = []  # bytes of the first frame, by each write
-sending = over = False
+sending = over = failed = False  # failed: the run has reported an error
 request = None  # the next, with its fields
 run_id = None  # of the run that goes on
 pending = []  # values that other threads displayed
@@ -59,12 +59,14 @@ def need(part):
 
 def send(kind, *fields):
     """Writes one report."""
-    global run_id
+    global run_id, failed
     if posix.getpid() != PID:
         return  # a fork of the context
     frame = b" ".join([kind, *[b"%d" % len(field) for field in fields]]) + b"\n" + b"".join(fields)
     if kind == b"done":
-        run_id = None
+        run_id, failed = None, False
+    elif kind == b"error":
+        failed = True
     outbox.append(frame)
     drain()
 
@@ -166,11 +168,14 @@ def muted(source, node):
     return "\n".join([rest] + lines[node.end_lineno:]).lstrip(" \t\f\\\n").startswith(";")
 
 
-def evaluate(code):
-    value = eval(code, NAMESPACE)
-    if code.co_flags & COROUTINE:
-        need("tasks")
-        value = wait(value)
+def evaluate(codes):
+    """Evaluates code objects one after another, and returns the value of the last."""
+    for code in codes:
+        if code.co_flags & COROUTINE:
+            need("tasks")
+            return wait(evaluate_async(codes))
+    for code in codes:
+        value = eval(code, NAMESPACE)
     return value
 
 
@@ -184,17 +189,14 @@ def execute(source, name):
     if body and type(body[-1]).__name__ == "Expr" and not muted(source, body[-1]):
         last = compile("0", name, "eval", ONLY_AST)
         last.body = body.pop().value
-    code = compile(tree, name, "exec", flags, True)
-    flags |= code.co_flags & FUTURES
+    codes = [compile(tree, name, "exec", flags, True)]
+    flags |= codes[0].co_flags & FUTURES
     if last is not None:
-        last = compile(last, name, "eval", flags, True)  # before anything runs: it may have a syntax error
-    if body:
-        evaluate(code)
-    if last is not None:
-        value = evaluate(last)
-        if value is not None:
-            builtins._ = value
-            show(value, True)
+        codes.append(compile(last, name, "eval", flags, True))  # before anything runs: it may have a syntax error
+    value = evaluate(codes)
+    if last is not None and value is not None:
+        builtins._ = value
+        show(value, True)
 
 
 def remember(source, name):
@@ -313,6 +315,8 @@ def step():
     if posix.getpid() != PID:
         posix._exit(1)
     if run_id is not None:  # a handler of the code raised in the driver
+        if not failed:
+            send(b"error", run_id, b"RuntimeError", b"a signal handler raised when the code had ended", b"")
         send(b"done", run_id, b"1")
     drain()
     try:

@@ -65,13 +65,13 @@ def complain(text):
 
 
 def strip(trace):
-    """Removes the frames above the code's: ours and, of an awaited failure, those of asyncio."""
-    while trace is not None and trace.tb_frame.f_code.co_filename == FILE:
-        trace = trace.tb_next
+    """Removes the frames above the code's: ours and, of code that awaits, those of asyncio."""
     first = trace
-    while first is not None and "/asyncio/" in first.tb_frame.f_code.co_filename:
+    while first is not None and (first.tb_frame.f_code.co_filename == FILE or "/asyncio/" in first.tb_frame.f_code.co_filename):
         first = first.tb_next
-    return trace if first is None else first
+    while first is None and trace is not None and trace.tb_frame.f_code.co_filename == FILE:
+        trace = trace.tb_next
+    return first or trace
 
 
 def describe(traceback, failure):

@@ -5,6 +5,15 @@ LOOP = asyncio.new_event_loop()
 asyncio.set_event_loop(LOOP)
 
 
+async def evaluate_async(codes):
+    """Does what evaluate does, where code that awaits is within."""
+    for code in codes:
+        value = eval(code, NAMESPACE)
+        if code.co_flags & COROUTINE:
+            value = await value
+    return value
+
+
 def wait(coroutine):
     task = LOOP.create_task(coroutine)
     try:
