@@ -24,7 +24,8 @@ var conversation = []struct {
 	{code: "'a;b' # ;", value: "'a;b'"},
 	{code: "None"},
 	{code: "if x:\n    x"},
-	{code: "import sys; __name__, sys.argv, sys.path[0], sorted(globals())", value: "('__main__', [''], '', " +
+	{code: "import sys; __name__, sys.argv, sys.path[0], sorted(globals())",
+		value: "('__main__', [''], '', " +
 		"['__annotations__', '__builtins__', '__doc__', '__loader__', '__name__', '__package__', '__spec__', 'sys', 'x'])"},
 	{code: "open('file', 'w').fileno()", value: "3"},
 	{code: "def f(y):\n    return 1 / y\n\nf(2)", value: "0.5"},
@@ -38,19 +39,22 @@ var conversation = []struct {
 	{code: "x = 3\nreturn", exit: 1, failure: "SyntaxError 'return' outside function"},
 	{code: "x", value: "1"}, // code with a syntax error does not begin
 	{code: "pritn", exit: 1, failure: "NameError name 'pritn' is not defined. Did you mean: 'print'?"},
-	{code: "raise ExceptionGroup('g', [ValueError(1)])", exit: 1, failure: "ExceptionGroup g (1 sub-exception)", stderr: "    | ValueError: 1\n"},
+	{code: "nowhere", exit: 1, failure: "NameError name 'nowhere' is not defined"},
+	{code: "raise ExceptionGroup('g', [ValueError(1)])", exit: 1, failure: "ExceptionGroup g (1 sub-exception)",
+		stderr: "    | ValueError: 1\n"},
 	{code: "input('name? ')", stdout: "name? ", exit: 1, failure: "EOFError this context has no input: pass values as variables or files"},
 	{code: "sys.stdin.read()", exit: 1, failure: "EOFError this context has no input: pass values as variables or files"},
 	{code: "exit(3)", exit: 3},
 	{code: "sys.exit('bye')", exit: 1, stderr: "bye\n"},
 	{code: "input()", exit: 1, failure: "EOFError this context has no input: pass values as variables or files"},
-	{code: "import asyncio\nasync def later():\n    await asyncio.sleep(0.001)\n    return 5\ntask = asyncio.ensure_future(later())\nawait asyncio.sleep(0, 6)",
-		value: "6"},
+	{code: "import asyncio\nasync def later():\n    await asyncio.sleep(0.001)\n    return 5\n" +
+		"task = asyncio.ensure_future(later())\nawait asyncio.sleep(0, 6)", value: "6"},
 	{code: "await task", value: "5"},
 	{code: "async def bad(): 1/0\nawait bad()", exit: 1, failure: "ZeroDivisionError division by zero",
-		stderr: "Traceback (most recent call last):\n  File \"<run 24>\", line 2, in <module>\n"},
+		stderr: "Traceback (most recent call last):\n  File \"<run 25>\", line 2, in <module>\n"},
 	{code: "for i in range(2):\n    !echo \"it's\" $((1 +\\\n 1)); exit 3\n_exit_code", stdout: "it's 2\nit's 2\n", value: "3"},
 	{code: "print('''\n!echo''')\n!echo 1", stdout: "\n!echo\n1\n"},
+	{code: "%pip --no-such-option 2>/dev/null; echo pip\n1", stdout: "pip\n", value: "1"},
 	{code: "f(\n!ls\n)", exit: 1, failure: "SyntaxError invalid syntax"},
 	{code: "from __future__ import annotations"},
 	{code: "def g(a: nowhere): pass\ng.__annotations__", value: "{'a': 'nowhere'}"},
@@ -106,7 +110,8 @@ func TestDriverStreams(t *testing.T) {
 // Completion calls no property, and a limit bounds what it calls.
 func TestDriverComplete(t *testing.T) {
 	d := langtest.StartDriver(t, python.Language, nil)
-	d.Run("import os\nclass C:\n    field = os\n    @property\n    def p(self): os._exit(1)\n    def __dir__(self):\n        while True: pass\nc = C(); über = {}")
+	d.Run("import os\nclass C:\n    field = os\n    @property\n    def p(self): os._exit(1)\n" +
+		"    def __dir__(self):\n        while True: pass\nc = C(); über = {}")
 	for _, c := range []struct {
 		code  string
 		start int

@@ -126,15 +126,18 @@ def idle(number, frame):
 
 def interruptible(function, *args):
     """Calls the function while SIGINT raises KeyboardInterrupt. Returns what it raised, or None."""
+    global sending
     failure = None
     try:
         signal.signal(INTERRUPT, signal.default_int_handler)
         function(*args)
     except BaseException as e:
         failure = e
+    sending = False  # nobody is: see serve
     while True:
         try:
             signal.signal(INTERRUPT, idle)
+            signal.setitimer(signal.ITIMER_REAL, 0)  # a timer of the code ends with the run
             sys.settrace(None)
             sys.setprofile(None)
             if sys.getrecursionlimit() < MIN_RECURSION:
@@ -146,11 +149,11 @@ def interruptible(function, *args):
 
 
 def parse(source, name):
-    """Returns the syntax tree. Lines with "!" are for the shell, but only if the code is no Python as it is."""
+    """Returns the syntax tree. Lines with "!" or "%pip" are for the shell, but only if the code is no Python as it is."""
     try:
         return compile(source, name, "exec", ONLY_AST | flags, True)
     except SyntaxError as e:
-        if "!" not in source:
+        if "!" not in source and "%pip" not in source:
             raise
         need("shell")
         tree = parse_shell(source, name, e)
@@ -311,9 +314,10 @@ def leave():
 
 def step():
     """Handles one request."""
-    global request, run_id, over
+    global request, run_id, sending
     if posix.getpid() != PID:
         posix._exit(1)
+    sending = False  # nobody is: see serve
     if run_id is not None:  # a handler of the code raised in the driver
         if not failed:
             send(b"error", run_id, b"RuntimeError", b"a signal handler raised when the code had ended", b"")
@@ -335,15 +339,23 @@ def step():
         complete(*fields)
 
 
-def serve():
-    """Handles requests until they end. A handler of the code may raise at the jump back too, so there are two loops."""
+def handle_requests():
     while not over:
         try:
-            while not over:
-                try:
-                    step()
-                except BaseException:
-                    pass
+            step()
+        except BaseException:
+            pass
+
+
+def serve():
+    """Handles requests until they end.
+
+    A handler may raise at a jump back, which is outside of try in Python 3.13, so there are two loops. And what drain sets may stay set, so
+    whoever knows that no report is under way resets it.
+    """
+    while not over:
+        try:
+            handle_requests()
         except BaseException:
             pass
 

@@ -103,7 +103,7 @@ def suggestion(failure):
         _, mark, rest = sys.stderr.getvalue().rpartition(". Did you mean: ")
     finally:
         sys.stderr = before
-    return mark + rest.partition("\n")[0]
+    return mark + rest.partition("\n")[0] if mark else ""
 
 
 def describe_simply(failure, name):

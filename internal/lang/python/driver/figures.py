@@ -21,7 +21,7 @@ def picture(forms, main):
 
 
 def show_figures(*args, **options):
-    """Shows and closes all figures; it is also matplotlib.pyplot.show. With block=False, as from pause(), they wait for the end of the run."""
+    """Shows and closes all figures; it is also matplotlib.pyplot.show. With block=False, as pause() has it, they wait for the run's end."""
     block = options.get("block", args[0] if args else None)
     if block is not None and not block:
         return

@@ -28,10 +28,10 @@ def limited(function, *args):
             try:
                 signal.setitimer(signal.ITIMER_REAL, 0)
                 signal.signal(signal.SIGALRM, handler)
-                if left:
-                    signal.setitimer(signal.ITIMER_REAL, max(left - time.monotonic() + started, 1e-6), interval)
                 break
             except BaseException as e:
                 late = e
+        if left:
+            signal.setitimer(signal.ITIMER_REAL, max(left - time.monotonic() + started, 1e-6), interval)
         if late is not None:
             raise late

@@ -1,4 +1,4 @@
-# Lines that begin with "!" run in the shell.
+# Lines that begin with "!" or "%pip" run in the shell.
 MAX_COMMANDS = 1000  # such lines in one run; each costs a parse
 KILL_SECONDS = 2  # for an interrupted command to end
 MAX_PAUSE = 0.05  # seconds; how late the end of a command may be seen
@@ -10,7 +10,7 @@ def parse_shell(source, name, error):
     lines, calls = source.split("\n"), 0
     while calls < MAX_COMMANDS:
         at = (error.lineno or 0) - 1
-        if not 0 <= at < len(lines) or not lines[at].lstrip().startswith("!"):
+        if not 0 <= at < len(lines) or not lines[at].lstrip().startswith(("!", "%pip ")):
             return None
         line = lines[at]
         indent = line[:len(line) - len(line.lstrip())]
