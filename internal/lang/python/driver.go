@@ -20,8 +20,8 @@ const bootstrap = `exec(compile(__import__("sys").argv[1], "<glovebox>", "exec")
 // contexts keeps an interpreter alive between executions. For the code it is __main__ of an interpreter of its own, as if all runs were one
 // program, but for these:
 //
-//   - The value of the last expression is shown, unless it is None or a ";" follows; the name _ keeps it. display() shows more. A value comes
-//     in all forms that it has, richest first and text/plain last; figures of matplotlib come once each.
+//   - The value of the last expression is shown, unless it is None or a ";" follows; the name _ keeps it. display() shows more. A value
+//     comes in all forms that it has, richest first and text/plain last; figures of matplotlib come once each.
 //   - Code may await at the top level. One event loop serves all runs.
 //   - A line "!command" or "%pip ..." runs in the shell, but only in code that is no Python as it is. _exit_code keeps its exit code.
 //   - stdout is line-buffered, so output streams. There is no input.
@@ -29,9 +29,9 @@ const bootstrap = `exec(compile(__import__("sys").argv[1], "<glovebox>", "exec")
 //   - sys.meta_path begins with a finder of the driver's, and builtins has display and __shell__. A call stack shows frames of the driver,
 //     tracebacks do not.
 //
-// Measured with Python 3.11 on 2 cores: ready in 1.16 times the time of "python3 -c pass" (12.5 ms, p50 of 60), with 4.8 MiB of private memory
-// against 2.8 MiB of a bare interpreter that sleeps. A run of "x = 1" takes 25 microseconds. The first exception costs 10 ms, for package
-// traceback. Python 3.8 is the oldest that works.
+// Measured with Python 3.11 on 2 cores: ready in 1.16 times the time of "python3 -c pass" (12.5 ms, p50 of 60), with 4.7 MiB of private
+// memory against 2.7 MiB of a bare interpreter that sleeps. A run of "x = 1" takes 25 microseconds. The first exception costs 10 ms, for
+// package traceback. Python 3.9 is the oldest that works.
 var contexts = &sandbox.Driver{
 	Argv: driverArgv,
 	// Without a display, matplotlib must not look for one.

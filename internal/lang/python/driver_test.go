@@ -26,7 +26,8 @@ var conversation = []struct {
 	{code: "if x:\n    x"},
 	{code: "import sys; __name__, sys.argv, sys.path[0], sorted(globals())",
 		value: "('__main__', [''], '', " +
-		"['__annotations__', '__builtins__', '__doc__', '__loader__', '__name__', '__package__', '__spec__', 'sys', 'x'])"},
+			"['__annotations__', '__builtins__', '__doc__', '__loader__', " +
+			"'__name__', '__package__', '__spec__', 'sys', 'x'])"},
 	{code: "open('file', 'w').fileno()", value: "3"},
 	{code: "def f(y):\n    return 1 / y\n\nf(2)", value: "0.5"},
 	{code: "try:\n    f(0)\nexcept Exception as e:\n    e.add_note('a note')\n    raise KeyError('k') from e", exit: 1, failure: "KeyError 'k'",
