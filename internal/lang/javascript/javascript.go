@@ -38,4 +38,5 @@ var Language = sandbox.Language{
 	Missing:    sandbox.Missing{Fix: "install the package nodejs on this host", Image: "node:22-slim"},
 	Probe:      "console.log(6*7)\n",
 	Inventory:  inventory,
+	Driver:     driver,
 }

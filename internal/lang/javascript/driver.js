@@ -1,0 +1,615 @@
+// The driver of a context (internal/driver has the protocol). It runs code through an inspector session of its own thread, which opens no
+// port: replMode gives top-level await, let and const that may be declared again, and the value of the last expression. node:repl has
+// the same only by parsing the code with a parser that it does not export, and it owns the standard streams.
+//
+// The code shares these globals and may change any, so everything used after the start is kept in constants.
+(() => {
+"use strict";
+const { apply, ownKeys, getOwnPropertyDescriptor, getPrototypeOf } = Reflect;
+const uncurry = Function.prototype.bind.bind(Function.prototype.call);
+const { defineProperty, hasOwn } = Object;
+const { stringify } = JSON;
+const { isArray } = Array;
+const { min } = Math;
+const { Error, Number, BigInt, String, Uint8Array, Set, globalThis: world } = globalThis;
+const setHas = uncurry(Set.prototype.has), setAdd = uncurry(Set.prototype.add);
+const exec = uncurry(RegExp.prototype.exec), then = uncurry(Promise.prototype.then);
+const slice = uncurry(String.prototype.slice), split = uncurry(String.prototype.split), repeat = uncurry(String.prototype.repeat);
+const startsWith = uncurry(String.prototype.startsWith), indexOf = uncurry(String.prototype.indexOf);
+const { from: bytesOf, concat, allocUnsafe } = Buffer;
+const textOf = uncurry(Buffer.prototype.toString), cut = uncurry(Buffer.prototype.subarray);
+const byteIndexOf = uncurry(Buffer.prototype.indexOf);
+const { setImmediate, setInterval, clearInterval } = globalThis;
+const { wait } = Atomics, nap = new Int32Array(new SharedArrayBuffer(4));
+const fs = require("node:fs"), { writeSync, fstatSync } = fs;
+const path = require("node:path"), Module = require("node:module"), vm = require("node:vm");
+const { inspect, types: { isNativeError, isPromise, isProxy } } = require("node:util");
+const { cwd, reallyExit, listenerCount, emit, _tickCallback } = process;
+const host = process;
+const quit = (code) => apply(reallyExit, host, [code]);
+
+// Limits of what is reported, all in bytes; the engine's are higher.
+const MAX_TEXT = 1 << 20, MAX_JSON = 256 << 10, MAX_IMAGE = 16 << 20, MAX_ERROR = 6 << 20, MAX_NAME = 1 << 10;
+const MAX_SOURCE_LINE = 200, MAX_JSON_VALUES = 50000;
+const MAX_HEADER = 512, MAX_FIELDS = 64, MAX_FRAME = 24 << 20; // as package driver has them
+const REQUESTS = 3, REPORTS = 4;
+const OWN = "glovebox:driver"; // the name of this script in traces
+
+/* rewrite.js */
+
+// ---- writing
+
+// writeAll writes to the end, even where another process made the pipe non-blocking.
+function writeAll(fd, data) {
+  let bytes = typeof data === "string" ? bytesOf(data) : data;
+  while (bytes.length > 0) {
+    try {
+      bytes = cut(bytes, writeSync(fd, bytes));
+    } catch (e) {
+      if (e.code !== "EAGAIN") return false;
+      wait(nap, 0, 0, 1);
+    }
+  }
+  return true;
+}
+
+const identity = (fd) => { const s = fstatSync(fd); return s.dev + ":" + s.ino; };
+const channel = [identity(REQUESTS), identity(REPORTS)];
+
+// checkChannel ends the driver once code has closed or replaced its descriptors.
+function checkChannel() {
+  try {
+    if (identity(REQUESTS) === channel[0] && identity(REPORTS) === channel[1]) return;
+  } catch {}
+  quit(1);
+}
+
+function report(kind, fields) {
+  let head = kind;
+  const parts = [""];
+  for (let i = 0; i < fields.length; i++) {
+    const f = fields[i], part = typeof f === "string" ? bytesOf(f) : f;
+    head += " " + part.length;
+    parts[parts.length] = part;
+  }
+  parts[0] = bytesOf(head + "\n");
+  if (!writeAll(REPORTS, concat(parts))) quit(1);
+}
+
+// bounded cuts a text to a number of bytes, at a character, and says so.
+function bounded(text, limit) {
+  if (text.length * 3 <= limit) return bytesOf(text);
+  const all = bytesOf(text);
+  if (all.length <= limit) return all;
+  let end = limit - 64;
+  while ((all[end] & 0xc0) === 0x80) end--;
+  return concat([cut(all, 0, end), bytesOf("\n... " + (all.length - end) + " more bytes")]);
+}
+
+// Node's own stdout queues what a full pipe does not take, and makes the pipe non-blocking for children too. This one writes at once, so
+// all output of a run precedes its end. A stream that ends or is destroyed goes on, as later runs need it.
+for (const [name, fd] of [["stdout", 1], ["stderr", 2]]) {
+  let stream;
+  const make = () => {
+    const { Writable } = require("node:stream");
+    stream = new Writable({ decodeStrings: false, write(data, encoding, done) {
+      writeAll(fd, typeof data === "string" ? bytesOf(data, encoding) : data);
+      done();
+    } });
+    stream.fd = fd;
+    stream._type = "pipe";
+    stream._isStdio = true;
+    stream.destroy = stream.destroySoon = () => stream;
+    stream.end = (data, encoding, done) => {
+      const last = [data, encoding, done];
+      for (let i = 0; i < 3; i++) if (typeof last[i] === "function") { host.nextTick(last[i]); last.length = i; }
+      if (data !== undefined && data !== null && last.length > 0) stream.write(data, last[1]);
+      return stream;
+    };
+    return stream;
+  };
+  defineProperty(process, name, { configurable: true, enumerable: true, get: () => stream ?? make() });
+}
+// While a session is connected, Node's console also keeps the last thousand messages for it, with the objects in them.
+{
+  const sink = (name) => ({ write: (text) => host[name].write(text) });
+  const plain = new console.Console({ stdout: sink("stdout"), stderr: sink("stderr"), ignoreErrors: false });
+  for (const name of Object.keys(plain)) if (typeof plain[name] === "function") console[name] = plain[name];
+}
+
+// ---- traces
+
+// nodeErrorMark is the symbol by which Node tells its own errors, whose traces begin with their code too.
+const nodeErrorMark = (() => {
+  try { path.join(0); } catch (e) { return ownKeys(e).find((key) => String(key) === "Symbol(kIsNodeError)"); }
+})();
+
+function firstLine(error) {
+  try {
+    if (nodeErrorMark !== undefined && hasOwn(error, nodeErrorMark)) return `${error.name} [${error.code}]: ${error.message}`;
+    return apply(errorToString, error, []);
+  } catch {
+    return "<error>";
+  }
+}
+const errorToString = Error.prototype.toString;
+
+// Frames of the driver, and what called it, are left out of every trace.
+defineProperty(Error, "prepareStackTrace", { configurable: true, writable: true, value: (error, frames) => {
+  const lines = [];
+  for (let i = 0; i < frames.length; i++) {
+    const file = frames[i].getScriptNameOrSourceURL() ?? "";
+    if (file !== OWN) lines[lines.length] = [file, "\n    at " + frames[i]];
+    else if (lines.length > 0) break;
+  }
+  while (lines.length > 0 && startsWith(lines[lines.length - 1][0], "node:inspector")) lines.length--;
+  let text = firstLine(error);
+  for (let i = 0; i < lines.length; i++) text += lines[i][1];
+  return text;
+} });
+
+// describe makes the fields of an error, and the text that Node would print above and below it.
+function describe(thrown, details) {
+  let name = "Uncaught", value, trace;
+  try {
+    if (isNativeError(thrown) || thrown instanceof Error) {
+      name = String(thrown.name || "Error");
+      value = String(thrown.message);
+      trace = inspect(thrown);
+      if (trace[0] === "[") trace = slice(trace, 1, -1); // it has no frames
+    }
+  } catch {}
+  try {
+    value ??= typeof thrown === "string" ? thrown : inspect(thrown);
+    trace ??= "Uncaught " + inspect(thrown);
+  } catch {
+    value ??= "a value that cannot be shown";
+    trace ??= "Uncaught " + value;
+  }
+  return { name, value, trace, printed: place(thrown, trace, details) + trace + "\n" };
+}
+
+// place shows the line of the code that threw, as Node does.
+function place(thrown, trace, details) {
+  if (run === null) return "";
+  const name = fileName(run), at = indexOf(trace, name + ":");
+  const found = at < 0 ? null : exec(/^:(\d+):(\d+)/, slice(trace, at + name.length, at + name.length + 24));
+  let line = found && Number(found[1]), column = found && Number(found[2]);
+  if (!found && details && startsWith(trace, "SyntaxError") && indexOf(trace, "\n    at ") < 0) { // a syntax error: it has no frames
+    line = details.lineNumber + 1;
+    column = details.columnNumber + 1;
+  }
+  if (!line) return "";
+  const source = split(run.code, "\n", line)[line - 1] ?? "";
+  if (source.length > MAX_SOURCE_LINE) return `${name}:${line}\n\n`;
+  return `${name}:${line}\n${source}\n${repeat(" ", min(column - 1, source.length))}^\n\n`;
+}
+
+// ---- values
+
+const IMAGES = [["image/png", [0x89, 0x50, 0x4e, 0x47]], ["image/jpeg", [0xff, 0xd8, 0xff]]];
+// Jupyter.display is how kernels of JavaScript ask a value for its forms.
+const HOOK = Symbol.for("Jupyter.display");
+const HOOKED = ["text/html", "image/svg+xml", "image/png", "image/jpeg", "text/markdown", "text/latex"];
+
+// forms returns pairs of a media type and bytes, the richest first.
+function forms(value) {
+  const found = [];
+  const add = (type, data) => { found[found.length] = type; found[found.length] = data; };
+  if (value !== null && (typeof value === "object" || typeof value === "function") && !isProxy(value)) {
+    if (typeof value[HOOK] === "function") {
+      const bundle = value[HOOK]();
+      for (let i = 0; i < HOOKED.length; i++) {
+        const data = bundle?.[HOOKED[i]], raster = HOOKED[i] === "image/png" || HOOKED[i] === "image/jpeg";
+        if (typeof data === "string" && data.length <= MAX_IMAGE) add(HOOKED[i], bytesOf(data, raster ? "base64" : "utf8"));
+      }
+    }
+    for (let i = 0; value instanceof Uint8Array && i < IMAGES.length; i++) {
+      const type = IMAGES[i][0], magic = IMAGES[i][1];
+      let same = value.length > magic.length && value.length <= MAX_IMAGE;
+      for (let k = 0; k < magic.length; k++) same &&= value[k] === magic[k];
+      if (same) add(type, value);
+    }
+  }
+  if (isPlain(value, { left: MAX_JSON_VALUES, open: new Set() })) {
+    const json = bytesOf(stringify(value));
+    if (json.length <= MAX_JSON) add("application/json", json);
+  }
+  add("text/plain", bounded(inspect(value, { depth: 4, maxArrayLength: 100, maxStringLength: MAX_TEXT }), MAX_TEXT));
+  return found;
+}
+
+// isPlain reports whether JSON says everything about a value. It calls no code of the value.
+function isPlain(value, budget) {
+  if (budget.left-- <= 0) return false;
+  switch (typeof value) {
+  case "string": return value.length <= MAX_JSON;
+  case "boolean": return true;
+  case "number": return value - value === 0;
+  case "object": break;
+  default: return false;
+  }
+  if (value === null) return true;
+  if (isProxy(value) || setHas(budget.open, value)) return false;
+  const shape = getPrototypeOf(value);
+  if (shape !== null && shape !== plainShape && shape !== listShape) return false;
+  if (isArray(value) && value.length > budget.left) return false;
+  setAdd(budget.open, value); // a value that is there twice counts as recursive
+  const keys = ownKeys(value);
+  for (let i = 0; i < keys.length; i++) {
+    if (typeof keys[i] !== "string") return false;
+    if (keys[i] === "length" && isArray(value)) continue;
+    const own = getOwnPropertyDescriptor(value, keys[i]);
+    if (!own.enumerable || !hasOwn(own, "value") || !isPlain(own.value, budget)) return false;
+  }
+  return !isArray(value) || keys.length === value.length + 1;
+}
+const plainShape = Object.prototype, listShape = Array.prototype;
+
+// show reports one value; one that cannot be shown costs only itself.
+function show(value, main) {
+  let shown;
+  try {
+    shown = forms(value);
+  } catch (e) {
+    let why = "";
+    try { why = ": " + firstLine(e); } catch {}
+    shown = ["text/plain", bounded("a value that cannot be shown" + why, MAX_TEXT)];
+  }
+  if (run !== null) {
+    const fields = [run.id, main];
+    for (let i = 0; i < shown.length; i++) fields[i + 2] = shown[i];
+    report("result", fields);
+  }
+  else writeAll(1, shown[shown.length - 1]);
+}
+
+defineProperty(world, "display", { configurable: true, writable: true, value: function display(...values) {
+  for (let i = 0; i < values.length; i++) show(values[i], "0");
+} });
+
+// ---- runs
+
+let run = null, runs = 0; // the run under way, and how many there were
+const fileName = (r) => "run-" + r.number + ".js";
+
+const inspector = require("node:inspector");
+const session = new inspector.Session();
+session.connect();
+const post = uncurry(session.post);
+const command = (method, params, callback = () => {}) => post(session, method, params, callback);
+
+let taken, takeId;
+defineProperty(world, "__take", { configurable: true, value: (value) => { taken = value; } });
+command("Runtime.evaluate", { expression: "__take" }, (e, r) => { takeId = r.result.objectId; });
+delete world.__take;
+
+// take returns the value that the inspector describes.
+function take(remote) {
+  if (hasOwn(remote, "objectId")) {
+    const args = [{ objectId: remote.objectId }];
+    command("Runtime.callFunctionOn", { objectId: takeId, functionDeclaration: "function(v){this(v)}", arguments: args });
+    const value = taken;
+    taken = undefined;
+    return value;
+  }
+  if (!hasOwn(remote, "unserializableValue")) return hasOwn(remote, "value") ? remote.value : undefined;
+  const text = remote.unserializableValue;
+  return text[text.length - 1] === "n" ? BigInt(slice(text, 0, -1)) : Number(text);
+}
+
+// Node's watchdog for SIGINT ends a script that runs with breakOnSigint. Started once and for all, it also keeps a signal that came while
+// no such script ran, so that none can kill the process. Without it, as in a later Node, a listener does the most that it can.
+const watchdog = (() => {
+  try {
+    const { startSigintWatchdog: start, stopSigintWatchdog: stop } = process.binding("contextify");
+    start();
+    return { seen: () => { start(); return stop(); } }; // stop forgets the signal, and the first start stays
+  } catch {
+    let came = false;
+    process.on("SIGINT", () => { came = true; });
+    return { seen: () => { const was = came; came = false; return was; } };
+  }
+})();
+
+let job = null;
+defineProperty(world, "__glovebox", { value: () => { const go = job; job = null; go?.(); } });
+const guarded = new vm.Script("__glovebox()", { filename: OWN });
+const runGuarded = uncurry(guarded.runInThisContext);
+
+// guard calls a function that runs code, and reports whether SIGINT ended it.
+function guard(go) {
+  job = go;
+  try {
+    runGuarded(guarded, { breakOnSigint: true, displayErrors: false });
+    return true;
+  } catch (e) {
+    if (e?.code === "ERR_SCRIPT_EXECUTION_INTERRUPTED") return false;
+    uncaught(e);
+    return true;
+  }
+}
+
+// settle runs what is due at once, microtasks among it. An exception in a callback does not keep it from the next.
+function settle() {
+  for (let left = 1000; left > 0; left--) {
+    try {
+      return apply(_tickCallback, host, []);
+    } catch (e) {
+      uncaught(e);
+    }
+  }
+}
+
+function begin(id, code) {
+  const mine = run = { id, code: textOf(code), number: ++runs, outcome: null, guarded: true, timer: undefined };
+  const end = (outcome) => {
+    if (run !== mine || mine.outcome !== null) return;
+    mine.outcome = outcome;
+    if (!mine.guarded) conclude(mine);
+  };
+  watchdog.seen();
+  const whole = guard(() => {
+    const source = rewritten(mine.code) + "\n//# sourceURL=" + fileName(mine);
+    const ask = { expression: source, replMode: true, awaitPromise: true, objectGroup: "run" };
+    command("Runtime.evaluate", ask, (e, answer) => {
+      if (e) return end({ interrupted: true });
+      const details = hasOwn(answer, "exceptionDetails") ? answer.exceptionDetails : null;
+      if (details) return end({ thrown: take(details.exception), details });
+      const value = take(answer.result);
+      if (!isPromise(value)) return end({ value });
+      then(value, (value) => end({ value }), (thrown) => end({ thrown }));
+    });
+    settle();
+  });
+  mine.guarded = false;
+  if (!whole) mine.outcome = { interrupted: true };
+  if (mine.outcome !== null) return conclude(mine);
+  watchOver();
+  mine.timer = setInterval(() => { if (interrupted()) end({ interrupted: true }); }, POLL);
+}
+
+// conclude reports the outcome of a run.
+function conclude(mine) {
+  clearInterval(mine.timer);
+  if (overseer) overseer.shared[0] = 0;
+  let { outcome } = mine, code = 0, error = null;
+  const whole = guard(() => {
+    if (hasOwn(outcome, "thrown")) error = describe(outcome.thrown, outcome.details);
+    else if (hasOwn(outcome, "value") && outcome.value !== undefined) show(outcome.value, "1");
+  });
+  if (!whole || outcome.interrupted) error = { name: "KeyboardInterrupt", value: "", trace: "KeyboardInterrupt", printed: "KeyboardInterrupt\n" };
+  if (hasOwn(outcome, "exit")) code = outcome.exit;
+  else if (host.exitCode !== undefined) code = Number(host.exitCode) & 255;
+  host.exitCode = undefined;
+  if (error !== null) {
+    code ||= 1;
+    writeAll(2, error.printed);
+    const { name, value, trace } = error;
+    report("error", [mine.id, bounded(name, MAX_NAME), bounded(value, MAX_ERROR), bounded(trace, MAX_ERROR)]);
+  }
+  report("done", [mine.id, String(code)]);
+  run = null;
+  command("Runtime.releaseObjectGroup", { objectGroup: "run" });
+  checkChannel();
+  setImmediate(next);
+}
+
+// ---- interrupts of a run that waits
+
+const POLL = 20; // ms between two looks for SIGINT
+let overseer = null;
+
+// watchOver starts a thread that ends a callback which stays busy after an await, where no watchdog is above it. It costs 10 MB, so only
+// a context whose code has waited has one. shared[0]: a run waits; shared[1]: it was interrupted.
+function watchOver() {
+  if (overseer === null) {
+    const shared = new Int32Array(new SharedArrayBuffer(8));
+    overseer = { shared };
+    try {
+      const { Worker, SHARE_ENV } = require("node:worker_threads");
+      const thread = new Worker(`(${oversee})()`, { eval: true, env: SHARE_ENV, workerData: { shared, poll: POLL }, stdin: false });
+      thread.on("error", () => {});
+      thread.unref();
+    } catch {}
+  }
+  overseer.shared[1] = 0;
+  overseer.shared[0] = 1;
+}
+
+function interrupted() {
+  return watchdog.seen() || overseer.shared[1] !== 0;
+}
+
+// oversee is the program of the thread: a signal that the main thread has not looked at in 100 ms finds it busy.
+function oversee() {
+  const { workerData: { shared, poll } } = require("node:worker_threads");
+  const { startSigintWatchdog, stopSigintWatchdog, watchdogHasPendingSigint } = process.binding("contextify");
+  const session = new (require("node:inspector").Session)();
+  session.connectToMainThread();
+  let seen = 0;
+  setInterval(() => {
+    seen = shared[0] === 1 && watchdogHasPendingSigint() ? seen + 1 : 0;
+    if (seen < 5) return;
+    seen = 0;
+    startSigintWatchdog();
+    stopSigintWatchdog();
+    shared[1] = 1;
+    session.post("Runtime.terminateExecution", () => {});
+  }, poll);
+}
+
+// ---- ends
+
+// exit ends the run and keeps the context: it terminates what runs, which no catch and no finally of the code sees.
+process.exit = function exit(code) {
+  code = Number(code ?? host.exitCode ?? 0) & 255;
+  const mine = run;
+  if (mine === null) quit(code);
+  host.exitCode = undefined;
+  mine.outcome ??= { exit: code };
+  setImmediate(() => {
+    mine.guarded = false;
+    if (run === mine) conclude(mine);
+  });
+  let failed = null;
+  command("Runtime.terminateExecution", {}, (e) => { failed = e; });
+  while (failed === null);
+  throw new Error("process.exit could not stop the code");
+};
+
+// uncaught prints an exception of a callback, or hands it to the code's own listeners.
+function uncaught(e) {
+  try {
+    if (apply(listenerCount, host, ["uncaughtException"]) > 0) {
+      apply(emit, host, ["uncaughtException", e, "uncaughtException"]);
+      return;
+    }
+  } catch (again) {
+    e = again;
+  }
+  writeAll(2, bounded(describe(e).printed, MAX_ERROR));
+}
+process.setUncaughtExceptionCaptureCallback(uncaught);
+
+// ---- names of a script
+
+function nameScript() {
+  const main = path.join(cwd(), "main.js");
+  const module = new Module(main, null);
+  module.filename = main;
+  module.paths = Module._nodeModulePaths(cwd());
+  const names = { require: Module.createRequire(main), module, exports: module.exports, __filename: main, __dirname: cwd() };
+  module.require = names.require;
+  names.require.main = module;
+  for (const name of Object.keys(names)) {
+    defineProperty(world, name, { configurable: true, writable: true, value: names[name] });
+  }
+}
+const { createRequire } = Module, { pathToFileURL } = require("node:url");
+const resolve = createRequire(path.join(cwd(), "main.js")).resolve;
+
+// The inspector compiles code without a way to import, so rewritten code calls this function. It also finds the packages of NODE_PATH.
+async function load(name, options) {
+  try {
+    return await import(name, options);
+  } catch (e) {
+    let file;
+    if (e?.code !== "ERR_MODULE_NOT_FOUND" || typeof name !== "string" || exec(/^[@\w]/, name) === null) throw e;
+    try { file = resolve(name); } catch { throw e; }
+    return import(pathToFileURL(file).href, options);
+  }
+}
+const meta = { __proto__: null, url: pathToFileURL(path.join(cwd(), "main.js")).href, dirname: cwd(), filename: path.join(cwd(), "main.js") };
+defineProperty(load, "meta", { value: meta });
+defineProperty(world, IMPORT, { value: load });
+
+function rewritten(code) {
+  try {
+    return rewrite(code);
+  } catch {
+    return code; // prototypes have changed; imports are an error then
+  }
+}
+
+// ---- completion
+
+function complete(id, code, cursor) {
+  const before = textOf(cut(code, 0, cursor));
+  const parsed = exec(/((?:[\p{ID_Start}$_][\p{ID_Continue}$]*\??\.)*)([\p{ID_Start}$_][\p{ID_Continue}$]*)?$/u, before);
+  const found = [], seen = new Set(), object = parsed[1], want = parsed[2] ?? "";
+  const add = (name) => {
+    if (typeof name !== "string" || found.length >= MAX_FIELDS - 2 || setHas(seen, name) || !startsWith(name, want)) return;
+    if (name.length > MAX_NAME || exec(/^[\p{ID_Start}$_][\p{ID_Continue}$]*$/u, name) === null) return;
+    setAdd(seen, name);
+    found[found.length] = name;
+  };
+  let from = world;
+  if (object) {
+    const ask = { expression: slice(object, 0, object[object.length - 2] === "?" ? -2 : -1), throwOnSideEffect: true, objectGroup: "run", timeout: 200 };
+    command("Runtime.evaluate", ask, (e, answer) => { from = e || answer.exceptionDetails ? undefined : take(answer.result); });
+  } else {
+    command("Runtime.globalLexicalScopeNames", {}, (e, answer) => {
+      for (let i = 0; !e && i < answer.names.length; i++) add(answer.names[i]);
+    });
+  }
+  if (from !== undefined && from !== null) from = Object(from);
+  for (let depth = 0; from !== undefined && from !== null && depth < 20 && !isProxy(from); depth++, from = getPrototypeOf(from)) {
+    const keys = ownKeys(from);
+    for (let i = 0; i < keys.length; i++) add(keys[i]);
+  }
+  const fields = [id, String(cursor - bytesOf(want).length)];
+  for (let i = 0; i < found.length; i++) fields[i + 2] = found[i];
+  report("matches", fields);
+  command("Runtime.releaseObjectGroup", { objectGroup: "run" });
+}
+
+// ---- requests
+
+const queue = []; // frames that wait for the end of a run
+let parts = [], size = 0, need = MAX_HEADER, head = null;
+
+// feed cuts the stream into frames. It joins the parts of a large one only once.
+function feed(bytes) {
+  parts[parts.length] = bytes;
+  size += bytes.length;
+  for (;;) {
+    if (size < need && head !== null) return;
+    let all = parts.length === 1 ? parts[0] : concat(parts);
+    parts = [all];
+    if (head === null) {
+      const end = byteIndexOf(all, 10);
+      if (end < 0) {
+        if (size >= MAX_HEADER) quit(1);
+        return;
+      }
+      const words = split(textOf(cut(all, 0, end)), " ");
+      head = { kind: words[0], lengths: [] };
+      need = 0;
+      for (let i = 1; i < words.length; i++) need += head.lengths[i - 1] = Number(words[i]);
+      if (!(need <= MAX_FRAME)) quit(1);
+      parts = [all = cut(all, end + 1)];
+      size = all.length;
+      if (size < need) return;
+    }
+    const fields = [];
+    let at = 0;
+    for (let i = 0; i < head.lengths.length; i++) fields[i] = cut(all, at, at += head.lengths[i]);
+    queue[queue.length] = { kind: head.kind, fields };
+    head = null;
+    parts = [cut(all, at)];
+    size = parts[0].length;
+  }
+}
+
+// next takes the next request. It is called from the event loop alone, as microtasks do not run inside one.
+function next() {
+  if (run !== null || queue.length === 0) return;
+  const { kind, fields } = queue[0];
+  for (let i = 1; i < queue.length; i++) queue[i - 1] = queue[i];
+  queue.length--;
+  if (kind === "run") return begin(textOf(fields[0]), fields[1]);
+  if (kind === "complete") complete(textOf(fields[0]), fields[1], Number(textOf(fields[2])));
+  setImmediate(next);
+}
+
+const socket = new (require("node:net").Socket)({
+  fd: REQUESTS, readable: true, writable: false,
+  onread: {
+    buffer: Buffer.allocUnsafeSlow(64 << 10),
+    callback(n, buffer) {
+      feed(bytesOf(cut(buffer, 0, n)));
+      next();
+      return true;
+    },
+  },
+});
+socket.on("end", () => quit(0));
+socket.on("error", () => quit(1));
+
+setImmediate(() => { // only then has Node set its own names for -e
+  nameScript();
+  report("ready", [process.version]);
+});
+})();
+//# sourceURL=glovebox:driver

@@ -1,0 +1,105 @@
+// rewrite makes code that a context can run: import(x) calls IMPORT, a static import becomes a declaration with await, and a constant of the
+// script becomes a variable, as V8 lets a later run declare let after let and const after const, but neither after the other. It keeps the
+// lines. Like the lexer of package javascript it skips comments, strings, templates and regular expressions without parsing the language.
+const IMPORT = "\u0131mport"; // as long as the keyword, so that columns in traces are right
+
+const rewrite = (() => {
+  const word = /[\w$\u0080-\uffff]+/y, space = /(?:[ \t\r\n\ufeff\u2028\u2029]|\/\/[^\n]*|\/\*[^]*?\*\/)+/y;
+  const string = /"(?:\\[^]|[^"\\\n])*"?|'(?:\\[^]|[^'\\\n])*'?/y, pattern = /\/(?:\\.|\[(?:\\.|[^\]\\\n])*\]|[^/\\\n[])*\/?/y;
+  const template = /(?:\\[^]|\$(?!\{)|[^`\\$])*(?:`|\$\{)?/y;
+  const declaration = /import\b(?:([\s\w$\u0080-\uffff*{},"'-]+?)\bfrom\b|)\s*("[^"\n]*"|'[^'\n]*')(?:\s*(?:with|assert)\s*(\{[^}]*\}))?[ \t]*;?/y;
+  const brackets = /^([^{]*)(\{[^]*\})?\s*$/;
+  const beforePattern = new Set("return typeof case in of delete void throw new do else instanceof yield await".split(" "));
+
+  // declare makes the declaration of an import clause such as `a, {b as c}` or `* as d`.
+  const declare = (clause, source) => {
+    const [, names, inBraces] = brackets.exec(clause);
+    const fields = inBraces ? [inBraces.slice(1, -1).replace(/\bas\b/g, ":")] : [];
+    let whole = "";
+    for (const part of names.split(",")) {
+      const name = part.trim();
+      if (name.startsWith("*")) whole = name.replace(/^\*\s*as\s+/, "");
+      else if (name) fields.unshift("default: " + name);
+    }
+    const taken = "{" + fields.join(", ") + "}";
+    if (!whole) return `let ${taken} = ${source};`;
+    return `let ${whole} = ${source}` + (fields.length > 0 ? `, ${taken} = ${whole};` : ";");
+  };
+
+  return (code) => {
+    if (!code.includes("import") && !code.includes("const")) return code;
+    let out = "", done = 0, at = 0, depth = 0, before = "", wasWord = false, fresh = true;
+    const templates = []; // the depth at each open expression of a template
+    const match = (re) => {
+      re.lastIndex = at;
+      const found = re.exec(code);
+      if (found) at = re.lastIndex;
+      return found;
+    };
+    const edit = (from, to, text) => {
+      out += code.slice(done, from) + text;
+      done = to;
+    };
+    const inTemplate = () => {
+      if (!match(template)[0].endsWith("${")) return false;
+      templates.push(depth++);
+      return true;
+    };
+    if (code.startsWith("#!")) while (at < code.length && code[at] !== "\n") at++;
+    for (;;) {
+      const skipped = match(space);
+      fresh ||= skipped !== null && skipped[0].includes("\n");
+      if (at >= code.length) return out + code.slice(done);
+      const start = at, first = code[at], found = match(word);
+      if (found) {
+        const statement = depth === 0 && (fresh || before === ";" || before === "}");
+        fresh = false;
+        if (statement && found[0] === "const") edit(start, at, "let  ");
+        if (found[0] === "import" && before !== ".") {
+          match(space);
+          if (code[at] === "(" || code[at] === ".") {
+            edit(start, start + 6, IMPORT);
+          } else if (statement) {
+            at = start;
+            const clause = match(declaration);
+            if (clause) {
+              const [text, names, source, options] = clause;
+              const call = `await ${IMPORT}(${source}${options ? `, {with: ${options}}` : ""})`;
+              const made = names ? declare(names, call) : call + ";";
+              edit(start, at, made + "\n".repeat(text.split("\n").length - made.split("\n").length));
+              before = ";";
+              wasWord = false;
+              continue;
+            }
+            at = start + 6;
+          }
+        }
+        before = found[0];
+        wasWord = true;
+        continue;
+      }
+      fresh = false;
+      const value = wasWord ? !beforePattern.has(before) : before === ")" || before === "]" || before === "value";
+      wasWord = false;
+      if (first === '"' || first === "'") {
+        match(string);
+        before = "value";
+      } else if (first === "`") {
+        at++;
+        before = inTemplate() ? "{" : "value";
+      } else if (first === "/" && !value) {
+        match(pattern);
+        before = "value";
+      } else {
+        at++;
+        before = first;
+        if (first === "{" || first === "(" || first === "[") depth++;
+        if (first === "}" || first === ")" || first === "]") depth--;
+        if (first === "}" && templates[templates.length - 1] === depth) {
+          templates.pop();
+          before = inTemplate() ? "{" : "value";
+        }
+      }
+    }
+  };
+})();
