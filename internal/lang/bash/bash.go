@@ -20,4 +20,5 @@ var Language = sandbox.Language{
 	Missing:    sandbox.Missing{Fix: "install the package bash on this host", Image: "debian:stable-slim"},
 	Probe:      "echo $((6*7))\n",
 	Inventory:  inventory,
+	Driver:     driver,
 }
