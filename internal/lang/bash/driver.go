@@ -19,7 +19,8 @@ const driverLoop = `{ builtin eval "$1"; __glovebox_source=$1; shift; __glovebox
 	`for __glovebox_once in 1; do builtin eval "$__glovebox_code"; done; { __glovebox_status=$?; builtin eval "$__glovebox_check"; ` +
 	`__glovebox_done "$__glovebox_status"; } 2>/dev/null; done; done; builtin exit`
 
-// driverCheck looks for a syntax error after a run that ended with 2: it is one again where the code is only read, as the body of a function.
+// driverCheck looks for a syntax error after a run that ended with 2: it is one again where the code is only read, as the body of a
+// function.
 const driverCheck = `[[ $__glovebox_status != 2 ]] || ` +
 	`__glovebox_message=$(builtin eval "__glovebox_body() { $__glovebox_code"$'\n}' 2>&1) || [[ 1 ]]`
 

@@ -95,7 +95,8 @@ __glovebox_done() {
     value=${__glovebox_message%%$'\n'*}
     value=${value#*syntax error}
     value=${value#"${value%%[!: ]*}"}
-    builtin printf 'error %d 12 %d %d\n%s%s%s%s' ${#id} ${#value} ${#__glovebox_message} "$id" 'syntax error' "$value" "$__glovebox_message" >&241
+    builtin printf 'error %d 12 %d %d\n%s%s%s%s' ${#id} ${#value} ${#__glovebox_message} \
+      "$id" 'syntax error' "$value" "$__glovebox_message" >&241
   fi
   __glovebox_id=
   builtin unset -v __glovebox_code __glovebox_message
@@ -119,7 +120,8 @@ __glovebox_exit() {
     __glovebox_at_exit=
   fi
   [[ -n $__glovebox_id ]] || builtin return
-  builtin exec "$__glovebox_bash" -c "$__glovebox_loop" bash "$__glovebox_source" "$__glovebox_id" "$__glovebox_status" "$__glovebox_trace" "$__glovebox_check" "${__glovebox_message:0:4096}" \
+  builtin exec "$__glovebox_bash" -c "$__glovebox_loop" bash "$__glovebox_source" \
+    "$__glovebox_id" "$__glovebox_status" "$__glovebox_trace" "$__glovebox_check" "${__glovebox_message:0:4096}" \
     242< <(__glovebox_dump 2>/dev/null)
 }
 

@@ -378,7 +378,9 @@ function conclude(mine) {
     if (hasOwn(outcome, "thrown")) error = describe(outcome.thrown, outcome.details);
     else if (hasOwn(outcome, "value") && outcome.value !== undefined) show(outcome.value, "1");
   });
-  if (!whole || outcome.interrupted) error = { name: "KeyboardInterrupt", value: "", trace: "KeyboardInterrupt", printed: "KeyboardInterrupt\n" };
+  if (!whole || outcome.interrupted) {
+    error = { name: "KeyboardInterrupt", value: "", trace: "KeyboardInterrupt", printed: "KeyboardInterrupt\n" };
+  }
   if (hasOwn(outcome, "exit")) code = outcome.exit;
   else if (host.exitCode !== undefined) code = Number(host.exitCode) & 255;
   host.exitCode = undefined;
@@ -500,7 +502,8 @@ async function load(name, options) {
     return import(pathToFileURL(file).href, options);
   }
 }
-const meta = { __proto__: null, url: pathToFileURL(path.join(cwd(), "main.js")).href, dirname: cwd(), filename: path.join(cwd(), "main.js") };
+const filename = path.join(cwd(), "main.js");
+const meta = { __proto__: null, url: pathToFileURL(filename).href, dirname: cwd(), filename };
 defineProperty(load, "meta", { value: meta });
 defineProperty(world, IMPORT, { value: load });
 
@@ -526,7 +529,8 @@ function complete(id, code, cursor) {
   };
   let from = world;
   if (object) {
-    const ask = { expression: slice(object, 0, object[object.length - 2] === "?" ? -2 : -1), throwOnSideEffect: true, objectGroup: "run", timeout: 200 };
+    const expression = slice(object, 0, object[object.length - 2] === "?" ? -2 : -1);
+    const ask = { expression, throwOnSideEffect: true, objectGroup: "run", timeout: 200 };
     command("Runtime.evaluate", ask, (e, answer) => { from = e || answer.exceptionDetails ? undefined : take(answer.result); });
   } else {
     command("Runtime.globalLexicalScopeNames", {}, (e, answer) => {

@@ -1,5 +1,5 @@
-// rewrite makes code that a context can run: import(x) calls IMPORT, a static import becomes a declaration with await, and a constant of the
-// script becomes a variable, as V8 lets a later run declare let after let and const after const, but neither after the other. It keeps the
+// rewrite makes code that a context can run: import(x) calls IMPORT, a static import becomes a declaration with await, and a constant
+// of the script becomes a variable, as V8 lets a later run declare let after let and const after const, but neither after the other. It keeps the
 // lines. Like the lexer of package javascript it skips comments, strings, templates and regular expressions without parsing the language.
 const IMPORT = "\u0131mport"; // as long as the keyword, so that columns in traces are right
 
@@ -7,7 +7,8 @@ const rewrite = (() => {
   const word = /[\w$\u0080-\uffff]+/y, space = /(?:[ \t\r\n\ufeff\u2028\u2029]|\/\/[^\n]*|\/\*[^]*?\*\/)+/y;
   const string = /"(?:\\[^]|[^"\\\n])*"?|'(?:\\[^]|[^'\\\n])*'?/y, pattern = /\/(?:\\.|\[(?:\\.|[^\]\\\n])*\]|[^/\\\n[])*\/?/y;
   const template = /(?:\\[^]|\$(?!\{)|[^`\\$])*(?:`|\$\{)?/y;
-  const declaration = /import\b(?:([\s\w$\u0080-\uffff*{},"'-]+?)\bfrom\b|)\s*("[^"\n]*"|'[^'\n]*')(?:\s*(?:with|assert)\s*(\{[^}]*\}))?[ \t]*;?/y;
+  const clauses = /import\b(?:([\s\w$\u0080-\uffff*{},"'-]+?)\bfrom\b|)/.source, source = /\s*("[^"\n]*"|'[^'\n]*')/.source;
+  const declaration = new RegExp(clauses + source + /(?:\s*(?:with|assert)\s*(\{[^}]*\}))?[ \t]*;?/.source, "y");
   const brackets = /^([^{]*)(\{[^]*\})?\s*$/;
   const beforePattern = new Set("return typeof case in of delete void throw new do else instanceof yield await".split(" "));
 
