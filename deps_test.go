@@ -72,6 +72,7 @@ internal/engine:             sandbox internal/driver internal/guest internal/gue
 
 # what must outlive the process
 internal/eventlog:           sandbox internal/nolink
+internal/store:              sandbox internal/nolink | modernc.org/sqlite
 
 # attacks on sandboxes, and what decides: a backend is handed to it as a value
 internal/attack:             sandbox internal/engine internal/guest internal/guest/client internal/seccomp | golang.org/x/sys
