@@ -135,8 +135,8 @@ func same(a, b Event) bool {
 	return a.ID == b.ID && a.Time == b.Time && a.Kind == b.Kind && a.Offset == b.Offset && bytes.Equal(a.Data, b.Data)
 }
 
-// TestFollow: followers that begin anywhere, one of which takes nothing until all is written, get every event once, from memory and from the
-// file, while two streams are appended at the same time.
+// TestFollow: followers that begin anywhere, one of which takes nothing until all is written, get every event once, from memory and
+// from the file, while two streams are appended at the same time.
 func TestFollow(t *testing.T) {
 	const perStream, size = 400, 3000 // 2.4 MB, several pieces
 	l := create(t, filepath.Join(folder(t), "a"), "{}", Bounds{})
@@ -294,7 +294,7 @@ func TestNothingUntilAsked(t *testing.T) {
 	}
 }
 
-// TestClose: closing ends a waiting follower, and keeps what was appended.
+// TestClose: closing ends a waiting follower, who saw only what is in the file, and keeps what was appended.
 func TestClose(t *testing.T) {
 	path := filepath.Join(folder(t), "a")
 	l := create(t, path, "{}", Bounds{})
@@ -305,6 +305,9 @@ func TestClose(t *testing.T) {
 	go func() {
 		ended <- l.Follow(t.Context(), 0, func(e Event) error {
 			if e.ID == 1 {
+				if info, err := os.Stat(path); err != nil || info.Size() < int64(headerHead+2+recordHead+2) {
+					t.Errorf("a follower has an event that the file has not: %v, %v", info, err)
+				}
 				close(seen)
 			}
 			return nil

@@ -56,7 +56,8 @@ func decode(id sandbox.ID, want int64, b []byte) (r sandbox.Record, err error) {
 		err = errors.New("it is that of another")
 	}
 	if err != nil {
-		return r, &sandbox.Error{Kind: sandbox.Unavailable, Op: "store: load", Msg: "the record of sandbox " + string(id) + " is damaged", Err: err}
+		return r, &sandbox.Error{Kind: sandbox.Unavailable, Op: "store: load",
+			Msg: "the record of sandbox " + string(id) + " is damaged", Err: err}
 	}
 	return r, nil
 }

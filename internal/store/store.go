@@ -158,10 +158,11 @@ func (s *Store) scan(query string, to any) error {
 	return s.conn.QueryRowContext(context.Background(), query).Scan(to)
 }
 
-// prune removes what is beyond the bounds.
+// prune removes what is beyond the bounds. It reads the index alone, unless there is something to remove.
 func (s *Store) prune() error {
-	return s.exec(`DELETE FROM sandboxes WHERE ended <> 0 AND (ended < ? OR
-		id NOT IN (SELECT id FROM sandboxes WHERE ended <> 0 ORDER BY ended DESC LIMIT ?))`, time.Now().Add(-EndedFor).UnixNano(), EndedMost)
+	return s.exec(`DELETE FROM sandboxes WHERE ended <> 0 AND ended <= max(?,
+		ifnull((SELECT ended FROM sandboxes WHERE ended <> 0 ORDER BY ended DESC LIMIT 1 OFFSET ?), 0))`,
+		time.Now().Add(-EndedFor).UnixNano(), EndedMost)
 }
 
 // Save inserts or replaces a record. It is in the file when Save returns. A record that could not be restored exactly is Invalid.

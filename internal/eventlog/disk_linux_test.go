@@ -1,0 +1,47 @@
+package eventlog
+
+import (
+	"errors"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/glovebox-dev/glovebox/sandbox"
+)
+
+// TestFullDisk: a full disk refuses events with a fix, holds no more in memory than ever, and once there is space the log goes on whole.
+func TestFullDisk(t *testing.T) {
+	dir := folder(t)
+	if err := syscall.Mount("eventlog-test", dir, "tmpfs", 0, "size=512k"); err != nil {
+		t.Skipf("SKIPPED, NOT TESTED: a small file system cannot be mounted: %v", err)
+	}
+	t.Cleanup(func() { syscall.Unmount(dir, syscall.MNT_DETACH) })
+	path := filepath.Join(dir, "a")
+	l := create(t, path, "{}", Bounds{})
+	const size = 10 << 10
+	appended, err := uint64(0), error(nil)
+	for err == nil && appended < 100 {
+		if _, err = l.Append(Stdout, (appended+1)*size, make([]byte, size)); err == nil {
+			appended++
+		}
+	}
+	if sandbox.KindOf(err) != sandbox.Unavailable || !strings.Contains(sandbox.FixOf(err), "free space") || l.Unsynced() > memory {
+		t.Fatalf("after %d events, %d bytes unsynced: %v", appended, l.Unsynced(), err)
+	}
+	if err := syscall.Mount("eventlog-test", dir, "tmpfs", syscall.MS_REMOUNT, "size=2m"); err != nil {
+		t.Fatal(err)
+	}
+	_, err = l.Append(Stdout, (appended+1)*size, make([]byte, size))
+	if err := errors.Join(err, l.Finish(nil), l.Close()); err != nil {
+		t.Fatal(err)
+	}
+	again, _, err := Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer again.Close()
+	if last := again.Last(); last != l.Last() || !last.Finished || last.Stdout != (appended+1)*size {
+		t.Errorf("%+v, %+v", last, l.Last())
+	}
+}
