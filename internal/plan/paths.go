@@ -102,6 +102,27 @@ func Dir(dir string) (string, error) {
 	return dir, nil
 }
 
+// FilePath returns the absolute path of a file of a sandbox, which may be given relative to the workspace. It refuses the kernel's own file
+// systems.
+func FilePath(file string) (string, error) {
+	switch {
+	case file == "":
+		return "", sandbox.Invalidf("path", "is empty")
+	case len(file) > MaxPath:
+		return "", sandbox.Invalidf("path", "is longer than %d bytes", MaxPath)
+	case strings.IndexByte(file, 0) >= 0:
+		return "", sandbox.Invalidf("path", "holds a NUL byte")
+	}
+	full := file
+	if !path.IsAbs(full) {
+		full = sandbox.Workspace + "/" + full
+	}
+	if full = path.Clean(full); kernelPath(full) {
+		return "", sandbox.Invalidf("path", "%.80q is not a file of the sandbox", file)
+	}
+	return full, nil
+}
+
 // kernelPath reports whether a clean absolute path leads into a virtual file system of the kernel.
 func kernelPath(p string) bool {
 	for _, root := range []string{"/proc", "/sys", "/dev"} {

@@ -59,7 +59,7 @@ func FuzzCheckPath(f *testing.F) {
 		if CheckPath("path", p) != nil {
 			return
 		}
-		joined, err := resolveDir(p)
+		joined, err := Dir(p)
 		if err != nil || joined != sandbox.Workspace+"/"+p {
 			t.Errorf("%q is accepted, but leads to %q (%v)", p, joined, err)
 		}
@@ -85,12 +85,12 @@ func TestFilesCost(t *testing.T) {
 func TestResolveDir(t *testing.T) {
 	for dir, want := range map[string]string{"": "/workspace", "a": "/workspace/a", "a/../b/": "/workspace/b", "/tmp/": "/tmp",
 		"..": "/", "/process": "/process"} {
-		if got, err := resolveDir(dir); err != nil || got != want {
+		if got, err := Dir(dir); err != nil || got != want {
 			t.Errorf("%q: %q, %v; want %q", dir, got, err, want)
 		}
 	}
 	for _, dir := range []string{"/proc", "/proc/self/fd/7", "../proc/self/cwd", "/sys", "/dev/fd/3", "/tmp/../proc/1", "a\x00"} {
-		if got, err := resolveDir(dir); sandbox.KindOf(err) != sandbox.Invalid || err == nil {
+		if got, err := Dir(dir); sandbox.KindOf(err) != sandbox.Invalid || err == nil {
 			t.Errorf("%q: %q, %v; want Invalid", dir, got, err)
 		}
 	}

@@ -1,0 +1,27 @@
+package sandbox
+
+import "time"
+
+// FileInfo describes a file in a living sandbox. It comes from the sandbox, so it may lie.
+type FileInfo struct {
+	Path     string // absolute, or relative to the folder that was listed
+	Type     FileType
+	Mode     uint32 // permission bits
+	Size     int64  // of a regular file
+	Modified time.Time
+	Target   string // of a symbolic link
+	Err      string // why it could not be examined; other fields may be unset
+}
+
+// FileType is the type of a file.
+type FileType string
+
+// The types of files.
+const (
+	TypeFile    FileType = "file"
+	TypeFolder  FileType = "folder"
+	TypeSymlink FileType = "symlink"
+	TypeDevice  FileType = "device"
+	TypePipe    FileType = "pipe"
+	TypeSocket  FileType = "socket"
+)
