@@ -54,8 +54,9 @@ func (s *Server) countLeft(p *process) uint32 {
 // countTasks counts the processes and threads of the sandbox but the guest's own: a program that waits at its limit of them waits for one that
 // could not be made.
 func (s *Server) countTasks(p *process) (n uint32) {
+	shared := int(p.user.UID) == os.Geteuid() // then the limit counts the guest too (RLIMIT_NPROC, setrlimit(2))
 	for _, st := range s.proc.list() {
-		if s.cfg.Init && st.pid != os.Getpid() && !st.zombie && (st.parent != outside || st.pid == p.pid) {
+		if s.cfg.Init && (st.pid != os.Getpid() || shared) && !st.zombie && (st.parent != outside || st.pid == p.pid || st.pid == os.Getpid()) {
 			n += uint32(max(st.threads, 1))
 		}
 	}
