@@ -75,7 +75,7 @@ engined podman $((TEST_SECONDS + 300)) "${tests[@]}" ./test/podman
 engined program-engines 900 "${tests[@]}" -run 'TestLanguages|TestDowngrades' ./cmd/glovebox
 engined verify-docker 1200 "$glovebox" verify --backend docker --container-image localhost/glovebox-test:latest
 engined verify-podman 1200 "$glovebox" verify --backend podman --container-image localhost/glovebox-test:latest
-section vm 2700 bash test/vm/run.sh
+section vm 3600 bash test/vm/run.sh
 
 if [ "$asked" = list ]; then
   printf '%s\n' "${names[@]}"

@@ -54,7 +54,11 @@ type Parser struct {
 	head Frame
 	lens []int
 	at   int // where the fields begin; 0 until the header is complete
+	used uint64
 }
+
+// Used returns how many bytes the frames had that were handed over, the current one included.
+func (p *Parser) Used() uint64 { return p.used }
 
 // Feed takes the next bytes and calls take for each complete frame. Fields are take's to keep. An error says how the stream broke the
 // protocol; the parser is then of no more use.
@@ -76,6 +80,7 @@ func (p *Parser) Feed(b []byte, take func(Frame) error) error {
 			body = body[n:]
 		}
 		p.buf = append(p.buf[:0], p.buf[p.need:]...)
+		p.used += uint64(p.need)
 		p.at = 0
 		if err := take(f); err != nil {
 			return err

@@ -21,6 +21,12 @@ func newCapture(limit int64) *capture {
 	return &capture{headMax: int(limit - limit/2), tailMax: int(limit / 2)}
 }
 
+// replay takes a piece of an earlier server's output, which ends at an offset of the stream; what lies before it and is missing was dropped.
+func (c *capture) replay(p []byte, end uint64) {
+	c.total = max(c.total, int64(end)-int64(len(p)))
+	c.write(p)
+}
+
 func (c *capture) write(p []byte) {
 	c.total += int64(len(p))
 	if room := c.headMax - len(c.head); room > 0 {

@@ -19,6 +19,7 @@ const (
 
 	readyTimeout     = 30 * time.Second // from the start of an interpreter to its first report
 	interruptTimeout = 2 * time.Second  // for interrupted code to stop; then its interpreter is killed
+	interruptPause   = 400 * time.Millisecond
 )
 
 // Context is an interpreter that keeps its state between executions, which run in it one after another. If the interpreter ends, its
@@ -247,10 +248,18 @@ func (c *Context) Interrupt(ctx context.Context) error {
 	if err := c.sandbox.ended(); err != nil {
 		return err
 	}
+	return c.interruptFor(ctx, nil)
+}
+
+// interruptFor interrupts an execution if it is the one that runs; nil is any.
+func (c *Context) interruptFor(ctx context.Context, x *Execution) error {
 	c.mu.Lock()
 	in := c.interpreter
 	c.mu.Unlock()
-	if in == nil || in.running() == nil {
+	if in == nil {
+		return nil
+	}
+	if runs := in.running(); runs == nil || x != nil && runs != x {
 		return nil
 	}
 	return in.interrupt(ctx)

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/glovebox-dev/glovebox/internal/eventlog"
+	"github.com/glovebox-dev/glovebox/internal/guest"
 	"github.com/glovebox-dev/glovebox/sandbox"
 )
 
@@ -58,12 +59,17 @@ func encode(v any) []byte {
 	return text
 }
 
-func (x *Execution) logShown(shown sandbox.Shown) { x.logValue(eventlog.Shown, encode(shown)) }
+// begun is the first event of code in a context, which clients do not see.
+type begun struct {
+	Interpreter sandbox.ID   `json:"interpreter"`
+	Base        guest.Attach `json:"base"`
+}
 
-func (x *Execution) logRaised(raised *sandbox.Exception) { x.logValue(eventlog.Raised, encode(raised)) }
+func (x *Execution) logBegan(in sandbox.ID) { x.logValue(eventlog.Began, 0, encode(begun{in, x.base})) }
 
-func (x *Execution) logValue(kind eventlog.Kind, data []byte) {
-	if _, err := x.log.Append(kind, 0, data); err != nil {
+// logValue logs a value that was reported up to an offset of the channel.
+func (x *Execution) logValue(kind eventlog.Kind, end uint64, data []byte) {
+	if _, err := x.log.Append(kind, end, data); err != nil {
 		x.sandbox.engine.log.Warn("could not log a value of an execution", "sandbox", x.sandbox.id, "execution", x.id, "err", err)
 	}
 }
@@ -71,13 +77,24 @@ func (x *Execution) logValue(kind eventlog.Kind, data []byte) {
 // Follow hands each event with an id above after to take, in order and once, and waits for new ones until ctx ends. It returns nil after
 // the last event, Done. An id that is past the end is Invalid.
 func (x *Execution) Follow(ctx context.Context, after uint64, take func(Event) error) error {
-	at := [2]uint64{x.base.Stdout, x.base.Stderr}
+	if last := x.log.Last().ID; after > last {
+		return sandbox.Invalidf("after", "there is no event %d; the last is %d", after, last)
+	}
+	at := [2]uint64{}
 	return x.log.Follow(ctx, 0, func(e eventlog.Event) error {
 		out := Event{ID: e.ID, Time: e.Time, Kind: e.Kind, Data: e.Data}
 		if e.Kind == eventlog.Stdout || e.Kind == eventlog.Stderr {
 			next := &at[e.Kind-eventlog.Stdout]
 			out.Dropped = int64(e.Offset-*next) - int64(len(e.Data))
 			*next = e.Offset
+		}
+		if e.Kind == eventlog.Began {
+			var b begun
+			if err := json.Unmarshal(e.Data, &b); err != nil {
+				return &sandbox.Error{Op: "read an event", Err: err}
+			}
+			at = [2]uint64{b.Base.Stdout, b.Base.Stderr}
+			return nil
 		}
 		if e.ID <= after {
 			return nil

@@ -40,19 +40,18 @@ type Execution struct {
 	canceled context.CancelFunc
 	ran      chan struct{} // closed when the code in a context has run to its end, with the exit code
 	code     int
-	runaway  func() // ends code that writes too much
+	runaway  chan struct{} // holds a token once code in a context writes too much
 
 	done    chan struct{} // closed at the end
 	result  *sandbox.Result
 	failure error // in place of result: nothing ran, or the server stops
 
-	mu          sync.Mutex // guards all below
-	process     *client.Process
-	base        guest.Attach // where its output begins in the process's streams
-	shown       []sandbox.Shown
-	raised      *sandbox.Exception
-	shownBytes  int
-	interpreter *interpreter
+	mu         sync.Mutex // guards all below
+	process    *client.Process
+	base       guest.Attach // where its output begins in the process's streams
+	shown      []sandbox.Shown
+	raised     *sandbox.Exception
+	shownBytes int
 }
 
 // Run executes one request and returns its result. Errors and statuses are those of Engine.Run.
@@ -102,9 +101,10 @@ func (s *Sandbox) start(ctx context.Context, asks Exec) (*Execution, error) {
 	return x, nil
 }
 
-// plan checks what is asked.
-func (s *Sandbox) plan(ctx context.Context, asks Exec) (*Execution, error) {
-	x := &Execution{sandbox: s, asks: asks, done: make(chan struct{}), ran: make(chan struct{})}
+// planned is an execution by what is asked, without its context.
+func (s *Sandbox) planned(asks Exec) (*Execution, error) {
+	x := &Execution{sandbox: s, asks: asks, done: make(chan struct{}), ran: make(chan struct{}),
+		runaway: make(chan struct{}, 1)}
 	x.id, x.asked, x.live, x.stays = asks.ID, s.record.Backend, s.live, x
 	if x.id == "" {
 		x.id = sandbox.NewID()
@@ -113,7 +113,14 @@ func (s *Sandbox) plan(ctx context.Context, asks Exec) (*Execution, error) {
 		return nil, err
 	}
 	var err error
-	if x.Execution, err = s.engine.rules.Execution(asks.Request, s.live.spec); err != nil {
+	x.Execution, err = s.engine.rules.Execution(asks.Request, s.live.spec)
+	return x, err
+}
+
+// plan checks what is asked and finds its context.
+func (s *Sandbox) plan(ctx context.Context, asks Exec) (*Execution, error) {
+	x, err := s.planned(asks)
+	if err != nil {
 		return nil, err
 	}
 	if asks.Detached && len(asks.Request.Return.Globs) > 0 {
@@ -217,6 +224,10 @@ func (x *Execution) turned(ctx context.Context) (*sandbox.Result, error) {
 	done, err := x.context.wait(ctx)
 	if err == nil {
 		defer done()
+		if x.resumed != nil { // it has run on meanwhile, and takes no slot
+			x.before = s.measureBefore()
+			return x.perform(ctx, x.inContext)
+		}
 		err = s.engine.admission.acquire(ctx, s.owner, func() {})
 	}
 	x.timings.Queue = time.Since(asked)
@@ -229,6 +240,9 @@ func (x *Execution) turned(ctx context.Context) (*sandbox.Result, error) {
 	started := time.Now()
 	defer func() { s.engine.admission.release(s.owner, time.Since(started)) }()
 	x.before = s.measureBefore()
+	x.mu.Lock()
+	x.began = time.Now() // its time limit begins now
+	x.mu.Unlock()
 	return x.perform(ctx, x.inContext)
 }
 
@@ -310,6 +324,8 @@ func (x *Execution) Done() <-chan struct{} { return x.done }
 
 // Info describes the execution now.
 func (x *Execution) Info() ExecutionInfo {
+	x.mu.Lock()
+	defer x.mu.Unlock()
 	i := ExecutionInfo{ID: x.id, Command: x.asks.Request.Command, Began: x.began, Deadline: x.began.Add(x.Spec.Limits.Timeout),
 		Detached: x.asks.Detached, Status: sandbox.StatusRunning, ExitCode: -1}
 	if x.Language != nil {
@@ -355,6 +371,9 @@ func (x *Execution) Signal(ctx context.Context, signal syscall.Signal) error {
 	}
 	if signal <= 0 || signal > 64 {
 		return sandbox.Invalidf("signal", "%d is not a signal", signal)
+	}
+	if x.context != nil {
+		return x.context.interruptFor(ctx, x)
 	}
 	p, err := x.running("signal")
 	if err != nil {

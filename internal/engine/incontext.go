@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/glovebox-dev/glovebox/internal/driver"
+	"github.com/glovebox-dev/glovebox/internal/eventlog"
 	"github.com/glovebox-dev/glovebox/internal/guest"
 	"github.com/glovebox-dev/glovebox/sandbox"
 )
@@ -20,6 +21,9 @@ const (
 
 // inContext runs code in its context. The caller has the context's turn.
 func (x *Execution) inContext(ctx context.Context) (guest.Exited, error) {
+	if x.resumed != nil {
+		return x.runsOn(ctx, x.resumed.interpreter)
+	}
 	in, err := x.context.alive(ctx)
 	if err != nil {
 		if ctx.Err() != nil && x.verdict.claim(causeCanceled) {
@@ -27,11 +31,17 @@ func (x *Execution) inContext(ctx context.Context) (guest.Exited, error) {
 		}
 		return guest.Exited{}, err
 	}
-	x.mu.Lock()
-	x.interpreter = in
-	x.mu.Unlock()
 	x.context.count()
 	in.begin(x)
+	if err := in.send(context.WithoutCancel(ctx), driver.Frame{Kind: driver.Run, Fields: [][]byte{[]byte(x.id), x.Request.Code}}); err != nil && !in.isGone() {
+		x.sandbox.engine.log.Debug("could not send code to a context", "sandbox", x.sandbox.id, "err", err)
+		in.kill()
+	}
+	return x.runsOn(ctx, in)
+}
+
+// runsOn follows code that runs to its end.
+func (x *Execution) runsOn(ctx context.Context, in *interpreter) (guest.Exited, error) {
 	defer in.leave(x)
 	stop := make(chan cause, 1)
 	end := func(c cause) {
@@ -39,39 +49,40 @@ func (x *Execution) inContext(ctx context.Context) (guest.Exited, error) {
 			stop <- c
 		}
 	}
-	deadline := time.AfterFunc(x.Spec.Limits.Timeout, func() { end(causeDeadline) })
+	deadline := time.AfterFunc(time.Until(x.began)+x.Spec.Limits.Timeout, func() { end(causeDeadline) })
 	defer deadline.Stop()
-	defer context.AfterFunc(ctx, func() { end(causeCanceled) })()
-	x.runaway = func() { end(causeOutput) }
-	if err := in.send(context.WithoutCancel(ctx), driver.Frame{Kind: driver.Run, Fields: [][]byte{[]byte(x.id), x.Request.Code}}); err != nil && !in.isGone() {
-		x.sandbox.engine.log.Debug("could not send code to a context", "sandbox", x.sandbox.id, "err", err)
-		in.kill()
+	defer context.AfterFunc(ctx, func() { x.canceledBy(end) })()
+	for {
+		select {
+		case <-x.ran:
+			x.verdict.claim(causeExit)
+			return guest.Exited{Code: int32(x.code)}, nil
+		case <-in.gone:
+			return x.withoutInterpreter(in)
+		case <-x.sandbox.life.Done():
+			x.lifeOver(func() {})
+			return guest.Exited{}, nil
+		case <-x.runaway:
+			end(causeOutput)
+		case <-stop:
+			return x.interrupted(in)
+		}
 	}
-	select {
-	case <-x.ran:
-		x.verdict.claim(causeExit)
-		return guest.Exited{Code: int32(x.code)}, nil
-	case <-in.gone:
-		return x.withoutInterpreter(in)
-	case <-x.sandbox.life.Done():
-		x.verdict.claim(causeLost)
-		return guest.Exited{}, nil
-	case <-stop:
-	}
-	return x.interrupted(in)
 }
 
 // interrupted ends code that must not run on: by an interrupt, after which the state of the context stays, or with its interpreter.
 func (x *Execution) interrupted(in *interpreter) (guest.Exited, error) {
 	ctx, cancel := context.WithTimeout(x.sandbox.life, interruptTimeout)
 	defer cancel()
-	if err := in.interrupt(ctx); err == nil {
+	for ctx.Err() == nil && !in.isGone() {
+		_ = in.interrupt(ctx) // an interpreter may miss a signal just before a blocking system call: repeat it
 		select {
 		case <-x.ran:
 			x.found = append(x.found, sandbox.Hint{Code: sandbox.HintStateKept})
 			return guest.Exited{}, nil
 		case <-in.gone:
 		case <-ctx.Done():
+		case <-time.After(interruptPause):
 		}
 	}
 	in.kill()
@@ -103,33 +114,39 @@ func (x *Execution) takeOutput(m guest.Output) error {
 	m.Offset -= base
 	err := x.output.take(m)
 	if err == errRunaway {
-		x.runaway()
+		select {
+		case x.runaway <- struct{}{}:
+		default:
+		}
 		return nil
 	}
 	return err
 }
 
 // report takes a value or an exception.
-func (x *Execution) report(f driver.Frame) error {
+func (x *Execution) report(f driver.Frame, end uint64) error {
+	if x.resumed != nil && end <= x.resumed.reported {
+		return nil // the log has it
+	}
 	switch f.Kind {
 	case driver.Shown:
 		shown, err := parseShown(f)
 		if err != nil {
 			return err
 		}
-		return x.show(shown)
+		return x.show(shown, end)
 	case driver.Raised:
 		raised, err := parseRaised(f)
 		if err != nil {
 			return err
 		}
-		x.raise(raised)
+		x.raise(raised, end)
 		return nil
 	}
 	return fmt.Errorf("an unknown report %.20q", f.Kind)
 }
 
-func (x *Execution) show(shown sandbox.Shown) error {
+func (x *Execution) show(shown sandbox.Shown, end uint64) error {
 	size := 0
 	for _, form := range shown.Forms {
 		size += len(form.Data)
@@ -144,11 +161,11 @@ func (x *Execution) show(shown sandbox.Shown) error {
 	if over {
 		return fmt.Errorf("more than %d values, or %d bytes of them", maxShown, maxShownBytes)
 	}
-	x.logShown(shown)
+	x.logValue(eventlog.Shown, end, encode(shown))
 	return nil
 }
 
-func (x *Execution) raise(raised *sandbox.Exception) {
+func (x *Execution) raise(raised *sandbox.Exception, end uint64) {
 	x.mu.Lock()
 	first := x.raised == nil
 	if first {
@@ -156,7 +173,7 @@ func (x *Execution) raise(raised *sandbox.Exception) {
 	}
 	x.mu.Unlock()
 	if first {
-		x.logRaised(raised)
+		x.logValue(eventlog.Raised, end, encode(raised))
 	}
 }
 

@@ -34,7 +34,7 @@ func (x *Execution) inProcess(ctx context.Context) (guest.Exited, error) {
 	}
 	deadline := time.AfterFunc(time.Until(x.began)+x.Spec.Limits.Timeout+hostGrace, func() { end(causeDeadline) })
 	defer deadline.Stop()
-	defer context.AfterFunc(ctx, func() { end(causeCanceled) })()
+	defer context.AfterFunc(ctx, func() { x.canceledBy(end) })()
 
 	exited, err := x.sandbox.follow(stream, process, x.took(end))
 	cut()
@@ -45,6 +45,13 @@ func (x *Execution) inProcess(ctx context.Context) (guest.Exited, error) {
 	}
 	x.verdict.claim(causeExit)
 	return exited, nil
+}
+
+// canceledBy ends an execution that its caller canceled. One whose server stops goes on.
+func (x *Execution) canceledBy(end func(cause)) {
+	if !errors.Is(context.Cause(x.sandbox.life), errDetached) {
+		end(causeCanceled)
+	}
 }
 
 // lifeOver ends an execution with its sandbox.
@@ -152,6 +159,10 @@ func (s *Sandbox) follow(ctx context.Context, p *client.Process, take func(*clie
 		}
 		at := p.Offsets()
 		p.Close()
+		var kept *client.Forgotten
+		if errors.As(err, &kept) && skipTo(&at, kept) && broken == nil {
+			err = &sandbox.Error{Kind: sandbox.Unavailable, Err: err}
+		}
 		if broken != nil || ctx.Err() != nil || sandbox.KindOf(err) != sandbox.Unavailable {
 			return guest.Exited{}, err
 		}
@@ -159,6 +170,20 @@ func (s *Sandbox) follow(ctx context.Context, p *client.Process, take func(*clie
 			return guest.Exited{}, err
 		}
 	}
+}
+
+// skipTo moves an offset to the oldest output that the guest keeps, and reports whether that is further.
+func skipTo(at *guest.Attach, kept *client.Forgotten) bool {
+	next := &at.Stdout
+	switch kept.Stream {
+	case sandbox.Stderr:
+		next = &at.Stderr
+	case sandbox.Channel:
+		next = &at.Channel
+	}
+	further := kept.Oldest > *next
+	*next = max(*next, kept.Oldest)
+	return further
 }
 
 // attach follows a process again, as soon as there is a connection.

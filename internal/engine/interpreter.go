@@ -34,6 +34,7 @@ type interpreter struct {
 	err     error           // why its end is not known
 
 	parser driver.Parser // of the goroutine alone, like all up to mu
+	from   uint64        // offset in the channel where the parser began
 	acked  guest.Ack     // what the guest may forget
 	whole  uint64        // offset in the channel after the last whole frame
 	first  bool          // the driver has reported
@@ -133,28 +134,31 @@ func (in *interpreter) takeOutput(m guest.Output) error {
 
 // takeReports receives bytes of the channel.
 func (in *interpreter) takeReports(m guest.Output) error {
+	if in.parser.Used() == 0 && in.parser.Empty() {
+		in.from = m.Offset
+	}
 	err := in.parser.Feed(m.Data, func(f driver.Frame) error { return in.report(f, m.BeforeStdout, m.BeforeStderr) })
 	if err != nil {
 		return fmt.Errorf("the driver broke the protocol: %w", err)
 	}
-	if in.parser.Empty() {
-		in.whole = m.Offset + uint64(len(m.Data))
-	}
+	in.whole = in.from + in.parser.Used()
 	return nil
 }
 
 // report handles one report of the driver. Code may forge any.
 func (in *interpreter) report(f driver.Frame, stdout, stderr uint64) error {
-	if f.Kind == driver.Ready && !in.first {
-		in.first = true
-		close(in.ready)
+	if f.Kind == driver.Ready {
+		if !in.first { // a later one was seen under an earlier server, or is forged
+			in.first = true
+			close(in.ready)
+		}
 		return nil
 	}
 	in.mu.Lock()
 	x := in.current
 	in.mu.Unlock()
 	if len(f.Fields) == 0 {
-		return fmt.Errorf("a report without an id")
+		return fmt.Errorf("a %.20q without an id", f.Kind)
 	}
 	if f.Kind == driver.Matches {
 		in.answer(f.Fields)
@@ -166,7 +170,7 @@ func (in *interpreter) report(f driver.Frame, stdout, stderr uint64) error {
 	if f.Kind == driver.Done {
 		return in.over(f, stdout, stderr)
 	}
-	return x.report(f)
+	return x.report(f, in.from+in.parser.Used())
 }
 
 // over notes that the current execution is over. Its output may still be on its way.
@@ -227,6 +231,7 @@ func (in *interpreter) begin(x *Execution) {
 		if len(between) == 0 {
 			in.current = x
 			in.mu.Unlock()
+			x.logBegan(in.id)
 			return
 		}
 		in.mu.Unlock()

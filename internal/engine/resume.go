@@ -2,19 +2,353 @@ package engine
 
 import (
 	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
 
 	"github.com/glovebox-dev/glovebox/internal/eventlog"
+	"github.com/glovebox-dev/glovebox/internal/guest"
 	"github.com/glovebox-dev/glovebox/internal/guest/client"
+	"github.com/glovebox-dev/glovebox/sandbox"
 )
+
+// Limits of taking over what an earlier server left.
+const (
+	resumeTimeout = 30 * time.Second // for one sandbox
+	resumeAtOnce  = 8
+	resumePause   = 200 * time.Millisecond // before another try at a box that another process looks at
+)
+
+// Resume takes over the living sandboxes of an earlier server, by the records that it left. It returns why each one is gone that is;
+// such a sandbox is remembered, and asking for it says the same. Call it before any other sandbox is made.
+func (e *Engine) Resume(ctx context.Context, records []sandbox.Record) (gone []sandbox.Record) {
+	var all sync.WaitGroup
+	var mu sync.Mutex // guards gone
+	places := make(chan struct{}, resumeAtOnce)
+	for _, record := range records {
+		if !record.Ended.IsZero() {
+			e.living.mu.Lock()
+			e.living.remember(record)
+			e.living.mu.Unlock()
+			continue
+		}
+		all.Go(func() {
+			places <- struct{}{}
+			defer func() { <-places }()
+			ctx, cancel := context.WithTimeout(ctx, resumeTimeout)
+			defer cancel()
+			err := e.resume(ctx, record)
+			if err == nil {
+				return
+			}
+			record.Ended, record.Reason = time.Now(), "it did not outlive a restart of the server: "+err.Error()
+			e.living.mu.Lock()
+			e.living.remember(record)
+			e.living.mu.Unlock()
+			if e.config.Store != nil {
+				if err := e.config.Store.Save(record); err != nil {
+					e.log.Warn("could not record the end of a sandbox", "sandbox", record.ID, "err", err)
+				}
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			gone = append(gone, record)
+		})
+	}
+	all.Wait()
+	return gone
+}
+
+// resume takes over one sandbox.
+func (e *Engine) resume(ctx context.Context, record sandbox.Record) error {
+	i := slices.IndexFunc(e.config.Backends, func(b sandbox.Backend) bool { return b.Name() == record.Backend })
+	if i < 0 {
+		return fmt.Errorf("this server has no backend %s", record.Backend)
+	}
+	box, err := e.config.Backends[i].Reattach(ctx, record.ID)
+	for sandbox.KindOf(err) == sandbox.Busy && ctx.Err() == nil {
+		time.Sleep(resumePause)
+		box, err = e.config.Backends[i].Reattach(ctx, record.ID)
+	}
+	if err != nil {
+		return err
+	}
+	s := newSandbox(e, record)
+	s.live = &live{engine: e, id: record.ID, backend: record.Backend, spec: record.Spec, box: box, created: record.Created}
+	if err := s.takeOver(ctx); err != nil {
+		return errors.Join(err, box.Close())
+	}
+	e.mu.Lock()
+	e.lives[s.id] = s.live
+	e.mu.Unlock()
+	t := e.living
+	t.mu.Lock()
+	t.enter(s)
+	t.mu.Unlock()
+	close(s.made)
+	return nil
+}
+
+// takeOver connects to the guest and finds its contexts and executions.
+func (s *Sandbox) takeOver(ctx context.Context) error {
+	if err := s.begin(ctx); err != nil {
+		return err
+	}
+	s.renew(s.client, s.record.Spec.Lifetime.GuestLease())
+	processes, err := s.client.List(ctx)
+	if err != nil {
+		return err
+	}
+	r := &takeover{sandbox: s, left: map[string]guest.ProcessInfo{}}
+	for _, p := range processes {
+		r.left[p.ID] = p
+	}
+	dir, err := s.engine.logDir(s.id)
+	if err != nil {
+		return err
+	}
+	_, entries, err := eventlog.OpenFolder(dir, eventlog.Retention{})
+	if err != nil {
+		return err
+	}
+	var unfinished []*Execution
+	for _, entry := range entries {
+		if x := r.execution(ctx, entry); x != nil {
+			unfinished = append(unfinished, x)
+		}
+	}
+	r.contexts(unfinished)
+	for _, x := range unfinished {
+		r.goOn(x)
+	}
+	r.endRest()
+	return nil
+}
+
+// takeover is what is known while a sandbox is taken over.
+type takeover struct {
+	sandbox *Sandbox
+	left    map[string]guest.ProcessInfo // processes that nobody has claimed yet
+}
 
 // resumed is what is known of an execution that began under an earlier server.
 type resumed struct {
-	last eventlog.Last
+	last        eventlog.Last
+	reported    uint64 // offset of the context's channel up to which the log has its reports
+	began       *begun // of code in a context; nil if it had not begun
+	interpreter *interpreter
 }
 
 // attach follows the process from where the log ends.
 func (r *resumed) attach(ctx context.Context, x *Execution) (*client.Process, error) {
-	at := x.base
-	at.ID, at.Stdout, at.Stderr = string(x.id), r.last.Stdout, r.last.Stderr
-	return x.sandbox.attach(ctx, at)
+	return x.sandbox.attach(ctx, guest.Attach{ID: string(x.id), Stdout: r.last.Stdout, Stderr: r.last.Stderr})
+}
+
+// execution rebuilds an execution from its log. A finished one is only remembered.
+func (r *takeover) execution(ctx context.Context, entry eventlog.Entry) *Execution {
+	s := r.sandbox
+	var h logHead
+	if entry.Err != nil || json.Unmarshal(entry.Head, &h) != nil {
+		return nil
+	}
+	log, _, err := eventlog.Open(s.logs.File(entry.ID))
+	if err != nil {
+		return nil
+	}
+	x, err := s.planned(Exec{ID: entry.ID, Request: h.request(), Interactive: h.Interactive, Detached: h.Detached})
+	if err != nil {
+		s.engine.log.Warn("cannot go on with an execution", "sandbox", s.id, "execution", entry.ID, "err", err)
+		return nil
+	}
+	x.log, x.began, x.resumed = log, h.Began, &resumed{last: log.Last()}
+	x.output = newOutput(x.Spec.Limits.OutputBytes, nil, &x.verdict)
+	if h.Context != "" {
+		x.context = s.contextNamed(h.Context, x.Language)
+	}
+	if err := x.replay(ctx); err != nil {
+		s.engine.log.Warn("cannot read the log of an execution", "sandbox", s.id, "execution", entry.ID, "err", err)
+	}
+	x.output.forward, x.output.gaps = x.take, true
+	if !x.resumed.last.Finished {
+		return x
+	}
+	close(x.done)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.executions.add(x)
+	s.executions.running--
+	return nil
+}
+
+// contextNamed finds or makes a context; nil if it cannot be.
+func (s *Sandbox) contextNamed(name string, language *sandbox.Language) *Context {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, c := range s.contexts {
+		if c.name == name && c.language.Name == language.Name {
+			return c
+		}
+	}
+	c, err := s.addContext(name, *language, sandbox.Workspace)
+	if err != nil {
+		return nil
+	}
+	return c
+}
+
+// errReplayed ends a replay at the end of what is there.
+var errReplayed = errors.New("replayed")
+
+// replay takes what the log has into the execution.
+func (x *Execution) replay(ctx context.Context) error {
+	last := x.resumed.last.ID
+	if last == 0 {
+		return nil
+	}
+	err := x.log.Follow(ctx, 0, func(e eventlog.Event) error {
+		x.replayEvent(e)
+		if e.ID == last {
+			return errReplayed
+		}
+		return nil
+	})
+	if errors.Is(err, errReplayed) {
+		return nil
+	}
+	return err
+}
+
+func (x *Execution) replayEvent(e eventlog.Event) {
+	decoded := Event{Kind: e.Kind, Data: e.Data}
+	switch e.Kind {
+	case eventlog.Stdout:
+		x.output.stdout.replay(e.Data, e.Offset-x.base.Stdout)
+		return
+	case eventlog.Stderr:
+		x.output.stderr.replay(e.Data, e.Offset-x.base.Stderr)
+		return
+	case eventlog.Began:
+		var b begun
+		if json.Unmarshal(e.Data, &b) == nil {
+			x.resumed.began, x.base = &b, b.Base
+		}
+		return
+	}
+	if decoded.decode() != nil {
+		return
+	}
+	switch {
+	case decoded.Shown != nil:
+		x.shown = append(x.shown, *decoded.Shown)
+		x.resumed.reported = e.Offset
+	case decoded.Exception != nil:
+		x.raised = decoded.Exception
+		x.resumed.reported = e.Offset
+	case decoded.Ended != nil:
+		x.result = &sandbox.Result{ID: x.id, Status: decoded.Ended.Status, ExitCode: decoded.Ended.ExitCode}
+	}
+}
+
+// contexts finds the interpreters of the contexts on record, and the code that runs in them.
+func (r *takeover) contexts(unfinished []*Execution) {
+	s := r.sandbox
+	for _, record := range s.record.Contexts {
+		language, err := s.engine.Language(record.Language)
+		if err != nil {
+			continue
+		}
+		c := s.contextNamed(record.Name, &language)
+		if c == nil {
+			continue
+		}
+		c.dir, c.created, c.runs = record.Dir, record.Created, record.Runs
+		p, lives := r.left[string(record.ID)]
+		delete(r.left, string(record.ID))
+		if lives && !p.Exited {
+			r.interpreter(c, p, unfinished)
+		}
+	}
+}
+
+// interpreter goes on with an interpreter, from the oldest report that its guest keeps.
+func (r *takeover) interpreter(c *Context, p guest.ProcessInfo, unfinished []*Execution) {
+	s := r.sandbox
+	at := guest.Attach{ID: p.ID, Stdout: p.Stdout, Stderr: p.Stderr}
+	var runs *Execution
+	for _, x := range unfinished {
+		if b := x.resumed.began; b != nil && string(b.Interpreter) == p.ID {
+			runs = x
+			at.Stdout, at.Stderr = max(b.Base.Stdout, x.resumed.last.Stdout), max(b.Base.Stderr, x.resumed.last.Stderr)
+		}
+	}
+	process, err := s.client.Attach(s.life, at)
+	if err != nil {
+		return
+	}
+	in := newInterpreter(c, sandbox.ID(p.ID), process)
+	in.first = true
+	close(in.ready)
+	c.interpreter = in
+	if runs != nil {
+		runs.resumed.interpreter, in.current = in, runs
+	}
+	s.work.Go(in.watch)
+	if runs == nil { // code that nobody waits for may run, of a client that went with its server
+		s.work.Go(func() { _ = in.interrupt(s.life) })
+	}
+}
+
+// goOn goes on with an execution, or ends it if its caller went with the server.
+func (r *takeover) goOn(x *Execution) {
+	s := r.sandbox
+	_, lives := r.left[string(x.id)]
+	delete(r.left, string(x.id))
+	switch {
+	case x.context != nil && x.resumed.interpreter == nil, x.context == nil && !lives:
+		x.resumed = nil
+		x.finish(lostAtRestart(x))
+		close(x.done)
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.executions.add(x)
+		s.executions.running--
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.executions.add(x)
+	x.client = s.client
+	var ctx context.Context
+	ctx, x.canceled = context.WithCancel(context.Background())
+	if !x.asks.Detached {
+		x.canceled()
+	}
+	s.work.Go(func() { x.carryOut(ctx) })
+}
+
+// lostAtRestart is the result of an execution whose process was gone when the next server came.
+func lostAtRestart(x *Execution) *sandbox.Result {
+	r := &sandbox.Result{ID: x.id, Status: sandbox.StatusLost, ExitCode: -1, Hints: []sandbox.Hint{{Code: sandbox.HintLost, ExitCode: -1}}}
+	if x.context != nil && x.resumed != nil && x.resumed.began == nil {
+		r.Status, r.Hints = sandbox.StatusCanceled, []sandbox.Hint{{Code: sandbox.HintNotStarted}}
+	}
+	return r
+}
+
+// endRest ends processes that no log and no record knows: commands whose callers went with their server.
+func (r *takeover) endRest() {
+	s := r.sandbox
+	for id := range r.left {
+		s.work.Go(func() {
+			ctx, cancel := context.WithTimeout(s.life, killTimeout)
+			defer cancel()
+			_ = s.client.Signal(ctx, guest.Signal{ID: id, Signal: int32(sigkill), Scope: guest.ScopeExecution})
+			if _, err := s.client.Wait(ctx, id); err == nil {
+				_ = s.client.Ack(ctx, guest.Ack{ID: id, Exit: true})
+			}
+		})
+	}
 }

@@ -12,9 +12,10 @@ const (
 	Shown  Kind = 3 // a result
 	Raised Kind = 4 // an uncaught exception
 	Done   Kind = 5 // the end of the execution; always the last event
+	Began  Kind = 6 // code in a context began; the caller's encoding
 )
 
-var kindNames = [...]string{Stdout: "stdout", Stderr: "stderr", Shown: "result", Raised: "error", Done: "done"}
+var kindNames = [...]string{Stdout: "stdout", Stderr: "stderr", Shown: "result", Raised: "error", Done: "done", Began: "began"}
 
 func (k Kind) String() string {
 	if k.known() {
@@ -23,7 +24,7 @@ func (k Kind) String() string {
 	return "unknown"
 }
 
-func (k Kind) known() bool { return k >= Stdout && k <= Done }
+func (k Kind) known() bool { return k >= Stdout && k <= Began }
 
 func (k Kind) isOutput() bool { return k == Stdout || k == Stderr }
 
