@@ -21,8 +21,9 @@ const (
 // until the pipe is empty. What it has read is on its way before it waits, so nothing is late but what follows at once, and a program that
 // writes little is not held up at its end. Only one goroutine may read.
 type gatherer struct {
-	fd    int // the pipe, which the runtime does not watch; -1 before the first wait
-	short int // short reads in a row
+	fd    int           // the pipe, which the runtime does not watch; -1 before the first wait
+	short int           // short reads in a row
+	hurry chan struct{} // holds a token if somebody waits for what is in the pipe
 
 	mu       sync.Mutex
 	taken    uint64   // bytes read so far
@@ -30,7 +31,9 @@ type gatherer struct {
 	deadline time.Time
 }
 
-func newGatherer(pipe *os.File) *gatherer { return &gatherer{fd: -1, file: pipe} }
+func newGatherer(pipe *os.File) *gatherer {
+	return &gatherer{fd: -1, file: pipe, hurry: make(chan struct{}, 1)}
+}
 
 // Read reads what there is, or waits for it.
 func (g *gatherer) Read(b []byte) (n int, err error) {
@@ -51,13 +54,17 @@ func (g *gatherer) gather(b []byte) (int, error) {
 	if err := g.unwatch(); err != nil {
 		return 0, err
 	}
-	time.Sleep(gatherFor)
+	select {
+	case <-time.After(gatherFor):
+	case <-g.hurry:
+	}
 	if g.late() {
 		return 0, os.ErrDeadlineExceeded
 	}
 	n, err := g.take(g.fd, b)
 	if err == unix.EAGAIN {
 		err = nil
+		g.short = 0 // the program pauses
 	}
 	return n, err
 }
@@ -100,8 +107,13 @@ func (g *gatherer) take(fd int, b []byte) (n int, err error) {
 	return n, err
 }
 
-// written returns how many bytes were written to the pipe until now: those read and those still in it. After Close it is those read.
+// written returns how many bytes were written to the pipe until now: those read and those still in it. After Close it is those read. Who
+// asks waits for them, so they are gathered no longer.
 func (g *gatherer) written() uint64 {
+	select {
+	case g.hurry <- struct{}{}:
+	default:
+	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	left := 0
