@@ -166,7 +166,7 @@ func (x *Execution) begin(ctx context.Context) error {
 // enter makes the execution one of the sandbox's.
 func (x *Execution) enter(ctx context.Context) error {
 	s := x.sandbox
-	x.output = newOutput(x.Spec.Limits.OutputBytes, x.take, &x.verdict)
+	x.output = newOutput(x.Spec.Limits.OutputBytes, x.take)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if err := s.ended(); err != nil {
@@ -256,10 +256,18 @@ func (x *Execution) finish(result *sandbox.Result) {
 	x.mu.Unlock()
 	x.result = result
 	x.sandbox.engine.counts.ended(result)
-	if err := x.log.Finish(encodeResult(result)); err != nil {
+	end := x.log.Finish
+	if !x.log.Written() && x.log.Unsynced() <= maxUnwritten {
+		end = x.log.End
+	}
+	if err := end(encodeResult(result)); err != nil {
 		x.sandbox.engine.log.Warn("could not finish the log of an execution", "sandbox", x.sandbox.id, "execution", x.id, "err", err)
 	}
 }
+
+// maxUnwritten limits the log of a short execution that stays in memory: its caller has the result. It is written if somebody follows it,
+// and when the server stops.
+const maxUnwritten = 4 << 10 // bytes
 
 // fail ends the log of an execution that Glovebox failed at.
 func (x *Execution) fail(err error) {
@@ -272,7 +280,7 @@ func (x *Execution) leave() {
 	if x.context == nil && x.resumed == nil {
 		s.engine.admission.release(s.owner, time.Since(x.began))
 	}
-	if x.log.Last().Finished {
+	if x.log.Last().Finished && x.log.Written() {
 		if removed, err := s.logs.Retire(x.id, x.log.Last().Bytes); err == nil && len(removed) > 0 {
 			s.engine.log.Debug("removed the logs of old executions", "sandbox", s.id, "count", len(removed))
 		}

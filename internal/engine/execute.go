@@ -37,7 +37,7 @@ func (l *live) execute(ctx context.Context, j job) (*sandbox.Result, error) {
 		return nil, err
 	}
 	x := &execution{job: j, live: l, client: c}
-	x.output = newOutput(j.Spec.Limits.OutputBytes, j.Request.Output, &x.verdict)
+	x.output = newOutput(j.Spec.Limits.OutputBytes, j.Request.Output)
 	return x.perform(ctx, x.run)
 }
 
@@ -104,6 +104,9 @@ func (x *execution) run(ctx context.Context) (guest.Exited, error) {
 	exited, err := process.Stream(stream, x.output.take, true)
 	if err != nil {
 		process.Close()
+		if errors.Is(err, errRunaway) {
+			x.verdict.claim(causeOutput)
+		}
 		x.verdict.claim(causeLost)
 	} else {
 		x.verdict.claim(causeExit)

@@ -83,6 +83,7 @@ func (in *interpreter) watch() {
 		s.engine.log.Info("ended the interpreter of a context", "sandbox", s.id, "context", in.context.name, "err", in.err)
 		in.signal(sigkill, guest.ScopeExecution)
 		in.exited, in.err = in.awaitExit()
+		in.exited.Signaled = false // nobody canceled it
 	}
 	if in.err == nil {
 		ack, cancel := context.WithTimeout(s.life, usageTimeout)

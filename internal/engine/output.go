@@ -13,18 +13,16 @@ type output struct {
 	limit   int64 // bytes of each stream to keep, and to pass on
 	runaway int64 // bytes of one stream that end the execution
 	forward sandbox.OutputFunc
-	verdict *verdict
 	gaps    bool // output that an earlier server received may be missing
 
 	stdout, stderr *capture
 }
 
-func newOutput(limit int64, forward sandbox.OutputFunc, v *verdict) *output {
+func newOutput(limit int64, forward sandbox.OutputFunc) *output {
 	return &output{
 		limit:   limit,
 		runaway: max(outputFactor*limit, outputFloor),
 		forward: forward,
-		verdict: v,
 		stdout:  newCapture(limit),
 		stderr:  newCapture(limit),
 	}
@@ -66,7 +64,6 @@ func (o *output) take(m guest.Output) error {
 		o.forward(m.Stream, m.Data[:min(int64(len(m.Data)), o.limit-before)])
 	}
 	if c.total > o.runaway {
-		o.verdict.claim(causeOutput)
 		return errRunaway
 	}
 	return nil

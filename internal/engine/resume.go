@@ -164,7 +164,7 @@ func (r *takeover) execution(ctx context.Context, entry eventlog.Entry) *Executi
 		return nil
 	}
 	x.log, x.began, x.resumed = log, h.Began, &resumed{last: log.Last()}
-	x.output = newOutput(x.Spec.Limits.OutputBytes, nil, &x.verdict)
+	x.output = newOutput(x.Spec.Limits.OutputBytes, nil)
 	if h.Context != "" {
 		x.context = s.contextNamed(h.Context, x.Language)
 	}

@@ -211,6 +211,11 @@ func (s *Sandbox) detach() {
 	s.endLife(errDetached)
 	s.stopClocks()
 	s.work.Wait()
+	for _, x := range s.executions.byID {
+		if err := x.log.Close(); err != nil {
+			s.engine.log.Warn("could not write the log of an execution", "sandbox", s.id, "execution", x.id, "err", err)
+		}
+	}
 	s.live.detach()
 }
 

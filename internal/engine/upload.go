@@ -25,7 +25,7 @@ func (x *execution) upload(ctx context.Context) error {
 	if err := x.sendFiles(ctx); err != nil {
 		return x.uploadError("files", err)
 	}
-	if x.Request.Code != nil {
+	if x.Request.Code != nil && (x.stays == nil || x.stays.context == nil) {
 		if err := x.sendCode(ctx); err != nil {
 			return x.uploadError("code", err)
 		}

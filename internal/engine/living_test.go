@@ -1,0 +1,257 @@
+package engine_test
+
+import (
+	"bytes"
+	"errors"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/glovebox-dev/glovebox/internal/engine"
+	"github.com/glovebox-dev/glovebox/internal/eventlog"
+	"github.com/glovebox-dev/glovebox/internal/lang"
+	"github.com/glovebox-dev/glovebox/sandbox"
+)
+
+// make makes a living sandbox.
+func (r *rig) make(t *testing.T, asks engine.Living) *engine.Sandbox {
+	t.Helper()
+	s, _, err := r.Engine.Create(within(t), asks)
+	if err != nil {
+		t.Fatalf("create: %v", err)
+	}
+	return s
+}
+
+// do runs a request in a living sandbox.
+func do(t *testing.T, s *engine.Sandbox, asks engine.Exec) *sandbox.Result {
+	t.Helper()
+	result, err := s.Run(within(t), asks)
+	if err != nil {
+		t.Fatalf("run: %v", err)
+	}
+	return result
+}
+
+func command(words ...string) engine.Exec {
+	return engine.Exec{Request: sandbox.Request{Command: words}}
+}
+
+func script(text string) engine.Exec { return command("bash", "-c", text) }
+
+// refused checks the kind of an error and what it says.
+func refused(t *testing.T, what string, err error, kind sandbox.Kind, says string) {
+	t.Helper()
+	if err == nil || sandbox.KindOf(err) != kind || !strings.Contains(err.Error(), says) {
+		t.Errorf("%s: %v; want %s that says %q", what, err, kind, says)
+	}
+}
+
+// TestLife: a sandbox lives by its name until it is removed, idle or old, belongs to its owner, and says why it is gone.
+func TestLife(t *testing.T) {
+	rig := newRig(t, engine.Config{Sandboxes: 4, OwnerSandboxes: 3})
+	a := rig.make(t, engine.Living{Owner: "ann", Name: "a", Spec: sandbox.Spec{Labels: map[string]string{"k": "v"}}})
+	again, made, err := rig.Engine.Create(within(t), engine.Living{Owner: "ann", Name: "a"})
+	if err != nil || made || again != a {
+		t.Errorf("the same name again: %v, made %v", err, made)
+	}
+	b := rig.make(t, engine.Living{Owner: "bob", Name: "a"})
+	if b.ID() == a.ID() {
+		t.Error("two owners share a sandbox")
+	}
+	_, err = rig.Sandbox(within(t), "bob", string(a.ID()))
+	refused(t, "another owner's", err, sandbox.NotFound, "there is none")
+	rig.make(t, engine.Living{Owner: "ann"})
+	rig.make(t, engine.Living{Owner: "ann", Spec: sandbox.Spec{Labels: map[string]string{"k": "v", "l": "w"}}})
+	_, _, err = rig.Engine.Create(within(t), engine.Living{Owner: "ann"})
+	refused(t, "one too many", err, sandbox.Quota, "the most that are allowed")
+	list, more, err := rig.Sandboxes("ann", map[string]string{"k": "v"}, "", 1)
+	if err != nil || len(list) != 1 || list[0] != a || !more {
+		t.Errorf("the first of a page: %v, more %v, %v", list, more, err)
+	}
+	if list, more, _ = rig.Sandboxes("ann", map[string]string{"k": "v"}, a.ID(), 0); len(list) != 1 || more || list[0].Info().Spec.Labels["l"] != "w" {
+		t.Errorf("the rest: %v, more %v", list, more)
+	}
+
+	idle := 2 * time.Second
+	if err := a.Update(engine.Patch{Idle: &idle}); err != nil {
+		t.Fatal(err)
+	}
+	if i := a.Info(); !i.IdleEnds.Before(i.AgeEnds) || i.Spec.Lifetime.Idle != idle {
+		t.Errorf("after a change: %+v", i)
+	}
+	eventually(t, "the end of an idle sandbox", func() bool {
+		_, err := rig.Sandbox(within(t), "ann", "a")
+		return sandbox.KindOf(err) == sandbox.NotFound
+	})
+	_, err = rig.Sandbox(within(t), "ann", "a")
+	refused(t, "an idle one", err, sandbox.NotFound, "idle for 2s")
+	if err := b.Close(); err != nil {
+		t.Error(err)
+	}
+	_, err = b.Run(within(t), script("true"))
+	refused(t, "a removed one", err, sandbox.NotFound, "it was removed")
+}
+
+// TestCreateTogether: callers who ask for one name at once get one sandbox.
+func TestCreateTogether(t *testing.T) {
+	rig := newRig(t, engine.Config{})
+	var all sync.WaitGroup
+	ids := make([]sandbox.ID, 16)
+	for i := range ids {
+		all.Go(func() {
+			if s, _, err := rig.Engine.Create(within(t), engine.Living{Name: "one"}); err == nil {
+				ids[i] = s.ID()
+			}
+		})
+	}
+	all.Wait()
+	if ids = slices.Compact(ids); len(ids) != 1 || ids[0] == "" {
+		t.Errorf("made %q", ids)
+	}
+}
+
+// TestCommands: commands share the sandbox's files, not its end; what they leave running goes on.
+func TestCommands(t *testing.T) {
+	rig := newRig(t, engine.Config{})
+	s := rig.make(t, engine.Living{})
+	do(t, s, script("echo kept > f; (while :; do sleep 0.01; echo >> ticks; done) >/dev/null 2>&1 &"))
+	if r := do(t, s, script("cat f")); string(r.Stdout.Head) != "kept\n" {
+		t.Errorf("the next command reads %q", r.Stdout.Head)
+	}
+	size := func() int64 {
+		info, err := s.Stat(within(t), "ticks")
+		if err != nil {
+			return 0
+		}
+		return info.Size
+	}
+	was := size()
+	eventually(t, "more of a background process", func() bool { return size() > was })
+
+	asks := script("sleep 1000 & echo $! > child; sleep 1000")
+	asks.Request.Timeout = 200 * time.Millisecond
+	if r := do(t, s, asks); r.Status != sandbox.StatusTimeout {
+		t.Errorf("ended as %s", r.Status)
+	}
+	if r := do(t, s, script("kill -0 $(cat child) 2>/dev/null || echo dead")); string(r.Stdout.Head) != "dead\n" {
+		t.Errorf("a child outlives its command's deadline: %q", r.Stdout.Head)
+	}
+	was = size()
+	eventually(t, "more of a background process after another command's deadline", func() bool { return size() > was })
+	if r := do(t, s, command("no-such-command")); r.ExitCode != 127 {
+		t.Errorf("a missing command: %+v", r)
+	}
+	_, err := s.Run(within(t), engine.Exec{Context: "x", Request: sandbox.Request{Command: []string{"true"}}})
+	refused(t, "a command in a context", err, sandbox.Invalid, "context")
+}
+
+// TestDetached: an execution goes on without its caller; its events can be replayed from any id, and followed by many.
+func TestDetached(t *testing.T) {
+	rig := newRig(t, engine.Config{})
+	s := rig.make(t, engine.Living{})
+	asks := script("echo started; while read line; do echo got $line; done; echo over >&2; exit 3")
+	asks.Detached, asks.Interactive = true, true
+	x, err := s.Start(within(t), asks)
+	if err != nil {
+		t.Fatal(err)
+	}
+	enough := errors.New("enough")
+	if err := x.Follow(within(t), 0, func(e engine.Event) error { return enough }); err != enough {
+		t.Fatal(err)
+	}
+	for _, line := range []string{"one\n", "two\n"} {
+		if err := x.Input(within(t), []byte(line), line == "two\n"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	all := func(after uint64) (out, errs string, ended *engine.Ended, ids []uint64) {
+		if err := x.Follow(within(t), after, func(e engine.Event) error {
+			ids = append(ids, e.ID)
+			switch e.Kind {
+			case eventlog.Stdout:
+				out += string(e.Data)
+			case eventlog.Stderr:
+				errs += string(e.Data)
+			}
+			ended = e.Ended
+			return nil
+		}); err != nil {
+			t.Fatal(err)
+		}
+		return out, errs, ended, ids
+	}
+	out, errs, ended, ids := all(0)
+	if out != "started\ngot one\ngot two\n" || errs != "over\n" || ended == nil || ended.ExitCode != 3 || ended.Status != sandbox.StatusFailed {
+		t.Errorf("%q, %q, %+v", out, errs, ended)
+	}
+	if rest, _, _, more := all(ids[0]); len(more) != len(ids)-1 || !strings.HasSuffix(out, rest) {
+		t.Errorf("after the first event: %q, %v of %v", rest, more, ids)
+	}
+	err = x.Follow(within(t), ids[len(ids)-1]+1, nil)
+	refused(t, "past the end", err, sandbox.Invalid, "the last is")
+	<-x.Done()
+	refused(t, "stdin after the end", x.Input(within(t), nil, true), sandbox.NotFound, "not running")
+
+	asks = script("trap 'echo hup; exit 7' HUP; echo ready; while :; do sleep 0.01; done")
+	asks.Detached = true
+	if x, err = s.Start(within(t), asks); err != nil {
+		t.Fatal(err)
+	}
+	if err := x.Follow(within(t), 0, func(engine.Event) error { return enough }); err != enough {
+		t.Fatal(err)
+	}
+	if err := x.Signal(within(t), syscall.SIGHUP); err != nil {
+		t.Fatal(err)
+	}
+	if r, err := x.Wait(within(t)); err != nil || r.ExitCode != 7 {
+		t.Errorf("after a signal: %+v, %v", r, err)
+	}
+	if list := s.Executions(); len(list) != 2 || list[0].ExitCode != 3 || list[1].ExitCode != 7 {
+		t.Errorf("the executions: %+v", list)
+	}
+}
+
+// TestFiles: files go in and out whole, and bad paths are refused with their reason.
+func TestFiles(t *testing.T) {
+	rig := newRig(t, engine.Config{})
+	s := rig.make(t, engine.Living{})
+	content := bytes.Repeat([]byte("0123456789"), 100_000)
+	if err := s.WriteFile(within(t), "a/b.bin", 0o600, bytes.NewReader(content)); err != nil {
+		t.Fatal(err)
+	}
+	var got bytes.Buffer
+	if info, err := s.ReadFile(within(t), "a/b.bin", 5, 10, &got); err != nil || got.String() != "5678901234" || info.Size != int64(len(content)) || info.Mode != 0o600 {
+		t.Errorf("a range: %q, %+v, %v", got.String(), info, err)
+	}
+	if err := s.MoveFile(within(t), "a/b.bin", "a/c.bin", false); err != nil {
+		t.Fatal(err)
+	}
+	if list, more, err := s.ListFiles(within(t), ".", 2, 0); err != nil || more || len(list) != 2 || list[1].Path != "a/c.bin" {
+		t.Errorf("a listing: %+v, %v, %v", list, more, err)
+	}
+	refused(t, "a folder that is not empty", s.RemoveFile(within(t), "a", false), sandbox.Exists, "")
+	_, err := s.ReadFile(within(t), "none", 0, 0, &got)
+	refused(t, "a file that is not there", err, sandbox.NotFound, "")
+	refused(t, "the kernel's files", s.WriteFile(within(t), "/proc/self/mem", 0, &got), sandbox.Invalid, "not a file of the sandbox")
+	refused(t, "a path that leaves", s.WriteFile(within(t), "../../proc/x", 0, &got), sandbox.Invalid, "not a file of the sandbox")
+	if err := s.Clean(within(t), false); err != nil {
+		t.Fatal(err)
+	}
+	if list, _, err := s.ListFiles(within(t), ".", 1, 0); err != nil || len(list) != 0 {
+		t.Errorf("after clean: %+v, %v", list, err)
+	}
+}
+
+// contextRig is a sandbox with the real languages.
+func contextRig(t *testing.T) (*rig, *engine.Sandbox) {
+	rig := newRig(t, engine.Config{Languages: lang.All(), Slots: 8})
+	return rig, rig.make(t, engine.Living{})
+}
+
+func code(language, text string) engine.Exec {
+	return engine.Exec{Request: sandbox.Request{Language: language, Code: []byte(text)}}
+}
