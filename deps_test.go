@@ -68,7 +68,7 @@ internal/driver:
 # what a request comes to: pure, without I/O
 internal/plan:               sandbox internal/guest internal/nearest
 
-internal/engine:             sandbox internal/driver internal/guest internal/guest/client internal/nearest internal/plan
+internal/engine:             sandbox internal/driver internal/eventlog internal/guest internal/guest/client internal/nearest internal/plan
 
 # what must outlive the process
 internal/eventlog:           sandbox internal/nolink
