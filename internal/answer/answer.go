@@ -3,6 +3,7 @@ package answer
 
 import (
 	"crypto/sha256"
+	"encoding/base64"
 	"encoding/hex"
 	"fmt"
 	"math"
@@ -40,9 +41,8 @@ var Sections = []string{"output", "skipped_files", "sandbox"}
 
 // Shown is a value that the code showed.
 type Shown struct {
-	Main     bool              `json:"main" doc:"Whether it is the value of the last expression."`
-	Data     map[string]string `json:"data" doc:"The value by media type; base64 if the type is not text."`
-	Metadata map[string]any    `json:"metadata" doc:"Further facts from the language."`
+	Main bool              `json:"main" doc:"Whether it is the value of the last expression."`
+	Data map[string]string `json:"data" doc:"The value by media type; base64 for image/png and image/jpeg."`
 }
 
 // File is one returned file. It has exactly one of Content and ContentBase64.
@@ -78,7 +78,7 @@ func New(f Face, r *sandbox.Result, include ...string) *Answer {
 	out, errs := show(r.Stdout), show(r.Stderr)
 	a := &Answer{
 		ID: r.ID, Status: r.Status, Stdout: out.text, Stderr: errs.text,
-		Results: []Shown{}, Error: r.Exception, Files: newFiles(r.Files),
+		Results: NewShown(r.Shown), Error: r.Exception, Files: newFiles(r.Files),
 		Usage: newUsage(r.Usage), Timings: newTimings(r.Timings),
 	}
 	if r.ExitCode >= 0 && r.Signal == 0 {
@@ -102,6 +102,22 @@ func New(f Face, r *sandbox.Result, include ...string) *Answer {
 		a.Sandbox = newSandbox(r, differences)
 	}
 	return a
+}
+
+// NewShown turns values that code showed into their JSON form. Pictures are bytes; all else is text.
+func NewShown(values []sandbox.Shown) []Shown {
+	out := make([]Shown, len(values))
+	for i, v := range values {
+		out[i] = Shown{Main: v.Main, Data: make(map[string]string, len(v.Forms))}
+		for _, form := range v.Forms {
+			if form.Type == "image/png" || form.Type == "image/jpeg" {
+				out[i].Data[form.Type] = base64.StdEncoding.EncodeToString(form.Data)
+			} else {
+				out[i].Data[form.Type] = string(form.Data)
+			}
+		}
+	}
+	return out
 }
 
 func newFiles(files []sandbox.File) []File {

@@ -25,6 +25,8 @@ type Face struct {
 
 	param     func(op string) string // names a part of a request, or a step that failed
 	terminals string                 // lets code open terminals; "" where callers cannot
+
+	kept bool // while hints are worded: the code was interrupted in its context, which stays
 }
 
 // CommandLine speaks of flags.

@@ -12,6 +12,9 @@ import (
 func (f Face) Hint(hints []sandbox.Hint) string {
 	var parts []string
 	for i := range hints {
+		f.kept = f.kept || hints[i].Code == sandbox.HintStateKept
+	}
+	for i := range hints {
 		if s := f.sentences(&hints[i]); s != "" {
 			parts = append(parts, s)
 		}
@@ -41,13 +44,20 @@ func (f Face) end(h *sandbox.Hint) string {
 	case sandbox.HintInterrupted:
 		return "The program ended itself with SIGINT, as an uncaught KeyboardInterrupt does; nobody interrupted it from outside."
 	case sandbox.HintTimeout:
-		return fmt.Sprintf("The program was still running at its time limit of %s and was killed. Do less work%s.", value(h), f.orRaise(h))
+		return fmt.Sprintf("The program was still running at its time limit of %s and was %s. Do less work%s.", value(h), f.killed(), f.orRaise(h))
 	case sandbox.HintStuck:
-		return fmt.Sprintf("The program was still running at its time limit of %s and was killed.", value(h))
+		return fmt.Sprintf("The program was still running at its time limit of %s and was %s.", value(h), f.killed())
 	case sandbox.HintWaited:
-		return fmt.Sprintf("The program was still running at its time limit of %s and was killed; it had used almost no CPU time.%s", value(h), f.waited(h))
+		return fmt.Sprintf("The program was still running at its time limit of %s and was %s; it had used almost no CPU time.%s", value(h), f.killed(), f.waited(h))
 	case sandbox.HintCanceled:
+		if f.kept {
+			return "The run was canceled before it ended."
+		}
 		return "The run was canceled before it ended, and all its processes were killed."
+	case sandbox.HintStateKept:
+		return "The code was interrupted; variables and files of the context are still there."
+	case sandbox.HintStateLost:
+		return "The interpreter has ended: its variables are gone, files stay. The next run starts a new one."
 	case sandbox.HintNotStarted:
 		return "The run was canceled before the program was started; nothing ran."
 	case sandbox.HintRejected:
@@ -74,6 +84,14 @@ func (f Face) end(h *sandbox.Hint) string {
 			h.Name, h.Name)
 	}
 	return ""
+}
+
+// killed is what happened to a program at its deadline.
+func (f Face) killed() string {
+	if f.kept {
+		return "interrupted"
+	}
+	return "killed"
 }
 
 // waited words what a program may have waited for in vain.

@@ -6,6 +6,8 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"io"
+	"maps"
+	"slices"
 	"unicode/utf8"
 
 	"github.com/glovebox-dev/glovebox/sandbox"
@@ -72,6 +74,13 @@ func (a *Answer) JSON() *JSON {
 	l := NewLayout()
 	l.String(&a.Stdout)
 	l.String(&a.Stderr)
+	for _, shown := range a.Results {
+		for _, form := range slices.Sorted(maps.Keys(shown.Data)) { // as encoding/json sorts them
+			data := shown.Data[form]
+			l.String(&data)
+			shown.Data[form] = data
+		}
+	}
 	if a.Error != nil {
 		exception := *a.Error
 		a.Error = &exception

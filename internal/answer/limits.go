@@ -1,6 +1,7 @@
 package answer
 
 import (
+	"cmp"
 	"math"
 	"strings"
 	"time"
@@ -46,7 +47,7 @@ func (l *Limits) Contract() (sandbox.Limits, error) {
 func fieldOf(op string) string {
 	name, ok := strings.CutPrefix(op, "limits.")
 	if !ok {
-		return op
+		return cmp.Or(fieldsOfParams[op], op)
 	}
 	var l Limits
 	for _, f := range l.fields() {
@@ -56,6 +57,9 @@ func fieldOf(op string) string {
 	}
 	return op
 }
+
+// fieldsOfParams are the fields of other parts of a request that the engine names differently.
+var fieldsOfParams = map[string]string{"labels": "metadata", "lifetime.idle": "lifetime.idle_s", "lifetime.max_age": "lifetime.max_age_s"}
 
 type limitUnit struct {
 	name  sandbox.LimitName

@@ -55,6 +55,16 @@ func newSandbox(r *sandbox.Result, differences []sandbox.Difference) *Sandbox {
 	return &Sandbox{Backend: r.Effective.Backend, Requested: newRequested(r), Effective: newEffective(&r.Effective), Differences: List(differences)}
 }
 
+// NewSandbox is the section of a living sandbox: nil unless less is enforced than requested, or it was asked for.
+func NewSandbox(requested sandbox.Spec, effective sandbox.Policy, asked bool) *Sandbox {
+	r := &sandbox.Result{Requested: requested, Asked: effective.Backend, Effective: effective}
+	differences := r.Differences()
+	if len(differences) == 0 && !asked {
+		return nil
+	}
+	return newSandbox(r, differences)
+}
+
 func newRequested(r *sandbox.Result) Requested {
 	s := &r.Requested
 	return Requested{

@@ -17,6 +17,7 @@ type Event struct {
 	Kind eventlog.Kind
 
 	Data      []byte             // of Stdout and Stderr; valid until the receiver returns
+	Offset    int64              // of Stdout and Stderr: of Data's first byte in what the execution wrote to the stream
 	Dropped   int64              // of Stdout and Stderr: bytes over the output limit that lie between the event before and Data
 	Shown     *sandbox.Shown     // of Shown
 	Exception *sandbox.Exception // of Raised
@@ -77,23 +78,26 @@ func (x *Execution) logValue(kind eventlog.Kind, end uint64, data []byte) {
 // Follow hands each event with an id above after to take, in order and once, and waits for new ones until ctx ends. It returns nil after
 // the last event, Done. An id that is past the end is Invalid.
 func (x *Execution) Follow(ctx context.Context, after uint64, take func(Event) error) error {
-	if last := x.log.Last().ID; after > last {
+	if last := x.LastEvent(); after > last {
 		return sandbox.Invalidf("after", "there is no event %d; the last is %d", after, last)
 	}
-	at := [2]uint64{}
+	var at [2]int64    // how far each stream has come
+	var base [2]uint64 // where the output of code in a context begins
 	return x.log.Follow(ctx, 0, func(e eventlog.Event) error {
 		out := Event{ID: e.ID, Time: e.Time, Kind: e.Kind, Data: e.Data}
 		if e.Kind == eventlog.Stdout || e.Kind == eventlog.Stderr {
 			next := &at[e.Kind-eventlog.Stdout]
-			out.Dropped = int64(e.Offset-*next) - int64(len(e.Data))
-			*next = e.Offset
+			end := int64(e.Offset - base[e.Kind-eventlog.Stdout])
+			out.Offset = end - int64(len(e.Data))
+			out.Dropped = out.Offset - *next
+			*next = end
 		}
 		if e.Kind == eventlog.Began {
 			var b begun
 			if err := json.Unmarshal(e.Data, &b); err != nil {
 				return &sandbox.Error{Op: "read an event", Err: err}
 			}
-			at = [2]uint64{b.Base.Stdout, b.Base.Stderr}
+			base = [2]uint64{b.Base.Stdout, b.Base.Stderr}
 			return nil
 		}
 		if e.ID <= after {
@@ -105,6 +109,9 @@ func (x *Execution) Follow(ctx context.Context, after uint64, take func(Event) e
 		return take(out)
 	})
 }
+
+// LastEvent returns the id of the last event so far.
+func (x *Execution) LastEvent() uint64 { return x.log.Last().ID }
 
 // decode parses what the log keeps of values and ends. It was written by an engine.
 func (e *Event) decode() error {

@@ -224,18 +224,29 @@ func (in *interpreter) acknowledge(p *client.Process, m guest.Output) error {
 
 // begin makes an execution the current one. Output that came since the last one is its own.
 func (in *interpreter) begin(x *Execution) {
-	for {
+	x.output.gaps = true // where more came than is kept
+	for first := true; ; first = false {
 		in.mu.Lock()
 		between := in.between
 		in.between, in.held = nil, 0
-		x.base = guest.Attach{Stdout: in.taken.Stdout - uint64(x.output.stdout.total), Stderr: in.taken.Stderr - uint64(x.output.stderr.total)}
+		if first {
+			x.base = guest.Attach{Stdout: in.taken.Stdout, Stderr: in.taken.Stderr}
+			for _, m := range between {
+				if m.Stream == sandbox.Stdout {
+					x.base.Stdout -= uint64(len(m.Data))
+				} else {
+					x.base.Stderr -= uint64(len(m.Data))
+				}
+			}
+			x.logBegan(in.id) // before any output
+		}
 		if len(between) == 0 {
 			in.current = x
-			in.mu.Unlock()
-			x.logBegan(in.id)
-			return
 		}
 		in.mu.Unlock()
+		if len(between) == 0 {
+			return
+		}
 		for _, m := range between {
 			x.output.show(m.Stream, m.Data)
 		}

@@ -364,6 +364,10 @@ func (d *decoder) text(tag reflect.StructTag) (string, error) {
 	if form := tag.Get("form"); form != "" && d.peek() >= '0' && d.peek() <= '9' {
 		return "", d.fail("expected a string such as %q, got a number", form)
 	}
+	if c := d.peek(); tag.Get("number") != "" && (c == '-' || c >= '0' && c <= '9') {
+		f, err := d.number()
+		return wholeNumber(f), err
+	}
 	s, err := d.str()
 	if err == nil && tag.Get("nul") == "" && strings.IndexByte(s, 0) >= 0 {
 		err = d.fail("holds a NUL character")

@@ -24,6 +24,7 @@ type Capabilities struct {
 	Slots          int                   `json:"slots" doc:"Concurrent executions."`
 	Queue          int                   `json:"queue" doc:"Runs that may wait for a slot."`
 	MaxBodyBytes   int64                 `json:"max_body_bytes"`
+	MaxFileBytes   int64                 `json:"max_file_bytes" doc:"Of one file that is sent to a living sandbox."`
 }
 
 // BackendShown is one backend and the state of its isolation layers on this host.
@@ -107,6 +108,7 @@ func (a *api) capabilities(w *httpd.Response, r *http.Request) error {
 		Slots:          c.Slots,
 		Queue:          c.Queue,
 		MaxBodyBytes:   a.MaxBody(),
+		MaxFileBytes:   a.MaxFile(),
 	}
 	for i, b := range c.Backends {
 		shown := BackendShown{Name: b.Backend, Usable: b.Usable(), Kernel: b.Posture.Kernel, Layers: answer.List(b.Posture.Walls), Features: answer.List(b.Features)}

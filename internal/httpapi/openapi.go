@@ -1,6 +1,7 @@
 package httpapi
 
 import (
+	"cmp"
 	"maps"
 	"net/http"
 	"reflect"
@@ -26,7 +27,23 @@ type endpoint struct {
 	example      any
 	open         bool // needs no key
 	problems     []int
+
+	params    []param
+	status    int       // of the answer; 0 is 200
+	also      []outcome // other successes
+	optional  bool      // the request may have no body
+	rawBody   bool      // the body is bytes
+	rawAnswer bool      // or the answer is bytes, or a range of them
+	events    bool      // or the answer is a stream of events
 }
+
+// outcome is a success: its status, and a value of the answer's type.
+type outcome struct {
+	status int
+	answer any
+}
+
+const eventMedia = "text/event-stream"
 
 const runDetail = "Runs code or a command in a sandbox of its own and answers when it has ended. A failed program is a status in the " +
 	"answer, with HTTP status 200. A problem means that the run did not complete, with one exception: if answers to slow readers fill " +
@@ -43,9 +60,9 @@ const runDetail = "Runs code or a command in a sandbox of its own and answers wh
 // table lists the API.
 func (a *api) table() []endpoint {
 	body := []int{400, 408, 413, 415, 422, 429, 500, 503}
-	return []endpoint{
+	return append([]endpoint{
 		{method: "POST", path: "/v1/run", handler: a.run, name: "run", summary: "Run code once", detail: runDetail,
-			request: RunRequest{}, answer: answer.Answer{}, problems: body,
+			request: RunRequest{}, answer: answer.Answer{}, events: true, problems: body,
 			example: object{"language": "python", "code": "print(6*7)", "limits": object{"timeout_s": 10}}},
 		{method: "POST", path: "/execute", handler: a.execute, name: "execute", summary: "Run code once, with a small, older schema",
 			request: ExecuteRequest{}, answer: ExecuteAnswer{}, problems: body, example: object{"code": "print(6*7)"}},
@@ -57,7 +74,7 @@ func (a *api) table() []endpoint {
 			open: true, problems: []int{503}},
 		{method: "GET", path: "/metrics", handler: a.ShowMetrics, name: "metrics", summary: "Metrics for Prometheus", media: "text/plain"},
 		{method: "GET", path: "/openapi.json", handler: a.openapi, name: "openapi", summary: "This document", media: "application/json"},
-	}
+	}, a.livingTable()...)
 }
 
 // document is the OpenAPI document, made on first use.
@@ -78,15 +95,16 @@ func describe(endpoints []endpoint, version string) object {
 	components, types := object{}, map[string]reflect.Type{}
 	requests, answers := &schemas{components, types, true}, &schemas{components, types, false}
 	problem := answers.of(reflect.TypeFor[answer.Problem]())
-	for _, event := range []any{Started{}, Piece{}, Done{}, Failure{}} {
+	for _, event := range append([]any{Started{}, Piece{}, Done{}, Failure{}}, loggedEvents...) {
 		answers.of(reflect.TypeOf(event))
 	}
 	paths := object{}
 	for _, e := range endpoints {
-		item, ok := paths[e.path].(object)
+		path := strings.Replace(e.path, "...}", "}", 1)
+		item, ok := paths[path].(object)
 		if !ok {
 			item = object{}
-			paths[e.path] = item
+			paths[path] = item
 		}
 		item[strings.ToLower(e.method)] = operation(e, requests, answers, problem)
 	}
@@ -109,27 +127,19 @@ func describe(endpoints []endpoint, version string) object {
 }
 
 func operation(e endpoint, requests, answers *schemas, problem object) object {
-	media := e.media
-	if media == "" {
-		media = "application/json"
-	}
-	content := object{media: object{"schema": object{"type": "object"}}}
-	switch {
-	case e.answer != nil:
-		content[media] = object{"schema": answers.of(reflect.TypeOf(e.answer))}
-	case media == "text/plain":
-		content[media] = object{"schema": object{"type": "string"}}
-	}
-	if e.name == "run" {
-		content["text/event-stream"] = object{"schema": object{"type": "string", "description": "Server-sent events; see the description of run."}}
-	}
 	op := object{"operationId": e.name, "summary": e.summary}
 	if e.detail != "" {
 		op["description"] = e.detail
 	}
+	if list := parameters(e); len(list) > 0 {
+		op["parameters"] = list
+	}
 	if e.request != nil {
-		op["requestBody"] = object{"required": true, "content": object{"application/json": object{
+		op["requestBody"] = object{"required": !e.optional, "content": object{"application/json": object{
 			"schema": requests.of(reflect.TypeOf(e.request)), "example": e.example}}}
+	}
+	if e.rawBody {
+		op["requestBody"] = object{"required": true, "content": object{octets: object{}}}
 	}
 	statuses := map[int]bool{http.StatusForbidden: true, http.StatusMisdirectedRequest: true}
 	for _, status := range e.problems {
@@ -140,10 +150,80 @@ func operation(e endpoint, requests, answers *schemas, problem object) object {
 	} else {
 		statuses[http.StatusUnauthorized] = true
 	}
-	responses := object{"200": object{"description": "Success.", "content": content}}
+	responses := successes(e, answers)
 	for _, status := range slices.Sorted(maps.Keys(statuses)) {
 		responses[strconv.Itoa(status)] = object{"description": http.StatusText(status), "content": object{httpd.ProblemType: object{"schema": problem}}}
 	}
 	op["responses"] = responses
 	return op
+}
+
+// successes describes the answers that are no problem.
+func successes(e endpoint, answers *schemas) object {
+	media := cmp.Or(e.media, "application/json")
+	content := object{media: object{"schema": object{"type": "object"}}}
+	switch {
+	case e.answer != nil:
+		content[media] = object{"schema": answers.of(reflect.TypeOf(e.answer))}
+	case strings.HasPrefix(media, "text/"):
+		content[media] = object{"schema": object{"type": "string"}}
+	}
+	if e.events {
+		content[eventMedia] = object{"schema": object{"type": "string", "description": "Server-sent events; see the description."}}
+	}
+	if e.rawAnswer {
+		content[octets] = object{}
+	}
+	first := object{"description": "Success.", "content": content}
+	if e.status != 0 && e.answer == nil {
+		first = object{"description": "Success."}
+	}
+	responses := object{strconv.Itoa(cmp.Or(e.status, http.StatusOK)): first}
+	for _, o := range e.also {
+		other := object{"description": "Success."}
+		if o.answer != nil {
+			other["content"] = object{"application/json": object{"schema": answers.of(reflect.TypeOf(o.answer))}}
+		}
+		responses[strconv.Itoa(o.status)] = other
+	}
+	if e.rawAnswer {
+		responses["206"] = object{"description": "A range of the file.", "content": object{octets: object{}}}
+	}
+	return responses
+}
+
+// parameters describes the names in an endpoint's path, and its other parameters.
+func parameters(e endpoint) []any {
+	var list []any
+	for part := range strings.SplitSeq(e.path, "/") {
+		if name, ok := strings.CutPrefix(part, "{"); ok {
+			list = append(list, object{"name": strings.TrimRight(name, ".}"), "in": "path", "required": true, "schema": object{"type": "string", "minLength": 1}})
+		}
+	}
+	for _, p := range e.params {
+		schema := object{"type": "string"}
+		switch {
+		case p.number:
+			schema = object{"type": "integer", "minimum": 0}
+		case p.one != "":
+			var values []any
+			for value := range strings.SplitSeq(p.one, ",") {
+				values = append(values, value)
+			}
+			schema["enum"] = values
+		}
+		if p.list {
+			schema = object{"type": "array", "items": schema}
+		}
+		in := "query"
+		if p.header {
+			in = "header"
+		}
+		shown := object{"name": p.name, "in": in, "description": p.doc, "schema": schema}
+		if p.example != "" && !p.list {
+			shown["example"] = p.example
+		}
+		list = append(list, shown)
+	}
+	return list
 }

@@ -61,15 +61,7 @@ var notYet = map[string]string{
 // run checks what concerns this API alone and returns the engine's value. The engine checks languages, paths, variables and limits
 // for every face.
 func (r *RunRequest) run() (engine.Run, error) {
-	if r.Network.Mode != "" && r.Network.Mode != string(sandbox.NetworkNone) {
-		return engine.Run{}, sandbox.Invalidf("network.mode", "must be none; a sandbox has no network in this version")
-	}
-	if r.Image != "" {
-		if err := sandbox.CheckImage(r.Image); err != nil {
-			return engine.Run{}, err
-		}
-	}
-	limits, err := r.Limits.Contract()
+	spec, err := specIn(r.Limits, r.Network, r.Image, r.AllowUnenforced)
 	if err != nil {
 		return engine.Run{}, err
 	}
@@ -77,7 +69,7 @@ func (r *RunRequest) run() (engine.Run, error) {
 	if err != nil {
 		return engine.Run{}, err
 	}
-	env, err := r.env()
+	env, err := envIn(r.Env)
 	if err != nil {
 		return engine.Run{}, err
 	}
@@ -88,21 +80,13 @@ func (r *RunRequest) run() (engine.Run, error) {
 	if r.Code != nil {
 		code = []byte(*r.Code)
 	}
-	stdin := r.StdinBase64
-	if r.Stdin != "" {
-		if len(stdin) > 0 {
-			return engine.Run{}, sandbox.Invalidf("stdin", "give either stdin or stdin_base64")
-		}
-		stdin = []byte(r.Stdin)
+	stdin, err := stdinIn(r.Stdin, r.StdinBase64)
+	if err != nil {
+		return engine.Run{}, err
 	}
 	return engine.Run{
 		Backend: r.Backend,
-		Spec: sandbox.Spec{
-			Limits:          limits,
-			Network:         sandbox.NetworkPolicy{Mode: sandbox.NetworkNone},
-			AllowUnenforced: r.AllowUnenforced,
-			Root:            sandbox.Root{Image: r.Image},
-		},
+		Spec:    spec,
 		Request: sandbox.Request{
 			Language: r.Language,
 			Code:     code,
@@ -117,9 +101,36 @@ func (r *RunRequest) run() (engine.Run, error) {
 	}, nil
 }
 
-func (r *RunRequest) env() ([]string, error) {
-	env := make([]string, 0, len(r.Env))
-	for name, value := range r.Env {
+// specIn is the part of a spec that all requests for a sandbox have.
+func specIn(in answer.Limits, network NetworkIn, image string, waived []string) (spec sandbox.Spec, err error) {
+	if network.Mode != "" && network.Mode != string(sandbox.NetworkNone) {
+		return spec, sandbox.Invalidf("network.mode", "must be none; a sandbox has no network in this version")
+	}
+	if image != "" {
+		if err := sandbox.CheckImage(image); err != nil {
+			return spec, err
+		}
+	}
+	limits, err := in.Contract()
+	if err != nil {
+		return spec, err
+	}
+	return sandbox.Spec{Limits: limits, Network: sandbox.NetworkPolicy{Mode: sandbox.NetworkNone}, AllowUnenforced: waived, Root: sandbox.Root{Image: image}}, nil
+}
+
+func stdinIn(text string, bytes []byte) ([]byte, error) {
+	switch {
+	case text == "":
+		return bytes, nil
+	case len(bytes) > 0:
+		return nil, sandbox.Invalidf("stdin", "give either stdin or stdin_base64")
+	}
+	return []byte(text), nil
+}
+
+func envIn(in map[string]string) ([]string, error) {
+	env := make([]string, 0, len(in))
+	for name, value := range in {
 		if strings.Contains(name, "=") { // NAME=VALUE would set another variable
 			return nil, sandbox.Invalidf("env", "the name %.40q holds a '='", name)
 		}
@@ -144,12 +155,9 @@ func filesIn(in []FileIn) ([]sandbox.File, error) {
 	files := make([]sandbox.File, len(in))
 	for i, f := range in {
 		files[i].Path = f.Path
-		if f.Mode != "" {
-			mode, err := strconv.ParseUint(f.Mode, 8, 32)
-			if err != nil || mode == 0 || mode > 0o777 {
-				return nil, sandbox.Invalidf("files["+strconv.Itoa(i)+"].mode", `%.20q is not permission bits in octal, such as "0755"`, f.Mode)
-			}
-			files[i].Mode = uint32(mode)
+		var err error
+		if files[i].Mode, err = modeIn("files["+strconv.Itoa(i)+"].mode", f.Mode); err != nil {
+			return nil, err
 		}
 		switch {
 		case f.Content != nil && f.ContentBase64 == nil:
@@ -164,6 +172,18 @@ func filesIn(in []FileIn) ([]sandbox.File, error) {
 		}
 	}
 	return files, nil
+}
+
+// modeIn parses permission bits; absent ones are 0.
+func modeIn(field, octal string) (uint32, error) {
+	if octal == "" {
+		return 0, nil
+	}
+	mode, err := strconv.ParseUint(octal, 8, 32)
+	if err != nil || mode == 0 || mode > 0o777 {
+		return 0, sandbox.Invalidf(field, `%.20q is not permission bits in octal, such as "0755"`, octal)
+	}
+	return uint32(mode), nil
 }
 
 func checkInclude(include []string) error {

@@ -7,7 +7,7 @@ import (
 )
 
 // schemas turns Go types into JSON Schema 2020-12, for OpenAPI 3.1. Structs become components. It reads the tags that the decoder
-// enforces (json, required, max), those of the fields' own checks (one: exactly one field of this group; over: more than this; whole;
+// enforces (json, required, max), those of the fields' own checks (one: exactly one field of this group; number: text or a number; over: more than this; whole;
 // pattern), and doc, enum and example.
 type schemas struct {
 	components map[string]any
@@ -110,6 +110,9 @@ func (s *schemas) field(f reflect.StructField) object {
 		kind = kind.Elem() // null means not sent
 	}
 	schema := s.of(kind)
+	if f.Tag.Get("number") != "" {
+		schema = object{"type": []any{"string", "integer"}}
+	}
 	if values := f.Tag.Get("enum"); values != "" {
 		var list []any
 		for value := range strings.SplitSeq(values, ",") {

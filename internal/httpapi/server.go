@@ -1,6 +1,8 @@
 package httpapi
 
 import (
+	"strings"
+
 	"github.com/glovebox-dev/glovebox/internal/engine"
 	"github.com/glovebox-dev/glovebox/internal/httpd"
 )
@@ -19,6 +21,9 @@ func Add(server *httpd.Server) {
 	a := &api{Server: server}
 	a.endpoints = a.table()
 	for _, e := range a.endpoints {
+		if strings.HasPrefix(e.path, "/v1/sandboxes") {
+			e.handler = strict(e.params, e.handler)
+		}
 		server.Handle(httpd.Route{Method: e.method, Path: e.path, Handler: e.handler, Open: e.open})
 	}
 }

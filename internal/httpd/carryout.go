@@ -29,12 +29,22 @@ func (a *HeldAnswer) Release() {
 // CarryOut runs for the owner of a request. The answer takes its room while the run still holds its slot. So the room limits what is
 // held for slow readers, and the slots limit what waits for room. The caller releases the answer, also after an error.
 func (s *Server) CarryOut(ctx context.Context, w *Response, run engine.Run, layOut func(*sandbox.Result) *answer.JSON) (*HeldAnswer, error) {
-	a := &HeldAnswer{room: s.answers, owner: w.owner}
 	run.Owner = w.Key
-	run.Deliver = func(result *sandbox.Result) error {
-		s.ran(w, run, result)
+	return s.Hold(ctx, w, &run.Request, layOut, func(deliver func(*sandbox.Result) error) error {
+		run.Deliver = deliver
+		_, err := s.config.Engine.Run(ctx, run)
+		return err
+	})
+}
+
+// Hold performs a request, which hands its result to deliver, and holds the answer. The caller releases it, also after an error.
+func (s *Server) Hold(ctx context.Context, w *Response, request *sandbox.Request, layOut func(*sandbox.Result) *answer.JSON,
+	perform func(deliver func(*sandbox.Result) error) error) (*HeldAnswer, error) {
+	a := &HeldAnswer{room: s.answers, owner: w.owner}
+	err := perform(func(result *sandbox.Result) error {
+		s.Ran(w, request, result)
 		text := layOut(result)
-		result.Stdout, result.Stderr, result.Files = sandbox.Captured{}, sandbox.Captured{}, nil // they are in the answer
+		result.Stdout, result.Stderr, result.Files, result.Shown = sandbox.Captured{}, sandbox.Captured{}, nil, nil // they are in the answer
 		need := max(0, text.Size()-freeAnswer)
 		if need > a.room.share() {
 			return &sandbox.Error{Kind: sandbox.TooLarge, Fix: "request less output or fewer files",
@@ -46,22 +56,21 @@ func (s *Server) CarryOut(ctx context.Context, w *Response, run engine.Run, layO
 		}
 		a.Text, a.taken = text, need
 		return nil
-	}
-	_, err := s.config.Engine.Run(ctx, run)
+	})
 	return a, err
 }
 
-// ran logs and counts a run that ended in a status, without the program's output. The log escapes metadata, which is limited.
-func (s *Server) ran(w *Response, run engine.Run, r *sandbox.Result) {
+// Ran logs and counts a run that ended in a status, without the program's output. The log escapes metadata, which is limited.
+func (s *Server) Ran(w *Response, request *sandbox.Request, r *sandbox.Result) {
 	language := "command"
-	if run.Request.Code != nil {
-		if l, err := s.config.Engine.Language(run.Request.Language); err == nil {
+	if request.Language != "" {
+		if l, err := s.config.Engine.Language(request.Language); err == nil {
 			language = l.Name // from our own list, so that labels stay few
 		}
 	}
 	s.metrics.run(language, r)
 	var metadata []any
-	for name, value := range run.Request.Metadata {
+	for name, value := range request.Metadata {
 		metadata = append(metadata, slog.String(name, value))
 	}
 	s.log.Info("run", "request_id", w.ID, "id", string(r.ID), "key", w.Key, "language", language, "status", string(r.Status),

@@ -138,9 +138,19 @@ func (s *Server) WriteJSON(w *Response, v any) error {
 
 // WriteText answers with JSON. It ignores errors of the client's connection.
 func (s *Server) WriteText(w *Response, text *answer.JSON) error {
+	return s.writeText(w, http.StatusOK, text)
+}
+
+// WriteStatus is WriteJSON with another status than 200.
+func (s *Server) WriteStatus(w *Response, status int, v any) error {
+	return s.writeText(w, status, answer.NewLayout().Around(v))
+}
+
+func (s *Server) writeText(w *Response, status int, text *answer.JSON) error {
 	h := w.Header()
 	h.Set("Content-Type", "application/json")
 	h.Set("Content-Length", strconv.FormatInt(text.Length(), 10)) // so that a proxy detects a truncated answer
+	w.WriteHeader(status)
 	if err := text.EncodeTo(w); err != nil {
 		s.metrics.slowReaders.Inc()
 		panic(http.ErrAbortHandler)

@@ -63,7 +63,7 @@ func newMetrics(e *engine.Engine, version string) *metrics {
 func (m *metrics) request(w *Response, r *http.Request, took time.Duration) {
 	method := "other"
 	switch r.Method {
-	case http.MethodGet, http.MethodPost, http.MethodHead:
+	case http.MethodGet, http.MethodPost, http.MethodHead, http.MethodPut, http.MethodPatch, http.MethodDelete:
 		method = r.Method
 	}
 	m.requests.WithLabelValues(w.route, method, strconv.Itoa(w.status)).Inc()
@@ -90,23 +90,25 @@ func desc(name, help string, labels ...string) *prometheus.Desc {
 }
 
 var (
-	descSlots   = desc("slots", "Most concurrent executions.")
-	descRunning = desc("running", "Slots in use.")
-	descQueue   = desc("queue", "Most runs that wait for a slot.")
-	descQueued  = desc("queued", "Runs that wait for a slot.")
-	descClosing = desc("closing", "Boxes that are being closed after their run was answered.")
-	descLive    = desc("boxes", "Boxes that exist.")
-	descWarm    = desc("warm_boxes", "Boxes that are kept ready.")
-	descEnded   = desc("runs_total", "Runs that ended in a status.", "status")
-	descRefused = desc("refused_total", "Runs that ended in an error, by its kind.", "kind")
-	descPanics  = desc("panics_total", "Panics of runs.")
-	descForked  = desc("forked_total", "Runs in a fork of a waiting interpreter.")
-	descCPU     = desc("cpu_seconds_total", "CPU time of all runs that ended.")
+	descSlots    = desc("slots", "Most concurrent executions.")
+	descRunning  = desc("running", "Slots in use.")
+	descQueue    = desc("queue", "Most runs that wait for a slot.")
+	descQueued   = desc("queued", "Runs that wait for a slot.")
+	descClosing  = desc("closing", "Boxes that are being closed after their run was answered.")
+	descLive     = desc("boxes", "Boxes that exist.")
+	descWarm     = desc("warm_boxes", "Boxes that are kept ready.")
+	descEnded    = desc("runs_total", "Runs that ended in a status.", "status")
+	descRefused  = desc("refused_total", "Runs that ended in an error, by its kind.", "kind")
+	descPanics   = desc("panics_total", "Panics of runs.")
+	descForked   = desc("forked_total", "Runs in a fork of a waiting interpreter.")
+	descLiving   = desc("sandboxes", "Living sandboxes.")
+	descContexts = desc("contexts", "Contexts of living sandboxes.")
+	descCPU      = desc("cpu_seconds_total", "CPU time of all runs that ended.")
 )
 
 func (engineCollector) Describe(out chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{descSlots, descRunning, descQueue, descQueued, descClosing, descLive, descWarm, descEnded,
-		descRefused, descPanics, descForked, descCPU} {
+		descRefused, descPanics, descForked, descLiving, descContexts, descCPU} {
 		out <- d
 	}
 }
@@ -123,6 +125,9 @@ func (c engineCollector) Collect(out chan<- prometheus.Metric) {
 	gauge(descClosing, s.Closing)
 	gauge(descLive, s.Live)
 	gauge(descWarm, s.Warm)
+	living := c.engine.Census()
+	gauge(descLiving, living.Sandboxes)
+	gauge(descContexts, living.Contexts)
 	for status, n := range s.Ended {
 		out <- prometheus.MustNewConstMetric(descEnded, prometheus.CounterValue, float64(n), string(status))
 	}

@@ -19,6 +19,7 @@ const (
 	DefaultMaxAnswers     = 512 << 20
 	DefaultMaxConnections = 4096
 	DefaultWriteTimeout   = 10 * time.Second
+	DefaultMaxFile        = 2 << 30
 )
 
 // Limits of a connection, also against clients that drip their headers (slowloris).
@@ -46,6 +47,7 @@ type Config struct {
 	Hosts []string // our names in the Host header, besides localhost and loopback addresses
 
 	MaxBody        int64         // bytes of one request body; 0 is DefaultMaxBody
+	MaxFile        int64         // bytes of one file that is sent to a living sandbox; 0 is DefaultMaxFile
 	MaxBodies      int64         // bytes of all bodies in memory, at most half of one client; 0 is DefaultMaxBodies
 	MaxAnswers     int64         // bytes of all answers in memory, at most half of one client; 0 is DefaultMaxAnswers
 	MaxConnections int           // concurrent connections, at most half from one address; 0 is DefaultMaxConnections
@@ -65,6 +67,8 @@ type Server struct {
 	answers  *room
 	waits    waits
 	draining atomic.Bool
+	stopping context.Context
+	stop     context.CancelFunc
 }
 
 // Route is one method of one path, and its handler. A handler's error is answered with a problem.
@@ -79,10 +83,11 @@ func New(config Config) (*Server, error) {
 	if config.Engine == nil {
 		return nil, sandbox.Invalidf("engine", "is missing")
 	}
-	if config.MaxBody < 0 || config.MaxBodies < 0 || config.MaxAnswers < 0 || config.MaxConnections < 0 || config.WriteTimeout < 0 {
+	if config.MaxBody < 0 || config.MaxFile < 0 || config.MaxBodies < 0 || config.MaxAnswers < 0 || config.MaxConnections < 0 || config.WriteTimeout < 0 {
 		return nil, sandbox.Invalidf("http", "limits must be positive")
 	}
 	orDefault(&config.MaxBody, DefaultMaxBody)
+	orDefault(&config.MaxFile, DefaultMaxFile)
 	orDefault(&config.MaxBodies, max(DefaultMaxBodies, 2*config.MaxBody))
 	orDefault(&config.MaxAnswers, DefaultMaxAnswers)
 	orDefault(&config.MaxConnections, DefaultMaxConnections)
@@ -92,6 +97,7 @@ func New(config Config) (*Server, error) {
 	}
 	s := &Server{config: config, log: config.Log, mux: http.NewServeMux(), open: map[string]bool{}, waits: defaultWaits,
 		bodies: newRoom(config.MaxBodies), answers: newRoom(config.MaxAnswers)}
+	s.stopping, s.stop = context.WithCancel(context.Background())
 	s.metrics = newMetrics(config.Engine, config.Version)
 	return s, nil
 }
@@ -118,6 +124,9 @@ func (s *Server) Version() string { return s.config.Version }
 
 // MaxBody returns the limit of a request body, in bytes.
 func (s *Server) MaxBody() int64 { return s.config.MaxBody }
+
+// MaxFile returns the limit of a file that is sent to a living sandbox, in bytes.
+func (s *Server) MaxFile() int64 { return s.config.MaxFile }
 
 // LostClient counts a client that took its answer too slowly.
 func (s *Server) LostClient() { s.metrics.slowReaders.Inc() }
@@ -154,7 +163,7 @@ func (s *Server) HTTPServer() *http.Server {
 	protocols := new(http.Protocols)
 	protocols.SetHTTP1(true)
 	connections := newConnections(s.config.MaxConnections, s.metrics.overConnections.Inc)
-	return &http.Server{
+	server := &http.Server{
 		Handler:           s.Handler(),
 		ReadHeaderTimeout: headerTimeout,
 		ReadTimeout:       s.waits.bodyTotal,
@@ -166,4 +175,19 @@ func (s *Server) HTTPServer() *http.Server {
 		ErrorLog:          slog.NewLogLogger(s.log.Handler(), slog.LevelDebug),
 		BaseContext:       func(net.Listener) context.Context { return context.Background() },
 	}
+	server.RegisterOnShutdown(s.stop)
+	return server
 }
+
+// LocalServer is HTTPServer for a socket that only the server's own user can reach: its requests need no key, and own what is no one's.
+func (s *Server) LocalServer() *http.Server {
+	server := s.HTTPServer()
+	inner := server.ConnContext
+	server.ConnContext = func(ctx context.Context, conn net.Conn) context.Context {
+		return context.WithValue(inner(ctx, conn), local{}, true)
+	}
+	return server
+}
+
+// local is the context key of connections that need no API key.
+type local struct{}

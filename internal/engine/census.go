@@ -1,0 +1,21 @@
+package engine
+
+// Census counts the living sandboxes, and what is in them.
+type Census struct {
+	Sandboxes  int
+	Contexts   int
+	Executions int // that run
+}
+
+// Census counts the living sandboxes now. It waits for none.
+func (e *Engine) Census() Census {
+	var c Census
+	for _, s := range e.living.all((*Sandbox).isMade) {
+		s.mu.Lock()
+		c.Sandboxes++
+		c.Contexts += len(s.contexts)
+		c.Executions += s.executions.running
+		s.mu.Unlock()
+	}
+	return c
+}

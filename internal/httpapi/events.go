@@ -1,0 +1,213 @@
+package httpapi
+
+import (
+	"bytes"
+	"context"
+	"net/http"
+	"strconv"
+	"sync"
+	"time"
+	"unicode/utf8"
+
+	"github.com/glovebox-dev/glovebox/internal/answer"
+	"github.com/glovebox-dev/glovebox/internal/engine"
+	"github.com/glovebox-dev/glovebox/internal/httpd"
+	"github.com/glovebox-dev/glovebox/sandbox"
+)
+
+// The events of a run in a living sandbox are those of its log, besides stdout, stderr, done and problem:
+const (
+	eventResult = "result"
+	eventError  = "error"
+)
+
+// LoggedPiece is the data of a stdout or stderr event of a run in a living sandbox.
+type LoggedPiece struct {
+	TimeMS  float64 `json:"time_ms" doc:"Milliseconds since the run began."`
+	Offset  int64   `json:"offset" doc:"Of the piece's first byte in its stream."`
+	Text    string  `json:"text" doc:"The bytes as text, with U+FFFD for those that are not UTF-8."`
+	Base64  []byte  `json:"base64,omitempty" doc:"The bytes, only if they are not all UTF-8; so also where a character continues in the next piece."`
+	Dropped int64   `json:"dropped_bytes,omitempty" doc:"Bytes of the stream before this piece that were not kept."`
+}
+
+// LoggedResult is the data of a result event.
+type LoggedResult struct {
+	TimeMS float64 `json:"time_ms" doc:"Milliseconds since the run began."`
+	answer.Shown
+}
+
+// LoggedError is the data of an error event: an uncaught exception.
+type LoggedError struct {
+	TimeMS    float64 `json:"time_ms" doc:"Milliseconds since the run began."`
+	Name      string  `json:"name"`
+	Value     string  `json:"value"`
+	Traceback string  `json:"traceback"`
+}
+
+// LoggedEnd is the data of the done event of a run in a living sandbox. Output and results are in the events before it.
+type LoggedEnd struct {
+	TimeMS   float64            `json:"time_ms" doc:"Milliseconds since the run began."`
+	ID       sandbox.ID         `json:"id" doc:"Of the run."`
+	Status   sandbox.Status     `json:"status" doc:"How it ended." enum:"succeeded,failed,timeout,out_of_memory,output_limit,killed,canceled,rejected,lost"`
+	ExitCode *int               `json:"exit_code" doc:"null if a signal ended it or nothing ran."`
+	Signal   *int               `json:"signal"`
+	Error    *sandbox.Exception `json:"error" doc:"The uncaught exception, or null."`
+	Hint     *string            `json:"hint" doc:"What happened and what would help, in a sentence or two, or null."`
+	Usage    answer.Usage       `json:"usage"`
+	Timings  answer.Timings     `json:"timings"`
+}
+
+// runEvents is GET /v1/sandboxes/{id}/runs/{run}/events. A browser that reconnects repeats the query, so the header counts.
+func (a *api) runEvents(w *httpd.Response, r *http.Request, x *engine.Execution) error {
+	field, text := "Last-Event-ID", r.Header.Get("Last-Event-ID")
+	if text == "" {
+		field, text = "after", (&query{r: r}).text("after")
+	}
+	after := uint64(0)
+	if text != "" {
+		var err error
+		if after, err = strconv.ParseUint(text, 10, 63); err != nil {
+			return sandbox.Invalidf(field, "%.40q is not the id of an event", text)
+		}
+	}
+	if last := x.LastEvent(); after > last {
+		return sandbox.Invalidf(field, "there is no event %d; the last is %d", after, last)
+	}
+	w.Header().Set(runHeader, string(x.ID()))
+	return a.follow(w, r, x, after)
+}
+
+// follow sends the events of a run after one, and waits for those to come, until the run ends, the client leaves or the server stops. The
+// run goes on without it.
+func (a *api) follow(w *httpd.Response, r *http.Request, x *engine.Execution, after uint64) error {
+	h := w.Header()
+	h.Set("Content-Type", "text/event-stream")
+	h.Set("X-Accel-Buffering", "no") // or nginx would buffer events
+	w.WriteHeader(http.StatusOK)
+	if r.Method == http.MethodHead {
+		return nil
+	}
+	ctx, cancel := context.WithCancel(r.Context())
+	defer cancel()
+	defer context.AfterFunc(a.Stopping(), cancel)()
+	f := newFeed(w)
+	defer f.close()
+	err := f.flush()
+	if err == nil {
+		err = x.Follow(ctx, after, func(e engine.Event) error { return a.sendEvent(w, f, x, e) })
+	}
+	switch {
+	case err == nil || ctx.Err() != nil:
+	case f.broken() != nil:
+		a.LostClient()
+	default: // the sandbox has ended, and its logs with it
+		_ = f.event(0, eventProblem, Failure{0, a.Problem(w, err)})
+	}
+	return nil
+}
+
+// sendEvent sends one event of a log.
+func (a *api) sendEvent(w *httpd.Response, f *feed, x *engine.Execution, e engine.Event) error {
+	at := answer.Millis(e.Time)
+	switch {
+	case e.Shown != nil:
+		return f.event(e.ID, eventResult, LoggedResult{at, answer.NewShown([]sandbox.Shown{*e.Shown})[0]})
+	case e.Exception != nil:
+		return f.event(e.ID, eventError, LoggedError{at, e.Exception.Name, e.Exception.Value, e.Exception.Traceback})
+	case e.Ended == nil:
+		p := LoggedPiece{TimeMS: at, Offset: e.Offset, Text: string(e.Data), Dropped: e.Dropped} // the encoder replaces what is not UTF-8
+		if !utf8.Valid(e.Data) {
+			p.Base64 = e.Data
+		}
+		return f.event(e.ID, e.Kind.String(), p)
+	case e.Ended.Failure != "":
+		_, err := x.Wait(context.Background()) // it has ended, or is about to
+		if err == nil {
+			err = &sandbox.Error{Kind: sandbox.Unavailable, Msg: "the run failed under an earlier server"}
+		}
+		return f.event(e.ID, eventProblem, Failure{at, a.Problem(w, err)})
+	}
+	return f.event(e.ID, eventDone, loggedEnd(at, x.ID(), e.Ended))
+}
+
+func loggedEnd(at float64, id sandbox.ID, e *engine.Ended) LoggedEnd {
+	end := answer.New(answer.HTTP, &sandbox.Result{ID: id, Status: e.Status, ExitCode: e.ExitCode, Signal: e.Signal, Exception: e.Exception, Usage: e.Usage,
+		Timings: e.Timings, Hints: e.Hints})
+	return LoggedEnd{at, id, end.Status, end.ExitCode, end.Signal, end.Error, end.Hint, end.Usage, end.Timings}
+}
+
+// feed writes server-sent events whose ids are those of a log. Its methods are safe for concurrent use.
+type feed struct {
+	mu    sync.Mutex // guards all below, and writing
+	out   *httpd.Response
+	buf   bytes.Buffer
+	err   error // of the first write that failed; nothing is written after it
+	timer *time.Timer
+	ended bool
+}
+
+func newFeed(w *httpd.Response) *feed {
+	f := &feed{out: w}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.timer = time.AfterFunc(heartbeat, f.beat)
+	return f
+}
+
+// event sends one event; an id of 0 is none.
+func (f *feed) event(id uint64, name string, data any) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if id > 0 {
+		f.buf.WriteString("id: " + strconv.FormatUint(id, 10) + "\n")
+	}
+	f.buf.WriteString("event: " + name + "\ndata: ")
+	answer.Encode(&f.buf, data) // ends in the one newline that it holds
+	f.buf.WriteByte('\n')
+	return f.send()
+}
+
+// flush sends the headers.
+func (f *feed) flush() error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.send()
+}
+
+// beat keeps a silent stream alive. The timer calls it.
+func (f *feed) beat() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.ended || f.err != nil {
+		return
+	}
+	f.buf.WriteString(": still running\n\n")
+	_ = f.send() // kept in err
+	f.timer.Reset(heartbeat)
+}
+
+// send writes buf out. Callers hold mu.
+func (f *feed) send() error {
+	if f.err == nil {
+		_, f.err = f.out.Write(f.buf.Bytes())
+	}
+	if f.err == nil {
+		f.err = f.out.FlushError()
+	}
+	f.buf.Reset()
+	return f.err
+}
+
+func (f *feed) broken() error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.err
+}
+
+// close stops the timer.
+func (f *feed) close() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.ended = true
+	f.timer.Stop()
+}

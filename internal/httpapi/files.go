@@ -1,0 +1,252 @@
+package httpapi
+
+import (
+	"fmt"
+	"net/http"
+	"strconv"
+	"strings"
+
+	"github.com/glovebox-dev/glovebox/internal/engine"
+	"github.com/glovebox-dev/glovebox/internal/httpd"
+	"github.com/glovebox-dev/glovebox/sandbox"
+)
+
+// FileShown describes a file in a living sandbox.
+type FileShown struct {
+	Path       string `json:"path" doc:"Absolute; in a listing, relative to its folder. U+FFFD replaces bytes that are not UTF-8."`
+	Type       string `json:"type" enum:"file,folder,symlink,device,pipe,socket,"`
+	Mode       string `json:"mode" doc:"Permission bits in octal." example:"0644"`
+	Size       int64  `json:"size" doc:"In bytes."`
+	ModifiedAt string `json:"modified_at" doc:"RFC 3339."`
+	Target     string `json:"target,omitempty" doc:"Of a symbolic link."`
+	Error      string `json:"error,omitempty" doc:"Why it could not be examined."`
+}
+
+// FileList is a listing of a folder.
+type FileList struct {
+	Files []FileShown `json:"files"`
+	More  bool        `json:"more" doc:"Whether there are others."`
+}
+
+// MoveRequest is the body of POST /v1/sandboxes/{id}/move.
+type MoveRequest struct {
+	From    string `json:"from" required:"true" doc:"Absolute, or relative to /workspace." example:"a.txt"`
+	To      string `json:"to" required:"true" doc:"The new path." example:"b.txt"`
+	Replace bool   `json:"replace" doc:"Replace what is there."`
+}
+
+// FolderRequest is the body of POST /v1/sandboxes/{id}/mkdir.
+type FolderRequest struct {
+	Path string `json:"path" required:"true" doc:"Absolute, or relative to /workspace. Folders above it are made too." example:"data"`
+}
+
+// CleanRequest is the body of POST /v1/sandboxes/{id}/clean.
+type CleanRequest struct {
+	Force bool `json:"force" doc:"Needed if the workspace is a directory of the host."`
+}
+
+const octets = "application/octet-stream"
+
+// pathOf is the path of a request: in the URL, which cannot hold an absolute one, or as ?path=. absent is that of a request without.
+func pathOf(r *http.Request, absent string) (string, error) {
+	inURL, asked := r.PathValue("path"), r.URL.Query().Has("path")
+	switch {
+	case asked && inURL != "":
+		return "", sandbox.Invalidf("path", "is in the URL and in the query")
+	case asked:
+		return (&query{r: r}).text("path"), nil
+	case inURL != "":
+		return inURL, nil
+	case absent == "":
+		return "", sandbox.Invalidf("path", "is missing")
+	}
+	return absent, nil
+}
+
+// readFiles is GET of a file, of a folder's listing, or of a description.
+func (a *api) readFiles(w *httpd.Response, r *http.Request, s *engine.Sandbox) error {
+	q := query{r: r}
+	depth, limit := q.number("depth", 1, 1, 1<<16), q.number("limit", 0, 1, engine.MaxFileList)
+	if q.err != nil {
+		return q.err
+	}
+	file, err := pathOf(r, sandbox.Workspace)
+	if err != nil {
+		return err
+	}
+	info, err := s.Stat(r.Context(), file)
+	switch {
+	case err != nil:
+		return err
+	case q.truth("stat"):
+		return a.WriteJSON(w, showFile(info))
+	case info.Type == sandbox.TypeFolder || q.truth("list"):
+		list, more, err := s.ListFiles(r.Context(), file, depth, limit)
+		if err != nil {
+			return err
+		}
+		out := FileList{Files: make([]FileShown, len(list)), More: more}
+		for i, f := range list {
+			out.Files[i] = showFile(f)
+		}
+		return a.WriteJSON(w, out)
+	case info.Type != sandbox.TypeFile:
+		return sandbox.Invalidf("path", "it is a %s, which cannot be read", info.Type)
+	}
+	return a.sendFile(w, r, s, file, info.Size)
+}
+
+// sendFile streams a regular file, or a range of it. Nothing of it stays in memory.
+func (a *api) sendFile(w *httpd.Response, r *http.Request, s *engine.Sandbox, file string, size int64) error {
+	begin, end, partial := rangeOf(r.Header.Get("Range"), size)
+	h := w.Header()
+	h.Set("Accept-Ranges", "bytes")
+	if partial && begin >= end {
+		h.Set("Content-Range", "bytes */"+strconv.FormatInt(size, 10))
+		return httpd.Refuse(http.StatusRequestedRangeNotSatisfiable, sandbox.Invalid, "the file has "+strconv.FormatInt(size, 10)+" bytes", "")
+	}
+	body := &fileBody{out: w, left: end - begin, begin: func() {
+		h.Set("Content-Type", octets)
+		h.Set("Content-Length", strconv.FormatInt(end-begin, 10))
+		if partial {
+			h.Set("Content-Range", fmt.Sprintf("bytes %d-%d/%d", begin, end-1, size))
+			w.WriteHeader(http.StatusPartialContent)
+		} else {
+			w.WriteHeader(http.StatusOK)
+		}
+	}}
+	if r.Method == http.MethodHead || end == begin {
+		body.start()
+		return nil
+	}
+	_, err := s.ReadFile(r.Context(), file, begin, end-begin, body)
+	switch {
+	case !body.started && err != nil:
+		return err
+	case body.failed:
+		a.LostClient()
+	}
+	if body.left > 0 { // the file has shrunk, or could not be read on: the client must see that
+		panic(http.ErrAbortHandler)
+	}
+	return nil
+}
+
+// fileBody is an answer whose headers are sent with its first bytes, so that a failure before them has its own status.
+type fileBody struct {
+	out     *httpd.Response
+	begin   func()
+	started bool
+	failed  bool
+	left    int64
+}
+
+func (b *fileBody) start() {
+	if !b.started {
+		b.started = true
+		b.begin()
+	}
+}
+
+func (b *fileBody) Write(p []byte) (int, error) {
+	b.start()
+	n, err := b.out.Write(p[:min(int64(len(p)), b.left)])
+	b.left -= int64(n)
+	b.failed = b.failed || err != nil
+	if err != nil {
+		return n, err
+	}
+	return len(p), nil
+}
+
+// rangeOf parses a header Range of one range (RFC 9110, section 14.2). What it does not understand is the whole file, as if there were no
+// header; what lies outside of the file is empty.
+func rangeOf(header string, size int64) (begin, end int64, partial bool) {
+	spec, isBytes := strings.CutPrefix(header, "bytes=")
+	first, last, hasDash := strings.Cut(strings.TrimSpace(spec), "-")
+	from, errFrom := strconv.ParseUint(first, 10, 63)
+	to, errTo := strconv.ParseUint(last, 10, 63)
+	switch {
+	case !isBytes || !hasDash || first == "" && last == "":
+		return 0, size, false
+	case first == "" && errTo == nil: // the last bytes
+		return size - min(size, int64(to)), size, true
+	case errFrom == nil && last == "":
+		return min(size, int64(from)), size, true
+	case errFrom == nil && errTo == nil && from <= to:
+		return min(size, int64(from)), min(size-1, int64(to)) + 1, true
+	}
+	return 0, size, false
+}
+
+func showFile(f sandbox.FileInfo) FileShown {
+	return FileShown{Path: f.Path, Type: string(f.Type), Mode: fmt.Sprintf("%04o", f.Mode), Size: f.Size, ModifiedAt: when(f.Modified), Target: f.Target, Error: f.Err}
+}
+
+// writeFile is PUT of a file: whole or not at all.
+func (a *api) writeFile(w *httpd.Response, r *http.Request, s *engine.Sandbox) error {
+	file, err := pathOf(r, "")
+	if err != nil {
+		return err
+	}
+	mode, err := modeIn("mode", (&query{r: r}).text("mode"))
+	if err != nil {
+		return err
+	}
+	body, err := a.StreamBody(w, r, a.MaxFile())
+	if err != nil {
+		return err
+	}
+	_, there := s.Stat(r.Context(), file)
+	if there != nil && sandbox.KindOf(there) != sandbox.NotFound {
+		return there
+	}
+	if err := s.WriteFile(r.Context(), file, mode, body); err != nil {
+		return err
+	}
+	if there != nil {
+		w.WriteHeader(http.StatusCreated)
+		return nil
+	}
+	return done(w, nil)
+}
+
+func (a *api) removeFile(w *httpd.Response, r *http.Request, s *engine.Sandbox) error {
+	file, err := pathOf(r, "")
+	if err != nil {
+		return err
+	}
+	return done(w, s.RemoveFile(r.Context(), file, (&query{r: r}).truth("recursive")))
+}
+
+func (a *api) moveFile(w *httpd.Response, r *http.Request, s *engine.Sandbox) error {
+	var req MoveRequest
+	release, err := a.readJSON(w, r, &req)
+	defer release()
+	if err != nil {
+		return err
+	}
+	return done(w, s.MoveFile(r.Context(), req.From, req.To, req.Replace))
+}
+
+func (a *api) makeFolder(w *httpd.Response, r *http.Request, s *engine.Sandbox) error {
+	var req FolderRequest
+	release, err := a.readJSON(w, r, &req)
+	defer release()
+	if err != nil {
+		return err
+	}
+	return done(w, s.MakeFolder(r.Context(), req.Path))
+}
+
+func (a *api) clean(w *httpd.Response, r *http.Request, s *engine.Sandbox) error {
+	var req CleanRequest
+	if r.ContentLength != 0 {
+		release, err := a.readJSON(w, r, &req)
+		defer release()
+		if err != nil {
+			return err
+		}
+	}
+	return done(w, s.Clean(r.Context(), req.Force))
+}

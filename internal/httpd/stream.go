@@ -1,0 +1,71 @@
+package httpd
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"os"
+	"time"
+
+	"github.com/glovebox-dev/glovebox/sandbox"
+)
+
+// streamBody is a request body that is passed on as it comes. It may take long, if it keeps the least rate.
+type streamBody struct {
+	w    *Response
+	r    *http.Request
+	pace pace
+	left int64 // bytes that are allowed yet
+	most int64
+	err  error
+}
+
+// StreamBody returns the body of a request, of any type, to be read by the handler. Its errors are the answer: TooLarge past the limit,
+// or a refusal where it comes too slowly or not to its end.
+func (s *Server) StreamBody(w *Response, r *http.Request, most int64) (io.Reader, error) {
+	if r.Header.Get("Content-Encoding") != "" {
+		return nil, refuse(http.StatusUnsupportedMediaType, sandbox.Invalid, "the body is compressed", "send it uncompressed")
+	}
+	if r.ContentLength > most {
+		return nil, overBound(most)
+	}
+	return &streamBody{w: w, r: r, pace: pace{rate: leastRate, timeout: s.waits.body}, left: most, most: most}, nil
+}
+
+func (b *streamBody) Read(p []byte) (int, error) {
+	if b.err != nil {
+		return 0, b.err
+	}
+	if int64(len(p)) > b.left+1 { // one more byte, to detect too much
+		p = p[:b.left+1]
+	}
+	b.w.control.SetReadDeadline(b.pace.deadline(time.Now())) // an error means a writer without a connection, as in tests
+	n, err := b.r.Body.Read(p)
+	b.pace.moved(n, time.Now())
+	if b.left -= int64(n); b.left < 0 {
+		b.err = overBound(b.most)
+		return 0, b.err
+	}
+	switch {
+	case err == nil:
+		return n, nil
+	case err == io.EOF:
+		b.w.control.SetReadDeadline(time.Time{}) // or it would expire later and look like a lost client
+		b.w.unread = false
+		b.err = io.EOF
+	case errors.Is(err, os.ErrDeadlineExceeded):
+		b.err = refuse(http.StatusRequestTimeout, sandbox.Invalid, "the body came too slowly", "")
+	default:
+		b.err = refuse(http.StatusBadRequest, sandbox.Invalid, "the body could not be read to its end", "")
+	}
+	return n, b.err
+}
+
+// Refuse is an error of HTTP itself, with a status that no Kind has.
+func Refuse(status int, kind sandbox.Kind, msg, fix string) error {
+	return refuse(status, kind, msg, fix)
+}
+
+// Stopping ends when an http.Server of this server shuts down. What would wait for long ends then.
+func (s *Server) Stopping() context.Context { return s.stopping }
