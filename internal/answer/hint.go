@@ -292,7 +292,7 @@ var signals = map[int]string{
 	31: "SIGSYS: a system call that the sandbox forbids",
 	9: "SIGKILL. A process of the program may have sent it; Glovebox sends it to code with thousands of sockets or file locks, or that runs out of " +
 		"memory again and again",
-	15: "SIGTERM, which was not sent by Glovebox",
+	15: "SIGTERM, which Glovebox does not send by itself",
 	13: "SIGPIPE: it wrote to a pipe that nobody reads",
 	24: "SIGXCPU: it used up its CPU time",
 	25: "SIGXFSZ: a file exceeded the largest allowed size",

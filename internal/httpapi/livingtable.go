@@ -107,7 +107,7 @@ func (a *api) fileTable(base string) []endpoint {
 		with := func(params []param) []param { return append(append([]param{}, in.params...), params...) }
 		table = append(table,
 			endpoint{method: "GET", path: in.path, handler: a.in(a.readFiles), name: "readFile" + in.name, summary: "Read a file, or list a folder", detail: filesDetail,
-				answer: FileList{}, rawAnswer: true, params: with(read), problems: append([]int{416}, livingProblems...)},
+				answer: FileList{}, also: []outcome{{200, FileShown{}}}, rawAnswer: true, params: with(read), problems: append([]int{416}, livingProblems...)},
 			endpoint{method: "PUT", path: in.path, handler: a.in(a.writeFile), name: "writeFile" + in.name,
 				summary: "Write a file, whole or not at all, and the folders above it", rawBody: true, status: http.StatusCreated,
 				also: []outcome{{204, nil}}, params: with(write), problems: bodyProblems},

@@ -180,6 +180,10 @@ func successes(e endpoint, answers *schemas) object {
 	}
 	responses := object{strconv.Itoa(cmp.Or(e.status, http.StatusOK)): first}
 	for _, o := range e.also {
+		if o.status == cmp.Or(e.status, http.StatusOK) {
+			content[media] = object{"schema": object{"anyOf": []any{answers.of(reflect.TypeOf(e.answer)), answers.of(reflect.TypeOf(o.answer))}}}
+			continue
+		}
 		other := object{"description": "Success."}
 		if o.answer != nil {
 			other["content"] = object{"application/json": object{"schema": answers.of(reflect.TypeOf(o.answer))}}

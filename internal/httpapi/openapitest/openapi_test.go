@@ -95,6 +95,7 @@ func TestOpenAPI(t *testing.T) {
 			}
 		}
 	}
+	living(t, ask, v)
 	// What the decoder refuses, the document refuses too; and the problem is as described.
 	for _, body := range []string{
 		`{"langauge":"python"}`, `{"code":1}`, `{"limits":{"timeout_s":"5"}}`, `{"files":[{"content":"x"}]}`, `{"network":"host"}`,
@@ -116,6 +117,60 @@ func TestOpenAPI(t *testing.T) {
 	for _, example := range []string{"required", "timeout_s", "text/event-stream", "application/problem+json", "print(6*7)"} {
 		if !bytes.Contains(text, []byte(example)) {
 			t.Errorf("the document lacks %s", example)
+		}
+	}
+}
+
+// living asks for all that a living sandbox answers, and validates each request and answer.
+func living(t *testing.T, ask func(method, path, body string) (*http.Request, *http.Response), v validator.Validator) {
+	t.Helper()
+	const s = "/v1/sandboxes/a"
+	id := ""
+	for _, c := range []struct {
+		method, path, body string
+		status             int
+	}{
+		{"POST", "/v1/sandboxes", `{"name":"a","lifetime":{"idle_s":60},"metadata":{"k":"v"},"limits":{"timeout_s":10},"include":["sandbox"]}`, 201},
+		{"POST", "/v1/sandboxes", `{"name":"a"}`, 200},
+		{"POST", s + "/contexts", `{"name":"c"}`, 201},
+		{"POST", s + "/run", `{"code":"print(1)\n2","context":"c"}`, 200},
+		{"POST", s + "/run", `{"command":["cat"],"interactive":true,"background":true}`, 202},
+		{"GET", "/v1/sandboxes?label=k:v&limit=5", "", 200},
+		{"GET", s + "?include=sandbox", "", 200},
+		{"GET", s + "/runs", "", 200},
+		{"GET", s + "/runs/RUN", "", 200},
+		{"POST", s + "/runs/RUN/signal", `{"signal":2}`, 204},
+		{"GET", s + "/runs/RUN/events?after=0", "", 200},
+		{"DELETE", s + "/runs/RUN", "", 204},
+		{"GET", s + "/contexts", "", 200},
+		{"POST", s + "/contexts/c/complete", `{"code":"pri","cursor":3}`, 200},
+		{"POST", s + "/contexts/c/interrupt", "", 204},
+		{"POST", s + "/contexts/c/restart", "", 204},
+		{"DELETE", s + "/contexts/c", "", 204},
+		{"POST", s + "/mkdir", `{"path":"d"}`, 204},
+		{"GET", s + "/files?list=1&depth=2", "", 200},
+		{"GET", s + "/files/d?stat=1", "", 200},
+		{"POST", s + "/move", `{"from":"d","to":"e","replace":false}`, 204},
+		{"DELETE", s + "/files/e", "", 204},
+		{"GET", s + "/files/e", "", 404},
+		{"GET", s + "/stats", "", 200},
+		{"PATCH", s, `{"metadata":{}}`, 200},
+		{"POST", s + "/clean", "", 204},
+		{"DELETE", s, "", 204},
+		{"GET", s, "", 404},
+	} {
+		req, res := ask(c.method, strings.ReplaceAll(c.path, "RUN", id), c.body)
+		if run := res.Header.Get("Glovebox-Run-Id"); run != "" {
+			id = run
+		}
+		if res.StatusCode != c.status {
+			text, _ := io.ReadAll(res.Body)
+			t.Fatalf("%s %s %s: %s: %s", c.method, c.path, c.body, res.Status, text)
+		}
+		if ok, errs := v.ValidateHttpRequestResponse(req, res); !ok {
+			for _, e := range errs {
+				t.Errorf("%s %s: %s: %s %+v", c.method, c.path, e.Message, e.Reason, e.SchemaValidationErrors)
+			}
 		}
 	}
 }

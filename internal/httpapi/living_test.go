@@ -1,0 +1,332 @@
+package httpapi_test
+
+import (
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/glovebox-dev/glovebox/internal/answer"
+	"github.com/glovebox-dev/glovebox/internal/engine"
+	"github.com/glovebox-dev/glovebox/internal/httpapi"
+	"github.com/glovebox-dev/glovebox/internal/httpd"
+	"github.com/glovebox-dev/glovebox/sandbox"
+)
+
+// ok demands a status and returns the answer's body.
+func (r *rig) ok(status int, method, path, body string) string {
+	r.t.Helper()
+	res, text := r.do(method, path, body, nil)
+	if res.StatusCode != status {
+		r.t.Fatalf("%s %s %s: %s, want %d: %s", method, path, short(body), res.Status, status, text)
+	}
+	return text
+}
+
+// follow reads the events of a run after an id, until each returns false.
+func (r *rig) follow(path string, h header, each func(event) bool) {
+	r.t.Helper()
+	res, err := r.ask("GET", path, "", h)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	defer res.Body.Close()
+	if got := res.Header.Get("Content-Type"); got != "text/event-stream" {
+		text, _ := io.ReadAll(res.Body)
+		r.t.Fatalf("%s: %s: %s", path, res.Status, text)
+	}
+	events(r.t, res.Body, each)
+}
+
+func (r *rig) wholeLog(path string, h header) (all []string) {
+	r.t.Helper()
+	r.follow(path, h, func(e event) bool {
+		all = append(all, fmt.Sprintf("%d %s %s", e.id, e.name, e.data))
+		return true
+	})
+	return all
+}
+
+// TestLiving plays the life of a sandbox, from its creation to the reason of its end.
+func TestLiving(t *testing.T) {
+	r := newRig(t, engine.Config{}, httpd.Config{})
+	made := parse[httpapi.LivingSandbox](t, r.ok(201, "POST", "/v1/sandboxes", `{"name":"work","metadata":{"user":"u1"},"env":{"A":"b"},"include":["sandbox"]}`))
+	if again := parse[httpapi.LivingSandbox](t, r.ok(200, "POST", "/v1/sandboxes", `{"name":"work"}`)); again.ID != made.ID || made.Sandbox == nil || made.State != "idle" {
+		t.Errorf("%+v", again)
+	}
+	other := parse[httpapi.LivingSandbox](t, r.ok(201, "POST", "/v1/sandboxes", `{}`))
+	list := parse[httpapi.SandboxList](t, r.ok(200, "GET", "/v1/sandboxes?label=user:u1", ""))
+	if len(list.Sandboxes) != 1 || list.Sandboxes[0].ID != made.ID || list.More {
+		t.Errorf("%+v", list)
+	}
+	if page := parse[httpapi.SandboxList](t, r.ok(200, "GET", "/v1/sandboxes?limit=1", "")); len(page.Sandboxes) != 1 || !page.More {
+		t.Errorf("%+v", page)
+	}
+	if next := parse[httpapi.SandboxList](t, r.ok(200, "GET", "/v1/sandboxes?after="+string(made.ID), "")); len(next.Sandboxes) != 1 || next.Sandboxes[0].ID != other.ID {
+		t.Errorf("%+v", next)
+	}
+	patched := parse[httpapi.LivingSandbox](t, r.ok(200, "PATCH", "/v1/sandboxes/work", `{"lifetime":{"idle_s":60},"metadata":{"user":"u2"}}`))
+	if patched.Lifetime.IdleS != 60 || patched.Lifetime.MaxAgeS != made.Lifetime.MaxAgeS || patched.Metadata["user"] != "u2" {
+		t.Errorf("%+v", patched)
+	}
+	t.Run("runs", func(t *testing.T) { r.at(t).livingRuns() })
+	t.Run("events", func(t *testing.T) { r.at(t).livingEvents() })
+	t.Run("files", func(t *testing.T) { r.at(t).livingFiles() })
+	stats := parse[httpapi.SandboxUsage](t, r.ok(200, "GET", "/v1/sandboxes/work/stats", ""))
+	if stats.WallMS <= 0 {
+		t.Errorf("%+v", stats)
+	}
+	if metrics := r.ok(200, "GET", "/metrics", ""); !strings.Contains(metrics, "glovebox_engine_sandboxes 2\n") {
+		t.Error("the metrics lack the sandboxes")
+	}
+	for _, id := range []string{"work", string(other.ID)} {
+		r.ok(204, "DELETE", "/v1/sandboxes/"+id, "")
+		if p := r.refused("GET", "/v1/sandboxes/"+id+"/files/a", "", nil, 404); !strings.Contains(p.Detail, "removed") {
+			t.Errorf("%+v", p)
+		}
+	}
+}
+
+// at is the rig in a subtest.
+func (r *rig) at(t *testing.T) *rig {
+	in := *r
+	in.t = t
+	return &in
+}
+
+func (r *rig) inside(body string) answer.Answer {
+	r.t.Helper()
+	return parse[answer.Answer](r.t, r.ok(200, "POST", "/v1/sandboxes/work/run", body))
+}
+
+func (r *rig) livingRuns() {
+	t := r.t
+	r.inside(`{"code":"x = 20"}`)
+	if a := r.inside(`{"code":"print('é')\nx + 1","context":"default"}`); a.Stdout != "é\n" || len(a.Results) != 1 || !a.Results[0].Main || a.Results[0].Data["text/plain"] != "21" {
+		t.Errorf("%+v", a)
+	}
+	if a := r.inside(`{"code":"1/0"}`); a.Status != sandbox.StatusFailed || a.Error == nil || a.Error.Name != "ZeroDivisionError" {
+		t.Errorf("%+v", a)
+	}
+	if a := r.inside(`{"code":"import time\nwhile True: time.sleep(1)","limits":{"timeout_s":0.5}}`); a.Status != sandbox.StatusTimeout || a.Hint == nil ||
+		!strings.Contains(*a.Hint, "still there") || strings.Contains(*a.Hint, "killed") {
+		t.Errorf("%+v", a)
+	}
+	if a := r.inside(`{"code":"import os\nos._exit(3)"}`); a.Hint == nil || !strings.Contains(*a.Hint, "variables are gone") {
+		t.Errorf("%+v", a)
+	}
+	if a := r.inside(`{"command":["sh","-c","echo $A; cat; echo > made"],"stdin":"in","return_files":["*"],"files":[{"path":"sent","content":"x"}]}`); a.Stdout != "b\nin" ||
+		len(a.Files) != 1 || a.Files[0].Path != "made" {
+		t.Errorf("%+v", a)
+	}
+	if a := r.inside(`{"entry":"prog.py","files":[{"path":"prog.py","content":"import sys; print(sys.argv[1:])"}],"args":["1"]}`); a.Stdout != "['1']\n" {
+		t.Errorf("%+v", a)
+	}
+	c := parse[httpapi.ContextShown](t, r.ok(201, "POST", "/v1/sandboxes/work/contexts", `{"name":"second","dir":"/tmp"}`))
+	r.inside(`{"code":"x = 'of the second'","context":"second"}`)
+	if a := r.inside(`{"code":"import os\nprint(x, os.getcwd())","context":"` + *c.ID + `"}`); a.Stdout != "of the second /tmp\n" {
+		t.Errorf("%+v", a)
+	}
+	if got := parse[httpapi.Completion](t, r.ok(200, "POST", "/v1/sandboxes/work/contexts/second/complete", `{"code":"x.upp"}`)); len(got.Names) == 0 {
+		t.Errorf("%+v", got)
+	}
+	r.ok(204, "POST", "/v1/sandboxes/work/contexts/second/interrupt", "")
+	r.ok(204, "POST", "/v1/sandboxes/work/contexts/second/restart", "")
+	if a := r.inside(`{"code":"x","context":"second"}`); a.Error == nil || a.Error.Name != "NameError" {
+		t.Errorf("%+v", a)
+	}
+	r.ok(204, "DELETE", "/v1/sandboxes/work/contexts/second", "")
+	if all := parse[httpapi.ContextList](t, r.ok(200, "GET", "/v1/sandboxes/work/contexts", "")); len(all.Contexts) != 1 || all.Contexts[0].Name != "default" {
+		t.Errorf("%+v", all)
+	}
+}
+
+// livingEvents plays runs that go on without their clients.
+func (r *rig) livingEvents() {
+	t := r.t
+	const run = "/v1/sandboxes/work/run"
+	begun := parse[httpapi.Begun](t, r.ok(202, "POST", run, `{"command":["cat"],"interactive":true,"background":true}`))
+	path := run + "s/" + string(begun.ID)
+	r.ok(204, "POST", path+"/stdin", "one\n")
+	var seen []string
+	r.follow(path+"/events", nil, func(e event) bool { // a client that leaves
+		seen = append(seen, e.name)
+		return false
+	})
+	if info := parse[httpapi.RunShown](t, r.ok(200, "GET", path, "")); info.Status != sandbox.StatusRunning || len(info.Command) != 1 || !info.Background || seen[0] != "stdout" {
+		t.Errorf("%+v, %v", info, seen)
+	}
+	if s := parse[httpapi.LivingSandbox](t, r.ok(200, "GET", "/v1/sandboxes/work", "")); s.State != "running" || s.Running != 1 || s.IdleEndsAt != "" {
+		t.Errorf("%+v", s)
+	}
+	r.ok(204, "POST", path+"/stdin?eof=1", "two\xff\n")
+	all := r.wholeLog(path+"/events", nil)
+	if len(all) < 3 || !strings.Contains(all[0], `"text":"one\n"`) || !strings.Contains(all[1], `"base64"`) || !strings.Contains(all[len(all)-1], `done`) {
+		t.Errorf("%q", all)
+	}
+	for _, again := range [][]string{r.wholeLog(path+"/events?after=1", nil), r.wholeLog(path+"/events?after=0", header{"Last-Event-ID": "1"})} {
+		if fmt.Sprint(again) != fmt.Sprint(all[1:]) {
+			t.Errorf("replayed after 1: %q", again)
+		}
+	}
+	for _, at := range []string{"?after=99", "?after=-1", "?after=x"} {
+		r.refused("GET", path+"/events"+at, "", nil, 400)
+	}
+
+	// A stream has what the code shows, and the run's id for its next reader.
+	res, text := r.do("POST", run, `{"code":"print(7)\ndisplay(21)\n1/0"}`, header{"Accept": "text/event-stream"})
+	streamed := r.wholeLog(run+"s/"+res.Header.Get("Glovebox-Run-Id")+"/events", nil)
+	replayed := strings.Join(streamed, "\n")
+	for _, has := range []string{`1 stdout {`, `"offset":0,"text":"7\n"}`, ` result {`, `"data":{"text/plain":"21"}`, ` error {`, ` done {`, `"status":"failed"`} {
+		if !strings.Contains(replayed, has) {
+			t.Errorf("%s is not in %s", has, replayed)
+		}
+	}
+	for i, line := range streamed {
+		_, data, _ := strings.Cut(line, "{")
+		if !strings.HasPrefix(line, fmt.Sprint(i+1, " ")) || !strings.Contains(text, data) || strings.Contains(line, "dropped_bytes") {
+			t.Errorf("replayed is %s, streamed was %s", line, text)
+		}
+	}
+	for _, end := range []struct{ method, path, body, status string }{
+		{"POST", "/signal", `{"signal":"SIGTERM"}`, "killed"},
+		{"POST", "/signal", `{"signal":9}`, "canceled"},
+		{"DELETE", "", "", "canceled"},
+	} {
+		begun := parse[httpapi.Begun](t, r.ok(202, "POST", run, `{"command":["sleep","1000"],"background":true}`))
+		path := run + "s/" + string(begun.ID)
+		r.ok(204, end.method, path+end.path, end.body)
+		if all := r.wholeLog(path+"/events", nil); !strings.Contains(all[len(all)-1], `"status":"`+end.status+`"`) {
+			t.Errorf("%+v: %q", end, all)
+		}
+	}
+	if all := parse[httpapi.RunList](t, r.ok(200, "GET", run+"s", "")); len(all.Runs) < 5 || all.Runs[0].Status == sandbox.StatusRunning {
+		t.Errorf("%+v", all)
+	}
+}
+
+func (r *rig) livingFiles() {
+	t := r.t
+	const files = "/v1/sandboxes/work/files"
+	content := "0123456789"
+	r.ok(201, "PUT", files+"/dir/a.bin?mode=0600", content)
+	r.ok(204, "PUT", files+"/dir/a.bin?mode=0600", content)
+	if got := r.ok(200, "GET", files+"?path=/workspace/dir/a.bin", ""); got != content {
+		t.Error(got)
+	}
+	for _, c := range []struct {
+		header, want, content string
+		status                int
+	}{
+		{"bytes=2-4", "bytes 2-4/10", "234", 206}, {"bytes=7-", "bytes 7-9/10", "789", 206}, {"bytes=-2", "bytes 8-9/10", "89", 206}, {"bytes=5-99", "bytes 5-9/10", "56789", 206},
+		{"bytes=-0", "bytes */10", "", 416}, {"bytes=10-", "bytes */10", "", 416}, {"bytes=0-1,3-4", "", content, 200}, {"lines=1-2", "", content, 200}, {"bytes=4-2", "", content, 200},
+	} {
+		res, text := r.do("GET", files+"/dir/a.bin", "", header{"Range": c.header})
+		if res.StatusCode != c.status || res.Header.Get("Content-Range") != c.want || c.status != 416 && text != c.content {
+			t.Errorf("%s: %s, %q: %s", c.header, res.Status, res.Header.Get("Content-Range"), text)
+		}
+	}
+	info := parse[httpapi.FileShown](t, r.ok(200, "GET", files+"/dir/a.bin?stat=1", ""))
+	if info.Size != 10 || info.Mode != "0600" || info.Type != "file" || info.Path != "/workspace/dir/a.bin" {
+		t.Errorf("%+v", info)
+	}
+	if res, _ := r.do("HEAD", files+"/dir/a.bin", "", nil); res.ContentLength != 10 {
+		t.Errorf("%v", res)
+	}
+	r.ok(204, "POST", "/v1/sandboxes/work/mkdir", `{"path":"empty/deep"}`)
+	r.ok(204, "POST", "/v1/sandboxes/work/move", `{"from":"dir/a.bin","to":"dir/b.bin"}`)
+	r.ok(201, "PUT", files+"/dir/none", "")
+	if got := r.ok(200, "GET", files+"/dir/none", ""); got != "" {
+		t.Error(got)
+	}
+	deep := parse[httpapi.FileList](t, r.ok(200, "GET", files+"?depth=2", ""))
+	if shallow := parse[httpapi.FileList](t, r.ok(200, "GET", files+"?list=1&limit=1", "")); len(shallow.Files) != 1 || !shallow.More || len(deep.Files) < 5 || deep.More {
+		t.Errorf("%+v, %+v", deep, shallow)
+	}
+	for _, path := range []string{"/dir/no", "/no/such"} {
+		r.refused("GET", files+path, "", nil, 404)
+	}
+	r.refused("DELETE", files+"/dir", "", nil, 409)
+	r.ok(204, "DELETE", files+"/dir?recursive=true", "")
+	r.ok(204, "POST", "/v1/sandboxes/work/clean", "")
+	if left := parse[httpapi.FileList](t, r.ok(200, "GET", files, "")); len(left.Files) != 0 {
+		t.Errorf("%+v", left)
+	}
+}
+
+// TestLivingRefusals: what is wrong is refused with a word about it, and a client sees nothing of another's sandboxes.
+func TestLivingRefusals(t *testing.T) {
+	alice, _ := httpd.NewKey("alice", strings.Repeat("a", 32))
+	bob, _ := httpd.NewKey("bob", strings.Repeat("b", 32))
+	r := newRig(t, engine.Config{OwnerSandboxes: 1}, httpd.Config{Keys: []httpd.Key{alice, bob}, MaxFile: 100})
+	as := func(key string) header { return header{"X-API-Key": strings.Repeat(key, 32)} }
+	if res, text := r.do("POST", "/v1/sandboxes", `{"name":"a"}`, as("a")); res.StatusCode != 201 {
+		t.Fatal(text)
+	}
+	missing := string(sandbox.NewID())
+	for _, c := range []struct {
+		method, path, body string
+		status             int
+		param              string
+	}{
+		{"POST", "/v1/sandboxes", `{"name":"b"}`, 403, ""},
+		{"POST", "/v1/sandboxes", `{"name":"A B"}`, 400, "name"},
+		{"POST", "/v1/sandboxes", `{"lifetime":{"idle_s":0}}`, 400, "lifetime.idle_s"},
+		{"POST", "/v1/sandboxes", `{"lifetime":{"max_age_s":1e30}}`, 400, "lifetime.max_age_s"},
+		{"POST", "/v1/sandboxes", `{"metadata":{"":"x"}}`, 400, "metadata"},
+		{"POST", "/v1/sandboxes", `{"backend":"none"}`, 400, "backend"},
+		{"GET", "/v1/sandboxes?label=x", "", 400, "label"},
+		{"GET", "/v1/sandboxes?limit=0", "", 400, "limit"},
+		{"GET", "/v1/sandboxes?after=x", "", 400, "after"},
+		{"GET", "/v1/sandboxes?afetr=x", "", 400, "query"},
+		{"GET", "/v1/sandboxes/no", "", 404, ""},
+		{"GET", "/v1/sandboxes/%00", "", 404, ""},
+		{"GET", "/v1/sandboxes/" + missing, "", 404, ""},
+		{"PUT", "/v1/sandboxes/a", `{}`, 405, ""},
+		{"PATCH", "/v1/sandboxes/a", `{"lifetime":{"idle_s":-1}}`, 400, "lifetime.idle_s"},
+		{"POST", "/v1/sandboxes/a/run", `{}`, 400, "code"},
+		{"POST", "/v1/sandboxes/a/run", `{"code":"1","command":["true"]}`, 400, "code"},
+		{"POST", "/v1/sandboxes/a/run", `{"code":"1","context":"no"}`, 404, ""},
+		{"POST", "/v1/sandboxes/a/run", `{"code":"1","language":"cobol"}`, 400, "language"},
+		{"POST", "/v1/sandboxes/a/run", `{"code":"1","stdin":"x"}`, 400, "stdin"},
+		{"POST", "/v1/sandboxes/a/run", `{"command":["cat"],"interactive":true}`, 400, "interactive"},
+		{"POST", "/v1/sandboxes/a/run", `{"command":["cat"],"background":true,"return_files":["*"]}`, 400, "return_files"},
+		{"POST", "/v1/sandboxes/a/run", `{"command":["cat"],"limits":{"memory_mib":5}}`, 400, "limits"},
+		{"GET", "/v1/sandboxes/a/runs/" + missing, "", 404, ""},
+		{"GET", "/v1/sandboxes/a/runs/x/events", "", 404, ""},
+		{"POST", "/v1/sandboxes/a/runs/x/stdin", "x", 404, ""},
+		{"POST", "/v1/sandboxes/a/runs/x/signal", `{"signal":2}`, 404, ""},
+		{"DELETE", "/v1/sandboxes/a/runs/x", "", 404, ""},
+		{"POST", "/v1/sandboxes/a/contexts", `{"name":"x","language":"cobol"}`, 400, "language"},
+		{"POST", "/v1/sandboxes/a/contexts", `{"name":"../x"}`, 400, "name"},
+		{"POST", "/v1/sandboxes/a/contexts/no/restart", "", 404, ""},
+		{"POST", "/v1/sandboxes/a/contexts/no/complete", `{"code":""}`, 404, ""},
+		{"DELETE", "/v1/sandboxes/a/contexts/no", "", 404, ""},
+		{"GET", "/v1/sandboxes/a/files/%2e%2e/etc", "", 404, ""},
+		{"GET", "/v1/sandboxes/a/files?path=/proc/self/mem", "", 400, "path"},
+		{"GET", "/v1/sandboxes/a/files?path=", "", 400, "path"},
+		{"GET", "/v1/sandboxes/a/files?path=a%00b", "", 400, "path"},
+		{"GET", "/v1/sandboxes/a/files?list=yes", "", 400, "list"},
+		{"GET", "/v1/sandboxes/a/files?depth=0", "", 400, "depth"},
+		{"PUT", "/v1/sandboxes/a/files", "x", 400, "path"},
+		{"PUT", "/v1/sandboxes/a/files/x?mode=7777", "x", 400, "mode"},
+		{"PUT", "/v1/sandboxes/a/files/x", strings.Repeat("x", 101), 413, ""},
+		{"DELETE", "/v1/sandboxes/a/files/no", "", 404, ""},
+		{"POST", "/v1/sandboxes/a/move", `{"from":"no","to":"x"}`, 404, ""},
+		{"POST", "/v1/sandboxes/a/mkdir", `{"path":""}`, 400, "path"},
+	} {
+		if p := r.refused(c.method, c.path, c.body, as("a"), c.status); p.Param != c.param {
+			t.Errorf("%s %s %s: param %q, want %q: %s", c.method, c.path, c.body, p.Param, c.param, p.Detail)
+		}
+	}
+	for _, path := range []string{"", "/files", "/runs", "/stats"} {
+		r.refused("GET", "/v1/sandboxes/a"+path, "", as("b"), 404)
+	}
+	if res, text := r.do("GET", "/v1/sandboxes", "", as("b")); res.StatusCode != 200 || len(parse[httpapi.SandboxList](t, text).Sandboxes) != 0 {
+		t.Error(text)
+	}
+	if res, text := r.do("GET", "/v1/sandboxes/a/files/x?stat=1", "", as("a")); res.StatusCode != http.StatusNotFound {
+		t.Errorf("a file that was refused is there: %s", text)
+	}
+}
