@@ -86,8 +86,8 @@ const (
 	mib = 1 << 20
 )
 
-// newLimits converts limits into the units of the API. One that is not enforced or unknown stays nil.
-func newLimits(in sandbox.Limits) Limits {
+// NewLimits converts limits into the units of the API. One that is not enforced or unknown stays nil.
+func NewLimits(in sandbox.Limits) Limits {
 	var out Limits
 	for _, f := range out.fields() {
 		if v := in.Get(f.name); v > 0 {

@@ -103,7 +103,7 @@ func newEffective(p *sandbox.Policy) Effective {
 }
 
 // NewPolicyLimits converts limits into the units of the API.
-func NewPolicyLimits(l sandbox.Limits) PolicyLimits { return PolicyLimits{newLimits(l)} }
+func NewPolicyLimits(l sandbox.Limits) PolicyLimits { return PolicyLimits{NewLimits(l)} }
 
 func newNetwork(n sandbox.NetworkPolicy) Network {
 	if n.Mode == "" {

@@ -1,0 +1,177 @@
+// Package apiclient speaks version 1 of Glovebox's HTTP API, as far as the command line needs it: living sandboxes.
+//
+// Errors are *sandbox.Error: a problem of the server keeps its kind, text and hint. What code in a sandbox wrote comes back as it is, so
+// the caller must treat it as hostile.
+package apiclient
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/glovebox-dev/glovebox/internal/answer"
+	"github.com/glovebox-dev/glovebox/sandbox"
+)
+
+// UnixPrefix marks a server's address that is the path of a Unix socket.
+const UnixPrefix = "unix:"
+
+const (
+	dialTimeout = 10 * time.Second
+	maxProblem  = 64 << 10  // bytes of a problem that are read
+	maxAnswer   = 256 << 20 // bytes of a JSON answer: output, values and returned files, as base64
+)
+
+// Config says where the server is.
+type Config struct {
+	Server string // http://HOST:PORT, https://HOST:PORT or unix:PATH
+	Key    string // the API key, or ""
+	Agent  string // the User-Agent header
+}
+
+// Client talks to one server. Its methods are safe for concurrent use.
+type Client struct {
+	config Config
+	base   string // URL without a slash at the end
+	http   http.Client
+}
+
+// New returns a client. It connects with the first call.
+func New(config Config) (*Client, error) {
+	c := &Client{config: config, base: strings.TrimRight(config.Server, "/")}
+	dialer := &net.Dialer{Timeout: dialTimeout}
+	transport := &http.Transport{DialContext: dialer.DialContext, TLSHandshakeTimeout: dialTimeout, DisableCompression: true}
+	if path, ok := strings.CutPrefix(config.Server, UnixPrefix); ok {
+		c.base = "http://localhost"
+		transport.DialContext = func(ctx context.Context, _, _ string) (net.Conn, error) { return dialer.DialContext(ctx, "unix", path) }
+	} else if u, err := url.Parse(config.Server); err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" || u.User != nil {
+		return nil, &sandbox.Error{Kind: sandbox.Invalid, Op: "server", Msg: fmt.Sprintf("%.100q is not the address of a server", config.Server),
+			Fix: "write http://HOST:PORT, https://HOST:PORT or unix:PATH"}
+	}
+	c.http.Transport = transport
+	c.http.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse } // the key is for this server
+	return c, nil
+}
+
+// Close closes idle connections.
+func (c *Client) Close() { c.http.CloseIdleConnections() }
+
+// call is one request.
+type call struct {
+	method string
+	path   string
+	query  url.Values
+	header http.Header
+	body   io.Reader // nil is none
+	send   any       // the body as JSON, in place of body
+}
+
+// do sends a request and returns an answer of status 2xx, whose body the caller closes.
+func (c *Client) do(ctx context.Context, asks call) (*http.Response, error) {
+	target := c.base + asks.path
+	if len(asks.query) > 0 {
+		target += "?" + asks.query.Encode()
+	}
+	body := asks.body
+	if asks.send != nil {
+		text, err := json.Marshal(asks.send)
+		if err != nil {
+			return nil, err
+		}
+		body = bytes.NewReader(text)
+	}
+	request, err := http.NewRequestWithContext(ctx, asks.method, target, body)
+	if err != nil {
+		return nil, &sandbox.Error{Kind: sandbox.Invalid, Op: "server", Err: err}
+	}
+	if asks.header != nil {
+		request.Header = asks.header
+	}
+	if asks.send != nil {
+		request.Header.Set("Content-Type", "application/json")
+	}
+	if c.config.Key != "" {
+		request.Header.Set("Authorization", "Bearer "+c.config.Key)
+	}
+	request.Header.Set("User-Agent", c.config.Agent)
+	response, err := c.http.Do(request)
+	if err != nil {
+		return nil, c.unreachable(ctx, err)
+	}
+	if response.StatusCode/100 != 2 {
+		defer response.Body.Close()
+		return nil, problem(response)
+	}
+	return response, nil
+}
+
+// unreachable says that there was no answer.
+func (c *Client) unreachable(ctx context.Context, err error) error {
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	var op *net.OpError
+	if errors.As(err, &op) && op.Op == "dial" {
+		return &sandbox.Error{Kind: sandbox.Unavailable, Msg: "no Glovebox server is reachable at " + c.config.Server + ": " + op.Err.Error(),
+			Fix: "start one with: glovebox serve"}
+	}
+	var failed *url.Error
+	if errors.As(err, &failed) {
+		err = failed.Err
+	}
+	return &sandbox.Error{Kind: sandbox.Unavailable, Op: "server", Msg: "it did not answer", Err: err}
+}
+
+// kinds are the kinds of errors by their names in a problem.
+var kinds = func() map[string]sandbox.Kind {
+	all := map[string]sandbox.Kind{}
+	for kind := sandbox.Internal; kind <= sandbox.TooLarge; kind++ {
+		all[kind.String()] = kind
+	}
+	return all
+}()
+
+// problem turns an answer that is no success into an error.
+func problem(response *http.Response) error {
+	text, _ := io.ReadAll(io.LimitReader(response.Body, maxProblem))
+	var p answer.Problem
+	if json.Unmarshal(text, &p) != nil || p.Detail == "" {
+		return &sandbox.Error{Kind: sandbox.Unavailable, Op: "server", Msg: "it answered " + response.Status + ", which is not an answer of Glovebox",
+			Fix: "check the address of the server"}
+	}
+	wait, _ := strconv.Atoi(response.Header.Get("Retry-After"))
+	return problemError(p, time.Duration(wait)*time.Second)
+}
+
+func problemError(p answer.Problem, wait time.Duration) error {
+	return &sandbox.Error{Kind: kinds[p.Kind], Msg: p.Detail, Fix: p.Hint, RetryAfter: wait}
+}
+
+// get sends a request and decodes its JSON answer into a value; nil expects no answer.
+func (c *Client) get(ctx context.Context, asks call, into any) (status int, err error) {
+	response, err := c.do(ctx, asks)
+	if err != nil {
+		return 0, err
+	}
+	defer response.Body.Close()
+	if into == nil {
+		_, err = io.Copy(io.Discard, io.LimitReader(response.Body, maxProblem)) // so that the connection can be used again
+	} else {
+		err = json.NewDecoder(io.LimitReader(response.Body, maxAnswer)).Decode(into)
+	}
+	if err != nil && ctx.Err() != nil {
+		err = context.Cause(ctx)
+	} else if err != nil {
+		err = &sandbox.Error{Kind: sandbox.Unavailable, Op: "server", Msg: "its answer broke off", Err: err}
+	}
+	return response.StatusCode, err
+}
