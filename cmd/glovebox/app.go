@@ -55,6 +55,9 @@ type app struct {
 	containers containerFlags
 
 	configured []string // flags set by a variable or the configuration file
+
+	mu        sync.Mutex // guards intercept
+	intercept func()     // takes interrupts of the keyboard in place of ending the command; nil for none
 }
 
 // exitError ends the program with a code and without a message.
@@ -95,13 +98,17 @@ func (a *app) watchInterrupts() (stop func()) {
 	done := make(chan struct{})
 	var watch sync.WaitGroup
 	watch.Go(func() {
-		for seen := 0; ; seen++ {
+		for seen := 0; ; {
+			var signal os.Signal
 			select {
 			case <-done:
 				return
-			case <-a.Interrupts:
+			case signal = <-a.Interrupts:
 			}
-			if seen > 0 {
+			if signal == os.Interrupt && a.intercepted() {
+				continue
+			}
+			if seen++; seen > 1 {
 				a.Exit(exitCanceled)
 			}
 			a.interrupt(errInterrupted)
@@ -111,6 +118,27 @@ func (a *app) watchInterrupts() (stop func()) {
 		close(done)
 		watch.Wait()
 	}
+}
+
+// onInterrupt has do take interrupts of the keyboard, in place of the end of this command, until stop. do must return at once.
+func (a *app) onInterrupt(do func()) (stop func()) {
+	set := func(do func()) {
+		a.mu.Lock()
+		defer a.mu.Unlock()
+		a.intercept = do
+	}
+	set(do)
+	return func() { set(nil) }
+}
+
+func (a *app) intercepted() bool {
+	a.mu.Lock()
+	do := a.intercept
+	a.mu.Unlock()
+	if do != nil {
+		do()
+	}
+	return do != nil
 }
 
 // note prints a remark on stderr, unless --quiet.

@@ -8,6 +8,7 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -142,6 +143,15 @@ func outMode(mode uint32) fs.FileMode {
 		return 0o755
 	}
 	return 0o644
+}
+
+// parseMode reads permission bits in octal; anything else is 0644.
+func parseMode(text string) uint32 {
+	mode, err := strconv.ParseUint(text, 8, 32)
+	if err != nil || mode > 0o777 {
+		return 0o644
+	}
+	return uint32(mode)
 }
 
 // checkOutName converts a path from the sandbox to one of this system, or refuses it.

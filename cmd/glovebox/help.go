@@ -25,11 +25,20 @@ var generalFlags = flagGroup{"Output", []string{"json", "quiet", "verbose", "con
 var flagGroups = map[string][]flagGroup{
 	"run": {
 		{"Code", []string{"code", "lang", "interactive", "stdin"}},
+		{"A sandbox that lives", []string{"in", "context", "server", "key-file"}},
 		{"Files", []string{"file", "workspace", "workdir", "mount", "out", "return", "overwrite", "strict-files"}},
 		{"Limits", namesOfLimits("")},
 		{"Environment", []string{"env", "env-file", "pass-env", "pass-secret"}},
 		{"Isolation", []string{"backend", "image", "root", "network", "allow-command", "allow-unenforced", "nested-filters", "terminals", "container-image", "container-runtime"}},
 		{"Output", append([]string{"dry-run"}, generalFlags.flags...)},
+	},
+	"create": {
+		{"Sandbox", []string{"name", "idle", "max-age", "label"}},
+		{"Limits", namesOfLimits("")},
+		{"Environment", []string{"env", "env-file", "pass-env", "pass-secret"}},
+		{"Isolation", []string{"backend", "image", "network", "allow-unenforced", "container-image", "container-runtime"}},
+		{"Server", []string{"server", "key-file"}},
+		generalFlags,
 	},
 	"serve": {
 		{"Server", []string{"listen", "host", "api-key-file", "drain-timeout"}},
@@ -57,6 +66,10 @@ func showHelp(cmd *cobra.Command, _ []string) {
 		fmt.Fprintf(&b, "\nUsage: %s\n", strings.Replace(cmd.UseLine(), "[flags]", "[FLAGS]", 1))
 	}
 	for _, group := range cmd.Groups() {
+		if group.ID == livingGroup {
+			showNames(&b, cmd, group)
+			continue
+		}
 		showCommands(&b, cmd, group.ID, group.Title)
 	}
 	if len(cmd.Groups()) == 0 {
@@ -86,6 +99,19 @@ func showCommands(b *strings.Builder, cmd *cobra.Command, group, title string) {
 		}
 		fmt.Fprintf(b, "  %-11s %s\n", c.Name(), c.Short)
 	}
+}
+
+// livingGroup is the group of commands for living sandboxes. They are many, so the root's help shows only their names.
+const livingGroup = "living"
+
+func showNames(b *strings.Builder, cmd *cobra.Command, group *cobra.Group) {
+	fmt.Fprintf(b, "\n%s\n  run --in", group.Title)
+	for _, c := range cmd.Commands() {
+		if c.GroupID == group.ID && c.IsAvailableCommand() {
+			fmt.Fprintf(b, "  %s", c.Name())
+		}
+	}
+	b.WriteString("\n")
 }
 
 // valueNames replace pflag's names of values.

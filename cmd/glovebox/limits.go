@@ -37,6 +37,11 @@ func addLimits(flags *pflag.FlagSet, limits *sandbox.Limits) {
 	}
 }
 
+// addTimeout adds the one limit that an execution in a living sandbox has of its own.
+func addTimeout(flags *pflag.FlagSet, limits *sandbox.Limits) {
+	flags.Var(&limitValue{name: sandbox.LimitTimeout, unit: "DURATION", limits: limits}, "timeout", "wall time (default that of the sandbox)")
+}
+
 // addMaxima adds a flag for the maximum of each limit.
 func addMaxima(flags *pflag.FlagSet, limits *sandbox.Limits) {
 	for _, l := range limitFlags {

@@ -22,9 +22,8 @@ func (a *app) newRoot() *cobra.Command {
 	root := &cobra.Command{
 		Use:   "glovebox COMMAND",
 		Short: "Run untrusted code in a sandbox",
-		Long:  "Glovebox runs untrusted code in a sandbox and returns its output and files.",
-		Example: `  glovebox run hello.py
-  glovebox run -c 'print(6*7)'
+		Long:  "glovebox COMMAND [FLAGS] runs untrusted code in a sandbox and returns its output and files.",
+		Example: `  glovebox run -c 'print(6*7)'
   glovebox run --workspace ./data -- ls -la`,
 		SilenceErrors: true,
 		SilenceUsage:  true,
@@ -42,8 +41,8 @@ func (a *app) newRoot() *cobra.Command {
 	root.SetFlagErrorFunc(flagError)
 	root.SetHelpFunc(showHelp)
 	keys := a.newKeys()
-	root.AddCommand(a.newExec())
 	grouped(root, "run", "Run code", a.newRun(), a.newServe(), keys)
+	grouped(root, livingGroup, "Sandboxes that live on a server between runs", a.newCreate(), a.newExec(), a.newPs(), a.newRm())
 	grouped(root, "host", "This host and this program", a.newDoctor(), a.newVerify(), a.newVersion())
 	root.SetCompletionCommandGroupID("host")
 	root.InitDefaultCompletionCmd()

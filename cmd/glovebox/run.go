@@ -21,9 +21,10 @@ import (
 func (a *app) newRun() *cobra.Command {
 	var f sandboxFlags
 	var s source
+	var in inFlags
 	cmd := &cobra.Command{
 		Use:   "run [FLAGS] FILE [ARG...]",
-		Short: "Run code or a command in a sandbox of its own",
+		Short: "Run code or a command in a sandbox",
 		Long: `Run starts a fresh sandbox, runs one program in it and removes it. Output is passed on as it comes.
 
   glovebox run [FLAGS] FILE [ARG...]       the language is that of the extension, or of --lang
@@ -31,12 +32,21 @@ func (a *app) newRun() *cobra.Command {
   glovebox run [FLAGS] - [ARG...]          code from standard input, in the language of --lang
   glovebox run [FLAGS] -- CMD [ARG...]     any command, without a shell
 
-Flags end at FILE or --: what follows belongs to the program.`,
+Flags end at FILE or --: what follows belongs to the program.
+
+With --in NAME, the code runs in a sandbox that lives (glovebox create) and keeps its variables.`,
 		Example: `  glovebox run --timeout 2m --memory 1GiB train.py --epochs 3
+  glovebox run --in agent-7 -c 'total = 6*7'
   glovebox run --file data.csv --out results analysis.py data.csv
   glovebox run --workspace ./data -- ls -la`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			s.hasCode, s.isCommand = cmd.Flags().Changed("code"), cmd.ArgsLenAtDash() == 0
+			if in.sandbox != "" || cmd.Flags().Changed("in") {
+				return a.runIn(cmd, &in, s, &f, args)
+			}
+			if err := in.unused(cmd); err != nil {
+				return err
+			}
 			run, err := a.runOf(cmd.Context(), s, &f, args)
 			if err != nil {
 				return err
@@ -48,30 +58,9 @@ Flags end at FILE or --: what follows belongs to the program.`,
 	cmd.Flags().StringVarP(&s.code, "code", "c", "", "run this `CODE` instead of a file")
 	cmd.Flags().StringVarP(&s.language, "lang", "l", "", "`LANGUAGE` of the code (default by the extension of FILE)")
 	f.add(cmd)
+	in.add(cmd)
 	completions(cmd, "lang", languageNames()...)
 	return cmd
-}
-
-// newExec suggests run -- to users who try exec.
-func (a *app) newExec() *cobra.Command {
-	return &cobra.Command{
-		Use:                "exec",
-		Hidden:             true,
-		DisableFlagParsing: true, // the suggestion repeats them
-		RunE: func(_ *cobra.Command, args []string) error {
-			run := a.newRun()
-			run.Flags().AddFlagSet(a.newRoot().PersistentFlags())
-			line := []string{"run", "--", "CMD"}
-			if run.Flags().Parse(args) == nil && run.Flags().NArg() > 0 {
-				flags := args[:len(args)-run.Flags().NArg()]
-				line = slices.Concat([]string{"run"}, flags, run.Flags().Args())
-				if run.Flags().ArgsLenAtDash() < 0 {
-					line = slices.Insert(line, 1+len(flags), "--")
-				}
-			}
-			return &sandbox.Error{Kind: sandbox.Invalid, Op: "exec", Msg: "there is no exec; run starts a command", Fix: "glovebox " + quoteWords(line)}
-		},
-	}
 }
 
 // source is the source of a run's code.
@@ -92,32 +81,42 @@ func (a *app) runOf(ctx context.Context, s source, f *sandboxFlags, args []strin
 	if err != nil {
 		return run, err
 	}
-	if run.Spec, err = a.spec(f); err != nil {
+	if run.Spec, err = a.spec(&f.boxFlags); err != nil {
 		return run, err
+	}
+	if !f.rm {
+		return run, &sandbox.Error{Kind: sandbox.Unsupported, Op: "--rm", Msg: "a sandbox of one run is always removed",
+			Fix: "leave out --rm=false; for one that lives: glovebox create, then run --in NAME"}
+	}
+	if err := a.readSource(ctx, s, &run, &f.stdinFlags, args); err != nil {
+		return run, err
+	}
+	return run, a.fillRequest(ctx, &run, f)
+}
+
+// readSource reads what is to run.
+func (a *app) readSource(ctx context.Context, s source, run *engine.Run, f *stdinFlags, args []string) error {
+	if codeFromStdin := !s.hasCode && !s.isCommand && len(args) > 0 && args[0] == "-"; codeFromStdin && f.takesStdin() {
+		return &sandbox.Error{Kind: sandbox.Invalid, Op: "run", Msg: "standard input cannot be both the code and the program's input", Fix: "give the program's input with --stdin FILE"}
 	}
 	switch {
 	case s.hasCode:
 		run.Request.Language = cmp.Or(s.language, defaultLanguage)
 		run.Request.Code, run.Request.Args = []byte(s.code), args
 	case len(args) == 0:
-		return run, &sandbox.Error{Kind: sandbox.Invalid, Op: "run", Msg: "there is nothing to run", Fix: "glovebox run FILE, run -c CODE or run -- CMD"}
+		return &sandbox.Error{Kind: sandbox.Invalid, Op: "run", Msg: "there is nothing to run", Fix: "glovebox run FILE, run -c CODE or run -- CMD"}
 	case s.isCommand && s.language != "":
-		return run, &sandbox.Error{Kind: sandbox.Invalid, Op: "--lang", Msg: "goes with code, not with a command", Fix: "leave out --lang, or the --"}
+		return &sandbox.Error{Kind: sandbox.Invalid, Op: "--lang", Msg: "goes with code, not with a command", Fix: "leave out --lang, or the --"}
 	case s.isCommand:
 		run.Request.Command = args
 	default:
 		run.Request.Args = args[1:]
-		if err := a.readCode(ctx, &run, args); err != nil {
-			return run, err
+		if err := a.readCode(ctx, run, args); err != nil {
+			return err
 		}
-		if err := knownLanguage(&run.Request); err != nil {
-			return run, err
-		}
+		return knownLanguage(&run.Request)
 	}
-	if codeFromStdin := !s.hasCode && !s.isCommand && args[0] == "-"; codeFromStdin && f.takesStdin() {
-		return run, &sandbox.Error{Kind: sandbox.Invalid, Op: "run", Msg: "standard input cannot be both the code and the program's input", Fix: "give the program's input with --stdin FILE"}
-	}
-	return run, a.fillRequest(ctx, &run, f)
+	return nil
 }
 
 // knownLanguage refuses code of an unknown language.

@@ -11,24 +11,52 @@ import (
 	"github.com/glovebox-dev/glovebox/sandbox"
 )
 
-// sandboxFlags are the flags of commands that run something in a sandbox.
-type sandboxFlags struct {
+// boxFlags are the flags of what a sandbox is.
+type boxFlags struct {
 	environmentFlags
-	stdinFlags
-	freedomFlags
 
 	backend         string
 	limits          sandbox.Limits
-	files           []string
-	workspace       string
-	workdir         string
-	mounts          []string
-	root            string
 	image           string
 	network         string
-	commands        []string
 	allowUnenforced []string
 
+	// Of this host, so only where this process makes the sandbox.
+	freedomFlags
+	workspace string
+	mounts    []string
+	root      string
+	commands  []string
+}
+
+func (f *boxFlags) add(cmd *cobra.Command) {
+	flags := cmd.Flags()
+	addLimits(flags, &f.limits)
+	flags.StringVar(&f.backend, "backend", "", "`NAME`: native, gvisor, docker, podman or auto (default "+defaultBackend+")")
+	f.environmentFlags.add(flags)
+	flags.StringVar(&f.image, "image", "", "image `REF` that is the root file system, on docker and podman")
+	flags.StringVar(&f.network, "network", "none", "`none` is the only network in this version")
+	allowFlag(cmd, &f.allowUnenforced, allowUsage)
+	completions(cmd, "backend", "native", "gvisor", "docker", "podman", "auto")
+	completions(cmd, "network", "none")
+}
+
+func (f *boxFlags) addHost(cmd *cobra.Command) {
+	flags := cmd.Flags()
+	flags.StringVar(&f.workspace, "workspace", "", "this host `DIR` is /workspace, read-write")
+	flags.StringArrayVarP(&f.mounts, "mount", "v", nil, "mount a host directory: `SRC:DST`, or SRC:DST:rw to write (repeatable)")
+	flags.StringVar(&f.root, "root", "", "`DIR` with the root file system (default that of this host)")
+	flags.StringSliceVar(&f.commands, "allow-command", nil, "the only programs that may run, `NAME` without a path (repeatable)")
+	f.freedomFlags.add(flags)
+}
+
+// sandboxFlags are the flags of commands that run something in a sandbox of its own.
+type sandboxFlags struct {
+	boxFlags
+	stdinFlags
+
+	files       []string
+	workdir     string
 	out         string
 	overwrite   bool
 	strictFiles bool
@@ -38,21 +66,12 @@ type sandboxFlags struct {
 }
 
 func (f *sandboxFlags) add(cmd *cobra.Command) {
+	f.boxFlags.add(cmd)
+	f.boxFlags.addHost(cmd)
 	flags := cmd.Flags()
-	addLimits(flags, &f.limits)
-	flags.StringVar(&f.backend, "backend", "", "`NAME`: native, gvisor, docker, podman or auto (default "+defaultBackend+")")
-	f.environmentFlags.add(flags)
 	f.stdinFlags.add(flags)
 	flags.StringArrayVar(&f.files, "file", nil, "send a file or folder, `SRC[:DST]`, DST in /workspace (repeatable)")
-	flags.StringVar(&f.workspace, "workspace", "", "this host `DIR` is /workspace, read-write")
 	flags.StringVarP(&f.workdir, "workdir", "w", "", "working directory in the sandbox, a `PATH` (default /workspace)")
-	flags.StringArrayVarP(&f.mounts, "mount", "v", nil, "mount a host directory: `SRC:DST`, or SRC:DST:rw to write (repeatable)")
-	flags.StringVar(&f.root, "root", "", "`DIR` with the root file system (default that of this host)")
-	flags.StringVar(&f.image, "image", "", "image `REF` that is the root file system, on docker and podman")
-	flags.StringVar(&f.network, "network", "none", "`none` is the only network in this version")
-	flags.StringSliceVar(&f.commands, "allow-command", nil, "the only programs that may run, `NAME` without a path (repeatable)")
-	f.freedomFlags.add(flags)
-	allowFlag(cmd, &f.allowUnenforced, allowUsage)
 	flags.StringVarP(&f.out, "out", "o", "", "write new and changed files to `DIR`")
 	flags.BoolVar(&f.overwrite, "overwrite", false, "let --out, and --file in a --workspace, replace files")
 	flags.StringArrayVar(&f.returns, "return", nil, "return files that match `GLOB` (repeatable; with --out default all)")
@@ -60,8 +79,6 @@ func (f *sandboxFlags) add(cmd *cobra.Command) {
 	flags.BoolVar(&f.dryRun, "dry-run", false, "print what would be done, and do nothing")
 	flags.BoolVar(&f.rm, "rm", true, "remove the sandbox after the program; always on")
 	_ = flags.MarkHidden("rm")
-	completions(cmd, "backend", "native", "gvisor", "docker", "podman", "auto")
-	completions(cmd, "network", "none")
 }
 
 // freedomFlags allow what costs the host something that no limit counts, for runs and for a server.
@@ -95,13 +112,10 @@ func completions(cmd *cobra.Command, flag string, values ...string) {
 }
 
 // spec turns the flags into a sandbox.Spec.
-func (a *app) spec(f *sandboxFlags) (sandbox.Spec, error) {
+func (a *app) spec(f *boxFlags) (sandbox.Spec, error) {
 	spec := sandbox.Spec{Limits: f.limits, Commands: f.commands, AllowUnenforced: f.allowUnenforced, NestedFilters: f.nestedFilters, Terminals: f.terminals}
 	if f.network != string(sandbox.NetworkNone) && f.network != "" {
 		return spec, refuseNetwork(f.network)
-	}
-	if !f.rm {
-		return spec, &sandbox.Error{Kind: sandbox.Unsupported, Op: "--rm", Msg: "a sandbox of one run is always removed", Fix: "leave out --rm=false"}
 	}
 	if err := checkHost(f.limits, f.backend); err != nil {
 		return spec, err

@@ -26,7 +26,7 @@ const (
 )
 
 // flagOnly are the flags that make no sense as settings.
-var flagOnly = []string{"help", "code", "rm", "interactive", "tty"}
+var flagOnly = []string{"help", "code", "rm", "interactive", "tty", "in", "context", "name", "label", "detach", "all", "follow", "after", "force"}
 
 // flagAlone marks a flag that is no setting, though another command's flag of that name is.
 const flagAlone = "glovebox: alone"
@@ -34,6 +34,7 @@ const flagAlone = "glovebox: alone"
 // otherVariables have our prefix but are no settings.
 var otherVariables = []string{
 	"GLOVEBOX_LIBEXEC",   // the folder of the guest program
+	"GLOVEBOX_KEY",       // the API key for a server
 	"GLOVEBOX_EXECUTION", // marks the processes of an execution, which may run glovebox themselves
 }
 

@@ -76,6 +76,17 @@ func (s *show) output(stream sandbox.Stream, data []byte) {
 	}
 }
 
+// line passes on text of stdout as a line of its own.
+func (s *show) line(text string) {
+	s.mu.Lock()
+	mid := s.midLine[sandbox.Stdout]
+	s.mu.Unlock()
+	if mid {
+		text = "\n" + text
+	}
+	s.output(sandbox.Stdout, []byte(text+"\n"))
+}
+
 func (s *show) tick() {
 	started := time.Now()
 	ticker := time.NewTicker(clockEvery)

@@ -1,0 +1,52 @@
+package main
+
+import (
+	"path/filepath"
+	"strings"
+
+	"github.com/spf13/pflag"
+
+	"github.com/glovebox-dev/glovebox/internal/apiclient"
+	"github.com/glovebox-dev/glovebox/internal/rundir"
+	"github.com/glovebox-dev/glovebox/sandbox"
+)
+
+// localSocket is the name of the socket in the folder of live state on which serve listens for commands of the same user.
+const localSocket = "glovebox.sock"
+
+const maxKeyFile = 4 << 10 // bytes
+
+// serverFlags choose the server of commands for living sandboxes.
+type serverFlags struct {
+	server  string
+	keyFile string
+}
+
+func (f *serverFlags) add(flags *pflag.FlagSet) {
+	flags.StringVar(&f.server, "server", "", "`URL` of the server, or unix:PATH (default that of this user here)")
+	flags.StringVar(&f.keyFile, "key-file", "", "`FILE` with the API key (or the key itself in GLOVEBOX_KEY)")
+}
+
+// openClient returns a client of the server. The socket of this user needs no key.
+func (a *app) openClient(f *serverFlags) (*apiclient.Client, error) {
+	config := apiclient.Config{Server: f.server, Agent: "glovebox/" + versionOf()}
+	if config.Server == "" {
+		if err := rundir.Check(a.runDir()); err != nil {
+			return nil, err
+		}
+		config.Server = apiclient.UnixPrefix + filepath.Join(a.runDir(), localSocket)
+	}
+	config.Key, _ = a.LookupEnv("GLOVEBOX_KEY")
+	if f.keyFile != "" {
+		text, err := a.readNamed(f.keyFile, maxKeyFile, sandbox.FormatBytes(maxKeyFile))
+		if err != nil {
+			return nil, &sandbox.Error{Kind: sandbox.KindOf(invalid(err)), Op: "--key-file", Err: err}
+		}
+		config.Key = string(text)
+	}
+	config.Key = strings.TrimSpace(config.Key)
+	if strings.ContainsAny(config.Key, " \t\r\n") {
+		return nil, sandbox.Invalidf("--key-file", "holds more than one key, or no key")
+	}
+	return apiclient.New(config)
+}
