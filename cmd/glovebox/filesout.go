@@ -4,6 +4,7 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path"
@@ -82,7 +83,15 @@ func (o *filesOut) unmake() {
 
 // write writes one file to the directory, whole or not at all.
 func (o *filesOut) write(f sandbox.File) error {
-	name, err := checkOutName(f.Path)
+	return o.fill(f.Path, f.Mode, func(w io.Writer) error {
+		_, err := w.Write(f.Data)
+		return err
+	})
+}
+
+// fill is write for content that comes from a function.
+func (o *filesOut) fill(name string, mode uint32, content func(io.Writer) error) error {
+	name, err := checkOutName(name)
 	if err != nil {
 		return err
 	}
@@ -100,18 +109,21 @@ func (o *filesOut) write(f sandbox.File) error {
 		return errors.New("a file of that name exists; --overwrite replaces it")
 	}
 	temporary := filepath.Join(filepath.Dir(name), ".glovebox-"+rand.Text())
-	w, err := o.root.OpenFile(temporary, os.O_WRONLY|os.O_CREATE|os.O_EXCL, outMode(f.Mode))
+	w, err := o.root.OpenFile(temporary, os.O_WRONLY|os.O_CREATE|os.O_EXCL, outMode(mode))
 	if err != nil {
 		return err
 	}
-	_, err = w.Write(f.Data)
-	if err = errors.Join(err, w.Close()); err == nil {
+	err = content(w)
+	if closed := w.Close(); err == nil {
+		err = closed
+	}
+	if err == nil {
 		err = o.root.Rename(temporary, name) // this replaces a link and does not follow it
 	}
 	if err != nil {
-		return errors.Join(err, o.root.Remove(temporary))
+		_ = o.root.Remove(temporary) // the first error says what happened
 	}
-	return nil
+	return err
 }
 
 // makeFolders makes the folders above a file. It refuses any link among them.

@@ -42,7 +42,8 @@ func (a *app) newRoot() *cobra.Command {
 	root.SetHelpFunc(showHelp)
 	keys := a.newKeys()
 	grouped(root, "run", "Run code", a.newRun(), a.newServe(), keys)
-	grouped(root, livingGroup, "Sandboxes that live on a server between runs", a.newCreate(), a.newExec(), a.newPs(), a.newRm())
+	grouped(root, livingGroup, "Sandboxes that live on a server between runs", a.newCreate(), a.newExec(), a.newPs(), a.newLogs(),
+		a.newCp(), a.newStats(), a.newClean(), a.newInterrupt(), a.newRestart(), a.newRm())
 	grouped(root, "host", "This host and this program", a.newDoctor(), a.newVerify(), a.newVersion())
 	root.SetCompletionCommandGroupID("host")
 	root.InitDefaultCompletionCmd()

@@ -99,6 +99,11 @@ func (c *Client) do(ctx context.Context, asks call) (*http.Response, error) {
 	if asks.send != nil {
 		request.Header.Set("Content-Type", "application/json")
 	}
+	return c.send(ctx, request)
+}
+
+// send sends a request and returns an answer of status 2xx, whose body the caller closes.
+func (c *Client) send(ctx context.Context, request *http.Request) (*http.Response, error) {
 	if c.config.Key != "" {
 		request.Header.Set("Authorization", "Bearer "+c.config.Key)
 	}

@@ -18,8 +18,9 @@ type Event struct {
 	Piece  *Piece
 	Value  *answer.Shown
 	Done   *answer.Answer
-	Failed error // Glovebox failed; it ends the stream like Done
-	RunID  string
+	Failed error  // Glovebox failed; it ends the stream like Done
+	RunID  string // of the first event of a stream that Stream began
+	Data   json.RawMessage
 }
 
 // Piece is the next bytes of stdout or stderr.
@@ -82,7 +83,7 @@ func readLine(r *bufio.Reader) ([]byte, error) {
 }
 
 func parseEvent(id, name string, data []byte) (Event, error) {
-	e := Event{ID: id, Name: name}
+	e := Event{ID: id, Name: name, Data: data}
 	var err error
 	switch name {
 	case "started":

@@ -124,18 +124,26 @@ func (c *Client) Execution(ctx context.Context, name, run string) (x Execution, 
 	return x, err
 }
 
-// Follow hands the events of an execution after one of an id to take, and waits for new ones.
-func (c *Client) Follow(ctx context.Context, name, run string, after uint64, take func(Event) error) error {
+// Follow hands the events of an execution after one of an id to take. With wait it waits for new ones until the last; else it returns nil after
+// those that are there.
+func (c *Client) Follow(ctx context.Context, name, run string, after uint64, wait bool, take func(Event) error) error {
 	asks := call{method: http.MethodGet, path: sandboxPath(name, "runs", run, "events"), header: http.Header{"Accept": {"text/event-stream"}}}
+	asks.query = url.Values{}
 	if after > 0 {
-		asks.query = url.Values{"after": {strconv.FormatUint(after, 10)}}
+		asks.query.Set("after", strconv.FormatUint(after, 10))
+	}
+	if !wait {
+		asks.query.Set("follow", "0")
 	}
 	response, err := c.do(ctx, asks)
 	if err != nil {
 		return err
 	}
 	defer response.Body.Close()
-	return c.toEnd(ctx, response, take)
+	if err := c.toEnd(ctx, response, take); err != errCut || wait {
+		return err
+	}
+	return nil
 }
 
 // Input appends to the stdin of an interactive execution, and closes it with eof.
