@@ -3,6 +3,8 @@ package httpapi
 import (
 	"bytes"
 	"context"
+	"errors"
+	"math"
 	"net/http"
 	"strconv"
 	"sync"
@@ -73,13 +75,20 @@ func (a *api) runEvents(w *httpd.Response, r *http.Request, x *engine.Execution)
 	if last := x.LastEvent(); after > last {
 		return sandbox.Invalidf(field, "there is no event %d; the last is %d", after, last)
 	}
+	until := uint64(math.MaxUint64)
+	if text := (&query{r: r}).text("follow"); text == "0" || text == "false" {
+		until = x.LastEvent()
+	}
 	w.Header().Set(runHeader, string(x.ID()))
-	return a.follow(w, r, x, after)
+	return a.follow(w, r, x, after, until)
 }
 
-// follow sends the events of a run after one, and waits for those to come, until the run ends, the client leaves or the server stops. The
-// run goes on without it.
-func (a *api) follow(w *httpd.Response, r *http.Request, x *engine.Execution, after uint64) error {
+// errFollowed ends the stream of a client that asked for the events that are there.
+var errFollowed = errors.New("that was the last event")
+
+// follow sends the events of a run after one, up to another, and waits for those to come, until the run ends, the client leaves or the server
+// stops. The run goes on without it.
+func (a *api) follow(w *httpd.Response, r *http.Request, x *engine.Execution, after, until uint64) error {
 	h := w.Header()
 	h.Set("Content-Type", "text/event-stream")
 	h.Set("X-Accel-Buffering", "no") // or nginx would buffer events
@@ -93,11 +102,16 @@ func (a *api) follow(w *httpd.Response, r *http.Request, x *engine.Execution, af
 	f := newFeed(w)
 	defer f.close()
 	err := f.flush()
-	if err == nil {
-		err = x.Follow(ctx, after, func(e engine.Event) error { return a.sendEvent(w, f, x, e) })
+	if err == nil && after < until {
+		err = x.Follow(ctx, after, func(e engine.Event) error {
+			if err := a.sendEvent(w, f, x, e); err != nil || e.ID < until {
+				return err
+			}
+			return errFollowed
+		})
 	}
 	switch {
-	case err == nil || ctx.Err() != nil:
+	case err == nil || err == errFollowed || ctx.Err() != nil:
 	case f.broken() != nil:
 		a.LostClient()
 	default: // the sandbox has ended, and its logs with it

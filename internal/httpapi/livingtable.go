@@ -68,6 +68,7 @@ func (a *api) runTable(base string) []endpoint {
 		{method: "GET", path: run + "/events", handler: a.in(onRun(a.runEvents)), name: "runEvents", summary: "The events of a run, again and as they come",
 			detail: eventsDetail, media: eventMedia, problems: livingProblems,
 			params: []param{{name: "after", doc: "The id of the last event that was seen.", number: true},
+				{name: "follow", doc: "0: end after the events that are there.", one: truth},
 				{name: "Last-Event-ID", doc: "The same, as browsers send it; it counts before after.", header: true, number: true}}},
 		{method: "POST", path: run + "/stdin", handler: a.in(onRun(a.sendStdin)), name: "sendStdin", summary: "Add to the stdin of an interactive run",
 			rawBody: true, status: http.StatusNoContent, problems: bodyProblems, params: []param{{name: "eof", doc: "Close stdin after it.", one: truth}}},

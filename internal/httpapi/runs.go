@@ -164,7 +164,7 @@ func (a *api) start(w *httpd.Response, r *http.Request, s *engine.Sandbox, asks 
 	}
 	w.Header().Set(runHeader, string(x.ID()))
 	if follow {
-		return a.follow(w, r, x, 0)
+		return a.follow(w, r, x, 0, math.MaxUint64)
 	}
 	return a.WriteStatus(w, http.StatusAccepted, Begun{x.ID(), sandbox.StatusRunning})
 }
