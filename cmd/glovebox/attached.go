@@ -94,6 +94,7 @@ func (x *attached) take(e apiclient.Event) error {
 	case e.Value != nil:
 		x.values.take(e.Value)
 	case e.Done != nil:
+		x.values.flush()
 		x.answer = e.Done
 	}
 	return nil
@@ -157,7 +158,7 @@ func (x *attached) interruptOnce(ctx context.Context) error {
 		wanted = sandbox.DefaultContext
 	}
 	for _, c := range s.Contexts {
-		if (c.Name == wanted || c.ID == wanted) && c.Language == x.asks.Language && c.ID != "" {
+		if (c.Name == wanted || c.ID == wanted) && (x.asks.Language == "" || c.Language == x.asks.Language) && c.ID != "" {
 			return x.client.Interrupt(ctx, x.name, c.ID)
 		}
 	}

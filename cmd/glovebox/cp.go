@@ -69,7 +69,7 @@ type remote struct{ name, path string }
 // splitRemote splits NAME:PATH. As in scp, a word with a slash before its colon is local.
 func splitRemote(word string) (remote, bool) {
 	name, file, ok := strings.Cut(word, ":")
-	if !ok || name == "" || strings.ContainsAny(name, `/\.`) && strings.HasPrefix(name, ".") || strings.Contains(name, "/") {
+	if !ok || name == "" || name[0] == '.' || strings.Contains(name, "/") {
 		return remote{}, false
 	}
 	if file == "" {
@@ -93,10 +93,7 @@ func (x *copying) leaveOut(name, why string) {
 // out copies from a sandbox.
 func (x *copying) out(ctx context.Context, from remote, to string) error {
 	if to == "-" {
-		if err := x.client.Read(ctx, from.name, from.path, forTerminal(x.app.Stdout)); err != nil {
-			return err
-		}
-		return nil
+		return x.client.Read(ctx, from.name, from.path, forTerminal(x.app.Stdout))
 	}
 	info, err := x.client.Stat(ctx, from.name, from.path)
 	if err != nil {
@@ -180,7 +177,7 @@ func (x *copying) in(ctx context.Context, from string, to remote) error {
 	}
 	base := filepath.Base(f.Name())
 	there, err := x.client.Stat(ctx, to.name, to.path)
-	if err == nil && there.Type == string(sandbox.TypeFolder) && (!info.IsDir() || path.Clean(to.path) != sandbox.Workspace) || strings.HasSuffix(to.path, "/") {
+	if err == nil && there.Type == string(sandbox.TypeFolder) || strings.HasSuffix(to.path, "/") {
 		to.path = path.Join(to.path, base)
 	} else if err != nil && sandbox.KindOf(err) != sandbox.NotFound {
 		return err

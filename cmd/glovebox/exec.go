@@ -6,7 +6,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/glovebox-dev/glovebox/internal/answer"
 	"github.com/glovebox-dev/glovebox/internal/apiclient"
 	"github.com/glovebox-dev/glovebox/sandbox"
 )
@@ -80,7 +79,7 @@ func (a *app) exec(cmd *cobra.Command, f *execFlags, name string, words []string
 	if err != nil {
 		return err
 	}
-	asks := apiclient.Run{Command: words, Env: byName(variables), Limits: answer.NewLimits(f.limits), Interactive: f.interactive && !a.json}
+	asks := apiclient.Run{Command: words, Env: byName(variables), Limits: apiclient.RunLimits{TimeoutS: f.limits.Timeout.Seconds()}, Interactive: f.interactive && !a.json}
 	if f.interactive && a.json {
 		if asks.StdinBase64, err = a.programStdin(cmd.Context(), &stdinFlags{interactive: true}); err != nil {
 			return err

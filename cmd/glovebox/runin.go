@@ -9,7 +9,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/glovebox-dev/glovebox/internal/answer"
 	"github.com/glovebox-dev/glovebox/internal/apiclient"
 	"github.com/glovebox-dev/glovebox/internal/engine"
 	"github.com/glovebox-dev/glovebox/internal/lang"
@@ -27,7 +26,7 @@ type inFlags struct {
 func (f *inFlags) add(cmd *cobra.Command) {
 	flags := cmd.Flags()
 	flags.StringVar(&f.sandbox, "in", "", "run in the living sandbox of this `NAME` or id, where variables stay")
-	flags.StringVar(&f.context, "context", "", "run in the context of this `NAME` (default that of the language)")
+	flags.StringVar(&f.context, "context", "", "run in the context of this `NAME`, made if need be")
 	f.serverFlags.add(flags)
 }
 
@@ -47,7 +46,7 @@ func (a *app) runIn(cmd *cobra.Command, in *inFlags, s source, f *sandboxFlags, 
 	if err := a.refuseForLiving(cmd, in.sandbox, s.isCommand); err != nil {
 		return err
 	}
-	request, err := a.requestIn(cmd, s, f, args)
+	request, err := a.requestIn(cmd, s, f, args, in.context != "")
 	if err != nil {
 		return err
 	}
@@ -64,6 +63,11 @@ func (a *app) runIn(cmd *cobra.Command, in *inFlags, s source, f *sandboxFlags, 
 		return err
 	}
 	defer c.Close()
+	if request.Code != nil && in.context != "" {
+		if err := c.EnsureContext(cmd.Context(), in.sandbox, in.context, request.Language); err != nil {
+			return err
+		}
+	}
 	x := a.newAttached(c, in.sandbox, request, out, f.out)
 	if err := x.run(cmd.Context(), f.takesStdin()); err != nil {
 		out.unmake()
@@ -103,7 +107,7 @@ func (a *app) refuseForLiving(cmd *cobra.Command, name string, isCommand bool) e
 }
 
 // requestIn turns the command line of run into a request to a living sandbox.
-func (a *app) requestIn(cmd *cobra.Command, s source, f *sandboxFlags, args []string) (r apiclient.Run, err error) {
+func (a *app) requestIn(cmd *cobra.Command, s source, f *sandboxFlags, args []string, inContext bool) (r apiclient.Run, err error) {
 	if err := f.stdinFlags.check(); err != nil {
 		return r, err
 	}
@@ -118,6 +122,9 @@ func (a *app) requestIn(cmd *cobra.Command, s source, f *sandboxFlags, args []st
 		if r.Language == "" {
 			r.Language = languageOfFile(run.Request.FileName)
 		}
+		if s.hasCode && s.language == "" && inContext {
+			r.Language = "" // that of the context
+		}
 		if len(r.Args) > 0 {
 			return r, &sandbox.Error{Kind: sandbox.Invalid, Op: "run", Msg: "code in a living sandbox takes no arguments", Fix: "set variables in it, or run a command: run --in NAME -- CMD ARG"}
 		}
@@ -125,12 +132,10 @@ func (a *app) requestIn(cmd *cobra.Command, s source, f *sandboxFlags, args []st
 			return r, &sandbox.Error{Kind: sandbox.Invalid, Op: "--stdin", Msg: "code in a living sandbox has no input", Fix: "send it a file: --file data.txt"}
 		}
 	}
-	if f.out != "" && len(f.returns) == 0 {
-		r.ReturnFiles = []string{"**"}
-	} else if f.out == "" && len(f.returns) > 0 && !a.json {
-		return r, &sandbox.Error{Kind: sandbox.Invalid, Op: "--return", Msg: "the files have nowhere to go", Fix: "--out DIR or --json"}
+	if len(f.returns) > 0 && !a.json {
+		return r, &sandbox.Error{Kind: sandbox.Invalid, Op: "--return", Msg: "the files of a living sandbox stay in it", Fix: "glovebox cp NAME:PATH LOCAL, or --json"}
 	}
-	r.Limits = answer.NewLimits(sandbox.Limits{Timeout: f.limits.Timeout})
+	r.Limits.TimeoutS = f.limits.Timeout.Seconds()
 	return r, a.fillIn(cmd.Context(), &r, f)
 }
 

@@ -72,7 +72,7 @@ func (f *sandboxFlags) add(cmd *cobra.Command) {
 	f.stdinFlags.add(flags)
 	flags.StringArrayVar(&f.files, "file", nil, "send a file or folder, `SRC[:DST]`, DST in /workspace (repeatable)")
 	flags.StringVarP(&f.workdir, "workdir", "w", "", "working directory in the sandbox, a `PATH` (default /workspace)")
-	flags.StringVarP(&f.out, "out", "o", "", "write new and changed files to `DIR`")
+	flags.StringVarP(&f.out, "out", "o", "", "write new and changed files to `DIR`; with --in, pictures")
 	flags.BoolVar(&f.overwrite, "overwrite", false, "let --out, and --file in a --workspace, replace files")
 	flags.StringArrayVar(&f.returns, "return", nil, "return files that match `GLOB` (repeatable; with --out default all)")
 	flags.BoolVar(&f.strictFiles, "strict-files", false, "exit with 125 if a file was left out")

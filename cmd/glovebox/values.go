@@ -29,6 +29,7 @@ type values struct {
 	out  *filesOut
 	dir  string
 
+	main    []string       // texts of the last expression's values, which are printed after all output
 	unsaved []string       // media types of values that were not saved, in order of appearance
 	counts  map[string]int // of unsaved
 	failed  bool           // a value could not be saved
@@ -38,10 +39,21 @@ type values struct {
 func (v *values) take(shown *answer.Shown) {
 	text, ok := shown.Data["text/plain"]
 	media, _ := savedForm(shown)
-	if ok && (shown.Main || !strings.HasPrefix(media, "image/")) {
+	switch {
+	case ok && shown.Main: // its event may come before that of output that was written earlier
+		v.main = append(v.main, text)
+	case ok && !strings.HasPrefix(media, "image/"):
 		v.show.line(text)
 	}
 	v.save(shown)
+}
+
+// flush prints what waits for the end of the output.
+func (v *values) flush() {
+	for _, text := range v.main {
+		v.show.line(text)
+	}
+	v.main = nil
 }
 
 // savedForm is the form of a value to save, or "".

@@ -6,18 +6,16 @@ import (
 	"net/http"
 	"net/url"
 	"strconv"
-	"time"
 
 	"github.com/glovebox-dev/glovebox/sandbox"
 )
 
 // FileInfo describes a file in a sandbox. Its path is what the sandbox says, so it is hostile.
 type FileInfo struct {
-	Path       string    `json:"path"` // in a listing, relative to the folder
-	Type       string    `json:"type"` // file, folder, symlink ...
-	Mode       string    `json:"mode"` // octal
-	Size       int64     `json:"size"`
-	ModifiedAt time.Time `json:"modified_at"`
+	Path string `json:"path"` // in a listing, relative to the folder
+	Type string `json:"type"` // file, folder, symlink ...
+	Mode string `json:"mode"` // octal
+	Size int64  `json:"size"`
 }
 
 // filesPath is the route of files; the file itself is in the query, where no router shortens it.
@@ -65,6 +63,7 @@ func (c *Client) Write(ctx context.Context, name, path, mode string, r io.Reader
 		return &sandbox.Error{Kind: sandbox.Invalid, Op: "server", Err: err}
 	}
 	request.ContentLength = size
+	request.Header.Set("Content-Type", "application/octet-stream")
 	response, err := c.send(ctx, request)
 	if err != nil {
 		return err

@@ -24,9 +24,14 @@ type Run struct {
 	Env         map[string]string `json:"env,omitempty"`
 	Files       []File            `json:"files,omitempty"`
 	ReturnFiles []string          `json:"return_files,omitempty"`
-	Limits      answer.Limits     `json:"limits,omitzero"`
+	Limits      RunLimits         `json:"limits,omitzero"`
 	Background  bool              `json:"background,omitempty"`
 	Interactive bool              `json:"interactive,omitempty"` // stdin stays open for Input
+}
+
+// RunLimits are the limits of an execution; all others are those of its sandbox.
+type RunLimits struct {
+	TimeoutS float64 `json:"timeout_s,omitempty"` // 0 is that of the sandbox
 }
 
 // File is a file that goes into the workspace before the execution.

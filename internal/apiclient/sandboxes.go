@@ -4,10 +4,12 @@ import (
 	"context"
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
 	"time"
 
 	"github.com/glovebox-dev/glovebox/internal/answer"
+	"github.com/glovebox-dev/glovebox/sandbox"
 )
 
 // Sandbox describes a living sandbox.
@@ -139,6 +141,19 @@ type Usage struct {
 func (c *Client) Stats(ctx context.Context, name string) (u Usage, err error) {
 	_, err = c.get(ctx, call{method: http.MethodGet, path: sandboxPath(name, "stats")}, &u)
 	return u, err
+}
+
+// EnsureContext makes a context of a language ("" is the server's default), unless one has the name or id.
+func (c *Client) EnsureContext(ctx context.Context, name, context, language string) error {
+	s, err := c.Sandbox(ctx, name)
+	if err != nil || slices.ContainsFunc(s.Contexts, func(c Context) bool { return c.Name == context || c.ID == context }) {
+		return err
+	}
+	_, err = c.get(ctx, call{method: http.MethodPost, path: sandboxPath(name, "contexts"), send: map[string]string{"name": context, "language": language}}, &Context{})
+	if sandbox.KindOf(err) == sandbox.Exists && err != nil { // another caller was faster
+		return nil
+	}
+	return err
 }
 
 // Interrupt interrupts what runs in a context; its state stays.
