@@ -83,8 +83,9 @@ func (x *Execution) Follow(ctx context.Context, after uint64, take func(Event) e
 	}
 	var at [2]int64    // how far each stream has come
 	var base [2]uint64 // where the output of code in a context begins
+	hidden := uint64(0)
 	return x.log.Follow(ctx, 0, func(e eventlog.Event) error {
-		out := Event{ID: e.ID, Time: e.Time, Kind: e.Kind, Data: e.Data}
+		out := Event{ID: e.ID - hidden, Time: e.Time, Kind: e.Kind, Data: e.Data}
 		if e.Kind == eventlog.Stdout || e.Kind == eventlog.Stderr {
 			next := &at[e.Kind-eventlog.Stdout]
 			end := int64(e.Offset - base[e.Kind-eventlog.Stdout])
@@ -98,9 +99,10 @@ func (x *Execution) Follow(ctx context.Context, after uint64, take func(Event) e
 				return &sandbox.Error{Op: "read an event", Err: err}
 			}
 			base = [2]uint64{b.Base.Stdout, b.Base.Stderr}
+			hidden++
 			return nil
 		}
-		if e.ID <= after {
+		if out.ID <= after {
 			return nil
 		}
 		if err := out.decode(); err != nil {
@@ -111,7 +113,13 @@ func (x *Execution) Follow(ctx context.Context, after uint64, take func(Event) e
 }
 
 // LastEvent returns the id of the last event so far.
-func (x *Execution) LastEvent() uint64 { return x.log.Last().ID }
+func (x *Execution) LastEvent() uint64 {
+	last := x.log.Last().ID
+	if x.context != nil && last > 0 {
+		last-- // that it began, which clients do not see
+	}
+	return last
+}
 
 // decode parses what the log keeps of values and ends. It was written by an engine.
 func (e *Event) decode() error {
