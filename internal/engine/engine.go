@@ -44,12 +44,7 @@ type Config struct {
 	NestedFilters bool
 	Terminals     bool
 
-	// Sandboxes is the most living sandboxes; 0 is DefaultSandboxes. OwnerSandboxes is the most of one owner; 0 is all.
-	Sandboxes, OwnerSandboxes int
-	// StateDir keeps the logs of executions in living sandboxes; "" is a temporary folder. Store keeps their records; with both, sandboxes
-	// outlive the engine.
-	StateDir string
-	Store    Store
+	Living LivingConfig
 
 	Max sandbox.Limits // highest limits that a run may name; a zero field is no maximum. It lowers sandbox.DefaultLimits, but not Defaults
 
@@ -122,8 +117,8 @@ func New(config Config) (*Engine, error) {
 	if config.QueueTimeout == 0 {
 		config.QueueTimeout = DefaultQueueTimeout
 	}
-	if config.Sandboxes == 0 {
-		config.Sandboxes = DefaultSandboxes
+	if config.Living.Most == 0 {
+		config.Living.Most = DefaultSandboxes
 	}
 	if config.DefaultEnv == nil {
 		config.DefaultEnv = sandbox.DefaultEnv
@@ -139,7 +134,7 @@ func New(config Config) (*Engine, error) {
 		admission: newAdmission(config.Slots, config.Queue, config.QueueTimeout),
 		lives:     map[sandbox.ID]*live{},
 		living:    newTable(),
-		state:     state{dir: config.StateDir},
+		state:     state{dir: config.Living.StateDir},
 	}
 	e.admission.share(config.OwnerSlots, config.OwnerQueue)
 	e.closers.tokens = make(chan struct{}, config.Slots)

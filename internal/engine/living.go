@@ -34,6 +34,14 @@ const (
 	maxPage   = 1000 // sandboxes in one listing
 )
 
+// LivingConfig configures living sandboxes. The zero value works.
+type LivingConfig struct {
+	Most      int    // at once; 0 is DefaultSandboxes
+	OwnerMost int    // of one owner; 0 is all
+	StateDir  string // keeps the logs of executions; "" is a temporary folder
+	Store     Store  // keeps their records; with it and StateDir, they outlive the engine
+}
+
 // Store keeps what must outlive the process. Its methods are called off the hot path.
 type Store interface {
 	Save(sandbox.Record) error
@@ -163,10 +171,10 @@ func (e *Engine) reserve(record sandbox.Record) (s *Sandbox, mine bool, err erro
 	if found := t.byName[key]; record.Name != "" && found != nil {
 		return found, false, nil
 	}
-	if most := e.config.Sandboxes; len(t.byID) >= most {
+	if most := e.config.Living.Most; len(t.byID) >= most {
 		return nil, false, quota("this server has", most)
 	}
-	if most := e.config.OwnerSandboxes; most > 0 && t.owned[record.Owner] >= most {
+	if most := e.config.Living.OwnerMost; most > 0 && t.owned[record.Owner] >= most {
 		return nil, false, quota("you have", most)
 	}
 	s = newSandbox(e, record)
@@ -320,7 +328,7 @@ func (e *Engine) closeLiving() error {
 	for _, s := range t.all(func(*Sandbox) bool { return true }) {
 		all.Go(func() {
 			var err error
-			if e.config.Store != nil && s.isMade() {
+			if e.config.Living.Store != nil && s.isMade() {
 				s.detach()
 			} else {
 				err = s.end(reasonClosed)

@@ -52,7 +52,7 @@ func refused(t *testing.T, what string, err error, kind sandbox.Kind, says strin
 
 // TestLife: a sandbox lives by its name until it is removed, idle or old, belongs to its owner, and says why it is gone.
 func TestLife(t *testing.T) {
-	rig := newRig(t, engine.Config{Sandboxes: 4, OwnerSandboxes: 3})
+	rig := newRig(t, engine.Config{Living: engine.LivingConfig{Most: 4, OwnerMost: 3}})
 	a := rig.make(t, engine.Living{Owner: "ann", Name: "a", Spec: sandbox.Spec{Labels: map[string]string{"k": "v"}}})
 	again, made, err := rig.Engine.Create(within(t), engine.Living{Owner: "ann", Name: "a"})
 	if err != nil || made || again != a {

@@ -48,8 +48,8 @@ func (e *Engine) Resume(ctx context.Context, records []sandbox.Record) (gone []s
 			e.living.mu.Lock()
 			e.living.remember(record)
 			e.living.mu.Unlock()
-			if e.config.Store != nil {
-				if err := e.config.Store.Save(record); err != nil {
+			if e.config.Living.Store != nil {
+				if err := e.config.Living.Store.Save(record); err != nil {
 					e.log.Warn("could not record the end of a sandbox", "sandbox", record.ID, "err", err)
 				}
 			}

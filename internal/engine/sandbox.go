@@ -112,13 +112,13 @@ func (s *Sandbox) begin(ctx context.Context) error {
 
 // save puts the record into the store.
 func (s *Sandbox) save() error {
-	if s.engine.config.Store == nil {
+	if s.engine.config.Living.Store == nil {
 		return nil
 	}
 	s.mu.Lock()
 	record := s.record
 	s.mu.Unlock()
-	return s.engine.config.Store.Save(record)
+	return s.engine.config.Living.Store.Save(record)
 }
 
 func (s *Sandbox) isMade() bool {
@@ -191,8 +191,8 @@ func (s *Sandbox) end(reason string) error {
 	s.live.close()
 	s.engine.living.leave(s, record)
 	err := s.logs.Remove()
-	if s.engine.config.Store != nil {
-		err = errors.Join(err, s.engine.config.Store.Save(record))
+	if s.engine.config.Living.Store != nil {
+		err = errors.Join(err, s.engine.config.Living.Store.Save(record))
 	}
 	return err
 }
