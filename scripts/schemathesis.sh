@@ -15,10 +15,19 @@ if ! "$folder/bin/schemathesis" --version 2>/dev/null | grep -qF "$VERSION"; the
   "$folder/bin/pip" install --quiet "schemathesis==$VERSION"
 fi
 
-"$glovebox" serve --listen 127.0.0.1:0 --max-timeout 2s --timeout 1s 2>"$folder/serve.log" &
+rm -rf "$folder/state"
+"$glovebox" serve --listen 127.0.0.1:0 --max-timeout 2s --timeout 1s --state-dir "$folder/state" --no-local-socket --sandboxes 50 2>"$folder/serve.log" &
 server=$!
-trap 'kill "$server" 2>/dev/null; wait "$server" || true' EXIT
 url=
+# What it made must not outlive the server.
+stop() {
+  for id in $(curl -s "${url%/}/v1/sandboxes" | grep -oE '\{"id":"[a-z2-7]{26}","name"' | cut -d '"' -f 4); do
+    curl -s -X DELETE "${url%/}/v1/sandboxes/$id" || true
+  done
+  kill "$server" 2>/dev/null
+  wait "$server" || true
+}
+trap stop EXIT
 for _ in $(seq $((START_SECONDS * 10))); do
   url=$(sed -n 's/^.*listening on \(http:[^ ]*\).*$/\1/p' "$folder/serve.log")
   [ -z "$url" ] || break

@@ -41,8 +41,9 @@ var flagGroups = map[string][]flagGroup{
 		generalFlags,
 	},
 	"serve": {
-		{"Server", []string{"listen", "host", "api-key-file", "drain-timeout"}},
+		{"Server", []string{"listen", "host", "api-key-file", "drain-timeout", "no-local-socket"}},
 		{"Capacity", []string{"slots", "slots-per-key", "queue", "queue-per-key", "queue-timeout", "warm"}},
+		{"Living sandboxes", []string{"state-dir", "sandboxes", "owner-sandboxes", "max-file"}},
 		{"Default limits of a request", namesOfLimits("")},
 		{"Largest limits of a request", namesOfLimits("max-")},
 		{"Isolation", []string{"backend", "allow-backend", "allow-image", "allow-unenforced", "nested-filters", "terminals", "container-image", "container-runtime"}},

@@ -1,7 +1,10 @@
 package main
 
 import (
+	"os"
 	"path/filepath"
+	"runtime"
+	"strings"
 
 	"github.com/glovebox-dev/glovebox/internal/libexec"
 	"github.com/glovebox-dev/glovebox/internal/rundir"
@@ -25,13 +28,26 @@ func (a *app) userDir(variable, below string) (string, bool) {
 	return filepath.Join(home, below, "glovebox"), true
 }
 
+// stateDir is the folder of what outlives the server: what systemd gives it (systemd.exec(5), StateDirectory), root's in /var/lib, or the
+// user's; false without a home.
+func (a *app) stateDir() (string, bool) {
+	given, _ := a.LookupEnv("STATE_DIRECTORY")
+	if dir, _, _ := strings.Cut(given, ":"); filepath.IsAbs(dir) {
+		return dir, true
+	}
+	if runtime.GOOS == "linux" && os.Geteuid() == 0 {
+		return "/var/lib/glovebox", true
+	}
+	return a.userDir("XDG_STATE_HOME", filepath.Join(".local", "state"))
+}
+
 // runDir is the folder of live state: locks, sockets, claims.
 func (a *app) runDir() string { return rundir.Default(a.LookupEnv) }
 
 // ownPlaces are all folders of ours, and the sources of the programs that make sandboxes. They may not exist.
 func (a *app) ownPlaces() []string {
 	places := []string{a.runDir()}
-	for _, find := range []func() (string, bool){a.configDir, a.cacheDir} {
+	for _, find := range []func() (string, bool){a.configDir, a.cacheDir, a.stateDir} {
 		if dir, ok := find(); ok {
 			places = append(places, dir)
 		}

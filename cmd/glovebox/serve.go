@@ -13,11 +13,13 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/glovebox-dev/glovebox/internal/capacity"
 	"github.com/glovebox-dev/glovebox/internal/engine"
 	"github.com/glovebox-dev/glovebox/internal/httpapi"
 	"github.com/glovebox-dev/glovebox/internal/httpd"
+	"github.com/glovebox-dev/glovebox/internal/store"
 	"github.com/glovebox-dev/glovebox/sandbox"
 )
 
@@ -49,7 +51,43 @@ type serveFlags struct {
 	max             sandbox.Limits
 	allowUnenforced []string
 
+	livingFlags
 	freedomFlags
+}
+
+// livingFlags are those of living sandboxes.
+type livingFlags struct {
+	stateDir       string
+	sandboxes      int
+	ownerSandboxes int
+	maxFile        sizeValue
+	noLocalSocket  bool
+}
+
+func (f *livingFlags) add(flags *pflag.FlagSet) {
+	flags.StringVar(&f.stateDir, "state-dir", "", "`DIR` of their records and logs (default /var/lib or ~/.local/state)")
+	flags.IntVar(&f.sandboxes, "sandboxes", engine.DefaultSandboxes, fmt.Sprintf("living sandboxes at once (default %d)", engine.DefaultSandboxes))
+	flags.IntVar(&f.ownerSandboxes, "owner-sandboxes", 0, "living sandboxes of one API key (default half, with several keys)")
+	f.maxFile = httpd.DefaultMaxFile
+	flags.Var(&f.maxFile, "max-file", "largest file that is sent to a living sandbox (default "+f.maxFile.String()+")")
+	flags.BoolVar(&f.noLocalSocket, "no-local-socket", false, "do not listen on the socket in the run folder besides --listen")
+}
+
+// sizeValue is a number of bytes as a flag.
+type sizeValue int64
+
+func (v *sizeValue) Type() string   { return "SIZE" }
+func (v *sizeValue) String() string { return sandbox.FormatBytes(int64(*v)) }
+
+func (v *sizeValue) Set(text string) error {
+	n, err := sandbox.ParseBytes(text)
+	if err == nil && n <= 0 {
+		err = sandbox.Invalidf("size", "must be positive")
+	}
+	if err == nil {
+		*v = sizeValue(n)
+	}
+	return err
 }
 
 func (a *app) newServe() *cobra.Command {
@@ -58,8 +96,8 @@ func (a *app) newServe() *cobra.Command {
 		Use:   "serve",
 		Short: "Serve the HTTP API",
 		Long: `Serve serves the HTTP API, which /openapi.json describes. An address other than loopback needs API
-keys. The first interrupt or SIGTERM refuses new runs and lets running ones end; the second ends
-them at once.
+keys; the commands of this user find the server by a socket in the run folder, without a key. The
+first interrupt or SIGTERM refuses new runs and lets running ones end; the second ends them at once.
 
 With --backend or --allow-backend, requests may name only those backends. The default is --backend,
 else the first --allow-backend. Requests may name any image; if other machines can reach the server,
@@ -73,7 +111,7 @@ below a built-in default lowers it; a named default over a named maximum is an e
   glovebox serve --listen 0.0.0.0:7070 --api-key-file keys --max-timeout 5m --max-memory 2GiB`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			for _, flag := range []string{"slots", "slots-per-key", "queue-per-key"} {
+			for _, flag := range []string{"slots", "slots-per-key", "queue-per-key", "sandboxes", "owner-sandboxes"} {
 				if n, err := cmd.Flags().GetInt(flag); err == nil && cmd.Flags().Changed(flag) && n < 1 {
 					return sandbox.Invalidf("--"+flag, "must be at least 1")
 				}
@@ -98,6 +136,7 @@ below a built-in default lowers it; a named default over a named maximum is an e
 	addLimits(flags, &f.defaults)
 	addMaxima(flags, &f.max)
 	allowFlag(cmd, &f.allowUnenforced, allowUsage)
+	f.livingFlags.add(flags)
 	f.freedomFlags.add(flags)
 	completions(cmd, "backend", "native", "gvisor", "docker", "podman", "auto")
 	return cmd
@@ -113,7 +152,12 @@ func (a *app) serve(ctx context.Context, f *serveFlags) (err error) {
 		return err
 	}
 	defer listener.Close()
-	e, err := a.openServing(ctx, f, keys, listener.Addr())
+	kept, logs, err := a.openState(f.stateDir)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, kept.Close()) }()
+	e, err := a.openServing(ctx, f, keys, listener.Addr(), kept, logs)
 	if err != nil {
 		return err
 	}
@@ -121,27 +165,42 @@ func (a *app) serve(ctx context.Context, f *serveFlags) (err error) {
 	host := capacity.Host()
 	defer tendMemory(host, e.Stats().Slots)()
 	api, err := httpd.New(httpd.Config{Engine: e.Engine, Version: versionOf(), Keys: keys, Hosts: f.hosts, Log: a.logger(),
-		MaxBodies: roomOf(host), MaxAnswers: roomOf(host)})
+		MaxFile: int64(f.maxFile), MaxBodies: roomOf(host), MaxAnswers: roomOf(host)})
 	if err != nil {
 		return err
 	}
 	httpapi.Add(api)
-	server := api.HTTPServer()
-	failed := make(chan error, 1)
-	go func() { failed <- server.Serve(listener) }() // ends with Shutdown or Close
-	a.note(plain, "listening on %s", urlOf(listener.Addr()))
+	doors := []door{{api.HTTPServer(), listener}}
+	if local := a.listenLocal(f, a.runDir()); local != nil {
+		defer local.Close()
+		doors = append(doors, door{api.LocalServer(), local})
+	}
+	failed := make(chan error, len(doors))
+	for _, d := range doors {
+		go func() { failed <- d.server.Serve(d.listener) }() // ends with Shutdown or Close
+		a.note(plain, "listening on %s", urlOf(d.listener.Addr()))
+	}
 	select {
 	case err := <-failed:
 		return &sandbox.Error{Kind: sandbox.Unavailable, Op: "serve", Err: err}
 	case <-ctx.Done():
 	}
-	return a.drain(api, e.Engine, server, f.drainTimeout)
+	return a.drain(api, e.Engine, doors, f.drainTimeout)
 }
 
-// openServing opens the engine and checks that the backend works.
-func (a *app) openServing(ctx context.Context, f *serveFlags, keys []httpd.Key, addr net.Addr) (*openedEngine, error) {
-	config := engine.Config{Default: f.backend, Slots: f.slots, Warm: f.warm, Queue: f.queue, QueueTimeout: f.queueTimeout, Defaults: f.defaults, Max: f.max,
-		AllowUnenforced: f.allowUnenforced, NestedFilters: f.nestedFilters, Terminals: f.terminals}
+// door is one address of the server.
+type door struct {
+	server   *http.Server
+	listener net.Listener
+}
+
+// openServing opens the engine, on the state in config, and checks that the backend works.
+func (a *app) openServing(ctx context.Context, f *serveFlags, keys []httpd.Key, addr net.Addr, kept *store.Store, logs string) (*openedEngine, error) {
+	config := engine.Config{Living: engine.LivingConfig{Store: kept, StateDir: logs}}
+	config.Default, config.Slots, config.Warm, config.Queue, config.QueueTimeout = f.backend, f.slots, f.warm, f.queue, f.queueTimeout
+	config.Defaults, config.Max, config.AllowUnenforced = f.defaults, f.max, f.allowUnenforced
+	config.NestedFilters, config.Terminals = f.nestedFilters, f.terminals
+	config.Living.Most, config.Living.OwnerMost = f.sandboxes, f.ownerSandboxes
 	f.bound(&config, keys)
 	if reachable(addr) && f.backend == "" {
 		config.Default = engine.Auto // the strongest, for strangers
@@ -155,6 +214,9 @@ func (a *app) openServing(ctx context.Context, f *serveFlags, keys []httpd.Key, 
 		return nil, err
 	}
 	e.recover(ctx)
+	if err := a.takeOver(ctx, e, kept); err != nil {
+		return nil, errors.Join(err, e.Close())
+	}
 	works := false
 	var failures []error
 	probed := e.Probe(ctx)
@@ -190,6 +252,7 @@ func (f *serveFlags) bound(config *engine.Config, keys []httpd.Key) {
 	if severalNames(keys) {
 		half := func(n int) int { return (n + 1) / 2 }
 		config.OwnerSlots, config.OwnerQueue = cmp.Or(f.slotsPerKey, half(slots)), cmp.Or(f.queuePerKey, half(f.queue))
+		config.Living.OwnerMost = cmp.Or(f.ownerSandboxes, half(f.sandboxes))
 	}
 	if f.queue == 0 {
 		config.Queue = -1
@@ -243,7 +306,7 @@ func (a *app) warnOfDefault(p engine.Probed) {
 }
 
 // drain shuts the server down: it refuses new runs, lets running ones end within the timeout, and delivers answers.
-func (a *app) drain(api *httpd.Server, e *engine.Engine, server *http.Server, timeout time.Duration) error {
+func (a *app) drain(api *httpd.Server, e *engine.Engine, doors []door, timeout time.Duration) error {
 	a.note(plain, "draining: new runs are refused, %d go on; interrupt again to end them at once", e.Stats().Running)
 	api.Drain()
 	ctx, cancel := context.WithTimeout(context.Background(), timeout)
@@ -256,8 +319,11 @@ func (a *app) drain(api *httpd.Server, e *engine.Engine, server *http.Server, ti
 	}
 	ctx, cancel = context.WithTimeout(context.Background(), shutdownTime)
 	defer cancel()
-	if err := server.Shutdown(ctx); err != nil {
-		return server.Close()
+	var errs []error
+	for _, d := range doors {
+		if err := d.server.Shutdown(ctx); err != nil {
+			errs = append(errs, d.server.Close())
+		}
 	}
-	return nil
+	return errors.Join(errs...)
 }

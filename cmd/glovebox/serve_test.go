@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -74,8 +75,12 @@ func startServer(t *testing.T, args ...string) *served {
 	s := &served{said: &said{}, interrupts: make(chan os.Signal, 2), exit: make(chan int, 1)}
 	m := testApp(t).Main
 	m.Stdout, m.Stderr, m.Interrupts = s.said, s.said, s.interrupts
+	state := t.TempDir()
+	if err := os.Chmod(state, 0o700); err != nil { // a test may have no umask
+		t.Fatal(err)
+	}
 	go func() {
-		s.exit <- m.Run(context.Background(), append([]string{"serve", "--listen", "127.0.0.1:0"}, args...))
+		s.exit <- m.Run(context.Background(), append([]string{"serve", "--listen", "127.0.0.1:0", "--state-dir", state, "--no-local-socket"}, args...))
 	}()
 	s.url = s.said.wait(t, `listening on (\S+)`)[1]
 	t.Cleanup(func() { s.stop(t) })
@@ -302,7 +307,7 @@ func TestServeRefuses(t *testing.T) {
 			var errs bytes.Buffer
 			m := testApp(t).Main
 			m.Stderr = &errs
-			if code := m.Run(t.Context(), append([]string{"serve"}, tt.args...)); code != exitFailure {
+			if code := m.Run(t.Context(), append([]string{"serve", "--state-dir", t.TempDir(), "--no-local-socket"}, tt.args...)); code != exitFailure {
 				t.Errorf("exit code %d", code)
 			}
 			if !strings.Contains(errs.String(), tt.want) {
@@ -386,4 +391,48 @@ func TestMaximaOfSmallHosts(t *testing.T) {
 			t.Errorf("%+v: one run may have %+v", host, most)
 		}
 	}
+}
+
+// TestServeLiving: a server has its state folder for itself, and a local socket unless another server has it.
+func TestServeLiving(t *testing.T) {
+	state, run := t.TempDir(), t.TempDir()
+	if err := errors.Join(os.Chmod(state, 0o700), os.Chmod(run, 0o700)); err != nil {
+		t.Fatal(err)
+	}
+	keys := filepath.Join(t.TempDir(), "keys")
+	if err := os.WriteFile(keys, []byte("alice sha256:"+strings.Repeat("0", 64)+"\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s := startServer(t, "--state-dir", state, "--api-key-file", keys, "--sandboxes", "1")
+	if code, _ := s.post(t, "/v1/sandboxes", "{"+weaker+"}"); code != 401 {
+		t.Errorf("without a key: %d", code)
+	}
+	a := testApp(t)
+	if _, _, err := a.openState(state); sandbox.KindOf(err) != sandbox.Unavailable || !strings.Contains(sandbox.FixOf(err), "stop the other server") {
+		t.Errorf("a second server on the same state: %v", err)
+	}
+	s.stop(t)
+	s.exit <- 0 // for the end of the test
+	store, logs, err := a.openState(state)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := store.Close(); err != nil || filepath.Dir(logs) != state {
+		t.Errorf("%s, %v", logs, err)
+	}
+
+	first := a.listenLocal(&serveFlags{}, run)
+	if first == nil {
+		t.Fatal("there is no local socket")
+	}
+	if info, err := os.Stat(filepath.Join(run, localSocket)); err != nil || info.Mode().Perm() != 0o600 {
+		t.Errorf("%v, %v", info, err)
+	}
+	if second := a.listenLocal(&serveFlags{}, run); second != nil {
+		t.Error("a living socket was replaced")
+	}
+	if closed := a.listenLocal(&serveFlags{livingFlags: livingFlags{noLocalSocket: true}}, run); closed != nil {
+		t.Error("it listens against --no-local-socket")
+	}
+	first.Close()
 }

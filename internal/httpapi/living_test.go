@@ -1,9 +1,12 @@
 package httpapi_test
 
 import (
+	"context"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
+	"os"
 	"strings"
 	"testing"
 
@@ -259,7 +262,7 @@ func (r *rig) livingFiles() {
 func TestLivingRefusals(t *testing.T) {
 	alice, _ := httpd.NewKey("alice", strings.Repeat("a", 32))
 	bob, _ := httpd.NewKey("bob", strings.Repeat("b", 32))
-	r := newRig(t, engine.Config{OwnerSandboxes: 1}, httpd.Config{Keys: []httpd.Key{alice, bob}, MaxFile: 100})
+	r := newRig(t, engine.Config{Living: engine.LivingConfig{OwnerMost: 1}}, httpd.Config{Keys: []httpd.Key{alice, bob}, MaxFile: 100})
 	as := func(key string) header { return header{"X-API-Key": strings.Repeat(key, 32)} }
 	if res, text := r.do("POST", "/v1/sandboxes", `{"name":"a"}`, as("a")); res.StatusCode != 201 {
 		t.Fatal(text)
@@ -320,6 +323,9 @@ func TestLivingRefusals(t *testing.T) {
 			t.Errorf("%s %s %s: param %q, want %q: %s", c.method, c.path, c.body, p.Param, c.param, p.Detail)
 		}
 	}
+	if code := r.locally("POST", "/v1/sandboxes", `{"name":"a"}`); code != 201 { // another one than alice's
+		t.Errorf("on the local socket: %d", code)
+	}
 	for _, path := range []string{"", "/files", "/runs", "/stats"} {
 		r.refused("GET", "/v1/sandboxes/a"+path, "", as("b"), 404)
 	}
@@ -329,4 +335,41 @@ func TestLivingRefusals(t *testing.T) {
 	if res, text := r.do("GET", "/v1/sandboxes/a/files/x?stat=1", "", as("a")); res.StatusCode != http.StatusNotFound {
 		t.Errorf("a file that was refused is there: %s", text)
 	}
+}
+
+// locally sends a request without a key to the server's local socket.
+func (r *rig) locally(method, path, body string) int {
+	r.t.Helper()
+	dir, err := os.MkdirTemp("", "gbx") // t.TempDir's names are too long for a socket
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	defer os.RemoveAll(dir)
+	listener, err := net.Listen("unix", dir+"/s")
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	server := r.server.LocalServer()
+	served := make(chan struct{})
+	go func() {
+		defer close(served)
+		server.Serve(listener)
+	}()
+	defer func() { <-served }()
+	defer server.Close()
+	client := http.Client{Transport: &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+		return (&net.Dialer{}).DialContext(ctx, "unix", dir+"/s")
+	}}}
+	defer client.CloseIdleConnections()
+	req, err := http.NewRequestWithContext(r.t.Context(), method, "http://localhost"+path, strings.NewReader(body))
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	req.Header.Set("Content-Type", "application/json")
+	res, err := client.Do(req)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	res.Body.Close()
+	return res.StatusCode
 }

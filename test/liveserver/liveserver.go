@@ -31,6 +31,7 @@ type Options struct {
 	Binary string    // "" is DefaultBinary
 	Args   []string  // after `serve --listen ADDRESS`
 	Env    []string  // added to this process's environment
+	State  string    // folder of what outlives the server; "" is a temporary one
 	Log    io.Writer // receives the server's output; nil keeps only its end, for error messages
 }
 
@@ -40,7 +41,7 @@ type Server struct {
 	cmd    *exec.Cmd
 	client *http.Client
 	said   *tail
-	ended  chan struct{} // closed once the process is reaped
+	ended  chan struct{} // closed once the process is reaped, and its temporary state removed
 }
 
 // Binary finds the program: path, or DefaultBinary below the module's root.
@@ -84,20 +85,36 @@ func Launch(o Options) (*Server, error) {
 	s := &Server{URL: "http://" + address, said: &tail{copy: o.Log}, ended: make(chan struct{})}
 	s.client = &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: maxClients, MaxConnsPerHost: maxClients}}
 	s.cmd = exec.Command(binary, append([]string{"serve", "--listen", address}, o.Args...)...)
-	s.cmd.Env = append(os.Environ(), o.Env...)
+	temporary := ""
+	if o.State == "" {
+		if temporary, err = os.MkdirTemp("", "glovebox-state-"); err != nil {
+			return nil, err
+		}
+		o.State = temporary
+	}
+	s.cmd.Env = append(append(os.Environ(), "GLOVEBOX_STATE_DIR="+o.State, "GLOVEBOX_NO_LOCAL_SOCKET=true"), o.Env...)
 	s.cmd.Stdout, s.cmd.Stderr = s.said, s.said
 	// Processes of a killed server could hold its pipe open; do not wait for them.
 	s.cmd.WaitDelay = time.Second
 	// Ctrl-C at the terminal is for this process, which then stops the server itself.
 	s.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	if err := s.cmd.Start(); err != nil {
-		return nil, err
+		return nil, errors.Join(err, removeState(temporary))
 	}
 	go func() {
 		defer close(s.ended)
 		_ = s.cmd.Wait() // how it ended is read from ProcessState
+		_ = removeState(temporary)
 	}()
 	return s, nil
+}
+
+// removeState removes a temporary folder, if there is one.
+func removeState(dir string) error {
+	if dir == "" {
+		return nil
+	}
+	return os.RemoveAll(dir)
 }
 
 // freeAddress is a loopback port that was free a moment ago.

@@ -1,0 +1,76 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"github.com/glovebox-dev/glovebox/internal/rundir"
+	"github.com/glovebox-dev/glovebox/internal/store"
+	"github.com/glovebox-dev/glovebox/sandbox"
+)
+
+// What is in the state folder. One server has it, as the store has one owner.
+const (
+	storeFile = "sandboxes.db" // records of living sandboxes
+	logsDir   = "logs"         // of their runs
+)
+
+// openState opens the folder of what outlives the server; "" is the default one. It returns the store, and the folder for logs.
+func (a *app) openState(dir string) (*store.Store, string, error) {
+	if dir == "" {
+		var ok bool
+		if dir, ok = a.stateDir(); !ok {
+			return nil, "", &sandbox.Error{Kind: sandbox.Invalid, Op: "--state-dir", Msg: "there is no home for the state of living sandboxes",
+				Fix: "set HOME, or name a folder: --state-dir DIR"}
+		}
+	}
+	dir, err := makeState(dir)
+	if err != nil {
+		return nil, "", err
+	}
+	s, err := store.Open(filepath.Join(dir, storeFile))
+	return s, filepath.Join(dir, logsDir), err
+}
+
+// makeState makes the folder if it is missing, closed to others, and refuses one that others can write to: its records say what sandboxes
+// may do. It returns the path without links.
+func makeState(dir string) (string, error) {
+	err := os.MkdirAll(dir, 0o700)
+	if err == nil {
+		dir, err = filepath.EvalSymlinks(dir)
+	}
+	if err == nil {
+		dir, err = filepath.Abs(dir)
+	}
+	if err == nil {
+		if err := rundir.Judge(dir, ""); err != nil {
+			return "", err
+		}
+		if err = os.Mkdir(filepath.Join(dir, logsDir), 0o700); errors.Is(err, fs.ErrExist) {
+			err = nil
+		}
+	}
+	if err != nil {
+		return "", &sandbox.Error{Kind: sandbox.Unavailable, Op: "--state-dir", Err: err, Fix: "make the folder writable, or name another: --state-dir DIR"}
+	}
+	return dir, nil
+}
+
+// takeOver has the engine go on with the living sandboxes of the server before, and says which are gone.
+func (a *app) takeOver(ctx context.Context, e *openedEngine, kept *store.Store) error {
+	records, damaged, err := kept.Load()
+	if err != nil {
+		return err
+	}
+	for _, d := range damaged {
+		a.logger().Warn("the record of a living sandbox cannot be read; it ends by itself", "sandbox", d.ID, "error", d.Err)
+	}
+	for _, gone := range e.Resume(ctx, records) {
+		a.note(yellow, "warning: the sandbox %s is gone: %s", cmp.Or(gone.Name, string(gone.ID)), gone.Reason)
+	}
+	return nil
+}
