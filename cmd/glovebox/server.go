@@ -11,9 +11,6 @@ import (
 	"github.com/glovebox-dev/glovebox/sandbox"
 )
 
-// localSocket is the name of the socket in the folder of live state on which serve listens for commands of the same user.
-const localSocket = "glovebox.sock"
-
 const maxKeyFile = 4 << 10 // bytes
 
 // serverFlags choose the server of commands for living sandboxes.

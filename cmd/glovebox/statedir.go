@@ -70,7 +70,7 @@ func (a *app) takeOver(ctx context.Context, e *openedEngine, kept *store.Store) 
 		a.logger().Warn("the record of a living sandbox cannot be read; it ends by itself", "sandbox", d.ID, "error", d.Err)
 	}
 	for _, gone := range e.Resume(ctx, records) {
-		a.note(yellow, "warning: the sandbox %s is gone: %s", cmp.Or(gone.Name, string(gone.ID)), gone.Reason)
+		a.warn("the sandbox %s is gone: %s", cmp.Or(gone.Name, string(gone.ID)), gone.Reason)
 	}
 	return nil
 }
