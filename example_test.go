@@ -63,3 +63,31 @@ func ExampleGlovebox_Run_exception() {
 	// failed 1
 	// ZeroDivisionError - division by zero
 }
+
+// A living sandbox keeps variables, imports and files between executions.
+func ExampleGlovebox_Create() {
+	g, err := glovebox.Open(glovebox.Config{})
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer g.Close()
+
+	s, err := g.Create(context.Background(), glovebox.Living{Name: "agent-7", Spec: sandbox.Spec{AllowUnenforced: []string{"memory"}}})
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer s.Close()
+	for _, code := range []string{"import statistics; seen = [40, 44]", "print(len(seen), 'so far'); statistics.mean(seen)"} {
+		result, err := s.Run(context.Background(), glovebox.Exec{Request: sandbox.Request{Language: "python", Code: []byte(code)}})
+		if err != nil {
+			log.Fatal(err)
+		}
+		fmt.Printf("%s", result.Stdout.Head)
+		for _, shown := range result.Shown {
+			fmt.Printf("%s\n", shown.Forms[0].Data)
+		}
+	}
+	// Output:
+	// 2 so far
+	// 42
+}

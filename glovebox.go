@@ -36,11 +36,24 @@ type Config struct {
 	// else a build from the module's source into the user's cache.
 	Libexec string
 
+	Sandboxes int // most living sandboxes; 0 is 512
+
 	Log *slog.Logger // nil discards
 }
 
 // Run is one execution in a sandbox of its own: the sandbox's Spec and the Request to run in it.
 type Run = engine.Run
+
+// Living asks for a living sandbox; Exec for one execution in it. Sandbox, Context and Execution are what there is then: state stays between
+// executions, until the sandbox or its Glovebox is closed.
+type (
+	Living    = engine.Living
+	Exec      = engine.Exec
+	Sandbox   = engine.Sandbox
+	Context   = engine.Context
+	Execution = engine.Execution
+	Event     = engine.Event
+)
 
 // Probed is what one backend reports about this host.
 type Probed = engine.Probed
@@ -68,7 +81,7 @@ func Open(c Config) (*Glovebox, error) {
 		return nil, err
 	}
 	e, err := engine.New(engine.Config{Backends: backends.Backends, Default: c.Backend, Languages: lang.All(), Slots: c.Slots, Warm: c.Warm,
-		Defaults: c.Defaults, Max: c.Max, Log: c.Log})
+		Defaults: c.Defaults, Max: c.Max, Living: engine.LivingConfig{Most: c.Sandboxes}, Log: c.Log})
 	if err != nil {
 		return nil, errors.Join(err, backends.Close())
 	}
@@ -89,11 +102,17 @@ func (g *Glovebox) Run(ctx context.Context, run Run) (*sandbox.Result, error) {
 	return g.engine.Run(ctx, run)
 }
 
+// Create makes a living sandbox, or returns the one of the same name.
+func (g *Glovebox) Create(ctx context.Context, asks Living) (*Sandbox, error) {
+	s, _, err := g.engine.Create(ctx, asks)
+	return s, err
+}
+
 // Probe reports which isolation layers are available on this host.
 func (g *Glovebox) Probe(ctx context.Context) []Probed { return g.engine.Probe(ctx) }
 
 // Languages lists the supported languages.
 func (g *Glovebox) Languages() []sandbox.Language { return g.engine.Languages() }
 
-// Close cancels all runs, waits until their sandboxes are removed, and closes the backends.
+// Close cancels all runs, ends all living sandboxes, waits until they are removed, and closes the backends.
 func (g *Glovebox) Close() error { return errors.Join(g.engine.Close(), g.backends.Close()) }
