@@ -84,12 +84,13 @@ internal/answer:             sandbox
 internal/apiclient:          sandbox internal/answer
 internal/httpd:              sandbox internal/answer internal/engine | github.com/prometheus/client_golang
 internal/httpapi:            sandbox internal/answer internal/engine internal/httpd internal/nearest
+internal/mcp:                sandbox internal/answer internal/engine internal/httpd | github.com/modelcontextprotocol/go-sdk
 
 # wiring: lists, programs, the face for Go
 internal/libexec:            sandbox internal/rundir | golang.org/x/sys
 internal/lang:               sandbox internal/lang/python internal/lang/javascript internal/lang/bash
 internal/backend:            sandbox internal/backend/docker internal/backend/native internal/backend/gvisor internal/hostid internal/libexec internal/rundir
-cmd/glovebox:                sandbox internal/answer internal/apiclient internal/attack internal/backend internal/capacity internal/engine internal/guest internal/httpapi internal/httpd internal/lang internal/libexec internal/nearest internal/nolink internal/plan internal/rundir internal/store | github.com/spf13/cobra github.com/spf13/pflag github.com/BurntSushi/toml
+cmd/glovebox:                sandbox internal/answer internal/apiclient internal/attack internal/backend internal/capacity internal/engine internal/guest internal/httpapi internal/httpd internal/lang internal/libexec internal/mcp internal/nearest internal/nolink internal/plan internal/rundir internal/store | github.com/spf13/cobra github.com/spf13/pflag github.com/BurntSushi/toml
 .:                           sandbox internal/backend internal/engine internal/lang
 
 # what measures the product from outside, through its program

@@ -40,6 +40,13 @@ var flagGroups = map[string][]flagGroup{
 		{"Server", []string{"server", "key-file"}},
 		generalFlags,
 	},
+	"mcp": {
+		{"Files", []string{"workspace", "mount"}},
+		{"Limits", namesOfLimits("")},
+		{"Environment", []string{"env", "env-file", "pass-env", "pass-secret"}},
+		{"Isolation", []string{"backend", "image", "root", "network", "allow-command", "allow-unenforced", "nested-filters", "terminals", "container-image", "container-runtime"}},
+		generalFlags,
+	},
 	"serve": {
 		{"Server", []string{"listen", "host", "api-key-file", "drain-timeout", "no-local-socket"}},
 		{"Capacity", []string{"slots", "slots-per-key", "queue", "queue-per-key", "queue-timeout", "warm"}},

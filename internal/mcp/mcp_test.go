@@ -1,0 +1,226 @@
+package mcp_test
+
+import (
+	"context"
+	"encoding/json"
+	"strings"
+	"testing"
+	"time"
+
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/glovebox-dev/glovebox/internal/backend/backendtest"
+	"github.com/glovebox-dev/glovebox/internal/engine"
+	"github.com/glovebox-dev/glovebox/internal/lang"
+	"github.com/glovebox-dev/glovebox/internal/mcp"
+	"github.com/glovebox-dev/glovebox/sandbox"
+)
+
+func TestMain(m *testing.M) { backendtest.Main(m) }
+
+const stepTimeout = 2 * time.Minute // bounds a step that hangs; nothing is measured against it
+
+// client is a client of the SDK, connected to a real server on a real engine over the fake backend.
+type client struct {
+	t      *testing.T
+	ctx    context.Context
+	engine *engine.Engine
+	*sdk.ClientSession
+	progress chan string
+}
+
+func newEngine(t testing.TB) *engine.Engine {
+	t.Helper()
+	e, err := engine.New(engine.Config{Backends: []sandbox.Backend{backendtest.NewFake(t)}, Languages: lang.All()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { e.Close() })
+	return e
+}
+
+func connect(t *testing.T, e *engine.Engine, over sdk.Transport) *client {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), stepTimeout)
+	t.Cleanup(cancel)
+	c := &client{t: t, ctx: ctx, engine: e, progress: make(chan string, 1000)}
+	var err error
+	c.ClientSession, err = sdk.NewClient(&sdk.Implementation{Name: "test"}, &sdk.ClientOptions{
+		ProgressNotificationHandler: func(_ context.Context, r *sdk.ProgressNotificationClientRequest) { c.progress <- r.Params.Message },
+	}).Connect(ctx, over, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { c.Close() })
+	return c
+}
+
+func inMemory(t *testing.T) *client {
+	t.Helper()
+	e := newEngine(t)
+	s := mcp.New(mcp.Config{Engine: e, Version: "test", Ahead: true})
+	near, far := sdk.NewInMemoryTransports()
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		s.Run(t.Context(), far)
+	}()
+	t.Cleanup(func() {
+		s.Close()
+		<-ended
+	})
+	return connect(t, e, near)
+}
+
+// outcome is what a call came to.
+type outcome struct {
+	text    string
+	images  []*sdk.ImageContent
+	failed  bool
+	Status  string
+	Stdout  string
+	Results []struct {
+		Main bool
+		Data map[string]string
+	}
+	Error *sandbox.Exception
+	Files []struct {
+		Path string
+		Size int
+	}
+	Text string
+	More bool
+}
+
+func (c *client) call(tool string, arguments map[string]any) *outcome {
+	c.t.Helper()
+	r, err := c.CallTool(c.ctx, &sdk.CallToolParams{Name: tool, Arguments: arguments})
+	if err != nil {
+		c.t.Fatalf("%s: %v", tool, err)
+	}
+	return c.outcome(r)
+}
+
+func (c *client) outcome(r *sdk.CallToolResult) *outcome {
+	c.t.Helper()
+	o := &outcome{failed: r.IsError}
+	for _, content := range r.Content {
+		switch content := content.(type) {
+		case *sdk.TextContent:
+			o.text += content.Text
+		case *sdk.ImageContent:
+			o.images = append(o.images, content)
+		}
+	}
+	structured, err := json.Marshal(r.StructuredContent)
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	if err := json.Unmarshal(structured, o); err != nil {
+		c.t.Fatal(err)
+	}
+	return o
+}
+
+func (c *client) code(code string) *outcome {
+	c.t.Helper()
+	return c.call("run_code", map[string]any{"code": code})
+}
+
+const picture = `
+class Picture:
+    def _repr_png_(self):
+        import base64
+        return base64.b64decode("iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg==")
+Picture()`
+
+func TestSession(t *testing.T) {
+	c := inMemory(t)
+	if o := c.code("x = 41\nprint('hello')"); o.text != "hello" || o.Status != "succeeded" {
+		t.Errorf("%+v", o)
+	}
+	if o := c.code("x + 1"); o.text != "=> 42" || len(o.Results) != 1 || o.Results[0].Data["text/plain"] != "42" {
+		t.Errorf("the state is lost: %+v", o)
+	}
+	if o := c.code(picture); len(o.images) != 1 || o.images[0].MIMEType != "image/png" || !strings.HasPrefix(string(o.images[0].Data), "\x89PNG") {
+		t.Errorf("%+v", o)
+	}
+	if o := c.code("1/0"); o.failed || o.Status != "failed" || o.Error == nil || o.Error.Name != "ZeroDivisionError" || strings.Count(o.text, "ZeroDivisionError") != 1 {
+		t.Errorf("%+v", o)
+	}
+	if o := c.call("run_command", map[string]any{"command": "cat; pwd >&2; exit 3", "stdin": "in"}); o.Status != "failed" ||
+		!strings.HasPrefix(o.text, "in\nstderr:\n/workspace\nstatus: failed, exit code 3") {
+		t.Errorf("%+v", o)
+	}
+	c.call("write_file", map[string]any{"path": "a/b.txt", "content_base64": "aMOpbGxv"})
+	if o := c.call("read_file", map[string]any{"path": "a/b.txt", "length": 2}); o.Text != "h" || !o.More || !strings.Contains(o.text, "read on at offset 1") {
+		t.Errorf("a part that ends within a character: %+v", o)
+	}
+	if o := c.call("list_files", map[string]any{"path": "a"}); len(o.Files) != 1 || o.Files[0].Path != "b.txt" || o.Files[0].Size != 6 {
+		t.Errorf("%+v", o)
+	}
+	long := c.code("print('a' * 100_000 + 'end')")
+	if len(long.text) > 64<<10 || !strings.Contains(long.text, "end") || len(long.Stdout) > 64<<10 {
+		t.Errorf("%d bytes of text, %d of stdout", len(long.text), len(long.Stdout))
+	}
+	_, file, _ := strings.Cut(strings.TrimRight(long.text, "."), "all of it at ")
+	if o := c.call("read_file", map[string]any{"path": file, "offset": 100_000}); o.Text != "end\n" {
+		t.Errorf("what was cut, at %q: %+v", file, o)
+	}
+	for tool, arguments := range map[string]map[string]any{"read_file": {"path": "none"}, "run_code": {"code": "1", "langauge": "python"}, "write_file": {"path": "x"}} {
+		if o := c.call(tool, arguments); !o.failed || o.text == "" {
+			t.Errorf("%s: %+v", tool, o)
+		}
+	}
+	c.call("reset_sandbox", nil)
+	if x, file := c.code("x"), c.call("read_file", map[string]any{"path": "a/b.txt"}); x.Error == nil || !file.failed {
+		t.Errorf("after a reset: %+v, %+v", x, file)
+	}
+}
+
+func TestCancel(t *testing.T) {
+	c := inMemory(t)
+	c.code("x = 1")
+	ctx, cancel := context.WithCancel(c.ctx)
+	ended := make(chan error, 1)
+	go func() {
+		params := &sdk.CallToolParams{Name: "run_code", Arguments: map[string]any{"code": "import time\nprint('begun', flush=True)\ntime.sleep(1000)"}}
+		params.SetProgressToken("token")
+		_, err := c.CallTool(ctx, params)
+		ended <- err
+	}()
+	select {
+	case message := <-c.progress:
+		if message != "begun\n" {
+			t.Errorf("%q", message)
+		}
+	case <-c.ctx.Done():
+		t.Fatal("there was no progress")
+	}
+	cancel()
+	if err := <-ended; err == nil {
+		t.Error("a canceled call succeeded")
+	}
+	if o := c.code("x"); o.text != "=> 1" {
+		t.Errorf("the state is lost: %+v", o)
+	}
+}
+
+// TestNewSandbox: when a sandbox has ended, the next call gets another one, and says so.
+func TestNewSandbox(t *testing.T) {
+	c := inMemory(t)
+	c.code("x = 1")
+	list, _, err := c.engine.Sandboxes("", nil, "", 0)
+	if err != nil || len(list) != 1 {
+		t.Fatal(list, err)
+	}
+	if err := list[0].Close(); err != nil {
+		t.Fatal(err)
+	}
+	if o := c.code("print(2)"); !strings.HasPrefix(o.text, "2\nnote: The sandbox is a new one") {
+		t.Errorf("%+v", o)
+	}
+	if o := c.code("print(2)"); o.text != "2" {
+		t.Errorf("%+v", o)
+	}
+}

@@ -1,0 +1,158 @@
+package mcp
+
+import (
+	"fmt"
+	"strings"
+	"unicode/utf8"
+
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/glovebox-dev/glovebox/internal/answer"
+	"github.com/glovebox-dev/glovebox/internal/engine"
+	"github.com/glovebox-dev/glovebox/sandbox"
+)
+
+// Limits of what one result holds, in bytes: models pay for what they read.
+const (
+	maxStdout     = 40 << 10
+	maxStderr     = 12 << 10
+	maxValues     = 8 << 10 // of all values that are no pictures
+	maxTrace      = 4 << 10
+	maxNote       = 4 << 10 // of Glovebox's own words
+	maxImages     = 8
+	maxImageBytes = 4 << 20 // of all of them, before base64
+)
+
+// report turns a result into content: a compact account for the model, pictures, and the same as values.
+func (c *call) report(box *engine.Sandbox, why string, r *sandbox.Result) *sdk.CallToolResult {
+	a := answer.New(answer.Tool, r)
+	out := ran{Status: a.Status, ExitCode: a.ExitCode, Hint: a.Hint, Results: []answer.Shown{}}
+	var notes []string
+	if why != "" {
+		notes = append(notes, why)
+	}
+	out.Stdout = c.fit(box, r, "stdout", a.Stdout, maxStdout, &notes)
+	out.Stderr = c.fit(box, r, "stderr", a.Stderr, maxStderr, &notes)
+	if x := a.Error; x != nil {
+		out.Error = &sandbox.Exception{Name: cut(x.Name, maxNote), Value: cut(x.Value, maxTrace), Traceback: cut(x.Traceback, maxTrace)}
+	}
+	values, images := shown(r.Shown, &out, &notes)
+	text := account(&out, values, notes)
+	content := append([]sdk.Content{&sdk.TextContent{Text: text}}, images...)
+	return &sdk.CallToolResult{Content: content, StructuredContent: out}
+}
+
+// account says in one text what happened.
+func account(out *ran, values, notes []string) string {
+	var parts []string
+	add := func(label, text string) {
+		if text = strings.TrimRight(text, "\n"); text != "" {
+			parts = append(parts, label+text)
+		}
+	}
+	add("", out.Stdout)
+	for _, v := range values {
+		add("=> ", v)
+	}
+	add("stderr:\n", out.Stderr)
+	if x := out.Error; x != nil && !strings.Contains(out.Stderr, strings.TrimSpace(x.Traceback)) {
+		add("", x.Traceback)
+	}
+	if out.Status != sandbox.StatusSucceeded {
+		line := "status: " + string(out.Status)
+		if out.ExitCode != nil {
+			line += fmt.Sprintf(", exit code %d", *out.ExitCode)
+		}
+		add("", line)
+	}
+	if out.Hint != nil {
+		add("hint: ", *out.Hint)
+	}
+	for _, note := range notes {
+		add("note: ", note)
+	}
+	if len(parts) == 0 {
+		return "It succeeded, without output."
+	}
+	return strings.Join(parts, "\n")
+}
+
+// textForms are the forms of a value that a model reads best, in this order.
+var textForms = []string{"text/plain", "text/markdown", "application/json", "text/latex", "image/svg+xml", "text/html"}
+
+// shown takes the values of a result: pictures as content, the others into out and as texts.
+func shown(all []sandbox.Shown, out *ran, notes *[]string) (values []string, images []sdk.Content) {
+	room, imageRoom, left, leftImages := maxValues, maxImageBytes, 0, 0
+	for _, s := range all {
+		v := answer.Shown{Main: s.Main, Data: map[string]string{}}
+		best, rank, picture := "", len(textForms), false
+		for _, f := range s.Forms {
+			if f.Type == "image/png" || f.Type == "image/jpeg" {
+				picture = true
+				if len(images) == maxImages || len(f.Data) > imageRoom {
+					leftImages++
+					continue
+				}
+				imageRoom -= len(f.Data)
+				images = append(images, &sdk.ImageContent{Data: f.Data, MIMEType: f.Type})
+				continue
+			}
+			text := strings.ToValidUTF8(string(f.Data), "\uFFFD")
+			for i, name := range textForms {
+				if name == f.Type && i < rank {
+					best, rank = text, i
+				}
+			}
+			if len(text) <= room {
+				room -= len(text)
+				v.Data[f.Type] = text
+			}
+		}
+		if len(v.Data) > 0 {
+			out.Results = append(out.Results, v)
+		}
+		switch {
+		case best == "" || picture: // its text says only that it is one
+		case len(v.Data) == 0 && len(values) > 0:
+			left++
+		default:
+			values = append(values, cut(best, maxValues/4))
+		}
+	}
+	if left > 0 {
+		*notes = append(*notes, fmt.Sprintf("%d further values are not shown here; print less at a time.", left))
+	}
+	if leftImages > 0 {
+		*notes = append(*notes, fmt.Sprintf("%d further pictures are not shown here; save them to files and read those.", leftImages))
+	}
+	return values, images
+}
+
+// fit shortens a stream to a limit. What it cuts is kept in a file of the sandbox, to read in parts.
+func (c *call) fit(box *engine.Sandbox, r *sandbox.Result, name, text string, limit int, notes *[]string) string {
+	if len(text) <= limit {
+		return text
+	}
+	file := "/tmp/glovebox/" + string(r.ID) + "." + name
+	if err := box.WriteFile(c.ctx, file, 0, strings.NewReader(text)); err != nil {
+		*notes = append(*notes, fmt.Sprintf("%s has %d bytes, of which some are left out; print less, or to a file.", name, len(text)))
+	} else {
+		*notes = append(*notes, fmt.Sprintf("%s has %d bytes, of which some are left out; read_file has all of it at %s.", name, len(text), file))
+	}
+	return cut(text, limit)
+}
+
+// cut keeps the start and the end of a long text, between characters.
+func cut(text string, limit int) string {
+	if len(text) <= limit {
+		return text
+	}
+	head, tail := limit*3/4, len(text)-limit/4
+	for head > 0 && !utf8.RuneStart(text[head]) {
+		head--
+	}
+	for tail < len(text) && !utf8.RuneStart(text[tail]) {
+		tail++
+	}
+	return text[:head] + fmt.Sprintf("\n[... %d bytes left out ...]\n", tail-head) + text[tail:]
+}

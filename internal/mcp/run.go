@@ -1,0 +1,96 @@
+package mcp
+
+import (
+	"cmp"
+	"encoding/json"
+	"math"
+	"time"
+
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/glovebox-dev/glovebox/internal/answer"
+	"github.com/glovebox-dev/glovebox/internal/engine"
+	"github.com/glovebox-dev/glovebox/sandbox"
+)
+
+// ran is the structured result of code or a command.
+type ran struct {
+	Status   sandbox.Status     `json:"status"`
+	ExitCode *int               `json:"exit_code"`
+	Stdout   string             `json:"stdout"`
+	Stderr   string             `json:"stderr"`
+	Results  []answer.Shown     `json:"results"`
+	Error    *sandbox.Exception `json:"error"`
+	Hint     *string            `json:"hint"`
+}
+
+var ranSchema = giving(object{
+	"status": object{"type": "string", "description": "How it ended.", "enum": []sandbox.Status{sandbox.StatusSucceeded, sandbox.StatusFailed, sandbox.StatusTimeout,
+		sandbox.StatusOutOfMemory, sandbox.StatusOutputLimit, sandbox.StatusKilled, sandbox.StatusCanceled, sandbox.StatusRejected, sandbox.StatusLost}},
+	"exit_code": may(field("integer", "Exit code, or null if there is none.")),
+	"stdout":    field("string", "What it printed, perhaps without its middle."),
+	"stderr":    field("string", "What it printed to the error stream, perhaps without its middle."),
+	"results": object{"type": "array", "description": "Values that the code showed, except pictures.", "items": giving(object{
+		"main":     field("boolean", "Whether it is the value of the last expression."),
+		"data":     object{"type": "object", "additionalProperties": object{"type": "string"}, "description": "The value by media type."},
+		"metadata": object{"type": "object"},
+	}, "main", "data")},
+	"error": may(giving(object{"name": field("string", "Type of the exception."), "value": field("string", "Its message."), "traceback": field("string", "Where it was raised.")},
+		"name", "value", "traceback")),
+	"hint": may(field("string", "What happened and what would help.")),
+}, "status", "exit_code", "stdout", "stderr", "results", "error", "hint")
+
+func runCode(c *call, arguments json.RawMessage) (*sdk.CallToolResult, error) {
+	var in struct {
+		Code     *string `json:"code"`
+		Language string  `json:"language"`
+		Timeout  float64 `json:"timeout_s"`
+	}
+	if err := decode(arguments, &in); err != nil {
+		return nil, err
+	}
+	if in.Code == nil {
+		return nil, sandbox.Invalidf("code", "is missing")
+	}
+	return c.run(sandbox.Request{Language: cmp.Or(in.Language, "python"), Code: []byte(*in.Code)}, in.Timeout)
+}
+
+func runCommand(c *call, arguments json.RawMessage) (*sdk.CallToolResult, error) {
+	var in struct {
+		Command string   `json:"command"`
+		Argv    []string `json:"argv"`
+		Stdin   string   `json:"stdin"`
+		Timeout float64  `json:"timeout_s"`
+	}
+	if err := decode(arguments, &in); err != nil {
+		return nil, err
+	}
+	if (in.Command == "") == (len(in.Argv) == 0) {
+		return nil, sandbox.Invalidf("command", "give either a shell line in command, or a program and its arguments in argv")
+	}
+	argv := in.Argv
+	if in.Command != "" {
+		argv = []string{"sh", "-c", in.Command}
+	}
+	return c.run(sandbox.Request{Command: argv, Stdin: []byte(in.Stdin)}, in.Timeout)
+}
+
+// run executes a request in the session's sandbox. The client's cancellation interrupts it; the state of code stays.
+func (c *call) run(r sandbox.Request, timeout float64) (*sdk.CallToolResult, error) {
+	if timeout < 0 || timeout > math.MaxInt32 {
+		return nil, sandbox.Invalidf("timeout_s", "%g is out of range", timeout)
+	}
+	r.Timeout = time.Duration(timeout * float64(time.Second))
+	box, why, err := c.session.sandbox(c.ctx)
+	if err != nil {
+		return nil, err
+	}
+	p := c.progress()
+	defer p.close()
+	r.Output = p.take
+	result, err := box.Run(c.ctx, engine.Exec{Request: r})
+	if err != nil {
+		return nil, err
+	}
+	return c.report(box, why, result), nil
+}

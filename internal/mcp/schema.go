@@ -1,0 +1,70 @@
+package mcp
+
+import (
+	"encoding/json"
+
+	"github.com/glovebox-dev/glovebox/sandbox"
+)
+
+// object is a part of a JSON schema.
+type object map[string]any
+
+func field(kind, description string) object { return object{"type": kind, "description": description} }
+
+// may allows null besides the type of a field.
+func may(f object) object {
+	f["type"] = []any{f["type"], "null"}
+	return f
+}
+
+// taking is the schema of arguments, of which the first needed ones are required.
+func taking(fields object, required ...string) object {
+	s := object{"type": "object", "properties": fields, "additionalProperties": false}
+	if len(required) > 0 {
+		s["required"] = required
+	}
+	return s
+}
+
+// giving is the schema of a result whose fields may be absent, but for the required ones.
+func giving(fields object, required ...string) object {
+	return object{"type": "object", "properties": fields, "required": required}
+}
+
+// Formats are those of Function.
+var Formats = []string{"openai-responses", "openai-chat", "anthropic"}
+
+// Function returns the definition of run_code as a format's API wants it among its tools.
+func Function(format string) ([]byte, error) {
+	t := tools(sandbox.Spec{})[0]
+	var v any
+	switch format {
+	case "openai-responses": // strict, its default, would demand every argument
+		v = struct {
+			Type        string `json:"type"`
+			Name        string `json:"name"`
+			Description string `json:"description"`
+			Parameters  any    `json:"parameters"`
+			Strict      bool   `json:"strict"`
+		}{"function", t.Name, t.Description, t.InputSchema, false}
+	case "openai-chat":
+		type function struct {
+			Name        string `json:"name"`
+			Description string `json:"description"`
+			Parameters  any    `json:"parameters"`
+		}
+		v = struct {
+			Type     string   `json:"type"`
+			Function function `json:"function"`
+		}{"function", function{t.Name, t.Description, t.InputSchema}}
+	case "anthropic":
+		v = struct {
+			Name        string `json:"name"`
+			Description string `json:"description"`
+			InputSchema any    `json:"input_schema"`
+		}{t.Name, t.Description, t.InputSchema}
+	default:
+		return nil, sandbox.Invalidf("format", "%.40q is unknown", format)
+	}
+	return json.MarshalIndent(v, "", "  ")
+}

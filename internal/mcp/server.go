@@ -1,0 +1,125 @@
+package mcp
+
+import (
+	"context"
+	"io"
+	"log/slog"
+	"sync"
+	"time"
+
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/glovebox-dev/glovebox/internal/engine"
+	"github.com/glovebox-dev/glovebox/sandbox"
+)
+
+// Config configures a server. Only Engine is required.
+type Config struct {
+	Engine  *engine.Engine
+	Version string        // of Glovebox
+	Living  engine.Living // what each session's sandbox is; it has no name
+	Ahead   bool          // makes the sandbox when the session begins, so that its first call is quick
+	Public  bool          // hides the details of internal errors, which may name paths of the host
+	Log     *slog.Logger  // nil discards
+}
+
+// maxMessage limits one message of a client, in bytes. Its JSON may take 30 times as much memory.
+const maxMessage = 4 << 20
+
+// versions are those of the protocol that have sessions over every transport.
+var versions = []string{"2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05"}
+
+// Server serves the tools to any number of sessions.
+type Server struct {
+	config Config
+	sdk    *sdk.Server
+
+	mu       sync.Mutex // guards all below
+	sessions map[*sdk.ServerSession]*session
+	closed   bool
+	work     sync.WaitGroup // one for each session
+}
+
+// New returns a server without sessions.
+func New(config Config) *Server {
+	if config.Log == nil {
+		config.Log = slog.New(slog.DiscardHandler)
+	}
+	s := &Server{config: config, sessions: map[*sdk.ServerSession]*session{}}
+	s.sdk = sdk.NewServer(&sdk.Implementation{Name: "glovebox", Title: "Glovebox", Version: config.Version}, &sdk.ServerOptions{
+		Instructions:              instructions,
+		Capabilities:              &sdk.ServerCapabilities{Tools: &sdk.ToolCapabilities{}}, // the list of tools never changes
+		SupportedProtocolVersions: versions,
+		InitializedHandler: func(_ context.Context, r *sdk.InitializedRequest) {
+			if config.Ahead {
+				s.session(r.Session).ahead()
+			}
+		},
+	})
+	for _, t := range tools(config.Living.Spec) {
+		s.sdk.AddTool(&t.Tool, func(ctx context.Context, r *sdk.CallToolRequest) (*sdk.CallToolResult, error) {
+			return s.call(ctx, t, r), nil
+		})
+	}
+	return s
+}
+
+// session returns what belongs to a session of the SDK.
+func (s *Server) session(of *sdk.ServerSession) *session {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	x := s.sessions[of]
+	if x != nil || s.closed {
+		if x == nil {
+			x = newSession(s)
+			x.close()
+		}
+		return x
+	}
+	x = newSession(s)
+	s.sessions[of] = x
+	s.work.Go(func() {
+		_ = of.Wait() // it says how the client left
+		s.mu.Lock()
+		delete(s.sessions, of)
+		s.mu.Unlock()
+		x.close()
+	})
+	return x
+}
+
+// Stdio serves one session over newline-delimited JSON, until the client closes in or ctx ends.
+func (s *Server) Stdio(ctx context.Context, in io.ReadCloser, out io.Writer) error {
+	return s.Run(ctx, &sdk.IOTransport{Reader: in, Writer: keptOpen{out}})
+}
+
+// Run serves one session until it or ctx ends.
+func (s *Server) Run(ctx context.Context, over sdk.Transport) error {
+	err := s.sdk.Run(ctx, over)
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	if err != nil {
+		return &sandbox.Error{Kind: sandbox.Unavailable, Op: "mcp", Err: err}
+	}
+	return nil
+}
+
+// keptOpen is a writer that its user may not close.
+type keptOpen struct{ io.Writer }
+
+func (keptOpen) Close() error { return nil }
+
+// Close ends all sessions and their sandboxes.
+func (s *Server) Close() {
+	s.mu.Lock()
+	s.closed = true
+	s.mu.Unlock()
+	for of := range s.sdk.Sessions() {
+		_ = of.Close() // the client may be gone
+	}
+	s.work.Wait()
+}
+
+// startTimeout limits how long a session's first call waits for its sandbox.
+const startTimeout = time.Minute

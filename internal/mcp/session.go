@@ -1,0 +1,121 @@
+package mcp
+
+import (
+	"context"
+	"sync"
+
+	"github.com/glovebox-dev/glovebox/internal/answer"
+	"github.com/glovebox-dev/glovebox/internal/engine"
+	"github.com/glovebox-dev/glovebox/sandbox"
+)
+
+// session is what belongs to one client: a living sandbox, made by the first call that needs it.
+type session struct {
+	server *Server
+	life   context.Context
+	end    context.CancelFunc
+	work   sync.WaitGroup
+
+	turn chan struct{}   // holds one token: of whom makes or ends the sandbox; it guards box and why
+	box  *engine.Sandbox // nil is none
+	why  string          // why the sandbox is a new one, for the next call to report; "" if nobody need know
+}
+
+func newSession(s *Server) *session {
+	x := &session{server: s, turn: make(chan struct{}, 1)}
+	x.life, x.end = context.WithCancel(context.Background())
+	return x
+}
+
+// lock takes the turn, which the caller gives back.
+func (x *session) lock(ctx context.Context) (unlock func(), err error) {
+	select {
+	case x.turn <- struct{}{}:
+		return func() { <-x.turn }, nil
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	case <-x.life.Done():
+		return nil, &sandbox.Error{Kind: sandbox.Unavailable, Op: "session", Msg: "it has ended"}
+	}
+}
+
+// sandbox returns the sandbox, and what the caller must know of it, or "".
+func (x *session) sandbox(ctx context.Context) (*engine.Sandbox, string, error) {
+	unlock, err := x.lock(ctx)
+	if err != nil {
+		return nil, "", err
+	}
+	defer unlock()
+	if err := x.fill(ctx); err != nil {
+		return nil, "", err
+	}
+	why := x.why
+	x.why = ""
+	return x.box, why, nil
+}
+
+// fill makes the sandbox if there is none that lives. The caller has the turn.
+func (x *session) fill(ctx context.Context) error {
+	if x.life.Err() != nil {
+		return &sandbox.Error{Kind: sandbox.Unavailable, Op: "session", Msg: "it has ended"}
+	}
+	if x.box != nil {
+		ended := x.box.Ended()
+		if ended == nil {
+			return nil
+		}
+		x.why = "The sandbox is a new one, without the variables and files of the one before: " + answer.Tool.Text(ended) + "."
+		x.drop()
+	}
+	box, _, err := x.server.config.Engine.Create(ctx, x.server.config.Living)
+	x.box = box
+	return err
+}
+
+// drop ends the sandbox. The caller has the turn.
+func (x *session) drop() {
+	if x.box == nil {
+		return
+	}
+	if err := x.box.Close(); err != nil {
+		x.server.config.Log.Warn("could not remove all of a sandbox", "sandbox", x.box.ID(), "err", err)
+	}
+	x.box = nil
+}
+
+// reset replaces the sandbox.
+func (x *session) reset(ctx context.Context) error {
+	unlock, err := x.lock(ctx)
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	x.drop()
+	x.why = ""
+	return x.fill(ctx)
+}
+
+// ahead makes the sandbox in the background. A failure is that of the first call, which tries again.
+func (x *session) ahead() {
+	x.work.Go(func() {
+		ctx, cancel := context.WithTimeout(x.life, startTimeout)
+		defer cancel()
+		unlock, err := x.lock(ctx)
+		if err != nil {
+			return
+		}
+		defer unlock()
+		if err := x.fill(ctx); err != nil {
+			x.server.config.Log.Debug("could not make a sandbox ahead of its use", "err", err)
+		}
+	})
+}
+
+// close ends the session and its sandbox. It may be called twice.
+func (x *session) close() {
+	x.end()
+	x.work.Wait()
+	x.turn <- struct{}{}
+	defer func() { <-x.turn }()
+	x.drop()
+}

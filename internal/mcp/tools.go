@@ -1,0 +1,129 @@
+package mcp
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"io"
+
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/glovebox-dev/glovebox/internal/answer"
+	"github.com/glovebox-dev/glovebox/sandbox"
+)
+
+// instructions tell a model what the server is for.
+const instructions = "Glovebox runs code in a sandbox of its own, which lives as long as this session. Variables, files in /workspace and installed state " +
+	"persist between calls. Results tell what was printed, what the last expression was, pictures, errors, and what would help."
+
+const codeDescription = "Run code in an isolated Linux sandbox. State persists: variables, imports and functions stay for later calls in the same " +
+	"language, and files in /workspace (the working directory) stay for all. The value of the last expression is shown without print, and so are " +
+	"matplotlib figures and other pictures. There is no network and no input, and packages cannot be installed. Code that runs too long is interrupted."
+
+const commandDescription = "Run one command in the sandbox, in a process of its own that starts in /workspace: a shell line in command, or a program and " +
+	"its arguments in argv. Files persist between calls; a cd or a variable of the shell does not (for those, use run_code with language bash)."
+
+// tool is a tool and how it is called. Its arguments are JSON.
+type tool struct {
+	sdk.Tool
+	call func(c *call, arguments json.RawMessage) (*sdk.CallToolResult, error)
+}
+
+// tools returns all tools, run_code first. What they may destroy depends on the sandbox.
+func tools(spec sandbox.Spec) []tool {
+	reaches := spec.Workspace != "" // files of the host that the code may change
+	for _, m := range spec.Mounts {
+		reaches = reaches || m.Writable
+	}
+	no, yes := false, true
+	changes := func(idempotent bool) *sdk.ToolAnnotations {
+		return &sdk.ToolAnnotations{DestructiveHint: &reaches, IdempotentHint: idempotent, OpenWorldHint: &no}
+	}
+	reads := &sdk.ToolAnnotations{ReadOnlyHint: true, DestructiveHint: &no, IdempotentHint: true, OpenWorldHint: &no}
+	path := field("string", "Path of the file, relative to /workspace or absolute.")
+	timeout := object{"type": "number", "exclusiveMinimum": 0, "description": "Longest time it may run, in seconds. The default is that of the sandbox, usually 30."}
+	return []tool{
+		{sdk.Tool{Name: "run_code", Title: "Run code", Description: codeDescription, Annotations: changes(false), OutputSchema: ranSchema, InputSchema: taking(object{
+			"code":      field("string", "The source code."),
+			"language":  object{"type": "string", "enum": []string{"python", "javascript", "bash"}, "default": "python", "description": "Language of the code. Each has variables of its own."},
+			"timeout_s": timeout}, "code")}, runCode},
+		{sdk.Tool{Name: "run_command", Title: "Run a command", Description: commandDescription, Annotations: changes(false), OutputSchema: ranSchema, InputSchema: taking(object{
+			"command":   field("string", "A line for /bin/sh."),
+			"argv":      object{"type": "array", "items": object{"type": "string"}, "description": "Instead of command: a program and its arguments, without a shell."},
+			"stdin":     field("string", "Its standard input; none if absent."),
+			"timeout_s": timeout})}, runCommand},
+		{sdk.Tool{Name: "read_file", Title: "Read a file", Description: "Read a file of the sandbox: text, a picture, or other bytes as base64. A large file comes in parts: " +
+			"read on at the next offset.", Annotations: reads, OutputSchema: readSchema, InputSchema: taking(object{
+			"path":   path,
+			"offset": object{"type": "integer", "minimum": 0, "description": "Byte to start at."},
+			"length": object{"type": "integer", "minimum": 1, "maximum": maxRead, "description": "Most bytes to read."}}, "path")}, readFile},
+		{sdk.Tool{Name: "write_file", Title: "Write a file", Description: "Write a file in the sandbox, with the folders above it. It replaces a file that is there. Give either content or content_base64.",
+			Annotations: changes(true), OutputSchema: wroteSchema, InputSchema: taking(object{
+				"path":           path,
+				"content":        field("string", "The content, as text."),
+				"content_base64": field("string", "The content, as base64.")}, "path")}, writeFile},
+		{sdk.Tool{Name: "list_files", Title: "List files", Description: "List the files of a folder of the sandbox.", Annotations: reads, OutputSchema: listSchema, InputSchema: taking(object{
+			"path":  field("string", "The folder, relative to /workspace or absolute; /workspace if absent."),
+			"depth": object{"type": "integer", "minimum": 1, "maximum": maxDepth, "default": 1, "description": "How deep to look into folders."}})}, listFiles},
+		{sdk.Tool{Name: "reset_sandbox", Title: "Reset the sandbox", Description: "End the sandbox, with all that runs in it, its variables and its files, and start a new one.",
+			Annotations: &sdk.ToolAnnotations{DestructiveHint: &yes, IdempotentHint: true, OpenWorldHint: &no}, InputSchema: taking(object{})}, resetSandbox},
+	}
+}
+
+// call is one call of a tool.
+type call struct {
+	ctx     context.Context
+	session *session
+	request *sdk.CallToolRequest
+}
+
+// call carries out a call. Whatever Glovebox fails at is for the model to read.
+func (s *Server) call(ctx context.Context, t tool, r *sdk.CallToolRequest) *sdk.CallToolResult {
+	c := &call{ctx, s.session(r.Session), r}
+	out, err := t.call(c, r.Params.Arguments)
+	if err == nil {
+		return out
+	}
+	text := answer.Tool.Text(err)
+	if s.config.Public {
+		text = answer.NewPublicProblem(err, "").Detail
+	}
+	if sandbox.KindOf(err) == sandbox.Internal {
+		s.config.Log.Error("a tool failed", "tool", t.Name, "err", err)
+	}
+	text = "Glovebox could not do this: " + text + "."
+	if fix := answer.Tool.Fix(err); fix != "" {
+		text += " To fix it: " + fix + "."
+	}
+	return &sdk.CallToolResult{IsError: true, Content: []sdk.Content{&sdk.TextContent{Text: cut(text, maxNote)}}}
+}
+
+// decode decodes arguments. Unknown ones are refused: they were meant to have an effect.
+func decode(arguments json.RawMessage, into any) error {
+	if len(arguments) == 0 {
+		return nil
+	}
+	d := json.NewDecoder(bytes.NewReader(arguments))
+	d.DisallowUnknownFields()
+	err := d.Decode(into)
+	if err == nil {
+		if _, after := d.Token(); after == io.EOF {
+			return nil
+		}
+	}
+	return sandbox.Invalidf("arguments", "they do not fit the tool's input schema: %.200v", err)
+}
+
+func resetSandbox(c *call, arguments json.RawMessage) (*sdk.CallToolResult, error) {
+	if err := decode(arguments, &struct{}{}); err != nil {
+		return nil, err
+	}
+	if err := c.session.reset(c.ctx); err != nil {
+		return nil, err
+	}
+	text := "The sandbox is new: no variables, no files."
+	if c.session.server.config.Living.Spec.Workspace != "" {
+		text = "The sandbox is new: no variables. The files in /workspace are the user's own, and are still there."
+	}
+	return &sdk.CallToolResult{Content: []sdk.Content{&sdk.TextContent{Text: text}}}, nil
+}
