@@ -19,6 +19,7 @@ import (
 	"github.com/glovebox-dev/glovebox/internal/engine"
 	"github.com/glovebox-dev/glovebox/internal/httpapi"
 	"github.com/glovebox-dev/glovebox/internal/httpd"
+	"github.com/glovebox-dev/glovebox/internal/mcp"
 	"github.com/glovebox-dev/glovebox/internal/store"
 	"github.com/glovebox-dev/glovebox/sandbox"
 )
@@ -170,6 +171,7 @@ func (a *app) serve(ctx context.Context, f *serveFlags) (err error) {
 		return err
 	}
 	httpapi.Add(api)
+	defer mcp.Add(api)()
 	doors := []door{{api.HTTPServer(), listener}}
 	if local := a.listenLocal(f, a.runDir()); local != nil {
 		defer local.Close()

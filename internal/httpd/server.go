@@ -122,6 +122,9 @@ func (s *Server) Engine() *engine.Engine { return s.config.Engine }
 // Version returns the version of Glovebox.
 func (s *Server) Version() string { return s.config.Version }
 
+// Log returns the server's log.
+func (s *Server) Log() *slog.Logger { return s.log }
+
 // MaxBody returns the limit of a request body, in bytes.
 func (s *Server) MaxBody() int64 { return s.config.MaxBody }
 

@@ -66,9 +66,9 @@ func readFile(c *call, arguments json.RawMessage) (*sdk.CallToolResult, error) {
 		return nil, err
 	}
 	out := readOut{Path: in.Path, Size: info.Size, Offset: in.Offset, Type: http.DetectContentType(data.Bytes())}
-	if whole && pictures[out.Type] && info.Size <= maxImageBytes {
+	if whole && pictures[out.Type] && info.Size <= int64(c.session.server.imageRoom()) {
 		data.Reset()
-		if _, err := box.ReadFile(c.ctx, in.Path, 0, maxImageBytes, &data); err != nil {
+		if _, err := box.ReadFile(c.ctx, in.Path, 0, info.Size, &data); err != nil {
 			return nil, err
 		}
 		out.Length = data.Len()

@@ -21,7 +21,18 @@ const (
 	maxNote       = 4 << 10 // of Glovebox's own words
 	maxImages     = 8
 	maxImageBytes = 4 << 20 // of all of them, before base64
+
+	// Over HTTP, a result is one event, and the published Python client takes events of up to 1 MiB.
+	maxEventImageBytes = 640 << 10
 )
+
+// imageRoom is how many bytes of pictures one result may hold.
+func (s *Server) imageRoom() int {
+	if s.config.Public {
+		return maxEventImageBytes
+	}
+	return maxImageBytes
+}
 
 // report turns a result into content: a compact account for the model, pictures, and the same as values.
 func (c *call) report(box *engine.Sandbox, why string, r *sandbox.Result) *sdk.CallToolResult {
@@ -36,7 +47,7 @@ func (c *call) report(box *engine.Sandbox, why string, r *sandbox.Result) *sdk.C
 	if x := a.Error; x != nil {
 		out.Error = &sandbox.Exception{Name: cut(x.Name, maxNote), Value: cut(x.Value, maxTrace), Traceback: cut(x.Traceback, maxTrace)}
 	}
-	values, images := shown(r.Shown, &out, &notes)
+	values, images := shown(r.Shown, &out, c.session.server.imageRoom(), &notes)
 	text := account(&out, values, notes)
 	content := append([]sdk.Content{&sdk.TextContent{Text: text}}, images...)
 	return &sdk.CallToolResult{Content: content, StructuredContent: out}
@@ -81,8 +92,8 @@ func account(out *ran, values, notes []string) string {
 var textForms = []string{"text/plain", "text/markdown", "application/json", "text/latex", "image/svg+xml", "text/html"}
 
 // shown takes the values of a result: pictures as content, the others into out and as texts.
-func shown(all []sandbox.Shown, out *ran, notes *[]string) (values []string, images []sdk.Content) {
-	room, imageRoom, left, leftImages := maxValues, maxImageBytes, 0, 0
+func shown(all []sandbox.Shown, out *ran, imageRoom int, notes *[]string) (values []string, images []sdk.Content) {
+	room, left, leftImages := maxValues, 0, 0
 	for _, s := range all {
 		v := answer.Shown{Main: s.Main, Data: map[string]string{}}
 		best, rank, picture := "", len(textForms), false
@@ -123,7 +134,7 @@ func shown(all []sandbox.Shown, out *ran, notes *[]string) (values []string, ima
 		*notes = append(*notes, fmt.Sprintf("%d further values are not shown here; print less at a time.", left))
 	}
 	if leftImages > 0 {
-		*notes = append(*notes, fmt.Sprintf("%d further pictures are not shown here; save them to files and read those.", leftImages))
+		*notes = append(*notes, fmt.Sprintf("%d further pictures are too large or too many to be shown here; make them smaller.", leftImages))
 	}
 	return values, images
 }

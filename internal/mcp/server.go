@@ -19,7 +19,7 @@ type Config struct {
 	Version string        // of Glovebox
 	Living  engine.Living // what each session's sandbox is; it has no name
 	Ahead   bool          // makes the sandbox when the session begins, so that its first call is quick
-	Public  bool          // hides the details of internal errors, which may name paths of the host
+	Public  bool          // over HTTP: hides the details of internal errors, which may name paths of the host, and keeps results small
 	Log     *slog.Logger  // nil discards
 }
 

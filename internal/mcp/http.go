@@ -1,0 +1,104 @@
+package mcp
+
+import (
+	"bytes"
+	"io"
+	"net/http"
+	"sync"
+
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/glovebox-dev/glovebox/internal/engine"
+	"github.com/glovebox-dev/glovebox/internal/httpd"
+	"github.com/glovebox-dev/glovebox/sandbox"
+)
+
+// maxSessions limits the sessions of one owner. Each is ended by its client, or when it is idle.
+const maxSessions = 1000
+
+const sessionHeader = "Mcp-Session-Id"
+
+// door serves MCP at /mcp. An owner reaches only sessions that are its own: each has a server of its own.
+type door struct {
+	*httpd.Server
+
+	mu     sync.Mutex // guards owners
+	owners map[string]*owner
+}
+
+// owner is the server of one API key.
+type owner struct {
+	*Server
+	handler http.Handler
+}
+
+// Add adds /mcp: streamable HTTP, with one living sandbox per session. The server must not be serving yet. The returned function ends all
+// sessions and their sandboxes; call it before the engine's Close.
+//
+// Without GET, which clients may try, there is no stream of messages that belong to no call: the server has none to send.
+func Add(server *httpd.Server) (closeAll func()) {
+	d := &door{Server: server, owners: map[string]*owner{}}
+	for _, method := range []string{http.MethodPost, http.MethodDelete} {
+		server.Handle(httpd.Route{Method: method, Path: "/mcp", Handler: d.serve})
+	}
+	return d.close
+}
+
+// of returns the server of a key's name. There are as many as keys.
+func (d *door) of(name string) *owner {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if o := d.owners[name]; o != nil {
+		return o
+	}
+	o := &owner{Server: New(Config{Engine: d.Engine(), Version: d.Version(), Living: engine.Living{Owner: name}, Public: true, Log: d.Log()})}
+	o.handler = sdk.NewStreamableHTTPHandler(func(*http.Request) *sdk.Server { return o.sdk }, &sdk.StreamableHTTPOptions{
+		SessionTimeout:             engine.DefaultIdle,
+		DisableLocalhostProtection: true, // httpd checks Host and Origin
+	})
+	d.owners[name] = o
+	return o
+}
+
+func (d *door) serve(w *httpd.Response, r *http.Request) error {
+	o := d.of(w.Key)
+	if r.Method == http.MethodPost {
+		if r.ContentLength > maxMessage {
+			return tooLarge()
+		}
+		body, err := d.ReadBody(w, r)
+		defer body.Release()
+		if err != nil {
+			return err
+		}
+		if len(body.Data) > maxMessage {
+			return tooLarge()
+		}
+		r.Body = io.NopCloser(bytes.NewReader(body.Data))
+		if r.Header.Get(sessionHeader) == "" && o.count() >= maxSessions {
+			return &sandbox.Error{Kind: sandbox.Busy, Op: "mcp", Msg: "too many sessions are open", Fix: "end sessions that are no longer needed: DELETE /mcp"}
+		}
+	}
+	o.handler.ServeHTTP(w, r)
+	return nil
+}
+
+func tooLarge() error {
+	return &sandbox.Error{Kind: sandbox.TooLarge, Msg: "the message is over the limit of " + sandbox.FormatBytes(maxMessage)}
+}
+
+// count returns the number of open sessions.
+func (s *Server) count() (n int) {
+	for range s.sdk.Sessions() {
+		n++
+	}
+	return n
+}
+
+func (d *door) close() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for _, o := range d.owners {
+		o.Close()
+	}
+}
