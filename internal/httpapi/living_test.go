@@ -9,6 +9,7 @@ import (
 	"os"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/glovebox-dev/glovebox/internal/answer"
 	"github.com/glovebox-dev/glovebox/internal/engine"
@@ -247,6 +248,12 @@ func (r *rig) livingFiles() {
 	if shallow := parse[httpapi.FileList](t, r.ok(200, "GET", files+"?list=1&limit=1", "")); len(shallow.Files) != 1 || !shallow.More || len(deep.Files) < 5 || deep.More {
 		t.Errorf("%+v, %+v", deep, shallow)
 	}
+	conn := r.dial()
+	fmt.Fprintf(conn, "PUT %s/dir/b.bin HTTP/1.1\r\nHost: localhost\r\nContent-Length: 10\r\n\r\nhalf", files)
+	conn.CloseWrite()
+	if said, _ := io.ReadAll(conn); !strings.HasPrefix(string(said), "HTTP/1.1 400") || r.ok(200, "GET", files+"/dir/b.bin", "") != content {
+		t.Errorf("after half of a body: %s", said)
+	}
 	for _, path := range []string{"/dir/no", "/no/such"} {
 		r.refused("GET", files+path, "", nil, 404)
 	}
@@ -255,6 +262,48 @@ func (r *rig) livingFiles() {
 	r.ok(204, "POST", "/v1/sandboxes/work/clean", "")
 	if left := parse[httpapi.FileList](t, r.ok(200, "GET", files, "")); len(left.Files) != 0 {
 		t.Errorf("%+v", left)
+	}
+}
+
+func (r *rig) dial() *net.TCPConn {
+	r.t.Helper()
+	conn, err := net.Dial("tcp", r.addr)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	r.t.Cleanup(func() { conn.Close() })
+	return conn.(*net.TCPConn)
+}
+
+// TestLivingSlowReader: a client that reads nothing is dropped. Its run goes on, and its events are there for the next one.
+func TestLivingSlowReader(t *testing.T) {
+	g := newGate(t)
+	r := newRig(t, engine.Config{Backends: []sandbox.Backend{g}}, httpd.Config{WriteTimeout: time.Second})
+	r.ok(201, "POST", "/v1/sandboxes", `{"name":"work","limits":{"output_kib":65536,"timeout_s":600}}`)
+	conn := r.dial()
+	conn.SetReadBuffer(4096)
+	body := jsonOf(object{"command": []string{"sh", "-c", "head -c 30000000 /dev/zero | tr '\\0' x; until [ -e /gate/on ]; do sleep 0.01; done; echo end"}})
+	fmt.Fprintf(conn, "POST /v1/sandboxes/work/run HTTP/1.1\r\nHost: localhost\r\nAccept: text/event-stream\r\nContent-Length: %d\r\n\r\n%s", len(body), body)
+	eventually(t, "the client is dropped", func() bool {
+		return strings.Contains(r.ok(200, "GET", "/metrics", ""), "glovebox_http_clients_lost_total 1\n")
+	})
+	runs := parse[httpapi.RunList](t, r.ok(200, "GET", "/v1/sandboxes/work/runs", ""))
+	if len(runs.Runs) != 1 || runs.Runs[0].Status != sandbox.StatusRunning {
+		t.Fatalf("%+v", runs)
+	}
+	g.open(t, "on")
+	var last event
+	read := int64(0)
+	r.follow("/v1/sandboxes/work/runs/"+string(runs.Runs[0].ID)+"/events", nil, func(e event) bool {
+		if e.name == "stdout" {
+			p := parse[httpapi.LoggedPiece](t, e.data)
+			read += p.Dropped + int64(len(p.Text))
+		}
+		last = e
+		return true
+	})
+	if last.name != "done" || !strings.Contains(last.data, `"succeeded"`) || read != 30_000_004 {
+		t.Errorf("%d bytes, then %+v", read, last)
 	}
 }
 

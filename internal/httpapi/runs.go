@@ -162,6 +162,7 @@ func (a *api) start(w *httpd.Response, r *http.Request, s *engine.Sandbox, asks 
 	if err != nil {
 		return err
 	}
+	a.Began(w, &asks.Request, x.ID())
 	w.Header().Set(runHeader, string(x.ID()))
 	if follow {
 		return a.follow(w, r, x, 0, math.MaxUint64)

@@ -94,7 +94,7 @@ func (a *api) in(h living) func(*httpd.Response, *http.Request) error {
 
 // gaveUp keeps the error of a client that has left out of the server's log.
 func gaveUp(r *http.Request, err error) error {
-	if err == nil || r.Context().Err() == nil {
+	if err == nil || r.Context().Err() == nil || sandbox.KindOf(err) != sandbox.Internal {
 		return err
 	}
 	return &sandbox.Error{Kind: sandbox.Unavailable, Msg: "the client has left"}

@@ -60,20 +60,34 @@ func (s *Server) Hold(ctx context.Context, w *Response, request *sandbox.Request
 	return a, err
 }
 
-// Ran logs and counts a run that ended in a status, without the program's output. The log escapes metadata, which is limited.
+// Began logs a run that goes on without its client, whose end is in its events.
+func (s *Server) Began(w *Response, request *sandbox.Request, id sandbox.ID) {
+	s.log.Info("run began", "request_id", w.ID, "id", string(id), "key", w.Key, "language", s.languageOf(request), metadataOf(request))
+}
+
+// Ran logs and counts a run that ended in a status, without the program's output.
 func (s *Server) Ran(w *Response, request *sandbox.Request, r *sandbox.Result) {
-	language := "command"
+	language := s.languageOf(request)
+	s.metrics.run(language, r)
+	s.log.Info("run", "request_id", w.ID, "id", string(r.ID), "key", w.Key, "language", language, "status", string(r.Status),
+		"backend", r.Effective.Backend, "queue", r.Timings.Queue, "create", r.Timings.Create, "run", r.Timings.Run, metadataOf(request))
+}
+
+// languageOf is a label: from our own list, so that labels stay few.
+func (s *Server) languageOf(request *sandbox.Request) string {
 	if request.Language != "" {
 		if l, err := s.config.Engine.Language(request.Language); err == nil {
-			language = l.Name // from our own list, so that labels stay few
+			return l.Name
 		}
 	}
-	s.metrics.run(language, r)
+	return "command"
+}
+
+// metadataOf is limited, and the log escapes it.
+func metadataOf(request *sandbox.Request) slog.Attr {
 	var metadata []any
 	for name, value := range request.Metadata {
 		metadata = append(metadata, slog.String(name, value))
 	}
-	s.log.Info("run", "request_id", w.ID, "id", string(r.ID), "key", w.Key, "language", language, "status", string(r.Status),
-		"backend", r.Effective.Backend, "queue", r.Timings.Queue, "create", r.Timings.Create, "run", r.Timings.Run,
-		slog.Group("metadata", metadata...))
+	return slog.Group("metadata", metadata...)
 }
