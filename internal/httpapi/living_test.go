@@ -307,6 +307,38 @@ func TestLivingSlowReader(t *testing.T) {
 	}
 }
 
+// TestLivingShutdown: a server that stops does not wait for the readers of runs that go on.
+func TestLivingShutdown(t *testing.T) {
+	r := newRig(t, engine.Config{}, httpd.Config{})
+	r.ok(201, "POST", "/v1/sandboxes", `{"name":"work"}`)
+	begun := parse[httpapi.Begun](t, r.ok(202, "POST", "/v1/sandboxes/work/run", `{"command":["sleep","1000"],"background":true}`))
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	server := r.server.HTTPServer()
+	served := make(chan struct{})
+	go func() {
+		defer close(served)
+		server.Serve(listener)
+	}()
+	r.addr = listener.Addr().String()
+	res, err := r.ask("GET", "/v1/sandboxes/work/runs/"+string(begun.ID)+"/events", "", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer res.Body.Close()
+	ctx, cancel := context.WithTimeout(t.Context(), stepTimeout)
+	defer cancel()
+	if err := server.Shutdown(ctx); err != nil {
+		t.Error(err)
+	}
+	if text, err := io.ReadAll(res.Body); err != nil || strings.Contains(string(text), "event:") {
+		t.Errorf("%s, %v", text, err)
+	}
+	<-served
+}
+
 // TestLivingRefusals: what is wrong is refused with a word about it, and a client sees nothing of another's sandboxes.
 func TestLivingRefusals(t *testing.T) {
 	alice, _ := httpd.NewKey("alice", strings.Repeat("a", 32))
