@@ -58,12 +58,7 @@ func (x *attached) run(ctx context.Context, passInput bool) (err error) {
 func (x *attached) follow(ctx context.Context, passInput bool, stream func(context.Context) error) error {
 	x.show = x.app.newShow()
 	x.values.show = x.show
-	defer x.app.onInterrupt(func() {
-		select {
-		case x.interrupt <- struct{}{}:
-		default: // enough of them wait
-		}
-	})()
+	defer x.app.onInterrupt(x.interrupted)()
 	aside, stop := context.WithCancel(ctx)
 	x.work.Go(func() { x.passInterrupts(aside) })
 	if passInput {
@@ -78,6 +73,14 @@ func (x *attached) follow(ctx context.Context, passInput bool, stream func(conte
 		return context.Cause(ctx)
 	}
 	return err
+}
+
+// interrupted takes an interrupt from the keyboard.
+func (x *attached) interrupted() {
+	select {
+	case x.interrupt <- struct{}{}:
+	default: // enough of them wait
+	}
 }
 
 // take receives an event of the execution.

@@ -32,6 +32,14 @@ var flagGroups = map[string][]flagGroup{
 		{"Isolation", []string{"backend", "image", "root", "network", "allow-command", "allow-unenforced", "nested-filters", "terminals", "container-image", "container-runtime"}},
 		{"Output", append([]string{"dry-run"}, generalFlags.flags...)},
 	},
+	"repl": {
+		{"Code", []string{"lang", "out"}},
+		{"Files", []string{"workspace", "mount"}},
+		{"Limits", namesOfLimits("")},
+		{"Environment", []string{"env", "env-file", "pass-env", "pass-secret"}},
+		{"Isolation", []string{"backend", "image", "root", "network", "allow-command", "allow-unenforced", "nested-filters", "terminals", "container-image", "container-runtime"}},
+		generalFlags,
+	},
 	"create": {
 		{"Sandbox", []string{"name", "idle", "max-age", "label"}},
 		{"Limits", namesOfLimits("")},
