@@ -31,8 +31,8 @@ func (a *app) newRepl() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "repl [FLAGS]",
 		Short: "Type code into a sandbox, line by line",
-		Long: `Repl makes a sandbox and runs the code that you type, or that standard input has, piece by piece in one
-interpreter. It needs no server. Control-C interrupts the code, Control-D ends the sandbox.`,
+		Long: `Repl makes a sandbox and runs the code that you type, or that standard input has, piece by piece in
+one interpreter. It needs no server. Control-C interrupts the code, Control-D ends the sandbox.`,
 		Example: `  glovebox repl
   glovebox repl --lang javascript --workspace ./data`,
 		Args: cobra.NoArgs,

@@ -45,6 +45,13 @@ func (s *said) String() string {
 	return s.text.String()
 }
 
+// forget drops what was seen.
+func (s *said) forget() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.text.Reset()
+}
+
 func (s *said) wait(t *testing.T, pattern string) []string {
 	t.Helper()
 	wanted := regexp.MustCompile(pattern)

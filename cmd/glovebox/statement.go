@@ -28,6 +28,7 @@ type statement struct {
 	syntax syntax
 	lines  []string
 	size   int
+	end    scanned
 	block  bool // the lines are a compound statement of Python, which an empty line ends
 }
 
@@ -37,7 +38,7 @@ func (s *statement) isEmpty() bool { return len(s.lines) == 0 }
 // take returns what is gathered, and forgets it.
 func (s *statement) take() string {
 	code := strings.Join(s.lines, "\n")
-	s.lines, s.size, s.block = nil, 0, false
+	s.lines, s.size, s.block, s.end = nil, 0, false, scanned{}
 	if strings.TrimSpace(code) == "" {
 		return ""
 	}
@@ -50,15 +51,16 @@ func (s *statement) add(line string) (ready []string) {
 	if s.isEmpty() && empty {
 		return nil
 	}
-	if s.block && !empty && !s.continues(line) && !s.open() { // the next statement, as in a file
+	if s.block && !empty && !s.continues(line) && !s.end.isOpen() { // the next statement, as in a file
 		ready = append(ready, s.take())
 	}
 	second := empty && len(s.lines) > 0 && strings.TrimSpace(s.lines[len(s.lines)-1]) == ""
 	s.lines = append(s.lines, line)
 	s.size += len(line) + 1
+	s.scan(line)
 	switch {
 	case s.size > maxStatement, second:
-	case s.open():
+	case s.end.isOpen():
 		return ready
 	case s.syntax.triple && !s.block && (strings.HasPrefix(line, "@") || endsInColon(s.lines)):
 		s.block = true
@@ -87,54 +89,71 @@ func endsInColon(lines []string) bool {
 	return strings.HasSuffix(strings.TrimSpace(last), ":")
 }
 
-// open reports whether the lines end within brackets, a string, a comment, a block of words, or a line that goes on.
-func (s *statement) open() bool {
-	text := strings.Join(s.lines, "\n")
-	if strings.HasSuffix(text, `\`) && !strings.HasSuffix(text, `\\`) {
-		return true
-	}
-	depth, words := 0, 0
-	for i := 0; i < len(text); {
-		c, rest := text[i], text[i:]
+// scanned is where the lines so far end.
+type scanned struct {
+	depth   int    // of brackets
+	words   int    // of blocks of a shell
+	quote   string // of the string they end in, or ""
+	comment bool   // they end in a comment that spans lines
+	goesOn  bool   // they end in a backslash
+}
+
+func (e *scanned) isOpen() bool { return e.depth+e.words > 0 || e.quote != "" || e.comment || e.goesOn }
+
+// scan goes over one more line.
+func (s *statement) scan(line string) {
+	e := &s.end
+	backslashes := len(line) - len(strings.TrimRight(line, `\`))
+	e.goesOn = backslashes%2 == 1
+	for i := 0; i < len(line); {
+		c, rest := line[i], line[i:]
 		switch {
+		case e.comment:
+			end := strings.Index(rest, "*/")
+			if end < 0 {
+				return
+			}
+			e.comment = false
+			i += end + 2
+		case e.quote != "":
+			size, closed := s.quoted(rest)
+			if closed {
+				e.quote = ""
+			}
+			i += size
 		case c == '\\':
 			i += 2
-		case strings.HasPrefix(rest, s.syntax.lineComment) && (!s.syntax.words || i == 0 || strings.IndexByte(" \t\n;", text[i-1]) >= 0):
-			end := strings.IndexByte(rest, '\n')
-			if end < 0 {
-				return depth+words > 0
-			}
-			i += end
+		case s.comments(line, i):
+			e.goesOn = false
+			return
 		case s.syntax.blockComment && strings.HasPrefix(rest, "/*"):
-			end := strings.Index(rest[2:], "*/")
-			if end < 0 {
-				return true
-			}
-			i += end + 4
+			e.comment = true
+			i += 2
 		case strings.IndexByte(s.syntax.quotes, c) >= 0:
-			size, closed := s.quoted(rest)
-			if !closed {
-				return true
+			e.quote = rest[:1]
+			if s.syntax.triple && strings.HasPrefix(rest, strings.Repeat(e.quote, 3)) {
+				e.quote = rest[:3]
 			}
-			i += size
+			i += len(e.quote)
 		case s.syntax.words && isWordByte(c):
-			size := 1
-			for size < len(rest) && isWordByte(rest[size]) {
-				size++
-			}
-			words = max(0, words+blockWords[rest[:size]])
+			size := len(rest) - len(strings.TrimLeftFunc(rest, func(r rune) bool { return r < 0x80 && isWordByte(byte(r)) }))
+			e.words = max(0, e.words+blockWords[rest[:size]])
 			i += size
 		default:
-			switch c {
-			case '(', '[', '{':
-				depth++
-			case ')', ']', '}': // the patterns of a shell's case have no opening one
-				depth = max(0, depth-1)
-			}
+			e.depth = max(0, e.depth+brackets[c]) // the patterns of a shell's case have no opening one
 			i++
 		}
 	}
-	return depth+words > 0
+	if len(e.quote) == 1 && !strings.Contains(s.syntax.spanning, e.quote) && !e.goesOn {
+		e.quote = "" // the language reports it
+	}
+}
+
+var brackets = map[byte]int{'(': 1, '[': 1, '{': 1, ')': -1, ']': -1, '}': -1}
+
+// comments reports whether a comment to the end of the line begins at i.
+func (s *statement) comments(line string, i int) bool {
+	return strings.HasPrefix(line[i:], s.syntax.lineComment) && (!s.syntax.words || i == 0 || strings.IndexByte(" \t;", line[i-1]) >= 0)
 }
 
 // blockWords open and close blocks of a shell.
@@ -144,22 +163,15 @@ func isWordByte(c byte) bool {
 	return c == '_' || c == '-' || c == '.' || c == '/' || c >= '0' && c <= '9' || c|0x20 >= 'a' && c|0x20 <= 'z'
 }
 
-// quoted measures the string that text begins with. One that does not span lines ends with its line; the language reports it.
+// quoted measures the rest of the string that the scan is in.
 func (s *statement) quoted(text string) (size int, closed bool) {
-	quote := text[:1]
-	spans := strings.Contains(s.syntax.spanning, quote)
-	if s.syntax.triple && strings.HasPrefix(text, strings.Repeat(quote, 3)) {
-		quote, spans = text[:3], true
-	}
-	for i := len(quote); i < len(text); i++ {
+	for i := 0; i < len(text); i++ {
 		switch {
-		case text[i] == '\\' && !(s.syntax.words && quote == "'"):
+		case text[i] == '\\' && !(s.syntax.words && s.end.quote == "'"):
 			i++
-		case strings.HasPrefix(text[i:], quote):
-			return i + len(quote), true
-		case text[i] == '\n' && !spans:
-			return i, true
+		case strings.HasPrefix(text[i:], s.end.quote):
+			return i + len(s.end.quote), true
 		}
 	}
-	return len(text), !spans
+	return len(text), false
 }
