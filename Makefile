@@ -43,7 +43,7 @@ runsc: ## gVisor's runsc for this processor; the first build takes some minutes
 	GOOS=linux $(STATIC) -ldflags '-s -w -E glovebox_entry' -o $(LIBEXEC)/glovebox-runsc-linux-$(ARCH) ./cmd/glovebox-runsc
 
 .PHONY: demo
-demo: programs ## a useful script in a sandbox, then three hostile ones
+demo: programs ## a useful script in a sandbox, three hostile ones, and two steps in one that lives
 	bash examples/demo.sh build/bin/glovebox
 
 .PHONY: test-deps

@@ -1,10 +1,15 @@
 #!/bin/bash
-# Runs a useful script with a file, then three hostile ones. make demo builds glovebox and runs it.
+# Runs a useful script with a file, three hostile ones, and two steps in a sandbox that lives. make demo builds glovebox and runs it.
 set -u
 glovebox=${1:-bin/glovebox}
 here=$(dirname "$0")
 out=$(mktemp -d)
-trap 'rm -rf "$out"' EXIT
+server=''
+finish() {
+	[ -z "$server" ] || { kill "$server" && wait "$server"; } 2>/dev/null
+	rm -rf "$out"
+}
+trap finish EXIT
 
 bold='' green='' red='' faint='' reset=''
 if [ -t 1 ] && [ -z "${NO_COLOR:-}" ]; then
@@ -74,7 +79,20 @@ else
 	echo 'skipped: this host cannot limit the memory of your processes'
 fi
 
-title '5. The host is as it was'
+title '5. A sandbox that lives: what step one made, step two uses (examples/steps.sh has more)'
+export GLOVEBOX_SERVER=unix:$out/server.sock
+"$glovebox" serve --quiet --listen "$GLOVEBOX_SERVER" --state-dir "$out/state" "${run[@]:1}" &
+server=$!
+for _ in $(seq 200); do
+	[ -S "$out/server.sock" ] && break
+	sleep 0.05
+done
+show 0 create --name demo
+show 0 run --in demo -c 'total = 6*7'
+show 0 run --in demo -c 'print("step two has", total)'
+show 0 rm demo
+
+title '6. The host is as it was'
 show 0 "${run[@]}" -c 'print(6*7)'
 
 # layers prints the isolation layers of the default backend in a state.
