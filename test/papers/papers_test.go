@@ -84,7 +84,7 @@ func newReader(t *testing.T) *reader {
 			t.Error(err)
 		}
 	})
-	return &reader{env: append(env, "SANDBOX_URL="+s.URL), url: s.URL}
+	return &reader{env: append(env, "SANDBOX_URL="+s.URL, "GLOVEBOX_SERVER="+s.URL), url: s.URL}
 }
 
 // run runs a program in dir and returns its output.
