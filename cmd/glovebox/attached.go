@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"io"
 	"sync"
 	"time"
@@ -39,7 +40,8 @@ type attached struct {
 }
 
 func (a *app) newAttached(c *apiclient.Client, name string, asks apiclient.Run, out *filesOut, outDir string) *attached {
-	x := &attached{app: a, client: c, name: name, asks: asks, out: out, outDir: outDir, begun: make(chan struct{}), interrupt: make(chan struct{}, 8)}
+	x := &attached{app: a, client: c, name: name, asks: asks, out: out, outDir: outDir,
+		begun: make(chan struct{}), interrupt: make(chan struct{}, 8)}
 	x.values = values{app: a, out: out, dir: outDir}
 	return x
 }
@@ -70,7 +72,15 @@ func (x *attached) follow(ctx context.Context, passInput bool, stream func(conte
 	x.show.end()
 	if ctx.Err() != nil && x.answer == nil {
 		x.cancel(ctx)
-		return context.Cause(ctx)
+		err = context.Cause(ctx)
+	}
+	return unread(err)
+}
+
+// unread turns the error of a lost reader into the end that head and its like expect.
+func unread(err error) error {
+	if errors.Is(err, errReaderGone) {
+		return exitError(exitCanceled)
 	}
 	return err
 }
@@ -236,10 +246,13 @@ func (x *attached) finish(strictFiles bool) error {
 			return err
 		}
 	} else if hint := x.answer.Hint; hint != nil && !a.quiet {
-		a.say(statusColour(result.Status), "hint: %s", oneLine(*hint))
+		a.say(statusColour(result.Status), "hint: %s", oneLine(answer.Reword(*hint)))
 	}
 	if a.verbose || isTerminal(a.Stderr) {
 		a.note(faint, "%s", summary(result))
+	}
+	if x.show != nil && x.show.err != nil {
+		return unread(x.show.err)
 	}
 	code := exitCodeOf(result)
 	if code == 0 && (strictFiles && len(left) > 0 || x.values.failed) {
@@ -253,7 +266,8 @@ func (x *attached) finish(strictFiles bool) error {
 
 // resultOf is what an answer says of the end of an execution, and its files.
 func resultOf(a *answer.Answer) *sandbox.Result {
-	r := &sandbox.Result{Status: a.Status, ExitCode: -1, Skipped: a.Skipped, SkippedMore: a.More, Usage: sandbox.Usage{Wall: -1, CPU: -1, MemoryPeak: -1}}
+	r := &sandbox.Result{Status: a.Status, ExitCode: -1, Skipped: a.Skipped, SkippedMore: a.More,
+		Usage: sandbox.Usage{Wall: -1, CPU: -1, MemoryPeak: -1}}
 	if a.ExitCode != nil {
 		r.ExitCode = *a.ExitCode
 	}

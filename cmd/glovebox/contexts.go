@@ -2,10 +2,12 @@ package main
 
 import (
 	"context"
+	"slices"
 
 	"github.com/spf13/cobra"
 
 	"github.com/glovebox-dev/glovebox/internal/apiclient"
+	"github.com/glovebox-dev/glovebox/internal/lang"
 	"github.com/glovebox-dev/glovebox/sandbox"
 )
 
@@ -20,7 +22,7 @@ func (a *app) newRestart() *cobra.Command {
 // newOfContext makes a command that does one thing to one context.
 func (a *app) newOfContext(name, short string, do func(*apiclient.Client, context.Context, string, string) error) *cobra.Command {
 	var f serverFlags
-	var of string
+	var of, language string
 	cmd := &cobra.Command{
 		Use:   name + " [FLAGS] NAME",
 		Short: short,
@@ -33,10 +35,53 @@ func (a *app) newOfContext(name, short string, do func(*apiclient.Client, contex
 				return err
 			}
 			defer c.Close()
-			return do(c, cmd.Context(), args[0], of)
+			id, err := contextID(cmd.Context(), c, args[0], of, language)
+			if err != nil {
+				return err
+			}
+			return do(c, cmd.Context(), args[0], id)
 		},
 	}
 	cmd.Flags().StringVar(&of, "context", sandbox.DefaultContext, "`NAME` of the context (default \""+sandbox.DefaultContext+"\")")
+	cmd.Flags().StringVarP(&language, "lang", "l", "", "`LANGUAGE` of the context, where several have the name")
+	_ = cmd.Flags().SetAnnotation("lang", flagAlone, nil)
+	completions(cmd, "lang", languageNames()...)
 	f.add(cmd.Flags())
 	return cmd
+}
+
+// contextID finds the one context of a name, or of an id. The default contexts of all languages have one name.
+func contextID(ctx context.Context, c *apiclient.Client, name, of, language string) (string, error) {
+	s, err := c.Sandbox(ctx, name)
+	if err != nil {
+		return "", err
+	}
+	id := of // the server says what is wrong with one that is not there
+	var languages []string
+	for _, context := range s.Contexts {
+		if (context.Name == of || context.ID == of) && (language == "" || context.Language == languageOf(language)) {
+			languages = append(languages, context.Language)
+			if id = context.ID; id == "" { // it has no interpreter yet
+				id = of
+			}
+		}
+	}
+	if len(languages) > 1 {
+		return "", &sandbox.Error{Kind: sandbox.Invalid, Op: "--context", Msg: "several contexts are called " + of + ": of " + inWords(languages),
+			Fix: "--lang " + languages[0]}
+	}
+	if len(languages) == 0 && language != "" {
+		return "", sandbox.Invalidf("--lang", "no context %.64q is of %s", of, language)
+	}
+	return id, nil
+}
+
+// languageOf is the name of a language that is given by its name or an alias.
+func languageOf(name string) string {
+	for _, l := range lang.All() {
+		if slices.Contains(l.Aliases, name) {
+			return l.Name
+		}
+	}
+	return name
 }

@@ -64,9 +64,10 @@ func (a *app) create(ctx context.Context, f *createFlags) error {
 		return err
 	}
 	defer c.Close()
-	s, made, err := c.Create(ctx, apiclient.NewSandbox{Name: f.name, Backend: f.backend, Image: f.image, Env: byName(variables), Limits: answer.NewLimits(f.limits),
-		AllowUnenforced: f.allowUnenforced, Metadata: labels,
-		Lifetime: apiclient.Lifetime{IdleS: f.idle.Seconds(), MaxAgeS: f.maxAge.Seconds()}})
+	s, made, err := c.Create(ctx,
+		apiclient.NewSandbox{Name: f.name, Backend: f.backend, Image: f.image, Env: byName(variables), Limits: answer.NewLimits(f.limits),
+			AllowUnenforced: f.allowUnenforced, Metadata: labels,
+			Lifetime: apiclient.Lifetime{IdleS: f.idle.Seconds(), MaxAgeS: f.maxAge.Seconds()}})
 	if err != nil {
 		return err
 	}
@@ -93,7 +94,8 @@ func byName(variables []string) map[string]string {
 func parseLabels(texts []string) (map[string]string, error) {
 	for _, text := range texts {
 		if name, _, ok := strings.Cut(text, "="); !ok || name == "" {
-			return nil, &sandbox.Error{Kind: sandbox.Invalid, Op: "--label", Msg: fmt.Sprintf("%.80q is not NAME=VALUE", text), Fix: "--label user=alice"}
+			return nil, &sandbox.Error{Kind: sandbox.Invalid, Op: "--label", Msg: fmt.Sprintf("%.80q is not NAME=VALUE", text),
+				Fix: "--label user=alice"}
 		}
 	}
 	return byName(texts), nil

@@ -57,7 +57,8 @@ func execWords(args []string, atDash int) (name string, words []string, err erro
 	case len(args) == 0:
 		return fail("needs the name of a sandbox and a command", "glovebox exec NAME -- CMD; glovebox ps lists the sandboxes")
 	case atDash == 0:
-		return fail("needs the name of a sandbox that lives", "glovebox exec NAME -- "+quoteWords(args)+"; for a sandbox of its own: glovebox run -- "+quoteWords(args))
+		return fail("needs the name of a sandbox that lives",
+			"glovebox exec NAME -- "+quoteWords(args)+"; for a sandbox of its own: glovebox run -- "+quoteWords(args))
 	}
 	name, words = args[0], args[1:]
 	if len(words) > 0 && words[0] == "--" {
@@ -73,13 +74,15 @@ func execWords(args []string, atDash int) (name string, words []string, err erro
 
 func (a *app) exec(cmd *cobra.Command, f *execFlags, name string, words []string) error {
 	if f.detach && f.interactive {
-		return &sandbox.Error{Kind: sandbox.Invalid, Op: "--detach", Msg: "nobody passes standard input on once we left", Fix: "leave out -i or --detach"}
+		return &sandbox.Error{Kind: sandbox.Invalid, Op: "--detach", Msg: "nobody passes standard input on once we left",
+			Fix: "leave out -i or --detach"}
 	}
 	variables, err := a.environment(&f.environmentFlags)
 	if err != nil {
 		return err
 	}
-	asks := apiclient.Run{Command: words, Env: byName(variables), Limits: apiclient.RunLimits{TimeoutS: f.limits.Timeout.Seconds()}, Interactive: f.interactive && !a.json}
+	asks := apiclient.Run{Command: words, Env: byName(variables), Interactive: f.interactive && !a.json}
+	asks.Limits.TimeoutS = f.limits.Timeout.Seconds()
 	if f.interactive && a.json {
 		if asks.StdinBase64, err = a.programStdin(cmd.Context(), &stdinFlags{interactive: true}); err != nil {
 			return err

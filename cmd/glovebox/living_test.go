@@ -69,7 +69,8 @@ func (c *commands) prints(want string, args ...string) {
 func (c *commands) fails(wantError, wantFix string, args ...string) {
 	c.t.Helper()
 	_, errs := c.run(exitFailure, "", args...)
-	if !regexp.MustCompile(`(?m)^error: .*`+wantError).MatchString(errs) || wantFix != "" && !regexp.MustCompile(`(?m)^fix: .*`+wantFix).MatchString(errs) {
+	if !regexp.MustCompile(`(?m)^error: .*`+wantError).MatchString(errs) ||
+		wantFix != "" && !regexp.MustCompile(`(?m)^fix: .*`+wantFix).MatchString(errs) {
 		c.t.Errorf("%q said %s", args, errs)
 	}
 }
@@ -89,7 +90,10 @@ func TestLivingCommands(t *testing.T) {
 	if _, errs := c.run(1, "", "run", "--in", "agent-7", "-c", "total/0"); !strings.Contains(errs, "ZeroDivisionError") {
 		t.Errorf("it said %s", errs)
 	}
-	c.run(exitTimeout, "", "run", "--in", "agent-7", "--timeout", "1s", "-c", "while True: pass")
+	_, errs := c.run(exitTimeout, "", "run", "--in", "agent-7", "--timeout", "1s", "-c", "while True: pass")
+	if !strings.Contains(errs, "raise it: --timeout 2s") {
+		t.Errorf("the hint is in other words: %s", errs)
+	}
 	c.prints("42\n", "run", "--in", "agent-7", "-c", "total")
 	c.prints("2\n", "run", "--in", "agent-7", "--", "sh", "-c", "echo $((1+1))")
 
@@ -98,7 +102,8 @@ func TestLivingCommands(t *testing.T) {
 		t.Errorf("wc counted %q", out)
 	}
 	c.run(3, "", "exec", "-e", "CODE=3", "agent-7", "--", "sh", "-c", "exit $CODE")
-	id, _ := c.run(0, "", "exec", "--detach", "agent-7", "--", "sh", "-c", "echo begun; echo problem >&2; while [ ! -e go ]; do sleep 0.01; done; exit 4")
+	id, _ := c.run(0, "", "exec", "--detach", "agent-7", "--",
+		"sh", "-c", "echo begun; echo problem >&2; while [ ! -e go ]; do sleep 0.01; done; exit 4")
 	id = strings.TrimSpace(id)
 	c.prints("", "exec", "agent-7", "--", "touch", "go")
 	if out, errs := c.run(4, "", "logs", "-f", "agent-7", id); out != "begun\n" || !strings.HasPrefix(errs, "problem\n") {
@@ -116,7 +121,8 @@ func TestLivingCommands(t *testing.T) {
 	if out, _ := c.run(0, "", "ps", "agent-7"); !strings.Contains(out, id) || !strings.Contains(out, "python in other") {
 		t.Errorf("the executions are\n%s", out)
 	}
-	if out, _ := c.run(0, "", "ps", "--label", "user=alice"); !regexp.MustCompile(`(?m)^agent-7 +\w+ +native +python,javascript,other\(python\) +\d +in \d`).MatchString(out) {
+	listed := regexp.MustCompile(`(?m)^agent-7 +\w+ +native +python,javascript,other\(python\) +\d +in \d`)
+	if out, _ := c.run(0, "", "ps", "--label", "user=alice"); !listed.MatchString(out) {
 		t.Errorf("the sandboxes are\n%s", out)
 	}
 	if out, _ := c.run(0, "", "stats", "agent-7"); !strings.HasPrefix(out, "AGE") || strings.Count(out, "\n") != 2 {
@@ -126,7 +132,8 @@ func TestLivingCommands(t *testing.T) {
 	if _, errs := c.run(1, "", "run", "--in", "agent-7", "--context", "other", "-c", "total"); !strings.Contains(errs, "NameError") {
 		t.Errorf("it said %s", errs)
 	}
-	c.run(0, "", "interrupt", "agent-7")
+	c.fails("several contexts are called default: of python and javascript", "--lang python", "interrupt", "agent-7")
+	c.run(0, "", "interrupt", "--lang", "js", "agent-7")
 	c.prints("True\n", "run", "--in", "agent-7", "-c", "import os; os.path.exists('go')")
 
 	// Errors say what to do.
@@ -149,14 +156,16 @@ class Table:
     def _repr_html_(self): return '<table>'
 display(Picture()); Table()`
 	out, errs := c.run(0, "", "run", "--in", "box", "-c", code)
-	if out != "a table\n" || !strings.Contains(errs, "note: 2 values were shown that a terminal cannot show: 1 of type image/png, 1 of type text/html; --out DIR saves them") {
+	if out != "a table\n" ||
+		!strings.Contains(errs, "2 values were shown that a terminal cannot show: 1 of type image/png, 1 of type text/html; --out DIR saves") {
 		t.Errorf("%q and %q", out, errs)
 	}
 	dir := filepath.Join(t.TempDir(), "out")
 	for range 2 { // the second replaces nothing
 		c.run(0, "", "run", "--in", "box", "--out", dir, "-c", code)
 	}
-	for name, want := range map[string]string{"result-1.png": "\x89PNG\r\n\x1a\nx", "result-2.png": "\x89PNG\r\n\x1a\nx", "result-2.html": "<table>"} {
+	for name, want := range map[string]string{"result-1.png": "\x89PNG\r\n\x1a\nx", "result-2.png": "\x89PNG\r\n\x1a\nx",
+		"result-2.html": "<table>"} {
 		if got, err := os.ReadFile(filepath.Join(dir, name)); err != nil || string(got) != want {
 			t.Errorf("%s: %q, %v", name, got, err)
 		}
@@ -195,7 +204,8 @@ func TestCopy(t *testing.T) {
 	c.prints("one", "cp", "box:/tmp/b.txt", "-")
 	c.run(0, "typed", "cp", "-", "box:typed.txt")
 
-	c.prints("", "exec", "box", "--", "sh", "-c", "mkdir -p out/sub; echo 1 > out/sub/x; ln -s / out/root; ln -s /etc out/sub/etc; mkfifo out/pipe")
+	c.prints("", "exec", "box", "--",
+		"sh", "-c", "mkdir -p out/sub; echo 1 > out/sub/x; ln -s / out/root; ln -s /etc out/sub/etc; mkfifo out/pipe")
 	_, errs := c.run(exitFailure, "", "cp", "box:out", here)
 	for _, left := range []string{"root", "sub/etc", "pipe"} {
 		if !strings.Contains(errs, "warning: "+left+" was left out") {
@@ -214,4 +224,37 @@ func TestCopy(t *testing.T) {
 	c.fails("exactly one", "NAME:PATH|agent-7", "cp", "a", "b")
 	c.prints("", "clean", "box")
 	c.prints("", "exec", "box", "--", "ls", "-A")
+}
+
+// TestInterruptLiving: Control-C interrupts code, and its variables stay; a command that ignores it is canceled by a second one.
+func TestInterruptLiving(t *testing.T) {
+	c := livingServer(t)
+	c.run(0, "", "create", "--name", "box")
+	begin := func(args ...string) (interrupt func(), exit <-chan int) {
+		interrupts, seen, code := make(chan os.Signal, 1), &said{}, make(chan int, 1)
+		m := testApp(t).Main
+		m.Stdout, m.Stderr, m.Interrupts = seen, seen, interrupts
+		go func() {
+			code <- m.Run(context.Background(), append([]string{args[0], "--server", c.server}, args[1:]...))
+		}()
+		seen.wait(t, "(?m)^begun$")
+		return func() { interrupts <- os.Interrupt }, code
+	}
+	interrupt, exit := begin("run", "--in", "box", "-c", "x = 6*7; print('begun'); __import__('time').sleep(60)")
+	interrupt()
+	if code := <-exit; code != 1 {
+		t.Errorf("interrupted code ends with %d", code)
+	}
+	c.prints("42\n", "run", "--in", "box", "-c", "x")
+	interrupt, exit = begin("exec", "box", "--", "sh", "-c", "trap 'echo begun' INT; echo begun; while :; do sleep 0.01; done")
+	interrupt()
+	interrupt()
+	if code := <-exit; code != exitCanceled {
+		t.Errorf("a canceled command ends with %d", code)
+	}
+	interrupt, exit = begin("exec", "box", "--", "sh", "-c", "trap 'exit 7' INT; echo begun; while :; do sleep 0.01; done")
+	interrupt()
+	if code := <-exit; code != 7 {
+		t.Errorf("a command that handles the interrupt ends with %d", code)
+	}
 }

@@ -63,7 +63,7 @@ func (a *app) logs(ctx context.Context, f *logsFlags, args []string) error {
 	err = stream(x.take)
 	x.show.end()
 	if err != nil || x.answer == nil {
-		return err
+		return unread(err)
 	}
 	return x.finish(false)
 }
@@ -75,7 +75,8 @@ func lastRun(ctx context.Context, c *apiclient.Client, name string) (string, err
 		return "", err
 	}
 	if len(list) == 0 {
-		return "", &sandbox.Error{Kind: sandbox.NotFound, Op: "logs", Msg: "nothing has run in " + name + " yet", Fix: "glovebox run --in " + name + " -c 'print(1)'"}
+		return "", &sandbox.Error{Kind: sandbox.NotFound, Op: "logs", Msg: "nothing has run in " + name + " yet",
+			Fix: "glovebox run --in " + name + " -c 'print(1)'"}
 	}
 	return list[len(list)-1].ID, nil
 }

@@ -198,7 +198,8 @@ func (r *repl) run(ctx context.Context, code string) error {
 	}
 	view.values.report()
 	r.code = exitCodeOf(result)
-	hints := slices.DeleteFunc(result.Hints, func(h sandbox.Hint) bool { return h.Code == sandbox.HintExitCode }) // the code's own error is there
+	hints := slices.DeleteFunc(result.Hints,
+		func(h sandbox.Hint) bool { return h.Code == sandbox.HintExitCode }) // the code's own error is there
 	if hint := answer.CommandLine.Hint(hints); hint != "" && !r.app.quiet {
 		r.app.say(yellow, "hint: %s", oneLine(hint))
 	}

@@ -80,7 +80,9 @@ func TestReplOnTerminal(t *testing.T) {
 		}
 		return lookup(name)
 	}
-	go func() { exit <- m.Run(t.Context(), []string{"repl", "--backend", "native", "--allow-unenforced", "memory"}) }()
+	go func() {
+		exit <- m.Run(t.Context(), []string{"repl", "--backend", "native", "--allow-unenforced", "memory"})
+	}()
 	at := func(want string) { // what follows the last thing that was seen
 		t.Helper()
 		seen.wait(t, want)

@@ -33,7 +33,8 @@ func (f *inFlags) add(cmd *cobra.Command) {
 // unused refuses flags that mean nothing without --in.
 func (f *inFlags) unused(cmd *cobra.Command) error {
 	if cmd.Flags().Changed("context") {
-		return &sandbox.Error{Kind: sandbox.Invalid, Op: "--context", Msg: "goes with --in: a fresh sandbox has no context", Fix: "--in NAME --context " + f.context}
+		return &sandbox.Error{Kind: sandbox.Invalid, Op: "--context", Msg: "goes with --in: a fresh sandbox has no context",
+			Fix: "--in NAME --context " + f.context}
 	}
 	return nil
 }
@@ -76,9 +77,11 @@ func (a *app) runIn(cmd *cobra.Command, in *inFlags, s source, f *sandboxFlags, 
 	return x.finish(f.strictFiles)
 }
 
-// refuseForLiving refuses flags that were decided when the sandbox was created. What the configuration says for all runs is no such request.
+// refuseForLiving refuses flags that were decided when the sandbox was created. What the configuration says for all runs is no such
+// request.
 func (a *app) refuseForLiving(cmd *cobra.Command, name string, isCommand bool) error {
-	ofSandbox := []string{"backend", "image", "network", "allow-unenforced", "nested-filters", "terminals", "workspace", "mount", "root", "allow-command"}
+	ofSandbox := []string{"backend", "image", "network", "allow-unenforced", "nested-filters", "terminals", "workspace", "mount", "root",
+		"allow-command"}
 	for _, l := range limitFlags {
 		if l.name != sandbox.LimitTimeout {
 			ofSandbox = append(ofSandbox, l.flag)
@@ -98,7 +101,8 @@ func (a *app) refuseForLiving(cmd *cobra.Command, name string, isCommand bool) e
 		}
 	}
 	if named("workdir") {
-		return &sandbox.Error{Kind: sandbox.Unsupported, Op: "--workdir", Msg: "a living sandbox keeps its working directory", Fix: "change it in the code, or: sh -c 'cd DIR && CMD'"}
+		return &sandbox.Error{Kind: sandbox.Unsupported, Op: "--workdir", Msg: "a living sandbox keeps its working directory",
+			Fix: "change it in the code, or: sh -c 'cd DIR && CMD'"}
 	}
 	if named("dry-run") {
 		return sandbox.Invalidf("--dry-run", "goes with a sandbox of its own, not with --in")
@@ -126,14 +130,17 @@ func (a *app) requestIn(cmd *cobra.Command, s source, f *sandboxFlags, args []st
 			r.Language = "" // that of the context
 		}
 		if len(r.Args) > 0 {
-			return r, &sandbox.Error{Kind: sandbox.Invalid, Op: "run", Msg: "code in a living sandbox takes no arguments", Fix: "set variables in it, or run a command: run --in NAME -- CMD ARG"}
+			return r, &sandbox.Error{Kind: sandbox.Invalid, Op: "run", Msg: "code in a living sandbox takes no arguments",
+				Fix: "set variables in it, or run a command: run --in NAME -- CMD ARG"}
 		}
 		if f.takesStdin() || f.stdin != "none" && f.stdin != "" {
-			return r, &sandbox.Error{Kind: sandbox.Invalid, Op: "--stdin", Msg: "code in a living sandbox has no input", Fix: "send it a file: --file data.txt"}
+			return r, &sandbox.Error{Kind: sandbox.Invalid, Op: "--stdin", Msg: "code in a living sandbox has no input",
+				Fix: "send it a file: --file data.txt"}
 		}
 	}
 	if len(f.returns) > 0 && !a.json {
-		return r, &sandbox.Error{Kind: sandbox.Invalid, Op: "--return", Msg: "the files of a living sandbox stay in it", Fix: "glovebox cp NAME:PATH LOCAL, or --json"}
+		return r, &sandbox.Error{Kind: sandbox.Invalid, Op: "--return", Msg: "the files of a living sandbox stay in it",
+			Fix: "glovebox cp NAME:PATH LOCAL, or --json"}
 	}
 	r.Limits.TimeoutS = f.limits.Timeout.Seconds()
 	return r, a.fillIn(cmd.Context(), &r, f)

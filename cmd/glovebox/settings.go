@@ -26,7 +26,8 @@ const (
 )
 
 // flagOnly are the flags that make no sense as settings.
-var flagOnly = []string{"help", "code", "rm", "interactive", "tty", "in", "context", "name", "label", "detach", "all", "follow", "after", "force"}
+var flagOnly = []string{"help", "code", "rm", "interactive", "tty", "in", "context", "name", "label", "detach", "all", "follow", "after",
+	"force"}
 
 // flagAlone marks a flag that is no setting, though another command's flag of that name is.
 const flagAlone = "glovebox: alone"

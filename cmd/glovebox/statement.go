@@ -2,7 +2,8 @@ package main
 
 import "strings"
 
-// syntax is what must be known of a language to tell where a piece of typed code ends. A wrong guess costs a second empty line, or an error of
+// syntax is what must be known of a language to tell where a piece of typed code ends. A wrong guess costs a second empty line, or an
+// error of
 // the language.
 type syntax struct {
 	prompt, more string

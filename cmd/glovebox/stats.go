@@ -36,7 +36,8 @@ func (a *app) newStats() *cobra.Command {
 			}
 			return a.showTable([][]string{
 				{"AGE", "CPU", "MEMORY", "PEAK", "PROCESSES", "OOM KILLS"},
-				{coarse(time.Duration(u.WallMS * float64(time.Millisecond))), cpu, bytesOr(u.MemoryBytes), bytesOr(u.PeakMemoryBytes), countOr(u.Pids), countOr(u.OOMKills)},
+				{coarse(time.Duration(u.WallMS * float64(time.Millisecond))), cpu,
+					bytesOr(u.MemoryBytes), bytesOr(u.PeakMemoryBytes), countOr(u.Pids), countOr(u.OOMKills)},
 			})
 		},
 	}

@@ -15,10 +15,12 @@ import (
 // maxSaved limits the numbers of the files of values in one folder.
 const maxSaved = 100_000
 
-// savedTypes are the forms of values that are saved in files, the best first. Text is printed, and application/json saved only where there is
+// savedTypes are the forms of values that are saved in files, the best first. Text is printed, and application/json saved only where
+// there is
 // no text.
 var savedTypes = []struct{ media, extension string }{
-	{"image/png", "png"}, {"image/jpeg", "jpg"}, {"image/svg+xml", "svg"}, {"text/html", "html"}, {"text/latex", "tex"}, {"text/markdown", "md"},
+	{"image/png", "png"}, {"image/jpeg", "jpg"}, {"image/svg+xml", "svg"}, {"text/html", "html"}, {"text/latex", "tex"},
+	{"text/markdown", "md"},
 	{"application/json", "json"},
 }
 

@@ -1,7 +1,7 @@
 // Package apiclient speaks version 1 of Glovebox's HTTP API, as far as the command line needs it: living sandboxes.
 //
-// Errors are *sandbox.Error: a problem of the server keeps its kind, text and hint. What code in a sandbox wrote comes back as it is, so
-// the caller must treat it as hostile.
+// Errors are *sandbox.Error: a problem of the server keeps its kind, text and hint, in the words of the command line. What code in a
+// sandbox wrote comes back as it is, so the caller must treat it as hostile.
 package apiclient
 
 import (
@@ -150,7 +150,8 @@ func problem(response *http.Response) error {
 	text, _ := io.ReadAll(io.LimitReader(response.Body, maxProblem))
 	var p answer.Problem
 	if json.Unmarshal(text, &p) != nil || p.Detail == "" {
-		return &sandbox.Error{Kind: sandbox.Unavailable, Op: "server", Msg: "it answered " + response.Status + ", which is not an answer of Glovebox",
+		return &sandbox.Error{Kind: sandbox.Unavailable, Op: "server",
+			Msg: "it answered " + response.Status + ", which is not an answer of Glovebox",
 			Fix: "check the address of the server"}
 	}
 	wait, _ := strconv.Atoi(response.Header.Get("Retry-After"))
@@ -158,7 +159,7 @@ func problem(response *http.Response) error {
 }
 
 func problemError(p answer.Problem, wait time.Duration) error {
-	return &sandbox.Error{Kind: kinds[p.Kind], Msg: p.Detail, Fix: p.Hint, RetryAfter: wait}
+	return &sandbox.Error{Kind: kinds[p.Kind], Msg: answer.Reword(p.Detail), Fix: answer.Reword(p.Hint), RetryAfter: wait}
 }
 
 // get sends a request and decodes its JSON answer into a value; nil expects no answer.

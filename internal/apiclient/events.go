@@ -30,7 +30,8 @@ type Piece struct {
 	Data   []byte
 }
 
-// events reads server-sent events (HTML Living Standard, section 9.2) and hands each to take, up to the end of the stream. Events are those of
+// events reads server-sent events (HTML Living Standard, section 9.2) and hands each to take, up to the end of the stream. Events are
+// those of
 // the server: what a sandbox wrote is JSON within them.
 func events(r io.Reader, take func(Event) error) error {
 	lines := bufio.NewReaderSize(r, 64<<10)

@@ -58,9 +58,11 @@ type Execution struct {
 const runHeader = "Glovebox-Run-Id"
 
 // errCut is a stream of events that ended before its last one.
-var errCut = &sandbox.Error{Kind: sandbox.Unavailable, Op: "server", Msg: "the stream of events broke off", Fix: "glovebox logs NAME -f follows on"}
+var errCut = &sandbox.Error{Kind: sandbox.Unavailable, Op: "server", Msg: "the stream of events broke off",
+	Fix: "glovebox logs NAME -f follows on"}
 
-// Stream runs code or a command and hands each event to take, as it comes. The execution goes on if ctx ends. The first event is one with RunID.
+// Stream runs code or a command and hands each event to take, as it comes. The execution goes on if ctx ends. The first event is one with
+// RunID.
 func (c *Client) Stream(ctx context.Context, name string, asks Run, take func(Event) error) error {
 	response, err := c.do(ctx, call{method: http.MethodPost, path: sandboxPath(name, "run"), send: asks,
 		header: http.Header{"Accept": {"text/event-stream"}}})
@@ -129,7 +131,8 @@ func (c *Client) Execution(ctx context.Context, name, run string) (x Execution, 
 	return x, err
 }
 
-// Follow hands the events of an execution after one of an id to take. With wait it waits for new ones until the last; else it returns nil after
+// Follow hands the events of an execution after one of an id to take. With wait it waits for new ones until the last; else it returns nil
+// after
 // those that are there.
 func (c *Client) Follow(ctx context.Context, name, run string, after uint64, wait bool, take func(Event) error) error {
 	asks := call{method: http.MethodGet, path: sandboxPath(name, "runs", run, "events"), header: http.Header{"Accept": {"text/event-stream"}}}
@@ -164,7 +167,8 @@ func (c *Client) Input(ctx context.Context, name, run string, data []byte, eof b
 
 // Signal sends a signal to an execution. Code in a context takes only SIGINT, which interrupts it.
 func (c *Client) Signal(ctx context.Context, name, run, signal string) error {
-	_, err := c.get(ctx, call{method: http.MethodPost, path: sandboxPath(name, "runs", run, "signal"), send: map[string]string{"signal": signal}}, nil)
+	_, err := c.get(ctx, call{method: http.MethodPost, path: sandboxPath(name, "runs", run, "signal"),
+		send: map[string]string{"signal": signal}}, nil)
 	return err
 }
 

@@ -149,7 +149,8 @@ func (c *Client) EnsureContext(ctx context.Context, name, context, language stri
 	if err != nil || slices.ContainsFunc(s.Contexts, func(c Context) bool { return c.Name == context || c.ID == context }) {
 		return err
 	}
-	_, err = c.get(ctx, call{method: http.MethodPost, path: sandboxPath(name, "contexts"), send: map[string]string{"name": context, "language": language}}, &Context{})
+	_, err = c.get(ctx, call{method: http.MethodPost, path: sandboxPath(name, "contexts"),
+		send: map[string]string{"name": context, "language": language}}, &Context{})
 	if sandbox.KindOf(err) == sandbox.Exists && err != nil { // another caller was faster
 		return nil
 	}

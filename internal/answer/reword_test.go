@@ -1,0 +1,32 @@
+package answer
+
+import (
+	"testing"
+	"time"
+
+	"github.com/glovebox-dev/glovebox/sandbox"
+)
+
+// TestReword: what a server says in the words of HTTP becomes what the command line says itself.
+func TestReword(t *testing.T) {
+	for _, hints := range [][]sandbox.Hint{
+		{{Code: sandbox.HintTimeout, Limit: sandbox.LimitTimeout, Value: int64(time.Second), Raise: int64(2 * time.Second)}},
+		{{Code: sandbox.HintMemory, Limit: sandbox.LimitMemory, Value: 64 << 20, Raise: 128 << 20}},
+		{{Code: sandbox.HintLimit, Limit: sandbox.LimitPids, Value: 8, Raise: 16}},
+		{{Code: sandbox.HintNoFile, Name: "a.sh"}},
+		{{Code: sandbox.HintWaited, Limit: sandbox.LimitTimeout, Value: int64(time.Second), NoInput: true}},
+	} {
+		if got, want := Reword(HTTP.Hint(hints)), CommandLine.Hint(hints); got != want {
+			t.Errorf("%q, not %q", got, want)
+		}
+	}
+	for text, want := range map[string]string{
+		HTTP.waive([]sandbox.LimitName{"memory", "pids"}):   CommandLine.waive([]sandbox.LimitName{"memory", "pids"}),
+		"limits.memory_mib: is over; limits.moon stays":     "--memory: is over; limits.moon stays",
+		`choose another backend: ` + HTTP.backend("gvisor"): "choose another backend: --backend gvisor",
+	} {
+		if got := Reword(text); got != want {
+			t.Errorf("%q, not %q", got, want)
+		}
+	}
+}

@@ -1,0 +1,101 @@
+package apiclient
+
+import (
+	"context"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"github.com/glovebox-dev/glovebox/sandbox"
+)
+
+// The tests of cmd/glovebox run this client against a real server. Here are servers that such a one never is.
+
+func open(t *testing.T, handler http.HandlerFunc) *Client {
+	server := httptest.NewServer(handler)
+	t.Cleanup(server.Close)
+	c, err := New(Config{Server: server.URL, Key: "gbx_secret"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(c.Close)
+	return c
+}
+
+// TestStrangeServers: what is no answer of Glovebox is an error that says so, and the key goes to no other server.
+func TestStrangeServers(t *testing.T) {
+	other := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { t.Errorf("it was asked with %v", r.Header) }))
+	defer other.Close()
+	for name, test := range map[string]struct {
+		handler http.HandlerFunc
+		want    string
+	}{
+		"another program": {func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "<html>", 404) },
+			"404 Not Found, which is not an answer of Glovebox"},
+		"a redirect":     {http.RedirectHandler(other.URL, http.StatusTemporaryRedirect).ServeHTTP, "307 Temporary Redirect, which is not"},
+		"not JSON":       {func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "<html>") }, "its answer broke off"},
+		"half an answer": {func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, `{"id":`) }, "its answer broke off"},
+	} {
+		_, err := open(t, test.handler).Sandbox(t.Context(), "box")
+		if sandbox.KindOf(err) != sandbox.Unavailable || !strings.Contains(err.Error(), test.want) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	gone := httptest.NewServer(nil)
+	gone.Close()
+	c, err := New(Config{Server: gone.URL})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := c.Sandbox(t.Context(), "box"); sandbox.KindOf(err) != sandbox.Unavailable ||
+		sandbox.FixOf(err) != "start one with: glovebox serve" {
+		t.Error(err)
+	}
+}
+
+// TestCutStream: a stream without its last event is an error, for whoever waits for the end.
+func TestCutStream(t *testing.T) {
+	c := open(t, func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set(runHeader, "a")
+		io.WriteString(w, "id: 1\nevent: stdout\ndata: {\"offset\":0,\"text\":\"x\"}\n\nevent: stdout\ndata: {\"te")
+	})
+	var seen string
+	take := func(e Event) error {
+		if e.Piece != nil {
+			seen += string(e.Piece.Data)
+		}
+		return nil
+	}
+	if err := c.Stream(t.Context(), "box", Run{}, take); sandbox.KindOf(err) != sandbox.Unavailable || seen != "x" {
+		t.Errorf("%v after %q", err, seen)
+	}
+	if err := c.Follow(t.Context(), "box", "a", 0, false, take); err != nil {
+		t.Error(err)
+	}
+	ctx, cancel := context.WithCancelCause(t.Context())
+	cancel(io.ErrClosedPipe)
+	if err := c.Stream(ctx, "box", Run{}, take); err != io.ErrClosedPipe {
+		t.Error(err)
+	}
+}
+
+// FuzzEvents: whatever a server sends, each event is handed over once, and its pieces are bytes.
+func FuzzEvents(f *testing.F) {
+	f.Add("id: 1\nevent: stdout\ndata: {\"text\":\"a\",\"base64\":\"/w==\"}\n\n: beat\n\n" +
+		"id: 2\nevent: done\ndata: {\"status\":\"failed\",\"exit_code\":1}\n\n")
+	f.Add("event: result\ndata: {\"main\":true,\"data\":{\"text/plain\":\"1\"}}\n\nevent: problem\ndata: {\"kind\":\"moon\"}\n\n")
+	f.Fuzz(func(t *testing.T, stream string) {
+		seen := 0
+		err := events(strings.NewReader(stream), func(e Event) error {
+			if seen++; e.Name == "" || e.Name == "problem" && e.Failed == nil || e.Name == "done" && e.Done == nil {
+				t.Errorf("%+v", e)
+			}
+			return nil
+		})
+		if most := strings.Count(stream, "event"); err == nil && seen > most {
+			t.Errorf("%d events of %d", seen, most)
+		}
+	})
+}
