@@ -163,7 +163,7 @@ func TestAgentDay(t *testing.T) {
 			d.do(step{language: "bash", code: "touch /tmp/enough"})
 			var log bytes.Buffer
 			var last apiclient.Event
-			err = d.client.Follow(t.Context(), "agent", run, 0, true, func(e apiclient.Event) error {
+			err = d.client.Follow(t.Context(), "agent", run, apiclient.From{Wait: true}, func(e apiclient.Event) error {
 				if e.Piece != nil {
 					log.Write(e.Piece.Data)
 				}

@@ -164,7 +164,7 @@ func (x *copying) in(ctx context.Context, from string, to remote) error {
 		if x.app.Stdin == nil {
 			return sandbox.Invalidf("standard input", "there is none")
 		}
-		return x.client.Write(ctx, to.name, to.path, "0644", x.app.Stdin, -1)
+		return x.client.Write(ctx, to.name, apiclient.Upload{Path: to.path, Mode: "0644", Content: x.app.Stdin, Size: -1})
 	}
 	f, err := x.app.openNamed(from)
 	if err != nil {
@@ -201,7 +201,8 @@ func (x *copying) fileIn(ctx context.Context, f *os.File, to remote) error {
 	if !info.Mode().IsRegular() {
 		return notRegular(f.Name())
 	}
-	return x.client.Write(ctx, to.name, to.path, fmt.Sprintf("%04o", info.Mode().Perm()), io.LimitReader(f, info.Size()), info.Size())
+	return x.client.Write(ctx, to.name, apiclient.Upload{Path: to.path, Mode: fmt.Sprintf("%04o", info.Mode().Perm()),
+		Content: io.LimitReader(f, info.Size()), Size: info.Size()})
 }
 
 // folderIn copies the folders and regular files below a folder. Nothing outside of it is read.

@@ -51,7 +51,9 @@ func (a *app) logs(ctx context.Context, f *logsFlags, args []string) error {
 	} else if run, err = lastRun(ctx, c, name); err != nil {
 		return err
 	}
-	stream := func(take func(apiclient.Event) error) error { return c.Follow(ctx, name, run, f.after, f.follow, take) }
+	stream := func(take func(apiclient.Event) error) error {
+		return c.Follow(ctx, name, run, apiclient.From{After: f.after, Wait: f.follow}, take)
+	}
 	if a.json {
 		return stream(func(e apiclient.Event) error {
 			return json.NewEncoder(a.Stdout).Encode(map[string]any{"id": e.ID, "event": e.Name, "data": e.Data}) // one a line

@@ -20,7 +20,6 @@ import (
 	"github.com/glovebox-dev/glovebox/internal/httpapi"
 	"github.com/glovebox-dev/glovebox/internal/httpd"
 	"github.com/glovebox-dev/glovebox/internal/mcp"
-	"github.com/glovebox-dev/glovebox/internal/store"
 	"github.com/glovebox-dev/glovebox/sandbox"
 )
 
@@ -153,12 +152,12 @@ func (a *app) serve(ctx context.Context, f *serveFlags) (err error) {
 		return err
 	}
 	defer listener.Close()
-	kept, logs, err := a.openState(f.stateDir)
+	kept, err := a.openState(f.stateDir)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, kept.Close()) }()
-	e, err := a.openServing(ctx, f, keys, listener.Addr(), kept, logs)
+	e, err := a.openServing(ctx, f, keys, listener.Addr(), kept)
 	if err != nil {
 		return err
 	}
@@ -197,8 +196,8 @@ type door struct {
 }
 
 // openServing opens the engine, on the state in config, and checks that the backend works.
-func (a *app) openServing(ctx context.Context, f *serveFlags, keys []httpd.Key, addr net.Addr, kept *store.Store, logs string) (*openedEngine, error) {
-	config := engine.Config{Living: engine.LivingConfig{Store: kept, StateDir: logs}}
+func (a *app) openServing(ctx context.Context, f *serveFlags, keys []httpd.Key, addr net.Addr, kept *state) (*openedEngine, error) {
+	config := engine.Config{Living: engine.LivingConfig{Store: kept.Store, StateDir: kept.logs}}
 	config.Default, config.Slots, config.Warm, config.Queue, config.QueueTimeout = f.backend, f.slots, f.warm, f.queue, f.queueTimeout
 	config.Defaults, config.Max, config.AllowUnenforced = f.defaults, f.max, f.allowUnenforced
 	config.NestedFilters, config.Terminals = f.nestedFilters, f.terminals

@@ -415,17 +415,17 @@ func TestServeLiving(t *testing.T) {
 		t.Errorf("without a key: %d", code)
 	}
 	a := testApp(t)
-	if _, _, err := a.openState(state); sandbox.KindOf(err) != sandbox.Unavailable || !strings.Contains(sandbox.FixOf(err), "stop the other server") {
+	if _, err := a.openState(state); sandbox.KindOf(err) != sandbox.Unavailable || !strings.Contains(sandbox.FixOf(err), "stop the other server") {
 		t.Errorf("a second server on the same state: %v", err)
 	}
 	s.stop(t)
 	s.exit <- 0 // for the end of the test
-	store, logs, err := a.openState(state)
+	kept, err := a.openState(state)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := store.Close(); err != nil || filepath.Dir(logs) != state {
-		t.Errorf("%s, %v", logs, err)
+	if err := kept.Close(); err != nil || filepath.Dir(kept.logs) != state {
+		t.Errorf("%s, %v", kept.logs, err)
 	}
 
 	first := a.listenLocal(&serveFlags{}, run)

@@ -19,21 +19,30 @@ const (
 	logsDir   = "logs"         // of their runs
 )
 
-// openState opens the folder of what outlives the server; "" is the default one. It returns the store, and the folder for logs.
-func (a *app) openState(dir string) (*store.Store, string, error) {
+// state is what outlives the server.
+type state struct {
+	*store.Store
+	logs string // folder of the logs of runs
+}
+
+// openState opens the folder of what outlives the server; "" is the default one.
+func (a *app) openState(dir string) (*state, error) {
 	if dir == "" {
 		var ok bool
 		if dir, ok = a.stateDir(); !ok {
-			return nil, "", &sandbox.Error{Kind: sandbox.Invalid, Op: "--state-dir", Msg: "there is no home for the state of living sandboxes",
+			return nil, &sandbox.Error{Kind: sandbox.Invalid, Op: "--state-dir", Msg: "there is no home for the state of living sandboxes",
 				Fix: "set HOME, or name a folder: --state-dir DIR"}
 		}
 	}
 	dir, err := makeState(dir)
 	if err != nil {
-		return nil, "", err
+		return nil, err
 	}
 	s, err := store.Open(filepath.Join(dir, storeFile))
-	return s, filepath.Join(dir, logsDir), err
+	if err != nil {
+		return nil, err
+	}
+	return &state{s, filepath.Join(dir, logsDir)}, nil
 }
 
 // makeState makes the folder if it is missing, closed to others, and refuses one that others can write to: its records say what sandboxes
@@ -61,7 +70,7 @@ func makeState(dir string) (string, error) {
 }
 
 // takeOver has the engine go on with the living sandboxes of the server before, and says which are gone.
-func (a *app) takeOver(ctx context.Context, e *openedEngine, kept *store.Store) error {
+func (a *app) takeOver(ctx context.Context, e *openedEngine, kept *state) error {
 	records, damaged, err := kept.Load()
 	if err != nil {
 		return err

@@ -71,7 +71,7 @@ func TestCutStream(t *testing.T) {
 	if err := c.Stream(t.Context(), "box", Run{}, take); sandbox.KindOf(err) != sandbox.Unavailable || seen != "x" {
 		t.Errorf("%v after %q", err, seen)
 	}
-	if err := c.Follow(t.Context(), "box", "a", 0, false, take); err != nil {
+	if err := c.Follow(t.Context(), "box", "a", From{}, take); err != nil {
 		t.Error(err)
 	}
 	ctx, cancel := context.WithCancelCause(t.Context())

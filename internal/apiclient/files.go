@@ -55,14 +55,22 @@ func (c *Client) Read(ctx context.Context, name, path string, w io.Writer) error
 	return err
 }
 
-// Write makes or replaces a regular file from r, which has size bytes; -1 is unknown. A mode is permission bits in octal.
-func (c *Client) Write(ctx context.Context, name, path, mode string, r io.Reader, size int64) error {
-	target := c.base + filesPath(name) + "?" + url.Values{"path": {path}, "mode": {mode}}.Encode()
-	request, err := http.NewRequestWithContext(ctx, http.MethodPut, target, r)
+// Upload is the content of a file on its way into a sandbox.
+type Upload struct {
+	Path    string
+	Mode    string // permission bits in octal
+	Content io.Reader
+	Size    int64 // bytes of Content; -1 is unknown
+}
+
+// Write makes or replaces a regular file.
+func (c *Client) Write(ctx context.Context, name string, u Upload) error {
+	target := c.base + filesPath(name) + "?" + url.Values{"path": {u.Path}, "mode": {u.Mode}}.Encode()
+	request, err := http.NewRequestWithContext(ctx, http.MethodPut, target, u.Content)
 	if err != nil {
 		return &sandbox.Error{Kind: sandbox.Invalid, Op: "server", Err: err}
 	}
-	request.ContentLength = size
+	request.ContentLength = u.Size
 	request.Header.Set("Content-Type", "application/octet-stream")
 	response, err := c.send(ctx, request)
 	if err != nil {

@@ -131,16 +131,20 @@ func (c *Client) Execution(ctx context.Context, name, run string) (x Execution, 
 	return x, err
 }
 
-// Follow hands the events of an execution after one of an id to take. With wait it waits for new ones until the last; else it returns nil
-// after
-// those that are there.
-func (c *Client) Follow(ctx context.Context, name, run string, after uint64, wait bool, take func(Event) error) error {
+// From says which events of an execution to follow.
+type From struct {
+	After uint64 // only those with a higher id
+	Wait  bool   // for new ones, until the last; else only those that are there
+}
+
+// Follow hands the events of an execution to take.
+func (c *Client) Follow(ctx context.Context, name, run string, from From, take func(Event) error) error {
 	asks := call{method: http.MethodGet, path: sandboxPath(name, "runs", run, "events"), header: http.Header{"Accept": {"text/event-stream"}}}
 	asks.query = url.Values{}
-	if after > 0 {
-		asks.query.Set("after", strconv.FormatUint(after, 10))
+	if from.After > 0 {
+		asks.query.Set("after", strconv.FormatUint(from.After, 10))
 	}
-	if !wait {
+	if !from.Wait {
 		asks.query.Set("follow", "0")
 	}
 	response, err := c.do(ctx, asks)
@@ -148,7 +152,7 @@ func (c *Client) Follow(ctx context.Context, name, run string, after uint64, wai
 		return err
 	}
 	defer response.Body.Close()
-	if err := c.toEnd(ctx, response, take); err != errCut || wait {
+	if err := c.toEnd(ctx, response, take); err != errCut || from.Wait {
 		return err
 	}
 	return nil

@@ -42,8 +42,8 @@ func (c *call) report(box *engine.Sandbox, why string, r *sandbox.Result) *sdk.C
 	if why != "" {
 		notes = append(notes, why)
 	}
-	out.Stdout = c.fit(box, r, "stdout", a.Stdout, maxStdout, &notes)
-	out.Stderr = c.fit(box, r, "stderr", a.Stderr, maxStderr, &notes)
+	out.Stdout = c.fit(box, string(r.ID)+".stdout", a.Stdout, &notes)
+	out.Stderr = c.fit(box, string(r.ID)+".stderr", a.Stderr, &notes)
 	if x := a.Error; x != nil {
 		out.Error = &sandbox.Exception{Name: cut(x.Name, maxNote), Value: cut(x.Value, maxTrace), Traceback: cut(x.Traceback, maxTrace)}
 	}
@@ -140,11 +140,15 @@ func shown(all []sandbox.Shown, out *ran, imageRoom int, notes *[]string) (value
 }
 
 // fit shortens a stream to a limit. What it cuts is kept in a file of the sandbox, to read in parts.
-func (c *call) fit(box *engine.Sandbox, r *sandbox.Result, name, text string, limit int, notes *[]string) string {
+func (c *call) fit(box *engine.Sandbox, file, text string, notes *[]string) string {
+	name, limit := "stdout", maxStdout
+	if strings.HasSuffix(file, ".stderr") {
+		name, limit = "stderr", maxStderr
+	}
 	if len(text) <= limit {
 		return text
 	}
-	file := "/tmp/glovebox/" + string(r.ID) + "." + name
+	file = "/tmp/glovebox/" + file
 	if err := box.WriteFile(c.ctx, file, 0, strings.NewReader(text)); err != nil {
 		*notes = append(*notes, fmt.Sprintf("%s has %d bytes, of which some are left out; print less, or to a file.", name, len(text)))
 	} else {

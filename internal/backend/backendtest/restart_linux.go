@@ -79,26 +79,9 @@ func Restart(t *testing.T, r Restarted) {
 
 	launch(t, life{Run: run, Reattach: []sandbox.ID{kept.ID}})() // an owner that dies too
 	box := reattach(t, first, kept.ID)
-	over := reattach(t, first, ended.ID)
-	if err := dial(t, over).Shutdown(within(t)); err != nil {
-		t.Fatal(err)
-	}
-	switch end, err := over.Wait(within(t)); {
-	case err != nil || end.Cause == sandbox.EndClosed:
-		t.Errorf("it ended as %+v, %v", end, err)
-	case end.Cause != sandbox.EndGuest:
-		t.Logf("how the guest ended is unknown before Linux 6.15: %+v", end)
-	}
-	if err := second.Reap(within(t)); err != nil {
-		t.Error(err)
-	}
-	refused(t, second, ended.ID, sandbox.Exists)
-	if u, err := over.Usage(within(t)); err != nil || u.Wall <= 0 {
-		t.Errorf("after the end the usage is %s, %v", describe(u), err)
-	}
+	endsInside(t, first, second, ended.ID)
 	refused(t, second, kept.ID, sandbox.Exists)
 	still(t, box)
-
 	for _, s := range []sandbox.Spec{made, lifted} {
 		r.make(t, first, s, s.ID == lifted.ID)
 	}
@@ -125,6 +108,28 @@ func Restart(t *testing.T, r Restarted) {
 		t.Error(err)
 	}
 	leavesNothing(t, run, all)
+}
+
+// endsInside ends a reattached box from inside. It stays its owner's, who still knows what it used and how it ended.
+func endsInside(t *testing.T, owner, other sandbox.Backend, id sandbox.ID) {
+	t.Helper()
+	over := reattach(t, owner, id)
+	if err := dial(t, over).Shutdown(within(t)); err != nil {
+		t.Fatal(err)
+	}
+	switch end, err := over.Wait(within(t)); {
+	case err != nil || end.Cause == sandbox.EndClosed:
+		t.Errorf("it ended as %+v, %v", end, err)
+	case end.Cause != sandbox.EndGuest:
+		t.Logf("how the guest ended is unknown before Linux 6.15: %+v", end)
+	}
+	if err := other.Reap(within(t)); err != nil {
+		t.Error(err)
+	}
+	refused(t, other, id, sandbox.Exists)
+	if u, err := over.Usage(within(t)); err != nil || u.Wall <= 0 {
+		t.Errorf("after the end the usage is %s, %v", describe(u), err)
+	}
 }
 
 // serve is the server's half.
