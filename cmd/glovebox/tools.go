@@ -14,8 +14,8 @@ func (a *app) newTools() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "tools",
 		Short: "Print the definition of run_code for the API of a model",
-		Long: `Tools prints the definition of the tool run_code as JSON, for the tools of a request to a model. What
-the model then asks for is a request to run code.`,
+		Long: `Tools prints the definition of the tool run_code as JSON, for the tools of a request to a model.
+Formats are openai-responses, openai-chat and anthropic.`,
 		Example: `  glovebox tools --format anthropic`,
 		Args:    cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
@@ -27,7 +27,7 @@ the model then asks for is a request to run code.`,
 			return err
 		},
 	}
-	cmd.Flags().StringVar(&format, "format", mcp.Formats[0], "`FORMAT`: "+inWords(mcp.Formats)+" (default "+mcp.Formats[0]+")")
+	cmd.Flags().StringVar(&format, "format", mcp.Formats[0], "`FORMAT` of the API (default "+mcp.Formats[0]+")")
 	completions(cmd, "format", mcp.Formats...)
 	return cmd
 }

@@ -42,8 +42,17 @@ func (c *call) report(box *engine.Sandbox, why string, r *sandbox.Result) *sdk.C
 	if why != "" {
 		notes = append(notes, why)
 	}
-	out.Stdout = c.fit(box, string(r.ID)+".stdout", a.Stdout, &notes)
-	out.Stderr = c.fit(box, string(r.ID)+".stderr", a.Stderr, &notes)
+	for _, stream := range []struct {
+		name  string
+		text  string
+		limit int
+		into  *string
+	}{{"stdout", a.Stdout, maxStdout, &out.Stdout}, {"stderr", a.Stderr, maxStderr, &out.Stderr}} {
+		*stream.into = cut(stream.text, stream.limit)
+		if len(stream.text) > stream.limit {
+			notes = append(notes, c.keep(box, string(r.ID)+"."+stream.name, stream.text))
+		}
+	}
 	if x := a.Error; x != nil {
 		out.Error = &sandbox.Exception{Name: cut(x.Name, maxNote), Value: cut(x.Value, maxTrace), Traceback: cut(x.Traceback, maxTrace)}
 	}
@@ -139,22 +148,14 @@ func shown(all []sandbox.Shown, out *ran, imageRoom int, notes *[]string) (value
 	return values, images
 }
 
-// fit shortens a stream to a limit. What it cuts is kept in a file of the sandbox, to read in parts.
-func (c *call) fit(box *engine.Sandbox, file, text string, notes *[]string) string {
-	name, limit := "stdout", maxStdout
-	if strings.HasSuffix(file, ".stderr") {
-		name, limit = "stderr", maxStderr
-	}
-	if len(text) <= limit {
-		return text
-	}
-	file = "/tmp/glovebox/" + file
+// keep writes all of a stream that was cut to a file of the sandbox, to read in parts, and returns a note of it.
+func (c *call) keep(box *engine.Sandbox, name, text string) string {
+	file := "/tmp/glovebox/" + name
+	_, stream, _ := strings.Cut(name, ".")
 	if err := box.WriteFile(c.ctx, file, 0, strings.NewReader(text)); err != nil {
-		*notes = append(*notes, fmt.Sprintf("%s has %d bytes, of which some are left out; print less, or to a file.", name, len(text)))
-	} else {
-		*notes = append(*notes, fmt.Sprintf("%s has %d bytes, of which some are left out; read_file has all of it at %s.", name, len(text), file))
+		return fmt.Sprintf("%s has %d bytes, of which some are left out; print less, or to a file.", stream, len(text))
 	}
-	return cut(text, limit)
+	return fmt.Sprintf("%s has %d bytes, of which some are left out; read_file has all of it at %s.", stream, len(text), file)
 }
 
 // cut keeps the start and the end of a long text, between characters.
