@@ -23,7 +23,7 @@ type Config struct {
 	Log     *slog.Logger  // nil discards
 }
 
-// maxMessage limits one message of a client, in bytes. Its JSON may take 30 times as much memory.
+// maxMessage limits one message of a client, in bytes. Decoded, hostile JSON takes up to 60 times as much.
 const maxMessage = 4 << 20
 
 // versions are those of the protocol that have sessions over every transport.
