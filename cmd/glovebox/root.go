@@ -23,8 +23,7 @@ func (a *app) newRoot() *cobra.Command {
 		Use:   "glovebox COMMAND",
 		Short: "Run untrusted code in a sandbox",
 		Long:  "glovebox COMMAND [FLAGS] runs untrusted code in a sandbox and returns its output and files.",
-		Example: `  glovebox run -c 'print(6*7)'
-  glovebox run --workspace ./data -- ls -la`,
+		Example: `  glovebox run -c 'print(6*7)'`,
 		SilenceErrors: true,
 		SilenceUsage:  true,
 		Args:          knownCommand,
@@ -46,6 +45,7 @@ func (a *app) newRoot() *cobra.Command {
 		a.newCp(), a.newStats(), a.newClean(), a.newInterrupt(), a.newRestart(), a.newRm())
 	grouped(root, "host", "This host and this program", a.newDoctor(), a.newVerify(), a.newVersion())
 	root.SetCompletionCommandGroupID("host")
+	root.CompletionOptions.HiddenDefaultCmd = true // the help fits a screen; package managers find it
 	root.InitDefaultCompletionCmd()
 	root.InitDefaultHelpCmd()
 	for _, c := range slices.Concat(root.Commands(), keys.Commands()) {

@@ -14,7 +14,7 @@ var attacksElsewhere = map[string][]string{
 	"H10": {"internal/httpapi: TestFlood", "internal/engine: TestConservation"},
 
 	// These also run from their files; the tests here cover the server's part.
-	"A01": {"internal/httpapi: TestRefused", "internal/httpapi: TestOddPathsStayInside", "internal/engine: TestCheckPath"},
+	"A01": {"internal/httpapi: TestRefused", "internal/httpapi: TestOddPathsStayInside", "internal/plan: TestCheckPath"},
 	"O01": {"internal/httpapi: TestOutputOverTheLimit", "internal/engine: TestRunawayIsEnded"},
 	"O02": {"internal/httpapi: TestOutputIsLossless", "internal/httpapi: TestStream"},
 	"O07": {"internal/httpapi: TestInjection"},

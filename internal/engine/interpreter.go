@@ -33,25 +33,20 @@ type interpreter struct {
 	exited  guest.Exited    // valid once gone is closed, unless err is set
 	err     error           // why its end is not known
 
-	parser driver.Parser // of the goroutine alone, like all up to mu
-	from   uint64        // offset in the channel where the parser began
-	acked  guest.Ack     // what the guest may forget
-	whole  uint64        // offset in the channel after the last whole frame
-	first  bool          // the driver has reported
+	parser    driver.Parser // of the goroutine alone, like all up to mu
+	from      uint64        // offset in the channel where the parser began
+	acked     guest.Ack     // what the guest may forget
+	whole     uint64        // offset in the channel after the last whole frame
+	first     bool          // the driver has reported
+	late      []lateReport  // reports that wait for output
+	lateBytes int           // of their fields
 
 	mu      sync.Mutex // guards all below
 	current *Execution
-	end     *runEnd      // of current, once the driver has reported it
 	taken   guest.Attach // output that was received
 	between []guest.Output
 	held    int // bytes in between
 	answers chan [][]byte
-}
-
-// runEnd is the driver's report that the current execution is over.
-type runEnd struct {
-	code           int
-	stdout, stderr uint64 // offsets up to which output belongs to it
 }
 
 func newInterpreter(c *Context, id sandbox.ID, p *client.Process) *interpreter {
@@ -108,7 +103,9 @@ func (in *interpreter) take(p *client.Process, m guest.Output) error {
 	} else if err := in.takeOutput(m); err != nil {
 		return err
 	}
-	in.complete()
+	if err := in.settle(); err != nil {
+		return fmt.Errorf("the driver broke the protocol: %w", err)
+	}
 	return in.acknowledge(p, m)
 }
 
@@ -142,7 +139,6 @@ func (in *interpreter) takeReports(m guest.Output) error {
 	if err != nil {
 		return fmt.Errorf("the driver broke the protocol: %w", err)
 	}
-	in.whole = in.from + in.parser.Used()
 	return nil
 }
 
@@ -155,9 +151,6 @@ func (in *interpreter) report(f driver.Frame, stdout, stderr uint64) error {
 		}
 		return nil
 	}
-	in.mu.Lock()
-	x := in.current
-	in.mu.Unlock()
 	if len(f.Fields) == 0 {
 		return fmt.Errorf("a %.20q without an id", f.Kind)
 	}
@@ -165,38 +158,64 @@ func (in *interpreter) report(f driver.Frame, stdout, stderr uint64) error {
 		in.answer(f.Fields)
 		return nil
 	}
-	if x == nil || string(f.Fields[0]) != string(x.id) {
-		return nil // of an execution that an earlier server began and nobody knows, or forged
+	late := lateReport{frame: f, end: in.from + in.parser.Used(), stdout: stdout, stderr: stderr}
+	for _, field := range f.Fields {
+		in.lateBytes += len(field)
 	}
-	if f.Kind == driver.Done {
-		return in.over(f, stdout, stderr)
+	if in.late = append(in.late, late); in.lateBytes > maxShownBytes || len(in.late) > maxShown {
+		return fmt.Errorf("more than %d reports, or %d bytes of them, whose output did not come", maxShown, maxShownBytes)
 	}
-	return x.report(f, in.from+in.parser.Used())
+	return nil
 }
 
-// over notes that the current execution is over. Its output may still be on its way.
-func (in *interpreter) over(f driver.Frame, stdout, stderr uint64) error {
-	code, err := exitCode(f)
+// lateReport is a report that waits for the output that was written before it.
+type lateReport struct {
+	frame          driver.Frame
+	end            uint64 // offset of the channel after it
+	stdout, stderr uint64 // offsets up to which output was written before it
+}
+
+// settle handles the reports whose output is there, in order.
+func (in *interpreter) settle() error {
+	for len(in.late) > 0 && in.taken.Stdout >= in.late[0].stdout && in.taken.Stderr >= in.late[0].stderr {
+		r := in.late[0]
+		in.late = in.late[1:]
+		for _, field := range r.frame.Fields {
+			in.lateBytes -= len(field)
+		}
+		if err := in.handle(r); err != nil {
+			return err
+		}
+		in.whole = r.end
+	}
+	if len(in.late) == 0 {
+		in.late = nil
+		in.whole = in.from + in.parser.Used()
+	}
+	return nil
+}
+
+// handle handles a report of the current execution. Others are of one that an earlier server began and nobody knows, or forged.
+func (in *interpreter) handle(r lateReport) error {
+	x := in.running()
+	if x == nil || string(r.frame.Fields[0]) != string(x.id) {
+		return nil
+	}
+	if r.frame.Kind != driver.Done {
+		return x.report(r.frame, r.end)
+	}
+	code, err := exitCode(r.frame)
 	if err != nil {
 		return err
 	}
 	in.mu.Lock()
 	defer in.mu.Unlock()
-	if in.end == nil {
-		in.end = &runEnd{code: code, stdout: stdout, stderr: stderr}
-	}
-	return nil
-}
-
-// complete ends the current execution once its end is reported and all its output is there.
-func (in *interpreter) complete() {
-	in.mu.Lock()
-	defer in.mu.Unlock()
-	if x := in.current; x != nil && in.end != nil && in.taken.Stdout >= in.end.stdout && in.taken.Stderr >= in.end.stderr {
-		x.code = in.end.code
-		in.current, in.end = nil, nil
+	if in.current == x {
+		x.code = code
+		in.current = nil
 		close(x.ran)
 	}
+	return nil
 }
 
 // acknowledge lets the guest forget what is in the log, or belongs to nobody. Reports are forgotten whole, so that the next server finds
@@ -258,7 +277,7 @@ func (in *interpreter) leave(x *Execution) {
 	in.mu.Lock()
 	defer in.mu.Unlock()
 	if in.current == x {
-		in.current, in.end = nil, nil
+		in.current = nil
 	}
 }
 
