@@ -98,7 +98,7 @@ test/liveserver:
 test/papers:                 test/liveserver
 test/soak:                   test/liveserver
 test/torture:                test/liveserver
-bench:                       test/liveserver | golang.org/x/sys
+bench:                       . internal/apiclient sandbox test/liveserver | golang.org/x/sys
 `
 
 const module = "github.com/glovebox-dev/glovebox"

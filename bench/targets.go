@@ -21,6 +21,8 @@ type figures struct {
 	floodGrowth int64 // bytes, the most of all runs
 	floodKept   int   // bytes of stdout, the most of all runs
 
+	living livingFigures
+
 	prints    float64 // the time of 20,000 prints on gvisor over that on native
 	largeLeft int64   // bytes that a server has some time after large requests
 }
@@ -101,7 +103,7 @@ func (f *figures) targets() []target {
 	if f.largeLeft > 0 {
 		list = append(list, target{name: "what the server keeps of large requests, MiB", measured: float64(f.largeLeft) / (1 << 20), bound: largeLeft >> 20})
 	}
-	return list
+	return append(list, f.living.targets()...)
 }
 
 // print reports for each target whether this run met it.

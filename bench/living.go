@@ -1,0 +1,292 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os/exec"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/glovebox-dev/glovebox"
+	"github.com/glovebox-dev/glovebox/internal/apiclient"
+	"github.com/glovebox-dev/glovebox/sandbox"
+	"github.com/glovebox-dev/glovebox/test/liveserver"
+)
+
+// livingFigures are compared with the targets of living sandboxes; zero means not measured.
+type livingFigures struct {
+	overHTTP, inGo    time.Duration // p50 of a run in a context
+	perSecond         float64       // of such runs, with livingClients clients
+	newContext        float64       // its time over that of bare Python
+	idlePrivate       int64         // bytes of an idle sandbox with a context, all told
+	live              int           // idle sandboxes with a context at once
+	firstByte         time.Duration // p50, from the write to the client
+	goSpeed, sseSpeed float64       // MB/s of output
+}
+
+const (
+	livingClients = 16
+	livingProgram = "x = 1"
+	manyLive      = 300
+	outputMB      = 100
+)
+
+// living measures sandboxes that keep their state, over HTTP and through the Go package.
+func (r *report) living(ctx context.Context) (err error) {
+	s, err := r.startServer(ctx, "--backend", "native", "--max-output-limit", "1GiB", "--slots", strconv.Itoa(livingClients))
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, s.Stop()) }()
+	c, err := apiclient.New(apiclient.Config{Server: s.URL})
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	f := &r.figures.living
+	for _, part := range []func(context.Context, *apiclient.Client, *livingFigures) error{r.contextRuns, r.contextClients, r.newContexts, r.firstBytes, r.eventSpeed} {
+		if err := part(ctx, c, f); err != nil {
+			return err
+		}
+	}
+	if err := r.manyIdle(ctx, c, s, f); err != nil {
+		return err
+	}
+	if err := r.livingInGo(ctx, f); err != nil {
+		return err
+	}
+	t := newTable(r.w, "Living sandboxes on native", "figure", "measured")
+	t.line("a run in a Python context over HTTP, p50 ms", ms(f.overHTTP))
+	t.line("the same through the Go package, p50 ms", ms(f.inGo))
+	t.line(fmt.Sprintf("runs a second with %d clients, over HTTP", livingClients), fmt.Sprintf("%.0f", f.perSecond))
+	t.line("a new Python context / python3 -c pass", times(f.newContext))
+	t.line(fmt.Sprintf("private memory of an idle sandbox with a context, of %d", f.live), mib(f.idlePrivate)+" MiB")
+	t.line("first byte of output at the client, p50 ms after its write", ms(f.firstByte))
+	t.line("output as events, MB/s", fmt.Sprintf("%.0f", f.sseSpeed))
+	t.line("output through the Go package, MB/s", fmt.Sprintf("%.0f", f.goSpeed))
+	t.Flush()
+	return nil
+}
+
+// inContext runs Python in a context and checks how it ended.
+func inContext(ctx context.Context, c *apiclient.Client, name, code string) error {
+	a, err := c.Run(ctx, name, apiclient.Run{Code: &code, Language: python})
+	if err == nil && a.Status != "succeeded" {
+		err = fmt.Errorf("%s: %s", a.Status, a.Stderr)
+	}
+	return err
+}
+
+// made makes a sandbox with a context that has run once.
+func made(ctx context.Context, c *apiclient.Client, name string) error {
+	if _, _, err := c.Create(ctx, apiclient.NewSandbox{Name: name}); err != nil {
+		return err
+	}
+	return inContext(ctx, c, name, livingProgram)
+}
+
+func (r *report) timed(n int, row string, run func() error) (samples []time.Duration, err error) {
+	for i := range warmups + n {
+		began := time.Now()
+		if err := run(); err != nil {
+			return nil, err
+		}
+		if took := time.Since(began); i >= warmups {
+			samples = append(samples, took)
+			if err := r.raw.add(newSample("living", row, began, took, nil)); err != nil {
+				return nil, err
+			}
+		}
+	}
+	return samples, nil
+}
+
+func (r *report) contextRuns(ctx context.Context, c *apiclient.Client, f *livingFigures) error {
+	if err := made(ctx, c, "runs"); err != nil {
+		return err
+	}
+	samples, err := r.timed(r.Runs, "run over HTTP", func() error { return inContext(ctx, c, "runs", livingProgram) })
+	f.overHTTP = summarize(samples).p50
+	return err
+}
+
+// contextClients has each client run in a sandbox of its own.
+func (r *report) contextClients(ctx context.Context, c *apiclient.Client, f *livingFigures) error {
+	for i := range livingClients {
+		if err := made(ctx, c, fmt.Sprintf("client-%d", i)); err != nil {
+			return err
+		}
+	}
+	var all sync.WaitGroup
+	errs := make([]error, livingClients)
+	began := time.Now()
+	for i := range livingClients {
+		all.Go(func() {
+			for range r.Runs {
+				if errs[i] = inContext(ctx, c, fmt.Sprintf("client-%d", i), livingProgram); errs[i] != nil {
+					return
+				}
+			}
+		})
+	}
+	all.Wait()
+	f.perSecond = float64(livingClients*r.Runs) / time.Since(began).Seconds()
+	return errors.Join(errs...)
+}
+
+// newContexts compares a context's start, its first run included, with bare Python, in turn.
+func (r *report) newContexts(ctx context.Context, c *apiclient.Client, f *livingFigures) error {
+	var ours, bare []time.Duration
+	for i := range warmups + max(r.Runs/20, 10) {
+		began := time.Now()
+		if err := c.Restart(ctx, "runs", sandbox.DefaultContext); err != nil {
+			return err
+		}
+		middle := time.Now()
+		if err := exec.CommandContext(ctx, pythonPath, "-c", "pass").Run(); err != nil {
+			return err
+		}
+		if i >= warmups {
+			ours, bare = append(ours, middle.Sub(began)), append(bare, time.Since(middle))
+		}
+	}
+	f.newContext = ratio(summarize(ours).p50, summarize(bare).p50)
+	return nil
+}
+
+// firstBytes prints the time of the write, and compares it with the arrival: one clock, as the sandbox shares the host's.
+func (r *report) firstBytes(ctx context.Context, c *apiclient.Client, f *livingFigures) error {
+	code := "import time; print(time.time_ns()); time.sleep(0.005)"
+	var late []time.Duration
+	for range max(r.Runs/20, 10) {
+		seen := false
+		err := c.Stream(ctx, "runs", apiclient.Run{Code: &code, Language: python}, func(e apiclient.Event) error {
+			if e.Piece == nil || seen {
+				return nil
+			}
+			seen = true
+			now := time.Now().UnixNano()
+			wrote, err := strconv.ParseInt(strings.TrimSpace(string(e.Piece.Data)), 10, 64)
+			late = append(late, time.Duration(now-wrote))
+			return err
+		})
+		if err != nil {
+			return err
+		}
+	}
+	f.firstByte = summarize(late).p50
+	return nil
+}
+
+var outputProgram = fmt.Sprintf("import os\nb = b'x' * 999_999 + b'\\n'\nfor i in range(%d): os.write(1, b)", outputMB)
+
+func (r *report) eventSpeed(ctx context.Context, c *apiclient.Client, f *livingFigures) error {
+	ask := apiclient.NewSandbox{Name: "output"}
+	kib := float64(1 << 19)
+	ask.Limits.OutputKiB = &kib
+	if _, _, err := c.Create(ctx, ask); err != nil {
+		return err
+	}
+	got := 0
+	began := time.Now()
+	err := c.Stream(ctx, "output", apiclient.Run{Code: &outputProgram, Language: python}, func(e apiclient.Event) error {
+		if e.Piece != nil {
+			got += len(e.Piece.Data)
+		}
+		return nil
+	})
+	f.sseSpeed = float64(got) / 1e6 / time.Since(began).Seconds()
+	return err
+}
+
+// manyIdle makes sandboxes with a context and reads what they have for themselves: guests and interpreters, and the server's share.
+func (r *report) manyIdle(ctx context.Context, c *apiclient.Client, s *liveserver.Server, f *livingFigures) error {
+	most := manyLive
+	if r.Runs < fullPlan().Runs {
+		most = 20
+	}
+	before, err := liveserver.ReadMemory(s.PID())
+	if err != nil {
+		return err
+	}
+	known := map[int]bool{}
+	for _, pid := range liveserver.Sandboxes(s.PID()) {
+		known[pid] = true
+	}
+	for i := range most {
+		if err := made(ctx, c, fmt.Sprintf("idle-%d", i)); err != nil {
+			return fmt.Errorf("sandbox %d: %w", i, err)
+		}
+	}
+	after, err := liveserver.ReadMemory(s.PID())
+	if err != nil {
+		return err
+	}
+	total := after.Private - before.Private
+	for _, pid := range liveserver.Sandboxes(s.PID()) {
+		if known[pid] {
+			continue
+		}
+		for _, p := range append(liveserver.Children(pid), pid) {
+			if m, err := liveserver.ReadMemory(p); err == nil {
+				total += m.Private
+			}
+		}
+		f.live++
+	}
+	if f.live < most {
+		return fmt.Errorf("%d of %d sandboxes were found", f.live, most)
+	}
+	f.idlePrivate = total / int64(f.live)
+	return nil
+}
+
+// livingInGo measures the Go package, in this process.
+func (r *report) livingInGo(ctx context.Context, f *livingFigures) error {
+	g, err := glovebox.Open(glovebox.Config{Max: sandbox.Limits{OutputBytes: 1 << 30}})
+	if err != nil {
+		return err
+	}
+	defer g.Close()
+	s, err := g.Create(ctx, glovebox.Living{Spec: sandbox.Spec{Limits: sandbox.Limits{OutputBytes: 512 << 20}}})
+	if err != nil {
+		return err
+	}
+	run := func(code string, output sandbox.OutputFunc) error {
+		result, err := s.Run(ctx, glovebox.Exec{Request: sandbox.Request{Language: python, Code: []byte(code), Output: output}})
+		if err == nil && result.Status != sandbox.StatusSucceeded {
+			err = fmt.Errorf("%s: %s", result.Status, result.Stderr.Head)
+		}
+		return err
+	}
+	samples, err := r.timed(r.Runs, "run in Go", func() error { return run(livingProgram, nil) })
+	if err != nil {
+		return err
+	}
+	f.inGo = summarize(samples).p50
+	got := 0
+	began := time.Now()
+	err = run(outputProgram, func(_ sandbox.Stream, data []byte) { got += len(data) })
+	f.goSpeed = float64(got) / 1e6 / time.Since(began).Seconds()
+	return err
+}
+
+// targets are those of living sandboxes.
+func (f *livingFigures) targets() []target {
+	if f.live == 0 {
+		return nil
+	}
+	return []target{
+		{name: "a run in a Python context over HTTP, p50", measured: milliseconds(f.overHTTP), bound: 1.5, unit: " ms"},
+		{name: "a run in a Python context in Go, p50", measured: milliseconds(f.inGo), bound: 0.5, unit: " ms"},
+		{name: "runs in contexts a second, 16 clients", measured: f.perSecond, bound: 2000, least: true},
+		{name: "a new Python context / bare Python", measured: f.newContext, bound: 1.3, unit: "x"},
+		{name: "private memory of an idle sandbox with a context, MiB", measured: float64(f.idlePrivate) / (1 << 20), bound: 14},
+		{name: "first byte after its write, p50", measured: milliseconds(f.firstByte), bound: 2, unit: " ms"},
+		{name: "output as events", measured: f.sseSpeed, bound: 100, least: true, unit: " MB/s"},
+		{name: "output in Go", measured: f.goSpeed, bound: 400, least: true, unit: " MB/s"},
+	}
+}
