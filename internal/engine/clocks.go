@@ -44,10 +44,14 @@ func (s *Sandbox) windIdle() {
 func (s *Sandbox) idleOver() {
 	s.mu.Lock()
 	idle := s.record.Spec.Lifetime.Idle
+	reason := "it was idle for " + idle.String()
 	over := s.executions.running == 0 && !time.Now().Before(s.clocks.idleEnds)
+	if over { // under the lock, so that no execution begins after the decision
+		s.endLife(&endedError{reason})
+	}
 	s.mu.Unlock()
 	if over {
-		s.endAside("it was idle for " + idle.String())
+		s.endAside(reason)
 	}
 }
 

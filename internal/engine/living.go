@@ -87,22 +87,30 @@ func (e *Engine) Create(ctx context.Context, c Living) (s *Sandbox, made bool, e
 	if err != nil {
 		return nil, false, err
 	}
-	s, mine, err := e.reserve(record)
-	if err != nil {
-		return nil, false, err
+	for {
+		s, mine, err := e.reserve(record)
+		if err != nil {
+			return nil, false, err
+		}
+		if mine {
+			s.make(ctx, backend)
+		}
+		select {
+		case <-s.made:
+		case <-ctx.Done():
+			return nil, false, context.Cause(ctx)
+		}
+		if s.failed != nil {
+			return nil, false, s.failed
+		}
+		if mine || s.ended() == nil {
+			return s, mine, nil
+		}
+		if sandbox.KindOf(s.ended()) != sandbox.NotFound { // the server is stopping
+			return nil, false, s.ended()
+		}
+		_ = s.Close() // waits for its end, which frees the name
 	}
-	if mine {
-		s.make(ctx, backend)
-	}
-	select {
-	case <-s.made:
-	case <-ctx.Done():
-		return nil, false, context.Cause(ctx)
-	}
-	if s.failed != nil {
-		return nil, false, s.failed
-	}
-	return s, mine, nil
 }
 
 // planLiving completes the record of a sandbox to make, and chooses its backend.
@@ -328,8 +336,8 @@ func (e *Engine) closeLiving() error {
 	for _, s := range t.all(func(*Sandbox) bool { return true }) {
 		all.Go(func() {
 			var err error
-			if e.config.Living.Store != nil && s.isMade() {
-				s.detach()
+			if e.config.Living.Store != nil && e.config.Living.StateDir != "" && s.isMade() {
+				err = s.detach()
 			} else {
 				err = s.end(reasonClosed)
 			}

@@ -30,6 +30,8 @@ type Sandbox struct {
 	life    context.Context
 	endLife context.CancelCauseFunc
 	work    sync.WaitGroup // its goroutines
+	remove  func() error   // ends what is left once life is over; further calls wait for the first
+	saving  sync.Mutex     // held while a record is saved, so that an older one never replaces a newer
 
 	mu         sync.Mutex // guards all below
 	record     sandbox.Record
@@ -58,6 +60,7 @@ func newSandbox(e *Engine, record sandbox.Record) *Sandbox {
 	s := &Sandbox{engine: e, id: record.ID, name: record.Name, owner: record.Owner, created: record.Created, record: record,
 		made: make(chan struct{}), executions: newExecutions(), used: time.Now()}
 	s.life, s.endLife = context.WithCancelCause(context.Background())
+	s.remove = sync.OnceValue(s.removeOnce)
 	return s
 }
 
@@ -65,13 +68,19 @@ func newSandbox(e *Engine, record sandbox.Record) *Sandbox {
 func (s *Sandbox) make(ctx context.Context, backend sandbox.Backend) {
 	s.work.Go(func() {
 		defer close(s.made)
+		defer func() {
+			if p := recover(); p != nil {
+				s.failed = s.engine.panicked("create", p)
+			}
+			if s.failed != nil {
+				s.engine.living.leave(s, sandbox.Record{})
+				s.endLife(&endedError{"it could not be made"})
+			}
+		}()
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), createTimeout)
 		defer cancel()
 		defer context.AfterFunc(s.engine.stop, cancel)()
-		if s.failed = s.tryMake(ctx, backend); s.failed != nil {
-			s.engine.living.leave(s, sandbox.Record{})
-			s.endLife(&endedError{"it could not be made"})
-		}
+		s.failed = s.tryMake(ctx, backend)
 	})
 }
 
@@ -115,10 +124,23 @@ func (s *Sandbox) save() error {
 	if s.engine.config.Living.Store == nil {
 		return nil
 	}
+	s.saving.Lock()
+	defer s.saving.Unlock()
 	s.mu.Lock()
 	record := s.record
 	s.mu.Unlock()
 	return s.engine.config.Living.Store.Save(record)
+}
+
+// spawn runs a goroutine that the end of the sandbox waits for, unless the sandbox has ended.
+func (s *Sandbox) spawn(f func()) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.life.Err() != nil {
+		return false
+	}
+	s.work.Go(f)
+	return true
 }
 
 func (s *Sandbox) isMade() bool {
@@ -165,7 +187,7 @@ func (s *Sandbox) shown() string {
 // Close ends the sandbox: its executions are canceled, and all its files are lost. It returns once nothing of it is left.
 func (s *Sandbox) Close() error { return s.end(reasonRemoved) }
 
-// end ends the sandbox for a reason. Only the first call does; others wait for the same.
+// end ends the sandbox for a reason, that of the first call, and waits until nothing of it is left.
 func (s *Sandbox) end(reason string) error {
 	<-s.made
 	if s.failed != nil {
@@ -176,29 +198,30 @@ func (s *Sandbox) end(reason string) error {
 	if !errors.As(context.Cause(s.life), &mine) {
 		return s.ended() // the server left it
 	}
+	return s.remove()
+}
+
+func (s *Sandbox) removeOnce() error {
 	s.stopClocks()
 	s.work.Wait()
 	s.mu.Lock()
-	first := s.record.Ended.IsZero()
-	if first {
-		s.record.Ended, s.record.Reason = time.Now(), mine.reason
-	}
+	s.record.Ended, s.record.Reason = time.Now(), context.Cause(s.life).Error()
 	record := s.record
 	s.mu.Unlock()
-	if !first {
-		return nil
-	}
+	_ = s.connection().Close() // we end it, so its error is expected
 	s.live.close()
 	s.engine.living.leave(s, record)
-	err := s.logs.Remove()
-	if s.engine.config.Living.Store != nil {
-		err = errors.Join(err, s.engine.config.Living.Store.Save(record))
-	}
-	return err
+	return errors.Join(s.logs.Remove(), s.save())
 }
 
-// endAside ends the sandbox from one of its own goroutines, which end waits for.
+// endAside ends the sandbox from one of its own goroutines, which end waits for. A closing engine ends it anyway.
 func (s *Sandbox) endAside(reason string) {
+	t := s.engine.living
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.closed {
+		return
+	}
 	s.engine.endings.Go(func() {
 		if err := s.end(reason); err != nil {
 			s.engine.log.Warn("could not remove all of a sandbox", "sandbox", s.id, "err", err)
@@ -206,17 +229,24 @@ func (s *Sandbox) endAside(reason string) {
 	})
 }
 
-// detach leaves the sandbox to the next server. What runs in it goes on.
-func (s *Sandbox) detach() {
+// detach leaves the sandbox to the next server. What runs in it goes on. One that is ending already is ended.
+func (s *Sandbox) detach() error {
 	s.endLife(errDetached)
+	if context.Cause(s.life) != errDetached {
+		return s.remove()
+	}
 	s.stopClocks()
 	s.work.Wait()
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	for _, x := range s.executions.byID {
 		if err := x.log.Close(); err != nil {
 			s.engine.log.Warn("could not write the log of an execution", "sandbox", s.id, "execution", x.id, "err", err)
 		}
 	}
+	_ = s.client.Close() // we end it, so its error is expected
 	s.live.detach()
+	return nil
 }
 
 // Info describes a sandbox.

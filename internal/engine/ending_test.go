@@ -1,0 +1,54 @@
+package engine_test
+
+import (
+	"sync/atomic"
+	"testing"
+
+	"github.com/glovebox-dev/glovebox/internal/engine"
+)
+
+// TestEndTogether: whoever removes a sandbox waits until nothing of it is left, also if somebody else removes it; its name is then free, and
+// a call that asks for the name meanwhile gets a new sandbox.
+func TestEndTogether(t *testing.T) {
+	rig := newRig(t, engine.Config{})
+	old := rig.make(t, engine.Living{Name: "a"})
+	closing, goOn := make(chan struct{}), make(chan struct{})
+	var over atomic.Bool
+	rig.set(func(f *faults) {
+		f.close = func() {
+			close(closing)
+			<-goOn
+			over.Store(true)
+		}
+	})
+	ends := make(chan error, 2)
+	removed := func() {
+		err := old.Close()
+		if !over.Load() {
+			t.Error("Close returned before the box was gone")
+		}
+		ends <- err
+	}
+	go removed()
+	<-closing
+	go removed()
+	rig.set(func(f *faults) { f.close = nil })
+	made := make(chan *engine.Sandbox)
+	go func() {
+		s, fresh, err := rig.Engine.Create(within(t), engine.Living{Name: "a"})
+		if err != nil || !fresh || !over.Load() {
+			t.Errorf("the name again: made %v, %v", fresh, err)
+		}
+		made <- s
+	}()
+	close(goOn)
+	if err := <-ends; err != nil {
+		t.Error(err)
+	}
+	if err := <-ends; err != nil {
+		t.Error(err)
+	}
+	if s := <-made; s == old {
+		t.Error("a sandbox that has ended was handed out")
+	}
+}
