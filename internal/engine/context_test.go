@@ -162,7 +162,7 @@ func TestInterrupt(t *testing.T) {
 		if err != nil || r.Status != sandbox.StatusFailed && r.Status != sandbox.StatusCanceled || r.Exception == nil || r.Exception.Name != "KeyboardInterrupt" {
 			t.Errorf("%+v, %v", r, err)
 		}
-		if r := do(t, s, code("python", "x > 1")); value(r) != "True" {
+		if r := do(t, s, code("python", "x > 0")); value(r) != "True" {
 			t.Errorf("x is lost: %q, %q", value(r), r.Stderr.Head)
 		}
 	}
