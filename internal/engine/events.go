@@ -66,7 +66,10 @@ type begun struct {
 	Base        guest.Attach `json:"base"`
 }
 
-func (x *Execution) logBegan(in sandbox.ID) { x.logValue(eventlog.Began, 0, encode(begun{in, x.base})) }
+func (x *Execution) logBegan(in sandbox.ID) {
+	x.logValue(eventlog.Began, 0, encode(begun{in, x.base}))
+	x.log.hidden.Store(x.log.Last().ID)
+}
 
 // logValue logs a value that was reported up to an offset of the channel.
 func (x *Execution) logValue(kind eventlog.Kind, end uint64, data []byte) {
@@ -114,11 +117,8 @@ func (x *Execution) Follow(ctx context.Context, after uint64, take func(Event) e
 
 // LastEvent returns the id of the last event so far.
 func (x *Execution) LastEvent() uint64 {
-	last := x.log.Last().ID
-	if x.context != nil && last > 0 {
-		last-- // that it began, which clients do not see
-	}
-	return last
+	hidden := x.log.hidden.Load() // before the last, which is then as high at least
+	return x.log.Last().ID - hidden
 }
 
 // decode parses what the log keeps of values and ends. It was written by an engine.

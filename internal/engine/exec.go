@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -34,7 +35,7 @@ type Execution struct {
 	sandbox  *Sandbox
 	context  *Context // nil for a command
 	asks     Exec
-	log      *eventlog.Log
+	log      executionLog
 	began    time.Time
 	resumed  *resumed // it began under an earlier server; else nil
 	canceled context.CancelFunc
@@ -52,6 +53,13 @@ type Execution struct {
 	shown      []sandbox.Shown
 	raised     *sandbox.Exception
 	shownBytes int
+}
+
+// executionLog is the log of an execution.
+type executionLog struct {
+	*eventlog.Log
+	hidden  atomic.Uint64 // events that clients do not see, which come first
+	retired bool          // it is counted among the finished ones of its folder
 }
 
 // Run executes one request and returns its result. Errors and statuses are those of Engine.Run.
@@ -104,7 +112,7 @@ func (s *Sandbox) start(ctx context.Context, asks Exec) (*Execution, error) {
 // planned is an execution by what is asked, without its context.
 func (s *Sandbox) planned(asks Exec) (*Execution, error) {
 	x := &Execution{sandbox: s, asks: asks, done: make(chan struct{}), ran: make(chan struct{}),
-		runaway: make(chan struct{}, 1)}
+		runaway: make(chan struct{}, 1), canceled: func() {}}
 	x.id, x.asked, x.live, x.stays = asks.ID, s.record.Backend, s.live, x
 	if x.id == "" {
 		x.id = sandbox.NewID()
@@ -152,7 +160,7 @@ func (x *Execution) begin(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if x.log, err = eventlog.Create(s.logs.File(x.id), head, eventlog.Bounds{}); err != nil {
+	if x.log.Log, err = eventlog.Create(s.logs.File(x.id), head, eventlog.Bounds{}); err != nil {
 		return err
 	}
 	if x.asks.Detached { // it is there for the next server before its caller knows its id
@@ -280,17 +288,27 @@ func (x *Execution) leave() {
 	if x.context == nil && x.resumed == nil {
 		s.engine.admission.release(s.owner, time.Since(x.began))
 	}
-	if x.log.Last().Finished && x.log.Written() {
-		if removed, err := s.logs.Retire(x.id, x.log.Last().Bytes); err == nil && len(removed) > 0 {
-			s.engine.log.Debug("removed the logs of old executions", "sandbox", s.id, "count", len(removed))
-		}
-	}
+	x.retire()
 	s.mu.Lock()
-	defer s.mu.Unlock()
 	s.executions.running--
-	s.executions.forget()
+	forgotten := s.executions.forget()
 	s.used = time.Now()
 	s.windIdle()
+	s.mu.Unlock()
+	for _, old := range forgotten { // a log may have been written after the end, for somebody who followed it
+		old.retire()
+	}
+}
+
+// retire counts the log among the finished ones of the folder, which removes the oldest. Calls come one after another.
+func (x *Execution) retire() {
+	if x.log.retired || !x.log.Last().Finished || !x.log.Written() {
+		return
+	}
+	x.log.retired = true
+	if removed, err := x.sandbox.logs.Retire(x.id, x.log.Last().Bytes); err == nil && len(removed) > 0 {
+		x.sandbox.engine.log.Debug("removed the logs of old executions", "sandbox", x.sandbox.id, "count", len(removed))
+	}
 }
 
 func (x *Execution) isDone() bool {

@@ -25,17 +25,19 @@ func (l *executions) add(x *Execution) {
 	l.running++
 }
 
-// forget drops the oldest that ended, beyond maxRemembered.
-func (l *executions) forget() {
+// forget drops the oldest that ended, beyond maxRemembered, and returns them.
+func (l *executions) forget() (forgotten []*Execution) {
 	over := len(l.order) - l.running - maxRemembered
 	l.order = slices.DeleteFunc(l.order, func(id sandbox.ID) bool {
 		if over <= 0 || !l.byID[id].isDone() {
 			return false
 		}
 		over--
+		forgotten = append(forgotten, l.byID[id])
 		delete(l.byID, id)
 		return true
 	})
+	return forgotten
 }
 
 // ExecutionInfo describes an execution in a living sandbox.

@@ -79,6 +79,14 @@ func (e *Engine) resume(ctx context.Context, record sandbox.Record) error {
 	s := newSandbox(e, record)
 	s.live = &live{engine: e, id: record.ID, backend: record.Backend, spec: record.Spec, box: box, created: record.Created}
 	if err := s.takeOver(ctx); err != nil {
+		s.failed = err
+		s.endLife(&endedError{err.Error()})
+		close(s.made) // whoever wants to end it need not wait
+		s.stopClocks()
+		s.work.Wait()
+		if s.client != nil {
+			_ = s.client.Close() // we end it, so its error is expected
+		}
 		return errors.Join(err, box.Close())
 	}
 	e.mu.Lock()
@@ -114,6 +122,7 @@ func (s *Sandbox) takeOver(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	s.restoreContexts()
 	var unfinished []*Execution
 	for _, entry := range entries {
 		if x := r.execution(ctx, entry); x != nil {
@@ -161,12 +170,18 @@ func (r *takeover) execution(ctx context.Context, entry eventlog.Entry) *Executi
 	x, err := s.planned(Exec{ID: entry.ID, Request: h.request(), Interactive: h.Interactive, Detached: h.Detached})
 	if err != nil {
 		s.engine.log.Warn("cannot go on with an execution", "sandbox", s.id, "execution", entry.ID, "err", err)
+		if !log.Last().Finished { // so that its log is removed in its turn
+			_ = log.Finish(encodeFailure(err))
+			_, _ = s.logs.Retire(entry.ID, log.Last().Bytes)
+		}
 		return nil
 	}
-	x.log, x.began, x.resumed = log, h.Began, &resumed{last: log.Last()}
+	x.log.Log, x.began, x.resumed = log, h.Began, &resumed{last: log.Last()}
 	x.output = newOutput(x.Spec.Limits.OutputBytes, nil)
 	if h.Context != "" {
-		x.context = s.contextNamed(h.Context, x.Language)
+		if x.context = s.contextNamed(h.Context, x.Language.Name); x.context == nil { // it was deleted
+			x.context = s.newContext(h.Context, *x.Language, sandbox.Workspace)
+		}
 	}
 	if err := x.replay(ctx); err != nil {
 		s.engine.log.Warn("cannot read the log of an execution", "sandbox", s.id, "execution", entry.ID, "err", err)
@@ -175,6 +190,10 @@ func (r *takeover) execution(ctx context.Context, entry eventlog.Entry) *Executi
 	if !x.resumed.last.Finished {
 		return x
 	}
+	if x.result == nil && x.failure == nil {
+		x.failure = &sandbox.Error{Kind: sandbox.Unavailable, Op: "execution " + string(x.id), Msg: "its log is damaged"}
+	}
+	x.log.retired = true // by the listing of the folder
 	close(x.done)
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -183,20 +202,31 @@ func (r *takeover) execution(ctx context.Context, entry eventlog.Entry) *Executi
 	return nil
 }
 
-// contextNamed finds or makes a context; nil if it cannot be.
-func (s *Sandbox) contextNamed(name string, language *sandbox.Language) *Context {
+// restoreContexts makes the contexts on record, without their interpreters.
+func (s *Sandbox) restoreContexts() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, record := range s.record.Contexts {
+		language, err := s.engine.Language(record.Language)
+		if err != nil {
+			continue
+		}
+		if c, err := s.addContext(record.Name, language, record.Dir); err == nil {
+			c.created, c.runs = record.Created, record.Runs
+		}
+	}
+}
+
+// contextNamed finds a context; nil is none.
+func (s *Sandbox) contextNamed(name, language string) *Context {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, c := range s.contexts {
-		if c.name == name && c.language.Name == language.Name {
+		if c.name == name && c.language.Name == language {
 			return c
 		}
 	}
-	c, err := s.addContext(name, *language, sandbox.Workspace)
-	if err != nil {
-		return nil
-	}
-	return c
+	return nil
 }
 
 // errReplayed ends a replay at the end of what is there.
@@ -234,6 +264,8 @@ func (x *Execution) replayEvent(e eventlog.Event) {
 		var b begun
 		if json.Unmarshal(e.Data, &b) == nil {
 			x.resumed.began, x.base = &b, b.Base
+			x.began = x.began.Add(e.Time) // until then it waited
+			x.log.hidden.Store(1)
 		}
 		return
 	}
@@ -248,6 +280,10 @@ func (x *Execution) replayEvent(e eventlog.Event) {
 		x.raised = decoded.Exception
 		x.resumed.reported = e.Offset
 	case decoded.Ended != nil:
+		if decoded.Ended.Failure != "" {
+			x.failure = &sandbox.Error{Op: "execute", Msg: decoded.Ended.Failure}
+			return
+		}
 		x.result = &sandbox.Result{ID: x.id, Status: decoded.Ended.Status, ExitCode: decoded.Ended.ExitCode}
 	}
 }
@@ -256,15 +292,10 @@ func (x *Execution) replayEvent(e eventlog.Event) {
 func (r *takeover) contexts(unfinished []*Execution) {
 	s := r.sandbox
 	for _, record := range s.record.Contexts {
-		language, err := s.engine.Language(record.Language)
-		if err != nil {
-			continue
-		}
-		c := s.contextNamed(record.Name, &language)
+		c := s.contextNamed(record.Name, record.Language)
 		if c == nil {
 			continue
 		}
-		c.dir, c.created, c.runs = record.Dir, record.Created, record.Runs
 		p, lives := r.left[string(record.ID)]
 		delete(r.left, string(record.ID))
 		if lives && !p.Exited {
@@ -308,8 +339,8 @@ func (r *takeover) goOn(x *Execution) {
 	delete(r.left, string(x.id))
 	switch {
 	case x.context != nil && x.resumed.interpreter == nil, x.context == nil && !lives:
-		x.resumed = nil
 		x.finish(lostAtRestart(x))
+		x.retire()
 		close(x.done)
 		s.mu.Lock()
 		defer s.mu.Unlock()
@@ -332,7 +363,7 @@ func (r *takeover) goOn(x *Execution) {
 // lostAtRestart is the result of an execution whose process was gone when the next server came.
 func lostAtRestart(x *Execution) *sandbox.Result {
 	r := &sandbox.Result{ID: x.id, Status: sandbox.StatusLost, ExitCode: -1, Hints: []sandbox.Hint{{Code: sandbox.HintLost, ExitCode: -1}}}
-	if x.context != nil && x.resumed != nil && x.resumed.began == nil {
+	if x.context != nil && x.resumed.began == nil {
 		r.Status, r.Hints = sandbox.StatusCanceled, []sandbox.Hint{{Code: sandbox.HintNotStarted}}
 	}
 	return r

@@ -1,0 +1,132 @@
+package engine_test
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/glovebox-dev/glovebox/internal/backend/backendtest"
+	"github.com/glovebox-dev/glovebox/internal/engine"
+	"github.com/glovebox-dev/glovebox/internal/lang"
+	"github.com/glovebox-dev/glovebox/sandbox"
+)
+
+// keeper is a backend and a store of two engines, the second of which takes over what the first leaves.
+type keeper struct {
+	sandbox.Backend
+	mu      sync.Mutex
+	boxes   map[sandbox.ID]sandbox.Box
+	records map[sandbox.ID]sandbox.Record
+}
+
+func (k *keeper) Create(ctx context.Context, spec sandbox.Spec) (sandbox.Box, error) {
+	box, err := k.Backend.Create(ctx, spec)
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.boxes[spec.ID] = box
+	return box, err
+}
+
+func (k *keeper) Reattach(_ context.Context, id sandbox.ID) (sandbox.Box, error) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.boxes[id], nil
+}
+
+func (k *keeper) Save(r sandbox.Record) error {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.records[r.ID] = r
+	return nil
+}
+
+func (k *keeper) Remove(sandbox.ID) error { return nil }
+
+// TestResume: the next engine has the contexts that were not deleted, with their state; goes on with code that runs, knows what had ended,
+// and says that code which waited was not started.
+func TestResume(t *testing.T) {
+	k := &keeper{Backend: backendtest.NewFake(t), boxes: map[sandbox.ID]sandbox.Box{}, records: map[sandbox.ID]sandbox.Record{}}
+	config := engine.Config{Backends: []sandbox.Backend{k}, Languages: lang.All(), Living: engine.LivingConfig{StateDir: t.TempDir(), Store: k}}
+	open := func() *engine.Engine {
+		e, err := engine.New(config)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return e
+	}
+	first := open()
+	s, _, err := first.Create(within(t), engine.Living{Name: "a"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	do(t, s, code("python", "x = 1"))
+	deleted, err := s.CreateContext(within(t), "deleted", "python", "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	began := errors.New("began")
+	start := func(name, text string) *engine.Execution {
+		asks := code("python", text)
+		asks.Context, asks.Detached, asks.Request.Timeout = name, true, time.Minute
+		x, err := s.Start(within(t), asks)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return x
+	}
+	ended := start("deleted", "print(1)")
+	if _, err := ended.Wait(within(t)); err != nil {
+		t.Fatal(err)
+	}
+	if err := deleted.Delete(within(t)); err != nil {
+		t.Fatal(err)
+	}
+	runs := start("", "print(1)\nwhile True: pass")
+	if err := runs.Follow(within(t), 0, func(engine.Event) error { return began }); err != began {
+		t.Fatal(err)
+	}
+	waits := start("", "x = 2")
+	if err := first.Close(); err != nil {
+		t.Fatal(err)
+	}
+
+	second := open()
+	defer second.Close()
+	if gone := second.Resume(within(t), []sandbox.Record{k.records[s.ID()]}); len(gone) != 0 {
+		t.Fatalf("gone: %+v", gone)
+	}
+	if s, err = second.Sandbox(within(t), "", "a"); err != nil {
+		t.Fatal(err)
+	}
+	if list := s.Info().Contexts; len(list) != 1 || list[0].Name != sandbox.DefaultContext {
+		t.Errorf("the contexts are %+v", list)
+	}
+	for _, want := range []struct {
+		id     sandbox.ID
+		status sandbox.Status
+		hint   sandbox.HintCode
+	}{{ended.ID(), sandbox.StatusSucceeded, ""}, {waits.ID(), sandbox.StatusCanceled, sandbox.HintNotStarted},
+		{runs.ID(), sandbox.StatusCanceled, sandbox.HintCanceled}} {
+		x, err := s.Execution(want.id)
+		if err != nil {
+			t.Fatal(err)
+		}
+		x.Cancel() // one that has ended stays as it was
+		r, err := x.Wait(within(t))
+		if err != nil || r.Status != want.status || want.hint != "" && (len(r.Hints) == 0 || r.Hints[0].Code != want.hint) {
+			t.Errorf("want %s, %s: %+v, %v", want.status, want.hint, r, err)
+		}
+		var last uint64
+		if err := x.Follow(within(t), 0, func(e engine.Event) error { last = e.ID; return nil }); err != nil || last != x.LastEvent() {
+			t.Errorf("the last event is %d, not %d: %v", last, x.LastEvent(), err)
+		}
+	}
+	if r := do(t, s, code("python", "x")); value(r) != "1" {
+		t.Errorf("x is %q, %q", value(r), r.Stderr.Head)
+	}
+	if err := s.Close(); err != nil {
+		t.Error(err)
+	}
+}
