@@ -25,7 +25,7 @@ type Exec struct {
 	Detached bool
 	// Interactive keeps stdin of a command open for Execution.Input.
 	Interactive bool
-	// Deliver is as in Run.
+	// Deliver, if set, receives the result in Wait, which returns its error. No slot is held meanwhile.
 	Deliver func(*sandbox.Result) error
 }
 
@@ -62,7 +62,8 @@ type executionLog struct {
 	retired bool          // it is counted among the finished ones of its folder
 }
 
-// Run executes one request and returns its result. Errors and statuses are those of Engine.Run.
+// Run executes one request and returns its result. Errors and statuses are those of Engine.Run. The output and the files are the caller's:
+// another Wait for the execution gets a result without them.
 func (s *Sandbox) Run(ctx context.Context, asks Exec) (*sandbox.Result, error) {
 	x, err := s.Start(ctx, asks)
 	if err != nil {
@@ -181,7 +182,8 @@ func (x *Execution) enter(ctx context.Context) error {
 		return errors.Join(err, x.log.Remove())
 	}
 	if s.executions.byID[x.id] != nil {
-		return &sandbox.Error{Kind: sandbox.Exists, Op: "execution " + string(x.id), Msg: "there is one of this id"}
+		err := &sandbox.Error{Kind: sandbox.Exists, Op: "execution " + string(x.id), Msg: "there is one of this id"}
+		return errors.Join(err, x.log.Remove())
 	}
 	s.executions.add(x)
 	x.client = s.client
@@ -198,15 +200,21 @@ func (x *Execution) carryOut(ctx context.Context) {
 	defer func() {
 		if p := recover(); p != nil {
 			x.failure = s.engine.panicked("execute", p)
+			x.fail(x.failure) // or its followers would wait for ever
 		}
 	}()
 	defer x.canceled()
 	detached := context.AfterFunc(s.life, x.canceled)
 	defer detached()
 	result, err := x.turned(ctx)
-	if errors.Is(context.Cause(s.life), errDetached) {
+	if errors.Is(context.Cause(s.life), errDetached) && (err != nil || x.verdict.of() != causeExit) {
 		x.failure = errors.Join(s.ended(), x.log.Close())
 		return
+	}
+	if err != nil && ctx.Err() != nil { // nothing of it ran
+		if err = s.ended(); err == nil {
+			result = canceled(x.job, x.timings.Queue)
+		}
 	}
 	if err != nil {
 		x.failure = err
@@ -240,17 +248,11 @@ func (x *Execution) turned(ctx context.Context) (*sandbox.Result, error) {
 	}
 	x.timings.Queue = time.Since(asked)
 	if err != nil {
-		if ctx.Err() != nil && s.life.Err() == nil {
-			return canceled(x.job, x.timings.Queue), nil
-		}
 		return nil, err
 	}
 	started := time.Now()
 	defer func() { s.engine.admission.release(s.owner, time.Since(started)) }()
 	x.before = s.measureBefore()
-	x.mu.Lock()
-	x.began = time.Now() // its time limit begins now
-	x.mu.Unlock()
 	return x.perform(ctx, x.inContext)
 }
 
@@ -261,8 +263,8 @@ func (x *Execution) finish(result *sandbox.Result) {
 	if x.raised != nil {
 		result.Exception = x.raised
 	}
-	x.mu.Unlock()
 	x.result = result
+	x.mu.Unlock()
 	x.sandbox.engine.counts.ended(result)
 	end := x.log.Finish
 	if !x.log.Written() && x.log.Unsynced() <= maxUnwritten {
@@ -334,12 +336,15 @@ func (x *Execution) Wait(ctx context.Context) (*sandbox.Result, error) {
 	if x.failure != nil {
 		return nil, x.failure
 	}
+	x.mu.Lock()
+	result := x.result
+	x.mu.Unlock()
 	if x.asks.Deliver != nil {
-		if err := x.asks.Deliver(x.result); err != nil {
+		if err := x.asks.Deliver(result); err != nil {
 			return nil, err
 		}
 	}
-	return x.result, nil
+	return result, nil
 }
 
 // Cancel ends the execution, with all its processes, as canceled. Code in a context is interrupted first, so that its state stays.

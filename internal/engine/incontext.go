@@ -26,12 +26,12 @@ func (x *Execution) inContext(ctx context.Context) (guest.Exited, error) {
 	}
 	in, err := x.context.alive(ctx)
 	if err != nil {
-		if ctx.Err() != nil && x.verdict.claim(causeCanceled) {
-			return guest.Exited{}, nil
-		}
 		return guest.Exited{}, err
 	}
 	x.context.count()
+	x.mu.Lock()
+	x.began = time.Now() // its time limit begins now
+	x.mu.Unlock()
 	in.begin(x)
 	if err := in.send(context.WithoutCancel(ctx), driver.Frame{Kind: driver.Run, Fields: [][]byte{[]byte(x.id), x.Request.Code}}); err != nil && !in.isGone() {
 		x.sandbox.engine.log.Debug("could not send code to a context", "sandbox", x.sandbox.id, "err", err)
@@ -61,6 +61,7 @@ func (x *Execution) runsOn(ctx context.Context, in *interpreter) (guest.Exited, 
 			return x.withoutInterpreter(in)
 		case <-x.sandbox.life.Done():
 			x.lifeOver(func() {})
+			<-in.gone // nothing writes to x any more
 			return guest.Exited{}, nil
 		case <-x.runaway:
 			end(causeOutput)
