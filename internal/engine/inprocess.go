@@ -29,18 +29,19 @@ func (x *Execution) inProcess(ctx context.Context) (guest.Exited, error) {
 	fed := x.feed(stream, process)
 	end := func(c cause) {
 		if x.verdict.claim(c) {
-			x.sandbox.work.Go(func() { x.kill(stream, cut) })
+			x.sandbox.spawn(func() { x.kill(stream, cut) })
 		}
 	}
 	deadline := time.AfterFunc(time.Until(x.began)+x.Spec.Limits.Timeout+hostGrace, func() { end(causeDeadline) })
 	defer deadline.Stop()
 	defer context.AfterFunc(ctx, func() { x.canceledBy(end) })()
 
-	exited, err := x.sandbox.follow(stream, process, x.took(end))
+	exited, err := x.sandbox.follow(stream, process, x.attached, x.took(end))
 	cut()
 	<-fed
 	if err != nil {
 		x.verdict.claim(causeLost)
+		x.sandbox.signal(killing(string(x.id))) // nobody follows it any more
 		return exited, nil
 	}
 	x.verdict.claim(causeExit)
@@ -74,10 +75,17 @@ func (x *Execution) launch(ctx context.Context) (process *client.Process, err er
 	} else {
 		process, err = x.start(ctx)
 	}
+	if err == nil {
+		x.attached(process)
+	}
+	return process, err
+}
+
+// attached notes the process of the execution, as the current connection knows it.
+func (x *Execution) attached(p *client.Process) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	x.process = process
-	return process, err
+	x.process = p
 }
 
 // took returns what receives the output of the process. Output is acknowledged once it is in the log.
@@ -115,23 +123,36 @@ func (x *Execution) take(stream sandbox.Stream, data []byte) {
 	}
 }
 
-// kill ends the processes of the execution. If the guest does not, the sandbox is of no more use.
-func (x *Execution) kill(ctx context.Context, cut func()) {
-	ctx, cancel := context.WithTimeout(ctx, killTimeout)
+// kill ends the processes of the execution, whose exit record cuts the stream. If the guest does not, the sandbox is of no more use.
+func (x *Execution) kill(stream context.Context, cut func()) {
+	late := time.NewTimer(killTimeout)
+	defer late.Stop()
+	x.sandbox.signal(killing(string(x.id)))
+	select {
+	case <-stream.Done():
+	case <-late.C:
+		x.sandbox.endAside("its guest did not end a process in " + killTimeout.String())
+		cut()
+	}
+}
+
+// killing is the message that ends all processes of an execution.
+func killing(id string) guest.Signal {
+	return guest.Signal{ID: id, Signal: int32(sigkill), Scope: guest.ScopeExecution}
+}
+
+// signal sends a signal, over as many connections as that needs, for at most killTimeout. What comes of it, the exit record tells.
+func (s *Sandbox) signal(m guest.Signal) {
+	ctx, cancel := context.WithTimeout(s.life, killTimeout)
 	defer cancel()
-	m := guest.Signal{ID: string(x.id), Signal: int32(sigkill), Scope: guest.ScopeExecution}
 	for {
-		err := x.sandbox.connection().Signal(ctx, m)
-		if err == nil || sandbox.KindOf(err) == sandbox.NotFound {
-			return // its exit record comes
+		err := s.connection().Signal(ctx, m)
+		if sandbox.KindOf(err) != sandbox.Unavailable {
+			return
 		}
 		select {
 		case <-time.After(redialPause):
 		case <-ctx.Done():
-			if x.sandbox.life.Err() == nil && context.Cause(ctx) == context.DeadlineExceeded {
-				x.sandbox.endAside("its guest did not end a process in " + killTimeout.String())
-			}
-			cut()
 			return
 		}
 	}
@@ -146,8 +167,10 @@ func (x *Execution) forgetProcess() {
 	}
 }
 
-// follow hands the output of a process to take until its exit record comes, over as many connections as that needs.
-func (s *Sandbox) follow(ctx context.Context, p *client.Process, take func(*client.Process, guest.Output) error) (guest.Exited, error) {
+// follow hands the output of a process to take until its exit record comes, over as many connections as that needs; attached learns of
+// each new one.
+func (s *Sandbox) follow(ctx context.Context, p *client.Process, attached func(*client.Process),
+	take func(*client.Process, guest.Output) error) (guest.Exited, error) {
 	for {
 		broken := error(nil)
 		exited, err := p.Stream(ctx, func(m guest.Output) error {
@@ -169,6 +192,7 @@ func (s *Sandbox) follow(ctx context.Context, p *client.Process, take func(*clie
 		if p, err = s.attach(ctx, at); err != nil {
 			return guest.Exited{}, err
 		}
+		attached(p)
 	}
 }
 

@@ -27,11 +27,10 @@ const (
 type interpreter struct {
 	context *Context
 	id      sandbox.ID
-	process *client.Process // as it was started; signals and input find the process by its id
-	ready   chan struct{}   // closed by the driver's first report
-	gone    chan struct{}   // closed once the process has ended
-	exited  guest.Exited    // valid once gone is closed, unless err is set
-	err     error           // why its end is not known
+	ready   chan struct{} // closed by the driver's first report
+	gone    chan struct{} // closed once the process has ended
+	exited  guest.Exited  // valid once gone is closed, unless err is set
+	err     error         // why its end is not known
 
 	parser    driver.Parser // of the goroutine alone, like all up to mu
 	from      uint64        // offset in the channel where the parser began
@@ -41,7 +40,8 @@ type interpreter struct {
 	late      []lateReport  // reports that wait for output
 	lateBytes int           // of their fields
 
-	mu      sync.Mutex // guards all below
+	mu      sync.Mutex      // guards all below
+	process *client.Process // as the current connection knows it
 	current *Execution
 	taken   guest.Attach // output that was received
 	between []guest.Output
@@ -73,10 +73,10 @@ func (in *interpreter) watch() {
 	s := in.context.sandbox
 	ctx, cancel := context.WithCancel(s.life)
 	defer cancel()
-	in.exited, in.err = s.follow(ctx, in.process, in.take)
+	in.exited, in.err = s.follow(ctx, in.attachment(), in.attached, in.take)
 	if in.err != nil && s.life.Err() == nil { // it broke the protocol
 		s.engine.log.Info("ended the interpreter of a context", "sandbox", s.id, "context", in.context.name, "err", in.err)
-		in.signal(sigkill, guest.ScopeExecution)
+		s.signal(killing(string(in.id)))
 		in.exited, in.err = in.awaitExit()
 		in.exited.Signaled = false // nobody canceled it
 	}
@@ -86,6 +86,19 @@ func (in *interpreter) watch() {
 		cancel()
 	}
 	close(in.gone)
+}
+
+// attached notes the process, as a new connection knows it.
+func (in *interpreter) attached(p *client.Process) {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	in.process = p
+}
+
+func (in *interpreter) attachment() *client.Process {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	return in.process
 }
 
 func (in *interpreter) awaitExit() (guest.Exited, error) {
@@ -283,7 +296,7 @@ func (in *interpreter) leave(x *Execution) {
 
 // send sends a request to the driver.
 func (in *interpreter) send(ctx context.Context, f driver.Frame) error {
-	return in.process.Input(ctx, f.Append(nil))
+	return in.attachment().Input(ctx, f.Append(nil))
 }
 
 // interrupt sends SIGINT to the interpreter and the commands that it runs.
@@ -291,24 +304,17 @@ func (in *interpreter) interrupt(ctx context.Context) error {
 	return in.context.sandbox.connection().Signal(ctx, guest.Signal{ID: string(in.id), Signal: int32(syscall.SIGINT), Scope: guest.ScopeGroup})
 }
 
-func (in *interpreter) signal(signal syscall.Signal, scope guest.SignalScope) {
-	ctx, cancel := context.WithTimeout(in.context.sandbox.life, killTimeout)
-	defer cancel()
-	_ = in.context.sandbox.connection().Signal(ctx, guest.Signal{ID: string(in.id), Signal: int32(signal), Scope: scope}) // its end tells
-}
-
 // kill kills the interpreter with all its processes and waits for its end.
 func (in *interpreter) kill() {
 	if in.isGone() {
 		return
 	}
-	in.signal(sigkill, guest.ScopeExecution)
-	select {
-	case <-in.gone:
-	case <-time.After(killTimeout):
+	late := time.AfterFunc(killTimeout, func() {
 		in.context.sandbox.endAside("its guest did not end an interpreter in " + killTimeout.String())
-	case <-in.context.sandbox.life.Done():
-	}
+	})
+	defer late.Stop()
+	in.context.sandbox.signal(killing(string(in.id)))
+	<-in.gone // also once the sandbox has ended
 }
 
 // lastWords is the end of what an interpreter wrote that failed to start.
