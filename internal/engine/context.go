@@ -211,7 +211,7 @@ func (c *Context) alive(ctx context.Context) (*interpreter, error) {
 	in, deleted := c.interpreter, c.deleted
 	c.mu.Unlock()
 	if deleted {
-		return nil, &sandbox.Error{Kind: sandbox.NotFound, Op: "context " + c.name, Msg: "it was deleted"}
+		return nil, c.wasDeleted()
 	}
 	if in != nil && !in.isGone() {
 		return in, nil
@@ -221,10 +221,18 @@ func (c *Context) alive(ctx context.Context) (*interpreter, error) {
 		return nil, err
 	}
 	c.mu.Lock()
-	c.interpreter = in
+	c.interpreter, deleted = in, c.deleted
 	c.mu.Unlock()
+	if deleted { // while it started
+		in.kill()
+		return nil, c.wasDeleted()
+	}
 	c.sandbox.recordContexts()
 	return in, nil
+}
+
+func (c *Context) wasDeleted() error {
+	return &sandbox.Error{Kind: sandbox.NotFound, Op: "context " + c.name, Msg: "it was deleted"}
 }
 
 // Restart ends the interpreter, with what runs in it, and starts a new one.
@@ -327,7 +335,9 @@ func (c *Context) startInterpreter(ctx context.Context) (*interpreter, error) {
 		return nil, startFailed(err)
 	}
 	in := newInterpreter(c, x.id, process)
-	s.work.Go(in.watch)
+	if !s.spawn(in.watch) {
+		return nil, s.ended()
+	}
 	timeout := time.NewTimer(readyTimeout)
 	defer timeout.Stop()
 	select {
