@@ -233,7 +233,7 @@ func (x *Execution) carryOut(ctx context.Context) {
 func (x *Execution) turned(ctx context.Context) (*sandbox.Result, error) {
 	s := x.sandbox
 	if x.context == nil {
-		x.before = s.measureBefore()
+		x.measureBefore()
 		return x.perform(ctx, x.inProcess)
 	}
 	asked := time.Now()
@@ -241,7 +241,7 @@ func (x *Execution) turned(ctx context.Context) (*sandbox.Result, error) {
 	if err == nil {
 		defer done()
 		if x.resumed != nil { // it has run on meanwhile, and takes no slot
-			x.before = s.measureBefore()
+			x.measureBefore()
 			return x.perform(ctx, x.inContext)
 		}
 		err = s.engine.admission.acquire(ctx, s.owner, func() {})
@@ -252,14 +252,14 @@ func (x *Execution) turned(ctx context.Context) (*sandbox.Result, error) {
 	}
 	started := time.Now()
 	defer func() { s.engine.admission.release(s.owner, time.Since(started)) }()
-	x.before = s.measureBefore()
+	x.measureBefore()
 	return x.perform(ctx, x.inContext)
 }
 
 // finish makes the result known.
 func (x *Execution) finish(result *sandbox.Result) {
 	x.mu.Lock()
-	result.Shown = x.shown
+	result.Shown, x.shown = x.shown, nil // from here on it is the result's
 	if x.raised != nil {
 		result.Exception = x.raised
 	}

@@ -48,6 +48,9 @@ func (x *execution) perform(ctx context.Context, run func(context.Context) (gues
 		return nil, err
 	}
 	started := time.Now()
+	if x.stays != nil && x.stays.resumed != nil {
+		started = x.stays.began
+	}
 	exited, err := run(ctx)
 	if err != nil {
 		return nil, err
@@ -194,6 +197,8 @@ func (x *execution) observe(exited guest.Exited) *outcome {
 	if o.usage, err = x.live.box.Usage(ctx); err != nil {
 		x.live.engine.log.Warn("could not read the host's counters", "sandbox", x.live.id, "err", err)
 		o.usage = unknownUsage
+	} else if x.stays != nil {
+		x.stays.sandbox.measured(o.usage)
 	}
 	o.usage = sinceBefore(o.usage, x.before)
 	o.oom = max(o.usage.OOMKills, 0)

@@ -91,7 +91,8 @@ func (x *execution) timeoutHints(o *outcome, r *sandbox.Result) []sandbox.Hint {
 	}
 	if o.usage.CPU >= 0 && o.usage.CPU < o.usage.Wall/idleShare {
 		h.Code = sandbox.HintWaited
-		h.NoInput, h.NoNetwork = len(x.Request.Stdin) == 0, x.Spec.Network.Mode == sandbox.NetworkNone
+		h.NoInput = len(x.Request.Stdin) == 0 && (x.stays == nil || x.stays.context == nil && !x.stays.asks.Interactive)
+		h.NoNetwork = x.Spec.Network.Mode == sandbox.NetworkNone
 	}
 	return []sandbox.Hint{h}
 }

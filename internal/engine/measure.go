@@ -13,19 +13,24 @@ type measured struct {
 	at    time.Time
 }
 
-// freshMeasure is how old the last figures may be to serve as those before an execution. Reading the host's counters costs as much as a
-// short execution, and executions often follow one another at once.
+// freshMeasure is how old the figures at the end of one execution may be to serve as those before the next. Reading the host's counters costs
+// as much as a short execution, and executions often follow one another at once.
 const freshMeasure = 20 * time.Millisecond
 
-// measureBefore returns the usage before an execution.
-func (s *Sandbox) measureBefore() sandbox.Usage {
+// measureBefore notes the usage of the sandbox before the execution.
+func (x *Execution) measureBefore() {
+	s := x.sandbox
 	s.mu.Lock()
 	last := s.last
 	s.mu.Unlock()
 	if !last.at.IsZero() && time.Since(last.at) < freshMeasure {
-		return last.usage
+		x.before = last.usage
+	} else {
+		x.before = s.measure()
 	}
-	return s.measure()
+	if x.resumed != nil { // its use under an earlier server is not known
+		x.before.CPU, x.before.DiskWritten = -1, -1
+	}
 }
 
 // measure reads the host's counters. Unknown figures are negative.
@@ -36,8 +41,13 @@ func (s *Sandbox) measure() sandbox.Usage {
 	if err != nil {
 		return unknownUsage
 	}
+	s.measured(usage)
+	return usage
+}
+
+// measured keeps figures that were just read.
+func (s *Sandbox) measured(usage sandbox.Usage) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.last = measured{usage, time.Now()}
-	return usage
 }

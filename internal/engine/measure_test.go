@@ -1,0 +1,24 @@
+package engine_test
+
+import (
+	"testing"
+
+	"github.com/glovebox-dev/glovebox/internal/engine"
+	"github.com/glovebox-dev/glovebox/sandbox"
+)
+
+// TestUsageApart: an execution is not charged for the one just before it.
+func TestUsageApart(t *testing.T) {
+	rig := newRig(t, engine.Config{})
+	reads := int64(0)
+	rig.usage = func(u *sandbox.Usage) { // each reading finds one more process killed, so one reading lies between start and end
+		reads++
+		*u = sandbox.Usage{OOMKills: reads}
+	}
+	s := rig.make(t, engine.Living{})
+	for range 3 {
+		if r := do(t, s, command("true")); r.Usage.OOMKills != 1 {
+			t.Errorf("charged for %d", r.Usage.OOMKills)
+		}
+	}
+}
