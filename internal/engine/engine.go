@@ -199,8 +199,8 @@ func checkConfig(config *Config) error {
 	return plan.CheckEnv("default environment", config.DefaultEnv)
 }
 
-// Drain refuses new runs as Unavailable. Running and queued ones go on. It returns nil once all have ended and their boxes are closed, or
-// ctx's error if that comes first; Close then cancels the rest.
+// Drain refuses new runs and sandboxes as Unavailable. Running and queued runs go on. It returns nil once all have ended and their boxes are
+// closed, or ctx's error if that comes first; Close then cancels the rest. It does not wait for executions in living sandboxes.
 func (e *Engine) Drain(ctx context.Context) error {
 	e.admission.drain()
 	done := make(chan struct{})
@@ -218,7 +218,8 @@ func (e *Engine) Drain(ctx context.Context) error {
 	}
 }
 
-// Close refuses new runs, cancels all others and waits until their boxes are closed. A second call does nothing.
+// Close refuses new runs, cancels all others and waits until their boxes are closed. It leaves living sandboxes to the next engine if there is
+// a store and a state folder, and ends them otherwise. A second call does nothing.
 func (e *Engine) Close() error {
 	e.admission.drain()
 	e.stopRuns()

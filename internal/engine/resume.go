@@ -194,6 +194,7 @@ func (r *takeover) execution(ctx context.Context, entry eventlog.Entry) *Executi
 		x.failure = &sandbox.Error{Kind: sandbox.Unavailable, Op: "execution " + string(x.id), Msg: "its log is damaged"}
 	}
 	x.log.retired = true // by the listing of the folder
+	x.output = nil
 	close(x.done)
 	s.mu.Lock()
 	defer s.mu.Unlock()
