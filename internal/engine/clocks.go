@@ -13,6 +13,7 @@ type clocks struct {
 	idle, age         *time.Timer
 	idleEnds, ageEnds time.Time
 	stopped           bool
+	used              time.Time // when the last execution ended, or a call came
 }
 
 // startClocks starts the clocks, or starts them anew after a change.
@@ -79,7 +80,7 @@ func (s *Sandbox) stopClocks() {
 func (s *Sandbox) touch() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.used = time.Now()
+	s.clocks.used = time.Now()
 	s.windIdle()
 }
 

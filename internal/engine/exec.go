@@ -299,7 +299,7 @@ func (x *Execution) leave() {
 	s.mu.Lock()
 	s.executions.running--
 	forgotten := s.executions.forget()
-	s.used = time.Now()
+	s.clocks.used = time.Now()
 	s.windIdle()
 	s.mu.Unlock()
 	for _, old := range forgotten { // a log may have been written after the end, for somebody who followed it

@@ -204,7 +204,7 @@ func (t *table) enter(s *Sandbox) {
 	t.byID[s.id] = s
 	t.owned[s.owner]++
 	if s.name != "" {
-		t.byName[ownedName{s.owner, s.name}] = s
+		t.byName[s.ownedName] = s
 	}
 }
 
@@ -219,8 +219,8 @@ func (t *table) leave(s *Sandbox, ended sandbox.Record) {
 	if t.owned[s.owner]--; t.owned[s.owner] == 0 {
 		delete(t.owned, s.owner)
 	}
-	if key := (ownedName{s.owner, s.name}); t.byName[key] == s {
-		delete(t.byName, key)
+	if t.byName[s.ownedName] == s {
+		delete(t.byName, s.ownedName)
 	}
 	if ended.Reason != "" {
 		t.remember(ended)

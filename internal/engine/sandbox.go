@@ -15,10 +15,9 @@ import (
 
 // Sandbox is a living sandbox. Its methods are safe for concurrent use. One that has ended answers with NotFound and the reason.
 type Sandbox struct {
-	engine  *Engine
-	id      sandbox.ID
-	name    string
-	owner   string
+	engine *Engine
+	id     sandbox.ID
+	ownedName
 	created time.Time
 
 	made   chan struct{} // closed once it is there, or could not be made
@@ -38,7 +37,6 @@ type Sandbox struct {
 	client     *client.Client // the current connection
 	executions executions
 	contexts   []*Context
-	used       time.Time // when the last execution ended, or a call came
 	clocks     clocks
 	last       measured
 }
@@ -57,8 +55,8 @@ const (
 )
 
 func newSandbox(e *Engine, record sandbox.Record) *Sandbox {
-	s := &Sandbox{engine: e, id: record.ID, name: record.Name, owner: record.Owner, created: record.Created, record: record,
-		made: make(chan struct{}), executions: newExecutions(), used: time.Now()}
+	s := &Sandbox{engine: e, id: record.ID, ownedName: ownedName{record.Owner, record.Name}, created: record.Created, record: record,
+		made: make(chan struct{}), executions: newExecutions(), clocks: clocks{used: time.Now()}}
 	s.life, s.endLife = context.WithCancelCause(context.Background())
 	s.remove = sync.OnceValue(s.removeOnce)
 	return s
@@ -264,7 +262,7 @@ type Info struct {
 func (s *Sandbox) Info() Info {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	i := Info{Record: s.record, Used: s.used, Running: s.executions.running, AgeEnds: s.clocks.ageEnds, Effective: s.live.box.Effective()}
+	i := Info{Record: s.record, Used: s.clocks.used, Running: s.executions.running, AgeEnds: s.clocks.ageEnds, Effective: s.live.box.Effective()}
 	i.Spec.Labels = maps.Clone(i.Spec.Labels)
 	if i.Running == 0 {
 		i.IdleEnds = s.clocks.idleEnds
