@@ -20,6 +20,10 @@ func (c *Context) Complete(ctx context.Context, code string, cursor int) (start 
 	if cursor < 0 || cursor > len(code) || len(code) > 1<<20 {
 		return 0, nil, sandbox.Invalidf("cursor", "%d is not an offset in %d bytes of code", cursor, len(code))
 	}
+	if err := c.sandbox.ended(); err != nil {
+		return 0, nil, err
+	}
+	c.sandbox.touch()
 	ctx, cancel := context.WithTimeout(ctx, completeTimeout)
 	defer cancel()
 	done, err := c.wait(ctx)

@@ -240,6 +240,7 @@ func (c *Context) Restart(ctx context.Context) error {
 	if err := c.sandbox.ended(); err != nil {
 		return err
 	}
+	c.sandbox.touch()
 	c.end()
 	done, err := c.wait(ctx)
 	if err != nil {
