@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/glovebox-dev/glovebox/internal/engine"
+	"github.com/glovebox-dev/glovebox/sandbox"
 )
 
 // TestEndTogether: whoever removes a sandbox waits until nothing of it is left, also if somebody else removes it; its name is then free, and
@@ -51,4 +52,23 @@ func TestEndTogether(t *testing.T) {
 	if s := <-made; s == old {
 		t.Error("a sandbox that has ended was handed out")
 	}
+}
+
+// TestEndWhileWaiting: a command that waits for a slot does not wait on once its sandbox is gone.
+func TestEndWhileWaiting(t *testing.T) {
+	rig := newRig(t, engine.Config{Slots: 1})
+	busy, s := rig.make(t, engine.Living{}), rig.make(t, engine.Living{})
+	if _, err := busy.Start(within(t), command("sleep", "1000")); err != nil {
+		t.Fatal(err)
+	}
+	result := make(chan error, 1)
+	go func() {
+		_, err := s.Start(within(t), command("true"))
+		result <- err
+	}()
+	eventually(t, "a command that waits", func() bool { return rig.Stats().Queued == 1 })
+	if err := s.Close(); err != nil {
+		t.Error(err)
+	}
+	refused(t, "a command of a removed sandbox", <-result, sandbox.NotFound, "it was removed")
 }

@@ -99,7 +99,13 @@ func (s *Sandbox) start(ctx context.Context, asks Exec) (*Execution, error) {
 		return x, x.begin(ctx)
 	}
 	asked := time.Now()
-	if err := s.engine.admission.acquire(ctx, s.owner, func() {}); err != nil {
+	waiting, stop := context.WithCancel(ctx)
+	defer stop()
+	defer context.AfterFunc(s.life, stop)()
+	if err := s.engine.admission.acquire(waiting, s.owner, func() {}); err != nil {
+		if ended := s.ended(); ended != nil {
+			return nil, ended
+		}
 		return nil, err
 	}
 	x.timings.Queue = time.Since(asked)
