@@ -73,7 +73,7 @@ func (in *interpreter) watch() {
 	s := in.context.sandbox
 	ctx, cancel := context.WithCancel(s.life)
 	defer cancel()
-	in.exited, in.err = s.follow(ctx, in.attachment(), in.attached, in.take)
+	in.exited, in.err = in.follow(ctx)
 	if in.err != nil && s.life.Err() == nil { // it broke the protocol
 		s.engine.log.Info("ended the interpreter of a context", "sandbox", s.id, "context", in.context.name, "err", in.err)
 		s.signal(killing(string(in.id)))
@@ -99,6 +99,17 @@ func (in *interpreter) attachment() *client.Process {
 	in.mu.Lock()
 	defer in.mu.Unlock()
 	return in.process
+}
+
+// follow contains a panic over what came out of the sandbox: it ends this interpreter, not the server.
+func (in *interpreter) follow(ctx context.Context) (exited guest.Exited, err error) {
+	s := in.context.sandbox
+	defer func() {
+		if p := recover(); p != nil {
+			err = s.engine.panicked("follow a context", p)
+		}
+	}()
+	return s.follow(ctx, in.attachment(), in.attached, in.take)
 }
 
 func (in *interpreter) awaitExit() (guest.Exited, error) {

@@ -2,6 +2,7 @@ package engine
 
 import (
 	"errors"
+	"math"
 
 	"github.com/glovebox-dev/glovebox/internal/guest"
 	"github.com/glovebox-dev/glovebox/sandbox"
@@ -54,6 +55,9 @@ func (o *output) take(m guest.Output) error {
 		c = o.stderr
 	}
 	before := c.total
+	if m.Offset > math.MaxInt64-uint64(len(m.Data)) { // a count of bytes must not wrap
+		return errGap
+	}
 	if m.Offset != uint64(before) && (!o.gaps || m.Offset < uint64(before)) { // the guest must not drop any
 		return errGap
 	}
