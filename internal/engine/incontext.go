@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
+	"sync"
 	"time"
 
 	"github.com/glovebox-dev/glovebox/internal/driver"
@@ -33,11 +34,25 @@ func (x *Execution) inContext(ctx context.Context) (guest.Exited, error) {
 	x.began = time.Now() // its time limit begins now
 	x.mu.Unlock()
 	in.begin(x)
-	if err := in.send(context.WithoutCancel(ctx), driver.Frame{Kind: driver.Run, Fields: [][]byte{[]byte(x.id), x.Request.Code}}); err != nil && !in.isGone() {
+	sending, cut := context.WithCancel(context.WithoutCancel(ctx))
+	var sent sync.WaitGroup
+	sent.Go(func() { x.sendCode(sending, in) })
+	exited, err := x.runsOn(ctx, in)
+	late := time.AfterFunc(interruptTimeout, cut) // the guest's answer may come after the end of short code
+	defer late.Stop()
+	defer context.AfterFunc(x.sandbox.life, cut)()
+	sent.Wait()
+	cut()
+	return exited, err
+}
+
+// sendCode ends an interpreter that did not take all of the code: it may read no more, and half a request is none.
+func (x *Execution) sendCode(ctx context.Context, in *interpreter) {
+	err := in.send(ctx, driver.Frame{Kind: driver.Run, Fields: [][]byte{[]byte(x.id), x.Request.Code}})
+	if err != nil && !in.isGone() {
 		x.sandbox.engine.log.Debug("could not send code to a context", "sandbox", x.sandbox.id, "err", err)
 		in.kill()
 	}
-	return x.runsOn(ctx, in)
 }
 
 // runsOn follows code that runs to its end.
