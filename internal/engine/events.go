@@ -36,8 +36,9 @@ type Ended struct {
 	Failure   string             `json:"failure,omitempty"` // Glovebox failed; there is no status
 }
 
-// maxKeptException limits the text of an exception in the done event; the event of the exception has all of it.
-const maxKeptException = 16 << 10
+// maxKeptException limits the text of an exception in the done event; the event of the exception has all of it. JSON makes a byte of the
+// code's choice up to six bytes, and three texts must fit into eventlog.MaxDone, or the log would never end.
+const maxKeptException = 8 << 10
 
 func encodeResult(r *sandbox.Result) []byte {
 	e := Ended{Status: r.Status, ExitCode: r.ExitCode, Signal: r.Signal, Usage: r.Usage, Timings: r.Timings, Hints: r.Hints}

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"slices"
@@ -16,8 +17,9 @@ import (
 
 // Limits of what one execution shows, beyond which a driver breaks the protocol.
 const (
-	maxShown      = 256      // values
-	maxShownBytes = 64 << 20 // of all of them
+	maxShown      = 256       // values
+	maxShownBytes = 64 << 20  // of all of them
+	maxException  = 256 << 10 // of each text of an exception; the rest is cut
 )
 
 // inContext runs code in its context. The caller has the context's turn.
@@ -202,9 +204,8 @@ func parseShown(f driver.Frame) (shown sandbox.Shown, err error) {
 	}
 	shown.Main = string(f.Fields[1]) == "1"
 	for i := 2; i < len(f.Fields); i += 2 {
-		form := sandbox.Form{Type: string(f.Fields[i]), Data: f.Fields[i+1]}
-		if slices.Contains(shownTypes, form.Type) {
-			shown.Forms = append(shown.Forms, form)
+		if form := string(f.Fields[i]); slices.Contains(shownTypes, form) { // a copy, or it would keep the bytes of all other fields
+			shown.Forms = append(shown.Forms, sandbox.Form{Type: form, Data: bytes.Clone(f.Fields[i+1])})
 		}
 	}
 	if len(shown.Forms) == 0 {
@@ -217,7 +218,8 @@ func parseRaised(f driver.Frame) (*sandbox.Exception, error) {
 	if len(f.Fields) != 4 {
 		return nil, fmt.Errorf("an exception of %d fields", len(f.Fields))
 	}
-	return &sandbox.Exception{Name: string(f.Fields[1]), Value: string(f.Fields[2]), Traceback: string(f.Fields[3])}, nil
+	text := func(i int) string { return head(string(f.Fields[i]), maxException) }
+	return &sandbox.Exception{Name: text(1), Value: text(2), Traceback: text(3)}, nil
 }
 
 func exitCode(f driver.Frame) (int, error) {

@@ -1,0 +1,40 @@
+package engine
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/glovebox-dev/glovebox/internal/driver"
+	"github.com/glovebox-dev/glovebox/internal/eventlog"
+	"github.com/glovebox-dev/glovebox/sandbox"
+)
+
+// TestDoneFits: text that JSON makes six times as long still fits into the event that ends each log.
+func TestDoneFits(t *testing.T) {
+	text := strings.Repeat("\x01", 1<<20)
+	hints := make([]sandbox.Hint, 8)
+	for i := range hints {
+		hints[i] = sandbox.Hint{Code: sandbox.HintStateLost, Name: text[:63]}
+	}
+	done := encodeResult(&sandbox.Result{Exception: &sandbox.Exception{Name: text, Value: text, Traceback: text}, Hints: hints})
+	if len(done) > eventlog.MaxDone {
+		t.Errorf("%d bytes, of at most %d", len(done), eventlog.MaxDone)
+	}
+}
+
+// TestShownKeepsNoOthers: a value holds only the memory that its limit counts, not that of forms which nobody knows.
+func TestShownKeepsNoOthers(t *testing.T) {
+	body := append([]byte("x"), make([]byte, 1<<20)...)
+	shown, err := parseShown(driver.Frame{Kind: driver.Shown, Fields: [][]byte{[]byte("id"), []byte("1"), []byte("text/plain"), body[:1], []byte("a/b"), body[1:]}})
+	if err != nil || len(shown.Forms) != 1 {
+		t.Fatalf("%v, %v", shown, err)
+	}
+	if data := shown.Forms[0].Data; cap(data) > 64 || &data[0] == &body[0] {
+		t.Errorf("a form of %d byte lies in %d", len(data), len(body))
+	}
+	text := make([]byte, maxException+1)
+	raised, err := parseRaised(driver.Frame{Kind: driver.Raised, Fields: [][]byte{[]byte("id"), text, text, text}})
+	if err != nil || len(encode(raised)) > eventlog.MaxData {
+		t.Errorf("an exception that no log takes: %v", err)
+	}
+}
