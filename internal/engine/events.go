@@ -3,6 +3,7 @@ package engine
 import (
 	"context"
 	"encoding/json"
+	"strings"
 	"time"
 
 	"github.com/glovebox-dev/glovebox/internal/eventlog"
@@ -43,9 +44,14 @@ const maxKeptException = 8 << 10
 func encodeResult(r *sandbox.Result) []byte {
 	e := Ended{Status: r.Status, ExitCode: r.ExitCode, Signal: r.Signal, Usage: r.Usage, Timings: r.Timings, Hints: r.Hints}
 	if x := r.Exception; x != nil {
-		e.Exception = &sandbox.Exception{Name: head(x.Name, maxKeptException), Value: head(x.Value, maxKeptException), Traceback: head(x.Traceback, maxKeptException)}
+		e.Exception = shortException(x)
 	}
 	return encode(e)
+}
+
+func shortException(x *sandbox.Exception) *sandbox.Exception {
+	text := func(s string) string { return strings.Clone(head(s, maxKeptException)) }
+	return &sandbox.Exception{Name: text(x.Name), Value: text(x.Value), Traceback: text(x.Traceback)}
 }
 
 func encodeFailure(err error) []byte {

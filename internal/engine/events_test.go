@@ -32,9 +32,4 @@ func TestShownKeepsNoOthers(t *testing.T) {
 	if data := shown.Forms[0].Data; cap(data) > 64 || &data[0] == &body[0] {
 		t.Errorf("a form of %d byte lies in %d", len(data), len(body))
 	}
-	text := make([]byte, maxException+1)
-	raised, err := parseRaised(driver.Frame{Kind: driver.Raised, Fields: [][]byte{[]byte("id"), text, text, text}})
-	if err != nil || len(encode(raised)) > eventlog.MaxData {
-		t.Errorf("an exception that no log takes: %v", err)
-	}
 }

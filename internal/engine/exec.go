@@ -293,6 +293,7 @@ func (x *Execution) fail(err error) {
 // leave gives the slot back and retires the log.
 func (x *Execution) leave() {
 	s := x.sandbox
+	x.slim()
 	if x.context == nil && x.resumed == nil {
 		s.engine.admission.release(s.owner, time.Since(x.began))
 	}
@@ -333,7 +334,8 @@ func (x *Execution) isDone() bool {
 	}
 }
 
-// Wait returns the result once the execution has ended. Unless it is detached, the end of ctx cancels it, and the status says so.
+// Wait returns the result once the execution has ended. Unless it is detached, the end of ctx cancels it, and the status says so. The result
+// of a detached one has no output and no values: Follow has them.
 func (x *Execution) Wait(ctx context.Context) (*sandbox.Result, error) {
 	select {
 	case <-x.done:

@@ -40,6 +40,24 @@ func (l *executions) forget() (forgotten []*Execution) {
 	return forgotten
 }
 
+// slim gives up the memory of an execution that has ended and is only remembered: what it was asked for, what it wrote and showed. The
+// result of a detached one keeps none of that either, as its log has it; that of another is its caller's.
+func (x *Execution) slim() {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.asks.Request = sandbox.Request{Command: x.asks.Request.Command}
+	x.Request = x.asks.Request
+	x.output, x.shown, x.raised = newOutput(0, nil), nil, nil
+	if r := x.result; r != nil && x.asks.Detached {
+		slim := *r
+		slim.Stdout, slim.Stderr, slim.Shown, slim.Files = sandbox.Captured{}, sandbox.Captured{}, nil, nil
+		if slim.Exception != nil {
+			slim.Exception = shortException(slim.Exception)
+		}
+		x.result = &slim
+	}
+}
+
 // ExecutionInfo describes an execution in a living sandbox.
 type ExecutionInfo struct {
 	ID       sandbox.ID

@@ -1,10 +1,13 @@
 package engine_test
 
 import (
+	"fmt"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/glovebox-dev/glovebox/internal/engine"
 	"github.com/glovebox-dev/glovebox/sandbox"
 )
 
@@ -20,4 +23,34 @@ func TestDriverThatDoesNotRead(t *testing.T) {
 	if r := do(t, s, code("python", "6*7")); value(r) != "42" {
 		t.Errorf("the next execution: %s, %q", r.Status, r.Stderr.Head)
 	}
+}
+
+// TestRememberedExecutions: executions that ended are remembered without what they were given and what they wrote.
+func TestRememberedExecutions(t *testing.T) {
+	const size, count = 4 << 20, 8
+	rig := newRig(t, engine.Config{})
+	s := rig.make(t, engine.Living{Spec: sandbox.Spec{Limits: sandbox.Limits{OutputBytes: 2 * size}}})
+	held := func() uint64 {
+		runtime.GC()
+		var m runtime.MemStats
+		runtime.ReadMemStats(&m)
+		return m.HeapAlloc
+	}
+	before := held()
+	for i := range count {
+		asks := command("head", "-c", fmt.Sprint(size), "/dev/zero")
+		asks.Request.Files = []sandbox.File{{Path: "f", Data: make([]byte, size)}}
+		asks.Detached = i%2 == 0
+		x, err := s.Start(within(t), asks)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if r, err := x.Wait(within(t)); err != nil || r.Status != sandbox.StatusSucceeded {
+			t.Fatalf("%+v, %v", r, err)
+		}
+	}
+	if now := held(); now > before+count*size {
+		t.Errorf("%d remembered executions hold %s", count, sandbox.FormatBytes(int64(now-before)))
+	}
+	runtime.KeepAlive(s)
 }

@@ -17,9 +17,8 @@ import (
 
 // Limits of what one execution shows, beyond which a driver breaks the protocol.
 const (
-	maxShown      = 256       // values
-	maxShownBytes = 64 << 20  // of all of them
-	maxException  = 256 << 10 // of each text of an exception; the rest is cut
+	maxShown      = 256      // values
+	maxShownBytes = 64 << 20 // of all of them
 )
 
 // inContext runs code in its context. The caller has the context's turn.
@@ -218,8 +217,7 @@ func parseRaised(f driver.Frame) (*sandbox.Exception, error) {
 	if len(f.Fields) != 4 {
 		return nil, fmt.Errorf("an exception of %d fields", len(f.Fields))
 	}
-	text := func(i int) string { return head(string(f.Fields[i]), maxException) }
-	return &sandbox.Exception{Name: text(1), Value: text(2), Traceback: text(3)}, nil
+	return &sandbox.Exception{Name: string(f.Fields[1]), Value: string(f.Fields[2]), Traceback: string(f.Fields[3])}, nil
 }
 
 func exitCode(f driver.Frame) (int, error) {
