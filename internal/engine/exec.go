@@ -293,16 +293,11 @@ func (x *Execution) fail(err error) {
 // leave gives the slot back and retires the log.
 func (x *Execution) leave() {
 	s := x.sandbox
-	x.slim()
 	if x.context == nil && x.resumed == nil {
 		s.engine.admission.release(s.owner, time.Since(x.began))
 	}
 	x.retire()
-	x.mu.Lock() // an ended execution is remembered, without what it was sent
-	x.Request.Code, x.Request.Stdin, x.Request.Files = nil, nil, nil
-	x.asks.Request.Code, x.asks.Request.Stdin, x.asks.Request.Files = nil, nil, nil
-	x.output, x.baseline = nil, nil
-	x.mu.Unlock()
+	x.slim()
 	s.mu.Lock()
 	s.executions.running--
 	forgotten := s.executions.forget()

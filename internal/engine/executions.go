@@ -47,7 +47,7 @@ func (x *Execution) slim() {
 	defer x.mu.Unlock()
 	x.asks.Request = sandbox.Request{Command: x.asks.Request.Command}
 	x.Request = x.asks.Request
-	x.output, x.shown, x.raised = newOutput(0, nil), nil, nil
+	x.output, x.baseline, x.shown, x.raised = nil, nil, nil, nil
 	if r := x.result; r != nil && x.asks.Detached {
 		slim := *r
 		slim.Stdout, slim.Stderr, slim.Shown, slim.Files = sandbox.Captured{}, sandbox.Captured{}, nil, nil

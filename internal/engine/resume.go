@@ -194,7 +194,7 @@ func (r *takeover) execution(ctx context.Context, entry eventlog.Entry) *Executi
 		x.failure = &sandbox.Error{Kind: sandbox.Unavailable, Op: "execution " + string(x.id), Msg: "its log is damaged"}
 	}
 	x.log.retired = true // by the listing of the folder
-	x.output = nil
+	x.slim()
 	close(x.done)
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -342,6 +342,7 @@ func (r *takeover) goOn(x *Execution) {
 	case x.context != nil && x.resumed.interpreter == nil, x.context == nil && !lives:
 		x.finish(lostAtRestart(x))
 		x.retire()
+		x.slim()
 		close(x.done)
 		s.mu.Lock()
 		defer s.mu.Unlock()
