@@ -28,6 +28,9 @@ const (
 	MaxFrame  = 24 << 20 // bytes of all fields of one frame
 )
 
+// keep is the memory in bytes that a parser keeps for the next frame.
+const keep = 64 << 10
+
 // Frame is one request or report.
 type Frame struct {
 	Kind   Kind
@@ -63,7 +66,16 @@ func (p *Parser) Used() uint64 { return p.used }
 // Feed takes the next bytes and calls take for each complete frame. Fields are take's to keep. An error says how the stream broke the
 // protocol; the parser is then of no more use.
 func (p *Parser) Feed(b []byte, take func(Frame) error) error {
-	p.buf = append(p.buf, b...)
+	whole := append(p.buf, b...)
+	p.buf = whole
+	err := p.cut(take)
+	if p.buf = append(whole[:0], p.buf...); len(p.buf) == 0 && cap(p.buf) > keep { // once for all frames: many are small
+		p.buf = nil
+	}
+	return err
+}
+
+func (p *Parser) cut(take func(Frame) error) error {
 	for {
 		if p.at == 0 {
 			if err := p.header(); err != nil || p.at == 0 {
@@ -79,7 +91,7 @@ func (p *Parser) Feed(b []byte, take func(Frame) error) error {
 			f.Fields = append(f.Fields, body[:n:n])
 			body = body[n:]
 		}
-		p.buf = append(p.buf[:0], p.buf[p.need:]...)
+		p.buf = p.buf[p.need:]
 		p.used += uint64(p.need)
 		p.at = 0
 		if err := take(f); err != nil {
@@ -87,6 +99,9 @@ func (p *Parser) Feed(b []byte, take func(Frame) error) error {
 		}
 	}
 }
+
+// Pending returns how many bytes are held of a frame that is not complete.
+func (p *Parser) Pending() int { return len(p.buf) }
 
 // Empty reports whether the last frame that began is complete.
 func (p *Parser) Empty() bool { return len(p.buf) == 0 }

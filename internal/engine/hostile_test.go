@@ -54,3 +54,69 @@ func TestRememberedExecutions(t *testing.T) {
 	}
 	runtime.KeepAlive(s)
 }
+
+// fallen is a backend with a box of an earlier server, whose guest goes away while it is taken over: when the record is saved.
+type fallen struct {
+	sandbox.Backend
+	spec sandbox.Spec
+	box  *fallenBox
+}
+
+func (f *fallen) Reattach(ctx context.Context, _ sandbox.ID) (sandbox.Box, error) {
+	box, err := f.Backend.Create(ctx, f.spec)
+	f.box = &fallenBox{Box: box}
+	return f.box, err
+}
+
+func (f *fallen) Save(sandbox.Record) error {
+	_ = f.box.conn.Close()
+	return nil
+}
+
+func (f *fallen) Remove(sandbox.ID) error { return nil }
+
+type fallenBox struct {
+	sandbox.Box
+	conn net.Conn
+}
+
+func (b *fallenBox) Dial(ctx context.Context) (conn net.Conn, err error) {
+	if b.conn != nil {
+		return nil, errors.New("the guest is gone")
+	}
+	b.conn, err = b.Box.Dial(ctx)
+	return b.conn, err
+}
+
+// TestTakeoverFails: what fails to be taken over keeps no goroutine, which the end of the engine would wait for.
+func TestTakeoverFails(t *testing.T) {
+	rig := newRig(t, engine.Config{})
+	old := rig.make(t, engine.Living{})
+	record := old.Info().Record
+	record.ID, record.Spec.Lifetime.Idle = sandbox.NewID(), time.Second
+	record.Spec.ID = record.ID
+	left := &fallen{Backend: rig.fake, spec: record.Spec}
+	record.Backend = left.Name()
+	e, err := engine.New(engine.Config{Backends: []sandbox.Backend{left}, Languages: []sandbox.Language{shell},
+		Living: engine.LivingConfig{StateDir: t.TempDir(), Store: left}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if gone := e.Resume(within(t), []sandbox.Record{record}); len(gone) != 1 {
+		t.Errorf("gone: %+v", gone)
+	}
+	if err := e.Close(); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestWritesBetween: output without end, and a report without end, end an interpreter also while nothing runs in it.
+func TestWritesBetween(t *testing.T) {
+	_, s := contextRig(t)
+	for _, writes := range []string{"os.write(1, b'x' * 65536)", "os.write(251, b'' if begun else b'result 20000000\\n') or os.write(251, b'x' * 65536)",
+		"os.write(251, b'ready 0\\n' * 8192)"} {
+		do(t, s, code("python", "import os, threading\nbegun = ''\ndef write():\n global begun\n while True:\n  "+writes+"; begun = 'yes'\n"+
+			"threading.Timer(0.2, write).start()"))
+		eventually(t, "the end of the interpreter after "+writes, func() bool { return s.Info().Contexts[0].State == "ended" })
+	}
+}

@@ -17,9 +17,11 @@ const sigkill = syscall.SIGKILL
 
 // Limits of one interpreter, in bytes.
 const (
-	channelBuffer = 1 << 20  // that the guest keeps of each of its streams
-	maxBetween    = 64 << 10 // of output between two executions, which the next one gets; the rest is dropped
-	maxLastWords  = 500      // of its output in an error
+	channelBuffer = 1 << 20   // that the guest keeps of each of its streams
+	maxBetween    = 64 << 10  // of output between two executions, which the next one gets; the rest is dropped
+	maxPending    = 256 << 10 // of a report that is not complete, while nothing runs: it would be held without a slot
+	maxStray      = 64 << 20  // of output between two executions, and of reports other than values: reading it costs the host CPU
+	maxLastWords  = 500       // of its output in an error
 )
 
 // interpreter is the process of a context, from its start to its end. Its goroutine reads the process's streams and gives them to the
@@ -46,6 +48,7 @@ type interpreter struct {
 	taken   guest.Attach // output that was received
 	between []guest.Output
 	held    int // bytes in between
+	stray   int // bytes that count for maxStray, since the current execution or the last one began
 	answers chan [][]byte
 }
 
@@ -112,10 +115,19 @@ func (in *interpreter) follow(ctx context.Context) (exited guest.Exited, err err
 	return s.follow(ctx, in.attachment(), in.attached, in.take)
 }
 
+// awaitExit drops what the process wrote besides: its exit record comes after all of it.
 func (in *interpreter) awaitExit() (guest.Exited, error) {
-	ctx, cancel := context.WithTimeout(in.context.sandbox.life, killTimeout)
+	s := in.context.sandbox
+	ctx, cancel := context.WithTimeout(s.life, killTimeout)
 	defer cancel()
-	return in.context.sandbox.connection().Wait(ctx, string(in.id))
+	p, err := s.attach(ctx, in.attachment().Offsets())
+	if err != nil {
+		return guest.Exited{}, err
+	}
+	return s.follow(ctx, p, in.attached, func(p *client.Process, _ guest.Output) error {
+		at := p.Offsets()
+		return p.Ack(guest.Ack{Stdout: at.Stdout, Stderr: at.Stderr, Channel: at.Channel})
+	})
 }
 
 // take receives one piece of the process's streams.
@@ -149,9 +161,19 @@ func (in *interpreter) takeOutput(m guest.Output) error {
 	}
 	in.mu.Unlock()
 	if x == nil {
-		return nil
+		return in.countStray(len(m.Data))
 	}
 	return x.takeOutput(m)
+}
+
+// countStray counts what no limit of an execution counts.
+func (in *interpreter) countStray(n int) error {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	if in.stray += n; in.stray > maxStray {
+		return fmt.Errorf("it wrote more than %d bytes that belong to no execution", maxStray)
+	}
+	return nil
 }
 
 // takeReports receives bytes of the channel.
@@ -163,11 +185,24 @@ func (in *interpreter) takeReports(m guest.Output) error {
 	if err != nil {
 		return fmt.Errorf("the driver broke the protocol: %w", err)
 	}
+	if n := in.parser.Pending(); n > maxPending && in.running() == nil {
+		return fmt.Errorf("the driver reports %d bytes while nothing runs", n)
+	}
 	return nil
 }
 
 // report handles one report of the driver. Code may forge any.
 func (in *interpreter) report(f driver.Frame, stdout, stderr uint64) error {
+	x := in.running()
+	if f.Kind != driver.Shown || x == nil || len(f.Fields) == 0 || string(f.Fields[0]) != string(x.id) {
+		n := driver.MaxFields // about its header
+		for _, field := range f.Fields {
+			n += len(field)
+		}
+		if err := in.countStray(n); err != nil {
+			return err
+		}
+	}
 	if f.Kind == driver.Ready {
 		if !in.first { // a later one was seen under an earlier server, or is forged
 			in.first = true
@@ -284,7 +319,7 @@ func (in *interpreter) begin(x *Execution) {
 			x.logBegan(in.id) // before any output
 		}
 		if len(between) == 0 {
-			in.current = x
+			in.current, in.stray = x, 0
 		}
 		in.mu.Unlock()
 		if len(between) == 0 {
