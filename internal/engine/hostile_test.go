@@ -1,7 +1,10 @@
 package engine_test
 
 import (
+	"context"
+	"errors"
 	"fmt"
+	"net"
 	"runtime"
 	"strings"
 	"testing"
