@@ -12,7 +12,7 @@ weaker=()
 server=$!
 finish() {
 	"$glovebox" rm --all 2>"$dir/rm" || true
-	kill "$server" 2>/dev/null && wait "$server" || true
+	if kill "$server" 2>/dev/null; then wait "$server" || true; fi
 	rm -rf "$dir"
 }
 trap finish EXIT

@@ -20,10 +20,10 @@ glovebox COMMAND --help shows the flags of a command.`
 
 func (a *app) newRoot() *cobra.Command {
 	root := &cobra.Command{
-		Use:   "glovebox COMMAND",
-		Short: "Run untrusted code in a sandbox",
-		Long:  "glovebox COMMAND [FLAGS] runs untrusted code in a sandbox and returns its output and files.",
-		Example: `  glovebox run -c 'print(6*7)'`,
+		Use:           "glovebox COMMAND",
+		Short:         "Run untrusted code in a sandbox",
+		Long:          "glovebox COMMAND [FLAGS] runs untrusted code in a sandbox and returns its output and files.",
+		Example:       `  glovebox run -c 'print(6*7)'`,
 		SilenceErrors: true,
 		SilenceUsage:  true,
 		Args:          knownCommand,

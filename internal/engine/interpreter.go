@@ -34,13 +34,12 @@ type interpreter struct {
 	exited  guest.Exited  // valid once gone is closed, unless err is set
 	err     error         // why its end is not known
 
-	parser    driver.Parser // of the goroutine alone, like all up to mu
-	from      uint64        // offset in the channel where the parser began
-	acked     guest.Ack     // what the guest may forget
-	whole     uint64        // offset in the channel after the last whole frame
-	first     bool          // the driver has reported
-	late      []lateReport  // reports that wait for output
-	lateBytes int           // of their fields
+	parser driver.Parser // of the goroutine alone, like all up to mu
+	from   uint64        // offset in the channel where the parser began
+	acked  guest.Ack     // what the guest may forget
+	whole  uint64        // offset in the channel after the last whole frame
+	first  bool          // the driver has reported
+	late   lateReports   // that wait for output
 
 	mu      sync.Mutex      // guards all below
 	process *client.Process // as the current connection knows it
@@ -219,12 +218,18 @@ func (in *interpreter) report(f driver.Frame, stdout, stderr uint64) error {
 	}
 	late := lateReport{frame: f, end: in.from + in.parser.Used(), stdout: stdout, stderr: stderr}
 	for _, field := range f.Fields {
-		in.lateBytes += len(field)
+		in.late.bytes += len(field)
 	}
-	if in.late = append(in.late, late); in.lateBytes > maxShownBytes || len(in.late) > maxShown {
+	if in.late.list = append(in.late.list, late); in.late.bytes > maxShownBytes || len(in.late.list) > maxShown {
 		return fmt.Errorf("more than %d reports, or %d bytes of them, whose output did not come", maxShown, maxShownBytes)
 	}
 	return nil
+}
+
+// lateReports are the reports that wait, in order.
+type lateReports struct {
+	list  []lateReport
+	bytes int // of their fields
 }
 
 // lateReport is a report that waits for the output that was written before it.
@@ -236,19 +241,19 @@ type lateReport struct {
 
 // settle handles the reports whose output is there, in order.
 func (in *interpreter) settle() error {
-	for len(in.late) > 0 && in.taken.Stdout >= in.late[0].stdout && in.taken.Stderr >= in.late[0].stderr {
-		r := in.late[0]
-		in.late = in.late[1:]
+	for len(in.late.list) > 0 && in.taken.Stdout >= in.late.list[0].stdout && in.taken.Stderr >= in.late.list[0].stderr {
+		r := in.late.list[0]
+		in.late.list = in.late.list[1:]
 		for _, field := range r.frame.Fields {
-			in.lateBytes -= len(field)
+			in.late.bytes -= len(field)
 		}
 		if err := in.handle(r); err != nil {
 			return err
 		}
 		in.whole = r.end
 	}
-	if len(in.late) == 0 {
-		in.late = nil
+	if len(in.late.list) == 0 {
+		in.late.list = nil
 		in.whole = in.from + in.parser.Used()
 	}
 	return nil
