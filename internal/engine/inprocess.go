@@ -22,7 +22,9 @@ func (x *Execution) inProcess(ctx context.Context) (guest.Exited, error) {
 	stream, cut := context.WithCancel(context.WithoutCancel(ctx))
 	defer cut()
 	defer context.AfterFunc(x.sandbox.life, func() { x.lifeOver(cut) })()
-	process, err := x.launch(stream)
+	launching, launched := context.WithTimeout(stream, x.Spec.Limits.Timeout+killTimeout) // a guest that has fallen may never answer
+	process, err := x.launch(launching)
+	launched()
 	if err != nil {
 		return guest.Exited{}, x.failedStart(err)
 	}

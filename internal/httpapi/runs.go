@@ -125,7 +125,12 @@ func (a *api) languageOf(s *engine.Sandbox, x *engine.Exec) error {
 func (a *api) runInside(w *httpd.Response, r *http.Request, s *engine.Sandbox) error {
 	var req InsideRequest
 	release, err := a.readJSON(w, r, &req)
-	defer release()
+	detached := false
+	defer func() {
+		if !detached { // else the body counts as held until the run is over, which holds what came in it
+			release()
+		}
+	}()
 	if err != nil {
 		return err
 	}
@@ -139,7 +144,16 @@ func (a *api) runInside(w *httpd.Response, r *http.Request, s *engine.Sandbox) e
 	}
 	include := req.Include // or the closure would hold all of req
 	if asks.Detached {
-		return a.start(w, r, s, asks, streams && !req.Background)
+		x, err := s.Start(r.Context(), asks)
+		if err != nil {
+			return err
+		}
+		detached = true
+		go func() { // ends with the run
+			<-x.Done()
+			release()
+		}()
+		return a.began(w, r, x, &asks, streams && !req.Background)
 	}
 	w.Header().Set(runHeader, string(asks.ID))
 	held, err := a.Hold(r.Context(), w, &asks.Request, func(r *sandbox.Result) *answer.JSON { return answer.New(answer.HTTP, r, include...).JSON() },
@@ -156,12 +170,8 @@ func (a *api) runInside(w *httpd.Response, r *http.Request, s *engine.Sandbox) e
 	return a.WriteText(w, held.Text)
 }
 
-// start begins a run that goes on without its client, and follows it for one that wants events.
-func (a *api) start(w *httpd.Response, r *http.Request, s *engine.Sandbox, asks engine.Exec, follow bool) error {
-	x, err := s.Start(r.Context(), asks)
-	if err != nil {
-		return err
-	}
+// began answers for a run that goes on without its client, or follows it for one that wants events.
+func (a *api) began(w *httpd.Response, r *http.Request, x *engine.Execution, asks *engine.Exec, follow bool) error {
 	a.Began(w, &asks.Request, x.ID())
 	w.Header().Set(runHeader, string(x.ID()))
 	if follow {
