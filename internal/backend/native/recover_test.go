@@ -147,13 +147,18 @@ func TestCountsOverRestarts(t *testing.T) {
 		backendtest.Skip(t, "limits", "nothing enforces a limit of memory")
 	}
 	runOut(box)
+	total(box, 1)
+	dir := backends[0].in.BoxDir(s.ID)
+	abandon(t, backends[0])
 	// As if the group had been another sandbox's until now: one kill was that one's.
-	box.(*Box).Group.Since(cgroup.Counts{OOMKills: 1})
-	total(box, 0)
-	if err := box.(*Box).Promote(context.Background(), s.Lifetime); err != nil { // which records it
+	record, err := instance.ReadBox(dir)
+	if err != nil {
 		t.Fatal(err)
 	}
-	abandon(t, backends[0])
+	record.Before.OOMKills = 1
+	if err := record.Write(dir); err != nil {
+		t.Fatal(err)
+	}
 	for i, b := range backends[1:] {
 		if box, err = b.Reattach(context.Background(), s.ID); err != nil {
 			t.Fatal(err)
