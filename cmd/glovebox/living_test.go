@@ -115,7 +115,7 @@ func TestLivingCommands(t *testing.T) {
 		Data      struct{ Text string }
 	}
 	out, _ := c.run(0, "", "logs", "--json", "--after", "1", "agent-7", id)
-	if err := json.Unmarshal([]byte(out[:strings.Index(out, "\n")]), &event); err != nil || event.ID != "2" || event.Data.Text != "problem\n" {
+	if err := json.Unmarshal([]byte(out[:strings.Index(out, "\n")]), &event); err != nil || event.ID != "2" || event.Data.Text != "problem\n" && event.Data.Text != "begun\n" { // order across the two streams is not preserved
 		t.Errorf("%v in %s", err, out)
 	}
 	if out, _ := c.run(0, "", "ps", "agent-7"); !strings.Contains(out, id) || !strings.Contains(out, "python in other") {
