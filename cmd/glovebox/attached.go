@@ -13,10 +13,8 @@ import (
 )
 
 const (
-	callTimeout  = 5 * time.Second       // of an interrupt or a cancellation
-	inputPiece   = 64 << 10              // bytes of standard input that are sent at once
-	startRetry   = 20 * time.Millisecond // between tries to send input to a command that is still to start
-	startTimeout = 30 * time.Second
+	callTimeout = 5 * time.Second // of an interrupt or a cancellation
+	inputPiece  = 64 << 10        // bytes of standard input that are sent at once
 )
 
 // attached is an execution in a living sandbox whose output this command passes on.
@@ -205,26 +203,11 @@ func (x *attached) passInput(ctx context.Context) {
 		if x.app.Stdin != nil {
 			n, err = x.app.Stdin.Read(piece)
 		}
-		if sent := x.send(ctx, piece[:n], err != nil); sent != nil || err != nil {
+		if sent := x.client.Input(ctx, x.name, x.id, piece[:n], err != nil); sent != nil || err != nil {
 			if sent != nil && ctx.Err() == nil && sandbox.KindOf(sent) != sandbox.NotFound { // it has ended
 				x.app.warn("could not pass standard input on: %s", oneLine(textOf(sent)))
 			}
 			return
-		}
-	}
-}
-
-// send sends a piece of input. A command that has not started yet has no input; it is tried again.
-func (x *attached) send(ctx context.Context, piece []byte, eof bool) error {
-	for began := time.Now(); ; {
-		err := x.client.Input(ctx, x.name, x.id, piece, eof)
-		if sandbox.KindOf(err) != sandbox.NotFound || time.Since(began) > startTimeout {
-			return err
-		}
-		select {
-		case <-time.After(startRetry):
-		case <-ctx.Done():
-			return err
 		}
 	}
 }

@@ -1,6 +1,8 @@
 package engine_test
 
 import (
+	"errors"
+	"strings"
 	"sync/atomic"
 	"testing"
 
@@ -71,4 +73,36 @@ func TestEndWhileWaiting(t *testing.T) {
 		t.Error(err)
 	}
 	refused(t, "a command of a removed sandbox", <-result, sandbox.NotFound, "it was removed")
+}
+
+// TestDrainWaits: an orderly end waits for executions whose callers wait, and for no detached ones, which the next server goes on with.
+func TestDrainWaits(t *testing.T) {
+	rig := newRig(t, engine.Config{})
+	s := rig.make(t, engine.Living{})
+	forever := script("sleep 1000")
+	forever.Detached = true
+	if _, err := s.Start(within(t), forever); err != nil {
+		t.Fatal(err)
+	}
+	x, err := s.Start(within(t), script("until [ -e go ]; do sleep 0.01; done"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	drained := make(chan error)
+	go func() {
+		err := rig.Drain(within(t))
+		select {
+		case <-x.Done():
+		default:
+			err = errors.Join(err, errors.New("an execution still ran"))
+		}
+		drained <- err
+	}()
+	eventually(t, "the refusal of new runs", func() bool { return rig.Stats().Draining })
+	if err := s.WriteFile(within(t), "go", 0, strings.NewReader("")); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-drained; err != nil {
+		t.Error(err)
+	}
 }

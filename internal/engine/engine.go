@@ -200,7 +200,7 @@ func checkConfig(config *Config) error {
 }
 
 // Drain refuses new runs and sandboxes as Unavailable. Running and queued runs go on. It returns nil once all have ended and their boxes are
-// closed, or ctx's error if that comes first; Close then cancels the rest. It does not wait for executions in living sandboxes.
+// closed, or ctx's error if that comes first; Close then cancels the rest. Detached executions in living sandboxes outlive it.
 func (e *Engine) Drain(ctx context.Context) error {
 	e.admission.drain()
 	done := make(chan struct{})

@@ -48,11 +48,17 @@ type Execution struct {
 	failure error // in place of result: nothing ran, or the server stops
 
 	mu         sync.Mutex // guards all below
-	process    *client.Process
+	process    launched
 	base       guest.Attach // where its output begins in the process's streams
 	shown      []sandbox.Shown
 	raised     *sandbox.Exception
 	shownBytes int
+}
+
+// launched is the process of an execution, once there is one.
+type launched struct {
+	*client.Process               // as the current connection knows it; the execution's mu guards it
+	ready           chan struct{} // closed with the first
 }
 
 // executionLog is the log of an execution.
@@ -96,30 +102,57 @@ func (s *Sandbox) start(ctx context.Context, asks Exec) (*Execution, error) {
 		return nil, err
 	}
 	if x.context != nil { // its goroutine waits for the context, and then for a slot
-		return x, x.begin(ctx)
+		return x, x.begin(ctx, func() {})
 	}
 	asked := time.Now()
 	waiting, stop := context.WithCancel(ctx)
 	defer stop()
 	defer context.AfterFunc(s.life, stop)()
-	if err := s.engine.admission.acquire(waiting, s.owner, func() {}); err != nil {
+	release, err := x.admit(waiting)
+	if err != nil {
 		if ended := s.ended(); ended != nil {
 			return nil, ended
 		}
 		return nil, err
 	}
 	x.timings.Queue = time.Since(asked)
-	if err := x.begin(ctx); err != nil {
-		s.engine.admission.release(s.owner, time.Since(asked))
+	if err := x.begin(ctx, release); err != nil {
+		release()
 		return nil, err
 	}
 	return x, nil
 }
 
+// admit takes a slot. Drain waits for an execution that has one, unless it is detached: such a one outlives the server.
+func (x *Execution) admit(ctx context.Context) (release func(), err error) {
+	e := x.sandbox.engine
+	counted := false
+	err = e.admission.acquire(ctx, x.sandbox.owner, func() {
+		if !x.asks.Detached {
+			e.runs.Add(1)
+			counted = true
+		}
+	})
+	uncount := func() {
+		if counted {
+			e.runs.Done()
+		}
+	}
+	if err != nil {
+		uncount()
+		return nil, err
+	}
+	started := time.Now()
+	return func() {
+		e.admission.release(x.sandbox.owner, time.Since(started))
+		uncount()
+	}, nil
+}
+
 // planned is an execution by what is asked, without its context.
 func (s *Sandbox) planned(asks Exec) (*Execution, error) {
 	x := &Execution{sandbox: s, asks: asks, done: make(chan struct{}), ran: make(chan struct{}),
-		runaway: make(chan struct{}, 1), canceled: func() {}}
+		runaway: make(chan struct{}, 1), canceled: func() {}, process: launched{ready: make(chan struct{})}}
 	x.id, x.asked, x.live, x.stays = asks.ID, s.record.Backend, s.live, x
 	if x.id == "" {
 		x.id = sandbox.NewID()
@@ -159,8 +192,8 @@ func (s *Sandbox) plan(ctx context.Context, asks Exec) (*Execution, error) {
 	return x, err
 }
 
-// begin enters the execution and starts its goroutine.
-func (x *Execution) begin(ctx context.Context) error {
+// begin enters the execution and starts its goroutine, which releases its slot.
+func (x *Execution) begin(ctx context.Context, release func()) error {
 	s := x.sandbox
 	x.began = time.Now()
 	head, err := x.head()
@@ -175,11 +208,11 @@ func (x *Execution) begin(ctx context.Context) error {
 			return err
 		}
 	}
-	return x.enter(ctx)
+	return x.enter(ctx, release)
 }
 
 // enter makes the execution one of the sandbox's.
-func (x *Execution) enter(ctx context.Context) error {
+func (x *Execution) enter(ctx context.Context, release func()) error {
 	s := x.sandbox
 	x.output = newOutput(x.Spec.Limits.OutputBytes, x.take)
 	s.mu.Lock()
@@ -194,14 +227,15 @@ func (x *Execution) enter(ctx context.Context) error {
 	s.executions.add(x)
 	x.client = s.client
 	ctx, x.canceled = context.WithCancel(context.WithoutCancel(ctx))
-	s.work.Go(func() { x.carryOut(ctx) })
+	s.work.Go(func() { x.carryOut(ctx, release) })
 	return nil
 }
 
-// carryOut runs the execution to its end.
-func (x *Execution) carryOut(ctx context.Context) {
+// carryOut runs the execution to its end and releases its slot.
+func (x *Execution) carryOut(ctx context.Context, release func()) {
 	s := x.sandbox
 	defer close(x.done)
+	defer release()
 	defer x.leave()
 	defer func() {
 		if p := recover(); p != nil {
@@ -237,7 +271,6 @@ func (x *Execution) carryOut(ctx context.Context) {
 
 // turned runs the execution; code in a context waits for its turn and a slot first, a command has its slot.
 func (x *Execution) turned(ctx context.Context) (*sandbox.Result, error) {
-	s := x.sandbox
 	if x.context == nil {
 		x.measureBefore()
 		return x.perform(ctx, x.inProcess)
@@ -250,14 +283,15 @@ func (x *Execution) turned(ctx context.Context) (*sandbox.Result, error) {
 			x.measureBefore()
 			return x.perform(ctx, x.inContext)
 		}
-		err = s.engine.admission.acquire(ctx, s.owner, func() {})
+		var release func()
+		if release, err = x.admit(ctx); err == nil {
+			defer release()
+		}
 	}
 	x.timings.Queue = time.Since(asked)
 	if err != nil {
 		return nil, err
 	}
-	started := time.Now()
-	defer func() { s.engine.admission.release(s.owner, time.Since(started)) }()
 	x.measureBefore()
 	return x.perform(ctx, x.inContext)
 }
@@ -290,12 +324,9 @@ func (x *Execution) fail(err error) {
 	_ = x.log.Finish(encodeFailure(err)) // the caller gets the error itself
 }
 
-// leave gives the slot back and retires the log.
+// leave retires the log, and leaves the sandbox idle if no other execution runs.
 func (x *Execution) leave() {
 	s := x.sandbox
-	if x.context == nil && x.resumed == nil {
-		s.engine.admission.release(s.owner, time.Since(x.began))
-	}
 	x.retire()
 	x.slim()
 	s.mu.Lock()
@@ -387,12 +418,12 @@ func (x *Execution) ID() sandbox.ID { return x.id }
 
 // Input writes to stdin of an interactive command, and closes it with eof.
 func (x *Execution) Input(ctx context.Context, data []byte, eof bool) error {
-	p, err := x.running("stdin")
-	if err != nil {
-		return err
-	}
 	if !x.asks.Interactive {
 		return sandbox.Invalidf("stdin", "this execution was not started to take input")
+	}
+	p, err := x.running(ctx, "stdin")
+	if err != nil {
+		return err
 	}
 	if err := p.Input(ctx, data); err != nil {
 		return err
@@ -414,19 +445,25 @@ func (x *Execution) Signal(ctx context.Context, signal syscall.Signal) error {
 	if x.context != nil {
 		return x.context.interruptFor(ctx, x)
 	}
-	p, err := x.running("signal")
+	p, err := x.running(ctx, "signal")
 	if err != nil {
 		return err
 	}
 	return p.Signal(ctx, int32(signal), guest.ScopeGroup)
 }
 
-// running returns the process of an execution that has one and has not ended.
-func (x *Execution) running(step string) (*client.Process, error) {
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	if x.isDone() || x.process == nil {
+// running returns the process of an execution that has not ended; it waits for one that is about to start.
+func (x *Execution) running(ctx context.Context, step string) (*client.Process, error) {
+	select {
+	case <-x.process.ready:
+	case <-x.done:
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
+	if x.isDone() {
 		return nil, &sandbox.Error{Kind: sandbox.NotFound, Op: step, Msg: fmt.Sprintf("execution %s is not running", x.id)}
 	}
-	return x.process, nil
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return x.process.Process, nil
 }

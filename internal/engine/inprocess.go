@@ -87,7 +87,10 @@ func (x *Execution) launch(ctx context.Context) (process *client.Process, err er
 func (x *Execution) attached(p *client.Process) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	x.process = p
+	if x.process.Process == nil {
+		close(x.process.ready)
+	}
+	x.process.Process = p
 }
 
 // took returns what receives the output of the process. Output is acknowledged once it is in the log.

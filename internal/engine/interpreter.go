@@ -141,7 +141,7 @@ func (in *interpreter) take(p *client.Process, m guest.Output) error {
 	if err := in.settle(); err != nil {
 		return fmt.Errorf("the driver broke the protocol: %w", err)
 	}
-	return in.acknowledge(p, m)
+	return in.acknowledge(p)
 }
 
 func (in *interpreter) takeOutput(m guest.Output) error {
@@ -284,11 +284,11 @@ func (in *interpreter) handle(r lateReport) error {
 
 // acknowledge lets the guest forget what is in the log, or belongs to nobody. Reports are forgotten whole, so that the next server finds
 // the beginning of one; a large one, for which the guest has no room, in part.
-func (in *interpreter) acknowledge(p *client.Process, m guest.Output) error {
+func (in *interpreter) acknowledge(p *client.Process) error {
 	in.mu.Lock()
 	x, now := in.current, in.taken
 	in.mu.Unlock()
-	channel := in.whole
+	channel := max(in.whole, in.acked.Channel)
 	if at := p.Offsets().Channel; at-in.acked.Channel > channelBuffer/2 {
 		channel = at
 	}
@@ -300,7 +300,7 @@ func (in *interpreter) acknowledge(p *client.Process, m guest.Output) error {
 			return err
 		}
 	}
-	at := p.Offsets() // without m, which is acknowledged with the next piece
+	at := p.Offsets() // without the piece that is being taken, which is acknowledged with the next
 	in.acked = guest.Ack{Stdout: at.Stdout, Stderr: at.Stderr, Channel: min(channel, at.Channel)}
 	return p.Ack(in.acked)
 }

@@ -102,7 +102,8 @@ func (e *Engine) resume(ctx context.Context, record sandbox.Record) error {
 
 // takeOver connects to the guest and finds its contexts and executions.
 func (s *Sandbox) takeOver(ctx context.Context) error {
-	if err := s.begin(ctx); err != nil {
+	entries, err := s.begin(ctx)
+	if err != nil {
 		return err
 	}
 	s.renew(s.client, s.record.Spec.Lifetime.GuestLease())
@@ -113,14 +114,6 @@ func (s *Sandbox) takeOver(ctx context.Context) error {
 	r := &takeover{sandbox: s, left: map[string]guest.ProcessInfo{}}
 	for _, p := range processes {
 		r.left[p.ID] = p
-	}
-	dir, err := s.engine.logDir(s.id)
-	if err != nil {
-		return err
-	}
-	_, entries, err := eventlog.OpenFolder(dir, eventlog.Retention{})
-	if err != nil {
-		return err
 	}
 	s.restoreContexts()
 	var unfinished []*Execution
@@ -359,7 +352,7 @@ func (r *takeover) goOn(x *Execution) {
 	if !x.asks.Detached {
 		x.canceled()
 	}
-	s.work.Go(func() { x.carryOut(ctx) })
+	s.work.Go(func() { x.carryOut(ctx, func() {}) }) // it takes no slot: it ran on meanwhile
 }
 
 // lostAtRestart is the result of an execution whose process was gone when the next server came.

@@ -88,33 +88,32 @@ func (s *Sandbox) tryMake(ctx context.Context, backend sandbox.Backend) error {
 		return fmt.Errorf("create the sandbox: %w", err)
 	}
 	s.live = live
-	err = s.begin(ctx)
-	if err != nil {
+	if _, err = s.begin(ctx); err != nil {
 		live.close()
 	}
 	return err
 }
 
-// begin makes a box a sandbox that can be used: connected, on record, with its clocks running.
-func (s *Sandbox) begin(ctx context.Context) error {
+// begin makes a box a sandbox that can be used: connected, on record, with its clocks running. It returns the logs of earlier executions.
+func (s *Sandbox) begin(ctx context.Context) (earlier []eventlog.Entry, err error) {
 	c, err := s.live.connect(ctx)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	dir, err := s.engine.logDir(s.id)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	if s.logs, _, err = eventlog.OpenFolder(dir, eventlog.Retention{}); err != nil {
-		return err
+	if s.logs, earlier, err = eventlog.OpenFolder(dir, eventlog.Retention{}); err != nil {
+		return nil, err
 	}
 	if err := s.save(); err != nil {
-		return errors.Join(err, s.logs.Remove())
+		return nil, errors.Join(err, s.logs.Remove())
 	}
 	s.client = c
 	s.startClocks()
 	s.work.Go(s.watch)
-	return nil
+	return earlier, nil
 }
 
 // save puts the record into the store.

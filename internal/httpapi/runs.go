@@ -232,7 +232,6 @@ func (a *api) sendStdin(w *httpd.Response, r *http.Request, x *engine.Execution)
 	if err != nil {
 		return err
 	}
-	x.AwaitProcess(r.Context())
 	eof := (&query{r: r}).truth("eof")
 	buf := make([]byte, stdinPiece)
 	for {
@@ -263,7 +262,6 @@ func (a *api) signalRun(w *httpd.Response, r *http.Request, x *engine.Execution)
 	if err != nil {
 		return err
 	}
-	x.AwaitProcess(r.Context())
 	return done(w, x.Signal(r.Context(), signal))
 }
 

@@ -17,8 +17,8 @@ import (
 	"github.com/glovebox-dev/glovebox/sandbox"
 )
 
-// patience is how long a test waits for a report. It only ends tests that hang.
-const patience = 60 * time.Second
+// reportTimeout is how long a test waits for a report. It only ends tests that hang.
+const reportTimeout = 60 * time.Second
 
 // Driver is a context's driver, started as a plain process without a sandbox, in a folder and a process group of its own.
 type Driver struct {
@@ -188,7 +188,7 @@ func (d *Driver) WaitInterrupted() Outcome {
 // Printed waits until the run has written at least n bytes to stdout. They stay for Wait.
 func (d *Driver) Printed(n int64) {
 	d.t.Helper()
-	for end := time.Now().Add(patience); ; time.Sleep(time.Millisecond) {
+	for end := time.Now().Add(reportTimeout); ; time.Sleep(time.Millisecond) {
 		if info, err := d.stdout.file.Stat(); err != nil || info.Size()-d.stdout.at >= n {
 			return
 		}
@@ -212,7 +212,7 @@ func (d *Driver) Ended() *os.ProcessState {
 	}
 	select {
 	case <-d.ended:
-	case <-time.After(patience):
+	case <-time.After(reportTimeout):
 		d.t.Fatal("the driver does not end")
 	}
 	return d.cmd.ProcessState
@@ -223,7 +223,7 @@ func (d *Driver) report() (driver.Frame, bool) {
 	select {
 	case f, ok := <-d.reports:
 		return f, ok
-	case <-time.After(patience):
+	case <-time.After(reportTimeout):
 		d.t.Fatalf("no report; stdout %q, stderr %q", d.stdout.next(d.t), d.stderr.next(d.t))
 		return driver.Frame{}, false
 	}

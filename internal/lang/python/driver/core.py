@@ -271,7 +271,7 @@ def flush(stream):
         pass
 
 
-def mend():
+def reopen_closed():
     """Opens standard streams again that the code closed."""
     for name, number in ("stdin", 0), ("stdout", 1), ("stderr", 2):
         try:
@@ -286,7 +286,7 @@ def mend():
 def run(id, source):
     global runs, shown
     runs, shown = runs + 1, 0
-    mend()
+    reopen_closed()
     failure = interruptible(execute, source, "<run %d>" % runs)
     late = interruptible(settle)
     status = 0
