@@ -66,6 +66,7 @@ section verify-native 600 "$glovebox" verify --backend native
 section verify-gvisor 1200 "$glovebox" verify --backend gvisor
 section schemathesis 600 bash scripts/schemathesis.sh "$glovebox"
 section mcp 600 bash scripts/mcp.sh "$glovebox"
+section python-packages 600 bash scripts/python-packages.sh
 section fuzz 3600 env FUZZTIME=30s bash scripts/fuzz.sh
 section torture 600 "$go" run ./test/torture -n 100 -glovebox "$glovebox"
 section torture-gvisor 600 "$go" run ./test/torture -n 20 -c 4 -backend gvisor -glovebox "$glovebox"
