@@ -141,8 +141,6 @@ func TestDriverInterrupt(t *testing.T) {
 		"command":   "require('child_process').execSync('echo; exec sleep 600', {stdio: 'inherit'})",
 	} {
 		t.Run(name, func(t *testing.T) {
-			d.Interrupt() // between two runs: nothing, or the end of a run that begins as a thread of Node passes it on
-			d.Run("await sleep(5)")
 			waiting := "console.log();"
 			if name == "command" {
 				waiting = "" // a signal before the command has begun would not reach it
