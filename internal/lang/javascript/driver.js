@@ -19,8 +19,8 @@ const startsWith = uncurry(String.prototype.startsWith), indexOf = uncurry(Strin
 const { from: bytesOf, concat, allocUnsafe } = Buffer;
 const textOf = uncurry(Buffer.prototype.toString), cut = uncurry(Buffer.prototype.subarray);
 const byteIndexOf = uncurry(Buffer.prototype.indexOf);
-const { setImmediate, setInterval, clearInterval } = globalThis;
-const { wait } = Atomics, nap = new Int32Array(new SharedArrayBuffer(4));
+const { setImmediate, setTimeout, setInterval, clearInterval } = globalThis;
+const { wait, load: peek, store, compareExchange } = Atomics, nap = new Int32Array(new SharedArrayBuffer(4));
 const fs = require("node:fs"), { writeSync, fstatSync } = fs;
 const path = require("node:path"), Module = require("node:module"), vm = require("node:vm");
 const { inspect, types: { isNativeError, isPromise, isProxy } } = require("node:util");
@@ -87,15 +87,19 @@ function bounded(text, limit) {
 }
 
 // Node's own stdout queues what a full pipe does not take, and makes the pipe non-blocking for children too. This one writes at once, so
-// all output of a run precedes its end. A stream that ends or is destroyed goes on, as later runs need it.
+// all output of a run precedes its end, and keeps no state that an interrupt could leave half changed. A stream that ends or is destroyed
+// goes on, as later runs need it.
 for (const [name, fd] of [["stdout", 1], ["stderr", 2]]) {
   let stream;
   const make = () => {
     const { Writable } = require("node:stream");
-    stream = new Writable({ decodeStrings: false, write(data, encoding, done) {
-      writeAll(fd, typeof data === "string" ? bytesOf(data, encoding) : data);
-      done();
-    } });
+    stream = new Writable();
+    stream.write = (data, encoding, done) => {
+      if (typeof encoding === "function") [encoding, done] = [undefined, encoding];
+      writeAll(fd, typeof data === "string" ? bytesOf(data, encoding) : bytesOf(data));
+      if (typeof done === "function") host.nextTick(done);
+      return true;
+    };
     stream.fd = fd;
     stream._type = "pipe";
     stream._isStdio = true;
@@ -183,6 +187,18 @@ function guard(go) {
   }
 }
 
+// purge drops what interrupted code has left in the queue of microtasks, which would go on after the end of its run: termination empties
+// the queue.
+function purge() {
+  let empty = false;
+  for (let left = 100; left > 0 && !empty; left--) { // on a busy host the time may be over before the first microtask runs
+    job = () => { settle(); empty = true; };
+    try {
+      runGuarded(guarded, { breakOnSigint: true, timeout: PURGE, displayErrors: false });
+    } catch {}
+  }
+}
+
 // settle runs what is due at once, microtasks among it. An exception in a callback does not keep it from the next.
 function settle() {
   for (let left = 1000; left > 0; left--) {
@@ -201,8 +217,8 @@ function begin(id, code) {
     mine.outcome = outcome;
     if (!mine.guarded) conclude(mine);
   };
-  watchdog.seen();
   const whole = guard(() => {
+    watchdog.seen(); // a signal of before this run; from here on the guard sees each
     const source = rewritten(mine.code) + "\n//# sourceURL=" + fileName(mine);
     const ask = { expression: source, replMode: true, awaitPromise: true, objectGroup: "run" };
     command("Runtime.evaluate", ask, (e, answer) => {
@@ -225,13 +241,20 @@ function begin(id, code) {
 // conclude reports the outcome of a run.
 function conclude(mine) {
   clearInterval(mine.timer);
-  if (overseer) overseer.shared[0] = 0;
+  if (overseer !== null) {
+    const state = compareExchange(overseer, 0, WAITS, IDLE);
+    if (state === DOOMED) return onceTerminated(() => conclude(mine));
+    if (state === TERMINATED) mine.outcome = { interrupted: true };
+    store(overseer, 0, IDLE);
+  }
   let { outcome } = mine, code = 0, error = null;
   const whole = guard(() => {
-    if (hasOwn(outcome, "thrown")) error = describe(outcome.thrown, outcome.details);
+    if (watchdog.seen()) outcome = { interrupted: true }; // a signal of between the two guards
+    else if (hasOwn(outcome, "thrown")) error = describe(outcome.thrown, outcome.details);
     else if (hasOwn(outcome, "value") && outcome.value !== undefined) show(outcome.value, "1");
   });
   if (!whole || outcome.interrupted) {
+    purge();
     error = { name: "KeyboardInterrupt", value: "", trace: "KeyboardInterrupt", printed: "KeyboardInterrupt\n" };
   }
   if (hasOwn(outcome, "exit")) code = outcome.exit;
@@ -253,44 +276,65 @@ function conclude(mine) {
 // ---- interrupts of a run that waits
 
 const POLL = 20; // ms between two looks for SIGINT
+const PURGE = 5; // ms for what interrupted code has left
+
+// What the overseer shares with this thread, in one number: no run waits; a run waits; the overseer is about to terminate what it does; it
+// has. Two threads may see the same signal, so each takes the run by exchange, and no termination can reach a later run.
+const IDLE = 0, WAITS = 1, DOOMED = 2, TERMINATED = 3;
 let overseer = null;
 
 // watchOver starts a thread that ends a callback which stays busy after an await, where no watchdog is above it. It costs 10 MB, so only
-// a context whose code has waited has one. shared[0]: a run waits; shared[1]: it was interrupted.
+// a context whose code has waited has one.
 function watchOver() {
   if (overseer === null) {
-    const shared = new Int32Array(new SharedArrayBuffer(8));
-    overseer = { shared };
+    overseer = new Int32Array(new SharedArrayBuffer(4));
     try {
       const { Worker, SHARE_ENV } = require("node:worker_threads");
-      const thread = new Worker(`(${oversee})()`, { eval: true, env: SHARE_ENV, workerData: { shared, poll: POLL }, stdin: false });
+      const workerData = { state: overseer, poll: POLL, WAITS, DOOMED, TERMINATED };
+      const thread = new Worker(`(${oversee})()`, { eval: true, env: SHARE_ENV, workerData, stdin: false });
       thread.on("error", () => {});
       thread.unref();
     } catch {}
   }
-  overseer.shared[1] = 0;
-  overseer.shared[0] = 1;
+  store(overseer, 0, WAITS);
 }
 
 function interrupted() {
-  return watchdog.seen() || overseer.shared[1] !== 0;
+  return watchdog.seen() || peek(overseer, 0) >= DOOMED;
+}
+
+// onceTerminated goes on when the overseer's termination has hit. It hits one callback, so one of these two is left.
+function onceTerminated(go) {
+  let gone = false;
+  const chain = (next) => {
+    const look = () => {
+      if (gone) return;
+      next(look);
+      if (peek(overseer, 0) !== TERMINATED) return;
+      gone = true;
+      go();
+    };
+    next(look);
+  };
+  chain(setImmediate);
+  chain((look) => setTimeout(look, 1));
 }
 
 // oversee is the program of the thread: a signal that the main thread has not looked at in 100 ms finds it busy.
 function oversee() {
-  const { workerData: { shared, poll } } = require("node:worker_threads");
+  const { workerData: { state, poll, WAITS, DOOMED, TERMINATED } } = require("node:worker_threads");
   const { startSigintWatchdog, stopSigintWatchdog, watchdogHasPendingSigint } = process.binding("contextify");
   const session = new (require("node:inspector").Session)();
   session.connectToMainThread();
   let seen = 0;
   setInterval(() => {
-    seen = shared[0] === 1 && watchdogHasPendingSigint() ? seen + 1 : 0;
+    seen = Atomics.load(state, 0) === WAITS && watchdogHasPendingSigint() ? seen + 1 : 0;
     if (seen < 5) return;
     seen = 0;
+    if (Atomics.compareExchange(state, 0, WAITS, DOOMED) !== WAITS) return;
     startSigintWatchdog();
     stopSigintWatchdog();
-    shared[1] = 1;
-    session.post("Runtime.terminateExecution", () => {});
+    session.post("Runtime.terminateExecution", () => Atomics.store(state, 0, TERMINATED));
   }, poll);
 }
 

@@ -126,30 +126,28 @@ func TestDriverError(t *testing.T) {
 	}
 }
 
-// SIGINT ends each of these; the code has printed an empty line by then. State stays, and the next run is in order.
+// SIGINT ends each of these; the code has printed an empty line by then. State stays, and the next run is in order. Code that awaits prints
+// afterwards: a signal in the microseconds when V8 takes the run's promise crashes Node 20 (ToLocalChecked in ProtocolPromiseHandler::add).
+// Code whose child takes the signal too goes on until Node's thread for signals has passed it on.
 func TestDriverInterrupt(t *testing.T) {
 	d := langtest.StartDriver(t, javascript.Language, nil)
 	d.Run("let state = 41; const sleep = ms => new Promise(r => setTimeout(r, ms))")
-	for name, wait := range map[string]string{
-		"loop":      "while (true);",
-		"caught":    "for (;;) try { for (;;); } catch {} finally { for (let i = 0; i < 1e3; i++); }",
-		"microtask": "await null; for (;;);",
-		"await":     "await sleep(1e6)",
-		"after":     "await sleep(2); for (;;);",
-		"value":     "({[Symbol.for('nodejs.util.inspect.custom')]() { for (;;); }})",
-		"pattern":   "/(a+)+b/.test('a'.repeat(60))",
-		"command":   "require('child_process').execSync('echo; exec sleep 600', {stdio: 'inherit'})",
+	for name, code := range map[string]string{
+		"loop":      "console.log(); while (true);",
+		"caught":    "console.log(); for (;;) try { for (;;); } catch {} finally { for (let i = 0; i < 1e3; i++); }",
+		"microtask": "await null; console.log(); for (;;);",
+		"await":     "setImmediate(console.log); await sleep(1e6)",
+		"after":     "await sleep(2); console.log(); for (;;);",
+		"left":      "Promise.resolve().then(() => { for (;;); }); console.log(); for (;;);",
+		"value":     "console.log(); ({[Symbol.for('nodejs.util.inspect.custom')]() { for (;;); }})",
+		"command":   "try { require('child_process').execSync('echo; exec sleep 600', {stdio: 'inherit'}) } catch {} for (;;);",
+		"pattern":   "console.log(); /(a+)+b/.test('a'.repeat(60))",
 	} {
 		t.Run(name, func(t *testing.T) {
-			waiting := "console.log();"
-			if name == "command" {
-				waiting = "" // a signal before the command has begun would not reach it
-			}
-			d.Start(waiting + wait)
+			d.Start(code)
 			d.Printed(1)
 			d.Interrupt()
-			o := d.Wait()
-			if o.Error == nil || o.Error.Name != "KeyboardInterrupt" && name != "command" || o.Exit != 1 {
+			if o := d.Wait(); o.Error == nil || o.Error.Name != "KeyboardInterrupt" || o.Exit != 1 {
 				t.Errorf("%+v", o)
 			}
 			if o := d.Run("await sleep(1); state + 1"); outcome(o) != "=42 " {
@@ -171,7 +169,11 @@ func TestDriverInterruptRace(t *testing.T) {
 			t.Fatalf("%+v", o)
 		}
 	}
-	if o := d.Run("console.log(42)"); o.Stdout != "42\n" || o.Stderr != "" {
+	o := d.Run("console.log(42)")
+	for o.Error != nil && o.Error.Name == "KeyboardInterrupt" { // Node passes a signal on some time after it came
+		o = d.Run("console.log(42)")
+	}
+	if o.Stdout != "42\n" || o.Stderr != "" {
 		t.Errorf("%+v", o)
 	}
 }
