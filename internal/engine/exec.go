@@ -41,6 +41,7 @@ type Execution struct {
 	canceled context.CancelFunc
 	ran      chan struct{} // closed when the code in a context has run to its end, with the exit code
 	code     int
+	awaited  bool          // Drain waits for it
 	runaway  chan struct{} // holds a token once code in a context writes too much
 
 	done    chan struct{} // closed at the end
@@ -118,35 +119,35 @@ func (s *Sandbox) start(ctx context.Context, asks Exec) (*Execution, error) {
 	x.timings.Queue = time.Since(asked)
 	if err := x.begin(ctx, release); err != nil {
 		release()
+		x.notAwaited()
 		return nil, err
 	}
 	return x, nil
 }
 
-// admit takes a slot. Drain waits for an execution that has one, unless it is detached: such a one outlives the server.
+// admit takes a slot. Drain waits for an execution that got one to end, unless it is detached: such a one outlives the server.
 func (x *Execution) admit(ctx context.Context) (release func(), err error) {
 	e := x.sandbox.engine
-	counted := false
 	err = e.admission.acquire(ctx, x.sandbox.owner, func() {
 		if !x.asks.Detached {
 			e.runs.Add(1)
-			counted = true
+			x.awaited = true
 		}
 	})
-	uncount := func() {
-		if counted {
-			e.runs.Done()
-		}
-	}
 	if err != nil {
-		uncount()
+		x.notAwaited()
 		return nil, err
 	}
 	started := time.Now()
-	return func() {
-		e.admission.release(x.sandbox.owner, time.Since(started))
-		uncount()
-	}, nil
+	return func() { e.admission.release(x.sandbox.owner, time.Since(started)) }, nil
+}
+
+// notAwaited tells Drain that the execution has ended, or never began.
+func (x *Execution) notAwaited() {
+	if x.awaited {
+		x.awaited = false
+		x.sandbox.engine.runs.Done()
+	}
 }
 
 // planned is an execution by what is asked, without its context.
@@ -234,6 +235,7 @@ func (x *Execution) enter(ctx context.Context, release func()) error {
 // carryOut runs the execution to its end and releases its slot.
 func (x *Execution) carryOut(ctx context.Context, release func()) {
 	s := x.sandbox
+	defer x.notAwaited()
 	defer close(x.done)
 	defer release()
 	defer x.leave()
