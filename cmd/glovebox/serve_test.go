@@ -307,7 +307,7 @@ func TestServeRefuses(t *testing.T) {
 		{"no slots for a key", "--slots-per-key: must be at least 1", []string{"--slots-per-key", "0"}},
 		{"words for slots", `error: --slots: "x" is not a whole number`, []string{"--slots", "x"}},
 		{"words for a time", `error: --queue-timeout: "x" is not a duration`, []string{"--queue-timeout", "x"}},
-		{"a default over its maximum", "the default of 10s is over the maximum of 5s", []string{"--timeout", "10s", "--max-timeout", "5s"}},
+		{"a default over its maximum", "the default of 10s is over the maximum of 5s", []string{"--listen", "127.0.0.1:0", "--timeout", "10s", "--max-timeout", "5s"}},
 		{"a word too many", "unknown command", []string{"now"}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

@@ -31,7 +31,7 @@ func (c *capture) write(p []byte) {
 	c.total += int64(len(p))
 	if room := c.headMax - len(c.head); room > 0 {
 		n := min(room, len(p))
-		c.head = append(c.head, p[:n]...)
+		c.head = append(doubled(c.head, n, c.headMax), p[:n]...)
 		p = p[n:]
 	}
 	if len(p) >= c.tailMax { // all of the ring is overwritten
@@ -41,7 +41,7 @@ func (c *capture) write(p []byte) {
 	}
 	if room := c.tailMax - len(c.tail); room > 0 {
 		n := min(room, len(p))
-		c.tail = append(c.tail, p[:n]...)
+		c.tail = append(doubled(c.tail, n, c.tailMax), p[:n]...)
 		p = p[n:]
 	}
 	for len(p) > 0 {
@@ -49,6 +49,17 @@ func (c *capture) write(p []byte) {
 		p = p[n:]
 		c.at = (c.at + n) % c.tailMax
 	}
+}
+
+// doubled returns b with room for n more bytes, of at most most in all. The runtime would add a quarter each time, so that a large output
+// were copied five times over.
+func doubled(b []byte, n, most int) []byte {
+	if cap(b)-len(b) >= n {
+		return b
+	}
+	grown := make([]byte, len(b), min(max(2*cap(b), len(b)+n), most))
+	copy(grown, b)
+	return grown
 }
 
 // captured returns what was kept. It cuts between characters, so that valid UTF-8 stays valid.

@@ -39,10 +39,8 @@ type Execution struct {
 	began    time.Time
 	resumed  *resumed // it began under an earlier server; else nil
 	canceled context.CancelFunc
-	ran      chan struct{} // closed when the code in a context has run to its end, with the exit code
-	code     int
-	awaited  bool          // Drain waits for it
-	runaway  chan struct{} // holds a token once code in a context writes too much
+	awaited  bool // Drain waits for it
+	codeEnd
 
 	done    chan struct{} // closed at the end
 	result  *sandbox.Result
@@ -54,6 +52,13 @@ type Execution struct {
 	shown      []sandbox.Shown
 	raised     *sandbox.Exception
 	shownBytes int
+}
+
+// codeEnd is how code in a context tells of its end.
+type codeEnd struct {
+	ran     chan struct{} // closed when it has run to its end, with the exit code
+	code    int
+	runaway chan struct{} // holds a token once it writes too much
 }
 
 // launched is the process of an execution, once there is one.
@@ -152,8 +157,8 @@ func (x *Execution) notAwaited() {
 
 // planned is an execution by what is asked, without its context.
 func (s *Sandbox) planned(asks Exec) (*Execution, error) {
-	x := &Execution{sandbox: s, asks: asks, done: make(chan struct{}), ran: make(chan struct{}),
-		runaway: make(chan struct{}, 1), canceled: func() {}, process: launched{ready: make(chan struct{})}}
+	x := &Execution{sandbox: s, asks: asks, done: make(chan struct{}),
+		codeEnd: codeEnd{ran: make(chan struct{}), runaway: make(chan struct{}, 1)}, canceled: func() {}, process: launched{ready: make(chan struct{})}}
 	x.id, x.asked, x.live, x.stays = asks.ID, s.record.Backend, s.live, x
 	if x.id == "" {
 		x.id = sandbox.NewID()
