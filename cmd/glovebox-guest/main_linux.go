@@ -96,6 +96,7 @@ func config(plan *confine.Plan, stage *confine.Stage) server.Config {
 		Lease:    time.Duration(plan.Lease),
 		Spawner:  func() error { return confine.Spawner(plan) },
 		OOMScore: stage.OOMScore,
+		Promoted: leaveStderr,
 	}
 	copy(cfg.Key[:], plan.Key)
 	for _, l := range plan.Payload {
@@ -103,6 +104,9 @@ func config(plan *confine.Plan, stage *confine.Stage) server.Config {
 	}
 	return cfg
 }
+
+// leaveStderr replaces the server's stderr by stdin's /dev/null: who reads that to its end must not wait for a sandbox that lives on.
+func leaveStderr() { _ = unix.Dup3(0, 2, 0) }
 
 // lifeline is a second descriptor of the setup socket. The host holds it open as long as it needs the sandbox.
 func lifeline(setup *os.File) (*os.File, error) {

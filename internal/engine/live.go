@@ -2,6 +2,7 @@ package engine
 
 import (
 	"context"
+	"fmt"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -59,6 +60,21 @@ func (e *Engine) buildAs(ctx context.Context, b sandbox.Backend, spec sandbox.Sp
 	l.box = box
 	made = true
 	return l, nil
+}
+
+// promote makes a warm box one that lives on: first for whoever finds its record, then for its guest, which ends with this server until then.
+func (l *live) promote(ctx context.Context) error {
+	c, err := l.connect(ctx)
+	if err == nil {
+		err = l.box.(sandbox.Promoter).Promote(ctx, l.spec.Lifetime)
+	}
+	if err == nil {
+		err = c.Lease(ctx, l.spec.Lifetime.GuestLease())
+	}
+	if err != nil {
+		return fmt.Errorf("create the sandbox of a warm one: %w", err)
+	}
+	return nil
 }
 
 func (e *Engine) forget(id sandbox.ID) {

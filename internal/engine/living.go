@@ -88,7 +88,7 @@ func (e *Engine) Create(ctx context.Context, c Living) (s *Sandbox, made bool, e
 		return nil, false, err
 	}
 	for {
-		s, mine, err := e.reserve(record)
+		s, mine, err := e.reserve(record, backend)
 		if err != nil {
 			return nil, false, err
 		}
@@ -167,8 +167,8 @@ func checkLabels(labels map[string]string) error {
 	return nil
 }
 
-// reserve enters a sandbox that is yet to be made, or finds the one of its name.
-func (e *Engine) reserve(record sandbox.Record) (s *Sandbox, mine bool, err error) {
+// reserve enters a sandbox that is yet to be made, of a warm box if there is one, or finds the one of its name.
+func (e *Engine) reserve(record sandbox.Record, backend sandbox.Backend) (s *Sandbox, mine bool, err error) {
 	t := e.living
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -185,7 +185,13 @@ func (e *Engine) reserve(record sandbox.Record) (s *Sandbox, mine bool, err erro
 	if most := e.config.Living.OwnerMost; most > 0 && t.owned[record.Owner] >= most {
 		return nil, false, quota("you have", most)
 	}
+	warm := e.pool.takeLiving(backend, record.Spec, record.Owner)
+	if warm != nil {
+		record.ID, record.Spec.ID = warm.id, warm.id
+		warm.spec = record.Spec
+	}
 	s = newSandbox(e, record)
+	s.live = warm
 	t.enter(s)
 	return s, true, nil
 }

@@ -98,6 +98,20 @@ func (p *pool) take(b sandbox.Backend, spec sandbox.Spec, owner string) *live {
 	return found
 }
 
+// takeLiving returns a warm box that can be promoted to a living sandbox of the spec, or nil.
+func (p *pool) takeLiving(b sandbox.Backend, spec sandbox.Spec, owner string) *live {
+	spec.Lifetime = sandbox.Lifetime{}
+	l := p.take(b, spec, owner)
+	if l == nil {
+		return nil
+	}
+	if _, can := l.box.(sandbox.Promoter); !can {
+		p.discard(l)
+		return nil
+	}
+	return l
+}
+
 // room makes room for one more shelf of an owner, and reports whether there is. If all are taken, it empties the least recently used shelf
 // of the owner with the most. So owners with few lose none to owners with many. The caller holds mu.
 func (p *pool) room(owner string) bool {

@@ -82,14 +82,20 @@ func (s *Sandbox) make(ctx context.Context, backend sandbox.Backend) {
 	})
 }
 
-func (s *Sandbox) tryMake(ctx context.Context, backend sandbox.Backend) error {
-	live, err := s.engine.buildAs(ctx, backend, s.record.Spec)
-	if err != nil {
-		return fmt.Errorf("create the sandbox: %w", err)
+func (s *Sandbox) tryMake(ctx context.Context, backend sandbox.Backend) (err error) {
+	if s.live == nil {
+		s.live, err = s.engine.buildAs(ctx, backend, s.record.Spec)
+		if err != nil {
+			return fmt.Errorf("create the sandbox: %w", err)
+		}
+	} else {
+		err = s.live.promote(ctx)
 	}
-	s.live = live
-	if _, err = s.begin(ctx); err != nil {
-		live.close()
+	if err == nil {
+		_, err = s.begin(ctx)
+	}
+	if err != nil {
+		s.live.close()
 	}
 	return err
 }

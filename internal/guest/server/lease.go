@@ -39,7 +39,12 @@ func (s *Server) renew(c *call) error {
 func (s *Server) renewLease(d time.Duration) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.living = s.living || d > 0
+	if d > 0 && !s.living {
+		s.living = true
+		if s.cfg.Promoted != nil {
+			s.cfg.Promoted()
+		}
+	}
 	s.setLeaseLocked(d)
 	return s.end == ""
 }

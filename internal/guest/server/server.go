@@ -21,6 +21,7 @@ type Config struct {
 	Init bool
 
 	Lease    time.Duration // how long to live without a Lease message; 0 is for ever
+	Promoted func()        // called, if set, when a lease makes a guest with a lifeline a living one
 	Lifeline *os.File      // end-of-file ends the guest until a host gives it a lease; may be nil, should be non-blocking
 
 	// Spawner prepares the one thread that starts all processes, which inherit its confinement. May be nil.

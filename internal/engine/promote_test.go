@@ -1,0 +1,94 @@
+package engine_test
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"sync"
+	"testing"
+
+	"github.com/glovebox-dev/glovebox/internal/backend"
+	"github.com/glovebox-dev/glovebox/internal/engine"
+	"github.com/glovebox-dev/glovebox/internal/lang"
+	"github.com/glovebox-dev/glovebox/internal/store"
+	"github.com/glovebox-dev/glovebox/sandbox"
+)
+
+// maker is a backend that notes what it made.
+type maker struct {
+	sandbox.Backend
+	made sync.Map // lifetimes by id
+}
+
+func (m *maker) Create(ctx context.Context, spec sandbox.Spec) (sandbox.Box, error) {
+	m.made.Store(spec.ID, spec.Lifetime)
+	return m.Backend.Create(ctx, spec)
+}
+
+// TestPromoted: a living sandbox is made of a warm box where there is one, with the labels and the environment that were asked for, and it
+// outlives its server like any other.
+func TestPromoted(t *testing.T) {
+	state := t.TempDir()
+	records, err := store.Open(filepath.Join(state, "records"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer records.Close()
+	m := &maker{}
+	open := func() (e *engine.Engine, stop func()) {
+		set, err := backend.Open(backend.Options{Libexec: os.Getenv("GLOVEBOX_LIBEXEC"), RunDir: filepath.Join(state, "run")})
+		if err != nil {
+			t.Fatal(err)
+		}
+		m.Backend = set.Backends[0]
+		if _, err := m.Probe(within(t)); err != nil {
+			t.Skip(err)
+		}
+		e, err = engine.New(engine.Config{Backends: []sandbox.Backend{m}, Languages: lang.All(), Warm: 1,
+			Living: engine.LivingConfig{StateDir: state, Store: records}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return e, func() {
+			if err := errors.Join(e.Close(), set.Close()); err != nil {
+				t.Error(err)
+			}
+		}
+	}
+	first, stop := open()
+	spec := sandbox.Spec{AllowUnenforced: []string{"memory", "cpus", "pids"}}
+	if _, err := first.Run(within(t), engine.Run{Spec: spec, Request: sandbox.Request{Language: "bash", Code: []byte("true")}}); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "a warm box", func() bool { return first.Stats().Warm == 1 })
+	spec.Env, spec.Labels = []string{"WHO=me"}, map[string]string{"of": "me"}
+	s, _, err := first.Create(within(t), engine.Living{Name: "a", Spec: spec})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if born, ok := m.made.Load(s.ID()); !ok || born.(sandbox.Lifetime).Living {
+		t.Errorf("it was made for itself: %v, %+v", ok, born)
+	}
+	ask := engine.Exec{Request: sandbox.Request{Language: "bash", Code: []byte("echo $WHO $((x += 1))")}}
+	if r, err := s.Run(within(t), ask); err != nil || string(r.Stdout.Head) != "me 1\n" {
+		t.Fatalf("%+v, %v", r, err)
+	}
+	stop()
+	second, stop := open()
+	defer stop()
+	left, _, err := records.Load()
+	if gone := second.Resume(within(t), left); err != nil || len(gone) != 0 {
+		t.Fatalf("%+v, %v", gone, err)
+	}
+	found, err := second.Sandbox(within(t), "", "a")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if r, err := found.Run(within(t), ask); err != nil || string(r.Stdout.Head) != "me 2\n" || found.Info().Spec.Labels["of"] != "me" {
+		t.Errorf("%+v, %v", r, err)
+	}
+	if err := found.Close(); err != nil {
+		t.Error(err)
+	}
+}
