@@ -8,7 +8,7 @@
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 
-readonly BOOT_AND_RUN_SECONDS=${VM_SECONDS:-2400} # bound on the whole life of the machine
+readonly BOOT_AND_RUN_SECONDS=${VM_SECONDS:-3400} # bound on the whole life of the machine
 readonly SUITE_TIMEOUT=${VM_SUITE_TIMEOUT:-20m}   # bound on one suite as one user; emulation is 10 to 20 times slower
 readonly MEMORY=2G
 
