@@ -96,7 +96,7 @@ func (e *editor) line(ctx context.Context, prompt string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	defer term.Restore(int(e.in.Fd()), state)
+	defer func() { _ = term.Restore(int(e.in.Fd()), state) }() // nothing more can be done
 	if width, height, err := term.GetSize(int(e.out.Fd())); err == nil && width > 0 && height > 0 {
 		_ = e.terminal.SetSize(width, height)
 	}
@@ -105,7 +105,7 @@ func (e *editor) line(ctx context.Context, prompt string) (string, error) {
 	if e.keys.interrupted.Swap(false) {
 		return "", errLineInterrupted
 	}
-	if err == io.EOF {
+	if errors.Is(err, io.EOF) {
 		fmt.Fprint(e.out, "\r\n")
 	}
 	return line, err

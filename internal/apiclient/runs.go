@@ -152,7 +152,7 @@ func (c *Client) Follow(ctx context.Context, name, run string, from From, take f
 		return err
 	}
 	defer response.Body.Close()
-	if err := c.toEnd(ctx, response, take); err != errCut || from.Wait {
+	if err := c.toEnd(ctx, response, take); !errors.Is(err, errCut) || from.Wait {
 		return err
 	}
 	return nil

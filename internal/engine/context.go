@@ -2,6 +2,7 @@ package engine
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"sync"
@@ -357,7 +358,8 @@ func (c *Context) startInterpreter(ctx context.Context) (*interpreter, error) {
 
 // startFailed is why an interpreter could not be started, as an error: there is no execution to end as failed.
 func startFailed(err error) error {
-	if refused, ok := err.(*notStarted); ok {
+	var refused *notStarted
+	if errors.As(err, &refused) {
 		return &sandbox.Error{Kind: sandbox.Unsupported, Op: "start the interpreter", Msg: refused.line}
 	}
 	return err

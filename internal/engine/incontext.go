@@ -3,6 +3,7 @@ package engine
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strconv"
@@ -130,7 +131,7 @@ func (x *Execution) takeOutput(m guest.Output) error {
 	}
 	m.Offset -= base
 	err := x.output.take(m)
-	if err == errRunaway {
+	if errors.Is(err, errRunaway) {
 		select {
 		case x.runaway <- struct{}{}:
 		default:

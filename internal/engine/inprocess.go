@@ -97,7 +97,7 @@ func (x *Execution) attached(p *client.Process) {
 func (x *Execution) took(end func(cause)) func(*client.Process, guest.Output) error {
 	var acked uint64
 	return func(p *client.Process, m guest.Output) error {
-		if err := x.output.take(m); err == errRunaway {
+		if err := x.output.take(m); errors.Is(err, errRunaway) {
 			end(causeOutput)
 		} else if err != nil {
 			return err

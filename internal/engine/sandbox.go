@@ -235,7 +235,7 @@ func (s *Sandbox) endAside(reason string) {
 // detach leaves the sandbox to the next server. What runs in it goes on. One that is ending already is ended.
 func (s *Sandbox) detach() error {
 	s.endLife(errDetached)
-	if context.Cause(s.life) != errDetached {
+	if !errors.Is(context.Cause(s.life), errDetached) {
 		return s.remove()
 	}
 	s.stopClocks()

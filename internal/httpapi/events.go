@@ -113,7 +113,7 @@ func (a *api) follow(w *httpd.Response, r *http.Request, x *engine.Execution, af
 	switch {
 	case f.broken() != nil:
 		a.LostClient()
-	case err == nil || err == errFollowed || ctx.Err() != nil:
+	case err == nil || errors.Is(err, errFollowed) || ctx.Err() != nil:
 	default: // the sandbox has ended, and its logs with it
 		_ = f.event(0, eventProblem, Failure{0, a.Problem(w, err)})
 	}

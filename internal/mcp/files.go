@@ -82,7 +82,7 @@ func readFile(c *call, arguments json.RawMessage) (*sdk.CallToolResult, error) {
 	}
 	out.Length = len(part)
 	out.More = in.Offset+int64(len(part)) < info.Size
-	body := string(out.Base64)
+	var body string
 	if out.Text != nil {
 		body = *out.Text
 	} else {

@@ -143,7 +143,7 @@ func (s *Store) write(step string, do func() error) error {
 			err = s.exec("COMMIT")
 		}
 		if err != nil {
-			s.exec("ROLLBACK") // fails where SQLite has done it already, as on a full disk
+			_ = s.exec("ROLLBACK") // fails where SQLite has done it already, as on a full disk
 		}
 	}
 	return failed(step, s.path, err)

@@ -67,7 +67,7 @@ func StartDriver(t *testing.T, lang sandbox.Language, env []string) *Driver {
 	in.Close()
 	out.Close()
 	go d.read(reports)
-	go func() { d.cmd.Wait(); close(d.ended) }()
+	go func() { _ = d.cmd.Wait(); close(d.ended) }()
 	t.Cleanup(d.close)
 
 	ready, ok := d.report()
