@@ -74,6 +74,9 @@ func (a *app) create(ctx context.Context, f *createFlags) error {
 	if a.json {
 		return a.printJSON(s)
 	}
+	if s.Sandbox != nil {
+		a.reportUnenforced(s.Sandbox.Effective.Warnings, s.Sandbox.Effective.Unenforced, s.Sandbox.Requested.Named)
+	}
 	if !made && (a.verbose || isTerminal(a.Stderr)) {
 		a.note(faint, "it was there already, with the settings it was made with")
 	}

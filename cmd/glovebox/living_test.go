@@ -144,6 +144,41 @@ func TestLivingCommands(t *testing.T) {
 	c.fails("--all", "ps", "rm")
 }
 
+// TestLivingUnenforced: create and repl say what a host cannot enforce, as run does.
+func TestLivingUnenforced(t *testing.T) {
+	isNativeReady(t)
+	lack := []string{"memory", "cpu"}
+	c := &commands{t, startServerLacking(t, lack, "--backend", "native").url}
+	t.Cleanup(func() { c.run(0, "", "rm", "--all") })
+	m := testApp(t).Main
+	var errs bytes.Buffer
+	m.Stdout, m.Stderr, m.Lack = &bytes.Buffer{}, &errs, lack
+	in, typed, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	typed.Close()
+	defer in.Close()
+	m.Stdin = in
+	if code := m.Run(t.Context(), []string{"repl", "--backend", "native", "--allow-unenforced", "memory"}); code != 0 {
+		t.Errorf("exit code %d", code)
+	}
+	_, created := c.run(0, "", "create", "--name", "agent-7", "--allow-unenforced", "memory")
+	for face, said := range map[string]string{"repl": errs.String(), "create": created} {
+		if !strings.Contains(said, "warning: no cpus limit is enforced") || !strings.Contains(said, "not enforced on this host, as allowed: memory") {
+			t.Errorf("%s said %q", face, said)
+		}
+	}
+	var answer struct {
+		Lifetime map[string]float64
+		Sandbox  struct{ Differences []struct{ Name string } }
+	}
+	out, _ := c.run(0, "", "create", "--name", "agent-7", "--json")
+	if err := json.Unmarshal([]byte(out), &answer); err != nil || answer.Lifetime["idle_s"] == 0 || len(answer.Sandbox.Differences) != 2 {
+		t.Errorf("%v in %s", err, out)
+	}
+}
+
 // TestLivingValues: text is printed, other forms are saved or counted.
 func TestLivingValues(t *testing.T) {
 	c := livingServer(t)

@@ -96,6 +96,8 @@ func (a *app) repl(ctx context.Context, f *replFlags) (err error) {
 	if r.context, err = r.sandbox.CreateContext(ctx, sandbox.DefaultContext, f.language, ""); err != nil {
 		return err
 	}
+	box := r.sandbox.Info()
+	a.reportUnenforced(box.Effective.Warnings, box.Effective.Unenforced, box.Spec.Named)
 	info := r.context.Info()
 	r.syntax = syntaxes[info.Language]
 	history, terminal := r.open(ctx, info.Language)

@@ -42,17 +42,7 @@ func (a *app) handOut(r *sandbox.Result, out *filesOut, dir string) []sandbox.Sk
 
 // report prints on stderr which limits were not enforced, the hints, and on a terminal a summary.
 func (a *app) report(r *sandbox.Result) {
-	for _, w := range r.Effective.Warnings {
-		a.warn("%s", w)
-	}
-	// What the configuration waives for all runs is reported only where this run named the limit; the JSON answer has it always.
-	standing := slices.Contains(a.configured, "allow-unenforced") && !a.verbose
-	waived := slices.DeleteFunc(slices.Clone(r.Effective.Unenforced), func(name string) bool {
-		return standing && !r.Requested.IsNamed(sandbox.LimitName(name))
-	})
-	if len(waived) > 0 {
-		a.warn("not enforced on this host, as allowed: %s", strings.Join(waived, ", "))
-	}
+	a.reportUnenforced(r.Effective.Warnings, r.Effective.Unenforced, r.Requested.Named)
 	hints := slices.DeleteFunc(slices.Clone(r.Hints), func(h sandbox.Hint) bool { return h.Code == sandbox.HintSkipped }) // handOut printed them
 	if hint := answer.CommandLine.Hint(hints); hint != "" && !a.json && !a.quiet {
 		a.say(statusColour(r.Status), "hint: %s", oneLine(hint))
@@ -64,6 +54,21 @@ func (a *app) report(r *sandbox.Result) {
 		t := r.Timings
 		a.note(faint, "create %s, upload %s, run %s, files %s", ms(t.Create), ms(t.Upload), ms(t.Run), ms(t.Files))
 		a.reportIsolation(r)
+	}
+}
+
+// reportUnenforced prints what a sandbox goes without. What the configuration waives for all is reported only where this one named the
+// limit; the JSON answer has it always.
+func (a *app) reportUnenforced(warnings, unenforced []string, named []sandbox.LimitName) {
+	for _, w := range warnings {
+		a.warn("%s", visible(w))
+	}
+	standing := slices.Contains(a.configured, "allow-unenforced") && !a.verbose
+	waived := slices.DeleteFunc(slices.Clone(unenforced), func(name string) bool {
+		return standing && !slices.Contains(named, sandbox.LimitName(name))
+	})
+	if len(waived) > 0 {
+		a.warn("not enforced on this host, as allowed: %s", visible(strings.Join(waived, ", ")))
 	}
 }
 

@@ -79,9 +79,15 @@ func (s *served) interrupt() { s.once.Do(func() { s.interrupts <- os.Interrupt }
 
 func startServer(t *testing.T, args ...string) *served {
 	t.Helper()
+	return startServerLacking(t, nil, args...)
+}
+
+// startServerLacking starts a server on a host that is assumed to lack something.
+func startServerLacking(t *testing.T, lack []string, args ...string) *served {
+	t.Helper()
 	s := &served{said: &said{}, interrupts: make(chan os.Signal, 2), exit: make(chan int, 1)}
 	m := testApp(t).Main
-	m.Stdout, m.Stderr, m.Interrupts = s.said, s.said, s.interrupts
+	m.Stdout, m.Stderr, m.Interrupts, m.Lack = s.said, s.said, s.interrupts, lack
 	state := t.TempDir()
 	if err := os.Chmod(state, 0o700); err != nil { // a test may have no umask
 		t.Fatal(err)

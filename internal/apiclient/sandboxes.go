@@ -25,7 +25,9 @@ type Sandbox struct {
 	Running    int               `json:"running"`
 	Contexts   []Context         `json:"contexts"`
 	Metadata   map[string]string `json:"metadata"`
+	Lifetime   Lifetime          `json:"lifetime"`
 	Limits     answer.Limits     `json:"limits"`
+	Sandbox    *answer.Sandbox   `json:"sandbox,omitempty"` // where less is enforced than was asked for
 }
 
 // Shown is the sandbox's name, or its id.
