@@ -136,7 +136,7 @@ func (r *repl) loop(ctx context.Context) error {
 		if !s.isEmpty() {
 			prompt = r.syntax.more
 		}
-		line, err := r.typed.line(ctx, prompt)
+		line, pasted, err := r.typed.line(ctx, prompt)
 		switch {
 		case errors.Is(err, errLineInterrupted):
 			s.take()
@@ -148,6 +148,7 @@ func (r *repl) loop(ctx context.Context) error {
 		}
 		var ready []string
 		if err == nil {
+			s.pasted = pasted
 			ready = s.add(line)
 		} else {
 			ready = []string{s.take()}

@@ -23,7 +23,9 @@ func TestReplOfPipe(t *testing.T) {
 	}{
 		{"python", "x = 6*7\nfor i in range(2):\n    print(i)\nx\nimport sys; print('problem', file=sys.stderr)", 0, "0\n1\n42\n", "problem\n"},
 		{"javascript", "let a = {\n b: 2 }\na.b", 0, "2\n", ""},
+		{"python", "class A:\n    a = 1\n\n    def b(self):\n        return self.a\n\nA().b()", 0, "1\n", ""},
 		{"bash", "cd /tmp\npwd\n(exit 3)", 3, "/tmp\n", ""},
+		{"bash", "cat <<E\n\n\nhere $((1<<2))\nE\nfor i in a b\ndo echo $i; done", 0, "\n\nhere 4\na\nb\n", ""},
 	} {
 		in, typed, err := os.Pipe()
 		if err != nil {
@@ -101,6 +103,10 @@ func TestReplOnTerminal(t *testing.T) {
 	at(`os\.getcwd$`)
 	enter("()\r")
 	at(`(?s)'/workspace'.*>>> $`)
+	enter("\x1b[200~def f():\r    a = 5\r\r    return a\r\rf()\x1b[201~") // a paste
+	at(`f\(\)$`)
+	enter("\r")
+	at(`(?s)5\r\n.*>>> $`)
 	enter("nonsense(\x03")
 	at(`>>> $`)
 	enter("for i in 'ab':\r")

@@ -1,10 +1,12 @@
 package main
 
-import "strings"
+import (
+	"slices"
+	"strings"
+)
 
 // syntax is what must be known of a language to tell where a piece of typed code ends. A wrong guess costs a second empty line, or an
-// error of
-// the language.
+// error of the language.
 type syntax struct {
 	prompt, more string
 	lineComment  string
@@ -31,6 +33,7 @@ type statement struct {
 	size   int
 	end    scanned
 	block  bool // the lines are a compound statement of Python, which an empty line ends
+	pasted bool // the next line comes from a file or a paste, where one empty line ends nothing
 }
 
 // isEmpty reports whether nothing is gathered.
@@ -55,7 +58,7 @@ func (s *statement) add(line string) (ready []string) {
 	if s.block && !empty && !s.continues(line) && !s.end.isOpen() { // the next statement, as in a file
 		ready = append(ready, s.take())
 	}
-	second := empty && len(s.lines) > 0 && strings.TrimSpace(s.lines[len(s.lines)-1]) == ""
+	second := empty && len(s.lines) > 0 && strings.TrimSpace(s.lines[len(s.lines)-1]) == "" && !s.end.isText()
 	s.lines = append(s.lines, line)
 	s.size += len(line) + 1
 	s.scan(line)
@@ -66,7 +69,7 @@ func (s *statement) add(line string) (ready []string) {
 	case s.syntax.triple && !s.block && (strings.HasPrefix(line, "@") || endsInColon(s.lines)):
 		s.block = true
 		return ready
-	case s.block && !empty:
+	case s.block && (!empty || s.pasted):
 		return ready
 	}
 	return append(ready, s.take())
@@ -96,14 +99,39 @@ type scanned struct {
 	words   int    // of blocks of a shell
 	quote   string // of the string they end in, or ""
 	comment bool   // they end in a comment that spans lines
-	goesOn  bool   // they end in a backslash
+	goesOn  bool   // they end in a backslash, or in an operator of a shell that needs another command
+
+	arguments bool        // of a shell: what precedes are words of a command, among which no word is reserved
+	documents []hereBegun // here-documents that are still to come, or to end
 }
 
-func (e *scanned) isOpen() bool { return e.depth+e.words > 0 || e.quote != "" || e.comment || e.goesOn }
+// hereBegun is a here-document of a shell: it ends with a line that is this word.
+type hereBegun struct {
+	word string
+	tabs bool // tabs may precede it
+}
+
+func (e *scanned) isOpen() bool {
+	return e.depth+e.words > 0 || e.quote != "" || e.comment || e.goesOn || len(e.documents) > 0
+}
+
+// isText reports whether the lines end in text, in which empty lines are as good as others.
+func (e *scanned) isText() bool { return len(e.quote) == 3 || len(e.documents) > 0 }
 
 // scan goes over one more line.
 func (s *statement) scan(line string) {
 	e := &s.end
+	if len(e.documents) > 0 {
+		here := e.documents[0]
+		if here.tabs {
+			line = strings.TrimLeft(line, "\t")
+		}
+		if line == here.word {
+			e.documents = e.documents[1:]
+		}
+		return
+	}
+	e.arguments = e.arguments && (e.goesOn || e.quote != "")
 	backslashes := len(line) - len(strings.TrimRight(line, `\`))
 	e.goesOn = backslashes%2 == 1
 	for i := 0; i < len(line); {
@@ -123,6 +151,7 @@ func (s *statement) scan(line string) {
 			}
 			i += size
 		case c == '\\':
+			e.arguments = true
 			i += 2
 		case s.comments(line, i):
 			e.goesOn = false
@@ -136,14 +165,16 @@ func (s *statement) scan(line string) {
 				e.quote = rest[:3]
 			}
 			i += len(e.quote)
-		case s.syntax.words && isWordByte(c):
-			size := len(rest) - len(strings.TrimLeftFunc(rest, func(r rune) bool { return r < 0x80 && isWordByte(byte(r)) }))
-			e.words = max(0, e.words+blockWords[rest[:size]])
-			i += size
+			e.arguments = true
+		case s.syntax.words:
+			i += e.shell(line, i)
 		default:
-			e.depth = max(0, e.depth+brackets[c]) // the patterns of a shell's case have no opening one
+			e.depth = max(0, e.depth+brackets[c])
 			i++
 		}
+	}
+	if s.syntax.words && e.quote == "" && endsInOperator(line) {
+		e.goesOn = true
 	}
 	if len(e.quote) == 1 && !strings.Contains(s.syntax.spanning, e.quote) && !e.goesOn {
 		e.quote = "" // the language reports it
@@ -157,8 +188,54 @@ func (s *statement) comments(line string, i int) bool {
 	return strings.HasPrefix(line[i:], s.syntax.lineComment) && (!s.syntax.words || i == 0 || strings.IndexByte(" \t;", line[i-1]) >= 0)
 }
 
-// blockWords open and close blocks of a shell.
-var blockWords = map[string]int{"if": 1, "fi": -1, "case": 1, "esac": -1, "do": 1, "done": -1}
+// shell takes a word, an operator or another character of a shell at i, and returns its size.
+func (e *scanned) shell(line string, i int) int {
+	rest := line[i:]
+	if here, size, ok := hereDocument(line, i); ok {
+		e.documents = append(e.documents, here)
+		return size
+	}
+	size := len(rest) - len(strings.TrimLeftFunc(rest, func(r rune) bool { return r < 0x80 && isWordByte(byte(r)) }))
+	if size == 0 {
+		e.depth = max(0, e.depth+brackets[rest[0]]) // the patterns of a shell's case have no opening one
+		e.arguments = e.arguments && (rest[0] == ' ' || rest[0] == '\t') || strings.IndexByte(" \t;&|(){}!`", rest[0]) < 0
+		return 1
+	}
+	if word := rest[:size]; !e.arguments {
+		e.words = max(0, e.words+blockWords[word])
+		_, opens := blockWords[word]
+		e.arguments = !opens && !slices.Contains(commandsFollow, word)
+	}
+	return size
+}
+
+// blockWords open and close blocks of a shell, where a command may stand. What is between for and do is part of the block.
+var blockWords = map[string]int{"if": 1, "fi": -1, "case": 1, "esac": -1, "for": 1, "select": 1, "while": 1, "until": 1, "done": -1}
+
+// commandsFollow are the other words after which a command may stand.
+var commandsFollow = []string{"then", "else", "elif", "do", "time"}
+
+// hereDocument finds the operator and the word that begin a here-document at i.
+func hereDocument(line string, i int) (here hereBegun, size int, ok bool) {
+	rest, begins := strings.CutPrefix(line[i:], "<<")
+	if !begins || strings.HasPrefix(rest, "<") || i > 0 && line[i-1] == '<' || strings.Contains(line[:i], "((") { // <<< is a string, (( a number
+		return here, 0, false
+	}
+	rest, here.tabs = strings.CutPrefix(rest, "-")
+	rest = strings.TrimLeft(rest, " \t")
+	end := strings.IndexAny(rest, " \t;&|<>()")
+	if end < 0 {
+		end = len(rest)
+	}
+	here.word = strings.NewReplacer("'", "", `"`, "", `\`, "").Replace(rest[:end])
+	return here, len(line) - i - len(rest) + end, here.word != ""
+}
+
+// endsInOperator reports whether a line of a shell ends where another command must follow.
+func endsInOperator(line string) bool {
+	line = strings.TrimRight(line, " \t")
+	return strings.HasSuffix(line, "&&") || strings.HasSuffix(line, "|") && !strings.HasSuffix(line, `\|`)
+}
 
 func isWordByte(c byte) bool {
 	return c == '_' || c == '-' || c == '.' || c == '/' || c >= '0' && c <= '9' || c|0x20 >= 'a' && c|0x20 <= 'z'

@@ -22,8 +22,15 @@ func TestStatements(t *testing.T) {
 		{"javascript", "let a = {\nb: `\n}`}\na // {\n/* {\n*/ 'it\\'s {'\n'{", []string{"let a = {\nb: `\n}`}", "a // {", "/* {\n*/ 'it\\'s {'", "'{"}},
 		{"bash", "for i in 1; do\necho '\n'\ndone\nif-up; case a in\na) b;; esac\necho a#b \"$(b\n)\" # (\nif a; then b; fi", []string{"for i in 1; do\necho '\n'\ndone",
 			"if-up; case a in\na) b;; esac", "echo a#b \"$(b\n)\" # (", "if a; then b; fi"}},
+		{"bash", "for i in 1\ndo a\ndone\nwhile a; do if b; then c; fi; done; d\necho if for do\na &&\nb |\nc\n! if a\nthen b; fi", []string{"for i in 1\ndo a\ndone",
+			"while a; do if b; then c; fi; done; d", "echo if for do", "a &&\nb |\nc", "! if a\nthen b; fi"}},
+		{"bash", "cat <<E > f\n\n\n'if (\nE\na <<-'B'; b <<\"D\"\n\tB\nB\nD\nc <<<E\n((1<<2)); d", []string{"cat <<E > f\n\n\n'if (\nE",
+			"a <<-'B'; b <<\"D\"\n\tB\nB\nD", "c <<<E", "((1<<2)); d"}},
+		{"python", "s = \"\"\"\n\n\n\"\"\"\ns", []string{"s = \"\"\"\n\n\n\"\"\"", "s"}},
+		{"python pasted", "class A:\n  a\n\n  b\nif c:\n  d\n\nelse:\n  e\n\n\nf", []string{"class A:\n  a\n\n  b", "if c:\n  d\n\nelse:\n  e\n\n", "f"}},
 	} {
-		s := statement{syntax: syntaxes[test.language]}
+		language, pasted := strings.CutSuffix(test.language, " pasted")
+		s := statement{syntax: syntaxes[language], pasted: pasted}
 		var got []string
 		for line := range strings.SplitSeq(test.typed, "\n") {
 			got = append(got, s.add(line)...)

@@ -16,8 +16,8 @@ import (
 
 // typed reads lines for repl.
 type typed interface {
-	// line returns the next line without its end. Errors: io.EOF, errLineInterrupted.
-	line(ctx context.Context, prompt string) (string, error)
+	// line returns the next line without its end, and whether it is one of a file or a paste. Errors: io.EOF, errLineInterrupted.
+	line(ctx context.Context, prompt string) (line string, pasted bool, err error)
 }
 
 // errLineInterrupted is Control-C while a line was typed.
@@ -32,8 +32,8 @@ func newPiped(in io.Reader) *piped {
 	return &piped{lines}
 }
 
-func (p *piped) line(ctx context.Context, _ string) (string, error) {
-	return readAside(ctx, func() (string, error) {
+func (p *piped) line(ctx context.Context, _ string) (string, bool, error) {
+	line, err := readAside(ctx, func() (string, error) {
 		if p.lines.Scan() {
 			return p.lines.Text(), nil
 		}
@@ -42,6 +42,7 @@ func (p *piped) line(ctx context.Context, _ string) (string, error) {
 		}
 		return "", io.EOF
 	})
+	return line, true, err
 }
 
 // readAside abandons a read when ctx ends: it may never end, and we exit then.
@@ -91,24 +92,29 @@ func newEditor(in, out *os.File, h *history, complete completeFunc) *editor {
 }
 
 // line reads one line in raw mode. Between lines the terminal is as it was, so that Control-C is a signal again while code runs.
-func (e *editor) line(ctx context.Context, prompt string) (string, error) {
+func (e *editor) line(ctx context.Context, prompt string) (line string, pasted bool, err error) {
 	state, err := term.MakeRaw(int(e.in.Fd()))
 	if err != nil {
-		return "", err
+		return "", false, err
 	}
 	defer func() { _ = term.Restore(int(e.in.Fd()), state) }() // nothing more can be done
+	e.terminal.SetBracketedPasteMode(true) // the terminal then marks what is pasted
+	defer e.terminal.SetBracketedPasteMode(false)
 	if width, height, err := term.GetSize(int(e.out.Fd())); err == nil && width > 0 && height > 0 {
 		_ = e.terminal.SetSize(width, height)
 	}
 	e.terminal.SetPrompt(prompt)
-	line, err := readAside(ctx, e.terminal.ReadLine)
+	line, err = readAside(ctx, e.terminal.ReadLine)
 	if e.keys.interrupted.Swap(false) {
-		return "", errLineInterrupted
+		return "", false, errLineInterrupted
 	}
 	if errors.Is(err, io.EOF) {
 		fmt.Fprint(e.out, "\r\n")
 	}
-	return line, err
+	if pasted = errors.Is(err, term.ErrPasteIndicator); pasted {
+		err = nil
+	}
+	return line, pasted, err
 }
 
 const (
