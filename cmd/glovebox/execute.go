@@ -107,6 +107,9 @@ func exitCodeOf(r *sandbox.Result) int {
 		if r.ExitCode > 0 {
 			return r.ExitCode
 		}
+		if r.Signal > 0 { // SIGINT, as of an uncaught KeyboardInterrupt
+			return 128 + r.Signal // as a shell has it
+		}
 		return 1
 	case sandbox.StatusTimeout:
 		return exitTimeout

@@ -137,10 +137,11 @@ func TestLivingCommands(t *testing.T) {
 	c.prints("True\n", "run", "--in", "agent-7", "-c", "import os; os.path.exists('go')")
 
 	// Errors say what to do.
-	c.fails("agent-8", "", "run", "--in", "agent-8", "-c", "1")
-	c.fails("there is none in this sandbox", "", "logs", "agent-7", strings.Repeat("a", 26))
+	c.fails("agent-8", "glovebox create --name", "run", "--in", "agent-8", "-c", "1")
+	c.fails("there is none", "glovebox ps", "restart", "--context", "nowhere", "agent-7")
+	c.fails("there is none in this sandbox", "glovebox ps", "logs", "agent-7", strings.Repeat("a", 26))
 	c.prints("", "rm", "agent-7")
-	c.fails("it has ended: it was removed", "create", "exec", "agent-7", "--", "ls")
+	c.fails("it has ended: it was removed", "glovebox create", "exec", "agent-7", "--", "ls")
 	c.fails("--all", "ps", "rm")
 }
 
@@ -265,8 +266,10 @@ func TestCopy(t *testing.T) {
 func TestInterruptLiving(t *testing.T) {
 	c := livingServer(t)
 	c.run(0, "", "create", "--name", "box")
+	var seen *said
 	begin := func(args ...string) (interrupt func(), exit <-chan int) {
-		interrupts, seen, code := make(chan os.Signal, 1), &said{}, make(chan int, 1)
+		interrupts, code := make(chan os.Signal, 1), make(chan int, 1)
+		seen = &said{}
 		m := testApp(t).Main
 		m.Stdout, m.Stderr, m.Interrupts = seen, seen, interrupts
 		go func() {
@@ -291,5 +294,10 @@ func TestInterruptLiving(t *testing.T) {
 	interrupt()
 	if code := <-exit; code != 7 {
 		t.Errorf("a command that handles the interrupt ends with %d", code)
+	}
+	interrupt, exit = begin("exec", "box", "--", "sh", "-c", "echo begun; exec sleep 60")
+	interrupt()
+	if code := <-exit; code != exitCanceled || strings.Contains(seen.String(), "hint:") {
+		t.Errorf("an interrupted command ends with %d and %q", code, seen)
 	}
 }

@@ -15,7 +15,12 @@ var (
 	namedLimit  = regexp.MustCompile(`limits\.([a-z_]+)`)
 	namedWaiver = regexp.MustCompile(`"allow_unenforced": \[([^\]]*)\]`)
 	namedChoice = regexp.MustCompile(`"(backend|image)": "([^"]*)"`)
-	namedInput  = strings.NewReplacer(HTTP.input, CommandLine.input, HTTP.file, CommandLine.file)
+	namedThings = strings.NewReplacer(HTTP.input, CommandLine.input, HTTP.file, CommandLine.file,
+		"create it first", "glovebox create --name NAME makes it, glovebox ps lists those that live",
+		"create it again", "glovebox create --name NAME makes it again",
+		"list the executions of the sandbox", "glovebox ps NAME lists the executions of the sandbox",
+		"list the contexts of the sandbox", "glovebox ps shows the contexts of the sandbox",
+		"send it as Authorization: Bearer KEY, or as X-API-Key: KEY", "--key-file FILE, or GLOVEBOX_KEY=KEY")
 )
 
 // Reword puts a text that a server wrote for its HTTP clients into the words of the command line.
@@ -61,5 +66,5 @@ func Reword(text string) string {
 		return CommandLine.waive(names), true
 	})
 	replace(namedChoice, func(parts []string) (string, bool) { return "--" + parts[1] + " " + parts[2], true })
-	return namedInput.Replace(text)
+	return namedThings.Replace(text)
 }

@@ -95,7 +95,7 @@ func (c *Client) toEnd(ctx context.Context, response *http.Response, take func(E
 	case ctx.Err() != nil:
 		return context.Cause(ctx)
 	case err != nil:
-		return &sandbox.Error{Kind: sandbox.Unavailable, Op: "server", Msg: "the stream of events broke off", Err: err}
+		return &sandbox.Error{Kind: sandbox.Unavailable, Op: "server", Msg: errCut.Msg, Fix: errCut.Fix, Err: err}
 	}
 	return errCut
 }

@@ -65,6 +65,7 @@ type codeEnd struct {
 type launched struct {
 	*client.Process               // as the current connection knows it; the execution's mu guards it
 	ready           chan struct{} // closed with the first
+	signalled       bool          // a caller sent it a signal
 }
 
 // executionLog is the log of an execution.
@@ -456,7 +457,17 @@ func (x *Execution) Signal(ctx context.Context, signal syscall.Signal) error {
 	if err != nil {
 		return err
 	}
+	x.mu.Lock()
+	x.process.signalled = true
+	x.mu.Unlock()
 	return p.Signal(ctx, int32(signal), guest.ScopeGroup)
+}
+
+// wasSignalled reports whether a caller sent the process a signal.
+func (x *Execution) wasSignalled() bool {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return x.process.signalled
 }
 
 // running returns the process of an execution that has not ended; it waits for one that is about to start.

@@ -99,6 +99,8 @@ func (x *execution) timeoutHints(o *outcome, r *sandbox.Result) []sandbox.Hint {
 
 func (x *execution) failureHints(o *outcome, r *sandbox.Result) []sandbox.Hint {
 	switch {
+	case r.Signal != 0 && x.stays != nil && x.stays.wasSignalled():
+		return nil // the caller knows
 	case r.Signal != 0:
 		return []sandbox.Hint{{Code: sandbox.HintInterrupted}}
 	case o.notStarted.Code != "":
