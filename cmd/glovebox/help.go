@@ -79,7 +79,7 @@ func showHelp(cmd *cobra.Command, _ []string) {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s\n", cmp.Or(cmd.Long, cmd.Short))
 	if !strings.Contains(cmd.Long, cmd.CommandPath()) { // then Long shows the usage
-		fmt.Fprintf(&b, "\nUsage: %s\n", strings.Replace(cmd.UseLine(), "[flags]", "[FLAGS]", 1))
+		fmt.Fprintf(&b, "\nUsage: %s\n", usageOf(cmd))
 	}
 	for _, group := range cmd.Groups() {
 		if group.ID == livingGroup {
@@ -102,6 +102,14 @@ func showHelp(cmd *cobra.Command, _ []string) {
 		b.WriteString("\n" + rootNotes + "\n")
 	}
 	fmt.Fprint(cmd.OutOrStdout(), b.String())
+}
+
+// usageOf is one line. Cobra adds flags even to what names them.
+func usageOf(cmd *cobra.Command) string {
+	if usage, ok := strings.CutSuffix(cmd.UseLine(), " [flags]"); ok && strings.Contains(usage, "[FLAGS]") {
+		return usage
+	}
+	return strings.Replace(cmd.UseLine(), "[flags]", "[FLAGS]", 1)
 }
 
 func showCommands(b *strings.Builder, cmd *cobra.Command, group, title string) {

@@ -34,6 +34,9 @@ func TestHelpFits(t *testing.T) {
 		}
 		lines := help(c.Name())
 		for _, line := range lines {
+			if strings.Count(line, "[FLAGS]") > 1 {
+				t.Errorf("%s: flags twice: %s", c.Name(), line)
+			}
 			if len([]rune(line)) > 100 {
 				t.Errorf("%s: %d columns: %s", c.Name(), len([]rune(line)), line)
 			}

@@ -143,6 +143,10 @@ func TestLivingCommands(t *testing.T) {
 	c.prints("", "rm", "agent-7")
 	c.fails("it has ended: it was removed", "glovebox create", "exec", "agent-7", "--", "ls")
 	c.fails("--all", "ps", "rm")
+	c.fails("a word is missing", `glovebox stats \[FLAGS\] NAME$`, "stats")
+	c.fails(`"b" is a word too many`, `glovebox stats`, "stats", "a", "b")
+	c.fails(`"agent-7" is a word too many`, "glovebox create --name agent-7", "create", "agent-7")
+	c.fails(`"x" is not a whole number`, "", "logs", "--after", "x", "agent-7")
 }
 
 // TestLivingUnenforced: create and repl say what a host cannot enforce, as run does.

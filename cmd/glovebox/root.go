@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -55,7 +56,7 @@ func (a *app) newRoot() *cobra.Command {
 		case c.Name() == "help":
 			c.RunE, c.Hidden = helpOn, true
 		case c.RunE != nil:
-			c.RunE = a.settled(c.RunE)
+			c.Args, c.RunE = countedWords(c.Args), a.settled(c.RunE)
 		}
 	}
 	return root
@@ -84,12 +85,39 @@ func knownCommand(cmd *cobra.Command, args []string) error {
 	for _, c := range cmd.Commands() {
 		names = append(names, c.Name())
 	}
-	if near := nearest.Name(args[0], names); near != "" {
+	if near := cmp.Or(otherNames[args[0]], nearest.Name(args[0], names)); slices.Contains(names, near) {
 		e.Fix = "did you mean " + near + "?"
 	} else if strings.ContainsAny(args[0], "./") {
 		e.Fix = "glovebox run " + quoteWords(args)
 	}
 	return e
+}
+
+// otherNames are what people who know Docker or Podman call our commands.
+var otherNames = map[string]string{"ls": "ps", "list": "ps", "start": "create", "stop": "rm", "kill": "rm", "delete": "rm"}
+
+// countedWords puts cobra's errors about the number of words into ours.
+func countedWords(check cobra.PositionalArgs) cobra.PositionalArgs {
+	if check == nil {
+		return nil
+	}
+	return func(cmd *cobra.Command, args []string) error {
+		err := check(cmd, args)
+		var classed *sandbox.Error
+		if err == nil || errors.As(err, &classed) {
+			return err
+		}
+		e := &sandbox.Error{Kind: sandbox.Invalid, Op: commandOf(cmd), Msg: "a word is missing", Fix: usageOf(cmd)}
+		for n := range args {
+			if check(cmd, args[:n]) == nil {
+				e.Msg = fmt.Sprintf("%.64q is a word too many", args[n])
+				if cmd.Flags().Lookup("name") != nil {
+					e.Fix = cmd.CommandPath() + " --name " + quoteWords(args[n:n+1])
+				}
+			}
+		}
+		return e
+	}
 }
 
 // settled sets missing flags from variables and the configuration file before the command runs.
@@ -124,7 +152,7 @@ func wrongValue(where string, f *pflag.Flag, value string, err error) error {
 		return e
 	}
 	switch f.Value.Type() {
-	case "int":
+	case "int", "uint64":
 		e.Msg = fmt.Sprintf("%.40q is not a whole number", value)
 	case "duration":
 		e.Msg = fmt.Sprintf("%.40q is not a duration; write it like 30s", value)

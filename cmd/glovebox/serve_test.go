@@ -314,7 +314,7 @@ func TestServeRefuses(t *testing.T) {
 		{"words for slots", `error: --slots: "x" is not a whole number`, []string{"--slots", "x"}},
 		{"words for a time", `error: --queue-timeout: "x" is not a duration`, []string{"--queue-timeout", "x"}},
 		{"a default over its maximum", "the default of 10s is over the maximum of 5s", []string{"--listen", "127.0.0.1:0", "--timeout", "10s", "--max-timeout", "5s"}},
-		{"a word too many", "unknown command", []string{"now"}},
+		{"a word too many", `"now" is a word too many`, []string{"now"}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			var errs bytes.Buffer
