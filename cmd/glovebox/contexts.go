@@ -35,7 +35,7 @@ func (a *app) newOfContext(name, short string, do func(*apiclient.Client, contex
 				return err
 			}
 			defer c.Close()
-			id, err := contextID(cmd.Context(), c, args[0], of, language)
+			id, err := contextID(cmd.Context(), c, args[0], of, language, name == "interrupt")
 			if err != nil {
 				return err
 			}
@@ -50,21 +50,28 @@ func (a *app) newOfContext(name, short string, do func(*apiclient.Client, contex
 	return cmd
 }
 
-// contextID finds the one context of a name, or of an id. The default contexts of all languages have one name.
-func contextID(ctx context.Context, c *apiclient.Client, name, of, language string) (string, error) {
+// contextID finds the one context of a name, or of an id. The default contexts of all languages have one name; busy prefers the one that
+// runs code.
+func contextID(ctx context.Context, c *apiclient.Client, name, of, language string, busy bool) (string, error) {
 	s, err := c.Sandbox(ctx, name)
 	if err != nil {
 		return "", err
 	}
 	id := of // the server says what is wrong with one that is not there
-	var languages []string
+	var languages, running []string
 	for _, context := range s.Contexts {
 		if (context.Name == of || context.ID == of) && (language == "" || context.Language == languageOf(language)) {
 			languages = append(languages, context.Language)
 			if id = context.ID; id == "" { // it has no interpreter yet
 				id = of
 			}
+			if busy && context.State == "busy" {
+				running = append(running, id)
+			}
 		}
+	}
+	if len(running) == 1 {
+		return running[0], nil
 	}
 	if len(languages) > 1 {
 		return "", &sandbox.Error{Kind: sandbox.Invalid, Op: "--context", Msg: "several contexts are called " + of + ": of " + inWords(languages),

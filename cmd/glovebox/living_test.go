@@ -197,7 +197,7 @@ class Table:
 display(Picture()); Table()`
 	out, errs := c.run(0, "", "run", "--in", "box", "-c", code)
 	if out != "a table\n" ||
-		!strings.Contains(errs, "2 values were shown that a terminal cannot show: 1 of type image/png, 1 of type text/html; --out DIR saves") {
+		!strings.Contains(errs, "1 value was shown that a terminal cannot show: 1 of type image/png; --out DIR saves") {
 		t.Errorf("%q and %q", out, errs)
 	}
 	dir := filepath.Join(t.TempDir(), "out")
@@ -288,6 +288,12 @@ func TestInterruptLiving(t *testing.T) {
 		t.Errorf("interrupted code ends with %d", code)
 	}
 	c.prints("42\n", "run", "--in", "box", "-c", "x")
+	c.prints("1\n", "run", "--in", "box", "-l", "javascript", "-c", "1")
+	_, exit = begin("run", "--in", "box", "-c", "print('begun'); __import__('time').sleep(60)")
+	c.run(0, "", "interrupt", "box") // of its two contexts, the one that runs
+	if code := <-exit; code != 1 {
+		t.Errorf("interrupted code ends with %d", code)
+	}
 	interrupt, exit = begin("exec", "box", "--", "sh", "-c", "trap 'echo begun' INT; echo begun; while :; do sleep 0.01; done")
 	interrupt()
 	interrupt()

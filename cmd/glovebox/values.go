@@ -76,6 +76,9 @@ func (v *values) save(shown *answer.Shown) {
 		return
 	}
 	if v.out == nil {
+		if _, hasText := shown.Data["text/plain"]; hasText && !strings.HasPrefix(media, "image/") {
+			return // take has printed it
+		}
 		if v.counts == nil {
 			v.counts = map[string]int{}
 		}
