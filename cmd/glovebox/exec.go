@@ -26,10 +26,12 @@ func (a *app) newExec() *cobra.Command {
 		Use:   "exec [FLAGS] NAME -- CMD [ARG...]",
 		Short: "Run a command in a sandbox that lives",
 		Long: `Exec runs a command in a living sandbox, without a shell, and passes its output on as it comes.
-Control-C interrupts the command, a second one cancels it.`,
+Control-C interrupts the command, a second one cancels it. A command ends at its --timeout,
+also with --detach.`,
 		Example: `  glovebox exec agent-7 -- ls -la
   glovebox exec -i agent-7 -- wc -l < data.csv
-  run=$(glovebox exec --detach agent-7 -- python3 -m http.server); glovebox logs -f agent-7 "$run"`,
+  run=$(glovebox exec --detach --timeout 1h agent-7 -- python3 server.py)
+  glovebox logs -f agent-7 "$run"`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			name, words, err := execWords(args, cmd.ArgsLenAtDash())
 			if err != nil {
