@@ -57,13 +57,13 @@ func (c *call) report(box *engine.Sandbox, why string, r *sandbox.Result) *sdk.C
 		out.Error = &sandbox.Exception{Name: cut(x.Name, maxNote), Value: cut(x.Value, maxTrace), Traceback: cut(x.Traceback, maxTrace)}
 	}
 	values, images := shown(r.Shown, &out, c.session.server.imageRoom(), &notes)
-	text := account(&out, values, notes)
+	text := account(&out, values, notes, len(images) > 0)
 	content := append([]sdk.Content{&sdk.TextContent{Text: text}}, images...)
 	return &sdk.CallToolResult{Content: content, StructuredContent: out}
 }
 
 // account says in one text what happened.
-func account(out *ran, values, notes []string) string {
+func account(out *ran, values, notes []string, pictures bool) string {
 	var parts []string
 	add := func(label, text string) {
 		if text = strings.TrimRight(text, "\n"); text != "" {
@@ -91,7 +91,10 @@ func account(out *ran, values, notes []string) string {
 	for _, note := range notes {
 		add("note: ", note)
 	}
-	if len(parts) == 0 {
+	switch {
+	case len(parts) == 0 && pictures:
+		return "It succeeded, and showed this."
+	case len(parts) == 0:
 		return "It succeeded, without output."
 	}
 	return strings.Join(parts, "\n")

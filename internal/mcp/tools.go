@@ -13,7 +13,7 @@ import (
 )
 
 // instructions tell a model what the server is for.
-const instructions = "Glovebox runs code in a sandbox of its own, which lives as long as this session. Variables, files in /workspace and installed state " +
+const instructions = "Glovebox runs code in a sandbox of its own, which lives as long as this session. Variables, and files in /workspace, " +
 	"persist between calls. Results tell what was printed, what the last expression was, pictures, errors, and what would help."
 
 const codeDescription = "Run code in an isolated Linux sandbox. State persists: variables, imports and functions stay for later calls in the same " +
