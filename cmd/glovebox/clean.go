@@ -23,5 +23,6 @@ func (a *app) newClean() *cobra.Command {
 	}
 	cmd.Flags().BoolVar(&force, "force", false, "also where the workspace is a directory of the server's host")
 	f.add(cmd.Flags())
+	cmd.ValidArgsFunction = a.completeNames(&f, 1)
 	return cmd
 }

@@ -35,7 +35,11 @@ func (a *app) newOfContext(name, short string, do func(*apiclient.Client, contex
 				return err
 			}
 			defer c.Close()
-			id, err := contextID(cmd.Context(), c, args[0], of, language, name == "interrupt")
+			s, err := c.Sandbox(cmd.Context(), args[0])
+			if err != nil {
+				return err
+			}
+			id, err := contextID(&s, of, language, name == "interrupt")
 			if err != nil {
 				return err
 			}
@@ -47,16 +51,13 @@ func (a *app) newOfContext(name, short string, do func(*apiclient.Client, contex
 	_ = cmd.Flags().SetAnnotation("lang", flagAlone, nil)
 	completions(cmd, "lang", languageNames()...)
 	f.add(cmd.Flags())
+	cmd.ValidArgsFunction = a.completeNames(&f, 1)
 	return cmd
 }
 
 // contextID finds the one context of a name, or of an id. The default contexts of all languages have one name; busy prefers the one that
 // runs code.
-func contextID(ctx context.Context, c *apiclient.Client, name, of, language string, busy bool) (string, error) {
-	s, err := c.Sandbox(ctx, name)
-	if err != nil {
-		return "", err
-	}
+func contextID(s *apiclient.Sandbox, of, language string, busy bool) (string, error) {
 	id := of // the server says what is wrong with one that is not there
 	var languages, running []string
 	for _, context := range s.Contexts {

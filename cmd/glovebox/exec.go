@@ -47,6 +47,7 @@ also with --detach.`,
 	addTimeout(flags, &f.limits)
 	f.environmentFlags.add(flags)
 	f.serverFlags.add(flags)
+	cmd.ValidArgsFunction = a.completeNames(&f.serverFlags, 1)
 	return cmd
 }
 

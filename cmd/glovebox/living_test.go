@@ -136,6 +136,15 @@ func TestLivingCommands(t *testing.T) {
 	c.run(0, "", "interrupt", "--lang", "js", "agent-7")
 	c.prints("True\n", "run", "--in", "agent-7", "-c", "import os; os.path.exists('go')")
 
+	for _, words := range [][]string{{"exec", "--server", c.server, ""}, {"run", "--server", c.server, "--in", "ag"}} {
+		var out bytes.Buffer
+		m := testApp(t).Main
+		m.Stdout, m.Stderr = &out, &bytes.Buffer{}
+		if m.Run(t.Context(), append([]string{"__complete"}, words...)); !strings.HasPrefix(out.String(), "agent-7\n") {
+			t.Errorf("%q is completed to %q", words, &out)
+		}
+	}
+
 	// Errors say what to do.
 	c.fails("agent-8", "glovebox create --name", "run", "--in", "agent-8", "-c", "1")
 	c.fails("there is none", "glovebox ps", "restart", "--context", "nowhere", "agent-7")

@@ -35,6 +35,7 @@ execution did. One that still runs is shown so far; with -f, to its end.`,
 	flags.Uint64Var(&f.after, "after", 0, "only events after the one of this `ID` (with --json, each has its id)")
 	_ = flags.SetAnnotation("follow", flagAlone, nil)
 	f.serverFlags.add(flags)
+	cmd.ValidArgsFunction = a.completeNames(&f.serverFlags, 1)
 	return cmd
 }
 

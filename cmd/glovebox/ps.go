@@ -51,6 +51,7 @@ func (a *app) newPs() *cobra.Command {
 	}
 	cmd.Flags().StringArrayVar(&labels, "label", nil, "only sandboxes with this label, `NAME=VALUE` (repeatable)")
 	f.add(cmd.Flags())
+	cmd.ValidArgsFunction = a.completeNames(&f, 1)
 	return cmd
 }
 

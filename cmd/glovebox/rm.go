@@ -51,5 +51,6 @@ func (a *app) newRm() *cobra.Command {
 	}
 	cmd.Flags().BoolVar(&all, "all", false, "end all of yours")
 	f.add(cmd.Flags())
+	cmd.ValidArgsFunction = a.completeNames(&f, anyWord)
 	return cmd
 }

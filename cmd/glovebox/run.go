@@ -60,6 +60,7 @@ With --in NAME, the code runs in a sandbox that lives (glovebox create) and keep
 	f.add(cmd)
 	in.add(cmd)
 	completions(cmd, "lang", languageNames()...)
+	_ = cmd.RegisterFlagCompletionFunc("in", a.completeNames(&in.serverFlags, anyWord))
 	return cmd
 }
 

@@ -42,6 +42,7 @@ func (a *app) newStats() *cobra.Command {
 		},
 	}
 	f.add(cmd.Flags())
+	cmd.ValidArgsFunction = a.completeNames(&f, 1)
 	return cmd
 }
 
