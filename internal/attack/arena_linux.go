@@ -151,6 +151,7 @@ func (n *Arena) Try(ctx context.Context, a *Attack) Verdict {
 func (n *Arena) try(ctx context.Context, a *Attack, deadline time.Duration) (v Verdict, hurried bool) {
 	tr := &trial{record: record{ctx: ctx}, Attack: a, arena: n, nonce: strings.ToLower(crand.Text()), port: n.port(), deadline: deadline}
 	tr.part(tr.run)
+	tr.part(tr.released)
 	tr.part(tr.gone)
 	tr.part(tr.aftermath)
 	if err := ctx.Err(); err != nil {

@@ -40,7 +40,7 @@ type Attack struct {
 	statuses []sandbox.Status      // expected ends
 	shared   []sandbox.Status      // further expected ends if the guest has the code's id
 	excused  []string              // breaches that are accepted then: they affect only the sandbox itself
-	second   string                // "alongside" or "after": a second sandbox runs the section of that name
+	second   string                // "alongside", "after", "anew": a second sandbox, or the restarted context, runs the section of that name
 	watch    bool                  // watch the guest from the host: it must never stop or be traced
 	drive    string                // the driver, if running the code is not enough
 	except   map[string]*exception // further expectations by kind of isolation: see exceptionKinds
@@ -52,8 +52,8 @@ type Attack struct {
 
 // exceptionKinds are the kinds of isolation with further expectations. In a user-space kernel of its own, a sandbox changes
 // only that kernel, which ends with it. A container is made by its engine, and what the kernel counts by user it counts over
-// all containers. Podman has fewer options than Docker.
-var exceptionKinds = []string{"user-space", "container", "podman"}
+// all containers. Podman has fewer options than Docker. The contexts of a sandbox have one user and share its limits.
+var exceptionKinds = []string{"user-space", "container", "podman", "context"}
 
 // exception holds further expectations for one kind of isolation.
 type exception struct {
@@ -281,7 +281,7 @@ func (a *Attack) check() error {
 		return fmt.Errorf("language %q", a.Lang)
 	case len(a.code) == 0 || a.second != "" && len(a.secondCode) == 0:
 		return fmt.Errorf("no code")
-	case !slices.Contains([]string{"", "alongside", "after"}, a.second):
+	case !slices.Contains([]string{"", "alongside", "after", "anew"}, a.second):
 		return fmt.Errorf("second %q", a.second)
 	case a.timeout != probeTime && !slices.Contains(a.statuses, sandbox.StatusTimeout):
 		return fmt.Errorf("with a deadline, timeout must be an expected end, as a slow host may reach it")

@@ -24,7 +24,6 @@ var attacksElsewhere = map[string][]string{
 const (
 	needsGate     = "there is no network yet, so no gate to bypass; E01, E05, E10, E11 and E12 show that nothing leaves"
 	needsPackages = "dependencies cannot be installed yet: a request that names packages is refused"
-	needsContexts = "there are no contexts yet: every run has a process and a sandbox of its own"
 	needsBackend  = "there is no such backend yet; its fields are unknown (internal/httpapi: TestRefused)"
 )
 
@@ -32,7 +31,6 @@ const (
 var attacksNotYet = map[string]string{
 	"E04": needsGate, "E08": needsGate, "E09": needsGate, "E13": needsGate, "E15": needsGate, "E16": needsGate,
 	"I01": needsPackages, "I02": needsPackages, "I04": needsPackages, "I05": needsPackages, "I06": needsPackages, "I07": needsPackages,
-	"X03": needsContexts, "X04": needsContexts,
 	"X05": "a shared kernel shows load, counters and the timing of its page cache to all; SECURITY.md promises nothing about that",
 	"X06": "there are no living sandboxes over HTTP yet, and no signed addresses; that an id is never used again is its 128 random bits",
 	"G09": needsBackend, "G11": needsBackend,

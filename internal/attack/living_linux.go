@@ -9,6 +9,7 @@ import (
 	"sync"
 	"syscall"
 
+	"github.com/glovebox-dev/glovebox/internal/engine"
 	"github.com/glovebox-dev/glovebox/internal/guest"
 	"github.com/glovebox-dev/glovebox/internal/guest/client"
 	"github.com/glovebox-dev/glovebox/sandbox"
@@ -19,7 +20,8 @@ type living struct {
 	*client.Client
 	tr      *trial
 	box     sandbox.Box
-	process *client.Process
+	process *client.Process   // of the probe,
+	code    *engine.Execution // or in a context
 	reading sync.WaitGroup
 
 	mu     sync.Mutex // guards output and breach
@@ -32,7 +34,7 @@ func (tr *trial) open() *living {
 	s.Limits = tr.bounds().OrDefault(sandbox.DefaultLimits)
 	s.AllowUnenforced = tr.accepts()
 	s.Labels = map[string]string{labelTrial: tr.nonce}
-	box, err := tr.arena.spy.Create(tr.within(), s)
+	box, err := tr.box(s)
 	if err != nil {
 		tr.giveUp("create: %v", err)
 	}
@@ -50,7 +52,9 @@ func (tr *trial) open() *living {
 
 // close ends the sandbox and checks the probe's whole output.
 func (l *living) close() {
-	if err := l.box.Close(); err != nil {
+	if l.tr.home != nil {
+		l.closeHome()
+	} else if err := l.box.Close(); err != nil {
 		l.tr.wrong("close: %v", err)
 	}
 	if l.process != nil {
@@ -78,6 +82,39 @@ func (l *living) read(path string) (string, error) {
 
 // launch starts the attack's probe and returns once it has printed "ready".
 func (l *living) launch() {
+	ready, ended := make(chan struct{}), make(chan struct{})
+	once := sync.Once{}
+	take := func(data []byte) {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		if len(l.output) < 1<<20 {
+			l.output = append(l.output, data...)
+		}
+		if strings.Contains("\n"+string(l.output), "\nready\n") {
+			once.Do(func() { close(ready) })
+		}
+	}
+	var follow func()
+	if l.tr.home != nil {
+		follow = l.launchInContext(take)
+	} else {
+		follow = l.launchProcess(take)
+	}
+	l.reading.Go(func() {
+		defer close(ended)
+		follow()
+	})
+	select {
+	case <-ready:
+	case <-ended:
+		l.tr.giveUp("the probe ended at once: %s", l.output)
+	case <-l.tr.within().Done():
+		l.tr.giveUp("the probe is never ready")
+	}
+}
+
+// launchProcess starts the probe as a process of its own. The returned function follows its output to its end.
+func (l *living) launchProcess(take func([]byte)) (follow func()) {
 	language := language(l.tr.Lang)
 	file := "/tmp/" + language.FileName
 	if err := l.write(file, l.tr.source(l.tr.code)); err != nil {
@@ -95,28 +132,11 @@ func (l *living) launch() {
 		l.tr.giveUp("start the probe: %v", err)
 	}
 	l.process = process
-	ready, ended := make(chan struct{}), make(chan struct{})
-	once := sync.Once{}
-	l.reading.Go(func() {
-		defer close(ended)
+	return func() {
 		_, _ = process.Stream(context.Background(), func(o guest.Output) error { // ends with the sandbox
-			l.mu.Lock()
-			defer l.mu.Unlock()
-			if len(l.output) < 1<<20 {
-				l.output = append(l.output, o.Data...)
-			}
-			if strings.Contains("\n"+string(l.output), "\nready\n") {
-				once.Do(func() { close(ready) })
-			}
+			take(o.Data)
 			return nil
 		}, true)
-	})
-	select {
-	case <-ready:
-	case <-ended:
-		l.tr.giveUp("the probe ended at once: %s", l.output)
-	case <-l.tr.within().Done():
-		l.tr.giveUp("the probe is never ready")
 	}
 }
 

@@ -25,6 +25,7 @@ type trial struct {
 	port     int
 	deadline time.Duration // the probe's: the attack's own, or a later one
 	hurried  bool          // the attack's own deadline passed before the probe began
+	home     *home         // where code runs in contexts, if there is one
 }
 
 // stepTimeout ends a step that hangs; no result depends on it.
@@ -47,7 +48,8 @@ func (tr *trial) isContainer() bool { return slices.Contains(containers, tr.aren
 
 // exceptions are the further expectations for this backend.
 func (tr *trial) exceptions() (list []*exception) {
-	for kind, is := range map[string]bool{"user-space": tr.userSpace(), "container": tr.isContainer(), "podman": tr.arena.spy.Name() == "podman"} {
+	for kind, is := range map[string]bool{"user-space": tr.userSpace(), "container": tr.isContainer(), "podman": tr.arena.spy.Name() == "podman",
+		"context": tr.arena.options.Contexts} {
 		if is {
 			list = append(list, tr.except[kind])
 		}
@@ -69,6 +71,10 @@ func (tr *trial) run() {
 	case "alongside":
 		tr.alongside()
 	case "after":
+		tr.judge(tr.execute(tr.code))
+		tr.moveOut()
+		tr.judge(tr.execute(tr.secondCode))
+	case "anew":
 		tr.judge(tr.execute(tr.code))
 		tr.judge(tr.execute(tr.secondCode))
 	default:
@@ -121,7 +127,7 @@ func (tr *trial) do(ctx context.Context, run engine.Run) *sandbox.Result {
 	if tr.watch {
 		stop = tr.watchGuest()
 	}
-	r, err := tr.arena.engine.Run(ctx, run)
+	r, err := tr.perform(ctx, run)
 	stop()
 	if err != nil && sandbox.KindOf(err) == sandbox.Unsupported {
 		tr.pass("this host cannot do what the attack is about: %v", err)

@@ -10,6 +10,7 @@ import (
 
 	"github.com/glovebox-dev/glovebox/internal/backend/backendtest"
 	"github.com/glovebox-dev/glovebox/internal/backend/native"
+	"github.com/glovebox-dev/glovebox/internal/lang/bash"
 	"github.com/glovebox-dev/glovebox/internal/lang/python"
 	"github.com/glovebox-dev/glovebox/sandbox"
 )
@@ -19,6 +20,10 @@ func TestAttackControls(t *testing.T) { backendtest.AttackControls(t) }
 func TestNativeAttacks(t *testing.T) { backendtest.Attacks(t, openNative, backendtest.AttackWorkers) }
 
 func TestNativeAttacksForked(t *testing.T) { backendtest.AttacksForked(t, openNative, python.Language) }
+
+func TestNativeAttacksInContexts(t *testing.T) {
+	backendtest.AttacksInContexts(t, openNative, python.Language, bash.Language)
+}
 
 func openNative(t *testing.T) sandbox.Backend {
 	guest, err := backendtest.Guest()

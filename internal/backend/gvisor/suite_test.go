@@ -8,6 +8,8 @@ import (
 
 	"github.com/glovebox-dev/glovebox/internal/backend/backendtest"
 	"github.com/glovebox-dev/glovebox/internal/hostid"
+	"github.com/glovebox-dev/glovebox/internal/lang/bash"
+	"github.com/glovebox-dev/glovebox/internal/lang/python"
 	"github.com/glovebox-dev/glovebox/sandbox"
 )
 
@@ -72,18 +74,24 @@ func TestMatrix(t *testing.T) {
 	backendtest.Matrix(t, whole)
 }
 
-// TestAttacks runs the attack corpus. For an ordinary user the sandboxes have only the enforceable limits.
+// TestAttacks runs the attack corpus.
 func TestAttacks(t *testing.T) {
-	open := func(t *testing.T) sandbox.Backend {
-		b := open(t)
-		if _, err := b.Probe(context.Background()); err != nil {
-			backendtest.Skip(t, Name, err)
-		}
-		return b
-	}
 	if testing.Short() {
-		backendtest.AttackSample(t, open)
+		backendtest.AttackSample(t, usable)
 		return
 	}
-	backendtest.Attacks(t, open, backendtest.AttackWorkers)
+	backendtest.Attacks(t, usable, backendtest.AttackWorkers)
+}
+
+func TestAttacksInContexts(t *testing.T) {
+	backendtest.AttacksInContexts(t, usable, python.Language, bash.Language)
+}
+
+// usable opens a backend. For an ordinary user its sandboxes have only the enforceable limits.
+func usable(t *testing.T) sandbox.Backend {
+	b := open(t)
+	if _, err := b.Probe(context.Background()); err != nil {
+		backendtest.Skip(t, Name, err)
+	}
+	return b
 }
