@@ -129,8 +129,7 @@ func (tr *trial) box(spec sandbox.Spec) (sandbox.Box, error) {
 		return tr.arena.spy.Create(tr.within(), spec)
 	}
 	tr.moveOut()
-	spec.ID = ""
-	if _, err := tr.moveIn(tr.within(), spec); err != nil {
+	if _, err := tr.moveIn(tr.within(), tr.request(nil).Spec); err != nil {
 		return nil, err
 	}
 	seen := tr.arena.spy.sightings(tr.nonce)

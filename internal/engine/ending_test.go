@@ -4,6 +4,7 @@ import (
 	"errors"
 	"strings"
 	"sync/atomic"
+	"syscall"
 	"testing"
 
 	"github.com/glovebox-dev/glovebox/internal/engine"
@@ -73,6 +74,34 @@ func TestEndWhileWaiting(t *testing.T) {
 		t.Error(err)
 	}
 	refused(t, "a command of a removed sandbox", <-result, sandbox.NotFound, "it was removed")
+}
+
+// TestEndWhileRunning: what runs in a sandbox that dies is lost, and canceled only if somebody removed the sandbox.
+func TestEndWhileRunning(t *testing.T) {
+	rig, _ := contextRig(t)
+	for range 5 {
+		for _, asks := range []engine.Exec{command("sh", "-c", "echo up; sleep 1000"), code("python", "print('up')\nwhile True: pass")} {
+			for want, end := range map[sandbox.Status]func(*engine.Sandbox) error{
+				sandbox.StatusCanceled: (*engine.Sandbox).Close,
+				sandbox.StatusLost:     func(s *engine.Sandbox) error { return rig.fake.Signal(s.ID(), syscall.SIGKILL) },
+			} {
+				s := rig.make(t, engine.Living{})
+				up := make(chan struct{})
+				asks.Request.Output = func(sandbox.Stream, []byte) { close(up) }
+				x, err := s.Start(within(t), asks)
+				if err != nil {
+					t.Fatal(err)
+				}
+				<-up
+				if err := end(s); err != nil {
+					t.Error(err)
+				}
+				if r, err := x.Wait(within(t)); err != nil || r.Status != want {
+					t.Errorf("%+v, %v; want %s", r, err, want)
+				}
+			}
+		}
+	}
 }
 
 // TestDrainWaits: an orderly end waits for executions whose callers wait, and for no detached ones, which the next server goes on with.

@@ -116,6 +116,9 @@ func (x *Execution) withoutInterpreter(in *interpreter) (guest.Exited, error) {
 		x.verdict.claim(causeExit)
 		return in.exited, nil
 	}
+	if x.sandbox.life.Err() != nil { // it ended first
+		x.lifeOver(func() {})
+	}
 	x.verdict.claim(causeLost)
 	return guest.Exited{}, nil
 }

@@ -50,9 +50,9 @@ func (x *Execution) inProcess(ctx context.Context) (guest.Exited, error) {
 	return exited, nil
 }
 
-// canceledBy ends an execution that its caller canceled. One whose server stops goes on.
+// canceledBy ends an execution that its caller canceled. The end of the sandbox cancels it too, but then lifeOver decides.
 func (x *Execution) canceledBy(end func(cause)) {
-	if !errors.Is(context.Cause(x.sandbox.life), errDetached) {
+	if x.sandbox.life.Err() == nil {
 		end(causeCanceled)
 	}
 }
