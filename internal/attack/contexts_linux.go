@@ -10,11 +10,18 @@ import (
 	"github.com/glovebox-dev/glovebox/sandbox"
 )
 
-// The contexts of a home: the attack runs in one, and nothing may disturb the other.
-const (
-	attacked = "attacked"
-	witness  = "witness"
-)
+// attacked is the context in which the attack runs.
+const attacked = "attacked"
+
+// witnesses are code for the other contexts, one of each language, named after it. Nothing may disturb them: what the first execution holds,
+// the later ones print.
+var witnesses = map[string]struct{ hold, show string }{
+	"python":     {"held = 40", "print(held + 2)"},
+	"javascript": {"var held = 40", "console.log(held + 2)"},
+	"bash":       {"held=40", "echo $((held + 2))"},
+}
+
+const shown = "42\n"
 
 // home is a living sandbox for the runs of a trial that have the same limits.
 type home struct {
@@ -61,12 +68,15 @@ func (tr *trial) moveIn(ctx context.Context, spec sandbox.Spec) (*home, error) {
 		return nil, err
 	}
 	tr.home = &home{s, limits}
-	for name, lang := range map[string]string{attacked: tr.Lang, witness: "python"} {
-		if _, err := s.CreateContext(ctx, name, lang, ""); err != nil {
-			return nil, err
+	_, err = s.CreateContext(ctx, attacked, tr.Lang, "")
+	for _, l := range tr.arena.engine.Languages() {
+		if err == nil {
+			_, err = s.CreateContext(ctx, l.Name, l.Name, "")
+		}
+		if err == nil {
+			_, err = tr.home.asks(ctx, l.Name, l.Name, witnesses[l.Name].hold)
 		}
 	}
-	_, err = tr.home.asks(ctx, witness, "python", "held = 40")
 	return tr.home, err
 }
 
@@ -90,8 +100,8 @@ func (h *home) asks(ctx context.Context, name, lang, code string) (string, error
 	return string(r.Stdout.Head) + string(r.Stderr.Head), nil
 }
 
-// undisturbed checks after an execution that the other context has kept its state, that the context answers once it is restarted, and that
-// neither gets a byte of the attack's output. Only what exhausted the sandbox's memory, or killed its guest, may end the sandbox.
+// undisturbed checks after an execution that the other contexts have kept their state, that its own answers once it is restarted, and that
+// none gets a byte of the attack's output. Only what exhausted the sandbox's memory, or killed its guest, may end the sandbox.
 func (tr *trial) undisturbed(r *sandbox.Result) {
 	ctx, h := tr.within(), tr.home
 	exhausted := r.Status == sandbox.StatusOutOfMemory || r.Status == sandbox.StatusLost
@@ -102,9 +112,16 @@ func (tr *trial) undisturbed(r *sandbox.Result) {
 		tr.moveOut()
 		return
 	}
-	answer, err := h.asks(ctx, witness, "python", "print(held + 2)")
-	if excused := exhausted || tr.excuses("neighbours"); answer != "42\n" && (!excused || !strings.Contains(answer, "NameError")) {
-		tr.wrong("the other context answers %.2000q, %v", answer, err)
+	for _, l := range tr.arena.engine.Languages() {
+		code := witnesses[l.Name]
+		answer, err := h.asks(ctx, l.Name, l.Name, code.show)
+		if answer != shown && (exhausted || tr.excuses("neighbours")) { // it begins anew
+			_, _ = h.asks(ctx, l.Name, l.Name, code.hold)
+			answer, err = h.asks(ctx, l.Name, l.Name, code.show)
+		}
+		if answer != shown {
+			tr.wrong("after %s the other context in %s answers %.2000q, %v", r.Status, l.Name, answer, err)
+		}
 	}
 	c, err := h.Context(attacked)
 	if err == nil {
@@ -114,12 +131,9 @@ func (tr *trial) undisturbed(r *sandbox.Result) {
 		tr.wrong("restart its context: %v", err)
 		return
 	}
-	probe := map[string]string{"python": "print(40 + 2)", "bash": "echo $((40 + 2))"}[tr.Lang]
-	if answer, err := h.asks(ctx, attacked, tr.Lang, probe); answer != "42\n" {
+	code := witnesses[tr.Lang]
+	if answer, err := h.asks(ctx, attacked, tr.Lang, code.hold+"\n"+code.show); answer != shown {
 		tr.wrong("after a restart its context answers %.2000q, %v", answer, err)
-	}
-	if excused, _ := h.asks(ctx, witness, "python", "held = 40"); excused != "" {
-		tr.wrong("the other context says %.2000q", excused)
 	}
 }
 

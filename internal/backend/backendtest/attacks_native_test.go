@@ -11,6 +11,7 @@ import (
 	"github.com/glovebox-dev/glovebox/internal/backend/backendtest"
 	"github.com/glovebox-dev/glovebox/internal/backend/native"
 	"github.com/glovebox-dev/glovebox/internal/lang/bash"
+	"github.com/glovebox-dev/glovebox/internal/lang/javascript"
 	"github.com/glovebox-dev/glovebox/internal/lang/python"
 	"github.com/glovebox-dev/glovebox/sandbox"
 )
@@ -22,7 +23,7 @@ func TestNativeAttacks(t *testing.T) { backendtest.Attacks(t, openNative, backen
 func TestNativeAttacksForked(t *testing.T) { backendtest.AttacksForked(t, openNative, python.Language) }
 
 func TestNativeAttacksInContexts(t *testing.T) {
-	backendtest.AttacksInContexts(t, openNative, python.Language, bash.Language)
+	backendtest.AttacksInContexts(t, openNative, python.Language, javascript.Language, bash.Language)
 }
 
 func openNative(t *testing.T) sandbox.Backend {

@@ -9,6 +9,7 @@ import (
 	"github.com/glovebox-dev/glovebox/internal/backend/backendtest"
 	"github.com/glovebox-dev/glovebox/internal/hostid"
 	"github.com/glovebox-dev/glovebox/internal/lang/bash"
+	"github.com/glovebox-dev/glovebox/internal/lang/javascript"
 	"github.com/glovebox-dev/glovebox/internal/lang/python"
 	"github.com/glovebox-dev/glovebox/sandbox"
 )
@@ -84,7 +85,7 @@ func TestAttacks(t *testing.T) {
 }
 
 func TestAttacksInContexts(t *testing.T) {
-	backendtest.AttacksInContexts(t, usable, python.Language, bash.Language)
+	backendtest.AttacksInContexts(t, usable, python.Language, javascript.Language, bash.Language)
 }
 
 // usable opens a backend. For an ordinary user its sandboxes have only the enforceable limits.
