@@ -26,7 +26,8 @@ const shown = "42\n"
 // home is a living sandbox for the runs of a trial that have the same limits.
 type home struct {
 	*engine.Sandbox
-	limits sandbox.Limits
+	limits   sandbox.Limits
+	language string // of the context attacked
 }
 
 // perform makes a run: in a sandbox of its own, or as code in a context.
@@ -34,7 +35,7 @@ func (tr *trial) perform(ctx context.Context, run engine.Run) (*sandbox.Result, 
 	if !tr.arena.options.Contexts {
 		return tr.arena.engine.Run(ctx, run)
 	}
-	h, err := tr.moveIn(ctx, run.Spec)
+	h, err := tr.moveIn(ctx, run.Spec, run.Request.Language)
 	if err != nil {
 		return nil, err
 	}
@@ -55,9 +56,9 @@ func (tr *trial) inContext(r sandbox.Request) engine.Exec {
 	return engine.Exec{Context: attacked, Request: r}
 }
 
-// moveIn returns the trial's home, which it makes if there is none with these limits.
-func (tr *trial) moveIn(ctx context.Context, spec sandbox.Spec) (*home, error) {
-	if tr.home != nil && tr.home.limits == spec.Limits {
+// moveIn returns the trial's home, which it makes if there is none with these limits and this language.
+func (tr *trial) moveIn(ctx context.Context, spec sandbox.Spec, language string) (*home, error) {
+	if tr.home != nil && tr.home.limits == spec.Limits && tr.home.language == language {
 		return tr.home, nil
 	}
 	tr.moveOut()
@@ -67,8 +68,8 @@ func (tr *trial) moveIn(ctx context.Context, spec sandbox.Spec) (*home, error) {
 	if err != nil {
 		return nil, err
 	}
-	tr.home = &home{s, limits}
-	_, err = s.CreateContext(ctx, attacked, tr.Lang, "")
+	tr.home = &home{s, limits, language}
+	_, err = s.CreateContext(ctx, attacked, language, "")
 	for _, l := range tr.arena.engine.Languages() {
 		if err == nil {
 			_, err = s.CreateContext(ctx, l.Name, l.Name, "")
@@ -131,8 +132,8 @@ func (tr *trial) undisturbed(r *sandbox.Result) {
 		tr.wrong("restart its context: %v", err)
 		return
 	}
-	code := witnesses[tr.Lang]
-	if answer, err := h.asks(ctx, attacked, tr.Lang, code.hold+"\n"+code.show); answer != shown {
+	code := witnesses[h.language]
+	if answer, err := h.asks(ctx, attacked, h.language, code.hold+"\n"+code.show); answer != shown {
 		tr.wrong("after a restart its context answers %.2000q, %v", answer, err)
 	}
 }
@@ -143,7 +144,7 @@ func (tr *trial) box(spec sandbox.Spec) (sandbox.Box, error) {
 		return tr.arena.spy.Create(tr.within(), spec)
 	}
 	tr.moveOut()
-	if _, err := tr.moveIn(tr.within(), tr.request(nil).Spec); err != nil {
+	if _, err := tr.moveIn(tr.within(), tr.request(nil).Spec, tr.Lang); err != nil {
 		return nil, err
 	}
 	seen := tr.arena.spy.sightings(tr.nonce)
@@ -174,6 +175,25 @@ func (l *living) closeHome() {
 		}
 	}
 	l.tr.moveOut()
+}
+
+// driverTimeout is the deadline of code that may have broken its driver so that it never reports the end.
+const driverTimeout = 3 * time.Second
+
+// otherDrivers attacks the drivers of other languages. Broken ones end as they like: what counts is what is undisturbed.
+func (tr *trial) otherDrivers() {
+	if !tr.arena.options.Contexts {
+		return
+	}
+	for lang, code := range tr.drivers {
+		run := tr.request(nil)
+		run.Request.Language, run.Request.Code, run.Request.Timeout = lang, code, driverTimeout
+		r := tr.do(tr.within(), run)
+		if tr.noBreach(r); !strings.HasPrefix(string(r.Stdout.Head), "done\n") || r.Status == sandbox.StatusLost || r.Status == sandbox.StatusCanceled {
+			tr.wrong("%s: %s, stdout %q, stderr %q", lang, r.Status, tail(r.Stdout), tail(r.Stderr))
+		}
+		tr.note("%s ended as %s, exit code %d, signal %d", lang, r.Status, r.ExitCode, r.Signal)
+	}
 }
 
 // released checks that the engine holds nothing for the trial: no slot, no box. Only an arena with one trial at a time can tell.

@@ -47,7 +47,8 @@ type Attack struct {
 
 	code       []byte
 	secondCode []byte
-	want       []*regexp.Regexp // each matches a line of stdout
+	drivers    map[string][]byte // the attack as code for contexts in other languages
+	want       []*regexp.Regexp  // each matches a line of stdout
 }
 
 // exceptionKinds are the kinds of isolation with further expectations. In a user-space kernel of its own, a sandbox changes
@@ -135,7 +136,8 @@ func parseTxtar(text []byte) (head []byte, sections map[string][]byte) {
 func parseAttack(text []byte) (*Attack, error) {
 	head, sections := parseTxtar(text)
 	a := &Attack{except: map[string]*exception{}, timeout: probeTime, statuses: []sandbox.Status{sandbox.StatusSucceeded},
-		code: sections["attack"], secondCode: sections["second"]}
+		code: sections["attack"], secondCode: sections["second"],
+		drivers: map[string][]byte{}}
 	for _, kind := range exceptionKinds {
 		a.except[kind] = &exception{}
 	}
@@ -146,6 +148,11 @@ func parseAttack(text []byte) (*Attack, error) {
 		}
 		if err := a.set(key, value); err != nil {
 			return nil, err
+		}
+	}
+	for _, l := range []string{"javascript", "bash"} {
+		if code := sections[l]; code != nil {
+			a.drivers[l] = code
 		}
 	}
 	var err error

@@ -77,6 +77,7 @@ func (tr *trial) run() {
 	case "anew":
 		tr.judge(tr.execute(tr.code))
 		tr.judge(tr.execute(tr.secondCode))
+		tr.otherDrivers()
 	default:
 		tr.judge(tr.execute(tr.code))
 	}
