@@ -36,6 +36,12 @@ func (x *Execution) inContext(ctx context.Context) (guest.Exited, error) {
 	x.began = time.Now() // its time limit begins now
 	x.mu.Unlock()
 	in.begin(x)
+	if x.asks.Detached { // or, after a kill, the next server would call it not started, and interrupt it
+		if err := x.log.Sync(); err != nil {
+			in.leave(x)
+			return guest.Exited{}, err
+		}
+	}
 	sending, cut := context.WithCancel(context.WithoutCancel(ctx))
 	var sent sync.WaitGroup
 	sent.Go(func() { x.sendCode(sending, in) })

@@ -3,6 +3,8 @@ package engine_test
 import (
 	"context"
 	"errors"
+	"os"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -44,19 +46,72 @@ func (k *keeper) Save(r sandbox.Record) error {
 
 func (k *keeper) Remove(sandbox.ID) error { return nil }
 
-// TestResume: the next engine has the contexts that were not deleted, with their state; goes on with code that runs, knows what had ended,
-// and says that code which waited was not started.
-func TestResume(t *testing.T) {
+// keeping returns a keeper, and a function that opens an engine over it with the state in a folder.
+func keeping(t *testing.T) (*keeper, func(stateDir string) *engine.Engine) {
 	k := &keeper{Backend: backendtest.NewFake(t), boxes: map[sandbox.ID]sandbox.Box{}, records: map[sandbox.ID]sandbox.Record{}}
-	config := engine.Config{Backends: []sandbox.Backend{k}, Languages: lang.All(), Living: engine.LivingConfig{StateDir: t.TempDir(), Store: k}}
-	open := func() *engine.Engine {
-		e, err := engine.New(config)
+	return k, func(stateDir string) *engine.Engine {
+		e, err := engine.New(engine.Config{Backends: []sandbox.Backend{k}, Languages: lang.All(), Living: engine.LivingConfig{StateDir: stateDir, Store: k}})
 		if err != nil {
 			t.Fatal(err)
 		}
 		return e
 	}
-	first := open()
+}
+
+// TestResumeAfterKill: code that runs when the server is killed goes on, though it has shown nothing yet and nobody follows it. What the
+// next server finds is a copy of the state at that moment, without what a server that stops writes.
+func TestResumeAfterKill(t *testing.T) {
+	k, open := keeping(t)
+	stateDir, killed := t.TempDir(), t.TempDir()
+	first := open(stateDir)
+	s, _, err := first.Create(within(t), engine.Living{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	asks := code("python", "import os, time\nopen('began', 'w').close()\nwhile not os.path.exists('end'): time.sleep(0.01)\nprint('end')")
+	asks.Detached, asks.Request.Timeout = true, time.Minute
+	x, err := s.Start(within(t), asks)
+	if err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "the beginning of the code", func() bool { _, err := s.Stat(within(t), "began"); return err == nil })
+	if err := os.CopyFS(killed, os.DirFS(stateDir)); err != nil {
+		t.Fatal(err)
+	}
+	if err := first.Close(); err != nil {
+		t.Fatal(err)
+	}
+
+	second := open(killed)
+	defer second.Close()
+	if gone := second.Resume(within(t), []sandbox.Record{k.records[s.ID()]}); len(gone) != 0 {
+		t.Fatalf("gone: %+v", gone)
+	}
+	if s, err = second.Sandbox(within(t), "", string(s.ID())); err != nil {
+		t.Fatal(err)
+	}
+	if x, err = s.Execution(x.ID()); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.WriteFile(within(t), "end", 0, strings.NewReader("")); err != nil {
+		t.Fatal(err)
+	}
+	output := ""
+	err = x.Follow(within(t), 0, func(e engine.Event) error { output += string(e.Data); return nil })
+	if r, failed := x.Wait(within(t)); err != nil || failed != nil || r.Status != sandbox.StatusSucceeded || output != "end\n" {
+		t.Errorf("it wrote %q, %v; %+v, %v", output, err, r, failed)
+	}
+	if err := s.Close(); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestResume: the next engine has the contexts that were not deleted, with their state; goes on with code that runs, knows what had ended,
+// and says that code which waited was not started.
+func TestResume(t *testing.T) {
+	k, open := keeping(t)
+	stateDir := t.TempDir()
+	first := open(stateDir)
 	s, _, err := first.Create(within(t), engine.Living{Name: "a"})
 	if err != nil {
 		t.Fatal(err)
@@ -92,7 +147,7 @@ func TestResume(t *testing.T) {
 		t.Fatal(err)
 	}
 
-	second := open()
+	second := open(stateDir)
 	defer second.Close()
 	if gone := second.Resume(within(t), []sandbox.Record{k.records[s.ID()]}); len(gone) != 0 {
 		t.Fatalf("gone: %+v", gone)
