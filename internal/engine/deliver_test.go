@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/glovebox-dev/glovebox/internal/engine"
+	"github.com/glovebox-dev/glovebox/internal/lang"
 	"github.com/glovebox-dev/glovebox/sandbox"
 )
 
@@ -34,6 +35,35 @@ func TestDeliver(t *testing.T) {
 	run := sh("true")
 	run.Deliver = func(*sandbox.Result) error { return failed }
 	if _, err := r.Run(within(t), run); !errors.Is(err, failed) {
+		t.Error(err)
+	}
+}
+
+// TestDeliverFromLiving: so it is for a command and for code in a sandbox that goes on.
+func TestDeliverFromLiving(t *testing.T) {
+	r := newRig(t, engine.Config{Languages: lang.All(), Slots: 1, Queue: -1})
+	s := r.make(t, engine.Living{})
+	failed := errors.New("no room")
+	for _, asks := range []engine.Exec{command("echo", "out"), code("bash", "echo out")} {
+		for _, fail := range []func() error{func() error { return nil }, func() error { return failed }, func() error { panic("deliver") }} {
+			asks.Deliver = func(result *sandbox.Result) error {
+				if string(result.Stdout.Head) != "out\n" {
+					t.Errorf("%+v", result)
+				}
+				if _, err := s.Run(within(t), command("true")); sandbox.KindOf(err) != sandbox.Busy {
+					t.Errorf("the slot is free: %v", err)
+				}
+				return fail()
+			}
+			if result, err := s.Run(within(t), asks); (err == nil) != (result != nil) {
+				t.Errorf("%v and %v", result, err)
+			}
+			do(t, s, command("true"))
+		}
+	}
+	asks := command("true")
+	asks.Deliver = func(*sandbox.Result) error { return failed }
+	if _, err := s.Run(within(t), asks); !errors.Is(err, failed) {
 		t.Error(err)
 	}
 }

@@ -25,7 +25,7 @@ type Exec struct {
 	Detached bool
 	// Interactive keeps stdin of a command open for Execution.Input.
 	Interactive bool
-	// Deliver, if set, receives the result in Wait, which returns its error. No slot is held meanwhile.
+	// Deliver is that of Engine.Run: it receives the result while the execution still holds its slot, and Wait returns its error.
 	Deliver func(*sandbox.Result) error
 }
 
@@ -243,7 +243,7 @@ func (x *Execution) carryOut(ctx context.Context, release func()) {
 	s := x.sandbox
 	defer x.notAwaited()
 	defer close(x.done)
-	defer release()
+	defer func() { release() }()
 	defer x.leave()
 	defer func() {
 		if p := recover(); p != nil {
@@ -254,7 +254,7 @@ func (x *Execution) carryOut(ctx context.Context, release func()) {
 	defer x.canceled()
 	detached := context.AfterFunc(s.life, x.canceled)
 	defer detached()
-	result, err := x.turned(ctx)
+	result, err := x.turned(ctx, &release)
 	if errors.Is(context.Cause(s.life), errDetached) && (err != nil || x.verdict.of() != causeExit) {
 		x.failure = errors.Join(s.ended(), x.log.Close())
 		return
@@ -275,10 +275,13 @@ func (x *Execution) carryOut(ctx context.Context, release func()) {
 	if x.context == nil {
 		x.forgetProcess()
 	}
+	if x.asks.Deliver != nil { // with the slot, so that results that wait for memory limit new executions
+		x.failure = x.asks.Deliver(result)
+	}
 }
 
-// turned runs the execution; code in a context waits for its turn and a slot first, a command has its slot.
-func (x *Execution) turned(ctx context.Context) (*sandbox.Result, error) {
+// turned runs the execution; code in a context waits for its turn and a slot first, which release gives back; a command has its slot.
+func (x *Execution) turned(ctx context.Context, release *func()) (*sandbox.Result, error) {
 	if x.context == nil {
 		x.measureBefore()
 		return x.perform(ctx, x.inProcess)
@@ -291,9 +294,9 @@ func (x *Execution) turned(ctx context.Context) (*sandbox.Result, error) {
 			x.measureBefore()
 			return x.perform(ctx, x.inContext)
 		}
-		var release func()
-		if release, err = x.admit(ctx); err == nil {
-			defer release()
+		var admitted func()
+		if admitted, err = x.admit(ctx); err == nil {
+			*release = admitted
 		}
 	}
 	x.timings.Queue = time.Since(asked)
@@ -384,14 +387,8 @@ func (x *Execution) Wait(ctx context.Context) (*sandbox.Result, error) {
 		return nil, x.failure
 	}
 	x.mu.Lock()
-	result := x.result
-	x.mu.Unlock()
-	if x.asks.Deliver != nil {
-		if err := x.asks.Deliver(result); err != nil {
-			return nil, err
-		}
-	}
-	return result, nil
+	defer x.mu.Unlock()
+	return x.result, nil
 }
 
 // Cancel ends the execution, with all its processes, as canceled. Code in a context is interrupted first, so that its state stays.
