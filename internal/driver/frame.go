@@ -69,8 +69,10 @@ func (p *Parser) Feed(b []byte, take func(Frame) error) error {
 	whole := append(p.buf, b...)
 	p.buf = whole
 	err := p.cut(take)
-	if p.buf = append(whole[:0], p.buf...); len(p.buf) == 0 && cap(p.buf) > keep { // once for all frames: many are small
-		p.buf = nil
+	if rest := p.buf; cap(whole) > keep && len(rest) < cap(whole)/4 { // nor does the beginning of a small frame keep the memory of a large one
+		p.buf = bytes.Clone(rest)
+	} else {
+		p.buf = append(whole[:0], rest...) // once for all frames: many are small
 	}
 	return err
 }

@@ -3,6 +3,7 @@ package driver_test
 import (
 	"bytes"
 	"errors"
+	"runtime"
 	"strings"
 	"testing"
 
@@ -34,6 +35,33 @@ func TestParserJoinsPieces(t *testing.T) {
 			t.Errorf("in pieces of %d: %q, want %q", piece, got, stream)
 		}
 	}
+}
+
+// The beginning of the next frame does not keep the memory of a large one: a context may stay like that for days.
+func TestParserGivesUpMemory(t *testing.T) {
+	large := driver.Frame{Kind: driver.Raised, Fields: [][]byte{make([]byte, driver.MaxFrame)}}.Append(nil)
+	parsers := make([]driver.Parser, 4)
+	held := func() uint64 {
+		runtime.GC()
+		var m runtime.MemStats
+		runtime.ReadMemStats(&m)
+		return m.HeapAlloc
+	}
+	before := held()
+	for i := range parsers {
+		for _, piece := range [][]byte{large[:len(large)-1], append(large[len(large)-1:], "done"...)} {
+			if err := parsers[i].Feed(piece, func(driver.Frame) error { return nil }); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	if now := held(); now > before+driver.MaxFrame {
+		t.Errorf("%d idle parsers hold %d bytes", len(parsers), now-before)
+	}
+	if parsers[0].Pending() != len("done") {
+		t.Errorf("%d bytes are pending", parsers[0].Pending())
+	}
+	runtime.KeepAlive(large)
 }
 
 func TestParserRefuses(t *testing.T) {
