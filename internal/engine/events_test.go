@@ -3,9 +3,11 @@ package engine
 import (
 	"strings"
 	"testing"
+	"unsafe"
 
 	"github.com/glovebox-dev/glovebox/internal/driver"
 	"github.com/glovebox-dev/glovebox/internal/eventlog"
+	"github.com/glovebox-dev/glovebox/internal/guest"
 	"github.com/glovebox-dev/glovebox/sandbox"
 )
 
@@ -31,5 +33,18 @@ func TestShownKeepsNoOthers(t *testing.T) {
 	}
 	if data := shown.Forms[0].Data; cap(data) > 64 || &data[0] == &body[0] {
 		t.Errorf("a form of %d byte lies in %d", len(data), len(body))
+	}
+}
+
+// TestBetweenIsBounded: output between two executions takes no more memory in small pieces than in large ones.
+func TestBetweenIsBounded(t *testing.T) {
+	in := &interpreter{}
+	for i := range uint64(maxBetween) {
+		if err := in.takeOutput(guest.Output{Stream: sandbox.Stdout, Offset: i, Data: []byte("x")}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if n := len(in.between); n == 0 || n*int(unsafe.Sizeof(guest.Output{})) > maxBetween {
+		t.Errorf("%d pieces are kept", n)
 	}
 }

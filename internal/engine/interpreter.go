@@ -22,6 +22,7 @@ const (
 	maxPending    = 256 << 10 // of a report that is not complete, while nothing runs: it would be held without a slot
 	maxStray      = 64 << 20  // of output between two executions, and of reports other than values: reading it costs the host CPU
 	maxLastWords  = 500       // of its output in an error
+	perPiece      = 128       // that a piece of output takes besides its bytes: it may have one
 )
 
 // interpreter is the process of a context, from its start to its end. Its goroutine reads the process's streams and gives them to the
@@ -46,7 +47,7 @@ type interpreter struct {
 	current *Execution
 	taken   guest.Attach // output that was received
 	between []guest.Output
-	held    int // bytes in between
+	held    int // bytes that between takes
 	stray   int // bytes that count for maxStray, since the current execution or the last one began
 	answers chan [][]byte
 }
@@ -153,10 +154,10 @@ func (in *interpreter) takeOutput(m guest.Output) error {
 	} else {
 		in.taken.Stderr = end
 	}
-	if x == nil && in.held+len(m.Data) <= maxBetween {
+	if size := len(m.Data) + perPiece; x == nil && in.held+size <= maxBetween {
 		m.Data = append([]byte(nil), m.Data...)
 		in.between = append(in.between, m)
-		in.held += len(m.Data)
+		in.held += size
 	}
 	in.mu.Unlock()
 	if x == nil {
