@@ -231,6 +231,9 @@ func (in *interpreter) report(f driver.Frame, stdout, stderr uint64) error {
 type lateReports struct {
 	list  []lateReport
 	bytes int // of their fields
+
+	ended  *Execution // whose done report was handled, while its log may not be finished
+	before uint64     // offset of the channel before that report
 }
 
 // lateReport is a report that waits for the output that was written before it.
@@ -277,7 +280,7 @@ func (in *interpreter) handle(r lateReport) error {
 	defer in.mu.Unlock()
 	if in.current == x {
 		x.code = code
-		in.current = nil
+		in.current, in.late.ended, in.late.before = nil, x, in.whole
 		close(x.ran)
 	}
 	return nil
@@ -289,14 +292,23 @@ func (in *interpreter) acknowledge(p *client.Process) error {
 	in.mu.Lock()
 	x, now := in.current, in.taken
 	in.mu.Unlock()
-	channel := max(in.whole, in.acked.Channel)
+	channel, ended := max(in.whole, in.acked.Channel), in.late.ended
+	if ended != nil && ended.isDone() {
+		in.late.ended, ended = nil, nil
+	}
+	if ended != nil { // or the next server would wait for the report
+		channel = max(min(channel, in.late.before), in.acked.Channel)
+	}
 	if at := p.Offsets().Channel; at-in.acked.Channel > channelBuffer/2 {
 		channel = at
 	}
 	if now.Stdout-in.acked.Stdout+now.Stderr-in.acked.Stderr+channel-in.acked.Channel < ackStep {
 		return nil
 	}
-	if x != nil {
+	for _, x := range []*Execution{ended, x} {
+		if x == nil {
+			continue
+		}
 		if err := x.log.Sync(); err != nil {
 			return err
 		}

@@ -3,9 +3,11 @@ package engine_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -100,6 +102,64 @@ func TestResumeAfterKill(t *testing.T) {
 	err = x.Follow(within(t), 0, func(e engine.Event) error { output += string(e.Data); return nil })
 	if r, failed := x.Wait(within(t)); err != nil || failed != nil || r.Status != sandbox.StatusSucceeded || output != "end\n" {
 		t.Errorf("it wrote %q, %v; %+v, %v", output, err, r, failed)
+	}
+	if err := s.Close(); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestAcknowledgedIsLogged: what the guest may forget is in the log, also at the end of code, which comes with a piece of its own.
+func TestAcknowledgedIsLogged(t *testing.T) {
+	const size = 64<<10 - 46 // one step of acknowledgement needs the ready and the done report too
+	k, open := keeping(t)
+	ran, ended := make(chan struct{}), make(chan struct{})
+	var holds atomic.Bool
+	k.Backend = &faults{Backend: k.Backend, usage: func(*sandbox.Usage) {
+		if holds.CompareAndSwap(true, false) {
+			close(ran)
+			<-ended
+		}
+	}}
+	stateDir, killed := t.TempDir(), t.TempDir()
+	first := open(stateDir)
+	s, _, err := first.Create(within(t), engine.Living{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	asks := code("python", fmt.Sprintf("import os, time\nwhile not os.path.exists('go'): time.sleep(0.01)\n_ = os.write(1, b'x' * %d)", size))
+	asks.Detached, asks.Request.Timeout = true, time.Minute
+	x, err := s.Start(within(t), asks)
+	if err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "the beginning of the code", func() bool { return s.Info().Contexts[0].State == "busy" })
+	holds.Store(true)
+	if err := s.WriteFile(within(t), "go", 0, strings.NewReader("")); err != nil {
+		t.Fatal(err)
+	}
+	<-ran
+	if err := os.CopyFS(killed, os.DirFS(stateDir)); err != nil {
+		t.Fatal(err)
+	}
+	close(ended)
+	if err := first.Close(); err != nil {
+		t.Fatal(err)
+	}
+
+	second := open(killed)
+	defer second.Close()
+	second.Resume(within(t), []sandbox.Record{k.records[s.ID()]})
+	if s, err = second.Sandbox(within(t), "", string(s.ID())); err != nil {
+		t.Fatal(err)
+	}
+	if x, err = s.Execution(x.ID()); err != nil {
+		t.Fatal(err)
+	}
+	var got int
+	var dropped int64
+	err = x.Follow(within(t), 0, func(e engine.Event) error { got, dropped = got+len(e.Data), dropped+e.Dropped; return nil })
+	if r, failed := x.Wait(within(t)); err != nil || failed != nil || r.Status != sandbox.StatusSucceeded || got != size || dropped != 0 {
+		t.Errorf("%d bytes of %d, %d dropped, %v; %v, %v", got, size, dropped, err, r.Status, failed)
 	}
 	if err := s.Close(); err != nil {
 		t.Error(err)
