@@ -233,9 +233,15 @@ func (t *table) leave(s *Sandbox, ended sandbox.Record) {
 	}
 }
 
+// tombstone is the record of an ended sandbox: it says why it is gone, without what can be large and nobody needs any more.
+func tombstone(r sandbox.Record) sandbox.Record {
+	r.Spec, r.Contexts = sandbox.Spec{}, nil
+	return r
+}
+
 // remember keeps the record of an ended sandbox for a while. The caller holds mu.
 func (t *table) remember(ended sandbox.Record) {
-	t.ended = append(t.ended, ended)
+	t.ended = append(t.ended, tombstone(ended))
 	old := time.Now().Add(-keepEnded)
 	for len(t.ended) > maxEnded || len(t.ended) > 0 && t.ended[0].Ended.Before(old) {
 		t.ended = t.ended[1:]

@@ -49,7 +49,7 @@ func (e *Engine) Resume(ctx context.Context, records []sandbox.Record) (gone []s
 			e.living.remember(record)
 			e.living.mu.Unlock()
 			if e.config.Living.Store != nil {
-				if err := e.config.Living.Store.Save(record); err != nil {
+				if err := e.config.Living.Store.Save(tombstone(record)); err != nil {
 					e.log.Warn("could not record the end of a sandbox", "sandbox", record.ID, "err", err)
 				}
 			}

@@ -244,4 +244,7 @@ func TestResume(t *testing.T) {
 	if err := s.Close(); err != nil {
 		t.Error(err)
 	}
+	if r := k.records[s.ID()]; r.Ended.IsZero() || r.Spec.ID != "" || r.Contexts != nil { // those of a thousand may be large
+		t.Errorf("of a sandbox that ended, this is kept: %+v", r)
+	}
 }

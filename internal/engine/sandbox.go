@@ -132,6 +132,9 @@ func (s *Sandbox) save() error {
 	s.mu.Lock()
 	record := s.record
 	s.mu.Unlock()
+	if !record.Ended.IsZero() {
+		record = tombstone(record)
+	}
 	return s.engine.config.Living.Store.Save(record)
 }
 
