@@ -318,7 +318,7 @@ func (x *Execution) finish(result *sandbox.Result) {
 	x.mu.Unlock()
 	x.sandbox.engine.counts.ended(result)
 	end := x.log.Finish
-	if !x.log.Written() && x.log.Unsynced() <= maxUnwritten {
+	if !x.log.Written() && x.log.Last().Bytes <= maxUnwritten {
 		end = x.log.End
 	}
 	if err := end(encodeResult(result)); err != nil {

@@ -2,8 +2,10 @@ package engine
 
 import (
 	"slices"
+	"strings"
 	"time"
 
+	"github.com/glovebox-dev/glovebox/internal/plan"
 	"github.com/glovebox-dev/glovebox/sandbox"
 )
 
@@ -45,8 +47,8 @@ func (l *executions) forget() (forgotten []*Execution) {
 func (x *Execution) slim() {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	x.asks.Request = sandbox.Request{Command: x.asks.Request.Command}
-	x.Request = x.asks.Request
+	x.asks.Request = sandbox.Request{Command: shortCommand(x.asks.Request.Command)}
+	x.Execution = &plan.Execution{Spec: x.Spec, Language: x.Language, Request: x.asks.Request}
 	x.output, x.baseline, x.shown, x.raised = nil, nil, nil, nil
 	if r := x.result; r != nil && x.asks.Detached {
 		slim := *r
@@ -58,12 +60,23 @@ func (x *Execution) slim() {
 	}
 }
 
+// maxKeptCommand limits what is remembered of the command of an execution that has ended, in bytes.
+const maxKeptCommand = 4 << 10
+
+func shortCommand(words []string) (short []string) {
+	for left := maxKeptCommand; len(words) > 0 && left > 0; words = words[1:] {
+		word := strings.Clone(head(words[0], left))
+		short, left = append(short, word), left-len(word)-1
+	}
+	return short
+}
+
 // ExecutionInfo describes an execution in a living sandbox.
 type ExecutionInfo struct {
 	ID       sandbox.ID
-	Context  string // "" for a command
-	Language string // "" for a command
-	Command  []string
+	Context  string   // "" for a command
+	Language string   // "" for a command
+	Command  []string // of one that ended, its beginning
 	Began    time.Time
 	Deadline time.Time
 	Detached bool

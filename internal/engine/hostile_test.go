@@ -58,6 +58,30 @@ func TestRememberedExecutions(t *testing.T) {
 	runtime.KeepAlive(s)
 }
 
+// TestRememberedCommands: nor are they remembered with their words and variables, of which each may have much.
+func TestRememberedCommands(t *testing.T) {
+	const size, count = 100 << 10, 50
+	s := newRig(t, engine.Config{}).make(t, engine.Living{})
+	held := func() uint64 {
+		runtime.GC()
+		var m runtime.MemStats
+		runtime.ReadMemStats(&m)
+		return m.HeapAlloc
+	}
+	before := held()
+	for range count {
+		asks := command("true", strings.Repeat("x", size))
+		asks.Request.Env = []string{"A=" + strings.Repeat("x", size), "B=" + strings.Repeat("x", size)}
+		do(t, s, asks)
+	}
+	if now := held(); now > before+count*size/2 {
+		t.Errorf("%d remembered executions hold %s", count, sandbox.FormatBytes(int64(now-before)))
+	}
+	if words := s.Executions()[0].Command; len(words) != 2 || words[0] != "true" || !strings.HasPrefix(words[1], "xxx") {
+		t.Errorf("the command is %q", words)
+	}
+}
+
 // fallen is a backend with a box of an earlier server, whose guest goes away while it is taken over: when the record is saved.
 type fallen struct {
 	sandbox.Backend
