@@ -16,7 +16,7 @@ import (
 // Limits of contexts.
 const (
 	maxContexts = 32 // of one sandbox
-	maxTurns    = 64 // executions that wait for one context
+	maxTurns    = 64 // executions that wait for the contexts of one sandbox: each holds a log, and no slot limits them
 
 	readyTimeout     = 30 * time.Second // from the start of an interpreter to its first report
 	interruptTimeout = 2 * time.Second  // for interrupted code to stop; then its interpreter is killed
@@ -185,18 +185,14 @@ func (c *Context) wait(ctx context.Context) (done func(), err error) {
 		return done, nil
 	default:
 	}
-	c.mu.Lock()
-	if c.waiting >= maxTurns {
-		c.mu.Unlock()
-		return nil, &sandbox.Error{Kind: sandbox.Busy, Op: "context " + c.name,
-			Msg: fmt.Sprintf("%d executions wait for it already", maxTurns), Fix: "use another context", RetryAfter: leastRetryAfter}
+	if !c.sandbox.waits(1) {
+		return nil, &sandbox.Error{Kind: sandbox.Busy, Op: "context " + c.name, RetryAfter: leastRetryAfter,
+			Msg: fmt.Sprintf("%d executions wait for a context of this sandbox already", maxTurns), Fix: "try again when some have ended"}
 	}
-	c.waiting++
-	c.mu.Unlock()
+	c.waits(1)
 	defer func() {
-		c.mu.Lock()
-		c.waiting--
-		c.mu.Unlock()
+		c.waits(-1)
+		c.sandbox.waits(-1)
 	}()
 	select {
 	case c.turn <- struct{}{}:
@@ -204,6 +200,23 @@ func (c *Context) wait(ctx context.Context) (done func(), err error) {
 	case <-ctx.Done():
 		return nil, context.Cause(ctx)
 	}
+}
+
+func (c *Context) waits(n int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.waiting += n
+}
+
+// waits counts one more or less that waits for a context, unless there are too many.
+func (s *Sandbox) waits(n int) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.executions.waiting+n > maxTurns {
+		return false
+	}
+	s.executions.waiting += n
+	return true
 }
 
 // alive returns the interpreter, which it starts if there is none. The caller has the turn.

@@ -221,3 +221,31 @@ func TestContextLimits(t *testing.T) {
 		t.Errorf("input: %+v, %q", r.Exception, r.Stderr.Head)
 	}
 }
+
+// TestWaitingIsBounded: however many contexts a sandbox has, only so many executions wait for them.
+func TestWaitingIsBounded(t *testing.T) {
+	const most = 64
+	_, s := contextRig(t)
+	start := func(name string) *engine.Execution {
+		asks := code("bash", "sleep 1000")
+		asks.Context, asks.Detached, asks.Request.Timeout = name, true, time.Hour
+		x, err := s.Start(within(t), asks)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return x
+	}
+	for _, name := range []string{"a", "b"} {
+		if _, err := s.CreateContext(within(t), name, "bash", ""); err != nil {
+			t.Fatal(err)
+		}
+		start(name)
+	}
+	eventually(t, "both contexts to be busy", func() bool { i := s.Info(); return i.Contexts[0].State == "busy" && i.Contexts[1].State == "busy" })
+	for i := range most {
+		start([]string{"a", "b"}[i%2])
+	}
+	eventually(t, "the others to wait", func() bool { i := s.Info(); return i.Contexts[0].Waiting+i.Contexts[1].Waiting == most })
+	_, err := start("b").Wait(within(t))
+	refused(t, "one too many", err, sandbox.Busy, "wait for a context")
+}

@@ -14,7 +14,8 @@ const maxRemembered = 100
 
 // executions are those of one sandbox: all that run, and the last that ended. The sandbox's mu guards it.
 type executions struct {
-	running int
+	running int // also those that wait
+	waiting int // calls that wait for a context
 	byID    map[sandbox.ID]*Execution
 	order   []sandbox.ID // the oldest first
 }
