@@ -45,10 +45,15 @@ type Attack struct {
 	drive    string                // the driver, if running the code is not enough
 	except   map[string]*exception // further expectations by kind of isolation: see exceptionKinds
 
+	programs
+	want []*regexp.Regexp // each matches a line of stdout
+}
+
+// programs are the code of an attack.
+type programs struct {
 	code       []byte
 	secondCode []byte
 	drivers    map[string][]byte // the attack as code for contexts in other languages
-	want       []*regexp.Regexp  // each matches a line of stdout
 }
 
 // exceptionKinds are the kinds of isolation with further expectations. In a user-space kernel of its own, a sandbox changes
@@ -136,8 +141,7 @@ func parseTxtar(text []byte) (head []byte, sections map[string][]byte) {
 func parseAttack(text []byte) (*Attack, error) {
 	head, sections := parseTxtar(text)
 	a := &Attack{except: map[string]*exception{}, timeout: probeTime, statuses: []sandbox.Status{sandbox.StatusSucceeded},
-		code: sections["attack"], secondCode: sections["second"],
-		drivers: map[string][]byte{}}
+		programs: programs{code: sections["attack"], secondCode: sections["second"], drivers: map[string][]byte{}}}
 	for _, kind := range exceptionKinds {
 		a.except[kind] = &exception{}
 	}
