@@ -22,6 +22,7 @@ const (
 	FeatureMemoryAlone  FeatureName = "memory limit of one process" // exceeding it kills one process, and the sandbox lives on
 	FeatureCheckpoint   FeatureName = "checkpoint"
 	FeatureForkedPython FeatureName = "warm python"
+	FeatureNetwork      FeatureName = "network" // restricted and full, where the host has what it takes
 )
 
 // Featured is a Backend that reports its features.

@@ -17,6 +17,9 @@ type Linker interface {
 	Link(ctx context.Context) (io.ReadWriteCloser, error)
 }
 
+// Linked reports whether sandboxes of this policy have an interface besides loopback.
+func (p NetworkPolicy) Linked() bool { return p.Mode != "" && p.Mode != NetworkNone }
+
 // The network as every sandbox sees it: the same in each, since no frame leaves a sandbox's network namespace. The addresses
 // are reserved for tests of network devices (RFC 2544) and local use (RFC 4193).
 const (

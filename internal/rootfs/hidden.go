@@ -23,7 +23,7 @@ var (
 )
 
 // EmptyFile is an empty, read-only file of every root, used to cover files. The null device could be opened for writing.
-const EmptyFile = "etc/resolv.conf"
+const EmptyFile = "etc/motd"
 
 // Hidden are the steps that cover the existing HiddenPlaces, in a root of the host's own folders. They come after Places.
 func Hidden() []confine.Step {

@@ -25,7 +25,7 @@ var ownDirs = []string{"dev", "etc", "home", "proc", "root", "run", "sys", "tmp"
 // dynamic linker and Debian's alternatives, public certificates, fonts, time zone, and number tables; and what R needs to
 // start and build, but not its Renviron.site and Rprofile.site, which may hold secrets for its users. Each costs some 40
 // microseconds per start, so what few programs need is left out.
-var etcShown = []string{"alternatives", "ld.so.cache", "ssl/certs", "ssl/openssl.cnf", "pki/tls/certs", "pki/ca-trust/extracted",
+var etcShown = []string{"alternatives", "ld.so.cache", "ssl/certs", "ssl/cert.pem", "ssl/openssl.cnf", "pki/tls/certs", "pki/tls/cert.pem", "pki/ca-trust/extracted", "ca-certificates/extracted",
 	"crypto-policies", "fonts", "localtime", "mime.types", "magic", "protocols", "services", "os-release", "java-17-openjdk",
 	"java-21-openjdk", "matplotlibrc", "R/ldpaths", "R/Renviron", "R/Makeconf", "R/repositories"}
 
@@ -35,8 +35,10 @@ const Hostname = "sandbox"
 const (
 	passwd = "root:x:0:0:root:/root:/usr/sbin/nologin\nagent:x:1000:1000:agent:" + sandbox.Home +
 		":/bin/bash\nnobody:x:65534:65534:nobody:/nonexistent:/usr/sbin/nologin\n"
-	group    = "root:x:0:\ntty:x:5:\nagent:x:1000:\nnogroup:x:65534:\n"
-	hosts    = "127.0.0.1\tlocalhost sandbox\n::1\tlocalhost ip6-localhost ip6-loopback\n"
+	group = "root:x:0:\ntty:x:5:\nagent:x:1000:\nnogroup:x:65534:\n"
+	hosts = "127.0.0.1\tlocalhost sandbox\n::1\tlocalhost ip6-localhost ip6-loopback\n"
+	// Without a network nobody is there, and a name is unknown at once. Its answers may exceed 512 bytes (RFC 6891).
+	resolver = "nameserver 198.18.0.1\noptions edns0\n" // sandbox.LinkGateway4
 	nsswitch = "passwd: files\ngroup: files\nhosts: files dns\nservices: files\nprotocols: files\n"
 )
 
@@ -117,7 +119,8 @@ func etcSteps(dir string) ([]confine.Step, error) {
 	steps := []confine.Step{
 		{Do: confine.Dir, Target: "etc", Mode: 0o755},
 		file("passwd", passwd), file("group", group), file("hostname", Hostname+"\n"), file("hosts", hosts),
-		file("nsswitch.conf", nsswitch), file("resolv.conf", ""), file("host.conf", "multi on\n"),
+		file("nsswitch.conf", nsswitch), file("resolv.conf", resolver), file("host.conf", "multi on\n"),
+		{Do: confine.File, Target: EmptyFile, Mode: 0o644},
 	}
 	root, err := os.OpenRoot(dir)
 	if err != nil {

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"io/fs"
 	"os"
-	"sync"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -153,34 +152,4 @@ func explain(err error) error {
 		e.Kind = sandbox.Unavailable
 	}
 	return e
-}
-
-// Kept holds an outer end until somebody takes it.
-type Kept struct {
-	mu   sync.Mutex // guards file
-	file *os.File
-}
-
-// Put keeps an end, of which there is none yet.
-func (k *Kept) Put(file *os.File) {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	k.file = file
-}
-
-// Take returns the kept end, which is the caller's from then on, or nil.
-func (k *Kept) Take() *os.File {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	file := k.file
-	k.file = nil
-	return file
-}
-
-// Close closes an end that nobody took.
-func (k *Kept) Close() error {
-	if file := k.Take(); file != nil {
-		return file.Close()
-	}
-	return nil
 }

@@ -68,9 +68,10 @@ func NewFake(t testing.TB) *Fake {
 // Name is "fake".
 func (f *Fake) Name() string { return "fake" }
 
-// Features are all features except checkpoints.
+// Features are all features except checkpoints and networks.
 func (f *Fake) Features() []sandbox.Feature {
-	list := []sandbox.Feature{{Name: sandbox.FeatureCheckpoint, Detail: "plain processes cannot be saved"}}
+	list := []sandbox.Feature{{Name: sandbox.FeatureCheckpoint, Detail: "plain processes cannot be saved"},
+		{Name: sandbox.FeatureNetwork, Detail: "refused; it would be the host's"}}
 	for _, name := range []sandbox.FeatureName{sandbox.FeatureHostRoot, sandbox.FeatureRootDir, sandbox.FeatureHostDirs, sandbox.FeatureCommands,
 		sandbox.FeatureInodes, sandbox.FeatureMemoryAlone} {
 		list = append(list, sandbox.Feature{Name: name, Has: true})

@@ -57,8 +57,9 @@ func Restart(t *testing.T, r Restarted) {
 		s.AllowUnenforced, s.Lifetime = r.Accept, sandbox.Lifetime{Living: i < 3, Lease: lease}
 		all = append(all, s.ID)
 	}
-	kill := launch(t, life{Run: run, Create: []sandbox.Spec{kept, oneShot, promoted, ended}, Promote: promoted.ID})
 	first, second := r.Open(t, run), r.Open(t, run)
+	kept.Network = networkHere(t, first, kept)
+	kill := launch(t, life{Run: run, Create: []sandbox.Spec{kept, oneShot, promoted, ended}, Promote: promoted.ID})
 	refused(t, first, kept.ID, sandbox.Exists)
 	kill()
 	for _, b := range []sandbox.Backend{second, second, first} {
@@ -82,6 +83,7 @@ func Restart(t *testing.T, r Restarted) {
 	endsInside(t, first, second, ended.ID)
 	refused(t, second, kept.ID, sandbox.Exists)
 	still(t, box)
+	linksAgain(t, box)
 	for _, s := range []sandbox.Spec{made, lifted} {
 		r.make(t, first, s, s.ID == lifted.ID)
 	}
@@ -104,6 +106,7 @@ func Restart(t *testing.T, r Restarted) {
 		t.Errorf("it is %+v and was %+v", again.Effective(), box.Effective())
 	}
 	still(t, again)
+	linksAgain(t, again)
 	if err := errors.Join(again.Close(), second.Reap(within(t)), second.Close()); err != nil {
 		t.Error(err)
 	}

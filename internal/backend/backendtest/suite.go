@@ -44,6 +44,11 @@ func Run(t *testing.T, open Open) {
 	} else {
 		t.Logf("%s saves no sandboxes", b.Name())
 	}
+	if b := open(t); sandbox.HasFeature(b, sandbox.FeatureNetwork) {
+		runCases(t, open, linkCases)
+	} else {
+		t.Logf("%s gives sandboxes no network", b.Name())
+	}
 }
 
 // coreCases are the cases of Core: a box's whole life, input and output, and the limits that protect the host.

@@ -8,6 +8,7 @@ import (
 
 	"github.com/glovebox-dev/glovebox/internal/guest/confine"
 	"github.com/glovebox-dev/glovebox/internal/hostbox"
+	"github.com/glovebox-dev/glovebox/internal/tap"
 	"github.com/glovebox-dev/glovebox/sandbox"
 )
 
@@ -20,6 +21,7 @@ type Box struct {
 	walls   *confine.Plan // how a zygote's fork confines itself here; nil if none may enter
 	entry   entry         // lock of Fork
 	living  atomic.Bool
+	outer   tap.Kept // the outer end of its network, until somebody takes it
 }
 
 // entry is held by Fork, so that its resources are not released meanwhile: the next sandbox could reuse the control group.

@@ -12,6 +12,7 @@ import (
 	"github.com/glovebox-dev/glovebox/internal/hostbox"
 	"github.com/glovebox-dev/glovebox/internal/hostid"
 	"github.com/glovebox-dev/glovebox/internal/instance"
+	"github.com/glovebox-dev/glovebox/internal/tap"
 	"github.com/glovebox-dev/glovebox/internal/undo"
 	"github.com/glovebox-dev/glovebox/sandbox"
 )
@@ -82,6 +83,16 @@ func (b *Backend) create(ctx context.Context, spec sandbox.Spec, t *template) (_
 	if err := g.plan(ctx, &p.Plan, p.mounts); err != nil {
 		return nil, err
 	}
+	if spec.Network.Linked() {
+		end, err := b.link(ctx, g.process)
+		if err == nil {
+			box.outer.Put(end)
+			made.Add(end.Close)
+		}
+		if err := b.fail(failLink, err); err != nil {
+			return nil, at(failLink, err)
+		}
+	}
 	if b.forkable(&spec) {
 		box.walls = p.walls()
 	}
@@ -149,14 +160,13 @@ func (b *Backend) refuse(spec *sandbox.Spec) error {
 	switch {
 	case len(spec.Devices) > 0:
 		return &sandbox.Error{Kind: sandbox.Unsupported, Op: "devices", Msg: "the native backend passes no devices in"}
-	case spec.Network.Mode != "" && spec.Network.Mode != sandbox.NetworkNone:
-		return &sandbox.Error{Kind: sandbox.Unsupported, Op: "network", Msg: "the native backend has no network yet",
-			Fix: "leave the network mode at none"}
 	case spec.User.UID == 0:
 		return &sandbox.Error{Kind: sandbox.Unsupported, Op: "user", Msg: "code does not run as uid 0", Fix: "leave the user at 1000"}
 	case !b.kernel.atLeast(5, 14):
 		return &sandbox.Error{Kind: sandbox.Unsupported, Op: "native: kernel", Msg: "this kernel is " + b.kernel.release,
 			Fix: "use Linux " + leastKernel + " or newer"}
+	case spec.Network.Linked():
+		return tap.Available()
 	}
 	return nil
 }

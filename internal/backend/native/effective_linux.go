@@ -3,6 +3,7 @@ package native
 import (
 	"github.com/glovebox-dev/glovebox/internal/cgroup"
 	"github.com/glovebox-dev/glovebox/internal/enforce"
+	"github.com/glovebox-dev/glovebox/internal/tap"
 	"github.com/glovebox-dev/glovebox/sandbox"
 )
 
@@ -44,8 +45,8 @@ func (b *Backend) commandsLimit() enforce.Limit {
 
 // effective is the policy enforced on a sandbox of this spec, which has passed Refusal.
 func (b *Backend) effective(spec *sandbox.Spec, tree *cgroup.Tree, hostUID string) sandbox.Policy {
-	p := sandbox.Policy{Backend: Name, Kernel: sandbox.KernelShared, Network: sandbox.NetworkPolicy{Mode: sandbox.NetworkNone},
-		User: spec.User, HostUID: hostUID, Walls: b.walls(tree, hostUID)}
+	p := sandbox.Policy{Backend: Name, Kernel: sandbox.KernelShared, Network: tap.Policy(spec.Network),
+		User: spec.User, HostUID: hostUID, Walls: b.walls(tree, hostUID, spec.Network.Linked())}
 	b.enforcement(spec, tree).Report(&p, spec)
 	return p
 }

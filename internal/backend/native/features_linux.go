@@ -14,5 +14,6 @@ func (b *Backend) Features() []sandbox.Feature {
 		{Name: sandbox.FeatureMemoryAlone, Has: true},
 		{Name: sandbox.FeatureCheckpoint, Detail: "the kernel has none that is safe with hostile processes"},
 		{Name: sandbox.FeatureForkedPython, Has: true},
+		{Name: sandbox.FeatureNetwork, Has: true},
 	}
 }

@@ -32,6 +32,8 @@ const pipeSize = 256 << 10
 // enters with all rights in the sandbox, and no user code has been there to wait for it. An ordinary user cannot have a
 // zygote: only with CAP_SYS_ADMIN may a process spawn children into another pid namespace.
 //
+// A sandbox with a network starts its program anew: it may get an environment and certificates that the zygote does not know.
+//
 // The zygote waits while its child enters, so a slow child delays all others. Excluded are therefore sandboxes with less
 // than a CPU, whose start may have used up their quota, and those with too little memory.
 func (b *Backend) forkable(spec *sandbox.Spec) bool {
@@ -39,7 +41,7 @@ func (b *Backend) forkable(spec *sandbox.Spec) bool {
 	if 0 < l.CPUMillis && l.CPUMillis < 1000 || 0 < l.MemoryBytes && l.MemoryBytes < 32<<20 || 0 < l.Pids && l.Pids < 8 {
 		return false
 	}
-	return b.user.UID == 0 && !spec.Lifetime.Living && spec.Root == (sandbox.Root{}) && spec.Commands == nil &&
+	return b.user.UID == 0 && !spec.Lifetime.Living && !spec.Network.Linked() && spec.Root == (sandbox.Root{}) && spec.Commands == nil &&
 		len(spec.Mounts)+len(spec.Layers) == 0 && spec.Workspace == ""
 }
 

@@ -134,11 +134,12 @@ const (
 	failSpawn  = "start guest"
 	failJoin   = "join control group"
 	failMap    = "map ids"
+	failLink   = "make network interface"
 	failRecord = "write record"
 )
 
 // HostSteps lists the steps on the host's side at which FailAt can fail.
-var HostSteps = []string{failDir, failSlot, failListen, failCgroup, failSpawn, failJoin, failMap, failRecord}
+var HostSteps = []string{failDir, failSlot, failListen, failCgroup, failSpawn, failJoin, failMap, failLink, failRecord}
 
 func (b *Backend) fail(step string, err error) error {
 	if err == nil && b.options.FailAt == step {

@@ -167,7 +167,7 @@ func TestEveryStepFails(t *testing.T) {
 				return // an ordinary user claims no ids
 			}
 			b := open(t, step)
-			s := spec()
+			s := specFor(t, step)
 			fds := openFiles(t)
 			box, err := b.Create(context.Background(), s)
 			if err == nil {

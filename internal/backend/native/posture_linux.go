@@ -8,6 +8,7 @@ import (
 
 	"github.com/glovebox-dev/glovebox/internal/cgroup"
 	"github.com/glovebox-dev/glovebox/internal/hostid"
+	"github.com/glovebox-dev/glovebox/internal/tap"
 	"github.com/glovebox-dev/glovebox/sandbox"
 )
 
@@ -22,18 +23,18 @@ func (b *Backend) Probe(ctx context.Context) (sandbox.Posture, error) {
 		AllowUnenforced: []string{string(sandbox.LimitMemory), string(sandbox.LimitCPUs)}}
 	box, err := b.Create(ctx, spec)
 	if err != nil {
-		posture.Walls = b.walls(in.Tree, "")
+		posture.Walls = b.walls(in.Tree, "", false)
 		return posture, err
 	}
 	effective := box.Effective()
 	corePattern, _ := os.ReadFile("/proc/sys/kernel/core_pattern")
-	posture.Walls = append(effective.Walls, crashWall(string(corePattern)), b.hoardWall(seesHoards()), hostWall(readHostNumbers()))
+	posture.Walls = append(effective.Walls, tap.Wall(), crashWall(string(corePattern)), b.hoardWall(seesHoards()), hostWall(readHostNumbers()))
 	posture.Ready = in.Tree.Enforcer(cgroup.Memory) != ""
 	return posture, box.Close()
 }
 
-// walls lists the isolation layers of the posture. hostUID is "" if no sandbox could be made.
-func (b *Backend) walls(tree *cgroup.Tree, hostUID string) []sandbox.Wall {
+// walls lists the isolation layers of the posture. hostUID is "" if no sandbox could be made. A linked sandbox has a network.
+func (b *Backend) walls(tree *cgroup.Tree, hostUID string, linked bool) []sandbox.Wall {
 	enforced := sandbox.WallEnforced
 	if hostUID == "" {
 		enforced = sandbox.WallMissing
@@ -43,7 +44,7 @@ func (b *Backend) walls(tree *cgroup.Tree, hostUID string) []sandbox.Wall {
 			Fix: "for hostile tenants use a backend with its own kernel, such as gvisor"},
 		{Name: "namespaces", State: enforced, Detail: "user, mount, pid, network, ipc, uts, cgroup"},
 		{Name: "root", State: enforced, Detail: "pivot_root onto a read-only tree; /proc masked and read-only; /dev of its own"},
-		{Name: "network", State: enforced, Detail: "loopback only"},
+		{Name: "network", State: enforced, Detail: tap.Detail(linked)},
 		{Name: "capabilities", State: enforced, Detail: "none, with no_new_privs"},
 		{Name: "seccomp", State: enforced, Detail: "allow list"},
 		b.landlockWall(),

@@ -132,7 +132,7 @@ func TestTemplateStepsFail(t *testing.T) {
 			if _, err := b.instance(); err != nil {
 				t.Fatal(err)
 			}
-			s := spec()
+			s := specFor(t, step)
 			fds := openFiles(t)
 			box, err := b.create(context.Background(), s, made)
 			if err == nil {

@@ -1,0 +1,44 @@
+package tap
+
+import (
+	"errors"
+
+	"github.com/glovebox-dev/glovebox/sandbox"
+)
+
+// Policy is the effective network policy of a sandbox for which p was requested.
+func Policy(p sandbox.NetworkPolicy) sandbox.NetworkPolicy {
+	if !p.Linked() {
+		return sandbox.NetworkPolicy{Mode: sandbox.NetworkNone}
+	}
+	return p
+}
+
+// Detail describes the network of a sandbox's posture.
+func Detail(linked bool) string {
+	if linked {
+		return "one interface, which ends in the gate"
+	}
+	return "loopback only"
+}
+
+// Wall says whether sandboxes with a network can be had on this host.
+func Wall() sandbox.Wall { return WallOf(Available()) }
+
+// WallOf is Wall where more than the device may be missing.
+func WallOf(err error) sandbox.Wall {
+	w := sandbox.Wall{Name: "gate", State: sandbox.WallEnforced, Detail: "the networks restricted and full can be had"}
+	if err != nil {
+		w.State, w.Detail, w.Fix = sandbox.WallMissing, "only the network none: "+err.Error(), sandbox.FixOf(err)
+		var e *sandbox.Error
+		if errors.As(err, &e) && e.Msg != "" {
+			w.Detail = "only the network none: " + e.Msg
+		}
+	}
+	return w
+}
+
+// None is the error for the outer end of a sandbox without a network.
+func None() error {
+	return &sandbox.Error{Kind: sandbox.Unsupported, Op: "network interface", Msg: "the sandbox was created without a network"}
+}
