@@ -141,7 +141,7 @@ func explain(err error) error {
 		e.Fix = "run: modprobe tun; in a container, give it the device (docker run --device " + device + ")"
 	case opening && errors.Is(err, fs.ErrPermission):
 		e.Msg, e.Err = "this user may not open "+device, nil
-		e.Fix = "run: chmod 0666 " + device + " (it gives no rights outside of a user's own namespaces), or run as root"
+		e.Fix = "run: chmod 0666 " + device + ", which gives no rights outside of a user's own namespaces; or run as root"
 	case opening:
 		e.Msg, e.Fix = device+" does not work", "run: modprobe tun (CONFIG_TUN)"
 	case errors.Is(err, unix.ENODEV):

@@ -58,7 +58,9 @@ func Restart(t *testing.T, r Restarted) {
 		all = append(all, s.ID)
 	}
 	first, second := r.Open(t, run), r.Open(t, run)
-	kept.Network = networkHere(t, first, kept)
+	if sandbox.HasFeature(first, sandbox.FeatureNetwork) {
+		kept.Network = networkHere(t, first, kept)
+	}
 	kill := launch(t, life{Run: run, Create: []sandbox.Spec{kept, oneShot, promoted, ended}, Promote: promoted.ID})
 	refused(t, first, kept.ID, sandbox.Exists)
 	kill()
