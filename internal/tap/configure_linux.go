@@ -20,6 +20,7 @@ func configure(socket int) error {
 		return err
 	}
 	err = send(socket, []message{
+		linkMessage(loopback, unix.IFF_UP),
 		linkMessage(index, 0, attribute(unix.IFLA_ADDRESS, sandbox.LinkHardware), number(unix.IFLA_MTU, sandbox.LinkMTU), number(unix.IFLA_TXQLEN, queue)),
 		addressMessage(index, sandbox.LinkAddress4),
 	})
@@ -43,6 +44,9 @@ func configure(socket int) error {
 
 // queue is how many frames wait for the outer end at most. Nothing counts their memory; a frame has at most 64 KiB.
 const queue = 256
+
+// loopback is the number of every namespace's first interface. gVisor takes over none that is down.
+const loopback = 1
 
 // noAddress is IN6_ADDR_GEN_MODE_NONE of linux/if_link.h.
 const noAddress = 1

@@ -24,6 +24,9 @@ var linkCases = []testCase{
 	{"no link", "a sandbox without a network has loopback only, and no outer end", testNoLink},
 }
 
+// Links tests the network of a backend's sandboxes. Run does so too, where this host has what it takes.
+func Links(t *testing.T, open Open) { runCases(t, open, linkCases) }
+
 // linkedSpec is a spec with a network, where this host has what it takes.
 func linkedSpec(t *testing.T, b sandbox.Backend) sandbox.Spec {
 	t.Helper()

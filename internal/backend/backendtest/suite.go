@@ -45,7 +45,7 @@ func Run(t *testing.T, open Open) {
 		t.Logf("%s saves no sandboxes", b.Name())
 	}
 	if b := open(t); sandbox.HasFeature(b, sandbox.FeatureNetwork) {
-		runCases(t, open, linkCases)
+		Links(t, open)
 	} else {
 		t.Logf("%s gives sandboxes no network", b.Name())
 	}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/glovebox-dev/glovebox/internal/guest/client"
 	"github.com/glovebox-dev/glovebox/internal/hostbox"
+	"github.com/glovebox-dev/glovebox/internal/tap"
 	"github.com/glovebox-dev/glovebox/sandbox"
 )
 
@@ -22,6 +23,7 @@ type Box struct {
 	backend *Backend
 	spec    sandbox.Spec
 	saving  sync.Mutex // held by Checkpoint and Promote: one at a time
+	outer   tap.Kept   // the outer end of its network, until somebody takes it
 }
 
 // watch waits for runsc's end, and ends what a killed runsc may have left.

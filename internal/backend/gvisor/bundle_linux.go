@@ -68,7 +68,7 @@ func (box *Box) bundle(spec *sandbox.Spec, s *staging) error {
 			{Destination: "/proc", Type: "proc", Source: "proc"},
 			{Destination: "/dev", Type: "tmpfs", Source: "tmpfs"},
 		}, s.mounts...),
-		Linux: &specs.Linux{Namespaces: []specs.LinuxNamespace{{Type: specs.UserNamespace}, {Type: specs.PIDNamespace}, {Type: specs.NetworkNamespace},
+		Linux: &specs.Linux{Namespaces: []specs.LinuxNamespace{{Type: specs.UserNamespace}, {Type: specs.PIDNamespace}, networkOf(spec),
 			{Type: specs.IPCNamespace}, {Type: specs.UTSNamespace}, {Type: specs.MountNamespace}}, UIDMappings: box.backend.mapped(spec.User.UID, box.IDs), GIDMappings: box.backend.mapped(spec.User.GID, box.IDs)},
 	}
 	text, err := json.Marshal(config)

@@ -9,6 +9,7 @@ import (
 	"github.com/glovebox-dev/glovebox/internal/fork"
 	"github.com/glovebox-dev/glovebox/internal/hostid"
 	"github.com/glovebox-dev/glovebox/internal/pidfd"
+	"github.com/glovebox-dev/glovebox/internal/tap"
 )
 
 // callerMap maps the ids of an ordinary user's sandbox: gVisor runs as the caller, and the code, which does nothing on the
@@ -26,15 +27,15 @@ func (b *Backend) hostUID() string {
 }
 
 // runscCaps are what runsc needs in its user namespace. They are ambient, as its id is not mapped yet when it is executed.
-// CAP_SETFCAP is for mapping uid 0 again (Linux 5.12).
+// CAP_SETFCAP is for mapping uid 0 again (Linux 5.12), CAP_NET_RAW for the socket by which gVisor uses an interface.
 var runscCaps = []uintptr{unix.CAP_CHOWN, unix.CAP_DAC_OVERRIDE, unix.CAP_DAC_READ_SEARCH, unix.CAP_FOWNER, unix.CAP_FSETID, unix.CAP_KILL, unix.CAP_SETGID,
-	unix.CAP_SETUID, unix.CAP_SETPCAP, unix.CAP_NET_ADMIN, unix.CAP_SYS_CHROOT, unix.CAP_SYS_PTRACE, unix.CAP_SYS_ADMIN, unix.CAP_SETFCAP}
+	unix.CAP_SETUID, unix.CAP_SETPCAP, unix.CAP_NET_ADMIN, unix.CAP_SYS_CHROOT, unix.CAP_SYS_PTRACE, unix.CAP_SYS_ADMIN, unix.CAP_SETFCAP, unix.CAP_NET_RAW}
 
 // envMapped names the descriptor on which our runsc waits until its ids are mapped.
 const envMapped = "GLOVEBOX_RUNSC_MAPPED"
 
 // startMapped starts runsc as root of a user namespace of its own.
-func (b *Backend) startMapped(order *fork.Order) (*pidfd.Process, error) {
+func (b *Backend) startMapped(order *fork.Order, box *Box) (*pidfd.Process, error) {
 	r, w, err := os.Pipe()
 	if err != nil {
 		return nil, err
@@ -44,12 +45,19 @@ func (b *Backend) startMapped(order *fork.Order) (*pidfd.Process, error) {
 	order.Files[runscIDs] = int(r.Fd())
 	order.Env = append(runscEnv[:len(runscEnv):len(runscEnv)], envMapped+"="+itoa(runscIDs))
 	order.Namespaces, order.Ambient = unix.CLONE_NEWUSER|unix.CLONE_NEWNS, runscCaps
+	linked := box.spec.Network.Linked()
+	if linked {
+		order.Namespaces |= unix.CLONE_NEWNET
+	}
 	pid, fd, err := order.Start()
 	if err != nil {
 		return nil, err
 	}
 	process := &pidfd.Process{PID: pid, FD: fd, Child: true}
-	if err = b.fail(failMap, b.callerMap().Write(pid)); err == nil {
+	if err = b.fail(failMap, b.callerMap().Write(pid)); err == nil && linked {
+		err = box.plug(tap.Place{FD: fd, Own: true})
+	}
+	if err == nil {
 		_, err = w.Write([]byte{1})
 	}
 	if err != nil {

@@ -32,6 +32,9 @@ func (box *Box) Checkpoint(ctx context.Context, dir string) error {
 	if !box.spec.Lifetime.Living {
 		return &sandbox.Error{Kind: sandbox.Unsupported, Op: "gvisor: checkpoint", Msg: "a one-shot sandbox cannot be saved", Fix: "create a living sandbox"}
 	}
+	if box.Policy.Network.Linked() {
+		return notSaved("checkpoint")
+	}
 	if box.backend.caller.UID != 0 {
 		return &sandbox.Error{Kind: sandbox.Unsupported, Op: "gvisor: checkpoint", Msg: "only root can save a sandbox", Fix: "run glovebox as root"}
 	}

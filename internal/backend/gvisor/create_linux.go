@@ -15,6 +15,7 @@ import (
 	"github.com/glovebox-dev/glovebox/internal/hostid"
 	"github.com/glovebox-dev/glovebox/internal/instance"
 	"github.com/glovebox-dev/glovebox/internal/pidfd"
+	"github.com/glovebox-dev/glovebox/internal/tap"
 	"github.com/glovebox-dev/glovebox/internal/undo"
 	"github.com/glovebox-dev/glovebox/sandbox"
 )
@@ -38,6 +39,9 @@ func (b *Backend) build(ctx context.Context, spec sandbox.Spec, from *checkpoint
 	}
 	if err := b.refuse(&spec); err != nil {
 		return nil, err
+	}
+	if from != nil && spec.Network.Linked() {
+		return nil, notSaved("restore")
 	}
 	in, err := b.instance()
 	if err != nil {
@@ -74,6 +78,7 @@ func (b *Backend) build(ctx context.Context, spec sandbox.Spec, from *checkpoint
 	if err := b.fail(failBundle, box.bundle(&spec, s)); err != nil {
 		return nil, err
 	}
+	made.Add(func() error { return box.outer.Shut()() })
 	if box.Process, err = b.startRunsc(box, s, from); err == nil {
 		made.Add(box.destroy)
 	}
@@ -199,13 +204,13 @@ func (b *Backend) refuse(spec *sandbox.Spec) error {
 	switch {
 	case len(spec.Devices) > 0:
 		return unsupported("devices", "passes no devices in")
-	case spec.Network.Mode != "" && spec.Network.Mode != sandbox.NetworkNone:
-		return unsupported("network", "has no network yet")
 	case spec.User.UID == 0:
 		return unsupported("user", "does not run code as uid 0")
 	case b.caller.UID != 0 && spec.HostWritable():
 		return &sandbox.Error{Kind: sandbox.Unsupported, Op: "mount", Msg: "the gvisor backend needs root for writable host directories",
 			Fix: "run as root, or send files in and out", Hint: sandbox.Hint{Code: sandbox.FixBackend, Names: []string{"native"}}}
+	case spec.Network.Linked():
+		return tap.Available()
 	}
 	return nil
 }

@@ -6,6 +6,7 @@ import (
 	"github.com/glovebox-dev/glovebox/internal/cgroup"
 	"github.com/glovebox-dev/glovebox/internal/enforce"
 	"github.com/glovebox-dev/glovebox/internal/rootfs"
+	"github.com/glovebox-dev/glovebox/internal/tap"
 	"github.com/glovebox-dev/glovebox/sandbox"
 )
 
@@ -21,7 +22,7 @@ func (b *Backend) Probe(ctx context.Context) (sandbox.Posture, error) {
 	spec := sandbox.Spec{ID: sandbox.NewID(), Limits: sandbox.DefaultLimits, User: sandbox.DefaultUser,
 		AllowUnenforced: []string{string(sandbox.LimitMemory), string(sandbox.LimitCPUs)}}
 	box, err := b.Create(ctx, spec)
-	posture.Walls = walls(in.Tree, err == nil)
+	posture.Walls = append(walls(in.Tree, err == nil, false), tap.Wall())
 	if err != nil {
 		return posture, err
 	}
@@ -29,16 +30,20 @@ func (b *Backend) Probe(ctx context.Context) (sandbox.Posture, error) {
 	return posture, box.Close()
 }
 
-// walls lists the isolation layers of the posture.
-func walls(tree *cgroup.Tree, made bool) []sandbox.Wall {
+// walls lists the isolation layers of the posture. A linked sandbox has a network.
+func walls(tree *cgroup.Tree, made, linked bool) []sandbox.Wall {
 	enforced := sandbox.WallEnforced
 	if !made {
 		enforced = sandbox.WallMissing
 	}
+	kernel := "gVisor, in a process without network or capabilities, behind a system call filter"
+	if linked {
+		kernel = "gVisor, in a process without capabilities and with no network but the sandbox's, behind a system call filter"
+	}
 	list := []sandbox.Wall{
-		{Name: "kernel", State: enforced, Detail: "gVisor, in a process without network or capabilities, behind a system call filter"},
+		{Name: "kernel", State: enforced, Detail: kernel},
 		{Name: "root", State: enforced, Detail: "read-only; /proc, /sys and /dev are gVisor's"},
-		{Name: "network", State: enforced, Detail: "loopback only"},
+		{Name: "network", State: enforced, Detail: tap.Detail(linked)},
 		{Name: "capabilities", State: enforced, Detail: "none, with no_new_privs"},
 	}
 	for _, c := range []struct {
@@ -75,8 +80,8 @@ func enforcement(spec *sandbox.Spec, tree *cgroup.Tree) enforce.List {
 
 // effective is the policy enforced on a sandbox of this spec, which has passed Refusal.
 func (b *Backend) effective(spec *sandbox.Spec, tree *cgroup.Tree) sandbox.Policy {
-	p := sandbox.Policy{Backend: Name, Kernel: sandbox.KernelUserSpace, Network: sandbox.NetworkPolicy{Mode: sandbox.NetworkNone},
-		User: spec.User, HostUID: b.hostUID(), Walls: walls(tree, true)}
+	p := sandbox.Policy{Backend: Name, Kernel: sandbox.KernelUserSpace, Network: tap.Policy(spec.Network),
+		User: spec.User, HostUID: b.hostUID(), Walls: walls(tree, true, spec.Network.Linked())}
 	enforcement(spec, tree).Report(&p, spec)
 	return p
 }

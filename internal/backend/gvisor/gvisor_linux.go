@@ -155,13 +155,14 @@ const (
 	failCgroup = "make control group"
 	failBundle = "write bundle"
 	failMap    = "map ids"
+	failLink   = "make network interface"
 	failStart  = "start runsc"
 	failGuest  = "await guest"
 	failRecord = "write record"
 )
 
 // HostSteps lists the steps on the host's side at which FailAt can fail.
-var HostSteps = []string{failDir, failIDs, failCgroup, failBundle, failStart, failGuest, failRecord}
+var HostSteps = []string{failDir, failIDs, failCgroup, failBundle, failLink, failStart, failGuest, failRecord}
 
 func (b *Backend) fail(step string, err error) error {
 	if err == nil && b.options.FailAt == step {

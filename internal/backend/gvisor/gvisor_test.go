@@ -109,6 +109,9 @@ func TestEveryStepFails(t *testing.T) {
 		t.Run(step, func(t *testing.T) {
 			b := openIn(t, filepath.Join(t.TempDir(), "run"), step)
 			s := spec()
+			if step == failLink {
+				s.Network.Mode = sandbox.NetworkFull
+			}
 			box, err := b.Create(context.Background(), s)
 			if err == nil {
 				box.Close()

@@ -1,6 +1,7 @@
 package gvisor
 
 import (
+	"cmp"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -26,7 +27,7 @@ var runscEnv = []string{"PATH=/usr/sbin:/usr/bin:/sbin:/bin"}
 
 // runscArgv is the command line of every runsc, without its verb.
 func (s *staging) runscArgv() []string {
-	return []string{runscName, "--root=" + filepath.Join(s.path(stagingBox), stateFolder), "--platform=systrap", "--network=none", "--host-uds=create",
+	return []string{runscName, "--root=" + filepath.Join(s.path(stagingBox), stateFolder), "--platform=systrap", "--network=" + cmp.Or(s.network, "none"), "--host-uds=create",
 		"--ignore-cgroups", "--overlay2=none"}
 }
 
@@ -61,10 +62,15 @@ func (b *Backend) startRunsc(box *Box, s *staging, from *checkpoint) (*pidfd.Pro
 	}
 	order.Argv = append(append(order.Argv, verb...), "--bundle="+s.path(stagingBox), string(box.Sandbox))
 	if box.IDs == nil {
-		return b.startMapped(order)
+		return b.startMapped(order, box)
 	}
 	order.Files[runscIDs] = box.IDs.FD()
-	return startAt(order, s.attach)
+	return startAt(order, func() error {
+		if err := s.attach(); err != nil {
+			return err
+		}
+		return box.leave()
+	})
 }
 
 // imagePath is the folder of a checkpoint as runsc opens it: by path, from its descriptor.

@@ -28,6 +28,7 @@ type staging struct {
 	paths   map[string]string // without a namespace: paths of the entries
 	entries []entry
 	mounts  []specs.Mount // the box's mounts, by path in the staging area
+	network string        // runsc's kind of network; "" is none
 }
 
 // entry is one thing in the staging area: a clone of a mount, not attached yet.
@@ -109,7 +110,7 @@ func stagingDir() string {
 // set stages everything a box consists of: its folder, its root, what the root shows, the guest's socket, and the spec's
 // host files. The latter keep their owner on disk; idmap maps it to the box's ids.
 func (box *Box) set(spec *sandbox.Spec, r *root) (_ *staging, err error) {
-	s := &staging{plain: box.IDs == nil, paths: map[string]string{}}
+	s := &staging{plain: box.IDs == nil, paths: map[string]string{}, network: kindOf(spec)}
 	defer func() {
 		if err != nil {
 			s.close()

@@ -1,0 +1,91 @@
+package gvisor
+
+import (
+	"context"
+	"errors"
+	"io"
+	"os"
+
+	specs "github.com/opencontainers/runtime-spec/specs-go"
+	"golang.org/x/sys/unix"
+
+	"github.com/glovebox-dev/glovebox/internal/tap"
+	"github.com/glovebox-dev/glovebox/sandbox"
+)
+
+var _ sandbox.Linker = (*Box)(nil)
+
+// kindOf is runsc's kind of network for a spec. With "sandbox", gVisor takes over the interfaces that it finds at its start, once: it moves
+// their addresses into its own network stack, and uses them by sockets of kind AF_PACKET. So the interface is ready before, and stays when its
+// outer end is closed, as gVisor would not find another.
+func kindOf(spec *sandbox.Spec) string {
+	if spec.Network.Linked() {
+		return "sandbox"
+	}
+	return ""
+}
+
+// networkOf is the network namespace of gVisor's kernel: that of our runsc, which has one of its own where a spec wants a network, else a
+// new one.
+func networkOf(spec *sandbox.Spec) specs.LinuxNamespace {
+	n := specs.LinuxNamespace{Type: specs.NetworkNamespace}
+	if spec.Network.Linked() {
+		n.Path = "/proc/self/ns/net"
+	}
+	return n
+}
+
+// leave moves the calling thread, which then starts runsc, into a network namespace with nothing but the box's interface, if it has one.
+func (box *Box) leave() error {
+	if !box.spec.Network.Linked() {
+		return nil
+	}
+	if err := unix.Unshare(unix.CLONE_NEWNET); err != nil {
+		return os.NewSyscallError("unshare", err)
+	}
+	namespace, err := os.Open("/proc/thread-self/ns/net")
+	if err != nil {
+		return err
+	}
+	defer namespace.Close()
+	return box.plug(tap.Place{FD: int(namespace.Fd())})
+}
+
+// plug makes the box's interface and keeps its outer end.
+func (box *Box) plug(at tap.Place) error {
+	end, err := tap.Make(context.Background(), at, true)
+	if err := box.backend.fail(failLink, err); err != nil {
+		if end != nil {
+			end.Close()
+		}
+		return err
+	}
+	box.outer.Put(end)
+	return nil
+}
+
+// Link returns the outer end of the box's network.
+func (box *Box) Link(ctx context.Context) (io.ReadWriteCloser, error) {
+	if !box.Policy.Network.Linked() {
+		return nil, tap.None()
+	}
+	end, err := box.outer.Take(func() (*os.File, error) {
+		return tap.Take(ctx, tap.Place{FD: box.Process.FD, Own: box.backend.caller.UID != 0})
+	})
+	if err != nil {
+		return nil, at("link", err)
+	}
+	return end, nil
+}
+
+// Close ends the sandbox and frees its resources.
+func (box *Box) Close() error {
+	release := box.outer.Shut()
+	return errors.Join(box.Box.Close(), release())
+}
+
+// notSaved is the error for saving a box with a network, and for restoring one: the saved kernel holds sockets of the old interface.
+func notSaved(step string) error {
+	return &sandbox.Error{Kind: sandbox.Unsupported, Op: "gvisor: " + step, Msg: "a sandbox with a network cannot be saved",
+		Fix: "create it without a network"}
+}
