@@ -69,6 +69,9 @@ internal/driver:
 # what a request comes to: pure, without I/O
 internal/plan:               sandbox internal/guest internal/nearest
 
+# policy -> gate
+internal/egress:             sandbox | gvisor.dev/gvisor/pkg golang.org/x/net golang.org/x/sys
+
 internal/engine:             sandbox internal/driver internal/eventlog internal/guest internal/guest/client internal/nearest internal/plan
 
 # what must outlive the process

@@ -1,0 +1,217 @@
+package egress
+
+import (
+	"errors"
+	"os"
+	"sync"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+	"gvisor.dev/gvisor/pkg/buffer"
+	"gvisor.dev/gvisor/pkg/tcpip"
+	"gvisor.dev/gvisor/pkg/tcpip/header"
+	"gvisor.dev/gvisor/pkg/tcpip/stack"
+
+	"github.com/glovebox-dev/glovebox/sandbox"
+)
+
+const (
+	maxSegment = 65535                                                 // bytes of the largest packet, before it is segmented
+	maxFrame   = offloadSize + header.EthernetMinimumSize + maxSegment // as the device has it
+	maxPieces  = 16                                                    // of a frame that is written at once; one of more is copied together
+)
+
+// frameBuffers are for reading. A device takes one while there is something to read, so an idle one holds none.
+var frameBuffers = sync.Pool{New: func() any { return new([maxFrame]byte) }}
+
+// device is the stack's end of the link: a TAP device whose frames follow a virtio-net header, on the runtime's poller. It is ours because
+// gVisor's fdbased endpoint stops for good at one frame with a foreign hardware address, and does not segment on TAP devices.
+type device struct {
+	file  *os.File
+	raw   syscall.RawConn
+	heard func(frame) // what does not pass
+	up    stack.NetworkDispatcher
+	done  chan struct{} // closed at the end of reading
+
+	writing sync.RWMutex // a frame being written holds it shared, so that close waits
+	fd      int          // -1 once closed
+}
+
+func newDevice(file *os.File, heard func(frame)) (*device, error) {
+	if err := file.SetReadDeadline(time.Time{}); err != nil {
+		return nil, &sandbox.Error{Op: "device", Msg: "it is not in non-blocking mode", Err: err}
+	}
+	raw, err := file.SyscallConn()
+	if err != nil {
+		return nil, &sandbox.Error{Op: "device", Err: err}
+	}
+	d := &device{file: file, raw: raw, heard: heard, done: make(chan struct{})}
+	err = raw.Control(func(fd uintptr) { d.fd = int(fd) })
+	return d, err
+}
+
+// read passes frames to the stack until the device ends or is closed.
+func (d *device) read() {
+	defer close(d.done)
+	for {
+		var end error
+		if err := d.raw.Read(func(fd uintptr) bool {
+			end = d.drain(int(fd))
+			return !errors.Is(end, unix.EAGAIN)
+		}); err != nil || end != nil {
+			return
+		}
+	}
+}
+
+// drain reads until there is nothing to read, and returns why it stopped.
+func (d *device) drain(fd int) error {
+	b := frameBuffers.Get().(*[maxFrame]byte)
+	defer frameBuffers.Put(b)
+	for {
+		n, err := unix.Read(fd, b[:])
+		switch {
+		case errors.Is(err, unix.EINTR):
+			continue
+		case err != nil:
+			return err
+		case n > offloadSize:
+			d.deliver(b[offloadSize:n])
+		}
+	}
+}
+
+func (d *device) deliver(b []byte) {
+	f := examine(b)
+	if !f.pass {
+		if f.refused {
+			d.heard(f)
+		}
+		return
+	}
+	pkt := stack.NewPacketBuffer(stack.PacketBufferOptions{Payload: buffer.MakeWithView(buffer.NewViewWithData(b))})
+	defer pkt.DecRef()
+	if _, ok := pkt.LinkHeader().Consume(header.EthernetMinimumSize); ok {
+		d.up.DeliverNetworkPacket(f.protocol, pkt)
+	}
+}
+
+// WritePackets implements stack.LinkWriter. What the device does not take at once is lost, as on any link.
+func (d *device) WritePackets(list stack.PacketBufferList) (int, tcpip.Error) {
+	d.writing.RLock()
+	defer d.writing.RUnlock()
+	if d.fd < 0 {
+		return 0, &tcpip.ErrClosedForSend{}
+	}
+	n := 0
+	for _, pkt := range list.AsSlice() {
+		d.write(pkt)
+		n++
+	}
+	return n, nil
+}
+
+func (d *device) write(pkt *stack.PacketBuffer) {
+	var head [offloadSize]byte
+	o := offloadOf(pkt)
+	o.encode(head[:])
+	var space [maxPieces][]byte
+	pieces := append(space[:0], head[:])
+	views, unused := pkt.AsViewList() // unused is room for more headers, in front
+	for v := views.Front(); v != nil; v = v.Next() {
+		piece := v.AsSlice()
+		skip := min(unused, len(piece))
+		if unused -= skip; skip == len(piece) {
+			continue
+		}
+		if len(pieces) == maxPieces {
+			whole := pkt.ToView()
+			defer whole.Release()
+			pieces = append(space[:1], whole.AsSlice())
+			break
+		}
+		pieces = append(pieces, piece[skip:])
+	}
+	for {
+		if _, err := unix.Writev(d.fd, pieces); !errors.Is(err, unix.EINTR) {
+			return
+		}
+	}
+}
+
+// offloadOf leaves checksum and segmentation to the sandbox's kernel where the stack did.
+func offloadOf(pkt *stack.PacketBuffer) offload {
+	gso := &pkt.GSOOptions
+	if gso.Type == stack.GSONone || !gso.NeedsCsum {
+		return offload{}
+	}
+	o := offload{
+		flags:   offloadChecksum,
+		headers: uint16(pkt.HeaderSize()),
+		start:   header.EthernetMinimumSize + gso.L3HdrLen,
+		offset:  gso.CsumOffset,
+	}
+	if pkt.Data().Size() <= int(gso.MSS) {
+		return o
+	}
+	switch o.segment = gso.MSS; gso.Type {
+	case stack.GSOTCPv4:
+		o.kind = offloadTCP4
+	case stack.GSOTCPv6:
+		o.kind = offloadTCP6
+	}
+	return o
+}
+
+// close ends reading and writing, and waits for both.
+func (d *device) close() error {
+	d.writing.Lock()
+	d.fd = -1
+	d.writing.Unlock()
+	err := d.file.Close()
+	<-d.done
+	return err
+}
+
+// AddHeader implements stack.NetworkLinkEndpoint. There are only two ends, so addresses need no resolution.
+func (d *device) AddHeader(pkt *stack.PacketBuffer) {
+	header.Ethernet(pkt.LinkHeader().Push(header.EthernetMinimumSize)).Encode(&header.EthernetFields{
+		SrcAddr: tcpip.LinkAddress(sandbox.LinkGatewayHardware),
+		DstAddr: tcpip.LinkAddress(sandbox.LinkHardware),
+		Type:    pkt.NetworkProtocolNumber,
+	})
+}
+
+// Attach implements stack.NetworkLinkEndpoint.
+func (d *device) Attach(up stack.NetworkDispatcher) {
+	if up != nil {
+		d.up = up
+	}
+}
+
+// The rest of stack.LinkEndpoint.
+func (d *device) MTU() uint32             { return sandbox.LinkMTU }
+func (d *device) SetMTU(uint32)           {}
+func (d *device) MaxHeaderLength() uint16 { return header.EthernetMinimumSize }
+func (d *device) LinkAddress() tcpip.LinkAddress {
+	return tcpip.LinkAddress(sandbox.LinkGatewayHardware)
+}
+func (d *device) SetLinkAddress(tcpip.LinkAddress)        {}
+func (d *device) IsAttached() bool                        { return d.up != nil }
+func (d *device) Wait()                                   {}
+func (d *device) ARPHardwareType() header.ARPHardwareType { return header.ARPHardwareEther }
+func (d *device) ParseHeader(*stack.PacketBuffer) bool    { return true }
+func (d *device) Close()                                  {}
+func (d *device) SetOnCloseAction(func())                 {}
+
+// Capabilities implements stack.NetworkLinkEndpoint. The kernel leaves checksums of what it sends to us, and the link loses no bits.
+func (d *device) Capabilities() stack.LinkEndpointCapabilities {
+	return stack.CapabilityRXChecksumOffload
+}
+
+// GSOMaxSize implements stack.GSOEndpoint.
+func (d *device) GSOMaxSize() uint32 { return maxSegment }
+
+// SupportedGSO implements stack.GSOEndpoint.
+func (d *device) SupportedGSO() stack.SupportedGSO { return stack.HostGSOSupported }

@@ -1,0 +1,23 @@
+//go:build !linux
+
+package egress
+
+import (
+	"os"
+
+	"gvisor.dev/gvisor/pkg/tcpip/stack"
+
+	"github.com/glovebox-dev/glovebox/sandbox"
+)
+
+type device struct {
+	stack.LinkEndpoint
+	done chan struct{}
+}
+
+func newDevice(*os.File, func(frame)) (*device, error) {
+	return nil, &sandbox.Error{Kind: sandbox.Unsupported, Op: "device", Msg: "sandboxes have a network on Linux only"}
+}
+
+func (*device) read()        {}
+func (*device) close() error { return nil }

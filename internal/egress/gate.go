@@ -1,0 +1,178 @@
+package egress
+
+import (
+	"context"
+	"net"
+	"net/netip"
+	"os"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"gvisor.dev/gvisor/pkg/tcpip/stack"
+
+	"github.com/glovebox-dev/glovebox/sandbox"
+)
+
+const (
+	dialTimeout    = 10 * time.Second
+	resolveTimeout = 5 * time.Second
+	maxHalfOpen    = 128      // connections that are dialled or shake hands
+	maxFirst       = 16 << 10 // bytes that are held back until a connection has said whom it is for
+)
+
+// Options are what a gate needs. Only Rules must be set.
+type Options struct {
+	Rules *Rules
+
+	// Dial connects to an address that the rules allow, as net.Dialer.DialContext; nil is that of a zero net.Dialer.
+	Dial func(ctx context.Context, network, address string) (net.Conn, error)
+
+	// Resolve looks up a name that the rules allow, given with a dot at its end, as net.Resolver.LookupNetIP does; nil is the host's
+	// resolver, without IPv6 where the host has no route for it.
+	Resolve func(ctx context.Context, network, name string) ([]netip.Addr, error)
+
+	// HostAddresses are the addresses of this host, which are refused; nil is net.InterfaceAddrs.
+	HostAddresses func() ([]net.Addr, error)
+
+	// Log is where attempts are logged, so that it may outlive the gate; nil is a log of the gate's own.
+	Log *Log
+}
+
+// Gate is the outer end of a sandbox's network.
+type Gate struct {
+	dial    func(ctx context.Context, network, address string) (net.Conn, error)
+	resolve func(ctx context.Context, network, name string) ([]netip.Addr, error)
+	log     *Log
+	rules   atomic.Pointer[Rules]
+	pins    pins
+	host    hostAddresses
+	meter   meter
+
+	device *device
+	stack  *stack.Stack
+	ctx    context.Context // ends with the gate
+	cancel context.CancelFunc
+	work   sync.WaitGroup // all goroutines of ours but the device's
+
+	mu      sync.Mutex
+	closed  bool
+	flows   map[flow]struct{}
+	queries int // of DNS, that are answered now
+}
+
+// flow is an open connection or session.
+type flow interface {
+	// reconsider ends the flow if these rules refuse it.
+	reconsider(*Rules)
+	// cut ends the flow at once; reason goes to the log.
+	cut(reason string)
+}
+
+// Open makes a gate of a device, which it owns from now on, also if it fails.
+func Open(file *os.File, o Options) (*Gate, error) {
+	g := &Gate{dial: o.Dial, resolve: o.Resolve, log: o.Log, flows: map[flow]struct{}{}}
+	if g.dial == nil {
+		g.dial = (&net.Dialer{}).DialContext
+	}
+	if g.resolve == nil {
+		g.resolve = resolveHost
+	}
+	if g.log == nil {
+		g.log = &Log{}
+	}
+	if g.host.list = o.HostAddresses; g.host.list == nil {
+		g.host.list = net.InterfaceAddrs
+	}
+	g.rules.Store(o.Rules)
+	g.ctx, g.cancel = context.WithCancel(context.Background())
+	var err error
+	if g.device, err = newDevice(file, g.dropped); err != nil {
+		g.cancel()
+		return nil, openError(err, file.Close())
+	}
+	if err = g.newStack(g.device); err == nil {
+		err = g.serveDNS()
+	}
+	go g.device.read()
+	if err != nil {
+		return nil, openError(err, g.Close())
+	}
+	return g, nil
+}
+
+func openError(err, _ error) error { return &sandbox.Error{Op: "gate", Err: err} }
+
+// Log returns what the gate has logged.
+func (g *Gate) Log() *Log { return g.log }
+
+// Done is closed when nothing comes from the sandbox any more: its network is gone, or the gate is closed.
+func (g *Gate) Done() <-chan struct{} { return g.device.done }
+
+// SetRules replaces the rules at once. Open connections that the new rules refuse are reset.
+func (g *Gate) SetRules(r *Rules) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.rules.Store(r)
+	for f := range g.flows {
+		f.reconsider(r)
+	}
+}
+
+// Close resets all connections, closes the device and waits for everything.
+func (g *Gate) Close() error {
+	g.mu.Lock()
+	first := !g.closed
+	g.closed = true
+	for f := range g.flows {
+		f.cut("the gate was closed")
+	}
+	g.mu.Unlock()
+	if !first {
+		<-g.device.done
+		g.work.Wait()
+		return nil
+	}
+	g.cancel()
+	g.stack.Close()
+	g.work.Wait()
+	err := g.device.close()
+	g.stack.Wait()
+	return err
+}
+
+// begin counts a goroutine of the gate, unless the gate is closed.
+func (g *Gate) begin() bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if !g.closed {
+		g.work.Add(1)
+	}
+	return !g.closed
+}
+
+// admit registers a flow and lets it be reconsidered from now on. It fails if the gate is closed.
+func (g *Gate) admit(f flow) bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.closed {
+		return false
+	}
+	g.flows[f] = struct{}{}
+	return true
+}
+
+func (g *Gate) dismiss(f flow) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	delete(g.flows, f)
+}
+
+func (g *Gate) destination(to netip.AddrPort, udp bool) destination {
+	return destination{to: to, udp: udp, own: g.host.has(to.Addr()), names: g.pins.names(to.Addr(), time.Now())}
+}
+
+// dropped logs a packet that the device did not pass on.
+func (g *Gate) dropped(f frame) {
+	g.log.add(Attempt{Time: time.Now(), Protocol: ProtocolIP, Address: canonical(f.to), Reason: f.reason})
+}

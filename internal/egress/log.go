@@ -1,0 +1,200 @@
+package egress
+
+import (
+	"context"
+	"maps"
+	"net/netip"
+	"sync"
+	"time"
+)
+
+const (
+	maxAttempts = 1000 // that a log keeps
+	maxHosts    = 256  // that a log counts by name; Other counts the rest
+	maxMethods  = 16
+	maxPath     = 256 // bytes of a path that an attempt keeps
+)
+
+// Other is the key under which a total counts what no longer has its own.
+const Other = "other"
+
+// The protocols of attempts.
+const (
+	ProtocolTCP  = "tcp"
+	ProtocolUDP  = "udp"
+	ProtocolDNS  = "dns"
+	ProtocolHTTP = "http" // a request on a connection without TLS, beside the attempt of its connection
+	ProtocolIP   = "ip"   // a packet of another protocol; Reason says which
+)
+
+// Attempt is one attempt of the sandbox to reach something, logged once it is over. Strings that the sandbox chose are bounded; a name is
+// canonical, a path is as it was sent.
+type Attempt struct {
+	Seq      uint64 // counts from 1 without gaps
+	Time     time.Time
+	Duration time.Duration
+	Protocol string
+	Name     string     // "" where none is known
+	Address  netip.Addr // invalid for names
+	Port     uint16
+	Allowed  bool
+	Rule     string // the rule that decided, or the mode full
+	Reason   string // why it was refused, or how an allowed one failed
+	Sent     int64  // bytes from the sandbox
+	Received int64
+	Method   string
+	Path     string
+	Status   int // 0 where none is known
+}
+
+// Host is the name of the destination, else its address.
+func (a *Attempt) Host() string {
+	switch {
+	case a.Name != "":
+		return a.Name
+	case a.Address.IsValid():
+		return a.Address.String()
+	}
+	return ""
+}
+
+// Total counts attempts.
+type Total struct {
+	Allowed, Refused uint64
+	Sent, Received   int64
+}
+
+func (t *Total) add(a *Attempt) {
+	if a.Allowed {
+		t.Allowed++
+	} else {
+		t.Refused++
+	}
+	if a.Protocol != ProtocolHTTP { // the connection counts its bytes
+		t.Sent += a.Sent
+		t.Received += a.Received
+	}
+}
+
+// Summary is what a log has counted since it began.
+type Summary struct {
+	Total
+	Protocols map[string]Total
+	Hosts     map[string]Total // at most maxHosts, and Other
+	Methods   map[string]uint64
+	Statuses  map[int]uint64
+}
+
+// Log keeps the last attempts of a sandbox, and counts all. The zero value is ready.
+type Log struct {
+	mu      sync.Mutex
+	ring    []Attempt // grows up to maxAttempts; then the attempt of Seq s is at (s-1) % maxAttempts
+	last    uint64
+	sum     Summary
+	changed chan struct{} // closed by the next attempt; nil while nobody waits
+}
+
+func (l *Log) add(a Attempt) {
+	a.Path = a.Path[:min(len(a.Path), maxPath)]
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.last++
+	a.Seq = l.last
+	if len(l.ring) < maxAttempts {
+		l.ring = append(l.ring, a)
+	} else {
+		l.ring[(a.Seq-1)%maxAttempts] = a
+	}
+	l.sum.count(&a)
+	if l.changed != nil {
+		close(l.changed)
+		l.changed = nil
+	}
+}
+
+func (s *Summary) count(a *Attempt) {
+	if s.Hosts == nil {
+		s.Protocols, s.Hosts, s.Methods, s.Statuses = map[string]Total{}, map[string]Total{}, map[string]uint64{}, map[int]uint64{}
+	}
+	s.Total.add(a)
+	p := s.Protocols[a.Protocol]
+	p.add(a)
+	s.Protocols[a.Protocol] = p
+	if host := a.Host(); host != "" {
+		host = among(s.Hosts, host, maxHosts)
+		t := s.Hosts[host]
+		t.add(a)
+		s.Hosts[host] = t
+	}
+	if a.Method != "" {
+		s.Methods[among(s.Methods, a.Method, maxMethods)]++
+	}
+	if a.Status != 0 {
+		s.Statuses[a.Status]++ // of three digits
+	}
+}
+
+// among is the key itself, or Other once there are enough.
+func among[V any](totals map[string]V, key string, most int) string {
+	if _, known := totals[key]; known || len(totals) < most {
+		return key
+	}
+	return Other
+}
+
+// Last returns up to n attempts, the oldest first.
+func (l *Log) Last(n int) []Attempt {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	after := l.last - min(l.last, uint64(max(n, 0)))
+	return l.after(after, n)
+}
+
+// after returns up to n kept attempts that follow the one of this Seq.
+func (l *Log) after(seq uint64, n int) []Attempt {
+	oldest := l.last - uint64(len(l.ring))
+	seq = max(seq, oldest)
+	var list []Attempt
+	for ; seq < l.last && len(list) < n; seq++ {
+		list = append(list, l.ring[seq%maxAttempts])
+	}
+	return list
+}
+
+// Follow returns the attempts that follow the one of this Seq; it waits until there is one. A gap in Seq is what the log no longer had.
+func (l *Log) Follow(ctx context.Context, seq uint64) ([]Attempt, error) {
+	for {
+		l.mu.Lock()
+		list := l.after(seq, maxAttempts)
+		if l.changed == nil {
+			l.changed = make(chan struct{})
+		}
+		changed := l.changed
+		l.mu.Unlock()
+		if len(list) > 0 {
+			return list, nil
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+	}
+}
+
+// Position is the Seq of the latest attempt.
+func (l *Log) Position() uint64 {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.last
+}
+
+// Summary returns a copy of the totals.
+func (l *Log) Summary() Summary {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	s := l.sum
+	s.Protocols, s.Hosts = maps.Clone(s.Protocols), maps.Clone(s.Hosts)
+	s.Methods, s.Statuses = maps.Clone(s.Methods), maps.Clone(s.Statuses)
+	return s
+}

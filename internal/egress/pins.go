@@ -1,0 +1,74 @@
+package egress
+
+import (
+	"container/list"
+	"net/netip"
+	"slices"
+	"sync"
+	"time"
+)
+
+const (
+	maxPins     = 4096      // addresses that are remembered; the one not handed out for longest goes first
+	maxPinNames = 16        // names of one address, likewise
+	pinLife     = time.Hour // how long an address counts as a name's after it was handed out. Programs keep addresses longer than records live
+)
+
+// pins remembers which addresses the gate handed out for which names. The zero value is ready.
+type pins struct {
+	mu     sync.Mutex
+	by     map[netip.Addr]*list.Element
+	recent list.List // of *pin; the latest first
+}
+
+type pin struct {
+	address netip.Addr
+	names   []pinned // the latest last
+}
+
+type pinned struct {
+	name string
+	ends time.Time
+}
+
+// add notes that an address was handed out for a name.
+func (p *pins) add(a netip.Addr, name string, now time.Time) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.by == nil {
+		p.by = map[netip.Addr]*list.Element{}
+	}
+	e := p.by[a]
+	if e == nil {
+		e = p.recent.PushFront(&pin{address: a})
+		p.by[a] = e
+		if len(p.by) > maxPins {
+			oldest := p.recent.Remove(p.recent.Back()).(*pin)
+			delete(p.by, oldest.address)
+		}
+	}
+	p.recent.MoveToFront(e)
+	one := e.Value.(*pin)
+	one.names = slices.DeleteFunc(one.names, func(n pinned) bool { return n.name == name || now.After(n.ends) })
+	if len(one.names) == maxPinNames {
+		one.names = slices.Delete(one.names, 0, 1)
+	}
+	one.names = append(one.names, pinned{name, now.Add(pinLife)})
+}
+
+// names returns the names that an address counts for, the latest first.
+func (p *pins) names(a netip.Addr, now time.Time) []string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	e := p.by[a]
+	if e == nil {
+		return nil
+	}
+	var names []string
+	for _, n := range slices.Backward(e.Value.(*pin).names) {
+		if !now.After(n.ends) {
+			names = append(names, n.name)
+		}
+	}
+	return names
+}

@@ -1,0 +1,79 @@
+package egress
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"sync"
+
+	"gvisor.dev/gvisor/pkg/tcpip"
+	"gvisor.dev/gvisor/pkg/tcpip/transport/tcp"
+	"gvisor.dev/gvisor/pkg/waiter"
+)
+
+// copySize is what is read at once: the largest segment of TCP.
+const copySize = 64 << 10
+
+// copyBuffers are held only while there is data to copy, so idle connections have none.
+var copyBuffers = sync.Pool{New: func() any { return new([copySize]byte) }}
+
+// stream is a connection of the stack. One goroutine may read while another one writes.
+type stream struct {
+	endpoint           tcpip.Endpoint
+	queue              waiter.Queue
+	onRead, onWrite    waiter.Entry
+	readable, writable chan struct{}
+}
+
+var errReset = errors.New("the connection was reset")
+
+// watch must be called once, when there is an endpoint.
+func (s *stream) watch(e tcpip.Endpoint) {
+	s.endpoint = e
+	s.onRead, s.readable = waiter.NewChannelEntry(waiter.ReadableEvents | waiter.EventHUp | waiter.EventErr)
+	s.onWrite, s.writable = waiter.NewChannelEntry(waiter.WritableEvents | waiter.EventHUp | waiter.EventErr)
+	s.queue.EventRegister(&s.onRead)
+	s.queue.EventRegister(&s.onWrite)
+}
+
+// ended reports whether the stack is done with the connection.
+func (s *stream) ended() bool {
+	switch tcp.EndpointState(s.endpoint.State()) {
+	case tcp.StateClose, tcp.StateError, tcp.StateTimeWait:
+		return true
+	}
+	return false
+}
+
+// read returns what there is, and nothing without an error where there is nothing yet.
+func (s *stream) read(b []byte) (int, error) {
+	w := tcpip.SliceWriter(b)
+	got, err := s.endpoint.Read(&w, tcpip.ReadOptions{})
+	switch err.(type) {
+	case nil:
+		return got.Count, nil
+	case *tcpip.ErrWouldBlock:
+		return 0, nil
+	case *tcpip.ErrClosedForReceive:
+		return 0, io.EOF
+	}
+	return 0, errReset
+}
+
+// write writes all of b. It waits while the sandbox takes no more.
+func (s *stream) write(b []byte) error {
+	var r bytes.Reader
+	for len(b) > 0 {
+		r.Reset(b)
+		n, err := s.endpoint.Write(&r, tcpip.WriteOptions{})
+		b = b[n:]
+		switch err.(type) {
+		case nil:
+		case *tcpip.ErrWouldBlock:
+			<-s.writable
+		default:
+			return errReset
+		}
+	}
+	return nil
+}

@@ -1,0 +1,144 @@
+package egress
+
+import (
+	"context"
+	"net"
+	"net/netip"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"gvisor.dev/gvisor/pkg/tcpip/adapters/gonet"
+	"gvisor.dev/gvisor/pkg/tcpip/transport/udp"
+	"gvisor.dev/gvisor/pkg/waiter"
+)
+
+const (
+	sessionIdle = 60 * time.Second // a session ends after this long without a datagram
+	maxDatagram = 64 << 10
+)
+
+// session is the exchange of datagrams between one port of the sandbox and one destination.
+type session struct {
+	gate  *Gate
+	to    netip.AddrPort
+	inner *gonet.UDPConn
+	outer net.Conn
+
+	sent, received atomic.Int64
+
+	mu      sync.Mutex
+	attempt Attempt
+	over    bool
+}
+
+// datagram handles the first datagram of a session, on the device's goroutine. What it does not handle is answered with "port unreachable".
+func (g *Gate) datagram(r *udp.ForwarderRequest) bool {
+	id := r.ID()
+	to := addressOf(id.LocalAddress, id.LocalPort)
+	rules := g.rules.Load()
+	v := rules.decide(g.destination(to, true))
+	a := Attempt{Time: time.Now(), Protocol: ProtocolUDP, Name: v.name, Address: to.Addr(), Port: to.Port(), Rule: v.rule, Reason: v.reason}
+	if v.allowed {
+		a.Reason = g.meter.take(rules.bounds, a.Time)
+	}
+	if a.Reason != "" || !g.begin() {
+		g.log.add(a)
+		return false
+	}
+	a.Allowed = true
+	var queue waiter.Queue
+	endpoint, failed := r.CreateEndpoint(&queue)
+	if failed != nil {
+		g.meter.release()
+		g.work.Done()
+		return false
+	}
+	s := &session{gate: g, to: to, inner: gonet.NewUDPConn(&queue, endpoint), attempt: a}
+	go s.run(rules)
+	return true
+}
+
+func (s *session) run(rules *Rules) {
+	g := s.gate
+	defer g.work.Done()
+	defer g.meter.release()
+	defer s.log()
+	defer s.inner.Close()
+	ctx, cancel := context.WithTimeout(g.ctx, dialTimeout)
+	defer cancel()
+	outer, err := g.dial(ctx, "udp", s.to.String())
+	if err != nil {
+		s.attempt.Reason = dialError(err)
+		return
+	}
+	s.outer = outer
+	defer outer.Close()
+	if !g.admit(s) {
+		return
+	}
+	defer g.dismiss(s)
+	if now := g.rules.Load(); now != rules {
+		s.reconsider(now)
+	}
+	var back sync.WaitGroup
+	back.Go(func() {
+		s.relay(outer, s.inner, &s.received, &g.meter.received)
+		s.cut("")
+	})
+	s.relay(s.inner, outer, &s.sent, &g.meter.sent)
+	s.cut("")
+	back.Wait()
+}
+
+// relay passes datagrams on until either side ends or has been silent for long.
+func (s *session) relay(from, to net.Conn, own, all *atomic.Int64) {
+	b := copyBuffers.Get().(*[copySize]byte)
+	defer copyBuffers.Put(b)
+	for {
+		_ = from.SetReadDeadline(time.Now().Add(sessionIdle))
+		n, err := from.Read(b[:])
+		if err != nil {
+			return
+		}
+		own.Add(int64(n))
+		all.Add(int64(n))
+		if s.gate.meter.exhausted(s.gate.rules.Load().bounds) {
+			s.cut(allUsed)
+			return
+		}
+		if _, err := to.Write(b[:n]); err != nil {
+			return
+		}
+	}
+}
+
+// reconsider implements flow.
+func (s *session) reconsider(r *Rules) {
+	if v := r.decide(s.gate.destination(s.to, true)); !v.allowed {
+		s.cut("the policy changed: " + v.reason)
+	}
+}
+
+// cut implements flow.
+func (s *session) cut(reason string) {
+	s.mu.Lock()
+	first := !s.over
+	if s.over = true; first {
+		s.attempt.Reason = reason
+	}
+	s.mu.Unlock()
+	if first {
+		s.outer.Close()
+		s.inner.Close()
+	}
+}
+
+func (s *session) log() {
+	s.mu.Lock()
+	a := s.attempt
+	s.mu.Unlock()
+	a.Duration = time.Since(a.Time)
+	a.Sent, a.Received = s.sent.Load(), s.received.Load()
+	s.gate.log.add(a)
+}
