@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/glovebox-dev/glovebox/internal/backend"
+	"github.com/glovebox-dev/glovebox/internal/egress"
 	"github.com/glovebox-dev/glovebox/internal/engine"
 	"github.com/glovebox-dev/glovebox/internal/lang"
 	"github.com/glovebox-dev/glovebox/sandbox"
@@ -80,7 +81,7 @@ func Open(c Config) (*Glovebox, error) {
 	if err != nil {
 		return nil, err
 	}
-	e, err := engine.New(engine.Config{Backends: backends.Backends, Default: c.Backend, Languages: lang.All(), Slots: c.Slots, Warm: c.Warm,
+	e, err := engine.New(engine.Config{Backends: backends.Backends, Default: c.Backend, Languages: lang.All(), Gate: &egress.Host{}, Slots: c.Slots, Warm: c.Warm,
 		Defaults: c.Defaults, Max: c.Max, Living: engine.LivingConfig{Most: c.Sandboxes}, Log: c.Log})
 	if err != nil {
 		return nil, errors.Join(err, backends.Close())

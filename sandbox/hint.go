@@ -43,6 +43,7 @@ const (
 	HintNotAllowed  HintCode = "command_not_allowed" // it tried to execute Name; the policy allows Names
 	HintNoInstall   HintCode = "no_install"          // the installer Name cannot install here
 	HintNoNetwork   HintCode = "no_network"          // there is no network
+	HintRefused     HintCode = "network_refused"     // the network policy refused Names, which it could allow, and Others, each with its reason after a colon
 	HintUnreachable HintCode = "unreachable"         // the network does not reach every address
 	HintNoModule    HintCode = "no_module"           // the module Name is missing; Name may be ""
 	HintNoInput     HintCode = "no_input"            // it read from an empty stdin

@@ -113,36 +113,6 @@ func (l Lifetime) GuestLease() time.Duration {
 	return DefaultLease
 }
 
-// NetworkMode says how far the network of a sandbox reaches.
-type NetworkMode string
-
-// The network modes. The zero value means NetworkNone.
-const (
-	NetworkNone       NetworkMode = "none"       // loopback only
-	NetworkRestricted NetworkMode = "restricted" // what is listed in Allow
-	NetworkFull       NetworkMode = "full"       // the internet, never the host or private ranges unless listed
-)
-
-// NetworkPolicy is what a sandbox may reach. A rule is a name, "*." and a name, an address or a prefix, each with an optional ":port" or
-// ":from-to". What Deny lists is refused whatever Allow says.
-type NetworkPolicy struct {
-	Mode    NetworkMode
-	Allow   []string
-	Deny    []string
-	Inspect []string
-
-	MaxConnections int   // at once; 0 is DefaultConnections
-	ConnectionRate int   // new connections a second; 0 is DefaultConnectionRate
-	MaxSent        int64 // bytes that leave, over the life of the sandbox; 0 is no limit
-	MaxReceived    int64 // bytes that come in; 0 is no limit
-}
-
-// Bounds of a network where its policy names none.
-const (
-	DefaultConnections    = 256
-	DefaultConnectionRate = 200 // a second
-)
-
 // Paths every sandbox has, whatever its root.
 const (
 	Workspace = "/workspace"  // the working directory, the one place whose files are handed back

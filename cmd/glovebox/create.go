@@ -48,9 +48,6 @@ prints the name too, and nothing changes. The sandbox ends when nobody uses it f
 }
 
 func (a *app) create(ctx context.Context, f *createFlags) error {
-	if f.network != string(sandbox.NetworkNone) && f.network != "" {
-		return refuseNetwork(f.network)
-	}
 	variables, err := a.environment(&f.environmentFlags)
 	if err != nil {
 		return err
@@ -65,7 +62,7 @@ func (a *app) create(ctx context.Context, f *createFlags) error {
 	}
 	defer c.Close()
 	s, made, err := c.Create(ctx,
-		apiclient.NewSandbox{Name: f.name, Backend: f.backend, Image: f.image, Env: byName(variables), Limits: answer.NewLimits(f.limits),
+		apiclient.NewSandbox{Name: f.name, Backend: f.backend, Image: f.image, Env: byName(variables), Limits: answer.NewLimits(f.limits), Network: answer.NewNetwork(f.networkFlags.policy()),
 			AllowUnenforced: f.allowUnenforced, Metadata: labels,
 			Lifetime: apiclient.Lifetime{IdleS: f.idle.Seconds(), MaxAgeS: f.maxAge.Seconds()}})
 	if err != nil {

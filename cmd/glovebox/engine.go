@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/glovebox-dev/glovebox/internal/backend"
+	"github.com/glovebox-dev/glovebox/internal/egress"
 	"github.com/glovebox-dev/glovebox/internal/engine"
 	"github.com/glovebox-dev/glovebox/internal/lang"
 )
@@ -47,6 +48,7 @@ func (a *app) openEngine(config engine.Config) (*openedEngine, error) {
 	}
 	config.Backends = backends.Backends
 	config.Languages = lang.All()
+	config.Gate = &egress.Host{}
 	config.Log = a.logger()
 	e, err := engine.New(config)
 	if err != nil {

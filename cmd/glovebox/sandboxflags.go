@@ -18,7 +18,7 @@ type boxFlags struct {
 	backend         string
 	limits          sandbox.Limits
 	image           string
-	network         string
+	networkFlags
 	allowUnenforced []string
 
 	// Of this host, so only where this process makes the sandbox.
@@ -35,10 +35,9 @@ func (f *boxFlags) add(cmd *cobra.Command) {
 	flags.StringVar(&f.backend, "backend", "", "`NAME`: native, gvisor, docker, podman or auto (default "+defaultBackend+")")
 	f.environmentFlags.add(flags)
 	flags.StringVar(&f.image, "image", "", "image `REF` that is the root file system, on docker and podman")
-	flags.StringVar(&f.network, "network", "none", "`none` is the only network in this version")
+	f.networkFlags.add(cmd)
 	allowFlag(cmd, &f.allowUnenforced, allowUsage)
 	completions(cmd, "backend", "native", "gvisor", "docker", "podman", "auto")
-	completions(cmd, "network", "none")
 }
 
 func (f *boxFlags) addHost(cmd *cobra.Command) {
@@ -113,10 +112,7 @@ func completions(cmd *cobra.Command, flag string, values ...string) {
 
 // spec turns the flags into a sandbox.Spec.
 func (a *app) spec(f *boxFlags) (sandbox.Spec, error) {
-	spec := sandbox.Spec{Limits: f.limits, Commands: f.commands, AllowUnenforced: f.allowUnenforced, NestedFilters: f.nestedFilters, Terminals: f.terminals}
-	if f.network != string(sandbox.NetworkNone) && f.network != "" {
-		return spec, refuseNetwork(f.network)
-	}
+	spec := sandbox.Spec{Limits: f.limits, Commands: f.commands, AllowUnenforced: f.allowUnenforced, NestedFilters: f.nestedFilters, Terminals: f.terminals, Network: f.networkFlags.policy()}
 	if err := checkHost(f.limits, f.backend); err != nil {
 		return spec, err
 	}
@@ -143,15 +139,6 @@ func (a *app) spec(f *boxFlags) (sandbox.Spec, error) {
 		spec.Mounts = append(spec.Mounts, m)
 	}
 	return spec, nil
-}
-
-func refuseNetwork(mode string) error {
-	switch sandbox.NetworkMode(mode) {
-	case sandbox.NetworkFull, sandbox.NetworkRestricted:
-		return &sandbox.Error{Kind: sandbox.Unsupported, Op: "--network", Msg: mode + " is not supported yet; a sandbox has no network",
-			Fix: "send what the program needs with --file"}
-	}
-	return sandbox.Invalidf("--network", "%.40q is unknown", mode)
 }
 
 func (a *app) parseMount(text string) (sandbox.Mount, error) {

@@ -2,6 +2,8 @@ package main
 
 import (
 	"io"
+	"strings"
+	"unicode"
 	"unicode/utf8"
 )
 
@@ -84,4 +86,14 @@ func colourSequence(in []byte) (size int, ok, complete bool) {
 		}
 	}
 	return 1, false, len(in) >= maxSequence
+}
+
+// printable replaces what is no visible character or blank in a text that belongs on one line.
+func printable(s string) string {
+	return strings.Map(func(r rune) rune {
+		if unicode.IsPrint(r) {
+			return r
+		}
+		return utf8.RuneError
+	}, s)
 }

@@ -22,6 +22,7 @@ type Face struct {
 	file    string // sends a file
 	root    string // chooses a directory as root; "" if callers cannot
 	allow   func(command string) string
+	reach   func(target string) string // lets the network reach a target
 
 	param     func(op string) string // names a part of a request, or a step that failed
 	terminals string                 // lets code open terminals; "" where callers cannot
@@ -51,10 +52,14 @@ var CommandLine = Face{
 	file:  "with --file PATH",
 	root:  "--root DIR",
 	allow: func(command string) string { return "--allow-command " + command },
+	reach: func(target string) string { return "--allow " + target },
 
 	param: func(op string) string {
 		if name, ok := strings.CutPrefix(op, "limits."); ok && limitFlags[sandbox.LimitName(name)] != "" {
 			return limitFlags[sandbox.LimitName(name)]
+		}
+		if name, _, ok := strings.Cut(op, "["); ok {
+			op = name // the message quotes which of the list it is
 		}
 		return cmp.Or(flagsOfParams[op], op)
 	},
@@ -81,6 +86,7 @@ var HTTP = Face{
 	input: `in "stdin"`,
 	file:  `in "files"`,
 	allow: func(string) string { return "" },
+	reach: func(target string) string { return `"network": {"allow": [` + strconv.Quote(target) + "]}" },
 	param: fieldOf,
 }
 
@@ -176,5 +182,5 @@ func (f Face) Text(err error) string {
 // flagsOfParams are the flags of parts of a request, by the names that the engine has for them.
 var flagsOfParams = map[string]string{
 	"allow_unenforced": "--allow-unenforced", "backend": "--backend", "image": "--image", "env": "--env", "return_files": "--return", "language": "--lang",
-	"dir": "--workdir", "entry": "FILE", "file name": "FILE",
+	"network.mode": "--network", "network.allow": "--allow", "network.deny": "--deny", "dir": "--workdir", "entry": "FILE", "file name": "FILE",
 }

@@ -182,6 +182,8 @@ func (f Face) tried(h *sandbox.Hint) string {
 			"Use what is there or the standard library, or send what the program needs %s.", h.Name, f.file)
 	case sandbox.HintNoNetwork:
 		return fmt.Sprintf("The sandbox has no network. Send what the program needs %s.", f.file)
+	case sandbox.HintRefused:
+		return f.networkRefused(h)
 	case sandbox.HintUnreachable:
 		return "Not every address may be reached from the sandbox."
 	case sandbox.HintNoModule:

@@ -25,11 +25,6 @@ type Requested struct {
 	AllowUnenforced []string            `json:"allow_unenforced"`
 }
 
-// Network is the network policy of a sandbox.
-type Network struct {
-	Mode sandbox.NetworkMode `json:"mode" enum:"none"`
-}
-
 // Effective is an enforced policy.
 type Effective struct {
 	Kernel     sandbox.Kernel               `json:"kernel" doc:"The kernel that served the code; empty if the run ended before there was a sandbox." enum:"shared,user-space,machine,"`
@@ -72,7 +67,7 @@ func newRequested(r *sandbox.Result) Requested {
 		Image:           s.Root.Image,
 		Limits:          NewPolicyLimits(s.Limits),
 		Named:           List(s.Named),
-		Network:         newNetwork(s.Network),
+		Network:         NewNetwork(s.Network),
 		User:            User(s.User),
 		Commands:        s.Commands,
 		AllowUnenforced: List(s.AllowUnenforced),
@@ -85,7 +80,7 @@ func newEffective(p *sandbox.Policy) Effective {
 		Image:      p.Image,
 		Limits:     NewPolicyLimits(p.Limits),
 		Enforcers:  p.Enforcers,
-		Network:    newNetwork(p.Network),
+		Network:    NewNetwork(p.Network),
 		User:       User(p.User),
 		HostUID:    p.HostUID,
 		Commands:   p.Commands,
@@ -104,10 +99,3 @@ func newEffective(p *sandbox.Policy) Effective {
 
 // NewPolicyLimits converts limits into the units of the API.
 func NewPolicyLimits(l sandbox.Limits) PolicyLimits { return PolicyLimits{NewLimits(l)} }
-
-func newNetwork(n sandbox.NetworkPolicy) Network {
-	if n.Mode == "" {
-		n.Mode = sandbox.NetworkNone
-	}
-	return Network{n.Mode}
-}

@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"gvisor.dev/gvisor/pkg/tcpip/transport/tcp"
+
+	"github.com/glovebox-dev/glovebox/sandbox"
 )
 
 // connect handles one SYN, in a goroutine of the stack's. The sandbox gets its answer when the destination has answered the gate.
@@ -24,7 +26,7 @@ func (g *Gate) connect(r *tcp.ForwarderRequest) {
 		g.connectDNS(r)
 		return
 	}
-	c := &conn{gate: g, to: to, attempt: Attempt{Time: time.Now(), Protocol: ProtocolTCP, Address: to.Addr(), Port: to.Port()}}
+	c := &conn{gate: g, to: to, attempt: Attempt{Time: time.Now(), Protocol: sandbox.ProtocolTCP, Address: to.Addr(), Port: to.Port()}}
 	if !c.open(r, to) {
 		c.log()
 		return

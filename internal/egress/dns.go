@@ -161,7 +161,7 @@ func (g *Gate) answer(query []byte, limit int) []byte {
 	if err != nil {
 		return nil
 	}
-	a := Attempt{Time: time.Now(), Protocol: ProtocolDNS, Name: q.name, Sent: int64(len(query))}
+	a := Attempt{Time: time.Now(), Protocol: sandbox.ProtocolDNS, Name: q.name, Sent: int64(len(query))}
 	code, addresses := g.lookUp(q, &a)
 	b := q.reply(code, addresses)
 	a.Received, a.Duration = int64(len(b)), time.Since(a.Time)

@@ -174,5 +174,5 @@ func (g *Gate) destination(to netip.AddrPort, udp bool) destination {
 
 // dropped logs a packet that the device did not pass on.
 func (g *Gate) dropped(f frame) {
-	g.log.add(Attempt{Time: time.Now(), Protocol: ProtocolIP, Address: canonical(f.to), Reason: f.reason})
+	g.log.add(Attempt{Time: time.Now(), Protocol: sandbox.ProtocolIP, Address: canonical(f.to), Reason: f.reason})
 }

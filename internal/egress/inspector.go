@@ -6,6 +6,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/glovebox-dev/glovebox/sandbox"
 )
 
 // slowTimeout is how long a connection may take to say whom it is for, and how long a head may take that has begun.
@@ -245,7 +247,7 @@ func (i *inspector) asks(head []byte) (body, error) {
 	if err != nil {
 		return body{}, err
 	}
-	a := Attempt{Time: time.Now(), Protocol: ProtocolHTTP, Address: i.c.to.Addr(), Port: i.c.to.Port(), Allowed: true,
+	a := Attempt{Time: time.Now(), Protocol: sandbox.ProtocolHTTP, Address: i.c.to.Addr(), Port: i.c.to.Port(), Allowed: true,
 		Method: q.method, Path: q.target, Sent: int64(len(head)) + max(q.body.length, 0), Rule: i.c.verdict.rule}
 	i.c.mu.Lock()
 	i.c.attempt.Method, i.c.attempt.Path = q.method, q.target // for the log, if it is refused

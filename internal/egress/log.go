@@ -3,9 +3,9 @@ package egress
 import (
 	"context"
 	"maps"
-	"net/netip"
 	"sync"
-	"time"
+
+	"github.com/glovebox-dev/glovebox/sandbox"
 )
 
 const (
@@ -15,74 +15,24 @@ const (
 	maxPath     = 256 // bytes of a path that an attempt keeps
 )
 
-// Other is the key under which a total counts what no longer has its own.
-const Other = "other"
-
-// The protocols of attempts.
-const (
-	ProtocolTCP  = "tcp"
-	ProtocolUDP  = "udp"
-	ProtocolDNS  = "dns"
-	ProtocolHTTP = "http" // a request on a connection without TLS, beside the attempt of its connection
-	ProtocolIP   = "ip"   // a packet of another protocol; Reason says which
+// What a log holds has the types of its readers.
+type (
+	Attempt = sandbox.NetworkAttempt
+	Total   = sandbox.NetworkTotal
+	Summary = sandbox.NetworkSummary
+	Refusal = sandbox.NetworkRefusal
 )
 
-// Attempt is one attempt of the sandbox to reach something, logged once it is over. Strings that the sandbox chose are bounded; a name is
-// canonical, a path is as it was sent.
-type Attempt struct {
-	Seq      uint64 // counts from 1 without gaps
-	Time     time.Time
-	Duration time.Duration
-	Protocol string
-	Name     string     // "" where none is known
-	Address  netip.Addr // invalid for names
-	Port     uint16
-	Allowed  bool
-	Rule     string // the rule that decided, or the mode full
-	Reason   string // why it was refused, or how an allowed one failed
-	Sent     int64  // bytes from the sandbox
-	Received int64
-	Method   string
-	Path     string
-	Status   int // 0 where none is known
-}
-
-// Host is the name of the destination, else its address.
-func (a *Attempt) Host() string {
-	switch {
-	case a.Name != "":
-		return a.Name
-	case a.Address.IsValid():
-		return a.Address.String()
-	}
-	return ""
-}
-
-// Total counts attempts.
-type Total struct {
-	Allowed, Refused uint64
-	Sent, Received   int64
-}
-
-func (t *Total) add(a *Attempt) {
+func addTo(t *Total, a *Attempt) {
 	if a.Allowed {
 		t.Allowed++
 	} else {
 		t.Refused++
 	}
-	if a.Protocol != ProtocolHTTP { // the connection counts its bytes
+	if a.Protocol != sandbox.ProtocolHTTP { // the connection counts its bytes
 		t.Sent += a.Sent
 		t.Received += a.Received
 	}
-}
-
-// Summary is what a log has counted since it began.
-type Summary struct {
-	Total
-	Protocols map[string]Total
-	Hosts     map[string]Total // at most maxHosts, and Other
-	Methods   map[string]uint64
-	Statuses  map[int]uint64
 }
 
 // Log keeps the last attempts of a sandbox, and counts all. The zero value is ready.
@@ -105,25 +55,25 @@ func (l *Log) add(a Attempt) {
 	} else {
 		l.ring[(a.Seq-1)%maxAttempts] = a
 	}
-	l.sum.count(&a)
+	count(&l.sum, &a)
 	if l.changed != nil {
 		close(l.changed)
 		l.changed = nil
 	}
 }
 
-func (s *Summary) count(a *Attempt) {
+func count(s *Summary, a *Attempt) {
 	if s.Hosts == nil {
 		s.Protocols, s.Hosts, s.Methods, s.Statuses = map[string]Total{}, map[string]Total{}, map[string]uint64{}, map[int]uint64{}
 	}
-	s.Total.add(a)
+	addTo(&s.NetworkTotal, a)
 	p := s.Protocols[a.Protocol]
-	p.add(a)
+	addTo(&p, a)
 	s.Protocols[a.Protocol] = p
 	if host := a.Host(); host != "" {
 		host = among(s.Hosts, host, maxHosts)
 		t := s.Hosts[host]
-		t.add(a)
+		addTo(&t, a)
 		s.Hosts[host] = t
 	}
 	if a.Method != "" {
@@ -139,7 +89,7 @@ func among[V any](totals map[string]V, key string, most int) string {
 	if _, known := totals[key]; known || len(totals) < most {
 		return key
 	}
-	return Other
+	return sandbox.NetworkOther
 }
 
 // Last returns up to n attempts, the oldest first.

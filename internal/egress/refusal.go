@@ -1,25 +1,11 @@
 package egress
 
 import (
-	"fmt"
 	"net/netip"
 	"strconv"
+
+	"github.com/glovebox-dev/glovebox/sandbox"
 )
-
-// Refusal is a destination that the policy refused, for a hint.
-type Refusal struct {
-	Target string // as a rule would name it: "api.example.org", "api.example.org:443", "[2001:db8::1]:443"
-	Reason string
-	Fix    bool // a rule for Target in the allow list would let it pass
-}
-
-func (r Refusal) String() string {
-	s := fmt.Sprintf("%s was refused by the network policy", r.Target)
-	if r.Fix {
-		return s + "; allow it with --allow " + r.Target
-	}
-	return s + ": " + r.Reason
-}
 
 // Refusals returns what was refused after the attempt of this Seq, each destination once, at most n, the oldest first.
 func (l *Log) Refusals(seq uint64, n int) []Refusal {
@@ -30,20 +16,20 @@ func (l *Log) Refusals(seq uint64, n int) []Refusal {
 	seen := map[string]bool{}
 	for i := range attempts {
 		a := &attempts[i]
-		target := a.target()
-		if a.Allowed || target == "" || seen[target] || len(list) == n {
+		to := target(a)
+		if a.Allowed || to == "" || seen[to] || len(list) == n {
 			continue
 		}
-		seen[target] = true
-		list = append(list, Refusal{Target: target, Reason: a.Reason, Fix: a.Reason == noRule})
+		seen[to] = true
+		list = append(list, Refusal{Target: to, Reason: a.Reason, Fix: a.Reason == noRule})
 	}
 	return list
 }
 
 // target is what a rule for this attempt would say.
-func (a *Attempt) target() string {
+func target(a *Attempt) string {
 	switch {
-	case a.Protocol == ProtocolIP:
+	case a.Protocol == sandbox.ProtocolIP:
 		return ""
 	case a.Port == 0:
 		return a.Host()

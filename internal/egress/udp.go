@@ -11,6 +11,8 @@ import (
 	"gvisor.dev/gvisor/pkg/tcpip/adapters/gonet"
 	"gvisor.dev/gvisor/pkg/tcpip/transport/udp"
 	"gvisor.dev/gvisor/pkg/waiter"
+
+	"github.com/glovebox-dev/glovebox/sandbox"
 )
 
 const (
@@ -38,7 +40,7 @@ func (g *Gate) datagram(r *udp.ForwarderRequest) bool {
 	to := addressOf(id.LocalAddress, id.LocalPort)
 	rules := g.rules.Load()
 	v := rules.decide(g.destination(to, true))
-	a := Attempt{Time: time.Now(), Protocol: ProtocolUDP, Name: v.name, Address: to.Addr(), Port: to.Port(), Rule: v.rule, Reason: v.reason}
+	a := Attempt{Time: time.Now(), Protocol: sandbox.ProtocolUDP, Name: v.name, Address: to.Addr(), Port: to.Port(), Rule: v.rule, Reason: v.reason}
 	if v.allowed {
 		a.Reason = g.meter.take(rules.bounds, a.Time)
 	}

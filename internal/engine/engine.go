@@ -46,6 +46,8 @@ type Config struct {
 
 	Living LivingConfig
 
+	Gate sandbox.Gate // opens networks; nil is none
+
 	Max sandbox.Limits // highest limits that a run may name; a zero field is no maximum. It lowers sandbox.DefaultLimits, but not Defaults
 
 	// DefaultEnv is the base environment, under that of languages, specs and requests; nil is sandbox.DefaultEnv.
@@ -129,7 +131,7 @@ func New(config Config) (*Engine, error) {
 	e := &Engine{
 		config: config,
 		rules: plan.Rules{Languages: languages, Defaults: config.Defaults, Max: config.Max, AllowUnenforced: config.AllowUnenforced,
-			NestedFilters: config.NestedFilters, Terminals: config.Terminals, DefaultEnv: config.DefaultEnv, Images: config.Images},
+			NestedFilters: config.NestedFilters, Terminals: config.Terminals, DefaultEnv: config.DefaultEnv, Images: config.Images, Network: networkRules(config.Gate)},
 		log:       config.Log,
 		admission: newAdmission(config.Slots, config.Queue, config.QueueTimeout),
 		lives:     map[sandbox.ID]*live{},

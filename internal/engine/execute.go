@@ -25,6 +25,8 @@ type execution struct {
 	timings sandbox.Timings
 	before  sandbox.Usage // of the sandbox, when it began
 
+	attempts uint64 // to reach something, that the sandbox had made by then
+
 	baseline   listing        // of the workspace before the start; nil if no files are returned
 	notStarted sandbox.Hint   // why no program started
 	found      []sandbox.Hint // from collecting files, and from the guest
@@ -47,6 +49,7 @@ func (x *execution) perform(ctx context.Context, run func(context.Context) (gues
 	if err := x.upload(ctx); err != nil {
 		return nil, err
 	}
+	x.attempts = x.live.attempts()
 	started := time.Now()
 	if x.stays != nil && x.stays.resumed != nil {
 		started = x.stays.began

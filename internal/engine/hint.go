@@ -29,6 +29,9 @@ func (x *execution) hints(o *outcome, r *sandbox.Result) []sandbox.Hint {
 	if n := o.exited.Left; n > 0 && (r.Status == sandbox.StatusSucceeded || r.Status == sandbox.StatusFailed) {
 		hints = append(hints, sandbox.Hint{Code: sandbox.HintLeft, Count: int64(n)})
 	}
+	if h, ok := x.refused(); ok {
+		hints = append([]sandbox.Hint{h}, withoutNetworkGuess(hints)...)
+	}
 	return append(hints, x.found...)
 }
 

@@ -20,6 +20,7 @@ type live struct {
 	box     sandbox.Box
 	client  *client.Client // nil until the first execution
 	created time.Time
+	passage sandbox.Passage // the way out of its network; nil if it has none
 }
 
 // create takes a warm box for a plan, or builds one.
@@ -59,6 +60,10 @@ func (e *Engine) buildAs(ctx context.Context, b sandbox.Backend, spec sandbox.Sp
 	}
 	l.box = box
 	made = true
+	if err := l.openNetwork(ctx); err != nil {
+		l.close()
+		return nil, err
+	}
 	return l, nil
 }
 
@@ -91,6 +96,7 @@ func (l *live) close() {
 			_ = l.engine.panicked("close the box", p)
 		}
 	}()
+	l.closeNetwork()
 	if l.client != nil {
 		_ = l.client.Close() // we end the connection, so its error is expected
 	}
@@ -102,6 +108,7 @@ func (l *live) close() {
 // detach leaves a living box to the next server.
 func (l *live) detach() {
 	defer l.engine.forget(l.id)
+	l.closeNetwork()
 	_ = l.client.Close() // we end the connection, so its error is expected
 }
 

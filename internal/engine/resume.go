@@ -78,7 +78,11 @@ func (e *Engine) resume(ctx context.Context, record sandbox.Record) error {
 	}
 	s := newSandbox(e, record)
 	s.live = &live{engine: e, id: record.ID, backend: record.Backend, spec: record.Spec, box: box, created: record.Created}
-	if err := s.takeOver(ctx); err != nil {
+	err = s.live.openNetwork(ctx)
+	if err == nil {
+		err = s.takeOver(ctx)
+	}
+	if err != nil {
 		s.failed = err
 		s.endLife(&endedError{err.Error()})
 		close(s.made) // whoever wants to end it need not wait
@@ -87,6 +91,7 @@ func (e *Engine) resume(ctx context.Context, record sandbox.Record) error {
 		if s.client != nil {
 			_ = s.client.Close() // we end it, so its error is expected
 		}
+		s.live.closeNetwork()
 		return errors.Join(err, box.Close())
 	}
 	e.mu.Lock()

@@ -289,9 +289,10 @@ func (s *Sandbox) Name() string { return s.name }
 
 // Patch is what can be changed of a living sandbox. A nil field stays.
 type Patch struct {
-	Labels map[string]string // all of them
-	Idle   *time.Duration
-	MaxAge *time.Duration // since its creation
+	Labels  map[string]string // all of them
+	Idle    *time.Duration
+	MaxAge  *time.Duration // since its creation
+	Network *sandbox.NetworkPolicy
 }
 
 // Update changes a sandbox.
@@ -301,6 +302,11 @@ func (s *Sandbox) Update(p Patch) error {
 	}
 	if err := checkLabels(p.Labels); err != nil {
 		return err
+	}
+	if p.Network != nil {
+		if err := s.setNetwork(*p.Network); err != nil {
+			return err
+		}
 	}
 	s.mu.Lock()
 	life := s.record.Spec.Lifetime

@@ -104,7 +104,7 @@ func (a *api) capabilities(w *httpd.Response, r *http.Request) error {
 		Languages:      make([]string, len(c.Languages)),
 		Defaults:       answer.NewPolicyLimits(c.Defaults),
 		Max:            answer.NewPolicyLimits(c.Max),
-		Network:        []sandbox.NetworkMode{sandbox.NetworkNone},
+		Network:        []sandbox.NetworkMode{sandbox.NetworkNone, sandbox.NetworkRestricted, sandbox.NetworkFull},
 		Slots:          c.Slots,
 		Queue:          c.Queue,
 		MaxBodyBytes:   a.MaxBody(),

@@ -24,8 +24,11 @@ const eventsDetail = "Server-sent events from the log of the run, with ids that 
 const filesDetail = "The path is relative to /workspace; ?path= takes any, also an absolute one. A file is streamed, or a range of it; a folder answers " +
 	"with its listing. Symbolic links are followed, inside of the sandbox."
 
+const networkDetail = "What the network policy let through and what it refused, with totals. The server keeps the last 1000 attempts, in memory.\n\n" +
+	"With after, the answer is a stream of events named attempt (NetworkAttempt), whose ids are those of the attempts."
+
 // loggedEvents are the types of data of events, for the document.
-var loggedEvents = []any{LoggedPiece{}, LoggedResult{}, LoggedError{}, LoggedEnd{}}
+var loggedEvents = []any{LoggedPiece{}, LoggedResult{}, LoggedError{}, LoggedEnd{}, answer.NetworkAttempt{}}
 
 var (
 	livingProblems = []int{400, 404, 409, 413, 422, 429, 500, 503}
@@ -46,12 +49,16 @@ func (a *api) livingTable() []endpoint {
 				{name: "after", doc: "The id of the last one of the answer before."}, {name: "limit", doc: "The most sandboxes, up to 1000.", number: true}}},
 		{method: "GET", path: base, handler: a.in(a.getSandbox), name: "getSandbox", summary: "One living sandbox", answer: LivingSandbox{},
 			problems: livingProblems, params: []param{includeParam}},
-		{method: "PATCH", path: base, handler: a.in(a.patchSandbox), name: "patchSandbox", summary: "Change lifetime and metadata",
+		{method: "PATCH", path: base, handler: a.in(a.patchSandbox), name: "patchSandbox", summary: "Change lifetime, metadata and the network's rules",
 			request: PatchRequest{}, answer: LivingSandbox{}, problems: bodyProblems, example: object{"lifetime": object{"idle_s": 7200}}},
 		{method: "DELETE", path: base, handler: a.in(a.deleteSandbox), name: "deleteSandbox", summary: "End a sandbox; its files are lost",
 			status: http.StatusNoContent, problems: livingProblems},
 		{method: "GET", path: base + "/stats", handler: a.in(a.sandboxStats), name: "sandboxStats", summary: "What a sandbox uses", answer: SandboxUsage{},
 			problems: livingProblems},
+		{method: "GET", path: base + "/network", handler: a.in(a.network), name: "sandboxNetwork", summary: "What a sandbox tried to reach",
+			detail: networkDetail, answer: answer.NetworkReport{}, events: true, problems: livingProblems,
+			params: []param{{name: "last", doc: "How many of the last attempts, up to 1000; 100 if absent.", number: true},
+				{name: "after", doc: "Instead, attempts after the one of this id as events, as they come.", number: true}}},
 	}, append(a.runTable(base), append(a.contextTable(base+"/contexts"), a.fileTable(base)...)...)...)
 }
 

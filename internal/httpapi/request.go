@@ -43,19 +43,11 @@ type FileIn struct {
 	SHA256        string   `json:"sha256" doc:"Of the content, in hexadecimal: compared where it is given."`
 }
 
-// NetworkIn is the network access of a sandbox.
-type NetworkIn struct {
-	Mode string `json:"mode" doc:"none: the sandbox has only a loopback interface." enum:"none"`
-}
-
 // notYet maps fields of later versions, by path, to what a client can do instead.
 var notYet = map[string]string{
-	"packages":                "use what is installed: GET /v1/languages lists it",
-	"checks":                  "leave it out",
-	"network.allow":           "a sandbox has no network",
-	"network.deny":            "a sandbox has no network",
-	"network.inspect":         "a sandbox has no network",
-	"network.max_connections": "a sandbox has no network",
+	"packages":        "use what is installed: GET /v1/languages lists it",
+	"checks":          "leave it out",
+	"network.inspect": "requests within TLS are not read yet",
 }
 
 // run checks what concerns this API alone and returns the engine's value. The engine checks languages, paths, variables and limits
@@ -103,8 +95,9 @@ func (r *RunRequest) run() (engine.Run, error) {
 
 // specIn is the part of a spec that all requests for a sandbox have.
 func specIn(in answer.Limits, network NetworkIn, image string, waived []string) (spec sandbox.Spec, err error) {
-	if network.Mode != "" && network.Mode != string(sandbox.NetworkNone) {
-		return spec, sandbox.Invalidf("network.mode", "must be none; a sandbox has no network in this version")
+	policy, err := network.policy()
+	if err != nil {
+		return spec, err
 	}
 	if image != "" {
 		if err := sandbox.CheckImage(image); err != nil {
@@ -115,7 +108,7 @@ func specIn(in answer.Limits, network NetworkIn, image string, waived []string) 
 	if err != nil {
 		return spec, err
 	}
-	return sandbox.Spec{Limits: limits, Network: sandbox.NetworkPolicy{Mode: sandbox.NetworkNone}, AllowUnenforced: waived, Root: sandbox.Root{Image: image}}, nil
+	return sandbox.Spec{Limits: limits, Network: policy, AllowUnenforced: waived, Root: sandbox.Root{Image: image}}, nil
 }
 
 func stdinIn(text string, bytes []byte) ([]byte, error) {

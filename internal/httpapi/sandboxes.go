@@ -35,6 +35,7 @@ type LifetimeIn struct {
 type PatchRequest struct {
 	Lifetime LifetimeIn        `json:"lifetime" doc:"When the sandbox ends by itself."`
 	Metadata map[string]string `json:"metadata" doc:"All metadata anew." max:"64"`
+	Network  *NetworkIn        `json:"network" doc:"All rules of the network anew; only where it was made with one. Open connections that they refuse are reset."`
 }
 
 // LivingSandbox is a sandbox that goes on after its runs.
@@ -52,6 +53,7 @@ type LivingSandbox struct {
 	Metadata   map[string]string   `json:"metadata"`
 	Lifetime   LifetimeShown       `json:"lifetime"`
 	Limits     answer.PolicyLimits `json:"limits" doc:"null: not enforced."`
+	Network    answer.Network      `json:"network"`
 	Sandbox    *answer.Sandbox     `json:"sandbox,omitempty" doc:"The policy as asked and as enforced: there where the two differ, or include names it."`
 }
 
@@ -232,6 +234,13 @@ func (a *api) patchSandbox(w *httpd.Response, r *http.Request, s *engine.Sandbox
 	if patch.Idle, patch.MaxAge, err = req.Lifetime.durations(); err != nil {
 		return err
 	}
+	if req.Network != nil {
+		policy, err := req.Network.policy()
+		if err != nil {
+			return err
+		}
+		patch.Network = &policy
+	}
 	if err := s.Update(patch); err != nil {
 		return err
 	}
@@ -268,7 +277,7 @@ func showSandbox(s *engine.Sandbox, withSandbox bool) LivingSandbox {
 	out := LivingSandbox{ID: i.ID, Name: orNull(i.Name), State: "idle", Backend: i.Backend, CreatedAt: when(i.Created), UsedAt: when(i.Used),
 		IdleEndsAt: when(i.IdleEnds), AgeEndsAt: when(i.AgeEnds), Running: i.Running, Contexts: make([]ContextShown, len(i.Contexts)),
 		Metadata: i.Spec.Labels, Lifetime: LifetimeShown{life.Idle.Seconds(), life.MaxAge.Seconds()},
-		Limits: answer.NewPolicyLimits(i.Effective.Limits), Sandbox: answer.NewSandbox(i.Spec, i.Effective, withSandbox)}
+		Limits: answer.NewPolicyLimits(i.Effective.Limits), Network: answer.NewNetwork(i.Spec.Network), Sandbox: answer.NewSandbox(i.Spec, i.Effective, withSandbox)}
 	if i.Running > 0 {
 		out.State = "running"
 	}

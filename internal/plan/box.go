@@ -17,8 +17,9 @@ type Rules struct {
 	AllowUnenforced []string
 	NestedFilters   bool
 	Terminals       bool
-	DefaultEnv      []string                    // under that of languages, specs and requests
-	Images          func(reference string) bool // reports whether specs may name an image; nil is all
+	DefaultEnv      []string                          // under that of languages, specs and requests
+	Images          func(reference string) bool       // reports whether specs may name an image; nil is all
+	Network         func(sandbox.NetworkPolicy) error // checks the rules of a network; nil refuses all networks
 }
 
 // Box fills in the defaults of a spec and the names of its named limits. It never changes what was requested; what is impossible is an
@@ -35,7 +36,7 @@ func (r *Rules) Box(spec sandbox.Spec) (sandbox.Spec, error) {
 	if image := spec.Root.Image; image != "" && r.Images != nil && !r.Images(image) {
 		return spec, sandbox.Invalidf("image", "this server does not offer %.200q", image)
 	}
-	if err := checkNetwork(&spec.Network); err != nil {
+	if err := r.CheckNetwork(&spec.Network); err != nil {
 		return spec, err
 	}
 	if err := checkMounts(&spec); err != nil {
@@ -116,7 +117,8 @@ func CheckWaivers(names []string) error {
 	return nil
 }
 
-func checkNetwork(n *sandbox.NetworkPolicy) error {
+// CheckNetwork completes a network policy and refuses one that cannot be enforced as it is written.
+func (r *Rules) CheckNetwork(n *sandbox.NetworkPolicy) error {
 	switch n.Mode {
 	case "":
 		n.Mode = sandbox.NetworkNone
@@ -124,7 +126,12 @@ func checkNetwork(n *sandbox.NetworkPolicy) error {
 	default:
 		return sandbox.Invalidf("network.mode", "%.40q is not one of none, restricted, full", n.Mode)
 	}
-	if n.Mode == sandbox.NetworkNone && len(n.Allow)+len(n.Deny)+len(n.Inspect)+n.MaxConnections != 0 {
+	switch {
+	case n.Mode != sandbox.NetworkNone && r.Network == nil:
+		return &sandbox.Error{Kind: sandbox.Unsupported, Op: "network", Msg: "networks cannot be opened here", Fix: "leave the network at none"}
+	case n.Mode != sandbox.NetworkNone:
+		return r.Network(*n)
+	case len(n.Allow)+len(n.Deny)+len(n.Inspect)+n.MaxConnections+n.ConnectionRate != 0, n.MaxSent+n.MaxReceived != 0:
 		return sandbox.Invalidf("network", "rules need mode restricted or full, not none")
 	}
 	return nil

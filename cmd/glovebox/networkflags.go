@@ -1,0 +1,30 @@
+package main
+
+import (
+	"github.com/spf13/cobra"
+
+	"github.com/glovebox-dev/glovebox/sandbox"
+)
+
+// networkFlags say what a sandbox may reach.
+type networkFlags struct {
+	mode        string
+	allow, deny []string
+}
+
+func (f *networkFlags) add(cmd *cobra.Command) {
+	flags := cmd.Flags()
+	flags.StringVar(&f.mode, "network", "", "`MODE`: none, restricted or full (default none; restricted with --allow)")
+	flags.StringSliceVar(&f.allow, "allow", nil, "what may be reached: `NAME`, '*.NAME', an address or prefix, with :PORT (repeatable)")
+	flags.StringSliceVar(&f.deny, "deny", nil, "what may not be reached, whatever is allowed: `NAME` as in --allow (repeatable)")
+	completions(cmd, "network", string(sandbox.NetworkNone), string(sandbox.NetworkRestricted), string(sandbox.NetworkFull))
+}
+
+// policy is what the flags ask for. Whoever names what may be reached wants a network.
+func (f *networkFlags) policy() sandbox.NetworkPolicy {
+	p := sandbox.NetworkPolicy{Mode: sandbox.NetworkMode(f.mode), Allow: f.allow, Deny: f.deny}
+	if p.Mode == "" && len(p.Allow) > 0 {
+		p.Mode = sandbox.NetworkRestricted
+	}
+	return p
+}

@@ -1,0 +1,38 @@
+package apiclient
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strconv"
+
+	"github.com/glovebox-dev/glovebox/internal/answer"
+)
+
+// Network is what a sandbox tried to reach.
+func (c *Client) Network(ctx context.Context, name string) (n answer.NetworkReport, err error) {
+	_, err = c.get(ctx, call{method: http.MethodGet, path: sandboxPath(name, "network"), query: url.Values{"last": {"1000"}}}, &n)
+	return n, err
+}
+
+// FollowNetwork hands each attempt after the one of this id to take, as it comes, until ctx ends or take fails.
+func (c *Client) FollowNetwork(ctx context.Context, name string, after uint64, take func(answer.NetworkAttempt) error) error {
+	response, err := c.do(ctx, call{method: http.MethodGet, path: sandboxPath(name, "network"), query: url.Values{"after": {strconv.FormatUint(after, 10)}}})
+	if err != nil {
+		return err
+	}
+	defer response.Body.Close()
+	err = events(response.Body, func(e Event) error {
+		var attempt answer.NetworkAttempt
+		if err := json.Unmarshal(e.Data, &attempt); err != nil {
+			return fmt.Errorf("event %q: %w", e.Name, err)
+		}
+		return take(attempt)
+	})
+	if err == nil && ctx.Err() == nil {
+		return errCut
+	}
+	return err
+}

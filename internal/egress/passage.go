@@ -1,0 +1,54 @@
+package egress
+
+import (
+	"io"
+	"os"
+
+	"github.com/glovebox-dev/glovebox/sandbox"
+)
+
+// Host is the sandbox.Gate that dials out from this host. Its options are those of each gate that it opens; Rules and Log are not used.
+type Host struct{ Options Options }
+
+// Check implements sandbox.Gate.
+func (h *Host) Check(p sandbox.NetworkPolicy) error {
+	_, err := Compile(p)
+	return err
+}
+
+// Open implements sandbox.Gate. The end must be the *os.File of a TAP device.
+func (h *Host) Open(end io.ReadWriteCloser, p sandbox.NetworkPolicy) (sandbox.Passage, error) {
+	file, ok := end.(*os.File)
+	if !ok {
+		_ = end.Close() // it is of no use
+		return nil, &sandbox.Error{Kind: sandbox.Unsupported, Op: "gate", Msg: "the end of this network is not a device"}
+	}
+	rules, err := Compile(p)
+	if err != nil {
+		_ = file.Close() // nothing was written to it
+		return nil, err
+	}
+	o := h.Options
+	o.Rules, o.Log = rules, &Log{}
+	g, err := Open(file, o)
+	if err != nil {
+		return nil, err
+	}
+	return passage{g, o.Log}, nil
+}
+
+// passage is a gate with its log.
+type passage struct {
+	gate *Gate
+	*Log
+}
+
+func (p passage) SetPolicy(policy sandbox.NetworkPolicy) error {
+	rules, err := Compile(policy)
+	if err == nil {
+		p.gate.SetRules(rules)
+	}
+	return err
+}
+
+func (p passage) Close() error { return p.gate.Close() }

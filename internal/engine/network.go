@@ -1,0 +1,130 @@
+package engine
+
+import (
+	"context"
+	"slices"
+	"strings"
+
+	"github.com/glovebox-dev/glovebox/sandbox"
+)
+
+// maxRefusals is how many refused destinations a hint names.
+const maxRefusals = 5
+
+// openNetwork lets the sandbox's network, if it has one, end in a gate. Until then nothing passes.
+func (l *live) openNetwork(ctx context.Context) error {
+	if l.spec.Network.Mode == "" || l.spec.Network.Mode == sandbox.NetworkNone {
+		return nil
+	}
+	linker, ok := l.box.(sandbox.Linker)
+	if !ok || l.engine.config.Gate == nil {
+		return noNetwork(l.backend)
+	}
+	end, err := linker.Link(ctx)
+	if err != nil {
+		return err
+	}
+	l.passage, err = l.engine.config.Gate.Open(end, l.spec.Network)
+	return err
+}
+
+// networkRules is what checks the rules of networks.
+func networkRules(g sandbox.Gate) func(sandbox.NetworkPolicy) error {
+	if g == nil {
+		return nil
+	}
+	return g.Check
+}
+
+func noNetwork(backend string) error {
+	return &sandbox.Error{Kind: sandbox.Unsupported, Op: "network", Msg: "the " + backend + " backend gives sandboxes no network here",
+		Fix: "leave the network at none; glovebox doctor says what each backend offers"}
+}
+
+// closeNetwork ends the gate, if there is one. From then on nothing passes.
+func (l *live) closeNetwork() {
+	if l.passage == nil {
+		return
+	}
+	if err := l.passage.Close(); err != nil {
+		l.engine.log.Warn("could not close the network of a sandbox", "sandbox", l.id, "err", err)
+	}
+}
+
+// attempts is how many attempts the sandbox has made to reach something.
+func (l *live) attempts() uint64 {
+	if l.passage == nil {
+		return 0
+	}
+	return l.passage.Position()
+}
+
+// refused says what the network policy refused while the execution ran. Of those that ran beside it in the same sandbox, nobody can tell.
+func (x *execution) refused() (h sandbox.Hint, ok bool) {
+	if x.live.passage == nil {
+		return h, false
+	}
+	h.Code = sandbox.HintRefused
+	for _, r := range x.live.passage.Refusals(x.attempts, maxRefusals) {
+		if r.Target = plainTarget(r.Target); r.Target == "" {
+			continue
+		}
+		if r.Fix {
+			h.Names = append(h.Names, r.Target)
+		} else {
+			h.Others = append(h.Others, r.Target+": "+r.Reason)
+		}
+	}
+	return h, len(h.Names)+len(h.Others) > 0
+}
+
+// plainTarget returns a destination that is safe to show in a sentence, or "".
+func plainTarget(t string) string {
+	if plainName(strings.NewReplacer("[", "", "]", "", ":", "").Replace(t)) == "" {
+		return ""
+	}
+	return t
+}
+
+// withoutNetworkGuess drops hints that guess at what a refusal tells.
+func withoutNetworkGuess(hints []sandbox.Hint) []sandbox.Hint {
+	return slices.DeleteFunc(hints, func(h sandbox.Hint) bool {
+		return h.Code == sandbox.HintUnreachable || h.Code == sandbox.HintExitCode
+	})
+}
+
+// Network returns what the sandbox tried to reach, and the policy. Unsupported: it has no network.
+func (s *Sandbox) Network() (sandbox.NetworkPolicy, sandbox.NetworkLog, error) {
+	if err := s.ended(); err != nil {
+		return sandbox.NetworkPolicy{}, nil, err
+	}
+	s.mu.Lock()
+	policy := s.record.Spec.Network
+	s.mu.Unlock()
+	if s.live.passage == nil {
+		return policy, nil, &sandbox.Error{Kind: sandbox.Unsupported, Op: "sandbox " + s.shown(), Msg: "it has no network",
+			Fix: "create one with network restricted or full"}
+	}
+	return policy, s.live.passage, nil
+}
+
+// setNetwork replaces the rules of a sandbox's network while it runs. A sandbox that was made without a network gets none.
+func (s *Sandbox) setNetwork(p sandbox.NetworkPolicy) error {
+	_, _, err := s.Network()
+	if err == nil && (p.Mode == "" || p.Mode == sandbox.NetworkNone) {
+		err = sandbox.Invalidf("network.mode", "a network cannot be taken away; restricted without allow reaches nothing")
+	}
+	if err == nil {
+		err = s.engine.rules.CheckNetwork(&p)
+	}
+	if err == nil {
+		err = s.live.passage.SetPolicy(p)
+	}
+	if err != nil {
+		return err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.record.Spec.Network = p
+	return nil
+}

@@ -1,0 +1,87 @@
+package httpapi
+
+import (
+	"context"
+	"math"
+	"net/http"
+
+	"github.com/glovebox-dev/glovebox/internal/answer"
+	"github.com/glovebox-dev/glovebox/internal/engine"
+	"github.com/glovebox-dev/glovebox/internal/httpd"
+	"github.com/glovebox-dev/glovebox/sandbox"
+)
+
+// NetworkIn is the network access of a sandbox.
+type NetworkIn struct {
+	Mode           string   `json:"mode" doc:"none: only a loopback interface; restricted: what allow lists; full: the internet, never this host, private or metadata addresses unless allow lists them." enum:"none,restricted,full"`
+	Allow          []string `json:"allow" doc:"Names, *. and a name, addresses or prefixes, each with an optional :port or :from-to. An empty list allows nothing." max:"1000" example:"api.example.org:443"`
+	Deny           []string `json:"deny" doc:"The same; what it lists is refused whatever allow says." max:"1000"`
+	MaxConnections *float64 `json:"max_connections" doc:"Connections at once; 256 if absent." whole:"true" over:"0"`
+}
+
+// maxConnections is the most connections at once that a policy may name.
+const maxConnections = 65536
+
+func (n *NetworkIn) policy() (sandbox.NetworkPolicy, error) {
+	p := sandbox.NetworkPolicy{Mode: sandbox.NetworkMode(n.Mode), Allow: n.Allow, Deny: n.Deny}
+	if most := n.MaxConnections; most != nil {
+		if *most < 1 || *most > maxConnections {
+			return p, sandbox.Invalidf("network.max_connections", "must be from 1 to %d", maxConnections)
+		}
+		p.MaxConnections = int(*most)
+	}
+	return p, nil
+}
+
+// The last attempts that an answer names.
+const (
+	usualAttempts = 100
+	mostAttempts  = 1000
+)
+
+// network is GET /v1/sandboxes/{id}/network.
+func (a *api) network(w *httpd.Response, r *http.Request, s *engine.Sandbox) error {
+	q := query{r: r}
+	last, after := q.number("last", usualAttempts, 0, mostAttempts), q.number("after", -1, 0, math.MaxInt)
+	if q.err != nil {
+		return q.err
+	}
+	policy, log, err := s.Network()
+	if err != nil {
+		return err
+	}
+	if after < 0 {
+		return a.WriteJSON(w, answer.NewNetworkReport(policy, log.Summary(), log.Last(last)))
+	}
+	return a.followNetwork(w, r, log, uint64(after))
+}
+
+// followNetwork sends attempts as events until the client leaves or the server stops.
+func (a *api) followNetwork(w *httpd.Response, r *http.Request, log sandbox.NetworkLog, after uint64) error {
+	h := w.Header()
+	h.Set("Content-Type", "text/event-stream")
+	h.Set("X-Accel-Buffering", "no") // or nginx would buffer events
+	w.WriteHeader(http.StatusOK)
+	ctx, cancel := context.WithCancel(r.Context())
+	defer cancel()
+	defer context.AfterFunc(a.Stopping(), cancel)()
+	f := newFeed(w)
+	defer f.close()
+	err := f.flush()
+	for err == nil {
+		var list []sandbox.NetworkAttempt
+		if list, err = log.Follow(ctx, after); err != nil {
+			break
+		}
+		for _, attempt := range list {
+			if err = f.event(attempt.Seq, "attempt", answer.NewNetworkAttempt(attempt)); err != nil {
+				break
+			}
+			after = attempt.Seq
+		}
+	}
+	if f.broken() != nil {
+		a.LostClient()
+	}
+	return nil
+}

@@ -1,0 +1,137 @@
+package sandbox
+
+import (
+	"context"
+	"io"
+	"net/netip"
+	"time"
+)
+
+// NetworkMode says how far the network of a sandbox reaches.
+type NetworkMode string
+
+// The network modes. The zero value means NetworkNone.
+const (
+	NetworkNone       NetworkMode = "none"       // loopback only
+	NetworkRestricted NetworkMode = "restricted" // what is listed in Allow
+	NetworkFull       NetworkMode = "full"       // the internet, never the host or private ranges unless listed
+)
+
+// NetworkPolicy is what a sandbox may reach. A rule is a name, "*." and a name, an address or a prefix, each with an optional ":port" or
+// ":from-to". What Deny lists is refused whatever Allow says.
+type NetworkPolicy struct {
+	Mode    NetworkMode
+	Allow   []string
+	Deny    []string
+	Inspect []string
+
+	MaxConnections int   // at once; 0 is DefaultConnections
+	ConnectionRate int   // new connections a second; 0 is DefaultConnectionRate
+	MaxSent        int64 // bytes that leave, over the life of the sandbox; 0 is no limit
+	MaxReceived    int64 // bytes that come in; 0 is no limit
+}
+
+// Bounds of a network where its policy names none.
+const (
+	DefaultConnections    = 256
+	DefaultConnectionRate = 200 // a second
+)
+
+// Gate opens the networks of sandboxes to what their policies allow.
+type Gate interface {
+	// Check says whether a policy can be enforced as it is written. The error is Invalid and names the position of the rule.
+	Check(NetworkPolicy) error
+
+	// Open takes over the outer end of a sandbox's network (Linker), also if it fails. The policy must have passed Check.
+	Open(end io.ReadWriteCloser, policy NetworkPolicy) (Passage, error)
+}
+
+// Passage is the way out of one sandbox.
+type Passage interface {
+	NetworkLog
+
+	// SetPolicy replaces the policy at once. Open connections that the new one refuses are reset.
+	SetPolicy(NetworkPolicy) error
+
+	// Close resets all connections and waits. From then on nothing passes.
+	Close() error
+}
+
+// NetworkLog keeps the last attempts of a sandbox to reach something, and counts all.
+type NetworkLog interface {
+	// Last returns up to n attempts, the oldest first.
+	Last(n int) []NetworkAttempt
+	// Follow returns the attempts that follow the one of this Seq; it waits until there is one. A gap in Seq is what is no longer kept.
+	Follow(ctx context.Context, seq uint64) ([]NetworkAttempt, error)
+	// Position is the Seq of the latest attempt.
+	Position() uint64
+	// Summary returns the totals.
+	Summary() NetworkSummary
+	// Refusals returns what was refused after the attempt of this Seq, each destination once, at most n, the oldest first.
+	Refusals(seq uint64, n int) []NetworkRefusal
+}
+
+// The protocols of attempts.
+const (
+	ProtocolTCP  = "tcp"
+	ProtocolUDP  = "udp"
+	ProtocolDNS  = "dns"
+	ProtocolHTTP = "http" // a request on a connection without TLS, beside the attempt of its connection
+	ProtocolIP   = "ip"   // a packet of another protocol; Reason says which
+)
+
+// NetworkAttempt is one attempt of the sandbox to reach something, logged once it is over. Strings that the sandbox chose are bounded; a name
+// is canonical, a path is as it was sent.
+type NetworkAttempt struct {
+	Seq      uint64 // counts from 1 without gaps
+	Time     time.Time
+	Duration time.Duration
+	Protocol string
+	Name     string     // "" where none is known
+	Address  netip.Addr // invalid for names
+	Port     uint16
+	Allowed  bool
+	Rule     string // the rule that decided, or the mode full
+	Reason   string // why it was refused, or how an allowed one failed
+	Sent     int64  // bytes from the sandbox
+	Received int64
+	Method   string
+	Path     string
+	Status   int // 0 where none is known
+}
+
+// Host is the name of the destination, else its address.
+func (a *NetworkAttempt) Host() string {
+	switch {
+	case a.Name != "":
+		return a.Name
+	case a.Address.IsValid():
+		return a.Address.String()
+	}
+	return ""
+}
+
+// NetworkTotal counts attempts.
+type NetworkTotal struct {
+	Allowed, Refused uint64
+	Sent, Received   int64 // bytes
+}
+
+// NetworkOther is the key under which a summary counts what no longer has its own.
+const NetworkOther = "other"
+
+// NetworkSummary is what a log has counted since it began.
+type NetworkSummary struct {
+	NetworkTotal
+	Protocols map[string]NetworkTotal
+	Hosts     map[string]NetworkTotal // bounded; NetworkOther counts the rest
+	Methods   map[string]uint64
+	Statuses  map[int]uint64
+}
+
+// NetworkRefusal is a destination that the policy refused.
+type NetworkRefusal struct {
+	Target string // as a rule would name it: "api.example.org", "api.example.org:443", "[2001:db8::1]:443"
+	Reason string
+	Fix    bool // a rule for Target in Allow would let it pass
+}
