@@ -94,8 +94,8 @@ internal/mcp:                sandbox internal/answer internal/engine internal/ht
 internal/libexec:            sandbox internal/rundir | golang.org/x/sys
 internal/lang:               sandbox internal/lang/python internal/lang/javascript internal/lang/bash
 internal/backend:            sandbox internal/backend/docker internal/backend/native internal/backend/gvisor internal/hostid internal/libexec internal/rundir
-cmd/glovebox:                sandbox internal/answer internal/apiclient internal/attack internal/backend internal/capacity internal/engine internal/eventlog internal/guest internal/httpapi internal/httpd internal/lang internal/libexec internal/mcp internal/nearest internal/nolink internal/plan internal/rundir internal/store | github.com/spf13/cobra github.com/spf13/pflag github.com/BurntSushi/toml golang.org/x/term
-.:                           sandbox internal/backend internal/engine internal/lang
+cmd/glovebox:                sandbox internal/answer internal/apiclient internal/attack internal/backend internal/capacity internal/egress internal/engine internal/eventlog internal/guest internal/httpapi internal/httpd internal/lang internal/libexec internal/mcp internal/nearest internal/nolink internal/plan internal/rundir internal/store | github.com/spf13/cobra github.com/spf13/pflag github.com/BurntSushi/toml golang.org/x/term
+.:                           sandbox internal/backend internal/egress internal/engine internal/lang
 
 # what measures the product from outside, through its program
 test/liveserver:

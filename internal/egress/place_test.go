@@ -133,19 +133,6 @@ func newPlace(t testing.TB, policy sandbox.NetworkPolicy) *place {
 	return p
 }
 
-func compile(t testing.TB, policy sandbox.NetworkPolicy) *Rules {
-	t.Helper()
-	r, err := Compile(policy)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return r
-}
-
-func allow(rules ...string) sandbox.NetworkPolicy {
-	return sandbox.NetworkPolicy{Mode: sandbox.NetworkRestricted, Allow: rules}
-}
-
 // serve runs functions on a thread of its own, which ends with it.
 func (p *place) serve(ready chan<- error, dir string) {
 	runtime.LockOSThread()

@@ -147,6 +147,9 @@ func (r *rule) setAddress(host string) error {
 	if err != nil {
 		return fmt.Errorf("%.60q is not an address; an IPv6 address with ports stands in brackets", host)
 	}
+	if a.Zone() != "" {
+		return fmt.Errorf("an address of a sandbox's network has no zone")
+	}
 	if err := r.setNetwork(netip.PrefixFrom(a, a.BitLen())); err != nil {
 		return err
 	}
@@ -179,11 +182,7 @@ func (r *rule) setPrefix(host string) error {
 }
 
 func (r *rule) setNetwork(p netip.Prefix) error {
-	a := p.Addr()
-	switch {
-	case a.Zone() != "":
-		return fmt.Errorf("an address of a sandbox's network has no zone")
-	case a.Is4In6():
+	if p.Addr().Is4In6() {
 		return fmt.Errorf("write an IPv4 address as four decimal numbers")
 	}
 	r.prefix = p

@@ -70,15 +70,7 @@ func Restart(t *testing.T, r Restarted) {
 		}
 	}
 	refused(t, first, oneShot.ID, sandbox.NotFound)
-	if box, err := first.Reattach(within(t), promoted.ID); err == nil { // nobody gave it a lease, so it ends with its server, if not yet
-		if _, err := box.Wait(within(t)); err != nil {
-			t.Errorf("it outlives its server: %v", err)
-		}
-		if err := box.Close(); err != nil {
-			t.Error(err)
-		}
-	}
-	refused(t, first, promoted.ID, sandbox.NotFound)
+	endsUnleased(t, first, promoted.ID)
 
 	launch(t, life{Run: run, Reattach: []sandbox.ID{kept.ID}})() // an owner that dies too
 	box := reattach(t, first, kept.ID)
@@ -113,6 +105,20 @@ func Restart(t *testing.T, r Restarted) {
 		t.Error(err)
 	}
 	leavesNothing(t, run, all)
+}
+
+// endsUnleased checks that a box which was promoted and given no lease ends with its server, if not yet.
+func endsUnleased(t *testing.T, b sandbox.Backend, id sandbox.ID) {
+	t.Helper()
+	if box, err := b.Reattach(within(t), id); err == nil {
+		if _, err := box.Wait(within(t)); err != nil {
+			t.Errorf("it outlives its server: %v", err)
+		}
+		if err := box.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+	refused(t, b, id, sandbox.NotFound)
 }
 
 // endsInside ends a reattached box from inside. It stays its owner's, who still knows what it used and how it ended.
