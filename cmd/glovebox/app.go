@@ -10,6 +10,7 @@ import (
 	"sync"
 
 	"github.com/glovebox-dev/glovebox/internal/backend"
+	"github.com/glovebox-dev/glovebox/sandbox"
 )
 
 // Main is the whole program and its surroundings, so that tests can run it in their own process.
@@ -28,6 +29,9 @@ type Main struct {
 
 	// Backends opens the backends; nil opens those of this system.
 	Backends func(backend.Options) (*backend.Set, error)
+
+	// Gate opens networks; nil dials out from this host.
+	Gate sandbox.Gate
 }
 
 // Glovebox's own exit codes. All others are the program's.

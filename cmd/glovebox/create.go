@@ -48,6 +48,10 @@ prints the name too, and nothing changes. The sandbox ends when nobody uses it f
 }
 
 func (a *app) create(ctx context.Context, f *createFlags) error {
+	policy, err := f.networkFlags.policy()
+	if err != nil {
+		return err
+	}
 	variables, err := a.environment(&f.environmentFlags)
 	if err != nil {
 		return err
@@ -62,7 +66,7 @@ func (a *app) create(ctx context.Context, f *createFlags) error {
 	}
 	defer c.Close()
 	s, made, err := c.Create(ctx,
-		apiclient.NewSandbox{Name: f.name, Backend: f.backend, Image: f.image, Env: byName(variables), Limits: answer.NewLimits(f.limits), Network: answer.NewNetwork(f.networkFlags.policy()),
+		apiclient.NewSandbox{Name: f.name, Backend: f.backend, Image: f.image, Env: byName(variables), Limits: answer.NewLimits(f.limits), Network: answer.NewNetwork(policy),
 			AllowUnenforced: f.allowUnenforced, Metadata: labels,
 			Lifetime: apiclient.Lifetime{IdleS: f.idle.Seconds(), MaxAgeS: f.maxAge.Seconds()}})
 	if err != nil {

@@ -48,7 +48,9 @@ func (a *app) openEngine(config engine.Config) (*openedEngine, error) {
 	}
 	config.Backends = backends.Backends
 	config.Languages = lang.All()
-	config.Gate = &egress.Host{}
+	if config.Gate = a.Gate; config.Gate == nil {
+		config.Gate = &egress.Host{}
+	}
 	config.Log = a.logger()
 	e, err := engine.New(config)
 	if err != nil {

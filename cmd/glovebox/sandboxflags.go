@@ -15,9 +15,9 @@ import (
 type boxFlags struct {
 	environmentFlags
 
-	backend         string
-	limits          sandbox.Limits
-	image           string
+	backend string
+	limits  sandbox.Limits
+	image   string
 	networkFlags
 	allowUnenforced []string
 
@@ -112,11 +112,14 @@ func completions(cmd *cobra.Command, flag string, values ...string) {
 
 // spec turns the flags into a sandbox.Spec.
 func (a *app) spec(f *boxFlags) (sandbox.Spec, error) {
-	spec := sandbox.Spec{Limits: f.limits, Commands: f.commands, AllowUnenforced: f.allowUnenforced, NestedFilters: f.nestedFilters, Terminals: f.terminals, Network: f.networkFlags.policy()}
+	spec := sandbox.Spec{Limits: f.limits, Commands: f.commands, AllowUnenforced: f.allowUnenforced, NestedFilters: f.nestedFilters, Terminals: f.terminals}
 	if err := checkHost(f.limits, f.backend); err != nil {
 		return spec, err
 	}
 	var err error
+	if spec.Network, err = f.networkFlags.policy(); err != nil {
+		return spec, err
+	}
 	if spec.Env, err = a.environment(&f.environmentFlags); err != nil {
 		return spec, err
 	}

@@ -79,15 +79,22 @@ func (s *served) interrupt() { s.once.Do(func() { s.interrupts <- os.Interrupt }
 
 func startServer(t *testing.T, args ...string) *served {
 	t.Helper()
-	return startServerLacking(t, nil, args...)
+	return startServerWith(t, func(*Main) {}, args...)
 }
 
 // startServerLacking starts a server on a host that is assumed to lack something.
 func startServerLacking(t *testing.T, lack []string, args ...string) *served {
 	t.Helper()
+	return startServerWith(t, func(m *Main) { m.Lack = lack }, args...)
+}
+
+// startServerWith starts a server in surroundings that a test changes.
+func startServerWith(t *testing.T, change func(*Main), args ...string) *served {
+	t.Helper()
 	s := &served{said: &said{}, interrupts: make(chan os.Signal, 2), exit: make(chan int, 1)}
 	m := testApp(t).Main
-	m.Stdout, m.Stderr, m.Interrupts, m.Lack = s.said, s.said, s.interrupts, lack
+	m.Stdout, m.Stderr, m.Interrupts = s.said, s.said, s.interrupts
+	change(&m)
 	state := t.TempDir()
 	if err := os.Chmod(state, 0o700); err != nil { // a test may have no umask
 		t.Fatal(err)
@@ -114,7 +121,12 @@ func (s *served) stop(t *testing.T) {
 
 func (s *served) post(t *testing.T, path, body string, headers ...string) (int, map[string]any) {
 	t.Helper()
-	request, err := http.NewRequest(http.MethodPost, s.url+path, strings.NewReader(body))
+	return s.send(t, http.MethodPost, path, body, headers...)
+}
+
+func (s *served) send(t *testing.T, method, path, body string, headers ...string) (int, map[string]any) {
+	t.Helper()
+	request, err := http.NewRequest(method, s.url+path, strings.NewReader(body))
 	if err != nil {
 		t.Fatal(err)
 	}

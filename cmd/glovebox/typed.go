@@ -98,7 +98,7 @@ func (e *editor) line(ctx context.Context, prompt string) (line string, pasted b
 		return "", false, err
 	}
 	defer func() { _ = term.Restore(int(e.in.Fd()), state) }() // nothing more can be done
-	e.terminal.SetBracketedPasteMode(true) // the terminal then marks what is pasted
+	e.terminal.SetBracketedPasteMode(true)                     // the terminal then marks what is pasted
 	defer e.terminal.SetBracketedPasteMode(false)
 	if width, height, err := term.GetSize(int(e.out.Fd())); err == nil && width > 0 && height > 0 {
 		_ = e.terminal.SetSize(width, height)

@@ -227,7 +227,7 @@ sys.stdin.read()
 print("goes on")
 `)
 	err := checkpointInto(box, t.TempDir())
-	if err == nil || !strings.Contains(err.Error(), "unix socket in a directory of the host") {
+	if err == nil || !strings.Contains(err.Error(), "unix socket in a host directory") {
 		t.Errorf("a socket is bound on the host, and it says %.300v", err)
 	}
 	if said := answer(t, box, id); said != "ready\ngoes on\n" {
