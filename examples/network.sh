@@ -1,0 +1,47 @@
+#!/bin/bash
+# Opens the network of a sandbox to one address, and shows what was refused. The server that it may reach runs on this host, at an address
+# of its own, which a sandbox never reaches unless a rule names it.
+# examples/network.sh [GLOVEBOX]
+set -eu
+glovebox=${1:-bin/glovebox}
+address=$(hostname -I | tr ' ' '\n' | grep -m1 -E '^[0-9.]+$') || { echo "this host has no IPv4 address but loopback"; exit 0; }
+[ -w /dev/net/tun ] || { echo "sandboxes have no network here: /dev/net/tun cannot be opened"; exit 0; }
+dir=$(mktemp -d)
+weaker=()
+"$glovebox" doctor >"$dir/doctor" || weaker=(--allow-unenforced memory)
+
+mkdir "$dir/www"
+echo 'hello from outside' >"$dir/www/hello.txt"
+/usr/bin/python3 -u -m http.server --directory "$dir/www" --bind "$address" 0 >"$dir/port" 2>"$dir/served" &
+server=$!
+finish() {
+	kill "$server" && wait "$server" || true
+	rm -rf "$dir"
+}
+trap finish EXIT
+until port=$(grep -oE -m1 'port [0-9]+' "$dir/port"); do
+	kill -0 "$server" || exit 1
+	sleep 0.05
+done
+port=${port#port }
+
+fetch='import sys, urllib.request
+try:
+    print(urllib.request.urlopen(sys.argv[1], timeout=5).read().decode().strip())
+except OSError as e:
+    sys.exit(str(e))'
+
+echo "1. only what is allowed: --allow $address:$port"
+"$glovebox" run "${weaker[@]}" --allow "$address:$port" -c "$fetch" "http://$address:$port/hello.txt"
+
+echo '2. another name is refused, and the hint says how to allow it'
+if "$glovebox" run "${weaker[@]}" --allow "$address:$port" -c "$fetch" http://example.org/; then exit 1; fi
+
+echo '3. the whole internet is not this host'
+if "$glovebox" run "${weaker[@]}" --network full -c "$fetch" "http://$address:$port/hello.txt"; then exit 1; fi
+
+echo '4. nor the metadata service of a cloud'
+if "$glovebox" run "${weaker[@]}" --network full -c "$fetch" http://169.254.169.254/latest/meta-data/; then exit 1; fi
+
+[ "$(grep -c GET "$dir/served")" = 1 ] || { echo "the server was reached more than once"; exit 1; }
+echo 'the server was reached once'
