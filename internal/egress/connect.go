@@ -28,7 +28,6 @@ func (g *Gate) connect(r *tcp.ForwarderRequest) {
 	}
 	c := &conn{gate: g, to: to, attempt: Attempt{Time: time.Now(), Protocol: sandbox.ProtocolTCP, Address: to.Addr(), Port: to.Port()}}
 	if !c.open(r, to) {
-		c.log()
 		return
 	}
 	c.run()
@@ -46,8 +45,7 @@ func (c *conn) open(r *tcp.ForwarderRequest, to netip.AddrPort) bool {
 		c.attempt.Reason = g.meter.take(rules.bounds, c.attempt.Time)
 	}
 	if c.attempt.Reason != "" {
-		r.Complete(true)
-		return false
+		return c.reject(r)
 	}
 	c.attempt.Allowed = true
 	if !c.accept(r, to) {
@@ -56,7 +54,7 @@ func (c *conn) open(r *tcp.ForwarderRequest, to netip.AddrPort) bool {
 	}
 	c.inspector = newInspector(c)
 	if !g.admit(c) {
-		c.cut("the gate was closed")
+		c.cut(gateClosed)
 	} else if now := g.rules.Load(); now != rules {
 		c.reconsider(now)
 	}
@@ -70,19 +68,25 @@ func (c *conn) accept(r *tcp.ForwarderRequest, to netip.AddrPort) bool {
 	outer, err := c.gate.dial(ctx, "tcp", to.String())
 	if err != nil {
 		c.attempt.Reason = dialError(err)
-		r.Complete(true)
-		return false
+		return c.reject(r)
 	}
 	endpoint, failed := r.CreateEndpoint(&c.inner.queue)
-	r.Complete(failed != nil)
 	if failed != nil {
 		c.attempt.Reason = "the sandbox did not complete the handshake"
 		outer.Close()
-		return false
+		return c.reject(r)
 	}
+	r.Complete(false)
 	c.inner.watch(endpoint)
 	c.setOuter(outer)
 	return true
+}
+
+// reject logs the attempt and answers it with a reset, in this order: who sees the answer finds the reason.
+func (c *conn) reject(r *tcp.ForwarderRequest) bool {
+	c.log()
+	r.Complete(true)
+	return false
 }
 
 // dialError says why a destination cannot be reached, in words without addresses of the host.

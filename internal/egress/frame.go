@@ -20,6 +20,7 @@ type frame struct {
 }
 
 const (
+	loopback  = "it is a loopback address"
 	notPassed = "only TCP and UDP pass"
 	forged    = "it does not come from the address of the sandbox"
 	ipOptions = "IP options and extension headers do not pass"
@@ -63,6 +64,8 @@ func examine4(b []byte) frame {
 		return frame{}
 	case [4]byte(b[12:16]) != own:
 		f.reason = forged
+	case f.to.IsLoopback():
+		f.reason = loopback // the stack would complain of it in the server's log
 	case h.HeaderLength() != header.IPv4MinimumSize:
 		f.reason = ipOptions
 	case h.TransportProtocol() == header.TCPProtocolNumber, h.TransportProtocol() == header.UDPProtocolNumber:
@@ -100,6 +103,8 @@ func examine6(b []byte) frame {
 		return frame{} // the kernel's own talk on a link: groups, routers, duplicates
 	case !own:
 		f.refused, f.reason = true, forged
+	case f.to.IsLoopback():
+		f.refused, f.reason = true, loopback
 	case next == header6TCP || next == header6UDP:
 		f.pass = true
 	case next == header6HopByHop || next == header6Routing || next == header6Options || next == uint8(header.IPv6FragmentHeader):

@@ -21,6 +21,8 @@ const (
 	maxFirst       = 16 << 10 // bytes that are held back until a connection has said whom it is for
 )
 
+const gateClosed = "the gate was closed"
+
 // Options are what a gate needs. Only Rules must be set.
 type Options struct {
 	Rules *Rules
@@ -55,10 +57,11 @@ type Gate struct {
 	cancel context.CancelFunc
 	work   sync.WaitGroup // all goroutines of ours but the device's
 
-	mu      sync.Mutex
-	closed  bool
-	flows   map[flow]struct{}
-	queries int // of DNS, that are answered now
+	mu       sync.Mutex
+	closed   bool
+	flows    map[flow]struct{}
+	sessions int // of UDP
+	queries  int // of DNS, that are answered now
 }
 
 // flow is an open connection or session.
@@ -125,7 +128,7 @@ func (g *Gate) Close() error {
 	first := !g.closed
 	g.closed = true
 	for f := range g.flows {
-		f.cut("the gate was closed")
+		f.cut(gateClosed)
 	}
 	g.mu.Unlock()
 	if !first {

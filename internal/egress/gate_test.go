@@ -5,6 +5,7 @@ package egress
 import (
 	"fmt"
 	"io"
+	"log"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -19,7 +20,9 @@ const (
 
 // web serves a site over HTTP and HTTPS, at the ports 80 and 443 of its addresses.
 func (p *place) web(handler http.HandlerFunc, addresses ...string) {
-	plain, secure := httptest.NewServer(handler), httptest.NewTLSServer(handler)
+	plain, secure := httptest.NewServer(handler), httptest.NewUnstartedServer(handler)
+	secure.Config.ErrorLog = log.New(io.Discard, "", 0) // of connections that the gate resets
+	secure.StartTLS()
 	p.t.Cleanup(plain.Close)
 	p.t.Cleanup(secure.Close)
 	for _, a := range addresses {

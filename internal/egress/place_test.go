@@ -215,20 +215,7 @@ func (p *place) look(network, name string) ([]netip.Addr, error) {
 // logged waits until the log has an attempt that suits, and returns it.
 func (p *place) logged(what string, suits func(Attempt) bool) Attempt {
 	p.t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
-	defer cancel()
-	for seq := uint64(0); ; {
-		list, err := p.gate.Log().Follow(ctx, seq)
-		if err != nil {
-			p.t.Fatalf("no attempt was logged that %s: %+v", what, p.gate.Log().Last(20))
-		}
-		for _, a := range list {
-			if suits(a) {
-				return a
-			}
-			seq = a.Seq
-		}
-	}
+	return p.loggedAfter(0, what, suits)
 }
 
 // listen serves every connection with f, and returns where.

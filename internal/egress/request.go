@@ -191,9 +191,7 @@ func looksLikeRequest(b []byte) (bool, error) {
 	}
 	for i, c := range line {
 		switch {
-		case c == ' ' || c == '\t':
-			return i > 0, errMore
-		case c == '\r':
+		case i > 0 && (c == ' ' || c == '\t' || c == '\r'):
 			return false, errMore
 		case !isTokenByte(c):
 			return false, nil

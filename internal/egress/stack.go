@@ -1,9 +1,12 @@
 package egress
 
 import (
+	"io"
 	"net/netip"
+	"sync"
 	"time"
 
+	"gvisor.dev/gvisor/pkg/log"
 	"gvisor.dev/gvisor/pkg/tcpip"
 	"gvisor.dev/gvisor/pkg/tcpip/header"
 	"gvisor.dev/gvisor/pkg/tcpip/network/arp"
@@ -33,6 +36,7 @@ const (
 
 // newStack makes the TCP/IP stack behind a device. It takes packets to any address, and hands new connections and sessions to the gate.
 func (g *Gate) newStack(link stack.LinkEndpoint) error {
+	quiet()
 	g.stack = stack.New(stack.Options{
 		NetworkProtocols: []stack.NetworkProtocolFactory{
 			ipv4.NewProtocol,
@@ -64,6 +68,9 @@ func (g *Gate) newStack(link stack.LinkEndpoint) error {
 	g.stack.SetTransportProtocolHandler(udp.ProtocolNumber, udp.NewForwarder(g.stack, g.datagram).HandlePacket)
 	return step.err
 }
+
+// quiet keeps what gVisor's packages would write to stderr out of there: packets of a sandbox can cause it.
+var quiet = sync.OnceFunc(func() { log.SetTarget(&log.Writer{Next: io.Discard}) })
 
 // steps keeps the first error of a row.
 type steps struct{ err error }

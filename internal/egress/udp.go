@@ -2,6 +2,7 @@ package egress
 
 import (
 	"context"
+	"errors"
 	"net"
 	"net/netip"
 	"sync"
@@ -17,7 +18,8 @@ import (
 
 const (
 	sessionIdle = 60 * time.Second // a session ends after this long without a datagram
-	maxDatagram = 64 << 10
+	// maxSessions bounds their memory: a session holds two buffers of copySize.
+	maxSessions = 64
 )
 
 // session is the exchange of datagrams between one port of the sandbox and one destination.
@@ -28,6 +30,7 @@ type session struct {
 	outer net.Conn
 
 	sent, received atomic.Int64
+	active         atomic.Int64 // when the last datagram passed, in Unix nanoseconds
 
 	mu      sync.Mutex
 	attempt Attempt
@@ -42,9 +45,9 @@ func (g *Gate) datagram(r *udp.ForwarderRequest) bool {
 	v := rules.decide(g.destination(to, true))
 	a := Attempt{Time: time.Now(), Protocol: sandbox.ProtocolUDP, Name: v.name, Address: to.Addr(), Port: to.Port(), Rule: v.rule, Reason: v.reason}
 	if v.allowed {
-		a.Reason = g.meter.take(rules.bounds, a.Time)
+		a.Reason = g.takeSession(rules.bounds, a.Time)
 	}
-	if a.Reason != "" || !g.begin() {
+	if a.Reason != "" {
 		g.log.add(a)
 		return false
 	}
@@ -52,8 +55,7 @@ func (g *Gate) datagram(r *udp.ForwarderRequest) bool {
 	var queue waiter.Queue
 	endpoint, failed := r.CreateEndpoint(&queue)
 	if failed != nil {
-		g.meter.release()
-		g.work.Done()
+		g.giveSession()
 		return false
 	}
 	s := &session{gate: g, to: to, inner: gonet.NewUDPConn(&queue, endpoint), attempt: a}
@@ -61,10 +63,34 @@ func (g *Gate) datagram(r *udp.ForwarderRequest) bool {
 	return true
 }
 
+// takeSession claims a session and counts its goroutine. The reason says why there is none.
+func (g *Gate) takeSession(b bounds, now time.Time) (reason string) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	switch {
+	case g.closed:
+		return gateClosed
+	case g.sessions == maxSessions:
+		return tooMany
+	}
+	if reason = g.meter.take(b, now); reason == "" {
+		g.sessions++
+		g.work.Add(1)
+	}
+	return reason
+}
+
+func (g *Gate) giveSession() {
+	g.meter.release()
+	g.mu.Lock()
+	g.sessions--
+	g.mu.Unlock()
+	g.work.Done()
+}
+
 func (s *session) run(rules *Rules) {
 	g := s.gate
-	defer g.work.Done()
-	defer g.meter.release()
+	defer g.giveSession()
 	defer s.log()
 	defer s.inner.Close()
 	ctx, cancel := context.WithTimeout(g.ctx, dialTimeout)
@@ -83,6 +109,7 @@ func (s *session) run(rules *Rules) {
 	if now := g.rules.Load(); now != rules {
 		s.reconsider(now)
 	}
+	s.active.Store(time.Now().UnixNano())
 	var back sync.WaitGroup
 	back.Go(func() {
 		s.relay(outer, s.inner, &s.received, &g.meter.received)
@@ -98,11 +125,16 @@ func (s *session) relay(from, to net.Conn, own, all *atomic.Int64) {
 	b := copyBuffers.Get().(*[copySize]byte)
 	defer copyBuffers.Put(b)
 	for {
-		_ = from.SetReadDeadline(time.Now().Add(sessionIdle))
+		idle := sessionIdle - time.Since(time.Unix(0, s.active.Load()))
+		_ = from.SetReadDeadline(time.Now().Add(idle))
 		n, err := from.Read(b[:])
-		if err != nil {
+		switch {
+		case err != nil && idle > 0 && isTimeout(err):
+			continue // the other direction may have been active
+		case err != nil:
 			return
 		}
+		s.active.Store(time.Now().UnixNano())
 		own.Add(int64(n))
 		all.Add(int64(n))
 		if s.gate.meter.exhausted(s.gate.rules.Load().bounds) {
@@ -113,6 +145,11 @@ func (s *session) relay(from, to net.Conn, own, all *atomic.Int64) {
 			return
 		}
 	}
+}
+
+func isTimeout(err error) bool {
+	var failed net.Error
+	return errors.As(err, &failed) && failed.Timeout()
 }
 
 // reconsider implements flow.
