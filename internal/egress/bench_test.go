@@ -3,6 +3,7 @@
 package egress
 
 import (
+	"bufio"
 	"fmt"
 	"io"
 	"net"
@@ -62,11 +63,15 @@ func TestMain(m *testing.M) {
 
 // client does something n times and prints how long each took, in nanoseconds.
 func client(what, address string, n int) error {
+	if what == "serve" {
+		return serve(address)
+	}
 	var c net.Conn
+	var all []net.Conn // all are held open to the end
 	var err error
 	for i := range n {
 		began := time.Now()
-		if what == "connect" || i == 0 {
+		if what != "request" || i == 0 {
 			if c, err = net.Dial("tcp", address); err != nil {
 				return err
 			}
@@ -74,14 +79,37 @@ func client(what, address string, n int) error {
 		if err := ask(c); err != nil {
 			return err
 		}
-		if what == "connect" {
+		switch what {
+		case "connect":
 			c.Close()
+		case "hold":
+			all = append(all, c)
 		}
 		fmt.Println(time.Since(began).Nanoseconds())
 	}
-	if what == "hold" {
+	if all != nil {
 		_, err = io.Copy(io.Discard, os.Stdin)
 	}
+	return err
+}
+
+// serve answers requests until its stdin ends.
+func serve(address string) error {
+	l, err := net.Listen("tcp", address)
+	if err != nil {
+		return err
+	}
+	fmt.Println(l.Addr())
+	go func() {
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			go answers(c)
+		}
+	}()
+	_, err = io.Copy(io.Discard, os.Stdin)
 	return err
 }
 
@@ -201,6 +229,39 @@ func BenchmarkIdle(b *testing.B) {
 	for b.Loop() {
 	}
 	b.ReportMetric(float64(resident()-before)/gates/1024, "KiB/gate")
+}
+
+// BenchmarkHold is the memory of connections that are open, after one request on each.
+func BenchmarkHold(b *testing.B) {
+	const connections = 5000
+	policy := allow("site.example")
+	policy.MaxConnections, policy.ConnectionRate = connections, 1e6
+	p, _ := benchPlace(b, policy, answers)
+	lines := func(start func(func()), args ...string) *bufio.Scanner {
+		cmd := exec.Command(os.Args[0], append([]string{"client"}, args...)...)
+		in, _ := cmd.StdinPipe()
+		out, _ := cmd.StdoutPipe()
+		start(func() {
+			if err := cmd.Start(); err != nil {
+				b.Fatal(err)
+			}
+		})
+		b.Cleanup(func() { in.Close(); _ = cmd.Wait() })
+		return bufio.NewScanner(out)
+	}
+	server := lines(func(f func()) { f() }, "serve", "127.0.0.1:0", "1")
+	server.Scan()
+	p.world.at("tcp", site+":80", server.Text())
+	before := resident()
+	for b.Loop() {
+		client := lines(p.do, "hold", site+":80", strconv.Itoa(connections))
+		for range connections {
+			if !client.Scan() || strings.Contains(client.Text(), " ") {
+				b.Fatal(client.Text(), client.Err())
+			}
+		}
+		b.ReportMetric(float64(resident()-before)/(1<<20), "MiB")
+	}
 }
 
 // resident is the resident memory of this process in bytes, without what the collector could give back.
