@@ -115,7 +115,7 @@ func TestHTTPNames(t *testing.T) {
 				_ = conn.(*net.TCPConn).CloseWrite()
 				_, _ = io.Copy(io.Discard, conn)
 				<-over
-				a := p.loggedAfter(seq, "is the connection", func(a Attempt) bool { return a.Protocol == ProtocolTCP })
+				a := p.loggedAfter(seq, "is the connection", func(a Attempt) bool { return a.Protocol == sandbox.ProtocolTCP })
 				if passed := got.taken(); passed != c.passes && !(c.reason != "" && strings.HasPrefix(c.passes, passed)) || a.Allowed != (c.reason == "") || a.Reason != c.reason && c.reason != "" {
 					t.Errorf("%.60q at %s by %d: %q passed, want %q; %+v, want %q", c.sent, port, step, passed, c.passes, a, c.reason)
 				}
@@ -143,7 +143,7 @@ func TestTLSNames(t *testing.T) {
 		conn := tls.Client(p.mustDial("tcp", c.to+":443"), &tls.Config{ServerName: c.server, InsecureSkipVerify: true})
 		err := conn.Handshake()
 		conn.Close()
-		a := p.loggedAfter(seq, "is the connection", func(a Attempt) bool { return a.Protocol == ProtocolTCP })
+		a := p.loggedAfter(seq, "is the connection", func(a Attempt) bool { return a.Protocol == sandbox.ProtocolTCP })
 		if (err == nil) != (c.reason == "") || c.reason != "" && a.Reason != c.reason || a.Allowed != (c.reason == "") {
 			t.Errorf("%q at %s: %v, %+v", c.server, c.to, err, a)
 		}
@@ -316,7 +316,7 @@ func TestPackets(t *testing.T) {
 			t.Errorf("%s: %d bytes, %v, %v", to, n, err, readErr)
 		}
 	}
-	p.logged("refuses QUIC", func(a Attempt) bool { return a.Protocol == ProtocolUDP && a.Reason == quic })
+	p.logged("refuses QUIC", func(a Attempt) bool { return a.Protocol == sandbox.ProtocolUDP && a.Reason == quic })
 	for _, c := range []struct {
 		name, to, reply string
 		protocol        byte
@@ -338,7 +338,7 @@ func TestPackets(t *testing.T) {
 			t.Fatal(err)
 		}
 		if c.reply == "" {
-			p.loggedAfter(seq, "drops "+c.name, func(a Attempt) bool { return a.Protocol == ProtocolIP && !a.Allowed && a.Address == to })
+			p.loggedAfter(seq, "drops "+c.name, func(a Attempt) bool { return a.Protocol == sandbox.ProtocolIP && !a.Allowed && a.Address == to })
 		} else {
 			_ = syscall.SetsockoptTimeval(fd, syscall.SOL_SOCKET, syscall.SO_RCVTIMEO, &syscall.Timeval{Sec: 20})
 			b := make([]byte, 100)
@@ -376,7 +376,7 @@ func TestFullDenies(t *testing.T) {
 		}
 	}
 	p.logged("has the request", func(a Attempt) bool {
-		return a.Protocol == ProtocolHTTP && a.Path == "/b" && a.Status == http.StatusOK && a.Name == "site.example"
+		return a.Protocol == sandbox.ProtocolHTTP && a.Path == "/b" && a.Status == http.StatusOK && a.Name == "site.example"
 	})
 	if got := fmt.Sprint(p.gate.Log().Refusals(0, 99)); !strings.Contains(got, "bad.example") {
 		t.Error(got)

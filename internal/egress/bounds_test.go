@@ -11,6 +11,8 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/glovebox-dev/glovebox/sandbox"
 )
 
 // TestChange: new rules hold at once, for open connections too.
@@ -31,6 +33,9 @@ func TestChange(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+	if list := p.gate.Current(); len(list) != 2 || list[0].Sent != 2 || list[1].Received != 2 {
+		t.Errorf("%+v", list)
+	}
 	p.gate.SetRules(compile(t, allow("site.example")))
 	if _, err := goes.Read(make([]byte, 1)); !errors.Is(err, syscall.ECONNRESET) {
 		t.Errorf("the refused connection: %v", err)
@@ -41,6 +46,21 @@ func TestChange(t *testing.T) {
 	}
 	if _, err := p.dial("tcp", "9.9.9.9:25"); !errors.Is(err, syscall.ECONNREFUSED) {
 		t.Errorf("a new connection: %v", err)
+	}
+	// What was not read while any host was allowed cannot be trusted once names decide.
+	p.gate.SetRules(compile(t, sandbox.NetworkPolicy{Mode: sandbox.NetworkFull}))
+	unread := p.mustDial("tcp", "9.9.9.9:25")
+	fmt.Fprintln(unread, "c")
+	if _, err := io.ReadFull(unread, make([]byte, 2)); err != nil {
+		t.Fatal(err)
+	}
+	p.world.name("late.example", "9.9.9.9")
+	if _, err := p.look("ip4", "late.example"); err != nil {
+		t.Fatal(err)
+	}
+	p.gate.SetRules(compile(t, allow("site.example", "late.example")))
+	if _, err := unread.Read(make([]byte, 1)); !errors.Is(err, syscall.ECONNRESET) {
+		t.Errorf("a connection that was not read: %v", err)
 	}
 	if err := p.gate.Close(); err != nil {
 		t.Error(err)
@@ -132,7 +152,7 @@ func TestCounts(t *testing.T) {
 		}
 	})
 	s := p.gate.Log().Summary()
-	if s.Refused != uint64(attempts) || s.Allowed != 0 || s.Protocols[ProtocolTCP].Refused != uint64(attempts) {
+	if s.Refused != uint64(attempts) || s.Allowed != 0 || s.Protocols[sandbox.ProtocolTCP].Refused != uint64(attempts) {
 		t.Errorf("%+v, want %d refused", s.Total, attempts)
 	}
 	var hosts uint64

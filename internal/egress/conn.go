@@ -213,17 +213,23 @@ func (c *conn) reconsider(r *Rules) {
 	if v.allowed && name != "" {
 		v = r.agrees(v, name, d)
 	}
-	if !v.allowed {
+	switch {
+	case !v.allowed:
 		c.cut("the policy changed: " + v.reason)
+	case v.byName && !c.verdict.byName, !c.inspector.holds && r.deny.namesAny() && c.inspector.isHTTP():
+		c.cut("the policy changed: what the connection says was not checked")
 	}
 }
 
-// log writes the attempt once it is over.
-func (c *conn) log() {
+// snapshot implements flow.
+func (c *conn) snapshot() Attempt {
 	c.mu.Lock()
 	a := c.attempt
 	c.mu.Unlock()
 	a.Duration = time.Since(a.Time)
 	a.Sent, a.Received = c.sent.Load(), c.received.Load()
-	c.gate.log.add(a)
+	return a
 }
+
+// log writes the attempt once it is over.
+func (c *conn) log() { c.gate.log.add(c.snapshot()) }

@@ -70,6 +70,8 @@ type flow interface {
 	reconsider(*Rules)
 	// cut ends the flow at once; reason goes to the log.
 	cut(reason string)
+	// snapshot is the attempt as it is now.
+	snapshot() Attempt
 }
 
 // Open makes a gate of a device, which it owns from now on, also if it fails.
@@ -109,6 +111,17 @@ func openError(err, _ error) error { return &sandbox.Error{Op: "gate", Err: err}
 // Log returns what the gate has logged.
 func (g *Gate) Log() *Log { return g.log }
 
+// Current returns the connections and sessions that are open now, in no order. They are logged once they are over.
+func (g *Gate) Current() []Attempt {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	list := make([]Attempt, 0, len(g.flows))
+	for f := range g.flows {
+		list = append(list, f.snapshot())
+	}
+	return list
+}
+
 // Done is closed when nothing comes from the sandbox any more: its network is gone, or the gate is closed.
 func (g *Gate) Done() <-chan struct{} { return g.device.done }
 
@@ -138,10 +151,31 @@ func (g *Gate) Close() error {
 	}
 	g.cancel()
 	g.stack.Close()
-	g.work.Wait()
+	g.waitAborting()
 	err := g.device.close()
 	g.stack.Wait()
 	return err
+}
+
+// waitAborting waits for the gate's goroutines. One may have begun a handshake while the stack was closing, which nothing completes any more.
+func (g *Gate) waitAborting() {
+	done := make(chan struct{})
+	go func() {
+		g.work.Wait()
+		close(done)
+	}()
+	again := time.NewTicker(20 * time.Millisecond)
+	defer again.Stop()
+	for {
+		select {
+		case <-done:
+			return
+		case <-again.C:
+			for _, e := range g.stack.RegisteredEndpoints() {
+				e.Abort()
+			}
+		}
+	}
 }
 
 // begin counts a goroutine of the gate, unless the gate is closed.

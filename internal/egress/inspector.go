@@ -247,12 +247,14 @@ func (i *inspector) asks(head []byte) (body, error) {
 	if err != nil {
 		return body{}, err
 	}
+	// What is kept for the log must not keep the whole head.
+	method, path := strings.Clone(q.method[:min(len(q.method), maxMethodSize)]), strings.Clone(q.target[:min(len(q.target), maxPath)])
 	a := Attempt{Time: time.Now(), Protocol: sandbox.ProtocolHTTP, Address: i.c.to.Addr(), Port: i.c.to.Port(), Allowed: true,
-		Method: q.method, Path: q.target, Sent: int64(len(head)) + max(q.body.length, 0), Rule: i.c.verdict.rule}
+		Method: method, Path: path, Sent: int64(len(head)) + max(q.body.length, 0), Rule: i.c.verdict.rule}
 	i.c.mu.Lock()
-	i.c.attempt.Method, i.c.attempt.Path = q.method, q.target // for the log, if it is refused
+	i.c.attempt.Method, i.c.attempt.Path = method, path // for the log, if it is refused
 	i.c.mu.Unlock()
-	name, err := hostName(q.host)
+	name, err := hostName(strings.Clone(q.host))
 	switch {
 	case err != nil && i.c.verdict.byName:
 		return body{}, errHost
@@ -371,6 +373,13 @@ func (i *inspector) fromServer(b []byte) {
 }
 
 func (i *inspector) serverEnds() { i.stop() }
+
+// isHTTP reports whether the connection has turned out to be HTTP/1.
+func (i *inspector) isHTTP() bool {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	return i.pairs.log != nil
+}
 
 func (i *inspector) stop() {
 	i.mu.Lock()

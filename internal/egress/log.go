@@ -9,10 +9,11 @@ import (
 )
 
 const (
-	maxAttempts = 1000 // that a log keeps
-	maxHosts    = 256  // that a log counts by name; Other counts the rest
-	maxMethods  = 16
-	maxPath     = 256 // bytes of a path that an attempt keeps
+	maxAttempts   = 1000 // that a log keeps
+	maxHosts      = 256  // that a log counts by name; Other counts the rest
+	maxMethods    = 16
+	maxMethodSize = 16  // bytes of a method that an attempt keeps
+	maxPath       = 256 // bytes of a path, likewise
 )
 
 // What a log holds has the types of its readers.
@@ -45,7 +46,6 @@ type Log struct {
 }
 
 func (l *Log) add(a Attempt) {
-	a.Path = a.Path[:min(len(a.Path), maxPath)]
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.last++

@@ -168,5 +168,10 @@ func (t *table) byName(name string, suits func(ports) bool) *rule {
 	return nil
 }
 
+// Inspects reports whether connections for a canonical name at a port are to be inspected.
+func (r *Rules) Inspects(name string, port uint16) bool {
+	return r.inspect.byName(name, func(p ports) bool { return p.has(port) }) != nil
+}
+
 // namesAny reports whether the table has a rule for names.
 func (t *table) namesAny() bool { return len(t.names)+len(t.below) > 0 }

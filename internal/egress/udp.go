@@ -173,11 +173,14 @@ func (s *session) cut(reason string) {
 	}
 }
 
-func (s *session) log() {
+// snapshot implements flow.
+func (s *session) snapshot() Attempt {
 	s.mu.Lock()
 	a := s.attempt
 	s.mu.Unlock()
 	a.Duration = time.Since(a.Time)
 	a.Sent, a.Received = s.sent.Load(), s.received.Load()
-	s.gate.log.add(a)
+	return a
 }
+
+func (s *session) log() { s.gate.log.add(s.snapshot()) }
