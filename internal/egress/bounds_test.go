@@ -153,7 +153,7 @@ func TestCounts(t *testing.T) {
 	})
 	s := p.gate.Log().Summary()
 	if s.Refused != uint64(attempts) || s.Allowed != 0 || s.Protocols[sandbox.ProtocolTCP].Refused != uint64(attempts) {
-		t.Errorf("%+v, want %d refused", s.Total, attempts)
+		t.Errorf("%+v, want %d refused", s.NetworkTotal, attempts)
 	}
 	var hosts uint64
 	for _, h := range s.Hosts {
