@@ -15,7 +15,7 @@ echo 'hello from outside' >"$dir/www/hello.txt"
 /usr/bin/python3 -u -m http.server --directory "$dir/www" --bind "$address" 0 >"$dir/port" 2>"$dir/served" &
 server=$!
 finish() {
-	kill "$server" && wait "$server" || true
+	if kill "$server"; then wait "$server" || true; fi
 	rm -rf "$dir"
 }
 trap finish EXIT
