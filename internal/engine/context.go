@@ -345,7 +345,9 @@ func (c *Context) startInterpreter(ctx context.Context) (*interpreter, error) {
 	p := &plan.Execution{Spec: s.live.spec, Language: &asDriver, Programs: asDriver.Programs, Argv: asDriver.Argv(asDriver.Programs[0], ""), Dir: c.dir,
 		Env: plan.MergeEnv(s.live.spec.Env, asDriver.Env, c.language.Driver.Env)}
 	x := &execution{job: job{Execution: p, id: sandbox.NewID()}, live: s.live, client: s.connection()}
-	process, err := x.startAs(ctx, guest.Start{ID: string(x.id), Argv: p.Argv, Env: p.Env, Dir: p.Dir, User: p.Spec.User, Buffer: channelBuffer, Channel: true})
+	starting, cancel := context.WithTimeout(ctx, readyTimeout)
+	defer cancel()
+	process, err := x.startAs(starting, guest.Start{ID: string(x.id), Argv: p.Argv, Env: p.Env, Dir: p.Dir, User: p.Spec.User, Buffer: channelBuffer, Channel: true})
 	if err != nil {
 		return nil, startFailed(err)
 	}

@@ -212,7 +212,7 @@ func (x *Execution) begin(ctx context.Context, release func()) error {
 	}
 	if x.asks.Detached { // it is there for the next server before its caller knows its id
 		if err := x.log.Sync(); err != nil {
-			return err
+			return errors.Join(err, x.log.Remove())
 		}
 	}
 	return x.enter(ctx, release)

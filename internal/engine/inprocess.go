@@ -177,9 +177,9 @@ func (x *Execution) forgetProcess() {
 func (s *Sandbox) follow(ctx context.Context, p *client.Process, attached func(*client.Process),
 	take func(*client.Process, guest.Output) error) (guest.Exited, error) {
 	for {
-		broken := error(nil)
+		broken, idle := error(nil), true
 		exited, err := p.Stream(ctx, func(m guest.Output) error {
-			broken = take(p, m)
+			broken, idle = take(p, m), false
 			return broken
 		}, false)
 		if err == nil {
@@ -193,6 +193,12 @@ func (s *Sandbox) follow(ctx context.Context, p *client.Process, attached func(*
 		}
 		if broken != nil || ctx.Err() != nil || sandbox.KindOf(err) != sandbox.Unavailable {
 			return guest.Exited{}, err
+		}
+		if idle { // or a guest that ends each stream at once would keep this busy
+			select {
+			case <-time.After(redialPause):
+			case <-ctx.Done():
+			}
 		}
 		if p, err = s.attach(ctx, at); err != nil {
 			return guest.Exited{}, err
