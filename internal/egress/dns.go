@@ -236,7 +236,7 @@ func (g *Gate) handOut(name, network string, found []netip.Addr, a *Attempt) (dn
 			what = "an address of the host"
 		}
 		a.Allowed, a.Reason = false, "its address is "+what
-		return dnsmessage.RCodeNameError, nil
+		return dnsmessage.RCodeSuccess, nil // the name may have good addresses of the other family
 	}
 	a.Address = netip.Addr{}
 	if len(out) > 0 {
