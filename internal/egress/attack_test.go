@@ -43,7 +43,8 @@ func (c *canary) taken() string {
 
 // TestHTTPNames: what a connection allowed by name may ask for. The canary says what reached the server.
 func TestHTTPNames(t *testing.T) {
-	p := newPlace(t, sandbox.NetworkPolicy{Mode: sandbox.NetworkRestricted, Allow: []string{"site.example", "other.example", "*.wild.example"}, Deny: []string{"no.wild.example"}})
+	p := newPlace(t, sandbox.NetworkPolicy{Mode: sandbox.NetworkRestricted, Allow: []string{"site.example", "other.example",
+		"*.wild.example"}, Deny: []string{"no.wild.example"}})
 	var got canary
 	over := make(chan struct{}, 16)
 	server := listen(t, func(c net.Conn) { _, _ = io.Copy(&got, c); over <- struct{}{} })
@@ -66,10 +67,12 @@ func TestHTTPNames(t *testing.T) {
 		{ok, ok, ""},
 		{"\r\n" + ok + ok, "\r\n" + ok + ok, ""},
 		{"GET / HTTP/1.1\r\nhOST:\tSite.Example.:80 \r\n\r\n", "GET / HTTP/1.1\r\nhOST:\tSite.Example.:80 \r\n\r\n", ""},
-		{"GET http://site.example/ HTTP/1.1\r\nHost: site.example\r\n\r\n", "GET http://site.example/ HTTP/1.1\r\nHost: site.example\r\n\r\n", ""},
+		{"GET http://site.example/ HTTP/1.1\r\nHost: site.example\r\n\r\n", "GET http://site.example/ HTTP/1.1\r\nHost: site.example\r\n\r\n",
+			""},
 		{strings.ReplaceAll(ok, "site", "a.wild"), strings.ReplaceAll(ok, "site", "a.wild"), ""},
 		{post("Content-Length: 5\r\n", "GET /") + ok, post("Content-Length: 5\r\n", "GET /") + ok, ""},
-		{post("Transfer-Encoding: chunked\r\n", "3;x=y\r\nabc\r\n0\r\nA: b\r\n\r\n") + ok, post("Transfer-Encoding: chunked\r\n", "3;x=y\r\nabc\r\n0\r\nA: b\r\n\r\n") + ok, ""},
+		{post("Transfer-Encoding: chunked\r\n", "3;x=y\r\nabc\r\n0\r\nA: b\r\n\r\n") + ok, post("Transfer-Encoding: chunked\r\n",
+			"3;x=y\r\nabc\r\n0\r\nA: b\r\n\r\n") + ok, ""},
 
 		{strings.ReplaceAll(ok, "site", "evil"), "", noRule},
 		{strings.ReplaceAll(ok, "site", "no.wild"), "", denied},
@@ -116,7 +119,8 @@ func TestHTTPNames(t *testing.T) {
 				_, _ = io.Copy(io.Discard, conn)
 				<-over
 				a := p.loggedAfter(seq, "is the connection", func(a Attempt) bool { return a.Protocol == sandbox.ProtocolTCP })
-				if passed := got.taken(); passed != c.passes && !(c.reason != "" && strings.HasPrefix(c.passes, passed)) || a.Allowed != (c.reason == "") || a.Reason != c.reason && c.reason != "" {
+				if passed := got.taken(); passed != c.passes && !(c.reason != "" && strings.HasPrefix(c.passes, passed)) ||
+					a.Allowed != (c.reason == "") || a.Reason != c.reason && c.reason != "" {
 					t.Errorf("%.60q at %s by %d: %q passed, want %q; %+v, want %q", c.sent, port, step, passed, c.passes, a, c.reason)
 				}
 			}
@@ -136,7 +140,8 @@ func TestTLSNames(t *testing.T) {
 		}
 	}
 	for _, c := range []struct{ server, to, reason string }{
-		{"site.example", site, ""}, {"SITE.example", site, ""}, {"other.example", "93.184.216.35", ""}, {"any.example", "93.184.216.99", ""}, {"", "93.184.216.99", ""},
+		{"site.example", site, ""}, {"SITE.example", site, ""}, {"other.example", "93.184.216.35", ""}, {"any.example", "93.184.216.99", ""},
+		{"", "93.184.216.99", ""},
 		{"evil.example", site, noRule}, {"other.example", site, notThere}, {"", site, noServer},
 	} {
 		seq := p.gate.Log().Position()
@@ -150,7 +155,8 @@ func TestTLSNames(t *testing.T) {
 	}
 	key := make([]byte, 32)
 	key[0] = 9 // any point of the curve
-	conn := tls.Client(p.mustDial("tcp", site+":443"), &tls.Config{ServerName: "secret.example", InsecureSkipVerify: true, MinVersion: tls.VersionTLS13,
+	conn := tls.Client(p.mustDial("tcp", site+":443"), &tls.Config{ServerName: "secret.example", InsecureSkipVerify: true,
+		MinVersion:                     tls.VersionTLS13,
 		EncryptedClientHelloConfigList: echConfigs("site.example", key)})
 	if err := conn.Handshake(); err == nil {
 		t.Error("a hello that hides its name passed")
@@ -218,7 +224,8 @@ func TestUpgrade(t *testing.T) {
 	for port, passes := range map[string]bool{":80": true, ":81": false} {
 		c := p.mustDial("tcp", site+port)
 		// What follows is no HTTP, and comes before the answer.
-		_, _ = io.WriteString(c, "GET / HTTP/1.1\r\nHost: site.example\r\nConnection: upgrade\r\nUpgrade: websocket\r\n\r\n\x81\x00 frames\r\n\r\n")
+		_, _ = io.WriteString(c,
+			"GET / HTTP/1.1\r\nHost: site.example\r\nConnection: upgrade\r\nUpgrade: websocket\r\n\r\n\x81\x00 frames\r\n\r\n")
 		_ = c.(*net.TCPConn).CloseWrite()
 		b, err := io.ReadAll(c)
 		if strings.HasSuffix(string(b), "frames\r\n\r\n") != passes || passes != (err == nil) {
@@ -230,7 +237,8 @@ func TestUpgrade(t *testing.T) {
 
 // TestResolver: names that are not allowed do not exist, and addresses that are not public are not handed out.
 func TestResolver(t *testing.T) {
-	p := newPlace(t, sandbox.NetworkPolicy{Mode: sandbox.NetworkRestricted, Allow: []string{"site.example", "*.wild.example", "rebind.example", "intern.example", "10.7.7.7:99"}, Deny: []string{"no.wild.example"}})
+	p := newPlace(t, sandbox.NetworkPolicy{Mode: sandbox.NetworkRestricted, Allow: []string{"site.example", "*.wild.example",
+		"rebind.example", "intern.example", "10.7.7.7:99"}, Deny: []string{"no.wild.example"}})
 	p.world.name("site.example", site, site6, "10.0.0.1", "::1", "64:ff9b::a00:1")
 	p.world.name("x.wild.example", site)
 	p.world.name("no.wild.example", site)
@@ -238,8 +246,10 @@ func TestResolver(t *testing.T) {
 	p.world.name("rebind.example", "127.0.0.1", "169.254.169.254", "::ffff:10.0.0.1")
 	p.world.name("intern.example", "10.7.7.7")
 	for _, c := range []struct{ network, name, want string }{
-		{"ip", "site.example", "[" + site + " " + site6 + "]"}, {"ip4", "SITE.Example", "[" + site + "]"}, {"ip4", "x.wild.example", "[" + site + "]"},
-		{"ip4", "no.wild.example", "[]"}, {"ip4", "evil.example", "[]"}, {"ip4", "rebind.example", "[]"}, {"ip4", "wild.example", "[]"}, {"ip4", "data.evil.example", "[]"},
+		{"ip", "site.example", "[" + site + " " + site6 + "]"}, {"ip4", "SITE.Example", "[" + site + "]"},
+		{"ip4", "x.wild.example", "[" + site + "]"},
+		{"ip4", "no.wild.example", "[]"}, {"ip4", "evil.example", "[]"}, {"ip4", "rebind.example", "[]"}, {"ip4", "wild.example", "[]"},
+		{"ip4", "data.evil.example", "[]"},
 		{"ip4", "intern.example", "[10.7.7.7]"}, {"ip4", "0x7f.0.0.1", "[]"},
 	} {
 		found, err := p.look(c.network, c.name)
@@ -303,7 +313,8 @@ func TestPackets(t *testing.T) {
 	if _, err := p.look("ip4", "site.example"); err != nil {
 		t.Fatal(err)
 	}
-	for to, passes := range map[string]bool{"8.8.8.8:99": true, "8.8.8.8:100": false, "9.9.9.9:443": false, site + ":443": false, site + ":80": false,
+	for to, passes := range map[string]bool{"8.8.8.8:99": true, "8.8.8.8:100": false, "9.9.9.9:443": false, site + ":443": false,
+		site + ":80":       false,
 		"224.0.0.251:5353": false, "198.18.0.1:54": false} {
 		c := p.mustDial("udp", to)
 		big := make([]byte, 20000) // in fragments

@@ -18,18 +18,19 @@
 // a name, unless a rule lists the address too: rebinding a name finds nothing.
 //
 // An address may serve many names. So a connection that is allowed by name is read until it says whom it is for: the server name of TLS
-// (RFC 6066) and the Host of each HTTP/1 request must be a name that is allowed and was resolved to that address. At ports 80 and 443 such a
-// connection must be TLS or HTTP/1, and the server is not heard before the client has said so. At other ports the server may speak first,
-// and what is neither TLS nor HTTP/1 passes unread.
+// (RFC 6066) and the Host of each HTTP/1 request must be a name that is allowed and was resolved to that address. At ports 80 and 443 such
+// a connection must be TLS or HTTP/1, and the server is not heard before the client has said so. At other ports the server may speak
+// first, and what is neither TLS nor HTTP/1 passes unread.
 //
 // # Decisions
 //
-//   - QUIC cannot be read in passing: UDP to port 443 is refused in mode restricted, and in mode full if a name is denied. Clients fall back to TCP.
+//   - QUIC cannot be read in passing: UDP to port 443 is refused in mode restricted, and in mode full if a name is denied. Clients fall
+//     back to TCP.
 //   - Other UDP passes in mode restricted only by a rule for the address, or by one for the name that gives the port.
 //   - A TLS hello with the extension of Encrypted Client Hello (RFC 9849) hides the name, or pretends to. It is refused where names decide.
 //     Chromium pretends by default; --disable-features=EncryptedClientHello ends that.
-//   - DNS over HTTPS or TLS is a connection like any other: refused unless a rule allows the resolver. What it answers opens nothing, since only
-//     the gate's own answers count.
+//   - DNS over HTTPS or TLS is a connection like any other: refused unless a rule allows the resolver. What it answers opens nothing, since
+//     only the gate's own answers count.
 //   - HTTP/2 without TLS, and requests that two readers could read in two ways, are refused where names decide. So is CONNECT, which would
 //     hide the destination.
 //

@@ -157,7 +157,7 @@ func (g *Gate) Close() error {
 	return err
 }
 
-// waitAborting waits for the gate's goroutines. One may have begun a handshake while the stack was closing, which nothing completes any more.
+// waitAborting waits for the gate's goroutines. One may have begun a handshake while the stack was closing; nothing completes it any more.
 func (g *Gate) waitAborting() {
 	done := make(chan struct{})
 	go func() {

@@ -16,8 +16,8 @@ const (
 // lookup maps what people write to what resolvers are asked, by UTS 46 without transitional mappings.
 var lookup = idna.New(idna.MapForLookup(), idna.BidiRule(), idna.Transitional(false), idna.StrictDomainName(false))
 
-// canonicalName is the one form in which names are compared: lower case, ASCII, no dot at the end. Names that could be read as addresses are
-// refused, since resolvers take "127.1", "0x7f000001" and "2130706433" for one.
+// canonicalName is the one form in which names are compared: lower case, ASCII, no dot at the end. Names that could be read as addresses
+// are refused, since resolvers take "127.1", "0x7f000001" and "2130706433" for one.
 func canonicalName(s string) (string, error) {
 	s = strings.TrimSuffix(s, ".")
 	if !isASCII(s) {

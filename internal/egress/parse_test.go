@@ -46,7 +46,7 @@ func split(record []byte, size int) (all []byte) {
 	return all
 }
 
-// FuzzHello: a hello says the same in however many records it comes, none of its beginnings says anything, and nothing makes the parser panic.
+// FuzzHello: a hello says the same in however many records it comes, and none of its beginnings says anything.
 func FuzzHello(f *testing.F) {
 	whole := clientHello(f, "site.example")
 	f.Add(whole, 100)
@@ -76,7 +76,8 @@ func FuzzRequests(f *testing.F) {
 	for _, s := range []string{
 		"GET / HTTP/1.1\r\nHost: a.b\r\n\r\nGET /x HTTP/1.1\r\nHost: c.d\r\n\r\n",
 		"POST /x HTTP/1.1\r\nHost: a.b\r\nContent-Length: 5\r\n\r\nhelloGET http://c.d/ HTTP/1.1\r\nHost: c.d\r\n\r\n",
-		"PUT /x HTTP/1.1\r\nHost: a.b:80\r\nTransfer-Encoding: chunked\r\n\r\n5;a=b\r\nhello\r\n0\r\nX: y\r\n\r\n\r\nHEAD * HTTP/1.0\r\nHost: a\r\n\r\n",
+		"PUT /x HTTP/1.1\r\nHost: a.b:80\r\nTransfer-Encoding: chunked\r\n\r\n" +
+			"5;a=b\r\nhello\r\n0\r\nX: y\r\n\r\n\r\nHEAD * HTTP/1.0\r\nHost: a\r\n\r\n",
 		"OPTIONS * HTTP/1.1\r\nHost: a.b\r\n\r\n",
 	} {
 		f.Add([]byte(s), 3)
@@ -144,10 +145,13 @@ func follow(b []byte, step int) (passed []byte, hosts []string) {
 func FuzzFrame(f *testing.F) {
 	four := make([]byte, 14+20+8)
 	four[12] = 8
-	header.IPv4(four[14:]).Encode(&header.IPv4Fields{TotalLength: 28, TTL: 64, Protocol: 17, SrcAddr: tcpip.AddrFromSlice(sandbox.LinkAddress4.Addr().AsSlice()), DstAddr: tcpip.AddrFromSlice(netip.MustParseAddr("9.9.9.9").AsSlice())})
+	header.IPv4(four[14:]).Encode(&header.IPv4Fields{TotalLength: 28, TTL: 64, Protocol: 17,
+		SrcAddr: tcpip.AddrFromSlice(sandbox.LinkAddress4.Addr().AsSlice()),
+		DstAddr: tcpip.AddrFromSlice(netip.MustParseAddr("9.9.9.9").AsSlice())})
 	six := make([]byte, 14+40+24)
 	six[12], six[13] = 0x86, 0xdd
-	header.IPv6(six[14:]).Encode(&header.IPv6Fields{PayloadLength: 24, TransportProtocol: 58, HopLimit: 255, SrcAddr: tcpip.AddrFromSlice(sandbox.LinkAddress6.Addr().AsSlice()), DstAddr: tcpip.AddrFromSlice(sandbox.LinkGateway6.AsSlice())})
+	header.IPv6(six[14:]).Encode(&header.IPv6Fields{PayloadLength: 24, TransportProtocol: 58, HopLimit: 255,
+		SrcAddr: tcpip.AddrFromSlice(sandbox.LinkAddress6.Addr().AsSlice()), DstAddr: tcpip.AddrFromSlice(sandbox.LinkGateway6.AsSlice())})
 	six[14+40] = 135
 	f.Add(four)
 	f.Add(six)
