@@ -272,13 +272,14 @@ func (i *inspector) asks(head []byte) (body, error) {
 	i.c.mu.Lock()
 	i.c.attempt.Method, i.c.attempt.Path = "", ""
 	i.c.mu.Unlock()
+	// A body would be sent in the old protocol or in the new one, so a request with one is no upgrade.
+	i.requests.halt = q.upgrade != "" && q.body == body{}
 	i.mu.Lock()
-	ok := i.pairs.sent(exchange{a, q.upgrade != ""})
+	ok := i.pairs.sent(exchange{a, i.requests.halt})
 	i.mu.Unlock()
 	if !ok {
 		return body{}, refusal(pipelined)
 	}
-	i.requests.halt = q.upgrade != "" && q.body == body{}
 	i.lets()
 	return q.body, nil
 }

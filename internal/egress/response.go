@@ -35,7 +35,7 @@ func (x *exchanges) init() {
 // sent notes a request. It fails if too many wait.
 func (x *exchanges) sent(e exchange) bool {
 	if x.lost {
-		x.finish(&e)
+		x.abandon(&e)
 		return true
 	}
 	x.waiting = append(x.waiting, e)
@@ -62,12 +62,17 @@ func (x *exchanges) stop() {
 	}
 	x.lost = true
 	for i := range x.waiting {
-		if x.waiting[i].upgrade && x.answered != nil {
-			x.answered(0)
-		}
-		x.finish(&x.waiting[i])
+		x.abandon(&x.waiting[i])
 	}
 	x.waiting, x.answers.head = nil, nil
+}
+
+// abandon logs an exchange whose answer cannot be read.
+func (x *exchanges) abandon(e *exchange) {
+	if e.upgrade {
+		x.answered(0)
+	}
+	x.finish(e)
 }
 
 func (x *exchanges) finish(e *exchange) {
@@ -92,7 +97,7 @@ func (x *exchanges) head(b []byte) (body, error) {
 		return body{}, nil
 	}
 	e.attempt.Status = status
-	if e.upgrade && x.answered != nil {
+	if e.upgrade {
 		x.answered(status)
 	}
 	if status == 101 {
