@@ -111,7 +111,7 @@ func (c *conn) fromSandbox() error {
 // fromServer copies what the server sends, once the inspector lets it speak.
 func (c *conn) fromServer() error {
 	if !c.inspector.mayAnswer() {
-		return nil
+		return errReset // without this error the sandbox would see an orderly end
 	}
 	take := func(b []byte) error {
 		if err := c.spend(&c.received, &c.gate.meter.received, len(b)); err != nil {
