@@ -103,7 +103,10 @@ func TestNetworkOfSandbox(t *testing.T) {
 	if out, _ := c.run(0, "", "run", "--in", "a", "-c", fmt.Sprintf(fetch, "other")); out != "other.test/x\n" {
 		t.Errorf("%q", out)
 	}
-	log, _ := c.run(0, "", "network", "a")
+	log := ""
+	for !strings.Contains(log, "tcp other.test:80") { // a connection is on record once it is over
+		log, _ = c.run(0, "", "network", "a")
+	}
 	for _, want := range []string{"allowed http api.test:80 GET /x 200", "refused dns api.test", "allowed tcp other.test:80"} {
 		if !strings.Contains(log, want) {
 			t.Errorf("no %q in\n%s", want, log)
