@@ -16,7 +16,7 @@ type networkFlags struct {
 func (f *networkFlags) add(cmd *cobra.Command) {
 	flags := cmd.Flags()
 	flags.StringVar(&f.mode, "network", "", "`MODE` none, restricted or full (default none; restricted with --allow)")
-	flags.StringSliceVar(&f.allow, "allow", nil, "reach `NAME`, '*.NAME', an address or prefix, or one :PORT of it (repeatable)")
+	flags.StringSliceVar(&f.allow, "allow", nil, "reach `NAME`, '*.NAME' or an address, perhaps with :PORT (repeatable)")
 	flags.StringSliceVar(&f.deny, "deny", nil, "never reach `NAME`, as in --allow, which it overrides (repeatable)")
 	completions(cmd, "network", string(sandbox.NetworkNone), string(sandbox.NetworkRestricted), string(sandbox.NetworkFull))
 }
