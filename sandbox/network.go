@@ -61,6 +61,8 @@ type Passage interface {
 type NetworkLog interface {
 	// Last returns up to n attempts, the oldest first.
 	Last(n int) []NetworkAttempt
+	// Current returns the connections that are open now, in no order. They become attempts once they are over.
+	Current() []NetworkAttempt
 	// Follow returns the attempts that follow the one of this Seq; it waits until there is one. A gap in Seq is what is no longer kept.
 	Follow(ctx context.Context, seq uint64) ([]NetworkAttempt, error)
 	// Position is the Seq of the latest attempt.

@@ -68,6 +68,11 @@ func (a *app) network(ctx context.Context, f *networkViewFlags, name string) err
 		}
 		after = attempt.ID
 	}
+	for _, open := range report.Open {
+		if err := a.showAttempt(open); err != nil {
+			return err
+		}
+	}
 	if !f.follow {
 		return nil
 	}
@@ -85,7 +90,10 @@ func (a *app) showAttempt(n answer.NetworkAttempt) error {
 
 func attemptLine(n answer.NetworkAttempt) string {
 	decision := "refused"
-	if n.Allowed {
+	switch {
+	case n.ID == 0:
+		decision = "open"
+	case n.Allowed:
 		decision = "allowed"
 	}
 	parts := []string{n.Time[:min(len(n.Time), len("2006-01-02T15:04:05.000"))], decision, n.Protocol, destination(n)}

@@ -49,6 +49,7 @@ type NetworkReport struct {
 	Methods  []NetworkCount   `json:"methods" doc:"HTTP requests that could be read, by method."`
 	Statuses []NetworkCount   `json:"statuses" doc:"HTTP answers that could be read, by status."`
 	Attempts []NetworkAttempt `json:"attempts" doc:"The last ones, the oldest first."`
+	Open     []NetworkAttempt `json:"open" doc:"Connections that are open now. They become attempts once they are over."`
 }
 
 // NetworkHost counts the attempts to reach one host.
@@ -97,9 +98,9 @@ func NewNetworkAttempt(a sandbox.NetworkAttempt) NetworkAttempt {
 }
 
 // NewNetworkReport reports a policy, what it let through and what it refused.
-func NewNetworkReport(p sandbox.NetworkPolicy, s sandbox.NetworkSummary, last []sandbox.NetworkAttempt) *NetworkReport {
+func NewNetworkReport(p sandbox.NetworkPolicy, s sandbox.NetworkSummary, last, open []sandbox.NetworkAttempt) *NetworkReport {
 	out := &NetworkReport{Policy: NewNetwork(p), Allowed: s.Allowed, Refused: s.Refused, Sent: s.Sent, Received: s.Received,
-		Hosts: []NetworkHost{}, Methods: []NetworkCount{}, Statuses: []NetworkCount{}, Attempts: []NetworkAttempt{}}
+		Hosts: []NetworkHost{}, Methods: []NetworkCount{}, Statuses: []NetworkCount{}, Attempts: []NetworkAttempt{}, Open: []NetworkAttempt{}}
 	for _, host := range slices.Sorted(maps.Keys(s.Hosts)) {
 		t := s.Hosts[host]
 		out.Hosts = append(out.Hosts, NetworkHost{host, t.Allowed, t.Refused, t.Sent, t.Received})
@@ -113,6 +114,9 @@ func NewNetworkReport(p sandbox.NetworkPolicy, s sandbox.NetworkSummary, last []
 	}
 	for _, a := range last {
 		out.Attempts = append(out.Attempts, NewNetworkAttempt(a))
+	}
+	for _, a := range open {
+		out.Open = append(out.Open, NewNetworkAttempt(a))
 	}
 	return out
 }

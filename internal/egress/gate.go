@@ -122,9 +122,6 @@ func (g *Gate) Current() []Attempt {
 	return list
 }
 
-// Done is closed when nothing comes from the sandbox any more: its network is gone, or the gate is closed.
-func (g *Gate) Done() <-chan struct{} { return g.device.done }
-
 // SetRules replaces the rules at once. Open connections that the new rules refuse are reset.
 func (g *Gate) SetRules(r *Rules) {
 	g.mu.Lock()

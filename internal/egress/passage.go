@@ -51,4 +51,6 @@ func (p passage) SetPolicy(policy sandbox.NetworkPolicy) error {
 	return err
 }
 
+func (p passage) Current() []Attempt { return p.gate.Current() }
+
 func (p passage) Close() error { return p.gate.Close() }

@@ -15,11 +15,10 @@ const (
 
 // Rules is a compiled policy. It does not change.
 type Rules struct {
-	mode    sandbox.NetworkMode
-	allow   table
-	deny    table
-	inspect table
-	bounds  bounds
+	mode   sandbox.NetworkMode
+	allow  table
+	deny   table
+	bounds bounds
 }
 
 // bounds are the limits of one gate. A zero of bytes is no limit.
@@ -42,14 +41,17 @@ func Compile(p sandbox.NetworkPolicy) (*Rules, error) {
 	if err := r.check(); err != nil {
 		return nil, err
 	}
-	if n := len(p.Allow) + len(p.Deny) + len(p.Inspect); n > maxRules {
+	if len(p.Inspect) > 0 {
+		return nil, sandbox.Invalidf("network.inspect", "requests within TLS cannot be read yet")
+	}
+	if n := len(p.Allow) + len(p.Deny); n > maxRules {
 		return nil, sandbox.Invalidf("network", "%d rules are more than %d", n, maxRules)
 	}
 	lists := []struct {
 		name    string
 		entries []string
 		into    *table
-	}{{"network.allow", p.Allow, &r.allow}, {"network.deny", p.Deny, &r.deny}, {"network.inspect", p.Inspect, &r.inspect}}
+	}{{"network.allow", p.Allow, &r.allow}, {"network.deny", p.Deny, &r.deny}}
 	allowed := map[string]string{} // text -> where
 	for _, list := range lists {
 		for i, entry := range list.entries {
@@ -114,10 +116,6 @@ func fits(one *rule, list *table, r *Rules, allowed map[string]string) error {
 		if also := allowed[one.text]; also != "" {
 			return sandbox.Invalidf(one.where, "%s is in %s too", one.text, also)
 		}
-	case &r.inspect:
-		if one.name == "" {
-			return sandbox.Invalidf(one.where, "%s is an address; connections are inspected by name", one.text)
-		}
 	}
 	return nil
 }
@@ -166,11 +164,6 @@ func (t *table) byName(name string, suits func(ports) bool) *rule {
 		}
 	}
 	return nil
-}
-
-// Inspects reports whether connections for a canonical name at a port are to be inspected.
-func (r *Rules) Inspects(name string, port uint16) bool {
-	return r.inspect.byName(name, func(p ports) bool { return p.has(port) }) != nil
 }
 
 // namesAny reports whether the table has a rule for names.

@@ -55,7 +55,7 @@ func TestBadRules(t *testing.T) {
 		{sandbox.NetworkPolicy{Mode: sandbox.NetworkRestricted, Allow: []string{"B\u00fccher.example:80"},
 			Deny: []string{"a.b", "xn--bcher-kva.example.:80"}}, "network.deny[1]"},
 		{sandbox.NetworkPolicy{Mode: sandbox.NetworkRestricted, Allow: []string{"10.0.0.1/32"}, Deny: []string{"10.0.0.1"}}, "network.deny[0]"},
-		{sandbox.NetworkPolicy{Mode: sandbox.NetworkFull, Inspect: []string{"10.0.0.1"}}, "network.inspect[0]"},
+		{sandbox.NetworkPolicy{Mode: sandbox.NetworkFull, Inspect: []string{"10.0.0.1"}}, "network.inspect"},
 		{sandbox.NetworkPolicy{Mode: sandbox.NetworkFull, MaxConnections: -1}, "network.max_connections"},
 		{sandbox.NetworkPolicy{Mode: sandbox.NetworkFull, MaxConnections: 1 << 20}, "network.max_connections"},
 		{sandbox.NetworkPolicy{Mode: sandbox.NetworkFull, MaxSent: -1}, "network.max_sent"},

@@ -51,7 +51,7 @@ func (a *api) network(w *httpd.Response, r *http.Request, s *engine.Sandbox) err
 		return err
 	}
 	if after < 0 {
-		return a.WriteJSON(w, answer.NewNetworkReport(policy, log.Summary(), log.Last(last)))
+		return a.WriteJSON(w, answer.NewNetworkReport(policy, log.Summary(), log.Last(last), log.Current()))
 	}
 	return a.followNetwork(w, r, log, uint64(after))
 }
