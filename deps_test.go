@@ -47,7 +47,7 @@ internal/rundir:             sandbox
 internal/seccomp:            sandbox | golang.org/x/sys
 internal/tap:                sandbox internal/fork | golang.org/x/sys
 internal/undo:
-internal/backend/docker:     sandbox internal/enforce internal/tap internal/cgroup internal/guest/client internal/guest/confine internal/idmap internal/instance internal/nolink internal/rootfs internal/undo | golang.org/x/sys github.com/moby/moby github.com/docker/go-connections github.com/containerd/errdefs
+internal/backend/docker:     sandbox internal/enforce internal/tap internal/cgroup internal/guest/client internal/guest/confine internal/idmap internal/instance internal/nolink internal/pidfd internal/rootfs internal/undo | golang.org/x/sys github.com/moby/moby github.com/docker/go-connections github.com/containerd/errdefs
 internal/backend/native:     sandbox internal/enforce internal/tap internal/fork internal/guest internal/guest/confine internal/cgroup internal/hostbox internal/hostid internal/idmap internal/instance internal/nolink internal/pidfd internal/rootfs internal/seccomp internal/undo | golang.org/x/sys
 internal/backend/gvisor:     sandbox internal/enforce internal/tap internal/fork internal/guest internal/guest/client internal/guest/confine internal/cgroup internal/hostbox internal/hostid internal/idmap internal/instance internal/nolink internal/pidfd internal/rootfs internal/seccomp internal/undo | golang.org/x/sys github.com/opencontainers/runtime-spec
 internal/backend/backendtest: sandbox internal/attack internal/engine internal/guest internal/guest/client internal/guest/server internal/libexec internal/nolink internal/seccomp | golang.org/x/sys

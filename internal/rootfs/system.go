@@ -32,13 +32,15 @@ var etcShown = []string{"alternatives", "ld.so.cache", "ssl/certs", "ssl/cert.pe
 // Hostname is the host name of every sandbox.
 const Hostname = "sandbox"
 
+// Resolver is the resolv.conf(5) of every sandbox. The gate answers there (sandbox.LinkGateway4), also with more than 512 bytes (RFC 6891).
+// Without a network nobody does, and lookups fail at once.
+const Resolver = "nameserver 198.18.0.1\noptions edns0\n"
+
 const (
 	passwd = "root:x:0:0:root:/root:/usr/sbin/nologin\nagent:x:1000:1000:agent:" + sandbox.Home +
 		":/bin/bash\nnobody:x:65534:65534:nobody:/nonexistent:/usr/sbin/nologin\n"
-	group = "root:x:0:\ntty:x:5:\nagent:x:1000:\nnogroup:x:65534:\n"
-	hosts = "127.0.0.1\tlocalhost sandbox\n::1\tlocalhost ip6-localhost ip6-loopback\n"
-	// Without a network nobody is there, and a name is unknown at once. Its answers may exceed 512 bytes (RFC 6891).
-	resolver = "nameserver 198.18.0.1\noptions edns0\n" // sandbox.LinkGateway4
+	group    = "root:x:0:\ntty:x:5:\nagent:x:1000:\nnogroup:x:65534:\n"
+	hosts    = "127.0.0.1\tlocalhost sandbox\n::1\tlocalhost ip6-localhost ip6-loopback\n"
 	nsswitch = "passwd: files\ngroup: files\nhosts: files dns\nservices: files\nprotocols: files\n"
 )
 
@@ -119,7 +121,7 @@ func etcSteps(dir string) ([]confine.Step, error) {
 	steps := []confine.Step{
 		{Do: confine.Dir, Target: "etc", Mode: 0o755},
 		file("passwd", passwd), file("group", group), file("hostname", Hostname+"\n"), file("hosts", hosts),
-		file("nsswitch.conf", nsswitch), file("resolv.conf", resolver), file("host.conf", "multi on\n"),
+		file("nsswitch.conf", nsswitch), file("resolv.conf", Resolver), file("host.conf", "multi on\n"),
 		{Do: confine.File, Target: EmptyFile, Mode: 0o644},
 	}
 	root, err := os.OpenRoot(dir)

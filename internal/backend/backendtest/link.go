@@ -232,7 +232,8 @@ try python 'refused.*certificates' /usr/bin/python3 -I -c 'if 1:
     try: urllib.request.urlopen("https://canary.example/", timeout=20)
     except OSError as e: print(e, end=" ")
     c = ssl.create_default_context()
-    if c.get_ca_certs() or any(__import__("os").listdir(ssl.get_default_verify_paths().capath or "/proc/empty")): print("certificates")'
+    import os  # a root without the package may have none
+    if len(c.get_ca_certs()) > 9 or not os.path.exists("/usr/share/ca-certificates"): print("certificates")'
 try asyncio 'ConnectionRefused' /usr/bin/python3 -I -c 'import asyncio; asyncio.run(asyncio.open_connection("canary.example", 443, ssl=True))'
 try node '192.0.2.7 IPv4 null ECONNREFUSED true' node -e 'require("dns").lookup("canary.example", (e, a, f) => fetch("https://canary.example/").catch(
     r => console.log(a, "IPv" + f, e, r.cause.code, require("tls").rootCertificates.length > 9)))'

@@ -13,6 +13,7 @@ import (
 	"github.com/moby/moby/client"
 
 	"github.com/glovebox-dev/glovebox/internal/instance"
+	"github.com/glovebox-dev/glovebox/internal/tap"
 	"github.com/glovebox-dev/glovebox/sandbox"
 )
 
@@ -44,8 +45,11 @@ type Box struct {
 	end     sandbox.End
 	last    sandbox.Usage // the latest figures
 
-	closeOnce sync.Once
-	closeErr  error
+	outer  tap.Kept // the outer end of its network, until somebody takes it
+	closed struct {
+		sync.Once
+		err error
+	}
 }
 
 // name is the container's name.
@@ -209,13 +213,15 @@ func (box *Box) Wait(ctx context.Context) (sandbox.End, error) {
 
 // Close ends the sandbox and frees what it held.
 func (box *Box) Close() error {
-	box.closeOnce.Do(func() { box.closeErr = box.close() })
-	return box.closeErr
+	box.closed.Do(func() { box.closed.err = box.close() })
+	return box.closed.err
 }
 
 // close has the engine kill and remove the container. If that fails, the box's folder stays as the record for the next
 // start.
-func (box *Box) close() error {
+func (box *Box) close() (err error) {
+	release := box.outer.Shut()
+	defer func() { err = errors.Join(err, release()) }()
 	ctx, cancel := context.WithTimeout(context.Background(), startTimeout+backTimeout)
 	defer cancel()
 	brief, done := context.WithTimeout(ctx, factsTimeout) // spend the time on ending the box, not on its figures

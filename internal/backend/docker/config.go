@@ -23,6 +23,12 @@ const (
 	socketFile = "s"
 )
 
+// The names of the resolver's addresses, in a box's folder and in its container.
+const (
+	resolverFile = "resolv.conf"
+	resolverPath = "/etc/resolv.conf"
+)
+
 // Labels of everything of ours on an engine.
 const (
 	labelPart     = "dev.glovebox.part"     // "sandbox", "guest", "fill"
@@ -236,6 +242,9 @@ func (box *Box) mounts(spec *sandbox.Spec) ([]mount.Mount, error) {
 	var list []mount.Mount
 	if box.to.sockets {
 		list = append(list, bind(filepath.Join(box.dir, socketFolder), socketDir, true))
+	}
+	if spec.Network.Linked() { // engines make a file of their own else, of the host's; Podman refuses the option --dns without a network
+		list = append(list, bind(filepath.Join(box.dir, resolverFile), resolverPath, false))
 	}
 	shown, err := box.shown(spec)
 	if err != nil {

@@ -14,6 +14,7 @@ import (
 	"github.com/moby/moby/client"
 
 	guestclient "github.com/glovebox-dev/glovebox/internal/guest/client"
+	"github.com/glovebox-dev/glovebox/internal/rootfs"
 	"github.com/glovebox-dev/glovebox/internal/undo"
 	"github.com/glovebox-dev/glovebox/sandbox"
 )
@@ -50,12 +51,16 @@ func (b *Backend) Create(ctx context.Context, spec sandbox.Spec) (_ sandbox.Box,
 		made.Add(func() error { return os.RemoveAll(box.dir) })
 		err = os.Mkdir(filepath.Join(box.dir, socketFolder), 0o700)
 	}
+	if err == nil && spec.Network.Linked() {
+		err = os.WriteFile(filepath.Join(box.dir, resolverFile), []byte(rootfs.Resolver), 0o644)
+	}
 	if err := b.fail(failDir, err); err != nil {
 		return nil, err
 	}
 	if err := box.make(ctx, &spec, &made); err != nil {
 		return nil, err
 	}
+	made.Add(func() error { return box.outer.Shut()() })
 	if err := box.start(ctx, &spec); err != nil {
 		return nil, err
 	}
@@ -197,7 +202,10 @@ func (box *Box) start(ctx context.Context, spec *sandbox.Spec) error {
 	if err := b.fail(failVerify, err); err != nil {
 		return err
 	}
-	return b.fail(failDirs, box.showWritable(spec, found.at.State.Pid))
+	if err := b.fail(failDirs, box.showWritable(spec, found.at.State.Pid)); err != nil || !spec.Network.Linked() {
+		return err
+	}
+	return b.fail(failLink, box.plug(ctx))
 }
 
 func (box *Box) run(ctx context.Context) error {

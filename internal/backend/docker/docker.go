@@ -124,11 +124,12 @@ const (
 	failAwait  = "await guest"
 	failVerify = "compare limits"
 	failDirs   = "show host directories"
+	failLink   = "make network interface"
 	failRecord = "write record"
 )
 
 // HostSteps lists the steps on the host's side at which FailAt can fail.
-var HostSteps = []string{failDir, failGuest, failCreate, failAttach, failStart, failAwait, failVerify, failDirs, failRecord}
+var HostSteps = []string{failDir, failGuest, failCreate, failAttach, failStart, failAwait, failVerify, failDirs, failLink, failRecord}
 
 func (b *Backend) fail(step string, err error) error {
 	if err == nil && b.options.FailAt == step {

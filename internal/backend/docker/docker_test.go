@@ -119,7 +119,7 @@ func TestEveryStepFails(t *testing.T) {
 				o := o
 				o.FailAt, o.RunDir = step, filepath.Join(t.TempDir(), "run")
 				b := open(t, o)
-				s := spec()
+				s := specFor(step)
 				box, err := b.Create(within(t), s)
 				if err == nil {
 					box.Close()

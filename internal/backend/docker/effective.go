@@ -9,6 +9,7 @@ import (
 	"github.com/containerd/errdefs"
 
 	"github.com/glovebox-dev/glovebox/internal/enforce"
+	"github.com/glovebox-dev/glovebox/internal/tap"
 	"github.com/glovebox-dev/glovebox/sandbox"
 )
 
@@ -24,7 +25,7 @@ func (b *Backend) Probe(ctx context.Context) (sandbox.Posture, error) {
 		return posture, err
 	}
 	posture.Kernel = to.kernel()
-	posture.Walls = append(to.walls(), to.imageWall(ctx, b.options.Image))
+	posture.Walls = append(to.walls(false), tap.WallOf(to.linkable()), to.imageWall(ctx, b.options.Image))
 	spec := sandbox.Spec{ID: sandbox.NewID(), Limits: sandbox.DefaultLimits, User: sandbox.DefaultUser}
 	posture.Ready = to.enforcement(&spec).Refusal(b.Name(), &spec) == nil
 	if posture.Wall("image").State != sandbox.WallEnforced {
@@ -81,15 +82,15 @@ func (to *connection) hostUID() string {
 	return "shared"
 }
 
-// walls lists the isolation layers of the posture.
-func (to *connection) walls() []sandbox.Wall {
+// walls lists the isolation layers of the posture. A linked sandbox has a network.
+func (to *connection) walls(linked bool) []sandbox.Wall {
 	enforced := func(name, detail string) sandbox.Wall {
 		return sandbox.Wall{Name: name, State: sandbox.WallEnforced, Detail: detail}
 	}
 	list := []sandbox.Wall{
 		enforced("engine", fmt.Sprintf("%s %s at %s (%s), API %s, runtime %s", to.engine.title(), to.info.ServerVersion, to.host, to.endpoint.why, to.api.ClientVersion(), to.runtime())),
 		enforced("root", "an image, read-only; the engine's masks over /proc and /sys"),
-		enforced("network", "loopback only"),
+		enforced("network", tap.Detail(linked)),
 		enforced("capabilities", "none, with no_new_privs"),
 		enforced("seccomp", "the guest's filter over the engine's"),
 	}
@@ -141,8 +142,8 @@ func (to *connection) enforcer(name sandbox.LimitName) string {
 
 // policy is the policy enforced on a sandbox of this spec, which has passed Refusal.
 func (to *connection) policy(spec *sandbox.Spec, kept enforce.List) sandbox.Policy {
-	p := sandbox.Policy{Backend: to.engine.options.Name, Kernel: to.kernel(), Network: sandbox.NetworkPolicy{Mode: sandbox.NetworkNone},
-		User: spec.User, HostUID: to.hostUID(), Walls: to.walls()}
+	p := sandbox.Policy{Backend: to.engine.options.Name, Kernel: to.kernel(), Network: tap.Policy(spec.Network),
+		User: spec.User, HostUID: to.hostUID(), Walls: to.walls(spec.Network.Linked())}
 	kept.Report(&p, spec)
 	return p
 }
@@ -162,6 +163,7 @@ func (b *Backend) Features() []sandbox.Feature {
 		{Name: sandbox.FeatureCommands, Detail: "refused unless waived by name"},
 		inodes,
 		{Name: sandbox.FeatureMemoryAlone, Has: true},
+		{Name: sandbox.FeatureNetwork, Has: true, Detail: "as root, with root's engine on this host and a runtime that shares its kernel"},
 		{Name: sandbox.FeatureCheckpoint, Detail: "engines use CRIU, which is not safe with hostile processes"},
 		{Name: sandbox.FeatureForkedPython, Detail: "sandboxes are started ahead instead"},
 	}

@@ -16,8 +16,6 @@ func (b *Backend) refuse(spec *sandbox.Spec) error {
 	switch {
 	case len(spec.Devices) > 0:
 		return no("devices", "passes no devices in")
-	case spec.Network.Mode != "" && spec.Network.Mode != sandbox.NetworkNone:
-		return no("network", "has no network yet")
 	case spec.User.UID == 0:
 		return no("user", "does not run code as uid 0")
 	case spec.Root.Dir != "":
@@ -41,6 +39,11 @@ func (to *connection) refuse(spec *sandbox.Spec) error {
 	}
 	if err := to.checkDirs(spec); err != nil {
 		return err
+	}
+	if spec.Network.Linked() {
+		if err := to.linkable(); err != nil {
+			return err
+		}
 	}
 	return to.enforcement(spec).Refusal(to.engine.options.Name, spec)
 }

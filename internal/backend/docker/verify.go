@@ -44,6 +44,9 @@ func (box *Box) places(spec *sandbox.Spec) []string {
 	for target := range box.to.tmpfs(spec) {
 		list = append(list, target)
 	}
+	if spec.Network.Linked() {
+		list = append(list, resolverPath)
+	}
 	for _, m := range hostDirs(spec) {
 		list = append(list, m.Target)
 	}

@@ -1,3 +1,5 @@
+// Package tap gives a network namespace its one interface: a TAP device whose outer end, a descriptor, can be held by a gate in this process.
+// Nothing changes in the host's own network.
 package tap
 
 import (

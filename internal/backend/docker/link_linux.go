@@ -1,0 +1,87 @@
+package docker
+
+import (
+	"context"
+	"errors"
+	"io"
+	"os"
+
+	"github.com/glovebox-dev/glovebox/internal/pidfd"
+	"github.com/glovebox-dev/glovebox/internal/tap"
+	"github.com/glovebox-dev/glovebox/sandbox"
+)
+
+var _ sandbox.Linker = (*Box)(nil)
+
+// linkable returns an error where a container of this engine cannot be given an interface. The engine makes it without a network; we enter
+// its network namespace.
+func (to *connection) linkable() error {
+	no := func(msg, fix string) error {
+		return &sandbox.Error{Kind: sandbox.Unsupported, Op: to.engine.options.Name + ": network", Msg: msg, Fix: fix}
+	}
+	switch {
+	case !to.local:
+		return no("the engine at "+to.host+" is not on this host, so no gate can be there", "use an engine on this host")
+	case os.Geteuid() != 0 || to.rootless:
+		return no("only root can give a container of root's engine an interface", "run glovebox as root, with root's engine")
+	case to.kernel() != sandbox.KernelShared:
+		return no("the runtime "+to.runtime()+" has a kernel of its own, which takes no interface after its start", "use the engine's default runtime, or the backend gvisor")
+	}
+	return tap.Available()
+}
+
+// link makes the interface in the container's network namespace. It vanishes with its outer end.
+func (box *Box) link(ctx context.Context) (*os.File, error) {
+	p, err := box.first(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer p.Close()
+	return tap.Make(ctx, tap.Place{FD: p.FD}, false)
+}
+
+// first opens the container's first process. The engine reports its number, which would be another process's if it ended; so ask again once
+// it is open.
+func (box *Box) first(ctx context.Context) (*pidfd.Process, error) {
+	before, err := box.state(ctx)
+	if err != nil {
+		return nil, err
+	}
+	p, err := pidfd.Open(before.Pid)
+	if err != nil {
+		return nil, err
+	}
+	after, err := box.state(ctx)
+	if err == nil && (!after.Running || after.Pid != before.Pid) {
+		err = errors.New("the container has ended")
+	}
+	if err == nil {
+		err = isGuest(before.Pid)
+	}
+	if err != nil {
+		p.Close()
+		return nil, err
+	}
+	return p, nil
+}
+
+// plug makes the interface of a new box and keeps its outer end.
+func (box *Box) plug(ctx context.Context) error {
+	end, err := box.link(ctx)
+	if err == nil {
+		box.outer.Put(end)
+	}
+	return err
+}
+
+// Link returns the outer end of the box's network.
+func (box *Box) Link(ctx context.Context) (io.ReadWriteCloser, error) {
+	if !box.effective.Network.Linked() {
+		return nil, tap.None()
+	}
+	end, err := box.outer.Take(func() (*os.File, error) { return box.link(ctx) })
+	if err != nil {
+		return nil, box.backend.at("link", err)
+	}
+	return end, nil
+}
