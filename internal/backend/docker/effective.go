@@ -158,7 +158,6 @@ func (b *Backend) Features() []sandbox.Feature {
 		{Name: sandbox.FeatureHostRoot, Detail: "the root is an image, by default " + b.options.Image},
 		{Name: sandbox.FeatureRootDir, Detail: "refused; import it as an image"},
 		{Name: sandbox.FeatureImage, Has: true},
-		{Name: sandbox.FeatureNetwork, Detail: "refused"},
 		{Name: sandbox.FeatureHostDirs, Has: true, Detail: "on an engine of this host; writable only if root runs glovebox or the code's user id owns them"},
 		{Name: sandbox.FeatureCommands, Detail: "refused unless waived by name"},
 		inodes,
