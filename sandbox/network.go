@@ -23,7 +23,11 @@ type NetworkPolicy struct {
 	Mode    NetworkMode
 	Allow   []string
 	Deny    []string
-	Inspect []string
+	Inspect []string // names, as in Allow, whose HTTPS requests the gate reads; port 443 unless a rule gives others
+	Secrets []Secret
+
+	// Authority is what the sandbox trusts for what the gate reads. A Gate completes a policy with it.
+	Authority *Authority
 
 	MaxConnections int   // at once; 0 is DefaultConnections
 	ConnectionRate int   // new connections a second; 0 is DefaultConnectionRate
@@ -37,12 +41,53 @@ const (
 	DefaultConnectionRate = 200 // a second
 )
 
+// Secret is a value that the code uses and never has. In its place it has a random placeholder, in the environment variable Name. The gate
+// puts the value into the headers of HTTPS requests to Hosts, which are thereby allowed. Anywhere else the placeholder stays one.
+type Secret struct {
+	Name        string   // as the shell accepts it
+	Hosts       []string // names, as in Allow; port 443 unless a rule gives others
+	Value       string   `json:"-"` // lives in memory alone; "" is one that was lost with its server
+	Placeholder string   // a Gate completes a policy with it
+}
+
+// String keeps the value out of logs.
+func (s Secret) String() string { return "secret " + s.Name }
+
+// GoString does so for %#v.
+func (s Secret) GoString() string { return s.String() }
+
+// Authority is the certificate authority of one sandbox. Nobody but that sandbox trusts it.
+type Authority struct {
+	Certificate []byte // PEM
+	Key         []byte // PEM of PKCS #8
+}
+
+// Reads reports whether the gate ends the TLS of some connections.
+func (p NetworkPolicy) Reads() bool { return len(p.Inspect)+len(p.Secrets) > 0 }
+
+// TrustPath is the file of the certificates that programs in a sandbox trust, where the gate ends TLS.
+const TrustPath = "/etc/glovebox-certificates.pem"
+
+// Env is what programs need to know of the network: the placeholders, and for programs with certificates of their own which ones count here.
+func (p NetworkPolicy) Env() (env []string) {
+	if p.Reads() {
+		for _, name := range []string{"SSL_CERT_FILE", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE", "NODE_EXTRA_CA_CERTS", "GIT_SSL_CAINFO", "AWS_CA_BUNDLE", "DENO_CERT"} {
+			env = append(env, name+"="+TrustPath)
+		}
+	}
+	for _, s := range p.Secrets {
+		env = append(env, s.Name+"="+s.Placeholder)
+	}
+	return env
+}
+
 // Gate opens the networks of sandboxes to what their policies allow.
 type Gate interface {
-	// Check says whether a policy can be enforced as it is written. The error is Invalid and names the position of the rule.
-	Check(NetworkPolicy) error
+	// Complete checks whether a policy can be enforced as it is written, and gives it the placeholders and the authority that it lacks.
+	// The error is Invalid and names the position of the rule.
+	Complete(*NetworkPolicy) error
 
-	// Open takes over the outer end of a sandbox's network (Linker), also if it fails. The policy must have passed Check.
+	// Open takes over the outer end of a sandbox's network (Linker), also if it fails. The policy must be complete.
 	Open(end io.ReadWriteCloser, policy NetworkPolicy) (Passage, error)
 }
 
@@ -75,11 +120,12 @@ type NetworkLog interface {
 
 // The protocols of attempts.
 const (
-	ProtocolTCP  = "tcp"
-	ProtocolUDP  = "udp"
-	ProtocolDNS  = "dns"
-	ProtocolHTTP = "http" // a request on a connection without TLS, beside the attempt of its connection
-	ProtocolIP   = "ip"   // a packet of another protocol; Reason says which
+	ProtocolTCP   = "tcp"
+	ProtocolUDP   = "udp"
+	ProtocolDNS   = "dns"
+	ProtocolHTTP  = "http"  // a request on a connection without TLS, beside the attempt of its connection
+	ProtocolHTTPS = "https" // a request that the gate reads because of Inspect or Secrets, likewise
+	ProtocolIP    = "ip"    // a packet of another protocol; Reason says which
 )
 
 // NetworkAttempt is one attempt of the sandbox to reach something, logged once it is over. Strings that the sandbox chose are bounded; a name
@@ -100,6 +146,9 @@ type NetworkAttempt struct {
 	Method   string
 	Path     string
 	Status   int // 0 where none is known
+
+	Secrets   []string // the names of those whose values were put in
+	Misplaced []string // the names of those whose placeholders were sent where no value is put in
 }
 
 // Host is the name of the destination, else its address.

@@ -48,7 +48,7 @@ prints the name too, and nothing changes. The sandbox ends when nobody uses it f
 }
 
 func (a *app) create(ctx context.Context, f *createFlags) error {
-	policy, err := f.networkFlags.policy()
+	policy, err := a.policy(&f.networkFlags)
 	if err != nil {
 		return err
 	}
@@ -66,7 +66,7 @@ func (a *app) create(ctx context.Context, f *createFlags) error {
 	}
 	defer c.Close()
 	s, made, err := c.Create(ctx,
-		apiclient.NewSandbox{Name: f.name, Backend: f.backend, Image: f.image, Env: byName(variables), Limits: answer.NewLimits(f.limits), Network: answer.NewNetwork(policy),
+		apiclient.NewSandbox{Name: f.name, Backend: f.backend, Image: f.image, Env: byName(variables), Limits: answer.NewLimits(f.limits), Network: apiclient.NewNetwork(policy),
 			AllowUnenforced: f.allowUnenforced, Metadata: labels,
 			Lifetime: apiclient.Lifetime{IdleS: f.idle.Seconds(), MaxAgeS: f.maxAge.Seconds()}})
 	if err != nil {

@@ -47,7 +47,7 @@ func (a *app) environment(f *environmentFlags) ([]string, error) {
 	for _, name := range f.passEnv {
 		if looksSecret(name) {
 			return nil, &sandbox.Error{Kind: sandbox.Invalid, Op: "--pass-env", Msg: name + " looks like a secret, and the code in the sandbox could print it",
-				Fix: "if the code may have it: --pass-secret " + name}
+				Fix: "to use it without the code having it: --secret " + name + "@HOST; if the code may have it: --pass-secret " + name}
 		}
 		kv, err := a.passed("--pass-env", name)
 		if err != nil {

@@ -117,7 +117,7 @@ func (a *app) spec(f *boxFlags) (sandbox.Spec, error) {
 		return spec, err
 	}
 	var err error
-	if spec.Network, err = f.networkFlags.policy(); err != nil {
+	if spec.Network, err = a.policy(&f.networkFlags); err != nil {
 		return spec, err
 	}
 	if spec.Env, err = a.environment(&f.environmentFlags); err != nil {

@@ -17,12 +17,25 @@ type Network struct {
 	Mode           sandbox.NetworkMode `json:"mode" enum:"none,restricted,full"`
 	Allow          []string            `json:"allow,omitempty" doc:"What may be reached."`
 	Deny           []string            `json:"deny,omitempty" doc:"What may not be reached, whatever is allowed."`
+	Inspect        []string            `json:"inspect,omitempty" doc:"Names whose HTTPS requests are read."`
+	Secrets        []NetworkSecret     `json:"secrets,omitempty" doc:"What requests to some hosts are given, without their values."`
 	MaxConnections int                 `json:"max_connections,omitempty" doc:"Connections at once."`
+}
+
+// NetworkSecret is a secret without its value.
+type NetworkSecret struct {
+	Name  string   `json:"name"`
+	Hosts []string `json:"hosts"`
+	Lost  bool     `json:"lost,omitempty" doc:"The value was lost when the server restarted. PATCH gives it again."`
 }
 
 // NewNetwork converts a network policy.
 func NewNetwork(n sandbox.NetworkPolicy) Network {
-	return Network{cmp.Or(n.Mode, sandbox.NetworkNone), n.Allow, n.Deny, n.MaxConnections}
+	out := Network{Mode: cmp.Or(n.Mode, sandbox.NetworkNone), Allow: n.Allow, Deny: n.Deny, Inspect: n.Inspect, MaxConnections: n.MaxConnections}
+	for _, s := range n.Secrets {
+		out.Secrets = append(out.Secrets, NetworkSecret{s.Name, s.Hosts, s.Value == ""})
+	}
+	return out
 }
 
 // networkRefused words what the network policy refused.
@@ -72,7 +85,7 @@ type NetworkAttempt struct {
 	ID       uint64  `json:"id" doc:"Counts from 1; what lies between two that follow each other is no longer kept."`
 	Time     string  `json:"time" doc:"RFC 3339, when it began."`
 	TookMS   float64 `json:"took_ms"`
-	Protocol string  `json:"protocol" enum:"tcp,udp,dns,http,ip"`
+	Protocol string  `json:"protocol" enum:"tcp,udp,dns,http,https,ip"`
 	Name     string  `json:"name,omitempty"`
 	Address  string  `json:"address,omitempty"`
 	Port     uint16  `json:"port,omitempty"`
@@ -84,13 +97,16 @@ type NetworkAttempt struct {
 	Method   string  `json:"method,omitempty"`
 	Path     string  `json:"path,omitempty"`
 	Status   int     `json:"status,omitempty"`
+
+	Secrets   []string `json:"secrets,omitempty" doc:"Secrets whose values were put into the request."`
+	Misplaced []string `json:"misplaced,omitempty" doc:"Secrets whose placeholders were sent to a host that they are not for."`
 }
 
 // NewNetworkAttempt converts an attempt.
 func NewNetworkAttempt(a sandbox.NetworkAttempt) NetworkAttempt {
 	out := NetworkAttempt{ID: a.Seq, Time: a.Time.UTC().Format(time.RFC3339Nano), TookMS: Millis(a.Duration), Protocol: a.Protocol, Name: a.Name,
 		Port: a.Port, Allowed: a.Allowed, Rule: a.Rule, Reason: a.Reason, Sent: a.Sent, Received: a.Received, Method: a.Method, Path: a.Path,
-		Status: a.Status}
+		Status: a.Status, Secrets: a.Secrets, Misplaced: a.Misplaced}
 	if a.Address.IsValid() {
 		out.Address = a.Address.String()
 	}

@@ -9,7 +9,30 @@ import (
 	"strconv"
 
 	"github.com/glovebox-dev/glovebox/internal/answer"
+	"github.com/glovebox-dev/glovebox/sandbox"
 )
+
+// Network is the network policy of a new sandbox, with the values of its secrets, which no answer has.
+type Network struct {
+	answer.Network
+	Secrets []Secret `json:"secrets,omitempty"`
+}
+
+// Secret is one of a network policy.
+type Secret struct {
+	Name  string   `json:"name"`
+	Hosts []string `json:"hosts"`
+	Value string   `json:"value"`
+}
+
+// NewNetwork converts a network policy.
+func NewNetwork(p sandbox.NetworkPolicy) Network {
+	n := Network{Network: answer.NewNetwork(p)}
+	for _, s := range p.Secrets {
+		n.Secrets = append(n.Secrets, Secret{s.Name, s.Hosts, s.Value})
+	}
+	return n
+}
 
 // Network is what a sandbox tried to reach.
 func (c *Client) Network(ctx context.Context, name string) (n answer.NetworkReport, err error) {

@@ -57,7 +57,7 @@ type NewSandbox struct {
 	Image           string            `json:"image,omitempty"`
 	Env             map[string]string `json:"env,omitempty"`
 	Limits          answer.Limits     `json:"limits,omitzero"`
-	Network         answer.Network    `json:"network,omitzero"`
+	Network         Network           `json:"network,omitzero"`
 	AllowUnenforced []string          `json:"allow_unenforced,omitempty"`
 	Lifetime        Lifetime          `json:"lifetime,omitzero"`
 	Metadata        map[string]string `json:"metadata,omitempty"`

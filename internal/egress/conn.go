@@ -44,13 +44,19 @@ func (c *conn) setOuter(outer net.Conn) {
 func (c *conn) run() {
 	var down sync.WaitGroup
 	down.Go(func() {
-		if err := c.fromServer(); err != nil {
+		if err := c.fromServer(); errors.Is(err, errOpens) {
+			return
+		} else if err != nil {
 			c.cut(err.Error())
 		} else {
 			c.inner.endpoint.Shutdown(tcpip.ShutdownWrite)
 		}
 	})
-	if err := c.fromSandbox(); err != nil {
+	err := c.fromSandbox()
+	if errors.Is(err, errOpens) {
+		err = c.serve(c.inspector.first, c.inspector.said())
+	}
+	if err != nil {
 		c.cut(err.Error())
 	} else if half, ok := c.outer.(halfCloser); ok {
 		_ = half.CloseWrite() // it fails on a connection that has ended
@@ -112,6 +118,9 @@ func (c *conn) fromSandbox() error {
 func (c *conn) fromServer() error {
 	if !c.inspector.mayAnswer() {
 		return errReset // without this error the sandbox would see an orderly end
+	}
+	if c.inspector.opens {
+		return errOpens
 	}
 	take := func(b []byte) error {
 		if err := c.spend(&c.received, &c.gate.meter.received, len(b)); err != nil {
@@ -216,6 +225,8 @@ func (c *conn) reconsider(r *Rules) {
 	switch {
 	case !v.allowed:
 		c.cut("the policy changed: " + v.reason)
+	case name != "" && !c.inspector.isOpened() && r.opensAt(name, c.to.Port()):
+		c.cut("the policy changed: its requests are read now")
 	case v.byName && !c.verdict.byName, !c.inspector.holds && r.deny.namesAny() && c.inspector.isHTTP():
 		c.cut("the policy changed: what the connection says was not checked")
 	}

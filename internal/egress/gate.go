@@ -2,6 +2,7 @@ package egress
 
 import (
 	"context"
+	"crypto/x509"
 	"net"
 	"net/netip"
 	"os"
@@ -37,6 +38,12 @@ type Options struct {
 	// HostAddresses are the addresses of this host, which are refused; nil is net.InterfaceAddrs.
 	HostAddresses func() ([]net.Addr, error)
 
+	// Authority signs for the names whose TLS ends in the gate; nil is for rules that open none.
+	Authority *sandbox.Authority
+
+	// Roots are the authorities that servers are verified by; nil is those of the host.
+	Roots *x509.CertPool
+
 	// Log is where attempts are logged, so that it may outlive the gate; nil is a log of the gate's own.
 	Log *Log
 }
@@ -51,6 +58,9 @@ type Gate struct {
 	host    hostAddresses
 	meter   meter
 
+	authority *sandbox.Authority
+	roots     *x509.CertPool
+
 	device *device
 	stack  *stack.Stack
 	ctx    context.Context // ends with the gate
@@ -62,6 +72,7 @@ type Gate struct {
 	flows    map[flow]struct{}
 	sessions int // of UDP
 	queries  int // of DNS, that are answered now
+	opener   *opener
 }
 
 // flow is an open connection or session.
@@ -76,7 +87,7 @@ type flow interface {
 
 // Open makes a gate of a device, which it owns from now on, also if it fails.
 func Open(file *os.File, o Options) (*Gate, error) {
-	g := &Gate{dial: o.Dial, resolve: o.Resolve, log: o.Log, flows: map[flow]struct{}{}}
+	g := &Gate{dial: o.Dial, resolve: o.Resolve, log: o.Log, authority: o.Authority, roots: o.Roots, flows: map[flow]struct{}{}}
 	if g.dial == nil {
 		g.dial = (&net.Dialer{}).DialContext
 	}
@@ -140,7 +151,11 @@ func (g *Gate) Close() error {
 	for f := range g.flows {
 		f.cut(gateClosed)
 	}
+	o := g.opener
 	g.mu.Unlock()
+	if o != nil {
+		_ = o.server.Close() // connections that were cut
+	}
 	if !first {
 		<-g.device.done
 		g.work.Wait()

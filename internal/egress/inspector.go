@@ -35,6 +35,7 @@ type inspector struct {
 	upgraded chan int      // the status of the answer to an upgrade
 	cleared  chan struct{} // closed when the server may speak; nil: at once
 	clearing sync.Once
+	opens    bool          // its TLS ends in the gate; final once cleared is closed
 	ends     chan struct{} // closed with the connection
 	closing  sync.Once
 
@@ -56,8 +57,8 @@ func newInspector(c *conn) *inspector {
 	i := &inspector{c: c, ends: make(chan struct{})}
 	rules := c.gate.rules.Load()
 	i.strict = c.verdict.byName && (c.to.Port() == 80 || c.to.Port() == 443)
-	i.holds = c.verdict.byName || rules.deny.namesAny()
-	if i.strict {
+	i.holds = c.verdict.byName || rules.deny.namesAny() || rules.opensPort(c.to.Port())
+	if i.strict || rules.opensPort(c.to.Port()) {
 		i.cleared = make(chan struct{})
 		i.expect(true)
 	}
@@ -90,7 +91,10 @@ func (i *inspector) read(b []byte, send func([]byte) error) error {
 			i.expect(true)
 			return nil
 		}
-		if i.first = nil; err != nil {
+		if i.first = nil; errors.Is(err, errOpens) {
+			i.first = bytes.Clone(b)
+		}
+		if err != nil {
 			return err
 		}
 		i.expect(false)
@@ -149,6 +153,14 @@ func (i *inspector) identify(b []byte, end bool) error {
 		}
 		if err := i.greets(h); err != nil {
 			return err
+		}
+		if i.c.gate.rules.Load().opensAt(i.said(), i.c.to.Port()) {
+			i.expect(false)
+			i.mu.Lock()
+			i.opens = true
+			i.mu.Unlock()
+			i.lets()
+			return errOpens
 		}
 		i.becomes(opaque)
 		return nil
@@ -254,6 +266,7 @@ func (i *inspector) asks(head []byte) (body, error) {
 	i.c.mu.Lock()
 	i.c.attempt.Method, i.c.attempt.Path = method, path // for the log, if it is refused
 	i.c.mu.Unlock()
+	a.Misplaced = i.c.gate.rules.Load().misplaced(q.fields)
 	name, err := hostName(strings.Clone(q.host))
 	switch {
 	case err != nil && i.c.verdict.byName:
@@ -319,7 +332,10 @@ func (i *inspector) objects(err error) error {
 	return i.refuse(verdict{reason: err.Error()})
 }
 
-var errRefused = errors.New("refused")
+var (
+	errRefused = errors.New("refused")
+	errOpens   = errors.New("its TLS ends in the gate")
+)
 
 // refuse resets the connection and logs it as refused.
 func (i *inspector) refuse(v verdict) error {
@@ -374,6 +390,13 @@ func (i *inspector) fromServer(b []byte) {
 }
 
 func (i *inspector) serverEnds() { i.stop() }
+
+// isOpened reports whether the connection's TLS ends in the gate.
+func (i *inspector) isOpened() bool {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	return i.opens
+}
 
 // isHTTP reports whether the connection has turned out to be HTTP/1.
 func (i *inspector) isHTTP() bool {

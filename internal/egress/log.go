@@ -30,7 +30,7 @@ func addTo(t *Total, a *Attempt) {
 	} else {
 		t.Refused++
 	}
-	if a.Protocol != sandbox.ProtocolHTTP { // the connection counts its bytes
+	if a.Protocol != sandbox.ProtocolHTTP && a.Protocol != sandbox.ProtocolHTTPS { // the connection counts its bytes
 		t.Sent += a.Sent
 		t.Received += a.Received
 	}

@@ -3,6 +3,7 @@ package egress
 import (
 	"io"
 	"os"
+	"slices"
 
 	"github.com/glovebox-dev/glovebox/sandbox"
 )
@@ -10,9 +11,22 @@ import (
 // Host is the sandbox.Gate that dials out from this host. Its options are those of each gate that it opens; Rules and Log are not used.
 type Host struct{ Options Options }
 
-// Check implements sandbox.Gate.
-func (h *Host) Check(p sandbox.NetworkPolicy) error {
-	_, err := Compile(p)
+// Complete implements sandbox.Gate.
+func (h *Host) Complete(p *sandbox.NetworkPolicy) error {
+	if _, err := Compile(*p); err != nil {
+		return err
+	}
+	p.Secrets = slices.Clone(p.Secrets)
+	for i := range p.Secrets {
+		if s := &p.Secrets[i]; s.Placeholder == "" {
+			s.Placeholder = newPlaceholder()
+		}
+	}
+	if p.Authority != nil || !p.Reads() {
+		return nil
+	}
+	var err error
+	p.Authority, err = newAuthority()
 	return err
 }
 
@@ -29,7 +43,7 @@ func (h *Host) Open(end io.ReadWriteCloser, p sandbox.NetworkPolicy) (sandbox.Pa
 		return nil, err
 	}
 	o := h.Options
-	o.Rules, o.Log = rules, &Log{}
+	o.Rules, o.Log, o.Authority = rules, &Log{}, p.Authority
 	g, err := Open(file, o)
 	if err != nil {
 		return nil, err

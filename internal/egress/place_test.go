@@ -97,6 +97,11 @@ func (w *world) reached() []string {
 // newPlace makes a namespace with a gate. Both end with the test.
 func newPlace(t testing.TB, policy sandbox.NetworkPolicy) *place {
 	t.Helper()
+	return newPlaceWith(t, policy, func(*Options) {})
+}
+
+func newPlaceWith(t testing.TB, policy sandbox.NetworkPolicy, more func(*Options)) *place {
+	t.Helper()
 	if os.Getuid() != 0 {
 		t.Skip("only root can make a network namespace and a device in it")
 	}
@@ -122,7 +127,9 @@ func newPlace(t testing.TB, policy sandbox.NetworkPolicy) *place {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if p.gate, err = Open(file, Options{Rules: compile(t, policy), Dial: p.world.dial, Resolve: p.world.resolve}); err != nil {
+	o := Options{Rules: compile(t, policy), Dial: p.world.dial, Resolve: p.world.resolve}
+	more(&o)
+	if p.gate, err = Open(file, o); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {

@@ -14,6 +14,7 @@ type request struct {
 	host           string // of the target if that has one, else of the Host header; "" where there is none
 	upgrade        string // the protocols offered in its place
 	body           body
+	fields         []field
 }
 
 // body says how the bytes after a head are framed.
@@ -37,7 +38,7 @@ func parseRequest(head []byte) (request, error) {
 	if err != nil {
 		return request{}, err
 	}
-	var q request
+	q := request{fields: fields}
 	var version string
 	method, rest, ok := strings.Cut(first, " ")
 	q.method = method

@@ -19,6 +19,9 @@ type Rules struct {
 	allow  table
 	deny   table
 	bounds bounds
+
+	opens   table // names whose TLS ends in the gate
+	secrets []*secret
 }
 
 // bounds are the limits of one gate. A zero of bytes is no limit.
@@ -41,10 +44,7 @@ func Compile(p sandbox.NetworkPolicy) (*Rules, error) {
 	if err := r.check(); err != nil {
 		return nil, err
 	}
-	if len(p.Inspect) > 0 {
-		return nil, sandbox.Invalidf("network.inspect", "requests within TLS cannot be read yet")
-	}
-	if n := len(p.Allow) + len(p.Deny); n > maxRules {
+	if n := len(p.Allow) + len(p.Deny) + len(p.Inspect); n > maxRules {
 		return nil, sandbox.Invalidf("network", "%d rules are more than %d", n, maxRules)
 	}
 	lists := []struct {
@@ -69,6 +69,17 @@ func Compile(p sandbox.NetworkPolicy) (*Rules, error) {
 			}
 			list.into.add(&one)
 		}
+	}
+	if r.mode == sandbox.NetworkNone && p.Reads() {
+		return nil, sandbox.Invalidf("network", "mode none reaches nothing, so nothing can be read, and no secret is of use")
+	}
+	for i, entry := range p.Inspect {
+		if _, err := r.opening(entry, fmt.Sprintf("network.inspect[%d]", i)); err != nil {
+			return nil, err
+		}
+	}
+	if err := r.addSecrets(&p); err != nil {
+		return nil, err
 	}
 	return r, nil
 }

@@ -54,7 +54,12 @@ func (e *Engine) buildAs(ctx context.Context, b sandbox.Backend, spec sandbox.Sp
 	}()
 	ctx, cancel := context.WithTimeout(ctx, createTimeout)
 	defer cancel()
+	spec, gone, err := trusting(spec)
+	if err != nil {
+		return nil, err
+	}
 	box, err := b.Create(ctx, spec)
+	gone()
 	if err != nil {
 		return nil, err
 	}

@@ -2,6 +2,7 @@ package engine
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"strings"
 
@@ -28,12 +29,12 @@ func (l *live) openNetwork(ctx context.Context) error {
 	return err
 }
 
-// networkRules is what checks the rules of networks.
-func networkRules(g sandbox.Gate) func(sandbox.NetworkPolicy) error {
+// networkRules is what completes the rules of networks.
+func networkRules(g sandbox.Gate) func(*sandbox.NetworkPolicy) error {
 	if g == nil {
 		return nil
 	}
-	return g.Check
+	return g.Complete
 }
 
 func noNetwork(backend string) error {
@@ -115,6 +116,9 @@ func (s *Sandbox) setNetwork(p sandbox.NetworkPolicy) error {
 		err = sandbox.Invalidf("network.mode", "a network cannot be taken away; restricted without allow reaches nothing")
 	}
 	if err == nil {
+		err = s.keepSecrets(&p)
+	}
+	if err == nil {
 		err = s.engine.rules.CheckNetwork(&p)
 	}
 	if err == nil {
@@ -126,5 +130,28 @@ func (s *Sandbox) setNetwork(p sandbox.NetworkPolicy) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.record.Spec.Network = p
+	return nil
+}
+
+// keepSecrets gives a new policy what the sandbox was made with: its authority, its placeholders, and values that are not given again.
+func (s *Sandbox) keepSecrets(p *sandbox.NetworkPolicy) error {
+	s.mu.Lock()
+	old := s.record.Spec.Network
+	s.mu.Unlock()
+	if p.Reads() && old.Authority == nil {
+		return sandbox.Invalidf("network", "its root trusts no authority of the gate's; create a sandbox with inspect or secrets")
+	}
+	p.Authority = old.Authority
+	for i := range p.Secrets {
+		one := &p.Secrets[i]
+		had := slices.IndexFunc(old.Secrets, func(s sandbox.Secret) bool { return s.Name == one.Name })
+		if had < 0 {
+			return sandbox.Invalidf(fmt.Sprintf("network.secrets[%d]", i), "a placeholder goes in when a sandbox is created, and this one has none for %.64q", one.Name)
+		}
+		one.Placeholder = old.Secrets[had].Placeholder
+		if one.Value == "" {
+			one.Value = old.Secrets[had].Value
+		}
+	}
 	return nil
 }

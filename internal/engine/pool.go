@@ -47,7 +47,7 @@ const (
 // fingerprint is the key of everything a box is built from. It is "" for specs that are never kept warm: long-lived sandboxes, and
 // directories of the host, which may be replaced before the box is used.
 func fingerprint(backend string, spec sandbox.Spec) string {
-	if spec.Lifetime.Living || spec.Workspace != "" || len(spec.Mounts)+len(spec.Layers) > 0 || spec.Root.Dir != "" || len(spec.Devices) > 0 {
+	if spec.Lifetime.Living || spec.Workspace != "" || len(spec.Mounts)+len(spec.Layers) > 0 || spec.Root.Dir != "" || len(spec.Devices) > 0 || spec.Network.Authority != nil {
 		return ""
 	}
 	spec.ID, spec.Labels = "", nil

@@ -13,17 +13,29 @@ import (
 
 // NetworkIn is the network access of a sandbox.
 type NetworkIn struct {
-	Mode           string   `json:"mode" doc:"none: only a loopback interface; restricted: what allow lists; full: the internet, never this host, private or metadata addresses unless allow lists them." enum:"none,restricted,full"`
-	Allow          []string `json:"allow" doc:"Names, *. and a name, addresses or prefixes, each with an optional :port or :from-to. An empty list allows nothing." max:"1000" example:"api.example.org:443"`
-	Deny           []string `json:"deny" doc:"The same; what it lists is refused whatever allow says." max:"1000"`
-	MaxConnections *float64 `json:"max_connections" doc:"Connections at once; 256 if absent." whole:"true" over:"0"`
+	Mode           string     `json:"mode" doc:"none: only a loopback interface; restricted: what allow lists; full: the internet, never this host, private or metadata addresses unless allow lists them." enum:"none,restricted,full"`
+	Allow          []string   `json:"allow" doc:"Names, *. and a name, addresses or prefixes, each with an optional :port or :from-to. An empty list allows nothing." max:"1000" example:"api.example.org:443"`
+	Deny           []string   `json:"deny" doc:"The same; what it lists is refused whatever allow says." max:"1000"`
+	Inspect        []string   `json:"inspect" doc:"Names, as in allow, whose HTTPS requests are read and logged: their TLS ends in the gate, with an authority that this sandbox alone trusts." max:"1000"`
+	Secrets        []SecretIn `json:"secrets" doc:"Values for the headers of HTTPS requests to some hosts. The code sees placeholders." max:"64"`
+	MaxConnections *float64   `json:"max_connections" doc:"Connections at once; 256 if absent." whole:"true" over:"0"`
+}
+
+// SecretIn is a value that the code uses and never has.
+type SecretIn struct {
+	Name  string   `json:"name" required:"true" doc:"The environment variable that holds the placeholder." example:"GITHUB_TOKEN"`
+	Hosts []string `json:"hosts" required:"true" doc:"Names, as in allow, which they thereby join; port 443 unless one says another." example:"api.github.com"`
+	Value string   `json:"value" doc:"At least 8 characters. In a PATCH, absent is the value that the sandbox has."`
 }
 
 // maxConnections is the most connections at once that a policy may name.
 const maxConnections = 65536
 
 func (n *NetworkIn) policy() (sandbox.NetworkPolicy, error) {
-	p := sandbox.NetworkPolicy{Mode: sandbox.NetworkMode(n.Mode), Allow: n.Allow, Deny: n.Deny}
+	p := sandbox.NetworkPolicy{Mode: sandbox.NetworkMode(n.Mode), Allow: n.Allow, Deny: n.Deny, Inspect: n.Inspect}
+	for _, s := range n.Secrets {
+		p.Secrets = append(p.Secrets, sandbox.Secret{Name: s.Name, Hosts: s.Hosts, Value: s.Value})
+	}
 	if most := n.MaxConnections; most != nil {
 		if *most < 1 || *most > maxConnections {
 			return p, sandbox.Invalidf("network.max_connections", "must be from 1 to %d", maxConnections)

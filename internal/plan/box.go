@@ -17,9 +17,9 @@ type Rules struct {
 	AllowUnenforced []string
 	NestedFilters   bool
 	Terminals       bool
-	DefaultEnv      []string                          // under that of languages, specs and requests
-	Images          func(reference string) bool       // reports whether specs may name an image; nil is all
-	Network         func(sandbox.NetworkPolicy) error // checks the rules of a network; nil refuses all networks
+	DefaultEnv      []string                           // under that of languages, specs and requests
+	Images          func(reference string) bool        // reports whether specs may name an image; nil is all
+	Network         func(*sandbox.NetworkPolicy) error // completes the rules of a network; nil refuses all networks
 }
 
 // Box fills in the defaults of a spec and the names of its named limits. It never changes what was requested; what is impossible is an
@@ -60,7 +60,11 @@ func (r *Rules) Box(spec sandbox.Spec) (sandbox.Spec, error) {
 	if err := CheckDisk(spec.Limits); err != nil {
 		return spec, err
 	}
-	spec.Env = MergeEnv(r.DefaultEnv, r.offline(spec.Network), spec.Env)
+	env, err := networkEnv(&spec)
+	if err != nil {
+		return spec, err
+	}
+	spec.Env = MergeEnv(r.DefaultEnv, r.offline(spec.Network), env, spec.Env)
 	if spec.User == (sandbox.User{}) {
 		spec.User = sandbox.DefaultUser
 	}
@@ -98,6 +102,16 @@ func (r *Rules) offline(network sandbox.NetworkPolicy) (env []string) {
 	return env
 }
 
+// networkEnv is the environment that a sandbox's network needs. A secret is not also a plain variable: one of the two would win.
+func networkEnv(spec *sandbox.Spec) ([]string, error) {
+	for _, s := range spec.Network.Secrets {
+		if slices.ContainsFunc(spec.Env, func(kv string) bool { return strings.HasPrefix(kv, s.Name+"=") }) {
+			return nil, sandbox.Invalidf("network.secrets", "%s is in the environment too; give it as one or the other", s.Name)
+		}
+	}
+	return spec.Network.Env(), nil
+}
+
 // CheckWaivers refuses unknown waivers; a misspelt one would surface later, as a refusal of what it should waive.
 func CheckWaivers(names []string) error {
 	known := make([]string, len(sandbox.Waivable))
@@ -130,8 +144,8 @@ func (r *Rules) CheckNetwork(n *sandbox.NetworkPolicy) error {
 	case n.Mode != sandbox.NetworkNone && r.Network == nil:
 		return &sandbox.Error{Kind: sandbox.Unsupported, Op: "network", Msg: "networks cannot be opened here", Fix: "leave the network at none"}
 	case n.Mode != sandbox.NetworkNone:
-		return r.Network(*n)
-	case len(n.Allow)+len(n.Deny)+len(n.Inspect)+n.MaxConnections+n.ConnectionRate != 0, n.MaxSent+n.MaxReceived != 0:
+		return r.Network(n)
+	case n.Reads(), len(n.Allow)+len(n.Deny)+n.MaxConnections+n.ConnectionRate != 0, n.MaxSent+n.MaxReceived != 0:
 		return sandbox.Invalidf("network", "rules need mode restricted or full, not none")
 	}
 	return nil

@@ -1,0 +1,124 @@
+//go:build linux
+
+package egress
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/base64"
+	"fmt"
+	"io"
+	"log"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/glovebox-dev/glovebox/sandbox"
+)
+
+const token = "ghp_R3alValue0123456789"
+
+// vault is a server of HTTPS for some names, which keeps the headers that it is sent and echoes them.
+type vault struct {
+	mu   sync.Mutex
+	seen []string
+}
+
+func (v *vault) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	body, _ := io.ReadAll(r.Body)
+	v.mu.Lock()
+	v.seen = append(v.seen, r.Host+" "+r.Header.Get("Authorization")+r.Header.Get("X-Key")+string(body))
+	v.mu.Unlock()
+	w.Header().Set("X-Echo", r.Header.Get("Authorization"))
+	fmt.Fprintf(w, "%s %s %s auth=%s body=%d", r.Proto, r.Method, r.RequestURI, r.Header.Get("Authorization"), len(body))
+}
+
+func (v *vault) all() string {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	return strings.Join(v.seen, "\n")
+}
+
+// openPlace is a place whose gate ends the TLS of connections to api.test, with a file of what is trusted inside.
+func openPlace(t *testing.T, p sandbox.NetworkPolicy) (at *place, outside *vault, trust string) {
+	t.Helper()
+	if err := (&Host{}).Complete(&p); err != nil {
+		t.Fatal(err)
+	}
+	roots := x509.NewCertPool()
+	public, err := newAuthority() // that of the internet
+	if err != nil {
+		t.Fatal(err)
+	}
+	roots.AppendCertsFromPEM(public.Certificate)
+	signs, err := openAuthority(public)
+	if err != nil {
+		t.Fatal(err)
+	}
+	at = newPlaceWith(t, p, func(o *Options) { o.Authority, o.Roots = p.Authority, roots })
+	outside = &vault{}
+	server := httptest.NewUnstartedServer(outside)
+	server.EnableHTTP2 = true
+	server.Config.ErrorLog = log.New(io.Discard, "", 0)
+	server.TLS = &tls.Config{GetCertificate: func(h *tls.ClientHelloInfo) (*tls.Certificate, error) { return signs.leaf(h.ServerName) }}
+	server.StartTLS()
+	t.Cleanup(server.Close)
+	plain := httptest.NewServer(outside)
+	t.Cleanup(plain.Close)
+	for i, name := range []string{"api.test", "other.test"} {
+		a := fmt.Sprintf("93.184.216.%d", 40+i)
+		at.world.name(name, a)
+		at.world.at("tcp", net.JoinHostPort(a, "443"), server.Listener.Addr().String())
+		at.world.at("tcp", net.JoinHostPort(a, "80"), plain.Listener.Addr().String())
+	}
+	trust = filepath.Join(t.TempDir(), "trust.pem")
+	if err := os.WriteFile(trust, append(append([]byte{}, public.Certificate...), p.Authority.Certificate...), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	return at, outside, trust
+}
+
+// TestSecret: a value reaches the host that it is for, in a header, over HTTP/1.1 and HTTP/2, and nobody else; nor does it come back.
+func TestSecret(t *testing.T) {
+	policy := allow("other.test", "api.test:80")
+	policy.Secrets = []sandbox.Secret{{Name: "TOKEN", Hosts: []string{"api.test"}, Value: token}}
+	if err := (&Host{}).Complete(&policy); err != nil {
+		t.Fatal(err)
+	}
+	held := policy.Secrets[0].Placeholder
+	p, outside, trust := openPlace(t, policy)
+	curl := "curl -sS --cacert " + trust + " "
+	basic := func(s string) string { return base64.StdEncoding.EncodeToString([]byte("user:" + s)) }
+	for _, c := range []struct{ args, want, seen string }{
+		{"--http1.1 -H 'Authorization: Bearer " + held + "' 'https://api.test/a%2Fb?x=;y'", "HTTP/2.0 GET /a%2Fb?x=;y auth=Bearer " + held + " body=0", "api.test Bearer " + token},
+		{"--http2 -H 'Authorization: Bearer " + held + "' -d k=" + held + " https://api.test/p", "HTTP/2.0 POST /p auth=Bearer " + held + " body=55", "api.test Bearer " + token + "k=" + held},
+		{"-u user:" + held + " https://api.test/", "HTTP/2.0 GET / auth=Basic " + basic(held) + " body=0", "api.test Basic " + basic(token)},
+		{"-H 'X-Key: a" + held + "b' https://api.test/", "HTTP/2.0 GET / auth= body=0", "api.test a" + token + "b"},
+		{"-H 'Authorization: Bearer " + held + "' https://other.test/o", "HTTP/2.0 GET /o auth=Bearer " + held + " body=0", "other.test Bearer " + held},
+		{"-H 'Authorization: Bearer " + held + "' http://api.test/plain", "HTTP/1.1 GET /plain auth=Bearer " + held + " body=0", "api.test Bearer " + held},
+		{"-H 'Authorization: Bearer " + held + "' -H 'Host: other.test' https://api.test/", "glovebox: api.test:443: the request is for another host than the connection", ""},
+	} {
+		outside.mu.Lock()
+		outside.seen = nil
+		outside.mu.Unlock()
+		if got := p.run(curl + c.args); got != c.want {
+			t.Errorf("%s: %q, want %q", c.args, got, c.want)
+		}
+		if got := outside.all(); got != c.seen {
+			t.Errorf("%s: the server saw %q, want %q", c.args, got, c.seen)
+		}
+	}
+	put := p.logged("a request with the value", func(a Attempt) bool { return a.Protocol == sandbox.ProtocolHTTPS && len(a.Secrets) == 1 })
+	if put.Method != "GET" || put.Path != "/a%2Fb?x=;y" || put.Status != 200 || put.Name != "api.test" || put.Secrets[0] != "TOKEN" || !put.Allowed {
+		t.Errorf("%+v", put)
+	}
+	p.logged("a misplaced placeholder", func(a Attempt) bool { return a.Protocol == sandbox.ProtocolHTTP && len(a.Misplaced) == 1 && a.Path == "/plain" })
+	if got := p.run(curl + "-i -H 'Authorization: Bearer " + held + "' https://api.test/e"); strings.Contains(got, token) || !strings.Contains(strings.ToLower(got), "x-echo: bearer "+held) {
+		t.Errorf("it came back: %s", got)
+	}
+}

@@ -1,0 +1,89 @@
+package engine
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/glovebox-dev/glovebox/sandbox"
+)
+
+// maxBundle bounds the certificates of a root, which may be hostile. Those of browsers are 200 KiB.
+const maxBundle = 4 << 20
+
+// bundles are the files in which systems keep the certificates that programs trust; the first is also where Debian's, Ubuntu's, Alpine's
+// and Arch's programs look.
+var bundles = []string{"etc/ssl/certs/ca-certificates.crt", "etc/pki/tls/certs/ca-bundle.crt", "etc/ssl/ca-bundle.pem", "etc/ssl/cert.pem"}
+
+// trusting returns the spec of a box whose programs trust the authority of its network, too. The file behind it must exist until the box
+// does; gone removes it, as what was mounted stays.
+func trusting(spec sandbox.Spec) (_ sandbox.Spec, gone func(), err error) {
+	a := spec.Network.Authority
+	if a == nil {
+		return spec, func() {}, nil
+	}
+	dir := spec.Root.Dir
+	if dir == "" {
+		dir = "/" // an image's own certificates cannot be read before it is there; those of this host verify the same names
+	}
+	bundle, usual, err := readBundle(dir)
+	if err != nil {
+		return spec, nil, fmt.Errorf("read the certificates that the root trusts: %w", err)
+	}
+	f, err := os.CreateTemp("", "glovebox-certificates-")
+	if err != nil {
+		return spec, nil, err
+	}
+	path, err := filepath.EvalSymlinks(f.Name())
+	_, written := f.Write(append(append(bundle, '\n'), a.Certificate...))
+	if err = errors.Join(err, written, f.Chmod(0o644), f.Close()); err != nil {
+		return spec, nil, errors.Join(err, os.Remove(f.Name()))
+	}
+	mounts := []sandbox.Mount{{Source: path, Target: sandbox.TrustPath}}
+	if usual || spec.Root.Image != "" {
+		mounts = append(mounts, sandbox.Mount{Source: path, Target: "/" + bundles[0]})
+	}
+	for _, m := range mounts {
+		if !slices.ContainsFunc(spec.Mounts, func(o sandbox.Mount) bool { return o.Target == m.Target || strings.HasPrefix(m.Target, o.Target+"/") }) {
+			spec.Mounts = append(slices.Clone(spec.Mounts), m)
+		}
+	}
+	return spec, func() { _ = os.Remove(path) }, nil
+}
+
+// readBundle reads the certificates that a root trusts, and says whether they are in a file of their own at the first place. A root without
+// any trusts nobody.
+func readBundle(dir string) (content []byte, usual bool, err error) {
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return nil, false, err
+	}
+	defer root.Close()
+	for i, name := range bundles {
+		at, err := root.Lstat(name)
+		usual := err == nil && i == 0 && at.Mode().IsRegular()
+		open, stat := root.Open, root.Stat
+		if dir == "/" { // links in it are the host's own, and may be absolute
+			open, stat = func(name string) (*os.File, error) { return os.Open("/" + name) }, func(name string) (fs.FileInfo, error) { return os.Stat("/" + name) }
+		}
+		if at, err = stat(name); err != nil || !at.Mode().IsRegular() {
+			continue
+		}
+		f, err := open(name)
+		if err != nil {
+			return nil, false, err
+		}
+		content, err := io.ReadAll(io.LimitReader(f, maxBundle+1))
+		f.Close()
+		if err == nil && len(content) > maxBundle {
+			err = fmt.Errorf("/%s is larger than %s", name, sandbox.FormatBytes(maxBundle))
+		}
+		return content, usual, err
+	}
+	return nil, false, nil
+}
