@@ -106,6 +106,12 @@ func attemptLine(n answer.NetworkAttempt) string {
 	if n.Sent+n.Received > 0 {
 		parts = append(parts, fmt.Sprintf("%s up, %s down", sandbox.FormatBytes(n.Sent), sandbox.FormatBytes(n.Received)))
 	}
+	if len(n.Secrets) > 0 {
+		parts = append(parts, "with "+strings.Join(n.Secrets, ", "))
+	}
+	if len(n.Misplaced) > 0 {
+		parts = append(parts, "with only the placeholder of "+strings.Join(n.Misplaced, ", "))
+	}
 	line := printable(strings.Join(parts, " "))
 	switch {
 	case n.Reason != "":

@@ -27,6 +27,10 @@ func encode(r sandbox.Record) ([]byte, error) {
 	for i := range r.Contexts {
 		r.Contexts[i].Created = plain(r.Contexts[i].Created)
 	}
+	r.Spec.Network.Secrets = slices.Clone(r.Spec.Network.Secrets)
+	for i := range r.Spec.Network.Secrets {
+		r.Spec.Network.Secrets[i].Value = "" // it lives in memory alone
+	}
 	b, err := json.Marshal(r)
 	if err != nil {
 		return nil, &sandbox.Error{Kind: sandbox.Invalid, Op: "store: save", Err: err}

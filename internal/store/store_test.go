@@ -80,11 +80,14 @@ func load(t *testing.T, s *Store) []sandbox.Record {
 	return records
 }
 
-// full is a record with a value in every field of every struct, slices and maps.
+// full is a record with a value in every field of every struct, slices and maps, but for values of secrets, which are not kept.
 func full(t *testing.T) sandbox.Record {
 	r := sandbox.Record{}
 	fill(t, reflect.ValueOf(&r).Elem(), 1)
 	r.ID, r.Ended = sandbox.NewID(), time.Now().Round(0).UTC()
+	for i := range r.Spec.Network.Secrets {
+		r.Spec.Network.Secrets[i].Value = ""
+	}
 	return r
 }
 
@@ -110,8 +113,11 @@ func fill(t *testing.T, v reflect.Value, n int) {
 		v.SetBool(true)
 	case reflect.Int, reflect.Int64:
 		v.SetInt(int64(n) << 40)
-	case reflect.Uint32, reflect.Uint64:
-		v.SetUint(uint64(n))
+	case reflect.Uint8, reflect.Uint32, reflect.Uint64:
+		v.SetUint(uint64(n & 0x7f))
+	case reflect.Pointer:
+		v.Set(reflect.New(v.Type().Elem()))
+		fill(t, v.Elem(), n)
 	default:
 		t.Fatalf("a record has a %v", v.Type())
 	}
