@@ -11,10 +11,10 @@ import (
 // answer codes in some way, it does not see.
 type echo struct {
 	io.ReadCloser
-	swaps   []swapped
-	buffer  []byte
-	ready   int // bytes of buffer that have been searched
-	err     error
+	swaps  []swapped
+	buffer []byte
+	ready  int // bytes of buffer that have been searched
+	err    error
 }
 
 const echoSize = 32 << 10 // bytes read at once

@@ -117,7 +117,9 @@ func TestSecret(t *testing.T) {
 	if put.Method != "GET" || put.Path != "/a%2Fb?x=;y" || put.Status != 200 || put.Name != "api.test" || put.Secrets[0] != "TOKEN" || !put.Allowed {
 		t.Errorf("%+v", put)
 	}
-	p.logged("a misplaced placeholder", func(a Attempt) bool { return a.Protocol == sandbox.ProtocolHTTP && len(a.Misplaced) == 1 && a.Path == "/plain" })
+	p.logged("a misplaced placeholder", func(a Attempt) bool {
+		return a.Protocol == sandbox.ProtocolHTTP && len(a.Misplaced) == 1 && a.Path == "/plain"
+	})
 	if got := p.run(curl + "-i -H 'Authorization: Bearer " + held + "' https://api.test/e"); strings.Contains(got, token) || !strings.Contains(strings.ToLower(got), "x-echo: bearer "+held) {
 		t.Errorf("it came back: %s", got)
 	}

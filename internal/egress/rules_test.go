@@ -22,6 +22,10 @@ func allow(rules ...string) sandbox.NetworkPolicy {
 	return sandbox.NetworkPolicy{Mode: sandbox.NetworkRestricted, Allow: rules}
 }
 
+func withSecret(s sandbox.Secret) sandbox.NetworkPolicy {
+	return sandbox.NetworkPolicy{Mode: sandbox.NetworkFull, Secrets: []sandbox.Secret{s}}
+}
+
 // TestBadRules refuses each with its position.
 func TestBadRules(t *testing.T) {
 	for _, bad := range []string{
@@ -55,7 +59,13 @@ func TestBadRules(t *testing.T) {
 		{sandbox.NetworkPolicy{Mode: sandbox.NetworkRestricted, Allow: []string{"B\u00fccher.example:80"},
 			Deny: []string{"a.b", "xn--bcher-kva.example.:80"}}, "network.deny[1]"},
 		{sandbox.NetworkPolicy{Mode: sandbox.NetworkRestricted, Allow: []string{"10.0.0.1/32"}, Deny: []string{"10.0.0.1"}}, "network.deny[0]"},
-		{sandbox.NetworkPolicy{Mode: sandbox.NetworkFull, Inspect: []string{"10.0.0.1"}}, "network.inspect"},
+		{sandbox.NetworkPolicy{Mode: sandbox.NetworkFull, Inspect: []string{"10.0.0.1"}}, "network.inspect[0]"},
+		{sandbox.NetworkPolicy{Mode: sandbox.NetworkNone, Inspect: []string{"a.example"}}, "network"},
+		{withSecret(sandbox.Secret{Name: "1A", Hosts: []string{"a.example"}, Value: "long enough"}), "network.secrets[0].name"},
+		{withSecret(sandbox.Secret{Name: "A", Value: "long enough"}), "network.secrets[0].hosts"},
+		{withSecret(sandbox.Secret{Name: "A", Hosts: []string{"a.example", "10.0.0.1"}, Value: "long enough"}), "network.secrets[0].hosts[1]"},
+		{withSecret(sandbox.Secret{Name: "A", Hosts: []string{"a.example"}, Value: "short"}), "network.secrets[0].value"},
+		{withSecret(sandbox.Secret{Name: "A", Hosts: []string{"a.example"}, Value: "line one\nline two"}), "network.secrets[0].value"},
 		{sandbox.NetworkPolicy{Mode: sandbox.NetworkFull, MaxConnections: -1}, "network.max_connections"},
 		{sandbox.NetworkPolicy{Mode: sandbox.NetworkFull, MaxConnections: 1 << 20}, "network.max_connections"},
 		{sandbox.NetworkPolicy{Mode: sandbox.NetworkFull, MaxSent: -1}, "network.max_sent"},

@@ -61,7 +61,7 @@ func TestDecodeRefuses(t *testing.T) {
 		{"hexadecimal", `{"limits":{"cpus":0x10}}`, "limits", "expected a comma"},
 		{"a mode as a number", `{"files":[{"path":"a","mode":420}]}`, "files[0].mode", `expected a string such as "0755", got a number`},
 		{"a field of a later version", `{"packages":["numpy"]}`, "", "this version does not have it yet; use what is installed"},
-		{"one in network", `{"network":{"inspect":[]}}`, "network", `unknown field "inspect": this version does not have it yet`},
+		{"a secret for nobody", `{"network":{"mode":"restricted","secrets":[{"name":"TOKEN"}]}}`, "network.secrets[0]", "the field hosts is missing"},
 		{"an unknown escape", `{"code":"\x41"}`, "code", "escape"},
 	} {
 		t.Run(c.name, func(t *testing.T) {

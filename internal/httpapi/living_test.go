@@ -182,7 +182,7 @@ func (r *rig) livingEvents() {
 	res, text := r.do("POST", run, `{"code":"print(7)\ndisplay(21)\n1/0"}`, header{"Accept": "text/event-stream"})
 	streamed := r.wholeLog(run+"s/"+res.Header.Get("Glovebox-Run-Id")+"/events", nil)
 	replayed := strings.Join(streamed, "\n")
-	for _, has := range []string{`1 stdout {`, `"offset":0,"text":"7\n"}`, ` result {`, `"data":{"text/plain":"21"}`, ` error {`, ` done {`, `"status":"failed"`} {
+	for _, has := range []string{` stdout {`, `"offset":0,"text":"7\n"}`, ` result {`, `"data":{"text/plain":"21"}`, ` error {`, ` done {`, `"status":"failed"`} {
 		if !strings.Contains(replayed, has) {
 			t.Errorf("%s is not in %s", has, replayed)
 		}

@@ -45,9 +45,8 @@ type FileIn struct {
 
 // notYet maps fields of later versions, by path, to what a client can do instead.
 var notYet = map[string]string{
-	"packages":        "use what is installed: GET /v1/languages lists it",
-	"checks":          "leave it out",
-	"network.inspect": "requests within TLS are not read yet",
+	"packages": "use what is installed: GET /v1/languages lists it",
+	"checks":   "leave it out",
 }
 
 // run checks what concerns this API alone and returns the engine's value. The engine checks languages, paths, variables and limits
