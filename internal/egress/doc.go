@@ -34,8 +34,16 @@
 //   - HTTP/2 without TLS, and requests that two readers could read in two ways, are refused where names decide. So is CONNECT, which would
 //     hide the destination.
 //
+// # Requests within TLS
+//
+// For hosts that have a secret, or that the policy lists for it, TLS ends in the gate: with a certificate of the sandbox's own authority on
+// this side, and with the host's roots on the other. net/http reads each request, over HTTP/1 or HTTP/2, and writes it anew to the address that the
+// sandbox chose. A request for another name than the connection's gets 421 (RFC 9110, section 15.5.20): no fronting. The rules decide about each
+// request, so a connection that is kept alive has no more rights than a new one. Values of secrets go into headers of requests to the
+// hosts that they are bound to; answers that repeat them have placeholders instead.
+//
 // # What the gate cannot see
 //
-// Within TLS the Host may differ from the server name (domain fronting). An allowed service may carry data elsewhere. Labels below an
+// Within other TLS the Host may differ from the server name (domain fronting). An allowed service may carry data elsewhere. Labels below an
 // allowed wildcard reach the name servers of that domain.
 package egress
