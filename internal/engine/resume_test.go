@@ -239,7 +239,7 @@ func TestResume(t *testing.T) {
 		}
 	}
 	if r := do(t, s, code("python", "x")); value(r) != "1" {
-		t.Errorf("x is %q, %q", value(r), r.Stderr.Head)
+		t.Errorf("x is %q: %+v", value(r), r)
 	}
 	if err := s.Close(); err != nil {
 		t.Error(err)

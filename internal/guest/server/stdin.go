@@ -102,11 +102,11 @@ func (in *stdin) write(c *call, data []byte) (int, error) {
 	n, err := file.Write(data)
 	close(written)
 	<-watched
+	file.SetWriteDeadline(time.Time{}) // the call may be canceled just after the write, and the next one must not find the deadline
 	if err == nil {
 		return n, nil
 	}
 	if os.IsTimeout(err) {
-		file.SetWriteDeadline(time.Time{})
 		return n, errCanceled
 	}
 	if !in.tty {
