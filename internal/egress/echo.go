@@ -19,15 +19,33 @@ type echo struct {
 
 const echoSize = 32 << 10 // bytes read at once
 
-// hideEchoes replaces what an answer repeats in its headers, and from now on in its body.
-func hideEchoes(answer *http.Response, swaps []swapped) {
-	for _, values := range answer.Header {
+// hiding is the way to the sandbox for headers that may repeat values: those of the answer, and of what comes before it (1xx).
+type hiding struct {
+	http.ResponseWriter
+	swaps []swapped
+}
+
+func (q *hiding) WriteHeader(status int) {
+	q.hide()
+	q.ResponseWriter.WriteHeader(status)
+}
+
+// hide replaces what the headers repeat. After the body they are its trailers.
+func (q *hiding) hide() {
+	for _, values := range q.Header() {
 		for i := range values {
-			for _, s := range swaps {
+			for _, s := range q.swaps {
 				values[i] = strings.ReplaceAll(values[i], s.put, s.place)
 			}
 		}
 	}
+}
+
+// Unwrap is for http.ResponseController.
+func (q *hiding) Unwrap() http.ResponseWriter { return q.ResponseWriter }
+
+// hideEchoes replaces what an answer repeats in its body.
+func hideEchoes(answer *http.Response, swaps []swapped) {
 	if answer.Body == nil || answer.Body == http.NoBody || answer.StatusCode == http.StatusSwitchingProtocols || answer.Header.Get("Content-Encoding") != "" {
 		return
 	}

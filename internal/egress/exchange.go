@@ -106,7 +106,9 @@ func (x *opening) pass(w http.ResponseWriter, r *http.Request) {
 		},
 		ErrorLog: x.in.conn.gate.opener.server.ErrorLog,
 	}
-	proxy.ServeHTTP(w, r.WithContext(ctx))
+	q := &hiding{w, x.reveals.swaps}
+	proxy.ServeHTTP(q, r.WithContext(ctx))
+	q.hide()
 }
 
 // rewrite makes the request to the server: the sandbox's own, but for the values. Whoever knows a value asks for an answer that can be

@@ -35,6 +35,9 @@ func (v *vault) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	v.seen = append(v.seen, r.Host+" "+r.Header.Get("Authorization")+r.Header.Get("X-Key")+string(body))
 	v.mu.Unlock()
 	w.Header().Set("X-Echo", r.Header.Get("Authorization"))
+	w.Header().Set("Trailer", "X-Late")
+	w.WriteHeader(http.StatusEarlyHints)
+	defer w.Header().Set("X-Late", r.Header.Get("Authorization"))
 	fmt.Fprintf(w, "%s %s %s auth=%s body=%d", r.Proto, r.Method, r.RequestURI, r.Header.Get("Authorization"), len(body))
 }
 
@@ -120,7 +123,10 @@ func TestSecret(t *testing.T) {
 	p.logged("a misplaced placeholder", func(a Attempt) bool {
 		return a.Protocol == sandbox.ProtocolHTTP && len(a.Misplaced) == 1 && a.Path == "/plain"
 	})
-	if got := p.run(curl + "-i -H 'Authorization: Bearer " + held + "' https://api.test/e"); strings.Contains(got, token) || !strings.Contains(strings.ToLower(got), "x-echo: bearer "+held) {
-		t.Errorf("it came back: %s", got)
+	for _, version := range []string{"1.1", "2"} {
+		got := strings.ToLower(p.run(curl + "-i --http" + version + " -H 'Authorization: Bearer " + held + "' https://api.test/e"))
+		if strings.Contains(got, strings.ToLower(token)) || !strings.Contains(got, " 103 ") || strings.Count(got, "x-echo: bearer "+held) != 2 || !strings.Contains(got, "x-late: bearer "+held) {
+			t.Errorf("it came back, or not as it should: %s", got)
+		}
 	}
 }

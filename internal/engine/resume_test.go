@@ -239,7 +239,7 @@ func TestResume(t *testing.T) {
 		}
 	}
 	if r := do(t, s, code("python", "x")); value(r) != "1" {
-		t.Errorf("x is %q: %+v", value(r), r)
+		t.Errorf("x is %q: %s, %q, %+v", value(r), r.Status, r.Stderr.Head, r.Hints)
 	}
 	if err := s.Close(); err != nil {
 		t.Error(err)

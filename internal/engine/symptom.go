@@ -124,6 +124,8 @@ func (x *execution) complete(h sandbox.Hint) (sandbox.Hint, bool) {
 		if x.Spec.Network.Mode != sandbox.NetworkNone {
 			h.Code = sandbox.HintUnreachable
 		}
+	case sandbox.HintNoInstall:
+		return h, x.Spec.Network.Mode == sandbox.NetworkNone
 	case sandbox.HintTerminal:
 		return h, !x.Spec.Terminals
 	case sandbox.HintNoInput:
@@ -147,7 +149,7 @@ func (x *execution) completeCommand(h sandbox.Hint) (sandbox.Hint, bool) {
 	case h.Name == "":
 	case x.Spec.Commands != nil && !slices.Contains(x.Spec.Commands, command):
 		h.Code, h.Name, h.Names = sandbox.HintNotAllowed, command, x.Spec.Commands
-	case h.Code == sandbox.HintNoCommand && x.installs(command):
+	case h.Code == sandbox.HintNoCommand && x.Spec.Network.Mode == sandbox.NetworkNone && x.installs(command):
 		h.Code, h.Name = sandbox.HintNoInstall, command
 	case h.Code == sandbox.HintNoCommand:
 		h.Others = x.interpretersOf(command)
