@@ -69,6 +69,9 @@ internal/driver:
 # what a request comes to: pure, without I/O
 internal/plan:               sandbox internal/guest internal/nearest
 
+# what code needs besides its root
+internal/deps:               sandbox internal/nearest internal/rundir | golang.org/x/sys
+
 # policy -> gate
 internal/egress:             sandbox | gvisor.dev/gvisor/pkg golang.org/x/net golang.org/x/sys
 
@@ -94,7 +97,7 @@ internal/mcp:                sandbox internal/answer internal/engine internal/ht
 internal/libexec:            sandbox internal/rundir | golang.org/x/sys
 internal/lang:               sandbox internal/lang/python internal/lang/javascript internal/lang/bash
 internal/backend:            sandbox internal/backend/docker internal/backend/native internal/backend/gvisor internal/hostid internal/libexec internal/rundir
-cmd/glovebox:                sandbox internal/answer internal/apiclient internal/attack internal/backend internal/capacity internal/egress internal/engine internal/eventlog internal/guest internal/httpapi internal/httpd internal/lang internal/libexec internal/mcp internal/nearest internal/nolink internal/plan internal/rundir internal/store | github.com/spf13/cobra github.com/spf13/pflag github.com/BurntSushi/toml golang.org/x/term
+cmd/glovebox:                sandbox internal/answer internal/apiclient internal/attack internal/backend internal/capacity internal/deps internal/egress internal/engine internal/eventlog internal/guest internal/httpapi internal/httpd internal/lang internal/libexec internal/mcp internal/nearest internal/nolink internal/plan internal/rundir internal/store | github.com/spf13/cobra github.com/spf13/pflag github.com/BurntSushi/toml golang.org/x/term
 .:                           sandbox internal/backend internal/egress internal/engine internal/lang
 
 # what measures the product from outside, through its program

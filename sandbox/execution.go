@@ -32,9 +32,11 @@ type Request struct {
 	Command  []string
 	Args     []string // arguments of the code
 	Stdin    []byte
-	Files    []File   // written to the workspace before the start
-	Env      []string // "NAME=value", over the sandbox's own
-	Dir      string   // working directory; "" is Workspace
+	Files    []File            // written to the workspace before the start
+	Env      []string          // "NAME=value", over the sandbox's own
+	Packages Packages          // of the code's language
+	Progress func(line string) // receives what is done before the start, a line each, "" at its end; may be nil
+	Dir      string            // working directory; "" is Workspace
 	Timeout  time.Duration
 	Output   OutputFunc // receives output as it arrives; may be nil
 	Return   Return
@@ -138,6 +140,7 @@ type Result struct {
 	Exception *Exception
 	Shown     []Shown // what it showed besides its output, in order; of contexts only
 	Files     []File
+	Packages  []Package // that were installed for it
 	Skipped   []Skipped
 	// SkippedMore counts files that were not returned, beyond those in Skipped.
 	SkippedMore int

@@ -48,6 +48,9 @@ type Language struct {
 	// Driver says how to keep an interpreter alive between executions; nil means it cannot.
 	Driver *Driver
 
+	// Installer says how packages are found and installed; nil means they cannot be.
+	Installer *Installer
+
 	// Missing says what to do if the root file system lacks the interpreter.
 	Missing Missing
 

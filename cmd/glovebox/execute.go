@@ -15,7 +15,11 @@ func (a *app) execute(ctx context.Context, run engine.Run, f *sandboxFlags) (err
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
-	e, err := a.openEngine(engine.Config{Slots: 1, Queue: -1})
+	packager, err := a.packager(&f.packageFlags)
+	if err != nil {
+		return err
+	}
+	e, err := a.openEngine(engine.Config{Slots: 1, Queue: -1, Packages: packager})
 	if err != nil {
 		return err
 	}
@@ -39,6 +43,7 @@ func (a *app) execute(ctx context.Context, run engine.Run, f *sandboxFlags) (err
 	}
 	e.recoverAside(ctx)
 	shown := a.newShow()
+	run.Request.Progress = shown.progress
 	if !a.json {
 		run.Request.Output = shown.output
 	}

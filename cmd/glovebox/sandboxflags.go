@@ -53,6 +53,7 @@ func (f *boxFlags) addHost(cmd *cobra.Command) {
 type sandboxFlags struct {
 	boxFlags
 	stdinFlags
+	neededFlags
 
 	files       []string
 	workdir     string
@@ -69,6 +70,7 @@ func (f *sandboxFlags) add(cmd *cobra.Command) {
 	f.boxFlags.addHost(cmd)
 	flags := cmd.Flags()
 	f.stdinFlags.add(flags)
+	f.neededFlags.add(cmd)
 	flags.StringArrayVar(&f.files, "file", nil, "send a file or folder, `SRC[:DST]`, DST in /workspace (repeatable)")
 	flags.StringVarP(&f.workdir, "workdir", "w", "", "working directory in the sandbox, a `PATH` (default /workspace)")
 	flags.StringVarP(&f.out, "out", "o", "", "write new and changed files to `DIR`; with --in, pictures")

@@ -1,10 +1,12 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
 	"slices"
+	"strings"
 	"sync"
 	"syscall"
 	"time"
@@ -38,6 +40,7 @@ type show struct {
 	gaps   map[string]int64 // bytes that were not shown, by the name of a stream of which some were dropped
 
 	mu      sync.Mutex // guards all below
+	step    string     // what is done before the program starts
 	clock   bool       // the clock is on the terminal's last line
 	midLine [3]bool    // by stream: its last line is incomplete
 	err     error      // of the first failed write
@@ -100,11 +103,41 @@ func (s *show) tick() {
 		if passed := time.Since(started); passed >= clockAfter {
 			s.mu.Lock()
 			if !s.midLine[sandbox.Stdout] && !s.midLine[sandbox.Stderr] { // the cursor is at the start of a line
-				s.clock = true
-				fmt.Fprint(s.app.Stderr, clearLine, s.app.paint(s.app.Stderr, faint, "running for "+passed.Round(time.Second).String()))
+				s.status(cmp.Or(s.step, "running") + " for " + passed.Round(time.Second).String())
 			}
 			s.mu.Unlock()
 		}
+	}
+}
+
+// status shows a line that the next one replaces. Callers hold mu.
+func (s *show) status(text string) {
+	s.clock = true
+	fmt.Fprint(s.app.Stderr, clearLine, s.app.paint(s.app.Stderr, faint, text))
+}
+
+// progressWidth keeps a status on one line of a terminal.
+const progressWidth = 60
+
+// progress shows what is done before the program starts: on a terminal each step in place of the last, elsewhere what is installed.
+func (s *show) progress(step string) {
+	if s.app.quiet {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !isTerminal(s.app.Stderr) {
+		if strings.HasPrefix(step, "installing ") {
+			s.app.note(plain, "%s", step)
+		}
+		return
+	}
+	if len(step) > progressWidth {
+		step = strings.ToValidUTF8(step[:progressWidth], "")
+	}
+	s.hideClock()
+	if s.step = step; step != "" {
+		s.status(step)
 	}
 }
 

@@ -48,6 +48,8 @@ type Config struct {
 
 	Gate sandbox.Gate // opens networks; nil is none
 
+	Packages sandbox.Packager // finds and installs packages; nil is none
+
 	Max sandbox.Limits // highest limits that a run may name; a zero field is no maximum. It lowers sandbox.DefaultLimits, but not Defaults
 
 	// DefaultEnv is the base environment, under that of languages, specs and requests; nil is sandbox.DefaultEnv.

@@ -59,7 +59,8 @@ func (x *execution) perform(ctx context.Context, run func(context.Context) (gues
 		return nil, err
 	}
 	x.timings.Run = time.Since(started)
-	return x.conclude(ctx, exited), nil
+	r := x.conclude(ctx, exited)
+	return r, x.handOver(ctx, r)
 }
 
 // conclude assembles the result of an execution that has ended.

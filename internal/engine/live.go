@@ -21,6 +21,7 @@ type live struct {
 	client  *client.Client // nil until the first execution
 	created time.Time
 	passage sandbox.Passage // the way out of its network; nil if it has none
+	supplied
 }
 
 // create takes a warm box for a plan, or builds one.
@@ -30,7 +31,11 @@ func (e *Engine) create(ctx context.Context, p *oneShot) (*live, error) {
 		l.spec.ID = l.id
 		return l, nil
 	}
-	return e.build(ctx, p.backend, p.Spec)
+	l, err := e.build(ctx, p.backend, p.Spec)
+	if err == nil {
+		l.supplied = p.supplied.share()
+	}
+	return l, err
 }
 
 // build makes a sandbox from a complete spec. Its id is in the table from before the box exists until after it is gone, so a listing
@@ -108,6 +113,7 @@ func (l *live) close() {
 	if err := l.box.Close(); err != nil {
 		l.engine.log.Error("a box did not close", "sandbox", l.id, "backend", l.backend, "err", err)
 	}
+	l.supplied.release()
 }
 
 // detach leaves a living box to the next server.

@@ -35,9 +35,13 @@ func (e *Engine) Run(ctx context.Context, run Run) (result *sandbox.Result, err 
 	if err == nil {
 		err = e.choose(ctx, p)
 	}
+	if err == nil {
+		err = e.supply(ctx, p)
+	}
 	if err != nil {
 		return nil, err
 	}
+	defer p.supplied.release()
 	return e.runPlan(ctx, p)
 }
 
@@ -47,14 +51,16 @@ type oneShot struct {
 	owner   string
 	backend sandbox.Backend
 	deliver func(*sandbox.Result) error
+	supplied
 }
 
 // job is a planned execution with its name.
 type job struct {
 	*plan.Execution
 	id    sandbox.ID
-	asked string // the requested name of the backend
-	plain bool   // start an interpreter instead of forking a zygote
+	asked string        // the requested name of the backend
+	plain bool          // start an interpreter instead of forking a zygote
+	take  *sandbox.Work // whose files are handed over; else nil
 }
 
 // resolve checks a run and resolves all but its backend.

@@ -57,8 +57,8 @@ func MergeEnv(lists ...[]string) []string {
 	return out
 }
 
-// addPath appends a folder to a variable that lists folders.
-func addPath(env []string, name, folder string) []string {
+// AddPath appends a folder to a variable that lists folders.
+func AddPath(env []string, name, folder string) []string {
 	for i, kv := range env {
 		if value, found := strings.CutPrefix(kv, name+"="); found && value != "" {
 			env[i] = kv + ":" + folder

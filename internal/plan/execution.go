@@ -89,7 +89,7 @@ func (r *Rules) resolveCode(p *Execution) error {
 	case p.Spec.Workspace != "":
 		p.CodePath = codeAside + "/" + codeName(&lang, req)
 		if lang.ModulePath != "" { // so that the code finds modules in the workspace
-			p.Env = addPath(p.Env, lang.ModulePath, sandbox.Workspace)
+			p.Env = AddPath(p.Env, lang.ModulePath, sandbox.Workspace)
 		}
 	default:
 		p.CodePath = sandbox.Workspace + "/" + codeName(&lang, req)

@@ -111,7 +111,7 @@ func TestEnv(t *testing.T) {
 	}
 	for _, test := range []struct{ env, want string }{
 		{"A=1", "A=1 P=/w"}, {"P=/a A=1", "P=/a:/w A=1"}, {"P=", "P=/w"}} {
-		if got := strings.Join(addPath(strings.Fields(test.env), "P", "/w"), " "); got != test.want {
+		if got := strings.Join(AddPath(strings.Fields(test.env), "P", "/w"), " "); got != test.want {
 			t.Errorf("%q: %q, want %q", test.env, got, test.want)
 		}
 	}

@@ -30,6 +30,7 @@ var Language = sandbox.Language{
 	ParseError: ParseError,
 	Diagnose:   Diagnose,
 	Zygote:     warm,
+	Installer:  installer,
 	Missing:    sandbox.Missing{Fix: "install the package python3 on this host", Image: "python:3.12-slim"},
 	Driver:     contexts,
 	Probe:      "print(6*7)\n",

@@ -1,0 +1,110 @@
+package main
+
+import (
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/glovebox-dev/glovebox/internal/deps"
+	"github.com/glovebox-dev/glovebox/internal/lang"
+	"github.com/glovebox-dev/glovebox/sandbox"
+)
+
+// packageFlags say where packages come from and where they are kept.
+type packageFlags struct {
+	cache   string
+	size    sizeValue
+	ttl     time.Duration
+	indexes []string
+	hosts   []string
+}
+
+func (f *packageFlags) add(flags *pflag.FlagSet) {
+	flags.StringVar(&f.cache, "package-cache", "", "`DIR` that keeps installed packages (default packages in our cache folder)")
+	f.size = deps.DefaultMaxBytes
+	flags.Var(&f.size, "package-cache-size", "most that it keeps (default "+f.size.String()+")")
+	flags.DurationVar(&f.ttl, "package-ttl", deps.DefaultTTL, "how long packages without a version stay as they are (default 24h)")
+	flags.StringSliceVar(&f.indexes, "package-index", nil, "index of packages, `LANGUAGE=URL` (repeatable; default the installer's own)")
+	flags.StringSliceVar(&f.hosts, "package-host", nil, "further `HOST` that an index hands out files from (repeatable)")
+}
+
+// packager supplies packages by what the flags say.
+func (a *app) packager(f *packageFlags) (sandbox.Packager, error) {
+	config, err := a.packageConfig(f)
+	if err != nil || config.Dir == "" {
+		return nil, err
+	}
+	return deps.New(config), nil
+}
+
+func (a *app) packageConfig(f *packageFlags) (deps.Config, error) {
+	config := deps.Config{Dir: f.cache, MaxBytes: int64(f.size), TTL: f.ttl, Indexes: map[string]deps.Index{}, Log: a.logger()}
+	if config.Dir == "" {
+		cache, ok := a.cacheDir()
+		if !ok {
+			return config, nil // without a home there is no cache, and so no packages
+		}
+		config.Dir = filepath.Join(cache, "packages")
+	}
+	var err error
+	if config.Dir, err = filepath.Abs(config.Dir); err != nil {
+		return config, err
+	}
+	for _, text := range f.indexes {
+		name, address, ok := strings.Cut(text, "=")
+		known := slices.ContainsFunc(lang.All(), func(l sandbox.Language) bool { return l.Name == name && l.Installer != nil })
+		if !ok || !known || !strings.Contains(address, "://") {
+			return config, &sandbox.Error{Kind: sandbox.Invalid, Op: "--package-index", Msg: "it is not LANGUAGE=URL, with a language that has packages", // the address may hold a password
+				Fix: "--package-index python=https://index.example.org/simple"}
+		}
+		config.Indexes[name] = deps.Index{URL: address, Hosts: f.hosts}
+	}
+	for _, l := range lang.All() {
+		if _, named := config.Indexes[l.Name]; !named && len(f.hosts) > 0 {
+			config.Indexes[l.Name] = deps.Index{Hosts: f.hosts}
+		}
+	}
+	return config, nil
+}
+
+// neededFlags say which packages a run gets.
+type neededFlags struct {
+	packageFlags
+	names      []string
+	allowBuild bool
+}
+
+func (f *neededFlags) add(cmd *cobra.Command) {
+	flags := cmd.Flags()
+	flags.StringArrayVarP(&f.names, "packages", "p", nil, "install what is imported: auto; or a `REQUIREMENT`; or none (repeatable)")
+	flags.BoolVar(&f.allowBuild, "allow-build", false, "let packages run code of theirs while they are installed")
+	f.packageFlags.add(flags)
+	completions(cmd, "packages", packagesAuto, packagesNone)
+}
+
+// Values of --packages besides requirements.
+const (
+	packagesAuto = "auto"
+	packagesNone = "none"
+)
+
+func (f *neededFlags) packages() (p sandbox.Packages, err error) {
+	p.AllowBuild = f.allowBuild
+	for _, name := range f.names {
+		switch name {
+		case packagesAuto:
+			p.Auto = true
+		case packagesNone:
+			if len(f.names) > 1 {
+				return p, sandbox.Invalidf("--packages", "none goes with nothing else")
+			}
+		default:
+			p.Requirements = append(p.Requirements, name)
+		}
+	}
+	return p, nil
+}

@@ -1,0 +1,19 @@
+// Package deps supplies packages: it has a sandbox find out what code needs, another one install it, and keeps the result as a layer, a
+// read-only folder that any number of sandboxes mount.
+//
+// # The way of a need
+//
+//   - A request that was answered within the last Config.TTL is answered from the cache: its key covers the language, the code, the files, the
+//     index, and what identifies the root.
+//   - Otherwise a sandbox without a network surveys: which imports are missing, which requirements are listed, which interpreter this is.
+//   - The set of requirements has a key too, with the interpreter's platform. Codes that need the same share one layer.
+//   - Otherwise an installer sandbox gets the requirements, and a network that reaches the index alone. It has no files of the run and nothing of its
+//     environment. Each need is installed once, however many ask at once, also from several processes.
+//   - The files come out through the guest: regular files alone, with paths that are checked, of which the layer's digest is made.
+//
+// # The cache
+//
+// layers/DIGEST holds tree (the files), layer.json (what is in it), and used (one byte for each use; its lock keeps the layer while it is
+// mounted). requests/KEY.json names the layer of a key. work/ holds layers that are being made, each locked; whoever opens the cache removes
+// those whose maker has died. A layer appears by one rename, so it is whole or not there.
+package deps

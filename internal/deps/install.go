@@ -1,0 +1,220 @@
+package deps
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/glovebox-dev/glovebox/internal/nearest"
+	"github.com/glovebox-dev/glovebox/sandbox"
+)
+
+// orderDir is where an installer puts the packages.
+const orderDir = sandbox.Workspace + "/layer"
+
+// order turns a survey into what is to be installed, sorted. dropped are imports that cannot be packages.
+func (j *job) order(s *sandbox.PackageSurvey) (o sandbox.PackageOrder, dropped []string) {
+	in := j.need.Language.Installer
+	o = sandbox.PackageOrder{Dir: orderDir, Index: j.index.URL, AllowBuild: j.need.AllowBuild, Requirements: []string{}, Found: []string{}, Lock: j.need.Lock}
+	if o.Index == "" {
+		o.Index = s.Index
+	}
+	if len(o.Lock) > 0 {
+		return o, nil
+	}
+	o.Lock = []sandbox.Package{}
+	for _, r := range s.Requirements {
+		if r = strings.TrimSpace(r); in.Valid(r) && len(o.Requirements) < maxRequirements {
+			o.Requirements = append(o.Requirements, r)
+		}
+	}
+	for _, f := range s.Found {
+		name := packageOf(in, f.Name)
+		switch {
+		case f.Optional:
+		case !in.Valid(name):
+			if plain := plainText(f.Name); len(plain) < 100 {
+				dropped = append(dropped, plain)
+			}
+		case len(o.Found) < maxRequirements && !slices.ContainsFunc(o.Requirements, func(r string) bool { return isFor(r, name) }):
+			o.Found = append(o.Found, name)
+		}
+	}
+	for _, list := range []*[]string{&o.Requirements, &o.Found} {
+		slices.Sort(*list)
+		*list = slices.Compact(*list)
+	}
+	return o, dropped
+}
+
+// packageOf is the package of a module: the one that is known for the longest beginning of its name, else the first word.
+func packageOf(in *sandbox.Installer, module string) string {
+	for name := module; ; {
+		if p, known := in.Names[name]; known {
+			return p
+		}
+		dot := strings.LastIndexByte(name, '.')
+		if dot < 0 {
+			return name
+		}
+		name = name[:dot]
+	}
+}
+
+// isFor reports whether a requirement is for a package, as indexes compare names.
+func isFor(requirement, name string) bool {
+	end := strings.IndexAny(requirement, " [(<>=!~;")
+	if end > 0 {
+		requirement = requirement[:end]
+	}
+	same := strings.NewReplacer("-", "_", ".", "_")
+	return strings.EqualFold(same.Replace(requirement), same.Replace(name))
+}
+
+// install installs an order in a sandbox of its own, and makes a layer of it.
+func (j *job) install(ctx context.Context, s *sandbox.PackageSurvey, o sandbox.PackageOrder) (answer, error) {
+	w := sandbox.Work{Command: j.need.Language.Installer.Install, Limits: installLimits, Output: progress(j.need.Progress), From: orderDir, MaxFiles: maxLayerFiles,
+		MaxBytes: min(installLimits.DiskBytes, j.packager.config.MaxBytes)}
+	var err error
+	if w.Network, o.Index, err = j.network(s, o.Index); err != nil {
+		return answer{}, err
+	}
+	d, err := j.cache.newDraft()
+	if err != nil {
+		return answer{}, cacheError(err)
+	}
+	w.Take = d.add
+	if j.need.Progress != nil {
+		j.need.Progress("installing " + strings.Join(shown(o), ", "))
+	}
+	result, err := j.step(ctx, "install", w, o)
+	var receipt sandbox.PackageReceipt
+	if err == nil {
+		if err = parse(result, &receipt); err != nil {
+			err = &sandbox.Error{Kind: sandbox.Unavailable, Op: "packages: install", Msg: "the installer's answer is not one", Err: err}
+		} else {
+			err = j.refusal(&receipt, result)
+		}
+	}
+	if err != nil {
+		return answer{}, errors.Join(err, d.discard())
+	}
+	a := answer{Packages: receipt.Packages, Missing: receipt.Missing, Made: time.Now().UTC()}
+	if len(d.files) == 0 {
+		return a, d.discard()
+	}
+	a.Digest, err = d.publish(Layer{Language: j.need.Language.Name, At: j.need.Language.Installer.At, Packages: receipt.Packages})
+	return a, cacheError(err)
+}
+
+func cacheError(err error) error {
+	if err == nil {
+		return nil
+	}
+	return &sandbox.Error{Kind: sandbox.Unavailable, Op: "packages: write to the cache", Err: err, Fix: "free some space: glovebox deps prune"}
+}
+
+// shown names what is ordered, for a message.
+func shown(o sandbox.PackageOrder) []string {
+	const most = 12
+	names := slices.Concat(o.Requirements, o.Found)
+	for _, l := range o.Lock {
+		names = append(names, l.Name)
+	}
+	if more := len(names) - most; more > 0 {
+		names = append(names[:most:most], fmt.Sprintf("and %d more", more))
+	}
+	return names
+}
+
+// secretName is the variable of an installer sandbox that has the placeholder of the index's password.
+const secretName = "GLOVEBOX_INDEX_SECRET"
+
+// network is what an installer sandbox may reach: the index alone. Credentials in its address become a secret, which the gate puts into
+// requests; the address that is returned has none.
+func (j *job) network(s *sandbox.PackageSurvey, index string) (p sandbox.NetworkPolicy, plain string, err error) {
+	u, err := url.Parse(index)
+	if err != nil || u.Host == "" || u.Scheme != "https" && u.Scheme != "http" {
+		return p, "", &sandbox.Error{Kind: sandbox.Invalid, Op: "packages", Msg: "the index has no address that can be used",
+			Fix: "name one with --package-index " + j.need.Language.Name + "=URL"}
+	}
+	p.Mode = sandbox.NetworkRestricted
+	p.Allow = []string{hostRule(u)}
+	hosts := j.index.Hosts
+	if j.index.URL == "" {
+		hosts = append(slices.Clone(hosts), s.Hosts...)
+	}
+	for _, h := range hosts {
+		if len(h) < 256 && len(p.Allow) < 16 && !slices.Contains(p.Allow, h) {
+			p.Allow = append(p.Allow, h)
+		}
+	}
+	if password, has := u.User.Password(); has {
+		p.Secrets = []sandbox.Secret{{Name: secretName, Hosts: []string{hostRule(u)}, Value: password}}
+		u.User = url.User(u.User.Username())
+	}
+	return p, u.String(), nil
+}
+
+// hostRule is the rule that allows an index.
+func hostRule(u *url.URL) string {
+	port := u.Port()
+	if port == "" {
+		port = map[string]string{"http": "80", "https": "443"}[u.Scheme]
+	}
+	return net.JoinHostPort(u.Hostname(), port)
+}
+
+// refusal is why an installer installed nothing, or nil.
+func (j *job) refusal(r *sandbox.PackageReceipt, result *sandbox.Result) error {
+	if r.Error == "" {
+		return nil
+	}
+	e := &sandbox.Error{Kind: sandbox.Invalid, Op: "packages", Msg: strings.TrimSpace(plainText(r.Error))}
+	switch {
+	case len(result.Hints) > 0 && result.Hints[0].Code == sandbox.HintRefused:
+		h := result.Hints[0]
+		e.Kind, e.Msg = sandbox.Unavailable, "the network policy of the installer refused "+strings.Join(slices.Concat(h.Names, h.Others), ", ")
+		e.Fix = "if the index is there, or hands out files from there, allow it: --package-host HOST, or its ADDRESS if that is private"
+	case r.Down:
+		e.Kind, e.Fix = sandbox.Unavailable, "the index does not answer; try again"
+	case r.Unbuilt != "":
+		e.Fix = plainText(r.Unbuilt) + " has no archive that is ready for this interpreter; to let it build one: --allow-build"
+	case r.Unknown != "":
+		e.Fix = "the index has no package of this name"
+		if near := nearest.Name(r.Unknown, j.need.Language.Installer.Popular); near != "" {
+			e.Fix = "did you mean " + near + "?"
+		}
+	}
+	return e
+}
+
+// progress passes on what an installer says, a line at a time.
+func progress(tell func(string)) sandbox.OutputFunc {
+	if tell == nil {
+		return nil
+	}
+	const longest = 200 // bytes
+	var line []byte
+	return func(stream sandbox.Stream, data []byte) {
+		if stream != sandbox.Stderr {
+			return
+		}
+		for _, b := range data {
+			switch {
+			case b == '\n' || b == '\r':
+				if text := strings.TrimSpace(plainText(string(line))); text != "" {
+					tell(text)
+				}
+				line = line[:0]
+			case len(line) < longest:
+				line = append(line, b)
+			}
+		}
+	}
+}

@@ -1,0 +1,105 @@
+package deps
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"hash"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/glovebox-dev/glovebox/sandbox"
+)
+
+// keyVersion is part of every key; a change of what layers are gets a new one.
+const keyVersion = "1"
+
+// keyer hashes fields, each with its length, so that no two lists of fields have one key.
+type keyer struct{ sum hash.Hash }
+
+func newKeyer(kind string) keyer {
+	k := keyer{sha256.New()}
+	k.add(keyVersion, kind)
+	return k
+}
+
+func (k keyer) add(fields ...string) {
+	for _, f := range fields {
+		k.bytes([]byte(f))
+	}
+}
+
+func (k keyer) bytes(b []byte) {
+	fmt.Fprintf(k.sum, "%d:", len(b))
+	k.sum.Write(b)
+}
+
+func (k keyer) key() string { return hex.EncodeToString(k.sum.Sum(nil)) }
+
+// requestKey is the key of a need as it came. It is "" if nobody here knows all that the survey will see.
+func requestKey(need *sandbox.PackageNeed, index Index) string {
+	if need.Auto && need.Open {
+		return ""
+	}
+	k := newKeyer("request")
+	k.add(need.Language.Name, index.URL, strconv.FormatBool(need.AllowBuild), strconv.FormatBool(need.Auto))
+	k.add(rootIdentity(need.Root, need.Language.Installer.Witnesses)...)
+	k.add(strconv.Itoa(len(need.Requirements)))
+	k.add(need.Requirements...)
+	k.add(strconv.Itoa(len(need.Lock)))
+	for _, p := range need.Lock {
+		k.add(p.Name, p.Version, p.Hash)
+	}
+	if need.Auto {
+		k.add(need.Name)
+		k.bytes(need.Code)
+		files := slices.Clone(need.Files)
+		slices.SortFunc(files, func(a, b sandbox.File) int { return strings.Compare(a.Path, b.Path) })
+		for _, f := range files {
+			k.add(f.Path)
+			if len(f.Data) < maxReadable && bytes.IndexByte(f.Data, 0) < 0 { // nobody looks for imports in data
+				k.bytes(f.Data)
+			}
+		}
+	}
+	return k.key()
+}
+
+// maxReadable is the size up to which a file of the run may be code; the surveys read no more of one.
+const maxReadable = 1 << 20
+
+// rootIdentity tells roots apart by what the installed packages of an interpreter change.
+func rootIdentity(root sandbox.Root, witnesses []string) []string {
+	if root.Image != "" {
+		return []string{"image", root.Image}
+	}
+	id := []string{"dir", root.Dir}
+	inside, err := os.OpenRoot("/" + strings.TrimPrefix(root.Dir, "/"))
+	if err != nil {
+		return id
+	}
+	defer inside.Close()
+	for _, name := range witnesses {
+		if info, err := inside.Stat(name); err == nil {
+			id = append(id, name, strconv.FormatInt(info.Size(), 10), info.ModTime().UTC().String())
+		}
+	}
+	return id
+}
+
+// setKey is the key of what is to be installed, whoever asks for it.
+func setKey(need *sandbox.PackageNeed, platform, index string, order *sandbox.PackageOrder) string {
+	k := newKeyer("set")
+	k.add(need.Language.Name, need.Language.Installer.At, platform, index, strconv.FormatBool(order.AllowBuild))
+	for _, list := range [][]string{order.Requirements, order.Found} {
+		k.add(strconv.Itoa(len(list)))
+		k.add(list...)
+	}
+	for _, p := range order.Lock {
+		k.add(p.Name, p.Version, p.Hash)
+	}
+	return k.key()
+}

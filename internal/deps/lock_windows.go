@@ -1,0 +1,26 @@
+package deps
+
+import (
+	"errors"
+	"os"
+
+	"golang.org/x/sys/windows"
+)
+
+// errLocked is tryLock's error when somebody else holds the lock.
+const errLocked = windows.ERROR_LOCK_VIOLATION
+
+// tryLock locks an open file until its last handle closes.
+func tryLock(f *os.File) error {
+	return lockFile(f, windows.LOCKFILE_EXCLUSIVE_LOCK|windows.LOCKFILE_FAIL_IMMEDIATELY)
+}
+
+// shareLock waits until nobody holds the lock alone.
+func shareLock(f *os.File) error { return lockFile(f, 0) }
+
+func lockFile(f *os.File, flags uint32) error {
+	return windows.LockFileEx(windows.Handle(f.Fd()), flags, 0, 1, 0, &windows.Overlapped{})
+}
+
+// notEmpty reports whether a folder could not be replaced because it has entries.
+func notEmpty(err error) bool { return errors.Is(err, windows.ERROR_ALREADY_EXISTS) }

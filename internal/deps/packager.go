@@ -1,0 +1,269 @@
+package deps
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"log/slog"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+	"unicode/utf8"
+
+	"github.com/glovebox-dev/glovebox/sandbox"
+)
+
+// Defaults and limits.
+const (
+	DefaultTTL      = 24 * time.Hour // how long the answer to an unpinned request is good
+	DefaultMaxBytes = 10 << 30       // of all layers
+
+	maxRequirements = 500
+	maxAnswer       = 1 << 20 // bytes of JSON from a sandbox
+	maxFound        = 1000
+)
+
+// installLimits are those of an installer sandbox. What it downloads and installs lies in its memory.
+var installLimits = sandbox.Limits{MemoryBytes: 4 << 30, DiskBytes: 3 << 30, Inodes: 400_000, CPUMillis: 2000, Pids: 512, OpenFiles: 4096, Timeout: 10 * time.Minute,
+	OutputBytes: maxAnswer}
+
+// surveyLimits are those of a survey.
+var surveyLimits = sandbox.Limits{Timeout: 20 * time.Second, OutputBytes: maxAnswer}
+
+// Index is where packages of a language come from.
+type Index struct {
+	URL   string   // "" is the installer's own default
+	Hosts []string // further hosts that it hands out files from
+}
+
+// Config configures a Packager.
+type Config struct {
+	Dir      string        // of the cache
+	MaxBytes int64         // of all layers; 0 is DefaultMaxBytes
+	TTL      time.Duration // 0 is DefaultTTL
+	Indexes  map[string]Index
+	Log      *slog.Logger
+}
+
+// Packager is a sandbox.Packager with a cache.
+type Packager struct {
+	config  Config
+	open    func() (*Cache, error)
+	flights flights
+}
+
+// New returns a Packager. It opens its cache when that is first needed.
+func New(config Config) *Packager {
+	config.MaxBytes, config.TTL = cmp.Or(config.MaxBytes, DefaultMaxBytes), cmp.Or(config.TTL, DefaultTTL)
+	if config.Log == nil {
+		config.Log = slog.New(slog.DiscardHandler)
+	}
+	return &Packager{config: config, open: sync.OnceValues(func() (*Cache, error) { return OpenCache(config.Dir) })}
+}
+
+// Supply implements sandbox.Packager.
+func (p *Packager) Supply(ctx context.Context, need sandbox.PackageNeed, work sandbox.Worker) (*sandbox.Supply, error) {
+	if err := check(&need); err != nil {
+		return nil, err
+	}
+	cache, err := p.open()
+	if err != nil {
+		return nil, err
+	}
+	index := p.config.Indexes[need.Language.Name]
+	key := requestKey(&need, index)
+	if key != "" {
+		if a, ok := cache.find(key, p.config.TTL); ok {
+			if s, err := cache.supply(&need, a); err == nil {
+				return s, nil
+			} // else it has gone since
+		}
+	}
+	j := &job{packager: p, cache: cache, need: &need, work: work, index: index}
+	a, err := j.resolve(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if key != "" {
+		j.record(key, a)
+	}
+	return cache.supply(&need, a)
+}
+
+// check checks a need as it came.
+func check(need *sandbox.PackageNeed) error {
+	if len(need.Requirements) > maxRequirements || len(need.Lock) > maxRequirements {
+		return &sandbox.Error{Kind: sandbox.TooLarge, Op: "packages", Msg: fmt.Sprintf("more than %d packages are asked for", maxRequirements)}
+	}
+	for i, r := range need.Requirements {
+		if !need.Language.Installer.Valid(r) {
+			return sandbox.Invalidf(fmt.Sprintf("packages[%d]", i), "%.80q is not the name of a package, perhaps with versions; paths and addresses are not installed", r)
+		}
+	}
+	for i, l := range need.Lock {
+		if !need.Language.Installer.Valid(l.Name) || l.Version == "" || strings.ContainsAny(l.Version+l.Hash, " \t\r\n;#@\\") {
+			return sandbox.Invalidf(fmt.Sprintf("lock[%d]", i), "%.80q is not a package with its version", l.Name)
+		}
+	}
+	return nil
+}
+
+// record remembers the answer to a key; without that, the next run surveys again.
+func (j *job) record(key string, a answer) {
+	if err := j.cache.remember(key, a); err != nil {
+		j.packager.config.Log.Warn("could not write to the cache of packages", "err", err)
+	}
+}
+
+// supply holds the layer of an answer.
+func (c *Cache) supply(need *sandbox.PackageNeed, a answer) (*sandbox.Supply, error) {
+	s := &sandbox.Supply{Packages: a.Packages, Missing: a.Missing, Release: func() {}}
+	if a.Digest == "" {
+		return s, nil
+	}
+	_, release, err := c.hold(a.Digest)
+	if err != nil {
+		return nil, &sandbox.Error{Kind: sandbox.Unavailable, Op: "packages: open the layer", Err: err, Fix: "try again"}
+	}
+	s.Release = release
+	s.Layers = []sandbox.Layer{{Digest: a.Digest, Dir: c.tree(a.Digest), At: need.Language.Installer.At}}
+	s.Path = need.Language.Installer.Path
+	return s, nil
+}
+
+// job is one need that the cache does not answer.
+type job struct {
+	packager *Packager
+	cache    *Cache
+	need     *sandbox.PackageNeed
+	work     sandbox.Worker
+	index    Index
+}
+
+// resolve surveys, and installs what is not there.
+func (j *job) resolve(ctx context.Context) (answer, error) {
+	survey, err := j.survey(ctx)
+	if err != nil {
+		return answer{}, err
+	}
+	order, dropped := j.order(survey)
+	now := time.Now().UTC()
+	if len(order.Requirements)+len(order.Found)+len(order.Lock) == 0 {
+		return answer{Missing: dropped, Made: now}, nil
+	}
+	if survey.Installer == "" {
+		return answer{}, &sandbox.Error{Kind: sandbox.Unsupported, Op: "packages", Msg: fmt.Sprintf("the root has nothing that installs packages for %s, and %s would be needed",
+			j.need.Language.Title, strings.Join(shown(order), ", ")), Fix: j.need.Language.Installer.Fix}
+	}
+	key := setKey(j.need, survey.Platform, order.Index, &order)
+	a, err := j.packager.flights.do(ctx, key, func(ctx context.Context) (answer, error) { return j.once(ctx, key, survey, order) })
+	a.Missing = append(slices.Clone(a.Missing), dropped...)
+	return a, err
+}
+
+// once installs a set, unless another process has.
+func (j *job) once(ctx context.Context, key string, survey *sandbox.PackageSurvey, order sandbox.PackageOrder) (answer, error) {
+	unlock, err := j.cache.lock(ctx, key)
+	if err != nil {
+		return answer{}, &sandbox.Error{Kind: sandbox.Unavailable, Op: "packages: lock the cache", Err: err}
+	}
+	defer unlock()
+	if a, ok := j.cache.find(key, j.packager.config.TTL); ok {
+		return a, nil
+	}
+	a, err := j.install(ctx, survey, order)
+	if err != nil {
+		return a, err
+	}
+	j.record(key, a)
+	if _, err := j.cache.Prune(j.packager.config.MaxBytes); err != nil {
+		j.packager.config.Log.Warn("could not prune the cache of packages", "err", err)
+	}
+	return a, nil
+}
+
+// survey finds out what the code needs, and what the root has.
+func (j *job) survey(ctx context.Context) (*sandbox.PackageSurvey, error) {
+	in := j.need.Language.Installer
+	q := sandbox.PackageQuestion{Auto: j.need.Auto, Name: j.need.Name, Code: strings.ToValidUTF8(string(j.need.Code), "\ufffd"), Requirements: list(j.need.Requirements)}
+	if j.need.Auto && in.Imports != nil {
+		q.Imports = list(in.Imports(j.need.Name, j.need.Code))
+	}
+	result, err := j.step(ctx, "find what the code needs", sandbox.Work{Command: in.Survey, Survey: j.need.Auto, Limits: surveyLimits}, q)
+	if err != nil {
+		return nil, err
+	}
+	var s sandbox.PackageSurvey
+	if err := parse(result, &s); err != nil || len(s.Found) > maxFound || len(s.Platform) > maxPath {
+		return nil, &sandbox.Error{Kind: sandbox.Unavailable, Op: "packages: find what the code needs", Msg: "the survey's answer is not one", Err: err}
+	}
+	return &s, nil
+}
+
+// step has a sandbox answer a question.
+func (j *job) step(ctx context.Context, what string, w sandbox.Work, question any) (*sandbox.Result, error) {
+	var err error
+	if w.Stdin, err = json.Marshal(question); err != nil {
+		return nil, err
+	}
+	result, err := j.work(ctx, w)
+	if err != nil {
+		return nil, fmt.Errorf("packages: %s: %w", what, err)
+	}
+	if result.Status == sandbox.StatusSucceeded {
+		return result, nil
+	}
+	if ctx.Err() != nil {
+		return nil, context.Cause(ctx)
+	}
+	return nil, &sandbox.Error{Kind: sandbox.Unavailable, Op: "packages: " + what, Msg: "the step ended as " + string(result.Status), Err: lastWords(result)}
+}
+
+// lastWords is the end of what a failed step wrote.
+func lastWords(r *sandbox.Result) error {
+	text := r.Stderr.Tail
+	if len(text) == 0 {
+		text = r.Stderr.Head
+	}
+	if text = bytes.TrimSpace(text); len(text) == 0 {
+		return nil
+	}
+	return fmt.Errorf("%s", plainText(string(text[max(0, len(text)-1000):])))
+}
+
+// parse reads an answer on stdout. It is hostile.
+func parse(r *sandbox.Result, into any) error {
+	if r.Stdout.Dropped > 0 || len(r.Stdout.Head) > maxAnswer || !utf8.Valid(r.Stdout.Head) {
+		return fmt.Errorf("it is too long, or not text")
+	}
+	in := json.NewDecoder(bytes.NewReader(r.Stdout.Head))
+	if err := in.Decode(into); err != nil {
+		return err
+	}
+	if _, err := in.Token(); err != io.EOF {
+		return fmt.Errorf("something follows it")
+	}
+	return nil
+}
+
+// list makes sure that JSON has a list.
+func list(l []string) []string {
+	if l == nil {
+		return []string{}
+	}
+	return l
+}
+
+// plainText is text of a sandbox that can be shown: printable, on lines.
+func plainText(s string) string {
+	return strings.Map(func(r rune) rune {
+		if r == '\n' || r >= ' ' && r != 0x7f && !(r >= 0x80 && r < 0xa0) && r != '\u2028' && r != '\u2029' && !(r >= 0x202a && r <= 0x202e) && !(r >= 0x2066 && r <= 0x2069) {
+			return r
+		}
+		return -1
+	}, strings.ToValidUTF8(s, "\ufffd"))
+}

@@ -1,0 +1,148 @@
+package deps
+
+import (
+	"cmp"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"github.com/glovebox-dev/glovebox/sandbox"
+)
+
+// Limits of a layer.
+const (
+	maxLayerFiles = 200_000
+	maxPath       = 1024 // bytes
+)
+
+// draft is a layer that is being made.
+type draft struct {
+	cache *Cache
+	dir   string
+	lock  *os.File
+	root  *os.Root // of its files; whatever comes out of a sandbox stays below it
+	files []draftFile
+	bytes int64
+	made  map[string]bool // folders
+}
+
+type draftFile struct {
+	path string
+	mode fs.FileMode
+	size int64
+	sum  [sha256.Size]byte
+}
+
+func (c *Cache) newDraft() (d *draft, err error) {
+	d = &draft{cache: c, made: map[string]bool{".": true}}
+	if d.dir, err = os.MkdirTemp(c.path(workDir), "layer-"); err != nil {
+		return nil, err
+	}
+	if d.lock, err = os.OpenFile(filepath.Join(d.dir, usedFile), os.O_CREATE|os.O_RDWR, 0o644); err == nil {
+		err = tryLock(d.lock)
+	}
+	if err == nil {
+		err = errors.Join(os.Chmod(d.dir, 0o755), os.Mkdir(filepath.Join(d.dir, treeDir), 0o755))
+	}
+	if err == nil {
+		d.root, err = os.OpenRoot(filepath.Join(d.dir, treeDir))
+	}
+	if err != nil {
+		return nil, errors.Join(err, d.discard())
+	}
+	return d, nil
+}
+
+// add writes one file, whose path, mode and content are hostile. Nothing of it is executed here, and only its permission to be executed is
+// kept.
+func (d *draft) add(f sandbox.FileInfo, content io.Reader) error {
+	if len(d.files) >= maxLayerFiles {
+		return tooMuch(fmt.Sprintf("they have more than %d files", maxLayerFiles))
+	}
+	if len(f.Path) > maxPath || !filepath.IsLocal(f.Path) || path.Clean(f.Path) != f.Path {
+		return sandbox.Invalidf("packages", "they hold a file with the path %.80q", f.Path)
+	}
+	if dir := path.Dir(f.Path); !d.made[dir] {
+		if err := d.root.MkdirAll(dir, 0o755); err != nil {
+			return err
+		}
+		d.made[dir] = true
+	}
+	file := draftFile{path: f.Path, mode: 0o644}
+	if f.Mode&0o111 != 0 {
+		file.mode = 0o755
+	}
+	to, err := d.root.OpenFile(f.Path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, file.mode)
+	if err != nil {
+		return err
+	}
+	sum := sha256.New()
+	file.size, err = io.Copy(io.MultiWriter(to, sum), content)
+	if err = errors.Join(err, to.Chmod(file.mode), to.Close()); err != nil {
+		return err
+	}
+	sum.Sum(file.sum[:0])
+	d.bytes += file.size
+	d.files = append(d.files, file)
+	return nil
+}
+
+func tooMuch(what string) error {
+	return &sandbox.Error{Kind: sandbox.TooLarge, Op: "packages", Msg: what, Fix: "ask for fewer packages"}
+}
+
+// digest covers the paths, permissions and contents of all files.
+func (d *draft) digest(at string) string {
+	slices.SortFunc(d.files, func(a, b draftFile) int { return cmp.Compare(a.path, b.path) })
+	sum := sha256.New()
+	fmt.Fprintf(sum, "%s\n", at)
+	for _, f := range d.files {
+		fmt.Fprintf(sum, "%s\x00%o %d %x\n", f.path, f.mode, f.size, f.sum)
+	}
+	return hex.EncodeToString(sum.Sum(nil))
+}
+
+// publish makes the draft a layer of the cache. If there is one with the same content, that is kept.
+func (d *draft) publish(l Layer) (digest string, err error) {
+	l.Digest, l.Bytes, l.Files, l.Made = d.digest(l.At), d.bytes, len(d.files), time.Now().UTC()
+	text, err := json.MarshalIndent(l, "", "  ")
+	if err == nil {
+		err = errors.Join(os.WriteFile(filepath.Join(d.dir, layerFile), text, 0o644), d.close()) // Windows moves no folder with open files
+	}
+	if err == nil {
+		err = os.Rename(d.dir, d.cache.path(layersDir, l.Digest))
+	}
+	if errors.Is(err, fs.ErrExist) || notEmpty(err) {
+		return l.Digest, d.discard()
+	}
+	if err != nil {
+		return "", errors.Join(err, d.discard())
+	}
+	return l.Digest, nil
+}
+
+func (d *draft) close() error {
+	var err error
+	if d.root != nil {
+		err = d.root.Close()
+	}
+	if d.lock != nil {
+		err = errors.Join(err, d.lock.Close())
+	}
+	d.root, d.lock = nil, nil
+	return err
+}
+
+// discard removes the draft.
+func (d *draft) discard() error {
+	return errors.Join(d.close(), os.RemoveAll(d.dir))
+}

@@ -1,0 +1,135 @@
+package engine
+
+import (
+	"context"
+	"io"
+	"slices"
+	"strings"
+	"sync/atomic"
+
+	"github.com/glovebox-dev/glovebox/internal/guest"
+	"github.com/glovebox-dev/glovebox/internal/guest/client"
+	"github.com/glovebox-dev/glovebox/internal/plan"
+	"github.com/glovebox-dev/glovebox/sandbox"
+)
+
+// supplied is what a Packager supplied for a run. Its layers stay as they are until all that share it have released it.
+type supplied struct {
+	*sandbox.Supply
+	shares *atomic.Int32
+}
+
+func newSupplied(s *sandbox.Supply) supplied {
+	shares := &atomic.Int32{}
+	shares.Store(1)
+	return supplied{s, shares}
+}
+
+func (s supplied) share() supplied {
+	if s.Supply != nil {
+		s.shares.Add(1)
+	}
+	return s
+}
+
+func (s supplied) release() {
+	if s.Supply != nil && s.shares.Add(-1) == 0 {
+		s.Release()
+	}
+}
+
+// supply finds and installs the packages that a run asks for, and puts them into its plan. The run has no slot yet; each step in a sandbox
+// takes one of its own.
+func (e *Engine) supply(ctx context.Context, p *oneShot) error {
+	asked := p.Request.Packages
+	if !asked.Any() {
+		return nil
+	}
+	switch {
+	case p.Language == nil:
+		return &sandbox.Error{Kind: sandbox.Invalid, Op: "packages", Msg: "packages go with code, not with a command", Fix: "run a file or code of a language"}
+	case p.Language.Installer == nil:
+		return &sandbox.Error{Kind: sandbox.Unsupported, Op: "packages", Msg: "there are no packages to install for " + p.Language.Title}
+	case e.config.Packages == nil:
+		return &sandbox.Error{Kind: sandbox.Unsupported, Op: "packages", Msg: "packages are not installed here", Fix: "use what is installed"}
+	}
+	need := sandbox.PackageNeed{Packages: asked, Language: *p.Language, Name: strings.TrimPrefix(p.CodePath, sandbox.Workspace+"/"), Code: p.Request.Code,
+		Files: p.Request.Files, Root: p.Spec.Root, Open: p.Spec.Workspace != "" || len(p.Spec.Mounts) > 0, Progress: p.Request.Progress}
+	s, err := e.config.Packages.Supply(ctx, need, e.worker(p))
+	if p.Request.Progress != nil {
+		p.Request.Progress("")
+	}
+	if err != nil {
+		return err
+	}
+	p.supplied = newSupplied(s)
+	p.Spec.Layers = append(slices.Clone(p.Spec.Layers), s.Layers...)
+	if len(s.Layers) > 0 {
+		for _, path := range s.Path {
+			name, folder, _ := strings.Cut(path, "=")
+			p.Env = plan.AddPath(p.Env, name, folder)
+		}
+	}
+	return nil
+}
+
+// worker returns what runs the steps for a run: on its backend and root, with limits and a network of their own.
+func (e *Engine) worker(p *oneShot) sandbox.Worker {
+	return func(ctx context.Context, w sandbox.Work) (*sandbox.Result, error) {
+		run := Run{Owner: p.owner, Spec: sandbox.Spec{Root: p.Spec.Root, Limits: e.lowered(w.Limits), Network: w.Network, AllowUnenforced: p.Spec.AllowUnenforced}}
+		run.Request = sandbox.Request{Stdin: w.Stdin, Output: w.Output}
+		if w.Survey {
+			run.Spec.Workspace, run.Spec.Mounts, run.Request.Files = p.Spec.Workspace, p.Spec.Mounts, p.Request.Files
+		}
+		for _, program := range p.Programs {
+			run.Request.Command = w.Command(program)
+			step, err := e.resolve(run)
+			if err != nil {
+				return nil, err
+			}
+			step.backend, step.take = p.backend, &w
+			result, err := e.runPlan(ctx, step)
+			if err != nil || !lacksProgram(result) {
+				return result, err
+			}
+		}
+		return nil, &sandbox.Error{Kind: sandbox.Unsupported, Op: "packages", Msg: "the root has no " + p.Language.Title, Fix: p.Language.Missing.Fix}
+	}
+}
+
+func lacksProgram(r *sandbox.Result) bool {
+	return slices.ContainsFunc(r.Hints, func(h sandbox.Hint) bool { return h.Code == sandbox.HintNoCommand })
+}
+
+// lowered lowers limits to the most that runs may have.
+func (e *Engine) lowered(l sandbox.Limits) sandbox.Limits {
+	for _, name := range sandbox.LimitNames {
+		if most := e.config.Max.Get(name); most > 0 && l.Get(name) > most {
+			l.Set(name, most)
+		}
+	}
+	if l.DiskBytes > 0 && l.MemoryBytes > 0 {
+		l.DiskBytes = min(l.DiskBytes, l.MemoryBytes)
+	}
+	return l
+}
+
+// handOver passes the files of a step to whoever asked for them, after all its processes have ended.
+func (x *execution) handOver(ctx context.Context, r *sandbox.Result) error {
+	if x.take == nil || x.take.Take == nil || r.Status != sandbox.StatusSucceeded {
+		return nil
+	}
+	if err := x.client.KillAll(ctx); err != nil {
+		return err
+	}
+	request := guest.Pack{Base: x.take.From, MaxFiles: uint64(x.take.MaxFiles), MaxBytes: uint64(x.take.MaxBytes)}
+	return x.client.Pack(ctx, request, func(f guest.FileInfo, content io.Reader) error {
+		switch {
+		case f.Type == guest.FileRegular && f.Err == "" && f.Omitted != "", f.Path == ".":
+			return &sandbox.Error{Kind: sandbox.TooLarge, Op: "packages", Msg: "they have more files, or larger ones, than a layer may have"}
+		case !client.HasContent(&f):
+			return nil // folders are made with their files, and links are left out
+		}
+		return x.take.Take(fileInfo(f), content)
+	})
+}

@@ -1,0 +1,144 @@
+# Installs packages into a folder. Reads an order from stdin and prints a receipt, both as JSON; stderr is progress.
+import base64, compileall, contextlib, io, json, os, re, shutil, subprocess, sys, tempfile, urllib.error, urllib.parse, urllib.request
+
+order = json.load(sys.stdin)
+scratch = tempfile.mkdtemp()
+os.environ["HOME"] = scratch
+index = order["index"]
+secret = os.environ.get("GLOVEBOX_INDEX_SECRET")  # a placeholder: the gate puts the real one in
+if secret:
+    index = index.replace("@", ":" + secret + "@", 1)
+uv = shutil.which("uv")
+
+
+def run(argv):
+    """Runs a command, passes its output on, and returns its exit code and output."""
+    text = []
+    with subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL, text=True, errors="replace") as p:
+        for line in p.stdout:
+            text.append(line)
+            sys.stderr.write(line)
+            sys.stderr.flush()
+    return p.returncode, "".join(text)
+
+
+def locked():
+    path = os.path.join(scratch, "lock.txt")
+    with open(path, "w") as f:
+        for p in order["lock"]:
+            f.write(p["name"] + "==" + p["version"] + (" --hash=" + p["hash"] if p.get("hash") else "") + "\n")
+    return path
+
+
+def with_pip(wanted):
+    report = os.path.join(scratch, "report.json")
+    argv = [sys.executable, "-m", "pip", "--isolated", "install", "--target", order["dir"], "--no-compile", "--no-cache-dir", "--no-input",
+            "--disable-pip-version-check", "--progress-bar", "off", "--root-user-action", "ignore", "--report", report, "--index-url", index]
+    if not order["allow_build"]:
+        argv += ["--only-binary", ":all:"]
+    argv += ["--no-deps", "-r", locked()] if order["lock"] else wanted
+    code, text = run(argv)
+    if code:
+        return None, text
+    with open(report) as f:
+        done = json.load(f)["install"]
+    packages = []
+    for p in done:
+        hashes = p["download_info"].get("archive_info", {}).get("hashes", {})
+        packages.append({"name": p["metadata"]["name"], "version": p["metadata"]["version"],
+                         "hash": "sha256:" + hashes["sha256"] if "sha256" in hashes else ""})
+    return packages, text
+
+
+def with_uv(wanted):
+    flags = ["--default-index", index, "--no-config", "--no-cache", "--python", sys.executable, "--color", "never"]
+    build = [] if order["allow_build"] else ["--only-binary", ":all:"]
+    lock = locked()
+    if not order["lock"]:
+        asked = os.path.join(scratch, "asked.txt")
+        with open(asked, "w") as f:
+            f.write("\n".join(wanted) + "\n")
+        code, text = run([uv, "pip", "compile", *flags, *build, "--quiet", "--generate-hashes", "--no-header", "--no-annotate", "-o", lock, asked])
+        if code:
+            return None, text
+    code, text = run([uv, "pip", "install", *flags, *build, "--no-deps", "--require-hashes", "--target", order["dir"], "-r", lock])
+    if code:
+        return None, text
+    packages = []
+    with open(lock) as f:
+        for entry in re.split(r"\n(?=\S)", f.read().replace("\\\n", " ")):
+            pin = re.match(r"([A-Za-z0-9._-]+)==([^\s;]+)", entry)
+            if pin:  # with several hashes, for several platforms, none is that of what was installed
+                hashes = re.findall(r"--hash=(\S+)", entry)
+                packages.append({"name": pin[1], "version": pin[2], "hash": hashes[0] if len(hashes) == 1 else ""})
+    return packages, text
+
+
+LACKS = re.compile(r"No matching distribution found for ([A-Za-z0-9._-]+)|(?:^|\s)([A-Za-z0-9._-]+) was not found in the (?:package registry|provided)|Because ([A-Za-z0-9._-]+) has no (?:usable )?(?:wheels|versions)")
+
+
+def on_index(name):
+    """Whether the index has a package: True, False, or None if it does not say."""
+    name = re.sub(r"[-_.]+", "-", name).lower()
+    address = urllib.parse.urlsplit(index)
+    request = urllib.request.Request(address._replace(netloc=address.netloc.rpartition("@")[2]).geturl().rstrip("/") + "/" + name + "/")
+    if secret:
+        request.add_header("Authorization", "Basic " + base64.b64encode((address.username + ":" + secret).encode()).decode())
+    try:
+        urllib.request.urlopen(request, timeout=20).close()
+        return True
+    except urllib.error.HTTPError as e:
+        return False if e.code == 404 else None
+    except Exception:
+        return None
+
+
+def canonical(requirement):
+    return re.sub(r"[-_.]+", "-", re.split(r"[^A-Za-z0-9._-]", requirement, maxsplit=1)[0]).lower()
+
+
+def failure(text):
+    lines = [l.strip() for l in text.splitlines()]
+    errors = [l for l in lines if re.match(r"(?i)(error|x |×|╰─▶|hint:)", l)] or lines[-8:]
+    conflict = [l for l in lines if " depends on " in l or "The user requested" in l or "The conflict is caused by" in l]
+    keep = [l for l in dict.fromkeys(conflict + errors) if "pip's dependency resolver" not in l]
+    return "\n".join(re.sub(r"^(ERROR|error): ", "", l) for l in keep)[:4000]
+
+
+def install():
+    wanted, optional, missing = list(order["requirements"]), list(order["found"]), []
+    while True:
+        if not wanted + optional and not order["lock"]:
+            return {"packages": [], "missing": missing}
+        packages, text = (with_uv if uv else with_pip)(wanted + optional)
+        if packages is not None:
+            return {"packages": packages, "missing": missing}
+        shutil.rmtree(order["dir"], ignore_errors=True)
+        lacks = LACKS.search(text)
+        name = next((g for g in lacks.groups() if g), "") if lacks else ""
+        there = on_index(name) if name else None
+        lost = [r for r in optional if canonical(r) == canonical(name)] if name else []
+        if lost and there is not None:
+            optional = [r for r in optional if r not in lost]
+            missing += lost
+            continue
+        receipt = {"missing": missing, "error": failure(text)}
+        if there is False:
+            receipt["unknown"] = name
+        elif there and not order["allow_build"] and "from versions: none" in text:
+            receipt["unbuilt"] = name
+        elif (name and there is None) or "Failed to establish a new connection" in text or "ConnectTimeout" in text or "Name or service not known" in text:
+            receipt["down"] = True
+        return receipt
+
+
+receipt = install()
+os.makedirs(order["dir"], exist_ok=True)
+if receipt.get("packages"):
+    sys.stderr.write("Compiling\n")
+    sys.stderr.flush()
+    with contextlib.redirect_stdout(io.StringIO()):
+        # The layer's files get other times, so the compiled ones must not depend on them. Tests of packages are seldom imported.
+        compileall.compile_dir(order["dir"], quiet=2, rx=re.compile(r"/tests?/"), workers=os.cpu_count() or 1,
+                               invalidation_mode=__import__("py_compile").PycInvalidationMode.UNCHECKED_HASH)
+json.dump(receipt, sys.stdout)

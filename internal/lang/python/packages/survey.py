@@ -1,0 +1,213 @@
+# Finds what a run needs besides what this interpreter has. Reads a question from stdin and prints a survey, both as JSON. Nothing of the
+# code is executed; where its files are broken, what they list is left out.
+import ast, importlib.metadata, importlib.util, json, os, platform, re, shutil, sys, sysconfig
+
+WORKSPACE = "/workspace"
+MAX_FILES, MAX_BYTES = 500, 1 << 20
+MAGIC = re.compile(r"^\s*[%!]\s*(?:python3?\s+-m\s+)?(?:pip3?|uv\s+pip)\s+install\s+(.*)$")
+SCRIPT = re.compile(r"(?m)^# /// script$\s(?P<text>(^#(| .*)$\s)+)^# ///$")
+
+question = json.load(sys.stdin)
+requirements, found, seen = list(question["requirements"]), {}, set()
+
+
+def read(path):
+    with open(path, encoding="utf-8", errors="replace") as f:
+        return f.read(MAX_BYTES)
+
+
+def toml(text):
+    try:
+        import tomllib
+        return tomllib.loads(text)
+    except (ImportError, ValueError):
+        return {}
+
+
+def listed(text):
+    """The requirements of a requirements.txt: options and addresses are not for us to follow."""
+    for line in text.splitlines():
+        line = re.sub(r"(^|\s)#.*$", "", line).strip().rstrip("\\").split(" --hash")[0].strip()
+        if line and not line.startswith("-") and "://" not in line:
+            yield line
+
+
+def words(text):
+    """The requirements of an install command of a notebook."""
+    import shlex
+    try:
+        parts = shlex.split(text, comments=True)
+    except ValueError:
+        parts = text.split()
+    return [w for w in parts if not w.startswith("-") and "/" not in w and w not in (".", "&&", ";", "|")]
+
+
+def plain(code):
+    """The code without lines that only notebooks understand, and what those install."""
+    lines = code.split("\n")
+    for i, line in enumerate(lines):
+        magic = MAGIC.match(line)
+        if magic:
+            requirements.extend(words(magic.group(1)))
+        if line.lstrip()[:1] in ("%", "!"):
+            lines[i] = line[:len(line) - len(line.lstrip())] + "pass"
+    return "\n".join(lines)
+
+
+def parse(code):
+    try:
+        return ast.parse(code)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        pass
+    try:
+        return ast.parse(plain(code))
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return None  # the run itself will say so
+
+
+CAUGHT = {"ImportError", "ModuleNotFoundError", "Exception", "BaseException"}
+
+
+def forgiving(node):
+    """Whether a try statement expects that an import fails."""
+    names = []
+    for h in node.handlers:
+        if h.type is None:
+            return True
+        names += [getattr(t, "id", getattr(t, "attr", "")) for t in (h.type.elts if isinstance(h.type, ast.Tuple) else [h.type])]
+    return bool(CAUGHT & set(names))
+
+
+def imports(tree):
+    """Yields the modules that are imported, with line and whether the code can do without."""
+    todo = [(tree, False)]
+    while todo:
+        node, optional = todo.pop()
+        if isinstance(node, ast.Import):
+            for a in node.names:
+                yield a.name, node.lineno, optional
+        elif isinstance(node, ast.ImportFrom) and not node.level and node.module:
+            for a in node.names:
+                yield node.module + "." + a.name, node.lineno, optional
+        elif isinstance(node, ast.Call) and node.args and isinstance(node.args[0], ast.Constant) and isinstance(node.args[0].value, str):
+            f = node.func
+            if getattr(f, "id", "") == "__import__" or getattr(f, "attr", getattr(f, "id", "")) == "import_module":
+                yield node.args[0].value, node.lineno, optional
+        if isinstance(node, ast.Try):
+            todo += [(n, optional or forgiving(node)) for n in node.body]
+            todo += [(n, True) for h in node.handlers for n in h.body]
+            todo += [(n, optional) for n in node.orelse + node.finalbody]
+        elif isinstance(node, ast.If) and "TYPE_CHECKING" in ast.dump(node.test):
+            todo += [(n, True) for n in node.body] + [(n, optional) for n in node.orelse]
+        else:
+            todo += [(n, optional) for n in ast.iter_child_nodes(node)]
+
+
+def local(name):
+    """The files of a module of the workspace, or None."""
+    base = os.path.join(WORKSPACE, name)
+    if os.path.isfile(base + ".py"):
+        return [base + ".py"]
+    if not os.path.isdir(base):
+        return None
+    files = []
+    for folder, _, names in os.walk(base):
+        files += [os.path.join(folder, n) for n in names if n.endswith(".py")]
+        if len(files) > MAX_FILES:
+            break
+    return files[:MAX_FILES] or None
+
+
+def there(name):
+    """Whether the interpreter can import a module. Its parents are imported for that."""
+    try:
+        return importlib.util.find_spec(name) is not None
+    except Exception:
+        return False
+
+
+def examine(code):
+    todo, files = [code], 0
+    while todo:
+        tree = parse(todo.pop())
+        for name, line, optional in imports(tree) if tree else ():
+            top = name.split(".")[0]
+            if top in sys.stdlib_module_names or top == "__main__":
+                continue
+            if top not in seen:
+                seen.add(top)
+                own = local(top)
+                if own is not None:
+                    seen.add(top + "/")
+                    for path in own[:max(0, MAX_FILES - files)]:
+                        files += 1
+                        try:
+                            todo.append(read(path))
+                        except OSError:
+                            pass
+            if top + "/" in seen:
+                continue
+            if there(top) and not (hollow(top) and not there(name) and not there(name.rpartition(".")[0])):
+                continue
+            old = found.get(name)
+            found[name] = {"name": name, "line": min(line, old["line"]) if old else line, "optional": optional and (not old or old["optional"])}
+
+
+def hollow(top):
+    """Whether a module is a bare namespace that several packages share."""
+    try:
+        return importlib.util.find_spec(top).origin is None
+    except Exception:
+        return False
+
+
+def lists(code):
+    script = SCRIPT.search(code)
+    if script:
+        text = "\n".join(line[2:] for line in script.group("text").splitlines())
+        requirements.extend(str(r) for r in toml(text).get("dependencies", ()))
+    for name, take in ("requirements.txt", listed), ("pyproject.toml", lambda text: toml(text).get("project", {}).get("dependencies", ())):
+        try:
+            requirements.extend(str(r) for r in take(read(os.path.join(WORKSPACE, name))))
+        except (OSError, AttributeError, TypeError):
+            pass
+
+
+def satisfied(requirement):
+    """Whether a requirement without a version is there already."""
+    if not re.fullmatch(r"[A-Za-z0-9._-]+", requirement):
+        return False
+    try:
+        importlib.metadata.version(requirement)
+        return True
+    except Exception:
+        return False
+
+
+if question["auto"]:
+    code = question["code"]
+    try:
+        code = code or read(os.path.join(WORKSPACE, question["name"]))
+    except OSError:
+        pass
+    lists(code)
+    examine(code)
+
+index, hosts, installer = "", [], ""
+if importlib.util.find_spec("pip"):
+    installer = "pip"
+    try:
+        from pip._internal.models.index import PyPI
+        index, hosts = PyPI.simple_url, [PyPI.netloc, PyPI.file_storage_domain]
+    except Exception:
+        pass
+if shutil.which("uv"):
+    installer = "uv"
+print(json.dumps({
+    "platform": " ".join([sys.implementation.cache_tag, sysconfig.get_config_var("SOABI") or "", platform.machine(), *platform.libc_ver()]),
+    "installer": installer,
+    "index": index,
+    "hosts": hosts,
+    "requirements": [r for r in dict.fromkeys(requirements) if not satisfied(r)],
+    "found": sorted(found.values(), key=lambda f: f["line"])[:1000],
+}))

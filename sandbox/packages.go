@@ -1,0 +1,144 @@
+package sandbox
+
+import (
+	"context"
+	"io"
+)
+
+// Packages are those that code gets besides what its root has. The zero value asks for none.
+type Packages struct {
+	Auto         bool     // those that the code imports and the root lacks, and those that its files list
+	Requirements []string // as the language's installer takes them: "requests==2.31.0", "lodash@4"; from its index alone
+	AllowBuild   bool     // whoever installs them may run code of theirs: source distributions, install scripts
+	Lock         []Package
+}
+
+// Any reports whether packages are asked for.
+func (p Packages) Any() bool { return p.Auto || len(p.Requirements)+len(p.Lock) > 0 }
+
+// Package is one package of a layer.
+type Package struct {
+	Name    string `json:"name"`
+	Version string `json:"version"`
+	Hash    string `json:"hash,omitempty"` // of its archive, as the index gives it: "sha256:..." or "sha512-..."; "" if unknown
+}
+
+// Installer says how packages of a language are found and installed. Its programs are in that language; they run in sandboxes like the one
+// of the code, and their answers are hostile bytes.
+type Installer struct {
+	At   string   // where a sandbox has the layer: "/node_modules"
+	Path []string // variables that list folders, each with what to add: "PYTHONPATH=/opt/packages"
+
+	// Imports lists on the host what the code in a file imports; nil leaves that to Survey.
+	Imports func(name string, code []byte) []string
+
+	// Survey answers a PackageQuestion on stdin with a PackageSurvey on stdout. It sees the files and the workspace of the run.
+	Survey func(program string) []string
+
+	// Install does a PackageOrder on stdin and prints a PackageReceipt. Its stderr is progress, a line each.
+	Install func(program string) []string
+
+	// Witnesses are the paths below a root that change when its interpreter or installed packages do.
+	Witnesses []string
+
+	Fix     string   // how a root gets an installer
+	Popular []string // packages that misspelt names are compared with
+
+	// Names are the packages of modules that have other names.
+	Names map[string]string
+
+	// Valid reports whether a requirement is one of the index, and neither an option nor a path nor an address.
+	Valid func(requirement string) bool
+}
+
+// PackageQuestion asks what a run needs.
+type PackageQuestion struct {
+	Auto         bool     `json:"auto"`
+	Name         string   `json:"name"` // of the code's file
+	Code         string   `json:"code"`
+	Imports      []string `json:"imports"` // where Installer.Imports finds them
+	Requirements []string `json:"requirements"`
+}
+
+// PackageSurvey is what an interpreter finds out.
+type PackageSurvey struct {
+	Platform     string   `json:"platform"`  // what compiled packages depend on: interpreter, processor, C library
+	Installer    string   `json:"installer"` // the program that installs; "" if the root has none
+	Index        string   `json:"index"`     // its default index
+	Hosts        []string `json:"hosts"`     // that the default index is on
+	Requirements []string `json:"requirements"`
+	Found        []Import `json:"found"` // what is imported and not there
+}
+
+// Import is a module that code imports and that is not there.
+type Import struct {
+	Name     string `json:"name"` // as in the code, perhaps with dots
+	Line     int    `json:"line"`
+	Optional bool   `json:"optional"` // the code expects that it may be missing
+}
+
+// PackageOrder is what to install.
+type PackageOrder struct {
+	Dir          string    `json:"dir"`
+	Index        string    `json:"index"`
+	Requirements []string  `json:"requirements"`
+	Found        []string  `json:"found"` // likewise, but those that the index lacks are left out
+	Lock         []Package `json:"lock"`
+	AllowBuild   bool      `json:"allow_build"`
+}
+
+// PackageReceipt is what was installed.
+type PackageReceipt struct {
+	Packages []Package `json:"packages"`
+	Missing  []string  `json:"missing"` // of Found: what the index lacks
+	Error    string    `json:"error"`   // the installer's own words; nothing was installed
+	Unknown  string    `json:"unknown"` // beside Error: the package that the index lacks
+	Unbuilt  string    `json:"unbuilt"` // beside Error: the package that would have to be built
+	Down     bool      `json:"down"`    // beside Error: the index did not answer
+}
+
+// Packager finds, installs and keeps packages.
+type Packager interface {
+	// Supply returns what a run needs, from its cache or with work in sandboxes. Errors: Invalid, the packages cannot be had, in the
+	// index's words; Unsupported, the root has no installer; Unavailable, the index or the cache fails.
+	Supply(ctx context.Context, need PackageNeed, work Worker) (*Supply, error)
+}
+
+// PackageNeed is what is known of a run that needs packages.
+type PackageNeed struct {
+	Packages
+	Language Language
+	Name     string // of the code's file
+	Code     []byte
+	Files    []File
+	Root     Root // zero: the host's own system directories
+	Open     bool // the code sees files that nobody knows here: a directory of the host, or a living sandbox
+	Progress func(line string)
+}
+
+// Worker runs one step in a fresh sandbox like that of the run.
+type Worker func(ctx context.Context, w Work) (*Result, error)
+
+// Work is one step of finding or installing packages.
+type Work struct {
+	Command func(program string) []string
+	Stdin   []byte
+	Survey  bool // it gets the files and the workspace of the run; otherwise neither, and nothing of its environment
+	Network NetworkPolicy
+	Limits  Limits // lowered to what the engine allows; a zero field is the default
+	Output  OutputFunc
+	// Take receives each file below From once the command has succeeded. Paths, modes and contents are hostile.
+	From     string
+	MaxFiles int64
+	MaxBytes int64
+	Take     func(file FileInfo, content io.Reader) error
+}
+
+// Supply is what a run gets. It must be released once its sandbox is gone.
+type Supply struct {
+	Layers   []Layer
+	Path     []string // see Installer
+	Packages []Package
+	Missing  []string // imports for which no package was found
+	Release  func()
+}
