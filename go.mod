@@ -8,6 +8,7 @@ require (
 	github.com/BurntSushi/toml v1.6.0
 	github.com/containerd/errdefs v1.0.0
 	github.com/docker/go-connections v0.8.2
+	github.com/evanw/esbuild v0.28.2
 	github.com/godbus/dbus/v5 v5.2.3
 	github.com/hashicorp/yamux v0.1.2
 	github.com/moby/moby/api v1.56.1

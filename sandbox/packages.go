@@ -10,11 +10,11 @@ type Packages struct {
 	Auto         bool     // those that the code imports and the root lacks, and those that its files list
 	Requirements []string // as the language's installer takes them: "requests==2.31.0", "lodash@4"; from its index alone
 	AllowBuild   bool     // whoever installs them may run code of theirs: source distributions, install scripts
-	Lock         []Package
+	Lock         string   // exactly these, as an earlier Supply gave it; nothing else is asked for then
 }
 
 // Any reports whether packages are asked for.
-func (p Packages) Any() bool { return p.Auto || len(p.Requirements)+len(p.Lock) > 0 }
+func (p Packages) Any() bool { return p.Auto || len(p.Requirements) > 0 || p.Lock != "" }
 
 // Package is one package of a layer.
 type Package struct {
@@ -29,8 +29,8 @@ type Installer struct {
 	At   string   // where a sandbox has the layer: "/node_modules"
 	Path []string // variables that list folders, each with what to add: "PYTHONPATH=/opt/packages"
 
-	// Imports lists on the host what the code in a file imports; nil leaves that to Survey.
-	Imports func(name string, code []byte) []string
+	// Imports lists on the host what the code in a file imports, also by way of the files that came with it; nil leaves that to Survey.
+	Imports func(name string, code []byte, files []File) []Import
 
 	// Survey answers a PackageQuestion on stdin with a PackageSurvey on stdout. It sees the files and the workspace of the run.
 	Survey func(program string) []string
@@ -49,6 +49,9 @@ type Installer struct {
 
 	// Valid reports whether a requirement is one of the index, and neither an option nor a path nor an address.
 	Valid func(requirement string) bool
+
+	// ValidLock reports whether a lock is one, and names archives of the index alone.
+	ValidLock func(lock string) bool
 }
 
 // PackageQuestion asks what a run needs.
@@ -56,7 +59,7 @@ type PackageQuestion struct {
 	Auto         bool     `json:"auto"`
 	Name         string   `json:"name"` // of the code's file
 	Code         string   `json:"code"`
-	Imports      []string `json:"imports"` // where Installer.Imports finds them
+	Imports      []Import `json:"imports"` // where Installer.Imports finds them
 	Requirements []string `json:"requirements"`
 }
 
@@ -79,17 +82,18 @@ type Import struct {
 
 // PackageOrder is what to install.
 type PackageOrder struct {
-	Dir          string    `json:"dir"`
-	Index        string    `json:"index"`
-	Requirements []string  `json:"requirements"`
-	Found        []string  `json:"found"` // likewise, but those that the index lacks are left out
-	Lock         []Package `json:"lock"`
-	AllowBuild   bool      `json:"allow_build"`
+	Dir          string   `json:"dir"`
+	Index        string   `json:"index"`
+	Requirements []string `json:"requirements"`
+	Found        []string `json:"found"` // likewise, but those that the index lacks are left out
+	Lock         string   `json:"lock"`
+	AllowBuild   bool     `json:"allow_build"`
 }
 
 // PackageReceipt is what was installed.
 type PackageReceipt struct {
 	Packages []Package `json:"packages"`
+	Lock     string    `json:"lock"`    // an order with this lock has the same outcome
 	Missing  []string  `json:"missing"` // of Found: what the index lacks
 	Error    string    `json:"error"`   // the installer's own words; nothing was installed
 	Unknown  string    `json:"unknown"` // beside Error: the package that the index lacks
@@ -139,6 +143,7 @@ type Supply struct {
 	Layers   []Layer
 	Path     []string // see Installer
 	Packages []Package
+	Lock     string   // see Packages
 	Missing  []string // imports for which no package was found
 	Release  func()
 }

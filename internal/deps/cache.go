@@ -48,6 +48,7 @@ type Layer struct {
 type answer struct {
 	Digest   string            `json:"digest"` // "" if nothing is needed
 	Packages []sandbox.Package `json:"packages"`
+	Lock     string            `json:"lock"`
 	Missing  []string          `json:"missing"`
 	Made     time.Time         `json:"made"`
 }

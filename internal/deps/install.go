@@ -24,10 +24,9 @@ func (j *job) order(s *sandbox.PackageSurvey) (o sandbox.PackageOrder, dropped [
 	if o.Index == "" {
 		o.Index = s.Index
 	}
-	if len(o.Lock) > 0 {
+	if o.Lock != "" {
 		return o, nil
 	}
-	o.Lock = []sandbox.Package{}
 	for _, r := range s.Requirements {
 		if r = strings.TrimSpace(r); in.Valid(r) && len(o.Requirements) < maxRequirements {
 			o.Requirements = append(o.Requirements, r)
@@ -104,7 +103,7 @@ func (j *job) install(ctx context.Context, s *sandbox.PackageSurvey, o sandbox.P
 	if err != nil {
 		return answer{}, errors.Join(err, d.discard())
 	}
-	a := answer{Packages: receipt.Packages, Missing: receipt.Missing, Made: time.Now().UTC()}
+	a := answer{Packages: receipt.Packages, Lock: receipt.Lock, Missing: receipt.Missing, Made: time.Now().UTC()}
 	if len(d.files) == 0 {
 		return a, d.discard()
 	}
@@ -123,8 +122,8 @@ func cacheError(err error) error {
 func shown(o sandbox.PackageOrder) []string {
 	const most = 12
 	names := slices.Concat(o.Requirements, o.Found)
-	for _, l := range o.Lock {
-		names = append(names, l.Name)
+	if o.Lock != "" {
+		names = append(names, "what the lock lists")
 	}
 	if more := len(names) - most; more > 0 {
 		names = append(names[:most:most], fmt.Sprintf("and %d more", more))

@@ -49,10 +49,7 @@ func requestKey(need *sandbox.PackageNeed, index Index) string {
 	k.add(rootIdentity(need.Root, need.Language.Installer.Witnesses)...)
 	k.add(strconv.Itoa(len(need.Requirements)))
 	k.add(need.Requirements...)
-	k.add(strconv.Itoa(len(need.Lock)))
-	for _, p := range need.Lock {
-		k.add(p.Name, p.Version, p.Hash)
-	}
+	k.add(need.Lock)
 	if need.Auto {
 		k.add(need.Name)
 		k.bytes(need.Code)
@@ -98,8 +95,6 @@ func setKey(need *sandbox.PackageNeed, platform, index string, order *sandbox.Pa
 		k.add(strconv.Itoa(len(list)))
 		k.add(list...)
 	}
-	for _, p := range order.Lock {
-		k.add(p.Name, p.Version, p.Hash)
-	}
+	k.add(order.Lock)
 	return k.key()
 }

@@ -25,6 +25,7 @@ const (
 	maxRequirements = 500
 	maxAnswer       = 1 << 20 // bytes of JSON from a sandbox
 	maxFound        = 1000
+	maxLock         = 1 << 20
 )
 
 // installLimits are those of an installer sandbox. What it downloads and installs lies in its memory.
@@ -96,7 +97,7 @@ func (p *Packager) Supply(ctx context.Context, need sandbox.PackageNeed, work sa
 
 // check checks a need as it came.
 func check(need *sandbox.PackageNeed) error {
-	if len(need.Requirements) > maxRequirements || len(need.Lock) > maxRequirements {
+	if len(need.Requirements) > maxRequirements {
 		return &sandbox.Error{Kind: sandbox.TooLarge, Op: "packages", Msg: fmt.Sprintf("more than %d packages are asked for", maxRequirements)}
 	}
 	for i, r := range need.Requirements {
@@ -104,10 +105,12 @@ func check(need *sandbox.PackageNeed) error {
 			return sandbox.Invalidf(fmt.Sprintf("packages[%d]", i), "%.80q is not the name of a package, perhaps with versions; paths and addresses are not installed", r)
 		}
 	}
-	for i, l := range need.Lock {
-		if !need.Language.Installer.Valid(l.Name) || l.Version == "" || strings.ContainsAny(l.Version+l.Hash, " \t\r\n;#@\\") {
-			return sandbox.Invalidf(fmt.Sprintf("lock[%d]", i), "%.80q is not a package with its version", l.Name)
-		}
+	switch {
+	case need.Lock == "":
+	case need.Auto || len(need.Requirements) > 0:
+		return sandbox.Invalidf("lock", "a lock says all that is installed; leave out the packages")
+	case len(need.Lock) > maxLock || !need.Language.Installer.ValidLock(need.Lock):
+		return sandbox.Invalidf("lock", "it is not a lock for %s as glovebox deps lock prints it", need.Language.Title)
 	}
 	return nil
 }
@@ -121,7 +124,7 @@ func (j *job) record(key string, a answer) {
 
 // supply holds the layer of an answer.
 func (c *Cache) supply(need *sandbox.PackageNeed, a answer) (*sandbox.Supply, error) {
-	s := &sandbox.Supply{Packages: a.Packages, Missing: a.Missing, Release: func() {}}
+	s := &sandbox.Supply{Packages: a.Packages, Lock: a.Lock, Missing: a.Missing, Release: func() {}}
 	if a.Digest == "" {
 		return s, nil
 	}
@@ -152,7 +155,7 @@ func (j *job) resolve(ctx context.Context) (answer, error) {
 	}
 	order, dropped := j.order(survey)
 	now := time.Now().UTC()
-	if len(order.Requirements)+len(order.Found)+len(order.Lock) == 0 {
+	if len(order.Requirements)+len(order.Found) == 0 && order.Lock == "" {
 		return answer{Missing: dropped, Made: now}, nil
 	}
 	if survey.Installer == "" {
@@ -189,9 +192,9 @@ func (j *job) once(ctx context.Context, key string, survey *sandbox.PackageSurve
 // survey finds out what the code needs, and what the root has.
 func (j *job) survey(ctx context.Context) (*sandbox.PackageSurvey, error) {
 	in := j.need.Language.Installer
-	q := sandbox.PackageQuestion{Auto: j.need.Auto, Name: j.need.Name, Code: strings.ToValidUTF8(string(j.need.Code), "\ufffd"), Requirements: list(j.need.Requirements)}
+	q := sandbox.PackageQuestion{Auto: j.need.Auto, Name: j.need.Name, Code: strings.ToValidUTF8(string(j.need.Code), "\ufffd"), Requirements: list(j.need.Requirements), Imports: []sandbox.Import{}}
 	if j.need.Auto && in.Imports != nil {
-		q.Imports = list(in.Imports(j.need.Name, j.need.Code))
+		q.Imports = in.Imports(j.need.Name, j.need.Code, j.need.Files)
 	}
 	result, err := j.step(ctx, "find what the code needs", sandbox.Work{Command: in.Survey, Survey: j.need.Auto, Limits: surveyLimits}, q)
 	if err != nil {

@@ -77,6 +77,9 @@ func (e *Engine) supply(ctx context.Context, p *oneShot) error {
 func (e *Engine) worker(p *oneShot) sandbox.Worker {
 	return func(ctx context.Context, w sandbox.Work) (*sandbox.Result, error) {
 		run := Run{Owner: p.owner, Spec: sandbox.Spec{Root: p.Spec.Root, Limits: e.lowered(w.Limits), Network: w.Network, AllowUnenforced: p.Spec.AllowUnenforced}}
+		if w.Limits.Inodes > 0 { // where they cannot be limited, the memory that they take is
+			run.Spec.AllowUnenforced = append(slices.Clone(run.Spec.AllowUnenforced), string(sandbox.LimitInodes))
+		}
 		run.Request = sandbox.Request{Stdin: w.Stdin, Output: w.Output}
 		if w.Survey {
 			run.Spec.Workspace, run.Spec.Mounts, run.Request.Files = p.Spec.Workspace, p.Spec.Mounts, p.Request.Files

@@ -33,6 +33,7 @@ var Language = sandbox.Language{
 	// Otherwise npm tries each server three times, for more than a minute; with these it gives up after two seconds.
 	Offline:    []string{"npm_config_fetch_retries=0", "npm_config_audit=false", "npm_config_fund=false", "npm_config_update_notifier=false"},
 	ModulePath: "NODE_PATH",
+	Installer:  Installer,
 	ParseError: ParseError,
 	Diagnose:   Diagnose,
 	Missing:    sandbox.Missing{Fix: "install the package nodejs on this host", Image: "node:22-slim"},

@@ -26,6 +26,7 @@ var installer = &sandbox.Installer{
 	Install:   func(program string) []string { return []string{program, "-I", "-c", install} },
 	Names:     packageNames,
 	Valid:     validRequirement,
+	ValidLock: validLock,
 	Witnesses: []string{"usr/bin/python3", "usr/lib/python3/dist-packages", "usr/local/bin/python3", "usr/local/lib/python3.11/dist-packages"},
 	Fix:       "install the package python3-pip, or uv, there",
 	Popular:   popular,
@@ -42,6 +43,20 @@ var requirement = sync.OnceValue(func() *regexp.Regexp {
 
 func validRequirement(text string) bool {
 	return len(text) <= maxRequirement && requirement().MatchString(text)
+}
+
+// lockLine pins one package to archives.
+var lockLine = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]*==[A-Za-z0-9.!+_-]+\s*(?:;[A-Za-z0-9_.'"<>=!~()\s-]+)?(?:\s+--hash=sha(?:256|384|512):[0-9a-f]+)*\s*$`)
+})
+
+func validLock(text string) bool {
+	for line := range strings.Lines(text) {
+		if line = strings.TrimSpace(line); line != "" && !lockLine().MatchString(line) {
+			return false
+		}
+	}
+	return true
 }
 
 // packageNames are the packages whose modules have other names, as their own documentation has them. A longer name wins.

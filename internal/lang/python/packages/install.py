@@ -25,9 +25,12 @@ def run(argv):
 def locked():
     path = os.path.join(scratch, "lock.txt")
     with open(path, "w") as f:
-        for p in order["lock"]:
-            f.write(p["name"] + "==" + p["version"] + (" --hash=" + p["hash"] if p.get("hash") else "") + "\n")
+        f.write(order["lock"])
     return path
+
+
+def lock_of(packages):
+    return "".join(p["name"] + "==" + p["version"] + (" --hash=" + p["hash"] if p["hash"] else "") + "\n" for p in packages)
 
 
 def with_pip(wanted):
@@ -71,6 +74,9 @@ def with_uv(wanted):
             if pin:  # with several hashes, for several platforms, none is that of what was installed
                 hashes = re.findall(r"--hash=(\S+)", entry)
                 packages.append({"name": pin[1], "version": pin[2], "hash": hashes[0] if len(hashes) == 1 else ""})
+    if not order["lock"]:
+        with open(lock) as f:
+            order["lock"] = f.read().replace("\\\n", " ")
     return packages, text
 
 
@@ -112,7 +118,7 @@ def install():
             return {"packages": [], "missing": missing}
         packages, text = (with_uv if uv else with_pip)(wanted + optional)
         if packages is not None:
-            return {"packages": packages, "missing": missing}
+            return {"packages": packages, "lock": order["lock"] or lock_of(packages), "missing": missing}
         shutil.rmtree(order["dir"], ignore_errors=True)
         lacks = LACKS.search(text)
         name = next((g for g in lacks.groups() if g), "") if lacks else ""

@@ -1,0 +1,89 @@
+// Installs packages into a folder. Reads an order from stdin and prints a receipt, both as JSON; stderr is progress.
+"use strict";
+const fs = require("node:fs"), path = require("node:path"), { spawn } = require("node:child_process");
+
+const order = JSON.parse(fs.readFileSync(0, "utf8"));
+const home = fs.mkdtempSync("/tmp/npm-"), project = path.join(path.dirname(order.dir), "project");
+const address = new URL(order.index), secret = process.env.GLOVEBOX_INDEX_SECRET; // a placeholder: the gate puts the real one in
+const user = decodeURIComponent(address.username);
+address.username = "";
+const config = [`registry=${address}`, "audit=false", "fund=false", "update-notifier=false", "bin-links=false", `ignore-scripts=${!order.allow_build}`, "loglevel=http",
+  "fetch-retries=1", "omit=dev", "progress=false"];
+if (secret) config.push(`//${address.host}${address.pathname}:_auth=${Buffer.from(`${user}:${secret}`).toString("base64")}`);
+
+// Node trusts authorities of its own; those of the root may include the one of the index.
+const trusted = [process.env.NODE_EXTRA_CA_CERTS, "/etc/ssl/certs/ca-certificates.crt"].find((f) => f && fs.existsSync(f)) ?? "";
+
+function run(argv) {
+  return new Promise((resolve) => {
+    let text = "";
+    const child = spawn("npm", argv, { cwd: project, env: { PATH: process.env.PATH, HOME: home, NODE_EXTRA_CA_CERTS: trusted },
+      stdio: ["ignore", "pipe", "pipe"] });
+    for (const stream of [child.stdout, child.stderr]) {
+      stream.setEncoding("utf8").on("data", (piece) => {
+        text = (text + piece).slice(-200000);
+        process.stderr.write(piece);
+      });
+    }
+    child.on("error", (e) => resolve({ code: 1, text: String(e) })).on("close", (code) => resolve({ code, text }));
+  });
+}
+
+const split = (requirement) => {
+  const at = requirement.indexOf("@", 1);
+  return at < 0 ? [requirement, "*"] : [requirement.slice(0, at), requirement.slice(at + 1) || "*"];
+};
+
+function failure(text) {
+  const lines = text.split("\n").filter((l) => /^npm (ERR!|error)/.test(l)).map((l) => l.replace(/^npm (ERR!|error) ?/, ""));
+  const keep = lines.filter((l) => l.trim() && !/^(code|A complete log|errno|syscall)|-debug-0\.log$/.test(l));
+  return keep.join("\n").slice(0, 4000) || text.slice(-1000) || "npm failed";
+}
+
+async function install() {
+  const wanted = order.requirements.map(split), optional = order.found.map(split), missing = [];
+  for (;;) {
+    fs.rmSync(project, { recursive: true, force: true });
+    fs.mkdirSync(project, { recursive: true });
+    fs.writeFileSync(path.join(home, ".npmrc"), config.join("\n"));
+    let argv = ["install"];
+    if (order.lock) {
+      const lock = JSON.parse(order.lock);
+      fs.writeFileSync(path.join(project, "package-lock.json"), order.lock);
+      fs.writeFileSync(path.join(project, "package.json"), JSON.stringify({ name: "layer", version: "1.0.0", dependencies: lock.packages[""].dependencies }));
+      argv = ["ci"];
+    } else if (!wanted.length && !optional.length) {
+      return { packages: [], missing };
+    } else {
+      const dependencies = Object.fromEntries([...optional, ...wanted]);
+      fs.writeFileSync(path.join(project, "package.json"), JSON.stringify({ name: "layer", version: "1.0.0", dependencies }));
+    }
+    const { code, text } = await run(argv);
+    if (code === 0) return { missing, ...receipt() };
+    const lacks = /404 (?:Not Found - GET \S*\/|\s*'?)((?:@[\w.~-]+(?:\/|%2f))?[\w.~-]+)/i.exec(text);
+    const name = lacks ? decodeURIComponent(lacks[1]) : "";
+    const lost = optional.findIndex(([n]) => n === name);
+    if (lost >= 0) {
+      optional.splice(lost, 1);
+      missing.push(name);
+      continue;
+    }
+    const down = /ENOTFOUND|ECONNREFUSED|ECONNRESET|ETIMEDOUT|EAI_AGAIN|ERR_SOCKET_TIMEOUT/.test(text);
+    return { missing, error: failure(text), unknown: name, down };
+  }
+}
+
+function receipt() {
+  const lock = fs.readFileSync(path.join(project, "package-lock.json"), "utf8"), packages = [];
+  for (const [at, p] of Object.entries(JSON.parse(lock).packages)) {
+    if (at) packages.push({ name: at.slice(at.lastIndexOf("node_modules/") + "node_modules/".length), version: p.version ?? "", hash: p.integrity ?? "" });
+  }
+  fs.rmSync(path.join(project, "node_modules", ".package-lock.json"), { force: true });
+  fs.renameSync(path.join(project, "node_modules"), order.dir);
+  return { packages, lock };
+}
+
+install().then((answer) => {
+  fs.mkdirSync(order.dir, { recursive: true });
+  process.stdout.write(JSON.stringify(answer));
+});
