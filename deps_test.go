@@ -58,7 +58,7 @@ internal/nearest:
 # languages
 internal/lang/trace:         sandbox
 internal/lang/python:        sandbox internal/lang/trace
-internal/lang/javascript:    sandbox internal/lang/trace
+internal/lang/javascript:    sandbox internal/lang/trace | github.com/evanw/esbuild
 internal/lang/bash:          sandbox internal/lang/trace
 internal/lang/langtest:      sandbox internal/driver | github.com/rogpeppe/go-internal
 
@@ -98,7 +98,7 @@ internal/libexec:            sandbox internal/rundir | golang.org/x/sys
 internal/lang:               sandbox internal/lang/python internal/lang/javascript internal/lang/bash
 internal/backend:            sandbox internal/backend/docker internal/backend/native internal/backend/gvisor internal/hostid internal/libexec internal/rundir
 cmd/glovebox:                sandbox internal/answer internal/apiclient internal/attack internal/backend internal/capacity internal/deps internal/egress internal/engine internal/eventlog internal/guest internal/httpapi internal/httpd internal/lang internal/libexec internal/mcp internal/nearest internal/nolink internal/plan internal/rundir internal/store | github.com/spf13/cobra github.com/spf13/pflag github.com/BurntSushi/toml golang.org/x/term
-.:                           sandbox internal/backend internal/egress internal/engine internal/lang
+.:                           sandbox internal/backend internal/deps internal/egress internal/engine internal/lang
 
 # what measures the product from outside, through its program
 test/liveserver:

@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/glovebox-dev/glovebox/internal/backend"
+	"github.com/glovebox-dev/glovebox/internal/deps"
 	"github.com/glovebox-dev/glovebox/internal/egress"
 	"github.com/glovebox-dev/glovebox/internal/engine"
 	"github.com/glovebox-dev/glovebox/internal/lang"
@@ -81,7 +82,11 @@ func Open(c Config) (*Glovebox, error) {
 	if err != nil {
 		return nil, err
 	}
-	e, err := engine.New(engine.Config{Backends: backends.Backends, Default: c.Backend, Languages: lang.All(), Gate: &egress.Host{}, Slots: c.Slots, Warm: c.Warm,
+	var packages sandbox.Packager // without a cache, none are installed
+	if o.CacheDir != "" {
+		packages = deps.New(deps.Config{Dir: filepath.Join(o.CacheDir, "packages"), Log: c.Log})
+	}
+	e, err := engine.New(engine.Config{Backends: backends.Backends, Default: c.Backend, Languages: lang.All(), Gate: &egress.Host{}, Packages: packages, Slots: c.Slots, Warm: c.Warm,
 		Defaults: c.Defaults, Max: c.Max, Living: engine.LivingConfig{Most: c.Sandboxes}, Log: c.Log})
 	if err != nil {
 		return nil, errors.Join(err, backends.Close())

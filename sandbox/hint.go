@@ -45,7 +45,8 @@ const (
 	HintNoNetwork   HintCode = "no_network"          // there is no network
 	HintRefused     HintCode = "network_refused"     // the network policy refused Names, which it could allow, and Others, each with its reason after a colon
 	HintUnreachable HintCode = "unreachable"         // the network does not reach every address
-	HintNoModule    HintCode = "no_module"           // the module Name is missing; Name may be ""
+	HintNoModule    HintCode = "no_module"           // the module Name is missing; Name may be ""; CanInstall: it can be asked for
+	HintNoPackage   HintCode = "no_package"          // no package was found for the modules Names
 	HintNoInput     HintCode = "no_input"            // it read from an empty stdin
 	HintMissingFile HintCode = "missing_file"        // the file Name is not there; Name may be ""
 	HintReadOnly    HintCode = "read_only"           // the place Name cannot be written to; Name may be ""
@@ -96,4 +97,6 @@ type Hint struct {
 	Silent    bool
 	NoInput   bool
 	NoNetwork bool
+
+	CanInstall bool
 }

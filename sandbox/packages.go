@@ -16,6 +16,22 @@ type Packages struct {
 // Any reports whether packages are asked for.
 func (p Packages) Any() bool { return p.Auto || len(p.Requirements) > 0 || p.Lock != "" }
 
+// PackagesAuto stands for Packages.Auto in a list of requirements.
+const PackagesAuto = "auto"
+
+// PackagesOf reads a list of requirements as people write it.
+func PackagesOf(list []string, allowBuild bool, lock string) Packages {
+	p := Packages{AllowBuild: allowBuild, Lock: lock}
+	for _, name := range list {
+		if name == PackagesAuto {
+			p.Auto = true
+		} else {
+			p.Requirements = append(p.Requirements, name)
+		}
+	}
+	return p
+}
+
 // Package is one package of a layer.
 type Package struct {
 	Name    string `json:"name"`

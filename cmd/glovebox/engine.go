@@ -52,11 +52,6 @@ func (a *app) openEngine(config engine.Config) (*openedEngine, error) {
 		config.Gate = &egress.Host{}
 	}
 	config.Log = a.logger()
-	if config.Packages == nil {
-		if config.Packages, err = a.packager(&packageFlags{}); err != nil {
-			return nil, errors.Join(err, backends.Close())
-		}
-	}
 	e, err := engine.New(config)
 	if err != nil {
 		return nil, errors.Join(err, backends.Close())

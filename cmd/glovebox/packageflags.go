@@ -76,6 +76,7 @@ type neededFlags struct {
 	packageFlags
 	names      []string
 	allowBuild bool
+	lock       string
 }
 
 func (f *neededFlags) add(cmd *cobra.Command) {
@@ -83,28 +84,30 @@ func (f *neededFlags) add(cmd *cobra.Command) {
 	flags.StringArrayVarP(&f.names, "packages", "p", nil, "install what is imported: auto; or a `REQUIREMENT`; or none (repeatable)")
 	flags.BoolVar(&f.allowBuild, "allow-build", false, "let packages run code of theirs while they are installed")
 	f.packageFlags.add(flags)
-	completions(cmd, "packages", packagesAuto, packagesNone)
+	flags.StringVar(&f.lock, "lock", "", "install exactly what this `FILE` lists, from glovebox deps lock")
+	completions(cmd, "packages", sandbox.PackagesAuto, packagesNone)
 }
 
-// Values of --packages besides requirements.
-const (
-	packagesAuto = "auto"
-	packagesNone = "none"
-)
+// packagesNone is --packages where a variable or the configuration says otherwise.
+const packagesNone = "none"
 
-func (f *neededFlags) packages() (p sandbox.Packages, err error) {
-	p.AllowBuild = f.allowBuild
-	for _, name := range f.names {
-		switch name {
-		case packagesAuto:
-			p.Auto = true
-		case packagesNone:
-			if len(f.names) > 1 {
-				return p, sandbox.Invalidf("--packages", "none goes with nothing else")
-			}
-		default:
-			p.Requirements = append(p.Requirements, name)
+func (a *app) packages(f *neededFlags) (sandbox.Packages, error) {
+	names := f.names
+	if slices.Contains(names, packagesNone) {
+		if len(names) > 1 {
+			return sandbox.Packages{}, sandbox.Invalidf("--packages", "none goes with nothing else")
 		}
+		names = nil
 	}
-	return p, nil
+	lock := ""
+	if f.lock != "" {
+		text, err := a.readNamed(f.lock, maxLock, sandbox.FormatBytes(maxLock)+" of a lock")
+		if err != nil {
+			return sandbox.Packages{}, &sandbox.Error{Kind: sandbox.Invalid, Op: "--lock", Err: err}
+		}
+		lock = string(text)
+	}
+	return sandbox.PackagesOf(names, f.allowBuild, lock), nil
 }
+
+const maxLock = 1 << 20 // bytes

@@ -53,6 +53,8 @@ type serveFlags struct {
 
 	livingFlags
 	freedomFlags
+	packageFlags
+	noPackages bool
 }
 
 // livingFlags are those of living sandboxes.
@@ -138,6 +140,8 @@ below a built-in default lowers it; a named default over a named maximum is an e
 	allowFlag(cmd, &f.allowUnenforced, allowUsage)
 	f.livingFlags.add(flags)
 	f.freedomFlags.add(flags)
+	f.packageFlags.add(flags)
+	flags.BoolVar(&f.noPackages, "no-packages", false, "install no packages for requests")
 	completions(cmd, "backend", "native", "gvisor", "docker", "podman", "auto")
 	return cmd
 }
@@ -210,6 +214,12 @@ func (a *app) openServing(ctx context.Context, f *serveFlags, keys []httpd.Key, 
 		return nil, err
 	}
 	a.containers.keepOut = true
+	if !f.noPackages {
+		var err error
+		if config.Packages, err = a.packager(&f.packageFlags); err != nil {
+			return nil, err
+		}
+	}
 	e, err := a.openEngine(config)
 	if err != nil {
 		return nil, err

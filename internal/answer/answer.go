@@ -30,6 +30,8 @@ type Answer struct {
 	Usage   Usage              `json:"usage"`
 	Timings Timings            `json:"timings"`
 
+	Packages []sandbox.Package `json:"packages,omitzero" doc:"What was installed for the run: there where anything was."`
+
 	Output  *Output           `json:"output,omitempty" doc:"What stdout and stderr cannot say: there where output was dropped or is not UTF-8, or include names it."`
 	Skipped []sandbox.Skipped `json:"skipped_files,omitzero" doc:"Files that match but were not handed back, and why: there where any are, or include names it."`
 	More    int               `json:"skipped_more,omitzero" doc:"Files that were not handed back either, beyond those that skipped_files names."`
@@ -94,7 +96,7 @@ func New(f Face, r *sandbox.Result, include ...string) *Answer {
 	if !out.plain() || !errs.plain() || asked("output") {
 		a.Output = &Output{out.Stream, errs.Stream}
 	}
-	a.More = r.SkippedMore
+	a.More, a.Packages = r.SkippedMore, r.Packages
 	if len(r.Skipped) > 0 || asked("skipped_files") {
 		a.Skipped = List(r.Skipped)
 	}

@@ -24,6 +24,8 @@ type Face struct {
 	allow   func(command string) string
 	reach   func(target string) string // lets the network reach a target
 
+	packages string // has packages installed
+
 	param     func(op string) string // names a part of a request, or a step that failed
 	terminals string                 // lets code open terminals; "" where callers cannot
 
@@ -53,6 +55,8 @@ var CommandLine = Face{
 	root:  "--root DIR",
 	allow: func(command string) string { return "--allow-command " + command },
 	reach: func(target string) string { return "--allow " + target },
+
+	packages: "--packages auto",
 
 	param: func(op string) string {
 		if name, ok := strings.CutPrefix(op, "limits."); ok && limitFlags[sandbox.LimitName(name)] != "" {
@@ -88,6 +92,8 @@ var HTTP = Face{
 	allow: func(string) string { return "" },
 	reach: func(target string) string { return `"network": {"allow": [` + strconv.Quote(target) + "]}" },
 	param: fieldOf,
+
+	packages: `"packages": ["auto"]`,
 }
 
 var limitFlags = map[sandbox.LimitName]string{

@@ -191,7 +191,13 @@ func (f Face) tried(h *sandbox.Hint) string {
 		if h.Name != "" {
 			name = "The module " + h.Name
 		}
+		if h.CanInstall {
+			return fmt.Sprintf("%s is not there. To have it installed before the run, add %s. Code of your own can be sent %s.", name, f.packages, f.file)
+		}
 		return fmt.Sprintf("%s is not there. A package cannot be installed: use another one or the standard library. Code of your own can be sent %s.", name, f.file)
+	case sandbox.HintNoPackage:
+		return fmt.Sprintf("The index has no package for the import of %s. If its package has another name, ask for that; code of your own can be sent %s.",
+			strings.Join(h.Names, ", "), f.file)
 	case sandbox.HintNoInput:
 		return fmt.Sprintf("It read from stdin, which is empty. Give it input %s.", f.input)
 	case sandbox.HintMissingFile:

@@ -246,6 +246,7 @@ func (x *execution) result(o *outcome) *sandbox.Result {
 		Usage:     o.usage,
 		Requested: x.Spec,
 		Asked:     x.asked,
+		Packages:  x.packages,
 		Effective: effective(x.live.box.Effective(), x.Spec.Limits),
 	}
 	r.Requested.ID = x.live.id

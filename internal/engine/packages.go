@@ -63,6 +63,7 @@ func (e *Engine) supply(ctx context.Context, p *oneShot) error {
 		return err
 	}
 	p.supplied = newSupplied(s)
+	p.packages, p.missing = s.Packages, s.Missing
 	p.Spec.Layers = append(slices.Clone(p.Spec.Layers), s.Layers...)
 	if len(s.Layers) > 0 {
 		for _, path := range s.Path {
@@ -115,6 +116,19 @@ func (e *Engine) lowered(l sandbox.Limits) sandbox.Limits {
 		l.DiskBytes = min(l.DiskBytes, l.MemoryBytes)
 	}
 	return l
+}
+
+// completeModule adds what packages could do about a missing module.
+func (x *execution) completeModule(h sandbox.Hint) sandbox.Hint {
+	asked := x.Request.Packages
+	if x.Language == nil || x.Language.Installer == nil || x.live.engine.config.Packages == nil || x.stays != nil {
+		return h
+	}
+	if len(x.missing) > 0 {
+		return sandbox.Hint{Code: sandbox.HintNoPackage, Names: plainNames(x.missing)}
+	}
+	h.CanInstall = !asked.Auto
+	return h
 }
 
 // handOver passes the files of a step to whoever asked for them, after all its processes have ended.

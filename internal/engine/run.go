@@ -61,6 +61,9 @@ type job struct {
 	asked string        // the requested name of the backend
 	plain bool          // start an interpreter instead of forking a zygote
 	take  *sandbox.Work // whose files are handed over; else nil
+
+	packages []sandbox.Package // that were installed for it
+	missing  []string          // modules for which none was found
 }
 
 // resolve checks a run and resolves all but its backend.

@@ -126,6 +126,8 @@ func (x *execution) complete(h sandbox.Hint) (sandbox.Hint, bool) {
 		}
 	case sandbox.HintNoInstall:
 		return h, x.Spec.Network.Mode == sandbox.NetworkNone
+	case sandbox.HintNoModule:
+		return x.completeModule(h), true
 	case sandbox.HintTerminal:
 		return h, !x.Spec.Terminals
 	case sandbox.HintNoInput:

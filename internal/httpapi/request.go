@@ -25,6 +25,9 @@ type RunRequest struct {
 	Env             map[string]string `json:"env" doc:"Environment variables. Nothing is inherited from the server." max:"1024"`
 	Limits          answer.Limits     `json:"limits" doc:"A limit that is named here is enforced, or the request is refused."`
 	Network         NetworkIn         `json:"network" doc:"What the sandbox may reach."`
+	Packages        []string          `json:"packages" doc:"Packages of the language that are installed before the run, without a network at run time: auto for those that the code imports and the sandbox lacks, or names with versions." max:"500" example:"auto"`
+	AllowBuild      bool              `json:"allow_build" doc:"Let packages run code of theirs while they are installed: source distributions, install scripts."`
+	Lock            string            `json:"lock" doc:"Install exactly these, as glovebox deps lock prints them, in place of packages."`
 	Metadata        map[string]string `json:"metadata" doc:"Any strings of yours, such as user, agent or run. They are written to the log." max:"32"`
 	Backend         string            `json:"backend" doc:"What isolates the run: a name of GET /v1/capabilities, or auto for the strongest here. Absent is the server's default." example:"native"`
 	Image           string            `json:"image" doc:"On docker and podman, the image that is the root file system. The server fetches none: it must be there." example:"python:3.12-slim"`
@@ -45,8 +48,7 @@ type FileIn struct {
 
 // notYet maps fields of later versions, by path, to what a client can do instead.
 var notYet = map[string]string{
-	"packages": "use what is installed: GET /v1/languages lists it",
-	"checks":   "leave it out",
+	"checks": "leave it out",
 }
 
 // run checks what concerns this API alone and returns the engine's value. The engine checks languages, paths, variables and limits
@@ -87,6 +89,7 @@ func (r *RunRequest) run() (engine.Run, error) {
 			Files:    files,
 			Env:      env,
 			Return:   sandbox.Return{Globs: r.ReturnFiles},
+			Packages: sandbox.PackagesOf(r.Packages, r.AllowBuild, r.Lock),
 			Metadata: r.Metadata,
 		},
 	}, nil

@@ -59,7 +59,7 @@ func (a *api) stream(w *httpd.Response, r *http.Request, run engine.Run, include
 		cancel(err)
 	})
 	defer events.close()
-	run.Request.Output = events.output
+	run.Request.Output, run.Request.Progress = events.output, events.progress
 	held, err := a.CarryOut(ctx, w, run, func(r *sandbox.Result) *answer.JSON { return answer.New(answer.HTTP, r, include...).JSON() })
 	defer held.Release()
 	if err != nil {

@@ -161,7 +161,7 @@ func TestRefused(t *testing.T) {
 		{"two stdins", jsonOf(object{"language": "bash", "code": "true", "stdin": "a", "stdin_base64": "YQ=="}), 400, "stdin", "either stdin or"},
 		{"a network", with("network", object{"mode": "moon"}), 400, "network.mode", "not one of none, restricted, full"},
 		{"names to allow", with("network", object{"allow": []string{"example.org"}}), 400, "network", "need mode restricted or full"},
-		{"packages", with("packages", "auto"), 400, "", "does not have it yet; use what is installed"},
+		{"packages", with("packages", "auto"), 400, "packages", "expected a list, got a string"},
 		{"checks", with("checks", "enforce"), 400, "", "does not have it yet"},
 		{"a section that is none", with("include", []string{"findngs"}), 400, "include[0]", "not one of"},
 		{"a mode that is none", with("files", []object{{"path": "a", "content": "", "mode": "4755"}}), 400, "files[0].mode", "octal"},

@@ -14,11 +14,12 @@ import (
 
 // The events of a stream, in order. The last is either done or problem. The name result is reserved for values that the code shows.
 const (
-	eventStarted = "started"
-	eventStdout  = "stdout"
-	eventStderr  = "stderr"
-	eventDone    = "done"
-	eventProblem = "problem"
+	eventStarted  = "started"
+	eventProgress = "progress"
+	eventStdout   = "stdout"
+	eventStderr   = "stderr"
+	eventDone     = "done"
+	eventProblem  = "problem"
 )
 
 // Started is the data of the event of an accepted request. A request that is refused earlier gets a problem with its own HTTP status.
@@ -26,6 +27,12 @@ type Started struct {
 	TimeMS    float64    `json:"time_ms" doc:"Milliseconds since the run was accepted, on a monotonic clock."`
 	ID        sandbox.ID `json:"id" doc:"Of the execution; the same as in done."`
 	RequestID string     `json:"request_id" doc:"The id of the request in the server's log."`
+}
+
+// Progress is the data of a progress event: what is done before the program starts.
+type Progress struct {
+	TimeMS float64 `json:"time_ms" doc:"Milliseconds since the run was accepted."`
+	Text   string  `json:"text" doc:"One line of the installer of packages."`
 }
 
 // Piece is the data of a stdout or stderr event: the next bytes of that stream, up to its output limit.
@@ -188,6 +195,18 @@ func (s *stream) piece(from sandbox.Stream, data []byte) {
 	}
 	s.halves[from].offset += int64(len(data))
 	s.event(name, p)
+}
+
+// progress sends what is done before the program starts.
+func (s *stream) progress(text string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if text == "" || s.ended || s.err != nil {
+		return
+	}
+	s.begin()
+	s.event(eventProgress, Progress{s.now(), text})
+	s.send()
 }
 
 // done ends the stream with the answer.

@@ -99,7 +99,7 @@ func TestOpenAPI(t *testing.T) {
 	// What the decoder refuses, the document refuses too; and the problem is as described.
 	for _, body := range []string{
 		`{"langauge":"python"}`, `{"code":1}`, `{"limits":{"timeout_s":"5"}}`, `{"files":[{"content":"x"}]}`, `{"network":"host"}`,
-		`{"args":[null]}`, `{"limits":{"memory_mb":5}}`, `{"env":[]}`, `{"code":"1","language":"bash","packages":[]}`, `{"code":"1","language":"bash","network":{"mode":"none","packages":[]}}`, `{}`, `{"code":" ","language":"bash"}`, `{"language":"bash","code":"1","command":["true"]}`,
+		`{"args":[null]}`, `{"limits":{"memory_mb":5}}`, `{"env":[]}`, `{"code":"1","language":"bash","network":{"mode":"none","packages":[]}}`, `{}`, `{"code":" ","language":"bash"}`, `{"language":"bash","code":"1","command":["true"]}`,
 		`{"code":null,"language":"bash"}`, `{"code":"1","language":"bash","limits":{"pids":1.5}}`, `{"code":"1","language":"bash","limits":{"cpus":0}}`, `{"code":"1","language":"bash","files":[{"path":"a","content":"","mode":493}]}`,
 		`{"code":"1","language":"bash","files":[{"path":"a","content":"","content_base64":""}]}`, `{"code":"1","language":"bash","files":[{"path":"a","content":null}]}`,
 	} {
