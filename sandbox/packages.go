@@ -34,9 +34,10 @@ func PackagesOf(list []string, allowBuild bool, lock string) Packages {
 
 // Package is one package of a layer.
 type Package struct {
-	Name    string `json:"name"`
-	Version string `json:"version"`
-	Hash    string `json:"hash,omitempty"` // of its archive, as the index gives it: "sha256:..." or "sha512-..."; "" if unknown
+	Name     string   `json:"name"`
+	Version  string   `json:"version"`
+	Requires []string `json:"requires,omitempty"` // names of others that it needs
+	Hash     string   `json:"hash,omitempty"`     // of its archive, as the index gives it: "sha256:..." or "sha512-..."; "" if unknown
 }
 
 // Installer says how packages of a language are found and installed. Its programs are in that language; they run in sandboxes like the one

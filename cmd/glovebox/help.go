@@ -19,6 +19,9 @@ type flagGroup struct {
 	flags []string
 }
 
+// keptPackages say where packages come from and where they are kept.
+var keptPackages = []string{"package-index", "package-host", "package-cache", "package-cache-size", "package-ttl"}
+
 var generalFlags = flagGroup{"Output", []string{"json", "quiet", "verbose", "config"}}
 
 // flagGroups are the headings of commands with many flags. Other commands have two.
@@ -27,6 +30,7 @@ var flagGroups = map[string][]flagGroup{
 		{"Code", []string{"code", "lang", "interactive", "stdin"}},
 		{"A sandbox that lives", []string{"in", "context", "server", "key-file"}},
 		{"Files", []string{"file", "workspace", "workdir", "mount", "out", "return", "overwrite", "strict-files"}},
+		{"Packages", append([]string{"packages", "lock", "allow-build"}, keptPackages...)},
 		{"Limits", namesOfLimits("")},
 		{"Environment", []string{"env", "env-file", "pass-env", "pass-secret"}},
 		{"Isolation", []string{"backend", "image", "root", "network", "allow", "deny", "secret", "inspect", "allow-command", "allow-unenforced", "nested-filters", "terminals", "container-image", "container-runtime"}},
@@ -59,6 +63,7 @@ var flagGroups = map[string][]flagGroup{
 		{"Server", []string{"listen", "host", "api-key-file", "drain-timeout", "no-local-socket"}},
 		{"Capacity", []string{"slots", "slots-per-key", "queue", "queue-per-key", "queue-timeout", "warm"}},
 		{"Living sandboxes", []string{"state-dir", "sandboxes", "owner-sandboxes", "max-file"}},
+		{"Packages", append([]string{"no-packages"}, keptPackages...)},
 		{"Default limits of a request", namesOfLimits("")},
 		{"Largest limits of a request", namesOfLimits("max-")},
 		{"Isolation", []string{"backend", "allow-backend", "allow-image", "allow-unenforced", "nested-filters", "terminals", "container-image", "container-runtime"}},

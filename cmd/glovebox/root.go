@@ -40,8 +40,8 @@ func (a *app) newRoot() *cobra.Command {
 	a.containers.add(flags)
 	root.SetFlagErrorFunc(flagError)
 	root.SetHelpFunc(showHelp)
-	keys := a.newKeys()
-	grouped(root, "run", "Run code", a.newRun(), a.newRepl(), a.newServe(), a.newMCP(), a.newTools(), keys)
+	keys, layers := a.newKeys(), a.newDeps()
+	grouped(root, "run", "Run code", a.newRun(), a.newRepl(), a.newServe(), a.newMCP(), a.newTools(), layers, keys)
 	grouped(root, livingGroup, "Sandboxes that live on a server between runs", a.newCreate(), a.newExec(), a.newPs(), a.newLogs(),
 		a.newCp(), a.newStats(), a.newNetwork(), a.newClean(), a.newInterrupt(), a.newRestart(), a.newRm())
 	grouped(root, "host", "This host and this program", a.newDoctor(), a.newVerify(), a.newVersion())
@@ -49,7 +49,7 @@ func (a *app) newRoot() *cobra.Command {
 	root.CompletionOptions.HiddenDefaultCmd = true // the help fits a screen; package managers find it
 	root.InitDefaultCompletionCmd()
 	root.InitDefaultHelpCmd()
-	for _, c := range slices.Concat(root.Commands(), keys.Commands()) {
+	for _, c := range slices.Concat(root.Commands(), keys.Commands(), layers.Commands()) {
 		switch {
 		case c.Name() == "completion": // cobra's own shows help for unknown shells, and succeeds
 			c.Args, c.RunE = knownCommand, func(cmd *cobra.Command, _ []string) error { return cmd.Help() }

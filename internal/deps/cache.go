@@ -24,6 +24,7 @@ const (
 	treeDir     = "tree"
 	layerFile   = "layer.json"
 	usedFile    = "used"
+	aloneFile   = "work.lock"
 )
 
 // Cache keeps layers in a folder, which any number of processes share. Its methods are safe for concurrent use.
@@ -36,6 +37,7 @@ type Layer struct {
 	Digest   string            `json:"digest"`
 	Language string            `json:"language"`
 	At       string            `json:"at"`
+	Asked    []string          `json:"asked"` // the requirements
 	Packages []sandbox.Package `json:"packages"`
 	Bytes    int64             `json:"bytes"`
 	Files    int               `json:"files"`
@@ -75,17 +77,16 @@ func OpenCache(dir string) (*Cache, error) {
 	return c, nil
 }
 
-// justMade is the age up to which nothing is swept: its maker may not have locked it yet.
-const justMade = time.Minute
-
 // sweep removes what was never completed, unless somebody is at it.
 func (c *Cache) sweep() {
+	done, err := c.alone()
+	if err != nil {
+		return // the next one tries again
+	}
+	defer done()
 	entries, _ := os.ReadDir(c.path(workDir))
 	for _, e := range entries {
 		dir := c.path(workDir, e.Name())
-		if info, err := e.Info(); err != nil || time.Since(info.ModTime()) < justMade {
-			continue
-		}
 		lock, err := os.Open(filepath.Join(dir, usedFile))
 		if err == nil && tryLock(lock) != nil {
 			lock.Close()
@@ -98,6 +99,18 @@ func (c *Cache) sweep() {
 
 func (c *Cache) path(names ...string) string {
 	return filepath.Join(append([]string{c.dir}, names...)...)
+}
+
+// alone keeps others from beginning or sweeping work until done.
+func (c *Cache) alone() (done func(), err error) {
+	f, err := os.OpenFile(c.path(aloneFile), os.O_CREATE|os.O_RDWR, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	if err := lockAlone(f); err != nil {
+		return nil, errors.Join(err, f.Close())
+	}
+	return func() { f.Close() }, nil
 }
 
 // find returns what a key came to, unless that is older than ttl or its layer is gone.
@@ -113,13 +126,15 @@ func (c *Cache) find(key string, ttl time.Duration) (a answer, ok bool) {
 	return a, err == nil
 }
 
+const tempPrefix = "new-" // of a request that is being written
+
 // remember records what a key came to.
 func (c *Cache) remember(key string, a answer) error {
 	text, err := json.Marshal(a)
 	if err != nil {
 		return err
 	}
-	f, err := os.CreateTemp(c.path(workDir), "request-")
+	f, err := os.CreateTemp(c.path(requestsDir), tempPrefix)
 	if err != nil {
 		return err
 	}
@@ -228,7 +243,6 @@ func (c *Cache) remove(digest string) (gone bool, err error) {
 	if tryLock(used) != nil {
 		return false, nil
 	}
-	// It keeps its lock where it goes, so that no sweep meets it.
 	doomed, err := os.MkdirTemp(c.path(workDir), "removed-")
 	if err == nil {
 		err = os.Rename(c.path(layersDir, digest), filepath.Join(doomed, digest))
@@ -243,6 +257,9 @@ func (c *Cache) remove(digest string) (gone bool, err error) {
 func (c *Cache) forgetOld() {
 	entries, _ := os.ReadDir(c.path(requestsDir))
 	for _, e := range entries {
+		if info, err := e.Info(); err == nil && strings.HasPrefix(e.Name(), tempPrefix) && time.Since(info.ModTime()) > time.Hour {
+			_ = os.Remove(c.path(requestsDir, e.Name()))
+		}
 		if key, isKey := strings.CutSuffix(e.Name(), ".json"); isKey {
 			if _, ok := c.find(key, keepKeys); !ok {
 				_ = os.Remove(c.path(requestsDir, e.Name())) // it only costs another survey

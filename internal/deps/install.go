@@ -103,12 +103,26 @@ func (j *job) install(ctx context.Context, s *sandbox.PackageSurvey, o sandbox.P
 	if err != nil {
 		return answer{}, errors.Join(err, d.discard())
 	}
+	if receipt.Packages, err = checkPackages(receipt.Packages); err != nil {
+		return answer{}, errors.Join(err, d.discard())
+	}
 	a := answer{Packages: receipt.Packages, Lock: receipt.Lock, Missing: receipt.Missing, Made: time.Now().UTC()}
 	if len(d.files) == 0 {
 		return a, d.discard()
 	}
-	a.Digest, err = d.publish(Layer{Language: j.need.Language.Name, At: j.need.Language.Installer.At, Packages: receipt.Packages})
+	a.Digest, err = d.publish(Layer{Language: j.need.Language.Name, At: j.need.Language.Installer.At, Asked: slices.Concat(o.Requirements, o.Found), Packages: receipt.Packages})
 	return a, cacheError(err)
+}
+
+// checkPackages checks what an installer says that it installed.
+func checkPackages(list []sandbox.Package) ([]sandbox.Package, error) {
+	for _, p := range list {
+		if len(list) > maxPackages || len(p.Name)+len(p.Version)+len(p.Hash)+len(strings.Join(p.Requires, "")) > maxPath || plainText(p.Name+p.Version) != p.Name+p.Version {
+			return nil, &sandbox.Error{Kind: sandbox.Unavailable, Op: "packages: install", Msg: "the installer's list of packages is not one"}
+		}
+	}
+	slices.SortFunc(list, func(a, b sandbox.Package) int { return strings.Compare(a.Name, b.Name) })
+	return list, nil
 }
 
 func cacheError(err error) error {

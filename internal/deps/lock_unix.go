@@ -15,6 +15,9 @@ const errLocked = unix.EWOULDBLOCK
 // tryLock locks an open file or folder until its last descriptor closes.
 func tryLock(f *os.File) error { return flock(f, unix.LOCK_EX|unix.LOCK_NB) }
 
+// lockAlone waits until nobody else holds the lock.
+func lockAlone(f *os.File) error { return flock(f, unix.LOCK_EX) }
+
 // shareLock waits until nobody holds the lock alone.
 func shareLock(f *os.File) error { return flock(f, unix.LOCK_SH) }
 

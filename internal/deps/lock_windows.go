@@ -15,6 +15,9 @@ func tryLock(f *os.File) error {
 	return lockFile(f, windows.LOCKFILE_EXCLUSIVE_LOCK|windows.LOCKFILE_FAIL_IMMEDIATELY)
 }
 
+// lockAlone waits until nobody else holds the lock.
+func lockAlone(f *os.File) error { return lockFile(f, windows.LOCKFILE_EXCLUSIVE_LOCK) }
+
 // shareLock waits until nobody holds the lock alone.
 func shareLock(f *os.File) error { return lockFile(f, 0) }
 

@@ -26,6 +26,7 @@ const (
 	maxAnswer       = 1 << 20 // bytes of JSON from a sandbox
 	maxFound        = 1000
 	maxLock         = 1 << 20
+	maxPackages     = 5000 // of one layer
 )
 
 // installLimits are those of an installer sandbox. What it downloads and installs lies in its memory.

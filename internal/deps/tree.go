@@ -43,6 +43,11 @@ type draftFile struct {
 }
 
 func (c *Cache) newDraft() (d *draft, err error) {
+	done, err := c.alone()
+	if err != nil {
+		return nil, err
+	}
+	defer done()
 	d = &draft{cache: c, made: map[string]bool{".": true}}
 	if d.dir, err = os.MkdirTemp(c.path(workDir), "layer-"); err != nil {
 		return nil, err

@@ -74,6 +74,21 @@ func (e *Engine) supply(ctx context.Context, p *oneShot) error {
 	return nil
 }
 
+// Supply finds and installs the packages that a run asks for, and runs nothing. The caller releases what it returns.
+func (e *Engine) Supply(ctx context.Context, run Run) (*sandbox.Supply, error) {
+	p, err := e.resolve(run)
+	if err == nil {
+		err = e.choose(ctx, p)
+	}
+	if err == nil {
+		err = e.supply(ctx, p)
+	}
+	if err != nil || p.Supply == nil {
+		return nil, err
+	}
+	return p.Supply, nil
+}
+
 // worker returns what runs the steps for a run: on its backend and root, with limits and a network of their own.
 func (e *Engine) worker(p *oneShot) sandbox.Worker {
 	return func(ctx context.Context, w sandbox.Work) (*sandbox.Result, error) {

@@ -76,7 +76,8 @@ async function install() {
 function receipt() {
   const lock = fs.readFileSync(path.join(project, "package-lock.json"), "utf8"), packages = [];
   for (const [at, p] of Object.entries(JSON.parse(lock).packages)) {
-    if (at) packages.push({ name: at.slice(at.lastIndexOf("node_modules/") + "node_modules/".length), version: p.version ?? "", hash: p.integrity ?? "" });
+    if (at) packages.push({ name: at.slice(at.lastIndexOf("node_modules/") + "node_modules/".length), version: p.version ?? "",
+      requires: Object.keys(p.dependencies ?? {}), hash: p.integrity ?? "" });
   }
   fs.rmSync(path.join(project, "node_modules", ".package-lock.json"), { force: true });
   fs.renameSync(path.join(project, "node_modules"), order.dir);

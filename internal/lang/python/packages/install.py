@@ -33,10 +33,17 @@ def lock_of(packages):
     return "".join(p["name"] + "==" + p["version"] + (" --hash=" + p["hash"] if p["hash"] else "") + "\n" for p in packages)
 
 
+def required(lines):
+    """The names of what a package needs without its extras."""
+    return sorted({canonical(l) for l in lines if "extra ==" not in l})
+
+
 def with_pip(wanted):
     report = os.path.join(scratch, "report.json")
     argv = [sys.executable, "-m", "pip", "--isolated", "install", "--target", order["dir"], "--no-compile", "--no-cache-dir", "--no-input",
             "--disable-pip-version-check", "--progress-bar", "off", "--root-user-action", "ignore", "--report", report, "--index-url", index]
+    if index.startswith("http:"):
+        argv += ["--trusted-host", urllib.parse.urlsplit(index).netloc]
     if not order["allow_build"]:
         argv += ["--only-binary", ":all:"]
     argv += ["--no-deps", "-r", locked()] if order["lock"] else wanted
@@ -49,12 +56,15 @@ def with_pip(wanted):
     for p in done:
         hashes = p["download_info"].get("archive_info", {}).get("hashes", {})
         packages.append({"name": p["metadata"]["name"], "version": p["metadata"]["version"],
+                         "requires": required(p["metadata"].get("requires_dist", ())),
                          "hash": "sha256:" + hashes["sha256"] if "sha256" in hashes else ""})
     return packages, text
 
 
 def with_uv(wanted):
     flags = ["--default-index", index, "--no-config", "--no-cache", "--python", sys.executable, "--color", "never"]
+    if index.startswith("http:"):
+        flags += ["--allow-insecure-host", urllib.parse.urlsplit(index).netloc]
     build = [] if order["allow_build"] else ["--only-binary", ":all:"]
     lock = locked()
     if not order["lock"]:

@@ -1,0 +1,300 @@
+package main
+
+import (
+	"archive/tar"
+	"archive/zip"
+	"bytes"
+	"compress/gzip"
+	"context"
+	"crypto/sha256"
+	"crypto/sha512"
+	"encoding/base64"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+)
+
+// index is an index of Python packages and of npm's, with what a test puts in.
+type index struct {
+	t   *testing.T
+	out *outside
+
+	mu    sync.Mutex
+	files map[string][]byte // by path
+	asked map[string]int    // requests of each path
+}
+
+func newIndex(t *testing.T) *index {
+	i := &index{t: t, out: newOutside(t), files: map[string][]byte{}, asked: map[string]int{}}
+	i.out.Config.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		i.mu.Lock()
+		i.asked[r.URL.Path]++
+		content, ok := i.files[r.URL.Path]
+		i.mu.Unlock()
+		if !ok {
+			http.NotFound(w, r)
+			return
+		}
+		if strings.HasPrefix(r.URL.Path, "/simple/") {
+			w.Header().Set("Content-Type", "text/html")
+		}
+		w.Write(content) // a client that is gone needs none
+	})
+	return i
+}
+
+func (i *index) put(path string, content []byte) {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	i.files[path] = content
+}
+
+func (i *index) downloads(part string) (n int) {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	for path, times := range i.asked {
+		if strings.HasPrefix(path, "/archives/") && strings.Contains(path, part) {
+			n += times
+		}
+	}
+	return n
+}
+
+// wheel adds a pure package of one module; hash "" is the true one.
+func (i *index) wheel(name, version, source, hash string, requires ...string) {
+	var b bytes.Buffer
+	z := zip.NewWriter(&b)
+	info := name + "-" + version + ".dist-info/"
+	meta := "Metadata-Version: 2.1\nName: " + name + "\nVersion: " + version + "\n"
+	for _, r := range requires {
+		meta += "Requires-Dist: " + r + "\n"
+	}
+	for _, f := range [][2]string{{name + "/__init__.py", source}, {info + "METADATA", meta},
+		{info + "WHEEL", "Wheel-Version: 1.0\nGenerator: test\nRoot-Is-Purelib: true\nTag: py3-none-any\n"}, {info + "RECORD", ""}} {
+		w, err := z.Create(f[0])
+		if err == nil {
+			_, err = w.Write([]byte(f[1]))
+		}
+		if err != nil {
+			i.t.Fatal(err)
+		}
+	}
+	if err := z.Close(); err != nil {
+		i.t.Fatal(err)
+	}
+	if hash == "" {
+		sum := sha256.Sum256(b.Bytes())
+		hash = hex.EncodeToString(sum[:])
+	}
+	file := fmt.Sprintf("/archives/%s-%s-py3-none-any.whl", name, version)
+	i.put(file, b.Bytes())
+	i.link(name, file+"#sha256="+hash)
+}
+
+// link adds an archive to a package's page.
+func (i *index) link(name, address string) {
+	page := "/simple/" + name + "/"
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	i.files[page] = append(i.files[page], fmt.Sprintf("<a href=%q>%s</a>\n", address, filepath.Base(strings.SplitN(address, "#", 2)[0]))...)
+}
+
+// tarball adds a package of npm.
+func (i *index) tarball(name, version, source string) {
+	var b bytes.Buffer
+	g := gzip.NewWriter(&b)
+	w := tar.NewWriter(g)
+	for file, text := range map[string]string{"package/package.json": fmt.Sprintf(`{"name": %q, "version": %q, "main": "index.js"}`, name, version), "package/index.js": source} {
+		err := w.WriteHeader(&tar.Header{Name: file, Mode: 0o644, Size: int64(len(text))})
+		if err == nil {
+			_, err = w.Write([]byte(text))
+		}
+		if err != nil {
+			i.t.Fatal(err)
+		}
+	}
+	if err := w.Close(); err != nil {
+		i.t.Fatal(err)
+	}
+	if err := g.Close(); err != nil {
+		i.t.Fatal(err)
+	}
+	file := fmt.Sprintf("/archives/%s-%s.tgz", name, version)
+	i.put(file, b.Bytes())
+	sum := sha512.Sum512(b.Bytes())
+	doc, err := json.Marshal(map[string]any{"name": name, "dist-tags": map[string]string{"latest": version}, "versions": map[string]any{version: map[string]any{
+		"name": name, "version": version, "dist": map[string]string{"tarball": "http://index.test" + file, "integrity": "sha512-" + base64.StdEncoding.EncodeToString(sum[:])}}}})
+	if err != nil {
+		i.t.Fatal(err)
+	}
+	i.put("/"+name, doc)
+}
+
+// run runs the program with a cache of its own and this index.
+func (i *index) run(cache string, code int, args ...string) (stdout, stderr string) {
+	i.t.Helper()
+	var out, errs bytes.Buffer
+	m := testApp(i.t).Main
+	m.Stdout, m.Stderr, m.Gate = &out, &errs, i.out.gate()
+	words := append([]string{args[0]}, "--package-cache", cache, "--package-index", "python=http://index.test/simple", "--package-index", "javascript=http://index.test/")
+	if args[0] == "run" {
+		words = append(words, "--backend", "native", "--allow-unenforced", "memory")
+	}
+	if args[0] == "deps" {
+		words = append([]string{"deps", args[1]}, words[1:]...)
+		args = args[1:]
+	}
+	if got := m.Run(context.Background(), append(words, args[1:]...)); got != code {
+		i.t.Errorf("%q: exit code %d, not %d\n%s%s", args, got, code, &out, &errs)
+	}
+	return out.String(), errs.String()
+}
+
+// isPackagesReady skips a test where packages cannot be installed.
+func isPackagesReady(t *testing.T, programs ...string) {
+	isNetworkReady(t)
+	for _, p := range programs {
+		if _, err := os.Stat(p); err != nil {
+			t.Skipf("packages are not installed here: %v", err)
+		}
+	}
+}
+
+const pipFile, npmFile = "/usr/bin/pip", "/usr/bin/npm"
+
+// TestPackagesOfRun: what the code imports is installed once, without a network at run time; a lock repeats it.
+func TestPackagesOfRun(t *testing.T) {
+	isPackagesReady(t, pipFile)
+	i, cache := newIndex(t), t.TempDir()
+	i.wheel("glvdep", "1.0", "value = 20", "")
+	i.wheel("glvmain", "1.0", "import glvdep; value = glvdep.value + 1", "", "glvdep")
+	i.wheel("glvmain", "2.0", "import glvdep; value = glvdep.value * 2 + 2", "", "glvdep>=1")
+	const code = "import glvmain, json\ntry: import glvnone\nexcept ImportError: pass\nimport socket\ntry: socket.create_connection(('93.184.215.14', 80), 2)\n" +
+		"except OSError: print(glvmain.value)"
+	out, errs := i.run(cache, 0, "run", "--packages", "auto", "-c", code)
+	if out != "42\n" || !strings.Contains(errs, "note: installing glvmain\n") {
+		t.Errorf("%q, %q", out, errs)
+	}
+	if out, errs := i.run(cache, 0, "run", "--packages", "auto", "-c", code); out != "42\n" || errs != "" {
+		t.Errorf("the second time: %q, %q", out, errs)
+	}
+	if out, _ := i.run(cache, 0, "run", "-p", "glvmain", "-c", "import glvmain; print(glvmain.value, glvmain.__cached__ != '')"); out != "42 True\n" {
+		t.Errorf("by name: %q", out) // another key, and the same packages
+	}
+	if out, _ := i.run(cache, 0, "run", "-p", "glvmain==1.0", "-c", "import glvmain; print(glvmain.value)"); out != "21\n" {
+		t.Errorf("pinned: %q", out)
+	}
+	file := filepath.Join(t.TempDir(), "a.py")
+	if err := os.WriteFile(file, []byte(code), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	lock, _ := i.run(cache, 0, "deps", "lock", file)
+	for _, want := range []string{"glvdep==1.0 --hash=sha256:", "glvmain==2.0 --hash=sha256:"} {
+		if !strings.Contains(lock, want) {
+			t.Errorf("no %q in %q", want, lock)
+		}
+	}
+	i.wheel("glvdep", "3.0", "value = 0", "")
+	locked := filepath.Join(t.TempDir(), "lock")
+	if err := os.WriteFile(locked, []byte(lock), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if out, _ := i.run(t.TempDir(), 0, "run", "--lock", locked, file); out != "42\n" {
+		t.Errorf("locked: %q", out)
+	}
+	if out, _ := i.run(cache, 0, "deps", "why", "glvdep"); !strings.Contains(out, "glvmain") {
+		t.Errorf("why: %s", out)
+	}
+	if out, _ := i.run(cache, 0, "deps", "ls"); strings.Count(out, "glvmain") != 2 {
+		t.Errorf("ls: %s", out)
+	}
+	if out, _ := i.run(cache, 0, "deps", "prune", "--all"); !strings.HasPrefix(out, "removed 2 layers") {
+		t.Errorf("prune: %s", out)
+	}
+}
+
+// TestPackagesRefused: what cannot be had is said in the index's words, with what would help.
+func TestPackagesRefused(t *testing.T) {
+	isPackagesReady(t, pipFile)
+	if testing.Short() {
+		t.Skip("SKIPPED, NOT TESTED: each refusal starts pip, for a second")
+	}
+	i, cache := newIndex(t), t.TempDir()
+	i.wheel("glvlies", "1.0", "value = 1", strings.Repeat("0", 64))
+	i.link("glvsource", "/archives/glvsource-1.0.tar.gz")
+	i.wheel("glva", "1.0", "", "", "glvc==1")
+	i.wheel("glvb", "1.0", "", "", "glvc==2")
+	i.wheel("glvc", "1", "", "")
+	i.wheel("glvc", "2", "", "")
+	for _, c := range []struct {
+		args []string
+		want string
+	}{
+		{[]string{"-p", "requestss"}, "fix: did you mean requests?"},
+		{[]string{"-p", "glvlies"}, "DO NOT MATCH THE HASHES"},
+		{[]string{"-p", "glvsource"}, "fix: glvsource has no archive that is ready for this interpreter; to let it build one: --allow-build"},
+		{[]string{"-p", "glva", "-p", "glvb"}, "glva 1.0 depends on glvc==1"},
+		{[]string{"-p", "--index-url=http://else.test/"}, `"--index-url=http://else.test/" is not the name of a package`},
+		{[]string{"-p", "./wheel"}, "is not the name of a package"},
+		{[]string{"-p", "x @ http://else.test/x.whl"}, "is not the name of a package"},
+		{[]string{"--lang", "bash", "-p", "jq"}, "there are no packages to install for Bash"},
+	} {
+		if _, errs := i.run(cache, 125, append(append([]string{"run"}, c.args...), "-c", "1")...); !strings.Contains(errs, c.want) {
+			t.Errorf("%q: no %q in\n%s", c.args, c.want, errs)
+		}
+	}
+	_, errs := i.run(cache, 1, "run", "-p", "auto", "-c", "import glvnowhere")
+	if !strings.Contains(errs, "hint: The index has no package for the import of glvnowhere.") {
+		t.Errorf("%s", errs)
+	}
+	if _, errs := i.run(cache, 1, "run", "-c", "import glvnowhere"); !strings.Contains(errs, "add --packages auto") {
+		t.Errorf("%s", errs)
+	}
+	if left, err := os.ReadDir(filepath.Join(cache, "work")); err != nil || len(left) > 0 {
+		t.Errorf("work is left over: %v %v", left, err)
+	}
+}
+
+// TestPackagesOfNPM is a short TestPackagesOfRun for JavaScript.
+func TestPackagesOfNPM(t *testing.T) {
+	isPackagesReady(t, npmFile)
+	i, cache := newIndex(t), t.TempDir()
+	i.tarball("glvjs", "1.0.0", "module.exports = 42")
+	for _, code := range []string{"import v from 'glvjs'; console.log(v)", "console.log(require('glvjs'))", "import('glvjs').then((m) => console.log(m.default))"} {
+		if out, _ := i.run(cache, 0, "run", "-l", "js", "-p", "auto", "-c", code); out != "42\n" {
+			t.Errorf("%s: %q", code, out)
+		}
+	}
+	if n := i.downloads("glvjs"); n != 1 {
+		t.Errorf("it was downloaded %d times", n)
+	}
+}
+
+// TestPackagesAtOnce: all that need the same at the same time wait for one, also in several processes. A crash in the middle leaves nothing that
+// the next one does not remove.
+func TestPackagesAtOnce(t *testing.T) {
+	isPackagesReady(t, pipFile)
+	if testing.Short() {
+		t.Skip("SKIPPED, NOT TESTED: it loads the machine with sandboxes")
+	}
+	i, cache := newIndex(t), t.TempDir()
+	i.wheel("glvonce", "1.0", "value = 42", "")
+	var all sync.WaitGroup
+	for range 12 {
+		all.Go(func() {
+			if out, _ := i.run(cache, 0, "run", "-p", "glvonce", "-c", "import glvonce; print(glvonce.value)"); out != "42\n" {
+				t.Errorf("%q", out)
+			}
+		})
+	}
+	all.Wait()
+	if n := i.downloads("glvonce"); n != 1 {
+		t.Errorf("it was downloaded %d times", n)
+	}
+}
