@@ -35,6 +35,7 @@ type Record struct {
 	Spec     Spec
 	Created  time.Time
 	Contexts []ContextRecord
+	Packages map[string]Packages // that were added, by language
 
 	Ended  time.Time // zero while it lives
 	Reason string    // why it ended, in one sentence

@@ -49,6 +49,10 @@ type Installer struct {
 	// Imports lists on the host what the code in a file imports, also by way of the files that came with it; nil leaves that to Survey.
 	Imports func(name string, code []byte, files []File) []Import
 
+	// Magic lists the requirements that code of a context installs by lines of its own, as notebooks do: "%pip install requests". nil finds none.
+	// Where PackagesVariable is set, the driver takes them for done.
+	Magic func(code []byte) []string
+
 	// Survey answers a PackageQuestion on stdin with a PackageSurvey on stdout. It sees the files and the workspace of the run.
 	Survey func(program string) []string
 
@@ -70,6 +74,9 @@ type Installer struct {
 	// ValidLock reports whether a lock is one, and names archives of the index alone.
 	ValidLock func(lock string) bool
 }
+
+// PackagesVariable is set in a sandbox that gets packages while it lives.
+const PackagesVariable = "GLOVEBOX_PACKAGES"
 
 // PackageQuestion asks what a run needs.
 type PackageQuestion struct {
@@ -123,6 +130,9 @@ type Packager interface {
 	// Supply returns what a run needs, from its cache or with work in sandboxes. Errors: Invalid, the packages cannot be had, in the
 	// index's words; Unsupported, the root has no installer; Unavailable, the index or the cache fails.
 	Supply(ctx context.Context, need PackageNeed, work Worker) (*Supply, error)
+
+	// Show makes a folder hold the files of a layer, and nothing else, while sandboxes read it. Where it can, they share the files' content.
+	Show(layer Layer, folder string) error
 }
 
 // PackageNeed is what is known of a run that needs packages.
@@ -161,6 +171,7 @@ type Supply struct {
 	Path     []string // see Installer
 	Packages []Package
 	Lock     string   // see Packages
+	Asked    []string // the requirements, those for imports included
 	Missing  []string // imports for which no package was found
 	Release  func()
 }

@@ -24,11 +24,11 @@ type packageFlags struct {
 }
 
 func (f *packageFlags) add(flags *pflag.FlagSet) {
-	flags.StringVar(&f.cache, "package-cache", "", "`DIR` that keeps installed packages (default packages in our cache folder)")
+	flags.StringVar(&f.cache, "package-cache", "", "`DIR` that keeps them (default packages in our cache folder)")
 	f.size = deps.DefaultMaxBytes
 	flags.Var(&f.size, "package-cache-size", "most that it keeps (default "+f.size.String()+")")
 	flags.DurationVar(&f.ttl, "package-ttl", deps.DefaultTTL, "how long packages without a version stay as they are (default 24h)")
-	flags.StringSliceVar(&f.indexes, "package-index", nil, "index of packages, `LANGUAGE=URL` (repeatable; default the installer's own)")
+	flags.StringSliceVar(&f.indexes, "package-index", nil, "index of packages, `LANG=URL` (repeatable; default the installer's)")
 	flags.StringSliceVar(&f.hosts, "package-host", nil, "further `HOST` that an index hands out files from (repeatable)")
 }
 
@@ -81,7 +81,7 @@ type neededFlags struct {
 
 func (f *neededFlags) add(cmd *cobra.Command) {
 	flags := cmd.Flags()
-	flags.StringArrayVarP(&f.names, "packages", "p", nil, "install what is imported: auto; or a `REQUIREMENT`; or none (repeatable)")
+	flags.StringArrayVarP(&f.names, "packages", "p", nil, "install a `REQUIREMENT`, or auto: what is imported (repeatable)")
 	flags.BoolVar(&f.allowBuild, "allow-build", false, "let packages run code of theirs while they are installed")
 	f.packageFlags.add(flags)
 	flags.StringVar(&f.lock, "lock", "", "install exactly what this `FILE` lists, from glovebox deps lock")

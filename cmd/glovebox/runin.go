@@ -142,6 +142,15 @@ func (a *app) requestIn(cmd *cobra.Command, s source, f *sandboxFlags, args []st
 		return r, &sandbox.Error{Kind: sandbox.Invalid, Op: "--return", Msg: "the files of a living sandbox stay in it",
 			Fix: "glovebox cp NAME:PATH LOCAL, or --json"}
 	}
+	if f.lock != "" {
+		return r, &sandbox.Error{Kind: sandbox.Unsupported, Op: "--lock", Msg: "goes with a sandbox of its own, not with --in", Fix: "--packages NAME==VERSION"}
+	}
+	if _, err := a.packages(&f.neededFlags); err != nil {
+		return r, err
+	}
+	if !slices.Contains(f.names, packagesNone) {
+		r.Packages, r.AllowBuild = f.names, f.allowBuild
+	}
 	r.Limits.TimeoutS = f.limits.Timeout.Seconds()
 	return r, a.fillIn(cmd.Context(), &r, f)
 }

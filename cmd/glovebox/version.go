@@ -17,6 +17,7 @@ func (a *app) newVersion() *cobra.Command {
 	return &cobra.Command{
 		Use:     "version",
 		Short:   "Print the version",
+		Hidden:  true, // --version prints it too, and the help fits a screen
 		Example: "  glovebox version --json",
 		Args:    cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error {

@@ -24,6 +24,8 @@ type Run struct {
 	Env         map[string]string `json:"env,omitempty"`
 	Files       []File            `json:"files,omitempty"`
 	ReturnFiles []string          `json:"return_files,omitempty"`
+	Packages    []string          `json:"packages,omitempty"`
+	AllowBuild  bool              `json:"allow_build,omitempty"`
 	Limits      RunLimits         `json:"limits,omitzero"`
 	Background  bool              `json:"background,omitempty"`
 	Interactive bool              `json:"interactive,omitempty"` // stdin stays open for Input

@@ -51,6 +51,7 @@ type answer struct {
 	Digest   string            `json:"digest"` // "" if nothing is needed
 	Packages []sandbox.Package `json:"packages"`
 	Lock     string            `json:"lock"`
+	Asked    []string          `json:"asked"`
 	Missing  []string          `json:"missing"`
 	Made     time.Time         `json:"made"`
 }

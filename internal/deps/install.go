@@ -106,12 +106,17 @@ func (j *job) install(ctx context.Context, s *sandbox.PackageSurvey, o sandbox.P
 	if receipt.Packages, err = checkPackages(receipt.Packages); err != nil {
 		return answer{}, errors.Join(err, d.discard())
 	}
-	a := answer{Packages: receipt.Packages, Lock: receipt.Lock, Missing: receipt.Missing, Made: time.Now().UTC()}
+	a := answer{Packages: receipt.Packages, Lock: receipt.Lock, Asked: without(slices.Concat(o.Requirements, o.Found), receipt.Missing), Missing: receipt.Missing, Made: time.Now().UTC()}
 	if len(d.files) == 0 {
 		return a, d.discard()
 	}
-	a.Digest, err = d.publish(Layer{Language: j.need.Language.Name, At: j.need.Language.Installer.At, Asked: slices.Concat(o.Requirements, o.Found), Packages: receipt.Packages})
+	a.Digest, err = d.publish(Layer{Language: j.need.Language.Name, At: j.need.Language.Installer.At, Asked: a.Asked, Packages: receipt.Packages})
 	return a, cacheError(err)
+}
+
+// without returns a list without the words of another.
+func without(list, words []string) []string {
+	return slices.DeleteFunc(list, func(w string) bool { return slices.Contains(words, w) })
 }
 
 // checkPackages checks what an installer says that it installed.

@@ -125,7 +125,7 @@ func (j *job) record(key string, a answer) {
 
 // supply holds the layer of an answer.
 func (c *Cache) supply(need *sandbox.PackageNeed, a answer) (*sandbox.Supply, error) {
-	s := &sandbox.Supply{Packages: a.Packages, Lock: a.Lock, Missing: a.Missing, Release: func() {}}
+	s := &sandbox.Supply{Packages: a.Packages, Lock: a.Lock, Asked: a.Asked, Missing: a.Missing, Release: func() {}}
 	if a.Digest == "" {
 		return s, nil
 	}

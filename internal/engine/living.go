@@ -135,6 +135,9 @@ func (e *Engine) planLiving(ctx context.Context, c Living) (record sandbox.Recor
 		return record, nil, err
 	}
 	spec.ID = sandbox.NewID()
+	if err := e.placePackages(backend, &spec); err != nil {
+		return record, nil, err
+	}
 	return sandbox.Record{ID: spec.ID, Name: c.Name, Owner: c.Owner, Backend: backend.Name(), Spec: spec, Created: time.Now()}, backend, nil
 }
 

@@ -136,7 +136,7 @@ func (e *Engine) lowered(l sandbox.Limits) sandbox.Limits {
 // completeModule adds what packages could do about a missing module.
 func (x *execution) completeModule(h sandbox.Hint) sandbox.Hint {
 	asked := x.Request.Packages
-	if x.Language == nil || x.Language.Installer == nil || x.live.engine.config.Packages == nil || x.stays != nil {
+	if x.Language == nil || x.Language.Installer == nil || x.live.engine.config.Packages == nil || x.stays != nil && !x.stays.sandbox.takesPackages() {
 		return h
 	}
 	if len(x.missing) > 0 {

@@ -59,6 +59,7 @@ func (e *Engine) Resume(ctx context.Context, records []sandbox.Record) (gone []s
 		})
 	}
 	all.Wait()
+	e.sweepPackages()
 	return gone
 }
 

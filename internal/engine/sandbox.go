@@ -26,11 +26,12 @@ type Sandbox struct {
 	logs   *eventlog.Folder
 
 	// life ends with the sandbox, or when the server leaves it: its cause is errDetached or an *endedError.
-	life    context.Context
-	endLife context.CancelCauseFunc
-	work    sync.WaitGroup // its goroutines
-	remove  func() error   // ends what is left once life is over; further calls wait for the first
-	saving  sync.Mutex     // held while a record is saved, so that an older one never replaces a newer
+	life       context.Context
+	endLife    context.CancelCauseFunc
+	work       sync.WaitGroup // its goroutines
+	remove     func() error   // ends what is left once life is over; further calls wait for the first
+	installing sync.Mutex     // held while packages are added
+	saving     sync.Mutex     // held while a record is saved, so that an older one never replaces a newer
 
 	mu         sync.Mutex // guards all below
 	record     sandbox.Record
@@ -71,6 +72,7 @@ func (s *Sandbox) make(ctx context.Context, backend sandbox.Backend) {
 				s.failed = s.engine.panicked("create", p)
 			}
 			if s.failed != nil {
+				s.failed = errors.Join(s.failed, s.engine.removePackages(s.id))
 				s.engine.living.leave(s, sandbox.Record{})
 				s.endLife(&endedError{"it could not be made"})
 			}
@@ -83,6 +85,9 @@ func (s *Sandbox) make(ctx context.Context, backend sandbox.Backend) {
 }
 
 func (s *Sandbox) tryMake(ctx context.Context, backend sandbox.Backend) (err error) {
+	if err := s.makePackages(); err != nil {
+		return err
+	}
 	if s.live == nil {
 		s.live, err = s.engine.buildAs(ctx, backend, s.record.Spec)
 		if err != nil {
@@ -217,7 +222,7 @@ func (s *Sandbox) removeOnce() error {
 	_ = s.connection().Close() // we end it, so its error is expected
 	s.live.close()
 	s.engine.living.leave(s, record)
-	return errors.Join(s.logs.Remove(), s.save())
+	return errors.Join(s.logs.Remove(), s.engine.removePackages(s.id), s.save())
 }
 
 // endAside ends the sandbox from one of its own goroutines, which end waits for. A closing engine ends it anyway.

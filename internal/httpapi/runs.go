@@ -29,6 +29,8 @@ type InsideRequest struct {
 	Env         map[string]string `json:"env" doc:"Environment variables of a command or an entry, over those of the sandbox." max:"1024"`
 	Files       []FileIn          `json:"files" doc:"Files to write to /workspace before the start." max:"10000"`
 	ReturnFiles []string          `json:"return_files" doc:"Patterns of files below /workspace that are handed back if this run made or changed them; ** is any depth. Not with background or a stream." max:"256" example:"**/*.png"`
+	Packages    []string          `json:"packages" doc:"Packages that are added to the sandbox before the run, as in POST /v1/run. They stay, and so do those of a line %pip install in Python code." max:"500" example:"auto"`
+	AllowBuild  bool              `json:"allow_build" doc:"Let packages run code of theirs while they are installed."`
 	Limits      InsideLimits      `json:"limits" doc:"All other limits are the sandbox's."`
 	Background  bool              `json:"background" doc:"Answer at once, with the id of the run. Its events can be read as often as you like."`
 	Interactive bool              `json:"interactive" doc:"Keep stdin open for POST .../stdin. Goes with a command or an entry, and with background or a stream."`
@@ -83,7 +85,8 @@ func (r *InsideRequest) exec(streams bool) (x engine.Exec, err error) {
 		return x, sandbox.Invalidf("interactive", "goes with background or Accept: text/event-stream: nobody could know the run's id before its end")
 	}
 	q := &x.Request
-	*q = sandbox.Request{Language: r.Language, Command: r.Command, Args: r.Args, Dir: r.Dir, Return: sandbox.Return{Globs: r.ReturnFiles}, Metadata: r.Metadata}
+	*q = sandbox.Request{Language: r.Language, Command: r.Command, Args: r.Args, Dir: r.Dir, Return: sandbox.Return{Globs: r.ReturnFiles}, Metadata: r.Metadata,
+		Packages: sandbox.PackagesOf(r.Packages, r.AllowBuild, "")}
 	if r.Code != nil {
 		q.Code = []byte(*r.Code)
 	}

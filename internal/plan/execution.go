@@ -77,7 +77,7 @@ func (r *Rules) limit(p *Execution) error {
 // resolveCode finds the language, and with it the command line, the environment and the path of the code.
 func (r *Rules) resolveCode(p *Execution) error {
 	req := &p.Request
-	lang, err := r.languageFor(req)
+	lang, err := r.LanguageFor(req)
 	if err != nil {
 		return err
 	}
@@ -104,8 +104,8 @@ func (p *Execution) ArgvWith(program string) []string {
 	return append(line[:len(line):len(line)], p.Request.Args...)
 }
 
-// languageFor returns the language of the request, else that of the code's file name.
-func (r *Rules) languageFor(req *sandbox.Request) (sandbox.Language, error) {
+// LanguageFor returns the language of the request, else that of the code's file name.
+func (r *Rules) LanguageFor(req *sandbox.Request) (sandbox.Language, error) {
 	if req.Language == "" {
 		if lang, ok := r.Languages.ByExtension(path.Base(req.Entry + req.FileName)); ok { // at most one is set
 			return lang, nil

@@ -1,6 +1,7 @@
 package python
 
 import (
+	"bytes"
 	_ "embed" // the two programs
 	"regexp"
 	"strings"
@@ -22,6 +23,7 @@ const layerAt = "/opt/glovebox/python"
 var installer = &sandbox.Installer{
 	At:        layerAt,
 	Path:      []string{"PYTHONPATH=" + layerAt, "PATH=" + layerAt + "/bin"},
+	Magic:     magic,
 	Survey:    func(program string) []string { return []string{program, "-I", "-c", survey} },
 	Install:   func(program string) []string { return []string{program, "-I", "-c", install} },
 	Names:     packageNames,
@@ -31,6 +33,40 @@ var installer = &sandbox.Installer{
 	Fix:       "install the package python3-pip, or uv, there",
 	Popular:   popular,
 }
+
+// installLine is a line of a notebook that installs packages. The driver of contexts has the same.
+var installLine = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`(?m)^[ \t]*[%!][ \t]*(?:python3?[ \t]+-m[ \t]+)?(?:pip3?|uv[ \t]+pip)[ \t]+install[ \t]+(.*)$`)
+})
+
+// magic lists the requirements of such lines, without options and their files.
+func magic(code []byte) (found []string) {
+	if !bytes.Contains(code, []byte("pip")) {
+		return nil
+	}
+	for _, line := range installLine().FindAllSubmatch(code, maxMagic) {
+		skip := false
+		for word := range strings.FieldsSeq(string(line[1])) {
+			word = strings.Trim(word, `'"`)
+			switch {
+			case strings.HasPrefix(word, "#"):
+				skip = true
+			case strings.HasPrefix(word, "-"):
+				skip = word == "-r" || word == "-c" || word == "-e" || word == "-i" || word == "--index-url" || word == "--extra-index-url"
+				continue
+			case !skip && word != "":
+				found = append(found, word)
+			}
+			if strings.HasPrefix(word, "#") {
+				break
+			}
+			skip = false
+		}
+	}
+	return found
+}
+
+const maxMagic = 100 // lines of one code that install
 
 const maxRequirement = 300 // bytes
 

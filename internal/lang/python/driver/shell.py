@@ -3,6 +3,7 @@ MAX_COMMANDS = 1000  # such lines in one run; each costs a parse
 KILL_SECONDS = 2  # for an interrupted command to end
 MAX_PAUSE = 0.05  # seconds; how late the end of a command may be seen
 SHELL = "__shell__"
+INSTALL = r"\s*(?:python3?\s+-m\s+)?(?:pip3?|uv\s+pip)\s+install\s"
 
 
 def parse_shell(source, name, error):
@@ -45,9 +46,13 @@ def statements(tree):
 def shell(command):
     import _functools
     import os
+    import re
     import time
     flush(sys.stdout)
     flush(sys.stderr)
+    if os.environ.get("GLOVEBOX_PACKAGES") and re.match(INSTALL, command):  # the engine has done it before the code began
+        NAMESPACE["_exit_code"] = 0
+        return
     children, status = [], None
     try:
         # The child has a process group, as an interrupt must reach all that the shell starts. Its id is kept before a handler can raise.

@@ -1,0 +1,106 @@
+package deps
+
+import (
+	"errors"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"github.com/glovebox-dev/glovebox/sandbox"
+)
+
+// Show implements sandbox.Packager. Files of the cache get a second name in the folder; on another file system they are copied. What is there
+// already stays, what the layer lacks goes. Each file is replaced at once, so a program sees the old one or the new one.
+func (p *Packager) Show(layer sandbox.Layer, folder string) error {
+	err := show(layer.Dir, folder)
+	if err == nil {
+		err = removeOthers(layer.Dir, folder)
+	}
+	if err != nil {
+		return &sandbox.Error{Kind: sandbox.Unavailable, Op: "packages: add them to the sandbox", Err: err}
+	}
+	return nil
+}
+
+// show adds the files of from that to lacks.
+func show(from, to string) error {
+	return filepath.WalkDir(from, func(path string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		rel, err := filepath.Rel(from, path)
+		if err != nil {
+			return err
+		}
+		at := filepath.Join(to, rel)
+		there, statErr := os.Lstat(at)
+		if d.IsDir() {
+			if statErr == nil && !there.IsDir() {
+				statErr = errors.Join(os.Remove(at), fs.ErrNotExist)
+			}
+			if statErr != nil {
+				return os.Mkdir(at, 0o755)
+			}
+			return nil
+		}
+		if statErr == nil {
+			if own, err := d.Info(); err == nil && os.SameFile(own, there) {
+				return nil
+			}
+			if there.IsDir() {
+				if err := os.RemoveAll(at); err != nil {
+					return err
+				}
+			}
+		}
+		temp := at + ".new"
+		if err := os.Link(path, temp); err != nil {
+			if err := copyFile(path, temp); err != nil {
+				return err
+			}
+		}
+		return os.Rename(temp, at)
+	})
+}
+
+func copyFile(from, to string) error {
+	in, err := os.Open(from)
+	if err != nil {
+		return err
+	}
+	defer in.Close()
+	info, err := in.Stat()
+	if err != nil {
+		return err
+	}
+	out, err := os.OpenFile(to, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, info.Mode().Perm())
+	if err != nil {
+		return err
+	}
+	_, err = io.Copy(out, in)
+	return errors.Join(err, out.Close())
+}
+
+// removeOthers removes what is below to and not below from.
+func removeOthers(from, to string) error {
+	return filepath.WalkDir(to, func(path string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		rel, err := filepath.Rel(to, path)
+		if err != nil || rel == "." {
+			return err
+		}
+		if _, err := os.Lstat(filepath.Join(from, rel)); err == nil || !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+		if err := os.RemoveAll(path); err != nil {
+			return err
+		}
+		if d.IsDir() {
+			return fs.SkipDir
+		}
+		return nil
+	})
+}

@@ -1,0 +1,222 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/glovebox-dev/glovebox/internal/plan"
+	"github.com/glovebox-dev/glovebox/sandbox"
+)
+
+// packagesDir is the folder, beside the logs of executions, of the packages of living sandboxes.
+const packagesDir = "packages"
+
+// packagesOf is the folder of one sandbox's packages.
+func (e *Engine) packagesOf(id sandbox.ID) (string, error) {
+	dir, err := e.state.folder()
+	return filepath.Join(dir, packagesDir, string(id)), err
+}
+
+// packageFolder is what a language's packages are in below packagesOf.
+func packageFolder(in *sandbox.Installer) string {
+	return strings.ReplaceAll(strings.Trim(in.At, "/"), "/", "-")
+}
+
+// placePackages has a living sandbox begin with an empty folder of this host for the packages of each language. It can only be read there, and
+// what is added here is there at once. On a backend that cannot show folders of this host, packages cannot be added.
+func (e *Engine) placePackages(b sandbox.Backend, spec *sandbox.Spec) error {
+	if e.config.Packages == nil {
+		return nil
+	}
+	state, err := e.state.folder()
+	if err != nil {
+		return err
+	}
+	placed, tried := *spec, *spec
+	placed.Mounts, placed.Env, tried.Mounts = slices.Clone(spec.Mounts), slices.Clone(spec.Env), slices.Clone(spec.Mounts)
+	for _, l := range e.config.Languages {
+		in := l.Installer
+		if in == nil || slices.ContainsFunc(placed.Mounts, func(m sandbox.Mount) bool { return m.Target == in.At }) {
+			continue
+		}
+		placed.Mounts = append(placed.Mounts, sandbox.Mount{Source: filepath.Join(state, packagesDir, string(spec.ID), packageFolder(in)), Target: in.At})
+		tried.Mounts = append(tried.Mounts, sandbox.Mount{Source: state, Target: in.At}) // it is there already
+		for _, path := range in.Path {
+			name, folder, _ := strings.Cut(path, "=")
+			placed.Env = plan.AddPath(placed.Env, name, folder)
+		}
+	}
+	if p, ok := b.(sandbox.Preflighter); ok {
+		if _, refusal := p.Preflight(tried); refusal != nil {
+			return nil // what else is refused, Create says
+		}
+	}
+	*spec = placed
+	spec.Env = append(spec.Env, sandbox.PackagesVariable+"=1")
+	return nil
+}
+
+// makePackages makes the folders of placePackages.
+func (s *Sandbox) makePackages() error {
+	root, err := s.engine.packagesOf(s.id)
+	if err != nil {
+		return err
+	}
+	for _, m := range s.record.Spec.Mounts {
+		if strings.HasPrefix(m.Source, root+"/") {
+			if err := os.MkdirAll(m.Source, 0o755); err != nil {
+				return &sandbox.Error{Kind: sandbox.Unavailable, Op: "create: make the folder of its packages", Err: err}
+			}
+		}
+	}
+	return nil
+}
+
+func (e *Engine) removePackages(id sandbox.ID) error {
+	dir, err := e.packagesOf(id)
+	if err != nil {
+		return err
+	}
+	return os.RemoveAll(dir)
+}
+
+// sweepPackages removes the packages of sandboxes that are no more.
+func (e *Engine) sweepPackages() {
+	dir, err := e.packagesOf("")
+	if err != nil {
+		return
+	}
+	entries, err := os.ReadDir(dir)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		e.log.Warn("could not look for packages of ended sandboxes", "err", err)
+	}
+	for _, entry := range entries {
+		e.living.mu.Lock()
+		lives := e.living.byID[sandbox.ID(entry.Name())] != nil
+		e.living.mu.Unlock()
+		if !lives {
+			_ = os.RemoveAll(filepath.Join(dir, entry.Name())) // the next start tries again
+		}
+	}
+}
+
+// addPackages installs what an execution asks for, or its code by lines such as "%pip install requests", together with what was added before.
+// The sandbox sees it at once.
+func (s *Sandbox) addPackages(ctx context.Context, asks *Exec) error {
+	asked := asks.Request.Packages
+	if asks.Request.Code == nil && !asked.Any() {
+		return nil
+	}
+	l, err := s.engine.rules.LanguageFor(&asks.Request)
+	if err != nil || l.Installer == nil {
+		if err == nil && asked.Any() {
+			err = &sandbox.Error{Kind: sandbox.Unsupported, Op: "packages", Msg: "there are no packages to install for " + l.Title}
+		}
+		if !asked.Any() {
+			return nil // whatever is wrong, the plan says
+		}
+		return err
+	}
+	placed := s.takesPackages()
+	if l.Installer.Magic != nil && placed {
+		asked.Requirements = append(slices.Clone(asked.Requirements), l.Installer.Magic(asks.Request.Code)...)
+	}
+	if !asked.Any() {
+		return nil
+	}
+	if !placed {
+		return &sandbox.Error{Kind: sandbox.Unsupported, Op: "packages", Msg: "none can be added to this sandbox", Fix: "use what is installed"}
+	}
+	return s.installPackages(ctx, l, asked, &asks.Request)
+}
+
+// takesPackages reports whether packages can be added.
+func (s *Sandbox) takesPackages() bool {
+	return slices.Contains(s.live.spec.Env, sandbox.PackagesVariable+"=1") && s.engine.config.Packages != nil
+}
+
+// installPackages has a sandbox see packages beside those that it has.
+func (s *Sandbox) installPackages(ctx context.Context, l sandbox.Language, asked sandbox.Packages, r *sandbox.Request) error {
+	s.installing.Lock() // or two would undo each other's
+	defer s.installing.Unlock()
+	s.mu.Lock()
+	had := s.record.Packages[l.Name]
+	s.mu.Unlock()
+	before := len(had.Requirements)
+	all := sandbox.Packages{AllowBuild: asked.AllowBuild || had.AllowBuild, Auto: asked.Auto, Lock: asked.Lock}
+	all.Requirements = mergeRequirements(had.Requirements, asked.Requirements)
+	if !asked.Auto && asked.Lock == "" && len(all.Requirements) == before && before > 0 {
+		return nil
+	}
+	need := sandbox.PackageNeed{Packages: all, Language: l, Name: "main", Code: r.Code, Files: r.Files, Root: s.live.spec.Root, Open: true, Progress: r.Progress}
+	supply, err := s.engine.config.Packages.Supply(ctx, need, s.worker(l))
+	if err != nil {
+		return err
+	}
+	defer supply.Release()
+	folder, err := s.engine.packagesOf(s.id)
+	if err != nil {
+		return err
+	}
+	for _, layer := range supply.Layers {
+		if err := s.engine.config.Packages.Show(layer, filepath.Join(folder, packageFolder(l.Installer))); err != nil {
+			return err
+		}
+	}
+	all.Auto = false
+	all.Requirements = mergeRequirements(all.Requirements, supply.Asked)
+	s.mu.Lock()
+	packages := map[string]sandbox.Packages{}
+	for name, p := range s.record.Packages {
+		packages[name] = p
+	}
+	packages[l.Name] = all
+	s.record.Packages = packages
+	s.mu.Unlock()
+	return s.save()
+}
+
+// mergeRequirements adds requirements that are not there.
+func mergeRequirements(had, asked []string) []string {
+	all := slices.Clone(had)
+	for _, r := range asked {
+		if !slices.Contains(all, r) {
+			all = append(all, r)
+		}
+	}
+	return all
+}
+
+// worker runs a survey in the sandbox itself, which alone has its files, and an installer in a fresh one like it.
+func (s *Sandbox) worker(l sandbox.Language) sandbox.Worker {
+	p := &oneShot{owner: s.owner, backend: s.live.backendOf()}
+	p.Execution = &plan.Execution{Spec: sandbox.Spec{Root: s.live.spec.Root, AllowUnenforced: s.live.spec.AllowUnenforced}, Language: &l, Programs: l.Programs}
+	apart := s.engine.worker(p)
+	return func(ctx context.Context, w sandbox.Work) (*sandbox.Result, error) {
+		if !w.Survey {
+			return apart(ctx, w)
+		}
+		for _, program := range l.Programs {
+			result, err := s.Run(ctx, Exec{Request: sandbox.Request{Command: w.Command(program), Stdin: w.Stdin, Timeout: w.Limits.Timeout}})
+			if err != nil || !lacksProgram(result) {
+				return result, err
+			}
+		}
+		return nil, &sandbox.Error{Kind: sandbox.Unsupported, Op: "packages", Msg: "the sandbox has no " + l.Title}
+	}
+}
+
+// backendOf finds the backend of a box by its name.
+func (l *live) backendOf() sandbox.Backend {
+	for _, b := range l.engine.config.Backends {
+		if b.Name() == l.backend {
+			return b
+		}
+	}
+	return nil
+}
