@@ -253,6 +253,15 @@ func TestCanceledWriteLeavesTheOldFile(t *testing.T) {
 			t.Error("unpack of a file that is cut: no error")
 		}
 		await(t, func() bool { _, err := os.Lstat(dir + "/half"); return os.IsNotExist(err) })
+		// The host's connection ends, as when a server is killed.
+		err = c.WriteFile(limit(t), guest.WriteFile{Path: dir + "/f", Atomic: true}, &cancelReader{cancel: func() { c.Close() }, after: 20})
+		if err == nil {
+			t.Error("the connection has ended: no error")
+		}
+		await(t, func() bool { entries, _ := os.ReadDir(dir); return len(entries) == 1 })
+		if got := get(t, dir+"/f"); got != "old" {
+			t.Errorf("after the connection's end the file holds %d bytes, want the old ones", len(got))
+		}
 	})
 }
 

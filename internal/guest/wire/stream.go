@@ -55,7 +55,7 @@ func (st *Stream) Read(p []byte) (int, error) {
 		case st.ended:
 			return 0, io.EOF
 		}
-		return 0, st.err
+		return 0, cut(st.err) // a connection that ends in the middle is not the end of a stream
 	}
 	first, second := st.ring.At(st.ring.Start(), n)
 	s.mu.Unlock()
