@@ -54,6 +54,8 @@ var makers = [...]func() Message{
 	TypeFailed:    func() Message { return new(Failed) },
 	TypeAdopt:     func() Message { return new(Adopt) },
 	TypeHold:      func() Message { return new(Hold) },
+	TypeDial:      func() Message { return new(Dial) },
+	TypeDialed:    func() Message { return new(Dialed) },
 }
 
 // Append appends a message's body to b.

@@ -44,3 +44,15 @@ func (*Shutdown) MessageType() Type { return TypeShutdown }
 
 // Fields are none.
 func (*Shutdown) Fields(*wire.Codec) {}
+
+// MessageType returns TypeDial.
+func (*Dial) MessageType() Type { return TypeDial }
+
+// Fields visits its field.
+func (m *Dial) Fields(c *wire.Codec) { wire.Uint(c, 1, &m.Port) }
+
+// MessageType returns TypeDialed.
+func (*Dialed) MessageType() Type { return TypeDialed }
+
+// Fields are none.
+func (*Dialed) Fields(*wire.Codec) {}

@@ -16,7 +16,7 @@ import (
 // allTypes lists every type of the protocol.
 func allTypes() []Type {
 	var types []Type
-	for t := TypeHello; t <= TypeHold; t++ {
+	for t := TypeHello; t <= TypeDialed; t++ {
 		types = append(types, t)
 	}
 	return types
@@ -28,7 +28,7 @@ func TestEveryTypeHasItsMessage(t *testing.T) {
 			t.Errorf("New(%d) = %T", typ, m)
 		}
 	}
-	for _, typ := range []Type{0, TypeHold + 1, 255} {
+	for _, typ := range []Type{0, TypeDialed + 1, 255} {
 		if m := New(typ); m != nil {
 			t.Errorf("New(%d) = %T, want nil", typ, m)
 		}

@@ -56,6 +56,7 @@
 //	Lease       Done                           the sandbox lives this much longer from now, or for ever; see Lease
 //	Reborn      Done                           after a restore: new key, identity, entropy, clock; see Reborn
 //	Hold        Done                           then the socket and all connections are closed, until a file beside it is gone
+//	Dial        Dialed                         a TCP port of the sandbox's loopback; then the stream is the connection, see Dial
 //	Shutdown    Done                           the guest answers, then exits, and with it the sandbox
 //	Stat        FileInfo
 //	ReadFile    FileInfo, Data*, Done          from an offset, at most so many bytes

@@ -77,6 +77,8 @@ const (
 	TypeFailed
 	TypeAdopt
 	TypeHold
+	TypeDial
+	TypeDialed
 )
 
 // Hello asks who the guest is.
@@ -268,6 +270,17 @@ type Reborn struct {
 // Hold has the guest close its socket and unlink it, for as long as a file named HoldFile lies beside it, so that the sandbox can be saved.
 // The file is there when Hold is sent. All connections are closed, that of the request after the answer.
 type Hold struct{}
+
+// Dial connects to a TCP port of the sandbox's own loopback: of 127.0.0.1, and where that refuses, of ::1. After Dialed the stream carries
+// the bytes of the connection and no messages. Each side's end is the end of that half of the connection. A reset of the stream without the host's
+// end resets the connection. Failed has ECONNREFUSED where nothing listens, and ETIMEDOUT after DialTimeout.
+type Dial struct{ Port uint16 }
+
+// Dialed answers Dial.
+type Dialed struct{}
+
+// DialTimeout bounds how long a program may take to accept a connection. The kernel does it for the program unless too many wait.
+const DialTimeout = 10 * time.Second
 
 // HoldFile is the file that a guest looks for in the folder of its socket.
 const HoldFile = "hold"

@@ -122,6 +122,8 @@ func kindOf(errno syscall.Errno) sandbox.Kind {
 		return sandbox.Quota
 	case syscall.ENOSYS, syscall.EOPNOTSUPP:
 		return sandbox.Unsupported
+	case syscall.ECONNREFUSED, syscall.ETIMEDOUT:
+		return sandbox.Unavailable
 	}
 	return sandbox.Internal
 }

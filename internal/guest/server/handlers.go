@@ -36,6 +36,8 @@ func handlerOf(t guest.Type) handler {
 		return (*Server).hold
 	case guest.TypeShutdown:
 		return (*Server).shutdown
+	case guest.TypeDial:
+		return (*Server).dial
 	}
 	return fileHandlerOf(t)
 }

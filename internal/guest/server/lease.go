@@ -15,7 +15,7 @@ func (s *Server) hello(c *call) error {
 	s.mu.Lock()
 	m := &guest.Welcome{Version: guest.Version, ID: s.id, Generation: s.generation, Uptime: time.Since(s.spawned)}
 	s.mu.Unlock()
-	for t := guest.TypeHello; t <= guest.TypeHold; t++ {
+	for t := guest.TypeHello; t <= guest.TypeDial; t++ {
 		if handlerOf(t) != nil {
 			m.Requests = append(m.Requests, t)
 		}

@@ -30,7 +30,8 @@ func (st *Stream) sendMessage(last bool, typ uint8, body [][]byte) error {
 	}
 	head := AppendMessageHeader(make([]byte, 0, messageHeader), typ, n)
 	var parts [4][]byte
-	return st.send(last, append(append(parts[:0], head), body...)...)
+	_, err := st.send(last, append(append(parts[:0], head), body...)...)
+	return err
 }
 
 // AppendMessageHeader appends the header of a body of n bytes.

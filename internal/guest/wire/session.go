@@ -35,6 +35,7 @@ var (
 	ErrProtocol  = errors.New("wire: peer broke the protocol")
 	ErrExhausted = errors.New("wire: no more streams on this connection")
 	ErrTooLong   = errors.New("wire: message too long")
+	ErrDeadline  = errors.New("wire: deadline passed")
 )
 
 // A frame's header: stream id uint32, kind uint8, payload length uint24, little endian.

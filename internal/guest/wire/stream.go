@@ -23,6 +23,8 @@ type Stream struct {
 	deaf      bool   // this side wants no more data
 	readable  sync.Cond
 	writable  sync.Cond
+	reading   deadline
+	writing   deadline
 
 	body []byte // of the last message; belongs to the reader
 }
@@ -44,12 +46,14 @@ func (st *Stream) Read(p []byte) (int, error) {
 	s := st.s
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for st.ring.Len() == 0 && st.err == nil && !st.ended && !st.deaf {
+	for st.ring.Len() == 0 && st.err == nil && !st.ended && !st.deaf && !st.reading.passed {
 		st.readable.Wait()
 	}
 	n := min(len(p), st.ring.Len())
-	if n == 0 {
+	if n == 0 || st.reading.passed {
 		switch {
+		case st.reading.passed:
+			return 0, ErrDeadline
 		case st.deaf:
 			return 0, ErrReset
 		case st.ended:
@@ -83,27 +87,24 @@ func (st *Stream) repay(n int) {
 
 // Write sends data, waiting for credit.
 func (st *Stream) Write(p []byte) (int, error) {
-	if err := st.send(false, p); err != nil {
-		return 0, err
-	}
-	return len(p), nil
+	left, err := st.send(false, p)
+	return len(p) - left, err
 }
 
-// send sends the parts as one piece, cut into frames if necessary, then the end if last.
-func (st *Stream) send(last bool, parts ...[]byte) error {
+// send sends the parts as one piece, cut into frames if necessary, then the end if last. After an error, left bytes are not sent.
+func (st *Stream) send(last bool, parts ...[]byte) (left int, err error) {
 	s := st.s
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	left := 0
 	for _, p := range parts {
 		left += len(p)
 	}
 	for left > 0 {
 		if err := st.await(); err != nil {
-			return err
+			return left, err
 		}
 		if err := st.begin(); err != nil {
-			return err
+			return left, err
 		}
 		n := min(left, st.credit, MaxFrame)
 		s.out = appendHeader(s.out, st.id, frameData, n)
@@ -122,9 +123,9 @@ func (st *Stream) send(last bool, parts ...[]byte) error {
 		s.wake.Signal()
 	}
 	if last {
-		return st.finish()
+		return 0, st.finish()
 	}
-	return st.sendable()
+	return 0, st.sendable()
 }
 
 // await waits until one more byte may be sent. Called with mu held.
@@ -134,6 +135,8 @@ func (st *Stream) await() error {
 			return err
 		}
 		switch {
+		case st.writing.passed:
+			return ErrDeadline
 		case st.credit == 0:
 			st.writable.Wait()
 		case len(st.s.out) >= outLimit:
