@@ -5,6 +5,7 @@ type Census struct {
 	Sandboxes  int
 	Contexts   int
 	Executions int // that run
+	Ports      int // open connections to ports
 }
 
 // Census counts the living sandboxes now. It waits for none.
@@ -15,6 +16,7 @@ func (e *Engine) Census() Census {
 		c.Sandboxes++
 		c.Contexts += len(s.contexts)
 		c.Executions += s.executions.running
+		c.Ports += s.ports
 		s.mu.Unlock()
 	}
 	return c

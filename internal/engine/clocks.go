@@ -32,7 +32,7 @@ func (s *Sandbox) startClocks() {
 func (s *Sandbox) windIdle() {
 	idle := s.record.Spec.Lifetime.Idle
 	s.clocks.idleEnds = time.Now().Add(idle)
-	if s.executions.running > 0 {
+	if s.inUse() {
 		if s.clocks.idle != nil {
 			s.clocks.idle.Stop()
 		}
@@ -41,12 +41,15 @@ func (s *Sandbox) windIdle() {
 	s.setTimer(&s.clocks.idle, idle, s.idleOver)
 }
 
+// inUse reports whether the sandbox is anything but idle. The caller holds mu.
+func (s *Sandbox) inUse() bool { return s.executions.running+s.ports > 0 }
+
 // idleOver ends the sandbox, unless it was used in this moment.
 func (s *Sandbox) idleOver() {
 	s.mu.Lock()
 	idle := s.record.Spec.Lifetime.Idle
 	reason := "it was idle for " + idle.String()
-	over := s.executions.running == 0 && !time.Now().Before(s.clocks.idleEnds)
+	over := !s.inUse() && !time.Now().Before(s.clocks.idleEnds)
 	if over { // under the lock, so that no execution begins after the decision
 		s.endLife(&endedError{reason})
 	}

@@ -8,6 +8,7 @@ import (
 	"regexp"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/glovebox-dev/glovebox/sandbox"
@@ -56,6 +57,8 @@ type table struct {
 	owned  map[string]int // sandboxes of each owner
 	ended  []sandbox.Record
 	closed bool
+
+	ports atomic.Int64 // open connections to ports of all sandboxes
 }
 
 type ownedName struct{ owner, name string }

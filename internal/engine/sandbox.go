@@ -38,6 +38,7 @@ type Sandbox struct {
 	client     *client.Client // the current connection
 	executions executions
 	contexts   []*Context
+	ports      int // open connections to its ports
 	clocks     clocks
 	last       measured
 }
@@ -264,7 +265,7 @@ func (s *Sandbox) detach() error {
 type Info struct {
 	sandbox.Record
 	Used      time.Time      // when the last execution ended, or the last call came
-	IdleEnds  time.Time      // when it ends unless it is used; zero while something runs
+	IdleEnds  time.Time      // when it ends unless it is used; zero while something runs or a port is in use
 	AgeEnds   time.Time      // when it ends in any case
 	Running   int            // executions
 	Contexts  []ContextInfo  // in place of the record's
@@ -277,7 +278,7 @@ func (s *Sandbox) Info() Info {
 	defer s.mu.Unlock()
 	i := Info{Record: s.record, Used: s.clocks.used, Running: s.executions.running, AgeEnds: s.clocks.ageEnds, Effective: s.live.box.Effective()}
 	i.Spec.Labels = maps.Clone(i.Spec.Labels)
-	if i.Running == 0 {
+	if !s.inUse() {
 		i.IdleEnds = s.clocks.idleEnds
 	}
 	for _, c := range s.contexts {

@@ -73,6 +73,9 @@ func serveFake(text string) error {
 	if err := enterFakeRoot(&plan); err != nil {
 		return err
 	}
+	if err := raiseLoopback(); err != nil {
+		return err
+	}
 	for _, fd := range []int{fakeListenFD, fakeLifelineFD, fakeReadyFD} {
 		syscall.CloseOnExec(fd)
 	}
@@ -102,6 +105,20 @@ func serveFake(text string) error {
 	ready.Close()
 	s.Wait()
 	return <-served
+}
+
+func raiseLoopback() error {
+	s, err := unix.Socket(unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return fmt.Errorf("raise loopback: %w", err)
+	}
+	defer unix.Close(s)
+	lo, err := unix.NewIfreq("lo")
+	if err != nil {
+		return fmt.Errorf("raise loopback: %w", err)
+	}
+	lo.SetUint16(unix.IFF_UP | unix.IFF_RUNNING)
+	return unix.IoctlIfreq(s, unix.SIOCSIFFLAGS, lo)
 }
 
 // enterFakeRoot makes a root of one limited tmpfs with the host's system directories, read-only, and enters it.

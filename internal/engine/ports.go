@@ -1,0 +1,103 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"sync"
+	"syscall"
+
+	"github.com/glovebox-dev/glovebox/internal/guest"
+	"github.com/glovebox-dev/glovebox/internal/guest/client"
+	"github.com/glovebox-dev/glovebox/sandbox"
+)
+
+// Limits of open connections to the ports of living sandboxes. Each may hold half a megabyte of data that one side does not read.
+const (
+	MaxPortConnections = 128  // of one sandbox
+	maxPortConnections = 2048 // of all
+)
+
+// DialPort connects to a TCP port in the sandbox: to a program there that listens on 127.0.0.1, ::1 or all addresses. The sandbox needs no
+// network for that. The connection has CloseWrite. While one is open, the sandbox is not idle; with the sandbox, it ends.
+//
+// Errors: Invalid for a port that is none; Unavailable where nothing listens, with syscall.ECONNREFUSED in the chain; Busy at the limit of
+// connections; NotFound where the sandbox has ended; Unsupported by a guest of an older version.
+func (s *Sandbox) DialPort(ctx context.Context, port int) (net.Conn, error) {
+	if port < 1 || port > 65535 {
+		return nil, sandbox.Invalidf("port", "%d is not from 1 to 65535", port)
+	}
+	if err := s.enterPort(); err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, guest.DialTimeout)
+	defer cancel()
+	conn, err := s.connection().Dial(ctx, uint16(port))
+	if err != nil {
+		s.leavePort()
+		if ended := s.ended(); ended != nil {
+			return nil, ended
+		}
+		return nil, dialError(port, err)
+	}
+	return &portConn{Conn: conn, leave: sync.OnceFunc(s.leavePort)}, nil
+}
+
+func dialError(port int, err error) error {
+	e := &sandbox.Error{Kind: sandbox.KindOf(err), Op: fmt.Sprintf("port %d", port), Err: err}
+	switch {
+	case errors.Is(err, syscall.ECONNREFUSED):
+		e.Msg, e.Fix = "nothing listens there in the sandbox", fmt.Sprintf("start a server in it that listens on port %d of 127.0.0.1, ::1 or all addresses", port)
+		e.Kind, e.Err = sandbox.Unavailable, syscall.ECONNREFUSED
+	case errors.Is(err, syscall.ETIMEDOUT), errors.Is(err, context.DeadlineExceeded):
+		e.Msg, e.Fix = "the program there does not accept connections", "see what it does, or start it again"
+		e.Kind, e.Err = sandbox.Unavailable, syscall.ETIMEDOUT
+	case e.Kind == sandbox.Quota:
+		e.Msg, e.Fix = "the sandbox has no descriptor or memory left for a connection", "close others"
+	case e.Kind == sandbox.Unsupported:
+		e.Msg, e.Fix = "the sandbox was made by an older version", "create it again"
+	}
+	return e
+}
+
+// enterPort counts a connection, which is use of the sandbox.
+func (s *Sandbox) enterPort() error {
+	if err := s.ended(); err != nil {
+		return err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	busy := &sandbox.Error{Kind: sandbox.Busy, Op: "port", Fix: "close some of them, or try again later"}
+	if s.ports >= MaxPortConnections {
+		busy.Msg = fmt.Sprintf("%d connections to ports of this sandbox are open", MaxPortConnections)
+		return busy
+	}
+	if s.engine.living.ports.Add(1) > maxPortConnections {
+		s.engine.living.ports.Add(-1)
+		busy.Msg = fmt.Sprintf("%d connections to ports of sandboxes are open", maxPortConnections)
+		return busy
+	}
+	s.ports++
+	s.windIdle()
+	return nil
+}
+
+func (s *Sandbox) leavePort() {
+	s.engine.living.ports.Add(-1)
+	s.mu.Lock()
+	s.ports--
+	s.mu.Unlock()
+	s.touch()
+}
+
+// portConn is a connection to a port, counted until it is closed.
+type portConn struct {
+	*client.Conn
+	leave func()
+}
+
+func (c *portConn) Close() error {
+	defer c.leave()
+	return c.Conn.Close()
+}
