@@ -33,13 +33,16 @@ func (s *Server) handle(w http.ResponseWriter, r *http.Request) {
 		// the connection ends here.
 		h.Set("Connection", "close")
 	}
+	r = s.cutTail(r)
 	s.metrics.inFlight.Inc()
+	defer func() { // also where contain cuts the connection
+		s.metrics.inFlight.Dec()
+		s.record(out, r, time.Since(started))
+	}()
 	defer func() {
 		if p := recover(); p != nil {
 			s.contain(out, p)
 		}
-		s.metrics.inFlight.Dec()
-		s.record(out, r, time.Since(started))
 	}()
 	if err := s.admit(out, r); err != nil {
 		s.fail(out, err)

@@ -66,7 +66,11 @@ func (m *metrics) request(w *Response, r *http.Request, took time.Duration) {
 	case http.MethodGet, http.MethodPost, http.MethodHead, http.MethodPut, http.MethodPatch, http.MethodDelete:
 		method = r.Method
 	}
-	m.requests.WithLabelValues(w.route, method, strconv.Itoa(w.status)).Inc()
+	status := strconv.Itoa(w.status)
+	if w.passed && len(status) == 3 { // a program's choice
+		status = status[:1] + "xx"
+	}
+	m.requests.WithLabelValues(w.route, method, status).Inc()
 	m.seconds.WithLabelValues(w.route).Observe(took.Seconds())
 }
 
@@ -103,12 +107,13 @@ var (
 	descForked   = desc("forked_total", "Runs in a fork of a waiting interpreter.")
 	descLiving   = desc("sandboxes", "Living sandboxes.")
 	descContexts = desc("contexts", "Contexts of living sandboxes.")
+	descPorts    = desc("port_connections", "Open connections to ports of living sandboxes.")
 	descCPU      = desc("cpu_seconds_total", "CPU time of all runs that ended.")
 )
 
 func (engineCollector) Describe(out chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{descSlots, descRunning, descQueue, descQueued, descClosing, descLive, descWarm, descEnded,
-		descRefused, descPanics, descForked, descLiving, descContexts, descCPU} {
+		descRefused, descPanics, descForked, descLiving, descContexts, descPorts, descCPU} {
 		out <- d
 	}
 }
@@ -128,6 +133,7 @@ func (c engineCollector) Collect(out chan<- prometheus.Metric) {
 	living := c.engine.Census()
 	gauge(descLiving, living.Sandboxes)
 	gauge(descContexts, living.Contexts)
+	gauge(descPorts, living.Ports)
 	for status, n := range s.Ended {
 		out <- prometheus.MustNewConstMetric(descEnded, prometheus.CounterValue, float64(n), string(status))
 	}

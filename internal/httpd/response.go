@@ -22,6 +22,7 @@ type Response struct {
 	status int    // 0 until the headers are sent
 	bytes  int64
 	unread bool // the body was not read to its end
+	passed bool // the answer is a program's in a sandbox
 }
 
 // paceBytes is how much is written under one deadline.

@@ -5,6 +5,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -62,6 +63,7 @@ type Server struct {
 	log      *slog.Logger
 	mux      *http.ServeMux
 	open     map[string]bool // patterns that need no key
+	tails    [][]string      // what comes before the tail of a path, in segments
 	metrics  *metrics
 	bodies   *room
 	answers  *room
@@ -71,11 +73,12 @@ type Server struct {
 	stop     context.CancelFunc
 }
 
-// Route is one method of one path, and its handler. A handler's error is answered with a problem.
+// Route is one method of one path, or all methods, and its handler. A handler's error is answered with a problem.
 type Route struct {
 	Method, Path string
 	Handler      func(*Response, *http.Request) error
 	Open         bool // needs no key
+	Tail         bool // the last segment of Path, {NAME...}, is passed on as it came; see Tail
 }
 
 // New returns a server without routes.
@@ -105,8 +108,11 @@ func New(config Config) (*Server, error) {
 // Handle adds routes. The server must not be serving yet.
 func (s *Server) Handle(routes ...Route) {
 	for _, route := range routes {
-		pattern := route.Method + " " + route.Path
+		pattern := strings.TrimSpace(route.Method + " " + route.Path)
 		s.open[pattern] = route.Open
+		if route.Tail {
+			s.tails = append(s.tails, headOf(route.Path))
+		}
 		s.mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) {
 			out := w.(*Response)
 			if err := route.Handler(out, r); err != nil {

@@ -1,0 +1,109 @@
+package httpd
+
+import (
+	"bufio"
+	"context"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+)
+
+// tail is the context key of the tail of a request's path.
+type tail struct{}
+
+// Tail is the end of a request's path that a route with a Tail passes on: escaped as the client wrote it, with a slash first, without
+// a meaning here. "" is none.
+func Tail(r *http.Request) string {
+	cut, _ := r.Context().Value(tail{}).(string)
+	return cut
+}
+
+// cutPath stands for the tail where the request is routed, so that no tail can change its route.
+const cutPath = "/-"
+
+// headOf splits a route's path before its tail.
+func headOf(path string) []string {
+	head := strings.Split(strings.TrimPrefix(path, "/"), "/")
+	return head[:len(head)-1]
+}
+
+// cutTail moves the tail of a request's path, if its route passes one on, into its context.
+func (s *Server) cutTail(r *http.Request) *http.Request {
+	path := r.URL.EscapedPath()
+	for _, head := range s.tails {
+		at := tailAt(head, path)
+		if at < 0 {
+			continue
+		}
+		plain, err := url.PathUnescape(path[:at])
+		if err != nil {
+			return r
+		}
+		to := *r.URL
+		to.Path, to.RawPath = plain+cutPath, path[:at]+cutPath
+		r = r.WithContext(context.WithValue(r.Context(), tail{}, path[at:]))
+		r.URL = &to
+		return r
+	}
+	return r
+}
+
+// tailAt is where the tail begins in an escaped path that has this head, or -1.
+func tailAt(head []string, path string) (at int) {
+	for _, want := range head {
+		if !strings.HasPrefix(path[at:], "/") {
+			return -1
+		}
+		length := strings.IndexByte(path[at+1:], '/')
+		if length < 1 {
+			return -1
+		}
+		if got := path[at+1 : at+1+length]; got != want && !strings.HasPrefix(want, "{") {
+			return -1
+		}
+		at += 1 + length
+	}
+	return at
+}
+
+// PassOn prepares a request whose body and answer are those of a program in a sandbox: both are passed on at once, at the pace of the
+// slower side, for as long as the client stays. The connection counts for its owner meanwhile. The caller calls done at the end of its handler.
+func (w *Response) PassOn(r *http.Request) (done func()) {
+	w.passed, w.unread = true, false
+	_ = w.control.EnableFullDuplex()           // errors mean a writer without a connection, as in tests
+	_ = w.control.SetReadDeadline(time.Time{}) // or that of other requests would cut the body off
+	body := &passedBody{ReadCloser: r.Body}
+	r.Body = body
+	return func() {
+		if !body.ended {
+			_ = w.control.SetReadDeadline(time.Now().Add(unreadTime)) // net/http reads what is left
+		}
+	}
+}
+
+// passedBody notes whether a body was read to its end.
+type passedBody struct {
+	io.ReadCloser
+	ended bool
+}
+
+func (b *passedBody) Read(p []byte) (int, error) {
+	n, err := b.ReadCloser.Read(p)
+	if err == io.EOF {
+		b.ended = true
+	}
+	return n, err
+}
+
+// Hijack hands over the connection, for a protocol that the client has asked to switch to. The server's limit of connections counts it no
+// more.
+func (w *Response) Hijack() (net.Conn, *bufio.ReadWriter, error) {
+	conn, buffered, err := w.control.Hijack()
+	if err == nil {
+		w.status = http.StatusSwitchingProtocols
+	}
+	return conn, buffered, err
+}
