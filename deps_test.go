@@ -84,20 +84,23 @@ internal/store:              sandbox internal/nolink | modernc.org/sqlite
 # attacks on sandboxes, and what decides: a backend is handed to it as a value
 internal/attack:             sandbox internal/engine internal/guest internal/guest/client internal/seccomp | golang.org/x/sys
 
+# connections whose halves end alone
+internal/duplex:
+
 # a result in words and JSON, for every face
 
 # integrations: they know the engine, and not each other
 internal/answer:             sandbox
-internal/apiclient:          sandbox internal/answer
+internal/apiclient:          sandbox internal/answer internal/duplex
 internal/httpd:              sandbox internal/answer internal/engine | github.com/prometheus/client_golang
-internal/httpapi:            sandbox internal/answer internal/engine internal/httpd internal/nearest
+internal/httpapi:            sandbox internal/answer internal/duplex internal/engine internal/httpd internal/nearest
 internal/mcp:                sandbox internal/answer internal/engine internal/httpd | github.com/modelcontextprotocol/go-sdk
 
 # wiring: lists, programs, the face for Go
 internal/libexec:            sandbox internal/rundir | golang.org/x/sys
 internal/lang:               sandbox internal/lang/python internal/lang/javascript internal/lang/bash
 internal/backend:            sandbox internal/backend/docker internal/backend/native internal/backend/gvisor internal/hostid internal/libexec internal/rundir
-cmd/glovebox:                sandbox internal/answer internal/apiclient internal/attack internal/backend internal/capacity internal/deps internal/egress internal/engine internal/eventlog internal/guest internal/httpapi internal/httpd internal/lang internal/libexec internal/mcp internal/nearest internal/nolink internal/plan internal/rundir internal/store | github.com/spf13/cobra github.com/spf13/pflag github.com/BurntSushi/toml golang.org/x/term
+cmd/glovebox:                sandbox internal/answer internal/apiclient internal/attack internal/backend internal/capacity internal/deps internal/duplex internal/egress internal/engine internal/eventlog internal/guest internal/httpapi internal/httpd internal/lang internal/libexec internal/mcp internal/nearest internal/nolink internal/plan internal/rundir internal/store | github.com/spf13/cobra github.com/spf13/pflag github.com/BurntSushi/toml golang.org/x/term
 .:                           sandbox internal/backend internal/deps internal/egress internal/engine internal/lang
 
 # what measures the product from outside, through its program

@@ -27,6 +27,16 @@ const filesDetail = "The path is relative to /workspace; ?path= takes any, also 
 const networkDetail = "What the network policy let through and what it refused, with totals. The server keeps the last 1000 attempts, in memory.\n\n" +
 	"With after, the answer is a stream of events named attempt (NetworkAttempt), whose ids are those of the attempts."
 
+const portDetail = "The request goes to what listens on that port inside of the sandbox, on 127.0.0.1, ::1 or all addresses: any method, path, query and body, " +
+	"WebSocket and other upgrades, streams both ways. The sandbox needs no network for that. An answer with the header " + portHeader + " is the program's; " +
+	"any other is this server's: 502 where nothing listens, or what listens does not speak HTTP/1.1.\n\n" +
+	"The program gets no Authorization, X-API-Key or Cookie, and sees itself as localhost; X-Forwarded-Prefix says below which path it is. Its answers cannot act " +
+	"for this server: cookies, CORS and the like are removed, a browser shows pages without scripts (Content-Security-Policy: sandbox), and a redirect " +
+	"that leads out of the program is in " + locationHeader + " instead of Location. For an application in a browser use glovebox port-forward."
+
+const tunnelDetail = "With Connection: Upgrade and Upgrade: tcp, the answer is 101, and then the connection carries the bytes of a TCP connection to the port. Each " +
+	"side may end its half alone. A problem comes before the switch: 502 where nothing listens."
+
 // loggedEvents are the types of data of events, for the document.
 var loggedEvents = []any{LoggedPiece{}, LoggedResult{}, LoggedError{}, LoggedEnd{}, answer.NetworkAttempt{}}
 
@@ -59,6 +69,10 @@ func (a *api) livingTable() []endpoint {
 			detail: networkDetail, answer: answer.NetworkReport{}, events: true, problems: livingProblems,
 			params: []param{{name: "last", doc: "How many of the last attempts, up to 1000; 100 if absent.", number: true},
 				{name: "after", doc: "Instead, attempts after the one of this id as events, as they come.", number: true}}},
+		{method: "GET", path: base + "/ports/{port}", handler: a.in(a.tunnel), name: "tunnel", summary: "Open a TCP connection to a port in a sandbox", detail: tunnelDetail,
+			status: http.StatusSwitchingProtocols, problems: append([]int{426, 502}, livingProblems...)},
+		{path: base + "/ports/{port}/{path...}", handler: a.in(a.toPort), name: "toPort", summary: "Ask an HTTP server in a sandbox", detail: portDetail, tail: true,
+			problems: append([]int{405, 502}, livingProblems...)},
 	}, append(a.runTable(base), append(a.contextTable(base+"/contexts"), a.fileTable(base)...)...)...)
 }
 

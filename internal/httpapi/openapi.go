@@ -35,6 +35,7 @@ type endpoint struct {
 	rawBody   bool      // the body is bytes
 	rawAnswer bool      // or the answer is bytes, or a range of them
 	events    bool      // or the answer is a stream of events
+	tail      bool      // what follows is passed on, with any method, query, body and answer; method is ""
 }
 
 // outcome is a success: its status, and a value of the answer's type.
@@ -106,7 +107,16 @@ func describe(endpoints []endpoint, version string) object {
 			item = object{}
 			paths[path] = item
 		}
-		item[strings.ToLower(e.method)] = operation(e, requests, answers, problem)
+		if !e.tail {
+			item[strings.ToLower(e.method)] = operation(e, requests, answers, problem)
+			continue
+		}
+		for _, method := range []string{"Get", "Head", "Post", "Put", "Patch", "Delete", "Options"} {
+			one := e
+			one.name += method
+			one.rawBody = strings.HasPrefix(method, "P")
+			item[strings.ToLower(method)] = operation(one, requests, answers, problem)
+		}
 	}
 	if version == "" {
 		version = "unknown"
@@ -139,7 +149,7 @@ func operation(e endpoint, requests, answers *schemas, problem object) object {
 			"schema": requests.of(reflect.TypeOf(e.request)), "example": e.example}}}
 	}
 	if e.rawBody {
-		op["requestBody"] = object{"required": true, "content": object{octets: object{}}}
+		op["requestBody"] = object{"required": !e.tail, "content": object{octets: object{}}}
 	}
 	statuses := map[int]bool{http.StatusForbidden: true, http.StatusMisdirectedRequest: true}
 	for _, status := range e.problems {
@@ -160,6 +170,9 @@ func operation(e endpoint, requests, answers *schemas, problem object) object {
 
 // successes describes the answers that are no problem.
 func successes(e endpoint, answers *schemas) object {
+	if e.tail {
+		return object{"default": object{"description": "What the program answered, with the header " + portHeader + "."}}
+	}
 	media := cmp.Or(e.media, "application/json")
 	content := object{media: object{"schema": object{"type": "object"}}}
 	switch {

@@ -21,9 +21,9 @@ func Add(server *httpd.Server) {
 	a := &api{Server: server}
 	a.endpoints = a.table()
 	for _, e := range a.endpoints {
-		if strings.HasPrefix(e.path, "/v1/sandboxes") {
+		if strings.HasPrefix(e.path, "/v1/sandboxes") && !e.tail {
 			e.handler = strict(e.params, e.handler)
 		}
-		server.Handle(httpd.Route{Method: e.method, Path: e.path, Handler: e.handler, Open: e.open})
+		server.Handle(httpd.Route{Method: e.method, Path: e.path, Handler: e.handler, Open: e.open, Tail: e.tail})
 	}
 }

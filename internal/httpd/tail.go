@@ -75,7 +75,7 @@ func (w *Response) PassOn(r *http.Request) (done func()) {
 	w.passed, w.unread = true, false
 	_ = w.control.EnableFullDuplex()           // errors mean a writer without a connection, as in tests
 	_ = w.control.SetReadDeadline(time.Time{}) // or that of other requests would cut the body off
-	body := &passedBody{ReadCloser: r.Body}
+	body := &passedBody{ReadCloser: r.Body, ended: r.Body == http.NoBody}
 	r.Body = body
 	return func() {
 		if !body.ended {

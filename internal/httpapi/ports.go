@@ -1,0 +1,258 @@
+package httpapi
+
+import (
+	"context"
+	"errors"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/http/httputil"
+	"net/url"
+	"strconv"
+	"strings"
+	"syscall"
+
+	"github.com/glovebox-dev/glovebox/internal/duplex"
+	"github.com/glovebox-dev/glovebox/internal/engine"
+	"github.com/glovebox-dev/glovebox/internal/httpd"
+	"github.com/glovebox-dev/glovebox/sandbox"
+)
+
+// maxPortHeader is the most bytes of the headers of a program's answer.
+const maxPortHeader = 64 << 10
+
+// Headers of an answer that comes from a program in a sandbox.
+const (
+	portHeader     = "Glovebox-Port"     // the port; problems of ours have none
+	locationHeader = "Glovebox-Location" // where the program wanted the client to go, if that is not in the program
+)
+
+// tunnelProtocol is what a client switches to for the bytes of a TCP connection.
+const tunnelProtocol = "tcp"
+
+// toPort is any request to /v1/sandboxes/{id}/ports/{port}/{path...}.
+func (a *api) toPort(w *httpd.Response, r *http.Request, s *engine.Sandbox) error {
+	port, err := portOf(r)
+	if err != nil {
+		return err
+	}
+	if r.Method == http.MethodConnect || r.Method == http.MethodTrace {
+		return httpd.Refuse(http.StatusMethodNotAllowed, sandbox.Invalid, r.Method+" is not passed on", "")
+	}
+	ctx, cancel := context.WithCancel(r.Context())
+	defer cancel()
+	defer context.AfterFunc(a.Stopping(), cancel)()
+	conn, err := s.DialPort(ctx, port)
+	if err != nil {
+		return portError(err)
+	}
+	defer conn.Close()
+	defer w.PassOn(r)()
+	p := &passing{port: port, prefix: strings.TrimSuffix(r.URL.EscapedPath(), "/-"), tail: httpd.Tail(r)}
+	transport := &http.Transport{DisableKeepAlives: true, DisableCompression: true, MaxResponseHeaderBytes: maxPortHeader,
+		DialContext: func(context.Context, string, string) (net.Conn, error) { return conn, nil }}
+	proxy := httputil.ReverseProxy{Rewrite: p.rewrite, ModifyResponse: p.harden, Transport: once{transport, ctx},
+		ErrorLog:     slog.NewLogLogger(a.Log().Handler(), slog.LevelDebug),
+		ErrorHandler: func(_ http.ResponseWriter, _ *http.Request, failed error) { err = failed }}
+	proxy.ServeHTTP(w, r.WithContext(ctx))
+	switch {
+	case err == nil:
+		return nil
+	case r.Context().Err() != nil:
+		return &sandbox.Error{Kind: sandbox.Unavailable, Msg: "the client has left"}
+	case s.Ended() != nil:
+		return s.Ended()
+	}
+	return httpd.Refuse(http.StatusBadGateway, sandbox.Unavailable, "what listens on port "+strconv.Itoa(port)+" in the sandbox did not answer in HTTP/1.1",
+		"see what it printed; other protocols than HTTP go through a tunnel: glovebox port-forward")
+}
+
+func portOf(r *http.Request) (int, error) {
+	port, err := strconv.Atoi(r.PathValue("port"))
+	if err != nil || port < 1 || port > 65535 {
+		return 0, sandbox.Invalidf("port", "%.20q is not a number from 1 to 65535", r.PathValue("port"))
+	}
+	return port, nil
+}
+
+// portError gives a port where nothing answers the status of a gateway.
+func portError(err error) error {
+	var e *sandbox.Error
+	if errors.As(err, &e) && (errors.Is(err, syscall.ECONNREFUSED) || errors.Is(err, syscall.ETIMEDOUT)) {
+		return httpd.Refuse(http.StatusBadGateway, e.Kind, e.Op+": "+e.Msg, e.Fix)
+	}
+	return err
+}
+
+// once makes one request on a connection of its own, so that a program cannot answer another's. Interim answers (1xx) are dropped, as they
+// would come before the headers that keep a program from acting as this server: ReverseProxy learns of them by the request's own context.
+type once struct {
+	*http.Transport
+	ctx context.Context
+}
+
+func (o once) RoundTrip(r *http.Request) (*http.Response, error) {
+	return o.Transport.RoundTrip(r.WithContext(o.ctx))
+}
+
+// passing is one request on its way to a program in a sandbox, and the answer. The program is hostile: it must not get what belongs to this
+// server, and its answer must do nothing in this server's name.
+type passing struct {
+	port   int
+	prefix string // of the URL, escaped, before what the program sees
+	tail   string
+}
+
+// ours are headers of a request that are not for the program: credentials for this server, or for a proxy before it, and what they say
+// about both.
+var ours = []string{"Authorization", "X-Api-Key", "Cookie", "Referer", "Forwarded", "X-Real-Ip", "Expect"}
+
+func (p *passing) host() string { return net.JoinHostPort("localhost", strconv.Itoa(p.port)) }
+
+func (p *passing) rewrite(pr *httputil.ProxyRequest) {
+	out := pr.Out
+	out.URL = p.target()
+	out.URL.RawQuery, out.URL.ForceQuery = pr.In.URL.RawQuery, pr.In.URL.ForceQuery
+	out.Host = out.URL.Host
+	for _, name := range ours {
+		out.Header.Del(name)
+	}
+	for name := range out.Header {
+		if strings.HasPrefix(name, "X-Forwarded-") {
+			out.Header.Del(name)
+		}
+	}
+	out.Header.Set("X-Forwarded-Prefix", p.prefix)
+	if out.Header.Get("Origin") != "" { // it is this server's, as the guard has checked; programs compare it with Host
+		out.Header.Set("Origin", "http://"+p.host())
+	}
+}
+
+// target is the URL of the request as the program knows it.
+func (p *passing) target() *url.URL {
+	plain, err := url.PathUnescape(p.tail)
+	if err != nil {
+		plain = p.tail
+	}
+	return &url.URL{Scheme: "http", Host: p.host(), Path: plain, RawPath: p.tail}
+}
+
+// theirs are headers of an answer by which a program would act on all of this server's origin, or ask for its credentials.
+var theirs = []string{"Set-Cookie", "Set-Cookie2", "Www-Authenticate", "Authentication-Info", "Clear-Site-Data", "Service-Worker-Allowed", "Alt-Svc",
+	"Strict-Transport-Security", "Public-Key-Pins", "Expect-Ct", "Nel", "Report-To", "Reporting-Endpoints", "Refresh", "Origin-Agent-Cluster",
+	"Speculation-Rules", "X-Request-Id", "X-Content-Type-Options", "Cache-Control", "Pragma", "Expires",
+	"Content-Security-Policy-Report-Only", portHeader, locationHeader}
+
+// harden takes from an answer what would act in this server's name. A browser shows it in an origin of its own, without scripts.
+func (p *passing) harden(r *http.Response) error {
+	if r.StatusCode < 100 {
+		return errors.New("not a status of HTTP")
+	}
+	for _, name := range theirs {
+		r.Header.Del(name)
+	}
+	for name := range r.Header {
+		if strings.HasPrefix(name, "Access-Control-") || strings.HasPrefix(name, "Cross-Origin-") {
+			r.Header.Del(name)
+		}
+	}
+	r.Header.Add("Content-Security-Policy", "sandbox") // beside the program's own: a browser obeys all of them
+	r.Header.Set("Cross-Origin-Resource-Policy", "same-origin")
+	r.Header.Set(portHeader, strconv.Itoa(p.port))
+	if location := r.Header.Get("Location"); location != "" {
+		r.Header.Del("Location")
+		if within, ok := p.relocate(location); ok {
+			r.Header.Set("Location", within)
+		} else {
+			r.Header.Set(locationHeader, location)
+		}
+	}
+	return nil
+}
+
+// relocate turns where a program sends its client into a path of this server. Only what stays in the program is one: a client that follows
+// would carry its key, its method and its body along, to another endpoint of this server, or to a stranger.
+func (p *passing) relocate(location string) (within string, ok bool) {
+	to, err := p.target().Parse(location)
+	if err != nil || to.Opaque != "" || to.User != nil || to.Scheme != "http" && to.Scheme != "https" {
+		return "", false
+	}
+	port := to.Port()
+	if port == "" && to.Scheme == "http" {
+		port = "80"
+	}
+	if port != strconv.Itoa(p.port) {
+		return "", false
+	}
+	switch to.Hostname() {
+	case "localhost", "127.0.0.1", "::1", "0.0.0.0":
+	default:
+		return "", false
+	}
+	path := to.EscapedPath()
+	if path == "" {
+		path = "/"
+	}
+	for segment := range strings.SplitSeq(path, "/") {
+		// Browsers take %2e for a dot.
+		if plain, err := url.PathUnescape(segment); err != nil || plain == "." || plain == ".." {
+			return "", false
+		}
+	}
+	within = p.prefix + path
+	if to.RawQuery != "" || to.ForceQuery {
+		within += "?" + strings.ReplaceAll(to.RawQuery, " ", "%20") // package url checks no query
+	}
+	if fragment := to.EscapedFragment(); fragment != "" {
+		within += "#" + fragment
+	}
+	return within, true
+}
+
+// tunnel is GET /v1/sandboxes/{id}/ports/{port}, which switches to the bytes of a TCP connection.
+func (a *api) tunnel(w *httpd.Response, r *http.Request, s *engine.Sandbox) error {
+	port, err := portOf(r)
+	if err != nil {
+		return err
+	}
+	if !strings.EqualFold(r.Header.Get("Upgrade"), tunnelProtocol) || !hasToken(r.Header.Values("Connection"), "upgrade") {
+		w.Header().Set("Upgrade", tunnelProtocol)
+		return httpd.Refuse(http.StatusUpgradeRequired, sandbox.Invalid, "this path is a tunnel to the port",
+			"add a slash for the root of the HTTP server there; a tunnel wants Connection: Upgrade and Upgrade: "+tunnelProtocol)
+	}
+	program, err := s.DialPort(r.Context(), port)
+	if err != nil {
+		return portError(err)
+	}
+	defer program.Close()
+	conn, buffered, err := w.Hijack()
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	defer context.AfterFunc(a.Stopping(), func() { conn.Close() })()
+	client, ok := conn.(duplex.Conn)
+	if !ok {
+		return nil // no listener of ours
+	}
+	head := "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: " + tunnelProtocol + "\r\n" + portHeader + ": " + strconv.Itoa(port) +
+		"\r\nX-Request-Id: " + w.ID + "\r\n\r\n"
+	if _, err := conn.Write([]byte(head)); err != nil {
+		return nil // the client has left
+	}
+	early := io.LimitReader(buffered.Reader, int64(buffered.Reader.Buffered()))
+	duplex.Join(&duplex.Buffered{Conn: client, First: io.MultiReader(early, conn)}, program.(duplex.Conn))
+	return nil
+}
+
+func hasToken(values []string, token string) bool {
+	for _, value := range values {
+		for one := range strings.SplitSeq(value, ",") {
+			if strings.EqualFold(strings.TrimSpace(one), token) {
+				return true
+			}
+		}
+	}
+	return false
+}
