@@ -28,6 +28,7 @@ var programCases = []testCase{
 	{"descriptors", "the code has descriptors 0, 1 and 2 and no other", testDescriptors},
 	{"terminal", "a process may have a terminal of the requested size", testTerminal},
 	{"channel", "a process may talk to the host beside its output, in order with it", testChannel},
+	{"ports", "the host reaches what listens on loopback in the sandbox, in whatever way, and in no other sandbox", testPorts},
 	{"timeout", "the deadline ends every process, even a stopped one or one that ignores signals", testTimeout},
 	{"left behind", "a run ends with its main process; processes left behind neither delay it nor survive", testLeftBehind},
 	{"cancel", "a run whose caller disconnects ends at once", testCancel},

@@ -53,7 +53,7 @@ func Run(t *testing.T, open Open) {
 
 // coreCases are the cases of Core: a box's whole life, input and output, and the limits that protect the host.
 var coreCases = []string{"probe agrees with create", "dial", "dial again", "close while running", "after the end", "guest ends",
-	"reap spares the owned", "reattach refuses the owned", "output", "timeout", "left behind", "files in", "files out",
+	"reap spares the owned", "reattach refuses the owned", "output", "ports", "timeout", "left behind", "files in", "files out",
 	"memory", "processes", "no network", "nothing survives"}
 
 // Core tests the core of Run and Walls: for -short on a slow backend.

@@ -61,6 +61,10 @@ func FuzzHostileGuest(f *testing.F) {
 		c.List(ctx)
 		c.Input(ctx, guest.Input{ID: "p", Data: []byte("x")})
 		c.Wait(ctx, "p")
+		if conn, err := c.Dial(ctx, 80); err == nil {
+			io.Copy(io.Discard, conn)
+			conn.Close()
+		}
 		if ctx.Err() != nil {
 			t.Error("a call did not end with its guest")
 		}
@@ -77,7 +81,7 @@ func hostile(conn net.Conn, welcome []byte, typ1 uint8, body1 []byte, typ2 uint8
 	conn.Write(binary.LittleEndian.AppendUint64([]byte(guest.MagicReply), 1))
 	s := wire.NewSession(conn, wire.Guest)
 	defer s.Close()
-	for range 6 {
+	for range 7 {
 		st, err := s.Accept()
 		if err != nil {
 			return
@@ -89,6 +93,8 @@ func hostile(conn net.Conn, welcome []byte, typ1 uint8, body1 []byte, typ2 uint8
 			continue
 		case guest.TypeStart:
 			st.Send(uint8(guest.TypeStarted))
+		case guest.TypeDial:
+			st.Send(uint8(guest.TypeDialed))
 		}
 		st.Send(typ1, body1)
 		st.Send(typ1, body1)
