@@ -43,7 +43,7 @@ func (a *app) newRoot() *cobra.Command {
 	keys, layers := a.newKeys(), a.newDeps()
 	grouped(root, "run", "Run code", a.newRun(), a.newRepl(), a.newServe(), a.newMCP(), a.newTools(), layers, keys)
 	grouped(root, livingGroup, "Sandboxes that live on a server between runs", a.newCreate(), a.newExec(), a.newPs(), a.newLogs(),
-		a.newCp(), a.newStats(), a.newNetwork(), a.newClean(), a.newInterrupt(), a.newRestart(), a.newRm())
+		a.newCp(), a.newStats(), a.newNetwork(), a.newPortForward(), a.newClean(), a.newInterrupt(), a.newRestart(), a.newRm())
 	grouped(root, "host", "This host and this program", a.newDoctor(), a.newVerify(), a.newVersion())
 	root.SetCompletionCommandGroupID("host")
 	root.CompletionOptions.HiddenDefaultCmd = true // the help fits a screen; package managers find it

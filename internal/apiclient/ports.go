@@ -1,0 +1,87 @@
+package apiclient
+
+import (
+	"bufio"
+	"context"
+	"crypto/tls"
+	"net"
+	"net/http"
+	"net/url"
+	"strconv"
+	"time"
+
+	"github.com/glovebox-dev/glovebox/internal/duplex"
+	"github.com/glovebox-dev/glovebox/sandbox"
+)
+
+// DialPort connects to a TCP port in a sandbox, by a connection of its own to the server. Both halves end alone. ctx is for the connecting
+// alone.
+func (c *Client) DialPort(ctx context.Context, name string, port int) (duplex.Conn, error) {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, c.base+sandboxPath(name, "ports", strconv.Itoa(port)), nil)
+	if err != nil {
+		return nil, &sandbox.Error{Kind: sandbox.Invalid, Op: "server", Err: err}
+	}
+	conn, err := c.connect(ctx, request.URL)
+	if err != nil {
+		return nil, c.unreachable(ctx, err)
+	}
+	stop := context.AfterFunc(ctx, func() { conn.SetDeadline(time.Unix(1, 0)) })
+	tunnel, err := c.upgrade(conn, request)
+	if !stop() && err == nil {
+		err = context.Cause(ctx)
+	}
+	if err != nil {
+		conn.Close()
+		return nil, err
+	}
+	return tunnel, nil
+}
+
+// connect opens a connection to the server.
+func (c *Client) connect(ctx context.Context, to *url.URL) (duplex.Conn, error) {
+	transport := c.http.Transport.(*http.Transport)
+	port := to.Port()
+	if port == "" {
+		port = to.Scheme // dialers know http and https
+	}
+	conn, err := transport.DialContext(ctx, "tcp", net.JoinHostPort(to.Hostname(), port))
+	if err != nil {
+		return nil, err
+	}
+	if to.Scheme == "https" {
+		conf := &tls.Config{ServerName: to.Hostname(), NextProtos: []string{"http/1.1"}}
+		if own := transport.TLSClientConfig; own != nil {
+			conf.RootCAs = own.RootCAs
+		}
+		secure := tls.Client(conn, conf)
+		if err := secure.HandshakeContext(ctx); err != nil {
+			conn.Close()
+			return nil, err
+		}
+		return secure, nil
+	}
+	return conn.(duplex.Conn), nil // TCP or a Unix socket
+}
+
+// upgrade turns a connection to the server into one to the port.
+func (c *Client) upgrade(conn duplex.Conn, request *http.Request) (duplex.Conn, error) {
+	request.Header.Set("Connection", "Upgrade")
+	request.Header.Set("Upgrade", "tcp")
+	request.Header.Set("User-Agent", c.config.Agent)
+	if c.config.Key != "" {
+		request.Header.Set("Authorization", "Bearer "+c.config.Key)
+	}
+	if err := request.Write(conn); err != nil {
+		return nil, c.unreachable(request.Context(), err)
+	}
+	buffered := bufio.NewReader(conn)
+	response, err := http.ReadResponse(buffered, request)
+	if err != nil {
+		return nil, c.unreachable(request.Context(), err)
+	}
+	if response.StatusCode != http.StatusSwitchingProtocols {
+		defer response.Body.Close()
+		return nil, problem(response)
+	}
+	return &duplex.Buffered{Conn: conn, First: buffered}, nil
+}
