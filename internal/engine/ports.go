@@ -69,7 +69,7 @@ func (s *Sandbox) enterPort() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	busy := &sandbox.Error{Kind: sandbox.Busy, Op: "port", Fix: "close some of them, or try again later"}
-	if s.ports >= MaxPortConnections {
+	if s.clocks.ports >= MaxPortConnections {
 		busy.Msg = fmt.Sprintf("%d connections to ports of this sandbox are open", MaxPortConnections)
 		return busy
 	}
@@ -78,7 +78,7 @@ func (s *Sandbox) enterPort() error {
 		busy.Msg = fmt.Sprintf("%d connections to ports of sandboxes are open", maxPortConnections)
 		return busy
 	}
-	s.ports++
+	s.clocks.ports++
 	s.windIdle()
 	return nil
 }
@@ -86,7 +86,7 @@ func (s *Sandbox) enterPort() error {
 func (s *Sandbox) leavePort() {
 	s.engine.living.ports.Add(-1)
 	s.mu.Lock()
-	s.ports--
+	s.clocks.ports--
 	s.mu.Unlock()
 	s.touch()
 }

@@ -38,7 +38,6 @@ type Sandbox struct {
 	client     *client.Client // the current connection
 	executions executions
 	contexts   []*Context
-	ports      int // open connections to its ports
 	clocks     clocks
 	last       measured
 }
