@@ -95,7 +95,10 @@ show 0 rm demo
 title '6. A network that is open to what was named (examples/network.sh)'
 bash "$here/network.sh" "$glovebox"
 
-title '7. The host is as it was'
+title '7. A web server in a sandbox, reached from outside (examples/ports.sh)'
+bash "$here/ports.sh" "$glovebox"
+
+title '8. The host is as it was'
 show 0 "${run[@]}" -c 'print(6*7)'
 
 # layers prints the isolation layers of the default backend in a state.
