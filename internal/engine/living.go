@@ -8,7 +8,6 @@ import (
 	"regexp"
 	"slices"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/glovebox-dev/glovebox/sandbox"
@@ -58,13 +57,14 @@ type table struct {
 	ended  []sandbox.Record
 	closed bool
 
-	ports atomic.Int64 // open connections to ports of all sandboxes
+	ports      int            // open connections to ports of all sandboxes,
+	ownedPorts map[string]int // and to those of each owner
 }
 
 type ownedName struct{ owner, name string }
 
 func newTable() *table {
-	return &table{byID: map[sandbox.ID]*Sandbox{}, byName: map[ownedName]*Sandbox{}, owned: map[string]int{}}
+	return &table{byID: map[sandbox.ID]*Sandbox{}, byName: map[ownedName]*Sandbox{}, owned: map[string]int{}, ownedPorts: map[string]int{}}
 }
 
 var validSandboxName = regexp.MustCompile(`^[a-z0-9]([a-z0-9._-]{0,61}[a-z0-9])?$`)

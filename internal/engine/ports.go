@@ -16,7 +16,7 @@ import (
 // Limits of open connections to the ports of living sandboxes. Each may hold half a megabyte of data that one side does not read.
 const (
 	MaxPortConnections = 128  // of one sandbox
-	maxPortConnections = 2048 // of all
+	maxPortConnections = 2048 // of all, half of them of one owner
 )
 
 // DialPort connects to a TCP port in the sandbox: to a program there that listens on 127.0.0.1, ::1 or all addresses. The sandbox needs no
@@ -66,29 +66,51 @@ func (s *Sandbox) enterPort() error {
 	if err := s.ended(); err != nil {
 		return err
 	}
+	if !s.engine.living.enterPort(s.owner) {
+		return &sandbox.Error{Kind: sandbox.Busy, Op: "port", Msg: "too many connections to ports of sandboxes are open", Fix: "close some of them, or try again later"}
+	}
 	s.mu.Lock()
-	defer s.mu.Unlock()
-	busy := &sandbox.Error{Kind: sandbox.Busy, Op: "port", Fix: "close some of them, or try again later"}
-	if s.clocks.ports >= MaxPortConnections {
-		busy.Msg = fmt.Sprintf("%d connections to ports of this sandbox are open", MaxPortConnections)
-		return busy
+	full := s.clocks.ports >= MaxPortConnections
+	if !full {
+		s.clocks.ports++
+		s.windIdle()
 	}
-	if s.engine.living.ports.Add(1) > maxPortConnections {
-		s.engine.living.ports.Add(-1)
-		busy.Msg = fmt.Sprintf("%d connections to ports of sandboxes are open", maxPortConnections)
-		return busy
+	s.mu.Unlock()
+	if full {
+		s.engine.living.leavePort(s.owner)
+		return &sandbox.Error{Kind: sandbox.Busy, Op: "port", Msg: fmt.Sprintf("%d connections to ports of this sandbox are open", MaxPortConnections),
+			Fix: "close some of them, or try again later"}
 	}
-	s.clocks.ports++
-	s.windIdle()
 	return nil
 }
 
 func (s *Sandbox) leavePort() {
-	s.engine.living.ports.Add(-1)
+	s.engine.living.leavePort(s.owner)
 	s.mu.Lock()
 	s.clocks.ports--
 	s.mu.Unlock()
 	s.touch()
+}
+
+// enterPort counts a connection for its owner, unless there are too many.
+func (t *table) enterPort(owner string) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.ports >= maxPortConnections || t.ownedPorts[owner] >= maxPortConnections/2 {
+		return false
+	}
+	t.ports++
+	t.ownedPorts[owner]++
+	return true
+}
+
+func (t *table) leavePort(owner string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.ports--
+	if t.ownedPorts[owner]--; t.ownedPorts[owner] == 0 {
+		delete(t.ownedPorts, owner)
+	}
 }
 
 // portConn is a connection to a port, counted until it is closed.
