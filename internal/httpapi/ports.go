@@ -11,6 +11,7 @@ import (
 	"net/url"
 	"strconv"
 	"strings"
+	"sync"
 	"syscall"
 
 	"github.com/glovebox-dev/glovebox/internal/duplex"
@@ -47,12 +48,13 @@ func (a *api) toPort(w *httpd.Response, r *http.Request, s *engine.Sandbox) erro
 	if err != nil {
 		return portError(err)
 	}
+	conn = &speaksFirst{Conn: conn, spoke: make(chan struct{})}
 	defer conn.Close()
 	defer w.PassOn(r)()
 	p := &passing{port: port, prefix: strings.TrimSuffix(r.URL.EscapedPath(), "/-"), tail: httpd.Tail(r)}
 	transport := &http.Transport{DisableKeepAlives: true, DisableCompression: true, MaxResponseHeaderBytes: maxPortHeader,
 		DialContext: func(context.Context, string, string) (net.Conn, error) { return conn, nil }}
-	proxy := httputil.ReverseProxy{Rewrite: p.rewrite, ModifyResponse: p.harden, Transport: once{transport, ctx},
+	proxy := httputil.ReverseProxy{FlushInterval: -1, Rewrite: p.rewrite, ModifyResponse: p.harden, Transport: once{transport, ctx},
 		ErrorLog:     slog.NewLogLogger(a.Log().Handler(), slog.LevelDebug),
 		ErrorHandler: func(_ http.ResponseWriter, _ *http.Request, failed error) { err = failed }}
 	proxy.ServeHTTP(w, r.WithContext(ctx))
@@ -66,6 +68,28 @@ func (a *api) toPort(w *httpd.Response, r *http.Request, s *engine.Sandbox) erro
 	}
 	return httpd.Refuse(http.StatusBadGateway, sandbox.Unavailable, "what listens on port "+strconv.Itoa(port)+" in the sandbox did not answer in HTTP/1.1",
 		"see what it printed; other protocols than HTTP go through a tunnel: glovebox port-forward")
+}
+
+// speaksFirst reads nothing before this side has written: net/http writes what comes earlier into its log.
+type speaksFirst struct {
+	net.Conn
+	once  sync.Once
+	spoke chan struct{}
+}
+
+func (c *speaksFirst) Read(p []byte) (int, error) {
+	<-c.spoke
+	return c.Conn.Read(p)
+}
+
+func (c *speaksFirst) Write(p []byte) (int, error) {
+	c.once.Do(func() { close(c.spoke) })
+	return c.Conn.Write(p)
+}
+
+func (c *speaksFirst) Close() error {
+	c.once.Do(func() { close(c.spoke) })
+	return c.Conn.Close()
 }
 
 func portOf(r *http.Request) (int, error) {

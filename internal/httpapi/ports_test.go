@@ -6,8 +6,10 @@ import (
 	_ "embed"
 	"fmt"
 	"io"
+	"log"
 	"net"
 	"net/http"
+	"os"
 	"runtime"
 	"slices"
 	"strings"
@@ -136,12 +138,9 @@ func TestPorts(t *testing.T) {
 		t.Errorf("another sandbox: %v", a)
 	}
 	r.refused("GET", "/v1/sandboxes/other/ports/8080/", "", nil, 502)
-	metrics := r.ok(200, "GET", "/metrics", "")
 	for _, want := range []string{`glovebox_http_requests_total{method="GET",route="/v1/sandboxes/{id}/ports/{port}/{path...}",status="2xx"}`,
 		"glovebox_engine_port_connections 0\n", "glovebox_http_requests_in_flight 1\n"} {
-		if !strings.Contains(metrics, want) {
-			t.Errorf("the metrics lack %s", want)
-		}
+		eventually(t, want, func() bool { return strings.Contains(r.ok(200, "GET", "/metrics", ""), want) })
 	}
 }
 
@@ -209,6 +208,15 @@ func TestPortsHostile(t *testing.T) {
 		if got := res.Header.Get("Glovebox-Location"); want == "" && got != to || want != "" && got != "" {
 			t.Errorf("%s: out of the program to %q", to, got)
 		}
+	}
+	var logged bytes.Buffer
+	log.SetOutput(&logged)
+	defer log.SetOutput(os.Stderr)
+	for range 20 {
+		r.refused("GET", ports+"8022/", "", nil, 502)
+	}
+	if logged.Len() > 0 {
+		t.Errorf("a program writes to the log: %s", &logged)
 	}
 	if _, text, err := r.try("GET", ports+"8080/short"); err == nil {
 		t.Errorf("an answer that broke off is whole: %q", text)

@@ -1,5 +1,5 @@
 """What listens on a port in a sandbox, for tests: an HTTP server that says what it gets, and one that means harm."""
-import http.server, json, sys
+import http.server, json, socket, sys, threading
 
 class Handler(http.server.BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
@@ -80,4 +80,12 @@ class Handler(http.server.BaseHTTPRequestHandler):
     def log_message(self, *_):
         pass
 
+def greet(listener):
+    """Speaks first, and another protocol."""
+    while True:
+        c = listener.accept()[0]
+        c.sendall(b"SSH-2.0-hostile\r\n")
+        threading.Thread(target=c.recv, args=(1 << 16,), daemon=True).start()
+
+threading.Thread(target=greet, args=(socket.create_server(("", 8022)),), daemon=True).start()
 http.server.ThreadingHTTPServer((sys.argv[1], int(sys.argv[2])), Handler).serve_forever()
