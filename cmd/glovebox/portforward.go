@@ -25,10 +25,10 @@ func (a *app) newPortForward() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "port-forward [FLAGS] NAME [LOCAL:]PORT",
 		Short: "Reach a port in a sandbox from this machine",
-		Long: `Port-forward listens on 127.0.0.1 and forwards each TCP connection to a port in a living sandbox, until it
-is interrupted. The program there listens on 127.0.0.1, ::1 or all addresses. The sandbox needs no network
-for that, and is not idle while a connection is open. LOCAL is the port on this machine: PORT if it is
-absent, any free one if it is 0.`,
+		Long: `Port-forward listens on 127.0.0.1 and forwards each TCP connection to a port in a living sandbox,
+until it is interrupted. The program there listens on 127.0.0.1, ::1 or all addresses. The sandbox
+needs no network for that, and is not idle while a connection is open. LOCAL is the port on this
+machine: PORT if it is absent, any free one if it is 0.`,
 		Example: `  glovebox exec --detach --timeout 1h agent-7 -- python3 -m http.server 8000
   glovebox port-forward agent-7 8000
   glovebox port-forward agent-7 9000:8000`,
