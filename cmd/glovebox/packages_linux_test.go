@@ -298,3 +298,44 @@ func TestPackagesAtOnce(t *testing.T) {
 		t.Errorf("it was downloaded %d times", n)
 	}
 }
+
+// TestPackagesOfSandbox: packages that are added to a living sandbox are there at once, stay after a restart of the server, and a newer version
+// replaces an older one whole.
+func TestPackagesOfSandbox(t *testing.T) {
+	isPackagesReady(t, pipFile)
+	i := newIndex(t)
+	i.wheel("glvlive", "1.0", "value = 1", "")
+	i.wheel("glvother", "1.0", "value = 40", "")
+	cache, state := t.TempDir(), t.TempDir()
+	start := func() *served {
+		return startServerWith(t, func(m *Main) { m.Gate = i.out.gate() }, "--backend", "native", "--allow-unenforced", "memory", "--state-dir", state,
+			"--package-cache", cache, "--package-index", "python=http://index.test/simple")
+	}
+	s := start()
+	c := &commands{t, s.url}
+	c.run(0, "", "create", "--name", "a")
+	if out, _ := c.run(0, "", "run", "--in", "a", "-c", "%pip install glvlive==1.0\nimport glvlive\nglvlive.value"); out != "1\n" {
+		t.Errorf("%q", out)
+	}
+	if out, _ := c.run(0, "", "run", "--in", "a", "-p", "auto", "-c", "import glvother\nglvother.value + glvlive.value"); out != "41\n" {
+		t.Errorf("%q", out)
+	}
+	if _, errs := c.run(125, "", "run", "--in", "a", "-c", "%pip install glvnowhere"); !strings.Contains(errs, "No matching distribution found for glvnowhere") {
+		t.Errorf("%s", errs)
+	}
+	s.stop(t)
+	s.exit <- 0 // for the clean-up, which stops it again
+	s = start()
+	c = &commands{t, s.url}
+	i.wheel("glvlate", "1.0", "value = 2", "")
+	if out, _ := c.run(0, "", "run", "--in", "a", "-c", "%pip install glvlate\nimport glvlate\nglvlate.value + glvother.value"); out != "42\n" {
+		t.Errorf("after a restart: %q", out)
+	}
+	if out, _ := c.run(0, "", "exec", "a", "--", "python3", "-c", "import glvlive, glvother, glvlate; print(len(glvlive.__path__))"); out != "1\n" {
+		t.Errorf("a process of its own: %q", out)
+	}
+	c.run(0, "", "rm", "a")
+	if left, err := os.ReadDir(filepath.Join(state, "logs", "packages")); err != nil || len(left) > 0 {
+		t.Errorf("left: %v %v", left, err)
+	}
+}

@@ -142,8 +142,8 @@ func (s *Sandbox) takesPackages() bool {
 
 // installPackages has a sandbox see packages beside those that it has.
 func (s *Sandbox) installPackages(ctx context.Context, l sandbox.Language, asked sandbox.Packages, r *sandbox.Request) error {
-	s.installing.Lock() // or two would undo each other's
-	defer s.installing.Unlock()
+	s.locks.installing.Lock() // or two would undo each other's
+	defer s.locks.installing.Unlock()
 	s.mu.Lock()
 	had := s.record.Packages[l.Name]
 	s.mu.Unlock()

@@ -26,12 +26,11 @@ type Sandbox struct {
 	logs   *eventlog.Folder
 
 	// life ends with the sandbox, or when the server leaves it: its cause is errDetached or an *endedError.
-	life       context.Context
-	endLife    context.CancelCauseFunc
-	work       sync.WaitGroup // its goroutines
-	remove     func() error   // ends what is left once life is over; further calls wait for the first
-	installing sync.Mutex     // held while packages are added
-	saving     sync.Mutex     // held while a record is saved, so that an older one never replaces a newer
+	life    context.Context
+	endLife context.CancelCauseFunc
+	work    sync.WaitGroup // its goroutines
+	remove  func() error   // ends what is left once life is over; further calls wait for the first
+	locks   locks
 
 	mu         sync.Mutex // guards all below
 	record     sandbox.Record
@@ -40,6 +39,12 @@ type Sandbox struct {
 	contexts   []*Context
 	clocks     clocks
 	last       measured
+}
+
+// locks order what else could undo each other.
+type locks struct {
+	saving     sync.Mutex // held while a record is saved, so that an older one never replaces a newer
+	installing sync.Mutex // held while packages are added
 }
 
 var errDetached = errors.New("the server is stopping; the sandbox goes on, and the next server takes it over")
@@ -132,8 +137,8 @@ func (s *Sandbox) save() error {
 	if s.engine.config.Living.Store == nil {
 		return nil
 	}
-	s.saving.Lock()
-	defer s.saving.Unlock()
+	s.locks.saving.Lock()
+	defer s.locks.saving.Unlock()
 	s.mu.Lock()
 	record := s.record
 	s.mu.Unlock()
