@@ -1,6 +1,8 @@
 package engine
 
 import (
+	"bytes"
+	"slices"
 	"unicode/utf8"
 
 	"github.com/glovebox-dev/glovebox/sandbox"
@@ -11,11 +13,18 @@ import (
 type capture struct {
 	headMax, tailMax int
 
-	head  []byte
-	tail  []byte // a ring buffer once it holds tailMax bytes
-	at    int    // index of the ring's oldest byte
-	total int64  // bytes written
+	head  [][]byte // in pieces, so that a large one is copied once, at the end
+	held  int      // bytes in head
+	tail  []byte   // a ring buffer once it holds tailMax bytes
+	at    int      // index of the ring's oldest byte
+	total int64    // bytes written
 }
+
+// Sizes of the pieces of a head: they double.
+const (
+	pieceLeast = 512
+	pieceMost  = 32 << 10
+)
 
 func newCapture(limit int64) *capture {
 	return &capture{headMax: int(limit - limit/2), tailMax: int(limit / 2)}
@@ -29,9 +38,9 @@ func (c *capture) replay(p []byte, end uint64) {
 
 func (c *capture) write(p []byte) {
 	c.total += int64(len(p))
-	if room := c.headMax - len(c.head); room > 0 {
+	if room := c.headMax - c.held; room > 0 {
 		n := min(room, len(p))
-		c.head = append(doubled(c.head, n, c.headMax), p[:n]...)
+		c.keep(p[:n])
 		p = p[n:]
 	}
 	if len(p) >= c.tailMax { // all of the ring is overwritten
@@ -51,6 +60,28 @@ func (c *capture) write(p []byte) {
 	}
 }
 
+// keep adds to the head, which has room for p.
+func (c *capture) keep(p []byte) {
+	size := pieceLeast
+	if last := len(c.head) - 1; last >= 0 {
+		piece := c.head[last]
+		n := min(cap(piece)-len(piece), len(p))
+		c.head[last] = append(piece, p[:n]...)
+		c.held += n
+		p = p[n:]
+		size = min(2*cap(piece), pieceMost)
+	}
+	if len(p) == 0 {
+		return
+	}
+	if size = min(size, c.headMax-c.held); size > len(p) {
+		c.head = append(c.head, append(make([]byte, 0, size), p...))
+	} else {
+		c.head = append(c.head, bytes.Clone(p)) // nothing is cleared first
+	}
+	c.held += len(p)
+}
+
 // doubled returns b with room for n more bytes, of at most most in all. The runtime would add a quarter each time, so that a large output
 // were copied five times over.
 func doubled(b []byte, n, most int) []byte {
@@ -64,12 +95,18 @@ func doubled(b []byte, n, most int) []byte {
 
 // captured returns what was kept. It cuts between characters, so that valid UTF-8 stays valid.
 func (c *capture) captured() sandbox.Captured {
-	tail := make([]byte, 0, len(c.tail))
-	tail = append(append(tail, c.tail[c.at:]...), c.tail[:c.at]...)
-	if c.total == int64(len(c.head)+len(tail)) {
-		return sandbox.Captured{Head: append(c.head, tail...)}
+	newest, oldest := c.tail[:c.at], c.tail[c.at:]
+	if c.total == int64(c.held+len(c.tail)) {
+		switch {
+		case c.total == 0:
+			return sandbox.Captured{}
+		case len(c.head) == 1 && len(c.tail) == 0:
+			return sandbox.Captured{Head: c.head[0]}
+		}
+		return sandbox.Captured{Head: bytes.Join(append(slices.Clip(c.head), oldest, newest), nil)} // Join clears nothing first
 	}
-	head := c.head[:len(c.head)-splitAtEnd(c.head)]
+	head, tail := bytes.Join(c.head, nil), slices.Concat(oldest, newest)
+	head = head[:len(head)-splitAtEnd(head)]
 	tail = tail[splitAtStart(tail):]
 	return sandbox.Captured{Head: head, Tail: tail, Dropped: c.total - int64(len(head)) - int64(len(tail))}
 }

@@ -225,6 +225,9 @@ func (x *Execution) begin(ctx context.Context, release func()) error {
 func (x *Execution) enter(ctx context.Context, release func()) error {
 	s := x.sandbox
 	x.output = newOutput(x.Spec.Limits.OutputBytes, x.take)
+	if x.asks.Detached {
+		x.output.keepPart()
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if err := s.ended(); err != nil {

@@ -17,12 +17,12 @@ func (x *execution) hints(o *outcome, r *sandbox.Result) []sandbox.Hint {
 		hints = append(hints, h)
 	}
 	for _, s := range []struct {
-		name string
-		c    *sandbox.Captured
-	}{{"stdout", &r.Stdout}, {"stderr", &r.Stderr}} {
-		if s.c.Dropped > 0 && r.Status != sandbox.StatusOutputLimit {
+		name   string
+		beyond int64
+	}{{"stdout", x.output.beyond(&r.Stdout, x.output.stdout)}, {"stderr", x.output.beyond(&r.Stderr, x.output.stderr)}} {
+		if s.beyond > 0 && r.Status != sandbox.StatusOutputLimit {
 			h := x.limitHint(sandbox.HintOutput, sandbox.LimitOutput)
-			h.Name, h.Count = s.name, s.c.Dropped
+			h.Name, h.Count = s.name, s.beyond
 			hints = append(hints, h)
 		}
 	}

@@ -69,7 +69,7 @@ func TestHints(t *testing.T) {
 	unlimited := limited
 	unlimited.Commands = nil
 	of := func(spec sandbox.Spec, request sandbox.Request) *execution {
-		return &execution{live: l, job: job{Execution: &plan.Execution{Argv: []string{"cat"}, Spec: spec, Request: request}}}
+		return &execution{live: l, output: newOutput(1<<20, nil), job: job{Execution: &plan.Execution{Argv: []string{"cat"}, Spec: spec, Request: request}}}
 	}
 	x, free := of(limited, sandbox.Request{}), of(unlimited, sandbox.Request{})
 	fed := of(unlimited, sandbox.Request{Stdin: []byte("x")})

@@ -11,10 +11,11 @@ import (
 // output receives what an execution writes. It keeps head and tail, passes the first bytes of each stream on as they arrive, and ends a
 // runaway.
 type output struct {
-	limit   int64 // bytes of each stream to keep, and to pass on
+	limit   int64 // bytes of each stream to pass on, and to keep
 	runaway int64 // bytes of one stream that end the execution
 	forward sandbox.OutputFunc
 	gaps    bool // output that an earlier server received may be missing
+	partly  bool // less than limit is kept
 
 	stdout, stderr *capture
 }
@@ -27,6 +28,23 @@ func newOutput(limit int64, forward sandbox.OutputFunc) *output {
 		stdout:  newCapture(limit),
 		stderr:  newCapture(limit),
 	}
+}
+
+// detachedKept limits what is kept of each stream of a detached execution, for its hints: its followers have the output from the log.
+const detachedKept = 1 << 20
+
+func (o *output) keepPart() {
+	if o.limit > detachedKept {
+		o.partly, o.stdout, o.stderr = true, newCapture(detachedKept), newCapture(detachedKept)
+	}
+}
+
+// beyond returns how many bytes of a stream its reader does not get.
+func (o *output) beyond(c *sandbox.Captured, all *capture) int64 {
+	if o.partly {
+		return max(all.total-o.limit, 0)
+	}
+	return c.Dropped
 }
 
 var (

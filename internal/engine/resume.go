@@ -177,6 +177,9 @@ func (r *takeover) execution(ctx context.Context, entry eventlog.Entry) *Executi
 	}
 	x.log.Log, x.began, x.resumed = log, h.Began, &resumed{last: log.Last()}
 	x.output = newOutput(x.Spec.Limits.OutputBytes, nil)
+	if x.asks.Detached {
+		x.output.keepPart()
+	}
 	if h.Context != "" {
 		if x.context = s.contextNamed(h.Context, x.Language.Name); x.context == nil { // it was deleted
 			x.context = s.newContext(h.Context, *x.Language, sandbox.Workspace)
