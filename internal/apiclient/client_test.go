@@ -2,6 +2,7 @@ package apiclient
 
 import (
 	"context"
+	"encoding/json"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -79,6 +80,25 @@ func TestCutStream(t *testing.T) {
 	if err := c.Stream(ctx, "box", Run{}, take); err != io.ErrClosedPipe {
 		t.Error(err)
 	}
+}
+
+// FuzzPiece: the quick reader of output reads what encoding/json reads.
+func FuzzPiece(f *testing.F) {
+	f.Add(`{"time_ms":1.5,"offset":7,"text":"a\\\"\u001b\n€"}`)
+	f.Add(`{"time_ms":1,"offset":0,"text":"\ufffd","base64":"/w=="}`)
+	f.Add(`{"time_ms":1,"offset":0,"text":"a","text":"b"}`)
+	f.Fuzz(func(t *testing.T, event string) {
+		var want struct {
+			Offset int64
+			Text   string
+			Base64 *[]byte
+		}
+		wrong := json.Unmarshal([]byte(event), &want)
+		offset, text, ok := quickPiece([]byte(event), nil)
+		if ok && wrong == nil && (offset != want.Offset || string(text) != want.Text || want.Base64 != nil) {
+			t.Errorf("%s: %d, %q", event, offset, text)
+		}
+	})
 }
 
 // FuzzEvents: whatever a server sends, each event is handed over once, and its pieces are bytes.

@@ -11,7 +11,8 @@ import (
 	"github.com/glovebox-dev/glovebox/internal/answer"
 )
 
-// Event is one event of an execution. One of the pointers is set, or Name is of an event that this client does not know.
+// Event is one event of an execution. One of the pointers is set, or Name is of an event that this client does not know. Its bytes are valid
+// until the receiver returns.
 type Event struct {
 	ID     string
 	Name   string
@@ -31,14 +32,13 @@ type Piece struct {
 }
 
 // events reads server-sent events (HTML Living Standard, section 9.2) and hands each to take, up to the end of the stream. Events are
-// those of
-// the server: what a sandbox wrote is JSON within them.
+// those of the server: what a sandbox wrote is JSON within them.
 func events(r io.Reader, take func(Event) error) error {
-	lines := bufio.NewReaderSize(r, 64<<10)
+	lines := lineReader{r: bufio.NewReaderSize(r, 256<<10)} // several events of output
 	var id, name string
-	var data []byte
+	var data, text []byte
 	for {
-		line, err := readLine(lines)
+		line, err := lines.next()
 		if errors.Is(err, io.EOF) {
 			return nil
 		}
@@ -49,14 +49,14 @@ func events(r io.Reader, take func(Event) error) error {
 		value = bytes.TrimPrefix(value, []byte(" "))
 		switch {
 		case len(line) == 0 && name != "":
-			event, err := parseEvent(id, name, data)
+			event, err := parseEvent(id, name, data, &text)
 			if err != nil {
 				return err
 			}
 			if err := take(event); err != nil {
 				return err
 			}
-			name, data = "", nil
+			name, data = "", emptied(data)
 		case string(field) == "id":
 			id = string(value)
 		case string(field) == "event":
@@ -67,23 +67,44 @@ func events(r io.Reader, take func(Event) error) error {
 	}
 }
 
-// readLine returns the next whole line without its end. The end of the stream within a line drops the line.
-func readLine(r *bufio.Reader) ([]byte, error) {
-	var line []byte
+// lineReader reads lines of any length, up to maxAnswer.
+type lineReader struct {
+	r    *bufio.Reader
+	long []byte // a line that r has no room for
+}
+
+// keptMost is how large a buffer is kept for the next event.
+const keptMost = 1 << 20
+
+func emptied(b []byte) []byte {
+	if cap(b) > keptMost {
+		return nil
+	}
+	return b[:0]
+}
+
+// next returns the next whole line without its end, valid until the next call. The end of the stream within a line drops the line.
+func (l *lineReader) next() ([]byte, error) {
+	l.long = emptied(l.long)
 	for {
-		part, err := r.ReadSlice('\n')
-		if len(line)+len(part) > maxAnswer {
+		part, err := l.r.ReadSlice('\n')
+		if len(l.long)+len(part) > maxAnswer {
 			return nil, fmt.Errorf("an event is longer than %d bytes", maxAnswer)
 		}
-		line = append(line, part...)
 		if errors.Is(err, bufio.ErrBufferFull) {
+			l.long = append(l.long, part...)
 			continue
 		}
-		return bytes.TrimRight(line, "\r\n"), err
+		if len(l.long) > 0 {
+			part = append(l.long, part...)
+			l.long = part
+		}
+		return bytes.TrimRight(part, "\r\n"), err
 	}
 }
 
-func parseEvent(id, name string, data []byte) (Event, error) {
+// parseEvent parses an event. The text of output is put into text where that can be.
+func parseEvent(id, name string, data []byte, text *[]byte) (Event, error) {
 	e := Event{ID: id, Name: name, Data: data}
 	var err error
 	switch name {
@@ -94,6 +115,12 @@ func parseEvent(id, name string, data []byte) (Event, error) {
 		err = json.Unmarshal(data, &started)
 		e.RunID = started.ID
 	case "stdout", "stderr":
+		offset, quick, ok := quickPiece(data, (*text)[:0])
+		if ok {
+			*text = quick
+			e.Piece = &Piece{Stderr: name == "stderr", Offset: offset, Data: quick}
+			return e, nil
+		}
 		var piece struct {
 			Offset int64   `json:"offset"`
 			Text   string  `json:"text"`

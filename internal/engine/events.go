@@ -23,6 +23,7 @@ type Event struct {
 	Shown     *sandbox.Shown     // of Shown
 	Exception *sandbox.Exception // of Raised
 	Ended     *Ended             // of Done
+	More      bool               // the next event is there already: no need to hurry this one
 }
 
 // Ended is how an execution ended: its result without output and files, or why there is none.
@@ -74,8 +75,8 @@ type begun struct {
 }
 
 func (x *Execution) logBegan(in sandbox.ID) {
+	x.log.hidden.Store(1) // before there is a later event
 	x.logValue(eventlog.Began, 0, encode(begun{in, x.base}))
-	x.log.hidden.Store(x.log.Last().ID)
 }
 
 // logValue logs a value that was reported up to an offset of the channel.
@@ -91,29 +92,20 @@ func (x *Execution) Follow(ctx context.Context, after uint64, take func(Event) e
 	if last := x.LastEvent(); after > last {
 		return sandbox.Invalidf("after", "there is no event %d; the last is %d", after, last)
 	}
-	var at [2]int64    // how far each stream has come
-	var base [2]uint64 // where the output of code in a context begins
-	hidden := uint64(0)
-	return x.log.Follow(ctx, 0, func(e eventlog.Event) error {
-		out := Event{ID: e.ID - hidden, Time: e.Time, Kind: e.Kind, Data: e.Data}
-		if e.Kind == eventlog.Stdout || e.Kind == eventlog.Stderr {
-			next := &at[e.Kind-eventlog.Stdout]
-			end := int64(e.Offset - base[e.Kind-eventlog.Stdout])
-			out.Offset = end - int64(len(e.Data))
-			out.Dropped = out.Offset - *next
-			*next = end
-		}
+	hidden := x.log.hidden.Load()
+	if after == 0 {
+		hidden = 0 // it is yet to come
+	}
+	return x.log.Follow(ctx, after+hidden, func(e eventlog.Event) error {
 		if e.Kind == eventlog.Began {
-			var b begun
-			if err := json.Unmarshal(e.Data, &b); err != nil {
-				return &sandbox.Error{Op: "read an event", Err: err}
-			}
-			base = [2]uint64{b.Base.Stdout, b.Base.Stderr}
 			hidden++
 			return nil
 		}
-		if out.ID <= after {
-			return nil
+		out := Event{ID: e.ID - hidden, Time: e.Time, Kind: e.Kind, Data: e.Data, More: e.More}
+		if e.Kind == eventlog.Stdout || e.Kind == eventlog.Stderr {
+			base := [...]uint64{x.base.Stdout, x.base.Stderr}[e.Kind-eventlog.Stdout] // known since it began
+			out.Offset = int64(e.Offset - uint64(len(e.Data)) - base)
+			out.Dropped = min(int64(e.Gap), out.Offset) // what lies before the base is not of this execution
 		}
 		if err := out.decode(); err != nil {
 			return err
@@ -124,8 +116,8 @@ func (x *Execution) Follow(ctx context.Context, after uint64, take func(Event) e
 
 // LastEvent returns the id of the last event so far.
 func (x *Execution) LastEvent() uint64 {
-	hidden := x.log.hidden.Load() // before the last, which is then as high at least
-	return x.log.Last().ID - hidden
+	last := x.log.Last().ID
+	return last - min(x.log.hidden.Load(), last)
 }
 
 // decode parses what the log keeps of values and ends. It was written by an engine.

@@ -302,7 +302,7 @@ func (in *interpreter) acknowledge(p *client.Process) error {
 	if at := p.Offsets().Channel; at-in.acked.Channel > channelBuffer/2 {
 		channel = at
 	}
-	if now.Stdout-in.acked.Stdout+now.Stderr-in.acked.Stderr+channel-in.acked.Channel < ackStep {
+	if now.Stdout-in.acked.Stdout+now.Stderr-in.acked.Stderr+channel-in.acked.Channel < channelBuffer/4 {
 		return nil
 	}
 	for _, x := range []*Execution{ended, x} {

@@ -34,11 +34,13 @@ type Event struct {
 	Time time.Duration // since the execution began
 	Kind Kind
 
-	// Offset, of output: the position in the process's stream of the byte after Data. Where it is more than the Offset of the stream's
-	// event before plus len(Data), the bytes between were not stored.
-	Offset uint64
+	Offset uint64 // of output: the position in the process's stream of the byte after Data
 
 	Data []byte // of output: its bytes, none if there is only a gap to show; otherwise the caller's encoding
+
+	// As Follow tells it:
+	Gap  uint64 // of output: bytes of the stream between the event before and Data that were not stored
+	More bool   // the next event is there already
 }
 
 // Bounds limits one log. The zero value is DefaultBounds.

@@ -14,13 +14,14 @@ import (
 // Follow hands each event with an id above after to take, in order and once, and waits for new ones until ctx ends. It returns nil after
 // the done event. Data is valid until take returns; an error of take ends Follow and is returned. An id that does not exist yet is Invalid.
 //
-// Follow syncs what it hands over. A slow follower holds up nobody, and has at most one piece of the log in memory.
+// Follow syncs what it hands over. A slow follower holds up nobody, and has at most one piece of the log in memory. It begins to read at most
+// a piece before the event that it hands over first.
 func (l *Log) Follow(ctx context.Context, after uint64, take func(Event) error) error {
-	at, err := l.find(after)
+	from, err := l.find(after)
 	if err != nil {
 		return err
 	}
-	f := follower{log: l, at: at}
+	f, stored := follower{log: l, at: from.at}, from.stored
 	defer f.close()
 	for {
 		b, err := f.next(ctx)
@@ -31,6 +32,11 @@ func (l *Log) Follow(ctx context.Context, after uint64, take func(Event) error) 
 			return err
 		}
 		used, err := walk(b, func(e Event) error {
+			if e.Kind.isOutput() {
+				next := &stored[e.Kind-Stdout]
+				e.Gap = e.Offset - uint64(len(e.Data)) - *next
+				*next = e.Offset
+			}
 			if e.ID <= after {
 				return nil
 			}
@@ -50,11 +56,11 @@ func (l *Log) Follow(ctx context.Context, after uint64, take func(Event) error) 
 }
 
 // find returns where to begin reading for the events after an id: at most a piece before them.
-func (l *Log) find(after uint64) (int64, error) {
+func (l *Log) find(after uint64) (mark, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if after > l.last.ID {
-		return 0, sandbox.Invalidf("after", "there is no event %d; the last is %d", after, l.last.ID)
+		return mark{}, sandbox.Invalidf("after", "there is no event %d; the last is %d", after, l.last.ID)
 	}
 	i, found := slices.BinarySearchFunc(l.marks, after+1, func(m mark, id uint64) int {
 		switch {
@@ -68,7 +74,7 @@ func (l *Log) find(after uint64) (int64, error) {
 	if !found {
 		i-- // the first mark is that of event 1
 	}
-	return l.marks[i].at, nil
+	return l.marks[i], nil
 }
 
 // follower is one call of Follow.

@@ -38,10 +38,11 @@ type Log struct {
 	more     chan struct{} // closed at the next change; nil while nobody waits
 }
 
-// mark says where in the file a record begins.
+// mark says where in the file a record begins, and what was stored of the streams before it.
 type mark struct {
-	id uint64
-	at int64
+	id     uint64
+	at     int64
+	stored [2]uint64
 }
 
 // Last says how far a log has come.
@@ -66,7 +67,7 @@ func Create(path string, head []byte, bounds Bounds) (*Log, error) {
 	}
 	l := &Log{path: path, bounds: bounds, began: time.Now()}
 	l.mem = header{bounds: bounds, began: l.began, head: head}.append(make([]byte, 0, headerHead+len(head)+firstRoom))
-	l.marks = []mark{{1, int64(len(l.mem))}}
+	l.marks = []mark{{id: 1, at: int64(len(l.mem))}}
 	return l, nil
 }
 
@@ -132,7 +133,7 @@ func (l *Log) makeRoom(data int) error {
 			return nil
 		case l.synced == l.end():
 			l.base, l.mem = l.synced, make([]byte, 0, memory)
-			l.marks = append(l.marks, mark{l.last.ID + 1, l.base})
+			l.marks = append(l.marks, mark{l.last.ID + 1, l.base, l.stored})
 			return nil
 		}
 		l.mu.Unlock()

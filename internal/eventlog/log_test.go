@@ -132,7 +132,7 @@ func TestTornAndDamaged(t *testing.T) {
 }
 
 func same(a, b Event) bool {
-	return a.ID == b.ID && a.Time == b.Time && a.Kind == b.Kind && a.Offset == b.Offset && bytes.Equal(a.Data, b.Data)
+	return a.ID == b.ID && a.Time == b.Time && a.Kind == b.Kind && a.Offset == b.Offset && a.Gap == b.Gap && bytes.Equal(a.Data, b.Data)
 }
 
 // TestFollow: followers that begin anywhere, one of which takes nothing until all is written, get every event once, from memory and
@@ -263,6 +263,45 @@ func TestBounds(t *testing.T) {
 			t.Errorf("%s: %+v, %v", what, info, err)
 		}
 		l.Close()
+	}
+}
+
+// TestSeek: who follows from the middle gets what one from the start gets, its gaps too, without reading the start.
+func TestSeek(t *testing.T) {
+	l := create(t, filepath.Join(folder(t), "a"), "{}", Bounds{})
+	var end [2]uint64
+	for i := range 200 {
+		end[i%2] += uint64(5<<10 + i%3) // what is over 5 KiB was not stored
+		if _, err := l.Append(Stdout+Kind(i%2), end[i%2], make([]byte, 5<<10)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := l.Finish(nil); err != nil {
+		t.Fatal(err)
+	}
+	all := collect(t, l, 0)
+	opened, _, err := Open(l.path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer opened.Close()
+	file, err := os.OpenFile(l.path, os.O_WRONLY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	if _, err := file.WriteAt([]byte("damaged"), int64(headerHead+len("{}"))); err != nil {
+		t.Fatal(err)
+	}
+	for _, l := range []*Log{l, opened} {
+		for _, after := range []uint64{100, 101, 160, 199, 200} {
+			if got := collect(t, l, after); !slices.EqualFunc(got, all[after:], same) {
+				t.Errorf("after %d: %d events, want %d", after, len(got), len(all[after:]))
+			}
+		}
+		if err := l.Follow(t.Context(), 0, func(Event) error { return nil }); err == nil {
+			t.Error("the start was not read")
+		}
 	}
 }
 

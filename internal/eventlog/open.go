@@ -25,7 +25,7 @@ func Open(path string) (l *Log, head []byte, err error) {
 	}
 	l = &Log{path: path, bounds: h.bounds, began: h.began, exists: true, lost: s.lost, written: s}
 	l.base = int64(headerHead + len(h.head))
-	l.marks = []mark{{1, l.base}}
+	l.marks = []mark{{id: 1, at: l.base}}
 	if err := l.scan(file, info.Size()); err != nil {
 		return nil, nil, failed("read "+path, err)
 	}
@@ -69,7 +69,7 @@ func (l *Log) scan(file *os.File, size int64) error {
 		}
 		used, err := walk(buf, take)
 		l.base += int64(used)
-		l.marks = append(l.marks, mark{l.last.ID + 1, l.base})
+		l.marks = append(l.marks, mark{l.last.ID + 1, l.base, l.stored})
 		if err != nil || used == 0 {
 			return nil
 		}

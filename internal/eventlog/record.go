@@ -141,7 +141,7 @@ func walk(b []byte, take func(Event) error) (used int, err error) {
 		}
 		rest = rest[:n:n]
 		e := Event{ID: order.Uint64(rest[8:]), Time: time.Duration(order.Uint64(rest[16:])), Offset: order.Uint64(rest[24:]),
-			Kind: Kind(rest[32]), Data: rest[recordHead:]}
+			Kind: Kind(rest[32]), Data: rest[recordHead:], More: used+int(n) < len(b)}
 		if order.Uint32(rest) != crc32.Checksum(rest[4:], castagnoli) || !e.Kind.known() || e.Time < 0 {
 			return used, errDamaged
 		}

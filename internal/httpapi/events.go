@@ -9,7 +9,6 @@ import (
 	"strconv"
 	"sync"
 	"time"
-	"unicode/utf8"
 
 	"github.com/glovebox-dev/glovebox/internal/answer"
 	"github.com/glovebox-dev/glovebox/internal/engine"
@@ -109,11 +108,14 @@ func (a *api) follow(w *httpd.Response, r *http.Request, x *engine.Execution, af
 			}
 			return errFollowed
 		})
+		if errors.Is(err, errFollowed) {
+			err = f.flush()
+		}
 	}
 	switch {
 	case f.broken() != nil:
 		a.LostClient()
-	case err == nil || errors.Is(err, errFollowed) || ctx.Err() != nil:
+	case err == nil || ctx.Err() != nil:
 	default: // the sandbox has ended, and its logs with it
 		_ = f.event(0, eventProblem, Failure{0, a.Problem(w, err)})
 	}
@@ -129,11 +131,7 @@ func (a *api) sendEvent(w *httpd.Response, f *feed, x *engine.Execution, e engin
 	case e.Exception != nil:
 		return f.event(e.ID, eventError, LoggedError{at, e.Exception.Name, e.Exception.Value, e.Exception.Traceback})
 	case e.Ended == nil:
-		p := LoggedPiece{TimeMS: at, Offset: e.Offset, Text: string(e.Data), Dropped: e.Dropped} // the encoder replaces what is not UTF-8
-		if !utf8.Valid(e.Data) {
-			p.Base64 = e.Data
-		}
-		return f.event(e.ID, e.Kind.String(), p)
+		return f.piece(at, e)
 	case e.Ended.Failure != "":
 		_, err := x.Wait(context.Background()) // it has ended, or is about to
 		if err == nil {
@@ -154,8 +152,8 @@ func loggedEnd(at float64, id sandbox.ID, e *engine.Ended) LoggedEnd {
 type feed struct {
 	mu    sync.Mutex // guards all below, and writing
 	out   *httpd.Response
-	buf   bytes.Buffer
-	err   error // of the first write that failed; nothing is written after it
+	buf   bytes.Buffer // what is to be sent, or may wait for more
+	err   error        // of the first write that failed; nothing is written after it
 	timer *time.Timer
 	ended bool
 }
@@ -181,7 +179,28 @@ func (f *feed) event(id uint64, name string, data any) error {
 	return f.send()
 }
 
-// flush sends the headers.
+// piece sends an event of output, at the latest with the first one that no other follows at once.
+func (f *feed) piece(timeMS float64, e engine.Event) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.buf.Grow(len(e.Data) + len(e.Data)/8 + pieceHead)
+	b := f.buf.AvailableBuffer()
+	b = strconv.AppendUint(append(b, "id: "...), e.ID, 10)
+	b = append(append(b, "\nevent: "...), e.Kind.String()...)
+	b = appendPiece(append(b, "\ndata: "...), timeMS, e.Offset, e.Data, e.Dropped)
+	f.buf.Write(append(b, "\n\n"...))
+	if e.More && f.buf.Len() < feedMost {
+		return f.err
+	}
+	return f.send()
+}
+
+const (
+	feedMost  = 256 << 10 // bytes that wait to be sent together with what follows
+	pieceHead = 256       // bytes of an event of output beside the output, or a little more
+)
+
+// flush sends what waits, and the headers.
 func (f *feed) flush() error {
 	f.mu.Lock()
 	defer f.mu.Unlock()

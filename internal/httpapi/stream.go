@@ -189,12 +189,10 @@ func (s *stream) piece(from sandbox.Stream, data []byte) {
 	if from == sandbox.Stderr {
 		name = eventStderr
 	}
-	p := Piece{TimeMS: s.now(), Offset: s.halves[from].offset, Text: string(data)} // the encoder replaces what is not UTF-8
-	if !utf8.Valid(data) {
-		p.Base64 = data
-	}
+	s.head(name)
+	b := appendPiece(s.buf.AvailableBuffer(), s.now(), s.halves[from].offset, data, 0)
+	s.buf.Write(append(b, "\n\n"...))
 	s.halves[from].offset += int64(len(data))
-	s.event(name, p)
 }
 
 // progress sends what is done before the program starts.

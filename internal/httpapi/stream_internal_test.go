@@ -49,6 +49,15 @@ func FuzzStreamIsLossless(f *testing.F) {
 			if err := json.Unmarshal([]byte(body), &p); err != nil {
 				t.Fatal(err)
 			}
+			b := p.Base64
+			if b == nil {
+				b = []byte(p.Text)
+			}
+			var want bytes.Buffer
+			answer.Encode(&want, LoggedPiece{p.TimeMS, p.Offset, string(b), p.Base64, 3})
+			if got := appendPiece(nil, p.TimeMS, p.Offset, b, 3); string(got)+"\n" != want.String() {
+				t.Errorf("%s, want %s", got, want.Bytes())
+			}
 			if p.Base64 != nil {
 				plain = false
 				got = append(got, p.Base64...)

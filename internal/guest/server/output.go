@@ -17,7 +17,7 @@ import (
 // Sizes of one read of output. It grows while reads fill it.
 const (
 	readLeast = 4 << 10
-	readMost  = 64 << 10
+	readMost  = pipeSize
 
 	pipeSize = 256 << 10 // requested; a smaller one works too
 )
