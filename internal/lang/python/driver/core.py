@@ -1,5 +1,6 @@
-# The driver of a context: package driver documents what it speaks. This part is compiled at each start, which must be quick, so it
-# imports nothing that the interpreter has not loaded already. The other parts (PARTS) are compiled when they are first needed.
+# The driver of a context: package driver documents what it speaks. This part is what it needs to be ready. A start must be quick, so it
+# imports nothing that the interpreter has not loaded already. The other parts (PARTS) are compiled when they are first needed, and that of
+# runs while the first request is on its way.
 #
 # All parts share these globals. Their __builtins__ is a copy, so code that redefines print or len harms only itself.
 import _io as io
@@ -13,41 +14,17 @@ FILE = "<glovebox>"  # the file name of the driver's own code; frames of it are 
 INTERRUPT = signal.SIGINT
 CHANNEL = 250  # the channel moves to this descriptor and the next, so that files of the code get the usual numbers
 PIECE = 1 << 16  # bytes of one read; Linux's pipes hold as many
-ONLY_AST, TOP_LEVEL_AWAIT, COROUTINE = 0x400, 0x2000, 0x80  # Include/cpython/compile.h, code.h
-FUTURES = 0x1FE0000  # what "from __future__ import" sets; later runs keep it
-MAX_RESULTS = 100  # of one run
-MIN_RECURSION = 300  # what the driver needs itself
-MAX_SOURCES, MAX_SOURCE_BYTES = 1000, 8 << 20  # of earlier runs, for the source lines in tracebacks
 
 GLOBALS, NAMESPACE = globals(), vars(sys.modules["__main__"])
 PARTS = dict(zip(sys.argv[2::2], sys.argv[3::2]))
 STDOUT, STDERR, EXCEPTHOOK = sys.stdout, sys.stderr, sys.excepthook
 PID, MAIN = posix.getpid(), thread.get_ident()
-SOURCES = {}  # of runs, by file name, oldest first
-NO_INPUT = "this context has no input: pass values as variables or files"
 
 inbox, outbox = [], []  # what was read and not yet handled; frames to be written
 written = []  # bytes of the first frame, by each write
 sending = over = failed = False  # failed: the run has reported an error
 request = None  # the next, with its fields
 run_id = None  # of the run that goes on
-pending = []  # values that other threads displayed
-runs = source_bytes = 0
-shown = skipped = 0  # results of this run
-flags = TOP_LEVEL_AWAIT
-
-
-class NoInput(io._RawIOBase):
-    name, mode = "<stdin>", "r"
-
-    def readable(self):
-        return True
-
-    def fileno(self):
-        return 0
-
-    def readinto(self, b):
-        raise EOFError(NO_INPUT)
 
 
 def need(part):
@@ -124,185 +101,6 @@ def idle(number, frame):
     """Handles SIGINT outside the code: not at all."""
 
 
-def interruptible(function, *args):
-    """Calls the function while SIGINT raises KeyboardInterrupt. Returns what it raised, or None."""
-    global sending
-    failure = None
-    try:
-        signal.signal(INTERRUPT, signal.default_int_handler)
-        function(*args)
-    except BaseException as e:
-        failure = e
-    sending = False  # nobody is: see serve
-    while True:
-        try:
-            signal.signal(INTERRUPT, idle)
-            signal.setitimer(signal.ITIMER_REAL, 0)  # a timer of the code ends with the run
-            sys.settrace(None)
-            sys.setprofile(None)
-            if sys.getrecursionlimit() < MIN_RECURSION:
-                sys.setrecursionlimit(MIN_RECURSION)
-            return failure
-        except BaseException as e:  # an interrupt that came just after the code
-            if failure is None:
-                failure = e
-
-
-def parse(source, name):
-    """Returns the syntax tree. Lines with "!" or "%pip" are for the shell, but only if the code is no Python as it is."""
-    try:
-        return compile(source, name, "exec", ONLY_AST | flags, True)
-    except SyntaxError as e:
-        if "!" not in source and "%pip" not in source:
-            raise
-        need("shell")
-        tree = parse_shell(source, name, e)
-        if tree is None:
-            raise
-        return tree
-
-
-def muted(source, node):
-    """Reports whether a ";" follows the last statement."""
-    if ";" not in source:
-        return False
-    lines = source.split("\n")
-    rest = lines[node.end_lineno - 1].encode()[node.end_col_offset:].decode()
-    return "\n".join([rest] + lines[node.end_lineno:]).lstrip(" \t\f\\\n").startswith(";")
-
-
-def evaluate(codes):
-    """Evaluates code objects one after another, and returns the value of the last."""
-    for code in codes:
-        if code.co_flags & COROUTINE:
-            need("tasks")
-            return wait(evaluate_async(codes))
-    for code in codes:
-        value = eval(code, NAMESPACE)
-    return value
-
-
-def execute(source, name):
-    """Executes the code and shows the value of its last expression, unless a ";" follows it."""
-    global flags
-    source = source.decode().replace("\r\n", "\n").replace("\r", "\n")
-    remember(source, name)
-    tree = parse(source, name)
-    body, last = tree.body, None
-    if body and type(body[-1]).__name__ == "Expr" and not muted(source, body[-1]):
-        last = compile("0", name, "eval", ONLY_AST)
-        last.body = body.pop().value
-    codes = [compile(tree, name, "exec", flags, True)]
-    flags |= codes[0].co_flags & FUTURES
-    if last is not None:
-        codes.append(compile(last, name, "eval", flags, True))  # before anything runs: it may have a syntax error
-    value = evaluate(codes)
-    if last is not None and value is not None:
-        builtins._ = value
-        show(value, True)
-
-
-def remember(source, name):
-    """Keeps the source for tracebacks."""
-    global source_bytes
-    SOURCES[name] = source
-    source_bytes += len(source)
-    while len(SOURCES) > MAX_SOURCES or source_bytes > MAX_SOURCE_BYTES and len(SOURCES) > 1:
-        oldest = next(iter(SOURCES))
-        source_bytes -= len(SOURCES.pop(oldest))
-        if "linecache" in sys.modules:
-            sys.modules["linecache"].cache.pop(oldest, None)
-    if "linecache" in sys.modules:
-        need("watch")
-        keep_lines(sys.modules["linecache"])
-
-
-class Watch:
-    """Finds modules that the driver adds something to. It is first in sys.meta_path."""
-
-    @staticmethod
-    def find_spec(name, path=None, target=None):
-        if name == "linecache" or name == "matplotlib.pyplot" or name == "IPython.core.display_functions":
-            need("watch")
-            return watched(name, path, target)
-
-
-def display(*values):
-    """Shows values in their richest forms."""
-    for value in values:
-        show(value, False)
-
-
-def show(value, main):
-    if thread.get_ident() != MAIN:  # only the main thread reports
-        if len(pending) < MAX_RESULTS:
-            pending.append(value)
-    elif run_id is not None:
-        need("values")
-        show_value(value, main)
-
-
-def show_pending():
-    while pending:
-        show(pending.pop(0), False)
-
-
-def settle():
-    """Ends what the code shows, and writes what it printed."""
-    if pending:
-        show_pending()
-    if "matplotlib.pyplot" in sys.modules:
-        need("figures")
-        try:
-            show_figures()
-        except Exception:  # the code broke the package
-            pass
-        figures_shown.clear()
-    if skipped:
-        show_skipped()
-    flush(sys.stdout)
-    flush(sys.stderr)
-
-
-def flush(stream):
-    try:
-        stream.flush()
-    except Exception:
-        pass
-
-
-def reopen_closed():
-    """Opens standard streams again that the code closed."""
-    for name, number in ("stdin", 0), ("stdout", 1), ("stderr", 2):
-        try:
-            closed = getattr(sys, name).closed
-        except BaseException:
-            closed = False
-        if closed:
-            need("streams")
-            reopen(name, number)
-
-
-def run(id, source):
-    global runs, shown
-    runs, shown = runs + 1, 0
-    reopen_closed()
-    failure = interruptible(execute, source, "<run %d>" % runs)
-    late = interruptible(settle)
-    status = 0
-    if failure is None:
-        failure = late
-    if failure is not None:
-        need("failures")
-        status = report(failure)
-        interruptible(settle)
-    flush(STDOUT)
-    flush(STDERR)
-    if posix.getpid() != PID:
-        posix._exit(status)  # a fork of the context, which must not handle requests
-    send(b"done", id, b"%d" % status)
-
-
 def leave():
     """Closes the channel in a fork of the context."""
     for number in incoming, outgoing:
@@ -361,7 +159,7 @@ def serve():
 
 
 def start():
-    """Makes everything look as in an interpreter of its own, and moves the channel."""
+    """Moves the channel and hides the driver's arguments."""
     global incoming, outgoing
     channel = []
     for number in 3, 4:
@@ -379,13 +177,10 @@ def start():
     sys.argv = [""]
     if hasattr(sys, "orig_argv"):
         sys.orig_argv = sys.orig_argv[:1]
-    STDOUT.reconfigure(line_buffering=True)
-    sys.stdin = sys.__stdin__ = io.TextIOWrapper(io.BufferedReader(NoInput()), "utf-8")
-    sys.meta_path.insert(0, Watch)
-    builtins.display = display
 
 
 start()
 send(b"ready", sys.version.split()[0].encode())
+need("run")
 serve()
 need("end")
