@@ -17,6 +17,7 @@ import (
 
 	"github.com/glovebox-dev/glovebox/internal/capacity"
 	"github.com/glovebox-dev/glovebox/internal/engine"
+	"github.com/glovebox-dev/glovebox/internal/eventlog"
 	"github.com/glovebox-dev/glovebox/internal/httpapi"
 	"github.com/glovebox-dev/glovebox/internal/httpd"
 	"github.com/glovebox-dev/glovebox/internal/mcp"
@@ -63,6 +64,7 @@ type livingFlags struct {
 	sandboxes      int
 	ownerSandboxes int
 	maxFile        sizeValue
+	logSpace       sizeValue
 	noLocalSocket  bool
 }
 
@@ -72,6 +74,8 @@ func (f *livingFlags) add(flags *pflag.FlagSet) {
 	flags.IntVar(&f.ownerSandboxes, "owner-sandboxes", 0, "living sandboxes of one API key (default half, with several keys)")
 	f.maxFile = httpd.DefaultMaxFile
 	flags.Var(&f.maxFile, "max-file", "largest file that is sent to a living sandbox (default "+f.maxFile.String()+")")
+	f.logSpace = eventlog.DefaultQuota
+	flags.Var(&f.logSpace, "log-space", "disk for logs of ended executions in living sandboxes; the oldest go (default "+f.logSpace.String()+")")
 	flags.BoolVar(&f.noLocalSocket, "no-local-socket", false, "do not listen on the socket in the run folder besides --listen")
 }
 
@@ -205,7 +209,7 @@ func (a *app) openServing(ctx context.Context, f *serveFlags, keys []httpd.Key, 
 	config.Default, config.Slots, config.Warm, config.Queue, config.QueueTimeout = f.backend, f.slots, f.warm, f.queue, f.queueTimeout
 	config.Defaults, config.Max, config.AllowUnenforced = f.defaults, f.max, f.allowUnenforced
 	config.NestedFilters, config.Terminals = f.nestedFilters, f.terminals
-	config.Living.Most, config.Living.OwnerMost = f.sandboxes, f.ownerSandboxes
+	config.Living.Most, config.Living.OwnerMost, config.Living.LogBytes = f.sandboxes, f.ownerSandboxes, int64(f.logSpace)
 	f.bound(&config, keys)
 	if reachable(addr) && f.backend == "" {
 		config.Default = engine.Auto // the strongest, for strangers

@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/glovebox-dev/glovebox/internal/eventlog"
 	"github.com/glovebox-dev/glovebox/internal/plan"
 	"github.com/glovebox-dev/glovebox/sandbox"
 )
@@ -95,6 +96,7 @@ type Engine struct {
 	lives map[sandbox.ID]*live
 
 	living  *table
+	logs    eventlog.Quota
 	state   state
 	endings sync.WaitGroup // of sandboxes that ended by themselves
 }
@@ -124,6 +126,9 @@ func New(config Config) (*Engine, error) {
 	if config.Living.Most == 0 {
 		config.Living.Most = DefaultSandboxes
 	}
+	if config.Living.LogBytes == 0 {
+		config.Living.LogBytes = eventlog.DefaultQuota
+	}
 	if config.DefaultEnv == nil {
 		config.DefaultEnv = sandbox.DefaultEnv
 	}
@@ -139,6 +144,7 @@ func New(config Config) (*Engine, error) {
 		lives:     map[sandbox.ID]*live{},
 		living:    newTable(),
 		state:     state{dir: config.Living.StateDir},
+		logs:      eventlog.Quota{Most: config.Living.LogBytes},
 	}
 	e.admission.share(config.OwnerSlots, config.OwnerQueue)
 	e.closers.tokens = make(chan struct{}, config.Slots)

@@ -89,6 +89,11 @@ func (x *Execution) logValue(kind eventlog.Kind, end uint64, data []byte) {
 // Follow hands each event with an id above after to take, in order and once, and waits for new ones until ctx ends. It returns nil after
 // the last event, Done. An id that is past the end is Invalid.
 func (x *Execution) Follow(ctx context.Context, after uint64, take func(Event) error) error {
+	return x.FollowIn(ctx, after, nil, take)
+}
+
+// FollowIn is Follow with a room for large events, which counts them as they are in the log; nil is endless.
+func (x *Execution) FollowIn(ctx context.Context, after uint64, room eventlog.Room, take func(Event) error) error {
 	if last := x.LastEvent(); after > last {
 		return sandbox.Invalidf("after", "there is no event %d; the last is %d", after, last)
 	}
@@ -96,7 +101,7 @@ func (x *Execution) Follow(ctx context.Context, after uint64, take func(Event) e
 	if after == 0 {
 		hidden = 0 // it is yet to come
 	}
-	return x.log.Follow(ctx, after+hidden, func(e eventlog.Event) error {
+	return x.log.FollowIn(ctx, after+hidden, room, func(e eventlog.Event) error {
 		if e.Kind == eventlog.Began {
 			hidden++
 			return nil

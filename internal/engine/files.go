@@ -16,8 +16,14 @@ import (
 // Paths of files in a living sandbox are absolute, or relative to the workspace. Everything is done in the sandbox, by its guest, with
 // the rights of the code. Errors: NotFound, Exists, Invalid, TooLarge where the disk is full.
 
-// MaxFileList is the most entries of one listing.
-const MaxFileList = 10_000
+// Bounds of one listing.
+const (
+	MaxFileList  = 10_000  // entries
+	maxFileNames = 4 << 20 // bytes of their paths and targets, which the code chooses
+)
+
+// errNamesFull ends a listing at maxFileNames.
+var errNamesFull = errors.New("the names are long")
 
 var fileTypes = map[guest.FileType]sandbox.FileType{guest.FileRegular: sandbox.TypeFile, guest.FileDir: sandbox.TypeFolder,
 	guest.FileSymlink: sandbox.TypeSymlink, guest.FileDevice: sandbox.TypeDevice, guest.FilePipe: sandbox.TypePipe, guest.FileSocket: sandbox.TypeSocket}
@@ -90,10 +96,17 @@ func (s *Sandbox) ListFiles(ctx context.Context, folder string, depth, limit int
 	if limit <= 0 || limit > MaxFileList {
 		limit = MaxFileList
 	}
+	names := 0
 	more, err = c.ListDir(ctx, guest.ListDir{Path: full, Depth: uint32(depth), Limit: uint32(limit)}, func(f guest.FileInfo) error {
+		if names += len(f.Path) + len(f.Target) + len(f.Err); names > maxFileNames {
+			return errNamesFull
+		}
 		list = append(list, fileInfo(f))
 		return nil
 	})
+	if errors.Is(err, errNamesFull) {
+		return list, true, nil
+	}
 	return list, more, fileError(err)
 }
 

@@ -40,6 +40,7 @@ type LivingConfig struct {
 	OwnerMost int    // of one owner; 0 is all
 	StateDir  string // keeps the logs of executions; "" is a temporary folder
 	Store     Store  // keeps their records; with it and StateDir, they outlive the engine
+	LogBytes  int64  // of the logs of all ended executions together, the oldest go first; 0 is eventlog.DefaultQuota
 }
 
 // Store keeps what must outlive the process. Its methods are called off the hot path.

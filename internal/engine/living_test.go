@@ -244,6 +244,19 @@ func TestFiles(t *testing.T) {
 	if list, _, err := s.ListFiles(within(t), ".", 1, 0); err != nil || len(list) != 0 {
 		t.Errorf("after clean: %+v, %v", list, err)
 	}
+	// Names are the code's choice, so a listing is bounded in their bytes too.
+	deep := "d=$(printf '%0250d' 0); for i in {1..14}; do mkdir $d; cd $d; done; for i in {1..1300}; do :> $i; done"
+	if r, err := s.Run(within(t), engine.Exec{Request: sandbox.Request{Command: []string{"bash", "-c", deep}}}); err != nil || r.ExitCode != 0 {
+		t.Fatal(r, err)
+	}
+	list, more, err := s.ListFiles(within(t), ".", 15, 0)
+	size := 0
+	for _, f := range list {
+		size += len(f.Path)
+	}
+	if err != nil || !more || size < 3<<20 || size > 4<<20 {
+		t.Errorf("%d entries, more %v, %d bytes, %v", len(list), more, size, err)
+	}
 }
 
 // contextRig is a sandbox with the real languages.

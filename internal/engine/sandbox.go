@@ -120,7 +120,7 @@ func (s *Sandbox) begin(ctx context.Context) (earlier []eventlog.Entry, err erro
 	if err != nil {
 		return nil, err
 	}
-	if s.logs, earlier, err = eventlog.OpenFolder(dir, eventlog.Retention{}); err != nil {
+	if s.logs, earlier, err = eventlog.OpenFolder(dir, eventlog.Retention{}, &s.engine.logs); err != nil {
 		return nil, err
 	}
 	if err := s.save(); err != nil {

@@ -19,6 +19,8 @@ type Stats struct {
 	Warm     int  // boxes kept ready
 	Draining bool // no new runs are admitted
 
+	LogBytes int64 // on disk, of the logs of ended executions in living sandboxes
+
 	Ended   map[sandbox.Status]uint64 // runs that ended, by status
 	Refused map[sandbox.Kind]uint64   // runs that ended in an error, by its kind
 	Panics  uint64                    // contained panics
@@ -81,6 +83,7 @@ func (e *Engine) Stats() Stats {
 	s.Running, s.Queued, s.Draining = e.admission.load()
 	s.Closing = e.closers.count()
 	s.Warm = e.pool.count()
+	s.LogBytes = e.logs.Bytes()
 	e.mu.Lock()
 	s.Live = len(e.lives)
 	e.mu.Unlock()

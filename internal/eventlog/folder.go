@@ -7,7 +7,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/glovebox-dev/glovebox/internal/nolink"
@@ -25,10 +24,11 @@ var DefaultRetention = Retention{Logs: 100, Bytes: 256 << 20}
 
 // Folder holds the logs of one sandbox's executions, each in a file named after its id. It removes the oldest finished ones.
 type Folder struct {
-	dir  string
-	keep Retention
+	dir   string
+	keep  Retention
+	quota *Quota
 
-	mu       sync.Mutex
+	// Guarded by the quota's mu.
 	finished []Entry // oldest first, without their heads
 	bytes    int64   // of them
 }
@@ -46,8 +46,8 @@ type Entry struct {
 const suffix = ".log"
 
 // OpenFolder opens or makes a folder, named by an absolute path without links, closes it to other users, and lists its logs, the
-// oldest first.
-func OpenFolder(dir string, keep Retention) (*Folder, []Entry, error) {
+// oldest first. Its finished logs count for the quota until Remove.
+func OpenFolder(dir string, keep Retention, quota *Quota) (*Folder, []Entry, error) {
 	if keep == (Retention{}) {
 		keep = DefaultRetention
 	}
@@ -66,7 +66,7 @@ func OpenFolder(dir string, keep Retention) (*Folder, []Entry, error) {
 	if err != nil {
 		return nil, nil, failed("list", err)
 	}
-	f := &Folder{dir: dir, keep: keep}
+	f := &Folder{dir: dir, keep: keep, quota: quota}
 	var entries []Entry
 	for _, file := range files {
 		name, isLog := strings.CutSuffix(file.Name(), suffix)
@@ -75,10 +75,12 @@ func OpenFolder(dir string, keep Retention) (*Folder, []Entry, error) {
 		}
 	}
 	slices.SortFunc(entries, func(a, b Entry) int { return a.Written.Compare(b.Written) })
+	quota.mu.Lock()
+	defer quota.mu.Unlock()
+	quota.folders = append(quota.folders, f)
 	for _, e := range entries {
 		if e.Finished || e.Err != nil {
-			f.finished = append(f.finished, Entry{ID: e.ID, Bytes: e.Bytes})
-			f.bytes += e.Bytes
+			f.push(e)
 		}
 	}
 	return f, entries, nil
@@ -109,23 +111,21 @@ func (f *Folder) look(id sandbox.ID) Entry {
 // File returns the path of the log of an execution.
 func (f *Folder) File(id sandbox.ID) string { return filepath.Join(f.dir, string(id)+suffix) }
 
-// Retire counts a log among the finished ones, and removes the oldest of them beyond the retention: their ids are returned. It costs no
-// listing. A follower that still reads a removed log may fail with NotFound.
+// Retire counts a log among the finished ones, and removes the oldest beyond the retention, and of all folders those beyond the quota: their
+// ids are returned. It costs no listing. A follower that still reads a removed log may fail with NotFound.
 func (f *Folder) Retire(id sandbox.ID, bytes int64) (removed []sandbox.ID, err error) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.finished = append(f.finished, Entry{ID: id, Bytes: bytes})
-	f.bytes += bytes
-	for len(f.finished) > f.keep.Logs || f.bytes > f.keep.Bytes {
-		oldest := f.finished[0]
-		if err := os.Remove(f.File(oldest.ID)); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return removed, failed("remove", err)
+	for _, d := range f.trim(Entry{ID: id, Bytes: bytes}) {
+		if gone := os.Remove(d.folder.File(d.ID)); gone != nil && !errors.Is(gone, fs.ErrNotExist) {
+			err = errors.Join(err, failed("remove", gone)) // the next server lists it again
+			continue
 		}
-		f.finished, f.bytes = f.finished[1:], f.bytes-oldest.Bytes
-		removed = append(removed, oldest.ID)
+		removed = append(removed, d.ID)
 	}
-	return removed, nil
+	return removed, err
 }
 
 // Remove removes the folder and all logs in it.
-func (f *Folder) Remove() error { return failed("remove", os.RemoveAll(f.dir)) }
+func (f *Folder) Remove() error {
+	f.quota.leave(f)
+	return failed("remove", os.RemoveAll(f.dir))
+}

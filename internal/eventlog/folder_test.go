@@ -17,7 +17,7 @@ func TestFolder(t *testing.T) {
 	if err := os.Mkdir(dir, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	f, entries, err := OpenFolder(dir, Retention{})
+	f, entries, err := OpenFolder(dir, Retention{}, &Quota{})
 	if err != nil || len(entries) != 0 {
 		t.Fatal(entries, err)
 	}
@@ -39,7 +39,7 @@ func TestFolder(t *testing.T) {
 	if err := errors.Join(err, os.WriteFile(filepath.Join(dir, "other.log"), nil, 0o600)); err != nil {
 		t.Fatal(err)
 	}
-	f, entries, err = OpenFolder(dir, Retention{Logs: 3, Bytes: 1000})
+	f, entries, err = OpenFolder(dir, Retention{Logs: 3, Bytes: 1000}, &Quota{})
 	if err != nil || len(entries) != 5 || entries[4].ID != torn || entries[4].Err == nil {
 		t.Fatal(entries, err)
 	}
@@ -67,5 +67,35 @@ func TestFolder(t *testing.T) {
 	}
 	if err := f.Remove(); err != nil {
 		t.Error(err)
+	}
+}
+
+// TestQuota: of all folders together, the oldest finished logs go first.
+func TestQuota(t *testing.T) {
+	quota := &Quota{Most: 250}
+	var folders []*Folder
+	var ids []sandbox.ID
+	for i := range 3 {
+		f, _, err := OpenFolder(filepath.Join(folder(t), "logs"), Retention{}, quota)
+		if err != nil {
+			t.Fatal(err)
+		}
+		id := sandbox.NewID()
+		if err := os.WriteFile(f.File(id), nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		removed, err := f.Retire(id, 100)
+		if err != nil || (i < 2) != (len(removed) == 0) {
+			t.Fatal(i, removed, err)
+		}
+		folders, ids = append(folders, f), append(ids, id)
+	}
+	for i, f := range folders {
+		if _, err := os.Stat(f.File(ids[i])); (err == nil) != (i > 0) {
+			t.Errorf("log %d: %v", i, err)
+		}
+	}
+	if err := folders[1].Remove(); err != nil || quota.Bytes() != 100 || len(quota.folders) != 2 {
+		t.Error(quota.Bytes(), err)
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"io/fs"
 	"os"
 	"slices"
 
@@ -17,13 +18,23 @@ import (
 // Follow syncs what it hands over. A slow follower holds up nobody, and has at most one piece of the log in memory. It begins to read at most
 // a piece before the event that it hands over first.
 func (l *Log) Follow(ctx context.Context, after uint64, take func(Event) error) error {
+	return l.FollowIn(ctx, after, nil, take)
+}
+
+// Room permits the memory for a large event of so many bytes, perhaps after a wait. An error ends Follow and is returned. The memory is free
+// again when release is called.
+type Room func(ctx context.Context, bytes int64) (release func(), err error)
+
+// FollowIn is Follow with a room for events that are larger than a piece; nil is endless.
+func (l *Log) FollowIn(ctx context.Context, after uint64, room Room, take func(Event) error) error {
 	from, err := l.find(after)
 	if err != nil {
 		return err
 	}
-	f, stored := follower{log: l, at: from.at}, from.stored
+	f, stored := follower{log: l, at: from.at, room: room}, from.stored
 	defer f.close()
 	for {
+		f.free()
 		b, err := f.next(ctx)
 		if errors.Is(err, io.EOF) {
 			return nil
@@ -79,16 +90,36 @@ func (l *Log) find(after uint64) (mark, error) {
 
 // follower is one call of Follow.
 type follower struct {
-	log  *Log
-	at   int64    // offset in the file of the next record
-	file *os.File // nil until it needs what is no longer in memory
-	buf  []byte
+	log     *Log
+	at      int64    // offset in the file of the next record
+	file    *os.File // nil until it needs what is no longer in memory
+	buf     []byte
+	room    Room
+	release func() // the room of the record that is handed over; nil if it is small
 }
 
 func (f *follower) close() {
+	f.free()
 	if f.file != nil {
 		f.file.Close()
 	}
+}
+
+// free gives up the memory of a large record that was handed over.
+func (f *follower) free() {
+	if f.release != nil {
+		f.buf = nil
+		f.release()
+		f.release = nil
+	}
+}
+
+// large takes the room for a large record.
+func (f *follower) large(ctx context.Context, bytes int64) (err error) {
+	if f.room != nil && f.release == nil && bytes > piece {
+		f.release, err = f.room(ctx, bytes)
+	}
+	return err
 }
 
 // next waits for synced records and returns some, from the first that was not handed over. After the last it returns io.EOF.
@@ -112,9 +143,10 @@ func (f *follower) next(ctx context.Context) ([]byte, error) {
 		case closed:
 			return nil, errClosed()
 		case f.at < base:
-			return f.read(base)
+			return f.read(ctx, base)
 		case f.at < synced:
-			return mem[f.at-base : synced-base], nil
+			b := mem[f.at-base : synced-base]
+			return b, f.large(ctx, recordSize(b)) // a large one has this memory for itself
 		case synced < end:
 			if err := l.Sync(); err != nil {
 				return nil, err
@@ -131,14 +163,24 @@ func (f *follower) next(ctx context.Context) ([]byte, error) {
 }
 
 // read reads records from the file, which has them up to end.
-func (f *follower) read(end int64) (b []byte, err error) {
+func (f *follower) read(ctx context.Context, end int64) (b []byte, err error) {
 	if f.file == nil {
-		if f.file, err = nolink.Open(f.log.path, os.O_RDONLY, 0); err != nil {
+		f.file, err = nolink.Open(f.log.path, os.O_RDONLY, 0)
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil, &sandbox.Error{Kind: sandbox.NotFound, Op: "event log", Msg: "it was removed, as the oldest of ended executions are when there are many",
+				Fix: "follow an execution while it runs, or soon after"}
+		}
+		if err != nil {
 			return nil, failed("open", err)
 		}
 	}
-	if f.buf, err = readRecords(f.file, f.at, end, f.buf); err != nil {
-		return nil, failed("read", err)
+	var refused error
+	f.buf, err = readRecords(f.file, f.at, end, f.buf, func(bytes int64) error {
+		refused = f.large(ctx, bytes)
+		return refused
+	})
+	if refused != nil {
+		return nil, refused
 	}
-	return f.buf, nil
+	return f.buf, failed("read", err)
 }

@@ -64,7 +64,7 @@ func (l *Log) scan(file *os.File, size int64) error {
 	var buf []byte
 	for l.base < size {
 		var err error
-		if buf, err = readRecords(file, l.base, size, buf); err != nil {
+		if buf, err = readRecords(file, l.base, size, buf, func(int64) error { return nil }); err != nil {
 			return err
 		}
 		used, err := walk(buf, take)

@@ -152,8 +152,9 @@ func walk(b []byte, take func(Event) error) (used int, err error) {
 	}
 }
 
-// readRecords reads records of a file between two offsets into buf: many small ones, or a large one. It returns buf, perhaps grown.
-func readRecords(file io.ReaderAt, at, end int64, buf []byte) ([]byte, error) {
+// readRecords reads records of a file between two offsets into buf: many small ones, or a large one, which large permits before it takes
+// memory. It returns buf, perhaps grown.
+func readRecords(file io.ReaderAt, at, end int64, buf []byte, large func(int64) error) ([]byte, error) {
 	for n := min(int64(piece), end-at); ; {
 		if int64(cap(buf)) < n {
 			buf = make([]byte, n)
@@ -165,6 +166,9 @@ func readRecords(file io.ReaderAt, at, end int64, buf []byte) ([]byte, error) {
 		want := min(recordSize(buf), end-at)
 		if want <= n || want > recordHead+MaxData {
 			return buf, nil
+		}
+		if err := large(want); err != nil {
+			return nil, err
 		}
 		n = want
 	}

@@ -82,6 +82,9 @@ func (a *api) runEvents(w *httpd.Response, r *http.Request, x *engine.Execution)
 	return a.follow(w, r, x, after, until)
 }
 
+// largeFactor is how often a large event is in memory while it is sent: as it was logged, decoded, and as JSON, which grows.
+const largeFactor = 5
+
 // errFollowed ends the stream of a client that asked for the events that are there.
 var errFollowed = errors.New("that was the last event")
 
@@ -102,7 +105,8 @@ func (a *api) follow(w *httpd.Response, r *http.Request, x *engine.Execution, af
 	defer f.close()
 	err := f.flush()
 	if err == nil && after < until {
-		err = x.Follow(ctx, after, func(e engine.Event) error {
+		room := func(ctx context.Context, bytes int64) (func(), error) { return a.TakeRoom(ctx, w, largeFactor*bytes) }
+		err = x.FollowIn(ctx, after, room, func(e engine.Event) error {
 			if err := a.sendEvent(w, f, x, e); err != nil || e.ID < until {
 				return err
 			}
@@ -227,7 +231,9 @@ func (f *feed) send() error {
 	if f.err == nil {
 		f.err = f.out.FlushError()
 	}
-	f.buf.Reset()
+	if f.buf.Reset(); f.buf.Cap() > 2*feedMost {
+		f.buf = bytes.Buffer{} // a large value has been sent
+	}
 	return f.err
 }
 

@@ -7,11 +7,13 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/glovebox-dev/glovebox/internal/engine"
+	"github.com/glovebox-dev/glovebox/internal/httpapi"
 	"github.com/glovebox-dev/glovebox/internal/httpd"
 )
 
@@ -141,5 +143,39 @@ func TestBodiesTogether(t *testing.T) {
 	eventually(t, "what it held is given back", func() bool {
 		res, _ := r.do("POST", "/v1/run", large, alice)
 		return res.StatusCode == 200
+	})
+}
+
+// A large event that nobody reads takes its client's half of the room, so its other followers wait for it, and then fail; small events pass.
+func TestUnreadEvents(t *testing.T) {
+	r, alice, _ := newTwoClients(t, httpd.Config{MaxAnswers: 8 << 20, WriteTimeout: stepTimeout})
+	r.server.SetWaits(stepTimeout, time.Millisecond)
+	if res, text := r.do("POST", "/v1/sandboxes", `{"name":"work"}`, alice); res.StatusCode != 201 {
+		t.Fatal(text)
+	}
+	_, text := r.do("POST", "/v1/sandboxes/work/run", `{"code":"print('small')\nclass Large:\n  def _repr_html_(self): return 'x' * 6_000_000\nLarge()","background":true}`, alice)
+	path := "/v1/sandboxes/work/runs/" + parse[httpapi.Begun](t, text).ID + "/events"
+	read := func() (names []string) {
+		r.follow(string(path), alice, func(e event) bool {
+			names = append(names, e.name)
+			return true
+		})
+		return names
+	}
+	if names := read(); !slices.Equal(names, []string{"stdout", "result", "done"}) {
+		t.Fatalf("%v of %s", names, text)
+	}
+	conn, _ := r.hold("127.0.0.1", fmt.Sprintf("GET %s HTTP/1.1\r\nHost: localhost\r\nX-API-Key: %s\r\n\r\n", path, alice["X-API-Key"]))
+	eventually(t, "the event is held", func() bool {
+		_, answers := r.server.Held()
+		return answers == 4<<20
+	})
+	if names := read(); !slices.Equal(names, []string{"stdout", "problem"}) {
+		t.Errorf("beside it: %v", names)
+	}
+	conn.Close()
+	eventually(t, "its room is free", func() bool {
+		_, answers := r.server.Held()
+		return answers == 0
 	})
 }

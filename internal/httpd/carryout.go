@@ -26,6 +26,15 @@ func (a *HeldAnswer) Release() {
 	a.taken = 0
 }
 
+// TakeRoom takes n bytes of the room for answers, at most the client's share, as soon as they are free. The caller releases them once.
+func (s *Server) TakeRoom(ctx context.Context, w *Response, n int64) (release func(), err error) {
+	n = min(n, s.answers.share())
+	if !s.answers.wait(ctx, w.owner, n, s.waits.answer) {
+		return nil, &sandbox.Error{Kind: sandbox.Busy, Msg: "too many answers to slow readers are held in memory", Fix: "read answers sooner, or try again later"}
+	}
+	return func() { s.answers.give(w.owner, n) }, nil
+}
+
 // CarryOut runs for the owner of a request. The answer takes its room while the run still holds its slot. So the room limits what is
 // held for slow readers, and the slots limit what waits for room. The caller releases the answer, also after an error.
 func (s *Server) CarryOut(ctx context.Context, w *Response, run engine.Run, layOut func(*sandbox.Result) *answer.JSON) (*HeldAnswer, error) {

@@ -108,12 +108,13 @@ var (
 	descLiving   = desc("sandboxes", "Living sandboxes.")
 	descContexts = desc("contexts", "Contexts of living sandboxes.")
 	descPorts    = desc("port_connections", "Open connections to ports of living sandboxes.")
+	descLogs     = desc("log_bytes", "Bytes on disk of the logs of ended executions in living sandboxes.")
 	descCPU      = desc("cpu_seconds_total", "CPU time of all runs that ended.")
 )
 
 func (engineCollector) Describe(out chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{descSlots, descRunning, descQueue, descQueued, descClosing, descLive, descWarm, descEnded,
-		descRefused, descPanics, descForked, descLiving, descContexts, descPorts, descCPU} {
+		descRefused, descPanics, descForked, descLiving, descContexts, descPorts, descLogs, descCPU} {
 		out <- d
 	}
 }
@@ -134,6 +135,7 @@ func (c engineCollector) Collect(out chan<- prometheus.Metric) {
 	gauge(descLiving, living.Sandboxes)
 	gauge(descContexts, living.Contexts)
 	gauge(descPorts, living.Ports)
+	out <- prometheus.MustNewConstMetric(descLogs, prometheus.GaugeValue, float64(s.LogBytes))
 	for status, n := range s.Ended {
 		out <- prometheus.MustNewConstMetric(descEnded, prometheus.CounterValue, float64(n), string(status))
 	}
