@@ -3,10 +3,12 @@ package main
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/glovebox-dev/glovebox/internal/answer"
 	"github.com/glovebox-dev/glovebox/internal/apiclient"
@@ -22,6 +24,7 @@ type createFlags struct {
 	idle   time.Duration
 	maxAge time.Duration
 	labels []string
+	asks   bool // for settings
 }
 
 func (a *app) newCreate() *cobra.Command {
@@ -35,7 +38,6 @@ prints the name too, and nothing changes. The sandbox ends when nobody uses it f
 		Example: `  glovebox create --name agent-7 --memory 1GiB --idle 2h
   glovebox run --in agent-7 step1.py && glovebox run --in agent-7 step2.py`,
 		Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error { return a.create(cmd.Context(), &f) },
 	}
 	flags := cmd.Flags()
 	flags.StringVar(&f.name, "name", "", "`NAME` of the sandbox: a-z, 0-9 and ._- (default none; it has an id)")
@@ -43,6 +45,12 @@ prints the name too, and nothing changes. The sandbox ends when nobody uses it f
 	flags.DurationVar(&f.maxAge, "max-age", 0, "end it at this age in any case (default 24h)")
 	flags.StringArrayVar(&f.labels, "label", nil, "label the sandbox, `NAME=VALUE` (repeatable)")
 	f.boxFlags.add(cmd)
+	var settings []*pflag.Flag
+	flags.VisitAll(func(flag *pflag.Flag) { settings = append(settings, flag) })
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		f.asks = slices.ContainsFunc(settings, func(flag *pflag.Flag) bool { return flag.Changed && flag.Name != "name" })
+		return a.create(cmd.Context(), &f)
+	}
 	f.serverFlags.add(flags)
 	return cmd
 }
@@ -78,7 +86,7 @@ func (a *app) create(ctx context.Context, f *createFlags) error {
 	if s.Sandbox != nil {
 		a.reportUnenforced(s.Sandbox.Effective.Warnings, s.Sandbox.Effective.Unenforced, s.Sandbox.Requested.Named)
 	}
-	if !made && (a.verbose || isTerminal(a.Stderr)) {
+	if !made && (f.asks || a.verbose || isTerminal(a.Stderr)) {
 		a.note(faint, "it was there already, with the settings it was made with")
 	}
 	_, err = fmt.Fprintln(a.Stdout, s.Shown())

@@ -79,7 +79,10 @@ func (c *commands) fails(wantError, wantFix string, args ...string) {
 func TestLivingCommands(t *testing.T) {
 	c := livingServer(t)
 	c.prints("agent-7\n", "create", "--name", "agent-7", "--label", "user=alice", "--idle", "10m")
-	c.prints("agent-7\n", "create", "--name", "agent-7", "--memory", "64MiB")
+	c.prints("agent-7\n", "create", "--name", "agent-7")
+	if _, errs := c.run(0, "", "create", "--name", "agent-7", "--memory", "64MiB"); !strings.Contains(errs, "with the settings it was made with") {
+		t.Errorf("other settings change nothing, silently: %q", errs)
+	}
 
 	// Variables stay; the last value is printed; languages have contexts of their own.
 	c.prints("", "run", "--in", "agent-7", "-c", "import math; total = 6*7")

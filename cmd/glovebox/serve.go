@@ -75,7 +75,7 @@ func (f *livingFlags) add(flags *pflag.FlagSet) {
 	f.maxFile = httpd.DefaultMaxFile
 	flags.Var(&f.maxFile, "max-file", "largest file that is sent to a living sandbox (default "+f.maxFile.String()+")")
 	f.logSpace = eventlog.DefaultQuota
-	flags.Var(&f.logSpace, "log-space", "disk for logs of ended executions in living sandboxes; the oldest go (default "+f.logSpace.String()+")")
+	flags.Var(&f.logSpace, "log-space", "disk for logs of what has ended; the oldest go (default "+f.logSpace.String()+")")
 	flags.BoolVar(&f.noLocalSocket, "no-local-socket", false, "do not listen on the socket in the run folder besides --listen")
 }
 
