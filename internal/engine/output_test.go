@@ -18,3 +18,20 @@ func TestOutputFarAway(t *testing.T) {
 		}
 	}
 }
+
+// TestOutputKeptInPart: a detached execution keeps little of a large output, passes all of it on, and counts what is past the limit.
+func TestOutputKeptInPart(t *testing.T) {
+	const limit = 4 << 20
+	passed := 0
+	o := newOutput(limit, func(_ sandbox.Stream, data []byte) { passed += len(data) })
+	o.keepPart()
+	for i := range uint64(5) {
+		if err := o.take(guest.Output{Stream: sandbox.Stdout, Offset: i << 20, Data: make([]byte, 1<<20)}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	c := o.stdout.captured()
+	if kept := len(c.Head) + len(c.Tail); passed != limit || kept > detachedKept || o.beyond(&c, o.stdout) != 1<<20 {
+		t.Errorf("%d bytes passed on, %d kept, %d beyond", passed, kept, o.beyond(&c, o.stdout))
+	}
+}
