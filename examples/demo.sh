@@ -98,7 +98,10 @@ bash "$here/network.sh" "$glovebox"
 title '7. A web server in a sandbox, reached from outside (examples/ports.sh)'
 bash "$here/ports.sh" "$glovebox"
 
-title '8. The host is as it was'
+title '8. A package that the code imports and this host lacks (examples/packages.sh)'
+bash "$here/packages.sh" "$glovebox"
+
+title '9. The host is as it was'
 show 0 "${run[@]}" -c 'print(6*7)'
 
 # layers prints the isolation layers of the default backend in a state.

@@ -184,6 +184,10 @@ func (j *job) once(ctx context.Context, key string, survey *sandbox.PackageSurve
 		return a, err
 	}
 	j.record(key, a)
+	if order.Lock == "" && a.Lock != "" { // whoever gives the lock back finds it too
+		order.Lock, order.Requirements, order.Found = a.Lock, nil, nil
+		j.record(setKey(j.need, survey.Platform, order.Index, &order), a)
+	}
 	if _, err := j.cache.Prune(j.packager.config.MaxBytes); err != nil {
 		j.packager.config.Log.Warn("could not prune the cache of packages", "err", err)
 	}
