@@ -74,6 +74,7 @@ internal/deps:               sandbox internal/nearest internal/rundir | golang.o
 
 # policy -> gate
 internal/egress:             sandbox | gvisor.dev/gvisor/pkg golang.org/x/net golang.org/x/sys
+internal/egress/egresstest:  | golang.org/x/net golang.org/x/sys
 
 internal/engine:             sandbox internal/driver internal/eventlog internal/guest internal/guest/client internal/nearest internal/plan
 

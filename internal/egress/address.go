@@ -71,8 +71,7 @@ func classify(a netip.Addr) (what string, never bool) {
 	case a.Is4():
 		return "", false
 	case nat64.Contains(a):
-		b := a.As16()
-		if inner, _ := classify(netip.AddrFrom4([4]byte(b[12:]))); inner != "" {
+		if inner, _ := classify(behindNAT64(a)); inner != "" {
 			return inner + " behind NAT64", true
 		}
 		return "", false
@@ -104,7 +103,7 @@ type hostAddresses struct {
 
 const hostAddressesAge = 5 * time.Second
 
-// has reports whether the host has this address. While the list cannot be read, it has every one.
+// has reports whether the host has this address, also behind NAT64. While the list cannot be read, it has every one.
 func (h *hostAddresses) has(a netip.Addr) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -122,7 +121,13 @@ func (h *hostAddresses) has(a netip.Addr) bool {
 			}
 		}
 	}
-	return h.set[a]
+	return h.set[a] || nat64.Contains(a) && h.set[behindNAT64(a)]
+}
+
+// behindNAT64 is the IPv4 address in one of NAT64's.
+func behindNAT64(a netip.Addr) netip.Addr {
+	b := a.As16()
+	return netip.AddrFrom4([4]byte(b[12:]))
 }
 
 // isGateway reports whether an address is the gate's own.
