@@ -212,3 +212,25 @@ func (w *World) cover(path string, content []byte) {
 		w.t.Fatal(err)
 	}
 }
+
+// Datagrams hands each datagram to an address of the internet to f.
+func (w *World) Datagrams(address string, f func([]byte)) {
+	w.t.Helper()
+	var c net.PacketConn
+	var err error
+	w.do(func() { c, err = net.ListenPacket("udp", address) })
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	w.t.Cleanup(func() { c.Close() })
+	go func() {
+		b := make([]byte, 1<<16)
+		for {
+			n, _, err := c.ReadFrom(b)
+			if err != nil {
+				return
+			}
+			f(b[:n])
+		}
+	}()
+}
