@@ -17,6 +17,7 @@ PACKAGES=(
   bash python3    # languages of the sandbox
   python3-numpy   # native code, threads and much memory in ordinary programs
   gcc libc6-dev   # the race detector, and a compiler as a program in a sandbox
+  iproute2 curl   # the internet of the network's tests, and a client of it
   procps          # ps and pgrep look for what was left behind
   uidmap          # subordinate ids for an ordinary user
   shellcheck      # scripts
@@ -33,15 +34,19 @@ for flag in "$@"; do
 done
 if [ -n "$all" ]; then
   PACKAGES+=(
-    bubblewrap   # the peer that benchmarks compare with
+    bubblewrap slirp4netns # the peers that benchmarks compare with
     python3-venv # schemathesis
 
     # For scripts/test-engines.sh; their services are not used, nor started in a container.
-    docker.io podman runc curl
+    docker.io podman runc
+
+    # What sandboxes use the network with.
+    git python3-pip python3-requests python3-aiohttp
 
     # The virtual machine of `make test-vm`.
     qemu-system-x86 mmdebstrap e2fsprogs
   )
+  command -v npm >/dev/null || PACKAGES+=(npm)
   grep -q '^ID=debian$' /etc/os-release || PACKAGES+=(debian-archive-keyring) # the virtual machine is a Debian
 fi
 
