@@ -109,7 +109,7 @@ test/liveserver:
 test/papers:                 test/liveserver
 test/soak:                   test/liveserver
 test/torture:                test/liveserver
-bench:                       . internal/apiclient sandbox test/liveserver | golang.org/x/sys
+bench:                       . internal/apiclient internal/egress internal/tap sandbox test/liveserver | golang.org/x/sys
 `
 
 const module = "github.com/glovebox-dev/glovebox"

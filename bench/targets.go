@@ -21,7 +21,8 @@ type figures struct {
 	floodGrowth int64 // bytes, the most of all runs
 	floodKept   int   // bytes of stdout, the most of all runs
 
-	living livingFigures
+	living  livingFigures
+	network networkFigures
 
 	prints    float64 // the time of 20,000 prints on gvisor over that on native
 	largeLeft int64   // bytes that a server has some time after large requests
@@ -103,7 +104,7 @@ func (f *figures) targets() []target {
 	if f.largeLeft > 0 {
 		list = append(list, target{name: "what the server keeps of large requests, MiB", measured: float64(f.largeLeft) / (1 << 20), bound: largeLeft >> 20})
 	}
-	return append(list, f.living.targets()...)
+	return append(append(list, f.living.targets()...), f.network.targets()...)
 }
 
 // print reports for each target whether this run met it.
