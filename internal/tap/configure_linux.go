@@ -29,17 +29,20 @@ func configure(socket int) error {
 	}
 	// No address of the link's own, and so no searches for neighbours and routers, which nobody would answer.
 	six := nested(unix.IFLA_AF_SPEC, nested(unix.AF_INET6, attribute(unix.IFLA_INET6_ADDR_GEN_MODE, []byte{noAddress})))
-	err = send(socket, []message{linkMessage(index, 0, six), addressMessage(index, sandbox.LinkAddress6)})
-	has6 := err == nil
-	if err != nil && !lacks6(err) {
+	if err := send(socket, []message{linkMessage(index, 0, six)}); err != nil && !lacks6(err) {
 		return err
 	}
-	messages := []message{linkMessage(index, unix.IFF_UP), routeMessage(index, sandbox.LinkGateway4),
-		neighbourMessage(index, sandbox.LinkGateway4)}
-	if has6 {
-		messages = append(messages, routeMessage(index, sandbox.LinkGateway6), neighbourMessage(index, sandbox.LinkGateway6))
+	err = send(socket, []message{linkMessage(index, unix.IFF_UP), routeMessage(index, sandbox.LinkGateway4), neighbourMessage(index, sandbox.LinkGateway4)})
+	if err != nil {
+		return err
 	}
-	return send(socket, messages)
+	// Only now: the route of an address that an interface has when it goes up is made without waiting for memory, and is lost where that fails.
+	if err := send(socket, []message{addressMessage(index, sandbox.LinkAddress6)}); lacks6(err) {
+		return nil
+	} else if err != nil {
+		return err
+	}
+	return send(socket, []message{routeMessage(index, sandbox.LinkGateway6), neighbourMessage(index, sandbox.LinkGateway6)})
 }
 
 // queue is how many frames wait for the outer end at most. Nothing counts their memory; a frame has at most 64 KiB.
