@@ -89,6 +89,9 @@ type Gate interface {
 
 	// Open takes over the outer end of a sandbox's network (Linker), also if it fails. The policy must be complete.
 	Open(end io.ReadWriteCloser, policy NetworkPolicy) (Passage, error)
+
+	// Total counts the attempts of all sandboxes, also of those that have ended.
+	Total() NetworkTotal
 }
 
 // Passage is the way out of one sandbox.
@@ -97,6 +100,10 @@ type Passage interface {
 
 	// SetPolicy replaces the policy at once. Open connections that the new one refuses are reset.
 	SetPolicy(NetworkPolicy) error
+
+	// Keep also keeps attempts in files of a folder, of bounded size, from now on. Those that an earlier passage kept there come before them,
+	// and are counted. It is called at most once.
+	Keep(dir string) error
 
 	// Close resets all connections and waits. From then on nothing passes.
 	Close() error

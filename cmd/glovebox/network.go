@@ -28,7 +28,7 @@ func (a *app) newNetwork() *cobra.Command {
 		Use:   "network [FLAGS] NAME",
 		Short: "Show what a sandbox tried to reach",
 		Long: `Network shows what a living sandbox tried to reach, what its network policy decided, and by which
-rule. The server keeps the last 1000 attempts.`,
+rule. The server keeps the last 1000 attempts, also over a restart.`,
 		Example: `  glovebox create --name agent-7 --allow api.github.com
   glovebox network agent-7
   glovebox network --summary agent-7

@@ -4,11 +4,13 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"io"
 	"net"
 	"net/http"
 	"net/http/httptest"
 	"net/netip"
 	"os"
+	"regexp"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -117,6 +119,17 @@ func TestNetworkOfSandbox(t *testing.T) {
 	}
 	if n := o.asked.Load(); n != 2 {
 		t.Errorf("the server was asked %d times", n)
+	}
+	metrics, err := http.Get(s.url + "/metrics")
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := io.ReadAll(metrics.Body)
+	metrics.Body.Close()
+	for _, decision := range []string{"allowed", "refused"} {
+		if !regexp.MustCompile(`glovebox_engine_network_attempts_total\{decision="` + decision + `"\} [1-9]`).Match(text) {
+			t.Errorf("no attempts that were %s: %v", decision, err)
+		}
 	}
 	c.run(0, "", "rm", "a")
 }

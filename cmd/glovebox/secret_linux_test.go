@@ -175,5 +175,14 @@ func TestSecretOfSandbox(t *testing.T) {
 		t.Errorf("the server was asked %d times, and %d times with the value", asked, knew)
 	}
 	c = &commands{t, s.url}
+	for _, flag := range []string{"--json", "--summary"} { // also of before the restart
+		log, _ := c.run(0, "", "network", flag, "a")
+		if n := strings.Count(log, `"path": "/x"`); flag == "--json" && n != 3 || flag == "--summary" && !strings.Contains(log, "GET 3") || strings.Contains(log, secretValue) {
+			t.Errorf("%s", log)
+		}
+	}
 	c.run(0, "", "rm", "a")
+	if found, _ := filepath.Glob(filepath.Join(state, "*", "*", "network*")); len(found) > 0 {
+		t.Errorf("%q outlived the sandbox", found)
+	}
 }

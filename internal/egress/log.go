@@ -39,28 +39,47 @@ func addTo(t *Total, a *Attempt) {
 // Log keeps the last attempts of a sandbox, and counts all. The zero value is ready.
 type Log struct {
 	mu      sync.Mutex
-	ring    []Attempt // grows up to maxAttempts; then the attempt of Seq s is at (s-1) % maxAttempts
+	ring    []Attempt // grows up to maxAttempts; the attempt of Seq s is at (s-1-base) % maxAttempts
+	base    uint64
 	last    uint64
 	sum     Summary
 	changed chan struct{} // closed by the next attempt; nil while nobody waits
+	tally   *tally        // of all logs of a host; nil is none
 }
 
 func (l *Log) add(a Attempt) {
+	l.tally.add(&a)
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.last++
-	a.Seq = l.last
-	if len(l.ring) < maxAttempts {
-		l.ring = append(l.ring, a)
-	} else {
-		l.ring[(a.Seq-1)%maxAttempts] = a
-	}
-	count(&l.sum, &a)
+	l.put(a)
 	if l.changed != nil {
 		close(l.changed)
 		l.changed = nil
 	}
 }
+
+// put numbers, keeps and counts an attempt.
+func (l *Log) put(a Attempt) {
+	a.Seq = l.last + 1
+	l.keep(a)
+	count(&l.sum, &a)
+}
+
+// keep keeps a numbered attempt. After a gap only those that follow it are kept.
+func (l *Log) keep(a Attempt) {
+	if a.Seq != l.last+1 {
+		l.skip(a.Seq - 1)
+	}
+	l.last = a.Seq
+	if len(l.ring) < maxAttempts {
+		l.ring = append(l.ring, a)
+	} else {
+		l.ring[(a.Seq-1-l.base)%maxAttempts] = a
+	}
+}
+
+// skip lets the log go on after a Seq, with nothing of before.
+func (l *Log) skip(seq uint64) { l.ring, l.base, l.last = nil, seq, seq }
 
 func count(s *Summary, a *Attempt) {
 	if s.Hosts == nil {
@@ -106,7 +125,7 @@ func (l *Log) after(seq uint64, n int) []Attempt {
 	seq = max(seq, oldest)
 	var list []Attempt
 	for ; seq < l.last && len(list) < n; seq++ {
-		list = append(list, l.ring[seq%maxAttempts])
+		list = append(list, l.ring[(seq-l.base)%maxAttempts])
 	}
 	return list
 }
@@ -143,8 +162,27 @@ func (l *Log) Position() uint64 {
 func (l *Log) Summary() Summary {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	return l.totals()
+}
+
+func (l *Log) totals() Summary {
 	s := l.sum
 	s.Protocols, s.Hosts = maps.Clone(s.Protocols), maps.Clone(s.Hosts)
 	s.Methods, s.Statuses = maps.Clone(s.Methods), maps.Clone(s.Statuses)
 	return s
+}
+
+// tally counts the attempts of all sandboxes, also of those that are gone.
+type tally struct {
+	mu    sync.Mutex
+	total Total
+}
+
+func (t *tally) add(a *Attempt) {
+	if t == nil {
+		return
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	addTo(&t.total, a)
 }

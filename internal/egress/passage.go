@@ -1,6 +1,7 @@
 package egress
 
 import (
+	"errors"
 	"io"
 	"os"
 	"slices"
@@ -9,7 +10,18 @@ import (
 )
 
 // Host is the sandbox.Gate that dials out from this host. Its options are those of each gate that it opens; Rules and Log are not used.
-type Host struct{ Options Options }
+type Host struct {
+	Options Options
+
+	tally tally
+}
+
+// Total implements sandbox.Gate.
+func (h *Host) Total() Total {
+	h.tally.mu.Lock()
+	defer h.tally.mu.Unlock()
+	return h.tally.total
+}
 
 // Complete implements sandbox.Gate.
 func (h *Host) Complete(p *sandbox.NetworkPolicy) error {
@@ -43,21 +55,23 @@ func (h *Host) Open(end io.ReadWriteCloser, p sandbox.NetworkPolicy) (sandbox.Pa
 		return nil, err
 	}
 	o := h.Options
-	o.Rules, o.Log, o.Authority = rules, &Log{}, p.Authority
+	o.Rules, o.Log, o.Authority = rules, &Log{tally: &h.tally}, p.Authority
 	g, err := Open(file, o)
 	if err != nil {
 		return nil, err
 	}
-	return passage{g, o.Log}, nil
+	return &passage{gate: g, Log: o.Log}, nil
 }
 
 // passage is a gate with its log.
 type passage struct {
 	gate *Gate
 	*Log
+
+	journal *journal // nil until Keep
 }
 
-func (p passage) SetPolicy(policy sandbox.NetworkPolicy) error {
+func (p *passage) SetPolicy(policy sandbox.NetworkPolicy) error {
 	rules, err := Compile(policy)
 	if err == nil {
 		p.gate.SetRules(rules)
@@ -65,6 +79,17 @@ func (p passage) SetPolicy(policy sandbox.NetworkPolicy) error {
 	return err
 }
 
-func (p passage) Current() []Attempt { return p.gate.Current() }
+func (p *passage) Current() []Attempt { return p.gate.Current() }
 
-func (p passage) Close() error { return p.gate.Close() }
+func (p *passage) Keep(dir string) (err error) {
+	p.journal, err = openJournal(p.Log, dir, journalPace)
+	return err
+}
+
+func (p *passage) Close() error {
+	err := p.gate.Close()
+	if p.journal != nil {
+		err = errors.Join(err, p.journal.close())
+	}
+	return err
+}

@@ -123,6 +123,12 @@ func (s *Sandbox) begin(ctx context.Context) (earlier []eventlog.Entry, err erro
 	if s.logs, earlier, err = eventlog.OpenFolder(dir, eventlog.Retention{}, &s.engine.logs); err != nil {
 		return nil, err
 	}
+	if s.live.passage != nil {
+		err = s.live.passage.Keep(dir)
+	}
+	if err != nil {
+		return nil, errors.Join(err, s.logs.Remove())
+	}
 	if err := s.save(); err != nil {
 		return nil, errors.Join(err, s.logs.Remove())
 	}

@@ -26,6 +26,8 @@ type Stats struct {
 	Panics  uint64                    // contained panics
 	Forked  uint64                    // runs in a fork of a waiting interpreter
 
+	Network sandbox.NetworkTotal // attempts of sandboxes to reach something, that are over
+
 	QueueTime  time.Duration // totals over all runs that ended in a status
 	CreateTime time.Duration
 	RunTime    time.Duration
@@ -84,6 +86,9 @@ func (e *Engine) Stats() Stats {
 	s.Closing = e.closers.count()
 	s.Warm = e.pool.count()
 	s.LogBytes = e.logs.Bytes()
+	if e.config.Gate != nil {
+		s.Network = e.config.Gate.Total()
+	}
 	e.mu.Lock()
 	s.Live = len(e.lives)
 	e.mu.Unlock()

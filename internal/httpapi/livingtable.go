@@ -24,7 +24,7 @@ const eventsDetail = "Server-sent events from the log of the run, with ids that 
 const filesDetail = "The path is relative to /workspace; ?path= takes any, also an absolute one. A file is streamed, or a range of it; a folder answers " +
 	"with its listing. Symbolic links are followed, inside of the sandbox."
 
-const networkDetail = "What the network policy let through and what it refused, with totals. The server keeps the last 1000 attempts, in memory.\n\n" +
+const networkDetail = "What the network policy let through and what it refused, with totals. The server keeps the last 1000 attempts; they and the totals outlive it.\n\n" +
 	"With after, the answer is a stream of events named attempt (NetworkAttempt), whose ids are those of the attempts."
 
 const portDetail = "The request goes to what listens on that port inside of the sandbox, on 127.0.0.1, ::1 or all addresses: any method, path, query and body, " +

@@ -110,11 +110,13 @@ var (
 	descPorts    = desc("port_connections", "Open connections to ports of living sandboxes.")
 	descLogs     = desc("log_bytes", "Bytes on disk of the logs of ended executions in living sandboxes.")
 	descCPU      = desc("cpu_seconds_total", "CPU time of all runs that ended.")
+	descAttempts = desc("network_attempts_total", "Attempts of sandboxes to reach something, by the decision.", "decision")
+	descBytes    = desc("network_bytes_total", "Bytes that sandboxes sent and received over connections that have ended.", "direction")
 )
 
 func (engineCollector) Describe(out chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{descSlots, descRunning, descQueue, descQueued, descClosing, descLive, descWarm, descEnded,
-		descRefused, descPanics, descForked, descLiving, descContexts, descPorts, descLogs, descCPU} {
+		descRefused, descPanics, descForked, descLiving, descContexts, descPorts, descLogs, descCPU, descAttempts, descBytes} {
 		out <- d
 	}
 }
@@ -145,6 +147,13 @@ func (c engineCollector) Collect(out chan<- prometheus.Metric) {
 	out <- prometheus.MustNewConstMetric(descPanics, prometheus.CounterValue, float64(s.Panics))
 	out <- prometheus.MustNewConstMetric(descForked, prometheus.CounterValue, float64(s.Forked))
 	out <- prometheus.MustNewConstMetric(descCPU, prometheus.CounterValue, s.CPUTime.Seconds())
+	n := s.Network
+	for decision, count := range map[string]uint64{"allowed": n.Allowed, "refused": n.Refused} {
+		out <- prometheus.MustNewConstMetric(descAttempts, prometheus.CounterValue, float64(count), decision)
+	}
+	for direction, bytes := range map[string]int64{"sent": n.Sent, "received": n.Received} {
+		out <- prometheus.MustNewConstMetric(descBytes, prometheus.CounterValue, float64(bytes), direction)
+	}
 }
 
 // ShowMetrics is the handler of GET /metrics.

@@ -1,0 +1,201 @@
+package egress
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"io/fs"
+	"os"
+	"time"
+
+	"github.com/glovebox-dev/glovebox/sandbox"
+)
+
+const (
+	journalName   = "network.jsonl"
+	journalBefore = "network.1.jsonl"
+	maxJournal    = 4 << 20                // bytes of a file of a journal, and not much more
+	maxLine       = 1 << 20                // bytes of a line: totals have at most 256 hosts, 256 bytes each
+	journalPace   = 100 * time.Millisecond // between two batches, which is also what a crash may lose
+)
+
+// journal keeps the attempts of a log in two files of JSON lines, so that they survive the server. It reads the log as any follower does, so
+// packets never wait for a disk. What it could not keep pace with is a gap in Seq; totals follow, so that counts stay right.
+type journal struct {
+	log  *Log
+	root *os.Root // the folder
+	file *os.File
+	size int64
+	next uint64 // the Seq of the next attempt to write
+	pace time.Duration
+
+	stop context.CancelFunc
+	done chan struct{}
+	err  error // why it ended early; valid once done is closed
+}
+
+// journalLine is one line: an attempt, or the totals of all attempts up to Seq.
+type journalLine struct {
+	Attempt *Attempt `json:",omitempty"`
+	Seq     uint64   `json:",omitempty"`
+	Totals  *Summary `json:",omitempty"`
+}
+
+// openJournal reads what is kept in a folder, puts it before what the log has, and goes on there.
+func openJournal(l *Log, dir string, pace time.Duration) (*journal, error) {
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return nil, journalError(err)
+	}
+	j := &journal{log: l, root: root, pace: pace, done: make(chan struct{})}
+	var kept Log
+	for _, name := range []string{journalBefore, journalName} {
+		if err := kept.read(root, name); err != nil {
+			return nil, journalError(errors.Join(err, root.Close()))
+		}
+	}
+	if err := j.open(); err != nil {
+		return nil, journalError(errors.Join(err, root.Close()))
+	}
+	j.next = kept.last + 1
+	l.follow(&kept)
+	ctx, stop := context.WithCancel(context.Background())
+	j.stop = stop
+	go func() {
+		defer close(j.done)
+		j.err = j.run(ctx)
+	}()
+	return j, nil
+}
+
+func journalError(err error) error { return &sandbox.Error{Op: "keep the log of a network", Err: err} }
+
+// open goes on with a file, or begins it. A line that is cut, as its server died there, ends now.
+func (j *journal) open() (err error) {
+	if j.file, err = j.root.OpenFile(journalName, os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o600); err != nil {
+		return err
+	}
+	info, err := j.file.Stat()
+	if err == nil && info.Size() > 0 {
+		j.size = info.Size()
+		_, err = j.file.WriteString("\n")
+	}
+	if err != nil {
+		return errors.Join(err, j.file.Close())
+	}
+	return nil
+}
+
+// run writes batches until the log's owner ends it, and then the rest.
+func (j *journal) run(ctx context.Context) error {
+	pace := time.NewTicker(j.pace)
+	defer pace.Stop()
+	for {
+		_, over := j.log.Follow(ctx, j.next-1)
+		if err := j.write(); err != nil || over != nil {
+			return err
+		}
+		select {
+		case <-pace.C:
+		case <-ctx.Done():
+		}
+	}
+}
+
+// write writes what is new, with the totals in a new file and after a gap. A file that is full becomes the one before.
+func (j *journal) write() error {
+	if j.size > maxJournal {
+		j.size = 0
+		if err := errors.Join(j.file.Close(), j.root.Rename(journalName, journalBefore), j.open()); err != nil {
+			return err
+		}
+	}
+	list, last, totals := j.log.since(j.next-1, j.size == 0)
+	if len(list) == 0 && (j.size > 0 || last == 0) {
+		return nil
+	}
+	lines := make([]journalLine, 0, len(list)+1)
+	for i := range list {
+		lines = append(lines, journalLine{Attempt: &list[i]})
+	}
+	if totals != nil {
+		lines = append(lines, journalLine{Seq: last, Totals: totals})
+	}
+	var b []byte
+	for i := range lines {
+		line, err := json.Marshal(&lines[i])
+		if err != nil {
+			return err
+		}
+		b = append(append(b, line...), '\n')
+	}
+	n, err := j.file.Write(b)
+	j.size += int64(n)
+	j.next = last + 1
+	return err
+}
+
+// close writes the rest and ends.
+func (j *journal) close() error {
+	j.stop()
+	<-j.done
+	if err := errors.Join(j.err, j.file.Close(), j.root.Close()); err != nil {
+		return journalError(err)
+	}
+	return nil
+}
+
+// read adds what a file of a journal has, but for lines that were cut.
+func (l *Log) read(root *os.Root, name string) error {
+	file, err := root.Open(name)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	defer file.Close()
+	lines := bufio.NewScanner(file)
+	lines.Buffer(nil, maxLine)
+	for lines.Scan() {
+		var line journalLine
+		if json.Unmarshal(lines.Bytes(), &line) != nil {
+			continue
+		}
+		switch {
+		case line.Totals != nil:
+			if line.Seq > l.last {
+				l.skip(line.Seq)
+			}
+			l.sum = *line.Totals
+		case line.Attempt != nil && line.Attempt.Seq > l.last:
+			l.keep(*line.Attempt)
+			count(&l.sum, line.Attempt)
+		}
+	}
+	return lines.Err()
+}
+
+// follow puts this log's attempts after those of another one.
+func (l *Log) follow(kept *Log) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	own := l.after(0, maxAttempts)
+	l.ring, l.base, l.last, l.sum = kept.ring, kept.base, kept.last, kept.sum
+	for i := range own {
+		l.put(own[i])
+	}
+}
+
+// since returns the attempts after one and the last Seq. It returns the totals up to there, too, where they are wanted or attempts are gone.
+func (l *Log) since(seq uint64, want bool) (list []Attempt, last uint64, totals *Summary) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	list = l.after(seq, maxAttempts)
+	if want || len(list) > 0 && list[0].Seq != seq+1 {
+		s := l.totals()
+		totals = &s
+	}
+	return list, l.last, totals
+}

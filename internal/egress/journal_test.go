@@ -1,0 +1,96 @@
+package egress
+
+import (
+	"fmt"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"reflect"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/glovebox-dev/glovebox/sandbox"
+)
+
+// anAttempt is one whose strings fill a line.
+func anAttempt(n int) Attempt {
+	return Attempt{Time: time.Unix(int64(n), 0).UTC(), Protocol: sandbox.ProtocolHTTP, Name: fmt.Sprintf("n%d.example", n%500), Address: netip.MustParseAddr("192.0.2.1"), Port: 80,
+		Allowed: n%3 > 0, Method: "GET", Path: strings.Repeat("/\x00<é", 60), Status: 200, Sent: int64(n)}
+}
+
+func exists(path string) bool {
+	_, err := os.Stat(path)
+	return err == nil
+}
+
+// TestJournal: attempts and totals are the same after a server was killed at any byte of what it wrote, up to there, and the files stay
+// bounded.
+func TestJournal(t *testing.T) {
+	dir := t.TempDir()
+	open := func() (*Log, *journal) {
+		t.Helper()
+		l := &Log{}
+		l.add(anAttempt(0)) // between the gate's opening and the journal's
+		j, err := openJournal(l, dir, time.Millisecond)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return l, j
+	}
+	attempts := uint64(0)
+	for round, more := range []int{0, 10, 30_000, 10, 1500} {
+		l, j := open()
+		if attempts++; l.Position() != attempts || l.Summary().Allowed+l.Summary().Refused != attempts {
+			t.Fatalf("round %d: %d attempts, %+v, want %d", round, l.Position(), l.Summary().NetworkTotal, attempts)
+		}
+		for i := range more {
+			l.add(anAttempt(i))
+			if i%500 == 0 { // in some rounds the journal keeps pace, and in others it has gaps
+				runtime.Gosched()
+			}
+		}
+		attempts += uint64(more)
+		for round == 3 && !exists(filepath.Join(dir, journalBefore)) { // until a file is full
+			l.add(anAttempt(int(attempts)))
+			attempts++
+			runtime.Gosched()
+		}
+		if err := j.close(); err != nil {
+			t.Fatal(err)
+		}
+		again := &Log{}
+		k, err := openJournal(again, dir, time.Millisecond)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !reflect.DeepEqual(again.Summary(), l.Summary()) || again.Position() != l.Position() {
+			t.Errorf("round %d: the totals are %+v, want %+v", round, again.Summary().NetworkTotal, l.Summary().NetworkTotal)
+		}
+		if kept, was := again.Last(10), l.Last(10); !reflect.DeepEqual(kept, was) {
+			t.Errorf("round %d: %+v is kept, want %+v", round, kept, was)
+		}
+		if err := k.close(); err != nil {
+			t.Fatal(err)
+		}
+		// A server is killed while it writes a line.
+		f, err := os.OpenFile(filepath.Join(dir, journalName), os.O_APPEND|os.O_WRONLY, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := f.WriteString(`{"Attempt":{"Seq":`); err != nil {
+			t.Fatal(err)
+		}
+		f.Close()
+	}
+	files, _ := filepath.Glob(filepath.Join(dir, "*"))
+	for _, name := range files {
+		if at, err := os.Stat(name); err != nil || at.Size() > maxJournal+maxAttempts*2<<10+maxLine || at.Mode().Perm() != 0o600 {
+			t.Errorf("%s: %v, %v", name, at, err)
+		}
+	}
+	if len(files) != 2 {
+		t.Errorf("%q", files)
+	}
+}
