@@ -54,7 +54,7 @@ func (r *report) network(ctx context.Context) error {
 	}
 	f := &r.figures.network
 	*f = networkFigures{slirpDown: math.NaN(), slirpUp: math.NaN()}
-	for _, part := range []func(context.Context, *networkFigures) error{r.idleGates, r.paths, r.refusedAttempts, r.gatedStarts} {
+	for _, part := range []func(context.Context, *networkFigures) error{r.idleGates, r.refusedAttempts, r.paths, r.gatedStarts} {
 		if err := part(ctx, f); err != nil {
 			return err
 		}
@@ -122,6 +122,11 @@ func (g *gated) stop() error { return errors.Join(g.peer.stop(), g.gate.Close())
 
 // idleGates measures what a gate holds that does nothing.
 func (r *report) idleGates(ctx context.Context, f *networkFigures) (err error) {
+	first, err := startGated(ctx, "") // and with it what all share
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, first.stop()) }()
 	before := ownMemory()
 	for range idleGates {
 		g, failed := startGated(ctx, "")
@@ -289,7 +294,7 @@ func (r *report) refusedAttempts(ctx context.Context, f *networkFigures) (err er
 
 // gatedStarts compares runs with a network and without, by turns.
 func (r *report) gatedStarts(ctx context.Context, f *networkFigures) (err error) {
-	s, err := r.startServer(ctx, "--backend", "native")
+	s, err := r.startServer(ctx, "--backend", "native", "--warm", "0")
 	if err != nil {
 		return err
 	}
@@ -298,13 +303,14 @@ func (r *report) gatedStarts(ctx context.Context, f *networkFigures) (err error)
 	with := append(without[:len(without)-1:len(without)-1], `,"network":{"mode":"restricted","allow":["bench.test"]}}`...)
 	var took [2][]time.Duration
 	for i := range 2 * (warmups + max(r.Runs/2, 20)) {
-		body := [][]byte{without, with}[i%2]
+		which := [4]int{0, 1, 1, 0}[i%4] // as what ended just now may still cost, each follows either equally often
+		body := [][]byte{without, with}[which]
 		began := time.Now()
 		if _, err := post(ctx, s, body); err != nil {
 			return err
 		}
 		if i >= 2*warmups {
-			took[i%2] = append(took[i%2], time.Since(began))
+			took[which] = append(took[which], time.Since(began))
 		}
 		if err := awaitIdle(s); err != nil {
 			return err
@@ -314,15 +320,13 @@ func (r *report) gatedStarts(ctx context.Context, f *networkFigures) (err error)
 	return nil
 }
 
-// ownMemory is the resident memory of this process in bytes, without what the collector could give back.
+// ownMemory is what this process has in its heap and its stacks, in bytes, without what the collector could give back. Pages that the kernel
+// takes from an idle process would hide growth.
 func ownMemory() float64 {
-	runtime.GC()
 	debug.FreeOSMemory()
-	m, err := liveserver.ReadMemory(os.Getpid())
-	if err != nil {
-		return math.NaN()
-	}
-	return float64(m.Private)
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return float64(m.Sys - m.HeapReleased)
 }
 
 // targets are those of the gate.

@@ -40,7 +40,7 @@ func TestJournal(t *testing.T) {
 		return l, j
 	}
 	attempts := uint64(0)
-	for round, more := range []int{0, 10, 30_000, 10, 1500} {
+	for round, more := range []int{0, 10, 5_000, 10, 1500} {
 		l, j := open()
 		if attempts++; l.Position() != attempts || l.Summary().Allowed+l.Summary().Refused != attempts {
 			t.Fatalf("round %d: %d attempts, %+v, want %d", round, l.Position(), l.Summary().NetworkTotal, attempts)
