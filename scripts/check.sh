@@ -74,7 +74,7 @@ section soak 900 "$go" run ./test/soak -n 2000 -glovebox "$glovebox"
 section bench 1200 "$go" run ./bench -quick -glovebox "$glovebox"
 engined docker $((TEST_SECONDS + 300)) "${tests[@]}" ./internal/backend/docker
 engined podman $((TEST_SECONDS + 300)) "${tests[@]}" ./test/podman
-engined program-engines 900 "${tests[@]}" -run 'TestLanguages|TestDowngrades|TestCanariesOfRun' ./cmd/glovebox
+engined program-engines 900 "${tests[@]}" -run 'TestLanguages|TestDowngrades|TestCanariesOfRun|TestGateKilled' ./cmd/glovebox
 engined verify-docker 1200 "$glovebox" verify --backend docker --container-image localhost/glovebox-test:latest
 engined verify-podman 1200 "$glovebox" verify --backend podman --container-image localhost/glovebox-test:latest
 section vm 3600 bash test/vm/run.sh

@@ -87,7 +87,7 @@ func TestCanariesOfRun(t *testing.T) {
 				m := testApp(t).Main
 				m.Stdout, m.Stderr = &out, &errs
 				args := append([]string{"run", "--backend", backend, "--allow-unenforced", "memory"}, c.flags...)
-				if variable := map[string]string{"docker": "DOCKER_HOST", "podman": "CONTAINER_HOST"}[backend]; variable != "" {
+				if variable := engineVariables[backend]; variable != "" {
 					host, own := backendtest.EngineHost(t, backend), m.LookupEnv
 					m.LookupEnv = func(name string) (string, bool) {
 						if name == variable {
@@ -115,6 +115,9 @@ func TestCanariesOfRun(t *testing.T) {
 		}
 	}
 }
+
+// engineVariables name the variables that say where an engine is.
+var engineVariables = map[string]string{"docker": "DOCKER_HOST", "podman": "CONTAINER_HOST"}
 
 // busy sends a stream without end, and datagrams, and tries again and again to connect and to say a number. It prints the numbers for which
 // it got no connection.
@@ -189,10 +192,14 @@ func TestGateKilled(t *testing.T) {
 		}
 	})
 	w.Datagrams("93.184.216.50:99", func([]byte) {})
-	for _, backend := range []string{"native", "gvisor"} {
+	for _, backend := range []string{"native", "gvisor", "docker", "podman"} {
 		t.Run(backend, func(t *testing.T) {
-			if testing.Short() && backend == "gvisor" {
-				t.Skip("the gate is the same, and four servers take seconds")
+			if testing.Short() && backend != "native" {
+				t.Skip("the gate is the same, and the servers take seconds")
+			}
+			if variable := engineVariables[backend]; variable != "" {
+				t.Setenv(variable, backendtest.EngineHost(t, backend))
+				t.Setenv("GLOVEBOX_CONTAINER_IMAGE", backendtest.EngineImage)
 			}
 			arrived.forget()
 			d := &dayServer{t: t, dir: shortDir(t), backend: backend}
