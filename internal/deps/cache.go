@@ -150,22 +150,22 @@ func (c *Cache) remember(key string, a answer) error {
 }
 
 // hold keeps a layer until release, and counts its use. It is not there: fs.ErrNotExist.
-func (c *Cache) hold(digest string) (l Layer, release func(), err error) {
+func (c *Cache) hold(digest string) (release func(), err error) {
 	used, err := os.OpenFile(c.path(layersDir, digest, usedFile), os.O_WRONLY|os.O_APPEND, 0)
 	if err != nil {
-		return l, nil, err
+		return nil, err
 	}
 	if err = shareLock(used); err == nil {
-		l, err = c.describe(digest) // it may have gone while we waited
+		_, err = os.Stat(c.path(layersDir, digest, layerFile)) // it may have gone while we waited
 	}
 	if err == nil {
 		_, err = used.Write([]byte{'\n'})
 	}
 	if err != nil {
 		used.Close()
-		return l, nil, err
+		return nil, err
 	}
-	return l, func() { used.Close() }, nil
+	return func() { used.Close() }, nil
 }
 
 var digestPattern = regexp.MustCompile(`^[0-9a-f]{64}$`)

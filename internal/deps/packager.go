@@ -129,7 +129,7 @@ func (c *Cache) supply(need *sandbox.PackageNeed, a answer) (*sandbox.Supply, er
 	if a.Digest == "" {
 		return s, nil
 	}
-	_, release, err := c.hold(a.Digest)
+	release, err := c.hold(a.Digest)
 	if err != nil {
 		return nil, &sandbox.Error{Kind: sandbox.Unavailable, Op: "packages: open the layer", Err: err, Fix: "try again"}
 	}

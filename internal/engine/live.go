@@ -26,7 +26,7 @@ type live struct {
 
 // create takes a warm box for a plan, or builds one.
 func (e *Engine) create(ctx context.Context, p *oneShot) (*live, error) {
-	if l := e.pool.take(p.backend, p.Spec, p.owner); l != nil {
+	if l := e.pool.take(p.backend, p.Spec, p.owner, p.supplied); l != nil {
 		l.spec = p.Spec // a warm box lacks this sandbox's labels, environment and some limits
 		l.spec.ID = l.id
 		return l, nil

@@ -28,6 +28,7 @@ type shelf struct {
 	backend sandbox.Backend
 	spec    sandbox.Spec
 	owner   string    // the first to use it
+	held    supplied  // its layers
 	used    time.Time // last
 	ready   []*live
 	filling bool
@@ -44,10 +45,10 @@ const (
 	fillBackoff = 5 * time.Second  // after a failure to make a box
 )
 
-// fingerprint is the key of everything a box is built from. It is "" for specs that are never kept warm: long-lived sandboxes, and
-// directories of the host, which may be replaced before the box is used.
+// fingerprint is the key of everything a box is built from, digests of layers included. It is "" for specs that are never kept warm:
+// long-lived sandboxes, and directories of the host, which may be replaced before the box is used.
 func fingerprint(backend string, spec sandbox.Spec) string {
-	if spec.Lifetime.Living || spec.Workspace != "" || len(spec.Mounts)+len(spec.Layers) > 0 || spec.Root.Dir != "" || len(spec.Devices) > 0 || spec.Network.Authority != nil {
+	if spec.Lifetime.Living || spec.Workspace != "" || len(spec.Mounts) > 0 || spec.Root.Dir != "" || len(spec.Devices) > 0 || spec.Network.Authority != nil {
 		return ""
 	}
 	spec.ID, spec.Labels = "", nil
@@ -63,8 +64,8 @@ func fingerprint(backend string, spec sandbox.Spec) string {
 	return string(key)
 }
 
-// take returns a warm box for the spec, or nil, and starts refilling its shelf.
-func (p *pool) take(b sandbox.Backend, spec sandbox.Spec, owner string) *live {
+// take returns a warm box for the spec, or nil, and starts refilling its shelf. held are the layers of the spec.
+func (p *pool) take(b sandbox.Backend, spec sandbox.Spec, owner string, held supplied) *live {
 	if p.size == 0 {
 		return nil
 	}
@@ -79,7 +80,7 @@ func (p *pool) take(b sandbox.Backend, spec sandbox.Spec, owner string) *live {
 		if p.closed || !p.room(owner) {
 			return nil
 		}
-		s = &shelf{backend: b, spec: spec, owner: owner}
+		s = &shelf{backend: b, spec: spec, owner: owner, held: held.share()}
 		s.spec.Env, s.spec.Labels = nil, nil // they belong to one request
 		s.idle = time.AfterFunc(shelfLife, func() { p.drop(key) })
 		p.shelves[key] = s
@@ -101,7 +102,7 @@ func (p *pool) take(b sandbox.Backend, spec sandbox.Spec, owner string) *live {
 // takeLiving returns a warm box that can be promoted to a living sandbox of the spec, or nil.
 func (p *pool) takeLiving(b sandbox.Backend, spec sandbox.Spec, owner string) *live {
 	spec.Lifetime = sandbox.Lifetime{}
-	l := p.take(b, spec, owner)
+	l := p.take(b, spec, owner, supplied{})
 	if l == nil {
 		return nil
 	}
@@ -207,6 +208,7 @@ func (p *pool) put(s *shelf, l *live, err error) {
 	case p.closed || s.idle == nil:
 		p.discard(l)
 	default:
+		l.supplied = s.held.share()
 		s.ready = append(s.ready, l)
 	}
 }
@@ -238,6 +240,7 @@ func (p *pool) clear(key string) {
 	}
 	s.idle.Stop()
 	s.idle = nil // put closes a box that is still being made
+	s.held.release()
 	delete(p.shelves, key)
 	for _, l := range s.ready {
 		p.discard(l)
