@@ -1,6 +1,6 @@
 # Finds what a run needs besides what this interpreter has. Reads a question from stdin and prints a survey, both as JSON. Nothing of the
 # code is executed; where its files are broken, what they list is left out.
-import ast, importlib.metadata, importlib.util, json, os, platform, re, shutil, sys, sysconfig
+import ast, importlib.util, json, os, re, sys
 
 WORKSPACE = "/workspace"
 MAX_FILES, MAX_BYTES = 500, 1 << 20
@@ -177,6 +177,7 @@ def satisfied(requirement):
     """Whether a requirement without a version is there already."""
     if not re.fullmatch(r"[A-Za-z0-9._-]+", requirement):
         return False
+    import importlib.metadata
     try:
         importlib.metadata.version(requirement)
         return True
@@ -193,21 +194,27 @@ if question["auto"]:
     lists(code)
     examine(code)
 
-index, hosts, installer = "", [], ""
-if importlib.util.find_spec("pip"):
-    installer = "pip"
-    try:
-        from pip._internal.models.index import PyPI
-        index, hosts = PyPI.simple_url, [PyPI.netloc, PyPI.file_storage_domain]
-    except Exception:
-        pass
-if shutil.which("uv"):
-    installer = "uv"
-print(json.dumps({
-    "platform": " ".join([sys.implementation.cache_tag, sysconfig.get_config_var("SOABI") or "", platform.machine(), *platform.libc_ver()]),
-    "installer": installer,
-    "index": index,
-    "hosts": hosts,
+def host():
+    """What only an installation needs to know, which takes longer than all else."""
+    import platform, shutil, sysconfig
+    index, hosts, installer = "", [], ""
+    if importlib.util.find_spec("pip"):
+        installer = "pip"
+        try:
+            from pip._internal.models.index import PyPI
+            index, hosts = PyPI.simple_url, [PyPI.netloc, PyPI.file_storage_domain]
+        except Exception:
+            pass
+    if shutil.which("uv"):
+        installer = "uv"
+    tags = [sys.implementation.cache_tag, sysconfig.get_config_var("SOABI") or "", platform.machine(), *platform.libc_ver()]
+    return {"platform": " ".join(tags), "installer": installer, "index": index, "hosts": hosts}
+
+
+survey = {
     "requirements": [r for r in dict.fromkeys(requirements) if not satisfied(r)],
     "found": sorted(found.values(), key=lambda f: f["line"])[:1000],
-}))
+}
+if survey["requirements"] or survey["found"] or not question["auto"]:
+    survey.update(host())
+print(json.dumps(survey))
