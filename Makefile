@@ -16,7 +16,7 @@ help: ## list the targets
 # Always build: Go knows what is stale, and an unchanged program costs a second.
 .PHONY: build
 build: TRIM := -trimpath
-build: guest-amd64 guest-arm64 runsc ## bin/glovebox, a single file to ship
+build: guest-amd64 guest-arm64 runsc typescript ## bin/glovebox, a single file to ship
 	$(STATIC) -tags embed -ldflags '$(LDFLAGS)' -o bin/glovebox ./cmd/glovebox
 
 # Whoever may not write there builds as themselves and is told the one line to run as root: root may have no Go.
@@ -26,7 +26,7 @@ install: $(if $(wildcard bin/glovebox),,build) ## bin/glovebox, built by make bu
 
 # For this processor alone and side by side, compiled as the tests and vet are, which share it: what the demo and the tests run.
 .PHONY: programs
-programs: guest runsc ## the programs for the tests, in build/bin
+programs: guest runsc typescript ## the programs for the tests, in build/bin
 	$(STATIC) -ldflags '$(LDFLAGS)' -o build/bin/glovebox ./cmd/glovebox
 	ln -sf $(CURDIR)/$(LIBEXEC)/* build/bin/
 
@@ -41,6 +41,10 @@ guest-amd64 guest-arm64: guest-%:
 .PHONY: runsc
 runsc: ## gVisor's runsc for this processor; the first build takes some minutes
 	GOOS=linux $(STATIC) -ldflags '-s -w -E glovebox_entry' -o $(LIBEXEC)/glovebox-runsc-linux-$(ARCH) ./cmd/glovebox-runsc
+
+.PHONY: typescript
+typescript: ## the compiler of TypeScript, which goes into sandboxes, for this processor
+	GOOS=linux $(STATIC) -ldflags '-s -w' -o $(LIBEXEC)/glovebox-typescript-linux-$(ARCH) ./cmd/glovebox-typescript
 
 .PHONY: demo
 demo: programs ## a useful script in a sandbox, three hostile ones, and two steps in one that lives

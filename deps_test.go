@@ -30,6 +30,7 @@ internal/fork:               | golang.org/x/sys
 internal/guest/server:       sandbox internal/fork internal/guest internal/guest/wire | golang.org/x/sys
 internal/guest/guesttest:    sandbox internal/guest internal/guest/client internal/guest/server | golang.org/x/sys
 cmd/glovebox-runsc:          | gvisor.dev/gvisor
+cmd/glovebox-typescript:     | github.com/evanw/esbuild/pkg/api
 cmd/glovebox-guest:          internal/guest internal/guest/confine internal/guest/server | golang.org/x/sys
 
 # walls: how a guest is started and confined, never what it is asked to do
@@ -60,6 +61,16 @@ internal/lang/trace:         sandbox
 internal/lang/python:        sandbox internal/lang/trace
 internal/lang/javascript:    sandbox internal/lang/trace | github.com/evanw/esbuild
 internal/lang/bash:          sandbox internal/lang/trace
+internal/lang/typescript:    sandbox internal/lang/javascript
+internal/lang/c:               sandbox internal/lang/trace
+internal/lang/golang:          sandbox internal/lang/trace
+internal/lang/java:            sandbox internal/lang/trace
+internal/lang/lua:             sandbox internal/lang/trace
+internal/lang/perl:            sandbox internal/lang/trace
+internal/lang/php:             sandbox internal/lang/trace
+internal/lang/r:               sandbox internal/lang/trace
+internal/lang/ruby:            sandbox internal/lang/trace
+internal/lang/rust:            sandbox internal/lang/trace
 internal/lang/langtest:      sandbox internal/driver | github.com/rogpeppe/go-internal
 
 # the protocol between the engine and the interpreter of a context
@@ -99,7 +110,7 @@ internal/mcp:                sandbox internal/answer internal/engine internal/ht
 
 # wiring: lists, programs, the face for Go
 internal/libexec:            sandbox internal/rundir | golang.org/x/sys
-internal/lang:               sandbox internal/lang/python internal/lang/javascript internal/lang/bash
+internal/lang:               sandbox internal/lang/bash internal/lang/c internal/lang/golang internal/lang/java internal/lang/javascript internal/lang/lua internal/lang/perl internal/lang/php internal/lang/python internal/lang/r internal/lang/ruby internal/lang/rust internal/lang/typescript
 internal/backend:            sandbox internal/backend/docker internal/backend/native internal/backend/gvisor internal/hostid internal/libexec internal/rundir
 cmd/glovebox:                sandbox internal/answer internal/apiclient internal/attack internal/backend internal/capacity internal/deps internal/duplex internal/egress internal/engine internal/eventlog internal/guest internal/httpapi internal/httpd internal/lang internal/libexec internal/mcp internal/nearest internal/nolink internal/plan internal/rundir internal/store | github.com/spf13/cobra github.com/spf13/pflag github.com/BurntSushi/toml golang.org/x/term
 .:                           sandbox internal/backend internal/deps internal/egress internal/engine internal/lang

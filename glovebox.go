@@ -86,7 +86,7 @@ func Open(c Config) (*Glovebox, error) {
 	if o.CacheDir != "" {
 		packages = deps.New(deps.Config{Dir: filepath.Join(o.CacheDir, "packages"), Log: c.Log})
 	}
-	e, err := engine.New(engine.Config{Backends: backends.Backends, Default: c.Backend, Languages: lang.All(), Gate: &egress.Host{}, Packages: packages, Slots: c.Slots, Warm: c.Warm,
+	e, err := engine.New(engine.Config{Backends: backends.Backends, Default: c.Backend, Languages: lang.All(), Tool: o.Tool, Gate: &egress.Host{}, Packages: packages, Slots: c.Slots, Warm: c.Warm,
 		Defaults: c.Defaults, Max: c.Max, Living: engine.LivingConfig{Most: c.Sandboxes}, Log: c.Log})
 	if err != nil {
 		return nil, errors.Join(err, backends.Close())

@@ -137,6 +137,7 @@ type Result struct {
 	Signal    int // 0 if there is none
 	Stdout    Captured
 	Stderr    Captured
+	Compiled  *Compiled // nil if nothing was compiled
 	Exception *Exception
 	Shown     []Shown // what it showed besides its output, in order; of contexts only
 	Files     []File

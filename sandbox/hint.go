@@ -15,6 +15,7 @@ const (
 	HintNotStarted  HintCode = "not_started"       // it was canceled before it ran
 	HintRejected    HintCode = "rejected"          // the policy allows Names and not Name; nothing ran
 	HintLost        HintCode = "lost"              // the sandbox is gone; ExitCode or Signal is that of its guest, where known
+	HintNotCompiled HintCode = "not_compiled"      // the compiler failed, so nothing ran; ExitCode is its own, -1 if there is none
 	HintNoCommand   HintCode = "command_not_found" // no program Name is in the sandbox; Others would do
 	HintNoFile      HintCode = "program_not_found" // there is no file Name to execute
 	HintNoLoader    HintCode = "no_interpreter"    // the interpreter or loader of the file Name is missing

@@ -8,10 +8,14 @@ type Language struct {
 	Extensions []string // of file names, with the dot: ".py"
 	FileName   string   // default name of the code's file: "main.py"
 
-	// Programs are the names of interpreters, best first. The first on the sandbox's PATH is used.
+	// Compile makes the program of the source text; nil runs the text itself.
+	Compile *Compile
+
+	// Programs are the names of interpreters, best first. The first on the sandbox's PATH is used. None executes what Compile made.
 	Programs []string
 
-	// Argv is the command line that runs the file at path, without arguments of the program.
+	// Argv is the command line that runs the file at path, without arguments of the program. Where the language compiles, path is that of
+	// the compiler's output.
 	Argv func(program, path string) []string
 
 	// Env is added to the environment of every execution in this language.
@@ -27,10 +31,6 @@ type Language struct {
 
 	// Installers are the programs that download packages. They fail in a sandbox without a network.
 	Installers []string
-
-	// Instead says what to send instead of a similar language that is not supported. Keys are names and extensions, in lower case and
-	// without the dot.
-	Instead map[string]string
 
 	// NameFor names the file that holds the code, as modules and scripts may differ; nil means FileName always.
 	NameFor func(code []byte) string

@@ -25,6 +25,14 @@ type openedEngine struct {
 }
 
 func (a *app) openBackends() (*backend.Set, error) {
+	o := a.backendOptions()
+	if a.Backends != nil {
+		return a.Backends(o)
+	}
+	return backend.Open(o)
+}
+
+func (a *app) backendOptions() backend.Options {
 	o := backend.Options{RunDir: a.runDir(), Lack: a.Lack, LookupEnv: a.LookupEnv, Image: a.containers.image, ContainerRuntime: a.containers.runtime,
 		FetchImages: !a.containers.keepOut}
 	if !a.quiet && o.FetchImages {
@@ -35,10 +43,7 @@ func (a *app) openBackends() (*backend.Set, error) {
 	if a.verbose {
 		o.Stderr, _ = a.Stderr.(*os.File)
 	}
-	if a.Backends != nil {
-		return a.Backends(o)
-	}
-	return backend.Open(o)
+	return o
 }
 
 func (a *app) openEngine(config engine.Config) (*openedEngine, error) {
@@ -47,7 +52,7 @@ func (a *app) openEngine(config engine.Config) (*openedEngine, error) {
 		return nil, err
 	}
 	config.Backends = backends.Backends
-	config.Languages = lang.All()
+	config.Languages, config.Tool = lang.All(), a.backendOptions().Tool
 	if config.Gate = a.Gate; config.Gate == nil {
 		config.Gate = &egress.Host{}
 	}

@@ -42,6 +42,9 @@ func (a *app) handOut(r *sandbox.Result, out *filesOut, dir string) []sandbox.Sk
 
 // report prints on stderr which limits were not enforced, the hints, and on a terminal a summary.
 func (a *app) report(r *sandbox.Result) {
+	if c := r.Compiled; c != nil && !a.json && !a.quiet {
+		fmt.Fprint(forTerminal(a.Stderr), answer.Text(c.Stdout), answer.Text(c.Stderr)) // warnings
+	}
 	a.reportUnenforced(r.Effective.Warnings, r.Effective.Unenforced, r.Requested.Named)
 	hints := slices.DeleteFunc(slices.Clone(r.Hints), func(h sandbox.Hint) bool { return h.Code == sandbox.HintSkipped }) // handOut printed them
 	if hint := answer.CommandLine.Hint(hints); hint != "" && !a.json && !a.quiet {
@@ -52,6 +55,9 @@ func (a *app) report(r *sandbox.Result) {
 	}
 	if a.verbose {
 		t := r.Timings
+		if r.Compiled != nil {
+			a.note(faint, "compile %s", ms(r.Compiled.Duration))
+		}
 		a.note(faint, "create %s, upload %s, run %s, files %s", ms(t.Create), ms(t.Upload), ms(t.Run), ms(t.Files))
 		a.reportIsolation(r)
 	}

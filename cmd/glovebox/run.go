@@ -132,7 +132,7 @@ func knownLanguage(r *sandbox.Request) error {
 		return &sandbox.Error{Kind: sandbox.Invalid, Op: "--lang", Msg: "the language of the code is unknown", Fix: "--lang python; supported are " + supported}
 	case !spoken(name):
 		return &sandbox.Error{Kind: sandbox.Invalid, Op: "--lang", Msg: fmt.Sprintf("the extension of %.64q is unknown", name),
-			Fix: cmp.Or(plan.Instead(lang.All(), filepath.Ext(name)), "name its language with --lang; supported are "+supported)}
+			Fix: "name its language with --lang; supported are " + supported}
 	}
 	return nil
 }

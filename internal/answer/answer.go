@@ -32,6 +32,8 @@ type Answer struct {
 
 	Packages []sandbox.Package `json:"packages,omitzero" doc:"What was installed for the run: there where anything was."`
 
+	Phase   string            `json:"phase,omitempty" doc:"The phase that status, exit_code, stdout and stderr are about, where it is not the run itself: compile, if nothing was run." enum:"compile"`
+	Compile *Compile          `json:"compile,omitempty" doc:"What the compiler did: there if it failed or wrote anything, or include names it and there was one."`
 	Output  *Output           `json:"output,omitempty" doc:"What stdout and stderr cannot say: there where output was dropped or is not UTF-8, or include names it."`
 	Skipped []sandbox.Skipped `json:"skipped_files,omitzero" doc:"Files that match but were not handed back, and why: there where any are, or include names it."`
 	More    int               `json:"skipped_more,omitzero" doc:"Files that were not handed back either, beyond those that skipped_files names."`
@@ -39,7 +41,35 @@ type Answer struct {
 }
 
 // Sections are what a request may name in include: the parts of an Answer that are otherwise there only where they have something to say.
-var Sections = []string{"output", "skipped_files", "sandbox"}
+var Sections = []string{"compile", "output", "skipped_files", "sandbox"}
+
+// Compile is the compile phase of a language that has one.
+type Compile struct {
+	ExitCode   *int    `json:"exit_code" doc:"Of the compiler; null if it was killed."`
+	Stdout     string  `json:"stdout" doc:"Empty if it failed: stdout of the answer has it then."`
+	Stderr     string  `json:"stderr" doc:"Warnings. Empty if it failed: stderr of the answer has it then."`
+	DurationMS float64 `json:"duration_ms" doc:"Milliseconds from its start to its end; run_ms does not contain them."`
+}
+
+// phaseCompile is Answer.Phase of a run whose code could not be compiled.
+const phaseCompile = "compile"
+
+func (a *Answer) compiled(c *sandbox.Compiled, asked bool) {
+	if c == nil {
+		return
+	}
+	if c.Failed {
+		a.Phase = phaseCompile
+	}
+	out, errs := show(c.Stdout), show(c.Stderr)
+	if !c.Failed && out.text == "" && errs.text == "" && !asked {
+		return
+	}
+	a.Compile = &Compile{Stdout: out.text, Stderr: errs.text, DurationMS: Millis(c.Duration)}
+	if c.ExitCode >= 0 {
+		a.Compile.ExitCode = &c.ExitCode
+	}
+}
 
 // Shown is a value that the code showed.
 type Shown struct {
@@ -93,6 +123,7 @@ func New(f Face, r *sandbox.Result, include ...string) *Answer {
 		a.Hint = &hint
 	}
 	asked := func(section string) bool { return slices.Contains(include, section) }
+	a.compiled(r.Compiled, asked("compile"))
 	if !out.plain() || !errs.plain() || asked("output") {
 		a.Output = &Output{out.Stream, errs.Stream}
 	}

@@ -39,6 +39,11 @@ func (f Face) end(h *sandbox.Hint) string {
 			return fmt.Sprintf("The program ended with exit code %d and wrote nothing to stderr.", h.ExitCode)
 		}
 		return fmt.Sprintf("The program ended with exit code %d; stderr says why.", h.ExitCode)
+	case sandbox.HintNotCompiled:
+		if h.ExitCode < 0 {
+			return "The compiler was ended before it was done, so the program did not run."
+		}
+		return "The code does not compile, so nothing of it ran; stderr says why."
 	case sandbox.HintSignal:
 		return signal(h.Signal)
 	case sandbox.HintInterrupted:

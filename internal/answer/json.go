@@ -95,6 +95,10 @@ func (a *Answer) JSON() *JSON {
 		}
 		l.Bytes(&f.ContentBase64)
 	}
+	if a.Compile != nil {
+		l.String(&a.Compile.Stdout)
+		l.String(&a.Compile.Stderr)
+	}
 	if a.Output != nil {
 		l.Bytes(&a.Output.Stdout.Base64)
 		l.Bytes(&a.Output.Stderr.Base64)

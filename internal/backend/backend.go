@@ -59,6 +59,11 @@ func containers(o Options) []sandbox.Backend {
 	return list
 }
 
+// Tool opens a program of ours that goes into sandboxes with the code (sandbox.Compile).
+func (o Options) Tool(name string) (io.ReadCloser, error) {
+	return libexec.Tool(libexec.Options{Dir: o.Libexec, CacheDir: o.CacheDir}, name)
+}
+
 // Set holds the backends of this system, best default first.
 type Set struct {
 	Backends []sandbox.Backend

@@ -2,6 +2,7 @@ package engine
 
 import (
 	"context"
+	"io"
 	"log/slog"
 	"runtime"
 	"sync"
@@ -30,20 +31,19 @@ type Config struct {
 	Allowed   []string                    // backends that runs may name besides Default; nil is all. Auto stands for its choice
 	Images    func(reference string) bool // reports whether runs may name an image; nil is all
 	Languages []sandbox.Language
+	// Tool opens a program of ours for sandboxes, by the name in sandbox.Compile; nil is none.
+	Tool func(name string) (io.ReadCloser, error)
 
 	Slots        int           // concurrent executions; 0 is twice the CPUs, at least 4
 	Queue        int           // most runs that wait for a slot; 0 is DefaultQueue, negative is none
 	QueueTimeout time.Duration // longest wait for a slot; 0 is DefaultQueueTimeout
-	OwnerSlots   int           // most slots of one owner; 0 is all
-	OwnerQueue   int           // most waiting runs of one owner; 0 is all
-	Warm         int           // boxes kept ready for each spec in use; 0 is none
+	Shares
+	Warm int // boxes kept ready for each spec in use; 0 is none
 
 	Defaults sandbox.Limits // limits of a run that names none; a zero field is that of sandbox.DefaultLimits
 	// AllowUnenforced lists waivers that apply to every run.
 	AllowUnenforced []string
-	// NestedFilters and Terminals apply those of sandbox.Spec to every run.
-	NestedFilters bool
-	Terminals     bool
+	Powers
 
 	Living LivingConfig
 
@@ -57,6 +57,18 @@ type Config struct {
 	DefaultEnv []string
 
 	Log *slog.Logger // nil discards
+}
+
+// Shares bounds what one owner of runs may take.
+type Shares struct {
+	OwnerSlots int // most slots of one owner; 0 is all
+	OwnerQueue int // most waiting runs of one owner; 0 is all
+}
+
+// Powers applies those of sandbox.Spec to every run.
+type Powers struct {
+	NestedFilters bool
+	Terminals     bool
 }
 
 // Auto as a backend's name chooses the strongest backend that works here.

@@ -15,7 +15,8 @@ import (
 	"github.com/glovebox-dev/glovebox/sandbox"
 )
 
-// Exec asks for one execution in a living sandbox: code in a context, or a command or file in a process of its own.
+// Exec asks for one execution in a living sandbox: code in a context, or a command, a file, or code of a language
+// without contexts in a process of its own.
 type Exec struct {
 	ID      sandbox.ID      // "" is a new one
 	Context string          // for code; "" is DefaultContext. A default context is made by its first execution
@@ -171,7 +172,9 @@ func (s *Sandbox) planned(asks Exec) (*Execution, error) {
 		return nil, err
 	}
 	var err error
-	x.Execution, err = s.engine.rules.Execution(asks.Request, s.live.spec)
+	if x.Execution, err = s.engine.rules.Execution(asks.Request, s.live.spec); err == nil {
+		x.buildAside()
+	}
 	return x, err
 }
 
@@ -184,7 +187,7 @@ func (s *Sandbox) plan(ctx context.Context, asks Exec) (*Execution, error) {
 	if asks.Detached && len(asks.Request.Return.Globs) > 0 {
 		return nil, sandbox.Invalidf("return_files", "a detached execution returns none; read them once it has ended")
 	}
-	if asks.Request.Code == nil {
+	if asks.Request.Code == nil || asks.Context == "" && x.Language.Driver == nil {
 		if asks.Context != "" {
 			return nil, sandbox.Invalidf("context", "goes with code; a command has a process of its own")
 		}

@@ -27,7 +27,8 @@ type execution struct {
 
 	attempts uint64 // to reach something, that the sandbox had made by then
 
-	baseline   listing        // of the workspace before the start; nil if no files are returned
+	baseline   listing // of the workspace before the start; nil if no files are returned
+	compiled   *sandbox.Compiled
 	notStarted sandbox.Hint   // why no program started
 	found      []sandbox.Hint // from collecting files, and from the guest
 }
@@ -54,13 +55,31 @@ func (x *execution) perform(ctx context.Context, run func(context.Context) (gues
 	if x.stays != nil && x.stays.resumed != nil {
 		started = x.stays.began
 	}
-	exited, err := run(ctx)
+	defer x.cleanUp()
+	made, exited, err := x.compile(ctx)
+	if made {
+		if x.compiled != nil {
+			started = x.beginAgain()
+		}
+		exited, err = run(ctx)
+	}
 	if err != nil {
 		return nil, err
 	}
 	x.timings.Run = time.Since(started)
 	r := x.conclude(ctx, exited)
 	return r, x.handOver(ctx, r)
+}
+
+// beginAgain begins the time limit of the program, once it is compiled.
+func (x *execution) beginAgain() time.Time {
+	now := time.Now()
+	if x.stays != nil {
+		x.stays.mu.Lock()
+		x.stays.began = now
+		x.stays.mu.Unlock()
+	}
+	return now
 }
 
 // conclude assembles the result of an execution that has ended.
@@ -243,6 +262,7 @@ func (x *execution) result(o *outcome) *sandbox.Result {
 		Status:    o.status(),
 		Stdout:    x.output.stdout.captured(),
 		Stderr:    x.output.stderr.captured(),
+		Compiled:  x.compiled,
 		Usage:     o.usage,
 		Requested: x.Spec,
 		Asked:     x.asked,
@@ -251,7 +271,7 @@ func (x *execution) result(o *outcome) *sandbox.Result {
 	}
 	r.Requested.ID = x.live.id
 	r.ExitCode, r.Signal = o.exit()
-	if r.Status == sandbox.StatusFailed && x.Language != nil && x.Language.ParseError != nil {
+	if ended := r.Status == sandbox.StatusFailed || r.Status == sandbox.StatusKilled; ended && !x.compileFailed() && x.Language != nil && x.Language.ParseError != nil {
 		r.Exception = x.parseError(r.Stderr)
 	}
 	return r

@@ -37,7 +37,7 @@ func (x *Execution) head() ([]byte, error) {
 // request is what the execution was asked for, as far as it matters after its start.
 func (h *logHead) request() sandbox.Request {
 	r := sandbox.Request{Entry: h.Entry, Command: h.Command, Timeout: h.Timeout, Language: h.Language}
-	if h.Context != "" {
+	if h.Entry == "" && len(h.Command) == 0 {
 		r.Code = []byte("pass")
 	}
 	return r

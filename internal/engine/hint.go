@@ -32,6 +32,9 @@ func (x *execution) hints(o *outcome, r *sandbox.Result) []sandbox.Hint {
 	if h, ok := x.refused(); ok {
 		hints = append([]sandbox.Hint{h}, withoutNetworkGuess(hints)...)
 	}
+	if x.compileFailed() && r.Status != sandbox.StatusCanceled && r.Status != sandbox.StatusRejected {
+		hints = append([]sandbox.Hint{{Code: sandbox.HintNotCompiled, ExitCode: x.compiled.ExitCode}}, hints...)
+	}
 	return append(hints, x.found...)
 }
 
@@ -114,6 +117,9 @@ func (x *execution) failureHints(o *outcome, r *sandbox.Result) []sandbox.Hint {
 	}
 	if symptom, ok := x.symptom(o, r); ok {
 		return []sandbox.Hint{symptom}
+	}
+	if x.compileFailed() {
+		return nil // which is a hint of its own
 	}
 	return []sandbox.Hint{{Code: sandbox.HintExitCode, ExitCode: r.ExitCode, Silent: len(r.Stderr.Head) == 0}}
 }

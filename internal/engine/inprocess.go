@@ -34,7 +34,11 @@ func (x *Execution) inProcess(ctx context.Context) (guest.Exited, error) {
 			x.sandbox.spawn(func() { x.kill(stream, cut) })
 		}
 	}
-	deadline := time.AfterFunc(time.Until(x.began)+x.Spec.Limits.Timeout+hostGrace, func() { end(causeDeadline) })
+	limit := x.Spec.Limits.Timeout
+	if x.BuildDir != "" && x.resumed != nil { // when the program began, after its compiler, only the guest knows
+		limit += x.Compilation(x.live.engine.config.Max).Spec.Limits.Timeout
+	}
+	deadline := time.AfterFunc(time.Until(x.began)+limit+hostGrace, func() { end(causeDeadline) })
 	defer deadline.Stop()
 	defer context.AfterFunc(ctx, func() { x.canceledBy(end) })()
 

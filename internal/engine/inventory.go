@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"regexp"
 	"strings"
 	"sync"
 	"time"
@@ -55,7 +56,8 @@ func (e *Engine) Stock(ctx context.Context) []Stocked {
 	s.last, s.keep = make([]Stocked, len(e.config.Languages)), inventoryFresh
 	for i, l := range e.config.Languages {
 		s.last[i].Language = l
-		if s.last[i].Inventory, s.last[i].Err = e.inventory(ctx, l); s.last[i].Err != nil {
+		s.last[i].Inventory, s.last[i].Err = e.inventory(ctx, l)
+		if err := s.last[i].Err; err != nil && sandbox.KindOf(err) != sandbox.Unsupported { // what is not installed stays so for a while
 			s.keep = inventoryRetry
 		}
 	}
@@ -64,6 +66,9 @@ func (e *Engine) Stock(ctx context.Context) []Stocked {
 }
 
 func (e *Engine) inventory(ctx context.Context, l sandbox.Language) (sandbox.Inventory, error) {
+	if c := l.Compile; c != nil && c.Version != nil {
+		return e.compilerVersion(ctx, l)
+	}
 	result, err := e.Run(ctx, Run{Request: sandbox.Request{Language: l.Name, Code: []byte(l.Inventory)}})
 	if err != nil {
 		return sandbox.Inventory{}, err
@@ -76,6 +81,24 @@ func (e *Engine) inventory(ctx context.Context, l sandbox.Language) (sandbox.Inv
 		return sandbox.Inventory{}, noInventory(l, err.Error())
 	}
 	return found, nil
+}
+
+// version is a version in what a compiler says of itself.
+var version = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`\d+(?:\.\d+)+`) })
+
+// compilerVersion asks the first compiler that is there; what code can import besides the standard library is not listed.
+func (e *Engine) compilerVersion(ctx context.Context, l sandbox.Language) (sandbox.Inventory, error) {
+	for _, program := range l.Compile.Programs {
+		result, err := e.Run(ctx, Run{Request: sandbox.Request{Command: append([]string{program}, l.Compile.Version...)}})
+		if err != nil {
+			return sandbox.Inventory{}, err
+		}
+		if found := version().Find(result.Stdout.Head); result.Status == sandbox.StatusSucceeded && len(found) <= maxModuleName && found != nil {
+			return sandbox.Inventory{Version: string(found), StandardLibrary: true}, nil
+		}
+	}
+	return sandbox.Inventory{}, &sandbox.Error{Kind: sandbox.Unsupported, Op: "start " + l.Name, Msg: "command not found in the sandbox: " + l.Compile.Programs[0],
+		Fix: l.Missing.Fix, Hint: sandbox.Hint{Code: sandbox.FixRoot}}
 }
 
 func noInventory(l sandbox.Language, why string) error {

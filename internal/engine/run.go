@@ -76,11 +76,13 @@ func (e *Engine) resolve(run Run) (*oneShot, error) {
 	if run.Spec.Lifetime != (sandbox.Lifetime{}) {
 		return nil, sandbox.Invalidf("lifetime", "a one-shot sandbox ends with its execution")
 	}
-	spec, err := e.rules.Box(run.Spec)
+	spec, err := e.rules.BoxFor(run.Spec, &run.Request)
 	if err != nil {
 		return nil, err
 	}
-	p.Execution, err = e.rules.Execution(run.Request, spec)
+	if p.Execution, err = e.rules.Execution(run.Request, spec); err == nil {
+		p.buildAside()
+	}
 	return p, err
 }
 

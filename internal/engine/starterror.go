@@ -47,7 +47,7 @@ func (x *execution) startError(ctx context.Context, err error) error {
 	switch {
 	case x.Spec.Commands != nil && (missing || errors.Is(err, syscall.EACCES)) && !slices.Contains(x.Spec.Commands, path.Base(x.Argv[0])):
 		return errRejected
-	case missing && x.Language != nil:
+	case missing && len(x.Programs) > 0:
 		return x.missingInterpreter()
 	case missing && strings.Contains(x.Argv[0], "/"):
 		return x.missingProgram(ctx)

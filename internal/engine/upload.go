@@ -25,9 +25,17 @@ func (x *execution) upload(ctx context.Context) error {
 	if err := x.sendFiles(ctx); err != nil {
 		return x.uploadError("files", err)
 	}
+	if x.resumes() {
+		return nil // an earlier server sent all of it
+	}
 	if x.Request.Code != nil && (x.stays == nil || x.stays.context == nil) {
 		if err := x.sendCode(ctx); err != nil {
 			return x.uploadError("code", err)
+		}
+	}
+	if x.BuildDir != "" {
+		if err := x.sendTool(ctx); err != nil {
+			return x.toolError(err)
 		}
 	}
 	if err := x.takeBaseline(ctx); err != nil {

@@ -35,7 +35,7 @@ type InsideRequest struct {
 	Background  bool              `json:"background" doc:"Answer at once, with the id of the run. Its events can be read as often as you like."`
 	Interactive bool              `json:"interactive" doc:"Keep stdin open for POST .../stdin. Goes with a command or an entry, and with background or a stream."`
 	Metadata    map[string]string `json:"metadata" doc:"Any strings of yours. They are written to the log." max:"32"`
-	Include     []string          `json:"include" doc:"Sections of the answer that are to be there also where they have nothing to say." max:"16" enum:"output,skipped_files,sandbox"`
+	Include     []string          `json:"include" doc:"Sections of the answer that are to be there also where they have nothing to say." max:"16" enum:"compile,output,skipped_files,sandbox"`
 }
 
 // InsideLimits are the limits of one run in a living sandbox.

@@ -138,12 +138,12 @@ func (k kind) sourceKey(source, name string) (string, error) {
 	return hex.EncodeToString(h.Sum(nil)[:16]), nil
 }
 
-// madeOf reports whether a file, by its path in the module, can be part of the program. For runsc only its own folder is.
+// madeOf reports whether a file, by its path in the module, can be part of the program. For all but the guest only its own folder is.
 func (k kind) madeOf(name string) bool {
 	if name == "go.mod" || name == "go.sum" {
 		return true
 	}
-	if k == runsc && filepath.Dir(name) != filepath.Clean(k.folder()) {
+	if k != guest && filepath.Dir(name) != filepath.Clean(k.folder()) {
 		return false
 	}
 	if base := filepath.Base(name); strings.HasPrefix(base, ".") || strings.HasPrefix(base, "_") { // such as Emacs' lock links

@@ -1,4 +1,4 @@
-// Package libexec finds the programs that sandboxes need, the guest and gVisor's runsc: embedded in this program (build tag
+// Package libexec finds the programs that sandboxes need, the guest, gVisor's runsc and the compiler of TypeScript: embedded in this program (build tag
 // embed), in the folder that the user names, beside the executable, or built once from the module's own source into a cache.
 // They are trusted like this program itself, so a file or source that anyone but root and this user could have written is
 // refused (rundir.Judge).
@@ -30,6 +30,7 @@ type kind struct {
 var (
 	guest = kind{name: "glovebox-guest", title: "the guest program"}
 	runsc = kind{name: "glovebox-runsc", title: "gVisor's runsc", link: "-E glovebox_entry"}
+	tools = []kind{{name: "glovebox-typescript", title: "the compiler of TypeScript"}}
 )
 
 func (k kind) op() string { return "find " + k.title }
@@ -60,6 +61,25 @@ func Guest(o Options) (Program, error) { return guest.find(o) }
 
 // Runsc finds gVisor's runsc, like Guest.
 func Runsc(o Options) (Program, error) { return runsc.find(o) }
+
+// Tool opens a program that goes into sandboxes with the code, by its name without "glovebox-", for this program's own processor.
+func Tool(o Options, name string) (io.ReadCloser, error) {
+	for _, k := range tools {
+		if k.name != "glovebox-"+name {
+			continue
+		}
+		p, err := k.find(o)
+		if err != nil {
+			return nil, err
+		}
+		content, err := p.content()
+		if err != nil {
+			return nil, &sandbox.Error{Kind: sandbox.Unavailable, Op: k.op(), Err: err}
+		}
+		return content, nil
+	}
+	return nil, &sandbox.Error{Kind: sandbox.Unsupported, Op: "find a tool", Msg: "there is no " + name}
+}
 
 func (k kind) find(o Options) (Program, error) {
 	if o.Arch == "" {
@@ -115,7 +135,7 @@ func believe(path, given string) error {
 // listed.
 func Places(o Options) []string {
 	var places []string
-	for _, k := range []kind{guest, runsc} {
+	for _, k := range append([]kind{guest, runsc}, tools...) {
 		name := k.name + "-linux-" + runtime.GOARCH
 		if o.Dir != "" {
 			if path, err := filepath.Abs(filepath.Join(o.Dir, name)); err == nil {

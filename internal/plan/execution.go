@@ -17,6 +17,7 @@ type Execution struct {
 	Env      []string          // the whole environment of the process
 	Dir      string            // working directory
 	CodePath string            // path of the code in the sandbox; "" for a command
+	BuildDir string            // folder of the compile phase, which the engine makes; "" if the code runs as it is
 	Globs    Globs             // files to return
 }
 
@@ -94,13 +95,21 @@ func (r *Rules) resolveCode(p *Execution) error {
 	default:
 		p.CodePath = sandbox.Workspace + "/" + codeName(&lang, req)
 	}
+	if lang.Compile != nil {
+		p.BuildIn(buildDir)
+		return nil
+	}
 	p.Argv = p.ArgvWith(lang.Programs[0])
 	return nil
 }
 
 // ArgvWith is the command line with the given interpreter.
 func (p *Execution) ArgvWith(program string) []string {
-	line := p.Language.Argv(program, p.CodePath)
+	file := p.CodePath
+	if p.BuildDir != "" {
+		file = p.BuildDir + "/" + p.Language.Compile.Output
+	}
+	line := p.Language.Argv(program, file)
 	return append(line[:len(line):len(line)], p.Request.Args...)
 }
 

@@ -20,8 +20,11 @@ type Languages struct {
 func NewLanguages(all []sandbox.Language) (*Languages, error) {
 	t := &Languages{All: all, byWord: map[string]int{}, byExt: map[string]int{}}
 	for i, l := range all {
-		if l.Name == "" || l.Argv == nil || len(l.Programs) == 0 || l.FileName == "" {
+		if l.Name == "" || l.Argv == nil || len(l.Programs) == 0 && l.Compile == nil || l.FileName == "" {
 			return t, sandbox.Invalidf("languages", "%q has no name, file name, program or command line", l.Name)
+		}
+		if c := l.Compile; c != nil && (c.Argv == nil || c.Output == "" || (len(c.Programs) == 0) == (c.Tool == "")) {
+			return t, sandbox.Invalidf("languages", "%q has a compiler without a command line or an output", l.Name)
 		}
 		for _, word := range append([]string{l.Name}, l.Aliases...) {
 			word = strings.ToLower(word)
@@ -53,24 +56,10 @@ func (t *Languages) Find(word string) (sandbox.Language, error) {
 		return sandbox.Language{}, sandbox.Invalidf("language", "is missing; supported are %s", supported)
 	}
 	err := sandbox.Invalidf("language", "%.40q is unknown; supported are %s", word, supported)
-	if err.Fix = Instead(t.All, word); err.Fix != "" {
-		return sandbox.Language{}, err
-	}
 	if near := t.nearest(strings.ToLower(word)); near != "" {
 		err.Fix = "did you mean " + near + "?"
 	}
 	return sandbox.Language{}, err
-}
-
-// Instead says what to send instead of a common language that is not supported, by its name or extension, or "".
-func Instead(languages []sandbox.Language, word string) string {
-	word = strings.TrimPrefix(strings.ToLower(strings.TrimSpace(word)), ".")
-	for _, l := range languages {
-		if text := l.Instead[word]; text != "" {
-			return text
-		}
-	}
-	return ""
 }
 
 // ByExtension finds a language by the extension of a file's name.

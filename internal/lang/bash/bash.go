@@ -17,7 +17,7 @@ var Language = sandbox.Language{
 	ParseError: ParseError,
 	Diagnose:   Diagnose,
 	Installers: []string{"apt", "apt-get", "dnf", "yum", "apk", "brew", "snap"},
-	Missing:    sandbox.Missing{Fix: "install the package bash on this host", Image: "debian:stable-slim"},
+	Missing:    sandbox.Missing{Fix: "apt install bash", Image: "debian:stable-slim"},
 	Probe:      "echo $((6*7))\n",
 	Inventory:  inventory,
 	Driver:     driver,

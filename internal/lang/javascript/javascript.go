@@ -6,8 +6,6 @@ import "github.com/glovebox-dev/glovebox/sandbox"
 const (
 	scriptFile = "main.js"
 	moduleFile = "main.mjs"
-
-	noTypeScript = "TypeScript is not supported; send JavaScript"
 )
 
 // Language is JavaScript. The content of code without a file name decides whether it is a CommonJS script or a module; otherwise the
@@ -29,14 +27,13 @@ var Language = sandbox.Language{
 		return scriptFile
 	},
 	Installers: []string{"npm", "npx", "yarn", "pnpm"},
-	Instead:    map[string]string{"typescript": noTypeScript, "ts": noTypeScript, "tsx": noTypeScript, "mts": noTypeScript, "cts": noTypeScript},
 	// Otherwise npm tries each server three times, for more than a minute; with these it gives up after two seconds.
 	Offline:    []string{"npm_config_fetch_retries=0", "npm_config_audit=false", "npm_config_fund=false", "npm_config_update_notifier=false"},
 	ModulePath: "NODE_PATH",
 	Installer:  Installer,
 	ParseError: ParseError,
 	Diagnose:   Diagnose,
-	Missing:    sandbox.Missing{Fix: "install the package nodejs on this host", Image: "node:22-slim"},
+	Missing:    sandbox.Missing{Fix: "apt install nodejs", Image: "node:22-slim"},
 	Probe:      "console.log(6*7)\n",
 	Inventory:  inventory,
 	Driver:     driver,

@@ -31,7 +31,7 @@ var Language = sandbox.Language{
 	Diagnose:   Diagnose,
 	Zygote:     warm,
 	Installer:  installer,
-	Missing:    sandbox.Missing{Fix: "install the package python3 on this host", Image: "python:3.12-slim"},
+	Missing:    sandbox.Missing{Fix: "apt install python3", Image: "python:3.12-slim"},
 	Driver:     contexts,
 	Probe:      "print(6*7)\n",
 	Inventory:  inventory,

@@ -1,0 +1,57 @@
+// Package golang is Go as a language of Glovebox.
+package golang
+
+import (
+	"strings"
+	"time"
+
+	"github.com/glovebox-dev/glovebox/internal/lang/trace"
+	"github.com/glovebox-dev/glovebox/sandbox"
+)
+
+// Language is Go: one file of package main, or the entry of a module that came with it.
+var Language = sandbox.Language{
+	Name:       "go",
+	Title:      "Go",
+	Aliases:    []string{"golang"},
+	Extensions: []string{".go"},
+	FileName:   "main.go",
+	Compile: &sandbox.Compile{
+		Programs: []string{"go"},
+		Argv: func(program, path, output string) []string {
+			return []string{program, "build", "-buildvcs=false", "-ldflags=-s -w", "-o", output, path}
+		},
+		Output:  "main",
+		Version: []string{"version"},
+		// From Go 1.20 on, the first build in a sandbox also compiles the standard library, as far as the code uses it.
+		Limits: sandbox.Limits{MemoryBytes: 1 << 30, DiskBytes: 512 << 20, Timeout: time.Minute},
+	},
+	Argv: func(_, path string) []string { return []string{path} },
+	// The cache is hidden, and in a place with room on every backend. Without cgo no C compiler is needed.
+	Env:        []string{"GOCACHE=/tmp/.cache/go-build", "GOPATH=/tmp/.cache/go", "GOTOOLCHAIN=local", "GOTELEMETRY=off", "CGO_ENABLED=0"},
+	Offline:    []string{"GOPROXY=off"},
+	ParseError: parseError,
+	Diagnose:   func(output string) []sandbox.Hint { return trace.Diagnose(symptoms, output) },
+	Missing:    sandbox.Missing{Fix: "apt install golang", Image: "golang:1"},
+	Probe:      "package main\n\nimport \"os\"\n\nfunc main() { os.Stdout.WriteString(\"42\\n\") }\n",
+}
+
+var symptoms = []trace.Symptom{
+	{Pattern: trace.Pattern(`(?:no required module provides package|cannot find module providing package) ([^\s:;]+)`), Hint: sandbox.Hint{Code: sandbox.HintNoModule}},
+	{Pattern: trace.Pattern(`package (\S+) is not in (?:GOROOT|std)`), Hint: sandbox.Hint{Code: sandbox.HintNoModule}},
+}
+
+// parseError finds the panic, or the error of the runtime, that ended a program. Stacks of goroutines follow it.
+func parseError(stderr []byte) *sandbox.Exception {
+	lines := trace.Lines(stderr)
+	for i := len(lines) - 1; i >= 0; i-- {
+		for _, name := range []string{"panic", "fatal error"} {
+			value, ok := strings.CutPrefix(lines[i], name+": ")
+			if !ok || i+1 < len(lines) && lines[i+1] != "" && !strings.HasPrefix(lines[i+1], "[") && !strings.HasPrefix(lines[i+1], "\t") {
+				continue
+			}
+			return trace.Exception(name, []string{value}, lines[i:])
+		}
+	}
+	return nil
+}

@@ -1,0 +1,72 @@
+// Package java is Java as a language of Glovebox.
+package java
+
+import (
+	"strings"
+
+	"github.com/glovebox-dev/glovebox/internal/lang/trace"
+	"github.com/glovebox-dev/glovebox/sandbox"
+)
+
+// Language is Java. The launcher compiles the one file in memory (JEP 330), which spares the start of a second virtual machine; the first
+// class of the file is the program, whatever its name.
+var Language = sandbox.Language{
+	Name:       "java",
+	Title:      "Java",
+	Extensions: []string{".java"},
+	FileName:   "Main.java",
+	Programs:   []string{"java"},
+	// One CPU needs no collector with threads, and nobody reads performance data.
+	Argv: func(program, path string) []string {
+		return []string{program, "-XX:+UseSerialGC", "-XX:-UsePerfData", "-XX:TieredStopAtLevel=1", path}
+	},
+	Installers: []string{"mvn", "gradle"},
+	ModulePath: "CLASSPATH",
+	ParseError: parseError,
+	Diagnose:   func(output string) []sandbox.Hint { return trace.Diagnose(symptoms, output) },
+	Missing:    sandbox.Missing{Fix: "apt install default-jdk-headless", Image: "eclipse-temurin:21"},
+	Probe:      "class Main { public static void main(String[] a) { System.out.println(6 * 7); } }\n",
+	Inventory: `class Main { public static void main(String[] a) {
+    System.out.printf("{\"version\":\"%s\",\"standard_library\":true,\"modules\":[]}%n", System.getProperty("java.version"));
+} }
+`,
+}
+
+var symptoms = []trace.Symptom{
+	{Pattern: trace.Pattern(`error: package ([\w.]+) does not exist`), Hint: sandbox.Hint{Code: sandbox.HintNoModule}},
+	{Pattern: trace.Pattern(`java\.lang\.OutOfMemoryError`), Hint: sandbox.Hint{Code: sandbox.HintMemory}},
+	{Pattern: trace.Pattern(`Could not find or load main class jdk\.compiler|Module jdk\.compiler not found`), Hint: sandbox.Hint{Code: sandbox.HintNoCommand, Name: "javac"}},
+}
+
+var (
+	thrown   = trace.Pattern(`^Exception in thread "[^"]*" ([\w.$]+)(?:: (.*))?$`)
+	compiled = trace.Pattern(`^\S+:\d+: error: (.*)$`)
+)
+
+// parseError finds the uncaught exception, or the first error of the compiler.
+func parseError(stderr []byte) *sandbox.Exception {
+	lines := trace.Lines(stderr)
+	if len(lines) > 0 && strings.HasSuffix(lines[len(lines)-1], "error: compilation failed") {
+		for i, line := range lines {
+			if m := compiled().FindStringSubmatch(line); m != nil {
+				return trace.Exception("compilation failed", []string{m[1]}, lines[i:])
+			}
+		}
+		return nil
+	}
+	for i := len(lines) - 1; i >= 0; i-- {
+		m := thrown().FindStringSubmatch(lines[i])
+		if m == nil {
+			continue
+		}
+		value := []string{m[2]}
+		for _, line := range lines[i+1:] {
+			if strings.HasPrefix(line, "\tat ") {
+				break
+			}
+			value = append(value, line)
+		}
+		return trace.Exception(m[1], value, lines[i:])
+	}
+	return nil
+}

@@ -1,0 +1,41 @@
+// Package lua is Lua as a language of Glovebox.
+package lua
+
+import (
+	"github.com/glovebox-dev/glovebox/internal/lang/trace"
+	"github.com/glovebox-dev/glovebox/sandbox"
+)
+
+// Language is Lua.
+var Language = sandbox.Language{
+	Name:       "lua",
+	Title:      "Lua",
+	Extensions: []string{".lua"},
+	FileName:   "main.lua",
+	Programs:   []string{"lua5.4", "lua", "lua5.3", "luajit"},
+	Argv:       func(program, path string) []string { return []string{program, path} },
+	Installers: []string{"luarocks"},
+	ParseError: parseError,
+	Diagnose:   func(output string) []sandbox.Hint { return trace.Diagnose(symptoms, output) },
+	Missing:    sandbox.Missing{Fix: "apt install lua5.4"},
+	Probe:      "print(6 * 7)\n",
+	Inventory:  "print('{\"version\":\"' .. _VERSION:match('[%d.]+') .. '\",\"standard_library\":true,\"modules\":[]}')\n",
+}
+
+var symptoms = []trace.Symptom{
+	{Pattern: trace.Pattern(`module '([^'\n]+)' not found:`), Hint: sandbox.Hint{Code: sandbox.HintNoModule}},
+	{Pattern: trace.Pattern(`(?m)^lua[\w.]*: not enough memory`), Hint: sandbox.Hint{Code: sandbox.HintMemory}},
+}
+
+var failed = trace.Pattern(`^lua[\w.]*: (?:\S+:\d+: )?(.*)$`)
+
+// parseError finds the error that ended a program: "lua: FILE:LINE: MESSAGE", then its stack.
+func parseError(stderr []byte) *sandbox.Exception {
+	lines := trace.Lines(stderr)
+	for i := len(lines) - 1; i >= 0; i-- {
+		if m := failed().FindStringSubmatch(lines[i]); m != nil {
+			return trace.Exception("error", []string{m[1]}, lines[i:])
+		}
+	}
+	return nil
+}

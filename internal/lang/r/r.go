@@ -1,0 +1,63 @@
+// Package r is R as a language of Glovebox.
+package r
+
+import (
+	"strings"
+
+	"github.com/glovebox-dev/glovebox/internal/lang/trace"
+	"github.com/glovebox-dev/glovebox/sandbox"
+)
+
+// Language is R. Scripts read no profile and save no workspace.
+var Language = sandbox.Language{
+	Name:       "r",
+	Title:      "R",
+	Aliases:    []string{"rscript"},
+	Extensions: []string{".r"},
+	FileName:   "main.R",
+	Programs:   []string{"Rscript"},
+	Argv:       func(program, path string) []string { return []string{program, "--vanilla", path} },
+	ModulePath: "R_LIBS",
+	ParseError: parseError,
+	Diagnose:   func(output string) []sandbox.Hint { return trace.Diagnose(symptoms, output) },
+	Missing:    sandbox.Missing{Fix: "apt install r-base-core", Image: "r-base:latest"},
+	Probe:      "cat(6 * 7, \"\\n\", sep = \"\")\n",
+	Inventory: `p <- installed.packages()
+p <- p[is.na(p[, "Priority"]) | p[, "Priority"] != "base", , drop = FALSE]
+modules <- if (nrow(p) == 0) "" else paste0('{"name":"', p[, "Package"], '","version":"', p[, "Version"], '"}', collapse = ",")
+cat('{"version":"', as.character(getRversion()), '","standard_library":true,"modules":[', modules, ']}\n', sep = "")
+`,
+}
+
+var symptoms = []trace.Symptom{
+	{Pattern: trace.Pattern(`there is no package called .([\w.]+)`), Hint: sandbox.Hint{Code: sandbox.HintNoModule}},
+	{Pattern: trace.Pattern(`cannot allocate vector of size`), Hint: sandbox.Hint{Code: sandbox.HintMemory}},
+	{Pattern: trace.Pattern(`cannot open file '([^'\n]+)': No such file or directory`), Hint: sandbox.Hint{Code: sandbox.HintMissingFile}},
+}
+
+var failed = trace.Pattern(`^Error(?: in [^:]+(?:\(.*\))? ?)?: ?(.*)$`)
+
+const halted = "Execution halted"
+
+// parseError finds the error that halted a script. Long calls put its message on the next line.
+func parseError(stderr []byte) *sandbox.Exception {
+	lines := trace.Lines(stderr)
+	if len(lines) == 0 || lines[len(lines)-1] != halted {
+		return nil
+	}
+	for i := len(lines) - 2; i >= 0; i-- {
+		m := failed().FindStringSubmatch(lines[i])
+		if m == nil {
+			continue
+		}
+		value := []string{m[1]}
+		for _, line := range lines[i+1 : len(lines)-1] {
+			if strings.HasPrefix(line, "Calls: ") {
+				break
+			}
+			value = append(value, strings.TrimSpace(line))
+		}
+		return trace.Exception("Error", []string{strings.TrimSpace(strings.Join(value, "\n"))}, lines[i:])
+	}
+	return nil
+}

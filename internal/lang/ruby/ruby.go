@@ -1,0 +1,59 @@
+// Package ruby is Ruby as a language of Glovebox.
+package ruby
+
+import (
+	"strings"
+
+	"github.com/glovebox-dev/glovebox/internal/lang/trace"
+	"github.com/glovebox-dev/glovebox/sandbox"
+)
+
+// Language is Ruby.
+var Language = sandbox.Language{
+	Name:       "ruby",
+	Title:      "Ruby",
+	Aliases:    []string{"rb"},
+	Extensions: []string{".rb"},
+	FileName:   "main.rb",
+	Programs:   []string{"ruby"},
+	Argv:       func(program, path string) []string { return []string{program, path} },
+	Installers: []string{"gem", "bundle", "bundler"},
+	ModulePath: "RUBYLIB",
+	ParseError: parseError,
+	Diagnose:   func(output string) []sandbox.Hint { return trace.Diagnose(symptoms, output) },
+	Missing:    sandbox.Missing{Fix: "apt install ruby", Image: "ruby:3-slim"},
+	Probe:      "puts 6 * 7\n",
+	Inventory: `require "json"
+modules = Gem::Specification.map { |s| { name: s.name, version: s.version.to_s } }.uniq { |m| m[:name] }
+puts JSON.generate(version: RUBY_VERSION, standard_library: true, modules: modules.sort_by { |m| m[:name] })
+`,
+}
+
+var symptoms = []trace.Symptom{
+	{Pattern: trace.Pattern(`cannot load such file -- (\S+) \(LoadError\)`), Hint: sandbox.Hint{Code: sandbox.HintNoModule}},
+	{Pattern: trace.Pattern(`No such file or directory - (\S+) \(Errno::ENOENT\)`), Hint: sandbox.Hint{Code: sandbox.HintNoCommand}},
+	{Pattern: trace.Pattern(`No such file or directory @ \w+ - (\S+) \(Errno::ENOENT\)`), Hint: sandbox.Hint{Code: sandbox.HintMissingFile}},
+	{Pattern: trace.Pattern(`failed to allocate memory \(NoMemoryError\)`), Hint: sandbox.Hint{Code: sandbox.HintMemory}},
+}
+
+var (
+	raised = trace.Pattern(`^(\S.*?):\d+:in [` + "`" + `'].*?': (.*) \(([A-Z]\w*(?:::\w+)*)\)$`)
+	syntax = trace.Pattern(`^(?:ruby: )?(\S.*?):\d+: (syntax error.*)$`)
+)
+
+// parseError finds the last uncaught exception: "FILE:LINE:in 'METHOD': MESSAGE (CLASS)", then its stack.
+func parseError(stderr []byte) *sandbox.Exception {
+	lines := trace.Lines(stderr)
+	for i := len(lines) - 1; i >= 0; i-- {
+		if strings.HasPrefix(lines[i], "\t") {
+			continue
+		}
+		if m := raised().FindStringSubmatch(lines[i]); m != nil {
+			return trace.Exception(m[3], []string{m[2]}, lines[i:])
+		}
+		if m := syntax().FindStringSubmatch(lines[i]); m != nil {
+			return trace.Exception("SyntaxError", []string{m[2]}, lines[i:])
+		}
+	}
+	return nil
+}

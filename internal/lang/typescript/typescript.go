@@ -1,0 +1,32 @@
+// Package typescript is TypeScript on Node as a language of Glovebox.
+package typescript
+
+import (
+	"github.com/glovebox-dev/glovebox/internal/lang/javascript"
+	"github.com/glovebox-dev/glovebox/sandbox"
+)
+
+// Language is TypeScript. Our own compiler (cmd/glovebox-typescript) removes types in the sandbox and joins the local files that the code
+// imports; Node runs the result, and names lines of the source in tracebacks.
+var Language = sandbox.Language{
+	Name:       "typescript",
+	Title:      "TypeScript (Node)",
+	Aliases:    []string{"ts", "tsx"},
+	Extensions: []string{".ts", ".mts", ".cts", ".tsx"},
+	FileName:   "main.ts",
+	Compile: &sandbox.Compile{
+		Tool:   "typescript",
+		Argv:   func(program, path, output string) []string { return []string{program, path, output} },
+		Output: "main.js",
+	},
+	Programs: javascript.Language.Programs,
+	Argv: func(program, path string) []string {
+		return []string{program, "--enable-source-maps", path}
+	},
+	ModulePath: javascript.Language.ModulePath,
+	ParseError: javascript.ParseError,
+	Diagnose:   javascript.Diagnose,
+	Missing:    javascript.Language.Missing,
+	Probe:      "const answer: number = 6 * 7\nconsole.log(answer)\n",
+	Inventory:  javascript.Language.Inventory,
+}

@@ -1,0 +1,11 @@
+//go:build embed
+
+package libexec
+
+import _ "embed"
+
+//go:embed bin/glovebox-typescript-linux-arm64
+var typescriptProgram string
+
+// Sandboxes nearly always have this program's own processor.
+func init() { embedded["glovebox-typescript-linux-arm64"] = typescriptProgram }

@@ -1,0 +1,59 @@
+package plan
+
+import (
+	"cmp"
+
+	"github.com/glovebox-dev/glovebox/sandbox"
+)
+
+// buildDir is hidden, as caches are: what lies in it is not among the files that a caller may miss.
+const buildDir = "/tmp/.glovebox-build"
+
+// BuildIn sets the folder of the compile phase, and with it the command line.
+func (p *Execution) BuildIn(dir string) {
+	p.BuildDir = dir
+	p.Argv = p.ArgvWith(append(p.Programs[:len(p.Programs):len(p.Programs)], "")[0])
+}
+
+// Compilation is the compile phase of the execution as one of its own, without input.
+func (p *Execution) Compilation(most sandbox.Limits) *Execution {
+	compile := *p.Language.Compile
+	compiler := *p.Language
+	compiler.ParseError, compiler.Programs, compiler.Compile = nil, compile.Programs, nil
+	if compile.Tool != "" {
+		compiler.Programs = []string{p.ToolPath()}
+	}
+	output := p.BuildDir + "/" + compile.Output
+	compiler.Argv = func(program, path string) []string { return compile.Argv(program, path, output) }
+	c := *p
+	c.Language, c.Programs, c.BuildDir = &compiler, compiler.Programs, ""
+	c.Request.Stdin, c.Request.Args, c.Request.Files, c.Request.Return, c.Globs = nil, nil, nil, sandbox.Return{}, nil
+	limit := cmp.Or(compile.Limits.Timeout, sandbox.CompileTimeout)
+	c.Spec.Limits.Timeout = max(c.Spec.Limits.Timeout, min(limit, cmp.Or(most.Timeout, limit)))
+	c.Argv = c.ArgvWith(c.Programs[0])
+	return &c
+}
+
+// ToolPath is the path of the tool that compiles.
+func (p *Execution) ToolPath() string { return p.BuildDir + "/" + p.Language.Compile.Tool }
+
+// BoxFor is Box for the sandbox of one execution. Limits that nobody named are at least what its compiler needs, as far as the operator
+// allows.
+func (r *Rules) BoxFor(spec sandbox.Spec, request *sandbox.Request) (sandbox.Spec, error) {
+	lang, err := r.languageFor(request)
+	if err != nil || lang.Compile == nil { // the execution reports an unknown language
+		return r.Box(spec)
+	}
+	raised := *r
+	for _, name := range sandbox.LimitNames {
+		if name == sandbox.LimitTimeout { // the compiler has its own
+			continue
+		}
+		need := lang.Compile.Limits.Get(name)
+		if most := r.Max.Get(name); most != 0 {
+			need = min(need, most)
+		}
+		raised.Defaults.Set(name, max(need, r.Defaults.Get(name)))
+	}
+	return raised.Box(spec)
+}
