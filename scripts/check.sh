@@ -62,6 +62,9 @@ tested native ./internal/backend/native
 tested corpus ./internal/backend/backendtest
 tested gvisor ./internal/backend/gvisor
 tested program ./cmd/glovebox
+# Every toolchain is there, and each language runs on native and gvisor.
+section languages 900 env CGO_ENABLED=0 BACKENDTEST_REQUIRE="$BACKENDTEST_REQUIRE,languages" "$go" test -count=1 -timeout 800s \
+  -run 'TestLanguages/(native|gvisor)' ./cmd/glovebox
 section verify-native 600 "$glovebox" verify --backend native
 section verify-gvisor 1200 "$glovebox" verify --backend gvisor
 section schemathesis 600 bash scripts/schemathesis.sh "$glovebox"

@@ -16,7 +16,8 @@ PACKAGES=(
   ca-certificates # sandboxes are shown the host's certificates
   bash python3    # languages of the sandbox
   python3-numpy   # native code, threads and much memory in ordinary programs
-  gcc libc6-dev   # the race detector, and a compiler as a program in a sandbox
+  gcc libc6-dev   # the race detector, and C in a sandbox
+  perl            # a language of the sandbox
   iproute2 curl   # the internet of the network's tests, and a client of it
   procps          # ps and pgrep look for what was left behind
   uidmap          # subordinate ids for an ordinary user
@@ -36,6 +37,9 @@ if [ -n "$all" ]; then
   PACKAGES+=(
     bubblewrap slirp4netns # the peers that benchmarks compare with
     python3-venv # schemathesis
+
+    # The other languages of the sandbox.
+    g++ golang rustc ruby php-cli lua5.4 r-base-core default-jdk-headless
 
     # For scripts/test-engines.sh; their services are not used, nor started in a container.
     docker.io podman runc

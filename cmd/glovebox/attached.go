@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"sync"
 	"time"
@@ -228,7 +229,11 @@ func (x *attached) finish(strictFiles bool) error {
 		if err := a.printJSON(x.answer); err != nil {
 			return err
 		}
-	} else if hint := x.answer.Hint; hint != nil && !a.quiet {
+	}
+	if c := x.answer.Compile; c != nil && !a.quiet && !a.json {
+		fmt.Fprint(forTerminal(a.Stderr), c.Stdout, c.Stderr) // warnings
+	}
+	if hint := x.answer.Hint; hint != nil && !a.quiet && !a.json {
 		a.say(statusColour(result.Status), "hint: %s", oneLine(answer.Reword(*hint)))
 	}
 	if a.verbose || isTerminal(a.Stderr) {

@@ -86,10 +86,18 @@ func contextID(s *apiclient.Sandbox, of, language string, busy bool) (string, er
 
 // languageOf is the name of a language that is given by its name or an alias.
 func languageOf(name string) string {
-	for _, l := range lang.All() {
-		if slices.Contains(l.Aliases, name) {
-			return l.Name
-		}
+	if l, ok := spokenAs(name); ok {
+		return l.Name
 	}
 	return name
+}
+
+// spokenAs finds a language by its name or an alias.
+func spokenAs(name string) (sandbox.Language, bool) {
+	for _, l := range lang.All() {
+		if l.Name == name || slices.Contains(l.Aliases, name) {
+			return l, true
+		}
+	}
+	return sandbox.Language{}, false
 }

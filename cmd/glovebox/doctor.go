@@ -43,6 +43,8 @@ type languageHealth struct {
 	Works   bool   `json:"works"`
 	Why     string `json:"why,omitempty"`
 	Fix     string `json:"fix,omitempty"`
+
+	install string // how, where it is one that many hosts do without
 }
 
 func (a *app) newDoctor() *cobra.Command {
@@ -155,6 +157,9 @@ func tryLanguage(ctx context.Context, e *engine.Engine, l sandbox.Language, spec
 	switch {
 	case err != nil:
 		h.Why, h.Fix = textOf(err), fixOf(err)
+		if sandbox.KindOf(err) == sandbox.Unsupported && l.Driver == nil {
+			h.install = l.Missing.Fix
+		}
 	case r.Status != sandbox.StatusSucceeded || string(r.Stdout.Head) != "42\n":
 		h.Why = fmt.Sprintf("a small program ended as %s: %.200s", r.Status, r.Stderr.Head)
 	default:
@@ -165,15 +170,23 @@ func tryLanguage(ctx context.Context, e *engine.Engine, l sandbox.Language, spec
 
 // programOf returns the language's program in a sandbox, which may differ from that on the user's PATH, and its version; "" if unknown.
 func programOf(ctx context.Context, e *engine.Engine, l sandbox.Language, spec sandbox.Spec) string {
-	for _, program := range l.Programs {
-		script := `p=$(command -v "$0") && printf '%s: ' "$p" && "$0" --version 2>&1 | head -n 1`
-		r, err := e.Run(ctx, engine.Run{Spec: spec, Request: sandbox.Request{Command: []string{"/bin/sh", "-c", script, program}}})
+	programs, asks := l.Programs, []string{"--version"}
+	if l.Compile != nil && l.Compile.Tool == "" {
+		programs, asks = l.Compile.Programs, l.Compile.Version
+	}
+	const script = `p=$(command -v "$0") && { v=$("$0" "$@" 2>&1) || v=$("$0" -v 2>&1); } && printf '%s: ' "$p" && printf '%s\n' "$v" | grep -m 1 .`
+	for _, program := range programs {
+		command := append([]string{"/bin/sh", "-c", script, program}, asks...)
+		r, err := e.Run(ctx, engine.Run{Spec: spec, Request: sandbox.Request{Command: command}})
 		if err == nil && r.Status == sandbox.StatusSucceeded {
 			return strings.TrimSpace(string(r.Stdout.Head))
 		}
 	}
 	return ""
 }
+
+// aptInstall begins the fix of each language that is not installed.
+const aptInstall = "apt install "
 
 var stateColours = map[sandbox.WallState]colour{sandbox.WallEnforced: green, sandbox.WallPartial: yellow, sandbox.WallMissing: red}
 
@@ -182,12 +195,19 @@ func (a *app) printHealth(h *health) {
 		a.printBackend(&b)
 	}
 	fmt.Fprintln(a.Stdout, "languages")
+	var absent, packages []string
 	for _, l := range h.Languages {
-		if l.Works {
+		switch {
+		case l.Works:
 			a.printFinding(green, "works", l.Name, strings.TrimSpace(l.Title+"  "+l.Program), "")
-		} else {
+		case l.install != "":
+			absent, packages = append(absent, l.Name), append(packages, strings.TrimPrefix(l.install, aptInstall))
+		default:
 			a.printFinding(red, "missing", l.Name, l.Why, l.Fix)
 		}
+	}
+	if len(absent) > 0 {
+		a.printFinding(faint, "no", strings.Join(absent, ", "), "not installed", aptInstall+strings.Join(packages, " "))
 	}
 	var most []string
 	for _, l := range limitFlags {

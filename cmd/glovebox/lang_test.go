@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"os"
+	"slices"
 	"testing"
 
 	"github.com/glovebox-dev/glovebox/internal/backend/backendtest"
@@ -68,8 +69,25 @@ func TestLanguages(t *testing.T) {
 				backendtest.EngineHost(t, b.Name()) // or it is skipped
 			}
 			for _, l := range lang.All() {
-				langtest.Run(t, run, l)
+				t.Run(l.Name, func(t *testing.T) {
+					toolchain(t, run, l)
+					langtest.Run(t, run, l)
+				})
 			}
 		})
+	}
+}
+
+// shortly are the languages of which a machine of CI has the toolchain, and whose cases take it a second.
+var shortly = []string{"python", "javascript", "bash", "typescript", "perl", "c"}
+
+// toolchain skips a language whose toolchain this host lacks, unless all are required.
+func toolchain(t *testing.T, run langtest.RunFunc, l sandbox.Language) {
+	if !slices.Contains(shortly, l.Name) {
+		backendtest.ForCheck(t, "a toolchain of its own")
+	}
+	_, err := run(t.Context(), sandbox.Request{Language: l.Name, Code: []byte(l.Probe)})
+	if sandbox.KindOf(err) == sandbox.Unsupported && l.Driver == nil {
+		backendtest.Skip(t, "languages", err)
 	}
 }

@@ -129,11 +129,11 @@ func (a *app) requestIn(cmd *cobra.Command, s source, f *sandboxFlags, args []st
 		if s.hasCode && s.language == "" && inContext {
 			r.Language = "" // that of the context
 		}
-		if len(r.Args) > 0 {
+		if len(r.Args) > 0 && hasContexts(r.Language) {
 			return r, &sandbox.Error{Kind: sandbox.Invalid, Op: "run", Msg: "code in a living sandbox takes no arguments",
 				Fix: "set variables in it, or run a command: run --in NAME -- CMD ARG"}
 		}
-		if f.takesStdin() || f.stdin != "none" && f.stdin != "" {
+		if hasContexts(r.Language) && (f.takesStdin() || f.stdin != "none" && f.stdin != "") {
 			return r, &sandbox.Error{Kind: sandbox.Invalid, Op: "--stdin", Msg: "code in a living sandbox has no input",
 				Fix: "send it a file: --file data.txt"}
 		}
@@ -164,7 +164,7 @@ func (a *app) fillIn(ctx context.Context, r *apiclient.Run, f *sandboxFlags) err
 	for _, file := range files {
 		r.Files = append(r.Files, apiclient.File{Path: file.Path, Mode: fmt.Sprintf("%04o", file.Mode), ContentBase64: file.Data})
 	}
-	if r.Code != nil {
+	if r.Code != nil && hasContexts(r.Language) {
 		return nil
 	}
 	variables, err := a.environment(&f.environmentFlags)
@@ -178,6 +178,12 @@ func (a *app) fillIn(ctx context.Context, r *apiclient.Run, f *sandboxFlags) err
 		r.Interactive = true
 	}
 	return err
+}
+
+// hasContexts reports whether code of a language runs in a context; else it is a process of its own, like a command. "" is that of a context.
+func hasContexts(language string) bool {
+	l, known := spokenAs(language)
+	return !known || l.Driver != nil
 }
 
 // languageOfFile is the language of a file's extension, which is known.

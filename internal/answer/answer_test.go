@@ -47,7 +47,11 @@ func TestSections(t *testing.T) {
 		t.Error(text)
 	}
 	for _, name := range Sections {
-		if _, fields := marshalled(succeeded(), name); fields[name] == nil || string(fields[name]) == "null" || len(fields) != len(always)+1 {
+		r := succeeded()
+		if name == "compile" { // of a language that has one
+			r.Compiled = &sandbox.Compiled{}
+		}
+		if _, fields := marshalled(r, name); fields[name] == nil || string(fields[name]) == "null" || len(fields) != len(always)+1 {
 			t.Errorf("included: %s: %s", name, fields[name])
 		}
 	}
@@ -55,6 +59,9 @@ func TestSections(t *testing.T) {
 		"skipped_files": func(r *sandbox.Result) { r.Skipped = []sandbox.Skipped{{Path: "a"}} },
 		"sandbox":       func(r *sandbox.Result) { r.Effective.Limits.Pids = sandbox.Unlimited },
 		"output":        func(r *sandbox.Result) { r.Stderr.Dropped = 1 },
+		"compile": func(r *sandbox.Result) {
+			r.Compiled = &sandbox.Compiled{Stderr: sandbox.Captured{Head: []byte("a warning")}}
+		},
 	} {
 		r := succeeded()
 		change(r)
@@ -63,6 +70,10 @@ func TestSections(t *testing.T) {
 		}
 	}
 	r := succeeded()
+	r.Compiled = &sandbox.Compiled{ExitCode: -1, Failed: true}
+	if text, _ := marshalled(r); !strings.Contains(text, `"phase":"compile","compile":{"exit_code":null,"stdout":"","stderr":"",`) {
+		t.Error(text)
+	}
 	r.Usage.OOMKills = 2
 	if text, _ := marshalled(r); !strings.Contains(text, `"oom_kills":2`) {
 		t.Error(text)

@@ -16,6 +16,7 @@ func TestJSONText(t *testing.T) {
 		return &sandbox.Result{
 			Stdout:    sandbox.Captured{Head: []byte(long)},
 			Stderr:    sandbox.Captured{Head: binary, Tail: []byte("tail"), Dropped: 1},
+			Compiled:  &sandbox.Compiled{Stdout: sandbox.Captured{Head: []byte(long[1:])}, Stderr: sandbox.Captured{Head: []byte(long)}},
 			Exception: &sandbox.Exception{Name: long, Value: "short", Traceback: long[1:] + "\xff"},
 			Files:     []sandbox.File{{Path: "b", Data: binary}, {Path: "a", Data: binary[1:]}, {Path: "c", Data: []byte("short")}, {Path: "d", Data: []byte(long)}},
 		}
@@ -30,7 +31,7 @@ func TestJSONText(t *testing.T) {
 	if err := text.EncodeTo(&got); err != nil || !bytes.Equal(got.Bytes(), want.Bytes()) {
 		t.Errorf("%v, %d bytes differ from %d", err, got.Len(), want.Len())
 	}
-	if text.Length() != int64(want.Len()) || len(text.long) != 8 || text.Size() > int64(want.Len()) {
+	if text.Length() != int64(want.Len()) || len(text.long) != 10 || text.Size() > int64(want.Len()) {
 		t.Errorf("%d bytes of %d, %d held, %d long texts", text.Length(), want.Len(), text.Size(), len(text.long))
 	}
 }

@@ -89,7 +89,7 @@ func (s *Sandbox) noContext(name, language string) error {
 // addContext adds a context. The caller holds mu.
 func (s *Sandbox) addContext(name string, language sandbox.Language, dir string) (*Context, error) {
 	if language.Driver == nil {
-		return nil, &sandbox.Error{Kind: sandbox.Unsupported, Op: "context", Msg: language.Name + " has no contexts", Fix: "run it as a command"}
+		return nil, &sandbox.Error{Kind: sandbox.Unsupported, Op: "context", Msg: language.Name + " has no contexts", Fix: "leave the context out: its code runs in a process of its own"}
 	}
 	if len(s.contexts) >= maxContexts {
 		return nil, &sandbox.Error{Kind: sandbox.Quota, Op: "context", Msg: fmt.Sprintf("this sandbox has %d contexts, the most that are allowed", maxContexts),

@@ -18,7 +18,7 @@ import (
 // InsideRequest is the body of POST /v1/sandboxes/{id}/run.
 type InsideRequest struct {
 	Language    string            `json:"language" doc:"Name or alias of a language; with code, that of the context, else python." example:"python"`
-	Code        *string           `json:"code" doc:"Source text to run in a context. Give exactly one of code, command and entry." example:"x = 6*7; x" pattern:"\\S" one:"program"`
+	Code        *string           `json:"code" doc:"Source text to run in a context, or of a language without contexts in a process of its own. Give exactly one of code, command and entry." example:"x = 6*7; x" pattern:"\\S" one:"program"`
 	Command     []string          `json:"command" doc:"A program and its arguments, run without a shell, in a process of its own." max:"4096" one:"program"`
 	Entry       *string           `json:"entry" doc:"A file of the workspace to run as a program of its language." pattern:"." one:"program" example:"main.py"`
 	Context     string            `json:"context" doc:"Name or id of a context, for code. Absent is the context named default of the language, which is made by its first run." example:"default"`

@@ -40,7 +40,7 @@ func (p *Execution) ToolPath() string { return p.BuildDir + "/" + p.Language.Com
 // BoxFor is Box for the sandbox of one execution. Limits that nobody named are at least what its compiler needs, as far as the operator
 // allows.
 func (r *Rules) BoxFor(spec sandbox.Spec, request *sandbox.Request) (sandbox.Spec, error) {
-	lang, err := r.languageFor(request)
+	lang, err := r.LanguageFor(request)
 	if err != nil || lang.Compile == nil { // the execution reports an unknown language
 		return r.Box(spec)
 	}

@@ -21,6 +21,8 @@ package langtest
 import (
 	"context"
 	"embed"
+	"errors"
+	"io/fs"
 	"path"
 	"slices"
 	"strconv"
@@ -38,16 +40,17 @@ var testdata embed.FS
 // RunFunc executes one request in a fresh sandbox.
 type RunFunc func(context.Context, sandbox.Request) (*sandbox.Result, error)
 
-// Run tests one language: its probe, and every case of its folder.
+// Run tests one language: its probe, what all have in common, and every case of its folder.
 func Run(t *testing.T, run RunFunc, lang sandbox.Language) {
 	t.Run(lang.Name+"/probe", func(t *testing.T) {
 		c := testCase{code: lang.Probe, stdout: "42\n", checkStdout: true}
 		c.run(t, run, lang)
 	})
+	Common(t, run, lang)
 	dir := "testdata/" + lang.Name
 	entries, err := testdata.ReadDir(dir)
-	if err != nil || len(entries) == 0 {
-		t.Fatalf("no cases for %s: %v", lang.Name, err)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		t.Fatal(err)
 	}
 	for _, entry := range entries {
 		t.Run(lang.Name+"/"+strings.TrimSuffix(entry.Name(), ".txtar"), func(t *testing.T) {
@@ -76,6 +79,9 @@ type testCase struct {
 	stderr              string
 	files               []sandbox.File
 }
+
+// anyFailure is an exit code that is not 0, or a signal.
+const anyFailure = -1
 
 type caseError string
 
@@ -154,7 +160,7 @@ func (c *testCase) run(t *testing.T, run RunFunc, lang sandbox.Language) {
 	if c.exit != 0 {
 		want = sandbox.StatusFailed
 	}
-	if result.Status != want || result.ExitCode != c.exit {
+	if result.Status != want && !(c.exit == anyFailure && result.Status == sandbox.StatusKilled) || result.ExitCode != c.exit && c.exit != anyFailure {
 		problem("got status %s and exit code %d, want %s and %d", result.Status, result.ExitCode, want, c.exit)
 	}
 	if got := string(result.Stdout.Head); c.checkStdout && got != c.stdout {
