@@ -1,0 +1,72 @@
+package engine_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/glovebox-dev/glovebox/internal/engine"
+	"github.com/glovebox-dev/glovebox/sandbox"
+)
+
+// built is a language whose compiler is a script: it obeys lines of the code that begin with "#cc ", and copies the rest.
+var built = sandbox.Language{
+	Name:     "built",
+	FileName: "main.built",
+	Compile: &sandbox.Compile{
+		Programs: []string{"no-such-compiler", "bash"},
+		Argv: func(program, path, output string) []string {
+			return []string{program, "-c", `set -e; cd /tmp; echo "warned" >&2; eval "$(sed -n 's/^#cc //p' "$1")"; { echo '#!/bin/bash'; cat "$1"; } >"$2"; chmod +x "$2"`,
+				"cc", path, output}
+		},
+		Output: "main",
+		Limits: sandbox.Limits{MemoryBytes: 768 << 20, Timeout: 3 * time.Second},
+	},
+	Argv: func(_, path string) []string { return []string{path} },
+}
+
+func TestCompile(t *testing.T) {
+	rig := newRig(t, engine.Config{Languages: []sandbox.Language{shell, built}, Max: sandbox.Limits{Timeout: time.Minute}})
+	living := rig.make(t, engine.Living{})
+	for name, c := range map[string]struct {
+		code           string
+		timeout        time.Duration
+		status         sandbox.Status
+		exit           int
+		stdout, stderr string
+		failed         bool
+	}{
+		"runs":                 {"read x; echo $1 $x; echo err >&2; exit 3", 0, sandbox.StatusFailed, 3, "one two\n", "err\n", false},
+		"does not compile":     {"#cc echo broken >&2; exit 4\necho ran", 0, sandbox.StatusFailed, 4, "", "warned\nbroken\n", true},
+		"compiles for longer":  {"#cc sleep 0.6\necho ran", 500 * time.Millisecond, sandbox.StatusSucceeded, 0, "ran\n", "", false},
+		"runs for too long":    {"sleep 600", 200 * time.Millisecond, sandbox.StatusTimeout, -1, "", "", false},
+		"compiles for ever":    {"#cc sleep 600\necho ran", 200 * time.Millisecond, sandbox.StatusTimeout, -1, "", "warned\n", true},
+		"a compiler is killed": {"#cc kill -9 $$\necho ran", 0, sandbox.StatusKilled, -1, "", "warned\n", true},
+	} {
+		request := sandbox.Request{Language: "built", Code: []byte(c.code), Args: []string{"one"}, Stdin: []byte("two\n"), Timeout: c.timeout}
+		for where, run := range map[string]func() *sandbox.Result{
+			"fresh":  func() *sandbox.Result { return rig.run(t, engine.Run{Request: request}) },
+			"living": func() *sandbox.Result { return do(t, living, engine.Exec{Request: request}) },
+		} {
+			r := run()
+			if r.Status != c.status || r.ExitCode != c.exit || string(r.Stdout.Head) != c.stdout || string(r.Stderr.Head) != c.stderr || r.Compiled == nil || r.Compiled.Failed != c.failed {
+				t.Errorf("%s, %s: %s %d %q %q, %+v", name, where, r.Status, r.ExitCode, r.Stdout.Head, r.Stderr.Head, r.Compiled)
+			} else if warned := string(r.Compiled.Stderr.Head) == "warned\n"; warned == c.failed || hasHint(r, sandbox.HintNotCompiled) != c.failed {
+				t.Errorf("%s, %s: %+v, %+v", name, where, r.Compiled, r.Hints)
+			}
+			if where == "fresh" && r.Requested.Limits.MemoryBytes != 768<<20 || r.Requested.IsNamed(sandbox.LimitMemory) {
+				t.Errorf("%s: %+v", name, r.Requested.Limits)
+			}
+		}
+	}
+	if r := do(t, living, script("ls -A /tmp/.glovebox-build")); len(r.Stdout.Head) > 0 {
+		t.Errorf("left behind: %s", r.Stdout.Head)
+	}
+	missing := built
+	missing.Compile = &sandbox.Compile{Programs: []string{"no-such-compiler"}, Argv: built.Compile.Argv, Output: "main"}
+	missing.Missing.Fix = "apt install built"
+	_, err := newRig(t, engine.Config{Languages: []sandbox.Language{missing}}).Run(within(t), engine.Run{Request: sandbox.Request{Language: "built", Code: []byte("true")}})
+	refused(t, "no compiler", err, sandbox.Unsupported, "no-such-compiler")
+	if sandbox.FixOf(err) != "apt install built" {
+		t.Error(sandbox.FixOf(err))
+	}
+}
