@@ -24,6 +24,7 @@ var Language = sandbox.Language{
 		return []string{program, "--enable-source-maps", path}
 	},
 	ModulePath: javascript.Language.ModulePath,
+	Installer:  javascript.Language.Installer,
 	ParseError: javascript.ParseError,
 	Diagnose:   javascript.Diagnose,
 	Missing:    javascript.Language.Missing,
