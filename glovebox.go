@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/glovebox-dev/glovebox/internal/backend"
+	"github.com/glovebox-dev/glovebox/internal/check"
 	"github.com/glovebox-dev/glovebox/internal/deps"
 	"github.com/glovebox-dev/glovebox/internal/egress"
 	"github.com/glovebox-dev/glovebox/internal/engine"
@@ -86,7 +87,7 @@ func Open(c Config) (*Glovebox, error) {
 	if o.CacheDir != "" {
 		packages = deps.New(deps.Config{Dir: filepath.Join(o.CacheDir, "packages"), Log: c.Log})
 	}
-	e, err := engine.New(engine.Config{Backends: backends.Backends, Default: c.Backend, Languages: lang.All(), Tool: o.Tool, Gate: &egress.Host{}, Packages: packages, Slots: c.Slots, Warm: c.Warm,
+	e, err := engine.New(engine.Config{Backends: backends.Backends, Default: c.Backend, Languages: lang.All(), Tool: o.Tool, Checks: engine.Checks{Find: check.Policy{}.Find}, Gate: &egress.Host{}, Packages: packages, Slots: c.Slots, Warm: c.Warm,
 		Defaults: c.Defaults, Max: c.Max, Living: engine.LivingConfig{Most: c.Sandboxes}, Log: c.Log})
 	if err != nil {
 		return nil, errors.Join(err, backends.Close())

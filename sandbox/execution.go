@@ -41,6 +41,7 @@ type Request struct {
 	Output   OutputFunc // receives output as it arrives; may be nil
 	Return   Return
 	Metadata map[string]string
+	Checks   CheckMode // "" is the engine's default; never weaker than the operator's
 }
 
 // OutputFunc receives output as it arrives, in order within each stream, from one goroutine at a time. While it blocks, the
@@ -137,6 +138,7 @@ type Result struct {
 	Signal    int // 0 if there is none
 	Stdout    Captured
 	Stderr    Captured
+	Findings  []Finding // of the checks of its source text
 	Compiled  *Compiled // nil if nothing was compiled
 	Exception *Exception
 	Shown     []Shown // what it showed besides its output, in order; of contexts only

@@ -14,6 +14,7 @@ const (
 	HintCanceled    HintCode = "canceled"          // it was canceled while it ran
 	HintNotStarted  HintCode = "not_started"       // it was canceled before it ran
 	HintRejected    HintCode = "rejected"          // the policy allows Names and not Name; nothing ran
+	HintChecks      HintCode = "checks"            // the checks refuse the code by the rule Name; nothing ran. Names has its advice
 	HintLost        HintCode = "lost"              // the sandbox is gone; ExitCode or Signal is that of its guest, where known
 	HintNotCompiled HintCode = "not_compiled"      // the compiler failed, so nothing ran; ExitCode is its own, -1 if there is none
 	HintNoCommand   HintCode = "command_not_found" // no program Name is in the sandbox; Others would do

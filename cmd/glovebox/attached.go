@@ -233,6 +233,7 @@ func (x *attached) finish(strictFiles bool) error {
 	if c := x.answer.Compile; c != nil && !a.quiet && !a.json {
 		fmt.Fprint(forTerminal(a.Stderr), c.Stdout, c.Stderr) // warnings
 	}
+	a.reportFindings(x.answer.Findings, x.answer.Status, x.asks.Checks != "")
 	if hint := x.answer.Hint; hint != nil && !a.quiet && !a.json {
 		a.say(statusColour(result.Status), "hint: %s", oneLine(answer.Reword(*hint)))
 	}

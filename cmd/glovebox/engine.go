@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/glovebox-dev/glovebox/internal/backend"
+	"github.com/glovebox-dev/glovebox/internal/check"
 	"github.com/glovebox-dev/glovebox/internal/egress"
 	"github.com/glovebox-dev/glovebox/internal/engine"
 	"github.com/glovebox-dev/glovebox/internal/lang"
@@ -53,6 +54,9 @@ func (a *app) openEngine(config engine.Config) (*openedEngine, error) {
 	}
 	config.Backends = backends.Backends
 	config.Languages, config.Tool = lang.All(), a.backendOptions().Tool
+	if config.Checks.Find == nil {
+		config.Checks.Find = check.Policy{}.Find
+	}
 	if config.Gate = a.Gate; config.Gate == nil {
 		config.Gate = &egress.Host{}
 	}

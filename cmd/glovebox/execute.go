@@ -19,7 +19,11 @@ func (a *app) execute(ctx context.Context, run engine.Run, f *sandboxFlags) (err
 	if err != nil {
 		return err
 	}
-	e, err := a.openEngine(engine.Config{Slots: 1, Queue: -1, Packages: packager})
+	checks, err := f.checks()
+	if err != nil {
+		return err
+	}
+	e, err := a.openEngine(engine.Config{Slots: 1, Queue: -1, Checks: checks, Packages: packager})
 	if err != nil {
 		return err
 	}
@@ -74,6 +78,7 @@ func (a *app) finish(result *sandbox.Result, out *filesOut, f *sandboxFlags, fai
 	if errors.Is(failed, errReaderGone) { // as head does: there is nobody to report to
 		return exitError(exitCanceled)
 	}
+	a.reportFindings(result.Findings, result.Status, f.mode != "")
 	a.report(result)
 	switch {
 	case failed != nil:

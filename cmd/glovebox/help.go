@@ -27,7 +27,7 @@ var generalFlags = flagGroup{"Output", []string{"json", "quiet", "verbose", "con
 // flagGroups are the headings of commands with many flags. Other commands have two.
 var flagGroups = map[string][]flagGroup{
 	"run": {
-		{"Code", []string{"code", "lang", "interactive", "stdin"}},
+		{"Code", []string{"code", "lang", "interactive", "stdin", "checks", "check-allow", "check-deny"}},
 		{"A sandbox that lives", []string{"in", "context", "server", "key-file"}},
 		{"Files", []string{"file", "workspace", "workdir", "mount", "out", "return", "overwrite", "strict-files"}},
 		{"Packages", append([]string{"packages", "lock", "allow-build"}, keptPackages...)},
@@ -66,6 +66,7 @@ var flagGroups = map[string][]flagGroup{
 		{"Packages", append([]string{"no-packages"}, keptPackages...)},
 		{"Default limits of a request", namesOfLimits("")},
 		{"Largest limits of a request", namesOfLimits("max-")},
+		{"Checks", []string{"checks", "check-allow", "check-deny"}},
 		{"Isolation", []string{"backend", "allow-backend", "allow-image", "allow-unenforced", "nested-filters", "terminals", "container-image", "container-runtime"}},
 		generalFlags,
 	},

@@ -78,12 +78,12 @@ func TestLanguages(t *testing.T) {
 	}
 }
 
-// shortly are the languages of which a machine of CI has the toolchain, and whose cases take it a second.
-var shortly = []string{"python", "javascript", "bash", "typescript", "perl", "c"}
+// quickLanguages are the languages of which a machine of CI has the toolchain, and whose cases take it a second.
+var quickLanguages = []string{"python", "javascript", "bash", "typescript", "perl", "c"}
 
 // toolchain skips a language whose toolchain this host lacks, unless all are required.
 func toolchain(t *testing.T, run langtest.RunFunc, l sandbox.Language) {
-	if !slices.Contains(shortly, l.Name) {
+	if !slices.Contains(quickLanguages, l.Name) {
 		backendtest.ForCheck(t, "a toolchain of its own")
 	}
 	_, err := run(t.Context(), sandbox.Request{Language: l.Name, Code: []byte(l.Probe)})

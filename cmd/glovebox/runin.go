@@ -51,7 +51,7 @@ func (a *app) runIn(cmd *cobra.Command, in *inFlags, s source, f *sandboxFlags, 
 	if err != nil {
 		return err
 	}
-	request.Context = in.context
+	request.Context, request.Checks = in.context, sandbox.CheckMode(f.mode)
 	var out *filesOut
 	if f.out != "" {
 		if out, err = a.openFilesOut(f.out, f.overwrite); err != nil {
@@ -92,6 +92,11 @@ func (a *app) refuseForLiving(cmd *cobra.Command, name string, isCommand bool) e
 		if named(flag) {
 			return &sandbox.Error{Kind: sandbox.Invalid, Op: "--" + flag, Msg: "belongs to the sandbox " + name + ", which is there already",
 				Fix: "leave it out, or make another sandbox: glovebox create --" + flag + " ..."}
+		}
+	}
+	for _, flag := range []string{"check-allow", "check-deny"} {
+		if named(flag) {
+			return &sandbox.Error{Kind: sandbox.Invalid, Op: "--" + flag, Msg: "belongs to the server of " + name, Fix: "glovebox serve --" + flag + " RULE"}
 		}
 	}
 	for _, flag := range []string{"env", "env-file", "pass-env", "pass-secret"} {

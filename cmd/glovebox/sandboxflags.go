@@ -53,6 +53,7 @@ func (f *boxFlags) addHost(cmd *cobra.Command) {
 type sandboxFlags struct {
 	boxFlags
 	stdinFlags
+	checkFlags
 	neededFlags
 
 	files       []string
@@ -70,6 +71,7 @@ func (f *sandboxFlags) add(cmd *cobra.Command) {
 	f.boxFlags.addHost(cmd)
 	flags := cmd.Flags()
 	f.stdinFlags.add(flags)
+	f.checkFlags.add(cmd)
 	f.neededFlags.add(cmd)
 	flags.StringArrayVar(&f.files, "file", nil, "send a file or folder, `SRC[:DST]`, DST in /workspace (repeatable)")
 	flags.StringVarP(&f.workdir, "workdir", "w", "", "working directory in the sandbox, a `PATH` (default /workspace)")

@@ -56,6 +56,7 @@ type serveFlags struct {
 	freedomFlags
 	packageFlags
 	noPackages bool
+	checkFlags
 }
 
 // livingFlags are those of living sandboxes.
@@ -146,6 +147,7 @@ below a built-in default lowers it; a named default over a named maximum is an e
 	f.freedomFlags.add(flags)
 	f.packageFlags.add(flags)
 	flags.BoolVar(&f.noPackages, "no-packages", false, "install no packages for requests")
+	f.checkFlags.add(cmd)
 	completions(cmd, "backend", "native", "gvisor", "docker", "podman", "auto")
 	return cmd
 }
@@ -211,6 +213,10 @@ func (a *app) openServing(ctx context.Context, f *serveFlags, keys []httpd.Key, 
 	config.NestedFilters, config.Terminals = f.nestedFilters, f.terminals
 	config.Living.Most, config.Living.OwnerMost, config.Living.LogBytes = f.sandboxes, f.ownerSandboxes, int64(f.logSpace)
 	f.bound(&config, keys)
+	var err error
+	if config.Checks, err = f.checks(); err != nil {
+		return nil, err
+	}
 	if reachable(addr) && f.backend == "" {
 		config.Default = engine.Auto // the strongest, for strangers
 	}

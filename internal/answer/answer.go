@@ -32,16 +32,17 @@ type Answer struct {
 
 	Packages []sandbox.Package `json:"packages,omitzero" doc:"What was installed for the run: there where anything was."`
 
-	Phase   string            `json:"phase,omitempty" doc:"The phase that status, exit_code, stdout and stderr are about, where it is not the run itself: compile, if nothing was run." enum:"compile"`
-	Compile *Compile          `json:"compile,omitempty" doc:"What the compiler did: there if it failed or wrote anything, or include names it and there was one."`
-	Output  *Output           `json:"output,omitempty" doc:"What stdout and stderr cannot say: there where output was dropped or is not UTF-8, or include names it."`
-	Skipped []sandbox.Skipped `json:"skipped_files,omitzero" doc:"Files that match but were not handed back, and why: there where any are, or include names it."`
-	More    int               `json:"skipped_more,omitzero" doc:"Files that were not handed back either, beyond those that skipped_files names."`
-	Sandbox *Sandbox          `json:"sandbox,omitempty" doc:"The policy as asked and as enforced: there where the two differ, or include names it."`
+	Phase    string            `json:"phase,omitempty" doc:"The phase that status, exit_code, stdout and stderr are about, where it is not the run itself: compile, if nothing was run." enum:"compile"`
+	Compile  *Compile          `json:"compile,omitempty" doc:"What the compiler did: there if it failed or wrote anything, or include names it and there was one."`
+	Findings []sandbox.Finding `json:"findings,omitzero" doc:"What the checks found in the source text: there if anything was, or include names it. They are advice, and no isolation layer."`
+	Output   *Output           `json:"output,omitempty" doc:"What stdout and stderr cannot say: there where output was dropped or is not UTF-8, or include names it."`
+	Skipped  []sandbox.Skipped `json:"skipped_files,omitzero" doc:"Files that match but were not handed back, and why: there where any are, or include names it."`
+	More     int               `json:"skipped_more,omitzero" doc:"Files that were not handed back either, beyond those that skipped_files names."`
+	Sandbox  *Sandbox          `json:"sandbox,omitempty" doc:"The policy as asked and as enforced: there where the two differ, or include names it."`
 }
 
 // Sections are what a request may name in include: the parts of an Answer that are otherwise there only where they have something to say.
-var Sections = []string{"compile", "output", "skipped_files", "sandbox"}
+var Sections = []string{"compile", "findings", "output", "skipped_files", "sandbox"}
 
 // Compile is the compile phase of a language that has one.
 type Compile struct {
@@ -126,6 +127,9 @@ func New(f Face, r *sandbox.Result, include ...string) *Answer {
 	a.compiled(r.Compiled, asked("compile"))
 	if !out.plain() || !errs.plain() || asked("output") {
 		a.Output = &Output{out.Stream, errs.Stream}
+	}
+	if len(r.Findings) > 0 || asked("findings") {
+		a.Findings = List(r.Findings)
 	}
 	a.More, a.Packages = r.SkippedMore, r.Packages
 	if len(r.Skipped) > 0 || asked("skipped_files") {

@@ -67,6 +67,8 @@ func (f Face) end(h *sandbox.Hint) string {
 		return "The run was canceled before the program was started; nothing ran."
 	case sandbox.HintRejected:
 		return fmt.Sprintf("Nothing ran: %q is not among the commands that the policy allows: %s.%s", h.Name, some(h.Names), f.allowed(h.Name))
+	case sandbox.HintChecks:
+		return fmt.Sprintf("Nothing ran: the checks refuse the code by the rule %s; stderr names the lines. %s", h.Name, strings.Join(h.Names, " "))
 	case sandbox.HintLost:
 		return lost(h)
 	case sandbox.HintNoCommand:

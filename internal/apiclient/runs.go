@@ -28,6 +28,7 @@ type Run struct {
 	AllowBuild  bool              `json:"allow_build,omitempty"`
 	Limits      RunLimits         `json:"limits,omitzero"`
 	Background  bool              `json:"background,omitempty"`
+	Checks      sandbox.CheckMode `json:"checks,omitempty"`
 	Interactive bool              `json:"interactive,omitempty"` // stdin stays open for Input
 }
 

@@ -13,17 +13,17 @@ type rule struct {
 
 var rules = []rule{
 	{"shell", "Start programs by a list of arguments, without a shell, or do it in the language itself.", true},
-	{"process", "Other programs run under the limits of the sandbox; --allow-command says which may.", false},
+	{"process", "Other programs run under the limits of the sandbox; its policy can list which may.", false},
 	{"eval", "Text that is executed cannot be checked. Call functions, or parse data with a parser.", false},
 	{"hidden-code", "Code is decoded or fetched, and executed: send it as it is.", true},
 	{"outside", "Only /workspace, /tmp and the home are writable, and nothing outside of /workspace is handed back.", false},
 	{"sensitive-path", "Paths of keys and of the host's controls are of no use in a sandbox.", true},
-	{"network", "There is no network unless the policy allows it: --allow HOST.", false},
+	{"network", "There is no network unless the policy of the sandbox allows a host.", false},
 	{"reverse-shell", "A shell that is served over the network gives the sandbox to somebody else.", true},
 	{"fork-bomb", "Processes that multiply without end reach the limit of processes, and get nothing done.", true},
 	{"destroy", "It removes or overwrites all there is.", true},
 	{"miner", "Mining is not what this is for.", true},
-	{"credential", "A value in the text is seen by the code and its logs: bind it to a host with --secret NAME@HOST.", false},
+	{"credential", "Whoever reads the code has it. Bind it to a host as a secret of the sandbox.", false},
 	{"unchecked", "Send less text, or turn the checks off.", true},
 }
 

@@ -47,7 +47,8 @@ type Config struct {
 
 	Living LivingConfig
 
-	Gate sandbox.Gate // opens networks; nil is none
+	Gate   sandbox.Gate // opens networks; nil is none
+	Checks Checks
 
 	Packages sandbox.Packager // finds and installs packages; nil is none
 
@@ -198,6 +199,9 @@ func checkConfig(config *Config) error {
 	}
 	if config.QueueTimeout < 0 {
 		return sandbox.Invalidf("queue timeout", "must be positive")
+	}
+	if _, err := config.Checks.modeOf(config.Checks.Mode); err != nil {
+		return err
 	}
 	for _, l := range []sandbox.Limits{config.Defaults, config.Max} {
 		if err := l.Check(); err != nil {

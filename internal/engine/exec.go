@@ -172,10 +172,11 @@ func (s *Sandbox) planned(asks Exec) (*Execution, error) {
 		return nil, err
 	}
 	var err error
-	if x.Execution, err = s.engine.rules.Execution(asks.Request, s.live.spec); err == nil {
-		x.buildAside()
+	if x.Execution, err = s.engine.rules.Execution(asks.Request, s.live.spec); err != nil {
+		return x, err
 	}
-	return x, err
+	x.buildAside()
+	return x, s.engine.inspect(&x.job)
 }
 
 // plan checks what is asked and finds its context.

@@ -47,8 +47,18 @@ func (l *live) execute(ctx context.Context, j job) (*sandbox.Result, error) {
 // perform takes the execution from its files to its result; run is what runs it. An error means that nothing was started; after the
 // start, every end is a status.
 func (x *execution) perform(ctx context.Context, run func(context.Context) (guest.Exited, error)) (*sandbox.Result, error) {
-	if err := x.upload(ctx); err != nil {
-		return nil, err
+	if !x.forbidden() {
+		if err := x.upload(ctx); err != nil {
+			return nil, err
+		}
+		if err := x.lookAtEntry(ctx); err != nil {
+			return nil, err
+		}
+	}
+	if x.forbidden() {
+		x.verdict.claim(causeRejected)
+		x.output.say(x.refusal())
+		return x.conclude(ctx, guest.Exited{}), nil
 	}
 	x.attempts = x.live.attempts()
 	started := time.Now()
@@ -263,6 +273,7 @@ func (x *execution) result(o *outcome) *sandbox.Result {
 		Stdout:    x.output.stdout.captured(),
 		Stderr:    x.output.stderr.captured(),
 		Compiled:  x.compiled,
+		Findings:  x.checked.findings,
 		Usage:     o.usage,
 		Requested: x.Spec,
 		Asked:     x.asked,

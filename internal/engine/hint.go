@@ -77,6 +77,9 @@ func (x *execution) endHints(o *outcome, r *sandbox.Result) []sandbox.Hint {
 	case sandbox.StatusCanceled:
 		h.Code = sandbox.HintCanceled
 	case sandbox.StatusRejected:
+		if x.forbidden() {
+			return []sandbox.Hint{x.refusalHint()}
+		}
 		h = sandbox.Hint{Code: sandbox.HintRejected, Name: plainName(x.Argv[0]), Names: x.Spec.Commands}
 	case sandbox.StatusLost:
 		h = sandbox.Hint{Code: sandbox.HintLost, ExitCode: -1}

@@ -33,6 +33,12 @@ func (e *Engine) Run(ctx context.Context, run Run) (result *sandbox.Result, err 
 	}()
 	p, err := e.resolve(run)
 	if err == nil {
+		err = e.inspect(&p.job)
+	}
+	if err == nil && p.forbidden() {
+		return e.delivered(p, p.rejected())
+	}
+	if err == nil {
 		err = e.choose(ctx, p)
 	}
 	if err == nil {
@@ -64,6 +70,7 @@ type job struct {
 
 	packages []sandbox.Package // that were installed for it
 	missing  []string          // modules for which none was found
+	checked  checked
 }
 
 // resolve checks a run and resolves all but its backend.

@@ -171,10 +171,6 @@ func (d *decoder) object(v reflect.Value) error {
 }
 
 func (d *decoder) unknown(name string, plan *structPlan) error {
-	path := strings.TrimPrefix(strings.Join(d.path, "")+"."+name, ".")
-	if instead := notYet[path]; instead != "" {
-		return d.fail("unknown field %s: this version does not have it yet; %s", strconv.Quote(name), instead)
-	}
 	if guess := nearest.Name(name, plan.known); guess != "" {
 		return d.fail("unknown field %s; did you mean %s?", strconv.Quote(brief(name)), guess)
 	}

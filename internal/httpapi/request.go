@@ -33,7 +33,8 @@ type RunRequest struct {
 	Image           string            `json:"image" doc:"On docker and podman, the image that is the root file system. The server fetches none: it must be there." example:"python:3.12-slim"`
 	ReturnFiles     []string          `json:"return_files" doc:"Patterns of files below /workspace that are handed back if they were made or changed; ** is any depth." max:"256" example:"**/*.png"`
 	AllowUnenforced []string          `json:"allow_unenforced" doc:"Names of limits, or commands, that need not be enforced where this host cannot do it." max:"64"`
-	Include         []string          `json:"include" doc:"Sections of the answer that are to be there also where they have nothing to say." max:"16" enum:"compile,output,skipped_files,sandbox"`
+	Checks          sandbox.CheckMode `json:"checks" doc:"What checks of the source text do: findings in the answer (warn), or a rejection before anything ran (enforce). Absent is the server's default, warn unless it says otherwise; a weaker mode than the server's has no effect. They are advice, and no isolation layer." enum:"off,warn,enforce"`
+	Include         []string          `json:"include" doc:"Sections of the answer that are to be there also where they have nothing to say." max:"16" enum:"compile,findings,output,skipped_files,sandbox"`
 }
 
 // FileIn is one file on its way into the workspace.
@@ -44,11 +45,6 @@ type FileIn struct {
 	ContentBase64 *[]byte  `json:"content_base64" doc:"The content as base64. Exactly one of content and content_base64 is given." one:"content"`
 	Size          *float64 `json:"size" doc:"Of the content, in bytes: compared where it is given, so that a file of an answer can be sent as it is." whole:"true"`
 	SHA256        string   `json:"sha256" doc:"Of the content, in hexadecimal: compared where it is given."`
-}
-
-// notYet maps fields of later versions, by path, to what a client can do instead.
-var notYet = map[string]string{
-	"checks": "leave it out",
 }
 
 // run checks what concerns this API alone and returns the engine's value. The engine checks languages, paths, variables and limits
@@ -91,6 +87,7 @@ func (r *RunRequest) run() (engine.Run, error) {
 			Return:   sandbox.Return{Globs: r.ReturnFiles},
 			Packages: sandbox.PackagesOf(r.Packages, r.AllowBuild, r.Lock),
 			Metadata: r.Metadata,
+			Checks:   r.Checks,
 		},
 	}, nil
 }

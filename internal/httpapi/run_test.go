@@ -162,7 +162,7 @@ func TestRefused(t *testing.T) {
 		{"a network", with("network", object{"mode": "moon"}), 400, "network.mode", "not one of none, restricted, full"},
 		{"names to allow", with("network", object{"allow": []string{"example.org"}}), 400, "network", "need mode restricted or full"},
 		{"packages", with("packages", "auto"), 400, "packages", "expected a list, got a string"},
-		{"checks", with("checks", "enforce"), 400, "", "does not have it yet"},
+		{"checks", with("checks", "enforced"), 400, "checks", "off, warn, enforce"},
 		{"a section that is none", with("include", []string{"findngs"}), 400, "include[0]", "not one of"},
 		{"a mode that is none", with("files", []object{{"path": "a", "content": "", "mode": "4755"}}), 400, "files[0].mode", "octal"},
 		{"an unknown backend", with("backend", "--privileged"), 400, "backend", "not one of"},

@@ -35,7 +35,8 @@ type InsideRequest struct {
 	Background  bool              `json:"background" doc:"Answer at once, with the id of the run. Its events can be read as often as you like."`
 	Interactive bool              `json:"interactive" doc:"Keep stdin open for POST .../stdin. Goes with a command or an entry, and with background or a stream."`
 	Metadata    map[string]string `json:"metadata" doc:"Any strings of yours. They are written to the log." max:"32"`
-	Include     []string          `json:"include" doc:"Sections of the answer that are to be there also where they have nothing to say." max:"16" enum:"compile,output,skipped_files,sandbox"`
+	Checks      sandbox.CheckMode `json:"checks" doc:"As in /v1/run." enum:"off,warn,enforce"`
+	Include     []string          `json:"include" doc:"Sections of the answer that are to be there also where they have nothing to say." max:"16" enum:"compile,findings,output,skipped_files,sandbox"`
 }
 
 // InsideLimits are the limits of one run in a living sandbox.
@@ -86,7 +87,7 @@ func (r *InsideRequest) exec(streams bool) (x engine.Exec, err error) {
 	}
 	q := &x.Request
 	*q = sandbox.Request{Language: r.Language, Command: r.Command, Args: r.Args, Dir: r.Dir, Return: sandbox.Return{Globs: r.ReturnFiles}, Metadata: r.Metadata,
-		Packages: sandbox.PackagesOf(r.Packages, r.AllowBuild, "")}
+		Packages: sandbox.PackagesOf(r.Packages, r.AllowBuild, ""), Checks: r.Checks}
 	if r.Code != nil {
 		q.Code = []byte(*r.Code)
 	}

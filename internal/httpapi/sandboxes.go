@@ -22,7 +22,7 @@ type CreateRequest struct {
 	Backend         string            `json:"backend" doc:"What isolates the sandbox: a name of GET /v1/capabilities, or auto for the strongest here. Absent is the server's default." example:"native"`
 	Image           string            `json:"image" doc:"On docker and podman, the image that is the root file system. The server fetches none: it must be there." example:"python:3.12-slim"`
 	AllowUnenforced []string          `json:"allow_unenforced" doc:"Names of limits, or commands, that need not be enforced where this host cannot do it." max:"64"`
-	Include         []string          `json:"include" doc:"Sections of the answer that are to be there also where they have nothing to say." max:"16" enum:"compile,output,skipped_files,sandbox"`
+	Include         []string          `json:"include" doc:"Sections of the answer that are to be there also where they have nothing to say." max:"16" enum:"compile,findings,output,skipped_files,sandbox"`
 }
 
 // LifetimeIn says when a living sandbox ends by itself.

@@ -1,0 +1,169 @@
+package engine
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"path"
+	"slices"
+
+	"github.com/glovebox-dev/glovebox/internal/guest"
+	"github.com/glovebox-dev/glovebox/internal/nearest"
+	"github.com/glovebox-dev/glovebox/sandbox"
+)
+
+// Checks look at source text before it runs. They give advice; no isolation depends on them.
+type Checks struct {
+	// Find returns what is in a text of a language; nil finds nothing.
+	Find func(language string, code []byte) []sandbox.Finding
+	// Mode is that of requests that name none, and the least of any; "" is sandbox.ChecksWarn, and no least.
+	Mode sandbox.CheckMode
+}
+
+// Bounds of one execution.
+const (
+	maxChecked      = 4 << 20 // bytes of its code and files; what lies beyond is not checked, and refused where checks are enforced
+	maxAllFindings  = 100
+	maxShownRefusal = 10 // findings on stderr
+)
+
+// checked is what the checks say of an execution.
+type checked struct {
+	mode     sandbox.CheckMode
+	findings []sandbox.Finding
+	bytes    int
+}
+
+func rank(mode sandbox.CheckMode) int { return slices.Index(sandbox.CheckModes, mode) }
+
+// modeOf returns the mode of a request: never weaker than the operator's.
+func (c *Checks) modeOf(asked sandbox.CheckMode) (sandbox.CheckMode, error) {
+	mode := asked
+	switch {
+	case asked == "" && c.Mode == "":
+		return sandbox.ChecksWarn, nil
+	case asked == "":
+		return c.Mode, nil
+	case rank(asked) < 0:
+		err := sandbox.Invalidf("checks", "%.40q is not one of off, warn, enforce", asked)
+		if near := nearest.Name(string(asked), []string{"off", "warn", "enforce"}); near != "" {
+			err.Fix = "did you mean " + near + "?"
+		}
+		return "", err
+	}
+	if rank(mode) < rank(c.Mode) {
+		mode = c.Mode
+	}
+	return mode, nil
+}
+
+// inspect checks what a job brings: its code, its files by their extensions, and the code in a command line.
+func (e *Engine) inspect(j *job) error {
+	var err error
+	if j.checked.mode, err = e.config.Checks.modeOf(j.Request.Checks); err != nil || j.checked.mode == sandbox.ChecksOff || e.config.Checks.Find == nil {
+		return err
+	}
+	if j.Language != nil && len(j.Request.Code) > 0 {
+		e.look(j, "", j.Language, j.Request.Code)
+	}
+	for _, f := range j.Request.Files {
+		if l, ok := e.LanguageOf(path.Base(f.Path)); ok {
+			e.look(j, f.Path, &l, f.Data)
+		}
+	}
+	if code, l, ok := e.codeOf(j.Request.Command); ok {
+		e.look(j, "", &l, []byte(code))
+	}
+	return nil
+}
+
+// codeOf finds code in a command such as "bash -c CODE".
+func (e *Engine) codeOf(command []string) (code string, l sandbox.Language, ok bool) {
+	if len(command) < 3 {
+		return "", l, false
+	}
+	program := path.Base(command[0])
+	for _, l := range e.config.Languages {
+		if !slices.Contains(l.Programs, program) && !slices.Contains(l.Aliases, program) {
+			continue
+		}
+		for i, word := range command[1 : len(command)-1] {
+			if word == "-c" || word == "-e" || word == "-lc" {
+				return command[i+2], l, true
+			}
+		}
+	}
+	return "", l, false
+}
+
+// look checks one text.
+func (e *Engine) look(j *job, file string, l *sandbox.Language, text []byte) {
+	c := &j.checked
+	found := []sandbox.Finding{{Rule: "unchecked", Line: 1, Column: 1, Message: "there is too much text to check", Advice: "Send less, or turn the checks off.", Refuses: true}}
+	if c.bytes += len(text); c.bytes <= maxChecked {
+		found = e.config.Checks.Find(l.Name, text)
+	}
+	for _, f := range found {
+		if len(c.findings) < maxAllFindings {
+			f.File = file
+			c.findings = append(c.findings, f)
+		}
+	}
+}
+
+// lookAtEntry checks a file that was in the sandbox already, and that the host sees only through the guest.
+func (x *execution) lookAtEntry(ctx context.Context) error {
+	entry := x.Request.Entry
+	if entry == "" || x.checked.mode == sandbox.ChecksOff || x.resumes() || x.live.engine.config.Checks.Find == nil ||
+		slices.ContainsFunc(x.Request.Files, func(f sandbox.File) bool { return f.Path == entry }) {
+		return nil
+	}
+	var text bytes.Buffer
+	_, err := x.client.ReadFile(ctx, guest.ReadFile{Path: x.CodePath, Length: maxChecked + 1}, &text)
+	if err != nil { // the interpreter says why, in its own words
+		return nil
+	}
+	x.live.engine.look(&x.job, entry, x.Language, text.Bytes())
+	return nil
+}
+
+// forbidden reports whether the checks refuse the execution.
+func (j *job) forbidden() bool {
+	return j.checked.mode == sandbox.ChecksEnforce && slices.ContainsFunc(j.checked.findings, func(f sandbox.Finding) bool { return f.Refuses })
+}
+
+// refusal says why, for stderr.
+func (j *job) refusal() string {
+	var out bytes.Buffer
+	for _, f := range j.checked.findings {
+		if !f.Refuses {
+			continue
+		}
+		if out.Len() > 0 && bytes.Count(out.Bytes(), []byte("\n")) == maxShownRefusal {
+			break
+		}
+		where := ""
+		if f.File != "" {
+			where = plainName(f.File) + ", "
+		}
+		fmt.Fprintf(&out, "Security validation failed: %sline %d: %s\n", where, f.Line, f.Message)
+	}
+	return out.String()
+}
+
+// refusalHint names the first finding that refuses.
+func (j *job) refusalHint() sandbox.Hint {
+	i := slices.IndexFunc(j.checked.findings, func(f sandbox.Finding) bool { return f.Refuses })
+	return sandbox.Hint{Code: sandbox.HintChecks, Name: j.checked.findings[i].Rule, Names: []string{j.checked.findings[i].Advice}}
+}
+
+// rejected is the result of a run that the checks refuse; no sandbox was made for it.
+func (j *job) rejected() *sandbox.Result {
+	text := []byte(j.refusal())
+	if j.Request.Output != nil {
+		j.Request.Output(sandbox.Stderr, text)
+	}
+	return &sandbox.Result{ID: j.id, Status: sandbox.StatusRejected, ExitCode: -1, Stderr: sandbox.Captured{Head: text}, Requested: j.Spec, Asked: j.asked,
+		Effective: sandbox.Policy{Limits: j.Spec.Limits, Network: j.Spec.Network, User: j.Spec.User, Commands: j.Spec.Commands},
+		Findings:  j.checked.findings, Hints: []sandbox.Hint{j.refusalHint()}}
+}

@@ -1,0 +1,57 @@
+package engine_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/glovebox-dev/glovebox/internal/check"
+	"github.com/glovebox-dev/glovebox/internal/engine"
+	"github.com/glovebox-dev/glovebox/internal/lang"
+	"github.com/glovebox-dev/glovebox/sandbox"
+)
+
+// TestChecks: findings are part of the result, enforced ones stop whatever brings the code before anything runs, and no request is weaker
+// than the operator.
+func TestChecks(t *testing.T) {
+	const bad, ran = "echo ran # xmrig\n", "ran\n" // refused, and harmless where a check fails
+	checks := engine.Checks{Find: check.Policy{}.Find}
+	rig := newRig(t, engine.Config{Languages: lang.All(), Checks: checks})
+	living := rig.make(t, engine.Living{})
+	do(t, living, script("echo 'echo ran # xmrig' > there.sh"))
+	for name, request := range map[string]sandbox.Request{
+		"code":    {Language: "bash", Code: []byte(bad)},
+		"a file":  {Language: "python", Code: []byte("print('ran')"), Files: []sandbox.File{{Path: "x.sh", Data: []byte(bad)}}},
+		"command": {Command: []string{"/bin/bash", "-c", bad}},
+	} {
+		for _, mode := range []sandbox.CheckMode{"", sandbox.ChecksOff, sandbox.ChecksWarn, sandbox.ChecksEnforce} {
+			request.Checks = mode
+			for where, r := range map[string]*sandbox.Result{"fresh": rig.run(t, engine.Run{Request: request}), "living": do(t, living, engine.Exec{Request: request})} {
+				found := len(r.Findings) == 1 && r.Findings[0].Rule == "miner" && r.Findings[0].Refuses
+				if found != (mode != sandbox.ChecksOff) {
+					t.Errorf("%s, %s, %q: %+v", name, where, mode, r.Findings)
+				}
+				if enforced := mode == sandbox.ChecksEnforce; enforced != (r.Status == sandbox.StatusRejected) || enforced == (string(r.Stdout.Head) == ran) ||
+					enforced != strings.Contains(string(r.Stderr.Head), "Security validation failed: ") || enforced != hasHint(r, sandbox.HintChecks) {
+					t.Errorf("%s, %s, %q: %s %q %q %+v", name, where, mode, r.Status, r.Stdout.Head, r.Stderr.Head, r.Hints)
+				}
+			}
+		}
+	}
+	r := do(t, living, engine.Exec{Request: sandbox.Request{Entry: "there.sh", Checks: sandbox.ChecksEnforce}})
+	if r.Status != sandbox.StatusRejected || len(r.Findings) != 1 || r.Findings[0].File != "there.sh" {
+		t.Errorf("an entry: %s, %+v", r.Status, r.Findings)
+	}
+	_, err := rig.Run(within(t), engine.Run{Request: sandbox.Request{Language: "bash", Code: []byte("true"), Checks: "enforced"}})
+	refused(t, "an unknown mode", err, sandbox.Invalid, "enforced")
+
+	checks.Mode = sandbox.ChecksEnforce
+	strict := newRig(t, engine.Config{Languages: lang.All()[:3], Checks: checks})
+	if r := strict.run(t, engine.Run{Request: sandbox.Request{Language: "bash", Code: []byte(bad), Checks: sandbox.ChecksOff}}); r.Status != sandbox.StatusRejected {
+		t.Errorf("weaker than the operator: %s", r.Status)
+	}
+	for _, l := range strict.Stock(within(t)) { // what the engine runs by itself passes
+		if l.Err != nil {
+			t.Errorf("%s: %v", l.Name, l.Err)
+		}
+	}
+}
