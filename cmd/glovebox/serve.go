@@ -35,9 +35,8 @@ const defaultWarm = 4
 
 // serveFlags are those of serve.
 type serveFlags struct {
-	listen          string
+	doorFlags
 	hosts           []string
-	keyFile         string
 	backend         string
 	backends        []string // allowed in requests
 	images          []string // patterns of images allowed in requests
@@ -57,6 +56,12 @@ type serveFlags struct {
 	packageFlags
 	noPackages bool
 	checkFlags
+}
+
+// doorFlags say where the server is, and who may call it.
+type doorFlags struct {
+	listen  string
+	keyFile string
 }
 
 // livingFlags are those of living sandboxes.

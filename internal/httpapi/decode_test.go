@@ -60,7 +60,6 @@ func TestDecodeRefuses(t *testing.T) {
 		{"a number that JSON does not have", `{"limits":{"cpus":01}}`, "limits.cpus", "not a JSON number"},
 		{"hexadecimal", `{"limits":{"cpus":0x10}}`, "limits", "expected a comma"},
 		{"a mode as a number", `{"files":[{"path":"a","mode":420}]}`, "files[0].mode", `expected a string such as "0755", got a number`},
-		{"a field of a later version", `{"checks":"warn"}`, "", "this version does not have it yet; leave it out"},
 		{"a secret for nobody", `{"network":{"mode":"restricted","secrets":[{"name":"TOKEN"}]}}`, "network.secrets[0]", "the field hosts is missing"},
 		{"an unknown escape", `{"code":"\x41"}`, "code", "escape"},
 	} {
