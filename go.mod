@@ -18,7 +18,7 @@ require (
 	github.com/pb33f/libopenapi v0.28.1
 	github.com/pb33f/libopenapi-validator v0.9.2
 	github.com/prometheus/client_golang v1.23.2
-	github.com/rogpeppe/go-internal v1.14.1
+	github.com/rogpeppe/go-internal v1.15.0
 	github.com/spf13/cobra v1.10.2
 	github.com/spf13/pflag v1.0.9
 	golang.org/x/net v0.61.0
@@ -26,6 +26,7 @@ require (
 	golang.org/x/term v0.47.0
 	gvisor.dev/gvisor v0.0.0-20260224225140-573d5e7127a8
 	modernc.org/sqlite v1.62.0
+	mvdan.cc/sh/v3 v3.14.1
 )
 
 require (

@@ -49,6 +49,7 @@ const (
 	HintUnreachable HintCode = "unreachable"         // the network does not reach every address
 	HintNoModule    HintCode = "no_module"           // the module Name is missing; Name may be ""; CanInstall: it can be asked for
 	HintNoPackage   HintCode = "no_package"          // no package was found for the modules Names
+	HintNoCommands  HintCode = "commands_missing"    // a script names the commands Names, which are not there; Others are their Debian packages, "" if unknown
 	HintNoInput     HintCode = "no_input"            // it read from an empty stdin
 	HintMissingFile HintCode = "missing_file"        // the file Name is not there; Name may be ""
 	HintReadOnly    HintCode = "read_only"           // the place Name cannot be written to; Name may be ""
@@ -101,4 +102,5 @@ type Hint struct {
 	NoNetwork bool
 
 	CanInstall bool
+	Package    string // of HintNoCommand: the Debian package that has Name
 }

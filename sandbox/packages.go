@@ -56,7 +56,8 @@ type Installer struct {
 	// Survey answers a PackageQuestion on stdin with a PackageSurvey on stdout. It sees the files and the workspace of the run.
 	Survey func(program string) []string
 
-	// Install does a PackageOrder on stdin and prints a PackageReceipt. Its stderr is progress, a line each.
+	// Install does a PackageOrder on stdin and prints a PackageReceipt. Its stderr is progress, a line each. nil: nothing can be installed, and
+	// what is missing is named.
 	Install func(program string) []string
 
 	// Witnesses are the paths below a root that change when its interpreter or installed packages do.
@@ -65,7 +66,7 @@ type Installer struct {
 	Fix     string   // how a root gets an installer
 	Popular []string // packages that misspelt names are compared with
 
-	// Names are the packages of modules that have other names.
+	// Names are the packages of modules that have other names; without Install, the Debian packages of commands.
 	Names map[string]string
 
 	// Valid reports whether a requirement is one of the index, and neither an option nor a path nor an address.

@@ -256,6 +256,9 @@ func TestPackagesRefused(t *testing.T) {
 	if _, errs := i.run(cache, 1, "run", "-c", "import glvnowhere"); !strings.Contains(errs, "add --packages auto") {
 		t.Errorf("%s", errs)
 	}
+	if _, errs := i.run(cache, 0, "run", "--lang", "bash", "-p", "auto", "-c", "if false; then glvtool; xmlstarlet; fi"); !strings.Contains(errs, "glvtool, xmlstarlet (Debian package xmlstarlet)") {
+		t.Errorf("%s", errs)
+	}
 	if left, err := os.ReadDir(filepath.Join(cache, "work")); err != nil || len(left) > 0 {
 		t.Errorf("work is left over: %v %v", left, err)
 	}

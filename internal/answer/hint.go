@@ -81,6 +81,9 @@ func (f Face) end(h *sandbox.Hint) string {
 		if len(h.Others) > 0 {
 			return fmt.Sprintf("Command not found in the sandbox: %s. Use %s.", h.Name, some(h.Others))
 		}
+		if h.Package != "" {
+			return fmt.Sprintf("Command not found in the sandbox: %s. It is in the Debian package %s, which its root file system lacks.", h.Name, h.Package)
+		}
 		return fmt.Sprintf("Command not found in the sandbox: %s. Only programs of its root file system can be used.", h.Name)
 	case sandbox.HintNoFile:
 		return fmt.Sprintf("There is no file %s in the sandbox to execute. Send it %s.", h.Name, f.file)
@@ -202,6 +205,14 @@ func (f Face) tried(h *sandbox.Hint) string {
 			return fmt.Sprintf("%s is not there. To have it installed before the run, add %s. Code of your own can be sent %s.", name, f.packages, f.file)
 		}
 		return fmt.Sprintf("%s is not there. A package cannot be installed: use another one or the standard library. Code of your own can be sent %s.", name, f.file)
+	case sandbox.HintNoCommands:
+		names := make([]string, len(h.Names))
+		for i, name := range h.Names {
+			if names[i] = name; h.Others[i] != "" {
+				names[i] += " (Debian package " + h.Others[i] + ")"
+			}
+		}
+		return fmt.Sprintf("The sandbox lacks commands that the script names: %s. Only programs of its root file system can be used.", strings.Join(names, ", "))
 	case sandbox.HintNoPackage:
 		return fmt.Sprintf("The index has no package for the import of %s. If its package has another name, ask for that; code of your own can be sent %s.",
 			strings.Join(h.Names, ", "), f.file)

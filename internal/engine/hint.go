@@ -3,6 +3,7 @@ package engine
 import (
 	"bytes"
 	"math"
+	"slices"
 	"strings"
 
 	"github.com/glovebox-dev/glovebox/sandbox"
@@ -28,6 +29,9 @@ func (x *execution) hints(o *outcome, r *sandbox.Result) []sandbox.Hint {
 	}
 	if n := o.exited.Left; n > 0 && (r.Status == sandbox.StatusSucceeded || r.Status == sandbox.StatusFailed) {
 		hints = append(hints, sandbox.Hint{Code: sandbox.HintLeft, Count: int64(n)})
+	}
+	if h, ok := x.lacks(); ok {
+		hints = append(slices.DeleteFunc(hints, func(h sandbox.Hint) bool { return h.Code == sandbox.HintNoCommand || h.Code == sandbox.HintExitCode }), h)
 	}
 	if h, ok := x.refused(); ok {
 		hints = append([]sandbox.Hint{h}, withoutNetworkGuess(hints)...)

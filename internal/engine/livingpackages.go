@@ -41,7 +41,7 @@ func (e *Engine) placePackages(b sandbox.Backend, spec *sandbox.Spec) error {
 	placed.Mounts, placed.Env, tried.Mounts = slices.Clone(spec.Mounts), slices.Clone(spec.Env), slices.Clone(spec.Mounts)
 	for _, l := range e.config.Languages {
 		in := l.Installer
-		if in == nil || slices.ContainsFunc(placed.Mounts, func(m sandbox.Mount) bool { return m.Target == in.At }) {
+		if in == nil || in.Install == nil || slices.ContainsFunc(placed.Mounts, func(m sandbox.Mount) bool { return m.Target == in.At }) {
 			continue
 		}
 		placed.Mounts = append(placed.Mounts, sandbox.Mount{Source: filepath.Join(state, packagesDir, string(spec.ID), packageFolder(in)), Target: in.At})
@@ -113,7 +113,7 @@ func (s *Sandbox) addPackages(ctx context.Context, asks *Exec) error {
 		return nil
 	}
 	l, err := s.engine.rules.LanguageFor(&asks.Request)
-	if err != nil || l.Installer == nil {
+	if err != nil || l.Installer == nil || l.Installer.Install == nil {
 		if err == nil && asked.Any() {
 			err = &sandbox.Error{Kind: sandbox.Unsupported, Op: "packages", Msg: "there are no packages to install for " + l.Title}
 		}

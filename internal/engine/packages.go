@@ -48,7 +48,7 @@ func (e *Engine) supply(ctx context.Context, p *oneShot) error {
 	switch {
 	case p.Language == nil:
 		return &sandbox.Error{Kind: sandbox.Invalid, Op: "packages", Msg: "packages go with code, not with a command", Fix: "run a file or code of a language"}
-	case p.Language.Installer == nil:
+	case p.Language.Installer == nil, p.Language.Installer.Install == nil && !asked.Auto:
 		return &sandbox.Error{Kind: sandbox.Unsupported, Op: "packages", Msg: "there are no packages to install for " + p.Language.Title}
 	case e.config.Packages == nil:
 		return &sandbox.Error{Kind: sandbox.Unsupported, Op: "packages", Msg: "packages are not installed here", Fix: "use what is installed"}
@@ -136,7 +136,7 @@ func (e *Engine) lowered(l sandbox.Limits) sandbox.Limits {
 // completeModule adds what packages could do about a missing module.
 func (x *execution) completeModule(h sandbox.Hint) sandbox.Hint {
 	asked := x.Request.Packages
-	if x.Language == nil || x.Language.Installer == nil || x.live.engine.config.Packages == nil || x.stays != nil && !x.stays.sandbox.takesPackages() {
+	if x.Language == nil || x.Language.Installer == nil || x.Language.Installer.Install == nil || x.live.engine.config.Packages == nil || x.stays != nil && !x.stays.sandbox.takesPackages() {
 		return h
 	}
 	if len(x.missing) > 0 {
@@ -144,6 +144,28 @@ func (x *execution) completeModule(h sandbox.Hint) sandbox.Hint {
 	}
 	h.CanInstall = !asked.Auto
 	return h
+}
+
+// lacks names the commands that a script names and that are not there, with their Debian packages.
+func (x *execution) lacks() (h sandbox.Hint, ok bool) {
+	if x.Language == nil || x.Language.Installer == nil || x.Language.Installer.Install != nil || len(x.missing) == 0 {
+		return h, false
+	}
+	h = sandbox.Hint{Code: sandbox.HintNoCommands, Names: plainNames(x.missing)}
+	for _, name := range h.Names {
+		h.Others = append(h.Others, x.Language.Installer.Names[name])
+	}
+	return h, true
+}
+
+// packageOfCommand is the Debian package of a command, or "".
+func (x *execution) packageOfCommand(name string) string {
+	for _, l := range x.live.engine.config.Languages {
+		if l.Installer != nil && l.Installer.Install == nil && l.Installer.Names[name] != "" {
+			return l.Installer.Names[name]
+		}
+	}
+	return ""
 }
 
 // handOver passes the files of a step to whoever asked for them, after all its processes have ended.

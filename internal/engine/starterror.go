@@ -53,7 +53,7 @@ func (x *execution) startError(ctx context.Context, err error) error {
 		return x.missingProgram(ctx)
 	case missing:
 		refused := x.refuseStart(sandbox.HintNoCommand, exitNotFound, "command not found")
-		refused.hint.By, refused.hint.Others = x.ownPath(), x.interpretersOf(x.Argv[0])
+		refused.hint.By, refused.hint.Others, refused.hint.Package = x.ownPath(), x.interpretersOf(x.Argv[0]), x.packageOfCommand(x.Argv[0])
 		return refused
 	case errno == syscall.EACCES, errno == syscall.ENOEXEC:
 		return x.refuseStart(sandbox.HintNotProgram, exitNotFound, "cannot execute: "+errno.Error())

@@ -154,7 +154,7 @@ func (x *execution) completeCommand(h sandbox.Hint) (sandbox.Hint, bool) {
 	case h.Code == sandbox.HintNoCommand && x.Spec.Network.Mode == sandbox.NetworkNone && x.installs(command):
 		h.Code, h.Name = sandbox.HintNoInstall, command
 	case h.Code == sandbox.HintNoCommand:
-		h.Others = x.interpretersOf(command)
+		h.Others, h.Package = x.interpretersOf(command), x.packageOfCommand(command)
 	}
 	return h, true
 }

@@ -16,6 +16,7 @@ var Language = sandbox.Language{
 	},
 	ParseError: ParseError,
 	Diagnose:   Diagnose,
+	Installer:  commands,
 	Installers: []string{"apt", "apt-get", "dnf", "yum", "apk", "brew", "snap"},
 	Missing:    sandbox.Missing{Fix: "apt install bash", Image: "debian:stable-slim"},
 	Probe:      "echo $((6*7))\n",

@@ -1,0 +1,20 @@
+package bash
+
+import (
+	"slices"
+	"testing"
+)
+
+func TestCommands(t *testing.T) {
+	const script = "f() { jq .; }\nf | sudo rg x && exec curl \"$u\"\nalias ll='ls -l'; ll\n$cmd; \"quoted\" <(dot) # tree\ncat <<E\n$(wc -l)\nE\n"
+	var names []string
+	for _, i := range Commands("", []byte(script), nil) {
+		names = append(names, i.Name)
+	}
+	if want := []string{"jq", "rg", "curl", "alias", "dot", "cat", "wc"}; !slices.Equal(names, want) {
+		t.Errorf("%q, want %q", names, want)
+	}
+	if found := Commands("", []byte("if then"), nil); len(found) != 0 {
+		t.Errorf("%v", found)
+	}
+}
