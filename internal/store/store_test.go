@@ -106,7 +106,10 @@ func fill(t *testing.T, v reflect.Value, n int) {
 		fill(t, v.Index(0), n)
 		fill(t, v.Index(1), n+1)
 	case reflect.Map:
-		v.Set(reflect.ValueOf(map[string]string{"a": "b\x00<é>"}))
+		value := reflect.New(v.Type().Elem()).Elem()
+		fill(t, value, n)
+		v.Set(reflect.MakeMap(v.Type()))
+		v.SetMapIndex(reflect.ValueOf("b\x00<é>"), value)
 	case reflect.String:
 		v.SetString(fmt.Sprint("text \" ", n))
 	case reflect.Bool:
