@@ -77,7 +77,7 @@ func parse(args []string) (plan, error) {
 	quick := flags.Bool("quick", false, "measure little: a functional test, not a measurement")
 	runs := flags.Int("n", 0, "runs of each row with one client (default 1000)")
 	rows := flags.String("rows", "", "measure only rows whose name matches this regular expression")
-	sections := flags.String("sections", "", "measure only sections whose name matches: one client, closed loop, burst, open loop, flood, large, guest, prints, living, network")
+	sections := flags.String("sections", "", "measure only sections whose name matches: one client, closed loop, burst, open loop, flood, large, guest, prints, living, packages, network")
 	binary := flags.String("glovebox", liveserver.DefaultBinary, "the program to measure")
 	image := flags.String("image", "python:3-slim", "the image of containers; DOCKER_HOST names their engine")
 	seed := flags.Uint64("seed", 1, "seed of the order of runs and of arrivals")
@@ -141,6 +141,7 @@ func bench(ctx context.Context, p plan, w io.Writer) (err error) {
 		{"guest", r.guest},
 		{"prints", r.prints},
 		{"living", r.living},
+		{"packages", r.packages},
 		{"network", r.network},
 	} {
 		if !p.sections.MatchString(section.name) {

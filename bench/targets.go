@@ -24,6 +24,8 @@ type figures struct {
 	living  livingFigures
 	network networkFigures
 
+	packages packageFigures
+
 	prints    float64 // the time of 20,000 prints on gvisor over that on native
 	largeLeft int64   // bytes that a server has some time after large requests
 }
@@ -104,7 +106,7 @@ func (f *figures) targets() []target {
 	if f.largeLeft > 0 {
 		list = append(list, target{name: "what the server keeps of large requests, MiB", measured: float64(f.largeLeft) / (1 << 20), bound: largeLeft >> 20})
 	}
-	return append(append(list, f.living.targets()...), f.network.targets()...)
+	return append(append(append(list, f.living.targets()...), f.network.targets()...), f.packages.targets()...)
 }
 
 // print reports for each target whether this run met it.

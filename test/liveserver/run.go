@@ -20,6 +20,7 @@ type Request struct {
 	Env         map[string]string `json:"env,omitempty"`
 	Limits      *Limits           `json:"limits,omitempty"`
 	ReturnFiles []string          `json:"return_files,omitempty"`
+	Packages    []string          `json:"packages,omitempty"`
 }
 
 // File is one file on its way in or out. What comes out is Text where it is text.
