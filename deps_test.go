@@ -62,7 +62,7 @@ internal/check:              sandbox internal/nearest
 # languages
 internal/lang/trace:         sandbox
 internal/lang/python:        sandbox internal/lang/trace
-internal/lang/javascript:    sandbox internal/lang/trace | github.com/evanw/esbuild
+internal/lang/javascript:    sandbox internal/lang/trace
 internal/lang/bash:          sandbox internal/lang/trace | mvdan.cc/sh/v3
 internal/lang/typescript:    sandbox internal/lang/javascript
 internal/lang/c:               sandbox internal/lang/trace

@@ -46,8 +46,11 @@ type Installer struct {
 	At   string   // where a sandbox has the layer: "/node_modules"
 	Path []string // variables that list folders, each with what to add: "PYTHONPATH=/opt/packages"
 
-	// Imports lists on the host what the code in a file imports, also by way of the files that came with it; nil leaves that to Survey.
-	Imports func(name string, code []byte, files []File) []Import
+	// Imports lists on the host what code needs, where that takes no parser that recursion or time could end; nil leaves it to Survey.
+	Imports func(code []byte) []Import
+
+	// Tool is a program of ours that Survey finds as /tmp/glovebox-TOOL, as Compile.Tool; "" is none.
+	Tool string
 
 	// Magic lists the requirements that code of a context installs by lines of its own, as notebooks do: "%pip install requests". nil finds none.
 	// Where PackagesVariable is set, the driver takes them for done.
@@ -155,7 +158,8 @@ type Worker func(ctx context.Context, w Work) (*Result, error)
 type Work struct {
 	Command func(program string) []string
 	Stdin   []byte
-	Survey  bool // it gets the files and the workspace of the run; otherwise neither, and nothing of its environment
+	Tool    string // see Installer
+	Survey  bool   // it gets the files and the workspace of the run; otherwise neither, and nothing of its environment
 	Network NetworkPolicy
 	Limits  Limits // lowered to what the engine allows; a zero field is the default
 	Output  OutputFunc

@@ -2,9 +2,12 @@
 // the code: what it reads is hostile.
 //
 //	glovebox-typescript SOURCE OUTPUT
+//	glovebox-typescript --imports FILE
 //
 // OUTPUT is named .js. Beside it, package.json says whether it is a module or a script, and node_modules leads to that of the source.
 // Types are removed and not checked. The exit code is 1 if the source has errors, which are on stderr.
+//
+// With --imports, it prints the modules that the code on stdin imports, which is that of FILE, as JSON.
 package main
 
 import (
@@ -20,6 +23,17 @@ import (
 const maxErrors = 20 // that are shown
 
 func main() {
+	if len(os.Args) == 3 && os.Args[1] == "--imports" {
+		found, err := imports(os.Args[2], os.Stdin)
+		if err == nil {
+			err = json.NewEncoder(os.Stdout).Encode(found)
+		}
+		if err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		return
+	}
 	if len(os.Args) != 3 {
 		fmt.Fprintln(os.Stderr, "usage: glovebox-typescript SOURCE OUTPUT")
 		os.Exit(2)

@@ -90,7 +90,7 @@ func rootIdentity(root sandbox.Root, witnesses []string) []string {
 // setKey is the key of what is to be installed, whoever asks for it.
 func setKey(need *sandbox.PackageNeed, platform, index string, order *sandbox.PackageOrder) string {
 	k := newKeyer("set")
-	k.add(need.Language.Name, need.Language.Installer.At, platform, index, strconv.FormatBool(order.AllowBuild))
+	k.add(need.Language.Installer.At, platform, index, strconv.FormatBool(order.AllowBuild))
 	for _, list := range [][]string{order.Requirements, order.Found} {
 		k.add(strconv.Itoa(len(list)))
 		k.add(list...)

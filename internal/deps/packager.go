@@ -199,9 +199,9 @@ func (j *job) survey(ctx context.Context) (*sandbox.PackageSurvey, error) {
 	in := j.need.Language.Installer
 	q := sandbox.PackageQuestion{Auto: j.need.Auto, Name: j.need.Name, Code: strings.ToValidUTF8(string(j.need.Code), "\ufffd"), Requirements: list(j.need.Requirements), Imports: []sandbox.Import{}}
 	if j.need.Auto && in.Imports != nil {
-		q.Imports = in.Imports(j.need.Name, j.need.Code, j.need.Files)
+		q.Imports = in.Imports(j.need.Code)
 	}
-	result, err := j.step(ctx, "find what the code needs", sandbox.Work{Command: in.Survey, Survey: j.need.Auto, Limits: surveyLimits}, q)
+	result, err := j.step(ctx, "find what the code needs", sandbox.Work{Command: in.Survey, Tool: in.Tool, Survey: j.need.Auto, Limits: surveyLimits}, q)
 	if err != nil {
 		return nil, err
 	}

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/glovebox-dev/glovebox/internal/guest"
+	"github.com/glovebox-dev/glovebox/internal/guest/client"
 	"github.com/glovebox-dev/glovebox/sandbox"
 )
 
@@ -28,16 +29,20 @@ func (x *execution) sendTool(ctx context.Context) error {
 	if name == "" {
 		return nil
 	}
-	open := x.live.engine.config.Tool
-	if open == nil {
-		return &sandbox.Error{Kind: sandbox.Unsupported, Op: "start " + x.Language.Name, Msg: "this program is without " + name}
+	return x.live.engine.writeTool(ctx, x.client, name, x.ToolPath())
+}
+
+// writeTool writes a program of ours into a sandbox.
+func (e *Engine) writeTool(ctx context.Context, c *client.Client, name, path string) error {
+	if e.config.Tool == nil {
+		return &sandbox.Error{Kind: sandbox.Unsupported, Op: "start " + name, Msg: "this program is without " + name}
 	}
-	tool, err := open(name)
+	tool, err := e.config.Tool(name)
 	if err != nil {
 		return err
 	}
 	defer tool.Close()
-	return x.client.WriteFile(ctx, guest.WriteFile{Path: x.ToolPath(), Mode: 0o755, Truncate: true}, tool)
+	return c.WriteFile(ctx, guest.WriteFile{Path: path, Mode: 0o755, Truncate: true}, tool)
 }
 
 // compile runs the compile phase, if there is one. It reports whether there is a program to run; if not, the phase's end is that of the

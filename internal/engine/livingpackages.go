@@ -201,6 +201,16 @@ func (s *Sandbox) worker(l sandbox.Language) sandbox.Worker {
 		if !w.Survey {
 			return apart(ctx, w)
 		}
+		if w.Tool != "" {
+			c, path, err := s.files(surveyTool + w.Tool)
+			if err == nil {
+				err = s.engine.writeTool(ctx, c, w.Tool, path)
+			}
+			if err != nil {
+				return nil, err
+			}
+			defer func() { _ = s.RemoveFile(context.WithoutCancel(ctx), path, false) }() // it is only in the way
+		}
 		for _, program := range l.Programs {
 			result, err := s.Run(ctx, Exec{Request: sandbox.Request{Command: w.Command(program), Stdin: w.Stdin, Timeout: w.Limits.Timeout}})
 			if err != nil || !lacksProgram(result) {

@@ -38,6 +38,9 @@ func (s supplied) release() {
 	}
 }
 
+// surveyTool begins the path of a program of ours that a survey uses.
+const surveyTool = "/tmp/glovebox-"
+
 // supply finds and installs the packages that a run asks for, and puts them into its plan. The run has no slot yet; each step in a sandbox
 // takes one of its own.
 func (e *Engine) supply(ctx context.Context, p *oneShot) error {

@@ -38,6 +38,11 @@ func (x *execution) upload(ctx context.Context) error {
 			return x.toolError(err)
 		}
 	}
+	if x.take != nil && x.take.Tool != "" {
+		if err := x.live.engine.writeTool(ctx, x.client, x.take.Tool, surveyTool+x.take.Tool); err != nil {
+			return x.toolError(err)
+		}
+	}
 	if err := x.takeBaseline(ctx); err != nil {
 		return fmt.Errorf("list the workspace: %w", err)
 	}

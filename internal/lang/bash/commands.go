@@ -24,19 +24,26 @@ var commands = &sandbox.Installer{
 }
 
 const (
-	maxScript   = 1 << 20 // bytes; of a longer one, nothing is found
+	// Of a longer script, nothing is found. The parser is recursive, so its depth is bounded by the length: this much takes at most some 50 MB of
+	// stack, where 1 MiB of "$(" would end the process.
+	maxScript   = 32 << 10 // bytes
 	maxCommands = 500
 )
+
+// parsing lets one script be parsed at a time, as each may take its most.
+var parsing sync.Mutex
 
 var commandName = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._+-]{0,63}$`) })
 
 // Commands lists the commands that a script names literally, but for its functions and aliases and what a word like "$cmd" leads to. The
 // script is hostile; the parser only reads it.
-func Commands(_ string, code []byte, _ []sandbox.File) []sandbox.Import {
+func Commands(code []byte) []sandbox.Import {
 	found := []sandbox.Import{}
 	if len(code) > maxScript {
 		return found
 	}
+	parsing.Lock()
+	defer parsing.Unlock()
 	script, err := syntax.NewParser(syntax.Variant(syntax.LangBash)).Parse(bytes.NewReader(code), "")
 	if err != nil {
 		return found // Bash itself says what is wrong

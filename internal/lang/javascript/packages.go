@@ -19,7 +19,7 @@ var install string
 // Installer installs by npm. Its layer is /node_modules, where both require and import look from any folder.
 var Installer = &sandbox.Installer{
 	At:        "/node_modules",
-	Imports:   Imports,
+	Tool:      "typescript",
 	Survey:    func(program string) []string { return []string{program, "-e", survey} },
 	Install:   func(program string) []string { return []string{program, "-e", install} },
 	Valid:     validRequirement,

@@ -1,0 +1,50 @@
+package main
+
+import (
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/evanw/esbuild/pkg/api"
+)
+
+// module is one that code imports, as a survey of packages has it.
+type module struct {
+	Name     string `json:"name"`
+	Optional bool   `json:"optional"` // the code only asks where it is
+}
+
+const maxModules = 1000
+
+// imports lists the modules that code imports, requires or imports dynamically, also by way of local files. The code is that of stdin, as if it
+// were the file; without any, that of the file. What is no JavaScript or TypeScript imports nothing: the run itself says why.
+func imports(file string, stdin io.Reader) ([]module, error) {
+	source, err := io.ReadAll(stdin)
+	if err != nil {
+		return nil, err
+	}
+	found, seen := []module{}, map[string]bool{}
+	collect := api.Plugin{Name: "imports", Setup: func(b api.PluginBuild) {
+		b.OnResolve(api.OnResolveOptions{Filter: `^[^./]|^\.[^./]`}, func(a api.OnResolveArgs) (api.OnResolveResult, error) {
+			if a.Kind != api.ResolveEntryPoint && !seen[a.Path] && len(found) < maxModules {
+				seen[a.Path] = true
+				found = append(found, module{a.Path, a.Kind == api.ResolveJSRequireResolve})
+			}
+			return api.OnResolveResult{Path: a.Path, External: a.Kind != api.ResolveEntryPoint}, nil
+		})
+	}}
+	options := api.BuildOptions{AbsWorkingDir: filepath.Dir(file), Outdir: os.DevNull, Bundle: true, Platform: api.PlatformNode, LogLevel: api.LogLevelSilent,
+		TsconfigRaw: "{}", Plugins: []api.Plugin{collect}, Loader: map[string]api.Loader{".js": api.LoaderJSX, ".mjs": api.LoaderJSX, ".cjs": api.LoaderJSX}}
+	if len(source) > 0 {
+		loader := api.LoaderTS
+		if ext := filepath.Ext(file); strings.HasSuffix(ext, "x") || strings.HasSuffix(ext, "js") {
+			loader = api.LoaderTSX
+		}
+		options.Stdin = &api.StdinOptions{Contents: string(source), ResolveDir: filepath.Dir(file), Sourcefile: file, Loader: loader}
+	} else {
+		options.EntryPoints = []string{file}
+	}
+	api.Build(options) // what it finds wrong is the run's to say
+	return found, nil
+}
