@@ -208,7 +208,7 @@ func (f Face) tried(h *sandbox.Hint) string {
 	case sandbox.HintNoCommands:
 		names := make([]string, len(h.Names))
 		for i, name := range h.Names {
-			if names[i] = name; h.Others[i] != "" {
+			if names[i] = name; i < len(h.Others) && h.Others[i] != "" {
 				names[i] += " (Debian package " + h.Others[i] + ")"
 			}
 		}

@@ -105,10 +105,10 @@ func (s *Sandbox) start(ctx context.Context, asks Exec) (*Execution, error) {
 	if err := s.ended(); err != nil {
 		return nil, err
 	}
-	if err := s.addPackages(ctx, &asks); err != nil {
-		return nil, err
-	}
 	x, err := s.plan(ctx, asks)
+	if err == nil && !x.forbidden() {
+		err = s.addPackages(ctx, &asks)
+	}
 	if err != nil {
 		return nil, err
 	}
