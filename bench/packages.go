@@ -119,7 +119,7 @@ func (r *report) packages(ctx context.Context) (err error) {
 	}
 	defer func() { err = errors.Join(err, w.stop()) }()
 	f := &r.figures.packages
-	for _, part := range []func(context.Context, *wheels, *packageFigures) error{r.misses, r.hits, r.atOnce} {
+	for _, part := range []func(context.Context, *wheels, *packageFigures) error{r.misses, r.hits, r.detection, r.atOnce} {
 		if err := part(ctx, w, f); err != nil {
 			return err
 		}
@@ -136,12 +136,12 @@ func (r *report) packages(ctx context.Context) (err error) {
 	return nil
 }
 
-func (r *report) startPackages(ctx context.Context, w *wheels, cache string) (*liveserver.Server, error) {
-	return r.startServer(ctx, "--warm", "0", "--package-cache", cache, "--package-index", "python=http://"+w.address+"/simple")
+func (r *report) startPackages(ctx context.Context, w *wheels, cache, warm string) (*liveserver.Server, error) {
+	return r.startServer(ctx, "--warm", warm, "--package-cache", cache, "--package-index", "python=http://"+w.address+"/simple")
 }
 
 // timed posts a request, and returns how long its answer took.
-func timed(ctx context.Context, s *liveserver.Server, req *liveserver.Request) (time.Duration, *liveserver.Answer, error) {
+func timed(ctx context.Context, s *liveserver.Server, req *liveserver.Request) (time.Duration, error) {
 	body := req.Encode()
 	began := time.Now()
 	a, err := s.Post(ctx, body)
@@ -149,7 +149,7 @@ func timed(ctx context.Context, s *liveserver.Server, req *liveserver.Request) (
 	if err == nil && a.Status != "succeeded" {
 		err = fmt.Errorf("status %s: %s %s", a.Status, a.Hint, a.Stderr)
 	}
-	return took, a, errors.Join(err, awaitIdle(s))
+	return took, errors.Join(err, awaitIdle(s))
 }
 
 // misses compares the first run with a package with pip alone, in turn.
@@ -183,75 +183,104 @@ func (r *report) miss(ctx context.Context, w *wheels) (took time.Duration, err e
 		return 0, err
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(cache)) }()
-	s, err := r.startPackages(ctx, w, cache)
+	s, err := r.startPackages(ctx, w, cache, "0")
 	if err != nil {
 		return 0, err
 	}
 	defer func() { err = errors.Join(err, s.Stop()) }()
-	took, _, err = timed(ctx, s, &liveserver.Request{Language: python, Code: "pass", Packages: []string{benchPackage + ">=1"}})
+	took, err = timed(ctx, s, &liveserver.Request{Language: python, Code: "pass", Packages: []string{benchPackage + ">=1"}})
 	return took, err
 }
 
-// thousandLines is a program that lacks nothing.
-var thousandLines = "import os, json\n" + strings.Repeat("def f(x):\n    y = x * 2\n    return os.path.join(str(y), 'a')\n", 333)
-
-// hits compares, in turn, runs without packages, with a layer, with imports that were never looked for, and imports of the package.
+// hits compares, in turn, runs with a layer and without, and imports from it and from a folder that pip made.
 func (r *report) hits(ctx context.Context, w *wheels, f *packageFigures) (err error) {
 	cache, err := os.MkdirTemp("", "bench-cache-")
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(cache)) }()
-	s, err := r.startPackages(ctx, w, cache)
+	s, err := r.startPackages(ctx, w, cache, "0")
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, s.Stop()) }()
-	const importing = "import time, sys\nbegan = time.perf_counter()\nimport numpy\nprint(time.perf_counter() - began)"
-	layered := []string{benchPackage + ">=1"}
-	var plain, hit, long, looked []time.Duration
-	fromLayer, fromFolder := math.Inf(1), math.Inf(1)
+	if f.hit, err = added(ctx, s, func(int) (a, b liveserver.Request) {
+		return liveserver.Request{Code: "pass"}, liveserver.Request{Code: "pass", Packages: []string{benchPackage + ">=1"}}
+	}); err != nil {
+		return err
+	}
 	folder := filepath.Join(cache, "pip")
-	out, err := exec.CommandContext(ctx, pythonPath, "-m", "pip", "install", "--quiet", "--no-cache-dir", "--index-url", "http://"+w.address+"/simple", "--trusted-host", w.address,
-		"--target", folder, benchPackage).CombinedOutput()
-	if err != nil {
+	if out, err := exec.CommandContext(ctx, pythonPath, "-m", "pip", "install", "--quiet", "--no-cache-dir", "--index-url", "http://"+w.address+"/simple",
+		"--trusted-host", w.address, "--target", folder, benchPackage).CombinedOutput(); err != nil {
 		return fmt.Errorf("pip install: %w: %s", err, out)
 	}
-	for i := range benchRuns {
-		for _, one := range []struct {
-			into *[]time.Duration
-			req  liveserver.Request
-		}{
-			{&plain, liveserver.Request{Code: "pass"}}, {&hit, liveserver.Request{Code: "pass", Packages: layered}},
-			{&long, liveserver.Request{Code: thousandLines}}, {&looked, liveserver.Request{Code: fmt.Sprintf("%s# %d", thousandLines, i), Packages: []string{"auto"}}},
-		} {
-			one.req.Language = python
-			took, _, err := timed(ctx, s, &one.req)
+	layers, err := filepath.Glob(filepath.Join(cache, "layers", "*", "tree"))
+	if err != nil || len(layers) != 1 {
+		return fmt.Errorf("there are %d layers: %w", len(layers), err)
+	}
+	fromLayer, fromFolder := math.Inf(1), math.Inf(1)
+	for range benchRuns {
+		for dir, least := range map[string]*float64{layers[0]: &fromLayer, folder: &fromFolder} {
+			took, err := importTime(ctx, dir)
 			if err != nil {
 				return err
 			}
-			*one.into = append(*one.into, took)
+			*least = min(*least, took)
 		}
-		_, a, err := timed(ctx, s, &liveserver.Request{Language: python, Code: importing, Packages: layered})
-		if err != nil {
-			return err
-		}
-		var seconds float64
-		if _, err := fmt.Sscan(a.Stdout, &seconds); err != nil {
-			return err
-		}
-		fromLayer = min(fromLayer, seconds)
-		cmd := exec.CommandContext(ctx, pythonPath, "-c", importing)
-		cmd.Env = append(os.Environ(), "PYTHONPATH="+folder)
-		text, err := cmd.Output()
-		if _, scanned := fmt.Sscan(string(text), &seconds); err != nil || scanned != nil {
-			return errors.Join(err, scanned)
-		}
-		fromFolder = min(fromFolder, seconds)
 	}
-	f.hit, f.detect = summarize(hit).p50-summarize(plain).p50, summarize(looked).p50-summarize(long).p50
 	f.imports = fromLayer / fromFolder
 	return nil
+}
+
+// importTime is how many seconds an import of the package from a folder takes.
+func importTime(ctx context.Context, dir string) (seconds float64, err error) {
+	cmd := exec.CommandContext(ctx, pythonPath, "-B", "-c", "import time\nbegan = time.perf_counter()\nimport "+benchPackage+"\nprint(time.perf_counter() - began)")
+	cmd.Env = append(os.Environ(), "PYTHONPATH="+dir)
+	text, err := cmd.Output()
+	if err == nil {
+		_, err = fmt.Sscan(string(text), &seconds)
+	}
+	return seconds, err
+}
+
+// added is how much longer the second of two requests takes, at the median of many in turn.
+func added(ctx context.Context, s *liveserver.Server, requests func(i int) (a, b liveserver.Request)) (time.Duration, error) {
+	var took [2][]time.Duration
+	for i := range benchRuns + 1 {
+		a, b := requests(i)
+		for k, one := range []liveserver.Request{a, b} {
+			one.Language = python
+			t, err := timed(ctx, s, &one)
+			if err != nil {
+				return 0, err
+			}
+			if i > 0 { // the first makes what the others find
+				took[k] = append(took[k], t)
+			}
+		}
+	}
+	return summarize(took[1]).p50 - summarize(took[0]).p50, nil
+}
+
+// thousandLines is a program that lacks nothing.
+var thousandLines = "import os, json\n" + strings.Repeat("def f(x):\n    y = x * 2\n    return os.path.join(str(y), 'a')\n", 333)
+
+// detection measures what it costs to look for imports, with sandboxes ready as a server has them.
+func (r *report) detection(ctx context.Context, w *wheels, f *packageFigures) (err error) {
+	cache, err := os.MkdirTemp("", "bench-cache-")
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(cache)) }()
+	s, err := r.startPackages(ctx, w, cache, "4")
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, s.Stop()) }()
+	f.detect, err = added(ctx, s, func(i int) (a, b liveserver.Request) {
+		return liveserver.Request{Code: thousandLines}, liveserver.Request{Code: fmt.Sprintf("%s# %d", thousandLines, i), Packages: []string{"auto"}}
+	})
+	return err
 }
 
 // atOnce counts what equal requests at once download.
@@ -261,13 +290,13 @@ func (r *report) atOnce(ctx context.Context, w *wheels, f *packageFigures) (err 
 		return err
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(cache)) }()
-	s, err := r.startPackages(ctx, w, cache)
+	s, err := r.startPackages(ctx, w, cache, "0")
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, s.Stop()) }()
 	before := w.downloads.Load()
-	body := (&liveserver.Request{Language: python, Code: "pass", Packages: []string{benchPackage}}).Encode()
+	body := (&liveserver.Request{Language: python, Code: "pass", Packages: []string{benchPackage + ">=1"}}).Encode()
 	var all sync.WaitGroup
 	failed := make(chan error, benchAtOnce)
 	for range benchAtOnce {
