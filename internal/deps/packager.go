@@ -184,7 +184,8 @@ func (j *job) once(ctx context.Context, key string, survey *sandbox.PackageSurve
 		return a, err
 	}
 	j.record(key, a)
-	if order.Lock == "" && a.Lock != "" { // whoever gives the lock back finds it too
+	// Whoever gives the lock back finds it too; but code of a package that ran beside the installer may have made up the lock of another.
+	if order.Lock == "" && a.Lock != "" && !order.AllowBuild {
 		order.Lock, order.Requirements, order.Found = a.Lock, nil, nil
 		j.record(setKey(j.need, survey.Platform, order.Index, &order), a)
 	}
