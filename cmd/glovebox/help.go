@@ -39,6 +39,7 @@ var flagGroups = map[string][]flagGroup{
 	"repl": {
 		{"Code", []string{"lang", "out"}},
 		{"Files", []string{"workspace", "mount"}},
+		{"Packages", keptPackages},
 		{"Limits", namesOfLimits("")},
 		{"Environment", []string{"env", "env-file", "pass-env", "pass-secret"}},
 		{"Isolation", []string{"backend", "image", "root", "network", "allow", "deny", "secret", "inspect", "allow-command", "allow-unenforced", "nested-filters", "terminals", "container-image", "container-runtime"}},
@@ -54,6 +55,7 @@ var flagGroups = map[string][]flagGroup{
 	},
 	"mcp": {
 		{"Files", []string{"workspace", "mount"}},
+		{"Packages", keptPackages},
 		{"Limits", namesOfLimits("")},
 		{"Environment", []string{"env", "env-file", "pass-env", "pass-secret"}},
 		{"Isolation", []string{"backend", "image", "root", "network", "allow", "deny", "secret", "inspect", "allow-command", "allow-unenforced", "nested-filters", "terminals", "container-image", "container-runtime"}},

@@ -19,7 +19,10 @@ const (
 )
 
 func (a *app) newMCP() *cobra.Command {
-	var f boxFlags
+	var f struct {
+		boxFlags
+		packageFlags
+	}
 	cmd := &cobra.Command{
 		Use:   "mcp",
 		Short: "Serve a sandbox to a model, by the Model Context Protocol",
@@ -28,20 +31,27 @@ standard input and output. All calls of a client share one sandbox, which ends w
 		Example: `  claude mcp add glovebox -- glovebox mcp
   glovebox mcp --workspace ./data --memory 2GiB`,
 		Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error { return a.serveMCP(cmd.Context(), &f) },
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return a.serveMCP(cmd.Context(), &f.boxFlags, &f.packageFlags)
+		},
 	}
-	f.add(cmd)
+	f.boxFlags.add(cmd)
 	f.addHost(cmd)
+	f.packageFlags.add(cmd.Flags())
 	return cmd
 }
 
-func (a *app) serveMCP(ctx context.Context, f *boxFlags) (err error) {
+func (a *app) serveMCP(ctx context.Context, f *boxFlags, kept *packageFlags) (err error) {
 	living := engine.Living{Backend: f.backend}
 	if living.Spec, err = a.spec(f); err != nil {
 		return err
 	}
 	living.Spec.Lifetime = sandbox.Lifetime{Idle: mcpIdle, MaxAge: mcpMaxAge}
-	e, err := a.openEngine(engine.Config{})
+	packager, err := a.packager(kept)
+	if err != nil {
+		return err
+	}
+	e, err := a.openEngine(engine.Config{Packages: packager})
 	if err != nil {
 		return err
 	}

@@ -274,6 +274,9 @@ func TestPackagesOfNPM(t *testing.T) {
 			t.Errorf("%s: %q", code, out)
 		}
 	}
+	if out, _ := i.run(cache, 0, "run", "-l", "ts", "-p", "auto", "-c", "import v from 'glvjs'; const x: number = v; console.log(x)"); out != "42\n" {
+		t.Errorf("TypeScript: %q", out)
+	}
 	if n := i.downloads("glvjs"); n != 1 {
 		t.Errorf("it was downloaded %d times", n)
 	}

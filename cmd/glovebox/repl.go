@@ -21,6 +21,7 @@ import (
 // replFlags are those of repl.
 type replFlags struct {
 	boxFlags
+	packageFlags
 
 	language string
 	out      string
@@ -43,6 +44,7 @@ one interpreter. It needs no server. Control-C interrupts the code, Control-D en
 	flags.StringVarP(&f.out, "out", "o", "", "save pictures and other values in `DIR`")
 	f.boxFlags.add(cmd)
 	f.boxFlags.addHost(cmd)
+	f.packageFlags.add(flags)
 	completions(cmd, "lang", languageNames()...)
 	return cmd
 }
@@ -80,7 +82,11 @@ func (a *app) repl(ctx context.Context, f *replFlags) (err error) {
 		}
 		defer r.out.close()
 	}
-	e, err := a.openEngine(engine.Config{})
+	packager, err := a.packager(&f.packageFlags)
+	if err != nil {
+		return err
+	}
+	e, err := a.openEngine(engine.Config{Packages: packager})
 	if err != nil {
 		return err
 	}

@@ -18,7 +18,7 @@ const instructions = "Glovebox runs code in a sandbox of its own, which lives as
 
 const codeDescription = "Run code in an isolated Linux sandbox. State persists: variables, imports and functions stay for later calls in the same " +
 	"language, and files in /workspace (the working directory) stay for all. The value of the last expression is shown without print, and so are " +
-	"matplotlib figures and other pictures. There is no network and no input, and packages cannot be installed. Code that runs too long is interrupted."
+	"matplotlib figures and other pictures. There is no network and no input. A line %pip install NAME adds a Python package. Code that runs too long is interrupted."
 
 const commandDescription = "Run one command in the sandbox, in a process of its own that starts in /workspace: a shell line in command, or a program and " +
 	"its arguments in argv. Files persist between calls; a cd or a variable of the shell does not (for those, use run_code with language bash)."
