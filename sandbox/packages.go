@@ -43,6 +43,7 @@ type Package struct {
 // Installer says how packages of a language are found and installed. Its programs are in that language; they run in sandboxes like the one
 // of the code, and their answers are hostile bytes.
 type Installer struct {
+	Name string   // of what it installs from, in the configuration of indexes: the language that it is for first
 	At   string   // where a sandbox has the layer: "/node_modules"
 	Path []string // variables that list folders, each with what to add: "PYTHONPATH=/opt/packages"
 

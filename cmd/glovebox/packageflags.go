@@ -56,7 +56,7 @@ func (a *app) packageConfig(f *packageFlags) (deps.Config, error) {
 	}
 	for _, text := range f.indexes {
 		name, address, ok := strings.Cut(text, "=")
-		known := slices.ContainsFunc(lang.All(), func(l sandbox.Language) bool { return l.Name == name && l.Installer != nil })
+		known := slices.ContainsFunc(lang.All(), func(l sandbox.Language) bool { return l.Installer != nil && l.Installer.Name == name && name != "" })
 		if !ok || !known || !strings.Contains(address, "://") {
 			return config, &sandbox.Error{Kind: sandbox.Invalid, Op: "--package-index", Msg: "it is not LANGUAGE=URL, with a language that has packages", // the address may hold a password
 				Fix: "--package-index python=https://index.example.org/simple"}
@@ -64,8 +64,11 @@ func (a *app) packageConfig(f *packageFlags) (deps.Config, error) {
 		config.Indexes[name] = deps.Index{URL: address, Hosts: f.hosts}
 	}
 	for _, l := range lang.All() {
-		if _, named := config.Indexes[l.Name]; !named && len(f.hosts) > 0 {
-			config.Indexes[l.Name] = deps.Index{Hosts: f.hosts}
+		if l.Installer == nil || len(f.hosts) == 0 {
+			continue
+		}
+		if _, named := config.Indexes[l.Installer.Name]; !named {
+			config.Indexes[l.Installer.Name] = deps.Index{Hosts: f.hosts}
 		}
 	}
 	return config, nil

@@ -159,7 +159,7 @@ func (j *job) network(s *sandbox.PackageSurvey, index string) (p sandbox.Network
 	u, err := url.Parse(index)
 	if err != nil || u.Host == "" || u.Scheme != "https" && u.Scheme != "http" {
 		return p, "", &sandbox.Error{Kind: sandbox.Invalid, Op: "packages", Msg: "the index has no address that can be used",
-			Fix: "name one with --package-index " + j.need.Language.Name + "=URL"}
+			Fix: "name one with --package-index " + j.need.Language.Installer.Name + "=URL"}
 	}
 	p.Mode = sandbox.NetworkRestricted
 	p.Allow = []string{hostRule(u)}

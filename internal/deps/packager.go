@@ -76,7 +76,7 @@ func (p *Packager) Supply(ctx context.Context, need sandbox.PackageNeed, work sa
 	if err != nil {
 		return nil, err
 	}
-	index := p.config.Indexes[need.Language.Name]
+	index := p.config.Indexes[need.Language.Installer.Name]
 	key := requestKey(&need, index)
 	if key != "" {
 		if a, ok := cache.find(key, p.config.TTL); ok {

@@ -18,6 +18,7 @@ var install string
 
 // Installer installs by npm. Its layer is /node_modules, where both require and import look from any folder.
 var Installer = &sandbox.Installer{
+	Name:      "javascript",
 	At:        "/node_modules",
 	Tool:      "typescript",
 	Survey:    func(program string) []string { return []string{program, "-e", survey} },

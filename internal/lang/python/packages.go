@@ -21,6 +21,7 @@ const layerAt = "/opt/glovebox/python"
 // installer installs by uv where the root has it, otherwise by pip. Its programs run isolated (-I): files of the workspace cannot stand in
 // for modules of theirs. The folder is found by PYTHONPATH, so its packages come before those of the root.
 var installer = &sandbox.Installer{
+	Name:      "python",
 	At:        layerAt,
 	Path:      []string{"PYTHONPATH=" + layerAt, "PATH=" + layerAt + "/bin"},
 	Magic:     magic,
