@@ -136,8 +136,19 @@ func (r *report) packages(ctx context.Context) (err error) {
 	return nil
 }
 
-func (r *report) startPackages(ctx context.Context, w *wheels, cache, warm string) (*liveserver.Server, error) {
-	return r.startServer(ctx, "--warm", warm, "--package-cache", cache, "--package-index", "python=http://"+w.address+"/simple")
+// withPackages has do use a server with an empty cache.
+func (r *report) withPackages(ctx context.Context, w *wheels, warm string, do func(s *liveserver.Server, cache string) error) (err error) {
+	cache, err := os.MkdirTemp("", "bench-cache-")
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(cache)) }()
+	s, err := r.startServer(ctx, "--warm", warm, "--package-cache", cache, "--package-index", "python=http://"+w.address+"/simple")
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, s.Stop()) }()
+	return do(s, cache)
 }
 
 // timed posts a request, and returns how long its answer took.
@@ -178,58 +189,43 @@ func (r *report) misses(ctx context.Context, w *wheels, f *packageFigures) error
 }
 
 func (r *report) miss(ctx context.Context, w *wheels) (took time.Duration, err error) {
-	cache, err := os.MkdirTemp("", "bench-cache-")
-	if err != nil {
-		return 0, err
-	}
-	defer func() { err = errors.Join(err, os.RemoveAll(cache)) }()
-	s, err := r.startPackages(ctx, w, cache, "0")
-	if err != nil {
-		return 0, err
-	}
-	defer func() { err = errors.Join(err, s.Stop()) }()
-	took, err = timed(ctx, s, &liveserver.Request{Language: python, Code: "pass", Packages: []string{benchPackage + ">=1"}})
+	err = r.withPackages(ctx, w, "0", func(s *liveserver.Server, _ string) (err error) {
+		took, err = timed(ctx, s, &liveserver.Request{Language: python, Code: "pass", Packages: []string{benchPackage + ">=1"}})
+		return err
+	})
 	return took, err
 }
 
 // hits compares, in turn, runs with a layer and without, and imports from it and from a folder that pip made.
-func (r *report) hits(ctx context.Context, w *wheels, f *packageFigures) (err error) {
-	cache, err := os.MkdirTemp("", "bench-cache-")
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, os.RemoveAll(cache)) }()
-	s, err := r.startPackages(ctx, w, cache, "0")
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, s.Stop()) }()
-	if f.hit, err = added(ctx, s, func(int) (a, b liveserver.Request) {
-		return liveserver.Request{Code: "pass"}, liveserver.Request{Code: "pass", Packages: []string{benchPackage + ">=1"}}
-	}); err != nil {
-		return err
-	}
-	folder := filepath.Join(cache, "pip")
-	if out, err := exec.CommandContext(ctx, pythonPath, "-m", "pip", "install", "--quiet", "--no-cache-dir", "--index-url", "http://"+w.address+"/simple",
-		"--trusted-host", w.address, "--target", folder, benchPackage).CombinedOutput(); err != nil {
-		return fmt.Errorf("pip install: %w: %s", err, out)
-	}
-	layers, err := filepath.Glob(filepath.Join(cache, "layers", "*", "tree"))
-	if err != nil || len(layers) != 1 {
-		return fmt.Errorf("there are %d layers: %w", len(layers), err)
-	}
-	fromLayer, fromFolder := math.Inf(1), math.Inf(1)
-	for range benchRuns {
-		for dir, least := range map[string]*float64{layers[0]: &fromLayer, folder: &fromFolder} {
-			took, err := importTime(ctx, dir)
-			if err != nil {
-				return err
-			}
-			*least = min(*least, took)
+func (r *report) hits(ctx context.Context, w *wheels, f *packageFigures) error {
+	return r.withPackages(ctx, w, "0", func(s *liveserver.Server, cache string) (err error) {
+		if f.hit, err = added(ctx, s, func(int) (a, b liveserver.Request) {
+			return liveserver.Request{Code: "pass"}, liveserver.Request{Code: "pass", Packages: []string{benchPackage + ">=1"}}
+		}); err != nil {
+			return err
 		}
-	}
-	f.imports = fromLayer / fromFolder
-	return nil
+		folder := filepath.Join(cache, "pip")
+		if out, err := exec.CommandContext(ctx, pythonPath, "-m", "pip", "install", "--quiet", "--no-cache-dir", "--index-url", "http://"+w.address+"/simple",
+			"--trusted-host", w.address, "--target", folder, benchPackage).CombinedOutput(); err != nil {
+			return fmt.Errorf("pip install: %w: %s", err, out)
+		}
+		layers, err := filepath.Glob(filepath.Join(cache, "layers", "*", "tree"))
+		if err != nil || len(layers) != 1 {
+			return fmt.Errorf("there are %d layers: %w", len(layers), err)
+		}
+		fromLayer, fromFolder := math.Inf(1), math.Inf(1)
+		for range benchRuns {
+			for dir, least := range map[string]*float64{layers[0]: &fromLayer, folder: &fromFolder} {
+				took, err := importTime(ctx, dir)
+				if err != nil {
+					return err
+				}
+				*least = min(*least, took)
+			}
+		}
+		f.imports = fromLayer / fromFolder
+		return nil
+	})
 }
 
 // importTime is how many seconds an import of the package from a folder takes.
@@ -266,52 +262,36 @@ func added(ctx context.Context, s *liveserver.Server, requests func(i int) (a, b
 var thousandLines = "import os, json\n" + strings.Repeat("def f(x):\n    y = x * 2\n    return os.path.join(str(y), 'a')\n", 333)
 
 // detection measures what it costs to look for imports, with sandboxes ready as a server has them.
-func (r *report) detection(ctx context.Context, w *wheels, f *packageFigures) (err error) {
-	cache, err := os.MkdirTemp("", "bench-cache-")
-	if err != nil {
+func (r *report) detection(ctx context.Context, w *wheels, f *packageFigures) error {
+	return r.withPackages(ctx, w, "4", func(s *liveserver.Server, cache string) (err error) {
+		f.detect, err = added(ctx, s, func(i int) (a, b liveserver.Request) {
+			return liveserver.Request{Code: thousandLines}, liveserver.Request{Code: fmt.Sprintf("%s# %d", thousandLines, i), Packages: []string{"auto"}}
+		})
 		return err
-	}
-	defer func() { err = errors.Join(err, os.RemoveAll(cache)) }()
-	s, err := r.startPackages(ctx, w, cache, "4")
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, s.Stop()) }()
-	f.detect, err = added(ctx, s, func(i int) (a, b liveserver.Request) {
-		return liveserver.Request{Code: thousandLines}, liveserver.Request{Code: fmt.Sprintf("%s# %d", thousandLines, i), Packages: []string{"auto"}}
 	})
-	return err
 }
 
 // atOnce counts what equal requests at once download.
-func (r *report) atOnce(ctx context.Context, w *wheels, f *packageFigures) (err error) {
-	cache, err := os.MkdirTemp("", "bench-cache-")
-	if err != nil {
+func (r *report) atOnce(ctx context.Context, w *wheels, f *packageFigures) error {
+	return r.withPackages(ctx, w, "0", func(s *liveserver.Server, cache string) (err error) {
+		before := w.downloads.Load()
+		body := (&liveserver.Request{Language: python, Code: "pass", Packages: []string{benchPackage + ">=1"}}).Encode()
+		var all sync.WaitGroup
+		failed := make(chan error, benchAtOnce)
+		for range benchAtOnce {
+			all.Go(func() {
+				_, err := post(ctx, s, body)
+				failed <- err
+			})
+		}
+		all.Wait()
+		close(failed)
+		for one := range failed {
+			err = errors.Join(err, one)
+		}
+		f.downloads = w.downloads.Load() - before
 		return err
-	}
-	defer func() { err = errors.Join(err, os.RemoveAll(cache)) }()
-	s, err := r.startPackages(ctx, w, cache, "0")
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, s.Stop()) }()
-	before := w.downloads.Load()
-	body := (&liveserver.Request{Language: python, Code: "pass", Packages: []string{benchPackage + ">=1"}}).Encode()
-	var all sync.WaitGroup
-	failed := make(chan error, benchAtOnce)
-	for range benchAtOnce {
-		all.Go(func() {
-			_, err := post(ctx, s, body)
-			failed <- err
-		})
-	}
-	all.Wait()
-	close(failed)
-	for one := range failed {
-		err = errors.Join(err, one)
-	}
-	f.downloads = w.downloads.Load() - before
-	return err
+	})
 }
 
 func (f *packageFigures) targets() []target {
