@@ -50,6 +50,9 @@ type Installer struct {
 	// Imports lists on the host what code needs, where that takes no parser that recursion or time could end; nil leaves it to Survey.
 	Imports func(code []byte) []Import
 
+	// NeedsNone reports, from a glance at code and the files that came with it, that it surely needs no package. nil never does.
+	NeedsNone func(code []byte, files []File) bool
+
 	// Tool is a program of ours that Survey finds as /tmp/glovebox-TOOL, as Compile.Tool; "" is none.
 	Tool string
 

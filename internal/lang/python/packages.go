@@ -24,6 +24,7 @@ var installer = &sandbox.Installer{
 	Name:      "python",
 	At:        layerAt,
 	Path:      []string{"PYTHONPATH=" + layerAt, "PATH=" + layerAt + "/bin"},
+	NeedsNone: needsNone,
 	Magic:     magic,
 	Survey:    func(program string) []string { return []string{program, "-I", "-c", survey} },
 	Install:   func(program string) []string { return []string{program, "-I", "-c", install} },

@@ -1,0 +1,62 @@
+package python
+
+import (
+	"path"
+	"regexp"
+	"strings"
+	"sync"
+
+	"github.com/glovebox-dev/glovebox/sandbox"
+)
+
+// standard are modules that every Python since 3.9 has, however it is packaged.
+var standard = sync.OnceValue(func() map[string]bool {
+	all := map[string]bool{}
+	for name := range strings.FieldsSeq(`abc argparse array ast asyncio atexit base64 bdb binascii bisect builtins bz2 cProfile calendar cmath cmd code codecs codeop collections colorsys
+compileall concurrent configparser contextlib contextvars copy copyreg csv dataclasses datetime decimal difflib dis doctest email encodings enum errno
+faulthandler fcntl filecmp fileinput fnmatch fractions ftplib functools gc genericpath getopt getpass gettext glob graphlib grp gzip hashlib heapq
+hmac html http imaplib importlib inspect io ipaddress itertools json keyword linecache locale logging lzma mailbox marshal math mimetypes mmap
+modulefinder multiprocessing netrc ntpath nturl2path numbers opcode operator optparse os pathlib pdb pickle pickletools pkgutil platform plistlib
+poplib posix posixpath pprint profile pstats pty pwd py_compile pyclbr pydoc pydoc_data pyexpat queue quopri random re readline reprlib resource
+rlcompleter runpy sched secrets select selectors shelve shlex shutil signal site smtplib socket socketserver sqlite3 sre_compile sre_constants
+sre_parse ssl stat statistics string stringprep struct subprocess symtable sys sysconfig syslog tabnanny tarfile tempfile termios textwrap threading
+time timeit token tokenize trace traceback tracemalloc tty types typing unicodedata unittest urllib uuid warnings wave weakref webbrowser wsgiref xml
+xmlrpc zipapp zipfile zipimport zlib zoneinfo __future__`) {
+		all[name] = true
+	}
+	return all
+})
+
+// importWord is the word wherever it stands; importLine is a statement at the start of a line that names whole modules.
+var (
+	importWord = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`import|/// script|install`) })
+	importLine = sync.OnceValue(func() *regexp.Regexp {
+		const module = `[A-Za-z_][A-Za-z0-9_.]*`
+		const named = module + `(?:[ \t]+as[ \t]+[A-Za-z0-9_]+)?`
+		return regexp.MustCompile(`(?m)^[ \t]*(?:import[ \t]+(` + named + `(?:[ \t]*,[ \t]*` + named + `)*)[ \t\r]*(?:#.*)?$|from[ \t]+(` + module + `)[ \t]+import\b)`)
+	})
+)
+
+// needsNone reports whether code can only import the standard library, so that nobody has to look closer: each word "import" in it is that of a
+// statement that names standard modules. It errs on the other side.
+func needsNone(code []byte, files []sandbox.File) bool {
+	for _, f := range files {
+		switch path.Ext(f.Path) {
+		case ".py", ".txt", ".toml":
+			return false
+		}
+	}
+	lines := importLine().FindAllSubmatch(code, -1)
+	if len(importWord().FindAll(code, -1)) != len(lines) {
+		return false
+	}
+	for _, line := range lines {
+		for one := range strings.SplitSeq(string(line[1])+string(line[2]), ",") {
+			fields := strings.Fields(one)
+			if top, _, _ := strings.Cut(fields[0], "."); !standard()[top] {
+				return false
+			}
+		}
+	}
+	return true
+}
