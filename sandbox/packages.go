@@ -3,6 +3,7 @@ package sandbox
 import (
 	"context"
 	"io"
+	"strings"
 )
 
 // Packages are those that code gets besides what its root has. The zero value asks for none.
@@ -30,6 +31,17 @@ func PackagesOf(list []string, allowBuild bool, lock string) Packages {
 		}
 	}
 	return p
+}
+
+// RequirementName is the name of the package of a requirement, spelt so that two of one package are equal.
+func RequirementName(requirement string) string {
+	if end := strings.IndexAny(requirement, " \t[(<>=!~;"); end > 0 {
+		requirement = requirement[:end]
+	}
+	if at := strings.LastIndexByte(requirement, '@'); at > 0 { // the first may be that of a scope
+		requirement = requirement[:at]
+	}
+	return strings.NewReplacer("_", "-", ".", "-").Replace(strings.ToLower(requirement))
 }
 
 // Package is one package of a layer.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -61,10 +62,10 @@ func OpenCache(dir string) (*Cache, error) {
 	c := &Cache{}
 	err := os.MkdirAll(dir, 0o700)
 	if err == nil {
-		c.dir, err = filepath.EvalSymlinks(dir)
+		err = rundir.Judge(dir, "") // links on the way, too
 	}
 	if err == nil {
-		err = rundir.Judge(c.dir, "")
+		c.dir, err = filepath.EvalSymlinks(dir)
 	}
 	for _, name := range []string{layersDir, requestsDir, workDir} {
 		if err == nil {
@@ -146,26 +147,40 @@ func (c *Cache) remember(key string, a answer) error {
 	if err != nil {
 		_ = os.Remove(f.Name())
 	}
+	if rand.IntN(forgetEvery) == 0 {
+		c.forgetOld()
+	}
 	return err
 }
 
+const forgetEvery = 100 // keys that are recorded
+
 // hold keeps a layer until release, and counts its use. It is not there: fs.ErrNotExist.
 func (c *Cache) hold(digest string) (release func(), err error) {
-	used, err := os.OpenFile(c.path(layersDir, digest, usedFile), os.O_WRONLY|os.O_APPEND, 0)
+	path := c.path(layersDir, digest, usedFile)
+	used, err := os.OpenFile(path, os.O_WRONLY|os.O_APPEND, 0)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		used, err = os.Open(path) // what cannot be written to still serves
+	}
 	if err != nil {
 		return nil, err
 	}
-	if err = shareLock(used); err == nil {
-		_, err = os.Stat(c.path(layersDir, digest, layerFile)) // it may have gone while we waited
-	}
-	if err == nil {
-		_, err = used.Write([]byte{'\n'})
+	if err = shareLock(used); err == nil && !isAt(used, path) { // it went while we waited
+		err = fs.ErrNotExist
 	}
 	if err != nil {
 		used.Close()
 		return nil, err
 	}
+	_, _ = used.Write([]byte{'\n'}) // a full disk loses a count
 	return func() { used.Close() }, nil
+}
+
+// isAt reports whether a path still names an open file.
+func isAt(f *os.File, path string) bool {
+	own, err := f.Stat()
+	there, statErr := os.Stat(path)
+	return err == nil && statErr == nil && os.SameFile(own, there)
 }
 
 var digestPattern = regexp.MustCompile(`^[0-9a-f]{64}$`)
@@ -234,40 +249,51 @@ func (c *Cache) Prune(most int64) (removed []Layer, err error) {
 // remove removes a layer unless it is in use. It first gets another name, so that nobody finds half of it.
 func (c *Cache) remove(digest string) (gone bool, err error) {
 	used, err := os.Open(c.path(layersDir, digest, usedFile))
-	if errors.Is(err, fs.ErrNotExist) {
-		return false, nil
-	}
-	if err != nil {
+	if err == nil {
+		defer used.Close()
+		if tryLock(used) != nil {
+			return false, nil
+		}
+	} else if !errors.Is(err, fs.ErrNotExist) {
 		return false, err
 	}
-	defer used.Close()
-	if tryLock(used) != nil {
+	doomed := c.path(workDir, fmt.Sprintf("removed-%s-%x", digest, rand.Uint64()))
+	if err := os.Rename(c.path(layersDir, digest), doomed); errors.Is(err, fs.ErrNotExist) {
 		return false, nil
-	}
-	doomed, err := os.MkdirTemp(c.path(workDir), "removed-")
-	if err == nil {
-		err = os.Rename(c.path(layersDir, digest), filepath.Join(doomed, digest))
-	}
-	if err != nil {
+	} else if err != nil {
 		return false, err
 	}
 	return true, os.RemoveAll(doomed)
 }
 
-// forgetOld removes keys whose layers are gone, and those that are out of date by far.
+// forgetOld removes the oldest answers, until the others are within the limits, and what crashes left. A lost answer only costs another survey.
 func (c *Cache) forgetOld() {
 	entries, _ := os.ReadDir(c.path(requestsDir))
+	var answers []fs.FileInfo
 	for _, e := range entries {
-		if info, err := e.Info(); err == nil && strings.HasPrefix(e.Name(), tempPrefix) && time.Since(info.ModTime()) > time.Hour {
+		info, err := e.Info()
+		if err != nil {
+			continue // it is gone
+		}
+		if strings.HasSuffix(e.Name(), ".json") {
+			answers = append(answers, info)
+		} else if time.Since(info.ModTime()) > keepOthers {
 			_ = os.Remove(c.path(requestsDir, e.Name()))
 		}
-		if key, isKey := strings.CutSuffix(e.Name(), ".json"); isKey {
-			if _, ok := c.find(key, keepKeys); !ok {
-				_ = os.Remove(c.path(requestsDir, e.Name())) // it only costs another survey
-			}
+	}
+	slices.SortFunc(answers, func(a, b fs.FileInfo) int { return b.ModTime().Compare(a.ModTime()) })
+	var bytes int64
+	for i, info := range answers {
+		if bytes += info.Size(); i >= maxKeys || bytes > maxKeyBytes || time.Since(info.ModTime()) > keepKeys {
+			_ = os.Remove(c.path(requestsDir, info.Name()))
 		}
 	}
 }
 
-// keepKeys is how long the answer to a key is kept.
-const keepKeys = 30 * 24 * time.Hour
+// Limits of the answers to keys.
+const (
+	maxKeys     = 20_000
+	maxKeyBytes = 256 << 20
+	keepKeys    = 30 * 24 * time.Hour
+	keepOthers  = time.Hour // unfinished answers, and locks; no installation takes as long
+)

@@ -9,11 +9,13 @@
 //   - The set of requirements has a key too, with the interpreter's platform. Codes that need the same share one layer.
 //   - Otherwise an installer sandbox gets the requirements, and a network that reaches the index alone. It has no files of the run and nothing of its
 //     environment. Each need is installed once, however many ask at once, also from several processes.
+//   - What these sandboxes answer is hostile. One that ran code is believed about that code alone: a fresh one says which index the root has. What a
+//     root's programs install serves that root alone.
 //   - The files come out through the guest: regular files alone, with paths that are checked, of which the layer's digest is made.
 //
 // # The cache
 //
 // layers/DIGEST holds tree (the files), layer.json (what is in it), and used (one byte for each use; its lock keeps the layer while it is
-// mounted). requests/KEY.json names the layer of a key. work/ holds layers that are being made, each locked; whoever opens the cache removes
-// those whose maker has died. A layer appears by one rename, so it is whole or not there.
+// mounted). requests/KEY.json names the layer of a key; the oldest go when there are too many. work/ holds layers that are being made, each
+// locked; whoever opens the cache removes those whose maker has died. A layer appears by one rename, so it is whole or not there.
 package deps

@@ -17,26 +17,30 @@ type flights struct {
 type flight struct {
 	done    chan struct{}
 	cancel  context.CancelFunc
-	waiting int // who wants the outcome
+	waiting map[chan string]bool // those who want the outcome, with what they are told meanwhile
 	answer  answer
 	err     error
 }
 
-// do calls work once for all that ask for the same key at the same time, and returns its outcome. Work goes on while anybody waits for it.
-func (f *flights) do(ctx context.Context, key string, work func(context.Context) (answer, error)) (answer, error) {
+// heard is how many lines of progress wait for one who is slow; the rest are dropped.
+const heard = 64
+
+// do calls work once for all that ask for the same key at the same time, and returns its outcome. Work goes on while anybody waits for it. Each
+// tell is called by its own do, so that none is called after its end or holds up the others.
+func (f *flights) do(ctx context.Context, key string, tell func(string), work func(context.Context, func(string)) (answer, error)) (answer, error) {
 	f.mu.Lock()
 	one := f.all[key]
 	if one == nil {
 		// The caller's values stay; its end is not that of the others.
 		shared, cancel := context.WithCancel(context.WithoutCancel(ctx))
-		one = &flight{done: make(chan struct{}), cancel: cancel}
+		one = &flight{done: make(chan struct{}), cancel: cancel, waiting: map[chan string]bool{}}
 		if f.all == nil {
 			f.all = map[string]*flight{}
 		}
 		f.all[key] = one
 		go func() { // ends with work, which ends once nobody waits
 			defer cancel()
-			one.answer, one.err = work(shared)
+			one.answer, one.err = work(shared, func(line string) { f.tell(one, line) })
 			f.mu.Lock()
 			if f.all[key] == one {
 				delete(f.all, key)
@@ -45,16 +49,24 @@ func (f *flights) do(ctx context.Context, key string, work func(context.Context)
 			close(one.done)
 		}()
 	}
-	one.waiting++
+	lines := make(chan string, heard)
+	one.waiting[lines] = true
 	f.mu.Unlock()
-	select {
-	case <-one.done:
-		return one.answer, one.err
-	case <-ctx.Done():
+	for ctx.Err() == nil {
+		select {
+		case line := <-lines:
+			tell(line)
+		case <-one.done:
+			for len(lines) > 0 {
+				tell(<-lines)
+			}
+			return one.answer, one.err
+		case <-ctx.Done():
+		}
 	}
 	f.mu.Lock()
-	one.waiting--
-	last := one.waiting == 0
+	delete(one.waiting, lines)
+	last := len(one.waiting) == 0
 	if last && f.all[key] == one {
 		delete(f.all, key) // whoever asks now begins anew
 	}
@@ -66,26 +78,45 @@ func (f *flights) do(ctx context.Context, key string, work func(context.Context)
 	return answer{}, context.Cause(ctx)
 }
 
+// tell passes a line on to all that wait.
+func (f *flights) tell(one *flight, line string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for lines := range one.waiting {
+		select {
+		case lines <- line:
+		default:
+		}
+	}
+}
+
 // lockEvery is how often a lock that another process has is tried.
 const lockEvery = 50 * time.Millisecond
 
-// lock keeps other processes from the work of a key until unlock. Keys with the same beginning share a lock, so that locks stay few.
+// lock keeps other processes from the work of a key until unlock.
 func (c *Cache) lock(ctx context.Context, key string) (unlock func(), err error) {
-	f, err := os.OpenFile(c.path(requestsDir, key[:2]+".lock"), os.O_CREATE|os.O_RDWR, 0o600)
-	if err != nil {
-		return nil, err
-	}
+	path := c.path(requestsDir, key+".lock")
 	for {
-		err := tryLock(f)
-		if err == nil {
-			return func() { f.Close() }, nil
+		f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600)
+		if err != nil {
+			return nil, err
 		}
-		if !errors.Is(err, errLocked) {
-			return nil, errors.Join(err, f.Close())
+		err = tryLock(f)
+		if err == nil && isAt(f, path) { // the last to have it removed it, while we waited
+			return func() {
+				_ = os.Remove(path) // forgetOld tries again
+				f.Close()
+			}, nil
+		}
+		f.Close()
+		switch {
+		case err == nil:
+			continue
+		case !errors.Is(err, errLocked):
+			return nil, err
 		}
 		select {
 		case <-ctx.Done():
-			f.Close()
 			return nil, context.Cause(ctx)
 		case <-time.After(lockEvery):
 		}

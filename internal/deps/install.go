@@ -6,8 +6,10 @@ import (
 	"fmt"
 	"net"
 	"net/url"
+	"regexp"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/glovebox-dev/glovebox/internal/nearest"
@@ -65,19 +67,14 @@ func packageOf(in *sandbox.Installer, module string) string {
 	}
 }
 
-// isFor reports whether a requirement is for a package, as indexes compare names.
+// isFor reports whether a requirement is for a package.
 func isFor(requirement, name string) bool {
-	end := strings.IndexAny(requirement, " [(<>=!~;")
-	if end > 0 {
-		requirement = requirement[:end]
-	}
-	same := strings.NewReplacer("-", "_", ".", "_")
-	return strings.EqualFold(same.Replace(requirement), same.Replace(name))
+	return sandbox.RequirementName(requirement) == sandbox.RequirementName(name)
 }
 
 // install installs an order in a sandbox of its own, and makes a layer of it.
-func (j *job) install(ctx context.Context, s *sandbox.PackageSurvey, o sandbox.PackageOrder) (answer, error) {
-	w := sandbox.Work{Command: j.need.Language.Installer.Install, Limits: installLimits, Output: progress(j.need.Progress), From: orderDir, MaxFiles: maxLayerFiles,
+func (j *job) install(ctx context.Context, s *sandbox.PackageSurvey, o sandbox.PackageOrder, tell func(string)) (answer, error) {
+	w := sandbox.Work{Command: j.need.Language.Installer.Install, Limits: installLimits, Output: progress(tell), From: orderDir, MaxFiles: maxLayerFiles,
 		MaxBytes: min(installLimits.DiskBytes, j.packager.config.MaxBytes)}
 	var err error
 	if w.Network, o.Index, err = j.network(s, o.Index); err != nil {
@@ -88,9 +85,7 @@ func (j *job) install(ctx context.Context, s *sandbox.PackageSurvey, o sandbox.P
 		return answer{}, cacheError(err)
 	}
 	w.Take = d.add
-	if j.need.Progress != nil {
-		j.need.Progress("installing " + strings.Join(shown(o), ", "))
-	}
+	tell("installing " + strings.Join(shown(o), ", "))
 	result, err := j.step(ctx, "install", w, o)
 	var receipt sandbox.PackageReceipt
 	if err == nil {
@@ -103,7 +98,7 @@ func (j *job) install(ctx context.Context, s *sandbox.PackageSurvey, o sandbox.P
 	if err != nil {
 		return answer{}, errors.Join(err, d.discard())
 	}
-	if receipt.Packages, err = checkPackages(receipt.Packages); err != nil {
+	if err = j.check(&receipt, &o); err != nil {
 		return answer{}, errors.Join(err, d.discard())
 	}
 	a := answer{Packages: receipt.Packages, Lock: receipt.Lock, Asked: without(slices.Concat(o.Requirements, o.Found), receipt.Missing), Missing: receipt.Missing, Made: time.Now().UTC()}
@@ -119,22 +114,27 @@ func without(list, words []string) []string {
 	return slices.DeleteFunc(list, func(w string) bool { return slices.Contains(words, w) })
 }
 
-// checkPackages checks what an installer says that it installed.
-func checkPackages(list []sandbox.Package) ([]sandbox.Package, error) {
-	for _, p := range list {
-		if len(list) > maxPackages || len(p.Name)+len(p.Version)+len(p.Hash)+len(strings.Join(p.Requires, "")) > maxPath || plainText(p.Name+p.Version) != p.Name+p.Version {
-			return nil, &sandbox.Error{Kind: sandbox.Unavailable, Op: "packages: install", Msg: "the installer's list of packages is not one"}
+// check checks what an installer says that it installed.
+func (j *job) check(r *sandbox.PackageReceipt, o *sandbox.PackageOrder) error {
+	for _, p := range r.Packages {
+		words := p.Name + p.Version + p.Hash + strings.Join(p.Requires, "")
+		if len(r.Packages) > maxPackages || len(words) > maxPackageWords || plainText(words) != words || strings.Contains(words, "\n") {
+			return &sandbox.Error{Kind: sandbox.Unavailable, Op: "packages: install", Msg: "the installer's list of packages is not one"}
 		}
 	}
-	slices.SortFunc(list, func(a, b sandbox.Package) int { return strings.Compare(a.Name, b.Name) })
-	return list, nil
+	slices.SortFunc(r.Packages, func(a, b sandbox.Package) int { return strings.Compare(a.Name, b.Name) })
+	r.Missing = slices.DeleteFunc(r.Missing, func(name string) bool { return !slices.Contains(o.Found, name) })
+	if r.Lock = plainText(r.Lock); len(r.Lock) > maxLock || !j.need.Language.Installer.ValidLock(r.Lock) {
+		r.Lock = "" // there is none that could be given back
+	}
+	return nil
 }
 
 func cacheError(err error) error {
 	if err == nil {
 		return nil
 	}
-	return &sandbox.Error{Kind: sandbox.Unavailable, Op: "packages: write to the cache", Err: err, Fix: "free some space: glovebox deps prune"}
+	return &sandbox.Error{Kind: sandbox.Unavailable, Op: "packages: write to the cache", Err: err, Fix: "make it writable, or free some space: glovebox deps prune"}
 }
 
 // shown names what is ordered, for a message.
@@ -163,9 +163,15 @@ func (j *job) network(s *sandbox.PackageSurvey, index string) (p sandbox.Network
 	}
 	p.Mode = sandbox.NetworkRestricted
 	p.Allow = []string{hostRule(u)}
-	hosts := j.index.Hosts
+	hosts := slices.Clone(j.index.Hosts)
 	if j.index.URL == "" {
-		hosts = append(slices.Clone(hosts), s.Hosts...)
+		for _, h := range append(s.Hosts, u.Host) {
+			if !namedHost().MatchString(h) {
+				return p, "", &sandbox.Error{Kind: sandbox.Unsupported, Op: "packages", Msg: "the root's own index is under an address, or a name without a domain",
+					Fix: "name it with --package-index " + j.need.Language.Name + "=URL"}
+			}
+		}
+		hosts = append(hosts, s.Hosts...)
 	}
 	for _, h := range hosts {
 		if len(h) < 256 && len(p.Allow) < 16 && !slices.Contains(p.Allow, h) {
@@ -178,6 +184,11 @@ func (j *job) network(s *sandbox.PackageSurvey, index string) (p sandbox.Network
 	}
 	return p, u.String(), nil
 }
+
+// namedHost is a host that a root may name as its index: no address, which could be a private one, and no pattern.
+var namedHost = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`^(?:[A-Za-z0-9-]+\.)+[A-Za-z][A-Za-z0-9-]*(?::\d+)?$`)
+})
 
 // hostRule is the rule that allows an index.
 func hostRule(u *url.URL) string {
@@ -193,7 +204,7 @@ func (j *job) refusal(r *sandbox.PackageReceipt, result *sandbox.Result) error {
 	if r.Error == "" {
 		return nil
 	}
-	e := &sandbox.Error{Kind: sandbox.Invalid, Op: "packages", Msg: strings.TrimSpace(plainText(r.Error))}
+	e := &sandbox.Error{Kind: sandbox.Invalid, Op: "packages", Msg: strings.TrimSpace(plainText(r.Error[:min(len(r.Error), maxWords)]))}
 	switch {
 	case len(result.Hints) > 0 && result.Hints[0].Code == sandbox.HintRefused:
 		h := result.Hints[0]
@@ -201,8 +212,8 @@ func (j *job) refusal(r *sandbox.PackageReceipt, result *sandbox.Result) error {
 		e.Fix = "if the index is there, or hands out files from there, allow it: --package-host HOST, or its ADDRESS if that is private"
 	case r.Down:
 		e.Kind, e.Fix = sandbox.Unavailable, "the index does not answer; try again"
-	case r.Unbuilt != "":
-		e.Fix = plainText(r.Unbuilt) + " has no archive that is ready for this interpreter; to let it build one: --allow-build"
+	case r.Unbuilt != "" && j.need.Language.Installer.Valid(r.Unbuilt):
+		e.Fix = r.Unbuilt + " has no archive that is ready for this interpreter; to let it build one: --allow-build"
 	case r.Unknown != "":
 		e.Fix = "the index has no package of this name"
 		if near := nearest.Name(r.Unknown, j.need.Language.Installer.Popular); near != "" {
@@ -214,9 +225,6 @@ func (j *job) refusal(r *sandbox.PackageReceipt, result *sandbox.Result) error {
 
 // progress passes on what an installer says, a line at a time.
 func progress(tell func(string)) sandbox.OutputFunc {
-	if tell == nil {
-		return nil
-	}
 	const longest = 200 // bytes
 	var line []byte
 	return func(stream sandbox.Stream, data []byte) {

@@ -1,7 +1,6 @@
 package deps
 
 import (
-	"bytes"
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
@@ -57,16 +56,11 @@ func requestKey(need *sandbox.PackageNeed, index Index) string {
 		slices.SortFunc(files, func(a, b sandbox.File) int { return strings.Compare(a.Path, b.Path) })
 		for _, f := range files {
 			k.add(f.Path)
-			if len(f.Data) < maxReadable && bytes.IndexByte(f.Data, 0) < 0 { // nobody looks for imports in data
-				k.bytes(f.Data)
-			}
+			k.bytes(f.Data)
 		}
 	}
 	return k.key()
 }
-
-// maxReadable is the size up to which a file of the run may be code; the surveys read no more of one.
-const maxReadable = 1 << 20
 
 // rootIdentity tells roots apart by what the installed packages of an interpreter change.
 func rootIdentity(root sandbox.Root, witnesses []string) []string {
@@ -90,6 +84,7 @@ func rootIdentity(root sandbox.Root, witnesses []string) []string {
 // setKey is the key of what is to be installed, whoever asks for it.
 func setKey(need *sandbox.PackageNeed, platform, index string, order *sandbox.PackageOrder) string {
 	k := newKeyer("set")
+	k.add(need.Root.Image, need.Root.Dir) // whose programs install; they may be hostile
 	k.add(need.Language.Installer.At, platform, index, strconv.FormatBool(order.AllowBuild))
 	for _, list := range [][]string{order.Requirements, order.Found} {
 		k.add(strconv.Itoa(len(list)))

@@ -26,7 +26,9 @@ const (
 	maxAnswer       = 1 << 20 // bytes of JSON from a sandbox
 	maxFound        = 1000
 	maxLock         = 1 << 20
-	maxPackages     = 5000 // of one layer
+	maxPackages     = 5000     // of one layer
+	maxPackageWords = 16 << 10 // bytes of what is known of one
+	maxWords        = 4000     // bytes of an installer's error
 )
 
 // installLimits are those of an installer sandbox. What it downloads and installs lies in its memory.
@@ -54,8 +56,10 @@ type Config struct {
 // Packager is a sandbox.Packager with a cache.
 type Packager struct {
 	config  Config
-	open    func() (*Cache, error)
 	flights flights
+
+	mu    sync.Mutex
+	cache *Cache // once it could be opened
 }
 
 // New returns a Packager. It opens its cache when that is first needed.
@@ -64,7 +68,16 @@ func New(config Config) *Packager {
 	if config.Log == nil {
 		config.Log = slog.New(slog.DiscardHandler)
 	}
-	return &Packager{config: config, open: sync.OnceValues(func() (*Cache, error) { return OpenCache(config.Dir) })}
+	return &Packager{config: config}
+}
+
+func (p *Packager) open() (_ *Cache, err error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.cache == nil {
+		p.cache, err = OpenCache(p.config.Dir)
+	}
+	return p.cache, err
 }
 
 // Supply implements sandbox.Packager.
@@ -82,7 +95,7 @@ func (p *Packager) Supply(ctx context.Context, need sandbox.PackageNeed, work sa
 	index := p.config.Indexes[need.Language.Installer.Name]
 	key := requestKey(&need, index)
 	if key != "" {
-		if a, ok := cache.find(key, p.config.TTL); ok {
+		if a, ok := cache.find(key, p.ttl(&need)); ok {
 			if s, err := cache.supply(&need, a); err == nil {
 				return s, nil
 			} // else it has gone since
@@ -97,6 +110,14 @@ func (p *Packager) Supply(ctx context.Context, need sandbox.PackageNeed, work sa
 		j.record(key, a)
 	}
 	return cache.supply(&need, a)
+}
+
+// ttl is how long the answer to a need is good; 0 is forever.
+func (p *Packager) ttl(need *sandbox.PackageNeed) time.Duration {
+	if need.Lock != "" {
+		return 0
+	}
+	return p.config.TTL
 }
 
 // check checks a need as it came.
@@ -167,22 +188,28 @@ func (j *job) resolve(ctx context.Context) (answer, error) {
 			j.need.Language.Title, strings.Join(shown(order), ", ")), Fix: j.need.Language.Installer.Fix}
 	}
 	key := setKey(j.need, survey.Platform, order.Index, &order)
-	a, err := j.packager.flights.do(ctx, key, func(ctx context.Context) (answer, error) { return j.once(ctx, key, survey, order) })
+	tell := j.need.Progress
+	if tell == nil {
+		tell = func(string) {}
+	}
+	a, err := j.packager.flights.do(ctx, key, tell, func(ctx context.Context, tell func(string)) (answer, error) {
+		return j.once(ctx, key, survey, order, tell)
+	})
 	a.Missing = append(slices.Clone(a.Missing), dropped...)
 	return a, err
 }
 
 // once installs a set, unless another process has.
-func (j *job) once(ctx context.Context, key string, survey *sandbox.PackageSurvey, order sandbox.PackageOrder) (answer, error) {
+func (j *job) once(ctx context.Context, key string, survey *sandbox.PackageSurvey, order sandbox.PackageOrder, tell func(string)) (answer, error) {
 	unlock, err := j.cache.lock(ctx, key)
 	if err != nil {
-		return answer{}, &sandbox.Error{Kind: sandbox.Unavailable, Op: "packages: lock the cache", Err: err}
+		return answer{}, cacheError(err)
 	}
 	defer unlock()
-	if a, ok := j.cache.find(key, j.packager.config.TTL); ok {
+	if a, ok := j.cache.find(key, j.packager.ttl(j.need)); ok {
 		return a, nil
 	}
-	a, err := j.install(ctx, survey, order)
+	a, err := j.install(ctx, survey, order, tell)
 	if err != nil {
 		return a, err
 	}
@@ -191,6 +218,9 @@ func (j *job) once(ctx context.Context, key string, survey *sandbox.PackageSurve
 	if order.Lock == "" && a.Lock != "" && !order.AllowBuild {
 		order.Lock, order.Requirements, order.Found = a.Lock, nil, nil
 		j.record(setKey(j.need, survey.Platform, order.Index, &order), a)
+	}
+	if release, err := j.cache.hold(a.Digest); a.Digest != "" && err == nil { // or there may be no room for it beside those in use
+		defer release()
 	}
 	if _, err := j.cache.Prune(j.packager.config.MaxBytes); err != nil {
 		j.packager.config.Log.Warn("could not prune the cache of packages", "err", err)
@@ -205,7 +235,26 @@ func (j *job) survey(ctx context.Context) (*sandbox.PackageSurvey, error) {
 	if j.need.Auto && in.Imports != nil {
 		q.Imports = in.Imports(j.need.Code)
 	}
-	result, err := j.step(ctx, "find what the code needs", sandbox.Work{Command: in.Survey, Tool: in.Tool, Survey: j.need.Auto, Limits: surveyLimits}, q)
+	s, err := j.ask(ctx, q)
+	if err != nil || !j.need.Auto || !j.need.Open || in.Install == nil || len(s.Requirements)+len(s.Found) == 0 {
+		return s, err
+	}
+	// That sandbox may have run code, so all else comes from one that has not: it says where installers may go.
+	root, err := j.ask(ctx, sandbox.PackageQuestion{Imports: []sandbox.Import{}, Requirements: []string{}})
+	if err != nil {
+		return nil, err
+	}
+	root.Requirements, root.Found = s.Requirements, s.Found
+	return root, nil
+}
+
+// ask has a sandbox answer a survey's question: a new one, or if the question is about the code, the one of the run.
+func (j *job) ask(ctx context.Context, q sandbox.PackageQuestion) (*sandbox.PackageSurvey, error) {
+	w := sandbox.Work{Command: j.need.Language.Installer.Survey, Survey: q.Auto, Limits: surveyLimits}
+	if q.Auto {
+		w.Tool = j.need.Language.Installer.Tool
+	}
+	result, err := j.step(ctx, "find what the code needs", w, q)
 	if err != nil {
 		return nil, err
 	}

@@ -55,6 +55,9 @@ func show(from, to string) error {
 			}
 		}
 		temp := at + ".new"
+		if err := os.Remove(temp); err != nil && !errors.Is(err, fs.ErrNotExist) { // of a crash; as a name of a cache's file it must not be written to
+			return err
+		}
 		if err := os.Link(path, temp); err != nil {
 			if err := copyFile(path, temp); err != nil {
 				return err
@@ -74,7 +77,7 @@ func copyFile(from, to string) error {
 	if err != nil {
 		return err
 	}
-	out, err := os.OpenFile(to, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, info.Mode().Perm())
+	out, err := os.OpenFile(to, os.O_WRONLY|os.O_CREATE|os.O_EXCL, info.Mode().Perm())
 	if err != nil {
 		return err
 	}

@@ -20,8 +20,9 @@ import (
 
 // Limits of a layer.
 const (
-	maxLayerFiles = 200_000
-	maxPath       = 1024 // bytes
+	maxLayerFiles = 200_000 // and as many folders
+	diskBlock     = 4096    // bytes that even a small file takes
+	maxPath       = 1024    // bytes
 )
 
 // draft is a layer that is being made.
@@ -76,11 +77,8 @@ func (d *draft) add(f sandbox.FileInfo, content io.Reader) error {
 	if len(f.Path) > maxPath || !filepath.IsLocal(f.Path) || path.Clean(f.Path) != f.Path {
 		return sandbox.Invalidf("packages", "they hold a file with the path %.80q", f.Path)
 	}
-	if dir := path.Dir(f.Path); !d.made[dir] {
-		if err := d.root.MkdirAll(dir, 0o755); err != nil {
-			return err
-		}
-		d.made[dir] = true
+	if err := d.makeDir(path.Dir(f.Path)); err != nil {
+		return err
 	}
 	file := draftFile{path: f.Path, mode: 0o644}
 	if f.Mode&0o111 != 0 {
@@ -88,17 +86,31 @@ func (d *draft) add(f sandbox.FileInfo, content io.Reader) error {
 	}
 	to, err := d.root.OpenFile(f.Path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, file.mode)
 	if err != nil {
-		return err
+		return cacheError(err)
 	}
 	sum := sha256.New()
 	file.size, err = io.Copy(io.MultiWriter(to, sum), content)
 	if err = errors.Join(err, to.Chmod(file.mode), to.Close()); err != nil {
-		return err
+		return cacheError(err)
 	}
 	sum.Sum(file.sum[:0])
-	d.bytes += file.size
+	d.bytes += (file.size + diskBlock) / diskBlock * diskBlock // or empty files were free
 	d.files = append(d.files, file)
 	return nil
+}
+
+func (d *draft) makeDir(dir string) error {
+	if d.made[dir] {
+		return nil
+	}
+	if err := d.makeDir(path.Dir(dir)); err != nil {
+		return err
+	}
+	if len(d.made) >= maxLayerFiles {
+		return tooMuch(fmt.Sprintf("they have more than %d folders", maxLayerFiles))
+	}
+	d.made[dir] = true
+	return cacheError(d.root.Mkdir(dir, 0o755))
 }
 
 func tooMuch(what string) error {
@@ -121,13 +133,27 @@ func (d *draft) publish(l Layer) (digest string, err error) {
 	l.Digest, l.Bytes, l.Files, l.Made = d.digest(l.At), d.bytes, len(d.files), time.Now().UTC()
 	text, err := json.MarshalIndent(l, "", "  ")
 	if err == nil {
-		err = errors.Join(os.WriteFile(filepath.Join(d.dir, layerFile), text, 0o644), d.close()) // Windows moves no folder with open files
+		err = os.WriteFile(filepath.Join(d.dir, layerFile), text, 0o644)
 	}
+	var done func()
+	if err == nil {
+		done, err = d.cache.alone() // once it is closed, a sweep would take it for one that was left
+	}
+	if err != nil {
+		return "", errors.Join(err, d.discard())
+	}
+	defer done()
+	err = d.close() // Windows moves no folder with open files
 	if err == nil {
 		err = os.Rename(d.dir, d.cache.path(layersDir, l.Digest))
 	}
 	if errors.Is(err, fs.ErrExist) || notEmpty(err) {
-		return l.Digest, d.discard()
+		if _, broken := d.cache.describe(l.Digest); broken == nil {
+			return l.Digest, d.discard()
+		}
+		if _, err = d.cache.remove(l.Digest); err == nil {
+			err = os.Rename(d.dir, d.cache.path(layersDir, l.Digest))
+		}
 	}
 	if err != nil {
 		return "", errors.Join(err, d.discard())

@@ -1,9 +1,6 @@
 package deps
 
-import (
-	"slices"
-	"strings"
-)
+import "slices"
 
 // Reason is why a package is in a layer.
 type Reason struct {
@@ -26,7 +23,7 @@ func (c *Cache) Why(name string) ([]Reason, error) {
 			if !isFor(p.Name, name) {
 				continue
 			}
-			r := Reason{Layer: l, Version: p.Version, Asked: slices.ContainsFunc(l.Asked, func(asked string) bool { return isFor(strings.TrimPrefix(asked, "@"), strings.TrimPrefix(name, "@")) })}
+			r := Reason{Layer: l, Version: p.Version, Asked: slices.ContainsFunc(l.Asked, func(asked string) bool { return isFor(asked, name) })}
 			for _, other := range l.Packages {
 				if slices.ContainsFunc(other.Requires, func(r string) bool { return isFor(r, name) }) {
 					r.By = append(r.By, other.Name)

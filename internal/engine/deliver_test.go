@@ -1,6 +1,7 @@
 package engine_test
 
 import (
+	"context"
 	"errors"
 	"testing"
 
@@ -36,6 +37,28 @@ func TestDeliver(t *testing.T) {
 	run.Deliver = func(*sandbox.Result) error { return failed }
 	if _, err := r.Run(within(t), run); !errors.Is(err, failed) {
 		t.Error(err)
+	}
+}
+
+// never is a Packager whose packages do not come.
+type never struct {
+	sandbox.Packager
+	asked func()
+}
+
+func (n never) Supply(ctx context.Context, _ sandbox.PackageNeed, _ sandbox.Worker) (*sandbox.Supply, error) {
+	n.asked()
+	<-ctx.Done()
+	return nil, context.Cause(ctx)
+}
+
+// TestCancelPackages: a run that is canceled while it waits for packages ends as canceled.
+func TestCancelPackages(t *testing.T) {
+	ctx, cancel := context.WithCancel(within(t))
+	r := newRig(t, engine.Config{Languages: lang.All(), Packages: never{asked: cancel}})
+	asks := engine.Run{Request: sandbox.Request{Language: "python", Code: []byte("1"), Packages: sandbox.Packages{Auto: true}}}
+	if result, err := r.Run(ctx, asks); err != nil || result.Status != sandbox.StatusCanceled {
+		t.Errorf("%+v, %v", result, err)
 	}
 }
 

@@ -41,8 +41,6 @@ func (e *Engine) Plan(ctx context.Context, run Run) (*Plan, error) {
 	if b, ok := o.backend.(sandbox.Preflighter); ok {
 		p.Unenforced, p.Refusal = b.Preflight(p.Spec)
 	}
-	if b, ok := o.backend.(sandbox.Rooted); ok && p.Spec.Root == (sandbox.Root{}) {
-		p.Spec.Root = b.Root(p.Spec)
-	}
+	p.Spec.Root = rootOf(o.backend, p.Spec)
 	return p, nil
 }

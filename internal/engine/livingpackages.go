@@ -142,18 +142,21 @@ func (s *Sandbox) takesPackages() bool {
 
 // installPackages has a sandbox see packages beside those that it has.
 func (s *Sandbox) installPackages(ctx context.Context, l sandbox.Language, asked sandbox.Packages, r *sandbox.Request) error {
-	s.locks.installing.Lock() // or two would undo each other's
-	defer s.locks.installing.Unlock()
+	select {
+	case s.locks.installing <- struct{}{}: // or two would undo each other's
+		defer func() { <-s.locks.installing }()
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
 	s.mu.Lock()
 	had := s.record.Packages[l.Name]
 	s.mu.Unlock()
-	before := len(had.Requirements)
 	all := sandbox.Packages{AllowBuild: asked.AllowBuild || had.AllowBuild, Auto: asked.Auto, Lock: asked.Lock}
 	all.Requirements = mergeRequirements(had.Requirements, asked.Requirements)
-	if !asked.Auto && asked.Lock == "" && len(all.Requirements) == before && before > 0 {
+	if !asked.Auto && asked.Lock == "" && slices.Equal(all.Requirements, had.Requirements) && len(all.Requirements) > 0 {
 		return nil
 	}
-	need := sandbox.PackageNeed{Packages: all, Language: l, Name: "main", Code: r.Code, Files: r.Files, Root: s.live.spec.Root, Open: true, Progress: r.Progress}
+	need := sandbox.PackageNeed{Packages: all, Language: l, Name: "main", Code: r.Code, Files: r.Files, Root: rootOf(s.live.backendOf(), s.live.spec), Open: true, Progress: r.Progress}
 	supply, err := s.engine.config.Packages.Supply(ctx, need, s.worker(l))
 	if err != nil {
 		return err
@@ -181,12 +184,16 @@ func (s *Sandbox) installPackages(ctx context.Context, l sandbox.Language, asked
 	return s.save()
 }
 
-// mergeRequirements adds requirements that are not there.
+// mergeRequirements adds requirements. One that says more than a name replaces an older one of that package.
 func mergeRequirements(had, asked []string) []string {
 	all := slices.Clone(had)
 	for _, r := range asked {
-		if !slices.Contains(all, r) {
+		name := sandbox.RequirementName(r)
+		old := slices.IndexFunc(all, func(other string) bool { return sandbox.RequirementName(other) == name })
+		if old < 0 {
 			all = append(all, r)
+		} else if len(r) > len(name) {
+			all[old] = r
 		}
 	}
 	return all

@@ -57,7 +57,7 @@ func (e *Engine) supply(ctx context.Context, p *oneShot) error {
 		return &sandbox.Error{Kind: sandbox.Unsupported, Op: "packages", Msg: "packages are not installed here", Fix: "use what is installed"}
 	}
 	need := sandbox.PackageNeed{Packages: asked, Language: *p.Language, Name: strings.TrimPrefix(p.CodePath, sandbox.Workspace+"/"), Code: p.Request.Code,
-		Files: p.Request.Files, Root: p.Spec.Root, Open: p.Spec.Workspace != "" || len(p.Spec.Mounts) > 0, Progress: p.Request.Progress}
+		Files: p.Request.Files, Root: rootOf(p.backend, p.Spec), Open: p.Spec.Workspace != "" || len(p.Spec.Mounts) > 0, Progress: p.Request.Progress}
 	s, err := e.config.Packages.Supply(ctx, need, e.worker(p))
 	if p.Request.Progress != nil {
 		p.Request.Progress("")
@@ -75,6 +75,14 @@ func (e *Engine) supply(ctx context.Context, p *oneShot) error {
 		}
 	}
 	return nil
+}
+
+// rootOf is the root that a backend gives to a spec.
+func rootOf(b sandbox.Backend, spec sandbox.Spec) sandbox.Root {
+	if b, ok := b.(sandbox.Rooted); ok && spec.Root == (sandbox.Root{}) {
+		return b.Root(spec)
+	}
+	return spec.Root
 }
 
 // Supply finds and installs the packages that a run asks for, and runs nothing. The caller releases what it returns.

@@ -42,7 +42,9 @@ func (e *Engine) Run(ctx context.Context, run Run) (result *sandbox.Result, err 
 		err = e.choose(ctx, p)
 	}
 	if err == nil {
-		err = e.supply(ctx, p)
+		if err = e.supply(ctx, p); err != nil && over(ctx) {
+			return e.delivered(p, canceled(p.job, 0))
+		}
 	}
 	if err != nil {
 		return nil, err

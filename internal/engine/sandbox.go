@@ -43,8 +43,8 @@ type Sandbox struct {
 
 // locks order what else could undo each other.
 type locks struct {
-	saving     sync.Mutex // held while a record is saved, so that an older one never replaces a newer
-	installing sync.Mutex // held while packages are added
+	saving     sync.Mutex    // held while a record is saved, so that an older one never replaces a newer
+	installing chan struct{} // has a value while packages are added
 }
 
 var errDetached = errors.New("the server is stopping; the sandbox goes on, and the next server takes it over")
@@ -64,6 +64,7 @@ func newSandbox(e *Engine, record sandbox.Record) *Sandbox {
 	s := &Sandbox{engine: e, id: record.ID, ownedName: ownedName{record.Owner, record.Name}, created: record.Created, record: record,
 		made: make(chan struct{}), executions: newExecutions(), clocks: clocks{used: time.Now()}}
 	s.life, s.endLife = context.WithCancelCause(context.Background())
+	s.locks.installing = make(chan struct{}, 1)
 	s.remove = sync.OnceValue(s.removeOnce)
 	return s
 }

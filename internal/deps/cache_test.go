@@ -1,0 +1,293 @@
+package deps
+
+import (
+	"errors"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/glovebox-dev/glovebox/sandbox"
+)
+
+func newCache(t *testing.T) *Cache {
+	t.Helper()
+	c, err := OpenCache(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+func draftOf(t *testing.T, c *Cache, files map[string]string) *draft {
+	t.Helper()
+	d, err := c.newDraft()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, text := range files {
+		if err := d.add(sandbox.FileInfo{Path: name}, strings.NewReader(text)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return d
+}
+
+func layerOf(t *testing.T, c *Cache, files map[string]string) string {
+	t.Helper()
+	digest, err := draftOf(t, c, files).publish(Layer{At: "/at"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return digest
+}
+
+// filesOf lists the regular files of a folder with their contents.
+func filesOf(t *testing.T, dir string) map[string]string {
+	t.Helper()
+	files := map[string]string{}
+	err := fs.WalkDir(os.DirFS(dir), ".", func(name string, d fs.DirEntry, err error) error {
+		if err == nil && d.Type().IsRegular() {
+			var text []byte
+			text, err = os.ReadFile(filepath.Join(dir, name))
+			files[name] = string(text)
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return files
+}
+
+// TestPrune: layers that are in use stay, the least recently used of the others go first, and a layer that went is not found.
+func TestPrune(t *testing.T) {
+	c := newCache(t)
+	a, b := layerOf(t, c, map[string]string{"a": "1"}), layerOf(t, c, map[string]string{"b": "1", "empty": ""})
+	release, err := c.hold(a)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if removed, err := c.Prune(0); err != nil || len(removed) != 1 || removed[0].Digest != b || removed[0].Bytes != 2*diskBlock {
+		t.Errorf("%+v %v", removed, err)
+	}
+	if _, err := c.hold(b); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("%v", err)
+	}
+	release()
+	b = layerOf(t, c, map[string]string{"b": "1"})
+	now := time.Now()
+	for digest, used := range map[string]time.Time{a: now.Add(-time.Minute), b: now.Add(-time.Hour)} {
+		if err := os.Chtimes(c.path(layersDir, digest, usedFile), used, used); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if removed, err := c.Prune(diskBlock); err != nil || len(removed) != 1 || removed[0].Digest != b {
+		t.Errorf("%+v %v", removed, err)
+	}
+	if list, err := c.List(); err != nil || len(list) != 1 || list[0].Hits != 0 {
+		t.Errorf("%+v %v", list, err)
+	}
+}
+
+// TestSweep: the drafts of dead processes go, and those of living ones stay.
+func TestSweep(t *testing.T) {
+	c := newCache(t)
+	left, lives := draftOf(t, c, map[string]string{"a": "1"}), draftOf(t, c, map[string]string{"b": "1"})
+	if err := errors.Join(left.close(), os.Mkdir(c.path(workDir, "removed-x"), 0o700)); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := OpenCache(c.dir); err != nil {
+		t.Fatal(err)
+	}
+	if entries, err := os.ReadDir(c.path(workDir)); err != nil || len(entries) != 1 || entries[0].Name() != filepath.Base(lives.dir) {
+		t.Errorf("%v %v", entries, err)
+	}
+	if err := lives.discard(); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestForeignLink: a link of another user leads to no cache.
+func TestForeignLink(t *testing.T) {
+	link := filepath.Join(t.TempDir(), "link")
+	if err := os.Symlink(t.TempDir(), link); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Lchown(link, 65534, 65534); err != nil {
+		t.Skipf("SKIPPED, NOT TESTED: %v", err)
+	}
+	if _, err := OpenCache(link); sandbox.KindOf(err) != sandbox.Unavailable {
+		t.Errorf("%v", err)
+	}
+}
+
+// TestPublishWhileSwept: no draft gives up its lock, and so no sweep takes files from it, before it is a layer.
+func TestPublishWhileSwept(t *testing.T) {
+	c := newCache(t)
+	d := draftOf(t, c, map[string]string{"a": "1"})
+	sweeps, err := c.alone()
+	if err != nil {
+		t.Fatal(err)
+	}
+	published := make(chan error)
+	go func() {
+		_, err := d.publish(Layer{At: "/at"})
+		published <- err
+	}()
+	entries := func(dir string) int {
+		list, err := os.ReadDir(c.path(dir))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return len(list)
+	}
+	for entries(layersDir) == 0 { // until it is written
+		if _, err := os.Stat(filepath.Join(d.dir, layerFile)); err == nil {
+			break
+		}
+	}
+	for range 1000 {
+		if entries(layersDir) > 0 {
+			t.Error("it was published during a sweep")
+			break
+		}
+	}
+	sweeps()
+	if err := <-published; err != nil || entries(layersDir) != 1 || entries(workDir) != 0 {
+		t.Errorf("%v", err)
+	}
+}
+
+// TestPublishTwice: the first of two equal layers stays, unless it was damaged.
+func TestPublishTwice(t *testing.T) {
+	c, files := newCache(t), map[string]string{"a": "1"}
+	digest := layerOf(t, c, files)
+	release, err := c.hold(digest)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if again := layerOf(t, c, files); again != digest {
+		t.Errorf("%s, %s", digest, again)
+	}
+	release()
+	if err := errors.Join(os.Remove(c.path(layersDir, digest, layerFile)), os.RemoveAll(c.tree(digest))); err != nil {
+		t.Fatal(err)
+	}
+	layerOf(t, c, files)
+	if got := filesOf(t, c.tree(digest)); !maps.Equal(got, files) {
+		t.Errorf("%v", got)
+	}
+	if entries, err := os.ReadDir(c.path(workDir)); err != nil || len(entries) > 0 {
+		t.Errorf("left: %v %v", entries, err)
+	}
+}
+
+// TestDigest: it covers paths, contents, permission to execute and place, and not the order.
+func TestDigest(t *testing.T) {
+	c := newCache(t)
+	digest := func(at string, mode uint32, files ...string) string {
+		d := draftOf(t, c, nil)
+		defer d.discard()
+		for _, f := range files {
+			name, text, _ := strings.Cut(f, "=")
+			if err := d.add(sandbox.FileInfo{Path: name, Mode: mode}, strings.NewReader(text)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		return d.digest(at)
+	}
+	first := digest("/at", 0o644, "a=1", "b=2")
+	if same := digest("/at", 0o4600, "b=2", "a=1"); same != first {
+		t.Error("the order, or a mode that is not kept, matters")
+	}
+	seen := map[string]bool{first: true}
+	for i, other := range []string{digest("/", 0o644, "a=1", "b=2"), digest("/at", 0o755, "a=1", "b=2"), digest("/at", 0o644, "a=2", "b=2"), digest("/at", 0o644, "c=1", "b=2"), digest("/at", 0o644, "a=1")} {
+		if seen[other] {
+			t.Errorf("%d is equal", i)
+		}
+		seen[other] = true
+	}
+}
+
+// TestAddHostile: nothing is written outside of the draft, twice, or with other rights than a plain file's.
+func TestAddHostile(t *testing.T) {
+	d := draftOf(t, newCache(t), map[string]string{"file": "1"})
+	defer d.discard()
+	if err := os.Symlink("/", filepath.Join(d.dir, treeDir, "link")); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"", ".", "/x", "..", "../x", "a/../../x", "a/../b", "a//b", "a/", "./a", "a\x00b", "file", "file/x", "link/tmp/x", strings.Repeat("a/", maxPath/2) + "b"} {
+		if err := d.add(sandbox.FileInfo{Path: name}, strings.NewReader("hostile")); err == nil {
+			t.Errorf("%.40q was added", name)
+		}
+	}
+	if err := d.add(sandbox.FileInfo{Path: "suid", Mode: 0o7777}, strings.NewReader("")); err != nil {
+		t.Fatal(err)
+	}
+	if info, err := os.Lstat(filepath.Join(d.dir, treeDir, "suid")); err != nil || info.Mode() != 0o755 {
+		t.Errorf("%v %v", info, err)
+	}
+	for i := range maxLayerFiles - len(d.made) {
+		d.made[strconv.Itoa(i)] = true
+	}
+	if err := d.add(sandbox.FileInfo{Path: "one/more"}, strings.NewReader("")); sandbox.KindOf(err) != sandbox.TooLarge {
+		t.Errorf("%d folders: %v", len(d.made), err)
+	}
+}
+
+// TestForgetOld: answers are kept within their age and size, and what crashes left for an hour.
+func TestForgetOld(t *testing.T) {
+	c := newCache(t)
+	for name, age := range map[string]time.Duration{"new.json": 0, "big.json": time.Minute, "small.json": time.Hour, "old.json": keepKeys + time.Hour, "new-1": time.Minute,
+		"new-2": 2 * time.Hour, "a.lock": time.Minute, "b.lock": 2 * time.Hour} {
+		at := time.Now().Add(-age)
+		err := os.WriteFile(c.path(requestsDir, name), nil, 0o600)
+		if name == "big.json" {
+			err = os.Truncate(c.path(requestsDir, name), maxKeyBytes+1)
+		}
+		if err = errors.Join(err, os.Chtimes(c.path(requestsDir, name), at, at)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	c.forgetOld()
+	if got := slices.Sorted(maps.Keys(filesOf(t, c.path(requestsDir)))); !slices.Equal(got, []string{"a.lock", "new-1", "new.json"}) {
+		t.Errorf("%q", got)
+	}
+}
+
+// TestShow: a folder gets what a layer has and loses all else, also after a crash in the middle, and the cache keeps its files.
+func TestShow(t *testing.T) {
+	c, to := newCache(t), t.TempDir()
+	p := New(Config{Dir: c.dir})
+	one := map[string]string{"same": "1", "changes": "old", "dir/file": "1", "becomes": "file"}
+	two := map[string]string{"same": "1", "changes": "new", "becomes/dir": "1", "dir": "file"}
+	a, b := layerOf(t, c, one), layerOf(t, c, two)
+	if err := p.Show(sandbox.Layer{Dir: c.tree(a)}, to); err != nil {
+		t.Fatal(err)
+	}
+	// Of a crash between the two calls that replace a file.
+	if err := os.Link(filepath.Join(c.tree(a), "changes"), filepath.Join(to, "changes.new")); err != nil {
+		t.Fatal(err)
+	}
+	if err := p.Show(sandbox.Layer{Dir: c.tree(b)}, to); err != nil {
+		t.Fatal(err)
+	}
+	for dir, want := range map[string]map[string]string{to: two, c.tree(a): one, c.tree(b): two} {
+		if got := filesOf(t, dir); !maps.Equal(got, want) {
+			t.Errorf("%q, want %q", got, want)
+		}
+	}
+	copied := filepath.Join(t.TempDir(), "copy")
+	if err := copyFile(filepath.Join(c.tree(a), "same"), copied); err != nil {
+		t.Fatal(err)
+	}
+	if info, err := os.Stat(copied); err != nil || info.Mode() != 0o644 || info.Size() != 1 {
+		t.Errorf("%v %v", info, err)
+	}
+}

@@ -1,0 +1,304 @@
+package deps
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/glovebox-dev/glovebox/sandbox"
+)
+
+// rig has a packager whose sandboxes are a function, which answers as a survey and an installer of a root would.
+type rig struct {
+	t       *testing.T
+	p       *Packager
+	root    sandbox.PackageSurvey  // of a sandbox that ran no code
+	code    sandbox.PackageSurvey  // of the sandbox of the code
+	receipt sandbox.PackageReceipt // of installers
+	content string                 // of the one file that they install
+
+	mu       sync.Mutex
+	installs int
+	network  sandbox.NetworkPolicy // of the last
+}
+
+func newRig(t *testing.T) *rig {
+	r := &rig{t: t, root: sandbox.PackageSurvey{Platform: "p", Installer: "i", Index: "https://index.test/", Hosts: []string{"files.test"}}, content: "1"}
+	r.p = New(Config{Dir: t.TempDir()})
+	return r
+}
+
+func (r *rig) need(packages sandbox.Packages) sandbox.PackageNeed {
+	command := func(name string) func(string) []string { return func(string) []string { return []string{name} } }
+	plain := func(s string) bool { return s != "" && !strings.ContainsAny(s, "/-") }
+	return sandbox.PackageNeed{Packages: packages, Language: sandbox.Language{Name: "l", Installer: &sandbox.Installer{At: "/at", Survey: command("survey"),
+		Install: command("install"), Valid: plain, ValidLock: plain}}}
+}
+
+func (r *rig) work(_ context.Context, w sandbox.Work) (*sandbox.Result, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	answer := any(r.receipt)
+	switch {
+	case w.Command("")[0] == "install":
+		r.installs++
+		r.network = w.Network
+		w.Output(sandbox.Stderr, []byte("step\x1b[2J\n"))
+		if err := w.Take(sandbox.FileInfo{Path: "file"}, strings.NewReader(r.content)); err != nil {
+			return nil, err
+		}
+	case w.Survey:
+		answer = r.code
+	default:
+		var q sandbox.PackageQuestion
+		if err := json.Unmarshal(w.Stdin, &q); err != nil {
+			return nil, err
+		}
+		survey := r.root
+		survey.Requirements = q.Requirements
+		answer = survey
+	}
+	text, err := json.Marshal(answer)
+	return &sandbox.Result{Status: sandbox.StatusSucceeded, Stdout: sandbox.Captured{Head: text}}, err
+}
+
+func (r *rig) supply(need sandbox.PackageNeed) (*sandbox.Supply, string) {
+	r.t.Helper()
+	s, err := r.p.Supply(context.Background(), need, r.work)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	s.Release()
+	return s, filesOf(r.t, s.Layers[0].Dir)["file"]
+}
+
+// TestSupplyOfOthers: nothing that one request brings along becomes what another gets.
+func TestSupplyOfOthers(t *testing.T) {
+	r := newRig(t)
+	r.receipt.Lock, r.content = "lock", "hostile"
+	hostile := r.need(sandbox.Packages{Requirements: []string{"a"}})
+	hostile.Root.Image = "hostile" // its programs say what they like
+	r.supply(hostile)
+	r.content = "good"
+	if _, got := r.supply(r.need(sandbox.Packages{Requirements: []string{"a"}})); got != "good" {
+		t.Error("a root's packages were given to another root")
+	}
+	r.content = "hostile"
+	r.supply(r.need(sandbox.Packages{Requirements: []string{"evil"}, AllowBuild: true})) // which wrote the receipt
+	r.content = "good"
+	if _, got := r.supply(r.need(sandbox.Packages{Lock: "lock", AllowBuild: true})); got != "good" {
+		t.Error("a package decided what a lock brings")
+	}
+	r.content = "other"
+	if _, got := r.supply(r.need(sandbox.Packages{Lock: "lock"})); got != "good" || r.installs != 4 {
+		t.Errorf("the lock of what was installed without code of packages: %q after %d", got, r.installs)
+	}
+}
+
+// TestLivingSurvey: a sandbox that ran code says what it needs, and not from where.
+func TestLivingSurvey(t *testing.T) {
+	r := newRig(t)
+	r.code = sandbox.PackageSurvey{Platform: "hostile", Installer: "i", Index: "http://169.254.169.254/", Hosts: []string{"*"}, Found: []sandbox.Import{{Name: "a"}}}
+	need := r.need(sandbox.Packages{Auto: true})
+	need.Open = true
+	r.receipt.Missing = []string{"a", "\x1b[2J", "b"}
+	s, _ := r.supply(need)
+	if got := r.network.Allow; !slices.Equal(got, []string{"index.test:443", "files.test"}) || !slices.Equal(s.Missing, []string{"a"}) {
+		t.Errorf("%q, %q", got, s.Missing)
+	}
+	for _, host := range []string{"10.0.0.1", "127.1", "[::1]:80", "localhost", "*.test", "*", "10.0.0.0/8", "a.test/x", ""} {
+		r.root.Hosts = []string{host}
+		if _, err := r.p.Supply(t.Context(), r.need(sandbox.Packages{Requirements: []string{"x"}}), r.work); err == nil {
+			t.Errorf("a root's installer may reach %q", host)
+		}
+	}
+}
+
+// TestLockStays: a lock has no time to live.
+func TestLockStays(t *testing.T) {
+	r := newRig(t)
+	r.p.config.TTL = time.Nanosecond
+	for _, packages := range []sandbox.Packages{{Lock: "lock"}, {Requirements: []string{"a"}}} {
+		r.supply(r.need(packages))
+		r.supply(r.need(packages))
+	}
+	if r.installs != 3 {
+		t.Errorf("%d installs", r.installs)
+	}
+}
+
+// TestSupplyAtOnce: equal needs install once, and a layer is kept though the cache is too small for it.
+func TestSupplyAtOnce(t *testing.T) {
+	r := newRig(t)
+	r.p.config.MaxBytes = 1
+	var all sync.WaitGroup
+	start := make(chan struct{})
+	for range 50 {
+		all.Go(func() {
+			<-start
+			if s, err := r.p.Supply(t.Context(), r.need(sandbox.Packages{Requirements: []string{"a"}}), r.work); err != nil {
+				t.Error(err)
+			} else {
+				s.Release()
+			}
+		})
+	}
+	close(start)
+	all.Wait()
+	if r.installs != 1 {
+		t.Errorf("%d installs", r.installs)
+	}
+	if left := filesOf(t, r.p.cache.path(requestsDir)); len(left) != 2 {
+		t.Errorf("left: %q", left)
+	}
+}
+
+// TestFlights: work ends once nobody waits for it, and not before. Progress is told to all that wait, and to nobody else.
+func TestFlights(t *testing.T) {
+	var f flights
+	begun, told := make(chan func(string)), make(chan string)
+	end := make(chan struct{})
+	work := func(ctx context.Context, tell func(string)) (answer, error) {
+		begun <- tell
+		select {
+		case <-ctx.Done():
+			return answer{}, ctx.Err()
+		case <-end:
+			return answer{Digest: "d"}, nil
+		}
+	}
+	type outcome struct {
+		answer
+		err error
+	}
+	ask := func(tell func(string)) (cancel func(), out chan outcome) {
+		ctx, cancel := context.WithCancel(t.Context())
+		out = make(chan outcome, 1)
+		go func() {
+			a, err := f.do(ctx, "key", tell, work)
+			out <- outcome{a, err}
+		}()
+		return cancel, out
+	}
+	cancelFirst, first := ask(func(string) { t.Error("the first was told after its end") })
+	tell := <-begun
+	cancelSecond, second := ask(func(line string) { told <- line })
+	for waiting := 0; waiting < 2; {
+		f.mu.Lock()
+		waiting = len(f.all["key"].waiting)
+		f.mu.Unlock()
+	}
+	cancelFirst()
+	if o := <-first; !errors.Is(o.err, context.Canceled) {
+		t.Errorf("%+v", o)
+	}
+	for range 2 * heard { // nobody listens yet
+		tell("line")
+	}
+	if line := <-told; line != "line" {
+		t.Errorf("%q", line)
+	}
+	go func() {
+		for range told {
+		}
+	}()
+	close(end)
+	if o := <-second; o.Digest != "d" || o.err != nil {
+		t.Errorf("%+v", o)
+	}
+	cancelSecond()
+	close(told)
+
+	end = nil
+	cancel, out := ask(nil)
+	<-begun
+	cancel()
+	if o := <-out; !errors.Is(o.err, context.Canceled) || len(f.all) != 0 {
+		t.Errorf("%+v, %d go on", o, len(f.all))
+	}
+}
+
+// TestRequestKey: all that a survey sees makes another key, and nothing else does.
+func TestRequestKey(t *testing.T) {
+	r := newRig(t)
+	key := func(change func(*sandbox.PackageNeed, *Index)) string {
+		need, index := r.need(sandbox.Packages{Auto: true, Requirements: []string{"ab", "c"}}), Index{URL: "u"}
+		need.Name, need.Code, need.Root.Image = "n", []byte("code"), "i"
+		need.Files = []sandbox.File{{Path: "a", Data: []byte("x\x00y")}, {Path: "b", Data: make([]byte, 2<<20)}}
+		change(&need, &index)
+		return requestKey(&need, index)
+	}
+	same := key(func(n *sandbox.PackageNeed, _ *Index) { slices.Reverse(n.Files) })
+	keys := map[string]string{"nothing": key(func(*sandbox.PackageNeed, *Index) {})}
+	for name, change := range map[string]func(*sandbox.PackageNeed, *Index){
+		"language":     func(n *sandbox.PackageNeed, _ *Index) { n.Language.Name = "m" },
+		"index":        func(_ *sandbox.PackageNeed, i *Index) { i.URL = "v" },
+		"build":        func(n *sandbox.PackageNeed, _ *Index) { n.AllowBuild = true },
+		"auto":         func(n *sandbox.PackageNeed, _ *Index) { n.Auto = false },
+		"image":        func(n *sandbox.PackageNeed, _ *Index) { n.Root.Image = "j" },
+		"dir":          func(n *sandbox.PackageNeed, _ *Index) { n.Root = sandbox.Root{Dir: "/i"} },
+		"requirements": func(n *sandbox.PackageNeed, _ *Index) { n.Requirements = []string{"a", "bc"} },
+		"fewer":        func(n *sandbox.PackageNeed, _ *Index) { n.Requirements = []string{"ab"} },
+		"lock":         func(n *sandbox.PackageNeed, _ *Index) { n.Lock = "l" },
+		"name":         func(n *sandbox.PackageNeed, _ *Index) { n.Name = "m" },
+		"code":         func(n *sandbox.PackageNeed, _ *Index) { n.Code = []byte("cod") },
+		"data":         func(n *sandbox.PackageNeed, _ *Index) { n.Files[0].Data = []byte("x\x00z") },
+		"path":         func(n *sandbox.PackageNeed, _ *Index) { n.Files[0].Path = "c" },
+		"large":        func(n *sandbox.PackageNeed, _ *Index) { n.Files[1].Data[2<<20-1] = 1 },
+		"files":        func(n *sandbox.PackageNeed, _ *Index) { n.Files = n.Files[:1] },
+	} {
+		keys[name] = key(change)
+	}
+	distinct := map[string]bool{}
+	for k := range maps.Values(keys) {
+		distinct[k] = true
+	}
+	if len(distinct) != len(keys) || same != keys["nothing"] {
+		t.Errorf("%d keys of %d; the order of files matters: %v", len(distinct), len(keys), same != keys["nothing"])
+	}
+	if open := key(func(n *sandbox.PackageNeed, _ *Index) { n.Open = true }); open != "" {
+		t.Error("a run whose files are unknown has a key")
+	}
+}
+
+// FuzzAnswers: whatever the sandboxes of a need answer is refused, or comes out as plain text within limits.
+func FuzzAnswers(f *testing.F) {
+	f.Add([]byte(`{"platform": "p", "installer": "i", "index": "https://index.test/", "hosts": ["a.test"], "requirements": ["a", "-r x"], "found": [{"name": "b"}]}`),
+		[]byte(`{"packages": [{"name": "a", "version": "1"}], "lock": "a\u001b", "missing": ["b", "c"], "error": "", "unknown": "x", "unbuilt": "y", "down": true}`))
+	f.Fuzz(func(t *testing.T, survey, receipt []byte) {
+		need := (&rig{}).need(sandbox.Packages{Auto: true})
+		j := &job{need: &need, work: func(context.Context, sandbox.Work) (*sandbox.Result, error) {
+			return &sandbox.Result{Status: sandbox.StatusSucceeded, Stdout: sandbox.Captured{Head: survey}}, nil
+		}}
+		s, err := j.survey(t.Context())
+		if err != nil {
+			return
+		}
+		o, dropped := j.order(s)
+		texts := append(dropped, shown(o)...)
+		if policy, _, err := j.network(s, o.Index); err == nil && (len(policy.Allow) > 17 || strings.ContainsAny(strings.Join(policy.Allow, ""), "*/[")) {
+			t.Errorf("an installer may reach %q", policy.Allow)
+		}
+		var got sandbox.PackageReceipt
+		result := &sandbox.Result{Stdout: sandbox.Captured{Head: receipt}}
+		if parse(result, &got) != nil {
+			return
+		}
+		if err := j.refusal(&got, result); err != nil {
+			texts = append(texts, err.Error())
+		} else if j.check(&got, &o) == nil {
+			texts = slices.Concat(texts, got.Missing, []string{got.Lock})
+		}
+		for _, text := range texts {
+			if plainText(text) != text || len(text) > 2*maxWords && text != got.Lock {
+				t.Errorf("%d bytes: %.200q", len(text), text)
+			}
+		}
+	})
+}

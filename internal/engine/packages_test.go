@@ -1,0 +1,47 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"testing"
+
+	"github.com/glovebox-dev/glovebox/sandbox"
+)
+
+func TestMergeRequirements(t *testing.T) {
+	had := []string{"a==1", "b_c", "@s/d@1"}
+	for _, c := range []struct{ asked, want []string }{
+		{[]string{"A==2", "b-c>=1", "@s/d@2", "@s/e"}, []string{"A==2", "b-c>=1", "@s/d@2", "@s/e"}},
+		{[]string{"a", "B.C", "@s/d"}, had},
+		{nil, had},
+	} {
+		if got := mergeRequirements(had, c.asked); !slices.Equal(got, c.want) {
+			t.Errorf("%q and %q: %q", had, c.asked, got)
+		}
+	}
+}
+
+// TestInstallWaits: who waits for another's installation into the same sandbox can still be canceled.
+func TestInstallWaits(t *testing.T) {
+	s := newSandbox(nil, sandbox.Record{})
+	s.locks.installing <- struct{}{}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := s.installPackages(ctx, sandbox.Language{}, sandbox.Packages{}, &sandbox.Request{}); !errors.Is(err, context.Canceled) {
+		t.Errorf("%v", err)
+	}
+}
+
+type rooted struct{ sandbox.Backend }
+
+func (rooted) Root(sandbox.Spec) sandbox.Root { return sandbox.Root{Image: "own"} }
+
+// TestRootOf: packages for a backend's own root are not those for the host's.
+func TestRootOf(t *testing.T) {
+	var plain sandbox.Backend = struct{ sandbox.Backend }{}
+	asked := sandbox.Spec{Root: sandbox.Root{Image: "asked"}}
+	if rootOf(rooted{}, sandbox.Spec{}).Image != "own" || rootOf(rooted{}, asked) != asked.Root || rootOf(plain, sandbox.Spec{}) != (sandbox.Root{}) {
+		t.Error("another root")
+	}
+}
