@@ -38,7 +38,7 @@ var installer = &sandbox.Installer{
 
 // installLine is a line of a notebook that installs packages. The driver of contexts has the same.
 var installLine = sync.OnceValue(func() *regexp.Regexp {
-	return regexp.MustCompile(`(?m)^[ \t]*[%!][ \t]*(?:python3?[ \t]+-m[ \t]+)?(?:pip3?|uv[ \t]+pip)[ \t]+install[ \t]+(.*)$`)
+	return regexp.MustCompile(`^[ \t]*[%!][ \t]*(?:python3?[ \t]+-m[ \t]+)?(?:pip3?|uv[ \t]+pip)[ \t]+install[ \t]+(.*)`)
 })
 
 // magic lists the requirements of such lines, without options and their files.
@@ -46,37 +46,77 @@ func magic(code []byte) (found []string) {
 	if !bytes.Contains(code, []byte("pip")) {
 		return nil
 	}
-	for _, line := range installLine().FindAllSubmatch(code, maxMagic) {
-		skip := false
-		for word := range strings.FieldsSeq(string(line[1])) {
-			word = strings.Trim(word, `'"`)
-			switch {
-			case strings.HasPrefix(word, "#"):
-				skip = true
-			case strings.HasPrefix(word, "-"):
-				skip = word == "-r" || word == "-c" || word == "-e" || word == "-i" || word == "--index-url" || word == "--extra-index-url"
-				continue
-			case !skip && word != "":
-				found = append(found, word)
+	open, count := "", 0
+	for line := range strings.Lines(string(code)) {
+		if first := strings.TrimSpace(line); open == "" && first != "" && (first[0] == '%' || first[0] == '!') {
+			if m := installLine().FindStringSubmatch(line); m != nil && count < maxMagic {
+				count++
+				found = append(found, installed(m[1])...)
 			}
-			if strings.HasPrefix(word, "#") {
-				break
-			}
-			skip = false
+			continue
 		}
+		open = openString(open, line)
 	}
 	return found
 }
 
 const maxMagic = 100 // lines of one code that install
 
+// takesValue are pip's options whose value is the next word.
+var takesValue = map[string]bool{"-r": true, "--requirement": true, "-c": true, "--constraint": true, "-e": true, "--editable": true, "-i": true, "--index-url": true,
+	"--extra-index-url": true, "-f": true, "--find-links": true, "-t": true, "--target": true}
+
+// installed lists the requirements in the words after "install". The survey has the same.
+func installed(words string) (found []string) {
+	skip := false
+	for word := range strings.FieldsSeq(words) {
+		if strings.ContainsAny(word[:1], "#&|;<>") || strings.HasPrefix(word, "2>") {
+			break // what follows is not pip's
+		}
+		word, last := strings.CutSuffix(word, ";")
+		if word = strings.Trim(word, `'"`); !skip && word != "" && word[0] != '-' {
+			found = append(found, word)
+		}
+		if skip = takesValue[word]; last {
+			break
+		}
+	}
+	return found
+}
+
+// openString returns the quotes of the string that is open after a line, given that before it. A string in single quotes ends with its line.
+func openString(open, line string) string {
+	for i := 0; i < len(line); i++ {
+		switch c := line[i:]; {
+		case c[0] == '\\':
+			i++
+		case open != "":
+			if strings.HasPrefix(c, open) {
+				i += len(open) - 1
+				open = ""
+			}
+		case c[0] == '#':
+			return ""
+		case strings.HasPrefix(c, `"""`), strings.HasPrefix(c, `'''`):
+			open = c[:3]
+			i += 2
+		case c[0] == '"' || c[0] == '\'':
+			open = c[:1]
+		}
+	}
+	if len(open) == 1 {
+		return ""
+	}
+	return open
+}
+
 const maxRequirement = 300 // bytes
 
-// requirement is PEP 508 without addresses: name, extras, versions, marker.
+// requirement is PEP 508 without addresses: name, extras, versions, marker. It has one line: another could hold an option.
 var requirement = sync.OnceValue(func() *regexp.Regexp {
-	const version = `(?:===|~=|==|!=|<=|>=|<|>)\s*[A-Za-z0-9.*+!_-]+`
-	return regexp.MustCompile(`^[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?\s*(?:\[[A-Za-z0-9._,\s-]+\])?\s*` +
-		`(?:\(?\s*` + version + `(?:\s*,\s*` + version + `)*\s*\)?)?\s*(?:;[A-Za-z0-9_.'"<>=!~()\s-]+)?$`)
+	const version = `(?:===|~=|==|!=|<=|>=|<|>)[ \t]*[A-Za-z0-9.*+!_-]+`
+	return regexp.MustCompile(`^[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?[ \t]*(?:\[[A-Za-z0-9._, \t-]+\])?[ \t]*` +
+		`(?:\(?[ \t]*` + version + `(?:[ \t]*,[ \t]*` + version + `)*[ \t]*\)?)?[ \t]*(?:;[A-Za-z0-9_.'"<>=!~() \t-]+)?$`)
 })
 
 func validRequirement(text string) bool {
@@ -85,7 +125,7 @@ func validRequirement(text string) bool {
 
 // lockLine pins one package to archives.
 var lockLine = sync.OnceValue(func() *regexp.Regexp {
-	return regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]*==[A-Za-z0-9.!+_-]+\s*(?:;[A-Za-z0-9_.'"<>=!~()\s-]+)?(?:\s+--hash=sha(?:256|384|512):[0-9a-f]+)*\s*$`)
+	return regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]*(?:\[[A-Za-z0-9._,-]+\])?==[A-Za-z0-9.!+_-]+[ \t]*(?:;[A-Za-z0-9_.'"<>=!~() \t-]+)?(?:[ \t]+--hash=sha(?:256|384|512):[0-9a-f]+)*[ \t]*$`)
 })
 
 func validLock(text string) bool {

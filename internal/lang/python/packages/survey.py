@@ -6,6 +6,7 @@ WORKSPACE = "/workspace"
 MAX_FILES, MAX_BYTES = 500, 1 << 20
 MAGIC = re.compile(r"^\s*[%!]\s*(?:python3?\s+-m\s+)?(?:pip3?|uv\s+pip)\s+install\s+(.*)$")
 CALL = re.compile(r"\b(?:__import__|import_module)\(\s*['\"]([\w.]+)['\"]")
+TAKES_VALUE = {"-r", "--requirement", "-c", "--constraint", "-e", "--editable", "-i", "--index-url", "--extra-index-url", "-f", "--find-links", "-t", "--target"}
 SCRIPT = re.compile(r"(?m)^# /// script$\s(?P<text>(^#(| .*)$\s)+)^# ///$")
 
 question = json.load(sys.stdin)
@@ -13,8 +14,8 @@ requirements, found, seen = list(question["requirements"]), {}, set()
 
 
 def read(path):
-    with open(path, encoding="utf-8", errors="replace") as f:
-        return f.read(MAX_BYTES)
+    with open(path, "rb") as f:
+        return f.read(MAX_BYTES).decode("utf-8", "replace").replace("\r\n", "\n")
 
 
 def toml(text):
@@ -40,7 +41,16 @@ def words(text):
         parts = shlex.split(text, comments=True)
     except ValueError:
         parts = text.split()
-    return [w for w in parts if not w.startswith("-") and "/" not in w and w not in (".", "&&", ";", "|")]
+    found, skip = [], False
+    for w in parts:
+        if w[:1] in ("&", "|", ";", "<", ">") or w.startswith("2>"):
+            break
+        if not skip and not w.startswith("-") and "/" not in w and w.rstrip(";") not in ("", "."):
+            found.append(w.rstrip(";"))
+        skip = w in TAKES_VALUE
+        if w.endswith(";"):
+            break
+    return found
 
 
 def plain(code):

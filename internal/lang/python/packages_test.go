@@ -1,0 +1,78 @@
+package python
+
+import (
+	"encoding/json"
+	"os/exec"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/glovebox-dev/glovebox/sandbox"
+)
+
+// TestMagic: lines that install are those outside of strings, and what they install is neither an option, nor its value, nor another command.
+func TestMagic(t *testing.T) {
+	for code, want := range map[string]string{
+		"%pip install a 'b>=1' # c":                              "a b>=1",
+		"x = 1\n  !pip3 install -q --upgrade a\n":                "a",
+		"! python -m pip install a && echo b":                    "a",
+		"!uv pip install a; ls":                                  "a",
+		"!pip install a >/dev/null 2>&1":                         "a",
+		"%pip install -r requirements.txt a --index-url x b":     "a b",
+		"readme = '''\n%pip install a\n'''\n%pip install b":      "b",
+		"r = r\"\"\"\\\"\"\"\n!pip install a\n\"\"\" # \"\"\"\n": "",
+		"!echo don't \"\"\"\n%pip install a":                     "a",
+		"it = \"'''\" # '''\n%pip install a":                     "a",
+		"pip install a":                                          "",
+	} {
+		if got := strings.Join(magic([]byte(code)), " "); got != want {
+			t.Errorf("%q: %q, want %q", code, got, want)
+		}
+		// The survey's answer for code that installs by such lines alone; it looks into strings only where the code is no Python without them.
+		if found, ok := surveyed(t, code); ok && !strings.Contains(code, "\"\"\"") && !strings.Contains(code, "'''") && !slices.Equal(found, strings.Fields(want)) {
+			t.Errorf("the survey of %q: %q, want %q", code, found, want)
+		}
+	}
+}
+
+func surveyed(t *testing.T, code string) (requirements []string, ok bool) {
+	program, err := exec.LookPath("/usr/bin/python3")
+	if err != nil {
+		t.Log("SKIPPED, NOT TESTED: the survey:", err)
+		return nil, false
+	}
+	q, err := json.Marshal(sandbox.PackageQuestion{Auto: true, Code: code, Imports: []sandbox.Import{}, Requirements: []string{}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command(program, installer.Survey(program)[1:]...)
+	cmd.Stdin = strings.NewReader(string(q))
+	out, err := cmd.Output()
+	var s sandbox.PackageSurvey
+	if err != nil || json.Unmarshal(out, &s) != nil {
+		t.Fatalf("%q: %v", out, err)
+	}
+	return s.Requirements, true
+}
+
+// TestOneLine: a requirement or a line of a lock has no second line, where an installer would find an option.
+func TestOneLine(t *testing.T) {
+	for _, space := range []string{"\n", "\r", "\f", "\v", "\x1c", "\u0085", "\u2028"} {
+		for _, text := range []string{"a" + space + ">=1", "a ; x" + space + "--no-binary a", "a[b," + space + "c]", "a>=1" + space} {
+			if validRequirement(text) {
+				t.Errorf("%q is a requirement", text)
+			}
+		}
+		if lock := "a==1 ; x" + space + "--no-binary a"; validLock(lock) {
+			t.Errorf("%q is a lock", lock)
+		}
+	}
+	for _, text := range []string{"a", "a [b,c] >=1, <2", "a\t==1.*", `a ; python_version < "3.9"`} {
+		if !validRequirement(text) {
+			t.Errorf("%q is none", text)
+		}
+	}
+	if !validLock("a==1 ; python_version < '3'    --hash=sha256:00    --hash=sha256:11\nb[c,d]==1.0+cu1\n\n") {
+		t.Error("a lock of uv is none")
+	}
+}
