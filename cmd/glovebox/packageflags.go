@@ -1,6 +1,7 @@
 package main
 
 import (
+	"net/url"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -60,6 +61,12 @@ func (a *app) packageConfig(f *packageFlags) (deps.Config, error) {
 		if !ok || !known || !strings.Contains(address, "://") {
 			return config, &sandbox.Error{Kind: sandbox.Invalid, Op: "--package-index", Msg: "it is not LANGUAGE=URL, with a language that has packages", // the address may hold a password
 				Fix: "--package-index python=https://index.example.org/simple"}
+		}
+		if u, err := url.Parse(address); err == nil && u.User != nil {
+			if password, _ := u.User.Password(); password == "" {
+				return config, &sandbox.Error{Kind: sandbox.Invalid, Op: "--package-index", Msg: "the address has a name without a password, and only a password stays with the gate",
+					Fix: "give both: --package-index " + name + "=https://NAME:PASSWORD@HOST/..."}
+			}
 		}
 		config.Indexes[name] = deps.Index{URL: address, Hosts: f.hosts}
 	}

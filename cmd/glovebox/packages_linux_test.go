@@ -243,6 +243,7 @@ func TestPackagesRefused(t *testing.T) {
 		{[]string{"-p", "--index-url=http://else.test/"}, `"--index-url=http://else.test/" is not the name of a package`},
 		{[]string{"-p", "./wheel"}, "is not the name of a package"},
 		{[]string{"-p", "x @ http://else.test/x.whl"}, "is not the name of a package"},
+		{[]string{"--package-index", "python=https://secret@index.test/", "-p", "x"}, "error: --package-index: the address has a name without a password"},
 		{[]string{"--lang", "bash", "-p", "jq"}, "there are no packages to install for Bash"},
 	} {
 		if _, errs := i.run(cache, 125, append(append([]string{"run"}, c.args...), "-c", "1")...); !strings.Contains(errs, c.want) {
@@ -339,6 +340,10 @@ func TestPackagesOfSandbox(t *testing.T) {
 	}
 	if out, _ := c.run(0, "", "exec", "a", "--", "python3", "-c", "import glvlive, glvother, glvlate; print(len(glvlive.__path__))"); out != "1\n" {
 		t.Errorf("a process of its own: %q", out)
+	}
+	i.wheel("glvlive", "2.0", "value = 2", "")
+	if out, _ := c.run(0, "", "run", "--in", "a", "-c", "note = '''\n%pip install glvnowhere\n'''\n%pip install glvlive==2.0\n!python3 -c 'import glvlive, glvother; print(glvlive.value)'"); out != "2\n" {
+		t.Errorf("another version: %q", out)
 	}
 	c.run(0, "", "rm", "a")
 	if left, err := os.ReadDir(filepath.Join(state, "logs", "packages")); err != nil || len(left) > 0 {
