@@ -156,7 +156,10 @@ func (c *Cache) remember(key string, a answer) error {
 const forgetEvery = 100 // keys that are recorded
 
 // hold keeps a layer until release, and counts its use. It is not there: fs.ErrNotExist.
-func (c *Cache) hold(digest string) (release func(), err error) {
+func (c *Cache) hold(digest string) (release func(), err error) { return c.keep(digest, []byte{'\n'}) }
+
+// keep keeps a layer until release, and adds that to its uses.
+func (c *Cache) keep(digest string, uses []byte) (release func(), err error) {
 	path := c.path(layersDir, digest, usedFile)
 	used, err := os.OpenFile(path, os.O_WRONLY|os.O_APPEND, 0)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -172,7 +175,7 @@ func (c *Cache) hold(digest string) (release func(), err error) {
 		used.Close()
 		return nil, err
 	}
-	_, _ = used.Write([]byte{'\n'}) // a full disk loses a count
+	_, _ = used.Write(uses) // a full disk loses a count
 	return func() { used.Close() }, nil
 }
 

@@ -73,8 +73,8 @@ func isFor(requirement, name string) bool {
 }
 
 // install installs an order in a sandbox of its own, and makes a layer of it.
-func (j *job) install(ctx context.Context, s *sandbox.PackageSurvey, o sandbox.PackageOrder, tell func(string)) (answer, error) {
-	w := sandbox.Work{Command: j.need.Language.Installer.Install, Limits: installLimits, Output: progress(tell), From: orderDir, MaxFiles: maxLayerFiles,
+func (j *job) install(ctx context.Context, s *sandbox.PackageSurvey, o sandbox.PackageOrder) (answer, error) {
+	w := sandbox.Work{Command: j.need.Language.Installer.Install, Limits: installLimits, Output: progress(j.tell), From: orderDir, MaxFiles: maxLayerFiles,
 		MaxBytes: min(installLimits.DiskBytes, j.packager.config.MaxBytes)}
 	var err error
 	if w.Network, o.Index, err = j.network(s, o.Index); err != nil {
@@ -85,7 +85,7 @@ func (j *job) install(ctx context.Context, s *sandbox.PackageSurvey, o sandbox.P
 		return answer{}, cacheError(err)
 	}
 	w.Take = d.add
-	tell("installing " + strings.Join(shown(o), ", "))
+	j.tell("installing " + strings.Join(shown(o), ", "))
 	result, err := j.step(ctx, "install", w, o)
 	var receipt sandbox.PackageReceipt
 	if err == nil {
@@ -116,16 +116,24 @@ func without(list, words []string) []string {
 
 // check checks what an installer says that it installed.
 func (j *job) check(r *sandbox.PackageReceipt, o *sandbox.PackageOrder) error {
-	for _, p := range r.Packages {
-		words := p.Name + p.Version + p.Hash + strings.Join(p.Requires, "")
-		if len(r.Packages) > maxPackages || len(words) > maxPackageWords || plainText(words) != words || strings.Contains(words, "\n") {
-			return &sandbox.Error{Kind: sandbox.Unavailable, Op: "packages: install", Msg: "the installer's list of packages is not one"}
-		}
+	if err := checkPackages(r.Packages); err != nil {
+		return &sandbox.Error{Kind: sandbox.Unavailable, Op: "packages: install", Err: err}
 	}
 	slices.SortFunc(r.Packages, func(a, b sandbox.Package) int { return strings.Compare(a.Name, b.Name) })
 	r.Missing = slices.DeleteFunc(r.Missing, func(name string) bool { return !slices.Contains(o.Found, name) })
 	if r.Lock = plainText(r.Lock); len(r.Lock) > maxLock || !j.need.Language.Installer.ValidLock(r.Lock) {
 		r.Lock = "" // there is none that could be given back
+	}
+	return nil
+}
+
+// checkPackages checks a list that comes from elsewhere.
+func checkPackages(list []sandbox.Package) error {
+	for _, p := range list {
+		words := p.Name + p.Version + p.Hash + strings.Join(p.Requires, "")
+		if len(list) > maxPackages || len(words) > maxPackageWords || plainText(words) != words || strings.Contains(words, "\n") {
+			return errors.New("the list of packages is not one")
+		}
 	}
 	return nil
 }
@@ -168,7 +176,7 @@ func (j *job) network(s *sandbox.PackageSurvey, index string) (p sandbox.Network
 		for _, h := range append(s.Hosts, u.Host) {
 			if !namedHost().MatchString(h) {
 				return p, "", &sandbox.Error{Kind: sandbox.Unsupported, Op: "packages", Msg: "the root's own index is under an address, or a name without a domain",
-					Fix: "name it with --package-index " + j.need.Language.Name + "=URL"}
+					Fix: "name it with --package-index " + j.need.Language.Installer.Name + "=URL"}
 			}
 		}
 		hosts = append(hosts, s.Hosts...)

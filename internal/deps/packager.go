@@ -50,12 +50,14 @@ type Config struct {
 	MaxBytes int64         // of all layers; 0 is DefaultMaxBytes
 	TTL      time.Duration // 0 is DefaultTTL
 	Indexes  map[string]Index
+	Shared   Shared // with other machines; asked for what the cache lacks
 	Log      *slog.Logger
 }
 
 // Packager is a sandbox.Packager with a cache.
 type Packager struct {
 	config  Config
+	tier    *tier // nil: none
 	flights flights
 
 	mu    sync.Mutex
@@ -68,7 +70,7 @@ func New(config Config) *Packager {
 	if config.Log == nil {
 		config.Log = slog.New(slog.DiscardHandler)
 	}
-	return &Packager{config: config}
+	return &Packager{config: config, tier: newTier(config.Shared, config.Log)}
 }
 
 func (p *Packager) open() (_ *Cache, err error) {
@@ -165,6 +167,7 @@ func (c *Cache) supply(need *sandbox.PackageNeed, a answer) (*sandbox.Supply, er
 
 // job is one need that the cache does not answer.
 type job struct {
+	tell     func(string) // what is done meanwhile
 	packager *Packager
 	cache    *Cache
 	need     *sandbox.PackageNeed
@@ -193,14 +196,16 @@ func (j *job) resolve(ctx context.Context) (answer, error) {
 		tell = func(string) {}
 	}
 	a, err := j.packager.flights.do(ctx, key, tell, func(ctx context.Context, tell func(string)) (answer, error) {
-		return j.once(ctx, key, survey, order, tell)
+		one := *j
+		one.tell = tell
+		return one.once(ctx, key, survey, order)
 	})
 	a.Missing = append(slices.Clone(a.Missing), dropped...)
 	return a, err
 }
 
-// once installs a set, unless another process has.
-func (j *job) once(ctx context.Context, key string, survey *sandbox.PackageSurvey, order sandbox.PackageOrder, tell func(string)) (answer, error) {
+// once installs a set, unless another process or another machine has.
+func (j *job) once(ctx context.Context, key string, survey *sandbox.PackageSurvey, order sandbox.PackageOrder) (answer, error) {
 	unlock, err := j.cache.lock(ctx, key)
 	if err != nil {
 		return answer{}, cacheError(err)
@@ -209,17 +214,26 @@ func (j *job) once(ctx context.Context, key string, survey *sandbox.PackageSurve
 	if a, ok := j.cache.find(key, j.packager.ttl(j.need)); ok {
 		return a, nil
 	}
-	a, err := j.install(ctx, survey, order, tell)
-	if err != nil {
-		return a, err
+	a, found, release := j.take(ctx, key)
+	defer release()
+	if !found {
+		if a, err = j.install(ctx, survey, order); err != nil {
+			return a, err
+		}
 	}
-	j.record(key, a)
+	keys := []string{key}
 	// Whoever gives the lock back finds it too; but code of a package that ran beside the installer may have made up the lock of another.
 	if order.Lock == "" && a.Lock != "" && !order.AllowBuild {
 		order.Lock, order.Requirements, order.Found = a.Lock, nil, nil
-		j.record(setKey(j.need, survey.Platform, order.Index, &order), a)
+		keys = append(keys, setKey(j.need, survey.Platform, order.Index, &order))
 	}
-	if release, err := j.cache.hold(a.Digest); a.Digest != "" && err == nil { // or there may be no room for it beside those in use
+	for _, key := range keys {
+		j.record(key, a)
+	}
+	if !found {
+		j.offer(ctx, keys, a)
+	}
+	if release, err := j.cache.keep(a.Digest, nil); a.Digest != "" && err == nil { // or there may be no room for it beside those in use
 		defer release()
 	}
 	if _, err := j.cache.Prune(j.packager.config.MaxBytes); err != nil {

@@ -1,0 +1,209 @@
+package deps
+
+import (
+	"archive/tar"
+	"compress/gzip"
+	"context"
+	"errors"
+	"io"
+	"io/fs"
+	"os"
+	"time"
+
+	"github.com/glovebox-dev/glovebox/sandbox"
+)
+
+// An archive of a layer is a compressed tar of regular files, in the order of their paths. It says nothing else of the layer, and nothing of
+// it is believed but what comes to the layer's digest.
+
+// maxEntry is more than tar adds to a file: its header, that of its long name, and what fills blocks up.
+const maxEntry = 4096 // bytes
+
+// maxArchive bounds an archive, compressed or not, of a layer with that many bytes.
+func maxArchive(layer int64) int64 { return layer + maxLayerFiles*maxEntry }
+
+// pack writes the archive of a layer.
+func pack(to io.Writer, tree string) error {
+	root, err := os.OpenRoot(tree)
+	if err != nil {
+		return err
+	}
+	defer root.Close()
+	packed, err := gzip.NewWriterLevel(to, gzip.BestSpeed)
+	if err != nil {
+		return err
+	}
+	files := tar.NewWriter(packed)
+	err = fs.WalkDir(root.FS(), ".", func(path string, d fs.DirEntry, err error) error {
+		if err != nil || !d.Type().IsRegular() {
+			return err
+		}
+		return packFile(files, root, path)
+	})
+	if err != nil {
+		return err // without an end, the archive is none
+	}
+	return errors.Join(files.Close(), packed.Close())
+}
+
+func packFile(to *tar.Writer, root *os.Root, path string) error {
+	f, err := root.Open(path)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil {
+		return err
+	}
+	if err := to.WriteHeader(&tar.Header{Typeflag: tar.TypeReg, Name: path, Mode: int64(info.Mode().Perm()), Size: info.Size(), Format: tar.FormatPAX}); err != nil {
+		return err
+	}
+	_, err = io.Copy(to, f)
+	return err
+}
+
+// unpack adds the files of an archive, which is hostile, to a draft. They have at most that many bytes together.
+func unpack(from io.Reader, d *draft, most int64) error {
+	packed, err := gzip.NewReader(io.LimitReader(from, maxArchive(most)))
+	if err != nil {
+		return err
+	}
+	packed.Multistream(false)
+	files := tar.NewReader(io.LimitReader(packed, maxArchive(most)))
+	for left := most; ; {
+		h, err := files.Next()
+		if err == io.EOF {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		if h.Typeflag != tar.TypeReg {
+			return errRefused("%.80q is no regular file", h.Name)
+		}
+		if left -= h.Size; left < 0 { // a size is never negative
+			return errRefused("its files have more than %s", sandbox.FormatBytes(most))
+		}
+		if err := d.add(sandbox.FileInfo{Path: h.Name, Type: sandbox.TypeFile, Mode: uint32(h.Mode & 0o777), Size: h.Size}, files); err != nil {
+			return err
+		}
+	}
+}
+
+// unpackLayer makes the layer of an answer from its archive, or leaves nothing.
+func (j *job) unpackLayer(from io.Reader, a answer) error {
+	d, err := j.cache.newDraft()
+	if err != nil {
+		return err
+	}
+	in := j.need.Language.Installer
+	if err = unpack(from, d, min(installLimits.DiskBytes, j.packager.config.MaxBytes)); err == nil && d.digest(in.At) != a.Digest {
+		err = errRefused("its files have the digest %s", d.digest(in.At))
+	}
+	if err != nil {
+		return errors.Join(err, d.discard())
+	}
+	_, err = d.publish(Layer{Language: j.need.Language.Name, At: in.At, Asked: a.Asked, Packages: a.Packages})
+	return err
+}
+
+// Why a transfer ended.
+var (
+	errStalled = errors.New("nothing moved for " + archiveStall.String())
+	errLate    = errors.New("it was not done within " + archiveTimeout.String())
+	errEnded   = errors.New("nobody needs it any more")
+)
+
+// transfer is an archive on its way. It ends with its context, in time, and when nothing moves. The driver has a goroutine and the other side
+// of a pipe: a file system that does not answer blocks the driver for as long as it likes, but not us.
+type transfer struct {
+	in      *io.PipeReader
+	out     *io.PipeWriter
+	cancel  context.CancelCauseFunc
+	stall   *time.Timer
+	driver  chan error // how the driver ended
+	failure error      // of reading, other than the end
+}
+
+// begin starts a transfer whose driver does its part with the pipe.
+func begin(ctx context.Context, drive func(context.Context, *transfer) error) *transfer {
+	x := &transfer{driver: make(chan error, 1)}
+	x.in, x.out = io.Pipe()
+	ctx, cancel := context.WithCancelCause(ctx)
+	late := time.AfterFunc(archiveTimeout, func() { cancel(errLate) })
+	x.cancel = func(err error) { late.Stop(); cancel(err) }
+	x.stall = time.AfterFunc(archiveStall, func() { cancel(errStalled) })
+	context.AfterFunc(ctx, func() { x.close(context.Cause(ctx)) })
+	go func() { // ends with the context, as far as the driver can
+		err := drive(ctx, x)
+		x.close(err)
+		x.driver <- err
+	}()
+	return x
+}
+
+// close ends both sides of the pipe. The first reason counts; nil is the end of the content.
+func (x *transfer) close(err error) {
+	x.out.CloseWithError(err)
+	if err != nil {
+		x.in.CloseWithError(err)
+	}
+}
+
+// end ends a transfer and waits for its driver.
+func (x *transfer) end() {
+	x.stall.Stop()
+	x.cancel(errEnded)
+	select {
+	case <-x.driver:
+	case <-time.After(archiveStall): // it is blocked, and holds nothing of ours
+	}
+}
+
+// receive reads an archive of the second tier.
+func (t *tier) receive(ctx context.Context, digest string) *transfer {
+	return begin(ctx, func(ctx context.Context, x *transfer) error {
+		from, err := t.Archives.Open(ctx, digest)
+		if err != nil {
+			return err
+		}
+		_, err = io.Copy(x.out, from)
+		return errors.Join(err, from.Close())
+	})
+}
+
+// Read implements io.Reader, for what is received.
+func (x *transfer) Read(p []byte) (int, error) {
+	n, err := x.in.Read(p)
+	if err != nil && err != io.EOF {
+		x.failure = err
+	}
+	x.stall.Reset(archiveStall)
+	return n, err
+}
+
+// Write implements io.Writer, for what is sent.
+func (x *transfer) Write(p []byte) (int, error) {
+	n, err := x.out.Write(p)
+	x.stall.Reset(archiveStall)
+	return n, err
+}
+
+// send writes the archive of a layer to the second tier.
+func (t *tier) send(ctx context.Context, digest, tree string) error {
+	x := begin(ctx, func(ctx context.Context, x *transfer) error { return t.Archives.Put(ctx, digest, x.in) })
+	defer x.end()
+	err := pack(x, tree)
+	x.out.CloseWithError(err) // with an error the driver keeps nothing
+	if err != nil {
+		return err
+	}
+	select {
+	case err := <-x.driver:
+		x.driver <- err // for end
+		return err
+	case <-time.After(archiveStall):
+		return errStalled
+	}
+}
