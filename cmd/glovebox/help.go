@@ -20,7 +20,7 @@ type flagGroup struct {
 }
 
 // keptPackages say where packages come from and where they are kept.
-var keptPackages = []string{"package-index", "package-host", "package-cache", "package-cache-size", "package-ttl"}
+var keptPackages = []string{"package-index", "package-host", "package-cache", "package-cache-size", "package-ttl", "package-share", "package-archive"}
 
 var generalFlags = flagGroup{"Output", []string{"json", "quiet", "verbose", "config"}}
 

@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/glovebox-dev/glovebox/internal/deps"
+	"github.com/glovebox-dev/glovebox/internal/deps/shared"
 	"github.com/glovebox-dev/glovebox/internal/lang"
 	"github.com/glovebox-dev/glovebox/sandbox"
 )
@@ -22,6 +23,8 @@ type packageFlags struct {
 	ttl     time.Duration
 	indexes []string
 	hosts   []string
+	share   string
+	archive string
 }
 
 func (f *packageFlags) add(flags *pflag.FlagSet) {
@@ -30,6 +33,8 @@ func (f *packageFlags) add(flags *pflag.FlagSet) {
 	flags.Var(&f.size, "package-cache-size", "most that it keeps (default "+f.size.String()+")")
 	flags.DurationVar(&f.ttl, "package-ttl", deps.DefaultTTL, "how long packages without a version stay as they are (default 24h)")
 	flags.StringSliceVar(&f.indexes, "package-index", nil, "index of packages, `LANG=URL` (repeatable; default the installer's)")
+	flags.StringVar(&f.share, "package-share", "", "share packages with other machines, which agree by this Redis server: `redis://HOST:6379/0`")
+	flags.StringVar(&f.archive, "package-archive", "", "where the shared packages are: `file:///DIR`")
 	flags.StringSliceVar(&f.hosts, "package-host", nil, "further `HOST` that an index hands out files from (repeatable)")
 }
 
@@ -39,7 +44,25 @@ func (a *app) packager(f *packageFlags) (sandbox.Packager, error) {
 	if err != nil || config.Dir == "" {
 		return nil, err
 	}
+	if config.Shared, err = a.sharedPackages(f); err != nil {
+		return nil, err
+	}
 	return deps.New(config), nil
+}
+
+// sharedPackages is what the flags say of a cache that several machines share.
+func (a *app) sharedPackages(f *packageFlags) (deps.Shared, error) {
+	switch {
+	case f.share == "" && f.archive == "":
+		return deps.Shared{}, nil
+	case f.share == "" || f.archive == "":
+		return deps.Shared{}, &sandbox.Error{Kind: sandbox.Invalid, Op: "--package-share", Msg: "it goes with --package-archive, and the other way round",
+			Fix: "--package-share redis://HOST:6379/0 --package-archive file:///DIR"}
+	case shared.HasPassword(f.share) && !slices.Contains(a.configured, "package-share"):
+		return deps.Shared{}, &sandbox.Error{Kind: sandbox.Invalid, Op: "--package-share", Msg: "other users of this machine can read a password on a command line",
+			Fix: "set " + variableOf("package-share") + ", or package_share in the configuration file"}
+	}
+	return shared.Open(f.share, f.archive)
 }
 
 func (a *app) packageConfig(f *packageFlags) (deps.Config, error) {

@@ -126,29 +126,24 @@ type transfer struct {
 	failure error      // of reading, other than the end
 }
 
-// begin starts a transfer whose driver does its part with the pipe.
-func begin(ctx context.Context, drive func(context.Context, *transfer) error) *transfer {
-	x := &transfer{driver: make(chan error, 1)}
-	x.in, x.out = io.Pipe()
+// begin starts a transfer whose driver does its part with the pipe. close ends the driver's side of that; the first reason counts.
+func (x *transfer) begin(ctx context.Context, close func(error) error, drive func(context.Context) error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	late := time.AfterFunc(archiveTimeout, func() { cancel(errLate) })
 	x.cancel = func(err error) { late.Stop(); cancel(err) }
 	x.stall = time.AfterFunc(archiveStall, func() { cancel(errStalled) })
-	context.AfterFunc(ctx, func() { x.close(context.Cause(ctx)) })
+	context.AfterFunc(ctx, func() { close(context.Cause(ctx)) })
 	go func() { // ends with the context, as far as the driver can
-		err := drive(ctx, x)
-		x.close(err)
+		err := drive(ctx)
+		close(err)
 		x.driver <- err
 	}()
-	return x
 }
 
-// close ends both sides of the pipe. The first reason counts; nil is the end of the content.
-func (x *transfer) close(err error) {
-	x.out.CloseWithError(err)
-	if err != nil {
-		x.in.CloseWithError(err)
-	}
+func newTransfer() *transfer {
+	x := &transfer{driver: make(chan error, 1)}
+	x.in, x.out = io.Pipe()
+	return x
 }
 
 // end ends a transfer and waits for its driver.
@@ -157,13 +152,14 @@ func (x *transfer) end() {
 	x.cancel(errEnded)
 	select {
 	case <-x.driver:
-	case <-time.After(archiveStall): // it is blocked, and holds nothing of ours
+	case <-time.After(driverGrace): // it is blocked, and holds nothing of ours
 	}
 }
 
 // receive reads an archive of the second tier.
 func (t *tier) receive(ctx context.Context, digest string) *transfer {
-	return begin(ctx, func(ctx context.Context, x *transfer) error {
+	x := newTransfer()
+	x.begin(ctx, x.out.CloseWithError, func(ctx context.Context) error {
 		from, err := t.Archives.Open(ctx, digest)
 		if err != nil {
 			return err
@@ -171,6 +167,7 @@ func (t *tier) receive(ctx context.Context, digest string) *transfer {
 		_, err = io.Copy(x.out, from)
 		return errors.Join(err, from.Close())
 	})
+	return x
 }
 
 // Read implements io.Reader, for what is received.
@@ -192,7 +189,8 @@ func (x *transfer) Write(p []byte) (int, error) {
 
 // send writes the archive of a layer to the second tier.
 func (t *tier) send(ctx context.Context, digest, tree string) error {
-	x := begin(ctx, func(ctx context.Context, x *transfer) error { return t.Archives.Put(ctx, digest, x.in) })
+	x := newTransfer()
+	x.begin(ctx, x.in.CloseWithError, func(ctx context.Context) error { return t.Archives.Put(ctx, digest, x.in) })
 	defer x.end()
 	err := pack(x, tree)
 	x.out.CloseWithError(err) // with an error the driver keeps nothing

@@ -54,6 +54,7 @@ const (
 	answerTimeout  = 2 * time.Second // one call of Answers
 	archiveStall   = 5 * time.Second // nothing of an archive moves
 	archiveTimeout = 2 * time.Minute // one archive
+	driverGrace    = time.Second     // until a driver notices that its transfer has ended
 	tierPause      = 30 * time.Second
 	tierLease      = 15 * time.Second // a machine that died keeps others waiting for at most this
 	tierPoll       = 500 * time.Millisecond
