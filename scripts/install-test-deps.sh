@@ -37,6 +37,7 @@ if [ -n "$all" ]; then
   PACKAGES+=(
     bubblewrap slirp4netns # the peers that benchmarks compare with
     python3-venv # schemathesis
+    redis-server # packages that machines share; the tests start their own
 
     # The other languages of the sandbox.
     g++ golang rustc ruby php-cli lua5.4 r-base-core default-jdk-headless

@@ -33,8 +33,8 @@ func (f *packageFlags) add(flags *pflag.FlagSet) {
 	flags.Var(&f.size, "package-cache-size", "most that it keeps (default "+f.size.String()+")")
 	flags.DurationVar(&f.ttl, "package-ttl", deps.DefaultTTL, "how long packages without a version stay as they are (default 24h)")
 	flags.StringSliceVar(&f.indexes, "package-index", nil, "index of packages, `LANG=URL` (repeatable; default the installer's)")
-	flags.StringVar(&f.share, "package-share", "", "share packages with other machines, which agree by this Redis server: `redis://HOST:6379/0`")
-	flags.StringVar(&f.archive, "package-archive", "", "where the shared packages are: `file:///DIR`")
+	flags.StringVar(&f.share, "package-share", "", "`URL` of a Redis server, to share with other machines: redis://HOST")
+	flags.StringVar(&f.archive, "package-archive", "", "`URL` of what they share: file:///DIR")
 	flags.StringSliceVar(&f.hosts, "package-host", nil, "further `HOST` that an index hands out files from (repeatable)")
 }
 

@@ -21,6 +21,7 @@ import (
 
 	"github.com/glovebox-dev/glovebox/internal/deps"
 	"github.com/glovebox-dev/glovebox/internal/deps/shared"
+	"github.com/glovebox-dev/glovebox/internal/deps/shared/redistest"
 	"github.com/glovebox-dev/glovebox/sandbox"
 )
 
@@ -57,7 +58,7 @@ func newMachine(t *testing.T, s deps.Shared) *machine {
 	m := &machine{t: t, dir: t.TempDir(), busy: func() {}, progress: func(string) {}}
 	m.Packager = deps.New(deps.Config{Dir: m.dir, Shared: s, Log: slog.New(slog.NewTextHandler(&m.log, nil))})
 	t.Cleanup(func() {
-		if strings.Contains(m.log.String(), password) {
+		if strings.Contains(m.log.String(), redistest.Password) {
 			t.Errorf("the log has the password:\n%s", m.log.String())
 		}
 		if left, err := os.ReadDir(filepath.Join(m.dir, "work")); err != nil || len(left) > 0 {
@@ -138,15 +139,15 @@ func open(t *testing.T, redis, dir string) deps.Shared {
 }
 
 func TestSecondMachineInstallsNothing(t *testing.T) {
-	r := startRedis(t)
+	r := redistest.Start(t)
 	dir := filepath.Join(t.TempDir(), "new")
-	a, b, c := newMachine(t, open(t, r.address, dir)), newMachine(t, open(t, r.address, dir)), newMachine(t, open(t, r.address, dir))
+	a, b, c := newMachine(t, open(t, r.Address, dir)), newMachine(t, open(t, r.Address, dir)), newMachine(t, open(t, r.Address, dir))
 	digest := a.supply(pack, 1)
 	if got := b.supply(pack, 0); got != digest {
 		t.Errorf("the second machine has the layer %s, the first %s", got, digest)
 	}
 	c.supply(sandbox.Packages{Lock: thisLock}, 0) // under the key of its lock, too
-	r.kill()
+	r.Kill()
 	b.supply(pack, 0) // has it by itself now
 	for _, m := range []*machine{a, b, c} {
 		if log := m.log.String(); log != "" {
@@ -168,8 +169,8 @@ func (c *counted) Lock(ctx context.Context, key, holder string, lease time.Durat
 }
 
 func TestTwoMachinesInstallOnce(t *testing.T) {
-	r, dir := startRedis(t), t.TempDir()
-	s := open(t, r.address, dir)
+	r, dir := redistest.Start(t), t.TempDir()
+	s := open(t, r.Address, dir)
 	locks := &counted{s.Answers, make(chan bool, 10)}
 	a, b := newMachine(t, deps.Shared{Answers: locks, Archives: s.Archives}), newMachine(t, s)
 	begun, waiting := make(chan bool), make(chan bool)
@@ -194,7 +195,7 @@ func TestTwoMachinesInstallOnce(t *testing.T) {
 
 // TestBadArchives: an archive that is not what it should be is refused, installed anew and replaced.
 func TestBadArchives(t *testing.T) {
-	r := startRedis(t)
+	r := redistest.Start(t)
 	entry := func(h tar.Header) func([]byte) []byte {
 		return func([]byte) []byte {
 			var b bytes.Buffer
@@ -220,7 +221,7 @@ func TestBadArchives(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()
-			s := open(t, r.address, dir)
+			s := open(t, r.Address, dir)
 			this := sandbox.Packages{Requirements: []string{"pack", name}}
 			digest := newMachine(t, s).supply(this, 1)
 			path := filepath.Join(dir, digest+".tar.gz")
@@ -261,11 +262,11 @@ func (c *changed) Get(ctx context.Context, key string, most int) ([]byte, error)
 }
 
 func TestBadAnswers(t *testing.T) {
-	r := startRedis(t)
+	r := redistest.Start(t)
 	for name, value := range map[string]string{"text": "no JSON", "digest": `{"digest":"../../../etc"}`, "names": `{"asked":["\u001b[2J"]}`, "long": strings.Repeat(" ", 5<<20),
 		"old": `{"digest":"","made":"2001-01-01T00:00:00Z"}`} {
 		t.Run(name, func(t *testing.T) {
-			s := open(t, r.address, t.TempDir())
+			s := open(t, r.Address, t.TempDir())
 			this := sandbox.Packages{Requirements: []string{"pack", name}}
 			planted := s
 			planted.Answers = &changed{Answers: s.Answers, value: value}
@@ -276,11 +277,11 @@ func TestBadAnswers(t *testing.T) {
 }
 
 func TestRedisDies(t *testing.T) {
-	r, dir := startRedis(t), t.TempDir()
-	a := newMachine(t, open(t, r.address, dir))
-	a.busy = r.kill
+	r, dir := redistest.Start(t), t.TempDir()
+	a := newMachine(t, open(t, r.Address, dir))
+	a.busy = r.Kill
 	a.supply(pack, 1)
-	b := newMachine(t, open(t, r.address, dir))
+	b := newMachine(t, open(t, r.Address, dir))
 	b.supply(pack, 1)
 	b.supply(sandbox.Packages{Requirements: []string{"pack", "more"}}, 2)
 	for _, m := range []*machine{a, b} {
@@ -330,8 +331,8 @@ func (h *held) Lock(ctx context.Context, key, holder string, lease time.Duration
 }
 
 func TestLeaseOfTheDeadEnds(t *testing.T) {
-	r := startRedis(t)
-	s := open(t, r.address, t.TempDir())
+	r := redistest.Start(t)
+	s := open(t, r.Address, t.TempDir())
 	s.Answers = &held{Answers: s.Answers}
 	m := newMachine(t, s)
 	waited := false
@@ -344,9 +345,9 @@ func TestLeaseOfTheDeadEnds(t *testing.T) {
 
 // TestContract is what deps asks of Answers and Archives.
 func TestContract(t *testing.T) {
-	r, ctx := startRedis(t), t.Context()
+	r, ctx := redistest.Start(t), t.Context()
 	dir := t.TempDir()
-	s := open(t, r.address, dir)
+	s := open(t, r.Address, dir)
 	lock := func(holder string) bool {
 		got, err := s.Answers.Lock(ctx, "key", holder, time.Hour)
 		if err != nil {

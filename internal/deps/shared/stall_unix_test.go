@@ -8,6 +8,8 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"github.com/glovebox-dev/glovebox/internal/deps/shared/redistest"
 )
 
 // TestStalledArchive: an archive that cannot be read on is given up, though its driver is blocked in a system call.
@@ -15,8 +17,8 @@ func TestStalledArchive(t *testing.T) {
 	if testing.Short() {
 		t.Skip("make check: waits for as long as a run would")
 	}
-	r, dir := startRedis(t), t.TempDir()
-	s := open(t, r.address, dir)
+	r, dir := redistest.Start(t), t.TempDir()
+	s := open(t, r.Address, dir)
 	path := filepath.Join(dir, newMachine(t, s).supply(pack, 1)+".tar.gz")
 	if err := os.Remove(path); err != nil {
 		t.Fatal(err)

@@ -1,4 +1,5 @@
-package shared_test
+// Package redistest starts Redis servers for tests.
+package redistest
 
 import (
 	"bufio"
@@ -9,17 +10,18 @@ import (
 	"testing"
 )
 
-// password is that of the test's Redis. It must appear in no log.
-const password = "correct-horse"
+// Password is that of each server. It must appear in no log.
+const Password = "correct-horse"
 
-// redisServer is a Redis server of the test's own.
-type redisServer struct {
-	address string // redis://...
+// Server is a Redis server of the test's own.
+type Server struct {
+	Address string // redis://...
 	cmd     *exec.Cmd
 	ended   chan struct{}
 }
 
-func startRedis(t *testing.T) *redisServer {
+// Start starts a server that ends with the test. It skips the test where there is none.
+func Start(t *testing.T) *Server {
 	t.Helper()
 	program, err := exec.LookPath("redis-server")
 	if err != nil {
@@ -32,9 +34,9 @@ func startRedis(t *testing.T) *redisServer {
 		}
 		port := free.Addr().(*net.TCPAddr).Port
 		free.Close()
-		r := &redisServer{address: fmt.Sprintf("redis://:%s@127.0.0.1:%d/3", password, port), ended: make(chan struct{})}
+		r := &Server{Address: fmt.Sprintf("redis://:%s@127.0.0.1:%d/3", Password, port), ended: make(chan struct{})}
 		r.cmd = exec.Command(program, "--bind", "127.0.0.1", "--port", fmt.Sprint(port), "--dir", t.TempDir(), "--save", "", "--appendonly", "no", "--daemonize", "no",
-			"--requirepass", password)
+			"--requirepass", Password)
 		out, err := r.cmd.StdoutPipe()
 		if err == nil {
 			err = r.cmd.Start()
@@ -55,7 +57,7 @@ func startRedis(t *testing.T) *redisServer {
 			r.cmd.Wait()
 		}()
 		if <-ready {
-			t.Cleanup(r.kill)
+			t.Cleanup(r.Kill)
 			return r
 		}
 		<-r.ended
@@ -64,8 +66,8 @@ func startRedis(t *testing.T) *redisServer {
 	return nil
 }
 
-// kill ends the server at once.
-func (r *redisServer) kill() {
+// Kill ends the server at once. It may be called twice.
+func (r *Server) Kill() {
 	r.cmd.Process.Kill() // of one that has ended: nothing happens
 	<-r.ended
 }
