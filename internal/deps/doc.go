@@ -18,4 +18,10 @@
 // layers/DIGEST holds tree (the files), layer.json (what is in it), and used (one byte for each use; its lock keeps the layer while it is
 // mounted). requests/KEY.json names the layer of a key; the oldest go when there are too many. work/ holds layers that are being made, each
 // locked; whoever opens the cache removes those whose maker has died. A layer appears by one rename, so it is whole or not there.
+//
+// # The second tier
+//
+// What the cache lacks may come from other machines (Shared). The order is: the cache; the shared answer and its archive; the shared lock, and both
+// again; an installation, its archive, its answer. Whatever fails there costs a bounded time, and then the packages are installed as if there were no
+// second tier.
 package deps

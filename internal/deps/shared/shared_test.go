@@ -276,15 +276,18 @@ func TestBadAnswers(t *testing.T) {
 	}
 }
 
-func TestRedisDies(t *testing.T) {
+// TestRedisFails: runs go on, and the log says so once, if the password is wrong, Redis is killed during an installation, or is not there.
+func TestRedisFails(t *testing.T) {
 	r, dir := redistest.Start(t), t.TempDir()
+	wrong := newMachine(t, open(t, strings.Replace(r.Address, redistest.Password, redistest.Password+"x", 1), dir))
+	wrong.supply(pack, 1)
 	a := newMachine(t, open(t, r.Address, dir))
 	a.busy = r.Kill
 	a.supply(pack, 1)
 	b := newMachine(t, open(t, r.Address, dir))
 	b.supply(pack, 1)
 	b.supply(sandbox.Packages{Requirements: []string{"pack", "more"}}, 2)
-	for _, m := range []*machine{a, b} {
+	for _, m := range []*machine{wrong, a, b} {
 		if log := m.log.String(); strings.Count(log, "\n") != 1 || !strings.Contains(log, "going on without it") {
 			t.Errorf("want one warning:\n%s", log)
 		}
