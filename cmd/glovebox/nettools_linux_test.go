@@ -57,11 +57,9 @@ try apt 'from the repository' apt
 
 // repositories serves what the programs fetch.
 type repositories struct {
-	t              *testing.T
-	wheel, archive []byte // of pip and npm
-	deb            []byte
-	dir            string // of git
-	mux            http.ServeMux
+	t   *testing.T
+	dir string // of git
+	mux http.ServeMux
 }
 
 func newRepositories(t *testing.T) *repositories {

@@ -59,7 +59,7 @@ func TestFind(t *testing.T) {
 	if got := shown(Policy{}.Find("python", make([]byte, MaxBytes+1))); got != "1:1 unchecked!" {
 		t.Error(got)
 	}
-	if err := (Policy{Deny: []string{"netwrok"}}).Check(); sandbox.FixOf(err) != "did you mean network?" {
+	if err := (Policy{Deny: []string{"netwerk"}}).Check(); sandbox.FixOf(err) != "did you mean network?" {
 		t.Error(err)
 	}
 }

@@ -132,10 +132,10 @@ func (x *transfer) begin(ctx context.Context, close func(error) error, drive fun
 	late := time.AfterFunc(archiveTimeout, func() { cancel(errLate) })
 	x.cancel = func(err error) { late.Stop(); cancel(err) }
 	x.stall = time.AfterFunc(archiveStall, func() { cancel(errStalled) })
-	context.AfterFunc(ctx, func() { close(context.Cause(ctx)) })
-	go func() { // ends with the context, as far as the driver can
+	context.AfterFunc(ctx, func() { _ = close(context.Cause(ctx)) }) // a pipe's end never fails
+	go func() {                                                      // ends with the context, as far as the driver can
 		err := drive(ctx)
-		close(err)
+		_ = close(err)
 		x.driver <- err
 	}()
 }
@@ -151,7 +151,7 @@ func (x *transfer) end() {
 	x.stall.Stop()
 	x.cancel(errEnded)
 	select {
-	case <-x.driver:
+	case <-x.driver: // what it failed of, the other side of the pipe has seen
 	case <-time.After(driverGrace): // it is blocked, and holds nothing of ours
 	}
 }
@@ -173,7 +173,7 @@ func (t *tier) receive(ctx context.Context, digest string) *transfer {
 // Read implements io.Reader, for what is received.
 func (x *transfer) Read(p []byte) (int, error) {
 	n, err := x.in.Read(p)
-	if err != nil && err != io.EOF {
+	if err != nil && !errors.Is(err, io.EOF) {
 		x.failure = err
 	}
 	x.stall.Reset(archiveStall)

@@ -313,7 +313,7 @@ func TestPortsUpgrade(t *testing.T) {
 	r.refused("GET", ports+"8081", "", header{"Connection": "Upgrade", "Upgrade": "tcp"}, 502)
 
 	// The end of the sandbox ends what goes to it.
-	conn, in = r.open("GET " + ports + "8080 HTTP/1.1\r\nHost: localhost\r\nConnection: Upgrade\r\nUpgrade: tcp\r\n\r\n")
+	_, in = r.open("GET " + ports + "8080 HTTP/1.1\r\nHost: localhost\r\nConnection: Upgrade\r\nUpgrade: tcp\r\n\r\n")
 	if res, err = http.ReadResponse(in, nil); err != nil || res.StatusCode != 101 {
 		t.Fatalf("%+v, %v", res, err)
 	}

@@ -45,14 +45,16 @@ func testPorts(t *testing.T, s *suite) {
 		c := dial(t, s.create(t, sp))
 		p := startShell(t, c, listeners)
 		said := make(chan string, 1)
-		go p.Stream(within(t), func(o guest.Output) error { // ends with the box
-			if o.Stream == sandbox.Stdout {
-				said <- string(o.Data)
-			} else {
-				t.Logf("%s", o.Data)
-			}
-			return nil
-		}, true)
+		go func() {
+			_, _ = p.Stream(within(t), func(o guest.Output) error { // ends with the box
+				if o.Stream == sandbox.Stdout {
+					said <- string(o.Data)
+				} else {
+					t.Logf("%s", o.Data)
+				}
+				return nil
+			}, true)
+		}()
 		ports := strings.Fields(<-said)
 		if len(ports) < 3 {
 			t.Fatalf("it listens on %q", ports)
@@ -69,8 +71,9 @@ func testPorts(t *testing.T, s *suite) {
 				continue
 			}
 			go func() {
-				conn.Write(data)
-				conn.CloseWrite()
+				if _, err := conn.Write(data); err == nil { // else the reader below sees less
+					_ = conn.CloseWrite()
+				}
 			}()
 			if got, err := io.ReadAll(conn); err != nil || !bytes.Equal(got, data) {
 				t.Errorf("%d: %d bytes, %v", port, len(got), err)

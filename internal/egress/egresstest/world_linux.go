@@ -186,7 +186,7 @@ func (w *World) Web(h http.Handler) {
 		l := w.Listen(port)
 		w.t.Cleanup(func() { server.Close() })
 		go func() {
-			err := http.ErrServerClosed
+			var err error
 			if config == nil {
 				err = server.Serve(l)
 			} else {

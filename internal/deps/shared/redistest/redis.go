@@ -54,7 +54,7 @@ func Start(t *testing.T) *Server {
 				}
 			}
 			ready <- false
-			r.cmd.Wait()
+			_ = r.cmd.Wait() // it was killed
 		}()
 		if <-ready {
 			t.Cleanup(r.Kill)
