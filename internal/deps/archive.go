@@ -151,7 +151,7 @@ func (x *transfer) end() {
 	x.stall.Stop()
 	x.cancel(errEnded)
 	select {
-	case <-x.driver: // what it failed of, the other side of the pipe has seen
+	case _ = <-x.driver: // what it failed of, the other side of the pipe has seen
 	case <-time.After(driverGrace): // it is blocked, and holds nothing of ours
 	}
 }

@@ -177,8 +177,13 @@ func TestTwoMachinesInstallOnce(t *testing.T) {
 	a.busy = func() {
 		close(begun)
 		<-waiting
-		if !testing.Short() && (!<-locks.locks || !<-locks.locks) { // make check: it takes as long as a third of the lease
-			t.Error("the lock was not extended")
+		if testing.Short() {
+			return
+		}
+		for range 2 { // taken, and extended after a third of the lease
+			if !<-locks.locks {
+				t.Error("the lock was not extended")
+			}
 		}
 	}
 	b.progress = func(line string) {
