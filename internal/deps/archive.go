@@ -122,26 +122,27 @@ type transfer struct {
 	out     *io.PipeWriter
 	cancel  context.CancelCauseFunc
 	stall   *time.Timer
-	driver  chan error // how the driver ended
-	failure error      // of reading, other than the end
+	driver  chan struct{} // closed when the driver has ended
+	ended   error         // why; valid then
+	failure error         // of reading, other than the end
 }
 
-// begin starts a transfer whose driver does its part with the pipe. close ends the driver's side of that; the first reason counts.
-func (x *transfer) begin(ctx context.Context, close func(error) error, drive func(context.Context) error) {
+// begin starts a transfer whose driver does its part with the pipe. finish ends the driver's side of that; the first reason counts.
+func (x *transfer) begin(ctx context.Context, finish func(error) error, drive func(context.Context) error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	late := time.AfterFunc(archiveTimeout, func() { cancel(errLate) })
 	x.cancel = func(err error) { late.Stop(); cancel(err) }
 	x.stall = time.AfterFunc(archiveStall, func() { cancel(errStalled) })
-	context.AfterFunc(ctx, func() { _ = close(context.Cause(ctx)) }) // a pipe's end never fails
-	go func() {                                                      // ends with the context, as far as the driver can
-		err := drive(ctx)
-		_ = close(err)
-		x.driver <- err
+	context.AfterFunc(ctx, func() { _ = finish(context.Cause(ctx)) }) // a pipe's end never fails
+	go func() {                                                       // ends with the context, as far as the driver can
+		x.ended = drive(ctx)
+		_ = finish(x.ended)
+		close(x.driver)
 	}()
 }
 
 func newTransfer() *transfer {
-	x := &transfer{driver: make(chan error, 1)}
+	x := &transfer{driver: make(chan struct{})}
 	x.in, x.out = io.Pipe()
 	return x
 }
@@ -151,7 +152,7 @@ func (x *transfer) end() {
 	x.stall.Stop()
 	x.cancel(errEnded)
 	select {
-	case _ = <-x.driver: // what it failed of, the other side of the pipe has seen
+	case <-x.driver:
 	case <-time.After(driverGrace): // it is blocked, and holds nothing of ours
 	}
 }
@@ -198,9 +199,8 @@ func (t *tier) send(ctx context.Context, digest, tree string) error {
 		return err
 	}
 	select {
-	case err := <-x.driver:
-		x.driver <- err // for end
-		return err
+	case <-x.driver:
+		return x.ended
 	case <-time.After(archiveStall):
 		return errStalled
 	}
