@@ -3,9 +3,13 @@ package deps
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
+	"runtime/debug"
 	"sync"
 	"time"
+
+	"github.com/glovebox-dev/glovebox/sandbox"
 )
 
 // flights lets all that want the same wait for one.
@@ -40,7 +44,7 @@ func (f *flights) do(ctx context.Context, key string, tell func(string), work fu
 		f.all[key] = one
 		go func() { // ends with work, which ends once nobody waits
 			defer cancel()
-			one.answer, one.err = work(shared, func(line string) { f.tell(one, line) })
+			one.answer, one.err = contained(shared, func(line string) { f.tell(one, line) }, work)
 			f.mu.Lock()
 			if f.all[key] == one {
 				delete(f.all, key)
@@ -76,6 +80,16 @@ func (f *flights) do(ctx context.Context, key string, tell func(string), work fu
 		<-one.done // nothing goes on behind its caller's back
 	}
 	return answer{}, context.Cause(ctx)
+}
+
+// contained turns a panic into an error: what work reads is hostile, and here it would end the process.
+func contained(ctx context.Context, tell func(string), work func(context.Context, func(string)) (answer, error)) (a answer, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			a, err = answer{}, &sandbox.Error{Kind: sandbox.Internal, Op: "packages", Msg: fmt.Sprintf("panic: %v\n%s", p, debug.Stack())}
+		}
+	}()
+	return work(ctx, tell)
 }
 
 // tell passes a line on to all that wait.

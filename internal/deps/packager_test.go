@@ -302,3 +302,12 @@ func FuzzAnswers(f *testing.F) {
 		}
 	})
 }
+
+// TestFlightPanics: what panics while it reads what is hostile is an error of those who wait.
+func TestFlightPanics(t *testing.T) {
+	var f flights
+	_, err := f.do(t.Context(), "key", func(string) {}, func(context.Context, func(string)) (answer, error) { panic("hostile") })
+	if sandbox.KindOf(err) != sandbox.Internal || err == nil || len(f.all) > 0 {
+		t.Errorf("%v, %v", err, f.all)
+	}
+}

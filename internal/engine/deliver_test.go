@@ -62,6 +62,41 @@ func TestCancelPackages(t *testing.T) {
 	}
 }
 
+// TestCloseDuringPackages: so does one whose engine closes, and the end of a living sandbox waits until nothing is added to it.
+func TestCloseDuringPackages(t *testing.T) {
+	asked := make(chan struct{}, 2)
+	r := newRig(t, engine.Config{Languages: lang.All(), Packages: never{asked: func() { asked <- struct{}{} }}})
+	packages := sandbox.Packages{Requirements: []string{"x"}}
+	s := r.make(t, engine.Living{})
+	added := make(chan error, 1)
+	go func() {
+		_, err := s.Run(within(t), engine.Exec{Request: sandbox.Request{Language: "python", Code: []byte("1"), Packages: packages}})
+		added <- err
+	}()
+	<-asked
+	if err := s.Close(); err != nil {
+		t.Error(err)
+	}
+	if err := <-added; sandbox.KindOf(err) != sandbox.NotFound {
+		t.Errorf("of an ended sandbox: %v", err)
+	}
+	ran := make(chan *sandbox.Result, 1)
+	go func() {
+		result, err := r.Run(within(t), engine.Run{Request: sandbox.Request{Language: "python", Code: []byte("1"), Packages: packages}})
+		if err != nil {
+			t.Error(err)
+		}
+		ran <- result
+	}()
+	<-asked
+	if err := r.Close(); err != nil {
+		t.Error(err)
+	}
+	if result := <-ran; result == nil || result.Status != sandbox.StatusCanceled {
+		t.Errorf("%+v", result)
+	}
+}
+
 // TestDeliverFromLiving: so it is for a command and for code in a sandbox that goes on.
 func TestDeliverFromLiving(t *testing.T) {
 	r := newRig(t, engine.Config{Languages: lang.All(), Slots: 1, Queue: -1})

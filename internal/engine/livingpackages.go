@@ -132,12 +132,35 @@ func (s *Sandbox) addPackages(ctx context.Context, asks *Exec) error {
 	if !placed {
 		return &sandbox.Error{Kind: sandbox.Unsupported, Op: "packages", Msg: "none can be added to this sandbox", Fix: "use what is installed"}
 	}
-	return s.installPackages(ctx, l, asked, &asks.Request)
+	ctx, done, err := s.during(ctx)
+	if err != nil {
+		return err
+	}
+	defer done()
+	if err = s.installPackages(ctx, l, asked, &asks.Request); err != nil && s.ended() != nil {
+		return s.ended()
+	}
+	return err
+}
+
+// during has the end of the sandbox cancel ctx, and wait until done.
+func (s *Sandbox) during(ctx context.Context) (_ context.Context, done func(), err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if err := s.ended(); err != nil {
+		return nil, nil, err
+	}
+	s.work.Add(1)
+	ctx, cancel := context.WithCancel(ctx)
+	stop := context.AfterFunc(s.life, cancel)
+	return ctx, func() { stop(); cancel(); s.work.Done() }, nil
 }
 
 // takesPackages reports whether packages can be added.
 func (s *Sandbox) takesPackages() bool {
-	return slices.Contains(s.live.spec.Env, sandbox.PackagesVariable+"=1") && s.engine.config.Packages != nil
+	root, err := s.engine.packagesOf(s.id)
+	return err == nil && s.engine.config.Packages != nil &&
+		slices.ContainsFunc(s.live.spec.Mounts, func(m sandbox.Mount) bool { return strings.HasPrefix(m.Source, root+"/") })
 }
 
 // installPackages has a sandbox see packages beside those that it has.

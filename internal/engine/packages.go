@@ -58,6 +58,9 @@ func (e *Engine) supply(ctx context.Context, p *oneShot) error {
 	}
 	need := sandbox.PackageNeed{Packages: asked, Language: *p.Language, Name: strings.TrimPrefix(p.CodePath, sandbox.Workspace+"/"), Code: p.Request.Code,
 		Files: p.Request.Files, Root: rootOf(p.backend, p.Spec), Open: p.Spec.Workspace != "" || len(p.Spec.Mounts) > 0, Progress: p.Request.Progress}
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	defer context.AfterFunc(e.stop, func() { cancel(errStopped) })()
 	s, err := e.config.Packages.Supply(ctx, need, e.worker(p))
 	if p.Request.Progress != nil {
 		p.Request.Progress("")

@@ -42,7 +42,7 @@ func (e *Engine) Run(ctx context.Context, run Run) (result *sandbox.Result, err 
 		err = e.choose(ctx, p)
 	}
 	if err == nil {
-		if err = e.supply(ctx, p); err != nil && over(ctx) {
+		if err = e.supply(ctx, p); err != nil && (over(ctx) || e.stop.Err() != nil) {
 			return e.delivered(p, canceled(p.job, 0))
 		}
 	}
