@@ -47,6 +47,7 @@ func (r *report) living(ctx context.Context) (err error) {
 		return err
 	}
 	defer c.Close()
+	defer func() { err = errors.Join(err, removeAll(context.WithoutCancel(ctx), c)) }()
 	f := &r.figures.living
 	for _, part := range []func(context.Context, *apiclient.Client, *livingFigures) error{r.contextRuns, r.contextClients, r.firstBytes, r.eventSpeed} {
 		if err := part(ctx, c, f); err != nil {
@@ -77,6 +78,15 @@ func inContext(ctx context.Context, c *apiclient.Client, name, code string) erro
 	a, err := c.Run(ctx, name, apiclient.Run{Code: &code, Language: python})
 	if err == nil && a.Status != "succeeded" {
 		err = fmt.Errorf("%s: %s", a.Status, a.Stderr)
+	}
+	return err
+}
+
+// removeAll removes all sandboxes, which would outlive their server, and take the time of whoever looks for what it left.
+func removeAll(ctx context.Context, c *apiclient.Client) error {
+	all, err := c.Sandboxes(ctx, nil)
+	for _, s := range all {
+		err = errors.Join(err, c.Remove(ctx, s.ID))
 	}
 	return err
 }
