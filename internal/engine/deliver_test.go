@@ -74,6 +74,9 @@ func TestCloseDuringPackages(t *testing.T) {
 		added <- err
 	}()
 	<-asked
+	if !s.Info().IdleEnds.IsZero() {
+		t.Error("it counts as idle meanwhile")
+	}
 	if err := s.Close(); err != nil {
 		t.Error(err)
 	}

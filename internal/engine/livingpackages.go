@@ -143,7 +143,7 @@ func (s *Sandbox) addPackages(ctx context.Context, asks *Exec) error {
 	return err
 }
 
-// during has the end of the sandbox cancel ctx, and wait until done.
+// during has the end of the sandbox cancel ctx, and wait until done. Until then the sandbox is not idle.
 func (s *Sandbox) during(ctx context.Context) (_ context.Context, done func(), err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -151,9 +151,19 @@ func (s *Sandbox) during(ctx context.Context) (_ context.Context, done func(), e
 		return nil, nil, err
 	}
 	s.work.Add(1)
+	s.clocks.installs++
+	s.windIdle()
 	ctx, cancel := context.WithCancel(ctx)
 	stop := context.AfterFunc(s.life, cancel)
-	return ctx, func() { stop(); cancel(); s.work.Done() }, nil
+	return ctx, func() {
+		stop()
+		cancel()
+		s.mu.Lock()
+		s.clocks.installs--
+		s.mu.Unlock()
+		s.touch()
+		s.work.Done()
+	}, nil
 }
 
 // takesPackages reports whether packages can be added.
