@@ -90,12 +90,15 @@ type finder struct {
 // add enters a finding, unless there are enough.
 func (f *finder) add(at place, id, message string) {
 	i := slices.IndexFunc(rules, func(r rule) bool { return r.id == id })
-	if i < 0 || slices.Contains(f.policy.Allow, id) || len(f.found) >= maxFindings || f.of[id] >= maxOfRule {
+	if i < 0 || slices.Contains(f.policy.Allow, id) || f.of[id] >= maxOfRule {
 		return
 	}
+	one := sandbox.Finding{Rule: id, Line: at.line, Column: at.column, Message: message, Advice: rules[i].advice,
+		Refuses: rules[i].refuses || slices.Contains(f.policy.Deny, id)}
 	f.of[id]++
-	f.found = append(f.found, sandbox.Finding{Rule: id, Line: at.line, Column: at.column, Message: message, Advice: rules[i].advice,
-		Refuses: rules[i].refuses || slices.Contains(f.policy.Deny, id)})
+	if len(f.found) < maxFindings || one.Refuses { // no number of others hides one that refuses
+		f.found = append(f.found, one)
+	}
 }
 
 // quoted is a piece of hostile text that is safe to show.

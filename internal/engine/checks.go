@@ -104,7 +104,7 @@ func (e *Engine) look(j *job, file string, l *sandbox.Language, text []byte) {
 		found = e.config.Checks.Find(l.Name, text)
 	}
 	for _, f := range found {
-		if len(c.findings) < maxAllFindings {
+		if len(c.findings) < maxAllFindings || f.Refuses && !j.refused() { // no number of others hides one that refuses
 			f.File = file
 			c.findings = append(c.findings, f)
 		}
@@ -129,7 +129,12 @@ func (x *execution) lookAtEntry(ctx context.Context) error {
 
 // forbidden reports whether the checks refuse the execution.
 func (j *job) forbidden() bool {
-	return j.checked.mode == sandbox.ChecksEnforce && slices.ContainsFunc(j.checked.findings, func(f sandbox.Finding) bool { return f.Refuses })
+	return j.checked.mode == sandbox.ChecksEnforce && j.refused()
+}
+
+// refused reports whether a finding refuses.
+func (j *job) refused() bool {
+	return slices.ContainsFunc(j.checked.findings, func(f sandbox.Finding) bool { return f.Refuses })
 }
 
 // refusal says why, for stderr.

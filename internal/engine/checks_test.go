@@ -1,6 +1,7 @@
 package engine_test
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
@@ -40,6 +41,14 @@ func TestChecks(t *testing.T) {
 	r := do(t, living, engine.Exec{Request: sandbox.Request{Entry: "there.sh", Checks: sandbox.ChecksEnforce}})
 	if r.Status != sandbox.StatusRejected || len(r.Findings) != 1 || r.Findings[0].File != "there.sh" {
 		t.Errorf("an entry: %s, %+v", r.Status, r.Findings)
+	}
+	crowd := sandbox.Request{Language: "bash", Code: []byte("true"), Checks: sandbox.ChecksEnforce}
+	for i := range 60 {
+		crowd.Files = append(crowd.Files, sandbox.File{Path: fmt.Sprintf("%d.sh", i), Data: []byte(strings.Repeat("curl http://example.org\neval \"$x\"\n", 5))})
+	}
+	crowd.Files = append(crowd.Files, sandbox.File{Path: "last.sh", Data: []byte(bad)})
+	if r := rig.run(t, engine.Run{Request: crowd}); r.Status != sandbox.StatusRejected || len(r.Findings) < 100 {
+		t.Errorf("behind many others: %s, %d findings", r.Status, len(r.Findings))
 	}
 	_, err := rig.Run(within(t), engine.Run{Request: sandbox.Request{Language: "bash", Code: []byte("true"), Checks: "enforced"}})
 	refused(t, "an unknown mode", err, sandbox.Invalid, "enforced")
