@@ -25,17 +25,18 @@ func (b *Backend) Create(ctx context.Context, spec sandbox.Spec) (sandbox.Box, e
 	if err := b.refuse(&spec); err != nil {
 		return nil, err
 	}
-	t := b.templates.take(b, &spec)
+	templates := b.templatesFor(&spec)
+	t := templates.take(b, &spec)
 	defer t.release()
 	box, err := b.create(ctx, spec, t)
 	if t != nil && blamesTemplate(err) {
-		b.templates.distrust(b, t, err)
+		templates.distrust(b, t, err)
 		box, err = b.create(ctx, spec, nil)
 	}
 	if err != nil {
 		return nil, err
 	}
-	b.templates.proven.Store(true)
+	templates.proven.Store(true)
 	return box, nil
 }
 

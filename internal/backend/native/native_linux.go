@@ -65,7 +65,8 @@ type Backend struct {
 	in      *instance.Instance
 	claims  instance.Claims // reattached boxes
 
-	templates templates
+	templates templates // for sandboxes without layers
+	layered   sync.Map  // *templates by where the layers go
 	zygotes   zygotes
 	entries   entries
 	hoards    hoards
@@ -161,10 +162,14 @@ func (b *Backend) note(what string, err error) {
 	_, _ = b.guestErr.WriteString("native: " + what + ": " + err.Error() + "\n")
 }
 
-// Close releases this process's instance and what it reattached, and ends the zygote and the template. It ends no living box.
+// Close releases this process's instance and what it reattached, and ends the zygote and the templates. It ends no living box.
 func (b *Backend) Close() error {
 	b.zygotes.close()
 	b.templates.close()
+	b.layered.Range(func(_, ts any) bool {
+		ts.(*templates).close()
+		return true
+	})
 	b.hoards.close()
 	b.opening.Lock()
 	defer b.opening.Unlock()

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"os"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -17,9 +18,10 @@ import (
 	"github.com/glovebox-dev/glovebox/sandbox"
 )
 
-// templates holds a backend's one template: the part of the root that all sandboxes with the host's own root share, made
-// once. A sandbox that cannot use it makes its own root, so a missing or stale template costs only time.
+// templates holds one template: the part of the root that sandboxes with the host's own root and layers in the same places
+// share, made once. A sandbox that cannot use it makes its own root, so a missing or stale template costs only time.
 type templates struct {
+	points []string    // where the layers go: a template has folders for them, as nobody can make one in it
 	proven atomic.Bool // a sandbox started without a template, so the kernel grants what a template needs
 
 	mu     sync.Mutex // guards all below, and stale and uses of each template
@@ -54,9 +56,22 @@ type sourceID struct {
 	dev, ino uint64
 }
 
-// templatable reports whether the template is the whole root of a spec. A sandbox cannot make further folders in a template.
+// templatable reports whether a template can be the whole root of a spec. A sandbox cannot make further folders in one.
 func (b *Backend) templatable(spec *sandbox.Spec) bool {
-	return b.user.UID == 0 && spec.Root == (sandbox.Root{}) && spec.Commands == nil && len(spec.Mounts)+len(spec.Layers) == 0
+	return b.user.UID == 0 && spec.Root == (sandbox.Root{}) && spec.Commands == nil && len(spec.Mounts) == 0
+}
+
+// templatesFor returns the templates for a spec's layers: one for each place that a language's packages have, and for none.
+func (b *Backend) templatesFor(spec *sandbox.Spec) *templates {
+	if len(spec.Layers) == 0 {
+		return &b.templates
+	}
+	var points []string
+	for _, l := range spec.Layers {
+		points = append(points, l.At)
+	}
+	all, _ := b.layered.LoadOrStore(strings.Join(points, "\x00"), &templates{points: points})
+	return all.(*templates)
 }
 
 // take returns the template for a spec, for the caller to release. If there is none it returns nil and starts making one.
@@ -113,7 +128,7 @@ func (ts *templates) distrust(b *Backend, t *template, err error) {
 }
 
 func (ts *templates) make(b *Backend) {
-	t, err := b.makeTemplate()
+	t, err := b.makeTemplate(ts.points)
 	ts.mu.Lock()
 	defer ts.mu.Unlock()
 	ts.coming, ts.next = false, time.Now().Add(templateEvery)
@@ -203,8 +218,12 @@ func identify(path string) (sourceID, error) {
 }
 
 // makeTemplate makes a process build the root in a mount namespace, and keeps that.
-func (b *Backend) makeTemplate() (*template, error) {
+func (b *Backend) makeTemplate(points []string) (*template, error) {
 	steps, _, err := b.staticSteps(&sandbox.Spec{})
+	for _, point := range points {
+		err = errors.Join(err, rootfs.CheckTarget(point))
+		steps = append(steps, confine.Step{Do: confine.Dir, Target: strings.TrimPrefix(point, "/"), Mode: 0o755})
+	}
 	if err != nil {
 		return nil, err
 	}

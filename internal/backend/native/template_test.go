@@ -203,10 +203,57 @@ func TestTemplateIsTaken(t *testing.T) {
 		}
 	}
 	for name, s := range map[string]sandbox.Spec{"root": {Root: sandbox.Root{Dir: "/"}}, "commands": {Commands: []string{}},
-		"mounts": {Mounts: []sandbox.Mount{{}}}, "layers": {Layers: []sandbox.Layer{{}}}} {
+		"mounts": {Mounts: []sandbox.Mount{{}}}} {
 		if b.templatable(&s) {
 			t.Errorf("%s: a template would be taken", name)
 		}
+	}
+}
+
+// TestTemplateOfLayers: sandboxes whose layers go to the same places share a template, and its folders are in no other's.
+func TestTemplateOfLayers(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("templates are made by root alone")
+	}
+	var templates *templates
+	t.Cleanup(func() { // after the backend's own
+		if templates == nil || templates.ready != nil {
+			t.Error("there is a template after the end")
+		}
+	})
+	b := open(t, "")
+	layered := func(text string) sandbox.Spec {
+		s := spec()
+		dir, err := os.MkdirTemp("", "layer") // open to the ids of sandboxes, which t.TempDir is not
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { os.RemoveAll(dir) })
+		if err := errors.Join(os.Chmod(dir, 0o755), os.WriteFile(filepath.Join(dir, "text"), []byte(text), 0o644)); err != nil {
+			t.Fatal(err)
+		}
+		s.Layers = []sandbox.Layer{{Digest: text, Dir: dir, At: "/opt/deep/layer"}}
+		return s
+	}
+	for _, text := range []string{"one", "two", "three", "four"} {
+		s := layered(text)
+		box := create(t, b, s).(*Box)
+		if o := run(t, box, "/bin/sh", "-c", "cat /opt/deep/layer/text; touch /opt/deep/layer/x /opt/deep/x 2>/dev/null && echo written"); o.stdout != text {
+			t.Errorf("got %+v, want %q", o, text)
+		}
+		templates = b.templatesFor(&s)
+		templates.maker.Wait()
+		if text != "four" {
+			continue
+		}
+		root, err := identify("/proc/" + itoa(box.Process.PID) + "/root/.")
+		if ready := templates.ready; err != nil || ready == nil || root.dev != ready.device {
+			t.Errorf("the last sandbox was not spawned in the template: %v, %v, %v", root, err, ready)
+		}
+	}
+	await(b).release()
+	if o := run(t, create(t, b, spec()), "/bin/ls", "-d", "/opt/deep"); o.stdout != "" {
+		t.Errorf("a sandbox without layers has %s", o.stdout)
 	}
 }
 
