@@ -89,17 +89,7 @@ func TestCanariesOfRun(t *testing.T) {
 				var out, errs bytes.Buffer
 				m := testApp(t).Main
 				m.Stdout, m.Stderr = &out, &errs
-				args := append([]string{"run", "--backend", backend, "--allow-unenforced", "memory"}, c.flags...)
-				if variable := engineVariables[backend]; variable != "" {
-					host, own := backendtest.EngineHost(t, backend), m.LookupEnv
-					m.LookupEnv = func(name string) (string, bool) {
-						if name == variable {
-							return host, true
-						}
-						return own(name)
-					}
-					args = append(args, "--image", backendtest.EngineImage)
-				}
+				args := append(append([]string{"run"}, onBackend(t, &m, backend)...), c.flags...)
 				if code := m.Run(t.Context(), append(args, "-l", "python", "-c", code)); code != 0 || out.String() != "good.test/done\n" {
 					t.Errorf("exit code %d, %q, %s", code, &out, &errs)
 				}
@@ -118,9 +108,6 @@ func TestCanariesOfRun(t *testing.T) {
 		}
 	}
 }
-
-// engineVariables name the variables that say where an engine is.
-var engineVariables = map[string]string{"docker": "DOCKER_HOST", "podman": "CONTAINER_HOST"}
 
 // busy sends a stream without end, and datagrams, and tries again and again to connect and to say a number. It prints the numbers for which
 // it got no connection.

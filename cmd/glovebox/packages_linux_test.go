@@ -4,6 +4,7 @@ import (
 	"archive/tar"
 	"archive/zip"
 	"bytes"
+	"cmp"
 	"compress/gzip"
 	"context"
 	"crypto/sha256"
@@ -22,8 +23,9 @@ import (
 
 // index is an index of Python packages and of npm's, with what a test puts in.
 type index struct {
-	t   *testing.T
-	out *outside
+	t       *testing.T
+	out     *outside
+	backend string // native where empty
 
 	mu    sync.Mutex
 	files map[string][]byte // by path
@@ -143,12 +145,12 @@ func (i *index) run(cache string, code int, args ...string) (stdout, stderr stri
 	m := testApp(i.t).Main
 	m.Stdout, m.Stderr, m.Gate = &out, &errs, i.out.gate()
 	words := append([]string{args[0]}, "--package-cache", cache, "--package-index", "python=http://index.test/simple", "--package-index", "javascript=http://index.test/")
-	if args[0] == "run" {
-		words = append(words, "--backend", "native", "--allow-unenforced", "memory")
-	}
 	if args[0] == "deps" {
 		words = append([]string{"deps", args[1]}, words[1:]...)
 		args = args[1:]
+	}
+	if args[0] == "run" || args[0] == "lock" {
+		words = append(words, onBackend(i.t, &m, cmp.Or(i.backend, "native"))...)
 	}
 	if got := m.Run(context.Background(), append(words, args[1:]...)); got != code {
 		i.t.Errorf("%q: exit code %d, not %d\n%s%s", args, got, code, &out, &errs)
@@ -168,10 +170,30 @@ func isPackagesReady(t *testing.T, programs ...string) {
 
 const pipFile, npmFile = "/usr/bin/pip", "/usr/bin/npm"
 
+// onBackends runs a test on native, and unless it is to be short on all backends.
+func onBackends(t *testing.T, program string, test func(i *index)) {
+	for _, backend := range []string{"native", "gvisor", "docker", "podman"} {
+		t.Run(backend, func(t *testing.T) {
+			if testing.Short() && backend != "native" {
+				t.Skip("SKIPPED, NOT TESTED: native alone has the same packages")
+			}
+			programs := []string{program}
+			if engineVariables[backend] != "" {
+				programs = nil // the image has it
+			}
+			isPackagesReady(t, programs...)
+			i := newIndex(t)
+			i.backend = backend
+			test(i)
+		})
+	}
+}
+
 // TestPackagesOfRun: what the code imports is installed once, without a network at run time; a lock repeats it.
-func TestPackagesOfRun(t *testing.T) {
-	isPackagesReady(t, pipFile)
-	i, cache := newIndex(t), t.TempDir()
+func TestPackagesOfRun(t *testing.T) { onBackends(t, pipFile, packagesOfRun) }
+
+func packagesOfRun(i *index) {
+	t, cache := i.t, i.t.TempDir()
 	i.wheel("glvdep", "1.0", "value = 20", "")
 	i.wheel("glvmain", "1.0", "import glvdep; value = glvdep.value + 1", "", "glvdep")
 	i.wheel("glvmain", "2.0", "import glvdep; value = glvdep.value * 2 + 2", "", "glvdep>=1")
@@ -266,9 +288,10 @@ func TestPackagesRefused(t *testing.T) {
 }
 
 // TestPackagesOfNPM is a short TestPackagesOfRun for JavaScript.
-func TestPackagesOfNPM(t *testing.T) {
-	isPackagesReady(t, npmFile)
-	i, cache := newIndex(t), t.TempDir()
+func TestPackagesOfNPM(t *testing.T) { onBackends(t, npmFile, packagesOfNPM) }
+
+func packagesOfNPM(i *index) {
+	t, cache := i.t, i.t.TempDir()
 	i.tarball("glvjs", "1.0.0", "module.exports = 42")
 	for _, code := range []string{"import v from 'glvjs'; console.log(v)", "console.log(require('glvjs'))", "import('glvjs').then((m) => console.log(m.default))"} {
 		if out, _ := i.run(cache, 0, "run", "-l", "js", "-p", "auto", "-c", code); out != "42\n" {

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// EngineImage is the image in the test engines: a small Debian with Python, Node and bash.
+// EngineImage is the image in the test engines: a Debian with Python, Node, bash, pip, npm, curl and git.
 const EngineImage = "localhost/glovebox-test:latest"
 
 // enginesVariable names a folder of engine sockets other than that of scripts/test-engines.sh.
