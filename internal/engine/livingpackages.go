@@ -123,7 +123,7 @@ func (s *Sandbox) addPackages(ctx context.Context, asks *Exec) error {
 		return err
 	}
 	placed := s.takesPackages()
-	if l.Installer.Magic != nil && placed {
+	if l.Installer.Magic != nil && slices.Contains(s.live.spec.Env, sandbox.PackagesVariable+"=1") { // whose driver skips such lines
 		asked.Requirements = append(slices.Clone(asked.Requirements), l.Installer.Magic(asks.Request.Code)...)
 	}
 	if !asked.Any() {
