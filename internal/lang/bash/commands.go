@@ -26,7 +26,7 @@ var commands = &sandbox.Installer{
 const (
 	// Of a longer script, nothing is found. The parser is recursive, so its depth is bounded by the length: this much takes at most some 50 MB of
 	// stack, where 1 MiB of "$(" would end the process.
-	maxScript   = 32 << 10 // bytes
+	maxScript   = 16 << 10 // bytes
 	maxCommands = 500
 )
 
