@@ -194,7 +194,7 @@ func (e *Engine) reserve(record sandbox.Record, backend sandbox.Backend) (s *San
 	}
 	warm := e.pool.takeLiving(backend, record.Spec, record.Owner)
 	if warm != nil {
-		record.ID, record.Spec.ID = warm.id, warm.id
+		record.ID, record.Spec.ID, record.Spec.Mounts = warm.id, warm.id, warm.spec.Mounts // folders of its own
 		warm.spec = record.Spec
 	}
 	s = newSandbox(e, record)

@@ -62,12 +62,12 @@ func (e *Engine) placePackages(b sandbox.Backend, spec *sandbox.Spec) error {
 }
 
 // makePackages makes the folders of placePackages.
-func (s *Sandbox) makePackages() error {
-	root, err := s.engine.packagesOf(s.id)
+func (e *Engine) makePackages(spec sandbox.Spec) error {
+	root, err := e.packagesOf(spec.ID)
 	if err != nil {
 		return err
 	}
-	for _, m := range s.record.Spec.Mounts {
+	for _, m := range spec.Mounts {
 		if strings.HasPrefix(m.Source, root+"/") {
 			if err := os.MkdirAll(m.Source, 0o755); err != nil {
 				return &sandbox.Error{Kind: sandbox.Unavailable, Op: "create: make the folder of its packages", Err: err}
@@ -168,9 +168,22 @@ func (s *Sandbox) during(ctx context.Context) (_ context.Context, done func(), e
 
 // takesPackages reports whether packages can be added.
 func (s *Sandbox) takesPackages() bool {
-	root, err := s.engine.packagesOf(s.id)
-	return err == nil && s.engine.config.Packages != nil &&
-		slices.ContainsFunc(s.live.spec.Mounts, func(m sandbox.Mount) bool { return strings.HasPrefix(m.Source, root+"/") })
+	return s.engine.config.Packages != nil && s.engine.hasPackages(s.live.spec)
+}
+
+// hasPackages reports whether a sandbox of the spec has folders of placePackages.
+func (e *Engine) hasPackages(spec sandbox.Spec) bool { return len(e.otherMounts(spec)) < len(spec.Mounts) }
+
+// otherMounts are the mounts of a spec but for those of placePackages.
+func (e *Engine) otherMounts(spec sandbox.Spec) []sandbox.Mount {
+	if len(spec.Mounts) == 0 {
+		return nil
+	}
+	root, err := e.packagesOf(spec.ID)
+	if err != nil {
+		return spec.Mounts
+	}
+	return slices.DeleteFunc(slices.Clone(spec.Mounts), func(m sandbox.Mount) bool { return strings.HasPrefix(m.Source, root+"/") })
 }
 
 // installPackages has a sandbox see packages beside those that it has.

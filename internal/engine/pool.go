@@ -3,6 +3,7 @@ package engine
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"sync"
 	"time"
 
@@ -29,6 +30,7 @@ type shelf struct {
 	spec    sandbox.Spec
 	owner   string    // the first to use it
 	held    supplied  // its layers
+	folders bool      // each box begins with folders of its own for packages
 	used    time.Time // last
 	ready   []*live
 	filling bool
@@ -46,7 +48,7 @@ const (
 )
 
 // fingerprint is the key of everything a box is built from, digests of layers included. It is "" for specs that are never kept warm:
-// long-lived sandboxes, and directories of the host, which may be replaced before the box is used.
+// long-lived sandboxes, and directories of the host but a sandbox's own, which may be replaced before the box is used.
 func fingerprint(backend string, spec sandbox.Spec) string {
 	if spec.Lifetime.Living || spec.Workspace != "" || len(spec.Mounts) > 0 || spec.Root.Dir != "" || len(spec.Devices) > 0 || spec.Network.Authority != nil {
 		return ""
@@ -69,9 +71,15 @@ func (p *pool) take(b sandbox.Backend, spec sandbox.Spec, owner string, held sup
 	if p.size == 0 {
 		return nil
 	}
+	mounts := p.engine.otherMounts(spec)
+	folders := len(mounts) < len(spec.Mounts)
+	spec.Mounts = mounts
 	key := fingerprint(b.Name(), spec)
 	if key == "" {
 		return nil
+	}
+	if folders {
+		key = "with folders " + key
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -80,7 +88,7 @@ func (p *pool) take(b sandbox.Backend, spec sandbox.Spec, owner string, held sup
 		if p.closed || !p.room(owner) {
 			return nil
 		}
-		s = &shelf{backend: b, spec: spec, owner: owner, held: held.share()}
+		s = &shelf{backend: b, spec: spec, owner: owner, held: held.share(), folders: folders}
 		s.spec.Env, s.spec.Labels = nil, nil // they belong to one request
 		s.idle = time.AfterFunc(shelfLife, func() { p.drop(key) })
 		p.shelves[key] = s
@@ -179,15 +187,37 @@ func (p *pool) wants(s *shelf) bool {
 func (p *pool) make(s *shelf) (*live, error) {
 	ctx, cancel := context.WithTimeout(p.engine.stop, createTimeout)
 	defer cancel()
-	l, err := p.engine.build(ctx, s.backend, s.spec)
+	spec := s.spec
+	spec.ID = sandbox.NewID()
+	if s.folders {
+		err := p.engine.placePackages(s.backend, &spec)
+		if err == nil {
+			err = p.engine.makePackages(spec)
+		}
+		if err != nil {
+			return nil, errors.Join(err, p.engine.removePackages(spec.ID))
+		}
+	}
+	l, err := p.engine.buildAs(ctx, s.backend, spec)
+	if err != nil && s.folders {
+		err = errors.Join(err, p.engine.removePackages(spec.ID))
+	}
 	if err != nil {
 		return nil, err
 	}
 	if _, err := l.connect(ctx); err != nil {
-		l.close()
+		p.end(l)
 		return nil, err
 	}
 	return l, nil
+}
+
+// end closes a box that nobody has taken.
+func (p *pool) end(l *live) {
+	l.close()
+	if p.engine.hasPackages(l.spec) {
+		_ = p.engine.removePackages(l.id) // the next start tries again
+	}
 }
 
 // put shelves a box, or closes it if it comes too late.
@@ -223,7 +253,7 @@ func (p *pool) forget(s *shelf) {
 }
 
 // discard closes a box in the background. The caller holds mu.
-func (p *pool) discard(l *live) { p.fills.Go(l.close) }
+func (p *pool) discard(l *live) { p.fills.Go(func() { p.end(l) }) }
 
 // drop empties a shelf and forgets it.
 func (p *pool) drop(key string) {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 	"testing"
 
@@ -29,6 +30,14 @@ func (m *maker) Create(ctx context.Context, spec sandbox.Spec) (sandbox.Box, err
 // TestPromoted: a living sandbox is made of a warm box where there is one, with the labels and the environment that were asked for, and it
 // outlives its server like any other.
 func TestPromoted(t *testing.T) {
+	t.Run("without packages", func(t *testing.T) { promoted(t, nil) })
+	t.Run("with packages", func(t *testing.T) { promoted(t, noPackager{}) })
+}
+
+// noPackager is never asked.
+type noPackager struct{ sandbox.Packager }
+
+func promoted(t *testing.T, packages sandbox.Packager) {
 	state := t.TempDir()
 	records, err := store.Open(filepath.Join(state, "records"))
 	if err != nil {
@@ -45,7 +54,7 @@ func TestPromoted(t *testing.T) {
 		if _, err := m.Probe(within(t)); err != nil {
 			t.Skip(err)
 		}
-		e, err = engine.New(engine.Config{Backends: []sandbox.Backend{m}, Languages: lang.All(), Warm: 1,
+		e, err = engine.New(engine.Config{Backends: []sandbox.Backend{m}, Languages: lang.All(), Warm: 1, Packages: packages,
 			Living: engine.LivingConfig{StateDir: state, Store: records}})
 		if err != nil {
 			t.Fatal(err)
@@ -58,7 +67,15 @@ func TestPromoted(t *testing.T) {
 	}
 	first, stop := open()
 	spec := sandbox.Spec{AllowUnenforced: []string{"memory", "cpus", "pids"}}
-	if _, err := first.Run(within(t), engine.Run{Spec: spec, Request: sandbox.Request{Language: "bash", Code: []byte("true")}}); err != nil {
+	if packages == nil {
+		_, err = first.Run(within(t), engine.Run{Spec: spec, Request: sandbox.Request{Language: "bash", Code: []byte("true")}})
+	} else { // boxes that can get packages are made for living sandboxes alone
+		var other *engine.Sandbox
+		if other, _, err = first.Create(within(t), engine.Living{Spec: spec}); err == nil {
+			err = other.Close()
+		}
+	}
+	if err != nil {
 		t.Fatal(err)
 	}
 	eventually(t, "a warm box", func() bool { return first.Stats().Warm == 1 })
@@ -70,11 +87,32 @@ func TestPromoted(t *testing.T) {
 	if born, ok := m.made.Load(s.ID()); !ok || born.(sandbox.Lifetime).Living {
 		t.Errorf("it was made for itself: %v, %+v", ok, born)
 	}
+	folders := func() (n int) {
+		entries, err := os.ReadDir(filepath.Join(state, "packages"))
+		if err != nil && packages != nil {
+			t.Error(err)
+		}
+		for _, e := range entries {
+			if _, err := os.Stat(filepath.Join(state, "packages", e.Name(), "node_modules")); err != nil {
+				t.Error(err)
+			}
+			n++
+		}
+		return n
+	}
+	for _, m := range s.Info().Spec.Mounts {
+		if _, err := os.Stat(m.Source); err != nil || !strings.Contains(m.Source, string(s.ID())) {
+			t.Errorf("%+v: %v", m, err)
+		}
+	}
 	ask := engine.Exec{Request: sandbox.Request{Language: "bash", Code: []byte("echo $WHO $((x += 1))")}}
 	if r, err := s.Run(within(t), ask); err != nil || string(r.Stdout.Head) != "me 1\n" {
 		t.Fatalf("%+v, %v", r, err)
 	}
 	stop()
+	if packages != nil && folders() != 1 {
+		t.Errorf("folders of %d sandboxes are left, not of 1", folders())
+	}
 	second, stop := open()
 	defer stop()
 	left, _, err := records.Load()

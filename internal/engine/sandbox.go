@@ -91,7 +91,7 @@ func (s *Sandbox) make(ctx context.Context, backend sandbox.Backend) {
 }
 
 func (s *Sandbox) tryMake(ctx context.Context, backend sandbox.Backend) (err error) {
-	if err := s.makePackages(); err != nil {
+	if err := s.engine.makePackages(s.record.Spec); err != nil {
 		return err
 	}
 	if s.live == nil {
