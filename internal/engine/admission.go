@@ -72,10 +72,15 @@ func (a *admission) share(slots, queue int) {
 //
 // Only after a nil error does the caller hold a slot. It must release it once.
 func (a *admission) acquire(ctx context.Context, name string, begin func()) error {
+	return a.take(ctx, name, begin, false)
+}
+
+// take is acquire, also while draining for what has entered.
+func (a *admission) take(ctx context.Context, name string, begin func(), entered bool) error {
 	a.mu.Lock()
-	if a.draining {
+	if a.draining && !entered {
 		a.mu.Unlock()
-		return &sandbox.Error{Kind: sandbox.Unavailable, Op: "admit", Msg: "this server is shutting down"}
+		return errDraining()
 	}
 	o := a.owners[name]
 	if o == nil {
@@ -103,6 +108,21 @@ func (a *admission) acquire(ctx context.Context, name string, begin func()) erro
 	begin()
 	a.mu.Unlock()
 	return a.wait(ctx, o, w, place)
+}
+
+// enter admits what will take slots later, and calls begin under the lock.
+func (a *admission) enter(begin func()) error {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.draining {
+		return errDraining()
+	}
+	begin()
+	return nil
+}
+
+func errDraining() error {
+	return &sandbox.Error{Kind: sandbox.Unavailable, Op: "admit", Msg: "this server is shutting down"}
 }
 
 func (a *admission) wait(ctx context.Context, o *owner, w *waiter, place *list.Element) error {

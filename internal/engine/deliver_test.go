@@ -100,6 +100,51 @@ func TestCloseDuringPackages(t *testing.T) {
 	}
 }
 
+// late is a Packager that needs a step in a sandbox, once it may.
+type late struct {
+	sandbox.Packager
+	asked, may chan struct{}
+}
+
+func (l late) Supply(ctx context.Context, _ sandbox.PackageNeed, work sandbox.Worker) (*sandbox.Supply, error) {
+	close(l.asked)
+	<-l.may
+	result, err := work(ctx, sandbox.Work{Command: func(string) []string { return []string{"true"} }})
+	if err == nil && result.Status != sandbox.StatusSucceeded {
+		err = errors.New("the step ended as " + string(result.Status))
+	}
+	return &sandbox.Supply{Release: func() {}}, err
+}
+
+// TestDrainDuringPackages: a run that was accepted goes on while a server drains, with the steps for its packages.
+func TestDrainDuringPackages(t *testing.T) {
+	l := late{asked: make(chan struct{}), may: make(chan struct{})}
+	r := newRig(t, engine.Config{Languages: lang.All(), Packages: l})
+	asks := engine.Run{Request: sandbox.Request{Language: "bash", Code: []byte("echo ran"), Packages: sandbox.Packages{Auto: true}}}
+	ran := make(chan *sandbox.Result, 1)
+	go func() {
+		result, err := r.Run(within(t), asks)
+		if err != nil {
+			t.Error(err)
+		}
+		ran <- result
+	}()
+	<-l.asked
+	drained := make(chan error)
+	go func() { drained <- r.Drain(within(t)) }()
+	eventually(t, "the refusal of new runs", func() bool { return r.Stats().Draining })
+	if _, err := r.Run(within(t), asks); sandbox.KindOf(err) != sandbox.Unavailable {
+		t.Errorf("a new run: %v", err)
+	}
+	close(l.may)
+	if err := <-drained; err != nil {
+		t.Error(err)
+	}
+	if result := <-ran; result == nil || string(result.Stdout.Head) != "ran\n" {
+		t.Errorf("%+v", result)
+	}
+}
+
 // TestDeliverFromLiving: so it is for a command and for code in a sandbox that goes on.
 func TestDeliverFromLiving(t *testing.T) {
 	r := newRig(t, engine.Config{Languages: lang.All(), Slots: 1, Queue: -1})

@@ -120,7 +120,7 @@ func (e *Engine) worker(p *oneShot) sandbox.Worker {
 			if err != nil {
 				return nil, err
 			}
-			step.backend, step.take = p.backend, &w
+			step.backend, step.take, step.entered = p.backend, &w, p.entered
 			result, err := e.runPlan(ctx, step)
 			if err != nil || !lacksProgram(result) {
 				return result, err

@@ -41,6 +41,12 @@ func (e *Engine) Run(ctx context.Context, run Run) (result *sandbox.Result, err 
 	if err == nil {
 		err = e.choose(ctx, p)
 	}
+	if err == nil && p.Request.Packages.Any() { // its steps belong to it, also while draining
+		if err = e.admission.enter(func() { e.runs.Add(1) }); err == nil {
+			p.entered = true
+			defer e.runs.Done()
+		}
+	}
 	if err == nil {
 		if err = e.supply(ctx, p); err != nil && (over(ctx) || e.stop.Err() != nil) {
 			return e.delivered(p, canceled(p.job, 0))
@@ -59,6 +65,7 @@ type oneShot struct {
 	owner   string
 	backend sandbox.Backend
 	deliver func(*sandbox.Result) error
+	entered bool // it counts as a run before it has a slot
 	supplied
 }
 
@@ -111,10 +118,10 @@ func (e *Engine) runPlan(ctx context.Context, p *oneShot) (*sandbox.Result, erro
 
 	asked := time.Now()
 	admitted := false
-	err := e.admission.acquire(ctx, p.owner, func() {
+	err := e.admission.take(ctx, p.owner, func() {
 		admitted = true
 		e.runs.Add(1)
-	})
+	}, p.entered)
 	if admitted {
 		defer e.runs.Done()
 	}
