@@ -124,7 +124,11 @@ func (f *neededFlags) add(cmd *cobra.Command) {
 // packagesNone is --packages where a variable or the configuration says otherwise.
 const packagesNone = "none"
 
-func (a *app) packages(f *neededFlags) (sandbox.Packages, error) {
+// packages are those for code of a language, which "" leaves to others, or for a command.
+func (a *app) packages(f *neededFlags, language string, isCommand bool) (sandbox.Packages, error) {
+	if slices.Contains(a.configured, "packages") && (isCommand || !takesPackages(language)) {
+		f.names = nil // a standing wish is for what can have packages
+	}
 	names := f.names
 	if slices.Contains(names, packagesNone) {
 		if len(names) > 1 {
@@ -141,6 +145,15 @@ func (a *app) packages(f *neededFlags) (sandbox.Packages, error) {
 		lock = string(text)
 	}
 	return sandbox.PackagesOf(names, f.allowBuild, lock), nil
+}
+
+func takesPackages(language string) bool {
+	for _, l := range lang.All() {
+		if strings.EqualFold(l.Name, language) || slices.Contains(l.Aliases, strings.ToLower(language)) {
+			return l.Installer != nil
+		}
+	}
+	return true
 }
 
 const maxLock = 1 << 20 // bytes
