@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Tests what a Python context shows of pandas, matplotlib and pillow, with the packages that the index has of these versions.
+# Tests with real packages, of these versions: what a Python context shows of pandas, matplotlib and pillow; that what most code needs is found
+# and installed on each backend. The archives are fetched once; the index of the tests serves them.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -17,3 +18,18 @@ echo "$out"
 if grep -q -- '--- SKIP' <<<"$out"; then
   exit 1
 fi
+
+# All that the script of TestRealPackages imports, for this machine's interpreter and that of the engines' image.
+readonly archives=$PWD/build/real-packages
+readonly real=(numpy==2.3.5 pandas==2.3.3 matplotlib==3.10.7 requests==2.32.5 beautifulsoup4==4.14.2 PyYAML==6.0.3 pillow==12.0.0) real_npm=(lodash@4.17.21 zod@4.1.12)
+if [ "$(cat "$archives.versions" 2>/dev/null)" != "${real[*]} ${real_npm[*]}" ]; then
+  rm -rf "$archives"
+  mkdir -p "$archives"
+  for version in $(printf '%s\n' "$(/usr/bin/python3 -c 'import sys; print("%d.%d" % sys.version_info[:2])')" 3.11 | sort -u); do
+    build/python-venv/bin/pip download --quiet --only-binary :all: --python-version "$version" --dest "$archives" "${real[@]}"
+  done
+  (cd "$archives" && npm pack --silent "${real_npm[@]}" >/dev/null)
+  echo "${real[*]} ${real_npm[*]}" >"$archives.versions"
+fi
+out=$(GLOVEBOX_TEST_ARCHIVES=$archives CGO_ENABLED=0 "${GO:-go}" test -count=1 -timeout 1200s -run '^TestRealPackages$' -v ./cmd/glovebox) || { echo "$out"; exit 1; }
+echo "$out"

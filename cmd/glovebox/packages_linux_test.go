@@ -127,9 +127,14 @@ func (i *index) tarball(name, version, source string) {
 	if err := g.Close(); err != nil {
 		i.t.Fatal(err)
 	}
+	i.npm(name, version, b.Bytes())
+}
+
+// npm adds an archive of a package of npm.
+func (i *index) npm(name, version string, archive []byte) {
 	file := fmt.Sprintf("/archives/%s-%s.tgz", name, version)
-	i.put(file, b.Bytes())
-	sum := sha512.Sum512(b.Bytes())
+	i.put(file, archive)
+	sum := sha512.Sum512(archive)
 	doc, err := json.Marshal(map[string]any{"name": name, "dist-tags": map[string]string{"latest": version}, "versions": map[string]any{version: map[string]any{
 		"name": name, "version": version, "dist": map[string]string{"tarball": "http://index.test" + file, "integrity": "sha512-" + base64.StdEncoding.EncodeToString(sum[:])}}}})
 	if err != nil {

@@ -48,10 +48,14 @@ func (x *execution) asFork() *sandbox.Fork {
 	if x.stays != nil || x.live.engine.config.Warm == 0 || l == nil || l.Zygote == nil || len(x.Request.Stdin) > 0 || x.Dir != sandbox.Workspace {
 		return nil
 	}
+	env := plan.MergeEnv(x.live.engine.config.DefaultEnv, l.Env)
 	f := &sandbox.Fork{Zygote: l.Zygote, Argv: l.Argv(l.Programs[0], path.Join(sandbox.Workspace, l.FileName)),
-		Reads: l.Zygote.Reads(plan.MergeEnv(x.live.engine.config.DefaultEnv, l.Env)), Args: x.Request.Args, Dir: x.Dir}
+		Reads: l.Zygote.Reads(env), Args: x.Request.Args, Dir: x.Dir}
+	if len(x.live.spec.Layers) > 0 && l.Installer != nil { // the zygote finds them by the program's environment
+		env = plan.AddPaths(env, l.Installer.Path)
+	}
 	own := len(x.Argv) - len(f.Args)
-	if !slices.Equal(f.Argv, x.Argv[:own]) || !slices.Equal(f.Reads, l.Zygote.Reads(x.Env)) {
+	if !slices.Equal(f.Argv, x.Argv[:own]) || !slices.Equal(l.Zygote.Reads(env), l.Zygote.Reads(x.Env)) {
 		return nil
 	}
 	f.Env = append([]string{guest.EnvExecution + "=" + string(x.id)}, x.Env...)

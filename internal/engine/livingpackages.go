@@ -38,7 +38,7 @@ func (e *Engine) placePackages(b sandbox.Backend, spec *sandbox.Spec) error {
 		return err
 	}
 	placed, tried := *spec, *spec
-	placed.Mounts, placed.Env, tried.Mounts = slices.Clone(spec.Mounts), slices.Clone(spec.Env), slices.Clone(spec.Mounts)
+	placed.Mounts, tried.Mounts = slices.Clone(spec.Mounts), slices.Clone(spec.Mounts)
 	for _, l := range e.config.Languages {
 		in := l.Installer
 		if in == nil || in.Install == nil || slices.ContainsFunc(placed.Mounts, func(m sandbox.Mount) bool { return m.Target == in.At }) {
@@ -46,10 +46,7 @@ func (e *Engine) placePackages(b sandbox.Backend, spec *sandbox.Spec) error {
 		}
 		placed.Mounts = append(placed.Mounts, sandbox.Mount{Source: filepath.Join(state, packagesDir, string(spec.ID), packageFolder(in)), Target: in.At})
 		tried.Mounts = append(tried.Mounts, sandbox.Mount{Source: state, Target: in.At}) // it is there already
-		for _, path := range in.Path {
-			name, folder, _ := strings.Cut(path, "=")
-			placed.Env = plan.AddPath(placed.Env, name, folder)
-		}
+		placed.Env = plan.AddPaths(placed.Env, in.Path)
 	}
 	if p, ok := b.(sandbox.Preflighter); ok {
 		if _, refusal := p.Preflight(tried); refusal != nil {
@@ -172,7 +169,9 @@ func (s *Sandbox) takesPackages() bool {
 }
 
 // hasPackages reports whether a sandbox of the spec has folders of placePackages.
-func (e *Engine) hasPackages(spec sandbox.Spec) bool { return len(e.otherMounts(spec)) < len(spec.Mounts) }
+func (e *Engine) hasPackages(spec sandbox.Spec) bool {
+	return len(e.otherMounts(spec)) < len(spec.Mounts)
+}
 
 // otherMounts are the mounts of a spec but for those of placePackages.
 func (e *Engine) otherMounts(spec sandbox.Spec) []sandbox.Mount {

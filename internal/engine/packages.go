@@ -72,10 +72,7 @@ func (e *Engine) supply(ctx context.Context, p *oneShot) error {
 	p.packages, p.missing = s.Packages, s.Missing
 	p.Spec.Layers = append(slices.Clone(p.Spec.Layers), s.Layers...)
 	if len(s.Layers) > 0 {
-		for _, path := range s.Path {
-			name, folder, _ := strings.Cut(path, "=")
-			p.Env = plan.AddPath(p.Env, name, folder)
-		}
+		p.Env = plan.AddPaths(p.Env, s.Path)
 	}
 	return nil
 }

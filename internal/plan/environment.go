@@ -2,6 +2,7 @@ package plan
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/glovebox-dev/glovebox/internal/guest"
@@ -66,4 +67,14 @@ func AddPath(env []string, name, folder string) []string {
 		}
 	}
 	return MergeEnv(env, []string{name + "=" + folder})
+}
+
+// AddPaths appends folders, each given as the name of a variable, "=" and the folder, and returns a new environment.
+func AddPaths(env, paths []string) []string {
+	env = slices.Clone(env)
+	for _, path := range paths {
+		name, folder, _ := strings.Cut(path, "=")
+		env = AddPath(env, name, folder)
+	}
+	return env
 }

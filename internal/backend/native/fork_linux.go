@@ -10,6 +10,8 @@ import (
 	"math"
 	"net"
 	"os"
+	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -34,6 +36,8 @@ const pipeSize = 256 << 10
 //
 // A sandbox with a network starts its program anew: it may get an environment and certificates that the zygote does not know.
 //
+// Layers may be there, but not in the place of what the zygote has: nothing is loaded from them before the fork has confined itself.
+//
 // The zygote waits while its child enters, so a slow child delays all others. Excluded are therefore sandboxes with less
 // than a CPU, whose start may have used up their quota, and those with too little memory.
 func (b *Backend) forkable(spec *sandbox.Spec) bool {
@@ -42,7 +46,8 @@ func (b *Backend) forkable(spec *sandbox.Spec) bool {
 		return false
 	}
 	return b.user.UID == 0 && !spec.Lifetime.Living && !spec.Network.Linked() && spec.Root == (sandbox.Root{}) && spec.Commands == nil &&
-		len(spec.Mounts)+len(spec.Layers) == 0 && spec.Workspace == ""
+		!slices.ContainsFunc(spec.Layers, func(l sandbox.Layer) bool { return !strings.HasPrefix(l.At, "/opt/glovebox/") }) &&
+		len(spec.Mounts) == 0 && spec.Workspace == ""
 }
 
 // Fork puts a fork of a zygote into the sandbox.

@@ -37,21 +37,28 @@ func TestForkSeesWhatAStartSees(t *testing.T) {
 	for _, c := range []struct {
 		name   string
 		server func(t *testing.T) // what is odd about the server
+		spec   func(t *testing.T) sandbox.Spec
 	}{
-		{"an ordinary server", func(*testing.T) {}},
+		{"an ordinary server", func(*testing.T) {}, nil},
+		{"a sandbox with packages", func(*testing.T) {}, layerSpec},
 		{"a server with a mask and limits of its own", func(t *testing.T) {
 			old := syscall.Umask(0o077)
 			t.Cleanup(func() { syscall.Umask(old) })
 			change(t, unix.RLIMIT_STACK, 4<<20)
 			change(t, unix.RLIMIT_NOFILE, 500)
 			change(t, unix.RLIMIT_DATA, 2<<30)
-		}},
+		}, nil},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			c.server(t)
 			request := python3(self)
 			request.Args, request.Env = []string{"a", "b c", ""}, []string{"X=1", "Y=", "Z=a=b"}
-			start, fork := sight(cold(t), request), sight(warmed(t), request)
+			started, forked := cold(t), warmed(t)
+			if c.spec != nil {
+				started.spec = c.spec(t)
+				forked.spec = started.spec
+			}
+			start, fork := sight(started, request), sight(forked, request)
 			for _, name := range slices.Sorted(maps.Keys(start)) {
 				same := reflect.DeepEqual(start[name], fork[name])
 				if reason := acceptedDifferences[name]; same != (reason == "") {

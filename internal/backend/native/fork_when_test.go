@@ -34,7 +34,19 @@ func TestWhenItForks(t *testing.T) {
 		}, true, "[]"},
 		{"other limits", func(r *engine.Run) { r.Spec.Limits = sandbox.Limits{MemoryBytes: 100 << 20, Pids: 20, OpenFiles: 100} }, true, "[]"},
 		{"a variable that is as it was", func(r *engine.Run) { r.Request.Env = []string{"HOME=/home/agent", "LANG=C.UTF-8"} }, true, "/home/agent"},
+		{"packages", func(r *engine.Run) {
+			r.Spec = layerSpec(t)
+			r.Request.Code = []byte("import layered, os, sys\n" + say + "\nprint(layered.value, layered.__file__)")
+		}, true, "\n42 /opt/glovebox/python/layered.py"},
 
+		{"packages in another place", func(r *engine.Run) {
+			r.Spec = layerSpec(t)
+			r.Spec.Layers[0].At = "/opt/layer"
+		}, false, "[]"},
+		{"packages whose variables are others", func(r *engine.Run) {
+			r.Spec = layerSpec(t)
+			r.Request.Env = []string{"PYTHONPATH=/tmp"}
+		}, false, "[]"},
 		{"input", func(r *engine.Run) { r.Request.Stdin = []byte("input") }, false, "input"},
 		{"another folder", func(r *engine.Run) { r.Request.Dir = "/tmp" }, false, "/tmp"},
 		{"another name", func(r *engine.Run) { r.Request.FileName = "other.py" }, false, "[]"},

@@ -2,6 +2,7 @@ package native
 
 import (
 	"context"
+	"errors"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -12,6 +13,7 @@ import (
 
 	"github.com/glovebox-dev/glovebox/internal/engine"
 	"github.com/glovebox-dev/glovebox/internal/lang/python"
+	"github.com/glovebox-dev/glovebox/internal/plan"
 	"github.com/glovebox-dev/glovebox/sandbox"
 )
 
@@ -32,6 +34,7 @@ type house struct {
 	*engine.Engine
 	testing.TB
 	backend *Backend
+	spec    sandbox.Spec // of its runs
 }
 
 // cold starts every program normally; warmed runs Python in forks of a waiting interpreter.
@@ -81,11 +84,27 @@ func python3(code string) sandbox.Request {
 	return sandbox.Request{Language: "python", Code: []byte(code)}
 }
 
+// layerSpec is a sandbox with a layer of packages, and the variables by which Python finds it, as the engine makes it.
+func layerSpec(t *testing.T) sandbox.Spec {
+	t.Helper()
+	dir, err := os.MkdirTemp("", "layer") // open to the ids of sandboxes, which t.TempDir is not
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	if err := errors.Join(os.Chmod(dir, 0o755), os.WriteFile(filepath.Join(dir, "layered.py"), []byte("value = 42"), 0o644)); err != nil {
+		t.Fatal(err)
+	}
+	in := python.Language.Installer
+	env := plan.AddPaths(plan.MergeEnv(sandbox.DefaultEnv, python.Language.Env), in.Path)
+	return sandbox.Spec{Layers: []sandbox.Layer{{Digest: "d", Dir: dir, At: in.At}}, Env: env}
+}
+
 func (h *house) run(r sandbox.Request) *sandbox.Result {
 	h.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), stepTimeout)
 	defer cancel()
-	result, err := h.Run(ctx, engine.Run{Request: r})
+	result, err := h.Run(ctx, engine.Run{Spec: h.spec, Request: r})
 	if err != nil {
 		h.Fatal(err)
 	}

@@ -227,7 +227,8 @@ except BaseException as failure:
     # Never return normally: the interpreter would go on, and run the program outside of the sandbox.
     os.write(2, ("the zygote: %r" % failure).encode())
     os._exit(1)
-sys.path.remove(folder)
+at = sys.path.index(folder)  # of what the program's PYTHONPATH names
+sys.path[at:at + 1] = [p for p in sys.modules["os"].environ.get("PYTHONPATH", "").split(":") if p]
 for name in set(sys.path_importer_cache) - folders | {folder}:
     sys.path_importer_cache.pop(name, None)
 for name in set(sys.modules) - before:

@@ -8,7 +8,7 @@ seen = {
     "sys.modules": list(sys.modules),
     "globals": sorted(k + "=" + repr(v)[:60].split(" at 0x")[0] for k, v in globals().items()),
     "sys.path": list(sys.path),
-    "sys.path_importer_cache": list(sys.path_importer_cache),
+    "sys.path_importer_cache": sorted(sys.path_importer_cache),
     "sys.meta_path": [repr(f).split(" at 0x")[0] for f in sys.meta_path],
     "sys.path_hooks": [repr(f).split(" at 0x")[0] for f in sys.path_hooks],
     "frame depth": sys._getframe().f_back is None,
