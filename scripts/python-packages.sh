@@ -31,5 +31,5 @@ if [ "$(cat "$archives.versions" 2>/dev/null)" != "${real[*]} ${real_npm[*]}" ];
   (cd "$archives" && npm pack --silent "${real_npm[@]}" >/dev/null)
   echo "${real[*]} ${real_npm[*]}" >"$archives.versions"
 fi
-out=$(GLOVEBOX_TEST_ARCHIVES=$archives CGO_ENABLED=0 "${GO:-go}" test -count=1 -timeout 1200s -run '^TestRealPackages$' -v ./cmd/glovebox) || { echo "$out"; exit 1; }
+out=$(PACKAGESTEST_ARCHIVES=$archives CGO_ENABLED=0 "${GO:-go}" test -count=1 -timeout 1200s -run '^TestRealPackages$' -v ./cmd/glovebox) || { echo "$out"; exit 1; }
 echo "$out"
