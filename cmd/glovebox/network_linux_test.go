@@ -106,7 +106,7 @@ func TestNetworkOfSandbox(t *testing.T) {
 		t.Errorf("%q", out)
 	}
 	log := ""
-	for !strings.Contains(log, "tcp other.test:80") { // a connection is on record once it is over
+	for !strings.Contains(log, "allowed tcp other.test:80") { // until it is over, a connection is open
 		log, _ = c.run(0, "", "network", "a")
 	}
 	for _, want := range []string{"allowed http api.test:80 GET /x 200", "refused dns api.test", "allowed tcp other.test:80"} {
