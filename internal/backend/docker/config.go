@@ -170,7 +170,7 @@ func (box *Box) config(spec *sandbox.Spec, image, volume string) (client.Contain
 	none := false
 	memory := spec.Limits.MemoryBytes
 	host := &container.HostConfig{
-		NetworkMode: "none", IpcMode: "private", CgroupnsMode: "private", ReadonlyRootfs: true, Init: &none,
+		NetworkMode: "none", ExtraHosts: []string{hostname + ":127.0.0.1"}, IpcMode: "private", CgroupnsMode: "private", ReadonlyRootfs: true, Init: &none,
 		CapDrop: []string{"ALL"}, CapAdd: guestCaps, SecurityOpt: append([]string{"no-new-privileges"}, profile...),
 		RestartPolicy: container.RestartPolicy{Name: "no"}, LogConfig: container.LogConfig{Type: "none"},
 		Tmpfs: to.tmpfs(spec), Binds: []string{guestBind(volume, "ro")}, Mounts: mounts, Runtime: b.options.Runtime,
