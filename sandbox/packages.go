@@ -33,13 +33,16 @@ func PackagesOf(list []string, allowBuild bool, lock string) Packages {
 	return p
 }
 
-// RequirementName is the name of the package of a requirement, spelt so that two of one package are equal.
-func RequirementName(requirement string) string {
+// NameOf is the name of the package of a requirement, spelt so that two of one package are equal.
+func (in *Installer) NameOf(requirement string) string {
 	if end := strings.IndexAny(requirement, " \t[(<>=!~;"); end > 0 {
 		requirement = requirement[:end]
 	}
 	if at := strings.LastIndexByte(requirement, '@'); at > 0 { // the first may be that of a scope
 		requirement = requirement[:at]
+	}
+	if !in.Folds {
+		return requirement
 	}
 	return strings.NewReplacer("_", "-", ".", "-").Replace(strings.ToLower(requirement))
 }
@@ -81,6 +84,9 @@ type Installer struct {
 
 	// Witnesses are the paths below a root that change when its interpreter or installed packages do.
 	Witnesses []string
+
+	// Folds says that names which differ only in case, or in which of "-", "_" and "." they have, are of one package.
+	Folds bool
 
 	Fix     string   // how a root gets an installer
 	Popular []string // packages that misspelt names are compared with

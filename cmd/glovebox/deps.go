@@ -12,6 +12,7 @@ import (
 
 	"github.com/glovebox-dev/glovebox/internal/deps"
 	"github.com/glovebox-dev/glovebox/internal/engine"
+	"github.com/glovebox-dev/glovebox/internal/lang"
 	"github.com/glovebox-dev/glovebox/sandbox"
 )
 
@@ -122,7 +123,7 @@ func (a *app) newDepsWhy() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			reasons, err := cache.Why(args[0])
+			reasons, err := cache.Why(args[0], lang.All())
 			if err != nil {
 				return err
 			}

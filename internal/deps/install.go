@@ -42,7 +42,7 @@ func (j *job) order(s *sandbox.PackageSurvey) (o sandbox.PackageOrder, dropped [
 			if plain := plainText(f.Name); len(plain) < 100 {
 				dropped = append(dropped, plain)
 			}
-		case len(o.Found) < maxRequirements && !slices.ContainsFunc(o.Requirements, func(r string) bool { return isFor(r, name) }):
+		case len(o.Found) < maxRequirements && !slices.ContainsFunc(o.Requirements, func(r string) bool { return in.NameOf(r) == in.NameOf(name) }):
 			o.Found = append(o.Found, name)
 		}
 	}
@@ -65,11 +65,6 @@ func packageOf(in *sandbox.Installer, module string) string {
 		}
 		name = name[:dot]
 	}
-}
-
-// isFor reports whether a requirement is for a package.
-func isFor(requirement, name string) bool {
-	return sandbox.RequirementName(requirement) == sandbox.RequirementName(name)
 }
 
 // install installs an order in a sandbox of its own, and makes a layer of it.

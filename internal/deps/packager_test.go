@@ -120,6 +120,24 @@ func TestLivingSurvey(t *testing.T) {
 	}
 }
 
+// TestNames: "a.b" and "a-b" are one package only where the index says so.
+func TestNames(t *testing.T) {
+	for _, folds := range []bool{false, true} {
+		r := newRig(t)
+		need := r.need(sandbox.Packages{Auto: true})
+		need.Language.Installer.Folds = folds
+		o, _ := (&job{need: &need}).order(&sandbox.PackageSurvey{Requirements: []string{"a.b"}, Found: []sandbox.Import{{Name: "A_b"}}})
+		c := newCache(t)
+		if _, err := draftOf(t, c, nil).publish(Layer{Language: "l", Packages: []sandbox.Package{{Name: "a.b"}}}); err != nil {
+			t.Fatal(err)
+		}
+		why, err := c.Why("A_b", []sandbox.Language{need.Language})
+		if (len(o.Found) == 0) != folds || (len(why) == 1) != folds || err != nil {
+			t.Errorf("names are folded: %v; installed are %q and %q, why knows %d (%v)", folds, o.Requirements, o.Found, len(why), err)
+		}
+	}
+}
+
 // TestLockStays: a lock has no time to live.
 func TestLockStays(t *testing.T) {
 	r := newRig(t)

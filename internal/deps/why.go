@@ -1,6 +1,10 @@
 package deps
 
-import "slices"
+import (
+	"slices"
+
+	"github.com/glovebox-dev/glovebox/sandbox"
+)
 
 // Reason is why a package is in a layer.
 type Reason struct {
@@ -10,8 +14,8 @@ type Reason struct {
 	By      []string // the packages of the layer that require it
 }
 
-// Why finds a package in all layers, the most recently used first. Names are compared as indexes compare them.
-func (c *Cache) Why(name string) ([]Reason, error) {
+// Why finds a package in all layers, the most recently used first. Names are compared as the index of the layer's language compares them.
+func (c *Cache) Why(name string, languages []sandbox.Language) ([]Reason, error) {
 	list, err := c.List()
 	if err != nil {
 		return nil, err
@@ -19,13 +23,18 @@ func (c *Cache) Why(name string) ([]Reason, error) {
 	slices.Reverse(list)
 	var reasons []Reason
 	for _, l := range list {
+		in := &sandbox.Installer{}
+		if i := slices.IndexFunc(languages, func(known sandbox.Language) bool { return known.Name == l.Language && known.Installer != nil }); i >= 0 {
+			in = languages[i].Installer
+		}
+		isIt := func(requirement string) bool { return in.NameOf(requirement) == in.NameOf(name) }
 		for _, p := range l.Packages {
-			if !isFor(p.Name, name) {
+			if !isIt(p.Name) {
 				continue
 			}
-			r := Reason{Layer: l, Version: p.Version, Asked: slices.ContainsFunc(l.Asked, func(asked string) bool { return isFor(asked, name) })}
+			r := Reason{Layer: l, Version: p.Version, Asked: slices.ContainsFunc(l.Asked, isIt)}
 			for _, other := range l.Packages {
-				if slices.ContainsFunc(other.Requires, func(r string) bool { return isFor(r, name) }) {
+				if slices.ContainsFunc(other.Requires, isIt) {
 					r.By = append(r.By, other.Name)
 				}
 			}

@@ -197,7 +197,7 @@ func (s *Sandbox) installPackages(ctx context.Context, l sandbox.Language, asked
 	had := s.record.Packages[l.Name]
 	s.mu.Unlock()
 	all := sandbox.Packages{AllowBuild: asked.AllowBuild || had.AllowBuild, Auto: asked.Auto, Lock: asked.Lock}
-	all.Requirements = mergeRequirements(had.Requirements, asked.Requirements)
+	all.Requirements = mergeRequirements(l.Installer, had.Requirements, asked.Requirements)
 	if !asked.Auto && asked.Lock == "" && slices.Equal(all.Requirements, had.Requirements) && len(all.Requirements) > 0 {
 		return nil
 	}
@@ -217,7 +217,7 @@ func (s *Sandbox) installPackages(ctx context.Context, l sandbox.Language, asked
 		}
 	}
 	all.Auto = false
-	all.Requirements = mergeRequirements(all.Requirements, supply.Asked)
+	all.Requirements = mergeRequirements(l.Installer, all.Requirements, supply.Asked)
 	s.mu.Lock()
 	packages := map[string]sandbox.Packages{}
 	for name, p := range s.record.Packages {
@@ -230,11 +230,11 @@ func (s *Sandbox) installPackages(ctx context.Context, l sandbox.Language, asked
 }
 
 // mergeRequirements adds requirements. One that says more than a name replaces an older one of that package.
-func mergeRequirements(had, asked []string) []string {
+func mergeRequirements(in *sandbox.Installer, had, asked []string) []string {
 	all := slices.Clone(had)
 	for _, r := range asked {
-		name := sandbox.RequirementName(r)
-		old := slices.IndexFunc(all, func(other string) bool { return sandbox.RequirementName(other) == name })
+		name := in.NameOf(r)
+		old := slices.IndexFunc(all, func(other string) bool { return in.NameOf(other) == name })
 		if old < 0 {
 			all = append(all, r)
 		} else if len(r) > len(name) {

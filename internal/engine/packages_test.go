@@ -11,12 +11,16 @@ import (
 
 func TestMergeRequirements(t *testing.T) {
 	had := []string{"a==1", "b_c", "@s/d@1"}
-	for _, c := range []struct{ asked, want []string }{
-		{[]string{"A==2", "b-c>=1", "@s/d@2", "@s/e"}, []string{"A==2", "b-c>=1", "@s/d@2", "@s/e"}},
-		{[]string{"a", "B.C", "@s/d"}, had},
-		{nil, had},
+	for _, c := range []struct {
+		folds       bool
+		asked, want []string
+	}{
+		{true, []string{"A==2", "b-c>=1", "@s/d@2", "@s/e"}, []string{"A==2", "b-c>=1", "@s/d@2", "@s/e"}},
+		{true, []string{"a", "B.C", "@s/d"}, had},
+		{false, []string{"a", "B_c", "b-c", "b.c", "b_c@2"}, []string{"a==1", "b_c@2", "@s/d@1", "B_c", "b-c", "b.c"}}, // npm has all of them
+		{false, nil, had},
 	} {
-		if got := mergeRequirements(had, c.asked); !slices.Equal(got, c.want) {
+		if got := mergeRequirements(&sandbox.Installer{Folds: c.folds}, had, c.asked); !slices.Equal(got, c.want) {
 			t.Errorf("%q and %q: %q", had, c.asked, got)
 		}
 	}

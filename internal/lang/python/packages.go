@@ -33,6 +33,7 @@ var installer = &sandbox.Installer{
 	ValidLock: validLock,
 	Witnesses: []string{"usr/bin/python3", "usr/lib/python3/dist-packages", "usr/local/bin/python3", "usr/local/lib/python3.11/dist-packages"},
 	Fix:       "install the package python3-pip, or uv, there",
+	Folds:     true,
 	Popular:   popular,
 }
 
