@@ -11,7 +11,7 @@ type Packages struct {
 	Auto         bool     // those that the code imports and the root lacks, and those that its files list
 	Requirements []string // as the language's installer takes them: "requests==2.31.0", "lodash@4"; from its index alone
 	AllowBuild   bool     // whoever installs them may run code of theirs: source distributions, install scripts
-	Lock         string   // exactly these, as an earlier Supply gave it; nothing else is asked for then
+	Lock         string   // exactly these, as an earlier Supply gave it; nothing else is asked for then. Not in a living sandbox
 }
 
 // Any reports whether packages are asked for.

@@ -187,6 +187,9 @@ func (e *Engine) otherMounts(spec sandbox.Spec) []sandbox.Mount {
 
 // installPackages has a sandbox see packages beside those that it has.
 func (s *Sandbox) installPackages(ctx context.Context, l sandbox.Language, asked sandbox.Packages, r *sandbox.Request) error {
+	if asked.Lock != "" { // it says all that is installed, and what is here would go
+		return &sandbox.Error{Kind: sandbox.Unsupported, Op: "lock", Msg: "goes with a sandbox of its own, not with one that lives", Fix: "name the packages, with versions"}
+	}
 	select {
 	case s.locks.installing <- struct{}{}: // or two would undo each other's
 		defer func() { <-s.locks.installing }()
@@ -196,9 +199,9 @@ func (s *Sandbox) installPackages(ctx context.Context, l sandbox.Language, asked
 	s.mu.Lock()
 	had := s.record.Packages[l.Name]
 	s.mu.Unlock()
-	all := sandbox.Packages{AllowBuild: asked.AllowBuild || had.AllowBuild, Auto: asked.Auto, Lock: asked.Lock}
+	all := sandbox.Packages{AllowBuild: asked.AllowBuild || had.AllowBuild, Auto: asked.Auto}
 	all.Requirements = mergeRequirements(l.Installer, had.Requirements, asked.Requirements)
-	if !asked.Auto && asked.Lock == "" && slices.Equal(all.Requirements, had.Requirements) && len(all.Requirements) > 0 {
+	if !asked.Auto && slices.Equal(all.Requirements, had.Requirements) && len(all.Requirements) > 0 {
 		return nil
 	}
 	need := sandbox.PackageNeed{Packages: all, Language: l, Name: "main", Code: r.Code, Files: r.Files, Root: rootOf(s.live.backendOf(), s.live.spec), Open: true, Progress: r.Progress}

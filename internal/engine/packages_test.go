@@ -37,6 +37,15 @@ func TestInstallWaits(t *testing.T) {
 	}
 }
 
+// TestLivingLock: a lock would take away what a sandbox has, and be forgotten by the next installation.
+func TestLivingLock(t *testing.T) {
+	s := newSandbox(&Engine{}, sandbox.Record{})
+	err := s.installPackages(t.Context(), sandbox.Language{}, sandbox.Packages{Lock: "lock"}, &sandbox.Request{})
+	if sandbox.KindOf(err) != sandbox.Unsupported || sandbox.FixOf(err) == "" {
+		t.Errorf("%v", err)
+	}
+}
+
 type rooted struct{ sandbox.Backend }
 
 func (rooted) Root(sandbox.Spec) sandbox.Root { return sandbox.Root{Image: "own"} }
