@@ -171,6 +171,10 @@ type PackageNeed struct {
 	Root     Root // zero: the host's own system directories
 	Open     bool // the code sees files that nobody knows here: a directory of the host, or a living sandbox
 	Progress func(line string)
+
+	// Terms is what decides about the Worker besides the language and the root: who asks, and for what. Only needs with equal terms get work of one
+	// Worker, and its errors.
+	Terms string
 }
 
 // Worker runs one step in a fresh sandbox like that of the run.

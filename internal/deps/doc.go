@@ -8,7 +8,8 @@
 //   - Otherwise a sandbox without a network surveys: which imports are missing, which requirements are listed, which interpreter this is.
 //   - The set of requirements has a key too, with the interpreter's platform. Codes that need the same share one layer.
 //   - Otherwise an installer sandbox gets the requirements, and a network that reaches the index alone. It has no files of the run and nothing of its
-//     environment. Each need is installed once, however many ask at once, also from several processes.
+//     environment. Each need is installed once, however many ask at once, also from several processes. Only those with equal
+//     terms (PackageNeed.Terms) share a worker, and its errors; the others wait for its lock, for a bounded time.
 //   - What these sandboxes answer is hostile. One that ran code is believed about that code alone: a fresh one says which index the root has. What a
 //     root's programs install serves that root alone.
 //   - The files come out through the guest: regular files alone, with paths that are checked, of which the layer's digest is made.

@@ -104,34 +104,43 @@ func (f *flights) tell(one *flight, line string) {
 	}
 }
 
-// lockEvery is how often a lock that another process has is tried.
-const lockEvery = 50 * time.Millisecond
+const (
+	lockEvery = 50 * time.Millisecond // how often a lock that another has is tried
+	lockWait  = 2 * time.Minute       // longest wait for one
+)
 
-// lock keeps other processes from the work of a key until unlock.
-func (c *Cache) lock(ctx context.Context, key string) (unlock func(), err error) {
+// lock keeps others, also other processes, from the work of a key until unlock. Whoever has it may wait for a slot, or hang: after lockWait, alone is
+// false. The work is done a second time then, which costs that and nothing else.
+func (c *Cache) lock(ctx context.Context, key string, tell func(string)) (unlock func(), alone bool, err error) {
 	path := c.path(requestsDir, key+".lock")
-	for {
+	late := time.After(lockWait)
+	for told := false; ; {
 		f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600)
 		if err != nil {
-			return nil, err
+			return nil, false, err
 		}
 		err = tryLock(f)
 		if err == nil && isAt(f, path) { // the last to have it removed it, while we waited
 			return func() {
 				_ = os.Remove(path) // forgetOld tries again
 				f.Close()
-			}, nil
+			}, true, nil
 		}
 		f.Close()
 		switch {
 		case err == nil:
 			continue
 		case !errors.Is(err, errLocked):
-			return nil, err
+			return nil, false, err
+		case !told:
+			tell("waiting for another run, which installs the same")
+			told = true
 		}
 		select {
 		case <-ctx.Done():
-			return nil, context.Cause(ctx)
+			return nil, false, context.Cause(ctx)
+		case <-late:
+			return func() {}, false, nil
 		case <-time.After(lockEvery):
 		}
 	}

@@ -195,7 +195,9 @@ func (j *job) resolve(ctx context.Context) (answer, error) {
 	if tell == nil {
 		tell = func(string) {}
 	}
-	a, err := j.packager.flights.do(ctx, key, tell, func(ctx context.Context, tell func(string)) (answer, error) {
+	flight := newKeyer("flight")
+	flight.add(key, j.need.Terms)
+	a, err := j.packager.flights.do(ctx, flight.key(), tell, func(ctx context.Context, tell func(string)) (answer, error) {
 		one := *j
 		one.tell = tell
 		return one.once(ctx, key, survey, order)
@@ -204,9 +206,9 @@ func (j *job) resolve(ctx context.Context) (answer, error) {
 	return a, err
 }
 
-// once installs a set, unless another process or another machine has.
+// once installs a set, unless others, another process or another machine have.
 func (j *job) once(ctx context.Context, key string, survey *sandbox.PackageSurvey, order sandbox.PackageOrder) (answer, error) {
-	unlock, err := j.cache.lock(ctx, key)
+	unlock, alone, err := j.cache.lock(ctx, key, j.tell)
 	if err != nil {
 		return answer{}, cacheError(err)
 	}
@@ -214,7 +216,7 @@ func (j *job) once(ctx context.Context, key string, survey *sandbox.PackageSurve
 	if a, ok := j.cache.find(key, j.packager.ttl(j.need)); ok {
 		return a, nil
 	}
-	a, found, release := j.take(ctx, key)
+	a, found, release := j.take(ctx, key, alone)
 	defer release()
 	if !found {
 		if a, err = j.install(ctx, survey, order); err != nil {

@@ -116,8 +116,8 @@ func (t *tier) call(ctx context.Context, what string, do func(context.Context) e
 }
 
 // take gets an answer and its layer from the second tier. If it has none, take leaves its lock with the caller, so that other machines wait
-// until release.
-func (j *job) take(ctx context.Context, key string) (a answer, ok bool, release func()) {
+// until release. Without wait, it only looks.
+func (j *job) take(ctx context.Context, key string, wait bool) (a answer, ok bool, release func()) {
 	t, holder := j.packager.tier, rand.Text()
 	release = func() {}
 	bad := "" // the digest of an archive that was no good
@@ -127,7 +127,7 @@ func (j *job) take(ctx context.Context, key string) (a answer, ok bool, release 
 			ok = a.Digest != bad && j.fetch(ctx, a)
 			bad = a.Digest
 		}
-		if ok || locked || !t.works() || ctx.Err() != nil || time.Now().After(end) {
+		if ok || locked || !wait || !t.works() || ctx.Err() != nil || time.Now().After(end) {
 			return a, ok, release
 		}
 		if !t.call(ctx, "lock", func(ctx context.Context) (err error) {

@@ -204,7 +204,8 @@ func (s *Sandbox) installPackages(ctx context.Context, l sandbox.Language, asked
 	if !asked.Auto && slices.Equal(all.Requirements, had.Requirements) && len(all.Requirements) > 0 {
 		return nil
 	}
-	need := sandbox.PackageNeed{Packages: all, Language: l, Name: "main", Code: r.Code, Files: r.Files, Root: rootOf(s.live.backendOf(), s.live.spec), Open: true, Progress: r.Progress}
+	need := sandbox.PackageNeed{Packages: all, Language: l, Name: "main", Code: r.Code, Files: r.Files, Root: rootOf(s.live.backendOf(), s.live.spec), Open: true, Progress: r.Progress,
+		Terms: termsOf(s.owner, s.live.backendOf(), s.live.spec)}
 	supply, err := s.engine.config.Packages.Supply(ctx, need, s.worker(l))
 	if err != nil {
 		return err

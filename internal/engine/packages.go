@@ -2,6 +2,7 @@ package engine
 
 import (
 	"context"
+	"fmt"
 	"io"
 	"slices"
 	"strings"
@@ -57,7 +58,8 @@ func (e *Engine) supply(ctx context.Context, p *oneShot) error {
 		return &sandbox.Error{Kind: sandbox.Unsupported, Op: "packages", Msg: "packages are not installed here", Fix: "use what is installed"}
 	}
 	need := sandbox.PackageNeed{Packages: asked, Language: *p.Language, Name: strings.TrimPrefix(p.CodePath, sandbox.Workspace+"/"), Code: p.Request.Code,
-		Files: p.Request.Files, Root: rootOf(p.backend, p.Spec), Open: p.Spec.Workspace != "" || len(p.Spec.Mounts) > 0, Progress: p.Request.Progress}
+		Files: p.Request.Files, Root: rootOf(p.backend, p.Spec), Open: p.Spec.Workspace != "" || len(p.Spec.Mounts) > 0, Progress: p.Request.Progress,
+		Terms: termsOf(p.owner, p.backend, p.Spec)}
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	defer context.AfterFunc(e.stop, func() { cancel(errStopped) })()
@@ -83,6 +85,16 @@ func rootOf(b sandbox.Backend, spec sandbox.Spec) sandbox.Root {
 		return b.Root(spec)
 	}
 	return spec.Root
+}
+
+// termsOf is what decides where a worker works, and at whose expense.
+func termsOf(owner string, b sandbox.Backend, spec sandbox.Spec) string {
+	name := ""
+	if b != nil {
+		name = b.Name()
+	}
+	waivers := slices.Sorted(slices.Values(spec.AllowUnenforced))
+	return fmt.Sprintf("%q", append([]string{owner, name}, slices.Compact(waivers)...))
 }
 
 // Supply finds and installs the packages that a run asks for, and runs nothing. The caller releases what it returns.

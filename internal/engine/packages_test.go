@@ -46,6 +46,26 @@ func TestLivingLock(t *testing.T) {
 	}
 }
 
+// TestTerms: runs of two owners, on two backends or with other waivers have no work in common.
+func TestTerms(t *testing.T) {
+	waive := func(names ...string) sandbox.Spec { return sandbox.Spec{AllowUnenforced: names} }
+	seen := map[string]bool{}
+	for _, terms := range []string{termsOf("", nil, waive()), termsOf("a", nil, waive()), termsOf("a", plainBackend{}, waive()), termsOf("a", plainBackend{}, waive("cpu")),
+		termsOf("a", plainBackend{}, waive("cpu", "pids"))} {
+		if seen[terms] {
+			t.Errorf("%s twice", terms)
+		}
+		seen[terms] = true
+	}
+	if !seen[termsOf("a", plainBackend{}, waive("pids", "cpu", "pids"))] {
+		t.Error("the order of waivers matters")
+	}
+}
+
+type plainBackend struct{ sandbox.Backend }
+
+func (plainBackend) Name() string { return "plain" }
+
 type rooted struct{ sandbox.Backend }
 
 func (rooted) Root(sandbox.Spec) sandbox.Root { return sandbox.Root{Image: "own"} }
