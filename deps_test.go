@@ -85,7 +85,7 @@ internal/plan:               sandbox internal/guest internal/nearest
 
 # what code needs besides its root
 internal/deps:               sandbox internal/nearest internal/rundir | golang.org/x/sys
-internal/deps/shared:        sandbox internal/deps | github.com/gomodule/redigo gocloud.dev
+internal/deps/shared:        sandbox internal/deps | gocloud.dev
 internal/deps/shared/redistest:
 
 # policy -> gate

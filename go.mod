@@ -10,7 +10,6 @@ require (
 	github.com/docker/go-connections v0.8.2
 	github.com/evanw/esbuild v0.28.2
 	github.com/godbus/dbus/v5 v5.2.3
-	github.com/gomodule/redigo v1.9.3
 	github.com/hashicorp/yamux v0.1.2
 	github.com/moby/moby/api v1.56.1
 	github.com/moby/moby/client v0.6.2

@@ -1,72 +1,115 @@
 package shared
 
 import (
+	"bufio"
 	"context"
+	"crypto/tls"
 	"errors"
+	"net"
+	"net/url"
+	"strconv"
+	"strings"
 	"time"
-
-	"github.com/gomodule/redigo/redis"
 )
 
 const (
 	answerPrefix = "glovebox:packages:answer:"
 	lockPrefix   = "glovebox:packages:lock:"
 
-	// dialTimeout bounds the steps of dialling that have no context of ours.
-	dialTimeout = 2 * time.Second
+	// callTimeout bounds a call whose context has no earlier end, from dialling to the reply.
+	callTimeout = 2 * time.Second
 )
 
 // redisAnswers implements deps.Answers.
-type redisAnswers struct{ address string }
-
-// do has a fresh connection do something.
-func (r redisAnswers) do(ctx context.Context, what func(redis.Conn) error) error {
-	c, err := redis.DialURLContext(ctx, r.address, redis.DialConnectTimeout(dialTimeout), redis.DialReadTimeout(dialTimeout), redis.DialWriteTimeout(dialTimeout),
-		redis.DialTLSHandshakeTimeout(dialTimeout))
-	if err != nil {
-		return err
-	}
-	return errors.Join(what(c), c.Close())
+type redisAnswers struct {
+	address *url.URL
+	tls     *tls.Config // nil is the system's roots
 }
 
-func (r redisAnswers) Get(ctx context.Context, key string, most int) (value []byte, err error) {
-	err = r.do(ctx, func(c redis.Conn) error {
-		value, err = redis.Bytes(redis.DoContext(c, ctx, "GETRANGE", answerPrefix+key, 0, most-1)) // "" if there is none
-		return err
-	})
-	return value, err
+// do has a fresh connection do a command. A bulk reply may have that many bytes.
+func (r redisAnswers) do(ctx context.Context, most int, command ...string) (reply []byte, err error) {
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	c, err := r.dial(ctx)
+	if err == nil {
+		defer context.AfterFunc(ctx, func() { c.Close() })() // ends what waits for the server
+		defer c.Close()
+		reply, err = r.talk(c, most, command)
+	}
+	if err != nil && ctx.Err() != nil {
+		err = context.Cause(ctx)
+	}
+	return reply, err
+}
+
+func (r redisAnswers) dial(ctx context.Context) (net.Conn, error) {
+	port := r.address.Port()
+	if port == "" {
+		port = "6379"
+	}
+	address := net.JoinHostPort(r.address.Hostname(), port)
+	if r.address.Scheme == "rediss" {
+		return (&tls.Dialer{Config: r.tls}).DialContext(ctx, "tcp", address)
+	}
+	return (&net.Dialer{}).DialContext(ctx, "tcp", address)
+}
+
+// talk does what the address says, and then the command.
+func (r redisAnswers) talk(c net.Conn, most int, command []string) (reply []byte, err error) {
+	in := bufio.NewReaderSize(c, maxLine)
+	user := r.address.User.Username()
+	password, has := r.address.User.Password()
+	if !has { // then the one word is the password
+		user, password = "", user
+	}
+	switch {
+	case password == "":
+	case user == "":
+		_, err = exchange(c, in, 0, "AUTH", password)
+	default:
+		_, err = exchange(c, in, 0, "AUTH", user, password)
+	}
+	if database, _ := strconv.Atoi(strings.TrimPrefix(r.address.Path, "/")); err == nil && database > 0 { // Open checked it
+		_, err = exchange(c, in, 0, "SELECT", strconv.Itoa(database))
+	}
+	if err == nil {
+		reply, err = exchange(c, in, most, command...)
+	}
+	if said := refusal(""); errors.As(err, &said) && password != "" {
+		err = refusal(strings.ReplaceAll(string(said), password, "...")) // some servers repeat what they do not know
+	}
+	return reply, err
+}
+
+func (r redisAnswers) Get(ctx context.Context, key string, most int) ([]byte, error) {
+	return r.do(ctx, most, "GETRANGE", answerPrefix+key, "0", strconv.Itoa(most-1)) // "" if there is none
 }
 
 func (r redisAnswers) Put(ctx context.Context, key string, value []byte, ttl time.Duration) error {
-	return r.do(ctx, func(c redis.Conn) error {
-		_, err := redis.DoContext(c, ctx, "SET", answerPrefix+key, value, "PX", max(ttl.Milliseconds(), 1))
-		return err
-	})
+	_, err := r.do(ctx, 0, "SET", answerPrefix+key, string(value), "PX", milliseconds(ttl))
+	return err
 }
 
+func milliseconds(d time.Duration) string { return strconv.FormatInt(max(d.Milliseconds(), 1), 10) }
+
 // takeLock sets the lock unless another holder has it, freeLock removes it if the holder has it. A script is one step for all clients.
-var (
-	takeLock = redis.NewScript(1, `
+const (
+	takeLock = `
 local holder = redis.call('GET', KEYS[1])
 if holder and holder ~= ARGV[1] then return 0 end
 redis.call('SET', KEYS[1], ARGV[1], 'PX', ARGV[2])
-return 1`)
-	freeLock = redis.NewScript(1, `
+return 1`
+	freeLock = `
 if redis.call('GET', KEYS[1]) == ARGV[1] then return redis.call('DEL', KEYS[1]) end
-return 0`)
+return 0`
 )
 
-func (r redisAnswers) Lock(ctx context.Context, key, holder string, lease time.Duration) (got bool, err error) {
-	err = r.do(ctx, func(c redis.Conn) error {
-		got, err = redis.Bool(takeLock.DoContext(ctx, c, lockPrefix+key, holder, max(lease.Milliseconds(), 1)))
-		return err
-	})
-	return got, err
+func (r redisAnswers) Lock(ctx context.Context, key, holder string, lease time.Duration) (bool, error) {
+	reply, err := r.do(ctx, 0, "EVAL", takeLock, "1", lockPrefix+key, holder, milliseconds(lease))
+	return string(reply) == "1", err
 }
 
 func (r redisAnswers) Unlock(ctx context.Context, key, holder string) error {
-	return r.do(ctx, func(c redis.Conn) error {
-		_, err := freeLock.DoContext(ctx, c, lockPrefix+key, holder)
-		return err
-	})
+	_, err := r.do(ctx, 0, "EVAL", freeLock, "1", lockPrefix+key, holder)
+	return err
 }

@@ -26,7 +26,7 @@ func Open(answers, archives string) (deps.Shared, error) {
 	if err != nil || !linked(b.Scheme) || b.Scheme == "file" && (b.Host != "" || b.Path == "") {
 		return none, &sandbox.Error{Kind: sandbox.Invalid, Op: "--package-archive", Msg: "it is not the address of a bucket that this program has a driver for", Fix: "--package-archive file:///DIR"}
 	}
-	return deps.Shared{Answers: redisAnswers{answers}, Archives: bucket{withDefaults(b)}}, nil
+	return deps.Shared{Answers: redisAnswers{address: a}, Archives: bucket{withDefaults(b)}}, nil
 }
 
 var databasePattern = regexp.MustCompile(`^(/[0-9]{0,4})?$`)
