@@ -40,7 +40,7 @@ func show(from, to string) error {
 				statErr = errors.Join(os.Remove(at), fs.ErrNotExist)
 			}
 			if statErr != nil {
-				return os.Mkdir(at, 0o755)
+				return makeOpen(at)
 			}
 			return nil
 		}
@@ -82,7 +82,7 @@ func copyFile(from, to string) error {
 		return err
 	}
 	_, err = io.Copy(out, in)
-	return errors.Join(err, out.Close())
+	return errors.Join(err, out.Chmod(info.Mode().Perm()), out.Close())
 }
 
 // removeOthers removes what is below to and not below from.

@@ -57,7 +57,7 @@ func (c *Cache) newDraft() (d *draft, err error) {
 		err = tryLock(d.lock)
 	}
 	if err == nil {
-		err = errors.Join(os.Chmod(d.dir, 0o755), os.Mkdir(filepath.Join(d.dir, treeDir), 0o755))
+		err = errors.Join(os.Chmod(d.dir, 0o755), makeOpen(filepath.Join(d.dir, treeDir)))
 	}
 	if err == nil {
 		d.root, err = os.OpenRoot(filepath.Join(d.dir, treeDir))
@@ -66,6 +66,14 @@ func (c *Cache) newDraft() (d *draft, err error) {
 		return nil, errors.Join(err, d.discard())
 	}
 	return d, nil
+}
+
+// makeOpen makes a folder that the code's user can enter, whatever our umask is.
+func makeOpen(dir string) error {
+	if err := os.Mkdir(dir, 0o755); err != nil {
+		return err
+	}
+	return os.Chmod(dir, 0o755)
 }
 
 // add writes one file, whose path, mode and content are hostile. Nothing of it is executed here, and only its permission to be executed is
@@ -110,7 +118,11 @@ func (d *draft) makeDir(dir string) error {
 		return tooMuch(fmt.Sprintf("they have more than %d folders", maxLayerFiles))
 	}
 	d.made[dir] = true
-	return cacheError(d.root.Mkdir(dir, 0o755))
+	err := d.root.Mkdir(dir, 0o755)
+	if err == nil {
+		err = d.root.Chmod(dir, 0o755)
+	}
+	return cacheError(err)
 }
 
 func tooMuch(what string) error {

@@ -66,7 +66,11 @@ func (e *Engine) makePackages(spec sandbox.Spec) error {
 	}
 	for _, m := range spec.Mounts {
 		if strings.HasPrefix(m.Source, root+"/") {
-			if err := os.MkdirAll(m.Source, 0o755); err != nil {
+			err := os.MkdirAll(m.Source, 0o755)
+			if err == nil {
+				err = os.Chmod(m.Source, 0o755) // the code's user enters it, whatever our umask is
+			}
+			if err != nil {
 				return &sandbox.Error{Kind: sandbox.Unavailable, Op: "create: make the folder of its packages", Err: err}
 			}
 		}
