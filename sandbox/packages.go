@@ -159,6 +159,9 @@ type Packager interface {
 
 	// Show makes a folder hold the files of a layer, and nothing else, while sandboxes read it. Where it can, they share the files' content.
 	Show(layer Layer, folder string) error
+
+	// Shown reports whether no Show into a folder has failed, or was cut off, since the last that succeeded.
+	Shown(folder string) bool
 }
 
 // PackageNeed is what is known of a run that needs packages.

@@ -260,34 +260,3 @@ func TestForgetOld(t *testing.T) {
 		t.Errorf("%q", got)
 	}
 }
-
-// TestShow: a folder gets what a layer has and loses all else, also after a crash in the middle, and the cache keeps its files.
-func TestShow(t *testing.T) {
-	c, to := newCache(t), t.TempDir()
-	p := New(Config{Dir: c.dir})
-	one := map[string]string{"same": "1", "changes": "old", "dir/file": "1", "becomes": "file"}
-	two := map[string]string{"same": "1", "changes": "new", "becomes/dir": "1", "dir": "file"}
-	a, b := layerOf(t, c, one), layerOf(t, c, two)
-	if err := p.Show(sandbox.Layer{Dir: c.tree(a)}, to); err != nil {
-		t.Fatal(err)
-	}
-	// Of a crash between the two calls that replace a file.
-	if err := os.Link(filepath.Join(c.tree(a), "changes"), filepath.Join(to, "changes.new")); err != nil {
-		t.Fatal(err)
-	}
-	if err := p.Show(sandbox.Layer{Dir: c.tree(b)}, to); err != nil {
-		t.Fatal(err)
-	}
-	for dir, want := range map[string]map[string]string{to: two, c.tree(a): one, c.tree(b): two} {
-		if got := filesOf(t, dir); !maps.Equal(got, want) {
-			t.Errorf("%q, want %q", got, want)
-		}
-	}
-	copied := filepath.Join(t.TempDir(), "copy")
-	if err := copyFile(filepath.Join(c.tree(a), "same"), copied); err != nil {
-		t.Fatal(err)
-	}
-	if info, err := os.Stat(copied); err != nil || info.Mode() != 0o644 || info.Size() != 1 {
-		t.Errorf("%v %v", info, err)
-	}
-}

@@ -13,18 +13,35 @@ import (
 // Show implements sandbox.Packager. Files of the cache get a second name in the folder; on another file system they are copied. What is there
 // already stays, what the layer lacks goes. Each file is replaced at once, so a program sees the old one or the new one.
 func (p *Packager) Show(layer sandbox.Layer, folder string) error {
-	err := show(layer.Dir, folder)
+	work := workOf(folder)
+	err := errors.Join(os.RemoveAll(work), os.Mkdir(work, 0o700)) // an earlier one may have failed
+	if err == nil {
+		err = show(layer.Dir, folder, work)
+	}
 	if err == nil {
 		err = removeOthers(layer.Dir, folder)
 	}
+	if err == nil {
+		err = os.RemoveAll(work)
+	}
 	if err != nil {
-		return &sandbox.Error{Kind: sandbox.Unavailable, Op: "packages: add them to the sandbox", Err: err}
+		return &sandbox.Error{Kind: sandbox.Unavailable, Op: "packages: add them to the sandbox", Err: err, Fix: "try again"}
 	}
 	return nil
 }
 
-// show adds the files of from that to lacks.
-func show(from, to string) error {
+// Shown implements sandbox.Packager.
+func (p *Packager) Shown(folder string) bool {
+	_, err := os.Lstat(workOf(folder))
+	return errors.Is(err, fs.ErrNotExist)
+}
+
+// workOf is where files get their content before they are moved into a folder. While it is there, the folder may hold a mixture.
+func workOf(folder string) string { return folder + ".new" }
+
+// show adds the files of from that to lacks, by way of work.
+func show(from, to, work string) error {
+	temp := filepath.Join(work, "file")
 	return filepath.WalkDir(from, func(path string, d fs.DirEntry, err error) error {
 		if err != nil {
 			return err
@@ -53,10 +70,6 @@ func show(from, to string) error {
 					return err
 				}
 			}
-		}
-		temp := at + ".new"
-		if err := os.Remove(temp); err != nil && !errors.Is(err, fs.ErrNotExist) { // of a crash; as a name of a cache's file it must not be written to
-			return err
 		}
 		if err := os.Link(path, temp); err != nil {
 			if err := copyFile(path, temp); err != nil {

@@ -200,12 +200,17 @@ func (s *Sandbox) installPackages(ctx context.Context, l sandbox.Language, asked
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	}
+	folder, err := s.engine.packagesOf(s.id)
+	if err != nil {
+		return err
+	}
+	folder = filepath.Join(folder, packageFolder(l.Installer))
 	s.mu.Lock()
 	had := s.record.Packages[l.Name]
 	s.mu.Unlock()
 	all := sandbox.Packages{AllowBuild: asked.AllowBuild || had.AllowBuild, Auto: asked.Auto}
 	all.Requirements = mergeRequirements(l.Installer, had.Requirements, asked.Requirements)
-	if !asked.Auto && slices.Equal(all.Requirements, had.Requirements) && len(all.Requirements) > 0 {
+	if !asked.Auto && slices.Equal(all.Requirements, had.Requirements) && len(all.Requirements) > 0 && s.engine.config.Packages.Shown(folder) {
 		return nil
 	}
 	need := sandbox.PackageNeed{Packages: all, Language: l, Name: "main", Code: r.Code, Files: r.Files, Root: rootOf(s.live.backendOf(), s.live.spec), Open: true, Progress: r.Progress,
@@ -215,12 +220,8 @@ func (s *Sandbox) installPackages(ctx context.Context, l sandbox.Language, asked
 		return err
 	}
 	defer supply.Release()
-	folder, err := s.engine.packagesOf(s.id)
-	if err != nil {
-		return err
-	}
 	for _, layer := range supply.Layers {
-		if err := s.engine.config.Packages.Show(layer, filepath.Join(folder, packageFolder(l.Installer))); err != nil {
+		if err := s.engine.config.Packages.Show(layer, folder); err != nil {
 			return err
 		}
 	}

@@ -37,6 +37,29 @@ func TestInstallWaits(t *testing.T) {
 	}
 }
 
+// halfShown is a Packager whose last Show failed.
+type halfShown struct{ sandbox.Packager }
+
+func (halfShown) Shown(string) bool { return false }
+
+var errAsked = errors.New("asked")
+
+func (halfShown) Supply(context.Context, sandbox.PackageNeed, sandbox.Worker) (*sandbox.Supply, error) {
+	return nil, errAsked
+}
+
+// TestLivingRepair: what a sandbox is known to have is shown anew if it may be incomplete.
+func TestLivingRepair(t *testing.T) {
+	has := sandbox.Packages{Requirements: []string{"a"}}
+	e := &Engine{config: Config{Packages: halfShown{}}}
+	e.state.dir = t.TempDir()
+	s := newSandbox(e, sandbox.Record{ID: "i", Packages: map[string]sandbox.Packages{"l": has}})
+	s.live = &live{engine: e}
+	if err := s.installPackages(t.Context(), sandbox.Language{Name: "l", Installer: &sandbox.Installer{}}, has, &sandbox.Request{}); !errors.Is(err, errAsked) {
+		t.Errorf("%v", err)
+	}
+}
+
 // TestLivingLock: a lock would take away what a sandbox has, and be forgotten by the next installation.
 func TestLivingLock(t *testing.T) {
 	s := newSandbox(&Engine{}, sandbox.Record{})
