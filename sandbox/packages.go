@@ -157,8 +157,10 @@ type Packager interface {
 	// index's words; Unsupported, the root has no installer; Unavailable, the index or the cache fails.
 	Supply(ctx context.Context, need PackageNeed, work Worker) (*Supply, error)
 
-	// Show makes a folder hold the files of a layer, and nothing else, while sandboxes read it. Where it can, they share the files' content.
-	Show(layer Layer, folder string) error
+	// Show makes a folder hold the files of a layer, and nothing else, while sandboxes read it. Where it can, they share the files' content. The
+	// folder is ROOT/SANDBOX/NAME of an owner's sandbox; files beside it whose names begin with its own are the Packager's. Errors: Quota, the
+	// folders below ROOT would hold too much; Unavailable.
+	Show(layer Layer, folder, owner string) error
 
 	// Shown reports whether no Show into a folder has failed, or was cut off, since the last that succeeded.
 	Shown(folder string) bool

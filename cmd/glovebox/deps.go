@@ -21,7 +21,8 @@ func (a *app) newDeps() *cobra.Command {
 		Use:   "deps",
 		Short: "Show, lock and prune installed packages",
 		Long: `What run --packages installs is kept in layers, which runs share. The least recently used ones go
-when all are larger than --package-cache-size.`,
+when all are larger than --package-cache-size. Living sandboxes keep what they have of them until
+they are removed: as much again at most, which is not listed here.`,
 		Args: cobra.NoArgs,
 	}
 	cmd.AddCommand(a.newDepsLs(), a.newDepsLock(), a.newDepsWhy(), a.newDepsPrune())

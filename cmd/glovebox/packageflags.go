@@ -25,12 +25,13 @@ type packageFlags struct {
 	hosts   []string
 	share   string
 	archive string
+	several bool // owners: serve has several keys
 }
 
 func (f *packageFlags) add(flags *pflag.FlagSet) {
 	flags.StringVar(&f.cache, "package-cache", "", "`DIR` that keeps them (default packages in our cache folder)")
 	f.size = deps.DefaultMaxBytes
-	flags.Var(&f.size, "package-cache-size", "most that it keeps (default "+f.size.String()+")")
+	flags.Var(&f.size, "package-cache-size", "most that it keeps, and living sandboxes have of it (default "+f.size.String()+")")
 	flags.DurationVar(&f.ttl, "package-ttl", deps.DefaultTTL, "how long packages without a version stay as they are (default 24h)")
 	flags.StringSliceVar(&f.indexes, "package-index", nil, "index of packages, `LANG=URL` (repeatable; default the installer's)")
 	flags.StringVar(&f.share, "package-share", "", "`URL` of a Redis server, to share with other machines: redis://HOST")
@@ -66,7 +67,7 @@ func (a *app) sharedPackages(f *packageFlags) (deps.Shared, error) {
 }
 
 func (a *app) packageConfig(f *packageFlags) (deps.Config, error) {
-	config := deps.Config{Dir: f.cache, MaxBytes: int64(f.size), TTL: f.ttl, Indexes: map[string]deps.Index{}, Log: a.logger()}
+	config := deps.Config{Dir: f.cache, MaxBytes: int64(f.size), TTL: f.ttl, Indexes: map[string]deps.Index{}, Log: a.logger(), SeveralOwners: f.several}
 	if config.Dir == "" {
 		cache, ok := a.cacheDir()
 		if !ok {

@@ -231,6 +231,7 @@ func (a *app) openServing(ctx context.Context, f *serveFlags, keys []httpd.Key, 
 	a.containers.keepOut = true
 	if !f.noPackages {
 		var err error
+		f.several = severalNames(keys)
 		if config.Packages, err = a.packager(&f.packageFlags); err != nil {
 			return nil, err
 		}

@@ -47,11 +47,14 @@ type Index struct {
 // Config configures a Packager.
 type Config struct {
 	Dir      string        // of the cache
-	MaxBytes int64         // of all layers; 0 is DefaultMaxBytes
+	MaxBytes int64         // of all layers, and as much of what living sandboxes have of them; 0 is DefaultMaxBytes
 	TTL      time.Duration // 0 is DefaultTTL
 	Indexes  map[string]Index
 	Shared   Shared // with other machines; asked for what the cache lacks
 	Log      *slog.Logger
+
+	// SeveralOwners lets the living sandboxes of one owner have half of what all may have.
+	SeveralOwners bool
 }
 
 // Packager is a sandbox.Packager with a cache.
@@ -62,6 +65,8 @@ type Packager struct {
 
 	mu    sync.Mutex
 	cache *Cache // once it could be opened
+
+	showing sync.Mutex // one at a time asks whether there is room
 }
 
 // New returns a Packager. It opens its cache when that is first needed.

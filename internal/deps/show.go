@@ -2,6 +2,7 @@ package deps
 
 import (
 	"errors"
+	"fmt"
 	"io"
 	"io/fs"
 	"os"
@@ -12,9 +13,14 @@ import (
 
 // Show implements sandbox.Packager. Files of the cache get a second name in the folder; on another file system they are copied. What is there
 // already stays, what the layer lacks goes. Each file is replaced at once, so a program sees the old one or the new one.
-func (p *Packager) Show(layer sandbox.Layer, folder string) error {
-	work := workOf(folder)
-	err := errors.Join(os.RemoveAll(work), os.Mkdir(work, 0o700)) // an earlier one may have failed
+func (p *Packager) Show(layer sandbox.Layer, folder, owner string) error {
+	mixed, work := !p.Shown(folder), workOf(folder)
+	l, err := prepare(layer.Dir, work)
+	if err == nil {
+		if err = p.reserve(folder, owner, l, mixed); err != nil && !mixed {
+			err = errors.Join(err, os.RemoveAll(work)) // nothing has changed
+		}
+	}
 	if err == nil {
 		err = show(layer.Dir, folder, work)
 	}
@@ -22,12 +28,15 @@ func (p *Packager) Show(layer sandbox.Layer, folder string) error {
 		err = removeOthers(layer.Dir, folder)
 	}
 	if err == nil {
+		err = writeShown(folder, shownRecord{Owner: owner, Layers: []shownLayer{l}})
+	}
+	if err == nil {
 		err = os.RemoveAll(work)
 	}
-	if err != nil {
+	if err != nil && sandbox.KindOf(err) != sandbox.Quota {
 		return &sandbox.Error{Kind: sandbox.Unavailable, Op: "packages: add them to the sandbox", Err: err, Fix: "try again"}
 	}
-	return nil
+	return err
 }
 
 // Shown implements sandbox.Packager.
@@ -36,12 +45,41 @@ func (p *Packager) Shown(folder string) bool {
 	return errors.Is(err, fs.ErrNotExist)
 }
 
+const workSuffix = ".new"
+
 // workOf is where files get their content before they are moved into a folder. While it is there, the folder may hold a mixture.
-func workOf(folder string) string { return folder + ".new" }
+func workOf(folder string) string { return folder + workSuffix }
+
+// tempFile is a file in workOf.
+const tempFile = "file"
+
+// prepare makes work, and finds out what a layer will take.
+func prepare(layer, work string) (shownLayer, error) {
+	if err := os.Mkdir(work, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
+		return shownLayer{}, err
+	}
+	temp := filepath.Join(work, tempFile)
+	if err := os.RemoveAll(temp); err != nil { // an earlier one may have failed; as a name of a cache's file it must not be written to
+		return shownLayer{}, err
+	}
+	l, file, err := measure(layer)
+	if err != nil {
+		return l, err
+	}
+	info, err := os.Stat(layer)
+	if err != nil {
+		return l, err
+	}
+	l.ID = fmt.Sprintf("%s %d", layer, info.ModTime().UnixNano())
+	if file != "" && os.Link(file, temp) != nil { // they will be copied
+		l.Own, l.Files = l.Own+l.Files, 0
+	}
+	return l, os.RemoveAll(temp)
+}
 
 // show adds the files of from that to lacks, by way of work.
 func show(from, to, work string) error {
-	temp := filepath.Join(work, "file")
+	temp := filepath.Join(work, tempFile)
 	return filepath.WalkDir(from, func(path string, d fs.DirEntry, err error) error {
 		if err != nil {
 			return err

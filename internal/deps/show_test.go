@@ -5,27 +5,38 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/glovebox-dev/glovebox/sandbox"
 )
 
+// newFolder makes the folder that a sandbox has packages in.
+func newFolder(t *testing.T, root, sandbox string) string {
+	t.Helper()
+	dir := filepath.Join(root, sandbox, "packages")
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	return dir
+}
+
 // TestShow: a folder gets what a layer has and loses all else, also after a crash in the middle, and the cache keeps its files.
 func TestShow(t *testing.T) {
-	c, to := newCache(t), t.TempDir()
+	c, to := newCache(t), newFolder(t, t.TempDir(), "sandbox")
 	p := New(Config{Dir: c.dir})
 	one := map[string]string{"same": "1", "changes": "old", "dir/file": "1", "becomes": "file"}
 	two := map[string]string{"same": "1", "changes": "new", "becomes/dir": "1", "dir": "file"}
 	a, b := layerOf(t, c, one), layerOf(t, c, two)
-	if err := p.Show(sandbox.Layer{Dir: c.tree(a)}, to); err != nil {
+	if err := p.Show(sandbox.Layer{Dir: c.tree(a)}, to, "owner"); err != nil {
 		t.Fatal(err)
 	}
 	// Of a crash between the two calls that replace a file.
 	if err := errors.Join(os.Mkdir(workOf(to), 0o700), os.Link(filepath.Join(c.tree(a), "changes"), filepath.Join(workOf(to), "file"))); err != nil {
 		t.Fatal(err)
 	}
-	if err := p.Show(sandbox.Layer{Dir: c.tree(b)}, to); err != nil {
+	if err := p.Show(sandbox.Layer{Dir: c.tree(b)}, to, "owner"); err != nil {
 		t.Fatal(err)
 	}
 	for dir, want := range map[string]map[string]string{to: two, c.tree(a): one, c.tree(b): two} {
@@ -44,21 +55,18 @@ func TestShow(t *testing.T) {
 
 // TestShowNames: no name of a package's file is in the way of ours.
 func TestShowNames(t *testing.T) {
-	c, to := newCache(t), filepath.Join(t.TempDir(), "to")
+	c, to := newCache(t), newFolder(t, t.TempDir(), "sandbox")
 	p := New(Config{Dir: c.dir})
-	if err := os.Mkdir(to, 0o755); err != nil {
-		t.Fatal(err)
-	}
 	for _, version := range []string{"1", "2"} {
 		files := map[string]string{"a": version, "a.new/x": version, "a.new/file": version, strings.Repeat("n", 255): version}
-		if err := p.Show(sandbox.Layer{Dir: c.tree(layerOf(t, c, files))}, to); err != nil {
+		if err := p.Show(sandbox.Layer{Dir: c.tree(layerOf(t, c, files))}, to, "owner"); err != nil {
 			t.Fatal(err)
 		}
 		if got := filesOf(t, to); !maps.Equal(got, files) {
 			t.Errorf("%q", got)
 		}
 	}
-	if left, err := os.ReadDir(filepath.Dir(to)); err != nil || len(left) != 1 {
+	if left, err := os.ReadDir(filepath.Dir(to)); err != nil || len(left) != 2 || !slices.ContainsFunc(left, func(e os.DirEntry) bool { return e.Name() == filepath.Base(recordOf(to)) }) {
 		t.Errorf("left beside it: %v %v", left, err)
 	}
 }
@@ -76,13 +84,108 @@ func TestShowFails(t *testing.T) {
 	}
 	old := map[string]string{"a": "old", "b": "old"}
 	whole, fails := sandbox.Layer{Dir: c.tree(layerOf(t, c, old))}, sandbox.Layer{Dir: c.tree(layerOf(t, c, map[string]string{"a": "new", strings.Repeat("long/", 190) + "x": ""}))}
-	if err := p.Show(whole, to); err != nil || !p.Shown(to) {
+	if err := p.Show(whole, to, "owner"); err != nil || !p.Shown(to) {
 		t.Fatalf("%v", err)
 	}
-	if err := p.Show(fails, to); err == nil || p.Shown(to) {
+	if err := p.Show(fails, to, "owner"); err == nil || p.Shown(to) {
 		t.Errorf("%v, though the folder has %q", err, filesOf(t, to))
 	}
-	if err := p.Show(whole, to); err != nil || !p.Shown(to) || !maps.Equal(filesOf(t, to), old) {
+	if err := p.Show(whole, to, "owner"); err != nil || !p.Shown(to) || !maps.Equal(filesOf(t, to), old) {
 		t.Errorf("%v: %q", err, filesOf(t, to))
+	}
+}
+
+// TestShowQuota: what living sandboxes have is counted until they are removed, whatever goes from the cache, and also after a restart.
+func TestShowQuota(t *testing.T) {
+	c, root := newCache(t), t.TempDir()
+	var p *Packager
+	layer := func(name string) sandbox.Layer {
+		return sandbox.Layer{Dir: c.tree(layerOf(t, c, map[string]string{name: strings.Repeat(name, 1<<20)}))}
+	}
+	restart := func() {
+		p = New(Config{Dir: c.dir, MaxBytes: 3<<20 + 1<<19, SeveralOwners: true}) // three layers, and one for an owner
+	}
+	show := func(name, owner, sandboxName, quota string) {
+		t.Helper()
+		to := newFolder(t, root, sandboxName)
+		before := filesOf(t, to)
+		err := p.Show(layer(name), to, owner)
+		if quota == "" {
+			before = map[string]string{name: strings.Repeat(name, 1<<20)}
+		}
+		if (err != nil) != (quota != "") || err != nil && (sandbox.KindOf(err) != sandbox.Quota || !strings.Contains(err.Error(), quota) || sandbox.FixOf(err) == "") {
+			t.Errorf("%s for %s: %v, want %q", name, sandboxName, err, quota)
+		}
+		if got := filesOf(t, to); !maps.Equal(got, before) || !p.Shown(to) {
+			t.Errorf("%s has %d files", sandboxName, len(got))
+		}
+	}
+	restart()
+	show("a", "first", "1", "")
+	show("a", "first", "2", "") // has the same
+	show("b", "first", "2", "your living sandboxes")
+	show("b", "second", "3", "")
+	show("a", "second", "3", "") // in its place
+	show("b", "second", "3", "")
+	show("c", "third", "4", "")
+	restart()
+	show("d", "fourth", "5", "all living sandboxes")
+	if removed, err := c.Prune(0); err != nil || len(removed) != 4 {
+		t.Errorf("%v %v", removed, err)
+	}
+	show("a", "first", "2", "your living sandboxes") // installed anew
+	show("a", "fourth", "5", "all living sandboxes")
+	if err := os.RemoveAll(filepath.Join(root, "4")); err != nil {
+		t.Fatal(err)
+	}
+	show("a", "fourth", "5", "")
+	if err := os.Remove(recordOf(filepath.Join(root, "5", "packages"))); err != nil {
+		t.Fatal(err)
+	}
+	show("d", "sixth", "6", "all living sandboxes") // what has no record is measured
+}
+
+// TestShowMixed: what a failed Show left counts beside what comes, or failures could fill the disk.
+func TestShowMixed(t *testing.T) {
+	p := New(Config{Dir: t.TempDir(), MaxBytes: 100})
+	to := newFolder(t, t.TempDir(), "sandbox")
+	if err := os.Mkdir(workOf(to), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	one, two := shownLayer{ID: "1", Files: 60}, shownLayer{ID: "2", Files: 60}
+	if err := p.reserve(to, "", one, false); err != nil {
+		t.Fatal(err)
+	}
+	if err := p.reserve(to, "", two, true); sandbox.KindOf(err) != sandbox.Quota {
+		t.Errorf("%v", err)
+	}
+	if err := p.reserve(to, "", one, true); err != nil {
+		t.Errorf("the same again: %v", err)
+	}
+	if err := p.reserve(to, "", two, false); err != nil {
+		t.Errorf("in its place: %v", err)
+	}
+}
+
+// TestShowCopies: where files are copied, each sandbox has its own.
+func TestShowCopies(t *testing.T) {
+	c := newCache(t)
+	tree := c.tree(layerOf(t, c, map[string]string{"dir/a": "1"}))
+	work := filepath.Join(t.TempDir(), "work")
+	linked, err := prepare(tree, work)
+	if err != nil || linked.Files != diskBlock || linked.Own < diskBlock || linked.Own > 2*diskBlock {
+		t.Errorf("%+v %v", linked, err)
+	}
+	other, err := os.MkdirTemp("/dev/shm", "glovebox-test-")
+	if err != nil {
+		t.Skipf("SKIPPED, NOT TESTED: %v", err)
+	}
+	defer os.RemoveAll(other)
+	if err := os.Link(filepath.Join(tree, "dir", "a"), filepath.Join(other, "a")); err == nil {
+		t.Skip("SKIPPED, NOT TESTED: no other file system is known")
+	}
+	copied, err := prepare(tree, filepath.Join(other, "work"))
+	if err != nil || copied.Files != 0 || copied.Own != linked.Own+linked.Files || copied.ID != linked.ID {
+		t.Errorf("%+v %v", copied, err)
 	}
 }

@@ -21,7 +21,7 @@ import (
 // Limits of a layer.
 const (
 	maxLayerFiles = 200_000 // and as many folders
-	diskBlock     = 4096    // bytes that even a small file takes
+	diskBlock     = 4096    // bytes that even a small file takes, or a folder
 	maxPath       = 1024    // bytes
 )
 
@@ -102,10 +102,13 @@ func (d *draft) add(f sandbox.FileInfo, content io.Reader) error {
 		return cacheError(err)
 	}
 	sum.Sum(file.sum[:0])
-	d.bytes += (file.size + diskBlock) / diskBlock * diskBlock // or empty files were free
+	d.bytes += blocks(file.size)
 	d.files = append(d.files, file)
 	return nil
 }
+
+// blocks are the bytes that a file takes on a disk; empty ones are not free.
+func blocks(size int64) int64 { return (size + diskBlock) / diskBlock * diskBlock }
 
 func (d *draft) makeDir(dir string) error {
 	if d.made[dir] {
@@ -118,6 +121,7 @@ func (d *draft) makeDir(dir string) error {
 		return tooMuch(fmt.Sprintf("they have more than %d folders", maxLayerFiles))
 	}
 	d.made[dir] = true
+	d.bytes += diskBlock
 	err := d.root.Mkdir(dir, 0o755)
 	if err == nil {
 		err = d.root.Chmod(dir, 0o755)

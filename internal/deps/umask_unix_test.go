@@ -26,10 +26,10 @@ func TestUmask(t *testing.T) {
 		return
 	}
 	syscall.Umask(0o077)
-	c, to := newCache(t), t.TempDir()
+	c, to := newCache(t), newFolder(t, t.TempDir(), "sandbox")
 	digest := layerOf(t, c, map[string]string{"file": "1", "a/b/file": "1"})
 	copied := filepath.Join(to, "copied")
-	if err := errors.Join(os.Chmod(to, 0o755), New(Config{Dir: c.dir}).Show(sandbox.Layer{Dir: c.tree(digest)}, to), copyFile(filepath.Join(c.tree(digest), "file"), copied)); err != nil {
+	if err := errors.Join(os.Chmod(to, 0o755), New(Config{Dir: c.dir}).Show(sandbox.Layer{Dir: c.tree(digest)}, to, "owner"), copyFile(filepath.Join(c.tree(digest), "file"), copied)); err != nil {
 		t.Fatal(err)
 	}
 	for _, dir := range []string{c.tree(digest), to} {

@@ -221,7 +221,7 @@ func (s *Sandbox) installPackages(ctx context.Context, l sandbox.Language, asked
 	}
 	defer supply.Release()
 	for _, layer := range supply.Layers {
-		if err := s.engine.config.Packages.Show(layer, folder); err != nil {
+		if err := s.engine.config.Packages.Show(layer, folder, s.owner); err != nil {
 			return err
 		}
 	}

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/glovebox-dev/glovebox/internal/plan"
 	"github.com/glovebox-dev/glovebox/sandbox"
 )
 
@@ -34,6 +35,41 @@ func TestInstallWaits(t *testing.T) {
 	cancel()
 	if err := s.installPackages(ctx, sandbox.Language{}, sandbox.Packages{}, &sandbox.Request{}); !errors.Is(err, context.Canceled) {
 		t.Errorf("%v", err)
+	}
+}
+
+// heard is a Packager that notes for whom it works.
+type heard struct {
+	sandbox.Packager
+	terms, owner string
+}
+
+func (h *heard) Supply(_ context.Context, need sandbox.PackageNeed, _ sandbox.Worker) (*sandbox.Supply, error) {
+	h.terms = need.Terms
+	return &sandbox.Supply{Layers: []sandbox.Layer{{}}, Release: func() {}}, nil
+}
+
+var errShown = errors.New("shown")
+
+func (h *heard) Show(_ sandbox.Layer, _, owner string) error {
+	h.owner = owner
+	return errShown
+}
+
+// TestForWhom: a Packager hears whose work it does, of a run and of a living sandbox.
+func TestForWhom(t *testing.T) {
+	packages, l := &heard{}, sandbox.Language{Name: "l", Installer: &sandbox.Installer{Install: func(string) []string { return nil }}}
+	e := &Engine{config: Config{Packages: packages}, stop: t.Context()}
+	e.state.dir = t.TempDir()
+	asked := sandbox.Request{Packages: sandbox.Packages{Requirements: []string{"a"}}}
+	run := &oneShot{owner: "alice", backend: plainBackend{}, job: job{Execution: &plan.Execution{Request: asked, Language: &l}}}
+	if err := e.supply(t.Context(), run); err != nil || packages.terms != termsOf("alice", plainBackend{}, sandbox.Spec{}) {
+		t.Errorf("%v, %s", err, packages.terms)
+	}
+	s := newSandbox(e, sandbox.Record{ID: "i", Owner: "bob"})
+	s.live = &live{engine: e}
+	if err := s.installPackages(t.Context(), l, asked.Packages, &asked); !errors.Is(err, errShown) || packages.owner != "bob" || packages.terms != termsOf("bob", nil, sandbox.Spec{}) {
+		t.Errorf("%v, %q, %s", err, packages.owner, packages.terms)
 	}
 }
 
