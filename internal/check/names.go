@@ -1,69 +1,113 @@
 package check
 
-import "strings"
+// vocabulary is what programs of a language may call.
+type vocabulary struct {
+	rules map[string]string // by full name
+	parts map[string]bool   // the full names that any rule is about, and the modules that they are in
+}
+
+func newVocabulary(calls []call, others ...string) *vocabulary {
+	v := &vocabulary{map[string]string{}, map[string]bool{}}
+	for _, c := range calls {
+		v.rules[c.name] = c.rule
+		others = append(others, c.name)
+	}
+	for name := range openers {
+		others = append(others, name)
+	}
+	for _, name := range others {
+		for i, c := range name {
+			if c == '.' {
+				v.parts[name[:i]] = true
+			}
+		}
+		v.parts[name] = true
+	}
+	return v
+}
 
 // names finds calls of known names in the tokens of a program.
 type names struct {
 	*finder
-	tokens  []token
-	aliases map[string]string // of names in the program to full ones
-	calls   map[string]string // rules by full name
-	scanned int               // tokens of arguments that were looked at, in all
+	*vocabulary
+	tokens  list
+	aliases map[string]string // of names in the program to full ones, where either matters
+	bound   int               // tokens before it were read for the names of a require
 }
 
-// Bounds of looking ahead: nested calls would make it quadratic.
 const (
-	maxArguments = 300
-	maxScanned   = 2_000_000
-	maxDotted    = 8 // names in a row that are put together
+	maxArguments = 300 // tokens that are looked through for the end of a call: nested calls would make it quadratic
+	maxDotted    = 8   // names in a row that are put together
+	unknown      = "?" // stands for any full name that no rule is about
 )
 
-func byName(calls []call) map[string]string {
-	m := make(map[string]string, len(calls))
-	for _, c := range calls {
-		m[c.name] = c.rule
+// tok returns the token at i, or one of kind none where there is none, or was enough looking.
+func (n *names) tok(i int) token {
+	if n.looks++; n.looks > n.mostLooks() {
+		return token{}
 	}
-	return m
+	return n.tokens.get(i)
 }
 
-// dotted reads "a.b.c" at i, and returns its full name and the index after it.
-func (n *names) dotted(i int) (full string, after int) {
-	var parts []string
-	for ; i < len(n.tokens) && n.tokens[i].kind == name && len(parts) < maxDotted; i++ {
-		parts = append(parts, n.tokens[i].text)
-		if i+2 >= len(n.tokens) || !n.tokens[i+1].is(".") || n.tokens[i+2].kind != name {
-			i++
-			break
+// join puts a name into a module. It makes no string unless a rule is about names of the module.
+func (n *names) join(module, name string) string {
+	if !n.parts[module] {
+		return unknown
+	}
+	if full := module + "." + name; n.parts[full] {
+		return full
+	}
+	return unknown
+}
+
+// bind notes what a name of the program means.
+func (n *names) bind(local, full string) {
+	if !n.parts[full] {
+		if _, bound := n.aliases[local]; !bound && !n.parts[local] {
+			return // unbound, it is as unknown
 		}
-		i++
+		full = unknown
 	}
-	if known, ok := n.aliases[parts[0]]; ok {
-		parts[0] = known
+	n.aliases[local] = full
+}
+
+// dotted reads up to so many names "a.b.c" from i, of which the first means full. It returns what all mean, and the index after them.
+func (n *names) dotted(full string, i, most int) (all string, after int) {
+	for ; most > 1 && n.tok(i+1).is(".") && n.tok(i+2).kind == name; most-- {
+		i += 2
+		full = n.join(full, n.tok(i).text)
 	}
-	return strings.Join(parts, "."), i
+	return full, i + 1
+}
+
+// called is dotted for a use of names, which imports may have bound.
+func (n *names) called(i int) (full string, after int) {
+	full = n.tok(i).text
+	if known, ok := n.aliases[full]; ok {
+		full = known
+	}
+	return n.dotted(full, i, maxDotted)
 }
 
 // run looks at every token once, and at the arguments of calls.
 func (n *names) run() {
-	for i := 0; i < len(n.tokens); i++ {
-		t := n.tokens[i]
+	for i := 0; i < n.tokens.len; i++ {
+		t := n.tok(i)
 		if t.kind == text {
 			n.word(t.at, t.text)
 			continue
 		}
-		if t.kind != name || i > 0 && n.tokens[i-1].is(".") {
+		if t.kind != name || n.tok(i-1).is(".") {
 			continue
 		}
-		if i+1 >= len(n.tokens) || !n.tokens[i+1].is(".") && !n.tokens[i+1].is("(") {
+		if next := n.tok(i + 1); !next.is(".") && !next.is("(") {
 			continue
 		}
-		full, after := n.dotted(i)
-		if after < len(n.tokens) && n.tokens[after].is("(") && !(i > 0 && isDefinition(n.tokens[i-1])) {
+		full, after := n.called(i)
+		if n.tok(after).is("(") && !isDefinition(n.tok(i-1)) {
 			n.call(t, full, after)
 		}
-		if after > i+1 {
-			i = after - 1
-		}
+		i = after - 1
 	}
 }
 
@@ -71,7 +115,7 @@ func isDefinition(t token) bool { return t.word("def") || t.word("function") || 
 
 // call judges the call of a name, whose arguments begin after the bracket at open.
 func (n *names) call(t token, full string, open int) {
-	rule, known := n.calls[full]
+	rule, known := n.rules[full]
 	opens := openers[full]
 	if !known && !opens {
 		return
@@ -85,8 +129,8 @@ func (n *names) call(t token, full string, open int) {
 	case rule != "":
 		n.add(t.at, rule, described(rule)+" "+quoted(full))
 	}
-	if argument := open + 1; opens && argument < len(n.tokens) && n.tokens[argument].kind == text && isOutside(n.tokens[argument].text) {
-		n.add(n.tokens[argument].at, "outside", "path outside of the workspace "+quoted(n.tokens[argument].text))
+	if argument := n.tok(open + 1); opens && argument.kind == text && isOutside(argument.text) {
+		n.add(argument.at, "outside", "path outside of the workspace "+quoted(argument.text))
 	}
 }
 
@@ -100,21 +144,22 @@ func described(rule string) string {
 // arguments looks through the arguments of a call for decoders, and for "shell=True" or "shell: true".
 func (n *names) arguments(open int) (decodes, shell bool) {
 	depth := 0
-	for i := open; i < len(n.tokens) && i < open+maxArguments && n.scanned < maxScanned; i++ {
-		n.scanned++
-		t := n.tokens[i]
+	for i := open; i < open+maxArguments; i++ {
+		t := n.tok(i)
 		switch {
+		case t.kind == none:
+			return decodes, shell
 		case t.is("("):
 			depth++
 		case t.is(")"):
 			if depth--; depth == 0 {
 				return decodes, shell
 			}
-		case t.kind == name && decoders[t.text] && i+1 < len(n.tokens) && n.tokens[i+1].is("("):
+		case t.kind == name && decoders[t.text] && n.tok(i+1).is("("):
 			decodes = true
-		case t.kind == text && t.text == "base64" && i > 0 && n.tokens[i-1].is(","): // Buffer.from(x, "base64")
+		case t.kind == text && t.text == "base64" && n.tok(i-1).is(","): // Buffer.from(x, "base64")
 			decodes = true
-		case t.word("shell") && i+2 < len(n.tokens) && (n.tokens[i+1].is("=") || n.tokens[i+1].is(":")) && (n.tokens[i+2].word("True") || n.tokens[i+2].word("true")):
+		case t.word("shell") && (n.tok(i+1).is("=") || n.tok(i+1).is(":")) && (n.tok(i+2).word("True") || n.tok(i+2).word("true")):
 			shell = true
 		}
 	}
@@ -124,14 +169,14 @@ func (n *names) arguments(open int) (decodes, shell bool) {
 // repeats reports a loop without an end that begins at i and starts a process by one of the names within a few tokens.
 func (n *names) repeats(i int, starts ...string) {
 	const near = 12
-	for j := i; j < len(n.tokens) && j < i+near; j++ {
-		if n.tokens[j].kind != name || j > 0 && n.tokens[j-1].is(".") {
+	for j := i; j < i+near; j++ {
+		if n.tok(j).kind != name || n.tok(j-1).is(".") {
 			continue
 		}
-		full, after := n.dotted(j)
+		full, after := n.called(j)
 		for _, start := range starts {
-			if full == start && after < len(n.tokens) && n.tokens[after].is("(") {
-				n.add(n.tokens[i].at, "fork-bomb", "a loop without an end around "+quoted(full))
+			if full == start && n.tok(after).is("(") {
+				n.add(n.tok(i).at, "fork-bomb", "a loop without an end around "+quoted(full))
 			}
 		}
 	}

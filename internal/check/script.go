@@ -3,21 +3,26 @@ package check
 import (
 	"slices"
 	"strings"
+	"sync"
 )
 
+var scriptWords = sync.OnceValue(func() *vocabulary { return newVocabulary(scriptCalls, "cluster.fork") })
+
 // script checks JavaScript and TypeScript.
-func (f *finder) script(code []byte) {
-	n := &names{finder: f, tokens: lexScript(code), aliases: map[string]string{}, calls: byName(scriptCalls)}
-	for i, t := range n.tokens {
+func (f *finder) script() {
+	n := &names{finder: f, vocabulary: scriptWords(), tokens: lexScript(f.code), aliases: map[string]string{}}
+	for i := range n.tokens.len {
+		t := n.tok(i)
 		switch {
-		case t.kind == text && i > 0 && n.tokens[i-1].word("from"):
+		case t.word("import") && !n.tok(i-1).is("."):
+			n.scriptImport(i)
+		case t.kind == text && n.tok(i-1).word("from"):
 			n.scriptModule(t)
-			n.bindBefore(i-1, t.text)
-		case t.kind == text && i > 1 && n.tokens[i-1].is("(") && n.tokens[i-2].word("require"):
+		case t.kind == text && n.tok(i-1).is("(") && n.tok(i-2).word("require"):
 			n.scriptModule(t)
 			n.bindRequired(i)
-		case t.word("while") && i+3 < len(n.tokens) && n.tokens[i+1].is("(") && (n.tokens[i+2].word("true") || n.tokens[i+2].word("1")) && n.tokens[i+3].is(")"),
-			t.word("for") && i+4 < len(n.tokens) && n.tokens[i+1].is("(") && n.tokens[i+2].is(";") && n.tokens[i+3].is(";") && n.tokens[i+4].is(")"):
+		case t.word("while") && n.tok(i+1).is("(") && (n.tok(i+2).word("true") || n.tok(i+2).word("1")) && n.tok(i+3).is(")"),
+			t.word("for") && n.tok(i+1).is("(") && n.tok(i+2).is(";") && n.tok(i+3).is(";") && n.tok(i+4).is(")"):
 			n.repeats(i, "child_process.fork", "child_process.spawn", "child_process.exec", "cluster.fork")
 		}
 	}
@@ -32,70 +37,80 @@ func (n *names) scriptModule(t token) {
 	}
 }
 
-// maxBindings limits the names of one import.
-const maxBindings = 100
+// moduleOf is the name of a module, if it is one that a rule is about.
+func (n *names) moduleOf(spec string) string {
+	if module := moduleName(spec); n.parts[module] {
+		return module
+	}
+	return unknown
+}
 
-// bindBefore binds "import X from", "import * as X from" and "import {a as b} from", read backwards from "from" at i.
-func (n *names) bindBefore(i int, spec string) {
-	module := moduleName(spec)
-	for j := i - 1; j >= 0 && j > i-maxBindings; j-- {
-		t := n.tokens[j]
-		switch {
+// scriptImport binds "import X from", "import * as X from" and "import {a as b} from". What else begins at i with "import" binds nothing.
+func (n *names) scriptImport(i int) {
+	from := i + 1
+	for ; !n.tok(from).word("from") || n.tok(from+1).kind != text; from++ {
+		switch t := n.tok(from); {
 		case t.word("import"):
 			return
-		case t.kind != name || t.text == "as" || t.text == "type":
-		case n.tokens[j+1].word("as"): // what the name after "as" means
-			if n.tokens[j+2].kind == name {
-				n.aliases[n.tokens[j+2].text] = module + "." + t.text
-			}
-		case j > 0 && n.tokens[j-1].word("as"):
-			if j > 1 && n.tokens[j-2].is("*") {
-				n.aliases[t.text] = module
-			}
-		case n.tokens[j+1].is(",") || n.tokens[j+1].is("}"):
-			n.aliases[t.text] = module + "." + t.text
-			if j > 0 && n.tokens[j-1].word("import") { // import X, {a} from
-				n.aliases[t.text] = module
-			}
+		case t.kind == name, t.kind == text, t.is("{"), t.is("}"), t.is(","), t.is("*"):
 		default:
-			n.aliases[t.text] = module
+			return
+		}
+	}
+	module := n.moduleOf(n.tok(from + 1).text)
+	for j := i + 1; j < from; j++ {
+		t := n.tok(j)
+		switch {
+		case t.kind != name || t.text == "as" || t.text == "type":
+		case n.tok(j + 1).word("as"): // what the name after "as" means
+			if n.tok(j+2).kind == name {
+				n.bind(n.tok(j+2).text, n.join(module, t.text))
+			}
+		case n.tok(j - 1).word("as"):
+			if n.tok(j - 2).is("*") {
+				n.bind(t.text, module)
+			}
+		case j > i+1 && (n.tok(j+1).is(",") || n.tok(j+1).is("}")):
+			n.bind(t.text, n.join(module, t.text))
+		default: // import X, {a} from
+			n.bind(t.text, module)
 		}
 	}
 }
 
 // bindRequired binds "X = require(" and "{a, b: c} = require(", whose string is at i. A call of what it returns is judged in place.
 func (n *names) bindRequired(i int) {
-	module := moduleName(n.tokens[i].text)
-	if i+4 < len(n.tokens) && n.tokens[i+1].is(")") && n.tokens[i+2].is(".") && n.tokens[i+3].kind == name && n.tokens[i+4].is("(") {
-		n.call(n.tokens[i+3], module+"."+n.tokens[i+3].text, i+4)
+	module := n.moduleOf(n.tok(i).text)
+	if method := n.tok(i + 3); n.tok(i+1).is(")") && n.tok(i+2).is(".") && method.kind == name && n.tok(i+4).is("(") {
+		n.call(method, n.join(module, method.text), i+4)
 	}
-	j := i - 3
-	if j < 1 || !n.tokens[j].is("=") {
+	j := i - 4 // what is before "= require ("
+	if !n.tok(j + 1).is("=") {
 		return
 	}
-	j--
-	if n.tokens[j].kind == name {
-		n.aliases[n.tokens[j].text] = module
+	if t := n.tok(j); t.kind == name {
+		n.bind(t.text, module)
 		return
 	}
-	if !n.tokens[j].is("}") {
+	if !n.tok(j).is("}") {
 		return
 	}
-	for j--; j > 0 && j > i-maxBindings && !n.tokens[j].is("{"); j-- {
-		t := n.tokens[j]
+	for j--; j >= n.bound && !n.tok(j).is("{"); j-- {
+		t := n.tok(j)
 		switch {
 		case t.kind != name:
-		case n.tokens[j+1].is(":") && n.tokens[j+2].kind == name:
-			n.aliases[n.tokens[j+2].text] = module + "." + t.text
-		case !n.tokens[j-1].is(":"):
-			n.aliases[t.text] = module + "." + t.text
+		case n.tok(j+1).is(":") && n.tok(j+2).kind == name:
+			n.bind(n.tok(j+2).text, n.join(module, t.text))
+		case !n.tok(j - 1).is(":"):
+			n.bind(t.text, n.join(module, t.text))
 		}
 	}
+	n.bound = i
 }
 
 // lexScript reads the tokens of JavaScript and TypeScript. Expressions in templates are read like the rest.
-func lexScript(code []byte) (tokens []token) {
-	s := source{code: code, line: 1}
+func lexScript(code string) (tokens list) {
+	s := source{code: code}
 	var templates []int // open braces in each expression of a template
 	for s.more() {
 		c, here := s.peek(0), s.at()
@@ -106,29 +121,29 @@ func lexScript(code []byte) (tokens []token) {
 			s.skip(2)
 			s.comment("*/")
 		case c == '"' || c == '\'':
-			s.next()
-			tokens = append(tokens, token{text, s.until(string(rune(c)), false, false), here})
+			s.pos++
+			tokens.add(token{text, here, s.until(code[here:s.pos], false, false)})
 		case c == '`':
-			s.next()
-			tokens = append(tokens, token{text, template(&s, &templates), here})
+			s.pos++
+			tokens.add(token{text, here, template(&s, &templates)})
 		case c == '}' && len(templates) > 0 && templates[len(templates)-1] == 0:
-			s.next()
+			s.pos++
 			templates = templates[:len(templates)-1]
-			tokens = append(tokens, token{text, template(&s, &templates), here})
-		case c == '/' && patternMayFollow(tokens):
+			tokens.add(token{text, here, template(&s, &templates)})
+		case c == '/' && patternMayFollow(tokens.get(tokens.len-1)):
 			skipPattern(&s)
 		case isWord(c) || c == '$':
-			tokens = append(tokens, token{name, s.identifier('$'), here})
+			tokens.add(token{name, here, s.identifier('$')})
 		case c == ' ' || c == '\t' || c == '\r' || c == '\n':
-			s.next()
+			s.pos++
 		default:
-			s.next()
+			s.pos++
 			if open := len(templates) - 1; open >= 0 && c == '{' {
 				templates[open]++
 			} else if open >= 0 && c == '}' {
 				templates[open]--
 			}
-			tokens = append(tokens, token{mark, string(rune(c)), here})
+			tokens.add(token{mark, here, code[here:s.pos]})
 		}
 	}
 	return tokens
@@ -142,26 +157,26 @@ func template(s *source, templates *[]int) string {
 		case s.peek(0) == '\\':
 			s.skip(2)
 		case s.peek(0) == '`':
-			s.next()
-			return string(s.code[from : s.pos-1])
+			s.pos++
+			return s.code[from : s.pos-1]
 		case s.has("${"):
 			s.skip(2)
 			*templates = append(*templates, 0)
-			return string(s.code[from : s.pos-2])
+			return s.code[from : s.pos-2]
 		default:
-			s.next()
+			s.pos++
 		}
 	}
-	return string(s.code[from:])
+	return s.code[from:]
 }
 
 // skipPattern passes over a regular expression, on one line. In a class, a slash is literal.
 func skipPattern(s *source) {
 	class := false
-	for s.next(); s.more() && s.peek(0) != '\n'; s.next() {
+	for s.pos++; s.more() && s.peek(0) != '\n'; s.pos++ {
 		switch c := s.peek(0); {
 		case c == '\\':
-			s.next()
+			s.pos++
 			if !s.more() {
 				return
 			}
@@ -170,18 +185,17 @@ func skipPattern(s *source) {
 		case c == ']':
 			class = false
 		case c == '/' && !class:
-			s.next()
+			s.pos++
 			return
 		}
 	}
 }
 
-// patternMayFollow reports whether a slash begins a regular expression, and is no division.
-func patternMayFollow(tokens []token) bool {
-	if len(tokens) == 0 {
+// patternMayFollow reports whether a slash after this token begins a regular expression, and is no division.
+func patternMayFollow(last token) bool {
+	switch last.kind {
+	case none:
 		return true
-	}
-	switch last := tokens[len(tokens)-1]; last.kind {
 	case text:
 		return false
 	case name:

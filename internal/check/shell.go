@@ -2,67 +2,70 @@ package check
 
 import "strings"
 
-// command is one simple command of a shell script, in the order in which the ends of commands are read.
+// command is one simple command of a shell script.
 type command struct {
 	words     []token // without assignments and reserved words; quotes are removed, expansions are as they are written
 	redirects []token // files that it writes to
-	piped     int     // index of the command whose output it reads; -1 is none
+	fetched   string  // the program that fetches or decodes what it reads; "" is none
 	within    string  // the program one of whose words is this command's output; "" is none
 }
 
 // shellFrame is what is open: the script, or a substitution in it.
 type shellFrame struct {
-	end      byte // ')' or '`'; 0 for the script
-	parens   int  // subshells open in it
-	quoted   bool // in double quotes
-	within   string
-	command  command
-	pipe     int  // index of the command that ends in a pipe; -1 is none
-	redirect bool // the next word is a file that is written to
+	end      byte    // ')' or '`'; 0 for the script
+	parens   int     // subshells open in it
+	quoted   bool    // in double quotes
+	command  command // that is being read
+	program  string  // of the command, once named
+	named    bool
+	pipe     string // what the command before, which ends in a pipe, fetches with
+	redirect bool   // the next word is a file that is written to
 
 	inWord bool
-	at     place
+	at     int32
 	word   []byte
 }
 
-// maxFrames limits the depth of substitutions; deeper text is not read.
+// maxFrames limits the depth of substitutions; deeper text is not read, which is a finding.
 const maxFrames = 500
 
+// shellLexer reads commands, and judges each at its end.
 type shellLexer struct {
+	*finder
 	source
 	frames    []shellFrame
-	commands  []command
 	documents []string // ends of those that begin on the next line
 }
 
-func lexShell(code []byte) []command {
-	l := &shellLexer{source: source{code: code, line: 1}}
+func (l *shellLexer) run() {
 	l.push(0, "")
 	for l.more() && len(l.frames) < maxFrames {
 		l.step()
 	}
+	if l.more() {
+		l.finder.add(l.source.at(), "unchecked", "substitutions are nested too deep")
+	}
 	for len(l.frames) > 0 {
 		l.pop()
 	}
-	return l.commands
 }
 
 func (l *shellLexer) top() *shellFrame { return &l.frames[len(l.frames)-1] }
 
 func (l *shellLexer) push(end byte, within string) {
-	l.frames = append(l.frames, shellFrame{end: end, within: within, command: command{piped: -1, within: within}, pipe: -1})
+	l.frames = append(l.frames, shellFrame{end: end, command: command{within: within}})
 }
 
 func (l *shellLexer) pop() {
 	l.endCommand("")
 	l.frames = l.frames[:len(l.frames)-1]
 	if len(l.frames) > 0 {
-		l.add("$()")
+		l.extend("$()")
 	}
 }
 
-// add adds to the word of the innermost frame.
-func (l *shellLexer) add(piece string) {
+// extend adds to the word of the innermost frame.
+func (l *shellLexer) extend(piece string) {
 	f := l.top()
 	if !f.inWord {
 		f.inWord, f.at = true, l.source.at()
@@ -75,8 +78,8 @@ func (l *shellLexer) endWord() {
 	if !f.inWord {
 		return
 	}
-	t := token{text, string(f.word), f.at}
-	f.inWord, f.word = false, nil
+	t := token{text, f.at, string(f.word)}
+	f.inWord, f.word = false, f.word[:0]
 	switch {
 	case f.redirect:
 		f.redirect = false
@@ -84,6 +87,9 @@ func (l *shellLexer) endWord() {
 	case len(f.command.words) == 0 && (isReserved(t.text) || isAssignment(t.text)):
 	default:
 		f.command.words = append(f.command.words, t)
+		if program := base(t.text); !f.named && !l.isPrefix(program) {
+			f.program, f.named = program, true
+		}
 	}
 }
 
@@ -100,32 +106,22 @@ func isAssignment(word string) bool {
 	return ok && before != "" && strings.Trim(before, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_+") == ""
 }
 
-// endCommand ends a command at a separator.
+// endCommand ends a command at a separator, and judges it.
 func (l *shellLexer) endCommand(separator string) {
 	l.endWord()
 	f := l.top()
-	if len(f.command.words)+len(f.command.redirects) > 0 {
-		f.command.piped = f.pipe
-		f.pipe = -1
+	c := &f.command
+	if len(c.words)+len(c.redirects) > 0 {
+		c.fetched, f.pipe = f.pipe, ""
+		fetched := l.judge(c)
 		if separator == "|" {
-			f.pipe = len(l.commands)
+			f.pipe = fetched
 		}
-		l.commands = append(l.commands, f.command)
 	} else if separator != "|" && separator != "\n" {
-		f.pipe = -1
+		f.pipe = ""
 	}
-	f.command = command{piped: -1, within: f.within}
-	f.redirect = false
-}
-
-// program is the name of the program whose command is being read.
-func (f *shellFrame) program() string {
-	for _, w := range f.command.words {
-		if base := w.text[strings.LastIndexByte(w.text, '/')+1:]; !isPrefix(base) {
-			return base
-		}
-	}
-	return ""
+	c.words, c.redirects = c.words[:0], c.redirects[:0]
+	f.program, f.named, f.redirect = "", false, false
 }
 
 // step reads one thing.
@@ -135,38 +131,36 @@ func (l *shellLexer) step() {
 	switch {
 	case c == '\\':
 		if l.peek(1) != '\n' && l.peek(1) != 0 {
-			l.add(string(l.code[l.pos+1 : l.pos+2]))
+			l.extend(l.source.code[l.pos+1 : l.pos+2])
 		}
 		l.skip(2)
 	case c == '"':
-		l.add("")
+		l.extend("")
 		f.quoted = !f.quoted
-		l.next()
+		l.pos++
 	case l.has("$(") || !f.quoted && (l.has("<(") || l.has(">(")):
-		within := f.program()
-		l.add("") // its place
+		l.extend("") // its place
 		l.skip(2)
-		l.push(')', within)
+		l.push(')', f.program)
 	case c == '`' && f.end == '`':
-		l.next()
+		l.pos++
 		l.pop()
 	case c == '`':
-		within := f.program()
-		l.add("")
-		l.next()
-		l.push('`', within)
+		l.extend("")
+		l.pos++
+		l.push('`', f.program)
 	case f.quoted:
-		l.add(string(l.code[l.pos : l.pos+1]))
-		l.next()
+		l.extend(l.source.code[l.pos : l.pos+1])
+		l.pos++
 	case c == '\'':
-		l.add("")
-		l.next()
-		l.add(l.until("'", true, true))
+		l.extend("")
+		l.pos++
+		l.extend(l.until("'", true, true))
 	case c == '#' && !f.inWord:
 		l.skipLine()
 	case c == ' ' || c == '\t' || c == '\r':
 		l.endWord()
-		l.next()
+		l.pos++
 	default:
 		l.operator(f, c)
 	}
@@ -176,14 +170,14 @@ func (l *shellLexer) operator(f *shellFrame, c byte) {
 	switch {
 	case c == '\n':
 		l.endCommand("\n")
-		l.next()
+		l.pos++
 		l.skipDocuments()
 	case c == '(':
 		f.parens++
 		l.endCommand("(")
-		l.next()
+		l.pos++
 	case c == ')':
-		l.next()
+		l.pos++
 		if f.parens == 0 && f.end == ')' {
 			l.pop()
 			return
@@ -192,12 +186,12 @@ func (l *shellLexer) operator(f *shellFrame, c byte) {
 		l.endCommand(")")
 	case l.has("&>") || c == '>':
 		if c == '&' {
-			l.next()
+			l.pos++
 		}
 		l.endWord()
-		l.next()
+		l.pos++
 		for l.peek(0) == '>' || l.peek(0) == '|' {
-			l.next()
+			l.pos++
 		}
 		f.redirect = l.peek(0) != '&' // another descriptor is no file
 	case l.has("<<<"):
@@ -209,32 +203,32 @@ func (l *shellLexer) operator(f *shellFrame, c byte) {
 		l.document()
 	case c == '<':
 		l.endWord()
-		l.next()
+		l.pos++
 	case l.has("||") || l.has("&&"):
 		l.endCommand("&&")
 		l.skip(2)
 	case c == '|' || c == '&' || c == ';':
 		l.endCommand(string(rune(c)))
-		l.next()
+		l.pos++
 	default:
-		l.add(string(l.code[l.pos : l.pos+1]))
-		l.next()
+		l.extend(l.source.code[l.pos : l.pos+1])
+		l.pos++
 	}
 }
 
 // document notes the end of a here-document.
 func (l *shellLexer) document() {
 	if l.peek(0) == '-' {
-		l.next()
+		l.pos++
 	}
 	for l.peek(0) == ' ' || l.peek(0) == '\t' {
-		l.next()
+		l.pos++
 	}
 	from := l.pos
 	for l.more() && !strings.ContainsRune(" \t\n;&|<>()", rune(l.peek(0))) {
-		l.next()
+		l.pos++
 	}
-	if end := strings.Trim(string(l.code[from:l.pos]), `"'\`); end != "" {
+	if end := strings.Trim(l.source.code[from:l.pos], `"'\`); end != "" {
 		l.documents = append(l.documents, end)
 	}
 }
@@ -245,7 +239,7 @@ func (l *shellLexer) skipDocuments() {
 		for l.more() {
 			from := l.pos
 			l.skipLine()
-			found := strings.TrimSpace(string(l.code[from:l.pos])) == end
+			found := strings.TrimSpace(l.source.code[from:l.pos]) == end
 			l.skip(1)
 			if found {
 				break

@@ -1,39 +1,48 @@
 package check
 
 import (
-	"bytes"
 	"slices"
 	"strings"
 )
 
 // shell checks Bash.
-func (f *finder) shell(code []byte) {
-	f.bomb(code)
-	commands := lexShell(code)
-	for i := range commands {
-		c := &commands[i]
-		for _, w := range append(c.words[:len(c.words):len(c.words)], c.redirects...) {
-			f.word(w.at, w.text)
-			if strings.Contains(w.text, "/dev/tcp/") || strings.Contains(w.text, "/dev/udp/") {
-				f.add(w.at, "reverse-shell", "connection "+quoted(w.text))
-			}
+func (f *finder) shell() {
+	f.bomb()
+	l := &shellLexer{finder: f, source: source{code: f.code}}
+	l.run()
+}
+
+// judge judges one command. It returns the program that fetches or decodes what the command prints, or "".
+func (f *finder) judge(c *command) (fetched string) {
+	for _, w := range c.words {
+		f.shellWord(w)
+	}
+	for _, w := range c.redirects {
+		f.shellWord(w)
+		if isOutside(w.text) {
+			f.add(w.at, "outside", "path outside of the workspace "+quoted(w.text))
 		}
-		for _, w := range c.redirects {
-			if isOutside(w.text) {
-				f.add(w.at, "outside", "path outside of the workspace "+quoted(w.text))
-			}
-		}
-		words := withoutPrefixes(c.words)
-		if len(words) == 0 {
-			continue
-		}
-		program := base(words[0].text)
-		f.program(c, words, program)
-		if c.piped >= 0 && slices.Contains(shells, program) && takesScript(words) {
-			if from := withoutPrefixes(commands[c.piped].words); len(from) > 0 && fetches(from) {
-				f.add(words[0].at, "hidden-code", quoted(base(from[0].text))+" into "+quoted(program))
-			}
-		}
+	}
+	words := f.withoutPrefixes(c.words)
+	if len(words) == 0 {
+		return ""
+	}
+	program := base(words[0].text)
+	f.program(c, words, program)
+	if c.fetched != "" && slices.Contains(shells, program) && takesScript(words) {
+		f.add(words[0].at, "hidden-code", quoted(c.fetched)+" into "+quoted(program))
+	}
+	if fetches(words) {
+		return program
+	}
+	return ""
+}
+
+func (f *finder) shellWord(w token) {
+	f.looks++
+	f.word(w.at, w.text)
+	if strings.Contains(w.text, "/dev/tcp/") || strings.Contains(w.text, "/dev/udp/") {
+		f.add(w.at, "reverse-shell", "connection "+quoted(w.text))
 	}
 }
 
@@ -95,13 +104,14 @@ func (f *finder) removes(words []token) {
 }
 
 // isPrefix reports whether a program runs the one that its arguments name.
-func isPrefix(program string) bool {
+func (f *finder) isPrefix(program string) bool {
+	f.looks++
 	return slices.Contains([]string{"sudo", "env", "nohup", "exec", "command", "builtin", "nice", "xargs", "timeout", "setsid", "doas"}, program)
 }
 
 // withoutPrefixes returns the command that really runs.
-func withoutPrefixes(words []token) []token {
-	for len(words) > 1 && isPrefix(base(words[0].text)) {
+func (f *finder) withoutPrefixes(words []token) []token {
+	for len(words) > 1 && f.isPrefix(base(words[0].text)) {
 		words = words[1:]
 		for len(words) > 1 && (strings.HasPrefix(words[0].text, "-") || isAssignment(words[0].text) || strings.Trim(words[0].text, "0123456789.smh") == "") {
 			words = words[1:]
@@ -118,16 +128,21 @@ var bombPattern = pattern(`([\w:.-]+)\s*\(\)\s*\{\s*([\w:.-]+)\s*\|\s*([\w:.-]+)
 // endless is a loop that starts itself again.
 var endless = pattern(`while\s+(?:true|:|\[\s*1\s*\])\s*;?\s*do\s+(?:"?\$0"?|bash\s+"?\$0"?|\./[\w.-]+)\s*&\s*(?:;\s*)?done`)
 
-func (f *finder) bomb(code []byte) {
-	if !bytes.ContainsRune(code, '&') {
+func (f *finder) bomb() {
+	if !strings.Contains(f.code, "&") {
 		return
 	}
-	for _, m := range bombPattern().FindAllSubmatchIndex(code, maxOfRule) {
-		if of := func(i int) string { return string(code[m[2*i]:m[2*i+1]]) }; of(1) == of(2) && of(2) == of(3) {
-			f.add(at(code, m[0]), "fork-bomb", "a function that starts itself twice")
+	for from := 0; from < len(f.code); {
+		m := bombPattern().FindStringSubmatchIndex(f.code[from:])
+		if m == nil {
+			break
 		}
+		if of := func(i int) string { return f.code[from+m[2*i] : from+m[2*i+1]] }; of(1) == of(2) && of(2) == of(3) {
+			f.add(int32(from+m[0]), "fork-bomb", "a function that starts itself twice")
+		}
+		from += m[1]
 	}
-	for _, m := range endless().FindAllIndex(code, maxOfRule) {
-		f.add(at(code, m[0]), "fork-bomb", "a loop without an end that starts itself")
+	for _, m := range endless().FindAllStringIndex(f.code, maxOfRule) {
+		f.add(int32(m[0]), "fork-bomb", "a loop without an end that starts itself")
 	}
 }

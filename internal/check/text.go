@@ -1,25 +1,24 @@
 package check
 
 import (
-	"bytes"
 	"slices"
 	"strings"
 )
 
 // text applies the rules for the text of any language.
-func (f *finder) text(code []byte) {
+func (f *finder) text() {
 	for _, r := range textRules {
-		if !slices.ContainsFunc(r.words, func(word string) bool { return bytes.Contains(code, []byte(word)) }) {
+		if !slices.ContainsFunc(r.words, func(word string) bool { return strings.Contains(f.code, word) }) {
 			continue
 		}
-		for _, m := range r.pattern().FindAllIndex(code, maxOfRule) {
-			f.add(at(code, m[0]), r.rule, r.what+" in the text") // its value is for nobody else
+		for _, m := range r.pattern().FindAllStringIndex(f.code, maxOfRule) {
+			f.add(int32(m[0]), r.rule, r.what+" in the text") // its value is for nobody else
 		}
 	}
 }
 
 // word applies the rules for a string of a program, or a word of a shell.
-func (f *finder) word(at place, text string) {
+func (f *finder) word(at int32, text string) {
 	if slices.ContainsFunc(sensitiveWords, func(word string) bool { return strings.Contains(text, word) }) {
 		if m := sensitive().FindStringSubmatch(text); m != nil {
 			f.add(at, "sensitive-path", "sensitive path "+quoted(m[1]))

@@ -4,7 +4,8 @@ package check
 type kind uint8
 
 const (
-	name kind = iota // an identifier, keyword or number
+	none kind = iota // there is no token: the text is over
+	name             // an identifier, keyword or number
 	text             // a string; its text is the content
 	mark             // one character of punctuation
 	line             // the end of a line, of Python outside of brackets
@@ -12,22 +13,45 @@ const (
 
 type token struct {
 	kind kind
-	text string
-	at   place
+	at   int32  // offset of its first byte
+	text string // a part of the program, not a copy
 }
 
 func (t token) is(punctuation string) bool { return t.kind == mark && t.text == punctuation }
 func (t token) word(text string) bool      { return t.kind == name && t.text == text }
 
-// source reads bytes and counts lines.
-type source struct {
-	code  []byte
-	pos   int
-	line  int
-	start int // of the line
+// list is a list of tokens. It grows without copies: there may be one for each byte of a text.
+type list struct {
+	blocks [][]token
+	len    int
 }
 
-func (s *source) at() place { return place{s.line, s.pos - s.start + 1} }
+const perBlock = 256
+
+func (l *list) add(t token) {
+	if l.len%perBlock == 0 {
+		l.blocks = append(l.blocks, make([]token, 0, perBlock))
+	}
+	last := &l.blocks[len(l.blocks)-1]
+	*last = append(*last, t)
+	l.len++
+}
+
+// get returns a token, or one of kind none.
+func (l *list) get(i int) token {
+	if i < 0 || i >= l.len {
+		return token{}
+	}
+	return l.blocks[i/perBlock][i%perBlock]
+}
+
+// source reads bytes.
+type source struct {
+	code string
+	pos  int
+}
+
+func (s *source) at() int32 { return int32(s.pos) } // a text has at most MaxBytes
 
 func (s *source) more() bool { return s.pos < len(s.code) }
 
@@ -39,31 +63,17 @@ func (s *source) peek(n int) byte {
 	return 0
 }
 
-func (s *source) next() byte {
-	c := s.code[s.pos]
-	s.pos++
-	if c == '\n' {
-		s.line++
-		s.start = s.pos
-	}
-	return c
-}
-
 // skip passes over n bytes, or to the end.
-func (s *source) skip(n int) {
-	for ; n > 0 && s.more(); n-- {
-		s.next()
-	}
-}
+func (s *source) skip(n int) { s.pos = min(s.pos+n, len(s.code)) }
 
 func (s *source) skipLine() {
 	for s.more() && s.peek(0) != '\n' {
-		s.next()
+		s.pos++
 	}
 }
 
 func (s *source) has(prefix string) bool {
-	return len(s.code)-s.pos >= len(prefix) && string(s.code[s.pos:s.pos+len(prefix)]) == prefix
+	return len(s.code)-s.pos >= len(prefix) && s.code[s.pos:s.pos+len(prefix)] == prefix
 }
 
 // until reads to the end of a string, over it, and returns the content. Backslashes escape unless raw; a line ends a short string.
@@ -74,22 +84,22 @@ func (s *source) until(end string, raw, long bool) string {
 		case s.has(end):
 			content := s.code[from:s.pos]
 			s.skip(len(end))
-			return string(content)
+			return content
 		case s.peek(0) == '\\' && (!raw || s.peek(1) == end[0]):
 			s.skip(2)
 		case s.peek(0) == '\n' && !long:
-			return string(s.code[from:s.pos])
+			return s.code[from:s.pos]
 		default:
-			s.next()
+			s.pos++
 		}
 	}
-	return string(s.code[from:])
+	return s.code[from:]
 }
 
 // comment passes over a comment up to its end.
 func (s *source) comment(end string) {
 	for s.more() && !s.has(end) {
-		s.next()
+		s.pos++
 	}
 	s.skip(len(end))
 }
@@ -102,7 +112,7 @@ func isWord(c byte) bool {
 func (s *source) identifier(also byte) string {
 	from := s.pos
 	for s.more() && (isWord(s.peek(0)) || also != 0 && s.peek(0) == also) {
-		s.next()
+		s.pos++
 	}
-	return string(s.code[from:s.pos])
+	return s.code[from:s.pos]
 }
