@@ -107,11 +107,16 @@ func (f *finder) add(at int32, id, message string) {
 	}
 	one := sandbox.Finding{Rule: id, Message: message, Advice: rules[i].advice, Refuses: rules[i].refuses || slices.Contains(f.policy.Deny, id)}
 	f.of[id]++
-	if len(f.found) < maxFindings || one.Refuses { // no number of others hides one that refuses
-		before := f.code[:at]
-		one.Line, one.Column = strings.Count(before, "\n")+1, int(at)-strings.LastIndexByte(before, '\n')
-		f.found = append(f.found, one)
+	if len(f.found) == maxFindings {
+		other := slices.IndexFunc(f.found, func(f sandbox.Finding) bool { return !f.Refuses })
+		if !one.Refuses || other < 0 {
+			return
+		}
+		f.found = slices.Delete(f.found, other, other+1) // no number of others hides one that refuses
 	}
+	before := f.code[:at]
+	one.Line, one.Column = strings.Count(before, "\n")+1, int(at)-strings.LastIndexByte(before, '\n')
+	f.found = append(f.found, one)
 }
 
 // quoted is a piece of hostile text that is safe to show.

@@ -78,6 +78,28 @@ func TestMessages(t *testing.T) {
 	}
 }
 
+// TestMostFindings: there are never more, and what refuses takes the place of what does not.
+func TestMostFindings(t *testing.T) {
+	five := func(lines ...string) string { return strings.Repeat(strings.Join(lines, "\n")+"\n", 5) }
+	other := five("import socket", "eval(x)", "os.execv(x)", "open('/a')", "k = 'AKIAIOSFODNN7EXAMPLE'")
+	refuses := five("os.system(x)", "exec(b64decode(x))", "p = '/etc/shadow'", "while True: os.fork()", "# xmrig") + "s = 'sh'\nos.dup2(s.fileno(), 0)\n"
+	count := func(found []sandbox.Finding) (all, refuse int) {
+		for _, f := range found {
+			if f.Refuses {
+				refuse++
+			}
+		}
+		return len(found), refuse
+	}
+	if all, refuse := count(Policy{}.Find("python", []byte(other+refuses))); all != maxFindings || refuse != 26 {
+		t.Errorf("%d findings, %d refuse", all, refuse)
+	}
+	deny := Policy{Deny: []string{"network", "eval", "process", "outside", "credential"}}
+	if all, refuse := count(deny.Find("python", []byte(other+refuses))); all != maxFindings || refuse != maxFindings {
+		t.Errorf("where all refuse: %d findings, %d refuse", all, refuse)
+	}
+}
+
 // FuzzFind: whatever a text holds, it is read in bounds.
 func FuzzFind(f *testing.F) {
 	for _, seed := range []string{"import a.b as c, (d", "from . import (x as y", "`${`${", "/[/", "$(((`\"$(", "<<EOF\n", "'''", "f'''x", "{a: b, c} = require('child_process')", ":(){ :|:& };:"} {
