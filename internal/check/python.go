@@ -115,11 +115,11 @@ func lexPython(code string) (tokens list) {
 		case c == '\\' && s.peek(1) == '\n':
 			s.skip(2)
 		case c == '"' || c == '\'':
-			tokens.add(token{text, here, pythonString(&s, false)})
+			tokens.add(token{text, here, pythonString(&s)})
 		case isWord(c):
 			word := s.identifier(0)
 			if q := s.peek(0); (q == '"' || q == '\'') && len(word) <= 2 && strings.Trim(strings.ToLower(word), "rbfut") == "" {
-				tokens.add(token{text, here, pythonString(&s, strings.ContainsAny(word, "rR"))})
+				tokens.add(token{text, here, pythonString(&s)})
 				continue
 			}
 			tokens.add(token{name, here, word})
@@ -140,14 +140,14 @@ func lexPython(code string) (tokens list) {
 }
 
 // pythonString reads a string, whose quote is next.
-func pythonString(s *source, raw bool) string {
+func pythonString(s *source) string {
 	for _, long := range []string{`"""`, "'''"} {
 		if s.has(long) {
 			s.skip(len(long))
-			return s.until(long, raw, true)
+			return s.until(long, true)
 		}
 	}
 	quote := s.code[s.pos : s.pos+1]
 	s.pos++
-	return s.until(quote, raw, false)
+	return s.until(quote, false)
 }

@@ -122,7 +122,7 @@ func lexScript(code string) (tokens list) {
 			s.comment("*/")
 		case c == '"' || c == '\'':
 			s.pos++
-			tokens.add(token{text, here, s.until(code[here:s.pos], false, false)})
+			tokens.add(token{text, here, s.until(code[here:s.pos], false)})
 		case c == '`':
 			s.pos++
 			tokens.add(token{text, here, template(&s, &templates)})

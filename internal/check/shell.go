@@ -154,8 +154,9 @@ func (l *shellLexer) step() {
 		l.pos++
 	case c == '\'':
 		l.extend("")
-		l.pos++
-		l.extend(l.until("'", true, true))
+		literal, _, _ := strings.Cut(l.source.code[l.pos+1:], "'") // a backslash is nothing special
+		l.extend(literal)
+		l.skip(len(literal) + 2)
 	case c == '#' && !f.inWord:
 		l.skipLine()
 	case c == ' ' || c == '\t' || c == '\r':

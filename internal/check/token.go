@@ -76,8 +76,9 @@ func (s *source) has(prefix string) bool {
 	return len(s.code)-s.pos >= len(prefix) && s.code[s.pos:s.pos+len(prefix)] == prefix
 }
 
-// until reads to the end of a string, over it, and returns the content. Backslashes escape unless raw; a line ends a short string.
-func (s *source) until(end string, raw, long bool) string {
+// until reads to the end of a string, over it, and returns the content. A backslash and what follows are no end, also in raw
+// strings of Python; a line ends a short string.
+func (s *source) until(end string, long bool) string {
 	from := s.pos
 	for s.more() {
 		switch {
@@ -85,7 +86,7 @@ func (s *source) until(end string, raw, long bool) string {
 			content := s.code[from:s.pos]
 			s.skip(len(end))
 			return content
-		case s.peek(0) == '\\' && (!raw || s.peek(1) == end[0]):
+		case s.peek(0) == '\\':
 			s.skip(2)
 		case s.peek(0) == '\n' && !long:
 			return s.code[from:s.pos]
