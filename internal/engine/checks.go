@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"path"
 	"slices"
+	"time"
 
 	"github.com/glovebox-dev/glovebox/internal/guest"
 	"github.com/glovebox-dev/glovebox/internal/nearest"
@@ -57,12 +58,23 @@ func (c *Checks) modeOf(asked sandbox.CheckMode) (sandbox.CheckMode, error) {
 	return mode, nil
 }
 
-// inspect checks what a job brings: its code, its files by their extensions, and the code in a command line.
-func (e *Engine) inspect(j *job) error {
+// inspect checks what a job brings, when it is the owner's turn: at a time, as many are checked as there are slots. An error may be that of ctx.
+func (e *Engine) inspect(ctx context.Context, owner string, j *job) error {
 	var err error
 	if j.checked.mode, err = e.config.Checks.modeOf(j.Request.Checks); err != nil || j.checked.mode == sandbox.ChecksOff || e.config.Checks.Find == nil {
 		return err
 	}
+	if err := e.checking.acquire(ctx, owner, func() {}); err != nil {
+		return err
+	}
+	started := time.Now()
+	defer func() { e.checking.release(owner, time.Since(started)) }() // also when something panics
+	e.lookAtAll(j)
+	return nil
+}
+
+// lookAtAll checks the code of a job, its files by their extensions, and the code in a command line.
+func (e *Engine) lookAtAll(j *job) {
 	if j.Language != nil && len(j.Request.Code) > 0 {
 		e.look(j, "", j.Language, j.Request.Code)
 	}
@@ -74,7 +86,6 @@ func (e *Engine) inspect(j *job) error {
 	if code, l, ok := e.codeOf(j.Request.Command); ok {
 		e.look(j, "", &l, []byte(code))
 	}
-	return nil
 }
 
 // codeOf finds code in a command such as "bash -c CODE".
@@ -104,9 +115,11 @@ func (e *Engine) look(j *job, file string, l *sandbox.Language, text []byte) {
 		found = e.config.Checks.Find(l.Name, text)
 	}
 	for _, f := range found {
-		if len(c.findings) < maxAllFindings || f.Refuses && !j.refused() { // no number of others hides one that refuses
-			f.File = file
+		f.File = file
+		if len(c.findings) < maxAllFindings {
 			c.findings = append(c.findings, f)
+		} else if f.Refuses && !j.refused() { // no number of others hides one that refuses
+			c.findings[maxAllFindings-1] = f
 		}
 	}
 }

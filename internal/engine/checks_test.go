@@ -1,6 +1,8 @@
 package engine_test
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -47,7 +49,7 @@ func TestChecks(t *testing.T) {
 		crowd.Files = append(crowd.Files, sandbox.File{Path: fmt.Sprintf("%d.sh", i), Data: []byte(strings.Repeat("curl http://example.org\neval \"$x\"\n", 5))})
 	}
 	crowd.Files = append(crowd.Files, sandbox.File{Path: "last.sh", Data: []byte(bad)})
-	if r := rig.run(t, engine.Run{Request: crowd}); r.Status != sandbox.StatusRejected || len(r.Findings) < 100 {
+	if r := rig.run(t, engine.Run{Request: crowd}); r.Status != sandbox.StatusRejected || len(r.Findings) != 100 {
 		t.Errorf("behind many others: %s, %d findings", r.Status, len(r.Findings))
 	}
 	_, err := rig.Run(within(t), engine.Run{Request: sandbox.Request{Language: "bash", Code: []byte("true"), Checks: "enforced"}})
@@ -61,6 +63,68 @@ func TestChecks(t *testing.T) {
 	for _, l := range strict.Stock(within(t)) { // what the engine runs by itself passes
 		if l.Err != nil {
 			t.Errorf("%s: %v", l.Name, l.Err)
+		}
+	}
+}
+
+// TestChecksInTurn: no more texts are checked at a time than there are slots, and who waits for that leaves with its context.
+func TestChecksInTurn(t *testing.T) {
+	begun, goOn := make(chan bool, 9), make(chan bool)
+	rig := newRig(t, engine.Config{Languages: lang.All(), Slots: 2, Checks: engine.Checks{Find: func(_ string, code []byte) []sandbox.Finding {
+		if string(code) == "true # slow" {
+			begun <- true
+			<-goOn
+		}
+		return nil
+	}}})
+	living := rig.make(t, engine.Living{})
+	slow := sandbox.Request{Language: "bash", Code: []byte("true # slow")}
+	ended := make(chan error, 9)
+	run := func(ctx context.Context, in *engine.Sandbox) {
+		var r *sandbox.Result
+		var err error
+		if in != nil {
+			r, err = in.Run(ctx, engine.Exec{Request: slow})
+		} else {
+			r, err = rig.Run(ctx, engine.Run{Request: slow})
+		}
+		if err == nil && r.Status != sandbox.StatusSucceeded {
+			err = errors.New(string(r.Status))
+		}
+		ended <- err
+	}
+	next := func(what string) error {
+		select {
+		case err := <-ended:
+			return err
+		case <-within(t).Done():
+			close(goOn)
+			t.Fatal(what)
+			return nil
+		}
+	}
+	for range 2 {
+		go run(within(t), nil)
+		<-begun
+	}
+	gone, leave := context.WithCancel(within(t))
+	leave()
+	go run(gone, nil)
+	if err := next("a run whose client has gone waits for ever"); err == nil || err.Error() != string(sandbox.StatusCanceled) {
+		t.Errorf("a run whose client has gone: %v", err)
+	}
+	go run(gone, living)
+	if err := next("an execution whose client has gone waits for ever"); !errors.Is(err, context.Canceled) {
+		t.Errorf("an execution whose client has gone: %v", err)
+	}
+	if len(begun) > 0 {
+		t.Errorf("%d more were checked", len(begun))
+	}
+	go run(within(t), living) // which waits, or comes later: it succeeds
+	close(goOn)
+	for range 3 {
+		if err := next("they do not end"); err != nil {
+			t.Error(err)
 		}
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"io"
 	"log/slog"
+	"math"
 	"runtime"
 	"sync"
 	"time"
@@ -95,6 +96,7 @@ type Engine struct {
 	rules     plan.Rules
 	log       *slog.Logger
 	admission *admission
+	checking  *admission // of requests whose text is checked, before they have a slot
 	counts    counts
 	auto      autoChoice
 	closers   closers
@@ -154,12 +156,14 @@ func New(config Config) (*Engine, error) {
 			NestedFilters: config.NestedFilters, Terminals: config.Terminals, DefaultEnv: config.DefaultEnv, Images: config.Images, Network: networkRules(config.Gate)},
 		log:       config.Log,
 		admission: newAdmission(config.Slots, config.Queue, config.QueueTimeout),
+		checking:  newAdmission(config.Slots, math.MaxInt, config.QueueTimeout), // what may wait for a slot, waits for that
 		lives:     map[sandbox.ID]*live{},
 		living:    newTable(),
 		state:     state{dir: config.Living.StateDir},
 		logs:      eventlog.Quota{Most: config.Living.LogBytes},
 	}
 	e.admission.share(config.OwnerSlots, config.OwnerQueue)
+	e.checking.share(config.OwnerSlots, 0)
 	e.closers.tokens = make(chan struct{}, config.Slots)
 	e.stop, e.stopRuns = context.WithCancel(context.Background())
 	e.pool = pool{engine: e, size: config.Warm, shelves: map[string]*shelf{}}

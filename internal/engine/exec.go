@@ -176,12 +176,15 @@ func (s *Sandbox) planned(asks Exec) (*Execution, error) {
 		return x, err
 	}
 	x.buildAside()
-	return x, s.engine.inspect(&x.job)
+	return x, nil
 }
 
 // plan checks what is asked and finds its context.
 func (s *Sandbox) plan(ctx context.Context, asks Exec) (*Execution, error) {
 	x, err := s.planned(asks)
+	if err == nil {
+		err = s.engine.inspect(ctx, s.owner, &x.job)
+	}
 	if err != nil {
 		return nil, err
 	}

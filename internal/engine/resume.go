@@ -175,6 +175,9 @@ func (r *takeover) execution(ctx context.Context, entry eventlog.Entry) *Executi
 		}
 		return nil
 	}
+	if c := &s.engine.config.Checks; c.Find != nil && c.Mode != sandbox.ChecksOff {
+		s.engine.lookAtAll(&x.job) // for its result: it runs, whatever is found
+	}
 	x.log.Log, x.began, x.resumed = log, h.Began, &resumed{last: log.Last()}
 	x.output = newOutput(x.Spec.Limits.OutputBytes, nil)
 	if x.asks.Detached {

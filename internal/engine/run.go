@@ -33,7 +33,9 @@ func (e *Engine) Run(ctx context.Context, run Run) (result *sandbox.Result, err 
 	}()
 	p, err := e.resolve(run)
 	if err == nil {
-		err = e.inspect(&p.job)
+		if err = e.inspect(ctx, p.owner, &p.job); err != nil && over(ctx) {
+			return e.delivered(p, canceled(p.job, 0))
+		}
 	}
 	if err == nil && p.forbidden() {
 		return e.delivered(p, p.rejected())
