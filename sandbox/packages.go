@@ -2,6 +2,7 @@ package sandbox
 
 import (
 	"context"
+	"fmt"
 	"io"
 	"strings"
 )
@@ -16,6 +17,17 @@ type Packages struct {
 
 // Any reports whether packages are asked for.
 func (p Packages) Any() bool { return p.Auto || len(p.Requirements) > 0 || p.Lock != "" }
+
+// MaxRequirements is the most that one sandbox gets.
+const MaxRequirements = 500
+
+// Check returns a TooLarge error for more.
+func (p Packages) Check() error {
+	if len(p.Requirements) > MaxRequirements {
+		return &Error{Kind: TooLarge, Op: "packages", Msg: fmt.Sprintf("more than %d packages are asked for", MaxRequirements)}
+	}
+	return nil
+}
 
 // PackagesAuto stands for Packages.Auto in a list of requirements.
 const PackagesAuto = "auto"
@@ -33,6 +45,8 @@ func PackagesOf(list []string, allowBuild bool, lock string) Packages {
 	return p
 }
 
+var plainRequirement = strings.NewReplacer("_", "-", ".", "-")
+
 // NameOf is the name of the package of a requirement, spelt so that two of one package are equal.
 func (in *Installer) NameOf(requirement string) string {
 	if end := strings.IndexAny(requirement, " \t[(<>=!~;"); end > 0 {
@@ -44,7 +58,7 @@ func (in *Installer) NameOf(requirement string) string {
 	if !in.Folds {
 		return requirement
 	}
-	return strings.NewReplacer("_", "-", ".", "-").Replace(strings.ToLower(requirement))
+	return plainRequirement.Replace(strings.ToLower(requirement))
 }
 
 // Package is one package of a layer.

@@ -22,7 +22,7 @@ const (
 	DefaultTTL      = 24 * time.Hour // how long the answer to an unpinned request is good
 	DefaultMaxBytes = 10 << 30       // of all layers
 
-	maxRequirements = 500
+	maxRequirements = sandbox.MaxRequirements
 	maxAnswer       = 1 << 20 // bytes of JSON from a sandbox
 	maxFound        = 1000
 	maxLock         = 1 << 20
@@ -129,8 +129,8 @@ func (p *Packager) ttl(need *sandbox.PackageNeed) time.Duration {
 
 // check checks a need as it came.
 func check(need *sandbox.PackageNeed) error {
-	if len(need.Requirements) > maxRequirements {
-		return &sandbox.Error{Kind: sandbox.TooLarge, Op: "packages", Msg: fmt.Sprintf("more than %d packages are asked for", maxRequirements)}
+	if err := need.Packages.Check(); err != nil {
+		return err
 	}
 	for i, r := range need.Requirements {
 		if !need.Language.Installer.Valid(r) {

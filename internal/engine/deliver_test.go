@@ -68,6 +68,9 @@ func TestCloseDuringPackages(t *testing.T) {
 	r := newRig(t, engine.Config{Languages: lang.All(), Packages: never{asked: func() { asked <- struct{}{} }}})
 	packages := sandbox.Packages{Requirements: []string{"x"}}
 	s := r.make(t, engine.Living{})
+	many := sandbox.Packages{Requirements: make([]string, sandbox.MaxRequirements+1)}
+	_, err := s.Run(within(t), engine.Exec{Request: sandbox.Request{Language: "python", Code: []byte("1"), Packages: many}})
+	refused(t, "too many packages", err, sandbox.TooLarge, "more than 500")
 	added := make(chan error, 1)
 	go func() {
 		_, err := s.Run(within(t), engine.Exec{Request: sandbox.Request{Language: "python", Code: []byte("1"), Packages: packages}})

@@ -130,6 +130,9 @@ func (s *Sandbox) addPackages(ctx context.Context, asks *Exec) error {
 	if !asked.Any() {
 		return nil
 	}
+	if err := asked.Check(); err != nil {
+		return err
+	}
 	if !placed {
 		return &sandbox.Error{Kind: sandbox.Unsupported, Op: "packages", Msg: "none can be added to this sandbox", Fix: "use what is installed"}
 	}
@@ -240,13 +243,18 @@ func (s *Sandbox) installPackages(ctx context.Context, l sandbox.Language, asked
 
 // mergeRequirements adds requirements. One that says more than a name replaces an older one of that package.
 func mergeRequirements(in *sandbox.Installer, had, asked []string) []string {
-	all := slices.Clone(had)
-	for _, r := range asked {
+	all := make([]string, 0, len(had)+len(asked))
+	places := map[string]int{} // by name
+	for i, r := range slices.Concat(had, asked) {
 		name := in.NameOf(r)
-		old := slices.IndexFunc(all, func(other string) bool { return in.NameOf(other) == name })
-		if old < 0 {
+		old, known := places[name]
+		switch {
+		case !known:
+			places[name] = len(all)
 			all = append(all, r)
-		} else if len(r) > len(name) {
+		case i < len(had):
+			all = append(all, r)
+		case len(r) > len(name):
 			all[old] = r
 		}
 	}

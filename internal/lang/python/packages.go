@@ -52,7 +52,7 @@ func magic(code []byte) (found []string) {
 		if first := strings.TrimSpace(line); open == "" && first != "" && (first[0] == '%' || first[0] == '!') {
 			if m := installLine().FindStringSubmatch(line); m != nil && count < maxMagic {
 				count++
-				found = append(found, installed(m[1])...)
+				found = append(found, installed(m[1], maxInstalled-len(found))...)
 			}
 			continue
 		}
@@ -61,17 +61,21 @@ func magic(code []byte) (found []string) {
 	return found
 }
 
-const maxMagic = 100 // lines of one code that install
+// Bounds of one code.
+const (
+	maxMagic     = 100                         // lines that install
+	maxInstalled = sandbox.MaxRequirements + 1 // what they install: too much is refused
+)
 
 // takesValue are pip's options whose value is the next word.
 var takesValue = map[string]bool{"-r": true, "--requirement": true, "-c": true, "--constraint": true, "-e": true, "--editable": true, "-i": true, "--index-url": true,
 	"--extra-index-url": true, "-f": true, "--find-links": true, "-t": true, "--target": true}
 
-// installed lists the requirements in the words after "install". The survey has the same.
-func installed(words string) (found []string) {
+// installed lists so many of the requirements in the words after "install". The survey has the same.
+func installed(words string, most int) (found []string) {
 	skip := false
 	for word := range strings.FieldsSeq(words) {
-		if strings.ContainsAny(word[:1], "#&|;<>") || strings.HasPrefix(word, "2>") {
+		if len(found) >= most || strings.ContainsAny(word[:1], "#&|;<>") || strings.HasPrefix(word, "2>") {
 			break // what follows is not pip's
 		}
 		word, last := strings.CutSuffix(word, ";")

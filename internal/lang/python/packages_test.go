@@ -35,6 +35,13 @@ func TestMagic(t *testing.T) {
 	}
 }
 
+// TestMostMagic: no code makes a list that is much longer than what is refused.
+func TestMostMagic(t *testing.T) {
+	if n := len(magic([]byte(strings.Repeat("%pip install "+strings.Repeat("a ", 9000)+"\n", 3)))); n != maxInstalled {
+		t.Errorf("%d requirements", n)
+	}
+}
+
 func surveyed(t *testing.T, code string) (requirements []string, ok bool) {
 	program, err := exec.LookPath("/usr/bin/python3")
 	if err != nil {

@@ -37,6 +37,12 @@ var (
 	})
 )
 
+// Bounds of a glance; what is beyond them needs a closer look.
+const (
+	maxGlance     = 256 << 10 // bytes
+	maxStatements = 1000      // that import
+)
+
 // needsNone reports whether code can only import the standard library, so that nobody has to look closer: each word "import" in it is that of a
 // statement that names standard modules. It errs on the other side.
 func needsNone(code []byte, files []sandbox.File) bool {
@@ -46,8 +52,11 @@ func needsNone(code []byte, files []sandbox.File) bool {
 			return false
 		}
 	}
-	lines := importLine().FindAllSubmatch(code, -1)
-	if len(importWord().FindAll(code, -1)) != len(lines) {
+	if len(code) > maxGlance {
+		return false
+	}
+	lines := importLine().FindAllSubmatch(code, maxStatements+1)
+	if len(lines) > maxStatements || len(importWord().FindAll(code, len(lines)+1)) != len(lines) {
 		return false
 	}
 	for _, line := range lines {

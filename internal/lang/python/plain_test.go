@@ -1,6 +1,7 @@
 package python
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/glovebox-dev/glovebox/sandbox"
@@ -27,6 +28,12 @@ func TestNeedsNone(t *testing.T) {
 		if got := needsNone([]byte(code), nil); got != want {
 			t.Errorf("%q: %v", code, got)
 		}
+	}
+	if line := "import os\n"; !needsNone([]byte(strings.Repeat(line, maxStatements)), nil) || needsNone([]byte(strings.Repeat(line, maxStatements+1)), nil) {
+		t.Error("the bound on statements is not kept")
+	}
+	if line := "#3456789\n"; !needsNone([]byte(strings.Repeat(line, maxGlance/len(line))), nil) || needsNone([]byte(strings.Repeat(line, maxGlance/len(line)+1)), nil) {
+		t.Error("the bound on bytes is not kept")
 	}
 	if needsNone([]byte("import os"), []sandbox.File{{Path: "requirements.txt"}}) {
 		t.Error("files are not looked at")
