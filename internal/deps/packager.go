@@ -24,6 +24,7 @@ const (
 
 	maxRequirements = sandbox.MaxRequirements
 	maxAnswer       = 1 << 20 // bytes of JSON from a sandbox
+	maxSurveyed     = 1 << 20 // bytes of code; of a file, a survey reads no more either
 	maxFound        = 1000
 	maxLock         = 1 << 20
 	maxPackages     = 5000     // of one layer
@@ -138,6 +139,8 @@ func check(need *sandbox.PackageNeed) error {
 		}
 	}
 	switch {
+	case need.Auto && len(need.Code) > maxSurveyed:
+		return &sandbox.Error{Kind: sandbox.TooLarge, Op: "packages", Msg: "what code of more than 1MiB imports is not looked for", Fix: "name its packages instead of auto"}
 	case need.Lock == "":
 	case need.Auto || len(need.Requirements) > 0:
 		return sandbox.Invalidf("lock", "a lock says all that is installed; leave out the packages")
@@ -252,7 +255,10 @@ func (j *job) once(ctx context.Context, key string, survey *sandbox.PackageSurve
 // survey finds out what the code needs, and what the root has.
 func (j *job) survey(ctx context.Context) (*sandbox.PackageSurvey, error) {
 	in := j.need.Language.Installer
-	q := sandbox.PackageQuestion{Auto: j.need.Auto, Name: j.need.Name, Code: strings.ToValidUTF8(string(j.need.Code), "\ufffd"), Requirements: list(j.need.Requirements), Imports: []sandbox.Import{}}
+	q := sandbox.PackageQuestion{Auto: j.need.Auto, Name: j.need.Name, Requirements: list(j.need.Requirements), Imports: []sandbox.Import{}}
+	if j.need.Auto {
+		q.Code = strings.ToValidUTF8(string(j.need.Code), "\ufffd")
+	}
 	if j.need.Auto && in.Imports != nil {
 		q.Imports = in.Imports(j.need.Code)
 	}
@@ -288,10 +294,13 @@ func (j *job) ask(ctx context.Context, q sandbox.PackageQuestion) (*sandbox.Pack
 
 // step has a sandbox answer a question.
 func (j *job) step(ctx context.Context, what string, w sandbox.Work, question any) (*sandbox.Result, error) {
-	var err error
-	if w.Stdin, err = json.Marshal(question); err != nil {
+	var stdin bytes.Buffer
+	out := json.NewEncoder(&stdin)
+	out.SetEscapeHTML(false) // each < of code would be six bytes
+	if err := out.Encode(question); err != nil {
 		return nil, err
 	}
+	w.Stdin = stdin.Bytes()
 	result, err := j.work(ctx, w)
 	if err != nil {
 		return nil, fmt.Errorf("packages: %s: %w", what, err)

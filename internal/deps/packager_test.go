@@ -101,6 +101,30 @@ func TestSupplyOfOthers(t *testing.T) {
 	}
 }
 
+// TestLongCode: a survey gets code at its length, and none that it does not read; of longer code it is not asked.
+func TestLongCode(t *testing.T) {
+	r := newRig(t)
+	longest := 0
+	work := func(ctx context.Context, w sandbox.Work) (*sandbox.Result, error) {
+		longest = max(longest, len(w.Stdin))
+		return r.work(ctx, w)
+	}
+	need := r.need(sandbox.Packages{Auto: true})
+	need.Code = []byte(strings.Repeat("<", maxSurveyed))
+	if _, err := r.p.Supply(t.Context(), need, work); err != nil || longest < len(need.Code) || longest > len(need.Code)+1000 {
+		t.Errorf("%d bytes for %d of code: %v", longest, len(need.Code), err)
+	}
+	longest = 0
+	need.Code = append(need.Code, '<')
+	if _, err := r.p.Supply(t.Context(), need, work); sandbox.KindOf(err) != sandbox.TooLarge || sandbox.FixOf(err) == "" || longest > 0 {
+		t.Errorf("longer code: %v", err)
+	}
+	need.Packages = sandbox.Packages{Requirements: []string{"a"}}
+	if _, err := r.p.Supply(t.Context(), need, work); err != nil || longest > 1000 {
+		t.Errorf("%d bytes for a package: %v", longest, err)
+	}
+}
+
 // TestLivingSurvey: a sandbox that ran code says what it needs, and not from where.
 func TestLivingSurvey(t *testing.T) {
 	r := newRig(t)
