@@ -38,7 +38,10 @@ func imports(file string, stdin io.Reader) ([]module, error) {
 		TsconfigRaw: "{}", Plugins: []api.Plugin{collect}, Loader: map[string]api.Loader{".js": api.LoaderJSX, ".mjs": api.LoaderJSX, ".cjs": api.LoaderJSX}}
 	if len(source) > 0 {
 		loader := api.LoaderTS
-		if ext := filepath.Ext(file); strings.HasSuffix(ext, "x") || strings.HasSuffix(ext, "js") {
+		switch ext := filepath.Ext(file); {
+		case strings.HasSuffix(ext, "js"): // there, an import that nothing uses is still one
+			loader = api.LoaderJSX
+		case strings.HasSuffix(ext, "x"):
 			loader = api.LoaderTSX
 		}
 		options.Stdin = &api.StdinOptions{Contents: string(source), ResolveDir: filepath.Dir(file), Sourcefile: file, Loader: loader}

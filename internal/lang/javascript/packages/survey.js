@@ -19,8 +19,13 @@ const read = (file) => {
 const packageOf = (specifier) => specifier.split("/").slice(0, specifier.startsWith("@") ? 2 : 1).join("/");
 const builtin = new Set(builtinModules);
 
+// Code beside the workspace, which is a folder of the host then, finds files of that by NODE_PATH.
+const aside = path.isAbsolute(question.name);
+const isFile = (specifier) => aside && ["", ".js", ".json", ".node", "/index.js", "/package.json"].some((end) =>
+  fs.statSync(path.join(WORKSPACE, specifier + end), { throwIfNoEntry: false })?.isFile());
+
 function want(specifier, optional) {
-  if (/^[./#]|^[a-z]+:/.test(specifier) || specifier.startsWith("npm:")) return;
+  if (/^[./#]|^[a-z]+:/.test(specifier) || isFile(specifier)) return;
   const name = packageOf(specifier);
   if (!name || builtin.has(name) || found.has(name) || PLACES.some((p) => fs.existsSync(path.join(p, "node_modules", name, "package.json")))) return;
   found.set(name, { name, line: 0, optional });
@@ -28,7 +33,7 @@ function want(specifier, optional) {
 
 // What the code imports, also by way of local files, as our own tool says, which parses JavaScript and TypeScript. One that fails finds nothing.
 function imports() {
-  const file = path.join(WORKSPACE, question.name || "main.ts");
+  const file = path.resolve(WORKSPACE, question.name || "main.ts");
   const tool = spawnSync(TOOL, ["--imports", file], { input: question.code, encoding: "utf8", maxBuffer: MAX_BYTES });
   try {
     return JSON.parse(tool.stdout);

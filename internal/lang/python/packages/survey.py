@@ -9,21 +9,37 @@ CALL = re.compile(r"\b(?:__import__|import_module)\(\s*['\"]([\w.]+)['\"]")
 TAKES_VALUE = {"-r", "--requirement", "-c", "--constraint", "-e", "--editable", "-i", "--index-url", "--extra-index-url", "-f", "--find-links", "-t", "--target"}
 SCRIPT = re.compile(r"(?m)^# /// script$\s(?P<text>(^#(| .*)$\s)+)^# ///$")
 
+STANDARD = getattr(sys, "stdlib_module_names", sys.builtin_module_names)  # before 3.10 the rest is looked for like other modules
+
 question = json.load(sys.stdin)
 requirements, found, seen = list(question["requirements"]), {}, set()
+# Where the code finds modules of its own. It is in the workspace, or beside that if the workspace is a folder of the host.
+PLACES = list(dict.fromkeys([os.path.dirname(os.path.join(WORKSPACE, question["name"])), WORKSPACE]))
+
+
+def unix(text):
+    """The text without a mark at its start and without the line ends of Windows."""
+    return text[text.startswith("\ufeff"):].replace("\r\n", "\n")
 
 
 def read(path):
     with open(path, "rb") as f:
-        return f.read(MAX_BYTES).decode("utf-8", "replace").replace("\r\n", "\n")
+        return unix(f.read(MAX_BYTES).decode("utf-8", "replace"))
 
 
-def toml(text):
+def toml(text, *keys):
+    """A list of strings in a file, or an empty one."""
     try:
-        import tomllib
-        return tomllib.loads(text)
-    except (ImportError, ValueError):
-        return {}
+        try:
+            from tomllib import loads
+        except ImportError:  # before 3.11
+            from pip._vendor.tomli import loads
+        value = loads(text)
+        for key in keys:
+            value = value[key]
+    except (ImportError, ValueError, LookupError, TypeError, RecursionError):
+        return []
+    return [v for v in value if isinstance(v, str)] if isinstance(value, list) else []
 
 
 def listed(text):
@@ -118,17 +134,17 @@ def imports(tree, code):
 
 def local(name):
     """The files of a module of the workspace, or None."""
-    base = os.path.join(WORKSPACE, name)
-    if os.path.isfile(base + ".py"):
-        return [base + ".py"]
-    if not os.path.isdir(base):
-        return None
-    files = []
-    for folder, _, names in os.walk(base):
-        files += [os.path.join(folder, n) for n in names if n.endswith(".py")]
-        if len(files) > MAX_FILES:
-            break
-    return files[:MAX_FILES] or None
+    for base in (os.path.join(place, name) for place in PLACES):
+        if os.path.isfile(base + ".py"):
+            return [base + ".py"]
+        files = []
+        for folder, _, names in os.walk(base):
+            files += [os.path.join(folder, n) for n in names if n.endswith(".py")]
+            if len(files) > MAX_FILES:
+                break
+        if files:
+            return files[:MAX_FILES]
+    return None
 
 
 def there(name):
@@ -146,7 +162,7 @@ def examine(code):
         tree = parse(code)
         for name, line, optional in imports(tree, code) if tree else ():
             top = name.split(".")[0]
-            if top in sys.stdlib_module_names or top == "__main__":
+            if top in STANDARD or top == "__main__":
                 continue
             if top not in seen:
                 seen.add(top)
@@ -161,16 +177,17 @@ def examine(code):
                             pass
             if top + "/" in seen:
                 continue
-            if there(top) and not (hollow(top) and not there(name) and not there(name.rpartition(".")[0])):
+            above = name.rpartition(".")[0]
+            if there(top) and not (hollow(top) and not there(name) and (not there(above) or hollow(above))):
                 continue
             old = found.get(name)
             found[name] = {"name": name, "line": min(line, old["line"]) if old else line, "optional": optional and (not old or old["optional"])}
 
 
-def hollow(top):
+def hollow(name):
     """Whether a module is a bare namespace that several packages share."""
     try:
-        return importlib.util.find_spec(top).origin is None
+        return importlib.util.find_spec(name).origin is None
     except Exception:
         return False
 
@@ -178,12 +195,11 @@ def hollow(top):
 def lists(code):
     script = SCRIPT.search(code)
     if script:
-        text = "\n".join(line[2:] for line in script.group("text").splitlines())
-        requirements.extend(str(r) for r in toml(text).get("dependencies", ()))
-    for name, take in ("requirements.txt", listed), ("pyproject.toml", lambda text: toml(text).get("project", {}).get("dependencies", ())):
+        requirements.extend(toml("\n".join(line[2:] for line in script.group("text").splitlines()), "dependencies"))
+    for name, take in ("requirements.txt", listed), ("pyproject.toml", lambda text: toml(text, "project", "dependencies")):
         try:
-            requirements.extend(str(r) for r in take(read(os.path.join(WORKSPACE, name))))
-        except (OSError, AttributeError, TypeError):
+            requirements.extend(take(read(os.path.join(WORKSPACE, name))))
+        except OSError:
             pass
 
 
@@ -200,7 +216,7 @@ def satisfied(requirement):
 
 
 if question["auto"]:
-    code = question["code"]
+    code = unix(question["code"])
     try:
         code = code or read(os.path.join(WORKSPACE, question["name"]))
     except OSError:
