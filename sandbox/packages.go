@@ -163,6 +163,7 @@ type PackageReceipt struct {
 	Unknown  string    `json:"unknown"` // beside Error: the package that the index lacks
 	Unbuilt  string    `json:"unbuilt"` // beside Error: the package that would have to be built
 	Down     bool      `json:"down"`    // beside Error: the index did not answer
+	Denied   bool      `json:"denied"`  // beside Error: the index wants a name and a password, or others
 }
 
 // Packager finds, installs and keeps packages.

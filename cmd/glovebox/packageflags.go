@@ -1,6 +1,7 @@
 package main
 
 import (
+	"net/netip"
 	"net/url"
 	"path/filepath"
 	"slices"
@@ -86,11 +87,8 @@ func (a *app) packageConfig(f *packageFlags) (deps.Config, error) {
 			return config, &sandbox.Error{Kind: sandbox.Invalid, Op: "--package-index", Msg: "it is not LANGUAGE=URL, with a language that has packages", // the address may hold a password
 				Fix: "--package-index python=https://index.example.org/simple"}
 		}
-		if u, err := url.Parse(address); err == nil && u.User != nil {
-			if password, _ := u.User.Password(); password == "" {
-				return config, &sandbox.Error{Kind: sandbox.Invalid, Op: "--package-index", Msg: "the address has a name without a password, and only a password stays with the gate",
-					Fix: "give both: --package-index " + name + "=https://NAME:PASSWORD@HOST/..."}
-			}
+		if err := checkIndex(name, address); err != nil {
+			return config, err
 		}
 		config.Indexes[name] = deps.Index{URL: address, Hosts: f.hosts}
 	}
@@ -103,6 +101,25 @@ func (a *app) packageConfig(f *packageFlags) (deps.Config, error) {
 		}
 	}
 	return config, nil
+}
+
+// checkIndex refuses an address with a name whose password would not stay with the gate, or would not reach the index: the gate puts it into
+// encrypted requests to a named host alone.
+func checkIndex(language, address string) error {
+	u, err := url.Parse(address)
+	if err != nil || u.User == nil {
+		return nil // whatever is wrong, the installation says
+	}
+	e := &sandbox.Error{Kind: sandbox.Invalid, Op: "--package-index", Fix: "--package-index " + language + "=https://NAME:PASSWORD@HOST/..."}
+	if password, _ := u.User.Password(); password == "" {
+		e.Msg = "the address has a name without a password, and only a password stays with the gate"
+		return e
+	}
+	if _, err := netip.ParseAddr(u.Hostname()); err == nil || u.Scheme != "https" {
+		e.Msg = "a password is sent by https alone, to a host with a name"
+		return e
+	}
+	return nil
 }
 
 // neededFlags say which packages a run gets.

@@ -1,167 +1,12 @@
 package main
 
 import (
-	"archive/tar"
-	"archive/zip"
-	"bytes"
-	"cmp"
-	"compress/gzip"
-	"context"
-	"crypto/sha256"
-	"crypto/sha512"
-	"encoding/base64"
-	"encoding/hex"
-	"encoding/json"
-	"fmt"
-	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
 )
-
-// index is an index of Python packages and of npm's, with what a test puts in.
-type index struct {
-	t       *testing.T
-	out     *outside
-	backend string // native where empty
-
-	mu    sync.Mutex
-	files map[string][]byte // by path
-	asked map[string]int    // requests of each path
-}
-
-func newIndex(t *testing.T) *index {
-	i := &index{t: t, out: newOutside(t), files: map[string][]byte{}, asked: map[string]int{}}
-	i.out.Config.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		i.mu.Lock()
-		i.asked[r.URL.Path]++
-		content, ok := i.files[r.URL.Path]
-		i.mu.Unlock()
-		if !ok {
-			http.NotFound(w, r)
-			return
-		}
-		if strings.HasPrefix(r.URL.Path, "/simple/") {
-			w.Header().Set("Content-Type", "text/html")
-		}
-		w.Write(content) // a client that is gone needs none
-	})
-	return i
-}
-
-func (i *index) put(path string, content []byte) {
-	i.mu.Lock()
-	defer i.mu.Unlock()
-	i.files[path] = content
-}
-
-func (i *index) downloads(part string) (n int) {
-	i.mu.Lock()
-	defer i.mu.Unlock()
-	for path, times := range i.asked {
-		if strings.HasPrefix(path, "/archives/") && strings.Contains(path, part) {
-			n += times
-		}
-	}
-	return n
-}
-
-// wheel adds a pure package of one module; hash "" is the true one.
-func (i *index) wheel(name, version, source, hash string, requires ...string) {
-	var b bytes.Buffer
-	z := zip.NewWriter(&b)
-	info := name + "-" + version + ".dist-info/"
-	meta := "Metadata-Version: 2.1\nName: " + name + "\nVersion: " + version + "\n"
-	for _, r := range requires {
-		meta += "Requires-Dist: " + r + "\n"
-	}
-	for _, f := range [][2]string{{name + "/__init__.py", source}, {info + "METADATA", meta},
-		{info + "WHEEL", "Wheel-Version: 1.0\nGenerator: test\nRoot-Is-Purelib: true\nTag: py3-none-any\n"}, {info + "RECORD", ""}} {
-		w, err := z.Create(f[0])
-		if err == nil {
-			_, err = w.Write([]byte(f[1]))
-		}
-		if err != nil {
-			i.t.Fatal(err)
-		}
-	}
-	if err := z.Close(); err != nil {
-		i.t.Fatal(err)
-	}
-	if hash == "" {
-		sum := sha256.Sum256(b.Bytes())
-		hash = hex.EncodeToString(sum[:])
-	}
-	file := fmt.Sprintf("/archives/%s-%s-py3-none-any.whl", name, version)
-	i.put(file, b.Bytes())
-	i.link(name, file+"#sha256="+hash)
-}
-
-// link adds an archive to a package's page.
-func (i *index) link(name, address string) {
-	page := "/simple/" + name + "/"
-	i.mu.Lock()
-	defer i.mu.Unlock()
-	i.files[page] = append(i.files[page], fmt.Sprintf("<a href=%q>%s</a>\n", address, filepath.Base(strings.SplitN(address, "#", 2)[0]))...)
-}
-
-// tarball adds a package of npm.
-func (i *index) tarball(name, version, source string) {
-	var b bytes.Buffer
-	g := gzip.NewWriter(&b)
-	w := tar.NewWriter(g)
-	for file, text := range map[string]string{"package/package.json": fmt.Sprintf(`{"name": %q, "version": %q, "main": "index.js"}`, name, version), "package/index.js": source} {
-		err := w.WriteHeader(&tar.Header{Name: file, Mode: 0o644, Size: int64(len(text))})
-		if err == nil {
-			_, err = w.Write([]byte(text))
-		}
-		if err != nil {
-			i.t.Fatal(err)
-		}
-	}
-	if err := w.Close(); err != nil {
-		i.t.Fatal(err)
-	}
-	if err := g.Close(); err != nil {
-		i.t.Fatal(err)
-	}
-	i.npm(name, version, b.Bytes())
-}
-
-// npm adds an archive of a package of npm.
-func (i *index) npm(name, version string, archive []byte) {
-	file := fmt.Sprintf("/archives/%s-%s.tgz", name, version)
-	i.put(file, archive)
-	sum := sha512.Sum512(archive)
-	doc, err := json.Marshal(map[string]any{"name": name, "dist-tags": map[string]string{"latest": version}, "versions": map[string]any{version: map[string]any{
-		"name": name, "version": version, "dist": map[string]string{"tarball": "http://index.test" + file, "integrity": "sha512-" + base64.StdEncoding.EncodeToString(sum[:])}}}})
-	if err != nil {
-		i.t.Fatal(err)
-	}
-	i.put("/"+name, doc)
-}
-
-// run runs the program with a cache of its own and this index.
-func (i *index) run(cache string, code int, args ...string) (stdout, stderr string) {
-	i.t.Helper()
-	var out, errs bytes.Buffer
-	m := testApp(i.t).Main
-	m.Stdout, m.Stderr, m.Gate = &out, &errs, i.out.gate()
-	words := append([]string{args[0]}, "--package-cache", cache, "--package-index", "python=http://index.test/simple", "--package-index", "javascript=http://index.test/")
-	if args[0] == "deps" {
-		words = append([]string{"deps", args[1]}, words[1:]...)
-		args = args[1:]
-	}
-	if args[0] == "run" || args[0] == "lock" {
-		words = append(words, onBackend(i.t, &m, cmp.Or(i.backend, "native"))...)
-	}
-	if got := m.Run(context.Background(), append(words, args[1:]...)); got != code {
-		i.t.Errorf("%q: exit code %d, not %d\n%s%s", args, got, code, &out, &errs)
-	}
-	return out.String(), errs.String()
-}
 
 // isPackagesReady skips a test where packages cannot be installed.
 func isPackagesReady(t *testing.T, programs ...string) {
@@ -270,7 +115,10 @@ func TestPackagesRefused(t *testing.T) {
 		{[]string{"-p", "--index-url=http://else.test/"}, `"--index-url=http://else.test/" is not the name of a package`},
 		{[]string{"-p", "./wheel"}, "is not the name of a package"},
 		{[]string{"-p", "x @ http://else.test/x.whl"}, "is not the name of a package"},
+		{[]string{"-p", "git+https://else.test/x"}, "is not the name of a package"},
 		{[]string{"--package-index", "python=https://secret@index.test/", "-p", "x"}, "error: --package-index: the address has a name without a password"},
+		{[]string{"--package-index", "python=http://name:secret12@index.test/", "-p", "x"}, "error: --package-index: a password is sent by https alone"},
+		{[]string{"--package-index", "python=https://name:secret12@192.0.2.1/", "-p", "x"}, "error: --package-index: a password is sent by https alone"},
 		{[]string{"--lang", "bash", "-p", "jq"}, "there are no packages to install for Bash"},
 	} {
 		if _, errs := i.run(cache, 125, append(append([]string{"run"}, c.args...), "-c", "1")...); !strings.Contains(errs, c.want) {
@@ -343,7 +191,7 @@ func TestPackagesOfSandbox(t *testing.T) {
 	i.wheel("glvother", "1.0", "value = 40", "")
 	cache, state := t.TempDir(), t.TempDir()
 	start := func() *served {
-		return startServerWith(t, func(m *Main) { m.Gate = i.out.gate() }, "--backend", "native", "--allow-unenforced", "memory", "--state-dir", state,
+		return startServerWith(t, func(m *Main) { m.Gate = i.gate }, "--backend", "native", "--allow-unenforced", "memory", "--state-dir", state,
 			"--package-cache", cache, "--package-index", "python=http://index.test/simple")
 	}
 	s := start()

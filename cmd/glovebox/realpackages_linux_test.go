@@ -61,7 +61,7 @@ func TestRealPackages(t *testing.T) {
 			base := filepath.Base(file)
 			if name, isNPM := strings.CutSuffix(base, ".tgz"); isNPM {
 				at := strings.LastIndex(name, "-")
-				i.npm(name[:at], name[at+1:], content)
+				i.npm(map[string]any{"name": name[:at], "version": name[at+1:]}, content)
 				continue
 			}
 			i.put("/archives/"+base, content)

@@ -215,6 +215,8 @@ func (j *job) refusal(r *sandbox.PackageReceipt, result *sandbox.Result) error {
 		e.Fix = "if the index is there, or hands out files from there, allow it: --package-host HOST, or its ADDRESS if that is private"
 	case r.Down:
 		e.Kind, e.Fix = sandbox.Unavailable, "the index does not answer; try again"
+	case r.Denied:
+		e.Fix = "the index wants a name and a password that it knows: --package-index " + j.need.Language.Installer.Name + "=https://NAME:PASSWORD@HOST/... in its variable, or in the configuration"
 	case r.Unbuilt != "" && j.need.Language.Installer.Valid(r.Unbuilt):
 		e.Fix = r.Unbuilt + " has no archive that is ready for this interpreter; to let it build one: --allow-build"
 	case r.Unknown != "":

@@ -4,7 +4,9 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"maps"
+	"reflect"
 	"slices"
 	"strings"
 	"sync"
@@ -351,5 +353,67 @@ func TestFlightPanics(t *testing.T) {
 	_, err := f.do(t.Context(), "key", func(string) {}, func(context.Context, func(string)) (answer, error) { panic("hostile") })
 	if sandbox.KindOf(err) != sandbox.Internal || err == nil || len(f.all) > 0 {
 		t.Errorf("%v, %v", err, f.all)
+	}
+}
+
+// TestPasswordOfIndex: the password of an index goes to the installer's gate alone. What looks at the code never gets the address.
+func TestPasswordOfIndex(t *testing.T) {
+	const password = "canary-password"
+	r := newRig(t)
+	r.p.config.Indexes = map[string]Index{"": {URL: "https://reader:" + password + "@index.test/simple"}}
+	var steps []string
+	s, err := r.p.Supply(t.Context(), r.need(sandbox.Packages{Requirements: []string{"a"}}), func(ctx context.Context, w sandbox.Work) (*sandbox.Result, error) {
+		steps = append(steps, fmt.Sprintf("%s %+v", w.Stdin, w.Network))
+		return r.work(ctx, w)
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.Release()
+	if len(steps) != 2 || strings.Contains(steps[0], "index.test") || !strings.Contains(steps[1], `"https://reader@index.test/simple"`) || strings.Contains(strings.Join(steps, ""), password) {
+		t.Errorf("%q", steps)
+	}
+	want := []sandbox.Secret{{Name: secretName, Hosts: []string{"index.test:443"}, Value: password}}
+	if !reflect.DeepEqual(r.network.Secrets, want) || !slices.Equal(r.network.Allow, want[0].Hosts) {
+		t.Errorf("%+v", r.network)
+	}
+	for name, text := range filesOf(t, r.p.cache.dir) {
+		if strings.Contains(text, password) {
+			t.Errorf("%s has the password", name)
+		}
+	}
+	if text := fmt.Sprintf("%+v", s); strings.Contains(text, password) {
+		t.Errorf("%s", text)
+	}
+}
+
+// TestRefusals: each reason of an installer has a fix.
+func TestRefusals(t *testing.T) {
+	r := newRig(t)
+	need := r.need(sandbox.Packages{})
+	need.Language.Installer.Popular = []string{"requests"}
+	j := &job{need: &need}
+	for _, c := range []struct {
+		receipt sandbox.PackageReceipt
+		hint    sandbox.HintCode
+		kind    sandbox.Kind
+		fix     string
+	}{
+		{sandbox.PackageReceipt{Down: true}, "", sandbox.Unavailable, "the index does not answer; try again"},
+		{sandbox.PackageReceipt{Denied: true}, "", sandbox.Invalid, "the index wants a name and a password that it knows: "},
+		{sandbox.PackageReceipt{Unbuilt: "a"}, "", sandbox.Invalid, "a has no archive that is ready for this interpreter; to let it build one: --allow-build"},
+		{sandbox.PackageReceipt{Unknown: "requestss"}, "", sandbox.Invalid, "did you mean requests?"},
+		{sandbox.PackageReceipt{Unknown: "zzz"}, "", sandbox.Invalid, "the index has no package of this name"},
+		{sandbox.PackageReceipt{Down: true}, sandbox.HintRefused, sandbox.Unavailable, "if the index is there, or hands out files from there, allow it: --package-host "},
+	} {
+		c.receipt.Error = "words"
+		result := &sandbox.Result{}
+		if c.hint != "" {
+			result.Hints = []sandbox.Hint{{Code: c.hint}}
+		}
+		var e *sandbox.Error
+		if err := j.refusal(&c.receipt, result); !errors.As(err, &e) || e.Kind != c.kind || !strings.HasPrefix(e.Fix, c.fix) {
+			t.Errorf("%+v: %v", c.receipt, err)
+		}
 	}
 }

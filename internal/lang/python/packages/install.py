@@ -94,7 +94,7 @@ LACKS = re.compile(r"No matching distribution found for ([A-Za-z0-9._-]+)|(?:^|\
 
 
 def on_index(name):
-    """Whether the index has a package: True, False, or None if it does not say."""
+    """The status of the index's answer about a package, or 0 if there is none."""
     name = re.sub(r"[-_.]+", "-", name).lower()
     address = urllib.parse.urlsplit(index)
     request = urllib.request.Request(address._replace(netloc=address.netloc.rpartition("@")[2]).geturl().rstrip("/") + "/" + name + "/")
@@ -102,11 +102,11 @@ def on_index(name):
         request.add_header("Authorization", "Basic " + base64.b64encode((address.username + ":" + secret).encode()).decode())
     try:
         urllib.request.urlopen(request, timeout=20).close()
-        return True
+        return 200
     except urllib.error.HTTPError as e:
-        return False if e.code == 404 else None
+        return e.code
     except Exception:
-        return None
+        return 0
 
 
 def canonical(requirement):
@@ -132,18 +132,20 @@ def install():
         shutil.rmtree(order["dir"], ignore_errors=True)
         lacks = LACKS.search(text)
         name = next((g for g in lacks.groups() if g), "") if lacks else ""
-        there = on_index(name) if name else None
+        there = on_index(name) if name else None  # nobody asked
         lost = [r for r in optional if canonical(r) == canonical(name)] if name else []
-        if lost and there is not None:
+        if lost and there in (200, 404):
             optional = [r for r in optional if r not in lost]
             missing += lost
             continue
         receipt = {"missing": missing, "error": failure(text)}
-        if there is False:
+        if there == 404:
             receipt["unknown"] = name
-        elif there and not order["allow_build"] and "from versions: none" in text:
+        elif there == 200 and not order["allow_build"] and "from versions: none" in text:
             receipt["unbuilt"] = name
-        elif (name and there is None) or "Failed to establish a new connection" in text or "ConnectTimeout" in text or "Name or service not known" in text:
+        elif there in (401, 403):
+            receipt["denied"] = True
+        elif there not in (200, None) or "Failed to establish a new connection" in text or "ConnectTimeout" in text or "Name or service not known" in text:
             receipt["down"] = True
         return receipt
 
