@@ -162,6 +162,8 @@ type PackageReceipt struct {
 	Error    string    `json:"error"`   // the installer's own words; nothing was installed
 	Unknown  string    `json:"unknown"` // beside Error: the package that the index lacks
 	Unbuilt  string    `json:"unbuilt"` // beside Error: the package that would have to be built
+	Unfit    string    `json:"unfit"`   // beside Error: the package that has no archive for this interpreter and system
+	Full     bool      `json:"full"`    // beside Error: the installer's disk is full
 	Down     bool      `json:"down"`    // beside Error: the index did not answer
 	Denied   bool      `json:"denied"`  // beside Error: the index wants a name and a password, or others
 }

@@ -69,7 +69,6 @@ section verify-native 600 "$glovebox" verify --backend native
 section verify-gvisor 1200 "$glovebox" verify --backend gvisor
 section schemathesis 600 bash scripts/schemathesis.sh "$glovebox"
 section mcp 600 bash scripts/mcp.sh "$glovebox"
-section python-packages 600 bash scripts/python-packages.sh
 section fuzz 3600 env FUZZTIME=30s bash scripts/fuzz.sh
 section torture 600 "$go" run ./test/torture -n 100 -glovebox "$glovebox"
 section torture-gvisor 600 "$go" run ./test/torture -n 20 -c 4 -backend gvisor -glovebox "$glovebox"
@@ -77,6 +76,7 @@ section soak 900 "$go" run ./test/soak -n 2000 -glovebox "$glovebox"
 section bench 1200 "$go" run ./bench -quick -glovebox "$glovebox"
 engined docker $((TEST_SECONDS + 300)) "${tests[@]}" ./internal/backend/docker
 engined podman $((TEST_SECONDS + 300)) "${tests[@]}" ./test/podman
+engined python-packages 1200 bash scripts/python-packages.sh
 engined program-engines 900 "${tests[@]}" -run 'TestLanguages|TestDowngrades|TestCanariesOfRun|TestGateKilled' ./cmd/glovebox
 engined verify-docker 1200 "$glovebox" verify --backend docker --container-image localhost/glovebox-test:latest
 engined verify-podman 1200 "$glovebox" verify --backend podman --container-image localhost/glovebox-test:latest

@@ -8,7 +8,7 @@ import (
 )
 
 // realArchives is the variable that names a folder of wheels and of archives of npm, which scripts/python-packages.sh fills.
-const realArchives = "PACKAGESTEST_ARCHIVES"
+const realArchives = "PACKAGETEST_ARCHIVES"
 
 // usesMany is what models write. Without a network it must not come further than its packages.
 const usesMany = `

@@ -214,7 +214,7 @@ func (f Face) tried(h *sandbox.Hint) string {
 		}
 		return fmt.Sprintf("The sandbox lacks commands that the script names: %s. Only programs of its root file system can be used.", strings.Join(names, ", "))
 	case sandbox.HintNoPackage:
-		return fmt.Sprintf("The index has no package for the import of %s. If its package has another name, ask for that; code of your own can be sent %s.",
+		return fmt.Sprintf("The index has no package for the import of %s. If its package has another name, or has to be built, ask for it by name; code of your own can be sent %s.",
 			strings.Join(h.Names, ", "), f.file)
 	case sandbox.HintNoInput:
 		return fmt.Sprintf("It read from stdin, which is empty. Give it input %s.", f.input)

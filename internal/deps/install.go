@@ -219,6 +219,10 @@ func (j *job) refusal(r *sandbox.PackageReceipt, result *sandbox.Result) error {
 		e.Fix = "the index wants a name and a password that it knows: --package-index " + j.need.Language.Installer.Name + "=https://NAME:PASSWORD@HOST/... in its variable, or in the configuration"
 	case r.Unbuilt != "" && j.need.Language.Installer.Valid(r.Unbuilt):
 		e.Fix = r.Unbuilt + " has no archive that is ready for this interpreter; to let it build one: --allow-build"
+	case r.Unfit != "" && j.need.Language.Installer.Valid(r.Unfit):
+		e.Fix = r.Unfit + " has no archive for this interpreter and system; ask for another version of it, or give another root or image"
+	case r.Full:
+		e.Kind, e.Fix = sandbox.TooLarge, "the packages need more room than an installer has; ask for fewer"
 	case r.Unknown != "":
 		e.Fix = "the index has no package of this name"
 		if near := nearest.Name(r.Unknown, j.need.Language.Installer.Popular); near != "" {

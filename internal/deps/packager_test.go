@@ -402,6 +402,8 @@ func TestRefusals(t *testing.T) {
 		{sandbox.PackageReceipt{Down: true}, "", sandbox.Unavailable, "the index does not answer; try again"},
 		{sandbox.PackageReceipt{Denied: true}, "", sandbox.Invalid, "the index wants a name and a password that it knows: "},
 		{sandbox.PackageReceipt{Unbuilt: "a"}, "", sandbox.Invalid, "a has no archive that is ready for this interpreter; to let it build one: --allow-build"},
+		{sandbox.PackageReceipt{Unfit: "a"}, "", sandbox.Invalid, "a has no archive for this interpreter and system; "},
+		{sandbox.PackageReceipt{Full: true}, "", sandbox.TooLarge, "the packages need more room than an installer has; "},
 		{sandbox.PackageReceipt{Unknown: "requestss"}, "", sandbox.Invalid, "did you mean requests?"},
 		{sandbox.PackageReceipt{Unknown: "zzz"}, "", sandbox.Invalid, "the index has no package of this name"},
 		{sandbox.PackageReceipt{Down: true}, sandbox.HintRefused, sandbox.Unavailable, "if the index is there, or hands out files from there, allow it: --package-host "},

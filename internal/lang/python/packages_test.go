@@ -2,7 +2,10 @@ package python
 
 import (
 	"encoding/json"
+	"fmt"
+	"os"
 	"os/exec"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -81,5 +84,29 @@ func TestOneLine(t *testing.T) {
 	}
 	if !validLock("a==1 ; python_version < '3'    --hash=sha256:00    --hash=sha256:11\nb[c,d]==1.0+cu1\n\n") {
 		t.Error("a lock of uv is none")
+	}
+}
+
+// TestSurveyOfUV: a root with uv and without pip has an installer and an index.
+func TestSurveyOfUV(t *testing.T) {
+	program, err := exec.LookPath("/usr/bin/python3")
+	if err != nil {
+		t.Skip("SKIPPED, NOT TESTED:", err)
+	}
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, "uv"), []byte("#!/bin/sh\n"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	for path, want := range map[string]string{dir: "uv https://pypi.org/simple [pypi.org files.pythonhosted.org]", "/none": "  []"} {
+		cmd := exec.Command(program, slices.Concat([]string{"-S"}, installer.Survey(program)[1:])...) // without the packages of the system
+		cmd.Stdin, cmd.Env = strings.NewReader(`{"auto": false, "name": "", "code": "", "imports": [], "requirements": ["a"]}`), []string{"PATH=" + path}
+		out, err := cmd.Output()
+		var s sandbox.PackageSurvey
+		if err != nil || json.Unmarshal(out, &s) != nil {
+			t.Fatalf("%q: %v", out, err)
+		}
+		if got := fmt.Sprintf("%s %s %s", s.Installer, s.Index, s.Hosts); got != want {
+			t.Errorf("%s: %s", path, got)
+		}
 	}
 }

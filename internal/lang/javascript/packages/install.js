@@ -69,7 +69,7 @@ async function install() {
       continue;
     }
     const down = /ENOTFOUND|ECONNREFUSED|ECONNRESET|ETIMEDOUT|EAI_AGAIN|ERR_SOCKET_TIMEOUT/.test(text);
-    return { missing, error: failure(text), unknown: name, down, denied: /\bE40[13]\b/.test(text) };
+    return { missing, error: failure(text), unknown: name, down, denied: /\bE40[13]\b/.test(text), full: /\bENOSPC\b|\bEDQUOT\b/.test(text) };
   }
 }
 

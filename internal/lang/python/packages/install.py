@@ -90,23 +90,29 @@ def with_uv(wanted):
     return packages, text
 
 
-LACKS = re.compile(r"No matching distribution found for ([A-Za-z0-9._-]+)|(?:^|\s)([A-Za-z0-9._-]+) was not found in the (?:package registry|provided)|Because ([A-Za-z0-9._-]+) has no (?:usable )?(?:wheels|versions)")
+# What pip and uv say of a package that they cannot have; that it is there, but not ready for this interpreter; of the index; of the disk.
+LACKS = re.compile(r"No matching distribution found for (NAME)|(?:^|\s)(NAME) was not found in the (?:package registry|provided)|Wheels are required for `(NAME)`|Because (NAME)(?:==\S+)? has no (?:usable )?(?:wheels|versions)"
+                   .replace("NAME", "[A-Za-z0-9._-]+"))
+UNREADY = re.compile(r"from versions: none|Wheels are required for|has no (?:usable )?wheels")
+UNREACHED = re.compile(r"Failed to establish a new connection|ConnectTimeout|Name or service not known|error sending request|dns error")
+FULL = re.compile(r"(?i)no space left on device|disk quota exceeded")
+SOURCES = re.compile(rb"\.(?:tar\.gz|zip)\b")  # on a package's page
 
 
 def on_index(name):
-    """The status of the index's answer about a package, or 0 if there is none."""
+    """The status of the index's answer about a package, or 0 if there is none; and whether the package can be built."""
     name = re.sub(r"[-_.]+", "-", name).lower()
     address = urllib.parse.urlsplit(index)
     request = urllib.request.Request(address._replace(netloc=address.netloc.rpartition("@")[2]).geturl().rstrip("/") + "/" + name + "/")
     if secret:
         request.add_header("Authorization", "Basic " + base64.b64encode((address.username + ":" + secret).encode()).decode())
     try:
-        urllib.request.urlopen(request, timeout=20).close()
-        return 200
+        with urllib.request.urlopen(request, timeout=20) as page:
+            return 200, bool(SOURCES.search(page.read(16 << 20)))
     except urllib.error.HTTPError as e:
-        return e.code
+        return e.code, False
     except Exception:
-        return 0
+        return 0, False
 
 
 def canonical(requirement):
@@ -115,7 +121,10 @@ def canonical(requirement):
 
 def failure(text):
     lines = [l.strip() for l in text.splitlines()]
-    errors = [l for l in lines if re.match(r"(?i)(error|x |×|╰─▶|hint:)", l)] or lines[-8:]
+    if uv:  # it says all at its end
+        start = next((n for n, l in enumerate(lines) if re.match(r"error:|x |×", l)), 0)
+        return "\n".join(re.sub(r"^(error|cause): ", "", l) for l in lines[start:] if l)[:4000]
+    errors = [l for l in lines if re.match(r"(?i)(error|hint:)", l)] or lines[-8:]
     conflict = [l for l in lines if " depends on " in l or "The user requested" in l or "The conflict is caused by" in l]
     keep = [l for l in dict.fromkeys(conflict + errors) if "pip's dependency resolver" not in l]
     return "\n".join(re.sub(r"^(ERROR|error): ", "", l) for l in keep)[:4000]
@@ -132,7 +141,7 @@ def install():
         shutil.rmtree(order["dir"], ignore_errors=True)
         lacks = LACKS.search(text)
         name = next((g for g in lacks.groups() if g), "") if lacks else ""
-        there = on_index(name) if name else None  # nobody asked
+        there, sources = on_index(name) if name else (None, False)
         lost = [r for r in optional if canonical(r) == canonical(name)] if name else []
         if lost and there in (200, 404):
             optional = [r for r in optional if r not in lost]
@@ -141,11 +150,13 @@ def install():
         receipt = {"missing": missing, "error": failure(text)}
         if there == 404:
             receipt["unknown"] = name
-        elif there == 200 and not order["allow_build"] and "from versions: none" in text:
-            receipt["unbuilt"] = name
+        elif there == 200 and UNREADY.search(text):
+            receipt["unbuilt" if sources and not order["allow_build"] else "unfit"] = name
         elif there in (401, 403):
             receipt["denied"] = True
-        elif there not in (200, None) or "Failed to establish a new connection" in text or "ConnectTimeout" in text or "Name or service not known" in text:
+        elif FULL.search(text):
+            receipt["full"] = True
+        elif there not in (200, None) or UNREACHED.search(text):
             receipt["down"] = True
         return receipt
 

@@ -237,6 +237,8 @@ def host():
             pass
     if shutil.which("uv"):
         installer = "uv"
+        if not index:  # that of uv, which has no command that names it
+            index, hosts = "https://pypi.org/simple", ["pypi.org", "files.pythonhosted.org"]
     tags = [sys.implementation.cache_tag, sysconfig.get_config_var("SOABI") or "", platform.machine(), *platform.libc_ver()]
     return {"platform": " ".join(tags), "installer": installer, "index": index, "hosts": hosts}
 
