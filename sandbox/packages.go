@@ -23,10 +23,15 @@ const MaxRequirements = 500
 
 // Check returns a TooLarge error for more.
 func (p Packages) Check() error {
-	if len(p.Requirements) > MaxRequirements {
-		return &Error{Kind: TooLarge, Op: "packages", Msg: fmt.Sprintf("more than %d packages are asked for", MaxRequirements)}
+	return CheckRequirements(len(p.Requirements))
+}
+
+// CheckRequirements refuses more than MaxRequirements.
+func CheckRequirements(n int) error {
+	if n <= MaxRequirements {
+		return nil
 	}
-	return nil
+	return &Error{Kind: TooLarge, Op: "packages", Msg: fmt.Sprintf("more than %d are asked for", MaxRequirements), Fix: "ask for fewer packages"}
 }
 
 // PackagesAuto stands for Packages.Auto in a list of requirements.

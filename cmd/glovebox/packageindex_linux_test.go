@@ -29,10 +29,11 @@ type index struct {
 	t       *testing.T
 	gate    sandbox.Gate
 	url     string
-	backend string   // native where empty
-	flags   []string // that name it
-	env     []string // more variables of the program
-	odd     map[string]http.HandlerFunc
+	backend string                      // native where empty
+	flags   []string                    // that name it
+	env     []string                    // more variables of the program
+	odd     map[string]http.HandlerFunc // of a path; set before anything is asked
+	close   func()
 
 	mu       sync.Mutex
 	files    map[string][]byte // by path
@@ -59,7 +60,7 @@ func newLockedIndex(t *testing.T, password string) *index {
 func (i *index) serve(s *httptest.Server) {
 	i.files, i.asked, i.strange, i.odd = map[string][]byte{}, map[string]int{}, map[string]bool{}, map[string]http.HandlerFunc{}
 	i.flags = []string{"--package-index", "python=" + i.url + "/simple", "--package-index", "javascript=" + i.url + "/"}
-	s.Config.Handler = i
+	s.Config.Handler, i.close = i, s.Close
 }
 
 // ServeHTTP implements http.Handler.

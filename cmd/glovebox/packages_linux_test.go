@@ -100,6 +100,7 @@ func TestPackagesRefused(t *testing.T) {
 	i, cache := newIndex(t), t.TempDir()
 	i.wheel("glvlies", "1.0", "value = 1", strings.Repeat("0", 64))
 	i.link("glvsource", "/archives/glvsource-1.0.tar.gz")
+	i.link("glvelse", "/archives/glvelse-1.0-cp311-cp311-win_amd64.whl")
 	i.wheel("glva", "1.0", "", "", "glvc==1")
 	i.wheel("glvb", "1.0", "", "", "glvc==2")
 	i.wheel("glvc", "1", "", "")
@@ -111,6 +112,8 @@ func TestPackagesRefused(t *testing.T) {
 		{[]string{"-p", "requestss"}, "fix: did you mean requests?"},
 		{[]string{"-p", "glvlies"}, "DO NOT MATCH THE HASHES"},
 		{[]string{"-p", "glvsource"}, "fix: glvsource has no archive that is ready for this interpreter; to let it build one: --allow-build"},
+		{[]string{"-p", "glvelse"}, "fix: glvelse has no archive for this interpreter and system; ask for another version of it, or give another root or image"},
+		{[]string{"-p", "glvelse", "--allow-build"}, "fix: glvelse has no archive for this interpreter and system; "},
 		{[]string{"-p", "glva", "-p", "glvb"}, "glva 1.0 depends on glvc==1"},
 		{[]string{"-p", "--index-url=http://else.test/"}, `"--index-url=http://else.test/" is not the name of a package`},
 		{[]string{"-p", "./wheel"}, "is not the name of a package"},

@@ -19,7 +19,7 @@ import (
 // orderDir is where an installer puts the packages.
 const orderDir = sandbox.Workspace + "/layer"
 
-// order turns a survey into what is to be installed, sorted. dropped are imports that cannot be packages.
+// order turns a survey into what is to be installed, sorted. It ends soon after there is too much. dropped are imports that cannot be packages.
 func (j *job) order(s *sandbox.PackageSurvey) (o sandbox.PackageOrder, dropped []string) {
 	in := j.need.Language.Installer
 	o = sandbox.PackageOrder{Dir: orderDir, Index: j.index.URL, AllowBuild: j.need.AllowBuild, Requirements: []string{}, Found: []string{}, Lock: j.need.Lock}
@@ -30,7 +30,7 @@ func (j *job) order(s *sandbox.PackageSurvey) (o sandbox.PackageOrder, dropped [
 		return o, nil
 	}
 	for _, r := range s.Requirements {
-		if r = strings.TrimSpace(r); in.Valid(r) && len(o.Requirements) < maxRequirements {
+		if r = strings.TrimSpace(r); in.Valid(r) && len(o.Requirements) <= maxRequirements {
 			o.Requirements = append(o.Requirements, r)
 		}
 	}
@@ -42,7 +42,7 @@ func (j *job) order(s *sandbox.PackageSurvey) (o sandbox.PackageOrder, dropped [
 			if plain := plainText(f.Name); len(plain) < 100 {
 				dropped = append(dropped, plain)
 			}
-		case len(o.Found) < maxRequirements && !slices.ContainsFunc(o.Requirements, func(r string) bool { return in.NameOf(r) == in.NameOf(name) }):
+		case len(o.Found) <= maxRequirements && !slices.ContainsFunc(o.Requirements, func(r string) bool { return in.NameOf(r) == in.NameOf(name) }):
 			o.Found = append(o.Found, name)
 		}
 	}

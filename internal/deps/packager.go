@@ -190,6 +190,9 @@ func (j *job) resolve(ctx context.Context) (answer, error) {
 		return answer{}, err
 	}
 	order, dropped := j.order(survey)
+	if err := sandbox.CheckRequirements(len(order.Requirements) + len(order.Found)); err != nil {
+		return answer{}, err
+	}
 	now := time.Now().UTC()
 	if len(order.Requirements)+len(order.Found) == 0 && order.Lock == "" {
 		return answer{Missing: dropped, Made: now}, nil
@@ -311,7 +314,23 @@ func (j *job) step(ctx context.Context, what string, w sandbox.Work, question an
 	if ctx.Err() != nil {
 		return nil, context.Cause(ctx)
 	}
-	return nil, &sandbox.Error{Kind: sandbox.Unavailable, Op: "packages: " + what, Msg: "the step ended as " + string(result.Status), Err: lastWords(result)}
+	return nil, unfinished(what, result)
+}
+
+// unfinished is why a step came to no end of its own.
+func unfinished(what string, r *sandbox.Result) error {
+	e := &sandbox.Error{Kind: sandbox.Unavailable, Op: "packages: " + what}
+	switch limits := r.Requested.Limits; r.Status {
+	case sandbox.StatusTimeout:
+		e.Msg = "it did not end within " + sandbox.FormatLimit(sandbox.LimitTimeout, int64(limits.Timeout))
+		e.Fix = "the index may be slow: try again, or ask for fewer packages"
+	case sandbox.StatusOutOfMemory:
+		e.Kind, e.Msg = sandbox.TooLarge, "it needs more than "+sandbox.FormatLimit(sandbox.LimitMemory, limits.MemoryBytes)+" of memory"
+		e.Fix = "ask for fewer packages"
+	default:
+		e.Msg, e.Err = "it ended as "+string(r.Status), lastWords(r)
+	}
+	return e
 }
 
 // lastWords is the end of what a failed step wrote.

@@ -203,7 +203,8 @@ func (x *execution) handOver(ctx context.Context, r *sandbox.Result) error {
 	return x.client.Pack(ctx, request, func(f guest.FileInfo, content io.Reader) error {
 		switch {
 		case f.Type == guest.FileRegular && f.Err == "" && f.Omitted != "", f.Path == ".":
-			return &sandbox.Error{Kind: sandbox.TooLarge, Op: "packages", Msg: "they have more files, or larger ones, than a layer may have"}
+			return &sandbox.Error{Kind: sandbox.TooLarge, Op: "packages", Msg: "they have more files, or larger ones, than a layer may have",
+				Fix: "ask for fewer packages, or let the cache keep more: --package-cache-size"}
 		case !client.HasContent(&f):
 			return nil // folders are made with their files, and links are left out
 		}
