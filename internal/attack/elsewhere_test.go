@@ -21,6 +21,14 @@ var attacksElsewhere = map[string][]string{
 	"E15": {"internal/egress: TestCanaries", "internal/egress: TestNeverPublic", "internal/egress: TestBadRules"},
 	"E16": {"internal/egress: TestFullDenies", "internal/egress: TestSecret"}, // what was sent where is on record; paths are not decided about
 
+	// These begin with an installation, which is no program of a run.
+	"I01": {"cmd/glovebox: TestPackagesBuild"},
+	"I02": {"cmd/glovebox: TestPackagesScripts"},
+	"I04": {"cmd/glovebox: TestPackagesBuild", "internal/deps: TestSupplyOfOthers", "internal/deps: TestPublishTwice"},
+	"I05": {"internal/lang/python: TestOnlyTheIndex", "internal/lang/python: TestOneLine", "internal/lang/javascript: TestOnlyTheIndex", "internal/deps: TestRequestKey"},
+	"I06": {"cmd/glovebox: TestPackagesRefused", "cmd/glovebox: TestPackagesOfRun", "internal/deps: TestPasswordOfIndex"}, // a near name, a lock, one index
+	"I07": {"cmd/glovebox: TestPackagesTooMuch", "cmd/glovebox: TestPackagesKilled", "internal/deps: TestAddHostile", "internal/deps: TestFlights"},
+
 	// These also run from their files; the tests here cover the server's part, or a
 	// sandbox with a network.
 	"A01": {"internal/httpapi: TestRefused", "internal/httpapi: TestOddPathsStayInside", "internal/plan: TestCheckPath"},
@@ -34,14 +42,10 @@ var attacksElsewhere = map[string][]string{
 }
 
 // Why entries are not run yet.
-const (
-	needsPackages = "dependencies cannot be installed yet: a request that names packages is refused"
-	needsBackend  = "there is no such backend yet; its fields are unknown (internal/httpapi: TestRefused)"
-)
+const needsBackend = "there is no such backend yet; its fields are unknown (internal/httpapi: TestRefused)"
 
 // attacksNotYet are entries for unbuilt parts, or that nothing can show, each with the reason.
 var attacksNotYet = map[string]string{
-	"I01": needsPackages, "I02": needsPackages, "I04": needsPackages, "I05": needsPackages, "I06": needsPackages, "I07": needsPackages,
 	"X05": "a shared kernel shows load, counters and the timing of its page cache to all; SECURITY.md promises nothing about that",
 	"G09": needsBackend, "G11": needsBackend,
 }

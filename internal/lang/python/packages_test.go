@@ -65,6 +65,16 @@ func surveyed(t *testing.T, code string) (requirements []string, ok bool) {
 	return s.Requirements, true
 }
 
+// TestOnlyTheIndex: a requirement is one of the index, never an option, a path or an address.
+func TestOnlyTheIndex(t *testing.T) {
+	for _, text := range []string{"", "-r /etc/passwd", "-rx", "--index-url=http://else.test/", "requests\n--index-url=http://else.test", "./a", "a/b", "/a", ".", "file:///etc", "http://else.test/a.whl",
+		"git+https://else.test/a", "a @ https://else.test/a.whl", "a@https://else.test", "a[b]@file:///c", "a.whl/", "a;b/c", "a==1 --hash=x", "a b", "\u0430"} {
+		if validRequirement(text) {
+			t.Errorf("%q is a requirement", text)
+		}
+	}
+}
+
 // TestOneLine: a requirement or a line of a lock has no second line, where an installer would find an option.
 func TestOneLine(t *testing.T) {
 	for _, space := range []string{"\n", "\r", "\f", "\v", "\x1c", "\u0085", "\u2028"} {
