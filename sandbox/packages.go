@@ -21,10 +21,6 @@ func (p Packages) Any() bool { return p.Auto || len(p.Requirements) > 0 || p.Loc
 // MaxRequirements is the most that one sandbox gets.
 const MaxRequirements = 500
 
-// Check returns a TooLarge error for more.
-func (p Packages) Check() error {
-	return CheckRequirements(len(p.Requirements))
-}
 
 // CheckRequirements refuses more than MaxRequirements.
 func CheckRequirements(n int) error {

@@ -130,7 +130,7 @@ func (p *Packager) ttl(need *sandbox.PackageNeed) time.Duration {
 
 // check checks a need as it came.
 func check(need *sandbox.PackageNeed) error {
-	if err := need.Packages.Check(); err != nil {
+	if err := sandbox.CheckRequirements(len(need.Requirements)); err != nil {
 		return err
 	}
 	for i, r := range need.Requirements {

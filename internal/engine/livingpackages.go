@@ -130,7 +130,7 @@ func (s *Sandbox) addPackages(ctx context.Context, asks *Exec) error {
 	if !asked.Any() {
 		return nil
 	}
-	if err := asked.Check(); err != nil {
+	if err := sandbox.CheckRequirements(len(asked.Requirements)); err != nil {
 		return err
 	}
 	if !placed {
