@@ -21,7 +21,6 @@ func (p Packages) Any() bool { return p.Auto || len(p.Requirements) > 0 || p.Loc
 // MaxRequirements is the most that one sandbox gets.
 const MaxRequirements = 500
 
-
 // CheckRequirements refuses more than MaxRequirements.
 func CheckRequirements(n int) error {
 	if n <= MaxRequirements {
