@@ -209,7 +209,7 @@ func (s *Sandbox) installPackages(ctx context.Context, l sandbox.Language, asked
 	}
 	folder = filepath.Join(folder, packageFolder(l.Installer))
 	s.mu.Lock()
-	had := s.record.Packages[l.Name]
+	had := s.record.Packages[l.Installer.Name] // languages that share an installer share its folder
 	s.mu.Unlock()
 	all := sandbox.Packages{AllowBuild: asked.AllowBuild || had.AllowBuild, Auto: asked.Auto}
 	all.Requirements = mergeRequirements(l.Installer, had.Requirements, asked.Requirements)
@@ -235,7 +235,7 @@ func (s *Sandbox) installPackages(ctx context.Context, l sandbox.Language, asked
 	for name, p := range s.record.Packages {
 		packages[name] = p
 	}
-	packages[l.Name] = all
+	packages[l.Installer.Name] = all
 	s.record.Packages = packages
 	s.mu.Unlock()
 	return s.save()
