@@ -58,8 +58,8 @@ func (x *execution) compile(ctx context.Context) (made bool, exited guest.Exited
 		return false, exited, err
 	}
 	ended := c.verdict.of()
-	if x.stays != nil && ended != causeExit {
-		x.stays.sandbox.signal(killing(string(c.id))) // nobody follows it any more
+	if x.stays != nil {
+		x.stays.sandbox.leaveProcess(c.id, ended)
 	}
 	x.compiled = &sandbox.Compiled{ExitCode: int(exited.Code), Duration: time.Since(started)}
 	if ended == causeExit && exited.Code == 0 && exited.Signal == 0 && !exited.TimedOut {

@@ -183,7 +183,7 @@ func (s *Sandbox) planned(asks Exec) (*Execution, error) {
 func (s *Sandbox) plan(ctx context.Context, asks Exec) (*Execution, error) {
 	x, err := s.planned(asks)
 	if err == nil {
-		err = s.engine.inspect(ctx, s.owner, &x.job)
+		err = s.engine.inspect(ctx, s.owner, &x.job) // once: what a next server goes on with has begun
 	}
 	if err != nil {
 		return nil, err
@@ -286,7 +286,7 @@ func (x *Execution) carryOut(ctx context.Context, release func()) {
 	result.Timings.Queue = x.timings.Queue
 	x.finish(result)
 	if x.context == nil {
-		x.forgetProcess()
+		x.sandbox.forgetProcess(x.id)
 	}
 	if x.asks.Deliver != nil { // with the slot, so that results that wait for memory limit new executions
 		x.failure = x.asks.Deliver(result)

@@ -168,12 +168,23 @@ func (s *Sandbox) signal(m guest.Signal) {
 }
 
 // forgetProcess lets the guest forget an execution whose result is complete but for the log's end.
-func (x *Execution) forgetProcess() {
+func (s *Sandbox) forgetProcess(id sandbox.ID) {
 	ctx, cancel := context.WithTimeout(context.Background(), usageTimeout)
 	defer cancel()
-	if err := x.sandbox.connection().Ack(ctx, guest.Ack{ID: string(x.id), Exit: true}); err != nil && x.sandbox.life.Err() == nil {
-		x.sandbox.engine.log.Debug("a guest did not forget an execution", "sandbox", x.sandbox.id, "execution", x.id, "err", err)
+	if err := s.connection().Ack(ctx, guest.Ack{ID: string(id), Exit: true}); err != nil && s.life.Err() == nil {
+		s.engine.log.Debug("a guest did not forget an execution", "sandbox", s.id, "execution", id, "err", err)
 	}
+}
+
+// leaveProcess ends a process of ours that nobody follows any more, and that no execution is known by.
+func (s *Sandbox) leaveProcess(id sandbox.ID, end cause) {
+	if end != causeExit {
+		s.signal(killing(string(id)))
+		ctx, cancel := context.WithTimeout(s.life, killTimeout)
+		_, _ = s.connection().Wait(ctx, string(id)) // what still runs cannot be forgotten
+		cancel()
+	}
+	s.forgetProcess(id)
 }
 
 // follow hands the output of a process to take until its exit record comes, over as many connections as that needs; attached learns of

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/glovebox-dev/glovebox/internal/plan"
 	"github.com/glovebox-dev/glovebox/sandbox"
@@ -261,7 +262,8 @@ func mergeRequirements(in *sandbox.Installer, had, asked []string) []string {
 	return all
 }
 
-// worker runs a survey in the sandbox itself, which alone has its files, and an installer in a fresh one like it.
+// worker runs a survey in the sandbox itself, which alone has its files, and an installer in a fresh one like it. Neither is an execution of a
+// client: nothing checks, logs or lists it.
 func (s *Sandbox) worker(l sandbox.Language) sandbox.Worker {
 	p := &oneShot{owner: s.owner, backend: s.live.backendOf()}
 	p.Execution = &plan.Execution{Spec: sandbox.Spec{Root: s.live.spec.Root, AllowUnenforced: s.live.spec.AllowUnenforced}, Language: &l, Programs: l.Programs}
@@ -271,23 +273,37 @@ func (s *Sandbox) worker(l sandbox.Language) sandbox.Worker {
 			return apart(ctx, w)
 		}
 		if w.Tool != "" {
-			c, path, err := s.files(surveyTool + w.Tool)
-			if err == nil {
-				err = s.engine.writeTool(ctx, c, w.Tool, path)
-			}
-			if err != nil {
-				return nil, err
-			}
-			defer func() { _ = s.RemoveFile(context.WithoutCancel(ctx), path, false) }() // it is only in the way
+			defer func() { _ = s.RemoveFile(context.WithoutCancel(ctx), surveyTool+w.Tool, false) }() // it is only in the way
 		}
 		for _, program := range l.Programs {
-			result, err := s.Run(ctx, Exec{Request: sandbox.Request{Command: w.Command(program), Stdin: w.Stdin, Timeout: w.Limits.Timeout}})
+			result, err := s.survey(ctx, &w, w.Command(program))
 			if err != nil || !lacksProgram(result) {
 				return result, err
 			}
 		}
 		return nil, &sandbox.Error{Kind: sandbox.Unsupported, Op: "packages", Msg: "the sandbox has no " + l.Title}
 	}
+}
+
+// survey runs a command of a survey.
+func (s *Sandbox) survey(ctx context.Context, w *sandbox.Work, command []string) (*sandbox.Result, error) {
+	e, limits := s.engine, s.engine.lowered(w.Limits)
+	p, err := e.rules.Execution(sandbox.Request{Command: command, Stdin: w.Stdin, Timeout: limits.Timeout}, s.live.spec)
+	if err != nil {
+		return nil, err
+	}
+	p.Spec.Limits.OutputBytes = limits.OutputBytes
+	if err := e.admission.acquire(ctx, s.owner, func() { e.runs.Add(1) }); err != nil {
+		return nil, err
+	}
+	defer e.runs.Done()
+	started := time.Now()
+	defer func() { e.admission.release(s.owner, time.Since(started)) }()
+	x := &execution{job: job{Execution: p, id: sandbox.NewID(), plain: true, take: w}, live: s.live, client: s.connection(), before: s.measure()}
+	x.output = newOutput(p.Spec.Limits.OutputBytes, nil)
+	result, err := x.perform(ctx, x.run)
+	s.leaveProcess(x.id, x.verdict.of())
+	return result, err
 }
 
 // backendOf finds the backend of a box by its name.
