@@ -35,7 +35,7 @@ type Record struct {
 	Spec     Spec
 	Created  time.Time
 	Contexts []ContextRecord
-	Packages map[string]Packages // that were added, by the name of their Installer
+	Packages map[string]Added // by the name of their Installer
 
 	Ended  time.Time // zero while it lives
 	Reason string    // why it ended, in one sentence

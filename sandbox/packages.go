@@ -29,6 +29,12 @@ func CheckRequirements(n int) error {
 	return &Error{Kind: TooLarge, Op: "packages", Msg: fmt.Sprintf("more than %d are asked for", MaxRequirements), Fix: "ask for fewer packages"}
 }
 
+// Added are packages that were added to a living sandbox.
+type Added struct {
+	Packages            // what was asked for
+	Installed []Package // what that came to
+}
+
 // PackagesAuto stands for Packages.Auto in a list of requirements.
 const PackagesAuto = "auto"
 

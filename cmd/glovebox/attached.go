@@ -101,6 +101,8 @@ func (x *attached) take(e apiclient.Event) error {
 	switch {
 	case e.Failed != nil:
 		return e.Failed
+	case e.Step != nil:
+		x.show.progress(oneLine(*e.Step))
 	case e.Piece != nil:
 		x.piece(e.Piece)
 	case e.Value != nil:

@@ -200,11 +200,14 @@ func TestPackagesOfSandbox(t *testing.T) {
 	s := start()
 	c := &commands{t, s.url}
 	c.run(0, "", "create", "--name", "a")
-	if out, _ := c.run(0, "", "run", "--in", "a", "-c", "%pip install glvlive==1.0\nimport glvlive\nglvlive.value"); out != "1\n" {
-		t.Errorf("%q", out)
+	if out, errs := c.run(0, "", "run", "--in", "a", "-c", "%pip install glvlive==1.0\nimport glvlive\nglvlive.value"); out != "1\n" || !strings.Contains(errs, "note: installing glvlive==1.0\n") {
+		t.Errorf("%q, %q", out, errs)
 	}
-	if out, _ := c.run(0, "", "run", "--in", "a", "-p", "auto", "-c", "import glvother\nglvother.value + glvlive.value"); out != "41\n" {
-		t.Errorf("%q", out)
+	out, _ := c.run(1, "", "run", "--in", "a", "--json", "-p", "auto", "-c", "import glvother\nprint(glvother.value + glvlive.value)\nimport glvnone")
+	for _, want := range []string{`"stdout": "41\n"`, `"name": "glvother"`, `The index has no package for the import of glvnone.`} {
+		if !strings.Contains(out, want) {
+			t.Errorf("no %q in %s", want, out)
+		}
 	}
 	if _, errs := c.run(125, "", "run", "--in", "a", "-c", "%pip install glvnowhere"); !strings.Contains(errs, "No matching distribution found for glvnowhere") {
 		t.Errorf("%s", errs)

@@ -18,6 +18,7 @@ type Event struct {
 	Name   string
 	Piece  *Piece
 	Value  *answer.Shown
+	Step   *string // what is done before the execution begins; "" is its end
 	Done   *answer.Answer
 	Failed error  // Glovebox failed; it ends the stream like Done
 	RunID  string // of the first event of a stream that Stream began
@@ -134,6 +135,12 @@ func parseEvent(id, name string, data []byte, text *[]byte) (Event, error) {
 	case "result":
 		e.Value = &answer.Shown{}
 		err = json.Unmarshal(data, e.Value)
+	case "progress":
+		var progress struct {
+			Text string `json:"text"`
+		}
+		err = json.Unmarshal(data, &progress)
+		e.Step = &progress.Text
 	case "done":
 		e.Done = &answer.Answer{}
 		err = json.Unmarshal(data, e.Done)

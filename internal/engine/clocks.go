@@ -15,7 +15,6 @@ type clocks struct {
 	stopped           bool
 	used              time.Time // when the last execution ended, or a call came
 	ports             int       // open connections to the sandbox's ports, which are use
-	installs          int       // calls that add packages, likewise
 }
 
 // startClocks starts the clocks, or starts them anew after a change.
@@ -44,7 +43,7 @@ func (s *Sandbox) windIdle() {
 }
 
 // inUse reports whether the sandbox is anything but idle. The caller holds mu.
-func (s *Sandbox) inUse() bool { return s.executions.running+s.clocks.ports+s.clocks.installs > 0 }
+func (s *Sandbox) inUse() bool { return s.executions.running+s.clocks.ports > 0 }
 
 // idleOver ends the sandbox, unless it was used in this moment.
 func (s *Sandbox) idleOver() {

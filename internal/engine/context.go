@@ -37,6 +37,7 @@ type Context struct {
 	mu          sync.Mutex // guards all below
 	waiting     int        // for their turn
 	interpreter *interpreter
+	adding      *Execution // which has the turn, and adds packages
 	runs        uint64
 	deleted     bool
 }
@@ -166,6 +167,8 @@ func (c *Context) info() ContextInfo {
 	}
 	i.ID, i.State = c.interpreter.id, "idle"
 	switch {
+	case c.adding != nil:
+		i.State = "busy"
 	case c.interpreter.isGone():
 		i.State = "ended"
 	case c.interpreter.running() != nil:
@@ -185,9 +188,8 @@ func (c *Context) wait(ctx context.Context) (done func(), err error) {
 		return done, nil
 	default:
 	}
-	if !c.sandbox.waits(1) {
-		return nil, &sandbox.Error{Kind: sandbox.Busy, Op: "context " + c.name, RetryAfter: leastRetryAfter,
-			Msg: fmt.Sprintf("%d executions wait for a context of this sandbox already", maxTurns), Fix: "try again when some have ended"}
+	if err := c.sandbox.wait(); err != nil {
+		return nil, err
 	}
 	c.waits(1)
 	defer func() {
@@ -208,7 +210,16 @@ func (c *Context) waits(n int) {
 	c.waiting += n
 }
 
-// waits counts one more or less that waits for a context, unless there are too many.
+// wait counts one more that waits for a context, or adds packages, unless there are too many. waits(-1) takes it back.
+func (s *Sandbox) wait() error {
+	if s.waits(1) {
+		return nil
+	}
+	return &sandbox.Error{Kind: sandbox.Busy, Op: "sandbox " + s.shown(), RetryAfter: leastRetryAfter,
+		Msg: fmt.Sprintf("%d executions wait for a context or packages already", maxTurns), Fix: "try again when some have ended"}
+}
+
+// waits counts one more or less that waits, unless there are too many.
 func (s *Sandbox) waits(n int) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -274,11 +285,22 @@ func (c *Context) Interrupt(ctx context.Context) error {
 	return c.interruptFor(ctx, nil)
 }
 
-// interruptFor interrupts an execution if it is the one that runs; nil is any.
+// add notes the execution that adds packages; nil is none.
+func (c *Context) add(x *Execution) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.adding = x
+}
+
+// interruptFor interrupts an execution if it is the one that runs; nil is any. One that adds packages has no code to interrupt: it is canceled.
 func (c *Context) interruptFor(ctx context.Context, x *Execution) error {
 	c.mu.Lock()
-	in := c.interpreter
+	in, adding := c.interpreter, c.adding
 	c.mu.Unlock()
+	if adding != nil && (x == nil || x == adding) {
+		adding.Cancel()
+		return nil
+	}
 	if in == nil {
 		return nil
 	}
@@ -305,11 +327,14 @@ func (c *Context) Delete(ctx context.Context) error {
 	return nil
 }
 
-// end kills the interpreter and waits for its end.
+// end ends what runs: it kills the interpreter and waits for its end.
 func (c *Context) end() {
 	c.mu.Lock()
-	in := c.interpreter
+	in, adding := c.interpreter, c.adding
 	c.mu.Unlock()
+	if adding != nil {
+		adding.Cancel()
+	}
 	if in != nil {
 		in.kill()
 	}

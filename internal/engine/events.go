@@ -20,6 +20,7 @@ type Event struct {
 	Data      []byte             // of Stdout and Stderr; valid until the receiver returns
 	Offset    int64              // of Stdout and Stderr: of Data's first byte in what the execution wrote to the stream
 	Dropped   int64              // of Stdout and Stderr: bytes over the output limit that lie between the event before and Data
+	Step      *string            // of Progress: what is done before the execution begins; "" is its end
 	Shown     *sandbox.Shown     // of Shown
 	Exception *sandbox.Exception // of Raised
 	Ended     *Ended             // of Done
@@ -35,6 +36,7 @@ type Ended struct {
 	Usage     sandbox.Usage      `json:"usage"`
 	Timings   sandbox.Timings    `json:"timings"`
 	Hints     []sandbox.Hint     `json:"hints,omitempty"`
+	Packages  []sandbox.Package  `json:"packages,omitempty"`
 	Failure   string             `json:"failure,omitempty"` // Glovebox failed; there is no status
 }
 
@@ -47,7 +49,20 @@ func encodeResult(r *sandbox.Result) []byte {
 	if x := r.Exception; x != nil {
 		e.Exception = shortException(x)
 	}
-	return encode(e)
+	e.Packages = r.Packages
+	text := encode(e)
+	if len(text) > eventlog.MaxDone { // of so many, names and versions say enough
+		e.Packages = make([]sandbox.Package, 0, len(r.Packages))
+		for _, p := range r.Packages {
+			e.Packages = append(e.Packages, sandbox.Package{Name: p.Name, Version: p.Version})
+		}
+		text = encode(e)
+	}
+	if len(text) > eventlog.MaxDone {
+		e.Packages = nil
+		text = encode(e)
+	}
+	return text
 }
 
 func shortException(x *sandbox.Exception) *sandbox.Exception {
@@ -68,14 +83,14 @@ func encode(v any) []byte {
 	return text
 }
 
-// begun is the first event of code in a context, which clients do not see.
+// begun is the event that code in a context begins, or a process that waited for packages. Clients do not see it.
 type begun struct {
-	Interpreter sandbox.ID   `json:"interpreter"`
+	Interpreter sandbox.ID   `json:"interpreter"` // "" of a process
 	Base        guest.Attach `json:"base"`
 }
 
 func (x *Execution) logBegan(in sandbox.ID) {
-	x.log.hidden.Store(1) // before there is a later event
+	x.log.began.Store(x.log.Last().ID + 1) // before there is a later event
 	x.logValue(eventlog.Began, 0, encode(begun{in, x.base}))
 }
 
@@ -97,10 +112,7 @@ func (x *Execution) FollowIn(ctx context.Context, after uint64, room eventlog.Ro
 	if last := x.LastEvent(); after > last {
 		return sandbox.Invalidf("after", "there is no event %d; the last is %d", after, last)
 	}
-	hidden := x.log.hidden.Load()
-	if after == 0 {
-		hidden = 0 // it is yet to come
-	}
+	hidden := x.hidden(after)
 	return x.log.FollowIn(ctx, after+hidden, room, func(e eventlog.Event) error {
 		if e.Kind == eventlog.Began {
 			hidden++
@@ -122,13 +134,25 @@ func (x *Execution) FollowIn(ctx context.Context, after uint64, room eventlog.Ro
 // LastEvent returns the id of the last event so far.
 func (x *Execution) LastEvent() uint64 {
 	last := x.log.Last().ID
-	return last - min(x.log.hidden.Load(), last)
+	return last - x.hidden(last)
+}
+
+// hidden is how many of the events up to one clients do not see.
+func (x *Execution) hidden(last uint64) uint64 {
+	if began := x.log.began.Load(); began > 0 && began <= last {
+		return 1
+	}
+	return 0
 }
 
 // decode parses what the log keeps of values and ends. It was written by an engine.
 func (e *Event) decode() error {
 	var into any
 	switch e.Kind {
+	case eventlog.Progress:
+		step := string(e.Data)
+		e.Step, e.Data = &step, nil
+		return nil
 	case eventlog.Shown:
 		e.Shown = &sandbox.Shown{}
 		into = e.Shown

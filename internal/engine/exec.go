@@ -41,6 +41,7 @@ type Execution struct {
 	resumed  *resumed // it began under an earlier server; else nil
 	canceled context.CancelFunc
 	awaited  bool // Drain waits for it
+	adds     plannedPackages
 	codeEnd
 
 	done    chan struct{} // closed at the end
@@ -72,7 +73,7 @@ type launched struct {
 // executionLog is the log of an execution.
 type executionLog struct {
 	*eventlog.Log
-	hidden  atomic.Uint64 // events that clients do not see, which come first
+	began   atomic.Uint64 // id of the event that it began, which clients do not see; 0 before
 	retired bool          // it is counted among the finished ones of its folder
 }
 
@@ -92,7 +93,7 @@ func (s *Sandbox) Run(ctx context.Context, asks Exec) (*sandbox.Result, error) {
 	return result, err
 }
 
-// Start begins an execution, once it has a slot.
+// Start begins an execution: a command once it has a slot. What waits for a context or for packages takes its slot later.
 func (s *Sandbox) Start(ctx context.Context, asks Exec) (*Execution, error) {
 	x, err := s.start(ctx, asks)
 	if err != nil {
@@ -107,12 +108,12 @@ func (s *Sandbox) start(ctx context.Context, asks Exec) (*Execution, error) {
 	}
 	x, err := s.plan(ctx, asks)
 	if err == nil && !x.forbidden() {
-		err = s.addPackages(ctx, &asks)
+		err = x.planPackages()
 	}
 	if err != nil {
 		return nil, err
 	}
-	if x.context != nil { // its goroutine waits for the context, and then for a slot
+	if x.context != nil || x.adds.asked != nil { // its goroutine waits for them, and then for a slot
 		return x, x.begin(ctx, func() {})
 	}
 	asked := time.Now()
@@ -133,31 +134,6 @@ func (s *Sandbox) start(ctx context.Context, asks Exec) (*Execution, error) {
 		return nil, err
 	}
 	return x, nil
-}
-
-// admit takes a slot. Drain waits for an execution that got one to end, unless it is detached: such a one outlives the server.
-func (x *Execution) admit(ctx context.Context) (release func(), err error) {
-	e := x.sandbox.engine
-	err = e.admission.acquire(ctx, x.sandbox.owner, func() {
-		if !x.asks.Detached {
-			e.runs.Add(1)
-			x.awaited = true
-		}
-	})
-	if err != nil {
-		x.notAwaited()
-		return nil, err
-	}
-	started := time.Now()
-	return func() { e.admission.release(x.sandbox.owner, time.Since(started)) }, nil
-}
-
-// notAwaited tells Drain that the execution has ended, or never began.
-func (x *Execution) notAwaited() {
-	if x.awaited {
-		x.awaited = false
-		x.sandbox.engine.runs.Done()
-	}
 }
 
 // planned is an execution by what is asked, without its context.
@@ -291,33 +267,6 @@ func (x *Execution) carryOut(ctx context.Context, release func()) {
 	if x.asks.Deliver != nil { // with the slot, so that results that wait for memory limit new executions
 		x.failure = x.asks.Deliver(result)
 	}
-}
-
-// turned runs the execution; code in a context waits for its turn and a slot first, which release gives back; a command has its slot.
-func (x *Execution) turned(ctx context.Context, release *func()) (*sandbox.Result, error) {
-	if x.context == nil {
-		x.measureBefore()
-		return x.perform(ctx, x.inProcess)
-	}
-	asked := time.Now()
-	done, err := x.context.wait(ctx)
-	if err == nil {
-		defer done()
-		if x.resumed != nil { // it has run on meanwhile, and takes no slot
-			x.measureBefore()
-			return x.perform(ctx, x.inContext)
-		}
-		var admitted func()
-		if admitted, err = x.admit(ctx); err == nil {
-			*release = admitted
-		}
-	}
-	x.timings.Queue = time.Since(asked)
-	if err != nil {
-		return nil, err
-	}
-	x.measureBefore()
-	return x.perform(ctx, x.inContext)
 }
 
 // finish makes the result known.

@@ -50,10 +50,10 @@ func (x *Execution) slim() {
 	defer x.mu.Unlock()
 	x.asks.Request = sandbox.Request{Command: shortCommand(x.asks.Request.Command)}
 	x.Execution = &plan.Execution{Spec: x.Spec, Language: x.Language, Request: x.asks.Request}
-	x.output, x.baseline, x.shown, x.raised = nil, nil, nil, nil
+	x.output, x.baseline, x.shown, x.raised, x.packages, x.missing = nil, nil, nil, nil, nil, nil
 	if r := x.result; r != nil && x.asks.Detached {
 		slim := *r
-		slim.Stdout, slim.Stderr, slim.Shown, slim.Files = sandbox.Captured{}, sandbox.Captured{}, nil, nil
+		slim.Stdout, slim.Stderr, slim.Shown, slim.Files, slim.Packages = sandbox.Captured{}, sandbox.Captured{}, nil, nil, nil
 		if slim.Exception != nil {
 			slim.Exception = shortException(slim.Exception)
 		}

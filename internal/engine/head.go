@@ -19,12 +19,13 @@ type logHead struct {
 	Detached    bool          `json:"detached,omitempty"`
 	Began       time.Time     `json:"began"`
 	Base        guest.Attach  `json:"base"`
+	Packages    bool          `json:"packages,omitempty"` // it waits for some before it begins
 }
 
 // head describes the execution.
 func (x *Execution) head() ([]byte, error) {
 	h := logHead{Entry: x.Request.Entry, Command: x.Request.Command, Timeout: x.Spec.Limits.Timeout, Interactive: x.asks.Interactive,
-		Detached: x.asks.Detached, Began: x.began, Base: x.base}
+		Detached: x.asks.Detached, Began: x.began, Base: x.base, Packages: x.adds.asked != nil}
 	if x.context != nil {
 		h.Context = x.context.name
 	}

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/glovebox-dev/glovebox/internal/eventlog"
 	"github.com/glovebox-dev/glovebox/internal/plan"
 	"github.com/glovebox-dev/glovebox/sandbox"
 )
@@ -107,26 +108,21 @@ func (e *Engine) sweepPackages() {
 	}
 }
 
-// addPackages installs what an execution asks for, or its code by lines such as "%pip install requests", together with what was added before.
-// The sandbox sees it at once.
-func (s *Sandbox) addPackages(ctx context.Context, asks *Exec) error {
-	asked := asks.Request.Packages
-	if asks.Request.Code == nil && !asked.Any() {
-		return nil
-	}
-	l, err := s.engine.rules.LanguageFor(&asks.Request)
-	if err != nil || l.Installer == nil || l.Installer.Install == nil {
-		if err == nil && asked.Any() {
-			err = &sandbox.Error{Kind: sandbox.Unsupported, Op: "packages", Msg: "there are no packages to install for " + l.Title}
-		}
-		if !asked.Any() {
-			return nil // whatever is wrong, the plan says
-		}
+// planned packages are what an execution adds before it runs.
+type plannedPackages struct {
+	asked *sandbox.Packages // nil: none
+	lines int               // of progress in its log
+}
+
+// planPackages finds out what the execution adds: what it asks for, and what its code does by lines such as "%pip install requests".
+func (x *Execution) planPackages() error {
+	if err := x.sandbox.engine.checkPackages(&x.job); err != nil {
 		return err
 	}
-	placed := s.takesPackages()
-	if l.Installer.Magic != nil && slices.Contains(s.live.spec.Env, sandbox.PackagesVariable+"=1") { // whose driver skips such lines
-		asked.Requirements = append(slices.Clone(asked.Requirements), l.Installer.Magic(asks.Request.Code)...)
+	asked, l, placed := x.Request.Packages, x.Language, x.sandbox.takesPackages()
+	if x.Request.Code != nil && l.Installer != nil && l.Installer.Magic != nil &&
+		slices.Contains(x.live.spec.Env, sandbox.PackagesVariable+"=1") { // whose driver skips such lines
+		asked.Requirements = append(slices.Clone(asked.Requirements), l.Installer.Magic(x.Request.Code)...)
 	}
 	if !asked.Any() {
 		return nil
@@ -134,41 +130,49 @@ func (s *Sandbox) addPackages(ctx context.Context, asks *Exec) error {
 	if err := sandbox.CheckRequirements(len(asked.Requirements)); err != nil {
 		return err
 	}
-	if !placed {
+	if asked.Lock != "" { // it says all that is installed, and what is here would go
+		return &sandbox.Error{Kind: sandbox.Unsupported, Op: "lock", Msg: "goes with a sandbox of its own, not with one that lives", Fix: "name the packages, with versions"}
+	}
+	if !placed && l.Installer.Install != nil {
 		return &sandbox.Error{Kind: sandbox.Unsupported, Op: "packages", Msg: "none can be added to this sandbox", Fix: "use what is installed"}
 	}
-	ctx, done, err := s.during(ctx)
-	if err != nil {
-		return err
-	}
-	defer done()
-	if err = s.installPackages(ctx, l, asked, &asks.Request); err != nil && s.ended() != nil {
-		return s.ended()
-	}
-	return err
+	x.adds.asked = &asked
+	return nil
 }
 
-// during has the end of the sandbox cancel ctx, and wait until done. Until then the sandbox is not idle.
-func (s *Sandbox) during(ctx context.Context) (_ context.Context, done func(), err error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if err := s.ended(); err != nil {
-		return nil, nil, err
+// addPackages installs what the execution adds, together with what was added before. The sandbox sees it at once.
+func (x *Execution) addPackages(ctx context.Context) error {
+	if x.adds.asked == nil {
+		return nil
 	}
-	s.work.Add(1)
-	s.clocks.installs++
-	s.windIdle()
-	ctx, cancel := context.WithCancel(ctx)
-	stop := context.AfterFunc(s.life, cancel)
-	return ctx, func() {
-		stop()
-		cancel()
-		s.mu.Lock()
-		s.clocks.installs--
-		s.mu.Unlock()
-		s.touch()
-		s.work.Done()
-	}, nil
+	if x.context != nil { // whose turn it has
+		x.context.add(x)
+		defer x.context.add(nil)
+	} else {
+		if err := x.sandbox.wait(); err != nil {
+			return err
+		}
+		defer x.sandbox.waits(-1)
+	}
+	defer x.progress("")
+	return x.installPackages(ctx)
+}
+
+// maxProgress limits the lines of progress in a log; an installer may write any number.
+const maxProgress = 1000
+
+// progress tells what is done before the execution begins; "" is its end.
+func (x *Execution) progress(line string) {
+	switch {
+	case line != "" && x.adds.lines < maxProgress:
+		x.adds.lines++
+		x.logValue(eventlog.Progress, 0, []byte(line))
+	case line == "" && x.adds.lines > 0:
+		x.logValue(eventlog.Progress, 0, nil)
+	}
+	if x.asks.Request.Progress != nil {
+		x.asks.Request.Progress(line)
+	}
 }
 
 // takesPackages reports whether packages can be added.
@@ -193,11 +197,9 @@ func (e *Engine) otherMounts(spec sandbox.Spec) []sandbox.Mount {
 	return slices.DeleteFunc(slices.Clone(spec.Mounts), func(m sandbox.Mount) bool { return strings.HasPrefix(m.Source, root+"/") })
 }
 
-// installPackages has a sandbox see packages beside those that it has.
-func (s *Sandbox) installPackages(ctx context.Context, l sandbox.Language, asked sandbox.Packages, r *sandbox.Request) error {
-	if asked.Lock != "" { // it says all that is installed, and what is here would go
-		return &sandbox.Error{Kind: sandbox.Unsupported, Op: "lock", Msg: "goes with a sandbox of its own, not with one that lives", Fix: "name the packages, with versions"}
-	}
+// installPackages has the sandbox see packages beside those that it has.
+func (x *Execution) installPackages(ctx context.Context) error {
+	s := x.sandbox
 	select {
 	case s.locks.installing <- struct{}{}: // or two would undo each other's
 		defer func() { <-s.locks.installing }()
@@ -208,35 +210,54 @@ func (s *Sandbox) installPackages(ctx context.Context, l sandbox.Language, asked
 	if err != nil {
 		return err
 	}
-	folder = filepath.Join(folder, packageFolder(l.Installer))
+	asked, in := *x.adds.asked, x.Language.Installer
+	folder = filepath.Join(folder, packageFolder(in))
 	s.mu.Lock()
-	had := s.record.Packages[l.Installer.Name] // languages that share an installer share its folder
+	had := s.record.Packages[in.Name] // languages that share an installer share its folder
 	s.mu.Unlock()
 	all := sandbox.Packages{AllowBuild: asked.AllowBuild || had.AllowBuild, Auto: asked.Auto}
-	all.Requirements = mergeRequirements(l.Installer, had.Requirements, asked.Requirements)
+	all.Requirements = mergeRequirements(in, had.Requirements, asked.Requirements)
 	if !asked.Auto && slices.Equal(all.Requirements, had.Requirements) && len(all.Requirements) > 0 && s.engine.config.Packages.Shown(folder) {
+		x.packages = had.Installed
 		return nil
 	}
-	need := sandbox.PackageNeed{Packages: all, Language: l, Name: "main", Code: r.Code, Files: r.Files, Root: rootOf(s.live.backendOf(), s.live.spec), Open: true, Progress: r.Progress,
-		Terms: termsOf(s.owner, s.live.backendOf(), s.live.spec)}
-	supply, err := s.engine.config.Packages.Supply(ctx, need, s.worker(l))
+	need := x.need(all)
+	need.Root, need.Open, need.Progress = rootOf(s.live.backendOf(), s.live.spec), true, x.progress
+	need.Terms = termsOf(s.owner, s.live.backendOf(), s.live.spec)
+	supply, err := s.engine.config.Packages.Supply(ctx, need, x.worker())
 	if err != nil {
 		return err
 	}
 	defer supply.Release()
+	x.packages, x.missing = supply.Packages, supply.Missing
+	if in.Install == nil {
+		return nil // what is missing is named
+	}
+	return s.showPackages(in, supply, all, folder)
+}
+
+// showPackages has the sandbox see the packages of an installer in place of those that it had, and puts them on record.
+func (s *Sandbox) showPackages(in *sandbox.Installer, supply *sandbox.Supply, all sandbox.Packages, folder string) error {
 	for _, layer := range supply.Layers {
 		if err := s.engine.config.Packages.Show(layer, folder, s.owner); err != nil {
 			return err
 		}
 	}
 	all.Auto = false
-	all.Requirements = mergeRequirements(l.Installer, all.Requirements, supply.Asked)
-	s.mu.Lock()
-	packages := map[string]sandbox.Packages{}
-	for name, p := range s.record.Packages {
-		packages[name] = p
+	all.Requirements = mergeRequirements(in, all.Requirements, supply.Asked)
+	added := sandbox.Added{Packages: all, Installed: slices.Clone(supply.Packages)}
+	for i := range added.Installed {
+		if p := &added.Installed[i]; len(p.Requires) == 0 {
+			p.Requires = nil // as it comes back from a store
+		}
 	}
-	packages[l.Installer.Name] = all
+	s.mu.Lock()
+	packages := map[string]sandbox.Added{in.Name: added}
+	for name, p := range s.record.Packages {
+		if name != in.Name {
+			packages[name] = p
+		}
+	}
 	s.record.Packages = packages
 	s.mu.Unlock()
 	return s.save()
@@ -264,9 +285,10 @@ func mergeRequirements(in *sandbox.Installer, had, asked []string) []string {
 
 // worker runs a survey in the sandbox itself, which alone has its files, and an installer in a fresh one like it. Neither is an execution of a
 // client: nothing checks, logs or lists it.
-func (s *Sandbox) worker(l sandbox.Language) sandbox.Worker {
+func (x *Execution) worker() sandbox.Worker {
+	s, l := x.sandbox, x.Language
 	p := &oneShot{owner: s.owner, backend: s.live.backendOf()}
-	p.Execution = &plan.Execution{Spec: sandbox.Spec{Root: s.live.spec.Root, AllowUnenforced: s.live.spec.AllowUnenforced}, Language: &l, Programs: l.Programs}
+	p.Execution = &plan.Execution{Spec: sandbox.Spec{Root: s.live.spec.Root, AllowUnenforced: s.live.spec.AllowUnenforced}, Language: l, Programs: l.Programs}
 	apart := s.engine.worker(p)
 	return func(ctx context.Context, w sandbox.Work) (*sandbox.Result, error) {
 		if !w.Survey {
@@ -276,7 +298,7 @@ func (s *Sandbox) worker(l sandbox.Language) sandbox.Worker {
 			defer func() { _ = s.RemoveFile(context.WithoutCancel(ctx), surveyTool+w.Tool, false) }() // it is only in the way
 		}
 		for _, program := range l.Programs {
-			result, err := s.survey(ctx, &w, w.Command(program))
+			result, err := x.survey(ctx, &w, w.Command(program))
 			if err != nil || !lacksProgram(result) {
 				return result, err
 			}
@@ -285,10 +307,10 @@ func (s *Sandbox) worker(l sandbox.Language) sandbox.Worker {
 	}
 }
 
-// survey runs a command of a survey.
-func (s *Sandbox) survey(ctx context.Context, w *sandbox.Work, command []string) (*sandbox.Result, error) {
-	e, limits := s.engine, s.engine.lowered(w.Limits)
-	p, err := e.rules.Execution(sandbox.Request{Command: command, Stdin: w.Stdin, Timeout: limits.Timeout}, s.live.spec)
+// survey runs a command of a survey, which sees the files of the execution.
+func (x *Execution) survey(ctx context.Context, w *sandbox.Work, command []string) (*sandbox.Result, error) {
+	s, e, limits := x.sandbox, x.sandbox.engine, x.sandbox.engine.lowered(w.Limits)
+	p, err := e.rules.Execution(sandbox.Request{Command: command, Stdin: w.Stdin, Files: x.Request.Files, Timeout: limits.Timeout}, s.live.spec)
 	if err != nil {
 		return nil, err
 	}
@@ -299,10 +321,10 @@ func (s *Sandbox) survey(ctx context.Context, w *sandbox.Work, command []string)
 	defer e.runs.Done()
 	started := time.Now()
 	defer func() { e.admission.release(s.owner, time.Since(started)) }()
-	x := &execution{job: job{Execution: p, id: sandbox.NewID(), plain: true, take: w}, live: s.live, client: s.connection(), before: s.measure()}
-	x.output = newOutput(p.Spec.Limits.OutputBytes, nil)
-	result, err := x.perform(ctx, x.run)
-	s.leaveProcess(x.id, x.verdict.of())
+	step := &execution{job: job{Execution: p, id: sandbox.NewID(), plain: true, take: w}, live: s.live, client: s.connection(), before: s.measure()}
+	step.output = newOutput(p.Spec.Limits.OutputBytes, nil)
+	result, err := step.perform(ctx, step.run)
+	s.leaveProcess(step.id, step.verdict.of())
 	return result, err
 }
 

@@ -2,6 +2,7 @@ package engine_test
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"strings"
 	"sync"
@@ -10,6 +11,7 @@ import (
 
 	"github.com/glovebox-dev/glovebox/internal/check"
 	"github.com/glovebox-dev/glovebox/internal/engine"
+	"github.com/glovebox-dev/glovebox/internal/lang"
 	"github.com/glovebox-dev/glovebox/sandbox"
 )
 
@@ -31,7 +33,12 @@ func (p *pretended) Supply(ctx context.Context, need sandbox.PackageNeed, work s
 			return nil, err
 		}
 	}
-	return &sandbox.Supply{Asked: need.Requirements, Release: func() {}}, nil
+	supply := &sandbox.Supply{Asked: need.Requirements, Missing: []string{"glvnone"}, Release: func() {}}
+	for _, r := range need.Requirements {
+		need.Progress("installing " + r)
+		supply.Packages = append(supply.Packages, sandbox.Package{Name: r, Requires: []string{}})
+	}
+	return supply, nil
 }
 
 // installable is a language with packages.
@@ -81,5 +88,161 @@ func TestSurvey(t *testing.T) {
 	do(t, s, adding("one", "true", sandbox.PackagesAuto))
 	if list := s.Executions(); len(list) != 1 || list[0].Language != "one" {
 		t.Errorf("%+v", list)
+	}
+}
+
+// TestPackagesTold: a run in a living sandbox tells of its packages as one of its own does: steps while they are installed, what there is then,
+// and what the index lacks. A follower may come in at any event.
+func TestPackagesTold(t *testing.T) {
+	r := newRig(t, engine.Config{Languages: lang.All(), Packages: &pretended{}})
+	s := r.make(t, engine.Living{})
+	asks := adding("python", "print(1)", "a", "b")
+	var told []string
+	asks.Detached, asks.Request.Progress = true, func(line string) { told = append(told, line) }
+	x, err := s.Start(within(t), asks)
+	if err != nil {
+		t.Fatal(err)
+	}
+	result, err := x.Wait(within(t))
+	if err != nil || result.Status != sandbox.StatusSucceeded || !slices.Equal(told, []string{"installing a", "installing b", ""}) {
+		t.Errorf("%+v, %v, %q", result, err, told)
+	}
+	want := []string{`1 progress "installing a"`, `2 progress "installing b"`, `3 progress ""`, "4 stdout", "5 done [{a  [] } {b  [] }]"}
+	for after := range want {
+		if got := followed(t, x, uint64(after)); !slices.Equal(got, want[after:]) {
+			t.Errorf("after %d: %q; want %q", after, got, want[after:])
+		}
+	}
+	if x.LastEvent() != uint64(len(want)) {
+		t.Errorf("the last event is %d of %d", x.LastEvent(), len(want))
+	}
+	for _, name := range []string{"c", "a"} { // of which the second is there already
+		if result := do(t, s, adding("python", "1", name)); len(result.Packages) != 3 || result.Packages[0].Name != "a" {
+			t.Errorf("%s: %+v", name, result.Packages)
+		}
+	}
+	if result := do(t, s, adding("python", "import glvnone", sandbox.PackagesAuto)); !hasHint(result, sandbox.HintNoPackage) {
+		t.Errorf("%+v", result.Hints)
+	}
+	if result := do(t, s, adding("bash", "glvnone", sandbox.PackagesAuto)); !hasHint(result, sandbox.HintNoCommands) || hasHint(result, sandbox.HintNoCommand) {
+		t.Errorf("%+v", result.Hints)
+	}
+	_, err = s.Start(within(t), engine.Exec{Request: sandbox.Request{Command: []string{"true"}, Packages: sandbox.Packages{Auto: true}}})
+	refused(t, "a command", err, sandbox.Invalid, "packages go with code")
+}
+
+// followed lists the events of an execution after one.
+func followed(t *testing.T, x *engine.Execution, after uint64) (all []string) {
+	t.Helper()
+	err := x.Follow(within(t), after, func(e engine.Event) error {
+		text := fmt.Sprint(e.ID, " ", e.Kind)
+		switch {
+		case e.Step != nil:
+			text += fmt.Sprintf(" %q", *e.Step)
+		case e.Ended != nil:
+			text += fmt.Sprint(" ", e.Ended.Packages)
+		}
+		all = append(all, text)
+		return nil
+	})
+	if err != nil {
+		t.Error(err)
+	}
+	return all
+}
+
+// TestPackagesFail: what cannot be installed is the end of the run, also of one that goes on without its client, and nothing of it runs.
+func TestPackagesFail(t *testing.T) {
+	failed := &sandbox.Error{Kind: sandbox.Invalid, Op: "packages", Msg: "there is none"}
+	r := newRig(t, engine.Config{Languages: lang.All(), Packages: &pretended{before: func(context.Context, sandbox.PackageNeed, sandbox.Worker) error { return failed }}})
+	s := r.make(t, engine.Living{})
+	asks := adding("python", "open('ran', 'w')", "a")
+	_, err := s.Run(within(t), asks)
+	refused(t, "a run", err, sandbox.Invalid, "there is none")
+	asks.Detached = true
+	x, err := s.Start(within(t), asks)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = x.Wait(within(t))
+	refused(t, "a detached one", err, sandbox.Invalid, "there is none")
+	err = x.Follow(within(t), 0, func(e engine.Event) error {
+		if e.Ended == nil || !strings.Contains(e.Ended.Failure, "there is none") {
+			t.Errorf("%+v", e)
+		}
+		return nil
+	})
+	if _, gone := s.Stat(within(t), "ran"); err != nil || sandbox.KindOf(gone) != sandbox.NotFound {
+		t.Errorf("%v, %v", err, gone)
+	}
+}
+
+// TestEndWhilePackagesCome: an execution that waits for its packages ends as one that never began: when it is interrupted, when its context is
+// deleted, and when its server goes.
+func TestEndWhilePackagesCome(t *testing.T) {
+	k, _ := keeping(t)
+	asked, stateDir := make(chan struct{}, 1), t.TempDir()
+	open := func() *engine.Engine {
+		e, err := engine.New(engine.Config{Backends: []sandbox.Backend{k}, Languages: lang.All(), Living: engine.LivingConfig{StateDir: stateDir, Store: k},
+			Packages: never{asked: func() { asked <- struct{}{} }}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return e
+	}
+	first := open()
+	s, _, err := first.Create(within(t), engine.Living{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	inContext := adding("python", "1", "a")
+	inProcess := adding("python", "", "a")
+	inProcess.Request.Code, inProcess.Request.Entry, inProcess.Detached = nil, "a.py", true
+	unstarted := func(x *engine.Execution, how string) {
+		t.Helper()
+		if r, err := x.Wait(within(t)); err != nil || r.Status != sandbox.StatusCanceled {
+			t.Errorf("%s: %+v, %v", how, r, err)
+		}
+	}
+	for how, end := range map[string]func(*engine.Context) error{
+		"interrupt": func(c *engine.Context) error { return c.Interrupt(within(t)) },
+		"delete":    func(c *engine.Context) error { return c.Delete(within(t)) },
+	} {
+		x, err := s.Start(within(t), inContext)
+		if err != nil {
+			t.Fatal(err)
+		}
+		<-asked
+		c, err := s.Context(sandbox.DefaultContext)
+		if err == nil {
+			err = end(c)
+		}
+		if err != nil {
+			t.Error(err)
+		}
+		unstarted(x, how)
+	}
+	x, err := s.Start(within(t), inProcess)
+	if err != nil {
+		t.Fatal(err)
+	}
+	<-asked
+	if err := first.Close(); err != nil {
+		t.Error(err)
+	}
+	second := open()
+	defer second.Close()
+	if gone := second.Resume(within(t), []sandbox.Record{k.records[s.ID()]}); len(gone) != 0 {
+		t.Fatalf("gone: %+v", gone)
+	}
+	if s, err = second.Sandbox(within(t), "", string(s.ID())); err == nil {
+		x, err = s.Execution(x.ID())
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	unstarted(x, "the server")
+	if err := s.Close(); err != nil {
+		t.Error(err)
 	}
 }

@@ -45,21 +45,12 @@ const surveyTool = "/tmp/glovebox-"
 // supply finds and installs the packages that a run asks for, and puts them into its plan. The run has no slot yet; each step in a sandbox
 // takes one of its own.
 func (e *Engine) supply(ctx context.Context, p *oneShot) error {
-	asked := p.Request.Packages
-	if !asked.Any() {
-		return nil
+	if err := e.checkPackages(&p.job); err != nil || !p.Request.Packages.Any() {
+		return err
 	}
-	switch {
-	case p.Language == nil:
-		return &sandbox.Error{Kind: sandbox.Invalid, Op: "packages", Msg: "packages go with code, not with a command", Fix: "run a file or code of a language"}
-	case p.Language.Installer == nil, p.Language.Installer.Install == nil && !asked.Auto:
-		return &sandbox.Error{Kind: sandbox.Unsupported, Op: "packages", Msg: "there are no packages to install for " + p.Language.Title}
-	case e.config.Packages == nil:
-		return &sandbox.Error{Kind: sandbox.Unsupported, Op: "packages", Msg: "packages are not installed here", Fix: "use what is installed"}
-	}
-	need := sandbox.PackageNeed{Packages: asked, Language: *p.Language, Name: strings.TrimPrefix(p.CodePath, sandbox.Workspace+"/"), Code: p.Request.Code,
-		Files: p.Request.Files, Root: rootOf(p.backend, p.Spec), Open: p.Spec.Workspace != "" || len(p.Spec.Mounts) > 0, Progress: p.Request.Progress,
-		Terms: termsOf(p.owner, p.backend, p.Spec)}
+	need := p.need(p.Request.Packages)
+	need.Root, need.Open, need.Progress = rootOf(p.backend, p.Spec), p.Spec.Workspace != "" || len(p.Spec.Mounts) > 0, p.Request.Progress
+	need.Terms = termsOf(p.owner, p.backend, p.Spec)
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	defer context.AfterFunc(e.stop, func() { cancel(errStopped) })()
@@ -77,6 +68,27 @@ func (e *Engine) supply(ctx context.Context, p *oneShot) error {
 		p.Env = plan.AddPaths(p.Env, s.Path)
 	}
 	return nil
+}
+
+// checkPackages refuses packages that cannot be had, if any are asked for.
+func (e *Engine) checkPackages(j *job) error {
+	asked, l := j.Request.Packages, j.Language
+	switch {
+	case !asked.Any():
+		return nil
+	case l == nil:
+		return &sandbox.Error{Kind: sandbox.Invalid, Op: "packages", Msg: "packages go with code, not with a command", Fix: "run a file or code of a language"}
+	case l.Installer == nil, l.Installer.Install == nil && !asked.Auto:
+		return &sandbox.Error{Kind: sandbox.Unsupported, Op: "packages", Msg: "there are no packages to install for " + l.Title}
+	case e.config.Packages == nil:
+		return &sandbox.Error{Kind: sandbox.Unsupported, Op: "packages", Msg: "packages are not installed here", Fix: "use what is installed"}
+	}
+	return nil
+}
+
+// need is what is known of a job that needs packages.
+func (j *job) need(asked sandbox.Packages) sandbox.PackageNeed {
+	return sandbox.PackageNeed{Packages: asked, Language: *j.Language, Name: strings.TrimPrefix(j.CodePath, sandbox.Workspace+"/"), Code: j.Request.Code, Files: j.Request.Files}
 }
 
 // rootOf is the root that a backend gives to a spec.

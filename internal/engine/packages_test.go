@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/glovebox-dev/glovebox/internal/plan"
@@ -29,11 +30,11 @@ func TestMergeRequirements(t *testing.T) {
 
 // TestInstallWaits: who waits for another's installation into the same sandbox can still be canceled.
 func TestInstallWaits(t *testing.T) {
-	s := newSandbox(nil, sandbox.Record{})
-	s.locks.installing <- struct{}{}
+	x := &Execution{sandbox: newSandbox(nil, sandbox.Record{})}
+	x.sandbox.locks.installing <- struct{}{}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if err := s.installPackages(ctx, sandbox.Language{}, sandbox.Packages{}, &sandbox.Request{}); !errors.Is(err, context.Canceled) {
+	if err := x.installPackages(ctx); !errors.Is(err, context.Canceled) {
 		t.Errorf("%v", err)
 	}
 }
@@ -56,6 +57,14 @@ func (h *heard) Show(_ sandbox.Layer, _, owner string) error {
 	return errShown
 }
 
+// adding is an execution that adds packages to a sandbox.
+func adding(s *Sandbox, l sandbox.Language, asked sandbox.Request) *Execution {
+	s.live = &live{engine: s.engine}
+	x := &Execution{sandbox: s, adds: plannedPackages{asked: &asked.Packages}}
+	x.live, x.Execution = s.live, &plan.Execution{Request: asked, Language: &l}
+	return x
+}
+
 // TestForWhom: a Packager hears whose work it does, of a run and of a living sandbox.
 func TestForWhom(t *testing.T) {
 	packages, l := &heard{}, sandbox.Language{Name: "l", Installer: &sandbox.Installer{Install: func(string) []string { return nil }}}
@@ -67,8 +76,7 @@ func TestForWhom(t *testing.T) {
 		t.Errorf("%v, %s", err, packages.terms)
 	}
 	s := newSandbox(e, sandbox.Record{ID: "i", Owner: "bob"})
-	s.live = &live{engine: e}
-	if err := s.installPackages(t.Context(), l, asked.Packages, &asked); !errors.Is(err, errShown) || packages.owner != "bob" || packages.terms != termsOf("bob", nil, sandbox.Spec{}) {
+	if err := adding(s, l, asked).installPackages(t.Context()); !errors.Is(err, errShown) || packages.owner != "bob" || packages.terms != termsOf("bob", nil, sandbox.Spec{}) {
 		t.Errorf("%v, %q, %s", err, packages.owner, packages.terms)
 	}
 }
@@ -89,18 +97,19 @@ func TestLivingRepair(t *testing.T) {
 	has := sandbox.Packages{Requirements: []string{"a"}}
 	e := &Engine{config: Config{Packages: halfShown{}}}
 	e.state.dir = t.TempDir()
-	s := newSandbox(e, sandbox.Record{ID: "i", Packages: map[string]sandbox.Packages{"l": has}})
-	s.live = &live{engine: e}
-	if err := s.installPackages(t.Context(), sandbox.Language{Name: "l", Installer: &sandbox.Installer{}}, has, &sandbox.Request{}); !errors.Is(err, errAsked) {
+	s := newSandbox(e, sandbox.Record{ID: "i", Packages: map[string]sandbox.Added{"l": {Packages: has}}})
+	l := sandbox.Language{Installer: &sandbox.Installer{Name: "l"}}
+	if err := adding(s, l, sandbox.Request{Packages: has}).installPackages(t.Context()); !errors.Is(err, errAsked) {
 		t.Errorf("%v", err)
 	}
 }
 
 // TestLivingLock: a lock would take away what a sandbox has, and be forgotten by the next installation.
 func TestLivingLock(t *testing.T) {
-	s := newSandbox(&Engine{}, sandbox.Record{})
-	err := s.installPackages(t.Context(), sandbox.Language{}, sandbox.Packages{Lock: "lock"}, &sandbox.Request{})
-	if sandbox.KindOf(err) != sandbox.Unsupported || sandbox.FixOf(err) == "" {
+	s := newSandbox(&Engine{config: Config{Packages: halfShown{}}}, sandbox.Record{})
+	l := sandbox.Language{Installer: &sandbox.Installer{Install: func(string) []string { return nil }}}
+	err := adding(s, l, sandbox.Request{Packages: sandbox.Packages{Lock: "lock"}}).planPackages()
+	if sandbox.KindOf(err) != sandbox.Unsupported || !strings.Contains(err.Error(), "one that lives") || sandbox.FixOf(err) == "" {
 		t.Errorf("%v", err)
 	}
 }

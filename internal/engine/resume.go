@@ -146,7 +146,8 @@ type takeover struct {
 type resumed struct {
 	last        eventlog.Last
 	reported    uint64 // offset of the context's channel up to which the log has its reports
-	began       *begun // of code in a context; nil if it had not begun
+	waits       bool   // for its packages, before it begins
+	began       *begun // of what waits; nil if it had not begun
 	interpreter *interpreter
 }
 
@@ -178,7 +179,7 @@ func (r *takeover) execution(ctx context.Context, entry eventlog.Entry) *Executi
 	if c := &s.engine.config.Checks; c.Find != nil && c.Mode != sandbox.ChecksOff {
 		s.engine.lookAtAll(&x.job) // for its result: it runs, whatever is found
 	}
-	x.log.Log, x.began, x.resumed = log, h.Began, &resumed{last: log.Last()}
+	x.log.Log, x.began, x.resumed = log, h.Began, &resumed{last: log.Last(), waits: h.Packages}
 	x.output = newOutput(x.Spec.Limits.OutputBytes, nil)
 	if x.asks.Detached {
 		x.output.keepPart()
@@ -271,7 +272,7 @@ func (x *Execution) replayEvent(e eventlog.Event) {
 		if json.Unmarshal(e.Data, &b) == nil {
 			x.resumed.began, x.base = &b, b.Base
 			x.began = x.began.Add(e.Time) // until then it waited
-			x.log.hidden.Store(1)
+			x.log.began.Store(e.ID)
 		}
 		return
 	}
@@ -370,7 +371,7 @@ func (r *takeover) goOn(x *Execution) {
 // lostAtRestart is the result of an execution whose process was gone when the next server came.
 func lostAtRestart(x *Execution) *sandbox.Result {
 	r := &sandbox.Result{ID: x.id, Status: sandbox.StatusLost, ExitCode: -1, Hints: []sandbox.Hint{{Code: sandbox.HintLost, ExitCode: -1}}}
-	if x.context != nil && x.resumed.began == nil {
+	if (x.context != nil || x.resumed.waits) && x.resumed.began == nil {
 		r.Status, r.Hints = sandbox.StatusCanceled, []sandbox.Hint{{Code: sandbox.HintNotStarted}}
 	}
 	return r

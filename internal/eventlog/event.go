@@ -12,10 +12,12 @@ const (
 	Shown  Kind = 3 // a result
 	Raised Kind = 4 // an uncaught exception
 	Done   Kind = 5 // the end of the execution; always the last event
-	Began  Kind = 6 // code in a context began; the caller's encoding
+	Began  Kind = 6 // what waited began; the caller's encoding
+
+	Progress Kind = 7 // what is done before the execution begins: a line of text
 )
 
-var kindNames = [...]string{Stdout: "stdout", Stderr: "stderr", Shown: "result", Raised: "error", Done: "done", Began: "began"}
+var kindNames = [...]string{Stdout: "stdout", Stderr: "stderr", Shown: "result", Raised: "error", Done: "done", Began: "began", Progress: "progress"}
 
 func (k Kind) String() string {
 	if k.known() {
@@ -24,7 +26,7 @@ func (k Kind) String() string {
 	return "unknown"
 }
 
-func (k Kind) known() bool { return k >= Stdout && k <= Began }
+func (k Kind) known() bool { return k >= Stdout && k <= Progress }
 
 func (k Kind) isOutput() bool { return k == Stdout || k == Stderr }
 

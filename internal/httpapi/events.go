@@ -16,7 +16,7 @@ import (
 	"github.com/glovebox-dev/glovebox/sandbox"
 )
 
-// The events of a run in a living sandbox are those of its log, besides stdout, stderr, done and problem:
+// The events of a run in a living sandbox are those of its log, besides progress, stdout, stderr, done and problem:
 const (
 	eventResult = "result"
 	eventError  = "error"
@@ -56,6 +56,8 @@ type LoggedEnd struct {
 	Hint     *string            `json:"hint" doc:"What happened and what would help, in a sentence or two, or null."`
 	Usage    answer.Usage       `json:"usage"`
 	Timings  answer.Timings     `json:"timings"`
+
+	Packages []sandbox.Package `json:"packages,omitzero" doc:"As in the answer; of very many, their names and versions alone."`
 }
 
 // runEvents is GET /v1/sandboxes/{id}/runs/{run}/events. A browser that reconnects repeats the query, so the header counts.
@@ -134,6 +136,8 @@ func (a *api) sendEvent(w *httpd.Response, f *feed, x *engine.Execution, e engin
 		return f.event(e.ID, eventResult, LoggedResult{at, answer.NewShown([]sandbox.Shown{*e.Shown})[0]})
 	case e.Exception != nil:
 		return f.event(e.ID, eventError, LoggedError{at, e.Exception.Name, e.Exception.Value, e.Exception.Traceback})
+	case e.Step != nil:
+		return f.event(e.ID, eventProgress, Progress{at, *e.Step})
 	case e.Ended == nil:
 		return f.piece(at, e)
 	case e.Ended.Failure != "":
@@ -148,8 +152,8 @@ func (a *api) sendEvent(w *httpd.Response, f *feed, x *engine.Execution, e engin
 
 func loggedEnd(at float64, id sandbox.ID, e *engine.Ended) LoggedEnd {
 	end := answer.New(answer.HTTP, &sandbox.Result{ID: id, Status: e.Status, ExitCode: e.ExitCode, Signal: e.Signal, Exception: e.Exception, Usage: e.Usage,
-		Timings: e.Timings, Hints: e.Hints})
-	return LoggedEnd{at, id, end.Status, end.ExitCode, end.Signal, end.Error, end.Hint, end.Usage, end.Timings}
+		Timings: e.Timings, Hints: e.Hints, Packages: e.Packages})
+	return LoggedEnd{at, id, end.Status, end.ExitCode, end.Signal, end.Error, end.Hint, end.Usage, end.Timings, end.Packages}
 }
 
 // feed writes server-sent events whose ids are those of a log. Its methods are safe for concurrent use.

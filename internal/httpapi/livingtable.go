@@ -16,8 +16,8 @@ const insideDetail = "Runs code in a context, which keeps its variables for the 
 	"the header Glovebox-Run-Id has the run's id."
 
 const eventsDetail = "Server-sent events from the log of the run, with ids that count from 1: first those after Last-Event-ID, or else after, that are there, " +
-	"then others as they come, until done. A client that was cut off goes on where it was. stdout and stderr (data: LoggedPiece), result " +
-	"(LoggedResult) and error (LoggedError) have time_ms since the run began. The last event is done (LoggedEnd), or problem (Failure) where " +
+	"then others as they come, until done. A client that was cut off goes on where it was. progress (data: Progress) while packages are installed, " +
+	"then stdout and stderr (LoggedPiece), result (LoggedResult) and error (LoggedError) have time_ms since the run began. The last event is done (LoggedEnd), or problem (Failure) where " +
 	"Glovebox failed. Logs of old runs are removed: 100 runs and 256 MiB are kept of a sandbox.\n\n" +
 	"The server drops a client that takes nothing for 10 seconds, or falls that far behind 64 KiB a second. The run goes on."
 

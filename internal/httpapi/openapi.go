@@ -50,7 +50,7 @@ const runDetail = "Runs code or a command in a sandbox of its own and answers wh
 	"answer, with HTTP status 200. A problem means that the run did not complete, with one exception: if answers to slow readers fill " +
 	"the server's memory, the run ended, but its answer is lost (429; 413 if the answer is too large ever to be sent).\n\n" +
 	"With Accept: text/event-stream the answer is a stream of server-sent events, with ids that count from 1: started (data: Started), " +
-	"then stdout and stderr (data: Piece) as output arrives, and last done (data: Done) or problem (data: Failure). time_ms in each " +
+	"progress (Progress) while packages are installed, then stdout and stderr (data: Piece) as output arrives, and last done (data: Done) or problem (data: Failure). time_ms in each " +
 	"counts milliseconds since the run was accepted. An event named result is reserved. Comments keep a silent stream alive. The pieces " +
 	"of a stream together are exactly its first bytes, up to the output limit: base64 if a piece has it, else text. The server holds " +
 	"back an incomplete character until the rest arrives.\n\n" +
@@ -96,7 +96,7 @@ func describe(endpoints []endpoint, version string) object {
 	components, types := object{}, map[string]reflect.Type{}
 	requests, answers := &schemas{components, types, true}, &schemas{components, types, false}
 	problem := answers.of(reflect.TypeFor[answer.Problem]())
-	for _, event := range append([]any{Started{}, Piece{}, Done{}, Failure{}}, loggedEvents...) {
+	for _, event := range append([]any{Started{}, Progress{}, Piece{}, Done{}, Failure{}}, loggedEvents...) {
 		answers.of(reflect.TypeOf(event))
 	}
 	paths := object{}

@@ -32,7 +32,7 @@ type Started struct {
 // Progress is the data of a progress event: what is done before the program starts.
 type Progress struct {
 	TimeMS float64 `json:"time_ms" doc:"Milliseconds since the run was accepted."`
-	Text   string  `json:"text" doc:"One line of the installer of packages."`
+	Text   string  `json:"text" doc:"One line about the packages that are installed; empty once they are."`
 }
 
 // Piece is the data of a stdout or stderr event: the next bytes of that stream, up to its output limit.
@@ -79,6 +79,7 @@ type stream struct {
 	err     error // of the first write that failed; nothing is written after it
 	halves  [sandbox.Stderr + 1]half
 	timer   *time.Timer
+	told    bool // of progress, whose end it was not told
 }
 
 // half is a stream's offset, and an incomplete character at its end.
@@ -195,13 +196,14 @@ func (s *stream) piece(from sandbox.Stream, data []byte) {
 	s.halves[from].offset += int64(len(data))
 }
 
-// progress sends what is done before the program starts.
+// progress sends what is done before the program starts; "" is its end.
 func (s *stream) progress(text string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if text == "" || s.ended || s.err != nil {
+	if text == "" && !s.told || s.ended || s.err != nil {
 		return
 	}
+	s.told = text != ""
 	s.begin()
 	s.event(eventProgress, Progress{s.now(), text})
 	s.send()

@@ -232,3 +232,52 @@ func TestSlowReader(t *testing.T) {
 		return strings.Contains(text, "glovebox_http_clients_lost_total 1\n")
 	})
 }
+
+// installer is a Packager that installs nothing and says that it did.
+type installer struct{ sandbox.Packager }
+
+func (installer) Supply(_ context.Context, need sandbox.PackageNeed, _ sandbox.Worker) (*sandbox.Supply, error) {
+	if need.Progress != nil {
+		need.Progress("installing a")
+	}
+	return &sandbox.Supply{Packages: []sandbox.Package{{Name: "a", Version: "1"}}, Missing: []string{"glvnone"}, Release: func() {}}, nil
+}
+
+// TestPackagesTold: a run tells the same of its packages in a sandbox of its own and in one that lives, in its answer and as a stream; and the
+// document has the events.
+func TestPackagesTold(t *testing.T) {
+	r := newRig(t, engine.Config{Packages: installer{}}, httpd.Config{})
+	r.ok(201, "POST", "/v1/sandboxes", `{"name":"work"}`)
+	body := jsonOf(object{"language": "python", "code": "print(1); import glvnone", "packages": []string{"auto"}})
+	const hint, packages = "The index has no package for the import of glvnone.", `"packages":[{"name":"a","version":"1"}]`
+	for _, path := range []string{"/v1/run", "/v1/sandboxes/work/run"} {
+		if text := r.ok(200, "POST", path, body); !strings.Contains(text, hint) || !strings.Contains(text, packages) {
+			t.Errorf("%s: %s", path, text)
+		}
+		res, err := r.ask("POST", path, body, header{"Accept": "text/event-stream"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var seen []string
+		events(t, res.Body, func(e event) bool {
+			switch e.name {
+			case "progress":
+				seen = append(seen, fmt.Sprintf("%q", parse[httpapi.Progress](t, e.data).Text))
+			case "stdout":
+				seen = append(seen, e.name)
+			case "done":
+				if seen = append(seen, e.name); !strings.Contains(e.data, hint) || !strings.Contains(e.data, packages) {
+					t.Errorf("%s: %s", path, e.data)
+				}
+			}
+			return true
+		})
+		res.Body.Close()
+		if got := strings.Join(seen, ", "); got != `"installing a", "", stdout, done` {
+			t.Errorf("%s: %s", path, got)
+		}
+	}
+	if document := r.ok(200, "GET", "/openapi.json", ""); !strings.Contains(document, `"Progress":`) {
+		t.Error("the document has no progress")
+	}
+}

@@ -29,9 +29,17 @@ type client struct {
 	progress chan string
 }
 
+// installer is a Packager that installs nothing and says that it does.
+type installer struct{ sandbox.Packager }
+
+func (installer) Supply(_ context.Context, need sandbox.PackageNeed, _ sandbox.Worker) (*sandbox.Supply, error) {
+	need.Progress("installing " + need.Requirements[0])
+	return &sandbox.Supply{Release: func() {}}, nil
+}
+
 func newEngine(t testing.TB) *engine.Engine {
 	t.Helper()
-	e, err := engine.New(engine.Config{Backends: []sandbox.Backend{backendtest.NewFake(t)}, Languages: lang.All()})
+	e, err := engine.New(engine.Config{Backends: []sandbox.Backend{backendtest.NewFake(t)}, Languages: lang.All(), Packages: installer{}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -184,15 +192,22 @@ func TestCancel(t *testing.T) {
 	ctx, cancel := context.WithCancel(c.ctx)
 	ended := make(chan error, 1)
 	go func() {
-		params := &sdk.CallToolParams{Name: "run_code", Arguments: map[string]any{"code": "import time\nprint('begun', flush=True)\ntime.sleep(1000)"}}
+		params := &sdk.CallToolParams{Name: "run_code", Arguments: map[string]any{"code": "%pip install glvx\nimport time\nprint('begun', flush=True)\ntime.sleep(1000)"}}
 		params.SetProgressToken("token")
 		_, err := c.CallTool(ctx, params)
 		ended <- err
 	}()
 	select {
 	case message := <-c.progress:
-		if message != "begun\n" {
+		if !strings.HasPrefix(message, "installing glvx\n") {
 			t.Errorf("%q", message)
+		}
+		for !strings.HasSuffix(message, "begun\n") {
+			select {
+			case message = <-c.progress:
+			case <-c.ctx.Done():
+				t.Fatal("it does not begin")
+			}
 		}
 	case <-c.ctx.Done():
 		t.Fatal("there was no progress")

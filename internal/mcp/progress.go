@@ -50,6 +50,13 @@ func (p *progress) take(_ sandbox.Stream, data []byte) {
 	p.fresh = true
 }
 
+// step receives what is done before the start, as output that will be followed by more.
+func (p *progress) step(line string) {
+	if line != "" {
+		p.take(sandbox.Stderr, []byte(line+"\n"))
+	}
+}
+
 // notify sends notifications until close. A client that cannot take one gets the result, or nothing.
 func (p *progress) notify() {
 	tick := time.NewTicker(progressEvery)

@@ -1,0 +1,77 @@
+package engine
+
+import (
+	"context"
+	"time"
+
+	"github.com/glovebox-dev/glovebox/sandbox"
+)
+
+// admit takes a slot. Drain waits for an execution that got one to end, unless it is detached: such a one outlives the server.
+func (x *Execution) admit(ctx context.Context) (release func(), err error) {
+	e := x.sandbox.engine
+	err = e.admission.acquire(ctx, x.sandbox.owner, func() {
+		if !x.asks.Detached {
+			e.runs.Add(1)
+			x.awaited = true
+		}
+	})
+	if err != nil {
+		x.notAwaited()
+		return nil, err
+	}
+	started := time.Now()
+	return func() { e.admission.release(x.sandbox.owner, time.Since(started)) }, nil
+}
+
+// notAwaited tells Drain that the execution has ended, or never began.
+func (x *Execution) notAwaited() {
+	if x.awaited {
+		x.awaited = false
+		x.sandbox.engine.runs.Done()
+	}
+}
+
+// turned runs the execution. A command has its slot; all else first waits for its turn, its packages and a slot, which release gives back.
+func (x *Execution) turned(ctx context.Context, release *func()) (*sandbox.Result, error) {
+	run := x.inProcess
+	if x.context != nil {
+		run = x.inContext
+		asked := time.Now()
+		done, err := x.context.wait(ctx)
+		x.timings.Queue = time.Since(asked)
+		if err != nil {
+			return nil, err
+		}
+		defer done()
+	}
+	if x.resumed == nil && (x.context != nil || x.adds.asked != nil) { // one that was resumed has run on meanwhile, and takes no slot
+		if err := x.addPackages(ctx); err != nil {
+			return nil, err
+		}
+		asked := time.Now()
+		admitted, err := x.admit(ctx)
+		x.timings.Queue += time.Since(asked)
+		if err != nil {
+			return nil, err
+		}
+		*release = admitted
+		if x.context == nil {
+			if err := x.beginLate(); err != nil {
+				return nil, err
+			}
+		}
+	}
+	x.measureBefore()
+	return x.perform(ctx, run)
+}
+
+// beginLate begins the time limit of a process that waited for packages, also for the next server.
+func (x *Execution) beginLate() error {
+	x.beginAgain()
+	x.logBegan("")
+	if x.asks.Detached {
+		return x.log.Sync()
+	}
+	return nil
+}
