@@ -37,6 +37,7 @@ type Ended struct {
 	Timings   sandbox.Timings    `json:"timings"`
 	Hints     []sandbox.Hint     `json:"hints,omitempty"`
 	Packages  []sandbox.Package  `json:"packages,omitempty"`
+	Findings  []sandbox.Finding  `json:"findings,omitempty"`
 	Failure   string             `json:"failure,omitempty"` // Glovebox failed; there is no status
 }
 
@@ -49,7 +50,7 @@ func encodeResult(r *sandbox.Result) []byte {
 	if x := r.Exception; x != nil {
 		e.Exception = shortException(x)
 	}
-	e.Packages = r.Packages
+	e.Packages, e.Findings = r.Packages, r.Findings
 	text := encode(e)
 	if len(text) > eventlog.MaxDone { // of so many, names and versions say enough
 		e.Packages = make([]sandbox.Package, 0, len(r.Packages))
@@ -59,7 +60,7 @@ func encodeResult(r *sandbox.Result) []byte {
 		text = encode(e)
 	}
 	if len(text) > eventlog.MaxDone {
-		e.Packages = nil
+		e.Packages, e.Findings = nil, nil
 		text = encode(e)
 	}
 	return text

@@ -68,7 +68,7 @@ func TestSharedInstaller(t *testing.T) {
 	}
 }
 
-// TestSurvey: a survey runs in the living sandbox, and is no execution of its client: it is neither checked nor listed.
+// TestSurvey: a survey runs in the living sandbox, with the files that come along, and is no execution of its client: it is neither checked nor listed.
 func TestSurvey(t *testing.T) {
 	p := &pretended{before: func(ctx context.Context, _ sandbox.PackageNeed, work sandbox.Worker) error {
 		w := sandbox.Work{Survey: true, Stdin: []byte("question"), Limits: sandbox.Limits{Timeout: time.Hour, OutputBytes: 1 << 20},
@@ -82,10 +82,9 @@ func TestSurvey(t *testing.T) {
 	r := newRig(t, engine.Config{Languages: []sandbox.Language{installable("one")}, Packages: p, Slots: 1,
 		Max: sandbox.Limits{Timeout: time.Minute}, Checks: engine.Checks{Find: check.Policy{}.Find, Mode: sandbox.ChecksEnforce}})
 	s := r.make(t, engine.Living{})
-	if err := s.WriteFile(within(t), "there", 0, strings.NewReader(", answer")); err != nil {
-		t.Fatal(err)
-	}
-	do(t, s, adding("one", "true", sandbox.PackagesAuto))
+	asks := adding("one", "true", sandbox.PackagesAuto)
+	asks.Request.Files = []sandbox.File{{Path: "there", Data: []byte(", answer")}}
+	do(t, s, asks)
 	if list := s.Executions(); len(list) != 1 || list[0].Language != "one" {
 		t.Errorf("%+v", list)
 	}

@@ -58,6 +58,7 @@ type LoggedEnd struct {
 	Timings  answer.Timings     `json:"timings"`
 
 	Packages []sandbox.Package `json:"packages,omitzero" doc:"As in the answer; of very many, their names and versions alone."`
+	Findings []sandbox.Finding `json:"findings,omitzero" doc:"As in the answer."`
 }
 
 // runEvents is GET /v1/sandboxes/{id}/runs/{run}/events. A browser that reconnects repeats the query, so the header counts.
@@ -152,8 +153,8 @@ func (a *api) sendEvent(w *httpd.Response, f *feed, x *engine.Execution, e engin
 
 func loggedEnd(at float64, id sandbox.ID, e *engine.Ended) LoggedEnd {
 	end := answer.New(answer.HTTP, &sandbox.Result{ID: id, Status: e.Status, ExitCode: e.ExitCode, Signal: e.Signal, Exception: e.Exception, Usage: e.Usage,
-		Timings: e.Timings, Hints: e.Hints, Packages: e.Packages})
-	return LoggedEnd{at, id, end.Status, end.ExitCode, end.Signal, end.Error, end.Hint, end.Usage, end.Timings, end.Packages}
+		Timings: e.Timings, Hints: e.Hints, Packages: e.Packages, Findings: e.Findings})
+	return LoggedEnd{at, id, end.Status, end.ExitCode, end.Signal, end.Error, end.Hint, end.Usage, end.Timings, end.Packages, end.Findings}
 }
 
 // feed writes server-sent events whose ids are those of a log. Its methods are safe for concurrent use.
