@@ -197,6 +197,10 @@ func (r *repl) run(ctx context.Context, code string) error {
 	switch {
 	case ctx.Err() != nil:
 		return context.Cause(ctx)
+	case err != nil && r.sandbox.Ended() == nil: // nothing of it ran, as where its packages cannot be had
+		r.app.fail(err)
+		r.code = exitFailure
+		return nil
 	case err != nil:
 		return err
 	case followed != nil:
@@ -234,6 +238,8 @@ func eventOf(e engine.Event) apiclient.Event {
 	switch {
 	case e.Kind == eventlog.Stdout || e.Kind == eventlog.Stderr:
 		out.Piece = &apiclient.Piece{Stderr: e.Kind == eventlog.Stderr, Offset: e.Offset, Data: e.Data}
+	case e.Step != nil:
+		out.Step = e.Step
 	case e.Shown != nil:
 		out.Value = &answer.NewShown([]sandbox.Shown{*e.Shown})[0]
 	case e.Ended != nil:
