@@ -22,16 +22,22 @@ type flight struct {
 	done    chan struct{}
 	cancel  context.CancelFunc
 	waiting map[chan string]bool // those who want the outcome, with what they are told meanwhile
-	answer  answer
+	kept                         // valid once done is closed
 	err     error
+}
+
+// kept is an answer whose layer stays until release.
+type kept struct {
+	answer
+	release func()
 }
 
 // heard is how many lines of progress wait for one who is slow; the rest are dropped.
 const heard = 64
 
-// do calls work once for all that ask for the same key at the same time, and returns its outcome. Work goes on while anybody waits for it. Each
-// tell is called by its own do, so that none is called after its end or holds up the others.
-func (f *flights) do(ctx context.Context, key string, tell func(string), work func(context.Context, func(string)) (answer, error)) (answer, error) {
+// do calls work once for all that ask for the same key at the same time, and returns its outcome, which each of them releases. Work goes on while
+// anybody waits for it. Each tell is called by its own do, so that none is called after its end or holds up the others.
+func (f *flights) do(ctx context.Context, key string, tell func(string), work func(context.Context, func(string)) (kept, error)) (kept, error) {
 	f.mu.Lock()
 	one := f.all[key]
 	if one == nil {
@@ -44,7 +50,7 @@ func (f *flights) do(ctx context.Context, key string, tell func(string), work fu
 		f.all[key] = one
 		go func() { // ends with work, which ends once nobody waits
 			defer cancel()
-			one.answer, one.err = contained(shared, func(line string) { f.tell(one, line) }, work)
+			one.kept, one.err = contained(shared, func(line string) { f.tell(one, line) }, work)
 			f.mu.Lock()
 			if f.all[key] == one {
 				delete(f.all, key)
@@ -64,10 +70,19 @@ func (f *flights) do(ctx context.Context, key string, tell func(string), work fu
 			for len(lines) > 0 {
 				tell(<-lines)
 			}
-			return one.answer, one.err
+			if one.err != nil {
+				return kept{}, one.err
+			}
+			return kept{one.answer, func() { f.leave(key, one, lines) }}, nil
 		case <-ctx.Done():
 		}
 	}
+	f.leave(key, one, lines)
+	return kept{}, context.Cause(ctx)
+}
+
+// leave ends what one that waited for a flight, or has its outcome, needs of it.
+func (f *flights) leave(key string, one *flight, lines chan string) {
 	f.mu.Lock()
 	delete(one.waiting, lines)
 	last := len(one.waiting) == 0
@@ -75,18 +90,21 @@ func (f *flights) do(ctx context.Context, key string, tell func(string), work fu
 		delete(f.all, key) // whoever asks now begins anew
 	}
 	f.mu.Unlock()
-	if last {
-		one.cancel()
-		<-one.done // nothing goes on behind its caller's back
+	if !last {
+		return
 	}
-	return answer{}, context.Cause(ctx)
+	one.cancel()
+	<-one.done // nothing goes on behind its caller's back
+	if one.err == nil {
+		one.release()
+	}
 }
 
 // contained turns a panic into an error: what work reads is hostile, and here it would end the process.
-func contained(ctx context.Context, tell func(string), work func(context.Context, func(string)) (answer, error)) (a answer, err error) {
+func contained(ctx context.Context, tell func(string), work func(context.Context, func(string)) (kept, error)) (k kept, err error) {
 	defer func() {
 		if p := recover(); p != nil {
-			a, err = answer{}, &sandbox.Error{Kind: sandbox.Internal, Op: "packages", Msg: fmt.Sprintf("panic: %v\n%s", p, debug.Stack())}
+			k, err = kept{}, &sandbox.Error{Kind: sandbox.Internal, Op: "packages", Msg: fmt.Sprintf("panic: %v\n%s", p, debug.Stack())}
 		}
 	}()
 	return work(ctx, tell)

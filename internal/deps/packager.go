@@ -5,8 +5,10 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"log/slog"
 	"slices"
 	"strings"
@@ -114,10 +116,11 @@ func (p *Packager) Supply(ctx context.Context, need sandbox.PackageNeed, work sa
 	if err != nil {
 		return nil, err
 	}
+	defer a.release()
 	if key != "" {
-		j.record(key, a)
+		j.record(key, a.answer)
 	}
-	return cache.supply(&need, a)
+	return cache.supply(&need, a.answer)
 }
 
 // ttl is how long the answer to a need is good; 0 is forever.
@@ -165,12 +168,16 @@ func (c *Cache) supply(need *sandbox.PackageNeed, a answer) (*sandbox.Supply, er
 	}
 	release, err := c.hold(a.Digest)
 	if err != nil {
-		return nil, &sandbox.Error{Kind: sandbox.Unavailable, Op: "packages: open the layer", Err: err, Fix: "try again"}
+		return nil, layerError(err)
 	}
 	s.Release = release
 	s.Layers = []sandbox.Layer{{Digest: a.Digest, Dir: c.tree(a.Digest), At: need.Language.Installer.At}}
 	s.Path = need.Language.Installer.Path
 	return s, nil
+}
+
+func layerError(err error) error {
+	return &sandbox.Error{Kind: sandbox.Unavailable, Op: "packages: open the layer", Err: err, Fix: "try again"}
 }
 
 // job is one need that the cache does not answer.
@@ -184,21 +191,21 @@ type job struct {
 }
 
 // resolve surveys, and installs what is not there.
-func (j *job) resolve(ctx context.Context) (answer, error) {
+func (j *job) resolve(ctx context.Context) (kept, error) {
 	survey, err := j.survey(ctx)
 	if err != nil {
-		return answer{}, err
+		return kept{}, err
 	}
 	order, dropped := j.order(survey)
 	if err := sandbox.CheckRequirements(len(order.Requirements) + len(order.Found)); err != nil {
-		return answer{}, err
+		return kept{}, err
 	}
 	now := time.Now().UTC()
 	if len(order.Requirements)+len(order.Found) == 0 && order.Lock == "" {
-		return answer{Missing: dropped, Made: now}, nil
+		return kept{answer{Missing: dropped, Made: now}, func() {}}, nil
 	}
 	if survey.Installer == "" {
-		return answer{}, &sandbox.Error{Kind: sandbox.Unsupported, Op: "packages", Msg: fmt.Sprintf("the root has nothing that installs packages for %s, and %s would be needed",
+		return kept{}, &sandbox.Error{Kind: sandbox.Unsupported, Op: "packages", Msg: fmt.Sprintf("the root has nothing that installs packages for %s, and %s would be needed",
 			j.need.Language.Title, strings.Join(shown(order), ", ")), Fix: j.need.Language.Installer.Fix}
 	}
 	key := setKey(j.need, survey.Platform, order.Index, &order)
@@ -208,7 +215,7 @@ func (j *job) resolve(ctx context.Context) (answer, error) {
 	}
 	flight := newKeyer("flight")
 	flight.add(key, j.need.Terms)
-	a, err := j.packager.flights.do(ctx, flight.key(), tell, func(ctx context.Context, tell func(string)) (answer, error) {
+	a, err := j.packager.flights.do(ctx, flight.key(), tell, func(ctx context.Context, tell func(string)) (kept, error) {
 		one := *j
 		one.tell = tell
 		return one.once(ctx, key, survey, order)
@@ -217,13 +224,37 @@ func (j *job) resolve(ctx context.Context) (answer, error) {
 	return a, err
 }
 
-// once installs a set, unless others, another process or another machine have.
-func (j *job) once(ctx context.Context, key string, survey *sandbox.PackageSurvey, order sandbox.PackageOrder) (answer, error) {
+// once installs a set, unless others, another process or another machine have, and keeps its layer.
+func (j *job) once(ctx context.Context, key string, survey *sandbox.PackageSurvey, order sandbox.PackageOrder) (kept, error) {
 	unlock, alone, err := j.cache.lock(ctx, key, j.tell)
 	if err != nil {
-		return answer{}, cacheError(err)
+		return kept{}, cacheError(err)
 	}
 	defer unlock()
+	for again := false; ; again = true {
+		a, err := j.obtain(ctx, key, survey, order, alone)
+		if err != nil {
+			return kept{}, err
+		}
+		release := func() {}
+		if a.Digest != "" {
+			release, err = j.cache.keep(a.Digest, nil)
+		}
+		switch {
+		case errors.Is(err, fs.ErrNotExist) && !again:
+			continue // another process has just pruned it
+		case err != nil:
+			return kept{}, layerError(err)
+		}
+		if _, err := j.cache.Prune(j.packager.config.MaxBytes); err != nil {
+			j.packager.config.Log.Warn("could not prune the cache of packages", "err", err)
+		}
+		return kept{a, release}, nil
+	}
+}
+
+// obtain finds the layer of a set here or on another machine, or makes it.
+func (j *job) obtain(ctx context.Context, key string, survey *sandbox.PackageSurvey, order sandbox.PackageOrder, alone bool) (a answer, err error) {
 	if a, ok := j.cache.find(key, j.packager.ttl(j.need)); ok {
 		return a, nil
 	}
@@ -245,12 +276,6 @@ func (j *job) once(ctx context.Context, key string, survey *sandbox.PackageSurve
 	}
 	if !found {
 		j.offer(ctx, keys, a)
-	}
-	if release, err := j.cache.keep(a.Digest, nil); a.Digest != "" && err == nil { // or there may be no room for it beside those in use
-		defer release()
-	}
-	if _, err := j.cache.Prune(j.packager.config.MaxBytes); err != nil {
-		j.packager.config.Log.Warn("could not prune the cache of packages", "err", err)
 	}
 	return a, nil
 }

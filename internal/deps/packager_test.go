@@ -203,22 +203,50 @@ func TestSupplyAtOnce(t *testing.T) {
 	}
 }
 
+// TestSupplyKeeps: a layer that was just installed is there for all who waited for it, though others prune the cache meanwhile.
+func TestSupplyKeeps(t *testing.T) {
+	r := newRig(t)
+	need := r.need(sandbox.Packages{Requirements: []string{"a"}})
+	pruned := false
+	need.Progress = func(string) {
+		if pruned {
+			return
+		}
+		pruned = true
+		for ended := false; !ended; time.Sleep(time.Millisecond) { // all is installed, and we are yet to hold it
+			r.p.flights.mu.Lock()
+			ended = len(r.p.flights.all) == 0
+			r.p.flights.mu.Unlock()
+		}
+		if _, err := r.p.cache.Prune(0); err != nil {
+			t.Error(err)
+		}
+	}
+	if _, got := r.supply(need); got != "1" || !pruned {
+		t.Errorf("%q, pruned: %v", got, pruned)
+	}
+	if removed, err := r.p.cache.Prune(0); len(removed) != 1 || err != nil {
+		t.Errorf("it is still held: %v", err)
+	}
+}
+
 // TestFlights: work ends once nobody waits for it, and not before. Progress is told to all that wait, and to nobody else.
 func TestFlights(t *testing.T) {
 	var f flights
 	begun, told := make(chan func(string)), make(chan string)
 	end := make(chan struct{})
-	work := func(ctx context.Context, tell func(string)) (answer, error) {
+	released := 0
+	work := func(ctx context.Context, tell func(string)) (kept, error) {
 		begun <- tell
 		select {
 		case <-ctx.Done():
-			return answer{}, ctx.Err()
+			return kept{}, ctx.Err()
 		case <-end:
-			return answer{Digest: "d"}, nil
+			return kept{answer{Digest: "d"}, func() { released++ }}, nil
 		}
 	}
 	type outcome struct {
-		answer
+		kept
 		err error
 	}
 	ask := func(tell func(string)) (cancel func(), out chan outcome) {
@@ -253,8 +281,12 @@ func TestFlights(t *testing.T) {
 		}
 	}()
 	close(end)
-	if o := <-second; o.Digest != "d" || o.err != nil {
-		t.Errorf("%+v", o)
+	o := <-second
+	if o.Digest != "d" || o.err != nil || released != 0 {
+		t.Errorf("%+v, %d", o, released)
+	}
+	if o.release(); released != 1 {
+		t.Errorf("released %d times", released)
 	}
 	cancelSecond()
 	close(told)
@@ -263,7 +295,7 @@ func TestFlights(t *testing.T) {
 	cancel, out := ask(nil)
 	<-begun
 	cancel()
-	if o := <-out; !errors.Is(o.err, context.Canceled) || len(f.all) != 0 {
+	if o = <-out; !errors.Is(o.err, context.Canceled) || len(f.all) != 0 {
 		t.Errorf("%+v, %d go on", o, len(f.all))
 	}
 }
@@ -350,7 +382,7 @@ func FuzzAnswers(f *testing.F) {
 // TestFlightPanics: what panics while it reads what is hostile is an error of those who wait.
 func TestFlightPanics(t *testing.T) {
 	var f flights
-	_, err := f.do(t.Context(), "key", func(string) {}, func(context.Context, func(string)) (answer, error) { panic("hostile") })
+	_, err := f.do(t.Context(), "key", func(string) {}, func(context.Context, func(string)) (kept, error) { panic("hostile") })
 	if sandbox.KindOf(err) != sandbox.Internal || err == nil || len(f.all) > 0 {
 		t.Errorf("%v, %v", err, f.all)
 	}
