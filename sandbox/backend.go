@@ -47,6 +47,9 @@ type Preflighter interface {
 // Rooted is a Backend with its own default root, in place of the host's system directories.
 type Rooted interface {
 	Root(spec Spec) Root
+
+	// RootID identifies what an image holds now: its name may lead to another one after a pull. "" if that is not known, as before it is fetched.
+	RootID(ctx context.Context, image string) string
 }
 
 // Restorer is a Backend that makes boxes from checkpoints.

@@ -196,8 +196,9 @@ type PackageNeed struct {
 	Name     string // of the code's file
 	Code     []byte
 	Files    []File
-	Root     Root // zero: the host's own system directories
-	Open     bool // the code sees files that nobody knows here: a directory of the host, or a living sandbox
+	Root     Root                             // zero: the host's own system directories
+	RootID   func(ctx context.Context) string // see Rooted; nil is not known
+	Open     bool                             // the code sees files that nobody knows here: a directory of the host, or a living sandbox
 	Progress func(line string)
 
 	// Terms is what decides about the Worker besides the language and the root: who asks, and for what. Only needs with equal terms get work of one

@@ -1,6 +1,7 @@
 package deps
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
@@ -38,14 +39,14 @@ func (k keyer) bytes(b []byte) {
 
 func (k keyer) key() string { return hex.EncodeToString(k.sum.Sum(nil)) }
 
-// requestKey is the key of a need as it came. It is "" if nobody here knows all that the survey will see.
-func requestKey(need *sandbox.PackageNeed, index Index) string {
+// requestKey is the key of a need as it came, on a root with an id. It is "" if nobody here knows all that the survey will see.
+func requestKey(need *sandbox.PackageNeed, id string, index Index) string {
 	if need.Auto && need.Open {
 		return ""
 	}
 	k := newKeyer("request")
 	k.add(need.Language.Name, index.URL, strconv.FormatBool(need.AllowBuild), strconv.FormatBool(need.Auto))
-	k.add(rootIdentity(need.Root, need.Language.Installer.Witnesses)...)
+	k.add(rootIdentity(need.Root, id, need.Language.Installer.Witnesses)...)
 	k.add(strconv.Itoa(len(need.Requirements)))
 	k.add(need.Requirements...)
 	k.add(need.Lock)
@@ -63,28 +64,28 @@ func requestKey(need *sandbox.PackageNeed, index Index) string {
 }
 
 // rootIdentity tells roots apart by what the installed packages of an interpreter change.
-func rootIdentity(root sandbox.Root, witnesses []string) []string {
+func rootIdentity(root sandbox.Root, id string, witnesses []string) []string {
 	if root.Image != "" {
-		return []string{"image", root.Image}
+		return []string{"image", cmp.Or(id, root.Image)}
 	}
-	id := []string{"dir", root.Dir}
+	witnessed := []string{"dir", root.Dir}
 	inside, err := os.OpenRoot("/" + strings.TrimPrefix(root.Dir, "/"))
 	if err != nil {
-		return id
+		return witnessed
 	}
 	defer inside.Close()
 	for _, name := range witnesses {
 		if info, err := inside.Stat(name); err == nil {
-			id = append(id, name, strconv.FormatInt(info.Size(), 10), info.ModTime().UTC().String())
+			witnessed = append(witnessed, name, strconv.FormatInt(info.Size(), 10), info.ModTime().UTC().String())
 		}
 	}
-	return id
+	return witnessed
 }
 
-// setKey is the key of what is to be installed, whoever asks for it.
-func setKey(need *sandbox.PackageNeed, platform, index string, order *sandbox.PackageOrder) string {
+// setKey is the key of what is to be installed on a root with an id, whoever asks for it.
+func setKey(need *sandbox.PackageNeed, id, platform, index string, order *sandbox.PackageOrder) string {
 	k := newKeyer("set")
-	k.add(need.Root.Image, need.Root.Dir) // whose programs install; they may be hostile
+	k.add(cmp.Or(id, need.Root.Image), need.Root.Dir) // whose programs install; they may be hostile
 	k.add(need.Language.Installer.At, platform, index, strconv.FormatBool(order.AllowBuild))
 	for _, list := range [][]string{order.Requirements, order.Found} {
 		k.add(strconv.Itoa(len(list)))

@@ -102,8 +102,9 @@ func (p *Packager) Supply(ctx context.Context, need sandbox.PackageNeed, work sa
 	if err != nil {
 		return nil, err
 	}
-	index := p.config.Indexes[need.Language.Installer.Name]
-	key := requestKey(&need, index)
+	j := &job{packager: p, cache: cache, need: &need, work: work, index: p.config.Indexes[need.Language.Installer.Name]}
+	j.identify(ctx)
+	key := requestKey(&need, j.root, j.index)
 	if key != "" {
 		if a, ok := cache.find(key, p.ttl(&need)); ok {
 			if s, err := cache.supply(&need, a); err == nil {
@@ -111,13 +112,12 @@ func (p *Packager) Supply(ctx context.Context, need sandbox.PackageNeed, work sa
 			} // else it has gone since
 		}
 	}
-	j := &job{packager: p, cache: cache, need: &need, work: work, index: index}
 	a, err := j.resolve(ctx)
 	if err != nil {
 		return nil, err
 	}
 	defer a.release()
-	if key != "" {
+	if key := requestKey(&need, j.root, j.index); key != "" { // its image may have been fetched meanwhile
 		j.record(key, a.answer)
 	}
 	return cache.supply(&need, a.answer)
@@ -188,6 +188,14 @@ type job struct {
 	need     *sandbox.PackageNeed
 	work     sandbox.Worker
 	index    Index
+	root     string // its id; "" if it is not known
+}
+
+// identify finds out which root this is, unless that is known.
+func (j *job) identify(ctx context.Context) {
+	if j.root == "" && j.need.RootID != nil {
+		j.root = j.need.RootID(ctx)
+	}
 }
 
 // resolve surveys, and installs what is not there.
@@ -208,7 +216,8 @@ func (j *job) resolve(ctx context.Context) (kept, error) {
 		return kept{}, &sandbox.Error{Kind: sandbox.Unsupported, Op: "packages", Msg: fmt.Sprintf("the root has nothing that installs packages for %s, and %s would be needed",
 			j.need.Language.Title, strings.Join(shown(order), ", ")), Fix: j.need.Language.Installer.Fix}
 	}
-	key := setKey(j.need, survey.Platform, order.Index, &order)
+	j.identify(ctx)
+	key := setKey(j.need, j.root, survey.Platform, order.Index, &order)
 	tell := j.need.Progress
 	if tell == nil {
 		tell = func(string) {}
@@ -269,7 +278,7 @@ func (j *job) obtain(ctx context.Context, key string, survey *sandbox.PackageSur
 	// Whoever gives the lock back finds it too; but code of a package that ran beside the installer may have made up the lock of another.
 	if order.Lock == "" && a.Lock != "" && !order.AllowBuild {
 		order.Lock, order.Requirements, order.Found = a.Lock, nil, nil
-		keys = append(keys, setKey(j.need, survey.Platform, order.Index, &order))
+		keys = append(keys, setKey(j.need, j.root, survey.Platform, order.Index, &order))
 	}
 	for _, key := range keys {
 		j.record(key, a)

@@ -127,6 +127,25 @@ func TestLongCode(t *testing.T) {
 	}
 }
 
+// TestMovedImage: packages are for what an image holds, not for its name, which may lead to another image after a pull.
+func TestMovedImage(t *testing.T) {
+	r := newRig(t)
+	ids := []string{"", "one", "one", "two"} // it is fetched with the first run
+	need := r.need(sandbox.Packages{Requirements: []string{"a"}})
+	need.Root.Image, need.RootID = "image:latest", func(context.Context) string {
+		id := ids[0]
+		if len(ids) > 1 {
+			ids = ids[1:]
+		}
+		return id
+	}
+	for _, want := range []int{1, 1, 2} {
+		if r.supply(need); r.installs != want {
+			t.Errorf("%d installs; want %d", r.installs, want)
+		}
+	}
+}
+
 // TestLivingSurvey: a sandbox that ran code says what it needs, and not from where.
 func TestLivingSurvey(t *testing.T) {
 	r := newRig(t)
@@ -302,22 +321,28 @@ func TestFlights(t *testing.T) {
 
 // TestRequestKey: all that a survey sees makes another key, and nothing else does.
 func TestRequestKey(t *testing.T) {
-	r := newRig(t)
+	r, id := newRig(t), ""
 	key := func(change func(*sandbox.PackageNeed, *Index)) string {
+		id = "d"
 		need, index := r.need(sandbox.Packages{Auto: true, Requirements: []string{"ab", "c"}}), Index{URL: "u"}
 		need.Name, need.Code, need.Root.Image = "n", []byte("code"), "i"
 		need.Files = []sandbox.File{{Path: "a", Data: []byte("x\x00y")}, {Path: "b", Data: make([]byte, 2<<20)}}
 		change(&need, &index)
-		return requestKey(&need, index)
+		return requestKey(&need, id, index)
 	}
-	same := key(func(n *sandbox.PackageNeed, _ *Index) { slices.Reverse(n.Files) })
+	same := key(func(n *sandbox.PackageNeed, _ *Index) {
+		slices.Reverse(n.Files)
+		n.Root.Image = "another name"
+	})
 	keys := map[string]string{"nothing": key(func(*sandbox.PackageNeed, *Index) {})}
 	for name, change := range map[string]func(*sandbox.PackageNeed, *Index){
 		"language":     func(n *sandbox.PackageNeed, _ *Index) { n.Language.Name = "m" },
 		"index":        func(_ *sandbox.PackageNeed, i *Index) { i.URL = "v" },
 		"build":        func(n *sandbox.PackageNeed, _ *Index) { n.AllowBuild = true },
 		"auto":         func(n *sandbox.PackageNeed, _ *Index) { n.Auto = false },
-		"image":        func(n *sandbox.PackageNeed, _ *Index) { n.Root.Image = "j" },
+		"image":        func(n *sandbox.PackageNeed, _ *Index) { id = "e" },
+		"name of it":   func(n *sandbox.PackageNeed, _ *Index) { id = "" },
+		"another":      func(n *sandbox.PackageNeed, _ *Index) { id, n.Root.Image = "", "j" },
 		"dir":          func(n *sandbox.PackageNeed, _ *Index) { n.Root = sandbox.Root{Dir: "/i"} },
 		"requirements": func(n *sandbox.PackageNeed, _ *Index) { n.Requirements = []string{"a", "bc"} },
 		"fewer":        func(n *sandbox.PackageNeed, _ *Index) { n.Requirements = []string{"ab"} },
@@ -336,7 +361,7 @@ func TestRequestKey(t *testing.T) {
 		distinct[k] = true
 	}
 	if len(distinct) != len(keys) || same != keys["nothing"] {
-		t.Errorf("%d keys of %d; the order of files matters: %v", len(distinct), len(keys), same != keys["nothing"])
+		t.Errorf("%d keys of %d; the order of files or the image's name matters: %v", len(distinct), len(keys), same != keys["nothing"])
 	}
 	if open := key(func(n *sandbox.PackageNeed, _ *Index) { n.Open = true }); open != "" {
 		t.Error("a run whose files are unknown has a key")

@@ -41,6 +41,6 @@ func (e *Engine) Plan(ctx context.Context, run Run) (*Plan, error) {
 	if b, ok := o.backend.(sandbox.Preflighter); ok {
 		p.Unenforced, p.Refusal = b.Preflight(p.Spec)
 	}
-	p.Spec.Root = rootOf(o.backend, p.Spec)
+	p.Spec.Root, _ = rootOf(o.backend, p.Spec)
 	return p, nil
 }

@@ -222,8 +222,8 @@ func (x *Execution) installPackages(ctx context.Context) error {
 		return nil
 	}
 	need := x.need(all)
-	need.Root, need.Open, need.Progress = rootOf(s.live.backendOf(), s.live.spec), true, x.progress
-	need.Terms = termsOf(s.owner, s.live.backendOf(), s.live.spec)
+	need.Root, need.RootID = rootOf(s.live.backendOf(), s.live.spec)
+	need.Open, need.Progress, need.Terms = true, x.progress, termsOf(s.owner, s.live.backendOf(), s.live.spec)
 	supply, err := s.engine.config.Packages.Supply(ctx, need, x.worker())
 	if err != nil {
 		return err

@@ -49,7 +49,8 @@ func (e *Engine) supply(ctx context.Context, p *oneShot) error {
 		return err
 	}
 	need := p.need(p.Request.Packages)
-	need.Root, need.Open, need.Progress = rootOf(p.backend, p.Spec), p.Spec.Workspace != "" || len(p.Spec.Mounts) > 0, p.Request.Progress
+	need.Root, need.RootID = rootOf(p.backend, p.Spec)
+	need.Open, need.Progress = p.Spec.Workspace != "" || len(p.Spec.Mounts) > 0, p.Request.Progress
 	need.Terms = termsOf(p.owner, p.backend, p.Spec)
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -91,12 +92,18 @@ func (j *job) need(asked sandbox.Packages) sandbox.PackageNeed {
 	return sandbox.PackageNeed{Packages: asked, Language: *j.Language, Name: strings.TrimPrefix(j.CodePath, sandbox.Workspace+"/"), Code: j.Request.Code, Files: j.Request.Files}
 }
 
-// rootOf is the root that a backend gives to a spec.
-func rootOf(b sandbox.Backend, spec sandbox.Spec) sandbox.Root {
-	if b, ok := b.(sandbox.Rooted); ok && spec.Root == (sandbox.Root{}) {
-		return b.Root(spec)
+// rootOf is the root that a backend gives to a spec, and what says what it holds then.
+func rootOf(b sandbox.Backend, spec sandbox.Spec) (root sandbox.Root, id func(context.Context) string) {
+	root = spec.Root
+	if b, ok := b.(sandbox.Rooted); ok {
+		if root == (sandbox.Root{}) {
+			root = b.Root(spec)
+		}
+		if root.Image != "" {
+			id = func(ctx context.Context) string { return b.RootID(ctx, root.Image) }
+		}
 	}
-	return spec.Root
+	return root, id
 }
 
 // termsOf is what decides where a worker works, and at whose expense.

@@ -31,6 +31,19 @@ func (b *Backend) image(spec *sandbox.Spec) string {
 // Root is the root of a sandbox of this spec.
 func (b *Backend) Root(spec sandbox.Spec) sandbox.Root { return sandbox.Root{Image: b.image(&spec)} }
 
+// RootID is the id of an image that the engine has.
+func (b *Backend) RootID(ctx context.Context, image string) string {
+	to, err := b.engine.connect(ctx, callTimeout)
+	if err != nil {
+		return ""
+	}
+	found, err := to.describe(ctx, image)
+	if err != nil {
+		return ""
+	}
+	return found.ID
+}
+
 // noImage reports whether the engine failed because an image is missing.
 func noImage(err error) bool {
 	text := strings.ToLower(err.Error())

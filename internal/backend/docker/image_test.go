@@ -118,6 +118,14 @@ func TestImages(t *testing.T) {
 		if err := box.Close(); err != nil {
 			t.Error(err)
 		}
+		ids := map[string]bool{"": true, b.RootID(within(t), "localhost/glovebox-test-nowhere:1"): true}
+		for _, content := range []string{"1", "2"} { // as a pull of the same tag
+			name := loadImageOf(t, to, "moves", made{to.arch, nil, map[string][]byte{"tmp/": nil, "file": []byte(content)}})
+			ids[b.RootID(within(t), name)] = true
+		}
+		if len(ids) != 3 {
+			t.Errorf("ids of two images, and of none: %v", ids)
+		}
 		other := map[string]string{"amd64": "arm64", "arm64": "amd64"}[to.arch]
 		refused := map[string]string{
 			loadImage(t, to, "volume", to.arch, map[string]any{"Volumes": map[string]any{"/data": struct{}{}}}): "/data a volume",
