@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/glovebox-dev/glovebox/internal/answer"
 	"github.com/glovebox-dev/glovebox/internal/deps"
 	"github.com/glovebox-dev/glovebox/internal/engine"
 	"github.com/glovebox-dev/glovebox/internal/lang"
@@ -55,18 +56,34 @@ func (a *app) newDepsLs() *cobra.Command {
 				return err
 			}
 			if a.json {
-				return a.printJSON(list)
+				return a.printJSON(shownLayers(list))
 			}
-			rows := [][]string{{"LAYER", "LANGUAGE", "SIZE", "MADE", "HITS", "PACKAGES"}}
+			rows := [][]string{{"LAYER", "LANGUAGE", "SIZE", "MADE", "USED", "HITS", "PACKAGES"}}
 			for _, l := range list {
-				rows = append(rows, []string{l.Digest[:shownDigest], l.Language, sandbox.FormatBytes(l.Bytes), coarse(time.Since(l.Made)) + " ago", strconv.FormatInt(l.Hits, 10),
-					shortly(l.Packages)})
+				rows = append(rows, []string{l.Digest[:shownDigest], l.Language, sandbox.FormatBytes(l.Bytes), coarse(time.Since(l.Made)) + " ago", coarse(time.Since(l.Used)) + " ago",
+					strconv.FormatInt(l.Hits, 10), shortly(l.Packages)})
 			}
 			return a.showTable(rows)
 		},
 	}
 	f.add(cmd.Flags())
 	return cmd
+}
+
+// shownLayer is a layer in JSON: what its own file says, and its use.
+type shownLayer struct {
+	deps.Layer
+	Hits int64     `json:"hits"`
+	Used time.Time `json:"used"`
+}
+
+func shownLayers(list []deps.Layer) []shownLayer {
+	shown := make([]shownLayer, len(list))
+	for i, l := range list {
+		l.Asked, l.Packages = answer.List(l.Asked), answer.List(l.Packages)
+		shown[i] = shownLayer{l, l.Hits, l.Used.UTC()}
+	}
+	return shown
 }
 
 const shownDigest = 12 // characters
@@ -100,13 +117,17 @@ func (a *app) newDepsPrune() *cobra.Command {
 				most = 0
 			}
 			removed, err := cache.Prune(most)
+			if err != nil {
+				return err
+			}
 			var bytes int64
 			for _, l := range removed {
 				bytes += l.Bytes
 			}
-			if err == nil {
-				_, err = fmt.Fprintf(a.Stdout, "removed %d layers, %s\n", len(removed), sandbox.FormatBytes(bytes))
+			if a.json {
+				return a.printJSON(map[string]any{"removed": shownLayers(removed), "bytes": bytes})
 			}
+			_, err = fmt.Fprintf(a.Stdout, "removed %d layers, %s\n", len(removed), sandbox.FormatBytes(bytes))
 			return err
 		},
 	}
@@ -131,6 +152,9 @@ func (a *app) newDepsWhy() *cobra.Command {
 			if len(reasons) == 0 {
 				return &sandbox.Error{Kind: sandbox.NotFound, Op: "deps why", Msg: fmt.Sprintf("no layer has the package %.80q", args[0]), Fix: "glovebox deps ls lists what there is"}
 			}
+			if a.json {
+				return a.printJSON(shownReasons(reasons))
+			}
 			rows := [][]string{{"LAYER", "VERSION", "REQUIRED BY"}}
 			for _, r := range reasons {
 				by := r.By
@@ -144,6 +168,22 @@ func (a *app) newDepsWhy() *cobra.Command {
 	}
 	f.add(cmd.Flags())
 	return cmd
+}
+
+// shownReason is a reason in JSON.
+type shownReason struct {
+	Layer      string   `json:"layer"`
+	Version    string   `json:"version"`
+	Asked      bool     `json:"asked"` // a run asked for it
+	RequiredBy []string `json:"required_by"`
+}
+
+func shownReasons(reasons []deps.Reason) []shownReason {
+	shown := make([]shownReason, len(reasons))
+	for i, r := range reasons {
+		shown[i] = shownReason{r.Layer.Digest, r.Version, r.Asked, answer.List(r.By)}
+	}
+	return shown
 }
 
 func (a *app) newDepsLock() *cobra.Command {
@@ -189,6 +229,9 @@ func (a *app) printLock(ctx context.Context, run engine.Run, f *sandboxFlags) (e
 		return err
 	}
 	defer supply.Release()
+	if a.json {
+		return a.printJSON(map[string]any{"lock": supply.Lock, "packages": answer.List(supply.Packages), "missing": answer.List(supply.Missing)})
+	}
 	for _, name := range supply.Missing {
 		a.warn("the index has no package for the import of %s", visibleName(name))
 	}

@@ -83,11 +83,12 @@ func (a *app) packageConfig(f *packageFlags) (deps.Config, error) {
 	for _, text := range f.indexes {
 		name, address, ok := strings.Cut(text, "=")
 		known := slices.ContainsFunc(lang.All(), func(l sandbox.Language) bool { return l.Installer != nil && l.Installer.Name == name && name != "" })
-		if !ok || !known || !strings.Contains(address, "://") {
+		u, err := url.Parse(address)
+		if !ok || !known || !strings.Contains(address, "://") || err != nil {
 			return config, &sandbox.Error{Kind: sandbox.Invalid, Op: "--package-index", Msg: "it is not LANGUAGE=URL, with a language that has packages", // the address may hold a password
 				Fix: "--package-index python=https://index.example.org/simple"}
 		}
-		if err := checkIndex(name, address); err != nil {
+		if err := a.checkIndex(name, address); err != nil {
 			return config, err
 		}
 		config.Indexes[name] = deps.Index{URL: address, Hosts: f.hosts}
@@ -105,18 +106,23 @@ func (a *app) packageConfig(f *packageFlags) (deps.Config, error) {
 
 // checkIndex refuses an address with a name whose password would not stay with the gate, or would not reach the index: the gate puts it into
 // encrypted requests to a named host alone.
-func checkIndex(language, address string) error {
+func (a *app) checkIndex(language, address string) error {
 	u, err := url.Parse(address)
 	if err != nil || u.User == nil {
 		return nil // whatever is wrong, the installation says
 	}
-	e := &sandbox.Error{Kind: sandbox.Invalid, Op: "--package-index", Fix: "--package-index " + language + "=https://NAME:PASSWORD@HOST/..."}
+	e := &sandbox.Error{Kind: sandbox.Invalid, Op: "--package-index", 
+		Fix: "set " + variableOf("package-index") + "=" + language + "=https://NAME:PASSWORD@HOST/..., or package_index in the configuration file"}
 	if password, _ := u.User.Password(); password == "" {
 		e.Msg = "the address has a name without a password, and only a password stays with the gate"
 		return e
 	}
 	if _, err := netip.ParseAddr(u.Hostname()); err == nil || u.Scheme != "https" {
 		e.Msg = "a password is sent by https alone, to a host with a name"
+		return e
+	}
+	if !slices.Contains(a.configured, "package-index") {
+		e.Msg = "other users of this machine can read a password on a command line"
 		return e
 	}
 	return nil

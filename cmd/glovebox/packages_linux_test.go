@@ -3,6 +3,7 @@ package main
 import (
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"sync"
 	"testing"
@@ -80,14 +81,41 @@ func packagesOfRun(i *index) {
 	if out, _ := i.run(t.TempDir(), 0, "run", "--lock", locked, file); out != "42\n" {
 		t.Errorf("locked: %q", out)
 	}
-	if out, _ := i.run(cache, 0, "deps", "why", "glvdep"); !strings.Contains(out, "glvmain") {
-		t.Errorf("why: %s", out)
+	for _, c := range []struct {
+		words []string
+		want  string
+	}{
+		{[]string{"why", "glvdep"}, `(?s)LAYER.*\n\w{12} +1.0 +glvmain\n`},
+		{[]string{"why", "glvdep", "--json"}, `(?s)^\[\n.*"layer": "\w{64}",\n +"version": "1.0",\n +"asked": false,\n +"required_by": \[\n +"glvmain"`},
+		{[]string{"lock", file, "--json"}, `(?s)^{.*"lock": "glv\w+==\d.0 .*"missing": \[\]`},
+		{[]string{"ls"}, `(?s)HITS.*glvmain.*glvmain`},
+		{[]string{"ls", "--json"}, `(?s)"language": "python".*"hits": [1-9]\d*,\n +"used": "20`},
+		{[]string{"prune"}, `^removed 0 layers`},
+		{[]string{"prune", "--json", "--all"}, `(?s)^{\n +"bytes": \d+,\n +"removed": \[\n.*"digest".*"digest"`},
+		{[]string{"ls", "--json"}, `^\[\]\n$`},
+	} {
+		if out, _ := i.run(cache, 0, append([]string{"deps"}, c.words...)...); !regexp.MustCompile(c.want).MatchString(out) {
+			t.Errorf("%s: %s", c.words, out)
+		}
 	}
-	if out, _ := i.run(cache, 0, "deps", "ls"); strings.Count(out, "glvmain") != 2 {
-		t.Errorf("ls: %s", out)
-	}
-	if out, _ := i.run(cache, 0, "deps", "prune", "--all"); !strings.HasPrefix(out, "removed 2 layers") {
-		t.Errorf("prune: %s", out)
+}
+
+// TestIndexPassword: a password of an index comes by a variable or the configuration, as other users see a command line.
+func TestIndexPassword(t *testing.T) {
+	const index = "python=https://name:password@index.test/simple"
+	for _, c := range []struct {
+		words    []string
+		variable string
+		code     int
+	}{{[]string{"--package-index", index}, "", 125}, {nil, index, 0}} {
+		var out, errs bytes.Buffer
+		m := testApp(t).Main
+		m.Stdout, m.Stderr = &out, &errs
+		m.Environ = func() []string { return []string{"GLOVEBOX_PACKAGE_INDEX=" + c.variable} }
+		code := m.Run(t.Context(), append([]string{"deps", "ls", "--package-cache", t.TempDir()}, c.words...))
+		if code != c.code || strings.Contains(errs.String(), "password@") || strings.Contains(errs.String(), "fix: set GLOVEBOX_PACKAGE_INDEX=python=https://NAME:PASSWORD@HOST/") != (code != 0) {
+			t.Errorf("%q: exit code %d, %s", c.words, code, &errs)
+		}
 	}
 }
 
@@ -162,8 +190,8 @@ func packagesOfNPM(i *index) {
 	}
 }
 
-// TestPackagesAtOnce: all that need the same at the same time wait for one, also in several processes. A crash in the middle leaves nothing that
-// the next one does not remove.
+// TestPackagesAtOnce: all that need the same at the same time wait for one. Here each has a cache of its own on one folder, as processes have, and
+// only the folder's locks between them. What a process left that died is removed.
 func TestPackagesAtOnce(t *testing.T) {
 	isPackagesReady(t, pipFile)
 	if testing.Short() {
@@ -171,6 +199,13 @@ func TestPackagesAtOnce(t *testing.T) {
 	}
 	i, cache := newIndex(t), t.TempDir()
 	i.wheel("glvonce", "1.0", "value = 42", "")
+	dead := filepath.Join(cache, "work", "layer-dead")
+	if err := os.MkdirAll(filepath.Join(dead, "tree"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(dead, "used"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
 	var all sync.WaitGroup
 	for range 12 {
 		all.Go(func() {
@@ -182,6 +217,9 @@ func TestPackagesAtOnce(t *testing.T) {
 	all.Wait()
 	if n := i.downloads("glvonce"); n != 1 {
 		t.Errorf("it was downloaded %d times", n)
+	}
+	if left, err := os.ReadDir(filepath.Join(cache, "work")); err != nil || len(left) > 0 {
+		t.Errorf("left: %v %v", left, err)
 	}
 }
 

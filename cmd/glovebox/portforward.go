@@ -84,14 +84,19 @@ func (a *app) portForward(ctx context.Context, f *serverFlags, to *forwarding) e
 		return &sandbox.Error{Kind: sandbox.Unavailable, Op: "port-forward", Err: err, Fix: "name another local port: " + fmt.Sprintf("0:%d takes a free one", to.port)}
 	}
 	defer listener.Close()
-	ctx, end := context.WithCancelCause(ctx)
-	defer end(nil)
-	defer context.AfterFunc(ctx, func() { listener.Close() })()
 	if err := a.showForward(listener.Addr().String(), to); err != nil {
 		return err
 	}
+	return a.forwardAll(ctx, listener, c, to)
+}
+
+// forwardAll forwards what a listener accepts. Its end is that of all connections.
+func (a *app) forwardAll(ctx context.Context, listener net.Listener, c *apiclient.Client, to *forwarding) error {
+	ctx, end := context.WithCancelCause(ctx)
 	var open sync.WaitGroup
 	defer open.Wait()
+	defer end(nil)
+	defer context.AfterFunc(ctx, func() { listener.Close() })()
 	room := make(chan struct{}, mostForwarded)
 	for {
 		select {

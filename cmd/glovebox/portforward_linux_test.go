@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"context"
+	"errors"
 	"io"
 	"net"
 	"net/http"
@@ -10,6 +11,9 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
+
+	"github.com/glovebox-dev/glovebox/internal/apiclient"
 )
 
 // forwardTo runs port-forward until stop, and returns the address on which it listens.
@@ -28,6 +32,56 @@ func (c *commands) forwardTo(args ...string) (addr string, out *said, stop func(
 	})
 	c.t.Cleanup(func() { stop() })
 	return out.wait(c.t, `forwarding (127\.0\.0\.1:\d+) -> a:\d+\n`)[1], out, stop
+}
+
+// breaking is a listener that accepts one connection.
+type breaking struct {
+	net.Listener
+	accepted bool
+}
+
+func (b *breaking) Accept() (net.Conn, error) {
+	if b.accepted {
+		return nil, errors.New("too many open files")
+	}
+	b.accepted = true
+	return b.Listener.Accept()
+}
+
+// TestPortForwardEnds: where no connection can be accepted any more, the command ends, with the connections that are open.
+func TestPortForwardEnds(t *testing.T) {
+	listen := func() net.Listener {
+		l, err := net.Listen("tcp4", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { l.Close() })
+		return l
+	}
+	silent, local := listen(), listen()
+	client, err := apiclient.New(apiclient.Config{Server: "http://" + silent.Addr().String()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer client.Close()
+	conn, err := net.Dial("tcp4", local.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	ended := make(chan error, 1)
+	a := testApp(t)
+	go func() {
+		ended <- a.forwardAll(t.Context(), &breaking{Listener: local}, client, &forwarding{name: "a", port: 8000})
+	}()
+	select {
+	case err = <-ended:
+	case <-time.After(time.Minute):
+		t.Fatal("it waits for a connection that does not end")
+	}
+	if err == nil || err.Error() != "too many open files" {
+		t.Error(err)
+	}
 }
 
 // TestPortForward: a local port leads to one in a sandbox without a network, for many connections at once, whose halves end alone.
