@@ -135,12 +135,14 @@ type PackageQuestion struct {
 
 // PackageSurvey is what an interpreter finds out.
 type PackageSurvey struct {
-	Platform     string   `json:"platform"`  // what compiled packages depend on: interpreter, processor, C library
-	Installer    string   `json:"installer"` // the program that installs; "" if the root has none
-	Index        string   `json:"index"`     // its default index
-	Hosts        []string `json:"hosts"`     // that the default index is on
-	Requirements []string `json:"requirements"`
-	Found        []Import `json:"found"` // what is imported and not there
+	Requirements []string `json:"requirements"` // those that are not there
+	Found        []Import `json:"found"`        // what is imported and not there
+
+	// The answer to a question that is not Auto has these too.
+	Platform  string   `json:"platform"`  // what compiled packages depend on: interpreter, processor, C library
+	Installer string   `json:"installer"` // the program that installs; "" if the root has none
+	Index     string   `json:"index"`     // its default index
+	Hosts     []string `json:"hosts"`     // that the default index is on
 }
 
 // Import is a module that code imports and that is not there.

@@ -88,7 +88,7 @@ func (a *app) packageConfig(f *packageFlags) (deps.Config, error) {
 			return config, &sandbox.Error{Kind: sandbox.Invalid, Op: "--package-index", Msg: "it is not LANGUAGE=URL, with a language that has packages", // the address may hold a password
 				Fix: "--package-index python=https://index.example.org/simple"}
 		}
-		if err := a.checkIndex(name, address); err != nil {
+		if err := a.checkIndex(name, u); err != nil {
 			return config, err
 		}
 		config.Indexes[name] = deps.Index{URL: address, Hosts: f.hosts}
@@ -106,12 +106,11 @@ func (a *app) packageConfig(f *packageFlags) (deps.Config, error) {
 
 // checkIndex refuses an address with a name whose password would not stay with the gate, or would not reach the index: the gate puts it into
 // encrypted requests to a named host alone.
-func (a *app) checkIndex(language, address string) error {
-	u, err := url.Parse(address)
-	if err != nil || u.User == nil {
-		return nil // whatever is wrong, the installation says
+func (a *app) checkIndex(language string, u *url.URL) error {
+	if u.User == nil {
+		return nil
 	}
-	e := &sandbox.Error{Kind: sandbox.Invalid, Op: "--package-index", 
+	e := &sandbox.Error{Kind: sandbox.Invalid, Op: "--package-index",
 		Fix: "set " + variableOf("package-index") + "=" + language + "=https://NAME:PASSWORD@HOST/..., or package_index in the configuration file"}
 	if password, _ := u.User.Password(); password == "" {
 		e.Msg = "the address has a name without a password, and only a password stays with the gate"

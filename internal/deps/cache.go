@@ -117,21 +117,26 @@ func (c *Cache) alone() (done func(), err error) {
 
 // find returns what a key came to, unless that is older than ttl or its layer is gone.
 func (c *Cache) find(key string, ttl time.Duration) (a answer, ok bool) {
-	text, err := os.ReadFile(c.path(requestsDir, key+".json"))
-	if err != nil || json.Unmarshal(text, &a) != nil || ttl > 0 && time.Since(a.Made) > ttl {
+	if !c.recall(key, &a) || ttl > 0 && time.Since(a.Made) > ttl {
 		return answer{}, false
 	}
 	if a.Digest == "" {
 		return a, true
 	}
-	_, err = os.Stat(c.path(layersDir, a.Digest, layerFile))
+	_, err := os.Stat(c.path(layersDir, a.Digest, layerFile))
 	return a, err == nil
+}
+
+// recall reads what was remembered of a key.
+func (c *Cache) recall(key string, into any) bool {
+	text, err := os.ReadFile(c.path(requestsDir, key+".json"))
+	return err == nil && json.Unmarshal(text, into) == nil
 }
 
 const tempPrefix = "new-" // of a request that is being written
 
 // remember records what a key came to.
-func (c *Cache) remember(key string, a answer) error {
+func (c *Cache) remember(key string, a any) error {
 	text, err := json.Marshal(a)
 	if err != nil {
 		return err

@@ -5,7 +5,8 @@
 //
 //   - A request that was answered within the last Config.TTL is answered from the cache: its key covers the language, the code, the files, the
 //     index, and what identifies the root.
-//   - Otherwise a sandbox without a network surveys: which imports are missing, which requirements are listed, which interpreter this is.
+//   - Otherwise a sandbox without a network surveys: which imports are missing, which requirements are listed. Another, without code and files,
+//     says which interpreter and installer the root has, once an hour.
 //   - The set of requirements has a key too, with the interpreter's platform. Codes that need the same share one layer.
 //   - Otherwise an installer sandbox gets the requirements, and a network that reaches the index alone. It has no files of the run and nothing of its
 //     environment. Each need is installed once, however many ask at once, also from several processes. Only those with equal

@@ -23,9 +23,6 @@ const orderDir = sandbox.Workspace + "/layer"
 func (j *job) order(s *sandbox.PackageSurvey) (o sandbox.PackageOrder, dropped []string) {
 	in := j.need.Language.Installer
 	o = sandbox.PackageOrder{Dir: orderDir, Index: j.index.URL, AllowBuild: j.need.AllowBuild, Requirements: []string{}, Found: []string{}, Lock: j.need.Lock}
-	if o.Index == "" {
-		o.Index = s.Index
-	}
 	if o.Lock != "" {
 		return o, nil
 	}

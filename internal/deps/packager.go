@@ -154,7 +154,7 @@ func check(need *sandbox.PackageNeed) error {
 }
 
 // record remembers the answer to a key; without that, the next run surveys again.
-func (j *job) record(key string, a answer) {
+func (j *job) record(key string, a any) {
 	if err := j.cache.remember(key, a); err != nil {
 		j.packager.config.Log.Warn("could not write to the cache of packages", "err", err)
 	}
@@ -212,11 +212,19 @@ func (j *job) resolve(ctx context.Context) (kept, error) {
 	if len(order.Requirements)+len(order.Found) == 0 && order.Lock == "" {
 		return kept{answer{Missing: dropped, Made: now}, func() {}}, nil
 	}
+	j.identify(ctx)
+	if j.need.Auto { // its survey was about the code alone
+		if survey, err = j.surveyRoot(ctx); err != nil {
+			return kept{}, err
+		}
+	}
+	if order.Index == "" {
+		order.Index = survey.Index
+	}
 	if survey.Installer == "" {
 		return kept{}, &sandbox.Error{Kind: sandbox.Unsupported, Op: "packages", Msg: fmt.Sprintf("the root has nothing that installs packages for %s, and %s would be needed",
 			j.need.Language.Title, strings.Join(shown(order), ", ")), Fix: j.need.Language.Installer.Fix}
 	}
-	j.identify(ctx)
 	key := setKey(j.need, j.root, survey.Platform, order.Index, &order)
 	tell := j.need.Progress
 	if tell == nil {
@@ -289,7 +297,7 @@ func (j *job) obtain(ctx context.Context, key string, survey *sandbox.PackageSur
 	return a, nil
 }
 
-// survey finds out what the code needs, and what the root has.
+// survey finds out what the code needs, or for requirements alone, which of them are not there, and what the root has.
 func (j *job) survey(ctx context.Context) (*sandbox.PackageSurvey, error) {
 	in := j.need.Language.Installer
 	q := sandbox.PackageQuestion{Auto: j.need.Auto, Name: j.need.Name, Requirements: list(j.need.Requirements), Imports: []sandbox.Import{}}
@@ -299,17 +307,36 @@ func (j *job) survey(ctx context.Context) (*sandbox.PackageSurvey, error) {
 	if j.need.Auto && in.Imports != nil {
 		q.Imports = in.Imports(j.need.Code)
 	}
-	s, err := j.ask(ctx, q)
-	if err != nil || !j.need.Auto || !j.need.Open || in.Install == nil || len(s.Requirements)+len(s.Found) == 0 {
-		return s, err
+	return j.ask(ctx, q)
+}
+
+// rootTTL is how long it is remembered what a root has.
+const rootTTL = time.Hour
+
+// rootSurvey is what a root has.
+type rootSurvey struct {
+	sandbox.PackageSurvey
+	Made time.Time
+}
+
+// surveyRoot finds out what the root has, in a sandbox without code and files: those could have a say in where installers may go.
+func (j *job) surveyRoot(ctx context.Context) (*sandbox.PackageSurvey, error) {
+	key := ""
+	if j.need.Root.Image == "" || j.root != "" {
+		k := newKeyer("root")
+		k.add(j.need.Language.Installer.At)
+		k.add(rootIdentity(j.need.Root, j.root, j.need.Language.Installer.Witnesses)...)
+		key = k.key()
+		var known rootSurvey
+		if j.cache.recall(key, &known) && time.Since(known.Made) < rootTTL {
+			return &known.PackageSurvey, nil
+		}
 	}
-	// That sandbox may have run code, so all else comes from one that has not: it says where installers may go.
-	root, err := j.ask(ctx, sandbox.PackageQuestion{Imports: []sandbox.Import{}, Requirements: []string{}})
-	if err != nil {
-		return nil, err
+	s, err := j.ask(ctx, sandbox.PackageQuestion{Imports: []sandbox.Import{}, Requirements: []string{}})
+	if err == nil && key != "" && s.Installer != "" {
+		j.record(key, rootSurvey{*s, time.Now().UTC()})
 	}
-	root.Requirements, root.Found = s.Requirements, s.Found
-	return root, nil
+	return s, err
 }
 
 // ask has a sandbox answer a survey's question: a new one, or if the question is about the code, the one of the run.

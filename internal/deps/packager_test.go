@@ -27,6 +27,7 @@ type rig struct {
 
 	mu       sync.Mutex
 	installs int
+	surveys  int                   // of the root
 	network  sandbox.NetworkPolicy // of the last
 }
 
@@ -62,6 +63,7 @@ func (r *rig) work(_ context.Context, w sandbox.Work) (*sandbox.Result, error) {
 		if err := json.Unmarshal(w.Stdin, &q); err != nil {
 			return nil, err
 		}
+		r.surveys++
 		survey := r.root
 		survey.Requirements = q.Requirements
 		answer = survey
@@ -124,6 +126,31 @@ func TestLongCode(t *testing.T) {
 	need.Packages = sandbox.Packages{Requirements: []string{"a"}}
 	if _, err := r.p.Supply(t.Context(), need, work); err != nil || longest > 1000 {
 		t.Errorf("%d bytes for a package: %v", longest, err)
+	}
+}
+
+// TestRootSurvey: what the root has is asked where a package is needed, by no sandbox that saw code or files, and once for many codes.
+func TestRootSurvey(t *testing.T) {
+	r := newRig(t)
+	need := r.need(sandbox.Packages{Auto: true})
+	r.code.Found = []sandbox.Import{{Name: "a", Optional: true}}
+	if s, err := r.p.Supply(t.Context(), need, r.work); err != nil || len(s.Layers) > 0 || r.surveys != 0 {
+		t.Errorf("%+v, %v, %d surveys of the root", s, err, r.surveys)
+	}
+	r.code = sandbox.PackageSurvey{Platform: "hostile", Installer: "hostile", Index: "https://hostile.test/", Hosts: []string{"hostile.test"}, Found: []sandbox.Import{{Name: "a"}}}
+	for _, code := range []string{"1", "2"} {
+		need.Code = []byte(code)
+		if r.supply(need); r.surveys != 1 || r.installs != 1 || !slices.Equal(r.network.Allow, []string{"index.test:443", "files.test"}) {
+			t.Errorf("%d surveys of the root, %d installs, %q", r.surveys, r.installs, r.network.Allow)
+		}
+	}
+	need.Root.Image = "image" // of which nobody knows what it holds
+	for range 2 {
+		need.Code = append(need.Code, '#')
+		r.supply(need)
+	}
+	if r.surveys != 3 {
+		t.Errorf("%d surveys", r.surveys)
 	}
 }
 

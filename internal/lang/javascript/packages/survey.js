@@ -53,18 +53,25 @@ if (question.auto) {
   } catch {}
 }
 
-const npm = spawnSync("npm", ["config", "get", "registry"], { cwd: "/", env: { PATH: process.env.PATH, HOME: "/tmp" }, encoding: "utf8" });
-const index = npm.status === 0 ? npm.stdout.trim() : "";
-let hosts = [];
-try {
-  hosts = [new URL(index).host];
-} catch {}
-const report = process.report?.getReport?.().header ?? {};
+// What only an installation needs to know, which takes longer than all else.
+function host() {
+  const npm = spawnSync("npm", ["config", "get", "registry"], { cwd: "/", env: { PATH: process.env.PATH, HOME: "/tmp" }, encoding: "utf8" });
+  const index = npm.status === 0 ? npm.stdout.trim() : "";
+  let hosts = [];
+  try {
+    hosts = [new URL(index).host];
+  } catch {}
+  const report = process.report?.getReport?.().header ?? {};
+  return {
+    platform: [process.platform, process.arch, process.versions.modules, report.glibcVersionRuntime ? "glibc" : "musl"].join(" "),
+    installer: npm.status === 0 ? "npm" : "",
+    index,
+    hosts,
+  };
+}
+
 process.stdout.write(JSON.stringify({
-  platform: [process.platform, process.arch, process.versions.modules, report.glibcVersionRuntime ? "glibc" : "musl"].join(" "),
-  installer: npm.status === 0 ? "npm" : "",
-  index,
-  hosts,
   requirements: [...new Set(requirements)],
   found: [...found.values()].slice(0, 1000),
+  ...(question.auto ? {} : host()),
 }));

@@ -247,6 +247,6 @@ survey = {
     "requirements": [r for r in dict.fromkeys(requirements) if not satisfied(r)],
     "found": sorted(found.values(), key=lambda f: f["line"])[:1000],
 }
-if survey["requirements"] or survey["found"] or not question["auto"]:
+if not question["auto"]:
     survey.update(host())
 print(json.dumps(survey))
