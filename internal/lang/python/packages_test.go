@@ -7,6 +7,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -45,11 +46,49 @@ func TestMostMagic(t *testing.T) {
 	}
 }
 
+// TestSurvey: the survey finds what is imported and not there, with the line, and whether the code can do without.
+func TestSurvey(t *testing.T) {
+	for code, want := range map[string]string{
+		"import os, json\nimport glva.b as c, glvb\n":                                                                             "glva.b:2 glvb:2",
+		"try:\n    import glva\nexcept (ValueError, ImportError):\n    import glvb\nelse:\n    import glvc\n":                     "glva:2? glvb:4? glvc:6",
+		"try: import glva\nexcept ValueError: pass\nfinally:\n    def f():\n        with x:\n            from glvb import c, d\n": "glva:1 glvb.c:6 glvb.d:6",
+		"import typing as t\nif t.TYPE_CHECKING and True:\n    import glva\nelse:\n    import glvb\nif x:\n    import glvc\n":     "glva:3? glvb:5 glvc:7",
+		"from . import a\nfrom .b import c\nx = '''\nimport glva'''\n# import glvb\n":                                             "",
+		"import importlib\nimportlib.import_module('glva.b')\n__import__( \"glvb\")\n":                                            "glva.b:2 glvb:3",
+		"match x:\n    case 1:\n        import glva\n":                                                                            "glva:3",
+		"s = \"\\u2028\u2028\x7f\\\"\t\\n</script>\" # \U0001f600\nimport glv\u00e4\n":                                            "glv\u00e4:2",
+		"# /// script\n# dependencies = [\n#   \"glva>=1\",\n#   'glv\\\"b',\n# ]\n# ///\nimport glvc\n":                          "glvc:7 +glva>=1 +glv\\\"b",
+		"import glva\nimport glva\ntry: import glva\nexcept: pass\nimport xml.nothing, os.path\n":                                 "glva:1",
+		"%pip install glva\nimport glvb\n":                                                                                        "glvb:2 +glva",
+		"import glva (":                                                                                                           "",
+	} {
+		s, ok := surveyOf(t, code)
+		if !ok {
+			return
+		}
+		var got []string
+		for _, f := range s.Found {
+			got = append(got, f.Name+":"+strconv.Itoa(f.Line)+map[bool]string{true: "?"}[f.Optional])
+		}
+		for _, r := range s.Requirements {
+			got = append(got, "+"+r)
+		}
+		if strings.Join(got, " ") != want {
+			t.Errorf("%q: %q, want %q", code, strings.Join(got, " "), want)
+		}
+	}
+}
+
 func surveyed(t *testing.T, code string) (requirements []string, ok bool) {
+	s, ok := surveyOf(t, code)
+	return s.Requirements, ok
+}
+
+func surveyOf(t *testing.T, code string) (s sandbox.PackageSurvey, ok bool) {
 	program, err := exec.LookPath("/usr/bin/python3")
 	if err != nil {
 		t.Log("SKIPPED, NOT TESTED: the survey:", err)
-		return nil, false
+		return s, false
 	}
 	q, err := json.Marshal(sandbox.PackageQuestion{Auto: true, Code: code, Imports: []sandbox.Import{}, Requirements: []string{}})
 	if err != nil {
@@ -58,11 +97,10 @@ func surveyed(t *testing.T, code string) (requirements []string, ok bool) {
 	cmd := exec.Command(program, installer.Survey(program)[1:]...)
 	cmd.Stdin = strings.NewReader(string(q))
 	out, err := cmd.Output()
-	var s sandbox.PackageSurvey
 	if err != nil || json.Unmarshal(out, &s) != nil {
 		t.Fatalf("%q: %v", out, err)
 	}
-	return s.Requirements, true
+	return s, true
 }
 
 // TestOnlyTheIndex: a requirement is one of the index, never an option, a path or an address.

@@ -1,17 +1,22 @@
 # Finds what a run needs besides what this interpreter has. Reads a question from stdin and prints a survey, both as JSON. Nothing of the
 # code is executed; where its files are broken, what they list is left out.
-import ast, importlib.util, json, os, re, sys
+#
+# A run waits for it, and modules take longer to import than code of 1,000 lines to examine: json, re, ast and importlib are imported where
+# something needs them, and most code does not.
+import os, sys
 
 WORKSPACE = "/workspace"
 MAX_FILES, MAX_BYTES = 500, 1 << 20
-MAGIC = re.compile(r"^\s*[%!]\s*(?:python3?\s+-m\s+)?(?:pip3?|uv\s+pip)\s+install\s+(.*)$")
-CALL = re.compile(r"\b(?:__import__|import_module)\(\s*['\"]([\w.]+)['\"]")
+MAGIC = r"^\s*[%!]\s*(?:python3?\s+-m\s+)?(?:pip3?|uv\s+pip)\s+install\s+(.*)$"
+CALL = r"\b(?:__import__|import_module)\(\s*['\"]([\w.]+)['\"]"
 TAKES_VALUE = {"-r", "--requirement", "-c", "--constraint", "-e", "--editable", "-i", "--index-url", "--extra-index-url", "-f", "--find-links", "-t", "--target"}
-SCRIPT = re.compile(r"(?m)^# /// script$\s(?P<text>(^#(| .*)$\s)+)^# ///$")
+SCRIPT = r"(?m)^# /// script$\s(?P<text>(^#(| .*)$\s)+)^# ///$"
+ONLY_AST = 0x400  # ast.PyCF_ONLY_AST
 
 STANDARD = getattr(sys, "stdlib_module_names", sys.builtin_module_names)  # before 3.10 the rest is looked for like other modules
 
-question = json.load(sys.stdin)
+# JSON as Go writes it is an expression of literals.
+question = eval(sys.stdin.buffer.read().decode(), {"__builtins__": {}, "true": True, "false": False, "null": None})
 requirements, found, seen = list(question["requirements"]), {}, set()
 # Where the code finds modules of its own. It is in the workspace, or beside that if the workspace is a folder of the host.
 PLACES = list(dict.fromkeys([os.path.dirname(os.path.join(WORKSPACE, question["name"])), WORKSPACE]))
@@ -44,6 +49,7 @@ def toml(text, *keys):
 
 def listed(text):
     """The requirements of a requirements.txt: options and addresses are not for us to follow."""
+    import re
     for line in text.splitlines():
         line = re.sub(r"(^|\s)#.*$", "", line).strip().rstrip("\\").split(" --hash")[0].strip()
         if line and not line.startswith("-") and "://" not in line:
@@ -71,9 +77,10 @@ def words(text):
 
 def plain(code):
     """The code without lines that only notebooks understand, and what those install."""
+    import re
     lines = code.split("\n")
     for i, line in enumerate(lines):
-        magic = MAGIC.match(line)
+        magic = re.match(MAGIC, line)
         if magic:
             requirements.extend(words(magic.group(1)))
         if line.lstrip()[:1] in ("%", "!"):
@@ -83,16 +90,33 @@ def plain(code):
 
 def parse(code):
     try:
-        return ast.parse(code)
+        return compile(code, "code", "exec", ONLY_AST)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         pass
     try:
-        return ast.parse(plain(code))
+        return compile(plain(code), "code", "exec", ONLY_AST)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return None  # the run itself will say so
 
 
 CAUGHT = {"ImportError", "ModuleNotFoundError", "Exception", "BaseException"}
+
+
+def is_a(node, kind):
+    return type(node).__name__ == kind
+
+
+def mentions(node, name):
+    """Whether an expression has a name."""
+    todo = [node]
+    while todo:
+        node = todo.pop()
+        if name in (getattr(node, "id", ""), getattr(node, "attr", "")):
+            return True
+        for field in getattr(node, "_fields", ()):
+            child = getattr(node, field, None)
+            todo += child if type(child) is list else [child]
+    return False
 
 
 def forgiving(node):
@@ -101,29 +125,31 @@ def forgiving(node):
     for h in node.handlers:
         if h.type is None:
             return True
-        names += [getattr(t, "id", getattr(t, "attr", "")) for t in (h.type.elts if isinstance(h.type, ast.Tuple) else [h.type])]
+        names += [getattr(t, "id", getattr(t, "attr", "")) for t in (h.type.elts if is_a(h.type, "Tuple") else [h.type])]
     return bool(CAUGHT & set(names))
 
 
 def imports(tree, code):
     """Yields the modules that are imported, with line and whether the code can do without. It looks at statements alone, which are few."""
-    for call in CALL.finditer(code):
-        yield call.group(1), code.count("\n", 0, call.start()) + 1, False
+    if "__import__(" in code or "import_module(" in code:
+        import re
+        for call in re.finditer(CALL, code):
+            yield call.group(1), code.count("\n", 0, call.start()) + 1, False
     todo = [(tree, False)]
     while todo:
         node, optional = todo.pop()
-        kind = type(node)
-        if kind is ast.Import:
+        kind = type(node).__name__
+        if kind == "Import":
             for a in node.names:
                 yield a.name, node.lineno, optional
-        elif kind is ast.ImportFrom and not node.level and node.module:
+        elif kind == "ImportFrom" and not node.level and node.module:
             for a in node.names:
                 yield node.module + "." + a.name, node.lineno, optional
-        elif kind is ast.Try:
+        elif kind == "Try":
             todo += [(n, optional or forgiving(node)) for n in node.body]
             todo += [(n, True) for h in node.handlers for n in h.body]
             todo += [(n, optional) for n in node.orelse + node.finalbody]
-        elif kind is ast.If and "TYPE_CHECKING" in ast.dump(node.test):
+        elif kind == "If" and mentions(node.test, "TYPE_CHECKING"):
             todo += [(n, True) for n in node.body] + [(n, optional) for n in node.orelse]
         else:
             for field in "body", "orelse", "finalbody", "handlers", "cases":
@@ -147,10 +173,21 @@ def local(name):
     return None
 
 
+def spec(name):
+    """Where the interpreter would import a module from, or None. Parents of a module are imported for that."""
+    if "." in name:
+        import importlib.util
+        return importlib.util.find_spec(name)
+    for finder in sys.meta_path:
+        one = finder.find_spec(name, None)
+        if one is not None:
+            return one
+    return None
+
+
 def there(name):
-    """Whether the interpreter can import a module. Its parents are imported for that."""
     try:
-        return importlib.util.find_spec(name) is not None
+        return spec(name) is not None
     except Exception:
         return False
 
@@ -187,13 +224,16 @@ def examine(code):
 def hollow(name):
     """Whether a module is a bare namespace that several packages share."""
     try:
-        return importlib.util.find_spec(name).origin is None
+        return spec(name).origin is None
     except Exception:
         return False
 
 
 def lists(code):
-    script = SCRIPT.search(code)
+    script = None
+    if "# /// script" in code:
+        import re
+        script = re.search(SCRIPT, code)
     if script:
         requirements.extend(toml("\n".join(line[2:] for line in script.group("text").splitlines()), "dependencies"))
     for name, take in ("requirements.txt", listed), ("pyproject.toml", lambda text: toml(text, "project", "dependencies")):
@@ -205,9 +245,9 @@ def lists(code):
 
 def satisfied(requirement):
     """Whether a requirement without a version is there already."""
+    import importlib.metadata, re
     if not re.fullmatch(r"[A-Za-z0-9._-]+", requirement):
         return False
-    import importlib.metadata
     try:
         importlib.metadata.version(requirement)
         return True
@@ -228,7 +268,7 @@ def host():
     """What only an installation needs to know, which takes longer than all else."""
     import platform, shutil, sysconfig
     index, hosts, installer = "", [], ""
-    if importlib.util.find_spec("pip"):
+    if there("pip"):
         installer = "pip"
         try:
             from pip._internal.models.index import PyPI
@@ -249,4 +289,9 @@ survey = {
 }
 if not question["auto"]:
     survey.update(host())
-print(json.dumps(survey))
+if question["auto"] and not survey["requirements"]:  # names have no character that JSON would escape
+    text = ", ".join('{"name": "%s", "line": %d, "optional": %s}' % (f["name"], f["line"], str(f["optional"]).lower()) for f in survey["found"])
+    sys.stdout.buffer.write(('{"requirements": [], "found": [%s]}\n' % text).encode())
+else:
+    import json
+    print(json.dumps(survey))
