@@ -122,10 +122,10 @@ func TestIndexPassword(t *testing.T) {
 
 // TestPackagesRefused: what cannot be had is said in the index's words, with what would help.
 func TestPackagesRefused(t *testing.T) {
-	isPackagesReady(t, pipFile)
 	if testing.Short() {
 		t.Skip("SKIPPED, NOT TESTED: each refusal starts pip, for a second")
 	}
+	isPackagesReady(t, pipFile)
 	i, cache := newIndex(t), t.TempDir()
 	i.wheel("glvlies", "1.0", "value = 1", strings.Repeat("0", 64))
 	i.link("glvsource", "/archives/glvsource-1.0.tar.gz")
@@ -194,10 +194,10 @@ func packagesOfNPM(i *index) {
 // TestPackagesAtOnce: all that need the same at the same time wait for one. Here each has a cache of its own on one folder, as processes have, and
 // only the folder's locks between them. What a process left that died is removed.
 func TestPackagesAtOnce(t *testing.T) {
-	isPackagesReady(t, pipFile)
 	if testing.Short() {
 		t.Skip("SKIPPED, NOT TESTED: it loads the machine with sandboxes")
 	}
+	isPackagesReady(t, pipFile)
 	i, cache := newIndex(t), t.TempDir()
 	i.wheel("glvonce", "1.0", "value = 42", "")
 	dead := filepath.Join(cache, "work", "layer-dead")

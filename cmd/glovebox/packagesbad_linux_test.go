@@ -36,10 +36,10 @@ func (i *index) fails(cache, want, fix string, args ...string) {
 
 // TestIndexDown: an index that nobody answers for is an error of the index, for pip and for npm.
 func TestIndexDown(t *testing.T) {
-	isPackagesReady(t, pipFile, npmFile)
 	if testing.Short() {
 		t.Skip("SKIPPED, NOT TESTED: pip and npm try several times")
 	}
+	isPackagesReady(t, pipFile, npmFile)
 	i, cache := newIndex(t), t.TempDir()
 	i.close()
 	i.fails(cache, "", "the index does not answer; try again", "run", "-p", "glvx", "-c", "1")
@@ -49,10 +49,10 @@ func TestIndexDown(t *testing.T) {
 // TestPackagesTooMuch: an installation ends at the limits of the installer and of the cache, whatever the index or the packages do, and the fix
 // says what would help.
 func TestPackagesTooMuch(t *testing.T) {
-	isPackagesReady(t, pipFile, npmFile)
 	if testing.Short() {
 		t.Skip("SKIPPED, NOT TESTED: it waits for a limit of time")
 	}
+	isPackagesReady(t, pipFile, npmFile)
 	i, cache := newIndex(t), t.TempDir()
 	var bomb strings.Builder // npm refuses what gets a thousand times as large
 	for n := range 150 << 10 {
@@ -97,10 +97,10 @@ func TestPackagesTooMuch(t *testing.T) {
 
 // TestPackagesMany: as many packages as a request may have are installed, and one more is refused.
 func TestPackagesMany(t *testing.T) {
-	isPackagesReady(t, pipFile)
 	if testing.Short() {
 		t.Skip("SKIPPED, NOT TESTED: pip takes seconds for so many packages")
 	}
+	isPackagesReady(t, pipFile)
 	i, cache := newIndex(t), t.TempDir()
 	args, code := []string{"run"}, "print(0"
 	for n := range 500 {
@@ -154,10 +154,10 @@ func (i *index) command(cache string, before []string, args ...string) *exec.Cmd
 
 // TestPackageCacheBad: packages that a cache has still serve when nothing can be written to it; others are an error that says what would help.
 func TestPackageCacheBad(t *testing.T) {
-	isPackagesReady(t, pipFile)
 	if testing.Short() || os.Geteuid() != 0 {
 		t.Skip("SKIPPED, NOT TESTED: pip takes seconds, and root alone mounts")
 	}
+	isPackagesReady(t, pipFile)
 	i, cache := newHostIndex(t), t.TempDir()
 	i.wheel("glvsmall", "1.0", "value = 42", "")
 	i.wheel("glvlarge", "1.0", strings.Repeat("\n", 8<<20), "")

@@ -47,10 +47,10 @@ def build_wheel(folder, *_):
 // TestPackagesBuild: code of a Python package runs when it is installed only if that is allowed, and then in the installer's sandbox alone, which
 // nothing outlives but the layer.
 func TestPackagesBuild(t *testing.T) {
-	isPackagesReady(t, pipFile)
 	if testing.Short() {
 		t.Skip("SKIPPED, NOT TESTED: pip takes seconds to build")
 	}
+	isPackagesReady(t, pipFile)
 	i, cache, canary := newIndex(t), t.TempDir(), filepath.Join(t.TempDir(), "canary")
 	i.sdist("glvbuilt", fmt.Sprintf(hostileBackend, canary))
 	i.wheel("glvgood", "1.0", "value = 42", "")
@@ -93,10 +93,10 @@ Promise.all([reach("else.test", 80), reach("169.254.169.254", 80), reach("93.184
 
 // TestPackagesScripts is TestPackagesBuild for npm's install scripts.
 func TestPackagesScripts(t *testing.T) {
-	isPackagesReady(t, npmFile)
 	if testing.Short() {
 		t.Skip("SKIPPED, NOT TESTED: npm takes seconds")
 	}
+	isPackagesReady(t, npmFile)
 	i, cache := newIndex(t), t.TempDir()
 	i.pack("glvscript", "1.0.0", map[string]string{"index.js": "try { module.exports = require('./could.js') } catch { module.exports = 'no script ran' }", "evil.js": hostileScript},
 		map[string]string{"postinstall": "node evil.js"})
@@ -115,10 +115,10 @@ const indexPassword = "canary-5b0e77-password"
 // TestPackagesPassword: the password of an index comes from a variable or the configuration, reaches the index, and is nowhere else: not in the
 // installer, where code of packages runs, nor in the run, the answers and the cache.
 func TestPackagesPassword(t *testing.T) {
-	isPackagesReady(t, pipFile, npmFile)
 	if testing.Short() {
 		t.Skip("SKIPPED, NOT TESTED: package deps has the same without sandboxes")
 	}
+	isPackagesReady(t, pipFile, npmFile)
 	i, cache := newLockedIndex(t, indexPassword), t.TempDir()
 	i.flags = nil
 	const python, javascript = "python=https://reader:" + indexPassword + "@example.com/simple", "javascript=https://reader:" + indexPassword + "@example.com/"

@@ -13,10 +13,10 @@ import (
 
 // TestPackagesKilled: whenever the program is killed while it installs, the next one has the packages, and a cache without anything of the dead.
 func TestPackagesKilled(t *testing.T) {
-	isPackagesReady(t, pipFile)
 	if testing.Short() {
 		t.Skip("SKIPPED, NOT TESTED: it installs for each of many kills")
 	}
+	isPackagesReady(t, pipFile)
 	const kills = 10 // spread over the time that one installation takes
 	i, cache := newHostIndex(t), t.TempDir()
 	source := "value = 42\n" + strings.Repeat("# 0123456789\n", 100_000)

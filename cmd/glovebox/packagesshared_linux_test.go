@@ -9,10 +9,10 @@ import (
 
 // TestPackagesShared: two machines, which are two caches here, install once. The second takes the layer from the first, compiled and whole.
 func TestPackagesShared(t *testing.T) {
-	isPackagesReady(t, pipFile)
 	if testing.Short() {
 		t.Skip("SKIPPED, NOT TESTED: package deps has the same without sandboxes")
 	}
+	isPackagesReady(t, pipFile)
 	r := redistest.Start(t)
 	i := newIndex(t)
 	i.wheel("glvshared", "1.0", "value = 42", "")
