@@ -90,6 +90,23 @@ func (i *index) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
+// wants changes the password.
+func (i *index) wants(password string) {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	i.password = password
+}
+
+// isAlone checks that nothing else was asked for, and nothing without the password.
+func (i *index) isAlone() {
+	i.t.Helper()
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	if len(i.strange) > 0 {
+		i.t.Errorf("it was asked for %v", i.strange)
+	}
+}
+
 func (i *index) put(path string, content []byte) {
 	i.mu.Lock()
 	defer i.mu.Unlock()

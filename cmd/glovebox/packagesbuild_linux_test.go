@@ -73,9 +73,7 @@ func TestPackagesBuild(t *testing.T) {
 	if out, _ := i.run(cache, 0, "run", "-p", "glvgood", "--allow-build", "-c", look); out != "['glvgood', 'glvgood-1.0.dist-info'] False\n" {
 		t.Errorf("the next installation: %s", out)
 	}
-	if len(i.strange) > 0 {
-		t.Errorf("the outside was asked for %v", i.strange)
-	}
+	i.isAlone()
 }
 
 // hostileScript is a script of npm's that says what it could do.
@@ -105,9 +103,7 @@ func TestPackagesScripts(t *testing.T) {
 			t.Errorf("%s: %s", c.flag, out)
 		}
 	}
-	if len(i.strange) > 0 {
-		t.Errorf("the outside was asked for %v", i.strange)
-	}
+	i.isAlone()
 }
 
 const indexPassword = "canary-5b0e77-password"
@@ -153,12 +149,8 @@ func TestPackagesPassword(t *testing.T) {
 		t.Errorf("%s", lock)
 	}
 	run("deps", "ls", "--json")
-	if len(i.strange) > 0 {
-		t.Errorf("without the password it was asked for %v", i.strange)
-	}
-	i.mu.Lock()
-	i.password = "another"
-	i.mu.Unlock()
+	i.isAlone()
+	i.wants("another")
 	for _, c := range [][]string{{"-p", "glvlate>=1", "-c", "1"}, {"-l", "js", "-p", "glvjs@1", "-c", "1"}} {
 		_, errs := i.run(t.TempDir(), 125, append([]string{"run"}, c...)...)
 		if said = append(said, errs); !strings.Contains(errs, "fix: the index wants a name and a password that it knows") {

@@ -128,7 +128,8 @@ func TestPasswordOfUV(t *testing.T) {
 	if out, errs := i.run(t.TempDir(), 0, "run", "-p", "auto", "-c", "import glvmain; print(glvmain.value)"); out != "42\n" || strings.Contains(errs, indexPassword) {
 		t.Errorf("%q %s", out, errs)
 	}
-	i.password = "another"
+	i.isAlone()
+	i.wants("another")
 	if _, errs := i.run(t.TempDir(), 125, "run", "-p", "glvmain", "-c", "1"); !strings.Contains(errs, "fix: the index wants a name and a password") || strings.Contains(errs, indexPassword) {
 		t.Errorf("%s", errs)
 	}
