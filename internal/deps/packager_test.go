@@ -129,50 +129,6 @@ func TestLongCode(t *testing.T) {
 	}
 }
 
-// TestRootSurvey: what the root has is asked where a package is needed, by no sandbox that saw code or files, and once for many codes.
-func TestRootSurvey(t *testing.T) {
-	r := newRig(t)
-	need := r.need(sandbox.Packages{Auto: true})
-	r.code.Found = []sandbox.Import{{Name: "a", Optional: true}}
-	if s, err := r.p.Supply(t.Context(), need, r.work); err != nil || len(s.Layers) > 0 || r.surveys != 0 {
-		t.Errorf("%+v, %v, %d surveys of the root", s, err, r.surveys)
-	}
-	r.code = sandbox.PackageSurvey{Platform: "hostile", Installer: "hostile", Index: "https://hostile.test/", Hosts: []string{"hostile.test"}, Found: []sandbox.Import{{Name: "a"}}}
-	for _, code := range []string{"1", "2"} {
-		need.Code = []byte(code)
-		if r.supply(need); r.surveys != 1 || r.installs != 1 || !slices.Equal(r.network.Allow, []string{"index.test:443", "files.test"}) {
-			t.Errorf("%d surveys of the root, %d installs, %q", r.surveys, r.installs, r.network.Allow)
-		}
-	}
-	need.Root.Image = "image" // of which nobody knows what it holds
-	for range 2 {
-		need.Code = append(need.Code, '#')
-		r.supply(need)
-	}
-	if r.surveys != 3 {
-		t.Errorf("%d surveys", r.surveys)
-	}
-}
-
-// TestMovedImage: packages are for what an image holds, not for its name, which may lead to another image after a pull.
-func TestMovedImage(t *testing.T) {
-	r := newRig(t)
-	ids := []string{"", "one", "one", "two"} // it is fetched with the first run
-	need := r.need(sandbox.Packages{Requirements: []string{"a"}})
-	need.Root.Image, need.RootID = "image:latest", func(context.Context) string {
-		id := ids[0]
-		if len(ids) > 1 {
-			ids = ids[1:]
-		}
-		return id
-	}
-	for _, want := range []int{1, 1, 2} {
-		if r.supply(need); r.installs != want {
-			t.Errorf("%d installs; want %d", r.installs, want)
-		}
-	}
-}
-
 // TestLivingSurvey: a sandbox that ran code says what it needs, and not from where.
 func TestLivingSurvey(t *testing.T) {
 	r := newRig(t)
