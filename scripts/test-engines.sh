@@ -69,7 +69,7 @@ start_podman() {
 build_image() {
   [ ! -s "$DIR/image.tar" ] || return 0
   echo "building the image of the tests"
-  timeout --kill-after=10 "$BUILD_SECONDS" mmdebstrap --quiet --mode=auto --variant=essential --format=tar --aptopt='Acquire::Retries "3"' \
+  timeout --kill-after=10 "$BUILD_SECONDS" mmdebstrap --quiet --mode=auto --variant=essential --format=tar --aptopt='Acquire::Retries "3"' --dpkgopt='path-exclude=/usr/share/doc/*' \
     --include=apt,python3,bash,procps,nodejs,python3-pip,npm,ca-certificates,curl,git,python3-requests,python3-aiohttp "$SUITE" "$DIR/image.tar.new" ${GLOVEBOX_TEST_MIRROR:+"$GLOVEBOX_TEST_MIRROR"} </dev/null >"$DIR/image.log" 2>&1 ||
     { tail -n 20 "$DIR/image.log" >&2; exit 1; }
   mv "$DIR/image.tar.new" "$DIR/image.tar"

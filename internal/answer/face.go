@@ -54,7 +54,7 @@ var CommandLine = Face{
 	file:  "with --file PATH",
 	root:  "--root DIR",
 	allow: func(command string) string { return "--allow-command " + command },
-	reach: func(target string) string { return "--allow " + target },
+	reach: func(target string) string { return "allow it with --allow " + target },
 
 	packages: "--packages auto",
 
@@ -90,7 +90,7 @@ var HTTP = Face{
 	input: `in "stdin"`,
 	file:  `in "files"`,
 	allow: func(string) string { return "" },
-	reach: func(target string) string { return `"network": {"allow": [` + strconv.Quote(target) + "]}" },
+	reach: func(target string) string { return `allow it with "network": {"allow": [` + strconv.Quote(target) + "]}" },
 	param: fieldOf,
 
 	packages: `"packages": ["auto"]`,

@@ -30,12 +30,12 @@ func TestEveryCodeHasWords(t *testing.T) {
 		}
 		codes++
 		h := sandbox.Hint{Code: sandbox.HintCode(code), Limit: sandbox.LimitMemory, Value: 1 << 20, Names: []string{"x"}}
-		for name, face := range map[string]answer.Face{"command line": answer.CommandLine, "HTTP": answer.HTTP} {
+		for name, face := range map[string]answer.Face{"command line": answer.CommandLine, "HTTP": answer.HTTP, "tool": answer.Tool} {
 			text := face.Hint([]sandbox.Hint{h})
 			if strings.HasPrefix(spec.Names[0].Name, "Fix") {
 				text = face.Fix(&sandbox.Error{Hint: h})
 			}
-			if own := h.Code == sandbox.FixRoot && name == "HTTP"; (text == "") != own { // the root is the operator's to choose
+			if own := h.Code == sandbox.FixRoot && name != "command line"; (text == "") != own { // the root is the operator's to choose
 				t.Errorf("%s on the %s: %q", spec.Names[0].Name, name, text)
 			}
 		}

@@ -32,6 +32,7 @@ var Tool = Face{
 	input: `in "stdin" of run_command`,
 	file:  "with write_file",
 	allow: func(string) string { return "" },
+	reach: func(target string) string { return "have the operator allow it with --allow " + target },
 	param: func(op string) string {
 		if op == "limits.timeout" {
 			return "timeout_s"

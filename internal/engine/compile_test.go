@@ -1,6 +1,9 @@
 package engine_test
 
 import (
+	"fmt"
+	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -68,5 +71,31 @@ func TestCompile(t *testing.T) {
 	refused(t, "no compiler", err, sandbox.Unsupported, "no-such-compiler")
 	if sandbox.FixOf(err) != "apt install built" {
 		t.Error(sandbox.FixOf(err))
+	}
+}
+
+// TestCodeShared: executions in one sandbox at the same time run their own code, and leave files of the usual name alone.
+func TestCodeShared(t *testing.T) {
+	rig := newRig(t, engine.Config{Languages: []sandbox.Language{shell, built}, Slots: 16})
+	s := rig.make(t, engine.Living{})
+	for _, name := range []string{"main.sh", "main.built"} {
+		if err := s.WriteFile(within(t), name, 0, strings.NewReader("mine")); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var all sync.WaitGroup
+	for i := range 16 {
+		all.Go(func() {
+			want := fmt.Sprintln(i)
+			r := do(t, s, engine.Exec{Request: sandbox.Request{Language: []string{"shell", "built"}[i%2], Code: []byte("echo " + want)}})
+			if string(r.Stdout.Head) != want {
+				t.Errorf("%d: %s %q %q", i, r.Status, r.Stdout.Head, r.Stderr.Head)
+			}
+		})
+	}
+	all.Wait()
+	r := do(t, s, engine.Exec{Request: sandbox.Request{Command: []string{"sh", "-c", "ls -A; cat main.sh main.built"}}})
+	if want := "main.built\nmain.sh\nminemine"; string(r.Stdout.Head) != want {
+		t.Errorf("%q, want %q", r.Stdout.Head, want)
 	}
 }

@@ -151,6 +151,7 @@ func (s *Sandbox) planned(asks Exec) (*Execution, error) {
 	if x.Execution, err = s.engine.rules.Execution(asks.Request, s.live.spec); err != nil {
 		return x, err
 	}
+	x.named = x.Request.Code != nil && x.Language.Driver == nil && x.NameCode(x.id)
 	x.buildAside()
 	return x, nil
 }

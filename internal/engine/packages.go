@@ -89,7 +89,7 @@ func (e *Engine) checkPackages(j *job) error {
 
 // need is what is known of a job that needs packages.
 func (j *job) need(asked sandbox.Packages) sandbox.PackageNeed {
-	return sandbox.PackageNeed{Packages: asked, Language: *j.Language, Name: strings.TrimPrefix(j.CodePath, sandbox.Workspace+"/"), Code: j.Request.Code, Files: j.Request.Files}
+	return sandbox.PackageNeed{Packages: asked, Language: *j.Language, Name: strings.TrimPrefix(j.CodeName, sandbox.Workspace+"/"), Code: j.Request.Code, Files: j.Request.Files}
 }
 
 // rootOf is the root that a backend gives to a spec, and what says what it holds then.

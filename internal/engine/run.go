@@ -76,6 +76,7 @@ type job struct {
 	*plan.Execution
 	id    sandbox.ID
 	asked string        // the requested name of the backend
+	named bool          // its code's file is its own
 	plain bool          // start an interpreter instead of forking a zygote
 	take  *sandbox.Work // whose files are handed over; else nil
 

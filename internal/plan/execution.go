@@ -17,6 +17,7 @@ type Execution struct {
 	Env      []string          // the whole environment of the process
 	Dir      string            // working directory
 	CodePath string            // path of the code in the sandbox; "" for a command
+	CodeName string            // CodePath, where the execution is alone in its sandbox
 	BuildDir string            // folder of the compile phase, which the engine makes; "" if the code runs as it is
 	Globs    Globs             // files to return
 }
@@ -95,12 +96,27 @@ func (r *Rules) resolveCode(p *Execution) error {
 	default:
 		p.CodePath = sandbox.Workspace + "/" + codeName(&lang, req)
 	}
+	p.CodeName = p.CodePath
 	if lang.Compile != nil {
 		p.BuildIn(buildDir)
 		return nil
 	}
 	p.Argv = p.ArgvWith(lang.Programs[0])
 	return nil
+}
+
+// NameCode gives the code's file a name of this execution alone, in the same folder, unless the request says its name. Several executions may share
+// a sandbox, whose files may have the usual name.
+func (p *Execution) NameCode(id sandbox.ID) (named bool) {
+	if p.CodePath == "" || p.Request.Entry != "" || p.Request.FileName != "" {
+		return false
+	}
+	extension := path.Ext(p.CodePath)
+	p.CodePath = strings.TrimSuffix(p.CodePath, extension) + "-" + string(id) + extension
+	if p.BuildDir == "" {
+		p.Argv = p.ArgvWith(p.Programs[0])
+	}
+	return true
 }
 
 // ArgvWith is the command line with the given interpreter.
