@@ -7,8 +7,13 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
+
+	"github.com/spf13/pflag"
+
+	"github.com/glovebox-dev/glovebox/sandbox"
 )
 
 // commands runs command lines against a server.
@@ -322,4 +327,26 @@ func TestInterruptLiving(t *testing.T) {
 	if code := <-exit; code != exitCanceled || strings.Contains(seen.String(), "hint:") {
 		t.Errorf("an interrupted command ends with %d and %q", code, seen)
 	}
+}
+
+// TestFlagsOfRunIn: run --in does what a flag says, or refuses it. None is ignored.
+func TestFlagsOfRunIn(t *testing.T) {
+	done := strings.Fields("allow-build checks code config context env env-file file help in interactive json key-file lang out overwrite packages pass-env " +
+		"pass-secret quiet return rm server stdin strict-files timeout tty verbose")
+	refused := append(append(ofSandbox(), ofServer()...), "dry-run", "lock", "workdir")
+	a := testApp(t)
+	cmd := a.newRun()
+	cmd.InitDefaultHelpFlag()
+	cmd.Flags().VisitAll(func(f *pflag.Flag) {
+		if slices.Contains(done, f.Name) == slices.Contains(refused, f.Name) {
+			t.Errorf("what becomes of --%s?", f.Name)
+		}
+		if slices.Contains(ofSandbox(), f.Name) || slices.Contains(ofServer(), f.Name) {
+			f.Changed = true
+			if err := a.refuseForLiving(cmd, "agent-7", false); sandbox.KindOf(err) != sandbox.Invalid || err == nil || !strings.Contains(err.Error(), "--"+f.Name) {
+				t.Errorf("--%s: %v", f.Name, err)
+			}
+			f.Changed = false
+		}
+	})
 }

@@ -77,26 +77,36 @@ func (a *app) runIn(cmd *cobra.Command, in *inFlags, s source, f *sandboxFlags, 
 	return x.finish(f.strictFiles)
 }
 
+// ofSandbox are the flags that are decided when a sandbox is created.
+func ofSandbox() []string {
+	flags := []string{"backend", "image", "network", "allow", "deny", "inspect", "secret", "allow-unenforced", "nested-filters", "terminals", "workspace", "mount",
+		"root", "allow-command"}
+	for _, l := range limitFlags {
+		if l.name != sandbox.LimitTimeout {
+			flags = append(flags, l.flag)
+		}
+	}
+	return flags
+}
+
+// ofServer are the flags that are decided when a server starts.
+func ofServer() []string {
+	return append([]string{"check-allow", "check-deny", "container-image", "container-runtime"}, keptPackages...)
+}
+
 // refuseForLiving refuses flags that were decided when the sandbox was created. What the configuration says for all runs is no such
 // request.
 func (a *app) refuseForLiving(cmd *cobra.Command, name string, isCommand bool) error {
-	ofSandbox := []string{"backend", "image", "network", "allow-unenforced", "nested-filters", "terminals", "workspace", "mount", "root",
-		"allow-command"}
-	for _, l := range limitFlags {
-		if l.name != sandbox.LimitTimeout {
-			ofSandbox = append(ofSandbox, l.flag)
-		}
-	}
 	named := func(flag string) bool { return cmd.Flags().Changed(flag) && !slices.Contains(a.configured, flag) }
-	for _, flag := range ofSandbox {
+	for _, flag := range ofSandbox() {
 		if named(flag) {
 			return &sandbox.Error{Kind: sandbox.Invalid, Op: "--" + flag, Msg: "belongs to the sandbox " + name + ", which is there already",
 				Fix: "leave it out, or make another sandbox: glovebox create --" + flag + " ..."}
 		}
 	}
-	for _, flag := range []string{"check-allow", "check-deny"} {
+	for _, flag := range ofServer() {
 		if named(flag) {
-			return &sandbox.Error{Kind: sandbox.Invalid, Op: "--" + flag, Msg: "belongs to the server of " + name, Fix: "glovebox serve --" + flag + " RULE"}
+			return &sandbox.Error{Kind: sandbox.Invalid, Op: "--" + flag, Msg: "belongs to the server of " + name, Fix: "glovebox serve --" + flag + " ..."}
 		}
 	}
 	for _, flag := range []string{"env", "env-file", "pass-env", "pass-secret"} {
