@@ -98,6 +98,10 @@ type Installer struct {
 	// Survey answers a PackageQuestion on stdin with a PackageSurvey on stdout. It sees the files and the workspace of the run.
 	Survey func(program string) []string
 
+	// SurveyCode is Survey with its question as one program of the language, which an interpreter that waits starts sooner; nil: there is none.
+	// It imports nothing from the workspace.
+	SurveyCode func(question []byte) []byte
+
 	// Install does a PackageOrder on stdin and prints a PackageReceipt. Its stderr is progress, a line each. nil: nothing can be installed, and
 	// what is missing is named.
 	Install func(program string) []string
@@ -215,6 +219,7 @@ type Worker func(ctx context.Context, w Work) (*Result, error)
 type Work struct {
 	Command func(program string) []string
 	Stdin   []byte
+	Code    []byte // a program that does the same without Stdin, or nil
 	Tool    string // see Installer
 	Survey  bool   // it gets the files and the workspace of the run; otherwise neither, and nothing of its environment
 	Network NetworkPolicy

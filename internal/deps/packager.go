@@ -365,6 +365,9 @@ func (j *job) step(ctx context.Context, what string, w sandbox.Work, question an
 		return nil, err
 	}
 	w.Stdin = stdin.Bytes()
+	if in := j.need.Language.Installer; w.Survey && in.SurveyCode != nil {
+		w.Code = in.SurveyCode(w.Stdin)
+	}
 	result, err := j.work(ctx, w)
 	if err != nil {
 		return nil, fmt.Errorf("packages: %s: %w", what, err)

@@ -247,3 +247,32 @@ func TestEndWhilePackagesCome(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// TestSurveyAsCode: where interpreters wait, the survey of a run is a program for one of them, unless it would be in the way of a file of the run or
+// fails there.
+func TestSurveyAsCode(t *testing.T) {
+	main := []sandbox.File{{Path: "main.py", Data: []byte("print('of the run')")}}
+	for _, c := range []struct {
+		warm  int
+		code  string
+		files []sandbox.File
+		want  string
+	}{
+		{1, "print(open('x').read())", []sandbox.File{{Path: "x", Data: []byte("file")}}, "file\n"},
+		{1, "exit(1)", nil, "command question"},
+		{1, "print('code')", main, "command question"},
+		{0, "print('code')", nil, "command question"},
+	} {
+		p := &pretended{before: func(ctx context.Context, _ sandbox.PackageNeed, work sandbox.Worker) error {
+			r, err := work(ctx, sandbox.Work{Survey: true, Stdin: []byte("question"), Code: []byte(c.code),
+				Command: func(string) []string { return []string{"bash", "-c", "echo -n 'command '; cat"} }})
+			if err == nil && string(r.Stdout.Head) != c.want {
+				t.Errorf("%q: %q, want %q", c.code, r.Stdout.Head, c.want)
+			}
+			return err
+		}}
+		r := newRig(t, engine.Config{Languages: lang.All(), Packages: p, Warm: c.warm})
+		r.run(t, engine.Run{Request: sandbox.Request{Language: "python", Code: []byte("1"), FileName: "app.py", Files: c.files, Packages: sandbox.Packages{Auto: true},
+			Progress: func(string) {}}})
+	}
+}

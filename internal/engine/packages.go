@@ -142,6 +142,16 @@ func (e *Engine) worker(p *oneShot) sandbox.Worker {
 		if w.Survey {
 			run.Spec.Workspace, run.Spec.Mounts, run.Request.Files = p.Spec.Workspace, p.Spec.Mounts, p.Request.Files
 		}
+		if e.canFork(p, &w) {
+			quick := run
+			quick.Request.Stdin, quick.Request.Language, quick.Request.Code = nil, p.Language.Name, w.Code
+			if step, err := e.resolve(quick); err == nil {
+				step.backend, step.entered = p.backend, p.entered
+				if result, err := e.runPlan(ctx, step); err != nil || result.Status == sandbox.StatusSucceeded || result.Status == sandbox.StatusCanceled {
+					return result, err
+				}
+			} // else there may be no such interpreter
+		}
 		for _, program := range p.Programs {
 			run.Request.Command = w.Command(program)
 			step, err := e.resolve(run)
@@ -156,6 +166,12 @@ func (e *Engine) worker(p *oneShot) sandbox.Worker {
 		}
 		return nil, &sandbox.Error{Kind: sandbox.Unsupported, Op: "packages", Msg: "the root has no " + p.Language.Title, Fix: p.Language.Missing.Fix}
 	}
+}
+
+// canFork reports whether a step is a program for an interpreter that waits, and has its place in the workspace.
+func (e *Engine) canFork(p *oneShot, w *sandbox.Work) bool {
+	return w.Code != nil && e.config.Warm > 0 && p.Language.Zygote != nil && p.Spec.Workspace == "" && len(p.Spec.Mounts) == 0 &&
+		!slices.ContainsFunc(p.Request.Files, func(f sandbox.File) bool { return f.Path == p.Language.FileName })
 }
 
 func lacksProgram(r *sandbox.Result) bool {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"slices"
 	"sync"
 	"time"
 
@@ -56,6 +57,10 @@ func fingerprint(backend string, spec sandbox.Spec) string {
 	spec.ID, spec.Labels = "", nil
 	spec.Env = nil                                      // given with each start
 	spec.Limits.Timeout, spec.Limits.OutputBytes = 0, 0 // enforced by guest and engine, for each execution
+	spec.Named = slices.DeleteFunc(slices.Clone(spec.Named), func(l sandbox.LimitName) bool { return l == sandbox.LimitTimeout || l == sandbox.LimitOutput })
+	if len(spec.Named) == 0 {
+		spec.Named = nil
+	}
 	key, err := json.Marshal(struct {
 		Backend string
 		Spec    sandbox.Spec

@@ -18,6 +18,12 @@ var install string
 
 const layerAt = "/opt/glovebox/python"
 
+// How the survey gets its question: JSON, as Go writes it, is an expression of Python's.
+const (
+	readQuestion = "import sys\nquestion = eval(sys.stdin.buffer.read().decode(), {'__builtins__': {}, 'true': True, 'false': False, 'null': None})\n"
+	isolate      = "import sys\nsys.path[:] = [p for p in sys.path if p not in ('', '/workspace')]\ntrue, false, null = True, False, None\n"
+)
+
 // installer installs by uv where the root has it, otherwise by pip. Its programs run isolated (-I): files of the workspace cannot stand in
 // for modules of theirs. The folder is found by PYTHONPATH, so its packages come before those of the root.
 var installer = &sandbox.Installer{
@@ -26,7 +32,10 @@ var installer = &sandbox.Installer{
 	Path:      []string{"PYTHONPATH=" + layerAt, "PATH=" + layerAt + "/bin"},
 	NeedsNone: needsNone,
 	Magic:     magic,
-	Survey:    func(program string) []string { return []string{program, "-I", "-c", survey} },
+	Survey:    func(program string) []string { return []string{program, "-I", "-c", readQuestion + survey} },
+	SurveyCode: func(question []byte) []byte {
+		return []byte(isolate + "question = " + string(question) + "\n" + survey)
+	},
 	Install:   func(program string) []string { return []string{program, "-I", "-c", install} },
 	Names:     packageNames,
 	Valid:     validRequirement,

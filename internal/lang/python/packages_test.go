@@ -100,6 +100,11 @@ func surveyOf(t *testing.T, code string) (s sandbox.PackageSurvey, ok bool) {
 	if err != nil || json.Unmarshal(out, &s) != nil {
 		t.Fatalf("%q: %v", out, err)
 	}
+	asProgram := exec.Command(program, "-")
+	asProgram.Stdin = strings.NewReader(string(installer.SurveyCode(q)))
+	if again, err := asProgram.CombinedOutput(); err != nil || string(again) != string(out) {
+		t.Errorf("as a program: %q, %v; want %q", again, err, out)
+	}
 	return s, true
 }
 

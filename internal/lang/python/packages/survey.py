@@ -1,5 +1,5 @@
-# Finds what a run needs besides what this interpreter has. Reads a question from stdin and prints a survey, both as JSON. Nothing of the
-# code is executed; where its files are broken, what they list is left out.
+# Finds what a run needs besides what this interpreter has. The question is in a variable; prints a survey as JSON. Nothing of the code is
+# executed; where its files are broken, what they list is left out.
 #
 # A run waits for it, and modules take longer to import than code of 1,000 lines to examine: json, re, ast and importlib are imported where
 # something needs them, and most code does not.
@@ -15,8 +15,6 @@ ONLY_AST = 0x400  # ast.PyCF_ONLY_AST
 
 STANDARD = getattr(sys, "stdlib_module_names", sys.builtin_module_names)  # before 3.10 the rest is looked for like other modules
 
-# JSON as Go writes it is an expression of literals.
-question = eval(sys.stdin.buffer.read().decode(), {"__builtins__": {}, "true": True, "false": False, "null": None})
 requirements, found, seen = list(question["requirements"]), {}, set()
 # Where the code finds modules of its own. It is in the workspace, or beside that if the workspace is a folder of the host.
 PLACES = list(dict.fromkeys([os.path.dirname(os.path.join(WORKSPACE, question["name"])), WORKSPACE]))
