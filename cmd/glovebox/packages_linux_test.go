@@ -271,3 +271,27 @@ func TestPackagesOfSandbox(t *testing.T) {
 		t.Errorf("left: %v %v", left, err)
 	}
 }
+
+// TestNPMOfSandbox: JavaScript and TypeScript share the packages of a living sandbox.
+func TestNPMOfSandbox(t *testing.T) {
+	isPackagesReady(t, npmFile)
+	if testing.Short() {
+		t.Skip("SKIPPED, NOT TESTED: package engine has the same without npm")
+	}
+	i := newIndex(t)
+	i.tarball("glvjs", "1.0.0", "module.exports = 40")
+	i.tarball("glvts", "1.0.0", "module.exports = 2")
+	s := startServerWith(t, func(m *Main) { m.Gate = i.out.gate() }, "--backend", "native", "--allow-unenforced", "memory", "--checks", "enforce", "--check-deny", "process",
+		"--package-cache", t.TempDir(), "--package-index", "javascript=http://index.test/")
+	c := &commands{t, s.url}
+	c.run(0, "", "create", "--name", "a")
+	for _, one := range []struct{ language, packages, code, want string }{
+		{"js", "auto", "require('glvjs')", "40\n"},
+		{"ts", "glvts", "import a from 'glvjs'; import b from 'glvts'; const n: number = a + b; console.log(n)", "42\n"},
+		{"js", "glvjs", "require('glvjs') + require('glvts')", "42\n"},
+	} {
+		if out, errs := c.run(0, "", "run", "--in", "a", "-l", one.language, "-p", one.packages, "-c", one.code); out != one.want {
+			t.Errorf("%s: %q, %s", one.code, out, errs)
+		}
+	}
+}
