@@ -148,6 +148,35 @@ func TestDrainDuringPackages(t *testing.T) {
 	}
 }
 
+// TestDrainDuringLivingPackages: so does one in a living sandbox that its client waits for.
+func TestDrainDuringLivingPackages(t *testing.T) {
+	l := late{asked: make(chan struct{}), may: make(chan struct{})}
+	r := newRig(t, engine.Config{Languages: lang.All(), Packages: l})
+	s := r.make(t, engine.Living{})
+	ran := make(chan *sandbox.Result, 1)
+	go func() {
+		result, err := s.Run(within(t), adding("python", "print('ran')", "a"))
+		if err != nil {
+			t.Error(err)
+		}
+		ran <- result
+	}()
+	<-l.asked
+	drained := make(chan error)
+	go func() { drained <- r.Drain(within(t)) }()
+	eventually(t, "the refusal of new runs", func() bool { return r.Stats().Draining })
+	if _, err := s.Run(within(t), adding("python", "1", "b")); sandbox.KindOf(err) != sandbox.Unavailable {
+		t.Errorf("a new run: %v", err)
+	}
+	close(l.may)
+	if err := <-drained; err != nil {
+		t.Error(err)
+	}
+	if result := <-ran; result == nil || string(result.Stdout.Head) != "ran\n" {
+		t.Errorf("%+v", result)
+	}
+}
+
 // TestDeliverFromLiving: so it is for a command and for code in a sandbox that goes on.
 func TestDeliverFromLiving(t *testing.T) {
 	r := newRig(t, engine.Config{Languages: lang.All(), Slots: 1, Queue: -1})

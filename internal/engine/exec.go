@@ -114,7 +114,14 @@ func (s *Sandbox) start(ctx context.Context, asks Exec) (*Execution, error) {
 		return nil, err
 	}
 	if x.context != nil || x.adds.asked != nil { // its goroutine waits for them, and then for a slot
-		return x, x.begin(ctx, func() {})
+		if err = x.enterEarly(); err == nil {
+			err = x.begin(ctx, func() {})
+		}
+		if err != nil {
+			x.notAwaited()
+			return nil, err
+		}
+		return x, nil
 	}
 	asked := time.Now()
 	waiting, stop := context.WithCancel(ctx)

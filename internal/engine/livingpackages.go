@@ -287,7 +287,7 @@ func mergeRequirements(in *sandbox.Installer, had, asked []string) []string {
 // client: nothing checks, logs or lists it.
 func (x *Execution) worker() sandbox.Worker {
 	s, l := x.sandbox, x.Language
-	p := &oneShot{owner: s.owner, backend: s.live.backendOf()}
+	p := &oneShot{owner: s.owner, backend: s.live.backendOf(), entered: x.awaited}
 	p.Execution = &plan.Execution{Spec: sandbox.Spec{Root: s.live.spec.Root, AllowUnenforced: s.live.spec.AllowUnenforced}, Language: l, Programs: l.Programs}
 	apart := s.engine.worker(p)
 	return func(ctx context.Context, w sandbox.Work) (*sandbox.Result, error) {
@@ -315,7 +315,7 @@ func (x *Execution) survey(ctx context.Context, w *sandbox.Work, command []strin
 		return nil, err
 	}
 	p.Spec.Limits.OutputBytes = limits.OutputBytes
-	if err := e.admission.acquire(ctx, s.owner, func() { e.runs.Add(1) }); err != nil {
+	if err := e.admission.take(ctx, s.owner, func() { e.runs.Add(1) }, x.awaited); err != nil {
 		return nil, err
 	}
 	defer e.runs.Done()

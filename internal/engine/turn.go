@@ -7,15 +7,26 @@ import (
 	"github.com/glovebox-dev/glovebox/sandbox"
 )
 
-// admit takes a slot. Drain waits for an execution that got one to end, unless it is detached: such a one outlives the server.
+// enterEarly has Drain wait for an execution that adds packages, as for one that has its slot, and admits its steps meanwhile.
+func (x *Execution) enterEarly() error {
+	if x.adds.asked == nil || x.asks.Detached {
+		return nil
+	}
+	return x.sandbox.engine.admission.enter(x.await)
+}
+
+// await has Drain wait for the execution to end, unless it is detached: such a one outlives the server.
+func (x *Execution) await() {
+	if !x.awaited && !x.asks.Detached {
+		x.sandbox.engine.runs.Add(1)
+		x.awaited = true
+	}
+}
+
+// admit takes a slot. Drain waits for an execution that got one.
 func (x *Execution) admit(ctx context.Context) (release func(), err error) {
 	e := x.sandbox.engine
-	err = e.admission.acquire(ctx, x.sandbox.owner, func() {
-		if !x.asks.Detached {
-			e.runs.Add(1)
-			x.awaited = true
-		}
-	})
+	err = e.admission.take(ctx, x.sandbox.owner, x.await, x.awaited)
 	if err != nil {
 		x.notAwaited()
 		return nil, err
