@@ -281,7 +281,7 @@ func TestNPMOfSandbox(t *testing.T) {
 	i := newIndex(t)
 	i.tarball("glvjs", "1.0.0", "module.exports = 40")
 	i.tarball("glvts", "1.0.0", "module.exports = 2")
-	s := startServerWith(t, func(m *Main) { m.Gate = i.out.gate() }, "--backend", "native", "--allow-unenforced", "memory", "--checks", "enforce", "--check-deny", "process",
+	s := startServerWith(t, func(m *Main) { m.Gate = i.gate }, "--backend", "native", "--allow-unenforced", "memory", "--checks", "enforce", "--check-deny", "process",
 		"--package-cache", t.TempDir(), "--package-index", "javascript=http://index.test/")
 	c := &commands{t, s.url}
 	c.run(0, "", "create", "--name", "a")
