@@ -90,7 +90,9 @@ var HTTP = Face{
 	input: `in "stdin"`,
 	file:  `in "files"`,
 	allow: func(string) string { return "" },
-	reach: func(target string) string { return `allow it with "network": {"allow": [` + strconv.Quote(target) + "]}" },
+	reach: func(target string) string {
+		return `allow it with "network": {"allow": [` + strconv.Quote(target) + "]}"
+	},
 	param: fieldOf,
 
 	packages: `"packages": ["auto"]`,
