@@ -191,6 +191,27 @@ func packagesOfNPM(i *index) {
 	}
 }
 
+// TestUnknownOfNPM: an import that the index lacks is left out, also one with a scope, and a misspelt name is told by its like.
+func TestUnknownOfNPM(t *testing.T) {
+	if testing.Short() {
+		t.Skip("SKIPPED, NOT TESTED: npm takes a second for each name")
+	}
+	isPackagesReady(t, npmFile)
+	i, cache := newIndex(t), t.TempDir()
+	i.tarball("glvjs", "1.0.0", "module.exports = 42")
+	const caught = "let x; for (const f of [() => require('glvnone'), () => require('@glv/none/part'), () => require('glvjs')]) try { x = f() } catch {}; console.log(x)"
+	if out, _ := i.run(cache, 0, "run", "-l", "js", "-p", "auto", "-c", caught); out != "42\n" {
+		t.Errorf("caught: %q", out)
+	}
+	if _, errs := i.run(cache, 1, "run", "-l", "js", "-p", "auto", "-c", "require('glvnone')"); !strings.Contains(errs, "hint: The index has no package for the import of glvnone.") {
+		t.Errorf("%s", errs)
+	}
+	_, errs := i.run(cache, 125, "run", "-l", "js", "-p", "lodahs", "-c", "1")
+	if !strings.Contains(errs, "404 Not Found - GET http://index.test/lodahs") || !strings.Contains(errs, "fix: did you mean lodash?") || regexp.MustCompile(`(?m)^\s*404\s*$`).MatchString(errs) {
+		t.Errorf("%s", errs)
+	}
+}
+
 // TestPackagesAtOnce: all that need the same at the same time wait for one. Here each has a cache of its own on one folder, as processes have, and
 // only the folder's locks between them. What a process left that died is removed.
 func TestPackagesAtOnce(t *testing.T) {

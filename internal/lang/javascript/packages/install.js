@@ -34,9 +34,11 @@ const split = (requirement) => {
   return at < 0 ? [requirement, "*"] : [requirement.slice(0, at), requirement.slice(at + 1) || "*"];
 };
 
+// What npm says went wrong, without its progress, which names the same addresses.
+const wrong = (text) => text.split("\n").filter((l) => /^npm (ERR!|error)/.test(l)).map((l) => l.replace(/^npm (ERR!|error) ?/, "")).join("\n");
+
 function failure(text) {
-  const lines = text.split("\n").filter((l) => /^npm (ERR!|error)/.test(l)).map((l) => l.replace(/^npm (ERR!|error) ?/, ""));
-  const keep = lines.filter((l) => l.trim() && !/^(code|A complete log|errno|syscall)|-debug-0\.log$/.test(l));
+  const keep = wrong(text).split("\n").filter((l) => l.trim() && !/^(code|A complete log|errno|syscall)|^404\s*$|-debug-0\.log$/.test(l));
   return keep.join("\n").slice(0, 4000) || text.slice(-1000) || "npm failed";
 }
 
@@ -60,7 +62,7 @@ async function install() {
     }
     const { code, text } = await run(argv);
     if (code === 0) return { missing, ...receipt() };
-    const lacks = /404 (?:Not Found - GET \S*\/|\s*'?)((?:@[\w.~-]+(?:\/|%2f))?[\w.~-]+)/i.exec(text);
+    const lacks = /^404 (?:Not Found - GET \S*\/|\s*')((?:@[\w.~-]+(?:\/|%2f))?[\w.~-]+)/im.exec(wrong(text));
     const name = lacks ? decodeURIComponent(lacks[1]) : "";
     const lost = optional.findIndex(([n]) => n === name);
     if (lost >= 0) {
