@@ -86,6 +86,15 @@ func TestFindingPython(t *testing.T) {
 			"if typing.TYPE_CHECKING: import e\nif 1:\n  try: import f\n  except Exception: pass", want: " |  | "},
 		{about: "not optional", code: "try: import a\nexcept OSError: pass\ntry: pass\nexcept ImportError: pass\nelse: import b\ntry: import c\nfinally: import d\nif TYPE_CHECKING: pass\nelse: import e",
 			want: " | a b c d e | "},
+		{about: "not optional, as the handler ends the program", code: "try: import a\nexcept ImportError:\n  print('pip install a')\n  sys.exit(1)\ntry: import b\nexcept ImportError: exit()\n" +
+			"try: from c import x\nexcept Exception as e: raise SystemExit(f'{e}') from e\ntry: import d\nexcept: os._exit(1)\ntry: import e\nexcept ImportError:\n  quit(1)", want: " | a b c d e | "},
+		{about: "not optional, as the handler installs it", code: "try: import a\nexcept ImportError:\n  subprocess.check_call([sys.executable, '-m', 'pip', 'install', 'a'])\n  import a\n" +
+			"try: import b, c\nexcept ImportError:\n  os.system('pip install b c')", want: " | a b c | "},
+		{about: "not optional, as the handler imports it again", code: "try: from yaml import CLoader, x\nexcept ImportError:\n  if 1: from yaml import Loader\n" +
+			"try: import a.b as b, c\nexcept ImportError: import a", want: " | a pyyaml | "},
+		{about: "optional, as the handler goes on", code: "try: import a\nexcept ImportError:\n  print('pip install a for progress')\n  a = None\ntry: import b\nexcept ImportError:\n  if strict: raise\n" +
+			"try: import c\nexcept ImportError: pass\nexcept Exception: sys.exit(1)\ntry:\n  try: import d\n  except ImportError: sys.exit(1)\nexcept: pass\n" +
+			"try: import e\nexcept ImportError: from .e import x", want: " |  | "},
 		{about: "once optional, once not", code: "import a\ntry: import a, b\nexcept ImportError: pass\nimport b", want: " | a b | "},
 
 		{about: "local modules", code: "import mine, pack.sub, helper\nfrom . import y", want: " | far near | ",

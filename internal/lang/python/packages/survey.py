@@ -97,6 +97,8 @@ def parse(code):
         return None  # the run itself will say so
 
 
+ENDS = {"exit", "_exit", "quit"}
+RUNS = "subprocess", "check_call", "check_output", "Popen", "os.system", "pip.main"
 CAUGHT = {"ImportError", "ModuleNotFoundError", "Exception", "BaseException"}
 
 
@@ -117,14 +119,46 @@ def mentions(node, name):
     return False
 
 
-def forgiving(node):
-    """Whether a try statement expects that an import fails."""
-    names = []
+def catching(node):
+    """The handler of a try statement that takes it when an import fails, or None."""
     for h in node.handlers:
         if h.type is None:
+            return h
+        names = [getattr(t, "id", getattr(t, "attr", "")) for t in (h.type.elts if is_a(h.type, "Tuple") else [h.type])]
+        if CAUGHT & set(names):
+            return h
+    return None
+
+
+def insists(handler, lines):
+    """Whether a handler ends the program, or has pip install what is missing."""
+    for s in handler.body:
+        called = getattr(getattr(s, "value", None), "func", None) if is_a(s, "Expr") else None
+        if is_a(s, "Raise") or getattr(called, "id", getattr(called, "attr", "")) in ENDS:
             return True
-        names += [getattr(t, "id", getattr(t, "attr", "")) for t in (h.type.elts if is_a(h.type, "Tuple") else [h.type])]
-    return bool(CAUGHT & set(names))
+    text = "\n".join(lines[handler.lineno - 1:getattr(handler, "end_lineno", None)])
+    return "pip" in text and any(word in text for word in RUNS)
+
+
+def inner(node):
+    """The statements inside of a statement."""
+    for field in "body", "orelse", "finalbody", "handlers", "cases":
+        children = getattr(node, field, None)
+        if type(children) is list:
+            yield from children
+
+
+def imported(body):
+    """The first names of all that statements import."""
+    todo, names = list(body), set()
+    while todo:
+        node = todo.pop()
+        if is_a(node, "Import"):
+            names |= {a.name.split(".")[0] for a in node.names}
+        elif is_a(node, "ImportFrom") and not node.level and node.module:
+            names.add(node.module.split(".")[0])
+        todo += inner(node)
+    return names
 
 
 def imports(tree, code):
@@ -133,27 +167,27 @@ def imports(tree, code):
         import re
         for call in re.finditer(CALL, code):
             yield call.group(1), code.count("\n", 0, call.start()) + 1, False
-    todo = [(tree, False)]
+    todo, lines = [(tree, None)], code.split("\n")
     while todo:
-        node, optional = todo.pop()
+        node, needed = todo.pop()  # None: the code needs all that it imports there, else modules with these first names alone
         kind = type(node).__name__
         if kind == "Import":
             for a in node.names:
-                yield a.name, node.lineno, optional
+                yield a.name, node.lineno, needed is not None and a.name.split(".")[0] not in needed
         elif kind == "ImportFrom" and not node.level and node.module:
             for a in node.names:
-                yield node.module + "." + a.name, node.lineno, optional
+                yield node.module + "." + a.name, node.lineno, needed is not None and node.module.split(".")[0] not in needed
         elif kind == "Try":
-            todo += [(n, optional or forgiving(node)) for n in node.body]
-            todo += [(n, True) for h in node.handlers for n in h.body]
-            todo += [(n, optional) for n in node.orelse + node.finalbody]
+            handler, body = catching(node), needed
+            if handler and needed is None and not insists(handler, lines):
+                body = imported(node.body) & imported(handler.body)  # which the handler tries once more
+            todo += [(n, body) for n in node.body]
+            todo += [(n, ()) for h in node.handlers for n in h.body]
+            todo += [(n, needed) for n in node.orelse + node.finalbody]
         elif kind == "If" and mentions(node.test, "TYPE_CHECKING"):
-            todo += [(n, True) for n in node.body] + [(n, optional) for n in node.orelse]
+            todo += [(n, ()) for n in node.body] + [(n, needed) for n in node.orelse]
         else:
-            for field in "body", "orelse", "finalbody", "handlers", "cases":
-                children = getattr(node, field, None)
-                if type(children) is list:
-                    todo += [(n, optional) for n in children]
+            todo += [(n, needed) for n in inner(node)]
 
 
 def local(name):
