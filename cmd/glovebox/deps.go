@@ -225,7 +225,10 @@ func (a *app) printLock(ctx context.Context, run engine.Run, f *sandboxFlags) (e
 	run.Request.Progress = shown.progress
 	supply, err := e.Supply(ctx, run)
 	shown.end()
-	if err != nil || supply == nil {
+	if err == nil && supply == nil {
+		err = &sandbox.Error{Kind: sandbox.Unsupported, Op: "packages", Msg: "there are no packages to install for this language", Fix: "run the file as it is"}
+	}
+	if err != nil {
 		return err
 	}
 	defer supply.Release()

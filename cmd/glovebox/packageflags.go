@@ -147,10 +147,10 @@ func (f *neededFlags) add(cmd *cobra.Command) {
 // packagesNone is --packages where a variable or the configuration says otherwise.
 const packagesNone = "none"
 
-// packages are those for code of a language, which "" leaves to others, or for a command.
-func (a *app) packages(f *neededFlags, language string, isCommand bool) (sandbox.Packages, error) {
-	if slices.Contains(a.configured, "packages") && (isCommand || !takesPackages(language)) {
-		f.names = nil // a standing wish is for what can have packages
+// packages are those for code, or for a command.
+func (a *app) packages(f *neededFlags, isCommand bool) (sandbox.Packages, error) {
+	if slices.Contains(a.configured, "packages") && isCommand {
+		f.names = nil // a standing wish is for code
 	}
 	names := f.names
 	if slices.Contains(names, packagesNone) {
@@ -168,15 +168,6 @@ func (a *app) packages(f *neededFlags, language string, isCommand bool) (sandbox
 		lock = string(text)
 	}
 	return sandbox.PackagesOf(names, f.allowBuild, lock), nil
-}
-
-func takesPackages(language string) bool {
-	for _, l := range lang.All() {
-		if strings.EqualFold(l.Name, language) || slices.Contains(l.Aliases, strings.ToLower(language)) {
-			return l.Installer != nil
-		}
-	}
-	return true
 }
 
 const maxLock = 1 << 20 // bytes

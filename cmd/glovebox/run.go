@@ -202,7 +202,7 @@ func (a *app) fillRequest(ctx context.Context, run *engine.Run, f *sandboxFlags)
 	r := &run.Request
 	r.Dir = f.workdir
 	var err error
-	if r.Packages, err = a.packages(&f.neededFlags, cmp.Or(r.Language, languageOfFile(r.FileName), languageOfFile(r.Entry)), r.Command != nil); err != nil {
+	if r.Packages, err = a.packages(&f.neededFlags, r.Command != nil); err != nil {
 		return err
 	}
 	if r.Files, err = a.readFiles(f.files); err != nil {

@@ -160,7 +160,7 @@ func (a *app) requestIn(cmd *cobra.Command, s source, f *sandboxFlags, args []st
 	if f.lock != "" {
 		return r, &sandbox.Error{Kind: sandbox.Unsupported, Op: "--lock", Msg: "goes with a sandbox of its own, not with --in", Fix: "--packages NAME==VERSION"}
 	}
-	if _, err := a.packages(&f.neededFlags, r.Language, r.Command != nil); err != nil {
+	if _, err := a.packages(&f.neededFlags, r.Command != nil); err != nil {
 		return r, err
 	}
 	if !slices.Contains(f.names, packagesNone) {

@@ -128,8 +128,31 @@ func TestPackagesTold(t *testing.T) {
 	if result := do(t, s, adding("bash", "glvnone", sandbox.PackagesAuto)); !hasHint(result, sandbox.HintNoCommands) || hasHint(result, sandbox.HintNoCommand) {
 		t.Errorf("%+v", result.Hints)
 	}
-	_, err = s.Start(within(t), engine.Exec{Request: sandbox.Request{Command: []string{"true"}, Packages: sandbox.Packages{Auto: true}}})
+	_, err = s.Start(within(t), engine.Exec{Request: sandbox.Request{Command: []string{"true"}, Packages: sandbox.Packages{Requirements: []string{"a"}}}})
 	refused(t, "a command", err, sandbox.Invalid, "packages go with code")
+}
+
+// TestAutoMeansNothing: where no code is, or its language has no packages, auto alone is no mistake, and names are one.
+func TestAutoMeansNothing(t *testing.T) {
+	bare := shell
+	bare.Name, bare.Aliases, bare.Extensions = "bare", nil, nil
+	r := newRig(t, engine.Config{Languages: append(lang.All(), bare), Packages: &pretended{}})
+	s := r.make(t, engine.Living{})
+	command := engine.Exec{Request: sandbox.Request{Command: []string{"true"}, Packages: sandbox.Packages{Auto: true}}}
+	for _, asks := range []engine.Exec{command, adding("bare", "true", sandbox.PackagesAuto)} {
+		for where, result := range map[string]*sandbox.Result{"fresh": r.run(t, engine.Run{Request: asks.Request}), "living": do(t, s, asks)} {
+			if result.Status != sandbox.StatusSucceeded || result.Hints != nil {
+				t.Errorf("%s: %+v", where, result)
+			}
+		}
+	}
+	for _, language := range []string{"bare", "bash"} {
+		asks := adding(language, "true", sandbox.PackagesAuto, "a")
+		_, err := r.Run(within(t), engine.Run{Request: asks.Request})
+		refused(t, language, err, sandbox.Unsupported, "there are no packages to install for")
+		_, err = s.Start(within(t), asks)
+		refused(t, language, err, sandbox.Unsupported, "there are no packages to install for")
+	}
 }
 
 // followed lists the events of an execution after one.

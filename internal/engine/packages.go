@@ -71,15 +71,19 @@ func (e *Engine) supply(ctx context.Context, p *oneShot) error {
 	return nil
 }
 
-// checkPackages refuses packages that cannot be had, if any are asked for.
+// checkPackages refuses packages that cannot be had, if any are asked for. Where nothing could be found, auto alone asks for nothing.
 func (e *Engine) checkPackages(j *job) error {
 	asked, l := j.Request.Packages, j.Language
+	named := len(asked.Requirements) > 0 || asked.Lock != ""
 	switch {
 	case !asked.Any():
 		return nil
+	case !named && (l == nil || l.Installer == nil):
+		j.Request.Packages = sandbox.Packages{}
+		return nil
 	case l == nil:
 		return &sandbox.Error{Kind: sandbox.Invalid, Op: "packages", Msg: "packages go with code, not with a command", Fix: "run a file or code of a language"}
-	case l.Installer == nil, l.Installer.Install == nil && !asked.Auto:
+	case named && (l.Installer == nil || l.Installer.Install == nil):
 		return &sandbox.Error{Kind: sandbox.Unsupported, Op: "packages", Msg: "there are no packages to install for " + l.Title}
 	case e.config.Packages == nil:
 		return &sandbox.Error{Kind: sandbox.Unsupported, Op: "packages", Msg: "packages are not installed here", Fix: "use what is installed"}

@@ -25,7 +25,7 @@ type RunRequest struct {
 	Env             map[string]string `json:"env" doc:"Environment variables. Nothing is inherited from the server." max:"1024"`
 	Limits          answer.Limits     `json:"limits" doc:"A limit that is named here is enforced, or the request is refused."`
 	Network         NetworkIn         `json:"network" doc:"What the sandbox may reach."`
-	Packages        []string          `json:"packages" doc:"Packages of the language that are installed before the run, without a network at run time: auto for those that the code imports and the sandbox lacks, or names with versions." max:"500" example:"auto"`
+	Packages        []string          `json:"packages" doc:"Packages of the language that are installed before the run, without a network at run time: auto for those that the code imports and the sandbox lacks, or names with versions. auto alone means nothing to a command, and to a language without packages." max:"500" example:"auto"`
 	AllowBuild      bool              `json:"allow_build" doc:"Let packages run code of theirs while they are installed: source distributions, install scripts."`
 	Lock            string            `json:"lock" doc:"Install exactly these, as glovebox deps lock prints them, in place of packages."`
 	Metadata        map[string]string `json:"metadata" doc:"Any strings of yours, such as user, agent or run. They are written to the log." max:"32"`
