@@ -108,6 +108,8 @@ func TestRefused(t *testing.T) {
 		{"bad pattern", request(func(r *sandbox.Request) { r.Return.Globs = []string{"["} }), sandbox.Invalid, "return_files[0]"},
 		{"negative return", request(func(r *sandbox.Request) { r.Return.MaxFiles = -1 }), sandbox.Invalid, "return_files"},
 		{"negative timeout", request(func(r *sandbox.Request) { r.Timeout = -1 }), sandbox.Invalid, "timeout"},
+		{"a timeout over any", request(func(r *sandbox.Request) { r.Timeout = 100 * time.Hour }), sandbox.Invalid, "100h0m0s is over the server's maximum of 1m0s"},
+		{"a limit over any", limits(sandbox.Limits{Timeout: 100 * time.Hour}), sandbox.Invalid, "100h0m0s is over the server's maximum of 1m0s"},
 		{"long timeout", request(func(r *sandbox.Request) { r.Timeout = time.Hour }), sandbox.Invalid, "1m0s"},
 		{"negative memory", limits(sandbox.Limits{MemoryBytes: -1}), sandbox.Invalid, "limits.memory"},
 		{"over the maximum", limits(sandbox.Limits{MemoryBytes: 2 << 30}), sandbox.Invalid, "1GiB"},

@@ -25,13 +25,13 @@ type Rules struct {
 // Box fills in the defaults of a spec and the names of its named limits. It never changes what was requested; what is impossible is an
 // error.
 func (r *Rules) Box(spec sandbox.Spec) (sandbox.Spec, error) {
-	if err := spec.Limits.Check(); err != nil {
-		return spec, err
-	}
 	for _, name := range sandbox.LimitNames {
 		if err := r.checkMax(name, spec.Limits.Get(name)); err != nil {
 			return spec, err
 		}
+	}
+	if err := spec.Limits.Check(); err != nil {
+		return spec, err
 	}
 	if image := spec.Root.Image; image != "" && r.Images != nil && !r.Images(image) {
 		return spec, sandbox.Invalidf("image", "this server does not offer %.200q", image)

@@ -65,10 +65,10 @@ func (r *Rules) limit(p *Execution) error {
 		return nil
 	}
 	own := sandbox.Limits{Timeout: p.Request.Timeout}
-	if err := own.Check(); err != nil {
+	if err := r.checkMax(sandbox.LimitTimeout, int64(own.Timeout)); err != nil {
 		return err
 	}
-	if err := r.checkMax(sandbox.LimitTimeout, int64(own.Timeout)); err != nil {
+	if err := own.Check(); err != nil {
 		return err
 	}
 	p.Spec.Limits.Timeout = own.Timeout
