@@ -175,9 +175,22 @@ func TestSession(t *testing.T) {
 	if o := c.call("read_file", map[string]any{"path": file, "offset": 100_000}); o.Text != "end\n" {
 		t.Errorf("what was cut, at %q: %+v", file, o)
 	}
-	for tool, arguments := range map[string]map[string]any{"read_file": {"path": "none"}, "run_code": {"code": "1", "langauge": "python"}, "write_file": {"path": "x"}} {
-		if o := c.call(tool, arguments); !o.failed || o.text == "" {
-			t.Errorf("%s: %+v", tool, o)
+	for _, wrong := range []struct {
+		tool      string
+		arguments map[string]any
+		says      string
+	}{
+		{"read_file", map[string]any{"path": "none"}, "none"},
+		{"write_file", map[string]any{"path": "x"}, "content"},
+		{"run_code", map[string]any{"code": "1", "langauge": "python"}, `input schema: unknown field "langauge".`},
+		{"run_code", map[string]any{"code": 1}, "this: code: expected a string, got a number."},
+		{"run_code", map[string]any{"code": "1", "timeout_s": "5"}, "timeout_s: expected a number, got a string."},
+		{"run_command", map[string]any{"command": []string{"ls"}}, "command: expected a string, got a list."},
+		{"run_command", map[string]any{"argv": "ls"}, "argv: expected a list, got a string."},
+		{"read_file", map[string]any{"path": "x", "offset": 1.5}, "offset: expected a whole number, got a number."},
+	} {
+		if o := c.call(wrong.tool, wrong.arguments); !o.failed || !strings.Contains(o.text, wrong.says) {
+			t.Errorf("%s: %+v", wrong.tool, o)
 		}
 	}
 	c.call("reset_sandbox", nil)

@@ -2,9 +2,14 @@ package mcp
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
+	"fmt"
 	"io"
+	"reflect"
+	"strings"
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
@@ -111,8 +116,19 @@ func decode(arguments json.RawMessage, into any) error {
 			return nil
 		}
 	}
-	return sandbox.Invalidf("arguments", "they do not fit the tool's input schema: %.200v", err)
+	if wrong := (*json.UnmarshalTypeError)(nil); errors.As(err, &wrong) {
+		got, _, _ := strings.Cut(wrong.Value, " ") // a number is quoted behind it
+		return sandbox.Invalidf(cmp.Or(wrong.Field, "arguments"), "expected %s, got %s", wantedWords[wrong.Type.Kind()], foundWords[got])
+	}
+	return sandbox.Invalidf("arguments", "they do not fit the tool's input schema: %.200s", strings.TrimPrefix(fmt.Sprint(err), "json: "))
 }
+
+// What a field takes, and the kinds of JSON that encoding/json found there, in words.
+var (
+	wantedWords = map[reflect.Kind]string{reflect.String: "a string", reflect.Slice: "a list", reflect.Int: "a whole number", reflect.Int64: "a whole number",
+		reflect.Float64: "a number", reflect.Struct: "an object"}
+	foundWords = map[string]string{"string": "a string", "array": "a list", "number": "a number", "object": "an object", "bool": "true or false"}
+)
 
 func resetSandbox(c *call, arguments json.RawMessage) (*sdk.CallToolResult, error) {
 	if err := decode(arguments, &struct{}{}); err != nil {
