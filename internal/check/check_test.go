@@ -2,6 +2,7 @@ package check
 
 import (
 	"fmt"
+	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -20,6 +21,26 @@ func shown(found []sandbox.Finding) string {
 		out = append(out, fmt.Sprintf("%d:%d %s%s", f.Line, f.Column, f.Rule, mark))
 	}
 	return strings.Join(out, ", ")
+}
+
+// TestPaper: docs/checks.md has a row of its table for each rule.
+func TestPaper(t *testing.T) {
+	paper, err := os.ReadFile("../../docs/checks.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	named := ""
+	for line := range strings.Lines(string(paper)) {
+		if strings.HasPrefix(line, "| `") {
+			rules, _, _ := strings.Cut(line[1:], "|")
+			named += rules
+		}
+	}
+	for _, rule := range IDs() {
+		if !strings.Contains(named, "`"+rule+"`") {
+			t.Errorf("%s is not there", rule)
+		}
+	}
 }
 
 func TestFind(t *testing.T) {
