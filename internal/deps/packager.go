@@ -138,7 +138,11 @@ func check(need *sandbox.PackageNeed) error {
 	}
 	for i, r := range need.Requirements {
 		if !need.Language.Installer.Valid(r) {
-			return sandbox.Invalidf(fmt.Sprintf("packages[%d]", i), "%.80q is not the name of a package, perhaps with versions; paths and addresses are not installed", r)
+			err := sandbox.Invalidf(fmt.Sprintf("packages[%d]", i), "%.80q is not the name of a package, perhaps with versions; paths and addresses are not installed", r)
+			if as := strings.Replace(r, "==", "@", 1); as != r && need.Language.Installer.Valid(as) { // pip's way, for npm
+				err.Fix = "ask for " + as
+			}
+			return err
 		}
 	}
 	switch {

@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/glovebox-dev/glovebox/internal/lang/javascript"
 	"github.com/glovebox-dev/glovebox/sandbox"
 )
 
@@ -424,6 +425,16 @@ func TestPasswordOfIndex(t *testing.T) {
 	}
 	if text := fmt.Sprintf("%+v", s); strings.Contains(text, password) {
 		t.Errorf("%s", text)
+	}
+}
+
+// TestOtherSpelling: a version in the way of another language's installer is told in that of the own one.
+func TestOtherSpelling(t *testing.T) {
+	for requirement, fix := range map[string]string{"lodash==4.17.21": "ask for lodash@4.17.21", "@s/a==1": "ask for @s/a@1", "../a==1": "", "a=1": ""} {
+		need := &sandbox.PackageNeed{Packages: sandbox.Packages{Requirements: []string{requirement}}, Language: javascript.Language}
+		if err := check(need); sandbox.KindOf(err) != sandbox.Invalid || sandbox.FixOf(err) != fix {
+			t.Errorf("%s: %v", requirement, err)
+		}
 	}
 }
 
