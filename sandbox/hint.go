@@ -67,7 +67,7 @@ const (
 	HintPatterns  HintCode = "patterns"        // the patterns took too long to match against so many paths
 	HintUnmatched HintCode = "unmatched"       // no new file matches the patterns Names; Others are new
 	HintElsewhere HintCode = "files_elsewhere" // Count files are outside the workspace; Names are the first
-	HintLeft      HintCode = "left_running"    // Count background processes were killed when the program ended
+	HintLeft      HintCode = "left_running"    // Count background processes were killed when the program ended; not in a living sandbox, where they run on
 )
 
 // Fixes of errors that each face words itself, for Error.Hint.

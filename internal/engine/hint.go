@@ -27,7 +27,7 @@ func (x *execution) hints(o *outcome, r *sandbox.Result) []sandbox.Hint {
 			hints = append(hints, h)
 		}
 	}
-	if n := o.exited.Left; n > 0 && (r.Status == sandbox.StatusSucceeded || r.Status == sandbox.StatusFailed) {
+	if n := o.exited.Left; n > 0 && x.stays == nil && (r.Status == sandbox.StatusSucceeded || r.Status == sandbox.StatusFailed) {
 		hints = append(hints, sandbox.Hint{Code: sandbox.HintLeft, Count: int64(n)})
 	}
 	if h, ok := x.lacks(); ok {

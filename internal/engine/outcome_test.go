@@ -146,4 +146,8 @@ func TestHints(t *testing.T) {
 	if got := free.hints(&outcome{}, &sandbox.Result{Status: sandbox.StatusSucceeded}); got != nil {
 		t.Errorf("a plain success is explained: %+v", got)
 	}
+	free.stays = &Execution{}
+	if got := free.hints(&outcome{exited: guest.Exited{Left: 2}}, &sandbox.Result{Status: sandbox.StatusSucceeded}); got != nil {
+		t.Errorf("what runs on in a living sandbox is told as killed: %+v", got)
+	}
 }
