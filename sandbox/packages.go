@@ -67,6 +67,28 @@ func (in *Installer) NameOf(requirement string) string {
 	return plainRequirement.Replace(strings.ToLower(requirement))
 }
 
+// PackageOf is the package of a module: the one that is known for the longest beginning of its dotted name, else the first word. Without Names,
+// it is the name itself, without a path within the package.
+func (in *Installer) PackageOf(module string) string {
+	if in.Names == nil {
+		words := strings.SplitN(module, "/", 3)
+		if strings.HasPrefix(module, "@") && len(words) > 1 {
+			return words[0] + "/" + words[1]
+		}
+		return words[0]
+	}
+	for name := module; ; {
+		if p, known := in.Names[name]; known {
+			return p
+		}
+		dot := strings.LastIndexByte(name, '.')
+		if dot < 0 {
+			return name
+		}
+		name = name[:dot]
+	}
+}
+
 // Package is one package of a layer.
 type Package struct {
 	Name     string   `json:"name"`

@@ -151,6 +151,7 @@ func TestFindingJavaScript(t *testing.T) {
 		{about: "a module", name: "main.mjs", want: " | @s/c a b d e f | ", code: "import a from 'a'; import 'b/deep/x.js'; import * as unused from '@s/c/x'; export {d} from 'd'; await import('e'); const f = () => require('f');\n" +
 			"import fs from 'node:fs'; import 'path'; import 'fs/promises'; import test from 'node:test'; import {x} from 'data:text/javascript,1';\n" +
 			"import '#inside'; import 'https://else.test/x.js'; import '/abs.js'; import './none.js'"},
+		{about: "names with dots", name: "main.js", code: "require('socket.io'); require('chart.js/auto'); require('@s/a.b/c')", want: " | @s/a.b chart.js socket.io | "},
 		{about: "a script", name: "main.js", code: "const a = require('a'), {b} = require('@s/b'); require('c/d'); import('e').then(x => x); require.resolve('f'); require(name); const x = <a/>", want: " | @s/b a c e | "},
 		{about: "types alone", name: "main.ts", code: "import type {T} from 'a'; import {U} from 'b'; import {v} from 'c'; let x: T & U = v; import d = require('d'); d()", want: " | c d | "},
 		{about: "local files", name: "main.ts", code: "import './one'; import {two} from './lib/two.js'; two()", want: " | far near | ",

@@ -32,7 +32,7 @@ func (j *job) order(s *sandbox.PackageSurvey) (o sandbox.PackageOrder, dropped [
 		}
 	}
 	for _, f := range s.Found {
-		name := packageOf(in, f.Name)
+		name := in.PackageOf(f.Name)
 		switch {
 		case f.Optional:
 		case !in.Valid(name):
@@ -48,20 +48,6 @@ func (j *job) order(s *sandbox.PackageSurvey) (o sandbox.PackageOrder, dropped [
 		*list = slices.Compact(*list)
 	}
 	return o, dropped
-}
-
-// packageOf is the package of a module: the one that is known for the longest beginning of its name, else the first word.
-func packageOf(in *sandbox.Installer, module string) string {
-	for name := module; ; {
-		if p, known := in.Names[name]; known {
-			return p
-		}
-		dot := strings.LastIndexByte(name, '.')
-		if dot < 0 {
-			return name
-		}
-		name = name[:dot]
-	}
 }
 
 // install installs an order in a sandbox of its own, and makes a layer of it.
