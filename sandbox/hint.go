@@ -43,11 +43,11 @@ const (
 // What a program tried that a sandbox does not offer.
 const (
 	HintNotAllowed  HintCode = "command_not_allowed" // it tried to execute Name; the policy allows Names
-	HintNoInstall   HintCode = "no_install"          // the installer Name cannot install here
+	HintNoInstall   HintCode = "no_install"          // the installer Name cannot install here; packages of the language By can be had
 	HintNoNetwork   HintCode = "no_network"          // there is no network
 	HintRefused     HintCode = "network_refused"     // the network policy refused Names, which it could allow, and Others, each with its reason after a colon
 	HintUnreachable HintCode = "unreachable"         // the network does not reach every address
-	HintNoModule    HintCode = "no_module"           // the module Name is missing; Name may be ""; CanInstall: it can be asked for
+	HintNoModule    HintCode = "no_module"           // the module Name is missing; Name may be ""
 	HintNoPackage   HintCode = "no_package"          // no package was found for the modules Names
 	HintNoCommands  HintCode = "commands_missing"    // a script names the commands Names, which are not there; Others are their Debian packages, "" if unknown
 	HintNoInput     HintCode = "no_input"            // it read from an empty stdin
@@ -93,7 +93,7 @@ type Hint struct {
 	Limit LimitName
 	Value int64  // of Limit, in the unit of its field
 	Raise int64  // a higher value of Limit that is allowed; 0 is none
-	By    string // how Limit is enforced; of HintNoCommand, the PATH that the caller set
+	By    string // how Limit is enforced; of HintNoCommand, the PATH that the caller set; of HintNoInstall, the title of a language
 
 	ExitCode  int
 	Signal    int
@@ -101,6 +101,9 @@ type Hint struct {
 	NoInput   bool
 	NoNetwork bool
 
-	CanInstall bool
-	Package    string // of HintNoCommand: the Debian package that has Name
+	CanInstall bool   // packages can be asked for
+	ByName     bool   // beside CanInstall: by name, not as auto
+	InCode     bool   // beside CanInstall: also by a line of the code, such as %pip install
+	Package    string // that has Name, "" if unknown; of HintNoCommand a Debian package
+	Apart      string // of HintNoModule: the Debian package that has this module of the standard library
 }

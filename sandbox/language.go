@@ -32,6 +32,9 @@ type Language struct {
 	// Installers are the programs that download packages. They fail in a sandbox without a network.
 	Installers []string
 
+	// Apart are modules of the standard library that Debian has in packages of their own, with those.
+	Apart map[string]string
+
 	// NameFor names the file that holds the code, as modules and scripts may differ; nil means FileName always.
 	NameFor func(code []byte) string
 

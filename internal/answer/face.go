@@ -24,7 +24,7 @@ type Face struct {
 	allow   func(command string) string
 	reach   func(target string) string // lets the network reach a target
 
-	packages string // has packages installed
+	packages func(h *sandbox.Hint) string // asks for packages; "" if callers cannot
 
 	param     func(op string) string // names a part of a request, or a step that failed
 	terminals string                 // lets code open terminals; "" where callers cannot
@@ -56,7 +56,7 @@ var CommandLine = Face{
 	allow: func(command string) string { return "--allow-command " + command },
 	reach: func(target string) string { return "allow it with --allow " + target },
 
-	packages: "--packages auto",
+	packages: func(h *sandbox.Hint) string { return "add --packages " + wanted(h) },
 
 	param: func(op string) string {
 		if name, ok := strings.CutPrefix(op, "limits."); ok && limitFlags[sandbox.LimitName(name)] != "" {
@@ -95,7 +95,15 @@ var HTTP = Face{
 	},
 	param: fieldOf,
 
-	packages: `"packages": ["auto"]`,
+	packages: func(h *sandbox.Hint) string { return `add "packages": [` + strconv.Quote(wanted(h)) + "]" },
+}
+
+// wanted is what to ask for, of packages.
+func wanted(h *sandbox.Hint) string {
+	if h.ByName {
+		return cmp.Or(h.Package, "NAME")
+	}
+	return sandbox.PackagesAuto
 }
 
 var limitFlags = map[sandbox.LimitName]string{

@@ -3,6 +3,7 @@ package answer
 import (
 	"fmt"
 	"path"
+	"strconv"
 	"strings"
 
 	"github.com/glovebox-dev/glovebox/sandbox"
@@ -66,7 +67,11 @@ func (f Face) end(h *sandbox.Hint) string {
 	case sandbox.HintNotStarted:
 		return "The run was canceled before the program was started; nothing ran."
 	case sandbox.HintRejected:
-		return fmt.Sprintf("Nothing ran: %q is not among the commands that the policy allows: %s.%s", h.Name, some(h.Names), f.allowed(h.Name))
+		name := "the program"
+		if h.Name != "" {
+			name = strconv.Quote(h.Name)
+		}
+		return fmt.Sprintf("Nothing ran: %s is not among the commands that the policy allows: %s.%s", name, some(h.Names), f.allowed(h.Name))
 	case sandbox.HintChecks:
 		return fmt.Sprintf("Nothing ran: the checks refuse the code by the rule %s; stderr names the lines. %s", h.Name, strings.Join(h.Names, " "))
 	case sandbox.HintLost:
@@ -117,7 +122,7 @@ func (f Face) waited(h *sandbox.Hint) string {
 }
 
 func (f Face) allowed(command string) string {
-	if way := f.allow(command); way != "" {
+	if way := f.allow(command); command != "" && way != "" {
 		return " To allow it: " + way + "."
 	}
 	return ""
@@ -188,6 +193,9 @@ func (f Face) tried(h *sandbox.Hint) string {
 	case sandbox.HintNotAllowed:
 		return fmt.Sprintf("The program tried to execute %s, which is not among the allowed commands: %s.%s", h.Name, some(h.Names), f.allowed(h.Name))
 	case sandbox.HintNoInstall:
+		if way := f.install(h); way != "" {
+			return fmt.Sprintf("%s cannot install anything: a sandbox has no network. Packages for %s are installed before its code runs: %s.", h.Name, h.By, way)
+		}
 		return fmt.Sprintf("%s cannot install anything: a sandbox has no network, and its system is read-only. "+
 			"Use what is there or the standard library, or send what the program needs %s.", h.Name, f.file)
 	case sandbox.HintNoNetwork:
@@ -197,14 +205,7 @@ func (f Face) tried(h *sandbox.Hint) string {
 	case sandbox.HintUnreachable:
 		return "Not every address may be reached from the sandbox."
 	case sandbox.HintNoModule:
-		name := "A module"
-		if h.Name != "" {
-			name = "The module " + h.Name
-		}
-		if h.CanInstall {
-			return fmt.Sprintf("%s is not there. To have it installed before the run, add %s. Code of your own can be sent %s.", name, f.packages, f.file)
-		}
-		return fmt.Sprintf("%s is not there. A package cannot be installed: use another one or the standard library. Code of your own can be sent %s.", name, f.file)
+		return f.noModule(h)
 	case sandbox.HintNoCommands:
 		names := make([]string, len(h.Names))
 		for i, name := range h.Names {
@@ -243,6 +244,30 @@ func (f Face) tried(h *sandbox.Hint) string {
 		return "Code with import, export or an await outside of functions is a module, and has no require: write import instead."
 	}
 	return ""
+}
+
+func (f Face) noModule(h *sandbox.Hint) string {
+	name, way := "A module", f.install(h)
+	if h.Name != "" {
+		name = "The module " + h.Name
+	}
+	switch {
+	case h.Apart != "":
+		return fmt.Sprintf("%s is of the standard library. It is in the Debian package %s, which the root file system lacks; no other package has it.", name, h.Apart)
+	case way != "" && h.ByName:
+		return fmt.Sprintf("%s is not there, and auto does not take it for needed. To have it installed before the run, %s. Code of your own can be sent %s.", name, way, f.file)
+	case way != "":
+		return fmt.Sprintf("%s is not there. To have it installed before the run, %s. Code of your own can be sent %s.", name, way, f.file)
+	}
+	return fmt.Sprintf("%s is not there. A package cannot be installed: use another one or the standard library. Code of your own can be sent %s.", name, f.file)
+}
+
+// install is how to ask for packages, or "".
+func (f Face) install(h *sandbox.Hint) string {
+	if !h.CanInstall {
+		return ""
+	}
+	return f.packages(h)
 }
 
 // instead suggests a path in the workspace for another one.

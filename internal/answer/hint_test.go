@@ -4,6 +4,10 @@ import (
 	"go/ast"
 	"go/parser"
 	"go/token"
+	"math/bits"
+	"reflect"
+	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -39,10 +43,48 @@ func TestEveryCodeHasWords(t *testing.T) {
 				t.Errorf("%s on the %s: %q", spec.Names[0].Name, name, text)
 			}
 		}
+		hasNoBlanks(t, h.Code)
 		return false
 	})
 	if codes < 40 {
 		t.Errorf("only %d codes were found", codes)
+	}
+}
+
+// blank is where a phrase that a face lacks has left a sentence with a hole.
+var blank = regexp.MustCompile(`  | [.,;:)]|[(:]\.|\(\)|^\s|\s$`)
+
+// nameless are the codes whose name may be unknown.
+var nameless = []sandbox.HintCode{sandbox.HintRejected, sandbox.HintNoCommand, sandbox.HintNoModule, sandbox.HintMissingFile, sandbox.HintReadOnly}
+
+// hasNoBlanks words a hint of a code on each face, with every choice of what is true and of what is known.
+func hasNoBlanks(t *testing.T, code sandbox.HintCode) {
+	var choices []func(h *sandbox.Hint)
+	of := reflect.TypeFor[sandbox.Hint]()
+	for i := range of.NumField() {
+		if of.Field(i).Type.Kind() == reflect.Bool {
+			choices = append(choices, func(h *sandbox.Hint) { reflect.ValueOf(h).Elem().Field(i).SetBool(true) })
+		}
+	}
+	choices = append(choices, func(h *sandbox.Hint) { h.Apart = "x" }, func(h *sandbox.Hint) { h.Package = "x" }, func(h *sandbox.Hint) { h.Others, h.Raise = []string{"x: y"}, 2<<20 })
+	if slices.Contains(nameless, code) {
+		choices = append(choices, func(h *sandbox.Hint) { h.Name = "" })
+	}
+	for chosen := range 1 << len(choices) {
+		if bits.OnesCount(uint(chosen)) > 4 { // no sentence depends on more
+			continue
+		}
+		h := sandbox.Hint{Code: code, Name: "x", Names: []string{"x"}, Count: 2, Limit: sandbox.LimitMemory, Value: 1 << 20, By: "x", ExitCode: 1}
+		for i, choose := range choices {
+			if chosen>>i&1 == 1 {
+				choose(&h)
+			}
+		}
+		for name, face := range map[string]answer.Face{"command line": answer.CommandLine, "HTTP": answer.HTTP, "tool": answer.Tool} {
+			if text := face.Hint([]sandbox.Hint{h}); blank.MatchString(text) {
+				t.Fatalf("on the %s, a blank in %q: %+v", name, text, h)
+			}
+		}
 	}
 }
 

@@ -1,6 +1,7 @@
 package answer
 
 import (
+	"cmp"
 	"strconv"
 
 	"github.com/glovebox-dev/glovebox/sandbox"
@@ -33,6 +34,12 @@ var Tool = Face{
 	file:  "with write_file",
 	allow: func(string) string { return "" },
 	reach: func(target string) string { return "have the operator allow it with --allow " + target },
+	packages: func(h *sandbox.Hint) string {
+		if !h.InCode {
+			return ""
+		}
+		return "write a line %pip install " + cmp.Or(h.Package, "NAME") + " in the code"
+	},
 	param: func(op string) string {
 		if op == "limits.timeout" {
 			return "timeout_s"

@@ -125,7 +125,7 @@ func (x *execution) complete(h sandbox.Hint) (sandbox.Hint, bool) {
 			h.Code = sandbox.HintUnreachable
 		}
 	case sandbox.HintNoInstall:
-		return h, x.Spec.Network.Mode == sandbox.NetworkNone
+		return x.completeInstaller(h), x.Spec.Network.Mode == sandbox.NetworkNone
 	case sandbox.HintNoModule:
 		return x.completeModule(h), true
 	case sandbox.HintTerminal:
@@ -153,6 +153,7 @@ func (x *execution) completeCommand(h sandbox.Hint) (sandbox.Hint, bool) {
 		h.Code, h.Name, h.Names = sandbox.HintNotAllowed, command, x.Spec.Commands
 	case h.Code == sandbox.HintNoCommand && x.Spec.Network.Mode == sandbox.NetworkNone && x.installs(command):
 		h.Code, h.Name = sandbox.HintNoInstall, command
+		h = x.completeInstaller(h)
 	case h.Code == sandbox.HintNoCommand:
 		h.Others, h.Package = x.interpretersOf(command), x.packageOfCommand(command)
 	}

@@ -156,6 +156,9 @@ func TestSession(t *testing.T) {
 	if o := c.code("1/0"); o.failed || o.Status != "failed" || o.Error == nil || o.Error.Name != "ZeroDivisionError" || strings.Count(o.text, "ZeroDivisionError") != 1 {
 		t.Errorf("%+v", o)
 	}
+	if o := c.code("import glvnone"); !strings.Contains(o.text, "To have it installed before the run, write a line %pip install glvnone in the code.") {
+		t.Errorf("%+v", o)
+	}
 	if o := c.call("run_command", map[string]any{"command": "cat; pwd >&2; exit 3", "stdin": "in"}); o.Status != "failed" ||
 		!strings.HasPrefix(o.text, "in\nstderr:\n/workspace\nstatus: failed, exit code 3") {
 		t.Errorf("%+v", o)

@@ -9,7 +9,8 @@ import (
 var symptoms = []trace.Symptom{
 	{Pattern: trace.Pattern(`(?m)^npm (?:error|ERR!).*\b(?:EAI_AGAIN|ENOTFOUND|ENETUNREACH|ECONNREFUSED)\b`), Hint: sandbox.Hint{Code: sandbox.HintNoInstall, Name: "npm"}},
 	{Pattern: trace.Pattern(`require is not defined in ES module scope`), Hint: sandbox.Hint{Code: sandbox.HintESModule}},
-	{Pattern: trace.Pattern(`Cannot find (?:module|package) '([^'\n]+)'`), Hint: sandbox.Hint{Code: sandbox.HintNoModule}},
+	{Pattern: trace.Pattern(`Cannot find (?:module|package) '([^'./\n][^'\n]*)'`), Hint: sandbox.Hint{Code: sandbox.HintNoModule}},
+	{Pattern: trace.Pattern(`Cannot find module '([./][^'\n]+)'`), Hint: sandbox.Hint{Code: sandbox.HintMissingFile}},
 	{Pattern: trace.Pattern(`spawn(?:Sync)? (\S+) ENOENT`), Hint: sandbox.Hint{Code: sandbox.HintNoCommand}},
 	{Pattern: trace.Pattern(`spawn(?:Sync)? (\S+) EACCES`), Hint: sandbox.Hint{Code: sandbox.HintNotProgram}},
 	{Pattern: trace.Pattern(`spawn(?:Sync)? \S+ EAGAIN|uv_thread_create`), Hint: sandbox.Hint{Code: sandbox.HintLimit, Limit: sandbox.LimitPids}},

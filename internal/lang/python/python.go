@@ -24,6 +24,8 @@ var Language = sandbox.Language{
 		return []string{program, "-u", path}
 	},
 	Installers: []string{"pip", "pip3", "conda", "uv", "poetry"},
+	Apart: map[string]string{"tkinter": "python3-tk", "_tkinter": "python3-tk", "idlelib": "idle", "venv": "python3-venv", "ensurepip": "python3-venv",
+		"distutils": "python3-distutils", "lib2to3": "python3-lib2to3", "_gdbm": "python3-gdbm"},
 	// Otherwise pip tries each server five times, for 8 seconds; with these it gives up after one second, mostly its own start.
 	Offline:    []string{"PIP_RETRIES=0", "PIP_NO_INPUT=1", "PIP_DISABLE_PIP_VERSION_CHECK=1"},
 	ModulePath: "PYTHONPATH",
