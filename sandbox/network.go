@@ -35,6 +35,14 @@ type NetworkPolicy struct {
 	MaxReceived    int64 // bytes that come in; 0 is no limit
 }
 
+// Wanted is the mode, which need not be named: whoever lists what may be reached wants a network.
+func (p NetworkPolicy) Wanted() NetworkMode {
+	if p.Mode == "" && len(p.Allow)+len(p.Secrets) > 0 {
+		return NetworkRestricted
+	}
+	return p.Mode
+}
+
 // Bounds of a network where its policy names none.
 const (
 	DefaultConnections    = 256

@@ -98,7 +98,7 @@ func TestNetworkOfSandbox(t *testing.T) {
 	if out, _ := c.run(0, "", "run", "--in", "a", "-c", fmt.Sprintf(fetch, "api")); out != "api.test/x\n" {
 		t.Errorf("%q", out)
 	}
-	if status, body := s.send(t, http.MethodPatch, "/v1/sandboxes/a", `{"network": {"mode": "restricted", "allow": ["other.test"]}}`); status != 200 {
+	if status, body := s.send(t, http.MethodPatch, "/v1/sandboxes/a", `{"network": {"allow": ["other.test"]}}`); status != 200 {
 		t.Fatalf("%d %v", status, body)
 	}
 	c.run(1, "", "run", "--in", "a", "-c", fmt.Sprintf(fetch, "api"))

@@ -27,7 +27,7 @@ func (f *networkFlags) add(cmd *cobra.Command) {
 	completions(cmd, "network", string(sandbox.NetworkNone), string(sandbox.NetworkRestricted), string(sandbox.NetworkFull))
 }
 
-// policy is what the flags ask for. Whoever names what may be reached wants a network.
+// policy is what the flags ask for.
 func (a *app) policy(f *networkFlags) (sandbox.NetworkPolicy, error) {
 	p := sandbox.NetworkPolicy{Mode: sandbox.NetworkMode(f.mode), Allow: f.allow, Deny: f.deny, Inspect: f.inspect}
 	for _, text := range f.secrets {
@@ -37,9 +37,7 @@ func (a *app) policy(f *networkFlags) (sandbox.NetworkPolicy, error) {
 		}
 		p.Secrets = append(p.Secrets, s)
 	}
-	if p.Mode == "" && len(p.Allow)+len(p.Secrets) > 0 {
-		p.Mode = sandbox.NetworkRestricted
-	}
+	p.Mode = p.Wanted()
 	_, err := egress.Compile(p)
 	return p, err
 }

@@ -132,7 +132,7 @@ func TestSecretOfSandbox(t *testing.T) {
 		return startServerWith(t, func(m *Main) { m.Gate = k.gate() }, "--backend", "native", "--allow-unenforced", "memory", "--state-dir", state)
 	}
 	s := start()
-	status, body := s.post(t, "/v1/sandboxes", `{"name": "a", "network": {"mode": "restricted", "secrets": [{"name": "API_TOKEN", "hosts": ["example.com"], "value": "`+secretValue+`"}]}}`)
+	status, body := s.post(t, "/v1/sandboxes", `{"name": "a", "network": {"secrets": [{"name": "API_TOKEN", "hosts": ["example.com"], "value": "`+secretValue+`"}]}}`)
 	if status != 201 || strings.Contains(fmt.Sprint(body), secretValue) || !strings.Contains(fmt.Sprint(body), "hosts:[example.com] name:API_TOKEN") {
 		t.Fatalf("%d %v", status, body)
 	}

@@ -13,7 +13,7 @@ import (
 
 // NetworkIn is the network access of a sandbox.
 type NetworkIn struct {
-	Mode           string     `json:"mode" doc:"none: only a loopback interface; restricted: what allow lists; full: the internet, never this host, private or metadata addresses unless allow lists them." enum:"none,restricted,full"`
+	Mode           string     `json:"mode" doc:"none: only a loopback interface; restricted: what allow lists; full: the internet, never this host, private or metadata addresses unless allow lists them. If absent, restricted where allow or secrets list anything, else none." enum:"none,restricted,full"`
 	Allow          []string   `json:"allow" doc:"Names, *. and a name, addresses or prefixes, each with an optional :port or :from-to. An empty list allows nothing." max:"1000" example:"api.example.org:443"`
 	Deny           []string   `json:"deny" doc:"The same; what it lists is refused whatever allow says." max:"1000"`
 	Inspect        []string   `json:"inspect" doc:"Names, as in allow, whose HTTPS requests are read and logged: their TLS ends in the gate, with an authority that this sandbox alone trusts." max:"1000"`
@@ -42,6 +42,7 @@ func (n *NetworkIn) policy() (sandbox.NetworkPolicy, error) {
 		}
 		p.MaxConnections = int(*most)
 	}
+	p.Mode = p.Wanted()
 	return p, nil
 }
 
