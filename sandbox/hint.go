@@ -100,6 +100,7 @@ type Hint struct {
 	Silent    bool
 	NoInput   bool
 	NoNetwork bool
+	Living    bool // of HintNoNetwork and HintRefused: the sandbox was there before, and lives on
 
 	CanInstall bool   // packages can be asked for
 	ByName     bool   // beside CanInstall: by name, not as auto

@@ -101,7 +101,9 @@ func TestNetworkOfSandbox(t *testing.T) {
 	if status, body := s.send(t, http.MethodPatch, "/v1/sandboxes/a", `{"network": {"allow": ["other.test"]}}`); status != 200 {
 		t.Fatalf("%d %v", status, body)
 	}
-	c.run(1, "", "run", "--in", "a", "-c", fmt.Sprintf(fetch, "api"))
+	if _, errs := c.run(1, "", "run", "--in", "a", "-c", fmt.Sprintf(fetch, "api")); !strings.Contains(errs, "all rules anew, or make a sandbox with glovebox create --allow api.test.") {
+		t.Errorf("%s", errs)
+	}
 	if out, _ := c.run(0, "", "run", "--in", "a", "-c", fmt.Sprintf(fetch, "other")); out != "other.test/x\n" {
 		t.Errorf("%q", out)
 	}

@@ -22,7 +22,7 @@ type Face struct {
 	file    string // sends a file
 	root    string // chooses a directory as root; "" if callers cannot
 	allow   func(command string) string
-	reach   func(target string) string // lets the network reach a target
+	reach   func(h *sandbox.Hint, target string) string // lets the network reach a target
 
 	packages func(h *sandbox.Hint) string // asks for packages; "" if callers cannot
 
@@ -54,7 +54,7 @@ var CommandLine = Face{
 	file:  "with --file PATH",
 	root:  "--root DIR",
 	allow: func(command string) string { return "--allow-command " + command },
-	reach: func(target string) string { return "allow it with --allow " + target },
+	reach: func(_ *sandbox.Hint, target string) string { return "allow it with --allow " + target },
 
 	packages: func(h *sandbox.Hint) string { return "add --packages " + wanted(h) },
 
@@ -90,8 +90,15 @@ var HTTP = Face{
 	input: `in "stdin"`,
 	file:  `in "files"`,
 	allow: func(string) string { return "" },
-	reach: func(target string) string {
-		return `allow it with "network": {"allow": [` + strconv.Quote(target) + "]}"
+	reach: func(h *sandbox.Hint, target string) string {
+		way := `"network": {"allow": [` + strconv.Quote(target) + "]}"
+		switch {
+		case !h.Living:
+			return "allow it with " + way
+		case h.Code == sandbox.HintNoNetwork:
+			return "make a sandbox with " + way
+		}
+		return "allow it by PATCH /v1/sandboxes/{id} with all rules anew, or make a sandbox with " + way
 	},
 	param: fieldOf,
 

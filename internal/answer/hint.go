@@ -199,7 +199,7 @@ func (f Face) tried(h *sandbox.Hint) string {
 		return fmt.Sprintf("%s cannot install anything: a sandbox has no network, and its system is read-only. "+
 			"Use what is there or the standard library, or send what the program needs %s.", h.Name, f.file)
 	case sandbox.HintNoNetwork:
-		return fmt.Sprintf("The sandbox has no network. Send what the program needs %s.", f.file)
+		return fmt.Sprintf("The sandbox has no network. Send what the program needs %s; to reach a host, %s.", f.file, f.reach(h, "HOST"))
 	case sandbox.HintRefused:
 		return f.networkRefused(h)
 	case sandbox.HintUnreachable:

@@ -98,6 +98,7 @@ func TestFaces(t *testing.T) {
 	}{
 		{memory, "or raise it: --memory 1GiB.", "or raise limits.memory_mib to 1024."},
 		{seconds, "or raise it: --timeout 60s.", "or raise limits.timeout_s to 60."},
+		{sandbox.Hint{Code: sandbox.HintNoNetwork}, "with --file PATH; to reach a host, allow it with --allow HOST.", `in "files"; to reach a host, allow it with "network": {"allow": ["HOST"]}.`},
 		{sandbox.Hint{Code: sandbox.HintNoInput}, "Give it input with -i or --stdin FILE.", `Give it input in "stdin".`},
 		{sandbox.Hint{Code: sandbox.HintSkipped, Count: 8, Files: []sandbox.Skipped{{Path: "a", Code: sandbox.SkipTooLarge}, {Path: "b", Code: sandbox.SkipTooLarge},
 			{Code: sandbox.SkipPipe}}},

@@ -42,7 +42,7 @@ func NewNetwork(n sandbox.NetworkPolicy) Network {
 func (f Face) networkRefused(h *sandbox.Hint) string {
 	var parts []string
 	for _, target := range h.Names {
-		parts = append(parts, fmt.Sprintf("%s was refused by the network policy; %s.", target, f.reach(target)))
+		parts = append(parts, fmt.Sprintf("%s was refused by the network policy; %s.", target, f.reach(h, target)))
 	}
 	for _, target := range h.Others {
 		where, reason, _ := strings.Cut(target, ": ")

@@ -14,6 +14,8 @@ var (
 	raiseLimit  = regexp.MustCompile(`([Rr])aise limits\.([a-z_]+)`)
 	namedLimit  = regexp.MustCompile(`limits\.([a-z_]+)`)
 	namedWaiver = regexp.MustCompile(`"allow_unenforced": \[([^\]]*)\]`)
+	namedWish   = regexp.MustCompile(`"packages": \["([^"]*)"\]`)
+	namedRule   = regexp.MustCompile(`"network": \{"allow": \["([^"]*)"\]\}`) // of another sandbox: what lives is changed over HTTP alone
 	namedChoice = regexp.MustCompile(`"(backend|image)": "([^"]*)"`)
 	namedThings = strings.NewReplacer(HTTP.input, CommandLine.input, HTTP.file, CommandLine.file,
 		"create it first", "glovebox create --name NAME makes it, glovebox ps lists those that live",
@@ -65,6 +67,8 @@ func Reword(text string) string {
 		}
 		return CommandLine.waive(names), true
 	})
+	replace(namedWish, func(parts []string) (string, bool) { return "--packages " + parts[1], true })
+	replace(namedRule, func(parts []string) (string, bool) { return "glovebox create --allow " + parts[1], true })
 	replace(namedChoice, func(parts []string) (string, bool) { return "--" + parts[1] + " " + parts[2], true })
 	return namedThings.Replace(text)
 }

@@ -33,7 +33,9 @@ var Tool = Face{
 	input: `in "stdin" of run_command`,
 	file:  "with write_file",
 	allow: func(string) string { return "" },
-	reach: func(target string) string { return "have the operator allow it with --allow " + target },
+	reach: func(_ *sandbox.Hint, target string) string {
+		return "have the operator allow it with --allow " + target
+	},
 	packages: func(h *sandbox.Hint) string {
 		if !h.InCode {
 			return ""

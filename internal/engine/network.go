@@ -65,7 +65,7 @@ func (x *execution) refused() (h sandbox.Hint, ok bool) {
 	if x.live.passage == nil {
 		return h, false
 	}
-	h.Code = sandbox.HintRefused
+	h.Code, h.Living = sandbox.HintRefused, x.stays != nil
 	for _, r := range x.live.passage.Refusals(x.attempts, maxRefusals) {
 		if r.Target = plainTarget(r.Target); r.Target == "" {
 			continue

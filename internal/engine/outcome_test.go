@@ -147,6 +147,10 @@ func TestHints(t *testing.T) {
 		t.Errorf("a plain success is explained: %+v", got)
 	}
 	free.stays = &Execution{}
+	unresolved := failed("curl: (6) Could not resolve host: x")
+	if got := free.hints(&outcome{}, &unresolved); len(got) != 1 || !got[0].Living {
+		t.Errorf("a living sandbox without a network: %+v", got)
+	}
 	if got := free.hints(&outcome{exited: guest.Exited{Left: 2}}, &sandbox.Result{Status: sandbox.StatusSucceeded}); got != nil {
 		t.Errorf("what runs on in a living sandbox is told as killed: %+v", got)
 	}

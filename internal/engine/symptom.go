@@ -121,6 +121,7 @@ func (x *execution) complete(h sandbox.Hint) (sandbox.Hint, bool) {
 		}
 		return x.limitHint(h.Code, h.Limit), true
 	case sandbox.HintNoNetwork:
+		h.Living = x.stays != nil
 		if x.Spec.Network.Mode != sandbox.NetworkNone {
 			h.Code = sandbox.HintUnreachable
 		}
