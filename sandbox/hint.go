@@ -49,6 +49,7 @@ const (
 	HintUnreachable HintCode = "unreachable"         // the network does not reach every address
 	HintNoModule    HintCode = "no_module"           // the module Name is missing; Name may be ""
 	HintNoPackage   HintCode = "no_package"          // no package was found for the modules Names
+	HintLeftOut     HintCode = "packages_left_out"   // the packages Names were not installed, as the code can do without
 	HintNoCommands  HintCode = "commands_missing"    // a script names the commands Names, which are not there; Others are their Debian packages, "" if unknown
 	HintNoInput     HintCode = "no_input"            // it read from an empty stdin
 	HintMissingFile HintCode = "missing_file"        // the file Name is not there; Name may be ""

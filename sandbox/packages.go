@@ -262,5 +262,6 @@ type Supply struct {
 	Lock     string   // see Packages
 	Asked    []string // the requirements, those for imports included
 	Missing  []string // imports for which no package was found
+	Optional []string // packages of imports that the code can do without, which Auto left out
 	Release  func()
 }

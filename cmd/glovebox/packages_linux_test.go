@@ -161,6 +161,12 @@ func TestPackagesRefused(t *testing.T) {
 	if !strings.Contains(errs, "hint: The index has no package for the import of glvnowhere.") {
 		t.Errorf("%s", errs)
 	}
+	const without = "try: import glva, glvb.x\nexcept ImportError: glva = None\nif not glva: exit(3)"
+	for range 2 { // the second comes from the cache
+		if _, errs := i.run(cache, 3, "run", "-p", "auto", "-c", without); !strings.Contains(errs, "do without were not installed: glva, glvb. To have one, add --packages NAME.") {
+			t.Errorf("%s", errs)
+		}
+	}
 	if _, errs := i.run(cache, 1, "run", "-c", "import glvnowhere"); !strings.Contains(errs, "add --packages auto") {
 		t.Errorf("%s", errs)
 	}

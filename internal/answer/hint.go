@@ -217,6 +217,12 @@ func (f Face) tried(h *sandbox.Hint) string {
 	case sandbox.HintNoPackage:
 		return fmt.Sprintf("The index has no package for the import of %s. If its package has another name, or has to be built, ask for it by name; code of your own can be sent %s.",
 			strings.Join(h.Names, ", "), f.file)
+	case sandbox.HintLeftOut:
+		ask := ""
+		if way := f.install(h); way != "" {
+			ask = " To have one, " + way + "."
+		}
+		return fmt.Sprintf("Packages that the code seems to do without were not installed: %s.%s", some(h.Names), ask)
 	case sandbox.HintNoInput:
 		return fmt.Sprintf("It read from stdin, which is empty. Give it input %s.", f.input)
 	case sandbox.HintMissingFile:

@@ -54,6 +54,7 @@ type answer struct {
 	Lock     string            `json:"lock"`
 	Asked    []string          `json:"asked"`
 	Missing  []string          `json:"missing"`
+	Optional []string          `json:"optional,omitempty"` // of one code; a set has none
 	Made     time.Time         `json:"made"`
 }
 

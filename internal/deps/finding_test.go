@@ -61,7 +61,7 @@ func find(t *testing.T, in *sandbox.Installer, c *finding, command []string, fol
 		t.Fatalf("%v: %s%s", err, out, said)
 	}
 	j := &job{need: &sandbox.PackageNeed{Language: sandbox.Language{Installer: in}}}
-	o, dropped := j.order(&s)
+	o, dropped, _ := j.order(&s)
 	return strings.Join(o.Requirements, " ") + " | " + strings.Join(o.Found, " ") + " | " + strings.Join(dropped, " ")
 }
 

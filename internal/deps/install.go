@@ -19,35 +19,42 @@ import (
 // orderDir is where an installer puts the packages.
 const orderDir = sandbox.Workspace + "/layer"
 
-// order turns a survey into what is to be installed, sorted. It ends soon after there is too much. dropped are imports that cannot be packages.
-func (j *job) order(s *sandbox.PackageSurvey) (o sandbox.PackageOrder, dropped []string) {
+// order turns a survey into what is to be installed, sorted. It ends soon after there is too much. dropped are imports that cannot be
+// packages, optional the packages of those that the code can do without.
+func (j *job) order(s *sandbox.PackageSurvey) (o sandbox.PackageOrder, dropped, optional []string) {
 	in := j.need.Language.Installer
 	o = sandbox.PackageOrder{Dir: orderDir, Index: j.index.URL, AllowBuild: j.need.AllowBuild, Requirements: []string{}, Found: []string{}, Lock: j.need.Lock}
 	if o.Lock != "" {
-		return o, nil
+		return o, nil, nil
 	}
 	for _, r := range s.Requirements {
 		if r = strings.TrimSpace(r); in.Valid(r) && len(o.Requirements) <= maxRequirements {
 			o.Requirements = append(o.Requirements, r)
 		}
 	}
+	isAsked := func(name string) bool {
+		return slices.ContainsFunc(o.Requirements, func(r string) bool { return in.NameOf(r) == in.NameOf(name) })
+	}
 	for _, f := range s.Found {
 		name := in.PackageOf(f.Name)
 		switch {
 		case f.Optional:
+			if in.Valid(name) && !isAsked(name) {
+				optional = append(optional, name)
+			}
 		case !in.Valid(name):
 			if plain := plainText(f.Name); len(plain) < 100 {
 				dropped = append(dropped, plain)
 			}
-		case len(o.Found) <= maxRequirements && !slices.ContainsFunc(o.Requirements, func(r string) bool { return in.NameOf(r) == in.NameOf(name) }):
+		case len(o.Found) <= maxRequirements && !isAsked(name):
 			o.Found = append(o.Found, name)
 		}
 	}
-	for _, list := range []*[]string{&o.Requirements, &o.Found} {
+	for _, list := range []*[]string{&o.Requirements, &o.Found, &optional} {
 		slices.Sort(*list)
 		*list = slices.Compact(*list)
 	}
-	return o, dropped
+	return o, dropped, without(optional, o.Found)
 }
 
 // install installs an order in a sandbox of its own, and makes a layer of it.

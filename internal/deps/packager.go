@@ -166,7 +166,7 @@ func (j *job) record(key string, a any) {
 
 // supply holds the layer of an answer.
 func (c *Cache) supply(need *sandbox.PackageNeed, a answer) (*sandbox.Supply, error) {
-	s := &sandbox.Supply{Packages: a.Packages, Lock: a.Lock, Asked: a.Asked, Missing: a.Missing, Release: func() {}}
+	s := &sandbox.Supply{Packages: a.Packages, Lock: a.Lock, Asked: a.Asked, Missing: a.Missing, Optional: a.Optional, Release: func() {}}
 	if a.Digest == "" {
 		return s, nil
 	}
@@ -208,13 +208,13 @@ func (j *job) resolve(ctx context.Context) (kept, error) {
 	if err != nil {
 		return kept{}, err
 	}
-	order, dropped := j.order(survey)
+	order, dropped, optional := j.order(survey)
 	if err := sandbox.CheckRequirements(len(order.Requirements) + len(order.Found)); err != nil {
 		return kept{}, err
 	}
 	now := time.Now().UTC()
 	if len(order.Requirements)+len(order.Found) == 0 && order.Lock == "" {
-		return kept{answer{Missing: dropped, Made: now}, func() {}}, nil
+		return kept{answer{Missing: dropped, Optional: optional, Made: now}, func() {}}, nil
 	}
 	j.identify(ctx)
 	if j.need.Auto { // its survey was about the code alone
@@ -241,7 +241,7 @@ func (j *job) resolve(ctx context.Context) (kept, error) {
 		one.tell = tell
 		return one.once(ctx, key, survey, order)
 	})
-	a.Missing = append(slices.Clone(a.Missing), dropped...)
+	a.Missing, a.Optional = append(slices.Clone(a.Missing), dropped...), optional
 	return a, err
 }
 

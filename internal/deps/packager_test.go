@@ -155,7 +155,7 @@ func TestNames(t *testing.T) {
 		r := newRig(t)
 		need := r.need(sandbox.Packages{Auto: true})
 		need.Language.Installer.Folds = folds
-		o, _ := (&job{need: &need}).order(&sandbox.PackageSurvey{Requirements: []string{"a.b"}, Found: []sandbox.Import{{Name: "A_b"}}})
+		o, _, _ := (&job{need: &need}).order(&sandbox.PackageSurvey{Requirements: []string{"a.b"}, Found: []sandbox.Import{{Name: "A_b"}}})
 		c := newCache(t)
 		if _, err := draftOf(t, c, nil).publish(Layer{Language: "l", Packages: []sandbox.Package{{Name: "a.b"}}}); err != nil {
 			t.Fatal(err)
@@ -365,8 +365,8 @@ func FuzzAnswers(f *testing.F) {
 		if err != nil {
 			return
 		}
-		o, dropped := j.order(s)
-		texts := append(dropped, shown(o)...)
+		o, dropped, optional := j.order(s)
+		texts := slices.Concat(dropped, optional, shown(o))
 		if policy, _, err := j.network(s, o.Index); err == nil && (len(policy.Allow) > 17 || strings.ContainsAny(strings.Join(policy.Allow, ""), "*/[")) {
 			t.Errorf("an installer may reach %q", policy.Allow)
 		}

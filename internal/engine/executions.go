@@ -50,7 +50,7 @@ func (x *Execution) slim() {
 	defer x.mu.Unlock()
 	x.asks.Request = sandbox.Request{Command: shortCommand(x.asks.Request.Command)}
 	x.Execution = &plan.Execution{Spec: x.Spec, Language: x.Language, Request: x.asks.Request}
-	x.output, x.baseline, x.shown, x.raised, x.packages, x.missing = nil, nil, nil, nil, nil, nil
+	x.output, x.baseline, x.shown, x.raised, x.packages, x.missing, x.optional = nil, nil, nil, nil, nil, nil, nil
 	if r := x.result; r != nil && x.asks.Detached {
 		slim := *r
 		slim.Stdout, slim.Stderr, slim.Shown, slim.Files, slim.Packages = sandbox.Captured{}, sandbox.Captured{}, nil, nil, nil

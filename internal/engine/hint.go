@@ -128,7 +128,11 @@ func (x *execution) failureHints(o *outcome, r *sandbox.Result) []sandbox.Hint {
 	if x.compileFailed() {
 		return nil // which is a hint of its own
 	}
-	return []sandbox.Hint{{Code: sandbox.HintExitCode, ExitCode: r.ExitCode, Silent: len(r.Stderr.Head) == 0}}
+	hints := []sandbox.Hint{{Code: sandbox.HintExitCode, ExitCode: r.ExitCode, Silent: len(r.Stderr.Head) == 0}}
+	if names := plainNames(x.optional); len(names) > 0 {
+		hints = append(hints, sandbox.Hint{Code: sandbox.HintLeftOut, Names: names, CanInstall: true, ByName: true})
+	}
+	return hints
 }
 
 const longestName = 100 // bytes

@@ -229,7 +229,7 @@ func (x *Execution) installPackages(ctx context.Context) error {
 		return err
 	}
 	defer supply.Release()
-	x.packages, x.missing = supply.Packages, supply.Missing
+	x.packages, x.missing, x.optional = supply.Packages, supply.Missing, supply.Optional
 	if in.Install == nil {
 		return nil // what is missing is named
 	}

@@ -63,7 +63,7 @@ func (e *Engine) supply(ctx context.Context, p *oneShot) error {
 		return err
 	}
 	p.supplied = newSupplied(s)
-	p.packages, p.missing = s.Packages, s.Missing
+	p.packages, p.missing, p.optional = s.Packages, s.Missing, s.Optional
 	p.Spec.Layers = append(slices.Clone(p.Spec.Layers), s.Layers...)
 	if len(s.Layers) > 0 {
 		p.Env = plan.AddPaths(p.Env, s.Path)

@@ -132,6 +132,7 @@ func TestPackageHints(t *testing.T) {
 		{"python", python + "'_x'", auto, "add --packages NAME.", `["NAME"]`, "%pip install NAME in"},
 		{"javascript", node + "'lodash/fp'", none, "add --packages auto.", `["auto"]`, cannot},
 		{"typescript", node + "'@s/x.js/y'", auto, "add --packages @s/x.js.", `["@s/x.js"]`, cannot},
+		{"python", "fatal: no yaml", auto, "stderr says why. Packages that the code seems to do without were not installed: pyyaml, rich. To have one, add --packages NAME.", `add "packages": ["NAME"].`, "pyyaml, rich."},
 		{"javascript", node + "'./util'\nRequire stack:\n- /workspace/main.js", none, "A file was not found: only files that were sent", `Send it in "files".`, "with write_file."},
 		{"perl", python + "'x'", none, cannot, cannot, cannot},
 		{"", python + "'x'", none, cannot, cannot, cannot},
@@ -146,6 +147,9 @@ func TestPackageHints(t *testing.T) {
 	} {
 		x := &execution{live: l, output: newOutput(1<<20, nil), job: job{Execution: &plan.Execution{Spec: sandbox.Spec{Limits: sandbox.DefaultLimits, Network: sandbox.NetworkPolicy{Mode: sandbox.NetworkNone}}}}}
 		x.Request.Packages = c.asked
+		if c.asked.Auto {
+			x.optional = []string{"pyyaml", "rich"}
+		}
 		for _, known := range lang.All() {
 			if known.Name == c.language {
 				x.Language = &known

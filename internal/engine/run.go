@@ -82,6 +82,7 @@ type job struct {
 
 	packages []sandbox.Package // that were installed for it
 	missing  []string          // modules for which none was found
+	optional []string          // that its code can do without, and that were left out
 	checked  checked
 }
 
