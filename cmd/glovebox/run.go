@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -170,9 +171,7 @@ func (a *app) readCode(ctx context.Context, run *engine.Run, words []string) err
 		e := &sandbox.Error{Kind: sandbox.KindOf(invalid(err)), Op: "run", Err: err}
 		if errors.Is(err, fs.ErrNotExist) {
 			e.Msg, e.Err = fmt.Sprintf("there is no file %.200q", file), nil
-			if filepath.Ext(file) == "" {
-				e.Fix = "for a command: glovebox run -- " + quoteWords(words)
-			}
+			e.Fix = meant(words)
 		}
 		return e
 	}
@@ -180,6 +179,39 @@ func (a *app) readCode(ctx context.Context, run *engine.Run, words []string) err
 		run.Request.Code = []byte{}
 	}
 	return nil
+}
+
+// meant guesses what words are whose first is no file: code, a language's program with a file, or a command. "" is no idea.
+func meant(words []string) string {
+	first := words[0]
+	_, isInterpreter := spokenAs(first)
+	isInterpreter = isInterpreter || slices.ContainsFunc(lang.All(), func(l sandbox.Language) bool { return slices.Contains(l.Programs, first) })
+	switch {
+	case spoken(first):
+		return ""
+	case strings.ContainsAny(first, "(=\n"):
+		return "for code: glovebox run -c " + quoteWords(words)
+	case isInterpreter && len(words) > 1 && spoken(words[1]) && isLocalFile(words[1]):
+		return "for a file: glovebox run " + quoteWords(words[1:])
+	case filepath.Ext(first) != "":
+		return ""
+	}
+	command := "glovebox run"
+	for _, word := range words[1:] {
+		if isLocalFile(word) { // it is not in the sandbox yet
+			command += " --file " + quoteWords([]string{word})
+		}
+	}
+	return "for a command: " + command + " -- " + quoteWords(words)
+}
+
+// isLocalFile reports whether a word names a file below this folder.
+func isLocalFile(word string) bool {
+	if !filepath.IsLocal(word) || strings.HasPrefix(word, "-") {
+		return false
+	}
+	info, err := os.Stat(word)
+	return err == nil && info.Mode().IsRegular()
 }
 
 // entryIn returns the path of a file in the workspace, which the sandbox has already.
