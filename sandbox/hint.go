@@ -94,7 +94,7 @@ type Hint struct {
 	Limit LimitName
 	Value int64  // of Limit, in the unit of its field
 	Raise int64  // a higher value of Limit that is allowed; 0 is none
-	By    string // how Limit is enforced; of HintNoCommand, the PATH that the caller set; of HintNoInstall, the title of a language
+	By    string // how Limit is enforced; of HintNoCommand, the PATH that the caller set; of HintNoInstall, the title of a language; of HintNoModule, the Debian package that has this module of the standard library
 
 	ExitCode  int
 	Signal    int
@@ -107,5 +107,4 @@ type Hint struct {
 	ByName     bool   // beside CanInstall: by name, not as auto
 	InCode     bool   // beside CanInstall: also by a line of the code, such as %pip install
 	Package    string // that has Name, "" if unknown; of HintNoCommand a Debian package
-	Apart      string // of HintNoModule: the Debian package that has this module of the standard library
 }

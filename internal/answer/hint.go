@@ -258,8 +258,8 @@ func (f Face) noModule(h *sandbox.Hint) string {
 		name = "The module " + h.Name
 	}
 	switch {
-	case h.Apart != "":
-		return fmt.Sprintf("%s is of the standard library. It is in the Debian package %s, which the root file system lacks; no other package has it.", name, h.Apart)
+	case h.By != "":
+		return fmt.Sprintf("%s is of the standard library. It is in the Debian package %s, which the root file system lacks; no other package has it.", name, h.By)
 	case way != "" && h.ByName:
 		return fmt.Sprintf("%s is not there, and auto does not take it for needed. To have it installed before the run, %s. Code of your own can be sent %s.", name, way, f.file)
 	case way != "":

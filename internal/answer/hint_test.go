@@ -66,7 +66,7 @@ func hasNoBlanks(t *testing.T, code sandbox.HintCode) {
 			choices = append(choices, func(h *sandbox.Hint) { reflect.ValueOf(h).Elem().Field(i).SetBool(true) })
 		}
 	}
-	choices = append(choices, func(h *sandbox.Hint) { h.Apart = "x" }, func(h *sandbox.Hint) { h.Package = "x" }, func(h *sandbox.Hint) { h.Others, h.Raise = []string{"x: y"}, 2<<20 })
+	choices = append(choices, func(h *sandbox.Hint) { h.By = "x" }, func(h *sandbox.Hint) { h.Package = "x" }, func(h *sandbox.Hint) { h.Others, h.Raise = []string{"x: y"}, 2<<20 })
 	if slices.Contains(nameless, code) {
 		choices = append(choices, func(h *sandbox.Hint) { h.Name = "" })
 	}

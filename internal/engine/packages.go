@@ -200,7 +200,7 @@ func (x *execution) completeModule(h sandbox.Hint) sandbox.Hint {
 	first, _, _ := strings.Cut(h.Name, ".")
 	for _, l := range x.live.engine.config.Languages {
 		if isIts := x.Language == nil || x.Language.Name == l.Name; isIts && l.Apart[first] != "" {
-			h.Apart = l.Apart[first]
+			h.By = l.Apart[first]
 			return h
 		}
 	}
