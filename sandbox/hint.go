@@ -48,6 +48,7 @@ const (
 	HintRefused     HintCode = "network_refused"     // the network policy refused Names, which it could allow, and Others, each with its reason after a colon
 	HintUnreachable HintCode = "unreachable"         // the network does not reach every address
 	HintNoModule    HintCode = "no_module"           // the module Name is missing; Name may be ""
+	HintNoStandard  HintCode = "no_standard_module"  // the module Name of the standard library is missing, which the Debian package Package has
 	HintNoPackage   HintCode = "no_package"          // no package was found for the modules Names
 	HintLeftOut     HintCode = "packages_left_out"   // the packages Names were not installed, as the code can do without
 	HintNoCommands  HintCode = "commands_missing"    // a script names the commands Names, which are not there; Others are their Debian packages, "" if unknown
@@ -94,7 +95,7 @@ type Hint struct {
 	Limit LimitName
 	Value int64  // of Limit, in the unit of its field
 	Raise int64  // a higher value of Limit that is allowed; 0 is none
-	By    string // how Limit is enforced; of HintNoCommand, the PATH that the caller set; of HintNoInstall, the title of a language; of HintNoModule, the Debian package that has this module of the standard library
+	By    string // how Limit is enforced; of HintNoCommand, the PATH that the caller set; of HintNoInstall, the title of a language
 
 	ExitCode  int
 	Signal    int
@@ -106,5 +107,5 @@ type Hint struct {
 	CanInstall bool   // packages can be asked for
 	ByName     bool   // beside CanInstall: by name, not as auto
 	InCode     bool   // beside CanInstall: also by a line of the code, such as %pip install
-	Package    string // that has Name, "" if unknown; of HintNoCommand a Debian package
+	Package    string // that has Name, "" if unknown; of HintNoCommand and HintNoStandard a Debian package
 }

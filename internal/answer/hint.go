@@ -206,6 +206,8 @@ func (f Face) tried(h *sandbox.Hint) string {
 		return "Not every address may be reached from the sandbox."
 	case sandbox.HintNoModule:
 		return f.noModule(h)
+	case sandbox.HintNoStandard:
+		return fmt.Sprintf("The module %s is of the standard library. It is in the Debian package %s, which the root file system lacks; no other package has it.", h.Name, h.Package)
 	case sandbox.HintNoCommands:
 		names := make([]string, len(h.Names))
 		for i, name := range h.Names {
@@ -258,8 +260,6 @@ func (f Face) noModule(h *sandbox.Hint) string {
 		name = "The module " + h.Name
 	}
 	switch {
-	case h.By != "":
-		return fmt.Sprintf("%s is of the standard library. It is in the Debian package %s, which the root file system lacks; no other package has it.", name, h.By)
 	case way != "" && h.ByName:
 		return fmt.Sprintf("%s is not there, and auto does not take it for needed. To have it installed before the run, %s. Code of your own can be sent %s.", name, way, f.file)
 	case way != "":

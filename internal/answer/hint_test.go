@@ -66,7 +66,7 @@ func hasNoBlanks(t *testing.T, code sandbox.HintCode) {
 			choices = append(choices, func(h *sandbox.Hint) { reflect.ValueOf(h).Elem().Field(i).SetBool(true) })
 		}
 	}
-	choices = append(choices, func(h *sandbox.Hint) { h.By = "x" }, func(h *sandbox.Hint) { h.Package = "x" }, func(h *sandbox.Hint) { h.Others, h.Raise = []string{"x: y"}, 2<<20 })
+	choices = append(choices, func(h *sandbox.Hint) { h.Package = "x" }, func(h *sandbox.Hint) { h.Others, h.Raise = []string{"x: y"}, 2<<20 })
 	if slices.Contains(nameless, code) {
 		choices = append(choices, func(h *sandbox.Hint) { h.Name = "" })
 	}
@@ -79,6 +79,9 @@ func hasNoBlanks(t *testing.T, code sandbox.HintCode) {
 			if chosen>>i&1 == 1 {
 				choose(&h)
 			}
+		}
+		if code == sandbox.HintNoStandard {
+			h.Package = "x"
 		}
 		for name, face := range map[string]answer.Face{"command line": answer.CommandLine, "HTTP": answer.HTTP, "tool": answer.Tool} {
 			if text := face.Hint([]sandbox.Hint{h}); blank.MatchString(text) {

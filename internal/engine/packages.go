@@ -200,8 +200,7 @@ func (x *execution) completeModule(h sandbox.Hint) sandbox.Hint {
 	first, _, _ := strings.Cut(h.Name, ".")
 	for _, l := range x.live.engine.config.Languages {
 		if isIts := x.Language == nil || x.Language.Name == l.Name; isIts && l.Apart[first] != "" {
-			h.By = l.Apart[first]
-			return h
+			return sandbox.Hint{Code: sandbox.HintNoStandard, Name: h.Name, Package: l.Apart[first]}
 		}
 	}
 	switch l := x.Language; {
