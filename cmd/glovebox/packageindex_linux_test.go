@@ -68,13 +68,14 @@ func (i *index) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	i.mu.Lock()
 	i.asked[r.URL.Path]++
 	content, ok := i.files[r.URL.Path]
+	odd := i.odd[r.URL.Path]
 	_, password, _ := r.BasicAuth()
 	denied := i.password != "" && password != i.password
 	if denied || !strings.HasSuffix(i.url, "://"+r.Host) {
 		i.strange[r.Host+r.URL.Path] = true
 	}
 	i.mu.Unlock()
-	switch odd := i.odd[r.URL.Path]; {
+	switch {
 	case odd != nil:
 		odd(w, r)
 	case denied:
@@ -88,6 +89,13 @@ func (i *index) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		}
 		w.Write(content) // a client that is gone needs none
 	}
+}
+
+// does has a handler answer for a path.
+func (i *index) does(path string, odd http.HandlerFunc) {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	i.odd[path] = odd
 }
 
 // wants changes the password.

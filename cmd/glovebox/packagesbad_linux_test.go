@@ -62,13 +62,13 @@ func TestPackagesTooMuch(t *testing.T) {
 	i.tarball("glvbomb", "1.0.0", bomb.String())
 	i.sdist("glvforks", "import os\nwhile True: os.fork()")
 	i.wheel("glvslow", "1.0", "value = 1", "")
-	i.odd["/archives/glvslow-1.0-py3-none-any.whl"] = func(w http.ResponseWriter, r *http.Request) {
+	i.does("/archives/glvslow-1.0-py3-none-any.whl", func(w http.ResponseWriter, r *http.Request) {
 		for r.Context().Err() == nil { // it never ends by itself
 			w.Write([]byte("x"))
 			w.(http.Flusher).Flush()
 			time.Sleep(100 * time.Millisecond)
 		}
-	}
+	})
 	server := func(limits ...string) *served {
 		return startServerWith(t, func(m *Main) { m.Gate = i.gate }, slices.Concat(i.flags, limits, []string{"--package-cache", cache, "--backend", "native", "--allow-unenforced", "memory"})...)
 	}

@@ -200,7 +200,7 @@ func TestNoPackages(t *testing.T) {
 func noPackagesInSandbox(t *testing.T, c *commands) {
 	isNetworkReady(t)
 	c.run(0, "", "create", "--name", "a")
-	c.fails("packages: none can be added to this sandbox", "use what is installed", "run", "--in", "a", "-p", "glvx", "-c", "1")
+	c.fails("packages: packages are not installed here", "use what is installed", "run", "--in", "a", "-p", "glvx", "-c", "1")
 	if _, errs := c.run(1, "", "run", "--in", "a", "-c", "%pip install glvx\nimport glvx"); strings.Contains(errs, "--packages") {
 		t.Errorf("%s", errs)
 	}

@@ -24,14 +24,14 @@ func TestPackagesKilled(t *testing.T) {
 		name := fmt.Sprintf("glvkill%d", n)
 		i.wheel(name, "1.0", source, "")
 		file := "/archives/" + name + "-1.0-py3-none-any.whl"
-		i.odd[file] = func(w http.ResponseWriter, r *http.Request) { // a second for it
+		i.does(file, func(w http.ResponseWriter, r *http.Request) { // a second for it
 			content := i.files[file]
 			for part := range 20 {
 				w.Write(content[part*len(content)/20 : (part+1)*len(content)/20])
 				w.(http.Flusher).Flush()
 				time.Sleep(50 * time.Millisecond)
 			}
-		}
+		})
 	}
 	start := func(n int) (*exec.Cmd, *bytes.Buffer) {
 		var said bytes.Buffer
