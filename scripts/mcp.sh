@@ -27,7 +27,7 @@ trap 'kill "${servers[@]}" 2>/dev/null; wait || true' EXIT
 serve() { # NAME FLAG...: starts a server and sets url
   local name=$1 server
   shift
-  rm -rf "$folder/$name"
+  rm -rf "${folder:?}/$name"
   "$glovebox" serve --listen 127.0.0.1:0 --state-dir "$folder/$name" --no-local-socket "$@" 2>"$folder/$name.log" &
   server=$!
   servers+=("$server")
