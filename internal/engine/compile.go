@@ -97,22 +97,21 @@ func (x *execution) hearCompiler(from *output) {
 
 // cleanUp removes the code's file, and the folder of the compile phase, from a sandbox that goes on.
 func (x *execution) cleanUp() {
-	if x.stays == nil {
+	if x.stays == nil || !x.named && x.BuildDir == "" {
 		return
-	}
-	ours := []guest.Remove{}
-	if x.named {
-		ours = append(ours, guest.Remove{Path: x.CodePath})
-	}
-	if x.BuildDir != "" {
-		ours = append(ours, guest.Remove{Path: x.BuildDir, Recursive: true})
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), usageTimeout)
 	defer cancel()
-	for _, one := range ours {
-		if err := x.client.Remove(ctx, one); err != nil {
-			x.live.engine.log.Debug("could not remove what an execution needed", "sandbox", x.live.id, "path", one.Path, "err", err)
+	remove := func(path string) {
+		if err := x.client.Remove(ctx, guest.Remove{Path: path, Recursive: true}); err != nil {
+			x.live.engine.log.Debug("could not remove what an execution needed", "sandbox", x.live.id, "path", path, "err", err)
 		}
+	}
+	if x.named {
+		remove(x.CodePath)
+	}
+	if x.BuildDir != "" {
+		remove(x.BuildDir)
 	}
 }
 

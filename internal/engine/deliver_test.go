@@ -119,61 +119,41 @@ func (l late) Supply(ctx context.Context, _ sandbox.PackageNeed, work sandbox.Wo
 	return &sandbox.Supply{Release: func() {}}, err
 }
 
-// TestDrainDuringPackages: a run that was accepted goes on while a server drains, with the steps for its packages.
+// TestDrainDuringPackages: a run that was accepted goes on while a server drains, with the steps for its packages; so does one in a living sandbox
+// that its client waits for.
 func TestDrainDuringPackages(t *testing.T) {
-	l := late{asked: make(chan struct{}), may: make(chan struct{})}
-	r := newRig(t, engine.Config{Languages: lang.All(), Packages: l})
-	asks := engine.Run{Request: sandbox.Request{Language: "bash", Code: []byte("echo ran"), Packages: sandbox.Packages{Auto: true}}}
-	ran := make(chan *sandbox.Result, 1)
-	go func() {
-		result, err := r.Run(within(t), asks)
-		if err != nil {
+	for _, living := range []bool{false, true} {
+		l := late{asked: make(chan struct{}), may: make(chan struct{})}
+		r := newRig(t, engine.Config{Languages: lang.All(), Packages: l})
+		run := func(asks engine.Exec) (*sandbox.Result, error) {
+			return r.Run(within(t), engine.Run{Request: asks.Request})
+		}
+		if living {
+			s := r.make(t, engine.Living{})
+			run = func(asks engine.Exec) (*sandbox.Result, error) { return s.Run(within(t), asks) }
+		}
+		ran := make(chan *sandbox.Result, 1)
+		go func() {
+			result, err := run(adding("python", "print('ran')", "a"))
+			if err != nil {
+				t.Error(err)
+			}
+			ran <- result
+		}()
+		<-l.asked
+		drained := make(chan error)
+		go func() { drained <- r.Drain(within(t)) }()
+		eventually(t, "the refusal of new runs", func() bool { return r.Stats().Draining })
+		if _, err := run(adding("python", "1", "b")); sandbox.KindOf(err) != sandbox.Unavailable {
+			t.Errorf("a new run: %v", err)
+		}
+		close(l.may)
+		if err := <-drained; err != nil {
 			t.Error(err)
 		}
-		ran <- result
-	}()
-	<-l.asked
-	drained := make(chan error)
-	go func() { drained <- r.Drain(within(t)) }()
-	eventually(t, "the refusal of new runs", func() bool { return r.Stats().Draining })
-	if _, err := r.Run(within(t), asks); sandbox.KindOf(err) != sandbox.Unavailable {
-		t.Errorf("a new run: %v", err)
-	}
-	close(l.may)
-	if err := <-drained; err != nil {
-		t.Error(err)
-	}
-	if result := <-ran; result == nil || string(result.Stdout.Head) != "ran\n" {
-		t.Errorf("%+v", result)
-	}
-}
-
-// TestDrainDuringLivingPackages: so does one in a living sandbox that its client waits for.
-func TestDrainDuringLivingPackages(t *testing.T) {
-	l := late{asked: make(chan struct{}), may: make(chan struct{})}
-	r := newRig(t, engine.Config{Languages: lang.All(), Packages: l})
-	s := r.make(t, engine.Living{})
-	ran := make(chan *sandbox.Result, 1)
-	go func() {
-		result, err := s.Run(within(t), adding("python", "print('ran')", "a"))
-		if err != nil {
-			t.Error(err)
+		if result := <-ran; result == nil || string(result.Stdout.Head) != "ran\n" {
+			t.Errorf("%+v", result)
 		}
-		ran <- result
-	}()
-	<-l.asked
-	drained := make(chan error)
-	go func() { drained <- r.Drain(within(t)) }()
-	eventually(t, "the refusal of new runs", func() bool { return r.Stats().Draining })
-	if _, err := s.Run(within(t), adding("python", "1", "b")); sandbox.KindOf(err) != sandbox.Unavailable {
-		t.Errorf("a new run: %v", err)
-	}
-	close(l.may)
-	if err := <-drained; err != nil {
-		t.Error(err)
-	}
-	if result := <-ran; result == nil || string(result.Stdout.Head) != "ran\n" {
-		t.Errorf("%+v", result)
 	}
 }
 
