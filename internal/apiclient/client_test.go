@@ -3,6 +3,7 @@ package apiclient
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -53,6 +54,48 @@ func TestStrangeServers(t *testing.T) {
 	if _, err := c.Sandbox(t.Context(), "box"); sandbox.KindOf(err) != sandbox.Unavailable ||
 		sandbox.FixOf(err) != "start one with: glovebox serve" {
 		t.Error(err)
+	}
+}
+
+// TestDialPortTLS: a port is reached through a server, or what stands before it, that speaks TLS and would rather speak HTTP/2. Halves end alone there too.
+func TestDialPortTLS(t *testing.T) {
+	server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Header.Get("Authorization") != "Bearer gbx_secret" || r.URL.Path != "/v1/sandboxes/box/ports/8000" {
+			t.Errorf("asked for %s with %v", r.URL, r.Header)
+		}
+		conn, early, err := http.NewResponseController(w).Hijack()
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		defer conn.Close()
+		io.WriteString(conn, "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: tcp\r\n\r\n")
+		got, err := io.ReadAll(early)
+		fmt.Fprintf(conn, "%s, %v", got, err)
+	}))
+	server.EnableHTTP2 = true
+	server.StartTLS()
+	defer server.Close()
+	c, err := New(Config{Server: server.URL, Key: "gbx_secret"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	if _, err := c.DialPort(t.Context(), "box", 8000); err == nil || !strings.Contains(err.Error(), "certificate") {
+		t.Errorf("of a server that nobody vouches for: %v", err)
+	}
+	c.http.Transport.(*http.Transport).TLSClientConfig = server.Client().Transport.(*http.Transport).TLSClientConfig
+	conn, err := c.DialPort(t.Context(), "box", 8000)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	io.WriteString(conn, "hello")
+	if err := conn.CloseWrite(); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := io.ReadAll(conn); string(got) != "hello, <nil>" || err != nil {
+		t.Errorf("%q, %v", got, err)
 	}
 }
 
