@@ -58,6 +58,7 @@ const (
 	HintOutside     HintCode = "outside"             // the path Name lies outside of what a sandbox has for files
 	HintTerminal    HintCode = "no_terminal"         // it opened a terminal of its own, which its spec does not allow
 	HintFence       HintCode = "markdown_fence"      // the code begins with a Markdown fence
+	HintNotebook    HintCode = "notebook_line"       // a line of the code is for notebooks: it begins with % or !
 	HintESModule    HintCode = "es_module"           // an ECMAScript module calls require
 )
 

@@ -117,6 +117,9 @@ type Installer struct {
 	// Where PackagesVariable is set, the driver takes them for done.
 	Magic func(code []byte) []string
 
+	// Plain is code with the lines of Magic that do no more than install turned into statements that do nothing. It goes with Magic.
+	Plain func(code []byte) []byte
+
 	// Survey answers a PackageQuestion on stdin with a PackageSurvey on stdout. It sees the files and the workspace of the run.
 	Survey func(program string) []string
 

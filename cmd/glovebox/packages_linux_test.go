@@ -58,6 +58,12 @@ func packagesOfRun(i *index) {
 	if out, errs := i.run(cache, 0, "run", "--packages", "auto", "-c", code); out != "42\n" || errs != "" {
 		t.Errorf("the second time: %q, %q", out, errs)
 	}
+	if out, _ := i.run(cache, 0, "run", "--packages", "auto", "-c", "%pip install -q glvmain\nif True:\n  import glvmain\n  print(glvmain.value)"); out != "42\n" {
+		t.Errorf("by a line of a notebook: %q", out)
+	}
+	if _, errs := i.run(cache, 1, "run", "-c", "!pip install glvmain\nimport glvmain"); !strings.Contains(errs, "only notebooks understand. To install packages, add --packages auto.") {
+		t.Errorf("such a line without packages: %q", errs)
+	}
 	if out, _ := i.run(cache, 0, "run", "-p", "glvmain", "-c", "import glvmain; print(glvmain.value, glvmain.__cached__ != '')"); out != "42 True\n" {
 		t.Errorf("by name: %q", out) // another key, and the same packages
 	}

@@ -248,6 +248,12 @@ func (f Face) tried(h *sandbox.Hint) string {
 		return "Code may not open terminals of its own. Run the program without one, or allow them: " + f.terminals + "."
 	case sandbox.HintFence:
 		return "The code begins with a Markdown fence; send it without the lines of ```."
+	case sandbox.HintNotebook:
+		ask := ""
+		if way := f.install(h); way != "" {
+			ask = " To install packages, " + way + "."
+		}
+		return "A line of the code begins with % or !, which only notebooks understand." + ask
 	case sandbox.HintESModule:
 		return "Code with import, export or an await outside of functions is a module, and has no require: write import instead."
 	}

@@ -64,6 +64,9 @@ func (e *Engine) supply(ctx context.Context, p *oneShot) error {
 	}
 	p.supplied = newSupplied(s)
 	p.packages, p.missing, p.optional = s.Packages, s.Missing, s.Optional
+	if asked, in := p.Request.Packages, p.Language.Installer; in.Plain != nil && (asked.Auto || asked.Lock != "") {
+		p.Request.Code = in.Plain(p.Request.Code)
+	}
 	p.Spec.Layers = append(slices.Clone(p.Spec.Layers), s.Layers...)
 	if len(s.Layers) > 0 {
 		p.Env = plan.AddPaths(p.Env, s.Path)

@@ -112,6 +112,10 @@ func (x *execution) complete(h sandbox.Hint) (sandbox.Hint, bool) {
 	switch h.Code {
 	case sandbox.HintMemory:
 		return x.limitHint(h.Code, sandbox.LimitMemory), x.enforces(sandbox.LimitMemory)
+	case sandbox.HintNotebook:
+		if l := x.Language; l != nil && x.canInstall(l) {
+			h.CanInstall, h.ByName = true, x.Request.Packages.Auto
+		}
 	case sandbox.HintLimit:
 		if !x.enforces(h.Limit) {
 			return h, false

@@ -1,7 +1,6 @@
 package python
 
 import (
-	"bytes"
 	_ "embed" // the two programs
 	"regexp"
 	"strings"
@@ -32,6 +31,7 @@ var installer = &sandbox.Installer{
 	Path:      []string{"PYTHONPATH=" + layerAt, "PATH=" + layerAt + "/bin"},
 	NeedsNone: needsNone,
 	Magic:     magic,
+	Plain:     plainly,
 	Survey:    func(program string) []string { return []string{program, "-I", "-c", readQuestion + survey} },
 	SurveyCode: func(question []byte) []byte {
 		return []byte(isolate + "question = " + string(question) + "\n" + survey)
@@ -53,21 +53,56 @@ var installLine = sync.OnceValue(func() *regexp.Regexp {
 
 // magic lists the requirements of such lines, without options and their files.
 func magic(code []byte) (found []string) {
-	if !bytes.Contains(code, []byte("pip")) {
+	for _, m := range magicLines(string(code)) {
+		found = append(found, installed(m.words, maxInstalled-len(found))...)
+	}
+	return found
+}
+
+// magicLine is such a line: where it is in the code, without its end, and the words after "install".
+type magicLine struct {
+	from, to int
+	words    string
+}
+
+func magicLines(code string) (found []magicLine) {
+	if !strings.Contains(code, "pip") {
 		return nil
 	}
-	open, count := "", 0
-	for line := range strings.Lines(string(code)) {
+	open, at := "", 0
+	for line := range strings.Lines(code) {
+		from := at
+		at += len(line)
 		if first := strings.TrimSpace(line); open == "" && first != "" && (first[0] == '%' || first[0] == '!') {
-			if m := installLine().FindStringSubmatch(line); m != nil && count < maxMagic {
-				count++
-				found = append(found, installed(m[1], maxInstalled-len(found))...)
+			if m := installLine().FindStringSubmatch(line); m != nil && len(found) < maxMagic {
+				found = append(found, magicLine{from, from + len(strings.TrimRight(line, "\r\n")), m[1]})
 			}
 			continue
 		}
 		open = openString(open, line)
 	}
 	return found
+}
+
+// harmless matches what only installs, so that nothing is left to do once the packages are there.
+var harmless = sync.OnceValue(func() *regexp.Regexp {
+	const option = `-q|-qq|-U|-qU|--quiet|--upgrade|--user|--no-input|--no-cache-dir|--disable-pip-version-check|--system|--break-system-packages|-r[ \t]+requirements\.txt`
+	const silence = `[12&]?>[ \t]*/dev/null|2>&1`
+	return regexp.MustCompile(`^(?:(?:` + option + `|` + silence + `|'[^']*'|"[^"]*"|[A-Za-z0-9][^\s;&|<>()'"$` + "`" + `]*)(?:[ \t]+|$))*(?:#.*)?$`)
+})
+
+// plainly turns lines that only install into statements that do nothing, in the same places: an interpreter knows no such lines.
+func plainly(code []byte) []byte {
+	var plain []byte
+	at := 0
+	for _, m := range magicLines(string(code)) {
+		if line := string(code[m.from:m.to]); harmless().MatchString(strings.TrimSpace(m.words)) {
+			plain = append(plain, code[at:m.from]...)
+			plain = append(plain, line[:len(line)-len(strings.TrimLeft(line, " \t"))]+"pass"...)
+			at = m.to
+		}
+	}
+	return append(plain, code[at:]...)
 }
 
 // Bounds of one code.

@@ -39,6 +39,25 @@ func TestMagic(t *testing.T) {
 	}
 }
 
+// TestPlainly: lines that do no more than install do nothing in a program that an interpreter runs; all else stays, each line in its place.
+func TestPlainly(t *testing.T) {
+	for code, want := range map[string]string{
+		"import os\n%pip install a 'b>=1' # c\nx\n":             "import os\npass\nx\n",
+		"if 1:\n\t!pip3 install -q -U a 2>/dev/null\r\n\tx\r\n": "if 1:\n\tpass\r\n\tx\r\n",
+		"!pip install -r requirements.txt":                      "pass",
+		"!pip install a && rm b":                                "!pip install a && rm b",
+		"!pip install a; rm b":                                  "!pip install a; rm b",
+		"!pip install $(b)":                                     "!pip install $(b)",
+		"%pip install --target x a":                             "%pip install --target x a",
+		"x = '''\n%pip install a\n'''\n%pip install b":          "x = '''\n%pip install a\n'''\npass",
+		"%matplotlib inline\n!ls\npip":                          "%matplotlib inline\n!ls\npip",
+	} {
+		if got := string(plainly([]byte(code))); got != want {
+			t.Errorf("%q: %q, want %q", code, got, want)
+		}
+	}
+}
+
 // TestMostMagic: no code makes a list that is much longer than what is refused.
 func TestMostMagic(t *testing.T) {
 	if n := len(magic([]byte(strings.Repeat("%pip install "+strings.Repeat("a ", 9000)+"\n", 3)))); n != maxInstalled {

@@ -7,6 +7,7 @@ import (
 
 // symptoms are those of CPython 3 and of pip. subprocess raises execve's error in _execute_child.
 var symptoms = []trace.Symptom{
+	{Pattern: trace.Pattern(`(?m)^ +[%!].*\n(?: *\^+\n)?(?:SyntaxError|IndentationError): `), Hint: sandbox.Hint{Code: sandbox.HintNotebook}},
 	{Pattern: trace.Pattern(`externally-managed-environment|No matching distribution found for`), Hint: sandbox.Hint{Code: sandbox.HintNoInstall, Name: "pip"}},
 	{Pattern: trace.Pattern(`(?m)^ModuleNotFoundError: No module named '([^']+)'|^ImportError: cannot import name`), Hint: sandbox.Hint{Code: sandbox.HintNoModule}},
 	{Pattern: trace.Pattern(`(?s)in _execute_child\n.*\nFileNotFoundError: \[Errno 2\] No such file or directory: '([^'\n]+)'`),
