@@ -33,7 +33,9 @@ func driveFlood(tr *trial) {
 		r := tr.execute(tr.code)
 		tr.judge(r)
 		for _, c := range []sandbox.Captured{r.Stdout, r.Stderr} {
-			if kept := int64(len(c.Head) + len(c.Tail)); kept > tr.limits.OutputBytes || c.Dropped == 0 {
+			kept := int64(len(c.Head) + len(c.Tail))
+			starved := r.Status == sandbox.StatusTimeout && kept < tr.limits.OutputBytes // by a busy machine: it wrote less than its limit
+			if kept > tr.limits.OutputBytes || c.Dropped == 0 && !starved {
 				tr.wrong("%d bytes are kept with a limit of %d, and %d reported as dropped", kept, tr.limits.OutputBytes, c.Dropped)
 			}
 		}
