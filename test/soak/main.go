@@ -52,7 +52,7 @@ func soak(ctx context.Context, c config, w io.Writer) (err error) {
 	if err != nil {
 		return err
 	}
-	s, err := liveserver.Start(ctx, liveserver.Options{Binary: c.binary})
+	s, err := liveserver.Start(ctx, liveserver.Options{Binary: c.binary, Args: []string{"--terminals"}}) // test frameworks open some
 	if err != nil {
 		return err
 	}

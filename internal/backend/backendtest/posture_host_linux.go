@@ -10,6 +10,8 @@ import (
 	"strings"
 	"testing"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/glovebox-dev/glovebox/sandbox"
 )
 
@@ -61,6 +63,10 @@ func (v *hostView) named(line string) string {
 	line = peerGroup.ReplaceAllString(containerID.ReplaceAllString(line, "CONTAINER"), "${1}N")
 	if v.box.Effective().HostUID == "shared" && os.Geteuid() != 0 { // only root can drop groups, and the caller's are arbitrary
 		line = groupsInside.ReplaceAllString(line, "${1}${2}the caller's")
+	}
+	var own unix.Rlimit // follows the memory of the host; engines leave it to containers
+	if unix.Getrlimit(unix.RLIMIT_NPROC, &own) == nil {
+		line = strings.Replace(line, fmt.Sprintf("RLIMIT_NPROC %d %d", own.Cur, own.Max), "RLIMIT_NPROC as the host", 1)
 	}
 	return optionID.ReplaceAllStringFunc(line, func(option string) string {
 		parts := optionID.FindStringSubmatch(option)
