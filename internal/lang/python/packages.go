@@ -30,6 +30,7 @@ var installer = &sandbox.Installer{
 	At:        layerAt,
 	Path:      []string{"PYTHONPATH=" + layerAt, "PATH=" + layerAt + "/bin"},
 	NeedsNone: needsNone,
+	Imports:   imports,
 	Magic:     magic,
 	Plain:     plainly,
 	Survey:    func(program string) []string { return []string{program, "-I", "-c", readQuestion + survey} },

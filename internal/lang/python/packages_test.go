@@ -1,6 +1,7 @@
 package python
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"os"
@@ -118,6 +119,17 @@ func surveyOf(t *testing.T, code string) (s sandbox.PackageSurvey, ok bool) {
 	out, err := cmd.Output()
 	if err != nil || json.Unmarshal(out, &s) != nil {
 		t.Fatalf("%q: %v", out, err)
+	}
+	if stated := imports([]byte(code)); stated != nil {
+		short, err := json.Marshal(sandbox.PackageQuestion{Auto: true, Code: code, Imports: stated, Requirements: []string{}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		glanced := exec.Command(program, cmd.Args[1:]...)
+		glanced.Stdin = bytes.NewReader(short)
+		if again, err := glanced.CombinedOutput(); err != nil || string(again) != string(out) {
+			t.Errorf("%q by its plain statements %v: %q, %v; want %q", code, stated, again, err, out)
+		}
 	}
 	asProgram := exec.Command(program, "-")
 	asProgram.Stdin = strings.NewReader(string(installer.SurveyCode(q)))

@@ -69,3 +69,47 @@ func needsNone(code []byte, files []sandbox.File) bool {
 	}
 	return true
 }
+
+// statement is one on a line of its own that imports, with all it imports; unclear is what takes the syntax tree to understand it.
+var (
+	statement = sync.OnceValue(func() *regexp.Regexp {
+		const name = `[A-Za-z_][A-Za-z0-9_]*`
+		const module = name + `(?:\.` + name + `)*`
+		list := func(one string) string {
+			one += `(?:[ \t]+as[ \t]+` + name + `)?`
+			return `(` + one + `(?:[ \t]*,[ \t]*` + one + `)*)`
+		}
+		return regexp.MustCompile(`^[ \t]*(?:import[ \t]+` + list(module) + `|from[ \t]+(` + module + `)[ \t]+import[ \t]+` + list(name) + `)[ \t\r\n]*(?:#.*\n?)?$`)
+	})
+	unclear = sync.OnceValue(func() *regexp.Regexp {
+		return regexp.MustCompile(`\btry\b|TYPE_CHECKING|/// script|install|\\\r?\n|[\f\v\r][^\n]`)
+	})
+)
+
+// imports lists what code imports, where plain statements alone do that, and it needs all of it: the syntax tree, which takes an interpreter
+// many times longer, would say the same. It is nil where that is not so.
+func imports(code []byte) (found []sandbox.Import) {
+	if len(code) > maxGlance || unclear().Match(code) {
+		return nil
+	}
+	open, number := "", 0
+	for line := range strings.Lines(string(code)) {
+		number++
+		words := strings.Count(line, "import")
+		if within := open != ""; words > 0 {
+			m := statement().FindStringSubmatch(line)
+			if within || words > 1 || m == nil || len(found) > maxStatements {
+				return nil
+			}
+			of := m[2]
+			if of != "" {
+				of += "."
+			}
+			for one := range strings.SplitSeq(m[1]+m[3], ",") {
+				found = append(found, sandbox.Import{Name: of + strings.Fields(one)[0], Line: number})
+			}
+		}
+		open = openString(open, line)
+	}
+	return found
+}

@@ -1,6 +1,7 @@
 package python
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
@@ -37,5 +38,34 @@ func TestNeedsNone(t *testing.T) {
 	}
 	if needsNone([]byte("import os"), []sandbox.File{{Path: "requirements.txt"}}) {
 		t.Error("files are not looked at")
+	}
+}
+
+// TestImports: plain statements are understood as they stand, and whatever could be something else is left to the syntax tree.
+func TestImports(t *testing.T) {
+	for code, want := range map[string]string{
+		"import numpy as np, a.b\r\n\nfrom c.d import e as f, g # why\n": "[{numpy 1 false} {a.b 1 false} {c.d.e 3 false} {c.d.g 3 false}]",
+		"def f():\n\timport x\ns = 'it'\n":                               "[{x 2 false}]",
+		"try: import x\nexcept ImportError: pass":                        "[]",
+		"try:\n  import x\nexcept ImportError: pass":                     "[]",
+		"if TYPE_CHECKING:\n  import x":                                  "[]",
+		"s = \"\"\"\nimport x\n\"\"\"":                                   "[]",
+		"s = 'a\\\nimport x'":                                            "[]",
+		"import x; import y":                                             "[]",
+		"if 1: import x":                                                 "[]",
+		"from x import (\n  y)":                                          "[]",
+		"from x import *":                                                "[]",
+		"from . import x":                                                "[]",
+		"import x.":                                                      "[]",
+		"__import__('x')":                                                "[]",
+		"import x\n%pip install y":                                       "[]",
+		"import os\x0cimport x":                                          "[]",
+	} {
+		if got := fmt.Sprint(imports([]byte(code))); got != want {
+			t.Errorf("%q: %s, want %s", code, got, want)
+		}
+	}
+	if line := "import x\n"; imports([]byte(strings.Repeat(line, maxStatements+2))) != nil {
+		t.Error("the bound on statements is not kept")
 	}
 }

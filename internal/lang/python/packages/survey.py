@@ -226,12 +226,17 @@ def there(name):
         return False
 
 
-def examine(code):
+def examine(code, stated):
+    """Looks for what the code imports, and its own modules. What it imports itself may be known."""
     todo, files = [code], 0
     while todo:
         code = todo.pop()
-        tree = parse(code)
-        for name, line, optional in imports(tree, code) if tree else ():
+        if stated:
+            names, stated = [(i["name"], i["line"], False) for i in stated], None
+        else:
+            tree = parse(code)
+            names = imports(tree, code) if tree else ()
+        for name, line, optional in names:
             top = name.split(".")[0]
             if top in STANDARD or top == "__main__":
                 continue
@@ -296,7 +301,7 @@ if question["auto"]:
     except OSError:
         pass
     lists(code)
-    examine(code)
+    examine(code, question["imports"])
 
 def host():
     """What only an installation needs to know, which takes longer than all else."""
