@@ -105,6 +105,7 @@ type Installer struct {
 	Path []string // variables that list folders, each with what to add: "PYTHONPATH=/opt/packages"
 
 	// Imports lists on the host what code needs, where that takes no parser that recursion or time could end; nil leaves it to Survey.
+	// Where it names any, code without files has no other say in what is installed.
 	Imports func(code []byte) []Import
 
 	// NeedsNone reports, from a glance at code and the files that came with it, that it surely needs no package. nil never does.

@@ -50,8 +50,11 @@ func requestKey(need *sandbox.PackageNeed, id string, index Index) string {
 	k.add(strconv.Itoa(len(need.Requirements)))
 	k.add(need.Requirements...)
 	k.add(need.Lock)
-	if need.Auto {
-		k.add(need.Name)
+	if stated := statedImports(need); len(stated) > 0 {
+		k.add("imports", need.Name, strconv.Itoa(len(stated)))
+		k.add(stated...)
+	} else if need.Auto {
+		k.add("code", need.Name)
 		k.bytes(need.Code)
 		files := slices.Clone(need.Files)
 		slices.SortFunc(files, func(a, b sandbox.File) int { return strings.Compare(a.Path, b.Path) })
@@ -61,6 +64,19 @@ func requestKey(need *sandbox.PackageNeed, id string, index Index) string {
 		}
 	}
 	return k.key()
+}
+
+// statedImports is all that code alone says of what it needs, sorted, where the host can tell: other code with the same needs no survey.
+func statedImports(need *sandbox.PackageNeed) (stated []string) {
+	in := need.Language.Installer
+	if !need.Auto || in.Imports == nil || len(need.Files) > 0 {
+		return nil
+	}
+	for _, i := range in.Imports(need.Code) {
+		stated = append(stated, fmt.Sprintf("%s %t", i.Name, i.Optional))
+	}
+	slices.Sort(stated)
+	return slices.Compact(stated)
 }
 
 // rootIdentity tells roots apart by what the installed packages of an interpreter change.

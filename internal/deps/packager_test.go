@@ -352,6 +352,33 @@ func TestRequestKey(t *testing.T) {
 	}
 }
 
+// TestStatedImports: where the host can tell what code imports, other code that imports the same has its key; files have a say of their own.
+func TestStatedImports(t *testing.T) {
+	r := newRig(t)
+	key := func(code, name string, files ...sandbox.File) string {
+		need := r.need(sandbox.Packages{Auto: true})
+		need.Code, need.Name, need.Files = []byte(code), name, files
+		need.Language.Installer.Imports = func(code []byte) (found []sandbox.Import) {
+			for _, word := range strings.Fields(string(code)) {
+				found = append(found, sandbox.Import{Name: word, Line: len(code), Optional: word == "may"})
+			}
+			return found
+		}
+		return requestKey(&need, "d", Index{})
+	}
+	if key("b a", "n") != key("a\n\nb b", "n") {
+		t.Error("the order or the place of imports matters")
+	}
+	file := sandbox.File{Path: "a"}
+	distinct := map[string]bool{}
+	for _, k := range []string{key("a b", "n"), key("a", "n"), key("a", "m"), key("ab", "n"), key("a may", "n"), key("a", "n", file), key(" a", "n", file), key("", "n"), key(" ", "n")} {
+		distinct[k] = true
+	}
+	if len(distinct) != 9 {
+		t.Errorf("%d keys of 9", len(distinct))
+	}
+}
+
 // FuzzAnswers: whatever the sandboxes of a need answer is refused, or comes out as plain text within limits.
 func FuzzAnswers(f *testing.F) {
 	f.Add([]byte(`{"platform": "p", "installer": "i", "index": "https://index.test/", "hosts": ["a.test"], "requirements": ["a", "-r x"], "found": [{"name": "b"}]}`),
