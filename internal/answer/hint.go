@@ -220,11 +220,7 @@ func (f Face) tried(h *sandbox.Hint) string {
 		return fmt.Sprintf("The index has no package for the import of %s. If its package has another name, or has to be built, ask for it by name; code of your own can be sent %s.",
 			strings.Join(h.Names, ", "), f.file)
 	case sandbox.HintLeftOut:
-		ask := ""
-		if way := f.install(h); way != "" {
-			ask = " To have one, " + way + "."
-		}
-		return fmt.Sprintf("Packages that the code seems to do without were not installed: %s.%s", some(h.Names), ask)
+		return fmt.Sprintf("Packages that the code seems to do without were not installed: %s.%s", some(h.Names), f.to("have one", h))
 	case sandbox.HintNoInput:
 		return fmt.Sprintf("It read from stdin, which is empty. Give it input %s.", f.input)
 	case sandbox.HintMissingFile:
@@ -249,11 +245,7 @@ func (f Face) tried(h *sandbox.Hint) string {
 	case sandbox.HintFence:
 		return "The code begins with a Markdown fence; send it without the lines of ```."
 	case sandbox.HintNotebook:
-		ask := ""
-		if way := f.install(h); way != "" {
-			ask = " To install packages, " + way + "."
-		}
-		return "A line of the code begins with % or !, which only notebooks understand." + ask
+		return "A line of the code begins with % or !, which only notebooks understand." + f.to("install packages", h)
 	case sandbox.HintESModule:
 		return "Code with import, export or an await outside of functions is a module, and has no require: write import instead."
 	}
@@ -280,6 +272,14 @@ func (f Face) install(h *sandbox.Hint) string {
 		return ""
 	}
 	return f.packages(h)
+}
+
+// to is a sentence on how to get packages, for an end, if callers can.
+func (f Face) to(end string, h *sandbox.Hint) string {
+	if way := f.install(h); way != "" {
+		return " To " + end + ", " + way + "."
+	}
+	return ""
 }
 
 // instead suggests a path in the workspace for another one.
