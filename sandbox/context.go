@@ -49,4 +49,5 @@ type ContextRecord struct {
 	Dir      string
 	Created  time.Time
 	Runs     uint64 // executions begun
+	Former   []ID   // of the last interpreters before it
 }

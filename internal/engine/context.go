@@ -37,7 +37,8 @@ type Context struct {
 	mu          sync.Mutex // guards all below
 	waiting     int        // for their turn
 	interpreter *interpreter
-	adding      *Execution // which has the turn, and adds packages
+	former      []sandbox.ID // of the last interpreters before it
+	adding      *Execution   // which has the turn, and adds packages
 	runs        uint64
 	deleted     bool
 }
@@ -137,7 +138,7 @@ func (s *Sandbox) CreateContext(ctx context.Context, name, language, dir string)
 	return c, nil
 }
 
-// Context finds a context by its name or the id of its interpreter.
+// Context finds a context by its name or the id of its interpreter, or of one that it had before.
 func (s *Sandbox) Context(name string) (*Context, error) {
 	if err := s.ended(); err != nil {
 		return nil, err
@@ -155,7 +156,15 @@ func (s *Sandbox) Context(name string) (*Context, error) {
 func (c *Context) hasID(id string) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.interpreter != nil && string(c.interpreter.id) == id
+	return c.interpreter != nil && string(c.interpreter.id) == id || slices.Contains(c.former, sandbox.ID(id))
+}
+
+const maxFormer = 20 // ids of former interpreters by which a context is found
+
+// follow has a context found by the id of an interpreter that is no more, too.
+func (c *Context) follow(id sandbox.ID) {
+	c.former = append(c.former, id)
+	c.former = c.former[max(0, len(c.former)-maxFormer):]
 }
 
 func (c *Context) info() ContextInfo {
@@ -246,6 +255,9 @@ func (c *Context) alive(ctx context.Context) (*interpreter, error) {
 		return nil, err
 	}
 	c.mu.Lock()
+	if c.interpreter != nil {
+		c.follow(c.interpreter.id)
+	}
 	c.interpreter, deleted = in, c.deleted
 	c.mu.Unlock()
 	if deleted { // while it started
@@ -350,7 +362,7 @@ func (s *Sandbox) recordContexts() {
 		if i.ID == "" {
 			continue
 		}
-		s.record.Contexts = append(s.record.Contexts, sandbox.ContextRecord{ID: i.ID, Name: i.Name, Language: i.Language, Dir: i.Dir, Created: i.Created, Runs: i.Runs})
+		s.record.Contexts = append(s.record.Contexts, sandbox.ContextRecord{ID: i.ID, Name: i.Name, Language: i.Language, Dir: i.Dir, Created: i.Created, Runs: i.Runs, Former: c.formerIDs()})
 	}
 	if s.life.Err() != nil {
 		return
@@ -360,6 +372,12 @@ func (s *Sandbox) recordContexts() {
 			s.engine.log.Warn("could not record the contexts of a sandbox", "sandbox", s.id, "err", err)
 		}
 	})
+}
+
+func (c *Context) formerIDs() []sandbox.ID {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return slices.Clone(c.former)
 }
 
 // startInterpreter starts the driver and waits for its first report.

@@ -305,8 +305,11 @@ func (r *takeover) contexts(unfinished []*Execution) {
 		}
 		p, lives := r.left[string(record.ID)]
 		delete(r.left, string(record.ID))
+		c.former = slices.Clone(record.Former)
 		if lives && !p.Exited {
 			r.interpreter(c, p, unfinished)
+		} else {
+			c.follow(record.ID)
 		}
 	}
 }

@@ -18,7 +18,7 @@ type ContextRequest struct {
 
 // ContextShown is a context: an interpreter that keeps its variables between runs.
 type ContextShown struct {
-	ID        *string `json:"id" doc:"Of the interpreter: another one after a restart; null before the first run."`
+	ID        *string `json:"id" doc:"Of the interpreter: another one after a restart, and the older ones go on to name the context; null before the first run."`
 	Name      string  `json:"name"`
 	Language  string  `json:"language"`
 	Dir       string  `json:"dir" doc:"Its first working directory."`

@@ -137,9 +137,10 @@ func (r *rig) livingRuns() {
 	}
 	r.ok(204, "POST", "/v1/sandboxes/work/contexts/second/interrupt", "")
 	r.ok(204, "POST", "/v1/sandboxes/work/contexts/second/restart", "")
-	if a := r.inside(`{"code":"x","context":"second"}`); a.Error == nil || a.Error.Name != "NameError" {
+	if a := r.inside(`{"code":"x","context":"` + *c.ID + `"}`); a.Error == nil || a.Error.Name != "NameError" {
 		t.Errorf("%+v", a)
 	}
+	r.ok(204, "POST", "/v1/sandboxes/work/contexts/"+*c.ID+"/interrupt", "")
 	r.ok(204, "DELETE", "/v1/sandboxes/work/contexts/second", "")
 	if all := parse[httpapi.ContextList](t, r.ok(200, "GET", "/v1/sandboxes/work/contexts", "")); len(all.Contexts) != 1 || all.Contexts[0].Name != "default" {
 		t.Errorf("%+v", all)
