@@ -40,7 +40,7 @@ var (
 // Bounds of a glance; what is beyond them needs a closer look.
 const (
 	maxGlance     = 256 << 10 // bytes
-	maxStatements = 1000      // that import
+	maxStatements = 1000      // that import; for imports, what they name
 )
 
 // needsNone reports whether code can only import the standard library, so that nobody has to look closer: each word "import" in it is that of a
@@ -98,7 +98,7 @@ func imports(code []byte) (found []sandbox.Import) {
 		words := strings.Count(line, "import")
 		if within := open != ""; words > 0 {
 			m := statement().FindStringSubmatch(line)
-			if within || words > 1 || m == nil || len(found) > maxStatements {
+			if within || words > 1 || m == nil || len(found)+strings.Count(line, ",") >= maxStatements {
 				return nil
 			}
 			of := m[2]

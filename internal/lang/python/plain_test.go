@@ -65,7 +65,8 @@ func TestImports(t *testing.T) {
 			t.Errorf("%q: %s, want %s", code, got, want)
 		}
 	}
-	if line := "import x\n"; imports([]byte(strings.Repeat(line, maxStatements+2))) != nil {
-		t.Error("the bound on statements is not kept")
+	lines, names := strings.Repeat("import x\n", maxStatements+1), "import x"+strings.Repeat(",x", maxStatements)
+	if imports([]byte(lines)) != nil || imports([]byte(names)) != nil || len(imports([]byte(lines[:len(lines)-len("import x\n")]))) != maxStatements {
+		t.Error("the bound on what is imported is not kept")
 	}
 }
