@@ -18,6 +18,10 @@ type Language struct {
 	// the compiler's output.
 	Argv func(program, path string) []string
 
+	// LeastPids is the limit of processes and threads below which the interpreter waits for ever instead of failing, so that a smaller one is
+	// refused; 0 is none.
+	LeastPids int64
+
 	// Env is added to the environment of every execution in this language.
 	Env []string
 

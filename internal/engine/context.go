@@ -93,6 +93,9 @@ func (s *Sandbox) addContext(name string, language sandbox.Language, dir string)
 	if language.Driver == nil {
 		return nil, &sandbox.Error{Kind: sandbox.Unsupported, Op: "context", Msg: language.Name + " has no contexts", Fix: "leave the context out: its code runs in a process of its own"}
 	}
+	if err := plan.CheckPids(&language, s.live.spec.Limits); err != nil {
+		return nil, err
+	}
 	if len(s.contexts) >= maxContexts {
 		return nil, &sandbox.Error{Kind: sandbox.Quota, Op: "context", Msg: fmt.Sprintf("this sandbox has %d contexts, the most that are allowed", maxContexts),
 			Fix: "delete one that is no longer needed"}

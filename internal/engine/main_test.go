@@ -42,6 +42,7 @@ var shell = sandbox.Language{
 	Programs:   []string{"bash"},
 	Argv:       func(program, path string) []string { return []string{program, path} },
 	ModulePath: "SHELLPATH",
+	LeastPids:  3,
 	Env:        []string{"SHELL_SAYS=hello"},
 	Offline:    []string{"SHELL_TRIES=0", "SHELL_LOOKS=0"},
 }

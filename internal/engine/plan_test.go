@@ -114,6 +114,7 @@ func TestRefused(t *testing.T) {
 		{"negative memory", limits(sandbox.Limits{MemoryBytes: -1}), sandbox.Invalid, "limits.memory"},
 		{"over the maximum", limits(sandbox.Limits{MemoryBytes: 2 << 30}), sandbox.Invalid, "1GiB"},
 		{"absurd", limits(sandbox.Limits{Pids: 1 << 62}), sandbox.Invalid, "limits.pids"},
+		{"fewer processes than the language needs", limits(sandbox.Limits{Pids: 2}), sandbox.Invalid, "too few for shell, which needs 3"},
 		{"too little", limits(sandbox.Limits{DiskBytes: 1}), sandbox.Invalid, "limits.disk"},
 		{"a disk beyond the memory", limits(sandbox.Limits{MemoryBytes: 64 << 20, DiskBytes: 65 << 20}), sandbox.Invalid, "more than the memory limit of 64MiB"},
 		{"unknown backend", engine.Run{Backend: "vmware", Request: ok()}, sandbox.Invalid, "fake"},

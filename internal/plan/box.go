@@ -91,6 +91,16 @@ func CheckDisk(l sandbox.Limits) error {
 	return err
 }
 
+// CheckPids refuses a limit of processes under which the language's interpreter would wait for ever.
+func CheckPids(lang *sandbox.Language, l sandbox.Limits) error {
+	if l.Pids <= 0 || l.Pids >= lang.LeastPids {
+		return nil
+	}
+	err := sandbox.Invalidf("limits.pids", "%d is too few for %s, which needs %d threads of its own", l.Pids, lang.Name, lang.LeastPids)
+	err.Hint = sandbox.Hint{Code: sandbox.FixRaise, Limit: sandbox.LimitPids, Raise: lang.LeastPids}
+	return err
+}
+
 // offline is the environment that makes the tools of all languages fail at once without a network.
 func (r *Rules) offline(network sandbox.NetworkPolicy) (env []string) {
 	if network.Mode != "" && network.Mode != sandbox.NetworkNone {

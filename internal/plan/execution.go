@@ -83,6 +83,9 @@ func (r *Rules) resolveCode(p *Execution) error {
 	if err != nil {
 		return err
 	}
+	if err := CheckPids(&lang, p.Spec.Limits); err != nil {
+		return err
+	}
 	p.Language, p.Programs = &lang, lang.Programs
 	p.Env = MergeEnv(p.Spec.Env, lang.Env, req.Env)
 	switch {

@@ -8,6 +8,10 @@ const (
 	moduleFile = "main.mjs"
 )
 
+// leastPids is what Node starts with: its main thread, four workers and the timer of V8, and the inspector's. It waits for ever for one
+// that it was refused (tried with Node 20 and 3 to 6).
+const leastPids = 7
+
 // Language is JavaScript. The content of code without a file name decides whether it is a CommonJS script or a module; otherwise the
 // extension .cjs or .mjs does. Node writes to pipes at once, so a killed program loses no output.
 var Language = sandbox.Language{
@@ -17,6 +21,7 @@ var Language = sandbox.Language{
 	Extensions: []string{".js", ".mjs", ".cjs"},
 	FileName:   scriptFile,
 	Programs:   []string{"node", "nodejs"},
+	LeastPids:  leastPids,
 	Argv: func(program, path string) []string {
 		return []string{program, path}
 	},

@@ -19,7 +19,8 @@ var Language = sandbox.Language{
 		Argv:   func(program, path, output string) []string { return []string{program, path, output} },
 		Output: "main.js",
 	},
-	Programs: javascript.Language.Programs,
+	Programs:  javascript.Language.Programs,
+	LeastPids: javascript.Language.LeastPids,
 	Argv: func(program, path string) []string {
 		return []string{program, "--enable-source-maps", path}
 	},
