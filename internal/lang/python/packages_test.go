@@ -80,7 +80,9 @@ func TestSurvey(t *testing.T) {
 		"# /// script\n# dependencies = [\n#   \"glva>=1\",\n#   'glv\\\"b',\n# ]\n# ///\nimport glvc\n":                          "glvc:7 +glva>=1 +glv\\\"b",
 		"import glva\nimport glva\ntry: import glva\nexcept: pass\nimport xml.nothing, os.path\n":                                 "glva:1",
 		"%pip install glva\nimport glvb\n":                                                                                        "glvb:2 +glva",
-		"import glva (":                                                                                                           "",
+		"import glva\ntry:\n\timport glvb\nexcept ImportError:\n\tglvb = None\nfrom glvc import ( # x\n\td,\n\te as f,\n)\n":      "glva:1 glvb:3? glvc.d:6 glvc.e:6",
+		"try:\n\timport glva, glvb\n\tX = True\nexcept ModuleNotFoundError as e:\n\tpass\n\nimport glvb\n":                        "glva:2? glvb:2",
+		"import glva (": "",
 	} {
 		s, ok := surveyOf(t, code)
 		if !ok {

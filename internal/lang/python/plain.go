@@ -70,46 +70,87 @@ func needsNone(code []byte, files []sandbox.File) bool {
 	return true
 }
 
-// statement is one on a line of its own that imports, with all it imports; unclear is what takes the syntax tree to understand it.
+// What imports, as it is mostly written: statement is one on lines of its own, with all it imports. attempt is a try statement that imports, and
+// goes on without what is not there. asks is a word of whatever imports.
 var (
 	statement = sync.OnceValue(func() *regexp.Regexp {
-		const name = `[A-Za-z_][A-Za-z0-9_]*`
+		const name, blank, gap = `[A-Za-z_][A-Za-z0-9_]*`, `[ \t]`, `(?:[ \t\r\n]|#[^\n]*\n)*`
 		const module = name + `(?:\.` + name + `)*`
-		list := func(one string) string {
-			one += `(?:[ \t]+as[ \t]+` + name + `)?`
-			return `(` + one + `(?:[ \t]*,[ \t]*` + one + `)*)`
+		list := func(one, between string) string {
+			one += `(?:` + blank + `+as` + blank + `+` + name + `)?`
+			return one + `(?:` + between + `,` + between + one + `)*`
 		}
-		return regexp.MustCompile(`^[ \t]*(?:import[ \t]+` + list(module) + `|from[ \t]+(` + module + `)[ \t]+import[ \t]+` + list(name) + `)[ \t\r\n]*(?:#.*\n?)?$`)
+		return regexp.MustCompile(`^` + blank + `*(?:import` + blank + `+(` + list(module, blank+`*`) + `)|from` + blank + `+(` + module + `)` + blank + `+import(?:` +
+			blank + `+(` + list(name, blank+`*`) + `)|` + blank + `*\(` + gap + `(` + list(name, gap) + `)` + gap + `,?` + gap + `\)))` + endOfLine)
 	})
-	unclear = sync.OnceValue(func() *regexp.Regexp {
-		return regexp.MustCompile(`\btry\b|TYPE_CHECKING|/// script|install|\\\r?\n|[\f\v\r][^\n]`)
+	attempt = sync.OnceValue(func() *regexp.Regexp {
+		const line, set = `[ \t]+(?:`, `[A-Za-z_][A-Za-z0-9_]*[ \t]*=[ \t]*(?:True|False|None)`
+		return regexp.MustCompile(`^(try:` + endOfLine + `(?:` + line + `(?:import|from)[ \t][^\n]*\n|` + set + endOfLine + `))+` +
+			`except[ \t]+(?:ImportError|ModuleNotFoundError)(?:[ \t]+as[ \t]+[A-Za-z0-9_]+)?:` + endOfLine + line + `pass|` + set + `)` + endOfLine + `)(?:[ \t\r]*\n)*(?:[^ \t\r\n#]|\z)`)
 	})
+	comment = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`#[^\n]*`) })
+	asks    = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`\bimport\b|__import__|import_module`) })
+	try     = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`\btry\b`) })
 )
 
-// imports lists what code imports, where plain statements alone do that, and it needs all of it: the syntax tree, which takes an interpreter
-// many times longer, would say the same. It is nil where that is not so.
+const endOfLine = `[ \t\r]*(?:#[^\n]*)?(?:\n|\z)`
+
+// unclear reports what takes the syntax tree to understand it.
+func unclear(code string) bool {
+	return strings.ContainsAny(code, "\f\v") || strings.Contains(code, "\\\n") || strings.Contains(code, "\\\r") || strings.Count(code, "\r") != strings.Count(code, "\r\n") ||
+		strings.Contains(code, "/// script") || strings.Contains(code, "install")
+}
+
+// imports lists what code imports, where plain statements alone do that: the syntax tree, which takes an interpreter many times longer, would say
+// the same. It is nil where that is not so.
 func imports(code []byte) (found []sandbox.Import) {
-	if len(code) > maxGlance || unclear().Match(code) {
+	all := string(code)
+	if len(all) > maxGlance || unclear(all) {
 		return nil
 	}
-	open, number := "", 0
-	for line := range strings.Lines(string(code)) {
-		number++
-		words := strings.Count(line, "import")
-		if within := open != ""; words > 0 {
-			m := statement().FindStringSubmatch(line)
-			if within || words > 1 || m == nil || len(found)+strings.Count(line, ",") >= maxStatements {
-				return nil
-			}
-			of := m[2]
-			if of != "" {
-				of += "."
-			}
-			for one := range strings.SplitSeq(m[1]+m[3], ",") {
-				found = append(found, sandbox.Import{Name: of + strings.Fields(one)[0], Line: number})
+	guards := sync.OnceValue(func() bool { // what is indented may be optional
+		return strings.Contains(all, "TYPE_CHECKING") || strings.Contains(all, "try") && try().MatchString(all)
+	})
+	open, number := "", 1
+	attempted := len(all) // how much is left behind the attempt
+	for rest := all; rest != ""; {
+		line, _, _ := strings.Cut(rest, "\n")
+		if open == "" && strings.HasPrefix(line, "try:") {
+			if m := attempt().FindStringSubmatch(rest); m != nil && !strings.Contains(m[1], "pip") { // which a handler may call
+				attempted = len(rest) - len(m[1])
 			}
 		}
-		open = openString(open, line)
+		end := min(len(line)+1, len(rest))
+		if strings.Contains(line, "import") && asks().MatchString(line) && !(open == "" && strings.HasPrefix(strings.TrimSpace(line), "#")) {
+			names, length := readImport(rest, number)
+			optional, indented := len(rest) > attempted, line[0] == ' ' || line[0] == '\t'
+			if open != "" || len(names) == 0 || len(found)+len(names) > maxStatements || indented && !optional && guards() {
+				return nil
+			}
+			for i := range names {
+				names[i].Optional = optional
+			}
+			found, end = append(found, names...), length
+		}
+		open = openString(open, rest[:end])
+		number += strings.Count(rest[:end], "\n")
+		rest = rest[end:]
 	}
 	return found
+}
+
+// readImport reads the statement at the start of a text: what it imports, and its length. There are no names if it is not as simple as that.
+func readImport(text string, line int) (names []sandbox.Import, length int) {
+	m := statement().FindStringSubmatch(text)
+	if m == nil || len(asks().FindAllString(m[0], 2)) > 1 {
+		return nil, 0
+	}
+	from := m[2]
+	if from != "" {
+		from += "."
+	}
+	for one := range strings.SplitSeq(comment().ReplaceAllString(m[1]+m[3]+m[4], ""), ",") {
+		names = append(names, sandbox.Import{Name: from + strings.Fields(one)[0], Line: line})
+	}
+	return names, len(m[0])
 }

@@ -232,7 +232,7 @@ def examine(code, stated):
     while todo:
         code = todo.pop()
         if stated:
-            names, stated = [(i["name"], i["line"], False) for i in stated], None
+            names, stated = [(i["name"], i["line"], i["optional"]) for i in stated], None
         else:
             tree = parse(code)
             names = imports(tree, code) if tree else ()
@@ -324,7 +324,7 @@ def host():
 
 survey = {
     "requirements": [r for r in dict.fromkeys(requirements) if not satisfied(r)],
-    "found": sorted(found.values(), key=lambda f: f["line"])[:1000],
+    "found": sorted(found.values(), key=lambda f: (f["line"], f["name"]))[:1000],
 }
 if not question["auto"]:
     survey.update(host())
