@@ -193,15 +193,19 @@ func (r *report) eventSpeed(ctx context.Context, c *apiclient.Client, f *livingF
 	return err
 }
 
-// speed is the p50 of some runs of the output program, in MB/s of what they got.
+// speed is the p50 of some runs of the output program, in MB/s of what they got. As everywhere, the first runs are not counted: in them both
+// processes get the memory from the kernel that they keep.
 func (r *report) speed(row string, run func(got *int) error) (float64, error) {
 	var took []time.Duration
 	got := 0
-	for range r.Floods {
+	for i := range warmups + r.Floods {
 		began := time.Now()
 		got = 0
 		if err := run(&got); err != nil {
 			return 0, err
+		}
+		if i < warmups {
+			continue
 		}
 		took = append(took, time.Since(began))
 		if err := r.raw.add(newSample("living", row, began, took[len(took)-1], nil)); err != nil {
