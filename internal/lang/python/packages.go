@@ -3,17 +3,21 @@ package python
 import (
 	_ "embed" // the two programs
 	"regexp"
+	"strconv"
 	"strings"
 	"sync"
 
 	"github.com/glovebox-dev/glovebox/sandbox"
 )
 
-//go:embed packages/survey.py
-var survey string
-
-//go:embed packages/install.py
-var install string
+var (
+	//go:embed packages/survey.py
+	survey string
+	//go:embed packages/rest.py
+	surveyRest string
+	//go:embed packages/install.py
+	install string
+)
 
 const layerAt = "/opt/glovebox/python"
 
@@ -22,6 +26,9 @@ const (
 	readQuestion = "import sys\nquestion = eval(sys.stdin.buffer.read().decode(), {'__builtins__': {}, 'true': True, 'false': False, 'null': None})\n"
 	isolate      = "import sys\nsys.path[:] = [p for p in sys.path if p not in ('', '/workspace')]\ntrue, false, null = True, False, None\n"
 )
+
+// surveyProgram has the rest as a text: what Go quotes in ASCII, Python reads.
+var surveyProgram = "REST = " + strconv.QuoteToASCII(surveyRest) + "\n" + survey
 
 // installer installs by uv where the root has it, otherwise by pip. Its programs run isolated (-I): files of the workspace cannot stand in
 // for modules of theirs. The folder is found by PYTHONPATH, so its packages come before those of the root.
@@ -33,9 +40,9 @@ var installer = &sandbox.Installer{
 	Imports:   imports,
 	Magic:     magic,
 	Plain:     plainly,
-	Survey:    func(program string) []string { return []string{program, "-I", "-c", readQuestion + survey} },
+	Survey:    func(program string) []string { return []string{program, "-I", "-c", readQuestion + surveyProgram} },
 	SurveyCode: func(question []byte) []byte {
-		return []byte(isolate + "question = " + string(question) + "\n" + survey)
+		return []byte(isolate + "question = " + string(question) + "\n" + surveyProgram)
 	},
 	Install:   func(program string) []string { return []string{program, "-I", "-c", install} },
 	Names:     packageNames,

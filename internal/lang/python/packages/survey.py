@@ -1,18 +1,16 @@
 # Finds what a run needs besides what this interpreter has. The question is in a variable; prints a survey as JSON. Nothing of the code is
 # executed; where its files are broken, what they list is left out.
 #
-# A run waits for it, and modules take longer to import than code of 1,000 lines to examine: json, re, ast and importlib are imported where
-# something needs them, and most code does not.
+# A run waits for it, and modules take longer to import, and this file to compile, than code of 1,000 lines to examine. So json, re, ast and
+# importlib are imported where something needs them, and what most code does not need is in rest.py, whose text is in REST.
 import gc, os, sys
 
 gc.disable()  # which would look at each syntax tree again and again
 
 WORKSPACE = "/workspace"
 MAX_FILES, MAX_BYTES = 500, 1 << 20
-MAGIC = r"^\s*[%!]\s*(?:python3?\s+-m\s+)?(?:pip3?|uv\s+pip)\s+install\s+(.*)$"
 CALL = r"\b(?:__import__|import_module)\(\s*['\"]([\w.]+)['\"]"
-TAKES_VALUE = {"-r", "--requirement", "-c", "--constraint", "-e", "--editable", "-i", "--index-url", "--extra-index-url", "-f", "--find-links", "-t", "--target"}
-SCRIPT = r"(?m)^# /// script$\s(?P<text>(^#(| .*)$\s)+)^# ///$"
+LISTS = "requirements.txt", "pyproject.toml"
 ONLY_AST = 0x400  # ast.PyCF_ONLY_AST
 INSIDE, CLAUSES = ("", " ", "\t", "\f", "#", ")", "]", "}"), ("except", "else", "elif", "finally")  # how lines within a statement begin
 
@@ -33,60 +31,11 @@ def read(path):
         return unix(f.read(MAX_BYTES).decode("utf-8", "replace"))
 
 
-def toml(text, *keys):
-    """A list of strings in a file, or an empty one."""
-    try:
-        try:
-            from tomllib import loads
-        except ImportError:  # before 3.11
-            from pip._vendor.tomli import loads
-        value = loads(text)
-        for key in keys:
-            value = value[key]
-    except (ImportError, ValueError, LookupError, TypeError, RecursionError):
-        return []
-    return [v for v in value if isinstance(v, str)] if isinstance(value, list) else []
-
-
-def listed(text):
-    """The requirements of a requirements.txt: options and addresses are not for us to follow."""
-    import re
-    for line in text.splitlines():
-        line = re.sub(r"(^|\s)#.*$", "", line).strip().rstrip("\\").split(" --hash")[0].strip()
-        if line and not line.startswith("-") and "://" not in line:
-            yield line
-
-
-def words(text):
-    """The requirements of an install command of a notebook."""
-    import shlex
-    try:
-        parts = shlex.split(text, comments=True)
-    except ValueError:
-        parts = text.split()
-    found, skip = [], False
-    for w in parts:
-        if w[:1] in ("&", "|", ";", "<", ">") or w.startswith("2>"):
-            break
-        if not skip and not w.startswith("-") and "/" not in w and w.rstrip(";") not in ("", "."):
-            found.append(w.rstrip(";"))
-        skip = w in TAKES_VALUE
-        if w.endswith(";"):
-            break
-    return found
-
-
-def plain(code):
-    """The code without lines that only notebooks understand, and what those install."""
-    import re
-    lines = code.split("\n")
-    for i, line in enumerate(lines):
-        magic = re.match(MAGIC, line)
-        if magic:
-            requirements.extend(words(magic.group(1)))
-        if line.lstrip()[:1] in ("%", "!"):
-            lines[i] = line[:len(line) - len(line.lstrip())] + "pass"
-    return "\n".join(lines)
+def rest(name):
+    """A function of rest.py."""
+    if name not in globals():
+        exec(REST, globals())
+    return globals()[name]
 
 
 def still_open(quote, line):
@@ -120,7 +69,7 @@ def outline(code):
 
 
 def parse(code):
-    attempts = [str, plain]
+    attempts = [str, lambda code: rest("plain")(code)]
     if "install" not in code and "\\\n" not in code:
         attempts.insert(0, outline)  # whose tree takes a tenth of the time
     for attempt in attempts:
@@ -138,19 +87,6 @@ CAUGHT = {"ImportError", "ModuleNotFoundError", "Exception", "BaseException"}
 
 def is_a(node, kind):
     return type(node).__name__ == kind
-
-
-def mentions(node, name):
-    """Whether an expression has a name."""
-    todo = [node]
-    while todo:
-        node = todo.pop()
-        if name in (getattr(node, "id", ""), getattr(node, "attr", "")):
-            return True
-        for field in getattr(node, "_fields", ()):
-            child = getattr(node, field, None)
-            todo += child if type(child) is list else [child]
-    return False
 
 
 def catching(node):
@@ -218,7 +154,7 @@ def imports(tree, code):
             todo += [(n, body) for n in node.body]
             todo += [(n, ()) for h in node.handlers for n in h.body]
             todo += [(n, needed) for n in node.orelse + node.finalbody]
-        elif kind == "If" and mentions(node.test, "TYPE_CHECKING"):
+        elif kind == "If" and "TYPE_CHECKING" in code and rest("mentions")(node.test, "TYPE_CHECKING"):
             todo += [(n, ()) for n in node.body] + [(n, needed) for n in node.orelse]
         else:
             todo += [(n, needed) for n in inner(node)]
@@ -300,66 +236,22 @@ def hollow(name):
         return False
 
 
-def lists(code):
-    script = None
-    if "# /// script" in code:
-        import re
-        script = re.search(SCRIPT, code)
-    if script:
-        requirements.extend(toml("\n".join(line[2:] for line in script.group("text").splitlines()), "dependencies"))
-    for name, take in ("requirements.txt", listed), ("pyproject.toml", lambda text: toml(text, "project", "dependencies")):
-        try:
-            requirements.extend(take(read(os.path.join(WORKSPACE, name))))
-        except OSError:
-            pass
-
-
-def satisfied(requirement):
-    """Whether a requirement without a version is there already."""
-    import importlib.metadata, re
-    if not re.fullmatch(r"[A-Za-z0-9._-]+", requirement):
-        return False
-    try:
-        importlib.metadata.version(requirement)
-        return True
-    except Exception:
-        return False
-
-
 if question["auto"]:
     code = unix(question["code"])
     try:
         code = code or read(os.path.join(WORKSPACE, question["name"]))
     except OSError:
         pass
-    lists(code)
+    if "# /// script" in code or any(os.path.exists(os.path.join(WORKSPACE, name)) for name in LISTS):
+        rest("lists")(code)
     examine(code, question["imports"])
 
-def host():
-    """What only an installation needs to know, which takes longer than all else."""
-    import platform, shutil, sysconfig
-    index, hosts, installer = "", [], ""
-    if there("pip"):
-        installer = "pip"
-        try:
-            from pip._internal.models.index import PyPI
-            index, hosts = PyPI.simple_url, [PyPI.netloc, PyPI.file_storage_domain]
-        except Exception:
-            pass
-    if shutil.which("uv"):
-        installer = "uv"
-        if not index:  # that of uv, which has no command that names it
-            index, hosts = "https://pypi.org/simple", ["pypi.org", "files.pythonhosted.org"]
-    tags = [sys.implementation.cache_tag, sysconfig.get_config_var("SOABI") or "", platform.machine(), *platform.libc_ver()]
-    return {"platform": " ".join(tags), "installer": installer, "index": index, "hosts": hosts}
-
-
 survey = {
-    "requirements": [r for r in dict.fromkeys(requirements) if not satisfied(r)],
+    "requirements": [r for r in dict.fromkeys(requirements) if not rest("satisfied")(r)],
     "found": sorted(found.values(), key=lambda f: (f["line"], f["name"]))[:1000],
 }
 if not question["auto"]:
-    survey.update(host())
+    survey.update(rest("host")())
 if question["auto"] and not survey["requirements"]:  # names have no character that JSON would escape
     text = ", ".join('{"name": "%s", "line": %d, "optional": %s}' % (f["name"], f["line"], str(f["optional"]).lower()) for f in survey["found"])
     sys.stdout.buffer.write(('{"requirements": [], "found": [%s]}\n' % text).encode())

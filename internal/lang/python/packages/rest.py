@@ -1,0 +1,119 @@
+# What the survey seldom needs: lists of requirements, lines of notebooks, and what the root can install with. It is compiled where something
+# needs it, among the names of the survey.
+MAGIC = r"^\s*[%!]\s*(?:python3?\s+-m\s+)?(?:pip3?|uv\s+pip)\s+install\s+(.*)$"
+TAKES_VALUE = {"-r", "--requirement", "-c", "--constraint", "-e", "--editable", "-i", "--index-url", "--extra-index-url", "-f", "--find-links", "-t", "--target"}
+SCRIPT = r"(?m)^# /// script$\s(?P<text>(^#(| .*)$\s)+)^# ///$"
+
+
+def toml(text, *keys):
+    """A list of strings in a file, or an empty one."""
+    try:
+        try:
+            from tomllib import loads
+        except ImportError:  # before 3.11
+            from pip._vendor.tomli import loads
+        value = loads(text)
+        for key in keys:
+            value = value[key]
+    except (ImportError, ValueError, LookupError, TypeError, RecursionError):
+        return []
+    return [v for v in value if isinstance(v, str)] if isinstance(value, list) else []
+
+
+def listed(text):
+    """The requirements of a requirements.txt: options and addresses are not for us to follow."""
+    import re
+    for line in text.splitlines():
+        line = re.sub(r"(^|\s)#.*$", "", line).strip().rstrip("\\").split(" --hash")[0].strip()
+        if line and not line.startswith("-") and "://" not in line:
+            yield line
+
+
+def words(text):
+    """The requirements of an install command of a notebook."""
+    import shlex
+    try:
+        parts = shlex.split(text, comments=True)
+    except ValueError:
+        parts = text.split()
+    found, skip = [], False
+    for w in parts:
+        if w[:1] in ("&", "|", ";", "<", ">") or w.startswith("2>"):
+            break
+        if not skip and not w.startswith("-") and "/" not in w and w.rstrip(";") not in ("", "."):
+            found.append(w.rstrip(";"))
+        skip = w in TAKES_VALUE
+        if w.endswith(";"):
+            break
+    return found
+
+
+def plain(code):
+    """The code without lines that only notebooks understand, and what those install."""
+    import re
+    lines = code.split("\n")
+    for i, line in enumerate(lines):
+        magic = re.match(MAGIC, line)
+        if magic:
+            requirements.extend(words(magic.group(1)))
+        if line.lstrip()[:1] in ("%", "!"):
+            lines[i] = line[:len(line) - len(line.lstrip())] + "pass"
+    return "\n".join(lines)
+
+
+def mentions(node, name):
+    """Whether an expression has a name."""
+    todo = [node]
+    while todo:
+        node = todo.pop()
+        if name in (getattr(node, "id", ""), getattr(node, "attr", "")):
+            return True
+        for field in getattr(node, "_fields", ()):
+            child = getattr(node, field, None)
+            todo += child if type(child) is list else [child]
+    return False
+
+
+def lists(code):
+    script = None
+    if "# /// script" in code:
+        import re
+        script = re.search(SCRIPT, code)
+    if script:
+        requirements.extend(toml("\n".join(line[2:] for line in script.group("text").splitlines()), "dependencies"))
+    for name, take in ("requirements.txt", listed), ("pyproject.toml", lambda text: toml(text, "project", "dependencies")):
+        try:
+            requirements.extend(take(read(os.path.join(WORKSPACE, name))))
+        except OSError:
+            pass
+
+
+def satisfied(requirement):
+    """Whether a requirement without a version is there already."""
+    import importlib.metadata, re
+    if not re.fullmatch(r"[A-Za-z0-9._-]+", requirement):
+        return False
+    try:
+        importlib.metadata.version(requirement)
+        return True
+    except Exception:
+        return False
+
+
+def host():
+    """What only an installation needs to know, which takes longer than all else."""
+    import platform, shutil, sysconfig
+    index, hosts, installer = "", [], ""
+    if there("pip"):
+        installer = "pip"
+        try:
+            from pip._internal.models.index import PyPI
+            index, hosts = PyPI.simple_url, [PyPI.netloc, PyPI.file_storage_domain]
+        except Exception:
+            pass
+    if shutil.which("uv"):
+        installer = "uv"
+        if not index:  # that of uv, which has no command that names it
+            index, hosts = "https://pypi.org/simple", ["pypi.org", "files.pythonhosted.org"]
+    tags = [sys.implementation.cache_tag, sysconfig.get_config_var("SOABI") or "", platform.machine(), *platform.libc_ver()]
+    return {"platform": " ".join(tags), "installer": installer, "index": index, "hosts": hosts}
