@@ -1,4 +1,4 @@
-# Glovebox. `make help` lists the targets. You need Go, make and git.
+# Fumehood. `make help` lists the targets. You need Go, make and git.
 
 SHELL := /bin/bash
 GO ?= go
@@ -16,18 +16,18 @@ help: ## list the targets
 # Always build: Go knows what is stale, and an unchanged program costs a second.
 .PHONY: build
 build: TRIM := -trimpath
-build: guest-amd64 guest-arm64 runsc typescript ## bin/glovebox, a single file to ship
-	$(STATIC) -tags embed -ldflags '$(LDFLAGS)' -o bin/glovebox ./cmd/glovebox
+build: guest-amd64 guest-arm64 runsc typescript ## bin/fumehood, a single file to ship
+	$(STATIC) -tags embed -ldflags '$(LDFLAGS)' -o bin/fumehood ./cmd/fumehood
 
 # Whoever may not write there builds as themselves and is told the one line to run as root: root may have no Go.
 .PHONY: install
-install: $(if $(wildcard bin/glovebox),,build) ## bin/glovebox, built by make build, into PREFIX/bin (/usr/local), below DESTDIR
+install: $(if $(wildcard bin/fumehood),,build) ## bin/fumehood, built by make build, into PREFIX/bin (/usr/local), below DESTDIR
 	@bash scripts/install.sh '$(DESTDIR)$(PREFIX)/bin'
 
 # For this processor alone and side by side, compiled as the tests and vet are, which share it: what the demo and the tests run.
 .PHONY: programs
 programs: guest runsc typescript ## the programs for the tests, in build/bin
-	$(STATIC) -ldflags '$(LDFLAGS)' -o build/bin/glovebox ./cmd/glovebox
+	$(STATIC) -ldflags '$(LDFLAGS)' -o build/bin/fumehood ./cmd/fumehood
 	ln -sf $(CURDIR)/$(LIBEXEC)/* build/bin/
 
 .PHONY: guest
@@ -36,19 +36,19 @@ guest: guest-$(ARCH)
 # The guest of each processor, for embedding.
 .PHONY: guest-amd64 guest-arm64
 guest-amd64 guest-arm64: guest-%:
-	GOOS=linux GOARCH=$* $(STATIC) -ldflags '-s -w' -o $(LIBEXEC)/glovebox-guest-linux-$* ./cmd/glovebox-guest
+	GOOS=linux GOARCH=$* $(STATIC) -ldflags '-s -w' -o $(LIBEXEC)/fumehood-guest-linux-$* ./cmd/fumehood-guest
 
 .PHONY: runsc
 runsc: ## gVisor's runsc for this processor; the first build takes some minutes
-	GOOS=linux $(STATIC) -ldflags '-s -w -E glovebox_entry' -o $(LIBEXEC)/glovebox-runsc-linux-$(ARCH) ./cmd/glovebox-runsc
+	GOOS=linux $(STATIC) -ldflags '-s -w -E fumehood_entry' -o $(LIBEXEC)/fumehood-runsc-linux-$(ARCH) ./cmd/fumehood-runsc
 
 .PHONY: typescript
 typescript: ## the compiler of TypeScript, which goes into sandboxes, for this processor
-	GOOS=linux $(STATIC) -ldflags '-s -w' -o $(LIBEXEC)/glovebox-typescript-linux-$(ARCH) ./cmd/glovebox-typescript
+	GOOS=linux $(STATIC) -ldflags '-s -w' -o $(LIBEXEC)/fumehood-typescript-linux-$(ARCH) ./cmd/fumehood-typescript
 
 .PHONY: demo
 demo: programs ## a useful script in a sandbox, three hostile ones, and two steps in one that lives
-	bash examples/demo.sh build/bin/glovebox
+	bash examples/demo.sh build/bin/fumehood
 
 .PHONY: test-deps
 test-deps: ## install what the tests need, as root or through sudo; otherwise print the command to run
@@ -79,16 +79,16 @@ lint: ## golangci-lint, govulncheck, size guards
 	bash scripts/lint.sh
 
 .PHONY: bench
-bench: build ## compare Glovebox with its peers
-	$(GO) run ./bench -glovebox bin/glovebox
+bench: build ## compare Fumehood with its peers
+	$(GO) run ./bench -fumehood bin/fumehood
 
 .PHONY: soak
 soak: build ## 10,000 benign runs by 32 clients
-	$(GO) run ./test/soak -glovebox bin/glovebox
+	$(GO) run ./test/soak -fumehood bin/fumehood
 
 .PHONY: torture
 torture: build ## 1,000 kill -9 of the server under load
-	$(GO) run ./test/torture -glovebox bin/glovebox
+	$(GO) run ./test/torture -fumehood bin/fumehood
 
 .PHONY: fuzz
 fuzz: ## every fuzz target briefly

@@ -1,4 +1,4 @@
-package glovebox_test
+package fumehood_test
 
 import (
 	"bufio"
@@ -29,9 +29,9 @@ internal/guest/confine:      sandbox internal/guest/wire internal/seccomp | gola
 internal/fork:               | golang.org/x/sys
 internal/guest/server:       sandbox internal/fork internal/guest internal/guest/wire | golang.org/x/sys
 internal/guest/guesttest:    sandbox internal/guest internal/guest/client internal/guest/server | golang.org/x/sys
-cmd/glovebox-runsc:          | gvisor.dev/gvisor
-cmd/glovebox-typescript:     | github.com/evanw/esbuild/pkg/api
-cmd/glovebox-guest:          internal/guest internal/guest/confine internal/guest/server | golang.org/x/sys
+cmd/fumehood-runsc:          | gvisor.dev/gvisor
+cmd/fumehood-typescript:     | github.com/evanw/esbuild/pkg/api
+cmd/fumehood-guest:          internal/guest internal/guest/confine internal/guest/server | golang.org/x/sys
 
 # walls: how a guest is started and confined, never what it is asked to do
 internal/enforce:            sandbox internal/cgroup
@@ -117,7 +117,7 @@ internal/mcp:                sandbox internal/answer internal/engine internal/ht
 internal/libexec:            sandbox internal/rundir | golang.org/x/sys
 internal/lang:               sandbox internal/lang/bash internal/lang/c internal/lang/golang internal/lang/java internal/lang/javascript internal/lang/lua internal/lang/perl internal/lang/php internal/lang/python internal/lang/r internal/lang/ruby internal/lang/rust internal/lang/typescript
 internal/backend:            sandbox internal/backend/docker internal/backend/native internal/backend/gvisor internal/hostid internal/libexec internal/rundir
-cmd/glovebox:                sandbox internal/answer internal/apiclient internal/attack internal/backend internal/capacity internal/check internal/deps internal/deps/shared internal/duplex internal/egress internal/engine internal/eventlog internal/guest internal/httpapi internal/httpd internal/lang internal/libexec internal/mcp internal/nearest internal/nolink internal/plan internal/rundir internal/store | github.com/spf13/cobra github.com/spf13/pflag github.com/BurntSushi/toml golang.org/x/term
+cmd/fumehood:                sandbox internal/answer internal/apiclient internal/attack internal/backend internal/capacity internal/check internal/deps internal/deps/shared internal/duplex internal/egress internal/engine internal/eventlog internal/guest internal/httpapi internal/httpd internal/lang internal/libexec internal/mcp internal/nearest internal/nolink internal/plan internal/rundir internal/store | github.com/spf13/cobra github.com/spf13/pflag github.com/BurntSushi/toml golang.org/x/term
 .:                           sandbox internal/backend internal/check internal/deps internal/egress internal/engine internal/lang
 
 # what measures the product from outside, through its program
@@ -128,7 +128,7 @@ test/torture:                test/liveserver
 bench:                       . internal/apiclient internal/egress internal/tap sandbox test/liveserver | golang.org/x/sys
 `
 
-const module = "github.com/glovebox-dev/glovebox"
+const module = "github.com/fumehood-dev/fumehood"
 
 type allowed struct{ ours, others []string }
 
@@ -223,7 +223,7 @@ var forbidden = []struct {
 	{"./sandbox", false, "the contracts do no I/O", []string{"os", "os/exec", "syscall", "net/http", "io/ioutil", "log", "log/slog", "sync", "path/filepath"}},
 	{"./internal/attack", true, "it is part of the program", []string{"testing"}},
 	// The package net comes with the contract (net.Conn); unused, the linker leaves nearly all of it out.
-	{"./cmd/glovebox-guest", true, "its start is paid by every sandbox", []string{"net/http", "encoding/json", "encoding/gob",
+	{"./cmd/fumehood-guest", true, "its start is paid by every sandbox", []string{"net/http", "encoding/json", "encoding/gob",
 		"encoding/xml", "log", "log/slog", "regexp", "text/template", "html/template", "os/exec", "os/user", "go/types", "testing", "archive/tar"}},
 }
 
@@ -248,7 +248,7 @@ func TestForbiddenImports(t *testing.T) {
 	}
 }
 
-// initBudget is what the package initialisers of glovebox may cost before its main begins. Every run on the command line pays it.
+// initBudget is what the package initialisers of fumehood may cost before its main begins. Every run on the command line pays it.
 const initBudget = 20 * time.Millisecond
 
 var initLine = regexp.MustCompile(`(?m)^init (\S+) @\S+ ms, (\S+) ms clock`)
@@ -258,8 +258,8 @@ func TestInitBudget(t *testing.T) {
 	if testing.Short() {
 		t.Skip("make check: a budget of time")
 	}
-	program := filepath.Join(t.TempDir(), "glovebox")
-	build := exec.Command("go", "build", "-trimpath", "-o", program, "./cmd/glovebox")
+	program := filepath.Join(t.TempDir(), "fumehood")
+	build := exec.Command("go", "build", "-trimpath", "-o", program, "./cmd/fumehood")
 	build.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)

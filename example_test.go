@@ -1,4 +1,4 @@
-package glovebox_test
+package fumehood_test
 
 import (
 	"context"
@@ -6,18 +6,18 @@ import (
 	"log"
 	"time"
 
-	"github.com/glovebox-dev/glovebox"
-	"github.com/glovebox-dev/glovebox/sandbox"
+	"github.com/fumehood-dev/fumehood"
+	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
 func Example() {
-	g, err := glovebox.Open(glovebox.Config{})
+	g, err := fumehood.Open(fumehood.Config{})
 	if err != nil {
 		log.Fatal(err)
 	}
 	defer g.Close()
 
-	result, err := g.Run(context.Background(), glovebox.Run{
+	result, err := g.Run(context.Background(), fumehood.Run{
 		Spec: sandbox.Spec{
 			Limits: sandbox.Limits{Timeout: time.Minute},
 			// An ordinary user may be unable to limit memory. Without this line, that is an error.
@@ -43,14 +43,14 @@ func Example() {
 }
 
 // A failed program is a status, not an error.
-func ExampleGlovebox_Run_exception() {
-	g, err := glovebox.Open(glovebox.Config{})
+func ExampleFumehood_Run_exception() {
+	g, err := fumehood.Open(fumehood.Config{})
 	if err != nil {
 		log.Fatal(err)
 	}
 	defer g.Close()
 
-	result, err := g.Run(context.Background(), glovebox.Run{
+	result, err := g.Run(context.Background(), fumehood.Run{
 		Spec:    sandbox.Spec{AllowUnenforced: []string{"memory"}},
 		Request: sandbox.Request{Language: "python", Code: []byte("print(1 / 0)")},
 	})
@@ -65,20 +65,20 @@ func ExampleGlovebox_Run_exception() {
 }
 
 // A living sandbox keeps variables, imports and files between executions.
-func ExampleGlovebox_Create() {
-	g, err := glovebox.Open(glovebox.Config{})
+func ExampleFumehood_Create() {
+	g, err := fumehood.Open(fumehood.Config{})
 	if err != nil {
 		log.Fatal(err)
 	}
 	defer g.Close()
 
-	s, err := g.Create(context.Background(), glovebox.Living{Name: "agent-7", Spec: sandbox.Spec{AllowUnenforced: []string{"memory"}}})
+	s, err := g.Create(context.Background(), fumehood.Living{Name: "agent-7", Spec: sandbox.Spec{AllowUnenforced: []string{"memory"}}})
 	if err != nil {
 		log.Fatal(err)
 	}
 	defer s.Close()
 	for _, code := range []string{"import statistics; seen = [40, 44]", "print(len(seen), 'so far'); statistics.mean(seen)"} {
-		result, err := s.Run(context.Background(), glovebox.Exec{Request: sandbox.Request{Language: "python", Code: []byte(code)}})
+		result, err := s.Run(context.Background(), fumehood.Exec{Request: sandbox.Request{Language: "python", Code: []byte(code)}})
 		if err != nil {
 			log.Fatal(err)
 		}

@@ -1,4 +1,4 @@
-module github.com/glovebox-dev/glovebox
+module github.com/fumehood-dev/fumehood
 
 go 1.26.0
 

@@ -38,7 +38,7 @@ func (r *report) burst(ctx context.Context) (err error) {
 			return err
 		}
 		theirs.add(l)
-		if l, err = r.closed(ctx, course{"burst", "glovebox HTTP python", burstClients, r.Burst / burstParts, run, settle}); err != nil {
+		if l, err = r.closed(ctx, course{"burst", "fumehood HTTP python", burstClients, r.Burst / burstParts, run, settle}); err != nil {
 			return err
 		}
 		ours.add(l)
@@ -50,13 +50,13 @@ func (r *report) burst(ctx context.Context) (err error) {
 		class   class
 		clients int
 		l       *loop
-	}{{"bare python", bare, runtime.NumCPU(), &theirs}, {"glovebox HTTP python", native, burstClients, &ours}} {
+	}{{"bare python", bare, runtime.NumCPU(), &theirs}, {"fumehood HTTP python", native, burstClients, &ours}} {
 		sum := summarize(x.l.samples)
 		t.line(x.name, string(x.class), fmt.Sprint(x.clients), okOf(x.l), fmt.Sprintf("%.1f", x.l.perSecond()),
 			times(x.l.perSecond()/theirs.perSecond()), ms(sum.p50), ms(sum.p99), ms(sum.max))
 	}
 	t.Flush()
-	r.printFailures("glovebox HTTP python", ours.failures)
+	r.printFailures("fumehood HTTP python", ours.failures)
 	r.printFailures("bare python", theirs.failures)
 	r.figures.burst(&ours, &theirs)
 	return nil

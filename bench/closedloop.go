@@ -5,14 +5,14 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/glovebox-dev/glovebox/test/liveserver"
+	"github.com/fumehood-dev/fumehood/test/liveserver"
 )
 
 var clientCounts = []int{1, 2, 4, 8, 16, 32}
 
 // pythonRun is one fresh Python sandbox over HTTP, its output checked.
 func pythonRun(s *liveserver.Server) func(context.Context) error {
-	row := serverRow("glovebox HTTP python", python, pythonProgram, s)
+	row := serverRow("fumehood HTTP python", python, pythonProgram, s)
 	return func(ctx context.Context) error {
 		stdout, _, err := row.run(ctx)
 		if err == nil {

@@ -106,7 +106,7 @@ func dockerRows(ctx context.Context, image string) ([]*row, error) {
 
 // commandLineRow is the command line program, with a new sandbox for each run.
 func commandLineRow(binary string) *row {
-	r := commandRow("glovebox run -c", native, python, binary, "run", "-c", "print(1)")
+	r := commandRow("fumehood run -c", native, python, binary, "run", "-c", "print(1)")
 	r.want = "1\n"
 	return r
 }

@@ -5,7 +5,7 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/glovebox-dev/glovebox/test/liveserver"
+	"github.com/fumehood-dev/fumehood/test/liveserver"
 )
 
 const (

@@ -9,11 +9,11 @@ import (
 	"sync"
 	"time"
 
-	"github.com/glovebox-dev/glovebox/test/liveserver"
+	"github.com/fumehood-dev/fumehood/test/liveserver"
 )
 
 // guestName is argv[0] of pid 1 of a native sandbox.
-const guestName = "glovebox-guest"
+const guestName = "fumehood-guest"
 
 const (
 	guestAge     = 20 * time.Millisecond // of a sandbox when its guest is measured: the program sleeps

@@ -10,7 +10,7 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/glovebox-dev/glovebox/test/liveserver"
+	"github.com/fumehood-dev/fumehood/test/liveserver"
 )
 
 // runscPackage is gVisor's own runsc, of the version in go.mod: unmodified, used as its manual says.
@@ -62,7 +62,7 @@ func (r *report) gvisorRows(ctx context.Context, dir string) (rows []*row, serve
 			return nil, servers, err
 		}
 		servers = append(servers, s)
-		row := serverRow("glovebox HTTP gvisor python"+kind.suffix, python, pythonProgram, s)
+		row := serverRow("fumehood HTTP gvisor python"+kind.suffix, python, pythonProgram, s)
 		row.class, row.slow = userSpace, true
 		rows = append(rows, row)
 	}

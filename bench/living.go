@@ -11,10 +11,10 @@ import (
 	"sync"
 	"time"
 
-	"github.com/glovebox-dev/glovebox"
-	"github.com/glovebox-dev/glovebox/internal/apiclient"
-	"github.com/glovebox-dev/glovebox/sandbox"
-	"github.com/glovebox-dev/glovebox/test/liveserver"
+	"github.com/fumehood-dev/fumehood"
+	"github.com/fumehood-dev/fumehood/internal/apiclient"
+	"github.com/fumehood-dev/fumehood/sandbox"
+	"github.com/fumehood-dev/fumehood/test/liveserver"
 )
 
 // livingFigures are compared with the targets of living sandboxes; zero means not measured.
@@ -259,17 +259,17 @@ func (r *report) manyIdle(ctx context.Context, c *apiclient.Client, s *liveserve
 
 // livingInGo measures the Go package, in this process.
 func (r *report) livingInGo(ctx context.Context, f *livingFigures) error {
-	g, err := glovebox.Open(glovebox.Config{Max: sandbox.Limits{OutputBytes: 1 << 30}})
+	g, err := fumehood.Open(fumehood.Config{Max: sandbox.Limits{OutputBytes: 1 << 30}})
 	if err != nil {
 		return err
 	}
 	defer g.Close()
-	s, err := g.Create(ctx, glovebox.Living{Spec: sandbox.Spec{Limits: sandbox.Limits{OutputBytes: 512 << 20}}})
+	s, err := g.Create(ctx, fumehood.Living{Spec: sandbox.Spec{Limits: sandbox.Limits{OutputBytes: 512 << 20}}})
 	if err != nil {
 		return err
 	}
 	run := func(code string, output sandbox.OutputFunc) error {
-		result, err := s.Run(ctx, glovebox.Exec{Request: sandbox.Request{Language: python, Code: []byte(code), Output: output}})
+		result, err := s.Run(ctx, fumehood.Exec{Request: sandbox.Request{Language: python, Code: []byte(code), Output: output}})
 		if err == nil && result.Status != sandbox.StatusSucceeded {
 			err = fmt.Errorf("%s: %s", result.Status, result.Stderr.Head)
 		}
@@ -293,9 +293,9 @@ func (r *report) livingInGo(ctx context.Context, f *livingFigures) error {
 const contextsAtOnce = 8
 
 // newContexts compares a context's start with bare Python, in turn.
-func (r *report) newContexts(ctx context.Context, box *glovebox.Sandbox, f *livingFigures) error {
+func (r *report) newContexts(ctx context.Context, box *fumehood.Sandbox, f *livingFigures) error {
 	var ours, bare []time.Duration
-	var made []*glovebox.Context
+	var made []*fumehood.Context
 	for i := range warmups + max(r.Runs/20, 10) {
 		if len(made) == contextsAtOnce {
 			for _, c := range made {

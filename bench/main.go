@@ -1,4 +1,4 @@
-// Command bench compares the cost of a run in Glovebox with bare interpreters, bubblewrap, and Docker if an engine runs. It
+// Command bench compares the cost of a run in Fumehood with bare interpreters, bubblewrap, and Docker if an engine runs. It
 // prints tables, writes every sample to a JSON-lines file, and reports for each of the project's targets whether this run
 // met it. It never fails for being slow: figures of a busy machine prove nothing, and only ratios within one run are
 // compared.
@@ -20,7 +20,7 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/glovebox-dev/glovebox/test/liveserver"
+	"github.com/fumehood-dev/fumehood/test/liveserver"
 )
 
 // plan is how much is measured.
@@ -78,7 +78,7 @@ func parse(args []string) (plan, error) {
 	runs := flags.Int("n", 0, "runs of each row with one client (default 1000)")
 	rows := flags.String("rows", "", "measure only rows whose name matches this regular expression")
 	sections := flags.String("sections", "", "measure only sections whose name matches: one client, closed loop, burst, open loop, flood, large, guest, prints, living, packages, network")
-	binary := flags.String("glovebox", liveserver.DefaultBinary, "the program to measure")
+	binary := flags.String("fumehood", liveserver.DefaultBinary, "the program to measure")
 	image := flags.String("image", "python:3-slim", "the image of containers; DOCKER_HOST names their engine")
 	seed := flags.Uint64("seed", 1, "seed of the order of runs and of arrivals")
 	out := flags.String("out", "bench/out", "folder of the raw samples")
@@ -90,7 +90,7 @@ func parse(args []string) (plan, error) {
 		p = quickPlan()
 	}
 	if *runs < 0 || flags.NArg() > 0 {
-		return plan{}, errors.New("usage: bench [-quick] [-n runs] [-rows regexp] [-sections regexp] [-glovebox file] [-seed n] [-out folder]")
+		return plan{}, errors.New("usage: bench [-quick] [-n runs] [-rows regexp] [-sections regexp] [-fumehood file] [-seed n] [-out folder]")
 	}
 	if *runs > 0 {
 		p.Runs, p.SlowRuns = *runs, min(*runs, p.SlowRuns)

@@ -17,10 +17,10 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/glovebox-dev/glovebox/internal/egress"
-	"github.com/glovebox-dev/glovebox/internal/tap"
-	"github.com/glovebox-dev/glovebox/sandbox"
-	"github.com/glovebox-dev/glovebox/test/liveserver"
+	"github.com/fumehood-dev/fumehood/internal/egress"
+	"github.com/fumehood-dev/fumehood/internal/tap"
+	"github.com/fumehood-dev/fumehood/sandbox"
+	"github.com/fumehood-dev/fumehood/test/liveserver"
 )
 
 // networkFigures are compared with the targets of the gate. NaN is not measured.

@@ -7,7 +7,7 @@ import (
 	"os"
 	"slices"
 
-	"github.com/glovebox-dev/glovebox/test/liveserver"
+	"github.com/fumehood-dev/fumehood/test/liveserver"
 )
 
 // oneClient measures every row with one run at a time, all rows interleaved.
@@ -101,11 +101,11 @@ func (r *report) makeRows(ctx context.Context) (rows []*row, stop func() error, 
 				return nil, nil, errors.Join(err, stop())
 			}
 			servers = append(servers, s)
-			rows = append(rows, serverRow("glovebox HTTP "+program.language+kind.suffix, program.language, program.code, s))
+			rows = append(rows, serverRow("fumehood HTTP "+program.language+kind.suffix, program.language, program.code, s))
 		}
 	}
 	rows = append(rows, commandLineRow(r.binary))
-	dir, err := os.MkdirTemp("", "glovebox-bench-")
+	dir, err := os.MkdirTemp("", "fumehood-bench-")
 	if err != nil {
 		return nil, nil, errors.Join(err, stop())
 	}

@@ -17,7 +17,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/glovebox-dev/glovebox/test/liveserver"
+	"github.com/fumehood-dev/fumehood/test/liveserver"
 )
 
 // packageFigures are compared with the targets of packages. NaN is not measured.

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/glovebox-dev/glovebox/test/liveserver"
+	"github.com/fumehood-dev/fumehood/test/liveserver"
 )
 
 // printsProgram writes in the smallest pieces that a program of everyday has: Python makes four writes of each print.

@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/glovebox-dev/glovebox/test/liveserver"
+	"github.com/fumehood-dev/fumehood/test/liveserver"
 )
 
 // serverRow requests a fresh sandbox each time, from its own server over one keep-alive connection. The server is not

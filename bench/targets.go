@@ -47,7 +47,7 @@ func (f *figures) flood(growth int64, kept int) {
 }
 
 // dockerHTTP is our row of fresh containers without warm ones.
-const dockerHTTP = "glovebox HTTP docker python, nothing warm"
+const dockerHTTP = "fumehood HTTP docker python, nothing warm"
 
 // target is one of the project's own targets.
 type target struct {
@@ -79,19 +79,19 @@ func (f *figures) targets() []target {
 	p50 := func(name string) time.Duration { return f.rows[name].p50 }
 	spread := func(name string) float64 { return ratio(f.rows[name].p99, f.rows[name].p50) }
 	const (
-		httpPython, httpBash = "glovebox HTTP python", "glovebox HTTP bash"
+		httpPython, httpBash = "fumehood HTTP python", "fumehood HTTP bash"
 	)
 	list := []target{
 		{name: "Python over HTTP p50 / bare Python", measured: ratio(p50(httpPython), p50("bare python")), bound: 1.6, unit: "x"},
 		{name: "Bash over HTTP p50 / bubblewrap Bash", measured: ratio(p50(httpBash), p50("bubblewrap bash")), bound: 1.5, unit: "x"},
 		{name: "Python over HTTP p99 / p50", measured: spread(httpPython), bound: 3, unit: "x"},
 		{name: "Bash over HTTP p99 / p50", measured: spread(httpBash), bound: 3, unit: "x"},
-		{name: "glovebox run p50 / bare Python", measured: ratio(p50("glovebox run -c"), p50("bare python")), bound: 3.5, unit: "x"},
+		{name: "fumehood run p50 / bare Python", measured: ratio(p50("fumehood run -c"), p50("bare python")), bound: 3.5, unit: "x"},
 		{name: "throughput at 32 clients / bare loops on all CPUs", measured: math.NaN(), bound: 0.6, least: true, unit: "x"},
 		{name: "failures at 32 clients", measured: math.NaN(), bound: 0},
 		{name: "growth of the server under 100 MB of stdout, MiB", measured: math.NaN(), bound: flatBytes >> 20},
 	}
-	const fresh, runsc = "glovebox HTTP gvisor python", "runsc run python"
+	const fresh, runsc = "fumehood HTTP gvisor python", "runsc run python"
 	list = append(list,
 		target{name: "Docker: fresh Python over HTTP, nothing warm / docker run", measured: ratio(p50(dockerHTTP), p50("docker python")), bound: 1.1, unit: "x"},
 		target{name: "gVisor: fresh Python over HTTP, nothing warm / runsc run", measured: ratio(p50(fresh+", nothing warm"), p50(runsc)), bound: 1.2, unit: "x"},

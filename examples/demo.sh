@@ -1,7 +1,7 @@
 #!/bin/bash
-# Runs a useful script with a file, three hostile ones, and two steps in a sandbox that lives. make demo builds glovebox and runs it.
+# Runs a useful script with a file, three hostile ones, and two steps in a sandbox that lives. make demo builds fumehood and runs it.
 set -u
-glovebox=${1:-bin/glovebox}
+fumehood=${1:-bin/fumehood}
 here=$(dirname "$0")
 out=$(mktemp -d)
 server=''
@@ -27,13 +27,13 @@ fail() {
 show() {
 	local wanted=$1 said word
 	shift
-	printf '%s$ %s' "$faint" "$glovebox"
+	printf '%s$ %s' "$faint" "$fumehood"
 	for word in "$@"; do
 		[[ $word =~ ^[A-Za-z0-9_./:=-]+$ ]] || word="'$word'"
 		printf ' %s' "$word"
 	done
 	printf '%s\n' "$reset"
-	"$glovebox" "$@" 2>&1
+	"$fumehood" "$@" 2>&1
 	code=$?
 	said="exit code $code"
 	[ "$code" = "$wanted" ] || fail "$said, not $wanted"
@@ -50,7 +50,7 @@ if [ ! -x /usr/bin/python3 ]; then
 	[ -x /usr/bin/python3 ] || fail 'The demo runs Python. Install it with: sudo apt-get install python3'
 fi
 
-doctor=$("$glovebox" doctor)
+doctor=$("$fumehood" doctor)
 ready=$?
 run=(run)
 if [ "$ready" != 0 ]; then
@@ -80,8 +80,8 @@ else
 fi
 
 title '5. A sandbox that lives: what step one made, step two uses (examples/steps.sh has more)'
-export GLOVEBOX_SERVER=unix:$out/server.sock
-"$glovebox" serve --quiet --listen "$GLOVEBOX_SERVER" --state-dir "$out/state" "${run[@]:1}" &
+export FUMEHOOD_SERVER=unix:$out/server.sock
+"$fumehood" serve --quiet --listen "$FUMEHOOD_SERVER" --state-dir "$out/state" "${run[@]:1}" &
 server=$!
 for _ in $(seq 200); do
 	[ -S "$out/server.sock" ] && break
@@ -93,13 +93,13 @@ show 0 run --in demo -c 'print("step two has", total)'
 show 0 rm demo
 
 title '6. A network that is open to what was named (examples/network.sh)'
-bash "$here/network.sh" "$glovebox"
+bash "$here/network.sh" "$fumehood"
 
 title '7. A web server in a sandbox, reached from outside (examples/ports.sh)'
-bash "$here/ports.sh" "$glovebox"
+bash "$here/ports.sh" "$fumehood"
 
 title '8. A package that the code imports and this host lacks (examples/packages.sh)'
-bash "$here/packages.sh" "$glovebox"
+bash "$here/packages.sh" "$fumehood"
 
 title '9. The host is as it was'
 show 0 "${run[@]}" -c 'print(6*7)'
@@ -117,4 +117,4 @@ grep -E '^(not )?ready: ' <<<"$doctor"
 
 title 'Next'
 echo "  make install                 puts it on the PATH"
-echo "  $glovebox doctor    has the details of this host, $glovebox --help the rest"
+echo "  $fumehood doctor    has the details of this host, $fumehood --help the rest"

@@ -1,14 +1,14 @@
 #!/bin/bash
 # Opens the network of a sandbox to one address, and shows what was refused. The server that it may reach runs on this host, at an address
 # of its own, which a sandbox never reaches unless a rule names it.
-# examples/network.sh [GLOVEBOX]
+# examples/network.sh [FUMEHOOD]
 set -eu
-glovebox=${1:-bin/glovebox}
+fumehood=${1:-bin/fumehood}
 address=$(hostname -I | tr ' ' '\n' | grep -m1 -E '^[0-9.]+$') || { echo "this host has no IPv4 address but loopback"; exit 0; }
 [ -w /dev/net/tun ] || { echo "sandboxes have no network here: /dev/net/tun cannot be opened"; exit 0; }
 dir=$(mktemp -d)
 weaker=()
-"$glovebox" doctor >"$dir/doctor" || weaker=(--allow-unenforced memory)
+"$fumehood" doctor >"$dir/doctor" || weaker=(--allow-unenforced memory)
 
 mkdir "$dir/www"
 echo 'hello from outside' >"$dir/www/hello.txt"
@@ -32,16 +32,16 @@ except OSError as e:
     sys.exit(str(e))'
 
 echo "1. only what is allowed: --allow $address:$port"
-"$glovebox" run "${weaker[@]}" --allow "$address:$port" -c "$fetch" "http://$address:$port/hello.txt"
+"$fumehood" run "${weaker[@]}" --allow "$address:$port" -c "$fetch" "http://$address:$port/hello.txt"
 
 echo '2. another name is refused, and the hint says how to allow it'
-if "$glovebox" run "${weaker[@]}" --allow "$address:$port" -c "$fetch" http://example.org/; then exit 1; fi
+if "$fumehood" run "${weaker[@]}" --allow "$address:$port" -c "$fetch" http://example.org/; then exit 1; fi
 
 echo '3. the whole internet is not this host'
-if "$glovebox" run "${weaker[@]}" --network full -c "$fetch" "http://$address:$port/hello.txt"; then exit 1; fi
+if "$fumehood" run "${weaker[@]}" --network full -c "$fetch" "http://$address:$port/hello.txt"; then exit 1; fi
 
 echo '4. nor the metadata service of a cloud'
-if "$glovebox" run "${weaker[@]}" --network full -c "$fetch" http://169.254.169.254/latest/meta-data/; then exit 1; fi
+if "$fumehood" run "${weaker[@]}" --network full -c "$fetch" http://169.254.169.254/latest/meta-data/; then exit 1; fi
 
 [ "$(grep -c GET "$dir/served")" = 1 ] || { echo "the server was reached more than once"; exit 1; }
 echo 'the server was reached once'

@@ -1,15 +1,15 @@
 #!/bin/bash
 # Runs code that imports a package which this host lacks: it is found, installed once, kept, and mounted into runs without a network. The
 # index is made here, of one package, so that the example needs no internet.
-# examples/packages.sh [GLOVEBOX]
+# examples/packages.sh [FUMEHOOD]
 set -eu
-glovebox=${1:-bin/glovebox}
+fumehood=${1:-bin/fumehood}
 address=$(hostname -I | tr ' ' '\n' | grep -m1 -E '^[0-9.]+$') || { echo "this host has no IPv4 address but loopback"; exit 0; }
 [ -w /dev/net/tun ] || { echo "packages are not installed here: /dev/net/tun cannot be opened"; exit 0; }
 /usr/bin/python3 -c 'import pip' 2>/dev/null || { echo "packages are not installed here: there is no pip"; exit 0; }
 dir=$(mktemp -d)
 weaker=()
-"$glovebox" doctor >"$dir/doctor" || weaker=(--allow-unenforced memory)
+"$fumehood" doctor >"$dir/doctor" || weaker=(--allow-unenforced memory)
 
 mkdir -p "$dir/www/simple/moonphase"
 /usr/bin/python3 - "$dir/www/simple/moonphase" <<'PYTHON'
@@ -33,20 +33,20 @@ until port=$(grep -oE -m1 'port [0-9]+' "$dir/port"); do
 	kill -0 "$server" || exit 1
 	sleep 0.05
 done
-export GLOVEBOX_PACKAGE_INDEX="python=http://$address:${port#port }/simple" GLOVEBOX_PACKAGE_CACHE="$dir/cache"
+export FUMEHOOD_PACKAGE_INDEX="python=http://$address:${port#port }/simple" FUMEHOOD_PACKAGE_CACHE="$dir/cache"
 printf 'import moonphase\nprint("the moon is", moonphase.phase(14))\n' >"$dir/moon.py"
 
 echo '1. the code imports a package that is not there; --packages auto finds and installs it'
-"$glovebox" run "${weaker[@]}" --packages auto "$dir/moon.py"
+"$fumehood" run "${weaker[@]}" --packages auto "$dir/moon.py"
 
 echo '2. the second time it is there, and nobody asks the index'
 asked=$(wc -l <"$dir/served")
-"$glovebox" run "${weaker[@]}" --packages auto "$dir/moon.py"
+"$fumehood" run "${weaker[@]}" --packages auto "$dir/moon.py"
 [ "$(wc -l <"$dir/served")" = "$asked" ] || { echo "the index was asked again"; exit 1; }
 
 echo '3. what is kept'
-"$glovebox" deps ls
+"$fumehood" deps ls
 
 echo '4. a lock repeats it exactly'
-"$glovebox" deps lock "${weaker[@]}" "$dir/moon.py" | tee "$dir/moon.lock"
-"$glovebox" run "${weaker[@]}" --lock "$dir/moon.lock" "$dir/moon.py"
+"$fumehood" deps lock "${weaker[@]}" "$dir/moon.py" | tee "$dir/moon.lock"
+"$fumehood" run "${weaker[@]}" --lock "$dir/moon.lock" "$dir/moon.py"

@@ -1,15 +1,15 @@
 #!/bin/bash
 # Reaches a web server in a sandbox that has no network: by the API, and from a port of this machine. It starts a server of its own, and
 # removes all at the end.
-# examples/ports.sh [GLOVEBOX]
+# examples/ports.sh [FUMEHOOD]
 set -eu
-glovebox=${1:-bin/glovebox}
+fumehood=${1:-bin/fumehood}
 dir=$(mktemp -d)
-export GLOVEBOX_SERVER=unix:$dir/server.sock
+export FUMEHOOD_SERVER=unix:$dir/server.sock
 weaker=()
-"$glovebox" doctor >"$dir/doctor" || weaker=(--allow-unenforced memory)
+"$fumehood" doctor >"$dir/doctor" || weaker=(--allow-unenforced memory)
 
-"$glovebox" serve --quiet --listen "$GLOVEBOX_SERVER" --state-dir "$dir/state" "${weaker[@]}" &
+"$fumehood" serve --quiet --listen "$FUMEHOOD_SERVER" --state-dir "$dir/state" "${weaker[@]}" &
 server=$!
 forward=
 finish() {
@@ -28,9 +28,9 @@ until_true() {
 }
 until_true test -S "$dir/server.sock"
 
-"$glovebox" create --name web
-"$glovebox" exec web -- sh -c 'echo "hello from inside" >hello.txt'
-"$glovebox" exec --detach web -- python3 -m http.server --bind 127.0.0.1 8000 >"$dir/id"
+"$fumehood" create --name web
+"$fumehood" exec web -- sh -c 'echo "hello from inside" >hello.txt'
+"$fumehood" exec --detach web -- python3 -m http.server --bind 127.0.0.1 8000 >"$dir/id"
 
 echo '1. by the API'
 ask=(curl -sS --fail-with-body --unix-socket "$dir/server.sock")
@@ -42,10 +42,10 @@ if "${ask[@]}" "http://localhost/v1/sandboxes/web/ports/8001/" 2>"$dir/error" >"
 grep -o '"hint":"[^"]*"' "$dir/problem"
 
 echo '3. from a port of this machine'
-"$glovebox" port-forward web 0:8000 >"$dir/forward" &
+"$fumehood" port-forward web 0:8000 >"$dir/forward" &
 forward=$!
 until_true grep -q forwarding "$dir/forward"
 address=$(grep -oE '127\.0\.0\.1:[0-9]+' "$dir/forward")
 curl -sS --fail "http://$address/hello.txt"
 
-"$glovebox" rm web
+"$fumehood" rm web

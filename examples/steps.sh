@@ -1,17 +1,17 @@
 #!/bin/bash
 # Works in steps: a sandbox that lives keeps variables and files between them. It starts a server of its own, and removes all at the end.
-# examples/steps.sh [GLOVEBOX]
+# examples/steps.sh [FUMEHOOD]
 set -eu
-glovebox=${1:-bin/glovebox}
+fumehood=${1:-bin/fumehood}
 dir=$(mktemp -d)
-export GLOVEBOX_SERVER=unix:$dir/server.sock
+export FUMEHOOD_SERVER=unix:$dir/server.sock
 weaker=()
-"$glovebox" doctor >"$dir/doctor" || weaker=(--allow-unenforced memory)
+"$fumehood" doctor >"$dir/doctor" || weaker=(--allow-unenforced memory)
 
-"$glovebox" serve --quiet --listen "$GLOVEBOX_SERVER" --state-dir "$dir/state" "${weaker[@]}" &
+"$fumehood" serve --quiet --listen "$FUMEHOOD_SERVER" --state-dir "$dir/state" "${weaker[@]}" &
 server=$!
 finish() {
-	"$glovebox" rm --all 2>"$dir/rm" || true
+	"$fumehood" rm --all 2>"$dir/rm" || true
 	if kill "$server" 2>/dev/null; then wait "$server" || true; fi
 	rm -rf "$dir"
 }
@@ -22,17 +22,17 @@ for _ in $(seq 200); do
 	sleep 0.05
 done
 
-"$glovebox" create --name steps
+"$fumehood" create --name steps
 
 echo '1. read the data'
-"$glovebox" cp "$(dirname "$0")/sales.csv" steps:sales.csv
-"$glovebox" run --in steps -c '
+"$fumehood" cp "$(dirname "$0")/sales.csv" steps:sales.csv
+"$fumehood" run --in steps -c '
 import csv
 rows = [r for r in csv.DictReader(open("sales.csv")) if r["units"].isdigit()]
 len(rows)'
 
 echo '2. what step 1 read is still there'
-"$glovebox" run --in steps -c '
+"$fumehood" run --in steps -c '
 from collections import Counter
 units = Counter()
 for r in rows:
@@ -41,9 +41,9 @@ best = units.most_common(3)
 best'
 
 echo '3. write a report, and take it out'
-"$glovebox" run --in steps -c '
+"$fumehood" run --in steps -c '
 with open("best.txt", "w") as f:
     print(*(f"{n:6} {product}" for product, n in best), sep="\n", file=f)'
-"$glovebox" exec steps -- ls -A
-"$glovebox" cp steps:best.txt -
-"$glovebox" rm steps
+"$fumehood" exec steps -- ls -A
+"$fumehood" cp steps:best.txt -
+"$fumehood" rm steps

@@ -1,4 +1,4 @@
-// Package sandbox defines the terms and contracts of Glovebox.
+// Package sandbox defines the terms and contracts of Fumehood.
 //
 // It imports only the standard library, does no I/O and starts no goroutines, so every other package may import it.
 //
@@ -13,5 +13,5 @@
 //   - A Policy is what a sandbox may do: as requested, and as enforced (effective).
 //   - A Posture records which isolation layers are available on this host, and why.
 //
-// What the program did is a Status; a failure of Glovebox is an *Error. A crash of user code is a normal result.
+// What the program did is a Status; a failure of Fumehood is an *Error. A crash of user code is a normal result.
 package sandbox

@@ -33,7 +33,7 @@ func (k Kind) String() string {
 	return "internal"
 }
 
-// Error is a failure of Glovebox. A failure of the program in the sandbox is a Status, never an Error.
+// Error is a failure of Fumehood. A failure of the program in the sandbox is a Status, never an Error.
 type Error struct {
 	Kind Kind
 	Op   string // the step that failed, outermost part first: "native: mount /proc"

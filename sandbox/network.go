@@ -74,7 +74,7 @@ type Authority struct {
 func (p NetworkPolicy) Reads() bool { return len(p.Inspect)+len(p.Secrets) > 0 }
 
 // TrustPath is the file of the certificates that programs in a sandbox trust, where the gate ends TLS.
-const TrustPath = "/etc/glovebox-certificates.pem"
+const TrustPath = "/etc/fumehood-certificates.pem"
 
 // Env is what programs need to know of the network: the placeholders, and for programs with certificates of their own which ones count here.
 func (p NetworkPolicy) Env() (env []string) {

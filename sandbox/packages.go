@@ -111,7 +111,7 @@ type Installer struct {
 	// NeedsNone reports, from a glance at code and the files that came with it, that it surely needs no package. nil never does.
 	NeedsNone func(code []byte, files []File) bool
 
-	// Tool is a program of ours that Survey finds as /tmp/glovebox-TOOL, as Compile.Tool; "" is none.
+	// Tool is a program of ours that Survey finds as /tmp/fumehood-TOOL, as Compile.Tool; "" is none.
 	Tool string
 
 	// Magic lists the requirements that code of a context installs by lines of its own, as notebooks do: "%pip install requests". nil finds none.
@@ -152,7 +152,7 @@ type Installer struct {
 }
 
 // PackagesVariable is set in a sandbox that gets packages while it lives.
-const PackagesVariable = "GLOVEBOX_PACKAGES"
+const PackagesVariable = "FUMEHOOD_PACKAGES"
 
 // PackageQuestion asks what a run needs.
 type PackageQuestion struct {

@@ -9,8 +9,8 @@ cd "$(dirname "$0")/.." || exit 1
 . scripts/steps.sh
 
 go=${GO:-go}
-export GLOVEBOX_LIBEXEC=$PWD/internal/libexec/bin
-readonly glovebox=bin/glovebox
+export FUMEHOOD_LIBEXEC=$PWD/internal/libexec/bin
+readonly fumehood=bin/fumehood
 export BACKENDTEST_ENGINES=$PWD/build/no-engines
 
 # section NAME SECONDS COMMAND... runs a step, unless only other sections are requested.
@@ -53,7 +53,7 @@ if [ "$asked" != list ]; then
 fi
 
 packages=$("$go" list ./...) || exit
-units=$(grep -vE '/(internal/backend/(native|gvisor|docker|backendtest)|test/podman|cmd/glovebox)$' <<<"$packages")
+units=$(grep -vE '/(internal/backend/(native|gvisor|docker|backendtest)|test/podman|cmd/fumehood)$' <<<"$packages")
 
 section lint 1800 bash scripts/lint.sh
 # shellcheck disable=SC2086 # a list of packages is words
@@ -61,25 +61,25 @@ tested units -p 2 $units
 tested native ./internal/backend/native
 tested corpus ./internal/backend/backendtest
 tested gvisor ./internal/backend/gvisor
-tested program ./cmd/glovebox
+tested program ./cmd/fumehood
 # Every toolchain is there, and each language runs on native and gvisor.
 section languages 900 env CGO_ENABLED=0 BACKENDTEST_REQUIRE="$BACKENDTEST_REQUIRE,languages" "$go" test -count=1 -timeout 800s \
-  -run 'TestLanguages/(native|gvisor)' ./cmd/glovebox
-section verify-native 600 "$glovebox" verify --backend native
-section verify-gvisor 1200 "$glovebox" verify --backend gvisor
-section schemathesis 600 bash scripts/schemathesis.sh "$glovebox"
-section mcp 600 bash scripts/mcp.sh "$glovebox"
+  -run 'TestLanguages/(native|gvisor)' ./cmd/fumehood
+section verify-native 600 "$fumehood" verify --backend native
+section verify-gvisor 1200 "$fumehood" verify --backend gvisor
+section schemathesis 600 bash scripts/schemathesis.sh "$fumehood"
+section mcp 600 bash scripts/mcp.sh "$fumehood"
 section fuzz 3600 env FUZZTIME=30s bash scripts/fuzz.sh
-section torture 600 "$go" run ./test/torture -n 100 -glovebox "$glovebox"
-section torture-gvisor 600 "$go" run ./test/torture -n 20 -c 4 -backend gvisor -glovebox "$glovebox"
-section soak 900 "$go" run ./test/soak -n 2000 -glovebox "$glovebox"
-section bench 1200 "$go" run ./bench -quick -glovebox "$glovebox"
+section torture 600 "$go" run ./test/torture -n 100 -fumehood "$fumehood"
+section torture-gvisor 600 "$go" run ./test/torture -n 20 -c 4 -backend gvisor -fumehood "$fumehood"
+section soak 900 "$go" run ./test/soak -n 2000 -fumehood "$fumehood"
+section bench 1200 "$go" run ./bench -quick -fumehood "$fumehood"
 engined docker $((TEST_SECONDS + 300)) "${tests[@]}" ./internal/backend/docker
 engined podman $((TEST_SECONDS + 300)) "${tests[@]}" ./test/podman
 engined python-packages 1200 bash scripts/python-packages.sh
-engined program-engines 900 "${tests[@]}" -run 'TestLanguages|TestDowngrades|TestCanariesOfRun|TestGateKilled' ./cmd/glovebox
-engined verify-docker 1200 "$glovebox" verify --backend docker --container-image localhost/glovebox-test:latest
-engined verify-podman 1200 "$glovebox" verify --backend podman --container-image localhost/glovebox-test:latest
+engined program-engines 900 "${tests[@]}" -run 'TestLanguages|TestDowngrades|TestCanariesOfRun|TestGateKilled' ./cmd/fumehood
+engined verify-docker 1200 "$fumehood" verify --backend docker --container-image localhost/fumehood-test:latest
+engined verify-podman 1200 "$fumehood" verify --backend podman --container-image localhost/fumehood-test:latest
 section vm 3600 bash test/vm/run.sh
 
 if [ "$asked" = list ]; then

@@ -15,7 +15,7 @@ if ! [[ $fuzztime =~ ^[1-9][0-9]*s$ ]]; then
 fi
 
 # Keep generated inputs for one run only: they would fill a cache without limit.
-work=$(mktemp -d "${TMPDIR:-/tmp}/glovebox-fuzz.XXXXXXXX")
+work=$(mktemp -d "${TMPDIR:-/tmp}/fumehood-fuzz.XXXXXXXX")
 trap 'rm -rf "$work"' EXIT
 
 passed=0

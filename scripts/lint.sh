@@ -42,7 +42,7 @@ shell() {
 elsewhere() {
   local target
   for target in linux/arm64 darwin/arm64 darwin/amd64 windows/amd64; do
-    GOOS=${target%/*} GOARCH=${target#*/} CGO_ENABLED=0 timeout "$LINT_SECONDS" "$go" build -o /dev/null ./cmd/glovebox || return
+    GOOS=${target%/*} GOARCH=${target#*/} CGO_ENABLED=0 timeout "$LINT_SECONDS" "$go" build -o /dev/null ./cmd/fumehood || return
   done
 }
 
@@ -78,7 +78,7 @@ quick=
 if [ "${1:-}" = --quick ]; then
   quick=1
   # Its vet would read all of gVisor for one file, 80 s uncached.
-  packages=$(grep -v '/cmd/glovebox-runsc$' <<<"$packages")
+  packages=$(grep -v '/cmd/fumehood-runsc$' <<<"$packages")
 fi
 
 check gofmt formatted

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Uses the MCP server through clients that others publish: the Python client over stdio and HTTP, and the protocol's own conformance suite.
 #
-#   scripts/mcp.sh GLOVEBOX
+#   scripts/mcp.sh FUMEHOOD
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -9,8 +9,8 @@ readonly CLIENT=2.3.0 CONFORMANCE=0.1.16
 readonly NODE=22.23.3     # the suite needs 22, which Debian 12 lacks
 readonly START_SECONDS=30 # what a server may take until it listens
 readonly folder=build/mcp
-glovebox=$(realpath "$1")
-readonly glovebox
+fumehood=$(realpath "$1")
+readonly fumehood
 
 if ! "$folder/bin/pip" show mcp 2>/dev/null | grep -qx "Version: $CLIENT"; then
   /usr/bin/python3 -m venv "$folder"
@@ -20,7 +20,7 @@ if ! grep -qF "\"$CONFORMANCE\"" "$folder/node_modules/@modelcontextprotocol/con
   npm install --prefix "$folder" --no-fund --no-audit --loglevel error "@modelcontextprotocol/conformance@$CONFORMANCE" "node@$NODE"
 fi
 
-"$folder/bin/python" test/mcp/client.py "$glovebox"
+"$folder/bin/python" test/mcp/client.py "$fumehood"
 
 servers=()
 trap 'kill "${servers[@]}" 2>/dev/null; wait || true' EXIT
@@ -28,7 +28,7 @@ serve() { # NAME FLAG...: starts a server and sets url
   local name=$1 server
   shift
   rm -rf "${folder:?}/$name"
-  "$glovebox" serve --listen 127.0.0.1:0 --state-dir "$folder/$name" --no-local-socket "$@" 2>"$folder/$name.log" &
+  "$fumehood" serve --listen 127.0.0.1:0 --state-dir "$folder/$name" --no-local-socket "$@" 2>"$folder/$name.log" &
   server=$!
   servers+=("$server")
   url=
@@ -43,7 +43,7 @@ serve() { # NAME FLAG...: starts a server and sets url
 }
 
 rm -f "$folder/keys"
-key=$("$glovebox" --quiet keys create alice --file "$folder/keys")
+key=$("$fumehood" --quiet keys create alice --file "$folder/keys")
 serve keyed --api-key-file "$folder/keys"
 "$folder/bin/python" test/mcp/client.py "${url%/}/mcp" "$key"
 

@@ -36,7 +36,7 @@ tested() {
     return 1
   fi
 }
-export GLOVEBOX_LIBEXEC=${GLOVEBOX_LIBEXEC:-$PWD/internal/libexec/bin}
-GLOVEBOX_TEST_PYTHONPATH=$folder tested '^TestDriverPackages$' ./internal/lang/python
-PACKAGETEST_UV=$venv/bin/uv tested 'OfUV$' ./cmd/glovebox
-PACKAGETEST_ARCHIVES=$archives tested '^TestRealPackages$' ./cmd/glovebox
+export FUMEHOOD_LIBEXEC=${FUMEHOOD_LIBEXEC:-$PWD/internal/libexec/bin}
+FUMEHOOD_TEST_PYTHONPATH=$folder tested '^TestDriverPackages$' ./internal/lang/python
+PACKAGETEST_UV=$venv/bin/uv tested 'OfUV$' ./cmd/fumehood
+PACKAGETEST_ARCHIVES=$archives tested '^TestRealPackages$' ./cmd/fumehood

@@ -1,13 +1,13 @@
 #!/usr/bin/env bash
 # Throws what schemathesis makes of our OpenAPI document at a server on loopback: nothing may come back that the document does not describe.
 #
-#   scripts/schemathesis.sh GLOVEBOX [SECONDS]
+#   scripts/schemathesis.sh FUMEHOOD [SECONDS]
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
 readonly VERSION=4.32.5
 readonly START_SECONDS=30 # what a server may take until it listens
-readonly glovebox=$1 seconds=${2:-120}
+readonly fumehood=$1 seconds=${2:-120}
 readonly folder=build/schemathesis
 
 if ! "$folder/bin/schemathesis" --version 2>/dev/null | grep -qF "$VERSION"; then
@@ -16,7 +16,7 @@ if ! "$folder/bin/schemathesis" --version 2>/dev/null | grep -qF "$VERSION"; the
 fi
 
 rm -rf "$folder/state"
-"$glovebox" serve --listen 127.0.0.1:0 --max-timeout 2s --timeout 1s --state-dir "$folder/state" --no-local-socket --sandboxes 50 2>"$folder/serve.log" &
+"$fumehood" serve --listen 127.0.0.1:0 --max-timeout 2s --timeout 1s --state-dir "$folder/state" --no-local-socket --sandboxes 50 2>"$folder/serve.log" &
 server=$!
 url=
 # What it made must not outlive the server.

@@ -10,7 +10,7 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 
 readonly DIR=$PWD/build/engines
-readonly IMAGE=localhost/glovebox-test:latest
+readonly IMAGE=localhost/fumehood-test:latest
 readonly SUITE=bookworm
 readonly START_SECONDS=30  # bound on an engine's first answer, and on its end
 readonly BUILD_SECONDS=600 # bound on fetching the image's packages
@@ -70,7 +70,7 @@ build_image() {
   [ ! -s "$DIR/image.tar" ] || return 0
   echo "building the image of the tests"
   timeout --kill-after=10 "$BUILD_SECONDS" mmdebstrap --quiet --mode=auto --variant=essential --format=tar --aptopt='Acquire::Retries "3"' --dpkgopt='path-exclude=/usr/share/doc/*' \
-    --include=apt,python3,bash,procps,nodejs,python3-pip,npm,ca-certificates,curl,git,python3-requests,python3-aiohttp "$SUITE" "$DIR/image.tar.new" ${GLOVEBOX_TEST_MIRROR:+"$GLOVEBOX_TEST_MIRROR"} </dev/null >"$DIR/image.log" 2>&1 ||
+    --include=apt,python3,bash,procps,nodejs,python3-pip,npm,ca-certificates,curl,git,python3-requests,python3-aiohttp "$SUITE" "$DIR/image.tar.new" ${FUMEHOOD_TEST_MIRROR:+"$FUMEHOOD_TEST_MIRROR"} </dev/null >"$DIR/image.log" 2>&1 ||
     { tail -n 20 "$DIR/image.log" >&2; exit 1; }
   mv "$DIR/image.tar.new" "$DIR/image.tar"
 }

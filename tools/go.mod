@@ -1,4 +1,4 @@
-module github.com/glovebox-dev/glovebox/tools
+module github.com/fumehood-dev/fumehood/tools
 
 go 1.26.0
 

@@ -1,4 +1,4 @@
-// Package answer turns a run's result, or an error, into the JSON and the words of every face of Glovebox.
+// Package answer turns a run's result, or an error, into the JSON and the words of every face of Fumehood.
 package answer
 
 import (
@@ -11,7 +11,7 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"github.com/glovebox-dev/glovebox/sandbox"
+	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
 // Answer is the result of a run. The sections after Timings are present if they are not empty or the request includes them.

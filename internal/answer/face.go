@@ -8,10 +8,10 @@ import (
 	"strings"
 	"time"
 
-	"github.com/glovebox-dev/glovebox/sandbox"
+	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
-// Face has the phrases of one interface of Glovebox for what a caller can do. They fit into the middle of a sentence.
+// Face has the phrases of one interface of Fumehood for what a caller can do. They fit into the middle of a sentence.
 type Face struct {
 	raise   func(name sandbox.LimitName, value string) string // raises a limit; value is as number renders it, or ""
 	number  func(name sandbox.LimitName, value int64) string

@@ -6,7 +6,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/glovebox-dev/glovebox/sandbox"
+	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
 // Hint words hints as sentences that a person or a model can act on. Plain names are all that they quote from the program.
@@ -332,7 +332,7 @@ func skipped(h *sandbox.Hint) string {
 	shown := make([]string, len(h.Files))
 	for i, s := range h.Files {
 		name := s.Path
-		if name == "" { // a name can be any text, and readers take a hint for Glovebox's own words
+		if name == "" { // a name can be any text, and readers take a hint for Fumehood's own words
 			name = "a file"
 		}
 		if shown[i] = name; i == len(h.Files)-1 || h.Files[i+1].Code != s.Code { // a reason follows the last of its files
@@ -353,9 +353,9 @@ var signals = map[int]string{
 	8:  "SIGFPE: an arithmetic error such as an integer division by zero",
 	4:  "SIGILL: an instruction that this CPU does not have",
 	31: "SIGSYS: a system call that the sandbox forbids",
-	9: "SIGKILL. A process of the program may have sent it; Glovebox sends it to code with thousands of sockets or file locks, or that runs out of " +
+	9: "SIGKILL. A process of the program may have sent it; Fumehood sends it to code with thousands of sockets or file locks, or that runs out of " +
 		"memory again and again",
-	15: "SIGTERM, which Glovebox does not send by itself",
+	15: "SIGTERM, which Fumehood does not send by itself",
 	13: "SIGPIPE: it wrote to a pipe that nobody reads",
 	24: "SIGXCPU: it used up its CPU time",
 	25: "SIGXFSZ: a file exceeded the largest allowed size",

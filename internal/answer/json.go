@@ -10,7 +10,7 @@ import (
 	"slices"
 	"unicode/utf8"
 
-	"github.com/glovebox-dev/glovebox/sandbox"
+	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
 // JSON is a value as JSON, whose long texts are encoded as they are written. So memory holds a large answer once, unencoded: its JSON

@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/glovebox-dev/glovebox/sandbox"
+	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
 // JSON that is written piece by piece is what an encoder makes of the whole.

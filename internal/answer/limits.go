@@ -6,7 +6,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/glovebox-dev/glovebox/sandbox"
+	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
 // Limits are the limits of one run, in the units of the API. In a request, an absent limit is the server's default.

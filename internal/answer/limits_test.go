@@ -4,7 +4,7 @@ import (
 	"errors"
 	"testing"
 
-	"github.com/glovebox-dev/glovebox/sandbox"
+	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
 func TestLimits(t *testing.T) {

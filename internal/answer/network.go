@@ -9,7 +9,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/glovebox-dev/glovebox/sandbox"
+	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
 // Network is the network policy of a sandbox.

@@ -1,6 +1,6 @@
 package answer
 
-import "github.com/glovebox-dev/glovebox/sandbox"
+import "github.com/fumehood-dev/fumehood/sandbox"
 
 // Sandbox is the sandbox of a run, as requested and as enforced.
 type Sandbox struct {
@@ -33,7 +33,7 @@ type Effective struct {
 	Enforcers  map[sandbox.LimitName]string `json:"enforcers" doc:"What enforces each limit."`
 	Network    Network                      `json:"network"`
 	User       User                         `json:"user" doc:"The user in the sandbox."`
-	HostUID    string                       `json:"host_uid" doc:"unique: a host user of its own; subordinate; shared: the user who runs Glovebox."`
+	HostUID    string                       `json:"host_uid" doc:"unique: a host user of its own; subordinate; shared: the user who runs Fumehood."`
 	Commands   []string                     `json:"commands" doc:"Programs that may be executed; null is every program of the root file system."`
 	Isolation  map[string]sandbox.WallState `json:"isolation" doc:"State of each isolation layer: enforced, partial or missing. GET /v1/capabilities says more."`
 	Unenforced []string                     `json:"unenforced" doc:"What the request waived and the host could not enforce."`

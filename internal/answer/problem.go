@@ -7,10 +7,10 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/glovebox-dev/glovebox/sandbox"
+	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
-// Problem is a failure of Glovebox, or a request that it cannot serve, in the form of RFC 9457.
+// Problem is a failure of Fumehood, or a request that it cannot serve, in the form of RFC 9457.
 type Problem struct {
 	Type      string `json:"type" doc:"A URI that names the kind; there is no page behind it."`
 	Title     string `json:"title" doc:"The kind in words."`
@@ -30,7 +30,7 @@ var kindTable = map[sandbox.Kind]struct {
 	status int
 	title  string
 }{
-	sandbox.Internal:     {http.StatusInternalServerError, "Glovebox failed"},
+	sandbox.Internal:     {http.StatusInternalServerError, "Fumehood failed"},
 	sandbox.Invalid:      {http.StatusBadRequest, "The request is wrong"},
 	sandbox.NotFound:     {http.StatusNotFound, "Not found"},
 	sandbox.Exists:       {http.StatusConflict, "The name is taken"},
@@ -52,7 +52,7 @@ const longestText = 4 << 10
 func NewProblem(err error, detail, hint string) Problem {
 	kind := sandbox.KindOf(err)
 	entry := kindTable[kind]
-	p := Problem{Type: "urn:glovebox:problem:" + kind.String(), Title: entry.title, Status: entry.status, Detail: detail, Kind: kind.String(), Hint: hint}
+	p := Problem{Type: "urn:fumehood:problem:" + kind.String(), Title: entry.title, Status: entry.status, Detail: detail, Kind: kind.String(), Hint: hint}
 	if kind == sandbox.Invalid || kind == sandbox.TooLarge { // in other kinds, Op is the step that failed
 		_, p.Param = publicText(err)
 	}

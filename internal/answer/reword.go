@@ -5,7 +5,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/glovebox-dev/glovebox/sandbox"
+	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
 // Parts of texts in the words of HTTP that the command line says otherwise.
@@ -18,11 +18,11 @@ var (
 	namedRule   = regexp.MustCompile(`"network": \{"allow": \["([^"]*)"\]\}`) // of another sandbox: what lives is changed over HTTP alone
 	namedChoice = regexp.MustCompile(`"(backend|image)": "([^"]*)"`)
 	namedThings = strings.NewReplacer(HTTP.input, CommandLine.input, HTTP.file, CommandLine.file,
-		"create it first", "glovebox create --name NAME makes it, glovebox ps lists those that live",
-		"create it again", "glovebox create --name NAME makes it again",
-		"list the executions of the sandbox", "glovebox ps NAME lists the executions of the sandbox",
-		"list the contexts of the sandbox", "glovebox ps shows the contexts of the sandbox",
-		"send it as Authorization: Bearer KEY, or as X-API-Key: KEY", "--key-file FILE, or GLOVEBOX_KEY=KEY")
+		"create it first", "fumehood create --name NAME makes it, fumehood ps lists those that live",
+		"create it again", "fumehood create --name NAME makes it again",
+		"list the executions of the sandbox", "fumehood ps NAME lists the executions of the sandbox",
+		"list the contexts of the sandbox", "fumehood ps shows the contexts of the sandbox",
+		"send it as Authorization: Bearer KEY, or as X-API-Key: KEY", "--key-file FILE, or FUMEHOOD_KEY=KEY")
 )
 
 // Reword puts a text that a server wrote for its HTTP clients into the words of the command line.
@@ -68,7 +68,7 @@ func Reword(text string) string {
 		return CommandLine.waive(names), true
 	})
 	replace(namedWish, func(parts []string) (string, bool) { return "--packages " + parts[1], true })
-	replace(namedRule, func(parts []string) (string, bool) { return "glovebox create --allow " + parts[1], true })
+	replace(namedRule, func(parts []string) (string, bool) { return "fumehood create --allow " + parts[1], true })
 	replace(namedChoice, func(parts []string) (string, bool) { return "--" + parts[1] + " " + parts[2], true })
 	return namedThings.Replace(text)
 }

@@ -4,7 +4,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/glovebox-dev/glovebox/sandbox"
+	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
 // TestReword: what a server says in the words of HTTP becomes what the command line says itself.
@@ -26,9 +26,9 @@ func TestReword(t *testing.T) {
 	for text, want := range map[string]string{
 		HTTP.waive([]sandbox.LimitName{"memory", "pids"}): CommandLine.waive([]sandbox.LimitName{"memory", "pids"}),
 		HTTP.Hint([]sandbox.Hint{{Code: sandbox.HintNoNetwork, Living: true}}): "The sandbox has no network. Send what the program needs with --file PATH; " +
-			"to reach a host, make a sandbox with glovebox create --allow HOST.",
+			"to reach a host, make a sandbox with fumehood create --allow HOST.",
 		HTTP.Hint([]sandbox.Hint{{Code: sandbox.HintRefused, Names: []string{"a.com:443"}, Living: true}}): "a.com:443 was refused by the network policy; " +
-			"allow it by PATCH /v1/sandboxes/{id} with all rules anew, or make a sandbox with glovebox create --allow a.com:443.",
+			"allow it by PATCH /v1/sandboxes/{id} with all rules anew, or make a sandbox with fumehood create --allow a.com:443.",
 		"limits.memory_mib: is over; limits.moon stays":     "--memory: is over; limits.moon stays",
 		`choose another backend: ` + HTTP.backend("gvisor"): "choose another backend: --backend gvisor",
 	} {

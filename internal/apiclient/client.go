@@ -1,4 +1,4 @@
-// Package apiclient speaks version 1 of Glovebox's HTTP API, as far as the command line needs it: living sandboxes.
+// Package apiclient speaks version 1 of Fumehood's HTTP API, as far as the command line needs it: living sandboxes.
 //
 // Errors are *sandbox.Error: a problem of the server keeps its kind, text and hint, in the words of the command line. What code in a
 // sandbox wrote comes back as it is, so the caller must treat it as hostile.
@@ -18,8 +18,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/glovebox-dev/glovebox/internal/answer"
-	"github.com/glovebox-dev/glovebox/sandbox"
+	"github.com/fumehood-dev/fumehood/internal/answer"
+	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
 // UnixPrefix marks a server's address that is the path of a Unix socket.
@@ -126,8 +126,8 @@ func (c *Client) unreachable(ctx context.Context, err error) error {
 	}
 	var op *net.OpError
 	if errors.As(err, &op) && op.Op == "dial" {
-		return &sandbox.Error{Kind: sandbox.Unavailable, Msg: "no Glovebox server is reachable at " + c.config.Server + ": " + op.Err.Error(),
-			Fix: "start one with: glovebox serve"}
+		return &sandbox.Error{Kind: sandbox.Unavailable, Msg: "no Fumehood server is reachable at " + c.config.Server + ": " + op.Err.Error(),
+			Fix: "start one with: fumehood serve"}
 	}
 	var failed *url.Error
 	if errors.As(err, &failed) {
@@ -151,7 +151,7 @@ func problem(response *http.Response) error {
 	var p answer.Problem
 	if json.Unmarshal(text, &p) != nil || p.Detail == "" {
 		return &sandbox.Error{Kind: sandbox.Unavailable, Op: "server",
-			Msg: "it answered " + response.Status + ", which is not an answer of Glovebox",
+			Msg: "it answered " + response.Status + ", which is not an answer of Fumehood",
 			Fix: "check the address of the server"}
 	}
 	wait, _ := strconv.Atoi(response.Header.Get("Retry-After"))

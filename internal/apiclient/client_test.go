@@ -10,15 +10,15 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/glovebox-dev/glovebox/sandbox"
+	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
-// The tests of cmd/glovebox run this client against a real server. Here are servers that such a one never is.
+// The tests of cmd/fumehood run this client against a real server. Here are servers that such a one never is.
 
 func open(t *testing.T, handler http.HandlerFunc) *Client {
 	server := httptest.NewServer(handler)
 	t.Cleanup(server.Close)
-	c, err := New(Config{Server: server.URL, Key: "gbx_secret"})
+	c, err := New(Config{Server: server.URL, Key: "fhx_secret"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -26,7 +26,7 @@ func open(t *testing.T, handler http.HandlerFunc) *Client {
 	return c
 }
 
-// TestStrangeServers: what is no answer of Glovebox is an error that says so, and the key goes to no other server.
+// TestStrangeServers: what is no answer of Fumehood is an error that says so, and the key goes to no other server.
 func TestStrangeServers(t *testing.T) {
 	other := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { t.Errorf("it was asked with %v", r.Header) }))
 	defer other.Close()
@@ -35,7 +35,7 @@ func TestStrangeServers(t *testing.T) {
 		want    string
 	}{
 		"another program": {func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "<html>", 404) },
-			"404 Not Found, which is not an answer of Glovebox"},
+			"404 Not Found, which is not an answer of Fumehood"},
 		"a redirect":     {http.RedirectHandler(other.URL, http.StatusTemporaryRedirect).ServeHTTP, "307 Temporary Redirect, which is not"},
 		"not JSON":       {func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "<html>") }, "its answer broke off"},
 		"half an answer": {func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, `{"id":`) }, "its answer broke off"},
@@ -52,7 +52,7 @@ func TestStrangeServers(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := c.Sandbox(t.Context(), "box"); sandbox.KindOf(err) != sandbox.Unavailable ||
-		sandbox.FixOf(err) != "start one with: glovebox serve" {
+		sandbox.FixOf(err) != "start one with: fumehood serve" {
 		t.Error(err)
 	}
 }
@@ -60,7 +60,7 @@ func TestStrangeServers(t *testing.T) {
 // TestDialPortTLS: a port is reached through a server, or what stands before it, that speaks TLS and would rather speak HTTP/2. Halves end alone there too.
 func TestDialPortTLS(t *testing.T) {
 	server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.Header.Get("Authorization") != "Bearer gbx_secret" || r.URL.Path != "/v1/sandboxes/box/ports/8000" {
+		if r.Header.Get("Authorization") != "Bearer fhx_secret" || r.URL.Path != "/v1/sandboxes/box/ports/8000" {
 			t.Errorf("asked for %s with %v", r.URL, r.Header)
 		}
 		conn, early, err := http.NewResponseController(w).Hijack()
@@ -76,7 +76,7 @@ func TestDialPortTLS(t *testing.T) {
 	server.EnableHTTP2 = true
 	server.StartTLS()
 	defer server.Close()
-	c, err := New(Config{Server: server.URL, Key: "gbx_secret"})
+	c, err := New(Config{Server: server.URL, Key: "fhx_secret"})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -8,7 +8,7 @@ import (
 	"fmt"
 	"io"
 
-	"github.com/glovebox-dev/glovebox/internal/answer"
+	"github.com/fumehood-dev/fumehood/internal/answer"
 )
 
 // Event is one event of an execution. One of the pointers is set, or Name is of an event that this client does not know. Its bytes are valid
@@ -20,7 +20,7 @@ type Event struct {
 	Value  *answer.Shown
 	Step   *string // what is done before the execution begins; "" is its end
 	Done   *answer.Answer
-	Failed error  // Glovebox failed; it ends the stream like Done
+	Failed error  // Fumehood failed; it ends the stream like Done
 	RunID  string // of the first event of a stream that Stream began
 	Data   json.RawMessage
 }

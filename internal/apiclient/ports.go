@@ -10,8 +10,8 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/glovebox-dev/glovebox/internal/duplex"
-	"github.com/glovebox-dev/glovebox/sandbox"
+	"github.com/fumehood-dev/fumehood/internal/duplex"
+	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
 // DialPort connects to a TCP port in a sandbox, by a connection of its own to the server. Both halves end alone. ctx is for the connecting

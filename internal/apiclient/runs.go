@@ -9,8 +9,8 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/glovebox-dev/glovebox/internal/answer"
-	"github.com/glovebox-dev/glovebox/sandbox"
+	"github.com/fumehood-dev/fumehood/internal/answer"
+	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
 // Run asks for an execution in a living sandbox: code in a context, or a command.
@@ -58,11 +58,11 @@ type Execution struct {
 }
 
 // runHeader has the id of an execution, as soon as there is an answer.
-const runHeader = "Glovebox-Run-Id"
+const runHeader = "Fumehood-Run-Id"
 
 // errCut is a stream of events that ended before its last one.
 var errCut = &sandbox.Error{Kind: sandbox.Unavailable, Op: "server", Msg: "the stream of events broke off",
-	Fix: "glovebox logs NAME -f follows on"}
+	Fix: "fumehood logs NAME -f follows on"}
 
 // Stream runs code or a command and hands each event to take, as it comes. The execution goes on if ctx ends. The first event is one with
 // RunID.

@@ -8,8 +8,8 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/glovebox-dev/glovebox/internal/answer"
-	"github.com/glovebox-dev/glovebox/sandbox"
+	"github.com/fumehood-dev/fumehood/internal/answer"
+	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
 // Sandbox describes a living sandbox.

@@ -1,7 +1,7 @@
 package attack
 
 import (
-	"github.com/glovebox-dev/glovebox/sandbox"
+	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
 // Options configure an arena.

@@ -5,7 +5,7 @@ package attack
 import (
 	"context"
 
-	"github.com/glovebox-dev/glovebox/sandbox"
+	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
 // Canaries are planted on the host for attacks to find.

@@ -15,8 +15,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/glovebox-dev/glovebox/internal/seccomp"
-	"github.com/glovebox-dev/glovebox/sandbox"
+	"github.com/fumehood-dev/fumehood/internal/seccomp"
+	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
 // vector is one system call with its arguments.
@@ -210,7 +210,7 @@ func (tr *trial) callsWithoutWalls(policy *seccomp.Policy, vectors []vector, wal
 			kept, index = append(kept, v), append(index, i)
 		}
 	}
-	dir, err := os.MkdirTemp("", "glovebox-vectors-")
+	dir, err := os.MkdirTemp("", "fumehood-vectors-")
 	if err != nil {
 		tr.giveUp("%v", err)
 	}

@@ -15,7 +15,7 @@ import (
 	"sync/atomic"
 	"syscall"
 
-	"github.com/glovebox-dev/glovebox/sandbox"
+	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
 // Canaries are planted on the host for attacks to find. No output may contain them.

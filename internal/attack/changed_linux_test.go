@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/glovebox-dev/glovebox/sandbox"
+	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
 // TestCauseOf: the host's own changes are not findings, those of attacks are, and unexplained ones are reported.

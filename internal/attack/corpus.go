@@ -16,7 +16,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/glovebox-dev/glovebox/sandbox"
+	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
 // The corpus: one txtar file per attack, with a header of "key: value" lines.
@@ -106,7 +106,7 @@ func Corpus() ([]*Attack, error) {
 	return all, nil
 }
 
-// readIndex returns the ids of all attacks that Glovebox covers, run here or not.
+// readIndex returns the ids of all attacks that Fumehood covers, run here or not.
 func readIndex() ([]string, error) {
 	text, err := corpus.ReadFile("corpus/index.txt")
 	var ids []string

@@ -22,12 +22,12 @@ var attacksElsewhere = map[string][]string{
 	"E16": {"internal/egress: TestFullDenies", "internal/egress: TestSecret"}, // what was sent where is on record; paths are not decided about
 
 	// These begin with an installation, which is no program of a run.
-	"I01": {"cmd/glovebox: TestPackagesBuild"},
-	"I02": {"cmd/glovebox: TestPackagesScripts"},
-	"I04": {"cmd/glovebox: TestPackagesBuild", "internal/deps: TestSupplyOfOthers", "internal/deps: TestPublishTwice"},
+	"I01": {"cmd/fumehood: TestPackagesBuild"},
+	"I02": {"cmd/fumehood: TestPackagesScripts"},
+	"I04": {"cmd/fumehood: TestPackagesBuild", "internal/deps: TestSupplyOfOthers", "internal/deps: TestPublishTwice"},
 	"I05": {"internal/lang/python: TestOnlyTheIndex", "internal/lang/python: TestOneLine", "internal/lang/javascript: TestOnlyTheIndex", "internal/deps: TestRequestKey"},
-	"I06": {"cmd/glovebox: TestPackagesRefused", "cmd/glovebox: TestPackagesOfRun", "internal/deps: TestPasswordOfIndex"}, // a near name, a lock, one index
-	"I07": {"cmd/glovebox: TestPackagesTooMuch", "cmd/glovebox: TestPackagesKilled", "internal/deps: TestAddHostile", "internal/deps: TestFlights"},
+	"I06": {"cmd/fumehood: TestPackagesRefused", "cmd/fumehood: TestPackagesOfRun", "internal/deps: TestPasswordOfIndex"}, // a near name, a lock, one index
+	"I07": {"cmd/fumehood: TestPackagesTooMuch", "cmd/fumehood: TestPackagesKilled", "internal/deps: TestAddHostile", "internal/deps: TestFlights"},
 
 	// These also run from their files; the tests here cover the server's part, or a
 	// sandbox with a network.

@@ -10,9 +10,9 @@ import (
 	"strings"
 	"time"
 
-	"github.com/glovebox-dev/glovebox/internal/engine"
-	"github.com/glovebox-dev/glovebox/internal/guest"
-	"github.com/glovebox-dev/glovebox/sandbox"
+	"github.com/fumehood-dev/fumehood/internal/engine"
+	"github.com/fumehood-dev/fumehood/internal/guest"
+	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
 // driveDirs is F03: working directories with misleading names.
@@ -452,7 +452,7 @@ func driveErrors(tr *trial) {
 		{Command: []string{"bash", strings.Repeat("x", 200_000)}}, {Command: []string{"bash"}, Return: sandbox.Return{Globs: []string{"[", "../*"}}},
 		{Language: "python", Code: tr.code}, {Command: []string{"/workspace"}}, {Command: []string{"/proc/1/exe"}}, {Command: []string{"/dev/null"}},
 	}
-	words := []string{"goroutine ", ".go:", "/run/glovebox", "/proc/self/fd/", "/cgroup", "panic", "0x", tr.arena.canaries.places[0]}
+	words := []string{"goroutine ", ".go:", "/run/fumehood", "/proc/self/fd/", "/cgroup", "panic", "0x", tr.arena.canaries.places[0]}
 	for _, req := range bad {
 		r, err := tr.arena.engine.Run(tr.within(), engine.Run{Spec: sandbox.Spec{Labels: map[string]string{labelTrial: tr.nonce}, AllowUnenforced: tr.accepts()}, Request: req})
 		text := ""

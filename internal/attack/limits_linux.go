@@ -13,7 +13,7 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/glovebox-dev/glovebox/sandbox"
+	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
 // drivers are the drivers that attacks name.

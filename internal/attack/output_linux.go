@@ -8,7 +8,7 @@ import (
 	"runtime"
 	"strings"
 
-	"github.com/glovebox-dev/glovebox/sandbox"
+	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
 // serverHeap is how much the server's heap may grow under an attack: some buffers, never what the attack sends.

@@ -13,7 +13,7 @@ import (
 )
 
 // canaryPrefix begins the names of all folders made on the host for attacks.
-const canaryPrefix = "glovebox-canary-"
+const canaryPrefix = "fumehood-canary-"
 
 var errNotMade = errors.New("the folder cannot be made")
 

@@ -31,7 +31,7 @@ func TestSweepTakesWhatTheDeadLeft(t *testing.T) {
 	if err := dead.shareSegment(); err != nil {
 		t.Fatal(err)
 	}
-	other := filepath.Join(top, "glovebox-other")
+	other := filepath.Join(top, "fumehood-other")
 	if err := os.Symlink(top, filepath.Join(top, canaryPrefix+"link")); err != nil {
 		t.Fatal(err)
 	}

@@ -8,10 +8,10 @@ import (
 	"os"
 	"path/filepath"
 
-	"github.com/glovebox-dev/glovebox/internal/backend/docker"
-	"github.com/glovebox-dev/glovebox/internal/libexec"
-	"github.com/glovebox-dev/glovebox/internal/rundir"
-	"github.com/glovebox-dev/glovebox/sandbox"
+	"github.com/fumehood-dev/fumehood/internal/backend/docker"
+	"github.com/fumehood-dev/fumehood/internal/libexec"
+	"github.com/fumehood-dev/fumehood/internal/rundir"
+	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
 // Options are what the backends are opened with.

@@ -5,11 +5,11 @@ import (
 	"os"
 	"path/filepath"
 
-	"github.com/glovebox-dev/glovebox/internal/backend/gvisor"
-	"github.com/glovebox-dev/glovebox/internal/backend/native"
-	"github.com/glovebox-dev/glovebox/internal/hostid"
-	"github.com/glovebox-dev/glovebox/internal/libexec"
-	"github.com/glovebox-dev/glovebox/sandbox"
+	"github.com/fumehood-dev/fumehood/internal/backend/gvisor"
+	"github.com/fumehood-dev/fumehood/internal/backend/native"
+	"github.com/fumehood-dev/fumehood/internal/hostid"
+	"github.com/fumehood-dev/fumehood/internal/libexec"
+	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
 // Open makes the backends of this system. It probes nothing.

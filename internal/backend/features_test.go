@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/glovebox-dev/glovebox/sandbox"
+	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
 var update = flag.Bool("update", false, "write the table of features into docs/backends.md")
@@ -44,7 +44,7 @@ func TestTableOfFeatures(t *testing.T) {
 
 // features is the table: a line a feature, a column a backend, and below it what becomes of a request for what is lacking.
 func features(t *testing.T) string {
-	set, err := Open(Options{Libexec: os.Getenv("GLOVEBOX_LIBEXEC"), CacheDir: t.TempDir(), RunDir: filepath.Join(t.TempDir(), "run")})
+	set, err := Open(Options{Libexec: os.Getenv("FUMEHOOD_LIBEXEC"), CacheDir: t.TempDir(), RunDir: filepath.Join(t.TempDir(), "run")})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/glovebox-dev/glovebox/sandbox"
+	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
 // TestEveryBackendChecksItsRunFolder: each backend checks its run folder when it opens and before each use, before it reads,
@@ -19,7 +19,7 @@ func TestEveryBackendChecksItsRunFolder(t *testing.T) {
 	}
 	t.Cleanup(func() { _ = os.RemoveAll(top) })
 	shared := filepath.Join(top, "shared")
-	o := Options{Libexec: os.Getenv("GLOVEBOX_LIBEXEC"), CacheDir: t.TempDir(), RunDir: filepath.Join(shared, "run")}
+	o := Options{Libexec: os.Getenv("FUMEHOOD_LIBEXEC"), CacheDir: t.TempDir(), RunDir: filepath.Join(shared, "run")}
 	if err := errors.Join(os.Chmod(top, 0o755), os.Mkdir(shared, 0o755)); err != nil {
 		t.Fatal(err)
 	}

@@ -4,7 +4,7 @@ package capacity
 import (
 	"runtime"
 
-	"github.com/glovebox-dev/glovebox/sandbox"
+	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
 // Host returns the largest meaningful value of each limit: the memory, CPUs and process ids of the host or, if lower, of the

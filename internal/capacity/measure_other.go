@@ -2,7 +2,7 @@
 
 package capacity
 
-import "github.com/glovebox-dev/glovebox/sandbox"
+import "github.com/fumehood-dev/fumehood/sandbox"
 
 // measure adds nothing: sandboxes run in an engine's virtual machine, which has its own size.
 func measure(*sandbox.Limits) {}

@@ -24,7 +24,7 @@ var trees atomic.Int64 // a systemd scope is not made twice under one name
 func open(t *testing.T) *Tree {
 	t.Helper()
 	var announced []string
-	tree, err := Open(fmt.Sprintf("glovebox-test-%d-%d", os.Getpid(), trees.Add(1)), func(dir string) error {
+	tree, err := Open(fmt.Sprintf("fumehood-test-%d-%d", os.Getpid(), trees.Add(1)), func(dir string) error {
 		if _, err := os.Stat(dir); err == nil && !strings.HasSuffix(dir, ".scope") {
 			t.Errorf("%s was made before it was announced", dir)
 		}

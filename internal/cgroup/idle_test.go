@@ -161,7 +161,7 @@ func TestNotUsedAgain(t *testing.T) {
 	})
 	t.Run("much is still charged to it", func(t *testing.T) {
 		tree := openV1(t)
-		file := filepath.Join("/dev/shm", "glovebox-test-"+strconv.Itoa(os.Getpid()))
+		file := filepath.Join("/dev/shm", "fumehood-test-"+strconv.Itoa(os.Getpid()))
 		t.Cleanup(func() { os.Remove(file) })
 		g := create(t, tree, "charged", limits)
 		inside(t, g, "head -c 8000000 /dev/zero > "+file)

@@ -44,7 +44,7 @@ func startScope(ctx context.Context, unit string) error {
 		Properties []property
 	}
 	properties := []property{
-		{"Description", dbus.MakeVariant("Glovebox sandboxes")},
+		{"Description", dbus.MakeVariant("Fumehood sandboxes")},
 		{"PIDs", dbus.MakeVariant([]uint32{uint32(os.Getpid())})},
 		{"Delegate", dbus.MakeVariant(true)},
 		{"CollectMode", dbus.MakeVariant("inactive-or-failed")},

@@ -6,8 +6,8 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/glovebox-dev/glovebox/internal/nearest"
-	"github.com/glovebox-dev/glovebox/sandbox"
+	"github.com/fumehood-dev/fumehood/internal/nearest"
+	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
 // Bounds.

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/glovebox-dev/glovebox/sandbox"
+	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
 // shown is the findings as "LINE:COLUMN RULE", with an exclamation mark where it refuses.

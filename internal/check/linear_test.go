@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/glovebox-dev/glovebox/sandbox"
+	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
 // bytesOfByte is what a check may allocate for each byte of text: a token takes 24, and tables that grow are copied.

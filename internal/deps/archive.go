@@ -10,7 +10,7 @@ import (
 	"os"
 	"time"
 
-	"github.com/glovebox-dev/glovebox/sandbox"
+	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
 // An archive of a layer is a compressed tar of regular files, in the order of their paths. It says nothing else of the layer, and nothing of

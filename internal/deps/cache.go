@@ -13,8 +13,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/glovebox-dev/glovebox/internal/rundir"
-	"github.com/glovebox-dev/glovebox/sandbox"
+	"github.com/fumehood-dev/fumehood/internal/rundir"
+	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
 // Folders and files of a cache.

@@ -12,7 +12,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/glovebox-dev/glovebox/sandbox"
+	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
 func newCache(t *testing.T) *Cache {

@@ -11,10 +11,10 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/glovebox-dev/glovebox/internal/lang/javascript"
-	"github.com/glovebox-dev/glovebox/internal/lang/python"
-	"github.com/glovebox-dev/glovebox/internal/libexec"
-	"github.com/glovebox-dev/glovebox/sandbox"
+	"github.com/fumehood-dev/fumehood/internal/lang/javascript"
+	"github.com/fumehood-dev/fumehood/internal/lang/python"
+	"github.com/fumehood-dev/fumehood/internal/libexec"
+	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
 // finding is code with files, and what is ordered for it: "requirements | packages of imports | what can be none".
@@ -134,7 +134,7 @@ func TestFindingJavaScript(t *testing.T) {
 	if err != nil {
 		cache = os.TempDir()
 	}
-	content, err := libexec.Tool(libexec.Options{Dir: os.Getenv("GLOVEBOX_LIBEXEC"), CacheDir: filepath.Join(cache, "glovebox")}, "typescript")
+	content, err := libexec.Tool(libexec.Options{Dir: os.Getenv("FUMEHOOD_LIBEXEC"), CacheDir: filepath.Join(cache, "fumehood")}, "typescript")
 	if err != nil {
 		t.Skipf("SKIPPED, NOT TESTED: %v", err)
 	}
@@ -164,7 +164,7 @@ func TestFindingJavaScript(t *testing.T) {
 		{about: "broken", name: "main.js", code: "require('a'", want: " |  | ", files: map[string]string{"package.json": `{"dependencies": ["b"]`}},
 	} {
 		t.Run(c.about, func(t *testing.T) {
-			if got := find(t, in, &c, in.Survey(program), "/tmp/glovebox-typescript", tool); got != c.want {
+			if got := find(t, in, &c, in.Survey(program), "/tmp/fumehood-typescript", tool); got != c.want {
 				t.Errorf("%q, want %q", got, c.want)
 			}
 		})

@@ -12,8 +12,8 @@ import (
 	"sync"
 	"time"
 
-	"github.com/glovebox-dev/glovebox/internal/nearest"
-	"github.com/glovebox-dev/glovebox/sandbox"
+	"github.com/fumehood-dev/fumehood/internal/nearest"
+	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
 // orderDir is where an installer puts the packages.
@@ -127,7 +127,7 @@ func cacheError(err error) error {
 	if err == nil {
 		return nil
 	}
-	return &sandbox.Error{Kind: sandbox.Unavailable, Op: "packages: write to the cache", Err: err, Fix: "make it writable, or free some space: glovebox deps prune"}
+	return &sandbox.Error{Kind: sandbox.Unavailable, Op: "packages: write to the cache", Err: err, Fix: "make it writable, or free some space: fumehood deps prune"}
 }
 
 // shown names what is ordered, for a message.
@@ -144,7 +144,7 @@ func shown(o sandbox.PackageOrder) []string {
 }
 
 // secretName is the variable of an installer sandbox that has the placeholder of the index's password.
-const secretName = "GLOVEBOX_INDEX_SECRET"
+const secretName = "FUMEHOOD_INDEX_SECRET"
 
 // network is what an installer sandbox may reach: the index alone. Credentials in its address become a secret, which the gate puts into
 // requests; the address that is returned has none.

@@ -11,7 +11,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/glovebox-dev/glovebox/sandbox"
+	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
 // keyVersion is part of every key; a change of what layers are gets a new one.

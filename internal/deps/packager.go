@@ -16,7 +16,7 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"github.com/glovebox-dev/glovebox/sandbox"
+	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
 // Defaults and limits.
@@ -152,7 +152,7 @@ func check(need *sandbox.PackageNeed) error {
 	case need.Auto || len(need.Requirements) > 0:
 		return sandbox.Invalidf("lock", "a lock says all that is installed; leave out the packages")
 	case len(need.Lock) > maxLock || !need.Language.Installer.ValidLock(need.Lock):
-		return sandbox.Invalidf("lock", "it is not a lock for %s as glovebox deps lock prints it", need.Language.Title)
+		return sandbox.Invalidf("lock", "it is not a lock for %s as fumehood deps lock prints it", need.Language.Title)
 	}
 	return nil
 }

@@ -13,8 +13,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/glovebox-dev/glovebox/internal/lang/javascript"
-	"github.com/glovebox-dev/glovebox/sandbox"
+	"github.com/fumehood-dev/fumehood/internal/lang/javascript"
+	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
 // rig has a packager whose sandboxes are a function, which answers as a survey and an installer of a root would.

@@ -5,7 +5,7 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/glovebox-dev/glovebox/sandbox"
+	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
 // TestMovedImage: packages are for what an image holds, not for its name, which may lead to another image after a pull.

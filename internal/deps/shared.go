@@ -14,7 +14,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/glovebox-dev/glovebox/sandbox"
+	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
 // Shared is a second tier of the cache, which several machines use. The zero value is none. Whoever can change Answers decides what packages

@@ -9,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/glovebox-dev/glovebox/sandbox"
+	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
 // newFolder makes the folder that a sandbox has packages in.
@@ -176,7 +176,7 @@ func TestShowCopies(t *testing.T) {
 	if err != nil || linked.Files != diskBlock || linked.Own < diskBlock || linked.Own > 2*diskBlock {
 		t.Errorf("%+v %v", linked, err)
 	}
-	other, err := os.MkdirTemp("/dev/shm", "glovebox-test-")
+	other, err := os.MkdirTemp("/dev/shm", "fumehood-test-")
 	if err != nil {
 		t.Skipf("SKIPPED, NOT TESTED: %v", err)
 	}

@@ -9,7 +9,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/glovebox-dev/glovebox/sandbox"
+	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
 // What living sandboxes are shown stays on the disk until they are removed, whatever goes from the cache. So it has a bound of its own, as large

@@ -15,7 +15,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/glovebox-dev/glovebox/sandbox"
+	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
 // Limits of a layer.

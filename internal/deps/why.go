@@ -3,7 +3,7 @@ package deps
 import (
 	"slices"
 
-	"github.com/glovebox-dev/glovebox/sandbox"
+	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
 // Reason is why a package is in a layer.

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/glovebox-dev/glovebox/internal/driver"
+	"github.com/fumehood-dev/fumehood/internal/driver"
 )
 
 // However the bytes are cut, the same frames come out.

@@ -8,7 +8,7 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/glovebox-dev/glovebox/internal/duplex"
+	"github.com/fumehood-dev/fumehood/internal/duplex"
 )
 
 // pair returns the two ends of a TCP connection.

@@ -6,7 +6,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/glovebox-dev/glovebox/sandbox"
+	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
 // special are the ranges that are not the public internet, most of them from IANA's registries of special-purpose addresses. The first

@@ -19,7 +19,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/glovebox-dev/glovebox/sandbox"
+	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
 // canary is a server that keeps all that reaches it.

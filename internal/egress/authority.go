@@ -13,7 +13,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/glovebox-dev/glovebox/sandbox"
+	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
 const (
@@ -29,7 +29,7 @@ func newAuthority() (*sandbox.Authority, error) {
 	if err != nil {
 		return nil, err
 	}
-	template, err := template("Glovebox: the gate of one sandbox", authorityLife)
+	template, err := template("Fumehood: the gate of one sandbox", authorityLife)
 	if err != nil {
 		return nil, err
 	}

@@ -6,8 +6,8 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/glovebox-dev/glovebox/internal/egress/egresstest"
-	"github.com/glovebox-dev/glovebox/sandbox"
+	"github.com/fumehood-dev/fumehood/internal/egress/egresstest"
+	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
 // attackCases are those of the corpus on the network (E), for root within the sandbox's network.

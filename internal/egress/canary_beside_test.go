@@ -14,8 +14,8 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/glovebox-dev/glovebox/internal/egress/egresstest"
-	"github.com/glovebox-dev/glovebox/sandbox"
+	"github.com/fumehood-dev/fumehood/internal/egress/egresstest"
+	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
 // realPlace is a place whose gate dials and resolves as on any host.

@@ -10,8 +10,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/glovebox-dev/glovebox/internal/egress/egresstest"
-	"github.com/glovebox-dev/glovebox/sandbox"
+	"github.com/fumehood-dev/fumehood/internal/egress/egresstest"
+	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
 // prelude is of all attacks. They run as root in the sandbox's network, with all that code in a sandbox lacks: raw sockets, own frames.

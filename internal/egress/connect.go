@@ -10,7 +10,7 @@ import (
 
 	"gvisor.dev/gvisor/pkg/tcpip/transport/tcp"
 
-	"github.com/glovebox-dev/glovebox/sandbox"
+	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
 // connect handles one SYN, in a goroutine of the stack's. The sandbox gets its answer when the destination has answered the gate.

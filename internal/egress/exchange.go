@@ -14,7 +14,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/glovebox-dev/glovebox/sandbox"
+	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
 // ServeHTTP decides about one request within TLS, puts values in the place of placeholders, and passes it on. HTTP/1, HTTP/2 and upgrades
@@ -156,7 +156,7 @@ func passError(err error) string {
 func says(w http.ResponseWriter, status int, text string) {
 	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 	w.WriteHeader(status)
-	_, _ = io.WriteString(w, "glovebox: "+text+"\n") // a sandbox that has gone does not read it
+	_, _ = io.WriteString(w, "fumehood: "+text+"\n") // a sandbox that has gone does not read it
 }
 
 func clip(s string, most int) string { return strings.Clone(s[:min(len(s), most)]) }

@@ -12,7 +12,7 @@ import (
 
 	"gvisor.dev/gvisor/pkg/tcpip/stack"
 
-	"github.com/glovebox-dev/glovebox/sandbox"
+	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
 const (

@@ -7,7 +7,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/glovebox-dev/glovebox/sandbox"
+	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
 // slowTimeout is how long a connection may take to say whom it is for, and how long a head may take that has begun.

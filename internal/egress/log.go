@@ -5,7 +5,7 @@ import (
 	"maps"
 	"sync"
 
-	"github.com/glovebox-dev/glovebox/sandbox"
+	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
 const (

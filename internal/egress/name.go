@@ -5,7 +5,7 @@ import (
 
 	"golang.org/x/net/idna"
 
-	"github.com/glovebox-dev/glovebox/sandbox"
+	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
 const (

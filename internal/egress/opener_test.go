@@ -18,7 +18,7 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/glovebox-dev/glovebox/sandbox"
+	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
 const token = "ghp_R3alValue0123456789"
@@ -104,7 +104,7 @@ func TestSecret(t *testing.T) {
 		{"-H 'X-Key: a" + held + "b' https://api.test/", "HTTP/2.0 GET / auth= body=0", "api.test a" + token + "b"},
 		{"-H 'Authorization: Bearer " + held + "' https://other.test/o", "HTTP/2.0 GET /o auth=Bearer " + held + " body=0", "other.test Bearer " + held},
 		{"-H 'Authorization: Bearer " + held + "' http://api.test/plain", "HTTP/1.1 GET /plain auth=Bearer " + held + " body=0", "api.test Bearer " + held},
-		{"-H 'Authorization: Bearer " + held + "' -H 'Host: other.test' https://api.test/", "glovebox: api.test:443: the request is for another host than the connection", ""},
+		{"-H 'Authorization: Bearer " + held + "' -H 'Host: other.test' https://api.test/", "fumehood: api.test:443: the request is for another host than the connection", ""},
 	} {
 		outside.mu.Lock()
 		outside.seen = nil

@@ -6,7 +6,7 @@ import (
 	"os"
 	"slices"
 
-	"github.com/glovebox-dev/glovebox/sandbox"
+	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
 // Host is the sandbox.Gate that dials out from this host. Its options are those of each gate that it opens; Rules and Log are not used.

@@ -20,8 +20,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/glovebox-dev/glovebox/internal/tap"
-	"github.com/glovebox-dev/glovebox/sandbox"
+	"github.com/fumehood-dev/fumehood/internal/tap"
+	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
 // place is a network namespace of the test's own, whose only way out is the gate, and a mount namespace in which the gate is the resolver.

@@ -11,14 +11,14 @@ import (
 
 	"golang.org/x/net/http/httpguts"
 
-	"github.com/glovebox-dev/glovebox/sandbox"
+	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
 const (
 	maxSecrets      = 64
 	minValue        = 8       // characters: the gate replaces a value wherever an answer echoes it
 	maxValue        = 8 << 10 // characters; servers take heads of 8 KiB and more
-	placeholderMark = "glovebox_placeholder_"
+	placeholderMark = "fumehood_placeholder_"
 	portHTTPS       = 443
 )
 

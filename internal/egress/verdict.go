@@ -3,7 +3,7 @@ package egress
 import (
 	"net/netip"
 
-	"github.com/glovebox-dev/glovebox/sandbox"
+	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
 // verdict is what rules say of a destination.

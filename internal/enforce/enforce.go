@@ -6,7 +6,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/glovebox-dev/glovebox/sandbox"
+	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
 // Limit is one limit or policy of a spec, and what enforces it.

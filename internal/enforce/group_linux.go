@@ -1,8 +1,8 @@
 package enforce
 
 import (
-	"github.com/glovebox-dev/glovebox/internal/cgroup"
-	"github.com/glovebox-dev/glovebox/sandbox"
+	"github.com/fumehood-dev/fumehood/internal/cgroup"
+	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
 // Group is a limit that a cgroup controller enforces, or nothing does.

@@ -8,7 +8,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/glovebox-dev/glovebox/sandbox"
+	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
 // Limits of RetryAfter in a Busy error.

@@ -5,7 +5,7 @@ import (
 	"slices"
 	"unicode/utf8"
 
-	"github.com/glovebox-dev/glovebox/sandbox"
+	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
 // capture keeps the start and the end of one stream, each up to half the limit, and counts the rest. Its memory never exceeds the limit,

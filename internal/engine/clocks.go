@@ -4,8 +4,8 @@ import (
 	"context"
 	"time"
 
-	"github.com/glovebox-dev/glovebox/internal/guest/client"
-	"github.com/glovebox-dev/glovebox/sandbox"
+	"github.com/fumehood-dev/fumehood/internal/guest/client"
+	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
 // clocks end a sandbox that is not used, or old. The third clock, the time limit of an execution, is the execution's own.

@@ -7,8 +7,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/glovebox-dev/glovebox/internal/engine"
-	"github.com/glovebox-dev/glovebox/sandbox"
+	"github.com/fumehood-dev/fumehood/internal/engine"
+	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
 // built is a language whose compiler is a script: it obeys lines of the code that begin with "#cc ", and copies the rest.
@@ -61,7 +61,7 @@ func TestCompile(t *testing.T) {
 			}
 		}
 	}
-	if r := do(t, living, script("ls -A /tmp/.glovebox-build")); len(r.Stdout.Head) > 0 {
+	if r := do(t, living, script("ls -A /tmp/.fumehood-build")); len(r.Stdout.Head) > 0 {
 		t.Errorf("left behind: %s", r.Stdout.Head)
 	}
 	missing := built

@@ -6,8 +6,8 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/glovebox-dev/glovebox/internal/driver"
-	"github.com/glovebox-dev/glovebox/sandbox"
+	"github.com/fumehood-dev/fumehood/internal/driver"
+	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
 const (

@@ -8,9 +8,9 @@ import (
 	"sync"
 	"time"
 
-	"github.com/glovebox-dev/glovebox/internal/guest"
-	"github.com/glovebox-dev/glovebox/internal/plan"
-	"github.com/glovebox-dev/glovebox/sandbox"
+	"github.com/fumehood-dev/fumehood/internal/guest"
+	"github.com/fumehood-dev/fumehood/internal/plan"
+	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
 // Limits of contexts.

@@ -1,7 +1,7 @@
 // Package engine admits, creates, executes and closes sandboxes.
 //
 // It knows no backend, language or API by name; it gets them as values. A caller passes a Run. Output arrives through the request's
-// OutputFunc, and a sandbox.Result at the end. A failed program is a status of that result. An error means that Glovebox failed or
+// OutputFunc, and a sandbox.Result at the end. A failed program is a status of that result. An error means that Fumehood failed or
 // refused the request, and nothing ran.
 //
 // # Phases of a run

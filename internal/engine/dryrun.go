@@ -3,7 +3,7 @@ package engine
 import (
 	"context"
 
-	"github.com/glovebox-dev/glovebox/sandbox"
+	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
 // Plan is a run with all defaults and names resolved, before anything is made.

@@ -7,8 +7,8 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/glovebox-dev/glovebox/internal/engine"
-	"github.com/glovebox-dev/glovebox/sandbox"
+	"github.com/fumehood-dev/fumehood/internal/engine"
+	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
 // TestEndTogether: whoever removes a sandbox waits until nothing of it is left, also if somebody else removes it; its name is then free, and

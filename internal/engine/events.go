@@ -6,9 +6,9 @@ import (
 	"strings"
 	"time"
 
-	"github.com/glovebox-dev/glovebox/internal/eventlog"
-	"github.com/glovebox-dev/glovebox/internal/guest"
-	"github.com/glovebox-dev/glovebox/sandbox"
+	"github.com/fumehood-dev/fumehood/internal/eventlog"
+	"github.com/fumehood-dev/fumehood/internal/guest"
+	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
 // Event is one thing that happened in an execution in a living sandbox.
@@ -38,7 +38,7 @@ type Ended struct {
 	Hints     []sandbox.Hint     `json:"hints,omitempty"`
 	Packages  []sandbox.Package  `json:"packages,omitempty"`
 	Findings  []sandbox.Finding  `json:"findings,omitempty"`
-	Failure   string             `json:"failure,omitempty"` // Glovebox failed; there is no status
+	Failure   string             `json:"failure,omitempty"` // Fumehood failed; there is no status
 }
 
 // maxKeptException limits the text of an exception in the done event; the event of the exception has all of it. JSON makes a byte of the

@@ -9,10 +9,10 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/glovebox-dev/glovebox/internal/eventlog"
-	"github.com/glovebox-dev/glovebox/internal/guest"
-	"github.com/glovebox-dev/glovebox/internal/guest/client"
-	"github.com/glovebox-dev/glovebox/sandbox"
+	"github.com/fumehood-dev/fumehood/internal/eventlog"
+	"github.com/fumehood-dev/fumehood/internal/guest"
+	"github.com/fumehood-dev/fumehood/internal/guest/client"
+	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
 // Exec asks for one execution in a living sandbox: code in a context, or a command, a file, or code of a language
@@ -300,7 +300,7 @@ func (x *Execution) finish(result *sandbox.Result) {
 // and when the server stops.
 const maxUnwritten = 4 << 10 // bytes
 
-// fail ends the log of an execution that Glovebox failed at.
+// fail ends the log of an execution that Fumehood failed at.
 func (x *Execution) fail(err error) {
 	_ = x.log.Finish(encodeFailure(err)) // the caller gets the error itself
 }

@@ -6,9 +6,9 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/glovebox-dev/glovebox/internal/guest"
-	"github.com/glovebox-dev/glovebox/internal/guest/client"
-	"github.com/glovebox-dev/glovebox/sandbox"
+	"github.com/fumehood-dev/fumehood/internal/guest"
+	"github.com/fumehood-dev/fumehood/internal/guest/client"
+	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
 // outputBuffer is the guest's buffer of each stream: enough for a scheduling delay at pipe speed.

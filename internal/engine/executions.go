@@ -5,8 +5,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/glovebox-dev/glovebox/internal/plan"
-	"github.com/glovebox-dev/glovebox/sandbox"
+	"github.com/fumehood-dev/fumehood/internal/plan"
+	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
 // maxRemembered limits the ended executions that a sandbox remembers. Their logs are bounded by the folder's retention.

@@ -5,7 +5,7 @@ package engine
 import (
 	"context"
 
-	"github.com/glovebox-dev/glovebox/internal/guest/client"
+	"github.com/fumehood-dev/fumehood/internal/guest/client"
 )
 
 // fork is for systems that pass descriptors between processes.

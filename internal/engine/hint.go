@@ -6,7 +6,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/glovebox-dev/glovebox/sandbox"
+	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
 // hints explains an end, most important first. Plain names are all that they quote from the program.

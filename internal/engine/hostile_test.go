@@ -10,8 +10,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/glovebox-dev/glovebox/internal/engine"
-	"github.com/glovebox-dev/glovebox/sandbox"
+	"github.com/fumehood-dev/fumehood/internal/engine"
+	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
 // TestDriverThatDoesNotRead: the time limit holds also for code that the interpreter never takes.

@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/glovebox-dev/glovebox/sandbox"
+	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
 func TestParseInventory(t *testing.T) {

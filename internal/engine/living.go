@@ -10,7 +10,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/glovebox-dev/glovebox/sandbox"
+	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
 // Living asks for a living sandbox: one that goes on after its executions.

@@ -5,14 +5,14 @@ import (
 	"path/filepath"
 	"testing"
 
-	"github.com/glovebox-dev/glovebox/internal/backend"
-	"github.com/glovebox-dev/glovebox/internal/engine"
-	"github.com/glovebox-dev/glovebox/internal/lang"
-	"github.com/glovebox-dev/glovebox/sandbox"
+	"github.com/fumehood-dev/fumehood/internal/backend"
+	"github.com/fumehood-dev/fumehood/internal/engine"
+	"github.com/fumehood-dev/fumehood/internal/lang"
+	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
 func BenchmarkContext(b *testing.B) {
-	set, err := backend.Open(backend.Options{Libexec: os.Getenv("GLOVEBOX_LIBEXEC"), RunDir: filepath.Join(b.TempDir(), "run")})
+	set, err := backend.Open(backend.Options{Libexec: os.Getenv("FUMEHOOD_LIBEXEC"), RunDir: filepath.Join(b.TempDir(), "run")})
 	if err != nil {
 		b.Skip(err)
 	}

@@ -4,7 +4,7 @@ import (
 	"context"
 	"time"
 
-	"github.com/glovebox-dev/glovebox/sandbox"
+	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
 // measured is a sandbox's usage at one moment.

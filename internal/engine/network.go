@@ -6,7 +6,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/glovebox-dev/glovebox/sandbox"
+	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
 // maxRefusals is how many refused destinations a hint names.
@@ -39,7 +39,7 @@ func networkRules(g sandbox.Gate) func(*sandbox.NetworkPolicy) error {
 
 func noNetwork(backend string) error {
 	return &sandbox.Error{Kind: sandbox.Unsupported, Op: "network", Msg: "the " + backend + " backend gives sandboxes no network here",
-		Fix: "leave the network at none; glovebox doctor says what each backend offers"}
+		Fix: "leave the network at none; fumehood doctor says what each backend offers"}
 }
 
 // closeNetwork ends the gate, if there is one. From then on nothing passes.

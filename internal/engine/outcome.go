@@ -3,8 +3,8 @@ package engine
 import (
 	"syscall"
 
-	"github.com/glovebox-dev/glovebox/internal/guest"
-	"github.com/glovebox-dev/glovebox/sandbox"
+	"github.com/fumehood-dev/fumehood/internal/guest"
+	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
 // outcome is what is known of the end of an execution, observed from outside the process.
@@ -66,7 +66,7 @@ func (o *outcome) interrupted() bool { return o.exited.Signal == int32(syscall.S
 // exitInterrupted is a shell's exit code for SIGINT.
 const exitInterrupted = 128 + int(syscall.SIGINT)
 
-// exit returns the exit code and signal. Glovebox ends programs by SIGKILL.
+// exit returns the exit code and signal. Fumehood ends programs by SIGKILL.
 func (o *outcome) exit() (code, signal int) {
 	switch o.cause {
 	case causeNotStarted:

@@ -4,8 +4,8 @@ import (
 	"errors"
 	"math"
 
-	"github.com/glovebox-dev/glovebox/internal/guest"
-	"github.com/glovebox-dev/glovebox/sandbox"
+	"github.com/fumehood-dev/fumehood/internal/guest"
+	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
 // output receives what an execution writes. It keeps head and tail, passes the first bytes of each stream on as they arrive, and ends a

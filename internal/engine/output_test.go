@@ -4,8 +4,8 @@ import (
 	"math"
 	"testing"
 
-	"github.com/glovebox-dev/glovebox/internal/guest"
-	"github.com/glovebox-dev/glovebox/sandbox"
+	"github.com/fumehood-dev/fumehood/internal/guest"
+	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
 // TestOutputFarAway: where gaps are allowed, a fallen guest names any offset.

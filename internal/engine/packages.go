@@ -8,10 +8,10 @@ import (
 	"strings"
 	"sync/atomic"
 
-	"github.com/glovebox-dev/glovebox/internal/guest"
-	"github.com/glovebox-dev/glovebox/internal/guest/client"
-	"github.com/glovebox-dev/glovebox/internal/plan"
-	"github.com/glovebox-dev/glovebox/sandbox"
+	"github.com/fumehood-dev/fumehood/internal/guest"
+	"github.com/fumehood-dev/fumehood/internal/guest/client"
+	"github.com/fumehood-dev/fumehood/internal/plan"
+	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
 // supplied is what a Packager supplied for a run. Its layers stay as they are until all that share it have released it.
@@ -40,7 +40,7 @@ func (s supplied) release() {
 }
 
 // surveyTool begins the path of a program of ours that a survey uses.
-const surveyTool = "/tmp/glovebox-"
+const surveyTool = "/tmp/fumehood-"
 
 // supply finds and installs the packages that a run asks for, and puts them into its plan. The run has no slot yet; each step in a sandbox
 // takes one of its own.

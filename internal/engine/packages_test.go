@@ -7,10 +7,10 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/glovebox-dev/glovebox/internal/answer"
-	"github.com/glovebox-dev/glovebox/internal/lang"
-	"github.com/glovebox-dev/glovebox/internal/plan"
-	"github.com/glovebox-dev/glovebox/sandbox"
+	"github.com/fumehood-dev/fumehood/internal/answer"
+	"github.com/fumehood-dev/fumehood/internal/lang"
+	"github.com/fumehood-dev/fumehood/internal/plan"
+	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
 func TestMergeRequirements(t *testing.T) {

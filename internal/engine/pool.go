@@ -8,7 +8,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/glovebox-dev/glovebox/sandbox"
+	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
 // pool keeps warm boxes, built and dialled ahead. Each serves one sandbox and is never reused. Its key is the fingerprint of everything it

@@ -9,8 +9,8 @@ import (
 	"sync"
 	"time"
 
-	"github.com/glovebox-dev/glovebox/internal/nearest"
-	"github.com/glovebox-dev/glovebox/sandbox"
+	"github.com/fumehood-dev/fumehood/internal/nearest"
+	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
 // Probed is what one backend reports about this host.
@@ -250,7 +250,7 @@ func noneUsable(probed []Probed) error {
 		reasons = append(reasons, reason)
 	}
 	e := &sandbox.Error{Kind: sandbox.Unsupported, Op: "choose a backend", Msg: "none works on this host: " + strings.Join(reasons, "; "),
-		Fix: "glovebox doctor shows what this host can enforce, and the fix for the rest"}
+		Fix: "fumehood doctor shows what this host can enforce, and the fix for the rest"}
 	if i, ok := strongestOf(probed, func(p *Probed) bool { return p.Err == nil && len(sandbox.UnenforcedOf(p.Refusal)) > 0 }); ok {
 		r := probed[i].Refusal
 		e.Unenforced, e.Fix, e.Hint = sandbox.UnenforcedOf(r), sandbox.FixOf(r), sandbox.HintOf(r)

@@ -9,11 +9,11 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/glovebox-dev/glovebox/internal/backend"
-	"github.com/glovebox-dev/glovebox/internal/engine"
-	"github.com/glovebox-dev/glovebox/internal/lang"
-	"github.com/glovebox-dev/glovebox/internal/store"
-	"github.com/glovebox-dev/glovebox/sandbox"
+	"github.com/fumehood-dev/fumehood/internal/backend"
+	"github.com/fumehood-dev/fumehood/internal/engine"
+	"github.com/fumehood-dev/fumehood/internal/lang"
+	"github.com/fumehood-dev/fumehood/internal/store"
+	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
 // maker is a backend that notes what it made.
@@ -46,7 +46,7 @@ func promoted(t *testing.T, packages sandbox.Packager) {
 	defer records.Close()
 	m := &maker{}
 	open := func() (e *engine.Engine, stop func()) {
-		set, err := backend.Open(backend.Options{Libexec: os.Getenv("GLOVEBOX_LIBEXEC"), RunDir: filepath.Join(state, "run")})
+		set, err := backend.Open(backend.Options{Libexec: os.Getenv("FUMEHOOD_LIBEXEC"), RunDir: filepath.Join(state, "run")})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -9,14 +9,14 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/glovebox-dev/glovebox/internal/plan"
-	"github.com/glovebox-dev/glovebox/sandbox"
+	"github.com/fumehood-dev/fumehood/internal/plan"
+	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
 // Run creates a sandbox, executes one request in it, and closes it in the background.
 //
 // When ctx ends, Run ends the execution at once; the status is StatusCanceled, also for a run that still waits for a slot. An error means
-// that Glovebox failed or refused, and that no code of the request ran to its end: Invalid and TooLarge requests, Busy (with RetryAfter),
+// that Fumehood failed or refused, and that no code of the request ran to its end: Invalid and TooLarge requests, Busy (with RetryAfter),
 // Unavailable while draining, Unsupported by the backend or the root file system. Only an error of Run.Deliver comes after the end.
 //
 // Run calls Request.Output from one goroutine at a time, and never after it has returned. Output must return when ctx ends.

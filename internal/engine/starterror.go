@@ -9,8 +9,8 @@ import (
 	"strings"
 	"syscall"
 
-	"github.com/glovebox-dev/glovebox/internal/guest"
-	"github.com/glovebox-dev/glovebox/sandbox"
+	"github.com/fumehood-dev/fumehood/internal/guest"
+	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
 // errRejected means that the policy lists the allowed programs, and this is none.
@@ -30,7 +30,7 @@ func (n *notStarted) Error() string { return n.line }
 
 // refuseStart makes a notStarted of the first word of the command.
 func (x *execution) refuseStart(code sandbox.HintCode, exitCode int, what string) *notStarted {
-	return &notStarted{sandbox.Hint{Code: code, ExitCode: exitCode, Name: plainName(x.Argv[0])}, fmt.Sprintf("glovebox: %.200s: %s\n", x.Argv[0], what)}
+	return &notStarted{sandbox.Hint{Code: code, ExitCode: exitCode, Name: plainName(x.Argv[0])}, fmt.Sprintf("fumehood: %.200s: %s\n", x.Argv[0], what)}
 }
 
 // startError returns why nothing was started, in the caller's words. ENOENT may mean the program or the directory.

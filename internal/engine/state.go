@@ -20,7 +20,7 @@ func (s *state) folder() (string, error) {
 	if s.dir != "" {
 		return s.dir, nil
 	}
-	dir, err := os.MkdirTemp("", "glovebox-logs-")
+	dir, err := os.MkdirTemp("", "fumehood-logs-")
 	if err != nil {
 		return "", err
 	}

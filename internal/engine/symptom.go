@@ -8,9 +8,9 @@ import (
 	"strings"
 	"sync"
 
-	"github.com/glovebox-dev/glovebox/internal/guest"
-	"github.com/glovebox-dev/glovebox/internal/plan"
-	"github.com/glovebox-dev/glovebox/sandbox"
+	"github.com/fumehood-dev/fumehood/internal/guest"
+	"github.com/fumehood-dev/fumehood/internal/plan"
+	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
 // systemSymptoms are the C library's messages of errors from limits, which occur in any language. The text comes from the program, so it

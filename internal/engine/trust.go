@@ -10,7 +10,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/glovebox-dev/glovebox/sandbox"
+	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
 // maxBundle bounds the certificates of a root, which may be hostile. Those of browsers are 200 KiB.
@@ -35,7 +35,7 @@ func trusting(spec sandbox.Spec) (_ sandbox.Spec, gone func(), err error) {
 	if err != nil {
 		return spec, nil, fmt.Errorf("read the certificates that the root trusts: %w", err)
 	}
-	f, err := os.CreateTemp("", "glovebox-certificates-")
+	f, err := os.CreateTemp("", "fumehood-certificates-")
 	if err != nil {
 		return spec, nil, err
 	}

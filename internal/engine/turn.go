@@ -4,7 +4,7 @@ import (
 	"context"
 	"time"
 
-	"github.com/glovebox-dev/glovebox/sandbox"
+	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
 // enterEarly has Drain wait for an execution that adds packages, as for one that has its slot, and admits its steps meanwhile.

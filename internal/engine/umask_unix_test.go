@@ -9,12 +9,12 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/glovebox-dev/glovebox/sandbox"
+	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
 // TestUmask: the code's user can enter the folders of a living sandbox's packages, whatever our umask is. A process of its own has that.
 func TestUmask(t *testing.T) {
-	const variable = "GLOVEBOX_TEST_UMASK"
+	const variable = "FUMEHOOD_TEST_UMASK"
 	if os.Getenv(variable) == "" {
 		child := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestUmask$")
 		child.Env = append(os.Environ(), variable+"=1")

@@ -7,7 +7,7 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/glovebox-dev/glovebox/sandbox"
+	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
 // TestFullDisk: a full disk refuses events with a fix, holds no more in memory than ever, and once there is space the log goes on whole.

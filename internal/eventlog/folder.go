@@ -9,8 +9,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/glovebox-dev/glovebox/internal/nolink"
-	"github.com/glovebox-dev/glovebox/sandbox"
+	"github.com/fumehood-dev/fumehood/internal/nolink"
+	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
 // Retention says how many finished logs of a folder are kept. The zero value is DefaultRetention.

@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/glovebox-dev/glovebox/sandbox"
+	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
 // TestFolder: after a restart the folder lists every log with its head and whether it is finished, and it removes the oldest finished

@@ -8,8 +8,8 @@ import (
 	"os"
 	"slices"
 
-	"github.com/glovebox-dev/glovebox/internal/nolink"
-	"github.com/glovebox-dev/glovebox/sandbox"
+	"github.com/fumehood-dev/fumehood/internal/nolink"
+	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
 // Follow hands each event with an id above after to take, in order and once, and waits for new ones until ctx ends. It returns nil after

@@ -10,8 +10,8 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/glovebox-dev/glovebox/internal/nolink"
-	"github.com/glovebox-dev/glovebox/sandbox"
+	"github.com/fumehood-dev/fumehood/internal/nolink"
+	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
 // Log is the log of one execution. Its methods may be called at the same time. While it is written it holds one descriptor; finished, none.
@@ -357,7 +357,7 @@ func failed(step string, err error) error {
 	e := &sandbox.Error{Kind: sandbox.KindOf(err), Op: "event log: " + step, Err: err}
 	switch {
 	case errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT):
-		e.Kind, e.Fix = sandbox.Unavailable, "free space in the state folder of Glovebox"
+		e.Kind, e.Fix = sandbox.Unavailable, "free space in the state folder of Fumehood"
 	case errors.Is(err, fs.ErrExist):
 		e.Kind = sandbox.Exists
 	case errors.Is(err, fs.ErrNotExist):

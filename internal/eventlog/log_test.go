@@ -13,7 +13,7 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/glovebox-dev/glovebox/sandbox"
+	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
 // folder is a temporary folder without links in its path.

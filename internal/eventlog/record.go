@@ -8,11 +8,11 @@ import (
 	"io"
 	"time"
 
-	"github.com/glovebox-dev/glovebox/sandbox"
+	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
 // magic begins every log; its last byte is the version of the format.
-const magic = "gbevlog\x01"
+const magic = "fhevlog\x01"
 
 // Where the parts of a header and of a record are.
 const (

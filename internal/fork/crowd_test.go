@@ -13,7 +13,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/glovebox-dev/glovebox/internal/fork"
+	"github.com/fumehood-dev/fumehood/internal/fork"
 )
 
 // TestCrowd starts thousands of children from many goroutines, some of which fail, beside starts of package os, while the

@@ -16,7 +16,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/glovebox-dev/glovebox/internal/fork"
+	"github.com/fumehood-dev/fumehood/internal/fork"
 )
 
 func TestMain(m *testing.M) {

@@ -13,7 +13,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/glovebox-dev/glovebox/internal/fork"
+	"github.com/fumehood-dev/fumehood/internal/fork"
 )
 
 // TestSpawn: a process spawned under an identity has it in all ids, without groups, and owns the user namespace made with

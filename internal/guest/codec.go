@@ -1,6 +1,6 @@
 package guest
 
-import "github.com/glovebox-dev/glovebox/internal/guest/wire"
+import "github.com/fumehood-dev/fumehood/internal/guest/wire"
 
 // Message is one message of the protocol. Its fields and their tags are in the codec files.
 type Message interface {

@@ -1,6 +1,6 @@
 package guest
 
-import "github.com/glovebox-dev/glovebox/internal/guest/wire"
+import "github.com/fumehood-dev/fumehood/internal/guest/wire"
 
 // MessageType returns TypeHello.
 func (*Hello) MessageType() Type { return TypeHello }

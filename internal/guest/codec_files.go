@@ -1,6 +1,6 @@
 package guest
 
-import "github.com/glovebox-dev/glovebox/internal/guest/wire"
+import "github.com/fumehood-dev/fumehood/internal/guest/wire"
 
 // MessageType returns TypeStat.
 func (*Stat) MessageType() Type { return TypeStat }

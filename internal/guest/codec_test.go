@@ -10,7 +10,7 @@ import (
 	"math"
 	mathrand "math/rand"
 
-	"github.com/glovebox-dev/glovebox/sandbox"
+	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
 // allTypes lists every type of the protocol.

@@ -3,8 +3,8 @@ package guest
 import (
 	"time"
 
-	"github.com/glovebox-dev/glovebox/internal/guest/wire"
-	"github.com/glovebox-dev/glovebox/sandbox"
+	"github.com/fumehood-dev/fumehood/internal/guest/wire"
+	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
 // The preamble of a connection.
@@ -33,7 +33,7 @@ const (
 )
 
 // EnvExecution is the variable that marks the processes of an execution.
-const EnvExecution = "GLOVEBOX_EXECUTION"
+const EnvExecution = "FUMEHOOD_EXECUTION"
 
 // Type is the type of a message on a stream.
 type Type uint8

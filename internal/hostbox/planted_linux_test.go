@@ -14,16 +14,16 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/glovebox-dev/glovebox/internal/hostbox"
-	"github.com/glovebox-dev/glovebox/internal/instance"
-	"github.com/glovebox-dev/glovebox/sandbox"
+	"github.com/fumehood-dev/fumehood/internal/hostbox"
+	"github.com/fumehood-dev/fumehood/internal/instance"
+	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
 // The victim cleans up and makes an instance; the attacker came first.
 const (
 	victim   = 65534
 	attacker = 65533
-	envRun   = "GLOVEBOX_TEST_PLANTED" // the run folder, for the process that is the victim
+	envRun   = "FUMEHOOD_TEST_PLANTED" // the run folder, for the process that is the victim
 )
 
 // answer is what the victim's clean-up returned.
@@ -104,21 +104,21 @@ func TestPlantedBeforeCleanUp(t *testing.T) {
 		}, true, ""},
 		{"a record that names the victim's process", func(s *scene) {
 			s.plant(attacker, map[string]string{"instances/abcdefghij/lock": "", "instances/abcdefghij/boxes/" + id + "/x": "",
-				"instances/abcdefghij/record.json":            record(s.run + "/glovebox-abcdefghij"),
-				"glovebox-abcdefghij/" + id + "/cgroup.procs": fmt.Sprint(s.process.Process.Pid)})
+				"instances/abcdefghij/record.json":            record(s.run + "/fumehood-abcdefghij"),
+				"fumehood-abcdefghij/" + id + "/cgroup.procs": fmt.Sprint(s.process.Process.Pid)})
 		}, true, ""},
 		{"a record and a link to a file of the victim's", func(s *scene) {
 			s.plant(attacker, map[string]string{"instances/abcdefghij/lock": "", "instances/abcdefghij/boxes/" + id + "/x": "",
-				"instances/abcdefghij/record.json": record(s.run + "/glovebox-abcdefghij"), "glovebox-abcdefghij/" + id + "/cgroup.events": "",
-				"glovebox-abcdefghij/" + id + "/cgroup.kill": "-> " + s.home + "/photos/cat"})
+				"instances/abcdefghij/record.json": record(s.run + "/fumehood-abcdefghij"), "fumehood-abcdefghij/" + id + "/cgroup.events": "",
+				"fumehood-abcdefghij/" + id + "/cgroup.kill": "-> " + s.home + "/photos/cat"})
 		}, true, ""},
 		{"a lock that leads elsewhere", func(s *scene) {
 			s.plant(attacker, map[string]string{"instances/abcdefghij/lock": "-> " + s.home + "/made", "instances/abcdefghij/boxes/x": ""})
 		}, true, ""},
 		{"a record of one's own that names a process", func(s *scene) {
 			s.plant(victim, map[string]string{"instances/abcdefghij/lock": "", "instances/abcdefghij/boxes/" + id + "/x": "",
-				"instances/abcdefghij/record.json":            record(s.run + "/glovebox-abcdefghij"),
-				"glovebox-abcdefghij/" + id + "/cgroup.procs": fmt.Sprint(s.process.Process.Pid)})
+				"instances/abcdefghij/record.json":            record(s.run + "/fumehood-abcdefghij"),
+				"fumehood-abcdefghij/" + id + "/cgroup.procs": fmt.Sprint(s.process.Process.Pid)})
 		}, false, "instances/abcdefghij/record.json"},
 		{"what bears no record", func(s *scene) {
 			s.plant(victim, map[string]string{"instances/photos/boxes/x": "", "instances/photos/cat": "meow", "instances/letters/lock": "", "instances/letters/a": "", "instances/linked": "-> " + s.home + "/photos"})
@@ -152,7 +152,7 @@ func set(t *testing.T) *scene {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = os.RemoveAll(top) })
-	s := &scene{T: t, run: filepath.Join(top, "tmp", "glovebox-65534"), home: filepath.Join(top, "home"), process: exec.Command("sleep", "600")}
+	s := &scene{T: t, run: filepath.Join(top, "tmp", "fumehood-65534"), home: filepath.Join(top, "home"), process: exec.Command("sleep", "600")}
 	err = errors.Join(os.Chmod(top, 0o755), os.Mkdir(filepath.Dir(s.run), 0o700), os.Chmod(filepath.Dir(s.run), os.ModeSticky|0o777))
 	if err != nil {
 		t.Fatal(err)

@@ -8,8 +8,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/glovebox-dev/glovebox/internal/engine"
-	"github.com/glovebox-dev/glovebox/internal/httpd"
+	"github.com/fumehood-dev/fumehood/internal/engine"
+	"github.com/fumehood-dev/fumehood/internal/httpd"
 )
 
 // Linux alone has all of 127.0.0.0/8 from the start, so these tests have several clients there.

@@ -7,14 +7,14 @@ import (
 	"sync"
 	"time"
 
-	"github.com/glovebox-dev/glovebox/internal/answer"
-	"github.com/glovebox-dev/glovebox/internal/httpd"
-	"github.com/glovebox-dev/glovebox/sandbox"
+	"github.com/fumehood-dev/fumehood/internal/answer"
+	"github.com/fumehood-dev/fumehood/internal/httpd"
+	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
 // Capabilities is the answer to GET /v1/capabilities: what this server offers.
 type Capabilities struct {
-	Version        string                `json:"version" doc:"Of Glovebox."`
+	Version        string                `json:"version" doc:"Of Fumehood."`
 	DefaultBackend string                `json:"default_backend" doc:"Backend of a run that names none."`
 	Backends       []BackendShown        `json:"backends"`
 	Languages      []string              `json:"languages"`
@@ -160,7 +160,7 @@ func (a *api) readyz(w *httpd.Response, r *http.Request) error {
 	}
 	switch b := a.readiness.get(r.Context(), a.Engine().ProbeDefault); {
 	case b.Err != nil:
-		return &sandbox.Error{Kind: sandbox.Unavailable, Msg: "the default backend does not work on this host", Fix: "glovebox doctor says what would help"}
+		return &sandbox.Error{Kind: sandbox.Unavailable, Msg: "the default backend does not work on this host", Fix: "fumehood doctor says what would help"}
 	case b.Refusal != nil:
 		return &sandbox.Error{Kind: sandbox.Unavailable, Msg: "a default request is refused", Err: b.Refusal}
 	}

@@ -9,8 +9,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/glovebox-dev/glovebox/internal/engine"
-	"github.com/glovebox-dev/glovebox/internal/httpd"
+	"github.com/fumehood-dev/fumehood/internal/engine"
+	"github.com/fumehood-dev/fumehood/internal/httpd"
 )
 
 // H03: keys in every wrong form get one and the same answer, whatever was asked for.
@@ -133,7 +133,7 @@ func TestCheckListen(t *testing.T) {
 		addr string
 		bare bool // allowed without a key
 	}{
-		{"localhost:7070", true}, {"127.0.0.1:0", true}, {"127.9.9.9:1", true}, {"[::1]:7070", true}, {"unix:/run/glovebox.sock", true}, {"/run/glovebox.sock", false},
+		{"localhost:7070", true}, {"127.0.0.1:0", true}, {"127.9.9.9:1", true}, {"[::1]:7070", true}, {"unix:/run/fumehood.sock", true}, {"/run/fumehood.sock", false},
 		{":7070", false}, {"0.0.0.0:7070", false}, {"[::]:7070", false}, {"10.0.0.1:80", false}, {"example.org:80", false},
 		{"localhost.evil:80", false}, {"[::ffff:10.0.0.1]:80", false},
 	} {

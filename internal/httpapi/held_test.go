@@ -12,9 +12,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/glovebox-dev/glovebox/internal/engine"
-	"github.com/glovebox-dev/glovebox/internal/httpapi"
-	"github.com/glovebox-dev/glovebox/internal/httpd"
+	"github.com/fumehood-dev/fumehood/internal/engine"
+	"github.com/fumehood-dev/fumehood/internal/httpapi"
+	"github.com/fumehood-dev/fumehood/internal/httpd"
 )
 
 // newTwoClients is a server with keys, for two clients.

@@ -11,11 +11,11 @@ import (
 	"testing"
 	"time"
 
-	"github.com/glovebox-dev/glovebox/internal/answer"
-	"github.com/glovebox-dev/glovebox/internal/engine"
-	"github.com/glovebox-dev/glovebox/internal/httpapi"
-	"github.com/glovebox-dev/glovebox/internal/httpd"
-	"github.com/glovebox-dev/glovebox/sandbox"
+	"github.com/fumehood-dev/fumehood/internal/answer"
+	"github.com/fumehood-dev/fumehood/internal/engine"
+	"github.com/fumehood-dev/fumehood/internal/httpapi"
+	"github.com/fumehood-dev/fumehood/internal/httpd"
+	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
 // ok demands a status and returns the answer's body.
@@ -81,7 +81,7 @@ func TestLiving(t *testing.T) {
 	if stats.WallMS <= 0 {
 		t.Errorf("%+v", stats)
 	}
-	if metrics := r.ok(200, "GET", "/metrics", ""); !strings.Contains(metrics, "glovebox_engine_sandboxes 2\n") {
+	if metrics := r.ok(200, "GET", "/metrics", ""); !strings.Contains(metrics, "fumehood_engine_sandboxes 2\n") {
 		t.Error("the metrics lack the sandboxes")
 	}
 	for _, id := range []string{"work", string(other.ID)} {
@@ -181,7 +181,7 @@ func (r *rig) livingEvents() {
 
 	// A stream has what the code shows, and the run's id for its next reader.
 	res, text := r.do("POST", run, `{"code":"print(7)\ndisplay(21)\n1/0"}`, header{"Accept": "text/event-stream"})
-	streamed := r.wholeLog(run+"s/"+res.Header.Get("Glovebox-Run-Id")+"/events", nil)
+	streamed := r.wholeLog(run+"s/"+res.Header.Get("Fumehood-Run-Id")+"/events", nil)
 	replayed := strings.Join(streamed, "\n")
 	for _, has := range []string{` stdout {`, `"offset":0,"text":"7\n"}`, ` result {`, `"data":{"text/plain":"21"}`, ` error {`, ` done {`, `"status":"failed"`} {
 		if !strings.Contains(replayed, has) {
@@ -286,7 +286,7 @@ func TestLivingSlowReader(t *testing.T) {
 	body := jsonOf(object{"command": []string{"sh", "-c", "head -c 30000000 /dev/zero | tr '\\0' x; until [ -e /gate/on ]; do sleep 0.01; done; echo end"}})
 	fmt.Fprintf(conn, "POST /v1/sandboxes/work/run HTTP/1.1\r\nHost: localhost\r\nAccept: text/event-stream\r\nContent-Length: %d\r\n\r\n%s", len(body), body)
 	eventually(t, "the client is dropped", func() bool {
-		return strings.Contains(r.ok(200, "GET", "/metrics", ""), "glovebox_http_clients_lost_total 1\n")
+		return strings.Contains(r.ok(200, "GET", "/metrics", ""), "fumehood_http_clients_lost_total 1\n")
 	})
 	runs := parse[httpapi.RunList](t, r.ok(200, "GET", "/v1/sandboxes/work/runs", ""))
 	if len(runs.Runs) != 1 || runs.Runs[0].Status != sandbox.StatusRunning {
@@ -422,7 +422,7 @@ func TestLivingRefusals(t *testing.T) {
 // locally sends a request without a key to the server's local socket.
 func (r *rig) locally(method, path, body string) int {
 	r.t.Helper()
-	dir, err := os.MkdirTemp("", "gbx") // t.TempDir's names are too long for a socket
+	dir, err := os.MkdirTemp("", "fhx") // t.TempDir's names are too long for a socket
 	if err != nil {
 		r.t.Fatal(err)
 	}

@@ -3,7 +3,7 @@ package httpapi
 import (
 	"net/http"
 
-	"github.com/glovebox-dev/glovebox/internal/answer"
+	"github.com/fumehood-dev/fumehood/internal/answer"
 )
 
 const createDetail = "A living sandbox goes on after its runs: its files stay, and the variables of its contexts. It ends when it is removed, idle for " +
@@ -13,12 +13,12 @@ const insideDetail = "Runs code in a context, which keeps its variables for the 
 	"Runs in one context wait for each other. The answer is that of POST /v1/run, with the values that the code showed in results. A client " +
 	"that disconnects cancels the run.\n\n" +
 	"With background, or Accept: text/event-stream, the run goes on without its client. A stream is the one of GET .../runs/{run}/events, and " +
-	"the header Glovebox-Run-Id has the run's id."
+	"the header Fumehood-Run-Id has the run's id."
 
 const eventsDetail = "Server-sent events from the log of the run, with ids that count from 1: first those after Last-Event-ID, or else after, that are there, " +
 	"then others as they come, until done. A client that was cut off goes on where it was. progress (data: Progress) while packages are installed, " +
 	"then stdout and stderr (LoggedPiece), result (LoggedResult) and error (LoggedError) have time_ms since the run began. The last event is done (LoggedEnd), or problem (Failure) where " +
-	"Glovebox failed. Logs of old runs are removed: 100 runs and 256 MiB are kept of a sandbox.\n\n" +
+	"Fumehood failed. Logs of old runs are removed: 100 runs and 256 MiB are kept of a sandbox.\n\n" +
 	"The server drops a client that takes nothing for 10 seconds, or falls that far behind 64 KiB a second. The run goes on."
 
 const filesDetail = "The path is relative to /workspace; ?path= takes any, also an absolute one. A file is streamed, or a range of it; a folder answers " +
@@ -32,7 +32,7 @@ const portDetail = "The request goes to what listens on that port inside of the 
 	"any other is this server's: 502 where nothing listens, or what listens does not speak HTTP/1.1.\n\n" +
 	"The program gets no Authorization, X-API-Key or Cookie, and sees itself as localhost; X-Forwarded-Prefix says below which path it is. Its answers cannot act " +
 	"for this server: cookies, CORS and the like are removed, a browser shows pages without scripts (Content-Security-Policy: sandbox), and a redirect " +
-	"that leads out of the program is in " + locationHeader + " instead of Location. For an application in a browser use glovebox port-forward."
+	"that leads out of the program is in " + locationHeader + " instead of Location. For an application in a browser use fumehood port-forward."
 
 const tunnelDetail = "With Connection: Upgrade and Upgrade: tcp, the answer is 101, and then the connection carries the bytes of a TCP connection to the port. Each " +
 	"side may end its half alone. A problem comes before the switch: 502 where nothing listens."

@@ -10,11 +10,11 @@ import (
 	"testing"
 	"time"
 
-	"github.com/glovebox-dev/glovebox/internal/answer"
-	"github.com/glovebox-dev/glovebox/internal/backend/backendtest"
-	"github.com/glovebox-dev/glovebox/internal/engine"
-	"github.com/glovebox-dev/glovebox/internal/httpd"
-	"github.com/glovebox-dev/glovebox/sandbox"
+	"github.com/fumehood-dev/fumehood/internal/answer"
+	"github.com/fumehood-dev/fumehood/internal/backend/backendtest"
+	"github.com/fumehood-dev/fumehood/internal/engine"
+	"github.com/fumehood-dev/fumehood/internal/httpd"
+	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
 // H10: every request of a flood ends in one way that the client and the server count alike; past the queue that is 429 with
@@ -112,7 +112,7 @@ func TestInjection(t *testing.T) {
 	r := newRig(t, engine.Config{}, httpd.Config{})
 	series := func() int {
 		_, text := r.do("GET", "/metrics", "", nil)
-		return strings.Count(text, "\nglovebox_")
+		return strings.Count(text, "\nfumehood_")
 	}
 	forged := "\n{\"level\":\"error\",\"msg\":\"forged\"}"
 	ask := func() {

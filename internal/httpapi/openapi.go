@@ -10,8 +10,8 @@ import (
 	"strings"
 	"sync"
 
-	"github.com/glovebox-dev/glovebox/internal/answer"
-	"github.com/glovebox-dev/glovebox/internal/httpd"
+	"github.com/fumehood-dev/fumehood/internal/answer"
+	"github.com/fumehood-dev/fumehood/internal/httpd"
 )
 
 // endpoint is one method of one path: its handler and its part of the OpenAPI document.
@@ -123,7 +123,7 @@ func describe(endpoints []endpoint, version string) object {
 	}
 	return object{
 		"openapi": "3.1.0",
-		"info": object{"title": "Glovebox", "version": version,
+		"info": object{"title": "Fumehood", "version": version,
 			"description": "Runs untrusted code in sandboxes, and returns its output, its files and its resource usage.",
 			"license":     object{"name": "Apache-2.0", "identifier": "Apache-2.0"}},
 		"servers":  []any{object{"url": "/"}},

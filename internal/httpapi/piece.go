@@ -5,7 +5,7 @@ import (
 	"strconv"
 	"unicode/utf8"
 
-	"github.com/glovebox-dev/glovebox/internal/answer"
+	"github.com/fumehood-dev/fumehood/internal/answer"
 )
 
 // appendPiece appends the data of an output event, a LoggedPiece, and so a Piece too, which drops nothing.

@@ -14,10 +14,10 @@ import (
 	"sync"
 	"syscall"
 
-	"github.com/glovebox-dev/glovebox/internal/duplex"
-	"github.com/glovebox-dev/glovebox/internal/engine"
-	"github.com/glovebox-dev/glovebox/internal/httpd"
-	"github.com/glovebox-dev/glovebox/sandbox"
+	"github.com/fumehood-dev/fumehood/internal/duplex"
+	"github.com/fumehood-dev/fumehood/internal/engine"
+	"github.com/fumehood-dev/fumehood/internal/httpd"
+	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
 // maxPortHeader is the most bytes of the headers of a program's answer.
@@ -25,8 +25,8 @@ const maxPortHeader = 64 << 10
 
 // Headers of an answer that comes from a program in a sandbox.
 const (
-	portHeader     = "Glovebox-Port"     // the port; problems of ours have none
-	locationHeader = "Glovebox-Location" // where the program wanted the client to go, if that is not in the program
+	portHeader     = "Fumehood-Port"     // the port; problems of ours have none
+	locationHeader = "Fumehood-Location" // where the program wanted the client to go, if that is not in the program
 )
 
 // tunnelProtocol is what a client switches to for the bytes of a TCP connection.
@@ -67,7 +67,7 @@ func (a *api) toPort(w *httpd.Response, r *http.Request, s *engine.Sandbox) erro
 		return s.Ended()
 	}
 	return httpd.Refuse(http.StatusBadGateway, sandbox.Unavailable, "what listens on port "+strconv.Itoa(port)+" in the sandbox did not answer in HTTP/1.1",
-		"see what it printed; other protocols than HTTP go through a tunnel: glovebox port-forward")
+		"see what it printed; other protocols than HTTP go through a tunnel: fumehood port-forward")
 }
 
 // speaksFirst reads nothing before this side has written: net/http writes what comes earlier into its log.

@@ -16,9 +16,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/glovebox-dev/glovebox/internal/engine"
-	"github.com/glovebox-dev/glovebox/internal/httpapi"
-	"github.com/glovebox-dev/glovebox/internal/httpd"
+	"github.com/fumehood-dev/fumehood/internal/engine"
+	"github.com/fumehood-dev/fumehood/internal/httpapi"
+	"github.com/fumehood-dev/fumehood/internal/httpd"
 )
 
 //go:embed testdata/program.py
@@ -109,7 +109,7 @@ func TestPorts(t *testing.T) {
 		}
 		text, _ := io.ReadAll(res.Body)
 		want := strings.ReplaceAll(path, "é", "%C3%A9")
-		if got := parse[told](t, string(text)); res.Header.Get("Glovebox-Port") != "8080" || got.Path != want {
+		if got := parse[told](t, string(text)); res.Header.Get("Fumehood-Port") != "8080" || got.Path != want {
 			t.Errorf("%s: the program was asked for %s", path, got.Path)
 		}
 	}
@@ -138,8 +138,8 @@ func TestPorts(t *testing.T) {
 		t.Errorf("another sandbox: %v", a)
 	}
 	r.refused("GET", "/v1/sandboxes/other/ports/8080/", "", nil, 502)
-	for _, want := range []string{`glovebox_http_requests_total{method="GET",route="/v1/sandboxes/{id}/ports/{port}/{path...}",status="2xx"}`,
-		"glovebox_engine_port_connections 0\n", "glovebox_http_requests_in_flight 1\n"} {
+	for _, want := range []string{`fumehood_http_requests_total{method="GET",route="/v1/sandboxes/{id}/ports/{port}/{path...}",status="2xx"}`,
+		"fumehood_engine_port_connections 0\n", "fumehood_http_requests_in_flight 1\n"} {
 		eventually(t, want, func() bool { return strings.Contains(r.ok(200, "GET", "/metrics", ""), want) })
 	}
 }
@@ -177,7 +177,7 @@ func TestPortsHostile(t *testing.T) {
 	}
 	for name, want := range map[string]string{"Set-Cookie": "", "Access-Control-Allow-Origin": "", "Access-Control-Allow-Credentials": "",
 		"Service-Worker-Allowed": "", "Www-Authenticate": "", "Clear-Site-Data": "", "Cache-Control": "no-store", "X-Content-Type-Options": "nosniff",
-		"Content-Security-Policy": "sandbox", "Glovebox-Port": "8080", "X-Own": "kept", "Connection": ""} {
+		"Content-Security-Policy": "sandbox", "Fumehood-Port": "8080", "X-Own": "kept", "Connection": ""} {
 		if got := strings.Join(res.Header.Values(name), "|"); got != want {
 			t.Errorf("%s: %q, want %q", name, got, want)
 		}
@@ -205,7 +205,7 @@ func TestPortsHostile(t *testing.T) {
 		if got := res.Header.Get("Location"); res.StatusCode != 307 || got != want {
 			t.Errorf("%s: to %q, want %q", to, got, want)
 		}
-		if got := res.Header.Get("Glovebox-Location"); want == "" && got != to || want != "" && got != "" {
+		if got := res.Header.Get("Fumehood-Location"); want == "" && got != to || want != "" && got != "" {
 			t.Errorf("%s: out of the program to %q", to, got)
 		}
 	}

@@ -6,9 +6,9 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/glovebox-dev/glovebox/internal/httpd"
-	"github.com/glovebox-dev/glovebox/internal/nearest"
-	"github.com/glovebox-dev/glovebox/sandbox"
+	"github.com/fumehood-dev/fumehood/internal/httpd"
+	"github.com/fumehood-dev/fumehood/internal/nearest"
+	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
 // param is one parameter of an endpoint in its query, or a header, for checks and for the OpenAPI document.

@@ -7,10 +7,10 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/glovebox-dev/glovebox/internal/answer"
-	"github.com/glovebox-dev/glovebox/internal/engine"
-	"github.com/glovebox-dev/glovebox/internal/nearest"
-	"github.com/glovebox-dev/glovebox/sandbox"
+	"github.com/fumehood-dev/fumehood/internal/answer"
+	"github.com/fumehood-dev/fumehood/internal/engine"
+	"github.com/fumehood-dev/fumehood/internal/nearest"
+	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
 // RunRequest is the body of POST /v1/run.
@@ -27,7 +27,7 @@ type RunRequest struct {
 	Network         NetworkIn         `json:"network" doc:"What the sandbox may reach."`
 	Packages        []string          `json:"packages" doc:"Packages of the language that are installed before the run, without a network at run time: auto for those that the code imports and the sandbox lacks, or names with versions. auto alone means nothing to a command, and to a language without packages." max:"500" example:"auto"`
 	AllowBuild      bool              `json:"allow_build" doc:"Let packages run code of theirs while they are installed: source distributions, install scripts."`
-	Lock            string            `json:"lock" doc:"Install exactly these, as glovebox deps lock prints them, in place of packages."`
+	Lock            string            `json:"lock" doc:"Install exactly these, as fumehood deps lock prints them, in place of packages."`
 	Metadata        map[string]string `json:"metadata" doc:"Any strings of yours, such as user, agent or run. They are written to the log." max:"32"`
 	Backend         string            `json:"backend" doc:"What isolates the run: a name of GET /v1/capabilities, or auto for the strongest here. Absent is the server's default." example:"native"`
 	Image           string            `json:"image" doc:"On docker and podman, the image that is the root file system. The server fetches none: it must be there." example:"python:3.12-slim"`

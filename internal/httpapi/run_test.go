@@ -8,11 +8,11 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/glovebox-dev/glovebox/internal/answer"
-	"github.com/glovebox-dev/glovebox/internal/engine"
-	"github.com/glovebox-dev/glovebox/internal/httpapi"
-	"github.com/glovebox-dev/glovebox/internal/httpd"
-	"github.com/glovebox-dev/glovebox/sandbox"
+	"github.com/fumehood-dev/fumehood/internal/answer"
+	"github.com/fumehood-dev/fumehood/internal/engine"
+	"github.com/fumehood-dev/fumehood/internal/httpapi"
+	"github.com/fumehood-dev/fumehood/internal/httpd"
+	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
 func TestRun(t *testing.T) {
@@ -170,7 +170,7 @@ func TestRefused(t *testing.T) {
 		{"a variable with a dash", with("env", object{"A-B": "c"}), 400, "env", "not a name"},
 		{"a variable with '='", with("env", object{"A=B": "c"}), 400, "env", ""},
 		{"an empty variable", with("env", object{"": "c"}), 400, "env", "not a name"},
-		{"our own variable", with("env", object{"GLOVEBOX_EXECUTION": "c"}), 400, "env", "reserved"},
+		{"our own variable", with("env", object{"FUMEHOOD_EXECUTION": "c"}), 400, "env", "reserved"},
 		{"mounts", with("mounts", []object{{"source": "/var/run/docker.sock"}}), 400, "", "unknown field"},
 		{"privileges", with("privileged", true), 400, "", "unknown field"},
 		{"a user", with("user", "root"), 400, "", "unknown field"},

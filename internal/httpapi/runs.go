@@ -9,10 +9,10 @@ import (
 	"strings"
 	"syscall"
 
-	"github.com/glovebox-dev/glovebox/internal/answer"
-	"github.com/glovebox-dev/glovebox/internal/engine"
-	"github.com/glovebox-dev/glovebox/internal/httpd"
-	"github.com/glovebox-dev/glovebox/sandbox"
+	"github.com/fumehood-dev/fumehood/internal/answer"
+	"github.com/fumehood-dev/fumehood/internal/engine"
+	"github.com/fumehood-dev/fumehood/internal/httpd"
+	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
 // InsideRequest is the body of POST /v1/sandboxes/{id}/run.
@@ -74,7 +74,7 @@ type SignalRequest struct {
 }
 
 // runHeader has the id of a run in answers that are not JSON, or come before its end.
-const runHeader = "Glovebox-Run-Id"
+const runHeader = "Fumehood-Run-Id"
 
 // exec checks what concerns this API alone and returns the engine's value.
 func (r *InsideRequest) exec(streams bool) (x engine.Exec, err error) {

@@ -3,8 +3,8 @@ package httpapi
 import (
 	"strings"
 
-	"github.com/glovebox-dev/glovebox/internal/engine"
-	"github.com/glovebox-dev/glovebox/internal/httpd"
+	"github.com/fumehood-dev/fumehood/internal/engine"
+	"github.com/fumehood-dev/fumehood/internal/httpd"
 )
 
 // api is version 1 of the HTTP API on one server.

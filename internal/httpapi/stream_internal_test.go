@@ -10,9 +10,9 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"github.com/glovebox-dev/glovebox/internal/answer"
-	"github.com/glovebox-dev/glovebox/internal/httpd"
-	"github.com/glovebox-dev/glovebox/sandbox"
+	"github.com/fumehood-dev/fumehood/internal/answer"
+	"github.com/fumehood-dev/fumehood/internal/httpd"
+	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
 // However output is cut into chunks, the pieces put together are its bytes; base64 is needed for what is not UTF-8 only.

@@ -13,12 +13,12 @@ import (
 	"testing"
 	"time"
 
-	"github.com/glovebox-dev/glovebox/internal/answer"
-	"github.com/glovebox-dev/glovebox/internal/check"
-	"github.com/glovebox-dev/glovebox/internal/engine"
-	"github.com/glovebox-dev/glovebox/internal/httpapi"
-	"github.com/glovebox-dev/glovebox/internal/httpd"
-	"github.com/glovebox-dev/glovebox/sandbox"
+	"github.com/fumehood-dev/fumehood/internal/answer"
+	"github.com/fumehood-dev/fumehood/internal/check"
+	"github.com/fumehood-dev/fumehood/internal/engine"
+	"github.com/fumehood-dev/fumehood/internal/httpapi"
+	"github.com/fumehood-dev/fumehood/internal/httpd"
+	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
 // event is one server-sent event as a client reads it.
@@ -231,7 +231,7 @@ func TestSlowReader(t *testing.T) {
 	eventually(t, "the run is canceled", func() bool { return r.engine.Stats().Ended[sandbox.StatusCanceled] == 1 })
 	eventually(t, "it is counted", func() bool {
 		_, text := r.do("GET", "/metrics", "", nil)
-		return strings.Contains(text, "glovebox_http_clients_lost_total 1\n")
+		return strings.Contains(text, "fumehood_http_clients_lost_total 1\n")
 	})
 }
 

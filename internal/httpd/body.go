@@ -7,7 +7,7 @@ import (
 	"os"
 	"time"
 
-	"github.com/glovebox-dev/glovebox/sandbox"
+	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
 // bodyBounds limit one body. Otherwise a client that drips bytes would hold its connection and its share of the room for ever.

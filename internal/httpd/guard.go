@@ -8,7 +8,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/glovebox-dev/glovebox/sandbox"
+	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
 // checkHost refuses an unknown Host header, against DNS rebinding: to the browser, a page whose name was rebound to this address has

@@ -10,8 +10,8 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/glovebox-dev/glovebox/internal/answer"
-	"github.com/glovebox-dev/glovebox/sandbox"
+	"github.com/fumehood-dev/fumehood/internal/answer"
+	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
 // noRoute is the route, in log and metrics, of requests that matched no pattern or were refused earlier.

@@ -9,7 +9,7 @@ import (
 	"net/http"
 	"strings"
 
-	"github.com/glovebox-dev/glovebox/sandbox"
+	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
 // Key is an API key on the server: its name, which owns what its requests make, and the SHA-256 of the secret. A plain, fast hash is
@@ -20,7 +20,7 @@ type Key struct {
 }
 
 const (
-	secretPrefix = "gbx_"
+	secretPrefix = "fhx_"
 	secretBytes  = 32
 	leastSecret  = 32 // characters: 128 bits, written in hexadecimal
 	hashPrefix   = "sha256:"

@@ -5,8 +5,8 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/glovebox-dev/glovebox/internal/engine"
-	"github.com/glovebox-dev/glovebox/sandbox"
+	"github.com/fumehood-dev/fumehood/internal/engine"
+	"github.com/fumehood-dev/fumehood/sandbox"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
@@ -36,21 +36,21 @@ func newMetrics(e *engine.Engine, version string) *metrics {
 		return prometheus.NewCounter(prometheus.CounterOpts{Name: name, Help: help})
 	}
 	m := &metrics{
-		requests: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "glovebox_http_requests_total",
+		requests: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "fumehood_http_requests_total",
 			Help: "HTTP requests by route, method and status."}, []string{"route", "method", "status"}),
-		seconds: prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: "glovebox_http_request_seconds",
+		seconds: prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: "fumehood_http_request_seconds",
 			Help: "Time from headers to the end of the answer.", Buckets: secondsBuckets}, []string{"route"}),
-		inFlight: prometheus.NewGauge(prometheus.GaugeOpts{Name: "glovebox_http_requests_in_flight", Help: "HTTP requests being served."}),
-		runs: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "glovebox_http_runs_total",
+		inFlight: prometheus.NewGauge(prometheus.GaugeOpts{Name: "fumehood_http_requests_in_flight", Help: "HTTP requests being served."}),
+		runs: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "fumehood_http_runs_total",
 			Help: "Runs over HTTP that ended in a status, by language."}, []string{"language", "status"}),
-		runSeconds: prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: "glovebox_run_seconds",
+		runSeconds: prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: "fumehood_run_seconds",
 			Help: "Time of a run by phase.", Buckets: secondsBuckets}, []string{"phase"}),
-		dropped:         counter("glovebox_output_dropped_bytes_total", "Bytes of output over the limit."),
-		slowReaders:     counter("glovebox_http_clients_lost_total", "Clients dropped because they took their answer too slowly."),
-		overConnections: counter("glovebox_http_connections_refused_total", "Connections closed because there were too many, in all or of one address."),
-		panics:          counter("glovebox_http_panics_total", "Panics of request handlers."),
+		dropped:         counter("fumehood_output_dropped_bytes_total", "Bytes of output over the limit."),
+		slowReaders:     counter("fumehood_http_clients_lost_total", "Clients dropped because they took their answer too slowly."),
+		overConnections: counter("fumehood_http_connections_refused_total", "Connections closed because there were too many, in all or of one address."),
+		panics:          counter("fumehood_http_panics_total", "Panics of request handlers."),
 	}
-	build := prometheus.NewGauge(prometheus.GaugeOpts{Name: "glovebox_build_info", Help: "Always 1; the label is the version.",
+	build := prometheus.NewGauge(prometheus.GaugeOpts{Name: "fumehood_build_info", Help: "Always 1; the label is the version.",
 		ConstLabels: prometheus.Labels{"version": version}})
 	build.Set(1)
 	registry := prometheus.NewRegistry()
@@ -90,7 +90,7 @@ func (m *metrics) run(language string, r *sandbox.Result) {
 type engineCollector struct{ engine *engine.Engine }
 
 func desc(name, help string, labels ...string) *prometheus.Desc {
-	return prometheus.NewDesc("glovebox_engine_"+name, help, labels, nil)
+	return prometheus.NewDesc("fumehood_engine_"+name, help, labels, nil)
 }
 
 var (

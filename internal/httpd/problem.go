@@ -7,8 +7,8 @@ import (
 	"net/http"
 	"strconv"
 
-	"github.com/glovebox-dev/glovebox/internal/answer"
-	"github.com/glovebox-dev/glovebox/sandbox"
+	"github.com/fumehood-dev/fumehood/internal/answer"
+	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
 // ProblemType is the media type of RFC 9457.
@@ -25,7 +25,7 @@ func writeProblem(w http.ResponseWriter, p answer.Problem) {
 		h.Set("Retry-After", strconv.Itoa(int(math.Ceil(p.RetryAfter.Seconds()))))
 	}
 	if p.Status == http.StatusUnauthorized {
-		h.Set("WWW-Authenticate", `Bearer realm="glovebox"`)
+		h.Set("WWW-Authenticate", `Bearer realm="fumehood"`)
 	}
 	w.WriteHeader(p.Status)
 	w.Write(append(body, '\n'))

@@ -9,8 +9,8 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/glovebox-dev/glovebox/internal/engine"
-	"github.com/glovebox-dev/glovebox/sandbox"
+	"github.com/fumehood-dev/fumehood/internal/engine"
+	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
 // Defaults of a Config.
@@ -42,7 +42,7 @@ var defaultWaits = waits{body: 10 * time.Second, bodyTotal: 2 * time.Minute, ans
 // Config configures a server. Only Engine is required.
 type Config struct {
 	Engine  *engine.Engine
-	Version string // of Glovebox, as capabilities and metrics report it
+	Version string // of Fumehood, as capabilities and metrics report it
 
 	Keys  []Key    // if none, requests need no key, and CheckListen allows loopback only
 	Hosts []string // our names in the Host header, besides localhost and loopback addresses
@@ -125,7 +125,7 @@ func (s *Server) Handle(routes ...Route) {
 // Engine returns the engine.
 func (s *Server) Engine() *engine.Engine { return s.config.Engine }
 
-// Version returns the version of Glovebox.
+// Version returns the version of Fumehood.
 func (s *Server) Version() string { return s.config.Version }
 
 // Log returns the server's log.

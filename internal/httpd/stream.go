@@ -8,7 +8,7 @@ import (
 	"os"
 	"time"
 
-	"github.com/glovebox-dev/glovebox/sandbox"
+	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
 // streamBody is a request body that is passed on as it comes. It may take long, if it keeps the least rate.

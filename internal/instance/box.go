@@ -6,8 +6,8 @@ import (
 	"path/filepath"
 	"time"
 
-	"github.com/glovebox-dev/glovebox/internal/cgroup"
-	"github.com/glovebox-dev/glovebox/sandbox"
+	"github.com/fumehood-dev/fumehood/internal/cgroup"
+	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
 // Box is the record that lets another process reattach a living box. It lies in the box's folder. It holds the guest's key,

@@ -13,9 +13,9 @@ import (
 	"slices"
 	"time"
 
-	"github.com/glovebox-dev/glovebox/internal/cgroup"
-	"github.com/glovebox-dev/glovebox/internal/rundir"
-	"github.com/glovebox-dev/glovebox/sandbox"
+	"github.com/fumehood-dev/fumehood/internal/cgroup"
+	"github.com/fumehood-dev/fumehood/internal/rundir"
+	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
 // Instance is one process of ours that makes sandboxes. Its folder is locked as long as it lives:
@@ -83,7 +83,7 @@ const (
 	boxesDir     = "boxes"
 	recordFile   = "record.json"
 	lockFile     = "lock"
-	treePrefix   = "glovebox-" // of the control groups' name; the instance's name follows
+	treePrefix   = "fumehood-" // of the control groups' name; the instance's name follows
 )
 
 // folderOf is an instance's folder relative to the run folder, for os.Root.

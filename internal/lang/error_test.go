@@ -4,7 +4,7 @@ import (
 	"testing"
 	"unicode/utf8"
 
-	"github.com/glovebox-dev/glovebox/internal/lang/trace"
+	"github.com/fumehood-dev/fumehood/internal/lang/trace"
 )
 
 // failures are ends of stderr as the toolchains write them, and what the language makes of them: name and value of the error, name in the

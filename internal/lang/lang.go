@@ -2,20 +2,20 @@
 package lang
 
 import (
-	"github.com/glovebox-dev/glovebox/internal/lang/bash"
-	"github.com/glovebox-dev/glovebox/internal/lang/c"
-	"github.com/glovebox-dev/glovebox/internal/lang/golang"
-	"github.com/glovebox-dev/glovebox/internal/lang/java"
-	"github.com/glovebox-dev/glovebox/internal/lang/javascript"
-	"github.com/glovebox-dev/glovebox/internal/lang/lua"
-	"github.com/glovebox-dev/glovebox/internal/lang/perl"
-	"github.com/glovebox-dev/glovebox/internal/lang/php"
-	"github.com/glovebox-dev/glovebox/internal/lang/python"
-	"github.com/glovebox-dev/glovebox/internal/lang/r"
-	"github.com/glovebox-dev/glovebox/internal/lang/ruby"
-	"github.com/glovebox-dev/glovebox/internal/lang/rust"
-	"github.com/glovebox-dev/glovebox/internal/lang/typescript"
-	"github.com/glovebox-dev/glovebox/sandbox"
+	"github.com/fumehood-dev/fumehood/internal/lang/bash"
+	"github.com/fumehood-dev/fumehood/internal/lang/c"
+	"github.com/fumehood-dev/fumehood/internal/lang/golang"
+	"github.com/fumehood-dev/fumehood/internal/lang/java"
+	"github.com/fumehood-dev/fumehood/internal/lang/javascript"
+	"github.com/fumehood-dev/fumehood/internal/lang/lua"
+	"github.com/fumehood-dev/fumehood/internal/lang/perl"
+	"github.com/fumehood-dev/fumehood/internal/lang/php"
+	"github.com/fumehood-dev/fumehood/internal/lang/python"
+	"github.com/fumehood-dev/fumehood/internal/lang/r"
+	"github.com/fumehood-dev/fumehood/internal/lang/ruby"
+	"github.com/fumehood-dev/fumehood/internal/lang/rust"
+	"github.com/fumehood-dev/fumehood/internal/lang/typescript"
+	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
 // All returns every language, in display order: first those with contexts.

@@ -15,12 +15,12 @@ import (
 	"strings"
 	"time"
 
-	"github.com/glovebox-dev/glovebox/internal/rundir"
-	"github.com/glovebox-dev/glovebox/sandbox"
+	"github.com/fumehood-dev/fumehood/internal/rundir"
+	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
 const (
-	modulePath   = "github.com/glovebox-dev/glovebox"
+	modulePath   = "github.com/fumehood-dev/fumehood"
 	buildTimeout = 5 * time.Minute // the first build also compiles the standard library
 	keptBuilds   = 4               // the newest in the cache; older ones are removed
 	maxSource    = 64 << 20        // bytes of source read for the key
@@ -41,7 +41,7 @@ func (k kind) build(o Options, name string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	builds := filepath.Join(o.CacheDir, strings.TrimPrefix(k.name, "glovebox-"))
+	builds := filepath.Join(o.CacheDir, strings.TrimPrefix(k.name, "fumehood-"))
 	path := filepath.Join(builds, key, name)
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		return "", err

@@ -7,13 +7,13 @@ import _ "embed"
 // The guest for every supported processor; make build puts them there. They are strings because those are used in place:
 // embed.FS would copy 2.5 MB at every start.
 var (
-	//go:embed bin/glovebox-guest-linux-amd64
+	//go:embed bin/fumehood-guest-linux-amd64
 	guestAMD64 string
-	//go:embed bin/glovebox-guest-linux-arm64
+	//go:embed bin/fumehood-guest-linux-arm64
 	guestARM64 string
 )
 
 func init() {
-	embedded["glovebox-guest-linux-amd64"] = guestAMD64
-	embedded["glovebox-guest-linux-arm64"] = guestARM64
+	embedded["fumehood-guest-linux-amd64"] = guestAMD64
+	embedded["fumehood-guest-linux-arm64"] = guestARM64
 }

@@ -4,8 +4,8 @@ package libexec
 
 import _ "embed"
 
-//go:embed bin/glovebox-typescript-linux-arm64
+//go:embed bin/fumehood-typescript-linux-arm64
 var typescriptProgram string
 
 // Sandboxes nearly always have this program's own processor.
-func init() { embedded["glovebox-typescript-linux-arm64"] = typescriptProgram }
+func init() { embedded["fumehood-typescript-linux-arm64"] = typescriptProgram }

@@ -4,8 +4,8 @@ package libexec
 
 import _ "embed"
 
-//go:embed bin/glovebox-runsc-linux-amd64
+//go:embed bin/fumehood-runsc-linux-amd64
 var runscProgram string
 
 // runsc is large, and only useful on this program's own processor.
-func init() { embedded["glovebox-runsc-linux-amd64"] = runscProgram }
+func init() { embedded["fumehood-runsc-linux-amd64"] = runscProgram }

@@ -14,8 +14,8 @@ import (
 	"runtime"
 	"strings"
 
-	"github.com/glovebox-dev/glovebox/internal/rundir"
-	"github.com/glovebox-dev/glovebox/sandbox"
+	"github.com/fumehood-dev/fumehood/internal/rundir"
+	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
 const maxProgram = 128 << 20 // bytes of a program; the guest has some 3 MiB, runsc 32
@@ -28,9 +28,9 @@ type kind struct {
 }
 
 var (
-	guest = kind{name: "glovebox-guest", title: "the guest program"}
-	runsc = kind{name: "glovebox-runsc", title: "gVisor's runsc", link: "-E glovebox_entry"}
-	tools = []kind{{name: "glovebox-typescript", title: "the compiler of TypeScript"}}
+	guest = kind{name: "fumehood-guest", title: "the guest program"}
+	runsc = kind{name: "fumehood-runsc", title: "gVisor's runsc", link: "-E fumehood_entry"}
+	tools = []kind{{name: "fumehood-typescript", title: "the compiler of TypeScript"}}
 )
 
 func (k kind) op() string { return "find " + k.title }
@@ -62,10 +62,10 @@ func Guest(o Options) (Program, error) { return guest.find(o) }
 // Runsc finds gVisor's runsc, like Guest.
 func Runsc(o Options) (Program, error) { return runsc.find(o) }
 
-// Tool opens a program that goes into sandboxes with the code, by its name without "glovebox-", for this program's own processor.
+// Tool opens a program that goes into sandboxes with the code, by its name without "fumehood-", for this program's own processor.
 func Tool(o Options, name string) (io.ReadCloser, error) {
 	for _, k := range tools {
-		if k.name != "glovebox-"+name {
+		if k.name != "fumehood-"+name {
 			continue
 		}
 		p, err := k.find(o)
@@ -102,7 +102,7 @@ func (k kind) find(o Options) (Program, error) {
 		if !errors.Is(besideErr, fs.ErrNotExist) {
 			msg = name + " is not part of this program, and the file beside it is not trusted: " + besideErr.Error()
 		}
-		return Program{}, &sandbox.Error{Kind: sandbox.Unavailable, Op: k.op(), Msg: msg, Fix: "make build, then use bin/glovebox", Err: err}
+		return Program{}, &sandbox.Error{Kind: sandbox.Unavailable, Op: k.op(), Msg: msg, Fix: "make build, then use bin/fumehood", Err: err}
 	}
 	return Program{Source: path, kind: k, path: path}, nil
 }

@@ -14,11 +14,11 @@ import (
 	"testing"
 	"time"
 
-	"github.com/glovebox-dev/glovebox/internal/rundir"
-	"github.com/glovebox-dev/glovebox/sandbox"
+	"github.com/fumehood-dev/fumehood/internal/rundir"
+	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
-const guestName = "glovebox-guest-linux-" + runtime.GOARCH
+const guestName = "fumehood-guest-linux-" + runtime.GOARCH
 
 // openDir is a folder that others can enter, unlike t.TempDir.
 func openDir(t *testing.T) string {
@@ -191,7 +191,7 @@ func TestKeyFollowsTheSource(t *testing.T) {
 	if key() != first {
 		t.Error("what runsc is not made of changes its key")
 	}
-	write("cmd/glovebox-runsc/entry_linux_amd64.s", "TEXT x(SB)\n")
+	write("cmd/fumehood-runsc/entry_linux_amd64.s", "TEXT x(SB)\n")
 	if key() == first {
 		t.Error("a change of runsc's source does not change its key")
 	}
@@ -271,7 +271,7 @@ func TestRunscBeginsInItsOwnEntry(t *testing.T) {
 	if runtime.GOOS != "linux" {
 		t.Skip("runsc is a program for Linux")
 	}
-	path := filepath.Join("bin", "glovebox-runsc-linux-"+runtime.GOARCH) // as make runsc has left it
+	path := filepath.Join("bin", "fumehood-runsc-linux-"+runtime.GOARCH) // as make runsc has left it
 	if testing.Short() {
 		if _, err := os.Stat(path); err != nil {
 			t.Skip("make check, or make runsc before: it takes minutes to build")
@@ -300,7 +300,7 @@ func TestRunscBeginsInItsOwnEntry(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if !strings.Contains(string(makefile), "'-s -w "+runsc.link+"' -o $(LIBEXEC)/glovebox-runsc") {
+	if !strings.Contains(string(makefile), "'-s -w "+runsc.link+"' -o $(LIBEXEC)/fumehood-runsc") {
 		t.Errorf("the Makefile does not say %q of runsc", runsc.link)
 	}
 }

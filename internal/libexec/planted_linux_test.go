@@ -10,7 +10,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/glovebox-dev/glovebox/sandbox"
+	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
 const stranger = 65533 // another user
@@ -55,7 +55,7 @@ func TestPlantedBeside(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	executable, beside := filepath.Join(dir, "glovebox"), filepath.Join(dir, guestName)
+	executable, beside := filepath.Join(dir, "fumehood"), filepath.Join(dir, guestName)
 	err = errors.Join(os.WriteFile(executable, program, 0o700), os.WriteFile(beside, nil, 0o700), os.Chmod(dir, os.ModeSticky|0o777))
 	if err != nil {
 		t.Fatal(err)

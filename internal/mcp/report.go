@@ -7,9 +7,9 @@ import (
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
-	"github.com/glovebox-dev/glovebox/internal/answer"
-	"github.com/glovebox-dev/glovebox/internal/engine"
-	"github.com/glovebox-dev/glovebox/sandbox"
+	"github.com/fumehood-dev/fumehood/internal/answer"
+	"github.com/fumehood-dev/fumehood/internal/engine"
+	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
 // Limits of what one result holds, in bytes: models pay for what they read.
@@ -18,7 +18,7 @@ const (
 	maxStderr     = 12 << 10
 	maxValues     = 8 << 10 // of all values that are no pictures
 	maxTrace      = 4 << 10
-	maxNote       = 4 << 10 // of Glovebox's own words
+	maxNote       = 4 << 10 // of Fumehood's own words
 	maxImages     = 8
 	maxImageBytes = 4 << 20 // of all of them, before base64
 
@@ -153,7 +153,7 @@ func shown(all []sandbox.Shown, out *ran, imageRoom int, notes *[]string) (value
 
 // keep writes all of a stream that was cut to a file of the sandbox, to read in parts, and returns a note of it.
 func (c *call) keep(box *engine.Sandbox, name, text string) string {
-	file := "/tmp/glovebox/" + name
+	file := "/tmp/fumehood/" + name
 	_, stream, _ := strings.Cut(name, ".")
 	if err := box.WriteFile(c.ctx, file, 0, strings.NewReader(text)); err != nil {
 		return fmt.Sprintf("%s has %d bytes, of which some are left out; print less, or to a file.", stream, len(text))

@@ -9,14 +9,14 @@ import (
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
-	"github.com/glovebox-dev/glovebox/internal/engine"
-	"github.com/glovebox-dev/glovebox/sandbox"
+	"github.com/fumehood-dev/fumehood/internal/engine"
+	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
 // Config configures a server. Only Engine is required.
 type Config struct {
 	Engine  *engine.Engine
-	Version string        // of Glovebox
+	Version string        // of Fumehood
 	Living  engine.Living // what each session's sandbox is; it has no name
 	Ahead   bool          // makes the sandbox when the session begins, so that its first call is quick
 	Public  bool          // over HTTP: hides the details of internal errors, which may name paths of the host, and keeps results small
@@ -46,7 +46,7 @@ func New(config Config) *Server {
 		config.Log = slog.New(slog.DiscardHandler)
 	}
 	s := &Server{config: config, sessions: map[*sdk.ServerSession]*session{}}
-	s.sdk = sdk.NewServer(&sdk.Implementation{Name: "glovebox", Title: "Glovebox", Version: config.Version}, &sdk.ServerOptions{
+	s.sdk = sdk.NewServer(&sdk.Implementation{Name: "fumehood", Title: "Fumehood", Version: config.Version}, &sdk.ServerOptions{
 		Instructions:              instructions,
 		Capabilities:              &sdk.ServerCapabilities{Tools: &sdk.ToolCapabilities{}}, // the list of tools never changes
 		SupportedProtocolVersions: versions,

@@ -13,12 +13,12 @@ import (
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
-	"github.com/glovebox-dev/glovebox/internal/answer"
-	"github.com/glovebox-dev/glovebox/sandbox"
+	"github.com/fumehood-dev/fumehood/internal/answer"
+	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
 // instructions tell a model what the server is for.
-const instructions = "Glovebox runs code in a sandbox of its own, which lives as long as this session. Variables, and files in /workspace, " +
+const instructions = "Fumehood runs code in a sandbox of its own, which lives as long as this session. Variables, and files in /workspace, " +
 	"persist between calls. Results tell what was printed, what the last expression was, pictures, errors, and what would help."
 
 const codeDescription = "Run code in an isolated Linux sandbox. State persists: variables, imports and functions stay for later calls in the same " +
@@ -82,7 +82,7 @@ type call struct {
 	request *sdk.CallToolRequest
 }
 
-// call carries out a call. Whatever Glovebox fails at is for the model to read.
+// call carries out a call. Whatever Fumehood fails at is for the model to read.
 func (s *Server) call(ctx context.Context, t tool, r *sdk.CallToolRequest) *sdk.CallToolResult {
 	c := &call{ctx, s.session(r.Session), r}
 	out, err := t.call(c, r.Params.Arguments)
@@ -96,7 +96,7 @@ func (s *Server) call(ctx context.Context, t tool, r *sdk.CallToolRequest) *sdk.
 	if sandbox.KindOf(err) == sandbox.Internal {
 		s.config.Log.Error("a tool failed", "tool", t.Name, "err", err)
 	}
-	text = "Glovebox could not do this: " + text + "."
+	text = "Fumehood could not do this: " + text + "."
 	if fix := answer.Tool.Fix(err); fix != "" {
 		text += " To fix it: " + fix + "."
 	}

@@ -3,7 +3,7 @@ package nearest_test
 import (
 	"testing"
 
-	"github.com/glovebox-dev/glovebox/internal/nearest"
+	"github.com/fumehood-dev/fumehood/internal/nearest"
 )
 
 func TestName(t *testing.T) {

@@ -7,7 +7,7 @@ import (
 	"os"
 	"path/filepath"
 
-	"github.com/glovebox-dev/glovebox/sandbox"
+	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
 // Open opens an absolute, clean path like os.OpenFile, but follows no link and does not wait on a pipe. The kernel checks

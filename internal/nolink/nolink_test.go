@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/glovebox-dev/glovebox/sandbox"
+	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
 // TestLinks: every way of opening refuses a link anywhere in the path, and opens everything else.

@@ -3,11 +3,11 @@ package plan
 import (
 	"cmp"
 
-	"github.com/glovebox-dev/glovebox/sandbox"
+	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
 // buildDir is hidden, as caches are: what lies in it is not among the files that a caller may miss.
-const buildDir = "/tmp/.glovebox-build"
+const buildDir = "/tmp/.fumehood-build"
 
 // BuildIn sets the folder of the compile phase, and with it the command line.
 func (p *Execution) BuildIn(dir string) {

@@ -4,7 +4,7 @@ import (
 	"path"
 	"strings"
 
-	"github.com/glovebox-dev/glovebox/sandbox"
+	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
 // Execution is one execution with all defaults and names resolved, before anything is sent.
@@ -22,7 +22,7 @@ type Execution struct {
 	Globs    Globs             // files to return
 }
 
-// codeAside holds the code if /workspace is a directory of the host, where Glovebox itself writes nothing.
+// codeAside holds the code if /workspace is a directory of the host, where Fumehood itself writes nothing.
 const codeAside = "/tmp"
 
 // Execution plans a request in a sandbox of a complete spec. Errors are Invalid and TooLarge, and name the part of the request.

@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/glovebox-dev/glovebox/sandbox"
+	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
 func TestCheckPath(t *testing.T) {
@@ -97,7 +97,7 @@ func TestResolveDir(t *testing.T) {
 }
 
 func TestEnv(t *testing.T) {
-	for _, bad := range []string{"A", "=x", "1A=x", "A B=x", "A-B=x", "A=\x00", "Ä=x", "GLOVEBOX_EXECUTION=x", "A=" + strings.Repeat("x", MaxWord)} {
+	for _, bad := range []string{"A", "=x", "1A=x", "A B=x", "A-B=x", "A=\x00", "Ä=x", "FUMEHOOD_EXECUTION=x", "A=" + strings.Repeat("x", MaxWord)} {
 		if CheckEnv("env", []string{bad}) == nil {
 			t.Errorf("%.40q is accepted", bad)
 		}

@@ -12,8 +12,8 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/glovebox-dev/glovebox/internal/guest/confine"
-	"github.com/glovebox-dev/glovebox/sandbox"
+	"github.com/fumehood-dev/fumehood/internal/guest/confine"
+	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
 // commandPath is where allowed commands are looked for, the PATH of sandboxes.

@@ -1,8 +1,8 @@
 package rootfs
 
 import (
-	"github.com/glovebox-dev/glovebox/internal/guest/confine"
-	"github.com/glovebox-dev/glovebox/internal/nolink"
+	"github.com/fumehood-dev/fumehood/internal/guest/confine"
+	"github.com/fumehood-dev/fumehood/internal/nolink"
 )
 
 // HiddenPlaces are parts of the shown host folders that describe the host and that programs do not need: an administrator's

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/glovebox-dev/glovebox/internal/guest/confine"
+	"github.com/fumehood-dev/fumehood/internal/guest/confine"
 )
 
 // TestLinksOut: what a foreign root shows lies in it, and is opened without following links that are put there later.

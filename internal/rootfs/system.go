@@ -11,8 +11,8 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/glovebox-dev/glovebox/internal/guest/confine"
-	"github.com/glovebox-dev/glovebox/sandbox"
+	"github.com/fumehood-dev/fumehood/internal/guest/confine"
+	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
 // hostDirs are the host folders of the default root.

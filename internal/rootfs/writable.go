@@ -3,8 +3,8 @@ package rootfs
 import (
 	"strings"
 
-	"github.com/glovebox-dev/glovebox/internal/guest/confine"
-	"github.com/glovebox-dev/glovebox/sandbox"
+	"github.com/fumehood-dev/fumehood/internal/guest/confine"
+	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
 // EmptyDir is a folder of the new root that ends up empty and read-only. diskDir is where the file system of all writable

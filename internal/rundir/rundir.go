@@ -32,17 +32,17 @@ import (
 func Default(lookupEnv func(name string) (string, bool)) string {
 	if runtime.GOOS != "linux" {
 		if cache, err := os.UserCacheDir(); err == nil {
-			return filepath.Join(cache, "glovebox", "run")
+			return filepath.Join(cache, "fumehood", "run")
 		}
-		return filepath.Join(os.TempDir(), "glovebox-"+strconv.Itoa(os.Geteuid()))
+		return filepath.Join(os.TempDir(), "fumehood-"+strconv.Itoa(os.Geteuid()))
 	}
 	if os.Geteuid() == 0 {
-		return "/run/glovebox"
+		return "/run/fumehood"
 	}
 	if dir, _ := lookupEnv("XDG_RUNTIME_DIR"); filepath.IsAbs(dir) && !isStrangers(dir) {
-		return filepath.Join(dir, "glovebox")
+		return filepath.Join(dir, "fumehood")
 	}
-	return "/tmp/glovebox-" + strconv.Itoa(os.Geteuid())
+	return "/tmp/fumehood-" + strconv.Itoa(os.Geteuid())
 }
 
 // Open opens the folder, or fails with fs.ErrNotExist. If others could have planted it or its content, the error is

@@ -8,7 +8,7 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/glovebox-dev/glovebox/sandbox"
+	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
 // TestDisk: a full disk and a read-only one are named, cost no record that was saved, and are over when the disk is free again.

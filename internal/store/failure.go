@@ -7,7 +7,7 @@ import (
 	"strings"
 	"syscall"
 
-	"github.com/glovebox-dev/glovebox/sandbox"
+	"github.com/fumehood-dev/fumehood/sandbox"
 
 	"modernc.org/sqlite"
 	codes "modernc.org/sqlite/lib"
@@ -19,8 +19,8 @@ func refuse(path, msg string) *sandbox.Error {
 }
 
 func newer(path string, found int64) *sandbox.Error {
-	e := refuse(path, fmt.Sprintf("a newer Glovebox wrote it (version %d; this one knows %d)", found, version))
-	e.Fix = "use that Glovebox, or " + e.Fix
+	e := refuse(path, fmt.Sprintf("a newer Fumehood wrote it (version %d; this one knows %d)", found, version))
+	e.Fix = "use that Fumehood, or " + e.Fix
 	return e
 }
 

@@ -9,7 +9,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/glovebox-dev/glovebox/sandbox"
+	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)

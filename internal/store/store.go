@@ -17,8 +17,8 @@ import (
 	"sync"
 	"time"
 
-	"github.com/glovebox-dev/glovebox/internal/nolink"
-	"github.com/glovebox-dev/glovebox/sandbox"
+	"github.com/fumehood-dev/fumehood/internal/nolink"
+	"github.com/fumehood-dev/fumehood/sandbox"
 
 	_ "modernc.org/sqlite" // the driver "sqlite"
 )

@@ -17,7 +17,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/glovebox-dev/glovebox/sandbox"
+	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
 const childEnv = "STORE_TEST_CHILD"

@@ -6,7 +6,7 @@ import (
 	"os"
 	"sync"
 
-	"github.com/glovebox-dev/glovebox/sandbox"
+	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
 // Kept keeps the outer end of a box's network until somebody takes it, and ends with the box.

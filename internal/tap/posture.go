@@ -3,7 +3,7 @@ package tap
 import (
 	"errors"
 
-	"github.com/glovebox-dev/glovebox/sandbox"
+	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
 // Policy is the effective network policy of a sandbox for which p was requested.

@@ -9,8 +9,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/glovebox-dev/glovebox/internal/fork"
-	"github.com/glovebox-dev/glovebox/sandbox"
+	"github.com/fumehood-dev/fumehood/internal/fork"
+	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
 // device makes TAP devices (tuntap.txt in the kernel's documentation). A device belongs to the network namespace in which this is opened.

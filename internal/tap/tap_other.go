@@ -2,9 +2,9 @@
 
 package tap
 
-import "github.com/glovebox-dev/glovebox/sandbox"
+import "github.com/fumehood-dev/fumehood/sandbox"
 
 // Available says why this process can make no interfaces.
 func Available() error {
-	return &sandbox.Error{Kind: sandbox.Unsupported, Op: "network interface", Msg: "only Linux has network namespaces", Fix: "run glovebox on Linux"}
+	return &sandbox.Error{Kind: sandbox.Unsupported, Op: "network interface", Msg: "only Linux has network namespaces", Fix: "run fumehood on Linux"}
 }

@@ -15,12 +15,12 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/glovebox-dev/glovebox/internal/fork"
-	"github.com/glovebox-dev/glovebox/sandbox"
+	"github.com/fumehood-dev/fumehood/internal/fork"
+	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
 // asOrdinary is set in the process that is an ordinary user, with a device that everyone may open.
-const asOrdinary = "GLOVEBOX_TEST_TAP_ORDINARY"
+const asOrdinary = "FUMEHOOD_TEST_TAP_ORDINARY"
 
 // house is a process in namespaces of its own, which holds them and executes shell commands there.
 type house struct {

@@ -11,7 +11,7 @@ import (
 )
 
 // DefaultRunDir is the folder of live state of a server started by root.
-const DefaultRunDir = "/run/glovebox"
+const DefaultRunDir = "/run/fumehood"
 
 // Instance is a native server's state on the host: a locked folder, and control groups.
 type Instance struct {

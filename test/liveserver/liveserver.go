@@ -1,4 +1,4 @@
-// Package liveserver runs `glovebox serve` as a child process and talks to it over HTTP like any client. The benchmark, the
+// Package liveserver runs `fumehood serve` as a child process and talks to it over HTTP like any client. The benchmark, the
 // soak and the torture use it to test the built program from outside.
 package liveserver
 
@@ -17,7 +17,7 @@ import (
 )
 
 // DefaultBinary is the program that `make build` makes.
-const DefaultBinary = "bin/glovebox"
+const DefaultBinary = "bin/fumehood"
 
 const (
 	readyTimeout = 20 * time.Second     // from the start of the process to its readiness
@@ -87,12 +87,12 @@ func Launch(o Options) (*Server, error) {
 	s.cmd = exec.Command(binary, append([]string{"serve", "--listen", address}, o.Args...)...)
 	temporary := ""
 	if o.State == "" {
-		if temporary, err = os.MkdirTemp("", "glovebox-state-"); err != nil {
+		if temporary, err = os.MkdirTemp("", "fumehood-state-"); err != nil {
 			return nil, err
 		}
 		o.State = temporary
 	}
-	s.cmd.Env = append(append(os.Environ(), "GLOVEBOX_STATE_DIR="+o.State, "GLOVEBOX_NO_LOCAL_SOCKET=true"), o.Env...)
+	s.cmd.Env = append(append(os.Environ(), "FUMEHOOD_STATE_DIR="+o.State, "FUMEHOOD_NO_LOCAL_SOCKET=true"), o.Env...)
 	s.cmd.Stdout, s.cmd.Stderr = s.said, s.said
 	// Processes of a killed server could hold its pipe open; do not wait for them.
 	s.cmd.WaitDelay = time.Second

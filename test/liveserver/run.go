@@ -121,7 +121,7 @@ func (s *Server) Post(ctx context.Context, body []byte) (*Answer, error) {
 func (s *Server) Idle(ctx context.Context) (warm int, idle bool) {
 	text := s.metrics(ctx)
 	figure := func(name string) int {
-		n, ok := metric(text, "glovebox_engine_"+name)
+		n, ok := metric(text, "fumehood_engine_"+name)
 		if !ok {
 			return -1
 		}

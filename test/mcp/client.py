@@ -1,4 +1,4 @@
-"""Uses Glovebox through the published Python client of MCP, over stdio or HTTP, as an agent would.
+"""Uses Fumehood through the published Python client of MCP, over stdio or HTTP, as an agent would.
 
 client.py PROGRAM              starts `PROGRAM mcp` and speaks over its stdio
 client.py http://HOST/mcp KEY  speaks streamable HTTP

@@ -10,7 +10,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/glovebox-dev/glovebox/test/liveserver"
+	"github.com/fumehood-dev/fumehood/test/liveserver"
 )
 
 // block is one fenced block of a paper. By its language, the test runs it and compares its output (console), runs it (python), vets it
@@ -60,7 +60,7 @@ func blocks(text string) []block {
 	return all
 }
 
-// reader is a reader's environment: glovebox on the PATH, and a server.
+// reader is a reader's environment: fumehood on the PATH, and a server.
 type reader struct {
 	env []string
 	url string
@@ -68,14 +68,14 @@ type reader struct {
 
 func newReader(t *testing.T) *reader {
 	bin := t.TempDir()
-	if said, err := exec.CommandContext(t.Context(), "go", "build", "-buildvcs=false", "-o", bin, "../../cmd/glovebox").CombinedOutput(); err != nil {
+	if said, err := exec.CommandContext(t.Context(), "go", "build", "-buildvcs=false", "-o", bin, "../../cmd/fumehood").CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, said)
 	}
 	env := append(os.Environ(), "PATH="+bin+":/usr/bin:/bin:"+os.Getenv("PATH"), "XDG_CONFIG_HOME="+t.TempDir())
 	if os.Getuid() != 0 { // such a user may have no cgroups
-		env = append(env, "GLOVEBOX_ALLOW_UNENFORCED=memory")
+		env = append(env, "FUMEHOOD_ALLOW_UNENFORCED=memory")
 	}
-	s, err := liveserver.Start(t.Context(), liveserver.Options{Binary: filepath.Join(bin, "glovebox"), Env: env})
+	s, err := liveserver.Start(t.Context(), liveserver.Options{Binary: filepath.Join(bin, "fumehood"), Env: env})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -84,7 +84,7 @@ func newReader(t *testing.T) *reader {
 			t.Error(err)
 		}
 	})
-	return &reader{env: append(env, "SANDBOX_URL="+s.URL, "GLOVEBOX_SERVER="+s.URL), url: s.URL}
+	return &reader{env: append(env, "SANDBOX_URL="+s.URL, "FUMEHOOD_SERVER="+s.URL), url: s.URL}
 }
 
 // run runs a program in dir and returns its output.
@@ -109,7 +109,7 @@ func (r *reader) try(t *testing.T, dir string, b block) {
 	case "toml":
 		file := filepath.Join(dir, "config.toml")
 		if err = os.WriteFile(file, []byte(b.text), 0o600); err == nil {
-			said, err = r.run(t, dir, "bash", "-c", "glovebox --config "+file+" run --dry-run -c 1")
+			said, err = r.run(t, dir, "bash", "-c", "fumehood --config "+file+" run --dry-run -c 1")
 		}
 	case "text":
 	default:

@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/glovebox-dev/glovebox/test/liveserver"
+	"github.com/fumehood-dev/fumehood/test/liveserver"
 )
 
 // holdings are what an idle server holds.

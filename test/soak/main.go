@@ -20,7 +20,7 @@ import (
 	"text/tabwriter"
 	"time"
 
-	"github.com/glovebox-dev/glovebox/test/liveserver"
+	"github.com/fumehood-dev/fumehood/test/liveserver"
 )
 
 type config struct {
@@ -36,7 +36,7 @@ func main() {
 	flag.IntVar(&c.clients, "c", 32, "runs at the same time")
 	flag.Uint64Var(&c.seed, "seed", 1, "seed of the choice of programs")
 	flag.StringVar(&c.only, "only", "", "only programs whose file name contains this")
-	flag.StringVar(&c.binary, "glovebox", liveserver.DefaultBinary, "the program to try")
+	flag.StringVar(&c.binary, "fumehood", liveserver.DefaultBinary, "the program to try")
 	flag.StringVar(&c.runDir, "run-dir", liveserver.DefaultRunDir, "where that program keeps its live state")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)

@@ -6,7 +6,7 @@ import (
 	"path"
 	"strings"
 
-	"github.com/glovebox-dev/glovebox/test/liveserver"
+	"github.com/fumehood-dev/fumehood/test/liveserver"
 )
 
 //go:embed programs

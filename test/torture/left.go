@@ -9,7 +9,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/glovebox-dev/glovebox/test/liveserver"
+	"github.com/fumehood-dev/fumehood/test/liveserver"
 )
 
 // leftOf lists what dead servers have left on the host. alive are the servers that may have processes.
@@ -74,7 +74,7 @@ func inGroupOf(pid int, dead []liveserver.Instance) bool {
 	if err != nil {
 		return false
 	}
-	return slices.ContainsFunc(dead, func(in liveserver.Instance) bool { return bytes.Contains(text, []byte("glovebox-"+in.Name)) })
+	return slices.ContainsFunc(dead, func(in liveserver.Instance) bool { return bytes.Contains(text, []byte("fumehood-"+in.Name)) })
 }
 
 func marked(pid int) bool {
@@ -132,7 +132,7 @@ func holdsNamespaces(pid int, servers []int) bool {
 func leftGroups(dead []liveserver.Instance) []string {
 	var left []string
 	for _, in := range dead {
-		for _, pattern := range []string{"/sys/fs/cgroup/glovebox-", "/sys/fs/cgroup/*/glovebox-", "/sys/fs/cgroup/*/*/glovebox-"} {
+		for _, pattern := range []string{"/sys/fs/cgroup/fumehood-", "/sys/fs/cgroup/*/fumehood-", "/sys/fs/cgroup/*/*/fumehood-"} {
 			found, err := filepath.Glob(pattern + in.Name + "*")
 			if err == nil {
 				left = append(left, found...)
@@ -152,7 +152,7 @@ func leftMounts(runDir string, pids []int) ([]string, error) {
 		}
 		for line := range strings.Lines(string(text)) {
 			f := strings.Fields(line)
-			if len(f) > 4 && (strings.HasPrefix(f[4], runDir) || strings.Contains(line, " nsfs ") && strings.Contains(f[4], "glovebox")) {
+			if len(f) > 4 && (strings.HasPrefix(f[4], runDir) || strings.Contains(line, " nsfs ") && strings.Contains(f[4], "fumehood")) {
 				left = append(left, fmt.Sprintf("mount of process %d: %s", pid, strings.TrimSpace(line)))
 			}
 		}

@@ -8,7 +8,7 @@ import (
 	"sync"
 	"sync/atomic"
 
-	"github.com/glovebox-dev/glovebox/test/liveserver"
+	"github.com/fumehood-dev/fumehood/test/liveserver"
 )
 
 // mark is in the environment of every program that the torture starts, to find them among the host's processes.

@@ -18,7 +18,7 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/glovebox-dev/glovebox/test/liveserver"
+	"github.com/fumehood-dev/fumehood/test/liveserver"
 )
 
 type config struct {
@@ -39,7 +39,7 @@ func main() {
 	flag.IntVar(&c.rounds, "n", 1000, "servers to kill")
 	flag.IntVar(&c.clients, "c", 12, "clients that keep each server busy")
 	flag.Uint64Var(&c.seed, "seed", uint64(time.Now().UnixNano()), "seed of moments and programs")
-	flag.StringVar(&c.binary, "glovebox", liveserver.DefaultBinary, "the program to try")
+	flag.StringVar(&c.binary, "fumehood", liveserver.DefaultBinary, "the program to try")
 	flag.StringVar(&c.backend, "backend", "native", "the backend of the servers")
 	flag.StringVar(&c.runDir, "run-dir", "", "where that program keeps its live state (default: where the backend does)")
 	flag.Parse()

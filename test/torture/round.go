@@ -9,7 +9,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/glovebox-dev/glovebox/test/liveserver"
+	"github.com/fumehood-dev/fumehood/test/liveserver"
 )
 
 // moment is the phase in which a server is killed.

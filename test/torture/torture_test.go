@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/glovebox-dev/glovebox/test/liveserver"
+	"github.com/fumehood-dev/fumehood/test/liveserver"
 )
 
 // A search that finds nothing proves nothing unless it finds what is there.
@@ -53,9 +53,9 @@ func TestAControlGroupOfADeadInstanceIsFound(t *testing.T) {
 		t.Skip("only root can make a control group to be found")
 	}
 	name := fmt.Sprintf("torturetest%d.", os.Getpid())
-	dir := "/sys/fs/cgroup/pids/glovebox-" + name
+	dir := "/sys/fs/cgroup/pids/fumehood-" + name
 	if _, err := os.Stat("/sys/fs/cgroup/pids"); err != nil {
-		dir = "/sys/fs/cgroup/glovebox-" + name
+		dir = "/sys/fs/cgroup/fumehood-" + name
 	}
 	if err := os.Mkdir(dir, 0o755); err != nil {
 		t.Skip("this host lets nobody make control groups: ", err)

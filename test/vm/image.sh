@@ -38,8 +38,8 @@ in_chroot() {
   chroot "$root" depmod "${kernel#linux-image-}"
   rm -rf "$VM_DROP"/*.deb "$VM_DROP/kernel" "$root"/usr/share/{doc,man,locale,icons} "$root"/var/cache/apt/*
 
-  echo glovebox-vm >"$root/etc/hostname"
-  echo '127.0.0.1 localhost glovebox-vm' >"$root/etc/hosts"
+  echo fumehood-vm >"$root/etc/hostname"
+  echo '127.0.0.1 localhost fumehood-vm' >"$root/etc/hosts"
   : >"$root/etc/resolv.conf"
   : >"$root/etc/machine-id"
   # Two ordinary users: one as made by adduser, with subordinate ids, and one without.
@@ -57,9 +57,9 @@ FailureAction=poweroff-force
 [Service]
 Type=oneshot
 TimeoutStartSec=infinity
-ExecStartPre=/bin/mkdir -p /opt/glovebox
-ExecStartPre=/bin/tar -xf /dev/nvme1n1 -C /opt/glovebox
-ExecStart=/bin/bash /opt/glovebox/test/vm/inside.sh
+ExecStartPre=/bin/mkdir -p /opt/fumehood
+ExecStartPre=/bin/tar -xf /dev/nvme1n1 -C /opt/fumehood
+ExecStart=/bin/bash /opt/fumehood/test/vm/inside.sh
 StandardOutput=file:/dev/ttyS1
 StandardError=inherit
 
@@ -85,7 +85,7 @@ fi
 
 # The mapped root of a user namespace writes here, so it is open to all, below a folder that nobody else can list.
 # It is below /tmp because that user may not be allowed to enter the caller's home directory.
-hidden=$(mktemp -d /tmp/glovebox-vm.XXXXXXXX)
+hidden=$(mktemp -d /tmp/fumehood-vm.XXXXXXXX)
 trap 'rm -rf "$hidden"' EXIT
 chmod 0711 "$hidden"
 VM_DROP=$(mktemp -d "$hidden/drop.XXXXXXXX")
@@ -97,7 +97,7 @@ include=$(IFS=,; echo "${PACKAGES[*]}")
 # shellcheck disable=SC2016 # mmdebstrap's shell expands $1
 timeout "$BUILD_SECONDS" mmdebstrap --quiet --mode=auto --variant=essential --format=null \
   --aptopt='Acquire::Retries "3"' --include="$include" --customize-hook="$hidden/hook"' "$1"' \
-  "$SUITE" - ${GLOVEBOX_VM_MIRROR:+"$GLOVEBOX_VM_MIRROR"} </dev/null >/dev/null
+  "$SUITE" - ${FUMEHOOD_VM_MIRROR:+"$FUMEHOOD_VM_MIRROR"} </dev/null >/dev/null
 
 mkdir -p "$out"
 # Copied, not moved: the files belong to the mapped root.

@@ -13,8 +13,8 @@ as() {
   shift
   [ "$user" = root ] || session=(--uid="$user" --property=PAMName=login)
   systemd-run --quiet --wait --pipe --collect "${session[@]}" --property=Delegate=yes --working-directory="$PWD" \
-    --setenv=LANG=C.UTF-8 --setenv=GLOVEBOX_VM_USER="$user" --setenv=BACKENDTEST_REQUIRE=native,limits,gvisor \
-    --setenv=GLOVEBOX_LIBEXEC="$here/bin" -- "$@"
+    --setenv=LANG=C.UTF-8 --setenv=FUMEHOOD_VM_USER="$user" --setenv=BACKENDTEST_REQUIRE=native,limits,gvisor \
+    --setenv=FUMEHOOD_LIBEXEC="$here/bin" -- "$@"
 }
 
 # report PACKAGE USER STATUS SECONDS prints a line for a passing suite, with its skips, and a failing one in full.

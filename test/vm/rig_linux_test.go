@@ -44,7 +44,7 @@ func TestUser(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if want := os.Getenv("GLOVEBOX_VM_USER"); me.Username != want {
+	if want := os.Getenv("FUMEHOOD_VM_USER"); me.Username != want {
 		t.Errorf("runs as %s, want %s", me.Username, want)
 	}
 	if ids := strings.Contains(read(t, "/etc/subuid"), me.Username+":"); ids != (me.Username == "tester") {

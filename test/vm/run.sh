@@ -13,7 +13,7 @@ readonly SUITE_TIMEOUT=${VM_SUITE_TIMEOUT:-20m}   # bound on one suite as one us
 readonly MEMORY=2G
 
 suites=${1:-test/vm/suites}
-cache=${XDG_CACHE_HOME:-$HOME/.cache}/glovebox/vm
+cache=${XDG_CACHE_HOME:-$HOME/.cache}/fumehood/vm
 go=${GO:-go}
 
 die() {
@@ -46,10 +46,10 @@ image() {
 payload() {
   local tree=$1 tar=$2 package users flags binary
   mkdir -p "$tree/bin" "$tree/test/vm"
-  CGO_ENABLED=0 "$go" build -trimpath -buildvcs=false -o "$tree/bin/glovebox-guest" ./cmd/glovebox-guest
-  ln "$tree/bin/glovebox-guest" "$tree/bin/glovebox-guest-linux-amd64"
-  cp internal/libexec/bin/glovebox-runsc-linux-amd64 "$tree/bin/"
-  [ ! -x bin/glovebox ] || cp bin/glovebox "$tree/bin/"
+  CGO_ENABLED=0 "$go" build -trimpath -buildvcs=false -o "$tree/bin/fumehood-guest" ./cmd/fumehood-guest
+  ln "$tree/bin/fumehood-guest" "$tree/bin/fumehood-guest-linux-amd64"
+  cp internal/libexec/bin/fumehood-runsc-linux-amd64 "$tree/bin/"
+  [ ! -x bin/fumehood ] || cp bin/fumehood "$tree/bin/"
   while read -r package users flags; do
     binary=$tree/$package/suite.test
     mkdir -p "$(dirname "$binary")"
@@ -76,9 +76,9 @@ boot() {
 [ "$(uname -m)" = x86_64 ] || die "there is a virtual machine for x86_64 alone"
 command -v qemu-system-x86_64 >/dev/null || die "qemu-system-x86_64 is missing: run scripts/install-test-deps.sh --all"
 
-work=$(mktemp -d "${TMPDIR:-/tmp}/glovebox-vm-run.XXXXXXXX")
+work=$(mktemp -d "${TMPDIR:-/tmp}/fumehood-vm-run.XXXXXXXX")
 trap 'rm -rf "$work"' EXIT
-mark=glovebox-vm-exit-$(od -An -N8 -tx1 /dev/urandom | tr -d ' \n')
+mark=fumehood-vm-exit-$(od -An -N8 -tx1 /dev/urandom | tr -d ' \n')
 
 started=$SECONDS
 disk=$(image)

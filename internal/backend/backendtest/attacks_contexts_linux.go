@@ -5,8 +5,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/glovebox-dev/glovebox/internal/attack"
-	"github.com/glovebox-dev/glovebox/sandbox"
+	"github.com/fumehood-dev/fumehood/internal/attack"
+	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
 // inContexts are the categories that hold for contexts too: their attacks are on what outlives an execution, or on its report.

@@ -12,8 +12,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/glovebox-dev/glovebox/internal/attack"
-	"github.com/glovebox-dev/glovebox/sandbox"
+	"github.com/fumehood-dev/fumehood/internal/attack"
+	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
 // nobody is the user of controls when root runs the tests: an id that owns nothing.
@@ -64,7 +64,7 @@ func reached(c *attack.Canaries, since int64) bool {
 // withoutWalls runs an attack's probe as an ordinary host process (plain), as root in namespaces without a filter and
 // without its own root (userns), or as the host's root (root), and returns its output.
 func withoutWalls(kind string, a *attack.Attack, params []string) (out string, err error) {
-	dir, err := os.MkdirTemp("", "glovebox-control-")
+	dir, err := os.MkdirTemp("", "fumehood-control-")
 	if err != nil {
 		return "", err
 	}

@@ -4,8 +4,8 @@ import (
 	"os"
 	"testing"
 
-	"github.com/glovebox-dev/glovebox/internal/attack"
-	"github.com/glovebox-dev/glovebox/sandbox"
+	"github.com/fumehood-dev/fumehood/internal/attack"
+	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
 // unforked lists the Python attacks that no fork makes, and why.

@@ -15,7 +15,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/glovebox-dev/glovebox/internal/attack"
+	"github.com/fumehood-dev/fumehood/internal/attack"
 )
 
 var attackSeed = flag.Uint64("attack-seed", 0, "seed of the attacks' order; 0 takes a random one, which is logged")

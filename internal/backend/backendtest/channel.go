@@ -5,8 +5,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/glovebox-dev/glovebox/internal/guest"
-	"github.com/glovebox-dev/glovebox/sandbox"
+	"github.com/fumehood-dev/fumehood/internal/guest"
+	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
 // testChannel has a program print each request, then report it: what was printed before a report lies below its mark.

@@ -8,7 +8,7 @@ import (
 )
 
 // EngineImage is the image in the test engines: a Debian with Python, Node, bash, pip, npm, curl and git.
-const EngineImage = "localhost/glovebox-test:latest"
+const EngineImage = "localhost/fumehood-test:latest"
 
 // enginesVariable names a folder of engine sockets other than that of scripts/test-engines.sh.
 const enginesVariable = "BACKENDTEST_ENGINES"

@@ -19,8 +19,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/glovebox-dev/glovebox/internal/guest"
-	"github.com/glovebox-dev/glovebox/sandbox"
+	"github.com/fumehood-dev/fumehood/internal/guest"
+	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
 // Fake is a backend of plain processes. Each box is the test binary, executed again as a guest with a private view of the
@@ -47,7 +47,7 @@ func NewFake(t testing.TB) *Fake {
 	if !canFake {
 		t.Fatal("neither backendtest.Main nor Become is called by this package's TestMain")
 	}
-	dir, err := os.MkdirTemp("", "gbx") // t.TempDir's names are too long for a socket
+	dir, err := os.MkdirTemp("", "fhx") // t.TempDir's names are too long for a socket
 	if err != nil {
 		t.Fatal(err)
 	}

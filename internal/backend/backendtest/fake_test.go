@@ -3,8 +3,8 @@ package backendtest_test
 import (
 	"testing"
 
-	"github.com/glovebox-dev/glovebox/internal/backend/backendtest"
-	"github.com/glovebox-dev/glovebox/sandbox"
+	"github.com/fumehood-dev/fumehood/internal/backend/backendtest"
+	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
 func TestMain(m *testing.M) { backendtest.Main(m) }

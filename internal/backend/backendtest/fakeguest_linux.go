@@ -11,14 +11,14 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/glovebox-dev/glovebox/internal/guest"
-	"github.com/glovebox-dev/glovebox/internal/guest/server"
-	"github.com/glovebox-dev/glovebox/internal/nolink"
-	"github.com/glovebox-dev/glovebox/sandbox"
+	"github.com/fumehood-dev/fumehood/internal/guest"
+	"github.com/fumehood-dev/fumehood/internal/guest/server"
+	"github.com/fumehood-dev/fumehood/internal/nolink"
+	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
 // fakeGuest is the variable that makes the test binary a guest; its value is the plan.
-const fakeGuest = "GLOVEBOX_FAKE_GUEST"
+const fakeGuest = "FUMEHOOD_FAKE_GUEST"
 
 // canFake means that this binary can be executed as a guest.
 var canFake bool

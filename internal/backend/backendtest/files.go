@@ -12,8 +12,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/glovebox-dev/glovebox/internal/engine"
-	"github.com/glovebox-dev/glovebox/sandbox"
+	"github.com/fumehood-dev/fumehood/internal/engine"
+	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
 // fileCases test files on their way into and out of the workspace.
@@ -39,7 +39,7 @@ func sumLine(data []byte) string {
 // hostDir returns a host directory that the code's user can write to, whoever runs the server.
 func hostDir(t *testing.T) string {
 	t.Helper()
-	dir, err := os.MkdirTemp("", "glovebox-workspace-")
+	dir, err := os.MkdirTemp("", "fumehood-workspace-")
 	if err != nil {
 		t.Fatal(err)
 	}

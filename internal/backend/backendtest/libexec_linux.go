@@ -5,10 +5,10 @@ import (
 	"strconv"
 	"sync"
 
-	"github.com/glovebox-dev/glovebox/internal/libexec"
+	"github.com/fumehood-dev/fumehood/internal/libexec"
 )
 
-// The sandboxes' programs are found, in the folder GLOVEBOX_LIBEXEC, or built, once per process.
+// The sandboxes' programs are found, in the folder FUMEHOOD_LIBEXEC, or built, once per process.
 var (
 	guestProgram = sync.OnceValues(func() (*os.File, error) { return program(libexec.Guest) })
 	runscProgram = sync.OnceValues(func() (*os.File, error) { return program(libexec.Runsc) })
@@ -21,12 +21,12 @@ func Guest() (*os.File, error) { return openAnew(guestProgram()) }
 func Runsc() (*os.File, error) { return openAnew(runscProgram()) }
 
 func program(find func(libexec.Options) (libexec.Program, error)) (*os.File, error) {
-	dir, err := os.MkdirTemp("", "glovebox-programs-")
+	dir, err := os.MkdirTemp("", "fumehood-programs-")
 	if err != nil {
 		return nil, err
 	}
 	defer os.RemoveAll(dir) // what was opened is a copy
-	found, err := find(libexec.Options{Dir: os.Getenv("GLOVEBOX_LIBEXEC"), CacheDir: dir})
+	found, err := find(libexec.Options{Dir: os.Getenv("FUMEHOOD_LIBEXEC"), CacheDir: dir})
 	if err != nil {
 		return nil, err
 	}

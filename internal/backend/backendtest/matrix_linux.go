@@ -13,9 +13,9 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/glovebox-dev/glovebox/internal/engine"
-	"github.com/glovebox-dev/glovebox/internal/seccomp"
-	"github.com/glovebox-dev/glovebox/sandbox"
+	"github.com/fumehood-dev/fumehood/internal/engine"
+	"github.com/fumehood-dev/fumehood/internal/seccomp"
+	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
 // matrixPy asks the filter in a sandbox what it says to each call.
@@ -147,7 +147,7 @@ func (m *matrix) run(o seccomp.Options) engine.Run {
 	}
 	r.Request.Files = []sandbox.File{{Path: "vectors.txt", Data: []byte(b.String())}}
 	if o.HostWritable {
-		dir, err := os.MkdirTemp("", "glovebox-matrix-") // sandboxes' ids cannot enter t.TempDir
+		dir, err := os.MkdirTemp("", "fumehood-matrix-") // sandboxes' ids cannot enter t.TempDir
 		if err != nil {
 			m.Fatal(err)
 		}

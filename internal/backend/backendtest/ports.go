@@ -9,8 +9,8 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/glovebox-dev/glovebox/internal/guest"
-	"github.com/glovebox-dev/glovebox/sandbox"
+	"github.com/fumehood-dev/fumehood/internal/guest"
+	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
 // listeners is a program that listens in every way that programs do. It prints a line of ports, without those of families that are not here,

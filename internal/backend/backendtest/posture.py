@@ -82,9 +82,9 @@ mask = os.umask(0)
 os.umask(mask)
 say("umask", oct(mask))
 for kv in sorted(os.environ.items()):
-    say("environment", "=".join(kv) if kv[0] != "GLOVEBOX_EXECUTION" else kv[0])
+    say("environment", "=".join(kv) if kv[0] != "FUMEHOOD_EXECUTION" else kv[0])
 for kv in sorted(filter(None, text("/proc/self/environ").split("\0"))):
-    say("environment of the kernel", kv if not kv.startswith("GLOVEBOX_EXECUTION") else "GLOVEBOX_EXECUTION")
+    say("environment of the kernel", kv if not kv.startswith("FUMEHOOD_EXECUTION") else "FUMEHOOD_EXECUTION")
 for fd in map(int, fds):
     if attempt(lambda: fcntl.fcntl(fd, fcntl.F_GETFD)) == "EBADF":
         continue  # that of the folder in which they were read

@@ -12,9 +12,9 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/glovebox-dev/glovebox/internal/engine"
-	"github.com/glovebox-dev/glovebox/internal/guest"
-	"github.com/glovebox-dev/glovebox/sandbox"
+	"github.com/fumehood-dev/fumehood/internal/engine"
+	"github.com/fumehood-dev/fumehood/internal/guest"
+	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
 // posturePy prints what it sees of the walls, a fact a line, then the end of the record, and waits.

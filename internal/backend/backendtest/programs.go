@@ -10,9 +10,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/glovebox-dev/glovebox/internal/engine"
-	"github.com/glovebox-dev/glovebox/internal/guest"
-	"github.com/glovebox-dev/glovebox/sandbox"
+	"github.com/fumehood-dev/fumehood/internal/engine"
+	"github.com/fumehood-dev/fumehood/internal/guest"
+	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
 // programCases test what a program sees of its start, and what is reported of its end.
@@ -124,7 +124,7 @@ func testStdin(t *testing.T, s *suite) {
 
 func testEnvironment(t *testing.T, s *suite) {
 	secret := canary()
-	t.Setenv("GLOVEBOX_TEST_SECRET", secret)
+	t.Setenv("FUMEHOOD_TEST_SECRET", secret)
 	e := s.newEngine(t, engine.Config{})
 	r := sh("cat /proc/$$/environ | tr '\\0' '\\n'")
 	r.Request.Env = []string{"GIVEN=yes", "LANG=xx", "MULTI=a\nb"}
@@ -305,7 +305,7 @@ func testNothingToStart(t *testing.T, s *suite) {
 		r.Request.Files = []sandbox.File{{Path: "script", Mode: 0o755, Data: []byte("#!/no/such/interpreter\n")}}
 		result := s.run(t, r)
 		wantStatus(t, result, sandbox.StatusFailed)
-		if line := "glovebox: " + c.program + ": "; result.ExitCode != c.exit || hint(result, c.code).Name != c.program ||
+		if line := "fumehood: " + c.program + ": "; result.ExitCode != c.exit || hint(result, c.code).Name != c.program ||
 			!strings.HasPrefix(string(result.Stderr.Head), line) || !strings.Contains(string(result.Stderr.Head), c.says) {
 			t.Errorf("%s: exit code %d, stderr %q, hints %+v", c.program, result.ExitCode, result.Stderr.Head, result.Hints)
 		}

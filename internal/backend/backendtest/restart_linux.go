@@ -12,7 +12,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/glovebox-dev/glovebox/sandbox"
+	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
 // Restarted is a backend whose servers can be killed: their boxes have host processes that outlive them.
@@ -22,7 +22,7 @@ type Restarted struct {
 }
 
 // envServer makes the test program a server, as this JSON says.
-const envServer = "GLOVEBOX_TEST_SERVER"
+const envServer = "FUMEHOOD_TEST_SERVER"
 
 // life is one server's: what it makes, promotes and reattaches.
 type life struct {
@@ -45,7 +45,7 @@ func Restart(t *testing.T, r Restarted) {
 		r.serve(t, order)
 		return
 	}
-	dir, err := os.MkdirTemp("", "gbr") // t.TempDir's names are too long for a socket
+	dir, err := os.MkdirTemp("", "fhr") // t.TempDir's names are too long for a socket
 	if err != nil {
 		t.Fatal(err)
 	}

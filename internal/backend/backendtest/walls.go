@@ -13,8 +13,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/glovebox-dev/glovebox/internal/engine"
-	"github.com/glovebox-dev/glovebox/sandbox"
+	"github.com/fumehood-dev/fumehood/internal/engine"
+	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
 // wallCases test limits and what cannot be reached, as seen from the host or counted by its kernel.
@@ -306,7 +306,7 @@ func testNoNetwork(t *testing.T, s *suite) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	abstract := "glovebox-test-" + canary()
+	abstract := "fumehood-test-" + canary()
 	accept("unix", "@"+abstract)
 	r := python(fmt.Sprintf(`
 import socket

@@ -5,9 +5,9 @@ import (
 	"os/exec"
 	"testing"
 
-	"github.com/glovebox-dev/glovebox/internal/guest"
-	guestclient "github.com/glovebox-dev/glovebox/internal/guest/client"
-	"github.com/glovebox-dev/glovebox/sandbox"
+	"github.com/fumehood-dev/fumehood/internal/guest"
+	guestclient "github.com/fumehood-dev/fumehood/internal/guest/client"
+	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
 // BenchmarkTrue compares an execution of a command that does nothing with docker exec of the same, in one living container.
@@ -35,7 +35,7 @@ func BenchmarkTrue(b *testing.B) {
 		b.Fatal(err)
 	}
 	defer c.Close()
-	b.Run("glovebox", func(b *testing.B) {
+	b.Run("fumehood", func(b *testing.B) {
 		for b.Loop() {
 			p, err := c.Start(ctx, guest.Start{ID: string(sandbox.NewID()), Argv: []string{"/bin/true"}, Dir: sandbox.Workspace, Env: sandbox.DefaultEnv,
 				User: sandbox.DefaultUser})

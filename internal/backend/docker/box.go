@@ -12,9 +12,9 @@ import (
 	"github.com/moby/moby/api/types/container"
 	"github.com/moby/moby/client"
 
-	"github.com/glovebox-dev/glovebox/internal/instance"
-	"github.com/glovebox-dev/glovebox/internal/tap"
-	"github.com/glovebox-dev/glovebox/sandbox"
+	"github.com/fumehood-dev/fumehood/internal/instance"
+	"github.com/fumehood-dev/fumehood/internal/tap"
+	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
 var (
@@ -55,7 +55,7 @@ type Box struct {
 // name is the container's name.
 func (box *Box) name() string { return containerName(box.id) }
 
-func containerName(id sandbox.ID) string { return "glovebox-" + string(id) }
+func containerName(id sandbox.ID) string { return "fumehood-" + string(id) }
 
 // begin starts to watch a box that is complete.
 func (box *Box) begin() {

@@ -12,14 +12,14 @@ import (
 	"github.com/moby/moby/api/types/mount"
 	"github.com/moby/moby/client"
 
-	"github.com/glovebox-dev/glovebox/internal/guest/confine"
-	"github.com/glovebox-dev/glovebox/internal/rootfs"
-	"github.com/glovebox-dev/glovebox/sandbox"
+	"github.com/fumehood-dev/fumehood/internal/guest/confine"
+	"github.com/fumehood-dev/fumehood/internal/rootfs"
+	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
 // Paths of the guest's socket in a container.
 const (
-	socketDir  = "/run/glovebox"
+	socketDir  = "/run/fumehood"
 	socketFile = "s"
 )
 
@@ -31,10 +31,10 @@ const (
 
 // Labels of everything of ours on an engine.
 const (
-	labelPart     = "dev.glovebox.part"     // "sandbox", "guest", "fill"
-	labelRun      = "dev.glovebox.run"      // the host and run folder of the server that made it
-	labelInstance = "dev.glovebox.instance" // the instance there
-	labelSandbox  = "dev.glovebox.sandbox"  // the sandbox's id
+	labelPart     = "dev.fumehood.part"     // "sandbox", "guest", "fill"
+	labelRun      = "dev.fumehood.run"      // the host and run folder of the server that made it
+	labelInstance = "dev.fumehood.instance" // the instance there
+	labelSandbox  = "dev.fumehood.sandbox"  // the sandbox's id
 )
 
 // hostname is that of every sandbox.

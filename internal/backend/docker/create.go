@@ -13,10 +13,10 @@ import (
 	"github.com/moby/moby/api/types/container"
 	"github.com/moby/moby/client"
 
-	guestclient "github.com/glovebox-dev/glovebox/internal/guest/client"
-	"github.com/glovebox-dev/glovebox/internal/rootfs"
-	"github.com/glovebox-dev/glovebox/internal/undo"
-	"github.com/glovebox-dev/glovebox/sandbox"
+	guestclient "github.com/fumehood-dev/fumehood/internal/guest/client"
+	"github.com/fumehood-dev/fumehood/internal/rootfs"
+	"github.com/fumehood-dev/fumehood/internal/undo"
+	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
 // Create builds a box; each step can be undone in reverse order.

@@ -7,7 +7,7 @@ import (
 
 	"github.com/moby/moby/client"
 
-	"github.com/glovebox-dev/glovebox/internal/guest/confine"
+	"github.com/fumehood-dev/fumehood/internal/guest/confine"
 )
 
 // socketFolder is the part of a box's folder where the guest makes its socket.

@@ -5,7 +5,7 @@ import (
 	"net"
 	"path/filepath"
 
-	guestclient "github.com/glovebox-dev/glovebox/internal/guest/client"
+	guestclient "github.com/fumehood-dev/fumehood/internal/guest/client"
 )
 
 func (box *Box) dialSocket(ctx context.Context) (net.Conn, error) {

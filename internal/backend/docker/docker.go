@@ -14,8 +14,8 @@ import (
 	"sync"
 	"syscall"
 
-	"github.com/glovebox-dev/glovebox/internal/instance"
-	"github.com/glovebox-dev/glovebox/sandbox"
+	"github.com/fumehood-dev/fumehood/internal/instance"
+	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
 var (

@@ -8,9 +8,9 @@ import (
 
 	"github.com/containerd/errdefs"
 
-	"github.com/glovebox-dev/glovebox/internal/enforce"
-	"github.com/glovebox-dev/glovebox/internal/tap"
-	"github.com/glovebox-dev/glovebox/sandbox"
+	"github.com/fumehood-dev/fumehood/internal/enforce"
+	"github.com/fumehood-dev/fumehood/internal/tap"
+	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
 // preflighting is the context of calls that get none. Connecting has timeouts of its own.
@@ -158,7 +158,7 @@ func (b *Backend) Features() []sandbox.Feature {
 		{Name: sandbox.FeatureHostRoot, Detail: "the root is an image, by default " + b.options.Image},
 		{Name: sandbox.FeatureRootDir, Detail: "refused; import it as an image"},
 		{Name: sandbox.FeatureImage, Has: true},
-		{Name: sandbox.FeatureHostDirs, Has: true, Detail: "on an engine of this host; writable only if root runs glovebox or the code's user id owns them"},
+		{Name: sandbox.FeatureHostDirs, Has: true, Detail: "on an engine of this host; writable only if root runs fumehood or the code's user id owns them"},
 		{Name: sandbox.FeatureCommands, Detail: "refused unless waived by name"},
 		inodes,
 		{Name: sandbox.FeatureMemoryAlone, Has: true},

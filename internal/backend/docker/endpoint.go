@@ -10,7 +10,7 @@ import (
 	"path/filepath"
 	"strings"
 
-	"github.com/glovebox-dev/glovebox/sandbox"
+	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
 // endpoint is the address of an engine and its TLS settings.
@@ -89,7 +89,7 @@ func withTLS(e *endpoint, env func(string) string) (*endpoint, error) {
 }
 
 func noSSH(e *endpoint) error {
-	return &sandbox.Error{Kind: sandbox.Unsupported, Op: "docker: find engine", Msg: e.host + " (" + e.why + ") needs ssh, which Glovebox does not support",
+	return &sandbox.Error{Kind: sandbox.Unsupported, Op: "docker: find engine", Msg: e.host + " (" + e.why + ") needs ssh, which Fumehood does not support",
 		Fix: "ssh -nNT -L $HOME/docker.sock:/var/run/docker.sock HOST & export DOCKER_HOST=unix://$HOME/docker.sock"}
 }
 

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/glovebox-dev/glovebox/sandbox"
+	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
 func write(t *testing.T, path, text string) {

@@ -15,7 +15,7 @@ import (
 
 	"github.com/moby/moby/client"
 
-	"github.com/glovebox-dev/glovebox/sandbox"
+	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
 // faulty is a proxy before an engine that spoils one kind of call, always or the first few times.
@@ -116,7 +116,7 @@ func before(t *testing.T, o Options) (*faulty, Options) {
 }
 
 // calls lists the calls of a creation, in order.
-var calls = []string{"POST /containers/create", "POST /attach", "POST /start", "GET /containers/glovebox-"}
+var calls = []string{"POST /containers/create", "POST /attach", "POST /start", "GET /containers/fumehood-"}
 
 // TestFaults spoils each call of a creation in each way: creation fails within its timeout or returns a working box, and
 // leaves nothing behind.

@@ -15,13 +15,13 @@ import (
 	"github.com/moby/moby/api/types/container"
 	"github.com/moby/moby/client"
 
-	"github.com/glovebox-dev/glovebox/sandbox"
+	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
 // The guest's paths in a container.
 const (
-	guestDir  = "/run/glovebox-guest"
-	guestFile = "glovebox-guest"
+	guestDir  = "/run/fumehood-guest"
+	guestFile = "fumehood-guest"
 	guestPath = guestDir + "/" + guestFile
 )
 
@@ -53,7 +53,7 @@ func (to *connection) guestVolume(ctx context.Context, image string) (string, er
 	if _, err := io.Copy(digest, io.NewSectionReader(program, 0, info.Size())); err != nil {
 		return "", err
 	}
-	name = "glovebox-guest-" + hex.EncodeToString(digest.Sum(nil))[:16]
+	name = "fumehood-guest-" + hex.EncodeToString(digest.Sum(nil))[:16]
 	err = to.ask(ctx, failGuest, callTimeout, func(ctx context.Context) error {
 		_, err := to.api.VolumeInspect(ctx, name+readySuffix, client.VolumeInspectOptions{})
 		return err
@@ -84,7 +84,7 @@ func (to *connection) emptied(ctx context.Context, name string) {
 
 // fill copies the guest into its volume. Concurrent calls write the same.
 func (to *connection) fill(ctx context.Context, name, image string, program *os.File) (err error) {
-	holder := "glovebox-fill-" + string(sandbox.NewID())
+	holder := "fumehood-fill-" + string(sandbox.NewID())
 	if err := to.makeVolume(ctx, name); err != nil {
 		return err
 	}

@@ -3,9 +3,9 @@ package docker
 import (
 	"fmt"
 
-	"github.com/glovebox-dev/glovebox/internal/nolink"
-	"github.com/glovebox-dev/glovebox/internal/rootfs"
-	"github.com/glovebox-dev/glovebox/sandbox"
+	"github.com/fumehood-dev/fumehood/internal/nolink"
+	"github.com/fumehood-dev/fumehood/internal/rootfs"
+	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
 // hostDirs lists the host directories and files of a spec.
@@ -58,7 +58,7 @@ func (to *connection) checkDirs(spec *sandbox.Spec) error {
 		if !known || to.rootless || to.remapped || owner != spec.User.UID {
 			return &sandbox.Error{Kind: sandbox.Unsupported, Op: op,
 				Msg:  fmt.Sprintf("owned by another user; the sandbox's user %d cannot write to it", spec.User.UID),
-				Fix:  "run glovebox as root with root's engine, which maps the owner; or mount it read-only",
+				Fix:  "run fumehood as root with root's engine, which maps the owner; or mount it read-only",
 				Hint: sandbox.Hint{Code: sandbox.FixBackend, Names: []string{"native"}}}
 		}
 	}

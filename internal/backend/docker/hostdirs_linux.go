@@ -11,8 +11,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/glovebox-dev/glovebox/internal/idmap"
-	"github.com/glovebox-dev/glovebox/sandbox"
+	"github.com/fumehood-dev/fumehood/internal/idmap"
+	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
 // mapsOwners reports whether host directories can be mounted under mapped owners. No engine's API offers that for a

@@ -5,7 +5,7 @@ package docker
 import (
 	"io/fs"
 
-	"github.com/glovebox-dev/glovebox/sandbox"
+	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
 // mapsOwners is false: the containers are not on this host.

@@ -20,7 +20,7 @@ import (
 
 	"github.com/moby/moby/client"
 
-	"github.com/glovebox-dev/glovebox/sandbox"
+	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
 // loadImage loads an almost empty image, in the format of `docker save`, until the end of the test.
@@ -47,7 +47,7 @@ func loadImageOf(t *testing.T, to *connection, tag string, of made) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	name := "localhost/glovebox-test-made:" + tag
+	name := "localhost/fumehood-test-made:" + tag
 	manifest, err := json.Marshal([]map[string]any{{"Config": "config.json", "RepoTags": []string{name}, "Layers": []string{"layer.tar"}}})
 	if err != nil {
 		t.Fatal(err)
@@ -118,7 +118,7 @@ func TestImages(t *testing.T) {
 		if err := box.Close(); err != nil {
 			t.Error(err)
 		}
-		ids := map[string]bool{"": true, b.RootID(within(t), "localhost/glovebox-test-nowhere:1"): true}
+		ids := map[string]bool{"": true, b.RootID(within(t), "localhost/fumehood-test-nowhere:1"): true}
 		for _, content := range []string{"1", "2"} { // as a pull of the same tag
 			name := loadImageOf(t, to, "moves", made{to.arch, nil, map[string][]byte{"tmp/": nil, "file": []byte(content)}})
 			ids[b.RootID(within(t), name)] = true
@@ -130,18 +130,18 @@ func TestImages(t *testing.T) {
 		refused := map[string]string{
 			loadImage(t, to, "volume", to.arch, map[string]any{"Volumes": map[string]any{"/data": struct{}{}}}): "/data a volume",
 			loadImage(t, to, "other", other, nil): "is for linux/" + other,
-			"localhost/glovebox-test-nowhere:1":   "does not have the image",
+			"localhost/fumehood-test-nowhere:1":   "does not have the image",
 		}
 		for image, want := range refused {
 			if _, err := try(image); err == nil || !strings.Contains(err.Error(), want) {
 				t.Errorf("%s: %v", image, err)
 			}
 		}
-		if _, err := try("localhost/glovebox-test-nowhere:1"); sandbox.KindOf(err) != sandbox.Unsupported {
+		if _, err := try("localhost/fumehood-test-nowhere:1"); sandbox.KindOf(err) != sandbox.Unsupported {
 			t.Errorf("a missing image that the caller named is of kind %v", sandbox.KindOf(err))
 		}
 		// Preflight reports a missing image, also for a default request.
-		o.Image = "localhost/glovebox-test-nowhere:1"
+		o.Image = "localhost/fumehood-test-nowhere:1"
 		bare := open(t, o)
 		if _, err := bare.Preflight(spec()); sandbox.KindOf(err) != sandbox.Unavailable || !strings.Contains(sandbox.FixOf(err), "pull "+o.Image) {
 			t.Errorf("a missing image is preflighted as %v", err)
@@ -159,7 +159,7 @@ func TestImages(t *testing.T) {
 		var said bytes.Buffer
 		o.Fetch, o.Progress = true, &said
 		b = open(t, o)
-		_, err = try("localhost:1/glovebox-test-nowhere:1")
+		_, err = try("localhost:1/fumehood-test-nowhere:1")
 		if sandbox.KindOf(err) != sandbox.Unavailable || !strings.Contains(err.Error(), "registry is unreachable") || !strings.Contains(sandbox.FixOf(err), o.Name+" pull") ||
 			!strings.Contains(said.String(), "fetching") {
 			t.Errorf("an image without a registry: %v, output %q", err, said.String())
@@ -236,12 +236,12 @@ func TestLinksOfImages(t *testing.T) {
 			b := open(t, o)
 			to := connected(t, b)
 			for i, files := range []map[string][]byte{
-				{"tmp@": []byte("/run/glovebox")},
-				{"tmp@": []byte("run/glovebox/below")},
-				{"workspace@": []byte("/run/glovebox"), "tmp/": nil},
+				{"tmp@": []byte("/run/fumehood")},
+				{"tmp@": []byte("run/fumehood/below")},
+				{"workspace@": []byte("/run/fumehood"), "tmp/": nil},
 				{"home@": []byte("/tmp"), "tmp/": nil},
-				{"run/glovebox@": []byte("/tmp"), "tmp/": nil},
-				{"run/glovebox-guest@": []byte("/workspace/a/b"), "tmp/": nil},
+				{"run/fumehood@": []byte("/tmp"), "tmp/": nil},
+				{"run/fumehood-guest@": []byte("/workspace/a/b"), "tmp/": nil},
 			} {
 				s := spec()
 				s.Root.Image = loadImageOf(t, to, fmt.Sprintf("links%d", i), made{architecture: to.arch, files: files})
@@ -267,8 +267,8 @@ func TestPoisonedVolume(t *testing.T) {
 		o.Guest = ownGuest(t)
 		b := open(t, o)
 		to := connected(t, b)
-		image := loadImageOf(t, to, "poison", made{architecture: to.arch, files: map[string][]byte{"tmp/": nil, "run/glovebox-guest/": nil,
-			"run/glovebox-guest/glovebox-guest": []byte("no program"), "run/glovebox-guest/more": []byte("of the image")}})
+		image := loadImageOf(t, to, "poison", made{architecture: to.arch, files: map[string][]byte{"tmp/": nil, "run/fumehood-guest/": nil,
+			"run/fumehood-guest/fumehood-guest": []byte("no program"), "run/fumehood-guest/more": []byte("of the image")}})
 		create(t, b, spec()).Close()
 		name := b.engine.filled[to.arch]
 		t.Cleanup(func() {

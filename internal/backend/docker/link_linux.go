@@ -6,9 +6,9 @@ import (
 	"io"
 	"os"
 
-	"github.com/glovebox-dev/glovebox/internal/pidfd"
-	"github.com/glovebox-dev/glovebox/internal/tap"
-	"github.com/glovebox-dev/glovebox/sandbox"
+	"github.com/fumehood-dev/fumehood/internal/pidfd"
+	"github.com/fumehood-dev/fumehood/internal/tap"
+	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
 var _ sandbox.Linker = (*Box)(nil)
@@ -23,7 +23,7 @@ func (to *connection) linkable() error {
 	case !to.local:
 		return no("the engine at "+to.host+" is not on this host, so no gate can be there", "use an engine on this host")
 	case os.Geteuid() != 0 || to.rootless:
-		return no("only root can give a container of root's engine an interface", "run glovebox as root, with root's engine")
+		return no("only root can give a container of root's engine an interface", "run fumehood as root, with root's engine")
 	case to.kernel() != sandbox.KernelShared:
 		return no("the runtime "+to.runtime()+" has a kernel of its own, which takes no interface after its start", "use the engine's default runtime, or the backend gvisor")
 	}

@@ -7,8 +7,8 @@ import (
 
 	"github.com/moby/moby/api/types/system"
 
-	"github.com/glovebox-dev/glovebox/internal/tap"
-	"github.com/glovebox-dev/glovebox/sandbox"
+	"github.com/fumehood-dev/fumehood/internal/tap"
+	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
 // specFor is a spec of which the creation has this step.

@@ -14,8 +14,8 @@ import (
 	"github.com/moby/moby/api/types/container"
 	"github.com/moby/moby/client"
 
-	"github.com/glovebox-dev/glovebox/internal/instance"
-	"github.com/glovebox-dev/glovebox/sandbox"
+	"github.com/fumehood-dev/fumehood/internal/instance"
+	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
 // runLabel identifies this host's run folder in labels: an engine may serve several hosts.

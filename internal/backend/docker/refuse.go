@@ -1,8 +1,8 @@
 package docker
 
 import (
-	"github.com/glovebox-dev/glovebox/internal/enforce"
-	"github.com/glovebox-dev/glovebox/sandbox"
+	"github.com/fumehood-dev/fumehood/internal/enforce"
+	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
 // refuse returns an error for what this backend supports on no engine.

@@ -14,8 +14,8 @@ import (
 
 	"github.com/moby/moby/client"
 
-	"github.com/glovebox-dev/glovebox/internal/backend/backendtest"
-	"github.com/glovebox-dev/glovebox/sandbox"
+	"github.com/fumehood-dev/fumehood/internal/backend/backendtest"
+	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
 // ownEngine is a Docker engine that a test starts and ends.
@@ -33,7 +33,7 @@ func newEngine(t *testing.T, live bool) *ownEngine {
 	if _, err := exec.LookPath("dockerd"); err != nil || os.Geteuid() != 0 {
 		backendtest.Skip(t, Name, "the program dockerd and root are needed")
 	}
-	dir, err := os.MkdirTemp("/tmp", "gbe-") // short, for the addresses of sockets
+	dir, err := os.MkdirTemp("/tmp", "fhe-") // short, for the addresses of sockets
 	if err != nil {
 		t.Fatal(err)
 	}

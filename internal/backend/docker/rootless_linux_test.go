@@ -11,8 +11,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/glovebox-dev/glovebox/internal/backend/backendtest"
-	"github.com/glovebox-dev/glovebox/sandbox"
+	"github.com/fumehood-dev/fumehood/internal/backend/backendtest"
+	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
 const nobodyHere = 54_321 // has no subordinate ids, and no control groups that it may write to

@@ -10,8 +10,8 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/glovebox-dev/glovebox/internal/backend/backendtest"
-	"github.com/glovebox-dev/glovebox/sandbox"
+	"github.com/fumehood-dev/fumehood/internal/backend/backendtest"
+	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
 // ownImage packs Bash and Python from this machine: there is no network to fetch an image.

@@ -15,7 +15,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/glovebox-dev/glovebox/internal/seccomp"
+	"github.com/fumehood-dev/fumehood/internal/seccomp"
 )
 
 var update = flag.Bool("update", false, "write what is rendered")

@@ -7,8 +7,8 @@ import (
 
 	"github.com/moby/moby/client"
 
-	"github.com/glovebox-dev/glovebox/internal/backend/backendtest"
-	"github.com/glovebox-dev/glovebox/sandbox"
+	"github.com/fumehood-dev/fumehood/internal/backend/backendtest"
+	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
 func TestMain(m *testing.M) { backendtest.Main(m) }

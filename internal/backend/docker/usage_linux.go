@@ -1,8 +1,8 @@
 package docker
 
 import (
-	"github.com/glovebox-dev/glovebox/internal/cgroup"
-	"github.com/glovebox-dev/glovebox/sandbox"
+	"github.com/fumehood-dev/fumehood/internal/cgroup"
+	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
 // counters are a container's control group, as this host sees it.

@@ -2,7 +2,7 @@
 
 package docker
 
-import "github.com/glovebox-dev/glovebox/sandbox"
+import "github.com/fumehood-dev/fumehood/sandbox"
 
 // counters are never available: containers are not on this host.
 type counters struct{ pid int }

@@ -11,11 +11,11 @@ import (
 
 	specs "github.com/opencontainers/runtime-spec/specs-go"
 
-	"github.com/glovebox-dev/glovebox/internal/guest/confine"
-	"github.com/glovebox-dev/glovebox/internal/hostid"
-	"github.com/glovebox-dev/glovebox/internal/rootfs"
-	"github.com/glovebox-dev/glovebox/internal/seccomp"
-	"github.com/glovebox-dev/glovebox/sandbox"
+	"github.com/fumehood-dev/fumehood/internal/guest/confine"
+	"github.com/fumehood-dev/fumehood/internal/hostid"
+	"github.com/fumehood-dev/fumehood/internal/rootfs"
+	"github.com/fumehood-dev/fumehood/internal/seccomp"
+	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
 // guestCaps are the guest's capabilities, inside gVisor's kernel only: to make and give away the writable places, to become

@@ -6,10 +6,10 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/glovebox-dev/glovebox/internal/fork"
-	"github.com/glovebox-dev/glovebox/internal/hostid"
-	"github.com/glovebox-dev/glovebox/internal/pidfd"
-	"github.com/glovebox-dev/glovebox/internal/tap"
+	"github.com/fumehood-dev/fumehood/internal/fork"
+	"github.com/fumehood-dev/fumehood/internal/hostid"
+	"github.com/fumehood-dev/fumehood/internal/pidfd"
+	"github.com/fumehood-dev/fumehood/internal/tap"
 )
 
 // callerMap maps the ids of an ordinary user's sandbox: gVisor runs as the caller, and the code, which does nothing on the
@@ -32,7 +32,7 @@ var runscCaps = []uintptr{unix.CAP_CHOWN, unix.CAP_DAC_OVERRIDE, unix.CAP_DAC_RE
 	unix.CAP_SETUID, unix.CAP_SETPCAP, unix.CAP_NET_ADMIN, unix.CAP_SYS_CHROOT, unix.CAP_SYS_PTRACE, unix.CAP_SYS_ADMIN, unix.CAP_SETFCAP, unix.CAP_NET_RAW}
 
 // envMapped names the descriptor on which our runsc waits until its ids are mapped.
-const envMapped = "GLOVEBOX_RUNSC_MAPPED"
+const envMapped = "FUMEHOOD_RUNSC_MAPPED"
 
 // startMapped starts runsc as root of a user namespace of its own.
 func (b *Backend) startMapped(order *fork.Order, box *Box) (*pidfd.Process, error) {

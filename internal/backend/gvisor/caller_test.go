@@ -9,14 +9,14 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/glovebox-dev/glovebox/internal/backend/backendtest"
-	"github.com/glovebox-dev/glovebox/internal/hostid"
-	"github.com/glovebox-dev/glovebox/sandbox"
+	"github.com/fumehood-dev/fumehood/internal/backend/backendtest"
+	"github.com/fumehood-dev/fumehood/internal/hostid"
+	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
 // envOrdinary makes this test program the ordinary user of TestOrdinaryUser, with the guest and runsc as descriptors 4 and
 // 5.
-const envOrdinary = "GLOVEBOX_TEST_ORDINARY"
+const envOrdinary = "FUMEHOOD_TEST_ORDINARY"
 
 const ordinaryUser = 54_321 // nobody's; it has no subordinate ids
 

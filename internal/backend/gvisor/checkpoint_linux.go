@@ -15,11 +15,11 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/glovebox-dev/glovebox/internal/guest"
-	"github.com/glovebox-dev/glovebox/internal/guest/client"
-	"github.com/glovebox-dev/glovebox/internal/nolink"
-	"github.com/glovebox-dev/glovebox/internal/pidfd"
-	"github.com/glovebox-dev/glovebox/sandbox"
+	"github.com/fumehood-dev/fumehood/internal/guest"
+	"github.com/fumehood-dev/fumehood/internal/guest/client"
+	"github.com/fumehood-dev/fumehood/internal/nolink"
+	"github.com/fumehood-dev/fumehood/internal/pidfd"
+	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
 var _ sandbox.Checkpointer = (*Box)(nil)
@@ -36,7 +36,7 @@ func (box *Box) Checkpoint(ctx context.Context, dir string) error {
 		return notSaved("checkpoint")
 	}
 	if box.backend.caller.UID != 0 {
-		return &sandbox.Error{Kind: sandbox.Unsupported, Op: "gvisor: checkpoint", Msg: "only root can save a sandbox", Fix: "run glovebox as root"}
+		return &sandbox.Error{Kind: sandbox.Unsupported, Op: "gvisor: checkpoint", Msg: "only root can save a sandbox", Fix: "run fumehood as root"}
 	}
 	image, err := nolink.Open(dir, unix.O_DIRECTORY, 0)
 	if err != nil {
@@ -196,7 +196,7 @@ type saved struct {
 	Held []held       `json:"held"`
 }
 
-const savedFile = "glovebox.json"
+const savedFile = "fumehood.json"
 
 // savedForm is the version of a sandbox's layout for gVisor, which restores no other layout. Increment it when a bundle's
 // mounts or gVisor's module change.

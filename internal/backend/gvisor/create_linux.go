@@ -9,15 +9,15 @@ import (
 	"path/filepath"
 	"time"
 
-	"github.com/glovebox-dev/glovebox/internal/cgroup"
-	"github.com/glovebox-dev/glovebox/internal/guest/client"
-	"github.com/glovebox-dev/glovebox/internal/hostbox"
-	"github.com/glovebox-dev/glovebox/internal/hostid"
-	"github.com/glovebox-dev/glovebox/internal/instance"
-	"github.com/glovebox-dev/glovebox/internal/pidfd"
-	"github.com/glovebox-dev/glovebox/internal/tap"
-	"github.com/glovebox-dev/glovebox/internal/undo"
-	"github.com/glovebox-dev/glovebox/sandbox"
+	"github.com/fumehood-dev/fumehood/internal/cgroup"
+	"github.com/fumehood-dev/fumehood/internal/guest/client"
+	"github.com/fumehood-dev/fumehood/internal/hostbox"
+	"github.com/fumehood-dev/fumehood/internal/hostid"
+	"github.com/fumehood-dev/fumehood/internal/instance"
+	"github.com/fumehood-dev/fumehood/internal/pidfd"
+	"github.com/fumehood-dev/fumehood/internal/tap"
+	"github.com/fumehood-dev/fumehood/internal/undo"
+	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
 // Files in a box's folder, beside its bundle and its record.

@@ -1,6 +1,6 @@
 package gvisor
 
-import "github.com/glovebox-dev/glovebox/sandbox"
+import "github.com/fumehood-dev/fumehood/sandbox"
 
 // Features lists what this backend supports.
 func (b *Backend) Features() []sandbox.Feature {

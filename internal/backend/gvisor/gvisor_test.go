@@ -15,14 +15,14 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/glovebox-dev/glovebox/internal/backend/backendtest"
-	"github.com/glovebox-dev/glovebox/internal/cgroup"
-	"github.com/glovebox-dev/glovebox/internal/guest"
-	"github.com/glovebox-dev/glovebox/internal/guest/client"
-	"github.com/glovebox-dev/glovebox/internal/guest/confine"
-	"github.com/glovebox-dev/glovebox/internal/hostid"
-	"github.com/glovebox-dev/glovebox/internal/pidfd"
-	"github.com/glovebox-dev/glovebox/sandbox"
+	"github.com/fumehood-dev/fumehood/internal/backend/backendtest"
+	"github.com/fumehood-dev/fumehood/internal/cgroup"
+	"github.com/fumehood-dev/fumehood/internal/guest"
+	"github.com/fumehood-dev/fumehood/internal/guest/client"
+	"github.com/fumehood-dev/fumehood/internal/guest/confine"
+	"github.com/fumehood-dev/fumehood/internal/hostid"
+	"github.com/fumehood-dev/fumehood/internal/pidfd"
+	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
 // stepTimeout ends a step that hangs.

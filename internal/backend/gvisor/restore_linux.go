@@ -13,10 +13,10 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/glovebox-dev/glovebox/internal/guest"
-	"github.com/glovebox-dev/glovebox/internal/guest/client"
-	"github.com/glovebox-dev/glovebox/internal/nolink"
-	"github.com/glovebox-dev/glovebox/sandbox"
+	"github.com/fumehood-dev/fumehood/internal/guest"
+	"github.com/fumehood-dev/fumehood/internal/guest/client"
+	"github.com/fumehood-dev/fumehood/internal/nolink"
+	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
 var _ sandbox.Restorer = (*Backend)(nil)
@@ -71,7 +71,7 @@ func readSaved(dir, name string) (s saved, err error) {
 		err = json.Unmarshal(text, &s)
 	}
 	if err == nil && s.Form != savedForm {
-		return s, &sandbox.Error{Kind: sandbox.Invalid, Op: "gvisor: restore", Msg: "the checkpoint in " + name + " is of another version of Glovebox",
+		return s, &sandbox.Error{Kind: sandbox.Invalid, Op: "gvisor: restore", Msg: "the checkpoint in " + name + " is of another version of Fumehood",
 			Fix: "save it again, or restore it with that version"}
 	}
 	if err == nil && len(s.Key) != guest.KeySize {

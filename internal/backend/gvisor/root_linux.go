@@ -13,10 +13,10 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/glovebox-dev/glovebox/internal/guest/confine"
-	"github.com/glovebox-dev/glovebox/internal/instance"
-	"github.com/glovebox-dev/glovebox/internal/rootfs"
-	"github.com/glovebox-dev/glovebox/sandbox"
+	"github.com/fumehood-dev/fumehood/internal/guest/confine"
+	"github.com/fumehood-dev/fumehood/internal/instance"
+	"github.com/fumehood-dev/fumehood/internal/rootfs"
+	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
 // root is the shared root of all sandboxes with the same host folder: a skeleton of folders, links and generated files on
@@ -104,7 +104,7 @@ func (r *root) current() bool {
 // What every root adds to the host folder: the guest, and the folder of its socket.
 const (
 	guestPath  = "/run/guest"
-	socketDir  = "/run/glovebox"
+	socketDir  = "/run/fumehood"
 	socketFile = "s"
 )
 

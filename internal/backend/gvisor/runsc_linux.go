@@ -9,12 +9,12 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/glovebox-dev/glovebox/internal/fork"
-	"github.com/glovebox-dev/glovebox/internal/pidfd"
+	"github.com/fumehood-dev/fumehood/internal/fork"
+	"github.com/fumehood-dev/fumehood/internal/pidfd"
 )
 
 // runscName is argv[0] of every runsc that we start.
-const runscName = "glovebox-runsc"
+const runscName = "fumehood-runsc"
 
 // Descriptors of runsc, after its first three.
 const (

@@ -11,9 +11,9 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/glovebox-dev/glovebox/internal/backend/backendtest"
-	"github.com/glovebox-dev/glovebox/internal/pidfd"
-	"github.com/glovebox-dev/glovebox/sandbox"
+	"github.com/fumehood-dev/fumehood/internal/backend/backendtest"
+	"github.com/fumehood-dev/fumehood/internal/pidfd"
+	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
 // TestHostHoldsTheMounts: the host's kernel, too, enforces for gVisor's own processes that mounted host files are read-only

@@ -6,12 +6,12 @@ import (
 	"path/filepath"
 	"testing"
 
-	"github.com/glovebox-dev/glovebox/internal/backend/backendtest"
-	"github.com/glovebox-dev/glovebox/internal/hostid"
-	"github.com/glovebox-dev/glovebox/internal/lang/bash"
-	"github.com/glovebox-dev/glovebox/internal/lang/javascript"
-	"github.com/glovebox-dev/glovebox/internal/lang/python"
-	"github.com/glovebox-dev/glovebox/sandbox"
+	"github.com/fumehood-dev/fumehood/internal/backend/backendtest"
+	"github.com/fumehood-dev/fumehood/internal/hostid"
+	"github.com/fumehood-dev/fumehood/internal/lang/bash"
+	"github.com/fumehood-dev/fumehood/internal/lang/javascript"
+	"github.com/fumehood-dev/fumehood/internal/lang/python"
+	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
 func TestMain(m *testing.M) { backendtest.Main(m) }

@@ -4,7 +4,7 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/glovebox-dev/glovebox/sandbox"
+	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
 // TestPreflight: Preflight refuses exactly what Create refuses.

@@ -8,9 +8,9 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/glovebox-dev/glovebox/internal/fork"
-	"github.com/glovebox-dev/glovebox/internal/guest/confine"
-	"github.com/glovebox-dev/glovebox/sandbox"
+	"github.com/fumehood-dev/fumehood/internal/fork"
+	"github.com/fumehood-dev/fumehood/internal/guest/confine"
+	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
 // at names the failed step. An error that already has an explanation keeps it.
@@ -44,7 +44,7 @@ func explainClone(err error) error {
 		e.Fix = "as root: sysctl user.max_user_namespaces=65536"
 	case errors.Is(err, unix.EPERM) && appArmorRestricts():
 		e.Msg = "AppArmor on this host forbids ordinary users to make user namespaces"
-		e.Fix = "as root: sysctl kernel.apparmor_restrict_unprivileged_userns=0, or add an AppArmor profile for glovebox that allows userns, or run as root"
+		e.Fix = "as root: sysctl kernel.apparmor_restrict_unprivileged_userns=0, or add an AppArmor profile for fumehood that allows userns, or run as root"
 	case errors.Is(err, unix.EPERM):
 		e.Msg = "this host forbids ordinary users to make user namespaces"
 		e.Fix = "as root: sysctl kernel.unprivileged_userns_clone=1, if it exists; inside a container allow it in the seccomp profile (Docker: --security-opt seccomp=unconfined); or run as root"

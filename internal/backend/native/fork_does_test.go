@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/glovebox-dev/glovebox/sandbox"
+	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
 // deeds are programs with the same result in a fork and in a new interpreter: status, exit code, signal, and all output.
@@ -205,8 +205,8 @@ print("early", flush=True)
 if os.fork() == 0: print("late", flush=True); os.write(w, b"x"); time.sleep(600)
 os.read(r, 1)`},
 	{name: "odd arguments", code: "import os, sys; print(sys.argv, sys.orig_argv, [os.fsencode(a) for a in sys.argv])"},
-	{name: "odd environment", code: "import os, ctypes; print({k: v for k, v in sorted(os.environb.items()) if k != b'GLOVEBOX_EXECUTION'}, os.getenv('ODD'), os.system('echo $ODD'))"},
-	{name: "execution", code: "import os; print(len(os.environ['GLOVEBOX_EXECUTION']))"},
+	{name: "odd environment", code: "import os, ctypes; print({k: v for k, v in sorted(os.environb.items()) if k != b'FUMEHOOD_EXECUTION'}, os.getenv('ODD'), os.system('echo $ODD'))"},
+	{name: "execution", code: "import os; print(len(os.environ['FUMEHOOD_EXECUTION']))"},
 
 	// Garbage collector and memory.
 	{name: "garbage", code: `

@@ -17,8 +17,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/glovebox-dev/glovebox/internal/guest/confine"
-	"github.com/glovebox-dev/glovebox/sandbox"
+	"github.com/fumehood-dev/fumehood/internal/guest/confine"
+	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
 var _ sandbox.Forker = (*Box)(nil)
@@ -46,7 +46,7 @@ func (b *Backend) forkable(spec *sandbox.Spec) bool {
 		return false
 	}
 	return b.user.UID == 0 && !spec.Lifetime.Living && !spec.Network.Linked() && spec.Root == (sandbox.Root{}) && spec.Commands == nil &&
-		!slices.ContainsFunc(spec.Layers, func(l sandbox.Layer) bool { return !strings.HasPrefix(l.At, "/opt/glovebox/") }) &&
+		!slices.ContainsFunc(spec.Layers, func(l sandbox.Layer) bool { return !strings.HasPrefix(l.At, "/opt/fumehood/") }) &&
 		len(spec.Mounts) == 0 && spec.Workspace == ""
 }
 

@@ -9,8 +9,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/glovebox-dev/glovebox/internal/lang/python"
-	"github.com/glovebox-dev/glovebox/sandbox"
+	"github.com/fumehood-dev/fumehood/internal/lang/python"
+	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
 // withZygote is a backend with a zygote, and a fork to ask of it.

@@ -7,8 +7,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/glovebox-dev/glovebox/internal/engine"
-	"github.com/glovebox-dev/glovebox/sandbox"
+	"github.com/fumehood-dev/fumehood/internal/engine"
+	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
 // TestWhenItForks lists for what a waiting interpreter may be forked, and what needs a new one.
@@ -37,7 +37,7 @@ func TestWhenItForks(t *testing.T) {
 		{"packages", func(r *engine.Run) {
 			r.Spec = layerSpec(t)
 			r.Request.Code = []byte("import layered, os, sys\n" + say + "\nprint(layered.value, layered.__file__)")
-		}, true, "\n42 /opt/glovebox/python/layered.py"},
+		}, true, "\n42 /opt/fumehood/python/layered.py"},
 
 		{"packages in another place", func(r *engine.Run) {
 			r.Spec = layerSpec(t)

@@ -6,7 +6,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/glovebox-dev/glovebox/sandbox"
+	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
 // hostNumbers are settings of the host that let one sandbox use up what all of the host shares, and no limit of a sandbox stops it.

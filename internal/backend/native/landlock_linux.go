@@ -3,7 +3,7 @@ package native
 import (
 	"golang.org/x/sys/unix"
 
-	"github.com/glovebox-dev/glovebox/internal/guest/confine"
+	"github.com/fumehood-dev/fumehood/internal/guest/confine"
 )
 
 const (

@@ -14,11 +14,11 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/glovebox-dev/glovebox/internal/backend/backendtest"
-	"github.com/glovebox-dev/glovebox/internal/guest"
-	"github.com/glovebox-dev/glovebox/internal/guest/client"
-	"github.com/glovebox-dev/glovebox/internal/guest/confine"
-	"github.com/glovebox-dev/glovebox/sandbox"
+	"github.com/fumehood-dev/fumehood/internal/backend/backendtest"
+	"github.com/fumehood-dev/fumehood/internal/guest"
+	"github.com/fumehood-dev/fumehood/internal/guest/client"
+	"github.com/fumehood-dev/fumehood/internal/guest/confine"
+	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
 var guestProgram *os.File
@@ -37,7 +37,7 @@ func TestMain(m *testing.M) {
 // mount. Within the tests mounts propagate as on a host, so a leaking sandbox is noticed. The program executes itself again,
 // as only its first thread can take it there. If root may not do that, the tests run in place.
 func apart() {
-	const moved = "GLOVEBOX_TEST_APART"
+	const moved = "FUMEHOOD_TEST_APART"
 	if os.Geteuid() != 0 || os.Getenv(moved) != "" {
 		return
 	}
@@ -78,10 +78,10 @@ func spec() sandbox.Spec {
 
 // accepted lists the limits that an ordinary user without a delegated control group must waive.
 func accepted() []string {
-	if os.Getenv("GLOVEBOX_TEST_WEAKER") == "" {
+	if os.Getenv("FUMEHOOD_TEST_WEAKER") == "" {
 		return nil
 	}
-	return strings.Split(os.Getenv("GLOVEBOX_TEST_WEAKER"), ",")
+	return strings.Split(os.Getenv("FUMEHOOD_TEST_WEAKER"), ",")
 }
 
 type outcome struct {
@@ -232,7 +232,7 @@ func TestPosture(t *testing.T) {
 		if want != "" && got != want {
 			t.Errorf("%s is %q, not %q", path, got, want)
 		}
-		if strings.Contains(got, "glovebox") {
+		if strings.Contains(got, "fumehood") {
 			t.Errorf("%s tells names of the host: %q", path, got)
 		}
 	}

@@ -8,12 +8,12 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/glovebox-dev/glovebox/internal/guest/confine"
-	"github.com/glovebox-dev/glovebox/internal/idmap"
-	"github.com/glovebox-dev/glovebox/internal/nolink"
-	"github.com/glovebox-dev/glovebox/internal/rootfs"
-	"github.com/glovebox-dev/glovebox/internal/seccomp"
-	"github.com/glovebox-dev/glovebox/sandbox"
+	"github.com/fumehood-dev/fumehood/internal/guest/confine"
+	"github.com/fumehood-dev/fumehood/internal/idmap"
+	"github.com/fumehood-dev/fumehood/internal/nolink"
+	"github.com/fumehood-dev/fumehood/internal/rootfs"
+	"github.com/fumehood-dev/fumehood/internal/seccomp"
+	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
 // planned is a plan for the guest, with the detached mounts to send along.

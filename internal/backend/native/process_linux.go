@@ -3,12 +3,12 @@ package native
 import (
 	"slices"
 
-	"github.com/glovebox-dev/glovebox/internal/pidfd"
-	"github.com/glovebox-dev/glovebox/sandbox"
+	"github.com/fumehood-dev/fumehood/internal/pidfd"
+	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
 // guestName is argv[0] of every guest. Its ID follows as argv[1], so a guest can be found without a record.
-const guestName = "glovebox-guest"
+const guestName = "fumehood-guest"
 
 // guestsOf finds a sandbox's guests by their command line and by being the first process of a pid namespace. Sandboxed code
 // can imitate neither for its own nor for another sandbox.

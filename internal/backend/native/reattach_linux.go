@@ -4,9 +4,9 @@ import (
 	"context"
 	"errors"
 
-	"github.com/glovebox-dev/glovebox/internal/hostbox"
-	"github.com/glovebox-dev/glovebox/internal/instance"
-	"github.com/glovebox-dev/glovebox/sandbox"
+	"github.com/fumehood-dev/fumehood/internal/hostbox"
+	"github.com/fumehood-dev/fumehood/internal/instance"
+	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
 var _ sandbox.Promoter = (*Box)(nil)

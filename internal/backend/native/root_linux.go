@@ -3,8 +3,8 @@ package native
 import (
 	"golang.org/x/sys/unix"
 
-	"github.com/glovebox-dev/glovebox/internal/guest/confine"
-	"github.com/glovebox-dev/glovebox/internal/rootfs"
+	"github.com/fumehood-dev/fumehood/internal/guest/confine"
+	"github.com/fumehood-dev/fumehood/internal/rootfs"
 )
 
 // deviceSteps are /dev: five stateless devices, the terminal, and links.

@@ -4,8 +4,8 @@ import (
 	"context"
 	"testing"
 
-	"github.com/glovebox-dev/glovebox/internal/backend/backendtest"
-	"github.com/glovebox-dev/glovebox/sandbox"
+	"github.com/fumehood-dev/fumehood/internal/backend/backendtest"
+	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
 // TestSuite is the conformance suite of all backends.
@@ -16,7 +16,7 @@ func TestSuite(t *testing.T) {
 // TestWalls is the half of the suite that needs real isolation. Its limits need control groups.
 func TestWalls(t *testing.T) {
 	if len(accepted()) > 0 {
-		backendtest.Skip(t, "limits", "GLOVEBOX_TEST_WEAKER is set: nothing enforces the limits that this half is about")
+		backendtest.Skip(t, "limits", "FUMEHOOD_TEST_WEAKER is set: nothing enforces the limits that this half is about")
 	}
 	backendtest.Walls(t, func(t *testing.T) sandbox.Backend { return open(t, "") })
 }

@@ -3,7 +3,7 @@ package native
 import (
 	"testing"
 
-	"github.com/glovebox-dev/glovebox/internal/hostid"
+	"github.com/fumehood-dev/fumehood/internal/hostid"
 )
 
 // TestTerminals: the code opens terminals of its own only where the spec says so. Where guest and code are one id, nothing tells them apart.

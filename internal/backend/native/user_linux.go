@@ -3,8 +3,8 @@ package native
 import (
 	"strconv"
 
-	"github.com/glovebox-dev/glovebox/internal/hostid"
-	"github.com/glovebox-dev/glovebox/sandbox"
+	"github.com/fumehood-dev/fumehood/internal/hostid"
+	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
 func itoa(n int) string { return strconv.Itoa(n) }

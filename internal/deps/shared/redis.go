@@ -13,8 +13,8 @@ import (
 )
 
 const (
-	answerPrefix = "glovebox:packages:answer:"
-	lockPrefix   = "glovebox:packages:lock:"
+	answerPrefix = "fumehood:packages:answer:"
+	lockPrefix   = "fumehood:packages:lock:"
 
 	// callTimeout bounds a call whose context has no earlier end, from dialling to the reply.
 	callTimeout = 2 * time.Second

@@ -16,7 +16,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/glovebox-dev/glovebox/internal/deps/shared/redistest"
+	"github.com/fumehood-dev/fumehood/internal/deps/shared/redistest"
 )
 
 // server answers each command of one connection after another with the same bytes, and hands over what it was sent.

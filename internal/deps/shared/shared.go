@@ -2,7 +2,7 @@
 // for has the archives. Nothing is dialled or opened before it is needed, and nothing stays open between two calls, which are rare: they come
 // with installations. So a tier needs no Close.
 //
-// In Redis, glovebox:packages:answer:KEY is the answer to a key, until its time is over, and glovebox:packages:lock:KEY the holder of a lock,
+// In Redis, fumehood:packages:answer:KEY is the answer to a key, until its time is over, and fumehood:packages:lock:KEY the holder of a lock,
 // until its lease is over. An archive is DIGEST.tar.gz.
 package shared
 
@@ -10,8 +10,8 @@ import (
 	"net/url"
 	"regexp"
 
-	"github.com/glovebox-dev/glovebox/internal/deps"
-	"github.com/glovebox-dev/glovebox/sandbox"
+	"github.com/fumehood-dev/fumehood/internal/deps"
+	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
 // Open returns the tier of two addresses: redis://[USER:PASSWORD@]HOST[:PORT][/DATABASE] (rediss:// with TLS), and that of a bucket, such as

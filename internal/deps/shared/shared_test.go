@@ -19,10 +19,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/glovebox-dev/glovebox/internal/deps"
-	"github.com/glovebox-dev/glovebox/internal/deps/shared"
-	"github.com/glovebox-dev/glovebox/internal/deps/shared/redistest"
-	"github.com/glovebox-dev/glovebox/sandbox"
+	"github.com/fumehood-dev/fumehood/internal/deps"
+	"github.com/fumehood-dev/fumehood/internal/deps/shared"
+	"github.com/fumehood-dev/fumehood/internal/deps/shared/redistest"
+	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
 // machine is a Packager with a cache of its own. Its worker stands for the sandboxes that survey and install.

@@ -10,9 +10,9 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/glovebox-dev/glovebox/internal/guest"
-	"github.com/glovebox-dev/glovebox/internal/guest/wire"
-	"github.com/glovebox-dev/glovebox/sandbox"
+	"github.com/fumehood-dev/fumehood/internal/guest"
+	"github.com/fumehood-dev/fumehood/internal/guest/wire"
+	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
 // Files are the other ends of a process's stdin (to write), stdout and stderr (to read).

@@ -4,8 +4,8 @@ import (
 	"context"
 	"io"
 
-	"github.com/glovebox-dev/glovebox/internal/guest"
-	"github.com/glovebox-dev/glovebox/internal/guest/wire"
+	"github.com/fumehood-dev/fumehood/internal/guest"
+	"github.com/fumehood-dev/fumehood/internal/guest/wire"
 )
 
 // call is one stream: a request and its answers. Its starter closes it.

@@ -12,8 +12,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/glovebox-dev/glovebox/internal/guest/client"
-	"github.com/glovebox-dev/glovebox/internal/guest/guesttest"
+	"github.com/fumehood-dev/fumehood/internal/guest/client"
+	"github.com/fumehood-dev/fumehood/internal/guest/guesttest"
 )
 
 func dial(t *testing.T, c *client.Client, l net.Listener) (ours *client.Conn, theirs *net.TCPConn) {

@@ -6,8 +6,8 @@ import (
 	"strings"
 	"sync"
 
-	"github.com/glovebox-dev/glovebox/internal/guest"
-	"github.com/glovebox-dev/glovebox/internal/guest/wire"
+	"github.com/fumehood-dev/fumehood/internal/guest"
+	"github.com/fumehood-dev/fumehood/internal/guest/wire"
 )
 
 // abort ends a call in the middle. Unlike close it never ends this side normally, so the guest does not mistake truncated

@@ -13,10 +13,10 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/glovebox-dev/glovebox/internal/guest"
-	"github.com/glovebox-dev/glovebox/internal/guest/client"
-	"github.com/glovebox-dev/glovebox/internal/guest/guesttest"
-	"github.com/glovebox-dev/glovebox/sandbox"
+	"github.com/fumehood-dev/fumehood/internal/guest"
+	"github.com/fumehood-dev/fumehood/internal/guest/client"
+	"github.com/fumehood-dev/fumehood/internal/guest/guesttest"
+	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
 func list(t testing.TB, c *client.Client, req guest.ListDir) (paths []string, more bool) {
@@ -168,7 +168,7 @@ func TestWhatIsNotPermittedToTheCode(t *testing.T) {
 	wantError(t, err, sandbox.Invalid, syscall.EACCES, "not permitted")
 	err = c.WriteFile(ctx, guest.WriteFile{Path: dir + "/rootfile"}, strings.NewReader("x"))
 	wantError(t, err, sandbox.Invalid, syscall.EACCES, "not permitted")
-	wantError(t, c.MakeDir(ctx, guest.MakeDir{Path: "/etc/glovebox-test"}), sandbox.Invalid, syscall.EACCES, "not permitted")
+	wantError(t, c.MakeDir(ctx, guest.MakeDir{Path: "/etc/fumehood-test"}), sandbox.Invalid, syscall.EACCES, "not permitted")
 
 	// The code does not have the guest's groups.
 	must(t, os.Chmod(dir+"/rootfile", 0o040))

@@ -15,10 +15,10 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/glovebox-dev/glovebox/internal/guest"
-	"github.com/glovebox-dev/glovebox/internal/guest/client"
-	"github.com/glovebox-dev/glovebox/internal/guest/server"
-	"github.com/glovebox-dev/glovebox/sandbox"
+	"github.com/fumehood-dev/fumehood/internal/guest"
+	"github.com/fumehood-dev/fumehood/internal/guest/client"
+	"github.com/fumehood-dev/fumehood/internal/guest/server"
+	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
 // someone is a user other than the root that runs the tests.
@@ -139,7 +139,7 @@ func wantError(t testing.TB, err error, kind sandbox.Kind, errno syscall.Errno, 
 func TestWriteThenRead(t *testing.T) {
 	asEach(t, func(t *testing.T, c *client.Client, dir string) {
 		path := dir + "/f.txt"
-		content := strings.Repeat("glovebox ", 100_000) // many messages
+		content := strings.Repeat("fumehood ", 100_000) // many messages
 		for _, atomic := range []bool{true, false} {
 			must(t, c.WriteFile(limit(t), guest.WriteFile{Path: path, Atomic: atomic, Truncate: true, Mode: 0o640}, strings.NewReader(content)))
 			var out bytes.Buffer
@@ -153,7 +153,7 @@ func TestWriteThenRead(t *testing.T) {
 		var out bytes.Buffer
 		_, err := c.ReadFile(limit(t), guest.ReadFile{Path: path, Offset: 9, Length: 8}, &out)
 		must(t, err)
-		if out.String() != "glovebox" {
+		if out.String() != "fumehood" {
 			t.Errorf("part of the file: %q", &out)
 		}
 		out.Reset()

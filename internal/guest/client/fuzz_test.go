@@ -8,10 +8,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/glovebox-dev/glovebox/internal/guest"
-	"github.com/glovebox-dev/glovebox/internal/guest/client"
-	"github.com/glovebox-dev/glovebox/internal/guest/wire"
-	"github.com/glovebox-dev/glovebox/sandbox"
+	"github.com/fumehood-dev/fumehood/internal/guest"
+	"github.com/fumehood-dev/fumehood/internal/guest/client"
+	"github.com/fumehood-dev/fumehood/internal/guest/wire"
+	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
 // FuzzHostileGuest answers the host's calls with arbitrary data: raw bytes, then messages of any type and body. Every call

@@ -4,7 +4,7 @@ import (
 	"context"
 	"net"
 
-	"github.com/glovebox-dev/glovebox/internal/guest"
+	"github.com/fumehood-dev/fumehood/internal/guest"
 )
 
 // Lifeline makes conn the lifeline of a one-shot guest: when it closes, the guest ends, and with it the sandbox.

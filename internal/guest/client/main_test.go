@@ -4,7 +4,7 @@ import (
 	"os"
 	"testing"
 
-	"github.com/glovebox-dev/glovebox/internal/guest/guesttest"
+	"github.com/fumehood-dev/fumehood/internal/guest/guesttest"
 )
 
 func TestMain(m *testing.M) {

@@ -5,9 +5,9 @@ import (
 	"io"
 	"sync"
 
-	"github.com/glovebox-dev/glovebox/internal/guest"
-	"github.com/glovebox-dev/glovebox/internal/guest/wire"
-	"github.com/glovebox-dev/glovebox/sandbox"
+	"github.com/fumehood-dev/fumehood/internal/guest"
+	"github.com/fumehood-dev/fumehood/internal/guest/wire"
+	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
 // ackStep is how much output may accumulate before it is acknowledged, if the guest's buffer is at least four times as

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/glovebox-dev/glovebox/internal/guest"
+	"github.com/fumehood-dev/fumehood/internal/guest"
 )
 
 // FuzzTarEntries reads hostile archives: every accepted entry is below the base, of a permitted kind, and within the limits.

@@ -4,7 +4,7 @@ import (
 	"bytes"
 	"math"
 
-	"github.com/glovebox-dev/glovebox/internal/guest/wire"
+	"github.com/fumehood-dev/fumehood/internal/guest/wire"
 )
 
 // anyNumber bounds the lists of a plan: it comes from the host, whose messages have a bound.

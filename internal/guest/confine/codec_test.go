@@ -5,7 +5,7 @@ import (
 	"reflect"
 	"testing"
 
-	"github.com/glovebox-dev/glovebox/sandbox"
+	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
 // TestPlan: a plan is read as written, and always gives the same bytes, by which the host compares plans.

@@ -9,7 +9,7 @@ import (
 	"encoding/base64"
 	"time"
 
-	"github.com/glovebox-dev/glovebox/sandbox"
+	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
 // Plan is everything that the set-up stage does.
@@ -57,7 +57,7 @@ type Container struct {
 
 // EnvPlan holds the plan, in base64, of a guest that a container runtime starts. The code never sees it: nothing inside may
 // read the guest's environment.
-const EnvPlan = "GLOVEBOX_PLAN"
+const EnvPlan = "FUMEHOOD_PLAN"
 
 // Encode returns the plan for EnvPlan.
 func (p *Plan) Encode() string { return base64.StdEncoding.EncodeToString(p.Append(nil)) }

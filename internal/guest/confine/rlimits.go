@@ -1,6 +1,6 @@
 package confine
 
-import "github.com/glovebox-dev/glovebox/sandbox"
+import "github.com/fumehood-dev/fumehood/sandbox"
 
 // Resources by Linux's numbers (getrlimit(2), equal on both supported processors): the host that makes a plan may run
 // another system.

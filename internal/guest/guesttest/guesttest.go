@@ -16,16 +16,16 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/glovebox-dev/glovebox/internal/guest/client"
-	"github.com/glovebox-dev/glovebox/internal/guest/server"
-	"github.com/glovebox-dev/glovebox/sandbox"
+	"github.com/fumehood-dev/fumehood/internal/guest/client"
+	"github.com/fumehood-dev/fumehood/internal/guest/server"
+	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
 // child is the variable that makes a test binary a guest.
-const child = "GLOVEBOX_GUESTTEST"
+const child = "FUMEHOOD_GUESTTEST"
 
 // forgone is the variable that marks the child's second execution of itself.
-const forgone = "GLOVEBOX_GUESTTEST_FORGONE"
+const forgone = "FUMEHOOD_GUESTTEST_FORGONE"
 
 // Key is the key of every guest that Start starts.
 var Key = [32]byte{1, 2, 3, 4}

@@ -4,9 +4,9 @@ import (
 	"errors"
 	"syscall"
 
-	"github.com/glovebox-dev/glovebox/internal/guest"
-	"github.com/glovebox-dev/glovebox/internal/guest/wire"
-	"github.com/glovebox-dev/glovebox/sandbox"
+	"github.com/fumehood-dev/fumehood/internal/guest"
+	"github.com/fumehood-dev/fumehood/internal/guest/wire"
+	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
 // call is one request and its answers. A handler sends answers, the last one by answer, or returns an error, which is sent

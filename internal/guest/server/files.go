@@ -4,8 +4,8 @@ import (
 	"io"
 	"sync/atomic"
 
-	"github.com/glovebox-dev/glovebox/internal/guest"
-	"github.com/glovebox-dev/glovebox/sandbox"
+	"github.com/fumehood-dev/fumehood/internal/guest"
+	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
 // tree serves the file calls: system calls in the sandbox's own root, as the code's user. A file call can do only what the

@@ -3,7 +3,7 @@ package server
 import (
 	"golang.org/x/sys/unix"
 
-	"github.com/glovebox-dev/glovebox/internal/guest"
+	"github.com/fumehood-dev/fumehood/internal/guest"
 )
 
 // permissions are the mode bits that a host may set: never the set-id and sticky bits.

@@ -3,7 +3,7 @@ package server
 import (
 	"golang.org/x/sys/unix"
 
-	"github.com/glovebox-dev/glovebox/internal/guest"
+	"github.com/fumehood-dev/fumehood/internal/guest"
 )
 
 // listBatch is how many entries are described before they are sent.

@@ -3,7 +3,7 @@ package server
 import (
 	"golang.org/x/sys/unix"
 
-	"github.com/glovebox-dev/glovebox/internal/guest"
+	"github.com/fumehood-dev/fumehood/internal/guest"
 )
 
 // removeBatch is how many entries are removed between two checks for cancellation.

@@ -3,7 +3,7 @@ package server
 import (
 	"golang.org/x/sys/unix"
 
-	"github.com/glovebox-dev/glovebox/internal/guest"
+	"github.com/fumehood-dev/fumehood/internal/guest"
 )
 
 // walk visits a folder and everything below it, depth first, in the order of names, and follows no link. Its memory and

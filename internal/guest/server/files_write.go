@@ -7,11 +7,11 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/glovebox-dev/glovebox/internal/guest"
+	"github.com/fumehood-dev/fumehood/internal/guest"
 )
 
 // temporaryPrefix begins the names of incomplete files. They are hidden, and random, so that the code cannot prepare one.
-const temporaryPrefix = ".glovebox-"
+const temporaryPrefix = ".fumehood-"
 
 const defaultFileMode = 0o644
 

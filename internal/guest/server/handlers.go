@@ -1,6 +1,6 @@
 package server
 
-import "github.com/glovebox-dev/glovebox/internal/guest"
+import "github.com/fumehood-dev/fumehood/internal/guest"
 
 // handler serves one request. It returns once the call is over, and soon after cancellation.
 type handler func(*Server, *call) error

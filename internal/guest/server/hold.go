@@ -4,8 +4,8 @@ import (
 	"errors"
 	"time"
 
-	"github.com/glovebox-dev/glovebox/internal/guest"
-	"github.com/glovebox-dev/glovebox/sandbox"
+	"github.com/fumehood-dev/fumehood/internal/guest"
+	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
 // ErrHeld is returned by Serve when a host asked to close the listener for a while; see guest.Hold.

@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/glovebox-dev/glovebox/sandbox"
+	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
 // A reaped process's output is awaited while other processes of its execution are being killed, but not for ever.

@@ -10,11 +10,11 @@ import (
 	"testing"
 	"time"
 
-	"github.com/glovebox-dev/glovebox/internal/guest"
-	"github.com/glovebox-dev/glovebox/internal/guest/client"
-	"github.com/glovebox-dev/glovebox/internal/guest/server"
-	"github.com/glovebox-dev/glovebox/internal/guest/wire"
-	"github.com/glovebox-dev/glovebox/sandbox"
+	"github.com/fumehood-dev/fumehood/internal/guest"
+	"github.com/fumehood-dev/fumehood/internal/guest/client"
+	"github.com/fumehood-dev/fumehood/internal/guest/server"
+	"github.com/fumehood-dev/fumehood/internal/guest/wire"
+	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
 var key = [32]byte{5}

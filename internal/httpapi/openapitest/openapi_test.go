@@ -13,12 +13,12 @@ import (
 	"github.com/pb33f/libopenapi"
 	validator "github.com/pb33f/libopenapi-validator"
 
-	"github.com/glovebox-dev/glovebox/internal/backend/backendtest"
-	"github.com/glovebox-dev/glovebox/internal/engine"
-	"github.com/glovebox-dev/glovebox/internal/httpapi"
-	"github.com/glovebox-dev/glovebox/internal/httpd"
-	"github.com/glovebox-dev/glovebox/internal/lang"
-	"github.com/glovebox-dev/glovebox/sandbox"
+	"github.com/fumehood-dev/fumehood/internal/backend/backendtest"
+	"github.com/fumehood-dev/fumehood/internal/engine"
+	"github.com/fumehood-dev/fumehood/internal/httpapi"
+	"github.com/fumehood-dev/fumehood/internal/httpd"
+	"github.com/fumehood-dev/fumehood/internal/lang"
+	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
 func TestMain(m *testing.M) { backendtest.Main(m) }
@@ -160,7 +160,7 @@ func living(t *testing.T, ask func(method, path, body string) (*http.Request, *h
 		{"GET", s, "", 404},
 	} {
 		req, res := ask(c.method, strings.ReplaceAll(c.path, "RUN", id), c.body)
-		if run := res.Header.Get("Glovebox-Run-Id"); run != "" {
+		if run := res.Header.Get("Fumehood-Run-Id"); run != "" {
 			id = run
 		}
 		if res.StatusCode != c.status {

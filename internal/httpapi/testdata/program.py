@@ -24,7 +24,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
             ("Access-Control-Allow-Credentials", "true"), ("Service-Worker-Allowed", "/"), ("WWW-Authenticate", "Basic realm=x"),
             ("Clear-Site-Data", '"*"'), ("Content-Security-Policy", "default-src *"), ("Cache-Control", "public, max-age=99999"),
             ("X-Content-Type-Options", "sniff"), ("Connection", "Content-Security-Policy"), ("X-Request-Id", "forged"),
-            ("Glovebox-Port", "1"), ("Content-Type", "text/html"), ("X-Own", "kept")])
+            ("Fumehood-Port", "1"), ("Content-Type", "text/html"), ("X-Own", "kept")])
 
     def redirect(self):
         self.answer(b"", 307, [("Location", self.headers["X-To"])])

@@ -1,7 +1,7 @@
-// Package bash is Bash as a language of Glovebox.
+// Package bash is Bash as a language of Fumehood.
 package bash
 
-import "github.com/glovebox-dev/glovebox/sandbox"
+import "github.com/fumehood-dev/fumehood/sandbox"
 
 // Language is Bash. Scripts read no start-up files, so it needs no options.
 var Language = sandbox.Language{

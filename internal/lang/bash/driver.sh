@@ -7,132 +7,132 @@
 # The channel is moved to 240 and 241, out of the way of exec 3>file. Children inherit it: closing it around the code would leave copies
 # at descriptors from 10 on, which exec 10>file would destroy, and which the EXIT trap could not find.
 
-__glovebox_start() {
-  __glovebox_bash=$BASH __glovebox_loop=$BASH_EXECUTION_STRING
-  __glovebox_check=${4-$1}
-  builtin readonly __glovebox_check __glovebox_bash __glovebox_loop __glovebox_source
+__fumehood_start() {
+  __fumehood_bash=$BASH __fumehood_loop=$BASH_EXECUTION_STRING
+  __fumehood_check=${4-$1}
+  builtin readonly __fumehood_check __fumehood_bash __fumehood_loop __fumehood_source
   builtin shopt -s extglob # before functions that need it are read
   if (( $# == 1 )); then
     builtin set --
     exec 240<&3 241>&4 3<&- 4>&- # builtin exec would undo it
   else
-    __glovebox_id=$1 __glovebox_status=$2 __glovebox_trace=$3 __glovebox_message=$5
-    builtin read -r -N 1000000000 -u 242 __glovebox_state # to the end of file
+    __fumehood_id=$1 __fumehood_status=$2 __fumehood_trace=$3 __fumehood_message=$5
+    builtin read -r -N 1000000000 -u 242 __fumehood_state # to the end of file
     exec 242<&-
     builtin set --
   fi
 }
 
-__glovebox_ready() {
-  builtin unset -v __glovebox_state
-  builtin trap '{ __glovebox_leave $?; builtin eval "$__glovebox_check"; } 2>/dev/null; __glovebox_exit' EXIT
-  if [[ -n ${__glovebox_id-} ]]; then
-    builtin trap __glovebox_interrupt INT
-    __glovebox_done "$__glovebox_status" keep
+__fumehood_ready() {
+  builtin unset -v __fumehood_state
+  builtin trap '{ __fumehood_leave $?; builtin eval "$__fumehood_check"; } 2>/dev/null; __fumehood_exit' EXIT
+  if [[ -n ${__fumehood_id-} ]]; then
+    builtin trap __fumehood_interrupt INT
+    __fumehood_done "$__fumehood_status" keep
   else
     builtin shopt -u extglob
     builtin printf 'ready %d\n%s' ${#BASH_VERSION} "$BASH_VERSION" >&241
   fi
 }
 
-__glovebox_interrupt() {
-  [[ -z ${__glovebox_id-} ]] || builtin exit 130
+__fumehood_interrupt() {
+  [[ -z ${__fumehood_id-} ]] || builtin exit 130
 }
 
-# __glovebox_next waits for the next run, and answers other requests meanwhile.
-__glovebox_next() {
+# __fumehood_next waits for the next run, and answers other requests meanwhile.
+__fumehood_next() {
   builtin local - LC_ALL=C IFS=' ' kind a b c id text cursor
   builtin set +eux
-  __glovebox_id=
-  builtin trap __glovebox_interrupt INT
+  __fumehood_id=
+  builtin trap __fumehood_interrupt INT
   while [[ 1 ]]; do
-    builtin read -r -u 240 kind a b c || __glovebox_end 0
-    [[ $a$b$c != *[!0-9]* ]] || __glovebox_end 1
+    builtin read -r -u 240 kind a b c || __fumehood_end 0
+    [[ $a$b$c != *[!0-9]* ]] || __fumehood_end 1
     case $kind in
       run)
         builtin read -r -N "$a" -u 240 id
-        builtin read -r -N "$b" -u 240 __glovebox_code
-        __glovebox_id=$id
-        [[ -z $__glovebox_trace ]] || __glovebox_code="builtin set -x;$__glovebox_code"
+        builtin read -r -N "$b" -u 240 __fumehood_code
+        __fumehood_id=$id
+        [[ -z $__fumehood_trace ]] || __fumehood_code="builtin set -x;$__fumehood_code"
         builtin return 0
         ;;
       complete)
         builtin read -r -N "$a" -u 240 id
         builtin read -r -N "$b" -u 240 text
         builtin read -r -N "$c" -u 240 cursor
-        __glovebox_complete "$id" "${text:0:cursor}"
+        __fumehood_complete "$id" "${text:0:cursor}"
         ;;
-      *) __glovebox_end 1 ;;
+      *) __fumehood_end 1 ;;
     esac
   done
 }
 
-__glovebox_end() {
-  __glovebox_id=
+__fumehood_end() {
+  __fumehood_id=
   builtin exit "$1"
 }
 
-# __glovebox_own removes a function of the code that is named builtin. In POSIX mode unset is found before functions.
-__glovebox_own() {
-  __glovebox_probe=
-  builtin printf -v __glovebox_probe 1
-  [[ $__glovebox_probe != 1 ]] || builtin return 0
+# __fumehood_own removes a function of the code that is named builtin. In POSIX mode unset is found before functions.
+__fumehood_own() {
+  __fumehood_probe=
+  builtin printf -v __fumehood_probe 1
+  [[ $__fumehood_probe != 1 ]] || builtin return 0
   POSIXLY_CORRECT=1
   unset -f builtin
   unset -v POSIXLY_CORRECT
 } >/dev/null
 
-# __glovebox_done reports the end of a run with its exit code, and before it the message of a syntax error.
-__glovebox_done() {
-  __glovebox_own
+# __fumehood_done reports the end of a run with its exit code, and before it the message of a syntax error.
+__fumehood_done() {
+  __fumehood_own
   case $- in
-    *x*) builtin set +x; __glovebox_trace=1 ;;
-    *) [[ -n ${2-} ]] || __glovebox_trace= ;;
+    *x*) builtin set +x; __fumehood_trace=1 ;;
+    *) [[ -n ${2-} ]] || __fumehood_trace= ;;
   esac
-  builtin local - LC_ALL=C IFS=' ' value "id=$__glovebox_id"
+  builtin local - LC_ALL=C IFS=' ' value "id=$__fumehood_id"
   builtin set +eu
-  if [[ -n ${__glovebox_message-} ]]; then
-    value=${__glovebox_message%%$'\n'*}
+  if [[ -n ${__fumehood_message-} ]]; then
+    value=${__fumehood_message%%$'\n'*}
     value=${value#*syntax error}
     value=${value#"${value%%[!: ]*}"}
-    builtin printf 'error %d 12 %d %d\n%s%s%s%s' ${#id} ${#value} ${#__glovebox_message} \
-      "$id" 'syntax error' "$value" "$__glovebox_message" >&241
+    builtin printf 'error %d 12 %d %d\n%s%s%s%s' ${#id} ${#value} ${#__fumehood_message} \
+      "$id" 'syntax error' "$value" "$__fumehood_message" >&241
   fi
-  __glovebox_id=
-  builtin unset -v __glovebox_code __glovebox_message
+  __fumehood_id=
+  builtin unset -v __fumehood_code __fumehood_message
   builtin printf 'done %d %d\n%s%s' ${#id} ${#1} "$id" "$1" >&241 || builtin exit 1
 }
 
-# __glovebox_leave keeps the status and the options of a shell that ends.
-__glovebox_leave() {
-  __glovebox_own
-  __glovebox_status=$1
-  __glovebox_set=$(builtin set +o) __glovebox_shopt=$(builtin shopt -p)
-  case $- in *x*) __glovebox_trace=1 ;; *) __glovebox_trace= ;; esac
-  case $- in *e*) __glovebox_set+=$'\nset -o errexit' ;; esac # command substitution has it off
+# __fumehood_leave keeps the status and the options of a shell that ends.
+__fumehood_leave() {
+  __fumehood_own
+  __fumehood_status=$1
+  __fumehood_set=$(builtin set +o) __fumehood_shopt=$(builtin shopt -p)
+  case $- in *x*) __fumehood_trace=1 ;; *) __fumehood_trace= ;; esac
+  case $- in *e*) __fumehood_set+=$'\nset -o errexit' ;; esac # command substitution has it off
   builtin set +eux
 }
 
-# __glovebox_exit is the rest of the EXIT trap. Without a run under way the driver ends.
-__glovebox_exit() {
-  if [[ -n ${__glovebox_at_exit-} ]]; then
-    (__glovebox_return "$__glovebox_status"; builtin eval "$__glovebox_at_exit")
-    __glovebox_at_exit=
+# __fumehood_exit is the rest of the EXIT trap. Without a run under way the driver ends.
+__fumehood_exit() {
+  if [[ -n ${__fumehood_at_exit-} ]]; then
+    (__fumehood_return "$__fumehood_status"; builtin eval "$__fumehood_at_exit")
+    __fumehood_at_exit=
   fi
-  [[ -n $__glovebox_id ]] || builtin return
-  builtin exec "$__glovebox_bash" -c "$__glovebox_loop" bash "$__glovebox_source" \
-    "$__glovebox_id" "$__glovebox_status" "$__glovebox_trace" "$__glovebox_check" "${__glovebox_message:0:4096}" \
-    242< <(__glovebox_dump 2>/dev/null)
+  [[ -n $__fumehood_id ]] || builtin return
+  builtin exec "$__fumehood_bash" -c "$__fumehood_loop" bash "$__fumehood_source" \
+    "$__fumehood_id" "$__fumehood_status" "$__fumehood_trace" "$__fumehood_check" "${__fumehood_message:0:4096}" \
+    242< <(__fumehood_dump 2>/dev/null)
 }
 
-__glovebox_return() { builtin return "$1"; }
+__fumehood_return() { builtin return "$1"; }
 
-# __glovebox_dump writes the state of the shell as code. Options are last: aliases and set -e would change how the rest is read.
-__glovebox_dump() {
+# __fumehood_dump writes the state of the shell as code. Options are last: aliases and set -e would change how the rest is read.
+__fumehood_dump() {
   builtin declare -f
   builtin declare -p
   builtin alias -p
-  builtin printf '%s\n' "$__glovebox_shopt" "${__glovebox_set/set -o xtrace/}"
+  builtin printf '%s\n' "$__fumehood_shopt" "${__fumehood_set/set -o xtrace/}"
 }
 
 # trap keeps the code's own EXIT trap, as the driver needs the shell's. It runs when the shell would end.
@@ -148,15 +148,15 @@ trap() {
   builtin shift
   for name; do
     case $name in
-      EXIT | exit | SIGEXIT | 0) __glovebox_at_exit=${action#-} ;;
+      EXIT | exit | SIGEXIT | 0) __fumehood_at_exit=${action#-} ;;
       *) others+=("$name") ;;
     esac
   done
   (( ${#others[@]} == 0 )) || builtin trap -- "$action" "${others[@]}"
 }
 
-# __glovebox_complete answers with at most 60 names, as a frame has 64 fields.
-__glovebox_complete() {
+# __fumehood_complete answers with at most 60 names, as a frame has 64 fields.
+__fumehood_complete() {
   builtin local "id=$1" "before=$2" word sizes= names= name start IFS=$'\n'
   builtin local -A seen
   seen=()
@@ -175,7 +175,7 @@ __glovebox_complete() {
   esac
   builtin set -f
   for name in $name; do
-    [[ -z ${seen[$name]-} && $name != *__glovebox* ]] || builtin continue
+    [[ -z ${seen[$name]-} && $name != *__fumehood* ]] || builtin continue
     (( ${#seen[@]} < 60 && ${#name} < 1000 )) || builtin break
     seen[$name]=1 names+=$name sizes+=" ${#name}"
   done

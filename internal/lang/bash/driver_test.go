@@ -8,8 +8,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/glovebox-dev/glovebox/internal/lang/bash"
-	"github.com/glovebox-dev/glovebox/internal/lang/langtest"
+	"github.com/fumehood-dev/fumehood/internal/lang/bash"
+	"github.com/fumehood-dev/fumehood/internal/lang/langtest"
 )
 
 func outcome(o langtest.Outcome) string {

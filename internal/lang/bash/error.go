@@ -3,8 +3,8 @@ package bash
 import (
 	"strings"
 
-	"github.com/glovebox-dev/glovebox/internal/lang/trace"
-	"github.com/glovebox-dev/glovebox/sandbox"
+	"github.com/fumehood-dev/fumehood/internal/lang/trace"
+	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
 // errorLine is the start of Bash's own messages: "PATH: line N: ", often followed by the subject.

@@ -4,7 +4,7 @@ import (
 	"testing"
 	"unicode/utf8"
 
-	"github.com/glovebox-dev/glovebox/internal/lang/trace"
+	"github.com/fumehood-dev/fumehood/internal/lang/trace"
 )
 
 // Output of Bash 5.2 for small scripts.

@@ -1,9 +1,9 @@
-// Package c is C and C++ as languages of Glovebox.
+// Package c is C and C++ as languages of Fumehood.
 package c
 
 import (
-	"github.com/glovebox-dev/glovebox/internal/lang/trace"
-	"github.com/glovebox-dev/glovebox/sandbox"
+	"github.com/fumehood-dev/fumehood/internal/lang/trace"
+	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
 // C is C, by the system's compiler and its default standard. Warnings of mistakes that crash later are part of the answer.

@@ -1,12 +1,12 @@
-// Package golang is Go as a language of Glovebox.
+// Package golang is Go as a language of Fumehood.
 package golang
 
 import (
 	"strings"
 	"time"
 
-	"github.com/glovebox-dev/glovebox/internal/lang/trace"
-	"github.com/glovebox-dev/glovebox/sandbox"
+	"github.com/fumehood-dev/fumehood/internal/lang/trace"
+	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
 // Language is Go: one file of package main, or the entry of a module that came with it.

@@ -1,11 +1,11 @@
-// Package java is Java as a language of Glovebox.
+// Package java is Java as a language of Fumehood.
 package java
 
 import (
 	"strings"
 
-	"github.com/glovebox-dev/glovebox/internal/lang/trace"
-	"github.com/glovebox-dev/glovebox/sandbox"
+	"github.com/fumehood-dev/fumehood/internal/lang/trace"
+	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
 // Language is Java. The launcher compiles the one file in memory (JEP 330), which spares the start of a second virtual machine; the first

@@ -33,7 +33,7 @@ const MAX_TEXT = 1 << 20, MAX_JSON = 256 << 10, MAX_IMAGE = 16 << 20, MAX_ERROR 
 const MAX_SOURCE_LINE = 200, MAX_JSON_VALUES = 50000;
 const MAX_HEADER = 512, MAX_FIELDS = 64, MAX_FRAME = 24 << 20; // as package driver has them
 const REQUESTS = 3, REPORTS = 4;
-const OWN = "glovebox:driver"; // the name of this script in traces
+const OWN = "fumehood:driver"; // the name of this script in traces
 
 /* rewrite.js */
 
@@ -170,8 +170,8 @@ const watchdog = (() => {
 })();
 
 let job = null;
-defineProperty(world, "__glovebox", { value: () => { const go = job; job = null; go?.(); } });
-const guarded = new vm.Script("__glovebox()", { filename: OWN });
+defineProperty(world, "__fumehood", { value: () => { const go = job; job = null; go?.(); } });
+const guarded = new vm.Script("__fumehood()", { filename: OWN });
 const runGuarded = uncurry(guarded.runInThisContext);
 
 // guard calls a function that runs code, and reports whether SIGINT ended it.
@@ -513,4 +513,4 @@ setImmediate(() => { // only then has Node set its own names for -e
   report("ready", [process.version]);
 });
 })();
-//# sourceURL=glovebox:driver
+//# sourceURL=fumehood:driver

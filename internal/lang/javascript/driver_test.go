@@ -10,8 +10,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/glovebox-dev/glovebox/internal/lang/javascript"
-	"github.com/glovebox-dev/glovebox/internal/lang/langtest"
+	"github.com/fumehood-dev/fumehood/internal/lang/javascript"
+	"github.com/fumehood-dev/fumehood/internal/lang/langtest"
 )
 
 // outcome writes down a run: its value as text, what it displayed before, its exit code unless 0, its error, and its streams.
@@ -121,7 +121,7 @@ func TestDriverError(t *testing.T) {
 		t.Errorf("a long message: %d bytes", len(o.Error.Value))
 	}
 	o = d.Run("Promise.reject(new Error('nobody')); 1")
-	if o.Error != nil || !strings.Contains(o.Stderr, "Error: nobody\n    at run-4.js:1:16\n") || strings.Contains(o.Stderr, "glovebox") {
+	if o.Error != nil || !strings.Contains(o.Stderr, "Error: nobody\n    at run-4.js:1:16\n") || strings.Contains(o.Stderr, "fumehood") {
 		t.Errorf("%+v", o)
 	}
 }
@@ -192,7 +192,7 @@ func TestDriverHostile(t *testing.T) {
 		"Error.prepareStackTrace = () => { throw 1 }; Error.stackTraceLimit = 'x'",
 		"Object.defineProperty(process, 'stdout', {value: null}); console = 1",
 		"process.removeAllListeners(); clearInterval = setTimeout = null; process.exitCode = {}",
-		"__glovebox(); try { globalThis.__glovebox = 1 } catch {} delete globalThis.__glovebox",
+		"__fumehood(); try { globalThis.__fumehood = 1 } catch {} delete globalThis.__fumehood",
 	} {
 		t.Run(code, func(t *testing.T) {
 			d := langtest.StartDriver(t, javascript.Language, nil)

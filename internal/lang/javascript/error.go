@@ -3,8 +3,8 @@ package javascript
 import (
 	"strings"
 
-	"github.com/glovebox-dev/glovebox/internal/lang/trace"
-	"github.com/glovebox-dev/glovebox/sandbox"
+	"github.com/fumehood-dev/fumehood/internal/lang/trace"
+	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
 // Names of exceptions without one.

@@ -5,7 +5,7 @@ import (
 	"testing"
 	"unicode/utf8"
 
-	"github.com/glovebox-dev/glovebox/internal/lang/trace"
+	"github.com/fumehood-dev/fumehood/internal/lang/trace"
 )
 
 const frames = "    at Object.<anonymous> (/w/a.js:1:7)\n    at node:internal/main/run_main_module:28:49"

@@ -1,7 +1,7 @@
-// Package javascript is JavaScript on Node as a language of Glovebox.
+// Package javascript is JavaScript on Node as a language of Fumehood.
 package javascript
 
-import "github.com/glovebox-dev/glovebox/sandbox"
+import "github.com/fumehood-dev/fumehood/sandbox"
 
 const (
 	scriptFile = "main.js"

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"sync"
 
-	"github.com/glovebox-dev/glovebox/sandbox"
+	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
 //go:embed packages/survey.js

@@ -8,7 +8,7 @@ import (
 
 	"github.com/rogpeppe/go-internal/txtar"
 
-	"github.com/glovebox-dev/glovebox/sandbox"
+	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
 // What the programs of common/LANGUAGE.txtar do, the same in every language: a line of the comment "error: NAME | VALUE" says what

@@ -13,8 +13,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/glovebox-dev/glovebox/internal/driver"
-	"github.com/glovebox-dev/glovebox/sandbox"
+	"github.com/fumehood-dev/fumehood/internal/driver"
+	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
 // reportTimeout is how long a test waits for a report. It only ends tests that hang.

@@ -31,7 +31,7 @@ import (
 
 	"github.com/rogpeppe/go-internal/txtar"
 
-	"github.com/glovebox-dev/glovebox/sandbox"
+	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
 //go:embed testdata

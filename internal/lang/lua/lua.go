@@ -1,9 +1,9 @@
-// Package lua is Lua as a language of Glovebox.
+// Package lua is Lua as a language of Fumehood.
 package lua
 
 import (
-	"github.com/glovebox-dev/glovebox/internal/lang/trace"
-	"github.com/glovebox-dev/glovebox/sandbox"
+	"github.com/fumehood-dev/fumehood/internal/lang/trace"
+	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
 // Language is Lua.

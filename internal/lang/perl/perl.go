@@ -1,11 +1,11 @@
-// Package perl is Perl as a language of Glovebox.
+// Package perl is Perl as a language of Fumehood.
 package perl
 
 import (
 	"strings"
 
-	"github.com/glovebox-dev/glovebox/internal/lang/trace"
-	"github.com/glovebox-dev/glovebox/sandbox"
+	"github.com/fumehood-dev/fumehood/internal/lang/trace"
+	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
 // Language is Perl 5.

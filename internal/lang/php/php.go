@@ -1,11 +1,11 @@
-// Package php is PHP as a language of Glovebox.
+// Package php is PHP as a language of Fumehood.
 package php
 
 import (
 	"strings"
 
-	"github.com/glovebox-dev/glovebox/internal/lang/trace"
-	"github.com/glovebox-dev/glovebox/sandbox"
+	"github.com/fumehood-dev/fumehood/internal/lang/trace"
+	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
 // Language is PHP on the command line, without the host's php.ini.

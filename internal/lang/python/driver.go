@@ -5,7 +5,7 @@ import (
 	"path"
 	"strings"
 
-	"github.com/glovebox-dev/glovebox/sandbox"
+	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
 // driverSource holds core.py, which is compiled at the start of a context; run.py, which is compiled while the first request is on its way;
@@ -15,8 +15,8 @@ import (
 var driverSource embed.FS
 
 // bootstrap leaves no name in __main__. The driver has its own copy of the builtins, so code that changes them harms only itself.
-const bootstrap = `exec(compile(__import__("sys").argv[1], "<glovebox>", "exec"), ` +
-	`{"__name__": "glovebox", "__builtins__": dict(vars(__import__("builtins")))})`
+const bootstrap = `exec(compile(__import__("sys").argv[1], "<fumehood>", "exec"), ` +
+	`{"__name__": "fumehood", "__builtins__": dict(vars(__import__("builtins")))})`
 
 // contexts keeps an interpreter alive between executions. For the code it is __main__ of an interpreter of its own, as if all runs were one
 // program, but for these:

@@ -7,8 +7,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/glovebox-dev/glovebox/internal/lang/langtest"
-	"github.com/glovebox-dev/glovebox/internal/lang/python"
+	"github.com/fumehood-dev/fumehood/internal/lang/langtest"
+	"github.com/fumehood-dev/fumehood/internal/lang/python"
 )
 
 // Code that breaks what the driver could depend on. Each case has a driver of its own, and the next run must be in order.
@@ -47,7 +47,7 @@ func TestDriverWithstands(t *testing.T) {
 			if second.Stdout != "42" || second.Error != nil || second.Exit != 0 {
 				t.Errorf("first %+v\nsecond %+v", first, second)
 			}
-			if strings.Contains(first.Stderr+second.Stderr, "glovebox") {
+			if strings.Contains(first.Stderr+second.Stderr, "fumehood") {
 				t.Errorf("the driver shows: %s %s", first.Stderr, second.Stderr)
 			}
 		})

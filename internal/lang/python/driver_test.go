@@ -7,8 +7,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/glovebox-dev/glovebox/internal/lang/langtest"
-	"github.com/glovebox-dev/glovebox/internal/lang/python"
+	"github.com/fumehood-dev/fumehood/internal/lang/langtest"
+	"github.com/fumehood-dev/fumehood/internal/lang/python"
 )
 
 // One conversation: each run finds what the earlier ones left.
@@ -62,10 +62,10 @@ var conversation = []struct {
 	{code: "import inspect, pickle\nclass C:\n    pass\ntype(pickle.loads(pickle.dumps(C()))) is C, inspect.getsource(f)",
 		value: `(True, 'def f(y):\n    return 1 / y\n')`},
 	{code: "import os; os.mkdir('d'); os.chdir('d')"},
-	{code: "os.environ.update(GLOVEBOX_PACKAGES='1', OLD=os.environ['PATH'], PATH='/none')\n!pip install -q 'a>=1' b[c] && echo \"it's\" there",
+	{code: "os.environ.update(FUMEHOOD_PACKAGES='1', OLD=os.environ['PATH'], PATH='/none')\n!pip install -q 'a>=1' b[c] && echo \"it's\" there",
 		stdout: "it's there\n"}, // the engine has installed, and the rest is the shell's
 	{code: "%pip install a 2>&1\n_exit_code", value: "0"},
-	{code: "%pip install -r file 2>/dev/null\nos.environ['PATH'] = os.environ.pop('OLD'); del os.environ['GLOVEBOX_PACKAGES']\n_exit_code", value: "127"},
+	{code: "%pip install -r file 2>/dev/null\nos.environ['PATH'] = os.environ.pop('OLD'); del os.environ['FUMEHOOD_PACKAGES']\n_exit_code", value: "127"},
 	{code: "!pwd | sed 's,.*/,,'", stdout: "d\n"},
 	{code: "raise ValueError('x' * 2_000_000)", exit: 1, failure: "ValueError " + strings.Repeat("x", 2_000_000)},
 	{code: "x = 7\r\nx\r\n", value: "7"},
@@ -89,7 +89,7 @@ func TestDriverConversation(t *testing.T) {
 		}
 		if o.Error != nil {
 			failure = o.Error.Name + " " + o.Error.Value
-			if o.Stderr != o.Error.Traceback+"\n" || strings.Contains(o.Stderr, "glovebox") {
+			if o.Stderr != o.Error.Traceback+"\n" || strings.Contains(o.Stderr, "fumehood") {
 				t.Errorf("%s\ntraceback %.1000s\nstderr %.1000s", c.code, o.Error.Traceback, o.Stderr)
 			}
 		}

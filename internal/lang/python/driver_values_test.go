@@ -8,8 +8,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/glovebox-dev/glovebox/internal/lang/langtest"
-	"github.com/glovebox-dev/glovebox/internal/lang/python"
+	"github.com/fumehood-dev/fumehood/internal/lang/langtest"
+	"github.com/fumehood-dev/fumehood/internal/lang/python"
 )
 
 // forms describes what a run showed, a line for each value: "main" or "display", then the types; short texts follow theirs.
@@ -75,9 +75,9 @@ func TestDriverValues(t *testing.T) {
 	}
 }
 
-// TestDriverPackages needs pandas, matplotlib and pillow; GLOVEBOX_TEST_PYTHONPATH may name a folder with them.
+// TestDriverPackages needs pandas, matplotlib and pillow; FUMEHOOD_TEST_PYTHONPATH may name a folder with them.
 func TestDriverPackages(t *testing.T) {
-	d := langtest.StartDriver(t, python.Language, []string{"PYTHONPATH=" + os.Getenv("GLOVEBOX_TEST_PYTHONPATH")})
+	d := langtest.StartDriver(t, python.Language, []string{"PYTHONPATH=" + os.Getenv("FUMEHOOD_TEST_PYTHONPATH")})
 	if o := d.Run("import pandas as pd\nimport matplotlib.pyplot as plt\nimport PIL.Image"); o.Error != nil {
 		t.Skipf("this machine lacks a package: %s", o.Error.Value)
 	}

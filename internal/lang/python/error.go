@@ -3,8 +3,8 @@ package python
 import (
 	"strings"
 
-	"github.com/glovebox-dev/glovebox/internal/lang/trace"
-	"github.com/glovebox-dev/glovebox/sandbox"
+	"github.com/fumehood-dev/fumehood/internal/lang/trace"
+	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
 const (

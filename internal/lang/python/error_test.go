@@ -5,7 +5,7 @@ import (
 	"testing"
 	"unicode/utf8"
 
-	"github.com/glovebox-dev/glovebox/internal/lang/trace"
+	"github.com/fumehood-dev/fumehood/internal/lang/trace"
 )
 
 // Output of CPython 3.11 for each program, shortened.

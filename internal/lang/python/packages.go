@@ -7,7 +7,7 @@ import (
 	"strings"
 	"sync"
 
-	"github.com/glovebox-dev/glovebox/sandbox"
+	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
 var (
@@ -19,7 +19,7 @@ var (
 	install string
 )
 
-const layerAt = "/opt/glovebox/python"
+const layerAt = "/opt/fumehood/python"
 
 // How the survey gets its question: JSON, as Go writes it, is an expression of Python's.
 const (

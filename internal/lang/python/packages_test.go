@@ -12,7 +12,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/glovebox-dev/glovebox/sandbox"
+	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
 // TestMagic: lines that install are those outside of strings, and what they install is neither an option, nor its value, nor another command.

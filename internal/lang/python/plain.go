@@ -6,7 +6,7 @@ import (
 	"strings"
 	"sync"
 
-	"github.com/glovebox-dev/glovebox/sandbox"
+	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
 // standard are modules that every Python since 3.9 has, however it is packaged.

@@ -1,7 +1,7 @@
-// Package python is Python 3 as a language of Glovebox.
+// Package python is Python 3 as a language of Fumehood.
 package python
 
-import "github.com/glovebox-dev/glovebox/sandbox"
+import "github.com/fumehood-dev/fumehood/sandbox"
 
 // Language is Python 3.
 //

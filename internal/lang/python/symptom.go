@@ -1,8 +1,8 @@
 package python
 
 import (
-	"github.com/glovebox-dev/glovebox/internal/lang/trace"
-	"github.com/glovebox-dev/glovebox/sandbox"
+	"github.com/fumehood-dev/fumehood/internal/lang/trace"
+	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
 // symptoms are those of CPython 3 and of pip. subprocess raises execve's error in _execute_child.

@@ -3,7 +3,7 @@ package python
 import (
 	_ "embed"
 
-	"github.com/glovebox-dev/glovebox/sandbox"
+	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
 // zygote runs with full rights over unused sandboxes, so isolation depends on it as on Go code.
@@ -15,7 +15,7 @@ var zygote string
 // text encoding), the time zone, and the places of user modules and of the interpreter.
 var readAtStart = []string{"PYTHON", "LD_", "GLIBC_", "MALLOC_", "LC_", "LANG", "TZ", "HOME", "PATH"}
 
-const zygoteDir = "/run/glovebox"
+const zygoteDir = "/run/fumehood"
 
 var warm = &sandbox.Zygote{
 	Path:   zygoteDir + "/sitecustomize.py",

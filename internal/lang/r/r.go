@@ -1,11 +1,11 @@
-// Package r is R as a language of Glovebox.
+// Package r is R as a language of Fumehood.
 package r
 
 import (
 	"strings"
 
-	"github.com/glovebox-dev/glovebox/internal/lang/trace"
-	"github.com/glovebox-dev/glovebox/sandbox"
+	"github.com/fumehood-dev/fumehood/internal/lang/trace"
+	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
 // Language is R. Scripts read no profile and save no workspace.

@@ -1,11 +1,11 @@
-// Package ruby is Ruby as a language of Glovebox.
+// Package ruby is Ruby as a language of Fumehood.
 package ruby
 
 import (
 	"strings"
 
-	"github.com/glovebox-dev/glovebox/internal/lang/trace"
-	"github.com/glovebox-dev/glovebox/sandbox"
+	"github.com/fumehood-dev/fumehood/internal/lang/trace"
+	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
 // Language is Ruby.

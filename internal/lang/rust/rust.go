@@ -1,9 +1,9 @@
-// Package rust is Rust as a language of Glovebox.
+// Package rust is Rust as a language of Fumehood.
 package rust
 
 import (
-	"github.com/glovebox-dev/glovebox/internal/lang/trace"
-	"github.com/glovebox-dev/glovebox/sandbox"
+	"github.com/fumehood-dev/fumehood/internal/lang/trace"
+	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
 // Language is Rust: one crate without dependencies, whose modules may be files beside it.

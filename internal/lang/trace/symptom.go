@@ -3,7 +3,7 @@ package trace
 import (
 	"regexp"
 
-	"github.com/glovebox-dev/glovebox/sandbox"
+	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
 // Symptom is the output of programs that miss something in a sandbox. The first group of the pattern, if any, is its name.

@@ -5,7 +5,7 @@ import (
 	"bytes"
 	"strings"
 
-	"github.com/glovebox-dev/glovebox/sandbox"
+	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
 // Limits of input and output, in bytes. Programs control their stderr, so parsers read only its end, once, and copy no more than this.

@@ -1,12 +1,12 @@
-// Package typescript is TypeScript on Node as a language of Glovebox.
+// Package typescript is TypeScript on Node as a language of Fumehood.
 package typescript
 
 import (
-	"github.com/glovebox-dev/glovebox/internal/lang/javascript"
-	"github.com/glovebox-dev/glovebox/sandbox"
+	"github.com/fumehood-dev/fumehood/internal/lang/javascript"
+	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
-// Language is TypeScript. Our own compiler (cmd/glovebox-typescript) removes types in the sandbox and joins the local files that the code
+// Language is TypeScript. Our own compiler (cmd/fumehood-typescript) removes types in the sandbox and joins the local files that the code
 // imports; Node runs the result, and names lines of the source in tracebacks.
 var Language = sandbox.Language{
 	Name:       "typescript",

@@ -151,7 +151,7 @@ for name in "stdin", "stdout", "stderr":
     f = getattr(sys, name)
     seen["sys." + name] = [f.name, f.mode, f.encoding, f.errors, f.line_buffering, f.write_through, repr(f.newlines), f.closed,
                            type(f.buffer).__name__, no_addresses(f), f is getattr(sys, "__%s__" % name)]
-seen["environment"] = sorted(kv for kv in os.environ.items() if kv[0] != "GLOVEBOX_EXECUTION")
+seen["environment"] = sorted(kv for kv in os.environ.items() if kv[0] != "FUMEHOOD_EXECUTION")
 seen["environment of C"] = sorted(n.partition("=")[0] for n in os.popen("env").read().splitlines())
 seen["environment of C is that of os"] = all((libc.getenv(k.encode()) != 0) for k in os.environ)
 seen["locale"] = [locale.setlocale(getattr(locale, n)) for n in dir(locale) if n.startswith("LC_")]

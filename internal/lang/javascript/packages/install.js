@@ -4,7 +4,7 @@ const fs = require("node:fs"), path = require("node:path"), { spawn } = require(
 
 const order = JSON.parse(fs.readFileSync(0, "utf8"));
 const home = fs.mkdtempSync("/tmp/npm-"), project = path.join(path.dirname(order.dir), "project");
-const address = new URL(order.index), secret = process.env.GLOVEBOX_INDEX_SECRET; // a placeholder: the gate puts the real one in
+const address = new URL(order.index), secret = process.env.FUMEHOOD_INDEX_SECRET; // a placeholder: the gate puts the real one in
 const user = decodeURIComponent(address.username);
 address.username = "";
 const config = [`registry=${address}`, "audit=false", "fund=false", "update-notifier=false", "bin-links=false", `ignore-scripts=${!order.allow_build}`, "loglevel=http",

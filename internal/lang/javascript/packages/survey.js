@@ -3,7 +3,7 @@
 const fs = require("node:fs"), path = require("node:path"), { builtinModules } = require("node:module"), { spawnSync } = require("node:child_process");
 
 const WORKSPACE = "/workspace", PLACES = [WORKSPACE, ""];
-const MAX_BYTES = 1 << 20, TOOL = "/tmp/glovebox-typescript";
+const MAX_BYTES = 1 << 20, TOOL = "/tmp/fumehood-typescript";
 const question = JSON.parse(fs.readFileSync(0, "utf8"));
 const requirements = [...question.requirements], found = new Map();
 

@@ -10,7 +10,7 @@ import builtins
 import posix
 import sys
 
-FILE = "<glovebox>"  # the file name of the driver's own code; frames of it are shown to nobody
+FILE = "<fumehood>"  # the file name of the driver's own code; frames of it are shown to nobody
 INTERRUPT = signal.SIGINT
 CHANNEL = 250  # the channel moves to this descriptor and the next, so that files of the code get the usual numbers
 PIECE = 1 << 16  # bytes of one read; Linux's pipes hold as many

@@ -51,7 +51,7 @@ def shell(command):
     import time
     flush(sys.stdout)
     flush(sys.stderr)
-    done = os.environ.get("GLOVEBOX_PACKAGES") and re.match(INSTALL, command)
+    done = os.environ.get("FUMEHOOD_PACKAGES") and re.match(INSTALL, command)
     if done and all(word in HARMLESS for word in done.group(1).split() if word[0] == "-"):  # the engine has done it before the code began
         command = ":" + command[done.end():]
     children, status = [], None

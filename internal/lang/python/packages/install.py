@@ -5,7 +5,7 @@ order = json.load(sys.stdin)
 scratch = tempfile.mkdtemp()
 os.environ["HOME"] = scratch
 index = order["index"]
-secret = os.environ.get("GLOVEBOX_INDEX_SECRET")  # a placeholder: the gate puts the real one in
+secret = os.environ.get("FUMEHOOD_INDEX_SECRET")  # a placeholder: the gate puts the real one in
 if secret:
     index = index.replace("@", ":" + secret + "@", 1)
 uv = shutil.which("uv")

@@ -1,0 +1,133 @@
+// Fumehood-typescript makes one JavaScript file of a TypeScript program and the local files that it imports. It runs in the sandbox, with
+// the code: what it reads is hostile.
+//
+//	fumehood-typescript SOURCE OUTPUT
+//	fumehood-typescript --imports FILE
+//
+// OUTPUT is named .js. Beside it, package.json says whether it is a module or a script, and node_modules leads to that of the source.
+// Types are removed and not checked. The exit code is 1 if the source has errors, which are on stderr.
+//
+// With --imports, it prints the modules that the code on stdin imports, which is that of FILE, as JSON.
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/evanw/esbuild/pkg/api"
+)
+
+const maxErrors = 20 // that are shown
+
+func main() {
+	if len(os.Args) == 3 && os.Args[1] == "--imports" {
+		found, err := imports(os.Args[2], os.Stdin)
+		if err == nil {
+			err = json.NewEncoder(os.Stdout).Encode(found)
+		}
+		if err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		return
+	}
+	if len(os.Args) != 3 {
+		fmt.Fprintln(os.Stderr, "usage: fumehood-typescript SOURCE OUTPUT")
+		os.Exit(2)
+	}
+	if errors := compile(os.Args[1], os.Args[2]); len(errors) > 0 {
+		for i, text := range errors {
+			if i == maxErrors {
+				fmt.Fprintf(os.Stderr, "and %d more errors\n", len(errors)-i)
+				break
+			}
+			fmt.Fprintln(os.Stderr, text)
+		}
+		os.Exit(1)
+	}
+}
+
+// compile returns the errors of the source, each as "FILE:LINE:COLUMN: error: TEXT" with the line below.
+func compile(source, output string) (errors []string) {
+	folder := filepath.Dir(source)
+	options := api.BuildOptions{
+		EntryPoints:   []string{source},
+		AbsWorkingDir: folder,
+		Outfile:       output,
+		Bundle:        true,
+		Metafile:      true,
+		Packages:      api.PackagesExternal, // Node finds them
+		Platform:      api.PlatformNode,
+		Target:        api.ES2022, // Node 18 knows all of it
+		Format:        api.FormatESModule,
+		Charset:       api.CharsetUTF8,
+		Sourcemap:     api.SourceMapInline,
+		SourceRoot:    "file://" + folder + "/",
+		LogLevel:      api.LogLevelSilent,
+		Banner:        map[string]string{"js": moduleBanner(source)},
+	}
+	result := api.Build(options)
+	kind := "module"
+	if script, alone := isScript(result.Metafile); script && len(result.Errors) == 0 {
+		// A script that needs no other file stays as it is, so that require.main, module and exports are what they are in Node.
+		options.Bundle, options.Banner, options.Format, kind = !alone, nil, api.FormatCommonJS, "commonjs"
+		if alone {
+			options.Packages, options.Format = api.PackagesDefault, api.FormatDefault
+		}
+		result = api.Build(options)
+	}
+	if len(result.Errors) > 0 {
+		return words(result.Errors)
+	}
+	err := os.WriteFile(output, result.OutputFiles[0].Contents, 0o600)
+	if err == nil {
+		err = os.WriteFile(filepath.Join(filepath.Dir(output), "package.json"), []byte(`{"type":"`+kind+`"}`), 0o600)
+	}
+	if err == nil {
+		_ = os.Symlink(filepath.Join(folder, "node_modules"), filepath.Join(filepath.Dir(output), "node_modules"))
+		return nil
+	}
+	return []string{err.Error()}
+}
+
+// moduleBanner gives modules what TypeScript's users expect of scripts too. Declarations of the code win over it.
+func moduleBanner(source string) string {
+	quoted, _ := json.Marshal(source) // a string always has a JSON form
+	folder, _ := json.Marshal(filepath.Dir(source))
+	return fmt.Sprintf(`import{createRequire as __fumehoodRequire}from"node:module";globalThis.require??=__fumehoodRequire(%s);`+
+		`globalThis.__filename??=%s;globalThis.__dirname??=%s;`, quoted, quoted, folder)
+}
+
+// isScript reports whether the entry is CommonJS or neither, and whether it is the only file.
+func isScript(metafile string) (script, alone bool) {
+	var meta struct {
+		Inputs  map[string]struct{ Format string }
+		Outputs map[string]struct{ EntryPoint string }
+	}
+	if json.Unmarshal([]byte(metafile), &meta) != nil {
+		return false, false
+	}
+	for _, output := range meta.Outputs {
+		if input, ok := meta.Inputs[output.EntryPoint]; ok {
+			return input.Format != "esm", len(meta.Inputs) == 1
+		}
+	}
+	return false, false
+}
+
+func words(messages []api.Message) (out []string) {
+	for _, m := range messages {
+		text := "error: " + m.Text
+		if at := m.Location; at != nil {
+			text = fmt.Sprintf("%s:%d:%d: %s", at.File, at.Line, at.Column+1, text)
+			if line := strings.TrimRight(at.LineText, " \t\r"); line != "" && len(line) < 500 {
+				text += "\n    " + line + "\n    " + strings.Repeat(" ", len([]rune(line[:min(at.Column, len(line))]))) + strings.Repeat("~", max(1, min(at.Length, len(line)-at.Column)))
+			}
+		}
+		out = append(out, text)
+	}
+	return out
+}

@@ -1,0 +1,114 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/fumehood-dev/fumehood/internal/answer"
+	"github.com/fumehood-dev/fumehood/internal/apiclient"
+	"github.com/fumehood-dev/fumehood/sandbox"
+)
+
+// createFlags are those of create.
+type createFlags struct {
+	boxFlags
+	serverFlags
+
+	name   string
+	idle   time.Duration
+	maxAge time.Duration
+	labels []string
+	asks   bool // for settings
+}
+
+func (a *app) newCreate() *cobra.Command {
+	var f createFlags
+	cmd := &cobra.Command{
+		Use:   "create [FLAGS]",
+		Short: "Make a sandbox that lives, and print its name",
+		Long: `Create makes a sandbox that lives on, and prints its name or id. If there is one of the name, it
+prints the name too, and nothing changes. The sandbox ends when nobody uses it for the time of
+--idle, at --max-age, and by fumehood rm.`,
+		Example: `  fumehood create --name agent-7 --memory 1GiB --idle 2h
+  fumehood run --in agent-7 step1.py && fumehood run --in agent-7 step2.py`,
+		Args: cobra.NoArgs,
+	}
+	flags := cmd.Flags()
+	flags.StringVar(&f.name, "name", "", "`NAME` of the sandbox: a-z, 0-9 and ._- (default none; it has an id)")
+	flags.DurationVar(&f.idle, "idle", 0, "end it after this time without use (default 30m)")
+	flags.DurationVar(&f.maxAge, "max-age", 0, "end it at this age in any case (default 24h)")
+	flags.StringArrayVar(&f.labels, "label", nil, "label the sandbox, `NAME=VALUE` (repeatable)")
+	f.boxFlags.add(cmd)
+	var settings []*pflag.Flag
+	flags.VisitAll(func(flag *pflag.Flag) { settings = append(settings, flag) })
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		f.asks = slices.ContainsFunc(settings, func(flag *pflag.Flag) bool { return flag.Changed && flag.Name != "name" })
+		return a.create(cmd.Context(), &f)
+	}
+	f.serverFlags.add(flags)
+	return cmd
+}
+
+func (a *app) create(ctx context.Context, f *createFlags) error {
+	policy, err := a.policy(&f.networkFlags)
+	if err != nil {
+		return err
+	}
+	variables, err := a.environment(&f.environmentFlags)
+	if err != nil {
+		return err
+	}
+	labels, err := parseLabels(f.labels)
+	if err != nil {
+		return err
+	}
+	c, err := a.openClient(&f.serverFlags)
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	s, made, err := c.Create(ctx,
+		apiclient.NewSandbox{Name: f.name, Backend: f.backend, Image: f.image, Env: byName(variables), Limits: answer.NewLimits(f.limits), Network: apiclient.NewNetwork(policy),
+			AllowUnenforced: f.allowUnenforced, Metadata: labels,
+			Lifetime: apiclient.Lifetime{IdleS: f.idle.Seconds(), MaxAgeS: f.maxAge.Seconds()}})
+	if err != nil {
+		return err
+	}
+	if a.json {
+		return a.printJSON(s)
+	}
+	if s.Sandbox != nil {
+		a.reportUnenforced(s.Sandbox.Effective.Warnings, s.Sandbox.Effective.Unenforced, s.Sandbox.Requested.Named)
+	}
+	if !made && (f.asks || a.verbose || isTerminal(a.Stderr)) {
+		a.note(faint, "it was there already, with the settings it was made with")
+	}
+	_, err = fmt.Fprintln(a.Stdout, s.Shown())
+	return err
+}
+
+// byName turns NAME=VALUE into a map; of two with one name, the later wins.
+func byName(variables []string) map[string]string {
+	out := map[string]string{}
+	for _, kv := range variables {
+		name, value, _ := strings.Cut(kv, "=")
+		out[name] = value
+	}
+	return out
+}
+
+func parseLabels(texts []string) (map[string]string, error) {
+	for _, text := range texts {
+		if name, _, ok := strings.Cut(text, "="); !ok || name == "" {
+			return nil, &sandbox.Error{Kind: sandbox.Invalid, Op: "--label", Msg: fmt.Sprintf("%.80q is not NAME=VALUE", text),
+				Fix: "--label user=alice"}
+		}
+	}
+	return byName(texts), nil
+}

@@ -1,0 +1,155 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/fumehood-dev/fumehood/internal/answer"
+	"github.com/fumehood-dev/fumehood/internal/engine"
+	"github.com/fumehood-dev/fumehood/sandbox"
+)
+
+// planShown is the output of --dry-run.
+type planShown struct {
+	Simulated       bool              `json:"simulated"`
+	Backend         string            `json:"backend"`
+	Language        string            `json:"language,omitempty"`
+	Argv            []string          `json:"argv"`
+	Dir             string            `json:"dir"`
+	Env             []string          `json:"env"`
+	Files           []string          `json:"files"`
+	Workspace       string            `json:"workspace,omitempty"`
+	Root            string            `json:"root"`
+	Mounts          []string          `json:"mounts"`
+	Limits          map[string]string `json:"limits"`
+	Named           []string          `json:"named"`
+	Network         string            `json:"network"`
+	Commands        []string          `json:"commands"`
+	AllowUnenforced []string          `json:"allow_unenforced"`
+	Nested          bool              `json:"nested_filters"`
+	Terminals       bool              `json:"terminals"`
+	Unenforced      []string          `json:"unenforced"`        // limits that this host cannot enforce
+	Problem         *answer.Problem   `json:"problem,omitempty"` // why the run would be rejected
+}
+
+// dryRun prints the resolved plan of a run and makes no sandbox. A run that would fail ends with the same error.
+func (a *app) dryRun(ctx context.Context, e *engine.Engine, run engine.Run) error {
+	plan, err := e.Plan(ctx, run)
+	if err != nil {
+		return err
+	}
+	shown := showPlan(plan, run.Request.Files)
+	if a.json {
+		if err := a.printJSON(shown); err != nil || plan.Refusal == nil {
+			return err
+		}
+		return exitError(exitFailure)
+	}
+	rows := [][2]string{
+		{"simulated", "true; nothing was run"},
+		{"backend", shown.Backend},
+		{"language", shown.Language},
+		{"command", quoteWords(shown.Argv)},
+		{"directory", shown.Dir},
+		{"files", strings.Join(shown.Files, ", ")},
+		{"workspace", shown.Workspace},
+		{"root", shown.Root},
+		{"mounts", strings.Join(shown.Mounts, ", ")},
+		{"network", shown.Network},
+		{"commands", strings.Join(shown.Commands, ", ")},
+		{"environment", quoteWords(shown.Env)},
+		{"waived", strings.Join(shown.AllowUnenforced, ", ")},
+	}
+	if shown.Nested {
+		rows = append(rows, [2]string{"filters", "the code may add its own; no limit counts their memory"})
+	}
+	for _, name := range sandbox.LimitNames {
+		how := "default"
+		if plan.Spec.IsNamed(name) {
+			how = "asked for"
+		}
+		if slices.Contains(plan.Unenforced, name) {
+			how += "; not enforced " + where(name, &plan.Spec)
+		}
+		rows = append(rows, [2]string{string(name), shown.Limits[string(name)] + ", " + how})
+	}
+	for _, row := range rows {
+		if row[1] != "" {
+			fmt.Fprintf(a.Stdout, "%-12s %s\n", row[0], visible(row[1]))
+		}
+	}
+	return plan.Refusal
+}
+
+// where returns where a limit is not enforced.
+func where(name sandbox.LimitName, spec *sandbox.Spec) string {
+	if spec.HostWritable() && (name == sandbox.LimitDisk || name == sandbox.LimitInodes) {
+		return "in directories of this host"
+	}
+	return "on this host"
+}
+
+func showPlan(p *engine.Plan, files []sandbox.File) planShown {
+	shown := planShown{
+		Simulated: true, Backend: p.Backend, Language: p.Language, Argv: p.Argv, Dir: p.Dir, Env: maskSecrets(p.Env),
+		Files: []string{}, Workspace: p.Spec.Workspace, Root: "the system directories of this host, read-only", Mounts: []string{},
+		Limits: map[string]string{}, Named: []string{}, Network: string(p.Spec.Network.Mode),
+		Commands: p.Spec.Commands, AllowUnenforced: append([]string{}, p.Spec.AllowUnenforced...), Nested: p.Spec.NestedFilters, Terminals: p.Spec.Terminals, Unenforced: []string{},
+	}
+	for _, name := range p.Unenforced {
+		shown.Unenforced = append(shown.Unenforced, string(name))
+	}
+	if p.Refusal != nil {
+		problem := problemOf(p.Refusal)
+		shown.Problem = &problem
+	}
+	if p.Spec.Root.Dir != "" {
+		shown.Root = p.Spec.Root.Dir
+	}
+	if p.Spec.Root.Image != "" {
+		shown.Root = "the image " + p.Spec.Root.Image
+	}
+	for _, f := range files {
+		shown.Files = append(shown.Files, f.Path)
+	}
+	for _, m := range p.Spec.Mounts {
+		mode := "ro"
+		if m.Writable {
+			mode = "rw"
+		}
+		shown.Mounts = append(shown.Mounts, m.Source+":"+m.Target+":"+mode)
+	}
+	for _, name := range sandbox.LimitNames {
+		shown.Limits[string(name)] = sandbox.FormatLimit(name, p.Spec.Limits.Get(name))
+	}
+	for _, name := range p.Spec.Named {
+		shown.Named = append(shown.Named, string(name))
+	}
+	return shown
+}
+
+// maskSecrets hides the values of variables whose names look like secrets, as people share plans.
+func maskSecrets(env []string) []string {
+	out := make([]string, len(env))
+	for i, kv := range env {
+		name, _, _ := strings.Cut(kv, "=")
+		out[i] = kv
+		if looksSecret(name) {
+			out[i] = name + "=..."
+		}
+	}
+	return out
+}
+
+func quoteWords(words []string) string {
+	out := make([]string, len(words))
+	for i, w := range words {
+		out[i] = w
+		if w == "" || strings.ContainsAny(w, " \t\n'\"\\$&|;<>()*?[]#~`!{}") {
+			out[i] = "'" + strings.ReplaceAll(w, "'", `'\''`) + "'"
+		}
+	}
+	return strings.Join(out, " ")
+}

@@ -1,0 +1,94 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"os"
+	"sync"
+	"time"
+
+	"github.com/fumehood-dev/fumehood/internal/backend"
+	"github.com/fumehood-dev/fumehood/internal/check"
+	"github.com/fumehood-dev/fumehood/internal/egress"
+	"github.com/fumehood-dev/fumehood/internal/engine"
+	"github.com/fumehood-dev/fumehood/internal/lang"
+)
+
+// recoverTimeout limits the clean-up after dead processes of ours.
+const recoverTimeout = 30 * time.Second
+
+// openedEngine is an engine over the backends of this system.
+type openedEngine struct {
+	*engine.Engine
+	app       *app
+	backends  *backend.Set
+	recovered sync.WaitGroup
+}
+
+func (a *app) openBackends() (*backend.Set, error) {
+	o := a.backendOptions()
+	if a.Backends != nil {
+		return a.Backends(o)
+	}
+	return backend.Open(o)
+}
+
+func (a *app) backendOptions() backend.Options {
+	o := backend.Options{RunDir: a.runDir(), Lack: a.Lack, LookupEnv: a.LookupEnv, Image: a.containers.image, ContainerRuntime: a.containers.runtime,
+		FetchImages: !a.containers.keepOut}
+	if !a.quiet && o.FetchImages {
+		o.Progress = a.Stderr
+	}
+	o.Libexec, _ = a.LookupEnv("FUMEHOOD_LIBEXEC")
+	o.CacheDir, _ = a.cacheDir()
+	if a.verbose {
+		o.Stderr, _ = a.Stderr.(*os.File)
+	}
+	return o
+}
+
+func (a *app) openEngine(config engine.Config) (*openedEngine, error) {
+	backends, err := a.openBackends()
+	if err != nil {
+		return nil, err
+	}
+	config.Backends = backends.Backends
+	config.Languages, config.Tool = lang.All(), a.backendOptions().Tool
+	if config.Checks.Find == nil {
+		config.Checks.Find = check.Policy{}.Find
+	}
+	if config.Gate = a.Gate; config.Gate == nil {
+		config.Gate = &egress.Host{}
+	}
+	config.Log = a.logger()
+	e, err := engine.New(config)
+	if err != nil {
+		return nil, errors.Join(err, backends.Close())
+	}
+	return &openedEngine{Engine: e, app: a, backends: backends}, nil
+}
+
+// recoverAside calls recover in the background. Close waits for it.
+func (e *openedEngine) recoverAside(ctx context.Context) {
+	e.recovered.Go(func() { e.recover(ctx) })
+}
+
+func (e *openedEngine) recover(ctx context.Context) { e.app.recover(ctx, e.backends) }
+
+// recover removes what dead processes of ours left. It only logs failures: the next start tries again.
+func (a *app) recover(ctx context.Context, backends *backend.Set) {
+	ctx, cancel := context.WithTimeout(ctx, recoverTimeout)
+	defer cancel()
+	for _, b := range backends.Backends {
+		if err := b.Reap(ctx); err != nil && ctx.Err() == nil {
+			a.logger().Warn("could not clean up after an earlier process", "backend", b.Name(), "error", err)
+		}
+	}
+}
+
+// Close ends all runs, waits until their sandboxes are removed, and closes the backends.
+func (e *openedEngine) Close() error {
+	err := e.Engine.Close()
+	e.recovered.Wait()
+	return errors.Join(err, e.backends.Close())
+}

@@ -1,0 +1,66 @@
+package main
+
+import (
+	"errors"
+	"strings"
+	"syscall"
+
+	"github.com/fumehood-dev/fumehood/internal/answer"
+	"github.com/fumehood-dev/fumehood/sandbox"
+)
+
+// fail reports an error and its fix: with --json as a problem of the HTTP API on stdout, else in a line each on stderr.
+func (a *app) fail(err error) {
+	if errors.Is(err, syscall.EPIPE) { // the reader of a list has seen enough
+		return
+	}
+	if a.json && a.printJSON(problemOf(err)) == nil {
+		return
+	}
+	text, lacks := textOf(err), sandbox.UnenforcedOf(err)
+	if len(lacks) > 0 {
+		text += "; nothing ran"
+	}
+	a.say(red, "error: %s", oneLine(text))
+	if fix := fixOf(err); fix != "" {
+		a.say(plain, "fix: %s", oneLine(fix))
+	}
+	if len(lacks) > 0 && a.verbose {
+		a.note(faint, "in full: %s", oneLine(err.Error()))
+	}
+}
+
+func problemOf(err error) answer.Problem { return answer.NewProblem(err, textOf(err), fixOf(err)) }
+
+// textOf returns what happened, without the fix.
+func textOf(err error) string {
+	if lacks := sandbox.UnenforcedOf(err); len(lacks) > 0 {
+		return "this host cannot enforce " + inWords(namesOf(lacks))
+	}
+	return answer.CommandLine.Text(err)
+}
+
+// fixOf returns the fix in the words of the command line, or "".
+func fixOf(err error) string { return answer.CommandLine.Fix(err) }
+
+func namesOf(limits []sandbox.LimitName) []string {
+	names := make([]string, len(limits))
+	for i, name := range limits {
+		names[i] = string(name)
+	}
+	return names
+}
+
+// inWords is "a", "a and b" or "a, b and c".
+func inWords(names []string) string {
+	last := len(names) - 1
+	if last == 0 {
+		return names[0]
+	}
+	return strings.Join(names[:last], ", ") + " and " + names[last]
+}
+
+// oneLine makes text fit for one line of a terminal.
+func oneLine(text string) string {
+	return visible(strings.ReplaceAll(strings.TrimSpace(text), "\n", "; "))
+}

@@ -1,0 +1,93 @@
+package main
+
+import (
+	"context"
+	"os"
+	"slices"
+	"testing"
+
+	"github.com/fumehood-dev/fumehood/internal/backend/backendtest"
+	"github.com/fumehood-dev/fumehood/internal/backend/native"
+	"github.com/fumehood-dev/fumehood/internal/engine"
+	"github.com/fumehood-dev/fumehood/internal/lang"
+	"github.com/fumehood-dev/fumehood/internal/lang/langtest"
+	"github.com/fumehood-dev/fumehood/sandbox"
+)
+
+// testApp is the program in this process, with helper programs built once.
+func testApp(t *testing.T) *app {
+	programs := libexecDir(t)
+	home := t.TempDir()
+	return &app{interrupt: func(error) {}, Main: Main{
+		Stdout: t.Output(), Stderr: t.Output(), Exit: func(int) { t.Error("Exit was called") },
+		Environ: os.Environ,
+		LookupEnv: func(name string) (string, bool) {
+			switch name {
+			case "HOME":
+				return home, true
+			case "FUMEHOOD_LIBEXEC":
+				return programs, true
+			case "XDG_RUNTIME_DIR", "DOCKER_HOST":
+				return os.LookupEnv(name)
+			}
+			return "", false
+		},
+	}}
+}
+
+// TestLanguages runs the suite of every language on every backend of this system.
+func TestLanguages(t *testing.T) {
+	a := testApp(t)
+	a.containers.image = backendtest.EngineImage
+	own, variables := a.LookupEnv, map[string]string{"DOCKER_HOST": "docker", "CONTAINER_HOST": "podman"}
+	a.LookupEnv = func(name string) (string, bool) {
+		if backend := variables[name]; backend != "" {
+			return backendtest.EngineHost(t, backend), true
+		}
+		return own(name)
+	}
+	e, err := a.openEngine(engine.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		if err := e.Close(); err != nil {
+			t.Error(err)
+		}
+	}()
+	// A host that cannot limit memory still runs programs; the backend's own tests cover what it lacks.
+	spec := sandbox.Spec{AllowUnenforced: []string{string(sandbox.LimitMemory)}}
+	for _, b := range e.backends.Backends {
+		run := func(ctx context.Context, request sandbox.Request) (*sandbox.Result, error) {
+			return e.Run(ctx, engine.Run{Backend: b.Name(), Spec: spec, Request: request})
+		}
+		t.Run(b.Name(), func(t *testing.T) {
+			if testing.Short() && b.Name() != native.Name {
+				t.Skip("make check: a container or a kernel for each of many cases")
+			}
+			if b.Name() == "docker" || b.Name() == "podman" {
+				backendtest.EngineHost(t, b.Name()) // or it is skipped
+			}
+			for _, l := range lang.All() {
+				t.Run(l.Name, func(t *testing.T) {
+					toolchain(t, run, l)
+					langtest.Run(t, run, l)
+				})
+			}
+		})
+	}
+}
+
+// quickLanguages are the languages of which a machine of CI has the toolchain, and whose cases take it a second.
+var quickLanguages = []string{"python", "javascript", "bash", "typescript", "perl", "c"}
+
+// toolchain skips a language whose toolchain this host lacks, unless all are required.
+func toolchain(t *testing.T, run langtest.RunFunc, l sandbox.Language) {
+	if !slices.Contains(quickLanguages, l.Name) {
+		backendtest.ForCheck(t, "a toolchain of its own")
+	}
+	_, err := run(t.Context(), sandbox.Request{Language: l.Name, Code: []byte(l.Probe)})
+	if sandbox.KindOf(err) == sandbox.Unsupported && l.Driver == nil {
+		backendtest.Skip(t, "languages", err)
+	}
+}

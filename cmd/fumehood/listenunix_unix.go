@@ -1,0 +1,116 @@
+//go:build unix
+
+package main
+
+import (
+	"errors"
+	"io/fs"
+	"net"
+	"os"
+	"path/filepath"
+	"sync"
+	"syscall"
+
+	"github.com/fumehood-dev/fumehood/sandbox"
+)
+
+// unixListener is a socket in the file system. Close removes it.
+type unixListener struct {
+	*net.UnixListener
+	path string
+	file fs.FileInfo
+	once sync.Once
+}
+
+// listenUnix makes a socket that only its owner can connect to. The path must be free, or hold a stale socket of ours.
+//
+// It makes the socket in a private folder, sets the mode, and links it to its place. So the socket is never open to others, without a
+// change of the umask, which all threads share; and the link never replaces anything.
+func listenUnix(path string) (net.Listener, error) {
+	if err := clearStale(path); err != nil {
+		return nil, err
+	}
+	l, err := bindPrivately(path)
+	if err != nil {
+		e := &sandbox.Error{Kind: sandbox.Unavailable, Op: "--listen", Err: err}
+		if errors.Is(err, syscall.EINVAL) {
+			e.Fix = "the path of a socket is short, some 80 characters at the most: choose another"
+		}
+		return nil, e
+	}
+	return l, nil
+}
+
+func bindPrivately(path string) (_ *unixListener, err error) {
+	dir, err := os.MkdirTemp(filepath.Dir(path), ".fhx") // of mode 0700
+	if err != nil {
+		return nil, err
+	}
+	defer os.RemoveAll(dir)
+	private := filepath.Join(dir, "s")
+	l, err := net.ListenUnix("unix", &net.UnixAddr{Name: private, Net: "unix"})
+	if err != nil {
+		return nil, err
+	}
+	l.SetUnlinkOnClose(false) // it would look for the private name
+	defer func() {
+		if err != nil {
+			l.Close()
+		}
+	}()
+	if err := os.Chmod(private, 0o600); err != nil {
+		return nil, err
+	}
+	file, err := os.Lstat(private)
+	if err != nil {
+		return nil, err
+	}
+	if err := os.Link(private, path); err != nil {
+		return nil, err
+	}
+	return &unixListener{UnixListener: l, path: path, file: file}, nil
+}
+
+// clearStale removes a stale socket of ours, and refuses a path that holds anything else.
+func clearStale(path string) error {
+	info, err := os.Lstat(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return &sandbox.Error{Kind: sandbox.Invalid, Op: "--listen", Err: err}
+	}
+	stat, ok := info.Sys().(*syscall.Stat_t)
+	if !ok || info.Mode().Type() != fs.ModeSocket || int(stat.Uid) != os.Geteuid() {
+		e := sandbox.Invalidf("--listen", "%s exists already, and is not a socket of yours", path)
+		e.Fix = "choose another path, or remove it"
+		return e
+	}
+	conn, err := net.Dial("unix", path)
+	if err == nil {
+		conn.Close()
+	}
+	if !errors.Is(err, syscall.ECONNREFUSED) { // a socket without a listener
+		return &sandbox.Error{Kind: sandbox.Unavailable, Op: "--listen", Msg: "another program listens on " + path, Fix: "stop it, or choose another path", Err: err}
+	}
+	if now, err := os.Lstat(path); err != nil || !os.SameFile(info, now) {
+		return &sandbox.Error{Kind: sandbox.Unavailable, Op: "--listen", Msg: "another server took " + path + " just now", Fix: "stop it, or choose another path", Err: err}
+	}
+	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return &sandbox.Error{Kind: sandbox.Invalid, Op: "--listen", Err: err}
+	}
+	return nil
+}
+
+// Addr returns the path of the socket.
+func (l *unixListener) Addr() net.Addr { return &net.UnixAddr{Name: l.path, Net: "unix"} }
+
+// Close stops listening and removes the socket, unless another has replaced it.
+func (l *unixListener) Close() error {
+	l.once.Do(func() {
+		if now, err := os.Lstat(l.path); err == nil && os.SameFile(now, l.file) {
+			os.Remove(l.path)
+		}
+	})
+	return l.UnixListener.Close()
+}

@@ -1,0 +1,35 @@
+// Command fumehood runs untrusted code in a sandbox and returns its output, its files and its resource usage.
+//
+// Only this package and the module's root read flags, variables and configuration. All others get values.
+package main
+
+import (
+	"context"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"github.com/spf13/cobra"
+)
+
+func main() {
+	interrupts := make(chan os.Signal, 2)
+	for _, s := range []os.Signal{os.Interrupt, syscall.SIGTERM, syscall.SIGHUP} {
+		if !signal.Ignored(s) { // as nohup does
+			signal.Notify(interrupts, s)
+		}
+	}
+	// A lost reader of our output fails a write, which ends the sandbox too; the signal would end only us.
+	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
+	cobra.EnableCommandSorting = false // show run first
+	m := Main{
+		Stdin:      os.Stdin,
+		Stdout:     os.Stdout,
+		Stderr:     os.Stderr,
+		LookupEnv:  os.LookupEnv,
+		Environ:    os.Environ,
+		Interrupts: interrupts,
+		Exit:       os.Exit,
+	}
+	os.Exit(m.Run(context.Background(), os.Args[1:]))
+}

@@ -1,0 +1,91 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+	"testing"
+
+	"github.com/rogpeppe/go-internal/testscript"
+
+	"github.com/fumehood-dev/fumehood/internal/libexec"
+)
+
+// The tests run the whole program, in this process or as a child, with the real backend. They work as root and as an ordinary
+// user.
+
+// TestMain is also the main of every child that a script starts, so it prepares nothing.
+func TestMain(m *testing.M) { testscript.Main(m, map[string]func(){"fumehood": main}) }
+
+// libexecDir holds the programs that sandboxes are made with, built once for all scripts: their own HOME has no cache of builds.
+func libexecDir(t *testing.T) string {
+	if runtime.GOOS != "linux" {
+		return ""
+	}
+	cache, err := os.UserCacheDir()
+	if err != nil {
+		cache = os.TempDir()
+	}
+	if dir := os.Getenv("FUMEHOOD_LIBEXEC"); dir != "" {
+		return dir
+	}
+	dir := t.TempDir()
+	for _, find := range []func(libexec.Options) (libexec.Program, error){libexec.Guest, libexec.Runsc} {
+		program, err := find(libexec.Options{CacheDir: filepath.Join(cache, "fumehood")})
+		if err == nil {
+			err = os.Symlink(program.Source, filepath.Join(dir, filepath.Base(program.Source)))
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.Chmod(filepath.Dir(dir), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	return dir
+}
+
+// isReady reports whether this host can enforce the default policy. An ordinary user may be unable to limit memory; scripts then waive it
+// and skip what tests that limit.
+func isReady(t *testing.T) bool {
+	h, err := testApp(t).examine(t.Context(), "", "", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !h.Ready {
+		t.Log("this host does not carry the default policy; fumehood doctor says why")
+	}
+	return h.Ready
+}
+
+func TestScripts(t *testing.T) {
+	programs, ready := libexecDir(t), isReady(t)
+	testscript.Run(t, testscript.Params{
+		Dir: "testdata",
+		Setup: func(env *testscript.Env) error {
+			home := filepath.Join(env.WorkDir, "home")
+			env.Setenv("HOME", home)
+			env.Setenv("FUMEHOOD_LIBEXEC", programs)
+			if dir := os.Getenv("XDG_RUNTIME_DIR"); dir != "" {
+				env.Setenv("XDG_RUNTIME_DIR", dir)
+			}
+			if !ready {
+				env.Setenv("FUMEHOOD_ALLOW_UNENFORCED", "memory")
+			}
+			return os.MkdirAll(home, 0o700)
+		},
+		Condition: func(name string) (bool, error) {
+			switch name {
+			case "ready":
+				return ready, nil
+			case "root":
+				return os.Geteuid() == 0, nil
+			}
+			return false, fmt.Errorf("unknown condition %q", name)
+		},
+		Cmds: map[string]func(*testscript.TestScript, bool, []string){
+			"waitfor": waitFor,
+		},
+	})
+}

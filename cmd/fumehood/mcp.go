@@ -1,0 +1,63 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/fumehood-dev/fumehood/internal/engine"
+	"github.com/fumehood-dev/fumehood/internal/mcp"
+	"github.com/fumehood-dev/fumehood/sandbox"
+)
+
+// A sandbox of mcp ends with its client. These limits only end one whose client is left open.
+const (
+	mcpIdle   = 24 * time.Hour
+	mcpMaxAge = engine.MaxLifetime
+)
+
+func (a *app) newMCP() *cobra.Command {
+	var f struct {
+		boxFlags
+		packageFlags
+	}
+	cmd := &cobra.Command{
+		Use:   "mcp",
+		Short: "Serve a sandbox to a model, by the Model Context Protocol",
+		Long: `Mcp serves the tools run_code, run_command, read_file, write_file, list_files and reset_sandbox on
+standard input and output. All calls of a client share one sandbox, which ends with the client.`,
+		Example: `  claude mcp add fumehood -- fumehood mcp
+  fumehood mcp --workspace ./data --memory 2GiB`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return a.serveMCP(cmd.Context(), &f.boxFlags, &f.packageFlags)
+		},
+	}
+	f.boxFlags.add(cmd)
+	f.addHost(cmd)
+	f.packageFlags.add(cmd.Flags())
+	return cmd
+}
+
+func (a *app) serveMCP(ctx context.Context, f *boxFlags, kept *packageFlags) (err error) {
+	living := engine.Living{Backend: f.backend}
+	if living.Spec, err = a.spec(f); err != nil {
+		return err
+	}
+	living.Spec.Lifetime = sandbox.Lifetime{Idle: mcpIdle, MaxAge: mcpMaxAge}
+	packager, err := a.packager(kept)
+	if err != nil {
+		return err
+	}
+	e, err := a.openEngine(engine.Config{Packages: packager})
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, e.Close()) }()
+	e.recoverAside(ctx)
+	server := mcp.New(mcp.Config{Engine: e.Engine, Version: versionOf(), Living: living, Ahead: true, Log: a.logger()})
+	defer server.Close()
+	return server.Stdio(ctx, a.Stdin, a.Stdout)
+}

@@ -1,0 +1,59 @@
+package main
+
+import (
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/fumehood-dev/fumehood/internal/egress"
+	"github.com/fumehood-dev/fumehood/sandbox"
+)
+
+// networkFlags say what a sandbox may reach.
+type networkFlags struct {
+	mode        string
+	allow, deny []string
+	inspect     []string
+	secrets     []string
+}
+
+func (f *networkFlags) add(cmd *cobra.Command) {
+	flags := cmd.Flags()
+	flags.StringVar(&f.mode, "network", "", "`MODE` none, restricted or full (default none; restricted with --allow)")
+	flags.StringSliceVar(&f.allow, "allow", nil, "reach `NAME`, '*.NAME' or an address, perhaps with :PORT (repeatable)")
+	flags.StringSliceVar(&f.deny, "deny", nil, "never reach `NAME`, as in --allow, which it overrides (repeatable)")
+	flags.StringSliceVar(&f.inspect, "inspect", nil, "read HTTPS requests to `NAME`, for the log (repeatable)")
+	flags.StringArrayVar(&f.secrets, "secret", nil, "use our variable in requests to a host alone, `NAME@HOST` (repeatable)")
+	completions(cmd, "network", string(sandbox.NetworkNone), string(sandbox.NetworkRestricted), string(sandbox.NetworkFull))
+}
+
+// policy is what the flags ask for.
+func (a *app) policy(f *networkFlags) (sandbox.NetworkPolicy, error) {
+	p := sandbox.NetworkPolicy{Mode: sandbox.NetworkMode(f.mode), Allow: f.allow, Deny: f.deny, Inspect: f.inspect}
+	for _, text := range f.secrets {
+		s, err := a.secret(text)
+		if err != nil {
+			return p, err
+		}
+		p.Secrets = append(p.Secrets, s)
+	}
+	p.Mode = p.Wanted()
+	_, err := egress.Compile(p)
+	return p, err
+}
+
+// secret reads NAME@HOST[,HOST]. The value comes from our environment: on a command line others could read it.
+func (a *app) secret(text string) (s sandbox.Secret, err error) {
+	name, hosts, ok := strings.Cut(text, "@")
+	if !ok || name == "" || hosts == "" || strings.Contains(name, "=") {
+		return s, &sandbox.Error{Kind: sandbox.Invalid, Op: "--secret", Msg: "it is not NAME@HOST, a variable of this environment and whom it is for", // the text may be the secret
+			Fix: "--secret GITHUB_TOKEN@api.github.com"}
+	}
+	s = sandbox.Secret{Name: name, Hosts: strings.Split(hosts, ",")}
+	value, ok := a.LookupEnv(name)
+	if !ok {
+		return s, sandbox.Invalidf("--secret", "%.64q is not set", name)
+	}
+	s.Value = value
+	return s, nil
+}

@@ -1,0 +1,140 @@
+package main
+
+import (
+	"bytes"
+	"io"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// TestReplOfPipe: code from a pipe runs piece by piece in one interpreter, and the last piece decides the exit code.
+func TestReplOfPipe(t *testing.T) {
+	isNativeReady(t)
+	for _, test := range []struct {
+		language, code string
+		exit           int
+		stdout, stderr string
+	}{
+		{"python", "x = 6*7\nfor i in range(2):\n    print(i)\nx\nimport sys; print('problem', file=sys.stderr)", 0, "0\n1\n42\n", "problem\n"},
+		{"javascript", "let a = {\n b: 2 }\na.b", 0, "2\n", ""},
+		{"python", "class A:\n    a = 1\n\n    def b(self):\n        return self.a\n\nA().b()", 0, "1\n", ""},
+		{"python", "x = 1\n%pip install a(b)\nx", 0, "1\n", "error: packages: \"a(b)\" is not the name of a package"},
+		{"bash", "cd /tmp\npwd\n(exit 3)", 3, "/tmp\n", ""},
+		{"bash", "cat <<E\n\n\nhere $((1<<2))\nE\nfor i in a b\ndo echo $i; done", 0, "\n\nhere 4\na\nb\n", ""},
+	} {
+		in, typed, err := os.Pipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := typed.WriteString(test.code); err != nil {
+			t.Fatal(err)
+		}
+		typed.Close()
+		defer in.Close()
+		var out, errs bytes.Buffer
+		m := testApp(t).Main
+		m.Stdin, m.Stdout, m.Stderr = in, &out, &errs
+		code := m.Run(t.Context(), []string{"repl", "--backend", "native", "--allow-unenforced", "memory", "--lang", test.language, "--quiet"})
+		if code != test.exit || out.String() != test.stdout || !strings.HasPrefix(errs.String(), test.stderr) {
+			t.Errorf("%s: exit code %d, %q and %q", test.language, code, &out, &errs)
+		}
+	}
+}
+
+// openTerminal returns the two ends of a pseudo-terminal (pty(7)).
+func openTerminal(t *testing.T) (person, program *os.File) {
+	person, err := os.OpenFile("/dev/ptmx", os.O_RDWR|unix.O_NOCTTY, 0)
+	if err != nil {
+		t.Skip(err)
+	}
+	t.Cleanup(func() { person.Close() })
+	if err := unix.IoctlSetPointerInt(int(person.Fd()), unix.TIOCSPTLCK, 0); err != nil {
+		t.Skip(err)
+	}
+	n, err := unix.IoctlGetInt(int(person.Fd()), unix.TIOCGPTN)
+	if err != nil {
+		t.Skip(err)
+	}
+	if program, err = os.OpenFile("/dev/pts/"+strconv.Itoa(n), os.O_RDWR|unix.O_NOCTTY, 0); err != nil {
+		t.Skip(err)
+	}
+	t.Cleanup(func() { program.Close() })
+	return person, program
+}
+
+// TestReplOnTerminal types at a terminal: completion, Control-C in a line and in code, history.
+func TestReplOnTerminal(t *testing.T) {
+	isNativeReady(t)
+	person, program := openTerminal(t)
+	seen, interrupts, state, exit := &said{}, make(chan os.Signal, 1), t.TempDir(), make(chan int, 1)
+	go io.Copy(seen, person) // ends when the test closes the terminal
+	m := testApp(t).Main
+	m.Stdin, m.Stdout, m.Stderr, m.Interrupts = program, program, program, interrupts
+	lookup := m.LookupEnv
+	m.LookupEnv = func(name string) (string, bool) {
+		if name == "XDG_STATE_HOME" {
+			return state, true
+		}
+		return lookup(name)
+	}
+	go func() {
+		exit <- m.Run(t.Context(), []string{"repl", "--backend", "native", "--allow-unenforced", "memory"})
+	}()
+	at := func(want string) { // what follows the last thing that was seen
+		t.Helper()
+		seen.wait(t, want)
+		seen.forget()
+	}
+	enter := func(text string) {
+		t.Helper()
+		if _, err := person.WriteString(text); err != nil {
+			t.Fatal(err)
+		}
+	}
+	at(`>>> $`)
+	enter("import os\r")
+	at(`>>> $`)
+	enter("os.getcw\t")
+	at(`os\.getcwd$`)
+	enter("()\r")
+	at(`(?s)'/workspace'.*>>> $`)
+	enter("\x1b[200~def f():\r    a = 5\r\r    return a\r\rf()\x1b[201~") // a paste
+	at(`f\(\)$`)
+	enter("\r")
+	at(`(?s)5\r\n.*>>> $`)
+	enter("nonsense(\x03")
+	at(`>>> $`)
+	enter("for i in 'ab':\r")
+	at(`\.\.\. $`)
+	enter("    print(i * 3)\r")
+	at(`\.\.\. $`)
+	enter("\r")
+	at(`(?s)aaa\r\nbbb\r\n.*>>> $`)
+	enter("print('be' + 'gun'); __import__('time').sleep(60)\r")
+	at(`begun\r\n`)
+	interrupts <- os.Interrupt
+	at(`(?s)KeyboardInterrupt.*>>> $`)
+	enter("\x04")
+	select {
+	case code := <-exit:
+		if code != 0 {
+			t.Errorf("exit code %d: %s", code, seen)
+		}
+	case <-time.After(stepTimeout):
+		t.Fatalf("it does not end; it says %s", seen)
+	}
+	file := filepath.Join(state, "fumehood", "history-python")
+	text, err := os.ReadFile(file)
+	if err != nil || !strings.HasPrefix(string(text), "import os\nos.getcwd()\n") {
+		t.Errorf("the history is %q, %v", text, err)
+	}
+	if info, err := os.Stat(file); err != nil || info.Mode().Perm() != 0o600 {
+		t.Errorf("%v, %v", info, err)
+	}
+}

@@ -1,0 +1,356 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"path"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/fumehood-dev/fumehood/internal/capacity"
+	"github.com/fumehood-dev/fumehood/internal/engine"
+	"github.com/fumehood-dev/fumehood/internal/eventlog"
+	"github.com/fumehood-dev/fumehood/internal/httpapi"
+	"github.com/fumehood-dev/fumehood/internal/httpd"
+	"github.com/fumehood-dev/fumehood/internal/mcp"
+	"github.com/fumehood-dev/fumehood/sandbox"
+)
+
+const (
+	defaultListen = "127.0.0.1:7070"
+	defaultDrain  = time.Minute
+	shutdownTime  = 5 * time.Second // for answers in progress after all runs have ended
+)
+
+// defaultWarm hides the creation of sandboxes from sequential callers; a waiting sandbox costs some 4 MiB.
+const defaultWarm = 4
+
+// serveFlags are those of serve.
+type serveFlags struct {
+	doorFlags
+	hosts           []string
+	backend         string
+	backends        []string // allowed in requests
+	images          []string // patterns of images allowed in requests
+	slots           int
+	slotsPerKey     int
+	warm            int
+	queue           int
+	queuePerKey     int
+	queueTimeout    time.Duration
+	drainTimeout    time.Duration
+	defaults        sandbox.Limits
+	max             sandbox.Limits
+	allowUnenforced []string
+
+	livingFlags
+	freedomFlags
+	packageFlags
+	noPackages bool
+	checkFlags
+}
+
+// doorFlags say where the server is, and who may call it.
+type doorFlags struct {
+	listen  string
+	keyFile string
+}
+
+// livingFlags are those of living sandboxes.
+type livingFlags struct {
+	stateDir       string
+	sandboxes      int
+	ownerSandboxes int
+	maxFile        sizeValue
+	logSpace       sizeValue
+	noLocalSocket  bool
+}
+
+func (f *livingFlags) add(flags *pflag.FlagSet) {
+	flags.StringVar(&f.stateDir, "state-dir", "", "`DIR` of their records and logs (default /var/lib or ~/.local/state)")
+	flags.IntVar(&f.sandboxes, "sandboxes", engine.DefaultSandboxes, fmt.Sprintf("living sandboxes at once (default %d)", engine.DefaultSandboxes))
+	flags.IntVar(&f.ownerSandboxes, "owner-sandboxes", 0, "living sandboxes of one API key (default half, with several keys)")
+	f.maxFile = httpd.DefaultMaxFile
+	flags.Var(&f.maxFile, "max-file", "largest file that is sent to a living sandbox (default "+f.maxFile.String()+")")
+	f.logSpace = eventlog.DefaultQuota
+	flags.Var(&f.logSpace, "log-space", "disk for logs of what has ended; the oldest go (default "+f.logSpace.String()+")")
+	flags.BoolVar(&f.noLocalSocket, "no-local-socket", false, "do not listen on the socket in the run folder besides --listen")
+}
+
+// sizeValue is a number of bytes as a flag.
+type sizeValue int64
+
+func (v *sizeValue) Type() string   { return "SIZE" }
+func (v *sizeValue) String() string { return sandbox.FormatBytes(int64(*v)) }
+
+func (v *sizeValue) Set(text string) error {
+	n, err := sandbox.ParseBytes(text)
+	if err == nil && n <= 0 {
+		err = sandbox.Invalidf("size", "must be positive")
+	}
+	if err == nil {
+		*v = sizeValue(n)
+	}
+	return err
+}
+
+func (a *app) newServe() *cobra.Command {
+	var f serveFlags
+	cmd := &cobra.Command{
+		Use:   "serve",
+		Short: "Serve the HTTP API",
+		Long: `Serve serves the HTTP API, which /openapi.json describes. An address other than loopback needs API
+keys; the commands of this user find the server by a socket in the run folder, without a key. The
+first interrupt or SIGTERM refuses new runs and lets running ones end; the second ends them at once.
+
+With --backend or --allow-backend, requests may name only those backends. The default is --backend,
+else the first --allow-backend. Requests may name any image; if other machines can reach the server,
+only images that match --allow-image (* and ? are wildcards).
+
+A request may name limits up to --max-...; fumehood doctor shows them for this host. A maximum
+below a built-in default lowers it; a named default over a named maximum is an error.`,
+		Example: `  fumehood serve & curl -s localhost:7070/v1/run -d '{"language":"python","code":"print(6*7)"}'
+  fumehood serve --listen unix:/run/user/1000/fumehood.sock
+  fumehood keys create alice --file keys
+  fumehood serve --listen 0.0.0.0:7070 --api-key-file keys --max-timeout 5m --max-memory 2GiB`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			for _, flag := range []string{"slots", "slots-per-key", "queue-per-key", "sandboxes", "owner-sandboxes"} {
+				if n, err := cmd.Flags().GetInt(flag); err == nil && cmd.Flags().Changed(flag) && n < 1 {
+					return sandbox.Invalidf("--"+flag, "must be at least 1")
+				}
+			}
+			return a.serve(cmd.Context(), &f)
+		},
+	}
+	flags := cmd.Flags()
+	flags.StringVar(&f.listen, "listen", defaultListen, "`ADDRESS`: host:port, or unix:PATH (default "+defaultListen+")")
+	flags.StringSliceVar(&f.hosts, "host", nil, "accept this `NAME` in the Host header, besides loopback (repeatable)")
+	flags.StringVar(&f.keyFile, "api-key-file", "", "`FILE` of API keys, from fumehood keys create")
+	flags.StringVar(&f.backend, "backend", "", "default backend `NAME` ("+defaultBackend+"; auto if others can reach us)")
+	flags.StringSliceVar(&f.backends, "allow-backend", nil, "backend `NAME` that requests may name (repeatable)")
+	flags.StringSliceVar(&f.images, "allow-image", nil, "`PATTERN` of images that requests may name (repeatable)")
+	flags.IntVar(&f.slots, "slots", 0, "concurrent runs (default twice the CPUs, at least 4)")
+	flags.IntVar(&f.slotsPerKey, "slots-per-key", 0, "concurrent runs of one API key (default half, with several keys)")
+	flags.IntVar(&f.warm, "warm", defaultWarm, fmt.Sprintf("sandboxes kept ready for each kind of request; 0 is none (default %d)", defaultWarm))
+	flags.IntVar(&f.queue, "queue", engine.DefaultQueue, fmt.Sprintf("runs that may wait for a slot; 0 is none (default %d)", engine.DefaultQueue))
+	flags.IntVar(&f.queuePerKey, "queue-per-key", 0, "most waiting runs of one API key (default half, with several keys)")
+	flags.DurationVar(&f.queueTimeout, "queue-timeout", engine.DefaultQueueTimeout, fmt.Sprintf("longest wait for a slot (default %s)", engine.DefaultQueueTimeout))
+	flags.DurationVar(&f.drainTimeout, "drain-timeout", defaultDrain, fmt.Sprintf("how long runs may go on after the first interrupt (default %s)", defaultDrain))
+	addLimits(flags, &f.defaults)
+	addMaxima(flags, &f.max)
+	allowFlag(cmd, &f.allowUnenforced, allowUsage)
+	f.livingFlags.add(flags)
+	f.freedomFlags.add(flags)
+	f.packageFlags.add(flags)
+	flags.BoolVar(&f.noPackages, "no-packages", false, "install no packages for requests")
+	f.checkFlags.add(cmd)
+	completions(cmd, "backend", "native", "gvisor", "docker", "podman", "auto")
+	return cmd
+}
+
+func (a *app) serve(ctx context.Context, f *serveFlags) (err error) {
+	keys, err := readKeys(f.keyFile)
+	if err != nil {
+		return err
+	}
+	listener, err := listen(f.listen, keys)
+	if err != nil {
+		return err
+	}
+	defer listener.Close()
+	kept, err := a.openState(f.stateDir)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, kept.Close()) }()
+	e, err := a.openServing(ctx, f, keys, listener.Addr(), kept)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, e.Close()) }()
+	host := capacity.Host()
+	defer tendMemory(host, e.Stats().Slots)()
+	api, err := httpd.New(httpd.Config{Engine: e.Engine, Version: versionOf(), Keys: keys, Hosts: f.hosts, Log: a.logger(),
+		MaxFile: int64(f.maxFile), MaxBodies: roomOf(host), MaxAnswers: roomOf(host)})
+	if err != nil {
+		return err
+	}
+	httpapi.Add(api)
+	defer mcp.Add(api)()
+	doors := []door{{api.HTTPServer(), listener}}
+	if local := a.listenLocal(f, a.runDir()); local != nil {
+		defer local.Close()
+		doors = append(doors, door{api.LocalServer(), local})
+	}
+	failed := make(chan error, len(doors))
+	for _, d := range doors {
+		go func() { failed <- d.server.Serve(d.listener) }() // ends with Shutdown or Close
+		a.note(plain, "listening on %s", urlOf(d.listener.Addr()))
+	}
+	select {
+	case err := <-failed:
+		return &sandbox.Error{Kind: sandbox.Unavailable, Op: "serve", Err: err}
+	case <-ctx.Done():
+	}
+	return a.drain(api, e.Engine, doors, f.drainTimeout)
+}
+
+// door is one address of the server.
+type door struct {
+	server   *http.Server
+	listener net.Listener
+}
+
+// openServing opens the engine, on the state in config, and checks that the backend works.
+func (a *app) openServing(ctx context.Context, f *serveFlags, keys []httpd.Key, addr net.Addr, kept *state) (*openedEngine, error) {
+	config := engine.Config{Living: engine.LivingConfig{Store: kept.Store, StateDir: kept.logs}}
+	config.Default, config.Slots, config.Warm, config.Queue, config.QueueTimeout = f.backend, f.slots, f.warm, f.queue, f.queueTimeout
+	config.Defaults, config.Max, config.AllowUnenforced = f.defaults, f.max, f.allowUnenforced
+	config.NestedFilters, config.Terminals = f.nestedFilters, f.terminals
+	config.Living.Most, config.Living.OwnerMost, config.Living.LogBytes = f.sandboxes, f.ownerSandboxes, int64(f.logSpace)
+	f.bound(&config, keys)
+	var err error
+	if config.Checks, err = f.checks(); err != nil {
+		return nil, err
+	}
+	if reachable(addr) && f.backend == "" {
+		config.Default = engine.Auto // the strongest, for strangers
+	}
+	if err := f.restrict(&config, addr); err != nil {
+		return nil, err
+	}
+	a.containers.keepOut = true
+	if !f.noPackages {
+		var err error
+		f.several = severalNames(keys)
+		if config.Packages, err = a.packager(&f.packageFlags); err != nil {
+			return nil, err
+		}
+	}
+	e, err := a.openEngine(config)
+	if err != nil {
+		return nil, err
+	}
+	e.recover(ctx)
+	if err := a.takeOver(ctx, e, kept); err != nil {
+		return nil, errors.Join(err, e.Close())
+	}
+	works := false
+	var failures []error
+	probed := e.Probe(ctx)
+	for _, p := range probed {
+		works = works || p.Err == nil
+		if p.Err != nil {
+			failures = append(failures, fmt.Errorf("%s: %w", p.Backend, p.Err))
+		}
+	}
+	if !works {
+		return nil, &sandbox.Error{Kind: sandbox.Unsupported, Op: "serve", Fix: "fumehood doctor",
+			Err: errors.Join(append(failures, e.Close())...)}
+	}
+	byDefault := cmp.Or(config.Default, probed[0].Backend)
+	if i := slices.IndexFunc(probed, func(p engine.Probed) bool { return p.Backend == byDefault }); i >= 0 {
+		a.warnOfDefault(probed[i])
+	} else if _, ok := engine.Strongest(probed); !ok {
+		a.warnOfDefault(e.ProbeDefault(ctx))
+	}
+	return e, nil
+}
+
+// bound sets the default limits of one request, and of one of several clients.
+func (f *serveFlags) bound(config *engine.Config, keys []httpd.Key) {
+	slots := cmp.Or(f.slots, engine.DefaultSlots())
+	most := maxima(capacity.Host(), slots)
+	for _, name := range sandbox.LimitNames {
+		if config.Max.Get(name) == 0 { // a named default must be allowed
+			config.Max.Set(name, max(most.Get(name), f.defaults.Get(name)))
+		}
+	}
+	config.OwnerSlots, config.OwnerQueue = f.slotsPerKey, f.queuePerKey
+	if severalNames(keys) {
+		half := func(n int) int { return (n + 1) / 2 }
+		config.OwnerSlots, config.OwnerQueue = cmp.Or(f.slotsPerKey, half(slots)), cmp.Or(f.queuePerKey, half(f.queue))
+		config.Living.OwnerMost = cmp.Or(f.ownerSandboxes, half(f.sandboxes))
+	}
+	if f.queue == 0 {
+		config.Queue = -1
+	}
+}
+
+// reachable reports whether other machines can reach an address.
+func reachable(addr net.Addr) bool {
+	tcp, ok := addr.(*net.TCPAddr)
+	return ok && !tcp.IP.IsLoopback()
+}
+
+// restrict limits requests to the operator's backends and images: a named backend excludes weaker ones, and strangers must not read an
+// engine's images.
+func (f *serveFlags) restrict(config *engine.Config, addr net.Addr) error {
+	for _, pattern := range f.images {
+		if _, err := path.Match(pattern, ""); err != nil {
+			return sandbox.Invalidf("--allow-image", "%q is not a pattern", pattern)
+		}
+	}
+	if len(f.images) > 0 || reachable(addr) {
+		config.Images = func(reference string) bool {
+			return slices.ContainsFunc(f.images, func(pattern string) bool {
+				matched, _ := path.Match(pattern, reference)
+				return matched
+			})
+		}
+	}
+	config.Allowed = f.backends
+	if len(f.backends) > 0 && config.Default == "" {
+		config.Default = f.backends[0] // the default must be allowed too
+	}
+	if len(f.backends) == 0 && config.Default != "" {
+		config.Allowed = []string{config.Default}
+	}
+	return nil
+}
+
+// warnOfDefault warns if default requests would be rejected. Others may run, and a container engine may start later.
+func (a *app) warnOfDefault(p engine.Probed) {
+	why := cmp.Or(p.Err, p.Refusal)
+	if why == nil {
+		return
+	}
+	if lacks := sandbox.UnenforcedOf(why); len(lacks) > 0 {
+		a.warn("%s rejects default requests, so /readyz says no: this host cannot enforce %s", p.Backend, inWords(namesOf(lacks)))
+		a.say(plain, "fix: fumehood serve --allow-unenforced %s, or \"allow_unenforced\" in each request", strings.Join(namesOf(lacks), ","))
+		return
+	}
+	a.warn("default requests are rejected, so /readyz says no: %s", oneLine(why.Error()))
+}
+
+// drain shuts the server down: it refuses new runs, lets running ones end within the timeout, and delivers answers.
+func (a *app) drain(api *httpd.Server, e *engine.Engine, doors []door, timeout time.Duration) error {
+	a.note(plain, "draining: new runs are refused, %d go on; interrupt again to end them at once", e.Stats().Running)
+	api.Drain()
+	ctx, cancel := context.WithTimeout(context.Background(), timeout)
+	defer cancel()
+	if err := e.Drain(ctx); err != nil {
+		a.warn("after %s there are still %d runs; they are canceled", timeout, e.Stats().Running)
+		if err := e.Close(); err != nil {
+			return err
+		}
+	}
+	ctx, cancel = context.WithTimeout(context.Background(), shutdownTime)
+	defer cancel()
+	var errs []error
+	for _, d := range doors {
+		if err := d.server.Shutdown(ctx); err != nil {
+			errs = append(errs, d.server.Close())
+		}
+	}
+	return errors.Join(errs...)
+}

@@ -1,0 +1,316 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/fumehood-dev/fumehood/internal/attack"
+	"github.com/fumehood-dev/fumehood/internal/backend"
+	"github.com/fumehood-dev/fumehood/internal/nearest"
+	"github.com/fumehood-dev/fumehood/sandbox"
+)
+
+// verifyFlags are those of verify.
+type verifyFlags struct {
+	backend string
+	only    []string
+	report  string
+	list    bool
+}
+
+// verification is verify's report.
+type verification struct {
+	Version       string          `json:"version"`
+	Host          string          `json:"host"` // its system, kernel and user
+	Began         time.Time       `json:"began"`
+	TookMS        int64           `json:"took_ms"`
+	Posture       sandbox.Posture `json:"posture"`
+	Unenforced    []string        `json:"unenforced"` // limits that this host cannot enforce
+	Corpus        int             `json:"corpus"`     // all attacks
+	Selected      int             `json:"selected"`   // all, or those of --only
+	Blocked       int             `json:"blocked"`
+	NotBlocked    int             `json:"not_blocked"`
+	NotApplicable int             `json:"not_applicable"`
+	Unclear       int             `json:"unclear"`
+	Interrupted   bool            `json:"interrupted"`
+	Attacks       []attackShown   `json:"attacks"`
+}
+
+// attackShown is an attack, with its verdict after it was made.
+type attackShown struct {
+	ID       string         `json:"id"`
+	Category string         `json:"category"`
+	Class    string         `json:"class"`
+	Title    string         `json:"title"`
+	Expect   string         `json:"expect"`
+	Oracle   string         `json:"oracle"`
+	Outcome  attack.Outcome `json:"outcome,omitempty"`
+	Findings []string       `json:"findings,omitempty"`
+	Why      string         `json:"why,omitempty"`
+	Notes    []string       `json:"notes,omitempty"` // observations that decide nothing, such as changes of the host by others
+	TookMS   int64          `json:"took_ms,omitempty"`
+
+	meanwhile []string // the notes for people
+}
+
+func (a *app) newVerify() *cobra.Command {
+	f := &verifyFlags{}
+	cmd := &cobra.Command{
+		Use:   "verify",
+		Short: "Attack sandboxes on this host and show which attacks they block",
+		Long: `Verify makes the attacks of the corpus one after another, each inside a sandbox of its own, and
+reports which were blocked. The verdict comes mostly from the host: from planted files, listeners
+and memory, from the kernel's view of the sandbox, and from what the attack leaves behind. Verify
+removes what it planted; after a kill, the next verify does. No probe runs outside of a sandbox, and
+no sandbox is weakened. It takes some minutes.
+
+An attack that cannot be made or observed here is "not applicable", and its line says why.
+
+Exit codes: 0 all applicable attacks were blocked; 1 one was not; 125 the outcome of one is unclear,
+or verify failed; 130 canceled.`,
+		Example: `  fumehood verify --backend native
+  fumehood verify --backend gvisor --report gvisor.md
+  fumehood verify --backend docker --container-image python:3.12-slim
+  fumehood verify --only F01,N04 --json
+  fumehood verify --list`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			corpus, err := attack.Corpus()
+			if err != nil {
+				return err
+			}
+			selected, err := selectAttacks(corpus, f.only)
+			if err != nil {
+				return err
+			}
+			if f.list {
+				return a.listAttacks(selected)
+			}
+			return a.verify(cmd.Context(), f, selected, len(corpus))
+		},
+	}
+	flags := cmd.Flags()
+	flags.StringVar(&f.backend, "backend", "", "backend `NAME` to attack (default "+defaultBackend+")")
+	flags.StringSliceVar(&f.only, "only", nil, "make only the attacks with these `ID`s (repeatable)")
+	flags.StringVar(&f.report, "report", "", "write a report in Markdown into `FILE`")
+	flags.BoolVar(&f.list, "list", false, "list the attacks and exit")
+	completions(cmd, "backend", "native", "gvisor", "docker", "podman")
+	return cmd
+}
+
+// selectAttacks returns the attacks with these ids, or all without ids.
+func selectAttacks(corpus []*attack.Attack, only []string) ([]*attack.Attack, error) {
+	if len(only) == 0 {
+		return corpus, nil
+	}
+	var selected []*attack.Attack
+	var ids []string
+	for _, at := range corpus {
+		ids = append(ids, at.ID)
+	}
+	for _, id := range only {
+		i := slices.Index(ids, strings.ToUpper(strings.TrimSpace(id)))
+		if i < 0 {
+			e := &sandbox.Error{Kind: sandbox.Invalid, Op: "--only", Msg: fmt.Sprintf("there is no attack %.20q", id), Fix: "fumehood verify --list"}
+			if near := nearest.Name(strings.ToUpper(id), ids); near != "" {
+				e.Fix = "did you mean " + near + "?"
+			}
+			return nil, e
+		}
+		if !slices.Contains(selected, corpus[i]) {
+			selected = append(selected, corpus[i])
+		}
+	}
+	return selected, nil
+}
+
+func (a *app) listAttacks(corpus []*attack.Attack) error {
+	shown := []attackShown{}
+	for _, at := range corpus {
+		shown = append(shown, showAttack(at))
+	}
+	if a.json {
+		return a.printJSON(shown)
+	}
+	for _, at := range shown {
+		if _, err := fmt.Fprintf(a.Stdout, "%s  %-6s  %s: %s\n", at.ID, at.Class, at.Category, at.Title); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func showAttack(at *attack.Attack) attackShown {
+	return attackShown{ID: at.ID, Category: at.Category, Class: at.Class, Title: at.Title, Expect: at.Expect, Oracle: at.Oracle}
+}
+
+// verify makes the selected attacks of the corpus and reports them.
+func (a *app) verify(ctx context.Context, f *verifyFlags, selected []*attack.Attack, corpus int) (err error) {
+	backends, err := a.openBackends()
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, backends.Close()) }()
+	b, err := chooseBackend(backends, f.backend)
+	if err != nil {
+		return err
+	}
+	out, err := a.openReport(f.report)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, out.Close()) }()
+	a.recover(ctx, backends)
+	v := &verification{Version: versionOf(), Host: hostInWords(), Began: time.Now().UTC(), Corpus: corpus, Selected: len(selected),
+		Unenforced: []string{}, Attacks: []attackShown{}}
+	if v.Posture, err = b.Probe(ctx); err != nil {
+		return err
+	}
+	if err := a.makeAttacks(ctx, v, b, selected); err != nil {
+		return err
+	}
+	v.TookMS = time.Since(v.Began).Milliseconds()
+	if err := out.write(v.markdown()); err != nil {
+		return err
+	}
+	if err := a.printVerification(v); err != nil {
+		return err
+	}
+	switch {
+	case v.NotBlocked > 0:
+		return exitError(exitNotBlocked)
+	case v.Interrupted:
+		return context.Cause(ctx)
+	case v.Unclear > 0 || v.Blocked == 0:
+		return exitError(exitFailure)
+	}
+	return nil
+}
+
+// report is the file of --report. It is opened before the attacks, so that a bad path does not waste minutes. The old content stays until
+// the new one is ready. A nil report discards all.
+type report struct {
+	file *os.File
+	made bool // the file is new and still empty
+}
+
+func (a *app) openReport(path string) (*report, error) {
+	if path == "" {
+		return nil, nil
+	}
+	r := &report{made: true}
+	path, err := a.named(path)
+	if err == nil {
+		r.file, err = openHost(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
+	}
+	if errors.Is(err, fs.ErrExist) {
+		r.made = false
+		r.file, err = openHost(path, os.O_WRONLY, 0)
+	}
+	if err != nil {
+		return nil, cannotReport(err)
+	}
+	return r, nil
+}
+
+func (r *report) write(text []byte) error {
+	if r == nil {
+		return nil
+	}
+	r.made = false
+	err := r.file.Truncate(0)
+	if errors.Is(err, syscall.EINVAL) { // a pipe or a device
+		err = nil
+	}
+	if err == nil {
+		_, err = r.file.Write(text)
+	}
+	return cannotReport(err)
+}
+
+func (r *report) Close() error {
+	if r == nil {
+		return nil
+	}
+	err := r.file.Close()
+	if r.made {
+		err = errors.Join(err, os.Remove(r.file.Name()))
+	}
+	return cannotReport(err)
+}
+
+func cannotReport(err error) error {
+	if err == nil {
+		return nil
+	}
+	return &sandbox.Error{Kind: sandbox.Unavailable, Op: "--report", Err: err}
+}
+
+// chooseBackend returns the backend of that name, or the first, which is the default.
+func chooseBackend(backends *backend.Set, name string) (sandbox.Backend, error) {
+	var names []string
+	for _, b := range backends.Backends {
+		if b.Name() == name || name == "" {
+			return b, nil
+		}
+		names = append(names, b.Name())
+	}
+	return nil, sandbox.Invalidf("--backend", "%.40q is not one of %s", name, strings.Join(names, ", "))
+}
+
+// makeAttacks makes the attacks one at a time. The first interrupt ends the current one and removes all that was planted.
+func (a *app) makeAttacks(ctx context.Context, v *verification, b sandbox.Backend, selected []*attack.Attack) (err error) {
+	canaries, err := attack.Plant()
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, canaries.Close()) }()
+	arena, err := attack.Open(ctx, attack.Options{Backend: b, Canaries: canaries, Folders: []string{a.runDir()}, Alone: true})
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, arena.Close()) }()
+	v.Unenforced = append(v.Unenforced, arena.Unenforced()...)
+	a.announce(v)
+	for i, at := range selected {
+		done := a.showProgress(i, len(selected), at)
+		verdict := arena.Try(ctx, at)
+		done()
+		v.Interrupted = ctx.Err() != nil
+		if v.Interrupted && verdict.Outcome != attack.NotContained {
+			return nil
+		}
+		shown := showAttack(at)
+		shown.Outcome, shown.Findings, shown.Why, shown.Notes = verdict.Outcome, verdict.Findings, verdict.Why, verdict.Notes
+		shown.TookMS, shown.meanwhile = verdict.Took.Milliseconds(), verdict.Meanwhile
+		v.Attacks = append(v.Attacks, shown)
+		v.count(verdict.Outcome)
+		a.printVerdict(i, len(selected), &shown)
+		if v.Interrupted {
+			return nil
+		}
+	}
+	return nil
+}
+
+func (v *verification) count(o attack.Outcome) {
+	switch o {
+	case attack.Contained:
+		v.Blocked++
+	case attack.NotContained:
+		v.NotBlocked++
+	case attack.NotApplicable:
+		v.NotApplicable++
+	case attack.Unclear:
+		v.Unclear++
+	}
+}
