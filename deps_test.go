@@ -25,33 +25,33 @@ sandbox:
 internal/guest/wire:
 internal/guest:              sandbox internal/guest/wire
 internal/guest/client:       sandbox internal/guest internal/guest/wire
-internal/guest/confine:      sandbox internal/guest/wire internal/seccomp | golang.org/x/sys
-internal/fork:               | golang.org/x/sys
-internal/guest/server:       sandbox internal/fork internal/guest internal/guest/wire | golang.org/x/sys
+internal/guest/confine:      sandbox internal/guest/wire internal/host/seccomp | golang.org/x/sys
+internal/host/fork:               | golang.org/x/sys
+internal/guest/server:       sandbox internal/host/fork internal/guest internal/guest/wire | golang.org/x/sys
 internal/guest/guesttest:    sandbox internal/guest internal/guest/client internal/guest/server | golang.org/x/sys
 cmd/fumehood-runsc:          | gvisor.dev/gvisor
 cmd/fumehood-typescript:     | github.com/evanw/esbuild/pkg/api
 cmd/fumehood-guest:          internal/guest internal/guest/confine internal/guest/server | golang.org/x/sys
 
 # walls: how a guest is started and confined, never what it is asked to do
-internal/enforce:            sandbox internal/cgroup
-internal/capacity:           sandbox internal/cgroup | golang.org/x/sys
-internal/cgroup:             sandbox | golang.org/x/sys github.com/godbus/dbus/v5
-internal/hostid:             sandbox | golang.org/x/sys
-internal/hostbox:            sandbox internal/cgroup internal/hostid internal/instance internal/pidfd
-internal/idmap:              sandbox internal/nolink | golang.org/x/sys
-internal/instance:           sandbox internal/cgroup internal/rundir | golang.org/x/sys
-internal/nolink:             sandbox | golang.org/x/sys
-internal/pidfd:              | golang.org/x/sys
-internal/rootfs:             sandbox internal/guest/confine internal/nolink
-internal/rundir:             sandbox
-internal/seccomp:            sandbox | golang.org/x/sys
-internal/tap:                sandbox internal/fork | golang.org/x/sys
-internal/undo:
-internal/backend/docker:     sandbox internal/enforce internal/tap internal/cgroup internal/guest/client internal/guest/confine internal/idmap internal/instance internal/nolink internal/pidfd internal/rootfs internal/undo | golang.org/x/sys github.com/moby/moby github.com/docker/go-connections github.com/containerd/errdefs
-internal/backend/native:     sandbox internal/enforce internal/tap internal/fork internal/guest internal/guest/confine internal/cgroup internal/hostbox internal/hostid internal/idmap internal/instance internal/nolink internal/pidfd internal/rootfs internal/seccomp internal/undo | golang.org/x/sys
-internal/backend/gvisor:     sandbox internal/enforce internal/tap internal/fork internal/guest internal/guest/client internal/guest/confine internal/cgroup internal/hostbox internal/hostid internal/idmap internal/instance internal/nolink internal/pidfd internal/rootfs internal/seccomp internal/undo | golang.org/x/sys github.com/opencontainers/runtime-spec
-internal/backend/backendtest: sandbox internal/attack internal/engine internal/guest internal/guest/client internal/guest/server internal/libexec internal/nolink internal/seccomp | golang.org/x/sys
+internal/host/enforce:            sandbox internal/host/cgroup
+internal/host/capacity:           sandbox internal/host/cgroup | golang.org/x/sys
+internal/host/cgroup:             sandbox | golang.org/x/sys github.com/godbus/dbus/v5
+internal/host/hostid:             sandbox | golang.org/x/sys
+internal/host/hostbox:            sandbox internal/host/cgroup internal/host/hostid internal/host/instance internal/host/pidfd
+internal/host/idmap:              sandbox internal/host/nolink | golang.org/x/sys
+internal/host/instance:           sandbox internal/host/cgroup internal/host/rundir | golang.org/x/sys
+internal/host/nolink:             sandbox | golang.org/x/sys
+internal/host/pidfd:              | golang.org/x/sys
+internal/host/rootfs:             sandbox internal/guest/confine internal/host/nolink
+internal/host/rundir:             sandbox
+internal/host/seccomp:            sandbox | golang.org/x/sys
+internal/host/tap:                sandbox internal/host/fork | golang.org/x/sys
+internal/host/undo:
+internal/backend/docker:     sandbox internal/host/enforce internal/host/tap internal/host/cgroup internal/guest/client internal/guest/confine internal/host/idmap internal/host/instance internal/host/nolink internal/host/pidfd internal/host/rootfs internal/host/undo | golang.org/x/sys github.com/moby/moby github.com/docker/go-connections github.com/containerd/errdefs
+internal/backend/native:     sandbox internal/host/enforce internal/host/tap internal/host/fork internal/guest internal/guest/confine internal/host/cgroup internal/host/hostbox internal/host/hostid internal/host/idmap internal/host/instance internal/host/nolink internal/host/pidfd internal/host/rootfs internal/host/seccomp internal/host/undo | golang.org/x/sys
+internal/backend/gvisor:     sandbox internal/host/enforce internal/host/tap internal/host/fork internal/guest internal/guest/client internal/guest/confine internal/host/cgroup internal/host/hostbox internal/host/hostid internal/host/idmap internal/host/instance internal/host/nolink internal/host/pidfd internal/host/rootfs internal/host/seccomp internal/host/undo | golang.org/x/sys github.com/opencontainers/runtime-spec
+test/backendtest: sandbox internal/attack internal/engine internal/guest internal/guest/client internal/guest/server internal/libexec internal/host/nolink internal/host/seccomp | golang.org/x/sys
 
 # words
 internal/nearest:
@@ -84,9 +84,9 @@ internal/driver:
 internal/plan:               sandbox internal/guest internal/nearest
 
 # what code needs besides its root
-internal/deps:               sandbox internal/nearest internal/rundir | golang.org/x/sys
-internal/deps/shared:        sandbox internal/deps | gocloud.dev
-internal/deps/shared/redistest:
+internal/packages:               sandbox internal/nearest internal/host/rundir | golang.org/x/sys
+internal/packages/shared:        sandbox internal/packages | gocloud.dev
+internal/packages/shared/redistest:
 
 # policy -> gate
 internal/egress:             sandbox | gvisor.dev/gvisor/pkg golang.org/x/net golang.org/x/sys
@@ -95,11 +95,11 @@ internal/egress/egresstest:  | golang.org/x/net golang.org/x/sys
 internal/engine:             sandbox internal/driver internal/eventlog internal/guest internal/guest/client internal/nearest internal/plan
 
 # what must outlive the process
-internal/eventlog:           sandbox internal/nolink
-internal/store:              sandbox internal/nolink | modernc.org/sqlite
+internal/eventlog:           sandbox internal/host/nolink
+internal/store:              sandbox internal/host/nolink | modernc.org/sqlite
 
 # attacks on sandboxes, and what decides: a backend is handed to it as a value
-internal/attack:             sandbox internal/engine internal/guest internal/guest/client internal/seccomp | golang.org/x/sys
+internal/attack:             sandbox internal/engine internal/guest internal/guest/client internal/host/seccomp | golang.org/x/sys
 
 # connections whose halves end alone
 internal/duplex:
@@ -114,18 +114,18 @@ internal/httpapi:            sandbox internal/answer internal/duplex internal/en
 internal/mcp:                sandbox internal/answer internal/engine internal/httpd | github.com/modelcontextprotocol/go-sdk
 
 # wiring: lists, programs, the face for Go
-internal/libexec:            sandbox internal/rundir | golang.org/x/sys
+internal/libexec:            sandbox internal/host/rundir | golang.org/x/sys
 internal/lang:               sandbox internal/lang/bash internal/lang/c internal/lang/golang internal/lang/java internal/lang/javascript internal/lang/lua internal/lang/perl internal/lang/php internal/lang/python internal/lang/r internal/lang/ruby internal/lang/rust internal/lang/typescript
-internal/backend:            sandbox internal/backend/docker internal/backend/native internal/backend/gvisor internal/hostid internal/libexec internal/rundir
-cmd/fumehood:                sandbox internal/answer internal/apiclient internal/attack internal/backend internal/capacity internal/check internal/deps internal/deps/shared internal/duplex internal/egress internal/engine internal/eventlog internal/guest internal/httpapi internal/httpd internal/lang internal/libexec internal/mcp internal/nearest internal/nolink internal/plan internal/rundir internal/store | github.com/spf13/cobra github.com/spf13/pflag github.com/BurntSushi/toml golang.org/x/term
-.:                           sandbox internal/backend internal/check internal/deps internal/egress internal/engine internal/lang
+internal/backend:            sandbox internal/backend/docker internal/backend/native internal/backend/gvisor internal/host/hostid internal/libexec internal/host/rundir
+cmd/fumehood:                sandbox internal/answer internal/apiclient internal/attack internal/backend internal/host/capacity internal/check internal/packages internal/packages/shared internal/duplex internal/egress internal/engine internal/eventlog internal/guest internal/httpapi internal/httpd internal/lang internal/libexec internal/mcp internal/nearest internal/host/nolink internal/plan internal/host/rundir internal/store | github.com/spf13/cobra github.com/spf13/pflag github.com/BurntSushi/toml golang.org/x/term
+.:                           sandbox internal/backend internal/check internal/packages internal/egress internal/engine internal/lang
 
 # what measures the product from outside, through its program
 test/liveserver:
 test/papers:                 test/liveserver
 test/soak:                   test/liveserver
 test/torture:                test/liveserver
-bench:                       . internal/apiclient internal/egress internal/tap sandbox test/liveserver | golang.org/x/sys
+bench:                       . internal/apiclient internal/egress internal/host/tap sandbox test/liveserver | golang.org/x/sys
 `
 
 const module = "github.com/fumehood-dev/fumehood"

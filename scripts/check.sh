@@ -59,7 +59,7 @@ section lint 1800 bash scripts/lint.sh
 # shellcheck disable=SC2086 # a list of packages is words
 tested units -p 2 $units
 tested native ./internal/backend/native
-tested corpus ./internal/backend/backendtest
+tested corpus ./test/backendtest
 tested gvisor ./internal/backend/gvisor
 tested program ./cmd/fumehood
 # Every toolchain is there, and each language runs on native and gvisor.

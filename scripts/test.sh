@@ -19,7 +19,7 @@ among() { grep -E "/($1)\$" <<<"$packages"; }
 raced=$(among 'engine|httpd|httpapi|fork|cgroup|instance|guest/wire|guest/client|guest/server')
 native=$(among 'backend/native')
 # The corpus on native is in backendtest. Each of these loads the machine with sandboxes, so they run one after the other.
-full=$(among 'backend/backendtest|backend/gvisor|cmd/fumehood')
+full=$(among 'test/backendtest|backend/gvisor|cmd/fumehood')
 rest=$(grep -vxF "$raced"$'\n'"$native"$'\n'"$full" <<<"$packages")
 
 # Without cgo, like the programs, so that both share compiled packages. The guards vet, so tests need not.

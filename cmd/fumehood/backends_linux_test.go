@@ -3,7 +3,7 @@ package main
 import (
 	"testing"
 
-	"github.com/fumehood-dev/fumehood/internal/backend/backendtest"
+	"github.com/fumehood-dev/fumehood/test/backendtest"
 )
 
 // engineVariables name the variables that say where an engine is.

@@ -16,7 +16,7 @@ import (
 	"time"
 
 	"github.com/fumehood-dev/fumehood/internal/apiclient"
-	"github.com/fumehood-dev/fumehood/internal/backend/backendtest"
+	"github.com/fumehood-dev/fumehood/test/backendtest"
 	"github.com/fumehood-dev/fumehood/internal/egress/egresstest"
 	"github.com/fumehood-dev/fumehood/sandbox"
 )

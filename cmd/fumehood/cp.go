@@ -15,7 +15,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/fumehood-dev/fumehood/internal/apiclient"
-	"github.com/fumehood-dev/fumehood/internal/nolink"
+	"github.com/fumehood-dev/fumehood/internal/host/nolink"
 	"github.com/fumehood-dev/fumehood/sandbox"
 )
 

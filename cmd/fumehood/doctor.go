@@ -9,7 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/fumehood-dev/fumehood/internal/answer"
-	"github.com/fumehood-dev/fumehood/internal/capacity"
+	"github.com/fumehood-dev/fumehood/internal/host/capacity"
 	"github.com/fumehood-dev/fumehood/internal/engine"
 	"github.com/fumehood-dev/fumehood/sandbox"
 )

@@ -13,7 +13,7 @@ import (
 	"testing"
 
 	"github.com/fumehood-dev/fumehood/internal/answer"
-	"github.com/fumehood-dev/fumehood/internal/backend/backendtest"
+	"github.com/fumehood-dev/fumehood/test/backendtest"
 	"github.com/fumehood-dev/fumehood/internal/backend/docker"
 	"github.com/fumehood-dev/fumehood/internal/backend/gvisor"
 	"github.com/fumehood-dev/fumehood/internal/backend/native"

@@ -10,7 +10,7 @@ import (
 	"strings"
 	"syscall"
 
-	"github.com/fumehood-dev/fumehood/internal/nolink"
+	"github.com/fumehood-dev/fumehood/internal/host/nolink"
 	"github.com/fumehood-dev/fumehood/internal/plan"
 	"github.com/fumehood-dev/fumehood/sandbox"
 )

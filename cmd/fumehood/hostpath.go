@@ -6,7 +6,7 @@ import (
 	"strings"
 	"syscall"
 
-	"github.com/fumehood-dev/fumehood/internal/nolink"
+	"github.com/fumehood-dev/fumehood/internal/host/nolink"
 	"github.com/fumehood-dev/fumehood/sandbox"
 )
 

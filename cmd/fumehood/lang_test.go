@@ -6,7 +6,7 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/fumehood-dev/fumehood/internal/backend/backendtest"
+	"github.com/fumehood-dev/fumehood/test/backendtest"
 	"github.com/fumehood-dev/fumehood/internal/backend/native"
 	"github.com/fumehood-dev/fumehood/internal/engine"
 	"github.com/fumehood-dev/fumehood/internal/lang"

@@ -5,7 +5,7 @@ import (
 	"path/filepath"
 	"strings"
 
-	"github.com/fumehood-dev/fumehood/internal/rundir"
+	"github.com/fumehood-dev/fumehood/internal/host/rundir"
 	"github.com/fumehood-dev/fumehood/sandbox"
 )
 

@@ -4,7 +4,7 @@ import (
 	"cmp"
 	"time"
 
-	"github.com/fumehood-dev/fumehood/internal/capacity"
+	"github.com/fumehood-dev/fumehood/internal/host/capacity"
 	"github.com/fumehood-dev/fumehood/sandbox"
 )
 

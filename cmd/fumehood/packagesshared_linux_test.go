@@ -4,7 +4,7 @@ import (
 	"path/filepath"
 	"testing"
 
-	"github.com/fumehood-dev/fumehood/internal/deps/shared/redistest"
+	"github.com/fumehood-dev/fumehood/internal/packages/shared/redistest"
 )
 
 // TestPackagesShared: two machines, which are two caches here, install once. The second takes the layer from the first, compiled and whole.

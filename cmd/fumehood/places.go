@@ -7,7 +7,7 @@ import (
 	"strings"
 
 	"github.com/fumehood-dev/fumehood/internal/libexec"
-	"github.com/fumehood-dev/fumehood/internal/rundir"
+	"github.com/fumehood-dev/fumehood/internal/host/rundir"
 )
 
 // configDir is the folder of the user's configuration; false without a home.

@@ -7,7 +7,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/fumehood-dev/fumehood/internal/apiclient"
-	"github.com/fumehood-dev/fumehood/internal/rundir"
+	"github.com/fumehood-dev/fumehood/internal/host/rundir"
 	"github.com/fumehood-dev/fumehood/sandbox"
 )
 

@@ -8,7 +8,7 @@ import (
 	"os"
 	"path/filepath"
 
-	"github.com/fumehood-dev/fumehood/internal/rundir"
+	"github.com/fumehood-dev/fumehood/internal/host/rundir"
 	"github.com/fumehood-dev/fumehood/internal/store"
 	"github.com/fumehood-dev/fumehood/sandbox"
 )

@@ -11,7 +11,7 @@ import (
 
 	"github.com/fumehood-dev/fumehood/internal/attack"
 	"github.com/fumehood-dev/fumehood/internal/backend"
-	"github.com/fumehood-dev/fumehood/internal/backend/backendtest"
+	"github.com/fumehood-dev/fumehood/test/backendtest"
 	"github.com/fumehood-dev/fumehood/sandbox"
 )
 

@@ -15,7 +15,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/fumehood-dev/fumehood/internal/seccomp"
+	"github.com/fumehood-dev/fumehood/internal/host/seccomp"
 	"github.com/fumehood-dev/fumehood/sandbox"
 )
 

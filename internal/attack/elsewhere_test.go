@@ -24,10 +24,10 @@ var attacksElsewhere = map[string][]string{
 	// These begin with an installation, which is no program of a run.
 	"I01": {"cmd/fumehood: TestPackagesBuild"},
 	"I02": {"cmd/fumehood: TestPackagesScripts"},
-	"I04": {"cmd/fumehood: TestPackagesBuild", "internal/deps: TestSupplyOfOthers", "internal/deps: TestPublishTwice"},
-	"I05": {"internal/lang/python: TestOnlyTheIndex", "internal/lang/python: TestOneLine", "internal/lang/javascript: TestOnlyTheIndex", "internal/deps: TestRequestKey"},
-	"I06": {"cmd/fumehood: TestPackagesRefused", "cmd/fumehood: TestPackagesOfRun", "internal/deps: TestPasswordOfIndex"}, // a near name, a lock, one index
-	"I07": {"cmd/fumehood: TestPackagesTooMuch", "cmd/fumehood: TestPackagesKilled", "internal/deps: TestAddHostile", "internal/deps: TestFlights"},
+	"I04": {"cmd/fumehood: TestPackagesBuild", "internal/packages: TestSupplyOfOthers", "internal/packages: TestPublishTwice"},
+	"I05": {"internal/lang/python: TestOnlyTheIndex", "internal/lang/python: TestOneLine", "internal/lang/javascript: TestOnlyTheIndex", "internal/packages: TestRequestKey"},
+	"I06": {"cmd/fumehood: TestPackagesRefused", "cmd/fumehood: TestPackagesOfRun", "internal/packages: TestPasswordOfIndex"}, // a near name, a lock, one index
+	"I07": {"cmd/fumehood: TestPackagesTooMuch", "cmd/fumehood: TestPackagesKilled", "internal/packages: TestAddHostile", "internal/packages: TestFlights"},
 
 	// These also run from their files; the tests here cover the server's part, or a
 	// sandbox with a network.

@@ -10,7 +10,7 @@ import (
 
 	"github.com/fumehood-dev/fumehood/internal/backend/docker"
 	"github.com/fumehood-dev/fumehood/internal/libexec"
-	"github.com/fumehood-dev/fumehood/internal/rundir"
+	"github.com/fumehood-dev/fumehood/internal/host/rundir"
 	"github.com/fumehood-dev/fumehood/sandbox"
 )
 

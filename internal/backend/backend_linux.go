@@ -7,7 +7,7 @@ import (
 
 	"github.com/fumehood-dev/fumehood/internal/backend/gvisor"
 	"github.com/fumehood-dev/fumehood/internal/backend/native"
-	"github.com/fumehood-dev/fumehood/internal/hostid"
+	"github.com/fumehood-dev/fumehood/internal/host/hostid"
 	"github.com/fumehood-dev/fumehood/internal/libexec"
 	"github.com/fumehood-dev/fumehood/sandbox"
 )

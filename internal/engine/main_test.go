@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/fumehood-dev/fumehood/internal/backend/backendtest"
+	"github.com/fumehood-dev/fumehood/test/backendtest"
 	"github.com/fumehood-dev/fumehood/internal/engine"
 	"github.com/fumehood-dev/fumehood/sandbox"
 )

@@ -9,7 +9,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/fumehood-dev/fumehood/internal/nolink"
+	"github.com/fumehood-dev/fumehood/internal/host/nolink"
 	"github.com/fumehood-dev/fumehood/sandbox"
 )
 

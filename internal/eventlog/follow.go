@@ -8,7 +8,7 @@ import (
 	"os"
 	"slices"
 
-	"github.com/fumehood-dev/fumehood/internal/nolink"
+	"github.com/fumehood-dev/fumehood/internal/host/nolink"
 	"github.com/fumehood-dev/fumehood/sandbox"
 )
 

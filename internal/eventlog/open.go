@@ -4,7 +4,7 @@ import (
 	"os"
 	"time"
 
-	"github.com/fumehood-dev/fumehood/internal/nolink"
+	"github.com/fumehood-dev/fumehood/internal/host/nolink"
 )
 
 // Open reads a log after a restart, checks all of it, and cuts off a torn end. If it is not finished, events can be appended.

@@ -9,8 +9,8 @@ import (
 
 // The preamble of a connection.
 const (
-	Magic      = "GLOVEBX1"
-	MagicReply = "GLOVEOK1"
+	Magic      = "FUMEHOD1"
+	MagicReply = "FUMEOK_1"
 
 	PurposeMux      = 0
 	PurposeAdopt    = 1

@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/fumehood-dev/fumehood/internal/answer"
-	"github.com/fumehood-dev/fumehood/internal/backend/backendtest"
+	"github.com/fumehood-dev/fumehood/test/backendtest"
 	"github.com/fumehood-dev/fumehood/internal/engine"
 	"github.com/fumehood-dev/fumehood/internal/httpd"
 	"github.com/fumehood-dev/fumehood/sandbox"

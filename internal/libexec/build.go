@@ -15,7 +15,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/fumehood-dev/fumehood/internal/rundir"
+	"github.com/fumehood-dev/fumehood/internal/host/rundir"
 	"github.com/fumehood-dev/fumehood/sandbox"
 )
 

@@ -14,7 +14,7 @@ import (
 	"runtime"
 	"strings"
 
-	"github.com/fumehood-dev/fumehood/internal/rundir"
+	"github.com/fumehood-dev/fumehood/internal/host/rundir"
 	"github.com/fumehood-dev/fumehood/sandbox"
 )
 

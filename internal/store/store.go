@@ -17,7 +17,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/fumehood-dev/fumehood/internal/nolink"
+	"github.com/fumehood-dev/fumehood/internal/host/nolink"
 	"github.com/fumehood-dev/fumehood/sandbox"
 
 	_ "modernc.org/sqlite" // the driver "sqlite"

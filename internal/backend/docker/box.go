@@ -12,8 +12,8 @@ import (
 	"github.com/moby/moby/api/types/container"
 	"github.com/moby/moby/client"
 
-	"github.com/fumehood-dev/fumehood/internal/instance"
-	"github.com/fumehood-dev/fumehood/internal/tap"
+	"github.com/fumehood-dev/fumehood/internal/host/instance"
+	"github.com/fumehood-dev/fumehood/internal/host/tap"
 	"github.com/fumehood-dev/fumehood/sandbox"
 )
 

@@ -13,7 +13,7 @@ import (
 	"github.com/moby/moby/client"
 
 	"github.com/fumehood-dev/fumehood/internal/guest/confine"
-	"github.com/fumehood-dev/fumehood/internal/rootfs"
+	"github.com/fumehood-dev/fumehood/internal/host/rootfs"
 	"github.com/fumehood-dev/fumehood/sandbox"
 )
 

@@ -14,8 +14,8 @@ import (
 	"github.com/moby/moby/client"
 
 	guestclient "github.com/fumehood-dev/fumehood/internal/guest/client"
-	"github.com/fumehood-dev/fumehood/internal/rootfs"
-	"github.com/fumehood-dev/fumehood/internal/undo"
+	"github.com/fumehood-dev/fumehood/internal/host/rootfs"
+	"github.com/fumehood-dev/fumehood/internal/host/undo"
 	"github.com/fumehood-dev/fumehood/sandbox"
 )
 

@@ -14,7 +14,7 @@ import (
 	"sync"
 	"syscall"
 
-	"github.com/fumehood-dev/fumehood/internal/instance"
+	"github.com/fumehood-dev/fumehood/internal/host/instance"
 	"github.com/fumehood-dev/fumehood/sandbox"
 )
 

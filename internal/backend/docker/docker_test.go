@@ -12,7 +12,7 @@ import (
 	"github.com/moby/moby/api/types/container"
 	"github.com/moby/moby/client"
 
-	"github.com/fumehood-dev/fumehood/internal/backend/backendtest"
+	"github.com/fumehood-dev/fumehood/test/backendtest"
 	"github.com/fumehood-dev/fumehood/internal/guest"
 	guestclient "github.com/fumehood-dev/fumehood/internal/guest/client"
 	"github.com/fumehood-dev/fumehood/internal/guest/confine"

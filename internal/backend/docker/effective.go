@@ -8,8 +8,8 @@ import (
 
 	"github.com/containerd/errdefs"
 
-	"github.com/fumehood-dev/fumehood/internal/enforce"
-	"github.com/fumehood-dev/fumehood/internal/tap"
+	"github.com/fumehood-dev/fumehood/internal/host/enforce"
+	"github.com/fumehood-dev/fumehood/internal/host/tap"
 	"github.com/fumehood-dev/fumehood/sandbox"
 )
 

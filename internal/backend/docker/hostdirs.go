@@ -3,8 +3,8 @@ package docker
 import (
 	"fmt"
 
-	"github.com/fumehood-dev/fumehood/internal/nolink"
-	"github.com/fumehood-dev/fumehood/internal/rootfs"
+	"github.com/fumehood-dev/fumehood/internal/host/nolink"
+	"github.com/fumehood-dev/fumehood/internal/host/rootfs"
 	"github.com/fumehood-dev/fumehood/sandbox"
 )
 

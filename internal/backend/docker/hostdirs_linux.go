@@ -11,7 +11,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/fumehood-dev/fumehood/internal/idmap"
+	"github.com/fumehood-dev/fumehood/internal/host/idmap"
 	"github.com/fumehood-dev/fumehood/sandbox"
 )
 

@@ -6,8 +6,8 @@ import (
 	"io"
 	"os"
 
-	"github.com/fumehood-dev/fumehood/internal/pidfd"
-	"github.com/fumehood-dev/fumehood/internal/tap"
+	"github.com/fumehood-dev/fumehood/internal/host/pidfd"
+	"github.com/fumehood-dev/fumehood/internal/host/tap"
 	"github.com/fumehood-dev/fumehood/sandbox"
 )
 

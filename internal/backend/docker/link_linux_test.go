@@ -7,7 +7,7 @@ import (
 
 	"github.com/moby/moby/api/types/system"
 
-	"github.com/fumehood-dev/fumehood/internal/tap"
+	"github.com/fumehood-dev/fumehood/internal/host/tap"
 	"github.com/fumehood-dev/fumehood/sandbox"
 )
 

@@ -5,7 +5,7 @@ package docker
 import (
 	"context"
 
-	"github.com/fumehood-dev/fumehood/internal/tap"
+	"github.com/fumehood-dev/fumehood/internal/host/tap"
 )
 
 // linkable returns an error: engines run their containers in a virtual machine here.

@@ -14,7 +14,7 @@ import (
 	"github.com/moby/moby/api/types/container"
 	"github.com/moby/moby/client"
 
-	"github.com/fumehood-dev/fumehood/internal/instance"
+	"github.com/fumehood-dev/fumehood/internal/host/instance"
 	"github.com/fumehood-dev/fumehood/sandbox"
 )
 

@@ -1,7 +1,7 @@
 package docker
 
 import (
-	"github.com/fumehood-dev/fumehood/internal/enforce"
+	"github.com/fumehood-dev/fumehood/internal/host/enforce"
 	"github.com/fumehood-dev/fumehood/sandbox"
 )
 

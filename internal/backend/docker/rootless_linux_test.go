@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/fumehood-dev/fumehood/internal/backend/backendtest"
+	"github.com/fumehood-dev/fumehood/test/backendtest"
 	"github.com/fumehood-dev/fumehood/sandbox"
 )
 

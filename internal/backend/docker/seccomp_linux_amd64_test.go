@@ -15,7 +15,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/fumehood-dev/fumehood/internal/seccomp"
+	"github.com/fumehood-dev/fumehood/internal/host/seccomp"
 )
 
 var update = flag.Bool("update", false, "write what is rendered")
@@ -92,6 +92,6 @@ func TestProfile(t *testing.T) {
 		}
 	}
 	if !bytes.Equal(profile, want) && !*update {
-		t.Error("seccomp.json differs from internal/seccomp; run: go test -run TestProfile -update ./internal/backend/docker")
+		t.Error("seccomp.json differs from internal/host/seccomp; run: go test -run TestProfile -update ./internal/backend/docker")
 	}
 }

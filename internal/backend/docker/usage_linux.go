@@ -1,7 +1,7 @@
 package docker
 
 import (
-	"github.com/fumehood-dev/fumehood/internal/cgroup"
+	"github.com/fumehood-dev/fumehood/internal/host/cgroup"
 	"github.com/fumehood-dev/fumehood/sandbox"
 )
 

@@ -12,9 +12,9 @@ import (
 	specs "github.com/opencontainers/runtime-spec/specs-go"
 
 	"github.com/fumehood-dev/fumehood/internal/guest/confine"
-	"github.com/fumehood-dev/fumehood/internal/hostid"
-	"github.com/fumehood-dev/fumehood/internal/rootfs"
-	"github.com/fumehood-dev/fumehood/internal/seccomp"
+	"github.com/fumehood-dev/fumehood/internal/host/hostid"
+	"github.com/fumehood-dev/fumehood/internal/host/rootfs"
+	"github.com/fumehood-dev/fumehood/internal/host/seccomp"
 	"github.com/fumehood-dev/fumehood/sandbox"
 )
 

@@ -6,10 +6,10 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/fumehood-dev/fumehood/internal/fork"
-	"github.com/fumehood-dev/fumehood/internal/hostid"
-	"github.com/fumehood-dev/fumehood/internal/pidfd"
-	"github.com/fumehood-dev/fumehood/internal/tap"
+	"github.com/fumehood-dev/fumehood/internal/host/fork"
+	"github.com/fumehood-dev/fumehood/internal/host/hostid"
+	"github.com/fumehood-dev/fumehood/internal/host/pidfd"
+	"github.com/fumehood-dev/fumehood/internal/host/tap"
 )
 
 // callerMap maps the ids of an ordinary user's sandbox: gVisor runs as the caller, and the code, which does nothing on the

@@ -9,8 +9,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/fumehood-dev/fumehood/internal/backend/backendtest"
-	"github.com/fumehood-dev/fumehood/internal/hostid"
+	"github.com/fumehood-dev/fumehood/test/backendtest"
+	"github.com/fumehood-dev/fumehood/internal/host/hostid"
 	"github.com/fumehood-dev/fumehood/sandbox"
 )
 

@@ -17,8 +17,8 @@ import (
 
 	"github.com/fumehood-dev/fumehood/internal/guest"
 	"github.com/fumehood-dev/fumehood/internal/guest/client"
-	"github.com/fumehood-dev/fumehood/internal/nolink"
-	"github.com/fumehood-dev/fumehood/internal/pidfd"
+	"github.com/fumehood-dev/fumehood/internal/host/nolink"
+	"github.com/fumehood-dev/fumehood/internal/host/pidfd"
 	"github.com/fumehood-dev/fumehood/sandbox"
 )
 

@@ -9,14 +9,14 @@ import (
 	"path/filepath"
 	"time"
 
-	"github.com/fumehood-dev/fumehood/internal/cgroup"
+	"github.com/fumehood-dev/fumehood/internal/host/cgroup"
 	"github.com/fumehood-dev/fumehood/internal/guest/client"
-	"github.com/fumehood-dev/fumehood/internal/hostbox"
-	"github.com/fumehood-dev/fumehood/internal/hostid"
-	"github.com/fumehood-dev/fumehood/internal/instance"
-	"github.com/fumehood-dev/fumehood/internal/pidfd"
-	"github.com/fumehood-dev/fumehood/internal/tap"
-	"github.com/fumehood-dev/fumehood/internal/undo"
+	"github.com/fumehood-dev/fumehood/internal/host/hostbox"
+	"github.com/fumehood-dev/fumehood/internal/host/hostid"
+	"github.com/fumehood-dev/fumehood/internal/host/instance"
+	"github.com/fumehood-dev/fumehood/internal/host/pidfd"
+	"github.com/fumehood-dev/fumehood/internal/host/tap"
+	"github.com/fumehood-dev/fumehood/internal/host/undo"
 	"github.com/fumehood-dev/fumehood/sandbox"
 )
 

@@ -3,10 +3,10 @@ package gvisor
 import (
 	"context"
 
-	"github.com/fumehood-dev/fumehood/internal/cgroup"
-	"github.com/fumehood-dev/fumehood/internal/enforce"
-	"github.com/fumehood-dev/fumehood/internal/rootfs"
-	"github.com/fumehood-dev/fumehood/internal/tap"
+	"github.com/fumehood-dev/fumehood/internal/host/cgroup"
+	"github.com/fumehood-dev/fumehood/internal/host/enforce"
+	"github.com/fumehood-dev/fumehood/internal/host/rootfs"
+	"github.com/fumehood-dev/fumehood/internal/host/tap"
 	"github.com/fumehood-dev/fumehood/sandbox"
 )
 

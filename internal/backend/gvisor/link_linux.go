@@ -9,7 +9,7 @@ import (
 	specs "github.com/opencontainers/runtime-spec/specs-go"
 	"golang.org/x/sys/unix"
 
-	"github.com/fumehood-dev/fumehood/internal/tap"
+	"github.com/fumehood-dev/fumehood/internal/host/tap"
 	"github.com/fumehood-dev/fumehood/sandbox"
 )
 

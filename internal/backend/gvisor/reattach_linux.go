@@ -7,10 +7,10 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/fumehood-dev/fumehood/internal/hostbox"
-	"github.com/fumehood-dev/fumehood/internal/hostid"
-	"github.com/fumehood-dev/fumehood/internal/instance"
-	"github.com/fumehood-dev/fumehood/internal/pidfd"
+	"github.com/fumehood-dev/fumehood/internal/host/hostbox"
+	"github.com/fumehood-dev/fumehood/internal/host/hostid"
+	"github.com/fumehood-dev/fumehood/internal/host/instance"
+	"github.com/fumehood-dev/fumehood/internal/host/pidfd"
 	"github.com/fumehood-dev/fumehood/sandbox"
 )
 

@@ -15,7 +15,7 @@ import (
 
 	"github.com/fumehood-dev/fumehood/internal/guest"
 	"github.com/fumehood-dev/fumehood/internal/guest/client"
-	"github.com/fumehood-dev/fumehood/internal/nolink"
+	"github.com/fumehood-dev/fumehood/internal/host/nolink"
 	"github.com/fumehood-dev/fumehood/sandbox"
 )
 

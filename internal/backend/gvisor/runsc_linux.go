@@ -9,8 +9,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/fumehood-dev/fumehood/internal/fork"
-	"github.com/fumehood-dev/fumehood/internal/pidfd"
+	"github.com/fumehood-dev/fumehood/internal/host/fork"
+	"github.com/fumehood-dev/fumehood/internal/host/pidfd"
 )
 
 // runscName is argv[0] of every runsc that we start.

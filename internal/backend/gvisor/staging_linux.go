@@ -11,10 +11,10 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/fumehood-dev/fumehood/internal/guest/confine"
-	"github.com/fumehood-dev/fumehood/internal/hostid"
-	"github.com/fumehood-dev/fumehood/internal/idmap"
-	"github.com/fumehood-dev/fumehood/internal/nolink"
-	"github.com/fumehood-dev/fumehood/internal/rootfs"
+	"github.com/fumehood-dev/fumehood/internal/host/hostid"
+	"github.com/fumehood-dev/fumehood/internal/host/idmap"
+	"github.com/fumehood-dev/fumehood/internal/host/nolink"
+	"github.com/fumehood-dev/fumehood/internal/host/rootfs"
 	"github.com/fumehood-dev/fumehood/sandbox"
 )
 

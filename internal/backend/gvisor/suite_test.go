@@ -6,8 +6,8 @@ import (
 	"path/filepath"
 	"testing"
 
-	"github.com/fumehood-dev/fumehood/internal/backend/backendtest"
-	"github.com/fumehood-dev/fumehood/internal/hostid"
+	"github.com/fumehood-dev/fumehood/test/backendtest"
+	"github.com/fumehood-dev/fumehood/internal/host/hostid"
 	"github.com/fumehood-dev/fumehood/internal/lang/bash"
 	"github.com/fumehood-dev/fumehood/internal/lang/javascript"
 	"github.com/fumehood-dev/fumehood/internal/lang/python"

@@ -7,8 +7,8 @@ import (
 	"sync/atomic"
 
 	"github.com/fumehood-dev/fumehood/internal/guest/confine"
-	"github.com/fumehood-dev/fumehood/internal/hostbox"
-	"github.com/fumehood-dev/fumehood/internal/tap"
+	"github.com/fumehood-dev/fumehood/internal/host/hostbox"
+	"github.com/fumehood-dev/fumehood/internal/host/tap"
 	"github.com/fumehood-dev/fumehood/sandbox"
 )
 

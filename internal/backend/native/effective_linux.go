@@ -1,9 +1,9 @@
 package native
 
 import (
-	"github.com/fumehood-dev/fumehood/internal/cgroup"
-	"github.com/fumehood-dev/fumehood/internal/enforce"
-	"github.com/fumehood-dev/fumehood/internal/tap"
+	"github.com/fumehood-dev/fumehood/internal/host/cgroup"
+	"github.com/fumehood-dev/fumehood/internal/host/enforce"
+	"github.com/fumehood-dev/fumehood/internal/host/tap"
 	"github.com/fumehood-dev/fumehood/sandbox"
 )
 

@@ -11,7 +11,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/fumehood-dev/fumehood/internal/fork"
+	"github.com/fumehood-dev/fumehood/internal/host/fork"
 	"github.com/fumehood-dev/fumehood/internal/guest/confine"
 	"github.com/fumehood-dev/fumehood/sandbox"
 )

@@ -3,7 +3,7 @@ package native
 import (
 	"sync"
 
-	"github.com/fumehood-dev/fumehood/internal/seccomp"
+	"github.com/fumehood-dev/fumehood/internal/host/seccomp"
 )
 
 // filters caches the compiled variants of the system call policy. There are four; compiling one takes 0.1 ms.

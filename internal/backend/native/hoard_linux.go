@@ -11,7 +11,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/fumehood-dev/fumehood/internal/pidfd"
+	"github.com/fumehood-dev/fumehood/internal/host/pidfd"
 )
 
 // The kernel keeps some things for a program without a limit and counts them in no control group: locks on parts of files, 192 bytes each,

@@ -5,8 +5,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/fumehood-dev/fumehood/internal/backend/backendtest"
-	"github.com/fumehood-dev/fumehood/internal/tap"
+	"github.com/fumehood-dev/fumehood/test/backendtest"
+	"github.com/fumehood-dev/fumehood/internal/host/tap"
 	"github.com/fumehood-dev/fumehood/sandbox"
 )
 

@@ -16,10 +16,10 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/fumehood-dev/fumehood/internal/guest/confine"
-	"github.com/fumehood-dev/fumehood/internal/hostbox"
-	"github.com/fumehood-dev/fumehood/internal/hostid"
-	"github.com/fumehood-dev/fumehood/internal/instance"
-	"github.com/fumehood-dev/fumehood/internal/rootfs"
+	"github.com/fumehood-dev/fumehood/internal/host/hostbox"
+	"github.com/fumehood-dev/fumehood/internal/host/hostid"
+	"github.com/fumehood-dev/fumehood/internal/host/instance"
+	"github.com/fumehood-dev/fumehood/internal/host/rootfs"
 	"github.com/fumehood-dev/fumehood/sandbox"
 )
 

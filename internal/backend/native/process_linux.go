@@ -3,7 +3,7 @@ package native
 import (
 	"slices"
 
-	"github.com/fumehood-dev/fumehood/internal/pidfd"
+	"github.com/fumehood-dev/fumehood/internal/host/pidfd"
 	"github.com/fumehood-dev/fumehood/sandbox"
 )
 

@@ -4,8 +4,8 @@ import (
 	"context"
 	"errors"
 
-	"github.com/fumehood-dev/fumehood/internal/hostbox"
-	"github.com/fumehood-dev/fumehood/internal/instance"
+	"github.com/fumehood-dev/fumehood/internal/host/hostbox"
+	"github.com/fumehood-dev/fumehood/internal/host/instance"
 	"github.com/fumehood-dev/fumehood/sandbox"
 )
 

@@ -9,9 +9,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/fumehood-dev/fumehood/internal/backend/backendtest"
-	"github.com/fumehood-dev/fumehood/internal/cgroup"
-	"github.com/fumehood-dev/fumehood/internal/instance"
+	"github.com/fumehood-dev/fumehood/test/backendtest"
+	"github.com/fumehood-dev/fumehood/internal/host/cgroup"
+	"github.com/fumehood-dev/fumehood/internal/host/instance"
 	"github.com/fumehood-dev/fumehood/sandbox"
 )
 

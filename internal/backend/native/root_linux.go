@@ -4,7 +4,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/fumehood-dev/fumehood/internal/guest/confine"
-	"github.com/fumehood-dev/fumehood/internal/rootfs"
+	"github.com/fumehood-dev/fumehood/internal/host/rootfs"
 )
 
 // deviceSteps are /dev: five stateless devices, the terminal, and links.

@@ -4,7 +4,7 @@ import (
 	"context"
 	"testing"
 
-	"github.com/fumehood-dev/fumehood/internal/backend/backendtest"
+	"github.com/fumehood-dev/fumehood/test/backendtest"
 	"github.com/fumehood-dev/fumehood/sandbox"
 )
 

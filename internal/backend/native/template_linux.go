@@ -12,9 +12,9 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/fumehood-dev/fumehood/internal/fork"
+	"github.com/fumehood-dev/fumehood/internal/host/fork"
 	"github.com/fumehood-dev/fumehood/internal/guest/confine"
-	"github.com/fumehood-dev/fumehood/internal/rootfs"
+	"github.com/fumehood-dev/fumehood/internal/host/rootfs"
 	"github.com/fumehood-dev/fumehood/sandbox"
 )
 

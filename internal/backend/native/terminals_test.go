@@ -3,7 +3,7 @@ package native
 import (
 	"testing"
 
-	"github.com/fumehood-dev/fumehood/internal/hostid"
+	"github.com/fumehood-dev/fumehood/internal/host/hostid"
 )
 
 // TestTerminals: the code opens terminals of its own only where the spec says so. Where guest and code are one id, nothing tells them apart.

@@ -3,7 +3,7 @@ package native
 import (
 	"strconv"
 
-	"github.com/fumehood-dev/fumehood/internal/hostid"
+	"github.com/fumehood-dev/fumehood/internal/host/hostid"
 	"github.com/fumehood-dev/fumehood/sandbox"
 )
 

@@ -15,9 +15,9 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/fumehood-dev/fumehood/internal/fork"
+	"github.com/fumehood-dev/fumehood/internal/host/fork"
 	"github.com/fumehood-dev/fumehood/internal/guest/confine"
-	"github.com/fumehood-dev/fumehood/internal/pidfd"
+	"github.com/fumehood-dev/fumehood/internal/host/pidfd"
 	"github.com/fumehood-dev/fumehood/sandbox"
 )
 

@@ -183,7 +183,7 @@ func TestPreamble(t *testing.T) {
 	g := guesttest.Start(t, 0)
 	key := string(guesttest.Key[:])
 	for name, preamble := range map[string]string{
-		"magic":    "GLOVEBX2" + "\x00" + key,
+		"magic":    "FUMEHOD2" + "\x00" + key,
 		"purpose":  guest.Magic + "\x03" + key,
 		"key":      guest.Magic + "\x00" + "x" + key[1:],
 		"last bit": guest.Magic + "\x00" + key[:31] + "\x01",

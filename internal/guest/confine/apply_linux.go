@@ -8,7 +8,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/fumehood-dev/fumehood/internal/seccomp"
+	"github.com/fumehood-dev/fumehood/internal/host/seccomp"
 )
 
 // Stage is what the set-up stage passes to the guest.

@@ -13,7 +13,7 @@ import (
 	"github.com/pb33f/libopenapi"
 	validator "github.com/pb33f/libopenapi-validator"
 
-	"github.com/fumehood-dev/fumehood/internal/backend/backendtest"
+	"github.com/fumehood-dev/fumehood/test/backendtest"
 	"github.com/fumehood-dev/fumehood/internal/engine"
 	"github.com/fumehood-dev/fumehood/internal/httpapi"
 	"github.com/fumehood-dev/fumehood/internal/httpd"

@@ -1,0 +1,36 @@
+package capacity
+
+import (
+	"os"
+	"strconv"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/fumehood-dev/fumehood/internal/host/cgroup"
+	"github.com/fumehood-dev/fumehood/sandbox"
+)
+
+func measure(l *sandbox.Limits) {
+	var info unix.Sysinfo_t
+	if unix.Sysinfo(&info) == nil {
+		l.MemoryBytes = int64(uint64(info.Totalram) * uint64(info.Unit)) // 32 bits on some machines
+	}
+	if text, err := os.ReadFile("/proc/sys/kernel/pid_max"); err == nil {
+		l.Pids, _ = strconv.ParseInt(strings.TrimSpace(string(text)), 10, 64)
+	}
+	var files unix.Rlimit
+	if unix.Getrlimit(unix.RLIMIT_NOFILE, &files) == nil && files.Max < 1<<62 { // beyond is RLIM_INFINITY
+		l.OpenFiles = int64(files.Max) // a sandbox's own is no higher: setrlimit(2)
+	}
+	around, _ := cgroup.Around() // without groups nothing is lowered
+	lower(&l.MemoryBytes, around.MemoryBytes)
+	lower(&l.CPUMillis, around.CPUMillis)
+	lower(&l.Pids, around.Pids)
+}
+
+func lower(to *int64, v int64) {
+	if v > 0 && (*to == 0 || v < *to) {
+		*to = v
+	}
+}

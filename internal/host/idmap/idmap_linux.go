@@ -1,0 +1,103 @@
+// Package idmap mounts host directories in sandboxes under other owners, without a change on disk.
+package idmap
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/fumehood-dev/fumehood/internal/host/nolink"
+	"github.com/fumehood-dev/fumehood/sandbox"
+)
+
+// Detach clones the mount of a host path, to be attached in a sandbox. For a writable mount, the owner on disk is mapped to
+// the code's host id: the code owns what its owner owns, and new files belong to the owner. That needs Linux 5.12 and a file
+// system with id mapping. A guest other than 0 may create files there too, as a file server does before it gives them to the
+// code; until then they belong on disk to root, or to nobody if root is the owner.
+func Detach(mount sandbox.Mount, code, guest uint32) (fd int, err error) {
+	op := "mount " + mount.Source
+	// No element may be a link: else the path checked and the path opened could differ.
+	place, err := nolink.OpenPath(mount.Source)
+	if err != nil {
+		return -1, &sandbox.Error{Kind: sandbox.Invalid, Op: op, Err: err}
+	}
+	defer unix.Close(place)
+	fd, err = unix.OpenTree(place, "", unix.OPEN_TREE_CLONE|unix.OPEN_TREE_CLOEXEC|unix.AT_RECURSIVE|unix.AT_EMPTY_PATH)
+	if err != nil {
+		return -1, &sandbox.Error{Kind: sandbox.Invalid, Op: op, Err: err}
+	}
+	var st unix.Stat_t
+	err = unix.Fstat(fd, &st)
+	if err == nil && mount.Writable {
+		err = mapOwner(fd, st.Uid, st.Gid, code, guest)
+	}
+	if err != nil {
+		unix.Close(fd)
+		var known *sandbox.Error
+		if errors.As(err, &known) {
+			return -1, err
+		}
+		return -1, &sandbox.Error{Kind: sandbox.Invalid, Op: op, Err: err}
+	}
+	return fd, nil
+}
+
+func mapOwner(fd int, uid, gid, code, guest uint32) error {
+	ns, err := mappedNamespace(mapping(uid, code, guest), mapping(gid, code, guest))
+	if err != nil {
+		return err
+	}
+	defer ns.Close()
+	attr := unix.MountAttr{Attr_set: unix.MOUNT_ATTR_IDMAP, Userns_fd: uint64(ns.Fd())}
+	err = unix.MountSetattr(fd, "", unix.AT_EMPTY_PATH|unix.AT_RECURSIVE, &attr)
+	if errors.Is(err, unix.EINVAL) || errors.Is(err, unix.EPERM) {
+		return &sandbox.Error{Kind: sandbox.Unsupported, Op: "map the owner of the host directory",
+			Msg: "its file system cannot map ids", Err: err,
+			Fix: "use a directory on ext4, xfs, btrfs or tmpfs, or run as the directory's owner"}
+	}
+	return err
+}
+
+// mapping maps the owner on disk to the code's host id.
+func mapping(owner, code, guest uint32) []syscall.SysProcIDMap {
+	m := []syscall.SysProcIDMap{{ContainerID: int(owner), HostID: int(code), Size: 1}}
+	if guest != 0 {
+		const nobody = 65534
+		disk := 0
+		if owner == 0 {
+			disk = nobody
+		}
+		m = append(m, syscall.SysProcIDMap{ContainerID: disk, HostID: int(guest), Size: 1})
+	}
+	return m
+}
+
+// mappedNamespace makes a user namespace that maps the owner on disk to the host id, for use in a mount. It lives as long as
+// the descriptor.
+func mappedNamespace(uids, gids []syscall.SysProcIDMap) (*os.File, error) {
+	// Any stopped process would do; one that waits for its traced exec stops before it runs anything.
+	attr := &syscall.SysProcAttr{
+		Cloneflags:  unix.CLONE_NEWUSER,
+		UidMappings: uids,
+		GidMappings: gids,
+	}
+	r, w, err := os.Pipe()
+	if err != nil {
+		return nil, err
+	}
+	defer r.Close()
+	defer w.Close()
+	// "cat" of an empty pipe waits until the other end closes.
+	p, err := os.StartProcess("/bin/cat", []string{"cat"}, &os.ProcAttr{Files: []*os.File{r, nil, nil}, Env: []string{}, Sys: attr})
+	if err != nil {
+		return nil, fmt.Errorf("make a namespace for the id map: %w", err)
+	}
+	ns, err := os.Open(fmt.Sprintf("/proc/%d/ns/user", p.Pid))
+	w.Close()
+	_ = p.Kill()
+	_, waitErr := p.Wait()
+	return ns, errors.Join(err, waitErr)
+}

@@ -1,0 +1,178 @@
+package instance
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"sync"
+
+	"github.com/fumehood-dev/fumehood/internal/host/rundir"
+	"github.com/fumehood-dev/fumehood/sandbox"
+)
+
+// Claims are the boxes of dead instances that this process has reattached. A box stays in the folder where it was made, and a
+// lock beside it tells others that it has an owner again. So there is nothing that a crash could leave half done: the lock goes
+// with the process. The lock's file is removed after the folder, and no ID is used twice: who locks a removed file finds no
+// folder. The zero Claims has none.
+type Claims struct {
+	mu   sync.Mutex // guards held
+	held map[string]*os.File
+}
+
+// Claim makes this process the owner of a box that a dead instance left, and returns its folder. Whether the box is living, and
+// lives, is for the caller to see; Release gives it back.
+func (c *Claims) Claim(ctx context.Context, run string, id sandbox.ID) (dir string, err error) {
+	if _, err := sandbox.ParseID(string(id)); err != nil { // it becomes part of a path
+		return "", err
+	}
+	root, err := rundir.Open(run)
+	if errors.Is(err, fs.ErrNotExist) {
+		return "", noBox(id)
+	}
+	if err != nil {
+		return "", err
+	}
+	defer root.Close()
+	name, err := makerOf(root, id)
+	if err != nil {
+		return "", err
+	}
+	// Whoever ends boxes holds this lock too, so nobody ends the box while it is claimed.
+	dead, err := lockDead(ctx, root, name, takeTries)
+	if err != nil {
+		return "", explainLock(id, err)
+	}
+	defer dead.Close()
+	inside := boxFolder(name, id)
+	file, err := lockLeft(ctx, takeTries, func() (*os.File, error) {
+		return openLocked(root, inside+claimSuffix, os.O_RDWR|os.O_CREATE)
+	}, func() bool { return readOwner(root, inside+claimSuffix).ownerLives() })
+	if err != nil {
+		return "", explainLock(id, err)
+	}
+	if _, err = root.Lstat(inside); err == nil {
+		err = writeOwner(file)
+	} else {
+		_ = root.Remove(inside + claimSuffix) // this call may have made it; it goes with the instance at the latest
+		err = explainLock(id, err)
+	}
+	if err != nil {
+		return "", errors.Join(err, file.Close())
+	}
+	dir = filepath.Join(root.Name(), filepath.FromSlash(inside))
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.held == nil {
+		c.held = map[string]*os.File{}
+	}
+	c.held[dir] = file
+	return dir, nil
+}
+
+// claimSuffix follows a box's ID in the name of the lock.
+const claimSuffix = ".lock"
+
+// makerOf finds the instance that made a box. A box never moves.
+func makerOf(run *os.Root, id sandbox.ID) (name string, err error) {
+	found, err := fs.ReadDir(run.FS(), instancesDir)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return "", err
+	}
+	for _, entry := range found {
+		if info, err := run.Lstat(boxFolder(entry.Name(), id)); err == nil && info.IsDir() {
+			return entry.Name(), nil
+		}
+	}
+	return "", noBox(id)
+}
+
+func noBox(id sandbox.ID) error {
+	return &sandbox.Error{Kind: sandbox.NotFound, Op: "reattach " + string(id),
+		Msg: "there is no such sandbox: it was closed, or the host has restarted"}
+}
+
+// explainLock says why a lock that is needed to claim a box cannot be had.
+func explainLock(id sandbox.ID, err error) error {
+	switch {
+	case errors.Is(err, errLocked):
+		return &sandbox.Error{Kind: sandbox.Exists, Op: "reattach " + string(id), Msg: "a running process owns it"}
+	case errors.Is(err, errBusy):
+		return &sandbox.Error{Kind: sandbox.Busy, Op: "reattach " + string(id), Err: err, Fix: "try again"}
+	case errors.Is(err, fs.ErrNotExist): // it ended meanwhile
+		return noBox(id)
+	}
+	return err
+}
+
+// writeOwner records this process in a lock that it holds. A forked child that has not executed its program yet may hold a dead
+// process's lock for a moment, so the lock alone does not tell whether the owner lives.
+func writeOwner(lock *os.File) error {
+	text, err := json.Marshal(Record{PID: os.Getpid(), Started: startOf(os.Getpid())})
+	if err == nil {
+		err = lock.Truncate(0)
+	}
+	if err == nil {
+		_, err = lock.WriteAt(text, 0)
+	}
+	return err
+}
+
+// readOwner is empty while the owner is not recorded.
+func readOwner(run *os.Root, file string) (rec Record) {
+	text, err := run.ReadFile(file)
+	if err != nil || json.Unmarshal(text, &rec) != nil {
+		return Record{}
+	}
+	return rec
+}
+
+// Release gives up a box. If its folder is gone, and was the last of its instance, the instance is removed too. For a box that is
+// not claimed it does nothing.
+func (c *Claims) Release(ctx context.Context, dir string) error {
+	c.mu.Lock()
+	file := c.held[dir]
+	delete(c.held, dir)
+	c.mu.Unlock()
+	if file == nil {
+		return nil
+	}
+	if _, err := os.Lstat(dir); err == nil {
+		return drop(file)
+	}
+	err := file.Close()
+	_ = os.Remove(dir + claimSuffix) // it goes with the instance at the latest
+	maker := filepath.Dir(filepath.Dir(dir))
+	root, openErr := os.OpenRoot(filepath.Dir(filepath.Dir(maker)))
+	if openErr != nil {
+		return errors.Join(err, openErr)
+	}
+	defer root.Close()
+	lock, lockErr := lockDead(ctx, root, filepath.Base(maker), lockTries)
+	if lockErr != nil {
+		return err // its owner lives, another process has removed it, or the next Reap does
+	}
+	defer lock.Close()
+	rec, readErr := readRecord(root, folderOf(filepath.Base(maker)), filepath.Base(maker))
+	if readErr != nil {
+		return err
+	}
+	return errors.Join(err, removeEmpty(root, filepath.Base(maker), rec))
+}
+
+// drop gives up a lock: this process may live on.
+func drop(lock *os.File) error { return errors.Join(lock.Truncate(0), lock.Close()) }
+
+// Close gives up all boxes, which live on.
+func (c *Claims) Close() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	var errs []error
+	for _, file := range c.held {
+		errs = append(errs, drop(file))
+	}
+	c.held = nil
+	return errors.Join(errs...)
+}

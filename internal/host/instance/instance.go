@@ -1,0 +1,278 @@
+// Package instance lets our processes that make sandboxes find each other's. Each instance owns a locked folder, where it
+// records what it is about to make elsewhere. Whoever finds an unlocked folder destroys or takes over what is left.
+package instance
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"github.com/fumehood-dev/fumehood/internal/host/cgroup"
+	"github.com/fumehood-dev/fumehood/internal/host/rundir"
+	"github.com/fumehood-dev/fumehood/sandbox"
+)
+
+// Instance is one process of ours that makes sandboxes. Its folder is locked as long as it lives:
+//
+//	RUN/instances/I/lock          held by the process
+//	RUN/instances/I/record.json   where its control groups are
+//	RUN/instances/I/boxes/ID/     one sandbox; its backend defines the content
+//	RUN/instances/I/boxes/ID.lock held by the process that has reattached it (Claims)
+//
+// A box's folder is made before anything else of the box, and every other name derives from its ID. So whoever finds the
+// folder can find the rest. It all lies on a tmpfs and disappears at a reboot, like the sandboxes; nothing is synced to
+// disk.
+type Instance struct {
+	Dir  string
+	Tree *cgroup.Tree // where its control groups are made; nil if it makes none
+	lock *os.File
+}
+
+// BoxDir is the folder of one sandbox.
+func (in *Instance) BoxDir(id sandbox.ID) string { return filepath.Join(in.Dir, boxesDir, string(id)) }
+
+// Record is what an instance writes before it makes anything outside its folder.
+type Record struct {
+	PID        int      `json:"pid"`     // of the owner
+	Started    string   `json:"started"` // when the owner started, in the kernel's count: its pid alone may have been reused
+	CgroupDirs []string `json:"cgroup_dirs"`
+}
+
+func (r Record) write(run *os.Root, dir string) error {
+	text, err := json.Marshal(r)
+	if err != nil {
+		return err
+	}
+	temporary := path.Join(dir, recordFile+".new")
+	if err := run.WriteFile(temporary, text, 0o600); err != nil {
+		return err
+	}
+	return run.Rename(temporary, path.Join(dir, recordFile))
+}
+
+// readRecord reads the record of an instance folder below run. It is trusted only if its control groups are that instance's
+// own. fs.ErrNotExist means that the owner died before it wrote one.
+func readRecord(run *os.Root, dir, name string) (rec Record, err error) {
+	text, err := run.ReadFile(path.Join(dir, recordFile))
+	if err != nil {
+		return rec, err
+	}
+	if err = json.Unmarshal(text, &rec); err == nil {
+		rec.CgroupDirs, err = cgroup.Recorded(rec.CgroupDirs, func(tree string) bool { return tree == treePrefix+name })
+	}
+	if err != nil {
+		return Record{}, &sandbox.Error{Op: "read " + filepath.Join(run.Name(), filepath.FromSlash(dir), recordFile), Err: err, Fix: "find out who wrote it, then remove its folder"}
+	}
+	return rec, nil
+}
+
+// ownerLives reports whether the process that wrote the record still runs. Where that cannot be known, whoever holds the
+// lock is the owner.
+func (r Record) ownerLives() bool {
+	return !canReadStart || r.PID > 0 && startOf(r.PID) == r.Started && r.Started != ""
+}
+
+const (
+	instancesDir = "instances"
+	boxesDir     = "boxes"
+	recordFile   = "record.json"
+	lockFile     = "lock"
+	treePrefix   = "fumehood-" // of the control groups' name; the instance's name follows
+)
+
+// folderOf is an instance's folder relative to the run folder, for os.Root.
+func folderOf(name string) string { return path.Join(instancesDir, name) }
+
+// Open makes a locked instance below run, with a place for control groups.
+func Open(run string) (*Instance, error) {
+	return openWith(run, func(name string, announce func(dir string) error) (*cgroup.Tree, error) {
+		return cgroup.Open(treePrefix+name, announce)
+	})
+}
+
+// OpenWithoutGroups makes a locked instance whose control groups somebody else makes.
+func OpenWithoutGroups(run string) (*Instance, error) {
+	return openWith(run, func(string, func(string) error) (*cgroup.Tree, error) { return nil, nil })
+}
+
+func openWith(run string, groups func(name string, announce func(dir string) error) (*cgroup.Tree, error)) (*Instance, error) {
+	root, err := rundir.Make(run)
+	if err != nil {
+		return nil, err
+	}
+	defer root.Close()
+	name := string(sandbox.NewID())[:10]
+	in := &Instance{Dir: filepath.Join(root.Name(), instancesDir, name)}
+	if in.lock, err = makeFolder(root, folderOf(name)); err != nil {
+		return nil, err
+	}
+	rec := Record{PID: os.Getpid(), Started: startOf(os.Getpid())}
+	in.Tree, err = groups(name, func(dir string) error {
+		rec.CgroupDirs = append(rec.CgroupDirs, dir)
+		return rec.write(root, folderOf(name))
+	})
+	if err == nil {
+		err = rec.write(root, folderOf(name))
+	}
+	if err != nil {
+		return nil, errors.Join(err, in.Close())
+	}
+	return in, nil
+}
+
+// makeFolder makes and locks an instance's folder. Meanwhile no process looks for dead instances: an unlocked folder counts
+// as dead.
+func makeFolder(run *os.Root, dir string) (lock *os.File, err error) {
+	if err := run.MkdirAll(instancesDir, 0o700); err != nil {
+		return nil, err
+	}
+	making, err := lockMaking(run)
+	if err != nil {
+		return nil, err
+	}
+	defer making.Close()
+	if err := run.MkdirAll(path.Join(dir, boxesDir), 0o700); err != nil {
+		return nil, err
+	}
+	return openLocked(run, path.Join(dir, lockFile), os.O_RDWR|os.O_CREATE|os.O_EXCL)
+}
+
+// lockMaking takes the lock that is held while an instance is made or found dead. It is never held for long.
+func lockMaking(run *os.Root) (*os.File, error) {
+	f, err := openMaking(run)
+	if err != nil {
+		return nil, err
+	}
+	for range birthTries {
+		if err = tryLock(f); !errors.Is(err, errLocked) {
+			break
+		}
+		time.Sleep(lockPause)
+	}
+	if err != nil {
+		f.Close()
+		return nil, &os.PathError{Op: "lock", Path: f.Name(), Err: err}
+	}
+	return f, nil
+}
+
+// openLocked opens and takes an instance's lock. It fails at once with errLocked if the owner lives.
+func openLocked(run *os.Root, name string, flags int) (*os.File, error) {
+	f, err := run.OpenFile(name, flags, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	if err := tryLock(f); err != nil {
+		f.Close()
+		return nil, err
+	}
+	return f, nil
+}
+
+// Close releases the instance. Boxes that still live keep its folder and their control groups, for the next process to find.
+func (in *Instance) Close() error {
+	var errs []error
+	left, _ := os.ReadDir(filepath.Join(in.Dir, boxesDir))
+	switch {
+	case len(left) > 0:
+		in.Tree.DropIdle()
+	default:
+		if in.Tree != nil {
+			errs = append(errs, in.Tree.Close())
+		}
+		errs = append(errs, os.RemoveAll(in.Dir))
+	}
+	return errors.Join(append(errs, in.lock.Close())...)
+}
+
+// lockDead takes the lock of an instance that has no owner. A forked child that has not yet executed its program may hold a
+// dead owner's lock for a moment, and another process that cleans up after it for longer. errLocked means that the owner lives,
+// errBusy that somebody else held the lock at every try. A folder without a lock, whose maker died early, is removed.
+func lockDead(ctx context.Context, run *os.Root, name string, tries int) (*os.File, error) {
+	return lockLeft(ctx, tries, func() (*os.File, error) { return tryDead(run, name) }, func() bool {
+		rec, err := readRecord(run, folderOf(name), name)
+		return err != nil && !errors.Is(err, fs.ErrNotExist) || rec.ownerLives()
+	})
+}
+
+// errBusy says that a lock stayed with somebody who is not the owner.
+var errBusy = errors.New("another process is cleaning up")
+
+// lockLeft tries for a lock that its owner may have left.
+func lockLeft(ctx context.Context, tries int, try func() (*os.File, error), ownerLives func() bool) (*os.File, error) {
+	for {
+		lock, err := try()
+		if !errors.Is(err, errLocked) || ownerLives() {
+			return lock, err
+		}
+		if tries--; tries <= 0 {
+			return nil, errBusy
+		}
+		select { // without the lock, which whoever makes an instance needs
+		case <-time.After(lockPause):
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+	}
+}
+
+// tryDead tries an instance's lock once, while no process can make an instance.
+func tryDead(run *os.Root, name string) (*os.File, error) {
+	making, err := lockMaking(run)
+	if err != nil {
+		return nil, err
+	}
+	defer making.Close()
+	lock, err := openLocked(run, path.Join(folderOf(name), lockFile), os.O_RDWR)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, errors.Join(err, removeBare(run, folderOf(name)))
+	}
+	return lock, err
+}
+
+// removeBare removes an instance's folder that has no record yet. If it holds anything, it stays as it is.
+func removeBare(run *os.Root, dir string) error {
+	made := []string{boxesDir, lockFile, recordFile + ".new"}
+	found, err := fs.ReadDir(run.FS(), dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil // its owner finished first
+	}
+	if err != nil || slices.ContainsFunc(found, func(e fs.DirEntry) bool { return !slices.Contains(made, e.Name()) }) {
+		return err
+	}
+	for _, name := range append(made, ".") {
+		if err := run.Remove(path.Join(dir, name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+	}
+	return nil
+}
+
+// How often, and how far apart, to try for a dead owner's lock, for the making lock, and for what a box to reattach needs, which
+// a process may hold that ends other boxes.
+const (
+	lockTries  = 100
+	birthTries = 3 * lockTries
+	takeTries  = 10 * lockTries
+	lockPause  = 20 * time.Millisecond
+)
+
+// OwnerOf reads the record of the instance that made the box in dir, wherever it was reattached.
+func OwnerOf(dir string) (Record, error) {
+	folder := filepath.Dir(filepath.Dir(dir))
+	root, err := os.OpenRoot(folder)
+	if err != nil {
+		return Record{}, err
+	}
+	defer root.Close()
+	return readRecord(root, ".", filepath.Base(folder))
+}
+
+// Abandon drops the lock, as this process's death would. For tests.
+func (in *Instance) Abandon() error { return in.lock.Close() }

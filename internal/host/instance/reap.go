@@ -1,0 +1,137 @@
+package instance
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+
+	"github.com/fumehood-dev/fumehood/internal/host/cgroup"
+	"github.com/fumehood-dev/fumehood/internal/host/rundir"
+	"github.com/fumehood-dev/fumehood/sandbox"
+)
+
+// Reaper is what a backend knows of the boxes that dead instances left.
+type Reaper struct {
+	// Lives reports whether the guest of a living box runs.
+	Lives func(ctx context.Context, id sandbox.ID, owner Record) (bool, error)
+
+	// End ends one box and frees everything that belongs to it, its folder included.
+	End func(ctx context.Context, id sandbox.ID, dir string, owner Record) error
+}
+
+// Reap ends what dead instances left, except living boxes whose guest runs, and boxes that a living process has reattached. Instances
+// with a living owner are left alone. A box that cannot be ended keeps its folder and record for the next process. A folder
+// without a record is not ours.
+func (r Reaper) Reap(ctx context.Context, run string) error {
+	root, err := rundir.Open(run)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	defer root.Close()
+	found, err := fs.ReadDir(root.FS(), instancesDir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	var errs []error
+	for _, entry := range found {
+		if !entry.IsDir() {
+			continue
+		}
+		lock, err := lockDead(ctx, root, entry.Name(), lockTries)
+		if err != nil {
+			continue
+		}
+		errs = append(errs, r.instance(ctx, root, entry.Name()))
+		lock.Close()
+	}
+	return errors.Join(errs...)
+}
+
+// instance reaps one dead instance, whose lock is held.
+func (r Reaper) instance(ctx context.Context, run *os.Root, name string) error {
+	dir := folderOf(name)
+	rec, err := readRecord(run, dir, name)
+	if errors.Is(err, fs.ErrNotExist) {
+		return removeBare(run, dir)
+	}
+	if err != nil {
+		return err
+	}
+	boxes, err := boxesOf(run, name)
+	if err != nil {
+		return err
+	}
+	var errs []error
+	for _, id := range boxes {
+		errs = append(errs, r.box(ctx, run, name, id, rec))
+	}
+	return errors.Join(append(errs, removeEmpty(run, name, rec))...)
+}
+
+// box ends one box of a dead instance, unless it lives on.
+func (r Reaper) box(ctx context.Context, run *os.Root, name string, id sandbox.ID, owner Record) error {
+	inside := boxFolder(name, id)
+	claim, err := openLocked(run, inside+claimSuffix, os.O_RDWR)
+	switch {
+	case errors.Is(err, errLocked):
+		return nil // reattached
+	case err == nil:
+		defer claim.Close()
+	case !errors.Is(err, fs.ErrNotExist):
+		return err
+	}
+	dir := filepath.Join(run.Name(), filepath.FromSlash(inside))
+	rec, err := ReadBox(dir)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	if rec.Lifetime.Living {
+		if lives, err := r.Lives(ctx, id, owner); lives || err != nil {
+			return err
+		}
+	}
+	err = r.End(ctx, id, dir, owner)
+	if err == nil && claim != nil {
+		err = run.Remove(inside + claimSuffix)
+	}
+	return err
+}
+
+// boxFolder is a box's folder relative to the run folder.
+func boxFolder(name string, id sandbox.ID) string {
+	return path.Join(folderOf(name), boxesDir, string(id))
+}
+
+// boxesOf lists an instance's boxes.
+func boxesOf(run *os.Root, name string) (ids []sandbox.ID, err error) {
+	found, err := fs.ReadDir(run.FS(), path.Join(folderOf(name), boxesDir))
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, err
+	}
+	for _, entry := range found {
+		if id, err := sandbox.ParseID(entry.Name()); err == nil && entry.IsDir() {
+			ids = append(ids, id)
+		}
+	}
+	return ids, nil
+}
+
+// removeEmpty removes a dead instance whose lock is held, once it has no box any more.
+func removeEmpty(run *os.Root, name string, rec Record) error {
+	if left, err := boxesOf(run, name); err != nil || len(left) > 0 {
+		return err // the record stays for the next process
+	}
+	for _, d := range rec.CgroupDirs {
+		cgroup.RemoveTree(d)
+	}
+	return run.RemoveAll(folderOf(name))
+}

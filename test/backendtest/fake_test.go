@@ -1,0 +1,14 @@
+package backendtest_test
+
+import (
+	"testing"
+
+	"github.com/fumehood-dev/fumehood/test/backendtest"
+	"github.com/fumehood-dev/fumehood/sandbox"
+)
+
+func TestMain(m *testing.M) { backendtest.Main(m) }
+
+func TestFake(t *testing.T) {
+	backendtest.Run(t, func(t *testing.T) sandbox.Backend { return backendtest.NewFake(t) })
+}
