@@ -21,6 +21,9 @@ const importPolicy = `
 # nouns and contracts
 sandbox:
 
+# the wire types of the HTTP API
+api:                         sandbox
+
 # the guest, and the protocol between it and the host
 internal/guest/wire:
 internal/guest:              sandbox internal/guest/wire
@@ -107,17 +110,17 @@ internal/duplex:
 # a result in words and JSON, for every face
 
 # integrations: they know the engine, and not each other
-internal/answer:             sandbox
-internal/apiclient:          sandbox internal/answer internal/duplex
-internal/httpd:              sandbox internal/answer internal/engine | github.com/prometheus/client_golang
-internal/httpapi:            sandbox internal/answer internal/duplex internal/engine internal/httpd internal/nearest
-internal/mcp:                sandbox internal/answer internal/engine internal/httpd | github.com/modelcontextprotocol/go-sdk
+internal/answer:             sandbox api
+internal/apiclient:          sandbox api internal/answer internal/duplex
+internal/httpd:              sandbox api internal/answer internal/engine | github.com/prometheus/client_golang
+internal/httpapi:            sandbox api internal/answer internal/duplex internal/engine internal/httpd internal/nearest
+internal/mcp:                sandbox api internal/answer internal/engine internal/httpd | github.com/modelcontextprotocol/go-sdk
 
 # wiring: lists, programs, the face for Go
 internal/libexec:            sandbox internal/host/rundir | golang.org/x/sys
 internal/lang:               sandbox internal/lang/bash internal/lang/c internal/lang/golang internal/lang/java internal/lang/javascript internal/lang/lua internal/lang/perl internal/lang/php internal/lang/python internal/lang/r internal/lang/ruby internal/lang/rust internal/lang/typescript
 internal/backend:            sandbox internal/backend/docker internal/backend/native internal/backend/gvisor internal/host/hostid internal/libexec internal/host/rundir
-cmd/fumehood:                sandbox internal/answer internal/apiclient internal/attack internal/backend internal/host/capacity internal/check internal/packages internal/packages/shared internal/duplex internal/egress internal/engine internal/eventlog internal/guest internal/httpapi internal/httpd internal/lang internal/libexec internal/mcp internal/nearest internal/host/nolink internal/plan internal/host/rundir internal/store | github.com/spf13/cobra github.com/spf13/pflag github.com/BurntSushi/toml golang.org/x/term
+cmd/fumehood:                sandbox api internal/answer internal/apiclient internal/attack internal/backend internal/host/capacity internal/check internal/packages internal/packages/shared internal/duplex internal/egress internal/engine internal/eventlog internal/guest internal/httpapi internal/httpd internal/lang internal/libexec internal/mcp internal/nearest internal/host/nolink internal/plan internal/host/rundir internal/store | github.com/spf13/cobra github.com/spf13/pflag github.com/BurntSushi/toml golang.org/x/term
 .:                           sandbox internal/backend internal/check internal/packages internal/egress internal/engine internal/lang
 
 # what measures the product from outside, through its program

@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/fumehood-dev/fumehood/api"
 	"github.com/fumehood-dev/fumehood/internal/answer"
 	"github.com/fumehood-dev/fumehood/internal/apiclient"
 	"github.com/fumehood-dev/fumehood/sandbox"
@@ -29,8 +30,8 @@ type attached struct {
 
 	show   *show
 	values values
-	at     [2]int64       // end of the last piece of stdout and stderr
-	answer *answer.Answer // once it has ended
+	at     [2]int64    // end of the last piece of stdout and stderr
+	answer *api.Answer // once it has ended
 
 	begun     chan struct{} // closed once id is valid
 	id        string
@@ -256,7 +257,7 @@ func (x *attached) finish(strictFiles bool) error {
 }
 
 // resultOf is what an answer says of the end of an execution, and its files.
-func resultOf(a *answer.Answer) *sandbox.Result {
+func resultOf(a *api.Answer) *sandbox.Result {
 	r := &sandbox.Result{Status: a.Status, ExitCode: -1, Skipped: a.Skipped, SkippedMore: a.More,
 		Usage: sandbox.Usage{Wall: -1, CPU: -1, MemoryPeak: -1}}
 	if a.ExitCode != nil {

@@ -6,11 +6,12 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/fumehood-dev/fumehood/api"
+
 	"github.com/spf13/cobra"
 
-	"github.com/fumehood-dev/fumehood/internal/answer"
-	"github.com/fumehood-dev/fumehood/internal/host/capacity"
 	"github.com/fumehood-dev/fumehood/internal/engine"
+	"github.com/fumehood-dev/fumehood/internal/host/capacity"
 	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
@@ -18,7 +19,7 @@ import (
 type health struct {
 	Ready      bool             `json:"ready"`
 	Backend    string           `json:"backend"`           // the backend of the verdict and the languages
-	Problem    *answer.Problem  `json:"problem,omitempty"` // why not ready
+	Problem    *api.Problem     `json:"problem,omitempty"` // why not ready
 	Unenforced []string         `json:"unenforced"`        // limits that are not enforced and were waived
 	Backends   []backendHealth  `json:"backends"`
 	Languages  []languageHealth `json:"languages"`

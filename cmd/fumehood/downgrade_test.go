@@ -12,12 +12,12 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/fumehood-dev/fumehood/internal/answer"
-	"github.com/fumehood-dev/fumehood/test/backendtest"
+	"github.com/fumehood-dev/fumehood/api"
 	"github.com/fumehood-dev/fumehood/internal/backend/docker"
 	"github.com/fumehood-dev/fumehood/internal/backend/gvisor"
 	"github.com/fumehood-dev/fumehood/internal/backend/native"
 	"github.com/fumehood-dev/fumehood/internal/libexec"
+	"github.com/fumehood-dev/fumehood/test/backendtest"
 )
 
 // downgrade is one way in which a host or a backend cannot enforce a request.
@@ -162,7 +162,7 @@ func (f *forced) refusal() {
 func (f *forced) acceptance() {
 	f.Helper()
 	stdout, stderr, code := f.fumehood(f.refused, "--json")
-	var a answer.Answer
+	var a api.Answer
 	if err := json.Unmarshal([]byte(stdout), &a); err != nil || code != 0 || a.Stdout != "ran\n" {
 		f.Fatalf("exit code %d: %s %s", code, stdout, stderr)
 	}

@@ -6,7 +6,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/fumehood-dev/fumehood/internal/answer"
+	"github.com/fumehood-dev/fumehood/api"
 	"github.com/fumehood-dev/fumehood/internal/engine"
 	"github.com/fumehood-dev/fumehood/sandbox"
 )
@@ -31,7 +31,7 @@ type planShown struct {
 	Nested          bool              `json:"nested_filters"`
 	Terminals       bool              `json:"terminals"`
 	Unenforced      []string          `json:"unenforced"`        // limits that this host cannot enforce
-	Problem         *answer.Problem   `json:"problem,omitempty"` // why the run would be rejected
+	Problem         *api.Problem      `json:"problem,omitempty"` // why the run would be rejected
 }
 
 // dryRun prints the resolved plan of a run and makes no sandbox. A run that would fail ends with the same error.

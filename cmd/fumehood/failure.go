@@ -5,6 +5,7 @@ import (
 	"strings"
 	"syscall"
 
+	"github.com/fumehood-dev/fumehood/api"
 	"github.com/fumehood-dev/fumehood/internal/answer"
 	"github.com/fumehood-dev/fumehood/sandbox"
 )
@@ -30,7 +31,7 @@ func (a *app) fail(err error) {
 	}
 }
 
-func problemOf(err error) answer.Problem { return answer.NewProblem(err, textOf(err), fixOf(err)) }
+func problemOf(err error) api.Problem { return answer.NewProblem(err, textOf(err), fixOf(err)) }
 
 // textOf returns what happened, without the fix.
 func textOf(err error) string {

@@ -8,9 +8,10 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/fumehood-dev/fumehood/api"
+
 	"github.com/spf13/cobra"
 
-	"github.com/fumehood-dev/fumehood/internal/answer"
 	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
@@ -54,7 +55,7 @@ func (a *app) network(ctx context.Context, f *networkViewFlags, name string) err
 	case err != nil:
 		return err
 	case f.summary && a.json:
-		report.Attempts = []answer.NetworkAttempt{}
+		report.Attempts = []api.NetworkAttempt{}
 		return a.printJSON(report)
 	case f.summary:
 		return a.networkSummary(&report)
@@ -80,7 +81,7 @@ func (a *app) network(ctx context.Context, f *networkViewFlags, name string) err
 }
 
 // showAttempt prints one attempt on a line: time, decision, protocol, where, what, bytes, and the rule or the reason.
-func (a *app) showAttempt(n answer.NetworkAttempt) error {
+func (a *app) showAttempt(n api.NetworkAttempt) error {
 	if a.json {
 		return json.NewEncoder(a.Stdout).Encode(n)
 	}
@@ -88,7 +89,7 @@ func (a *app) showAttempt(n answer.NetworkAttempt) error {
 	return err
 }
 
-func attemptLine(n answer.NetworkAttempt) string {
+func attemptLine(n api.NetworkAttempt) string {
 	decision := "refused"
 	switch {
 	case n.ID == 0:
@@ -123,7 +124,7 @@ func attemptLine(n answer.NetworkAttempt) string {
 }
 
 // destination is where an attempt went: its name, its address where that is all, and its port.
-func destination(n answer.NetworkAttempt) string {
+func destination(n api.NetworkAttempt) string {
 	host := n.Name
 	if host == "" {
 		host = n.Address
@@ -134,7 +135,7 @@ func destination(n answer.NetworkAttempt) string {
 	return net.JoinHostPort(host, strconv.Itoa(int(n.Port)))
 }
 
-func (a *app) networkSummary(n *answer.NetworkReport) error {
+func (a *app) networkSummary(n *api.NetworkReport) error {
 	rows := [][]string{{"HOST", "ALLOWED", "REFUSED", "SENT", "RECEIVED"}}
 	row := func(name string, allowed, refused uint64, sent, received int64) {
 		rows = append(rows, []string{printable(name), strconv.FormatUint(allowed, 10), strconv.FormatUint(refused, 10), sandbox.FormatBytes(sent),
@@ -147,7 +148,7 @@ func (a *app) networkSummary(n *answer.NetworkReport) error {
 	if err := a.showTable(rows); err != nil {
 		return err
 	}
-	for _, counts := range [][]answer.NetworkCount{n.Methods, n.Statuses} {
+	for _, counts := range [][]api.NetworkCount{n.Methods, n.Statuses} {
 		var parts []string
 		for _, c := range counts {
 			parts = append(parts, fmt.Sprintf("%s %d", printable(c.Of), c.Count))

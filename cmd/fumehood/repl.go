@@ -9,6 +9,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/fumehood-dev/fumehood/api"
+
 	"github.com/spf13/cobra"
 
 	"github.com/fumehood-dev/fumehood/internal/answer"
@@ -243,7 +245,7 @@ func eventOf(e engine.Event) apiclient.Event {
 	case e.Shown != nil:
 		out.Value = &answer.NewShown([]sandbox.Shown{*e.Shown})[0]
 	case e.Ended != nil:
-		out.Done = &answer.Answer{Status: e.Ended.Status}
+		out.Done = &api.Answer{Status: e.Ended.Status}
 	}
 	return out
 }

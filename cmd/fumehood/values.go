@@ -8,7 +8,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/fumehood-dev/fumehood/internal/answer"
+	"github.com/fumehood-dev/fumehood/api"
 	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
@@ -38,7 +38,7 @@ type values struct {
 }
 
 // take passes a value on.
-func (v *values) take(shown *answer.Shown) {
+func (v *values) take(shown *api.Result) {
 	text, ok := shown.Data["text/plain"]
 	media, _ := savedForm(shown)
 	switch {
@@ -59,7 +59,7 @@ func (v *values) flush() {
 }
 
 // savedForm is the form of a value to save, or "".
-func savedForm(shown *answer.Shown) (media, extension string) {
+func savedForm(shown *api.Result) (media, extension string) {
 	_, hasText := shown.Data["text/plain"]
 	for _, t := range savedTypes {
 		if _, ok := shown.Data[t.media]; ok && !(hasText && t.media == "application/json") {
@@ -70,7 +70,7 @@ func savedForm(shown *answer.Shown) (media, extension string) {
 }
 
 // save writes a value to the folder of --out, or counts it.
-func (v *values) save(shown *answer.Shown) {
+func (v *values) save(shown *api.Result) {
 	media, extension := savedForm(shown)
 	if media == "" {
 		return

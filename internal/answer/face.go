@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/fumehood-dev/fumehood/api"
 	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
@@ -121,7 +122,7 @@ var limitFlags = map[sandbox.LimitName]string{
 // fieldsOfLimits are those of the API, by limit.
 var fieldsOfLimits = func() map[sandbox.LimitName]limitUnit {
 	all := map[sandbox.LimitName]limitUnit{}
-	for _, f := range new(Limits).fields() {
+	for _, f := range limitFields(new(api.Limits)) {
 		all[f.name] = f
 	}
 	return all

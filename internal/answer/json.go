@@ -10,6 +10,7 @@ import (
 	"slices"
 	"unicode/utf8"
 
+	"github.com/fumehood-dev/fumehood/api"
 	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
@@ -69,8 +70,8 @@ func (l *Layout) Around(v any) *JSON {
 	return &l.text
 }
 
-// JSON returns the answer's JSON. It modifies the answer.
-func (a *Answer) JSON() *JSON {
+// JSONOf returns the answer's JSON. It modifies the answer.
+func JSONOf(a *api.Answer) *JSON {
 	l := NewLayout()
 	l.String(&a.Stdout)
 	l.String(&a.Stderr)

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/fumehood-dev/fumehood/api"
 	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
@@ -24,9 +25,9 @@ func TestJSONText(t *testing.T) {
 	var got, want bytes.Buffer
 	Encode(&want, struct {
 		TimeMS float64 `json:"time_ms"`
-		*Answer
+		*api.Answer
 	}{1.5, New(HTTP, result(), Sections...)})
-	text := New(HTTP, result(), Sections...).JSON()
+	text := JSONOf(New(HTTP, result(), Sections...))
 	text.Stamp(1.5)
 	if err := text.EncodeTo(&got); err != nil || !bytes.Equal(got.Bytes(), want.Bytes()) {
 		t.Errorf("%v, %d bytes differ from %d", err, got.Len(), want.Len())

@@ -6,25 +6,14 @@ import (
 	"strings"
 	"time"
 
+	"github.com/fumehood-dev/fumehood/api"
 	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
-// Limits are the limits of one run, in the units of the API. In a request, an absent limit is the server's default.
-type Limits struct {
-	TimeoutS  *float64 `json:"timeout_s" doc:"Wall time in seconds." over:"0" example:"30"`
-	MemoryMiB *float64 `json:"memory_mib" doc:"Memory in MiB, with the files in the sandbox's own places." over:"0" example:"512"`
-	CPUs      *float64 `json:"cpus" doc:"CPUs; fractions are allowed." over:"0" example:"1"`
-	DiskMiB   *float64 `json:"disk_mib" doc:"Bytes of all writable places together, in MiB. They count as memory too. If absent, at most half of the memory." over:"0" example:"100"`
-	Pids      *float64 `json:"pids" doc:"Processes and threads." over:"0" whole:"true" example:"128"`
-	OutputKiB *float64 `json:"output_kib" doc:"Kept output in KiB, for stdout and for stderr each." over:"0" example:"1024"`
-	Inodes    *float64 `json:"inodes" doc:"Files and directories in the writable places." over:"0" whole:"true" example:"16384"`
-	OpenFiles *float64 `json:"open_files" doc:"Open descriptors of one process." over:"0" whole:"true" example:"1024"`
-}
-
 // Contract converts the units of the API into those of package sandbox. It refuses 0, which must never mean no limit.
-func (l *Limits) Contract() (sandbox.Limits, error) {
+func Contract(l *api.Limits) (sandbox.Limits, error) {
 	var out sandbox.Limits
-	for _, f := range l.fields() {
+	for _, f := range limitFields(l) {
 		if *f.value == nil {
 			continue
 		}
@@ -49,8 +38,8 @@ func fieldOf(op string) string {
 	if !ok {
 		return cmp.Or(fieldsOfParams[op], op)
 	}
-	var l Limits
-	for _, f := range l.fields() {
+	var l api.Limits
+	for _, f := range limitFields(&l) {
 		if string(f.name) == name {
 			return "limits." + f.field
 		}
@@ -68,7 +57,7 @@ type limitUnit struct {
 	unit  float64 // of the API's field, in the unit of package sandbox
 }
 
-func (l *Limits) fields() []limitUnit {
+func limitFields(l *api.Limits) []limitUnit {
 	return []limitUnit{
 		{sandbox.LimitTimeout, "timeout_s", &l.TimeoutS, float64(time.Second)},
 		{sandbox.LimitMemory, "memory_mib", &l.MemoryMiB, mib},
@@ -87,9 +76,9 @@ const (
 )
 
 // NewLimits converts limits into the units of the API. One that is not enforced or unknown stays nil.
-func NewLimits(in sandbox.Limits) Limits {
-	var out Limits
-	for _, f := range out.fields() {
+func NewLimits(in sandbox.Limits) api.Limits {
+	var out api.Limits
+	for _, f := range limitFields(&out) {
 		if v := in.Get(f.name); v > 0 {
 			shown := float64(v) / f.unit
 			*f.value = &shown

@@ -5,27 +5,14 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"github.com/fumehood-dev/fumehood/api"
 	"github.com/fumehood-dev/fumehood/sandbox"
 )
-
-// Output has the details of the two streams.
-type Output struct {
-	Stdout Stream `json:"stdout"`
-	Stderr Stream `json:"stderr"`
-}
-
-// Stream has the details of one stream.
-type Stream struct {
-	Truncated    bool   `json:"truncated" doc:"Whether output exceeded its limit."`
-	DroppedBytes int64  `json:"dropped_bytes" doc:"Number of dropped bytes."`
-	DroppedAt    int64  `json:"dropped_at,omitempty" doc:"Offset in base64 at which bytes were dropped."`
-	Base64       []byte `json:"base64,omitempty" doc:"The kept bytes, only if they are not all UTF-8."`
-}
 
 // shown is a captured stream as text, with a line for the gap and U+FFFD for what is not UTF-8.
 type shown struct {
 	text string
-	Stream
+	api.Stream
 }
 
 // plain reports whether the text is the whole output.
@@ -37,7 +24,7 @@ func Text(c sandbox.Captured) string { return show(c).text }
 // show renders a stream. The engine cuts between characters, so a gap alone never makes text invalid.
 func show(c sandbox.Captured) shown {
 	head, tail := c.Head, c.Tail
-	s := shown{Stream: Stream{DroppedBytes: c.Dropped, Truncated: c.Dropped > 0}}
+	s := shown{Stream: api.Stream{DroppedBytes: c.Dropped, Truncated: c.Dropped > 0}}
 	var text strings.Builder
 	text.Grow(len(head) + len(tail) + 64)
 	text.Write(head)

@@ -7,22 +7,9 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/fumehood-dev/fumehood/api"
 	"github.com/fumehood-dev/fumehood/sandbox"
 )
-
-// Problem is a failure of Fumehood, or a request that it cannot serve, in the form of RFC 9457.
-type Problem struct {
-	Type      string `json:"type" doc:"A URI that names the kind; there is no page behind it."`
-	Title     string `json:"title" doc:"The kind in words."`
-	Status    int    `json:"status" doc:"The HTTP status."`
-	Detail    string `json:"detail" doc:"What happened."`
-	Kind      string `json:"kind" doc:"What the caller can do about it." enum:"internal,invalid,not_found,exists,busy,quota,unauthorized,unsupported,unavailable,too_large"`
-	Hint      string `json:"hint,omitempty" doc:"What would help."`
-	Param     string `json:"param,omitempty" doc:"The wrong part of the request."`
-	RequestID string `json:"request_id,omitempty" doc:"The server's log has the details under this id."`
-
-	RetryAfter time.Duration `json:"-"` // when to try again; 0 is unknown
-}
 
 // kindTable maps kinds to HTTP. What this host cannot do is a 4xx too: sent again unchanged, the request fails again, and a 5xx would
 // invite that.
@@ -49,10 +36,10 @@ const defaultRetryAfter = time.Second
 const longestText = 4 << 10
 
 // NewProblem turns an error into a problem for a local face, which words message and fix itself.
-func NewProblem(err error, detail, hint string) Problem {
+func NewProblem(err error, detail, hint string) api.Problem {
 	kind := sandbox.KindOf(err)
 	entry := kindTable[kind]
-	p := Problem{Type: "urn:fumehood:problem:" + kind.String(), Title: entry.title, Status: entry.status, Detail: detail, Kind: kind.String(), Hint: hint}
+	p := api.Problem{Type: "urn:fumehood:problem:" + kind.String(), Title: entry.title, Status: entry.status, Detail: detail, Kind: kind.String(), Hint: hint}
 	if kind == sandbox.Invalid || kind == sandbox.TooLarge { // in other kinds, Op is the step that failed
 		_, p.Param = publicText(err)
 	}
@@ -71,7 +58,7 @@ func NewProblem(err error, detail, hint string) Problem {
 }
 
 // NewPublicProblem is NewProblem for HTTP clients. It hides the text of an Internal error, which is only for the log.
-func NewPublicProblem(err error, requestID string) Problem {
+func NewPublicProblem(err error, requestID string) api.Problem {
 	detail, hint := "Something went wrong on the server; its log has the details under this request_id.", ""
 	if sandbox.KindOf(err) != sandbox.Internal {
 		detail, _ = publicText(err)

@@ -5,6 +5,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/fumehood-dev/fumehood/api"
 	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
@@ -28,8 +29,8 @@ var (
 // Reword puts a text that a server wrote for its HTTP clients into the words of the command line.
 func Reword(text string) string {
 	limit := func(field string) (limitUnit, bool) {
-		var l Limits
-		for _, f := range l.fields() {
+		var l api.Limits
+		for _, f := range limitFields(&l) {
 			if f.field == field {
 				return f, true
 			}

@@ -18,6 +18,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/fumehood-dev/fumehood/api"
 	"github.com/fumehood-dev/fumehood/internal/answer"
 	"github.com/fumehood-dev/fumehood/sandbox"
 )
@@ -148,7 +149,7 @@ var kinds = func() map[string]sandbox.Kind {
 // problem turns an answer that is no success into an error.
 func problem(response *http.Response) error {
 	text, _ := io.ReadAll(io.LimitReader(response.Body, maxProblem))
-	var p answer.Problem
+	var p api.Problem
 	if json.Unmarshal(text, &p) != nil || p.Detail == "" {
 		return &sandbox.Error{Kind: sandbox.Unavailable, Op: "server",
 			Msg: "it answered " + response.Status + ", which is not an answer of Fumehood",
@@ -158,7 +159,7 @@ func problem(response *http.Response) error {
 	return problemError(p, time.Duration(wait)*time.Second)
 }
 
-func problemError(p answer.Problem, wait time.Duration) error {
+func problemError(p api.Problem, wait time.Duration) error {
 	return &sandbox.Error{Kind: kinds[p.Kind], Msg: answer.Reword(p.Detail), Fix: answer.Reword(p.Hint), RetryAfter: wait}
 }
 

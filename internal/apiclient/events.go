@@ -8,7 +8,7 @@ import (
 	"fmt"
 	"io"
 
-	"github.com/fumehood-dev/fumehood/internal/answer"
+	"github.com/fumehood-dev/fumehood/api"
 )
 
 // Event is one event of an execution. One of the pointers is set, or Name is of an event that this client does not know. Its bytes are valid
@@ -17,9 +17,9 @@ type Event struct {
 	ID     string
 	Name   string
 	Piece  *Piece
-	Value  *answer.Shown
+	Value  *api.Result
 	Step   *string // what is done before the execution begins; "" is its end
-	Done   *answer.Answer
+	Done   *api.Answer
 	Failed error  // Fumehood failed; it ends the stream like Done
 	RunID  string // of the first event of a stream that Stream began
 	Data   json.RawMessage
@@ -133,7 +133,7 @@ func parseEvent(id, name string, data []byte, text *[]byte) (Event, error) {
 			e.Piece.Data = *piece.Base64
 		}
 	case "result":
-		e.Value = &answer.Shown{}
+		e.Value = &api.Result{}
 		err = json.Unmarshal(data, e.Value)
 	case "progress":
 		var progress struct {
@@ -142,10 +142,10 @@ func parseEvent(id, name string, data []byte, text *[]byte) (Event, error) {
 		err = json.Unmarshal(data, &progress)
 		e.Step = &progress.Text
 	case "done":
-		e.Done = &answer.Answer{}
+		e.Done = &api.Answer{}
 		err = json.Unmarshal(data, e.Done)
 	case "problem":
-		var p answer.Problem
+		var p api.Problem
 		err = json.Unmarshal(data, &p)
 		e.Failed = problemError(p, 0)
 	}

@@ -8,13 +8,14 @@ import (
 	"net/url"
 	"strconv"
 
+	"github.com/fumehood-dev/fumehood/api"
 	"github.com/fumehood-dev/fumehood/internal/answer"
 	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
 // Network is the network policy of a new sandbox, with the values of its secrets, which no answer has.
 type Network struct {
-	answer.Network
+	api.Network
 	Secrets []Secret `json:"secrets,omitempty"`
 }
 
@@ -35,20 +36,20 @@ func NewNetwork(p sandbox.NetworkPolicy) Network {
 }
 
 // Network is what a sandbox tried to reach.
-func (c *Client) Network(ctx context.Context, name string) (n answer.NetworkReport, err error) {
+func (c *Client) Network(ctx context.Context, name string) (n api.NetworkReport, err error) {
 	_, err = c.get(ctx, call{method: http.MethodGet, path: sandboxPath(name, "network"), query: url.Values{"last": {"1000"}}}, &n)
 	return n, err
 }
 
 // FollowNetwork hands each attempt after the one of this id to take, as it comes, until ctx ends or take fails.
-func (c *Client) FollowNetwork(ctx context.Context, name string, after uint64, take func(answer.NetworkAttempt) error) error {
+func (c *Client) FollowNetwork(ctx context.Context, name string, after uint64, take func(api.NetworkAttempt) error) error {
 	response, err := c.do(ctx, call{method: http.MethodGet, path: sandboxPath(name, "network"), query: url.Values{"after": {strconv.FormatUint(after, 10)}}})
 	if err != nil {
 		return err
 	}
 	defer response.Body.Close()
 	err = events(response.Body, func(e Event) error {
-		var attempt answer.NetworkAttempt
+		var attempt api.NetworkAttempt
 		if err := json.Unmarshal(e.Data, &attempt); err != nil {
 			return fmt.Errorf("event %q: %w", e.Name, err)
 		}

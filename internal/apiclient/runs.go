@@ -9,7 +9,7 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/fumehood-dev/fumehood/internal/answer"
+	"github.com/fumehood-dev/fumehood/api"
 	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
@@ -104,7 +104,7 @@ func (c *Client) toEnd(ctx context.Context, response *http.Response, take func(E
 }
 
 // Run runs code or a command and returns its answer. The end of ctx cancels the execution.
-func (c *Client) Run(ctx context.Context, name string, asks Run) (a answer.Answer, err error) {
+func (c *Client) Run(ctx context.Context, name string, asks Run) (a api.Answer, err error) {
 	_, err = c.get(ctx, call{method: http.MethodPost, path: sandboxPath(name, "run"), send: asks}, &a)
 	return a, err
 }

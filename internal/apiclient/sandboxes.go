@@ -8,7 +8,7 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/fumehood-dev/fumehood/internal/answer"
+	"github.com/fumehood-dev/fumehood/api"
 	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
@@ -26,8 +26,8 @@ type Sandbox struct {
 	Contexts   []Context         `json:"contexts"`
 	Metadata   map[string]string `json:"metadata"`
 	Lifetime   Lifetime          `json:"lifetime"`
-	Limits     answer.Limits     `json:"limits"`
-	Sandbox    *answer.Sandbox   `json:"sandbox,omitempty"` // where less is enforced than was asked for
+	Limits     api.Limits        `json:"limits"`
+	Sandbox    *api.Policy       `json:"sandbox,omitempty"` // where less is enforced than was asked for
 }
 
 // Shown is the sandbox's name, or its id.
@@ -56,7 +56,7 @@ type NewSandbox struct {
 	Backend         string            `json:"backend,omitempty"`
 	Image           string            `json:"image,omitempty"`
 	Env             map[string]string `json:"env,omitempty"`
-	Limits          answer.Limits     `json:"limits,omitzero"`
+	Limits          api.Limits        `json:"limits,omitzero"`
 	Network         Network           `json:"network,omitzero"`
 	AllowUnenforced []string          `json:"allow_unenforced,omitempty"`
 	Lifetime        Lifetime          `json:"lifetime,omitzero"`

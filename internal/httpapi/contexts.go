@@ -50,7 +50,7 @@ func showContext(c engine.ContextInfo) ContextShown {
 		Runs: int64(c.Runs), CreatedAt: when(c.Created)}
 }
 
-func (a *api) listContexts(w *httpd.Response, _ *http.Request, s *engine.Sandbox) error {
+func (a *apiV1) listContexts(w *httpd.Response, _ *http.Request, s *engine.Sandbox) error {
 	contexts := s.Info().Contexts
 	out := ContextList{Contexts: make([]ContextShown, len(contexts))}
 	for i, c := range contexts {
@@ -59,7 +59,7 @@ func (a *api) listContexts(w *httpd.Response, _ *http.Request, s *engine.Sandbox
 	return a.WriteJSON(w, out)
 }
 
-func (a *api) createContext(w *httpd.Response, r *http.Request, s *engine.Sandbox) error {
+func (a *apiV1) createContext(w *httpd.Response, r *http.Request, s *engine.Sandbox) error {
 	var req ContextRequest
 	release, err := a.readJSON(w, r, &req)
 	defer release()
@@ -84,19 +84,19 @@ func inContext(h func(*httpd.Response, *http.Request, *engine.Context) error) li
 	}
 }
 
-func (a *api) restartContext(w *httpd.Response, r *http.Request, c *engine.Context) error {
+func (a *apiV1) restartContext(w *httpd.Response, r *http.Request, c *engine.Context) error {
 	return done(w, c.Restart(r.Context()))
 }
 
-func (a *api) interruptContext(w *httpd.Response, r *http.Request, c *engine.Context) error {
+func (a *apiV1) interruptContext(w *httpd.Response, r *http.Request, c *engine.Context) error {
 	return done(w, c.Interrupt(r.Context()))
 }
 
-func (a *api) deleteContext(w *httpd.Response, r *http.Request, c *engine.Context) error {
+func (a *apiV1) deleteContext(w *httpd.Response, r *http.Request, c *engine.Context) error {
 	return done(w, c.Delete(r.Context()))
 }
 
-func (a *api) complete(w *httpd.Response, r *http.Request, c *engine.Context) error {
+func (a *apiV1) complete(w *httpd.Response, r *http.Request, c *engine.Context) error {
 	var req CompleteRequest
 	release, err := a.readJSON(w, r, &req)
 	defer release()

@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/fumehood-dev/fumehood/api"
 	"github.com/fumehood-dev/fumehood/internal/answer"
 	"github.com/fumehood-dev/fumehood/internal/httpd"
 	"github.com/fumehood-dev/fumehood/sandbox"
@@ -18,8 +19,8 @@ type Capabilities struct {
 	DefaultBackend string                `json:"default_backend" doc:"Backend of a run that names none."`
 	Backends       []BackendShown        `json:"backends"`
 	Languages      []string              `json:"languages"`
-	Defaults       answer.PolicyLimits   `json:"defaults" doc:"Limits of a run that names none."`
-	Max            answer.PolicyLimits   `json:"max" doc:"Highest limits that a run may name; null if this server sets no maximum."`
+	Defaults       api.PolicyLimits      `json:"defaults" doc:"Limits of a run that names none."`
+	Max            api.PolicyLimits      `json:"max" doc:"Highest limits that a run may name; null if this server sets no maximum."`
 	Network        []sandbox.NetworkMode `json:"network" doc:"Supported network modes."`
 	Slots          int                   `json:"slots" doc:"Concurrent executions."`
 	Queue          int                   `json:"queue" doc:"Runs that may wait for a slot."`
@@ -95,7 +96,7 @@ func (p *probe[T]) get(ctx context.Context, ask func(context.Context) T) T {
 	return p.last
 }
 
-func (a *api) capabilities(w *httpd.Response, r *http.Request) error {
+func (a *apiV1) capabilities(w *httpd.Response, r *http.Request) error {
 	c := a.probes.get(r.Context(), a.Engine().Capabilities)
 	out := Capabilities{
 		Version:        a.Version(),
@@ -124,7 +125,7 @@ func (a *api) capabilities(w *httpd.Response, r *http.Request) error {
 	return a.WriteJSON(w, out)
 }
 
-func (a *api) languages(w *httpd.Response, r *http.Request) error {
+func (a *apiV1) languages(w *httpd.Response, r *http.Request) error {
 	out := Languages{Languages: []LanguageShown{}}
 	for _, l := range a.Engine().Stock(r.Context()) {
 		shown := LanguageShown{
@@ -151,10 +152,12 @@ func orNull(s string) *string {
 }
 
 // healthz reports that this process answers.
-func (a *api) healthz(w *httpd.Response, _ *http.Request) error { return a.WriteJSON(w, Health{"ok"}) }
+func (a *apiV1) healthz(w *httpd.Response, _ *http.Request) error {
+	return a.WriteJSON(w, Health{"ok"})
+}
 
 // readyz reports whether runs are admitted and the default backend serves a default request.
-func (a *api) readyz(w *httpd.Response, r *http.Request) error {
+func (a *apiV1) readyz(w *httpd.Response, r *http.Request) error {
 	if a.Draining() {
 		return &sandbox.Error{Kind: sandbox.Unavailable, Msg: "this server is shutting down"}
 	}

@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/fumehood-dev/fumehood/api"
 	"github.com/fumehood-dev/fumehood/internal/answer"
 	"github.com/fumehood-dev/fumehood/internal/engine"
 	"github.com/fumehood-dev/fumehood/internal/httpd"
@@ -34,7 +35,7 @@ type LoggedPiece struct {
 // LoggedResult is the data of a result event.
 type LoggedResult struct {
 	TimeMS float64 `json:"time_ms" doc:"Milliseconds since the run began."`
-	answer.Shown
+	api.Result
 }
 
 // LoggedError is the data of an error event: an uncaught exception.
@@ -54,15 +55,15 @@ type LoggedEnd struct {
 	Signal   *int               `json:"signal"`
 	Error    *sandbox.Exception `json:"error" doc:"The uncaught exception, or null."`
 	Hint     *string            `json:"hint" doc:"What happened and what would help, in a sentence or two, or null."`
-	Usage    answer.Usage       `json:"usage"`
-	Timings  answer.Timings     `json:"timings"`
+	Usage    api.Usage          `json:"usage"`
+	Timings  api.Timings        `json:"timings"`
 
 	Packages []sandbox.Package `json:"packages,omitzero" doc:"As in the answer; of very many, their names and versions alone."`
 	Findings []sandbox.Finding `json:"findings,omitzero" doc:"As in the answer."`
 }
 
 // runEvents is GET /v1/sandboxes/{id}/runs/{run}/events. A browser that reconnects repeats the query, so the header counts.
-func (a *api) runEvents(w *httpd.Response, r *http.Request, x *engine.Execution) error {
+func (a *apiV1) runEvents(w *httpd.Response, r *http.Request, x *engine.Execution) error {
 	field, text := "Last-Event-ID", r.Header.Get("Last-Event-ID")
 	if text == "" {
 		field, text = "after", (&query{r: r}).text("after")
@@ -93,7 +94,7 @@ var errFollowed = errors.New("that was the last event")
 
 // follow sends the events of a run after one, up to another, and waits for those to come, until the run ends, the client leaves or the server
 // stops. The run goes on without it.
-func (a *api) follow(w *httpd.Response, r *http.Request, x *engine.Execution, after, until uint64) error {
+func (a *apiV1) follow(w *httpd.Response, r *http.Request, x *engine.Execution, after, until uint64) error {
 	h := w.Header()
 	h.Set("Content-Type", "text/event-stream")
 	h.Set("X-Accel-Buffering", "no") // or nginx would buffer events
@@ -130,7 +131,7 @@ func (a *api) follow(w *httpd.Response, r *http.Request, x *engine.Execution, af
 }
 
 // sendEvent sends one event of a log.
-func (a *api) sendEvent(w *httpd.Response, f *feed, x *engine.Execution, e engine.Event) error {
+func (a *apiV1) sendEvent(w *httpd.Response, f *feed, x *engine.Execution, e engine.Event) error {
 	at := answer.Millis(e.Time)
 	switch {
 	case e.Shown != nil:

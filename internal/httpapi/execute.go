@@ -30,7 +30,7 @@ type ExecuteAnswer struct {
 const executeLanguage = "python"
 
 // execute is POST /execute.
-func (a *api) execute(w *httpd.Response, r *http.Request) error {
+func (a *apiV1) execute(w *httpd.Response, r *http.Request) error {
 	var req ExecuteRequest
 	release, err := a.readJSON(w, r, &req)
 	defer release()

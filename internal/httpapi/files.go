@@ -64,7 +64,7 @@ func pathOf(r *http.Request, absent string) (string, error) {
 }
 
 // readFiles is GET of a file, of a folder's listing, or of a description.
-func (a *api) readFiles(w *httpd.Response, r *http.Request, s *engine.Sandbox) error {
+func (a *apiV1) readFiles(w *httpd.Response, r *http.Request, s *engine.Sandbox) error {
 	q := query{r: r}
 	depth, limit := q.number("depth", 1, 1, 1<<16), q.number("limit", 0, 1, engine.MaxFileList)
 	if q.err != nil {
@@ -97,7 +97,7 @@ func (a *api) readFiles(w *httpd.Response, r *http.Request, s *engine.Sandbox) e
 }
 
 // sendFile streams a regular file, or a range of it. Nothing of it stays in memory.
-func (a *api) sendFile(w *httpd.Response, r *http.Request, s *engine.Sandbox, file string, size int64) error {
+func (a *apiV1) sendFile(w *httpd.Response, r *http.Request, s *engine.Sandbox, file string, size int64) error {
 	begin, end, partial := rangeOf(r.Header.Get("Range"), size)
 	h := w.Header()
 	h.Set("Accept-Ranges", "bytes")
@@ -184,7 +184,7 @@ func showFile(f sandbox.FileInfo) FileShown {
 }
 
 // writeFile is PUT of a file: whole or not at all.
-func (a *api) writeFile(w *httpd.Response, r *http.Request, s *engine.Sandbox) error {
+func (a *apiV1) writeFile(w *httpd.Response, r *http.Request, s *engine.Sandbox) error {
 	file, err := pathOf(r, "")
 	if err != nil {
 		return err
@@ -211,7 +211,7 @@ func (a *api) writeFile(w *httpd.Response, r *http.Request, s *engine.Sandbox) e
 	return done(w, nil)
 }
 
-func (a *api) removeFile(w *httpd.Response, r *http.Request, s *engine.Sandbox) error {
+func (a *apiV1) removeFile(w *httpd.Response, r *http.Request, s *engine.Sandbox) error {
 	file, err := pathOf(r, "")
 	if err != nil {
 		return err
@@ -219,7 +219,7 @@ func (a *api) removeFile(w *httpd.Response, r *http.Request, s *engine.Sandbox) 
 	return done(w, s.RemoveFile(r.Context(), file, (&query{r: r}).truth("recursive")))
 }
 
-func (a *api) moveFile(w *httpd.Response, r *http.Request, s *engine.Sandbox) error {
+func (a *apiV1) moveFile(w *httpd.Response, r *http.Request, s *engine.Sandbox) error {
 	var req MoveRequest
 	release, err := a.readJSON(w, r, &req)
 	defer release()
@@ -229,7 +229,7 @@ func (a *api) moveFile(w *httpd.Response, r *http.Request, s *engine.Sandbox) er
 	return done(w, s.MoveFile(r.Context(), req.From, req.To, req.Replace))
 }
 
-func (a *api) makeFolder(w *httpd.Response, r *http.Request, s *engine.Sandbox) error {
+func (a *apiV1) makeFolder(w *httpd.Response, r *http.Request, s *engine.Sandbox) error {
 	var req FolderRequest
 	release, err := a.readJSON(w, r, &req)
 	defer release()
@@ -239,7 +239,7 @@ func (a *api) makeFolder(w *httpd.Response, r *http.Request, s *engine.Sandbox) 
 	return done(w, s.MakeFolder(r.Context(), req.Path))
 }
 
-func (a *api) clean(w *httpd.Response, r *http.Request, s *engine.Sandbox) error {
+func (a *apiV1) clean(w *httpd.Response, r *http.Request, s *engine.Sandbox) error {
 	var req CleanRequest
 	if r.ContentLength != 0 {
 		release, err := a.readJSON(w, r, &req)

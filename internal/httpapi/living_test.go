@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/fumehood-dev/fumehood/internal/answer"
+	"github.com/fumehood-dev/fumehood/api"
 	"github.com/fumehood-dev/fumehood/internal/engine"
 	"github.com/fumehood-dev/fumehood/internal/httpapi"
 	"github.com/fumehood-dev/fumehood/internal/httpd"
@@ -99,9 +99,9 @@ func (r *rig) at(t *testing.T) *rig {
 	return &in
 }
 
-func (r *rig) inside(body string) answer.Answer {
+func (r *rig) inside(body string) api.Answer {
 	r.t.Helper()
-	return parse[answer.Answer](r.t, r.ok(200, "POST", "/v1/sandboxes/work/run", body))
+	return parse[api.Answer](r.t, r.ok(200, "POST", "/v1/sandboxes/work/run", body))
 }
 
 func (r *rig) livingRuns() {

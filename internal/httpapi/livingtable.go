@@ -3,7 +3,7 @@ package httpapi
 import (
 	"net/http"
 
-	"github.com/fumehood-dev/fumehood/internal/answer"
+	"github.com/fumehood-dev/fumehood/api"
 )
 
 const createDetail = "A living sandbox goes on after its runs: its files stay, and the variables of its contexts. It ends when it is removed, idle for " +
@@ -38,7 +38,7 @@ const tunnelDetail = "With Connection: Upgrade and Upgrade: tcp, the answer is 1
 	"side may end its half alone. A problem comes before the switch: 502 where nothing listens."
 
 // loggedEvents are the types of data of events, for the document.
-var loggedEvents = []any{LoggedPiece{}, LoggedResult{}, LoggedError{}, LoggedEnd{}, answer.NetworkAttempt{}}
+var loggedEvents = []any{LoggedPiece{}, LoggedResult{}, LoggedError{}, LoggedEnd{}, api.NetworkAttempt{}}
 
 var (
 	livingProblems = []int{400, 404, 409, 413, 422, 429, 500, 503}
@@ -48,7 +48,7 @@ var (
 )
 
 // livingTable lists the API of living sandboxes.
-func (a *api) livingTable() []endpoint {
+func (a *apiV1) livingTable() []endpoint {
 	const base = "/v1/sandboxes/{id}"
 	return append([]endpoint{
 		{method: "POST", path: "/v1/sandboxes", handler: a.createSandbox, name: "createSandbox", summary: "Make a living sandbox, or find the one of a name",
@@ -66,7 +66,7 @@ func (a *api) livingTable() []endpoint {
 		{method: "GET", path: base + "/stats", handler: a.in(a.sandboxStats), name: "sandboxStats", summary: "What a sandbox uses", answer: SandboxUsage{},
 			problems: livingProblems},
 		{method: "GET", path: base + "/network", handler: a.in(a.network), name: "sandboxNetwork", summary: "What a sandbox tried to reach",
-			detail: networkDetail, answer: answer.NetworkReport{}, events: true, problems: livingProblems,
+			detail: networkDetail, answer: api.NetworkReport{}, events: true, problems: livingProblems,
 			params: []param{{name: "last", doc: "How many of the last attempts, up to 1000; 100 if absent.", number: true},
 				{name: "after", doc: "Instead, attempts after the one of this id as events, as they come.", number: true}}},
 		{method: "GET", path: base + "/ports/{port}", handler: a.in(a.tunnel), name: "tunnel", summary: "Open a TCP connection to a port in a sandbox", detail: tunnelDetail,
@@ -76,11 +76,11 @@ func (a *api) livingTable() []endpoint {
 	}, append(a.runTable(base), append(a.contextTable(base+"/contexts"), a.fileTable(base)...)...)...)
 }
 
-func (a *api) runTable(base string) []endpoint {
+func (a *apiV1) runTable(base string) []endpoint {
 	run := base + "/runs/{run}"
 	return []endpoint{
 		{method: "POST", path: base + "/run", handler: a.in(a.runInside), name: "runInside", summary: "Run code in a living sandbox", detail: insideDetail,
-			request: InsideRequest{}, answer: answer.Answer{}, also: []outcome{{202, Begun{}}}, events: true, problems: bodyProblems,
+			request: InsideRequest{}, answer: api.Answer{}, also: []outcome{{202, Begun{}}}, events: true, problems: bodyProblems,
 			example: object{"code": "x = 6*7; x", "context": "default"}},
 		{method: "GET", path: base + "/runs", handler: a.in(a.listRuns), name: "listRuns", summary: "Runs of a sandbox", answer: RunList{}, problems: livingProblems},
 		{method: "GET", path: run, handler: a.in(onRun(a.getRun)), name: "getRun", summary: "One run", answer: RunShown{}, problems: livingProblems},
@@ -98,7 +98,7 @@ func (a *api) runTable(base string) []endpoint {
 	}
 }
 
-func (a *api) contextTable(base string) []endpoint {
+func (a *apiV1) contextTable(base string) []endpoint {
 	one := base + "/{context}"
 	return []endpoint{
 		{method: "GET", path: base, handler: a.in(a.listContexts), name: "listContexts", summary: "Contexts of a sandbox", answer: ContextList{}, problems: livingProblems},
@@ -115,7 +115,7 @@ func (a *api) contextTable(base string) []endpoint {
 	}
 }
 
-func (a *api) fileTable(base string) []endpoint {
+func (a *apiV1) fileTable(base string) []endpoint {
 	read := []param{{name: "list", doc: "Demand a listing.", one: truth}, {name: "stat", doc: "Describe the file instead.", one: truth},
 		{name: "depth", doc: "Of a listing; 1 is the folder alone.", number: true}, {name: "limit", doc: "Of a listing: the most files, up to 10000.", number: true},
 		{name: "Range", doc: "One range of bytes.", header: true}}

@@ -10,11 +10,11 @@ import (
 	"testing"
 	"time"
 
-	"github.com/fumehood-dev/fumehood/internal/answer"
-	"github.com/fumehood-dev/fumehood/test/backendtest"
+	"github.com/fumehood-dev/fumehood/api"
 	"github.com/fumehood-dev/fumehood/internal/engine"
 	"github.com/fumehood-dev/fumehood/internal/httpd"
 	"github.com/fumehood-dev/fumehood/sandbox"
+	"github.com/fumehood-dev/fumehood/test/backendtest"
 )
 
 // H10: every request of a flood ends in one way that the client and the server count alike; past the queue that is 429 with
@@ -86,7 +86,7 @@ func TestFlood(t *testing.T) {
 func TestDrain(t *testing.T) {
 	g := newGate(t)
 	r := newRig(t, engine.Config{Backends: []sandbox.Backend{g}}, httpd.Config{})
-	done := make(chan answer.Answer)
+	done := make(chan api.Answer)
 	go func() { done <- r.run(g.program("await drain; echo whole")) }()
 	eventually(t, "the run begins", func() bool { return r.engine.Stats().Running == 1 })
 	r.server.Drain()

@@ -15,13 +15,13 @@ import (
 	"testing"
 	"time"
 
-	"github.com/fumehood-dev/fumehood/internal/answer"
-	"github.com/fumehood-dev/fumehood/test/backendtest"
+	"github.com/fumehood-dev/fumehood/api"
 	"github.com/fumehood-dev/fumehood/internal/engine"
 	"github.com/fumehood-dev/fumehood/internal/httpapi"
 	"github.com/fumehood-dev/fumehood/internal/httpd"
 	"github.com/fumehood-dev/fumehood/internal/lang"
 	"github.com/fumehood-dev/fumehood/sandbox"
+	"github.com/fumehood-dev/fumehood/test/backendtest"
 )
 
 func TestMain(m *testing.M) { backendtest.Main(m) }
@@ -166,17 +166,17 @@ func (r *rig) do(method, path, body string, h header) (*http.Response, string) {
 }
 
 // run posts to /v1/run and demands an answer.
-func (r *rig) run(body string) answer.Answer {
+func (r *rig) run(body string) api.Answer {
 	r.t.Helper()
 	res, text := r.do("POST", "/v1/run", body, nil)
 	if res.StatusCode != http.StatusOK {
 		r.t.Fatalf("POST /v1/run %s: %s: %s", short(body), res.Status, text)
 	}
-	return parse[answer.Answer](r.t, text)
+	return parse[api.Answer](r.t, text)
 }
 
 // refused demands a problem with the status.
-func (r *rig) refused(method, path, body string, h header, status int) answer.Problem {
+func (r *rig) refused(method, path, body string, h header, status int) api.Problem {
 	r.t.Helper()
 	res, text := r.do(method, path, body, h)
 	if res.StatusCode != status {
@@ -185,7 +185,7 @@ func (r *rig) refused(method, path, body string, h header, status int) answer.Pr
 	if got := res.Header.Get("Content-Type"); got != "application/problem+json" {
 		r.t.Fatalf("%s %s: a problem of type %q", method, path, got)
 	}
-	p := parse[answer.Problem](r.t, text)
+	p := parse[api.Problem](r.t, text)
 	if p.Status != status || p.Title == "" || p.Detail == "" || p.Type == "" || p.Kind == "" || p.RequestID != res.Header.Get("X-Request-Id") {
 		r.t.Fatalf("an incomplete problem: %s", text)
 	}

@@ -53,7 +53,7 @@ const (
 )
 
 // network is GET /v1/sandboxes/{id}/network.
-func (a *api) network(w *httpd.Response, r *http.Request, s *engine.Sandbox) error {
+func (a *apiV1) network(w *httpd.Response, r *http.Request, s *engine.Sandbox) error {
 	q := query{r: r}
 	last, after := q.number("last", usualAttempts, 0, mostAttempts), q.number("after", -1, 0, math.MaxInt)
 	if q.err != nil {
@@ -70,7 +70,7 @@ func (a *api) network(w *httpd.Response, r *http.Request, s *engine.Sandbox) err
 }
 
 // followNetwork sends attempts as events until the client leaves or the server stops.
-func (a *api) followNetwork(w *httpd.Response, r *http.Request, log sandbox.NetworkLog, after uint64) error {
+func (a *apiV1) followNetwork(w *httpd.Response, r *http.Request, log sandbox.NetworkLog, after uint64) error {
 	h := w.Header()
 	h.Set("Content-Type", "text/event-stream")
 	h.Set("X-Accel-Buffering", "no") // or nginx would buffer events

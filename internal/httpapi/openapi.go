@@ -10,6 +10,7 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/fumehood-dev/fumehood/api"
 	"github.com/fumehood-dev/fumehood/internal/answer"
 	"github.com/fumehood-dev/fumehood/internal/httpd"
 )
@@ -59,11 +60,11 @@ const runDetail = "Runs code or a command in a sandbox of its own and answers wh
 	"The body must have the type application/json. Outside browsers, a form type or no type is taken as JSON too, for curl -d."
 
 // table lists the API.
-func (a *api) table() []endpoint {
+func (a *apiV1) table() []endpoint {
 	body := []int{400, 408, 413, 415, 422, 429, 500, 503}
 	return append([]endpoint{
 		{method: "POST", path: "/v1/run", handler: a.run, name: "run", summary: "Run code once", detail: runDetail,
-			request: RunRequest{}, answer: answer.Answer{}, events: true, problems: body,
+			request: RunRequest{}, answer: api.Answer{}, events: true, problems: body,
 			example: object{"language": "python", "code": "print(6*7)", "limits": object{"timeout_s": 10}}},
 		{method: "POST", path: "/execute", handler: a.execute, name: "execute", summary: "Run code once, with a small, older schema",
 			request: ExecuteRequest{}, answer: ExecuteAnswer{}, problems: body, example: object{"code": "print(6*7)"}},
@@ -84,7 +85,7 @@ type document struct {
 	json *answer.JSON
 }
 
-func (a *api) openapi(w *httpd.Response, _ *http.Request) error {
+func (a *apiV1) openapi(w *httpd.Response, _ *http.Request) error {
 	a.document.once.Do(func() {
 		a.document.json = answer.NewLayout().Around(describe(a.endpoints, a.Version()))
 	})
@@ -95,7 +96,7 @@ func (a *api) openapi(w *httpd.Response, _ *http.Request) error {
 func describe(endpoints []endpoint, version string) object {
 	components, types := object{}, map[string]reflect.Type{}
 	requests, answers := &schemas{components, types, true}, &schemas{components, types, false}
-	problem := answers.of(reflect.TypeFor[answer.Problem]())
+	problem := answers.of(reflect.TypeFor[api.Problem]())
 	for _, event := range append([]any{Started{}, Progress{}, Piece{}, Done{}, Failure{}}, loggedEvents...) {
 		answers.of(reflect.TypeOf(event))
 	}

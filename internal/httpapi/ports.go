@@ -33,7 +33,7 @@ const (
 const tunnelProtocol = "tcp"
 
 // toPort is any request to /v1/sandboxes/{id}/ports/{port}/{path...}.
-func (a *api) toPort(w *httpd.Response, r *http.Request, s *engine.Sandbox) error {
+func (a *apiV1) toPort(w *httpd.Response, r *http.Request, s *engine.Sandbox) error {
 	port, err := portOf(r)
 	if err != nil {
 		return err
@@ -235,7 +235,7 @@ func (p *passing) relocate(location string) (within string, ok bool) {
 }
 
 // tunnel is GET /v1/sandboxes/{id}/ports/{port}, which switches to the bytes of a TCP connection.
-func (a *api) tunnel(w *httpd.Response, r *http.Request, s *engine.Sandbox) error {
+func (a *apiV1) tunnel(w *httpd.Response, r *http.Request, s *engine.Sandbox) error {
 	port, err := portOf(r)
 	if err != nil {
 		return err

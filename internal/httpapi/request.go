@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/fumehood-dev/fumehood/api"
 	"github.com/fumehood-dev/fumehood/internal/answer"
 	"github.com/fumehood-dev/fumehood/internal/engine"
 	"github.com/fumehood-dev/fumehood/internal/nearest"
@@ -23,7 +24,7 @@ type RunRequest struct {
 	StdinBase64     []byte            `json:"stdin_base64" doc:"Standard input as base64, for bytes that are not text. Give at most one of stdin and stdin_base64."`
 	Files           []FileIn          `json:"files" doc:"Files to write to /workspace before the start." max:"10000"`
 	Env             map[string]string `json:"env" doc:"Environment variables. Nothing is inherited from the server." max:"1024"`
-	Limits          answer.Limits     `json:"limits" doc:"A limit that is named here is enforced, or the request is refused."`
+	Limits          api.Limits        `json:"limits" doc:"A limit that is named here is enforced, or the request is refused."`
 	Network         NetworkIn         `json:"network" doc:"What the sandbox may reach."`
 	Packages        []string          `json:"packages" doc:"Packages of the language that are installed before the run, without a network at run time: auto for those that the code imports and the sandbox lacks, or names with versions. auto alone means nothing to a command, and to a language without packages." max:"500" example:"auto"`
 	AllowBuild      bool              `json:"allow_build" doc:"Let packages run code of theirs while they are installed: source distributions, install scripts."`
@@ -93,7 +94,7 @@ func (r *RunRequest) run() (engine.Run, error) {
 }
 
 // specIn is the part of a spec that all requests for a sandbox have.
-func specIn(in answer.Limits, network NetworkIn, image string, waived []string) (spec sandbox.Spec, err error) {
+func specIn(in api.Limits, network NetworkIn, image string, waived []string) (spec sandbox.Spec, err error) {
 	policy, err := network.policy()
 	if err != nil {
 		return spec, err
@@ -103,7 +104,7 @@ func specIn(in answer.Limits, network NetworkIn, image string, waived []string) 
 			return spec, err
 		}
 	}
-	limits, err := in.Contract()
+	limits, err := answer.Contract(&in)
 	if err != nil {
 		return spec, err
 	}

@@ -14,7 +14,7 @@ import (
 
 // readJSON reads and decodes the body of a request. The body counts as held until release, as the decoded value lives as long as the
 // run. The caller always calls release; twice is harmless.
-func (a *api) readJSON(w *httpd.Response, r *http.Request, into any) (release func(), err error) {
+func (a *apiV1) readJSON(w *httpd.Response, r *http.Request, into any) (release func(), err error) {
 	b, err := a.ReadBody(w, r)
 	if err == nil {
 		err = decode(b.Data, into)
@@ -24,7 +24,7 @@ func (a *api) readJSON(w *httpd.Response, r *http.Request, into any) (release fu
 }
 
 // run is POST /v1/run.
-func (a *api) run(w *httpd.Response, r *http.Request) error {
+func (a *apiV1) run(w *httpd.Response, r *http.Request) error {
 	var req RunRequest
 	release, err := a.readJSON(w, r, &req)
 	defer release()
@@ -39,7 +39,7 @@ func (a *api) run(w *httpd.Response, r *http.Request) error {
 	if wantsEvents(r) {
 		return a.stream(w, r, run, include, release)
 	}
-	held, err := a.CarryOut(r.Context(), w, run, func(r *sandbox.Result) *answer.JSON { return answer.New(answer.HTTP, r, include...).JSON() })
+	held, err := a.CarryOut(r.Context(), w, run, func(r *sandbox.Result) *answer.JSON { return answer.JSONOf(answer.New(answer.HTTP, r, include...)) })
 	defer held.Release()
 	if err != nil {
 		return err
@@ -50,7 +50,7 @@ func (a *api) run(w *httpd.Response, r *http.Request) error {
 
 // stream runs and sends events as they happen. It cancels the run of a client that disconnects or takes nothing. release frees the
 // room of the body.
-func (a *api) stream(w *httpd.Response, r *http.Request, run engine.Run, include []string, release func()) error {
+func (a *apiV1) stream(w *httpd.Response, r *http.Request, run engine.Run, include []string, release func()) error {
 	ctx, cancel := context.WithCancelCause(r.Context())
 	defer cancel(nil)
 	run.ID = sandbox.NewID()
@@ -60,7 +60,7 @@ func (a *api) stream(w *httpd.Response, r *http.Request, run engine.Run, include
 	})
 	defer events.close()
 	run.Request.Output, run.Request.Progress = events.output, events.progress
-	held, err := a.CarryOut(ctx, w, run, func(r *sandbox.Result) *answer.JSON { return answer.New(answer.HTTP, r, include...).JSON() })
+	held, err := a.CarryOut(ctx, w, run, func(r *sandbox.Result) *answer.JSON { return answer.JSONOf(answer.New(answer.HTTP, r, include...)) })
 	defer held.Release()
 	if err != nil {
 		if events.problem(a.Problem(w, err)) {

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/fumehood-dev/fumehood/internal/answer"
+	"github.com/fumehood-dev/fumehood/api"
 	"github.com/fumehood-dev/fumehood/internal/engine"
 	"github.com/fumehood-dev/fumehood/internal/httpapi"
 	"github.com/fumehood-dev/fumehood/internal/httpd"
@@ -21,7 +21,7 @@ func TestRun(t *testing.T) {
 	t.Run("what curl -d sends", func(t *testing.T) {
 		res, text := r.do("POST", "/v1/run", `{"language":"python","code":"print(6*7)"}`,
 			header{"Content-Type": "application/x-www-form-urlencoded"})
-		a := parse[answer.Answer](t, text)
+		a := parse[api.Answer](t, text)
 		if res.StatusCode != 200 || a.Status != sandbox.StatusSucceeded || a.Stdout != "42\n" || *a.ExitCode != 0 || a.Signal != nil {
 			t.Fatalf("%s: %s", res.Status, text)
 		}

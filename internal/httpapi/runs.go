@@ -9,6 +9,7 @@ import (
 	"strings"
 	"syscall"
 
+	"github.com/fumehood-dev/fumehood/api"
 	"github.com/fumehood-dev/fumehood/internal/answer"
 	"github.com/fumehood-dev/fumehood/internal/engine"
 	"github.com/fumehood-dev/fumehood/internal/httpd"
@@ -94,7 +95,7 @@ func (r *InsideRequest) exec(streams bool) (x engine.Exec, err error) {
 	if r.Entry != nil {
 		q.Entry = *r.Entry
 	}
-	limits, err := (&answer.Limits{TimeoutS: r.Limits.TimeoutS}).Contract()
+	limits, err := answer.Contract(&api.Limits{TimeoutS: r.Limits.TimeoutS})
 	if err != nil {
 		return x, err
 	}
@@ -110,7 +111,7 @@ func (r *InsideRequest) exec(streams bool) (x engine.Exec, err error) {
 }
 
 // languageOf completes the language of code that names none.
-func (a *api) languageOf(s *engine.Sandbox, x *engine.Exec) error {
+func (a *apiV1) languageOf(s *engine.Sandbox, x *engine.Exec) error {
 	if x.Request.Code == nil || x.Request.Language != "" {
 		return nil
 	}
@@ -126,7 +127,7 @@ func (a *api) languageOf(s *engine.Sandbox, x *engine.Exec) error {
 }
 
 // runInside is POST /v1/sandboxes/{id}/run.
-func (a *api) runInside(w *httpd.Response, r *http.Request, s *engine.Sandbox) error {
+func (a *apiV1) runInside(w *httpd.Response, r *http.Request, s *engine.Sandbox) error {
 	var req InsideRequest
 	release, err := a.readJSON(w, r, &req)
 	detached := false
@@ -160,7 +161,7 @@ func (a *api) runInside(w *httpd.Response, r *http.Request, s *engine.Sandbox) e
 		return a.began(w, r, x, &asks, streams && !req.Background)
 	}
 	w.Header().Set(runHeader, string(asks.ID))
-	held, err := a.Hold(r.Context(), w, &asks.Request, func(r *sandbox.Result) *answer.JSON { return answer.New(answer.HTTP, r, include...).JSON() },
+	held, err := a.Hold(r.Context(), w, &asks.Request, func(r *sandbox.Result) *answer.JSON { return answer.JSONOf(answer.New(answer.HTTP, r, include...)) },
 		func(deliver func(*sandbox.Result) error) error {
 			asks.Deliver = deliver
 			_, err := s.Run(r.Context(), asks)
@@ -175,7 +176,7 @@ func (a *api) runInside(w *httpd.Response, r *http.Request, s *engine.Sandbox) e
 }
 
 // began answers for a run that goes on without its client, or follows it for one that wants events.
-func (a *api) began(w *httpd.Response, r *http.Request, x *engine.Execution, asks *engine.Exec, follow bool) error {
+func (a *apiV1) began(w *httpd.Response, r *http.Request, x *engine.Execution, asks *engine.Exec, follow bool) error {
 	a.Began(w, &asks.Request, x.ID())
 	w.Header().Set(runHeader, string(x.ID()))
 	if follow {
@@ -195,7 +196,7 @@ func onRun(h func(*httpd.Response, *http.Request, *engine.Execution) error) livi
 	}
 }
 
-func (a *api) listRuns(w *httpd.Response, _ *http.Request, s *engine.Sandbox) error {
+func (a *apiV1) listRuns(w *httpd.Response, _ *http.Request, s *engine.Sandbox) error {
 	runs := s.Executions()
 	out := RunList{Runs: make([]RunShown, len(runs))}
 	for i, x := range runs {
@@ -204,7 +205,7 @@ func (a *api) listRuns(w *httpd.Response, _ *http.Request, s *engine.Sandbox) er
 	return a.WriteJSON(w, out)
 }
 
-func (a *api) getRun(w *httpd.Response, _ *http.Request, x *engine.Execution) error {
+func (a *apiV1) getRun(w *httpd.Response, _ *http.Request, x *engine.Execution) error {
 	return a.WriteJSON(w, showRun(x.Info()))
 }
 
@@ -218,7 +219,7 @@ func showRun(x engine.ExecutionInfo) RunShown {
 }
 
 // cancelRun cancels a run and answers when it has ended.
-func (a *api) cancelRun(w *httpd.Response, r *http.Request, x *engine.Execution) error {
+func (a *apiV1) cancelRun(w *httpd.Response, r *http.Request, x *engine.Execution) error {
 	x.Cancel()
 	select {
 	case <-x.Done():
@@ -231,7 +232,7 @@ func (a *api) cancelRun(w *httpd.Response, r *http.Request, x *engine.Execution)
 const stdinPiece = 64 << 10
 
 // sendStdin passes the body on as it comes.
-func (a *api) sendStdin(w *httpd.Response, r *http.Request, x *engine.Execution) error {
+func (a *apiV1) sendStdin(w *httpd.Response, r *http.Request, x *engine.Execution) error {
 	body, err := a.StreamBody(w, r, a.MaxBody())
 	if err != nil {
 		return err
@@ -255,7 +256,7 @@ func (a *api) sendStdin(w *httpd.Response, r *http.Request, x *engine.Execution)
 	}
 }
 
-func (a *api) signalRun(w *httpd.Response, r *http.Request, x *engine.Execution) error {
+func (a *apiV1) signalRun(w *httpd.Response, r *http.Request, x *engine.Execution) error {
 	var req SignalRequest
 	release, err := a.readJSON(w, r, &req)
 	defer release()

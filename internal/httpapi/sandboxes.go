@@ -5,6 +5,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/fumehood-dev/fumehood/api"
 	"github.com/fumehood-dev/fumehood/internal/answer"
 	"github.com/fumehood-dev/fumehood/internal/engine"
 	"github.com/fumehood-dev/fumehood/internal/httpd"
@@ -16,7 +17,7 @@ type CreateRequest struct {
 	Name            string            `json:"name" doc:"Unique among the living sandboxes of the caller. If there is one of this name, that is the answer. 1 to 63 of a-z, 0-9 and ._- with a letter or digit at both ends." example:"work"`
 	Lifetime        LifetimeIn        `json:"lifetime" doc:"When the sandbox ends by itself."`
 	Env             map[string]string `json:"env" doc:"Environment variables of all its runs. Nothing is inherited from the server." max:"1024"`
-	Limits          answer.Limits     `json:"limits" doc:"A limit that is named here is enforced, or the request is refused. timeout_s is the default of its runs."`
+	Limits          api.Limits        `json:"limits" doc:"A limit that is named here is enforced, or the request is refused. timeout_s is the default of its runs."`
 	Network         NetworkIn         `json:"network" doc:"What the sandbox may reach."`
 	Metadata        map[string]string `json:"metadata" doc:"Any strings of yours, to list by: names of 1 to 128 bytes, values of at most 1024." max:"64"`
 	Backend         string            `json:"backend" doc:"What isolates the sandbox: a name of GET /v1/capabilities, or auto for the strongest here. Absent is the server's default." example:"native"`
@@ -40,21 +41,21 @@ type PatchRequest struct {
 
 // LivingSandbox is a sandbox that goes on after its runs.
 type LivingSandbox struct {
-	ID         sandbox.ID          `json:"id"`
-	Name       *string             `json:"name" doc:"null if it has none."`
-	State      string              `json:"state" doc:"running while a run is in progress." enum:"running,idle"`
-	Backend    string              `json:"backend" doc:"What isolates it."`
-	CreatedAt  string              `json:"created_at" doc:"RFC 3339."`
-	UsedAt     string              `json:"used_at" doc:"When the last run ended, or another call came."`
-	IdleEndsAt string              `json:"idle_ends_at,omitempty" doc:"When it ends unless it is used; absent while something runs."`
-	AgeEndsAt  string              `json:"age_ends_at" doc:"When it ends in any case."`
-	Running    int                 `json:"running" doc:"Runs in progress."`
-	Contexts   []ContextShown      `json:"contexts"`
-	Metadata   map[string]string   `json:"metadata"`
-	Lifetime   LifetimeShown       `json:"lifetime"`
-	Limits     answer.PolicyLimits `json:"limits" doc:"null: not enforced."`
-	Network    answer.Network      `json:"network"`
-	Sandbox    *answer.Sandbox     `json:"sandbox,omitempty" doc:"The policy as asked and as enforced: there where the two differ, or include names it."`
+	ID         sandbox.ID        `json:"id"`
+	Name       *string           `json:"name" doc:"null if it has none."`
+	State      string            `json:"state" doc:"running while a run is in progress." enum:"running,idle"`
+	Backend    string            `json:"backend" doc:"What isolates it."`
+	CreatedAt  string            `json:"created_at" doc:"RFC 3339."`
+	UsedAt     string            `json:"used_at" doc:"When the last run ended, or another call came."`
+	IdleEndsAt string            `json:"idle_ends_at,omitempty" doc:"When it ends unless it is used; absent while something runs."`
+	AgeEndsAt  string            `json:"age_ends_at" doc:"When it ends in any case."`
+	Running    int               `json:"running" doc:"Runs in progress."`
+	Contexts   []ContextShown    `json:"contexts"`
+	Metadata   map[string]string `json:"metadata"`
+	Lifetime   LifetimeShown     `json:"lifetime"`
+	Limits     api.PolicyLimits  `json:"limits" doc:"null: not enforced."`
+	Network    api.Network       `json:"network"`
+	Sandbox    *api.Policy       `json:"sandbox,omitempty" doc:"The policy as asked and as enforced: there where the two differ, or include names it."`
 }
 
 // LifetimeShown says when a living sandbox ends by itself.
@@ -84,7 +85,7 @@ type SandboxUsage struct {
 type living func(w *httpd.Response, r *http.Request, s *engine.Sandbox) error
 
 // in finds the sandbox of a request.
-func (a *api) in(h living) func(*httpd.Response, *http.Request) error {
+func (a *apiV1) in(h living) func(*httpd.Response, *http.Request) error {
 	return func(w *httpd.Response, r *http.Request) error {
 		s, err := a.Engine().Sandbox(r.Context(), w.Key, r.PathValue("id"))
 		if err == nil {
@@ -111,7 +112,7 @@ func done(w *httpd.Response, err error) error {
 }
 
 // createSandbox is POST /v1/sandboxes.
-func (a *api) createSandbox(w *httpd.Response, r *http.Request) error {
+func (a *apiV1) createSandbox(w *httpd.Response, r *http.Request) error {
 	var req CreateRequest
 	release, err := a.readJSON(w, r, &req)
 	defer release()
@@ -190,7 +191,7 @@ func asksForSandbox(include []string) bool {
 const maxSandboxPage = 1000
 
 // listSandboxes is GET /v1/sandboxes.
-func (a *api) listSandboxes(w *httpd.Response, r *http.Request) error {
+func (a *apiV1) listSandboxes(w *httpd.Response, r *http.Request) error {
 	q := query{r: r}
 	labels := map[string]string{}
 	for _, text := range q.all("label") {
@@ -215,7 +216,7 @@ func (a *api) listSandboxes(w *httpd.Response, r *http.Request) error {
 	return a.WriteJSON(w, out)
 }
 
-func (a *api) getSandbox(w *httpd.Response, r *http.Request, s *engine.Sandbox) error {
+func (a *apiV1) getSandbox(w *httpd.Response, r *http.Request, s *engine.Sandbox) error {
 	include := (&query{r: r}).all("include")
 	if err := checkInclude(include); err != nil {
 		return err
@@ -223,7 +224,7 @@ func (a *api) getSandbox(w *httpd.Response, r *http.Request, s *engine.Sandbox) 
 	return a.WriteJSON(w, showSandbox(s, asksForSandbox(include)))
 }
 
-func (a *api) patchSandbox(w *httpd.Response, r *http.Request, s *engine.Sandbox) error {
+func (a *apiV1) patchSandbox(w *httpd.Response, r *http.Request, s *engine.Sandbox) error {
 	var req PatchRequest
 	release, err := a.readJSON(w, r, &req)
 	defer release()
@@ -247,11 +248,11 @@ func (a *api) patchSandbox(w *httpd.Response, r *http.Request, s *engine.Sandbox
 	return a.WriteJSON(w, showSandbox(s, false))
 }
 
-func (a *api) deleteSandbox(w *httpd.Response, _ *http.Request, s *engine.Sandbox) error {
+func (a *apiV1) deleteSandbox(w *httpd.Response, _ *http.Request, s *engine.Sandbox) error {
 	return done(w, s.Close())
 }
 
-func (a *api) sandboxStats(w *httpd.Response, r *http.Request, s *engine.Sandbox) error {
+func (a *apiV1) sandboxStats(w *httpd.Response, r *http.Request, s *engine.Sandbox) error {
 	u, err := s.Stats(r.Context())
 	if err != nil {
 		return err

@@ -7,8 +7,8 @@ import (
 	"github.com/fumehood-dev/fumehood/internal/httpd"
 )
 
-// api is version 1 of the HTTP API on one server.
-type api struct {
+// apiV1 is version 1 of the HTTP API on one server.
+type apiV1 struct {
 	*httpd.Server
 	endpoints []endpoint
 	probes    probe[engine.Capabilities]
@@ -18,7 +18,7 @@ type api struct {
 
 // Add adds the routes of version 1. The server must not be serving yet.
 func Add(server *httpd.Server) {
-	a := &api{Server: server}
+	a := &apiV1{Server: server}
 	a.endpoints = a.table()
 	for _, e := range a.endpoints {
 		if strings.HasPrefix(e.path, "/v1/sandboxes") && !e.tail {

@@ -7,6 +7,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/fumehood-dev/fumehood/api"
 	"github.com/fumehood-dev/fumehood/internal/answer"
 	"github.com/fumehood-dev/fumehood/internal/httpd"
 	"github.com/fumehood-dev/fumehood/sandbox"
@@ -49,13 +50,13 @@ type Piece struct {
 // Done is the data of the last event of a run that ended in a status.
 type Done struct {
 	TimeMS float64 `json:"time_ms" doc:"Milliseconds since the run was accepted."`
-	answer.Answer
+	api.Answer
 }
 
 // Failure is the data of a problem event.
 type Failure struct {
 	TimeMS float64 `json:"time_ms" doc:"Milliseconds since the run was accepted."`
-	answer.Problem
+	api.Problem
 }
 
 // heartbeat is how often a silent stream sends a comment, so that proxies keep it and a lost client is noticed.
@@ -232,7 +233,7 @@ func (s *stream) rest() {
 
 // problem ends the stream with a problem. If the headers are not sent yet, it does nothing and returns false: the problem can have its
 // own HTTP status.
-func (s *stream) problem(p answer.Problem) bool {
+func (s *stream) problem(p api.Problem) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	sent := s.started

@@ -10,6 +10,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/fumehood-dev/fumehood/api"
 	"github.com/fumehood-dev/fumehood/internal/answer"
 	"github.com/fumehood-dev/fumehood/internal/httpd"
 	"github.com/fumehood-dev/fumehood/sandbox"
@@ -37,7 +38,7 @@ func FuzzStreamIsLossless(f *testing.F) {
 			}
 			rest = rest[n:]
 		}
-		s.done((&answer.Answer{}).JSON())
+		s.done(answer.JSONOf(&api.Answer{}))
 		var got []byte
 		plain := true
 		for line := range strings.SplitSeq(w.Body.String(), "\n") {

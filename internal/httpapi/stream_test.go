@@ -13,7 +13,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/fumehood-dev/fumehood/internal/answer"
+	"github.com/fumehood-dev/fumehood/api"
 	"github.com/fumehood-dev/fumehood/internal/check"
 	"github.com/fumehood-dev/fumehood/internal/engine"
 	"github.com/fumehood-dev/fumehood/internal/httpapi"
@@ -66,8 +66,8 @@ type collected struct {
 	stdout, stderr strings.Builder
 	pieces         int
 	base64         int
-	answer         *answer.Answer
-	problem        *answer.Problem
+	answer         *api.Answer
+	problem        *api.Problem
 }
 
 // collect reads a whole stream; seen gets each event as it arrives.

@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"strconv"
 
+	"github.com/fumehood-dev/fumehood/api"
 	"github.com/fumehood-dev/fumehood/internal/answer"
 	"github.com/fumehood-dev/fumehood/sandbox"
 )
@@ -14,7 +15,7 @@ import (
 // ProblemType is the media type of RFC 9457.
 const ProblemType = "application/problem+json"
 
-func writeProblem(w http.ResponseWriter, p answer.Problem) {
+func writeProblem(w http.ResponseWriter, p api.Problem) {
 	body, err := json.Marshal(p)
 	if err != nil {
 		panic("httpd: " + err.Error()) // strings and numbers always have a JSON form
@@ -45,7 +46,7 @@ func refuse(status int, kind sandbox.Kind, msg, fix string) error {
 }
 
 // problemOf turns an error into a problem, with the status of a refusal.
-func problemOf(err error, requestID string) answer.Problem {
+func problemOf(err error, requestID string) api.Problem {
 	p := answer.NewPublicProblem(err, requestID)
 	var r *refusal
 	if errors.As(err, &r) {
@@ -55,7 +56,7 @@ func problemOf(err error, requestID string) answer.Problem {
 }
 
 // Problem turns an error into a problem for the client, and logs the details.
-func (s *Server) Problem(w *Response, err error) answer.Problem {
+func (s *Server) Problem(w *Response, err error) api.Problem {
 	p := problemOf(err, w.ID)
 	if sandbox.KindOf(err) == sandbox.Internal {
 		s.log.Error("a request failed", "request_id", w.ID, "route", w.route, "error", err.Error())

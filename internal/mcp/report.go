@@ -5,6 +5,8 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"github.com/fumehood-dev/fumehood/api"
+
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/fumehood-dev/fumehood/internal/answer"
@@ -37,7 +39,7 @@ func (s *Server) imageRoom() int {
 // report turns a result into content: a compact account for the model, pictures, and the same as values.
 func (c *call) report(box *engine.Sandbox, why string, r *sandbox.Result) *sdk.CallToolResult {
 	a := answer.New(answer.Tool, r)
-	out := ran{Status: a.Status, ExitCode: a.ExitCode, Hint: a.Hint, Results: []answer.Shown{}}
+	out := ran{Status: a.Status, ExitCode: a.ExitCode, Hint: a.Hint, Results: []api.Result{}}
 	var notes []string
 	if why != "" {
 		notes = append(notes, why)
@@ -107,7 +109,7 @@ var textForms = []string{"text/plain", "text/markdown", "application/json", "tex
 func shown(all []sandbox.Shown, out *ran, imageRoom int, notes *[]string) (values []string, images []sdk.Content) {
 	room, left, leftImages := maxValues, 0, 0
 	for _, s := range all {
-		v := answer.Shown{Main: s.Main, Data: map[string]string{}}
+		v := api.Result{Main: s.Main, Data: map[string]string{}}
 		best, rank, picture := "", len(textForms), false
 		for _, f := range s.Forms {
 			if f.Type == "image/png" || f.Type == "image/jpeg" {

@@ -6,9 +6,10 @@ import (
 	"math"
 	"time"
 
+	"github.com/fumehood-dev/fumehood/api"
+
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
-	"github.com/fumehood-dev/fumehood/internal/answer"
 	"github.com/fumehood-dev/fumehood/internal/engine"
 	"github.com/fumehood-dev/fumehood/sandbox"
 )
@@ -19,7 +20,7 @@ type ran struct {
 	ExitCode *int               `json:"exit_code"`
 	Stdout   string             `json:"stdout"`
 	Stderr   string             `json:"stderr"`
-	Results  []answer.Shown     `json:"results"`
+	Results  []api.Result       `json:"results"`
 	Error    *sandbox.Exception `json:"error"`
 	Hint     *string            `json:"hint"`
 }
