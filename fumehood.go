@@ -18,10 +18,10 @@ import (
 
 	"github.com/fumehood-dev/fumehood/internal/backend"
 	"github.com/fumehood-dev/fumehood/internal/check"
-	"github.com/fumehood-dev/fumehood/internal/packages"
 	"github.com/fumehood-dev/fumehood/internal/egress"
 	"github.com/fumehood-dev/fumehood/internal/engine"
 	"github.com/fumehood-dev/fumehood/internal/lang"
+	"github.com/fumehood-dev/fumehood/internal/packages"
 	"github.com/fumehood-dev/fumehood/sandbox"
 )
 

@@ -25,7 +25,7 @@ const (
 
 // exceptions names what may be larger, and why. One that is no longer needed fails the test.
 var exceptions = map[string]string{
-	"internal/host/fork/fork_linux.go:forkExec":       "between fork and exec nothing may be called that the Go runtime could grow or schedule, so it is one function",
+	"internal/host/fork/fork_linux.go:forkExec":  "between fork and exec nothing may be called that the Go runtime could grow or schedule, so it is one function",
 	"internal/guest/server/process.go:process":   "one started process: what it was asked for, and what became of it, under one lock",
 	"internal/engine/engine.go:Config":           "all that an engine is made of, which its callers fill in by name",
 	"sandbox/language.go:Language":               "one value says all that is known of a language",

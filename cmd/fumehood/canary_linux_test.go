@@ -16,9 +16,9 @@ import (
 	"time"
 
 	"github.com/fumehood-dev/fumehood/internal/apiclient"
-	"github.com/fumehood-dev/fumehood/test/backendtest"
 	"github.com/fumehood-dev/fumehood/internal/egress/egresstest"
 	"github.com/fumehood-dev/fumehood/sandbox"
+	"github.com/fumehood-dev/fumehood/test/backendtest"
 )
 
 // insideAttacks is what code in a sandbox can try. internal/egress tries more, as root within the sandbox's network.

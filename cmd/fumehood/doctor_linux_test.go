@@ -8,8 +8,8 @@ import (
 	"testing"
 
 	"github.com/fumehood-dev/fumehood/internal/backend"
-	"github.com/fumehood-dev/fumehood/test/backendtest"
 	"github.com/fumehood-dev/fumehood/sandbox"
+	"github.com/fumehood-dev/fumehood/test/backendtest"
 )
 
 // imageless is a backend whose image is missing, and would be pulled for a run.

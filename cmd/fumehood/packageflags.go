@@ -11,9 +11,9 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/fumehood-dev/fumehood/internal/lang"
 	"github.com/fumehood-dev/fumehood/internal/packages"
 	"github.com/fumehood-dev/fumehood/internal/packages/shared"
-	"github.com/fumehood-dev/fumehood/internal/lang"
 	"github.com/fumehood-dev/fumehood/sandbox"
 )
 

@@ -6,8 +6,8 @@ import (
 	"runtime"
 	"strings"
 
-	"github.com/fumehood-dev/fumehood/internal/libexec"
 	"github.com/fumehood-dev/fumehood/internal/host/rundir"
+	"github.com/fumehood-dev/fumehood/internal/libexec"
 )
 
 // configDir is the folder of the user's configuration; false without a home.

@@ -18,8 +18,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/fumehood-dev/fumehood/internal/host/capacity"
 	"github.com/fumehood-dev/fumehood/internal/engine"
+	"github.com/fumehood-dev/fumehood/internal/host/capacity"
 	"github.com/fumehood-dev/fumehood/internal/httpd"
 	"github.com/fumehood-dev/fumehood/sandbox"
 )

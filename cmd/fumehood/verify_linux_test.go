@@ -11,8 +11,8 @@ import (
 
 	"github.com/fumehood-dev/fumehood/internal/attack"
 	"github.com/fumehood-dev/fumehood/internal/backend"
-	"github.com/fumehood-dev/fumehood/test/backendtest"
 	"github.com/fumehood-dev/fumehood/sandbox"
+	"github.com/fumehood-dev/fumehood/test/backendtest"
 )
 
 // The guests of the fake backend are this binary, executed again.

@@ -9,8 +9,8 @@ import (
 	"path/filepath"
 
 	"github.com/fumehood-dev/fumehood/internal/backend/docker"
-	"github.com/fumehood-dev/fumehood/internal/libexec"
 	"github.com/fumehood-dev/fumehood/internal/host/rundir"
+	"github.com/fumehood-dev/fumehood/internal/libexec"
 	"github.com/fumehood-dev/fumehood/sandbox"
 )
 

@@ -8,9 +8,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/fumehood-dev/fumehood/test/backendtest"
 	"github.com/fumehood-dev/fumehood/internal/engine"
 	"github.com/fumehood-dev/fumehood/sandbox"
+	"github.com/fumehood-dev/fumehood/test/backendtest"
 )
 
 func TestMain(m *testing.M) { backendtest.Main(m) }

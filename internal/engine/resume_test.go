@@ -11,10 +11,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/fumehood-dev/fumehood/test/backendtest"
 	"github.com/fumehood-dev/fumehood/internal/engine"
 	"github.com/fumehood-dev/fumehood/internal/lang"
 	"github.com/fumehood-dev/fumehood/sandbox"
+	"github.com/fumehood-dev/fumehood/test/backendtest"
 )
 
 // keeper is a backend and a store of two engines, the second of which takes over what the first leaves.

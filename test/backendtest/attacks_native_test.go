@@ -8,12 +8,12 @@ import (
 	"path/filepath"
 	"testing"
 
-	"github.com/fumehood-dev/fumehood/test/backendtest"
 	"github.com/fumehood-dev/fumehood/internal/backend/native"
 	"github.com/fumehood-dev/fumehood/internal/lang/bash"
 	"github.com/fumehood-dev/fumehood/internal/lang/javascript"
 	"github.com/fumehood-dev/fumehood/internal/lang/python"
 	"github.com/fumehood-dev/fumehood/sandbox"
+	"github.com/fumehood-dev/fumehood/test/backendtest"
 )
 
 func TestAttackControls(t *testing.T) { backendtest.AttackControls(t) }

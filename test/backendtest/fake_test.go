@@ -3,8 +3,8 @@ package backendtest_test
 import (
 	"testing"
 
-	"github.com/fumehood-dev/fumehood/test/backendtest"
 	"github.com/fumehood-dev/fumehood/sandbox"
+	"github.com/fumehood-dev/fumehood/test/backendtest"
 )
 
 func TestMain(m *testing.M) { backendtest.Main(m) }

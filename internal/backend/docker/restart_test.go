@@ -14,8 +14,8 @@ import (
 
 	"github.com/moby/moby/client"
 
-	"github.com/fumehood-dev/fumehood/test/backendtest"
 	"github.com/fumehood-dev/fumehood/sandbox"
+	"github.com/fumehood-dev/fumehood/test/backendtest"
 )
 
 // ownEngine is a Docker engine that a test starts and ends.

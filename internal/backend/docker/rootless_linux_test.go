@@ -11,8 +11,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/fumehood-dev/fumehood/test/backendtest"
 	"github.com/fumehood-dev/fumehood/sandbox"
+	"github.com/fumehood-dev/fumehood/test/backendtest"
 )
 
 const nobodyHere = 54_321 // has no subordinate ids, and no control groups that it may write to

@@ -10,8 +10,8 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/fumehood-dev/fumehood/test/backendtest"
 	"github.com/fumehood-dev/fumehood/sandbox"
+	"github.com/fumehood-dev/fumehood/test/backendtest"
 )
 
 // ownImage packs Bash and Python from this machine: there is no network to fetch an image.

@@ -7,8 +7,8 @@ import (
 
 	"github.com/moby/moby/client"
 
-	"github.com/fumehood-dev/fumehood/test/backendtest"
 	"github.com/fumehood-dev/fumehood/sandbox"
+	"github.com/fumehood-dev/fumehood/test/backendtest"
 )
 
 func TestMain(m *testing.M) { backendtest.Main(m) }

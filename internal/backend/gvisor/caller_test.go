@@ -9,9 +9,9 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/fumehood-dev/fumehood/test/backendtest"
 	"github.com/fumehood-dev/fumehood/internal/host/hostid"
 	"github.com/fumehood-dev/fumehood/sandbox"
+	"github.com/fumehood-dev/fumehood/test/backendtest"
 )
 
 // envOrdinary makes this test program the ordinary user of TestOrdinaryUser, with the guest and runsc as descriptors 4 and

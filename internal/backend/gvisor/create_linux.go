@@ -9,8 +9,8 @@ import (
 	"path/filepath"
 	"time"
 
-	"github.com/fumehood-dev/fumehood/internal/host/cgroup"
 	"github.com/fumehood-dev/fumehood/internal/guest/client"
+	"github.com/fumehood-dev/fumehood/internal/host/cgroup"
 	"github.com/fumehood-dev/fumehood/internal/host/hostbox"
 	"github.com/fumehood-dev/fumehood/internal/host/hostid"
 	"github.com/fumehood-dev/fumehood/internal/host/instance"

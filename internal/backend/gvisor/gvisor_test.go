@@ -15,14 +15,14 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/fumehood-dev/fumehood/test/backendtest"
-	"github.com/fumehood-dev/fumehood/internal/host/cgroup"
 	"github.com/fumehood-dev/fumehood/internal/guest"
 	"github.com/fumehood-dev/fumehood/internal/guest/client"
 	"github.com/fumehood-dev/fumehood/internal/guest/confine"
+	"github.com/fumehood-dev/fumehood/internal/host/cgroup"
 	"github.com/fumehood-dev/fumehood/internal/host/hostid"
 	"github.com/fumehood-dev/fumehood/internal/host/pidfd"
 	"github.com/fumehood-dev/fumehood/sandbox"
+	"github.com/fumehood-dev/fumehood/test/backendtest"
 )
 
 // stepTimeout ends a step that hangs.

@@ -6,12 +6,12 @@ import (
 	"path/filepath"
 	"testing"
 
-	"github.com/fumehood-dev/fumehood/test/backendtest"
 	"github.com/fumehood-dev/fumehood/internal/host/hostid"
 	"github.com/fumehood-dev/fumehood/internal/lang/bash"
 	"github.com/fumehood-dev/fumehood/internal/lang/javascript"
 	"github.com/fumehood-dev/fumehood/internal/lang/python"
 	"github.com/fumehood-dev/fumehood/sandbox"
+	"github.com/fumehood-dev/fumehood/test/backendtest"
 )
 
 func TestMain(m *testing.M) { backendtest.Main(m) }

@@ -11,8 +11,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/fumehood-dev/fumehood/internal/host/fork"
 	"github.com/fumehood-dev/fumehood/internal/guest/confine"
+	"github.com/fumehood-dev/fumehood/internal/host/fork"
 	"github.com/fumehood-dev/fumehood/sandbox"
 )
 

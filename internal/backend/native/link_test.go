@@ -5,9 +5,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/fumehood-dev/fumehood/test/backendtest"
 	"github.com/fumehood-dev/fumehood/internal/host/tap"
 	"github.com/fumehood-dev/fumehood/sandbox"
+	"github.com/fumehood-dev/fumehood/test/backendtest"
 )
 
 // linkedSpec is a spec with a network, where this host has what it takes.

@@ -6,9 +6,9 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/fumehood-dev/fumehood/test/backendtest"
 	"github.com/fumehood-dev/fumehood/internal/lang/python"
 	"github.com/fumehood-dev/fumehood/sandbox"
+	"github.com/fumehood-dev/fumehood/test/backendtest"
 )
 
 func TestPostureRecord(t *testing.T) { record(t, accepted()) }

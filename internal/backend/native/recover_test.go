@@ -9,10 +9,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/fumehood-dev/fumehood/test/backendtest"
 	"github.com/fumehood-dev/fumehood/internal/host/cgroup"
 	"github.com/fumehood-dev/fumehood/internal/host/instance"
 	"github.com/fumehood-dev/fumehood/sandbox"
+	"github.com/fumehood-dev/fumehood/test/backendtest"
 )
 
 // abandon drops an instance's lock, as its process's death would. Starting children would die too, and hold the lock between

@@ -9,8 +9,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/fumehood-dev/fumehood/internal/host/fork"
 	"github.com/fumehood-dev/fumehood/internal/guest"
+	"github.com/fumehood-dev/fumehood/internal/host/fork"
 	"github.com/fumehood-dev/fumehood/sandbox"
 )
 

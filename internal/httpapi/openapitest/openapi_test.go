@@ -13,12 +13,12 @@ import (
 	"github.com/pb33f/libopenapi"
 	validator "github.com/pb33f/libopenapi-validator"
 
-	"github.com/fumehood-dev/fumehood/test/backendtest"
 	"github.com/fumehood-dev/fumehood/internal/engine"
 	"github.com/fumehood-dev/fumehood/internal/httpapi"
 	"github.com/fumehood-dev/fumehood/internal/httpd"
 	"github.com/fumehood-dev/fumehood/internal/lang"
 	"github.com/fumehood-dev/fumehood/sandbox"
+	"github.com/fumehood-dev/fumehood/test/backendtest"
 )
 
 func TestMain(m *testing.M) { backendtest.Main(m) }
