@@ -1,11 +1,12 @@
 // Package fumehood runs untrusted code from a Go program, isolated by the operating system.
 //
-//	g, err := fumehood.Open(fumehood.Config{})
+//	f, err := fumehood.Open(fumehood.Config{})
 //	if err != nil { ... }
-//	defer g.Close()
-//	result, err := g.Run(ctx, fumehood.Run{Request: sandbox.Request{Language: "python", Code: []byte(code)}})
+//	defer f.Close()
+//	result, err := f.Run(ctx, fumehood.OneShot{Request: sandbox.Request{Language: "python", Code: []byte(code)}})
 //
-// The result's status says how the program ended. An error means that Fumehood itself failed.
+// The status of a result says how the program ended. An error means that Fumehood itself failed or refused.
+// Package sandbox declares the vocabulary: specs, limits, requests, results, hints and errors.
 package fumehood
 
 import (
@@ -29,37 +30,24 @@ import (
 type Config struct {
 	Backend string // default backend; "" is "native", "auto" the strongest available on this host
 
-	Slots int // concurrent runs; more wait. 0 is twice the CPUs, at least 4
-	Warm  int // sandboxes kept ready for each kind of run in use; each serves one run. 0 is none
+	Slots int // concurrent runs; others wait. 0 is twice the CPUs, at least 4
+	Warm  int // sandboxes kept ready for each spec in use; each serves one run. 0 is none
 
-	Defaults sandbox.Limits // limits of a run that names none; a zero field is that of sandbox.DefaultLimits
-	Max      sandbox.Limits // highest limits that a run may name; a zero field is no maximum. Open rejects Defaults above it
+	Defaults sandbox.Limits // limits of a spec that names none; a zero field is that of sandbox.DefaultLimits
+	Max      sandbox.Limits // highest limits that a spec may name; a zero field is no maximum
 
-	// Libexec is the folder of the guest program, as `make guest` builds it. "" means $FUMEHOOD_LIBEXEC, else the executable's folder,
-	// else a build from the module's source into the user's cache.
+	// AllowUnenforced names limits, such as "memory", that every run waives where this host cannot enforce them:
+	// an ordinary user without systemd has no control groups. Without it, such runs are refused.
+	AllowUnenforced []string
+
+	// Libexec is the folder of the guest program, as `make guest` builds it. "" means $FUMEHOOD_LIBEXEC, else the
+	// folder of the executable, else a build from the module's source into the user's cache.
 	Libexec string
 
 	Sandboxes int // most living sandboxes; 0 is 512
 
 	Log *slog.Logger // nil discards
 }
-
-// Run is one execution in a sandbox of its own: the sandbox's Spec and the Request to run in it.
-type Run = engine.Run
-
-// Living asks for a living sandbox; Exec for one execution in it. Sandbox, Context and Execution are what there is then: state stays between
-// executions, until the sandbox or its Fumehood is closed.
-type (
-	Living    = engine.Living
-	Exec      = engine.Exec
-	Sandbox   = engine.Sandbox
-	Context   = engine.Context
-	Execution = engine.Execution
-	Event     = engine.Event
-)
-
-// Probed is what one backend reports about this host.
-type Probed = engine.Probed
 
 // Fumehood makes sandboxes and runs code in them. Its methods are safe for concurrent use.
 type Fumehood struct {
@@ -83,43 +71,81 @@ func Open(c Config) (*Fumehood, error) {
 	if err != nil {
 		return nil, err
 	}
-	var packages sandbox.Packager // without a cache, none are installed
+	var packager sandbox.Packager // without a cache, none are installed
 	if o.CacheDir != "" {
-		packages = deps.New(deps.Config{Dir: filepath.Join(o.CacheDir, "packages"), Log: c.Log})
+		packager = deps.New(deps.Config{Dir: filepath.Join(o.CacheDir, "packages"), Log: c.Log})
 	}
-	e, err := engine.New(engine.Config{Backends: backends.Backends, Default: c.Backend, Languages: lang.All(), Tool: o.Tool, Checks: engine.Checks{Find: check.Policy{}.Find}, Gate: &egress.Host{}, Packages: packages, Slots: c.Slots, Warm: c.Warm,
-		Defaults: c.Defaults, Max: c.Max, Living: engine.LivingConfig{Most: c.Sandboxes}, Log: c.Log})
+	e, err := engine.New(engine.Config{
+		Backends: backends.Backends, Default: c.Backend, Languages: lang.All(), Tool: o.Tool,
+		Checks: engine.Checks{Find: check.Policy{}.Find}, Gate: &egress.Host{}, Packages: packager,
+		Slots: c.Slots, Warm: c.Warm, Defaults: c.Defaults, Max: c.Max, AllowUnenforced: c.AllowUnenforced,
+		Living: engine.LivingConfig{Most: c.Sandboxes}, Log: c.Log,
+	})
 	if err != nil {
 		return nil, errors.Join(err, backends.Close())
 	}
-	g := &Fumehood{backends: backends, engine: e}
+	f := &Fumehood{backends: backends, engine: e}
 	for _, b := range backends.Backends {
 		ctx, cancel := context.WithTimeout(context.Background(), recoverTimeout)
 		err := b.Reap(ctx)
 		cancel()
 		if err != nil {
-			return nil, errors.Join(err, g.Close())
+			return nil, errors.Join(err, f.Close())
 		}
 	}
-	return g, nil
+	return f, nil
 }
 
-// Run makes a sandbox, runs one request in it and removes it. If ctx ends first, the status is sandbox.StatusCanceled.
-func (g *Fumehood) Run(ctx context.Context, run Run) (*sandbox.Result, error) {
-	return g.engine.Run(ctx, run)
+// Run runs one request in a sandbox of its own and removes the sandbox. A failed program is a status of the result.
+// If ctx ends first, the status is sandbox.StatusCanceled. The kind of an error is returned by sandbox.KindOf:
+// Invalid and TooLarge for a wrong request, Busy when all slots and the queue are full, Unsupported where the backend
+// or the host cannot enforce it, Unavailable while closing.
+func (f *Fumehood) Run(ctx context.Context, run OneShot) (*sandbox.Result, error) {
+	return f.engine.Run(ctx, engine.Run{Backend: run.Backend, Spec: run.Spec, Request: run.Request})
 }
 
-// Create makes a living sandbox, or returns the one of the same name.
-func (g *Fumehood) Create(ctx context.Context, asks Living) (*Sandbox, error) {
-	s, _, err := g.engine.Create(ctx, asks)
-	return s, err
+// Create makes a living sandbox. If there is one of the same name, Create returns that one, and created is false.
+// The kind of an error is Invalid, Quota, Busy, Unsupported or Unavailable.
+func (f *Fumehood) Create(ctx context.Context, c Create) (s *Sandbox, created bool, err error) {
+	living, created, err := f.engine.Create(ctx, engine.Living{Name: c.Name, Backend: c.Backend, Spec: c.Spec})
+	if err != nil {
+		return nil, false, err
+	}
+	return &Sandbox{living}, created, nil
 }
 
-// Probe reports which isolation layers are available on this host.
-func (g *Fumehood) Probe(ctx context.Context) []Probed { return g.engine.Probe(ctx) }
+// Sandbox finds a living sandbox by its id or name. NotFound says why it ended, if that is known.
+func (f *Fumehood) Sandbox(ctx context.Context, name string) (*Sandbox, error) {
+	s, err := f.engine.Sandbox(ctx, "", name)
+	if err != nil {
+		return nil, err
+	}
+	return &Sandbox{s}, nil
+}
+
+// Probe reports what each backend can enforce on this host.
+func (f *Fumehood) Probe(ctx context.Context) []Probe {
+	var probes []Probe
+	for _, p := range f.engine.Probe(ctx) {
+		probes = append(probes, Probe{Backend: p.Backend, Posture: p.Posture, Features: p.Features, Err: p.Err,
+			Refusal: p.Refusal, Unenforced: p.Without})
+	}
+	return probes
+}
+
+// Probe describes one backend on this host.
+type Probe struct {
+	Backend  string
+	Posture  sandbox.Posture // invalid if Err is set
+	Features []sandbox.Feature
+	Err      error // why the backend does not work here
+
+	Refusal    error               // why it refuses a request with the defaults; nil if it accepts it
+	Unenforced []sandbox.LimitName // limits that it does not enforce for such a request, because Config waives them
+}
 
 // Languages lists the supported languages.
-func (g *Fumehood) Languages() []sandbox.Language { return g.engine.Languages() }
+func (f *Fumehood) Languages() []sandbox.Language { return f.engine.Languages() }
 
 // Close cancels all runs, ends all living sandboxes, waits until they are removed, and closes the backends.
-func (g *Fumehood) Close() error { return errors.Join(g.engine.Close(), g.backends.Close()) }
+func (f *Fumehood) Close() error { return errors.Join(f.engine.Close(), f.backends.Close()) }

@@ -264,12 +264,12 @@ func (r *report) livingInGo(ctx context.Context, f *livingFigures) error {
 		return err
 	}
 	defer g.Close()
-	s, err := g.Create(ctx, fumehood.Living{Spec: sandbox.Spec{Limits: sandbox.Limits{OutputBytes: 512 << 20}}})
+	s, _, err := g.Create(ctx, fumehood.Create{Spec: sandbox.Spec{Limits: sandbox.Limits{OutputBytes: 512 << 20}}})
 	if err != nil {
 		return err
 	}
 	run := func(code string, output sandbox.OutputFunc) error {
-		result, err := s.Run(ctx, fumehood.Exec{Request: sandbox.Request{Language: python, Code: []byte(code), Output: output}})
+		result, err := s.Run(ctx, fumehood.Request{Request: sandbox.Request{Language: python, Code: []byte(code), Output: output}})
 		if err == nil && result.Status != sandbox.StatusSucceeded {
 			err = fmt.Errorf("%s: %s", result.Status, result.Stderr.Head)
 		}

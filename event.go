@@ -1,0 +1,64 @@
+package fumehood
+
+import (
+	"time"
+
+	"github.com/fumehood-dev/fumehood/internal/engine"
+	"github.com/fumehood-dev/fumehood/internal/eventlog"
+	"github.com/fumehood-dev/fumehood/sandbox"
+)
+
+// EventKind is the kind of an event.
+type EventKind string
+
+// The kinds of events.
+const (
+	EventProgress  EventKind = "progress"  // a step before the run begins, such as an installation
+	EventStdout    EventKind = "stdout"    // output
+	EventStderr    EventKind = "stderr"    // output
+	EventResult    EventKind = "result"    // a value that the code displayed
+	EventException EventKind = "exception" // an uncaught exception
+	EventDone      EventKind = "done"      // the end; always the last event
+)
+
+// Event is one entry of a run's log.
+type Event struct {
+	ID   uint64        // 1, 2, 3 ...
+	Time time.Duration // since the run began
+	Kind EventKind
+
+	Data      []byte             // of output; valid until the receiver returns
+	Offset    int64              // of output: the position of Data in the stream
+	Dropped   int64              // of output: bytes over the output limit between the last event and Data
+	Progress  string             // the step; "" when all steps are done
+	Result    *sandbox.Shown     // of EventResult
+	Exception *sandbox.Exception // of EventException
+	Done      *Done              // of EventDone
+}
+
+// Done is how a run ended: its result without output and files, or why there is none.
+type Done struct {
+	Status   sandbox.Status
+	ExitCode int // -1 if there is none
+	Signal   int // 0 if there is none
+	Usage    sandbox.Usage
+	Timings  sandbox.Timings
+	Hints    []sandbox.Hint
+	Failure  string // why Fumehood failed; then there is no status
+}
+
+var eventKinds = map[eventlog.Kind]EventKind{eventlog.Progress: EventProgress, eventlog.Stdout: EventStdout,
+	eventlog.Stderr: EventStderr, eventlog.Shown: EventResult, eventlog.Raised: EventException, eventlog.Done: EventDone}
+
+func event(e engine.Event) Event {
+	out := Event{ID: e.ID, Time: e.Time, Kind: eventKinds[e.Kind], Data: e.Data, Offset: e.Offset, Dropped: e.Dropped,
+		Result: e.Shown, Exception: e.Exception}
+	if e.Step != nil {
+		out.Progress = *e.Step
+	}
+	if d := e.Ended; d != nil {
+		out.Done = &Done{Status: d.Status, ExitCode: d.ExitCode, Signal: d.Signal, Usage: d.Usage, Timings: d.Timings,
+			Hints: d.Hints, Failure: d.Failure}
+	}
+	return out
+}
