@@ -121,7 +121,7 @@ internal/libexec:            sandbox internal/host/rundir | golang.org/x/sys
 internal/lang:               sandbox internal/lang/bash internal/lang/c internal/lang/golang internal/lang/java internal/lang/javascript internal/lang/lua internal/lang/perl internal/lang/php internal/lang/python internal/lang/r internal/lang/ruby internal/lang/rust internal/lang/typescript
 internal/backend:            sandbox internal/backend/docker internal/backend/native internal/backend/gvisor internal/host/hostid internal/libexec internal/host/rundir
 cmd/fumehood:                sandbox api internal/answer internal/apiclient internal/attack internal/backend internal/host/capacity internal/check internal/packages internal/packages/shared internal/duplex internal/egress internal/engine internal/eventlog internal/guest internal/httpapi internal/httpd internal/lang internal/libexec internal/mcp internal/nearest internal/host/nolink internal/plan internal/host/rundir internal/store | github.com/spf13/cobra github.com/spf13/pflag github.com/BurntSushi/toml golang.org/x/term
-.:                           sandbox internal/backend internal/check internal/packages internal/egress internal/engine internal/lang
+.:                           sandbox internal/backend internal/check internal/packages internal/egress internal/engine internal/eventlog internal/lang
 
 # what measures the product from outside, through its program
 test/liveserver:
