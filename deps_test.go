@@ -84,6 +84,7 @@ internal/driver:
 
 # the room where live sandboxes are: it is handed backends, languages and a store as values
 # what a request comes to: pure, without I/O
+internal/diagnose:           sandbox
 internal/plan:               sandbox internal/guest internal/nearest
 
 # what code needs besides its root
@@ -95,7 +96,7 @@ internal/packages/shared/redistest:
 internal/egress:             sandbox | gvisor.dev/gvisor/pkg golang.org/x/net golang.org/x/sys
 internal/egress/egresstest:  | golang.org/x/net golang.org/x/sys
 
-internal/engine:             sandbox internal/driver internal/eventlog internal/guest internal/guest/client internal/nearest internal/plan
+internal/engine:             sandbox internal/diagnose internal/driver internal/eventlog internal/guest internal/guest/client internal/nearest internal/plan
 
 # what must outlive the process
 internal/eventlog:           sandbox internal/host/nolink

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/fumehood-dev/fumehood/internal/diagnose"
 	"github.com/fumehood-dev/fumehood/internal/guest"
 	"github.com/fumehood-dev/fumehood/internal/nearest"
 	"github.com/fumehood-dev/fumehood/sandbox"
@@ -162,17 +163,11 @@ func (j *job) refusal() string {
 		}
 		where := ""
 		if f.File != "" {
-			where = plainName(f.File) + ", "
+			where = diagnose.PlainName(f.File) + ", "
 		}
 		fmt.Fprintf(&out, "Security validation failed: %sline %d: %s\n", where, f.Line, f.Message)
 	}
 	return out.String()
-}
-
-// refusalHint names the first finding that refuses.
-func (j *job) refusalHint() sandbox.Hint {
-	i := slices.IndexFunc(j.checked.findings, func(f sandbox.Finding) bool { return f.Refuses })
-	return sandbox.Hint{Code: sandbox.HintChecks, Name: j.checked.findings[i].Rule, Names: []string{j.checked.findings[i].Advice}}
 }
 
 // rejected is the result of a run that the checks refuse; no sandbox was made for it.
@@ -183,5 +178,5 @@ func (j *job) rejected() *sandbox.Result {
 	}
 	return &sandbox.Result{ID: j.id, Status: sandbox.StatusRejected, ExitCode: -1, Stderr: sandbox.Captured{Head: text}, Requested: j.Spec, Asked: j.asked,
 		Effective: sandbox.Policy{Limits: j.Spec.Limits, Network: j.Spec.Network, User: j.Spec.User, Commands: j.Spec.Commands},
-		Findings:  j.checked.findings, Hints: []sandbox.Hint{j.refusalHint()}}
+		Findings:  j.checked.findings, Hints: []sandbox.Hint{diagnose.Refusal(j.checked.findings)}}
 }

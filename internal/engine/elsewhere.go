@@ -4,6 +4,7 @@ import (
 	"context"
 	"strings"
 
+	"github.com/fumehood-dev/fumehood/internal/diagnose"
 	"github.com/fumehood-dev/fumehood/internal/guest"
 	"github.com/fumehood-dev/fumehood/internal/plan"
 	"github.com/fumehood-dev/fumehood/sandbox"
@@ -15,7 +16,7 @@ func (c *collection) tell(ctx context.Context) {
 	if n := len(r.Skipped) + r.SkippedMore; n > 0 {
 		h := sandbox.Hint{Code: sandbox.HintSkipped, Count: int64(n)}
 		for _, s := range r.Skipped[:min(len(r.Skipped), maxHinted)] {
-			s.Path = plainName(s.Path)
+			s.Path = diagnose.PlainName(s.Path)
 			h.Files = append(h.Files, s)
 		}
 		c.hint(h)
@@ -23,10 +24,10 @@ func (c *collection) tell(ctx context.Context) {
 	if r.Status != sandbox.StatusSucceeded || c.failed {
 		return
 	}
-	unmatched := sandbox.Hint{Code: sandbox.HintUnmatched, Others: plainNames(c.other)}
+	unmatched := sandbox.Hint{Code: sandbox.HintUnmatched, Others: diagnose.PlainNames(c.other)}
 	for i, pattern := range c.x.Request.Return.Globs {
 		if hit, all := c.matcher.Hit(i); !hit && !all && len(unmatched.Names) < maxHinted { // one for all names no specific file
-			unmatched.Names = append(unmatched.Names, head(pattern, longestName))
+			unmatched.Names = append(unmatched.Names, head(pattern, diagnose.LongestName))
 		}
 	}
 	if len(unmatched.Names) > 0 {
@@ -53,7 +54,7 @@ func (x *execution) elsewhere(ctx context.Context) sandbox.Hint {
 				return nil
 			}
 			h.Count++
-			if plain := plainName(name); plain != "" && len(h.Names) < maxHinted {
+			if plain := diagnose.PlainName(name); plain != "" && len(h.Names) < maxHinted {
 				h.Names = append(h.Names, plain)
 			}
 			return nil

@@ -98,7 +98,7 @@ func (x *execution) conclude(ctx context.Context, exited guest.Exited) *sandbox.
 	r := x.result(o)
 	x.collect(ctx, o, r)
 	r.Timings = x.timings
-	r.Hints = x.hints(o, r)
+	r.Hints = x.diagnose(o, r)
 	return r
 }
 

@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/fumehood-dev/fumehood/internal/diagnose"
 	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
@@ -289,7 +290,7 @@ func (e *Engine) Sandbox(ctx context.Context, owner, name string) (*Sandbox, err
 
 // shownName is a name that came with a request, short enough for a message.
 func shownName(name string) string {
-	if plain := plainName(name); plain != "" {
+	if plain := diagnose.PlainName(name); plain != "" {
 		return plain
 	}
 	return "of that name"

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"strings"
 
 	"github.com/fumehood-dev/fumehood/sandbox"
 )
@@ -60,38 +59,12 @@ func (l *live) attempts() uint64 {
 	return l.passage.Position()
 }
 
-// refused says what the network policy refused while the execution ran. Of those that ran beside it in the same sandbox, nobody can tell.
-func (x *execution) refused() (h sandbox.Hint, ok bool) {
+// refusals returns what the network policy refused while the execution ran.
+func (x *execution) refusals() []sandbox.NetworkRefusal {
 	if x.live.passage == nil {
-		return h, false
+		return nil
 	}
-	h.Code, h.Living = sandbox.HintRefused, x.stays != nil
-	for _, r := range x.live.passage.Refusals(x.attempts, maxRefusals) {
-		if r.Target = plainTarget(r.Target); r.Target == "" {
-			continue
-		}
-		if r.Fix {
-			h.Names = append(h.Names, r.Target)
-		} else {
-			h.Others = append(h.Others, r.Target+": "+r.Reason)
-		}
-	}
-	return h, len(h.Names)+len(h.Others) > 0
-}
-
-// plainTarget returns a destination that is safe to show in a sentence, or "".
-func plainTarget(t string) string {
-	if plainName(strings.NewReplacer("[", "", "]", "", ":", "").Replace(t)) == "" {
-		return ""
-	}
-	return t
-}
-
-// withoutNetworkGuess drops hints that guess at what a refusal tells.
-func withoutNetworkGuess(hints []sandbox.Hint) []sandbox.Hint {
-	return slices.DeleteFunc(hints, func(h sandbox.Hint) bool {
-		return h.Code == sandbox.HintUnreachable || h.Code == sandbox.HintExitCode
-	})
+	return x.live.passage.Refusals(x.attempts, maxRefusals)
 }
 
 // Network returns what the sandbox tried to reach, and the policy. Unsupported: it has no network.

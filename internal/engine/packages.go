@@ -198,64 +198,6 @@ func (e *Engine) lowered(l sandbox.Limits) sandbox.Limits {
 	return l
 }
 
-// completeModule adds what packages could do about a missing module.
-func (x *execution) completeModule(h sandbox.Hint) sandbox.Hint {
-	first, _, _ := strings.Cut(h.Name, ".")
-	for _, l := range x.live.engine.config.Languages {
-		if isIts := x.Language == nil || x.Language.Name == l.Name; isIts && l.Apart[first] != "" {
-			return sandbox.Hint{Code: sandbox.HintNoStandard, Name: h.Name, Package: l.Apart[first]}
-		}
-	}
-	switch l := x.Language; {
-	case l == nil || !x.canInstall(l):
-	case len(x.missing) > 0:
-		return sandbox.Hint{Code: sandbox.HintNoPackage, Names: plainNames(x.missing)}
-	default:
-		if name := l.Installer.PackageOf(h.Name); l.Installer.Valid(name) {
-			h.Package = name
-		}
-		h.CanInstall, h.ByName, h.InCode = true, x.Request.Packages.Auto, l.Installer.Magic != nil
-	}
-	return h
-}
-
-// completeInstaller adds how packages can be had that a program of a language's installs.
-func (x *execution) completeInstaller(h sandbox.Hint) sandbox.Hint {
-	for _, l := range x.live.engine.config.Languages {
-		if slices.Contains(l.Installers, h.Name) && x.canInstall(&l) {
-			h.CanInstall, h.ByName, h.InCode, h.By = true, true, l.Installer.Magic != nil, l.Title
-		}
-	}
-	return h
-}
-
-// canInstall reports whether packages of a language can be asked for.
-func (x *execution) canInstall(l *sandbox.Language) bool {
-	return l.Installer != nil && l.Installer.Install != nil && x.live.engine.config.Packages != nil && (x.stays == nil || x.stays.sandbox.takesPackages())
-}
-
-// lacks names the commands that a script names and that are not there, with their Debian packages.
-func (x *execution) lacks() (h sandbox.Hint, ok bool) {
-	if x.Language == nil || x.Language.Installer == nil || x.Language.Installer.Install != nil || len(x.missing) == 0 {
-		return h, false
-	}
-	h = sandbox.Hint{Code: sandbox.HintNoCommands, Names: plainNames(x.missing)}
-	for _, name := range h.Names {
-		h.Others = append(h.Others, x.Language.Installer.Names[name])
-	}
-	return h, true
-}
-
-// packageOfCommand is the Debian package of a command, or "".
-func (x *execution) packageOfCommand(name string) string {
-	for _, l := range x.live.engine.config.Languages {
-		if l.Installer != nil && l.Installer.Install == nil && l.Installer.Names[name] != "" {
-			return l.Installer.Names[name]
-		}
-	}
-	return ""
-}
-
 // handOver passes the files of a step to whoever asked for them, after all its processes have ended.
 func (x *execution) handOver(ctx context.Context, r *sandbox.Result) error {
 	if x.take == nil || x.take.Take == nil || r.Status != sandbox.StatusSucceeded {

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"syscall"
 
+	"github.com/fumehood-dev/fumehood/internal/diagnose"
 	"github.com/fumehood-dev/fumehood/internal/guest"
 	"github.com/fumehood-dev/fumehood/sandbox"
 )
@@ -30,7 +31,7 @@ func (n *notStarted) Error() string { return n.line }
 
 // refuseStart makes a notStarted of the first word of the command.
 func (x *execution) refuseStart(code sandbox.HintCode, exitCode int, what string) *notStarted {
-	return &notStarted{sandbox.Hint{Code: code, ExitCode: exitCode, Name: plainName(x.Argv[0])}, fmt.Sprintf("fumehood: %.200s: %s\n", x.Argv[0], what)}
+	return &notStarted{sandbox.Hint{Code: code, ExitCode: exitCode, Name: diagnose.PlainName(x.Argv[0])}, fmt.Sprintf("fumehood: %.200s: %s\n", x.Argv[0], what)}
 }
 
 // startError returns why nothing was started, in the caller's words. ENOENT may mean the program or the directory.
@@ -53,7 +54,7 @@ func (x *execution) startError(ctx context.Context, err error) error {
 		return x.missingProgram(ctx)
 	case missing:
 		refused := x.refuseStart(sandbox.HintNoCommand, exitNotFound, "command not found")
-		refused.hint.By, refused.hint.Others, refused.hint.Package = x.ownPath(), x.interpretersOf(x.Argv[0]), x.packageOfCommand(x.Argv[0])
+		refused.hint.By = x.ownPath()
 		return refused
 	case errno == syscall.EACCES, errno == syscall.ENOEXEC:
 		return x.refuseStart(sandbox.HintNotProgram, exitNotFound, "cannot execute: "+errno.Error())

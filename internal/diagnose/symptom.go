@@ -1,15 +1,12 @@
-package engine
+package diagnose
 
 import (
-	"context"
 	"path"
 	"regexp"
 	"slices"
 	"strings"
 	"sync"
 
-	"github.com/fumehood-dev/fumehood/internal/guest"
-	"github.com/fumehood-dev/fumehood/internal/plan"
 	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
@@ -37,11 +34,11 @@ var pathSymptom = sync.OnceValue(func() *regexp.Regexp {
 })
 
 // symptom finds the likely cause of a failure in the program's output.
-func (x *execution) symptom(o *outcome, r *sandbox.Result) (sandbox.Hint, bool) {
-	text := end(&r.Stderr)
+func (f *Facts) symptom() (sandbox.Hint, bool) {
+	text := end(&f.Result.Stderr)
 	vague := sandbox.Hint{}
-	for _, h := range append(x.diagnose(text), systemHints(text)...) {
-		h, ok := x.complete(h)
+	for _, h := range append(f.diagnose(text), systemHints(text)...) {
+		h, ok := f.complete(h)
 		switch {
 		case !ok:
 		case h.Code == sandbox.HintMissingFile: // any other symptom is closer to the cause
@@ -52,27 +49,22 @@ func (x *execution) symptom(o *outcome, r *sandbox.Result) (sandbox.Hint, bool) 
 			return h, true
 		}
 	}
-	if vague.Code == "" && x.atProcessLimit(o) {
-		return x.limitHint(sandbox.HintLimit, sandbox.LimitPids), true
+	if vague.Code == "" && f.atProcessLimit() {
+		return f.limitHint(sandbox.HintLimit, sandbox.LimitPids), true
 	}
-	if vague.Code == "" && r.ExitCode == exitNotFound {
+	if vague.Code == "" && f.Result.ExitCode == exitNotFound {
 		vague.Code = sandbox.HintNoCommand
 	}
 	return vague, vague.Code != ""
 }
 
-// diagnose asks the languages, that of the execution first. The bytes are hostile and the code large, so it contains a panic.
-func (x *execution) diagnose(text string) (hints []sandbox.Hint) {
-	defer func() {
-		if p := recover(); p != nil {
-			_ = x.live.engine.panicked("diagnose a failure", p)
-		}
-	}()
-	if x.Language != nil && x.Language.Diagnose != nil {
-		hints = x.Language.Diagnose(text)
+// diagnose asks the languages, that of the execution first. The bytes are hostile.
+func (f *Facts) diagnose(text string) (hints []sandbox.Hint) {
+	if f.Language != nil && f.Language.Diagnose != nil {
+		hints = f.Language.Diagnose(text)
 	}
-	for _, l := range x.live.engine.config.Languages {
-		if l.Diagnose != nil && (x.Language == nil || l.Name != x.Language.Name) {
+	for _, l := range f.Languages {
+		if l.Diagnose != nil && (f.Language == nil || l.Name != f.Language.Name) {
 			hints = append(hints, l.Diagnose(text)...)
 		}
 	}
@@ -107,67 +99,67 @@ func systemHints(text string) []sandbox.Hint {
 }
 
 // complete adds what the engine knows of a symptom. It returns false if the symptom cannot be true.
-func (x *execution) complete(h sandbox.Hint) (sandbox.Hint, bool) {
-	h.Name = plainName(h.Name)
+func (f *Facts) complete(h sandbox.Hint) (sandbox.Hint, bool) {
+	h.Name = PlainName(h.Name)
 	switch h.Code {
 	case sandbox.HintMemory:
-		return x.limitHint(h.Code, sandbox.LimitMemory), x.enforces(sandbox.LimitMemory)
+		return f.limitHint(h.Code, sandbox.LimitMemory), f.enforces(sandbox.LimitMemory)
 	case sandbox.HintNotebook:
-		if l := x.Language; l != nil && x.canInstall(l) {
-			h.CanInstall, h.ByName = true, x.Request.Packages.Auto
+		if l := f.Language; l != nil && f.canInstall(l) {
+			h.CanInstall, h.ByName = true, f.Request.Packages.Auto
 		}
 	case sandbox.HintLimit:
-		if !x.enforces(h.Limit) {
+		if !f.enforces(h.Limit) {
 			return h, false
 		}
 		if h.Limit == sandbox.LimitDisk {
-			return x.fullHint(), true
+			return f.fullHint(), true
 		}
-		return x.limitHint(h.Code, h.Limit), true
+		return f.limitHint(h.Code, h.Limit), true
 	case sandbox.HintNoNetwork:
-		h.Living = x.stays != nil
-		if x.Spec.Network.Mode != sandbox.NetworkNone {
+		h.Living = f.Living
+		if !f.noNetwork() {
 			h.Code = sandbox.HintUnreachable
 		}
 	case sandbox.HintNoInstall:
-		return x.completeInstaller(h), x.Spec.Network.Mode == sandbox.NetworkNone
+		return f.completeInstaller(h), f.noNetwork()
 	case sandbox.HintNoModule:
-		return x.completeModule(h), true
+		return f.completeModule(h), true
 	case sandbox.HintTerminal:
-		return h, !x.Spec.Terminals
+		return h, !f.Result.Requested.Terminals
 	case sandbox.HintNoInput:
-		return h, len(x.Request.Stdin) == 0
+		return h, len(f.Request.Stdin) == 0
 	case sandbox.HintNoCommand, sandbox.HintNotProgram:
-		return x.completeCommand(h)
+		return f.completeCommand(h)
 	case sandbox.HintMissingFile, sandbox.HintReadOnly:
-		return x.completePath(h)
+		return f.completePath(h)
 	}
 	return h, true
 }
 
 // enforces says whether anything enforces a limit here.
-func (x *execution) enforces(name sandbox.LimitName) bool {
-	return x.live.box == nil || x.live.box.Effective().Limits.Get(name) != sandbox.Unlimited
+func (f *Facts) enforces(name sandbox.LimitName) bool {
+	return f.Result.Effective.Limits.Get(name) != sandbox.Unlimited
 }
 
-func (x *execution) completeCommand(h sandbox.Hint) (sandbox.Hint, bool) {
+func (f *Facts) completeCommand(h sandbox.Hint) (sandbox.Hint, bool) {
 	command := path.Base(h.Name)
 	switch {
 	case h.Name == "":
-	case x.Spec.Commands != nil && !slices.Contains(x.Spec.Commands, command):
-		h.Code, h.Name, h.Names = sandbox.HintNotAllowed, command, x.Spec.Commands
-	case h.Code == sandbox.HintNoCommand && x.Spec.Network.Mode == sandbox.NetworkNone && x.installs(command):
+	case f.Result.Requested.Commands != nil && !slices.Contains(f.Result.Requested.Commands, command):
+		h.Code, h.Name, h.Names = sandbox.HintNotAllowed, command, f.Result.Requested.Commands
+	case h.Code == sandbox.HintNoCommand && f.noNetwork() && f.installs(command):
 		h.Code, h.Name = sandbox.HintNoInstall, command
-		h = x.completeInstaller(h)
+		h = f.completeInstaller(h)
 	case h.Code == sandbox.HintNoCommand:
-		h.Others, h.Package = x.interpretersOf(command), x.packageOfCommand(command)
+		h.Others, h.Package = f.interpretersOf(command), f.packageOfCommand(command)
 	}
 	return h, true
 }
 
 // interpretersOf names the programs of the language that a command is named after, as python3 for python.
-func (x *execution) interpretersOf(command string) []string {
-	for _, l := range x.live.engine.config.Languages {
+func (f *Facts) interpretersOf(command string) []string {
+	for _, l := range f.Languages {
 		if command == l.Name || slices.Contains(l.Aliases, command) {
 			return slices.DeleteFunc(slices.Clone(l.Programs), func(program string) bool { return program == command })
 		}
@@ -176,22 +168,22 @@ func (x *execution) interpretersOf(command string) []string {
 }
 
 // installs says whether a command exists to fetch programs or packages.
-func (x *execution) installs(command string) bool {
-	return slices.ContainsFunc(x.live.engine.config.Languages, func(l sandbox.Language) bool { return slices.Contains(l.Installers, command) })
+func (f *Facts) installs(command string) bool {
+	return slices.ContainsFunc(f.Languages, func(l sandbox.Language) bool { return slices.Contains(l.Installers, command) })
 }
 
 // programFolders hold programs in every root file system.
 var programFolders = []string{"/bin", "/usr/bin", "/usr/local/bin", "/sbin", "/usr/sbin"}
 
-func (x *execution) completePath(h sandbox.Hint) (sandbox.Hint, bool) {
+func (f *Facts) completePath(h sandbox.Hint) (sandbox.Hint, bool) {
 	switch name := h.Name; {
 	case !path.IsAbs(name):
 		if strings.HasPrefix(name, ".") || strings.Contains(name, "/.") { // nobody is asked to send such a file by a program's word
 			h.Name = ""
 		}
-	case x.Spec.Commands != nil && slices.Contains(programFolders, path.Dir(name)) && !slices.Contains(x.Spec.Commands, path.Base(name)):
-		return sandbox.Hint{Code: sandbox.HintNotAllowed, Name: path.Base(name), Names: x.Spec.Commands}, true
-	case x.isShown(name):
+	case f.Result.Requested.Commands != nil && slices.Contains(programFolders, path.Dir(name)) && !slices.Contains(f.Result.Requested.Commands, path.Base(name)):
+		return sandbox.Hint{Code: sandbox.HintNotAllowed, Name: path.Base(name), Names: f.Result.Requested.Commands}, true
+	case f.isShown(name):
 		return h, h.Code == sandbox.HintMissingFile // the place is writable, so the cause is another
 	case h.Code == sandbox.HintMissingFile:
 		h.Code = sandbox.HintOutside
@@ -200,76 +192,47 @@ func (x *execution) completePath(h sandbox.Hint) (sandbox.Hint, bool) {
 }
 
 // isShown reports whether a path is in a place for files of the caller or the program.
-func (x *execution) isShown(name string) bool {
+func (f *Facts) isShown(name string) bool {
 	name = path.Clean(name)
-	for _, m := range x.Spec.Mounts {
+	for _, m := range f.Result.Requested.Mounts {
 		if below(name, m.Target) {
 			return true
 		}
 	}
-	return slices.ContainsFunc(writablePlaces, func(place string) bool { return below(name, place) })
+	return slices.ContainsFunc(WritablePlaces, func(place string) bool { return below(name, place) })
 }
 
-var writablePlaces = []string{sandbox.Workspace, sandbox.Home, "/tmp", "/dev/shm"}
+var WritablePlaces = []string{sandbox.Workspace, sandbox.Home, "/tmp", "/dev/shm"}
 
 func below(name, folder string) bool { return name == folder || strings.HasPrefix(name, folder+"/") }
 
 // atProcessLimit reports whether forks or threads were refused, by the host's count or by the number of processes at the deadline.
-func (x *execution) atProcessLimit(o *outcome) bool {
-	return o.usage.PidsRefused > 0 || int64(o.exited.Tasks) >= x.Spec.Limits.Pids
+func (f *Facts) atProcessLimit() bool {
+	return f.Result.Usage.PidsRefused > 0 || f.Tasks >= f.Result.Requested.Limits.Pids
 }
 
 // complainsOfProcesses reports whether the program's output says so.
-func (x *execution) complainsOfProcesses(r *sandbox.Result) bool {
-	text := end(&r.Stderr)
+func (f *Facts) complainsOfProcesses() bool {
+	text := end(&f.Result.Stderr)
 	isPids := func(h sandbox.Hint) bool { return h.Code == sandbox.HintLimit && h.Limit == sandbox.LimitPids }
-	return forkSymptom().MatchString(text) || slices.ContainsFunc(x.diagnose(text), isPids)
+	return forkSymptom().MatchString(text) || slices.ContainsFunc(f.diagnose(text), isPids)
 }
-
-// blockSize is the least size of a file in tmpfs, the file system of the writable places.
-const blockSize = 4 << 10
 
 // fullHint returns which limit of the writable places was reached. Some backends limit no inodes, some divide the space among the places,
 // and none limits directories of the host.
-func (x *execution) fullHint() sandbox.Hint {
-	p := x.live.box.Effective()
-	h := x.limitHint(sandbox.HintLimit, sandbox.LimitDisk)
+func (f *Facts) fullHint() sandbox.Hint {
+	p := &f.Result.Effective
+	h := f.limitHint(sandbox.HintLimit, sandbox.LimitDisk)
 	h.By = p.Enforcers[sandbox.LimitDisk]
-	inodes := x.limitHint(sandbox.HintLimit, sandbox.LimitInodes)
+	inodes := f.limitHint(sandbox.HintLimit, sandbox.LimitInodes)
 	if p.Limits.Inodes <= 0 || p.Enforcers[sandbox.LimitInodes] == "" {
 		return h
 	}
-	files, bytes := x.used()
+	files, bytes := f.Used()
 	if float64(files)/float64(inodes.Value) > float64(bytes)/float64(h.Value) {
 		return inodes
 	}
 	return h
-}
-
-// The most that used looks at, in all places: what it finds tells the two limits apart, and costs a failed run some 50 ms at the most.
-const (
-	maxUsed      = 20_000
-	maxUsedPaths = 2 << 20 // bytes
-)
-
-// used counts what lies in the writable places at the end, as far as it looks.
-func (x *execution) used() (files, bytes int64) {
-	ctx, cancel := context.WithTimeout(context.Background(), usageTimeout)
-	defer cancel()
-	paths := 0
-	for _, place := range writablePlaces {
-		_, _ = x.client.ListDir(ctx, guest.ListDir{Path: place, Depth: plan.MaxDepth, Limit: maxUsed}, func(f guest.FileInfo) error {
-			if paths += len(f.Path); files >= maxUsed || paths > maxUsedPaths {
-				return errEnough
-			}
-			files++
-			if f.Type == guest.FileRegular {
-				bytes += int64(min(f.Size, 1<<40)+blockSize-1) / blockSize * blockSize
-			}
-			return nil
-		})
-	}
-	return files, bytes
 }
 
 // end returns the end of a stream, which has the reason of a failure.

@@ -1,0 +1,67 @@
+package engine
+
+import (
+	"context"
+
+	"github.com/fumehood-dev/fumehood/internal/diagnose"
+	"github.com/fumehood-dev/fumehood/internal/guest"
+	"github.com/fumehood-dev/fumehood/internal/plan"
+	"github.com/fumehood-dev/fumehood/sandbox"
+)
+
+// diagnose explains the end of an execution. The program's output is hostile and the code that reads it large, so it contains a panic.
+func (x *execution) diagnose(o *outcome, r *sandbox.Result) (hints []sandbox.Hint) {
+	defer func() {
+		if p := recover(); p != nil {
+			hints = x.found
+			_ = x.live.engine.panicked("diagnose an end", p)
+		}
+	}()
+	config := &x.live.engine.config
+	f := diagnose.Facts{
+		Offer:  diagnose.Offer{Languages: config.Languages, Max: config.Max, Packages: config.Packages != nil},
+		Result: r, Request: &x.Request, Command: x.Argv[0], Language: x.Language, Found: x.found,
+		Input: len(x.Request.Stdin) > 0, Forbidden: x.forbidden(), GuestGone: o.cause == causeLost, NotStarted: o.notStarted,
+		Tasks: int64(o.exited.Tasks), Left: int64(o.exited.Left),
+		Beyond:   [2]int64{x.output.beyond(&r.Stdout, x.output.stdout), x.output.beyond(&r.Stderr, x.output.stderr)},
+		Refusals: x.refusals(), Missing: x.missing, Optional: x.optional, Used: x.used,
+	}
+	if o.ended {
+		f.GuestEnd = &o.end
+	}
+	if s := x.stays; s != nil {
+		f.Living, f.Signaled = true, s.wasSignalled()
+		f.Input = f.Input || s.context != nil || s.asks.Interactive
+		f.Packages = f.Packages && s.sandbox.takesPackages()
+	}
+	return diagnose.Hints(&f)
+}
+
+// blockSize is the least size of a file in tmpfs, the file system of the writable places.
+const blockSize = 4 << 10
+
+// The most that used looks at, in all places: what it finds tells the two limits apart, and costs a failed run some 50 ms at the most.
+const (
+	maxUsed      = 20_000
+	maxUsedPaths = 2 << 20 // bytes
+)
+
+// used counts what lies in the writable places at the end, as far as it looks.
+func (x *execution) used() (files, bytes int64) {
+	ctx, cancel := context.WithTimeout(context.Background(), usageTimeout)
+	defer cancel()
+	paths := 0
+	for _, place := range diagnose.WritablePlaces {
+		_, _ = x.client.ListDir(ctx, guest.ListDir{Path: place, Depth: plan.MaxDepth, Limit: maxUsed}, func(f guest.FileInfo) error {
+			if paths += len(f.Path); files >= maxUsed || paths > maxUsedPaths {
+				return errEnough
+			}
+			files++
+			if f.Type == guest.FileRegular {
+				bytes += int64(min(f.Size, 1<<40)+blockSize-1) / blockSize * blockSize
+			}
+			return nil
+		})
+	}
+	return files, bytes
+}
