@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/fumehood-dev/fumehood/internal/guest"
+	"github.com/fumehood-dev/fumehood/internal/guest/wire"
 )
 
 // The largest number of executions, with the longest names, fits one message.
@@ -20,7 +21,7 @@ func TestTheLongestListIsOneMessage(t *testing.T) {
 		}
 		b := guest.Append(nil, &m)
 		var back guest.Processes
-		if err := guest.Parse(b, &back); len(b) > guest.MaxMessage || err != nil || len(back.Processes) != guest.MaxProcesses {
+		if err := guest.Parse(b, &back); len(b) > wire.MaxMessage || err != nil || len(back.Processes) != guest.MaxProcesses {
 			t.Errorf("%d bytes, %v", len(b), err)
 		}
 	}

@@ -7,14 +7,14 @@ import (
 
 // deadline ends one direction's waits. Its session's mu guards it.
 type deadline struct {
-	timer  *time.Timer // nil: none is to come
+	timer  *time.Timer // nil without a future deadline
 	passed bool
 }
 
-// SetReadDeadline makes reads after t fail with ErrDeadline, also one that waits; the zero time takes the deadline away.
+// SetReadDeadline makes reads after t, including a waiting one, fail with ErrDeadline. The zero time removes the deadline.
 func (st *Stream) SetReadDeadline(t time.Time) { st.setDeadline(&st.reading, t, &st.readable) }
 
-// SetWriteDeadline does the same with writes. One that fails may have sent a part.
+// SetWriteDeadline does the same for writes. A failed write may have sent a part.
 func (st *Stream) SetWriteDeadline(t time.Time) {
 	st.setDeadline(&st.writing, t, &st.writable, &st.s.space)
 }
@@ -44,7 +44,7 @@ func (st *Stream) setDeadline(d *deadline, t time.Time, waiters ...*sync.Cond) {
 	timer = time.AfterFunc(left, func() {
 		st.s.mu.Lock()
 		defer st.s.mu.Unlock()
-		if d.timer == timer { // else another deadline came between
+		if d.timer == timer { // else another deadline replaced this one
 			pass()
 		}
 	})

@@ -8,7 +8,7 @@ import (
 // messageHeader is the size of a message's header: the body's length as a little-endian uint32, and the type as a uint8.
 const messageHeader = 5
 
-// bodyStep bounds the memory for a claimed length before its bytes have come.
+// bodyStep bounds the memory for a claimed length before its bytes arrive.
 const (
 	bodyStep  = 64 << 10
 	bodyLeast = 512

@@ -12,7 +12,7 @@ const (
 type reader struct {
 	conn   io.Reader
 	buf    []byte
-	lo, hi int // buf[lo:hi] was read and not yet taken
+	lo, hi int // buf[lo:hi] is read and not yet consumed
 }
 
 // fill reads once into the buffer, which is empty.

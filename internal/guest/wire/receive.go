@@ -149,7 +149,7 @@ func (s *Session) ended(id uint32, reset bool) error {
 		return err
 	}
 	if reset {
-		st.over(ErrReset)
+		st.abort(ErrReset)
 		return nil
 	}
 	if st.ended {

@@ -7,7 +7,7 @@ import (
 	"sync"
 )
 
-// Side is the end of a connection that a session has.
+// Side is the role of a session on its connection.
 type Side uint8
 
 // The sides. Only the host opens streams.
@@ -25,7 +25,7 @@ const (
 
 	maxCredit   = 1 << 30   // total credit that a peer may give
 	outLimit    = 64 << 10  // queued frames before senders wait
-	controlSlop = 256 << 10 // further control frames; only a peer that does not read its connection exceeds it
+	controlSlop = 256 << 10 // further control frames; exceeded only if the peer does not read its connection
 )
 
 // Errors of sessions and streams.
@@ -66,7 +66,7 @@ type Session struct {
 	spare    []byte
 	writing  bool
 	wake     sync.Cond // signals that out is not empty
-	space    sync.Cond // signals that out was taken, or the writer is idle
+	space    sync.Cond // signals that the writer took out, or is idle
 }
 
 // NewSession runs the multiplexer on conn, which it takes over.
@@ -120,7 +120,7 @@ func (s *Session) Err() error {
 	return s.err
 }
 
-// Flush waits until the connection has taken everything sent so far, or the session ends.
+// Flush waits until everything sent so far is written to the connection, or the session ends.
 func (s *Session) Flush() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -151,15 +151,15 @@ func (s *Session) failLocked(err error) {
 	s.err = err
 	close(s.done)
 	for _, st := range s.streams {
-		st.over(err)
+		st.abort(err)
 	}
 	for st := range s.fresh {
-		st.over(err)
+		st.abort(err)
 	}
 	s.arrival.Broadcast()
 	s.wake.Broadcast()
 	s.space.Broadcast()
-	s.conn.Close() // wakes both loops; no connection waits in its Close
+	s.conn.Close() // wakes both loops; Close of a connection does not block
 }
 
 // writeLoop writes frames to the connection. Frames queued during a write go out together with the next one.

@@ -59,7 +59,7 @@ func (st *Stream) Read(p []byte) (int, error) {
 		case st.ended:
 			return 0, io.EOF
 		}
-		return 0, cut(st.err) // a connection that ends in the middle is not the end of a stream
+		return 0, cut(st.err) // a truncated connection is not the end of a stream
 	}
 	first, second := st.ring.At(st.ring.Start(), n)
 	s.mu.Unlock()
@@ -214,7 +214,7 @@ func (st *Stream) reset() {
 		st.s.control(st.id, frameReset)
 	}
 	st.deaf, st.ring = true, Ring{}
-	st.over(ErrReset)
+	st.abort(ErrReset)
 }
 
 // Close ends a finished stream: it ends this side and discards what the peer may still send. A peer that still has data gets
@@ -226,11 +226,11 @@ func (st *Stream) Close() {
 		return
 	}
 	if st.s.side == Host && st.finished {
-		st.deaf, st.ring = true, Ring{} // the answer has come and the guest's end follows: no frame needed
+		st.deaf, st.ring = true, Ring{} // the answer has arrived and the guest's end follows: no frame needed
 		return
 	}
 	if st.id == 0 {
-		st.over(ErrReset)
+		st.abort(ErrReset)
 		return
 	}
 	if !st.finished {
@@ -241,8 +241,8 @@ func (st *Stream) Close() {
 	}
 }
 
-// over wakes all waiters of the stream and removes it from its session. Called with mu held.
-func (st *Stream) over(err error) {
+// abort wakes all waiters of the stream and removes it from its session. Called with mu held.
+func (st *Stream) abort(err error) {
 	if st.err != nil {
 		return
 	}
