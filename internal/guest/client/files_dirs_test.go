@@ -123,7 +123,7 @@ func TestPathsThatAreRefused(t *testing.T) {
 		wantError(t, err, sandbox.Invalid, 0, "")
 	}
 	_, err := c.Stat(ctx, guest.Stat{Path: "/proc/self/environ"})
-	wantError(t, err, sandbox.Invalid, 0, "/proc/self/environ lies on a kernel file system")
+	wantError(t, err, sandbox.Invalid, 0, "/proc/self/environ is on a kernel file system")
 }
 
 // A02: a link by which the code tries to make the guest read for it.
@@ -185,7 +185,7 @@ func TestWhatIsNotPermittedToTheCode(t *testing.T) {
 		return nil
 	})
 	must(t, err)
-	if want := []string{"closed: is not permitted to the user of the sandbox", "rootfile: "}; !slices.Equal(reasons, want) {
+	if want := []string{"closed: is not accessible to the user of the sandbox", "rootfile: "}; !slices.Equal(reasons, want) {
 		t.Errorf("listed %q, want %q", reasons, want)
 	}
 	must(t, c.Remove(ctx, guest.Remove{Path: dir + "/closed", Recursive: true}))

@@ -206,7 +206,7 @@ func TestWriteAtOffset(t *testing.T) {
 		t.Errorf("after truncation past the end: %q", got)
 	}
 	err := c.WriteFile(limit(t), guest.WriteFile{Path: dir + "/f", Offset: 1<<63 - 2}, strings.NewReader("over"))
-	wantError(t, err, sandbox.TooLarge, syscall.EFBIG, "larger than a file may be")
+	wantError(t, err, sandbox.TooLarge, syscall.EFBIG, "the maximum size of a file")
 	err = c.WriteFile(limit(t), guest.WriteFile{Path: dir + "/f", Offset: 1 << 63}, strings.NewReader("over"))
 	wantError(t, err, sandbox.Invalid, syscall.EINVAL, "")
 }

@@ -2,15 +2,18 @@ package server
 
 import (
 	"errors"
+	"io"
 	"syscall"
+	"time"
 
 	"github.com/fumehood-dev/fumehood/internal/guest"
+	"github.com/fumehood-dev/fumehood/internal/guest/server/files"
 	"github.com/fumehood-dev/fumehood/internal/guest/wire"
 	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
-// call is one request and its answers. A handler sends answers, the last one by answer, or returns an error, which is sent
-// as Failed.
+// call is one request and its answers. A handler sends the answers, the last one with answer, or returns an error,
+// which the host receives as Failed. Implements files.Call.
 type call struct {
 	conn    *conn
 	session *wire.Session
@@ -20,8 +23,8 @@ type call struct {
 
 // Errors that end a call without an answer.
 var (
-	errCanceled  = errors.New("server: the host is gone or wants no answer")
-	errMalformed = errors.New("server: malformed message")
+	errCanceled  = files.ErrCanceled
+	errMalformed = files.ErrMalformed
 )
 
 func (s *Server) serveCall(cn *conn, session *wire.Session, st *wire.Stream) {
@@ -30,7 +33,7 @@ func (s *Server) serveCall(cn *conn, session *wire.Session, st *wire.Stream) {
 		st.Reset()
 		return
 	}
-	h := handlerOf(guest.Type(typ))
+	h := handlers[guest.Type(typ)]
 	if h == nil {
 		h = unknown
 	}
@@ -42,28 +45,20 @@ func (s *Server) serveCall(cn *conn, session *wire.Session, st *wire.Stream) {
 	default:
 		c.answer(failure(err))
 	}
-	st.Close()
+	st.Close() // resets the stream if the host still sends
 }
 
 func unknown(*Server, *call) error {
-	return &guest.Failed{Kind: sandbox.Unsupported, Msg: "the guest does not know this request"}
+	return &guest.Failed{Kind: sandbox.Unsupported, Msg: "unknown request type"}
 }
 
-// parse reads the request into m.
-func (c *call) parse(m guest.Message) error {
-	if guest.Parse(c.body, m) != nil {
-		return errMalformed
-	}
-	return nil
-}
-
-// send sends one message that others follow.
-func (c *call) send(m guest.Message) error {
+// Send sends one message that others follow.
+func (c *call) Send(m guest.Message) error {
 	return canceled(c.st.Send(uint8(m.MessageType()), guest.Append(nil, m)))
 }
 
-// sendData sends p, at most guest.MaxData bytes, as one Data message.
-func (c *call) sendData(p []byte) error {
+// SendData sends p, at most guest.MaxData bytes, as one Data message.
+func (c *call) SendData(p []byte) error {
 	return canceled(c.st.Send(uint8(guest.TypeData), guest.AppendDataHead(nil, len(p)), p))
 }
 
@@ -78,8 +73,55 @@ func (c *call) recv() (guest.Type, []byte, error) {
 	return guest.Type(typ), body, err
 }
 
-// canceled is closed when the host has canceled the call or is gone.
+// Next is recv, but returns errCanceled once the host has canceled the call.
+func (c *call) Next() (guest.Type, []byte, error) {
+	typ, body, err := c.recv()
+	if err != nil && err != io.EOF {
+		err = errCanceled
+	}
+	return typ, body, err
+}
+
+// canceled is closed when the host has canceled the call or the connection has ended.
 func (c *call) canceled() <-chan struct{} { return c.st.Done() }
+
+// Wanted returns errCanceled once the host has canceled the call.
+func (c *call) Wanted() error {
+	select {
+	case <-c.canceled():
+		return errCanceled
+	default:
+		return nil
+	}
+}
+
+// pause waits, unless the host cancels the call: errCanceled.
+func (c *call) pause(d time.Duration) error {
+	select {
+	case <-c.canceled():
+		return errCanceled
+	case <-time.After(d):
+		return nil
+	}
+}
+
+// OnCancel calls f when the host cancels the call. stop waits for f, and returns false if f was called.
+func (c *call) OnCancel(f func()) (stop func() bool) {
+	over, ended := make(chan struct{}), make(chan bool, 1)
+	go func() {
+		select {
+		case <-c.canceled():
+			f()
+			ended <- false
+		case <-over:
+			ended <- true
+		}
+	}()
+	return func() bool {
+		close(over)
+		return <-ended
+	}
+}
 
 func canceled(err error) error {
 	if err != nil {
@@ -106,7 +148,7 @@ func failed(op string, errno syscall.Errno) *guest.Failed {
 	return &guest.Failed{Kind: kindOf(errno), Op: op, Errno: uint32(errno)}
 }
 
-// kindOf classifies an errno by what the caller can do about it.
+// kindOf classifies an errno.
 func kindOf(errno syscall.Errno) sandbox.Kind {
 	switch errno {
 	case syscall.ENOENT, syscall.ESRCH:

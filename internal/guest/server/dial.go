@@ -14,23 +14,19 @@ import (
 
 const (
 	dialBuffer = 16 << 10        // bytes, for each direction of a connection
-	dialLinger = 2 * time.Second // for what the host sent before it closed the connection, until the program reads it
+	dialLinger = 2 * time.Second // how long the program may take to read what a gone host has sent
 )
 
-// dial serves Dial. It connects to loopback alone, which is the sandbox's own: the guest is in its network namespace.
-func (s *Server) dial(c *call) error {
-	var m guest.Dial
-	if err := c.parse(&m); err != nil {
-		return err
-	}
+// dial serves Dial. It connects only to the loopback of the sandbox's own network namespace.
+func (s *Server) dial(c *call, m *guest.Dial) error {
 	if m.Port == 0 {
-		return &guest.Failed{Kind: sandbox.Invalid, Op: "port", Msg: "0 is no port"}
+		return &guest.Failed{Kind: sandbox.Invalid, Op: "port", Msg: "port 0 is not valid"}
 	}
 	v4 := unix.SockaddrInet4{Port: int(m.Port), Addr: [4]byte{127, 0, 0, 1}}
 	v6 := unix.SockaddrInet6{Port: int(m.Port), Addr: [16]byte{15: 1}}
 	sock, err := c.connect(unix.AF_INET, &v4, m.Port)
 	if err == unix.ECONNREFUSED {
-		if other, err6 := c.connect(unix.AF_INET6, &v6, m.Port); err6 == nil { // else there may be no IPv6 here
+		if other, err6 := c.connect(unix.AF_INET6, &v6, m.Port); err6 == nil { // otherwise the sandbox may lack IPv6
 			sock, err = other, nil
 		}
 	}
@@ -41,7 +37,7 @@ func (s *Server) dial(c *call) error {
 		return err
 	}
 	defer sock.Close()
-	if err := c.send(&guest.Dialed{}); err != nil {
+	if err := c.Send(&guest.Dialed{}); err != nil {
 		return err
 	}
 	c.relay(sock)
@@ -54,7 +50,7 @@ func (c *call) connect(family int, to unix.Sockaddr, port uint16) (*os.File, err
 	if err != nil {
 		return nil, err
 	}
-	_ = unix.SetsockoptInt(fd, unix.IPPROTO_TCP, unix.TCP_NODELAY, 1) // the host sends what it has
+	_ = unix.SetsockoptInt(fd, unix.IPPROTO_TCP, unix.TCP_NODELAY, 1) // the host sends data in full
 	sock := os.NewFile(uintptr(fd), "port")
 	if err = c.await(sock, to); err == nil {
 		err = notSelf(fd, port)
@@ -73,7 +69,7 @@ func (c *call) await(sock *os.File, to unix.Sockaddr) error {
 		return err
 	}
 	sock.SetWriteDeadline(time.Now().Add(guest.DialTimeout))
-	stop := c.onCancel(func() { sock.SetWriteDeadline(time.Unix(1, 0)) })
+	stop := c.OnCancel(func() { sock.SetWriteDeadline(time.Unix(1, 0)) })
 	waited := raw.Write(func(fd uintptr) bool {
 		err = unix.Connect(int(fd), to)
 		return err != unix.EINPROGRESS && err != unix.EALREADY && err != unix.EINTR
@@ -89,8 +85,8 @@ func (c *call) await(sock *os.File, to unix.Sockaddr) error {
 	return sock.SetWriteDeadline(time.Time{})
 }
 
-// notSelf refuses a socket that met itself: where nothing listens, the kernel may choose the same port for it, and both ends are then one
-// (a simultaneous open, RFC 9293, section 3.5).
+// notSelf refuses a socket that is connected to itself: if nothing listens, the kernel may choose the same port for the
+// socket (a simultaneous open, RFC 9293, section 3.5).
 func notSelf(fd int, port uint16) error {
 	own, err := unix.Getsockname(fd)
 	if err != nil {
@@ -109,28 +105,10 @@ func notSelf(fd int, port uint16) error {
 	return unix.ECONNREFUSED
 }
 
-// onCancel calls f when the host has canceled the call. stop waits for f, and is false if it was called.
-func (c *call) onCancel(f func()) (stop func() bool) {
-	over, ended := make(chan struct{}), make(chan bool, 1)
-	go func() {
-		select {
-		case <-c.canceled():
-			f()
-			ended <- false
-		case <-over:
-			ended <- true
-		}
-	}()
-	return func() bool {
-		close(over)
-		return <-ended
-	}
-}
-
-// relay carries the bytes of a connection until both halves have ended, or one has failed. Where the host goes without ending its half, or
-// takes no more, the program sees a reset and not an end.
+// relay copies a connection's bytes until both halves have ended, or one has failed. If the host disappears without
+// ending its half, or stops reading, the program sees a reset and not an end.
 func (c *call) relay(sock *os.File) {
-	stop := c.onCancel(func() {
+	stop := c.OnCancel(func() {
 		sock.SetReadDeadline(time.Unix(1, 0))
 		sock.SetWriteDeadline(time.Now().Add(dialLinger))
 	})
@@ -145,19 +123,10 @@ func (c *call) relay(sock *os.File) {
 	})
 	if copyBytes(c.st, sock) == nil {
 		c.st.CloseWrite()
-	} else if !c.isCanceled() {
+	} else if c.Wanted() == nil {
 		c.st.Reset()
 	}
 	up.Wait()
-}
-
-func (c *call) isCanceled() bool {
-	select {
-	case <-c.canceled():
-		return true
-	default:
-		return false
-	}
 }
 
 // copyBytes copies until the end of from.

@@ -1,7 +1,7 @@
-// Package server is the guest's side of the protocol: it starts processes, keeps and moves their output, reaps, and serves
-// files.
+// Package server is the guest's side of the protocol: it starts processes, keeps and moves their output, and reaps.
+// Package files serves files.
 //
-// It is linked into the guest, which starts with every sandbox as its pid 1. So it avoids fmt, net, log and reflection,
-// opens every descriptor close-on-exec, and allocates buffers only as data comes. It trusts the host once that has shown the
-// key, and never the code in the sandbox.
+// Every sandbox starts the guest as its pid 1, so this package avoids fmt, net, log and reflection, opens every
+// descriptor close-on-exec, and allocates buffers only as data arrives. It trusts a host that has shown the key, and
+// never the code in the sandbox.
 package server

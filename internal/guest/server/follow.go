@@ -8,11 +8,7 @@ import (
 )
 
 // attach serves Attach.
-func (s *Server) attach(c *call) error {
-	var m guest.Attach
-	if err := c.parse(&m); err != nil {
-		return err
-	}
+func (s *Server) attach(c *call, m *guest.Attach) error {
 	p, err := s.table.find(m.ID)
 	if err != nil {
 		return err
@@ -25,7 +21,7 @@ type follower struct {
 	c    *call
 	p    *process
 	next [streams]uint64 // offsets of what is to be sent
-	gone bool            // guarded by the process's mu: the host has canceled the call
+	gone bool            // the host has canceled the call; guarded by the process's mu
 	buf  []byte
 }
 
@@ -48,7 +44,7 @@ func (s *Server) follow(c *call, p *process, from [streams]uint64) error {
 	return err
 }
 
-// check checks that the requested output is still kept.
+// check checks that the guest still keeps the requested output.
 func (f *follower) check() error {
 	f.p.mu.Lock()
 	defer f.p.mu.Unlock()
@@ -79,9 +75,7 @@ func (f *follower) listen() {
 		if err == nil {
 			f.c.st.Reset() // an unexpected message
 		}
-		select {
-		case <-f.c.canceled():
-		default:
+		if f.c.Wanted() == nil {
 			return // an orderly end
 		}
 		f.p.mu.Lock()
@@ -111,8 +105,8 @@ func (f *follower) send() error {
 	}
 }
 
-// wait returns the next piece of output, from each of the streams in turn, or the exit record after the last; neither when
-// the call is over.
+// wait returns the next piece of output, from each stream in turn, or the exit record after the last piece. It returns
+// neither once the call has ended.
 func (f *follower) wait(turn int) ([]byte, *guest.Exited) {
 	p := f.p
 	p.mu.Lock()
@@ -127,7 +121,7 @@ func (f *follower) wait(turn int) ([]byte, *guest.Exited) {
 			if o == nil {
 				continue
 			}
-			f.next[i] = max(f.next[i], o.ring.Start()) // skip what was dropped or acknowledged by another host
+			f.next[i] = max(f.next[i], o.ring.Start()) // skip output that was dropped, or acknowledged by another host
 			if f.next[i] < o.ring.End() {
 				return f.take(i, o), nil
 			}
@@ -144,7 +138,7 @@ func (f *follower) take(i int, o *output) []byte {
 	n := int(min(o.ring.End()-f.next[i], guest.MaxData))
 	m := guest.Output{Stream: o.stream, Offset: f.next[i]}
 	if o.stream == sandbox.Channel {
-		before := o.marks.of(f.next[i] + uint64(n)) // that of its last byte, the highest
+		before := o.marks.of(f.next[i] + uint64(n)) // the mark of its last byte, the highest
 		m.BeforeStdout, m.BeforeStderr = before.stdout, before.stderr
 	}
 	f.buf = m.AppendHead(f.buf[:0], n)
@@ -154,7 +148,7 @@ func (f *follower) take(i int, o *output) []byte {
 	return f.buf
 }
 
-// acknowledge drops what the host has taken.
+// acknowledge drops output that the host has received.
 func (p *process) acknowledge(m *guest.Ack) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -166,16 +160,12 @@ func (p *process) acknowledge(m *guest.Ack) {
 }
 
 // ack serves Ack.
-func (s *Server) ack(c *call) error {
-	var m guest.Ack
-	if err := c.parse(&m); err != nil {
-		return err
-	}
+func (s *Server) ack(c *call, m *guest.Ack) error {
 	p, err := s.table.find(m.ID)
 	if err != nil {
 		return err
 	}
-	p.acknowledge(&m)
+	p.acknowledge(m)
 	if m.Exit {
 		p.mu.Lock()
 		running := !p.reaped
@@ -190,11 +180,7 @@ func (s *Server) ack(c *call) error {
 }
 
 // wait serves Wait.
-func (s *Server) wait(c *call) error {
-	var m guest.Wait
-	if err := c.parse(&m); err != nil {
-		return err
-	}
+func (s *Server) wait(c *call, m *guest.Wait) error {
 	p, err := s.table.find(m.ID)
 	if err != nil {
 		return err

@@ -1,69 +1,70 @@
 package server
 
-import "github.com/fumehood-dev/fumehood/internal/guest"
+import (
+	"github.com/fumehood-dev/fumehood/internal/guest"
+	"github.com/fumehood-dev/fumehood/internal/guest/server/files"
+)
 
 // handler serves one request. It returns once the call is over, and soon after cancellation.
 type handler func(*Server, *call) error
 
-// handlerOf lists the requests that this guest serves.
-func handlerOf(t guest.Type) handler {
-	switch t {
-	case guest.TypeHello:
-		return (*Server).hello
-	case guest.TypeStart:
-		return (*Server).start
-	case guest.TypeAttach:
-		return (*Server).attach
-	case guest.TypeInput:
-		return (*Server).input
-	case guest.TypeAck:
-		return (*Server).ack
-	case guest.TypeSignal:
-		return (*Server).signal
-	case guest.TypeResize:
-		return (*Server).resize
-	case guest.TypeList:
-		return (*Server).list
-	case guest.TypeWait:
-		return (*Server).wait
-	case guest.TypeKillAll:
-		return (*Server).killAll
-	case guest.TypeLease:
-		return (*Server).renew
-	case guest.TypeReborn:
-		return (*Server).reborn
-	case guest.TypeHold:
-		return (*Server).hold
-	case guest.TypeShutdown:
-		return (*Server).shutdown
-	case guest.TypeDial:
-		return (*Server).dial
+// handlers are the requests that the guest serves.
+var handlers map[guest.Type]handler
+
+func init() { // not an initializer: hello lists them
+	handlers = map[guest.Type]handler{
+		guest.TypeHello:     (*Server).hello,
+		guest.TypeStart:     parsed((*Server).start),
+		guest.TypeAttach:    parsed((*Server).attach),
+		guest.TypeInput:     parsed((*Server).input),
+		guest.TypeAck:       parsed((*Server).ack),
+		guest.TypeSignal:    parsed((*Server).signal),
+		guest.TypeResize:    parsed((*Server).resize),
+		guest.TypeList:      (*Server).list,
+		guest.TypeWait:      parsed((*Server).wait),
+		guest.TypeKillAll:   (*Server).killAll,
+		guest.TypeLease:     parsed((*Server).renew),
+		guest.TypeReborn:    parsed((*Server).reborn),
+		guest.TypeHold:      (*Server).hold,
+		guest.TypeShutdown:  (*Server).shutdown,
+		guest.TypeDial:      parsed((*Server).dial),
+		guest.TypeStat:      onFiles((*files.Tree).Stat),
+		guest.TypeReadFile:  onFiles((*files.Tree).ReadFile),
+		guest.TypeWriteFile: onFiles((*files.Tree).WriteFile),
+		guest.TypeListDir:   onFiles((*files.Tree).ListDir),
+		guest.TypeMakeDir:   onFiles((*files.Tree).MakeDir),
+		guest.TypeMove:      onFiles((*files.Tree).Move),
+		guest.TypeRemove:    onFiles((*files.Tree).Remove),
+		guest.TypeWatch:     onFiles((*files.Tree).Watch),
+		guest.TypePack:      onFiles((*files.Tree).Pack),
+		guest.TypeUnpack:    onFiles((*files.Tree).Unpack),
 	}
-	return fileHandlerOf(t)
 }
 
-func fileHandlerOf(t guest.Type) handler {
-	switch t {
-	case guest.TypeStat:
-		return (*Server).stat
-	case guest.TypeReadFile:
-		return (*Server).readFile
-	case guest.TypeWriteFile:
-		return (*Server).writeFile
-	case guest.TypeListDir:
-		return (*Server).listDir
-	case guest.TypeMakeDir:
-		return (*Server).makeDir
-	case guest.TypeMove:
-		return (*Server).move
-	case guest.TypeRemove:
-		return (*Server).remove
-	case guest.TypeWatch:
-		return (*Server).watch
-	case guest.TypePack:
-		return (*Server).pack
-	case guest.TypeUnpack:
-		return (*Server).unpack
+// request is a pointer to a request's message.
+type request[T any] interface {
+	*T
+	guest.Message
+}
+
+// parsed returns a handler that parses the request for serve.
+func parsed[T any, M request[T]](serve func(*Server, *call, M) error) handler {
+	return func(s *Server, c *call) error {
+		m := M(new(T))
+		if guest.Parse(c.body, m) != nil {
+			return errMalformed
+		}
+		return serve(s, c, m)
 	}
-	return nil
+}
+
+// onFiles returns a handler for a file call, which returns its last message.
+func onFiles[T any, M request[T]](serve func(*files.Tree, M, files.Call) (guest.Message, error)) handler {
+	return parsed(func(s *Server, c *call, m M) error {
+		answer, err := serve(s.files, m, c)
+		if err != nil {
+			return err
+		}
+		return c.answer(answer)
+	})
 }

@@ -2,6 +2,8 @@ package server
 
 import (
 	"io"
+	"maps"
+	"slices"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -15,27 +17,20 @@ func (s *Server) hello(c *call) error {
 	s.mu.Lock()
 	m := &guest.Welcome{Version: guest.Version, ID: s.id, Generation: s.generation, Uptime: time.Since(s.spawned)}
 	s.mu.Unlock()
-	for t := guest.TypeHello; t <= guest.TypeDial; t++ {
-		if handlerOf(t) != nil {
-			m.Requests = append(m.Requests, t)
-		}
-	}
+	m.Requests = slices.Sorted(maps.Keys(handlers))
 	return c.answer(m)
 }
 
 // renew serves Lease.
-func (s *Server) renew(c *call) error {
-	var m guest.Lease
-	if err := c.parse(&m); err != nil {
-		return err
-	}
+func (s *Server) renew(c *call, m *guest.Lease) error {
 	if !s.renewLease(m.For) {
 		return &guest.Failed{Kind: sandbox.Unavailable, Op: "lease", Msg: "the guest is ending"}
 	}
 	return c.answer(&guest.Done{})
 }
 
-// renewLease sets the lease; one that is not for ever makes a one-shot guest a living one. It is false where the guest is ending already.
+// renewLease sets the lease. A lease that ends makes a one-shot guest a living one. It returns false once the guest is
+// ending.
 func (s *Server) renewLease(d time.Duration) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -49,7 +44,7 @@ func (s *Server) renewLease(d time.Duration) bool {
 	return s.end == ""
 }
 
-// setLease extends the guest's life to d from now; 0 is for ever.
+// setLease ends the guest after d; 0 means never.
 func (s *Server) setLease(d time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -68,7 +63,7 @@ func (s *Server) setLeaseLocked(d time.Duration) {
 	}
 }
 
-// leaseOver ends the guest, unless the lease was renewed in this moment.
+// leaseOver ends the guest, unless the lease was renewed meanwhile.
 func (s *Server) leaseOver(n uint64) {
 	s.mu.Lock()
 	current := s.leases == n
@@ -78,7 +73,8 @@ func (s *Server) leaseOver(n uint64) {
 	}
 }
 
-// takeLifeline serves a connection that is a lifeline, in place of the lease that waits for it. A living guest keeps its lease.
+// takeLifeline serves a lifeline connection, which replaces the lease that waits for it. A living guest keeps its
+// lease.
 func (s *Server) takeLifeline(line io.Reader) {
 	s.mu.Lock()
 	if !s.living {
@@ -88,7 +84,7 @@ func (s *Server) takeLifeline(line io.Reader) {
 	s.watchLifeline(line)
 }
 
-// watchLifeline ends the guest when the host closes the other end, unless it is a living one by then.
+// watchLifeline ends the guest when the host closes the other end, unless the guest is a living one.
 func (s *Server) watchLifeline(line io.Reader) {
 	var b [16]byte
 	for {
@@ -120,11 +116,7 @@ func (s *Server) shutdown(c *call) error {
 }
 
 // reborn serves Reborn.
-func (s *Server) reborn(c *call) error {
-	var m guest.Reborn
-	if err := c.parse(&m); err != nil {
-		return err
-	}
+func (s *Server) reborn(c *call, m *guest.Reborn) error {
 	if len(m.Key) != guest.KeySize {
 		return invalid("reborn", "a key has 32 bytes")
 	}
@@ -141,7 +133,7 @@ func (s *Server) reborn(c *call) error {
 	copy(s.key[:], m.Key)
 	s.id = m.ID
 	s.generation++
-	s.living = m.Lease > 0 // what is restored may be one-shot, whatever was saved
+	s.living = m.Lease > 0 // the restored sandbox may be one-shot, whatever was saved
 	s.mu.Unlock()
 	clear(m.Key)
 	s.closeConns(c.conn)
@@ -154,7 +146,8 @@ func (s *Server) reborn(c *call) error {
 	return c.answer(&guest.Done{})
 }
 
-// mixEntropy adds the bytes to the kernel's entropy, so that two sandboxes restored from one image draw different keys.
+// mixEntropy adds bytes to the kernel's entropy: two sandboxes restored from one image then draw different random
+// numbers.
 func (s *Server) mixEntropy(b []byte) error {
 	if len(b) == 0 {
 		return nil

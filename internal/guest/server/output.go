@@ -22,7 +22,7 @@ const (
 	pipeSize = 256 << 10 // requested; a smaller one works too
 )
 
-// output is one output stream of a process, kept until it is acknowledged. The ring's positions are the stream's offsets.
+// output is one output stream of a process, kept until acknowledged. The ring's positions are the stream's offsets.
 type output struct {
 	p      *process
 	stream sandbox.Stream
@@ -35,10 +35,10 @@ type output struct {
 	marks      marks     // of the channel
 	room       sync.Cond // signals acknowledgement or abandonment
 	incomplete bool
-	closed     bool // nothing more comes
+	closed     bool // the stream has ended
 }
 
-// source is what output is read from.
+// source is the guest's end of an output stream.
 type source interface {
 	io.ReadCloser
 	syscall.Conn
@@ -82,7 +82,7 @@ func (o *output) pump() {
 	o.p.ended()
 }
 
-// over reports whether the output is complete after a failed read.
+// over reports whether the output is complete after this read error.
 func (o *output) over(err error) bool {
 	switch {
 	case err == io.EOF:
@@ -95,8 +95,8 @@ func (o *output) over(err error) bool {
 	return false
 }
 
-// drain reads what is left in the pipe when Drain is over: there may have been no room for it before. It reports whether
-// that was all.
+// drain reads the rest of the pipe after Drain: the ring may have had no room for it before. It reports whether that
+// was all.
 func (o *output) drain() bool {
 	raw, err := o.file.SyscallConn()
 	if err != nil {
@@ -128,16 +128,16 @@ func (o *output) drain() bool {
 	return false
 }
 
-// take reads what there is, without waiting.
+// take reads without waiting.
 func (o *output) take(fd int, b []byte) (int, error) {
-	if g, ok := o.file.(*gatherer); ok {
+	if g, ok := o.file.(*pipeReader); ok {
 		return g.take(fd, b)
 	}
 	n, err := unix.Read(fd, b)
 	return max(n, 0), err
 }
 
-// reserve waits for room and returns at most size bytes of it. nil means that nobody wants the output any more.
+// reserve waits for room and returns at most size bytes of it, or nil once the record is dropped.
 func (o *output) reserve(size int) []byte {
 	o.p.mu.Lock()
 	defer o.p.mu.Unlock()
@@ -160,7 +160,7 @@ func (o *output) commit(n int) {
 	}
 	var before mark
 	if o.stream == sandbox.Channel {
-		before = o.p.written() // after the read, so that it counts all that was written before these bytes
+		before = o.p.written() // after the read, so it counts everything written before these bytes
 	}
 	o.p.mu.Lock()
 	defer o.p.mu.Unlock()
@@ -175,7 +175,7 @@ func (o *output) commit(n int) {
 	o.p.changed.Broadcast()
 }
 
-// forget drops what lies before the offset. Called with the process's mu held.
+// forget drops output before the offset. Called with the process's mu held.
 func (o *output) forget(offset uint64) {
 	if offset <= o.ring.Start() {
 		return

@@ -1,6 +1,7 @@
 package server
 
 import (
+	"cmp"
 	"os"
 	"sync"
 	"syscall"
@@ -41,19 +42,24 @@ type process struct {
 	signaled     bool // a caller requested SIGKILL
 	sentKill     bool // SIGKILL was sent to a process of this execution for any reason
 	foreignKills uint32
-	pending      int    // what the exit record waits for: pumps, killing the tree, the process itself
-	hunts        int    // goroutines killing its processes, or about to
-	forgotten    bool   // the record is gone: nobody may wait any more
+	pending      int    // events that the exit record waits for: pumps, killing the tree, the process itself
+	kills        int    // goroutines that kill its processes, or are about to
+	forgotten    bool   // the record is dropped: nobody may wait for it
 	looked       bool   // left is set or being counted
-	left         uint32 // processes that still ran
+	left         uint32 // leftover processes
 	tasks        uint32 // processes and threads of the sandbox when the deadline had passed
 	exited       *guest.Exited
 	deadline     *time.Timer
 }
 
-func newProcess(s *Server, id string, argv []string) *process {
-	p := &process{s: s, id: id, argv: argv, pending: 1}
+func newProcess(s *Server, m *guest.Start) *process {
+	p := &process{s: s, id: m.ID, argv: m.Argv, user: m.User, killTree: m.KillTree,
+		killSignal: syscall.Signal(m.KillSignal),
+		grace:      m.Grace, drain: cmp.Or(m.Drain, guest.DefaultDrain), pending: 1}
 	p.changed.L = &p.mu
+	if p.user == (sandbox.User{}) {
+		p.user = s.cfg.User
+	}
 	return p
 }
 
@@ -69,18 +75,18 @@ func (p *process) begin(pid int, deadline time.Duration) {
 	for _, o := range p.outputs {
 		if o != nil {
 			p.pending++
-			p.s.goes(o.pump)
+			p.s.run(o.pump)
 		}
 	}
 	if deadline > 0 {
 		p.deadline = time.AfterFunc(deadline, p.expire)
 	}
 	if !p.s.cfg.Init {
-		p.s.goes(func() { p.s.reapOne(pid) })
+		p.s.run(func() { p.s.reapOne(pid) })
 	}
 }
 
-// reapedAs records how the process itself ended. Its output may still be coming. Called with mu held.
+// reapedAs records how the process itself ended. Its output may still arrive. Called with mu held.
 func (p *process) reapedAs(ws syscall.WaitStatus, usage *syscall.Rusage) {
 	p.reaped, p.status, p.usage, p.wall = true, ws, *usage, time.Since(p.spawned)
 	p.changed.Broadcast()
@@ -100,14 +106,14 @@ func (p *process) reapedAs(ws syscall.WaitStatus, usage *syscall.Rusage) {
 	p.ended()
 }
 
-// awaitOutput bounds the wait for a reaped process's output. Processes being killed hold the output until they are dead,
-// which takes a busy machine a while, so Drain begins after that, but at the latest after huntMost. Called with mu held.
+// awaitOutput bounds the wait for a reaped process's output. Processes being killed hold the output open until they are
+// dead, so Drain begins after that, but at the latest after killTimeout. Called with mu held.
 func (p *process) awaitOutput() {
 	if !p.reaped || p.forgotten {
 		return
 	}
-	end := p.spawned.Add(p.wall).Add(huntMost).Add(p.drain)
-	if drained := time.Now().Add(p.drain); p.hunts == 0 && drained.Before(end) {
+	end := p.spawned.Add(p.wall).Add(killTimeout).Add(p.drain)
+	if drained := time.Now().Add(p.drain); p.kills == 0 && drained.Before(end) {
 		end = drained
 	}
 	for _, o := range p.outputs {
@@ -117,10 +123,10 @@ func (p *process) awaitOutput() {
 	}
 }
 
-// ended counts one thing that the exit record waits for. Called with mu held.
+// ended counts one event that the exit record waits for. Called with mu held.
 func (p *process) ended() {
 	p.pending--
-	if p.pending > 0 || p.lookForLeft() {
+	if p.pending > 0 || p.countLeftovers() {
 		return
 	}
 	e := &guest.Exited{
@@ -148,31 +154,24 @@ func (p *process) ended() {
 
 // await waits until cond, which is called with mu held, is true. It returns false if the call was canceled first.
 func (p *process) await(c *call, cond func() bool) bool {
-	over := make(chan struct{})
-	defer close(over)
-	go func() {
-		select {
-		case <-c.canceled():
-			p.mu.Lock()
-			p.changed.Broadcast()
-			p.mu.Unlock()
-		case <-over:
-		}
-	}()
+	stop := c.OnCancel(func() {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		p.changed.Broadcast()
+	})
+	defer stop()
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for !cond() {
-		select {
-		case <-c.canceled():
+		if c.Wanted() != nil {
 			return false
-		default:
 		}
 		p.changed.Wait()
 	}
 	return true
 }
 
-// discard releases everything the process still holds, after its record was dropped.
+// discard releases the process's resources after its record was dropped.
 func (p *process) discard() {
 	p.mu.Lock()
 	p.forgotten = true
@@ -190,13 +189,14 @@ func (p *process) discard() {
 func (p *process) info() guest.ProcessInfo {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	i := guest.ProcessInfo{ID: p.id, PID: int32(p.pid), Argv: shortArgv(p.argv), Started: p.spawned.Sub(p.s.spawned), TTY: p.tty != nil,
+	i := guest.ProcessInfo{ID: p.id, PID: int32(p.pid), Argv: shortArgv(p.argv), Started: p.spawned.Sub(p.s.spawned),
+		TTY:    p.tty != nil,
 		Exited: p.exited != nil, Stdin: p.stdin.taken.Load()}
 	i.Stdout, i.Stderr, i.Channel = p.ends()
 	return i
 }
 
-// ends returns how much of each output was read so far. Called with mu held.
+// ends returns the length of each output so far. Called with mu held.
 func (p *process) ends() (stdout, stderr, channel uint64) {
 	var ends [streams]uint64
 	for i, o := range p.outputs {

@@ -9,10 +9,11 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/fumehood-dev/fumehood/internal/guest"
+	"github.com/fumehood-dev/fumehood/internal/guest/server/files"
 	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
-// procfs looks for processes. Its results may be outdated at once.
+// procfs finds processes. Its results may be stale.
 type procfs struct {
 	root *os.File // nil: /proc
 }
@@ -26,7 +27,10 @@ func (f *procfs) open(name string, flags int) (int, error) {
 		return -1, err
 	}
 	fd := -1
-	if ctl := raw.Control(func(root uintptr) { fd, err = unix.Openat(int(root), name, flags|unix.O_CLOEXEC, 0) }); ctl != nil {
+	if ctl := raw.Control(func(root uintptr) {
+		fd, err = unix.Openat(int(root), name, flags|unix.O_CLOEXEC,
+			0)
+	}); ctl != nil {
 		return -1, ctl
 	}
 	return fd, err
@@ -112,8 +116,8 @@ func (f *procfs) list() []stat {
 // maxEnviron bounds how much of an environment is searched. The guest puts the variable first.
 const maxEnviron = 256 << 10
 
-// names reports whether a process's initial environment names the execution. During execve it has none, so the answer is
-// unclear.
+// names reports whether a process's initial environment names the execution. During execve it has none, so the answer
+// is unclear.
 func (f *procfs) names(pid int, id string) (named, unclear bool) {
 	named, empty := f.environ(pid, id)
 	if !empty {
@@ -130,9 +134,9 @@ func (f *procfs) names(pid int, id string) (named, unclear bool) {
 	return named, false
 }
 
-// executing reports whether a process is in the middle of execve: create_elf_tables sets env_end last, and no program can
-// reset it to 0 (validate_prctl_map_addr). If the guest's own is 0, the kernel does not report it: gVisor, which shows no
-// process before its environment.
+// executing reports whether a process is in the middle of execve: create_elf_tables sets env_end last, and no program
+// can reset it to 0 (validate_prctl_map_addr). If the guest's own is 0, the kernel does not report it: gVisor, which
+// shows no process before its environment.
 func (f *procfs) executing(pid int) bool {
 	return f.envEnd(pid) == "0" && f.envEnd(os.Getpid()) != "0"
 }
@@ -175,9 +179,9 @@ func (f *procfs) environ(pid int, id string) (named, empty bool) {
 	return false, false
 }
 
-// members returns the living processes of an execution except the started one: those of its session, those descended from
-// one of them, those whose environment names it, and those known from before: a process that is about to end has neither
-// parent nor environment. unclear means that another search may find more.
+// members returns the living processes of an execution except the started one: those of its session, those descended
+// from one of them, those whose environment names it, and those known from before: a process that is about to end has
+// neither parent nor environment. unclear means that another search may find more.
 func (s *Server) members(p *process, known map[int]uint64) (found []stat, unclear bool) {
 	as(p.user, func() {
 		all := s.proc.list()
@@ -211,8 +215,8 @@ func (s *Server) members(p *process, known map[int]uint64) (found []stat, unclea
 	return found, unclear
 }
 
-// descends reports whether a chain of parents leads to a member. It stops at the guest, and at a loop, which a list that was
-// not read atomically may contain.
+// descends reports whether a chain of parents leads to a member. It stops at the guest, and at a loop, which a list
+// that was not read atomically may contain.
 func descends(pid, self int, parents map[int]int, in map[int]bool) bool {
 	for range len(parents) {
 		pid = parents[pid]
@@ -226,8 +230,8 @@ func descends(pid, self int, parents map[int]int, in map[int]bool) bool {
 	return false
 }
 
-// as runs f with the user's view of /proc. The kernel checks the reader's file-system ids, or CAP_SYS_PTRACE (ptrace(2),
-// PTRACE_MODE_READ_FSCREDS).
+// as runs f with the user's view of /proc. The kernel checks the reader's file-system ids, or CAP_SYS_PTRACE
+// (ptrace(2), PTRACE_MODE_READ_FSCREDS).
 func as(user sandbox.User, f func()) {
 	if int(user.UID) == os.Geteuid() || canTrace() {
 		f()
@@ -237,13 +241,13 @@ func as(user sandbox.User, f func()) {
 	go func() {
 		defer close(done)
 		runtime.LockOSThread() // never unlocked: the thread ends with the goroutine, and with it the ids
-		_ = become(user)       // on failure it sees less
+		_ = files.Become(user) // on failure it sees less
 		f()
 	}()
 	<-done
 }
 
-// canTrace says whether the guest holds CAP_SYS_PTRACE.
+// canTrace reports whether the guest holds CAP_SYS_PTRACE.
 func canTrace() bool {
 	header := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
 	var data [2]unix.CapUserData

@@ -53,11 +53,7 @@ func setSize(fd int, rows, cols uint16) error {
 }
 
 // resize serves Resize.
-func (s *Server) resize(c *call) error {
-	var m guest.Resize
-	if err := c.parse(&m); err != nil {
-		return err
-	}
+func (s *Server) resize(c *call, m *guest.Resize) error {
 	p, err := s.table.find(m.ID)
 	if err != nil {
 		return err

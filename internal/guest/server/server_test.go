@@ -75,8 +75,10 @@ func TestCloseLeavesNothing(t *testing.T) {
 		s := ordinary(t)
 		c := connect(t, s)
 		var pids []int32
-		for i, script := range []string{"exit 3", "sleep 100", "seq 1 1000000", "cat", "sleep 100 & exit 0", "trap '' TERM; sleep 100"} {
-			m := guest.Start{ID: unique + strconv.Itoa(i), Argv: []string{"sh", "-c", script}, Stdin: guest.StdinPipe, TTY: i == 3,
+		for i, script := range []string{"exit 3", "sleep 100", "seq 1 1000000", "cat", "sleep 100 & exit 0",
+			"trap '' TERM; sleep 100"} {
+			m := guest.Start{ID: unique + strconv.Itoa(i), Argv: []string{"sh", "-c", script}, Stdin: guest.StdinPipe,
+				TTY:      i == 3,
 				Deadline: time.Hour}
 			p, err := c.Start(ctx, m)
 			if err != nil {

@@ -7,11 +7,12 @@ import (
 )
 
 // ignoreSignals ignores signals. The kernel drops signals to pid 1 that have no handler, but the Go runtime installs
-// handlers for all, and would end the process on most. Code that runs as the guest's own user could so end the guest.
+// handlers for all, and would end the process on most. Code that runs as the guest's own user could end the guest that
+// way.
 //
-// Exceptions: SIGCHLD, as ignoring it would reap children unnoticed; SIGURG, with which the runtime interrupts goroutines;
-// and 32 to 34, of which it uses one to run a system call on all threads. Fault signals are ignored only if another process
-// sent them.
+// Exceptions: SIGCHLD, as ignoring it would reap children unnoticed; SIGURG, with which the runtime interrupts
+// goroutines; and 32 to 34, of which it uses one to run a system call on all threads. Fault signals are ignored only if
+// another process sent them.
 func ignoreSignals() {
 	var all []os.Signal
 	for s := syscall.Signal(1); s <= maxSignal; s++ {

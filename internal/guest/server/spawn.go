@@ -28,8 +28,8 @@ func newSpawner(cfg *Config) (*spawner, error) {
 	return sp, <-ready
 }
 
-// live is the thread's main function. It is never the process's first thread: that one decides who may signal the guest, and
-// the code may signal processes under the same Landlock rules.
+// live is the thread's main function. It is never the process's first thread: that one decides who may signal the
+// guest, and the code may signal processes under the same Landlock rules.
 func (sp *spawner) live(cfg *Config, ready chan<- error) {
 	runtime.LockOSThread() // never unlocked: nothing else may run on it, and it ends with the goroutine
 	if unix.Gettid() == unix.Getpid() {
@@ -77,7 +77,7 @@ type child struct {
 	err   error
 }
 
-// The score of started processes: the first to be killed for want of memory.
+// oomScoreMost makes started processes the kernel's first victims when memory runs out.
 const oomScoreMost = 1000
 
 // spawned forks and executes, on the spawner's thread.
@@ -91,7 +91,7 @@ func (ch *child) spawned(sp *spawner) {
 	if ch.err != nil {
 		ch.err = ch.refused()
 	}
-	if err := restore(); err != nil && ch.err == nil { // rather fail the start than leave the guest first in line
+	if err := restore(); err != nil && ch.err == nil { // fail the start rather than leave the guest as the first victim
 		ch.err = &guest.Failed{Kind: sandbox.Internal, Op: "restore oom_score_adj", Msg: err.Error()}
 		syscall.Kill(ch.pid, syscall.SIGKILL)
 		ch.abort()
@@ -125,7 +125,7 @@ func (ch *child) refused() error {
 	case fork.Execute:
 		f.Op = "execute " + ch.order.Argv[0]
 		if e.Errno == syscall.ENOENT {
-			f.Msg = "no such program, or its interpreter is missing"
+			f.Msg = "the program or its interpreter does not exist"
 		}
 		if e.Errno == syscall.ENOEXEC {
 			f.Msg = "not a program: neither a binary of this machine nor a script with #!"
@@ -136,7 +136,8 @@ func (ch *child) refused() error {
 
 func invalid(op, msg string) error { return &guest.Failed{Kind: sandbox.Invalid, Op: op, Msg: msg} }
 
-// raiseScore makes this process, and so its children, the first to be killed for want of memory, until restore is called.
+// raiseScore makes this process and its children the kernel's first victims when memory runs out, until restore is
+// called.
 func raiseScore(f *os.File) (restore func() error, err error) {
 	if f == nil {
 		return func() error { return nil }, nil

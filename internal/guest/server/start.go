@@ -1,6 +1,7 @@
 package server
 
 import (
+	"cmp"
 	"os"
 	"slices"
 	"strings"
@@ -15,12 +16,8 @@ import (
 )
 
 // start serves Start.
-func (s *Server) start(c *call) error {
-	var m guest.Start
-	if err := c.parse(&m); err != nil {
-		return err
-	}
-	p, err := s.launch(&m)
+func (s *Server) start(c *call, m *guest.Start) error {
+	p, err := s.launch(m)
 	if err != nil {
 		return err
 	}
@@ -28,7 +25,7 @@ func (s *Server) start(c *call) error {
 	if !m.Follow {
 		return c.answer(started)
 	}
-	if err := c.send(started); err != nil {
+	if err := c.Send(started); err != nil {
 		return err
 	}
 	return s.follow(c, p, [streams]uint64{})
@@ -39,15 +36,7 @@ func (s *Server) launch(m *guest.Start) (*process, error) {
 	if err := checkStart(m); err != nil {
 		return nil, err
 	}
-	p := newProcess(s, m.ID, m.Argv)
-	p.killTree, p.killSignal, p.grace, p.drain = m.KillTree, syscall.Signal(m.KillSignal), m.Grace, m.Drain
-	if p.drain == 0 {
-		p.drain = guest.DefaultDrain
-	}
-	p.user = m.User
-	if p.user == (sandbox.User{}) {
-		p.user = s.cfg.User
-	}
+	p := newProcess(s, m)
 	if err := s.table.reserve(p); err != nil {
 		return nil, err
 	}
@@ -71,7 +60,7 @@ func checkStart(m *guest.Start) error {
 	case m.Dir != "" && m.Dir[0] != '/':
 		return invalid("dir", "the working directory must be absolute")
 	case m.Buffer > guest.MaxBuffer:
-		return &guest.Failed{Kind: sandbox.TooLarge, Op: "buffer", Msg: "larger than the most that a guest keeps"}
+		return &guest.Failed{Kind: sandbox.TooLarge, Op: "buffer", Msg: "larger than the guest's maximum"}
 	case m.Stdin > guest.StdinPipe:
 		return invalid("stdin", "unknown mode")
 	case m.Channel && (m.TTY || m.Stdin != guest.StdinNull):
@@ -83,23 +72,21 @@ func checkStart(m *guest.Start) error {
 }
 
 func checkID(id string) error {
-	if id == "" || len(id) > maxID || strings.Trim(id, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.") != "" {
-		return invalid("id", "an execution's id is 1 to 64 letters, digits, or of -_.")
+	if id == "" || len(id) > maxID ||
+		strings.Trim(id, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.") != "" {
+		return invalid("id", "an id has 1 to 64 characters: letters, digits, -, _ and .")
 	}
 	return nil
 }
 
-// alone reports whether no process exists that could stop a child before it executes. The child may then borrow the guest's
-// memory, which under gVisor halves the start time. Nothing is spawned in between: every start waits for the table. Only pid
-// 1 can tell: kill(2) with -1 skips only the caller and, in its own pid namespace, no other visible process.
+// alone reports whether no other process exists, which could stop a child before it executes. The child may then borrow
+// the guest's memory, which under gVisor halves the start time. Every start holds the table's lock, so no process
+// appears meanwhile. Only pid 1 knows: in its pid namespace, kill(2) with -1 skips only the caller.
 func (s *Server) alone() bool { return s.cfg.Init && syscall.Kill(-1, 0) == syscall.ESRCH }
 
 // spawn opens the process's descriptors, forks it and starts its goroutines.
 func (s *Server) spawn(p *process, m *guest.Start) error {
-	o := fork.Order{Paths: programPaths(m), Argv: m.Argv, Dir: m.Dir, TTY: m.TTY}
-	if o.Dir == "" {
-		o.Dir = "/"
-	}
+	o := fork.Order{Paths: programPaths(m), Argv: m.Argv, Dir: cmp.Or(m.Dir, "/"), TTY: m.TTY}
 	mark := guest.EnvExecution + "="
 	o.Env = append(o.Env, mark+m.ID) // first, where it is found fastest
 	for _, e := range m.Env {
@@ -136,8 +123,8 @@ func (s *Server) spawn(p *process, m *guest.Start) error {
 	return nil
 }
 
-// childFiles are the descriptors of a process that is about to start: the child's ends, which the guest always closes, and
-// the guest's, which it closes if the start fails.
+// childFiles are the descriptors of a process that is about to start: the child's ends, which the guest always closes,
+// and the guest's, which it closes if the start fails.
 type childFiles struct {
 	child []int // its descriptors 0, 1, 2 and so on
 	ends  []int
@@ -155,12 +142,9 @@ func (f *childFiles) close() {
 
 func (f *childFiles) keep() { f.own = nil }
 
-// descriptors makes the child's stdin, stdout and stderr, its channel where it has one, and the guest's ends of them.
+// descriptors makes the child's stdin, stdout, stderr and channel, if it has one, and the guest's ends of them.
 func (s *Server) descriptors(f *childFiles, p *process, m *guest.Start) error {
-	buffer := int(m.Buffer)
-	if buffer == 0 {
-		buffer = guest.DefaultBuffer
-	}
+	buffer := int(cmp.Or(m.Buffer, guest.DefaultBuffer))
 	if m.TTY {
 		master, peer, err := openTerminal(m.Rows, m.Cols, p.user)
 		if err != nil {
@@ -185,7 +169,7 @@ func (s *Server) descriptors(f *childFiles, p *process, m *guest.Start) error {
 		if err != nil {
 			return err
 		}
-		p.outputs[i] = newOutput(p, stream, newGatherer(r), buffer, m.Discard)
+		p.outputs[i] = newOutput(p, stream, newPipeReader(r), buffer, m.Discard)
 	}
 	if !m.Channel {
 		return nil
@@ -197,7 +181,7 @@ func (s *Server) descriptors(f *childFiles, p *process, m *guest.Start) error {
 	if err != nil {
 		return err
 	}
-	p.outputs[2] = newOutput(p, sandbox.Channel, r, buffer, m.Discard) // not gathered: whoever waits for a report waits for the code
+	p.outputs[2] = newOutput(p, sandbox.Channel, r, buffer, m.Discard) // no pipeReader: it would delay reports
 	return nil
 }
 
@@ -274,7 +258,7 @@ func programPaths(m *guest.Start) []string {
 	return paths
 }
 
-// groupsRule caches whether setgroups works. It does not if an ordinary user made the namespace (CVE-2014-8989).
+// groupsRule caches whether setgroups works: not if an ordinary user made the namespace (CVE-2014-8989).
 type groupsRule struct{ known, denied bool }
 
 func (g *groupsRule) allowed(proc *procfs) bool {

@@ -21,7 +21,7 @@ type stdin struct {
 	file *os.File   // nil once it is closed
 
 	// For a terminal; guarded by the token.
-	eofAt  uint64 // where the end of file was typed
+	eofAt  uint64 // offset of the typed end of file
 	eofSet bool
 }
 
@@ -44,11 +44,7 @@ func (in *stdin) close() {
 }
 
 // input serves Input.
-func (s *Server) input(c *call) error {
-	var m guest.Input
-	if err := c.parse(&m); err != nil {
-		return err
-	}
+func (s *Server) input(c *call, m *guest.Input) error {
 	p, err := s.table.find(m.ID)
 	if err != nil {
 		return err
@@ -65,7 +61,8 @@ func (s *Server) input(c *call) error {
 	}
 	taken := in.taken.Load()
 	if m.Offset > taken {
-		return &guest.Failed{Kind: sandbox.Invalid, Op: "stdin of " + m.ID, Msg: "bytes are missing before this offset", Value: taken}
+		return &guest.Failed{Kind: sandbox.Invalid, Op: "stdin of " + m.ID, Msg: "bytes before this offset are missing",
+			Value: taken}
 	}
 	if skip := taken - m.Offset; skip < uint64(len(m.Data)) {
 		n, err := in.write(c, m.Data[skip:])
@@ -90,19 +87,11 @@ func (in *stdin) write(c *call, data []byte) (int, error) {
 	if file == nil {
 		return len(data), nil
 	}
-	written, watched := make(chan struct{}), make(chan struct{})
-	go func() {
-		defer close(watched)
-		select {
-		case <-c.canceled():
-			file.SetWriteDeadline(time.Unix(1, 0))
-		case <-written:
-		}
-	}()
+	stop := c.OnCancel(func() { file.SetWriteDeadline(time.Unix(1, 0)) })
 	n, err := file.Write(data)
-	close(written)
-	<-watched
-	file.SetWriteDeadline(time.Time{}) // the call may be canceled just after the write, and the next one must not find the deadline
+	if !stop() {
+		file.SetWriteDeadline(time.Time{}) // for the next call
+	}
 	if err == nil {
 		return n, nil
 	}

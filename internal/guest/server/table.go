@@ -13,8 +13,8 @@ import (
 
 // table holds the executions that have a record.
 type table struct {
-	// spawning is held from before a fork until the process is in the table. The reaper takes it too, so it knows every dead
-	// child that it finds. Lock order: spawning, a process's mu, the mu of the table or the server.
+	// spawning is held from before a fork until the process is in the table. The reaper takes it too, so it knows every
+	// dead child that it finds. Lock order: spawning, a process's mu, the mu of the table or the server.
 	spawning sync.Mutex
 
 	mu      sync.Mutex // guards all below
@@ -194,7 +194,8 @@ func (s *Server) reap(pid int) {
 	}
 }
 
-// foreignKill records that an orphan died of SIGKILL. It belongs to the execution of its session, or to the only execution.
+// foreignKill records that an orphan died of SIGKILL. It belongs to the execution of its session, or to the only
+// execution.
 func (s *Server) foreignKill(session int) {
 	var only *process
 	n := 0

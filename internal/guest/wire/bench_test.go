@@ -178,8 +178,8 @@ func throughput(b *testing.B, m mux) {
 	}
 }
 
-// BenchmarkPingBesideBulk measures small round trips beside a stream at full load: how long the one waits for the other. It
-// also reports the worst round trip.
+// BenchmarkPingBesideBulk measures small round trips beside a stream at full load: how long the one waits for the
+// other. It also reports the worst round trip.
 func BenchmarkPingBesideBulk(b *testing.B) {
 	each(b, func(b *testing.B, m mux) {
 		bulk, err := m.open()

@@ -10,15 +10,15 @@ import (
 // ErrMalformed reports bytes that are not a sequence of fields, or a field with unexpected content.
 var ErrMalformed = errors.New("wire: malformed message")
 
-// A field is a key, a varint with tag<<1 | kind, and a value: a varint, or a varint length and that many bytes. Zero fields
-// are omitted, so a new field costs older peers nothing.
+// A field is a key, a varint with tag<<1 | kind, and a value: a varint, or a varint length and that many bytes. Zero
+// fields are omitted, so a new field costs older peers nothing.
 const (
 	kindVarint = 0
 	kindBytes  = 1
 )
 
-// Message is a sequence of fields, written once for both directions: Fields calls a function of this package for each field,
-// always for all of them, in the order in which they are sent. A tag never changes its meaning.
+// Message is a sequence of fields, written once for both directions: Fields calls a function of this package for each
+// field, always for all of them, in the order in which they are sent. A tag never changes its meaning.
 type Message interface{ Fields(c *Codec) }
 
 // Codec appends a message's fields, or reads them.
@@ -39,8 +39,8 @@ func Encode(b []byte, m Message) []byte {
 	return c.out
 }
 
-// Decode reads a message, which may be hostile. Byte slices lie within b afterwards, strings are copies. It skips unknown
-// tags. Fields in the order of Encode need one pass.
+// Decode reads a message, which may be hostile. Byte slices lie within b afterwards, strings are copies. It skips
+// unknown tags. Fields in the order of Encode need one pass.
 func Decode(b []byte, m Message) error {
 	c := Codec{reading: true, first: true, in: fields{rest: b}}
 	c.more = c.in.next()

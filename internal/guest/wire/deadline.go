@@ -11,7 +11,8 @@ type deadline struct {
 	passed bool
 }
 
-// SetReadDeadline makes reads after t, including a waiting one, fail with ErrDeadline. The zero time removes the deadline.
+// SetReadDeadline makes reads after t, including a waiting one, fail with ErrDeadline. The zero time removes the
+// deadline.
 func (st *Stream) SetReadDeadline(t time.Time) { st.setDeadline(&st.reading, t, &st.readable) }
 
 // SetWriteDeadline does the same for writes. A failed write may have sent a part.

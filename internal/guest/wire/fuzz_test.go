@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// FuzzSession is a hostile peer for both sides: once the peer ends, the session must end with all its goroutines, whatever
-// it received. Streams are read and written meanwhile.
+// FuzzSession is a hostile peer for both sides: once the peer ends, the session must end with all its goroutines,
+// whatever it received. Streams are read and written meanwhile.
 func FuzzSession(f *testing.F) {
 	join := func(frames ...[]byte) []byte { return bytes.Join(frames, nil) }
 	f.Add(join(frame(1, frameData, "\x01\x00\x00\x00\x05x"), frame(1, frameEnd, "")))
@@ -144,7 +144,8 @@ func (m *everyKind) Fields(c *Codec) {
 
 // FuzzFields reads hostile fields in every possible way. What it accepts is bounded, and the same after another round.
 func FuzzFields(f *testing.F) {
-	f.Add(Encode(nil, &everyKind{u64: 300, u32: 1, u16: 2, u8: 3, yes: true, i64: -5, i32: -6, natural: 7, text: "text", list: []string{"", "b"},
+	f.Add(Encode(nil, &everyKind{u64: 300, u32: 1, u16: 2, u8: 3, yes: true, i64: -5, i32: -6, natural: 7, text: "text",
+		list:  []string{"", "b"},
 		bytes: []byte("bytes"), small: []uint8{1, 2}, at: time.Unix(0, 9), inner: []pair{{1, 2}, {}}}))
 	f.Add([]byte{0x80})
 	f.Fuzz(func(t *testing.T, in []byte) {
@@ -155,7 +156,8 @@ func FuzzFields(f *testing.F) {
 		if m.natural < 0 {
 			t.Fatal("a negative duration")
 		}
-		if len(m.text) > len(in) || len(m.bytes) > len(in) || len(m.list) > len(in) || len(m.small) > len(in) || len(m.inner) > 3 {
+		if len(m.text) > len(in) || len(m.bytes) > len(in) || len(m.list) > len(in) || len(m.small) > len(in) ||
+			len(m.inner) > 3 {
 			t.Fatal("more than there is")
 		}
 		b := Encode(nil, &m)

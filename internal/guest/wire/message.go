@@ -5,7 +5,8 @@ import (
 	"io"
 )
 
-// messageHeader is the size of a message's header: the body's length as a little-endian uint32, and the type as a uint8.
+// messageHeader is the size of a message's header: the body's length as a little-endian uint32, and the type as a
+// uint8.
 const messageHeader = 5
 
 // bodyStep bounds the memory for a claimed length before its bytes arrive.

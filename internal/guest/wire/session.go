@@ -113,7 +113,8 @@ func (s *Session) Accept() (*Stream, error) {
 // Done is closed when the session has ended, by either side.
 func (s *Session) Done() <-chan struct{} { return s.done }
 
-// Err returns why the session ended: io.EOF if the peer closed the connection, ErrClosed after Close, nil while it is open.
+// Err returns why the session ended: io.EOF if the peer closed the connection, ErrClosed after Close, nil while it is
+// open.
 func (s *Session) Err() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -321,7 +321,8 @@ func TestFlush(t *testing.T) {
 	guest.Flush()
 	guest.Close()
 	got, err := io.ReadAll(a)
-	if want := append(frame(1, frameData, "\x03\x00\x00\x00\x03bye"), frame(1, frameEnd, "")...); err != nil || !bytes.Equal(got, want) {
+	if want := append(frame(1, frameData, "\x03\x00\x00\x00\x03bye"), frame(1, frameEnd, "")...); err != nil ||
+		!bytes.Equal(got, want) {
 		t.Errorf("%q, %v", got, err)
 	}
 }
@@ -362,12 +363,15 @@ func TestBrokenFrames(t *testing.T) {
 		{"reset with a payload", Guest, join(frame(1, frameData, "x"), frame(1, frameReset, "x")), ErrProtocol},
 		{"credit of 3 bytes", Guest, join(frame(1, frameData, "x"), frame(1, frameCredit, "abc")), ErrProtocol},
 		{"credit that overflows", Guest, join(frame(1, frameData, "x"), frame(1, frameCredit, credit(1<<32-1))), ErrProtocol},
-		{"credit that adds up", Guest, join(frame(1, frameData, "x"), bytes.Repeat(frame(1, frameCredit, credit(1<<29)), 2)), ErrProtocol},
+		{"credit that adds up", Guest, join(frame(1, frameData, "x"), bytes.Repeat(frame(1, frameCredit, credit(1<<29)), 2)),
+			ErrProtocol},
 		{"beyond the credit", Guest, join(full(1), frame(1, frameData, "x")), ErrProtocol},
 		{"all of the credit", Guest, full(1), io.EOF},
-		{"data after the end", Guest, join(frame(1, frameData, "x"), frame(1, frameEnd, ""), frame(1, frameData, "x")), ErrProtocol},
+		{"data after the end", Guest, join(frame(1, frameData, "x"), frame(1, frameEnd, ""), frame(1, frameData, "x")),
+			ErrProtocol},
 		{"two ends", Guest, join(frame(1, frameData, "x"), frame(1, frameEnd, ""), frame(1, frameEnd, "")), ErrProtocol},
-		{"anything after a reset", Guest, join(frame(1, frameData, "x"), frame(1, frameReset, ""), full(1), frame(1, frameData, "x"),
+		{"anything after a reset", Guest, join(frame(1, frameData, "x"), frame(1, frameReset, ""), full(1),
+			frame(1, frameData, "x"),
 			frame(1, frameCredit, credit(1<<32-1)), frame(1, frameEnd, ""), frame(1, frameReset, "")), io.EOF},
 		{"a lower id, skipped", Guest, join(frame(9, frameData, "x"), frame(3, frameData, "x")), io.EOF},
 		{"a guest that opens", Host, frame(1, frameData, "x"), ErrProtocol},

@@ -5,8 +5,8 @@ import (
 	"sync"
 )
 
-// Stream is one call on a session: bytes in both directions, each with its own credit and its own end. One goroutine may
-// read while another writes.
+// Stream is one call on a session: bytes in both directions, each with its own credit and its own end. One goroutine
+// may read while another writes.
 type Stream struct {
 	s    *Session
 	done chan struct{}
@@ -91,7 +91,8 @@ func (st *Stream) Write(p []byte) (int, error) {
 	return len(p) - left, err
 }
 
-// send sends the parts as one piece, cut into frames if necessary, then the end if last. After an error, left bytes are not sent.
+// send sends the parts as one piece, cut into frames if necessary, then the end if last. After an error, left bytes are
+// not sent.
 func (st *Stream) send(last bool, parts ...[]byte) (left int, err error) {
 	s := st.s
 	s.mu.Lock()
@@ -217,8 +218,8 @@ func (st *Stream) reset() {
 	st.abort(ErrReset)
 }
 
-// Close ends a finished stream: it ends this side and discards what the peer may still send. A peer that still has data gets
-// a reset.
+// Close ends a finished stream: it ends this side and discards what the peer may still send. A peer that still has data
+// gets a reset.
 func (st *Stream) Close() {
 	st.s.mu.Lock()
 	defer st.s.mu.Unlock()
