@@ -14,9 +14,10 @@ import (
 	"time"
 )
 
-// importPolicy says what each package of this module may import of this module, and after a bar what of others. It follows the
-// house: nouns know nothing, the guest knows the nouns, backends, languages and the engine do not know each other, and only
-// what wires a program together knows all. Change it when the house changes, not to get a build through.
+// importPolicy lists what each package may import: packages of this module, and after a bar packages of others.
+// A line that begins with a blank continues the line before it. The policy follows the design: sandbox imports nothing,
+// the guest imports sandbox, backends, languages and the engine do not import each other, and only the packages that
+// wire a program together import all. Change the policy when the design changes, not to make a build pass.
 const importPolicy = `
 # nouns and contracts
 sandbox:
@@ -139,17 +140,18 @@ type allowed struct{ ours, others []string }
 
 func parsePolicy(t *testing.T) map[string]allowed {
 	policy := map[string]allowed{}
-	for line := range strings.Lines(importPolicy) {
+	joined := regexp.MustCompile(`\n[ \t]+`).ReplaceAllString(importPolicy, " ")
+	for line := range strings.Lines(joined) {
 		line, _, _ = strings.Cut(strings.TrimSpace(line), "#")
 		if line == "" {
 			continue
 		}
 		pkg, rest, ok := strings.Cut(line, ":")
 		if !ok {
-			t.Fatalf("a line without a colon: %s", line)
+			t.Fatalf("a line of the policy has no colon: %s", line)
 		}
 		if _, twice := policy[pkg]; twice {
-			t.Fatalf("%s is there twice", pkg)
+			t.Fatalf("the policy has two lines for %s", pkg)
 		}
 		ours, others, _ := strings.Cut(rest, "|")
 		policy[pkg] = allowed{strings.Fields(ours), strings.Fields(others)}
@@ -157,7 +159,7 @@ func parsePolicy(t *testing.T) map[string]allowed {
 	return policy
 }
 
-// listImports returns what each package of this module imports on one system, tests left out.
+// listImports returns the imports of each package of this module on one system, without those of its tests.
 func listImports(t *testing.T, system string) map[string][]string {
 	t.Helper()
 	cmd := exec.Command("go", "list", "-e", "-tags", "embed", "-f", `{{.ImportPath}}:{{join .Imports " "}}`, "./...")
@@ -177,7 +179,7 @@ func listImports(t *testing.T, system string) map[string][]string {
 	return imports
 }
 
-// ourName is the path of a package within the module; others keep theirs.
+// ourName returns the path of a package within this module. It returns packages of other modules unchanged.
 func ourName(pkg string) string {
 	if pkg == module {
 		return "."
@@ -193,7 +195,7 @@ func TestImportPolicy(t *testing.T) {
 			seen[pkg] = true
 			rule, ok := policy[pkg]
 			if !ok && len(imports) > 0 {
-				t.Errorf("%s is not in the policy", pkg)
+				t.Errorf("the policy has no line for %s", pkg)
 				continue
 			}
 			for _, i := range imports {
@@ -213,23 +215,27 @@ func TestImportPolicy(t *testing.T) {
 	}
 	for pkg := range policy {
 		if !seen[pkg] {
-			t.Errorf("%s is in the policy and not in the module", pkg)
+			t.Errorf("the policy has a line for %s, which does not exist", pkg)
 		}
 	}
 }
 
-// forbidden are packages that must not be linked into a program or be imported by a package, and why.
+// forbidden lists packages that a program or package must not import.
 var forbidden = []struct {
 	of   string
-	deep bool // with all that it links, not only what it imports itself
+	deep bool // applies to indirect imports too
 	why  string
 	list []string
 }{
-	{"./sandbox", false, "the contracts do no I/O", []string{"os", "os/exec", "syscall", "net/http", "io/ioutil", "log", "log/slog", "sync", "path/filepath"}},
+	{"./sandbox", false, "the contracts do no I/O", []string{
+		"os", "os/exec", "syscall", "net/http", "io/ioutil", "log", "log/slog", "sync", "path/filepath",
+	}},
 	{"./internal/attack", true, "it is part of the program", []string{"testing"}},
-	// The package net comes with the contract (net.Conn); unused, the linker leaves nearly all of it out.
-	{"./cmd/fumehood-guest", true, "its start is paid by every sandbox", []string{"net/http", "encoding/json", "encoding/gob",
-		"encoding/xml", "log", "log/slog", "regexp", "text/template", "html/template", "os/exec", "os/user", "go/types", "testing", "archive/tar"}},
+	// Package net is allowed: sandbox needs net.Conn, and the linker drops nearly all of net.
+	{"./cmd/fumehood-guest", true, "every sandbox pays for its start", []string{
+		"net/http", "encoding/json", "encoding/gob", "encoding/xml", "log", "log/slog", "regexp", "text/template",
+		"html/template", "os/exec", "os/user", "go/types", "testing", "archive/tar",
+	}},
 }
 
 func TestForbiddenImports(t *testing.T) {
@@ -247,21 +253,21 @@ func TestForbiddenImports(t *testing.T) {
 		linked := strings.Fields(string(out))
 		for _, pkg := range f.list {
 			if slices.Contains(linked, pkg) {
-				t.Errorf("%s must not have %s: %s", f.of, pkg, f.why)
+				t.Errorf("%s must not import %s: %s", f.of, pkg, f.why)
 			}
 		}
 	}
 }
 
-// initBudget is what the package initialisers of fumehood may cost before its main begins. Every run on the command line pays it.
+// initBudget bounds the time of all package initialisers of fumehood. Every command pays for them.
 const initBudget = 20 * time.Millisecond
 
 var initLine = regexp.MustCompile(`(?m)^init (\S+) @\S+ ms, (\S+) ms clock`)
 
-// TestInitBudget takes the least of several runs: what else goes on on this machine only ever adds to it.
+// TestInitBudget takes the minimum of several runs, since other load on the machine only adds to the time.
 func TestInitBudget(t *testing.T) {
 	if testing.Short() {
-		t.Skip("make check: a budget of time")
+		t.Skip("make check: a time budget")
 	}
 	program := filepath.Join(t.TempDir(), "fumehood")
 	build := exec.Command("go", "build", "-trimpath", "-o", program, "./cmd/fumehood")
@@ -270,21 +276,22 @@ func TestInitBudget(t *testing.T) {
 		t.Fatalf("%v\n%s", err, out)
 	}
 	const runs = 20
-	least, dearest := time.Duration(0), ""
+	least, slowest := time.Duration(0), ""
 	for i := range runs {
-		total, trace := initTime(t, program)
+		total, name := initTime(t, program)
 		if i == 0 || total < least {
-			least, dearest = total, trace
+			least, slowest = total, name
 		}
 	}
-	t.Logf("initialisers take %v; the dearest: %s", least, dearest)
+	t.Logf("initialisers take %v; the slowest: %s", least, slowest)
 	if least > initBudget {
 		t.Errorf("initialisers take %v, more than %v", least, initBudget)
 	}
 }
 
-// initTime sums what GODEBUG=inittrace=1 says of one start, and names the dearest package.
-func initTime(t *testing.T, program string) (total time.Duration, dearest string) {
+// initTime returns the time of all initialisers in one start, as GODEBUG=inittrace=1 reports them, and the slowest
+// package.
+func initTime(t *testing.T, program string) (total time.Duration, slowest string) {
 	t.Helper()
 	cmd := exec.Command(program, "version")
 	cmd.Env = append(os.Environ(), "GODEBUG=inittrace=1")
@@ -307,11 +314,11 @@ func initTime(t *testing.T, program string) (total time.Duration, dearest string
 		took := time.Duration(ms * float64(time.Millisecond))
 		total += took
 		if took > most {
-			most, dearest = took, m[1]
+			most, slowest = took, m[1]
 		}
 	}
 	if total == 0 {
 		t.Fatalf("no initialiser was traced:\n%s", trace.String())
 	}
-	return total, dearest
+	return total, slowest
 }

@@ -1,12 +1,15 @@
 #!/usr/bin/env bash
-# Static checks: gofmt, vet, golangci-lint, size guards, shellcheck, govulncheck. It runs all of them, then lists the failures. The tools are pinned in tools/go.mod and built into build/tools.
-# With --quick only the fast ones without extra tools: gofmt, shellcheck, vet.
+# Static checks: gofmt, commit subjects, shellcheck, vet, size guards, golangci-lint, govulncheck. A failure does not
+# stop the rest. The tools are pinned in tools/go.mod and built into build/tools.
+# --quick runs only the first four, which need no extra tools.
 set -uo pipefail
 cd "$(dirname "$0")/.." || exit 1
 
 readonly TOOL_SECONDS=1200 # bound on building the tools, 2 processors and nothing cached
 readonly LINT_SECONDS=900
 readonly VULN_SECONDS=300
+readonly FIRST_SUBJECT=0961bb5 # older commits are exempt
+readonly SUBJECT_CHARACTERS=72
 go=${GO:-go}
 failed=()
 
@@ -22,6 +25,18 @@ formatted() {
   local files
   files=$(git ls-files -z --cached --others --exclude-standard '*.go' | xargs -0 -r gofmt -l)
   [ -z "$files" ] || { echo "gofmt -w wants to change:" "$files" && return 1; }
+}
+
+# subjects checks the commits after FIRST_SUBJECT, which a shallow clone may lack.
+subjects() {
+  local long
+  if ! git merge-base --is-ancestor "$FIRST_SUBJECT" HEAD 2>/dev/null; then
+    echo "NOT RUN: commit $FIRST_SUBJECT is not in the history of this clone"
+    return
+  fi
+  long=$(git log --format='%h %s' "$FIRST_SUBJECT..HEAD" |
+    awk -v max="$SUBJECT_CHARACTERS" 'length(substr($0, index($0, " ") + 1)) > max')
+  [ -z "$long" ] || { echo "commit subjects above $SUBJECT_CHARACTERS characters:" "$long" && return 1; }
 }
 
 tools() {
@@ -42,12 +57,13 @@ shell() {
 elsewhere() {
   local target
   for target in linux/arm64 darwin/arm64 darwin/amd64 windows/amd64; do
-    GOOS=${target%/*} GOARCH=${target#*/} CGO_ENABLED=0 timeout "$LINT_SECONDS" "$go" build -o /dev/null ./cmd/fumehood || return
+    GOOS=${target%/*} GOARCH=${target#*/} CGO_ENABLED=0 \
+      timeout "$LINT_SECONDS" "$go" build -o /dev/null ./cmd/fumehood || return
   done
 }
 
-# vulnerabilities distinguishes a finding (status 3) from an unreachable database: a host without a network can lint, with a
-# warning that vulnerabilities were not checked.
+# vulnerabilities fails on a finding (status 3) and only warns if the database is unreachable, so that a host without a
+# network can lint.
 vulnerabilities() {
   local log=build/govulncheck.log status=0
   timeout "$VULN_SECONDS" build/tools/govulncheck ./... >"$log" 2>&1 || status=$?
@@ -70,7 +86,8 @@ vulnerabilities() {
 
 # vetted PACKAGE... vets without cgo, as the programs are built. The virtual machine's tests have their own tag.
 vetted() {
-  CGO_ENABLED=0 timeout "$LINT_SECONDS" "$go" vet "$@" && CGO_ENABLED=0 timeout "$LINT_SECONDS" "$go" vet -tags vm ./test/vm ./internal/backend/docker
+  CGO_ENABLED=0 timeout "$LINT_SECONDS" "$go" vet "$@" &&
+    CGO_ENABLED=0 timeout "$LINT_SECONDS" "$go" vet -tags vm ./test/vm ./internal/backend/docker
 }
 
 packages=$("$go" list ./...) || exit
@@ -82,12 +99,13 @@ if [ "${1:-}" = --quick ]; then
 fi
 
 check gofmt formatted
+check 'commit subjects' subjects
 check shellcheck shell
 # shellcheck disable=SC2086 # a list of packages is words
 check 'go vet' vetted $packages
 if [ -z "$quick" ]; then
   check 'other systems' elsewhere
-  check 'size guards' timeout "$LINT_SECONDS" "$go" test -run 'TestSizes' ./internal
+  check 'size guards' timeout "$LINT_SECONDS" "$go" test ./internal
   check 'build of the tools' tools
   check golangci-lint timeout "$LINT_SECONDS" build/tools/golangci-lint run ./...
   check govulncheck vulnerabilities
