@@ -27,18 +27,21 @@ func (r *report) burst(ctx context.Context) (err error) {
 		}
 		return err
 	}
-	run, settle, nothing := pythonRun(s), func() error { return awaitIdle(s) }, func() error { return nil }
+	run, settle := pythonRun(s), func() error { return awaitIdle(s) }
 	if _, err := r.closed(ctx, course{"warm-up", "python", burstClients, burstClients, run, settle}); err != nil {
 		return err
 	}
 	var ours, theirs loop
+	n := r.Burst / burstParts
 	for range burstParts {
-		l, err := r.closed(ctx, course{"burst", "bare python", runtime.NumCPU(), r.Burst / burstParts, bareRun, nothing})
+		nothing := func() error { return nil }
+		l, err := r.closed(ctx, course{"burst", "bare python", runtime.NumCPU(), n, bareRun, nothing})
 		if err != nil {
 			return err
 		}
 		theirs.add(l)
-		if l, err = r.closed(ctx, course{"burst", "fumehood HTTP python", burstClients, r.Burst / burstParts, run, settle}); err != nil {
+		l, err = r.closed(ctx, course{"burst", "fumehood HTTP python", burstClients, n, run, settle})
+		if err != nil {
 			return err
 		}
 		ours.add(l)

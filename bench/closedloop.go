@@ -10,7 +10,7 @@ import (
 
 var clientCounts = []int{1, 2, 4, 8, 16, 32}
 
-// pythonRun is one fresh Python sandbox over HTTP, its output checked.
+// pythonRun returns a function that runs Python in a fresh sandbox over HTTP and checks its output.
 func pythonRun(s *liveserver.Server) func(context.Context) error {
 	row := serverRow("fumehood HTTP python", python, pythonProgram, s)
 	return func(ctx context.Context) error {
@@ -42,7 +42,8 @@ func (r *report) closedLoop(ctx context.Context) (err error) {
 		if err != nil {
 			return err
 		}
-		l, err := r.closed(ctx, course{"closed loop", fmt.Sprintf("python, %d clients", clients), clients, max(r.Loop, clients), run, settle})
+		name := fmt.Sprintf("python, %d clients", clients)
+		l, err := r.closed(ctx, course{"closed loop", name, clients, max(r.Loop, clients), run, settle})
 		if err != nil {
 			return err
 		}
@@ -56,7 +57,8 @@ func (r *report) closedLoop(ctx context.Context) (err error) {
 		}
 		r.figures.capacity = max(r.figures.capacity, l.perSecond())
 		sum := summarize(l.samples)
-		t.line(fmt.Sprint(clients), okOf(&l), fmt.Sprintf("%.1f", l.perSecond()), ms(sum.p50), ms(sum.p90), ms(sum.p99), ms(sum.max),
+		t.line(fmt.Sprint(clients), okOf(&l), fmt.Sprintf("%.1f", l.perSecond()),
+			ms(sum.p50), ms(sum.p90), ms(sum.p99), ms(sum.max),
 			fmt.Sprintf("%.2f", milliseconds(after-before)/float64(max(1, sum.n))), mib(m.RSS))
 		failures = append(failures, l.failures...)
 	}
@@ -69,4 +71,6 @@ func okOf(l *loop) string {
 	return fmt.Sprintf("%d/%d", len(l.samples), len(l.samples)+len(l.failures))
 }
 
-func mib(bytes int64) string { return fmt.Sprintf("%.1f", float64(bytes)/(1<<20)) }
+func mib(bytes int64) string { return fmt.Sprintf("%.1f", toMiB(bytes)) }
+
+func toMiB(bytes int64) float64 { return float64(bytes) / (1 << 20) }

@@ -30,13 +30,14 @@ func runCommand(ctx context.Context, argv []string) (string, time.Duration, erro
 	return string(stdout), cpu, err
 }
 
-// bubblewrapRows run under bubblewrap with all its namespaces, and a root like the native backend's.
+// bubblewrapRows run under bubblewrap with all its namespaces and a root like that of the native backend.
 func bubblewrapRows() ([]*row, error) {
 	bwrap, err := exec.LookPath("bwrap")
 	if err != nil {
 		return nil, errors.New("bubblewrap is not installed")
 	}
-	argv := []string{bwrap, "--unshare-all", "--die-with-parent", "--new-session", "--ro-bind", "/usr", "/usr", "--ro-bind", "/etc", "/etc"}
+	argv := []string{bwrap, "--unshare-all", "--die-with-parent", "--new-session",
+		"--ro-bind", "/usr", "/usr", "--ro-bind", "/etc", "/etc"}
 	for _, dir := range []string{"/bin", "/sbin", "/lib", "/lib32", "/lib64"} {
 		target, err := os.Readlink(dir)
 		switch {
@@ -46,8 +47,8 @@ func bubblewrapRows() ([]*row, error) {
 			argv = append(argv, "--ro-bind", dir, dir)
 		}
 	}
-	argv = append(argv, "--proc", "/proc", "--dev", "/dev", "--tmpfs", "/tmp", "--tmpfs", "/workspace", "--chdir", "/workspace",
-		"--clearenv", "--setenv", "PATH", "/usr/bin:/bin")
+	argv = append(argv, "--proc", "/proc", "--dev", "/dev", "--tmpfs", "/tmp", "--tmpfs", "/workspace",
+		"--chdir", "/workspace", "--clearenv", "--setenv", "PATH", "/usr/bin:/bin")
 	with := func(more ...string) []string { return append(argv[:len(argv):len(argv)], more...) }
 	rows := []*row{
 		commandRow("bubblewrap python", namespaces, python, with(pythonPath, "-c", pythonProgram)...),
@@ -75,8 +76,8 @@ func exists(path string) bool {
 
 const dockerTimeout = 10 * time.Second
 
-// dockerRows run in fresh containers, if an engine answers and has the image; nothing is pulled. The engine spends a run's
-// cost, so there is no CPU figure.
+// dockerRows run in fresh containers, if an engine answers and has the image. They pull nothing. The engine's CPU time
+// is unknown, so they have no CPU figure.
 func dockerRows(ctx context.Context, image string) ([]*row, error) {
 	docker, err := exec.LookPath("docker")
 	if err != nil {
@@ -89,9 +90,10 @@ func dockerRows(ctx context.Context, image string) ([]*row, error) {
 		return nil, errors.New("Docker: " + string(lines[len(lines)-1]))
 	}
 	argv := []string{docker, "run", "--rm", "--network", "none", image}
+	with := func(more ...string) []string { return append(argv[:len(argv):len(argv)], more...) }
 	rows := []*row{
-		commandRow("docker python", container, python, append(argv[:len(argv):len(argv)], "python3", "-c", pythonProgram)...),
-		commandRow("docker bash", container, bash, append(argv[:len(argv):len(argv)], "bash", "-c", bashProgram)...),
+		commandRow("docker python", container, python, with("python3", "-c", pythonProgram)...),
+		commandRow("docker bash", container, bash, with("bash", "-c", bashProgram)...),
 	}
 	for _, r := range rows {
 		run := r.run

@@ -14,12 +14,12 @@ const (
 	floodProgram = "import sys\nfor _ in range(1000): sys.stdout.write('x' * 100_000)\n"
 	fullProgram  = "import sys\nsys.stdout.write('x' * 1024 * 1024)\n" // an equally large answer without dropped bytes
 
-	// flatBytes is how much a server may grow beyond its peak for equally large answers without drops, and still count as
-	// flat: four times the cap, which is kept, joined, encoded and sent, and as much again awaiting collection.
+	// flatBytes bounds the growth of a server beyond its peak for equally large answers without dropped output: four
+	// times the cap (kept, joined, encoded and sent), and as much again awaiting collection.
 	flatBytes = 8 * floodCapKiB << 10
 )
 
-// flood has programs write 100 MB of stdout under a cap of 1 MiB, and measures the server's memory.
+// flood measures the server's memory while programs write 100 MB of stdout under a cap of 1 MiB.
 func (r *report) flood(ctx context.Context) (err error) {
 	s, err := r.startServer(ctx)
 	if err != nil {
@@ -45,7 +45,8 @@ func (r *report) flood(ctx context.Context) (err error) {
 		return err
 	}
 	body := (&liveserver.Request{Language: python, Code: floodProgram, Limits: limits}).Encode()
-	t := newTable(r.w, fmt.Sprintf("%d MB of stdout under a cap of %d KiB: memory of the server in MiB", floodBytes/1_000_000, floodCapKiB),
+	title := fmt.Sprintf("%d MB of stdout, cap %d KiB: server memory, MiB", floodBytes/1_000_000, floodCapKiB)
+	t := newTable(r.w, title,
 		"run", "status", "stdout kept", "before", "peak", "after")
 	for i := range r.Floods {
 		a, err := s.Post(ctx, body)

@@ -20,8 +20,8 @@ const (
 	guestTimeout = 10 * time.Second
 )
 
-// guest measures the cost of isolation before and beside the program: how long a sandbox takes to be ready, by the server's
-// clock, and pid 1's memory while a program runs.
+// guest measures the cost of isolation: how long a sandbox takes to be ready, by the server's clock, and the memory of
+// pid 1 while a program runs.
 func (r *report) guest(ctx context.Context) (err error) {
 	s, err := r.startServer(ctx, "--warm", "0")
 	if err != nil {
@@ -58,7 +58,8 @@ func (r *report) guest(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(r.w, "guest while a program sleeps: resident %s MiB, peak %s MiB, of which private %s MiB\n", mib(m.RSS), mib(m.Peak), mib(m.Private))
+	fmt.Fprintf(r.w, "guest while a program sleeps: resident %s MiB, peak %s MiB, of which private %s MiB\n",
+		mib(m.RSS), mib(m.Peak), mib(m.Private))
 	return nil
 }
 
@@ -70,8 +71,10 @@ func guestMemory(ctx context.Context, s *liveserver.Server) (liveserver.Memory, 
 	ctx, cancel := context.WithTimeout(ctx, guestTimeout)
 	defer cancel()
 	var sleepers sync.WaitGroup
-	for range 2 { // a single guest would have its program's pages as private ones
-		sleepers.Go(func() { _, _ = s.Run(ctx, &liveserver.Request{Language: bash, Code: "sleep 60"}) }) // ends with ctx
+	for range 2 { // the pages of a single guest's program would count as private
+		sleepers.Go(func() { // ends with ctx
+			_, _ = s.Run(ctx, &liveserver.Request{Language: bash, Code: "sleep 60"})
+		})
 	}
 	defer sleepers.Wait()
 	defer cancel()
@@ -79,7 +82,8 @@ func guestMemory(ctx context.Context, s *liveserver.Server) (liveserver.Memory, 
 		guests := liveserver.Sandboxes(s.PID())
 		for _, pid := range guests {
 			line, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
-			if err != nil || !strings.HasPrefix(string(line), guestName+"\x00") || len(liveserver.Children(pid)) == 0 || len(guests) < 2 {
+			started := len(guests) == 2 && len(liveserver.Children(pid)) > 0
+			if err != nil || !started || !strings.HasPrefix(string(line), guestName+"\x00") {
 				continue
 			}
 			time.Sleep(guestAge)
@@ -87,7 +91,7 @@ func guestMemory(ctx context.Context, s *liveserver.Server) (liveserver.Memory, 
 		}
 		time.Sleep(idlePoll)
 	}
-	return liveserver.Memory{}, errors.New("no guest was found")
+	return liveserver.Memory{}, errors.New("no guest found")
 }
 
 func fromMillis(ms float64) time.Duration { return time.Duration(ms * float64(time.Millisecond)) }

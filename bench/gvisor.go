@@ -7,16 +7,15 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strconv"
 	"time"
 
 	"github.com/fumehood-dev/fumehood/test/liveserver"
 )
 
-// runscPackage is gVisor's own runsc, of the version in go.mod: unmodified, used as its manual says.
+// runscPackage is gVisor's unmodified runsc at the version in go.mod, used as its manual describes.
 const runscPackage = "gvisor.dev/gvisor/runsc"
 
-// runscRow runs Python as the only process of a runsc container, with the host's root read-only. Each run has its own name.
+// runscRow runs Python as the only process of a runsc container, with the host's root read-only.
 func runscRow(ctx context.Context, dir string) (*row, error) {
 	runsc := filepath.Join(dir, "runsc")
 	build := exec.CommandContext(ctx, "go", "build", "-trimpath", "-ldflags=-s -w", "-o", runsc, runscPackage)
@@ -26,9 +25,14 @@ func runscRow(ctx context.Context, dir string) (*row, error) {
 	}
 	config, err := json.Marshal(map[string]any{
 		"ociVersion": "1.0.0",
-		"process":    map[string]any{"args": []string{pythonPath, "-c", pythonProgram}, "cwd": "/", "env": []string{"PATH=/usr/bin:/bin"}},
 		"root":       map[string]any{"path": "/", "readonly": true},
-		"mounts":     []map[string]any{{"destination": "/proc", "type": "proc", "source": "proc"}, {"destination": "/tmp", "type": "tmpfs", "source": "tmpfs"}},
+		"process": map[string]any{
+			"args": []string{pythonPath, "-c", pythonProgram}, "cwd": "/", "env": []string{"PATH=/usr/bin:/bin"},
+		},
+		"mounts": []map[string]any{
+			{"destination": "/proc", "type": "proc", "source": "proc"},
+			{"destination": "/tmp", "type": "tmpfs", "source": "tmpfs"},
+		},
 	})
 	if err != nil {
 		return nil, err
@@ -40,8 +44,9 @@ func runscRow(ctx context.Context, dir string) (*row, error) {
 	return &row{name: "runsc run python", class: userSpace, language: python, want: answer, slow: true,
 		run: func(ctx context.Context) (string, time.Duration, error) {
 			n++
-			out, _, err := runCommand(ctx, []string{runsc, "--root=" + filepath.Join(dir, "state"), "--platform=systrap", "--network=none", "--ignore-cgroups",
-				"run", "--bundle=" + dir, "bench-" + strconv.Itoa(os.Getpid()) + "-" + strconv.Itoa(n)})
+			out, _, err := runCommand(ctx, []string{runsc, "--root=" + filepath.Join(dir, "state"),
+				"--platform=systrap", "--network=none", "--ignore-cgroups",
+				"run", "--bundle=" + dir, fmt.Sprintf("bench-%d-%d", os.Getpid(), n)})
 			return out, 0, err
 		}}, nil
 }

@@ -10,14 +10,15 @@ import (
 )
 
 const (
-	largeFile     = 15_000_000 // bytes; two of them are one body, and come back
+	largeFile     = 15_000_000 // bytes; a request and its answer have two of them
 	largeRequests = 20
 	largeQuick    = 3
-	largeIdle     = 15 * time.Second // after which a server gave back what they took
+	largeIdle     = 15 * time.Second // until a server has returned their memory
 	largeLeft     = 150 << 20
 )
 
-// large sends requests with bodies of 30 MB, which are answered as large, and looks at what the server keeps of them.
+// large sends requests with bodies of 30 MB, gets answers of the same size, and measures the memory that the server
+// keeps.
 func (r *report) large(ctx context.Context) (err error) {
 	s, err := r.startServer(ctx)
 	if err != nil {
@@ -48,7 +49,8 @@ func (r *report) large(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	t := newTable(r.w, fmt.Sprintf("%d requests of %d MB, answered as large: memory of the server in MiB", n, 2*largeFile/1_000_000), "peak", fmt.Sprintf("%v later", largeIdle))
+	title := fmt.Sprintf("%d requests and answers of %d MB: server memory, MiB", n, 2*largeFile/1_000_000)
+	t := newTable(r.w, title, "peak", fmt.Sprintf("%v later", largeIdle))
 	t.line(mib(m.Peak), mib(m.RSS))
 	t.Flush()
 	r.figures.largeLeft = m.RSS

@@ -21,9 +21,9 @@ import (
 type livingFigures struct {
 	overHTTP, inGo    time.Duration // p50 of a run in a context
 	perSecond         float64       // of such runs, with livingClients clients
-	newContext        float64       // its time over that of bare Python, the shortest of each: other work only adds to a start
-	idlePrivate       int64         // bytes of an idle sandbox with a context, all told
-	live              int           // idle sandboxes with a context at once
+	newContext        float64       // minimum of its start over minimum of bare Python's: other load only adds
+	idlePrivate       int64         // bytes of an idle sandbox with a context, in all processes
+	live              int           // concurrent idle sandboxes with a context
 	firstByte         time.Duration // p50, from the write to the client
 	goSpeed, sseSpeed float64       // MB/s of output
 }
@@ -37,7 +37,8 @@ const (
 
 // living measures sandboxes that keep their state, over HTTP and through the Go package.
 func (r *report) living(ctx context.Context) (err error) {
-	s, err := r.startServer(ctx, "--backend", "native", "--max-output-limit", "1GiB", "--slots", strconv.Itoa(livingClients))
+	s, err := r.startServer(ctx,
+		"--backend", "native", "--max-output-limit", "1GiB", "--slots", strconv.Itoa(livingClients))
 	if err != nil {
 		return err
 	}
@@ -49,7 +50,9 @@ func (r *report) living(ctx context.Context) (err error) {
 	defer c.Close()
 	defer func() { err = errors.Join(err, removeAll(context.WithoutCancel(ctx), c)) }()
 	f := &r.figures.living
-	for _, part := range []func(context.Context, *apiclient.Client, *livingFigures) error{r.contextRuns, r.contextClients, r.firstBytes, r.eventSpeed} {
+	for _, part := range []func(context.Context, *apiclient.Client, *livingFigures) error{
+		r.contextRuns, r.contextClients, r.firstBytes, r.eventSpeed,
+	} {
 		if err := part(ctx, c, f); err != nil {
 			return err
 		}
@@ -82,7 +85,7 @@ func inContext(ctx context.Context, c *apiclient.Client, name, code string) erro
 	return err
 }
 
-// removeAll removes all sandboxes, which would outlive their server, and take the time of whoever looks for what it left.
+// removeAll removes all sandboxes. They would outlive their server and slow the next one's clean-up.
 func removeAll(ctx context.Context, c *apiclient.Client) error {
 	all, err := c.Sandboxes(ctx, nil)
 	for _, s := range all {
@@ -91,8 +94,8 @@ func removeAll(ctx context.Context, c *apiclient.Client) error {
 	return err
 }
 
-// made makes a sandbox with a context that has run once.
-func made(ctx context.Context, c *apiclient.Client, name string) error {
+// createReady creates a sandbox and runs code once in its context.
+func createReady(ctx context.Context, c *apiclient.Client, name string) error {
 	if _, _, err := c.Create(ctx, apiclient.NewSandbox{Name: name}); err != nil {
 		return err
 	}
@@ -116,7 +119,7 @@ func (r *report) timed(n int, row string, run func() error) (samples []time.Dura
 }
 
 func (r *report) contextRuns(ctx context.Context, c *apiclient.Client, f *livingFigures) error {
-	if err := made(ctx, c, "runs"); err != nil {
+	if err := createReady(ctx, c, "runs"); err != nil {
 		return err
 	}
 	samples, err := r.timed(r.Runs, "run over HTTP", func() error { return inContext(ctx, c, "runs", livingProgram) })
@@ -124,10 +127,10 @@ func (r *report) contextRuns(ctx context.Context, c *apiclient.Client, f *living
 	return err
 }
 
-// contextClients has each client run in a sandbox of its own.
+// contextClients measures the throughput of clients that each use their own sandbox.
 func (r *report) contextClients(ctx context.Context, c *apiclient.Client, f *livingFigures) error {
 	for i := range livingClients {
-		if err := made(ctx, c, fmt.Sprintf("client-%d", i)); err != nil {
+		if err := createReady(ctx, c, fmt.Sprintf("client-%d", i)); err != nil {
 			return err
 		}
 	}
@@ -148,7 +151,7 @@ func (r *report) contextClients(ctx context.Context, c *apiclient.Client, f *liv
 	return errors.Join(errs...)
 }
 
-// firstBytes prints the time of the write, and compares it with the arrival: one clock, as the sandbox shares the host's.
+// firstBytes compares the time that the program prints with the time of its arrival. Sandbox and host share a clock.
 func (r *report) firstBytes(ctx context.Context, c *apiclient.Client, f *livingFigures) error {
 	code := "import time; print(time.time_ns()); time.sleep(0.005)"
 	var late []time.Duration
@@ -183,7 +186,8 @@ func (r *report) eventSpeed(ctx context.Context, c *apiclient.Client, f *livingF
 	}
 	var err error
 	f.sseSpeed, err = r.speed("output as events", func(got *int) error {
-		return c.Stream(ctx, "output", apiclient.Run{Code: &outputProgram, Language: python}, func(e apiclient.Event) error {
+		run := apiclient.Run{Code: &outputProgram, Language: python}
+		return c.Stream(ctx, "output", run, func(e apiclient.Event) error {
 			if e.Piece != nil {
 				*got += len(e.Piece.Data)
 			}
@@ -193,8 +197,8 @@ func (r *report) eventSpeed(ctx context.Context, c *apiclient.Client, f *livingF
 	return err
 }
 
-// speed is the p50 of some runs of the output program, in MB/s of what they got. As everywhere, the first runs are not counted: in them both
-// processes get the memory from the kernel that they keep.
+// speed returns the median speed of the output program, in MB/s of received output. Warm-up runs are not counted, since
+// both processes first get memory from the kernel.
 func (r *report) speed(row string, run func(got *int) error) (float64, error) {
 	var took []time.Duration
 	got := 0
@@ -215,7 +219,8 @@ func (r *report) speed(row string, run func(got *int) error) (float64, error) {
 	return float64(got) / 1e6 / summarize(took).p50.Seconds(), nil
 }
 
-// manyIdle makes sandboxes with a context and reads what they have for themselves: guests and interpreters, and the server's share.
+// manyIdle creates sandboxes with a context and measures their private memory: guests, interpreters, and the growth of
+// the server.
 func (r *report) manyIdle(ctx context.Context, c *apiclient.Client, s *liveserver.Server, f *livingFigures) error {
 	most := manyLive
 	if r.Runs < fullPlan().Runs {
@@ -230,7 +235,7 @@ func (r *report) manyIdle(ctx context.Context, c *apiclient.Client, s *liveserve
 		known[pid] = true
 	}
 	for i := range most {
-		if err := made(ctx, c, fmt.Sprintf("idle-%d", i)); err != nil {
+		if err := createReady(ctx, c, fmt.Sprintf("idle-%d", i)); err != nil {
 			return fmt.Errorf("sandbox %d: %w", i, err)
 		}
 	}
@@ -251,7 +256,7 @@ func (r *report) manyIdle(ctx context.Context, c *apiclient.Client, s *liveserve
 		f.live++
 	}
 	if f.live < most {
-		return fmt.Errorf("%d of %d sandboxes were found", f.live, most)
+		return fmt.Errorf("found %d of %d sandboxes", f.live, most)
 	}
 	f.idlePrivate = total / int64(f.live)
 	return nil
@@ -269,7 +274,8 @@ func (r *report) livingInGo(ctx context.Context, f *livingFigures) error {
 		return err
 	}
 	run := func(code string, output sandbox.OutputFunc) error {
-		result, err := s.Run(ctx, fumehood.Request{Request: sandbox.Request{Language: python, Code: []byte(code), Output: output}})
+		request := sandbox.Request{Language: python, Code: []byte(code), Output: output}
+		result, err := s.Run(ctx, fumehood.Request{Request: request})
 		if err == nil && result.Status != sandbox.StatusSucceeded {
 			err = fmt.Errorf("%s: %s", result.Status, result.Stderr.Head)
 		}
@@ -289,7 +295,7 @@ func (r *report) livingInGo(ctx context.Context, f *livingFigures) error {
 	return err
 }
 
-// contextsAtOnce are made before the older ones are deleted, so that no new context is measured beside a deletion.
+// contextsAtOnce bounds the contexts between deletions. No context starts during a deletion.
 const contextsAtOnce = 8
 
 // newContexts compares a context's start with bare Python, in turn.
@@ -304,7 +310,8 @@ func (r *report) newContexts(ctx context.Context, box *fumehood.Sandbox, f *livi
 				}
 			}
 			made = nil
-			if err := exec.CommandContext(ctx, pythonPath, "-c", "pass").Run(); err != nil { // uncounted: the record of the last is written meanwhile
+			// Not measured: meanwhile the server writes the record of the last deletion.
+			if err := exec.CommandContext(ctx, pythonPath, "-c", "pass").Run(); err != nil {
 				return err
 			}
 		}
@@ -332,13 +339,13 @@ func (f *livingFigures) targets() []target {
 		return nil
 	}
 	return []target{
-		{name: "a run in a Python context over HTTP, p50", measured: milliseconds(f.overHTTP), bound: 1.5, unit: " ms"},
-		{name: "a run in a Python context in Go, p50", measured: milliseconds(f.inGo), bound: 0.5, unit: " ms"},
-		{name: "runs in contexts a second, 16 clients", measured: f.perSecond, bound: 2000, least: true},
-		{name: "a new Python context / bare Python", measured: f.newContext, bound: 1.3, unit: "x"},
-		{name: "private memory of an idle sandbox with a context, MiB", measured: float64(f.idlePrivate) / (1 << 20), bound: 14},
-		{name: "first byte after its write, p50", measured: milliseconds(f.firstByte), bound: 2, unit: " ms"},
-		{name: "output as events", measured: f.sseSpeed, bound: 100, least: true, unit: " MB/s"},
-		{name: "output in Go", measured: f.goSpeed, bound: 400, least: true, unit: " MB/s"},
+		atMost("a run in a Python context over HTTP, p50", milliseconds(f.overHTTP), 1.5, " ms"),
+		atMost("a run in a Python context in Go, p50", milliseconds(f.inGo), 0.5, " ms"),
+		atLeast("runs in contexts per second, 16 clients", f.perSecond, 2000, ""),
+		atMost("a new Python context / bare Python", f.newContext, 1.3, "x"),
+		atMost("private memory of an idle sandbox with a context", toMiB(f.idlePrivate), 14, " MiB"),
+		atMost("first byte after its write, p50", milliseconds(f.firstByte), 2, " ms"),
+		atLeast("output as events", f.sseSpeed, 100, " MB/s"),
+		atLeast("output in Go", f.goSpeed, 400, " MB/s"),
 	}
 }

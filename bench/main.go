@@ -1,6 +1,7 @@
-// Command bench compares the cost of a run in Fumehood with bare interpreters, bubblewrap, and Docker if an engine runs. It
-// prints tables, writes every sample to a JSON-lines file, and reports for each of the project's targets whether this run
-// met it. It never fails for being slow: figures of a busy machine prove nothing, and only ratios within one run are
+// Command bench compares the cost of a run in Fumehood with bare interpreters, bubblewrap and, if an engine runs,
+// Docker. It prints tables, writes every sample to a JSON-lines file, and reports which of the project's targets this
+// run met.
+// A missed target is no failure: the figures of a busy machine prove nothing, and only ratios within one run are
 // compared.
 //
 // It measures the built program from outside: `make build`, then `go run ./bench`.
@@ -20,10 +21,12 @@ import (
 	"syscall"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/fumehood-dev/fumehood/test/liveserver"
 )
 
-// plan is how much is measured.
+// plan selects what is measured, and how often.
 type plan struct {
 	binary   string
 	rows     *regexp.Regexp
@@ -74,10 +77,11 @@ func main() {
 
 func parse(args []string) (plan, error) {
 	flags := flag.NewFlagSet("bench", flag.ContinueOnError)
-	quick := flags.Bool("quick", false, "measure little: a functional test, not a measurement")
+	quick := flags.Bool("quick", false, "make few runs: a functional test, not a measurement")
 	runs := flags.Int("n", 0, "runs of each row with one client (default 1000)")
 	rows := flags.String("rows", "", "measure only rows whose name matches this regular expression")
-	sections := flags.String("sections", "", "measure only sections whose name matches: one client, closed loop, burst, open loop, flood, large, guest, prints, living, packages, network")
+	sections := flags.String("sections", "", "measure only sections whose name matches: one client, closed loop, "+
+		"burst, open loop, flood, large, guest, prints, living, packages, network")
 	binary := flags.String("fumehood", liveserver.DefaultBinary, "the program to measure")
 	image := flags.String("image", "python:3-slim", "the image of containers; DOCKER_HOST names their engine")
 	seed := flags.Uint64("seed", 1, "seed of the order of runs and of arrivals")
@@ -90,7 +94,7 @@ func parse(args []string) (plan, error) {
 		p = quickPlan()
 	}
 	if *runs < 0 || flags.NArg() > 0 {
-		return plan{}, errors.New("usage: bench [-quick] [-n runs] [-rows regexp] [-sections regexp] [-fumehood file] [-seed n] [-out folder]")
+		return plan{}, errors.New("bench takes no arguments but flags; see bench -help")
 	}
 	if *runs > 0 {
 		p.Runs, p.SlowRuns = *runs, min(*runs, p.SlowRuns)
@@ -158,24 +162,18 @@ func bench(ctx context.Context, p plan, w io.Writer) (err error) {
 	return nil
 }
 
-// host describes the machine, and how busy it was.
+// host describes the machine and its load.
 func host() string {
-	var name syscall.Utsname
+	var name unix.Utsname
 	release := "unknown"
-	if err := syscall.Uname(&name); err == nil {
-		release = ""
-		for _, c := range name.Release {
-			if c == 0 {
-				break
-			}
-			release += string(rune(c))
-		}
+	if err := unix.Uname(&name); err == nil {
+		release = unix.ByteSliceToString(name.Release[:])
 	}
 	load, err := os.ReadFile("/proc/loadavg")
 	if err != nil {
 		load = []byte("unknown")
 	}
-	return fmt.Sprintf("%d CPUs, Linux %s, load average %s", runtime.NumCPU(), release, strings.Join(strings.Fields(string(load))[:1], " "))
+	return fmt.Sprintf("%d CPUs, Linux %s, load average %s", runtime.NumCPU(), release, strings.Fields(string(load))[0])
 }
 
 // startServer starts a server for one section, with the options that every section shares.

@@ -35,26 +35,27 @@ type networkFigures struct {
 	idle        float64       // KiB of a gate without traffic
 	held        float64       // MiB of heldConnections
 	refusedMiB  float64       // growth under refused attempts
-	uncounted   int           // refused attempts that the log does not have
-	slirpReason string        // why it was not measured
+	uncounted   int           // refused attempts that the log lacks
+	slirpReason string        // why slirp4netns was not measured
 }
 
 const (
 	heldConnections = 5000
 	idleGates       = 50
 	benchAddress    = "93.184.216.34:80" // of the peer that serves, through the gate
-	slirpGateway    = "10.0.2.2"         // how slirp4netns names the host's loopback
+	slirpGateway    = "10.0.2.2"         // the host's loopback in slirp4netns
 )
 
-// network measures the gate: its traffic goes between processes of this bench, over loopback and namespaces of their own.
+// network measures the gate with traffic between processes of this bench, over loopback and their own namespaces.
 func (r *report) network(ctx context.Context) error {
 	if err := tap.Available(); err != nil || os.Getuid() != 0 {
-		fmt.Fprintf(r.w, "\nNetwork: not measured: it needs root and /dev/net/tun: %v\n", err)
+		fmt.Fprintf(r.w, "\nNetwork: not measured: requires root and /dev/net/tun: %v\n", err)
 		return nil
 	}
 	f := &r.figures.network
 	*f = networkFigures{slirpDown: math.NaN(), slirpUp: math.NaN()}
-	for _, part := range []func(context.Context, *networkFigures) error{r.idleGates, r.refusedAttempts, r.paths, r.gatedStarts} {
+	parts := []func(context.Context, *networkFigures) error{r.idleGates, r.refusedAttempts, r.paths, r.gatedStarts}
+	for _, part := range parts {
 		if err := part(ctx, f); err != nil {
 			return err
 		}
@@ -64,7 +65,7 @@ func (r *report) network(ctx context.Context) error {
 	t.line("a small request, p50 microseconds", micros(f.direct), micros(f.through), "")
 	t.line("one stream down, Gbit/s", "", gigabits(f.down), gigabits(f.slirpDown))
 	t.line("one stream up, Gbit/s", "", gigabits(f.up), gigabits(f.slirpUp))
-	t.line("a run's start with the gate, more than without, p50 ms", "", fmt.Sprintf("%.2f", milliseconds(f.start)), "")
+	t.line("what the gate adds to a run's start, p50 ms", "", fmt.Sprintf("%.2f", milliseconds(f.start)), "")
 	t.line("an idle gate, KiB", "", fmt.Sprintf("%.0f", f.idle), "")
 	t.line(fmt.Sprintf("%d connections, MiB", heldConnections), "", fmt.Sprintf("%.0f", f.held), "")
 	t.line("growth under refused attempts, MiB", "", fmt.Sprintf("%.1f", f.refusedMiB), "")
@@ -74,6 +75,8 @@ func (r *report) network(ctx context.Context) error {
 	}
 	return nil
 }
+
+func microseconds(d time.Duration) float64 { return float64(d) / float64(time.Microsecond) }
 
 func micros(d time.Duration) string { return strconv.FormatInt(d.Microseconds(), 10) }
 
@@ -90,9 +93,12 @@ type gated struct {
 	gate *egress.Gate
 }
 
-// startGated starts one. All that it may reach is the peer that serves at an address, over TCP.
+// startGated starts a peer that can reach only the server, an address to which the gate connects over TCP.
 func startGated(ctx context.Context, server string) (*gated, error) {
-	rules, err := egress.Compile(sandbox.NetworkPolicy{Mode: sandbox.NetworkRestricted, Allow: []string{"93.184.216.34"}, MaxConnections: heldConnections, ConnectionRate: 1e6})
+	host, _, _ := strings.Cut(benchAddress, ":")
+	rules, err := egress.Compile(sandbox.NetworkPolicy{
+		Mode: sandbox.NetworkRestricted, Allow: []string{host}, MaxConnections: heldConnections, ConnectionRate: 1e6,
+	})
 	if err != nil {
 		return nil, err
 	}
@@ -109,9 +115,10 @@ func startGated(ctx context.Context, server string) (*gated, error) {
 	if err != nil {
 		return nil, errors.Join(err, p.stop())
 	}
-	g, err := egress.Open(device, egress.Options{Rules: rules, Dial: func(ctx context.Context, network, _ string) (net.Conn, error) {
+	dial := func(ctx context.Context, network, _ string) (net.Conn, error) {
 		return (&net.Dialer{}).DialContext(ctx, network, server)
-	}})
+	}
+	g, err := egress.Open(device, egress.Options{Rules: rules, Dial: dial})
 	if err != nil {
 		return nil, errors.Join(err, p.stop())
 	}
@@ -120,9 +127,9 @@ func startGated(ctx context.Context, server string) (*gated, error) {
 
 func (g *gated) stop() error { return errors.Join(g.peer.stop(), g.gate.Close()) }
 
-// idleGates measures what a gate holds that does nothing.
+// idleGates measures the memory of an idle gate.
 func (r *report) idleGates(ctx context.Context, f *networkFigures) (err error) {
-	first, err := startGated(ctx, "") // and with it what all share
+	first, err := startGated(ctx, "") // allocates what all gates share
 	if err != nil {
 		return err
 	}
@@ -139,7 +146,7 @@ func (r *report) idleGates(ctx context.Context, f *networkFigures) (err error) {
 	return nil
 }
 
-// paths compares the ways to one server, by turns: direct, through the gate, through slirp4netns.
+// paths compares three ways to one server: direct, through the gate, and through slirp4netns.
 func (r *report) paths(ctx context.Context, f *networkFigures) (err error) {
 	var peers []*peer
 	start := func(apart bool) *peer {
@@ -191,7 +198,7 @@ func (r *report) paths(ctx context.Context, f *networkFigures) (err error) {
 	return nil
 }
 
-const requestBatch = 200 // small requests in a row, before the other way has its turn
+const requestBatch = 200 // consecutive small requests on one way
 
 func (r *report) smallRequests(direct *peer, at string, gate *gated, f *networkFigures) error {
 	var one, other []time.Duration
@@ -210,7 +217,8 @@ func (r *report) smallRequests(direct *peer, at string, gate *gated, f *networkF
 	return nil
 }
 
-// streams measures single streams. The gate's and slirp4netns's come by turns, and the best of each counts: the machine's noise only takes.
+// streams measures the best of several single streams through the gate and slirp4netns, alternating. Noise only slows
+// a stream down.
 func (r *report) streams(gate *gated, slirp *peer, at string, f *networkFigures) error {
 	const size = 128 << 20
 	_, port, _ := strings.Cut(at, ":")
@@ -248,7 +256,8 @@ func startSlirp(ctx context.Context, p *peer) (stop func(), err error) {
 		return nil, err
 	}
 	defer ready.Close()
-	cmd := exec.CommandContext(ctx, path, "--configure", "--mtu", strconv.Itoa(sandbox.LinkMTU), "--ready-fd", "3", strconv.Itoa(p.cmd.Process.Pid), "tap0")
+	cmd := exec.CommandContext(ctx, path, "--configure", "--mtu", strconv.Itoa(sandbox.LinkMTU), "--ready-fd", "3",
+		strconv.Itoa(p.cmd.Process.Pid), "tap0")
 	cmd.ExtraFiles = []*os.File{tell}
 	var said strings.Builder
 	cmd.Stdout, cmd.Stderr = &said, &said
@@ -263,12 +272,12 @@ func startSlirp(ctx context.Context, p *peer) (stop func(), err error) {
 	}
 	if b, _ := io.ReadAll(io.LimitReader(ready, 1)); len(b) == 0 {
 		stop()
-		return nil, fmt.Errorf("it did not start: %s", strings.TrimSpace(said.String()))
+		return nil, fmt.Errorf("slirp4netns did not start: %s", strings.TrimSpace(said.String()))
 	}
 	return stop, nil
 }
 
-// refusedAttempts measures what many of them leave, and whether all are counted.
+// refusedAttempts measures the memory that many refused attempts leave, and counts those that the log lacks.
 func (r *report) refusedAttempts(ctx context.Context, f *networkFigures) (err error) {
 	attempts := 100_000
 	if r.Runs < fullPlan().Runs {
@@ -292,7 +301,7 @@ func (r *report) refusedAttempts(ctx context.Context, f *networkFigures) (err er
 	return nil
 }
 
-// gatedStarts compares runs with a network and without, by turns.
+// gatedStarts compares runs with and without a network, alternating.
 func (r *report) gatedStarts(ctx context.Context, f *networkFigures) (err error) {
 	s, err := r.startServer(ctx, "--backend", "native", "--warm", "0")
 	if err != nil {
@@ -300,10 +309,11 @@ func (r *report) gatedStarts(ctx context.Context, f *networkFigures) (err error)
 	}
 	defer func() { err = errors.Join(err, s.Stop()) }()
 	without := (&liveserver.Request{Language: bash, Code: bashProgram}).Encode()
-	with := append(without[:len(without)-1:len(without)-1], `,"network":{"mode":"restricted","allow":["bench.test"]}}`...)
+	network := `,"network":{"mode":"restricted","allow":["bench.test"]}}`
+	with := append(without[:len(without)-1:len(without)-1], network...)
 	var took [2][]time.Duration
 	for i := range 2 * (warmups + max(r.Runs/2, 20)) {
-		which := [4]int{0, 1, 1, 0}[i%4] // as what ended just now may still cost, each follows either equally often
+		which := [4]int{0, 1, 1, 0}[i%4] // a run may slow its successor, so each follows either equally often
 		body := [][]byte{without, with}[which]
 		began := time.Now()
 		if _, err := post(ctx, s, body); err != nil {
@@ -320,8 +330,8 @@ func (r *report) gatedStarts(ctx context.Context, f *networkFigures) (err error)
 	return nil
 }
 
-// ownMemory is what this process has in its heap and its stacks, in bytes, without what the collector could give back. Pages that the kernel
-// takes from an idle process would hide growth.
+// ownMemory returns the bytes of this process's heap and stacks, without what the collector can release. Resident
+// memory would hide growth, since the kernel takes pages from an idle process.
 func ownMemory() float64 {
 	debug.FreeOSMemory()
 	var m runtime.MemStats
@@ -329,19 +339,18 @@ func ownMemory() float64 {
 	return float64(m.Sys - m.HeapReleased)
 }
 
-// targets are those of the gate.
 func (f *networkFigures) targets() []target {
 	if !f.measured {
 		return nil
 	}
 	return []target{
-		{name: "a small request through the gate, p50, over direct", measured: float64((f.through - f.direct).Nanoseconds()) / 1000, bound: 130, unit: " us"},
-		{name: "one stream down / slirp4netns", measured: f.down / f.slirpDown, bound: 3, least: true, unit: "x"},
-		{name: "one stream up / slirp4netns", measured: f.up / f.slirpUp, bound: 3, least: true, unit: "x"},
-		{name: "5,000 connections through the gate, MiB", measured: f.held, bound: 120},
-		{name: "a start with the gate over one without, p50", measured: milliseconds(f.start), bound: 2, unit: " ms"},
-		{name: "an idle gate, KiB", measured: f.idle, bound: 256},
-		{name: "growth under refused attempts, MiB", measured: f.refusedMiB, bound: 16},
-		{name: "refused attempts that are not counted", measured: float64(f.uncounted), bound: 0},
+		atMost("a small request through the gate, p50, over direct", microseconds(f.through-f.direct), 130, " us"),
+		atLeast("one stream down / slirp4netns", f.down/f.slirpDown, 3, "x"),
+		atLeast("one stream up / slirp4netns", f.up/f.slirpUp, 3, "x"),
+		atMost("5,000 connections through the gate", f.held, 120, " MiB"),
+		atMost("a start with the gate over one without, p50", milliseconds(f.start), 2, " ms"),
+		atMost("an idle gate", f.idle, 256, " KiB"),
+		atMost("growth under refused attempts", f.refusedMiB, 16, " MiB"),
+		atMost("refused attempts that are not counted", float64(f.uncounted), 0, ""),
 	}
 }

@@ -17,8 +17,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// peerRole is the first argument of a process that is one end of measured connections: it does what lines on its stdin say, in turn, and
-// answers each with one line of numbers.
+// peerRole is the first argument of a peer process, one end of measured connections. It executes the orders on its
+// stdin, one per line, and answers each with a line of numbers.
 const peerRole = "network-peer"
 
 const (
@@ -28,14 +28,13 @@ const (
 	streamChunk = 256 << 10
 )
 
-// peer is such a process.
 type peer struct {
 	cmd   *exec.Cmd
 	in    io.WriteCloser
 	lines *bufio.Scanner
 }
 
-// startPeer starts one in this network namespace, or in one of its own.
+// startPeer starts a peer in this network namespace or, if apart, in a new one.
 func startPeer(ctx context.Context, apart bool) (*peer, error) {
 	program, err := os.Executable()
 	if err != nil {
@@ -59,9 +58,9 @@ func startPeer(ctx context.Context, apart bool) (*peer, error) {
 	return p, p.cmd.Start()
 }
 
-// do has the peer do something, and returns its answer.
+// do sends an order and returns the answer.
 func (p *peer) do(order ...any) ([]string, error) {
-	fmt.Fprintln(p.in, order...) // if it has ended, it does not answer
+	fmt.Fprintln(p.in, order...) // an ended peer fails to answer
 	if !p.lines.Scan() {
 		return nil, fmt.Errorf("%v: the peer ended", order)
 	}
@@ -72,7 +71,7 @@ func (p *peer) do(order ...any) ([]string, error) {
 	return strings.Fields(line), nil
 }
 
-// times is do for answers that are nanoseconds.
+// times calls do for an answer in nanoseconds.
 func (p *peer) times(order ...any) (list []time.Duration, err error) {
 	fields, err := p.do(order...)
 	for _, f := range fields {
@@ -90,7 +89,7 @@ func (p *peer) stop() error {
 
 // servePeer is the main of a peer.
 func servePeer() {
-	var held []net.Conn // to the end
+	var held []net.Conn // kept open to the end
 	lines := bufio.NewScanner(os.Stdin)
 	for lines.Scan() {
 		order := append(strings.Fields(lines.Text()), "", "", "")
@@ -118,7 +117,7 @@ func servePeer() {
 	}
 }
 
-// serveAll listens at an address: the first byte of a connection says what it is for.
+// serveAll listens at an address. The first byte of a connection selects what it serves.
 func serveAll(address string) ([]string, error) {
 	l, err := net.Listen("tcp", address)
 	if err != nil {
@@ -136,7 +135,7 @@ func serveAll(address string) ([]string, error) {
 	return []string{l.Addr().String()}, nil
 }
 
-// serveOne answers requests ("G"), or sends ("D") or takes ("U") as many bytes as the 8 digits after it say.
+// serveOne answers requests ("G"), or sends ("D") or receives ("U") as many bytes as the 8 digits after it specify.
 func serveOne(c net.Conn) {
 	defer c.Close()
 	head := make([]byte, 9)
@@ -195,7 +194,7 @@ func requests(address string, n int, held *[]net.Conn) (took []string, err error
 	return took, nil
 }
 
-// stream moves bytes one way and says how long that took.
+// stream moves bytes in one direction and returns how long that took.
 func stream(address, way string, size int) (time.Duration, error) {
 	c, err := net.Dial("tcp", address)
 	if err != nil {
@@ -220,7 +219,8 @@ func stream(address, way string, size int) (time.Duration, error) {
 	return time.Since(began), err
 }
 
-// refusals connects to many destinations, fewer at once than a gate holds half-open, and counts those that were refused.
+// refusals connects to many destinations and counts those that refused. The gate permits more half-open connections
+// than it makes at once.
 func refusals(n int) ([]string, error) {
 	const atOnce = 64
 	refused := 0
@@ -232,13 +232,16 @@ func refusals(n int) ([]string, error) {
 				return nil, err
 			}
 			to := unix.SockaddrInet4{Port: 1 + done%50_000, Addr: [4]byte{11, byte(done >> 8), byte(done), 1}}
-			if err := unix.Connect(fd, &to); err != nil && !errors.Is(err, unix.EINPROGRESS) && !errors.Is(err, unix.ECONNREFUSED) {
+			switch err := unix.Connect(fd, &to); {
+			case err == nil, errors.Is(err, unix.EINPROGRESS), errors.Is(err, unix.ECONNREFUSED):
+			default:
 				return nil, err
 			}
 			batch = append(batch, unix.PollFd{Fd: int32(fd), Events: unix.POLLOUT})
 		}
 		for i := range batch {
-			if ready, _ := unix.Poll(batch[i:i+1], 20_000); ready == 1 && batch[i].Revents&(unix.POLLHUP|unix.POLLERR) != 0 {
+			ready, _ := unix.Poll(batch[i:i+1], 20_000)
+			if ready == 1 && batch[i].Revents&(unix.POLLHUP|unix.POLLERR) != 0 {
 				refused++
 			}
 			unix.Close(int(batch[i].Fd))

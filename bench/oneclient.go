@@ -60,7 +60,7 @@ func (r *report) oneClient(ctx context.Context) (err error) {
 	return nil
 }
 
-// makeRows makes the rows that this host can run and reports the others. stop ends their servers.
+// makeRows returns the rows that this host can run and prints the others. stop ends their servers.
 func (r *report) makeRows(ctx context.Context) (rows []*row, stop func() error, err error) {
 	var servers []*liveserver.Server
 	stop = func() error {
@@ -74,10 +74,11 @@ func (r *report) makeRows(ctx context.Context) (rows []*row, stop func() error, 
 		commandRow("bare python", bare, python, pythonPath, "-c", pythonProgram),
 		commandRow("bare bash", bare, bash, bashPath, "-c", bashProgram),
 	}
-	for _, peers := range []func() ([]*row, error){bubblewrapRows, func() ([]*row, error) { return dockerRows(ctx, r.image) }} {
+	docker := func() ([]*row, error) { return dockerRows(ctx, r.image) }
+	for _, peers := range []func() ([]*row, error){bubblewrapRows, docker} {
 		more, err := peers()
 		if err != nil {
-			fmt.Fprintf(r.w, "left out: %v\n", err)
+			fmt.Fprintf(r.w, "skipped: %v\n", err)
 		}
 		rows = append(rows, more...)
 	}
@@ -101,7 +102,8 @@ func (r *report) makeRows(ctx context.Context) (rows []*row, stop func() error, 
 				return nil, nil, errors.Join(err, stop())
 			}
 			servers = append(servers, s)
-			rows = append(rows, serverRow("fumehood HTTP "+program.language+kind.suffix, program.language, program.code, s))
+			name := "fumehood HTTP " + program.language + kind.suffix
+			rows = append(rows, serverRow(name, program.language, program.code, s))
 		}
 	}
 	rows = append(rows, commandLineRow(r.binary))
@@ -114,7 +116,7 @@ func (r *report) makeRows(ctx context.Context) (rows []*row, stop func() error, 
 	more, started, err := r.gvisorRows(ctx, dir)
 	servers = append(servers, started...)
 	if err != nil {
-		fmt.Fprintf(r.w, "left out: %v\n", err)
+		fmt.Fprintf(r.w, "skipped: %v\n", err)
 	}
 	rows = append(rows, more...)
 	var chosen []*row

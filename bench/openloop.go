@@ -9,11 +9,11 @@ import (
 	"time"
 )
 
-// openLoop sends requests at random times regardless of answers, at a share of the closed loop's best rate. A request's time
-// counts from its due time, so a stall affects all requests during it.
+// openLoop sends requests at random times regardless of answers, at a share of the closed loop's best rate. It measures
+// a request from its due time, so that a stall affects all requests during it.
 func (r *report) openLoop(ctx context.Context) (err error) {
 	if r.figures.capacity == 0 {
-		fmt.Fprintln(r.w, "\nopen loop: left out, as the closed loop was not measured and the capacity is unknown")
+		fmt.Fprintln(r.w, "\nopen loop: skipped, since it needs the capacity that the closed loop measures")
 		return nil
 	}
 	s, err := r.startServer(ctx)
@@ -22,11 +22,12 @@ func (r *report) openLoop(ctx context.Context) (err error) {
 	}
 	defer func() { err = errors.Join(err, s.Stop()) }()
 	run := pythonRun(s)
-	if _, err := r.closed(ctx, course{"warm-up", "python", 1, warmups, run, func() error { return awaitIdle(s) }}); err != nil {
+	settle := func() error { return awaitIdle(s) }
+	if _, err := r.closed(ctx, course{"warm-up", "python", 1, warmups, run, settle}); err != nil {
 		return err
 	}
 	t := newTable(r.w, fmt.Sprintf("Open loop over HTTP, Python, for %v each; milliseconds", r.Open),
-		"of capacity", "asked/s", "ok", "p50", "p90", "p99", "max")
+		"of capacity", "sent/s", "ok", "p50", "p90", "p99", "max")
 	random := newRand(r.seed)
 	var failures []error
 	for _, share := range []float64{0.5, 0.8} {
@@ -36,7 +37,8 @@ func (r *report) openLoop(ctx context.Context) (err error) {
 			return err
 		}
 		sum := summarize(l.samples)
-		t.line(fmt.Sprintf("%.0f %%", 100*share), fmt.Sprintf("%.1f", rate), okOf(&l), ms(sum.p50), ms(sum.p90), ms(sum.p99), ms(sum.max))
+		t.line(fmt.Sprintf("%.0f %%", 100*share), fmt.Sprintf("%.1f", rate), okOf(&l),
+			ms(sum.p50), ms(sum.p90), ms(sum.p99), ms(sum.max))
 		failures = append(failures, l.failures...)
 		if err := awaitIdle(s); err != nil {
 			return err
@@ -47,7 +49,7 @@ func (r *report) openLoop(ctx context.Context) (err error) {
 	return nil
 }
 
-// arrivals are the times of a Poisson process with this rate.
+// arrivals returns the times of a Poisson process with this rate.
 func arrivals(random *rand.Rand, perSecond float64, length time.Duration) []time.Duration {
 	var due []time.Duration
 	at := time.Duration(0)
@@ -60,7 +62,9 @@ func arrivals(random *rand.Rand, perSecond float64, length time.Duration) []time
 	}
 }
 
-func (r *report) open(ctx context.Context, name string, due []time.Duration, run func(context.Context) error) (loop, error) {
+func (r *report) open(
+	ctx context.Context, name string, due []time.Duration, run func(context.Context) error,
+) (loop, error) {
 	var (
 		mu  sync.Mutex // guards l and err
 		l   loop

@@ -11,8 +11,8 @@ import (
 	"github.com/fumehood-dev/fumehood/test/liveserver"
 )
 
-// orphanage adopts processes that a command left running, so that their cost is counted: bubblewrap does not wait for its
-// sandbox's pid 1, so its own figures do not include what ran inside.
+// orphanage adopts processes that a command left running, and counts their cost. bubblewrap does not wait for its
+// sandbox's pid 1, so its own figures lack what ran inside.
 type orphanage struct {
 	known []int // children from before the run
 }
@@ -24,7 +24,7 @@ func newOrphanage() (*orphanage, error) {
 
 func (o *orphanage) note() { o.known = liveserver.Children(os.Getpid()) }
 
-// reap waits for the orphans since note, and returns their total cost.
+// reap waits for all new children since note and returns their total cost.
 func (o *orphanage) reap() (time.Duration, error) {
 	var cost time.Duration
 	for _, pid := range liveserver.Children(os.Getpid()) {

@@ -20,17 +20,17 @@ import (
 	"github.com/fumehood-dev/fumehood/test/liveserver"
 )
 
-// packageFigures are compared with the targets of packages. NaN is not measured.
+// packageFigures are compared with the targets of packages.
 type packageFigures struct {
 	measured   bool
-	hit        time.Duration // what a layer adds to a fresh run, p50
-	warmHit    time.Duration // the same where sandboxes and an interpreter wait
+	hit        time.Duration // added by an existing layer to a fresh run, p50
+	warmHit    time.Duration // the same with a warm pool and a zygote
 	miss, bare time.Duration // the first run with a package, and pip alone, p50
-	detect     time.Duration // what looking for imports adds to a run of standard modules, which the host sees at a glance, p50
-	plain      time.Duration // the same where one import is not standard, for other code than that which installed it, p50
-	survey     time.Duration // the same where an interpreter must look, as one import is not standard: with the layer that is there, p50
+	detect     time.Duration // added by finding only standard imports, p50
+	plain      time.Duration // added by finding a plain import of an installed package, p50
+	survey     time.Duration // added by the interpreter's survey, with an existing layer, p50
 	imports    float64       // the time to import the package from a layer over that from a folder of pip's
-	downloads  int64         // of the package by requests at once
+	downloads  int64         // of the package, by concurrent requests
 }
 
 const (
@@ -40,7 +40,7 @@ const (
 	benchAtOnce  = 50
 )
 
-// wheels is an index of what was downloaded into a folder, at an address of this host.
+// wheels is a package index for the files of a folder, at an address of this host.
 type wheels struct {
 	*http.Server
 	address   string
@@ -49,13 +49,21 @@ type wheels struct {
 	done      chan error
 }
 
-// startWheels downloads the package once, by pip and its own index, and serves it from then on.
+// pip runs pip, without its cache and version check.
+func pip(ctx context.Context, args ...string) error {
+	args = append([]string{"-m", "pip", "--quiet", "--no-cache-dir", "--disable-pip-version-check"}, args...)
+	if out, err := exec.CommandContext(ctx, pythonPath, args...).CombinedOutput(); err != nil {
+		return fmt.Errorf("pip: %w: %s", err, out)
+	}
+	return nil
+}
+
+// startWheels serves the package. It downloads it once, by pip from pip's default index.
 func startWheels(ctx context.Context, dir string) (*wheels, error) {
 	found, _ := filepath.Glob(filepath.Join(dir, benchPackage+"-*.whl"))
 	if len(found) == 0 {
-		out, err := exec.CommandContext(ctx, pythonPath, "-m", "pip", "download", "--quiet", "--no-deps", "--only-binary", ":all:", "-d", dir, benchPackage).CombinedOutput()
-		if err != nil {
-			return nil, fmt.Errorf("pip download: %w: %s", err, out)
+		if err := pip(ctx, "download", "--no-deps", "--only-binary", ":all:", "-d", dir, benchPackage); err != nil {
+			return nil, err
 		}
 	}
 	address, err := hostAddress()
@@ -98,7 +106,13 @@ func (w *wheels) serve(out http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// hostAddress is an address of this host that a gate can be told to reach.
+// install installs the package into a folder by pip.
+func (w *wheels) install(ctx context.Context, dir string) error {
+	return pip(ctx, "install", "--only-binary", ":all:", "--index-url", "http://"+w.address+"/simple",
+		"--trusted-host", w.address, "--target", dir, benchPackage)
+}
+
+// hostAddress returns an address of this host that a gate can reach.
 func hostAddress() (string, error) {
 	all, err := net.InterfaceAddrs()
 	for _, a := range all {
@@ -109,7 +123,7 @@ func hostAddress() (string, error) {
 	return "", errors.Join(err, errors.New("this host has no IPv4 address but loopback"))
 }
 
-// packages measures what packages cost: a layer that is there, one that is not, and finding out.
+// packages measures the cost of packages: with an existing layer, without one, and finding imports.
 func (r *report) packages(ctx context.Context) (err error) {
 	dir := filepath.Join("build", "bench-wheels")
 	if err := os.MkdirAll(dir, 0o755); err != nil {
@@ -122,34 +136,40 @@ func (r *report) packages(ctx context.Context) (err error) {
 	}
 	defer func() { err = errors.Join(err, w.stop()) }()
 	f := &r.figures.packages
-	for _, part := range []func(context.Context, *wheels, *packageFigures) error{r.misses, r.hits, r.warmHits, r.detection, r.atOnce} {
+	for _, part := range []func(context.Context, *wheels, *packageFigures) error{
+		r.misses, r.hits, r.warmHits, r.detection, r.atOnce,
+	} {
 		if err := part(ctx, w, f); err != nil {
 			return err
 		}
 	}
 	f.measured = true
 	t := newTable(r.w, "Packages, with "+benchPackage, "figure", "measured")
-	t.line("a layer that is there adds to a fresh run, p50 ms", fmt.Sprintf("%.2f", milliseconds(f.hit)))
-	t.line("the same with sandboxes and an interpreter that wait, p50 ms", fmt.Sprintf("%.2f", milliseconds(f.warmHit)))
-	t.line("the first run with it, p50 ms", ms(f.miss))
+	added := func(d time.Duration) string { return fmt.Sprintf("%.2f", milliseconds(d)) } // may be negative
+	t.line("an existing layer adds to a fresh run, p50 ms", added(f.hit))
+	t.line("the same with a warm pool and a zygote, p50 ms", added(f.warmHit))
+	t.line("the first run with the package, p50 ms", ms(f.miss))
 	t.line("pip alone, compiling included, p50 ms", ms(f.bare))
-	t.line("1,000 lines, imports all standard: the host's glance adds, p50 ms", fmt.Sprintf("%.2f", milliseconds(f.detect)))
-	t.line("1,000 lines, one import not: other code that imports the same adds, p50 ms", fmt.Sprintf("%.2f", milliseconds(f.plain)))
-	t.line("1,000 lines, one import not and within try: the interpreter's survey adds, p50 ms", fmt.Sprintf("%.2f", milliseconds(f.survey)))
+	t.line("1,000 lines with only standard imports: finding imports adds, p50 ms", added(f.detect))
+	t.line("1,000 lines with a plain import, installed for other code: finding imports adds, p50 ms", added(f.plain))
+	t.line("1,000 lines with an import in a try statement: the interpreter's survey adds, p50 ms", added(f.survey))
 	t.line("import from a layer / from pip's folder, shortest", fmt.Sprintf("%.2f", f.imports))
-	t.line(fmt.Sprintf("downloads by %d equal requests at once", benchAtOnce), fmt.Sprint(f.downloads))
+	t.line(fmt.Sprintf("downloads by %d concurrent equal requests", benchAtOnce), fmt.Sprint(f.downloads))
 	t.Flush()
 	return nil
 }
 
-// withPackages has do use a server with an empty cache.
-func (r *report) withPackages(ctx context.Context, w *wheels, warm string, do func(s *liveserver.Server, cache string) error) (err error) {
+// withPackages calls do with a server that has an empty cache.
+func (r *report) withPackages(
+	ctx context.Context, w *wheels, warm string, do func(s *liveserver.Server, cache string) error,
+) (err error) {
 	cache, err := os.MkdirTemp("", "bench-cache-")
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(cache)) }()
-	s, err := r.startServer(ctx, "--warm", warm, "--package-cache", cache, "--package-index", "python=http://"+w.address+"/simple")
+	s, err := r.startServer(ctx,
+		"--warm", warm, "--package-cache", cache, "--package-index", "python=http://"+w.address+"/simple")
 	if err != nil {
 		return err
 	}
@@ -157,7 +177,7 @@ func (r *report) withPackages(ctx context.Context, w *wheels, warm string, do fu
 	return do(s, cache)
 }
 
-// timed posts a request, and returns how long its answer took.
+// timed posts a request and returns the time to its answer.
 func timed(ctx context.Context, s *liveserver.Server, req *liveserver.Request) (time.Duration, error) {
 	body := req.Encode()
 	began := time.Now()
@@ -169,7 +189,7 @@ func timed(ctx context.Context, s *liveserver.Server, req *liveserver.Request) (
 	return took, errors.Join(err, awaitIdle(s))
 }
 
-// misses compares the first run with a package with pip alone, in turn.
+// misses compares the first run with a package and pip alone, alternating.
 func (r *report) misses(ctx context.Context, w *wheels, f *packageFigures) error {
 	var miss, bare []time.Duration
 	for range benchMisses {
@@ -183,11 +203,10 @@ func (r *report) misses(ctx context.Context, w *wheels, f *packageFigures) error
 			return err
 		}
 		began := time.Now()
-		out, err := exec.CommandContext(ctx, pythonPath, "-m", "pip", "install", "--quiet", "--no-cache-dir", "--disable-pip-version-check", "--only-binary", ":all:",
-			"--index-url", "http://"+w.address+"/simple", "--trusted-host", w.address, "--target", dir, benchPackage).CombinedOutput()
+		err = w.install(ctx, dir)
 		bare = append(bare, time.Since(began))
 		if err = errors.Join(err, os.RemoveAll(dir)); err != nil {
-			return fmt.Errorf("pip install: %w: %s", err, out)
+			return err
 		}
 	}
 	f.miss, f.bare = summarize(miss).p50, summarize(bare).p50
@@ -196,13 +215,15 @@ func (r *report) misses(ctx context.Context, w *wheels, f *packageFigures) error
 
 func (r *report) miss(ctx context.Context, w *wheels) (took time.Duration, err error) {
 	err = r.withPackages(ctx, w, "0", func(s *liveserver.Server, _ string) (err error) {
-		took, err = timed(ctx, s, &liveserver.Request{Language: python, Code: "pass", Packages: []string{benchPackage + ">=1"}})
+		_, request := withLayer(0)
+		request.Language = python
+		took, err = timed(ctx, s, &request)
 		return err
 	})
 	return took, err
 }
 
-// withLayer is a run without a package and one with a layer that is there.
+// withLayer returns a run without a package and one with it.
 func withLayer(int) (a, b liveserver.Request) {
 	return liveserver.Request{Code: "pass"}, liveserver.Request{Code: "pass", Packages: []string{benchPackage + ">=1"}}
 }
@@ -214,20 +235,19 @@ func (r *report) warmHits(ctx context.Context, w *wheels, f *packageFigures) err
 	})
 }
 
-// hits compares, in turn, runs with a layer and without, and imports from it and from a folder that pip made.
+// hits compares runs with and without a layer, and imports from a layer and from pip's folder, alternating.
 func (r *report) hits(ctx context.Context, w *wheels, f *packageFigures) error {
 	return r.withPackages(ctx, w, "0", func(s *liveserver.Server, cache string) (err error) {
 		if f.hit, err = added(ctx, s, withLayer); err != nil {
 			return err
 		}
 		folder := filepath.Join(cache, "pip")
-		if out, err := exec.CommandContext(ctx, pythonPath, "-m", "pip", "install", "--quiet", "--no-cache-dir", "--index-url", "http://"+w.address+"/simple",
-			"--trusted-host", w.address, "--target", folder, benchPackage).CombinedOutput(); err != nil {
-			return fmt.Errorf("pip install: %w: %s", err, out)
+		if err := w.install(ctx, folder); err != nil {
+			return err
 		}
 		layers, err := filepath.Glob(filepath.Join(cache, "layers", "*", "tree"))
 		if err != nil || len(layers) != 1 {
-			return fmt.Errorf("there are %d layers: %w", len(layers), err)
+			return fmt.Errorf("found %d layers instead of one: %w", len(layers), err)
 		}
 		fromLayer, fromFolder := math.Inf(1), math.Inf(1)
 		for range benchRuns {
@@ -244,9 +264,11 @@ func (r *report) hits(ctx context.Context, w *wheels, f *packageFigures) error {
 	})
 }
 
-// importTime is how many seconds an import of the package from a folder takes.
+// importTime returns the seconds that an import of the package from a folder takes.
 func importTime(ctx context.Context, dir string) (seconds float64, err error) {
-	cmd := exec.CommandContext(ctx, pythonPath, "-B", "-c", "import time\nbegan = time.perf_counter()\nimport "+benchPackage+"\nprint(time.perf_counter() - began)")
+	const began = "import time\nbegan = time.perf_counter()\n"
+	cmd := exec.CommandContext(ctx, pythonPath, "-B", "-c",
+		began+"import "+benchPackage+"\nprint(time.perf_counter() - began)")
 	cmd.Env = append(os.Environ(), "PYTHONPATH="+dir)
 	text, err := cmd.Output()
 	if err == nil {
@@ -255,8 +277,10 @@ func importTime(ctx context.Context, dir string) (seconds float64, err error) {
 	return seconds, err
 }
 
-// added is how much longer the second of two requests takes, at the median of many in turn.
-func added(ctx context.Context, s *liveserver.Server, requests func(i int) (a, b liveserver.Request)) (time.Duration, error) {
+// added returns how much longer the second of two requests takes, at the median of many alternating ones.
+func added(
+	ctx context.Context, s *liveserver.Server, requests func(i int) (a, b liveserver.Request),
+) (time.Duration, error) {
 	var took [2][]time.Duration
 	for i := range benchRuns + 1 {
 		a, b := requests(i)
@@ -266,7 +290,7 @@ func added(ctx context.Context, s *liveserver.Server, requests func(i int) (a, b
 			if err != nil {
 				return 0, err
 			}
-			if i > 0 { // the first makes what the others find
+			if i > 0 { // the first one fills the cache
 				took[k] = append(took[k], t)
 			}
 		}
@@ -274,20 +298,26 @@ func added(ctx context.Context, s *liveserver.Server, requests func(i int) (a, b
 	return summarize(took[1]).p50 - summarize(took[0]).p50, nil
 }
 
-// thousandLines is a program that lacks nothing.
-var thousandLines = "import os, json\n" + strings.Repeat("def f(x):\n    y = x * 2\n    return os.path.join(str(y), 'a')\n", 333)
+// thousandLines is a program that needs no packages.
+var thousandLines = "import os, json\n" +
+	strings.Repeat("def f(x):\n    y = x * 2\n    return os.path.join(str(y), 'a')\n", 333)
 
-// detection measures what it costs to look for imports, with sandboxes ready as a server has them.
+// detection measures the cost of finding imports, with a warm pool.
 func (r *report) detection(ctx context.Context, w *wheels, f *packageFigures) error {
 	return r.withPackages(ctx, w, "4", func(s *liveserver.Server, cache string) (err error) {
 		for _, one := range []struct {
-			into  *time.Duration
-			lines string
-		}{{&f.detect, thousandLines}, {&f.plain, thousandLines + "def g():\n    import " + benchPackage + "\n"},
-			{&f.survey, thousandLines + "def g():\n    try:\n        import " + benchPackage + "\n    finally: pass\n"}} {
-			if *one.into, err = added(ctx, s, func(i int) (a, b liveserver.Request) {
-				return liveserver.Request{Code: one.lines}, liveserver.Request{Code: fmt.Sprintf("%s# %d", one.lines, i), Packages: []string{"auto"}}
-			}); err != nil {
+			into *time.Duration
+			code string
+		}{
+			{&f.detect, thousandLines},
+			{&f.plain, thousandLines + "def g():\n    import " + benchPackage + "\n"},
+			{&f.survey, thousandLines + "def g():\n    try:\n        import " + benchPackage + "\n    finally: pass\n"},
+		} {
+			*one.into, err = added(ctx, s, func(i int) (a, b liveserver.Request) {
+				changed := fmt.Sprintf("%s# %d", one.code, i)
+				return liveserver.Request{Code: one.code}, liveserver.Request{Code: changed, Packages: []string{"auto"}}
+			})
+			if err != nil {
 				return err
 			}
 		}
@@ -295,7 +325,7 @@ func (r *report) detection(ctx context.Context, w *wheels, f *packageFigures) er
 	})
 }
 
-// atOnce counts what equal requests at once download.
+// atOnce counts the downloads of concurrent equal requests.
 func (r *report) atOnce(ctx context.Context, w *wheels, f *packageFigures) error {
 	return r.withPackages(ctx, w, "0", func(s *liveserver.Server, cache string) (err error) {
 		before := w.downloads.Load()
@@ -319,16 +349,20 @@ func (r *report) atOnce(ctx context.Context, w *wheels, f *packageFigures) error
 }
 
 func (f *packageFigures) targets() []target {
-	x := []target{{name: "a layer that is there adds to a fresh run, ms", bound: 1}, {name: "the same with an interpreter that waits, ms", bound: 1}, {name: "the first run with a package / pip alone", bound: 1.2, unit: "x"},
-		{name: "finding imports of 1,000 lines, by the host's glance, ms", bound: 20},
-		{name: "finding imports of 1,000 lines, the same as of other code, ms", bound: 20},
-		{name: "finding imports of 1,000 lines, by the interpreter's survey, ms", bound: 20}, {name: "import from a layer / from pip's folder", bound: 1.05, unit: "x"},
-		{name: "downloads by equal requests at once", bound: 1}}
-	measured := []float64{milliseconds(f.hit), milliseconds(f.warmHit), ratio(f.miss, f.bare), milliseconds(f.detect), milliseconds(f.plain), milliseconds(f.survey), f.imports, float64(f.downloads)}
-	for i := range x {
-		if x[i].measured = measured[i]; !f.measured {
-			x[i].measured = math.NaN()
+	list := []target{
+		atMost("an existing layer adds to a fresh run", milliseconds(f.hit), 1, " ms"),
+		atMost("the same with a zygote", milliseconds(f.warmHit), 1, " ms"),
+		atMost("the first run with a package / pip alone", ratio(f.miss, f.bare), 1.2, "x"),
+		atMost("finding only standard imports in 1,000 lines", milliseconds(f.detect), 20, " ms"),
+		atMost("finding a plain import in 1,000 lines", milliseconds(f.plain), 20, " ms"),
+		atMost("surveying 1,000 lines by the interpreter", milliseconds(f.survey), 20, " ms"),
+		atMost("import from a layer / from pip's folder", f.imports, 1.05, "x"),
+		atMost("downloads by concurrent equal requests", float64(f.downloads), 1, ""),
+	}
+	for i := range list {
+		if !f.measured {
+			list[i].measured = math.NaN()
 		}
 	}
-	return x
+	return list
 }

@@ -15,12 +15,12 @@ type summary struct {
 // summarize uses all samples; none is trimmed.
 func summarize(samples []time.Duration) summary {
 	sorted := slices.Sorted(slices.Values(samples))
-	return summary{n: len(sorted), p50: percentile(sorted, 50), p90: percentile(sorted, 90), p99: percentile(sorted, 99),
-		max: percentile(sorted, 100)}
+	at := func(p float64) time.Duration { return percentile(sorted, p) }
+	return summary{n: len(sorted), p50: at(50), p90: at(90), p99: at(99), max: at(100)}
 }
 
-// percentile uses the nearest rank: the smallest sample that at least p per cent of all do not exceed. It never
-// interpolates. Without samples it is 0.
+// percentile returns the nearest rank: the smallest sample that at least p per cent of all do not exceed. It does not
+// interpolate, and returns 0 without samples.
 func percentile(sorted []time.Duration, p float64) time.Duration {
 	if len(sorted) == 0 {
 		return 0
@@ -29,7 +29,7 @@ func percentile(sorted []time.Duration, p float64) time.Duration {
 	return sorted[min(max(rank, 1), len(sorted))-1]
 }
 
-// ratio is a/b, or NaN without b.
+// ratio returns a/b, or NaN if one of them was not measured.
 func ratio(a, b time.Duration) float64 {
 	if b <= 0 || a <= 0 {
 		return math.NaN()

@@ -11,12 +11,13 @@ import (
 	"github.com/fumehood-dev/fumehood/test/liveserver"
 )
 
-// printsProgram writes in the smallest pieces that a program of everyday has: Python makes four writes of each print.
+// printsProgram produces output in small pieces: Python makes four writes of each print.
 const printsProgram = "for i in range(20_000): print('line', i)\n"
 
-// prints measures what output in small pieces costs, from the start of the program to its end.
+// prints measures the run time of a program with output in small pieces.
 func (r *report) prints(ctx context.Context) error {
-	t := newTable(r.w, "20,000 prints of Python, each four writes to a pipe; milliseconds", "backend", "n", "p50", "p90", "max")
+	t := newTable(r.w, "20,000 prints of Python, each four writes to a pipe; milliseconds",
+		"backend", "n", "p50", "p90", "max")
 	p50 := map[string]time.Duration{}
 	for _, backend := range []string{"native", "gvisor"} {
 		samples, err := r.printsOn(ctx, backend)
@@ -57,9 +58,8 @@ func (r *report) printsOn(ctx context.Context, backend string) (samples []time.D
 	return samples, nil
 }
 
-// printsTarget holds gVisor against namespaces.
 func (f *figures) printsTarget() target {
-	x := target{name: "gVisor: 20,000 prints / native", measured: math.NaN(), bound: 10, unit: "x"}
+	x := atMost("gVisor: 20,000 prints / native", math.NaN(), 10, "x")
 	if f.prints > 0 {
 		x.measured = f.prints
 	}

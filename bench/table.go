@@ -41,19 +41,22 @@ func (r *report) printRows(rows []*row) {
 	for _, row := range rows {
 		p50[row.name] = summarize(row.samples).p50
 	}
-	t := newTable(r.w, "One client, a fresh place for each run, interleaved; milliseconds",
-		"row", "class", "ok", "p50", "p90", "p99", "max", "/bare python", "/bare", "/bubblewrap", "/docker", "cpu ms/run")
+	t := newTable(r.w, "One client, fresh isolation for each run, interleaved; milliseconds",
+		"row", "class", "ok", "p50", "p90", "p99", "max",
+		"/bare python", "/bare", "/bubblewrap", "/docker", "cpu ms/run")
 	for _, row := range rows {
 		s := summarize(row.samples)
-		t.line(row.name, string(row.class), fmt.Sprintf("%d/%d", s.n, s.n+len(row.failures)), ms(s.p50), ms(s.p90), ms(s.p99), ms(s.max),
-			times(ratio(s.p50, p50["bare python"])), times(ratio(s.p50, p50["bare "+row.language])),
-			times(ratio(s.p50, p50["bubblewrap "+row.language])), times(ratio(s.p50, p50["docker "+row.language])), ms(row.cpuPerRun()))
+		over := func(name string) string { return times(ratio(s.p50, p50[name])) }
+		t.line(row.name, string(row.class), fmt.Sprintf("%d/%d", s.n, s.n+len(row.failures)),
+			ms(s.p50), ms(s.p90), ms(s.p99), ms(s.max), over("bare python"), over("bare "+row.language),
+			over("bubblewrap "+row.language), over("docker "+row.language), ms(row.cpuPerRun()))
 	}
 	t.Flush()
 	for _, row := range rows {
 		r.printFailures(row.name, row.failures)
 	}
-	fmt.Fprintln(r.w, "/bare, /bubblewrap and /docker compare with the same language there. CPU is that of the processes a row starts; of a server, with its sandboxes.")
+	fmt.Fprintln(r.w, "/bare, /bubblewrap and /docker compare with the same language there. "+
+		"CPU counts all processes of a row, and of a server its sandboxes.")
 }
 
 const shownFailures = 3
