@@ -13,20 +13,20 @@ LDFLAGS := -s -w -X main.version=$(VERSION)
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-# Always build: Go knows what is stale, and an unchanged program costs a second.
+# Always build: Go detects what is stale, and an unchanged program costs a second.
 .PHONY: build
 build: TRIM := -trimpath
 build: guest-amd64 guest-arm64 runsc typescript ## bin/fumehood, a single file to ship
 	$(STATIC) -tags embed -ldflags '$(LDFLAGS)' -o bin/fumehood ./cmd/fumehood
 
-# Whoever may not write there builds as themselves and is told the one line to run as root: root may have no Go.
+# A user without permission gets the command to run as root. Root may have no Go, so this does not build as root.
 .PHONY: install
-install: $(if $(wildcard bin/fumehood),,build) ## bin/fumehood, built by make build, into PREFIX/bin (/usr/local), below DESTDIR
+install: $(if $(wildcard bin/fumehood),,build) ## bin/fumehood into DESTDIR, PREFIX/bin (/usr/local/bin)
 	@bash scripts/install.sh '$(DESTDIR)$(PREFIX)/bin'
 
-# For this processor alone and side by side, compiled as the tests and vet are, which share it: what the demo and the tests run.
+# Only for this processor, as separate files. They share compiled packages with the tests and vet.
 .PHONY: programs
-programs: guest runsc typescript ## the programs for the tests, in build/bin
+programs: guest runsc typescript ## the programs for the demo and the tests, in build/bin
 	$(STATIC) -ldflags '$(LDFLAGS)' -o build/bin/fumehood ./cmd/fumehood
 	ln -sf $(CURDIR)/$(LIBEXEC)/* build/bin/
 
@@ -40,26 +40,27 @@ guest-amd64 guest-arm64: guest-%:
 
 .PHONY: runsc
 runsc: ## gVisor's runsc for this processor; the first build takes some minutes
-	GOOS=linux $(STATIC) -ldflags '-s -w -E fumehood_entry' -o $(LIBEXEC)/fumehood-runsc-linux-$(ARCH) ./cmd/fumehood-runsc
+	GOOS=linux $(STATIC) -ldflags '-s -w -E fumehood_entry' \
+		-o $(LIBEXEC)/fumehood-runsc-linux-$(ARCH) ./cmd/fumehood-runsc
 
 .PHONY: typescript
-typescript: ## the compiler of TypeScript, which goes into sandboxes, for this processor
+typescript: ## the TypeScript compiler for this processor, which runs in sandboxes
 	GOOS=linux $(STATIC) -ldflags '-s -w' -o $(LIBEXEC)/fumehood-typescript-linux-$(ARCH) ./cmd/fumehood-typescript
 
 .PHONY: demo
-demo: programs ## a useful script in a sandbox, three hostile ones, and two steps in one that lives
+demo: programs ## run a useful script, three hostile ones, and two steps in a living sandbox
 	bash examples/demo.sh build/bin/fumehood
 
 .PHONY: test-deps
-test-deps: ## install what the tests need, as root or through sudo; otherwise print the command to run
+test-deps: ## install what the tests need, as root or through sudo, or print the command to run
 	bash scripts/install-test-deps.sh
 
 .PHONY: test
-test: test-deps programs ## the tests for every change, also in CI: some three minutes
+test: test-deps programs ## the tests for every change and for CI: some three minutes
 	bash scripts/test.sh
 
 .PHONY: check
-check: ## all tests, before a piece of work is done: some two hours; ONLY=docker,lint runs some sections
+check: ## all tests: some two hours; ONLY=docker,lint runs some sections
 	bash scripts/check.sh '$(ONLY)'
 
 .PHONY: engines
@@ -95,5 +96,5 @@ fuzz: ## every fuzz target briefly
 	bash scripts/fuzz.sh
 
 .PHONY: clean
-clean: engines-stop ## remove what was built, and the engines of the tests
+clean: engines-stop ## remove build output and the engines of the tests
 	rm -rf bin build $(LIBEXEC)

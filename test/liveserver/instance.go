@@ -13,15 +13,14 @@ import (
 // DefaultRunDir is the folder of live state of a server started by root.
 const DefaultRunDir = "/run/fumehood"
 
-// Instance is a native server's state on the host: a locked folder, and control groups.
+// Instance is a server's state on the host.
 type Instance struct {
-	Name string
-	Dir  string // its folder
-	// Groups are the instance's own control group folders; below them each sandbox has one.
-	Groups []string
+	Name   string
+	Dir    string   // the locked folder
+	Groups []string // control group folders, which contain those of sandboxes
 }
 
-// Boxes are the folders of the instance's current sandboxes.
+// Boxes returns the folder names of the current sandboxes.
 func (in Instance) Boxes() []string {
 	entries, _ := os.ReadDir(filepath.Join(in.Dir, "boxes"))
 	var names []string
@@ -31,7 +30,7 @@ func (in Instance) Boxes() []string {
 	return names
 }
 
-// SandboxGroups are the control groups of the instance's current sandboxes, in all hierarchies, without idle groups.
+// SandboxGroups returns the control groups of the current sandboxes in all hierarchies, without idle groups.
 func (in Instance) SandboxGroups() []string {
 	var found []string
 	for _, dir := range in.Groups {
@@ -48,7 +47,7 @@ func (in Instance) SandboxGroups() []string {
 	return found
 }
 
-// Instances lists everything with a folder below runDir, whoever owns it.
+// Instances returns all instances with a folder below runDir, of any server.
 func Instances(runDir string) []Instance {
 	entries, _ := os.ReadDir(filepath.Join(runDir, "instances"))
 	var all []Instance
@@ -57,7 +56,8 @@ func Instances(runDir string) []Instance {
 		var record struct {
 			Dirs []string `json:"cgroup_dirs"`
 		}
-		if text, err := os.ReadFile(filepath.Join(in.Dir, "record.json")); err == nil && json.Unmarshal(text, &record) == nil {
+		text, err := os.ReadFile(filepath.Join(in.Dir, "record.json"))
+		if err == nil && json.Unmarshal(text, &record) == nil {
 			in.Groups = record.Dirs
 		}
 		all = append(all, in)
@@ -65,7 +65,7 @@ func Instances(runDir string) []Instance {
 	return all
 }
 
-// InstanceOf finds the instance whose lock a process holds. A server makes it with its first sandbox.
+// InstanceOf returns the instance whose lock a process holds. A server creates it with its first sandbox.
 func InstanceOf(runDir string, pid int) (Instance, error) {
 	held, err := flocks(pid)
 	if err != nil {
@@ -76,7 +76,7 @@ func InstanceOf(runDir string, pid int) (Instance, error) {
 			return in, nil
 		}
 	}
-	return Instance{}, fmt.Errorf("process %d holds the lock of no instance in %s", pid, runDir)
+	return Instance{}, fmt.Errorf("process %d holds no instance's lock in %s", pid, runDir)
 }
 
 // Held reports whether any process holds the instance's lock.
@@ -89,8 +89,8 @@ func (in Instance) Held() bool {
 	return err == nil && held[inode]
 }
 
-// flocks are the inodes of the files that a process, or any process if pid is 0, has locked with flock(2). Numbers of
-// different file systems could coincide; those of one tmpfs or disk do not.
+// flocks returns the inodes that a process, or any process if pid is 0, has locked by flock(2). Inodes of different
+// file systems can coincide; those of one file system cannot.
 func flocks(pid int) (map[uint64]bool, error) {
 	text, err := os.ReadFile("/proc/locks")
 	if err != nil {

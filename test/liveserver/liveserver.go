@@ -1,5 +1,5 @@
-// Package liveserver runs `fumehood serve` as a child process and talks to it over HTTP like any client. The benchmark, the
-// soak and the torture use it to test the built program from outside.
+// Package liveserver runs `fumehood serve` as a child process and connects to it over HTTP. The benchmark, the soak and
+// the torture use it to test the built program from outside.
 package liveserver
 
 import (
@@ -16,12 +16,12 @@ import (
 	"time"
 )
 
-// DefaultBinary is the program that `make build` makes.
+// DefaultBinary is the output of `make build`.
 const DefaultBinary = "bin/fumehood"
 
 const (
 	readyTimeout = 20 * time.Second     // from the start of the process to its readiness
-	readyPoll    = 2 * time.Millisecond // start-up is on no measured path
+	readyPoll    = 2 * time.Millisecond // start-up is not measured
 	stopTimeout  = 30 * time.Second     // for a drain, after which the server is killed
 	maxClients   = 256                  // connections kept alive to one server
 )
@@ -31,7 +31,7 @@ type Options struct {
 	Binary string    // "" is DefaultBinary
 	Args   []string  // after `serve --listen ADDRESS`
 	Env    []string  // added to this process's environment
-	State  string    // folder of what outlives the server; "" is a temporary one
+	State  string    // the server's --state-dir; "" is a temporary folder
 	Log    io.Writer // receives the server's output; nil keeps only its end, for error messages
 }
 
@@ -40,11 +40,11 @@ type Server struct {
 	URL    string
 	cmd    *exec.Cmd
 	client *http.Client
-	said   *tail
+	output *tail
 	ended  chan struct{} // closed once the process is reaped, and its temporary state removed
 }
 
-// Binary finds the program: path, or DefaultBinary below the module's root.
+// Binary returns the absolute path of the program, by default DefaultBinary in the current folder.
 func Binary(path string) (string, error) {
 	if path == "" {
 		path = DefaultBinary
@@ -82,7 +82,7 @@ func Launch(o Options) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Server{URL: "http://" + address, said: &tail{copy: o.Log}, ended: make(chan struct{})}
+	s := &Server{URL: "http://" + address, output: &tail{copy: o.Log}, ended: make(chan struct{})}
 	s.client = &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: maxClients, MaxConnsPerHost: maxClients}}
 	s.cmd = exec.Command(binary, append([]string{"serve", "--listen", address}, o.Args...)...)
 	temporary := ""
@@ -93,23 +93,23 @@ func Launch(o Options) (*Server, error) {
 		o.State = temporary
 	}
 	s.cmd.Env = append(append(os.Environ(), "FUMEHOOD_STATE_DIR="+o.State, "FUMEHOOD_NO_LOCAL_SOCKET=true"), o.Env...)
-	s.cmd.Stdout, s.cmd.Stderr = s.said, s.said
-	// Processes of a killed server could hold its pipe open; do not wait for them.
+	s.cmd.Stdout, s.cmd.Stderr = s.output, s.output
+	// Do not wait for processes of a killed server that hold its pipe open.
 	s.cmd.WaitDelay = time.Second
-	// Ctrl-C at the terminal is for this process, which then stops the server itself.
+	// Ctrl-C at the terminal reaches only this process, which then stops the server.
 	s.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	if err := s.cmd.Start(); err != nil {
 		return nil, errors.Join(err, removeState(temporary))
 	}
 	go func() {
 		defer close(s.ended)
-		_ = s.cmd.Wait() // how it ended is read from ProcessState
+		_ = s.cmd.Wait() // ProcessState has the result
 		_ = removeState(temporary)
 	}()
 	return s, nil
 }
 
-// removeState removes a temporary folder, if there is one.
+// removeState removes a temporary folder, unless dir is empty.
 func removeState(dir string) error {
 	if dir == "" {
 		return nil
@@ -117,7 +117,7 @@ func removeState(dir string) error {
 	return os.RemoveAll(dir)
 }
 
-// freeAddress is a loopback port that was free a moment ago.
+// freeAddress returns a loopback port that was free a moment ago.
 func freeAddress() (string, error) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -137,9 +137,9 @@ func (s *Server) AwaitReady(ctx context.Context) error {
 		}
 		select {
 		case <-s.ended:
-			return fmt.Errorf("the server ended before it was ready (%v); it said: %s", s.cmd.ProcessState, s.said.text())
+			return fmt.Errorf("the server ended before it was ready (%v): %s", s.cmd.ProcessState, s.output.text())
 		case <-ctx.Done():
-			return fmt.Errorf("the server was not ready (%w); it said: %s", ctx.Err(), s.said.text())
+			return fmt.Errorf("the server is not ready (%w): %s", ctx.Err(), s.output.text())
 		case <-time.After(readyPoll):
 		}
 	}
@@ -159,13 +159,13 @@ func (s *Server) ready(ctx context.Context) bool {
 	return response.StatusCode == http.StatusOK
 }
 
-// PID is the server's process id.
+// PID returns the server's process id.
 func (s *Server) PID() int { return s.cmd.Process.Pid }
 
-// Said is the end of the server's output.
-func (s *Server) Said() string { return s.said.text() }
+// Output returns the end of the server's output.
+func (s *Server) Output() string { return s.output.text() }
 
-// Ended reports whether the process is gone.
+// Ended reports whether the process has ended.
 func (s *Server) Ended() bool {
 	select {
 	case <-s.ended:
@@ -193,13 +193,13 @@ func (s *Server) Stop() error {
 	case <-s.ended:
 	case <-time.After(stopTimeout):
 		s.Kill()
-		return errors.New("the server did not end after SIGTERM; it said: " + s.said.text())
+		return errors.New("the server did not end after SIGTERM: " + s.output.text())
 	}
 	if !s.cmd.ProcessState.Success() {
-		return fmt.Errorf("the server ended with %v; it said: %s", s.cmd.ProcessState, s.said.text())
+		return fmt.Errorf("the server ended with %v: %s", s.cmd.ProcessState, s.output.text())
 	}
 	return nil
 }
 
-// CloseIdle closes idle connections, so that what the server holds can be counted.
+// CloseIdle closes idle connections. A test then counts the server's descriptors without them.
 func (s *Server) CloseIdle() { s.client.CloseIdleConnections() }

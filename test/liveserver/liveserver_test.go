@@ -63,7 +63,7 @@ func TestProcessFigures(t *testing.T) {
 	}
 	_ = child.Wait()
 	if p := Parent(child.Process.Pid); p != 0 {
-		t.Errorf("a process that is gone has the parent %d", p)
+		t.Errorf("an ended process has the parent %d", p)
 	}
 }
 
@@ -84,14 +84,15 @@ func TestCPUCountsChildren(t *testing.T) {
 	}
 }
 
-func TestInstanceOfIsWhoHoldsTheLock(t *testing.T) {
+func TestInstanceOfFindsTheHeldLock(t *testing.T) {
 	run := t.TempDir()
 	for _, name := range []string{"mine", "free"} {
 		dir := filepath.Join(run, "instances", name)
 		if err := os.MkdirAll(filepath.Join(dir, "boxes", "b1"), 0o700); err != nil {
 			t.Fatal(err)
 		}
-		if err := os.WriteFile(filepath.Join(dir, "record.json"), []byte(`{"cgroup_dirs":["`+dir+`"]}`), 0o600); err != nil {
+		record := []byte(`{"cgroup_dirs":["` + dir + `"]}`)
+		if err := os.WriteFile(filepath.Join(dir, "record.json"), record, 0o600); err != nil {
 			t.Fatal(err)
 		}
 		lock, err := os.Create(filepath.Join(dir, "lock"))
@@ -109,8 +110,9 @@ func TestInstanceOfIsWhoHoldsTheLock(t *testing.T) {
 	if err != nil || in.Name != "mine" {
 		t.Fatalf("%+v, %v", in, err)
 	}
-	if !slices.Equal(in.Boxes(), []string{"b1"}) || !slices.Equal(in.SandboxGroups(), []string{filepath.Join(in.Dir, "boxes")}) {
-		t.Errorf("boxes %v, groups %v", in.Boxes(), in.SandboxGroups())
+	boxes, groups := in.Boxes(), in.SandboxGroups()
+	if !slices.Equal(boxes, []string{"b1"}) || !slices.Equal(groups, []string{filepath.Join(in.Dir, "boxes")}) {
+		t.Errorf("boxes %v, groups %v", boxes, groups)
 	}
 	if _, err := InstanceOf(run, 1); err == nil {
 		t.Error("pid 1 has an instance")

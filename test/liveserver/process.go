@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// clockTick is the unit of times in /proc/PID/stat: USER_HZ, which is 100 on every architecture that Go runs on (proc(5)).
+// clockTick is the unit of times in /proc/PID/stat: USER_HZ is 100 on every architecture that Go supports (proc(5)).
 const clockTick = 10 * time.Millisecond
 
 // Memory is a process's memory, in bytes.
@@ -18,7 +18,7 @@ type Memory struct {
 	RSS, Peak, Private int64
 }
 
-// ReadMemory reads a process's memory. Private is what its end would free; 0 if unknown.
+// ReadMemory reads a process's memory. Private is the memory that its end would free; 0 if unknown.
 func ReadMemory(pid int) (Memory, error) {
 	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
 	if err != nil {
@@ -46,14 +46,14 @@ func ResetPeak(pid int) error {
 	return os.WriteFile(fmt.Sprintf("/proc/%d/clear_refs", pid), []byte("5"), 0)
 }
 
-// CPU is the CPU time of a process and its awaited children, in steps of one tick, 10 ms.
+// CPU returns the CPU time of a process and its awaited children, in ticks of 10 ms.
 func CPU(pid int) (time.Duration, error) {
 	fields, err := stat(pid)
 	if err != nil {
 		return 0, err
 	}
 	var ticks int64
-	for _, i := range []int{11, 12, 13, 14} { // utime, stime, cutime, cstime: fields 14 to 17, of which the first three are cut off
+	for _, i := range []int{11, 12, 13, 14} { // utime, stime, cutime, cstime: fields 14 to 17 of proc(5)
 		n, err := strconv.ParseInt(fields[i], 10, 64)
 		if err != nil {
 			return 0, err
@@ -63,7 +63,7 @@ func CPU(pid int) (time.Duration, error) {
 	return time.Duration(ticks) * clockTick, nil
 }
 
-// StartTime distinguishes processes with the same id.
+// StartTime returns a value that distinguishes processes with the same id.
 func StartTime(pid int) (string, error) {
 	fields, err := stat(pid)
 	if err != nil {
@@ -72,7 +72,7 @@ func StartTime(pid int) (string, error) {
 	return fields[19], nil
 }
 
-// stat returns the fields of /proc/PID/stat from the third on: the second is a name that may contain anything.
+// stat returns the fields of /proc/PID/stat after the second, a name that may contain blanks and parentheses.
 func stat(pid int) ([]string, error) {
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {
@@ -85,7 +85,7 @@ func stat(pid int) ([]string, error) {
 	return fields, nil
 }
 
-// Parent is a process's parent; 0 if it is gone.
+// Parent returns a process's parent, or 0 if the process has ended.
 func Parent(pid int) int {
 	fields, err := stat(pid)
 	if err != nil {
@@ -95,7 +95,7 @@ func Parent(pid int) int {
 	return n
 }
 
-// Children are the direct children of a process.
+// Children returns the direct children of a process.
 func Children(pid int) []int {
 	tasks, err := os.ReadDir(fmt.Sprintf("/proc/%d/task", pid))
 	if err != nil {
@@ -115,10 +115,10 @@ func Children(pid int) []int {
 	return pids
 }
 
-// zygote is the command line of a server's waiting interpreter, which is not a sandbox. A zombie has none.
+// zygote is the command line of a server's zygote, which is no sandbox. A zombie has an empty command line.
 const zygote = "python3\x00-u\x00/workspace/main.py\x00"
 
-// Sandboxes are a server's direct children, except its waiting interpreter.
+// Sandboxes returns a server's direct children, except its zygote.
 func Sandboxes(pid int) []int {
 	return slices.DeleteFunc(Children(pid), func(child int) bool {
 		line, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", child))
@@ -126,7 +126,7 @@ func Sandboxes(pid int) []int {
 	})
 }
 
-// Descriptors is the number of a process's open descriptors.
+// Descriptors returns the number of a process's open descriptors.
 func Descriptors(pid int) (int, error) {
 	names, err := os.ReadDir(fmt.Sprintf("/proc/%d/fd", pid))
 	return len(names), err

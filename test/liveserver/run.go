@@ -9,7 +9,7 @@ import (
 	"net/http"
 )
 
-// Request is the used part of the body of POST /v1/run.
+// Request has the fields of POST /v1/run that these tests use.
 type Request struct {
 	Language    string            `json:"language,omitempty"`
 	Code        string            `json:"code,omitempty"`
@@ -23,7 +23,7 @@ type Request struct {
 	Packages    []string          `json:"packages,omitempty"`
 }
 
-// File is one file on its way in or out. What comes out is Text where it is text.
+// File is a file of a request or an answer. Answers have text as Text, other bytes as Content.
 type File struct {
 	Path    string `json:"path"`
 	Size    int64  `json:"size,omitempty"`
@@ -31,10 +31,10 @@ type File struct {
 	Content []byte `json:"content_base64,omitempty"`
 }
 
-// Bytes is what the file holds.
+// Bytes returns the content.
 func (f *File) Bytes() string { return f.Text + string(f.Content) }
 
-// Limits are those that a request names.
+// Limits are the limits of a request; zero means the default.
 type Limits struct {
 	TimeoutS  float64 `json:"timeout_s,omitempty"`
 	MemoryMiB float64 `json:"memory_mib,omitempty"`
@@ -43,7 +43,7 @@ type Limits struct {
 	OutputKiB float64 `json:"output_kib,omitempty"`
 }
 
-// Answer is the used part of an answer.
+// Answer has the fields of an answer that these tests use.
 type Answer struct {
 	ID       string          `json:"id"`
 	Status   string          `json:"status"`
@@ -56,7 +56,7 @@ type Answer struct {
 	Timings  Timings         `json:"timings"`
 }
 
-// Timings say where the time of a run went, in milliseconds.
+// Timings are the durations of a run's phases.
 type Timings struct {
 	Create float64 `json:"create_ms"`
 	Run    float64 `json:"run_ms"`
@@ -70,17 +70,17 @@ type StatusError struct {
 
 func (e *StatusError) Error() string { return fmt.Sprintf("HTTP %d: %s", e.Status, e.Body) }
 
-// Limits on reading an answer.
+// Bounds on reading an answer.
 const (
 	maxAnswer  = 256 << 20
 	maxProblem = 4 << 10
 )
 
-// Encode makes a request's body, so that a measured loop need not.
+// Encode returns the body of a request. A measured loop encodes it once.
 func (r *Request) Encode() []byte {
 	body, err := json.Marshal(r)
 	if err != nil {
-		panic(err) // the type has no value that cannot be written
+		panic(err) // every value of the type can be encoded
 	}
 	return body
 }

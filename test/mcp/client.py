@@ -54,7 +54,8 @@ async def main(target, key=""):
 
         await call("run_code", code="x = 41")
         again = await call("run_code", code="x + 1")
-        assert again.content[0].text == "=> 42" and again.structured_content["results"][0]["data"]["text/plain"] == "42", again
+        result = again.structured_content["results"][0]
+        assert again.content[0].text == "=> 42" and result["data"]["text/plain"] == "42", again
 
         shown = await call("run_code", code=PICTURE % base64.b64encode(png()))
         pictures = [c for c in shown.content if c.type == "image"]

@@ -1,4 +1,4 @@
-// Package papers runs the examples of README.md and docs, as a reader would paste them.
+// Package papers runs the examples of README.md and docs as a reader would paste them.
 package papers
 
 import (
@@ -13,22 +13,22 @@ import (
 	"github.com/fumehood-dev/fumehood/test/liveserver"
 )
 
-// block is one fenced block of a paper. By its language, the test runs it and compares its output (console), runs it (python), vets it
-// (go), reads it as a configuration (toml), or ignores it (text).
+// block is one fenced block of a page. Its language selects the test: run it and compare the output (console), run it
+// (python), vet it (go), read it as a configuration (toml), or nothing (text).
 type block struct {
 	language, text string
 	line           int
 }
 
 func TestPapers(t *testing.T) {
-	papers, err := filepath.Glob("../../docs/*.md")
+	pages, err := filepath.Glob("../../docs/*.md")
 	if err != nil {
 		t.Fatal(err)
 	}
 	r := newReader(t)
-	for _, paper := range append(papers, "../../README.md") {
-		t.Run(filepath.Base(paper), func(t *testing.T) {
-			text, err := os.ReadFile(paper)
+	for _, page := range append(pages, "../../README.md") {
+		t.Run(filepath.Base(page), func(t *testing.T) {
+			text, err := os.ReadFile(page)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -68,11 +68,12 @@ type reader struct {
 
 func newReader(t *testing.T) *reader {
 	bin := t.TempDir()
-	if said, err := exec.CommandContext(t.Context(), "go", "build", "-buildvcs=false", "-o", bin, "../../cmd/fumehood").CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, said)
+	build := exec.CommandContext(t.Context(), "go", "build", "-buildvcs=false", "-o", bin, "../../cmd/fumehood")
+	if output, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, output)
 	}
 	env := append(os.Environ(), "PATH="+bin+":/usr/bin:/bin:"+os.Getenv("PATH"), "XDG_CONFIG_HOME="+t.TempDir())
-	if os.Getuid() != 0 { // such a user may have no cgroups
+	if os.Getuid() != 0 { // an ordinary user may have no cgroups
 		env = append(env, "FUMEHOOD_ALLOW_UNENFORCED=memory")
 	}
 	s, err := liveserver.Start(t.Context(), liveserver.Options{Binary: filepath.Join(bin, "fumehood"), Env: env})
@@ -91,37 +92,37 @@ func newReader(t *testing.T) *reader {
 func (r *reader) run(t *testing.T, dir, name string, args ...string) (string, error) {
 	cmd := exec.CommandContext(t.Context(), name, args...)
 	cmd.Dir, cmd.Env = dir, r.env
-	said, err := cmd.CombinedOutput()
-	return string(said), err
+	output, err := cmd.CombinedOutput()
+	return string(output), err
 }
 
 func (r *reader) try(t *testing.T, dir string, b block) {
 	t.Helper()
-	var said string
+	var output string
 	var err error
 	switch b.language {
 	case "console":
 		r.console(t, dir, b)
 	case "python":
-		said, err = r.run(t, dir, "/usr/bin/python3", "-c", b.text)
+		output, err = r.run(t, dir, "/usr/bin/python3", "-c", b.text)
 	case "go":
-		said, err = r.run(t, ".", "go", "vet", program(t, b.text))
+		output, err = r.run(t, ".", "go", "vet", program(t, b.text))
 	case "toml":
 		file := filepath.Join(dir, "config.toml")
 		if err = os.WriteFile(file, []byte(b.text), 0o600); err == nil {
-			said, err = r.run(t, dir, "bash", "-c", "fumehood --config "+file+" run --dry-run -c 1")
+			output, err = r.run(t, dir, "bash", "-c", "fumehood --config "+file+" run --dry-run -c 1")
 		}
 	case "text":
 	default:
-		t.Errorf("line %d: a block in %q: is it console, python, go, toml or text?", b.line, b.language)
+		t.Errorf("line %d: the block is %q; use console, python, go, toml or text", b.line, b.language)
 	}
 	if err != nil {
-		t.Errorf("line %d: %v\n%s", b.line, err, said)
+		t.Errorf("line %d: %v\n%s", b.line, err, output)
 	}
 }
 
-// console runs the commands of a block, which begin with "$ " and continue in indented lines, in one shell, and compares the output with
-// the block's. "..." matches anything.
+// console runs the commands of a block in one shell and compares the output with that of the block. A command begins
+// with "$ " and continues in indented lines. "..." matches anything.
 func (r *reader) console(t *testing.T, dir string, b block) {
 	t.Helper()
 	var script, want strings.Builder
@@ -135,23 +136,25 @@ func (r *reader) console(t *testing.T, dir string, b block) {
 			want.WriteString(line)
 		}
 	}
-	said, _ := r.run(t, dir, "bash", "-c", strings.ReplaceAll(script.String(), "localhost:7070", strings.TrimPrefix(r.url, "http://")))
-	if !matches(said, want.String()) {
-		t.Errorf("line %d: it says\n%s\nand is shown to say\n%s", b.line, said, want.String())
+	address := strings.TrimPrefix(r.url, "http://")
+	output, _ := r.run(t, dir, "bash", "-c", strings.ReplaceAll(script.String(), "localhost:7070", address))
+	if !matches(output, want.String()) {
+		t.Errorf("line %d: the output is\n%s\nwant\n%s", b.line, output, want.String())
 	}
 }
 
-// matches compares lines without trailing spaces.
-func matches(said, want string) bool {
+// matches compares texts, without leading and trailing space.
+func matches(output, want string) bool {
 	pattern := strings.ReplaceAll(regexp.QuoteMeta(strings.TrimSpace(want)), `\.\.\.`, `(?s:.*)`)
-	return regexp.MustCompile(`^` + pattern + `$`).MatchString(strings.TrimSpace(said))
+	return regexp.MustCompile(`^` + pattern + `$`).MatchString(strings.TrimSpace(output))
 }
 
-// program makes a file of a block's Go, whose imports come first, as part of a reader's code.
+// program writes a Go file with a block's imports and statements.
 func program(t *testing.T, text string) string {
 	imports, body, _ := strings.Cut(text, "\n\n")
 	source := "package main\n\nimport \"context\"\n" + imports + "\n\nfunc run(ctx context.Context, code string) {\n" +
-		strings.ReplaceAll(body, "{ ... }", "{ panic(err) }") + "}\n\nfunc main() { run(context.Background(), \"print(42)\") }\n"
+		strings.ReplaceAll(body, "{ ... }", "{ panic(err) }") +
+		"}\n\nfunc main() { run(context.Background(), \"print(42)\") }\n"
 	file := filepath.Join(t.TempDir(), "main.go")
 	if err := os.WriteFile(file, []byte(source), 0o600); err != nil {
 		t.Fatal(err)

@@ -86,7 +86,9 @@ func left(t *testing.T, host, run string) (names []string) {
 // TestLeft: an existing container is found; otherwise finding none would mean nothing.
 func TestLeft(t *testing.T) {
 	host, run := host(t), filepath.Join(t.TempDir(), "run")
-	box, err := openIn(t, host, run).Create(t.Context(), sandbox.Spec{ID: sandbox.NewID(), Limits: sandbox.DefaultLimits, User: sandbox.DefaultUser, Env: sandbox.DefaultEnv})
+	box, err := openIn(t, host, run).Create(t.Context(), sandbox.Spec{
+		ID: sandbox.NewID(), Limits: sandbox.DefaultLimits, User: sandbox.DefaultUser, Env: sandbox.DefaultEnv,
+	})
 	if err != nil {
 		t.Fatal(err)
 	}

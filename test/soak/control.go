@@ -18,10 +18,10 @@ import (
 // outcome is a program's output and files.
 type outcome struct {
 	stdout string
-	files  map[string]string // by path, of those that are compared
+	files  map[string]string // the compared files, by path
 }
 
-// control runs a program on this host without a sandbox. A program that fails here too proves nothing about the sandbox.
+// control runs a program on this host without a sandbox. A program that fails here too proves nothing about sandboxes.
 func (p *program) control(ctx context.Context, variant int) (outcome, error) {
 	dir, err := os.MkdirTemp("", "soak-control-")
 	if err != nil {
@@ -44,9 +44,12 @@ func (p *program) control(ctx context.Context, variant int) (outcome, error) {
 			return outcome{}, err
 		}
 	}
-	cmd := exec.CommandContext(ctx, p.bare[0], append(p.bare[1:len(p.bare):len(p.bare)], script, fmt.Sprint(variant))...)
+	cmd := exec.CommandContext(ctx, p.interpreter, script, fmt.Sprint(variant))
 	cmd.Dir, cmd.Stdin = work, strings.NewReader(p.stdin)
-	cmd.Env = []string{"PATH=/usr/local/bin:/usr/bin:/bin", "HOME=" + home, "LANG=C.UTF-8", "TMPDIR=" + home, "PYTHONDONTWRITEBYTECODE=1"}
+	cmd.Env = []string{
+		"PATH=/usr/local/bin:/usr/bin:/bin", "HOME=" + home, "LANG=C.UTF-8", "TMPDIR=" + home,
+		"PYTHONDONTWRITEBYTECODE=1",
+	}
 	var stderr bytes.Buffer
 	cmd.Stderr = &stderr
 	stdout, err := cmd.Output()
@@ -54,22 +57,23 @@ func (p *program) control(ctx context.Context, variant int) (outcome, error) {
 		return outcome{}, fmt.Errorf("%w: %s", err, bytes.TrimSpace(stderr.Bytes()))
 	}
 	if len(stdout) == 0 {
-		return outcome{}, errors.New("it printed nothing")
+		return outcome{}, errors.New("the program printed nothing")
 	}
 	o := outcome{stdout: string(stdout)}
-	o.files, err = p.left(work)
+	o.files, err = p.readFiles(work)
 	return o, err
 }
 
-// left reads the program's files that its globs name. Only "dir/**" and "*.ext" are in use.
-func (p *program) left(work string) (map[string]string, error) {
+// readFiles reads the files that the program created and that its globs match. The globs are "dir/**" and "*.ext".
+func (p *program) readFiles(work string) (map[string]string, error) {
 	files := map[string]string{}
 	err := filepath.WalkDir(work, func(path string, e fs.DirEntry, err error) error {
 		if err != nil || !e.Type().IsRegular() {
 			return err
 		}
 		name, err := filepath.Rel(work, path)
-		if err != nil || slices.ContainsFunc(p.files, func(f liveserver.File) bool { return f.Path == name }) || !matches(p.returns, name) {
+		given := slices.ContainsFunc(p.files, func(f liveserver.File) bool { return f.Path == name })
+		if err != nil || given || !matches(p.returns, name) {
 			return err
 		}
 		text, err := os.ReadFile(path)
@@ -91,19 +95,20 @@ func matches(globs []string, name string) bool {
 	return false
 }
 
-// check reports how an answer differs from the program's outcome without a sandbox; nil means that it does not.
+// check returns an error if an answer differs from the program's outcome without a sandbox.
 func (want *outcome) check(a *liveserver.Answer) error {
 	switch {
 	case a.Status != "succeeded":
-		return fmt.Errorf("status %s, exit code %s, signal %s; hint: %s; stderr: %s", a.Status, exitCode(a), a.Signal, a.Hint, last(a.Stderr))
+		return fmt.Errorf("status %s, exit code %s, signal %s; hint: %s; stderr: %s",
+			a.Status, exitCode(a), a.Signal, a.Hint, last(a.Stderr))
 	case a.Stdout != want.stdout:
-		return fmt.Errorf("stdout is %q, bare it was %q; stderr: %s", last(a.Stdout), last(want.stdout), last(a.Stderr))
+		return fmt.Errorf("stdout is %q, want %q; stderr: %s", last(a.Stdout), last(want.stdout), last(a.Stderr))
 	case len(a.Files) != len(want.files):
-		return fmt.Errorf("%d files came back, bare there were %d", len(a.Files), len(want.files))
+		return fmt.Errorf("%d files returned, want %d", len(a.Files), len(want.files))
 	}
 	for _, f := range a.Files {
 		if text, ok := want.files[f.Path]; !ok || text != f.Bytes() {
-			return fmt.Errorf("the file %s differs from the bare one, or was not there", f.Path)
+			return fmt.Errorf("the file %s is unexpected or differs", f.Path)
 		}
 	}
 	return nil

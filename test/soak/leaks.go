@@ -8,19 +8,16 @@ import (
 	"github.com/fumehood-dev/fumehood/test/liveserver"
 )
 
-// holdings are what an idle server holds.
+// holdings are the resources of an idle server.
 type holdings struct {
 	fds, goroutines     int // goroutines is -1 if /metrics lacks it
 	rss                 int64
-	warm                int // warm boxes: each has its process, its folder and its control groups
-	processes           int
-	boxes, groups       int
-	processesOfSandbox  string
-	boxesNames, ofGroup string
+	warm                int // warm boxes, each with a process, a folder and control groups
+	pids, boxes, groups []string
 }
 
-// Growth over a whole soak that is not a leak: connections and pools made on first use, and heap that is not yet returned to
-// the kernel.
+// Growth over a whole soak that is no leak: connections and pools created on first use, and heap that is not yet
+// returned to the kernel.
 const (
 	slackFDs        = 16
 	slackGoroutines = 16
@@ -32,7 +29,7 @@ const (
 	settlePoll    = 50 * time.Millisecond
 )
 
-// settled waits until nothing of a run is left, or a time-out, and returns what the server then holds.
+// settled waits until nothing of a run remains, or a timeout, and returns the server's holdings.
 func settled(ctx context.Context, s *liveserver.Server, runDir string) (holdings, error) {
 	s.CloseIdle()
 	deadline := time.Now().Add(settleTimeout)
@@ -59,16 +56,12 @@ func hold(ctx context.Context, s *liveserver.Server, runDir string) (h holdings,
 	if n, ok := s.Metric(ctx, "go_goroutines"); ok {
 		h.goroutines = int(n)
 	}
-	children := liveserver.Sandboxes(s.PID())
-	h.processes, h.processesOfSandbox = len(children), fmt.Sprint(children)
-	in, err := liveserver.InstanceOf(runDir, s.PID())
-	if err != nil {
-		return h, err
+	for _, pid := range liveserver.Sandboxes(s.PID()) {
+		h.pids = append(h.pids, fmt.Sprint(pid))
 	}
-	boxes, groups := in.Boxes(), in.SandboxGroups()
-	h.boxes, h.boxesNames = len(boxes), fmt.Sprint(boxes)
-	h.groups, h.ofGroup = len(groups), fmt.Sprint(groups)
-	return h, nil
+	in, err := liveserver.InstanceOf(runDir, s.PID())
+	h.boxes, h.groups = in.Boxes(), in.SandboxGroups()
+	return h, err
 }
 
 // leaks compares the holdings at the end with those after the warm-up.
@@ -81,13 +74,13 @@ func leaks(before, after holdings) (found []string) {
 	grew("descriptors", int64(before.fds), int64(after.fds), slackFDs)
 	grew("goroutines", int64(before.goroutines), int64(after.goroutines), slackGoroutines)
 	grew("resident bytes", before.rss, after.rss, slackRSS)
-	left := func(name string, n int, which string) {
-		if n > after.warm {
-			found = append(found, fmt.Sprintf("%d %s are left with %d warm boxes: %s", n, name, after.warm, which))
+	remain := func(name string, list []string) {
+		if len(list) > after.warm {
+			found = append(found, fmt.Sprintf("%d %s remain with %d warm boxes: %v", len(list), name, after.warm, list))
 		}
 	}
-	left("processes", after.processes, after.processesOfSandbox)
-	left("sandbox folders", after.boxes, after.boxesNames)
-	left("control groups", after.groups, after.ofGroup)
+	remain("processes", after.pids)
+	remain("sandbox folders", after.boxes)
+	remain("control groups", after.groups)
 	return found
 }

@@ -1,7 +1,8 @@
-// Command soak runs many benign programs, such as people and models write, at the same time against one server, and compares
-// every answer with the same program's outcome on this host without a sandbox. At the end it looks for leaks.
+// Command soak runs many benign programs, such as people and models write, concurrently on one server. It compares
+// every answer with the outcome of the same program on this host without a sandbox, and finally looks for leaks.
 //
-// It exits with 1 if a run differed or something leaked. Run `make build`, then `go run ./test/soak`, preferably as root.
+// It exits with 1 if a run differed or the server leaked. Run `make build`, then `go run ./test/soak`, preferably as
+// root.
 package main
 
 import (
@@ -33,11 +34,11 @@ type config struct {
 func main() {
 	var c config
 	flag.IntVar(&c.runs, "n", 10_000, "runs")
-	flag.IntVar(&c.clients, "c", 32, "runs at the same time")
+	flag.IntVar(&c.clients, "c", 32, "concurrent runs")
 	flag.Uint64Var(&c.seed, "seed", 1, "seed of the choice of programs")
 	flag.StringVar(&c.only, "only", "", "only programs whose file name contains this")
-	flag.StringVar(&c.binary, "fumehood", liveserver.DefaultBinary, "the program to try")
-	flag.StringVar(&c.runDir, "run-dir", liveserver.DefaultRunDir, "where that program keeps its live state")
+	flag.StringVar(&c.binary, "fumehood", liveserver.DefaultBinary, "the program to test")
+	flag.StringVar(&c.runDir, "run-dir", liveserver.DefaultRunDir, "the run folder of that program")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
@@ -52,14 +53,15 @@ func soak(ctx context.Context, c config, w io.Writer) (err error) {
 	if err != nil {
 		return err
 	}
-	s, err := liveserver.Start(ctx, liveserver.Options{Binary: c.binary, Args: []string{"--terminals"}}) // test frameworks open some
+	// Test frameworks open terminals.
+	s, err := liveserver.Start(ctx, liveserver.Options{Binary: c.binary, Args: []string{"--terminals"}})
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, s.Stop()) }()
-	fmt.Fprintf(w, "%d programs, %d runs, %d at the same time, seed %d\n", len(cases), c.runs, c.clients, c.seed)
+	fmt.Fprintf(w, "%d programs, %d runs, %d concurrent, seed %d\n", len(cases), c.runs, c.clients, c.seed)
 
-	// Once each program has run at full concurrency, everything made on first use exists.
+	// After each program has run at full concurrency, everything that is created on first use exists.
 	warm := &tally{}
 	warm.drive(ctx, s, cases, orderOf(len(cases), max(2*c.clients, len(cases)), c.seed+1), c.clients)
 	before, err := settled(ctx, s, c.runDir)
@@ -88,7 +90,7 @@ func soak(ctx context.Context, c config, w io.Writer) (err error) {
 		warm.printFailures(w)
 		return fmt.Errorf("%d runs failed, %d leaks", failed, len(found))
 	}
-	fmt.Fprintln(w, "no run failed, nothing leaked")
+	fmt.Fprintln(w, "no run failed, no leaks")
 	return nil
 }
 
@@ -99,8 +101,8 @@ type testCase struct {
 	want outcome
 }
 
-// makeCases runs the controls. A program that fails on the bare host stops the soak: install what it needs, or exclude it
-// with -only.
+// makeCases runs all programs without a sandbox. A program that fails there stops the soak: install what it needs, or
+// exclude it with -only.
 func makeCases(ctx context.Context, only string) ([]testCase, error) {
 	list, err := programs()
 	if err != nil {
@@ -121,12 +123,12 @@ func makeCases(ctx context.Context, only string) ([]testCase, error) {
 		}
 	}
 	if len(cases) == 0 {
-		return nil, errors.New("no program is left to run")
+		return nil, errors.New("-only matches no program")
 	}
 	return cases, nil
 }
 
-// orderOf gives each case equally many turns, in random order.
+// orderOf returns a random order of runs in which each case has the same number of runs.
 func orderOf(cases, runs int, seed uint64) []int {
 	order := make([]int, runs)
 	for i := range order {
@@ -152,14 +154,14 @@ type tally struct {
 	next     int
 	took     map[string][]time.Duration
 	failures []failure
-	said     time.Time
+	reported time.Time
 }
 
 const progressEvery = 10 * time.Second
 
-// drive makes the runs of order, clients at a time.
+// drive makes the runs in this order with a number of clients.
 func (t *tally) drive(ctx context.Context, s *liveserver.Server, cases []testCase, order []int, clients int) {
-	t.took, t.said = map[string][]time.Duration{}, time.Now()
+	t.took, t.reported = map[string][]time.Duration{}, time.Now()
 	var wg sync.WaitGroup
 	for range clients {
 		wg.Go(func() {
@@ -182,8 +184,8 @@ func (t *tally) take(of int) int {
 	defer t.mu.Unlock()
 	i := t.next
 	t.next++
-	if t.progress != nil && time.Since(t.said) > progressEvery {
-		t.said = time.Now()
+	if t.progress != nil && time.Since(t.reported) > progressEvery {
+		t.reported = time.Now()
 		fmt.Fprintf(t.progress, "%d of %d, %d failed\n", i, of, len(t.failures))
 	}
 	return i
@@ -220,10 +222,11 @@ func (t *tally) print(w io.Writer, cases []testCase, took time.Duration) {
 				failed++
 			}
 		}
-		fmt.Fprintf(table, "%s\t%d\t%d\t%d\t%d\n", c.name, len(all), failed, all[len(all)/2].Milliseconds(), all[len(all)-1].Milliseconds())
+		fmt.Fprintf(table, "%s\t%d\t%d\t%d\t%d\n", c.name, len(all), failed,
+			all[len(all)/2].Milliseconds(), all[len(all)-1].Milliseconds())
 	}
 	table.Flush()
-	fmt.Fprintf(w, "%d runs in %v, %.1f a second\n", runs, took.Round(time.Second), float64(runs)/took.Seconds())
+	fmt.Fprintf(w, "%d runs in %v, %.1f per second\n", runs, took.Round(time.Second), float64(runs)/took.Seconds())
 	t.printFailures(w)
 }
 

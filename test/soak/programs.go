@@ -12,22 +12,22 @@ import (
 //go:embed programs
 var sources embed.FS
 
-// program is a benign program such as people and models run. Its expected output is what the same program printed on this
-// host without a sandbox.
+// program is a benign program such as people and models run. Its output on this host without a sandbox is the expected
+// one.
 type program struct {
-	name     string
-	language string
-	bare     []string // the interpreter on the host, before the file
-	code     string
-	stdin    string
-	files    []liveserver.File
-	returns  []string // globs of files to compare too
+	name        string
+	language    string
+	interpreter string // on the host
+	code        string
+	stdin       string
+	files       []liveserver.File
+	returns     []string // globs of files to compare
 }
 
-// variants is how many values a program's argument takes, so that another run's answer is noticed.
+// variants is the number of values of a program's argument. They reveal the answer of another run.
 const variants = 8
 
-// programs lists every program, with its needs on the host.
+// programs returns all programs.
 func programs() ([]program, error) {
 	entries, err := sources.ReadDir("programs")
 	if err != nil {
@@ -42,13 +42,13 @@ func programs() ([]program, error) {
 		p := program{name: e.Name(), code: string(code)}
 		switch path.Ext(e.Name()) {
 		case ".py":
-			p.language, p.bare = "python", []string{"/usr/bin/python3"}
+			p.language, p.interpreter = "python", "/usr/bin/python3"
 		case ".js", ".mjs":
-			p.language, p.bare = "javascript", []string{"node"}
+			p.language, p.interpreter = "javascript", "node"
 		case ".sh":
-			p.language, p.bare = "bash", []string{"/bin/bash"}
+			p.language, p.interpreter = "bash", "/bin/bash"
 		default:
-			return nil, fmt.Errorf("no language runs %s", e.Name())
+			return nil, fmt.Errorf("unknown extension: %s", e.Name())
 		}
 		switch e.Name() {
 		case "report.py":
@@ -72,11 +72,13 @@ func table() string {
 	return b.String()
 }
 
-// timeoutS is generous: with 32 at once on two CPUs a run of 100 ms takes some seconds at worst.
+// timeoutS is generous: a run of 100 ms takes some seconds with 32 concurrent runs on two CPUs.
 const timeoutS = 60
 
-// request is one run of a program.
+// request returns a request for one run of a program.
 func (p *program) request(variant int) *liveserver.Request {
-	return &liveserver.Request{Language: p.language, Code: p.code, Args: []string{fmt.Sprint(variant)}, Stdin: p.stdin, Files: p.files,
-		ReturnFiles: p.returns, Limits: &liveserver.Limits{TimeoutS: timeoutS}}
+	return &liveserver.Request{
+		Language: p.language, Code: p.code, Args: []string{fmt.Sprint(variant)}, Stdin: p.stdin,
+		Files: p.files, ReturnFiles: p.returns, Limits: &liveserver.Limits{TimeoutS: timeoutS},
+	}
 }

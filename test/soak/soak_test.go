@@ -9,7 +9,7 @@ import (
 	"github.com/fumehood-dev/fumehood/test/liveserver"
 )
 
-func TestEveryProgramIsSentWhole(t *testing.T) {
+func TestRequestHasWholeProgram(t *testing.T) {
 	list, err := programs()
 	if err != nil {
 		t.Fatal(err)
@@ -28,7 +28,7 @@ func TestEveryProgramIsSentWhole(t *testing.T) {
 	}
 }
 
-// The controls of the variants must differ, or an answer that went to the wrong client would pass.
+// Variants must differ in their output, or an answer to the wrong client would pass.
 func TestControlsDependOnTheirArgument(t *testing.T) {
 	list, err := programs()
 	if err != nil {
@@ -44,7 +44,7 @@ func TestControlsDependOnTheirArgument(t *testing.T) {
 		t.Fatal(err)
 	}
 	if a.stdout == b.stdout {
-		t.Error("two arguments, one output")
+		t.Error("two arguments give the same output")
 	}
 }
 
@@ -58,14 +58,18 @@ func TestControlCollectsFiles(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(o.files) != 2 || len(o.files["out/deep/bytes.bin"]) != 3*256 || !strings.HasPrefix(o.files["out/summary.json"], "{") {
+	binary, summary := o.files["out/deep/bytes.bin"], o.files["out/summary.json"]
+	if len(o.files) != 2 || len(binary) != 3*256 || !strings.HasPrefix(summary, "{") {
 		t.Errorf("files %q", o.files)
 	}
 }
 
-func TestCheckSeesEveryDifference(t *testing.T) {
+func TestCheckFindsEveryDifference(t *testing.T) {
 	want := outcome{stdout: "1\n", files: map[string]string{"a": "x"}}
-	good := liveserver.Answer{Status: "succeeded", Stdout: "1\n", Files: []liveserver.File{{Path: "a", Content: []byte("x")}}}
+	file := func(path, content string) []liveserver.File {
+		return []liveserver.File{{Path: path, Content: []byte(content)}}
+	}
+	good := liveserver.Answer{Status: "succeeded", Stdout: "1\n", Files: file("a", "x")}
 	if err := want.check(&good); err != nil {
 		t.Error(err)
 	}
@@ -73,8 +77,8 @@ func TestCheckSeesEveryDifference(t *testing.T) {
 		"status":  func(a *liveserver.Answer) { a.Status = "killed" },
 		"stdout":  func(a *liveserver.Answer) { a.Stdout = "2\n" },
 		"no file": func(a *liveserver.Answer) { a.Files = nil },
-		"content": func(a *liveserver.Answer) { a.Files = []liveserver.File{{Path: "a", Content: []byte("y")}} },
-		"path":    func(a *liveserver.Answer) { a.Files = []liveserver.File{{Path: "b", Content: []byte("x")}} },
+		"content": func(a *liveserver.Answer) { a.Files = file("a", "y") },
+		"path":    func(a *liveserver.Answer) { a.Files = file("b", "x") },
 	} {
 		bad := good
 		spoil(&bad)
@@ -89,32 +93,36 @@ func TestLeaks(t *testing.T) {
 	if found := leaks(before, holdings{fds: 12, goroutines: 11, rss: 30 << 20}); len(found) > 0 {
 		t.Errorf("found %v", found)
 	}
-	after := holdings{fds: 100, goroutines: 100, rss: 100 << 20, processes: 1, boxes: 1, groups: 1}
+	one, two, three := make([]string, 1), make([]string, 2), make([]string, 3)
+	after := holdings{fds: 100, goroutines: 100, rss: 100 << 20, pids: one, boxes: one, groups: one}
 	if found := leaks(before, after); len(found) != 6 {
 		t.Errorf("found only %v", found)
 	}
-	warm := holdings{warm: 2, processes: 2, boxes: 2, groups: 2}
+	warm := holdings{warm: 2, pids: two, boxes: two, groups: two}
 	if found := leaks(holdings{}, warm); len(found) > 0 {
-		t.Errorf("boxes that wait to be used are called leaks: %v", found)
+		t.Errorf("warm boxes are reported as leaks: %v", found)
 	}
-	warm.processes, warm.boxes, warm.groups = 3, 3, 3
+	warm.pids, warm.boxes, warm.groups = three, three, three
 	if found := leaks(holdings{}, warm); len(found) != 3 {
 		t.Errorf("beside warm boxes, found only %v", found)
 	}
 }
 
-func TestOrderGivesEachItsTurn(t *testing.T) {
+func TestOrderIsBalancedAndSeeded(t *testing.T) {
 	order := orderOf(4, 100, 7)
 	counts := make([]int, 4)
 	for _, i := range order {
 		counts[i]++
 	}
-	if !slices.Equal(counts, []int{25, 25, 25, 25}) || slices.IsSorted(order) || !slices.Equal(order, orderOf(4, 100, 7)) {
+	if !slices.Equal(counts, []int{25, 25, 25, 25}) || slices.IsSorted(order) {
 		t.Errorf("counts %v", counts)
+	}
+	if !slices.Equal(order, orderOf(4, 100, 7)) {
+		t.Error("the same seed gave another order")
 	}
 }
 
-func TestControlsAreTheSameEachTime(t *testing.T) {
+func TestControlsAreDeterministic(t *testing.T) {
 	if testing.Short() {
 		t.Skip("make check: each program twice")
 	}

@@ -12,7 +12,7 @@ import (
 	"github.com/fumehood-dev/fumehood/test/liveserver"
 )
 
-// leftOf lists what dead servers have left on the host. alive are the servers that may have processes.
+// leftOf returns what remains of dead servers on the host. Only the servers in alive may have processes.
 func leftOf(dead []liveserver.Instance, runDir string, alive []int) ([]string, error) {
 	var left []string
 	for _, in := range dead {
@@ -38,8 +38,8 @@ func leftOf(dead []liveserver.Instance, runDir string, alive []int) ([]string, e
 	return append(left, mounts...), nil
 }
 
-// leftProcesses finds processes of dead servers: by control group, or by a guest's name or our mark in the environment
-// without a living server as ancestor.
+// leftProcesses returns the processes of dead servers: those in their control groups, and those with our mark in the
+// environment and no living server as ancestor. It also returns living servers that hold namespaces.
 func leftProcesses(dead []liveserver.Instance, alive []int) ([]string, error) {
 	entries, err := os.ReadDir("/proc")
 	if err != nil {
@@ -74,7 +74,9 @@ func inGroupOf(pid int, dead []liveserver.Instance) bool {
 	if err != nil {
 		return false
 	}
-	return slices.ContainsFunc(dead, func(in liveserver.Instance) bool { return bytes.Contains(text, []byte("fumehood-"+in.Name)) })
+	return slices.ContainsFunc(dead, func(in liveserver.Instance) bool {
+		return bytes.Contains(text, []byte("fumehood-"+in.Name))
+	})
 }
 
 func marked(pid int) bool {
@@ -98,10 +100,10 @@ func descends(pid int, from []int) bool {
 	return false
 }
 
-// templates is how many mount namespaces a server may hold: its template of the root, and the next one during a change.
+// templates bounds the mount namespaces of a server: its template of the root, and the next one during a change.
 const templates = 2
 
-// holdsNamespaces reports whether a server holds a namespace open, which keeps it alive without processes.
+// holdsNamespaces reports whether a server's descriptors keep namespaces alive that have no processes.
 func holdsNamespaces(pid int, servers []int) bool {
 	if !slices.Contains(servers, pid) {
 		return false
@@ -128,12 +130,12 @@ func holdsNamespaces(pid int, servers []int) bool {
 	return mounts > templates
 }
 
-// leftGroups finds control groups of dead servers anywhere, even unrecorded ones.
+// leftGroups returns the control groups of dead servers in all hierarchies, even unrecorded ones.
 func leftGroups(dead []liveserver.Instance) []string {
 	var left []string
 	for _, in := range dead {
-		for _, pattern := range []string{"/sys/fs/cgroup/fumehood-", "/sys/fs/cgroup/*/fumehood-", "/sys/fs/cgroup/*/*/fumehood-"} {
-			found, err := filepath.Glob(pattern + in.Name + "*")
+		for _, dir := range []string{"/sys/fs/cgroup", "/sys/fs/cgroup/*", "/sys/fs/cgroup/*/*"} {
+			found, err := filepath.Glob(dir + "/fumehood-" + in.Name + "*")
 			if err == nil {
 				left = append(left, found...)
 			}
@@ -142,7 +144,7 @@ func leftGroups(dead []liveserver.Instance) []string {
 	return left
 }
 
-// leftMounts finds our mounts in the mount namespaces of the host's own processes, where none is ever made.
+// leftMounts returns our mounts in the mount namespaces of the host's own processes, where none must be.
 func leftMounts(runDir string, pids []int) ([]string, error) {
 	var left []string
 	for _, pid := range append(pids, 1) {
@@ -152,7 +154,11 @@ func leftMounts(runDir string, pids []int) ([]string, error) {
 		}
 		for line := range strings.Lines(string(text)) {
 			f := strings.Fields(line)
-			if len(f) > 4 && (strings.HasPrefix(f[4], runDir) || strings.Contains(line, " nsfs ") && strings.Contains(f[4], "fumehood")) {
+			if len(f) < 5 {
+				continue
+			}
+			namespace := strings.Contains(line, " nsfs ") && strings.Contains(f[4], "fumehood")
+			if namespace || strings.HasPrefix(f[4], runDir) {
 				left = append(left, fmt.Sprintf("mount of process %d: %s", pid, strings.TrimSpace(line)))
 			}
 		}

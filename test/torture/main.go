@@ -1,9 +1,9 @@
-// Command torture repeatedly kills a server with SIGKILL at random moments. After each start of the next server it looks for
-// what the dead one left on the host: processes, control groups, mounts, namespaces, folders, locks. A second server, the
+// Command torture repeatedly kills a server with SIGKILL at random moments. After each start of the next server it
+// looks for traces of the dead one: processes, control groups, mounts, namespaces, folders, locks. A second server, the
 // witness, lives through all of it, and none of its sandboxes may be disturbed.
 //
-// It prints its seed; the same seed gives the same moments and programs, if not the same races. Run `make build`, then `go
-// run ./test/torture` as root.
+// It prints its seed; the same seed gives the same moments and programs, if not the same races. Run `make build`, then
+// `go run ./test/torture` as root.
 package main
 
 import (
@@ -31,7 +31,8 @@ type config struct {
 
 // server returns the options of a server to torture.
 func (c config) server(args ...string) liveserver.Options {
-	return liveserver.Options{Binary: c.binary, Args: append(args, "--backend", c.backend, "--max-timeout", "24h"), Env: []string{"TMPDIR=" + c.temp}}
+	args = append(args, "--backend", c.backend, "--max-timeout", "24h")
+	return liveserver.Options{Binary: c.binary, Args: args, Env: []string{"TMPDIR=" + c.temp}}
 }
 
 func main() {
@@ -39,9 +40,9 @@ func main() {
 	flag.IntVar(&c.rounds, "n", 1000, "servers to kill")
 	flag.IntVar(&c.clients, "c", 12, "clients that keep each server busy")
 	flag.Uint64Var(&c.seed, "seed", uint64(time.Now().UnixNano()), "seed of moments and programs")
-	flag.StringVar(&c.binary, "fumehood", liveserver.DefaultBinary, "the program to try")
+	flag.StringVar(&c.binary, "fumehood", liveserver.DefaultBinary, "the program to test")
 	flag.StringVar(&c.backend, "backend", "native", "the backend of the servers")
-	flag.StringVar(&c.runDir, "run-dir", "", "where that program keeps its live state (default: where the backend does)")
+	flag.StringVar(&c.runDir, "run-dir", "", "the run folder of that program (default: that of the backend)")
 	flag.Parse()
 	if c.runDir == "" {
 		c.runDir = liveserver.DefaultRunDir
@@ -73,14 +74,15 @@ func torture(ctx context.Context, c config, w io.Writer) (err error) {
 		return fmt.Errorf("witness: %w", err)
 	}
 	defer func() { err = errors.Join(err, witness.stop()) }()
-	t := &tormentor{config: c, witness: witness, random: rand.New(rand.NewPCG(c.seed, c.seed)), counts: map[moment]int{}}
-	said := time.Now()
+	random := rand.New(rand.NewPCG(c.seed, c.seed))
+	t := &tormentor{config: c, witness: witness, random: random, counts: map[moment]int{}}
+	reported := time.Now()
 	for i := range c.rounds {
 		if err := t.round(ctx, i); err != nil {
 			return fmt.Errorf("round %d, server killed %s: %w", i, t.last, err)
 		}
-		if time.Since(said) > progressEvery {
-			said = time.Now()
+		if time.Since(reported) > progressEvery {
+			reported = time.Now()
 			fmt.Fprintf(w, "%d of %d\n", i+1, c.rounds)
 		}
 	}
@@ -91,7 +93,8 @@ func torture(ctx context.Context, c config, w io.Writer) (err error) {
 	for m := range moments {
 		fmt.Fprintf(w, " %d %s;", t.counts[m], m)
 	}
-	fmt.Fprintf(w, "\n%d sandboxes were alive when their server died; the slowest clean-up after a start took %v\n", t.orphans, t.slowest.Round(time.Millisecond))
-	fmt.Fprintf(w, "the witness ran %d sandboxes untouched; nothing is left\n", witness.runs())
+	fmt.Fprintf(w, "\n%d sandboxes were alive when their server died; the slowest clean-up after a start took %v\n",
+		t.orphans, t.slowest.Round(time.Millisecond))
+	fmt.Fprintf(w, "the witness ran %d sandboxes undisturbed; nothing remains\n", witness.runs())
 	return nil
 }

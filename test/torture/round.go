@@ -35,8 +35,8 @@ const (
 	recoverTimeout = 10 * time.Second
 	checkPoll      = 20 * time.Millisecond
 
-	restartEvery = 10 // rounds between starts with nothing to clean
-	pairEvery    = 7  // rounds between two servers starting at once on the same leftovers
+	restartEvery = 10 // rounds between starts with nothing to clean up
+	pairEvery    = 7  // rounds between concurrent starts of two servers
 )
 
 // tormentor kills servers.
@@ -63,13 +63,13 @@ func (t *tormentor) chooseMoment() moment {
 	}
 }
 
-// upTo is a random time, biased to short ones: most races happen early.
+// upTo returns a random duration, biased to short ones: most races happen early.
 func (t *tormentor) upTo(most time.Duration) time.Duration {
 	x := t.random.Float64()
 	return time.Duration(x * x * float64(most))
 }
 
-// round kills one server and makes the next clean up.
+// round kills one server and lets the next one clean up.
 func (t *tormentor) round(ctx context.Context, i int) error {
 	t.last = t.chooseMoment()
 	t.counts[t.last]++
@@ -94,13 +94,13 @@ func (t *tormentor) round(ctx context.Context, i int) error {
 		return err
 	}
 	for _, s := range successors {
-		if err := works(ctx, s); err != nil {
+		if err := checkRun(ctx, s); err != nil {
 			return fmt.Errorf("a run after the start: %w", err)
 		}
 	}
 	if i%restartEvery == restartEvery-1 {
-		if err := t.again(ctx, successors); err != nil {
-			return fmt.Errorf("a start with nothing to clean: %w", err)
+		if err := t.checkRestart(ctx, successors); err != nil {
+			return fmt.Errorf("a start with nothing to clean up: %w", err)
 		}
 	}
 	for _, s := range successors {
@@ -123,7 +123,7 @@ func (t *tormentor) killStarting(ctx context.Context) error {
 	}
 	time.Sleep(t.upTo(longestStart))
 	s.Kill()
-	// It is too young to ask for its instance: look for a new one that nobody holds.
+	// InstanceOf needs a living server, so look for a new instance whose lock is free.
 	for _, in := range liveserver.Instances(t.runDir) {
 		if !slices.Contains(before, in.Name) && !in.Held() {
 			t.dead = append(t.dead, in)
@@ -151,7 +151,7 @@ func (t *tormentor) killBusy(ctx context.Context) error {
 	return load.wait()
 }
 
-// remember records what a server has before it dies. A server without sandboxes has nothing.
+// remember records a server's instance before the server dies. A server without sandboxes has none.
 func (t *tormentor) remember(s *liveserver.Server) {
 	in, err := liveserver.InstanceOf(t.runDir, s.PID())
 	if err != nil {
@@ -183,7 +183,7 @@ func (t *tormentor) startSuccessors(ctx context.Context, i int) ([]*liveserver.S
 	return started, nil
 }
 
-// awaitClean waits until no trace of any killed server is left.
+// awaitClean waits until no trace of any killed server remains.
 func (t *tormentor) awaitClean(ctx context.Context, servers []*liveserver.Server, began time.Time) error {
 	alive := []int{t.witness.server.PID()}
 	for _, s := range servers {
@@ -202,16 +202,17 @@ func (t *tormentor) awaitClean(ctx context.Context, servers []*liveserver.Server
 		}
 		if took > recoverTimeout || ctx.Err() != nil {
 			for _, s := range servers {
-				left = append(left, fmt.Sprintf("the server said: %q", s.Said()))
+				left = append(left, fmt.Sprintf("output of the server: %q", s.Output()))
 			}
-			return fmt.Errorf("left %v after the start:\n%s", took.Round(time.Millisecond), strings.Join(left, "\n"))
+			return fmt.Errorf("traces remain %v after the start:\n%s",
+				took.Round(time.Millisecond), strings.Join(left, "\n"))
 		}
 		time.Sleep(checkPoll)
 	}
 }
 
-// again starts a server with nothing to clean: what living servers own must stay.
-func (t *tormentor) again(ctx context.Context, alive []*liveserver.Server) error {
+// checkRestart starts a server with nothing to clean up, and checks that it leaves living servers alone.
+func (t *tormentor) checkRestart(ctx context.Context, alive []*liveserver.Server) error {
 	mine := []liveserver.Instance{t.witness.instance}
 	for _, s := range alive {
 		if in, err := liveserver.InstanceOf(t.runDir, s.PID()); err == nil {
@@ -229,7 +230,7 @@ func (t *tormentor) again(ctx context.Context, alive []*liveserver.Server) error
 	there := names(liveserver.Instances(t.runDir))
 	for _, in := range mine {
 		if !slices.Contains(there, in.Name) {
-			return fmt.Errorf("it removed the instance %s of a server that lives", in.Name)
+			return fmt.Errorf("the new server removed the instance %s of a living server", in.Name)
 		}
 	}
 	return nil
@@ -243,7 +244,7 @@ func names(all []liveserver.Instance) []string {
 	return list
 }
 
-// finish checks again once only the witness is left, and after its end.
+// finish checks for traces again while only the witness lives, and after its end.
 func (t *tormentor) finish(ctx context.Context) error {
 	if err := t.awaitClean(ctx, nil, time.Now()); err != nil {
 		return err
@@ -257,14 +258,14 @@ func (t *tormentor) finish(ctx context.Context) error {
 		return err
 	}
 	if len(left) > 0 {
-		return fmt.Errorf("left by the witness after its orderly end: %v", left)
+		return fmt.Errorf("traces of the witness remain after its orderly end: %v", left)
 	}
 	stray, err := os.ReadDir(t.temp)
 	if err != nil {
 		return err
 	}
 	if len(stray) > 0 {
-		return fmt.Errorf("left among temporary files: %v", stray)
+		return fmt.Errorf("temporary files remain: %v", stray)
 	}
 	return nil
 }

@@ -11,9 +11,9 @@ import (
 	"github.com/fumehood-dev/fumehood/test/liveserver"
 )
 
-// A search that finds nothing proves nothing unless it finds what is there.
+// These tests check that the searches for traces find what they look for.
 
-func TestAMarkedOrphanIsFound(t *testing.T) {
+func TestMarkedOrphanIsFound(t *testing.T) {
 	cmd := exec.Command("/bin/sleep", "1000")
 	cmd.Env = []string{mark + "=victim"}
 	if err := cmd.Start(); err != nil {
@@ -36,11 +36,11 @@ func TestAMarkedOrphanIsFound(t *testing.T) {
 		}
 	}
 	if found([]int{os.Getpid()}) {
-		t.Error("a descendant of a server that lives was called left")
+		t.Error("a descendant of a living server was reported")
 	}
 }
 
-func TestTheFolderOfADeadInstanceIsFound(t *testing.T) {
+func TestFolderOfDeadInstanceIsFound(t *testing.T) {
 	in := liveserver.Instance{Name: "no-such-instance", Dir: t.TempDir()}
 	left, err := leftOf([]liveserver.Instance{in}, t.TempDir(), nil)
 	if err != nil || len(left) != 1 || left[0] != in.Dir {
@@ -48,9 +48,9 @@ func TestTheFolderOfADeadInstanceIsFound(t *testing.T) {
 	}
 }
 
-func TestAControlGroupOfADeadInstanceIsFound(t *testing.T) {
+func TestControlGroupOfDeadInstanceIsFound(t *testing.T) {
 	if os.Geteuid() != 0 {
-		t.Skip("only root can make a control group to be found")
+		t.Skip("only root can create a control group")
 	}
 	name := fmt.Sprintf("torturetest%d.", os.Getpid())
 	dir := "/sys/fs/cgroup/pids/fumehood-" + name
@@ -58,7 +58,7 @@ func TestAControlGroupOfADeadInstanceIsFound(t *testing.T) {
 		dir = "/sys/fs/cgroup/fumehood-" + name
 	}
 	if err := os.Mkdir(dir, 0o755); err != nil {
-		t.Skip("this host lets nobody make control groups: ", err)
+		t.Skip("this host permits no control groups: ", err)
 	}
 	defer os.Remove(dir)
 	left := leftGroups([]liveserver.Instance{{Name: name}})
@@ -67,18 +67,18 @@ func TestAControlGroupOfADeadInstanceIsFound(t *testing.T) {
 	}
 }
 
-func TestAnAnswerUnderLoadIsJudged(t *testing.T) {
+func TestAnswersUnderLoadAreChecked(t *testing.T) {
 	for _, c := range []struct {
 		status string
 		dying  bool
 		wrong  bool
 	}{
-		{"succeeded", false, false}, {"failed", false, true}, {"lost", false, true}, {"canceled", false, true}, {"canceled", true, false},
-		{"lost", true, false},
+		{"succeeded", false, false}, {"failed", false, true}, {"lost", false, true}, {"canceled", false, true},
+		{"canceled", true, false}, {"lost", true, false},
 	} {
 		l := &load{cancel: func() {}}
 		l.dying.Store(c.dying)
-		l.judge(&liveserver.Answer{Status: c.status})
+		l.check(&liveserver.Answer{Status: c.status})
 		if err := l.wait(); (err != nil) != c.wrong {
 			t.Errorf("%+v: %v", c, err)
 		}

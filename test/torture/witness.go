@@ -11,12 +11,12 @@ import (
 )
 
 const (
-	witnessBoxes = 2 // short-lived sandboxes at a time, beside one that stays
+	witnessBoxes = 2 // concurrent short-lived sandboxes
 	appearance   = 10 * time.Second
 )
 
-// witness is a server that is never killed. One sandbox lives from beginning to end, and short ones of about a second follow
-// each other, so that at every moment one is being made, running or being closed.
+// witness is a server that is never killed. One of its sandboxes lives from beginning to end. Others live for about a
+// second, so that at every moment one is starting, running or ending.
 type witness struct {
 	server   *liveserver.Server
 	instance liveserver.Instance
@@ -28,7 +28,7 @@ type witness struct {
 
 	mu     sync.Mutex // guards the fields below
 	done   int
-	wrongs []error
+	errors []error
 }
 
 func startWitness(ctx context.Context, c config) (*witness, error) {
@@ -61,12 +61,12 @@ func (w *witness) awaitBox(runDir string) (err error) {
 	return errors.Join(errors.New("no sandbox appeared"), err)
 }
 
-// stay runs one program that must run until the end: no answer may come before the request is canceled.
+// stay runs a program that must not end before its request is canceled.
 func (w *witness) stay(ctx context.Context) {
-	a, err := w.server.Run(ctx, &liveserver.Request{Language: "bash", Code: "sleep 86000", Env: map[string]string{mark: "witness"},
-		Limits: &liveserver.Limits{TimeoutS: 86400}})
+	a, err := w.server.Run(ctx, &liveserver.Request{Language: "bash", Code: "sleep 86000",
+		Env: map[string]string{mark: "witness"}, Limits: &liveserver.Limits{TimeoutS: 86400}})
 	if ctx.Err() == nil {
-		w.note(errors.Join(fmt.Errorf("the sandbox that stays has ended: %+v", a), err))
+		w.note(errors.Join(fmt.Errorf("the long-lived sandbox has ended: %+v", a), err))
 	}
 }
 
@@ -74,7 +74,8 @@ func (w *witness) comeAndGo(ctx context.Context, i int) {
 	code := fmt.Sprintf("echo begin; echo kept >f; for i in 1 2 3 4 5 6 7 8 9; do sleep 0.1; done; cat f; echo %d", i)
 	want := fmt.Sprintf("begin\nkept\n%d\n", i)
 	for ctx.Err() == nil {
-		a, err := w.server.Run(ctx, &liveserver.Request{Language: "bash", Code: code, Env: map[string]string{mark: "witness"}})
+		r := liveserver.Request{Language: "bash", Code: code, Env: map[string]string{mark: "witness"}}
+		a, err := w.server.Run(ctx, &r)
 		switch {
 		case ctx.Err() != nil:
 			return
@@ -93,7 +94,7 @@ func (w *witness) comeAndGo(ctx context.Context, i int) {
 func (w *witness) note(err error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.wrongs = append(w.wrongs, err)
+	w.errors = append(w.errors, err)
 }
 
 func (w *witness) runs() int {
@@ -102,12 +103,12 @@ func (w *witness) runs() int {
 	return w.done + 1
 }
 
-// check reports whether any of the witness's sandboxes was disturbed.
+// check returns an error if any of the witness's sandboxes was disturbed.
 func (w *witness) check() error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if len(w.wrongs) > 0 {
-		return fmt.Errorf("a sandbox of the second server was disturbed: %w", errors.Join(w.wrongs...))
+	if len(w.errors) > 0 {
+		return fmt.Errorf("a sandbox of the witness was disturbed: %w", errors.Join(w.errors...))
 	}
 	return nil
 }

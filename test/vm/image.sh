@@ -3,25 +3,25 @@
 #
 #   test/vm/image.sh DIRECTORY        leaves DIRECTORY/root.img and DIRECTORY/vmlinuz
 #
-# It needs no root where the user has subordinate ids: mmdebstrap then works in a user namespace. The kernel has NVMe and
-# ext4 built in, so it finds its root by itself and no initramfs is made; pivot_root, which an initramfs refuses, works.
+# It needs no root if the user has subordinate ids: mmdebstrap then works in a user namespace. The kernel has NVMe and
+# ext4 built in, so it needs no initramfs, in which pivot_root would fail.
 set -euo pipefail
 
 readonly SUITE=bookworm
-readonly DISK_SIZE=2G      # sparse; what the tests may fill
-readonly BUILD_SECONDS=900 # bound on fetching and unpacking everything
+readonly DISK_SIZE=2G      # sparse; the space of the tests
+readonly BUILD_SECONDS=900 # bound on downloading and unpacking
 
 # Parts of a Debian server that the tests need, and the sandboxes' interpreters.
 PACKAGES=(
   systemd systemd-sysv           # init, and the owner of the cgroup tree
-  dbus dbus-user-session         # how a program asks systemd for a delegated scope
+  dbus dbus-user-session         # to request a delegated scope from systemd
   libpam-systemd                 # a login gets a session and a user manager
   uidmap                         # newuidmap and newgidmap
   kmod                           # tun, overlay and fuse are modules
-  iproute2 procps                # to look at what a test left behind
+  iproute2 procps                # to find what a test left behind
   ca-certificates tzdata         # files that a generated /etc refers to
   bash python3 nodejs            # the languages
-  podman crun                    # containers of an ordinary user, with the limits that cgroup v2 lets that user have
+  podman crun                    # containers of an ordinary user, with the limits that cgroup v2 permits
 )
 
 out=${1:?usage: test/vm/image.sh DIRECTORY}
@@ -29,7 +29,8 @@ out=${1:?usage: test/vm/image.sh DIRECTORY}
 # in_chroot ROOT prepares the unpacked tree and writes the disk; mmdebstrap calls it as a hook, as the (mapped) root.
 in_chroot() {
   local root=$1 kernel
-  kernel=$(APT_CONFIG=$MMDEBSTRAP_APT_CONFIG apt-cache depends linux-image-cloud-amd64 | awk '/Depends: linux-image/ {print $2; exit}')
+  kernel=$(APT_CONFIG=$MMDEBSTRAP_APT_CONFIG apt-cache depends linux-image-cloud-amd64 |
+    awk '/Depends: linux-image/ {print $2; exit}')
   (cd "$VM_DROP" && APT_CONFIG=$MMDEBSTRAP_APT_CONFIG apt-get -qq -o APT::Sandbox::User=root download "$kernel")
   # Not directly into the tree: the package's lib/ would replace the link to usr/lib.
   dpkg -x "$VM_DROP"/linux-image-*.deb "$VM_DROP/kernel"

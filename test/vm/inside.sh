@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Runs in the virtual machine, as root, started by vm-tests.service: every suite of the plan as each of its users. The last
-# line is the mark that run.sh waits for, with the number of failed suites.
+# Runs every suite of the plan as each of its users. vm-tests.service starts it in the virtual machine, as root. The
+# last line is the mark that run.sh waits for, with the number of failed suites.
 set -uo pipefail
 cd "$(dirname "$0")/../.." || exit 1
 here=$PWD
@@ -17,13 +17,13 @@ as() {
     --setenv=FUMEHOOD_LIBEXEC="$here/bin" -- "$@"
 }
 
-# report PACKAGE USER STATUS SECONDS prints a line for a passing suite, with its skips, and a failing one in full.
+# report PACKAGE USER STATUS SECONDS prints the skips and a line of a passing suite, and the whole log of a failing one.
 report() {
   local package=$1 user=$2 status=$3 seconds=$4 passed skipped
   passed=$(grep -c '^--- PASS' "$log")
   skipped=$(grep -c '^ *--- SKIP' "$log")
   if [ "$status" = 0 ] && [ "$passed" = 0 ]; then
-    echo "no test of $package passed as $user: a suite that runs nothing proves nothing"
+    echo "no test of $package ran as $user"
     status=1
   fi
   if [ "$status" = 0 ]; then

@@ -1,8 +1,8 @@
 //go:build vm
 
-// Package vm proves that the virtual machine is what the other suites take it for: an ordinary Debian with systemd, cgroup v2
-// alone, and ordinary users who may make user namespaces and ask for a delegated scope. Without this a suite that
-// falls back, as it does on a lesser host, would pass there and prove nothing.
+// Package vm checks what the other suites assume about the virtual machine: an ordinary Debian with systemd, only
+// cgroup v2, and ordinary users who may create user namespaces and request a delegated scope. On a lesser host those
+// suites fall back, and would pass without proving anything.
 package vm
 
 import (
@@ -74,7 +74,7 @@ func TestOnlyCgroup2(t *testing.T) {
 	wantControllers(t, cgroupRoot)
 }
 
-// An initramfs as root would make pivot_root fail, and hide that it works on a disk.
+// With an initramfs as root, pivot_root would fail.
 func TestRootIsADisk(t *testing.T) {
 	var fs unix.Statfs_t
 	if err := unix.Statfs("/", &fs); err != nil {
@@ -88,7 +88,8 @@ func TestRootIsADisk(t *testing.T) {
 func TestUserNamespace(t *testing.T) {
 	cmd := exec.Command("/bin/sh", "-c", "id -u; echo $$")
 	cmd.SysProcAttr = &syscall.SysProcAttr{
-		Cloneflags:  unix.CLONE_NEWUSER | unix.CLONE_NEWNS | unix.CLONE_NEWPID | unix.CLONE_NEWNET | unix.CLONE_NEWCGROUP,
+		Cloneflags: unix.CLONE_NEWUSER | unix.CLONE_NEWNS | unix.CLONE_NEWPID | unix.CLONE_NEWNET |
+			unix.CLONE_NEWCGROUP,
 		UidMappings: []syscall.SysProcIDMap{{ContainerID: 0, HostID: os.Getuid(), Size: 1}},
 		GidMappings: []syscall.SysProcIDMap{{ContainerID: 0, HostID: os.Getgid(), Size: 1}},
 	}
@@ -98,7 +99,7 @@ func TestUserNamespace(t *testing.T) {
 	}
 }
 
-// What the product asks over D-Bus, systemd-run asks here in the same way: a scope whose part of the tree is the caller's.
+// systemd-run requests the same over D-Bus as Fumehood: a scope whose subtree belongs to the caller.
 func TestDelegatedScope(t *testing.T) {
 	args := []string{"--quiet", "--scope", "--property=Delegate=yes", "--", "cat", "/proc/self/cgroup"}
 	if os.Getuid() != 0 {

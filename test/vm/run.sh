@@ -1,10 +1,11 @@
 #!/usr/bin/env bash
-# Runs the suites of test/vm/suites in a virtual machine: Debian's kernel, only cgroup v2, systemd as init; as root
-# and as ordinary users. qemu emulates the processor (TCG), so it needs no /dev/kvm and no privilege. `make test-vm` calls it.
+# Runs the suites of test/vm/suites in a virtual machine with Debian's kernel, only cgroup v2, and systemd; as root and
+# as ordinary users. qemu emulates the processor (TCG), so it needs no /dev/kvm and no privilege. `make test-vm` calls
+# it.
 #
-#   test/vm/run.sh [SUITES]     another file instead of test/vm/suites
+#   test/vm/run.sh [SUITES]     runs another file instead of test/vm/suites
 #
-# The disk is built once for each version of image.sh and kept in the user's cache. A run writes to a snapshot of it.
+# The disk is built once per version of image.sh and kept in the user's cache. A run writes to a snapshot of it.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 
@@ -42,7 +43,7 @@ image() {
   echo "$dir"
 }
 
-# payload packs the test binaries, their data and the programs they start into the tar file that becomes the second disk.
+# payload packs the test binaries, their data and the programs that they start into a tar file, the second disk.
 payload() {
   local tree=$1 tar=$2 package users flags binary
   mkdir -p "$tree/bin" "$tree/test/vm"
@@ -63,9 +64,10 @@ payload() {
   tar -C "$tree" --owner=0 --group=0 --mode=go-w -cf "$tar" .
 }
 
-# boot runs the machine until it powers itself off. ttyS1 carries what the suites print, ttyS0 the kernel and systemd.
+# boot runs the machine until it powers off. ttyS1 has the output of the suites, ttyS0 that of the kernel and systemd.
 boot() {
-  timeout --foreground --kill-after=10 "$BOOT_AND_RUN_SECONDS" qemu-system-x86_64 -accel tcg,thread=multi -cpu max -smp 2 -m "$MEMORY" \
+  timeout --foreground --kill-after=10 "$BOOT_AND_RUN_SECONDS" \
+    qemu-system-x86_64 -accel tcg,thread=multi -cpu max -smp 2 -m "$MEMORY" \
     -display none -monitor none -nic none -no-reboot -kernel "$1/vmlinuz" \
     -append 'root=/dev/nvme0n1 rootwait rw console=ttyS0 quiet panic=-1 systemd.show_status=0' \
     -drive "if=none,id=root,format=raw,snapshot=on,file=$1/root.img" -device nvme,serial=root,drive=root \
@@ -73,7 +75,7 @@ boot() {
     -serial "file:$work/console" -serial "pipe:$work/out" </dev/null
 }
 
-[ "$(uname -m)" = x86_64 ] || die "there is a virtual machine for x86_64 alone"
+[ "$(uname -m)" = x86_64 ] || die "the virtual machine requires x86_64"
 command -v qemu-system-x86_64 >/dev/null || die "qemu-system-x86_64 is missing: run scripts/install-test-deps.sh --all"
 
 work=$(mktemp -d "${TMPDIR:-/tmp}/fumehood-vm-run.XXXXXXXX")
@@ -98,7 +100,8 @@ verdict=$(sed -n "s/^$mark //p" "$work/transcript")
 mkdir -p build
 cp "$work/console" build/vm-console.log
 tail -n 40 "$work/console" | tr -d '\r'
+console='build/vm-console.log has the console'
 case $verdict in
-'') die "the machine ended (qemu's status $status, 124 is the time limit of $BOOT_AND_RUN_SECONDS s) before the suites did; build/vm-console.log has its console" ;;
-*) die "$verdict suites failed; build/vm-console.log has the console" ;;
+'') die "the machine ended before the suites (status $status; 124 means after $BOOT_AND_RUN_SECONDS s); $console" ;;
+*) die "$verdict suites failed; $console" ;;
 esac

@@ -8,7 +8,10 @@ scale = float(sys.stdin.read())
 groups = defaultdict(list)
 for row in csv.DictReader(open("data/in.csv")):
     groups[row["kind"]].append(float(row["value"]) * scale + n)
-summary = {k: {"n": len(v), "mean": round(statistics.mean(v), 6), "sd": round(statistics.stdev(v), 6)} for k, v in sorted(groups.items())}
+summary = {
+    k: {"n": len(v), "mean": round(statistics.mean(v), 6), "sd": round(statistics.stdev(v), 6)}
+    for k, v in sorted(groups.items())
+}
 for k, s in summary.items():
     print(f"{k:<8}{s['n']:>5}{s['mean']:>12.3f}{s['sd']:>12.3f}")
 Path("out/deep").mkdir(parents=True)

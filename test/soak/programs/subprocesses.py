@@ -2,7 +2,8 @@
 import signal, subprocess, sys
 
 n = sys.argv[1]
-print(subprocess.run(["sort", "-n"], input="3\n1\n" + n + "\n", text=True, capture_output=True, check=True).stdout.split())
+numbers = "3\n1\n" + n + "\n"
+print(subprocess.run(["sort", "-n"], input=numbers, text=True, capture_output=True, check=True).stdout.split())
 a = subprocess.Popen(["seq", "1", "1000"], stdout=subprocess.PIPE)
 b = subprocess.Popen(["grep", "-c", n], stdin=a.stdout, stdout=subprocess.PIPE, text=True)
 a.stdout.close()
