@@ -1,87 +1,103 @@
 package api
 
-import (
-	"github.com/fumehood-dev/fumehood/sandbox"
+import "github.com/fumehood-dev/fumehood/sandbox"
+
+// Answer is the answer to a run.
+type Answer struct {
+	// Output of the program as text. U+FFFD replaces bytes that are not UTF-8; output.stdout.base64 then has the bytes.
+	// Past the output limit only start and end are kept; a line between them says how many bytes were dropped.
+	Stdout  string   `json:"stdout"`
+	Stderr  string   `json:"stderr"`  // The same for the error stream.
+	Results []Result `json:"results"` // Values that the code displayed.
+	// Details of stdout and stderr: present if output was dropped or is not UTF-8, or if include names it.
+	Output *Output `json:"output,omitempty"`
+
+	Outcome
+}
+
+// Outcome is how a run ended, what it cost and which files it returned. Optional sections are present if they are not
+// empty, or if include names them.
+type Outcome struct {
+	ID       sandbox.ID         `json:"id"`
+	Status   sandbox.Status     `json:"status"`    // How the run ended. A failed program is a status, never an HTTP error.
+	ExitCode *int               `json:"exit_code"` // null if a signal ended the program or nothing ran.
+	Signal   *int               `json:"signal"`    // Number of the signal that ended the program, or null.
+	Error    *sandbox.Exception `json:"error"`     // The uncaught exception, or null.
+	Files    []File             `json:"files"`     // New and changed files that match return_files.
+	Hint     *string            `json:"hint"`      // What happened and what would help, in a sentence or two, or null.
+	Usage    Usage              `json:"usage"`
+	Timings  Timings            `json:"timings"`
+
+	Packages []sandbox.Package `json:"packages,omitzero"` // Packages that were installed for the run.
+
+	// The phase that status, exit_code, stdout and stderr describe, if it is not the run itself: compile, if nothing ran.
+	Phase string `json:"phase,omitempty" enum:"compile"`
+	// Output of the compiler: present if it failed or wrote anything, or if include names it.
+	Compile *Compile `json:"compile,omitempty"`
+	// Findings of the checks of the source text. They are advice, not isolation.
+	Findings []sandbox.Finding `json:"findings,omitzero"`
+	Skipped  []sandbox.Skipped `json:"skipped_files,omitzero"` // Files that match but were not returned, and why.
+	More     int               `json:"skipped_more,omitzero"`  // Number of further files that were not returned.
+	// The requested and the enforced policy: present if they differ, or if include names it.
+	Sandbox *Policy `json:"sandbox,omitempty"`
+}
+
+// Section names an optional section of an answer.
+type Section string
+
+// The optional sections.
+const (
+	SectionCompile  Section = "compile"
+	SectionFindings Section = "findings"
+	SectionOutput   Section = "output"
+	SectionSkipped  Section = "skipped_files"
+	SectionSandbox  Section = "sandbox"
 )
 
-// Answer is the result of a run. The sections after Timings are present if they are not empty or the request includes them.
-type Answer struct {
-	ID       sandbox.ID     `json:"id" doc:"Of the execution."`
-	Status   sandbox.Status `json:"status" doc:"How it ended. A failed program is a status, never an HTTP error." enum:"succeeded,failed,timeout,out_of_memory,output_limit,killed,canceled,rejected,lost"`
-	ExitCode *int           `json:"exit_code" doc:"Exit code of the program; null if a signal ended it or nothing ran."`
-	Signal   *int           `json:"signal" doc:"Number of the signal that ended the program, or null."`
+// Sections lists the optional sections.
+var Sections = []Section{SectionCompile, SectionFindings, SectionOutput, SectionSkipped, SectionSandbox}
 
-	Stdout  string             `json:"stdout" doc:"Output of the program as text. U+FFFD replaces bytes that are not UTF-8; output.stdout.base64 then has the bytes. Past the output limit, only start and end are kept; a line between them says how many bytes were dropped."`
-	Stderr  string             `json:"stderr" doc:"The same for the error stream."`
-	Results []Result           `json:"results" doc:"Values that the code showed. Empty if the language shows none."`
-	Error   *sandbox.Exception `json:"error" doc:"The uncaught exception, parsed from stderr, or null."`
-	Files   []File             `json:"files" doc:"New and changed files that match return_files."`
-	Hint    *string            `json:"hint" doc:"What happened and what would help, in a sentence or two, or null."`
-	Usage   Usage              `json:"usage"`
-	Timings Timings            `json:"timings"`
-
-	Packages []sandbox.Package `json:"packages,omitzero" doc:"What was installed for the run: there where anything was."`
-
-	Phase    string            `json:"phase,omitempty" doc:"The phase that status, exit_code, stdout and stderr are about, where it is not the run itself: compile, if nothing was run." enum:"compile"`
-	Compile  *Compile          `json:"compile,omitempty" doc:"What the compiler did: there if it failed or wrote anything, or include names it and there was one."`
-	Findings []sandbox.Finding `json:"findings,omitzero" doc:"What the checks found in the source text: there if anything was, or include names it. They are advice, and no isolation layer."`
-	Output   *Output           `json:"output,omitempty" doc:"What stdout and stderr cannot say: there where output was dropped or is not UTF-8, or include names it."`
-	Skipped  []sandbox.Skipped `json:"skipped_files,omitzero" doc:"Files that match but were not handed back, and why: there where any are, or include names it."`
-	More     int               `json:"skipped_more,omitzero" doc:"Files that were not handed back either, beyond those that skipped_files names."`
-	Sandbox  *Policy           `json:"sandbox,omitempty" doc:"The policy as asked and as enforced: there where the two differ, or include names it."`
-}
-
-// Compile is the compile phase of a language that has one.
-type Compile struct {
-	ExitCode   *int    `json:"exit_code" doc:"Of the compiler; null if it was killed."`
-	Stdout     string  `json:"stdout" doc:"Empty if it failed: stdout of the answer has it then."`
-	Stderr     string  `json:"stderr" doc:"Warnings. Empty if it failed: stderr of the answer has it then."`
-	DurationMS float64 `json:"duration_ms" doc:"Milliseconds from its start to its end; run_ms does not contain them."`
-}
-
-// Result is a value that the code showed.
+// Result is a value that the code displayed.
 type Result struct {
-	Main bool              `json:"main" doc:"Whether it is the value of the last expression."`
-	Data map[string]string `json:"data" doc:"The value by media type; base64 for image/png and image/jpeg."`
+	Main bool              `json:"main"` // Whether it is the value of the last expression.
+	Data map[string]string `json:"data"` // The value by media type; base64 for image/png and image/jpeg.
 }
 
-// File is one returned file. It has exactly one of Content and ContentBase64.
-type File struct {
-	Path          string  `json:"path" doc:"Relative to /workspace. U+FFFD replaces bytes that are not UTF-8."`
-	Mode          string  `json:"mode" doc:"Permission bits in octal." example:"0644"`
-	Size          int64   `json:"size" doc:"In bytes."`
-	SHA256        string  `json:"sha256" doc:"Of the content, in hexadecimal."`
-	Content       *string `json:"content,omitempty" doc:"The content, if it is UTF-8 without NUL characters."`
-	ContentBase64 []byte  `json:"content_base64,omitempty" doc:"Else the content as base64."`
-}
-
-// Usage is what a run has cost. What this host cannot measure is null.
-type Usage struct {
-	WallMS          *float64 `json:"wall_ms" doc:"Milliseconds from the start of the program to its end."`
-	CPUMS           *float64 `json:"cpu_ms" doc:"Milliseconds of CPU, user and system, of all processes."`
-	PeakMemoryBytes *int64   `json:"peak_memory_bytes" doc:"Peak memory, with the files in the workspace."`
-	OOMKills        int64    `json:"oom_kills,omitempty" doc:"Processes that the kernel killed for lack of memory; absent if none."`
-}
-
-// Timings is the time of each phase, in milliseconds.
-type Timings struct {
-	QueueMS  float64 `json:"queue_ms" doc:"Waiting for a slot."`
-	CreateMS float64 `json:"create_ms" doc:"Creating the sandbox."`
-	UploadMS float64 `json:"upload_ms" doc:"Files in."`
-	RunMS    float64 `json:"run_ms" doc:"The program."`
-	FilesMS  float64 `json:"files_ms" doc:"Files out."`
-}
-
-// Output has the details of the two streams.
+// Output has the details of stdout and stderr.
 type Output struct {
 	Stdout Stream `json:"stdout"`
 	Stderr Stream `json:"stderr"`
 }
 
-// Stream has the details of one stream.
+// Stream has the details of one output stream.
 type Stream struct {
-	Truncated    bool   `json:"truncated" doc:"Whether output exceeded its limit."`
-	DroppedBytes int64  `json:"dropped_bytes" doc:"Number of dropped bytes."`
-	DroppedAt    int64  `json:"dropped_at,omitempty" doc:"Offset in base64 at which bytes were dropped."`
-	Base64       []byte `json:"base64,omitempty" doc:"The kept bytes, only if they are not all UTF-8."`
+	Truncated    bool   `json:"truncated"`            // Whether output exceeded its limit.
+	DroppedBytes int64  `json:"dropped_bytes"`        // Number of dropped bytes.
+	DroppedAt    int64  `json:"dropped_at,omitempty"` // Offset in base64 at which bytes were dropped.
+	Base64       []byte `json:"base64,omitempty"`     // The kept bytes, only if they are not all UTF-8.
+}
+
+// Compile is the compile phase of a language that has one.
+type Compile struct {
+	ExitCode   *int    `json:"exit_code"`   // Exit code of the compiler; null if it was killed.
+	Stdout     string  `json:"stdout"`      // Empty if the compiler failed: stdout of the answer has it then.
+	Stderr     string  `json:"stderr"`      // Warnings. Empty if the compiler failed: stderr of the answer has it then.
+	DurationMS float64 `json:"duration_ms"` // Milliseconds from its start to its end; run_ms does not include them.
+}
+
+// Usage is the cost of a run. null: this host cannot measure it.
+type Usage struct {
+	WallMS          *float64 `json:"wall_ms"`             // Milliseconds from the start of the program to its end.
+	CPUMS           *float64 `json:"cpu_ms"`              // Milliseconds of CPU, user and system, of all processes.
+	PeakMemoryBytes *int64   `json:"peak_memory_bytes"`   // Peak memory, with the files in the workspace.
+	OOMKills        int64    `json:"oom_kills,omitempty"` // Processes that the kernel killed for lack of memory.
+}
+
+// Timings is the time of each phase, in milliseconds.
+type Timings struct {
+	QueueMS  float64 `json:"queue_ms"`  // Waiting for a slot.
+	CreateMS float64 `json:"create_ms"` // Creating the sandbox.
+	UploadMS float64 `json:"upload_ms"` // Writing the files of the request.
+	RunMS    float64 `json:"run_ms"`    // The program.
+	FilesMS  float64 `json:"files_ms"`  // Collecting returned files.
 }

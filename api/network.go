@@ -1,38 +1,52 @@
 package api
 
 import (
+	"time"
+
 	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
 // Network is the network policy of a sandbox.
 type Network struct {
-	Mode           sandbox.NetworkMode `json:"mode" enum:"none,restricted,full"`
-	Allow          []string            `json:"allow,omitempty" doc:"What may be reached."`
-	Deny           []string            `json:"deny,omitempty" doc:"What may not be reached, whatever is allowed."`
-	Inspect        []string            `json:"inspect,omitempty" doc:"Names whose HTTPS requests are read."`
-	Secrets        []NetworkSecret     `json:"secrets,omitempty" doc:"What requests to some hosts are given, without their values."`
-	MaxConnections int                 `json:"max_connections,omitempty" doc:"Connections at once."`
+	// none: only a loopback interface; restricted: what allow lists; full: the internet, but never this host, private or
+	// metadata addresses unless allow lists them. The default is restricted if allow or secrets is not empty, else none.
+	Mode sandbox.NetworkMode `json:"mode"`
+	// Names, *. and a name, addresses or prefixes, each with an optional :port or :from-to. Empty allows nothing.
+	Allow []string `json:"allow,omitempty" max:"1000" example:"api.example.org:443"`
+	Deny  []string `json:"deny,omitempty" max:"1000"` // Of the same form; deny overrides allow.
+	// Names, as in allow, whose HTTPS requests are read and logged: the gate ends their TLS, with an authority that only
+	// this sandbox trusts.
+	Inspect []string `json:"inspect,omitempty" max:"1000"`
+	// Values for headers of HTTPS requests to some hosts. The code sees only placeholders.
+	Secrets        []Secret `json:"secrets,omitempty" max:"64"`
+	MaxConnections *int     `json:"max_connections,omitempty" over:"0"` // Concurrent connections. The default is 256.
 }
 
-// NetworkSecret is a secret without its value.
-type NetworkSecret struct {
-	Name  string   `json:"name"`
-	Hosts []string `json:"hosts"`
-	Lost  bool     `json:"lost,omitempty" doc:"The value was lost when the server restarted. PATCH gives it again."`
+// Secret is a value that requests carry and the code never sees.
+type Secret struct {
+	// The environment variable that holds the placeholder.
+	Name string `json:"name" required:"true" example:"GITHUB_TOKEN"`
+	// Names, as in allow, to which they are added. The default port is 443.
+	Hosts []string `json:"hosts" required:"true" example:"api.github.com"`
+	// At least 8 characters. In a PATCH, the default is the value that the sandbox has. Never in an answer.
+	Value string `json:"value,omitempty"`
+	// In an answer: the value was lost when the server restarted, and PATCH can restore it. Ignored in a request.
+	Lost bool `json:"lost,omitempty"`
 }
 
-// NetworkReport is what a sandbox tried to reach.
+// NetworkReport lists what a sandbox tried to reach.
 type NetworkReport struct {
-	Policy   Network          `json:"policy"`
-	Allowed  uint64           `json:"allowed" doc:"Attempts that were let through, since the sandbox or its server began."`
-	Refused  uint64           `json:"refused"`
-	Sent     int64            `json:"sent_bytes" doc:"From the sandbox."`
-	Received int64            `json:"received_bytes"`
-	Hosts    []NetworkHost    `json:"hosts" doc:"Totals by host, the most asked for first. The host other counts what no longer has its own."`
-	Methods  []NetworkCount   `json:"methods" doc:"HTTP requests that could be read, by method."`
-	Statuses []NetworkCount   `json:"statuses" doc:"HTTP answers that could be read, by status."`
-	Attempts []NetworkAttempt `json:"attempts" doc:"The last ones, the oldest first."`
-	Open     []NetworkAttempt `json:"open" doc:"Connections that are open now. They become attempts once they are over."`
+	Policy   Network `json:"policy"`
+	Allowed  uint64  `json:"allowed"` // Allowed attempts since the start of the sandbox.
+	Refused  uint64  `json:"refused"`
+	Sent     int64   `json:"sent_bytes"` // Bytes from the sandbox.
+	Received int64   `json:"received_bytes"`
+	// Totals by host, the most attempts first. Hosts without their own total count as other.
+	Hosts    []NetworkHost    `json:"hosts"`
+	Methods  []NetworkCount   `json:"methods"`  // Inspected HTTP requests, by method.
+	Statuses []NetworkCount   `json:"statuses"` // Inspected HTTP answers, by status.
+	Attempts []NetworkAttempt `json:"attempts"` // The last attempts, the oldest first.
+	Open     []NetworkAttempt `json:"open"`     // Open connections. They become attempts when they close.
 }
 
 // NetworkHost counts the attempts to reach one host.
@@ -44,7 +58,7 @@ type NetworkHost struct {
 	Received int64  `json:"received_bytes"`
 }
 
-// NetworkCount is a number of something.
+// NetworkCount is the number of requests with one method, or of answers with one status.
 type NetworkCount struct {
 	Of    string `json:"of"`
 	Count uint64 `json:"count"`
@@ -52,22 +66,22 @@ type NetworkCount struct {
 
 // NetworkAttempt is one attempt to reach something.
 type NetworkAttempt struct {
-	ID       uint64  `json:"id" doc:"Counts from 1; what lies between two that follow each other is no longer kept."`
-	Time     string  `json:"time" doc:"RFC 3339, when it began."`
-	TookMS   float64 `json:"took_ms"`
-	Protocol string  `json:"protocol" enum:"tcp,udp,dns,http,https,ip"`
-	Name     string  `json:"name,omitempty"`
-	Address  string  `json:"address,omitempty"`
-	Port     uint16  `json:"port,omitempty"`
-	Allowed  bool    `json:"allowed"`
-	Rule     string  `json:"rule,omitempty" doc:"What decided: a rule of the policy, or its mode."`
-	Reason   string  `json:"reason,omitempty" doc:"Why it was refused, or how it failed."`
-	Sent     int64   `json:"sent_bytes,omitempty"`
-	Received int64   `json:"received_bytes,omitempty"`
-	Method   string  `json:"method,omitempty"`
-	Path     string  `json:"path,omitempty"`
-	Status   int     `json:"status,omitempty"`
+	ID       uint64    `json:"id"`   // Counts from 1. Attempts in a gap between two ids are no longer kept.
+	Time     time.Time `json:"time"` // When it began.
+	TookMS   float64   `json:"took_ms"`
+	Protocol string    `json:"protocol" enum:"tcp,udp,dns,http,https,ip"`
+	Name     string    `json:"name,omitempty"`
+	Address  string    `json:"address,omitempty"`
+	Port     uint16    `json:"port,omitempty"`
+	Allowed  bool      `json:"allowed"`
+	Rule     string    `json:"rule,omitempty"`   // What decided: a rule of the policy, or its mode.
+	Reason   string    `json:"reason,omitempty"` // Why it was refused, or how it failed.
+	Sent     int64     `json:"sent_bytes,omitempty"`
+	Received int64     `json:"received_bytes,omitempty"`
+	Method   string    `json:"method,omitempty"`
+	Path     string    `json:"path,omitempty"`
+	Status   int       `json:"status,omitempty"`
 
-	Secrets   []string `json:"secrets,omitempty" doc:"Secrets whose values were put into the request."`
-	Misplaced []string `json:"misplaced,omitempty" doc:"Secrets whose placeholders were sent to a host that they are not for."`
+	Secrets   []string `json:"secrets,omitempty"`   // Secrets whose values were put into the request.
+	Misplaced []string `json:"misplaced,omitempty"` // Secrets whose placeholders were sent to a wrong host.
 }

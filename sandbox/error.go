@@ -3,6 +3,7 @@ package sandbox
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 )
 
@@ -31,6 +32,15 @@ func (k Kind) String() string {
 		return kindNames[k]
 	}
 	return "internal"
+}
+
+// MarshalText returns the name of the kind.
+func (k Kind) MarshalText() ([]byte, error) { return []byte(k.String()), nil }
+
+// UnmarshalText reads the name of a kind. An unknown name is Internal.
+func (k *Kind) UnmarshalText(text []byte) error {
+	*k = Kind(max(0, slices.Index(kindNames[:], string(text))))
+	return nil
 }
 
 // Error is a failure of Fumehood. A failure of the program in the sandbox is a Status, never an Error.

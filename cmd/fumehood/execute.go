@@ -5,6 +5,7 @@ import (
 	"errors"
 	"os"
 
+	"github.com/fumehood-dev/fumehood/api"
 	"github.com/fumehood-dev/fumehood/internal/answer"
 	"github.com/fumehood-dev/fumehood/internal/engine"
 	"github.com/fumehood-dev/fumehood/sandbox"
@@ -73,7 +74,7 @@ func (a *app) finish(result *sandbox.Result, out *filesOut, f *sandboxFlags, fai
 	if a.json {
 		answered := *result
 		answered.Skipped = left
-		failed = a.printJSON(answer.New(answer.CommandLine, &answered, answer.Sections...))
+		failed = a.printJSON(answer.New(answer.CommandLine, &answered, api.Sections...))
 	}
 	if errors.Is(failed, errReaderGone) { // as head does: there is nobody to report to
 		return exitError(exitCanceled)

@@ -97,7 +97,7 @@ func attemptLine(n api.NetworkAttempt) string {
 	case n.Allowed:
 		decision = "allowed"
 	}
-	parts := []string{n.Time[:min(len(n.Time), len("2006-01-02T15:04:05.000"))], decision, n.Protocol, destination(n)}
+	parts := []string{n.Time.UTC().Format("2006-01-02T15:04:05.000"), decision, n.Protocol, destination(n)}
 	if n.Method != "" {
 		parts = append(parts, n.Method, n.Path)
 	}

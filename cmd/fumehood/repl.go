@@ -245,7 +245,7 @@ func eventOf(e engine.Event) apiclient.Event {
 	case e.Shown != nil:
 		out.Value = &answer.NewShown([]sandbox.Shown{*e.Shown})[0]
 	case e.Ended != nil:
-		out.Done = &api.Answer{Status: e.Ended.Status}
+		out.Done = &api.Answer{Outcome: api.Outcome{Status: e.Ended.Status}}
 	}
 	return out
 }

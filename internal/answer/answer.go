@@ -15,13 +15,10 @@ import (
 	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
-// Sections are what a request may name in include: the parts of an Answer that are otherwise there only where they have something to say.
-var Sections = []string{"compile", "findings", "output", "skipped_files", "sandbox"}
-
 // phaseCompile is Answer.Phase of a run whose code could not be compiled.
 const phaseCompile = "compile"
 
-func compiled(a *api.Answer, c *sandbox.Compiled, asked bool) {
+func compiled(a *api.Outcome, c *sandbox.Compiled, asked bool) {
 	if c == nil {
 		return
 	}
@@ -38,40 +35,44 @@ func compiled(a *api.Answer, c *sandbox.Compiled, asked bool) {
 	}
 }
 
-// New turns a result into its JSON form, with hints in the words of a face. include names Sections to include even if empty. Lists are
+// New converts a result, with hints in the words of a face. include names sections to return even if empty. Lists are
 // never null.
-func New(f Face, r *sandbox.Result, include ...string) *api.Answer {
+func New(f Face, r *sandbox.Result, include ...api.Section) *api.Answer {
 	out, errs := show(r.Stdout), show(r.Stderr)
-	a := &api.Answer{
-		ID: r.ID, Status: r.Status, Stdout: out.text, Stderr: errs.text,
-		Results: NewShown(r.Shown), Error: r.Exception, Files: newFiles(r.Files),
-		Usage: newUsage(r.Usage), Timings: newTimings(r.Timings),
-	}
-	if r.ExitCode >= 0 && r.Signal == 0 {
-		a.ExitCode = &r.ExitCode
-	}
-	if r.Signal > 0 {
-		a.Signal = &r.Signal
-	}
-	if hint := f.Hint(r.Hints); hint != "" {
-		a.Hint = &hint
-	}
-	asked := func(section string) bool { return slices.Contains(include, section) }
-	compiled(a, r.Compiled, asked("compile"))
-	if !out.plain() || !errs.plain() || asked("output") {
+	a := &api.Answer{Outcome: NewOutcome(f, r, include...), Stdout: out.text, Stderr: errs.text, Results: NewShown(r.Shown)}
+	if !out.plain() || !errs.plain() || slices.Contains(include, api.SectionOutput) {
 		a.Output = &api.Output{Stdout: out.Stream, Stderr: errs.Stream}
 	}
-	if len(r.Findings) > 0 || asked("findings") {
-		a.Findings = List(r.Findings)
-	}
-	a.More, a.Packages = r.SkippedMore, r.Packages
-	if len(r.Skipped) > 0 || asked("skipped_files") {
-		a.Skipped = List(r.Skipped)
-	}
-	if differences := r.Differences(); len(differences) > 0 || asked("sandbox") {
-		a.Sandbox = newSandbox(r, differences)
-	}
 	return a
+}
+
+// NewOutcome converts a result without its output and values.
+func NewOutcome(f Face, r *sandbox.Result, include ...api.Section) api.Outcome {
+	o := api.Outcome{
+		ID: r.ID, Status: r.Status, Error: r.Exception, Files: newFiles(r.Files), Usage: newUsage(r.Usage),
+		Timings: newTimings(r.Timings), Packages: r.Packages, More: r.SkippedMore,
+	}
+	if r.ExitCode >= 0 && r.Signal == 0 {
+		o.ExitCode = &r.ExitCode
+	}
+	if r.Signal > 0 {
+		o.Signal = &r.Signal
+	}
+	if hint := f.Hint(r.Hints); hint != "" {
+		o.Hint = &hint
+	}
+	asked := func(section api.Section) bool { return slices.Contains(include, section) }
+	compiled(&o, r.Compiled, asked(api.SectionCompile))
+	if len(r.Findings) > 0 || asked(api.SectionFindings) {
+		o.Findings = List(r.Findings)
+	}
+	if len(r.Skipped) > 0 || asked(api.SectionSkipped) {
+		o.Skipped = List(r.Skipped)
+	}
+	if differences := r.Differences(); len(differences) > 0 || asked(api.SectionSandbox) {
+		o.Sandbox = newSandbox(r, differences)
+	}
+	return o
 }
 
 // NewShown turns values that code showed into their JSON form. Pictures are bytes; all else is text.
@@ -93,8 +94,8 @@ func NewShown(values []sandbox.Shown) []api.Result {
 func newFiles(files []sandbox.File) []api.File {
 	out := make([]api.File, len(files))
 	for i, f := range files {
-		sum := sha256.Sum256(f.Data)
-		out[i] = api.File{Path: f.Path, Mode: fmt.Sprintf("%04o", f.Mode), Size: int64(len(f.Data)), SHA256: hex.EncodeToString(sum[:])}
+		sum, size := sha256.Sum256(f.Data), int64(len(f.Data))
+		out[i] = api.File{Path: f.Path, Mode: fmt.Sprintf("%04o", f.Mode), Size: &size, SHA256: hex.EncodeToString(sum[:])}
 		if isText(f.Data) {
 			content := string(f.Data)
 			out[i].Content = &content

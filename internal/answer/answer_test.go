@@ -8,6 +8,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/fumehood-dev/fumehood/api"
 	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
@@ -25,7 +26,7 @@ func succeeded() *sandbox.Result {
 }
 
 func TestSections(t *testing.T) {
-	marshalled := func(r *sandbox.Result, include ...string) (string, map[string]json.RawMessage) {
+	marshalled := func(r *sandbox.Result, include ...api.Section) (string, map[string]json.RawMessage) {
 		text := marshal(New(HTTP, r, include...))
 		var fields map[string]json.RawMessage
 		if err := json.Unmarshal(text, &fields); err != nil {
@@ -46,12 +47,13 @@ func TestSections(t *testing.T) {
 	if len(fields) != len(always) || string(fields["hint"]) != "null" || string(fields["files"]) != "[]" {
 		t.Error(text)
 	}
-	for _, name := range Sections {
+	for _, section := range api.Sections {
+		name := string(section)
 		r := succeeded()
 		if name == "compile" { // of a language that has one
 			r.Compiled = &sandbox.Compiled{}
 		}
-		if _, fields := marshalled(r, name); fields[name] == nil || string(fields[name]) == "null" || len(fields) != len(always)+1 {
+		if _, fields := marshalled(r, section); fields[name] == nil || string(fields[name]) == "null" || len(fields) != len(always)+1 {
 			t.Errorf("included: %s: %s", name, fields[name])
 		}
 	}
@@ -130,6 +132,6 @@ func BenchmarkAnswer(b *testing.B) {
 	b.ReportAllocs()
 	for b.Loop() {
 		buf.Reset()
-		Encode(&buf, New(HTTP, r, Sections...))
+		Encode(&buf, New(HTTP, r, api.Sections...))
 	}
 }

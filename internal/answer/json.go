@@ -82,29 +82,33 @@ func JSONOf(a *api.Answer) *JSON {
 			shown.Data[form] = data
 		}
 	}
-	if a.Error != nil {
-		exception := *a.Error
-		a.Error = &exception
-		l.String(&exception.Name)
-		l.String(&exception.Value)
-		l.String(&exception.Traceback)
-	}
-	for i := range a.Files {
-		f := &a.Files[i]
-		if f.Content != nil {
-			l.String(f.Content)
-		}
-		l.Bytes(&f.ContentBase64)
-	}
-	if a.Compile != nil {
-		l.String(&a.Compile.Stdout)
-		l.String(&a.Compile.Stderr)
-	}
 	if a.Output != nil {
 		l.Bytes(&a.Output.Stdout.Base64)
 		l.Bytes(&a.Output.Stderr.Base64)
 	}
+	l.outcome(&a.Outcome)
 	return l.Around(a)
+}
+
+func (l *Layout) outcome(o *api.Outcome) {
+	if o.Error != nil {
+		exception := *o.Error
+		o.Error = &exception
+		l.String(&exception.Name)
+		l.String(&exception.Value)
+		l.String(&exception.Traceback)
+	}
+	for i := range o.Files {
+		if f := &o.Files[i]; f.Content != nil {
+			l.String(f.Content)
+		} else {
+			l.Bytes(&f.ContentBase64)
+		}
+	}
+	if o.Compile != nil {
+		l.String(&o.Compile.Stdout)
+		l.String(&o.Compile.Stderr)
+	}
 }
 
 // Stamp inserts a field time_ms at the start of an object.

@@ -26,8 +26,8 @@ func TestJSONText(t *testing.T) {
 	Encode(&want, struct {
 		TimeMS float64 `json:"time_ms"`
 		*api.Answer
-	}{1.5, New(HTTP, result(), Sections...)})
-	text := JSONOf(New(HTTP, result(), Sections...))
+	}{1.5, New(HTTP, result(), api.Sections...)})
+	text := JSONOf(New(HTTP, result(), api.Sections...))
 	text.Stamp(1.5)
 	if err := text.EncodeTo(&got); err != nil || !bytes.Equal(got.Bytes(), want.Bytes()) {
 		t.Errorf("%v, %d bytes differ from %d", err, got.Len(), want.Len())

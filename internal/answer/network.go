@@ -7,7 +7,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/fumehood-dev/fumehood/api"
 	"github.com/fumehood-dev/fumehood/sandbox"
@@ -15,9 +14,12 @@ import (
 
 // NewNetwork converts a network policy.
 func NewNetwork(n sandbox.NetworkPolicy) api.Network {
-	out := api.Network{Mode: cmp.Or(n.Mode, sandbox.NetworkNone), Allow: n.Allow, Deny: n.Deny, Inspect: n.Inspect, MaxConnections: n.MaxConnections}
+	out := api.Network{Mode: cmp.Or(n.Mode, sandbox.NetworkNone), Allow: n.Allow, Deny: n.Deny, Inspect: n.Inspect}
+	if n.MaxConnections > 0 {
+		out.MaxConnections = &n.MaxConnections
+	}
 	for _, s := range n.Secrets {
-		out.Secrets = append(out.Secrets, api.NetworkSecret{Name: s.Name, Hosts: s.Hosts, Lost: s.Value == ""})
+		out.Secrets = append(out.Secrets, api.Secret{Name: s.Name, Hosts: s.Hosts, Lost: s.Value == ""})
 	}
 	return out
 }
@@ -37,7 +39,7 @@ func (f Face) networkRefused(h *sandbox.Hint) string {
 
 // NewNetworkAttempt converts an attempt.
 func NewNetworkAttempt(a sandbox.NetworkAttempt) api.NetworkAttempt {
-	out := api.NetworkAttempt{ID: a.Seq, Time: a.Time.UTC().Format(time.RFC3339Nano), TookMS: Millis(a.Duration), Protocol: a.Protocol, Name: a.Name,
+	out := api.NetworkAttempt{ID: a.Seq, Time: a.Time.UTC(), TookMS: Millis(a.Duration), Protocol: a.Protocol, Name: a.Name,
 		Port: a.Port, Allowed: a.Allowed, Rule: a.Rule, Reason: a.Reason, Sent: a.Sent, Received: a.Received, Method: a.Method, Path: a.Path,
 		Status: a.Status, Secrets: a.Secrets, Misplaced: a.Misplaced}
 	if a.Address.IsValid() {

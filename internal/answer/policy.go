@@ -24,7 +24,7 @@ func newRequested(r *sandbox.Result) api.Requested {
 	return api.Requested{
 		Backend:         r.Asked,
 		Image:           s.Root.Image,
-		Limits:          NewPolicyLimits(s.Limits),
+		Limits:          NewLimits(s.Limits),
 		Named:           List(s.Named),
 		Network:         NewNetwork(s.Network),
 		User:            api.User(s.User),
@@ -37,7 +37,7 @@ func newEffective(p *sandbox.Policy) api.Effective {
 	e := api.Effective{
 		Kernel:     p.Kernel,
 		Image:      p.Image,
-		Limits:     NewPolicyLimits(p.Limits),
+		Limits:     NewLimits(p.Limits),
 		Enforcers:  p.Enforcers,
 		Network:    NewNetwork(p.Network),
 		User:       api.User(p.User),
@@ -54,9 +54,4 @@ func newEffective(p *sandbox.Policy) api.Effective {
 		e.Isolation[w.Name] = w.State
 	}
 	return e
-}
-
-// NewPolicyLimits converts limits into the units of the API.
-func NewPolicyLimits(l sandbox.Limits) api.PolicyLimits {
-	return api.PolicyLimits{Limits: NewLimits(l)}
 }

@@ -39,7 +39,7 @@ const longestText = 4 << 10
 func NewProblem(err error, detail, hint string) api.Problem {
 	kind := sandbox.KindOf(err)
 	entry := kindTable[kind]
-	p := api.Problem{Type: "urn:fumehood:problem:" + kind.String(), Title: entry.title, Status: entry.status, Detail: detail, Kind: kind.String(), Hint: hint}
+	p := api.Problem{Type: "urn:fumehood:problem:" + kind.String(), Title: entry.title, Status: entry.status, Detail: detail, Kind: kind, Hint: hint}
 	if kind == sandbox.Invalid || kind == sandbox.TooLarge { // in other kinds, Op is the step that failed
 		_, p.Param = publicText(err)
 	}

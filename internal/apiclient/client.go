@@ -137,15 +137,6 @@ func (c *Client) unreachable(ctx context.Context, err error) error {
 	return &sandbox.Error{Kind: sandbox.Unavailable, Op: "server", Msg: "it did not answer", Err: err}
 }
 
-// kinds are the kinds of errors by their names in a problem.
-var kinds = func() map[string]sandbox.Kind {
-	all := map[string]sandbox.Kind{}
-	for kind := sandbox.Internal; kind <= sandbox.TooLarge; kind++ {
-		all[kind.String()] = kind
-	}
-	return all
-}()
-
 // problem turns an answer that is no success into an error.
 func problem(response *http.Response) error {
 	text, _ := io.ReadAll(io.LimitReader(response.Body, maxProblem))
@@ -160,7 +151,7 @@ func problem(response *http.Response) error {
 }
 
 func problemError(p api.Problem, wait time.Duration) error {
-	return &sandbox.Error{Kind: kinds[p.Kind], Msg: answer.Reword(p.Detail), Fix: answer.Reword(p.Hint), RetryAfter: wait}
+	return &sandbox.Error{Kind: p.Kind, Msg: answer.Reword(p.Detail), Fix: answer.Reword(p.Hint), RetryAfter: wait}
 }
 
 // get sends a request and decodes its JSON answer into a value; nil expects no answer.

@@ -131,6 +131,13 @@ func (d *decoder) value(v reflect.Value, tag reflect.StructTag) error {
 		f, err := d.number()
 		v.SetFloat(f)
 		return err
+	case reflect.Int, reflect.Int64:
+		f, err := d.number()
+		if err == nil && f != float64(int64(f)) {
+			err = d.fail("must be a whole number")
+		}
+		v.SetInt(int64(f))
+		return err
 	}
 	panic("httpapi: no JSON form for " + v.Type().String())
 }

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"unicode/utf8"
 
+	"github.com/fumehood-dev/fumehood/api"
 	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
@@ -64,7 +65,7 @@ func TestDecodeRefuses(t *testing.T) {
 		{"an unknown escape", `{"code":"\x41"}`, "code", "escape"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			var req RunRequest
+			var req api.RunRequest
 			err := decode([]byte(c.body), &req)
 			var e *sandbox.Error
 			if !errors.As(err, &e) {
@@ -82,7 +83,7 @@ func TestDecodeRefuses(t *testing.T) {
 
 func TestDecodeBounds(t *testing.T) {
 	args := strings.TrimSuffix(strings.Repeat(`"a",`, 4097), ",")
-	var req RunRequest
+	var req api.RunRequest
 	err := decode([]byte(`{"args":[`+args+`]}`), &req)
 	if sandbox.KindOf(err) != sandbox.TooLarge {
 		t.Errorf("4,097 arguments: %v", err)
@@ -93,11 +94,11 @@ func TestDecodeTakes(t *testing.T) {
 	body := ` { "language" : "python", "code": "print(\"\u20ac \ud83d\ude00\")\n", "args":["-x","a\/b"],
 		"env":{"A":"1"}, "limits":{"timeout_s":1.5e1,"pids":null}, "stdin":"\u0000", "network":null,
 		"files":[{"path":"a","content":""},{"path":"b","content_base64":"AP\/+"},{"path":"c","content":null,"content_base64":""}] } `
-	var req RunRequest
+	var req api.RunRequest
 	if err := decode([]byte(body), &req); err != nil {
 		t.Fatal(err)
 	}
-	var want RunRequest // what encoding/json makes of the same
+	var want api.RunRequest // what encoding/json makes of the same
 	if err := json.Unmarshal([]byte(body), &want); err != nil {
 		t.Fatal(err)
 	}
@@ -115,7 +116,7 @@ func FuzzDecode(f *testing.F) {
 		f.Add([]byte(seed))
 	}
 	f.Fuzz(func(t *testing.T, body []byte) {
-		var req RunRequest
+		var req api.RunRequest
 		err := decode(body, &req)
 		if err != nil {
 			if msg := err.Error(); !utf8.ValidString(msg) || len(msg) > 8<<10 && len(msg) > 2*len(body) {
@@ -123,14 +124,14 @@ func FuzzDecode(f *testing.F) {
 			}
 			return
 		}
-		var want RunRequest
+		var want api.RunRequest
 		if jsonErr := json.Unmarshal(body, &want); jsonErr != nil {
 			t.Fatalf("took what is not JSON: %v: %q", jsonErr, body)
 		}
 		if !reflect.DeepEqual(req, want) {
 			t.Fatalf("got %+v, encoding/json %+v, of %q", req, want, body)
 		}
-		req.run() // must not panic
+		runOf(&req) // must not panic
 	})
 }
 
@@ -140,7 +141,7 @@ func TestDecodeIsBrief(t *testing.T) {
 	for _, body := range []string{
 		`{"env":{"` + name + `":"","` + name + `":""}}`, `{"env":{"` + name + `":1}}`, `{"` + name + `":1}`,
 	} {
-		var req RunRequest
+		var req api.RunRequest
 		if err := decode([]byte(body), &req); len(err.Error()) > 4<<10 {
 			t.Errorf("%d bytes", len(err.Error()))
 		}

@@ -17,51 +17,6 @@ import (
 	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
-// The events of a run in a living sandbox are those of its log, besides progress, stdout, stderr, done and problem:
-const (
-	eventResult = "result"
-	eventError  = "error"
-)
-
-// LoggedPiece is the data of a stdout or stderr event of a run in a living sandbox.
-type LoggedPiece struct {
-	TimeMS  float64 `json:"time_ms" doc:"Milliseconds since the run began."`
-	Offset  int64   `json:"offset" doc:"Of the piece's first byte in its stream."`
-	Text    string  `json:"text" doc:"The bytes as text, with U+FFFD for those that are not UTF-8."`
-	Base64  []byte  `json:"base64,omitempty" doc:"The bytes, only if they are not all UTF-8; so also where a character continues in the next piece."`
-	Dropped int64   `json:"dropped_bytes,omitempty" doc:"Bytes of the stream before this piece that were not kept."`
-}
-
-// LoggedResult is the data of a result event.
-type LoggedResult struct {
-	TimeMS float64 `json:"time_ms" doc:"Milliseconds since the run began."`
-	api.Result
-}
-
-// LoggedError is the data of an error event: an uncaught exception.
-type LoggedError struct {
-	TimeMS    float64 `json:"time_ms" doc:"Milliseconds since the run began."`
-	Name      string  `json:"name"`
-	Value     string  `json:"value"`
-	Traceback string  `json:"traceback"`
-}
-
-// LoggedEnd is the data of the done event of a run in a living sandbox. Output and results are in the events before it.
-type LoggedEnd struct {
-	TimeMS   float64            `json:"time_ms" doc:"Milliseconds since the run began."`
-	ID       sandbox.ID         `json:"id" doc:"Of the run."`
-	Status   sandbox.Status     `json:"status" doc:"How it ended." enum:"succeeded,failed,timeout,out_of_memory,output_limit,killed,canceled,rejected,lost"`
-	ExitCode *int               `json:"exit_code" doc:"null if a signal ended it or nothing ran."`
-	Signal   *int               `json:"signal"`
-	Error    *sandbox.Exception `json:"error" doc:"The uncaught exception, or null."`
-	Hint     *string            `json:"hint" doc:"What happened and what would help, in a sentence or two, or null."`
-	Usage    api.Usage          `json:"usage"`
-	Timings  api.Timings        `json:"timings"`
-
-	Packages []sandbox.Package `json:"packages,omitzero" doc:"As in the answer; of very many, their names and versions alone."`
-	Findings []sandbox.Finding `json:"findings,omitzero" doc:"As in the answer."`
-}
-
 // runEvents is GET /v1/sandboxes/{id}/runs/{run}/events. A browser that reconnects repeats the query, so the header counts.
 func (a *apiV1) runEvents(w *httpd.Response, r *http.Request, x *engine.Execution) error {
 	field, text := "Last-Event-ID", r.Header.Get("Last-Event-ID")
@@ -82,7 +37,7 @@ func (a *apiV1) runEvents(w *httpd.Response, r *http.Request, x *engine.Executio
 	if text := (&query{r: r}).text("follow"); text == "0" || text == "false" {
 		until = x.LastEvent()
 	}
-	w.Header().Set(runHeader, string(x.ID()))
+	w.Header().Set(api.HeaderRun, string(x.ID()))
 	return a.follow(w, r, x, after, until)
 }
 
@@ -96,7 +51,7 @@ var errFollowed = errors.New("that was the last event")
 // stops. The run goes on without it.
 func (a *apiV1) follow(w *httpd.Response, r *http.Request, x *engine.Execution, after, until uint64) error {
 	h := w.Header()
-	h.Set("Content-Type", "text/event-stream")
+	h.Set("Content-Type", api.MediaEvents)
 	h.Set("X-Accel-Buffering", "no") // or nginx would buffer events
 	w.WriteHeader(http.StatusOK)
 	if r.Method == http.MethodHead {
@@ -125,7 +80,7 @@ func (a *apiV1) follow(w *httpd.Response, r *http.Request, x *engine.Execution, 
 		a.LostClient()
 	case err == nil || ctx.Err() != nil:
 	default: // the sandbox has ended, and its logs with it
-		_ = f.event(0, eventProblem, Failure{0, a.Problem(w, err)})
+		_ = f.event(0, api.EventProblem, api.ProblemEvent{Problem: a.Problem(w, err)})
 	}
 	return nil
 }
@@ -135,11 +90,11 @@ func (a *apiV1) sendEvent(w *httpd.Response, f *feed, x *engine.Execution, e eng
 	at := answer.Millis(e.Time)
 	switch {
 	case e.Shown != nil:
-		return f.event(e.ID, eventResult, LoggedResult{at, answer.NewShown([]sandbox.Shown{*e.Shown})[0]})
+		return f.event(e.ID, api.EventResult, api.ResultEvent{TimeMS: at, Result: answer.NewShown([]sandbox.Shown{*e.Shown})[0]})
 	case e.Exception != nil:
-		return f.event(e.ID, eventError, LoggedError{at, e.Exception.Name, e.Exception.Value, e.Exception.Traceback})
+		return f.event(e.ID, api.EventError, api.ErrorEvent{TimeMS: at, Exception: *e.Exception})
 	case e.Step != nil:
-		return f.event(e.ID, eventProgress, Progress{at, *e.Step})
+		return f.event(e.ID, api.EventProgress, api.Progress{TimeMS: at, Text: *e.Step})
 	case e.Ended == nil:
 		return f.piece(at, e)
 	case e.Ended.Failure != "":
@@ -147,15 +102,12 @@ func (a *apiV1) sendEvent(w *httpd.Response, f *feed, x *engine.Execution, e eng
 		if err == nil {
 			err = &sandbox.Error{Kind: sandbox.Unavailable, Msg: "the run failed under an earlier server"}
 		}
-		return f.event(e.ID, eventProblem, Failure{at, a.Problem(w, err)})
+		return f.event(e.ID, api.EventProblem, api.ProblemEvent{TimeMS: at, Problem: a.Problem(w, err)})
 	}
-	return f.event(e.ID, eventDone, loggedEnd(at, x.ID(), e.Ended))
-}
-
-func loggedEnd(at float64, id sandbox.ID, e *engine.Ended) LoggedEnd {
-	end := answer.New(answer.HTTP, &sandbox.Result{ID: id, Status: e.Status, ExitCode: e.ExitCode, Signal: e.Signal, Exception: e.Exception, Usage: e.Usage,
-		Timings: e.Timings, Hints: e.Hints, Packages: e.Packages, Findings: e.Findings})
-	return LoggedEnd{at, id, end.Status, end.ExitCode, end.Signal, end.Error, end.Hint, end.Usage, end.Timings, end.Packages, end.Findings}
+	n := e.Ended
+	return f.event(e.ID, api.EventDone, api.Done{TimeMS: at, Outcome: answer.NewOutcome(answer.HTTP, &sandbox.Result{ID: x.ID(), Status: n.Status,
+		ExitCode: n.ExitCode, Signal: n.Signal, Exception: n.Exception, Usage: n.Usage, Timings: n.Timings, Hints: n.Hints,
+		Packages: n.Packages, Findings: n.Findings})})
 }
 
 // feed writes server-sent events whose ids are those of a log. Its methods are safe for concurrent use.

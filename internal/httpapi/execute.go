@@ -6,32 +6,19 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/fumehood-dev/fumehood/api"
 	"github.com/fumehood-dev/fumehood/internal/answer"
 	"github.com/fumehood-dev/fumehood/internal/engine"
 	"github.com/fumehood-dev/fumehood/internal/httpd"
 	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
-// ExecuteRequest is the body of POST /execute, a small schema for clients of older servers.
-type ExecuteRequest struct {
-	Code     *string `json:"code" required:"true" doc:"Source text to run." example:"print(6*7)" pattern:"\\S"`
-	Language string  `json:"language" doc:"Name or alias of a language; python if absent." example:"python"`
-}
-
-// ExecuteAnswer is the answer to POST /execute.
-type ExecuteAnswer struct {
-	Success bool              `json:"success" doc:"Whether the program exited with code 0."`
-	Output  string            `json:"output" doc:"Its stdout, then its stderr. A last line in brackets reports what else happened, such as files that were not returned."`
-	Error   *string           `json:"error" doc:"The uncaught exception or other failure; null after a success."`
-	Files   map[string][]byte `json:"files" doc:"New and changed files, as base64 by path."`
-}
-
 // executeLanguage is the default language.
 const executeLanguage = "python"
 
 // execute is POST /execute.
 func (a *apiV1) execute(w *httpd.Response, r *http.Request) error {
-	var req ExecuteRequest
+	var req api.ExecuteRequest
 	release, err := a.readJSON(w, r, &req)
 	defer release()
 	if err != nil {
@@ -48,7 +35,7 @@ func (a *apiV1) execute(w *httpd.Response, r *http.Request) error {
 		Code:     []byte(*req.Code),
 		Return:   sandbox.Return{Globs: []string{"**"}},
 	}}
-	held, err := a.CarryOut(r.Context(), w, run, func(r *sandbox.Result) *answer.JSON { return newExecuteAnswer(r).json() })
+	held, err := a.CarryOut(r.Context(), w, run, func(r *sandbox.Result) *answer.JSON { return executeJSON(newExecuteAnswer(r)) })
 	defer held.Release()
 	if err != nil {
 		return err
@@ -57,8 +44,8 @@ func (a *apiV1) execute(w *httpd.Response, r *http.Request) error {
 	return a.WriteText(w, held.Text)
 }
 
-func newExecuteAnswer(r *sandbox.Result) *ExecuteAnswer {
-	a := &ExecuteAnswer{
+func newExecuteAnswer(r *sandbox.Result) *api.ExecuteAnswer {
+	a := &api.ExecuteAnswer{
 		Success: r.Status == sandbox.StatusSucceeded,
 		Output:  answer.Text(r.Stdout) + answer.Text(r.Stderr),
 		Files:   make(map[string][]byte, len(r.Files)),
@@ -83,8 +70,8 @@ func newExecuteAnswer(r *sandbox.Result) *ExecuteAnswer {
 	return a
 }
 
-// json returns the answer's JSON. It modifies the answer.
-func (a *ExecuteAnswer) json() *answer.JSON {
+// executeJSON returns the answer's JSON. It modifies the answer.
+func executeJSON(a *api.ExecuteAnswer) *answer.JSON {
 	l := answer.NewLayout()
 	l.String(&a.Output)
 	if a.Error != nil {

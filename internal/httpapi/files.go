@@ -6,46 +6,11 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/fumehood-dev/fumehood/api"
 	"github.com/fumehood-dev/fumehood/internal/engine"
 	"github.com/fumehood-dev/fumehood/internal/httpd"
 	"github.com/fumehood-dev/fumehood/sandbox"
 )
-
-// FileShown describes a file in a living sandbox.
-type FileShown struct {
-	Path       string `json:"path" doc:"Absolute; in a listing, relative to its folder. U+FFFD replaces bytes that are not UTF-8."`
-	Type       string `json:"type" enum:"file,folder,symlink,device,pipe,socket,"`
-	Mode       string `json:"mode" doc:"Permission bits in octal." example:"0644"`
-	Size       int64  `json:"size" doc:"In bytes."`
-	ModifiedAt string `json:"modified_at" doc:"RFC 3339."`
-	Target     string `json:"target,omitempty" doc:"Of a symbolic link."`
-	Error      string `json:"error,omitempty" doc:"Why it could not be examined."`
-}
-
-// FileList is a listing of a folder.
-type FileList struct {
-	Files []FileShown `json:"files"`
-	More  bool        `json:"more" doc:"Whether there are others."`
-}
-
-// MoveRequest is the body of POST /v1/sandboxes/{id}/move.
-type MoveRequest struct {
-	From    string `json:"from" required:"true" doc:"Absolute, or relative to /workspace." example:"a.txt"`
-	To      string `json:"to" required:"true" doc:"The new path." example:"b.txt"`
-	Replace bool   `json:"replace" doc:"Replace what is there."`
-}
-
-// FolderRequest is the body of POST /v1/sandboxes/{id}/mkdir.
-type FolderRequest struct {
-	Path string `json:"path" required:"true" doc:"Absolute, or relative to /workspace. Folders above it are made too." example:"data"`
-}
-
-// CleanRequest is the body of POST /v1/sandboxes/{id}/clean.
-type CleanRequest struct {
-	Force bool `json:"force" doc:"Needed if the workspace is a directory of the host."`
-}
-
-const octets = "application/octet-stream"
 
 // pathOf is the path of a request: in the URL, which cannot hold an absolute one, or as ?path=. absent is that of a request without.
 func pathOf(r *http.Request, absent string) (string, error) {
@@ -85,7 +50,7 @@ func (a *apiV1) readFiles(w *httpd.Response, r *http.Request, s *engine.Sandbox)
 		if err != nil {
 			return err
 		}
-		out := FileList{Files: make([]FileShown, len(list)), More: more}
+		out := api.FileList{Files: make([]api.FileInfo, len(list)), More: more}
 		for i, f := range list {
 			out.Files[i] = showFile(f)
 		}
@@ -106,7 +71,7 @@ func (a *apiV1) sendFile(w *httpd.Response, r *http.Request, s *engine.Sandbox, 
 		return httpd.Refuse(http.StatusRequestedRangeNotSatisfiable, sandbox.Invalid, "the file has "+strconv.FormatInt(size, 10)+" bytes", "")
 	}
 	body := &fileBody{out: w, left: end - begin, begin: func() {
-		h.Set("Content-Type", octets)
+		h.Set("Content-Type", api.MediaBytes)
 		h.Set("Content-Length", strconv.FormatInt(end-begin, 10))
 		if partial {
 			h.Set("Content-Range", fmt.Sprintf("bytes %d-%d/%d", begin, end-1, size))
@@ -179,8 +144,8 @@ func rangeOf(header string, size int64) (begin, end int64, partial bool) {
 	return 0, size, false
 }
 
-func showFile(f sandbox.FileInfo) FileShown {
-	return FileShown{Path: f.Path, Type: string(f.Type), Mode: fmt.Sprintf("%04o", f.Mode), Size: f.Size, ModifiedAt: when(f.Modified), Target: f.Target, Error: f.Err}
+func showFile(f sandbox.FileInfo) api.FileInfo {
+	return api.FileInfo{Path: f.Path, Type: f.Type, Mode: fmt.Sprintf("%04o", f.Mode), Size: f.Size, ModifiedAt: f.Modified.UTC(), Target: f.Target, Error: f.Err}
 }
 
 // writeFile is PUT of a file: whole or not at all.
@@ -189,7 +154,7 @@ func (a *apiV1) writeFile(w *httpd.Response, r *http.Request, s *engine.Sandbox)
 	if err != nil {
 		return err
 	}
-	mode, err := modeIn("mode", (&query{r: r}).text("mode"))
+	mode, err := modeOf("mode", (&query{r: r}).text("mode"))
 	if err != nil {
 		return err
 	}
@@ -220,7 +185,7 @@ func (a *apiV1) removeFile(w *httpd.Response, r *http.Request, s *engine.Sandbox
 }
 
 func (a *apiV1) moveFile(w *httpd.Response, r *http.Request, s *engine.Sandbox) error {
-	var req MoveRequest
+	var req api.MoveRequest
 	release, err := a.readJSON(w, r, &req)
 	defer release()
 	if err != nil {
@@ -230,7 +195,7 @@ func (a *apiV1) moveFile(w *httpd.Response, r *http.Request, s *engine.Sandbox) 
 }
 
 func (a *apiV1) makeFolder(w *httpd.Response, r *http.Request, s *engine.Sandbox) error {
-	var req FolderRequest
+	var req api.FolderRequest
 	release, err := a.readJSON(w, r, &req)
 	defer release()
 	if err != nil {
@@ -240,7 +205,7 @@ func (a *apiV1) makeFolder(w *httpd.Response, r *http.Request, s *engine.Sandbox
 }
 
 func (a *apiV1) clean(w *httpd.Response, r *http.Request, s *engine.Sandbox) error {
-	var req CleanRequest
+	var req api.CleanRequest
 	if r.ContentLength != 0 {
 		release, err := a.readJSON(w, r, &req)
 		defer release()

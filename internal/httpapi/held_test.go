@@ -12,8 +12,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/fumehood-dev/fumehood/api"
 	"github.com/fumehood-dev/fumehood/internal/engine"
-	"github.com/fumehood-dev/fumehood/internal/httpapi"
 	"github.com/fumehood-dev/fumehood/internal/httpd"
 )
 
@@ -154,7 +154,7 @@ func TestUnreadEvents(t *testing.T) {
 		t.Fatal(text)
 	}
 	_, text := r.do("POST", "/v1/sandboxes/work/run", `{"code":"print('small')\nclass Large:\n  def _repr_html_(self): return 'x' * 6_000_000\nLarge()","background":true}`, alice)
-	path := "/v1/sandboxes/work/runs/" + parse[httpapi.Begun](t, text).ID + "/events"
+	path := "/v1/sandboxes/work/runs/" + parse[api.Run](t, text).ID + "/events"
 	read := func() (names []string) {
 		r.follow(string(path), alice, func(e event) bool {
 			names = append(names, e.name)

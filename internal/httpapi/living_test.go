@@ -13,7 +13,6 @@ import (
 
 	"github.com/fumehood-dev/fumehood/api"
 	"github.com/fumehood-dev/fumehood/internal/engine"
-	"github.com/fumehood-dev/fumehood/internal/httpapi"
 	"github.com/fumehood-dev/fumehood/internal/httpd"
 	"github.com/fumehood-dev/fumehood/sandbox"
 )
@@ -55,29 +54,29 @@ func (r *rig) wholeLog(path string, h header) (all []string) {
 // TestLiving plays the life of a sandbox, from its creation to the reason of its end.
 func TestLiving(t *testing.T) {
 	r := newRig(t, engine.Config{}, httpd.Config{})
-	made := parse[httpapi.LivingSandbox](t, r.ok(201, "POST", "/v1/sandboxes", `{"name":"work","metadata":{"user":"u1"},"env":{"A":"b"},"include":["sandbox"]}`))
-	if again := parse[httpapi.LivingSandbox](t, r.ok(200, "POST", "/v1/sandboxes", `{"name":"work"}`)); again.ID != made.ID || made.Sandbox == nil || made.State != "idle" {
+	made := parse[api.Sandbox](t, r.ok(201, "POST", "/v1/sandboxes", `{"name":"work","metadata":{"user":"u1"},"env":{"A":"b"},"include":["sandbox"]}`))
+	if again := parse[api.Sandbox](t, r.ok(200, "POST", "/v1/sandboxes", `{"name":"work"}`)); again.ID != made.ID || made.Sandbox == nil || made.State != "idle" {
 		t.Errorf("%+v", again)
 	}
-	other := parse[httpapi.LivingSandbox](t, r.ok(201, "POST", "/v1/sandboxes", `{}`))
-	list := parse[httpapi.SandboxList](t, r.ok(200, "GET", "/v1/sandboxes?label=user:u1", ""))
+	other := parse[api.Sandbox](t, r.ok(201, "POST", "/v1/sandboxes", `{}`))
+	list := parse[api.SandboxList](t, r.ok(200, "GET", "/v1/sandboxes?label=user:u1", ""))
 	if len(list.Sandboxes) != 1 || list.Sandboxes[0].ID != made.ID || list.More {
 		t.Errorf("%+v", list)
 	}
-	if page := parse[httpapi.SandboxList](t, r.ok(200, "GET", "/v1/sandboxes?limit=1", "")); len(page.Sandboxes) != 1 || !page.More {
+	if page := parse[api.SandboxList](t, r.ok(200, "GET", "/v1/sandboxes?limit=1", "")); len(page.Sandboxes) != 1 || !page.More {
 		t.Errorf("%+v", page)
 	}
-	if next := parse[httpapi.SandboxList](t, r.ok(200, "GET", "/v1/sandboxes?after="+string(made.ID), "")); len(next.Sandboxes) != 1 || next.Sandboxes[0].ID != other.ID {
+	if next := parse[api.SandboxList](t, r.ok(200, "GET", "/v1/sandboxes?after="+string(made.ID), "")); len(next.Sandboxes) != 1 || next.Sandboxes[0].ID != other.ID {
 		t.Errorf("%+v", next)
 	}
-	patched := parse[httpapi.LivingSandbox](t, r.ok(200, "PATCH", "/v1/sandboxes/work", `{"lifetime":{"idle_s":60},"metadata":{"user":"u2"}}`))
-	if patched.Lifetime.IdleS != 60 || patched.Lifetime.MaxAgeS != made.Lifetime.MaxAgeS || patched.Metadata["user"] != "u2" {
+	patched := parse[api.Sandbox](t, r.ok(200, "PATCH", "/v1/sandboxes/work", `{"lifetime":{"idle_s":60},"metadata":{"user":"u2"}}`))
+	if *patched.Lifetime.IdleS != 60 || *patched.Lifetime.MaxAgeS != *made.Lifetime.MaxAgeS || patched.Metadata["user"] != "u2" {
 		t.Errorf("%+v", patched)
 	}
 	t.Run("runs", func(t *testing.T) { r.at(t).livingRuns() })
 	t.Run("events", func(t *testing.T) { r.at(t).livingEvents() })
 	t.Run("files", func(t *testing.T) { r.at(t).livingFiles() })
-	stats := parse[httpapi.SandboxUsage](t, r.ok(200, "GET", "/v1/sandboxes/work/stats", ""))
+	stats := parse[api.SandboxUsage](t, r.ok(200, "GET", "/v1/sandboxes/work/stats", ""))
 	if stats.WallMS <= 0 {
 		t.Errorf("%+v", stats)
 	}
@@ -127,22 +126,22 @@ func (r *rig) livingRuns() {
 	if a := r.inside(`{"entry":"prog.py","files":[{"path":"prog.py","content":"import sys; print(sys.argv[1:])"}],"args":["1"]}`); a.Stdout != "['1']\n" {
 		t.Errorf("%+v", a)
 	}
-	c := parse[httpapi.ContextShown](t, r.ok(201, "POST", "/v1/sandboxes/work/contexts", `{"name":"second","dir":"/tmp"}`))
+	c := parse[api.Context](t, r.ok(201, "POST", "/v1/sandboxes/work/contexts", `{"name":"second","dir":"/tmp"}`))
 	r.inside(`{"code":"x = 'of the second'","context":"second"}`)
-	if a := r.inside(`{"code":"import os\nprint(x, os.getcwd())","context":"` + *c.ID + `"}`); a.Stdout != "of the second /tmp\n" {
+	if a := r.inside(`{"code":"import os\nprint(x, os.getcwd())","context":"` + string(c.ID) + `"}`); a.Stdout != "of the second /tmp\n" {
 		t.Errorf("%+v", a)
 	}
-	if got := parse[httpapi.Completion](t, r.ok(200, "POST", "/v1/sandboxes/work/contexts/second/complete", `{"code":"x.upp"}`)); len(got.Names) == 0 {
+	if got := parse[api.Completion](t, r.ok(200, "POST", "/v1/sandboxes/work/contexts/second/complete", `{"code":"x.upp"}`)); len(got.Names) == 0 {
 		t.Errorf("%+v", got)
 	}
 	r.ok(204, "POST", "/v1/sandboxes/work/contexts/second/interrupt", "")
 	r.ok(204, "POST", "/v1/sandboxes/work/contexts/second/restart", "")
-	if a := r.inside(`{"code":"x","context":"` + *c.ID + `"}`); a.Error == nil || a.Error.Name != "NameError" {
+	if a := r.inside(`{"code":"x","context":"` + string(c.ID) + `"}`); a.Error == nil || a.Error.Name != "NameError" {
 		t.Errorf("%+v", a)
 	}
-	r.ok(204, "POST", "/v1/sandboxes/work/contexts/"+*c.ID+"/interrupt", "")
+	r.ok(204, "POST", "/v1/sandboxes/work/contexts/"+string(c.ID)+"/interrupt", "")
 	r.ok(204, "DELETE", "/v1/sandboxes/work/contexts/second", "")
-	if all := parse[httpapi.ContextList](t, r.ok(200, "GET", "/v1/sandboxes/work/contexts", "")); len(all.Contexts) != 1 || all.Contexts[0].Name != "default" {
+	if all := parse[api.ContextList](t, r.ok(200, "GET", "/v1/sandboxes/work/contexts", "")); len(all.Contexts) != 1 || all.Contexts[0].Name != "default" {
 		t.Errorf("%+v", all)
 	}
 }
@@ -151,7 +150,7 @@ func (r *rig) livingRuns() {
 func (r *rig) livingEvents() {
 	t := r.t
 	const run = "/v1/sandboxes/work/run"
-	begun := parse[httpapi.Begun](t, r.ok(202, "POST", run, `{"command":["cat"],"interactive":true,"background":true}`))
+	begun := parse[api.Run](t, r.ok(202, "POST", run, `{"command":["cat"],"interactive":true,"background":true}`))
 	path := run + "s/" + string(begun.ID)
 	r.ok(204, "POST", path+"/stdin", "one\n")
 	var seen []string
@@ -159,10 +158,10 @@ func (r *rig) livingEvents() {
 		seen = append(seen, e.name)
 		return false
 	})
-	if info := parse[httpapi.RunShown](t, r.ok(200, "GET", path, "")); info.Status != sandbox.StatusRunning || len(info.Command) != 1 || !info.Background || seen[0] != "stdout" {
+	if info := parse[api.Run](t, r.ok(200, "GET", path, "")); info.Status != sandbox.StatusRunning || len(info.Command) != 1 || !info.Background || seen[0] != "stdout" {
 		t.Errorf("%+v, %v", info, seen)
 	}
-	if s := parse[httpapi.LivingSandbox](t, r.ok(200, "GET", "/v1/sandboxes/work", "")); s.State != "running" || s.Running != 1 || s.IdleEndsAt != "" {
+	if s := parse[api.Sandbox](t, r.ok(200, "GET", "/v1/sandboxes/work", "")); s.State != "running" || s.Running != 1 || !s.IdleEndsAt.IsZero() {
 		t.Errorf("%+v", s)
 	}
 	r.ok(204, "POST", path+"/stdin?eof=1", "two\xff\n")
@@ -199,14 +198,14 @@ func (r *rig) livingEvents() {
 		{"POST", "/signal", `{"signal":9}`, "canceled"},
 		{"DELETE", "", "", "canceled"},
 	} {
-		begun := parse[httpapi.Begun](t, r.ok(202, "POST", run, `{"command":["sleep","1000"],"background":true}`))
+		begun := parse[api.Run](t, r.ok(202, "POST", run, `{"command":["sleep","1000"],"background":true}`))
 		path := run + "s/" + string(begun.ID)
 		r.ok(204, end.method, path+end.path, end.body)
 		if all := r.wholeLog(path+"/events", nil); !strings.Contains(all[len(all)-1], `"status":"`+end.status+`"`) {
 			t.Errorf("%+v: %q", end, all)
 		}
 	}
-	if all := parse[httpapi.RunList](t, r.ok(200, "GET", run+"s", "")); len(all.Runs) < 5 || all.Runs[0].Status == sandbox.StatusRunning {
+	if all := parse[api.RunList](t, r.ok(200, "GET", run+"s", "")); len(all.Runs) < 5 || all.Runs[0].Status == sandbox.StatusRunning {
 		t.Errorf("%+v", all)
 	}
 }
@@ -232,7 +231,7 @@ func (r *rig) livingFiles() {
 			t.Errorf("%s: %s, %q: %s", c.header, res.Status, res.Header.Get("Content-Range"), text)
 		}
 	}
-	info := parse[httpapi.FileShown](t, r.ok(200, "GET", files+"/dir/a.bin?stat=1", ""))
+	info := parse[api.FileInfo](t, r.ok(200, "GET", files+"/dir/a.bin?stat=1", ""))
 	if info.Size != 10 || info.Mode != "0600" || info.Type != "file" || info.Path != "/workspace/dir/a.bin" {
 		t.Errorf("%+v", info)
 	}
@@ -245,8 +244,8 @@ func (r *rig) livingFiles() {
 	if got := r.ok(200, "GET", files+"/dir/none", ""); got != "" {
 		t.Error(got)
 	}
-	deep := parse[httpapi.FileList](t, r.ok(200, "GET", files+"?depth=2", ""))
-	if shallow := parse[httpapi.FileList](t, r.ok(200, "GET", files+"?list=1&limit=1", "")); len(shallow.Files) != 1 || !shallow.More || len(deep.Files) < 5 || deep.More {
+	deep := parse[api.FileList](t, r.ok(200, "GET", files+"?depth=2", ""))
+	if shallow := parse[api.FileList](t, r.ok(200, "GET", files+"?list=1&limit=1", "")); len(shallow.Files) != 1 || !shallow.More || len(deep.Files) < 5 || deep.More {
 		t.Errorf("%+v, %+v", deep, shallow)
 	}
 	conn := r.dial()
@@ -261,7 +260,7 @@ func (r *rig) livingFiles() {
 	r.refused("DELETE", files+"/dir", "", nil, 409)
 	r.ok(204, "DELETE", files+"/dir?recursive=true", "")
 	r.ok(204, "POST", "/v1/sandboxes/work/clean", "")
-	if left := parse[httpapi.FileList](t, r.ok(200, "GET", files, "")); len(left.Files) != 0 {
+	if left := parse[api.FileList](t, r.ok(200, "GET", files, "")); len(left.Files) != 0 {
 		t.Errorf("%+v", left)
 	}
 }
@@ -288,7 +287,7 @@ func TestLivingSlowReader(t *testing.T) {
 	eventually(t, "the client is dropped", func() bool {
 		return strings.Contains(r.ok(200, "GET", "/metrics", ""), "fumehood_http_clients_lost_total 1\n")
 	})
-	runs := parse[httpapi.RunList](t, r.ok(200, "GET", "/v1/sandboxes/work/runs", ""))
+	runs := parse[api.RunList](t, r.ok(200, "GET", "/v1/sandboxes/work/runs", ""))
 	if len(runs.Runs) != 1 || runs.Runs[0].Status != sandbox.StatusRunning {
 		t.Fatalf("%+v", runs)
 	}
@@ -297,7 +296,7 @@ func TestLivingSlowReader(t *testing.T) {
 	read := int64(0)
 	r.follow("/v1/sandboxes/work/runs/"+string(runs.Runs[0].ID)+"/events", nil, func(e event) bool {
 		if e.name == "stdout" {
-			p := parse[httpapi.LoggedPiece](t, e.data)
+			p := parse[api.OutputPiece](t, e.data)
 			read += p.Dropped + int64(len(p.Text))
 		}
 		last = e
@@ -312,7 +311,7 @@ func TestLivingSlowReader(t *testing.T) {
 func TestLivingShutdown(t *testing.T) {
 	r := newRig(t, engine.Config{}, httpd.Config{})
 	r.ok(201, "POST", "/v1/sandboxes", `{"name":"work"}`)
-	begun := parse[httpapi.Begun](t, r.ok(202, "POST", "/v1/sandboxes/work/run", `{"command":["sleep","1000"],"background":true}`))
+	begun := parse[api.Run](t, r.ok(202, "POST", "/v1/sandboxes/work/run", `{"command":["sleep","1000"],"background":true}`))
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -411,7 +410,7 @@ func TestLivingRefusals(t *testing.T) {
 	for _, path := range []string{"", "/files", "/runs", "/stats"} {
 		r.refused("GET", "/v1/sandboxes/a"+path, "", as("b"), 404)
 	}
-	if res, text := r.do("GET", "/v1/sandboxes", "", as("b")); res.StatusCode != 200 || len(parse[httpapi.SandboxList](t, text).Sandboxes) != 0 {
+	if res, text := r.do("GET", "/v1/sandboxes", "", as("b")); res.StatusCode != 200 || len(parse[api.SandboxList](t, text).Sandboxes) != 0 {
 		t.Error(text)
 	}
 	if res, text := r.do("GET", "/v1/sandboxes/a/files/x?stat=1", "", as("a")); res.StatusCode != http.StatusNotFound {

@@ -5,34 +5,18 @@ import (
 	"math"
 	"net/http"
 
+	"github.com/fumehood-dev/fumehood/api"
 	"github.com/fumehood-dev/fumehood/internal/answer"
 	"github.com/fumehood-dev/fumehood/internal/engine"
 	"github.com/fumehood-dev/fumehood/internal/httpd"
 	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
-// NetworkIn is the network access of a sandbox.
-type NetworkIn struct {
-	Mode           string     `json:"mode" doc:"none: only a loopback interface; restricted: what allow lists; full: the internet, never this host, private or metadata addresses unless allow lists them. If absent, restricted where allow or secrets list anything, else none." enum:"none,restricted,full"`
-	Allow          []string   `json:"allow" doc:"Names, *. and a name, addresses or prefixes, each with an optional :port or :from-to. An empty list allows nothing." max:"1000" example:"api.example.org:443"`
-	Deny           []string   `json:"deny" doc:"The same; what it lists is refused whatever allow says." max:"1000"`
-	Inspect        []string   `json:"inspect" doc:"Names, as in allow, whose HTTPS requests are read and logged: their TLS ends in the gate, with an authority that this sandbox alone trusts." max:"1000"`
-	Secrets        []SecretIn `json:"secrets" doc:"Values for the headers of HTTPS requests to some hosts. The code sees placeholders." max:"64"`
-	MaxConnections *float64   `json:"max_connections" doc:"Connections at once; 256 if absent." whole:"true" over:"0"`
-}
-
-// SecretIn is a value that the code uses and never has.
-type SecretIn struct {
-	Name  string   `json:"name" required:"true" doc:"The environment variable that holds the placeholder." example:"GITHUB_TOKEN"`
-	Hosts []string `json:"hosts" required:"true" doc:"Names, as in allow, which they thereby join; port 443 unless one says another." example:"api.github.com"`
-	Value string   `json:"value" doc:"At least 8 characters. In a PATCH, absent is the value that the sandbox has."`
-}
-
 // maxConnections is the most connections at once that a policy may name.
 const maxConnections = 65536
 
-func (n *NetworkIn) policy() (sandbox.NetworkPolicy, error) {
-	p := sandbox.NetworkPolicy{Mode: sandbox.NetworkMode(n.Mode), Allow: n.Allow, Deny: n.Deny, Inspect: n.Inspect}
+func networkOf(n *api.Network) (sandbox.NetworkPolicy, error) {
+	p := sandbox.NetworkPolicy{Mode: n.Mode, Allow: n.Allow, Deny: n.Deny, Inspect: n.Inspect}
 	for _, s := range n.Secrets {
 		p.Secrets = append(p.Secrets, sandbox.Secret{Name: s.Name, Hosts: s.Hosts, Value: s.Value})
 	}
@@ -40,7 +24,7 @@ func (n *NetworkIn) policy() (sandbox.NetworkPolicy, error) {
 		if *most < 1 || *most > maxConnections {
 			return p, sandbox.Invalidf("network.max_connections", "must be from 1 to %d", maxConnections)
 		}
-		p.MaxConnections = int(*most)
+		p.MaxConnections = *most
 	}
 	p.Mode = p.Wanted()
 	return p, nil
@@ -72,7 +56,7 @@ func (a *apiV1) network(w *httpd.Response, r *http.Request, s *engine.Sandbox) e
 // followNetwork sends attempts as events until the client leaves or the server stops.
 func (a *apiV1) followNetwork(w *httpd.Response, r *http.Request, log sandbox.NetworkLog, after uint64) error {
 	h := w.Header()
-	h.Set("Content-Type", "text/event-stream")
+	h.Set("Content-Type", api.MediaEvents)
 	h.Set("X-Accel-Buffering", "no") // or nginx would buffer events
 	w.WriteHeader(http.StatusOK)
 	ctx, cancel := context.WithCancel(r.Context())
@@ -87,7 +71,7 @@ func (a *apiV1) followNetwork(w *httpd.Response, r *http.Request, log sandbox.Ne
 			break
 		}
 		for _, attempt := range list {
-			if err = f.event(attempt.Seq, "attempt", answer.NewNetworkAttempt(attempt)); err != nil {
+			if err = f.event(attempt.Seq, api.EventAttempt, answer.NewNetworkAttempt(attempt)); err != nil {
 				break
 			}
 			after = attempt.Seq

@@ -14,6 +14,7 @@ import (
 	"sync"
 	"syscall"
 
+	"github.com/fumehood-dev/fumehood/api"
 	"github.com/fumehood-dev/fumehood/internal/duplex"
 	"github.com/fumehood-dev/fumehood/internal/engine"
 	"github.com/fumehood-dev/fumehood/internal/httpd"
@@ -22,12 +23,6 @@ import (
 
 // maxPortHeader is the most bytes of the headers of a program's answer.
 const maxPortHeader = 64 << 10
-
-// Headers of an answer that comes from a program in a sandbox.
-const (
-	portHeader     = "Fumehood-Port"     // the port; problems of ours have none
-	locationHeader = "Fumehood-Location" // where the program wanted the client to go, if that is not in the program
-)
 
 // tunnelProtocol is what a client switches to for the bytes of a TCP connection.
 const tunnelProtocol = "tcp"
@@ -166,7 +161,7 @@ func (p *passing) target() *url.URL {
 var theirs = []string{"Set-Cookie", "Set-Cookie2", "Www-Authenticate", "Authentication-Info", "Clear-Site-Data", "Service-Worker-Allowed", "Alt-Svc",
 	"Strict-Transport-Security", "Public-Key-Pins", "Expect-Ct", "Nel", "Report-To", "Reporting-Endpoints", "Refresh", "Origin-Agent-Cluster",
 	"Speculation-Rules", "X-Request-Id", "X-Content-Type-Options", "Cache-Control", "Pragma", "Expires",
-	"Content-Security-Policy-Report-Only", portHeader, locationHeader}
+	"Content-Security-Policy-Report-Only", api.HeaderPort, api.HeaderLocation}
 
 // harden takes from an answer what would act in this server's name. A browser shows it in an origin of its own, without scripts.
 func (p *passing) harden(r *http.Response) error {
@@ -183,13 +178,13 @@ func (p *passing) harden(r *http.Response) error {
 	}
 	r.Header.Add("Content-Security-Policy", "sandbox") // beside the program's own: a browser obeys all of them
 	r.Header.Set("Cross-Origin-Resource-Policy", "same-origin")
-	r.Header.Set(portHeader, strconv.Itoa(p.port))
+	r.Header.Set(api.HeaderPort, strconv.Itoa(p.port))
 	if location := r.Header.Get("Location"); location != "" {
 		r.Header.Del("Location")
 		if within, ok := p.relocate(location); ok {
 			r.Header.Set("Location", within)
 		} else {
-			r.Header.Set(locationHeader, location)
+			r.Header.Set(api.HeaderLocation, location)
 		}
 	}
 	return nil
@@ -260,7 +255,7 @@ func (a *apiV1) tunnel(w *httpd.Response, r *http.Request, s *engine.Sandbox) er
 	if !ok {
 		return nil // no listener of ours
 	}
-	head := "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: " + tunnelProtocol + "\r\n" + portHeader + ": " + strconv.Itoa(port) +
+	head := "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: " + tunnelProtocol + "\r\n" + api.HeaderPort + ": " + strconv.Itoa(port) +
 		"\r\nX-Request-Id: " + w.ID + "\r\n\r\n"
 	if _, err := conn.Write([]byte(head)); err != nil {
 		return nil // the client has left

@@ -16,8 +16,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/fumehood-dev/fumehood/api"
 	"github.com/fumehood-dev/fumehood/internal/engine"
-	"github.com/fumehood-dev/fumehood/internal/httpapi"
 	"github.com/fumehood-dev/fumehood/internal/httpd"
 )
 
@@ -294,7 +294,7 @@ func TestPortsUpgrade(t *testing.T) {
 			t.Fatalf("%d bytes, %v", len(got), err)
 		}
 	}
-	if s := parse[httpapi.LivingSandbox](t, r.ok(200, "GET", "/v1/sandboxes/web", "")); s.IdleEndsAt != "" {
+	if s := parse[api.Sandbox](t, r.ok(200, "GET", "/v1/sandboxes/web", "")); !s.IdleEndsAt.IsZero() {
 		t.Errorf("idle while a connection is open: %+v", s)
 	}
 	conn.Close()

@@ -3,33 +3,22 @@ package httpapi
 import (
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 
+	"github.com/fumehood-dev/fumehood/api"
 	"github.com/fumehood-dev/fumehood/internal/httpd"
 	"github.com/fumehood-dev/fumehood/internal/nearest"
 	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
-// param is one parameter of an endpoint in its query, or a header, for checks and for the OpenAPI document.
-type param struct {
-	name, doc string
-	header    bool
-	list      bool   // it may be repeated
-	number    bool   // else it is text
-	one       string // the allowed values, with commas between; "" is any
-	example   string
-}
-
-// truth is what a parameter that is true or false may be.
-const truth = "0,1,false,true"
-
 // strict refuses a query of names that the endpoint does not have. As in a body, what is not understood must not be ignored.
-func strict(params []param, h func(*httpd.Response, *http.Request) error) func(*httpd.Response, *http.Request) error {
+func strict(params []api.Param, h handler) handler {
 	var known []string
 	for _, p := range params {
-		if !p.header {
-			known = append(known, p.name)
+		if !p.Header {
+			known = append(known, p.Name)
 		}
 	}
 	return func(w *httpd.Response, r *http.Request) error {
@@ -38,7 +27,7 @@ func strict(params []param, h func(*httpd.Response, *http.Request) error) func(*
 			return sandbox.Invalidf("query", "is not of the form NAME=VALUE&...")
 		}
 		for name, given := range values {
-			i := indexOf(params, name)
+			i := slices.IndexFunc(params, func(p api.Param) bool { return p.Name == name && !p.Header })
 			switch {
 			case i < 0:
 				e := sandbox.Invalidf("query", "unknown parameter %s", strconv.Quote(brief(name)))
@@ -46,23 +35,17 @@ func strict(params []param, h func(*httpd.Response, *http.Request) error) func(*
 					e.Fix = "did you mean " + near + "?"
 				}
 				return e
-			case len(given) > 1 && !params[i].list:
+			case len(given) > 1 && !params[i].List:
 				return sandbox.Invalidf(name, "is there %d times", len(given))
-			case params[i].one != "" && !strings.Contains(","+params[i].one+",", ","+given[0]+","):
-				return sandbox.Invalidf(name, "%.40q is not one of %s", given[0], strings.ReplaceAll(params[i].one, ",", ", "))
+			}
+			for _, value := range given {
+				if enum := params[i].Enum; enum != nil && !slices.Contains(enum, value) {
+					return sandbox.Invalidf(name, "%.40q is not one of %s", value, strings.Join(enum, ", "))
+				}
 			}
 		}
 		return h(w, r)
 	}
-}
-
-func indexOf(params []param, name string) int {
-	for i, p := range params {
-		if p.name == name && !p.header {
-			return i
-		}
-	}
-	return -1
 }
 
 // query reads parameters. It keeps the first error.

@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"strings"
 
+	"github.com/fumehood-dev/fumehood/api"
 	"github.com/fumehood-dev/fumehood/internal/answer"
 	"github.com/fumehood-dev/fumehood/internal/engine"
 	"github.com/fumehood-dev/fumehood/internal/httpd"
@@ -23,15 +24,25 @@ func (a *apiV1) readJSON(w *httpd.Response, r *http.Request, into any) (release 
 	return b.Release, err
 }
 
+// runOf converts a request for a run in a fresh sandbox.
+func runOf(r *api.RunRequest) (run engine.Run, err error) {
+	run.Backend = r.Backend
+	if run.Spec, err = specOf(&r.Isolation); err == nil {
+		run.Request, err = requestOf(&r.Program)
+	}
+	run.Request.Packages = sandbox.PackagesOf(r.Packages, r.AllowBuild, r.Lock)
+	return run, err
+}
+
 // run is POST /v1/run.
 func (a *apiV1) run(w *httpd.Response, r *http.Request) error {
-	var req RunRequest
+	var req api.RunRequest
 	release, err := a.readJSON(w, r, &req)
 	defer release()
 	if err != nil {
 		return err
 	}
-	run, err := req.run()
+	run, err := runOf(&req)
 	if err != nil {
 		return err
 	}
@@ -50,7 +61,7 @@ func (a *apiV1) run(w *httpd.Response, r *http.Request) error {
 
 // stream runs and sends events as they happen. It cancels the run of a client that disconnects or takes nothing. release frees the
 // room of the body.
-func (a *apiV1) stream(w *httpd.Response, r *http.Request, run engine.Run, include []string, release func()) error {
+func (a *apiV1) stream(w *httpd.Response, r *http.Request, run engine.Run, include []api.Section, release func()) error {
 	ctx, cancel := context.WithCancelCause(r.Context())
 	defer cancel(nil)
 	run.ID = sandbox.NewID()
@@ -78,7 +89,7 @@ func wantsEvents(r *http.Request) bool {
 	for _, header := range r.Header.Values("Accept") {
 		for part := range strings.SplitSeq(header, ",") {
 			kind, params, err := mime.ParseMediaType(part)
-			if err == nil && kind == "text/event-stream" && params["q"] != "0" {
+			if err == nil && kind == api.MediaEvents && params["q"] != "0" {
 				return true
 			}
 		}

@@ -10,7 +10,6 @@ import (
 
 	"github.com/fumehood-dev/fumehood/api"
 	"github.com/fumehood-dev/fumehood/internal/engine"
-	"github.com/fumehood-dev/fumehood/internal/httpapi"
 	"github.com/fumehood-dev/fumehood/internal/httpd"
 	"github.com/fumehood-dev/fumehood/sandbox"
 )
@@ -83,7 +82,7 @@ func TestRun(t *testing.T) {
 		bytes := "\x00\xff\xfe"
 		a := r.run(jsonOf(object{"language": "bash", "code": "cat d/a b > c; : > e; stat -c %a b", "return_files": []string{"*"}, "files": []object{
 			{"path": "d/a", "content": "text"}, {"path": "b", "content_base64": base64.StdEncoding.EncodeToString([]byte(bytes)), "mode": "0750"}}}))
-		if a.Stdout != "750\n" || len(a.Files) != 2 || a.Files[0].Path != "c" || string(a.Files[0].ContentBase64) != "text"+bytes || a.Files[0].Size != 7 ||
+		if a.Stdout != "750\n" || len(a.Files) != 2 || a.Files[0].Path != "c" || string(a.Files[0].ContentBase64) != "text"+bytes || *a.Files[0].Size != 7 ||
 			a.Files[0].SHA256 != "5a81db2402407e46f7f91dab30eb9d31ea6f27ac1b7dd30cf57deca22bc1c0d4" && len(a.Files[0].SHA256) != 64 ||
 			a.Files[1].Path != "e" || a.Files[1].Content == nil || a.Files[1].Mode != "0644" {
 			t.Errorf("%+v", a)
@@ -211,7 +210,7 @@ func TestLanguages(t *testing.T) {
 	r := newRig(t, engine.Config{}, httpd.Config{})
 	res, text := r.do("GET", "/v1/languages", "", nil)
 	modules := map[string]string{}
-	for _, l := range parse[httpapi.Languages](t, text).Languages {
+	for _, l := range parse[api.Languages](t, text).Languages {
 		if l.Version == nil || l.Error != "" {
 			t.Errorf("%s: %s", l.Name, l.Error)
 			continue
@@ -299,7 +298,7 @@ func TestExecute(t *testing.T) {
 	r.refused("POST", "/execute", `{"language":"bash"}`, nil, 400)
 	r.refused("POST", "/execute", `{"code":null}`, nil, 400)
 	p := r.refused("POST", "/execute", `{"code":"1"}`, header{"E2b-Sandbox-Id": "x"}, 404)
-	if p.Kind != "not_found" {
+	if p.Kind != sandbox.NotFound {
 		t.Errorf("%+v", p)
 	}
 }

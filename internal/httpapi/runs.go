@@ -16,97 +16,18 @@ import (
 	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
-// InsideRequest is the body of POST /v1/sandboxes/{id}/run.
-type InsideRequest struct {
-	Language    string            `json:"language" doc:"Name or alias of a language; with code, that of the context, else python." example:"python"`
-	Code        *string           `json:"code" doc:"Source text to run in a context, or of a language without contexts in a process of its own. Give exactly one of code, command and entry." example:"x = 6*7; x" pattern:"\\S" one:"program"`
-	Command     []string          `json:"command" doc:"A program and its arguments, run without a shell, in a process of its own." max:"4096" one:"program"`
-	Entry       *string           `json:"entry" doc:"A file of the workspace to run as a program of its language." pattern:"." one:"program" example:"main.py"`
-	Context     string            `json:"context" doc:"Name or id of a context, for code. Absent is the context named default of the language, which is made by its first run." example:"default"`
-	Args        []string          `json:"args" doc:"Arguments of the entry." max:"4096"`
-	Dir         string            `json:"dir" doc:"Working directory of a command or an entry; /workspace if absent."`
-	Stdin       string            `json:"stdin" doc:"Standard input of a command or an entry, as text." nul:"ok"`
-	StdinBase64 []byte            `json:"stdin_base64" doc:"Standard input as base64, for bytes that are not text. Give at most one of stdin and stdin_base64."`
-	Env         map[string]string `json:"env" doc:"Environment variables of a command or an entry, over those of the sandbox." max:"1024"`
-	Files       []FileIn          `json:"files" doc:"Files to write to /workspace before the start." max:"10000"`
-	ReturnFiles []string          `json:"return_files" doc:"Patterns of files below /workspace that are handed back if this run made or changed them; ** is any depth. Not with background or a stream." max:"256" example:"**/*.png"`
-	Packages    []string          `json:"packages" doc:"Packages that are added to the sandbox before the run, as in POST /v1/run. They stay, and so do those of a line %pip install in Python code." max:"500" example:"auto"`
-	AllowBuild  bool              `json:"allow_build" doc:"Let packages run code of theirs while they are installed."`
-	Limits      InsideLimits      `json:"limits" doc:"All other limits are the sandbox's."`
-	Background  bool              `json:"background" doc:"Answer at once, with the id of the run. Its events can be read as often as you like."`
-	Interactive bool              `json:"interactive" doc:"Keep stdin open for POST .../stdin. Goes with a command or an entry, and with background or a stream."`
-	Metadata    map[string]string `json:"metadata" doc:"Any strings of yours. They are written to the log." max:"32"`
-	Checks      sandbox.CheckMode `json:"checks" doc:"As in /v1/run." enum:"off,warn,enforce"`
-	Include     []string          `json:"include" doc:"Sections of the answer that are to be there also where they have nothing to say." max:"16" enum:"compile,findings,output,skipped_files,sandbox"`
-}
-
-// InsideLimits are the limits of one run in a living sandbox.
-type InsideLimits struct {
-	TimeoutS *float64 `json:"timeout_s" doc:"Wall time in seconds." over:"0" example:"30"`
-}
-
-// Begun is the answer to a run in the background.
-type Begun struct {
-	ID     sandbox.ID     `json:"id" doc:"Of the run."`
-	Status sandbox.Status `json:"status" enum:"running"`
-}
-
-// RunShown is a run in a living sandbox.
-type RunShown struct {
-	ID         sandbox.ID     `json:"id"`
-	Context    string         `json:"context,omitempty" doc:"Of code: the name of its context."`
-	Language   string         `json:"language,omitempty" doc:"Of code and entries."`
-	Command    []string       `json:"command,omitempty"`
-	Status     sandbox.Status `json:"status" enum:"running,succeeded,failed,timeout,out_of_memory,output_limit,killed,canceled,rejected,lost"`
-	ExitCode   *int           `json:"exit_code,omitempty" doc:"Absent while it runs, and if a signal ended it or nothing ran."`
-	BeganAt    string         `json:"began_at" doc:"RFC 3339."`
-	DeadlineAt string         `json:"deadline_at" doc:"When it times out."`
-	Background bool           `json:"background" doc:"It goes on without its client: in the background or as a stream."`
-}
-
-// RunList is the answer to GET /v1/sandboxes/{id}/runs.
-type RunList struct {
-	Runs []RunShown `json:"runs" doc:"All in progress, and the last that ended; the oldest first."`
-}
-
-// SignalRequest is the body of POST /v1/sandboxes/{id}/runs/{run}/signal.
-type SignalRequest struct {
-	Signal string `json:"signal" required:"true" doc:"Name or number on Linux. Code in a context takes SIGINT only." number:"ok" example:"SIGINT"`
-}
-
-// runHeader has the id of a run in answers that are not JSON, or come before its end.
-const runHeader = "Fumehood-Run-Id"
-
-// exec checks what concerns this API alone and returns the engine's value.
-func (r *InsideRequest) exec(streams bool) (x engine.Exec, err error) {
-	if err := checkInclude(r.Include); err != nil {
-		return x, err
-	}
+// execOf converts a request for a run in a living sandbox. streams reports whether the client reads its events.
+func execOf(r *api.SandboxRunRequest, streams bool) (x engine.Exec, err error) {
 	x = engine.Exec{ID: sandbox.NewID(), Context: r.Context, Detached: streams || r.Background, Interactive: r.Interactive}
 	if x.Interactive && !x.Detached {
-		return x, sandbox.Invalidf("interactive", "goes with background or Accept: text/event-stream: nobody could know the run's id before its end")
+		return x, sandbox.Invalidf("interactive", "requires background or Accept: text/event-stream, which return the run's id")
 	}
-	q := &x.Request
-	*q = sandbox.Request{Language: r.Language, Command: r.Command, Args: r.Args, Dir: r.Dir, Return: sandbox.Return{Globs: r.ReturnFiles}, Metadata: r.Metadata,
-		Packages: sandbox.PackagesOf(r.Packages, r.AllowBuild, ""), Checks: r.Checks}
-	if r.Code != nil {
-		q.Code = []byte(*r.Code)
+	if x.Request, err = requestOf(&r.Program); err != nil {
+		return x, err
 	}
-	if r.Entry != nil {
-		q.Entry = *r.Entry
-	}
+	x.Request.Dir, x.Request.Entry = r.Dir, r.Entry
 	limits, err := answer.Contract(&api.Limits{TimeoutS: r.Limits.TimeoutS})
-	if err != nil {
-		return x, err
-	}
-	q.Timeout = limits.Timeout
-	if q.Files, err = filesIn(r.Files); err != nil {
-		return x, err
-	}
-	if q.Env, err = envIn(r.Env); err != nil {
-		return x, err
-	}
-	q.Stdin, err = stdinIn(r.Stdin, r.StdinBase64)
+	x.Request.Timeout = limits.Timeout
 	return x, err
 }
 
@@ -128,7 +49,7 @@ func (a *apiV1) languageOf(s *engine.Sandbox, x *engine.Exec) error {
 
 // runInside is POST /v1/sandboxes/{id}/run.
 func (a *apiV1) runInside(w *httpd.Response, r *http.Request, s *engine.Sandbox) error {
-	var req InsideRequest
+	var req api.SandboxRunRequest
 	release, err := a.readJSON(w, r, &req)
 	detached := false
 	defer func() {
@@ -140,7 +61,7 @@ func (a *apiV1) runInside(w *httpd.Response, r *http.Request, s *engine.Sandbox)
 		return err
 	}
 	streams := wantsEvents(r)
-	asks, err := req.exec(streams)
+	asks, err := execOf(&req, streams)
 	if err == nil {
 		err = a.languageOf(s, &asks)
 	}
@@ -160,7 +81,7 @@ func (a *apiV1) runInside(w *httpd.Response, r *http.Request, s *engine.Sandbox)
 		}()
 		return a.began(w, r, x, &asks, streams && !req.Background)
 	}
-	w.Header().Set(runHeader, string(asks.ID))
+	w.Header().Set(api.HeaderRun, string(asks.ID))
 	held, err := a.Hold(r.Context(), w, &asks.Request, func(r *sandbox.Result) *answer.JSON { return answer.JSONOf(answer.New(answer.HTTP, r, include...)) },
 		func(deliver func(*sandbox.Result) error) error {
 			asks.Deliver = deliver
@@ -178,11 +99,11 @@ func (a *apiV1) runInside(w *httpd.Response, r *http.Request, s *engine.Sandbox)
 // began answers for a run that goes on without its client, or follows it for one that wants events.
 func (a *apiV1) began(w *httpd.Response, r *http.Request, x *engine.Execution, asks *engine.Exec, follow bool) error {
 	a.Began(w, &asks.Request, x.ID())
-	w.Header().Set(runHeader, string(x.ID()))
+	w.Header().Set(api.HeaderRun, string(x.ID()))
 	if follow {
 		return a.follow(w, r, x, 0, math.MaxUint64)
 	}
-	return a.WriteStatus(w, http.StatusAccepted, Begun{x.ID(), sandbox.StatusRunning})
+	return a.WriteStatus(w, http.StatusAccepted, showRun(x.Info()))
 }
 
 // onRun finds the run of a request.
@@ -198,7 +119,7 @@ func onRun(h func(*httpd.Response, *http.Request, *engine.Execution) error) livi
 
 func (a *apiV1) listRuns(w *httpd.Response, _ *http.Request, s *engine.Sandbox) error {
 	runs := s.Executions()
-	out := RunList{Runs: make([]RunShown, len(runs))}
+	out := api.RunList{Runs: make([]api.Run, len(runs))}
 	for i, x := range runs {
 		out.Runs[i] = showRun(x)
 	}
@@ -209,9 +130,9 @@ func (a *apiV1) getRun(w *httpd.Response, _ *http.Request, x *engine.Execution) 
 	return a.WriteJSON(w, showRun(x.Info()))
 }
 
-func showRun(x engine.ExecutionInfo) RunShown {
-	out := RunShown{ID: x.ID, Context: x.Context, Language: x.Language, Command: x.Command, Status: x.Status, BeganAt: when(x.Began),
-		DeadlineAt: when(x.Deadline), Background: x.Detached}
+func showRun(x engine.ExecutionInfo) api.Run {
+	out := api.Run{ID: x.ID, Context: x.Context, Language: x.Language, Command: x.Command, Status: x.Status, BeganAt: x.Began.UTC(),
+		DeadlineAt: x.Deadline.UTC(), Background: x.Detached}
 	if x.ExitCode >= 0 {
 		out.ExitCode = &x.ExitCode
 	}
@@ -257,7 +178,7 @@ func (a *apiV1) sendStdin(w *httpd.Response, r *http.Request, x *engine.Executio
 }
 
 func (a *apiV1) signalRun(w *httpd.Response, r *http.Request, x *engine.Execution) error {
-	var req SignalRequest
+	var req api.SignalRequest
 	release, err := a.readJSON(w, r, &req)
 	defer release()
 	if err != nil {

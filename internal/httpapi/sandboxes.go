@@ -2,6 +2,7 @@ package httpapi
 
 import (
 	"net/http"
+	"slices"
 	"strings"
 	"time"
 
@@ -11,75 +12,6 @@ import (
 	"github.com/fumehood-dev/fumehood/internal/httpd"
 	"github.com/fumehood-dev/fumehood/sandbox"
 )
-
-// CreateRequest is the body of POST /v1/sandboxes.
-type CreateRequest struct {
-	Name            string            `json:"name" doc:"Unique among the living sandboxes of the caller. If there is one of this name, that is the answer. 1 to 63 of a-z, 0-9 and ._- with a letter or digit at both ends." example:"work"`
-	Lifetime        LifetimeIn        `json:"lifetime" doc:"When the sandbox ends by itself."`
-	Env             map[string]string `json:"env" doc:"Environment variables of all its runs. Nothing is inherited from the server." max:"1024"`
-	Limits          api.Limits        `json:"limits" doc:"A limit that is named here is enforced, or the request is refused. timeout_s is the default of its runs."`
-	Network         NetworkIn         `json:"network" doc:"What the sandbox may reach."`
-	Metadata        map[string]string `json:"metadata" doc:"Any strings of yours, to list by: names of 1 to 128 bytes, values of at most 1024." max:"64"`
-	Backend         string            `json:"backend" doc:"What isolates the sandbox: a name of GET /v1/capabilities, or auto for the strongest here. Absent is the server's default." example:"native"`
-	Image           string            `json:"image" doc:"On docker and podman, the image that is the root file system. The server fetches none: it must be there." example:"python:3.12-slim"`
-	AllowUnenforced []string          `json:"allow_unenforced" doc:"Names of limits, or commands, that need not be enforced where this host cannot do it." max:"64"`
-	Include         []string          `json:"include" doc:"Sections of the answer that are to be there also where they have nothing to say." max:"16" enum:"compile,findings,output,skipped_files,sandbox"`
-}
-
-// LifetimeIn says when a living sandbox ends by itself.
-type LifetimeIn struct {
-	IdleS   *float64 `json:"idle_s" doc:"Seconds without a run or another call; 1800 if absent when the sandbox is made." over:"0" example:"3600"`
-	MaxAgeS *float64 `json:"max_age_s" doc:"Seconds since it was made; 86400 if absent then." over:"0" example:"86400"`
-}
-
-// PatchRequest is the body of PATCH /v1/sandboxes/{id}. What is absent stays as it is.
-type PatchRequest struct {
-	Lifetime LifetimeIn        `json:"lifetime" doc:"When the sandbox ends by itself."`
-	Metadata map[string]string `json:"metadata" doc:"All metadata anew." max:"64"`
-	Network  *NetworkIn        `json:"network" doc:"All rules of the network anew; only where it was made with one. Open connections that they refuse are reset."`
-}
-
-// LivingSandbox is a sandbox that goes on after its runs.
-type LivingSandbox struct {
-	ID         sandbox.ID        `json:"id"`
-	Name       *string           `json:"name" doc:"null if it has none."`
-	State      string            `json:"state" doc:"running while a run is in progress." enum:"running,idle"`
-	Backend    string            `json:"backend" doc:"What isolates it."`
-	CreatedAt  string            `json:"created_at" doc:"RFC 3339."`
-	UsedAt     string            `json:"used_at" doc:"When the last run ended, or another call came."`
-	IdleEndsAt string            `json:"idle_ends_at,omitempty" doc:"When it ends unless it is used; absent while something runs."`
-	AgeEndsAt  string            `json:"age_ends_at" doc:"When it ends in any case."`
-	Running    int               `json:"running" doc:"Runs in progress."`
-	Contexts   []ContextShown    `json:"contexts"`
-	Metadata   map[string]string `json:"metadata"`
-	Lifetime   LifetimeShown     `json:"lifetime"`
-	Limits     api.PolicyLimits  `json:"limits" doc:"null: not enforced."`
-	Network    api.Network       `json:"network"`
-	Sandbox    *api.Policy       `json:"sandbox,omitempty" doc:"The policy as asked and as enforced: there where the two differ, or include names it."`
-}
-
-// LifetimeShown says when a living sandbox ends by itself.
-type LifetimeShown struct {
-	IdleS   float64 `json:"idle_s" doc:"Seconds without a run or another call."`
-	MaxAgeS float64 `json:"max_age_s" doc:"Seconds since it was made."`
-}
-
-// SandboxList is the answer to GET /v1/sandboxes.
-type SandboxList struct {
-	Sandboxes []LivingSandbox `json:"sandboxes" doc:"The oldest first."`
-	More      bool            `json:"more" doc:"Whether there are others after these: ask again with after."`
-}
-
-// SandboxUsage is what a living sandbox uses. What this host cannot measure is null.
-type SandboxUsage struct {
-	WallMS          float64  `json:"wall_ms" doc:"Milliseconds since it was made."`
-	CPUMS           *float64 `json:"cpu_ms" doc:"Milliseconds of CPU, user and system, of all its processes so far."`
-	MemoryBytes     *int64   `json:"memory_bytes" doc:"Memory now, with the files in the workspace."`
-	PeakMemoryBytes *int64   `json:"peak_memory_bytes"`
-	Pids            *int64   `json:"pids" doc:"Processes and threads now."`
-	OOMKills        *int64   `json:"oom_kills" doc:"Processes that the kernel killed for lack of memory."`
-	PidsRefused     *int64   `json:"pids_refused" doc:"Processes and threads that the kernel refused at the limit."`
-}
 
 // living handles a request to one living sandbox.
 type living func(w *httpd.Response, r *http.Request, s *engine.Sandbox) error
@@ -113,13 +45,13 @@ func done(w *httpd.Response, err error) error {
 
 // createSandbox is POST /v1/sandboxes.
 func (a *apiV1) createSandbox(w *httpd.Response, r *http.Request) error {
-	var req CreateRequest
+	var req api.SandboxRequest
 	release, err := a.readJSON(w, r, &req)
 	defer release()
 	if err != nil {
 		return err
 	}
-	ask, err := req.living()
+	ask, err := livingOf(&req)
 	if err != nil {
 		return err
 	}
@@ -128,24 +60,25 @@ func (a *apiV1) createSandbox(w *httpd.Response, r *http.Request) error {
 	if err != nil {
 		return gaveUp(r, err)
 	}
-	shown := showSandbox(s, asksForSandbox(req.Include))
+	shown := showSandbox(s, slices.Contains(req.Include, api.SectionSandbox))
 	if made {
 		return a.WriteStatus(w, http.StatusCreated, shown)
 	}
 	return a.WriteJSON(w, shown)
 }
 
-func (r *CreateRequest) living() (l engine.Living, err error) {
+// livingOf converts a request for a living sandbox.
+func livingOf(r *api.SandboxRequest) (l engine.Living, err error) {
 	if err = checkInclude(r.Include); err != nil {
 		return l, err
 	}
-	if l.Spec, err = specIn(r.Limits, r.Network, r.Image, r.AllowUnenforced); err != nil {
+	if l.Spec, err = specOf(&r.Isolation); err != nil {
 		return l, err
 	}
-	if l.Spec.Env, err = envIn(r.Env); err != nil {
+	if l.Spec.Env, err = envOf(r.Env); err != nil {
 		return l, err
 	}
-	idle, age, err := r.Lifetime.durations()
+	idle, age, err := durationsOf(&r.Lifetime)
 	if err != nil {
 		return l, err
 	}
@@ -159,8 +92,8 @@ func (r *CreateRequest) living() (l engine.Living, err error) {
 	return l, nil
 }
 
-// durations returns nil for what is absent.
-func (l *LifetimeIn) durations() (idle, age *time.Duration, err error) {
+// durationsOf returns nil for what is absent.
+func durationsOf(l *api.Lifetime) (idle, age *time.Duration, err error) {
 	for _, f := range []struct {
 		name string
 		in   *float64
@@ -176,15 +109,6 @@ func (l *LifetimeIn) durations() (idle, age *time.Duration, err error) {
 		*f.out = &d
 	}
 	return idle, age, nil
-}
-
-func asksForSandbox(include []string) bool {
-	for _, name := range include {
-		if name == "sandbox" {
-			return true
-		}
-	}
-	return false
 }
 
 // maxSandboxPage is the most sandboxes in one answer.
@@ -209,7 +133,7 @@ func (a *apiV1) listSandboxes(w *httpd.Response, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	out := SandboxList{Sandboxes: make([]LivingSandbox, len(list)), More: more}
+	out := api.SandboxList{Sandboxes: make([]api.Sandbox, len(list)), More: more}
 	for i, s := range list {
 		out.Sandboxes[i] = showSandbox(s, false)
 	}
@@ -218,25 +142,22 @@ func (a *apiV1) listSandboxes(w *httpd.Response, r *http.Request) error {
 
 func (a *apiV1) getSandbox(w *httpd.Response, r *http.Request, s *engine.Sandbox) error {
 	include := (&query{r: r}).all("include")
-	if err := checkInclude(include); err != nil {
-		return err
-	}
-	return a.WriteJSON(w, showSandbox(s, asksForSandbox(include)))
+	return a.WriteJSON(w, showSandbox(s, slices.Contains(include, string(api.SectionSandbox))))
 }
 
 func (a *apiV1) patchSandbox(w *httpd.Response, r *http.Request, s *engine.Sandbox) error {
-	var req PatchRequest
+	var req api.SandboxPatch
 	release, err := a.readJSON(w, r, &req)
 	defer release()
 	if err != nil {
 		return err
 	}
 	patch := engine.Patch{Labels: req.Metadata}
-	if patch.Idle, patch.MaxAge, err = req.Lifetime.durations(); err != nil {
+	if patch.Idle, patch.MaxAge, err = durationsOf(&req.Lifetime); err != nil {
 		return err
 	}
 	if req.Network != nil {
-		policy, err := req.Network.policy()
+		policy, err := networkOf(req.Network)
 		if err != nil {
 			return err
 		}
@@ -263,7 +184,7 @@ func (a *apiV1) sandboxStats(w *httpd.Response, r *http.Request, s *engine.Sandb
 		}
 		return &n
 	}
-	out := SandboxUsage{WallMS: answer.Millis(u.Wall), MemoryBytes: known(u.MemoryNow), PeakMemoryBytes: known(u.MemoryPeak), Pids: known(u.PidsNow),
+	out := api.SandboxUsage{WallMS: answer.Millis(u.Wall), MemoryBytes: known(u.MemoryNow), PeakMemoryBytes: known(u.MemoryPeak), Pids: known(u.PidsNow),
 		OOMKills: known(u.OOMKills), PidsRefused: known(u.PidsRefused)}
 	if u.CPU >= 0 {
 		cpu := answer.Millis(u.CPU)
@@ -272,13 +193,13 @@ func (a *apiV1) sandboxStats(w *httpd.Response, r *http.Request, s *engine.Sandb
 	return a.WriteJSON(w, out)
 }
 
-func showSandbox(s *engine.Sandbox, withSandbox bool) LivingSandbox {
+func showSandbox(s *engine.Sandbox, withSandbox bool) api.Sandbox {
 	i := s.Info()
 	life := i.Spec.Lifetime
-	out := LivingSandbox{ID: i.ID, Name: orNull(i.Name), State: "idle", Backend: i.Backend, CreatedAt: when(i.Created), UsedAt: when(i.Used),
-		IdleEndsAt: when(i.IdleEnds), AgeEndsAt: when(i.AgeEnds), Running: i.Running, Contexts: make([]ContextShown, len(i.Contexts)),
-		Metadata: i.Spec.Labels, Lifetime: LifetimeShown{life.Idle.Seconds(), life.MaxAge.Seconds()},
-		Limits: answer.NewPolicyLimits(i.Effective.Limits), Network: answer.NewNetwork(i.Spec.Network), Sandbox: answer.NewSandbox(i.Spec, i.Effective, withSandbox)}
+	out := api.Sandbox{ID: i.ID, Name: i.Name, State: "idle", Backend: i.Backend, CreatedAt: i.Created.UTC(), UsedAt: i.Used.UTC(),
+		IdleEndsAt: i.IdleEnds.UTC(), AgeEndsAt: i.AgeEnds.UTC(), Running: i.Running, Contexts: make([]api.Context, len(i.Contexts)),
+		Metadata: i.Spec.Labels, Lifetime: api.Lifetime{IdleS: seconds(life.Idle), MaxAgeS: seconds(life.MaxAge)},
+		Limits: answer.NewLimits(i.Effective.Limits), Network: answer.NewNetwork(i.Spec.Network), Sandbox: answer.NewSandbox(i.Spec, i.Effective, withSandbox)}
 	if i.Running > 0 {
 		out.State = "running"
 	}
@@ -291,10 +212,7 @@ func showSandbox(s *engine.Sandbox, withSandbox bool) LivingSandbox {
 	return out
 }
 
-// when is a time for clients; "" for none.
-func when(t time.Time) string {
-	if t.IsZero() {
-		return ""
-	}
-	return t.UTC().Format(time.RFC3339Nano)
+func seconds(d time.Duration) *float64 {
+	s := d.Seconds()
+	return &s
 }

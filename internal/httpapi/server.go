@@ -1,8 +1,12 @@
 package httpapi
 
 import (
+	"bytes"
+	"net/http"
+	"strconv"
 	"strings"
 
+	"github.com/fumehood-dev/fumehood/api"
 	"github.com/fumehood-dev/fumehood/internal/engine"
 	"github.com/fumehood-dev/fumehood/internal/httpd"
 )
@@ -10,20 +14,56 @@ import (
 // apiV1 is version 1 of the HTTP API on one server.
 type apiV1 struct {
 	*httpd.Server
-	endpoints []endpoint
 	probes    probe[engine.Capabilities]
 	readiness probe[engine.Probed]
-	document  document
+	document  []byte // OpenAPI
 }
 
-// Add adds the routes of version 1. The server must not be serving yet.
+type handler = func(*httpd.Response, *http.Request) error
+
+// Add adds the operations of version 1. The server must not be serving yet.
 func Add(server *httpd.Server) {
-	a := &apiV1{Server: server}
-	a.endpoints = a.table()
-	for _, e := range a.endpoints {
-		if strings.HasPrefix(e.path, "/v1/sandboxes") && !e.tail {
-			e.handler = strict(e.params, e.handler)
-		}
-		server.Handle(httpd.Route{Method: e.method, Path: e.path, Handler: e.handler, Open: e.open, Tail: e.tail})
+	a := &apiV1{Server: server, document: api.OpenAPI}
+	if version := server.Version(); version != "" {
+		a.document = bytes.Replace(api.OpenAPI, []byte(`"version": "unknown"`), []byte(`"version": `+strconv.Quote(version)), 1)
 	}
+	handlers := a.handlers()
+	for _, o := range api.Operations {
+		h := handlers[o.Name]
+		if strings.HasPrefix(o.Path, "/v1/sandboxes") && o.Method != "" {
+			h = strict(o.Params, h)
+		}
+		server.Handle(httpd.Route{Method: o.Method, Path: o.Path, Handler: h, Open: o.Open, Tail: o.Method == ""})
+	}
+}
+
+// handlers returns the handler of each operation, by its name.
+func (a *apiV1) handlers() map[string]handler {
+	return map[string]handler{
+		"run": a.run, "execute": a.execute, "capabilities": a.capabilities, "languages": a.languages, "healthz": a.healthz,
+		"readyz": a.readyz, "metrics": a.ShowMetrics, "openapi": a.openapi,
+
+		"createSandbox": a.createSandbox, "listSandboxes": a.listSandboxes, "getSandbox": a.in(a.getSandbox),
+		"patchSandbox": a.in(a.patchSandbox), "deleteSandbox": a.in(a.deleteSandbox), "sandboxStats": a.in(a.sandboxStats),
+		"sandboxNetwork": a.in(a.network), "tunnel": a.in(a.tunnel), "toPort": a.in(a.toPort),
+
+		"runInside": a.in(a.runInside), "listRuns": a.in(a.listRuns), "getRun": a.in(onRun(a.getRun)),
+		"cancelRun": a.in(onRun(a.cancelRun)), "runEvents": a.in(onRun(a.runEvents)), "sendStdin": a.in(onRun(a.sendStdin)),
+		"signalRun": a.in(onRun(a.signalRun)),
+
+		"listContexts": a.in(a.listContexts), "createContext": a.in(a.createContext),
+		"deleteContext": a.in(inContext(a.deleteContext)), "restartContext": a.in(inContext(a.restartContext)),
+		"interruptContext": a.in(inContext(a.interruptContext)), "complete": a.in(inContext(a.complete)),
+
+		"readFile": a.in(a.readFiles), "writeFile": a.in(a.writeFile), "removeFile": a.in(a.removeFile),
+		"readFileBy": a.in(a.readFiles), "writeFileBy": a.in(a.writeFile), "removeFileBy": a.in(a.removeFile),
+		"moveFile": a.in(a.moveFile), "makeFolder": a.in(a.makeFolder), "clean": a.in(a.clean),
+	}
+}
+
+func (a *apiV1) openapi(w *httpd.Response, _ *http.Request) error {
+	w.Header().Set("Content-Type", api.MediaJSON)
+	w.Header().Set("Content-Length", strconv.Itoa(len(a.document)))
+	_, _ = w.Write(a.document) // an error is of the client's connection
+	return nil
 }

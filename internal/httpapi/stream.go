@@ -13,52 +13,6 @@ import (
 	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
-// The events of a stream, in order. The last is either done or problem. The name result is reserved for values that the code shows.
-const (
-	eventStarted  = "started"
-	eventProgress = "progress"
-	eventStdout   = "stdout"
-	eventStderr   = "stderr"
-	eventDone     = "done"
-	eventProblem  = "problem"
-)
-
-// Started is the data of the event of an accepted request. A request that is refused earlier gets a problem with its own HTTP status.
-type Started struct {
-	TimeMS    float64    `json:"time_ms" doc:"Milliseconds since the run was accepted, on a monotonic clock."`
-	ID        sandbox.ID `json:"id" doc:"Of the execution; the same as in done."`
-	RequestID string     `json:"request_id" doc:"The id of the request in the server's log."`
-}
-
-// Progress is the data of a progress event: what is done before the program starts.
-type Progress struct {
-	TimeMS float64 `json:"time_ms" doc:"Milliseconds since the run was accepted."`
-	Text   string  `json:"text" doc:"One line about the packages that are installed; empty once they are."`
-}
-
-// Piece is the data of a stdout or stderr event: the next bytes of that stream, up to its output limit.
-//
-// The pieces of a stream together are exactly its bytes: base64 if a piece has it, else text as UTF-8. An incomplete character is
-// held back until the rest arrives or the stream ends, so only output that is not UTF-8 needs base64.
-type Piece struct {
-	TimeMS float64 `json:"time_ms" doc:"Milliseconds since the run was accepted."`
-	Offset int64   `json:"offset" doc:"Of the piece's first byte in its stream."`
-	Text   string  `json:"text" doc:"The bytes as text, with U+FFFD for those that are not UTF-8."`
-	Base64 []byte  `json:"base64,omitempty" doc:"The bytes, only if they are not all UTF-8."`
-}
-
-// Done is the data of the last event of a run that ended in a status.
-type Done struct {
-	TimeMS float64 `json:"time_ms" doc:"Milliseconds since the run was accepted."`
-	api.Answer
-}
-
-// Failure is the data of a problem event.
-type Failure struct {
-	TimeMS float64 `json:"time_ms" doc:"Milliseconds since the run was accepted."`
-	api.Problem
-}
-
 // heartbeat is how often a silent stream sends a comment, so that proxies keep it and a lost client is noticed.
 const heartbeat = 15 * time.Second
 
@@ -124,9 +78,9 @@ func (s *stream) begin() {
 	}
 	s.started = true
 	h := s.out.Header()
-	h.Set("Content-Type", "text/event-stream")
+	h.Set("Content-Type", api.MediaEvents)
 	h.Set("X-Accel-Buffering", "no") // or nginx would buffer events
-	s.event(eventStarted, Started{TimeMS: s.now(), ID: s.id, RequestID: s.out.ID})
+	s.event(api.EventStarted, api.Started{TimeMS: s.now(), ID: s.id, RequestID: s.out.ID})
 }
 
 // event appends one event to buf. Callers hold mu.
@@ -187,9 +141,9 @@ func (s *stream) piece(from sandbox.Stream, data []byte) {
 	if len(data) == 0 {
 		return
 	}
-	name := eventStdout
+	name := api.EventStdout
 	if from == sandbox.Stderr {
-		name = eventStderr
+		name = api.EventStderr
 	}
 	s.head(name)
 	b := appendPiece(s.buf.AvailableBuffer(), s.now(), s.halves[from].offset, data, 0)
@@ -206,7 +160,7 @@ func (s *stream) progress(text string) {
 	}
 	s.told = text != ""
 	s.begin()
-	s.event(eventProgress, Progress{s.now(), text})
+	s.event(api.EventProgress, api.Progress{TimeMS: s.now(), Text: text})
 	s.send()
 }
 
@@ -217,7 +171,7 @@ func (s *stream) done(text *answer.JSON) {
 	s.begin()
 	s.rest()
 	text.Stamp(s.now())
-	s.head(eventDone)
+	s.head(api.EventDone)
 	s.send()
 	s.write(func() error { return text.EncodeTo(s.out) })
 	s.buf.WriteByte('\n')
@@ -239,7 +193,7 @@ func (s *stream) problem(p api.Problem) bool {
 	sent := s.started
 	if sent {
 		s.rest()
-		s.event(eventProblem, Failure{s.now(), p})
+		s.event(api.EventProblem, api.ProblemEvent{TimeMS: s.now(), Problem: p})
 	}
 	s.end()
 	return sent

@@ -46,7 +46,7 @@ func FuzzStreamIsLossless(f *testing.F) {
 			if !ok || !strings.Contains(body, `"offset"`) {
 				continue
 			}
-			var p Piece
+			var p api.OutputPiece
 			if err := json.Unmarshal([]byte(body), &p); err != nil {
 				t.Fatal(err)
 			}
@@ -55,7 +55,7 @@ func FuzzStreamIsLossless(f *testing.F) {
 				b = []byte(p.Text)
 			}
 			var want bytes.Buffer
-			answer.Encode(&want, LoggedPiece{p.TimeMS, p.Offset, string(b), p.Base64, 3})
+			answer.Encode(&want, api.OutputPiece{TimeMS: p.TimeMS, Offset: p.Offset, Text: string(b), Base64: p.Base64, Dropped: 3})
 			if got := appendPiece(nil, p.TimeMS, p.Offset, b, 3); string(got)+"\n" != want.String() {
 				t.Errorf("%s, want %s", got, want.Bytes())
 			}
@@ -114,11 +114,11 @@ func BenchmarkDecode(b *testing.B) {
 	body := []byte(`{"language":"python","code":"print(6*7)","limits":{"timeout_s":5}}`)
 	b.ReportAllocs()
 	for b.Loop() {
-		var req RunRequest
+		var req api.RunRequest
 		if err := decode(body, &req); err != nil {
 			b.Fatal(err)
 		}
-		if _, err := req.run(); err != nil {
+		if _, err := runOf(&req); err != nil {
 			b.Fatal(err)
 		}
 	}
@@ -128,7 +128,7 @@ func BenchmarkDecodeLarge(b *testing.B) {
 	body := []byte(`{"language":"python","code":"1","files":[{"path":"a","content_base64":"` + strings.Repeat("AAAA", 4<<20) + `"}]}`)
 	b.SetBytes(int64(len(body)))
 	for b.Loop() {
-		var req RunRequest
+		var req api.RunRequest
 		if err := decode(body, &req); err != nil {
 			b.Fatal(err)
 		}

@@ -16,7 +16,6 @@ import (
 	"github.com/fumehood-dev/fumehood/api"
 	"github.com/fumehood-dev/fumehood/internal/check"
 	"github.com/fumehood-dev/fumehood/internal/engine"
-	"github.com/fumehood-dev/fumehood/internal/httpapi"
 	"github.com/fumehood-dev/fumehood/internal/httpd"
 	"github.com/fumehood-dev/fumehood/sandbox"
 )
@@ -107,7 +106,7 @@ func (r *rig) collect(body string, seen ...func(event)) *collected {
 		}
 		switch e.name {
 		case "started":
-			s := parse[httpapi.Started](r.t, e.data)
+			s := parse[api.Started](r.t, e.data)
 			if e.id != 1 || s.RequestID != res.Header.Get("X-Request-Id") {
 				r.t.Errorf("%+v", e)
 			}
@@ -117,13 +116,13 @@ func (r *rig) collect(body string, seen ...func(event)) *collected {
 		case "stderr":
 			c.add(r.t, &c.stderr, e)
 		case "done":
-			a := parse[httpapi.Done](r.t, e.data)
-			c.answer = &a.Answer
+			a := parse[api.Answer](r.t, e.data)
+			c.answer = &a
 			if a.ID != c.id {
 				r.t.Errorf("the execution %s started and %s ended", c.id, a.ID)
 			}
 		case "problem":
-			p := parse[httpapi.Failure](r.t, e.data)
+			p := parse[api.ProblemEvent](r.t, e.data)
 			c.problem = &p.Problem
 		default:
 			r.t.Errorf("an event called %q", e.name)
@@ -134,7 +133,7 @@ func (r *rig) collect(body string, seen ...func(event)) *collected {
 }
 
 func (c *collected) add(t testing.TB, to *strings.Builder, e event) {
-	p := parse[httpapi.Piece](t, e.data)
+	p := parse[api.OutputPiece](t, e.data)
 	if p.Offset != int64(to.Len()) {
 		t.Errorf("a piece at %d, want %d", p.Offset, to.Len())
 	}
@@ -268,7 +267,7 @@ func TestPackagesTold(t *testing.T) {
 		events(t, res.Body, func(e event) bool {
 			switch e.name {
 			case "progress":
-				seen = append(seen, fmt.Sprintf("%q", parse[httpapi.Progress](t, e.data).Text))
+				seen = append(seen, fmt.Sprintf("%q", parse[api.Progress](t, e.data).Text))
 			case "stdout":
 				if seen = append(seen, e.name); slices.Contains(seen[:len(seen)-1], e.name) { // in two pieces
 					seen = seen[:len(seen)-1]

@@ -1,0 +1,247 @@
+package api
+
+import (
+	_ "embed"
+	"net/http"
+)
+
+// OpenAPI is the OpenAPI 3.1 document of the API, generated from Operations and the types of this package:
+//
+//	go test ./api -run TestOpenAPI -update
+//
+//go:embed openapi.json
+var OpenAPI []byte
+
+// Headers of the API.
+const (
+	HeaderRun      = "Fumehood-Run-Id"   // id of a run, in answers that are not JSON or come before its end
+	HeaderPort     = "Fumehood-Port"     // the port; present in answers of a program in a sandbox, absent in those of the server
+	HeaderLocation = "Fumehood-Location" // where the program redirected the client, if that is outside of the program
+)
+
+// Media types of the API.
+const (
+	MediaJSON    = "application/json"
+	MediaProblem = "application/problem+json" // RFC 9457
+	MediaEvents  = "text/event-stream"
+	MediaBytes   = "application/octet-stream"
+)
+
+// Operation is one method of one path.
+type Operation struct {
+	Name    string // operationId
+	Method  string // "": any, with any query, body and answer
+	Path    string
+	Summary string
+	Detail  string
+	Open    bool // requires no key
+
+	Params   []Param
+	Body     any    // a value of the type of the JSON body; nil: none; MediaBytes: bytes
+	Optional bool   // the body may be absent
+	Example  string // of the body, as JSON
+
+	Status   int       // of the answer; 0 is 200
+	Answer   any       // a value of the type of the JSON answer; nil: none; a string: another media type
+	Also     []Answers // other successes
+	Problems []int
+}
+
+// Answers is a success of an operation: its status, and what Operation.Answer is for it.
+type Answers struct {
+	Status int
+	Answer any
+}
+
+// Param is a parameter in the query or a header of an operation.
+type Param struct {
+	Name, Doc string
+	Header    bool
+	List      bool     // may be repeated
+	Number    bool     // a number that is not negative; else text
+	Enum      []string // the allowed values; nil is any
+	Example   string
+}
+
+var (
+	problems     = []int{400, 404, 409, 413, 422, 429, 500, 503}
+	bodyProblems = append([]int{408, 415}, problems...)
+	runProblems  = []int{400, 408, 413, 415, 422, 429, 500, 503}
+	boolean      = []string{"0", "1", "false", "true"}
+	includeParam = Param{Name: "include", Doc: "Sections to include even if they are empty.", List: true,
+		Enum: []string{"output", "skipped_files", "sandbox"}}
+)
+
+const runDetail = `Runs code or a command in a fresh sandbox and answers when it has ended. A failed program is a
+status in the answer, with HTTP status 200. A problem means that the run did not complete, with one exception: if
+answers to slow readers fill the server's memory, the run ended, but its answer is lost (429; 413 if the answer is too
+large ever to be sent).
+
+With Accept: text/event-stream the answer is a stream of events, as of GET /v1/sandboxes/{id}/runs/{run}/events, but
+it cannot be read again. The server cancels the run of a client that disconnects, takes nothing for 10 seconds, or
+falls that far behind 64 KiB a second. A body that arrives more slowly is a 408.
+
+The body must have the type application/json. Outside browsers, a form type or no type is accepted as JSON too, for
+curl -d.`
+
+const createDetail = `A living sandbox keeps its files, and its contexts their variables, between runs. It ends when
+it is removed, when it was idle for its idle time, or at its maximum age; a later call then says why (404). {id} is
+its id or its name. It belongs to the API key that created it.`
+
+const insideDetail = `Runs code in a context, which keeps its variables for the next run, or a command or a file of
+the workspace in its own process. Runs in one context wait for each other. A client that disconnects cancels the run.
+
+With background, or Accept: text/event-stream, the run continues without its client. A stream is the one of GET
+.../runs/{run}/events, and the header Fumehood-Run-Id has the run's id.`
+
+const eventsDetail = `Server-sent events of the run, with ids that count from 1: first the recorded ones after
+Last-Event-ID, or else after; then new ones as they occur, until done. A client that was cut off continues where it
+was.
+
+The events are started (data: Started), progress (Progress) while packages are installed, stdout and stderr
+(OutputPiece), result (ResultEvent) and error (ErrorEvent). The last one is done (Done), or problem (ProblemEvent) if
+Fumehood failed. time_ms in each counts milliseconds since the run was accepted. Comments keep a silent stream alive.
+
+The server removes the events of old runs: it keeps 100 runs and 256 MiB of a sandbox. It drops a client that takes
+nothing for 10 seconds, or falls that far behind 64 KiB a second. The run continues.`
+
+const filesDetail = `The path is relative to /workspace; ?path= accepts any path, also an absolute one. A file is
+streamed, or a range of it; a folder answers with its listing. Symbolic links are followed inside the sandbox.`
+
+const networkDetail = `What the network policy allowed and refused, with totals. The server keeps the last 1000
+attempts; they and the totals outlive it.
+
+With after, the answer is a stream of events named attempt (NetworkAttempt), whose ids are those of the attempts.`
+
+const portDetail = `The request is passed to the program that listens on that port in the sandbox, on 127.0.0.1, ::1
+or all addresses: any method, path, query and body, WebSocket and other upgrades, streams in both directions. The
+sandbox needs no network for that. An answer with the header Fumehood-Port is the program's; any other is this
+server's: 502 if nothing listens, or if the program does not speak HTTP/1.1.
+
+The program receives no Authorization, X-API-Key or Cookie, and sees itself as localhost; X-Forwarded-Prefix has the
+path before its own. Its answers cannot act for this server: cookies, CORS and the like are removed, a browser shows
+pages without scripts (Content-Security-Policy: sandbox), and a redirect that leads out of the program is in
+Fumehood-Location instead of Location. For an application in a browser use fumehood port-forward.`
+
+const tunnelDetail = `With Connection: Upgrade and Upgrade: tcp, the answer is 101, and then the connection carries
+the bytes of a TCP connection to the port. Each side may close its half. A problem comes before the switch: 502 if
+nothing listens.`
+
+const sandboxPath = "/v1/sandboxes/{id}"
+
+// Operations lists all operations of the API.
+var Operations = append([]Operation{
+	{Name: "run", Method: "POST", Path: "/v1/run", Summary: "Run code once", Detail: runDetail, Body: RunRequest{},
+		Example: `{"language": "python", "code": "print(6*7)", "limits": {"timeout_s": 10}}`,
+		Answer:  Answer{}, Also: []Answers{{200, MediaEvents}}, Problems: runProblems},
+	{Name: "execute", Method: "POST", Path: "/execute", Summary: "Run code once, with a small, older schema",
+		Body: ExecuteRequest{}, Example: `{"code": "print(6*7)"}`, Answer: ExecuteAnswer{}, Problems: runProblems},
+	{Name: "capabilities", Method: "GET", Path: "/v1/capabilities", Summary: "Backends, limits and features of this server",
+		Answer: Capabilities{}},
+	{Name: "languages", Method: "GET", Path: "/v1/languages", Summary: "Languages, their versions and modules",
+		Answer: Languages{}},
+	{Name: "healthz", Method: "GET", Path: "/healthz", Summary: "Whether the process answers", Open: true, Answer: Health{}},
+	{Name: "readyz", Method: "GET", Path: "/readyz", Summary: "Whether the server admits runs and serves a default request",
+		Open: true, Answer: Health{}, Problems: []int{503}},
+	{Name: "metrics", Method: "GET", Path: "/metrics", Summary: "Metrics for Prometheus", Answer: "text/plain"},
+	{Name: "openapi", Method: "GET", Path: "/openapi.json", Summary: "This document", Answer: MediaJSON},
+
+	{Name: "createSandbox", Method: "POST", Path: "/v1/sandboxes", Detail: createDetail,
+		Summary: "Create a living sandbox, or find the one of a name", Body: SandboxRequest{},
+		Example: `{"name": "work", "lifetime": {"idle_s": 3600}, "metadata": {"user": "u1"}}`,
+		Status:  http.StatusCreated, Answer: Sandbox{}, Also: []Answers{{200, Sandbox{}}}, Problems: bodyProblems},
+	{Name: "listSandboxes", Method: "GET", Path: "/v1/sandboxes", Summary: "Living sandboxes",
+		Answer: SandboxList{}, Problems: problems, Params: []Param{
+			{Name: "label", Doc: "NAME:VALUE of its metadata; all must match.", List: true, Example: "user:u1"},
+			{Name: "after", Doc: "The id of the last sandbox of the previous answer."},
+			{Name: "limit", Doc: "The most sandboxes, up to 1000.", Number: true}}},
+	{Name: "getSandbox", Method: "GET", Path: sandboxPath, Summary: "One living sandbox", Params: []Param{includeParam},
+		Answer: Sandbox{}, Problems: problems},
+	{Name: "patchSandbox", Method: "PATCH", Path: sandboxPath, Summary: "Change lifetime, metadata and network rules",
+		Body: SandboxPatch{}, Example: `{"lifetime": {"idle_s": 7200}}`, Answer: Sandbox{}, Problems: bodyProblems},
+	{Name: "deleteSandbox", Method: "DELETE", Path: sandboxPath, Summary: "End a sandbox; its files are lost",
+		Status: http.StatusNoContent, Problems: problems},
+	{Name: "sandboxStats", Method: "GET", Path: sandboxPath + "/stats", Summary: "What a sandbox uses",
+		Answer: SandboxUsage{}, Problems: problems},
+	{Name: "sandboxNetwork", Method: "GET", Path: sandboxPath + "/network", Summary: "What a sandbox tried to reach",
+		Detail: networkDetail, Answer: NetworkReport{}, Also: []Answers{{200, MediaEvents}}, Problems: problems, Params: []Param{
+			{Name: "last", Doc: "The number of last attempts, up to 1000. The default is 100.", Number: true},
+			{Name: "after", Doc: "Return the attempts after this id as events, as they occur.", Number: true}}},
+	{Name: "tunnel", Method: "GET", Path: sandboxPath + "/ports/{port}", Summary: "Open a TCP connection to a port in a sandbox",
+		Detail: tunnelDetail, Status: http.StatusSwitchingProtocols, Problems: append([]int{426, 502}, problems...)},
+	{Name: "toPort", Path: sandboxPath + "/ports/{port}/{path...}", Summary: "Send a request to an HTTP server in a sandbox",
+		Detail: portDetail, Problems: append([]int{405, 502}, problems...)},
+}, append(runOperations, append(contextOperations, fileOperations()...)...)...)
+
+var runOperations = []Operation{
+	{Name: "runInside", Method: "POST", Path: sandboxPath + "/run", Summary: "Run code in a living sandbox", Detail: insideDetail,
+		Body: SandboxRunRequest{}, Example: `{"code": "x = 6*7; x", "context": "default"}`, Answer: Answer{},
+		Also: []Answers{{202, Run{}}, {200, MediaEvents}}, Problems: bodyProblems},
+	{Name: "listRuns", Method: "GET", Path: sandboxPath + "/runs", Summary: "Runs of a sandbox", Answer: RunList{},
+		Problems: problems},
+	{Name: "getRun", Method: "GET", Path: sandboxPath + "/runs/{run}", Summary: "One run", Answer: Run{}, Problems: problems},
+	{Name: "cancelRun", Method: "DELETE", Path: sandboxPath + "/runs/{run}", Summary: "Cancel a run",
+		Status: http.StatusNoContent, Problems: problems},
+	{Name: "runEvents", Method: "GET", Path: sandboxPath + "/runs/{run}/events", Detail: eventsDetail,
+		Summary: "The events of a run, again and as they occur", Answer: MediaEvents, Problems: problems, Params: []Param{
+			{Name: "after", Doc: "The id of the last event that was seen.", Number: true},
+			{Name: "follow", Doc: "0: end after the recorded events.", Enum: boolean},
+			{Name: "Last-Event-ID", Doc: "The same, as browsers send it; it overrides after.", Header: true, Number: true}}},
+	{Name: "sendStdin", Method: "POST", Path: sandboxPath + "/runs/{run}/stdin", Body: MediaBytes,
+		Summary: "Append to the stdin of an interactive run", Status: http.StatusNoContent, Problems: bodyProblems,
+		Params: []Param{{Name: "eof", Doc: "Close stdin afterwards.", Enum: boolean}}},
+	{Name: "signalRun", Method: "POST", Path: sandboxPath + "/runs/{run}/signal", Summary: "Send a signal to a run",
+		Body: SignalRequest{}, Example: `{"signal": "SIGINT"}`, Status: http.StatusNoContent, Problems: bodyProblems},
+}
+
+var contextOperations = []Operation{
+	{Name: "listContexts", Method: "GET", Path: sandboxPath + "/contexts", Summary: "Contexts of a sandbox",
+		Answer: ContextList{}, Problems: problems},
+	{Name: "createContext", Method: "POST", Path: sandboxPath + "/contexts", Body: ContextRequest{},
+		Summary: "Start an interpreter that keeps its variables", Example: `{"name": "plots", "language": "python"}`,
+		Status: http.StatusCreated, Answer: Context{}, Problems: bodyProblems},
+	{Name: "deleteContext", Method: "DELETE", Path: sandboxPath + "/contexts/{context}", Summary: "End a context",
+		Status: http.StatusNoContent, Problems: problems},
+	{Name: "restartContext", Method: "POST", Path: sandboxPath + "/contexts/{context}/restart", Status: http.StatusNoContent,
+		Summary: "Restart the interpreter; variables are lost", Problems: problems},
+	{Name: "interruptContext", Method: "POST", Path: sandboxPath + "/contexts/{context}/interrupt", Status: http.StatusNoContent,
+		Summary: "Interrupt the running code; variables stay", Problems: problems},
+	{Name: "complete", Method: "POST", Path: sandboxPath + "/contexts/{context}/complete", Summary: "Names that fit at a cursor",
+		Body: CompleteRequest{}, Example: `{"code": "import ma"}`, Answer: Completion{}, Problems: bodyProblems},
+}
+
+// fileOperations has each operation on a file twice: the path is in the URL, or in the query.
+func fileOperations() (list []Operation) {
+	for _, in := range []struct {
+		path, suffix string
+		params       []Param
+	}{
+		{sandboxPath + "/files/{path...}", "", nil},
+		{sandboxPath + "/files", "By", []Param{
+			{Name: "path", Doc: "The path: absolute, or relative to /workspace.", Example: "/workspace"}}},
+	} {
+		list = append(list,
+			Operation{Name: "readFile" + in.suffix, Method: "GET", Path: in.path, Summary: "Read a file, or list a folder",
+				Detail: filesDetail, Answer: FileList{}, Problems: append([]int{416}, problems...),
+				Also: []Answers{{200, FileInfo{}}, {200, MediaBytes}, {206, MediaBytes}}, Params: append([]Param{
+					{Name: "list", Doc: "Require a listing.", Enum: boolean},
+					{Name: "stat", Doc: "Describe the file instead.", Enum: boolean},
+					{Name: "depth", Doc: "Depth of a listing; 1 is only the folder.", Number: true},
+					{Name: "limit", Doc: "The most files of a listing, up to 10000.", Number: true},
+					{Name: "Range", Doc: "One range of bytes.", Header: true}}, in.params...)},
+			Operation{Name: "writeFile" + in.suffix, Method: "PUT", Path: in.path, Body: MediaBytes,
+				Summary: "Write a file atomically, and create its parent folders", Status: http.StatusCreated,
+				Also: []Answers{{204, nil}}, Problems: bodyProblems, Params: append([]Param{
+					{Name: "mode", Doc: "Permission bits in octal. The default is 0644.", Example: "0644"}}, in.params...)},
+			Operation{Name: "removeFile" + in.suffix, Method: "DELETE", Path: in.path, Summary: "Remove a file or a folder",
+				Status: http.StatusNoContent, Problems: problems, Params: append([]Param{
+					{Name: "recursive", Doc: "Remove a folder with its content.", Enum: boolean}}, in.params...)})
+	}
+	return append(list,
+		Operation{Name: "moveFile", Method: "POST", Path: sandboxPath + "/move", Summary: "Rename a file or a folder",
+			Body: MoveRequest{}, Example: `{"from": "a.txt", "to": "b.txt"}`, Status: http.StatusNoContent, Problems: bodyProblems},
+		Operation{Name: "makeFolder", Method: "POST", Path: sandboxPath + "/mkdir", Summary: "Create a folder",
+			Body: FolderRequest{}, Example: `{"path": "data"}`, Status: http.StatusNoContent, Problems: bodyProblems},
+		Operation{Name: "clean", Method: "POST", Path: sandboxPath + "/clean", Summary: "Empty the workspace",
+			Body: CleanRequest{}, Optional: true, Example: `{}`, Status: http.StatusNoContent, Problems: bodyProblems})
+}
