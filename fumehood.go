@@ -73,7 +73,7 @@ func Open(c Config) (*Fumehood, error) {
 	}
 	var packager sandbox.Packager // without a cache, none are installed
 	if o.CacheDir != "" {
-		packager = deps.New(deps.Config{Dir: filepath.Join(o.CacheDir, "packages"), Log: c.Log})
+		packager = packages.New(packages.Config{Dir: filepath.Join(o.CacheDir, "packages"), Log: c.Log})
 	}
 	e, err := engine.New(engine.Config{
 		Backends: backends.Backends, Default: c.Backend, Languages: lang.All(), Tool: o.Tool,

@@ -31,7 +31,7 @@ they are removed: as much again at most, which is not listed here.`,
 }
 
 // layers opens the cache that the flags name.
-func (a *app) layers(f *packageFlags) (*deps.Cache, error) {
+func (a *app) layers(f *packageFlags) (*packages.Cache, error) {
 	config, err := a.packageConfig(f)
 	if err != nil {
 		return nil, err
@@ -39,7 +39,7 @@ func (a *app) layers(f *packageFlags) (*deps.Cache, error) {
 	if config.Dir == "" {
 		return nil, &sandbox.Error{Kind: sandbox.Invalid, Op: "--package-cache", Msg: "there is no home for a cache", Fix: "set HOME, or name a folder: --package-cache DIR"}
 	}
-	return deps.OpenCache(config.Dir)
+	return packages.OpenCache(config.Dir)
 }
 
 func (a *app) newDepsLs() *cobra.Command {
@@ -72,12 +72,12 @@ func (a *app) newDepsLs() *cobra.Command {
 
 // shownLayer is a layer in JSON: what its own file says, and its use.
 type shownLayer struct {
-	deps.Layer
+	packages.Layer
 	Hits int64     `json:"hits"`
 	Used time.Time `json:"used"`
 }
 
-func shownLayers(list []deps.Layer) []shownLayer {
+func shownLayers(list []packages.Layer) []shownLayer {
 	shown := make([]shownLayer, len(list))
 	for i, l := range list {
 		l.Asked, l.Packages = answer.List(l.Asked), answer.List(l.Packages)
@@ -89,12 +89,12 @@ func shownLayers(list []deps.Layer) []shownLayer {
 const shownDigest = 12 // characters
 
 // shortly names packages on one line.
-func shortly(packages []sandbox.Package) string {
+func shortly(list []sandbox.Package) string {
 	const most = 8
 	var names []string
-	for i, p := range packages {
+	for i, p := range list {
 		if i == most {
-			names = append(names, fmt.Sprintf("and %d more", len(packages)-most))
+			names = append(names, fmt.Sprintf("and %d more", len(list)-most))
 			break
 		}
 		names = append(names, p.Name+" "+p.Version)
@@ -178,7 +178,7 @@ type shownReason struct {
 	RequiredBy []string `json:"required_by"`
 }
 
-func shownReasons(reasons []deps.Reason) []shownReason {
+func shownReasons(reasons []packages.Reason) []shownReason {
 	shown := make([]shownReason, len(reasons))
 	for i, r := range reasons {
 		shown[i] = shownReason{r.Layer.Digest, r.Version, r.Asked, answer.List(r.By)}

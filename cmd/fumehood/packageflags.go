@@ -31,9 +31,9 @@ type packageFlags struct {
 
 func (f *packageFlags) add(flags *pflag.FlagSet) {
 	flags.StringVar(&f.cache, "package-cache", "", "`DIR` that keeps them (default packages in our cache folder)")
-	f.size = deps.DefaultMaxBytes
+	f.size = packages.DefaultMaxBytes
 	flags.Var(&f.size, "package-cache-size", "most that it keeps, and living sandboxes have of it (default "+f.size.String()+")")
-	flags.DurationVar(&f.ttl, "package-ttl", deps.DefaultTTL, "how long packages without a version stay as they are (default 24h)")
+	flags.DurationVar(&f.ttl, "package-ttl", packages.DefaultTTL, "how long packages without a version stay as they are (default 24h)")
 	flags.StringSliceVar(&f.indexes, "package-index", nil, "index of packages, `LANG=URL` (repeatable; default the installer's)")
 	flags.StringVar(&f.share, "package-share", "", "`URL` of a Redis server, to share with other machines: redis://HOST")
 	flags.StringVar(&f.archive, "package-archive", "", "`URL` of what they share: file:///DIR")
@@ -49,26 +49,26 @@ func (a *app) packager(f *packageFlags) (sandbox.Packager, error) {
 	if config.Shared, err = a.sharedPackages(f); err != nil {
 		return nil, err
 	}
-	return deps.New(config), nil
+	return packages.New(config), nil
 }
 
 // sharedPackages is what the flags say of a cache that several machines share.
-func (a *app) sharedPackages(f *packageFlags) (deps.Shared, error) {
+func (a *app) sharedPackages(f *packageFlags) (packages.Shared, error) {
 	switch {
 	case f.share == "" && f.archive == "":
-		return deps.Shared{}, nil
+		return packages.Shared{}, nil
 	case f.share == "" || f.archive == "":
-		return deps.Shared{}, &sandbox.Error{Kind: sandbox.Invalid, Op: "--package-share", Msg: "it goes with --package-archive, and the other way round",
+		return packages.Shared{}, &sandbox.Error{Kind: sandbox.Invalid, Op: "--package-share", Msg: "it goes with --package-archive, and the other way round",
 			Fix: "--package-share redis://HOST:6379/0 --package-archive file:///DIR"}
 	case shared.HasPassword(f.share) && !slices.Contains(a.configured, "package-share"):
-		return deps.Shared{}, &sandbox.Error{Kind: sandbox.Invalid, Op: "--package-share", Msg: "other users of this machine can read a password on a command line",
+		return packages.Shared{}, &sandbox.Error{Kind: sandbox.Invalid, Op: "--package-share", Msg: "other users of this machine can read a password on a command line",
 			Fix: "set " + variableOf("package-share") + ", or package_share in the configuration file"}
 	}
 	return shared.Open(f.share, f.archive)
 }
 
-func (a *app) packageConfig(f *packageFlags) (deps.Config, error) {
-	config := deps.Config{Dir: f.cache, MaxBytes: int64(f.size), TTL: f.ttl, Indexes: map[string]deps.Index{}, Log: a.logger(), SeveralOwners: f.several}
+func (a *app) packageConfig(f *packageFlags) (packages.Config, error) {
+	config := packages.Config{Dir: f.cache, MaxBytes: int64(f.size), TTL: f.ttl, Indexes: map[string]packages.Index{}, Log: a.logger(), SeveralOwners: f.several}
 	if config.Dir == "" {
 		cache, ok := a.cacheDir()
 		if !ok {
@@ -91,14 +91,14 @@ func (a *app) packageConfig(f *packageFlags) (deps.Config, error) {
 		if err := a.checkIndex(name, u); err != nil {
 			return config, err
 		}
-		config.Indexes[name] = deps.Index{URL: address, Hosts: f.hosts}
+		config.Indexes[name] = packages.Index{URL: address, Hosts: f.hosts}
 	}
 	for _, l := range lang.All() {
 		if l.Installer == nil || len(f.hosts) == 0 {
 			continue
 		}
 		if _, named := config.Indexes[l.Installer.Name]; !named {
-			config.Indexes[l.Installer.Name] = deps.Index{Hosts: f.hosts}
+			config.Indexes[l.Installer.Name] = packages.Index{Hosts: f.hosts}
 		}
 	}
 	return config, nil

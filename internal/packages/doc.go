@@ -1,4 +1,4 @@
-// Package deps supplies packages: it has a sandbox find out what code needs, another one install it, and keeps the result as a layer, a
+// Package packages supplies packages: it has a sandbox find out what code needs, another one install it, and keeps the result as a layer, a
 // read-only folder that any number of sandboxes mount.
 //
 // # The way of a need
@@ -26,4 +26,4 @@
 // What the cache lacks may come from other machines (Shared). The order is: the cache; the shared answer and its archive; the shared lock, and both
 // again; an installation, its archive, its answer. Whatever fails there costs a bounded time, and then the packages are installed as if there were no
 // second tier.
-package deps
+package packages

@@ -1,6 +1,6 @@
 //go:build unix
 
-package deps
+package packages
 
 import (
 	"errors"

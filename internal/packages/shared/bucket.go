@@ -12,7 +12,7 @@ import (
 	"gocloud.dev/gcerrors"
 )
 
-// bucket implements deps.Archives.
+// bucket implements packages.Archives.
 type bucket struct{ address string }
 
 // linked reports whether there is a driver for buckets of a scheme.

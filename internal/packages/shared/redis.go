@@ -20,7 +20,7 @@ const (
 	callTimeout = 2 * time.Second
 )
 
-// redisAnswers implements deps.Answers.
+// redisAnswers implements packages.Answers.
 type redisAnswers struct {
 	address *url.URL
 	tls     *tls.Config // nil is the system's roots

@@ -16,8 +16,8 @@ import (
 
 // Open returns the tier of two addresses: redis://[USER:PASSWORD@]HOST[:PORT][/DATABASE] (rediss:// with TLS), and that of a bucket, such as
 // file:///DIR, which is made if it is not there. It dials nobody. Errors: Invalid; they repeat no address, as that may hold a password.
-func Open(answers, archives string) (deps.Shared, error) {
-	var none deps.Shared
+func Open(answers, archives string) (packages.Shared, error) {
+	var none packages.Shared
 	a, err := url.Parse(answers)
 	if err != nil || a.Scheme != "redis" && a.Scheme != "rediss" || a.Hostname() == "" || !databasePattern.MatchString(a.Path) || a.RawQuery != "" {
 		return none, &sandbox.Error{Kind: sandbox.Invalid, Op: "--package-share", Msg: "it is not the address of a Redis server", Fix: "--package-share redis://HOST:6379/0, or rediss:// for TLS"}
@@ -26,7 +26,7 @@ func Open(answers, archives string) (deps.Shared, error) {
 	if err != nil || !linked(b.Scheme) || b.Scheme == "file" && (b.Host != "" || b.Path == "") {
 		return none, &sandbox.Error{Kind: sandbox.Invalid, Op: "--package-archive", Msg: "it is not the address of a bucket that this program has a driver for", Fix: "--package-archive file:///DIR"}
 	}
-	return deps.Shared{Answers: redisAnswers{address: a}, Archives: bucket{withDefaults(b)}}, nil
+	return packages.Shared{Answers: redisAnswers{address: a}, Archives: bucket{withDefaults(b)}}, nil
 }
 
 var databasePattern = regexp.MustCompile(`^(/[0-9]{0,4})?$`)

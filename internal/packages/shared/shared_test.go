@@ -27,7 +27,7 @@ import (
 
 // machine is a Packager with a cache of its own. Its worker stands for the sandboxes that survey and install.
 type machine struct {
-	*deps.Packager
+	*packages.Packager
 	t        *testing.T
 	dir      string
 	log      lockedBuffer
@@ -53,10 +53,10 @@ func (l *lockedBuffer) String() string {
 	return l.b.String()
 }
 
-func newMachine(t *testing.T, s deps.Shared) *machine {
+func newMachine(t *testing.T, s packages.Shared) *machine {
 	t.Helper()
 	m := &machine{t: t, dir: t.TempDir(), busy: func() {}, progress: func(string) {}}
-	m.Packager = deps.New(deps.Config{Dir: m.dir, Shared: s, Log: slog.New(slog.NewTextHandler(&m.log, nil))})
+	m.Packager = packages.New(packages.Config{Dir: m.dir, Shared: s, Log: slog.New(slog.NewTextHandler(&m.log, nil))})
 	t.Cleanup(func() {
 		if strings.Contains(m.log.String(), redistest.Password) {
 			t.Errorf("the log has the password:\n%s", m.log.String())
@@ -129,7 +129,7 @@ func (m *machine) supply(p sandbox.Packages, installs int32) string {
 var pack = sandbox.Packages{Requirements: []string{"pack"}}
 
 // open opens a tier on a Redis server and a folder.
-func open(t *testing.T, redis, dir string) deps.Shared {
+func open(t *testing.T, redis, dir string) packages.Shared {
 	t.Helper()
 	s, err := shared.Open(redis, "file://"+filepath.ToSlash(dir))
 	if err != nil {
@@ -158,7 +158,7 @@ func TestSecondMachineInstallsNothing(t *testing.T) {
 
 // counted has Answers that count how often a lock is taken or extended.
 type counted struct {
-	deps.Answers
+	packages.Answers
 	locks chan bool
 }
 
@@ -172,7 +172,7 @@ func TestTwoMachinesInstallOnce(t *testing.T) {
 	r, dir := redistest.Start(t), t.TempDir()
 	s := open(t, r.Address, dir)
 	locks := &counted{s.Answers, make(chan bool, 10)}
-	a, b := newMachine(t, deps.Shared{Answers: locks, Archives: s.Archives}), newMachine(t, s)
+	a, b := newMachine(t, packages.Shared{Answers: locks, Archives: s.Archives}), newMachine(t, s)
 	begun, waiting := make(chan bool), make(chan bool)
 	a.busy = func() {
 		close(begun)
@@ -251,7 +251,7 @@ func TestBadArchives(t *testing.T) {
 
 // changed has Answers that give something else.
 type changed struct {
-	deps.Answers
+	packages.Answers
 	value string
 	key   string
 }
@@ -329,7 +329,7 @@ func TestSilentRedis(t *testing.T) {
 
 // held has Answers whose lock a machine holds that died.
 type held struct {
-	deps.Answers
+	packages.Answers
 	once sync.Once
 }
 
