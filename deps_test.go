@@ -62,12 +62,13 @@ test/backendtest: sandbox internal/attack internal/engine internal/guest interna
 internal/nearest:
 
 # what source text should seldom do
-internal/check:              sandbox internal/nearest
+internal/check:              sandbox internal/lang/lex internal/nearest
 
 # languages
+internal/lang/lex:
 internal/lang/trace:         sandbox
-internal/lang/python:        sandbox internal/lang/trace
-internal/lang/javascript:    sandbox internal/lang/trace
+internal/lang/python:        sandbox internal/lang/lex internal/lang/trace
+internal/lang/javascript:    sandbox internal/lang/lex internal/lang/trace
 internal/lang/bash:          sandbox internal/lang/trace | mvdan.cc/sh/v3
 internal/lang/typescript:    sandbox internal/lang/javascript
 internal/lang/c:               sandbox internal/lang/trace

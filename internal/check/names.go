@@ -1,5 +1,7 @@
 package check
 
+import "github.com/fumehood-dev/fumehood/internal/lang/lex"
+
 // vocabulary is what programs of a language may call.
 type vocabulary struct {
 	rules map[string]string // by full name
@@ -30,7 +32,7 @@ func newVocabulary(calls []call, others ...string) *vocabulary {
 type names struct {
 	*finder
 	*vocabulary
-	tokens  list
+	tokens  *lex.Tokens
 	aliases map[string]string // of names in the program to full ones, where either matters
 	bound   int               // tokens before it were read for the names of a require
 }
@@ -42,22 +44,27 @@ const (
 )
 
 // tok returns the token at i, or one of kind none where there is none, or was enough looking.
-func (n *names) tok(i int) token {
+func (n *names) tok(i int) lex.Token {
 	if n.looks++; n.looks > n.mostLooks() {
-		return token{}
+		return lex.Token{}
 	}
-	return n.tokens.get(i)
+	return n.tokens.Get(i)
 }
 
-// join puts a name into a module. It makes no string unless a rule is about names of the module.
+// known returns a full name, or unknown where no rule concerns it.
+func (n *names) known(full string) string {
+	if n.parts[full] {
+		return full
+	}
+	return unknown
+}
+
+// join returns the full name of a name in a module. It makes no string unless a rule concerns names of the module.
 func (n *names) join(module, name string) string {
 	if !n.parts[module] {
 		return unknown
 	}
-	if full := module + "." + name; n.parts[full] {
-		return full
-	}
-	return unknown
+	return n.known(module + "." + name)
 }
 
 // bind notes what a name of the program means.
@@ -73,16 +80,16 @@ func (n *names) bind(local, full string) {
 
 // dotted reads up to so many names "a.b.c" from i, of which the first means full. It returns what all mean, and the index after them.
 func (n *names) dotted(full string, i, most int) (all string, after int) {
-	for ; most > 1 && n.tok(i+1).is(".") && n.tok(i+2).kind == name; most-- {
+	for ; most > 1 && n.tok(i+1).Is(".") && n.tok(i+2).Kind == lex.Name; most-- {
 		i += 2
-		full = n.join(full, n.tok(i).text)
+		full = n.join(full, n.tok(i).Text)
 	}
 	return full, i + 1
 }
 
 // called is dotted for a use of names, which imports may have bound.
 func (n *names) called(i int) (full string, after int) {
-	full = n.tok(i).text
+	full = n.tok(i).Text
 	if known, ok := n.aliases[full]; ok {
 		full = known
 	}
@@ -91,30 +98,30 @@ func (n *names) called(i int) (full string, after int) {
 
 // run looks at every token once, and at the arguments of calls.
 func (n *names) run() {
-	for i := 0; i < n.tokens.len; i++ {
+	for i := 0; i < n.tokens.Len(); i++ {
 		t := n.tok(i)
-		if t.kind == text {
-			n.word(t.at, t.text)
+		if t.Kind == lex.Text {
+			n.word(t.At, t.Text)
 			continue
 		}
-		if t.kind != name || n.tok(i-1).is(".") {
+		if t.Kind != lex.Name || n.tok(i-1).Is(".") {
 			continue
 		}
-		if next := n.tok(i + 1); !next.is(".") && !next.is("(") {
+		if next := n.tok(i + 1); !next.Is(".") && !next.Is("(") {
 			continue
 		}
 		full, after := n.called(i)
-		if n.tok(after).is("(") && !isDefinition(n.tok(i-1)) {
+		if n.tok(after).Is("(") && !isDefinition(n.tok(i-1)) {
 			n.call(t, full, after)
 		}
 		i = after - 1
 	}
 }
 
-func isDefinition(t token) bool { return t.word("def") || t.word("function") || t.word("class") }
+func isDefinition(t lex.Token) bool { return t.Word("def") || t.Word("function") || t.Word("class") }
 
 // call judges the call of a name, whose arguments begin after the bracket at open.
-func (n *names) call(t token, full string, open int) {
+func (n *names) call(t lex.Token, full string, open int) {
 	rule, known := n.rules[full]
 	opens := openers[full]
 	if !known && !opens {
@@ -123,14 +130,14 @@ func (n *names) call(t token, full string, open int) {
 	decodes, shell := n.arguments(open)
 	switch {
 	case rule == "eval" && decodes:
-		n.add(t.at, "hidden-code", "decoded text in "+quoted(full))
+		n.add(t.At, "hidden-code", "decoded text in "+quoted(full))
 	case rule == "process" && shell:
-		n.add(t.at, "shell", "dangerous call "+quoted(full)+" with a shell")
+		n.add(t.At, "shell", "dangerous call "+quoted(full)+" with a shell")
 	case rule != "":
-		n.add(t.at, rule, described(rule)+" "+quoted(full))
+		n.add(t.At, rule, described(rule)+" "+quoted(full))
 	}
-	if argument := n.tok(open + 1); opens && argument.kind == text && isOutside(argument.text) {
-		n.add(argument.at, "outside", "path outside of the workspace "+quoted(argument.text))
+	if argument := n.tok(open + 1); opens && argument.Kind == lex.Text && isOutside(argument.Text) {
+		n.add(argument.At, "outside", "path outside of the workspace "+quoted(argument.Text))
 	}
 }
 
@@ -147,19 +154,19 @@ func (n *names) arguments(open int) (decodes, shell bool) {
 	for i := open; i < open+maxArguments; i++ {
 		t := n.tok(i)
 		switch {
-		case t.kind == none:
+		case t.Kind == lex.None:
 			return decodes, shell
-		case t.is("("):
+		case t.Is("("):
 			depth++
-		case t.is(")"):
+		case t.Is(")"):
 			if depth--; depth == 0 {
 				return decodes, shell
 			}
-		case t.kind == name && decoders[t.text] && n.tok(i+1).is("("):
+		case t.Kind == lex.Name && decoders[t.Text] && n.tok(i+1).Is("("):
 			decodes = true
-		case t.kind == text && t.text == "base64" && n.tok(i-1).is(","): // Buffer.from(x, "base64")
+		case t.Kind == lex.Text && t.Text == "base64" && n.tok(i-1).Is(","): // Buffer.from(x, "base64")
 			decodes = true
-		case t.word("shell") && (n.tok(i+1).is("=") || n.tok(i+1).is(":")) && (n.tok(i+2).word("True") || n.tok(i+2).word("true")):
+		case t.Word("shell") && (n.tok(i+1).Is("=") || n.tok(i+1).Is(":")) && (n.tok(i+2).Word("True") || n.tok(i+2).Word("true")):
 			shell = true
 		}
 	}
@@ -170,13 +177,13 @@ func (n *names) arguments(open int) (decodes, shell bool) {
 func (n *names) repeats(i int, starts ...string) {
 	const near = 12
 	for j := i; j < i+near; j++ {
-		if n.tok(j).kind != name || n.tok(j-1).is(".") {
+		if n.tok(j).Kind != lex.Name || n.tok(j-1).Is(".") {
 			continue
 		}
 		full, after := n.called(j)
 		for _, start := range starts {
-			if full == start && n.tok(after).is("(") {
-				n.add(n.tok(i).at, "fork-bomb", "a loop without an end around "+quoted(full))
+			if full == start && n.tok(after).Is("(") {
+				n.add(n.tok(i).At, "fork-bomb", "a loop without an end around "+quoted(full))
 			}
 		}
 	}

@@ -3,34 +3,37 @@ package check
 import (
 	"slices"
 	"strings"
+
+	"github.com/fumehood-dev/fumehood/internal/lang/lex"
 )
 
 // shell checks Bash.
 func (f *finder) shell() {
 	f.bomb()
-	l := &shellLexer{finder: f, source: source{code: f.code}}
-	l.run()
+	if at := lex.Bash(f.code, f.judge); at >= 0 {
+		f.add(at, "unchecked", "substitutions are nested too deep")
+	}
 }
 
 // judge judges one command. It returns the program that fetches or decodes what the command prints, or "".
-func (f *finder) judge(c *command) (fetched string) {
-	for _, w := range c.words {
+func (f *finder) judge(c *lex.ShellCommand) (fetched string) {
+	for _, w := range c.Words {
 		f.shellWord(w)
 	}
-	for _, w := range c.redirects {
+	for _, w := range c.Redirects {
 		f.shellWord(w)
-		if isOutside(w.text) {
-			f.add(w.at, "outside", "path outside of the workspace "+quoted(w.text))
+		if isOutside(w.Text) {
+			f.add(w.At, "outside", "path outside of the workspace "+quoted(w.Text))
 		}
 	}
-	words := f.withoutPrefixes(c.words)
+	words := f.withoutPrefixes(c.Words)
 	if len(words) == 0 {
 		return ""
 	}
-	program := base(words[0].text)
+	program := lex.Base(words[0].Text)
 	f.program(c, words, program)
-	if c.fetched != "" && slices.Contains(shells, program) && takesScript(words) {
-		f.add(words[0].at, "hidden-code", quoted(c.fetched)+" into "+quoted(program))
+	if c.Feeds != "" && slices.Contains(shells, program) && takesScript(words) {
+		f.add(words[0].At, "hidden-code", quoted(c.Feeds)+" into "+quoted(program))
 	}
 	if fetches(words) {
 		return program
@@ -38,53 +41,53 @@ func (f *finder) judge(c *command) (fetched string) {
 	return ""
 }
 
-func (f *finder) shellWord(w token) {
+func (f *finder) shellWord(w lex.Token) {
 	f.looks++
-	f.word(w.at, w.text)
-	if strings.Contains(w.text, "/dev/tcp/") || strings.Contains(w.text, "/dev/udp/") {
-		f.add(w.at, "reverse-shell", "connection "+quoted(w.text))
+	f.word(w.At, w.Text)
+	if strings.Contains(w.Text, "/dev/tcp/") || strings.Contains(w.Text, "/dev/udp/") {
+		f.add(w.At, "reverse-shell", "connection "+quoted(w.Text))
 	}
 }
 
 // program judges one command by its name and arguments.
-func (f *finder) program(c *command, words []token, program string) {
-	at := words[0].at
+func (f *finder) program(c *lex.ShellCommand, words []lex.Token, program string) {
+	at := words[0].At
 	switch {
 	case program == "eval":
 		f.add(at, "eval", "call "+quoted(program))
 	case slices.Contains(shellNetwork, program):
 		f.add(at, "network", "command "+quoted(program))
-		if (program == "nc" || program == "ncat" || program == "netcat") && slices.ContainsFunc(words[1:], func(w token) bool { return w.text == "-e" || w.text == "-c" }) {
+		if (program == "nc" || program == "ncat" || program == "netcat") && slices.ContainsFunc(words[1:], func(w lex.Token) bool { return w.Text == "-e" || w.Text == "-c" }) {
 			f.add(at, "reverse-shell", "a program on a connection")
 		}
 	case program == "rm":
 		f.removes(words)
-	case strings.HasPrefix(program, "mkfs"), program == "dd" && slices.ContainsFunc(words, func(w token) bool { return strings.HasPrefix(w.text, "of=/dev/") && isOutside(w.text[3:]) }):
+	case strings.HasPrefix(program, "mkfs"), program == "dd" && slices.ContainsFunc(words, func(w lex.Token) bool { return strings.HasPrefix(w.Text, "of=/dev/") && isOutside(w.Text[3:]) }):
 		f.add(at, "destroy", "command "+quoted(program))
 	}
-	if fetches(words) && c.within != "" && (slices.Contains(shells, c.within) || c.within == "eval" || c.within == "source" || c.within == ".") {
-		f.add(at, "hidden-code", quoted(program)+" into "+quoted(c.within))
+	if fetches(words) && c.Within != "" && (slices.Contains(shells, c.Within) || c.Within == "eval" || c.Within == "source" || c.Within == ".") {
+		f.add(at, "hidden-code", quoted(program)+" into "+quoted(c.Within))
 	}
 }
 
 // fetches reports whether a command prints what it downloads or decodes.
-func fetches(words []token) bool {
-	switch base(words[0].text) {
+func fetches(words []lex.Token) bool {
+	switch lex.Base(words[0].Text) {
 	case "curl", "wget":
 		return true
 	case "base64":
-		return slices.ContainsFunc(words, func(w token) bool { return w.text == "-d" || w.text == "--decode" || w.text == "-D" })
+		return slices.ContainsFunc(words, func(w lex.Token) bool { return w.Text == "-d" || w.Text == "--decode" || w.Text == "-D" })
 	}
 	return false
 }
 
 // takesScript reports whether an interpreter reads its program from stdin: it is given no file and no code.
-func takesScript(words []token) bool {
+func takesScript(words []lex.Token) bool {
 	for _, w := range words[1:] {
 		switch {
-		case w.text == "-s":
+		case w.Text == "-s":
 			return true
-		case w.text == "-c" || w.text == "-m" || w.text == "-e" || !strings.HasPrefix(w.text, "-"):
+		case w.Text == "-c" || w.Text == "-m" || w.Text == "-e" || !strings.HasPrefix(w.Text, "-"):
 			return false
 		}
 	}
@@ -92,13 +95,13 @@ func takesScript(words []token) bool {
 }
 
 // removes judges rm.
-func (f *finder) removes(words []token) {
-	recursive := slices.ContainsFunc(words, func(w token) bool {
-		return w.text == "--recursive" || strings.HasPrefix(w.text, "-") && !strings.HasPrefix(w.text, "--") && strings.ContainsAny(w.text, "rR")
+func (f *finder) removes(words []lex.Token) {
+	recursive := slices.ContainsFunc(words, func(w lex.Token) bool {
+		return w.Text == "--recursive" || strings.HasPrefix(w.Text, "-") && !strings.HasPrefix(w.Text, "--") && strings.ContainsAny(w.Text, "rR")
 	})
 	for _, w := range words[1:] {
-		if recursive && slices.Contains(everything, w.text) {
-			f.add(w.at, "destroy", "removal of "+quoted(w.text))
+		if recursive && slices.Contains(everything, w.Text) {
+			f.add(w.At, "destroy", "removal of "+quoted(w.Text))
 		}
 	}
 }
@@ -106,21 +109,19 @@ func (f *finder) removes(words []token) {
 // isPrefix reports whether a program runs the one that its arguments name.
 func (f *finder) isPrefix(program string) bool {
 	f.looks++
-	return slices.Contains([]string{"sudo", "env", "nohup", "exec", "command", "builtin", "nice", "xargs", "timeout", "setsid", "doas"}, program)
+	return lex.IsPrefix(program)
 }
 
 // withoutPrefixes returns the command that really runs.
-func (f *finder) withoutPrefixes(words []token) []token {
-	for len(words) > 1 && f.isPrefix(base(words[0].text)) {
+func (f *finder) withoutPrefixes(words []lex.Token) []lex.Token {
+	for len(words) > 1 && f.isPrefix(lex.Base(words[0].Text)) {
 		words = words[1:]
-		for len(words) > 1 && (strings.HasPrefix(words[0].text, "-") || isAssignment(words[0].text) || strings.Trim(words[0].text, "0123456789.smh") == "") {
+		for len(words) > 1 && (strings.HasPrefix(words[0].Text, "-") || lex.IsAssignment(words[0].Text) || strings.Trim(words[0].Text, "0123456789.smh") == "") {
 			words = words[1:]
 		}
 	}
 	return words
 }
-
-func base(path string) string { return path[strings.LastIndexByte(path, '/')+1:] }
 
 // bombPattern is a function that pipes itself into itself in the background.
 var bombPattern = pattern(`([\w:.-]+)\s*\(\)\s*\{\s*([\w:.-]+)\s*\|\s*([\w:.-]+)\s*&\s*;?\s*\}`)

@@ -1,17 +1,22 @@
 package javascript
 
-import "bytes"
+import (
+	"bytes"
+	"slices"
+
+	"github.com/fumehood-dev/fumehood/internal/lang/lex"
+)
 
 // IsModule reports whether code must run as a module: it imports or exports at its top level, or awaits there and uses nothing of
-// CommonJS. It reads tokens, not grammar; if it errs, Node's message about modules explains the rest.
+// CommonJS. It reads tokens rather than grammar. Where it errs, Node's message about modules names the fix.
 func IsModule(code []byte) bool {
 	if !bytes.Contains(code, []byte("import")) && !bytes.Contains(code, []byte("export")) && !bytes.Contains(code, []byte("await")) {
 		return false
 	}
 	s := scanner{scopes: make([]scope, 1, 16)}
-	l := lexer{src: code}
-	for l.next() {
-		if s.take(l.token) {
+	tokens := lex.JavaScript(string(code))
+	for i := range tokens.Len() {
+		if s.take(tokens.Get(i)) {
 			return true
 		}
 		if len(s.scopes) > maxScopes {
@@ -21,7 +26,7 @@ func IsModule(code []byte) bool {
 	return s.awaits && !s.commonJS
 }
 
-// maxScopes limits the depth of brackets; deeper code is taken for a script.
+// maxScopes limits the depth of brackets. Deeper code counts as a script.
 const maxScopes = 1024
 
 // scope is an open bracket, or the outermost level.
@@ -33,35 +38,33 @@ type scope struct {
 
 type scanner struct {
 	scopes   []scope
-	closed   scope // the last closed bracket
-	last     token // the previous token
-	started  bool  // there is a previous token
-	imported bool  // the previous token is "import"
-	starts   bool  // which began a statement at the outermost level
+	closed   scope     // the last closed bracket
+	last     lex.Token // the previous token
+	imported bool      // the previous token is "import"
+	starts   bool      // the previous token began a statement at the outermost level
 	awaits   bool
 	commonJS bool
 }
 
 // take reads one token and reports whether it proves a module.
-func (s *scanner) take(t token) bool {
+func (s *scanner) take(t lex.Token) bool {
 	top := &s.scopes[len(s.scopes)-1]
-	if t.newline && top.arrow && !s.last.is("=>") && !t.continues() {
-		top.arrow = false
+	if t.First && top.arrow && !s.last.Is("=>") && (t.Kind != lex.Mark || t.Is("{") || t.Is("}") || t.Is(";")) {
+		top.arrow = false // no operator continues the expression of the previous line
 	}
 	// import.meta is for modules, import(...) for scripts as well.
-	if s.imported && (t.is(".") || s.starts && !t.is("(")) {
+	if s.imported && (t.Is(".") || s.starts && !t.Is("(")) {
 		return true
 	}
-	first := !s.started || t.newline || s.last.is(";") || s.last.is("}")
-	s.starts = first && len(s.scopes) == 1
+	s.starts = len(s.scopes) == 1 && (t.First || s.last.Is(";") || s.last.Is("}"))
 	s.imported = false
 	proof := false
-	if !t.word {
-		s.punctuation(t, top)
-	} else if !s.last.is(".") {
-		proof = s.word(t.text, top)
+	if t.Kind == lex.Mark {
+		s.mark(t, top)
+	} else if t.Kind == lex.Name && !s.last.Is(".") {
+		proof = s.word(t.Text, top)
 	}
-	s.last, s.started = t, true
+	s.last = t
 	return proof
 }
 
@@ -79,15 +82,15 @@ func (s *scanner) word(text string, top *scope) bool {
 	return false
 }
 
-func (s *scanner) punctuation(t token, top *scope) {
-	switch t.text {
+func (s *scanner) mark(t lex.Token, top *scope) {
+	switch t.Text {
 	case "(", "[", "{", "${":
 		inner := scope{function: top.function || top.arrow}
-		inner.control = t.is("(") && s.last.word && isControl(s.last.text)
-		if t.is("{") && (s.last.is("=>") || s.last.is(")") && !s.closed.control) {
+		inner.control = t.Is("(") && s.last.Kind == lex.Name && slices.Contains(controls, s.last.Text)
+		if t.Is("{") && (s.last.Is("=>") || s.last.Is(")") && !s.closed.control) {
 			inner.function = true
 		}
-		if s.last.is("=>") && t.is("{") {
+		if s.last.Is("=>") && t.Is("{") {
 			top.arrow = false
 		}
 		s.scopes = append(s.scopes, inner)
@@ -103,10 +106,5 @@ func (s *scanner) punctuation(t token, top *scope) {
 	}
 }
 
-func isControl(word string) bool {
-	switch word {
-	case "if", "for", "while", "switch", "catch", "with", "await": // "for await ("
-		return true
-	}
-	return false
-}
+// controls are the words before parentheses that do not begin a function.
+var controls = []string{"if", "for", "while", "switch", "catch", "with", "await"} // "for await ("

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/fumehood-dev/fumehood/internal/lang/lex"
 	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
@@ -54,40 +55,36 @@ var installer = &sandbox.Installer{
 	Popular:   popular,
 }
 
-// installLine is a line of a notebook that installs packages. The driver of contexts has the same.
+// installLine matches a line of a notebook that installs packages. The driver of contexts has the same pattern.
 var installLine = sync.OnceValue(func() *regexp.Regexp {
-	return regexp.MustCompile(`^[ \t]*[%!][ \t]*(?:python3?[ \t]+-m[ \t]+)?(?:pip3?|uv[ \t]+pip)[ \t]+install[ \t]+(.*)`)
+	return regexp.MustCompile(`^[%!][ \t]*(?:python3?[ \t]+-m[ \t]+)?(?:pip3?|uv[ \t]+pip)[ \t]+install[ \t]+(.*)`)
 })
 
-// magic lists the requirements of such lines, without options and their files.
+// magic lists the requirements in such lines, without options and their files.
 func magic(code []byte) (found []string) {
-	for _, m := range magicLines(string(code)) {
+	for _, m := range installLines(string(code)) {
 		found = append(found, installed(m.words, maxInstalled-len(found))...)
 	}
 	return found
 }
 
-// magicLine is such a line: where it is in the code, without its end, and the words after "install".
+// magicLine is a line that installs.
 type magicLine struct {
-	from, to int
-	words    string
+	lex.Token
+	words string // after "install"
 }
 
-func magicLines(code string) (found []magicLine) {
+func installLines(code string) (found []magicLine) {
 	if !strings.Contains(code, "pip") {
 		return nil
 	}
-	open, at := "", 0
-	for line := range strings.Lines(code) {
-		from := at
-		at += len(line)
-		if first := strings.TrimSpace(line); open == "" && first != "" && (first[0] == '%' || first[0] == '!') {
-			if m := installLine().FindStringSubmatch(line); m != nil && len(found) < maxMagic {
-				found = append(found, magicLine{from, from + len(strings.TrimRight(line, "\r\n")), m[1]})
+	tokens := lex.Python(code)
+	for i := range tokens.Len() {
+		if t := tokens.Get(i); t.Kind == lex.Command && len(found) < maxMagic {
+			if m := installLine().FindStringSubmatch(t.Text); m != nil {
+				found = append(found, magicLine{t, m[1]})
 			}
-			continue
 		}
-		open = openString(open, line)
 	}
 	return found
 }
@@ -99,15 +96,14 @@ var harmless = sync.OnceValue(func() *regexp.Regexp {
 	return regexp.MustCompile(`^(?:(?:` + option + `|` + silence + `|'[^']*'|"[^"]*"|[A-Za-z0-9][^\s;&|<>()'"$` + "`" + `]*)(?:[ \t]+|$))*(?:#.*)?$`)
 })
 
-// plainly turns lines that only install into statements that do nothing, in the same places: an interpreter knows no such lines.
+// plainly replaces lines that only install by statements that do nothing, because an interpreter knows no such lines.
 func plainly(code []byte) []byte {
 	var plain []byte
 	at := 0
-	for _, m := range magicLines(string(code)) {
-		if line := string(code[m.from:m.to]); harmless().MatchString(strings.TrimSpace(m.words)) {
-			plain = append(plain, code[at:m.from]...)
-			plain = append(plain, line[:len(line)-len(strings.TrimLeft(line, " \t"))]+"pass"...)
-			at = m.to
+	for _, m := range installLines(string(code)) {
+		if harmless().MatchString(strings.TrimSpace(m.words)) {
+			plain = append(append(plain, code[at:m.At]...), "pass"...)
+			at = int(m.At) + len(m.Text)
 		}
 	}
 	return append(plain, code[at:]...)
@@ -139,32 +135,6 @@ func installed(words string, most int) (found []string) {
 		}
 	}
 	return found
-}
-
-// openString returns the quotes of the string that is open after a line, given that before it. A string in single quotes ends with its line.
-func openString(open, line string) string {
-	for i := 0; i < len(line); i++ {
-		switch c := line[i:]; {
-		case c[0] == '\\':
-			i++
-		case open != "":
-			if strings.HasPrefix(c, open) {
-				i += len(open) - 1
-				open = ""
-			}
-		case c[0] == '#':
-			return ""
-		case strings.HasPrefix(c, `"""`), strings.HasPrefix(c, `'''`):
-			open = c[:3]
-			i += 2
-		case c[0] == '"' || c[0] == '\'':
-			open = c[:1]
-		}
-	}
-	if len(open) == 1 {
-		return ""
-	}
-	return open
 }
 
 const maxRequirement = 300 // bytes

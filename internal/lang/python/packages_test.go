@@ -84,6 +84,8 @@ func TestSurvey(t *testing.T) {
 		"try:\n\timport glva, glvb\n\tX = True\nexcept ModuleNotFoundError as e:\n\tpass\n\nimport glvb\n":                                                       "glva:2? glvb:2",
 		"def f():\n    \"\"\"'\"\nimport glva\n\"\"\"\ntry:\n    import glvb\nfinally:\n    x = [\n1,\n]\n@d(\n)\nclass A:\n    def g():\n        import glvc\n": "glvb:6 glvc:15",
 		"x = 'y\\\nimport glva'\ndef f():\n    try:\n        import glvb\n    except: pass\n":                                                                    "glvb:5?",
+		"import glva; import glvb\nif 1: import glvc\nfrom glva import *\n":                                                                                      "glva:1 glvb:1 glvc:2 glva.*:3",
+		"from glva import (\n  b, # import c\n  d as e,\n)\n\"\"\"\nimport glvb\n\"\"\"\n":                                                                       "glva.b:1 glva.d:1",
 		"import glva (": "",
 	} {
 		s, ok := surveyOf(t, code)

@@ -12,7 +12,6 @@ MAX_FILES, MAX_BYTES = 500, 1 << 20
 CALL = r"\b(?:__import__|import_module)\(\s*['\"]([\w.]+)['\"]"
 LISTS = "requirements.txt", "pyproject.toml"
 ONLY_AST = 0x400  # ast.PyCF_ONLY_AST
-INSIDE, CLAUSES = ("", " ", "\t", "\f", "#", ")", "]", "}"), ("except", "else", "elif", "finally")  # how lines within a statement begin
 
 STANDARD = getattr(sys, "stdlib_module_names", sys.builtin_module_names)  # before 3.10 the rest is looked for like other modules
 
@@ -38,46 +37,13 @@ def rest(name):
     return globals()[name]
 
 
-def still_open(quote, line):
-    """The quotes of the string that is open after a line, given those before it. A string in single quotes ends with its line."""
-    i = 0
-    while i < len(line) and not (line[i] == "#" and not quote):
-        if line[i] == "\\":
-            i += 2
-        elif quote:
-            i, quote = (i + len(quote), "") if line.startswith(quote, i) else (i + 1, quote)
-        elif line[i] in "'\"":
-            quote = line[i] * (3 if line.startswith(line[i] * 3, i) else 1)
-            i += len(quote)
-        else:
-            i += 1
-    return quote if len(quote) == 3 else ""
-
-
-def outline(code):
-    """The code with blank lines for all statements of the module, whole, that mention no import."""
-    lines, begin, keep, quote = code.split("\n"), 0, False, ""
-    for i, line in enumerate(lines + ["end"]):
-        if not quote and line[:1] not in INSIDE and not line.startswith(CLAUSES):
-            if not keep:
-                lines[begin:i] = [""] * (i - begin)
-            begin, keep = i, False
-        keep = keep or "import" in line
-        if (quote and quote in line) or not quote and ("\"\"\"" in line or "'''" in line):
-            quote = still_open(quote, line)
-    return "\n".join(lines)
-
-
 def parse(code):
-    attempts = [str, lambda code: rest("plain")(code)]
-    if "install" not in code and "\\\n" not in code:
-        attempts.insert(0, outline)  # whose tree takes a tenth of the time
-    for attempt in attempts:
+    for attempt in str, lambda code: rest("plain")(code):
         try:
             return compile(attempt(code), "code", "exec", ONLY_AST)
         except (SyntaxError, ValueError, RecursionError, MemoryError):
             pass
-    return None  # the run itself will say so
+    return None  # the run itself reports the error
 
 
 ENDS = {"exit", "_exit", "quit"}

@@ -12,28 +12,31 @@ func TestNeedsNone(t *testing.T) {
 	for code, want := range map[string]bool{
 		"print(1)": true,
 		"import os, sys as s, os.path\nfrom json import loads\ndef f():\n    import re": true,
-		"import numpy":                                 false,
-		"import os, numpy":                             false,
-		"from numpy import array":                      false,
-		"x = 1; import numpy":                          false,
-		"if x: import os":                              false, // a closer look costs only time
-		"__import__('numpy')":                          false,
-		"import importlib\nimportlib.import_module(n)": false,
-		"from . import x":                              false,
-		"import os, \\\n  numpy":                       false,
-		"import os; import numpy":                      false,
-		"import os\\\n, numpy":                         false,
-		"%pip install x":                               false,
-		"# /// script\n# ///":                          false,
+		"import numpy":            false,
+		"import os, numpy":        false,
+		"from numpy import array": false,
+		"x = 1; import numpy":     false,
+		"if x: import os":         true,
+		"try:\n  import json\nexcept ImportError:\n  json = None": true,
+		"s = 1 + \\\n2\nfrom math import *":                       true,
+		"\ufeffimport os":                                         true,
+		"__import__('numpy')":                                     false,
+		"import importlib\nimportlib.import_module(n)":            false,
+		"from . import x":                                         false,
+		"import os, \\\n  numpy":                                  false,
+		"import os; import numpy":                                 false,
+		"import os\\\n, numpy":                                    false,
+		"%pip install x":                                          false,
+		"# /// script\n# ///":                                     false,
 	} {
 		if got := needsNone([]byte(code), nil); got != want {
 			t.Errorf("%q: %v", code, got)
 		}
 	}
-	if line := "import os\n"; !needsNone([]byte(strings.Repeat(line, maxStatements)), nil) || needsNone([]byte(strings.Repeat(line, maxStatements+1)), nil) {
+	if line := "import os\n"; !needsNone([]byte(strings.Repeat(line, maxImports)), nil) || needsNone([]byte(strings.Repeat(line, maxImports+1)), nil) {
 		t.Error("the bound on statements is not kept")
 	}
-	if line := "#3456789\n"; !needsNone([]byte(strings.Repeat(line, maxGlance/len(line))), nil) || needsNone([]byte(strings.Repeat(line, maxGlance/len(line)+1)), nil) {
+	if line := "#3456789\n"; !needsNone([]byte(strings.Repeat(line, maxCode/len(line))), nil) || needsNone([]byte(strings.Repeat(line, maxCode/len(line)+1)), nil) {
 		t.Error("the bound on bytes is not kept")
 	}
 	if needsNone([]byte("import os"), []sandbox.File{{Path: "requirements.txt"}}) {
@@ -57,22 +60,28 @@ func TestImports(t *testing.T) {
 		"if TYPE_CHECKING:\n  import x":                                                                   "[]",
 		"s = \"\"\"\nimport x\n\"\"\"":                                                                    "[]",
 		"s = 'a\\\nimport x'":                                                                             "[]",
-		"import x; import y":                                                                              "[]",
-		"if 1: import x":                                                                                  "[]",
-		"from x import (\n  y, # import z\n  z as w,\n)\nimport v":                                        "[]",
+		"import x; import y":                                                                              "[{x 1 false} {y 1 false}]",
+		"if 1: import x":                                                                                  "[{x 1 false}]",
+		"from x import (\n  y, # import z\n  z as w,\n)\nimport v":                                        "[{x.y 1 false} {x.z 1 false} {v 5 false}]",
 		"from x import (\n  y, # why\n\n  z as w,\n)\nimport v":                                           "[{x.y 1 false} {x.z 1 false} {v 6 false}]",
 		"from x import(y)":                                                                                "[{x.y 1 false}]",
-		"from x import (y); import z":                                                                     "[]",
+		"from x import (y); import z":                                                                     "[{x.y 1 false} {z 1 false}]",
 		"from x import (y":                                                                                "[]",
 		"# import y is important\nimport x, important":                                                    "[{x 2 false} {important 2 false}]",
-		"s = \"\"\"\n# import y\n\"\"\"\nimport x":                                                        "[]",
+		"s = \"\"\"\n# import y\n\"\"\"\nimport x":                                                        "[{x 4 false}]",
 		"import x\ntry: f()\nexcept E: pass\nimport y":                                                    "[{x 1 false} {y 4 false}]",
 		"import x\ndef f():\n  try: import y\n  except E: pass":                                           "[]",
 		"def f():\n  try:\n    import y\n  except ImportError: pass":                                      "[]",
-		"from x import *":                                                                                 "[]",
+		"from x import *":                                                                                 "[{x.* 1 false}]",
 		"from . import x":                                                                                 "[]",
 		"import x.":                                                                                       "[]",
 		"__import__('x')":                                                                                 "[]",
+		"import y\\\r\n, z":                                                                               "[{y 1 false} {z 1 false}]",
+		"import \u00e4":                                                                                   "[]",
+		"import x y":                                                                                      "[]",
+		"from x import (y,":                                                                               "[]",
+		"x = 1\rimport x":                                                                                 "[]",
+		"!ls \"\"\"\nimport x":                                                                            "[{x 2 false}]",
 		"import x\n%pip install y":                                                                        "[]",
 		"import os\x0cimport x":                                                                           "[]",
 	} {
@@ -80,8 +89,8 @@ func TestImports(t *testing.T) {
 			t.Errorf("%q: %s, want %s", code, got, want)
 		}
 	}
-	lines, names := strings.Repeat("import x\n", maxStatements+1), "import x"+strings.Repeat(",x", maxStatements)
-	if imports([]byte(lines)) != nil || imports([]byte(names)) != nil || len(imports([]byte(lines[:len(lines)-len("import x\n")]))) != maxStatements {
+	lines, names := strings.Repeat("import x\n", maxImports+1), "import x"+strings.Repeat(",x", maxImports)
+	if imports([]byte(lines)) != nil || imports([]byte(names)) != nil || len(imports([]byte(lines[:len(lines)-len("import x\n")]))) != maxImports {
 		t.Error("the bound on what is imported is not kept")
 	}
 }
