@@ -80,7 +80,7 @@ internal/lang/php:             sandbox internal/lang/trace
 internal/lang/r:               sandbox internal/lang/trace
 internal/lang/ruby:            sandbox internal/lang/trace
 internal/lang/rust:            sandbox internal/lang/trace
-internal/lang/langtest:      sandbox internal/driver | github.com/rogpeppe/go-internal
+test/langtest:      sandbox internal/driver | github.com/rogpeppe/go-internal
 
 # the protocol between the engine and the interpreter of a context
 internal/driver:

@@ -9,9 +9,9 @@ import (
 	"github.com/fumehood-dev/fumehood/internal/backend/native"
 	"github.com/fumehood-dev/fumehood/internal/engine"
 	"github.com/fumehood-dev/fumehood/internal/lang"
-	"github.com/fumehood-dev/fumehood/internal/lang/langtest"
 	"github.com/fumehood-dev/fumehood/sandbox"
 	"github.com/fumehood-dev/fumehood/test/backendtest"
+	"github.com/fumehood-dev/fumehood/test/langtest"
 )
 
 // testApp is the program in this process, with helper programs built once.

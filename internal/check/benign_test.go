@@ -19,7 +19,7 @@ const (
 	mostRefused = 2 // of 100 benign scripts
 )
 
-var benignFolders = []string{"../../examples", "../../test/soak/programs", "../../internal/lang/langtest/testdata", "../../scripts", "/usr/share/doc", "/usr/share",
+var benignFolders = []string{"../../examples", "../../test/soak/programs", "../../test/langtest/testdata", "../../scripts", "/usr/share/doc", "/usr/share",
 	"/usr/lib/python3/dist-packages", "/usr/lib/python3.11/turtledemo", "/usr/bin", "/usr/lib/node_modules"}
 
 var shellLine = regexp.MustCompile(`^#! ?\S*[/ ](?:env )?(?:ba|da)?sh\b`)

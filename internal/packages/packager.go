@@ -305,11 +305,15 @@ func (j *job) obtain(ctx context.Context, key string, survey *sandbox.PackageSur
 func (j *job) survey(ctx context.Context) (*sandbox.PackageSurvey, error) {
 	in := j.need.Language.Installer
 	q := sandbox.PackageQuestion{Auto: j.need.Auto, Name: j.need.Name, Requirements: list(j.need.Requirements), Imports: []sandbox.Import{}}
-	if j.need.Auto {
-		q.Code = strings.ToValidUTF8(string(j.need.Code), "\ufffd")
-	}
-	if j.need.Auto && in.Imports != nil {
-		q.Imports = in.Imports(j.need.Code)
+	if code := j.need.Code; q.Auto {
+		if in.Imports != nil {
+			q.Imports = in.Imports(code)
+		}
+		if in.Magic != nil {
+			q.Requirements = append(slices.Clip(q.Requirements), in.Magic(code)...)
+			code = in.Plain(code)
+		}
+		q.Code = strings.ToValidUTF8(string(code), "\ufffd")
 	}
 	return j.ask(ctx, q)
 }

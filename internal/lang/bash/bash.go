@@ -1,7 +1,14 @@
 // Package bash is Bash as a language of Fumehood.
 package bash
 
-import "github.com/fumehood-dev/fumehood/sandbox"
+import (
+	_ "embed"
+
+	"github.com/fumehood-dev/fumehood/sandbox"
+)
+
+//go:embed inventory.sh
+var inventory string
 
 // Language is Bash. Scripts read no start-up files, so it needs no options.
 var Language = sandbox.Language{

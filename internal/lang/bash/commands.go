@@ -3,12 +3,12 @@ package bash
 import (
 	"bytes"
 	_ "embed" // the survey
-	"regexp"
 	"strings"
 	"sync"
 
 	"mvdan.cc/sh/v3/syntax"
 
+	"github.com/fumehood-dev/fumehood/internal/lang/trace"
 	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
@@ -33,7 +33,7 @@ const (
 // parsing lets one script be parsed at a time, as each may take its most.
 var parsing sync.Mutex
 
-var commandName = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._+-]{0,63}$`) })
+var commandName = trace.Pattern(`^[A-Za-z0-9][A-Za-z0-9._+-]{0,63}$`)
 
 // Commands lists the commands that a script names literally, but for its functions and aliases and what a word like "$cmd" leads to. The
 // script is hostile; the parser only reads it.

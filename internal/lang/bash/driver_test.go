@@ -9,7 +9,7 @@ import (
 	"testing"
 
 	"github.com/fumehood-dev/fumehood/internal/lang/bash"
-	"github.com/fumehood-dev/fumehood/internal/lang/langtest"
+	"github.com/fumehood-dev/fumehood/test/langtest"
 )
 
 func outcome(o langtest.Outcome) string {

@@ -11,7 +11,7 @@ import (
 	"testing"
 
 	"github.com/fumehood-dev/fumehood/internal/lang/javascript"
-	"github.com/fumehood-dev/fumehood/internal/lang/langtest"
+	"github.com/fumehood-dev/fumehood/test/langtest"
 )
 
 // outcome writes down a run: its value as text, what it displayed before, its exit code unless 0, its error, and its streams.

@@ -1,7 +1,14 @@
 // Package javascript is JavaScript on Node as a language of Fumehood.
 package javascript
 
-import "github.com/fumehood-dev/fumehood/sandbox"
+import (
+	_ "embed"
+
+	"github.com/fumehood-dev/fumehood/sandbox"
+)
+
+//go:embed inventory.js
+var inventory string
 
 const (
 	scriptFile = "main.js"

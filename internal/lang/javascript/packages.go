@@ -3,10 +3,9 @@ package javascript
 import (
 	_ "embed" // the two programs
 	"encoding/json"
-	"regexp"
 	"strings"
-	"sync"
 
+	"github.com/fumehood-dev/fumehood/internal/lang/trace"
 	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
@@ -33,9 +32,7 @@ var Installer = &sandbox.Installer{
 const maxRequirement = 300 // bytes
 
 // requirement is a name, perhaps with a scope, and perhaps a version, a range or a tag: no alias, path or address.
-var requirement = sync.OnceValue(func() *regexp.Regexp {
-	return regexp.MustCompile(`^(?:@[a-z0-9~][a-z0-9._~-]*/)?[a-zA-Z0-9~][a-zA-Z0-9._~-]*(?:@[a-zA-Z0-9.*^~<>=|+ -]*)?$`)
-})
+var requirement = trace.Pattern(`^(?:@[a-z0-9~][a-z0-9._~-]*/)?[a-zA-Z0-9~][a-zA-Z0-9._~-]*(?:@[a-zA-Z0-9.*^~<>=|+ -]*)?$`)
 
 func validRequirement(text string) bool {
 	return len(text) <= maxRequirement && requirement().MatchString(text)

@@ -7,8 +7,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/fumehood-dev/fumehood/internal/lang/langtest"
 	"github.com/fumehood-dev/fumehood/internal/lang/python"
+	"github.com/fumehood-dev/fumehood/test/langtest"
 )
 
 // Code that breaks what the driver could depend on. Each case has a driver of its own, and the next run must be in order.

@@ -7,8 +7,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/fumehood-dev/fumehood/internal/lang/langtest"
 	"github.com/fumehood-dev/fumehood/internal/lang/python"
+	"github.com/fumehood-dev/fumehood/test/langtest"
 )
 
 // One conversation: each run finds what the earlier ones left.

@@ -8,8 +8,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/fumehood-dev/fumehood/internal/lang/langtest"
 	"github.com/fumehood-dev/fumehood/internal/lang/python"
+	"github.com/fumehood-dev/fumehood/test/langtest"
 )
 
 // forms describes what a run showed, a line for each value: "main" or "display", then the types; short texts follow theirs.

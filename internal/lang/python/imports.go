@@ -7,6 +7,7 @@ import (
 	"sync"
 
 	"github.com/fumehood-dev/fumehood/internal/lang/lex"
+	"github.com/fumehood-dev/fumehood/internal/lang/trace"
 	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
@@ -67,10 +68,10 @@ func imports(code []byte) []sandbox.Import {
 }
 
 // absolute matches the name of an import that is not relative.
-var absolute = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_.]*(?:\.\*)?$`) })
+var absolute = trace.Pattern(`^[A-Za-z_][A-Za-z0-9_.]*(?:\.\*)?$`)
 
 // guard matches a word that can make an import optional.
-var guard = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`\btry\b|TYPE_CHECKING`) })
+var guard = trace.Pattern(`\btry\b|TYPE_CHECKING`)
 
 // attempt matches a try statement that imports, and continues without the modules that are missing.
 var attempt = sync.OnceValue(func() *regexp.Regexp {

@@ -8,6 +8,7 @@ import (
 	"sync"
 
 	"github.com/fumehood-dev/fumehood/internal/lang/lex"
+	"github.com/fumehood-dev/fumehood/internal/lang/trace"
 	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
@@ -56,9 +57,7 @@ var installer = &sandbox.Installer{
 }
 
 // installLine matches a line of a notebook that installs packages. The driver of contexts has the same pattern.
-var installLine = sync.OnceValue(func() *regexp.Regexp {
-	return regexp.MustCompile(`^[%!][ \t]*(?:python3?[ \t]+-m[ \t]+)?(?:pip3?|uv[ \t]+pip)[ \t]+install[ \t]+(.*)`)
-})
+var installLine = trace.Pattern(`^[%!][ \t]*(?:python3?[ \t]+-m[ \t]+)?(?:pip3?|uv[ \t]+pip)[ \t]+install[ \t]+(.*)`)
 
 // magic lists the requirements in such lines, without options and their files.
 func magic(code []byte) (found []string) {
@@ -151,9 +150,7 @@ func validRequirement(text string) bool {
 }
 
 // lockLine pins one package to archives.
-var lockLine = sync.OnceValue(func() *regexp.Regexp {
-	return regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]*(?:\[[A-Za-z0-9._,-]+\])?==[A-Za-z0-9.!+_-]+[ \t]*(?:;[A-Za-z0-9_.'"<>=!~() \t-]+)?(?:[ \t]+--hash=sha(?:256|384|512):[0-9a-f]+)*[ \t]*$`)
-})
+var lockLine = trace.Pattern(`^[A-Za-z0-9][A-Za-z0-9._-]*(?:\[[A-Za-z0-9._,-]+\])?==[A-Za-z0-9.!+_-]+[ \t]*(?:;[A-Za-z0-9_.'"<>=!~() \t-]+)?(?:[ \t]+--hash=sha(?:256|384|512):[0-9a-f]+)*[ \t]*$`)
 
 func validLock(text string) bool {
 	for line := range strings.Lines(text) {
@@ -166,72 +163,24 @@ func validLock(text string) bool {
 
 // packageNames are the packages whose modules have other names, as their own documentation has them. A longer name wins.
 var packageNames = map[string]string{
-	"attr":                  "attrs",
-	"bs4":                   "beautifulsoup4",
-	"Bio":                   "biopython",
-	"cairo":                 "pycairo",
-	"community":             "python-louvain",
-	"Crypto":                "pycryptodome",
-	"Cryptodome":            "pycryptodomex",
-	"cv2":                   "opencv-python-headless",
-	"dateutil":              "python-dateutil",
-	"discord":               "discord.py",
-	"dns":                   "dnspython",
-	"docx":                  "python-docx",
-	"dotenv":                "python-dotenv",
-	"faiss":                 "faiss-cpu",
-	"fitz":                  "pymupdf",
-	"git":                   "gitpython",
-	"github":                "pygithub",
-	"google.cloud.bigquery": "google-cloud-bigquery",
-	"google.cloud.storage":  "google-cloud-storage",
-	"google.generativeai":   "google-generativeai",
-	"google.genai":          "google-genai",
-	"google.protobuf":       "protobuf",
-	"googleapiclient":       "google-api-python-client",
-	"gi":                    "pygobject",
-	"grpc":                  "grpcio",
-	"haystack":              "haystack-ai",
-	"jose":                  "python-jose",
-	"jwt":                   "pyjwt",
-	"kafka":                 "kafka-python",
-	"ldap":                  "python-ldap",
-	"magic":                 "python-magic",
-	"memcache":              "python-memcached",
-	"mpl_toolkits":          "matplotlib",
-	"MySQLdb":               "mysqlclient",
-	"nacl":                  "pynacl",
-	"OpenSSL":               "pyopenssl",
-	"osgeo":                 "gdal",
-	"PIL":                   "pillow",
-	"pkg_resources":         "setuptools",
-	"pptx":                  "python-pptx",
-	"psycopg2":              "psycopg2-binary",
-	"pwn":                   "pwntools",
-	"pylab":                 "matplotlib",
-	"pythoncom":             "pywin32",
-	"readability":           "readability-lxml",
-	"rest_framework":        "djangorestframework",
-	"ruamel":                "ruamel.yaml",
-	"serial":                "pyserial",
-	"skimage":               "scikit-image",
-	"sklearn":               "scikit-learn",
-	"slugify":               "python-slugify",
-	"socks":                 "pysocks",
-	"speech_recognition":    "speechrecognition",
-	"telegram":              "python-telegram-bot",
-	"umap":                  "umap-learn",
-	"usb":                   "pyusb",
-	"websocket":             "websocket-client",
-	"win32api":              "pywin32",
-	"wx":                    "wxpython",
-	"Xlib":                  "python-xlib",
-	"yaml":                  "pyyaml",
-	"zmq":                   "pyzmq",
-	"opentelemetry":         "opentelemetry-api",
-	"opentelemetry.sdk":     "opentelemetry-sdk",
-	"azure.storage.blob":    "azure-storage-blob",
-	"azure.identity":        "azure-identity",
+	"attr": "attrs", "bs4": "beautifulsoup4", "Bio": "biopython", "cairo": "pycairo", "community": "python-louvain",
+	"Crypto": "pycryptodome", "Cryptodome": "pycryptodomex", "cv2": "opencv-python-headless",
+	"dateutil": "python-dateutil", "discord": "discord.py", "dns": "dnspython", "docx": "python-docx",
+	"dotenv": "python-dotenv", "faiss": "faiss-cpu", "fitz": "pymupdf", "git": "gitpython", "github": "pygithub",
+	"google.cloud.bigquery": "google-cloud-bigquery", "google.cloud.storage": "google-cloud-storage",
+	"google.generativeai": "google-generativeai", "google.genai": "google-genai", "google.protobuf": "protobuf",
+	"googleapiclient": "google-api-python-client", "gi": "pygobject", "grpc": "grpcio", "haystack": "haystack-ai",
+	"jose": "python-jose", "jwt": "pyjwt", "kafka": "kafka-python", "ldap": "python-ldap", "magic": "python-magic",
+	"memcache": "python-memcached", "mpl_toolkits": "matplotlib", "MySQLdb": "mysqlclient", "nacl": "pynacl",
+	"OpenSSL": "pyopenssl", "osgeo": "gdal", "PIL": "pillow", "pkg_resources": "setuptools", "pptx": "python-pptx",
+	"psycopg2": "psycopg2-binary", "pwn": "pwntools", "pylab": "matplotlib", "pythoncom": "pywin32",
+	"readability": "readability-lxml", "rest_framework": "djangorestframework", "ruamel": "ruamel.yaml",
+	"serial": "pyserial", "skimage": "scikit-image", "sklearn": "scikit-learn", "slugify": "python-slugify",
+	"socks": "pysocks", "speech_recognition": "speechrecognition", "telegram": "python-telegram-bot",
+	"umap": "umap-learn", "usb": "pyusb", "websocket": "websocket-client", "win32api": "pywin32", "wx": "wxpython",
+	"Xlib": "python-xlib", "yaml": "pyyaml", "zmq": "pyzmq", "opentelemetry": "opentelemetry-api",
+	"opentelemetry.sdk": "opentelemetry-sdk", "azure.storage.blob": "azure-storage-blob",
+	"azure.identity": "azure-identity",
 }
 
 // popular are names that are often asked for.

@@ -1,7 +1,14 @@
 // Package python is Python 3 as a language of Fumehood.
 package python
 
-import "github.com/fumehood-dev/fumehood/sandbox"
+import (
+	_ "embed"
+
+	"github.com/fumehood-dev/fumehood/sandbox"
+)
+
+//go:embed inventory.py
+var inventory string
 
 // Language is Python 3.
 //

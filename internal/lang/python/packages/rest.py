@@ -1,7 +1,5 @@
 # What the survey seldom needs: lists of requirements, lines of notebooks, and what the root can install with. It is compiled where something
 # needs it, among the names of the survey.
-MAGIC = r"^\s*[%!]\s*(?:python3?\s+-m\s+)?(?:pip3?|uv\s+pip)\s+install\s+(.*)$"
-TAKES_VALUE = {"-r", "--requirement", "-c", "--constraint", "-e", "--editable", "-i", "--index-url", "--extra-index-url", "-f", "--find-links", "-t", "--target"}
 SCRIPT = r"(?m)^# /// script$\s(?P<text>(^#(| .*)$\s)+)^# ///$"
 
 
@@ -29,33 +27,10 @@ def listed(text):
             yield line
 
 
-def words(text):
-    """The requirements of an install command of a notebook."""
-    import shlex
-    try:
-        parts = shlex.split(text, comments=True)
-    except ValueError:
-        parts = text.split()
-    found, skip = [], False
-    for w in parts:
-        if w[:1] in ("&", "|", ";", "<", ">") or w.startswith("2>"):
-            break
-        if not skip and not w.startswith("-") and "/" not in w and w.rstrip(";") not in ("", "."):
-            found.append(w.rstrip(";"))
-        skip = w in TAKES_VALUE
-        if w.endswith(";"):
-            break
-    return found
-
-
 def plain(code):
-    """The code without lines that only notebooks understand, and what those install."""
-    import re
+    """The code without lines that only notebooks understand."""
     lines = code.split("\n")
     for i, line in enumerate(lines):
-        magic = re.match(MAGIC, line)
-        if magic:
-            requirements.extend(words(magic.group(1)))
         if line.lstrip()[:1] in ("%", "!"):
             lines[i] = line[:len(line) - len(line.lstrip())] + "pass"
     return "\n".join(lines)

@@ -1,8 +1,0 @@
-package bash
-
-import _ "embed"
-
-// inventory is sandbox.Language.Inventory.
-//
-//go:embed inventory.sh
-var inventory string
