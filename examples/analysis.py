@@ -52,7 +52,8 @@ outliers = [m for m, value in by_month.items() if abs(value - mean) > 1.2 * spre
 
 print(table("product", by_product), end="\n\n")
 print(table("region", by_region), end="\n\n")
-print(f"{len(rows)} rows, {skipped} skipped; trend {trend(months):+,.2f} a month; unusual: {', '.join(outliers) or 'none'}")
+unusual = ", ".join(outliers) or "none"
+print(f"{len(rows)} rows, {skipped} skipped; trend {trend(months):+,.2f} a month; unusual: {unusual}")
 
 summary = {
     "rows": len(rows),
@@ -66,6 +67,7 @@ summary = {
 }
 Path("summary.json").write_text(json.dumps(summary, indent=2) + "\n")
 
-report = ["# Sales, first half of the year", "", f"Revenue: **{summary['revenue']:,.2f}**", "", "| month | revenue |", "|---|---:|"]
+report = ["# Sales, first half of the year", "", f"Revenue: **{summary['revenue']:,.2f}**", ""]
+report += ["| month | revenue |", "|---|---:|"]
 report += [f"| {month} | {value:,.2f} |" for month, value in by_month.items()]
 Path("report.md").write_text("\n".join(report) + "\n")

@@ -1,5 +1,5 @@
 #!/bin/bash
-# Runs a useful script with a file, three hostile ones, and two steps in a sandbox that lives. make demo builds fumehood and runs it.
+# Runs a useful script with a file, three hostile ones, and two steps in a living sandbox. `make demo` calls it.
 set -u
 fumehood=${1:-bin/fumehood}
 here=$(dirname "$0")
@@ -23,9 +23,9 @@ fail() {
 	exit 1
 }
 
-# show WANTED WORD... prints a command to paste, runs it, and prints its exit code.
+# show STATUS WORD... prints a command to paste, runs it, and requires this exit code.
 show() {
-	local wanted=$1 said word
+	local wanted=$1 result word
 	shift
 	printf '%s$ %s' "$faint" "$fumehood"
 	for word in "$@"; do
@@ -35,9 +35,9 @@ show() {
 	printf '%s\n' "$reset"
 	"$fumehood" "$@" 2>&1
 	code=$?
-	said="exit code $code"
-	[ "$code" = "$wanted" ] || fail "$said, not $wanted"
-	printf '%s%s%s\n' "$green" "$said" "$reset"
+	result="exit code $code"
+	[ "$code" = "$wanted" ] || fail "$result, not $wanted"
+	printf '%s%s%s\n' "$green" "$result" "$reset"
 }
 
 # The sandbox uses this host's programs, so the host must have the interpreter.
@@ -69,8 +69,8 @@ show 0 "${run[@]}" "$here/hostile_files.py"
 title '3. A fork bomb, with 32 processes and 3 seconds'
 show 124 "${run[@]}" --pids 32 --timeout 3s "$here/hostile_forkbomb.py"
 left=$(cat /proc/[0-9]*/cmdline 2>/dev/null | tr '\0' '\n' | grep -c '^/workspace/hostile_forkbomb.py$')
-[ "$left" = 0 ] || fail "$left of its processes are left on this host"
-echo 'none of its processes is left on this host'
+[ "$left" = 0 ] || fail "$left of its processes remain on this host"
+echo 'none of its processes remains on this host'
 
 title '4. A memory bomb, with a limit of 128 MiB'
 if [ "$ready" = 0 ]; then
@@ -79,7 +79,7 @@ else
 	echo 'skipped: this host cannot limit the memory of your processes'
 fi
 
-title '5. A sandbox that lives: what step one made, step two uses (examples/steps.sh has more)'
+title '5. A living sandbox: step two uses what step one made (examples/steps.sh has more)'
 export FUMEHOOD_SERVER=unix:$out/server.sock
 "$fumehood" serve --quiet --listen "$FUMEHOOD_SERVER" --state-dir "$out/state" "${run[@]:1}" &
 server=$!
@@ -92,7 +92,7 @@ show 0 run --in demo -c 'total = 6*7'
 show 0 run --in demo -c 'print("step two has", total)'
 show 0 rm demo
 
-title '6. A network that is open to what was named (examples/network.sh)'
+title '6. A network that reaches only the named address (examples/network.sh)'
 bash "$here/network.sh" "$fumehood"
 
 title '7. A web server in a sandbox, reached from outside (examples/ports.sh)'
@@ -101,12 +101,15 @@ bash "$here/ports.sh" "$fumehood"
 title '8. A package that the code imports and this host lacks (examples/packages.sh)'
 bash "$here/packages.sh" "$fumehood"
 
-title '9. The host is as it was'
+title '9. The host is unchanged'
 show 0 "${run[@]}" -c 'print(6*7)'
 
 # layers prints the isolation layers of the default backend in a state.
 layers() {
-	awk -v state="$1" '/^[^ ]/ { seen++ } seen == 1 && $1 == state { sub(/^  [^ ]+ +/, ""); sub(/  .*/, ""); printf "%s%s", sep, $0; sep = ", " }' <<<"$doctor"
+	awk -v state="$1" '
+		/^[^ ]/ { seen++ }
+		seen == 1 && $1 == state { sub(/^  [^ ]+ +/, ""); sub(/  .*/, ""); printf "%s%s", sep, $0; sep = ", " }
+	' <<<"$doctor"
 }
 title 'Isolation on this host'
 echo "enforced: $(layers enforced)"

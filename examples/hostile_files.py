@@ -1,9 +1,12 @@
-"""Looks for what a host has and a stranger should not see."""
+"""Looks for files of the host that a stranger must not see."""
 
 import glob
 import os
 
-WANTED = ["/etc/shadow", "/root/.ssh/id_ed25519", "/root/.bash_history", "/var/lib/dpkg/status", "/proc/1/environ", "/proc/kcore", "/sys/kernel"]
+WANTED = [
+    "/etc/shadow", "/root/.ssh/id_ed25519", "/root/.bash_history", "/var/lib/dpkg/status",
+    "/proc/1/environ", "/proc/kcore", "/sys/kernel",
+]
 
 found = 0
 for path in WANTED + glob.glob("/home/*/.ssh/*") + glob.glob("/run/*.sock") + glob.glob("/proc/[0-9]*/root/etc/shadow"):
@@ -28,6 +31,6 @@ try:
 except OSError as error:
     print(f"denied  writing to /usr/bin/python3: {error.strerror}")
 
-print("processes to be seen:", sorted(int(p) for p in os.listdir("/proc") if p.isdigit()))
+print("visible processes:", sorted(int(p) for p in os.listdir("/proc") if p.isdigit()))
 print("users with a home here:", os.listdir("/home"))
 raise SystemExit(f"{found} secrets were found" if found else 0)

@@ -1,10 +1,11 @@
 #!/bin/bash
-# Opens the network of a sandbox to one address, and shows what was refused. The server that it may reach runs on this host, at an address
-# of its own, which a sandbox never reaches unless a rule names it.
+# Opens the network of a sandbox to one address, and shows what was refused. The server runs on this host, at an address
+# that a sandbox cannot reach unless a rule names it.
 # examples/network.sh [FUMEHOOD]
 set -eu
 fumehood=${1:-bin/fumehood}
-address=$(hostname -I | tr ' ' '\n' | grep -m1 -E '^[0-9.]+$') || { echo "this host has no IPv4 address but loopback"; exit 0; }
+address=$(hostname -I | tr ' ' '\n' | grep -m1 -E '^[0-9.]+$') ||
+	{ echo "this host has no IPv4 address but loopback"; exit 0; }
 [ -w /dev/net/tun ] || { echo "sandboxes have no network here: /dev/net/tun cannot be opened"; exit 0; }
 dir=$(mktemp -d)
 weaker=()
@@ -31,13 +32,13 @@ try:
 except OSError as e:
     sys.exit(str(e))'
 
-echo "1. only what is allowed: --allow $address:$port"
+echo "1. a sandbox reaches an allowed address: --allow $address:$port"
 "$fumehood" run "${weaker[@]}" --allow "$address:$port" -c "$fetch" "http://$address:$port/hello.txt"
 
 echo '2. another name is refused, and the hint says how to allow it'
 if "$fumehood" run "${weaker[@]}" --allow "$address:$port" -c "$fetch" http://example.org/; then exit 1; fi
 
-echo '3. the whole internet is not this host'
+echo '3. --network full does not reach this host'
 if "$fumehood" run "${weaker[@]}" --network full -c "$fetch" "http://$address:$port/hello.txt"; then exit 1; fi
 
 echo '4. nor the metadata service of a cloud'

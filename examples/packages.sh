@@ -1,10 +1,11 @@
 #!/bin/bash
-# Runs code that imports a package which this host lacks: it is found, installed once, kept, and mounted into runs without a network. The
-# index is made here, of one package, so that the example needs no internet.
+# Runs code that imports a package which this host lacks. Fumehood finds it, installs it once, keeps it, and mounts it
+# into runs without a network. This script serves an index with one package, so the example needs no internet.
 # examples/packages.sh [FUMEHOOD]
 set -eu
 fumehood=${1:-bin/fumehood}
-address=$(hostname -I | tr ' ' '\n' | grep -m1 -E '^[0-9.]+$') || { echo "this host has no IPv4 address but loopback"; exit 0; }
+address=$(hostname -I | tr ' ' '\n' | grep -m1 -E '^[0-9.]+$') ||
+	{ echo "this host has no IPv4 address but loopback"; exit 0; }
 [ -w /dev/net/tun ] || { echo "packages are not installed here: /dev/net/tun cannot be opened"; exit 0; }
 /usr/bin/python3 -c 'import pip' 2>/dev/null || { echo "packages are not installed here: there is no pip"; exit 0; }
 dir=$(mktemp -d)
@@ -36,15 +37,15 @@ done
 export FUMEHOOD_PACKAGE_INDEX="python=http://$address:${port#port }/simple" FUMEHOOD_PACKAGE_CACHE="$dir/cache"
 printf 'import moonphase\nprint("the moon is", moonphase.phase(14))\n' >"$dir/moon.py"
 
-echo '1. the code imports a package that is not there; --packages auto finds and installs it'
+echo '1. the code imports a missing package; --packages auto finds and installs it'
 "$fumehood" run "${weaker[@]}" --packages auto "$dir/moon.py"
 
-echo '2. the second time it is there, and nobody asks the index'
-asked=$(wc -l <"$dir/served")
+echo '2. the second run uses the cache, and does not contact the index'
+requests=$(wc -l <"$dir/served")
 "$fumehood" run "${weaker[@]}" --packages auto "$dir/moon.py"
-[ "$(wc -l <"$dir/served")" = "$asked" ] || { echo "the index was asked again"; exit 1; }
+[ "$(wc -l <"$dir/served")" = "$requests" ] || { echo "the index was contacted again"; exit 1; }
 
-echo '3. what is kept'
+echo '3. the contents of the cache'
 "$fumehood" deps ls
 
 echo '4. a lock repeats it exactly'

@@ -1,7 +1,6 @@
 #!/bin/bash
-# Reaches a web server in a sandbox that has no network: by the API, and from a port of this machine. It starts a server of its own, and
-# removes all at the end.
-# examples/ports.sh [FUMEHOOD]
+# Connects to a web server in a sandbox without a network: by the API, and from a port of this machine. It starts its
+# own Fumehood server, and removes everything at the end. examples/ports.sh [FUMEHOOD]
 set -eu
 fumehood=${1:-bin/fumehood}
 dir=$(mktemp -d)
@@ -37,7 +36,7 @@ ask=(curl -sS --fail-with-body --unix-socket "$dir/server.sock")
 until_true "${ask[@]}" "http://localhost/v1/sandboxes/web/ports/8000/hello.txt"
 "${ask[@]}" "http://localhost/v1/sandboxes/web/ports/8000/hello.txt"
 
-echo '2. where nothing listens, the answer says so'
+echo '2. if nothing listens, the answer reports it'
 if "${ask[@]}" "http://localhost/v1/sandboxes/web/ports/8001/" 2>"$dir/error" >"$dir/problem"; then exit 1; fi
 grep -o '"hint":"[^"]*"' "$dir/problem"
 

@@ -1,6 +1,6 @@
 #!/bin/bash
-# Works in steps: a sandbox that lives keeps variables and files between them. It starts a server of its own, and removes all at the end.
-# examples/steps.sh [FUMEHOOD]
+# Works in steps: a living sandbox keeps variables and files between them. It starts its own server, and removes
+# everything at the end. examples/steps.sh [FUMEHOOD]
 set -eu
 fumehood=${1:-bin/fumehood}
 dir=$(mktemp -d)
@@ -31,7 +31,7 @@ import csv
 rows = [r for r in csv.DictReader(open("sales.csv")) if r["units"].isdigit()]
 len(rows)'
 
-echo '2. what step 1 read is still there'
+echo '2. use what step 1 read'
 "$fumehood" run --in steps -c '
 from collections import Counter
 units = Counter()
@@ -40,7 +40,7 @@ for r in rows:
 best = units.most_common(3)
 best'
 
-echo '3. write a report, and take it out'
+echo '3. write a report, and copy it out'
 "$fumehood" run --in steps -c '
 with open("best.txt", "w") as f:
     print(*(f"{n:6} {product}" for product, n in best), sep="\n", file=f)'

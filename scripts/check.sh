@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
-# All tests, section by section; a failing section does not stop the rest. `make check` calls it before a piece of work is done.
-# The final table is also in build/check.md.
+# Runs all tests, section by section. A failing section does not stop the rest. `make check` calls it before a piece of
+# work is done. build/check.md has the final table.
 #
-#   scripts/check.sh [SECTION,...]   only these sections, with what they need; `scripts/check.sh list` names them
+#   scripts/check.sh [SECTION,...]   runs only these sections, with what they need
+#   scripts/check.sh list            lists the sections
 set -uo pipefail
 cd "$(dirname "$0")/.." || exit 1
 # shellcheck source=scripts/steps.sh
@@ -24,14 +25,15 @@ section() {
 }
 
 # tests FLAG|PACKAGE... runs all tests of the packages with the race detector, uncached.
-readonly TEST_SECONDS=2400 # per package, some minutes less than the step's, so that Go reports where it hangs
+readonly TEST_SECONDS=2400 # per package, less than the step's, so that Go reports where a test hangs
 tests=("$go" test -race -count=1 -timeout "${TEST_SECONDS}s")
 tested() { section "$1" $((TEST_SECONDS + 300)) "${tests[@]}" "${@:2}"; }
 
 # Sections that need the engines, which start only for them. Only root can start them.
 engined() {
   if [ "$(id -u)" = 0 ]; then
-    section "$1" "$2" env BACKENDTEST_REQUIRE="$BACKENDTEST_REQUIRE,docker,podman" bash scripts/test-engines.sh with "${@:3}"
+    section "$1" "$2" env BACKENDTEST_REQUIRE="$BACKENDTEST_REQUIRE,docker,podman" \
+      bash scripts/test-engines.sh with "${@:3}"
   else
     section "$1" "$2" echo 'NOT RUN: the engines of the tests need root'
   fi
@@ -44,7 +46,7 @@ export BACKENDTEST_REQUIRE=
 if [ "$asked" != list ]; then
   known=$(bash scripts/check.sh list)
   for name in ${asked//,/ }; do
-    grep -qx -- "$name" <<<"$known" || { echo "check: there is no section $name; there are: ${known//$'\n'/ }" >&2 && exit 2; }
+    grep -qx -- "$name" <<<"$known" || { echo "check: no section $name; use one of ${known//$'\n'/ }" >&2 && exit 2; }
   done
   asked=${asked// /,}
   bash scripts/test-engines.sh status >/dev/null || trap 'bash scripts/test-engines.sh stop' EXIT
@@ -62,9 +64,9 @@ tested native ./internal/backend/native
 tested corpus ./test/backendtest
 tested gvisor ./internal/backend/gvisor
 tested program ./cmd/fumehood
-# Every toolchain is there, and each language runs on native and gvisor.
-section languages 900 env CGO_ENABLED=0 BACKENDTEST_REQUIRE="$BACKENDTEST_REQUIRE,languages" "$go" test -count=1 -timeout 800s \
-  -run 'TestLanguages/(native|gvisor)' ./cmd/fumehood
+# Requires every toolchain, and runs each language on native and gvisor.
+section languages 900 env CGO_ENABLED=0 BACKENDTEST_REQUIRE="$BACKENDTEST_REQUIRE,languages" \
+  "$go" test -count=1 -timeout 800s -run 'TestLanguages/(native|gvisor)' ./cmd/fumehood
 section verify-native 600 "$fumehood" verify --backend native
 section verify-gvisor 1200 "$fumehood" verify --backend gvisor
 section schemathesis 600 bash scripts/schemathesis.sh "$fumehood"
@@ -77,7 +79,8 @@ section bench 1200 "$go" run ./bench -quick -fumehood "$fumehood"
 engined docker $((TEST_SECONDS + 300)) "${tests[@]}" ./internal/backend/docker
 engined podman $((TEST_SECONDS + 300)) "${tests[@]}" ./test/podman
 engined python-packages 1200 bash scripts/python-packages.sh
-engined program-engines 900 "${tests[@]}" -run 'TestLanguages|TestDowngrades|TestCanariesOfRun|TestGateKilled' ./cmd/fumehood
+engined program-engines 900 "${tests[@]}" \
+  -run 'TestLanguages|TestDowngrades|TestCanariesOfRun|TestGateKilled' ./cmd/fumehood
 engined verify-docker 1200 "$fumehood" verify --backend docker --container-image localhost/fumehood-test:latest
 engined verify-podman 1200 "$fumehood" verify --backend podman --container-image localhost/fumehood-test:latest
 section vm 3600 bash test/vm/run.sh

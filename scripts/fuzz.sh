@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Runs every fuzz target of the tree for FUZZTIME (whole seconds, default 10s), one after the other. It leaves crashers in
+# Runs every fuzz target for FUZZTIME (whole seconds, default 10s), one after the other. It leaves crashers in
 # testdata/fuzz beside the test: commit them as cases.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -21,14 +21,14 @@ trap 'rm -rf "$work"' EXIT
 passed=0
 failed=()
 
-# run DIRECTORY TARGET has an outer time limit: a target that hangs must not hang this script.
+# run DIRECTORY TARGET runs a target with an outer time limit, so that a hanging target does not hang this script.
 run() {
   (cd "$1" && timeout --foreground --kill-after=10 "$((${fuzztime%s} + GRACE))" "$work/fuzz.test" -test.run='^$' \
     -test.fuzz="^$2\$" -test.fuzztime="$fuzztime" -test.fuzzcachedir="$work/inputs" </dev/null >"$work/log" 2>&1)
 }
 
-# ended_late reports whether the last run fuzzed for its whole time and only its end failed: Go (1.26) reports a failure if the time
-# ends while a worker starts. A finding names its file, and one of the seed corpus its name.
+# ended_late reports whether the last run fuzzed for its whole time and only its end failed. Go (1.26) reports a failure
+# if the time ends while a worker starts. A real finding names its file or its entry of the seed corpus.
 ended_late() {
   [ "$(grep -A1 '^--- FAIL' "$work/log" | tail -n 1)" = '    context deadline exceeded' ] &&
     grep -q 'now fuzzing with' "$work/log" && ! grep -qE 'Failing input written|seed corpus entry|^panic' "$work/log"
@@ -57,7 +57,8 @@ fuzz() {
 while read -r dir; do
   mapfile -t targets < <(sed -nE 's/^func (Fuzz[A-Za-z0-9_]*)\(.*/\1/p' "$dir"/*_test.go)
   fuzz "$dir" "${targets[@]}"
-done < <(git ls-files -z --cached --others --exclude-standard '*_test.go' | xargs -0 grep -lE '^func Fuzz' | xargs -n1 dirname | sort -u)
+done < <(git ls-files -z --cached --others --exclude-standard '*_test.go' | xargs -0 grep -lE '^func Fuzz' |
+  xargs -n1 dirname | sort -u)
 
 if [ "$passed" = 0 ] && [ ${#failed[@]} = 0 ]; then
   echo 'fuzz: found no fuzz targets' >&2

@@ -1,25 +1,25 @@
 #!/usr/bin/env bash
 # Installs the missing packages that the tests need, on Debian 12, Ubuntu 24.04 or newer.
 #
-#   scripts/install-test-deps.sh [--all]            installs, as root or through sudo -n; else prints the command to run
-#   scripts/install-test-deps.sh --check [--all]    only lists what is missing; status 1 if anything is
+#   scripts/install-test-deps.sh [--all]            installs as root or through sudo -n, or prints the command to run
+#   scripts/install-test-deps.sh --check [--all]    only lists missing packages; status 1 if any
 #
-# --all adds what `make check` and `make bench` need: engines, a virtual machine, peers to compare with.
+# --all adds the packages for `make check` and `make bench`: engines, a virtual machine, peers to compare with.
 set -euo pipefail
 
-readonly ATTEMPTS=3         # a mirror that failed once often works the next time
+readonly ATTEMPTS=3         # a failed download often succeeds the next time
 readonly APT_SECONDS=600    # bound on one attempt
 readonly UPDATE_SECONDS=180 # bound on one refresh of the lists
 
-# package: what needs it
+# package # its use
 PACKAGES=(
-  ca-certificates # sandboxes are shown the host's certificates
+  ca-certificates # the certificates that sandboxes see
   bash python3    # languages of the sandbox
   python3-numpy   # native code, threads and much memory in ordinary programs
   gcc libc6-dev   # the race detector, and C in a sandbox
   perl            # a language of the sandbox
   iproute2 curl   # the internet of the network's tests, and a client of it
-  procps          # ps and pgrep look for what was left behind
+  procps          # ps and pgrep find leftover processes
   uidmap          # subordinate ids for an ordinary user
   shellcheck      # scripts
 )
@@ -45,7 +45,7 @@ if [ -n "$all" ]; then
     # For scripts/test-engines.sh; their services are not used, nor started in a container.
     docker.io podman runc
 
-    # What sandboxes use the network with.
+    # Programs that use the network in sandboxes.
     git python3-pip python3-requests python3-aiohttp
 
     # The virtual machine of `make test-vm`.

@@ -1,5 +1,5 @@
 #!/bin/bash
-# Installs bin/fumehood into a folder, or says the line that does it as root.
+# Installs bin/fumehood into a folder, or prints the command that does it as root.
 set -eu
 bin=$1
 target=$bin/fumehood
@@ -7,7 +7,7 @@ target=$bin/fumehood
 above=$bin
 until [ -e "$above" ]; do above=$(dirname "$above"); done
 if [ ! -w "$above" ]; then
-	echo "error: $above is not yours to write to" >&2
+	echo "error: no permission to write to $above" >&2
 	echo "fix: sudo install -D -m 755 bin/fumehood $target" >&2
 	exit 1
 fi

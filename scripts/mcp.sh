@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Uses the MCP server through clients that others publish: the Python client over stdio and HTTP, and the protocol's own conformance suite.
+# Tests the MCP server with published clients: the Python client over stdio and HTTP, and the protocol's conformance
+# suite.
 #
 #   scripts/mcp.sh FUMEHOOD
 set -euo pipefail
@@ -7,7 +8,7 @@ cd "$(dirname "$0")/.."
 
 readonly CLIENT=2.3.0 CONFORMANCE=0.1.16
 readonly NODE=22.23.3     # the suite needs 22, which Debian 12 lacks
-readonly START_SECONDS=30 # what a server may take until it listens
+readonly START_SECONDS=30 # bound on a server's start
 readonly folder=build/mcp
 fumehood=$(realpath "$1")
 readonly fumehood
@@ -17,7 +18,8 @@ if ! "$folder/bin/pip" show mcp 2>/dev/null | grep -qx "Version: $CLIENT"; then
   "$folder/bin/pip" install --quiet "mcp==$CLIENT"
 fi
 if ! grep -qF "\"$CONFORMANCE\"" "$folder/node_modules/@modelcontextprotocol/conformance/package.json" 2>/dev/null; then
-  npm install --prefix "$folder" --no-fund --no-audit --loglevel error "@modelcontextprotocol/conformance@$CONFORMANCE" "node@$NODE"
+  npm install --prefix "$folder" --no-fund --no-audit --loglevel error \
+    "@modelcontextprotocol/conformance@$CONFORMANCE" "node@$NODE"
 fi
 
 "$folder/bin/python" test/mcp/client.py "$fumehood"
@@ -48,5 +50,6 @@ serve keyed --api-key-file "$folder/keys"
 "$folder/bin/python" test/mcp/client.py "${url%/}/mcp" "$key"
 
 serve open
-"$folder/node_modules/.bin/node" "$folder/node_modules/.bin/conformance" server --url "${url%/}/mcp" --suite all --expected-failures scripts/mcp-conformance.yaml |
+"$folder/node_modules/.bin/node" "$folder/node_modules/.bin/conformance" server --url "${url%/}/mcp" --suite all \
+  --expected-failures scripts/mcp-conformance.yaml |
   sed -n '/=== SUMMARY ===/,$p'

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# Tests with real packages, of these versions: what a Python context shows of pandas, matplotlib and pillow; that uv installs where a root has
-# it; that what most code needs is found and installed on each backend. Archives are fetched once; the index of the tests serves them.
+# Tests with real packages of fixed versions: the results that a Python context displays for pandas, matplotlib and
+# pillow; installation by uv; and that common imports are found and installed on each backend. Archives are downloaded
+# once; the index of the tests serves them.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -14,20 +15,24 @@ if [ "$(cat "$folder/versions" 2>/dev/null)" != "${packages[*]} $uv" ]; then
   "$venv/bin/pip" install --quiet "$uv"
   echo "${packages[*]} $uv" >"$folder/versions"
 fi
-# All that the script of TestRealPackages imports, for this machine's interpreter and that of the engines' image.
+# The imports of the script of TestRealPackages, for this machine's interpreter and that of the engines' image.
 readonly archives=$PWD/build/real-packages
-readonly real=(numpy==2.3.5 pandas==2.3.3 matplotlib==3.10.7 requests==2.32.5 beautifulsoup4==4.14.2 PyYAML==6.0.3 pillow==12.0.0) real_npm=(lodash@4.17.21 zod@4.1.12)
+readonly real=(
+  numpy==2.3.5 pandas==2.3.3 matplotlib==3.10.7 requests==2.32.5 beautifulsoup4==4.14.2 PyYAML==6.0.3 pillow==12.0.0
+)
+readonly real_npm=(lodash@4.17.21 zod@4.1.12)
 if [ "$(cat "$archives.versions" 2>/dev/null)" != "${real[*]} ${real_npm[*]}" ]; then
   rm -rf "$archives"
   mkdir -p "$archives"
-  for version in $(printf '%s\n' "$(/usr/bin/python3 -c 'import sys; print("%d.%d" % sys.version_info[:2])')" 3.11 | sort -u); do
+  ours=$(/usr/bin/python3 -c 'import sys; print("%d.%d" % sys.version_info[:2])')
+  for version in $(printf '%s\n' "$ours" 3.11 | sort -u); do
     "$venv/bin/pip" download --quiet --only-binary :all: --python-version "$version" --dest "$archives" "${real[@]}"
   done
   (cd "$archives" && npm pack --silent "${real_npm[@]}" >/dev/null)
   echo "${real[*]} ${real_npm[*]}" >"$archives.versions"
 fi
 
-# tested TEST PACKAGE runs a test, which must not be skipped.
+# tested TEST PACKAGE runs a test and fails if it was skipped.
 tested() {
   local out status=0
   out=$("${GO:-go}" test -count=1 -timeout 1200s -run "$1" -v "$2") || status=$?

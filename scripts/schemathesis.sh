@@ -1,12 +1,13 @@
 #!/usr/bin/env bash
-# Throws what schemathesis makes of our OpenAPI document at a server on loopback: nothing may come back that the document does not describe.
+# Sends requests that schemathesis generates from our OpenAPI document to a server on loopback. Every answer must match
+# the document.
 #
 #   scripts/schemathesis.sh FUMEHOOD [SECONDS]
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
 readonly VERSION=4.32.5
-readonly START_SECONDS=30 # what a server may take until it listens
+readonly START_SECONDS=30 # bound on a server's start
 readonly fumehood=$1 seconds=${2:-120}
 readonly folder=build/schemathesis
 
@@ -16,10 +17,11 @@ if ! "$folder/bin/schemathesis" --version 2>/dev/null | grep -qF "$VERSION"; the
 fi
 
 rm -rf "$folder/state"
-"$fumehood" serve --listen 127.0.0.1:0 --max-timeout 2s --timeout 1s --state-dir "$folder/state" --no-local-socket --sandboxes 50 2>"$folder/serve.log" &
+"$fumehood" serve --listen 127.0.0.1:0 --max-timeout 2s --timeout 1s --state-dir "$folder/state" --no-local-socket \
+  --sandboxes 50 2>"$folder/serve.log" &
 server=$!
 url=
-# What it made must not outlive the server.
+# Sandboxes would outlive the server.
 stop() {
   for id in $(curl -s "${url%/}/v1/sandboxes" | grep -oE '\{"id":"[a-z2-7]{26}","name"' | cut -d '"' -f 4); do
     curl -s -X DELETE "${url%/}/v1/sandboxes/$id" || true
@@ -36,5 +38,6 @@ for _ in $(seq $((START_SECONDS * 10))); do
 done
 [ -n "$url" ] || { cat "$folder/serve.log" >&2 && exit 1; }
 
-cd "$folder" # what it keeps of a run stays there
-bin/schemathesis --config-file ../../scripts/schemathesis.toml run "${url%/}/openapi.json" --max-time "$seconds" --continue-on-failure --warnings off
+cd "$folder" # schemathesis writes into the working directory
+bin/schemathesis --config-file ../../scripts/schemathesis.toml run "${url%/}/openapi.json" --max-time "$seconds" \
+  --continue-on-failure --warnings off

@@ -1,25 +1,25 @@
 # Runs steps one after another, each with a time limit, and summarizes their times. Source it from bash.
 #
-#   step NAME SECONDS COMMAND...   runs the command for at most so many seconds; the status is the command's
+#   step NAME SECONDS COMMAND...   runs the command with this time limit, and returns its status
 #   steps_table FILE               prints a table of all steps, and writes it to the file as Markdown
 #   steps_verdicts                 prints go test's result for each package in all steps, failures last
-#   steps_failed                   has status 0 if a step failed or was not run
+#   steps_failed                   returns 0 if a step failed or was not run
 #
 # STEPS_DEADLINE, in seconds since 1970, limits all steps together, including those of scripts that a step starts.
 # shellcheck shell=bash
 
-readonly KILL_SECONDS=20    # what a step that was told to end may take until it is killed
-readonly TICK=0.2           # how often its output is looked at, in seconds
-readonly SUMMARY_SECONDS=30 # what a script that is a step has left to sum up its own
+readonly KILL_SECONDS=20    # from a step's SIGTERM to its SIGKILL
+readonly TICK=0.2           # seconds between reads of a step's output
+readonly SUMMARY_SECONDS=30 # reserved for a script that is a step to summarize its own steps
 steps=()                    # name|outcome|seconds
 logs=()
 step_pid=
 tail_pid=
 
-# Each script has its own folder, as one may be a step of another.
+# Each script has its own folder, since one may be a step of another.
 steps_folder=build/steps/$(basename "$0" .sh)
 
-# Bash hides Ctrl-C from background commands, so the running step is ended here.
+# Bash hides Ctrl-C from background commands, so end_step ends the running step.
 end_step() {
   if [ -n "$step_pid" ]; then
     kill "$step_pid" 2>/dev/null
@@ -38,7 +38,7 @@ step() {
     [ "$left" -ge "$bound" ] || bound=$left
   fi
   if [ "$bound" -le 0 ]; then
-    printf '\n===== NOT RUN: %s: the time limit of all steps is over\n' "$name"
+    printf '\n===== NOT RUN: %s: the time limit of all steps expired\n' "$name"
     steps+=("$name|not run|0")
     return 1
   fi

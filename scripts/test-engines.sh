@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
-# Docker and Podman for the tests, each with its own socket, files and run folder, and one image, a Debian with the programs that tests use.
-# They do not touch the machine's own engines. Needs root and writable control groups.
+# Runs Docker and Podman for the tests, each with its own socket, files and run folder, and one image: a Debian with the
+# programs that tests use. They do not touch the machine's own engines. Requires root and writable control groups.
 #
-#   scripts/test-engines.sh start             starts what does not run; loads the image, which is built once and kept
-#   scripts/test-engines.sh with COMMAND...   starts them and runs the command, which can find them
-#   scripts/test-engines.sh stop              stops both, and unmounts what they mounted
-#   scripts/test-engines.sh status            reports what runs; status 1 unless both do
+#   scripts/test-engines.sh start             starts both engines and loads the image, which is built once and kept
+#   scripts/test-engines.sh with COMMAND...   starts them and runs the command with their addresses in its environment
+#   scripts/test-engines.sh stop              stops both and removes their mounts
+#   scripts/test-engines.sh status            reports which engines run; status 1 unless both do
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -13,8 +13,8 @@ readonly DIR=$PWD/build/engines
 readonly IMAGE=localhost/fumehood-test:latest
 readonly SUITE=bookworm
 readonly START_SECONDS=30  # bound on an engine's first answer, and on its end
-readonly BUILD_SECONDS=600 # bound on fetching the image's packages
-readonly LOAD_SECONDS=120  # bound on handing the image over
+readonly BUILD_SECONDS=600 # bound on building the image
+readonly LOAD_SECONDS=120  # bound on loading it into an engine
 
 # A unix address has 107 bytes.
 if [ ${#DIR} -gt 90 ]; then
@@ -23,7 +23,7 @@ if [ ${#DIR} -gt 90 ]; then
 fi
 
 
-# runs FILE reports whether the process whose id is in the file is alive, and is the engine.
+# runs NAME reports whether the process of NAME.pid is alive and is the engine.
 runs() {
   local pid
   pid=$(cat "$DIR/$1.pid" 2>/dev/null) && grep -q "$1" "/proc/$pid/cmdline" 2>/dev/null
@@ -37,7 +37,7 @@ await() {
   local name=$1 tries
   for ((tries = START_SECONDS * 10; tries > 0; tries--)); do
     answers "$name" && return
-    [ -d "/proc/$(cat "$DIR/$name.pid")" ] || break # it may not be the engine yet, which is executed in its place
+    [ -d "/proc/$(cat "$DIR/$name.pid")" ] || break # it may not have executed the engine yet
     sleep 0.1
   done
   echo "the engine of $name does not answer; the end of its log:" >&2
@@ -49,7 +49,8 @@ start_docker() {
   if runs docker && answers docker; then return; fi
   rm -f "$DIR/docker.sock" "$DIR/dockerd-own.pid"
   # No bridge and no rules: test containers have no network.
-  setsid dockerd --host "unix://$DIR/docker.sock" --data-root "$DIR/docker/data" --exec-root "$DIR/docker/exec" --pidfile "$DIR/dockerd-own.pid" \
+  setsid dockerd --host "unix://$DIR/docker.sock" --data-root "$DIR/docker/data" --exec-root "$DIR/docker/exec" \
+    --pidfile "$DIR/dockerd-own.pid" \
     --bridge=none --iptables=false --ip-forward=false --ip-masq=false >"$DIR/docker.log" 2>&1 </dev/null &
   echo $! >"$DIR/docker.pid"
   await docker
@@ -60,7 +61,8 @@ start_podman() {
   rm -f "$DIR/podman.sock"
   # runc works with both engines; crun 1.8 refuses mixed control group versions.
   # Its conmon leaves a file named oom in its working directory.
-  (cd "$DIR/podman" && exec setsid podman --root "$DIR/podman/root" --runroot "$DIR/podman/run" --cgroup-manager cgroupfs --events-backend file --runtime runc \
+  (cd "$DIR/podman" && exec setsid podman --root "$DIR/podman/root" --runroot "$DIR/podman/run" \
+    --cgroup-manager cgroupfs --events-backend file --runtime runc \
     system service --time 0 "unix://$DIR/podman.sock") >"$DIR/podman.log" 2>&1 </dev/null &
   echo $! >"$DIR/podman.pid"
   await podman
@@ -69,8 +71,11 @@ start_podman() {
 build_image() {
   [ ! -s "$DIR/image.tar" ] || return 0
   echo "building the image of the tests"
-  timeout --kill-after=10 "$BUILD_SECONDS" mmdebstrap --quiet --mode=auto --variant=essential --format=tar --aptopt='Acquire::Retries "3"' --dpkgopt='path-exclude=/usr/share/doc/*' \
-    --include=apt,python3,bash,procps,nodejs,python3-pip,npm,ca-certificates,curl,git,python3-requests,python3-aiohttp "$SUITE" "$DIR/image.tar.new" ${FUMEHOOD_TEST_MIRROR:+"$FUMEHOOD_TEST_MIRROR"} </dev/null >"$DIR/image.log" 2>&1 ||
+  timeout --kill-after=10 "$BUILD_SECONDS" mmdebstrap --quiet --mode=auto --variant=essential --format=tar \
+    --aptopt='Acquire::Retries "3"' --dpkgopt='path-exclude=/usr/share/doc/*' \
+    --include=apt,python3,bash,procps,nodejs,python3-pip,npm,ca-certificates,curl,git,python3-requests,python3-aiohttp \
+    "$SUITE" "$DIR/image.tar.new" ${FUMEHOOD_TEST_MIRROR:+"$FUMEHOOD_TEST_MIRROR"} \
+    </dev/null >"$DIR/image.log" 2>&1 ||
     { tail -n 20 "$DIR/image.log" >&2; exit 1; }
   mv "$DIR/image.tar.new" "$DIR/image.tar"
 }
@@ -80,8 +85,9 @@ load() {
   local url=http://engine/v1.41
   curl --silent --fail --max-time 10 --unix-socket "$DIR/$1.sock" "$url/images/$IMAGE/json" >/dev/null 2>&1 && return
   build_image
-  curl --silent --show-error --fail --max-time "$LOAD_SECONDS" --unix-socket "$DIR/$1.sock" --header 'Content-Type: application/x-tar' \
-    --upload-file "$DIR/image.tar" --request POST "$url/images/create?fromSrc=-&repo=${IMAGE%:*}&tag=${IMAGE#*:}" >/dev/null
+  curl --silent --show-error --fail --max-time "$LOAD_SECONDS" --unix-socket "$DIR/$1.sock" \
+    --header 'Content-Type: application/x-tar' --upload-file "$DIR/image.tar" \
+    --request POST "$url/images/create?fromSrc=-&repo=${IMAGE%:*}&tag=${IMAGE#*:}" >/dev/null
 }
 
 end() {
@@ -97,10 +103,11 @@ end() {
   rm -f "$DIR/$name.pid" "$DIR/$name.sock"
 }
 
-# unmount unmounts what the engines left below their folders.
+# unmount removes the mounts that the engines left below their folders.
 unmount() {
   local point
-  awk -v dir="$DIR/" 'index($5, dir) == 1 { print $5 }' /proc/self/mountinfo | tac | while read -r point; do umount -l "$point" || true; done
+  awk -v dir="$DIR/" 'index($5, dir) == 1 { print $5 }' /proc/self/mountinfo | tac |
+    while read -r point; do umount -l "$point" || true; done
 }
 
 start() {

@@ -1,24 +1,24 @@
 #!/usr/bin/env bash
-# The tests for every change, also in CI: source guards, unit tests, the contract suite and the attack corpus on native, the core of both
-# on gvisor. They use no engine, virtual machine or network. `make check` runs everything.
+# Runs the tests for every change and for CI: source guards, unit tests, the contract suite and the attack corpus on
+# native, the core of both on gvisor. They use no engine, virtual machine or network. `make check` runs everything.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 # shellcheck source=scripts/steps.sh
 . scripts/steps.sh
 
 go=${GO:-go}
-# The sandboxes' programs, built by make, so no test builds them.
+# The programs of sandboxes, built by make, so that no test builds them.
 export FUMEHOOD_LIBEXEC=$PWD/internal/libexec/bin
 export BACKENDTEST_ENGINES=$PWD/build/no-engines
 
 packages=$("$go" list ./...)
-# among WORDS prints our packages that end with one of the words, separated by bars.
+# among PATHS prints the packages that end with one of the paths, which bars separate.
 among() { grep -E "/($1)\$" <<<"$packages"; }
 
 # Code with many goroutines, for which the race detector costs seconds.
 raced=$(among 'engine|httpd|httpapi|fork|cgroup|instance|guest/wire|guest/client|guest/server')
 native=$(among 'backend/native')
-# The corpus on native is in backendtest. Each of these loads the machine with sandboxes, so they run one after the other.
+# backendtest has the corpus on native. Each of these loads the machine with sandboxes, so they run one after the other.
 full=$(among 'test/backendtest|backend/gvisor|cmd/fumehood')
 rest=$(grep -vxF "$raced"$'\n'"$native"$'\n'"$full" <<<"$packages")
 
@@ -29,7 +29,8 @@ rest=$(grep -vxF "$raced"$'\n'"$native"$'\n'"$full" <<<"$packages")
   step 'unit tests, raced' 480 "$go" test -vet=off -short -race -p 2 -timeout 6m $raced || true
   step 'unit tests' 600 env CGO_ENABLED=0 "$go" test -vet=off -short -p 2 -timeout 6m $rest || true
   step 'native' 420 "$go" test -vet=off -short -race -count=1 -timeout 6m $native || true
-  step 'corpus, gvisor, program' 600 env CGO_ENABLED=0 "$go" test -vet=off -short -count=1 -p 1 -timeout 6m $full || true
+  step 'corpus, gvisor, program' 600 \
+    env CGO_ENABLED=0 "$go" test -vet=off -short -count=1 -p 1 -timeout 6m $full || true
 }
 
 steps_table build/test.md
