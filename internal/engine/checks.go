@@ -10,6 +10,7 @@ import (
 
 	"github.com/fumehood-dev/fumehood/internal/diagnose"
 	"github.com/fumehood-dev/fumehood/internal/guest"
+	"github.com/fumehood-dev/fumehood/internal/guest/client"
 	"github.com/fumehood-dev/fumehood/internal/nearest"
 	"github.com/fumehood-dev/fumehood/sandbox"
 )
@@ -126,19 +127,21 @@ func (e *Engine) look(j *job, file string, l *sandbox.Language, text []byte) {
 }
 
 // lookAtEntry checks a file that was in the sandbox already, and that the host sees only through the guest.
-func (x *execution) lookAtEntry(ctx context.Context) error {
+func (x *Execution) lookAtEntry(ctx context.Context) {
 	entry := x.Request.Entry
-	if entry == "" || x.checked.mode == sandbox.ChecksOff || x.resumes() || x.live.engine.config.Checks.Find == nil ||
+	if entry == "" || x.checked.mode == sandbox.ChecksOff || x.resumed != nil || x.sandbox.engine.config.Checks.Find == nil ||
 		slices.ContainsFunc(x.Request.Files, func(f sandbox.File) bool { return f.Path == entry }) {
-		return nil
+		return
 	}
 	var text bytes.Buffer
-	_, err := x.client.ReadFile(ctx, guest.ReadFile{Path: x.CodePath, Length: maxChecked + 1}, &text)
-	if err != nil { // the interpreter says why, in its own words
-		return nil
+	err := x.sandbox.call(ctx, func(c *client.Client) error {
+		text.Reset()
+		_, err := c.ReadFile(ctx, guest.ReadFile{Path: x.CodePath, Length: maxChecked + 1}, &text)
+		return err
+	})
+	if err == nil { // or the interpreter reports the reason, in its own words
+		x.sandbox.engine.look(&x.job, entry, x.Language, text.Bytes())
 	}
-	x.live.engine.look(&x.job, entry, x.Language, text.Bytes())
-	return nil
 }
 
 // forbidden reports whether the checks refuse the execution.

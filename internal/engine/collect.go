@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"time"
 
 	"github.com/fumehood-dev/fumehood/internal/guest"
@@ -32,12 +33,11 @@ type stamp struct {
 type listing map[string]stamp
 
 // takeBaseline lists the workspace before the start, if files are to be returned.
-func (x *execution) takeBaseline(ctx context.Context) error {
+func (x *Execution) takeBaseline(ctx context.Context) error {
 	if len(x.Globs) == 0 {
 		return nil
 	}
-	x.baseline = listing{}
-	_, err := x.list(ctx, func(f *guest.FileInfo) bool {
+	_, err := x.list(ctx, func() { x.baseline = listing{} }, func(f *guest.FileInfo) bool {
 		if f.Type == guest.FileRegular {
 			x.baseline[f.Path] = stampOf(f)
 		}
@@ -51,16 +51,21 @@ func stampOf(f *guest.FileInfo) stamp { return stamp{inode: f.Inode, size: f.Siz
 // errEnough ends a listing early.
 var errEnough = errors.New("enough")
 
-// list calls each for every entry below the workspace until it returns false. It reports whether the listing exceeded the limits.
-func (x *execution) list(ctx context.Context, each func(*guest.FileInfo) bool) (more bool, err error) {
+// list calls each for every entry below the workspace until it returns false, and reset before the first one, also if a broken connection
+// begins it anew. It reports whether the listing exceeded the limits.
+func (x *Execution) list(ctx context.Context, reset func(), each func(*guest.FileInfo) bool) (more bool, err error) {
 	bytes := 0
-	more, err = x.client.ListDir(ctx, guest.ListDir{Path: sandbox.Workspace, Depth: plan.MaxDepth, Limit: maxListed},
-		func(f guest.FileInfo) error {
+	err = x.sandbox.call(ctx, func(c *client.Client) (err error) {
+		reset()
+		bytes = 0
+		more, err = c.ListDir(ctx, guest.ListDir{Path: sandbox.Workspace, Depth: plan.MaxDepth, Limit: maxListed}, func(f guest.FileInfo) error {
 			if bytes += len(f.Path); bytes > maxListedBytes || !each(&f) {
 				return errEnough
 			}
 			return nil
 		})
+		return err
+	})
 	if errors.Is(err, errEnough) {
 		return bytes > maxListedBytes, nil
 	}
@@ -69,7 +74,7 @@ func (x *execution) list(ctx context.Context, each func(*guest.FileInfo) bool) (
 
 // collection gathers the files to return of one execution.
 type collection struct {
-	x       *execution
+	x       *Execution
 	result  *sandbox.Result
 	matcher plan.Matcher
 	wanted  []sandbox.File // chosen, without content
@@ -81,7 +86,7 @@ type collection struct {
 
 // collect returns the requested new and changed files below the workspace. In a one-shot sandbox it ends all processes first, so that
 // nothing changes any more. If it fails, the result says which files are missing; the status stays.
-func (x *execution) collect(ctx context.Context, o *outcome, r *sandbox.Result) {
+func (x *Execution) collect(ctx context.Context, o *outcome, r *sandbox.Result) {
 	if len(x.Globs) == 0 || o.cause != causeExit && o.cause != causeOutput {
 		return
 	}
@@ -89,10 +94,10 @@ func (x *execution) collect(ctx context.Context, o *outcome, r *sandbox.Result) 
 	defer func() { x.timings.Files = time.Since(started) }()
 	ctx, cancel := context.WithTimeout(ctx, collectTimeout)
 	defer cancel()
-	c := &collection{x: x, result: r, matcher: x.Globs.Matcher(), size: map[string]int64{}}
+	c := &collection{x: x, result: r}
 	var err error
-	if x.stays == nil { // in a living sandbox, others go on
-		err = x.client.KillAll(ctx)
+	if x.sandbox.oneShot { // in a living sandbox, others go on
+		err = x.sandbox.killAll(ctx)
 	}
 	if err == nil {
 		err = c.choose(ctx)
@@ -101,7 +106,7 @@ func (x *execution) collect(ctx context.Context, o *outcome, r *sandbox.Result) 
 		err = c.fetch(ctx)
 	}
 	if err != nil {
-		x.live.engine.log.Warn("could not return files", "sandbox", x.live.id, "execution", x.id, "err", err)
+		x.sandbox.engine.log.Warn("could not return files", "sandbox", x.sandbox.id, "execution", x.id, "err", err)
 		c.giveUp(sandbox.HintNoFiles)
 	}
 	c.tell(ctx)
@@ -109,7 +114,7 @@ func (x *execution) collect(ctx context.Context, o *outcome, r *sandbox.Result) 
 
 // choose lists the workspace and decides on each entry. It never follows or opens links, devices, pipes and sockets.
 func (c *collection) choose(ctx context.Context) error {
-	more, err := c.x.list(ctx, c.consider)
+	more, err := c.x.list(ctx, c.reset, c.consider)
 	if more {
 		c.giveUp(sandbox.HintUnlisted)
 	}
@@ -117,6 +122,12 @@ func (c *collection) choose(ctx context.Context) error {
 		c.giveUp(sandbox.HintPatterns)
 	}
 	return err
+}
+
+// reset forgets what a listing found.
+func (c *collection) reset() {
+	c.matcher, c.wanted, c.size, c.total, c.other = c.x.Globs.Matcher(), nil, map[string]int64{}, 0, nil
+	c.result.Skipped, c.result.SkippedMore = nil, 0
 }
 
 var leftOutTypes = map[guest.FileType]struct {
@@ -220,11 +231,30 @@ func (c *collection) fetch(ctx context.Context) error {
 	return nil
 }
 
-// fetchSome reads files, up to the sizes in the listing.
+// fetchSome reads files, up to the sizes in the listing. On a new connection it goes on with those that are missing.
 func (c *collection) fetchSome(ctx context.Context, paths []string) error {
-	// 0 would mean no limit.
-	request := guest.Pack{Base: sandbox.Workspace, Paths: paths, MaxFiles: uint64(len(paths)), MaxBytes: uint64(max(c.total, 1))}
-	return c.x.client.Pack(ctx, request, c.receive)
+	begun, all := false, paths
+	return c.x.sandbox.call(ctx, func(guests *client.Client) error {
+		if begun {
+			c.takeBackLast(all)
+			paths = slices.DeleteFunc(slices.Clone(all), func(path string) bool { _, missing := c.size[path]; return !missing })
+		}
+		if begun = true; len(paths) == 0 {
+			return nil
+		}
+		// 0 would mean no limit.
+		request := guest.Pack{Base: sandbox.Workspace, Paths: paths, MaxFiles: uint64(len(paths)), MaxBytes: uint64(max(c.total, 1))}
+		return guests.Pack(ctx, request, c.receive)
+	})
+}
+
+// takeBackLast takes back the last received file, if it is one of paths: the guest may have been about to report that it changed.
+func (c *collection) takeBackLast(paths []string) {
+	if n := len(c.result.Files); n > 0 && slices.Contains(paths, c.result.Files[n-1].Path) {
+		last := c.result.Files[n-1]
+		c.result.Files = c.result.Files[:n-1]
+		c.size[last.Path] = int64(len(last.Data))
+	}
 }
 
 // receive takes one file, or why it is missing. A file that changed during the read is announced twice.
@@ -237,12 +267,13 @@ func (c *collection) receive(f guest.FileInfo, content io.Reader) error {
 		}
 		return nil
 	}
-	delete(c.size, f.Path)
 	switch {
 	case !client.HasContent(&f):
+		delete(c.size, f.Path)
 		c.leaveOut(f.Path, size, sandbox.SkipUnreadable, "it could not be read")
 		return nil
 	case f.Size > uint64(size):
+		delete(c.size, f.Path)
 		c.leaveOut(f.Path, size, sandbox.SkipChanged, "it grew while it was read")
 		return nil
 	}
@@ -250,6 +281,7 @@ func (c *collection) receive(f guest.FileInfo, content io.Reader) error {
 	if _, err := io.ReadFull(content, data); err != nil {
 		return err
 	}
+	delete(c.size, f.Path)
 	c.result.Files = append(c.result.Files, sandbox.File{Path: f.Path, Mode: f.Mode & 0o777, Data: data})
 	return nil
 }

@@ -93,7 +93,7 @@ func (s *Sandbox) addContext(name string, language sandbox.Language, dir string)
 	if language.Driver == nil {
 		return nil, &sandbox.Error{Kind: sandbox.Unsupported, Op: "context", Msg: language.Name + " has no contexts", Fix: "leave the context out: its code runs in a process of its own"}
 	}
-	if err := plan.CheckPids(&language, s.live.spec.Limits); err != nil {
+	if err := plan.CheckPids(&language, s.record.Spec.Limits); err != nil {
 		return nil, err
 	}
 	if len(s.contexts) >= maxContexts {
@@ -388,9 +388,9 @@ func (c *Context) startInterpreter(ctx context.Context) (*interpreter, error) {
 	s := c.sandbox
 	asDriver := c.language
 	asDriver.Argv = func(program, _ string) []string { return c.language.Driver.Argv(program) }
-	p := &plan.Execution{Spec: s.live.spec, Language: &asDriver, Programs: asDriver.Programs, Argv: asDriver.Argv(asDriver.Programs[0], ""), Dir: c.dir,
-		Env: plan.MergeEnv(s.live.spec.Env, asDriver.Env, c.language.Driver.Env)}
-	x := &execution{job: job{Execution: p, id: sandbox.NewID()}, live: s.live, client: s.connection()}
+	p := &plan.Execution{Spec: s.spec(), Language: &asDriver, Programs: asDriver.Programs, Argv: asDriver.Argv(asDriver.Programs[0], ""), Dir: c.dir,
+		Env: plan.MergeEnv(s.spec().Env, asDriver.Env, c.language.Driver.Env)}
+	x := s.newExecution(job{Execution: p, id: sandbox.NewID()}, Exec{})
 	starting, cancel := context.WithTimeout(ctx, readyTimeout)
 	defer cancel()
 	process, err := x.startAs(starting, guest.Start{ID: string(x.id), Argv: p.Argv, Env: p.Env, Dir: p.Dir, User: p.Spec.User, Buffer: channelBuffer, Channel: true})

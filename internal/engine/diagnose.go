@@ -5,19 +5,18 @@ import (
 
 	"github.com/fumehood-dev/fumehood/internal/diagnose"
 	"github.com/fumehood-dev/fumehood/internal/guest"
-	"github.com/fumehood-dev/fumehood/internal/plan"
 	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
 // diagnose explains the end of an execution. The program's output is hostile and the code that reads it large, so it contains a panic.
-func (x *execution) diagnose(o *outcome, r *sandbox.Result) (hints []sandbox.Hint) {
+func (x *Execution) diagnose(o *outcome, r *sandbox.Result) (hints []sandbox.Hint) {
 	defer func() {
 		if p := recover(); p != nil {
 			hints = x.found
-			_ = x.live.engine.panicked("diagnose an end", p)
+			_ = x.sandbox.engine.panicked("diagnose an end", p)
 		}
 	}()
-	config := &x.live.engine.config
+	config := &x.sandbox.engine.config
 	f := diagnose.Facts{
 		Offer:  diagnose.Offer{Languages: config.Languages, Max: config.Max, Packages: config.Packages != nil},
 		Result: r, Request: &x.Request, Command: x.Argv[0], Language: x.Language, Found: x.found,
@@ -29,10 +28,10 @@ func (x *execution) diagnose(o *outcome, r *sandbox.Result) (hints []sandbox.Hin
 	if o.ended {
 		f.GuestEnd = &o.end
 	}
-	if s := x.stays; s != nil {
-		f.Living, f.Signaled = true, s.wasSignalled()
-		f.Input = f.Input || s.context != nil || s.asks.Interactive
-		f.Packages = f.Packages && s.sandbox.takesPackages()
+	if !x.sandbox.oneShot {
+		f.Living, f.Signaled = true, x.wasSignalled()
+		f.Input = f.Input || x.context != nil || x.asks.Interactive
+		f.Packages = f.Packages && x.sandbox.takesPackages()
 	}
 	return diagnose.Hints(&f)
 }
@@ -47,12 +46,12 @@ const (
 )
 
 // used counts what lies in the writable places at the end, as far as it looks.
-func (x *execution) used() (files, bytes int64) {
+func (x *Execution) used() (files, bytes int64) {
 	ctx, cancel := context.WithTimeout(context.Background(), usageTimeout)
 	defer cancel()
 	paths := 0
 	for _, place := range diagnose.WritablePlaces {
-		_, _ = x.client.ListDir(ctx, guest.ListDir{Path: place, Depth: plan.MaxDepth, Limit: maxUsed}, func(f guest.FileInfo) error {
+		_, _ = x.sandbox.listDir(ctx, place, maxUsed, func(f guest.FileInfo) error {
 			if paths += len(f.Path); files >= maxUsed || paths > maxUsedPaths {
 				return errEnough
 			}

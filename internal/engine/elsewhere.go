@@ -6,7 +6,6 @@ import (
 
 	"github.com/fumehood-dev/fumehood/internal/diagnose"
 	"github.com/fumehood-dev/fumehood/internal/guest"
-	"github.com/fumehood-dev/fumehood/internal/plan"
 	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
@@ -45,10 +44,10 @@ const maxElsewhere = 1000
 
 // elsewhere finds files that the program made outside the workspace. Hidden ones are caches of libraries. Only runs without a file to
 // return pay for it.
-func (x *execution) elsewhere(ctx context.Context) sandbox.Hint {
+func (x *Execution) elsewhere(ctx context.Context) sandbox.Hint {
 	h := sandbox.Hint{Code: sandbox.HintElsewhere}
 	for _, place := range []string{"/tmp", sandbox.Home} {
-		_, _ = x.client.ListDir(ctx, guest.ListDir{Path: place, Depth: plan.MaxDepth, Limit: maxElsewhere}, func(f guest.FileInfo) error {
+		_, _ = x.sandbox.listDir(ctx, place, maxElsewhere, func(f guest.FileInfo) error {
 			name := place + "/" + f.Path
 			if f.Type != guest.FileRegular || strings.Contains(name, "/.") || name == x.CodePath {
 				return nil

@@ -7,6 +7,7 @@ import (
 	"math"
 	"runtime"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/fumehood-dev/fumehood/internal/eventlog"
@@ -107,8 +108,7 @@ type Engine struct {
 	stopRuns context.CancelFunc
 	runs     sync.WaitGroup // Run calls in progress. admission guards it: none is added while draining
 
-	mu    sync.Mutex // guards lives
-	lives map[sandbox.ID]*live
+	boxes atomic.Int64 // that exist, or are being made
 
 	living  *table
 	logs    eventlog.Quota
@@ -157,7 +157,6 @@ func New(config Config) (*Engine, error) {
 		log:       config.Log,
 		admission: newAdmission(config.Slots, config.Queue, config.QueueTimeout),
 		checking:  newAdmission(config.Slots, math.MaxInt, config.QueueTimeout), // what may wait for a slot, waits for that
-		lives:     map[sandbox.ID]*live{},
 		living:    newTable(),
 		state:     state{dir: config.Living.StateDir},
 		logs:      eventlog.Quota{Most: config.Living.LogBytes},

@@ -33,125 +33,158 @@ func fileInfo(f guest.FileInfo) sandbox.FileInfo {
 		Modified: time.Unix(0, f.MTime), Target: f.Target, Err: f.Err}
 }
 
-// files begins a call for a path.
-func (s *Sandbox) files(file string) (*client.Client, string, error) {
+// files calls the guest for a file or folder, which is given relative to the workspace or absolute. f gets its absolute path, and must be
+// safe to repeat.
+func (s *Sandbox) files(ctx context.Context, file string, f func(c *client.Client, full string) error) error {
 	if err := s.ended(); err != nil {
-		return nil, "", err
+		return err
 	}
 	full, err := plan.FilePath(file)
 	if err != nil {
-		return nil, "", err
+		return err
 	}
 	s.touch()
-	return s.connection(), full, nil
+	defer s.touch()
+	return fileError(s.call(ctx, func(c *client.Client) error { return f(c, full) }))
 }
 
-// Stat describes one file; of a symbolic link, what it leads to.
-func (s *Sandbox) Stat(ctx context.Context, file string) (sandbox.FileInfo, error) {
-	c, full, err := s.files(file)
-	if err != nil {
-		return sandbox.FileInfo{}, err
-	}
-	f, err := c.Stat(ctx, guest.Stat{Path: full, Follow: true})
-	return fileInfo(f), fileError(err)
+// Stat describes one file; of a symbolic link, its target.
+func (s *Sandbox) Stat(ctx context.Context, file string) (info sandbox.FileInfo, err error) {
+	err = s.files(ctx, file, func(c *client.Client, full string) error {
+		f, err := c.Stat(ctx, guest.Stat{Path: full, Follow: true})
+		info = fileInfo(f)
+		return err
+	})
+	return info, err
 }
 
 // ReadFile copies a regular file to w, from an offset; a length of 0 is to its end. It returns what the file was when it was opened.
-func (s *Sandbox) ReadFile(ctx context.Context, file string, offset, length int64, w io.Writer) (sandbox.FileInfo, error) {
-	c, full, err := s.files(file)
-	if err != nil {
-		return sandbox.FileInfo{}, err
-	}
+func (s *Sandbox) ReadFile(ctx context.Context, file string, offset, length int64, w io.Writer) (info sandbox.FileInfo, err error) {
 	if offset < 0 || length < 0 {
-		return sandbox.FileInfo{}, sandbox.Invalidf("range", "must not be negative")
+		return info, sandbox.Invalidf("range", "must not be negative")
 	}
-	defer s.touch()
-	f, err := c.ReadFile(ctx, guest.ReadFile{Path: full, Offset: uint64(offset), Length: uint64(length)}, w)
-	return fileInfo(f), fileError(err)
+	begun := false
+	out := writerFunc(func(p []byte) (int, error) { begun = true; return w.Write(p) })
+	err = s.files(ctx, file, func(c *client.Client, full string) error {
+		if begun {
+			return errCut
+		}
+		f, err := c.ReadFile(ctx, guest.ReadFile{Path: full, Offset: uint64(offset), Length: uint64(length)}, out)
+		info = fileInfo(f)
+		return err
+	})
+	return info, err
 }
 
-// WriteFile writes a regular file from r. Whoever reads it sees the old content or the new one, never a mixture. The folders above it are
-// made. A mode of 0 is 0644.
+// errCut ends the transfer of a file whose connection broke: the file may have changed since, or its source cannot be read again.
+var errCut = &sandbox.Error{Kind: sandbox.Unavailable, Op: "file", Msg: "the connection to the sandbox broke during the transfer", Fix: "try again"}
+
+type writerFunc func([]byte) (int, error)
+
+func (f writerFunc) Write(p []byte) (int, error) { return f(p) }
+
+// WriteFile writes a regular file from r. A reader of the file sees the old content or the new one, never a mixture. The folders above it
+// are made. A mode of 0 is 0644. A connection that breaks is made anew if r is an io.Seeker.
 func (s *Sandbox) WriteFile(ctx context.Context, file string, mode uint32, r io.Reader) error {
-	c, full, err := s.files(file)
-	if err != nil {
-		return err
-	}
 	if mode&^0o777 != 0 {
 		return sandbox.Invalidf("mode", "%#o has more than permission bits", mode)
 	}
-	defer s.touch()
-	return fileError(c.WriteFile(ctx, guest.WriteFile{Path: full, Mode: mode, Atomic: true, MakeParent: true}, r))
+	var start int64
+	source, again := r.(io.Seeker)
+	if again {
+		var err error
+		start, err = source.Seek(0, io.SeekCurrent)
+		again = err == nil
+	}
+	begun := false
+	return s.files(ctx, file, func(c *client.Client, full string) error {
+		if begun {
+			if !again {
+				return errCut
+			}
+			if _, err := source.Seek(start, io.SeekStart); err != nil {
+				return err
+			}
+		}
+		begun = true
+		return c.WriteFile(ctx, guest.WriteFile{Path: full, Mode: mode, Atomic: true, MakeParent: true}, r)
+	})
 }
 
 // ListFiles lists a folder to a depth of at least 1, with paths relative to it. more reports whether there are others.
 func (s *Sandbox) ListFiles(ctx context.Context, folder string, depth, limit int) (list []sandbox.FileInfo, more bool, err error) {
-	c, full, err := s.files(folder)
-	if err != nil {
-		return nil, false, err
-	}
 	if depth < 1 || depth > plan.MaxDepth {
 		return nil, false, sandbox.Invalidf("depth", "must be from 1 to %d", plan.MaxDepth)
 	}
 	if limit <= 0 || limit > MaxFileList {
 		limit = MaxFileList
 	}
-	names := 0
-	more, err = c.ListDir(ctx, guest.ListDir{Path: full, Depth: uint32(depth), Limit: uint32(limit)}, func(f guest.FileInfo) error {
-		if names += len(f.Path) + len(f.Target) + len(f.Err); names > maxFileNames {
-			return errNamesFull
-		}
-		list = append(list, fileInfo(f))
-		return nil
+	err = s.files(ctx, folder, func(c *client.Client, full string) (err error) {
+		list = nil
+		names := 0
+		more, err = c.ListDir(ctx, guest.ListDir{Path: full, Depth: uint32(depth), Limit: uint32(limit)}, func(f guest.FileInfo) error {
+			if names += len(f.Path) + len(f.Target) + len(f.Err); names > maxFileNames {
+				return errNamesFull
+			}
+			list = append(list, fileInfo(f))
+			return nil
+		})
+		return err
 	})
 	if errors.Is(err, errNamesFull) {
 		return list, true, nil
 	}
-	return list, more, fileError(err)
+	if err != nil {
+		return nil, false, err
+	}
+	return list, more, nil
 }
 
-// MakeFolder makes a folder and those above it. One that is there already is no error.
+// MakeFolder makes a folder and those above it. An existing one is no error.
 func (s *Sandbox) MakeFolder(ctx context.Context, folder string) error {
-	c, full, err := s.files(folder)
-	if err != nil {
-		return err
-	}
-	return fileError(c.MakeDir(ctx, guest.MakeDir{Path: full, Parents: true}))
+	return s.files(ctx, folder, func(c *client.Client, full string) error {
+		return c.MakeDir(ctx, guest.MakeDir{Path: full, Parents: true})
+	})
 }
 
-// MoveFile renames a file or folder; a file that is there is replaced only if asked for.
+// MoveFile renames a file or folder. It replaces an existing file only if replace is set.
 func (s *Sandbox) MoveFile(ctx context.Context, from, to string, replace bool) error {
-	c, source, err := s.files(from)
-	if err != nil {
-		return err
-	}
 	target, err := plan.FilePath(to)
 	if err != nil {
 		return err
 	}
-	return fileError(c.Move(ctx, guest.Move{From: source, To: target, Replace: replace}))
+	begun := false
+	return s.files(ctx, from, func(c *client.Client, source string) error {
+		if begun {
+			return errCut // it may have been moved
+		}
+		begun = true
+		return c.Move(ctx, guest.Move{From: source, To: target, Replace: replace})
+	})
 }
 
-// RemoveFile removes a file or an empty folder; with all, a folder and what is in it.
+// RemoveFile removes a file or an empty folder; with all, a folder with its content.
 func (s *Sandbox) RemoveFile(ctx context.Context, file string, all bool) error {
-	c, full, err := s.files(file)
-	if err != nil {
+	repeated := false
+	return s.files(ctx, file, func(c *client.Client, full string) error {
+		err := c.Remove(ctx, guest.Remove{Path: full, Recursive: all})
+		if repeated && errors.Is(err, syscall.ENOENT) {
+			return nil // the call before removed it
+		}
+		repeated = true
 		return err
-	}
-	return fileError(c.Remove(ctx, guest.Remove{Path: full, Recursive: all}))
+	})
 }
 
 // Clean empties the workspace. A workspace that is a directory of the host is emptied only with force.
 func (s *Sandbox) Clean(ctx context.Context, force bool) error {
-	c, full, err := s.files(sandbox.Workspace)
-	if err != nil {
-		return err
-	}
-	if dir := s.live.spec.Workspace; dir != "" && !force {
+	if dir := s.spec().Workspace; dir != "" && !force {
 		return &sandbox.Error{Kind: sandbox.Invalid, Op: "force", Msg: "the workspace is the directory " + dir + " of the host, whose files would be removed",
 			Fix: "repeat it with force"}
 	}
-	return fileError(c.Remove(ctx, guest.Remove{Path: full, Recursive: true, Contents: true}))
+	return s.files(ctx, sandbox.Workspace, func(c *client.Client, full string) error {
+		return c.Remove(ctx, guest.Remove{Path: full, Recursive: true, Contents: true})
+	})
 }
 
 // fileError gives an error of the guest the kind that its cause has.

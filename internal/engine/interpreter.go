@@ -84,9 +84,7 @@ func (in *interpreter) watch() {
 		in.exited.Signaled = false // nobody canceled it
 	}
 	if in.err == nil {
-		ack, cancel := context.WithTimeout(s.life, usageTimeout)
-		_ = s.connection().Ack(ack, guest.Ack{ID: string(in.id), Exit: true}) // or the record stays until the sandbox ends
-		cancel()
+		s.forgetProcess(in.id)
 	}
 	close(in.gone)
 }
@@ -112,7 +110,7 @@ func (in *interpreter) follow(ctx context.Context) (exited guest.Exited, err err
 			err = s.engine.panicked("follow a context", p)
 		}
 	}()
-	return s.follow(ctx, in.attachment(), in.attached, in.take)
+	return s.follow(ctx, in.attachment(), in.attached, in.take, false)
 }
 
 // awaitExit drops what the process wrote besides: its exit record comes after all of it.
@@ -126,8 +124,9 @@ func (in *interpreter) awaitExit() (guest.Exited, error) {
 	}
 	return s.follow(ctx, p, in.attached, func(p *client.Process, _ guest.Output) error {
 		at := p.Offsets()
-		return p.Ack(guest.Ack{Stdout: at.Stdout, Stderr: at.Stderr, Channel: at.Channel})
-	})
+		_ = p.Ack(guest.Ack{Stdout: at.Stdout, Stderr: at.Stderr, Channel: at.Channel}) // or the connection broke, which follow handles
+		return nil
+	}, false)
 }
 
 // take receives one piece of the process's streams.
@@ -314,8 +313,11 @@ func (in *interpreter) acknowledge(p *client.Process) error {
 		}
 	}
 	at := p.Offsets() // without the piece that is being taken, which is acknowledged with the next
-	in.acked = guest.Ack{Stdout: at.Stdout, Stderr: at.Stderr, Channel: min(channel, at.Channel)}
-	return p.Ack(in.acked)
+	ack := guest.Ack{Stdout: at.Stdout, Stderr: at.Stderr, Channel: min(channel, at.Channel)}
+	if p.Ack(ack) == nil { // or the connection broke, which follow handles
+		in.acked = ack
+	}
+	return nil
 }
 
 // begin makes an execution the current one. Output that came since the last one is its own.
@@ -365,7 +367,8 @@ func (in *interpreter) send(ctx context.Context, f driver.Frame) error {
 
 // interrupt sends SIGINT to the interpreter and the commands that it runs.
 func (in *interpreter) interrupt(ctx context.Context) error {
-	return in.context.sandbox.connection().Signal(ctx, guest.Signal{ID: string(in.id), Signal: int32(syscall.SIGINT), Scope: guest.ScopeGroup})
+	m := guest.Signal{ID: string(in.id), Signal: int32(syscall.SIGINT), Scope: guest.ScopeGroup}
+	return in.context.sandbox.call(ctx, func(c *client.Client) error { return c.Signal(ctx, m) })
 }
 
 // kill kills the interpreter with all its processes and waits for its end.

@@ -2,6 +2,7 @@ package engine_test
 
 import (
 	"context"
+	"io"
 	"os"
 	"runtime"
 	"sync"
@@ -155,6 +156,8 @@ type faultyBox struct {
 	sandbox.Box
 	faults *faults
 }
+
+func (b *faultyBox) Link(ctx context.Context) (io.ReadWriteCloser, error) { return b.Box.(sandbox.Linker).Link(ctx) }
 
 func (b *faultyBox) Close() error {
 	b.faults.mu.Lock()

@@ -37,7 +37,7 @@ func (x *Execution) measureBefore() {
 func (s *Sandbox) measure() sandbox.Usage {
 	ctx, cancel := context.WithTimeout(context.Background(), usageTimeout)
 	defer cancel()
-	usage, err := s.live.box.Usage(ctx)
+	usage, err := s.box.Usage(ctx)
 	if err != nil {
 		return unknownUsage
 	}

@@ -12,19 +12,20 @@ import (
 const maxRefusals = 5
 
 // openNetwork lets the sandbox's network, if it has one, end in a gate. Until then nothing passes.
-func (l *live) openNetwork(ctx context.Context) error {
-	if l.spec.Network.Mode == "" || l.spec.Network.Mode == sandbox.NetworkNone {
+func (s *Sandbox) openNetwork(ctx context.Context) error {
+	network := s.spec().Network
+	if !network.Linked() {
 		return nil
 	}
-	linker, ok := l.box.(sandbox.Linker)
-	if !ok || l.engine.config.Gate == nil {
-		return noNetwork(l.backend)
+	linker, ok := s.box.(sandbox.Linker)
+	if !ok || s.engine.config.Gate == nil {
+		return noNetwork(s.backend.Name())
 	}
 	end, err := linker.Link(ctx)
 	if err != nil {
 		return err
 	}
-	l.passage, err = l.engine.config.Gate.Open(end, l.spec.Network)
+	s.passage, err = s.engine.config.Gate.Open(end, network)
 	return err
 }
 
@@ -42,29 +43,29 @@ func noNetwork(backend string) error {
 }
 
 // closeNetwork ends the gate, if there is one. From then on nothing passes.
-func (l *live) closeNetwork() {
-	if l.passage == nil {
+func (s *Sandbox) closeNetwork() {
+	if s.passage == nil {
 		return
 	}
-	if err := l.passage.Close(); err != nil {
-		l.engine.log.Warn("could not close the network of a sandbox", "sandbox", l.id, "err", err)
+	if err := s.passage.Close(); err != nil {
+		s.engine.log.Warn("could not close the network of a sandbox", "sandbox", s.id, "err", err)
 	}
 }
 
 // attempts is how many attempts the sandbox has made to reach something.
-func (l *live) attempts() uint64 {
-	if l.passage == nil {
+func (s *Sandbox) attempts() uint64 {
+	if s.passage == nil {
 		return 0
 	}
-	return l.passage.Position()
+	return s.passage.Position()
 }
 
 // refusals returns what the network policy refused while the execution ran.
-func (x *execution) refusals() []sandbox.NetworkRefusal {
-	if x.live.passage == nil {
+func (x *Execution) refusals() []sandbox.NetworkRefusal {
+	if x.sandbox.passage == nil {
 		return nil
 	}
-	return x.live.passage.Refusals(x.attempts, maxRefusals)
+	return x.sandbox.passage.Refusals(x.attempts, maxRefusals)
 }
 
 // Network returns what the sandbox tried to reach, and the policy. Unsupported: it has no network.
@@ -72,14 +73,12 @@ func (s *Sandbox) Network() (sandbox.NetworkPolicy, sandbox.NetworkLog, error) {
 	if err := s.ended(); err != nil {
 		return sandbox.NetworkPolicy{}, nil, err
 	}
-	s.mu.Lock()
-	policy := s.record.Spec.Network
-	s.mu.Unlock()
-	if s.live.passage == nil {
+	policy := s.spec().Network
+	if s.passage == nil {
 		return policy, nil, &sandbox.Error{Kind: sandbox.Unsupported, Op: "sandbox " + s.shown(), Msg: "it has no network",
 			Fix: "create one with network restricted or full"}
 	}
-	return policy, s.live.passage, nil
+	return policy, s.passage, nil
 }
 
 // setNetwork replaces the rules of a sandbox's network while it runs. A sandbox that was made without a network gets none.
@@ -95,7 +94,7 @@ func (s *Sandbox) setNetwork(p sandbox.NetworkPolicy) error {
 		err = s.engine.rules.CheckNetwork(&p)
 	}
 	if err == nil {
-		err = s.live.passage.SetPolicy(p)
+		err = s.passage.SetPolicy(p)
 	}
 	if err != nil {
 		return err
@@ -108,9 +107,7 @@ func (s *Sandbox) setNetwork(p sandbox.NetworkPolicy) error {
 
 // keepSecrets gives a new policy what the sandbox was made with: its authority, its placeholders, and values that are not given again.
 func (s *Sandbox) keepSecrets(p *sandbox.NetworkPolicy) error {
-	s.mu.Lock()
-	old := s.record.Spec.Network
-	s.mu.Unlock()
+	old := s.spec().Network
 	if p.Reads() && old.Authority == nil {
 		return sandbox.Invalidf("network", "its root trusts no authority of the gate's; create a sandbox with inspect or secrets")
 	}

@@ -165,7 +165,7 @@ func (e *Engine) worker(p *oneShot) sandbox.Worker {
 			if err != nil {
 				return nil, err
 			}
-			step.backend, step.take, step.entered = p.backend, &w, p.entered
+			step.backend, step.work, step.entered = p.backend, &w, p.entered
 			result, err := e.runPlan(ctx, step)
 			if err != nil || !lacksProgram(result) {
 				return result, err
@@ -199,15 +199,19 @@ func (e *Engine) lowered(l sandbox.Limits) sandbox.Limits {
 }
 
 // handOver passes the files of a step to whoever asked for them, after all its processes have ended.
-func (x *execution) handOver(ctx context.Context, r *sandbox.Result) error {
-	if x.take == nil || x.take.Take == nil || r.Status != sandbox.StatusSucceeded {
+func (x *Execution) handOver(ctx context.Context, r *sandbox.Result) error {
+	if x.work == nil || x.work.Take == nil || r.Status != sandbox.StatusSucceeded {
 		return nil
 	}
-	if err := x.client.KillAll(ctx); err != nil {
+	if err := x.sandbox.killAll(ctx); err != nil {
 		return err
 	}
-	request := guest.Pack{Base: x.take.From, MaxFiles: uint64(x.take.MaxFiles), MaxBytes: uint64(x.take.MaxBytes)}
-	return x.client.Pack(ctx, request, func(f guest.FileInfo, content io.Reader) error {
+	c, err := x.sandbox.connect(ctx)
+	if err != nil {
+		return err
+	}
+	request := guest.Pack{Base: x.work.From, MaxFiles: uint64(x.work.MaxFiles), MaxBytes: uint64(x.work.MaxBytes)}
+	return c.Pack(ctx, request, func(f guest.FileInfo, content io.Reader) error {
 		switch {
 		case f.Type == guest.FileRegular && f.Err == "" && f.Omitted != "", f.Path == ".":
 			return &sandbox.Error{Kind: sandbox.TooLarge, Op: "packages", Msg: "they have more files, or larger ones, than a layer may have",
@@ -215,6 +219,6 @@ func (x *execution) handOver(ctx context.Context, r *sandbox.Result) error {
 		case !client.HasContent(&f):
 			return nil // folders are made with their files, and links are left out
 		}
-		return x.take.Take(fileInfo(f), content)
+		return x.work.Take(fileInfo(f), content)
 	})
 }

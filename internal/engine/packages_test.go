@@ -30,7 +30,7 @@ func TestMergeRequirements(t *testing.T) {
 
 // TestInstallWaits: who waits for another's installation into the same sandbox can still be canceled.
 func TestInstallWaits(t *testing.T) {
-	x := &Execution{sandbox: newSandbox(nil, sandbox.Record{})}
+	x := &Execution{sandbox: newSandbox(nil, nil, sandbox.Record{})}
 	x.sandbox.locks.installing <- struct{}{}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
@@ -59,9 +59,8 @@ func (h *heard) Show(_ sandbox.Layer, _, owner string) error {
 
 // adding is an execution that adds packages to a sandbox.
 func adding(s *Sandbox, l sandbox.Language, asked sandbox.Request) *Execution {
-	s.live = &live{engine: s.engine}
 	x := &Execution{sandbox: s, adds: plannedPackages{asked: &asked.Packages}}
-	x.live, x.Execution = s.live, &plan.Execution{Request: asked, Language: &l}
+	x.Execution = &plan.Execution{Request: asked, Language: &l}
 	return x
 }
 
@@ -75,7 +74,7 @@ func TestForWhom(t *testing.T) {
 	if err := e.supply(t.Context(), run); err != nil || packages.terms != termsOf("alice", plainBackend{}, sandbox.Spec{}) {
 		t.Errorf("%v, %s", err, packages.terms)
 	}
-	s := newSandbox(e, sandbox.Record{ID: "i", Owner: "bob"})
+	s := newSandbox(e, nil, sandbox.Record{ID: "i", Owner: "bob"})
 	if err := adding(s, l, asked).installPackages(t.Context()); !errors.Is(err, errShown) || packages.owner != "bob" || packages.terms != termsOf("bob", nil, sandbox.Spec{}) {
 		t.Errorf("%v, %q, %s", err, packages.owner, packages.terms)
 	}
@@ -97,7 +96,7 @@ func TestLivingRepair(t *testing.T) {
 	has := sandbox.Packages{Requirements: []string{"a"}}
 	e := &Engine{config: Config{Packages: halfShown{}}}
 	e.state.dir = t.TempDir()
-	s := newSandbox(e, sandbox.Record{ID: "i", Packages: map[string]sandbox.Added{"l": {Packages: has}}})
+	s := newSandbox(e, nil, sandbox.Record{ID: "i", Packages: map[string]sandbox.Added{"l": {Packages: has}}})
 	l := sandbox.Language{Installer: &sandbox.Installer{Name: "l"}}
 	if err := adding(s, l, sandbox.Request{Packages: has}).installPackages(t.Context()); !errors.Is(err, errAsked) {
 		t.Errorf("%v", err)
@@ -106,7 +105,7 @@ func TestLivingRepair(t *testing.T) {
 
 // TestLivingLock: a lock would take away what a sandbox has, and be forgotten by the next installation.
 func TestLivingLock(t *testing.T) {
-	s := newSandbox(&Engine{config: Config{Packages: halfShown{}}}, sandbox.Record{})
+	s := newSandbox(&Engine{config: Config{Packages: halfShown{}}}, nil, sandbox.Record{})
 	l := sandbox.Language{Installer: &sandbox.Installer{Install: func(string) []string { return nil }}}
 	err := adding(s, l, sandbox.Request{Packages: sandbox.Packages{Lock: "lock"}}).planPackages()
 	if sandbox.KindOf(err) != sandbox.Unsupported || !strings.Contains(err.Error(), "one that lives") || sandbox.FixOf(err) == "" {

@@ -33,7 +33,7 @@ type shelf struct {
 	held    supplied  // its layers
 	folders bool      // each box begins with folders of its own for packages
 	used    time.Time // last
-	ready   []*live
+	ready   []*Sandbox
 	filling bool
 	failed  time.Time // time of the last failure to make a box; zero after a success
 	idle    *time.Timer
@@ -72,7 +72,7 @@ func fingerprint(backend string, spec sandbox.Spec) string {
 }
 
 // take returns a warm box for the spec, or nil, and starts refilling its shelf. held are the layers of the spec.
-func (p *pool) take(b sandbox.Backend, spec sandbox.Spec, owner string, held supplied) *live {
+func (p *pool) take(b sandbox.Backend, spec sandbox.Spec, owner string, held supplied) *Sandbox {
 	if p.size == 0 {
 		return nil
 	}
@@ -100,10 +100,10 @@ func (p *pool) take(b sandbox.Backend, spec sandbox.Spec, owner string, held sup
 	}
 	s.idle.Reset(shelfLife)
 	s.used = time.Now()
-	var found *live
+	var found *Sandbox
 	for len(s.ready) > 0 && found == nil {
 		found, s.ready = s.ready[0], s.ready[1:]
-		if found.dead() {
+		if !isOpen(found.guest.current()) { // its guest has ended
 			p.discard(found)
 			found = nil
 		}
@@ -113,7 +113,7 @@ func (p *pool) take(b sandbox.Backend, spec sandbox.Spec, owner string, held sup
 }
 
 // takeLiving returns a warm box that can be promoted to a living sandbox of the spec, or nil.
-func (p *pool) takeLiving(b sandbox.Backend, spec sandbox.Spec, owner string) *live {
+func (p *pool) takeLiving(b sandbox.Backend, spec sandbox.Spec, owner string) *Sandbox {
 	spec.Lifetime = sandbox.Lifetime{}
 	l := p.take(b, spec, owner, supplied{})
 	if l == nil {
@@ -154,16 +154,6 @@ func (p *pool) room(owner string) bool {
 	return true
 }
 
-// dead reports whether the guest of a warm box is gone.
-func (l *live) dead() bool {
-	select {
-	case <-l.client.Done():
-		return true
-	default:
-		return false
-	}
-}
-
 // fill starts filling a shelf, unless it is being filled or a box just failed. The caller holds mu.
 func (p *pool) fill(s *shelf) {
 	if s.filling || p.closed || time.Since(s.failed) < fillBackoff {
@@ -189,7 +179,7 @@ func (p *pool) wants(s *shelf) bool {
 	return s.filling
 }
 
-func (p *pool) make(s *shelf) (*live, error) {
+func (p *pool) make(s *shelf) (*Sandbox, error) {
 	ctx, cancel := context.WithTimeout(p.engine.stop, createTimeout)
 	defer cancel()
 	spec := s.spec
@@ -203,11 +193,11 @@ func (p *pool) make(s *shelf) (*live, error) {
 			return nil, errors.Join(err, p.engine.removePackages(spec.ID))
 		}
 	}
-	l, err := p.engine.buildAs(ctx, s.backend, spec)
-	if err != nil && s.folders {
-		err = errors.Join(err, p.engine.removePackages(spec.ID))
-	}
-	if err != nil {
+	l := newSandbox(p.engine, s.backend, sandbox.Record{ID: spec.ID, Spec: spec})
+	if err := l.build(ctx); err != nil {
+		if s.folders {
+			err = errors.Join(err, p.engine.removePackages(spec.ID))
+		}
 		return nil, err
 	}
 	if _, err := l.connect(ctx); err != nil {
@@ -218,15 +208,15 @@ func (p *pool) make(s *shelf) (*live, error) {
 }
 
 // end closes a box that nobody has taken.
-func (p *pool) end(l *live) {
-	l.close()
-	if p.engine.hasPackages(l.spec) {
-		_ = p.engine.removePackages(l.id) // the next start tries again
+func (p *pool) end(s *Sandbox) {
+	s.closeBox()
+	if p.engine.hasPackages(s.record.Spec) {
+		_ = p.engine.removePackages(s.id) // the next start tries again
 	}
 }
 
 // put shelves a box, or closes it if it comes too late.
-func (p *pool) put(s *shelf, l *live, err error) {
+func (p *pool) put(s *shelf, l *Sandbox, err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	switch {
@@ -243,7 +233,7 @@ func (p *pool) put(s *shelf, l *live, err error) {
 	case p.closed || s.idle == nil:
 		p.discard(l)
 	default:
-		l.supplied = s.held.share()
+		l.layers = s.held.share()
 		s.ready = append(s.ready, l)
 	}
 }
@@ -258,7 +248,7 @@ func (p *pool) forget(s *shelf) {
 }
 
 // discard closes a box in the background. The caller holds mu.
-func (p *pool) discard(l *live) { p.fills.Go(func() { p.end(l) }) }
+func (p *pool) discard(s *Sandbox) { p.fills.Go(func() { p.end(s) }) }
 
 // drop empties a shelf and forgets it.
 func (p *pool) drop(key string) {

@@ -33,18 +33,22 @@ func (s *Sandbox) DialPort(ctx context.Context, port int) (net.Conn, error) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, guest.DialTimeout)
 	defer cancel()
-	conn, err := s.connection().Dial(ctx, uint16(port))
+	var conn *client.Conn
+	err := s.call(ctx, func(c *client.Client) (err error) {
+		conn, err = c.Dial(ctx, uint16(port))
+		return err
+	})
 	if err != nil {
 		s.leavePort()
 		if ended := s.ended(); ended != nil {
 			return nil, ended
 		}
-		return nil, dialError(port, err)
+		return nil, portError(port, err)
 	}
 	return &portConn{Conn: conn, leave: sync.OnceFunc(s.leavePort)}, nil
 }
 
-func dialError(port int, err error) error {
+func portError(port int, err error) error {
 	e := &sandbox.Error{Kind: sandbox.KindOf(err), Op: fmt.Sprintf("port %d", port), Err: err}
 	switch {
 	case errors.Is(err, syscall.ECONNREFUSED):

@@ -77,9 +77,9 @@ func (e *Engine) resume(ctx context.Context, record sandbox.Record) error {
 	if err != nil {
 		return err
 	}
-	s := newSandbox(e, record)
-	s.live = &live{engine: e, id: record.ID, backend: record.Backend, spec: record.Spec, box: box, created: record.Created}
-	err = s.live.openNetwork(ctx)
+	s := newSandbox(e, e.config.Backends[i], record)
+	s.box = box
+	err = s.openNetwork(ctx)
 	if err == nil {
 		err = s.takeOver(ctx)
 	}
@@ -89,15 +89,11 @@ func (e *Engine) resume(ctx context.Context, record sandbox.Record) error {
 		close(s.made) // whoever wants to end it need not wait
 		s.stopClocks()
 		s.work.Wait()
-		if s.client != nil {
-			_ = s.client.Close() // we end it, so its error is expected
-		}
-		s.live.closeNetwork()
+		s.guest.close()
+		s.closeNetwork()
 		return errors.Join(err, box.Close())
 	}
-	e.mu.Lock()
-	e.lives[s.id] = s.live
-	e.mu.Unlock()
+	e.boxes.Add(1)
 	t := e.living
 	t.mu.Lock()
 	t.enter(s)
@@ -112,8 +108,12 @@ func (s *Sandbox) takeOver(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	s.renew(s.client, s.record.Spec.Lifetime.GuestLease())
-	processes, err := s.client.List(ctx)
+	s.renew(s.record.Spec.Lifetime.GuestLease())
+	var processes []guest.ProcessInfo
+	err = s.call(ctx, func(c *client.Client) (err error) {
+		processes, err = c.List(ctx)
+		return err
+	})
 	if err != nil {
 		return err
 	}
@@ -325,7 +325,7 @@ func (r *takeover) interpreter(c *Context, p guest.ProcessInfo, unfinished []*Ex
 			at.Stdout, at.Stderr = max(b.Base.Stdout, x.resumed.last.Stdout), max(b.Base.Stderr, x.resumed.last.Stderr)
 		}
 	}
-	process, err := s.client.Attach(s.life, at)
+	process, err := s.attach(s.life, at)
 	if err != nil {
 		return
 	}
@@ -362,7 +362,6 @@ func (r *takeover) goOn(x *Execution) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.executions.add(x)
-	x.client = s.client
 	var ctx context.Context
 	ctx, x.canceled = context.WithCancel(context.Background())
 	if !x.asks.Detached {
@@ -385,12 +384,8 @@ func (r *takeover) endRest() {
 	s := r.sandbox
 	for id := range r.left {
 		s.work.Go(func() {
-			ctx, cancel := context.WithTimeout(s.life, killTimeout)
-			defer cancel()
-			_ = s.client.Signal(ctx, guest.Signal{ID: id, Signal: int32(sigkill), Scope: guest.ScopeExecution})
-			if _, err := s.client.Wait(ctx, id); err == nil {
-				_ = s.client.Ack(ctx, guest.Ack{ID: id, Exit: true})
-			}
+			s.endProcess(sandbox.ID(id))
+			s.forgetProcess(sandbox.ID(id))
 		})
 	}
 }

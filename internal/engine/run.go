@@ -1,232 +1,481 @@
 package engine
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"runtime/debug"
+	"sync"
 	"sync/atomic"
+	"syscall"
 	"time"
 
-	"github.com/fumehood-dev/fumehood/internal/plan"
+	"github.com/fumehood-dev/fumehood/internal/eventlog"
+	"github.com/fumehood-dev/fumehood/internal/guest"
+	"github.com/fumehood-dev/fumehood/internal/guest/client"
 	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
-// Run creates a sandbox, executes one request in it, and closes it in the background.
-//
-// When ctx ends, Run ends the execution at once; the status is StatusCanceled, also for a run that still waits for a slot. An error means
-// that Fumehood failed or refused, and that no code of the request ran to its end: Invalid and TooLarge requests, Busy (with RetryAfter),
-// Unavailable while draining, Unsupported by the backend or the root file system. Only an error of Run.Deliver comes after the end.
-//
-// Run calls Request.Output from one goroutine at a time, and never after it has returned. Output must return when ctx ends.
-func (e *Engine) Run(ctx context.Context, run Run) (result *sandbox.Result, err error) {
-	defer func() {
-		if p := recover(); p != nil {
-			result, err = nil, e.panicked("run", p)
+// Exec asks for one execution in a living sandbox: code in a context, or a command, a file, or code of a language
+// without contexts in a process of its own.
+type Exec struct {
+	ID      sandbox.ID      // "" is a new one
+	Context string          // for code; "" is DefaultContext. A default context is made by its first execution
+	Request sandbox.Request // Code must come without Args and Stdin: a context has neither
+
+	// Detached goes on when its caller goes. Without it, the end of Run's ctx cancels the execution.
+	Detached bool
+	// Interactive keeps stdin of a command open for Execution.Input.
+	Interactive bool
+	// Deliver is that of Engine.Run: it receives the result while the execution still holds its slot, and Wait returns its error.
+	Deliver func(*sandbox.Result) error
+}
+
+// Execution is one execution in a sandbox. The methods of one in a living sandbox are safe for concurrent use.
+type Execution struct {
+	job
+	sandbox  *Sandbox
+	context  *Context // nil for a process of its own
+	asks     Exec
+	log      executionLog // in a living sandbox
+	resumed  *resumed     // it began under an earlier server; else nil
+	canceled context.CancelFunc
+	awaited  bool // Drain waits for it
+	adds     plannedPackages
+	codeEnd
+
+	verdict verdict
+	output  *output
+	timings sandbox.Timings
+	atStart
+	facts
+	ending
+
+	mu      sync.Mutex // guards all below, and began
+	process launched
+	base    guest.Attach // where its output begins in the process's streams
+	values
+}
+
+// atStart is what was so before the program began.
+type atStart struct {
+	began    time.Time
+	before   sandbox.Usage // of the sandbox
+	attempts uint64        // to reach something, that the sandbox had made by then
+	baseline listing       // of the workspace; nil if no files are returned
+}
+
+// facts is what explains the end, besides the outcome.
+type facts struct {
+	compiled   *sandbox.Compiled
+	notStarted sandbox.Hint   // why no program started
+	found      []sandbox.Hint // while files were collected, and about the context
+}
+
+// ending is how an execution in a living sandbox ended.
+type ending struct {
+	done    chan struct{} // closed at the end
+	result  *sandbox.Result
+	failure error // in place of result: nothing ran, or the server stops
+}
+
+// values are what code in a context displayed and raised.
+type values struct {
+	shown      []sandbox.Shown
+	raised     *sandbox.Exception
+	shownBytes int
+}
+
+// codeEnd is how code in a context tells of its end.
+type codeEnd struct {
+	ran     chan struct{} // closed when it has run to its end, with the exit code
+	code    int
+	runaway chan struct{} // holds a token once it writes too much
+}
+
+// launched is the process of an execution, once there is one.
+type launched struct {
+	*client.Process               // as the current connection knows it; the execution's mu guards it
+	ready           chan struct{} // closed with the first
+	signalled       bool          // a caller sent it a signal
+}
+
+// executionLog is the log of an execution.
+type executionLog struct {
+	*eventlog.Log
+	began   atomic.Uint64 // id of the event that it began, which clients do not see; 0 before
+	retired bool          // it is counted among the finished ones of its folder
+}
+
+// Run executes one request and returns its result. Errors and statuses are those of Engine.Run. The output and the files are the caller's:
+// another Wait for the execution gets a result without them.
+func (s *Sandbox) Run(ctx context.Context, asks Exec) (*sandbox.Result, error) {
+	x, err := s.Start(ctx, asks)
+	if err != nil {
+		return nil, err
+	}
+	result, err := x.Wait(ctx)
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if x.result != nil { // output and files are the caller's
+		x.result = &sandbox.Result{ID: x.id, Status: x.result.Status, ExitCode: x.result.ExitCode}
+	}
+	return result, err
+}
+
+// Start begins an execution: a command once it has a slot. What waits for a context or for packages takes its slot later.
+func (s *Sandbox) Start(ctx context.Context, asks Exec) (*Execution, error) {
+	x, err := s.start(ctx, asks)
+	if err != nil {
+		s.engine.counts.refused(err)
+	}
+	return x, err
+}
+
+func (s *Sandbox) start(ctx context.Context, asks Exec) (*Execution, error) {
+	if err := s.ended(); err != nil {
+		return nil, err
+	}
+	x, err := s.plan(ctx, asks)
+	if err == nil && !x.forbidden() {
+		err = x.planPackages()
+	}
+	if err != nil {
+		return nil, err
+	}
+	if x.context != nil || x.adds.asked != nil { // its goroutine waits for them, and then for a slot
+		if err = x.enterEarly(); err == nil {
+			err = x.begin(ctx, func() {})
 		}
 		if err != nil {
-			e.counts.refused(err)
-			return
+			x.notAwaited()
+			return nil, err
 		}
-		e.counts.ended(result)
-	}()
-	p, err := e.resolve(run)
-	if err == nil {
-		if err = e.inspect(ctx, p.owner, &p.job); err != nil && over(ctx) {
-			return e.delivered(p, canceled(p.job, 0))
-		}
+		return x, nil
 	}
-	if err == nil && p.forbidden() {
-		return e.delivered(p, p.rejected())
-	}
-	if err == nil {
-		err = e.choose(ctx, p)
-	}
-	if err == nil && p.Request.Packages.Any() { // its steps belong to it, also while draining
-		if err = e.admission.enter(func() { e.runs.Add(1) }); err == nil {
-			p.entered = true
-			defer e.runs.Done()
-		}
-	}
-	if err == nil {
-		if err = e.supply(ctx, p); err != nil && (over(ctx) || e.stop.Err() != nil) {
-			return e.delivered(p, canceled(p.job, 0))
-		}
-	}
-	if err != nil {
-		return nil, err
-	}
-	defer p.supplied.release()
-	return e.runPlan(ctx, p)
-}
-
-// oneShot is a planned Run.
-type oneShot struct {
-	job
-	owner   string
-	backend sandbox.Backend
-	deliver func(*sandbox.Result) error
-	entered bool // it counts as a run before it has a slot
-	supplied
-}
-
-// job is a planned execution with its name.
-type job struct {
-	*plan.Execution
-	id    sandbox.ID
-	asked string        // the requested name of the backend
-	named bool          // its code's file is its own
-	plain bool          // start an interpreter instead of forking a zygote
-	take  *sandbox.Work // whose files are handed over; else nil
-
-	packages []sandbox.Package // that were installed for it
-	missing  []string          // modules for which none was found
-	optional []string          // that its code can do without, and that were left out
-	checked  checked
-}
-
-// resolve checks a run and resolves all but its backend.
-func (e *Engine) resolve(run Run) (*oneShot, error) {
-	p := &oneShot{owner: run.Owner, deliver: run.Deliver}
-	p.id, p.asked = cmp.Or(run.ID, sandbox.NewID()), cmp.Or(run.Backend, e.defaultName())
-	if _, err := sandbox.ParseID(string(p.id)); err != nil {
-		return nil, err
-	}
-	if run.Spec.Lifetime != (sandbox.Lifetime{}) {
-		return nil, sandbox.Invalidf("lifetime", "a one-shot sandbox ends with its execution")
-	}
-	spec, err := e.rules.BoxFor(run.Spec, &run.Request)
-	if err != nil {
-		return nil, err
-	}
-	if p.Execution, err = e.rules.Execution(run.Request, spec); err == nil {
-		p.buildAside()
-	}
-	return p, err
-}
-
-// choose finds the backend of a run.
-func (e *Engine) choose(ctx context.Context, p *oneShot) (err error) {
-	p.backend, err = e.backend(ctx, p.asked, p.Spec.AllowUnenforced)
-	return err
-}
-
-// errStopped cancels the runs in progress when the engine closes.
-var errStopped = errors.New("the server is stopping")
-
-func (e *Engine) runPlan(ctx context.Context, p *oneShot) (*sandbox.Result, error) {
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
-	defer context.AfterFunc(e.stop, func() { cancel(errStopped) })()
-
 	asked := time.Now()
-	admitted := false
-	err := e.admission.take(ctx, p.owner, func() {
-		admitted = true
-		e.runs.Add(1)
-	}, p.entered)
-	if admitted {
-		defer e.runs.Done()
-	}
-	waited := time.Since(asked)
+	waiting, stop := context.WithCancel(ctx)
+	defer stop()
+	defer context.AfterFunc(s.life, stop)()
+	release, err := x.admit(waiting)
 	if err != nil {
-		if over(ctx) {
-			return e.delivered(p, canceled(p.job, waited))
+		if ended := s.ended(); ended != nil {
+			return nil, ended
 		}
 		return nil, err
 	}
-	// The slot is free once the box is retired and the answer delivered.
-	var holders atomic.Int32
-	holders.Store(2)
-	started := time.Now()
-	leave := func() {
-		if holders.Add(-1) == 0 {
-			e.admission.release(p.owner, time.Since(started))
-		}
-	}
-	defer leave() // also when something panics
-	result, err := e.once(ctx, p, leave)
-	if err != nil {
-		if over(ctx) {
-			return e.delivered(p, canceled(p.job, waited))
-		}
+	x.timings.Queue = time.Since(asked)
+	if err := x.begin(ctx, release); err != nil {
+		release()
+		x.notAwaited()
 		return nil, err
 	}
-	result.Timings.Queue = waited
-	return e.delivered(p, result)
+	return x, nil
 }
 
-// delivered passes the result to Deliver before the slot is released.
-func (e *Engine) delivered(p *oneShot, result *sandbox.Result) (*sandbox.Result, error) {
-	if p.deliver == nil {
-		return result, nil
-	}
-	if err := p.deliver(result); err != nil {
-		e.counts.ended(result) // it ran, though it is refused now
-		return nil, err
-	}
-	return result, nil
+// newExecution returns an execution of a job in the sandbox, which nobody knows yet.
+func (s *Sandbox) newExecution(j job, asks Exec) *Execution {
+	x := &Execution{job: j, sandbox: s, asks: asks, canceled: func() {}, process: launched{ready: make(chan struct{})}}
+	x.done, x.ran, x.runaway = make(chan struct{}), make(chan struct{}), make(chan struct{}, 1)
+	x.output = newOutput(j.Spec.Limits.OutputBytes, asks.Request.Output)
+	return x
 }
 
-// once creates a sandbox, executes in it and retires the box, which calls release.
-func (e *Engine) once(ctx context.Context, p *oneShot, release func()) (*sandbox.Result, error) {
-	var l *live
-	started := time.Now()
-	defer func() { // also when something panics
-		if l == nil {
-			release()
-			return
+// planned returns an execution of a request, without its context.
+func (s *Sandbox) planned(asks Exec) (*Execution, error) {
+	j, err := s.engine.newJob(asks.ID, s.backend.Name(), asks.Request, s.spec())
+	if err != nil {
+		return nil, err
+	}
+	x := s.newExecution(j, asks)
+	x.named = x.Request.Code != nil && x.Language.Driver == nil && x.NameCode(x.id)
+	return x, nil
+}
+
+// plan checks what is asked and finds its context.
+func (s *Sandbox) plan(ctx context.Context, asks Exec) (*Execution, error) {
+	x, err := s.planned(asks)
+	if err == nil {
+		err = s.engine.inspect(ctx, s.owner, &x.job) // once: what a next server goes on with has begun
+	}
+	if err != nil {
+		return nil, err
+	}
+	if asks.Detached && len(asks.Request.Return.Globs) > 0 {
+		return nil, sandbox.Invalidf("return_files", "a detached execution returns none; read them once it has ended")
+	}
+	if asks.Request.Code == nil || asks.Context == "" && x.Language.Driver == nil {
+		if asks.Context != "" {
+			return nil, sandbox.Invalidf("context", "goes with code; a command has a process of its own")
 		}
-		e.closers.retire(l, release)
+		return x, nil
+	}
+	switch {
+	case len(asks.Request.Stdin) > 0 || asks.Interactive:
+		return nil, sandbox.Invalidf("stdin", "goes with a command: a context has no input")
+	case len(asks.Request.Args) > 0:
+		return nil, sandbox.Invalidf("args", "go with a command or an entry: a context has no arguments")
+	case len(asks.Request.Env) > 0 || asks.Request.Dir != "":
+		return nil, sandbox.Invalidf("env", "environment and directory are those of the context; set them when it is created, or in the code")
+	}
+	x.context, err = s.contextFor(ctx, asks.Context, x.Language)
+	return x, err
+}
+
+// begin enters the execution and starts its goroutine, which releases its slot.
+func (x *Execution) begin(ctx context.Context, release func()) error {
+	s := x.sandbox
+	x.began = time.Now()
+	head, err := x.head()
+	if err != nil {
+		return err
+	}
+	if x.log.Log, err = eventlog.Create(s.logs.File(x.id), head, eventlog.Bounds{}); err != nil {
+		return err
+	}
+	if x.asks.Detached { // it is there for the next server before its caller knows its id
+		if err := x.log.Sync(); err != nil {
+			return errors.Join(err, x.log.Remove())
+		}
+	}
+	return x.enter(ctx, release)
+}
+
+// enter makes the execution one of the sandbox's.
+func (x *Execution) enter(ctx context.Context, release func()) error {
+	s := x.sandbox
+	x.output = newOutput(x.Spec.Limits.OutputBytes, x.take)
+	if x.asks.Detached {
+		x.output.keepPart()
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if err := s.ended(); err != nil {
+		return errors.Join(err, x.log.Remove())
+	}
+	if s.executions.byID[x.id] != nil {
+		err := &sandbox.Error{Kind: sandbox.Exists, Op: "execution " + string(x.id), Msg: "there is one of this id"}
+		return errors.Join(err, x.log.Remove())
+	}
+	s.executions.add(x)
+	ctx, x.canceled = context.WithCancel(context.WithoutCancel(ctx))
+	s.work.Go(func() { x.carryOut(ctx, release) })
+	return nil
+}
+
+// carryOut runs the execution to its end and releases its slot.
+func (x *Execution) carryOut(ctx context.Context, release func()) {
+	s := x.sandbox
+	defer x.notAwaited()
+	defer close(x.done)
+	defer func() { release() }()
+	defer x.leave()
+	defer func() {
+		if p := recover(); p != nil {
+			x.failure = s.engine.panicked("execute", p)
+			x.fail(x.failure) // or its followers would wait for ever
+		}
 	}()
-	var err error
-	if l, err = e.create(ctx, p); err != nil {
-		return nil, fmt.Errorf("create the sandbox: %w", err)
+	defer x.canceled()
+	detached := context.AfterFunc(s.life, x.canceled)
+	defer detached()
+	result, err := x.turned(ctx, &release)
+	if errors.Is(context.Cause(s.life), errDetached) && (err != nil || x.verdict.of() != causeExit) {
+		x.failure = errors.Join(s.ended(), x.log.Close())
+		return
 	}
-	created := time.Since(started)
-	result, err := l.execute(ctx, p.job)
-	if errors.Is(err, sandbox.ErrEntered) { // nothing has run; use another sandbox
-		spoiled := l
-		l = nil
-		e.closers.retire(spoiled, func() {})
-		e.log.Warn("discarded a sandbox whose fork of an interpreter failed", "sandbox", spoiled.id, "err", err)
-		p.plain = true
-		if l, err = e.create(ctx, p); err != nil {
-			return nil, fmt.Errorf("create the sandbox: %w", err)
+	if err != nil && ctx.Err() != nil { // nothing of it ran
+		if err = s.ended(); err == nil {
+			result = canceled(x.job, x.timings.Queue)
 		}
-		created = time.Since(started)
-		result, err = l.execute(ctx, p.job)
 	}
 	if err != nil {
-		return nil, err
+		x.failure = err
+		s.engine.counts.refused(err)
+		x.fail(err)
+		return
 	}
-	result.Timings.Create = created
-	return result, nil
-}
-
-// over reports whether ctx has ended or its deadline has passed, which package net may notice before the context's own timer.
-func over(ctx context.Context) bool {
-	deadline, limited := ctx.Deadline()
-	return ctx.Err() != nil || limited && !time.Now().Before(deadline)
-}
-
-// canceled is the result of a run that was canceled before anything ran.
-func canceled(p job, waited time.Duration) *sandbox.Result {
-	return &sandbox.Result{
-		ID:        p.id,
-		Status:    sandbox.StatusCanceled,
-		ExitCode:  -1,
-		Requested: p.Spec,
-		Asked:     p.asked,
-		Timings:   sandbox.Timings{Queue: waited},
-		Hints:     []sandbox.Hint{{Code: sandbox.HintNotStarted}},
+	result.Timings.Queue = x.timings.Queue
+	x.finish(result)
+	if x.context == nil {
+		x.sandbox.forgetProcess(x.id)
+	}
+	if x.asks.Deliver != nil { // with the slot, so that results that wait for memory limit new executions
+		x.failure = x.asks.Deliver(result)
 	}
 }
 
-// panicked logs a panic with its stack and returns an error for the caller.
-func (e *Engine) panicked(op string, p any) error {
-	e.counts.panicked()
-	e.log.Error("contained a panic", "op", op, "panic", p, "stack", string(debug.Stack()))
-	return &sandbox.Error{Kind: sandbox.Internal, Op: op, Msg: fmt.Sprint("panic: ", p)}
+// finish makes the result known.
+func (x *Execution) finish(result *sandbox.Result) {
+	x.mu.Lock()
+	result.Shown, x.shown = x.shown, nil // from here on it is the result's
+	if x.raised != nil {
+		result.Exception = x.raised
+	}
+	x.result = result
+	x.mu.Unlock()
+	x.sandbox.engine.counts.ended(result)
+	end := x.log.Finish
+	if !x.log.Written() && x.log.Last().Bytes <= maxUnwritten {
+		end = x.log.End
+	}
+	if err := end(encodeResult(result)); err != nil {
+		x.sandbox.engine.log.Warn("could not finish the log of an execution", "sandbox", x.sandbox.id, "execution", x.id, "err", err)
+	}
+}
+
+// maxUnwritten limits the log of a short execution that stays in memory: its caller has the result. It is written if somebody follows it,
+// and when the server stops.
+const maxUnwritten = 4 << 10 // bytes
+
+// fail ends the log of an execution that Fumehood failed at.
+func (x *Execution) fail(err error) {
+	_ = x.log.Finish(encodeFailure(err)) // the caller gets the error itself
+}
+
+// leave retires the log, and leaves the sandbox idle if no other execution runs.
+func (x *Execution) leave() {
+	s := x.sandbox
+	x.retire()
+	x.slim()
+	s.mu.Lock()
+	s.executions.running--
+	forgotten := s.executions.forget()
+	s.clocks.used = time.Now()
+	s.windIdle()
+	s.mu.Unlock()
+	for _, old := range forgotten { // a log may have been written after the end, for somebody who followed it
+		old.retire()
+	}
+}
+
+// retire counts the log among the finished ones of the folder, which removes the oldest. Calls come one after another.
+func (x *Execution) retire() {
+	if x.log.retired || !x.log.Last().Finished || !x.log.Written() {
+		return
+	}
+	x.log.retired = true
+	if removed, err := x.sandbox.logs.Retire(x.id, x.log.Last().Bytes); err == nil && len(removed) > 0 {
+		x.sandbox.engine.log.Debug("removed the logs of old executions", "sandbox", x.sandbox.id, "count", len(removed))
+	}
+}
+
+func (x *Execution) isDone() bool {
+	select {
+	case <-x.done:
+		return true
+	default:
+		return false
+	}
+}
+
+// Wait returns the result once the execution has ended. Unless it is detached, the end of ctx cancels it, and the status says so. The result
+// of a detached one has no output and no values: Follow has them.
+func (x *Execution) Wait(ctx context.Context) (*sandbox.Result, error) {
+	select {
+	case <-x.done:
+	case <-ctx.Done():
+		if x.asks.Detached {
+			return nil, context.Cause(ctx)
+		}
+		x.Cancel()
+		<-x.done
+	}
+	if x.failure != nil {
+		return nil, x.failure
+	}
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return x.result, nil
+}
+
+// Cancel ends the execution, with all its processes, as canceled. Code in a context is interrupted first, so that its state stays.
+func (x *Execution) Cancel() { x.canceled() }
+
+// Done is closed when the execution has ended.
+func (x *Execution) Done() <-chan struct{} { return x.done }
+
+// Info describes the execution now.
+func (x *Execution) Info() ExecutionInfo {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	i := ExecutionInfo{ID: x.id, Command: x.asks.Request.Command, Began: x.began, Deadline: x.began.Add(x.Spec.Limits.Timeout),
+		Detached: x.asks.Detached, Status: sandbox.StatusRunning, ExitCode: -1}
+	if x.Language != nil {
+		i.Language = x.Language.Name
+	}
+	if x.context != nil {
+		i.Context = x.context.name
+	}
+	if x.isDone() {
+		i.Status = sandbox.StatusLost
+		if x.result != nil {
+			i.Status, i.ExitCode = x.result.Status, x.result.ExitCode
+		}
+	}
+	return i
+}
+
+// ID returns the execution's id.
+func (x *Execution) ID() sandbox.ID { return x.id }
+
+// Input writes to stdin of an interactive command, and closes it with eof.
+func (x *Execution) Input(ctx context.Context, data []byte, eof bool) error {
+	if !x.asks.Interactive {
+		return sandbox.Invalidf("stdin", "this execution was not started to take input")
+	}
+	p, err := x.running(ctx, "stdin")
+	if err != nil {
+		return err
+	}
+	if err := p.Input(ctx, data); err != nil {
+		return err
+	}
+	if eof {
+		return p.CloseStdin(ctx)
+	}
+	return nil
+}
+
+// Signal sends a signal to the process and its group. Code in a context takes only SIGINT, which interrupts it.
+func (x *Execution) Signal(ctx context.Context, signal syscall.Signal) error {
+	if x.context != nil && signal != syscall.SIGINT {
+		return sandbox.Invalidf("signal", "code in a context can only be interrupted, by signal %d; to end it, cancel it", syscall.SIGINT)
+	}
+	if signal <= 0 || signal > 64 {
+		return sandbox.Invalidf("signal", "%d is not a signal", signal)
+	}
+	if x.context != nil {
+		return x.context.interruptFor(ctx, x)
+	}
+	p, err := x.running(ctx, "signal")
+	if err != nil {
+		return err
+	}
+	x.mu.Lock()
+	x.process.signalled = true
+	x.mu.Unlock()
+	return p.Signal(ctx, int32(signal), guest.ScopeGroup)
+}
+
+// wasSignalled reports whether a caller sent the process a signal.
+func (x *Execution) wasSignalled() bool {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return x.process.signalled
+}
+
+// running returns the process of an execution that has not ended; it waits for one that is about to start.
+func (x *Execution) running(ctx context.Context, step string) (*client.Process, error) {
+	select {
+	case <-x.process.ready:
+	case <-x.done:
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
+	if x.isDone() {
+		return nil, &sandbox.Error{Kind: sandbox.NotFound, Op: step, Msg: fmt.Sprintf("execution %s is not running", x.id)}
+	}
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return x.process.Process, nil
 }

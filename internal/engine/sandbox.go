@@ -9,20 +9,23 @@ import (
 	"time"
 
 	"github.com/fumehood-dev/fumehood/internal/eventlog"
-	"github.com/fumehood-dev/fumehood/internal/guest/client"
 	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
-// Sandbox is a living sandbox. Its methods are safe for concurrent use. One that has ended answers with NotFound and the reason.
+// Sandbox is a sandbox, one-shot or living. Its methods are safe for concurrent use. One that has ended answers with NotFound and the
+// reason.
 type Sandbox struct {
-	engine *Engine
-	id     sandbox.ID
+	engine  *Engine
+	backend sandbox.Backend
+	oneShot bool // it ends with its run: nothing of it is on record, on disk or in the table
+	id      sandbox.ID
 	ownedName
 	created time.Time
 
-	made   chan struct{} // closed once it is there, or could not be made
+	boxed // valid once made is closed, unless failed
+
+	made   chan struct{} // closed once it is ready, or could not be made
 	failed error         // why it could not be made; valid once made is closed
-	live   *live         // valid once made is closed, unless failed
 	logs   *eventlog.Folder
 
 	// life ends with the sandbox, or when the server leaves it: its cause is errDetached or an *endedError.
@@ -34,7 +37,6 @@ type Sandbox struct {
 
 	mu         sync.Mutex // guards all below
 	record     sandbox.Record
-	client     *client.Client // the current connection
 	executions executions
 	contexts   []*Context
 	clocks     clocks
@@ -60,17 +62,41 @@ const (
 	reasonClosed  = "its server stopped, which keeps no sandboxes"
 )
 
-func newSandbox(e *Engine, record sandbox.Record) *Sandbox {
-	s := &Sandbox{engine: e, id: record.ID, ownedName: ownedName{record.Owner, record.Name}, created: record.Created, record: record,
-		made: make(chan struct{}), executions: newExecutions(), clocks: clocks{used: time.Now()}}
+// newSandbox returns a sandbox without a box.
+func newSandbox(e *Engine, b sandbox.Backend, record sandbox.Record) *Sandbox {
+	s := &Sandbox{engine: e, backend: b, made: make(chan struct{}), executions: newExecutions(), clocks: clocks{used: time.Now()}}
+	s.become(record)
+	s.guest.dialing = make(chan struct{}, 1)
 	s.life, s.endLife = context.WithCancelCause(context.Background())
 	s.locks.installing = make(chan struct{}, 1)
 	s.remove = sync.OnceValue(s.removeOnce)
 	return s
 }
 
-// make builds the box. It does not end with the call that asked first: others may wait for the same sandbox.
-func (s *Sandbox) make(ctx context.Context, backend sandbox.Backend) {
+// become gives a sandbox that nobody knows yet its record.
+func (s *Sandbox) become(record sandbox.Record) {
+	s.id, s.ownedName, s.created, s.record = record.ID, ownedName{record.Owner, record.Name}, record.Created, record
+	s.oneShot = !record.Spec.Lifetime.Living
+}
+
+// spec returns the spec of the sandbox. Update changes it.
+func (s *Sandbox) spec() sandbox.Spec {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.record.Spec
+}
+
+// effective returns what is enforced now.
+func (s *Sandbox) effective() sandbox.Policy {
+	p := s.box.Effective()
+	if s.passage != nil { // the gate enforces the rules, which Update changes
+		p.Network = s.spec().Network
+	}
+	return p
+}
+
+// make builds the box in the background. It does not end with the call that began it: others may wait for the same sandbox.
+func (s *Sandbox) make(ctx context.Context) {
 	s.work.Go(func() {
 		defer close(s.made)
 		defer func() {
@@ -86,35 +112,32 @@ func (s *Sandbox) make(ctx context.Context, backend sandbox.Backend) {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), createTimeout)
 		defer cancel()
 		defer context.AfterFunc(s.engine.stop, cancel)()
-		s.failed = s.tryMake(ctx, backend)
+		s.failed = s.tryMake(ctx)
 	})
 }
 
-func (s *Sandbox) tryMake(ctx context.Context, backend sandbox.Backend) (err error) {
-	if err := s.engine.makePackages(s.record.Spec); err != nil {
+func (s *Sandbox) tryMake(ctx context.Context) error {
+	if err := s.engine.makePackages(s.spec()); err != nil {
 		return err
 	}
-	if s.live == nil {
-		s.live, err = s.engine.buildAs(ctx, backend, s.record.Spec)
-		if err != nil {
+	if s.box == nil {
+		if err := s.build(ctx); err != nil {
 			return fmt.Errorf("create the sandbox: %w", err)
 		}
-	} else {
-		err = s.live.promote(ctx)
+	} else if err := s.promote(ctx); err != nil {
+		s.closeBox()
+		return err
 	}
-	if err == nil {
-		_, err = s.begin(ctx)
-	}
+	_, err := s.begin(ctx)
 	if err != nil {
-		s.live.close()
+		s.closeBox()
 	}
 	return err
 }
 
 // begin makes a box a sandbox that can be used: connected, on record, with its clocks running. It returns the logs of earlier executions.
 func (s *Sandbox) begin(ctx context.Context) (earlier []eventlog.Entry, err error) {
-	c, err := s.live.connect(ctx)
-	if err != nil {
+	if _, err := s.connect(ctx); err != nil {
 		return nil, err
 	}
 	dir, err := s.engine.logDir(s.id)
@@ -124,16 +147,15 @@ func (s *Sandbox) begin(ctx context.Context) (earlier []eventlog.Entry, err erro
 	if s.logs, earlier, err = eventlog.OpenFolder(dir, eventlog.Retention{}, &s.engine.logs); err != nil {
 		return nil, err
 	}
-	if s.live.passage != nil {
-		err = s.live.passage.Keep(dir)
+	if s.passage != nil {
+		err = s.passage.Keep(dir)
+	}
+	if err == nil {
+		err = s.save()
 	}
 	if err != nil {
 		return nil, errors.Join(err, s.logs.Remove())
 	}
-	if err := s.save(); err != nil {
-		return nil, errors.Join(err, s.logs.Remove())
-	}
-	s.client = c
 	s.startClocks()
 	s.work.Go(s.watch)
 	return earlier, nil
@@ -231,8 +253,7 @@ func (s *Sandbox) removeOnce() error {
 	s.record.Ended, s.record.Reason = time.Now(), context.Cause(s.life).Error()
 	record := s.record
 	s.mu.Unlock()
-	_ = s.connection().Close() // we end it, so its error is expected
-	s.live.close()
+	s.closeBox()
 	s.engine.living.leave(s, record)
 	return errors.Join(s.logs.Remove(), s.engine.removePackages(s.id), s.save())
 }
@@ -267,8 +288,7 @@ func (s *Sandbox) detach() error {
 			s.engine.log.Warn("could not write the log of an execution", "sandbox", s.id, "execution", x.id, "err", err)
 		}
 	}
-	_ = s.client.Close() // we end it, so its error is expected
-	s.live.detach()
+	s.detachBox()
 	return nil
 }
 
@@ -285,9 +305,10 @@ type Info struct {
 
 // Info returns the sandbox's description now.
 func (s *Sandbox) Info() Info {
+	effective := s.effective()
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	i := Info{Record: s.record, Used: s.clocks.used, Running: s.executions.running, AgeEnds: s.clocks.ageEnds, Effective: s.live.box.Effective()}
+	i := Info{Record: s.record, Used: s.clocks.used, Running: s.executions.running, AgeEnds: s.clocks.ageEnds, Effective: effective}
 	i.Spec.Labels = maps.Clone(i.Spec.Labels)
 	if !s.inUse() {
 		i.IdleEnds = s.clocks.idleEnds
@@ -355,7 +376,7 @@ func (s *Sandbox) Stats(ctx context.Context) (sandbox.Usage, error) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, usageTimeout)
 	defer cancel()
-	u, err := s.live.box.Usage(ctx)
+	u, err := s.box.Usage(ctx)
 	u.Wall = time.Since(s.created)
 	return u, err
 }

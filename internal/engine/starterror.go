@@ -30,12 +30,12 @@ type notStarted struct {
 func (n *notStarted) Error() string { return n.line }
 
 // refuseStart makes a notStarted of the first word of the command.
-func (x *execution) refuseStart(code sandbox.HintCode, exitCode int, what string) *notStarted {
+func (x *Execution) refuseStart(code sandbox.HintCode, exitCode int, what string) *notStarted {
 	return &notStarted{sandbox.Hint{Code: code, ExitCode: exitCode, Name: diagnose.PlainName(x.Argv[0])}, fmt.Sprintf("fumehood: %.200s: %s\n", x.Argv[0], what)}
 }
 
 // startError returns why nothing was started, in the caller's words. ENOENT may mean the program or the directory.
-func (x *execution) startError(ctx context.Context, err error) error {
+func (x *Execution) startError(ctx context.Context, err error) error {
 	if sandbox.KindOf(err) == sandbox.Unavailable {
 		return err
 	}
@@ -63,45 +63,43 @@ func (x *execution) startError(ctx context.Context, err error) error {
 }
 
 // missingProgram is the error of a program named by its path: the file is missing, or the interpreter in its first line.
-func (x *execution) missingProgram(ctx context.Context) error {
+func (x *Execution) missingProgram(ctx context.Context) error {
 	program := x.Argv[0]
 	if !path.IsAbs(program) {
 		program = x.Dir + "/" + program
 	}
-	if _, err := x.client.Stat(ctx, guest.Stat{Path: program, Follow: true}); err == nil {
+	if _, err := x.sandbox.stat(ctx, program); err == nil {
 		return x.refuseStart(sandbox.HintNoLoader, exitNotFound, "interpreter or loader not found")
 	}
 	return x.refuseStart(sandbox.HintNoFile, exitNotFound, "no such file")
 }
 
 // missingInterpreter is the error of a language that the root file system lacks. Images hold nothing of the host.
-func (x *execution) missingInterpreter() error {
+func (x *Execution) missingInterpreter() error {
 	e := &sandbox.Error{Kind: sandbox.Unsupported, Op: "start " + x.Language.Name, Msg: "command not found in the sandbox: " + x.Programs[0]}
 	if set := x.ownPath(); set != "" {
 		e.Fix = fmt.Sprintf("PATH was set to %.80q; leave it out, or keep /usr/bin in it", set)
 		return e
 	}
-	for _, b := range x.live.engine.config.Backends {
-		if b.Name() == x.live.backend && !sandbox.HasFeature(b, sandbox.FeatureHostRoot) && x.Language.Missing.Image != "" {
-			e.Hint = sandbox.Hint{Code: sandbox.FixImage, Name: x.Language.Missing.Image}
-			return e
-		}
+	if !sandbox.HasFeature(x.sandbox.backend, sandbox.FeatureHostRoot) && x.Language.Missing.Image != "" {
+		e.Hint = sandbox.Hint{Code: sandbox.FixImage, Name: x.Language.Missing.Image}
+		return e
 	}
 	e.Fix, e.Hint.Code = x.Language.Missing.Fix, sandbox.FixRoot
 	return e
 }
 
 // ownPath returns the PATH of a caller who replaced the default one, or "": it is the likely reason of a missing program.
-func (x *execution) ownPath() string {
+func (x *Execution) ownPath() string {
 	i := slices.IndexFunc(x.Env, func(kv string) bool { return strings.HasPrefix(kv, "PATH=") })
-	if i < 0 || slices.Contains(x.live.engine.config.DefaultEnv, x.Env[i]) {
+	if i < 0 || slices.Contains(x.sandbox.engine.config.DefaultEnv, x.Env[i]) {
 		return ""
 	}
 	return strings.TrimPrefix(x.Env[i], "PATH=")
 }
 
 // dirMissing reports whether the working directory is missing or no directory. It ignores other errors.
-func (x *execution) dirMissing(ctx context.Context) bool {
-	info, err := x.client.Stat(ctx, guest.Stat{Path: x.Dir, Follow: true})
+func (x *Execution) dirMissing(ctx context.Context) bool {
+	info, err := x.sandbox.stat(ctx, x.Dir)
 	return errors.Is(err, syscall.ENOENT) || errors.Is(err, syscall.ENOTDIR) || err == nil && info.Type != guest.FileDir
 }

@@ -89,8 +89,6 @@ func (e *Engine) Stats() Stats {
 	if e.config.Gate != nil {
 		s.Network = e.config.Gate.Total()
 	}
-	e.mu.Lock()
-	s.Live = len(e.lives)
-	e.mu.Unlock()
+	s.Live = int(e.boxes.Load())
 	return s
 }

@@ -45,9 +45,7 @@ func (x *Execution) notAwaited() {
 
 // turned runs the execution. A command has its slot; all else first waits for its turn, its packages and a slot, which release gives back.
 func (x *Execution) turned(ctx context.Context, release *func()) (*sandbox.Result, error) {
-	run := x.inProcess
 	if x.context != nil {
-		run = x.inContext
 		asked := time.Now()
 		done, err := x.context.wait(ctx)
 		x.timings.Queue = time.Since(asked)
@@ -74,12 +72,12 @@ func (x *Execution) turned(ctx context.Context, release *func()) (*sandbox.Resul
 		}
 	}
 	x.measureBefore()
-	return x.perform(ctx, run)
+	return x.perform(ctx)
 }
 
 // beginLate begins the time limit of a process that waited for packages, also for the next server.
 func (x *Execution) beginLate() error {
-	x.beginAgain()
+	x.beginNow()
 	x.logBegan("")
 	if x.asks.Detached {
 		return x.log.Sync()

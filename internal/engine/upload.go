@@ -2,6 +2,7 @@ package engine
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -11,13 +12,14 @@ import (
 	"time"
 
 	"github.com/fumehood-dev/fumehood/internal/guest"
+	"github.com/fumehood-dev/fumehood/internal/guest/client"
 	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
 const fileMode = 0o644 // of a file whose mode is not given
 
 // upload sends files and code, and takes the baseline. Code is one call, all files another.
-func (x *execution) upload(ctx context.Context) error {
+func (x *Execution) upload(ctx context.Context) error {
 	started := time.Now()
 	defer func() { x.timings.Upload = time.Since(started) }()
 	ctx, cancel := context.WithTimeout(ctx, uploadTimeout)
@@ -25,10 +27,10 @@ func (x *execution) upload(ctx context.Context) error {
 	if err := x.sendFiles(ctx); err != nil {
 		return x.uploadError("files", err)
 	}
-	if x.resumes() {
+	if x.resumed != nil {
 		return nil // an earlier server sent all of it
 	}
-	if x.Request.Code != nil && (x.stays == nil || x.stays.context == nil) {
+	if x.Request.Code != nil && x.context == nil {
 		if err := x.sendCode(ctx); err != nil {
 			return x.uploadError("code", err)
 		}
@@ -38,8 +40,8 @@ func (x *execution) upload(ctx context.Context) error {
 			return x.toolError(err)
 		}
 	}
-	if x.take != nil && x.take.Tool != "" {
-		if err := x.live.engine.writeTool(ctx, x.client, x.take.Tool, surveyTool+x.take.Tool); err != nil {
+	if x.work != nil && x.work.Tool != "" {
+		if err := x.sandbox.writeTool(ctx, x.work.Tool, surveyTool+x.work.Tool); err != nil {
 			return x.toolError(err)
 		}
 	}
@@ -49,34 +51,34 @@ func (x *execution) upload(ctx context.Context) error {
 	return nil
 }
 
-func (x *execution) sendFiles(ctx context.Context) error {
+func (x *Execution) sendFiles(ctx context.Context) error {
 	files := x.Request.Files
 	if len(files) == 0 {
 		return nil
 	}
-	next := 0
-	_, err := x.client.Unpack(ctx, guest.Unpack{Base: sandbox.Workspace}, func() (guest.FileInfo, io.Reader, error) {
-		if next == len(files) {
-			return guest.FileInfo{}, nil, io.EOF
-		}
-		f := &files[next]
-		next++
-		mode := f.Mode
-		if mode == 0 {
-			mode = fileMode
-		}
-		info := guest.FileInfo{Path: f.Path, Type: guest.FileRegular, Mode: mode, Size: uint64(len(f.Data))}
-		return info, bytes.NewReader(f.Data), nil
+	return x.sandbox.call(ctx, func(c *client.Client) error {
+		next := 0
+		_, err := c.Unpack(ctx, guest.Unpack{Base: sandbox.Workspace}, func() (guest.FileInfo, io.Reader, error) {
+			if next == len(files) {
+				return guest.FileInfo{}, nil, io.EOF
+			}
+			f := &files[next]
+			next++
+			info := guest.FileInfo{Path: f.Path, Type: guest.FileRegular, Mode: cmp.Or(f.Mode, fileMode), Size: uint64(len(f.Data))}
+			return info, bytes.NewReader(f.Data), nil
+		})
+		return err
 	})
-	return err
 }
 
-func (x *execution) sendCode(ctx context.Context) error {
-	return x.client.WriteFile(ctx, guest.WriteFile{Path: x.CodePath, Mode: fileMode, Truncate: true}, bytes.NewReader(x.Request.Code))
+func (x *Execution) sendCode(ctx context.Context) error {
+	return x.sandbox.call(ctx, func(c *client.Client) error {
+		return c.WriteFile(ctx, guest.WriteFile{Path: x.CodePath, Mode: fileMode, Truncate: true}, bytes.NewReader(x.Request.Code))
+	})
 }
 
 // uploadError returns why an upload failed, in the caller's words.
-func (x *execution) uploadError(what string, err error) error {
+func (x *Execution) uploadError(what string, err error) error {
 	if errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) {
 		return &sandbox.Error{Kind: sandbox.TooLarge, Op: what,
 			Msg: fmt.Sprintf("they do not fit into the sandbox, which has %s of disk and %s inodes",

@@ -121,7 +121,7 @@ func (x *Execution) planPackages() error {
 	}
 	asked, l, placed := x.Request.Packages, x.Language, x.sandbox.takesPackages()
 	if x.Request.Code != nil && l.Installer != nil && l.Installer.Magic != nil &&
-		slices.Contains(x.live.spec.Env, sandbox.PackagesVariable+"=1") { // whose driver skips such lines
+		slices.Contains(x.Spec.Env, sandbox.PackagesVariable+"=1") { // whose driver skips such lines
 		asked.Requirements = append(slices.Clone(asked.Requirements), l.Installer.Magic(x.Request.Code)...)
 	}
 	if !asked.Any() {
@@ -177,7 +177,7 @@ func (x *Execution) progress(line string) {
 
 // takesPackages reports whether packages can be added.
 func (s *Sandbox) takesPackages() bool {
-	return s.engine.config.Packages != nil && s.engine.hasPackages(s.live.spec)
+	return s.engine.config.Packages != nil && s.engine.hasPackages(s.spec())
 }
 
 // hasPackages reports whether a sandbox of the spec has folders of placePackages.
@@ -222,8 +222,8 @@ func (x *Execution) installPackages(ctx context.Context) error {
 		return nil
 	}
 	need := x.need(all)
-	need.Root, need.RootID = rootOf(s.live.backendOf(), s.live.spec)
-	need.Open, need.Progress, need.Terms = true, x.progress, termsOf(s.owner, s.live.backendOf(), s.live.spec)
+	need.Root, need.RootID = rootOf(s.backend, s.spec())
+	need.Open, need.Progress, need.Terms = true, x.progress, termsOf(s.owner, s.backend, s.spec())
 	supply, err := s.engine.config.Packages.Supply(ctx, need, x.worker())
 	if err != nil {
 		return err
@@ -287,8 +287,8 @@ func mergeRequirements(in *sandbox.Installer, had, asked []string) []string {
 // client: nothing checks, logs or lists it.
 func (x *Execution) worker() sandbox.Worker {
 	s, l := x.sandbox, x.Language
-	p := &oneShot{owner: s.owner, backend: s.live.backendOf(), entered: x.awaited}
-	p.Execution = &plan.Execution{Spec: sandbox.Spec{Root: s.live.spec.Root, AllowUnenforced: s.live.spec.AllowUnenforced}, Language: l, Programs: l.Programs}
+	p := &oneShot{owner: s.owner, backend: s.backend, entered: x.awaited}
+	p.Execution = &plan.Execution{Spec: sandbox.Spec{Root: s.spec().Root, AllowUnenforced: s.spec().AllowUnenforced}, Language: l, Programs: l.Programs}
 	apart := s.engine.worker(p)
 	return func(ctx context.Context, w sandbox.Work) (*sandbox.Result, error) {
 		if !w.Survey {
@@ -310,7 +310,7 @@ func (x *Execution) worker() sandbox.Worker {
 // survey runs a command of a survey, which sees the files of the execution.
 func (x *Execution) survey(ctx context.Context, w *sandbox.Work, command []string) (*sandbox.Result, error) {
 	s, e, limits := x.sandbox, x.sandbox.engine, x.sandbox.engine.lowered(w.Limits)
-	p, err := e.rules.Execution(sandbox.Request{Command: command, Stdin: w.Stdin, Files: x.Request.Files, Timeout: limits.Timeout}, s.live.spec)
+	p, err := e.rules.Execution(sandbox.Request{Command: command, Stdin: w.Stdin, Files: x.Request.Files, Timeout: limits.Timeout}, s.spec())
 	if err != nil {
 		return nil, err
 	}
@@ -321,19 +321,9 @@ func (x *Execution) survey(ctx context.Context, w *sandbox.Work, command []strin
 	defer e.runs.Done()
 	started := time.Now()
 	defer func() { e.admission.release(s.owner, time.Since(started)) }()
-	step := &execution{job: job{Execution: p, id: sandbox.NewID(), plain: true, take: w}, live: s.live, client: s.connection(), before: s.measure()}
-	step.output = newOutput(p.Spec.Limits.OutputBytes, nil)
-	result, err := step.perform(ctx, step.run)
-	s.leaveProcess(step.id, step.verdict.of())
+	step := s.newExecution(job{Execution: p, id: sandbox.NewID(), plain: true, work: w}, Exec{})
+	step.before = s.measure()
+	result, err := step.perform(ctx)
+	s.forgetProcess(step.id)
 	return result, err
-}
-
-// backendOf finds the backend of a box by its name.
-func (l *live) backendOf() sandbox.Backend {
-	for _, b := range l.engine.config.Backends {
-		if b.Name() == l.backend {
-			return b
-		}
-	}
-	return nil
 }

@@ -17,9 +17,9 @@ import (
 
 // fork starts the program in a fork of a waiting interpreter. It returns neither a process nor an error if the caller should start the
 // program normally: then nothing has run.
-func (x *execution) fork(ctx context.Context) (*client.Process, error) {
+func (x *Execution) fork(ctx context.Context) (*client.Process, error) {
 	f := x.asFork()
-	forker, can := x.live.box.(sandbox.Forker)
+	forker, can := x.sandbox.box.(sandbox.Forker)
 	if f == nil || !can || x.plain {
 		return nil, nil
 	}
@@ -29,29 +29,29 @@ func (x *execution) fork(ctx context.Context) (*client.Process, error) {
 	}
 	if err != nil {
 		if !errors.Is(err, sandbox.ErrNoZygote) && ctx.Err() == nil {
-			x.live.engine.log.Debug("a waiting interpreter could not be used", "sandbox", x.live.id, "err", err)
+			x.sandbox.engine.log.Debug("a waiting interpreter could not be used", "sandbox", x.sandbox.id, "err", err)
 		}
 		return nil, nil
 	}
 	defer forked.Close()
 	process, err := x.adopt(ctx, forked)
 	if err == nil {
-		x.live.engine.counts.forked()
+		x.sandbox.engine.counts.forked()
 	}
 	return process, err
 }
 
 // asFork is the execution's request to a zygote. It is nil if the execution needs an interpreter of its own: with stdin, which an
 // interpreter examines when it starts; with code in another place; or with variables that configure the interpreter.
-func (x *execution) asFork() *sandbox.Fork {
+func (x *Execution) asFork() *sandbox.Fork {
 	l := x.Language
-	if x.stays != nil || x.live.engine.config.Warm == 0 || l == nil || l.Zygote == nil || len(x.Request.Stdin) > 0 || x.Dir != sandbox.Workspace {
+	if !x.sandbox.oneShot || x.sandbox.engine.config.Warm == 0 || l == nil || l.Zygote == nil || len(x.Request.Stdin) > 0 || x.Dir != sandbox.Workspace {
 		return nil
 	}
-	env := plan.MergeEnv(x.live.engine.config.DefaultEnv, l.Env)
+	env := plan.MergeEnv(x.sandbox.engine.config.DefaultEnv, l.Env)
 	f := &sandbox.Fork{Zygote: l.Zygote, Argv: l.Argv(l.Programs[0], path.Join(sandbox.Workspace, l.FileName)),
 		Reads: l.Zygote.Reads(env), Args: x.Request.Args, Dir: x.Dir}
-	if len(x.live.spec.Layers) > 0 && l.Installer != nil { // the zygote finds them by the program's environment
+	if len(x.Spec.Layers) > 0 && l.Installer != nil { // the zygote finds them by the program's environment
 		env = plan.AddPaths(env, l.Installer.Path)
 	}
 	own := len(x.Argv) - len(f.Args)
@@ -63,8 +63,8 @@ func (x *execution) asFork() *sandbox.Fork {
 }
 
 // adopt passes a forked process to the guest, and starts its program.
-func (x *execution) adopt(ctx context.Context, forked *sandbox.Forked) (*client.Process, error) {
-	conn, err := x.live.box.Dial(ctx)
+func (x *Execution) adopt(ctx context.Context, forked *sandbox.Forked) (*client.Process, error) {
+	conn, err := x.sandbox.box.Dial(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -74,7 +74,11 @@ func (x *execution) adopt(ctx context.Context, forked *sandbox.Forked) (*client.
 	}
 	defer null.Close()
 	m := guest.Adopt{ID: string(x.id), PID: int32(forked.PID), Argv: x.Argv, Deadline: x.Spec.Limits.Timeout, Buffer: outputBuffer}
-	process, err := x.client.Adopt(ctx, conn, x.live.box.GuestKey(), m, client.Files{null, forked.Stdout, forked.Stderr})
+	c, err := x.sandbox.connect(ctx)
+	if err != nil {
+		return nil, errors.Join(err, conn.Close())
+	}
+	process, err := c.Adopt(ctx, conn, x.sandbox.box.GuestKey(), m, client.Files{null, forked.Stdout, forked.Stderr})
 	if err != nil {
 		return nil, err
 	}

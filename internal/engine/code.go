@@ -22,8 +22,8 @@ const (
 	maxShownBytes = 64 << 20 // of all of them
 )
 
-// inContext runs code in its context. The caller has the context's turn.
-func (x *Execution) inContext(ctx context.Context) (guest.Exited, error) {
+// runInContext runs code in its context. The caller has the context's turn.
+func (x *Execution) runInContext(ctx context.Context) (guest.Exited, error) {
 	if x.resumed != nil {
 		return x.runsOn(ctx, x.resumed.interpreter)
 	}
@@ -32,9 +32,7 @@ func (x *Execution) inContext(ctx context.Context) (guest.Exited, error) {
 		return guest.Exited{}, err
 	}
 	x.context.count()
-	x.mu.Lock()
-	x.began = time.Now() // its time limit begins now
-	x.mu.Unlock()
+	x.beginNow()
 	in.begin(x)
 	if x.asks.Detached { // or, after a kill, the next server would call it not started, and interrupt it
 		if err := x.log.Sync(); err != nil {
@@ -44,7 +42,7 @@ func (x *Execution) inContext(ctx context.Context) (guest.Exited, error) {
 	}
 	sending, cut := context.WithCancel(context.WithoutCancel(ctx))
 	var sent sync.WaitGroup
-	sent.Go(func() { x.sendCode(sending, in) })
+	sent.Go(func() { x.passCode(sending, in) })
 	exited, err := x.runsOn(ctx, in)
 	late := time.AfterFunc(interruptTimeout, cut) // the guest's answer may come after the end of short code
 	defer late.Stop()
@@ -54,8 +52,8 @@ func (x *Execution) inContext(ctx context.Context) (guest.Exited, error) {
 	return exited, err
 }
 
-// sendCode ends an interpreter that did not take all of the code: it may read no more, and half a request is none.
-func (x *Execution) sendCode(ctx context.Context, in *interpreter) {
+// passCode sends the code to the interpreter. It ends an interpreter that did not take all of the code: it may read no more, and half a request is none.
+func (x *Execution) passCode(ctx context.Context, in *interpreter) {
 	err := in.send(ctx, driver.Frame{Kind: driver.Run, Fields: [][]byte{[]byte(x.id), x.Request.Code}})
 	if err != nil && !in.isGone() {
 		x.sandbox.engine.log.Debug("could not send code to a context", "sandbox", x.sandbox.id, "err", err)

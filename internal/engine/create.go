@@ -98,7 +98,7 @@ func (e *Engine) Create(ctx context.Context, c Living) (s *Sandbox, made bool, e
 			return nil, false, err
 		}
 		if mine {
-			s.make(ctx, backend)
+			s.make(ctx)
 		}
 		select {
 		case <-s.made:
@@ -193,13 +193,12 @@ func (e *Engine) reserve(record sandbox.Record, backend sandbox.Backend) (s *San
 	if most := e.config.Living.OwnerMost; most > 0 && t.owned[record.Owner] >= most {
 		return nil, false, quota("you have", most)
 	}
-	warm := e.pool.takeLiving(backend, record.Spec, record.Owner)
-	if warm != nil {
-		record.ID, record.Spec.ID, record.Spec.Mounts = warm.id, warm.id, warm.spec.Mounts // folders of its own
-		warm.spec = record.Spec
+	if s = e.pool.takeLiving(backend, record.Spec, record.Owner); s != nil {
+		record.ID, record.Spec.ID, record.Spec.Mounts = s.id, s.id, s.record.Spec.Mounts // folders of its own
+		s.become(record)
+	} else {
+		s = newSandbox(e, backend, record)
 	}
-	s = newSandbox(e, record)
-	s.live = warm
 	t.enter(s)
 	return s, true, nil
 }

@@ -1,0 +1,133 @@
+package engine
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"sync/atomic"
+
+	"github.com/fumehood-dev/fumehood/sandbox"
+)
+
+// boxed is what is made for a sandbox: the box of its backend, and what belongs to it.
+type boxed struct {
+	box     sandbox.Box
+	guest   connection
+	passage sandbox.Passage // the way out of its network; nil if it has none
+	layers  supplied
+}
+
+// create takes a warm sandbox for a plan, or builds one.
+func (e *Engine) create(ctx context.Context, p *oneShot) (*Sandbox, error) {
+	if s := e.pool.take(p.backend, p.Spec, p.owner, p.supplied); s != nil {
+		id := s.id
+		s.record.Spec = p.Spec // a warm box lacks this run's environment, labels and some limits
+		s.record.Spec.ID = id
+		return s, nil
+	}
+	spec := p.Spec
+	spec.ID = sandbox.NewID()
+	s := newSandbox(e, p.backend, sandbox.Record{ID: spec.ID, Owner: p.owner, Spec: spec})
+	if err := s.build(ctx); err != nil {
+		return nil, err
+	}
+	s.layers = p.supplied.share()
+	return s, nil
+}
+
+// build makes the box of a sandbox, from its complete spec.
+func (s *Sandbox) build(ctx context.Context) error {
+	s.engine.boxes.Add(1) // from before the box exists until after it is gone
+	made := false
+	defer func() {
+		if !made {
+			s.engine.boxes.Add(-1)
+		}
+	}()
+	ctx, cancel := context.WithTimeout(ctx, createTimeout)
+	defer cancel()
+	spec, gone, err := trusting(s.record.Spec)
+	if err != nil {
+		return err
+	}
+	s.box, err = s.backend.Create(ctx, spec)
+	gone()
+	if err != nil {
+		return err
+	}
+	made = true
+	if err := s.openNetwork(ctx); err != nil {
+		s.closeBox()
+		return err
+	}
+	return nil
+}
+
+// promote makes a warm box the box of a living sandbox: first for the next server, which finds its record, then for its guest, which ends
+// with this server until then.
+func (s *Sandbox) promote(ctx context.Context) error {
+	lifetime := s.spec().Lifetime
+	c, err := s.connect(ctx)
+	if err == nil {
+		err = s.box.(sandbox.Promoter).Promote(ctx, lifetime)
+	}
+	if err == nil {
+		err = c.Lease(ctx, lifetime.GuestLease())
+	}
+	if err != nil {
+		return fmt.Errorf("create the sandbox of a warm one: %w", err)
+	}
+	return nil
+}
+
+// closeBox closes the box and what belongs to it. If the box fails to close, the backend's Reap removes it.
+func (s *Sandbox) closeBox() {
+	defer s.engine.boxes.Add(-1)
+	defer func() {
+		if p := recover(); p != nil {
+			_ = s.engine.panicked("close the box", p)
+		}
+	}()
+	s.closeNetwork()
+	s.guest.close()
+	if err := s.box.Close(); err != nil {
+		s.engine.log.Error("a box did not close", "sandbox", s.id, "backend", s.backend.Name(), "err", err)
+	}
+	s.layers.release()
+}
+
+// detachBox leaves the box to the next server.
+func (s *Sandbox) detachBox() {
+	defer s.engine.boxes.Add(-1)
+	s.closeNetwork()
+	s.guest.close()
+}
+
+// closers close boxes in the background. While few are closing, a slot is free as soon as its answer is ready. Past the limit, a slot
+// stays taken until its box is gone, so that teardown may lag but never pile up.
+type closers struct {
+	tokens  chan struct{} // one for each close without a slot
+	running sync.WaitGroup
+	closing atomic.Int64
+}
+
+// retire closes the box of s in the background and calls release when its slot is free. The caller's Run must still be counted in
+// Engine.runs, so that waiting for the runs and then for the closers misses none.
+func (c *closers) retire(s *Sandbox, release func()) {
+	c.closing.Add(1)
+	select {
+	case c.tokens <- struct{}{}:
+		release()
+		release = func() { <-c.tokens }
+	default:
+	}
+	c.running.Go(func() {
+		defer c.closing.Add(-1)
+		defer release()
+		s.closeBox()
+	})
+}
+
+func (c *closers) wait() { c.running.Wait() }
+
+func (c *closers) count() int { return int(c.closing.Load()) }

@@ -1,0 +1,233 @@
+package engine
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"runtime/debug"
+	"sync/atomic"
+	"time"
+
+	"github.com/fumehood-dev/fumehood/internal/plan"
+	"github.com/fumehood-dev/fumehood/sandbox"
+)
+
+// Run creates a sandbox, executes one request in it, and closes it in the background.
+//
+// When ctx ends, Run ends the execution at once; the status is StatusCanceled, also for a run that still waits for a slot. An error means
+// that Fumehood failed or refused, and that no code of the request ran to its end: Invalid and TooLarge requests, Busy (with RetryAfter),
+// Unavailable while draining, Unsupported by the backend or the root file system. Only an error of Run.Deliver comes after the end.
+//
+// Run calls Request.Output from one goroutine at a time, and never after it has returned. Output must return when ctx ends.
+func (e *Engine) Run(ctx context.Context, run Run) (result *sandbox.Result, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			result, err = nil, e.panicked("run", p)
+		}
+		if err != nil {
+			e.counts.refused(err)
+			return
+		}
+		e.counts.ended(result)
+	}()
+	p, err := e.resolve(run)
+	if err == nil {
+		if err = e.inspect(ctx, p.owner, &p.job); err != nil && over(ctx) {
+			return e.delivered(p, canceled(p.job, 0))
+		}
+	}
+	if err == nil && p.forbidden() {
+		return e.delivered(p, p.rejected())
+	}
+	if err == nil {
+		err = e.choose(ctx, p)
+	}
+	if err == nil && p.Request.Packages.Any() { // its steps belong to it, also while draining
+		if err = e.admission.enter(func() { e.runs.Add(1) }); err == nil {
+			p.entered = true
+			defer e.runs.Done()
+		}
+	}
+	if err == nil {
+		if err = e.supply(ctx, p); err != nil && (over(ctx) || e.stop.Err() != nil) {
+			return e.delivered(p, canceled(p.job, 0))
+		}
+	}
+	if err != nil {
+		return nil, err
+	}
+	defer p.supplied.release()
+	return e.runPlan(ctx, p)
+}
+
+// oneShot is a planned Run.
+type oneShot struct {
+	job
+	owner   string
+	backend sandbox.Backend
+	deliver func(*sandbox.Result) error
+	entered bool // it counts as a run before it has a slot
+	supplied
+}
+
+// job is a planned execution with its name.
+type job struct {
+	*plan.Execution
+	id    sandbox.ID
+	asked string        // the requested name of the backend
+	named bool          // its code's file is its own
+	plain bool          // start an interpreter instead of forking a zygote
+	work  *sandbox.Work // whose files are handed over; else nil
+
+	packages []sandbox.Package // that were installed for it
+	missing  []string          // modules for which none was found
+	optional []string          // that its code can do without, and that were left out
+	checked  checked
+}
+
+// resolve checks a run and resolves all but its backend.
+func (e *Engine) resolve(run Run) (*oneShot, error) {
+	p := &oneShot{owner: run.Owner, deliver: run.Deliver}
+	if run.Spec.Lifetime != (sandbox.Lifetime{}) {
+		return nil, sandbox.Invalidf("lifetime", "a one-shot sandbox ends with its execution")
+	}
+	spec, err := e.rules.BoxFor(run.Spec, &run.Request)
+	if err != nil {
+		return nil, err
+	}
+	p.job, err = e.newJob(run.ID, cmp.Or(run.Backend, e.defaultName()), run.Request, spec)
+	return p, err
+}
+
+// newJob plans a request in a sandbox of a complete spec. asked is the requested name of the backend.
+func (e *Engine) newJob(id sandbox.ID, asked string, request sandbox.Request, spec sandbox.Spec) (j job, err error) {
+	j.id, j.asked = cmp.Or(id, sandbox.NewID()), asked
+	if _, err := sandbox.ParseID(string(j.id)); err != nil {
+		return j, err
+	}
+	if j.Execution, err = e.rules.Execution(request, spec); err == nil && j.BuildDir != "" {
+		j.BuildIn(j.BuildDir + "/" + string(j.id)) // several may run in one sandbox
+	}
+	return j, err
+}
+
+// choose finds the backend of a run.
+func (e *Engine) choose(ctx context.Context, p *oneShot) (err error) {
+	p.backend, err = e.backend(ctx, p.asked, p.Spec.AllowUnenforced)
+	return err
+}
+
+// errStopped cancels the runs in progress when the engine closes.
+var errStopped = errors.New("the server is stopping")
+
+func (e *Engine) runPlan(ctx context.Context, p *oneShot) (*sandbox.Result, error) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	defer context.AfterFunc(e.stop, func() { cancel(errStopped) })()
+
+	asked := time.Now()
+	admitted := false
+	err := e.admission.take(ctx, p.owner, func() {
+		admitted = true
+		e.runs.Add(1)
+	}, p.entered)
+	if admitted {
+		defer e.runs.Done()
+	}
+	waited := time.Since(asked)
+	if err != nil {
+		if over(ctx) {
+			return e.delivered(p, canceled(p.job, waited))
+		}
+		return nil, err
+	}
+	// The slot is free once the box is retired and the answer delivered.
+	var holders atomic.Int32
+	holders.Store(2)
+	started := time.Now()
+	leave := func() {
+		if holders.Add(-1) == 0 {
+			e.admission.release(p.owner, time.Since(started))
+		}
+	}
+	defer leave() // also when something panics
+	result, err := e.once(ctx, p, leave)
+	if err != nil {
+		if over(ctx) {
+			return e.delivered(p, canceled(p.job, waited))
+		}
+		return nil, err
+	}
+	result.Timings.Queue = waited
+	return e.delivered(p, result)
+}
+
+// delivered passes the result to Deliver before the slot is released.
+func (e *Engine) delivered(p *oneShot, result *sandbox.Result) (*sandbox.Result, error) {
+	if p.deliver == nil {
+		return result, nil
+	}
+	if err := p.deliver(result); err != nil {
+		e.counts.ended(result) // it ran, though it is refused now
+		return nil, err
+	}
+	return result, nil
+}
+
+// once creates a sandbox, executes in it and retires its box, which calls release.
+func (e *Engine) once(ctx context.Context, p *oneShot, release func()) (*sandbox.Result, error) {
+	var s *Sandbox
+	started := time.Now()
+	defer func() { // also when something panics
+		if s == nil {
+			release()
+			return
+		}
+		e.closers.retire(s, release)
+	}()
+	for {
+		var err error
+		if s, err = e.create(ctx, p); err != nil {
+			return nil, fmt.Errorf("create the sandbox: %w", err)
+		}
+		created := time.Since(started)
+		result, err := s.newExecution(p.job, Exec{Request: p.Request}).perform(ctx)
+		if errors.Is(err, sandbox.ErrEntered) && !p.plain { // nothing has run; use another sandbox
+			e.closers.retire(s, func() {})
+			e.log.Warn("discarded a sandbox whose fork of an interpreter failed", "sandbox", s.id, "err", err)
+			s, p.plain = nil, true
+			continue
+		}
+		if err == nil {
+			result.Timings.Create = created
+		}
+		return result, err
+	}
+}
+
+// over reports whether ctx has ended or its deadline has passed, which package net may notice before the context's own timer.
+func over(ctx context.Context) bool {
+	deadline, limited := ctx.Deadline()
+	return ctx.Err() != nil || limited && !time.Now().Before(deadline)
+}
+
+// canceled is the result of a run that was canceled before anything ran.
+func canceled(p job, waited time.Duration) *sandbox.Result {
+	return &sandbox.Result{
+		ID:        p.id,
+		Status:    sandbox.StatusCanceled,
+		ExitCode:  -1,
+		Requested: p.Spec,
+		Asked:     p.asked,
+		Timings:   sandbox.Timings{Queue: waited},
+		Hints:     []sandbox.Hint{{Code: sandbox.HintNotStarted}},
+	}
+}
+
+// panicked logs a panic with its stack and returns an error for the caller.
+func (e *Engine) panicked(op string, p any) error {
+	e.counts.panicked()
+	e.log.Error("contained a panic", "op", op, "panic", p, "stack", string(debug.Stack()))
+	return &sandbox.Error{Kind: sandbox.Internal, Op: op, Msg: fmt.Sprint("panic: ", p)}
+}

@@ -1,0 +1,310 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"github.com/fumehood-dev/fumehood/internal/eventlog"
+	"github.com/fumehood-dev/fumehood/internal/guest"
+	"github.com/fumehood-dev/fumehood/internal/guest/client"
+	"github.com/fumehood-dev/fumehood/sandbox"
+)
+
+// Limits of ending an execution in a sandbox that goes on.
+const (
+	killTimeout = 10 * time.Second // for the guest to end the processes; then the sandbox is unusable
+	ackStep     = 64 << 10         // bytes of output in the log before they are acknowledged
+)
+
+// runProcess starts a process in the sandbox and follows it to its end. The verdict says how it ended; exited is valid with causeExit only.
+//
+// The guest enforces the deadline, so that it is punctual and the sandbox survives. The host's own deadline comes hostGrace later. Both
+// use the monotonic clock and are set before the start.
+func (x *Execution) runProcess(ctx context.Context) (exited guest.Exited, err error) {
+	s := x.sandbox
+	stream, cut := context.WithCancel(context.WithoutCancel(ctx))
+	defer cut()
+	defer context.AfterFunc(s.life, func() { x.lifeOver(cut) })()
+	var started atomic.Bool
+	end := func(c cause) {
+		switch {
+		case !x.verdict.claim(c):
+		case s.oneShot || !started.Load():
+			cut() // in a one-shot sandbox, the remaining processes end with the box
+		default:
+			s.spawn(func() { x.kill(stream, cut) })
+		}
+	}
+	limit := x.Spec.Limits.Timeout
+	if x.BuildDir != "" && x.resumed != nil { // only the guest knows when the program began, after its compiler
+		limit += x.Compilation(s.engine.config.Max).Spec.Limits.Timeout
+	}
+	deadline := time.AfterFunc(max(time.Until(x.began)+limit, 0)+hostGrace, func() { end(causeDeadline) })
+	defer deadline.Stop()
+	defer context.AfterFunc(ctx, func() { x.canceledBy(end) })()
+
+	process, err := x.launch(stream)
+	if err == nil {
+		started.Store(true)
+		fed := x.feed(stream)
+		exited, err = s.follow(stream, process, x.attached, x.took(end), x.log.Log == nil)
+		cut()
+		<-fed
+		if err == nil {
+			x.verdict.claim(causeExit)
+			return exited, nil
+		}
+		x.verdict.claim(causeLost)
+	} else if err := x.failedStart(err); err != nil {
+		return exited, err
+	}
+	if c := x.verdict.of(); c != causeNotStarted && c != causeRejected {
+		s.endProcess(x.id) // nobody follows it any more
+	}
+	return exited, nil
+}
+
+// canceledBy ends an execution that its caller canceled. The end of the sandbox cancels it too, but then lifeOver decides.
+func (x *Execution) canceledBy(end func(cause)) {
+	if x.sandbox.life.Err() == nil {
+		end(causeCanceled)
+	}
+}
+
+// lifeOver ends an execution with its sandbox.
+func (x *Execution) lifeOver(cut func()) {
+	var ended *endedError
+	switch {
+	case !errors.As(context.Cause(x.sandbox.life), &ended): // the next server continues it
+	case ended.reason == reasonRemoved || ended.reason == reasonClosed:
+		x.verdict.claim(causeCanceled)
+	default:
+		x.verdict.claim(causeLost)
+	}
+	cut()
+}
+
+// launch starts the process, or attaches to the one that an earlier server started.
+func (x *Execution) launch(ctx context.Context) (process *client.Process, err error) {
+	if x.resumed != nil {
+		process, err = x.resumed.attach(ctx, x)
+	} else {
+		process, err = x.start(ctx)
+	}
+	if err == nil {
+		x.attached(process)
+	}
+	return process, err
+}
+
+// failedStart claims the verdict of an execution whose process did not start. An error says that nothing has.
+func (x *Execution) failedStart(err error) error {
+	if errors.Is(err, errRejected) {
+		x.verdict.claim(causeRejected)
+	}
+	var refused *notStarted
+	if errors.As(err, &refused) && x.verdict.claim(causeNotStarted) {
+		x.notStarted = refused.hint
+		x.output.say(refused.line)
+	}
+	if x.verdict.of() == causeNone && (sandbox.KindOf(err) != sandbox.Unavailable || errors.Is(err, sandbox.ErrEntered)) {
+		return err // the guest reports that nothing was started
+	}
+	x.verdict.claim(causeLost)
+	return nil
+}
+
+// start starts the process, in a fork of a waiting interpreter if possible.
+func (x *Execution) start(ctx context.Context) (*client.Process, error) {
+	if process, err := x.fork(ctx); process != nil || err != nil {
+		return process, err
+	}
+	m := guest.Start{
+		ID:       string(x.id),
+		Argv:     x.Argv,
+		Env:      x.Env,
+		Dir:      x.Dir,
+		User:     x.Spec.User,
+		Deadline: x.Spec.Limits.Timeout,
+		Buffer:   outputBuffer,
+	}
+	if len(x.Request.Stdin) > 0 || x.asks.Interactive {
+		m.Stdin = guest.StdinPipe
+	}
+	return x.startAs(ctx, m)
+}
+
+// startAs starts the process of a message, with the first of the language's interpreters that the root holds.
+func (x *Execution) startAs(ctx context.Context, m guest.Start) (*client.Process, error) {
+	process, err := x.sandbox.startProcess(ctx, m)
+	for _, program := range x.Programs[min(1, len(x.Programs)):] {
+		if err == nil || !errors.Is(err, syscall.ENOENT) {
+			break
+		}
+		m.Argv = x.ArgvWith(program)
+		process, err = x.sandbox.startProcess(ctx, m)
+	}
+	if err != nil {
+		return nil, x.startError(ctx, err)
+	}
+	return process, nil
+}
+
+// feed writes stdin to the process in the background, then closes it and the returned channel.
+func (x *Execution) feed(ctx context.Context) <-chan struct{} {
+	done := make(chan struct{})
+	stdin := x.Request.Stdin
+	if len(stdin) == 0 || x.resumed != nil {
+		close(done)
+		return done
+	}
+	go func() { // ends with ctx, which runProcess cancels before it waits
+		defer close(done)
+		for at := 0; at < len(stdin); {
+			data := stdin[at:min(at+guest.MaxData, len(stdin))]
+			m := guest.Input{ID: string(x.id), Offset: uint64(at), Data: data, EOF: at+len(data) == len(stdin)}
+			err := x.sandbox.call(ctx, func(c *client.Client) error {
+				_, err := c.Input(ctx, m) // the guest takes no offset twice
+				return err
+			})
+			if err != nil {
+				return
+			}
+			at += len(data)
+		}
+	}()
+	return done
+}
+
+// attached records the process of the execution, as the current connection knows it.
+func (x *Execution) attached(p *client.Process) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if x.process.Process == nil {
+		close(x.process.ready)
+	}
+	x.process.Process = p
+}
+
+// took returns what receives the output of the process. With a log, output is acknowledged once it is in the log.
+func (x *Execution) took(end func(cause)) func(*client.Process, guest.Output) error {
+	var acked uint64
+	return func(p *client.Process, m guest.Output) error {
+		if err := x.output.take(m); errors.Is(err, errRunaway) {
+			end(causeOutput)
+		} else if err != nil {
+			return err
+		}
+		if x.log.Log == nil {
+			return nil
+		}
+		at := p.Offsets()
+		if done := at.Stdout + at.Stderr; done-acked >= ackStep {
+			if err := x.log.Sync(); err != nil {
+				return err
+			}
+			if p.Ack(guest.Ack{Stdout: at.Stdout, Stderr: at.Stderr}) == nil { // or the connection broke, which follow handles
+				acked = done
+			}
+		}
+		return nil
+	}
+}
+
+// take receives output within its limit and puts it into the log, and to the caller who follows it.
+func (x *Execution) take(stream sandbox.Stream, data []byte) {
+	kind, end := eventlog.Stdout, x.base.Stdout+uint64(min(x.output.stdout.total, x.output.limit))
+	if stream == sandbox.Stderr {
+		kind, end = eventlog.Stderr, x.base.Stderr+uint64(min(x.output.stderr.total, x.output.limit))
+	}
+	if _, err := x.log.Append(kind, end, data); err != nil {
+		x.sandbox.engine.log.Warn("could not log the output of an execution", "sandbox", x.sandbox.id, "execution", x.id, "err", err)
+	}
+	if x.asks.Request.Output != nil {
+		x.asks.Request.Output(stream, data)
+	}
+}
+
+// kill ends the processes of the execution, whose exit record cuts the stream. If the guest does not, it ends the sandbox.
+func (x *Execution) kill(stream context.Context, cut func()) {
+	late := time.NewTimer(killTimeout)
+	defer late.Stop()
+	x.sandbox.signal(killing(string(x.id)))
+	select {
+	case <-stream.Done():
+	case <-late.C:
+		x.sandbox.endAside("its guest did not end a process in " + killTimeout.String())
+		cut()
+	}
+}
+
+// killing is the message that ends all processes of an execution.
+func killing(id string) guest.Signal {
+	return guest.Signal{ID: id, Signal: int32(sigkill), Scope: guest.ScopeExecution}
+}
+
+// endProcess ends the processes of an execution that nobody follows any more. In a one-shot sandbox, they end with the box.
+func (s *Sandbox) endProcess(id sandbox.ID) {
+	if s.oneShot {
+		return
+	}
+	s.signal(killing(string(id)))
+	ctx, cancel := context.WithTimeout(s.life, killTimeout)
+	defer cancel()
+	_ = s.call(ctx, func(c *client.Client) error { // a running process cannot be forgotten
+		_, err := c.Wait(ctx, string(id))
+		return err
+	})
+}
+
+// follow passes the output of a process to take until its exit record comes, over as many connections as that needs; attached receives
+// each new one. With ack the guest may forget what was taken.
+func (s *Sandbox) follow(ctx context.Context, p *client.Process, attached func(*client.Process),
+	take func(*client.Process, guest.Output) error, ack bool) (guest.Exited, error) {
+	for {
+		broken, idle := error(nil), true
+		exited, err := p.Stream(ctx, func(m guest.Output) error {
+			broken, idle = take(p, m), false
+			return broken
+		}, ack)
+		if err == nil {
+			return exited, nil
+		}
+		at := p.Offsets()
+		p.Close()
+		var kept *client.Forgotten
+		if errors.As(err, &kept) && skipTo(&at, kept) && broken == nil {
+			err = &sandbox.Error{Kind: sandbox.Unavailable, Err: err}
+		}
+		if broken != nil || ctx.Err() != nil || sandbox.KindOf(err) != sandbox.Unavailable {
+			return guest.Exited{}, err
+		}
+		if idle { // or a guest that ends each stream at once would keep this busy
+			select {
+			case <-time.After(redialPause):
+			case <-ctx.Done():
+			}
+		}
+		if p, err = s.attach(ctx, at); err != nil {
+			return guest.Exited{}, err
+		}
+		attached(p)
+	}
+}
+
+// skipTo moves an offset to the oldest output that the guest keeps, and reports whether that is further.
+func skipTo(at *guest.Attach, kept *client.Forgotten) bool {
+	next := &at.Stdout
+	switch kept.Stream {
+	case sandbox.Stderr:
+		next = &at.Stderr
+	case sandbox.Channel:
+		next = &at.Channel
+	}
+	further := kept.Oldest > *next
+	*next = max(*next, kept.Oldest)
+	return further
+}
