@@ -157,7 +157,9 @@ type faultyBox struct {
 	faults *faults
 }
 
-func (b *faultyBox) Link(ctx context.Context) (io.ReadWriteCloser, error) { return b.Box.(sandbox.Linker).Link(ctx) }
+func (b *faultyBox) Link(ctx context.Context) (io.ReadWriteCloser, error) {
+	return b.Box.(sandbox.Linker).Link(ctx)
+}
 
 func (b *faultyBox) Close() error {
 	b.faults.mu.Lock()
