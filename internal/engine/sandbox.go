@@ -24,9 +24,8 @@ type Sandbox struct {
 
 	boxed // valid once made is closed, unless failed
 
-	made   chan struct{} // closed once it is ready, or could not be made
-	failed error         // why it could not be made; valid once made is closed
-	logs   *eventlog.Folder
+	creation
+	logs *eventlog.Folder
 
 	// life ends with the sandbox, or when the server leaves it: its cause is errDetached or an *endedError.
 	life    context.Context
@@ -41,6 +40,12 @@ type Sandbox struct {
 	contexts   []*Context
 	clocks     clocks
 	last       measured
+}
+
+// creation is whether the sandbox is there yet.
+type creation struct {
+	made   chan struct{} // closed once it is ready, or could not be made
+	failed error         // why it could not be made; valid once made is closed
 }
 
 // locks order what else could undo each other.
@@ -64,7 +69,7 @@ const (
 
 // newSandbox returns a sandbox without a box.
 func newSandbox(e *Engine, b sandbox.Backend, record sandbox.Record) *Sandbox {
-	s := &Sandbox{engine: e, backend: b, made: make(chan struct{}), executions: newExecutions(), clocks: clocks{used: time.Now()}}
+	s := &Sandbox{engine: e, backend: b, creation: creation{made: make(chan struct{})}, executions: newExecutions(), clocks: clocks{used: time.Now()}}
 	s.become(record)
 	s.guest.dialing = make(chan struct{}, 1)
 	s.life, s.endLife = context.WithCancelCause(context.Background())
