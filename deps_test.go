@@ -124,7 +124,11 @@ internal/mcp:                sandbox api internal/answer internal/engine interna
 internal/libexec:            sandbox internal/host/rundir | golang.org/x/sys
 internal/lang:               sandbox internal/lang/bash internal/lang/c internal/lang/golang internal/lang/java internal/lang/javascript internal/lang/lua internal/lang/perl internal/lang/php internal/lang/python internal/lang/r internal/lang/ruby internal/lang/rust internal/lang/typescript
 internal/backend:            sandbox internal/backend/docker internal/backend/native internal/backend/gvisor internal/host/hostid internal/libexec internal/host/rundir
-cmd/fumehood:                sandbox api internal/answer internal/apiclient internal/attack internal/backend internal/host/capacity internal/check internal/packages internal/packages/shared internal/duplex internal/egress internal/engine internal/eventlog internal/guest internal/httpapi internal/httpd internal/lang internal/libexec internal/mcp internal/nearest internal/host/nolink internal/plan internal/host/rundir internal/store | github.com/spf13/cobra github.com/spf13/pflag github.com/BurntSushi/toml golang.org/x/term
+internal/cli/terminal:       | golang.org/x/term
+internal/cli/hostfiles:      sandbox internal/cli/terminal internal/host/nolink internal/plan
+internal/cli/repl:           internal/cli/hostfiles internal/cli/terminal | mvdan.cc/sh/v3
+internal/cli/settings:       sandbox internal/cli/hostfiles internal/host/capacity internal/host/rundir internal/libexec internal/nearest | github.com/spf13/cobra github.com/spf13/pflag github.com/BurntSushi/toml
+cmd/fumehood:                sandbox api internal/answer internal/apiclient internal/attack internal/backend internal/host/capacity internal/check internal/packages internal/packages/shared internal/duplex internal/egress internal/engine internal/eventlog internal/guest internal/httpapi internal/httpd internal/lang internal/libexec internal/mcp internal/nearest internal/host/nolink internal/plan internal/host/rundir internal/store internal/cli/hostfiles internal/cli/repl internal/cli/settings internal/cli/terminal | github.com/spf13/cobra github.com/spf13/pflag
 .:                           sandbox internal/backend internal/check internal/packages internal/egress internal/engine internal/eventlog internal/lang
 
 # what measures the product from outside, through its program

@@ -33,7 +33,8 @@ func (d *dayServer) start() {
 	}
 	d.cmd = exec.Command(program)
 	socket := filepath.Join(d.dir, "day.sock")
-	d.cmd.Args = []string{"fumehood", "serve", "--backend", d.backend, "--allow-unenforced", "memory", "--listen", "unix:" + socket, "--state-dir", filepath.Join(d.dir, "state"), "--no-local-socket"}
+	d.cmd.Args = []string{"fumehood", "serve", "--backend", d.backend, "--allow-unenforced", "memory", "--listen",
+		"unix:" + socket, "--state-dir", filepath.Join(d.dir, "state"), "--no-local-socket"}
 	d.cmd.Env = append(os.Environ(), "FUMEHOOD_LIBEXEC="+libexecDir(d.t))
 	var said bytes.Buffer
 	d.cmd.Stderr = &said
@@ -74,7 +75,8 @@ var agentDay = []step{
 	{"", "python", "totals = {k: n * factor for k, n in rows}", "failed 1 error=NameError"},
 	{"", "python", "factor = 10\ntotals = {k: n * factor for k, n in rows}\ntotals['b']", "succeeded 0 value=40"},
 	{"", "python", "class Plot:\n  def _repr_png_(self): return b'\\x89PNG\\r\\n\\x1a\\n' + b'0' * 100\n  def __repr__(self): return 'a plot'\nPlot()", "succeeded 0 png value=a plot"},
-	{"", "javascript", "let sum = 0; for (const l of lines) sum += Number(l.split(',')[1]); await Promise.resolve(sum)", "succeeded 0 value=7"},
+	{"", "javascript", "let sum = 0; for (const l of lines) sum += Number(l.split(',')[1]); await Promise.resolve(sum)",
+		"succeeded 0 value=7"},
 	{"", "bash", "echo $STAGE > stage; cd /tmp", "succeeded 0"},
 	{"", "python", "while True: pass", "timeout -1"},
 	{"", "python", "print(open('stage').read().strip(), factor)", "succeeded 0 out=two 10"},
@@ -126,8 +128,9 @@ func (d *dayServer) do(s step) string {
 	return seen
 }
 
-// TestAgentDay plays an agent's day over three contexts: files, a picture, a step that fails and is repaired, one that hangs, an
-// interpreter that ends, and a server that is killed and one that is stopped in the middle, with an execution in the background.
+// TestAgentDay plays an agent's day over three contexts: files, a picture, a step that fails and is repaired, one that
+// hangs, an interpreter that ends, and a server that is killed and one that is stopped in the middle, with an execution
+// in the background.
 func TestAgentDay(t *testing.T) {
 	isNativeReady(t)
 	for _, backend := range []string{"native", "gvisor"} {
@@ -141,7 +144,8 @@ func TestAgentDay(t *testing.T) {
 			if _, made, err := d.client.Create(t.Context(), apiclient.NewSandbox{Name: "agent"}); err != nil || !made {
 				t.Fatalf("create: %v, made %v", err, made)
 			}
-			run, err := d.client.Start(t.Context(), "agent", apiclient.Run{Command: []string{"sh", "-c", "i=0; while [ ! -e /tmp/enough ]; do i=$((i+1)); echo $i; sleep 0.02; done; exit 9"}, Background: true})
+			run, err := d.client.Start(t.Context(), "agent", apiclient.Run{Command: []string{"sh", "-c",
+				"i=0; while [ ! -e /tmp/enough ]; do i=$((i+1)); echo $i; sleep 0.02; done; exit 9"}, Background: true})
 			if err != nil {
 				t.Fatal(err)
 			}

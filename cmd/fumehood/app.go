@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -10,21 +11,24 @@ import (
 	"sync"
 
 	"github.com/fumehood-dev/fumehood/internal/backend"
+	"github.com/fumehood-dev/fumehood/internal/cli/hostfiles"
+	"github.com/fumehood-dev/fumehood/internal/cli/settings"
+	"github.com/fumehood-dev/fumehood/internal/cli/terminal"
 	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
-// Main is the whole program and its surroundings, so that tests can run it in their own process.
+// Main is the whole program and its environment, so that tests can run it in their own process.
 type Main struct {
 	Stdin          *os.File
 	Stdout, Stderr io.Writer
 	LookupEnv      func(name string) (string, bool)
 	Environ        func() []string
 
-	// Interrupts: the first ends the command and its sandbox in order, the second exits at once by Exit. May be nil.
+	// The first interrupt ends the command and its sandbox in order, the second calls Exit. May be nil.
 	Interrupts <-chan os.Signal
 	Exit       func(code int)
 
-	// Lack is what this host is assumed to lack, for the test of downgrades.
+	// Lack names features that this host is assumed to lack, for tests.
 	Lack []string
 
 	// Backends opens the backends; nil opens those of this system.
@@ -51,20 +55,21 @@ type app struct {
 	interrupt context.CancelCauseFunc
 
 	// Flags of every command.
-	config  string
-	json    bool
-	quiet   bool
-	verbose bool
+	settings settings.Settings
+	json     bool
+	quiet    bool
+	verbose  bool
 
-	containers containerFlags
-
-	configured []string // flags set by a variable or the configuration file
+	containers struct {
+		image, runtime string
+		noPull         bool // clients of serve must not fill the host's disk, and doctor changes nothing
+	}
 
 	mu        sync.Mutex // guards intercept
-	intercept func()     // takes interrupts of the keyboard in place of ending the command; nil for none
+	intercept func()     // receives interrupts from the keyboard; nil: they end the command
 }
 
-// exitError ends the program with a code and without a message.
+// exitError ends the program with this code and without a message.
 type exitError int
 
 func (e exitError) Error() string { return fmt.Sprint("exit code ", int(e)) }
@@ -97,7 +102,7 @@ func (m Main) Run(ctx context.Context, args []string) int {
 	return exitFailure
 }
 
-// watchInterrupts ends the command at the first interrupt and the program at the second. The returned function stops it.
+// watchInterrupts ends the command at the first interrupt and the program at the second, until stop is called.
 func (a *app) watchInterrupts() (stop func()) {
 	done := make(chan struct{})
 	var watch sync.WaitGroup
@@ -124,7 +129,7 @@ func (a *app) watchInterrupts() (stop func()) {
 	}
 }
 
-// onInterrupt has do take interrupts of the keyboard, in place of the end of this command, until stop. do must return at once.
+// onInterrupt calls do for interrupts from the keyboard, which end the command again after stop. do must not block.
 func (a *app) onInterrupt(do func()) (stop func()) {
 	set := func(do func()) {
 		a.mu.Lock()
@@ -145,8 +150,8 @@ func (a *app) intercepted() bool {
 	return do != nil
 }
 
-// note prints a remark on stderr, unless --quiet.
-func (a *app) note(colour colour, format string, args ...any) {
+// note prints a note on stderr, unless --quiet.
+func (a *app) note(colour terminal.Colour, format string, args ...any) {
 	if !a.quiet {
 		a.say(colour, "note: "+format, args...)
 	}
@@ -155,11 +160,36 @@ func (a *app) note(colour colour, format string, args ...any) {
 // warn prints a warning on stderr, unless --quiet.
 func (a *app) warn(format string, args ...any) {
 	if !a.quiet {
-		a.say(yellow, "warning: "+format, args...)
+		a.say(terminal.Yellow, "warning: "+format, args...)
 	}
 }
 
-// logger logs warnings to stderr, and with --verbose everything.
+// paint colours text for w, if that is a terminal and NO_COLOR is not set.
+func (a *app) paint(w io.Writer, c terminal.Colour, text string) string {
+	if c == terminal.Plain || a.env().Get("NO_COLOR") != "" || a.env().Get("TERM") == "dumb" || !terminal.Is(w) {
+		return text
+	}
+	return string(c) + text + terminal.Reset
+}
+
+// say writes one line to stderr.
+func (a *app) say(c terminal.Colour, format string, args ...any) {
+	fmt.Fprintln(a.Stderr, a.paint(a.Stderr, c, fmt.Sprintf(format, args...)))
+}
+
+func (a *app) printJSON(value any) error {
+	e := json.NewEncoder(a.Stdout)
+	e.SetEscapeHTML(false)
+	e.SetIndent("", "  ")
+	return e.Encode(value)
+}
+
+func (a *app) env() settings.Environment { return a.LookupEnv }
+
+// host resolves and opens the files that the user names.
+func (a *app) host() hostfiles.Host { return hostfiles.Host{Own: a.env().OwnPaths} }
+
+// logger logs warnings to stderr, or everything with --verbose.
 func (a *app) logger() *slog.Logger {
 	level := slog.LevelWarn
 	switch {

@@ -82,7 +82,8 @@ func TestCanariesOfRun(t *testing.T) {
 			flags        []string
 			passes, asks string
 		}{
-			{[]string{"--network", "full"}, "[tcp 93.184.216.34:443 tcp 93.184.216.34:80]", "c2vjcmv0.tunnel.test good.test host.test metadata.test"},
+			{[]string{"--network", "full"}, "[tcp 93.184.216.34:443 tcp 93.184.216.34:80]",
+				"c2vjcmv0.tunnel.test good.test host.test metadata.test"},
 			{[]string{"--allow", "good.test"}, "[syn 93.184.216.34:443 tcp 93.184.216.34:80]", "good.test"},
 		} {
 			t.Run(backend+" "+c.flags[1], func(t *testing.T) {
@@ -90,7 +91,8 @@ func TestCanariesOfRun(t *testing.T) {
 				m := testApp(t).Main
 				m.Stdout, m.Stderr = &out, &errs
 				args := append(append([]string{"run"}, onBackend(t, &m, backend)...), c.flags...)
-				if code := m.Run(t.Context(), append(args, "-l", "python", "-c", code)); code != 0 || out.String() != "good.test/done\n" {
+				if code := m.Run(t.Context(), append(args, "-l", "python", "-c", code)); code != 0 ||
+					out.String() != "good.test/done\n" {
 					t.Errorf("exit code %d, %q, %s", code, &out, &errs)
 				}
 				if seen := w.Seen(); fmt.Sprint(seen) != c.passes {
@@ -109,8 +111,8 @@ func TestCanariesOfRun(t *testing.T) {
 	}
 }
 
-// busy sends a stream without end, and datagrams, and tries again and again to connect and to say a number. It prints the numbers for which
-// it got no connection.
+// busy sends a stream without end, and datagrams, and tries again and again to connect and to say a number. It prints
+// the numbers for which it got no connection.
 const busy = `
 import socket, threading
 def stream():
@@ -162,8 +164,8 @@ func (n *numbers) count() int {
 	return len(n.all)
 }
 
-// TestGateKilled: a server that is killed in mid-transfer takes its gates with it. From then on not one packet passes, until the next
-// server opens them again.
+// TestGateKilled: a server that is killed in mid-transfer takes its gates with it. From then on not one packet passes,
+// until the next server opens them again.
 func TestGateKilled(t *testing.T) {
 	if testing.Short() {
 		t.Skip("SKIPPED, NOT TESTED: it takes 10 s; a restart of the server is in TestAgentDay")
@@ -202,17 +204,20 @@ func TestGateKilled(t *testing.T) {
 				d.stop(os.Interrupt)
 				<-ended
 			}()
-			network := apiclient.NewNetwork(sandbox.NetworkPolicy{Mode: sandbox.NetworkRestricted, Allow: []string{"93.184.216.50"}, ConnectionRate: 10000})
+			network := apiclient.NewNetwork(sandbox.NetworkPolicy{Mode: sandbox.NetworkRestricted,
+				Allow: []string{"93.184.216.50"}, ConnectionRate: 10000})
 			if _, _, err := d.client.Create(t.Context(), apiclient.NewSandbox{Name: "busy", Network: network}); err != nil {
 				t.Fatal(err)
 			}
-			run, err := d.client.Start(t.Context(), "busy", apiclient.Run{Command: []string{"/usr/bin/python3", "-c", busy}, Background: true})
+			run, err := d.client.Start(t.Context(), "busy", apiclient.Run{Command: []string{"/usr/bin/python3", "-c", busy},
+				Background: true})
 			if err != nil {
 				t.Fatal(err)
 			}
 			waitUntil(t, "traffic", func() bool { return arrived.count() > 20 && passes(w.Counts()) })
 			var failed []string
-			for window := 500 * time.Millisecond; len(failed) < 3; window *= 2 { // long enough for some attempts, however busy the machine is
+			// long enough for some attempts, however busy the machine is
+			for window := 500 * time.Millisecond; len(failed) < 3; window *= 2 {
 				d.stop(os.Kill)
 				if n := <-ended; n == 0 {
 					t.Error("nothing was under way")

@@ -4,11 +4,12 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/fumehood-dev/fumehood/internal/check"
+	"github.com/fumehood-dev/fumehood/internal/cli/terminal"
 	"github.com/fumehood-dev/fumehood/internal/engine"
 	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
-// checkFlags say what checks of source text do.
+// checkFlags configure the checks of source text.
 type checkFlags struct {
 	mode   string
 	policy check.Policy
@@ -24,15 +25,15 @@ func (f *checkFlags) add(cmd *cobra.Command) {
 	completions(cmd, "check-deny", check.IDs()...)
 }
 
-// checks returns those of an engine.
+// checks returns the checks of an engine.
 func (f *checkFlags) checks() (engine.Checks, error) {
 	c := engine.Checks{Find: f.policy.Find, Mode: sandbox.CheckMode(f.mode)}
 	return c, f.policy.Check()
 }
 
-// reportFindings prints what the checks found, to whoever asked for it: warnings about ordinary code would be noise.
-func (a *app) reportFindings(findings []sandbox.Finding, status sandbox.Status, asked bool) {
-	if a.json || !asked && !a.verbose {
+// reportFindings prints the findings of the checks if the user requested them: warnings about ordinary code are noise.
+func (a *app) reportFindings(findings []sandbox.Finding, status sandbox.Status, requested bool) {
+	if a.json || !requested && !a.verbose {
 		return
 	}
 	for _, f := range findings {
@@ -41,8 +42,9 @@ func (a *app) reportFindings(findings []sandbox.Finding, status sandbox.Status, 
 		}
 		where := ""
 		if f.File != "" {
-			where = visibleName(f.File) + ":"
+			where = terminal.VisibleName(f.File) + ":"
 		}
-		a.note(yellow, "check: %s%d:%d: %s: %s. %s", where, f.Line, f.Column, f.Rule, visible(f.Message), f.Advice)
+		a.note(terminal.Yellow, "check: %s%d:%d: %s: %s. %s", where, f.Line, f.Column, f.Rule, terminal.Visible(f.Message),
+			f.Advice)
 	}
 }

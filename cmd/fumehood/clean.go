@@ -1,9 +1,14 @@
 package main
 
-import "github.com/spf13/cobra"
+import (
+	"context"
+
+	"github.com/spf13/cobra"
+
+	"github.com/fumehood-dev/fumehood/internal/apiclient"
+)
 
 func (a *app) newClean() *cobra.Command {
-	var f serverFlags
 	var force bool
 	cmd := &cobra.Command{
 		Use:   "clean [FLAGS] NAME",
@@ -12,17 +17,9 @@ func (a *app) newClean() *cobra.Command {
 		Example: `  fumehood clean agent-7
   fumehood clean --force agent-7`,
 		Args: cobra.ExactArgs(1),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			c, err := a.openClient(&f)
-			if err != nil {
-				return err
-			}
-			defer c.Close()
-			return c.Clean(cmd.Context(), args[0], force)
-		},
 	}
-	cmd.Flags().BoolVar(&force, "force", false, "also where the workspace is a directory of the server's host")
-	f.add(cmd.Flags())
-	cmd.ValidArgsFunction = a.completeNames(&f, 1)
-	return cmd
+	cmd.Flags().BoolVar(&force, "force", false, "also if the workspace is a directory of the server's host")
+	return a.onServer(cmd, 1, func(ctx context.Context, c *apiclient.Client, args []string) error {
+		return c.Clean(ctx, args[0], force)
+	})
 }

@@ -2,68 +2,64 @@ package main
 
 import (
 	"context"
-	"slices"
 
 	"github.com/spf13/cobra"
 
 	"github.com/fumehood-dev/fumehood/internal/apiclient"
-	"github.com/fumehood-dev/fumehood/internal/lang"
+	"github.com/fumehood-dev/fumehood/internal/cli/settings"
 	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
 func (a *app) newInterrupt() *cobra.Command {
-	return a.newOfContext("interrupt", "Interrupt what runs in a context; its variables stay", (*apiclient.Client).Interrupt)
+	return a.newContextCommand("interrupt", "Interrupt the code in a context; its variables stay",
+		(*apiclient.Client).Interrupt)
 }
 
 func (a *app) newRestart() *cobra.Command {
-	return a.newOfContext("restart", "Start the interpreter of a context anew, without variables", (*apiclient.Client).Restart)
+	return a.newContextCommand("restart", "Restart the interpreter of a context, without variables",
+		(*apiclient.Client).Restart)
 }
 
-// newOfContext makes a command that does one thing to one context.
-func (a *app) newOfContext(name, short string, do func(*apiclient.Client, context.Context, string, string) error) *cobra.Command {
-	var f serverFlags
+// newContextCommand makes a command that acts on one context.
+func (a *app) newContextCommand(name, short string,
+	act func(c *apiclient.Client, ctx context.Context, sandbox, context string) error) *cobra.Command {
 	var of, language string
 	cmd := &cobra.Command{
-		Use:   name + " [FLAGS] NAME",
-		Short: short,
-		Example: "  fumehood " + name + ` agent-7
-  fumehood ` + name + " --context plots agent-7",
-		Args: cobra.ExactArgs(1),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			c, err := a.openClient(&f)
-			if err != nil {
-				return err
-			}
-			defer c.Close()
-			s, err := c.Sandbox(cmd.Context(), args[0])
-			if err != nil {
-				return err
-			}
-			id, err := contextID(&s, of, language, name == "interrupt")
-			if err != nil {
-				return err
-			}
-			return do(c, cmd.Context(), args[0], id)
-		},
+		Use:     name + " [FLAGS] NAME",
+		Short:   short,
+		Example: "  fumehood " + name + " agent-7\n  fumehood " + name + " --context plots agent-7",
+		Args:    cobra.ExactArgs(1),
 	}
-	cmd.Flags().StringVar(&of, "context", sandbox.DefaultContext, "`NAME` of the context (default \""+sandbox.DefaultContext+"\")")
-	cmd.Flags().StringVarP(&language, "lang", "l", "", "`LANGUAGE` of the context, where several have the name")
-	_ = cmd.Flags().SetAnnotation("lang", flagAlone, nil)
+	cmd.Flags().StringVar(&of, "context", sandbox.DefaultContext,
+		"`NAME` of the context (default \""+sandbox.DefaultContext+"\")")
+	cmd.Flags().StringVarP(&language, "lang", "l", "", "`LANGUAGE` of the context, if several have the name")
+	_ = cmd.Flags().SetAnnotation("lang", settings.NoSetting, nil)
 	completions(cmd, "lang", languageNames()...)
-	f.add(cmd.Flags())
-	cmd.ValidArgsFunction = a.completeNames(&f, 1)
-	return cmd
+	return a.onServer(cmd, 1, func(ctx context.Context, c *apiclient.Client, args []string) error {
+		s, err := c.Sandbox(ctx, args[0])
+		if err != nil {
+			return err
+		}
+		id, err := contextID(&s, of, language, name == "interrupt")
+		if err != nil {
+			return err
+		}
+		return act(c, ctx, args[0], id)
+	})
 }
 
-// contextID finds the one context of a name, or of an id. The default contexts of all languages have one name; busy prefers the one that
-// runs code.
+// contextID finds the one context of a name or an id. The default contexts of all languages have the same name; busy
+// prefers the one that runs code. An unknown name is returned unchanged: the server reports the error.
 func contextID(s *apiclient.Sandbox, of, language string, busy bool) (string, error) {
-	id := of // the server says what is wrong with one that is not there
+	if l, ok := languageNamed(language); ok {
+		language = l.Name
+	}
+	id := of
 	var languages, running []string
 	for _, context := range s.Contexts {
-		if (context.Name == of || context.ID == of) && (language == "" || context.Language == languageOf(language)) {
+		if (context.Name == of || context.ID == of) && (language == "" || context.Language == language) {
 			languages = append(languages, context.Language)
-			if id = context.ID; id == "" { // it has no interpreter yet
+			if id = context.ID; id == "" { // its interpreter has not started yet
 				id = of
 			}
 			if busy && context.State == "busy" {
@@ -71,33 +67,13 @@ func contextID(s *apiclient.Sandbox, of, language string, busy bool) (string, er
 			}
 		}
 	}
-	if len(running) == 1 {
+	switch {
+	case len(running) == 1:
 		return running[0], nil
-	}
-	if len(languages) > 1 {
-		return "", &sandbox.Error{Kind: sandbox.Invalid, Op: "--context", Msg: "several contexts are called " + of + ": of " + inWords(languages),
-			Fix: "--lang " + languages[0]}
-	}
-	if len(languages) == 0 && language != "" {
+	case len(languages) > 1:
+		return "", invalid("--context", "several contexts are called "+of+": of "+inWords(languages), "--lang "+languages[0])
+	case len(languages) == 0 && language != "":
 		return "", sandbox.Invalidf("--lang", "no context %.64q is of %s", of, language)
 	}
 	return id, nil
-}
-
-// languageOf is the name of a language that is given by its name or an alias.
-func languageOf(name string) string {
-	if l, ok := spokenAs(name); ok {
-		return l.Name
-	}
-	return name
-}
-
-// spokenAs finds a language by its name or an alias.
-func spokenAs(name string) (sandbox.Language, bool) {
-	for _, l := range lang.All() {
-		if l.Name == name || slices.Contains(l.Aliases, name) {
-			return l, true
-		}
-	}
-	return sandbox.Language{}, false
 }

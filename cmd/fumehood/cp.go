@@ -15,52 +15,45 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/fumehood-dev/fumehood/internal/apiclient"
+	"github.com/fumehood-dev/fumehood/internal/cli/hostfiles"
+	"github.com/fumehood-dev/fumehood/internal/cli/terminal"
 	"github.com/fumehood-dev/fumehood/internal/host/nolink"
 	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
 const (
-	copyDepth = 64     // most levels of folders that are copied
-	copyFiles = 10_000 // most files of a folder that are copied out, as many as a server lists
+	maxCopyDepth = 64     // levels of folders
+	maxCopyFiles = 10_000 // files of a folder that are copied out, as many as a server lists
 )
 
 func (a *app) newCp() *cobra.Command {
-	var f serverFlags
 	cmd := &cobra.Command{
 		Use:   "cp [FLAGS] NAME:PATH LOCAL | LOCAL NAME:PATH",
 		Short: "Copy files and folders from or to a sandbox",
-		Long: `Cp copies a file, or a folder with all in it, out of a living sandbox or into it. A PATH is
-absolute, or relative to /workspace. - is standard input or output. A file that is there is
-replaced. Symbolic links, devices and pipes in a folder are left out, and named.`,
+		Long: `Cp copies a file, or a folder with its content, out of a living sandbox or into it. PATH is
+absolute, or relative to /workspace. - is standard input or output. Cp replaces existing files. It
+skips and names symbolic links, devices and pipes in a folder.`,
 		Example: `  fumehood cp agent-7:plot.png .
   fumehood cp data/ agent-7:data`,
 		Args: cobra.ExactArgs(2),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			from, out := splitRemote(args[0])
-			to, in := splitRemote(args[1])
-			if in == out {
-				return &sandbox.Error{Kind: sandbox.Invalid, Op: "cp", Msg: "exactly one of the two must be of a sandbox, NAME:PATH",
-					Fix: "fumehood cp agent-7:plot.png . (a local name with a colon: ./a:b)"}
-			}
-			c, err := a.openClient(&f)
-			if err != nil {
-				return err
-			}
-			defer c.Close()
-			x := &copying{app: a, client: c}
-			if out {
-				err = x.out(cmd.Context(), from, args[1])
-			} else {
-				err = x.in(cmd.Context(), args[0], to)
-			}
-			if err == nil && x.failed {
-				err = exitError(exitFailure)
-			}
-			return err
-		},
 	}
-	f.add(cmd.Flags())
-	return cmd
+	return a.onServer(cmd, 0, func(ctx context.Context, c *apiclient.Client, args []string) error {
+		from, out := splitRemote(args[0])
+		to, in := splitRemote(args[1])
+		if in == out {
+			return invalid("cp", "exactly one of the two must be in a sandbox, NAME:PATH",
+				"fumehood cp agent-7:plot.png . (a local name with a colon: ./a:b)")
+		}
+		x := &copying{app: a, client: c}
+		copy := func() error { return x.in(ctx, args[0], to) }
+		if out {
+			copy = func() error { return x.out(ctx, from, args[1]) }
+		}
+		if err := copy(); err != nil || !x.failed {
+			return err
+		}
+		return exitError(exitFailure)
+	})
 }
 
 // remote is a path in a sandbox.
@@ -82,66 +75,69 @@ func splitRemote(word string) (remote, bool) {
 type copying struct {
 	app    *app
 	client *apiclient.Client
-	failed bool // something was left out
+	failed bool // a file was left out
 }
 
 func (x *copying) leaveOut(name, why string) {
 	x.failed = true
-	x.app.warn("%s was left out: %s", visibleName(name), oneLine(why))
+	x.app.warn("%s was left out: %s", terminal.VisibleName(name), terminal.OneLine(why))
 }
 
 // out copies from a sandbox.
 func (x *copying) out(ctx context.Context, from remote, to string) error {
 	if to == "-" {
-		return x.client.Read(ctx, from.name, from.path, forTerminal(x.app.Stdout))
+		return x.client.Read(ctx, from.name, from.path, terminal.Sanitize(x.app.Stdout))
 	}
 	info, err := x.client.Stat(ctx, from.name, from.path)
 	if err != nil {
 		return err
 	}
 	base := path.Base(path.Clean("/" + from.path))
-	if at, err := x.app.named(to); err != nil {
-		return &sandbox.Error{Kind: sandbox.KindOf(invalid(err)), Op: "cp", Err: err}
-	} else if there, err := os.Stat(at); err == nil && there.IsDir() && base != "/" {
-		to = filepath.Join(to, base)
-	} else if strings.HasSuffix(to, string(filepath.Separator)) && info.Type != string(sandbox.TypeFolder) {
+	isFolder := info.Type == string(sandbox.TypeFolder)
+	if at, err := x.app.host().Resolve(to); err != nil {
+		return hostfiles.Error("cp", err)
+	} else if target, err := os.Stat(at); err == nil && target.IsDir() && base != "/" ||
+		!isFolder && strings.HasSuffix(to, string(filepath.Separator)) {
 		to = filepath.Join(to, base)
 	}
-	if info.Type == string(sandbox.TypeFolder) {
+	if isFolder {
 		return x.folderOut(ctx, from, to)
 	}
-	folder, err := x.app.openFilesOut(filepath.Dir(to), true)
+	folder, err := x.app.host().OpenOutput(filepath.Dir(to), true)
 	if err != nil {
 		return err
 	}
-	defer folder.close()
+	defer folder.Close()
 	return x.fileOut(ctx, from, parseMode(info.Mode), folder, filepath.Base(to))
 }
 
-// fileOut copies one file into a folder of this host, under a name that checkOutName accepts.
-func (x *copying) fileOut(ctx context.Context, from remote, mode uint32, folder *filesOut, name string) error {
-	return folder.fill(filepath.ToSlash(name), mode, func(w io.Writer) error { return x.client.Read(ctx, from.name, from.path, w) })
+// fileOut copies one file into a folder of this host.
+func (x *copying) fileOut(ctx context.Context, from remote, mode uint32, folder *hostfiles.Output, name string) error {
+	return folder.WriteFrom(filepath.ToSlash(name), mode, func(w io.Writer) error {
+		return x.client.Read(ctx, from.name, from.path, w)
+	})
 }
 
-// folderOut copies the folders and regular files of a folder. Whatever the sandbox says of names, all is written below the folder.
+// folderOut copies the folders and regular files of a folder, whose names are hostile: hostfiles.Output refuses names
+// outside of the local folder.
 func (x *copying) folderOut(ctx context.Context, from remote, to string) error {
-	list, more, err := x.client.List(ctx, from.name, from.path, copyDepth, copyFiles)
+	list, more, err := x.client.List(ctx, from.name, from.path, maxCopyDepth, maxCopyFiles)
 	if err != nil {
 		return err
 	}
-	folder, err := x.app.openFilesOut(to, true)
+	folder, err := x.app.host().OpenOutput(to, true)
 	if err != nil {
 		return err
 	}
-	defer folder.close()
+	defer folder.Close()
 	for _, f := range list {
-		name, err := checkOutName(f.Path)
+		name, err := hostfiles.LocalName(f.Path)
 		switch {
 		case err != nil:
 		case f.Type == string(sandbox.TypeFolder):
-			err = folder.makeFolders(name)
+			err = folder.MakeFolders(name)
 		case f.Type != string(sandbox.TypeFile):
-			err = fmt.Errorf("it is a %s", visibleName(f.Type))
+			err = fmt.Errorf("it is a %s", terminal.VisibleName(f.Type))
 		default:
 			err = x.fileOut(ctx, remote{from.name, path.Join(from.path, f.Path)}, parseMode(f.Mode), folder, f.Path)
 		}
@@ -153,7 +149,7 @@ func (x *copying) folderOut(ctx context.Context, from remote, to string) error {
 		}
 	}
 	if more {
-		x.leaveOut("the rest of "+from.path, fmt.Sprintf("it has more than %d files", copyFiles))
+		x.leaveOut("the rest of "+from.path, fmt.Sprintf("it has more than %d files", maxCopyFiles))
 	}
 	return nil
 }
@@ -162,13 +158,13 @@ func (x *copying) folderOut(ctx context.Context, from remote, to string) error {
 func (x *copying) in(ctx context.Context, from string, to remote) error {
 	if from == "-" {
 		if x.app.Stdin == nil {
-			return sandbox.Invalidf("standard input", "there is none")
+			return errNoStdin
 		}
 		return x.client.Write(ctx, to.name, apiclient.Upload{Path: to.path, Mode: "0644", Content: x.app.Stdin, Size: -1})
 	}
-	f, err := x.app.openNamed(from)
+	f, err := x.app.host().Open(from)
 	if err != nil {
-		return &sandbox.Error{Kind: sandbox.KindOf(invalid(err)), Op: "cp", Err: err}
+		return hostfiles.Error("cp", err)
 	}
 	defer f.Close()
 	info, err := f.Stat()
@@ -176,8 +172,8 @@ func (x *copying) in(ctx context.Context, from string, to remote) error {
 		return err
 	}
 	base := filepath.Base(f.Name())
-	there, err := x.client.Stat(ctx, to.name, to.path)
-	if err == nil && there.Type == string(sandbox.TypeFolder) || strings.HasSuffix(to.path, "/") {
+	target, err := x.client.Stat(ctx, to.name, to.path)
+	if err == nil && target.Type == string(sandbox.TypeFolder) || strings.HasSuffix(to.path, "/") {
 		to.path = path.Join(to.path, base)
 	} else if err != nil && sandbox.KindOf(err) != sandbox.NotFound {
 		return err
@@ -199,13 +195,13 @@ func (x *copying) fileIn(ctx context.Context, f *os.File, to remote) error {
 		return err
 	}
 	if !info.Mode().IsRegular() {
-		return notRegular(f.Name())
+		return sandbox.Invalidf("cp", "%s is not a regular file", f.Name())
 	}
 	return x.client.Write(ctx, to.name, apiclient.Upload{Path: to.path, Mode: fmt.Sprintf("%04o", info.Mode().Perm()),
 		Content: io.LimitReader(f, info.Size()), Size: info.Size()})
 }
 
-// folderIn copies the folders and regular files below a folder. Nothing outside of it is read.
+// folderIn copies the folders and regular files below a folder. It reads nothing outside of the folder.
 func (x *copying) folderIn(ctx context.Context, folder *os.Root, to remote) error {
 	return fs.WalkDir(folder.FS(), ".", func(p string, d fs.DirEntry, err error) error {
 		if err != nil || ctx.Err() != nil {

@@ -12,29 +12,27 @@ import (
 
 	"github.com/fumehood-dev/fumehood/internal/answer"
 	"github.com/fumehood-dev/fumehood/internal/apiclient"
-	"github.com/fumehood-dev/fumehood/sandbox"
+	"github.com/fumehood-dev/fumehood/internal/cli/terminal"
 )
 
-// createFlags are those of create.
+// createFlags are the flags of create.
 type createFlags struct {
 	boxFlags
-	serverFlags
 
 	name   string
 	idle   time.Duration
 	maxAge time.Duration
 	labels []string
-	asks   bool // for settings
 }
 
 func (a *app) newCreate() *cobra.Command {
 	var f createFlags
 	cmd := &cobra.Command{
 		Use:   "create [FLAGS]",
-		Short: "Make a sandbox that lives, and print its name",
-		Long: `Create makes a sandbox that lives on, and prints its name or id. If there is one of the name, it
-prints the name too, and nothing changes. The sandbox ends when nobody uses it for the time of
---idle, at --max-age, and by fumehood rm.`,
+		Short: "Create a living sandbox, and print its name",
+		Long: `Create makes a living sandbox and prints its name or id. If a sandbox has the name already, create
+prints the name and changes nothing. The sandbox ends after --idle without use, at --max-age, and
+by fumehood rm.`,
 		Example: `  fumehood create --name agent-7 --memory 1GiB --idle 2h
   fumehood run --in agent-7 step1.py && fumehood run --in agent-7 step2.py`,
 		Args: cobra.NoArgs,
@@ -45,17 +43,19 @@ prints the name too, and nothing changes. The sandbox ends when nobody uses it f
 	flags.DurationVar(&f.maxAge, "max-age", 0, "end it at this age in any case (default 24h)")
 	flags.StringArrayVar(&f.labels, "label", nil, "label the sandbox, `NAME=VALUE` (repeatable)")
 	f.boxFlags.add(cmd)
-	var settings []*pflag.Flag
-	flags.VisitAll(func(flag *pflag.Flag) { settings = append(settings, flag) })
-	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		f.asks = slices.ContainsFunc(settings, func(flag *pflag.Flag) bool { return flag.Changed && flag.Name != "name" })
-		return a.create(cmd.Context(), &f)
-	}
-	f.serverFlags.add(flags)
-	return cmd
+	var properties []*pflag.Flag // flags that an existing sandbox ignores
+	flags.VisitAll(func(flag *pflag.Flag) {
+		if flag.Name != "name" {
+			properties = append(properties, flag)
+		}
+	})
+	return a.onServer(cmd, 0, func(ctx context.Context, c *apiclient.Client, _ []string) error {
+		ignored := slices.ContainsFunc(properties, func(flag *pflag.Flag) bool { return flag.Changed })
+		return a.create(ctx, c, &f, ignored)
+	})
 }
 
-func (a *app) create(ctx context.Context, f *createFlags) error {
+func (a *app) create(ctx context.Context, c *apiclient.Client, f *createFlags, ignored bool) error {
 	policy, err := a.policy(&f.networkFlags)
 	if err != nil {
 		return err
@@ -68,15 +68,10 @@ func (a *app) create(ctx context.Context, f *createFlags) error {
 	if err != nil {
 		return err
 	}
-	c, err := a.openClient(&f.serverFlags)
-	if err != nil {
-		return err
-	}
-	defer c.Close()
-	s, made, err := c.Create(ctx,
-		apiclient.NewSandbox{Name: f.name, Backend: f.backend, Image: f.image, Env: byName(variables), Limits: answer.NewLimits(f.limits), Network: apiclient.NewNetwork(policy),
-			AllowUnenforced: f.allowUnenforced, Metadata: labels,
-			Lifetime: apiclient.Lifetime{IdleS: f.idle.Seconds(), MaxAgeS: f.maxAge.Seconds()}})
+	s, made, err := c.Create(ctx, apiclient.NewSandbox{
+		Name: f.name, Backend: f.backend, Image: f.image, Env: byName(variables), Limits: answer.NewLimits(f.limits),
+		Network: apiclient.NewNetwork(policy), AllowUnenforced: f.allowUnenforced, Metadata: labels,
+		Lifetime: apiclient.Lifetime{IdleS: f.idle.Seconds(), MaxAgeS: f.maxAge.Seconds()}})
 	if err != nil {
 		return err
 	}
@@ -86,8 +81,8 @@ func (a *app) create(ctx context.Context, f *createFlags) error {
 	if s.Sandbox != nil {
 		a.reportUnenforced(s.Sandbox.Effective.Warnings, s.Sandbox.Effective.Unenforced, s.Sandbox.Requested.Named)
 	}
-	if !made && (f.asks || a.verbose || isTerminal(a.Stderr)) {
-		a.note(faint, "it was there already, with the settings it was made with")
+	if !made && (ignored || a.chatty()) {
+		a.note(terminal.Faint, "the sandbox existed already; its settings stay")
 	}
 	_, err = fmt.Fprintln(a.Stdout, s.Shown())
 	return err
@@ -106,8 +101,7 @@ func byName(variables []string) map[string]string {
 func parseLabels(texts []string) (map[string]string, error) {
 	for _, text := range texts {
 		if name, _, ok := strings.Cut(text, "="); !ok || name == "" {
-			return nil, &sandbox.Error{Kind: sandbox.Invalid, Op: "--label", Msg: fmt.Sprintf("%.80q is not NAME=VALUE", text),
-				Fix: "--label user=alice"}
+			return nil, invalid("--label", fmt.Sprintf("%.80q is not NAME=VALUE", text), "--label user=alice")
 		}
 	}
 	return byName(texts), nil

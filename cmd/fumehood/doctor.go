@@ -3,19 +3,23 @@ package main
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/fumehood-dev/fumehood/api"
 
 	"github.com/spf13/cobra"
 
+	"github.com/fumehood-dev/fumehood/internal/cli/settings"
+	"github.com/fumehood-dev/fumehood/internal/cli/terminal"
 	"github.com/fumehood-dev/fumehood/internal/engine"
 	"github.com/fumehood-dev/fumehood/internal/host/capacity"
 	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
-// health is doctor's report.
+// health is the report of doctor.
 type health struct {
 	Ready      bool             `json:"ready"`
 	Backend    string           `json:"backend"`           // the backend of the verdict and the languages
@@ -25,7 +29,8 @@ type health struct {
 	Languages  []languageHealth `json:"languages"`
 	Auto       string           `json:"auto"` // the backend that auto chooses; "" if none is usable
 
-	why error // why not ready, or nil
+	why     error    // why not ready, or nil
+	allowed []string // limits that the user waives
 
 	Max map[string]string `json:"max"` // by limit, the default of serve's --max-...
 }
@@ -45,7 +50,7 @@ type languageHealth struct {
 	Why     string `json:"why,omitempty"`
 	Fix     string `json:"fix,omitempty"`
 
-	install string // how, where it is one that many hosts do without
+	install string // the fix, for a language that many hosts lack
 }
 
 func (a *app) newDoctor() *cobra.Command {
@@ -55,14 +60,13 @@ func (a *app) newDoctor() *cobra.Command {
 		Use:   "doctor",
 		Short: "Show which isolation this host can enforce, and the fix for what it cannot",
 		Long: `Doctor builds a sandbox and shows the state of each isolation layer, its basis, and the fix if it is
-not enforced. Then it runs a small program in each language.
+not enforced. Then it runs a small program in each language, and says whether this host is ready.
 
 Exit code 0: the backend can make sandboxes with the default policy, except limits waived by
 --allow-unenforced or the configuration; 1: it cannot.`,
 		Example: "  fumehood doctor\n  fumehood doctor --json",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			a.containers.keepOut = true // a diagnosis fetches nothing
 			h, err := a.examine(cmd.Context(), backend, root, allowUnenforced)
 			if err != nil {
 				return err
@@ -86,31 +90,47 @@ Exit code 0: the backend can make sandboxes with the default policy, except limi
 }
 
 func (a *app) examine(ctx context.Context, backend, root string, allowUnenforced []string) (h *health, err error) {
-	a.containers.keepOut = true // a diagnosis fetches nothing
+	a.containers.noPull = true
 	e, err := a.openEngine(engine.Config{Default: backend, AllowUnenforced: allowUnenforced})
 	if err != nil {
 		return nil, err
 	}
-	defer func() {
-		if closeErr := e.Close(); err == nil {
-			err = closeErr
-		}
-	}()
+	defer func() { err = cmp.Or(err, e.Close()) }()
 	// Languages work without a memory limit too.
 	spec := sandbox.Spec{AllowUnenforced: []string{string(sandbox.LimitMemory), string(sandbox.LimitCPUs)}}
 	if root != "" {
-		if spec.Root.Dir, err = a.existingDir("--root", root); err != nil {
+		if spec.Root.Dir, err = a.host().Dir("--root", root); err != nil {
 			return nil, err
 		}
 	}
-	h = &health{Unenforced: []string{}, Backends: []backendHealth{}, Languages: []languageHealth{}, Max: map[string]string{}}
-	most := maxima(capacity.Host(), engine.DefaultSlots())
+	h = &health{Unenforced: []string{}, Backends: []backendHealth{}, Languages: []languageHealth{},
+		Max: map[string]string{}, allowed: allowUnenforced}
+	most := settings.Maxima(capacity.Host(), engine.DefaultSlots())
 	for _, name := range sandbox.LimitNames {
 		h.Max[string(name)] = sandbox.FormatLimit(name, most.Get(name))
 	}
-	var why error // not ready
-	possible := false
-	probed := e.Probe(ctx)
+	possible := h.examineBackends(e.Probe(ctx), backend)
+	works := false
+	for _, l := range e.Languages() {
+		h.Languages = append(h.Languages, tryLanguage(ctx, e.Engine, l, spec, possible))
+		works = works || h.Languages[len(h.Languages)-1].Works
+	}
+	switch {
+	case h.Backend == "":
+		h.why = e.ProbeDefault(ctx).Err
+	case h.Ready && root != "" && !works: // a named root must be able to run something
+		h.Ready, h.why = false, unsupported("--root", "no language works in this root file system", "")
+	}
+	if !h.Ready && h.why != nil {
+		problem := problemOf(h.why)
+		h.Problem = &problem
+	}
+	return h, ctx.Err()
+}
+
+// examineBackends records the backends, and the verdict on one of them. possible reports whether it can make sandboxes
+// when limits are waived.
+func (h *health) examineBackends(probed []engine.Probed, backend string) (possible bool) {
 	h.Auto, _ = engine.Strongest(probed)
 	if h.Backend = cmp.Or(backend, probed[0].Backend); h.Backend == engine.Auto {
 		h.Backend = h.Auto
@@ -122,32 +142,18 @@ func (a *app) examine(ctx context.Context, backend, root string, allowUnenforced
 			b.Error, b.Fix = textOf(p.Err), fixOf(p.Err)
 		}
 		if p.Backend == h.Backend {
-			h.Ready, why = p.Usable(), cmp.Or(p.Err, p.Refusal)
-			possible = h.Ready || len(sandbox.UnenforcedOf(p.Refusal)) > 0 // languages work without those limits
+			h.Ready, h.why = p.Usable(), cmp.Or(p.Err, p.Refusal)
+			possible = h.Ready || len(sandbox.UnenforcedOf(p.Refusal)) > 0
 			h.Unenforced = append(h.Unenforced, namesOf(p.Without)...)
 		}
 		h.Backends = append(h.Backends, b)
 	}
-	works := false
-	for _, l := range e.Languages() {
-		h.Languages = append(h.Languages, tryLanguage(ctx, e.Engine, l, spec, possible))
-		works = works || h.Languages[len(h.Languages)-1].Works
-	}
-	switch {
-	case h.Backend == "":
-		why = e.ProbeDefault(ctx).Err
-	case h.Ready && root != "" && !works: // a named root is meant to run something
-		h.Ready, why = false, &sandbox.Error{Kind: sandbox.Unsupported, Op: "--root", Msg: "no language works in this root file system"}
-	}
-	if !h.Ready && why != nil {
-		problem := problemOf(why)
-		h.Problem, h.why = &problem, why
-	}
-	return h, ctx.Err()
+	return possible
 }
 
 // tryLanguage runs the language's probe in a sandbox of its own.
-func tryLanguage(ctx context.Context, e *engine.Engine, l sandbox.Language, spec sandbox.Spec, possible bool) languageHealth {
+func tryLanguage(ctx context.Context, e *engine.Engine, l sandbox.Language, spec sandbox.Spec,
+	possible bool) languageHealth {
 	h := languageHealth{Name: l.Name, Title: l.Title}
 	if !possible {
 		h.Why = "cannot make a sandbox"
@@ -169,15 +175,16 @@ func tryLanguage(ctx context.Context, e *engine.Engine, l sandbox.Language, spec
 	return h
 }
 
-// programOf returns the language's program in a sandbox, which may differ from that on the user's PATH, and its version; "" if unknown.
+// programOf returns the path of the language's program in a sandbox, and its version; "" if unknown.
 func programOf(ctx context.Context, e *engine.Engine, l sandbox.Language, spec sandbox.Spec) string {
-	programs, asks := l.Programs, []string{"--version"}
+	programs, version := l.Programs, []string{"--version"}
 	if l.Compile != nil && l.Compile.Tool == "" {
-		programs, asks = l.Compile.Programs, l.Compile.Version
+		programs, version = l.Compile.Programs, l.Compile.Version
 	}
-	const script = `p=$(command -v "$0") && { v=$("$0" "$@" 2>&1) || v=$("$0" -v 2>&1); } && printf '%s: ' "$p" && printf '%s\n' "$v" | grep -m 1 .`
+	const script = `p=$(command -v "$0") && { v=$("$0" "$@" 2>&1) || v=$("$0" -v 2>&1); } &&
+		printf '%s: ' "$p" && printf '%s\n' "$v" | grep -m 1 .`
 	for _, program := range programs {
-		command := append([]string{"/bin/sh", "-c", script, program}, asks...)
+		command := append([]string{"/bin/sh", "-c", script, program}, version...)
 		r, err := e.Run(ctx, engine.Run{Spec: spec, Request: sandbox.Request{Command: command}})
 		if err == nil && r.Status == sandbox.StatusSucceeded {
 			return strings.TrimSpace(string(r.Stdout.Head))
@@ -189,7 +196,8 @@ func programOf(ctx context.Context, e *engine.Engine, l sandbox.Language, spec s
 // aptInstall begins the fix of each language that is not installed.
 const aptInstall = "apt install "
 
-var stateColours = map[sandbox.WallState]colour{sandbox.WallEnforced: green, sandbox.WallPartial: yellow, sandbox.WallMissing: red}
+var stateColours = map[sandbox.WallState]terminal.Colour{
+	sandbox.WallEnforced: terminal.Green, sandbox.WallPartial: terminal.Yellow, sandbox.WallMissing: terminal.Red}
 
 func (a *app) printHealth(h *health) {
 	for _, b := range h.Backends {
@@ -200,34 +208,48 @@ func (a *app) printHealth(h *health) {
 	for _, l := range h.Languages {
 		switch {
 		case l.Works:
-			a.printFinding(green, "works", l.Name, strings.TrimSpace(l.Title+"  "+l.Program), "")
+			a.printFinding(terminal.Green, "works", l.Name, strings.TrimSpace(l.Title+"  "+l.Program), "")
 		case l.install != "":
 			absent, packages = append(absent, l.Name), append(packages, strings.TrimPrefix(l.install, aptInstall))
 		default:
-			a.printFinding(red, "missing", l.Name, l.Why, l.Fix)
+			a.printFinding(terminal.Red, "missing", l.Name, l.Why, l.Fix)
 		}
 	}
 	if len(absent) > 0 {
-		a.printFinding(faint, "no", strings.Join(absent, ", "), "not installed", aptInstall+strings.Join(packages, " "))
+		fix := aptInstall + strings.Join(packages, " ")
+		a.printFinding(terminal.Faint, "no", strings.Join(absent, ", "), "not installed", fix)
 	}
 	var most []string
-	for _, l := range limitFlags {
-		most = append(most, l.flag+" "+h.Max[string(l.name)])
+	for _, l := range settings.LimitFlags {
+		most = append(most, l.Flag+" "+h.Max[string(l.Name)])
 	}
 	fmt.Fprintf(a.Stdout, "serve\n  a request may ask for %s (--max-... changes it)\n", strings.Join(most, ", "))
 	if h.Auto != "" {
 		fmt.Fprintf(a.Stdout, "--backend auto is %s here\n", h.Auto)
 	}
+	a.printVerdict(h)
+}
+
+// printVerdict prints whether this host is ready, and the fix. For limits that it cannot enforce, it prints the line of
+// the configuration file that waives them.
+func (a *app) printVerdict(h *health) {
+	line := func(c terminal.Colour, text string) { fmt.Fprintln(a.Stdout, a.paint(a.Stdout, c, text)) }
 	switch {
 	case h.Ready && len(h.Unenforced) > 0:
-		fmt.Fprintln(a.Stdout, a.paint(a.Stdout, yellow, "ready: "+h.Backend+" makes sandboxes; not enforced, as allowed: "+strings.Join(h.Unenforced, ", ")))
+		line(terminal.Yellow, "ready: "+h.Backend+" makes sandboxes; not enforced, as allowed: "+
+			strings.Join(h.Unenforced, ", "))
+		return
 	case h.Ready:
-		fmt.Fprintln(a.Stdout, a.paint(a.Stdout, green, "ready: "+h.Backend+" makes sandboxes with the default policy"))
-	default:
-		fmt.Fprintln(a.Stdout, a.paint(a.Stdout, red, "not ready: "+oneLine(textOf(h.why))))
-		if fix := fixOf(h.why); fix != "" {
-			fmt.Fprintf(a.Stdout, "fix: %s\n", oneLine(fix))
-		}
+		line(terminal.Green, "ready: "+h.Backend+" makes sandboxes with the default policy")
+		return
+	}
+	line(terminal.Red, "not ready: "+terminal.OneLine(textOf(h.why)))
+	if fix := fixOf(h.why); fix != "" {
+		line(terminal.Plain, "fix: "+terminal.OneLine(fix))
+	}
+	if lacks := sandbox.UnenforcedOf(h.why); len(lacks) > 0 && a.settings.File != "" {
+		waived, _ := json.Marshal(slices.Compact(slices.Sorted(slices.Values(append(namesOf(lacks), h.allowed...)))))
+		line(terminal.Plain, "or run without: write this line into "+a.settings.File+"\n  allow_unenforced = "+string(waived))
 	}
 }
 
@@ -235,7 +257,7 @@ func (a *app) printHealth(h *health) {
 func (a *app) printBackend(b *backendHealth) {
 	if b.Error != "" {
 		fmt.Fprintf(a.Stdout, "%s\n", b.Backend)
-		a.printFinding(red, "missing", "backend", strings.TrimPrefix(b.Error, b.Backend+": "), b.Fix)
+		a.printFinding(terminal.Red, "missing", "backend", strings.TrimPrefix(b.Error, b.Backend+": "), b.Fix)
 		return
 	}
 	fmt.Fprintf(a.Stdout, "%s (%s kernel)\n", b.Backend, b.Kernel)
@@ -244,15 +266,16 @@ func (a *app) printBackend(b *backendHealth) {
 	}
 	for _, f := range b.Features {
 		if !f.Has {
-			a.printFinding(faint, "no", string(f.Name), f.Detail, "")
+			a.printFinding(terminal.Faint, "no", string(f.Name), f.Detail, "")
 		}
 	}
 }
 
 // printFinding prints a line of the report, and the fix on a second one.
-func (a *app) printFinding(c colour, state, name, detail, fix string) {
-	fmt.Fprintf(a.Stdout, "  %s  %-18s %s\n", a.paint(a.Stdout, c, fmt.Sprintf("%-8s", state)), name, oneLine(detail))
+func (a *app) printFinding(c terminal.Colour, state, name, detail, fix string) {
+	state = a.paint(a.Stdout, c, fmt.Sprintf("%-8s", state))
+	fmt.Fprintf(a.Stdout, "  %s  %-18s %s\n", state, name, terminal.OneLine(detail))
 	if fix != "" {
-		fmt.Fprintf(a.Stdout, "  %-8s  %-18s fix: %s\n", "", "", oneLine(fix))
+		fmt.Fprintf(a.Stdout, "  %-8s  %-18s fix: %s\n", "", "", terminal.OneLine(fix))
 	}
 }

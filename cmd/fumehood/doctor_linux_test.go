@@ -16,7 +16,8 @@ import (
 type imageless struct{ sandbox.Backend }
 
 func (imageless) Preflight(sandbox.Spec) ([]sandbox.LimitName, error) {
-	return nil, &sandbox.Error{Kind: sandbox.Unavailable, Op: "use image", Msg: "the image x is not here", Fix: "docker pull x"}
+	return nil, &sandbox.Error{Kind: sandbox.Unavailable, Op: "use image", Msg: "the image x is not here",
+		Fix: "docker pull x"}
 }
 
 func (imageless) Create(context.Context, sandbox.Spec) (sandbox.Box, error) {
@@ -27,7 +28,8 @@ func (imageless) Create(context.Context, sandbox.Spec) (sandbox.Box, error) {
 func TestDoctorWithoutImage(t *testing.T) {
 	var out, errs bytes.Buffer
 	home := t.TempDir()
-	m := Main{Stdout: &out, Stderr: &errs, Exit: func(int) { t.Error("Exit was called") }, Environ: func() []string { return nil },
+	m := Main{Stdout: &out, Stderr: &errs, Exit: func(int) { t.Error("Exit was called") },
+		Environ:   func() []string { return nil },
 		LookupEnv: func(name string) (string, bool) { return home, name == "HOME" },
 		Backends: func(o backend.Options) (*backend.Set, error) {
 			if o.FetchImages {
@@ -38,7 +40,8 @@ func TestDoctorWithoutImage(t *testing.T) {
 	if code := m.Run(t.Context(), []string{"doctor", "--backend", "fake"}); code != exitNotReady {
 		t.Errorf("exit code %d", code)
 	}
-	if text := out.String(); !strings.Contains(text, "not ready: use image: the image x is not here\nfix: docker pull x") || strings.Contains(text, "a box was made") {
+	if text := out.String(); !strings.Contains(text,
+		"not ready: use image: the image x is not here\nfix: docker pull x") || strings.Contains(text, "a box was made") {
 		t.Errorf("%s\n%s", text, errs.String())
 	}
 }

@@ -46,44 +46,64 @@ var (
 var downgrades = []downgrade{
 	{name: "nothing is lacking", backends: both},
 	{name: "no control groups", backends: both, lack: controllers, refused: []string{"memory"}, warned: []string{"cpus"}},
-	{name: "no control groups, CPUs named", backends: both, lack: controllers, flags: []string{"--cpus", "1"}, refused: []string{"memory", "cpus"}},
+	{name: "no control groups, CPUs named", backends: both, lack: controllers, flags: []string{"--cpus", "1"},
+		refused: []string{"memory", "cpus"}},
 	{name: "no memory controller", backends: both, lack: []string{"memory"}, refused: []string{"memory"}},
 	{name: "no CPU controller", backends: both, lack: []string{"cpu"}, warned: []string{"cpus"}},
-	{name: "no CPU controller, CPUs named", backends: both, lack: []string{"cpu"}, flags: []string{"--cpus", "0.5"}, refused: []string{"cpus"}},
-	{name: "no pids controller, processes named", backends: both, lack: []string{"pids"}, flags: []string{"--pids", "64"}}, // RLIMIT_NPROC enforces it
-	{name: "disk named, and a directory of the host", backends: both, flags: []string{"--disk", "10MiB", "--workspace", "WORKSPACE"}, refused: []string{"disk"}},
+	{name: "no CPU controller, CPUs named", backends: both, lack: []string{"cpu"}, flags: []string{"--cpus", "0.5"},
+		refused: []string{"cpus"}},
+	// RLIMIT_NPROC enforces it
+	{name: "no pids controller, processes named", backends: both, lack: []string{"pids"}, flags: []string{"--pids", "64"}},
+	{name: "disk named, and a directory of the host", backends: both, flags: []string{"--disk", "10MiB", "--workspace",
+		"WORKSPACE"}, refused: []string{"disk"}},
 	{name: "inodes named", backends: gvisorAlone, flags: []string{"--inodes", "1000"}, refused: []string{"inodes"}},
-	{name: "inodes named, and a directory of the host", backends: both, flags: []string{"--inodes", "1000", "--workspace", "WORKSPACE"}, refused: []string{"inodes"}},
-	{name: "disk named, and a writable mount", backends: both, flags: []string{"--disk", "10MiB", "--mount", "WORKSPACE:/data:rw"}, refused: []string{"disk"}},
-	{name: "no Landlock", backends: nativeAlone, lack: []string{native.LackLandlock}, layers: map[string]string{"landlock": "missing"}},
-	{name: "no Landlock, and allowed commands", backends: nativeAlone, lack: []string{native.LackLandlock}, flags: []string{"--allow-command", "bash"},
+	{name: "inodes named, and a directory of the host", backends: both, flags: []string{"--inodes", "1000",
+		"--workspace", "WORKSPACE"}, refused: []string{"inodes"}},
+	{name: "disk named, and a writable mount", backends: both, flags: []string{"--disk", "10MiB", "--mount",
+		"WORKSPACE:/data:rw"}, refused: []string{"disk"}},
+	{name: "no Landlock", backends: nativeAlone, lack: []string{native.LackLandlock},
+		layers: map[string]string{"landlock": "missing"}},
+	{name: "no Landlock, and allowed commands", backends: nativeAlone, lack: []string{native.LackLandlock},
+		flags:   []string{"--allow-command", "bash"},
 		refused: []string{"commands"}, layers: map[string]string{"landlock": "missing"}},
-	{name: "allowed commands", backends: gvisorAlone, flags: []string{"--allow-command", "bash"}, refused: []string{"commands"}},
-	{name: "all at once", backends: gvisorAlone, lack: controllers, flags: []string{"--allow-command", "bash", "--inodes", "1000", "--disk", "10MiB", "--workspace", "WORKSPACE"},
+	{name: "allowed commands", backends: gvisorAlone, flags: []string{"--allow-command", "bash"},
+		refused: []string{"commands"}},
+	{name: "all at once", backends: gvisorAlone, lack: controllers, flags: []string{"--allow-command", "bash",
+		"--inodes", "1000", "--disk", "10MiB", "--workspace", "WORKSPACE"},
 		refused: []string{"memory", "disk", "inodes", "commands"}, warned: []string{"cpus"}},
 	{name: "nothing is lacking", backends: engines},
-	{name: "no control groups", backends: engines, lack: controllers, refused: []string{"memory", "pids"}, warned: []string{"cpus"}},
-	{name: "no control groups, CPUs named", backends: engines, lack: controllers, flags: []string{"--cpus", "1"}, refused: []string{"memory", "cpus", "pids"}},
+	{name: "no control groups", backends: engines, lack: controllers, refused: []string{"memory", "pids"},
+		warned: []string{"cpus"}},
+	{name: "no control groups, CPUs named", backends: engines, lack: controllers, flags: []string{"--cpus", "1"},
+		refused: []string{"memory", "cpus", "pids"}},
 	{name: "no memory controller", backends: engines, lack: []string{"memory"}, refused: []string{"memory"}},
 	{name: "no CPU controller", backends: engines, lack: []string{"cpu"}, warned: []string{"cpus"}},
-	{name: "no CPU controller, CPUs named", backends: engines, lack: []string{"cpu"}, flags: []string{"--cpus", "0.5"}, refused: []string{"cpus"}},
-	{name: "no pids controller", backends: engines, lack: []string{"pids"}, refused: []string{"pids"}}, // nothing else enforces it
-	{name: "disk named, and a directory of the host", backends: engines, flags: []string{"--disk", "10MiB", "--workspace", "WORKSPACE"}, refused: []string{"disk"}},
-	{name: "disk named, and a writable mount", backends: engines, flags: []string{"--disk", "10MiB", "--mount", "WORKSPACE:/data:rw"}, refused: []string{"disk"}},
-	{name: "inodes named, and a directory of the host", backends: engines, flags: []string{"--inodes", "1000", "--workspace", "WORKSPACE"}, refused: []string{"inodes"}},
+	{name: "no CPU controller, CPUs named", backends: engines, lack: []string{"cpu"}, flags: []string{"--cpus", "0.5"},
+		refused: []string{"cpus"}},
+	// nothing else enforces it
+	{name: "no pids controller", backends: engines, lack: []string{"pids"}, refused: []string{"pids"}},
+	{name: "disk named, and a directory of the host", backends: engines, flags: []string{"--disk", "10MiB",
+		"--workspace", "WORKSPACE"}, refused: []string{"disk"}},
+	{name: "disk named, and a writable mount", backends: engines, flags: []string{"--disk", "10MiB", "--mount",
+		"WORKSPACE:/data:rw"}, refused: []string{"disk"}},
+	{name: "inodes named, and a directory of the host", backends: engines, flags: []string{"--inodes", "1000",
+		"--workspace", "WORKSPACE"}, refused: []string{"inodes"}},
 	{name: "inodes named", backends: podmanAlone, flags: []string{"--inodes", "1000"}, refused: []string{"inodes"}},
-	{name: "allowed commands", backends: engines, flags: []string{"--allow-command", "bash"}, refused: []string{"commands"}},
-	{name: "an ordinary user", backends: nativeAlone, nobody: true, refused: []string{"memory"}, warned: []string{"cpus"}, layers: map[string]string{"host_uid": "partial"}},
+	{name: "allowed commands", backends: engines, flags: []string{"--allow-command", "bash"},
+		refused: []string{"commands"}},
+	{name: "an ordinary user", backends: nativeAlone, nobody: true, refused: []string{"memory"},
+		warned: []string{"cpus"}, layers: map[string]string{"host_uid": "partial"}},
 	{name: "an ordinary user", backends: gvisorAlone, nobody: true, refused: []string{"memory"}, warned: []string{"cpus"}},
-	{name: "an ordinary user, CPUs named", backends: nativeAlone, nobody: true, flags: []string{"--cpus", "1"}, refused: []string{"memory", "cpus"},
-		layers: map[string]string{"host_uid": "partial"}},
+	{name: "an ordinary user, CPUs named", backends: nativeAlone, nobody: true, flags: []string{"--cpus", "1"},
+		refused: []string{"memory", "cpus"},
+		layers:  map[string]string{"host_uid": "partial"}},
 }
 
 // always are the differences from the defaults that follow from a backend's features.
 var always = map[string][]string{gvisor.Name: {"inodes"}, docker.Podman: {"inodes"}}
 
-// TestDowngrades forces every downgrade. Without waivers nothing runs, and the refusal names all that are needed. With them the code
-// runs, and every face of the answer reports what was waived.
+// TestDowngrades forces every downgrade. Without waivers nothing runs, and the refusal names all that are needed. With
+// them the code runs, and every face of the answer reports what was waived.
 func TestDowngrades(t *testing.T) {
 	h := &host{t: t, programs: libexecDir(t)}
 	if !isReady(t) {
@@ -139,11 +159,13 @@ func (f *forced) refusal() {
 	if err := json.Unmarshal([]byte(stdout), &failed); err != nil || code != exitFailure {
 		f.Fatalf("exit code %d: %s %s", code, stdout, stderr)
 	}
-	if want := "--allow-unenforced " + strings.Join(f.refused, ","); failed.Kind != "unsupported" || !strings.Contains(stdout, want+" (for all runs") {
+	if want := "--allow-unenforced " + strings.Join(f.refused, ","); failed.Kind != "unsupported" ||
+		!strings.Contains(stdout, want+" (for all runs") {
 		f.Errorf("the refusal does not name %q: %s", want, stdout)
 	}
 	_, stderr, code = f.fumehood(nil)
-	if code != exitFailure || !strings.Contains(stderr, "error: this host cannot enforce "+inWords(f.refused)+"; nothing ran\n") {
+	if code != exitFailure || !strings.Contains(stderr, "error: this host cannot enforce "+inWords(f.refused)+
+		"; nothing ran\n") {
 		f.Errorf("exit code %d: %s", code, stderr)
 	}
 	for i := range f.refused { // waiving some is not enough
@@ -166,7 +188,8 @@ func (f *forced) acceptance() {
 	if err := json.Unmarshal([]byte(stdout), &a); err != nil || code != 0 || a.Stdout != "ran\n" {
 		f.Fatalf("exit code %d: %s %s", code, stdout, stderr)
 	}
-	weaker := slices.DeleteFunc(slices.Clone(a.Sandbox.Effective.Unenforced), func(name string) bool { return f.own(name) })
+	weaker := slices.DeleteFunc(slices.Clone(a.Sandbox.Effective.Unenforced),
+		func(name string) bool { return f.own(name) })
 	if !slices.Equal(weaker, f.refused) {
 		f.Errorf("weaker: %v, want %v", weaker, f.refused)
 	}
@@ -186,7 +209,8 @@ func (f *forced) acceptance() {
 		f.Errorf("requested and enforced differ in %v, want %v", different, want)
 	}
 	if a.Sandbox.Backend != f.backend || a.Sandbox.Requested.Backend != f.backend || a.Sandbox.Effective.Kernel == "" {
-		f.Errorf("requested %q, ran on %q with the kernel %q", a.Sandbox.Requested.Backend, a.Sandbox.Backend, a.Sandbox.Effective.Kernel)
+		f.Errorf("requested %q, ran on %q with the kernel %q", a.Sandbox.Requested.Backend, a.Sandbox.Backend,
+			a.Sandbox.Effective.Kernel)
 	}
 	for layer, state := range f.layers {
 		if string(a.Sandbox.Effective.Isolation[layer]) != state {
@@ -194,7 +218,8 @@ func (f *forced) acceptance() {
 		}
 	}
 	_, stderr, code = f.fumehood(f.refused, "--verbose")
-	if len(f.refused) > 0 && !strings.Contains(stderr, "warning: not enforced on this host, as allowed: "+strings.Join(slices.Concat(f.base, f.refused), ", ")) {
+	if len(f.refused) > 0 && !strings.Contains(stderr, "warning: not enforced on this host, as allowed: "+
+		strings.Join(slices.Concat(f.base, f.refused), ", ")) {
 		f.Errorf("exit code %d, and no warning: %s", code, stderr)
 	}
 	for _, name := range slices.Concat(f.refused, f.warned) {
@@ -211,7 +236,8 @@ func (f *forced) acceptance() {
 
 // own reports whether this host itself lacks something that this downgrade does not cover.
 func (f *forced) own(name string) bool {
-	return len(f.base) > 0 && (name == "memory" || name == "cpus") && !slices.Contains(slices.Concat(f.refused, f.warned), name)
+	return len(f.base) > 0 && (name == "memory" || name == "cpus") && !slices.Contains(slices.Concat(f.refused,
+		f.warned), name)
 }
 
 // fumehood runs the program, in this process or as an ordinary user's.
@@ -277,7 +303,8 @@ func (f *forced) folder() string {
 	return dir
 }
 
-// forNobody is this program under the name by which it is fumehood, where everybody may execute it, with the programs that sandboxes are made with beside it.
+// forNobody is this program under the name by which it is fumehood, where everybody may execute it, with the programs
+// that sandboxes are made with beside it.
 func (h *host) forNobody() string {
 	h.t.Helper()
 	if h.nobodys != "" {

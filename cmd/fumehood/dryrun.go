@@ -7,11 +7,12 @@ import (
 	"strings"
 
 	"github.com/fumehood-dev/fumehood/api"
+	"github.com/fumehood-dev/fumehood/internal/cli/terminal"
 	"github.com/fumehood-dev/fumehood/internal/engine"
 	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
-// planShown is the output of --dry-run.
+// planShown is the JSON answer of --dry-run.
 type planShown struct {
 	Simulated       bool              `json:"simulated"`
 	Backend         string            `json:"backend"`
@@ -34,7 +35,7 @@ type planShown struct {
 	Problem         *api.Problem      `json:"problem,omitempty"` // why the run would be rejected
 }
 
-// dryRun prints the resolved plan of a run and makes no sandbox. A run that would fail ends with the same error.
+// dryRun prints the plan of a run and makes no sandbox. For a run that would be refused, it returns the same error.
 func (a *app) dryRun(ctx context.Context, e *engine.Engine, run engine.Run) error {
 	plan, err := e.Plan(ctx, run)
 	if err != nil {
@@ -51,7 +52,7 @@ func (a *app) dryRun(ctx context.Context, e *engine.Engine, run engine.Run) erro
 		{"simulated", "true; nothing was run"},
 		{"backend", shown.Backend},
 		{"language", shown.Language},
-		{"command", quoteWords(shown.Argv)},
+		{"command", terminal.Quote(shown.Argv...)},
 		{"directory", shown.Dir},
 		{"files", strings.Join(shown.Files, ", ")},
 		{"workspace", shown.Workspace},
@@ -59,7 +60,7 @@ func (a *app) dryRun(ctx context.Context, e *engine.Engine, run engine.Run) erro
 		{"mounts", strings.Join(shown.Mounts, ", ")},
 		{"network", shown.Network},
 		{"commands", strings.Join(shown.Commands, ", ")},
-		{"environment", quoteWords(shown.Env)},
+		{"environment", terminal.Quote(shown.Env...)},
 		{"waived", strings.Join(shown.AllowUnenforced, ", ")},
 	}
 	if shown.Nested {
@@ -68,7 +69,7 @@ func (a *app) dryRun(ctx context.Context, e *engine.Engine, run engine.Run) erro
 	for _, name := range sandbox.LimitNames {
 		how := "default"
 		if plan.Spec.IsNamed(name) {
-			how = "asked for"
+			how = "requested"
 		}
 		if slices.Contains(plan.Unenforced, name) {
 			how += "; not enforced " + where(name, &plan.Spec)
@@ -77,13 +78,13 @@ func (a *app) dryRun(ctx context.Context, e *engine.Engine, run engine.Run) erro
 	}
 	for _, row := range rows {
 		if row[1] != "" {
-			fmt.Fprintf(a.Stdout, "%-12s %s\n", row[0], visible(row[1]))
+			fmt.Fprintf(a.Stdout, "%-12s %s\n", row[0], terminal.Visible(row[1]))
 		}
 	}
 	return plan.Refusal
 }
 
-// where returns where a limit is not enforced.
+// where returns the place in which a limit is not enforced.
 func where(name sandbox.LimitName, spec *sandbox.Spec) string {
 	if spec.HostWritable() && (name == sandbox.LimitDisk || name == sandbox.LimitInodes) {
 		return "in directories of this host"
@@ -94,12 +95,10 @@ func where(name sandbox.LimitName, spec *sandbox.Spec) string {
 func showPlan(p *engine.Plan, files []sandbox.File) planShown {
 	shown := planShown{
 		Simulated: true, Backend: p.Backend, Language: p.Language, Argv: p.Argv, Dir: p.Dir, Env: maskSecrets(p.Env),
-		Files: []string{}, Workspace: p.Spec.Workspace, Root: "the system directories of this host, read-only", Mounts: []string{},
-		Limits: map[string]string{}, Named: []string{}, Network: string(p.Spec.Network.Mode),
-		Commands: p.Spec.Commands, AllowUnenforced: append([]string{}, p.Spec.AllowUnenforced...), Nested: p.Spec.NestedFilters, Terminals: p.Spec.Terminals, Unenforced: []string{},
-	}
-	for _, name := range p.Unenforced {
-		shown.Unenforced = append(shown.Unenforced, string(name))
+		Files: []string{}, Workspace: p.Spec.Workspace, Root: "the system directories of this host, read-only",
+		Mounts: []string{}, Limits: map[string]string{}, Named: namesOf(p.Spec.Named), Network: string(p.Spec.Network.Mode),
+		Commands: p.Spec.Commands, AllowUnenforced: append([]string{}, p.Spec.AllowUnenforced...),
+		Nested: p.Spec.NestedFilters, Terminals: p.Spec.Terminals, Unenforced: namesOf(p.Unenforced),
 	}
 	if p.Refusal != nil {
 		problem := problemOf(p.Refusal)
@@ -124,13 +123,10 @@ func showPlan(p *engine.Plan, files []sandbox.File) planShown {
 	for _, name := range sandbox.LimitNames {
 		shown.Limits[string(name)] = sandbox.FormatLimit(name, p.Spec.Limits.Get(name))
 	}
-	for _, name := range p.Spec.Named {
-		shown.Named = append(shown.Named, string(name))
-	}
 	return shown
 }
 
-// maskSecrets hides the values of variables whose names look like secrets, as people share plans.
+// maskSecrets hides the values of variables whose names look like secrets, because people share plans.
 func maskSecrets(env []string) []string {
 	out := make([]string, len(env))
 	for i, kv := range env {
@@ -141,15 +137,4 @@ func maskSecrets(env []string) []string {
 		}
 	}
 	return out
-}
-
-func quoteWords(words []string) string {
-	out := make([]string, len(words))
-	for i, w := range words {
-		out[i] = w
-		if w == "" || strings.ContainsAny(w, " \t\n'\"\\$&|;<>()*?[]#~`!{}") {
-			out[i] = "'" + strings.ReplaceAll(w, "'", `'\''`) + "'"
-		}
-	}
-	return strings.Join(out, " ")
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"os"
+	"runtime"
 	"sync"
 	"time"
 
@@ -14,8 +15,11 @@ import (
 	"github.com/fumehood-dev/fumehood/internal/lang"
 )
 
-// recoverTimeout limits the clean-up after dead processes of ours.
+// recoverTimeout limits the cleanup after dead processes of Fumehood.
 const recoverTimeout = 30 * time.Second
+
+// defaultBackend is the backend of runs that name none. Native needs Linux.
+var defaultBackend = map[bool]string{true: "native", false: "docker"}[runtime.GOOS == "linux"]
 
 // openedEngine is an engine over the backends of this system.
 type openedEngine struct {
@@ -26,21 +30,19 @@ type openedEngine struct {
 }
 
 func (a *app) openBackends() (*backend.Set, error) {
-	o := a.backendOptions()
 	if a.Backends != nil {
-		return a.Backends(o)
+		return a.Backends(a.backendOptions())
 	}
-	return backend.Open(o)
+	return backend.Open(a.backendOptions())
 }
 
 func (a *app) backendOptions() backend.Options {
-	o := backend.Options{RunDir: a.runDir(), Lack: a.Lack, LookupEnv: a.LookupEnv, Image: a.containers.image, ContainerRuntime: a.containers.runtime,
-		FetchImages: !a.containers.keepOut}
+	o := backend.Options{RunDir: a.env().RunDir(), Libexec: a.env().Get("FUMEHOOD_LIBEXEC"), CacheDir: a.env().CacheDir(),
+		Lack: a.Lack, LookupEnv: a.LookupEnv, Image: a.containers.image, ContainerRuntime: a.containers.runtime,
+		FetchImages: !a.containers.noPull}
 	if !a.quiet && o.FetchImages {
 		o.Progress = a.Stderr
 	}
-	o.Libexec, _ = a.LookupEnv("FUMEHOOD_LIBEXEC")
-	o.CacheDir, _ = a.cacheDir()
 	if a.verbose {
 		o.Stderr, _ = a.Stderr.(*os.File)
 	}
@@ -68,14 +70,25 @@ func (a *app) openEngine(config engine.Config) (*openedEngine, error) {
 	return &openedEngine{Engine: e, app: a, backends: backends}, nil
 }
 
-// recoverAside calls recover in the background. Close waits for it.
-func (e *openedEngine) recoverAside(ctx context.Context) {
-	e.recovered.Go(func() { e.recover(ctx) })
+// withEngine calls do with an engine that installs packages, and closes it afterwards, also after an interrupt.
+func (a *app) withEngine(config engine.Config, f *packageFlags, do func(e *openedEngine) error) (err error) {
+	if config.Packages, err = a.packager(f); err != nil {
+		return err
+	}
+	e, err := a.openEngine(config)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, e.Close()) }()
+	return do(e)
 }
 
-func (e *openedEngine) recover(ctx context.Context) { e.app.recover(ctx, e.backends) }
+// recoverAside calls recover in the background. Close waits for it.
+func (e *openedEngine) recoverAside(ctx context.Context) {
+	e.recovered.Go(func() { e.app.recover(ctx, e.backends) })
+}
 
-// recover removes what dead processes of ours left. It only logs failures: the next start tries again.
+// recover removes the remains of dead processes of Fumehood. It only logs failures: the next start tries again.
 func (a *app) recover(ctx context.Context, backends *backend.Set) {
 	ctx, cancel := context.WithTimeout(ctx, recoverTimeout)
 	defer cancel()

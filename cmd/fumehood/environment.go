@@ -12,7 +12,7 @@ import (
 
 const maxEnvFile = 1 << 20 // bytes
 
-// environmentFlags set the program's variables. Nothing else of our environment goes in.
+// environmentFlags set the program's variables. It inherits no others.
 type environmentFlags struct {
 	env        []string
 	envFiles   []string
@@ -23,7 +23,7 @@ type environmentFlags struct {
 func (f *environmentFlags) add(flags *pflag.FlagSet) {
 	flags.StringArrayVarP(&f.env, "env", "e", nil, "set a variable, `NAME=VALUE`; nothing is inherited (repeatable)")
 	flags.StringArrayVar(&f.envFiles, "env-file", nil, "set the variables in `FILE`, NAME=VALUE a line (repeatable)")
-	flags.StringSliceVar(&f.passEnv, "pass-env", nil, "hand on our variable `NAME` (repeatable)")
+	flags.StringSliceVar(&f.passEnv, "pass-env", nil, "pass on our variable `NAME` (repeatable)")
 	flags.StringSliceVar(&f.passSecret, "pass-secret", nil, "the same for a `NAME` that looks like a secret (repeatable)")
 }
 
@@ -31,10 +31,11 @@ func (f *environmentFlags) add(flags *pflag.FlagSet) {
 var secretWords = []string{"KEY", "TOKEN", "SECRET", "PASSWORD", "CREDENTIAL"}
 
 func looksSecret(name string) bool {
-	return slices.ContainsFunc(secretWords, func(word string) bool { return strings.Contains(strings.ToUpper(name), word) })
+	name = strings.ToUpper(name)
+	return slices.ContainsFunc(secretWords, func(word string) bool { return strings.Contains(name, word) })
 }
 
-// environment gathers the variables. Of two with one name, the later wins: files first, --env last.
+// environment returns the variables. Of two with one name, the later wins: files first, --env last.
 func (a *app) environment(f *environmentFlags) ([]string, error) {
 	var env []string
 	for _, name := range f.envFiles {
@@ -44,48 +45,36 @@ func (a *app) environment(f *environmentFlags) ([]string, error) {
 		}
 		env = append(env, variables...)
 	}
-	for _, name := range f.passEnv {
-		if looksSecret(name) {
-			return nil, &sandbox.Error{Kind: sandbox.Invalid, Op: "--pass-env", Msg: name + " looks like a secret, and the code in the sandbox could print it",
-				Fix: "to use it without the code having it: --secret " + name + "@HOST; if the code may have it: --pass-secret " + name}
+	for i, name := range slices.Concat(f.passEnv, f.passSecret) {
+		flag := "--pass-secret"
+		if i < len(f.passEnv) {
+			flag = "--pass-env"
 		}
-		kv, err := a.passed("--pass-env", name)
-		if err != nil {
-			return nil, err
+		if flag == "--pass-env" && looksSecret(name) {
+			return nil, invalid("--pass-env", name+" looks like a secret, and the code in the sandbox could print it",
+				"to use it without the code having it: --secret "+name+"@HOST; if the code may have it: --pass-secret "+name)
 		}
-		env = append(env, kv)
-	}
-	for _, name := range f.passSecret {
-		kv, err := a.passed("--pass-secret", name)
-		if err != nil {
-			return nil, err
+		value, ok := a.LookupEnv(name)
+		if !ok {
+			return nil, sandbox.Invalidf(flag, "%.64q is not set", name)
 		}
-		env = append(env, kv)
+		env = append(env, name+"="+value)
 	}
 	for _, kv := range f.env {
 		if !strings.Contains(kv, "=") {
-			return nil, &sandbox.Error{Kind: sandbox.Invalid, Op: "--env", Msg: fmt.Sprintf("%.64q has no value; write NAME=VALUE", kv),
-				Fix: "to pass on the variable of this environment: --pass-env " + kv}
+			return nil, invalid("--env", fmt.Sprintf("%.64q has no value; write NAME=VALUE", kv),
+				"to pass on the variable of this environment: --pass-env "+kv)
 		}
 		env = append(env, kv)
 	}
 	return env, nil
 }
 
-// passed returns a variable of our environment.
-func (a *app) passed(flag, name string) (string, error) {
-	value, ok := a.LookupEnv(name)
-	if !ok {
-		return "", sandbox.Invalidf(flag, "%.64q is not set", name)
-	}
-	return name + "=" + value, nil
-}
-
-// readEnvFile reads variables, NAME=VALUE a line, values without quotes or escapes. Blank lines and those that begin with # are left out.
+// readEnvFile reads variables, NAME=VALUE a line, without quotes or escapes. It skips blank lines and comments (#).
 func (a *app) readEnvFile(name string) ([]string, error) {
-	text, err := a.readNamed(name, maxEnvFile, sandbox.FormatBytes(maxEnvFile))
+	text, err := a.host().Read("--env-file", name, maxEnvFile)
 	if err != nil {
-		return nil, &sandbox.Error{Kind: sandbox.KindOf(invalid(err)), Op: "--env-file", Err: err}
+		return nil, err
 	}
 	var env []string
 	for i, line := range strings.Split(strings.TrimPrefix(string(text), "\uFEFF"), "\n") {
@@ -97,13 +86,9 @@ func (a *app) readEnvFile(name string) ([]string, error) {
 		variable, _, assigned := strings.Cut(line, "=")
 		switch {
 		case variable == "" || strings.ContainsAny(variable, " \t"):
-			e := sandbox.Invalidf(where, "is not NAME=VALUE")
-			e.Fix = "write NAME=VALUE, without export and without quotes"
-			return nil, e
+			return nil, invalid(where, "is not NAME=VALUE", "write NAME=VALUE, without export and without quotes")
 		case !assigned: // code may have written the file, and must not choose which of our variables it gets
-			e := sandbox.Invalidf(where, "has no value")
-			e.Fix = "write NAME=VALUE; to hand on ours: --pass-env " + variable
-			return nil, e
+			return nil, invalid(where, "has no value", "write NAME=VALUE; to pass on ours: --pass-env "+variable)
 		}
 		env = append(env, line)
 	}

@@ -8,6 +8,8 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+
+	"github.com/fumehood-dev/fumehood/internal/cli/settings"
 )
 
 // flagColumn is the column of a flag's description. Lines have at most 100 columns.
@@ -19,48 +21,47 @@ type flagGroup struct {
 	flags []string
 }
 
-// keptPackages say where packages come from and where they are kept.
-var keptPackages = []string{"package-index", "package-host", "package-cache", "package-cache-size", "package-ttl", "package-share", "package-archive"}
+// Flags that several commands have.
+var (
+	keptPackages = []string{"package-index", "package-host", "package-cache", "package-cache-size", "package-ttl",
+		"package-share", "package-archive"}
+	environmentNames = []string{"env", "env-file", "pass-env", "pass-secret"}
+	isolationFlags   = []string{"backend", "image", "root", "network", "allow", "deny", "secret", "inspect",
+		"allow-command", "allow-unenforced", "nested-filters", "terminals"}
+	containerFlags = []string{"container-image", "container-runtime"}
+)
 
-var generalFlags = flagGroup{"Output", []string{"json", "quiet", "verbose", "config"}}
+var (
+	limitsGroup      = flagGroup{"Limits", namesOfLimits("")}
+	environmentGroup = flagGroup{"Environment", environmentNames}
+	isolationGroup   = flagGroup{"Isolation", slices.Concat(isolationFlags, containerFlags)}
+	packagesGroup    = flagGroup{"Packages", keptPackages}
+	filesGroup       = flagGroup{"Files", []string{"workspace", "mount"}}
+	outputGroup      = flagGroup{"Output", []string{"json", "quiet", "verbose", "config"}}
+)
 
-// flagGroups are the headings of commands with many flags. Other commands have two.
+// flagGroups are the headings of commands with many flags. Other commands have two. A command may lack flags of its
+// groups.
 var flagGroups = map[string][]flagGroup{
 	"run": {
 		{"Code", []string{"code", "lang", "interactive", "stdin", "checks", "check-allow", "check-deny"}},
-		{"A sandbox that lives", []string{"in", "context", "server", "key-file"}},
+		{"A living sandbox", []string{"in", "context", "server", "key-file"}},
 		{"Files", []string{"file", "workspace", "workdir", "mount", "out", "return", "overwrite", "strict-files"}},
 		{"Packages", append([]string{"packages", "lock", "allow-build"}, keptPackages...)},
-		{"Limits", namesOfLimits("")},
-		{"Environment", []string{"env", "env-file", "pass-env", "pass-secret"}},
-		{"Isolation", []string{"backend", "image", "root", "network", "allow", "deny", "secret", "inspect", "allow-command", "allow-unenforced", "nested-filters", "terminals", "container-image", "container-runtime"}},
-		{"Output", append([]string{"dry-run"}, generalFlags.flags...)},
+		limitsGroup, environmentGroup, isolationGroup,
+		{"Output", append([]string{"dry-run"}, outputGroup.flags...)},
 	},
 	"repl": {
 		{"Code", []string{"lang", "out"}},
-		{"Files", []string{"workspace", "mount"}},
-		{"Packages", keptPackages},
-		{"Limits", namesOfLimits("")},
-		{"Environment", []string{"env", "env-file", "pass-env", "pass-secret"}},
-		{"Isolation", []string{"backend", "image", "root", "network", "allow", "deny", "secret", "inspect", "allow-command", "allow-unenforced", "nested-filters", "terminals", "container-image", "container-runtime"}},
-		generalFlags,
+		filesGroup, packagesGroup, limitsGroup, environmentGroup, isolationGroup, outputGroup,
 	},
 	"create": {
 		{"Sandbox", []string{"name", "idle", "max-age", "label"}},
-		{"Limits", namesOfLimits("")},
-		{"Environment", []string{"env", "env-file", "pass-env", "pass-secret"}},
-		{"Isolation", []string{"backend", "image", "network", "allow", "deny", "secret", "inspect", "allow-unenforced", "container-image", "container-runtime"}},
+		limitsGroup, environmentGroup, isolationGroup,
 		{"Server", []string{"server", "key-file"}},
-		generalFlags,
+		outputGroup,
 	},
-	"mcp": {
-		{"Files", []string{"workspace", "mount"}},
-		{"Packages", keptPackages},
-		{"Limits", namesOfLimits("")},
-		{"Environment", []string{"env", "env-file", "pass-env", "pass-secret"}},
-		{"Isolation", []string{"backend", "image", "root", "network", "allow", "deny", "secret", "inspect", "allow-command", "allow-unenforced", "nested-filters", "terminals", "container-image", "container-runtime"}},
-		generalFlags,
-	},
+	"mcp": {filesGroup, packagesGroup, limitsGroup, environmentGroup, isolationGroup, outputGroup},
 	"serve": {
 		{"Server", []string{"listen", "host", "api-key-file", "drain-timeout", "no-local-socket"}},
 		{"Capacity", []string{"slots", "slots-per-key", "queue", "queue-per-key", "queue-timeout", "warm"}},
@@ -69,42 +70,43 @@ var flagGroups = map[string][]flagGroup{
 		{"Default limits of a request", namesOfLimits("")},
 		{"Largest limits of a request", namesOfLimits("max-")},
 		{"Checks", []string{"checks", "check-allow", "check-deny"}},
-		{"Isolation", []string{"backend", "allow-backend", "allow-image", "allow-unenforced", "nested-filters", "terminals", "container-image", "container-runtime"}},
-		generalFlags,
+		{"Isolation", slices.Concat([]string{"backend", "allow-backend", "allow-image", "allow-unenforced", "nested-filters",
+			"terminals"}, containerFlags)},
+		outputGroup,
 	},
 }
 
 func namesOfLimits(prefix string) []string {
 	var names []string
-	for _, l := range limitFlags {
-		names = append(names, prefix+l.flag)
+	for _, l := range settings.LimitFlags {
+		names = append(names, prefix+l.Flag)
 	}
 	return names
 }
 
-// showHelp prints the help of a command: what it does, how to write it, examples, and its flags by heading.
-func showHelp(cmd *cobra.Command, _ []string) {
+// printHelp prints the help of a command: purpose, usage, examples, and flags by heading.
+func printHelp(cmd *cobra.Command, _ []string) {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s\n", cmp.Or(cmd.Long, cmd.Short))
-	if !strings.Contains(cmd.Long, cmd.CommandPath()) { // then Long shows the usage
+	if !strings.Contains(cmd.Long, cmd.CommandPath()) { // otherwise Long shows the usage
 		fmt.Fprintf(&b, "\nUsage: %s\n", usageOf(cmd))
 	}
 	for _, group := range cmd.Groups() {
 		if group.ID == livingGroup {
-			showNames(&b, cmd, group)
-			continue
+			printNames(&b, cmd, group)
+		} else {
+			printCommands(&b, cmd, group.ID, group.Title)
 		}
-		showCommands(&b, cmd, group.ID, group.Title)
 	}
 	if len(cmd.Groups()) == 0 {
-		showCommands(&b, cmd, "", "Commands")
+		printCommands(&b, cmd, "", "Commands")
 	}
 	if cmd.Example != "" {
 		fmt.Fprintf(&b, "\nExamples\n%s\n", cmd.Example)
 	}
 	if cmd.HasParent() {
 		for _, group := range groupsOf(cmd) {
-			showFlags(&b, cmd, group)
+			printFlags(&b, cmd, group)
 		}
 	} else {
 		b.WriteString("\n" + rootNotes + "\n")
@@ -112,7 +114,7 @@ func showHelp(cmd *cobra.Command, _ []string) {
 	fmt.Fprint(cmd.OutOrStdout(), b.String())
 }
 
-// usageOf is one line. Cobra adds flags even to what names them.
+// usageOf returns the usage in one line. Cobra adds "[flags]" even to a usage that has [FLAGS].
 func usageOf(cmd *cobra.Command) string {
 	if usage, ok := strings.CutSuffix(cmd.UseLine(), " [flags]"); ok && strings.Contains(usage, "[FLAGS]") {
 		return usage
@@ -120,7 +122,7 @@ func usageOf(cmd *cobra.Command) string {
 	return strings.Replace(cmd.UseLine(), "[flags]", "[FLAGS]", 1)
 }
 
-func showCommands(b *strings.Builder, cmd *cobra.Command, group, title string) {
+func printCommands(b *strings.Builder, cmd *cobra.Command, group, title string) {
 	for _, c := range cmd.Commands() {
 		if !c.IsAvailableCommand() || c.GroupID != group {
 			continue
@@ -133,10 +135,10 @@ func showCommands(b *strings.Builder, cmd *cobra.Command, group, title string) {
 	}
 }
 
-// livingGroup is the group of commands for living sandboxes. They are many, so the root's help shows only their names.
+// livingGroup is the group of commands for living sandboxes. The root's help shows only their names, to fit a screen.
 const livingGroup = "living"
 
-func showNames(b *strings.Builder, cmd *cobra.Command, group *cobra.Group) {
+func printNames(b *strings.Builder, cmd *cobra.Command, group *cobra.Group) {
 	fmt.Fprintf(b, "\n%s\n  run --in", group.Title)
 	for _, c := range cmd.Commands() {
 		if c.GroupID == group.ID && c.IsAvailableCommand() {
@@ -156,10 +158,10 @@ func groupsOf(cmd *cobra.Command) []flagGroup {
 	}
 	var own []string
 	cmd.LocalNonPersistentFlags().VisitAll(func(f *pflag.Flag) { own = append(own, f.Name) })
-	return []flagGroup{{"Flags", own}, generalFlags}
+	return []flagGroup{{"Flags", own}, outputGroup}
 }
 
-func showFlags(b *strings.Builder, cmd *cobra.Command, group flagGroup) {
+func printFlags(b *strings.Builder, cmd *cobra.Command, group flagGroup) {
 	for _, name := range group.flags {
 		f := cmd.Flag(name)
 		if f == nil || f.Hidden || f.Name == "help" {

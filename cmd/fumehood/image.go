@@ -9,21 +9,20 @@ import (
 	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
-// chooseForImage chooses the backend of a run from an image: the user's, else the first with images that works here.
+// chooseForImage sets the backend of a run from an image: the user's choice, or the first usable one with images.
 func (e *openedEngine) chooseForImage(ctx context.Context, run *engine.Run) error {
 	if run.Spec.Root.Image == "" {
 		return nil
 	}
 	named := run.Backend != "" && run.Backend != engine.Auto
-	var flags []string
-	var failures []string
+	var flags, failures []string
 	var fix string
 	for _, b := range e.backends.Backends {
-		has := sandbox.HasFeature(b, sandbox.FeatureImage)
-		if has {
-			flags = append(flags, "--backend "+b.Name())
+		if !sandbox.HasFeature(b, sandbox.FeatureImage) {
+			continue
 		}
-		if named || !has {
+		flags = append(flags, "--backend "+b.Name())
+		if named {
 			continue
 		}
 		candidate := *run
@@ -39,19 +38,19 @@ func (e *openedEngine) chooseForImage(ctx context.Context, run *engine.Run) erro
 		failures, fix = append(failures, textOf(plan.Refusal)), cmp.Or(fix, sandbox.FixOf(plan.Refusal))
 	}
 	if named {
-		return e.hasImages(run.Backend, flags)
+		return e.checkImages(run.Backend, flags)
 	}
 	if len(failures) > 0 {
-		return &sandbox.Error{Kind: sandbox.Unsupported, Op: "--image", Msg: "no backend with images works here: " + strings.Join(failures, "; "), Fix: fix}
+		return unsupported("--image", "no backend with images works here: "+strings.Join(failures, "; "), fix)
 	}
-	return &sandbox.Error{Kind: sandbox.Unsupported, Op: "--image", Msg: "no backend on this system has images"}
+	return unsupported("--image", "no backend on this system supports images", "")
 }
 
-// hasImages refuses a backend without images; flags suggest those with images. The engine refuses unknown backends.
-func (e *openedEngine) hasImages(backend string, flags []string) error {
+// checkImages refuses a backend without images; flags choose one with images. The engine refuses unknown backends.
+func (e *openedEngine) checkImages(backend string, flags []string) error {
 	for _, b := range e.backends.Backends {
 		if b.Name() == backend && !sandbox.HasFeature(b, sandbox.FeatureImage) {
-			return &sandbox.Error{Kind: sandbox.Unsupported, Op: "--image", Msg: backend + " has no images", Fix: strings.Join(flags, " or ")}
+			return unsupported("--image", backend+" does not support images", strings.Join(flags, " or "))
 		}
 	}
 	return nil

@@ -13,7 +13,7 @@ import (
 // unixPrefix marks an address that is the path of a Unix socket.
 const unixPrefix = "unix:"
 
-// listen listens on the address, if these keys allow it.
+// listen listens on an address. An address that other machines can reach requires keys.
 func listen(address string, keys []httpd.Key) (net.Listener, error) {
 	if err := httpd.CheckListen(address, keys); err != nil {
 		return nil, err
@@ -31,7 +31,7 @@ func listen(address string, keys []httpd.Key) (net.Listener, error) {
 	}
 	e := &sandbox.Error{Kind: sandbox.Unavailable, Op: "--listen", Err: err}
 	if errors.Is(err, syscall.EADDRINUSE) {
-		e.Fix = "another program listens there: stop it, or choose another address, as in --listen 127.0.0.1:7071"
+		e.Fix = "another program listens there: stop it, or choose another address, such as --listen 127.0.0.1:7071"
 	}
 	return nil, e
 }

@@ -16,8 +16,8 @@ import (
 	"time"
 )
 
-// TestServeOnSocket: a server on a Unix socket serves runs, nobody but its owner can open it, a second server does not take it, and it
-// goes with its server. One that a killed server left is taken.
+// TestServeOnSocket: a server on a Unix socket serves runs, nobody but its owner can open it, a second server does not
+// take it, and it goes with its server. One that a killed server left is taken.
 func TestServeOnSocket(t *testing.T) {
 	dir, err := os.MkdirTemp("", "fhx") // t.TempDir is too long for a socket
 	if err != nil {
@@ -52,7 +52,8 @@ func TestServeOnSocket(t *testing.T) {
 	}}
 	defer transport.CloseIdleConnections()
 	s.client.Transport, s.url = transport, "http://localhost" // as with curl --unix-socket PATH http://localhost/v1/run
-	if code, answer := s.post(t, "/v1/run", `{"language":"bash","code":"echo in",`+weaker+`}`); code != http.StatusOK || answer["stdout"] != "in\n" {
+	if code, answer := s.post(t, "/v1/run", `{"language":"bash","code":"echo in",`+weaker+`}`); code != http.StatusOK ||
+		answer["stdout"] != "in\n" {
 		t.Errorf("%d %v", code, answer)
 	}
 	s.interrupt()

@@ -2,13 +2,9 @@
 
 package main
 
-import (
-	"net"
-
-	"github.com/fumehood-dev/fumehood/sandbox"
-)
+import "net"
 
 // listenUnix fails: it needs file modes that keep other users out.
 func listenUnix(string) (net.Listener, error) {
-	return nil, &sandbox.Error{Kind: sandbox.Unsupported, Op: "--listen", Msg: "this system has no private Unix sockets", Fix: "listen on localhost with an API key"}
+	return nil, unsupported("--listen", "this system has no private Unix sockets", "listen on localhost with an API key")
 }

@@ -11,6 +11,7 @@ import (
 	"sync"
 	"syscall"
 
+	"github.com/fumehood-dev/fumehood/internal/cli/hostfiles"
 	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
@@ -22,10 +23,10 @@ type unixListener struct {
 	once sync.Once
 }
 
-// listenUnix makes a socket that only its owner can connect to. The path must be free, or hold a stale socket of ours.
+// listenUnix makes a socket that only its owner can connect to. The path must be free, or a stale socket of this user.
 //
-// It makes the socket in a private folder, sets the mode, and links it to its place. So the socket is never open to others, without a
-// change of the umask, which all threads share; and the link never replaces anything.
+// It makes the socket in a private folder, sets the mode, and links it to its path. So the socket is never open to
+// others, without a change of the umask, which all threads share; and the link replaces nothing.
 func listenUnix(path string) (net.Listener, error) {
 	if err := clearStale(path); err != nil {
 		return nil, err
@@ -34,7 +35,7 @@ func listenUnix(path string) (net.Listener, error) {
 	if err != nil {
 		e := &sandbox.Error{Kind: sandbox.Unavailable, Op: "--listen", Err: err}
 		if errors.Is(err, syscall.EINVAL) {
-			e.Fix = "the path of a socket is short, some 80 characters at the most: choose another"
+			e.Fix = "choose a path of at most 80 characters"
 		}
 		return nil, e
 	}
@@ -71,33 +72,33 @@ func bindPrivately(path string) (_ *unixListener, err error) {
 	return &unixListener{UnixListener: l, path: path, file: file}, nil
 }
 
-// clearStale removes a stale socket of ours, and refuses a path that holds anything else.
+// clearStale removes a stale socket of this user, and refuses any other file.
 func clearStale(path string) error {
 	info, err := os.Lstat(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
 	if err != nil {
-		return &sandbox.Error{Kind: sandbox.Invalid, Op: "--listen", Err: err}
+		return hostfiles.Error("--listen", err)
 	}
 	stat, ok := info.Sys().(*syscall.Stat_t)
 	if !ok || info.Mode().Type() != fs.ModeSocket || int(stat.Uid) != os.Geteuid() {
-		e := sandbox.Invalidf("--listen", "%s exists already, and is not a socket of yours", path)
-		e.Fix = "choose another path, or remove it"
-		return e
+		return invalid("--listen", path+" exists already, and is not a socket of yours", "choose another path, or remove it")
 	}
 	conn, err := net.Dial("unix", path)
 	if err == nil {
 		conn.Close()
 	}
 	if !errors.Is(err, syscall.ECONNREFUSED) { // a socket without a listener
-		return &sandbox.Error{Kind: sandbox.Unavailable, Op: "--listen", Msg: "another program listens on " + path, Fix: "stop it, or choose another path", Err: err}
+		return &sandbox.Error{Kind: sandbox.Unavailable, Op: "--listen", Msg: "another program listens on " + path,
+			Fix: "stop it, or choose another path", Err: err}
 	}
 	if now, err := os.Lstat(path); err != nil || !os.SameFile(info, now) {
-		return &sandbox.Error{Kind: sandbox.Unavailable, Op: "--listen", Msg: "another server took " + path + " just now", Fix: "stop it, or choose another path", Err: err}
+		return &sandbox.Error{Kind: sandbox.Unavailable, Op: "--listen", Msg: "another server took " + path + " just now",
+			Fix: "stop it, or choose another path", Err: err}
 	}
 	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return &sandbox.Error{Kind: sandbox.Invalid, Op: "--listen", Err: err}
+		return hostfiles.Error("--listen", err)
 	}
 	return nil
 }

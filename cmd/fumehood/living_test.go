@@ -85,7 +85,8 @@ func TestLivingCommands(t *testing.T) {
 	c := livingServer(t)
 	c.prints("agent-7\n", "create", "--name", "agent-7", "--label", "user=alice", "--idle", "10m")
 	c.prints("agent-7\n", "create", "--name", "agent-7")
-	if _, errs := c.run(0, "", "create", "--name", "agent-7", "--memory", "64MiB"); !strings.Contains(errs, "with the settings it was made with") {
+	if _, errs := c.run(0, "", "create", "--name", "agent-7", "--memory", "64MiB"); !strings.Contains(errs,
+		"existed already; its settings stay") {
 		t.Errorf("other settings change nothing, silently: %q", errs)
 	}
 
@@ -123,7 +124,9 @@ func TestLivingCommands(t *testing.T) {
 		Data      struct{ Text string }
 	}
 	out, _ := c.run(0, "", "logs", "--json", "--after", "1", "agent-7", id)
-	if err := json.Unmarshal([]byte(out[:strings.Index(out, "\n")]), &event); err != nil || event.ID != "2" || event.Data.Text != "problem\n" && event.Data.Text != "begun\n" { // order across the two streams is not preserved
+	// order across the two streams is not preserved
+	if err := json.Unmarshal([]byte(out[:strings.Index(out, "\n")]), &event); err != nil || event.ID != "2" ||
+		event.Data.Text != "problem\n" && event.Data.Text != "begun\n" {
 		t.Errorf("%v in %s", err, out)
 	}
 	if out, _ := c.run(0, "", "ps", "agent-7"); !strings.Contains(out, id) || !strings.Contains(out, "python in other") {
@@ -137,7 +140,8 @@ func TestLivingCommands(t *testing.T) {
 		t.Errorf("the statistics are\n%s", out)
 	}
 	c.run(0, "", "restart", "agent-7", "--context", "other")
-	if _, errs := c.run(1, "", "run", "--in", "agent-7", "--context", "other", "-c", "total"); !strings.Contains(errs, "NameError") {
+	if _, errs := c.run(1, "", "run", "--in", "agent-7", "--context", "other", "-c", "total"); !strings.Contains(errs,
+		"NameError") {
 		t.Errorf("it said %s", errs)
 	}
 	c.fails("several contexts are called default: of python and javascript", "--lang python", "interrupt", "agent-7")
@@ -161,8 +165,8 @@ func TestLivingCommands(t *testing.T) {
 	c.fails("it has ended: it was removed", "fumehood create", "exec", "agent-7", "--", "ls")
 	c.fails("--all", "ps", "rm")
 	c.fails("a word is missing", `fumehood stats \[FLAGS\] NAME$`, "stats")
-	c.fails(`"b" is a word too many`, `fumehood stats`, "stats", "a", "b")
-	c.fails(`"agent-7" is a word too many`, "fumehood create --name agent-7", "create", "agent-7")
+	c.fails(`"b" is one word too many`, `fumehood stats`, "stats", "a", "b")
+	c.fails(`"agent-7" is one word too many`, "fumehood create --name agent-7", "create", "agent-7")
 	c.fails(`"x" is not a whole number`, "", "logs", "--after", "x", "agent-7")
 }
 
@@ -187,7 +191,8 @@ func TestLivingUnenforced(t *testing.T) {
 	}
 	_, created := c.run(0, "", "create", "--name", "agent-7", "--allow-unenforced", "memory")
 	for face, said := range map[string]string{"repl": errs.String(), "create": created} {
-		if !strings.Contains(said, "warning: no cpus limit is enforced") || !strings.Contains(said, "not enforced on this host, as allowed: memory") {
+		if !strings.Contains(said, "warning: no cpus limit is enforced") || !strings.Contains(said,
+			"not enforced on this host, as allowed: memory") {
 			t.Errorf("%s said %q", face, said)
 		}
 	}
@@ -196,7 +201,8 @@ func TestLivingUnenforced(t *testing.T) {
 		Sandbox  struct{ Differences []struct{ Name string } }
 	}
 	out, _ := c.run(0, "", "create", "--name", "agent-7", "--json")
-	if err := json.Unmarshal([]byte(out), &answer); err != nil || answer.Lifetime["idle_s"] == 0 || len(answer.Sandbox.Differences) != 2 {
+	if err := json.Unmarshal([]byte(out), &answer); err != nil || answer.Lifetime["idle_s"] == 0 ||
+		len(answer.Sandbox.Differences) != 2 {
 		t.Errorf("%v in %s", err, out)
 	}
 }
@@ -214,7 +220,7 @@ class Table:
 display(Picture()); Table()`
 	out, errs := c.run(0, "", "run", "--in", "box", "-c", code)
 	if out != "a table\n" ||
-		!strings.Contains(errs, "1 value was shown that a terminal cannot show: 1 of type image/png; --out DIR saves") {
+		!strings.Contains(errs, "a terminal cannot show some results: 1 of type image/png; --out DIR saves") {
 		t.Errorf("%q and %q", out, errs)
 	}
 	dir := filepath.Join(t.TempDir(), "out")
@@ -253,7 +259,8 @@ func TestCopy(t *testing.T) {
 	if err := os.Symlink("/etc/passwd", filepath.Join(here, "data/link")); err != nil {
 		t.Fatal(err)
 	}
-	if _, errs := c.run(exitFailure, "", "cp", filepath.Join(here, "data"), "box:"); !strings.Contains(errs, "link was left out") {
+	if _, errs := c.run(exitFailure, "", "cp", filepath.Join(here, "data"), "box:"); !strings.Contains(errs,
+		"link was left out") {
 		t.Errorf("it said %s", errs)
 	}
 	c.prints("./a b.txt\n./deep/run.sh\n", "exec", "box", "--", "sh", "-c", "cd data && find . -type f | sort")
@@ -283,7 +290,8 @@ func TestCopy(t *testing.T) {
 	c.prints("", "exec", "box", "--", "ls", "-A")
 }
 
-// TestInterruptLiving: Control-C interrupts code, and its variables stay; a command that ignores it is canceled by a second one.
+// TestInterruptLiving: Control-C interrupts code, and its variables stay; a command that ignores it is canceled by a
+// second one.
 func TestInterruptLiving(t *testing.T) {
 	c := livingServer(t)
 	c.run(0, "", "create", "--name", "box")
@@ -311,7 +319,8 @@ func TestInterruptLiving(t *testing.T) {
 	if code := <-exit; code != 1 {
 		t.Errorf("interrupted code ends with %d", code)
 	}
-	interrupt, exit = begin("exec", "box", "--", "sh", "-c", "trap 'echo begun' INT; echo begun; while :; do sleep 0.01; done")
+	interrupt, exit = begin("exec", "box", "--", "sh", "-c",
+		"trap 'echo begun' INT; echo begun; while :; do sleep 0.01; done")
 	interrupt()
 	interrupt()
 	if code := <-exit; code != exitCanceled {
@@ -333,7 +342,7 @@ func TestInterruptLiving(t *testing.T) {
 func TestFlagsOfRunIn(t *testing.T) {
 	done := strings.Fields("allow-build checks code config context env env-file file help in interactive json key-file lang out overwrite packages pass-env " +
 		"pass-secret quiet return rm server stdin strict-files timeout tty verbose")
-	refused := append(append(ofSandbox(), ofServer()...), "dry-run", "lock", "workdir")
+	refused := append(append(flagsOfSandbox(), flagsOfServer()...), "dry-run", "lock", "workdir")
 	a := testApp(t)
 	cmd := a.newRun()
 	cmd.InitDefaultHelpFlag()
@@ -341,9 +350,10 @@ func TestFlagsOfRunIn(t *testing.T) {
 		if slices.Contains(done, f.Name) == slices.Contains(refused, f.Name) {
 			t.Errorf("what becomes of --%s?", f.Name)
 		}
-		if slices.Contains(ofSandbox(), f.Name) || slices.Contains(ofServer(), f.Name) {
+		if slices.Contains(flagsOfSandbox(), f.Name) || slices.Contains(flagsOfServer(), f.Name) {
 			f.Changed = true
-			if err := a.refuseForLiving(cmd, "agent-7", false); sandbox.KindOf(err) != sandbox.Invalid || err == nil || !strings.Contains(err.Error(), "--"+f.Name) {
+			if err := a.refuseForLiving(cmd, "agent-7", false); sandbox.KindOf(err) != sandbox.Invalid || err == nil ||
+				!strings.Contains(err.Error(), "--"+f.Name) {
 				t.Errorf("--%s: %v", f.Name, err)
 			}
 			f.Changed = false

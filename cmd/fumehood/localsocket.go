@@ -5,15 +5,16 @@ import (
 	"path/filepath"
 	"strings"
 
+	"github.com/fumehood-dev/fumehood/internal/cli/terminal"
 	"github.com/fumehood-dev/fumehood/internal/host/rundir"
 	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
-// localSocket is the name, in the run folder, of the socket on which the commands of the same user find the server.
+// localSocket is the name of the socket in the run folder, by which commands of the same user reach the server.
 const localSocket = "fumehood.sock"
 
-// listenLocal listens on the local socket, which only this user can connect to: mode 0600 in a folder of mode 0700. If it cannot, the
-// server goes on without, and says so.
+// listenLocal listens on the local socket, which only this user can connect to: mode 0600 in a folder of mode 0700. If
+// that fails, it warns and returns nil: the server works without.
 func (a *app) listenLocal(f *serveFlags, runDir string) net.Listener {
 	if f.noLocalSocket || strings.HasPrefix(f.listen, unixPrefix) {
 		return nil
@@ -26,8 +27,8 @@ func (a *app) listenLocal(f *serveFlags, runDir string) net.Listener {
 			return l
 		}
 	}
-	if sandbox.KindOf(err) != sandbox.Unsupported { // as on systems without private sockets
-		a.warn("no local socket for commands of this user: %s", oneLine(err.Error()))
+	if sandbox.KindOf(err) != sandbox.Unsupported { // such systems have no private sockets
+		a.warn("no local socket for commands of this user: %s", terminal.OneLine(err.Error()))
 	}
 	return nil
 }

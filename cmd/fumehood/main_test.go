@@ -5,20 +5,23 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"strings"
 	"testing"
+	"time"
 
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"github.com/fumehood-dev/fumehood/internal/libexec"
 )
 
-// The tests run the whole program, in this process or as a child, with the real backend. They work as root and as an ordinary
-// user.
+// The tests run the whole program, in this process or as a child, with the real backend. They work as root and as an
+// ordinary user.
 
 // TestMain is also the main of every child that a script starts, so it prepares nothing.
 func TestMain(m *testing.M) { testscript.Main(m, map[string]func(){"fumehood": main}) }
 
-// libexecDir holds the programs that sandboxes are made with, built once for all scripts: their own HOME has no cache of builds.
+// libexecDir holds the programs that sandboxes are made with, built once for all scripts: their own HOME has no cache
+// of builds.
 func libexecDir(t *testing.T) string {
 	if runtime.GOOS != "linux" {
 		return ""
@@ -46,8 +49,8 @@ func libexecDir(t *testing.T) string {
 	return dir
 }
 
-// isReady reports whether this host can enforce the default policy. An ordinary user may be unable to limit memory; scripts then waive it
-// and skip what tests that limit.
+// isReady reports whether this host can enforce the default policy. An ordinary user may be unable to limit memory;
+// scripts then waive it and skip what tests that limit.
 func isReady(t *testing.T) bool {
 	h, err := testApp(t).examine(t.Context(), "", "", nil)
 	if err != nil {
@@ -88,4 +91,17 @@ func TestScripts(t *testing.T) {
 			"waitfor": waitFor,
 		},
 	})
+}
+
+// waitFor waits until a file holds a text, as a program writes it at its own pace.
+func waitFor(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 2 {
+		ts.Fatalf("usage: waitfor FILE TEXT")
+	}
+	for deadline := time.Now().Add(stepTimeout); time.Now().Before(deadline); time.Sleep(5 * time.Millisecond) {
+		if data, err := os.ReadFile(ts.MkAbs(args[0])); err == nil && strings.Contains(string(data), args[1]) {
+			return
+		}
+	}
+	ts.Fatalf("%s never held %q", args[0], args[1])
 }

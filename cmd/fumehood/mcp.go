@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -12,11 +11,8 @@ import (
 	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
-// A sandbox of mcp ends with its client. These limits only end one whose client is left open.
-const (
-	mcpIdle   = 24 * time.Hour
-	mcpMaxAge = engine.MaxLifetime
-)
+// mcpLifetime ends the sandbox of a client that stays open. Otherwise the sandbox ends with its client.
+var mcpLifetime = sandbox.Lifetime{Idle: 24 * time.Hour, MaxAge: engine.MaxLifetime}
 
 func (a *app) newMCP() *cobra.Command {
 	var f struct {
@@ -46,18 +42,11 @@ func (a *app) serveMCP(ctx context.Context, f *boxFlags, kept *packageFlags) (er
 	if living.Spec, err = a.spec(f); err != nil {
 		return err
 	}
-	living.Spec.Lifetime = sandbox.Lifetime{Idle: mcpIdle, MaxAge: mcpMaxAge}
-	packager, err := a.packager(kept)
-	if err != nil {
-		return err
-	}
-	e, err := a.openEngine(engine.Config{Packages: packager})
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, e.Close()) }()
-	e.recoverAside(ctx)
-	server := mcp.New(mcp.Config{Engine: e.Engine, Version: versionOf(), Living: living, Ahead: true, Log: a.logger()})
-	defer server.Close()
-	return server.Stdio(ctx, a.Stdin, a.Stdout)
+	living.Spec.Lifetime = mcpLifetime
+	return a.withEngine(engine.Config{}, kept, func(e *openedEngine) error {
+		e.recoverAside(ctx)
+		server := mcp.New(mcp.Config{Engine: e.Engine, Version: versionOf(), Living: living, Ahead: true, Log: a.logger()})
+		defer server.Close()
+		return server.Stdio(ctx, a.Stdin, a.Stdout)
+	})
 }

@@ -21,7 +21,8 @@ import (
 	"github.com/fumehood-dev/fumehood/internal/egress/egresstest"
 )
 
-// useNetwork uses the network with ordinary programs, none of which is told of a gate. Only the repositories have names of their own.
+// useNetwork uses the network with ordinary programs, none of which is told of a gate. Only the repositories have names
+// of their own.
 const useNetwork = `
 cd /tmp
 try() { name=$1 want=$2; shift 2; out=$("$@" 2>&1); case "$out" in *"$want"*) echo "$name ok";; *) echo "$name: $out" | tail -n 6;; esac; }
@@ -101,7 +102,8 @@ func (r *repositories) pip() {
 	if err := z.Close(); err != nil {
 		r.t.Fatal(err)
 	}
-	r.serve("pip.test/simple/gatewheel/", "text/html", fmt.Appendf(nil, `<a href="/files/%s#sha256=%x">%[1]s</a>`, name, sha256.Sum256(b.Bytes())))
+	r.serve("pip.test/simple/gatewheel/", "text/html", fmt.Appendf(nil, `<a href="/files/%s#sha256=%x">%[1]s</a>`, name,
+		sha256.Sum256(b.Bytes())))
 	r.serve("pip.test/files/"+name, "application/octet-stream", b.Bytes())
 }
 
@@ -112,7 +114,8 @@ func (r *repositories) npm() {
 	var b bytes.Buffer
 	g := gzip.NewWriter(&b)
 	w := tar.NewWriter(g)
-	for name, content := range map[string]string{"package/package.json": string(text), "package/index.js": "console.log('from the box')\n"} {
+	for name, content := range map[string]string{"package/package.json": string(text),
+		"package/index.js": "console.log('from the box')\n"} {
 		if err := w.WriteHeader(&tar.Header{Name: name, Mode: 0o644, Size: int64(len(content))}); err != nil {
 			r.t.Fatal(err)
 		}
@@ -123,8 +126,10 @@ func (r *repositories) npm() {
 	}
 	g.Close()
 	sum := sha512.Sum512(b.Bytes())
-	manifest["dist"] = map[string]string{"tarball": "https://npm.test/files/gatebox.tgz", "integrity": "sha512-" + base64.StdEncoding.EncodeToString(sum[:])}
-	list, _ := json.Marshal(map[string]any{"name": "gatebox", "dist-tags": map[string]string{"latest": "1.0.0"}, "versions": map[string]any{"1.0.0": manifest}})
+	manifest["dist"] = map[string]string{"tarball": "https://npm.test/files/gatebox.tgz", "integrity": "sha512-" +
+		base64.StdEncoding.EncodeToString(sum[:])}
+	list, _ := json.Marshal(map[string]any{"name": "gatebox", "dist-tags": map[string]string{"latest": "1.0.0"},
+		"versions": map[string]any{"1.0.0": manifest}})
 	r.serve("npm.test/gatebox", "application/json", list)
 	r.serve("npm.test/files/gatebox.tgz", "application/octet-stream", b.Bytes())
 }
@@ -146,9 +151,11 @@ func (r *repositories) apt() {
 		r.t.Fatal(err)
 	}
 	r.serve("apt.test/gatedeb_1.0_all.deb", "application/octet-stream", content)
-	packages := fmt.Appendf([]byte(control), "Filename: ./gatedeb_1.0_all.deb\nSize: %d\nSHA256: %x\n", len(content), sha256.Sum256(content))
+	packages := fmt.Appendf([]byte(control), "Filename: ./gatedeb_1.0_all.deb\nSize: %d\nSHA256: %x\n", len(content),
+		sha256.Sum256(content))
 	r.serve("apt.test/Packages", "text/plain", packages)
-	r.serve("apt.test/Release", "text/plain", fmt.Appendf(nil, "Date: Thu, 01 Jan 2026 00:00:00 UTC\nSHA256:\n %x %d Packages\n", sha256.Sum256(packages), len(packages)))
+	r.serve("apt.test/Release", "text/plain", fmt.Appendf(nil,
+		"Date: Thu, 01 Jan 2026 00:00:00 UTC\nSHA256:\n %x %d Packages\n", sha256.Sum256(packages), len(packages)))
 }
 
 // git serves one repository that may be pushed to.
@@ -179,8 +186,8 @@ func (r *repositories) command(name string, args ...string) {
 	}
 }
 
-// TestNetworkTools: the programs that code uses work through the gate, which only passes TLS on or reads it, with no setting of theirs.
-// Node's store is its own, and must be told of the authority of the test's internet.
+// TestNetworkTools: the programs that code uses work through the gate, which only passes TLS on or reads it, with no
+// setting of theirs. Node's store is its own, and must be told of the authority of the test's internet.
 func TestNetworkTools(t *testing.T) {
 	if testing.Short() {
 		t.Skip("npm, pip and apt take half a minute")
@@ -201,7 +208,8 @@ func TestNetworkTools(t *testing.T) {
 	}
 	const all = "curl ok\ncurl-http ok\nurllib ok\nrequests ok\naiohttp ok\nfetch ok\ngit ok\npip ok\nnpm ok\napt ok\n"
 	for _, backend := range []string{"native", "gvisor", "docker", "podman"} {
-		for name, flags := range map[string][]string{"passed on": {"--env", "NODE_EXTRA_CA_CERTS=/etc/ssl/certs/ca-certificates.crt"}, "read": {"--inspect", "*.test"}} {
+		for name, flags := range map[string][]string{"passed on": {"--env",
+			"NODE_EXTRA_CA_CERTS=/etc/ssl/certs/ca-certificates.crt"}, "read": {"--inspect", "*.test"}} {
 			t.Run(backend+" "+name, func(t *testing.T) {
 				var out, errs bytes.Buffer
 				m := testApp(t).Main
@@ -209,8 +217,10 @@ func TestNetworkTools(t *testing.T) {
 				if name == "passed on" && engineVariables[backend] != "" {
 					t.Skip("the store of an image does not have the authority of the test's internet")
 				}
-				args := append(onBackend(t, &m, backend), "--allow", "*.test", "--timeout", "5m", "--pids", "1000", "--memory", "1GiB")
-				code := m.Run(t.Context(), append(append(append([]string{"run"}, args...), flags...), "-l", "bash", "-c", useNetwork))
+				args := append(onBackend(t, &m, backend), "--allow", "*.test", "--timeout", "5m", "--pids", "1000", "--memory",
+					"1GiB")
+				code := m.Run(t.Context(), append(append(append([]string{"run"}, args...), flags...), "-l", "bash", "-c",
+					useNetwork))
 				if code != 0 || out.String() != all {
 					t.Errorf("exit code %d\n%s\n%s", code, &out, &errs)
 				}

@@ -71,7 +71,8 @@ func TestNetworkOfRun(t *testing.T) {
 		var out, errs bytes.Buffer
 		m := testApp(t).Main
 		m.Stdout, m.Stderr, m.Gate = &out, &errs, o.gate()
-		args := []string{"run", "--backend", "native", "--allow-unenforced", "memory", "--allow", "api.test:80", "-c", fmt.Sprintf(fetch, name)}
+		args := []string{"run", "--backend", "native", "--allow-unenforced", "memory", "--allow", "api.test:80", "-c",
+			fmt.Sprintf(fetch, name)}
 		if got := m.Run(context.Background(), args); got != code {
 			t.Errorf("exit code %d, not %d\n%s%s", got, code, &out, &errs)
 		}
@@ -80,7 +81,8 @@ func TestNetworkOfRun(t *testing.T) {
 	if out, errs := run(0, "api"); out != "api.test/x\n" || errs != "" {
 		t.Errorf("%q, %q", out, errs)
 	}
-	if _, errs := run(1, "other"); !strings.Contains(errs, "hint: other.test was refused by the network policy; allow it with --allow other.test.") {
+	if _, errs := run(1, "other"); !strings.Contains(errs,
+		"hint: other.test was refused by the network policy; allow it with --allow other.test.") {
 		t.Errorf("%s", errs)
 	}
 	if n := o.asked.Load(); n != 1 {
@@ -98,10 +100,12 @@ func TestNetworkOfSandbox(t *testing.T) {
 	if out, _ := c.run(0, "", "run", "--in", "a", "-c", fmt.Sprintf(fetch, "api")); out != "api.test/x\n" {
 		t.Errorf("%q", out)
 	}
-	if status, body := s.send(t, http.MethodPatch, "/v1/sandboxes/a", `{"network": {"allow": ["other.test"]}}`); status != 200 {
+	if status, body := s.send(t, http.MethodPatch, "/v1/sandboxes/a",
+		`{"network": {"allow": ["other.test"]}}`); status != 200 {
 		t.Fatalf("%d %v", status, body)
 	}
-	if _, errs := c.run(1, "", "run", "--in", "a", "-c", fmt.Sprintf(fetch, "api")); !strings.Contains(errs, "all rules anew, or make a sandbox with fumehood create --allow api.test.") {
+	if _, errs := c.run(1, "", "run", "--in", "a", "-c", fmt.Sprintf(fetch, "api")); !strings.Contains(errs,
+		"all rules anew, or make a sandbox with fumehood create --allow api.test.") {
 		t.Errorf("%s", errs)
 	}
 	if out, _ := c.run(0, "", "run", "--in", "a", "-c", fmt.Sprintf(fetch, "other")); out != "other.test/x\n" {
@@ -111,12 +115,14 @@ func TestNetworkOfSandbox(t *testing.T) {
 	for !strings.Contains(log, "allowed tcp other.test:80") { // until it is over, a connection is open
 		log, _ = c.run(0, "", "network", "a")
 	}
-	for _, want := range []string{"allowed http api.test:80 GET /x 200", "refused dns api.test", "allowed tcp other.test:80"} {
+	for _, want := range []string{"allowed http api.test:80 GET /x 200", "refused dns api.test",
+		"allowed tcp other.test:80"} {
 		if !strings.Contains(log, want) {
 			t.Errorf("no %q in\n%s", want, log)
 		}
 	}
-	if out, _ := c.run(0, "", "network", "--summary", "a"); !strings.Contains(out, "other.test") || !strings.Contains(out, "GET 2") {
+	if out, _ := c.run(0, "", "network", "--summary", "a"); !strings.Contains(out, "other.test") ||
+		!strings.Contains(out, "GET 2") {
 		t.Errorf("%s", out)
 	}
 	if n := o.asked.Load(); n != 2 {

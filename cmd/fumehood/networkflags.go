@@ -9,7 +9,7 @@ import (
 	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
-// networkFlags say what a sandbox may reach.
+// networkFlags are the network policy of a sandbox.
 type networkFlags struct {
 	mode        string
 	allow, deny []string
@@ -23,11 +23,13 @@ func (f *networkFlags) add(cmd *cobra.Command) {
 	flags.StringSliceVar(&f.allow, "allow", nil, "reach `NAME`, '*.NAME' or an address, perhaps with :PORT (repeatable)")
 	flags.StringSliceVar(&f.deny, "deny", nil, "never reach `NAME`, as in --allow, which it overrides (repeatable)")
 	flags.StringSliceVar(&f.inspect, "inspect", nil, "read HTTPS requests to `NAME`, for the log (repeatable)")
-	flags.StringArrayVar(&f.secrets, "secret", nil, "use our variable in requests to a host alone, `NAME@HOST` (repeatable)")
-	completions(cmd, "network", string(sandbox.NetworkNone), string(sandbox.NetworkRestricted), string(sandbox.NetworkFull))
+	flags.StringArrayVar(&f.secrets, "secret", nil,
+		"use our variable only in requests to a host, `NAME@HOST` (repeatable)")
+	completions(cmd, "network",
+		string(sandbox.NetworkNone), string(sandbox.NetworkRestricted), string(sandbox.NetworkFull))
 }
 
-// policy is what the flags ask for.
+// policy returns the network policy of the flags.
 func (a *app) policy(f *networkFlags) (sandbox.NetworkPolicy, error) {
 	p := sandbox.NetworkPolicy{Mode: sandbox.NetworkMode(f.mode), Allow: f.allow, Deny: f.deny, Inspect: f.inspect}
 	for _, text := range f.secrets {
@@ -42,12 +44,13 @@ func (a *app) policy(f *networkFlags) (sandbox.NetworkPolicy, error) {
 	return p, err
 }
 
-// secret reads NAME@HOST[,HOST]. The value comes from our environment: on a command line others could read it.
+// secret parses NAME@HOST[,HOST]. The value is in our environment: other users can read command lines.
 func (a *app) secret(text string) (s sandbox.Secret, err error) {
 	name, hosts, ok := strings.Cut(text, "@")
 	if !ok || name == "" || hosts == "" || strings.Contains(name, "=") {
-		return s, &sandbox.Error{Kind: sandbox.Invalid, Op: "--secret", Msg: "it is not NAME@HOST, a variable of this environment and whom it is for", // the text may be the secret
-			Fix: "--secret GITHUB_TOKEN@api.github.com"}
+		// Without the text, which may be the secret.
+		return s, invalid("--secret", "is not NAME@HOST, a variable of this environment and its host",
+			"--secret GITHUB_TOKEN@api.github.com")
 	}
 	s = sandbox.Secret{Name: name, Hosts: strings.Split(hosts, ",")}
 	value, ok := a.LookupEnv(name)

@@ -58,7 +58,8 @@ func newLockedIndex(t *testing.T, password string) *index {
 }
 
 func (i *index) serve(s *httptest.Server) {
-	i.files, i.asked, i.strange, i.odd = map[string][]byte{}, map[string]int{}, map[string]bool{}, map[string]http.HandlerFunc{}
+	i.files, i.asked, i.strange, i.odd = map[string][]byte{}, map[string]int{}, map[string]bool{},
+		map[string]http.HandlerFunc{}
 	i.flags = []string{"--package-index", "python=" + i.url + "/simple", "--package-index", "javascript=" + i.url + "/"}
 	s.Config.Handler, i.close = i, s.Close
 }
@@ -142,7 +143,8 @@ func (i *index) wheel(name, version, source, hash string, requires ...string) {
 		meta += "Requires-Dist: " + r + "\n"
 	}
 	for _, f := range [][2]string{{name + "/__init__.py", source}, {info + "METADATA", meta},
-		{info + "WHEEL", "Wheel-Version: 1.0\nGenerator: test\nRoot-Is-Purelib: true\nTag: py3-none-any\n"}, {info + "RECORD", ""}} {
+		{info + "WHEEL", "Wheel-Version: 1.0\nGenerator: test\nRoot-Is-Purelib: true\nTag: py3-none-any\n"},
+		{info + "RECORD", ""}} {
 		w, err := z.Create(f[0])
 		if err == nil {
 			_, err = w.Write([]byte(f[1]))
@@ -168,7 +170,8 @@ func (i *index) link(name, address string) {
 	page := "/simple/" + name + "/"
 	i.mu.Lock()
 	defer i.mu.Unlock()
-	i.files[page] = append(i.files[page], fmt.Sprintf("<a href=%q>%s</a>\n", address, filepath.Base(strings.SplitN(address, "#", 2)[0]))...)
+	i.files[page] = append(i.files[page], fmt.Sprintf("<a href=%q>%s</a>\n", address,
+		filepath.Base(strings.SplitN(address, "#", 2)[0]))...)
 }
 
 // targz is a compressed archive of files.
@@ -234,8 +237,10 @@ func (i *index) npm(manifest map[string]any, archive []byte) {
 	file := fmt.Sprintf("/archives/%s-%s.tgz", name, version)
 	i.put(file, archive)
 	sum := sha512.Sum512(archive)
-	manifest["dist"] = map[string]string{"tarball": i.url + file, "integrity": "sha512-" + base64.StdEncoding.EncodeToString(sum[:])}
-	doc, err := json.Marshal(map[string]any{"name": name, "dist-tags": map[string]string{"latest": version}, "versions": map[string]any{version: manifest}})
+	manifest["dist"] = map[string]string{"tarball": i.url + file, "integrity": "sha512-" +
+		base64.StdEncoding.EncodeToString(sum[:])}
+	doc, err := json.Marshal(map[string]any{"name": name, "dist-tags": map[string]string{"latest": version},
+		"versions": map[string]any{version: manifest}})
 	if err != nil {
 		i.t.Fatal(err)
 	}

@@ -58,16 +58,20 @@ func packagesOfRun(i *index) {
 	if out, errs := i.run(cache, 0, "run", "--packages", "auto", "-c", code); out != "42\n" || errs != "" {
 		t.Errorf("the second time: %q, %q", out, errs)
 	}
-	if out, _ := i.run(cache, 0, "run", "--packages", "auto", "-c", "%pip install -q glvmain\nif True:\n  import glvmain\n  print(glvmain.value)"); out != "42\n" {
+	if out, _ := i.run(cache, 0, "run", "--packages", "auto", "-c",
+		"%pip install -q glvmain\nif True:\n  import glvmain\n  print(glvmain.value)"); out != "42\n" {
 		t.Errorf("by a line of a notebook: %q", out)
 	}
-	if _, errs := i.run(cache, 1, "run", "-c", "!pip install glvmain\nimport glvmain"); !strings.Contains(errs, "only notebooks understand. To install packages, add --packages auto.") {
+	if _, errs := i.run(cache, 1, "run", "-c", "!pip install glvmain\nimport glvmain"); !strings.Contains(errs,
+		"only notebooks understand. To install packages, add --packages auto.") {
 		t.Errorf("such a line without packages: %q", errs)
 	}
-	if out, _ := i.run(cache, 0, "run", "-p", "glvmain", "-c", "import glvmain; print(glvmain.value, glvmain.__cached__ != '')"); out != "42 True\n" {
+	if out, _ := i.run(cache, 0, "run", "-p", "glvmain", "-c",
+		"import glvmain; print(glvmain.value, glvmain.__cached__ != '')"); out != "42 True\n" {
 		t.Errorf("by name: %q", out) // another key, and the same packages
 	}
-	if out, _ := i.run(cache, 0, "run", "-p", "glvmain==1.0", "-c", "import glvmain; print(glvmain.value)"); out != "21\n" {
+	if out, _ := i.run(cache, 0, "run", "-p", "glvmain==1.0", "-c",
+		"import glvmain; print(glvmain.value)"); out != "21\n" {
 		t.Errorf("pinned: %q", out)
 	}
 	file := filepath.Join(t.TempDir(), "a.py")
@@ -107,7 +111,8 @@ func packagesOfRun(i *index) {
 	}
 }
 
-// TestIndexPassword: a password of an index comes by a variable or the configuration, as other users see a command line.
+// TestIndexPassword: a password of an index comes by a variable or the configuration, as other users see a command
+// line.
 func TestIndexPassword(t *testing.T) {
 	const index = "python=https://name:password@index.test/simple"
 	for _, c := range []struct {
@@ -120,7 +125,8 @@ func TestIndexPassword(t *testing.T) {
 		m.Stdout, m.Stderr = &out, &errs
 		m.Environ = func() []string { return []string{"FUMEHOOD_PACKAGE_INDEX=" + c.variable} }
 		code := m.Run(t.Context(), append([]string{"deps", "ls", "--package-cache", t.TempDir()}, c.words...))
-		if code != c.code || strings.Contains(errs.String(), "password@") || strings.Contains(errs.String(), "fix: set FUMEHOOD_PACKAGE_INDEX=python=https://NAME:PASSWORD@HOST/") != (code != 0) {
+		if code != c.code || strings.Contains(errs.String(), "password@") || strings.Contains(errs.String(),
+			"fix: set FUMEHOOD_PACKAGE_INDEX=python=https://NAME:PASSWORD@HOST/") != (code != 0) {
 			t.Errorf("%q: exit code %d, %s", c.words, code, &errs)
 		}
 	}
@@ -154,12 +160,16 @@ func TestPackagesRefused(t *testing.T) {
 		{[]string{"-p", "./wheel"}, "is not the name of a package"},
 		{[]string{"-p", "x @ http://else.test/x.whl"}, "is not the name of a package"},
 		{[]string{"-p", "git+https://else.test/x"}, "is not the name of a package"},
-		{[]string{"--package-index", "python=https://secret@index.test/", "-p", "x"}, "error: --package-index: the address has a name without a password"},
-		{[]string{"--package-index", "python=http://name:secret12@index.test/", "-p", "x"}, "error: --package-index: a password is sent by https alone"},
-		{[]string{"--package-index", "python=https://name:secret12@192.0.2.1/", "-p", "x"}, "error: --package-index: a password is sent by https alone"},
+		{[]string{"--package-index", "python=https://secret@index.test/", "-p", "x"},
+			"error: --package-index: the address has a name without a password"},
+		{[]string{"--package-index", "python=http://name:secret12@index.test/", "-p", "x"},
+			"error: --package-index: a password requires https"},
+		{[]string{"--package-index", "python=https://name:secret12@192.0.2.1/", "-p", "x"},
+			"error: --package-index: a password requires https"},
 		{[]string{"--lang", "bash", "-p", "jq"}, "there are no packages to install for Bash"},
 	} {
-		if _, errs := i.run(cache, 125, append(append([]string{"run"}, c.args...), "-c", "1")...); !strings.Contains(errs, c.want) {
+		if _, errs := i.run(cache, 125, append(append([]string{"run"}, c.args...), "-c", "1")...); !strings.Contains(errs,
+			c.want) {
 			t.Errorf("%q: no %q in\n%s", c.args, c.want, errs)
 		}
 	}
@@ -169,14 +179,17 @@ func TestPackagesRefused(t *testing.T) {
 	}
 	const without = "try: import glva, glvb.x\nexcept ImportError: glva = None\nif not glva: exit(3)"
 	for range 2 { // the second comes from the cache
-		if _, errs := i.run(cache, 3, "run", "-p", "auto", "-c", without); !strings.Contains(errs, "do without were not installed: glva, glvb. To have one, add --packages NAME.") {
+		if _, errs := i.run(cache, 3, "run", "-p", "auto", "-c", without); !strings.Contains(errs,
+			"do without were not installed: glva, glvb. To have one, add --packages NAME.") {
 			t.Errorf("%s", errs)
 		}
 	}
 	if _, errs := i.run(cache, 1, "run", "-c", "import glvnowhere"); !strings.Contains(errs, "add --packages auto") {
 		t.Errorf("%s", errs)
 	}
-	if _, errs := i.run(cache, 0, "run", "--lang", "bash", "-p", "auto", "-c", "if false; then glvtool; xmlstarlet; fi"); !strings.Contains(errs, "glvtool, xmlstarlet (Debian package xmlstarlet)") {
+	if _, errs := i.run(cache, 0, "run", "--lang", "bash", "-p", "auto", "-c",
+		"if false; then glvtool; xmlstarlet; fi"); !strings.Contains(errs,
+		"glvtool, xmlstarlet (Debian package xmlstarlet)") {
 		t.Errorf("%s", errs)
 	}
 	if left, err := os.ReadDir(filepath.Join(cache, "work")); err != nil || len(left) > 0 {
@@ -190,12 +203,14 @@ func TestPackagesOfNPM(t *testing.T) { onBackends(t, npmFile, packagesOfNPM) }
 func packagesOfNPM(i *index) {
 	t, cache := i.t, i.t.TempDir()
 	i.tarball("glvjs", "1.0.0", "module.exports = 42")
-	for _, code := range []string{"import v from 'glvjs'; console.log(v)", "console.log(require('glvjs'))", "import('glvjs').then((m) => console.log(m.default))"} {
+	for _, code := range []string{"import v from 'glvjs'; console.log(v)", "console.log(require('glvjs'))",
+		"import('glvjs').then((m) => console.log(m.default))"} {
 		if out, _ := i.run(cache, 0, "run", "-l", "js", "-p", "auto", "-c", code); out != "42\n" {
 			t.Errorf("%s: %q", code, out)
 		}
 	}
-	if out, _ := i.run(cache, 0, "run", "-l", "ts", "-p", "auto", "-c", "import v from 'glvjs'; const x: number = v; console.log(x)"); out != "42\n" {
+	if out, _ := i.run(cache, 0, "run", "-l", "ts", "-p", "auto", "-c",
+		"import v from 'glvjs'; const x: number = v; console.log(x)"); out != "42\n" {
 		t.Errorf("TypeScript: %q", out)
 	}
 	if n := i.downloads("glvjs"); n != 1 {
@@ -203,7 +218,8 @@ func packagesOfNPM(i *index) {
 	}
 }
 
-// TestUnknownOfNPM: an import that the index lacks is left out, also one with a scope, and a misspelt name is told by its like.
+// TestUnknownOfNPM: an import that the index lacks is left out, also one with a scope, and a misspelt name is told by
+// its like.
 func TestUnknownOfNPM(t *testing.T) {
 	if testing.Short() {
 		t.Skip("SKIPPED, NOT TESTED: npm takes a second for each name")
@@ -215,17 +231,19 @@ func TestUnknownOfNPM(t *testing.T) {
 	if out, _ := i.run(cache, 0, "run", "-l", "js", "-p", "auto", "-c", caught); out != "42\n" {
 		t.Errorf("caught: %q", out)
 	}
-	if _, errs := i.run(cache, 1, "run", "-l", "js", "-p", "auto", "-c", "require('glvnone')"); !strings.Contains(errs, "hint: The index has no package for the import of glvnone.") {
+	if _, errs := i.run(cache, 1, "run", "-l", "js", "-p", "auto", "-c", "require('glvnone')"); !strings.Contains(errs,
+		"hint: The index has no package for the import of glvnone.") {
 		t.Errorf("%s", errs)
 	}
 	_, errs := i.run(cache, 125, "run", "-l", "js", "-p", "lodahs", "-c", "1")
-	if !strings.Contains(errs, "404 Not Found - GET http://index.test/lodahs") || !strings.Contains(errs, "fix: did you mean lodash?") || regexp.MustCompile(`(?m)^\s*404\s*$`).MatchString(errs) {
+	if !strings.Contains(errs, "404 Not Found - GET http://index.test/lodahs") || !strings.Contains(errs,
+		"fix: did you mean lodash?") || regexp.MustCompile(`(?m)^\s*404\s*$`).MatchString(errs) {
 		t.Errorf("%s", errs)
 	}
 }
 
-// TestPackagesAtOnce: all that need the same at the same time wait for one. Here each has a cache of its own on one folder, as processes have, and
-// only the folder's locks between them. What a process left that died is removed.
+// TestPackagesAtOnce: all that need the same at the same time wait for one. Here each has a cache of its own on one
+// folder, as processes have, and only the folder's locks between them. What a process left that died is removed.
 func TestPackagesAtOnce(t *testing.T) {
 	if testing.Short() {
 		t.Skip("SKIPPED, NOT TESTED: it loads the machine with sandboxes")
@@ -257,8 +275,8 @@ func TestPackagesAtOnce(t *testing.T) {
 	}
 }
 
-// TestPackagesOfSandbox: packages that are added to a living sandbox are there at once, stay after a restart of the server, and a newer version
-// replaces an older one whole.
+// TestPackagesOfSandbox: packages that are added to a living sandbox are there at once, stay after a restart of the
+// server, and a newer version replaces an older one whole.
 func TestPackagesOfSandbox(t *testing.T) {
 	isPackagesReady(t, pipFile)
 	i := newIndex(t)
@@ -266,22 +284,28 @@ func TestPackagesOfSandbox(t *testing.T) {
 	i.wheel("glvother", "1.0", "value = 40", "")
 	cache, state := t.TempDir(), t.TempDir()
 	start := func() *served {
-		return startServerWith(t, func(m *Main) { m.Gate = i.gate }, "--backend", "native", "--allow-unenforced", "memory", "--state-dir", state,
+		return startServerWith(t, func(m *Main) { m.Gate = i.gate }, "--backend", "native", "--allow-unenforced", "memory",
+			"--state-dir", state,
 			"--package-cache", cache, "--package-index", "python=http://index.test/simple")
 	}
 	s := start()
 	c := &commands{t, s.url}
 	c.run(0, "", "create", "--name", "a")
-	if out, errs := c.run(0, "", "run", "--in", "a", "-c", "%pip install glvlive==1.0\nimport glvlive\nglvlive.value"); out != "1\n" || !strings.Contains(errs, "note: installing glvlive==1.0\n") {
+	if out, errs := c.run(0, "", "run", "--in", "a", "-c",
+		"%pip install glvlive==1.0\nimport glvlive\nglvlive.value"); out != "1\n" || !strings.Contains(errs,
+		"note: installing glvlive==1.0\n") {
 		t.Errorf("%q, %q", out, errs)
 	}
-	out, _ := c.run(1, "", "run", "--in", "a", "--json", "-p", "auto", "-c", "import glvother\nprint(glvother.value + glvlive.value)\nimport glvnone")
-	for _, want := range []string{`"stdout": "41\n"`, `"name": "glvother"`, `The index has no package for the import of glvnone.`} {
+	out, _ := c.run(1, "", "run", "--in", "a", "--json", "-p", "auto", "-c",
+		"import glvother\nprint(glvother.value + glvlive.value)\nimport glvnone")
+	for _, want := range []string{`"stdout": "41\n"`, `"name": "glvother"`,
+		`The index has no package for the import of glvnone.`} {
 		if !strings.Contains(out, want) {
 			t.Errorf("no %q in %s", want, out)
 		}
 	}
-	if _, errs := c.run(125, "", "run", "--in", "a", "-c", "%pip install glvnowhere"); !strings.Contains(errs, "No matching distribution found for glvnowhere") {
+	if _, errs := c.run(125, "", "run", "--in", "a", "-c", "%pip install glvnowhere"); !strings.Contains(errs,
+		"No matching distribution found for glvnowhere") {
 		t.Errorf("%s", errs)
 	}
 	s.stop(t)
@@ -289,14 +313,17 @@ func TestPackagesOfSandbox(t *testing.T) {
 	s = start()
 	c = &commands{t, s.url}
 	i.wheel("glvlate", "1.0", "value = 2", "")
-	if out, _ := c.run(0, "", "run", "--in", "a", "-c", "%pip install glvlate\nimport glvlate\nglvlate.value + glvother.value"); out != "42\n" {
+	if out, _ := c.run(0, "", "run", "--in", "a", "-c",
+		"%pip install glvlate\nimport glvlate\nglvlate.value + glvother.value"); out != "42\n" {
 		t.Errorf("after a restart: %q", out)
 	}
-	if out, _ := c.run(0, "", "exec", "a", "--", "python3", "-c", "import glvlive, glvother, glvlate; print(len(glvlive.__path__))"); out != "1\n" {
+	if out, _ := c.run(0, "", "exec", "a", "--", "python3", "-c",
+		"import glvlive, glvother, glvlate; print(len(glvlive.__path__))"); out != "1\n" {
 		t.Errorf("a process of its own: %q", out)
 	}
 	i.wheel("glvlive", "2.0", "value = 2", "")
-	if out, _ := c.run(0, "", "run", "--in", "a", "-c", "note = '''\n%pip install glvnowhere\n'''\n%pip install glvlive==2.0\n!python3 -c 'import glvlive, glvother; print(glvlive.value)'"); out != "2\n" {
+	if out, _ := c.run(0, "", "run", "--in", "a", "-c",
+		"note = '''\n%pip install glvnowhere\n'''\n%pip install glvlive==2.0\n!python3 -c 'import glvlive, glvother; print(glvlive.value)'"); out != "2\n" {
 		t.Errorf("another version: %q", out)
 	}
 	c.run(0, "", "rm", "a")
@@ -314,7 +341,8 @@ func TestNPMOfSandbox(t *testing.T) {
 	i := newIndex(t)
 	i.tarball("glvjs", "1.0.0", "module.exports = 40")
 	i.tarball("glvts", "1.0.0", "module.exports = 2")
-	s := startServerWith(t, func(m *Main) { m.Gate = i.gate }, "--backend", "native", "--allow-unenforced", "memory", "--checks", "enforce", "--check-deny", "process",
+	s := startServerWith(t, func(m *Main) { m.Gate = i.gate }, "--backend", "native", "--allow-unenforced", "memory",
+		"--checks", "enforce", "--check-deny", "process",
 		"--package-cache", t.TempDir(), "--package-index", "javascript=http://index.test/")
 	c := &commands{t, s.url}
 	c.run(0, "", "create", "--name", "a")
@@ -323,7 +351,8 @@ func TestNPMOfSandbox(t *testing.T) {
 		{"ts", "glvts", "import a from 'glvjs'; import b from 'glvts'; const n: number = a + b; console.log(n)", "42\n"},
 		{"js", "glvjs", "require('glvjs') + require('glvts')", "42\n"},
 	} {
-		if out, errs := c.run(0, "", "run", "--in", "a", "-l", one.language, "-p", one.packages, "-c", one.code); out != one.want {
+		if out, errs := c.run(0, "", "run", "--in", "a", "-l", one.language, "-p", one.packages, "-c",
+			one.code); out != one.want {
 			t.Errorf("%s: %q, %s", one.code, out, errs)
 		}
 	}

@@ -46,8 +46,8 @@ func TestIndexDown(t *testing.T) {
 	i.fails(cache, "", "the index does not answer; try again", "run", "-l", "js", "-p", "glvx", "-c", "1")
 }
 
-// TestPackagesTooMuch: an installation ends at the limits of the installer and of the cache, whatever the index or the packages do, and the fix
-// says what would help.
+// TestPackagesTooMuch: an installation ends at the limits of the installer and of the cache, whatever the index or the
+// packages do, and the fix says what would help.
 func TestPackagesTooMuch(t *testing.T) {
 	if testing.Short() {
 		t.Skip("SKIPPED, NOT TESTED: it waits for a limit of time")
@@ -70,16 +70,20 @@ func TestPackagesTooMuch(t *testing.T) {
 		}
 	})
 	server := func(limits ...string) *served {
-		return startServerWith(t, func(m *Main) { m.Gate = i.gate }, slices.Concat(i.flags, limits, []string{"--package-cache", cache, "--backend", "native", "--allow-unenforced", "memory"})...)
+		return startServerWith(t, func(m *Main) { m.Gate = i.gate }, slices.Concat(i.flags, limits,
+			[]string{"--package-cache", cache, "--backend", "native", "--allow-unenforced", "memory"})...)
 	}
 	small, short := server("--max-disk", "100MiB"), server("--timeout", "15s", "--max-timeout", "15s")
 	for _, c := range []struct {
 		s                    *served
 		fields, detail, hint string
 	}{
-		{small, `"language": "python", "packages": ["glvbomb"]`, "No space left on device", "the packages need more room than an installer has; ask for fewer"},
-		{small, `"language": "javascript", "packages": ["glvbomb"]`, "no space left on device", "the packages need more room than an installer has; ask for fewer"},
-		{short, `"language": "python", "packages": ["glvslow"]`, "packages: install: it did not end within 15s", "the index may be slow: try again, or ask for fewer packages"},
+		{small, `"language": "python", "packages": ["glvbomb"]`, "No space left on device",
+			"the packages need more room than an installer has; ask for fewer"},
+		{small, `"language": "javascript", "packages": ["glvbomb"]`, "no space left on device",
+			"the packages need more room than an installer has; ask for fewer"},
+		{short, `"language": "python", "packages": ["glvslow"]`, "packages: install: it did not end within 15s",
+			"the index may be slow: try again, or ask for fewer packages"},
 		{short, `"language": "python", "packages": ["glvforks"], "allow_build": true`, "", ""},
 	} {
 		status, answer := c.s.post(t, "/v1/run", `{"code": "1", `+c.fields+`, `+weaker+`}`)
@@ -91,7 +95,8 @@ func TestPackagesTooMuch(t *testing.T) {
 		leftOver(t, cache)
 	}
 	i.wheel("glvlarge", "1.0", strings.Repeat("\n", 8<<20), "")
-	i.fails(cache, "they have more files, or larger ones, than a layer may have", "ask for fewer packages, or let the cache keep more: --package-cache-size",
+	i.fails(cache, "they have more files, or larger ones, than a layer may have",
+		"ask for fewer packages, or let the cache keep more: --package-cache-size",
 		"run", "--package-cache-size", "4MiB", "-p", "glvlarge", "-c", "1")
 }
 
@@ -112,7 +117,8 @@ func TestPackagesMany(t *testing.T) {
 	if out, _ := i.run(cache, 0, append(args, "-c", code+")")...); out != "124750\n" {
 		t.Errorf("%q", out)
 	}
-	i.fails(cache, "packages: more than 500 are asked for", "ask for fewer packages", append(args, "-p", "glvmore", "-c", "1")...)
+	i.fails(cache, "packages: more than 500 are asked for", "ask for fewer packages", append(args, "-p", "glvmore", "-c",
+		"1")...)
 	leftOver(t, cache)
 }
 
@@ -144,15 +150,18 @@ func newHostIndex(t *testing.T) *index {
 	return i
 }
 
-// command is the program as a process, with a cache of its own and this index. It is another program's argument if there is one.
+// command is the program as a process, with a cache of its own and this index. It is another program's argument if
+// there is one.
 func (i *index) command(cache string, before []string, args ...string) *exec.Cmd {
-	words := slices.Concat(before, []string{"fumehood", args[0], "--package-cache", cache}, i.flags, []string{"--backend", "native", "--allow-unenforced", "memory"}, args[1:])
+	words := slices.Concat(before, []string{"fumehood", args[0], "--package-cache", cache}, i.flags,
+		[]string{"--backend", "native", "--allow-unenforced", "memory"}, args[1:])
 	cmd := exec.Command(words[0], words[1:]...)
 	cmd.Env = append(os.Environ(), "HOME="+i.t.TempDir(), "FUMEHOOD_LIBEXEC="+libexecDir(i.t))
 	return cmd
 }
 
-// TestPackageCacheBad: packages that a cache has still serve when nothing can be written to it; others are an error that says what would help.
+// TestPackageCacheBad: packages that a cache has still serve when nothing can be written to it; others are an error
+// that says what would help.
 func TestPackageCacheBad(t *testing.T) {
 	if testing.Short() || os.Geteuid() != 0 {
 		t.Skip("SKIPPED, NOT TESTED: pip takes seconds, and root alone mounts")
@@ -165,7 +174,9 @@ func TestPackageCacheBad(t *testing.T) {
 	// mounted runs the program where a mount of its own is over the cache, and adds what it leaves there.
 	mounted := func(mount string, args ...string) string {
 		var said bytes.Buffer
-		cmd := i.command(cache, []string{"unshare", "--mount", "--propagation", "private", "sh", "-c", mount + ` || exit; cache=$1; shift; "$@"; find $cache/work/* $cache/requests/new-* -printf 'left over: %p\n' 2>/dev/null`, "sh", cache}, args...)
+		cmd := i.command(cache, []string{"unshare", "--mount", "--propagation", "private", "sh", "-c", mount +
+			` || exit; cache=$1; shift; "$@"; find $cache/work/* $cache/requests/new-* -printf 'left over: %p\n' 2>/dev/null`,
+			"sh", cache}, args...)
 		cmd.Stdout, cmd.Stderr = &said, &said
 		if err := cmd.Run(); err != nil && said.Len() == 0 {
 			t.Fatal(err)
@@ -175,17 +186,20 @@ func TestPackageCacheBad(t *testing.T) {
 		}
 		return said.String()
 	}
-	const readOnly, full = `mount --bind "$1" "$1" && mount -o remount,bind,ro "$1"`, `mount -t tmpfs -o size=2m,mode=700 none "$1"`
+	const readOnly, full = `mount --bind "$1" "$1" && mount -o remount,bind,ro "$1"`,
+		`mount -t tmpfs -o size=2m,mode=700 none "$1"`
 	if got := mounted("true", "run", "-p", "glvsmall", "-c", code); !strings.HasSuffix(got, "42\n") {
 		t.Errorf("%s", got)
 	}
 	if got := mounted(readOnly, "run", "-p", "glvsmall", "-c", code); got != "42\n" {
 		t.Errorf("what is there: %s", got)
 	}
-	if got := mounted(readOnly, "run", "-p", "glvlarge", "-c", "1"); !strings.Contains(got, "read-only file system") || !strings.Contains(got, "fix: make it writable, or free some space") {
+	if got := mounted(readOnly, "run", "-p", "glvlarge", "-c", "1"); !strings.Contains(got, "read-only file system") ||
+		!strings.Contains(got, "fix: make it writable, or free some space") {
 		t.Errorf("read-only: %s", got)
 	}
-	if got := mounted(full, "run", "-p", "glvlarge", "-c", "1"); !strings.Contains(got, "no space left on device") || !strings.Contains(got, "fix: make it writable, or free some space") {
+	if got := mounted(full, "run", "-p", "glvlarge", "-c", "1"); !strings.Contains(got, "no space left on device") ||
+		!strings.Contains(got, "fix: make it writable, or free some space") {
 		t.Errorf("full: %s", got)
 	}
 }

@@ -9,7 +9,8 @@ import (
 	"testing"
 )
 
-// hostileBackend builds a wheel of one module, which says what its build could do: with the host, the network, and what later installations use.
+// hostileBackend builds a wheel of one module, which says what its build could do: with the host, the network, and what
+// later installations use.
 const hostileBackend = `
 import os, site, socket, zipfile
 
@@ -44,8 +45,8 @@ def build_wheel(folder, *_):
     return "glvbuilt-1.0-py3-none-any.whl"
 `
 
-// TestPackagesBuild: code of a Python package runs when it is installed only if that is allowed, and then in the installer's sandbox alone, which
-// nothing outlives but the layer.
+// TestPackagesBuild: code of a Python package runs when it is installed only if that is allowed, and then in the
+// installer's sandbox alone, which nothing outlives but the layer.
 func TestPackagesBuild(t *testing.T) {
 	if testing.Short() {
 		t.Skip("SKIPPED, NOT TESTED: pip takes seconds to build")
@@ -56,7 +57,8 @@ func TestPackagesBuild(t *testing.T) {
 	i.wheel("glvgood", "1.0", "value = 42", "")
 	const code = "import glvbuilt; print(glvbuilt.could); print('TOKEN' in glvbuilt.environ)"
 	args := []string{"run", "-e", "TOKEN=x", "-p", "glvbuilt", "-c", code}
-	if _, errs := i.run(cache, 125, args...); !strings.Contains(errs, "to let it build one: --allow-build") || i.downloads("glvbuilt") > 0 {
+	if _, errs := i.run(cache, 125, args...); !strings.Contains(errs, "to let it build one: --allow-build") ||
+		i.downloads("glvbuilt") > 0 {
 		t.Errorf("%d downloads, %s", i.downloads("glvbuilt"), errs)
 	}
 	out, _ := i.run(cache, 0, append([]string{"run", "--allow-build"}, args[1:]...)...)
@@ -70,7 +72,8 @@ func TestPackagesBuild(t *testing.T) {
 		t.Errorf("what was built for one is given to all: %s", errs)
 	}
 	const look = "import glvgood, os; print(sorted(os.listdir('/opt/fumehood/python')), os.path.exists('/tmp/evil'))"
-	if out, _ := i.run(cache, 0, "run", "-p", "glvgood", "--allow-build", "-c", look); out != "['glvgood', 'glvgood-1.0.dist-info'] False\n" {
+	if out, _ := i.run(cache, 0, "run", "-p", "glvgood", "--allow-build", "-c",
+		look); out != "['glvgood', 'glvgood-1.0.dist-info'] False\n" {
 		t.Errorf("the next installation: %s", out)
 	}
 	i.isAlone()
@@ -98,8 +101,10 @@ func TestPackagesScripts(t *testing.T) {
 	i, cache := newIndex(t), t.TempDir()
 	i.pack("glvscript", "1.0.0", map[string]string{"index.js": "try { module.exports = require('./could.js') } catch { module.exports = 'no script ran' }", "evil.js": hostileScript},
 		map[string]string{"postinstall": "node evil.js"})
-	for _, c := range []struct{ flag, want string }{{"--allow-build=false", "no script ran\n"}, {"--allow-build", "[]\n"}, {"--allow-build=false", "no script ran\n"}} {
-		if out, _ := i.run(cache, 0, "run", c.flag, "-l", "js", "-p", "auto", "-c", "console.log(require('glvscript'))"); out != c.want {
+	for _, c := range []struct{ flag, want string }{{"--allow-build=false", "no script ran\n"}, {"--allow-build",
+		"[]\n"}, {"--allow-build=false", "no script ran\n"}} {
+		if out, _ := i.run(cache, 0, "run", c.flag, "-l", "js", "-p", "auto", "-c",
+			"console.log(require('glvscript'))"); out != c.want {
 			t.Errorf("%s: %s", c.flag, out)
 		}
 	}
@@ -108,8 +113,8 @@ func TestPackagesScripts(t *testing.T) {
 
 const indexPassword = "canary-5b0e77-password"
 
-// TestPackagesPassword: the password of an index comes from a variable or the configuration, reaches the index, and is nowhere else: not in the
-// installer, where code of packages runs, nor in the run, the answers and the cache.
+// TestPackagesPassword: the password of an index comes from a variable or the configuration, reaches the index, and is
+// nowhere else: not in the installer, where code of packages runs, nor in the run, the answers and the cache.
 func TestPackagesPassword(t *testing.T) {
 	if testing.Short() {
 		t.Skip("SKIPPED, NOT TESTED: package deps has the same without sandboxes")
@@ -117,7 +122,8 @@ func TestPackagesPassword(t *testing.T) {
 	isPackagesReady(t, pipFile, npmFile)
 	i, cache := newLockedIndex(t, indexPassword), t.TempDir()
 	i.flags = nil
-	const python, javascript = "python=https://reader:" + indexPassword + "@example.com/simple", "javascript=https://reader:" + indexPassword + "@example.com/"
+	const python, javascript = "python=https://reader:" + indexPassword + "@example.com/simple",
+		"javascript=https://reader:" + indexPassword + "@example.com/"
 	i.sdist("glvbuilt", fmt.Sprintf(hostileBackend, "/none"))
 	i.tarball("glvjs", "1.0.0", "module.exports = 42")
 	var said []string
@@ -129,7 +135,8 @@ func TestPackagesPassword(t *testing.T) {
 	}
 	i.env = []string{"FUMEHOOD_PACKAGE_INDEX=" + python + "," + javascript}
 	const look = "import glvbuilt, os, subprocess; print(glvbuilt.environ, dict(os.environ)); print(subprocess.run(\"grep -l 'canary[-]' -r /proc/self/environ /opt/fumehood\", shell=True, stdout=-1).stdout)"
-	if out := run("run", "--verbose", "--json", "--allow-build", "-p", "auto", "-c", look); !strings.Contains(out, "fumehood_placeholder_") || !strings.Contains(out, `b''`) {
+	if out := run("run", "--verbose", "--json", "--allow-build", "-p", "auto", "-c", look); !strings.Contains(out,
+		"fumehood_placeholder_") || !strings.Contains(out, `b''`) {
 		t.Errorf("%s", out)
 	}
 	if out := run("run", "--verbose", "-l", "js", "-p", "auto", "-c", "console.log(require('glvjs'))"); out != "42\n" {
@@ -173,7 +180,8 @@ func TestPackagesPassword(t *testing.T) {
 	}
 }
 
-// TestNoPackages: a server can be told to install nothing, by flag and by configuration. Then neither requests nor lines of code install.
+// TestNoPackages: a server can be told to install nothing, by flag and by configuration. Then neither requests nor
+// lines of code install.
 func TestNoPackages(t *testing.T) {
 	config := filepath.Join(t.TempDir(), "config.toml")
 	if err := os.WriteFile(config, []byte("no_packages = true"), 0o600); err != nil {
@@ -181,7 +189,8 @@ func TestNoPackages(t *testing.T) {
 	}
 	for n, flags := range [][]string{{"--no-packages"}, {"--config", config}} {
 		i := newIndex(t)
-		s := startServerWith(t, func(m *Main) { m.Gate = i.gate }, append(slices.Concat(i.flags, flags), "--backend", "native", "--allow-unenforced", "memory")...)
+		s := startServerWith(t, func(m *Main) { m.Gate = i.gate }, append(slices.Concat(i.flags, flags), "--backend",
+			"native", "--allow-unenforced", "memory")...)
 		for _, packages := range []string{`"packages": ["auto"]`, `"packages": ["glvx"]`, `"lock": "glvx==1\n"`} {
 			status, answer := s.post(t, "/v1/run", `{"language": "python", "code": "import glvx", `+packages+`, `+weaker+`}`)
 			if status != 422 || answer["detail"] != "packages: packages are not installed here" {
@@ -200,8 +209,10 @@ func TestNoPackages(t *testing.T) {
 func noPackagesInSandbox(t *testing.T, c *commands) {
 	isNetworkReady(t)
 	c.run(0, "", "create", "--name", "a")
-	c.fails("packages: packages are not installed here", "use what is installed", "run", "--in", "a", "-p", "glvx", "-c", "1")
-	if _, errs := c.run(1, "", "run", "--in", "a", "-c", "%pip install glvx\nimport glvx"); strings.Contains(errs, "--packages") {
+	c.fails("packages: packages are not installed here", "use what is installed", "run", "--in", "a", "-p", "glvx", "-c",
+		"1")
+	if _, errs := c.run(1, "", "run", "--in", "a", "-c", "%pip install glvx\nimport glvx"); strings.Contains(errs,
+		"--packages") {
 		t.Errorf("%s", errs)
 	}
 	c.run(0, "", "rm", "a")

@@ -11,7 +11,8 @@ import (
 	"time"
 )
 
-// TestPackagesKilled: whenever the program is killed while it installs, the next one has the packages, and a cache without anything of the dead.
+// TestPackagesKilled: whenever the program is killed while it installs, the next one has the packages, and a cache
+// without anything of the dead.
 func TestPackagesKilled(t *testing.T) {
 	if testing.Short() {
 		t.Skip("SKIPPED, NOT TESTED: it installs for each of many kills")
@@ -35,7 +36,8 @@ func TestPackagesKilled(t *testing.T) {
 	}
 	start := func(n int) (*exec.Cmd, *bytes.Buffer) {
 		var said bytes.Buffer
-		cmd := i.command(cache, nil, "run", "-p", fmt.Sprintf("glvkill%d", n), "-c", fmt.Sprintf("import glvkill%d; print(glvkill%[1]d.value)", n))
+		cmd := i.command(cache, nil, "run", "-p", fmt.Sprintf("glvkill%d", n), "-c",
+			fmt.Sprintf("import glvkill%d; print(glvkill%[1]d.value)", n))
 		cmd.Stdout, cmd.Stderr = &said, &said
 		if err := cmd.Start(); err != nil {
 			t.Fatal(err)

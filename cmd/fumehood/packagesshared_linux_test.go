@@ -7,7 +7,8 @@ import (
 	"github.com/fumehood-dev/fumehood/internal/packages/shared/redistest"
 )
 
-// TestPackagesShared: two machines, which are two caches here, install once. The second takes the layer from the first, compiled and whole.
+// TestPackagesShared: two machines, which are two caches here, install once. The second takes the layer from the first,
+// compiled and whole.
 func TestPackagesShared(t *testing.T) {
 	if testing.Short() {
 		t.Skip("SKIPPED, NOT TESTED: package deps has the same without sandboxes")
@@ -19,7 +20,8 @@ func TestPackagesShared(t *testing.T) {
 	t.Setenv("FUMEHOOD_PACKAGE_SHARE", r.Address)
 	t.Setenv("FUMEHOOD_PACKAGE_ARCHIVE", "file://"+filepath.Join(t.TempDir(), "archives"))
 	for n, want := range []string{"note: installing glvshared\n", ""} {
-		out, errs := i.run(t.TempDir(), 0, "run", "-p", "glvshared", "-c", "import glvshared, os; print(glvshared.value, os.path.exists(glvshared.__cached__))")
+		out, errs := i.run(t.TempDir(), 0, "run", "-p", "glvshared", "-c",
+			"import glvshared, os; print(glvshared.value, os.path.exists(glvshared.__cached__))")
 		if out != "42 True\n" || errs != want {
 			t.Errorf("machine %d: %q, %q", n, out, errs)
 		}

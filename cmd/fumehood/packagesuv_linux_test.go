@@ -55,7 +55,8 @@ func uvRoot(t *testing.T) string {
 	return root
 }
 
-// TestPackagesOfUV: where the root has uv, it installs, without pip, and what cannot be had is said in its words, with what would help.
+// TestPackagesOfUV: where the root has uv, it installs, without pip, and what cannot be had is said in its words, with
+// what would help.
 func TestPackagesOfUV(t *testing.T) {
 	root := uvRoot(t)
 	isNetworkReady(t)
@@ -125,12 +126,14 @@ func TestPasswordOfUV(t *testing.T) {
 	i.flags = []string{"--root", root}
 	i.env = []string{"FUMEHOOD_PACKAGE_INDEX=python=https://reader:" + indexPassword + "@example.com/simple"}
 	i.wheel("glvmain", "1.0", "value = 42", "")
-	if out, errs := i.run(t.TempDir(), 0, "run", "-p", "auto", "-c", "import glvmain; print(glvmain.value)"); out != "42\n" || strings.Contains(errs, indexPassword) {
+	if out, errs := i.run(t.TempDir(), 0, "run", "-p", "auto", "-c",
+		"import glvmain; print(glvmain.value)"); out != "42\n" || strings.Contains(errs, indexPassword) {
 		t.Errorf("%q %s", out, errs)
 	}
 	i.isAlone()
 	i.wants("another")
-	if _, errs := i.run(t.TempDir(), 125, "run", "-p", "glvmain", "-c", "1"); !strings.Contains(errs, "fix: the index wants a name and a password") || strings.Contains(errs, indexPassword) {
+	if _, errs := i.run(t.TempDir(), 125, "run", "-p", "glvmain", "-c", "1"); !strings.Contains(errs,
+		"fix: the index wants a name and a password") || strings.Contains(errs, indexPassword) {
 		t.Errorf("%s", errs)
 	}
 }

@@ -13,40 +13,37 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/fumehood-dev/fumehood/internal/apiclient"
+	"github.com/fumehood-dev/fumehood/internal/cli/terminal"
 	"github.com/fumehood-dev/fumehood/internal/duplex"
 	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
-// mostForwarded is the most connections that are forwarded at once; others wait. The server has a limit of its own.
-const mostForwarded = 256
+// maxForwarded bounds the connections that are forwarded at once; others wait. The server has a limit of its own.
+const maxForwarded = 256
 
 func (a *app) newPortForward() *cobra.Command {
-	var f serverFlags
 	cmd := &cobra.Command{
 		Use:   "port-forward [FLAGS] NAME [LOCAL:]PORT",
-		Short: "Reach a port in a sandbox from this machine",
+		Short: "Connect a port of this machine to a port in a sandbox",
 		Long: `Port-forward listens on 127.0.0.1 and forwards each TCP connection to a port in a living sandbox,
-until it is interrupted. The program there listens on 127.0.0.1, ::1 or all addresses. The sandbox
-needs no network for that, and is not idle while a connection is open. LOCAL is the port on this
-machine: PORT if it is absent, any free one if it is 0.`,
+until it is interrupted. The program in the sandbox listens on 127.0.0.1, ::1 or all addresses. The
+sandbox needs no network for that, and is not idle while a connection is open. LOCAL is the port on
+this machine: PORT by default, any free port if it is 0.`,
 		Example: `  fumehood exec --detach --timeout 1h agent-7 -- python3 -m http.server 8000
   fumehood port-forward agent-7 8000
   fumehood port-forward agent-7 9000:8000`,
 		Args: cobra.ExactArgs(2),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			local, port, err := parseForward(args[1])
-			if err != nil {
-				return err
-			}
-			return a.portForward(cmd.Context(), &f, &forwarding{name: args[0], local: local, port: port})
-		},
 	}
-	f.add(cmd.Flags())
-	cmd.ValidArgsFunction = a.completeNames(&f, 1)
-	return cmd
+	return a.onServer(cmd, 1, func(ctx context.Context, c *apiclient.Client, args []string) error {
+		local, port, err := parseForward(args[1])
+		if err != nil {
+			return err
+		}
+		return a.portForward(ctx, c, &forwarding{name: args[0], local: local, port: port})
+	})
 }
 
-// parseForward reads [LOCAL:]PORT.
+// parseForward parses [LOCAL:]PORT.
 func parseForward(text string) (local, port int, err error) {
 	first, second, both := strings.Cut(text, ":")
 	if !both {
@@ -60,7 +57,7 @@ func parseForward(text string) (local, port int, err error) {
 	return local, port, nil
 }
 
-// forwarding is one port of this machine that leads to one in a sandbox.
+// forwarding connects a port of this machine to a port in a sandbox.
 type forwarding struct {
 	name        string
 	local, port int
@@ -70,34 +67,30 @@ type forwarding struct {
 }
 
 // portForward forwards until ctx or the sandbox ends.
-func (a *app) portForward(ctx context.Context, f *serverFlags, to *forwarding) error {
-	c, err := a.openClient(f)
-	if err != nil {
-		return err
-	}
-	defer c.Close()
+func (a *app) portForward(ctx context.Context, c *apiclient.Client, to *forwarding) error {
 	if _, err := c.Sandbox(ctx, to.name); err != nil {
 		return err
 	}
 	listener, err := net.Listen("tcp4", net.JoinHostPort("127.0.0.1", strconv.Itoa(to.local)))
 	if err != nil {
-		return &sandbox.Error{Kind: sandbox.Unavailable, Op: "port-forward", Err: err, Fix: "name another local port: " + fmt.Sprintf("0:%d takes a free one", to.port)}
+		return &sandbox.Error{Kind: sandbox.Unavailable, Op: "port-forward", Err: err,
+			Fix: fmt.Sprintf("name another local port; 0:%d takes a free one", to.port)}
 	}
 	defer listener.Close()
-	if err := a.showForward(listener.Addr().String(), to); err != nil {
+	if err := a.printForward(listener.Addr().String(), to); err != nil {
 		return err
 	}
 	return a.forwardAll(ctx, listener, c, to)
 }
 
-// forwardAll forwards what a listener accepts. Its end is that of all connections.
+// forwardAll forwards the connections of a listener. It ends them when it returns.
 func (a *app) forwardAll(ctx context.Context, listener net.Listener, c *apiclient.Client, to *forwarding) error {
 	ctx, end := context.WithCancelCause(ctx)
 	var open sync.WaitGroup
 	defer open.Wait()
 	defer end(nil)
 	defer context.AfterFunc(ctx, func() { listener.Close() })()
-	room := make(chan struct{}, mostForwarded)
+	room := make(chan struct{}, maxForwarded)
 	for {
 		select {
 		case room <- struct{}{}:
@@ -117,20 +110,20 @@ func (a *app) forwardAll(ctx context.Context, listener net.Listener, c *apiclien
 	}
 }
 
-func (a *app) showForward(local string, to *forwarding) error {
+func (a *app) printForward(local string, to *forwarding) error {
 	if a.json {
 		return a.printJSON(map[string]any{"local": local, "sandbox": to.name, "port": to.port})
 	}
-	_, err := fmt.Fprintf(a.Stdout, "forwarding %s -> %s:%d\n", local, printable(to.name), to.port)
+	_, err := fmt.Fprintf(a.Stdout, "forwarding %s -> %s:%d\n", local, terminal.VisibleName(to.name), to.port)
 	return err
 }
 
-// forward carries one connection until it is over, or ctx ends. Its error is that no further one can succeed.
+// forward forwards one connection until it ends, or ctx ends. It returns an error if no further connection can succeed.
 func (a *app) forward(ctx context.Context, c *apiclient.Client, conn *net.TCPConn, to *forwarding) error {
 	defer conn.Close()
 	inside, err := c.DialPort(ctx, to.name, to.port)
 	if err != nil {
-		_ = conn.SetLinger(0) // the client sees that it reached nothing
+		_ = conn.SetLinger(0) // the client sees a reset
 		if sandbox.KindOf(err) == sandbox.NotFound {
 			return err
 		}
@@ -147,9 +140,9 @@ func (a *app) forward(ctx context.Context, c *apiclient.Client, conn *net.TCPCon
 	return nil
 }
 
-// warnForward says why a connection reached nothing, once in a row.
+// warnForward reports why a connection failed. It does not repeat the last warning.
 func (a *app) warnForward(to *forwarding, err error) {
-	text := oneLine(err.Error())
+	text := terminal.OneLine(err.Error())
 	to.mu.Lock()
 	defer to.mu.Unlock()
 	if text != to.last {

@@ -48,7 +48,8 @@ func (b *breaking) Accept() (net.Conn, error) {
 	return b.Listener.Accept()
 }
 
-// TestPortForwardEnds: where no connection can be accepted any more, the command ends, with the connections that are open.
+// TestPortForwardEnds: where no connection can be accepted any more, the command ends, with the connections that are
+// open.
 func TestPortForwardEnds(t *testing.T) {
 	listen := func() net.Listener {
 		l, err := net.Listen("tcp4", "127.0.0.1:0")
@@ -84,7 +85,8 @@ func TestPortForwardEnds(t *testing.T) {
 	}
 }
 
-// TestPortForward: a local port leads to one in a sandbox without a network, for many connections at once, whose halves end alone.
+// TestPortForward: a local port leads to one in a sandbox without a network, for many connections at once, whose halves
+// end alone.
 func TestPortForward(t *testing.T) {
 	c := livingServer(t)
 	c.run(0, "", "create", "--name", "a")
@@ -111,7 +113,8 @@ while True: threading.Thread(target=echo, args=(l.accept()[0],), daemon=True).st
 		got, err := io.ReadAll(conn)
 		return string(got), err
 	}
-	for ready := false; !ready; { // the server inside may not listen yet: then the connection is reset, and a warning says why
+	// the server inside may not listen yet: then the connection is reset, and a warning says why
+	for ready := false; !ready; {
 		_, err := echo()
 		ready = err == nil
 	}
@@ -124,7 +127,8 @@ while True: threading.Thread(target=echo, args=(l.accept()[0],), daemon=True).st
 		})
 	}
 	all.Wait()
-	if text := strings.ReplaceAll(out.String(), "nothing listens there in the sandbox", ""); strings.Count(text, "warning") > 1 {
+	if text := strings.ReplaceAll(out.String(), "nothing listens there in the sandbox", ""); strings.Count(text,
+		"warning") > 1 {
 		t.Errorf("%s", text)
 	}
 

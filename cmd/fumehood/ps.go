@@ -2,6 +2,7 @@ package main
 
 import (
 	"cmp"
+	"context"
 	"fmt"
 	"strconv"
 	"strings"
@@ -11,51 +12,44 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/fumehood-dev/fumehood/internal/apiclient"
+	"github.com/fumehood-dev/fumehood/internal/cli/terminal"
+	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
-// shownCommand is how many characters of a command ps shows.
+// shownCommand limits the characters of a command in a table.
 const shownCommand = 60
 
 func (a *app) newPs() *cobra.Command {
-	var f serverFlags
 	var labels []string
 	cmd := &cobra.Command{
 		Use:   "ps [FLAGS] [NAME]",
-		Short: "List sandboxes that live, or the executions in one",
+		Short: "List living sandboxes, or the runs in one",
 		Example: `  fumehood ps --label user=alice
   fumehood ps agent-7`,
 		Args: cobra.MaximumNArgs(1),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			wanted, err := parseLabels(labels)
-			if err != nil {
-				return err
-			}
-			c, err := a.openClient(&f)
-			if err != nil {
-				return err
-			}
-			defer c.Close()
-			if len(args) == 0 {
-				list, err := c.Sandboxes(cmd.Context(), wanted)
-				if err != nil {
-					return err
-				}
-				return a.showSandboxes(list)
-			}
-			list, err := c.Executions(cmd.Context(), args[0])
-			if err != nil {
-				return err
-			}
-			return a.showExecutions(list)
-		},
 	}
 	cmd.Flags().StringArrayVar(&labels, "label", nil, "only sandboxes with this label, `NAME=VALUE` (repeatable)")
-	f.add(cmd.Flags())
-	cmd.ValidArgsFunction = a.completeNames(&f, 1)
-	return cmd
+	return a.onServer(cmd, 1, func(ctx context.Context, c *apiclient.Client, args []string) error {
+		wanted, err := parseLabels(labels)
+		if err != nil {
+			return err
+		}
+		if len(args) == 0 {
+			list, err := c.Sandboxes(ctx, wanted)
+			if err != nil {
+				return err
+			}
+			return a.printSandboxes(list)
+		}
+		list, err := c.Executions(ctx, args[0])
+		if err != nil {
+			return err
+		}
+		return a.printRuns(list)
+	})
 }
 
-func (a *app) showSandboxes(list []apiclient.Sandbox) error {
+func (a *app) printSandboxes(list []apiclient.Sandbox) error {
 	if a.json {
 		return a.printJSON(map[string]any{"sandboxes": list})
 	}
@@ -64,14 +58,14 @@ func (a *app) showSandboxes(list []apiclient.Sandbox) error {
 		s := &list[i]
 		rows = append(rows, []string{s.Shown(), s.State, s.Backend, contextsOf(s), strconv.Itoa(s.Running), endsOf(s)})
 	}
-	return a.showTable(rows)
+	return a.printTable(rows)
 }
 
-// contextsOf lists the contexts: their languages, with the name of any that is not the default.
+// contextsOf lists the languages of the contexts, with the name of each context that is not the default.
 func contextsOf(s *apiclient.Sandbox) string {
 	var parts []string
 	for _, c := range s.Contexts {
-		if c.Name == "default" {
+		if c.Name == sandbox.DefaultContext {
 			parts = append(parts, c.Language)
 		} else {
 			parts = append(parts, c.Name+"("+c.Language+")")
@@ -80,7 +74,7 @@ func contextsOf(s *apiclient.Sandbox) string {
 	return cmp.Or(strings.Join(parts, ","), "-")
 }
 
-// endsOf is when a sandbox ends if nobody uses it.
+// endsOf returns the time that an unused sandbox has left.
 func endsOf(s *apiclient.Sandbox) string {
 	at := s.AgeEndsAt
 	if s.IdleEndsAt != nil && s.IdleEndsAt.Before(at) {
@@ -89,41 +83,40 @@ func endsOf(s *apiclient.Sandbox) string {
 	return "in " + coarse(time.Until(at))
 }
 
-func (a *app) showExecutions(list []apiclient.Execution) error {
+func (a *app) printRuns(list []apiclient.Execution) error {
 	if a.json {
 		return a.printJSON(map[string]any{"runs": list})
 	}
 	rows := [][]string{{"ID", "STATUS", "EXIT", "BEGAN", "WHAT"}}
 	for i := range list {
 		x := &list[i]
-		code, what := "-", x.Language+" in "+x.Context
-		if x.ExitCode != nil {
-			code = strconv.Itoa(*x.ExitCode)
-		}
+		what := x.Language + " in " + x.Context
 		if len(x.Command) > 0 {
-			what = quoteWords(x.Command)
+			what = terminal.Quote(x.Command...)
 		}
 		if shown := []rune(what); len(shown) > shownCommand {
 			what = string(shown[:shownCommand]) + "..."
 		}
-		rows = append(rows, []string{x.ID, x.Status, code, coarse(time.Since(x.BeganAt)) + " ago", what})
+		rows = append(rows, []string{x.ID, x.Status, cell(x.ExitCode, strconv.Itoa), ago(x.BeganAt), what})
 	}
-	return a.showTable(rows)
+	return a.printTable(rows)
 }
 
-// showTable prints rows in columns. Cells may hold what a sandbox or another client chose.
-func (a *app) showTable(rows [][]string) error {
+// printTable prints rows in columns. Cells may contain text of a sandbox or another client.
+func (a *app) printTable(rows [][]string) error {
 	w := tabwriter.NewWriter(a.Stdout, 0, 0, 2, ' ', 0)
 	for _, row := range rows {
 		for i := range row {
-			row[i] = visibleName(row[i])
+			row[i] = terminal.VisibleName(row[i])
 		}
 		fmt.Fprintln(w, strings.Join(row, "\t"))
 	}
 	return w.Flush()
 }
 
-// coarse is a duration in its largest unit.
+func ago(at time.Time) string { return coarse(time.Since(at)) + " ago" }
+
+// coarse formats a duration in its largest unit.
 func coarse(d time.Duration) string {
 	for _, unit := range []struct {
 		size time.Duration

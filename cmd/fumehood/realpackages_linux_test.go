@@ -7,7 +7,8 @@ import (
 	"testing"
 )
 
-// realArchives is the variable that names a folder of wheels and of archives of npm, which scripts/python-packages.sh fills.
+// realArchives is the variable that names a folder of wheels and of archives of npm, which scripts/python-packages.sh
+// fills.
 const realArchives = "PACKAGETEST_ARCHIVES"
 
 // usesMany is what models write. Without a network it must not come further than its packages.
@@ -42,7 +43,8 @@ const fetched = await fetch('http://index.test/').then(() => 'network', () => 'n
 console.log(_.chunk([1, 2, 3], 2).length, z.object({ a: z.number() }).parse({ a: 42 }).a, fetched)
 `
 
-// TestRealPackages: what most code needs is found and installed from real archives, on every backend, and runs without a network.
+// TestRealPackages: what most code needs is found and installed from real archives, on every backend, and runs without
+// a network.
 func TestRealPackages(t *testing.T) {
 	folder := os.Getenv(realArchives)
 	if folder == "" {
@@ -69,7 +71,8 @@ func TestRealPackages(t *testing.T) {
 		}
 		cache := i.t.TempDir()
 		for range 2 {
-			if out, errs := i.run(cache, 0, "run", "--packages", "auto", "--memory", "1GiB", "--timeout", "2m", "-c", usesMany); out != "30 PNG text {'a': [1]}\nno network\n" {
+			if out, errs := i.run(cache, 0, "run", "--packages", "auto", "--memory", "1GiB", "--timeout", "2m", "-c",
+				usesMany); out != "30 PNG text {'a': [1]}\nno network\n" {
 				i.t.Errorf("%q, %s", out, errs)
 			}
 			if out, errs := i.run(cache, 0, "run", "-l", "js", "--packages", "auto", "-c", usesNPM); out != "2 42 no network\n" {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 
@@ -15,12 +16,14 @@ import (
 
 	"github.com/fumehood-dev/fumehood/internal/answer"
 	"github.com/fumehood-dev/fumehood/internal/apiclient"
+	"github.com/fumehood-dev/fumehood/internal/cli/repl"
+	"github.com/fumehood-dev/fumehood/internal/cli/terminal"
 	"github.com/fumehood-dev/fumehood/internal/engine"
 	"github.com/fumehood-dev/fumehood/internal/eventlog"
 	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
-// replFlags are those of repl.
+// replFlags are the flags of repl.
 type replFlags struct {
 	boxFlags
 	packageFlags
@@ -34,12 +37,12 @@ func (a *app) newRepl() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "repl [FLAGS]",
 		Short: "Type code into a sandbox, line by line",
-		Long: `Repl makes a sandbox and runs the code that you type, or that standard input has, piece by piece in
-one interpreter. It needs no server. Control-C interrupts the code, Control-D ends the sandbox.`,
+		Long: `Repl creates a sandbox and runs the code that you type, or that standard input contains, in one
+interpreter. It needs no server. Control-C interrupts the code, Control-D ends the sandbox.`,
 		Example: `  fumehood repl
   fumehood repl --lang javascript --workspace ./data`,
 		Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error { return a.repl(cmd.Context(), &f) },
+		RunE: func(cmd *cobra.Command, _ []string) error { return a.runRepl(cmd.Context(), &f) },
 	}
 	flags := cmd.Flags()
 	flags.StringVarP(&f.language, "lang", "l", defaultLanguage, "`LANGUAGE` of the code (default "+defaultLanguage+")")
@@ -51,115 +54,114 @@ one interpreter. It needs no server. Control-C interrupts the code, Control-D en
 	return cmd
 }
 
-// repl is a conversation with a context in a sandbox of this process.
-type repl struct {
+// replSession runs typed code in a context, in a sandbox of this process.
+type replSession struct {
 	app     *app
 	sandbox *engine.Sandbox
 	context *engine.Context
-	syntax  syntax
-	typed   typed
-	out     *filesOut
-	outDir  string
+	lines   terminal.LineReader
+	to      destination
 
-	gathered *statement // the lines before the one that is typed
-	code     int        // exit code of the last piece of code
+	statement repl.Statement // the lines before the one that the user types
+	code      int            // exit code of the last statement
 }
 
-func (a *app) repl(ctx context.Context, f *replFlags) (err error) {
+func (a *app) runRepl(ctx context.Context, f *replFlags) error {
 	if a.json {
-		return sandbox.Invalidf("--json", "repl is a conversation, and has no answer")
+		return sandbox.Invalidf("--json", "is not supported by repl")
 	}
 	if a.Stdin == nil {
-		return sandbox.Invalidf("standard input", "there is none")
+		return errNoStdin
 	}
 	spec, err := a.spec(&f.boxFlags)
 	if err != nil {
 		return err
 	}
-	spec.Lifetime = sandbox.Lifetime{Idle: engine.MaxLifetime, MaxAge: engine.MaxLifetime} // it ends with us
-	r := &repl{app: a, outDir: f.out}
-	if f.out != "" {
-		if r.out, err = a.openFilesOut(f.out, false); err != nil {
+	spec.Lifetime = sandbox.Lifetime{Idle: engine.MaxLifetime, MaxAge: engine.MaxLifetime} // it ends with this process
+	to, err := a.openDestination(&sandboxFlags{out: f.out})
+	if err != nil {
+		return err
+	}
+	defer to.close()
+	return a.withEngine(engine.Config{}, &f.packageFlags, func(e *openedEngine) error {
+		run := engine.Run{Backend: f.backend, Spec: spec}
+		if err := e.chooseForImage(ctx, &run); err != nil {
 			return err
 		}
-		defer r.out.close()
-	}
-	packager, err := a.packager(&f.packageFlags)
-	if err != nil {
-		return err
-	}
-	e, err := a.openEngine(engine.Config{Packages: packager})
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, e.Close()) }()
-	run := engine.Run{Backend: f.backend, Spec: spec}
-	if err := e.chooseForImage(ctx, &run); err != nil {
-		return err
-	}
-	e.recoverAside(ctx)
-	if r.sandbox, _, err = e.Create(ctx, engine.Living{Backend: run.Backend, Spec: run.Spec}); err != nil {
-		return err
-	}
-	if r.context, err = r.sandbox.CreateContext(ctx, sandbox.DefaultContext, f.language, ""); err != nil {
-		return err
-	}
-	box := r.sandbox.Info()
-	a.reportUnenforced(box.Effective.Warnings, box.Effective.Unenforced, box.Spec.Named)
-	info := r.context.Info()
-	r.syntax = syntaxes[info.Language]
-	history, terminal := r.open(ctx, info.Language)
-	err = r.loop(ctx)
-	if history != nil {
-		if err := history.save(); err != nil {
-			a.warn("the history was not saved: %s", oneLine(err.Error()))
+		e.recoverAside(ctx)
+		r := &replSession{app: a, to: to}
+		if r.sandbox, _, err = e.Create(ctx, engine.Living{Backend: run.Backend, Spec: run.Spec}); err != nil {
+			return err
 		}
-	}
-	if err == nil && !terminal && r.code != 0 {
+		if r.context, err = r.sandbox.CreateContext(ctx, sandbox.DefaultContext, f.language, ""); err != nil {
+			return err
+		}
+		box := r.sandbox.Info()
+		a.reportUnenforced(box.Effective.Warnings, box.Effective.Unenforced, box.Spec.Named)
+		return r.converse(ctx)
+	})
+}
+
+// converse reads and runs code until the end of the input.
+func (r *replSession) converse(ctx context.Context) error {
+	language := r.context.Info().Language
+	r.statement.Syntax = repl.Syntaxes[language]
+	history, interactive := r.open(ctx, language)
+	err := r.loop(ctx)
+	if interactive {
+		if err := history.Save(); err != nil {
+			r.app.warn("the history was not saved: %s", terminal.OneLine(err.Error()))
+		}
+	} else if err == nil && r.code != 0 {
 		err = exitError(r.code)
 	}
 	return err
 }
 
-// open chooses how lines are read.
-func (r *repl) open(ctx context.Context, language string) (_ *history, terminal bool) {
+// open opens the input: a terminal with a history, or a file or pipe.
+func (r *replSession) open(ctx context.Context, language string) (_ *repl.History, interactive bool) {
 	a := r.app
 	out, _ := a.Stdout.(*os.File)
-	if !isTerminal(a.Stdin) || !isTerminal(out) {
-		r.typed = newPiped(a.Stdin)
+	if !terminal.Is(a.Stdin) || !terminal.Is(out) {
+		r.lines = terminal.NewPiped(a.Stdin, repl.MaxStatement)
 		return nil, false
 	}
-	h := a.openHistory(language)
-	r.typed = newEditor(a.Stdin, out, h, func(line string, cursor int) (int, []string) { return r.complete(ctx, line, cursor) })
-	a.note(faint, "%s in a sandbox (%s); Control-D ends it", language, r.sandbox.Info().Backend)
+	path := a.env().UserStateDir()
+	if path != "" {
+		path = filepath.Join(path, "history-"+language)
+	}
+	h := repl.OpenHistory(a.host(), path)
+	r.lines = terminal.NewEditor(a.Stdin, out, h, func(line string, cursor int) (int, []string) {
+		return r.complete(ctx, line, cursor)
+	})
+	a.note(terminal.Faint, "%s in a sandbox (%s); Control-D ends it", language, r.sandbox.Info().Backend)
 	return h, true
 }
 
-// loop reads and runs until the end of the input.
-func (r *repl) loop(ctx context.Context) error {
-	s := statement{syntax: r.syntax}
-	r.gathered = &s
-	for {
-		prompt := r.syntax.prompt
-		if !s.isEmpty() {
-			prompt = r.syntax.more
+// loop reads and runs lines.
+func (r *replSession) loop(ctx context.Context) error {
+	for s := &r.statement; ; {
+		prompt := s.Prompt
+		if len(s.Lines()) > 0 {
+			prompt = s.More
 		}
-		line, pasted, err := r.typed.line(ctx, prompt)
+		line, pasted, err := r.lines.ReadLine(ctx, prompt)
+		ended := errors.Is(err, io.EOF)
 		switch {
-		case errors.Is(err, errLineInterrupted):
-			s.take()
+		case errors.Is(err, terminal.ErrInterrupted):
+			s.Take()
 			continue
-		case err != nil && !errors.Is(err, io.EOF):
+		case err != nil && !ended:
 			return err
-		case err == nil && s.isEmpty() && slices.Contains(leaving, strings.TrimSpace(line)):
+		case !ended && len(s.Lines()) == 0 && slices.Contains(leaving, strings.TrimSpace(line)):
 			return nil
 		}
 		var ready []string
-		if err == nil {
-			s.pasted = pasted
-			ready = s.add(line)
+		if ended {
+			ready = []string{s.Take()}
 		} else {
-			ready = []string{s.take()}
+			s.Pasted = pasted
+			ready = s.Add(line)
 		}
 		for _, code := range ready {
 			if code == "" {
@@ -169,7 +171,7 @@ func (r *repl) loop(ctx context.Context) error {
 				return err
 			}
 		}
-		if err != nil {
+		if ended {
 			return nil
 		}
 	}
@@ -178,28 +180,27 @@ func (r *repl) loop(ctx context.Context) error {
 // leaving are the lines that end a repl.
 var leaving = []string{"exit", "exit()", "quit", "quit()", ".exit"}
 
-// run runs one piece of code and passes on what it shows. An exception of the code is no error.
-func (r *repl) run(ctx context.Context, code string) error {
+// run runs one statement and passes its output on. An exception of the code is not an error.
+func (r *replSession) run(ctx context.Context, code string) error {
 	x, err := r.sandbox.Start(ctx, engine.Exec{Context: sandbox.DefaultContext,
 		Request: sandbox.Request{Language: r.context.Info().Language, Code: []byte(code)}})
 	if err != nil {
 		return err
 	}
-	view := r.app.newAttached(nil, "", apiclient.Run{}, r.out, r.outDir)
-	view.show = r.app.newShow()
-	view.values.show = view.show
+	view := r.app.newFollower(nil, "", apiclient.Run{}, r.to)
+	view.open()
 	defer r.app.onInterrupt(view.interrupted)()
 	aside, stop := context.WithCancel(ctx)
 	view.work.Go(func() { r.passInterrupts(aside, view) })
 	followed := x.Follow(ctx, 0, func(e engine.Event) error { return view.take(eventOf(e)) })
-	result, err := x.Wait(ctx) // which cancels it once ctx has ended
+	result, err := x.Wait(ctx) // cancels the run if ctx has ended
 	stop()
 	view.work.Wait()
-	view.show.end()
+	view.output.close()
 	switch {
 	case ctx.Err() != nil:
 		return context.Cause(ctx)
-	case err != nil && r.sandbox.Ended() == nil: // nothing of it ran, as where its packages cannot be had
+	case err != nil && r.sandbox.Ended() == nil: // nothing ran, for example because a package is unavailable
 		r.app.fail(err)
 		r.code = exitFailure
 		return nil
@@ -208,33 +209,33 @@ func (r *repl) run(ctx context.Context, code string) error {
 	case followed != nil:
 		return followed
 	}
-	if view.show.midLine[sandbox.Stdout] && isTerminal(r.app.Stdout) {
+	if view.output.midLine[sandbox.Stdout] && terminal.Is(r.app.Stdout) {
 		fmt.Fprintln(r.app.Stdout)
 	}
-	view.values.report()
+	view.results.report()
 	r.code = exitCodeOf(result)
 	hints := slices.DeleteFunc(result.Hints,
-		func(h sandbox.Hint) bool { return h.Code == sandbox.HintExitCode }) // the code's own error is there
+		func(h sandbox.Hint) bool { return h.Code == sandbox.HintExitCode }) // the code's own error is visible
 	if hint := answer.CommandLine.Hint(hints); hint != "" && !r.app.quiet {
-		r.app.say(yellow, "hint: %s", oneLine(hint))
+		r.app.say(terminal.Yellow, "hint: %s", terminal.OneLine(hint))
 	}
 	return nil
 }
 
-func (r *repl) passInterrupts(ctx context.Context, view *attached) {
+func (r *replSession) passInterrupts(ctx context.Context, view *follower) {
 	for {
 		select {
-		case <-view.interrupt:
+		case <-view.interrupts:
 		case <-ctx.Done():
 			return
 		}
 		if err := r.context.Interrupt(ctx); err != nil && ctx.Err() == nil {
-			r.app.warn("could not interrupt it: %s", oneLine(textOf(err)))
+			r.app.warn("could not interrupt the code: %s", terminal.OneLine(textOf(err)))
 		}
 	}
 }
 
-// eventOf is an event of the engine in the form of those of a server.
+// eventOf converts an event of the engine to one of a server.
 func eventOf(e engine.Event) apiclient.Event {
 	var out apiclient.Event
 	switch {
@@ -250,11 +251,11 @@ func eventOf(e engine.Event) apiclient.Event {
 	return out
 }
 
-// complete returns the names that fit at the cursor of the line that is typed.
-func (r *repl) complete(ctx context.Context, line string, cursor int) (start int, names []string) {
+// complete returns the names that fit at the cursor of the line that the user types.
+func (r *replSession) complete(ctx context.Context, line string, cursor int) (start int, names []string) {
 	ctx, cancel := context.WithTimeout(ctx, completeTimeout)
 	defer cancel()
-	above := strings.Join(append(slices.Clone(r.gathered.lines), ""), "\n")
+	above := strings.Join(append(slices.Clone(r.statement.Lines()), ""), "\n")
 	start, names, err := r.context.Complete(ctx, above+line, len(above)+cursor)
 	if err != nil {
 		return 0, nil

@@ -21,7 +21,8 @@ func TestReplOfPipe(t *testing.T) {
 		exit           int
 		stdout, stderr string
 	}{
-		{"python", "x = 6*7\nfor i in range(2):\n    print(i)\nx\nimport sys; print('problem', file=sys.stderr)", 0, "0\n1\n42\n", "problem\n"},
+		{"python", "x = 6*7\nfor i in range(2):\n    print(i)\nx\nimport sys; print('problem', file=sys.stderr)", 0,
+			"0\n1\n42\n", "problem\n"},
 		{"javascript", "let a = {\n b: 2 }\na.b", 0, "2\n", ""},
 		{"python", "class A:\n    a = 1\n\n    def b(self):\n        return self.a\n\nA().b()", 0, "1\n", ""},
 		{"python", "x = 1\n%pip install a(b)\nx", 0, "1\n", "error: packages: \"a(b)\" is not the name of a package"},
@@ -40,7 +41,8 @@ func TestReplOfPipe(t *testing.T) {
 		var out, errs bytes.Buffer
 		m := testApp(t).Main
 		m.Stdin, m.Stdout, m.Stderr = in, &out, &errs
-		code := m.Run(t.Context(), []string{"repl", "--backend", "native", "--allow-unenforced", "memory", "--lang", test.language, "--quiet"})
+		code := m.Run(t.Context(), []string{"repl", "--backend", "native", "--allow-unenforced", "memory", "--lang",
+			test.language, "--quiet"})
 		if code != test.exit || out.String() != test.stdout || !strings.HasPrefix(errs.String(), test.stderr) {
 			t.Errorf("%s: exit code %d, %q and %q", test.language, code, &out, &errs)
 		}

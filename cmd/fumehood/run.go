@@ -13,8 +13,11 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/fumehood-dev/fumehood/api"
+	"github.com/fumehood-dev/fumehood/internal/answer"
+	"github.com/fumehood-dev/fumehood/internal/cli/hostfiles"
+	"github.com/fumehood-dev/fumehood/internal/cli/terminal"
 	"github.com/fumehood-dev/fumehood/internal/engine"
-	"github.com/fumehood-dev/fumehood/internal/lang"
 	"github.com/fumehood-dev/fumehood/internal/plan"
 	"github.com/fumehood-dev/fumehood/sandbox"
 )
@@ -26,16 +29,16 @@ func (a *app) newRun() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "run [FLAGS] FILE [ARG...]",
 		Short: "Run code or a command in a sandbox",
-		Long: `Run starts a fresh sandbox, runs one program in it and removes it. Output is passed on as it comes.
+		Long: `Run starts a fresh sandbox, runs one program in it and removes it. It passes output on immediately.
 
-  fumehood run [FLAGS] FILE [ARG...]       the language is that of the extension, or of --lang
+  fumehood run [FLAGS] FILE [ARG...]       language by the extension of FILE, or --lang
   fumehood run [FLAGS] -c CODE [ARG...]    Python, or the language of --lang
   fumehood run [FLAGS] - [ARG...]          code from standard input, in the language of --lang
   fumehood run [FLAGS] -- CMD [ARG...]     any command, without a shell
 
-Flags end at FILE or --: what follows belongs to the program.
+Flags end at FILE or --: the words after it belong to the program.
 
-With --in NAME, the code runs in a sandbox that lives (fumehood create) and keeps its variables.`,
+With --in NAME, the code runs in a living sandbox (fumehood create) and keeps its variables.`,
 		Example: `  fumehood run --timeout 2m --memory 1GiB train.py --epochs 3
   fumehood run --in agent-7 -c 'total = 6*7'
   fumehood run --file data.csv --out results analysis.py data.csv
@@ -45,14 +48,14 @@ With --in NAME, the code runs in a sandbox that lives (fumehood create) and keep
 			if in.sandbox != "" || cmd.Flags().Changed("in") {
 				return a.runIn(cmd, &in, s, &f, args)
 			}
-			if err := in.unused(cmd); err != nil {
-				return err
+			if cmd.Flags().Changed("context") {
+				return invalid("--context", "requires --in: a fresh sandbox has no context", "--in NAME --context "+in.context)
 			}
 			run, err := a.runOf(cmd.Context(), s, &f, args)
 			if err != nil {
 				return err
 			}
-			return a.execute(cmd.Context(), run, &f)
+			return a.runFresh(cmd.Context(), run, &f)
 		},
 	}
 	cmd.Flags().SetInterspersed(false) // in tool.py --json, the flag is the program's
@@ -61,20 +64,17 @@ With --in NAME, the code runs in a sandbox that lives (fumehood create) and keep
 	f.add(cmd)
 	in.add(cmd)
 	completions(cmd, "lang", languageNames()...)
-	_ = cmd.RegisterFlagCompletionFunc("in", a.completeNames(&in.serverFlags, anyWord))
+	_ = cmd.RegisterFlagCompletionFunc("in", a.completeNames(&in.serverFlags, allWords))
 	return cmd
 }
 
-// source is the source of a run's code.
+// source tells readSource where the code is.
 type source struct {
 	code      string
 	hasCode   bool
 	isCommand bool // the words are a command
 	language  string
 }
-
-// defaultLanguage is the language of -c.
-const defaultLanguage = "python"
 
 // runOf turns the command line of run into an engine.Run.
 func (a *app) runOf(ctx context.Context, s source, f *sandboxFlags, args []string) (engine.Run, error) {
@@ -87,8 +87,8 @@ func (a *app) runOf(ctx context.Context, s source, f *sandboxFlags, args []strin
 		return run, err
 	}
 	if !f.rm {
-		return run, &sandbox.Error{Kind: sandbox.Unsupported, Op: "--rm", Msg: "a sandbox of one run is always removed",
-			Fix: "leave out --rm=false; for one that lives: fumehood create, then run --in NAME"}
+		return run, unsupported("--rm", "a fresh sandbox is always removed",
+			"omit --rm=false; for a living sandbox: fumehood create, then run --in NAME")
 	}
 	if err := a.readSource(ctx, s, &run, &f.stdinFlags, args); err != nil {
 		return run, err
@@ -96,66 +96,50 @@ func (a *app) runOf(ctx context.Context, s source, f *sandboxFlags, args []strin
 	return run, a.fillRequest(ctx, &run, f)
 }
 
-// readSource reads what is to run.
+// readSource reads the code or the command.
 func (a *app) readSource(ctx context.Context, s source, run *engine.Run, f *stdinFlags, args []string) error {
-	if codeFromStdin := !s.hasCode && !s.isCommand && len(args) > 0 && args[0] == "-"; codeFromStdin && f.takesStdin() {
-		return &sandbox.Error{Kind: sandbox.Invalid, Op: "run", Msg: "standard input cannot be both the code and the program's input", Fix: "give the program's input with --stdin FILE"}
-	}
 	switch {
 	case s.hasCode:
 		run.Request.Language = cmp.Or(s.language, defaultLanguage)
 		run.Request.Code, run.Request.Args = []byte(s.code), args
 	case len(args) == 0:
-		return &sandbox.Error{Kind: sandbox.Invalid, Op: "run", Msg: "there is nothing to run", Fix: "fumehood run FILE, run -c CODE or run -- CMD"}
+		return invalid("run", "FILE is missing", "fumehood run FILE, run -c CODE or run -- CMD")
 	case s.isCommand && s.language != "":
-		return &sandbox.Error{Kind: sandbox.Invalid, Op: "--lang", Msg: "goes with code, not with a command", Fix: "leave out --lang, or the --"}
+		return invalid("--lang", "requires code, not a command", "omit --lang, or the --")
 	case s.isCommand:
 		run.Request.Command = args
+	case args[0] == "-" && f.takesStdin():
+		return invalid("run", "standard input cannot be both the code and the program's input",
+			"give the program's input with --stdin FILE")
 	default:
 		run.Request.Args = args[1:]
 		if err := a.readCode(ctx, run, args); err != nil {
 			return err
 		}
-		return knownLanguage(&run.Request)
+		return checkLanguage(&run.Request)
 	}
 	return nil
 }
 
-// knownLanguage refuses code of an unknown language.
-func knownLanguage(r *sandbox.Request) error {
+// checkLanguage refuses code of an unknown language.
+func checkLanguage(r *sandbox.Request) error {
 	if r.Language != "" {
 		return nil
 	}
 	name := filepath.Base(cmp.Or(r.FileName, r.Entry))
 	supported := strings.Join(languageNames(), ", ")
-	switch {
-	case r.FileName == "" && r.Entry == "":
-		return &sandbox.Error{Kind: sandbox.Invalid, Op: "--lang", Msg: "the language of the code is unknown", Fix: "--lang python; supported are " + supported}
-	case !spoken(name):
-		return &sandbox.Error{Kind: sandbox.Invalid, Op: "--lang", Msg: fmt.Sprintf("the extension of %.64q is unknown", name),
-			Fix: "name its language with --lang; supported are " + supported}
+	if r.FileName == "" && r.Entry == "" {
+		return invalid("--lang", "the language of the code is unknown", "--lang python; supported are "+supported)
+	}
+	if _, known := languageOfFile(name); !known {
+		return invalid("--lang", fmt.Sprintf("the extension of %.64q is unknown", name),
+			"name its language with --lang; supported are "+supported)
 	}
 	return nil
 }
 
-// spoken reports whether a file's extension is that of a language.
-func spoken(name string) bool {
-	return slices.ContainsFunc(lang.All(), func(l sandbox.Language) bool {
-		return slices.Contains(l.Extensions, strings.ToLower(filepath.Ext(name)))
-	})
-}
-
-func languageNames() []string {
-	var names []string
-	for _, l := range lang.All() {
-		names = append(names, l.Name)
-	}
-	return names
-}
-
 // readCode reads the code from the file words[0], or from standard input for "-".
-func (a *app) readCode(ctx context.Context, run *engine.Run, words []string) error {
-	var err error
+func (a *app) readCode(ctx context.Context, run *engine.Run, words []string) (err error) {
 	file := words[0]
 	if file == "-" {
 		run.Request.Code, err = a.readStdin(ctx, plan.MaxCode)
@@ -166,46 +150,45 @@ func (a *app) readCode(ctx context.Context, run *engine.Run, words []string) err
 		return nil
 	}
 	run.Request.FileName = filepath.Base(file)
-	run.Request.Code, err = a.readNamed(file, plan.MaxCode, sandbox.FormatBytes(plan.MaxCode)+" of code")
-	if err != nil {
-		e := &sandbox.Error{Kind: sandbox.KindOf(invalid(err)), Op: "run", Err: err}
-		if errors.Is(err, fs.ErrNotExist) {
-			e.Msg, e.Err = fmt.Sprintf("there is no file %.200q", file), nil
-			e.Fix = meant(words)
-		}
-		return e
+	code, err := a.host().Read("run", file, plan.MaxCode)
+	if errors.Is(err, fs.ErrNotExist) {
+		return invalid("run", fmt.Sprintf("there is no file %.200q", file), suggest(words))
 	}
-	if run.Request.Code == nil {
-		run.Request.Code = []byte{}
-	}
-	return nil
+	run.Request.Code = append([]byte{}, code...) // never nil
+	return err
 }
 
-// meant guesses what words are whose first is no file: code, a language's program with a file, or a command. "" is no idea.
-func meant(words []string) string {
+// suggest returns a fix for words whose first is not a file: code, a language's program with a file, or a command. It
+// returns "" without an idea.
+func suggest(words []string) string {
 	first := words[0]
-	_, isInterpreter := spokenAs(first)
-	isInterpreter = isInterpreter || slices.ContainsFunc(lang.All(), func(l sandbox.Language) bool { return slices.Contains(l.Programs, first) })
+	_, isFile := languageOfFile(first)
+	_, isInterpreter := findLanguage(func(l sandbox.Language) bool {
+		return l.Name == first || slices.Contains(l.Aliases, first) || slices.Contains(l.Programs, first)
+	})
+	if isInterpreter && len(words) > 1 {
+		_, isInterpreter = languageOfFile(words[1])
+	}
 	switch {
-	case spoken(first):
+	case isFile:
 		return ""
 	case strings.ContainsAny(first, "(=\n"):
-		return "for code: fumehood run -c " + quoteWords(words)
-	case isInterpreter && len(words) > 1 && spoken(words[1]) && isLocalFile(words[1]):
-		return "for a file: fumehood run " + quoteWords(words[1:])
+		return "for code: fumehood run -c " + terminal.Quote(words...)
+	case isInterpreter && len(words) > 1 && isLocalFile(words[1]):
+		return "for a file: fumehood run " + terminal.Quote(words[1:]...)
 	case filepath.Ext(first) != "":
 		return ""
 	}
 	command := "fumehood run"
 	for _, word := range words[1:] {
-		if isLocalFile(word) { // it is not in the sandbox yet
-			command += " --file " + quoteWords([]string{word})
+		if isLocalFile(word) { // the sandbox does not have it yet
+			command += " --file " + terminal.Quote(word)
 		}
 	}
-	return "for a command: " + command + " -- " + quoteWords(words)
+	return "for a command: " + command + " -- " + terminal.Quote(words...)
 }
 
-// isLocalFile reports whether a word names a file below this folder.
+// isLocalFile reports whether a word names a file below the working directory.
 func isLocalFile(word string) bool {
 	if !filepath.IsLocal(word) || strings.HasPrefix(word, "-") {
 		return false
@@ -214,7 +197,7 @@ func isLocalFile(word string) bool {
 	return err == nil && info.Mode().IsRegular()
 }
 
-// entryIn returns the path of a file in the workspace, which the sandbox has already.
+// entryIn returns the path of a file within the workspace, which the sandbox has already.
 func entryIn(workspace, file string) (string, bool) {
 	if workspace == "" {
 		return "", false
@@ -223,13 +206,13 @@ func entryIn(workspace, file string) (string, bool) {
 	if err == nil {
 		path, err = filepath.EvalSymlinks(path)
 	}
-	if err != nil || !within(path, workspace) {
+	if err != nil || !hostfiles.Within(path, workspace) {
 		return "", false
 	}
 	return filepath.ToSlash(strings.TrimPrefix(path[len(workspace):], string(filepath.Separator))), true
 }
 
-// fillRequest fills in what code and commands share.
+// fillRequest fills in the fields that code and commands share.
 func (a *app) fillRequest(ctx context.Context, run *engine.Run, f *sandboxFlags) error {
 	r := &run.Request
 	r.Dir = f.workdir
@@ -237,22 +220,97 @@ func (a *app) fillRequest(ctx context.Context, run *engine.Run, f *sandboxFlags)
 	if r.Packages, err = a.packages(&f.neededFlags, r.Command != nil); err != nil {
 		return err
 	}
-	if r.Files, err = a.readFiles(f.files); err != nil {
+	if r.Files, err = a.host().Upload(f.files); err != nil {
 		return err
 	}
-	if err := keepsWorkspace(r.Files, run.Spec.Workspace, f.overwrite); err != nil {
-		return err
+	if run.Spec.Workspace != "" && !f.overwrite {
+		if err := hostfiles.CheckOverwrite(r.Files, run.Spec.Workspace); err != nil {
+			return err
+		}
 	}
 	r.Return.Globs = f.returns
 	switch {
 	case f.out != "" && len(f.returns) == 0:
 		r.Return.Globs = []string{"**"}
 	case f.out == "" && len(f.returns) > 0 && !a.json:
-		return &sandbox.Error{Kind: sandbox.Invalid, Op: "--return", Msg: "the files have nowhere to go", Fix: "--out DIR or --json"}
+		return invalid("--return", "requires a destination for the files", "--out DIR or --json")
 	}
 	if f.dryRun {
 		return nil
 	}
 	r.Stdin, err = a.programStdin(ctx, &f.stdinFlags)
 	return err
+}
+
+// runFresh runs a request in a sandbox of its own, passes its output on and reports its end.
+func (a *app) runFresh(ctx context.Context, run engine.Run, f *sandboxFlags) error {
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	checks, err := f.checks()
+	if err != nil {
+		return err
+	}
+	config := engine.Config{Slots: 1, Queue: -1, Checks: checks}
+	return a.withEngine(config, &f.packageFlags, func(e *openedEngine) error {
+		if err := e.chooseForImage(ctx, &run); err != nil {
+			return err
+		}
+		if f.dryRun {
+			return a.dryRun(ctx, e.Engine, run)
+		}
+		to, err := a.openDestination(f)
+		if err != nil {
+			return err
+		}
+		defer to.close()
+		e.recoverAside(ctx)
+		shown := a.newOutput()
+		run.Request.Progress = shown.progress
+		if !a.json {
+			run.Request.Output = shown.write
+		}
+		result, err := e.Run(ctx, run)
+		shown.close()
+		if err != nil {
+			to.out.Undo()
+			return workdirError(err, f.workdir)
+		}
+		if result.Status == sandbox.StatusRejected {
+			to.out.Undo()
+		}
+		return a.finish(a.endOf(result, shown, f.mode != ""), to)
+	})
+}
+
+// endOf writes the rest of the output and returns the end of a run in a fresh sandbox.
+func (a *app) endOf(result *sandbox.Result, shown *output, checks bool) *runEnd {
+	end := &runEnd{result: result, checks: checks, answer: func(skipped []sandbox.Skipped) any {
+		answered := *result
+		answered.Skipped = skipped
+		return answer.New(answer.CommandLine, &answered, api.Sections...)
+	}}
+	if a.json {
+		return end
+	}
+	end.err = shown.tail(result)
+	hints := slices.DeleteFunc(shown.adjust(result.Hints), func(h sandbox.Hint) bool {
+		return h.Code == sandbox.HintSkipped // saveFiles prints the skipped files
+	})
+	end.hint = answer.CommandLine.Hint(hints)
+	return end
+}
+
+// workdirError names the flag of a missing working directory, and suggests --workspace for a directory of this host.
+func workdirError(err error, workdir string) error {
+	var e *sandbox.Error
+	if workdir == "" || !errors.As(err, &e) || e.Op != "dir" {
+		return err
+	}
+	fixed := *e
+	fixed.Op, fixed.Err = "--workdir", nil
+	if info, err := os.Stat(workdir); err == nil && info.IsDir() {
+		fixed.Fix = "to use the directory of this host: --workspace " + terminal.Quote(workdir)
+	}
+	return &fixed
 }

@@ -1,17 +1,14 @@
 package main
 
 import (
-	"fmt"
-	"os"
-	"strings"
-
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/fumehood-dev/fumehood/internal/cli/settings"
 	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
-// boxFlags are the flags of what a sandbox is.
+// boxFlags are the specification of a sandbox.
 type boxFlags struct {
 	environmentFlags
 
@@ -21,7 +18,7 @@ type boxFlags struct {
 	networkFlags
 	allowUnenforced []string
 
-	// Of this host, so only where this process makes the sandbox.
+	// Paths of this host, for commands that make the sandbox in this process.
 	freedomFlags
 	workspace string
 	mounts    []string
@@ -31,8 +28,9 @@ type boxFlags struct {
 
 func (f *boxFlags) add(cmd *cobra.Command) {
 	flags := cmd.Flags()
-	addLimits(flags, &f.limits)
-	flags.StringVar(&f.backend, "backend", "", "`NAME`: native, gvisor, docker, podman or auto (default "+defaultBackend+")")
+	settings.AddLimits(flags, &f.limits)
+	flags.StringVar(&f.backend, "backend", "",
+		"`NAME`: native, gvisor, docker, podman or auto (default "+defaultBackend+")")
 	f.environmentFlags.add(flags)
 	flags.StringVar(&f.image, "image", "", "image `REF` that is the root file system, on docker and podman")
 	f.networkFlags.add(cmd)
@@ -42,14 +40,16 @@ func (f *boxFlags) add(cmd *cobra.Command) {
 
 func (f *boxFlags) addHost(cmd *cobra.Command) {
 	flags := cmd.Flags()
-	flags.StringVar(&f.workspace, "workspace", "", "this host `DIR` is /workspace, read-write")
-	flags.StringArrayVarP(&f.mounts, "mount", "v", nil, "mount a host directory: `SRC:DST`, or SRC:DST:rw to write (repeatable)")
+	flags.StringVar(&f.workspace, "workspace", "", "use `DIR` of this host as /workspace, read-write")
+	flags.StringArrayVarP(&f.mounts, "mount", "v", nil,
+		"mount a host directory: `SRC:DST`, or SRC:DST:rw to write (repeatable)")
 	flags.StringVar(&f.root, "root", "", "`DIR` with the root file system (default that of this host)")
-	flags.StringSliceVar(&f.commands, "allow-command", nil, "the only programs that may run, `NAME` without a path (repeatable)")
+	flags.StringSliceVar(&f.commands, "allow-command", nil,
+		"the only programs that may run, `NAME` without a path (repeatable)")
 	f.freedomFlags.add(flags)
 }
 
-// sandboxFlags are the flags of commands that run something in a sandbox of its own.
+// sandboxFlags are the flags of commands that run code in a fresh sandbox.
 type sandboxFlags struct {
 	boxFlags
 	stdinFlags
@@ -73,26 +73,27 @@ func (f *sandboxFlags) add(cmd *cobra.Command) {
 	f.stdinFlags.add(flags)
 	f.checkFlags.add(cmd)
 	f.neededFlags.add(cmd)
-	flags.StringArrayVar(&f.files, "file", nil, "send a file or folder, `SRC[:DST]`, DST in /workspace (repeatable)")
+	flags.StringArrayVar(&f.files, "file", nil, "upload a file or folder, `SRC[:DST]`, DST in /workspace (repeatable)")
 	flags.StringVarP(&f.workdir, "workdir", "w", "", "working directory in the sandbox, a `PATH` (default /workspace)")
 	flags.StringVarP(&f.out, "out", "o", "", "write new and changed files to `DIR`; with --in, pictures")
 	flags.BoolVar(&f.overwrite, "overwrite", false, "let --out, and --file in a --workspace, replace files")
 	flags.StringArrayVar(&f.returns, "return", nil, "return files that match `GLOB` (repeatable; with --out default all)")
 	flags.BoolVar(&f.strictFiles, "strict-files", false, "exit with 125 if a file was left out")
-	flags.BoolVar(&f.dryRun, "dry-run", false, "print what would be done, and do nothing")
+	flags.BoolVar(&f.dryRun, "dry-run", false, "print the plan and run nothing")
 	flags.BoolVar(&f.rm, "rm", true, "remove the sandbox after the program; always on")
 	_ = flags.MarkHidden("rm")
 }
 
-// freedomFlags allow what costs the host something that no limit counts, for runs and for a server.
+// freedomFlags allow features whose cost for the host no limit counts.
 type freedomFlags struct{ nestedFilters, terminals bool }
 
 func (f *freedomFlags) add(flags *pflag.FlagSet) {
-	flags.BoolVar(&f.nestedFilters, "nested-filters", false, "let the code add seccomp filters and Landlock rules of its own")
+	flags.BoolVar(&f.nestedFilters, "nested-filters", false,
+		"let the code add seccomp filters and Landlock rules of its own")
 	flags.BoolVar(&f.terminals, "terminals", false, "let the code open terminals of its own, as pexpect and tmux do")
 }
 
-// allowUsage is the usage of --allow-unenforced, for runs and for a server.
+// allowUsage is the usage of --allow-unenforced of run and serve.
 const allowUsage = "run without limit `NAME` where the host cannot enforce it (repeatable)"
 
 // allowFlag adds --allow-unenforced.
@@ -110,14 +111,15 @@ func completions(cmd *cobra.Command, flag string, values ...string) {
 		return values, cobra.ShellCompDirectiveNoFileComp
 	}
 	if err := cmd.RegisterFlagCompletionFunc(flag, complete); err != nil {
-		panic(err) // no such flag: a defect of this file
+		panic(err) // no such flag: a defect of the caller
 	}
 }
 
 // spec turns the flags into a sandbox.Spec.
 func (a *app) spec(f *boxFlags) (sandbox.Spec, error) {
-	spec := sandbox.Spec{Limits: f.limits, Commands: f.commands, AllowUnenforced: f.allowUnenforced, NestedFilters: f.nestedFilters, Terminals: f.terminals}
-	if err := checkHost(f.limits, f.backend); err != nil {
+	spec := sandbox.Spec{Limits: f.limits, Commands: f.commands, AllowUnenforced: f.allowUnenforced,
+		NestedFilters: f.nestedFilters, Terminals: f.terminals}
+	if err := settings.CheckCapacity(f.limits, f.backend); err != nil {
 		return spec, err
 	}
 	var err error
@@ -128,62 +130,22 @@ func (a *app) spec(f *boxFlags) (sandbox.Spec, error) {
 		return spec, err
 	}
 	if f.workspace != "" {
-		if spec.Workspace, err = a.checkWorkspace(f.workspace); err != nil {
+		if spec.Workspace, err = a.host().Workspace(f.workspace); err != nil {
 			return spec, err
 		}
 	}
 	if f.root != "" {
-		if spec.Root.Dir, err = a.existingDir("--root", f.root); err != nil {
+		if spec.Root.Dir, err = a.host().Dir("--root", f.root); err != nil {
 			return spec, err
 		}
 	}
 	spec.Root.Image = f.image
 	for _, text := range f.mounts {
-		m, err := a.parseMount(text)
+		m, err := a.host().Mount(text)
 		if err != nil {
 			return spec, err
 		}
 		spec.Mounts = append(spec.Mounts, m)
 	}
 	return spec, nil
-}
-
-func (a *app) parseMount(text string) (sandbox.Mount, error) {
-	var m sandbox.Mount
-	parts := strings.Split(text, ":")
-	if len(parts) == 3 && (parts[2] == "rw" || parts[2] == "ro") {
-		m.Writable = parts[2] == "rw"
-		parts = parts[:2]
-	}
-	if len(parts) != 2 || parts[0] == "" || !strings.HasPrefix(parts[1], "/") {
-		return m, &sandbox.Error{Kind: sandbox.Invalid, Op: "--mount", Msg: fmt.Sprintf("%.80q is not SRC:DST or SRC:DST:rw, with DST an absolute path", text),
-			Fix: "--mount ./data:/data"}
-	}
-	var err error
-	if m.Source, err = a.named(parts[0]); err == nil {
-		_, err = os.Lstat(m.Source)
-	}
-	if err != nil {
-		return m, &sandbox.Error{Kind: sandbox.Invalid, Op: "--mount", Err: err}
-	}
-	if msg, fix := a.notForCode(m.Source); m.Writable && msg != "" {
-		return m, &sandbox.Error{Kind: sandbox.Invalid, Op: "--mount", Msg: parts[0] + " " + msg, Fix: fix}
-	}
-	m.Target = parts[1]
-	return m, nil
-}
-
-func (a *app) existingDir(flag, dir string) (string, error) {
-	path, err := a.named(dir)
-	if err != nil {
-		return "", &sandbox.Error{Kind: sandbox.Invalid, Op: flag, Err: err}
-	}
-	info, err := os.Lstat(path)
-	if err != nil {
-		return "", &sandbox.Error{Kind: sandbox.Invalid, Op: flag, Err: err}
-	}
-	if !info.IsDir() {
-		return "", sandbox.Invalidf(flag, "%s is not a folder", path)
-	}
-	return path, nil
 }

@@ -78,7 +78,8 @@ echo "$API_TOKEN" | grep -c '^fumehood_placeholder_[0-9a-f]*$'
 env | grep -c 'canary[-]'; grep -l 'canary[-]' /proc/*/environ /proc/*/cmdline 2>/dev/null | wc -l
 `
 
-// TestSecretOfRun: code uses a secret for its host alone and never has it; neither do answers, logs and the command line.
+// TestSecretOfRun: code uses a secret for its host alone and never has it; neither do answers, logs and the command
+// line.
 func TestSecretOfRun(t *testing.T) {
 	isNetworkReady(t)
 	for _, backend := range []string{"native", "gvisor"} {
@@ -94,13 +95,15 @@ func TestSecretOfRun(t *testing.T) {
 				}
 				return environ(name)
 			}
-			code := m.Run(context.Background(), []string{"run", "--verbose", "--backend", backend, "--allow-unenforced", "memory", "--secret", "API_TOKEN@example.com", "--allow", "www.example.com",
+			code := m.Run(context.Background(), []string{"run", "--verbose", "--backend", backend, "--allow-unenforced",
+				"memory", "--secret", "API_TOKEN@example.com", "--allow", "www.example.com",
 				"-l", "bash", "-c", askAll})
 			if code != 0 {
 				t.Errorf("exit code %d", code)
 			}
 			answer := "GET Bearer fumehood_placeholder_"
-			for _, want := range []string{"curl: " + answer, "curl11: " + answer, "bare: " + answer, "python: " + answer, "node: " + answer, "elsewhere: " + answer, "\n1\n0\n0\n"} {
+			for _, want := range []string{"curl: " + answer, "curl11: " + answer, "bare: " + answer, "python: " + answer,
+				"node: " + answer, "elsewhere: " + answer, "\n1\n0\n0\n"} {
 				if !strings.Contains(out.String(), want) {
 					t.Errorf("no %q", want)
 				}
@@ -120,8 +123,8 @@ func TestSecretOfRun(t *testing.T) {
 
 const useToken = "import os, urllib.request as u\nprint(u.urlopen(u.Request('https://example.com/x', headers={'X-Key': os.environ['API_TOKEN'], 'Authorization': 'Bearer ' + os.environ['API_TOKEN']})).read().decode())"
 
-// TestSecretOfSandbox: a value lives in memory alone. After a restart the sandbox still has its placeholder, and whoever made it gives the
-// value again.
+// TestSecretOfSandbox: a value lives in memory alone. After a restart the sandbox still has its placeholder, and
+// whoever made it gives the value again.
 func TestSecretOfSandbox(t *testing.T) {
 	isNetworkReady(t)
 	k, state := newKeeper(t), t.TempDir()
@@ -129,11 +132,15 @@ func TestSecretOfSandbox(t *testing.T) {
 		t.Fatal(err)
 	}
 	start := func() *served {
-		return startServerWith(t, func(m *Main) { m.Gate = k.gate() }, "--backend", "native", "--allow-unenforced", "memory", "--state-dir", state)
+		return startServerWith(t, func(m *Main) { m.Gate = k.gate() }, "--backend", "native", "--allow-unenforced",
+			"memory", "--state-dir", state)
 	}
 	s := start()
-	status, body := s.post(t, "/v1/sandboxes", `{"name": "a", "network": {"secrets": [{"name": "API_TOKEN", "hosts": ["example.com"], "value": "`+secretValue+`"}]}}`)
-	if status != 201 || strings.Contains(fmt.Sprint(body), secretValue) || !strings.Contains(fmt.Sprint(body), "hosts:[example.com] name:API_TOKEN") {
+	status, body := s.post(t, "/v1/sandboxes",
+		`{"name": "a", "network": {"secrets": [{"name": "API_TOKEN", "hosts": ["example.com"], "value": "`+secretValue+
+			`"}]}}`)
+	if status != 201 || strings.Contains(fmt.Sprint(body), secretValue) || !strings.Contains(fmt.Sprint(body),
+		"hosts:[example.com] name:API_TOKEN") {
 		t.Fatalf("%d %v", status, body)
 	}
 	run := func(code int, want string) {
@@ -146,10 +153,13 @@ func TestSecretOfSandbox(t *testing.T) {
 	}
 	run(0, "GET Bearer fumehood_placeholder_")
 	c := &commands{t, s.url}
-	if log, _ := c.run(0, "", "network", "a"); !strings.Contains(log, "allowed https example.com:443 GET /x 200") || !strings.Contains(log, "with API_TOKEN") || strings.Contains(log, secretValue) {
+	if log, _ := c.run(0, "", "network", "a"); !strings.Contains(log, "allowed https example.com:443 GET /x 200") ||
+		!strings.Contains(log, "with API_TOKEN") || strings.Contains(log, secretValue) {
 		t.Errorf("%s", log)
 	}
-	if status, body := s.send(t, http.MethodPatch, "/v1/sandboxes/a", `{"network": {"mode": "restricted", "secrets": [{"name": "OTHER", "hosts": ["example.com"], "value": "`+secretValue+`"}]}}`); status != 400 {
+	if status, body := s.send(t, http.MethodPatch, "/v1/sandboxes/a",
+		`{"network": {"mode": "restricted", "secrets": [{"name": "OTHER", "hosts": ["example.com"], "value": "`+secretValue+
+			`"}]}}`); status != 400 {
 		t.Errorf("%d %v", status, body)
 	}
 	s.stop(t)
@@ -167,7 +177,8 @@ func TestSecretOfSandbox(t *testing.T) {
 	}
 	s = start()
 	run(1, "HTTP Error 403")
-	if status, body := s.send(t, http.MethodPatch, "/v1/sandboxes/a", `{"network": {"mode": "restricted", "secrets": [{"name": "API_TOKEN", "hosts": ["*.example.com", "example.com"], "value": "`+secretValue+`"}]}}`); status != 200 {
+	if status, body := s.send(t, http.MethodPatch, "/v1/sandboxes/a",
+		`{"network": {"mode": "restricted", "secrets": [{"name": "API_TOKEN", "hosts": ["*.example.com", "example.com"], "value": "`+secretValue+`"}]}}`); status != 200 {
 		t.Fatalf("%d %v", status, body)
 	}
 	run(0, "GET Bearer fumehood_placeholder_")
@@ -177,7 +188,8 @@ func TestSecretOfSandbox(t *testing.T) {
 	c = &commands{t, s.url}
 	for _, flag := range []string{"--json", "--summary"} { // also of before the restart
 		log, _ := c.run(0, "", "network", flag, "a")
-		if n := strings.Count(log, `"path": "/x"`); flag == "--json" && n != 3 || flag == "--summary" && !strings.Contains(log, "GET 3") || strings.Contains(log, secretValue) {
+		if n := strings.Count(log, `"path": "/x"`); flag == "--json" && n != 3 || flag == "--summary" &&
+			!strings.Contains(log, "GET 3") || strings.Contains(log, secretValue) {
 			t.Errorf("%s", log)
 		}
 	}

@@ -15,6 +15,8 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/fumehood-dev/fumehood/internal/cli/settings"
+	"github.com/fumehood-dev/fumehood/internal/cli/terminal"
 	"github.com/fumehood-dev/fumehood/internal/engine"
 	"github.com/fumehood-dev/fumehood/internal/eventlog"
 	"github.com/fumehood-dev/fumehood/internal/host/capacity"
@@ -27,15 +29,13 @@ import (
 const (
 	defaultListen = "127.0.0.1:7070"
 	defaultDrain  = time.Minute
+	defaultWarm   = 4               // hides the creation of sandboxes from sequential callers; each costs some 4 MiB
 	shutdownTime  = 5 * time.Second // for answers in progress after all runs have ended
 )
 
-// defaultWarm hides the creation of sandboxes from sequential callers; a waiting sandbox costs some 4 MiB.
-const defaultWarm = 4
-
-// serveFlags are those of serve.
+// serveFlags are the flags of serve.
 type serveFlags struct {
-	doorFlags
+	listenFlags
 	hosts           []string
 	backend         string
 	backends        []string // allowed in requests
@@ -58,13 +58,13 @@ type serveFlags struct {
 	checkFlags
 }
 
-// doorFlags say where the server is, and who may call it.
-type doorFlags struct {
+// listenFlags are the address and the callers of the server.
+type listenFlags struct {
 	listen  string
 	keyFile string
 }
 
-// livingFlags are those of living sandboxes.
+// livingFlags are the flags of living sandboxes.
 type livingFlags struct {
 	stateDir       string
 	sandboxes      int
@@ -76,13 +76,15 @@ type livingFlags struct {
 
 func (f *livingFlags) add(flags *pflag.FlagSet) {
 	flags.StringVar(&f.stateDir, "state-dir", "", "`DIR` of their records and logs (default /var/lib or ~/.local/state)")
-	flags.IntVar(&f.sandboxes, "sandboxes", engine.DefaultSandboxes, fmt.Sprintf("living sandboxes at once (default %d)", engine.DefaultSandboxes))
-	flags.IntVar(&f.ownerSandboxes, "owner-sandboxes", 0, "living sandboxes of one API key (default half, with several keys)")
+	flags.IntVar(&f.sandboxes, "sandboxes", engine.DefaultSandboxes,
+		fmt.Sprintf("living sandboxes at once (default %d)", engine.DefaultSandboxes))
+	flags.IntVar(&f.ownerSandboxes, "owner-sandboxes", 0,
+		"living sandboxes of one API key (default half, with several keys)")
 	f.maxFile = httpd.DefaultMaxFile
-	flags.Var(&f.maxFile, "max-file", "largest file that is sent to a living sandbox (default "+f.maxFile.String()+")")
+	flags.Var(&f.maxFile, "max-file", "largest upload to a living sandbox (default "+f.maxFile.String()+")")
 	f.logSpace = eventlog.DefaultQuota
-	flags.Var(&f.logSpace, "log-space", "disk for logs of what has ended; the oldest go (default "+f.logSpace.String()+")")
-	flags.BoolVar(&f.noLocalSocket, "no-local-socket", false, "do not listen on the socket in the run folder besides --listen")
+	flags.Var(&f.logSpace, "log-space", "disk for logs of ended runs; drops the oldest (default "+f.logSpace.String()+")")
+	flags.BoolVar(&f.noLocalSocket, "no-local-socket", false, "do not also listen on the socket in the run folder")
 }
 
 // sizeValue is a number of bytes as a flag.
@@ -107,9 +109,9 @@ func (a *app) newServe() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "serve",
 		Short: "Serve the HTTP API",
-		Long: `Serve serves the HTTP API, which /openapi.json describes. An address other than loopback needs API
-keys; the commands of this user find the server by a socket in the run folder, without a key. The
-first interrupt or SIGTERM refuses new runs and lets running ones end; the second ends them at once.
+		Long: `Serve serves the HTTP API, which /openapi.json describes. An address other than loopback requires
+API keys; the commands of this user reach the server by a socket in the run folder, without a key.
+The first interrupt or SIGTERM refuses new runs and waits for active ones; the second ends them.
 
 With --backend or --allow-backend, requests may name only those backends. The default is --backend,
 else the first --allow-backend. Requests may name any image; if other machines can reach the server,
@@ -140,13 +142,17 @@ below a built-in default lowers it; a named default over a named maximum is an e
 	flags.StringSliceVar(&f.images, "allow-image", nil, "`PATTERN` of images that requests may name (repeatable)")
 	flags.IntVar(&f.slots, "slots", 0, "concurrent runs (default twice the CPUs, at least 4)")
 	flags.IntVar(&f.slotsPerKey, "slots-per-key", 0, "concurrent runs of one API key (default half, with several keys)")
-	flags.IntVar(&f.warm, "warm", defaultWarm, fmt.Sprintf("sandboxes kept ready for each kind of request; 0 is none (default %d)", defaultWarm))
-	flags.IntVar(&f.queue, "queue", engine.DefaultQueue, fmt.Sprintf("runs that may wait for a slot; 0 is none (default %d)", engine.DefaultQueue))
+	flags.IntVar(&f.warm, "warm", defaultWarm,
+		fmt.Sprintf("sandboxes kept ready for each kind of request; 0 is none (default %d)", defaultWarm))
+	flags.IntVar(&f.queue, "queue", engine.DefaultQueue,
+		fmt.Sprintf("runs that may wait for a slot; 0 is none (default %d)", engine.DefaultQueue))
 	flags.IntVar(&f.queuePerKey, "queue-per-key", 0, "most waiting runs of one API key (default half, with several keys)")
-	flags.DurationVar(&f.queueTimeout, "queue-timeout", engine.DefaultQueueTimeout, fmt.Sprintf("longest wait for a slot (default %s)", engine.DefaultQueueTimeout))
-	flags.DurationVar(&f.drainTimeout, "drain-timeout", defaultDrain, fmt.Sprintf("how long runs may go on after the first interrupt (default %s)", defaultDrain))
-	addLimits(flags, &f.defaults)
-	addMaxima(flags, &f.max)
+	flags.DurationVar(&f.queueTimeout, "queue-timeout", engine.DefaultQueueTimeout,
+		fmt.Sprintf("longest wait for a slot (default %s)", engine.DefaultQueueTimeout))
+	flags.DurationVar(&f.drainTimeout, "drain-timeout", defaultDrain,
+		fmt.Sprintf("longest wait for runs after the first interrupt (default %s)", defaultDrain))
+	settings.AddLimits(flags, &f.defaults)
+	settings.AddMaxima(flags, &f.max)
 	allowFlag(cmd, &f.allowUnenforced, allowUsage)
 	f.livingFlags.add(flags)
 	f.freedomFlags.add(flags)
@@ -179,29 +185,29 @@ func (a *app) serve(ctx context.Context, f *serveFlags) (err error) {
 	defer func() { err = errors.Join(err, e.Close()) }()
 	host := capacity.Host()
 	defer tendMemory(host, e.Stats().Slots)()
-	api, err := httpd.New(httpd.Config{Engine: e.Engine, Version: versionOf(), Keys: keys, Hosts: f.hosts, Log: a.logger(),
-		MaxFile: int64(f.maxFile), MaxBodies: roomOf(host), MaxAnswers: roomOf(host)})
+	server, err := httpd.New(httpd.Config{Engine: e.Engine, Version: versionOf(), Keys: keys, Hosts: f.hosts,
+		Log: a.logger(), MaxFile: int64(f.maxFile), MaxBodies: roomOf(host), MaxAnswers: roomOf(host)})
 	if err != nil {
 		return err
 	}
-	httpapi.Add(api)
-	defer mcp.Add(api)()
-	doors := []door{{api.HTTPServer(), listener}}
-	if local := a.listenLocal(f, a.runDir()); local != nil {
+	httpapi.Add(server)
+	defer mcp.Add(server)()
+	doors := []door{{server.HTTPServer(), listener}}
+	if local := a.listenLocal(f, a.env().RunDir()); local != nil {
 		defer local.Close()
-		doors = append(doors, door{api.LocalServer(), local})
+		doors = append(doors, door{server.LocalServer(), local})
 	}
 	failed := make(chan error, len(doors))
 	for _, d := range doors {
-		go func() { failed <- d.server.Serve(d.listener) }() // ends with Shutdown or Close
-		a.note(plain, "listening on %s", urlOf(d.listener.Addr()))
+		go func() { failed <- d.server.Serve(d.listener) }() // until Shutdown or Close
+		a.note(terminal.Plain, "listening on %s", urlOf(d.listener.Addr()))
 	}
 	select {
 	case err := <-failed:
 		return &sandbox.Error{Kind: sandbox.Unavailable, Op: "serve", Err: err}
 	case <-ctx.Done():
 	}
-	return a.drain(api, e.Engine, doors, f.drainTimeout)
+	return a.drain(server, e.Engine, doors, f.drainTimeout)
 }
 
 // door is one address of the server.
@@ -210,27 +216,29 @@ type door struct {
 	listener net.Listener
 }
 
-// openServing opens the engine, on the state in config, and checks that the backend works.
-func (a *app) openServing(ctx context.Context, f *serveFlags, keys []httpd.Key, addr net.Addr, kept *state) (*openedEngine, error) {
-	config := engine.Config{Living: engine.LivingConfig{Store: kept.Store, StateDir: kept.logs}}
-	config.Default, config.Slots, config.Warm, config.Queue, config.QueueTimeout = f.backend, f.slots, f.warm, f.queue, f.queueTimeout
-	config.Defaults, config.Max, config.AllowUnenforced = f.defaults, f.max, f.allowUnenforced
+// openServing opens the engine on the state, and checks that a backend works.
+func (a *app) openServing(ctx context.Context, f *serveFlags, keys []httpd.Key, addr net.Addr,
+	kept *state) (*openedEngine, error) {
+	config := engine.Config{
+		Default: f.backend, Slots: f.slots, Warm: f.warm, Queue: f.queue, QueueTimeout: f.queueTimeout,
+		Defaults: f.defaults, Max: f.max, AllowUnenforced: f.allowUnenforced,
+		Living: engine.LivingConfig{Store: kept.Store, StateDir: kept.logs, Most: f.sandboxes, OwnerMost: f.ownerSandboxes,
+			LogBytes: int64(f.logSpace)},
+	}
 	config.NestedFilters, config.Terminals = f.nestedFilters, f.terminals
-	config.Living.Most, config.Living.OwnerMost, config.Living.LogBytes = f.sandboxes, f.ownerSandboxes, int64(f.logSpace)
 	f.bound(&config, keys)
 	var err error
 	if config.Checks, err = f.checks(); err != nil {
 		return nil, err
 	}
 	if reachable(addr) && f.backend == "" {
-		config.Default = engine.Auto // the strongest, for strangers
+		config.Default = engine.Auto // the strongest, as strangers may call
 	}
 	if err := f.restrict(&config, addr); err != nil {
 		return nil, err
 	}
-	a.containers.keepOut = true
+	a.containers.noPull = true
 	if !f.noPackages {
-		var err error
 		f.several = severalNames(keys)
 		if config.Packages, err = a.packager(&f.packageFlags); err != nil {
 			return nil, err
@@ -240,38 +248,41 @@ func (a *app) openServing(ctx context.Context, f *serveFlags, keys []httpd.Key, 
 	if err != nil {
 		return nil, err
 	}
-	e.recover(ctx)
+	a.recover(ctx, e.backends)
 	if err := a.takeOver(ctx, e, kept); err != nil {
 		return nil, errors.Join(err, e.Close())
 	}
-	works := false
+	return e, a.checkBackends(ctx, e, config.Default)
+}
+
+// checkBackends closes the engine with an error if no backend works, and warns if default requests would be rejected.
+func (a *app) checkBackends(ctx context.Context, e *openedEngine, byDefault string) error {
 	var failures []error
 	probed := e.Probe(ctx)
 	for _, p := range probed {
-		works = works || p.Err == nil
 		if p.Err != nil {
 			failures = append(failures, fmt.Errorf("%s: %w", p.Backend, p.Err))
 		}
 	}
-	if !works {
-		return nil, &sandbox.Error{Kind: sandbox.Unsupported, Op: "serve", Fix: "fumehood doctor",
+	if len(failures) == len(probed) {
+		return &sandbox.Error{Kind: sandbox.Unsupported, Op: "serve", Fix: "fumehood doctor",
 			Err: errors.Join(append(failures, e.Close())...)}
 	}
-	byDefault := cmp.Or(config.Default, probed[0].Backend)
+	byDefault = cmp.Or(byDefault, probed[0].Backend)
 	if i := slices.IndexFunc(probed, func(p engine.Probed) bool { return p.Backend == byDefault }); i >= 0 {
 		a.warnOfDefault(probed[i])
 	} else if _, ok := engine.Strongest(probed); !ok {
 		a.warnOfDefault(e.ProbeDefault(ctx))
 	}
-	return e, nil
+	return nil
 }
 
-// bound sets the default limits of one request, and of one of several clients.
+// bound sets the maxima of one request, and the shares of one of several clients.
 func (f *serveFlags) bound(config *engine.Config, keys []httpd.Key) {
 	slots := cmp.Or(f.slots, engine.DefaultSlots())
-	most := maxima(capacity.Host(), slots)
+	most := settings.Maxima(capacity.Host(), slots)
 	for _, name := range sandbox.LimitNames {
-		if config.Max.Get(name) == 0 { // a named default must be allowed
+		if config.Max.Get(name) == 0 { // never below a named default
 			config.Max.Set(name, max(most.Get(name), f.defaults.Get(name)))
 		}
 	}
@@ -292,8 +303,8 @@ func reachable(addr net.Addr) bool {
 	return ok && !tcp.IP.IsLoopback()
 }
 
-// restrict limits requests to the operator's backends and images: a named backend excludes weaker ones, and strangers must not read an
-// engine's images.
+// restrict limits requests to the operator's backends and images: a named backend excludes weaker ones, and strangers
+// must not read the images of a container engine.
 func (f *serveFlags) restrict(config *engine.Config, addr net.Addr) error {
 	for _, pattern := range f.images {
 		if _, err := path.Match(pattern, ""); err != nil {
@@ -310,7 +321,7 @@ func (f *serveFlags) restrict(config *engine.Config, addr net.Addr) error {
 	}
 	config.Allowed = f.backends
 	if len(f.backends) > 0 && config.Default == "" {
-		config.Default = f.backends[0] // the default must be allowed too
+		config.Default = f.backends[0] // the default must be allowed
 	}
 	if len(f.backends) == 0 && config.Default != "" {
 		config.Allowed = []string{config.Default}
@@ -318,24 +329,28 @@ func (f *serveFlags) restrict(config *engine.Config, addr net.Addr) error {
 	return nil
 }
 
-// warnOfDefault warns if default requests would be rejected. Others may run, and a container engine may start later.
+// warnOfDefault warns if default requests would be rejected. Other requests may run, and a container engine may start
+// later.
 func (a *app) warnOfDefault(p engine.Probed) {
 	why := cmp.Or(p.Err, p.Refusal)
 	if why == nil {
 		return
 	}
 	if lacks := sandbox.UnenforcedOf(why); len(lacks) > 0 {
-		a.warn("%s rejects default requests, so /readyz says no: this host cannot enforce %s", p.Backend, inWords(namesOf(lacks)))
-		a.say(plain, "fix: fumehood serve --allow-unenforced %s, or \"allow_unenforced\" in each request", strings.Join(namesOf(lacks), ","))
+		a.warn("%s rejects default requests, so /readyz says no: this host cannot enforce %s", p.Backend,
+			inWords(namesOf(lacks)))
+		a.say(terminal.Plain, "fix: fumehood serve --allow-unenforced %s, or \"allow_unenforced\" in each request",
+			strings.Join(namesOf(lacks), ","))
 		return
 	}
-	a.warn("default requests are rejected, so /readyz says no: %s", oneLine(why.Error()))
+	a.warn("default requests are rejected, so /readyz says no: %s", terminal.OneLine(why.Error()))
 }
 
-// drain shuts the server down: it refuses new runs, lets running ones end within the timeout, and delivers answers.
-func (a *app) drain(api *httpd.Server, e *engine.Engine, doors []door, timeout time.Duration) error {
-	a.note(plain, "draining: new runs are refused, %d go on; interrupt again to end them at once", e.Stats().Running)
-	api.Drain()
+// drain shuts the server down: it refuses new runs, waits for active ones until the timeout, and delivers answers.
+func (a *app) drain(server *httpd.Server, e *engine.Engine, doors []door, timeout time.Duration) error {
+	a.note(terminal.Plain, "draining: new runs are refused, %d are active; interrupt again to end them at once",
+		e.Stats().Running)
+	server.Drain()
 	ctx, cancel := context.WithTimeout(context.Background(), timeout)
 	defer cancel()
 	if err := e.Drain(ctx); err != nil {

@@ -18,6 +18,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/fumehood-dev/fumehood/internal/cli/settings"
 	"github.com/fumehood-dev/fumehood/internal/engine"
 	"github.com/fumehood-dev/fumehood/internal/host/capacity"
 	"github.com/fumehood-dev/fumehood/internal/httpd"
@@ -100,7 +101,8 @@ func startServerWith(t *testing.T, change func(*Main), args ...string) *served {
 		t.Fatal(err)
 	}
 	go func() {
-		s.exit <- m.Run(context.Background(), append([]string{"serve", "--listen", "127.0.0.1:0", "--state-dir", state, "--no-local-socket"}, args...))
+		s.exit <- m.Run(context.Background(), append([]string{"serve", "--listen", "127.0.0.1:0", "--state-dir", state,
+			"--no-local-socket"}, args...))
 	}()
 	s.url = s.said.wait(t, `listening on (\S+)`)[1]
 	t.Cleanup(func() { s.stop(t) })
@@ -152,10 +154,12 @@ func (s *served) send(t *testing.T, method, path, body string, headers ...string
 // weaker waives what a host may be unable to enforce for an ordinary user.
 const weaker = `"allow_unenforced":["memory"]`
 
-// TestServeWarns: the start and /readyz report why the default backend does not work, and the fix; they ignore other backends.
+// TestServeWarns: the start and /readyz report why the default backend does not work, and the fix; they ignore other
+// backends.
 func TestServeWarns(t *testing.T) {
 	t.Setenv("DOCKER_HOST", "unix://"+filepath.Join(t.TempDir(), "nowhere.sock"))
-	if s := startServer(t, "--backend", "docker"); !strings.Contains(s.said.String(), "so /readyz says no: docker: reach the engine: ") {
+	if s := startServer(t, "--backend", "docker"); !strings.Contains(s.said.String(),
+		"so /readyz says no: docker: reach the engine: ") {
 		t.Errorf("it says %s", s.said)
 	}
 	if s := startServer(t, "--allow-unenforced", "memory"); strings.Contains(s.said.String(), "warning") {
@@ -170,7 +174,8 @@ func TestServeOffers(t *testing.T) {
 		return code, fmt.Sprint(answer)
 	}
 	s := startServer(t, "--backend", "native", "--allow-image", "docker.io/library/*")
-	if code, answer := run(s, `"backend":"gvisor",`); code != http.StatusUnprocessableEntity && code != http.StatusBadRequest || !strings.Contains(answer, "not offered") {
+	if code, answer := run(s, `"backend":"gvisor",`); code != http.StatusUnprocessableEntity &&
+		code != http.StatusBadRequest || !strings.Contains(answer, "not offered") {
 		t.Errorf("another backend: %d %s", code, answer)
 	}
 	if code, answer := run(s, `"backend":"auto",`); code == http.StatusOK || !strings.Contains(answer, "not offered") {
@@ -179,10 +184,12 @@ func TestServeOffers(t *testing.T) {
 	if code, answer := run(s, `"backend":"native",`); code != http.StatusOK {
 		t.Errorf("its own backend: %d %s", code, answer)
 	}
-	if code, answer := run(s, `"image":"localhost/private",`); code == http.StatusOK || !strings.Contains(answer, "does not offer") {
+	if code, answer := run(s, `"image":"localhost/private",`); code == http.StatusOK || !strings.Contains(answer,
+		"does not offer") {
 		t.Errorf("another image: %d %s", code, answer)
 	}
-	if code, answer := run(s, `"image":"docker.io/library/python",`); code == http.StatusOK || strings.Contains(answer, "does not offer") {
+	if code, answer := run(s, `"image":"docker.io/library/python",`); code == http.StatusOK || strings.Contains(answer,
+		"does not offer") {
 		t.Errorf("an image that is offered, and native has none: %d %s", code, answer)
 	}
 	s = startServer(t, "--allow-backend", "gvisor")
@@ -190,7 +197,8 @@ func TestServeOffers(t *testing.T) {
 		t.Errorf("a request that names none: %d %s", code, answer)
 	}
 	s = startServer(t, "--allow-backend", "native,gvisor")
-	if code, answer := run(s, `"backend":"docker",`); code == http.StatusOK || !strings.Contains(answer, "native, gvisor") {
+	if code, answer := run(s, `"backend":"docker",`); code == http.StatusOK || !strings.Contains(answer,
+		"native, gvisor") {
 		t.Errorf("one that is not on the list: %d %s", code, answer)
 	}
 }
@@ -213,7 +221,8 @@ func TestServeRuns(t *testing.T) {
 // TestServeDrains sends a run, then an interrupt: the run still ends by itself and is answered.
 func TestServeDrains(t *testing.T) {
 	s := startServer(t)
-	request, err := http.NewRequest(http.MethodPost, s.url+"/v1/run", strings.NewReader(`{"language":"bash","code":"echo begun; sleep 1; echo done",`+weaker+`}`))
+	request, err := http.NewRequest(http.MethodPost, s.url+"/v1/run",
+		strings.NewReader(`{"language":"bash","code":"echo begun; sleep 1; echo done",`+weaker+`}`))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -260,7 +269,8 @@ func TestServeWithKeys(t *testing.T) {
 	if code, _ := s.post(t, "/v1/run", body, "Authorization", "Bearer fhx_wrong"); code != http.StatusUnauthorized {
 		t.Errorf("with a wrong key: %d", code)
 	}
-	if code, answer := s.post(t, "/v1/run", body, "Authorization", "Bearer "+made.Key); code != http.StatusOK || answer["stdout"] != "in\n" {
+	if code, answer := s.post(t, "/v1/run", body, "Authorization", "Bearer "+made.Key); code != http.StatusOK ||
+		answer["stdout"] != "in\n" {
 		t.Errorf("with the key: %d %v", code, answer)
 	}
 }
@@ -325,14 +335,16 @@ func TestServeRefuses(t *testing.T) {
 		{"no slots for a key", "--slots-per-key: must be at least 1", []string{"--slots-per-key", "0"}},
 		{"words for slots", `error: --slots: "x" is not a whole number`, []string{"--slots", "x"}},
 		{"words for a time", `error: --queue-timeout: "x" is not a duration`, []string{"--queue-timeout", "x"}},
-		{"a default over its maximum", "the default of 10s is over the maximum of 5s", []string{"--listen", "127.0.0.1:0", "--timeout", "10s", "--max-timeout", "5s"}},
-		{"a word too many", `"now" is a word too many`, []string{"now"}},
+		{"a default over its maximum", "the default of 10s is over the maximum of 5s", []string{"--listen", "127.0.0.1:0",
+			"--timeout", "10s", "--max-timeout", "5s"}},
+		{"a word too many", `"now" is one word too many`, []string{"now"}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			var errs bytes.Buffer
 			m := testApp(t).Main
 			m.Stderr = &errs
-			if code := m.Run(t.Context(), append([]string{"serve", "--state-dir", t.TempDir(), "--no-local-socket"}, tt.args...)); code != exitFailure {
+			if code := m.Run(t.Context(), append([]string{"serve", "--state-dir", t.TempDir(), "--no-local-socket"},
+				tt.args...)); code != exitFailure {
 				t.Errorf("exit code %d", code)
 			}
 			if !strings.Contains(errs.String(), tt.want) {
@@ -353,7 +365,7 @@ func TestServeBoundsOutput(t *testing.T) {
 
 // TestServeMaxima: a server has a default maximum for every limit, and reports it.
 func TestServeMaxima(t *testing.T) {
-	most := maxima(capacity.Host(), engine.DefaultSlots())
+	most := settings.Maxima(capacity.Host(), engine.DefaultSlots())
 	s := startServer(t, "--allow-unenforced", "memory", "--max-cpus", "0.5", "--output-limit", "32MiB")
 	told := func(name sandbox.LimitName) string { return sandbox.FormatLimit(name, most.Get(name)) }
 	for limit, allowed := range map[string]string{
@@ -367,7 +379,8 @@ func TestServeMaxima(t *testing.T) {
 		`"output_kib":1048576`:  "32MiB",
 	} {
 		code, answer := s.post(t, "/v1/run", `{"language":"bash","code":"true","limits":{`+limit+`}}`)
-		if detail := fmt.Sprint(answer["detail"]); code == http.StatusOK || !strings.Contains(detail, "over the server's maximum of "+allowed) {
+		if detail := fmt.Sprint(answer["detail"]); code == http.StatusOK || !strings.Contains(detail,
+			"over the server's maximum of "+allowed) {
 			t.Errorf("%s: %d %s", limit, code, detail)
 		}
 	}
@@ -389,31 +402,8 @@ func TestSharesOfKeys(t *testing.T) {
 	} {
 		var config engine.Config
 		if test.flags.bound(&config, test.keys); config.OwnerSlots != test.slots || config.OwnerQueue != test.queue {
-			t.Errorf("%s: %d slots and %d places for one, want %d and %d", test.name, config.OwnerSlots, config.OwnerQueue, test.slots, test.queue)
-		}
-	}
-}
-
-// TestMaximaOfSmallHosts: every host serves default requests, and one run never gets all of a usual host.
-func TestMaximaOfSmallHosts(t *testing.T) {
-	const gib = 1 << 30
-	for _, host := range []sandbox.Limits{
-		{}, // unknown
-		{MemoryBytes: gib / 4, CPUMillis: 500, Pids: 100},
-		{MemoryBytes: 2 * gib, CPUMillis: 1000, Pids: 32768},
-		{MemoryBytes: 256 * gib, CPUMillis: 64000, Pids: 65536},
-	} {
-		most := maxima(host, max(4, int(host.CPUMillis)/500))
-		if err := most.Check(); err != nil {
-			t.Errorf("%+v: %v", host, err)
-		}
-		for _, name := range sandbox.LimitNames {
-			if most.Get(name) < sandbox.DefaultLimits.Get(name) {
-				t.Errorf("%+v: %s is at most %d", host, name, most.Get(name))
-			}
-		}
-		if host.MemoryBytes >= 2*gib && most.MemoryBytes+most.DiskBytes+most.Inodes*inodeCost > host.MemoryBytes {
-			t.Errorf("%+v: one run may have %+v", host, most)
+			t.Errorf("%s: %d slots and %d places for one, want %d and %d", test.name, config.OwnerSlots, config.OwnerQueue,
+				test.slots, test.queue)
 		}
 	}
 }
@@ -433,7 +423,8 @@ func TestServeLiving(t *testing.T) {
 		t.Errorf("without a key: %d", code)
 	}
 	a := testApp(t)
-	if _, err := a.openState(state); sandbox.KindOf(err) != sandbox.Unavailable || !strings.Contains(sandbox.FixOf(err), "stop the other server") {
+	if _, err := a.openState(state); sandbox.KindOf(err) != sandbox.Unavailable || !strings.Contains(sandbox.FixOf(err),
+		"stop the other server") {
 		t.Errorf("a second server on the same state: %v", err)
 	}
 	s.stop(t)

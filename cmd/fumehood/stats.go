@@ -1,61 +1,48 @@
 package main
 
 import (
+	"context"
 	"strconv"
 	"time"
 
 	"github.com/spf13/cobra"
 
+	"github.com/fumehood-dev/fumehood/internal/apiclient"
 	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
 func (a *app) newStats() *cobra.Command {
-	var f serverFlags
 	cmd := &cobra.Command{
 		Use:   "stats [FLAGS] NAME",
-		Short: "Show what a sandbox uses",
+		Short: "Show the resource usage of a sandbox",
 		Example: `  fumehood stats agent-7
   fumehood stats --json agent-7`,
 		Args: cobra.ExactArgs(1),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			c, err := a.openClient(&f)
-			if err != nil {
-				return err
-			}
-			defer c.Close()
-			u, err := c.Stats(cmd.Context(), args[0])
-			if err != nil {
-				return err
-			}
-			if a.json {
-				return a.printJSON(u)
-			}
-			cpu := "-"
-			if u.CPUMS != nil {
-				cpu = ms(time.Duration(*u.CPUMS * float64(time.Millisecond)))
-			}
-			return a.showTable([][]string{
-				{"AGE", "CPU", "MEMORY", "PEAK", "PROCESSES", "OOM KILLS"},
-				{coarse(time.Duration(u.WallMS * float64(time.Millisecond))), cpu,
-					bytesOr(u.MemoryBytes), bytesOr(u.PeakMemoryBytes), countOr(u.Pids), countOr(u.OOMKills)},
-			})
-		},
 	}
-	f.add(cmd.Flags())
-	cmd.ValidArgsFunction = a.completeNames(&f, 1)
-	return cmd
+	return a.onServer(cmd, 1, func(ctx context.Context, c *apiclient.Client, args []string) error {
+		u, err := c.Stats(ctx, args[0])
+		if err != nil {
+			return err
+		}
+		if a.json {
+			return a.printJSON(u)
+		}
+		count := func(n int64) string { return strconv.FormatInt(n, 10) }
+		return a.printTable([][]string{
+			{"AGE", "CPU", "MEMORY", "PEAK", "PROCESSES", "OOM KILLS"},
+			{coarse(duration(u.WallMS)), cell(u.CPUMS, func(n float64) string { return ms(duration(n)) }),
+				cell(u.MemoryBytes, sandbox.FormatBytes), cell(u.PeakMemoryBytes, sandbox.FormatBytes),
+				cell(u.Pids, count), cell(u.OOMKills, count)},
+		})
+	})
 }
 
-func bytesOr(n *int64) string {
-	if n == nil {
+// cell formats a value for a table; nil is unknown.
+func cell[T any](value *T, format func(T) string) string {
+	if value == nil {
 		return "-"
 	}
-	return sandbox.FormatBytes(*n)
+	return format(*value)
 }
 
-func countOr(n *int64) string {
-	if n == nil {
-		return "-"
-	}
-	return strconv.FormatInt(*n, 10)
-}
+func duration(ms float64) time.Duration { return time.Duration(ms * float64(time.Millisecond)) }

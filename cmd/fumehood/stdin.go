@@ -3,19 +3,20 @@ package main
 import (
 	"context"
 	"fmt"
-	"io"
 	"time"
 
 	"github.com/spf13/pflag"
 
+	"github.com/fumehood-dev/fumehood/internal/cli/hostfiles"
+	"github.com/fumehood-dev/fumehood/internal/cli/terminal"
 	"github.com/fumehood-dev/fumehood/internal/plan"
 	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
-// stdinTimeout is how long we wait for the end of standard input before a note says so.
+// stdinTimeout is the wait for the end of standard input until a note reports it.
 const stdinTimeout = 2 * time.Second
 
-// stdinFlags choose the program's input. The default is none, as our standard input may be our parent's pipe.
+// stdinFlags choose the program's input. The default is none, because our standard input may be a pipe of the parent.
 type stdinFlags struct {
 	interactive bool
 	tty         bool
@@ -23,7 +24,7 @@ type stdinFlags struct {
 }
 
 func (f *stdinFlags) add(flags *pflag.FlagSet) {
-	flags.BoolVarP(&f.interactive, "interactive", "i", false, "the program reads our standard input, once that has ended")
+	flags.BoolVarP(&f.interactive, "interactive", "i", false, "the program reads our standard input, after its end")
 	flags.BoolVarP(&f.tty, "tty", "t", false, "not supported yet: a terminal for the program")
 	_ = flags.MarkHidden("tty")
 	flags.StringVar(&f.stdin, "stdin", "none", "the program reads this `FILE`; - is the same as -i (default none)")
@@ -35,14 +36,14 @@ func (f *stdinFlags) takesStdin() bool { return f.interactive || f.stdin == "-" 
 func (f *stdinFlags) check() error {
 	switch {
 	case f.tty:
-		return &sandbox.Error{Kind: sandbox.Unsupported, Op: "-t", Msg: "a sandbox has no terminal yet", Fix: "leave out -t; -i alone passes standard input on"}
+		return unsupported("-t", "a sandbox has no terminal yet", "omit -t; -i alone passes standard input on")
 	case f.interactive && f.stdin != "none" && f.stdin != "-":
-		return &sandbox.Error{Kind: sandbox.Invalid, Op: "--stdin", Msg: "the program cannot read both our standard input and a file", Fix: "leave out -i or --stdin"}
+		return invalid("--stdin", "the program cannot read both our standard input and a file", "omit -i or --stdin")
 	}
 	return nil
 }
 
-// programStdin returns what the program reads.
+// programStdin returns the program's input.
 func (a *app) programStdin(ctx context.Context, f *stdinFlags) ([]byte, error) {
 	if f.takesStdin() {
 		return a.readStdin(ctx, plan.MaxStdin)
@@ -50,41 +51,22 @@ func (a *app) programStdin(ctx context.Context, f *stdinFlags) ([]byte, error) {
 	if f.stdin == "none" || f.stdin == "" {
 		return nil, nil
 	}
-	data, err := a.readNamed(f.stdin, plan.MaxStdin, sandbox.FormatBytes(plan.MaxStdin))
-	if err != nil {
-		return nil, &sandbox.Error{Kind: sandbox.KindOf(invalid(err)), Op: "--stdin", Err: err}
-	}
-	return data, nil
+	return a.host().Read("--stdin", f.stdin, plan.MaxStdin)
 }
 
-// readStdin reads our standard input to its end, up to a limit. When ctx ends, it abandons a read that never ends: we exit then too.
-func (a *app) readStdin(ctx context.Context, most int64) ([]byte, error) {
+// readStdin reads standard input to its end, up to a limit. When ctx ends, it abandons the read.
+func (a *app) readStdin(ctx context.Context, limit int64) ([]byte, error) {
 	if a.Stdin == nil {
-		return nil, sandbox.Invalidf("standard input", "there is none")
+		return nil, errNoStdin
 	}
-	type outcome struct {
-		data []byte
-		err  error
+	// Also with --quiet: nothing else shows that nothing runs yet, and no timeout applies.
+	note := func() { a.say(terminal.Faint, "note: waiting for standard input to end") }
+	defer time.AfterFunc(stdinTimeout, note).Stop()
+	data, err := terminal.Await(ctx, func() ([]byte, error) { return hostfiles.ReadAll(a.Stdin, limit) })
+	if err != nil && ctx.Err() == nil {
+		err = fmt.Errorf("standard input: %w", err)
 	}
-	done := make(chan outcome, 1)
-	go func() {
-		data, err := readAtMost(io.Reader(a.Stdin), most, sandbox.FormatBytes(most))
-		done <- outcome{data, err}
-	}()
-	waiting := time.NewTimer(stdinTimeout)
-	defer waiting.Stop()
-	for {
-		select {
-		case o := <-done:
-			if o.err != nil {
-				return nil, fmt.Errorf("standard input: %w", o.err)
-			}
-			return o.data, nil
-		case <-ctx.Done():
-			return nil, context.Cause(ctx)
-		case <-waiting.C:
-			// Also with --quiet: nothing else shows that nothing runs yet, and no timeout applies.
-			a.say(faint, "note: waiting for standard input to end")
-		}
-	}
+	return data, err
 }
+
+var errNoStdin = sandbox.Invalidf("standard input", "there is none")

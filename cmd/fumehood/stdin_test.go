@@ -5,7 +5,8 @@ import (
 	"testing"
 )
 
-// TestWaitingForStdin: a note says that we wait for an open pipe, also under --quiet, as nothing else would end the wait.
+// TestWaitingForStdin: a note says that we wait for an open pipe, also under --quiet, as nothing else would end the
+// wait.
 func TestWaitingForStdin(t *testing.T) {
 	r, w, err := os.Pipe()
 	if err != nil {

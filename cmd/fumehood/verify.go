@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"slices"
 	"strings"
@@ -15,11 +14,12 @@ import (
 
 	"github.com/fumehood-dev/fumehood/internal/attack"
 	"github.com/fumehood-dev/fumehood/internal/backend"
+	"github.com/fumehood-dev/fumehood/internal/cli/hostfiles"
 	"github.com/fumehood-dev/fumehood/internal/nearest"
 	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
-// verifyFlags are those of verify.
+// verifyFlags are the flags of verify.
 type verifyFlags struct {
 	backend string
 	only    []string
@@ -27,7 +27,7 @@ type verifyFlags struct {
 	list    bool
 }
 
-// verification is verify's report.
+// verification is the report of verify.
 type verification struct {
 	Version       string          `json:"version"`
 	Host          string          `json:"host"` // its system, kernel and user
@@ -45,7 +45,7 @@ type verification struct {
 	Attacks       []attackShown   `json:"attacks"`
 }
 
-// attackShown is an attack, with its verdict after it was made.
+// attackShown is an attack, and its verdict once it was made.
 type attackShown struct {
 	ID       string         `json:"id"`
 	Category string         `json:"category"`
@@ -56,7 +56,7 @@ type attackShown struct {
 	Outcome  attack.Outcome `json:"outcome,omitempty"`
 	Findings []string       `json:"findings,omitempty"`
 	Why      string         `json:"why,omitempty"`
-	Notes    []string       `json:"notes,omitempty"` // observations that decide nothing, such as changes of the host by others
+	Notes    []string       `json:"notes,omitempty"` // other observations, such as changes of the host by others
 	TookMS   int64          `json:"took_ms,omitempty"`
 
 	meanwhile []string // the notes for people
@@ -67,11 +67,11 @@ func (a *app) newVerify() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "verify",
 		Short: "Attack sandboxes on this host and show which attacks they block",
-		Long: `Verify makes the attacks of the corpus one after another, each inside a sandbox of its own, and
-reports which were blocked. The verdict comes mostly from the host: from planted files, listeners
-and memory, from the kernel's view of the sandbox, and from what the attack leaves behind. Verify
-removes what it planted; after a kill, the next verify does. No probe runs outside of a sandbox, and
-no sandbox is weakened. It takes some minutes.
+		Long: `Verify makes the attacks of the corpus one after another, each in a fresh sandbox, and reports which
+were blocked. The verdict comes mostly from the host: from planted files, listeners and memory, from
+the kernel's view of the sandbox, and from the remains of the attack. Verify removes everything that
+it planted; after a kill, the next verify does. No attack runs outside of a sandbox, and no sandbox
+is weakened. It takes some minutes.
 
 An attack that cannot be made or observed here is "not applicable", and its line says why.
 
@@ -120,7 +120,7 @@ func selectAttacks(corpus []*attack.Attack, only []string) ([]*attack.Attack, er
 	for _, id := range only {
 		i := slices.Index(ids, strings.ToUpper(strings.TrimSpace(id)))
 		if i < 0 {
-			e := &sandbox.Error{Kind: sandbox.Invalid, Op: "--only", Msg: fmt.Sprintf("there is no attack %.20q", id), Fix: "fumehood verify --list"}
+			e := invalid("--only", fmt.Sprintf("there is no attack %.20q", id), "fumehood verify --list")
 			if near := nearest.Name(strings.ToUpper(id), ids); near != "" {
 				e.Fix = "did you mean " + near + "?"
 			}
@@ -150,7 +150,8 @@ func (a *app) listAttacks(corpus []*attack.Attack) error {
 }
 
 func showAttack(at *attack.Attack) attackShown {
-	return attackShown{ID: at.ID, Category: at.Category, Class: at.Class, Title: at.Title, Expect: at.Expect, Oracle: at.Oracle}
+	return attackShown{ID: at.ID, Category: at.Category, Class: at.Class, Title: at.Title, Expect: at.Expect,
+		Oracle: at.Oracle}
 }
 
 // verify makes the selected attacks of the corpus and reports them.
@@ -164,14 +165,14 @@ func (a *app) verify(ctx context.Context, f *verifyFlags, selected []*attack.Att
 	if err != nil {
 		return err
 	}
-	out, err := a.openReport(f.report)
+	writeReport, closeReport, err := a.openReport(f.report)
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, out.Close()) }()
+	defer func() { err = errors.Join(err, closeReport()) }()
 	a.recover(ctx, backends)
-	v := &verification{Version: versionOf(), Host: hostInWords(), Began: time.Now().UTC(), Corpus: corpus, Selected: len(selected),
-		Unenforced: []string{}, Attacks: []attackShown{}}
+	v := &verification{Version: versionOf(), Host: hostInWords(), Began: time.Now().UTC(), Corpus: corpus,
+		Selected: len(selected), Unenforced: []string{}, Attacks: []attackShown{}}
 	if v.Posture, err = b.Probe(ctx); err != nil {
 		return err
 	}
@@ -179,7 +180,7 @@ func (a *app) verify(ctx context.Context, f *verifyFlags, selected []*attack.Att
 		return err
 	}
 	v.TookMS = time.Since(v.Began).Milliseconds()
-	if err := out.write(v.markdown()); err != nil {
+	if err := writeReport(v.markdown()); err != nil {
 		return err
 	}
 	if err := a.printVerification(v); err != nil {
@@ -196,63 +197,29 @@ func (a *app) verify(ctx context.Context, f *verifyFlags, selected []*attack.Att
 	return nil
 }
 
-// report is the file of --report. It is opened before the attacks, so that a bad path does not waste minutes. The old content stays until
-// the new one is ready. A nil report discards all.
-type report struct {
-	file *os.File
-	made bool // the file is new and still empty
-}
-
-func (a *app) openReport(path string) (*report, error) {
+// openReport opens the file of --report before the attacks, so that a wrong path does not waste minutes. write replaces
+// the old content. Without --report, both do nothing.
+func (a *app) openReport(path string) (write func([]byte) error, closeFile func() error, err error) {
+	none := func([]byte) error { return nil }
 	if path == "" {
-		return nil, nil
+		return none, func() error { return nil }, nil
 	}
-	r := &report{made: true}
-	path, err := a.named(path)
-	if err == nil {
-		r.file, err = openHost(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
-	}
-	if errors.Is(err, fs.ErrExist) {
-		r.made = false
-		r.file, err = openHost(path, os.O_WRONLY, 0)
+	var f *os.File
+	if path, err = a.host().Resolve(path); err == nil {
+		f, err = hostfiles.OpenResolved(path, os.O_WRONLY|os.O_CREATE, 0o644)
 	}
 	if err != nil {
-		return nil, cannotReport(err)
+		return nil, nil, hostfiles.Error("--report", err)
 	}
-	return r, nil
-}
-
-func (r *report) write(text []byte) error {
-	if r == nil {
+	return func(text []byte) error {
+		if err := f.Truncate(0); err != nil && !errors.Is(err, syscall.EINVAL) { // of a pipe or a device
+			return hostfiles.Error("--report", err)
+		}
+		if _, err := f.Write(text); err != nil {
+			return hostfiles.Error("--report", err)
+		}
 		return nil
-	}
-	r.made = false
-	err := r.file.Truncate(0)
-	if errors.Is(err, syscall.EINVAL) { // a pipe or a device
-		err = nil
-	}
-	if err == nil {
-		_, err = r.file.Write(text)
-	}
-	return cannotReport(err)
-}
-
-func (r *report) Close() error {
-	if r == nil {
-		return nil
-	}
-	err := r.file.Close()
-	if r.made {
-		err = errors.Join(err, os.Remove(r.file.Name()))
-	}
-	return cannotReport(err)
-}
-
-func cannotReport(err error) error {
-	if err == nil {
-		return nil
-	}
-	return &sandbox.Error{Kind: sandbox.Unavailable, Op: "--report", Err: err}
+	}, f.Close, nil
 }
 
 // chooseBackend returns the backend of that name, or the first, which is the default.
@@ -267,14 +234,16 @@ func chooseBackend(backends *backend.Set, name string) (sandbox.Backend, error) 
 	return nil, sandbox.Invalidf("--backend", "%.40q is not one of %s", name, strings.Join(names, ", "))
 }
 
-// makeAttacks makes the attacks one at a time. The first interrupt ends the current one and removes all that was planted.
-func (a *app) makeAttacks(ctx context.Context, v *verification, b sandbox.Backend, selected []*attack.Attack) (err error) {
+// makeAttacks makes the attacks one at a time. The first interrupt ends the current one and removes all planted files.
+func (a *app) makeAttacks(ctx context.Context, v *verification, b sandbox.Backend,
+	selected []*attack.Attack) (err error) {
 	canaries, err := attack.Plant()
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, canaries.Close()) }()
-	arena, err := attack.Open(ctx, attack.Options{Backend: b, Canaries: canaries, Folders: []string{a.runDir()}, Alone: true})
+	arena, err := attack.Open(ctx, attack.Options{Backend: b, Canaries: canaries, Folders: []string{a.env().RunDir()},
+		Alone: true})
 	if err != nil {
 		return err
 	}
@@ -294,7 +263,7 @@ func (a *app) makeAttacks(ctx context.Context, v *verification, b sandbox.Backen
 		shown.TookMS, shown.meanwhile = verdict.Took.Milliseconds(), verdict.Meanwhile
 		v.Attacks = append(v.Attacks, shown)
 		v.count(verdict.Outcome)
-		a.printVerdict(i, len(selected), &shown)
+		a.printAttack(i, len(selected), &shown)
 		if v.Interrupted {
 			return nil
 		}

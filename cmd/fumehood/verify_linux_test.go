@@ -39,7 +39,8 @@ func verifyOn(t *testing.T, b sandbox.Backend, args ...string) (code int, stdout
 	t.Helper()
 	var out, errs bytes.Buffer
 	home := t.TempDir()
-	m := Main{Stdout: &out, Stderr: &errs, Exit: func(int) { t.Error("Exit was called") }, Environ: func() []string { return nil },
+	m := Main{Stdout: &out, Stderr: &errs, Exit: func(int) { t.Error("Exit was called") },
+		Environ:   func() []string { return nil },
 		LookupEnv: func(name string) (string, bool) { return home, name == "HOME" },
 		Backends:  func(backend.Options) (*backend.Set, error) { return &backend.Set{Backends: []sandbox.Backend{b}}, nil }}
 	code = m.Run(t.Context(), append([]string{"verify"}, args...))
@@ -53,7 +54,8 @@ func TestVerifyNotContained(t *testing.T) {
 	if code != exitNotBlocked {
 		t.Errorf("exit code %d", code)
 	}
-	for _, want := range []string{"not blocked     F01", "found: the canary came out", "it must hold: ", "0 blocked, 1 not blocked", "FAIL: fake did not block 1 of 1 selected attack (of "} {
+	for _, want := range []string{"not blocked     F01", "found: the canary came out", "it must hold: ",
+		"0 blocked, 1 not blocked", "FAIL: fake did not block 1 of 1 selected attack (of "} {
 		if !strings.Contains(stdout, want) {
 			t.Errorf("stdout does not say %q:\n%s\n%s", want, stdout, stderr)
 		}
@@ -67,7 +69,8 @@ func TestVerifyNotContained(t *testing.T) {
 	if err := json.Unmarshal([]byte(stdout), &v); err != nil || code != exitNotBlocked {
 		t.Fatalf("exit code %d, %v\n%s\n%s", code, err, stdout, stderr)
 	}
-	if v.NotBlocked != 1 || len(v.Attacks) != 1 || v.Attacks[0].Outcome != attack.NotContained || len(v.Attacks[0].Findings) == 0 {
+	if v.NotBlocked != 1 || len(v.Attacks) != 1 || v.Attacks[0].Outcome != attack.NotContained ||
+		len(v.Attacks[0].Findings) == 0 {
 		t.Errorf("%+v", v)
 	}
 }

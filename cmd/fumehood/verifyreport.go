@@ -6,18 +6,22 @@ import (
 	"io"
 	"os"
 	"runtime"
+	"strconv"
 	"strings"
 	"time"
 
 	"github.com/fumehood-dev/fumehood/internal/attack"
+	"github.com/fumehood-dev/fumehood/internal/cli/terminal"
 )
 
-var outcomeColours = map[attack.Outcome]colour{attack.Contained: green, attack.NotContained: red, attack.NotApplicable: faint, attack.Unclear: yellow}
+var outcomeColours = map[attack.Outcome]terminal.Colour{
+	attack.Contained: terminal.Green, attack.NotContained: terminal.Red,
+	attack.NotApplicable: terminal.Faint, attack.Unclear: terminal.Yellow}
 
-// shownFinding limits one finding in the text for people; the JSON has all of it.
+// shownFinding limits one finding in the text for people; the JSON is complete.
 const shownFinding = 600 // bytes
 
-// progress is where lines go during the attacks: with --json, stdout is for the JSON.
+// progress returns the writer of lines during the attacks: with --json, stdout is for the JSON.
 func (a *app) progress() io.Writer {
 	if a.json {
 		return a.Stderr
@@ -30,32 +34,37 @@ func (a *app) announce(v *verification) {
 	if a.quiet {
 		return
 	}
-	fmt.Fprintf(a.progress(), "%s on %s (%s kernel); each runs in a sandbox of its own\n", v.attacks(v.Selected), v.Posture.Backend, v.Posture.Kernel)
+	fmt.Fprintf(a.progress(), "%s on %s (%s kernel); each runs in a sandbox of its own\n", v.attacks(v.Selected),
+		v.Posture.Backend, v.Posture.Kernel)
 	if len(v.Unenforced) > 0 {
 		a.warn("this host cannot enforce %s: attacks on it are not applicable", inWords(v.Unenforced))
 	}
 }
 
-// showProgress shows the current attack on a terminal until its result is called.
+// showProgress shows the current attack on a terminal until done is called.
 func (a *app) showProgress(i, count int, at *attack.Attack) (done func()) {
 	w := a.progress()
-	if a.quiet || !isTerminal(w) {
+	if a.quiet || !terminal.Is(w) {
 		return func() {}
 	}
-	fmt.Fprintf(w, "%s%s", clearLine, a.paint(w, faint, fmt.Sprintf("[%*d/%d] %s  %.60s", width(count), i+1, count, at.ID, at.Title)))
-	return func() { fmt.Fprint(w, clearLine) }
+	line := fmt.Sprintf("%s %s  %.60s", position(i, count), at.ID, at.Title)
+	fmt.Fprint(w, terminal.ClearLine, a.paint(w, terminal.Faint, line))
+	return func() { fmt.Fprint(w, terminal.ClearLine) }
 }
 
-func width(n int) int { return len(fmt.Sprint(n)) }
+func position(i, count int) string {
+	return fmt.Sprintf("[%*d/%d]", len(strconv.Itoa(count)), i+1, count)
+}
 
-// printVerdict prints one line for an attack, and its findings.
-func (a *app) printVerdict(i, count int, at *attackShown) {
+// printAttack prints one line for an attack, and its findings.
+func (a *app) printAttack(i, count int, at *attackShown) {
 	bad := at.Outcome == attack.NotContained || at.Outcome == attack.Unclear
 	if a.quiet && !bad {
 		return
 	}
 	w := a.progress()
-	fmt.Fprintf(w, "[%*d/%d] %s  %s  %s\n", width(count), i+1, count, a.paint(w, outcomeColours[at.Outcome], fmt.Sprintf("%-14s", at.Outcome)), at.ID, at.Title)
+	outcome := a.paint(w, outcomeColours[at.Outcome], fmt.Sprintf("%-14s", at.Outcome))
+	fmt.Fprintf(w, "%s %s  %s  %s\n", position(i, count), outcome, at.ID, at.Title)
 	if at.Why != "" {
 		fmt.Fprintf(w, "    why: %s\n", indented(at.Why))
 	}
@@ -70,15 +79,15 @@ func (a *app) printVerdict(i, count int, at *attackShown) {
 	}
 }
 
-// indented makes text from a sandbox fit for people: limited, and indented as a paragraph.
+// indented limits text from a sandbox, and indents it as a paragraph.
 func indented(text string) string {
 	if len(text) > shownFinding {
 		text = text[:shownFinding] + "..."
 	}
-	return strings.ReplaceAll(visible(strings.TrimSpace(strings.ToValidUTF8(text, "\uFFFD"))), "\n", "\n        ")
+	return strings.ReplaceAll(terminal.Visible(strings.TrimSpace(strings.ToValidUTF8(text, "\uFFFD"))), "\n", "\n        ")
 }
 
-// summary is one line of figures.
+// summary returns the figures in one line.
 func (v *verification) summary() string {
 	var parts []string
 	for _, part := range []struct {
@@ -92,7 +101,7 @@ func (v *verification) summary() string {
 	return strings.Join(parts, ", ") + " in " + ms(time.Duration(v.TookMS)*time.Millisecond)
 }
 
-// attacks words a number of attacks, and mentions a selection.
+// attacks returns a number of attacks in words, and mentions a selection.
 func (v *verification) attacks(n int) string {
 	noun := "attacks"
 	if n == 1 {
@@ -104,22 +113,23 @@ func (v *verification) attacks(n int) string {
 	return fmt.Sprintf("%d selected %s (of %d)", n, noun, v.Corpus)
 }
 
-// verdict sums up in one sentence.
-func (v *verification) verdict() (colour, string) {
+// verdict returns the verdict in one sentence.
+func (v *verification) verdict() (terminal.Colour, string) {
 	name, made := v.Posture.Backend, v.Blocked+v.NotBlocked+v.Unclear
 	switch {
 	case v.NotBlocked > 0:
-		return red, fmt.Sprintf("FAIL: %s did not block %d of %s; do not run hostile code with it", name, v.NotBlocked, v.attacks(made))
+		return terminal.Red, fmt.Sprintf("FAIL: %s did not block %d of %s; do not run hostile code with it", name,
+			v.NotBlocked, v.attacks(made))
 	case v.Interrupted:
-		return yellow, fmt.Sprintf("INCOMPLETE: interrupted after %d of %s", len(v.Attacks), v.attacks(v.Selected))
+		return terminal.Yellow, fmt.Sprintf("INCOMPLETE: interrupted after %d of %s", len(v.Attacks), v.attacks(v.Selected))
 	case v.Unclear > 0:
-		return yellow, fmt.Sprintf("INCOMPLETE: the outcome of %d of %s is unclear", v.Unclear, v.attacks(made))
+		return terminal.Yellow, fmt.Sprintf("INCOMPLETE: the outcome of %d of %s is unclear", v.Unclear, v.attacks(made))
 	case v.Blocked == 0:
-		return yellow, "INCOMPLETE: no attack applies here"
+		return terminal.Yellow, "INCOMPLETE: no attack applies here"
 	case v.Selected == v.Corpus:
-		return green, fmt.Sprintf("PASS: %s blocked all %d applicable attacks", name, v.Blocked)
+		return terminal.Green, fmt.Sprintf("PASS: %s blocked all %d applicable attacks", name, v.Blocked)
 	}
-	return green, fmt.Sprintf("PASS: %s blocked the %s", name, v.attacks(v.Blocked))
+	return terminal.Green, fmt.Sprintf("PASS: %s blocked the %s", name, v.attacks(v.Blocked))
 }
 
 func (a *app) printVerification(v *verification) error {
@@ -131,7 +141,7 @@ func (a *app) printVerification(v *verification) error {
 	return err
 }
 
-// hostInWords names the system, its kernel and the user.
+// hostInWords returns the system, its kernel and the user.
 func hostInWords() string {
 	words := runtime.GOOS + "/" + runtime.GOARCH
 	if release, err := os.ReadFile("/proc/sys/kernel/osrelease"); err == nil {
@@ -143,12 +153,13 @@ func hostInWords() string {
 	return words + ", as an ordinary user"
 }
 
-// markdown is the report.
+// markdown returns the report.
 func (v *verification) markdown() []byte {
 	var b bytes.Buffer
 	_, sentence := v.verdict()
 	fmt.Fprintf(&b, "# Fumehood: attacks on %s\n\n**%s.** %s.\n\n", v.Posture.Backend, sentence, v.summary())
-	fmt.Fprintf(&b, "- backend: %s (%s kernel)\n- host: %s\n- version: %s\n- begun: %s\n", v.Posture.Backend, v.Posture.Kernel, v.Host, v.Version, v.Began.Format(time.RFC3339))
+	fmt.Fprintf(&b, "- backend: %s (%s kernel)\n- host: %s\n- version: %s\n- begun: %s\n", v.Posture.Backend,
+		v.Posture.Kernel, v.Host, v.Version, v.Began.Format(time.RFC3339))
 	if v.Selected != v.Corpus {
 		fmt.Fprintf(&b, "- selected: %d of the %d attacks\n", v.Selected, v.Corpus)
 	}
@@ -169,7 +180,7 @@ func (v *verification) markdown() []byte {
 	return b.Bytes()
 }
 
-// meanwhile lists the observations that decided nothing, if any.
+// meanwhile lists the observations without influence on a verdict, if any.
 func (v *verification) meanwhile(b *bytes.Buffer) {
 	title := "\n## Meanwhile\n\n"
 	for _, at := range v.Attacks {

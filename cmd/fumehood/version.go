@@ -23,7 +23,8 @@ func (a *app) newVersion() *cobra.Command {
 		RunE: func(*cobra.Command, []string) error {
 			shown := versionOf()
 			if a.json {
-				return a.printJSON(map[string]any{"version": shown, "go": runtime.Version(), "os": runtime.GOOS, "arch": runtime.GOARCH, "guest_protocol": guest.Version})
+				return a.printJSON(map[string]any{"version": shown, "go": runtime.Version(), "os": runtime.GOOS,
+					"arch": runtime.GOARCH, "guest_protocol": guest.Version})
 			}
 			_, err := fmt.Fprintf(a.Stdout, "fumehood %s (%s, %s/%s)\n", shown, runtime.Version(), runtime.GOOS, runtime.GOARCH)
 			return err

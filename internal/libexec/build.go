@@ -27,8 +27,8 @@ const (
 	maxEntries   = 100_000         // files and folders examined for the key
 )
 
-// build returns the path of a program built from the source of this program. It is cached under a key of that source, so a
-// stale one is never used; changed source costs one build.
+// build returns the path of a program built from the source of this program. It is cached under a key of that source,
+// so a stale one is never used; changed source costs one build.
 func (k kind) build(o Options, name string) (string, error) {
 	if o.CacheDir == "" {
 		return "", errors.New("there is no cache folder for a build")
@@ -48,7 +48,8 @@ func (k kind) build(o Options, name string) (string, error) {
 	}
 	// Programs in the cache will run, and others may be able to write above it, for example if HOME is /tmp.
 	if err := rundir.Judge(filepath.Dir(path), ""); err != nil {
-		return "", &sandbox.Error{Kind: sandbox.Unavailable, Op: "use the cache", Err: err, Fix: "export XDG_CACHE_HOME=FOLDER, a folder that only you can write to"}
+		return "", &sandbox.Error{Kind: sandbox.Unavailable, Op: "use the cache", Err: err,
+			Fix: "export XDG_CACHE_HOME=FOLDER, a folder that only you can write to"}
 	}
 	if err := believe(path, ""); !errors.Is(err, fs.ErrNotExist) {
 		return path, err
@@ -59,8 +60,8 @@ func (k kind) build(o Options, name string) (string, error) {
 	return path, k.prune(builds, key)
 }
 
-// sourceDir is where the compiler saw the source of this module; false if unknown. The working directory is never searched:
-// anyone's files may lie there, and the guest is trusted.
+// sourceDir is where the compiler saw the source of this module; false if unknown. The working directory is never
+// searched: anyone's files may lie there, and the guest is trusted.
 func sourceDir() (string, bool) {
 	_, file, _, ok := runtime.Caller(0)
 	return filepath.Dir(filepath.Dir(filepath.Dir(file))), ok && filepath.IsAbs(file) // -trimpath leaves the import path
@@ -95,8 +96,8 @@ func moduleSource() (string, error) {
 	return dir, nil
 }
 
-// sourceKey hashes everything that the build depends on: the compiler, the target, the linker's options, and every file of
-// the module except tests. Every file and folder must belong to root or this user.
+// sourceKey hashes everything that the build depends on: the compiler, the target, the linker's options, and every file
+// of the module except tests. Every file and folder must belong to root or this user.
 func (k kind) sourceKey(source, name string) (string, error) {
 	h := sha256.New()
 	fmt.Fprintln(h, runtime.Version(), name, k.link)
@@ -106,7 +107,8 @@ func (k kind) sourceKey(source, name string) (string, error) {
 			return err
 		}
 		base := d.Name()
-		if d.IsDir() && path != source && (strings.HasPrefix(base, ".") || base == "testdata" || base == "bin" || base == "build") {
+		if d.IsDir() && path != source && (strings.HasPrefix(base, ".") || base == "testdata" || base == "bin" ||
+			base == "build") {
 			return filepath.SkipDir
 		}
 		if entries++; entries > maxEntries {
@@ -138,7 +140,8 @@ func (k kind) sourceKey(source, name string) (string, error) {
 	return hex.EncodeToString(h.Sum(nil)[:16]), nil
 }
 
-// madeOf reports whether a file, by its path in the module, can be part of the program. For all but the guest only its own folder is.
+// madeOf reports whether a file, by its path in the module, can be part of the program. For all but the guest only its
+// own folder is.
 func (k kind) madeOf(name string) bool {
 	if name == "go.mod" || name == "go.sum" {
 		return true
@@ -146,7 +149,8 @@ func (k kind) madeOf(name string) bool {
 	if k != guest && filepath.Dir(name) != filepath.Clean(k.folder()) {
 		return false
 	}
-	if base := filepath.Base(name); strings.HasPrefix(base, ".") || strings.HasPrefix(base, "_") { // such as Emacs' lock links
+	// such as Emacs' lock links
+	if base := filepath.Base(name); strings.HasPrefix(base, ".") || strings.HasPrefix(base, "_") {
 		return false
 	}
 	switch filepath.Ext(name) {
@@ -172,7 +176,8 @@ func (k kind) compile(source, arch, path string) (err error) {
 	defer os.Remove(temporary.Name())
 	ctx, cancel := context.WithTimeout(context.Background(), buildTimeout)
 	defer cancel()
-	cmd := exec.CommandContext(ctx, tool, "build", "-trimpath", "-buildvcs=false", "-ldflags=-s -w "+k.link, "-o", temporary.Name(), k.folder())
+	cmd := exec.CommandContext(ctx, tool, "build", "-trimpath", "-buildvcs=false", "-ldflags=-s -w "+k.link, "-o",
+		temporary.Name(), k.folder())
 	cmd.Dir = source
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOOS=linux", "GOARCH="+arch, "GOFLAGS=", "GOWORK=off")
 	if out, err := cmd.CombinedOutput(); err != nil {

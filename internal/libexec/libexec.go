@@ -1,7 +1,7 @@
-// Package libexec finds the programs that sandboxes need, the guest, gVisor's runsc and the compiler of TypeScript: embedded in this program (build tag
-// embed), in the folder that the user names, beside the executable, or built once from the module's own source into a cache.
-// They are trusted like this program itself, so a file or source that anyone but root and this user could have written is
-// refused (rundir.Judge).
+// Package libexec finds the programs that sandboxes need, the guest, gVisor's runsc and the compiler of TypeScript:
+// embedded in this program (build tag embed), in the folder that the user names, beside the executable, or built once
+// from the module's own source into a cache. They are trusted like this program itself, so a file or source that anyone
+// but root and this user could have written is refused (rundir.Judge).
 package libexec
 
 import (
@@ -62,7 +62,8 @@ func Guest(o Options) (Program, error) { return guest.find(o) }
 // Runsc finds gVisor's runsc, like Guest.
 func Runsc(o Options) (Program, error) { return runsc.find(o) }
 
-// Tool opens a program that goes into sandboxes with the code, by its name without "fumehood-", for this program's own processor.
+// Tool opens a program that goes into sandboxes with the code, by its name without "fumehood-", for this program's own
+// processor.
 func Tool(o Options, name string) (io.ReadCloser, error) {
 	for _, k := range tools {
 		if k.name != "fumehood-"+name {
@@ -102,7 +103,8 @@ func (k kind) find(o Options) (Program, error) {
 		if !errors.Is(besideErr, fs.ErrNotExist) {
 			msg = name + " is not part of this program, and the file beside it is not trusted: " + besideErr.Error()
 		}
-		return Program{}, &sandbox.Error{Kind: sandbox.Unavailable, Op: k.op(), Msg: msg, Fix: "make build, then use bin/fumehood", Err: err}
+		return Program{}, &sandbox.Error{Kind: sandbox.Unavailable, Op: k.op(), Msg: msg,
+			Fix: "make build, then use bin/fumehood", Err: err}
 	}
 	return Program{Source: path, kind: k, path: path}, nil
 }
@@ -131,8 +133,8 @@ func believe(path, given string) error {
 }
 
 // Places are the paths from which this processor's programs are taken, whether they exist or not: whoever writes there
-// decides what runs as the next guest. Beside the executable and of the source, only places that this program would use are
-// listed.
+// decides what runs as the next guest. Beside the executable and of the source, only places that this program would use
+// are listed.
 func Places(o Options) []string {
 	var places []string
 	for _, k := range append([]kind{guest, runsc}, tools...) {
@@ -170,8 +172,8 @@ func (k kind) inDir(dir, name string) (Program, error) {
 	return Program{Source: path, kind: k, path: path}, nil
 }
 
-// Open returns the program as a file that nothing can change any more, ready to be executed: a sealed memory file if the
-// system has them, else an unlinked copy. Keep it open while executing; then Close it.
+// Open returns the program as a file that nothing can change any more, ready to be executed: a sealed memory file if
+// the system has them, else an unlinked copy. Keep it open while executing; then Close it.
 func (p Program) Open() (*os.File, error) {
 	content, err := p.content()
 	if err != nil {

@@ -113,7 +113,8 @@ func TestBuiltOnceForEachSource(t *testing.T) {
 	}
 }
 
-// TestPlantedBuild: a cached program that others could have written is not used, and nothing is built or removed beside it.
+// TestPlantedBuild: a cached program that others could have written is not used, and nothing is built or removed beside
+// it.
 func TestPlantedBuild(t *testing.T) {
 	if runtime.GOOS != "linux" || len(embedded) > 0 {
 		t.Skip("the guest is a program for Linux, and not taken from the cache where it is embedded")
@@ -245,7 +246,8 @@ func TestSealedProgramRuns(t *testing.T) {
 		}
 		defer f.Close()
 		path := "/proc/self/fd/" + strconv.Itoa(int(f.Fd()))
-		out, err := exec.Command(path, "hello").Output() // in the child the path leads to its own descriptor of that number, open until exec
+		// in the child the path leads to its own descriptor of that number, open until exec
+		out, err := exec.Command(path, "hello").Output()
 		if err != nil || string(out) != "hello\n" {
 			t.Errorf("%s: %q, %v", name, out, err)
 		}
@@ -266,7 +268,8 @@ func TestSealedProgramRuns(t *testing.T) {
 	}
 }
 
-// TestRunscBeginsInItsOwnEntry: gVisor's start executes five programs, and each would wait 11 ms without the entry point.
+// TestRunscBeginsInItsOwnEntry: gVisor's start executes five programs, and each would wait 11 ms without the entry
+// point.
 func TestRunscBeginsInItsOwnEntry(t *testing.T) {
 	if runtime.GOOS != "linux" {
 		t.Skip("runsc is a program for Linux")

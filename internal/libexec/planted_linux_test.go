@@ -56,7 +56,8 @@ func TestPlantedBeside(t *testing.T) {
 		t.Fatal(err)
 	}
 	executable, beside := filepath.Join(dir, "fumehood"), filepath.Join(dir, guestName)
-	err = errors.Join(os.WriteFile(executable, program, 0o700), os.WriteFile(beside, nil, 0o700), os.Chmod(dir, os.ModeSticky|0o777))
+	err = errors.Join(os.WriteFile(executable, program, 0o700), os.WriteFile(beside, nil, 0o700),
+		os.Chmod(dir, os.ModeSticky|0o777))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -99,7 +100,8 @@ func TestPlantedSource(t *testing.T) {
 		if err := change(dir, file); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := guest.sourceKey(dir, guestName); sandbox.KindOf(err) != sandbox.Unavailable || !strings.Contains(err.Error(), dir) {
+		if _, err := guest.sourceKey(dir, guestName); sandbox.KindOf(err) != sandbox.Unavailable ||
+			!strings.Contains(err.Error(), dir) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}

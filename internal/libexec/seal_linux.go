@@ -10,8 +10,8 @@ import (
 
 const allSeals = unix.F_SEAL_SEAL | unix.F_SEAL_SHRINK | unix.F_SEAL_GROW | unix.F_SEAL_WRITE
 
-// seal copies content into a sealed memory file. Nothing can write to it again, not even through /proc/self/exe of a process
-// that runs it (CVE-2019-5736).
+// seal copies content into a sealed memory file. Nothing can write to it again, not even through /proc/self/exe of a
+// process that runs it (CVE-2019-5736).
 func seal(name string, content io.Reader) (*os.File, error) {
 	const flags = unix.MFD_CLOEXEC | unix.MFD_ALLOW_SEALING
 	fd, err := unix.MemfdCreate(name, flags|unix.MFD_EXEC)
@@ -40,8 +40,8 @@ func seal(name string, content io.Reader) (*os.File, error) {
 	return f, nil
 }
 
-// sealTries bounds the attempts to seal a file whose pages the kernel still holds, for example while it moves them (EBUSY;
-// memfd.c waits 150 ms each time).
+// sealTries bounds the attempts to seal a file whose pages the kernel still holds, for example while it moves them
+// (EBUSY; memfd.c waits 150 ms each time).
 const sealTries = 20
 
 func addSeals(f *os.File) (err error) {

@@ -1,4 +1,0 @@
-package main
-
-// defaultBackend is the backend of runs that name none.
-const defaultBackend = "native"

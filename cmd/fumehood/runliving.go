@@ -1,0 +1,182 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/spf13/cobra"
+
+	"github.com/fumehood-dev/fumehood/internal/apiclient"
+	"github.com/fumehood-dev/fumehood/internal/cli/settings"
+	"github.com/fumehood-dev/fumehood/internal/engine"
+	"github.com/fumehood-dev/fumehood/sandbox"
+)
+
+// inFlags choose the living sandbox of run.
+type inFlags struct {
+	serverFlags
+
+	sandbox string
+	context string
+}
+
+func (f *inFlags) add(cmd *cobra.Command) {
+	flags := cmd.Flags()
+	flags.StringVar(&f.sandbox, "in", "", "run in the living sandbox of this `NAME` or id, which keeps variables")
+	flags.StringVar(&f.context, "context", "", "run in the context of this `NAME`, which is created if needed")
+	f.serverFlags.add(flags)
+}
+
+// runIn runs code or a command in a living sandbox.
+func (a *app) runIn(cmd *cobra.Command, in *inFlags, s source, f *sandboxFlags, args []string) error {
+	if in.sandbox == "" {
+		return invalid("--in", "needs the name of a sandbox", "fumehood ps lists them")
+	}
+	if err := a.refuseForLiving(cmd, in.sandbox, s.isCommand); err != nil {
+		return err
+	}
+	request, err := a.requestIn(cmd, s, f, args, in.context != "")
+	if err != nil {
+		return err
+	}
+	request.Context, request.Checks = in.context, sandbox.CheckMode(f.mode)
+	to, err := a.openDestination(f)
+	if err != nil {
+		return err
+	}
+	defer to.close()
+	c, err := a.openClient(&in.serverFlags)
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	if request.Code != nil && in.context != "" {
+		if err := c.EnsureContext(cmd.Context(), in.sandbox, in.context, request.Language); err != nil {
+			return err
+		}
+	}
+	x := a.newFollower(c, in.sandbox, request, to)
+	if err := x.run(cmd.Context(), f.takesStdin()); err != nil {
+		to.out.Undo()
+		return err
+	}
+	return x.finish()
+}
+
+// flagsOfSandbox returns the flags that are fixed when a sandbox is created.
+func flagsOfSandbox() []string {
+	flags := append([]string{"workspace", "mount"}, isolationFlags...)
+	for _, l := range settings.LimitFlags {
+		if l.Name != sandbox.LimitTimeout {
+			flags = append(flags, l.Flag)
+		}
+	}
+	return flags
+}
+
+// flagsOfServer returns the flags that are fixed when a server starts.
+func flagsOfServer() []string {
+	return slices.Concat([]string{"check-allow", "check-deny"}, containerFlags, keptPackages)
+}
+
+// refuseForLiving refuses flags that were fixed when the sandbox was created or the server started. It accepts them in
+// the configuration, which is for all runs.
+func (a *app) refuseForLiving(cmd *cobra.Command, name string, isCommand bool) error {
+	named := func(flag string) bool { return cmd.Flags().Changed(flag) && !a.settings.Configured(flag) }
+	for _, flag := range flagsOfSandbox() {
+		if named(flag) {
+			return invalid("--"+flag, "cannot change the sandbox "+name+", which exists already",
+				"omit it, or make another sandbox: fumehood create --"+flag+" ...")
+		}
+	}
+	for _, flag := range flagsOfServer() {
+		if named(flag) {
+			return invalid("--"+flag, "is a setting of the server of "+name, "fumehood serve --"+flag+" ...")
+		}
+	}
+	for _, flag := range environmentNames {
+		if named(flag) && !isCommand {
+			return invalid("--"+flag, "code in a living sandbox has the environment of its context",
+				"set it in the code, or with fumehood create")
+		}
+	}
+	if named("workdir") {
+		return unsupported("--workdir", "a living sandbox keeps its working directory",
+			"change it in the code, or: sh -c 'cd DIR && CMD'")
+	}
+	if named("dry-run") {
+		return sandbox.Invalidf("--dry-run", "cannot be combined with --in")
+	}
+	return nil
+}
+
+// requestIn turns the command line of run into a request to a living sandbox.
+func (a *app) requestIn(cmd *cobra.Command, s source, f *sandboxFlags, args []string,
+	inContext bool) (r apiclient.Run, err error) {
+	if err := f.stdinFlags.check(); err != nil {
+		return r, err
+	}
+	run := engine.Run{Request: sandbox.Request{Language: s.language}}
+	if err := a.readSource(cmd.Context(), s, &run, &f.stdinFlags, args); err != nil {
+		return r, err
+	}
+	r.Command, r.Args, r.Language, r.ReturnFiles = run.Request.Command, run.Request.Args, run.Request.Language, f.returns
+	if run.Request.Code != nil {
+		code := string(run.Request.Code)
+		r.Code = &code
+		if r.Language == "" {
+			l, _ := languageOfFile(run.Request.FileName)
+			r.Language = l.Name
+		}
+		if s.hasCode && s.language == "" && inContext {
+			r.Language = "" // that of the context
+		}
+		if len(r.Args) > 0 && hasContexts(r.Language) {
+			return r, invalid("run", "code in a living sandbox takes no arguments",
+				"set variables in it, or run a command: run --in NAME -- CMD ARG")
+		}
+		if hasContexts(r.Language) && (f.takesStdin() || f.stdin != "none" && f.stdin != "") {
+			return r, invalid("--stdin", "code in a living sandbox has no input", "upload a file: --file data.txt")
+		}
+	}
+	if len(f.returns) > 0 && !a.json {
+		return r, invalid("--return", "requires --json with --in", "fumehood cp NAME:PATH LOCAL, or --json")
+	}
+	if f.lock != "" {
+		return r, unsupported("--lock", "cannot be combined with --in", "--packages NAME==VERSION")
+	}
+	if _, err := a.packages(&f.neededFlags, r.Command != nil); err != nil {
+		return r, err
+	}
+	if !slices.Contains(f.names, packagesNone) {
+		r.Packages, r.AllowBuild = f.names, f.allowBuild
+	}
+	r.Limits.TimeoutS = f.limits.Timeout.Seconds()
+	return r, a.fillIn(cmd.Context(), &r, f)
+}
+
+// fillIn reads files, input and variables for a request.
+func (a *app) fillIn(ctx context.Context, r *apiclient.Run, f *sandboxFlags) error {
+	files, err := a.host().Upload(f.files)
+	if err != nil {
+		return err
+	}
+	for _, file := range files {
+		mode := fmt.Sprintf("%04o", file.Mode)
+		r.Files = append(r.Files, apiclient.File{Path: file.Path, Mode: mode, ContentBase64: file.Data})
+	}
+	if r.Code != nil && hasContexts(r.Language) {
+		return nil
+	}
+	variables, err := a.environment(&f.environmentFlags)
+	if err != nil {
+		return err
+	}
+	r.Env = byName(variables)
+	if r.Interactive = f.takesStdin() && !a.json; r.Interactive {
+		return nil
+	}
+	r.StdinBase64, err = a.programStdin(ctx, &f.stdinFlags)
+	return err
+}
