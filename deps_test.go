@@ -43,9 +43,9 @@ internal/host/enforce:            sandbox internal/host/cgroup
 internal/host/capacity:           sandbox internal/host/cgroup | golang.org/x/sys
 internal/host/cgroup:             sandbox | golang.org/x/sys github.com/godbus/dbus/v5
 internal/host/hostid:             sandbox | golang.org/x/sys
-internal/host/hostbox:            sandbox internal/host/cgroup internal/host/hostid internal/host/instance internal/host/pidfd
+internal/host/hostbox:            sandbox internal/host/cgroup internal/host/hostid internal/host/instance internal/host/pidfd internal/host/tap internal/host/undo
 internal/host/idmap:              sandbox internal/host/nolink | golang.org/x/sys
-internal/host/instance:           sandbox internal/host/cgroup internal/host/rundir | golang.org/x/sys
+internal/host/instance:           sandbox internal/host/cgroup internal/host/rundir internal/host/pidfd | golang.org/x/sys
 internal/host/nolink:             sandbox | golang.org/x/sys
 internal/host/pidfd:              | golang.org/x/sys
 internal/host/rootfs:             sandbox internal/guest/confine internal/host/nolink
@@ -53,7 +53,7 @@ internal/host/rundir:             sandbox
 internal/host/seccomp:            sandbox | golang.org/x/sys
 internal/host/tap:                sandbox internal/host/fork | golang.org/x/sys
 internal/host/undo:
-internal/backend/docker:     sandbox internal/host/enforce internal/host/tap internal/host/cgroup internal/guest/client internal/guest/confine internal/host/idmap internal/host/instance internal/host/nolink internal/host/pidfd internal/host/rootfs internal/host/undo | golang.org/x/sys github.com/moby/moby github.com/docker/go-connections github.com/containerd/errdefs
+internal/backend/docker:     sandbox internal/host/enforce internal/host/tap internal/host/cgroup internal/guest/client internal/guest/confine internal/host/idmap internal/host/instance internal/host/nolink internal/host/pidfd internal/host/rootfs internal/host/undo internal/host/hostbox internal/host/fork | golang.org/x/sys github.com/moby/moby github.com/docker/go-connections github.com/containerd/errdefs
 internal/backend/native:     sandbox internal/host/enforce internal/host/tap internal/host/fork internal/guest internal/guest/confine internal/host/cgroup internal/host/hostbox internal/host/hostid internal/host/idmap internal/host/instance internal/host/nolink internal/host/pidfd internal/host/rootfs internal/host/seccomp internal/host/undo | golang.org/x/sys
 internal/backend/gvisor:     sandbox internal/host/enforce internal/host/tap internal/host/fork internal/guest internal/guest/client internal/guest/confine internal/host/cgroup internal/host/hostbox internal/host/hostid internal/host/idmap internal/host/instance internal/host/nolink internal/host/pidfd internal/host/rootfs internal/host/seccomp internal/host/undo | golang.org/x/sys github.com/opencontainers/runtime-spec
 test/backendtest: sandbox internal/attack internal/engine internal/guest internal/guest/client internal/guest/server internal/libexec internal/host/nolink internal/host/seccomp | golang.org/x/sys

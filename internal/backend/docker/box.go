@@ -12,8 +12,8 @@ import (
 	"github.com/moby/moby/api/types/container"
 	"github.com/moby/moby/client"
 
+	"github.com/fumehood-dev/fumehood/internal/host/hostbox"
 	"github.com/fumehood-dev/fumehood/internal/host/instance"
-	"github.com/fumehood-dev/fumehood/internal/host/tap"
 	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
@@ -24,43 +24,31 @@ var (
 
 // Box is one sandbox: a container.
 type Box struct {
-	backend   *Backend
-	to        *connection
-	in        *instance.Instance // that made it; nil for a reattached box
-	id        sandbox.ID
-	key       [32]byte
-	dir       string
-	stream    *stream  // the guest's output; nil for a reattached box
-	lifeline  net.Conn // nil for a living box
-	effective sandbox.Policy
-	began     time.Time
-	counters  *counters // nil if the container's control group is not visible
+	hostbox.Core
+	backend  *Backend
+	to       *connection
+	in       *instance.Instance // that made it; nil for a reattached box
+	stream   *stream            // the guest's output; nil for a reattached box
+	lifeline net.Conn           // nil for a living box
+	counters *counters          // nil if the container's control group is not visible
 
 	quit    context.CancelFunc // ends watch
 	watched chan struct{}      // closed once watch has ended
-	ended   chan struct{}      // closed once every process of the sandbox is gone
 
-	mu      sync.Mutex // guards the fields below
-	closing bool
-	end     sandbox.End
-	last    sandbox.Usage // the latest figures
-
-	outer  tap.Kept // the outer end of its network, until somebody takes it
-	closed struct {
-		sync.Once
-		err error
-	}
+	mu   sync.Mutex    // guards last
+	last sandbox.Usage // the latest figures
 }
 
 // name is the container's name.
-func (box *Box) name() string { return containerName(box.id) }
+func (box *Box) name() string { return containerName(box.Sandbox) }
 
 func containerName(id sandbox.ID) string { return "fumehood-" + string(id) }
 
 // begin starts to watch a box that is complete.
 func (box *Box) begin() {
 	ctx, cancel := context.WithCancel(context.Background())
-	box.quit = cancel
+	box.quit, box.watched = cancel, make(chan struct{})
+	box.Start()
 	go box.watch(ctx)
 }
 
@@ -146,90 +134,48 @@ func (box *Box) awaitExit(ctx context.Context) {
 
 // finish records how the container ended; state is nil if it is gone.
 func (box *Box) finish(state *container.State) {
+	end := sandbox.End{Cause: sandbox.EndDied, ExitCode: -1}
 	box.mu.Lock()
-	defer box.mu.Unlock()
-	box.end = sandbox.End{Cause: sandbox.EndDied, ExitCode: -1}
 	if state != nil {
-		box.end.ExitCode = state.ExitCode
+		end.ExitCode = state.ExitCode
 		if signal := state.ExitCode - 128; signal > 0 {
-			box.end.ExitCode, box.end.Signal = -1, signal
+			end.ExitCode, end.Signal = -1, signal
 		}
 		if state.ExitCode == 0 {
-			box.end.Cause = sandbox.EndGuest
+			end.Cause = sandbox.EndGuest
 		}
 		if state.OOMKilled {
 			box.last.OOMKills = max(box.last.OOMKills, 1)
 		}
 	}
-	if box.closing {
-		box.end = sandbox.End{Cause: sandbox.EndClosed}
-	}
-	box.last.Wall = time.Since(box.began)
-	close(box.ended)
+	box.last.Wall = time.Since(box.Began)
+	box.mu.Unlock()
+	box.Finish(end)
 }
-
-// ID is the sandbox's name.
-func (box *Box) ID() sandbox.ID { return box.id }
-
-// GuestKey is what the guest demands on a connection.
-func (box *Box) GuestKey() [32]byte { return box.key }
-
-// Effective is what is enforced.
-func (box *Box) Effective() sandbox.Policy { return box.effective }
 
 // HostPID is the sandbox's first process on this host; 0 if the engine runs elsewhere or in a virtual machine.
 func (box *Box) HostPID() int {
-	if box.counters == nil || box.effective.Kernel == sandbox.KernelMachine {
+	if box.counters == nil || box.Policy.Kernel == sandbox.KernelMachine {
 		return 0
 	}
 	return box.counters.pid
 }
 
 // Dial connects to the guest.
-func (box *Box) Dial(ctx context.Context) (net.Conn, error) {
-	select {
-	case <-box.ended:
-		return nil, &sandbox.Error{Kind: sandbox.Unavailable, Op: box.backend.Name() + ": dial guest", Msg: "the sandbox has ended"}
-	default:
-	}
-	conn, err := box.dial(ctx)
-	if err != nil {
-		return nil, box.backend.at("dial guest", err)
-	}
-	return conn, nil
-}
+func (box *Box) Dial(ctx context.Context) (net.Conn, error) { return box.DialBy(ctx, box.dial) }
 
-// Wait returns once every process of the sandbox is gone.
-func (box *Box) Wait(ctx context.Context) (sandbox.End, error) {
-	select {
-	case <-box.ended:
-		box.mu.Lock()
-		defer box.mu.Unlock()
-		return box.end, nil
-	case <-ctx.Done():
-		return sandbox.End{}, ctx.Err()
-	}
-}
+// Close ends the sandbox and frees its resources.
+func (box *Box) Close() error { return box.CloseBy(box.close) }
 
-// Close ends the sandbox and frees what it held.
-func (box *Box) Close() error {
-	box.closed.Do(func() { box.closed.err = box.close() })
-	return box.closed.err
-}
-
-// close has the engine kill and remove the container. If that fails, the box's folder stays as the record for the next
+// close makes the engine kill and remove the container. If that fails, the box's folder stays as the record for the next
 // start.
-func (box *Box) close() (err error) {
-	release := box.outer.Shut()
-	defer func() { err = errors.Join(err, release()) }()
+func (box *Box) close() error {
 	ctx, cancel := context.WithTimeout(context.Background(), startTimeout+backTimeout)
 	defer cancel()
 	brief, done := context.WithTimeout(ctx, factsTimeout) // spend the time on ending the box, not on its figures
 	_, _ = box.Usage(brief)
 	done()
-	box.mu.Lock()
-	box.closing = true
-	box.mu.Unlock()
+	box.SetClosing()
 	to, err := box.backend.engine.connect(ctx, factsTimeout)
 	if err == nil {
 		err = to.remove(ctx, box.name())
@@ -240,12 +186,10 @@ func (box *Box) close() (err error) {
 	if err != nil {
 		return box.backend.at("end sandbox", err)
 	}
-	select {
-	case <-box.ended:
-	default:
+	if box.Alive() == nil {
 		box.finish(nil)
 	}
-	return errors.Join(os.RemoveAll(box.dir), box.backend.claims.Release(ctx, box.dir))
+	return errors.Join(os.RemoveAll(box.Dir), box.backend.claims.Release(ctx, box.Dir))
 }
 
 // hangUp closes the box's connections.

@@ -120,7 +120,7 @@ func (to *connection) tmpfs(spec *sandbox.Spec) map[string]string {
 
 // plan is the guest's plan. The engine's users can read it, including the key.
 func (box *Box) plan(spec *sandbox.Spec) *confine.Plan {
-	p := &confine.Plan{ID: string(spec.ID), Key: box.key[:], Code: spec.User, OneShot: !spec.Lifetime.Living, Lease: int64(spec.Lifetime.GuestLease()),
+	p := &confine.Plan{ID: string(spec.ID), Key: box.Key[:], Code: spec.User, OneShot: !spec.Lifetime.Living, Lease: int64(spec.Lifetime.GuestLease()),
 		FailAt:    box.backend.options.FailAt,
 		Container: confine.Container{Listen: path.Join(socketDir, socketFile), Filter: confine.FilterPlain, Threads: ownThreads, Visited: !box.to.sockets}}
 	if spec.HostWritable() {
@@ -162,10 +162,6 @@ func (box *Box) config(spec *sandbox.Spec, image, volume string) (client.Contain
 	if err != nil {
 		return client.ContainerCreateOptions{}, err
 	}
-	mounts, err := box.mounts(spec)
-	if err != nil {
-		return client.ContainerCreateOptions{}, err
-	}
 	pids := spec.Limits.Pids + ownThreads
 	none := false
 	memory := spec.Limits.MemoryBytes
@@ -173,7 +169,7 @@ func (box *Box) config(spec *sandbox.Spec, image, volume string) (client.Contain
 		NetworkMode: "none", ExtraHosts: []string{hostname + ":127.0.0.1"}, IpcMode: "private", CgroupnsMode: "private", ReadonlyRootfs: true, Init: &none,
 		CapDrop: []string{"ALL"}, CapAdd: guestCaps, SecurityOpt: append([]string{"no-new-privileges"}, profile...),
 		RestartPolicy: container.RestartPolicy{Name: "no"}, LogConfig: container.LogConfig{Type: "none"},
-		Tmpfs: to.tmpfs(spec), Binds: []string{guestBind(volume, "ro")}, Mounts: mounts, Runtime: b.options.Runtime,
+		Tmpfs: to.tmpfs(spec), Binds: []string{guestBind(volume, "ro")}, Mounts: box.mounts(spec), Runtime: b.options.Runtime,
 		Resources: container.Resources{
 			Memory: memory, MemorySwap: memory, PidsLimit: &pids,
 			CPUPeriod: cpuPeriod, CPUQuota: spec.Limits.CPUMillis * cpuPeriod / 1000,
@@ -233,7 +229,7 @@ func (to *connection) ulimits(l sandbox.Limits) []*container.Ulimit {
 
 // mounts are the container's mounts beside its image and its own file systems. A directory that only its owner can write to
 // is mounted read-only first.
-func (box *Box) mounts(spec *sandbox.Spec) ([]mount.Mount, error) {
+func (box *Box) mounts(spec *sandbox.Spec) []mount.Mount {
 	bind := func(source, target string, writable bool) mount.Mount {
 		// Submounts of read-only mounts are left out: old engines leave them writable.
 		return mount.Mount{Type: mount.TypeBind, Source: source, Target: target, ReadOnly: !writable,
@@ -241,17 +237,13 @@ func (box *Box) mounts(spec *sandbox.Spec) ([]mount.Mount, error) {
 	}
 	var list []mount.Mount
 	if box.to.sockets {
-		list = append(list, bind(filepath.Join(box.dir, socketFolder), socketDir, true))
+		list = append(list, bind(filepath.Join(box.Dir, socketFolder), socketDir, true))
 	}
 	if spec.Network.Linked() { // engines make a file of their own else, of the host's; Podman refuses the option --dns without a network
-		list = append(list, bind(filepath.Join(box.dir, resolverFile), resolverPath, false))
+		list = append(list, bind(filepath.Join(box.Dir, resolverFile), resolverPath, false))
 	}
-	shown, err := box.shown(spec)
-	if err != nil {
-		return nil, err
-	}
-	for _, m := range shown {
+	for _, m := range box.shown(spec) {
 		list = append(list, bind(m.Source, m.Target, m.Writable))
 	}
-	return list, nil
+	return list
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/moby/moby/client"
 
 	guestclient "github.com/fumehood-dev/fumehood/internal/guest/client"
+	"github.com/fumehood-dev/fumehood/internal/host/hostbox"
 	"github.com/fumehood-dev/fumehood/internal/host/rootfs"
 	"github.com/fumehood-dev/fumehood/internal/host/undo"
 	"github.com/fumehood-dev/fumehood/sandbox"
@@ -38,36 +39,36 @@ func (b *Backend) Create(ctx context.Context, spec sandbox.Spec) (_ sandbox.Box,
 	if err != nil {
 		return nil, err
 	}
-	box := &Box{backend: b, to: to, in: in, id: spec.ID, dir: in.BoxDir(spec.ID), watched: make(chan struct{}), ended: make(chan struct{})}
-	rand.Read(box.key[:])
+	box := &Box{Core: hostbox.Core{Backend: b.Name(), Sandbox: spec.ID, Dir: in.BoxDir(spec.ID)}, backend: b, to: to, in: in}
+	rand.Read(box.Key[:])
 	var made undo.Stack
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, made.Run())
 		}
 	}()
-	err = os.Mkdir(box.dir, 0o700)
+	err = os.Mkdir(box.Dir, 0o700)
 	if err == nil {
-		made.Add(func() error { return os.RemoveAll(box.dir) })
-		err = os.Mkdir(filepath.Join(box.dir, socketFolder), 0o700)
+		made.Add(func() error { return os.RemoveAll(box.Dir) })
+		err = os.Mkdir(filepath.Join(box.Dir, socketFolder), 0o700)
 	}
 	if err == nil && spec.Network.Linked() {
-		err = os.WriteFile(filepath.Join(box.dir, resolverFile), []byte(rootfs.Resolver), 0o644)
+		err = os.WriteFile(filepath.Join(box.Dir, resolverFile), []byte(rootfs.Resolver), 0o644)
 	}
-	if err := b.fail(failDir, err); err != nil {
+	if err := b.fail(stepDir, err); err != nil {
 		return nil, err
 	}
 	if err := box.make(ctx, &spec, &made); err != nil {
 		return nil, err
 	}
-	made.Add(func() error { return box.outer.Shut()() })
+	made.Add(func() error { return box.Outer.Shut()() })
 	if err := box.start(ctx, &spec); err != nil {
 		return nil, err
 	}
 	if spec.Lifetime.Living {
-		err = box.record(spec.Lifetime)
+		err = box.Record(spec.Lifetime, nil)
 	}
-	if err := b.fail(failRecord, err); err != nil {
+	if err := b.fail(stepRecord, err); err != nil {
 		return nil, err
 	}
 	box.begin()
@@ -162,7 +163,7 @@ func (box *Box) volume(ctx context.Context, image string) (string, error) {
 // start starts the container and waits for its guest, while it compares what the engine made with the request.
 func (box *Box) start(ctx context.Context, spec *sandbox.Spec) error {
 	b := box.backend
-	box.began = time.Now()
+	box.Began = time.Now()
 	err := box.run(ctx)
 	if isEmptied(err) {
 		if err = box.refill(ctx, spec); err == nil {
@@ -276,12 +277,12 @@ func (box *Box) greet(ctx context.Context, oneShot bool) (net.Conn, error) {
 		return nil, err
 	}
 	if oneShot {
-		if err = guestclient.Lifeline(ctx, conn, box.key); err == nil {
+		if err = guestclient.Lifeline(ctx, conn, box.Key); err == nil {
 			return conn, nil
 		}
 	} else {
 		var c *guestclient.Client
-		if c, err = guestclient.New(ctx, conn, box.key); err == nil {
+		if c, err = guestclient.New(ctx, conn, box.Key); err == nil {
 			return nil, c.Close()
 		}
 	}

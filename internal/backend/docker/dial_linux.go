@@ -9,5 +9,5 @@ import (
 )
 
 func (box *Box) dialSocket(ctx context.Context) (net.Conn, error) {
-	return guestclient.DialSocket(ctx, filepath.Join(box.dir, socketFolder), socketFile)
+	return guestclient.DialSocket(ctx, filepath.Join(box.Dir, socketFolder), socketFile)
 }

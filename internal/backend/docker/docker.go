@@ -12,8 +12,8 @@ import (
 	"io"
 	"os"
 	"sync"
-	"syscall"
 
+	"github.com/fumehood-dev/fumehood/internal/host/hostbox"
 	"github.com/fumehood-dev/fumehood/internal/host/instance"
 	"github.com/fumehood-dev/fumehood/sandbox"
 )
@@ -116,7 +116,7 @@ func (b *Backend) instance(ctx context.Context, to *connection) (*instance.Insta
 
 // The creation steps at which FailAt can fail.
 const (
-	failDir    = "make box folder"
+	stepDir    = "make box folder"
 	failGuest  = "bring the guest"
 	failCreate = "create container"
 	failAttach = "attach to container"
@@ -125,30 +125,17 @@ const (
 	failVerify = "compare limits"
 	failDirs   = "show host directories"
 	failLink   = "make network interface"
-	failRecord = "write record"
+	stepRecord = "write record"
 )
 
 // HostSteps lists the steps on the host's side at which FailAt can fail.
-var HostSteps = []string{failDir, failGuest, failCreate, failAttach, failStart, failAwait, failVerify, failDirs, failLink, failRecord}
+var HostSteps = []string{stepDir, failGuest, failCreate, failAttach, failStart, failAwait, failVerify, failDirs, failLink, stepRecord}
 
 func (b *Backend) fail(step string, err error) error {
-	if err == nil && b.options.FailAt == step {
-		err = syscall.EIO
-	}
-	if err == nil {
-		return nil
-	}
-	return b.at(step, err)
+	return hostbox.Fail(b.Name(), b.options.FailAt, step, err)
 }
 
-// at names the failed step. An error that already has an explanation keeps it.
-func (b *Backend) at(step string, err error) error {
-	var e *sandbox.Error
-	if errors.As(err, &e) {
-		return err
-	}
-	return &sandbox.Error{Kind: sandbox.Unavailable, Op: b.options.Name + ": " + step, Err: err}
-}
+func (b *Backend) at(step string, err error) error { return hostbox.At(b.Name(), step, err) }
 
 // Close releases this process's instance and what it reattached. It ends no living box.
 func (b *Backend) Close() error {

@@ -156,7 +156,7 @@ func TestReap(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		if l := left(t, next, orphan.id); len(l) > 0 {
+		if l := left(t, next, orphan.Sandbox); len(l) > 0 {
 			t.Errorf("left behind: %v", l)
 		}
 		if out := run(t, neighbour, "echo alive"); out != "alive\n" {
@@ -181,7 +181,7 @@ func TestSweep(t *testing.T) {
 		}
 		next := open(t, o)
 		create(t, next, spec())
-		if l := left(t, next, orphan.id); len(l) > 0 {
+		if l := left(t, next, orphan.Sandbox); len(l) > 0 {
 			t.Errorf("left behind: %v", l)
 		}
 		if out := run(t, neighbour, "echo alive"); out != "alive\n" {
@@ -265,7 +265,7 @@ func TestKilledFromElsewhere(t *testing.T) {
 			if err := box.Close(); err != nil {
 				t.Error(err)
 			}
-			if l := left(t, b, box.id); len(l) > 0 {
+			if l := left(t, b, box.Sandbox); len(l) > 0 {
 				t.Errorf("%s: left behind: %v", name, l)
 			}
 		}
@@ -346,8 +346,8 @@ func TestDowngrades(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 		s.AllowUnenforced = []string{name}
-		if err := box.verify(&s, &changed); err != nil || !slices.Contains(box.effective.Unenforced, name) || box.effective.Limits.Get(sandbox.LimitName(name)) != sandbox.Unlimited {
-			t.Errorf("%s, waived: %v, %+v", name, err, box.effective)
+		if err := box.verify(&s, &changed); err != nil || !slices.Contains(box.Policy.Unenforced, name) || box.Policy.Limits.Get(sandbox.LimitName(name)) != sandbox.Unlimited {
+			t.Errorf("%s, waived: %v, %+v", name, err, box.Policy)
 		}
 	}
 	for name, change := range map[string]func(at *container.InspectResponse){

@@ -203,7 +203,7 @@ func TestRemovalFails(t *testing.T) {
 				t.Errorf("%s: %v", fault, err)
 			}
 			f.spoil("", "", 0)
-			if l := left(t, b, box.id); len(l) > 0 {
+			if l := left(t, b, box.Sandbox); len(l) > 0 {
 				t.Errorf("%s: left behind: %v", fault, l)
 			}
 		}

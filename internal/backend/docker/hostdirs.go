@@ -8,33 +8,21 @@ import (
 	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
-// hostDirs lists the host directories and files of a spec.
-func hostDirs(spec *sandbox.Spec) []sandbox.Mount {
-	var list []sandbox.Mount
-	if spec.Workspace != "" {
-		list = append(list, sandbox.Mount{Source: spec.Workspace, Target: sandbox.Workspace, Writable: true})
-	}
-	for _, l := range spec.Layers {
-		list = append(list, sandbox.Mount{Source: l.Dir, Target: l.At})
-	}
-	return append(list, spec.Mounts...)
-}
-
 // shown lists the mounts for the engine. A writable directory is mounted writable at once if the code's user owns it;
 // otherwise showWritable later mounts it with mapped owners.
-func (box *Box) shown(spec *sandbox.Spec) ([]sandbox.Mount, error) {
-	list := hostDirs(spec)
+func (box *Box) shown(spec *sandbox.Spec) []sandbox.Mount {
+	list := rootfs.HostMounts(spec)
 	for i, m := range list {
 		if m.Writable {
 			list[i].Writable = !box.to.mapsOwners()
 		}
 	}
-	return list, nil
+	return list
 }
 
 // checkDirs refuses directories that the engine cannot see, or whose owner cannot be mapped to the code's user.
 func (to *connection) checkDirs(spec *sandbox.Spec) error {
-	list := hostDirs(spec)
+	list := rootfs.HostMounts(spec)
 	if len(list) > 0 && !to.local {
 		return &sandbox.Error{Kind: sandbox.Unsupported, Op: to.engine.options.Name + ": show " + list[0].Source,
 			Msg: "the engine at " + to.host + " does not see this host's files", Fix: "use an engine on this host", Hint: sandbox.Hint{Code: sandbox.FixSendFile}}

@@ -5,13 +5,14 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-	"runtime"
 	"strconv"
 	"syscall"
 
 	"golang.org/x/sys/unix"
 
+	"github.com/fumehood-dev/fumehood/internal/host/fork"
 	"github.com/fumehood-dev/fumehood/internal/host/idmap"
+	"github.com/fumehood-dev/fumehood/internal/host/rootfs"
 	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
@@ -42,7 +43,7 @@ func (box *Box) showWritable(spec *sandbox.Spec, pid int) (err error) {
 			unix.Close(p.fd)
 		}
 	}()
-	for _, m := range hostDirs(spec) {
+	for _, m := range rootfs.HostMounts(spec) {
 		if !m.Writable {
 			continue
 		}
@@ -69,7 +70,7 @@ func (box *Box) showWritable(spec *sandbox.Spec, pid int) (err error) {
 	if err := isGuest(pid); err != nil {
 		return err
 	}
-	onThreadToSpare(func() { err = attach(namespace, entries) })
+	fork.OnOwnThread(func() { err = attach(namespace, entries) })
 	return err
 }
 
@@ -80,23 +81,6 @@ func isGuest(pid int) error {
 		err = fmt.Errorf("process %d, reported by the engine, is not the sandbox's", pid)
 	}
 	return err
-}
-
-// onThreadToSpare runs f on a thread that ends with it. It must not be the process's first thread: Go cannot end that one,
-// and /proc/self would stay the container's.
-func onThreadToSpare(f func()) {
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		runtime.LockOSThread()
-		if unix.Gettid() == os.Getpid() {
-			onThreadToSpare(f) // this thread is locked, so another runs it
-			runtime.UnlockOSThread()
-			return
-		}
-		f() // never unlocked
-	}()
-	<-done
 }
 
 // entry is a clone of a mount, not attached yet, and its target.

@@ -8,6 +8,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/fumehood-dev/fumehood/internal/host/fork"
 	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
@@ -16,7 +17,7 @@ func TestThreadToSpare(t *testing.T) {
 	var all sync.WaitGroup
 	for range 200 {
 		all.Go(func() {
-			onThreadToSpare(func() {
+			fork.OnOwnThread(func() {
 				if unix.Gettid() == os.Getpid() {
 					t.Error("it runs on the first thread")
 				}

@@ -69,19 +69,12 @@ func (box *Box) first(ctx context.Context) (*pidfd.Process, error) {
 func (box *Box) plug(ctx context.Context) error {
 	end, err := box.link(ctx)
 	if err == nil {
-		box.outer.Put(end)
+		box.Outer.Put(end)
 	}
 	return err
 }
 
 // Link returns the outer end of the box's network.
 func (box *Box) Link(ctx context.Context) (io.ReadWriteCloser, error) {
-	if !box.effective.Network.Linked() {
-		return nil, tap.None()
-	}
-	end, err := box.outer.Take(func() (*os.File, error) { return box.link(ctx) })
-	if err != nil {
-		return nil, box.backend.at("link", err)
-	}
-	return end, nil
+	return box.LinkBy(func() (*os.File, error) { return box.link(ctx) })
 }

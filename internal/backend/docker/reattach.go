@@ -5,7 +5,6 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"time"
@@ -14,6 +13,7 @@ import (
 	"github.com/moby/moby/api/types/container"
 	"github.com/moby/moby/client"
 
+	"github.com/fumehood-dev/fumehood/internal/host/hostbox"
 	"github.com/fumehood-dev/fumehood/internal/host/instance"
 	"github.com/fumehood-dev/fumehood/sandbox"
 )
@@ -105,56 +105,29 @@ func (b *Backend) Reattach(ctx context.Context, id sandbox.ID) (sandbox.Box, err
 
 // reattach makes a box from its folder.
 func (b *Backend) reattach(ctx context.Context, id sandbox.ID, dir string) (*Box, error) {
-	none := func(msg string) error {
-		return &sandbox.Error{Kind: sandbox.NotFound, Op: b.Name() + ": reattach " + string(id), Msg: msg}
-	}
-	rec, err := instance.ReadBox(dir)
-	if errors.Is(err, fs.ErrNotExist) || err == nil && (!rec.Lifetime.Living || len(rec.Key) != len(Box{}.key)) {
-		err = none(instance.NotLiving)
-	}
+	box := &Box{Core: hostbox.Core{Backend: b.Name(), Sandbox: id, Dir: dir}, backend: b}
+	rec, err := box.Load()
 	if err != nil {
 		return nil, err
 	}
-	to, err := b.engine.connect(ctx, callTimeout)
-	if err != nil {
+	if box.to, err = b.engine.connect(ctx, callTimeout); err != nil {
 		return nil, err
 	}
-	state, err := to.running(ctx, id)
+	state, err := box.to.running(ctx, id)
 	if err != nil {
 		return nil, err
 	}
 	if state == nil {
-		return nil, none(rec.Over())
+		return nil, box.NotFound(rec.Over())
 	}
-	box := &Box{backend: b, to: to, id: id, dir: dir, effective: rec.Effective, began: rec.Began,
-		counters: countersOf(to, state.Pid), watched: make(chan struct{}), ended: make(chan struct{})}
-	copy(box.key[:], rec.Key)
+	box.counters = countersOf(box.to, state.Pid)
 	box.begin()
 	return box, nil
 }
 
-// record writes what another process needs to reattach the box; then the box is living.
-func (box *Box) record(lifetime sandbox.Lifetime) error {
-	return instance.Box{Key: box.key[:], Lifetime: lifetime, Effective: box.effective, Began: box.began}.Write(box.dir)
-}
-
-// Promote makes the box living. The lifeline stays: the guest ends with it until it has a lease.
+// Promote makes the box living.
 func (box *Box) Promote(_ context.Context, lifetime sandbox.Lifetime) error {
-	if !lifetime.Living {
-		return &sandbox.Error{Kind: sandbox.Invalid, Op: box.backend.Name() + ": promote", Msg: "the lifetime is that of a one-shot sandbox"}
-	}
-	box.mu.Lock() // so that Close does not begin meanwhile
-	defer box.mu.Unlock()
-	over := box.closing
-	select {
-	case <-box.ended:
-		over = true
-	default:
-	}
-	if over {
-		return &sandbox.Error{Kind: sandbox.NotFound, Op: box.backend.Name() + ": promote", Msg: "the sandbox has ended"}
-	}
-	return box.backend.fail(failRecord, box.record(lifetime))
+	return box.PromoteBy(lifetime, func() error { return box.backend.fail(stepRecord, box.Record(lifetime, nil)) })
 }
 
 // sweep removes containers of this run folder whose instance is gone, as after a reboot.

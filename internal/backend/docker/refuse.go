@@ -10,20 +10,12 @@ func (b *Backend) refuse(spec *sandbox.Spec) error {
 	if err := sandbox.CheckImage(b.image(spec)); err != nil {
 		return err
 	}
-	no := func(what, msg string) *sandbox.Error {
-		return &sandbox.Error{Kind: sandbox.Unsupported, Op: what, Msg: "the " + b.Name() + " backend " + msg}
+	if spec.Root.Dir != "" {
+		return &sandbox.Error{Kind: sandbox.Unsupported, Op: "root", Msg: "the " + b.Name() + " backend needs an image, not a root directory",
+			Fix:  "import the directory as an image: tar -C DIR -c . | " + b.Name() + " import - NAME",
+			Hint: sandbox.Hint{Code: sandbox.FixImage}}
 	}
-	switch {
-	case len(spec.Devices) > 0:
-		return no("devices", "passes no devices in")
-	case spec.User.UID == 0:
-		return no("user", "does not run code as uid 0")
-	case spec.Root.Dir != "":
-		err := no("root", "needs an image, not a root directory")
-		err.Fix, err.Hint.Code = "import the directory as an image: tar -C DIR -c . | "+b.Name()+" import - NAME", sandbox.FixImage
-		return err
-	}
-	return nil
+	return enforce.Refuse(b.Name(), spec)
 }
 
 // refuse returns an error for what this engine does not support.

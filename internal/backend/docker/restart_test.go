@@ -179,7 +179,7 @@ func TestEngineRestarts(t *testing.T) {
 				if err := x.Close(); err != nil {
 					t.Error(err)
 				}
-				if l := left(t, b, x.id); len(l) > 0 {
+				if l := left(t, b, x.Sandbox); len(l) > 0 {
 					t.Errorf("left behind: %v", l)
 				}
 			}

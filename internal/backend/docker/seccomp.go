@@ -28,7 +28,7 @@ func (box *Box) seccomp() ([]string, error) {
 	if _, err := os.Stat(path); err == nil {
 		return []string{"seccomp=" + path}, nil
 	}
-	temporary := filepath.Join(box.dir, profileFile)
+	temporary := filepath.Join(box.Dir, profileFile)
 	if err := os.WriteFile(temporary, profile, 0o400); err != nil {
 		return nil, err
 	}

@@ -14,12 +14,10 @@ import (
 // Usage reads the container's control group counters, on this host or through the engine. After the end it returns the last
 // ones seen.
 func (box *Box) Usage(ctx context.Context) (sandbox.Usage, error) {
-	select {
-	case <-box.ended:
+	if box.Alive() != nil {
 		box.mu.Lock()
 		defer box.mu.Unlock()
 		return box.last, nil
-	default:
 	}
 	u := sandbox.Usage{CPU: -1, MemoryPeak: -1, MemoryNow: -1, OOMKills: -1, PidsNow: -1, PidsRefused: -1, DiskWritten: -1}
 	if box.counters != nil {
@@ -27,7 +25,7 @@ func (box *Box) Usage(ctx context.Context) (sandbox.Usage, error) {
 	} else {
 		box.ask(ctx, &u)
 	}
-	u.Wall = time.Since(box.began)
+	u.Wall = time.Since(box.Began)
 	box.mu.Lock()
 	defer box.mu.Unlock()
 	box.last = latest(box.last, u)

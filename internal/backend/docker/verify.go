@@ -7,6 +7,7 @@ import (
 
 	"github.com/moby/moby/api/types/container"
 
+	"github.com/fumehood-dev/fumehood/internal/host/rootfs"
 	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
@@ -33,8 +34,8 @@ func (box *Box) verify(spec *sandbox.Spec, at *container.InspectResponse) error 
 	if err := kept.Refusal(to.engine.options.Name, spec); err != nil {
 		return err
 	}
-	box.effective = to.policy(spec, kept)
-	box.effective.Image = box.backend.image(spec) + " (" + at.Image + ")"
+	box.Policy = to.policy(spec, kept)
+	box.Policy.Image = box.backend.image(spec) + " (" + at.Image + ")"
 	return nil
 }
 
@@ -47,7 +48,7 @@ func (box *Box) places(spec *sandbox.Spec) []string {
 	if spec.Network.Linked() {
 		list = append(list, resolverPath)
 	}
-	for _, m := range hostDirs(spec) {
+	for _, m := range rootfs.HostMounts(spec) {
 		list = append(list, m.Target)
 	}
 	return list

@@ -4,26 +4,21 @@ import (
 	"context"
 	"net"
 	"path/filepath"
-	"strconv"
 	"sync"
 
 	"github.com/fumehood-dev/fumehood/internal/guest/client"
 	"github.com/fumehood-dev/fumehood/internal/host/hostbox"
-	"github.com/fumehood-dev/fumehood/internal/host/tap"
 	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
 var _ sandbox.Box = (*Box)(nil)
-
-func itoa(n int) string { return strconv.Itoa(n) }
 
 // Box is one gVisor sandbox. Its process is runsc. The control group also counts gVisor's own processes.
 type Box struct {
 	*hostbox.Box
 	backend *Backend
 	spec    sandbox.Spec
-	saving  sync.Mutex // held by Checkpoint and Promote: one at a time
-	outer   tap.Kept   // the outer end of its network, until somebody takes it
+	saving  sync.Mutex // held by Checkpoint and Promote
 }
 
 // watch waits for runsc's end, and ends what a killed runsc may have left.
@@ -53,14 +48,7 @@ func (box *Box) destroy() error {
 
 // Dial connects to the guest.
 func (box *Box) Dial(ctx context.Context) (net.Conn, error) {
-	if err := box.Alive(); err != nil {
-		return nil, err
-	}
-	conn, err := box.dial(ctx)
-	if err != nil {
-		return nil, at("dial guest", err)
-	}
-	return conn, nil
+	return box.DialBy(ctx, box.dial)
 }
 
 func (box *Box) dial(ctx context.Context) (net.Conn, error) {

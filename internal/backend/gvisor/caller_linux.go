@@ -3,6 +3,7 @@ package gvisor
 import (
 	"errors"
 	"os"
+	"strconv"
 
 	"golang.org/x/sys/unix"
 
@@ -43,7 +44,7 @@ func (b *Backend) startMapped(order *fork.Order, box *Box) (*pidfd.Process, erro
 	defer r.Close()
 	defer w.Close()
 	order.Files[runscIDs] = int(r.Fd())
-	order.Env = append(runscEnv[:len(runscEnv):len(runscEnv)], envMapped+"="+itoa(runscIDs))
+	order.Env = append(runscEnv[:len(runscEnv):len(runscEnv)], envMapped+"="+strconv.Itoa(runscIDs))
 	order.Namespaces, order.Ambient = unix.CLONE_NEWUSER|unix.CLONE_NEWNS, runscCaps
 	linked := box.spec.Network.Linked()
 	if linked {

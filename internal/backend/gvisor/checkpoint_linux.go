@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -208,5 +209,5 @@ func (s saved) write(dir *os.File) error {
 	if err != nil {
 		return err
 	}
-	return os.WriteFile(filepath.Join("/proc/self/fd", itoa(int(dir.Fd())), savedFile), text, 0o600)
+	return os.WriteFile(filepath.Join("/proc/self/fd", strconv.Itoa(int(dir.Fd())), savedFile), text, 0o600)
 }

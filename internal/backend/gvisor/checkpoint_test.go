@@ -241,7 +241,7 @@ func TestForbidFollowsNoLink(t *testing.T) {
 	if err := os.Mkdir(filepath.Join(dir, socketFolder), 0o700); err != nil {
 		t.Fatal(err)
 	}
-	box := &Box{Box: &hostbox.Box{Dir: dir}}
+	box := &Box{Box: &hostbox.Box{Core: hostbox.Core{Dir: dir}}}
 	for range 2 { // what an earlier checkpoint left is in nobody's way
 		if err := os.WriteFile(outside, []byte("kept"), 0o600); err != nil {
 			t.Fatal(err)

@@ -11,9 +11,8 @@ import (
 
 	"github.com/fumehood-dev/fumehood/internal/guest/client"
 	"github.com/fumehood-dev/fumehood/internal/host/cgroup"
+	"github.com/fumehood-dev/fumehood/internal/host/enforce"
 	"github.com/fumehood-dev/fumehood/internal/host/hostbox"
-	"github.com/fumehood-dev/fumehood/internal/host/hostid"
-	"github.com/fumehood-dev/fumehood/internal/host/instance"
 	"github.com/fumehood-dev/fumehood/internal/host/pidfd"
 	"github.com/fumehood-dev/fumehood/internal/host/tap"
 	"github.com/fumehood-dev/fumehood/internal/host/undo"
@@ -50,7 +49,7 @@ func (b *Backend) build(ctx context.Context, spec sandbox.Spec, from *checkpoint
 	if err := enforcement(&spec, in.Tree).Refusal(Name, &spec); err != nil {
 		return nil, err
 	}
-	box := &Box{Box: &hostbox.Box{Backend: Name, Sandbox: spec.ID, Dir: in.BoxDir(spec.ID)}, backend: b, spec: spec}
+	box := &Box{Box: &hostbox.Box{Core: hostbox.Core{Backend: Name, Sandbox: spec.ID, Dir: in.BoxDir(spec.ID)}}, backend: b, spec: spec}
 	rand.Read(box.Key[:])
 	var made undo.Stack
 	defer func() {
@@ -58,7 +57,10 @@ func (b *Backend) build(ctx context.Context, spec sandbox.Spec, from *checkpoint
 			err = errors.Join(err, made.Run())
 		}
 	}()
-	if err := b.claim(in, box, &spec, &made); err != nil {
+	if err := box.Claim(b.resources(in.Tree, &spec), &made, b.fail); err != nil {
+		return nil, err
+	}
+	if err := b.fail(failSocket, box.makeSocketFolder()); err != nil {
 		return nil, err
 	}
 	r, err := b.root(in, &spec, box.Dir)
@@ -78,7 +80,7 @@ func (b *Backend) build(ctx context.Context, spec sandbox.Spec, from *checkpoint
 	if err := b.fail(failBundle, box.bundle(&spec, s)); err != nil {
 		return nil, err
 	}
-	made.Add(func() error { return box.outer.Shut()() })
+	made.Add(func() error { return box.Outer.Shut()() })
 	if box.Process, err = b.startRunsc(box, s, from); err == nil {
 		made.Add(box.destroy)
 	}
@@ -93,48 +95,35 @@ func (b *Backend) build(ctx context.Context, spec sandbox.Spec, from *checkpoint
 	if spec.Lifetime.Living {
 		err = box.Record(spec.Lifetime, &spec)
 	}
-	if err := b.fail(failRecord, err); err != nil {
+	if err := b.fail(hostbox.StepRecord, err); err != nil {
 		return nil, err
 	}
 	box.watch()
 	return box, nil
 }
 
-// claim takes the box's resources on the host: its folder, which is the record from which every other name derives; its host
-// ids; its control group.
-func (b *Backend) claim(in *instance.Instance, box *Box, spec *sandbox.Spec, made *undo.Stack) error {
-	err := os.Mkdir(box.Dir, 0o700)
-	if err == nil {
-		made.Add(func() error { return os.RemoveAll(box.Dir) })
-	}
-	if err := b.fail(failDir, err); err != nil {
-		return err
-	}
+func (b *Backend) resources(tree *cgroup.Tree, spec *sandbox.Spec) hostbox.Resources {
+	r := hostbox.Resources{Tree: tree, Limits: groupLimits(spec)}
 	if b.caller.UID == 0 {
-		if box.IDs, err = hostid.Take(b.options.HostIDs); err == nil {
-			made.Add(func() error { box.IDs.Release(); return nil })
-		}
+		r.IDs = b.options.HostIDs
 	}
-	if socket := filepath.Join(box.Dir, socketFolder); err == nil {
-		err = os.Mkdir(socket, 0o700)
-		if err == nil && box.IDs != nil {
-			err = os.Chown(socket, int(box.IDs.Guest), int(box.IDs.Guest))
-		}
-	}
-	if err := b.fail(failIDs, err); err != nil {
-		return err
-	}
-	box.Group, err = in.Tree.Create(string(spec.ID), groupLimits(spec))
-	if err == nil {
-		made.Add(func() error { return box.Group.Remove(context.Background()) })
-	}
-	return b.fail(failCgroup, err)
+	return r
 }
 
-// What a sandbox needs beside its code. The user-space kernel, its file server and the process that started both hold 21 to 26 MiB that cannot
-// be reclaimed, measured with a sleeping Python. The host cannot tell their pages from the code's, so they have a share of their own. The
-// kernel's threads and the processes in which the code runs count on the host: RLIMIT_NPROC inside limits those of the code, and the
-// group's limit is a backstop.
+// makeSocketFolder makes the folder in which the guest makes its socket.
+func (box *Box) makeSocketFolder() error {
+	folder := filepath.Join(box.Dir, socketFolder)
+	err := os.Mkdir(folder, 0o700)
+	if err == nil && box.IDs != nil {
+		err = os.Chown(folder, int(box.IDs.Guest), int(box.IDs.Guest))
+	}
+	return err
+}
+
+// A sandbox's resources in addition to its code's. The user-space kernel, its file server and the process that started both
+// hold 21 to 26 MiB that cannot be reclaimed, measured with a sleeping Python. The host cannot distinguish their pages from
+// the code's, so they have a share of their own. The kernel's threads and the processes in which the code runs count on the
+// host: RLIMIT_NPROC inside limits those of the code, and the group's limit is a backstop.
 const (
 	ownMemory   = 24 << 20
 	ownTasks    = 256
@@ -198,14 +187,10 @@ func (box *Box) awaitGuest(ctx context.Context, greet func(net.Conn) error) erro
 
 // refuse returns an error for what this backend does not support.
 func (b *Backend) refuse(spec *sandbox.Spec) error {
-	unsupported := func(what, msg string) error {
-		return &sandbox.Error{Kind: sandbox.Unsupported, Op: what, Msg: "the gvisor backend " + msg}
+	if err := enforce.Refuse(Name, spec); err != nil {
+		return err
 	}
 	switch {
-	case len(spec.Devices) > 0:
-		return unsupported("devices", "passes no devices in")
-	case spec.User.UID == 0:
-		return unsupported("user", "does not run code as uid 0")
 	case b.caller.UID != 0 && spec.HostWritable():
 		return &sandbox.Error{Kind: sandbox.Unsupported, Op: "mount", Msg: "the gvisor backend needs root for writable host directories",
 			Fix: "run as root, or send files in and out", Hint: sandbox.Hint{Code: sandbox.FixBackend, Names: []string{"native"}}}

@@ -50,11 +50,7 @@ func walls(tree *cgroup.Tree, made, linked bool) []sandbox.Wall {
 		name       sandbox.LimitName
 		controller cgroup.Controller
 	}{{sandbox.LimitMemory, cgroup.Memory}, {sandbox.LimitCPUs, cgroup.CPU}} {
-		w := sandbox.Wall{Name: "limit " + string(c.name), State: sandbox.WallEnforced, Detail: tree.Enforcer(c.controller)}
-		if w.Detail == "" {
-			w.State, w.Detail, w.Fix = sandbox.WallMissing, "not enforced: "+tree.Detail(), tree.Fix()
-		}
-		list = append(list, w)
+		list = append(list, enforce.Wall(c.name, tree, c.controller, "not enforced"))
 	}
 	return append(list, sandbox.Wall{Name: "limit " + string(sandbox.LimitPids), State: sandbox.WallEnforced, Detail: "RLIMIT_NPROC of gVisor"})
 }

@@ -13,8 +13,6 @@ import (
 	"path/filepath"
 	"sync"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/fumehood-dev/fumehood/internal/host/hostbox"
 	"github.com/fumehood-dev/fumehood/internal/host/hostid"
 	"github.com/fumehood-dev/fumehood/internal/host/instance"
@@ -150,38 +148,23 @@ func copyFile(to string, from *os.File) error {
 
 // The creation steps at which FailAt can fail.
 const (
-	failDir    = "make box folder"
-	failIDs    = "take host ids"
-	failCgroup = "make control group"
+	failSocket = "make socket folder"
 	failBundle = "write bundle"
 	failMap    = "map ids"
 	failLink   = "make network interface"
 	failStart  = "start runsc"
 	failGuest  = "await guest"
-	failRecord = "write record"
 )
 
 // HostSteps lists the steps on the host's side at which FailAt can fail.
-var HostSteps = []string{failDir, failIDs, failCgroup, failBundle, failLink, failStart, failGuest, failRecord}
+var HostSteps = []string{hostbox.StepDir, hostbox.StepIDs, hostbox.StepGroup, failSocket, failBundle, failLink, failStart, failGuest,
+	hostbox.StepRecord}
 
 func (b *Backend) fail(step string, err error) error {
-	if err == nil && b.options.FailAt == step {
-		err = unix.EIO
-	}
-	if err == nil {
-		return nil
-	}
-	return at(step, err)
+	return hostbox.Fail(Name, b.options.FailAt, step, err)
 }
 
-// at names the failed step. An error that already has an explanation keeps it.
-func at(step string, err error) error {
-	var e *sandbox.Error
-	if errors.As(err, &e) {
-		return err
-	}
-	return &sandbox.Error{Kind: sandbox.Unavailable, Op: "gvisor: " + step, Err: err}
-}
+func at(step string, err error) error { return hostbox.At(Name, step, err) }
 
 // Reap destroys what instances without an owner left, except living boxes.
 func (b *Backend) Reap(ctx context.Context) error {

@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 
 	"golang.org/x/sys/unix"
@@ -27,7 +28,7 @@ const goferRoot = "/root"
 // how many there are.
 func (box *Box) addHeld(files map[held]bool) {
 	for _, pid := range box.Group.Processes() {
-		folder := filepath.Join("/proc", itoa(pid), "fd")
+		folder := filepath.Join("/proc", strconv.Itoa(pid), "fd")
 		entries, _ := os.ReadDir(folder) // an ended process holds nothing
 		for _, e := range entries {
 			link := filepath.Join(folder, e.Name())

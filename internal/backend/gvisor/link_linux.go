@@ -2,7 +2,6 @@ package gvisor
 
 import (
 	"context"
-	"errors"
 	"io"
 	"os"
 
@@ -60,28 +59,15 @@ func (box *Box) plug(at tap.Place) error {
 		}
 		return err
 	}
-	box.outer.Put(end)
+	box.Outer.Put(end)
 	return nil
 }
 
 // Link returns the outer end of the box's network.
 func (box *Box) Link(ctx context.Context) (io.ReadWriteCloser, error) {
-	if !box.Policy.Network.Linked() {
-		return nil, tap.None()
-	}
-	end, err := box.outer.Take(func() (*os.File, error) {
+	return box.LinkBy(func() (*os.File, error) {
 		return tap.Take(ctx, tap.Place{FD: box.Process.FD, Own: box.backend.caller.UID != 0})
 	})
-	if err != nil {
-		return nil, at("link", err)
-	}
-	return end, nil
-}
-
-// Close ends the sandbox and frees its resources.
-func (box *Box) Close() error {
-	release := box.outer.Shut()
-	return errors.Join(box.Box.Close(), release())
 }
 
 // notSaved is the error for saving a box with a network, and for restoring one: the saved kernel holds sockets of the old interface.

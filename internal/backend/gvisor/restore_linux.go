@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
+	"strconv"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -42,7 +43,7 @@ func (b *Backend) Restore(ctx context.Context, dir string, spec sandbox.Spec) (s
 	if int(st.Uid) != os.Geteuid() || st.Mode&0o022 != 0 { // gVisor reads and trusts it
 		return nil, &sandbox.Error{Kind: sandbox.Invalid, Op: "gvisor: restore", Msg: dir + " belongs to another user, or others can write to it"}
 	}
-	s, err := readSaved(filepath.Join("/proc/self/fd", itoa(int(image.Fd()))), dir)
+	s, err := readSaved(filepath.Join("/proc/self/fd", strconv.Itoa(int(image.Fd()))), dir)
 	if err != nil {
 		return nil, err
 	}

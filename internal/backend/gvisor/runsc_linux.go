@@ -4,10 +4,8 @@ import (
 	"cmp"
 	"os"
 	"path/filepath"
-	"runtime"
+	"strconv"
 	"strings"
-
-	"golang.org/x/sys/unix"
 
 	"github.com/fumehood-dev/fumehood/internal/host/fork"
 	"github.com/fumehood-dev/fumehood/internal/host/pidfd"
@@ -74,7 +72,7 @@ func (b *Backend) startRunsc(box *Box, s *staging, from *checkpoint) (*pidfd.Pro
 }
 
 // imagePath is the folder of a checkpoint as runsc opens it: by path, from its descriptor.
-var imagePath = "--image-path=/proc/self/fd/" + itoa(runscImage)
+var imagePath = "--image-path=/proc/self/fd/" + strconv.Itoa(runscImage)
 
 // runscOrder starts runsc with a file for its stderr.
 func (b *Backend) runscOrder(words *os.File, argv []string) (*fork.Order, error) {
@@ -88,7 +86,7 @@ func (b *Backend) runscOrder(words *os.File, argv []string) (*fork.Order, error)
 
 // startAt starts a program from a thread that first enters another mount namespace.
 func startAt(order *fork.Order, enter func() error) (process *pidfd.Process, err error) {
-	onThreadThatEnds(func() {
+	fork.OnOwnThread(func() {
 		if err = enter(); err != nil {
 			return
 		}
@@ -98,23 +96,6 @@ func startAt(order *fork.Order, enter func() error) (process *pidfd.Process, err
 		}
 	})
 	return process, err
-}
-
-// onThreadThatEnds calls do on a thread that ends with it. It is never the process's first thread: the Go runtime cannot end
-// that one, and /proc/self, mounts included, is that thread's.
-func onThreadThatEnds(do func()) {
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		runtime.LockOSThread()
-		if unix.Gettid() == unix.Getpid() {
-			onThreadThatEnds(do) // this thread is locked, so another runs it
-			runtime.UnlockOSThread()
-			return
-		}
-		do() // never unlocked: the thread ends with the goroutine
-	}()
-	<-done
 }
 
 // lastWords returns the output of runsc and the guest from a file, without gVisor's stacks, and without the middle if it is

@@ -5,6 +5,7 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"strconv"
 	"strings"
 
 	specs "github.com/opencontainers/runtime-spec/specs-go"
@@ -129,14 +130,7 @@ func (box *Box) set(spec *sandbox.Spec, r *root) (_ *staging, err error) {
 		return nil, err
 	}
 	s.show(socket, socketDir, true)
-	var list []sandbox.Mount
-	if spec.Workspace != "" {
-		list = append(list, sandbox.Mount{Source: spec.Workspace, Target: sandbox.Workspace, Writable: true})
-	}
-	for _, l := range spec.Layers {
-		list = append(list, sandbox.Mount{Source: l.Dir, Target: l.At})
-	}
-	for _, m := range append(list, spec.Mounts...) {
+	for _, m := range rootfs.HostMounts(spec) {
 		if err := rootfs.CheckTarget(m.Target); err != nil {
 			return nil, err
 		}
@@ -165,7 +159,7 @@ func (s *staging) bind(m shown) error {
 }
 
 // next is the name of the next entry.
-func (s *staging) next() string { return itoa(len(s.mounts)) }
+func (s *staging) next() string { return strconv.Itoa(len(s.mounts)) }
 
 // putHost stages a host file or folder that a spec names.
 func (s *staging) putHost(name string, m sandbox.Mount, ids *hostid.Pair) error {
@@ -203,7 +197,7 @@ func (s *staging) attach() error {
 	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {
 		return os.NewSyscallError("make mounts private", err)
 	}
-	if err := unix.Mount("staging", stagingDir(), "tmpfs", unix.MS_NOSUID|unix.MS_NODEV|unix.MS_NOEXEC, "mode=755,size="+itoa(stagingBytes)); err != nil {
+	if err := unix.Mount("staging", stagingDir(), "tmpfs", unix.MS_NOSUID|unix.MS_NODEV|unix.MS_NOEXEC, "mode=755,size="+strconv.Itoa(stagingBytes)); err != nil {
 		return os.NewSyscallError("mount the staging area", err)
 	}
 	for _, p := range s.entries {

@@ -8,7 +8,6 @@ import (
 
 	"github.com/fumehood-dev/fumehood/internal/guest/confine"
 	"github.com/fumehood-dev/fumehood/internal/host/hostbox"
-	"github.com/fumehood-dev/fumehood/internal/host/tap"
 	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
@@ -21,10 +20,10 @@ type Box struct {
 	walls   *confine.Plan // how a zygote's fork confines itself here; nil if none may enter
 	entry   entry         // lock of Fork
 	living  atomic.Bool
-	outer   tap.Kept // the outer end of its network, until somebody takes it
 }
 
-// entry is held by Fork, so that its resources are not released meanwhile: the next sandbox could reuse the control group.
+// entry is held by Fork, so that Close does not release the box's resources meanwhile: the next sandbox could reuse the
+// control group.
 type entry struct {
 	sync.Mutex
 	used bool
@@ -33,19 +32,12 @@ type entry struct {
 // start takes over a ready guest.
 func (box *Box) start(g *spawned) {
 	box.Process, box.Lifeline = g.process, g.setup
-	box.Entry = &box.entry // released soon after the box ends: a fork cannot enter any more
+	box.Entry = &box.entry // released soon after the box ends, as no fork can enter then
 	box.Watch()
 	box.backend.hoards.watch(box)
 }
 
 // Dial connects to the guest.
 func (box *Box) Dial(ctx context.Context) (net.Conn, error) {
-	if err := box.Alive(); err != nil {
-		return nil, err
-	}
-	conn, err := dial(ctx, box.Dir)
-	if err != nil {
-		return nil, at("dial guest", err)
-	}
-	return conn, nil
+	return box.DialBy(ctx, func(ctx context.Context) (net.Conn, error) { return dial(ctx, box.Dir) })
 }

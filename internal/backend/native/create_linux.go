@@ -6,12 +6,13 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"strconv"
 	"time"
 
 	"github.com/fumehood-dev/fumehood/internal/host/cgroup"
+	"github.com/fumehood-dev/fumehood/internal/host/enforce"
 	"github.com/fumehood-dev/fumehood/internal/host/hostbox"
 	"github.com/fumehood-dev/fumehood/internal/host/hostid"
-	"github.com/fumehood-dev/fumehood/internal/host/instance"
 	"github.com/fumehood-dev/fumehood/internal/host/tap"
 	"github.com/fumehood-dev/fumehood/internal/host/undo"
 	"github.com/fumehood-dev/fumehood/sandbox"
@@ -49,7 +50,7 @@ func (b *Backend) create(ctx context.Context, spec sandbox.Spec, t *template) (_
 	if err := b.enforcement(&spec, in.Tree).Refusal(Name, &spec); err != nil {
 		return nil, err
 	}
-	box := &Box{Box: &hostbox.Box{Backend: Name, Sandbox: spec.ID, Dir: in.BoxDir(spec.ID)}, backend: b}
+	box := &Box{Box: &hostbox.Box{Core: hostbox.Core{Backend: Name, Sandbox: spec.ID, Dir: in.BoxDir(spec.ID)}}, backend: b}
 	rand.Read(box.Key[:])
 	var made undo.Stack
 	defer func() {
@@ -57,7 +58,7 @@ func (b *Backend) create(ctx context.Context, spec sandbox.Spec, t *template) (_
 			err = errors.Join(err, made.Run())
 		}
 	}()
-	if err := b.claim(in, box, &spec, &made); err != nil {
+	if err := box.Claim(b.resources(in.Tree, &spec), &made, b.fail); err != nil {
 		return nil, err
 	}
 	listener, err := listen(box.Dir)
@@ -65,7 +66,7 @@ func (b *Backend) create(ctx context.Context, spec sandbox.Spec, t *template) (_
 		defer listener.Close()
 	}
 	if err := b.fail(failListen, err); err != nil {
-		return nil, at(failListen, err)
+		return nil, err
 	}
 	m, hostUID := b.chooseIDs(&spec, box.IDs)
 	p, err := b.makePlan(&spec, m, box.Key, t)
@@ -78,7 +79,7 @@ func (b *Backend) create(ctx context.Context, spec sandbox.Spec, t *template) (_
 		made.Add(g.destroy)
 	}
 	if err := b.fail(failSpawn, err); err != nil {
-		return nil, at(failSpawn, err)
+		return nil, err
 	}
 	protectGuest(g.process.PID)
 	if err := g.plan(ctx, &p.Plan, p.mounts); err != nil {
@@ -87,11 +88,11 @@ func (b *Backend) create(ctx context.Context, spec sandbox.Spec, t *template) (_
 	if spec.Network.Linked() {
 		end, err := b.link(ctx, g.process)
 		if err == nil {
-			box.outer.Put(end)
+			box.Outer.Put(end)
 			made.Add(end.Close)
 		}
 		if err := b.fail(failLink, err); err != nil {
-			return nil, at(failLink, err)
+			return nil, err
 		}
 	}
 	if b.forkable(&spec) {
@@ -101,54 +102,36 @@ func (b *Backend) create(ctx context.Context, spec sandbox.Spec, t *template) (_
 	if spec.Lifetime.Living {
 		err = box.Record(spec.Lifetime, nil)
 	}
-	if err := b.fail(failRecord, err); err != nil {
-		return nil, at(failRecord, err)
+	if err := b.fail(hostbox.StepRecord, err); err != nil {
+		return nil, err
 	}
 	box.living.Store(spec.Lifetime.Living)
 	box.start(g)
 	return box, nil
 }
 
-// claim takes the box's resources on the host: its folder, which is the record from which every other name derives; its host
-// ids; its control group.
-func (b *Backend) claim(in *instance.Instance, box *Box, spec *sandbox.Spec, made *undo.Stack) error {
-	if err := b.fail(failDir, os.Mkdir(box.Dir, 0o700)); err != nil {
-		_ = os.Remove(box.Dir)
-		return at(failDir, err)
-	}
-	made.Add(func() error { return os.RemoveAll(box.Dir) })
-	var err error
+func (b *Backend) resources(tree *cgroup.Tree, spec *sandbox.Spec) hostbox.Resources {
+	r := hostbox.Resources{Tree: tree, Limits: groupLimits(spec)}
 	if b.user.UID == 0 {
-		if box.IDs, err = hostid.Take(filepath.Join(b.options.RunDir, hostid.File)); err == nil {
-			made.Add(func() error { box.IDs.Release(); return nil })
-		}
-		if err := b.fail(failSlot, err); err != nil {
-			return at(failSlot, err)
-		}
+		r.IDs = filepath.Join(b.options.RunDir, hostid.File)
 	}
-	if box.Group, err = in.Tree.Create(string(spec.ID), groupLimits(spec)); err == nil {
-		made.Add(func() error { return box.Group.Remove(context.Background()) })
-	}
-	if err := b.fail(failCgroup, err); err != nil {
-		return at(failCgroup, err)
-	}
-	return nil
+	return r
 }
 
-// groupLimits are the limits of the control group. What is written to the sandbox's own places lies in memory and counts there, as does
+// groupLimits returns the limits of the control group. It counts the sandbox's own writable places, which are in memory, and
 // the guest, some 3 MiB.
 func groupLimits(spec *sandbox.Spec) cgroup.Limits {
 	return cgroup.Limits{MemoryBytes: spec.Limits.MemoryBytes, CPUMillis: spec.Limits.CPUMillis,
 		Pids: spec.Limits.Pids + guestTasks}
 }
 
-// protectGuest makes the guest the last process that the kernel kills for want of memory; the guest does the opposite for
-// what it starts. Only root may lower a score.
+// protectGuest makes the guest the last process that the kernel kills when memory runs out; the guest does the opposite for
+// the processes it starts. Only root may lower a score.
 func protectGuest(pid int) {
 	if os.Geteuid() != 0 {
 		return
 	}
-	f, err := os.OpenFile("/proc/"+itoa(pid)+"/oom_score_adj", os.O_WRONLY, 0)
+	f, err := os.OpenFile("/proc/"+strconv.Itoa(pid)+"/oom_score_adj", os.O_WRONLY, 0)
 	if err != nil {
 		return
 	}
@@ -158,11 +141,10 @@ func protectGuest(pid int) {
 
 // refuse returns an error for what this backend does not support.
 func (b *Backend) refuse(spec *sandbox.Spec) error {
+	if err := enforce.Refuse(Name, spec); err != nil {
+		return err
+	}
 	switch {
-	case len(spec.Devices) > 0:
-		return &sandbox.Error{Kind: sandbox.Unsupported, Op: "devices", Msg: "the native backend passes no devices in"}
-	case spec.User.UID == 0:
-		return &sandbox.Error{Kind: sandbox.Unsupported, Op: "user", Msg: "code does not run as uid 0", Fix: "leave the user at 1000"}
 	case !b.kernel.atLeast(5, 14):
 		return &sandbox.Error{Kind: sandbox.Unsupported, Op: "native: kernel", Msg: "this kernel is " + b.kernel.release,
 			Fix: "use Linux " + leastKernel + " or newer"}

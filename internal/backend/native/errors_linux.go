@@ -10,17 +10,11 @@ import (
 
 	"github.com/fumehood-dev/fumehood/internal/guest/confine"
 	"github.com/fumehood-dev/fumehood/internal/host/fork"
+	"github.com/fumehood-dev/fumehood/internal/host/hostbox"
 	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
-// at names the failed step. An error that already has an explanation keeps it.
-func at(step string, err error) error {
-	var e *sandbox.Error
-	if errors.As(err, &e) {
-		return err
-	}
-	return &sandbox.Error{Kind: sandbox.Unavailable, Op: "native: " + step, Err: err}
-}
+func at(step string, err error) error { return hostbox.At(Name, step, err) }
 
 // explainStart explains why a guest did not start. Where AppArmor restricts user namespaces, they can be made but grant no
 // capability.

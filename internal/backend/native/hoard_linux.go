@@ -199,7 +199,7 @@ func hoarderOfLocks(boxes []*Box) *Box {
 func socketsOf(pid int) (tcp, udp int) {
 	inUse := map[string]int{}
 	for _, file := range []string{"sockstat", "sockstat6"} {
-		text, err := os.ReadFile(filepath.Join("/proc", itoa(pid), "net", file))
+		text, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), "net", file))
 		if err != nil {
 			continue
 		}
@@ -217,7 +217,7 @@ func socketsOf(pid int) (tcp, udp int) {
 // queuedUDP adds up what waits in the UDP sockets of a process's network namespace, errors and copies among it: rx_queue, in bytes.
 func queuedUDP(pid int) (bytes int64) {
 	for _, file := range []string{"udp", "udp6"} {
-		f, err := os.Open(filepath.Join("/proc", itoa(pid), "net", file))
+		f, err := os.Open(filepath.Join("/proc", strconv.Itoa(pid), "net", file))
 		if err != nil {
 			continue
 		}
@@ -284,17 +284,13 @@ func seesHoards() error {
 	return err
 }
 
-// parentOf is 0 for an ended process.
+// parentOf returns 0 for an ended process.
 func parentOf(pid int) int {
-	text, err := os.ReadFile(filepath.Join("/proc", itoa(pid), "stat"))
-	if err != nil {
+	const parent = 1
+	fields := pidfd.Stat(pid)
+	if len(fields) <= parent {
 		return 0
 	}
-	_, rest, _ := strings.Cut(string(text[strings.LastIndexByte(string(text), ')')+1:]), " ") // the name may contain anything
-	fields := strings.Fields(rest)                                                            // state, parent (proc_pid_stat(5))
-	if len(fields) < 2 {
-		return 0
-	}
-	parent, _ := strconv.Atoi(fields[1])
-	return parent
+	n, _ := strconv.Atoi(fields[parent])
+	return n
 }

@@ -11,6 +11,7 @@ import (
 	"net"
 	"os"
 	"slices"
+	"strconv"
 	"sync"
 
 	"golang.org/x/sys/unix"
@@ -128,25 +129,19 @@ func (b *Backend) hostSteps() ([]confine.Step, error) {
 
 // The host's failpoints, in addition to the steps of the set-up stage.
 const (
-	failDir    = "make box folder"
-	failSlot   = "take host ids"
 	failListen = "listen"
-	failCgroup = "make control group"
 	failSpawn  = "start guest"
 	failJoin   = "join control group"
 	failMap    = "map ids"
 	failLink   = "make network interface"
-	failRecord = "write record"
 )
 
 // HostSteps lists the steps on the host's side at which FailAt can fail.
-var HostSteps = []string{failDir, failSlot, failListen, failCgroup, failSpawn, failJoin, failMap, failLink, failRecord}
+var HostSteps = []string{hostbox.StepDir, hostbox.StepIDs, hostbox.StepGroup, failListen, failSpawn, failJoin, failMap, failLink,
+	hostbox.StepRecord}
 
 func (b *Backend) fail(step string, err error) error {
-	if err == nil && b.options.FailAt == step {
-		return unix.EIO
-	}
-	return err
+	return hostbox.Fail(Name, b.options.FailAt, step, err)
 }
 
 // Reap destroys what instances without an owner left, except living boxes.
@@ -189,7 +184,7 @@ func listen(dir string) (*os.File, error) {
 		return nil, err
 	}
 	defer folder.Close()
-	l, err := net.ListenUnix("unix", &net.UnixAddr{Net: "unix", Name: "/proc/self/fd/" + itoa(int(folder.Fd())) + "/" + socketFile})
+	l, err := net.ListenUnix("unix", &net.UnixAddr{Net: "unix", Name: "/proc/self/fd/" + strconv.Itoa(int(folder.Fd())) + "/" + socketFile})
 	if err != nil {
 		return nil, err
 	}
@@ -205,5 +200,5 @@ func dial(ctx context.Context, dir string) (net.Conn, error) {
 	}
 	defer folder.Close()
 	var d net.Dialer
-	return d.DialContext(ctx, "unix", "/proc/self/fd/"+itoa(int(folder.Fd()))+"/"+socketFile)
+	return d.DialContext(ctx, "unix", "/proc/self/fd/"+strconv.Itoa(int(folder.Fd()))+"/"+socketFile)
 }

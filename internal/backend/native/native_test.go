@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"slices"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -17,6 +18,7 @@ import (
 	"github.com/fumehood-dev/fumehood/internal/guest"
 	"github.com/fumehood-dev/fumehood/internal/guest/client"
 	"github.com/fumehood-dev/fumehood/internal/guest/confine"
+	"github.com/fumehood-dev/fumehood/internal/host/hostbox"
 	"github.com/fumehood-dev/fumehood/sandbox"
 	"github.com/fumehood-dev/fumehood/test/backendtest"
 )
@@ -142,7 +144,7 @@ func leftovers(t testing.TB, b *Backend, id sandbox.ID) []string {
 	t.Helper()
 	var left []string
 	for _, pid := range guestsOf(id) {
-		left = append(left, "process "+itoa(pid))
+		left = append(left, "process "+strconv.Itoa(pid))
 	}
 	boxes, _ := filepath.Glob(filepath.Join(b.options.RunDir, "instances", "*", "boxes", "*"))
 	left = append(left, boxes...)
@@ -163,7 +165,7 @@ func TestEveryStepFails(t *testing.T) {
 		confine.StepRoot + " workspace", confine.StepRoot + " etc/passwd", confine.StepRoot + " proc/kcore"})
 	for _, step := range steps {
 		t.Run(step, func(t *testing.T) {
-			if os.Geteuid() != 0 && step == failSlot {
+			if os.Geteuid() != 0 && step == hostbox.StepIDs {
 				return // an ordinary user claims no ids
 			}
 			b := open(t, step)
@@ -390,7 +392,7 @@ func TestManyMounts(t *testing.T) {
 	}
 	s := spec()
 	for n := range 64 {
-		if s.Mounts = append(s.Mounts, sandbox.Mount{Source: dir, Target: "/m/" + itoa(n)}); n < 48 {
+		if s.Mounts = append(s.Mounts, sandbox.Mount{Source: dir, Target: "/m/" + strconv.Itoa(n)}); n < 48 {
 			continue
 		}
 		s.ID = sandbox.NewID()

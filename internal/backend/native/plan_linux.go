@@ -61,21 +61,11 @@ func (b *Backend) makePlan(spec *sandbox.Spec, m ids, key [32]byte, t *template)
 	for _, w := range rootfs.WritablePlaces {
 		writable = append(writable, w.Target)
 	}
-	if spec.Workspace != "" {
-		if err := p.addWorkspace(spec.Workspace, m, restricted); err != nil {
-			return nil, err
-		}
-	}
-	for _, l := range spec.Layers {
-		if err := p.addMount(sandbox.Mount{Source: l.Dir, Target: l.At}, m, false); err != nil {
-			return nil, err
-		}
-	}
-	for _, mount := range spec.Mounts {
+	for _, mount := range rootfs.HostMounts(spec) {
 		if err := p.addMount(mount, m, restricted); err != nil {
 			return nil, err
 		}
-		if mount.Writable {
+		if mount.Writable && mount.Target != sandbox.Workspace {
 			writable = append(writable, mount.Target)
 		}
 	}
@@ -86,14 +76,9 @@ func (b *Backend) makePlan(spec *sandbox.Spec, m ids, key [32]byte, t *template)
 	return p, nil
 }
 
-// addWorkspace makes a host directory the workspace. Root maps its owner to the code's user by an id-mapped mount, so that
-// files keep their owner on disk and nothing is chowned. An ordinary user's code has the user's own id on the host.
-func (p *planned) addWorkspace(dir string, m ids, noExec bool) error {
-	return p.addMount(sandbox.Mount{Source: dir, Target: sandbox.Workspace, Writable: true}, m, noExec)
-}
-
-// addMount mounts a host file or folder in the sandbox. As root it is opened here, so the sandbox's ids need no access to
-// its path; an ordinary user's guest opens it by path.
+// addMount mounts a host file or folder in the sandbox. Root opens it here, so the sandbox's ids need no access to its path,
+// and maps a writable one's owner to the code's user by an id-mapped mount, so files keep their owner on disk. An ordinary
+// user's guest opens it by path, and its code has the user's own id on the host.
 func (p *planned) addMount(mount sandbox.Mount, m ids, noExec bool) error {
 	if err := rootfs.CheckTarget(mount.Target); err != nil {
 		return err

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/fumehood-dev/fumehood/internal/host/cgroup"
+	"github.com/fumehood-dev/fumehood/internal/host/enforce"
 	"github.com/fumehood-dev/fumehood/internal/host/hostid"
 	"github.com/fumehood-dev/fumehood/internal/host/tap"
 	"github.com/fumehood-dev/fumehood/sandbox"
@@ -50,25 +51,15 @@ func (b *Backend) walls(tree *cgroup.Tree, hostUID string, linked bool) []sandbo
 		b.landlockWall(),
 		hostUIDWall(hostUID),
 	}
-	for _, c := range []struct {
-		name       sandbox.LimitName
-		controller cgroup.Controller
-		without    string
-	}{{sandbox.LimitMemory, cgroup.Memory, "memory is not limited"}, {sandbox.LimitPids, cgroup.Pids, "RLIMIT_NPROC limits processes"},
-		{sandbox.LimitCPUs, cgroup.CPU, "CPU time is not limited"}} {
-		w := sandbox.Wall{Name: "limit " + string(c.name), State: sandbox.WallEnforced, Detail: tree.Enforcer(c.controller)}
-		if w.Detail == "" {
-			w.State, w.Detail, w.Fix = sandbox.WallMissing, c.without+": "+tree.Detail(), tree.Fix()
-			if c.name == sandbox.LimitMemory {
-				w.Fix += "; or accept unlimited memory: --allow-unenforced memory"
-			}
-			if c.controller == cgroup.Pids {
-				w.State = sandbox.WallPartial
-			}
-		}
-		walls = append(walls, w)
+	memory := enforce.Wall(sandbox.LimitMemory, tree, cgroup.Memory, "memory is not limited")
+	if memory.State == sandbox.WallMissing {
+		memory.Fix += "; or accept unlimited memory: --allow-unenforced memory"
 	}
-	return walls
+	pids := enforce.Wall(sandbox.LimitPids, tree, cgroup.Pids, "RLIMIT_NPROC limits processes")
+	if pids.State == sandbox.WallMissing {
+		pids.State = sandbox.WallPartial
+	}
+	return append(walls, memory, pids, enforce.Wall(sandbox.LimitCPUs, tree, cgroup.CPU, "CPU time is not limited"))
 }
 
 func (b *Backend) landlockWall() sandbox.Wall {

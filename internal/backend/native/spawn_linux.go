@@ -44,12 +44,11 @@ type spawned struct {
 // where it waits for the plan.
 func (b *Backend) spawn(spec *sandbox.Spec, box *Box, m ids, listener *os.File, t *template) (*spawned, error) {
 	door, err := box.Group.Door()
-	if err != nil {
-		return nil, at(failJoin, err)
+	if err == nil {
+		defer door.Close()
 	}
-	defer door.Close()
-	if err := b.fail(failJoin, nil); err != nil {
-		return nil, at(failJoin, err)
+	if err := b.fail(failJoin, err); err != nil {
+		return nil, err
 	}
 	slotFD := int(b.null.Fd())
 	if box.IDs != nil {
@@ -73,7 +72,7 @@ func (b *Backend) spawn(spec *sandbox.Spec, box *Box, m ids, listener *os.File, 
 		return nil, err
 	}
 	if err := b.fail(failMap, m.Write(g.process.PID)); err != nil { // the guest waits for its plan meanwhile
-		return nil, errors.Join(at(failMap, err), g.destroy())
+		return nil, errors.Join(err, g.destroy())
 	}
 	return g, nil
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"os"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -263,7 +264,7 @@ func (t *template) build(b *Backend, steps []confine.Step) (err error) {
 	if err := g.plan(context.Background(), &confine.Plan{MakeTemplate: true, Root: steps}, nil); err != nil {
 		return err
 	}
-	proc := "/proc/" + itoa(g.process.PID)
+	proc := "/proc/" + strconv.Itoa(g.process.PID)
 	root, err := identify(proc + "/root/.")
 	if err != nil {
 		return err

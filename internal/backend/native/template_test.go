@@ -8,6 +8,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -108,7 +109,7 @@ os._exit(ctypes.get_errno() if failed else 0)`
 		`libc.mount(None, b"/usr", None, 4096|32|1|4, None)`, // read-only, nodev: not nosuid
 	} {
 		try := func(in *template) (errno int) {
-			cmd := exec.Command("nsenter", "-t", itoa(createIn(t, b, in).Process.PID), "-U", "-m", "--",
+			cmd := exec.Command("nsenter", "-t", strconv.Itoa(createIn(t, b, in).Process.PID), "-U", "-m", "--",
 				"python3", "-IS", "-c", fmt.Sprintf(code, call))
 			_ = cmd.Run()
 			return cmd.ProcessState.ExitCode()
@@ -197,7 +198,7 @@ func TestTemplateIsTaken(t *testing.T) {
 	}
 	box := create(t, b, spec()).(*Box)
 	if ready := b.templates.ready; ready != nil {
-		root, err := identify("/proc/" + itoa(box.Process.PID) + "/root/.")
+		root, err := identify("/proc/" + strconv.Itoa(box.Process.PID) + "/root/.")
 		if err != nil || root.dev != ready.device {
 			t.Errorf("the third sandbox was not spawned in it: %v, %v", root, err)
 		}
@@ -246,7 +247,7 @@ func TestTemplateOfLayers(t *testing.T) {
 		if text != "four" {
 			continue
 		}
-		root, err := identify("/proc/" + itoa(box.Process.PID) + "/root/.")
+		root, err := identify("/proc/" + strconv.Itoa(box.Process.PID) + "/root/.")
 		if ready := templates.ready; err != nil || ready == nil || root.dev != ready.device {
 			t.Errorf("the last sandbox was not spawned in the template: %v, %v, %v", root, err, ready)
 		}

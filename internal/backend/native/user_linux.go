@@ -1,13 +1,9 @@
 package native
 
 import (
-	"strconv"
-
 	"github.com/fumehood-dev/fumehood/internal/host/hostid"
 	"github.com/fumehood-dev/fumehood/sandbox"
 )
-
-func itoa(n int) string { return strconv.Itoa(n) }
 
 // ids are the users inside a sandbox and their host ids.
 type ids struct {

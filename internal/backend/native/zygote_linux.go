@@ -9,6 +9,7 @@ import (
 	"os"
 	"path"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -206,7 +207,7 @@ func (z *zygote) spawn(b *Backend) (*spawned, error) {
 		_, _ = io.Copy(b.guestErr, words)
 	}()
 	// Its forks inherit this score: they are the first to be killed for want of memory.
-	if err := os.WriteFile("/proc/"+itoa(g.process.PID)+"/oom_score_adj", []byte("1000"), 0); err != nil {
+	if err := os.WriteFile("/proc/"+strconv.Itoa(g.process.PID)+"/oom_score_adj", []byte("1000"), 0); err != nil {
 		return nil, errors.Join(at("raise oom_score_adj", err), g.destroy())
 	}
 	return g, nil

@@ -169,7 +169,7 @@ func (h *house) family() (guest, program int) {
 
 // childrenOf lists the living children of all threads of a process.
 func childrenOf(pid int) (pids []int) {
-	threads, _ := filepath.Glob(filepath.Join("/proc", itoa(pid), "task", "*", "children"))
+	threads, _ := filepath.Glob(filepath.Join("/proc", strconv.Itoa(pid), "task", "*", "children"))
 	for _, path := range threads {
 		text, _ := os.ReadFile(path) // the thread may have ended
 		for _, word := range strings.Fields(string(text)) {

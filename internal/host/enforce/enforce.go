@@ -119,3 +119,15 @@ func Directories(b Limit, spec *sandbox.Spec) Limit {
 	}
 	return b
 }
+
+// Refuse returns an error for what no backend supports.
+func Refuse(backend string, spec *sandbox.Spec) error {
+	switch {
+	case len(spec.Devices) > 0:
+		return &sandbox.Error{Kind: sandbox.Unsupported, Op: "devices", Msg: "the " + backend + " backend passes no devices in"}
+	case spec.User.UID == 0:
+		return &sandbox.Error{Kind: sandbox.Unsupported, Op: "user", Msg: "the " + backend + " backend does not run code as uid 0",
+			Fix: "leave the user at 1000"}
+	}
+	return nil
+}

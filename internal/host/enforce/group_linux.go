@@ -20,3 +20,12 @@ func Memory(tree *cgroup.Tree) Limit {
 	b.Mandatory = true
 	return b
 }
+
+// Wall describes a limit that a cgroup controller enforces. without explains a missing controller.
+func Wall(name sandbox.LimitName, tree *cgroup.Tree, c cgroup.Controller, without string) sandbox.Wall {
+	w := sandbox.Wall{Name: "limit " + string(name), State: sandbox.WallEnforced, Detail: tree.Enforcer(c)}
+	if w.Detail == "" {
+		w.State, w.Detail, w.Fix = sandbox.WallMissing, without+": "+tree.Detail(), tree.Fix()
+	}
+	return w
+}

@@ -1,12 +1,9 @@
-// Package hostbox is the shared part of boxes whose processes run on this host: a main process that ends all others, control
-// group counters, host ids, and the folder that records them.
 package hostbox
 
 import (
 	"context"
 	"errors"
 	"io"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -17,40 +14,68 @@ import (
 	"github.com/fumehood-dev/fumehood/internal/host/hostid"
 	"github.com/fumehood-dev/fumehood/internal/host/instance"
 	"github.com/fumehood-dev/fumehood/internal/host/pidfd"
+	"github.com/fumehood-dev/fumehood/internal/host/undo"
 	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
-// Box is a box except for the connection to its guest. Exported fields are set before Watch and not changed after.
+// Box is a box whose processes run on this host, except for the connection to its guest. Exported fields are set before
+// Watch and not changed after.
 type Box struct {
-	Backend  string // its name, for errors
-	Sandbox  sandbox.ID
-	Key      [32]byte
-	Dir      string
+	Core
 	IDs      *hostid.Pair // nil if it has none of its own
 	Group    *cgroup.Group
 	Process  *pidfd.Process // its end ends all others
 	Lifeline io.Closer      // nil for a box that outlives this process
-	Policy   sandbox.Policy // what is enforced
-	Began    time.Time
-	Claims   *instance.Claims // that hold the box; nil if this process made it
 
 	Straggle func()      // ends what Process left behind; nil if that is impossible
 	Entry    sync.Locker // held while the box's resources are released; may be nil
 
-	ended chan struct{} // closed once every process of the sandbox is gone
+	last *sandbox.Usage // the figures at the end
+}
 
-	mu      sync.Mutex // guards the fields below
-	closing bool
-	end     sandbox.End
-	last    *sandbox.Usage // the figures at the end
+// The steps of Claim, and the last one of making a box.
+const (
+	StepDir    = "make box folder"
+	StepIDs    = "take host ids"
+	StepGroup  = "make control group"
+	StepRecord = "write record"
+)
 
-	closeOnce sync.Once
-	closeErr  error
+// Resources are a box's resources on the host.
+type Resources struct {
+	IDs    string // file of the claims on host ids; "" for a box without ids of its own
+	Tree   *cgroup.Tree
+	Limits cgroup.Limits
+}
+
+// Claim takes the box's resources: its folder, which is the record from which every other name derives; its host ids; its
+// control group. fail wraps the error of a step, or fails it.
+func (box *Box) Claim(r Resources, made *undo.Stack, fail func(step string, err error) error) error {
+	err := os.Mkdir(box.Dir, 0o700)
+	if err == nil {
+		made.Add(func() error { return os.RemoveAll(box.Dir) })
+	}
+	if err := fail(StepDir, err); err != nil {
+		return err
+	}
+	if r.IDs != "" {
+		if box.IDs, err = hostid.Take(r.IDs); err == nil {
+			made.Add(func() error { box.IDs.Release(); return nil })
+		}
+		if err := fail(StepIDs, err); err != nil {
+			return err
+		}
+	}
+	if box.Group, err = r.Tree.Create(string(box.Sandbox), r.Limits); err == nil {
+		made.Add(func() error { return box.Group.Remove(context.Background()) })
+		box.Before = box.Group.Before()
+	}
+	return fail(StepGroup, err)
 }
 
 // Watch waits in the background for the process to end.
 func (box *Box) Watch() {
-	box.ended = make(chan struct{})
+	box.Start()
 	go box.watch()
 }
 
@@ -59,40 +84,18 @@ func (box *Box) watch() {
 	if box.Straggle != nil {
 		box.Straggle()
 	}
-	box.mu.Lock()
-	box.end = sandbox.End{Cause: sandbox.EndDied, ExitCode: code, Signal: signal}
-	switch {
-	case box.closing:
-		box.end.Cause = sandbox.EndClosed
-	case code >= 0:
-		box.end.Cause = sandbox.EndGuest
-	}
 	usage := box.usage()
+	box.mu.Lock()
 	box.last = &usage
 	box.mu.Unlock()
-	close(box.ended)
-}
-
-// ID is the sandbox's name.
-func (box *Box) ID() sandbox.ID { return box.Sandbox }
-
-// GuestKey is what the guest demands on a connection.
-func (box *Box) GuestKey() [32]byte { return box.Key }
-
-// Effective is what is enforced.
-func (box *Box) Effective() sandbox.Policy { return box.Policy }
-
-// Alive returns the error for dialling a box that has ended, else nil.
-func (box *Box) Alive() error {
-	select {
-	case <-box.ended:
-		return &sandbox.Error{Kind: sandbox.Unavailable, Op: box.Backend + ": dial guest", Msg: "the sandbox has ended"}
-	default:
-		return nil
+	end := sandbox.End{Cause: sandbox.EndDied, ExitCode: code, Signal: signal}
+	if code >= 0 {
+		end.Cause = sandbox.EndGuest
 	}
+	box.Finish(end)
 }
 
-// Usage is what the control groups count; after the end, the last figures.
+// Usage returns the control groups' counters; after the end, the last ones.
 func (box *Box) Usage(context.Context) (sandbox.Usage, error) {
 	box.mu.Lock()
 	defer box.mu.Unlock()
@@ -102,7 +105,7 @@ func (box *Box) Usage(context.Context) (sandbox.Usage, error) {
 	return box.usage(), nil
 }
 
-// OOMKills counts the processes that the kernel killed for want of memory, of a box that lives.
+// OOMKills counts the processes of a running box that the kernel killed because memory ran out.
 func (box *Box) OOMKills() int64 {
 	box.mu.Lock()
 	defer box.mu.Unlock()
@@ -118,39 +121,15 @@ func (box *Box) usage() sandbox.Usage {
 		OOMKills: u.OOMKills, PidsNow: u.Pids, PidsRefused: u.Refused, DiskWritten: -1}
 }
 
-// Wait returns once every process of the sandbox is gone.
-func (box *Box) Wait(ctx context.Context) (sandbox.End, error) {
-	select {
-	case <-box.ended:
-		box.mu.Lock()
-		defer box.mu.Unlock()
-		return box.end, nil
-	case <-ctx.Done():
-		return sandbox.End{}, ctx.Err()
-	}
-}
-
-// IsClosing reports whether Close was called.
-func (box *Box) IsClosing() bool {
-	box.mu.Lock()
-	defer box.mu.Unlock()
-	return box.closing
-}
-
 // KillTimeout bounds how long Close waits for killed processes. A process that survives it hangs in the kernel; its host ids
 // and folder then stay reserved until the next start finds it dead.
 const KillTimeout = 30 * time.Second
 
 // Close ends the sandbox and frees its resources.
-func (box *Box) Close() error {
-	box.closeOnce.Do(func() { box.closeErr = box.close() })
-	return box.closeErr
-}
+func (box *Box) Close() error { return box.CloseBy(box.close) }
 
 func (box *Box) close() error {
-	box.mu.Lock()
-	box.closing = true
-	box.mu.Unlock()
+	box.SetClosing()
 	box.Process.Kill()
 	select {
 	case <-box.ended:
@@ -171,17 +150,19 @@ func (box *Box) close() error {
 		err = errors.Join(err, box.Claims.Release(context.Background(), box.Dir))
 	}
 	box.IDs.Release()
-	if err != nil {
-		return &sandbox.Error{Kind: sandbox.Unavailable, Op: box.Backend + ": free sandbox", Err: err}
-	}
-	return nil
+	return Fail(box.Backend, "", "free sandbox", err)
+}
+
+// Promote makes the box living; spec may be nil.
+func (box *Box) Promote(lifetime sandbox.Lifetime, spec *sandbox.Spec) error {
+	return box.PromoteBy(lifetime, func() error { return box.Record(lifetime, spec) })
 }
 
 // Finder lists a box's processes by its name; the first ends all others.
 type Finder func(sandbox.ID) []int
 
-// among lists the processes that really belong to the box. Anyone can start a process with a box's arguments, but not put it into the box's
-// control group, nor give it an id of the caller's or a guest's.
+// among lists the processes that really belong to the box. Anyone can start a process with a box's arguments, but only its
+// owner can put it into the box's control group, and give it an id of the caller or a guest.
 func (find Finder) among(group *cgroup.Group, id sandbox.ID) []int {
 	members, caller := group.Processes(), hostid.ReadCaller()
 	return slices.DeleteFunc(find(id), func(pid int) bool {
@@ -189,42 +170,12 @@ func (find Finder) among(group *cgroup.Group, id sandbox.ID) []int {
 	})
 }
 
-// reapTimeout bounds how long Reap waits for a killed process. One that a tracer holds, or the kernel, is left for the next start.
-const reapTimeout = 5 * time.Second
-
-// Record writes what another process needs to reattach the box; then the box is living. spec may be nil.
-func (box *Box) Record(lifetime sandbox.Lifetime, spec *sandbox.Spec) error {
-	return instance.Box{Key: box.Key[:], Lifetime: lifetime, Spec: spec, Effective: box.Policy, Began: box.Began,
-		Before: box.Group.Before()}.Write(box.Dir)
-}
-
-// Promote makes the box living. The lifeline stays: the guest ends with it until it has a lease.
-func (box *Box) Promote(lifetime sandbox.Lifetime, spec *sandbox.Spec) error {
-	if !lifetime.Living {
-		return &sandbox.Error{Kind: sandbox.Invalid, Op: box.Backend + ": promote", Msg: "the lifetime is that of a one-shot sandbox"}
-	}
-	box.mu.Lock() // so that Close does not begin meanwhile
-	defer box.mu.Unlock()
-	if box.Alive() != nil || box.closing {
-		return &sandbox.Error{Kind: sandbox.NotFound, Op: box.Backend + ": promote", Msg: "the sandbox has ended"}
-	}
-	if err := box.Record(lifetime, spec); err != nil {
-		return &sandbox.Error{Kind: sandbox.Unavailable, Op: box.Backend + ": promote", Err: err}
-	}
-	return nil
-}
-
-// Reattach makes a box from the folder of a living one that claims hold, and returns its record. The box is not watched yet.
-// An error leaves the box as it was.
+// Reattach makes a box from the folder of a living one that claims hold, and returns its record. The caller watches the box.
+// An error leaves the box unchanged.
 func Reattach(backend, dir string, claims *instance.Claims, find Finder) (*Box, instance.Box, error) {
 	id := sandbox.ID(filepath.Base(dir))
-	none := func(msg string) error {
-		return &sandbox.Error{Kind: sandbox.NotFound, Op: backend + ": reattach " + string(id), Msg: msg}
-	}
-	rec, err := instance.ReadBox(dir)
-	if errors.Is(err, fs.ErrNotExist) {
-		err = none(instance.NotLiving)
-	}
+	box := &Box{Core: Core{Backend: backend, Sandbox: id, Dir: dir, Claims: claims}}
+	rec, err := box.Load()
 	if err != nil {
 		return nil, rec, err
 	}
@@ -232,23 +183,18 @@ func Reattach(backend, dir string, claims *instance.Claims, find Finder) (*Box, 
 	if err != nil {
 		return nil, rec, err
 	}
-	box := &Box{Backend: backend, Sandbox: id, Dir: dir, Policy: rec.Effective, Began: rec.Began, Claims: claims,
-		Group: cgroup.Find(owner.CgroupDirs, string(id))}
+	box.Group = cgroup.Find(owner.CgroupDirs, string(id))
 	box.Group.Since(rec.Before)
 	pids := find.among(box.Group, id)
-	switch {
-	case !rec.Lifetime.Living || len(rec.Key) != len(box.Key):
-		return nil, rec, none(instance.NotLiving)
-	case len(pids) == 0:
-		return nil, rec, none(rec.Over())
+	if len(pids) == 0 {
+		return nil, rec, box.NotFound(rec.Over())
 	}
-	copy(box.Key[:], rec.Key)
 	if box.Process, err = pidfd.Open(pids[0]); err != nil {
-		return nil, rec, none(rec.Over())
+		return nil, rec, box.NotFound(rec.Over())
 	}
 	if again := find.among(box.Group, id); len(again) == 0 || again[0] != pids[0] {
-		box.Process.Close() // it ended before it was opened, and its number may be another's
-		return nil, rec, none(rec.Over())
+		box.Process.Close() // the process ended before it was opened, and its number may be another's
+		return nil, rec, box.NotFound(rec.Over())
 	}
 	return box, rec, nil
 }
@@ -258,8 +204,12 @@ func (find Finder) Lives(_ context.Context, id sandbox.ID, owner instance.Record
 	return len(find.among(cgroup.Find(owner.CgroupDirs, string(id)), id)) > 0, nil
 }
 
-// Reap ends one box of a dead owner. Usually it has ended by itself: its guest holds a lifeline or a lease. A box that cannot
-// be ended keeps its folder, so the next Reap finds it.
+// reapTimeout bounds how long Reap waits for a killed process. One that a tracer or the kernel holds is left for the next
+// start.
+const reapTimeout = 5 * time.Second
+
+// Reap ends one box of a dead owner. Usually it has ended by itself: its guest holds a lifeline or a lease. A box that does
+// not end keeps its folder, so the next Reap finds it.
 func Reap(ctx context.Context, backend, dir string, owner instance.Record, find Finder) error {
 	id := sandbox.ID(filepath.Base(dir))
 	group := cgroup.Find(owner.CgroupDirs, string(id))

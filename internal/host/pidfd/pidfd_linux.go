@@ -57,14 +57,9 @@ func (p *Process) exit() (code, signal int) {
 	return outcome(syscall.WaitStatus(info.Exit_code))
 }
 
-// zombie returns the status of a process that awaits its parent: fields 3 and 52 of proc_pid_stat(5), counted from the last
-// parenthesis, as the name before it may contain anything.
+// zombie returns the status of a process that waits for its parent: fields 3 and 52 of proc_pid_stat(5).
 func zombie(pid int) (ws syscall.WaitStatus, is bool) {
-	text, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
-	if err != nil {
-		return 0, false
-	}
-	fields := strings.Fields(string(text[strings.LastIndexByte(string(text), ')')+1:]))
+	fields := Stat(pid)
 	const state, exitCode = 0, 49
 	if len(fields) <= exitCode || fields[state] != "Z" {
 		return 0, false
@@ -145,6 +140,16 @@ func Find(wanted func(argv []string) bool) (pids []int) {
 		}
 	}
 	return pids
+}
+
+// Stat returns the fields of proc_pid_stat(5) from the third one, the state; none if there is no such process. They follow
+// the last parenthesis, as the name before it may contain anything.
+func Stat(pid int) []string {
+	text, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
+	if err != nil {
+		return nil
+	}
+	return strings.Fields(string(text[strings.LastIndexByte(string(text), ')')+1:]))
 }
 
 // Status returns the fields of a line of proc_pid_status(5), as "Uid:"; none where there is no such line or process.

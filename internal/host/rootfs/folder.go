@@ -37,3 +37,15 @@ func CheckTarget(target string) error {
 	}
 	return nil
 }
+
+// HostMounts returns a spec's host directories and files: the workspace, the layers, and the mounts.
+func HostMounts(spec *sandbox.Spec) []sandbox.Mount {
+	var list []sandbox.Mount
+	if spec.Workspace != "" {
+		list = append(list, sandbox.Mount{Source: spec.Workspace, Target: sandbox.Workspace, Writable: true})
+	}
+	for _, l := range spec.Layers {
+		list = append(list, sandbox.Mount{Source: l.Dir, Target: l.At})
+	}
+	return append(list, spec.Mounts...)
+}

@@ -2,6 +2,7 @@ package native
 
 import (
 	"os"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -131,7 +132,7 @@ func TestEntranceSaysWhatFailed(t *testing.T) {
 				forked.Close()
 				t.Fatal("it is in")
 			}
-			if !strings.Contains(err.Error(), c.want.Error()) && !strings.Contains(err.Error(), "Errno "+itoa(int(c.want))) {
+			if !strings.Contains(err.Error(), c.want.Error()) && !strings.Contains(err.Error(), "Errno "+strconv.Itoa(int(c.want))) {
 				t.Errorf("got %v, want %v", err, c.want)
 			}
 			eventually(t, "the end of what tried", func() bool { return len(childrenOf(z.process.PID))+len(childrenOf(guestsOf(box.ID())[0])) == 0 })

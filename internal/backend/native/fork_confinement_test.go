@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"reflect"
 	"slices"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -158,7 +159,7 @@ func fromOutside(h *house) map[string]string {
 
 func read(t testing.TB, pid int, file string) string {
 	t.Helper()
-	text, err := os.ReadFile(filepath.Join("/proc", itoa(pid), file))
+	text, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), file))
 	if err != nil {
 		t.Error(err)
 	}

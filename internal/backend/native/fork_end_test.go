@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -56,7 +57,7 @@ func TestForkMeetsItsLimits(t *testing.T) {
 				if h.Stats().Forked != before+1 {
 					t.Error("it was no fork")
 				}
-				if _, err := os.Stat("/proc/" + itoa(neighbour) + "/ns/pid"); err != nil {
+				if _, err := os.Stat("/proc/" + strconv.Itoa(neighbour) + "/ns/pid"); err != nil {
 					t.Errorf("its neighbour has ended: %v", err)
 				}
 			})

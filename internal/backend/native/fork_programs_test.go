@@ -3,6 +3,7 @@ package native
 import (
 	"fmt"
 	"regexp"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -262,7 +263,7 @@ func TestForkDoesWhatAStartDoes(t *testing.T) {
 }
 
 func told(r *sandbox.Result) string {
-	text := string(r.Status) + " " + itoa(r.ExitCode) + " " + itoa(r.Signal) + "\nstdout " + string(r.Stdout.Head) + string(r.Stdout.Tail) +
+	text := string(r.Status) + " " + strconv.Itoa(r.ExitCode) + " " + strconv.Itoa(r.Signal) + "\nstdout " + string(r.Stdout.Head) + string(r.Stdout.Tail) +
 		"\nstderr " + string(r.Stderr.Head) + string(r.Stderr.Tail) + "\nhints " + fmt.Sprint(r.Hints)
 	for _, f := range r.Files {
 		text += "\n" + f.Path + " " + string(f.Data)
