@@ -31,16 +31,17 @@ const (
 // shrink.
 const maxWideStructs = 26
 
-// exceptions lists the larger ones, with the reason. An exception that is no longer needed fails the test.
+// exceptions maps larger ones to the reason. An exception that is no longer needed fails the test.
 var exceptions = map[string]string{
-	"internal/host/fork/fork_linux.go:forkExec":  "between fork and exec nothing may be called that the Go runtime could grow or schedule, so it is one function",
-	"internal/guest/server/process.go:process":   "one started process: what it was asked for, and what became of it, under one lock",
-	"internal/engine/engine.go:Config":           "all that an engine is made of, which its callers fill in by name",
-	"sandbox/language.go:Language":               "one value says all that is known of a language",
-	"internal/guest/client/fuzz_test.go:hostile": "what a fuzzer makes comes in as many arguments",
+	"internal/host/fork/fork_linux.go:forkExec":  "between fork and exec no call may grow the stack or be preempted",
+	"internal/guest/server/process.go:process":   "one lock guards the request and the state of a process",
+	"internal/engine/engine.go:Config":           "callers set the fields by name",
+	"sandbox/language.go:Language":               "one value has all facts about a language",
+	"internal/guest/client/fuzz_test.go:hostile": "a fuzzer passes generated values as arguments",
 }
 
-// excess is a file, function or struct above its bound. Its name is "file", "file:function", "file:Type.method" or "file:Type".
+// excess is a file, function or struct above its bound. Its name is "file", "file:function", "file:Type.method" or
+// "file:Type".
 type excess struct {
 	name  string
 	what  string
@@ -72,7 +73,6 @@ func TestSizes(t *testing.T) {
 	}
 }
 
-// A guard that sees nothing passes always.
 func TestSizesAreMeasured(t *testing.T) {
 	dir := t.TempDir()
 	var src strings.Builder
@@ -85,7 +85,8 @@ func TestSizesAreMeasured(t *testing.T) {
 	src.WriteString(strings.Repeat("\n", maxFileLines))
 	src.WriteString("}\n")
 	other := "package q\n\nimport alias \"" + module + "/p\"\n\ntype imports struct{ alias.Wide }\n"
-	for name, src := range map[string]string{"p/big.go": strings.ReplaceAll(src.String(), "wide", "Wide"), "q/q.go": other} {
+	big := strings.ReplaceAll(src.String(), "wide", "Wide")
+	for name, src := range map[string]string{"p/big.go": big, "q/q.go": other} {
 		if err := os.MkdirAll(filepath.Join(dir, filepath.Dir(name)), 0o700); err != nil {
 			t.Fatal(err)
 		}
@@ -269,7 +270,7 @@ func (f goFile) qualify(expr ast.Expr) string {
 	return ""
 }
 
-// functionName is "name", or "Type.name" of a method.
+// functionName returns "name", or "Type.name" for a method.
 func functionName(f *ast.FuncDecl) string {
 	if f.Recv == nil || len(f.Recv.List) == 0 {
 		return f.Name.Name
