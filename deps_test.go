@@ -96,8 +96,11 @@ internal/packages/shared:        sandbox internal/packages | gocloud.dev
 internal/packages/shared/redistest:
 
 # policy -> gate
-internal/egress:             sandbox | gvisor.dev/gvisor/pkg golang.org/x/net golang.org/x/sys
-internal/egress/egresstest:  | golang.org/x/net golang.org/x/sys
+internal/egress/rules:       sandbox | golang.org/x/net
+internal/egress/sniff:       | golang.org/x/net
+internal/egress/intercept:   sandbox internal/duplex internal/egress/rules internal/egress/sniff
+internal/egress:             sandbox internal/duplex internal/egress/intercept internal/egress/rules internal/egress/sniff | gvisor.dev/gvisor/pkg golang.org/x/net golang.org/x/sys
+internal/egress/egresstest:  internal/egress/intercept | golang.org/x/net golang.org/x/sys
 
 internal/engine:             sandbox internal/diagnose internal/driver internal/eventlog internal/guest internal/guest/client internal/nearest internal/plan
 

@@ -90,18 +90,12 @@ func gigabits(g float64) string {
 // gated is a peer whose network ends in a gate of this process.
 type gated struct {
 	*peer
-	gate *egress.Gate
+	gate sandbox.Passage
 }
 
 // startGated starts a peer that can reach only the server, an address to which the gate connects over TCP.
 func startGated(ctx context.Context, server string) (*gated, error) {
 	host, _, _ := strings.Cut(benchAddress, ":")
-	rules, err := egress.Compile(sandbox.NetworkPolicy{
-		Mode: sandbox.NetworkRestricted, Allow: []string{host}, MaxConnections: heldConnections, ConnectionRate: 1e6,
-	})
-	if err != nil {
-		return nil, err
-	}
 	p, err := startPeer(ctx, true)
 	if err != nil {
 		return nil, err
@@ -118,7 +112,10 @@ func startGated(ctx context.Context, server string) (*gated, error) {
 	dial := func(ctx context.Context, network, _ string) (net.Conn, error) {
 		return (&net.Dialer{}).DialContext(ctx, network, server)
 	}
-	g, err := egress.Open(device, egress.Options{Rules: rules, Dial: dial})
+	gateHost := &egress.Host{Options: egress.Options{Dial: dial}}
+	g, err := gateHost.Open(device, sandbox.NetworkPolicy{
+		Mode: sandbox.NetworkRestricted, Allow: []string{host}, MaxConnections: heldConnections, ConnectionRate: 1e6,
+	})
 	if err != nil {
 		return nil, errors.Join(err, p.stop())
 	}
@@ -297,7 +294,7 @@ func (r *report) refusedAttempts(ctx context.Context, f *networkFigures) (err er
 		return fmt.Errorf("%s of %d attempts were refused", refused[0], attempts)
 	}
 	f.refusedMiB = (ownMemory() - before) / (1 << 20)
-	f.uncounted = attempts - int(g.gate.Log().Summary().Refused)
+	f.uncounted = attempts - int(g.gate.Summary().Refused)
 	return nil
 }
 

@@ -40,8 +40,7 @@ func (a *app) policy(f *networkFlags) (sandbox.NetworkPolicy, error) {
 		p.Secrets = append(p.Secrets, s)
 	}
 	p.Mode = p.Wanted()
-	_, err := egress.Compile(p)
-	return p, err
+	return p, egress.Check(p)
 }
 
 // secret parses NAME@HOST[,HOST]. The value is in our environment: other users can read command lines.

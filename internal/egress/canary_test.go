@@ -120,7 +120,7 @@ func TestCanaries(t *testing.T) {
 				t.Errorf("%q reached the host\n%s", seen, out)
 			}
 			if t.Failed() {
-				for _, a := range p.gate.Log().Last(1000) {
+				for _, a := range p.gate.Last(1000) {
 					if a.Allowed {
 						t.Logf("allowed: %s %s %s:%d %s", a.Protocol, a.Name, a.Address, a.Port, a.Rule)
 					}

@@ -1,50 +1,43 @@
 package egress
 
 import (
+	"bytes"
+	"context"
 	"errors"
 	"io"
 	"net"
-	"net/netip"
 	"sync"
 	"sync/atomic"
-	"syscall"
 	"time"
 
 	"gvisor.dev/gvisor/pkg/tcpip"
+	"gvisor.dev/gvisor/pkg/tcpip/adapters/gonet"
+
+	"github.com/fumehood-dev/fumehood/internal/duplex"
+	"github.com/fumehood-dev/fumehood/internal/egress/intercept"
+	"github.com/fumehood-dev/fumehood/internal/egress/rules"
 )
 
 // lingerTimeout is how long a connection whose ends are both closed may take to hand its last bytes to the sandbox.
 const lingerTimeout = 5 * time.Second
 
-// conn is one connection through the gate.
+// policyChanged begins the reason of a flow that ends because of SetPolicy.
+const policyChanged = "the policy changed: "
+
+// conn is one TCP connection through the gate.
 type conn struct {
-	gate      *Gate
-	to        netip.AddrPort
+	flow
+	verdict   rules.Verdict
 	inner     stream
 	outer     net.Conn
-	raw       syscall.RawConn // of outer; nil if it has none
 	inspector *inspector
-
-	sent, received atomic.Int64
-
-	mu      sync.Mutex
-	attempt Attempt
-	verdict verdict
-	over    bool // it was cut, or has ended
-}
-
-func (c *conn) setOuter(outer net.Conn) {
-	c.outer = outer
-	if tcp, ok := outer.(*net.TCPConn); ok {
-		c.raw, _ = tcp.SyscallConn()
-	}
 }
 
 // run copies in both directions until both have ended.
 func (c *conn) run() {
 	var down sync.WaitGroup
 	down.Go(func() {
-		if err := c.fromServer(); errors.Is(err, errOpens) {
+		if err := c.fromServer(); errors.Is(err, errIntercept) {
 			return
 		} else if err != nil {
 			c.cut(err.Error())
@@ -53,29 +46,26 @@ func (c *conn) run() {
 		}
 	})
 	err := c.fromSandbox()
-	if errors.Is(err, errOpens) {
-		err = c.serve(c.inspector.first, c.inspector.said())
+	if errors.Is(err, errIntercept) {
+		err = c.intercept()
 	}
 	if err != nil {
 		c.cut(err.Error())
-	} else if half, ok := c.outer.(halfCloser); ok {
+	} else if half, ok := c.outer.(duplex.Conn); ok {
 		_ = half.CloseWrite() // it fails on a connection that has ended
 	}
 	down.Wait()
 	c.finish()
 }
 
-// finish closes both ends. The stack still sends what the sandbox has not read, for a while.
+// finish closes both ends. For a while the stack still sends the bytes that the sandbox has not read.
 func (c *conn) finish() {
 	c.inspector.close()
 	c.gate.dismiss(c)
-	c.mu.Lock()
-	cut := c.over
-	c.over = true
-	c.mu.Unlock()
+	orderly := c.end("")
 	c.outer.Close()
 	c.inner.endpoint.Close()
-	if cut {
+	if !orderly {
 		return
 	}
 	expired := time.NewTimer(lingerTimeout)
@@ -92,13 +82,13 @@ func (c *conn) finish() {
 	}
 }
 
-// fromSandbox copies what the sandbox sends, as far as the inspector agrees.
+// fromSandbox copies the bytes that the sandbox sends and the inspector passes.
 func (c *conn) fromSandbox() error {
 	for {
 		b := copyBuffers.Get().(*[copySize]byte)
 		n, err := c.inner.read(b[:])
 		if n > 0 {
-			if err = c.spend(&c.sent, &c.gate.meter.sent, n); err == nil {
+			if err = c.count(n, 0); err == nil {
 				err = c.inspector.fromSandbox(b[:n])
 			}
 		}
@@ -114,84 +104,22 @@ func (c *conn) fromSandbox() error {
 	}
 }
 
-// fromServer copies what the server sends, once the inspector lets it speak.
+// fromServer copies the bytes that the server sends, once the inspector lets it speak.
 func (c *conn) fromServer() error {
-	if !c.inspector.mayAnswer() {
+	if !c.inspector.waitServer() {
 		return errReset // without this error the sandbox would see an orderly end
 	}
-	if c.inspector.opens {
-		return errOpens
+	if c.inspector.intercepts {
+		return errIntercept
 	}
-	take := func(b []byte) error {
-		if err := c.spend(&c.received, &c.gate.meter.received, len(b)); err != nil {
+	defer c.inspector.answersEnd()
+	return copyRaw(c.outer, func(b []byte) error {
+		if err := c.count(0, len(b)); err != nil {
 			return err
 		}
 		c.inspector.fromServer(b)
 		return c.inner.write(b)
-	}
-	var err error
-	if c.raw != nil {
-		err = copyRaw(c.raw, take)
-	} else {
-		err = copyPlain(c.outer, take)
-	}
-	c.inspector.serverEnds()
-	return err
-}
-
-// copyPlain reads until the end.
-func copyPlain(r io.Reader, take func([]byte) error) error {
-	b := copyBuffers.Get().(*[copySize]byte)
-	defer copyBuffers.Put(b)
-	for {
-		n, err := r.Read(b[:])
-		if n > 0 {
-			if err := take(b[:n]); err != nil {
-				return err
-			}
-		}
-		switch {
-		case errors.Is(err, io.EOF):
-			return nil
-		case err != nil:
-			return errReset
-		}
-	}
-}
-
-// spend counts bytes, and fails once the gate has none left.
-func (c *conn) spend(own, all *atomic.Int64, n int) error {
-	own.Add(int64(n))
-	all.Add(int64(n))
-	if b := c.gate.rules.Load().bounds; b.sent > 0 && c.gate.meter.sent.Load() > b.sent ||
-		b.received > 0 && c.gate.meter.received.Load() > b.received {
-		return refusal(allUsed)
-	}
-	return nil
-}
-
-// refusal is an error that ends a connection because of the policy.
-type refusal string
-
-func (r refusal) Error() string { return string(r) }
-
-// cut resets both ends. The first reason counts.
-func (c *conn) cut(reason string) {
-	c.mu.Lock()
-	first := !c.over
-	if c.over = true; first {
-		c.attempt.Reason = reason
-	}
-	c.mu.Unlock()
-	if !first {
-		return
-	}
-	c.inspector.close()
-	if tcp, ok := c.outer.(*net.TCPConn); ok {
-		_ = tcp.SetLinger(0) // a reset, so that the server does not take half a request for a whole one
-	}
-	c.inner.endpoint.Abort() // first: closing waits for a write to the sandbox that is under way
-	c.outer.Close()
+	})
 }
 
 // send passes bytes on to the server.
@@ -202,45 +130,140 @@ func (c *conn) send(b []byte) error {
 	return nil
 }
 
-// refuse ends the connection because of what it said of itself, and logs it as refused.
-func (c *conn) refuse(v verdict) {
+// cut implements openFlow. It resets both ends.
+func (c *conn) cut(reason string) {
+	if !c.end(reason) {
+		return
+	}
+	c.inspector.close()
+	if tcp, ok := c.outer.(*net.TCPConn); ok {
+		_ = tcp.SetLinger(0) // a reset, so that the server does not take half a request for a whole one
+	}
+	c.inner.endpoint.Abort() // first, as closing waits for a pending write to the sandbox
+	c.outer.Close()
+}
+
+// refuse ends the connection because of the name that it states, and logs it as refused.
+func (c *conn) refuse(v rules.Verdict) {
 	c.mu.Lock()
-	if !c.over {
-		c.attempt.Allowed, c.attempt.Rule = false, v.rule
-		if v.name != "" {
-			c.attempt.Name = v.name
+	if !c.ended {
+		c.attempt.Allowed, c.attempt.Rule = false, v.Rule
+		if v.Name != "" {
+			c.attempt.Name = v.Name
 		}
 	}
 	c.mu.Unlock()
-	c.cut(v.reason)
+	c.cut(v.Reason)
 }
 
-// reconsider implements flow.
-func (c *conn) reconsider(r *Rules) {
-	name, d := c.inspector.said(), c.gate.destination(c.to, false)
-	v := r.decide(d)
-	if v.allowed && name != "" {
-		v = r.agrees(v, name, d)
-	}
+// reconsider implements openFlow.
+func (c *conn) reconsider(r *rules.Rules) {
+	name, intercepted, http := c.inspector.state()
+	v := r.CheckName(c.gate.destination(c.to, false), name)
 	switch {
-	case !v.allowed:
-		c.cut("the policy changed: " + v.reason)
-	case name != "" && !c.inspector.isOpened() && r.opensAt(name, c.to.Port()):
-		c.cut("the policy changed: its requests are read now")
-	case v.byName && !c.verdict.byName, !c.inspector.holds && r.deny.namesAny() && c.inspector.isHTTP():
-		c.cut("the policy changed: what the connection says was not checked")
+	case !v.Allowed:
+		c.cut(policyChanged + v.Reason)
+	case name != "" && !intercepted && r.Intercepts(name, c.to.Port()):
+		c.cut(policyChanged + "its requests are read now")
+	case v.ByName && !c.verdict.ByName, !c.inspector.enforces && r.DeniesNames() && http:
+		c.cut(policyChanged + "the names that it stated were not checked")
 	}
 }
 
-// snapshot implements flow.
-func (c *conn) snapshot() Attempt {
-	c.mu.Lock()
-	a := c.attempt
-	c.mu.Unlock()
-	a.Duration = time.Since(a.Time)
-	a.Sent, a.Received = c.sent.Load(), c.received.Load()
-	return a
+// intercept ends the connection's TLS in the gate, until the connection ends.
+func (c *conn) intercept() error {
+	s, err := c.gate.interceptorServer()
+	if err != nil {
+		return err
+	}
+	name, _, _ := c.inspector.state()
+	inner := gonet.NewTCPConn(&c.inner.queue, c.inner.endpoint)
+	var used atomic.Bool // outer
+	s.Serve(c.gate.ctx, &intercept.Conn{
+		Conn:   &duplex.Buffered{Conn: inner, First: io.MultiReader(bytes.NewReader(c.inspector.first), inner)},
+		Name:   name,
+		To:     c.to,
+		Policy: func() (*rules.Rules, rules.Destination) { return c.gate.rules.Load(), c.gate.destination(c.to, false) },
+		Dial: func(ctx context.Context) (net.Conn, error) {
+			if used.CompareAndSwap(false, true) {
+				return &serverConn{Conn: c.outer, conn: c, release: func() {}}, nil
+			}
+			return c.dialAgain(ctx)
+		},
+	})
+	return nil
 }
 
-// log writes the attempt once it is over.
-func (c *conn) log() { c.gate.log.add(c.snapshot()) }
+// interceptorServer returns the gate's server for intercepted connections. The first call makes it.
+func (g *gate) interceptorServer() (*intercept.Server, error) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	switch {
+	case g.closed:
+		return nil, errReset
+	case g.interceptor != nil:
+		return g.interceptor, nil
+	case g.authority == nil:
+		return nil, errors.New("the sandbox was created without TLS inspection")
+	}
+	log := func(a Attempt) {
+		a.Method, a.Path = clip(a.Method, maxMethodSize), clip(a.Path, maxPath)
+		g.add(a)
+	}
+	s, err := intercept.NewServer(intercept.Config{Authority: g.authority, Roots: g.options.Roots, Log: log,
+		Begin: g.begin, End: g.work.Done})
+	if err == nil {
+		g.interceptor = s
+		g.work.Go(s.Run)
+	}
+	return s, err
+}
+
+// dialAgain connects to the server once more: the first connection has ended, or a server of HTTP/1 gets several
+// requests at once.
+func (c *conn) dialAgain(ctx context.Context) (net.Conn, error) {
+	g := c.gate
+	if reason := g.meter.take(g.rules.Load().Bounds, time.Now()); reason != "" {
+		return nil, rules.Refusal(reason)
+	}
+	outer, err := g.options.Dial(ctx, "tcp", c.to.String())
+	if err != nil {
+		g.meter.release()
+		return nil, err
+	}
+	return &serverConn{Conn: outer, conn: c, release: g.meter.release}, nil
+}
+
+// serverConn is a connection to a server, whose bytes count as those of the sandbox's connection.
+type serverConn struct {
+	net.Conn
+	conn    *conn
+	release func()
+	closing sync.Once
+}
+
+func (s *serverConn) Read(b []byte) (int, error) {
+	n, err := s.Conn.Read(b)
+	if used := s.conn.count(0, n); used != nil {
+		s.conn.cut(used.Error())
+		return n, used
+	}
+	return n, err
+}
+
+func (s *serverConn) Write(b []byte) (int, error) {
+	if used := s.conn.count(len(b), 0); used != nil {
+		s.conn.cut(used.Error())
+		return 0, used
+	}
+	return s.Conn.Write(b)
+}
+
+// Close closes the connection once.
+func (s *serverConn) Close() (err error) {
+	s.closing.Do(func() {
+		err = s.Conn.Close()
+		s.release()
+	})
+	return err
+}

@@ -2,6 +2,6 @@
 
 package egress
 
-import "syscall"
+import "net"
 
-func copyRaw(syscall.RawConn, func([]byte) error) error { return errReset }
+func copyRaw(net.Conn, func([]byte) error) error { return errReset }

@@ -1,6 +1,7 @@
 package egress
 
 import (
+	"encoding/binary"
 	"errors"
 	"os"
 	"sync"
@@ -28,17 +29,17 @@ var frameBuffers = sync.Pool{New: func() any { return new([maxFrame]byte) }}
 // device is the stack's end of the link: a TAP device whose frames follow a virtio-net header, on the runtime's poller. It is ours because
 // gVisor's fdbased endpoint stops for good at one frame with a foreign hardware address, and does not segment on TAP devices.
 type device struct {
-	file  *os.File
-	raw   syscall.RawConn
-	heard func(frame) // what does not pass
-	up    stack.NetworkDispatcher
-	done  chan struct{} // closed at the end of reading
+	file    *os.File
+	raw     syscall.RawConn
+	dropped func(packet) // what does not pass
+	up      stack.NetworkDispatcher
+	done    chan struct{} // closed at the end of reading
 
 	writing sync.RWMutex // a frame being written holds it shared, so that close waits
 	fd      int          // -1 once closed
 }
 
-func newDevice(file *os.File, heard func(frame)) (*device, error) {
+func newDevice(file *os.File, dropped func(packet)) (*device, error) {
 	if err := file.SetReadDeadline(time.Time{}); err != nil {
 		return nil, &sandbox.Error{Op: "device", Msg: "it is not in non-blocking mode", Err: err}
 	}
@@ -46,7 +47,7 @@ func newDevice(file *os.File, heard func(frame)) (*device, error) {
 	if err != nil {
 		return nil, &sandbox.Error{Op: "device", Err: err}
 	}
-	d := &device{file: file, raw: raw, heard: heard, done: make(chan struct{})}
+	d := &device{file: file, raw: raw, dropped: dropped, done: make(chan struct{})}
 	err = raw.Control(func(fd uintptr) { d.fd = int(fd) })
 	return d, err
 }
@@ -83,17 +84,17 @@ func (d *device) drain(fd int) error {
 }
 
 func (d *device) deliver(b []byte) {
-	f := examine(b)
-	if !f.pass {
-		if f.refused {
-			d.heard(f)
+	p := filterPacket(b)
+	if !p.pass {
+		if p.reason != "" {
+			d.dropped(p)
 		}
 		return
 	}
 	pkt := stack.NewPacketBuffer(stack.PacketBufferOptions{Payload: buffer.MakeWithView(buffer.NewViewWithData(b))})
 	defer pkt.DecRef()
 	if _, ok := pkt.LinkHeader().Consume(header.EthernetMinimumSize); ok {
-		d.up.DeliverNetworkPacket(f.protocol, pkt)
+		d.up.DeliverNetworkPacket(p.protocol, pkt)
 	}
 }
 
@@ -162,6 +163,30 @@ func offloadOf(pkt *stack.PacketBuffer) offload {
 		o.kind = offloadTCP6
 	}
 	return o
+}
+
+// offload is the virtio-net header (linux/virtio_net.h) that precedes a frame: how much of the checksum and of the segmentation of TCP the
+// one who wrote it left to the reader.
+type offload struct {
+	flags, kind      uint8
+	headers, segment uint16
+	start, offset    uint16
+}
+
+const (
+	offloadSize     = 10
+	offloadChecksum = 1 // VIRTIO_NET_HDR_F_NEEDS_CSUM
+	offloadTCP4     = 1 // VIRTIO_NET_HDR_GSO_TCPV4
+	offloadTCP6     = 4
+)
+
+// encode writes the header in the machine's byte order, as a TAP device has it without TUNSETVNETLE.
+func (o *offload) encode(b []byte) {
+	b[0], b[1] = o.flags, o.kind
+	binary.NativeEndian.PutUint16(b[2:], o.headers)
+	binary.NativeEndian.PutUint16(b[4:], o.segment)
+	binary.NativeEndian.PutUint16(b[6:], o.start)
+	binary.NativeEndian.PutUint16(b[8:], o.offset)
 }
 
 // close ends reading and writing, and waits for both.

@@ -15,7 +15,7 @@ type device struct {
 	done chan struct{}
 }
 
-func newDevice(*os.File, func(frame)) (*device, error) {
+func newDevice(*os.File, func(packet)) (*device, error) {
 	return nil, &sandbox.Error{Kind: sandbox.Unsupported, Op: "device", Msg: "sandboxes have a network on Linux only"}
 }
 

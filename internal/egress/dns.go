@@ -15,6 +15,7 @@ import (
 	"gvisor.dev/gvisor/pkg/tcpip/transport/tcp"
 	"gvisor.dev/gvisor/pkg/waiter"
 
+	"github.com/fumehood-dev/fumehood/internal/egress/rules"
 	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
@@ -29,7 +30,7 @@ const (
 )
 
 // serveDNS answers datagrams to the gate's port 53.
-func (g *Gate) serveDNS() error {
+func (g *gate) serveDNS() error {
 	for _, a := range []netip.Addr{sandbox.LinkGateway4, sandbox.LinkGateway6} {
 		at := tcpip.FullAddress{NIC: nic, Addr: tcpip.AddrFromSlice(a.AsSlice()), Port: portDNS}
 		c, err := gonet.DialUDP(g.stack, &at, nil, protocolOf(a))
@@ -42,8 +43,8 @@ func (g *Gate) serveDNS() error {
 	return nil
 }
 
-func (g *Gate) readQueries(c *gonet.UDPConn) {
-	var b [plainUDP + maxName]byte // a question has one name
+func (g *gate) readQueries(c *gonet.UDPConn) {
+	var b [plainUDP + rules.MaxName]byte // a question has one name
 	for {
 		n, from, err := c.ReadFrom(b[:])
 		if err != nil {
@@ -62,7 +63,7 @@ func (g *Gate) readQueries(c *gonet.UDPConn) {
 	}
 }
 
-func (g *Gate) beginQuery() bool {
+func (g *gate) beginQuery() bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if g.closed || g.queries == maxQueries {
@@ -72,14 +73,14 @@ func (g *Gate) beginQuery() bool {
 	return true
 }
 
-func (g *Gate) endQuery() {
+func (g *gate) endQuery() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.queries--
 }
 
 // connectDNS answers queries over TCP: two bytes of length before each message.
-func (g *Gate) connectDNS(r *tcp.ForwarderRequest) {
+func (g *gate) connectDNS(r *tcp.ForwarderRequest) {
 	if !g.beginQuery() {
 		r.Complete(true)
 		return
@@ -138,7 +139,7 @@ func readQuestion(b []byte, limit int) (question, error) {
 		return question{}, errors.New("not one question")
 	}
 	q.Question = all[0]
-	if name, err := canonicalName(q.Name.String()); err == nil {
+	if name, err := rules.CanonicalName(q.Name.String()); err == nil {
 		q.name = name
 	}
 	if p.SkipAllAnswers() != nil || p.SkipAllAuthorities() != nil {
@@ -156,7 +157,7 @@ func readQuestion(b []byte, limit int) (question, error) {
 }
 
 // answer answers one query; nil drops it.
-func (g *Gate) answer(query []byte, limit int) []byte {
+func (g *gate) answer(query []byte, limit int) []byte {
 	q, err := readQuestion(query, limit)
 	if err != nil {
 		return nil
@@ -165,12 +166,12 @@ func (g *Gate) answer(query []byte, limit int) []byte {
 	code, addresses := g.lookUp(q, &a)
 	b := q.reply(code, addresses)
 	a.Received, a.Duration = int64(len(b)), time.Since(a.Time)
-	g.log.add(a)
+	g.add(a)
 	return b
 }
 
 // lookUp decides about a question and resolves it. What is not allowed does not exist: clients give up at once, and only there.
-func (g *Gate) lookUp(q question, a *Attempt) (dnsmessage.RCode, []netip.Addr) {
+func (g *gate) lookUp(q question, a *Attempt) (dnsmessage.RCode, []netip.Addr) {
 	if q.header.OpCode != 0 || q.Class != dnsmessage.ClassINET {
 		a.Reason = "it is no query of the internet"
 		return dnsmessage.RCodeNotImplemented, nil
@@ -179,11 +180,11 @@ func (g *Gate) lookUp(q question, a *Attempt) (dnsmessage.RCode, []netip.Addr) {
 		a.Reason = "it is no name"
 		return dnsmessage.RCodeNameError, nil
 	}
-	v := g.rules.Load().resolves(q.name)
-	a.Allowed, a.Rule, a.Reason = v.allowed, v.rule, v.reason
+	v := g.rules.Load().DecideLookup(q.name)
+	a.Allowed, a.Rule, a.Reason = v.Allowed, v.Rule, v.Reason
 	network := "ip4"
 	switch {
-	case !v.allowed:
+	case !v.Allowed:
 		return dnsmessage.RCodeNameError, nil
 	case q.Type == dnsmessage.TypeAAAA:
 		network = "ip6"
@@ -193,7 +194,7 @@ func (g *Gate) lookUp(q question, a *Attempt) (dnsmessage.RCode, []netip.Addr) {
 	}
 	ctx, cancel := context.WithTimeout(g.ctx, resolveTimeout)
 	defer cancel()
-	found, err := g.resolve(ctx, network, q.name+".")
+	found, err := g.options.Resolve(ctx, network, q.name+".")
 	if err != nil {
 		return resolveError(err, a)
 	}
@@ -211,16 +212,16 @@ func resolveError(err error, a *Attempt) (dnsmessage.RCode, []netip.Addr) {
 }
 
 // handOut pins the addresses that may be handed out, and returns them.
-func (g *Gate) handOut(name, network string, found []netip.Addr, a *Attempt) (dnsmessage.RCode, []netip.Addr) {
-	rules, now := g.rules.Load(), time.Now()
+func (g *gate) handOut(name, network string, found []netip.Addr, a *Attempt) (dnsmessage.RCode, []netip.Addr) {
+	policy, now := g.rules.Load(), time.Now()
 	var out []netip.Addr
 	kept := 0
 	for _, address := range found {
-		address = canonical(address)
+		address = rules.Canonical(address)
 		if address.Is4() != (network == "ip4") {
 			continue
 		}
-		if !rules.handsOut(address, g.host.has(address)) {
+		if !policy.MayResolveTo(address, g.host.has(address)) {
 			kept++
 			a.Address = address
 			continue
@@ -231,7 +232,7 @@ func (g *Gate) handOut(name, network string, found []netip.Addr, a *Attempt) (dn
 		}
 	}
 	if kept > 0 && len(out) == 0 {
-		what, _ := classify(a.Address)
+		what, _ := rules.Classify(a.Address)
 		if what == "" {
 			what = "an address of the host"
 		}

@@ -2,7 +2,7 @@ package egress
 
 import (
 	"context"
-	"crypto/x509"
+	"errors"
 	"net"
 	"net/netip"
 	"os"
@@ -12,118 +12,83 @@ import (
 
 	"gvisor.dev/gvisor/pkg/tcpip/stack"
 
+	"github.com/fumehood-dev/fumehood/internal/egress/intercept"
+	"github.com/fumehood-dev/fumehood/internal/egress/rules"
 	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
 const (
 	dialTimeout    = 10 * time.Second
 	resolveTimeout = 5 * time.Second
-	maxHalfOpen    = 128      // connections that are dialled or shake hands
-	maxFirst       = 16 << 10 // bytes that are held back until a connection has said whom it is for
+	maxHalfOpen    = 128 // connections that are being dialled or shaking hands
 )
 
 const gateClosed = "the gate was closed"
 
-// Options are what a gate needs. Only Rules must be set.
-type Options struct {
-	Rules *Rules
+// gate is the outer end of a sandbox's network. It implements sandbox.Passage.
+type gate struct {
+	*Log
+	journal *journal // nil until Keep
 
-	// Dial connects to an address that the rules allow, as net.Dialer.DialContext; nil is that of a zero net.Dialer.
-	Dial func(ctx context.Context, network, address string) (net.Conn, error)
-
-	// Resolve looks up a name that the rules allow, given with a dot at its end, as net.Resolver.LookupNetIP does; nil is the host's
-	// resolver, without IPv6 where the host has no route for it.
-	Resolve func(ctx context.Context, network, name string) ([]netip.Addr, error)
-
-	// HostAddresses are the addresses of this host, which are refused; nil is net.InterfaceAddrs.
-	HostAddresses func() ([]net.Addr, error)
-
-	// Authority signs for the names whose TLS ends in the gate; nil is for rules that open none.
-	Authority *sandbox.Authority
-
-	// Roots are the authorities that servers are verified by; nil is those of the host.
-	Roots *x509.CertPool
-
-	// Log is where attempts are logged, so that it may outlive the gate; nil is a log of the gate's own.
-	Log *Log
-}
-
-// Gate is the outer end of a sandbox's network.
-type Gate struct {
-	dial    func(ctx context.Context, network, address string) (net.Conn, error)
-	resolve func(ctx context.Context, network, name string) ([]netip.Addr, error)
-	log     *Log
-	rules   atomic.Pointer[Rules]
+	options Options
+	rules   atomic.Pointer[rules.Rules]
 	pins    pins
 	host    hostAddresses
 	meter   meter
 
-	authority *sandbox.Authority
-	roots     *x509.CertPool
+	authority *sandbox.Authority // nil for rules that intercept nothing
 
 	device *device
 	stack  *stack.Stack
 	ctx    context.Context // ends with the gate
 	cancel context.CancelFunc
-	work   sync.WaitGroup // all goroutines of ours but the device's
+	work   sync.WaitGroup // all goroutines except the device's
 
-	mu       sync.Mutex
-	closed   bool
-	flows    map[flow]struct{}
-	sessions int // of UDP
-	queries  int // of DNS, that are answered now
-	opener   *opener
+	mu          sync.Mutex
+	closed      bool
+	flows       map[openFlow]struct{}
+	sessions    int               // of UDP
+	queries     int               // of DNS, that are being answered
+	interceptor *intercept.Server // nil until the first connection that it serves
 }
 
-// flow is an open connection or session.
-type flow interface {
-	// reconsider ends the flow if these rules refuse it.
-	reconsider(*Rules)
-	// cut ends the flow at once; reason goes to the log.
-	cut(reason string)
-	// snapshot is the attempt as it is now.
-	snapshot() Attempt
-}
-
-// Open makes a gate of a device, which it owns from now on, also if it fails.
-func Open(file *os.File, o Options) (*Gate, error) {
-	g := &Gate{dial: o.Dial, resolve: o.Resolve, log: o.Log, authority: o.Authority, roots: o.Roots, flows: map[flow]struct{}{}}
-	if g.dial == nil {
-		g.dial = (&net.Dialer{}).DialContext
+// open makes a gate of a device. The gate owns the device, even if open fails.
+func (h *Host) open(file *os.File, p sandbox.NetworkPolicy) (*gate, error) {
+	compiled, err := rules.Compile(p)
+	if err != nil {
+		_ = file.Close() // nothing was written to it
+		return nil, err
 	}
-	if g.resolve == nil {
-		g.resolve = resolveHost
+	g := &gate{options: h.Options, Log: &Log{tally: &h.tally}, authority: p.Authority, flows: map[openFlow]struct{}{}}
+	if g.options.Dial == nil {
+		g.options.Dial = (&net.Dialer{}).DialContext
 	}
-	if g.log == nil {
-		g.log = &Log{}
+	if g.options.Resolve == nil {
+		g.options.Resolve = resolveHost
 	}
-	if g.host.list = o.HostAddresses; g.host.list == nil {
+	if g.host.list = g.options.HostAddresses; g.host.list == nil {
 		g.host.list = net.InterfaceAddrs
 	}
-	g.rules.Store(o.Rules)
+	g.rules.Store(compiled)
 	g.ctx, g.cancel = context.WithCancel(context.Background())
-	var err error
-	if g.device, err = newDevice(file, g.dropped); err != nil {
+	if g.device, err = newDevice(file, g.logDropped); err != nil {
 		g.cancel()
-		return nil, openError(err, file.Close())
+		_ = file.Close() // nothing was written to it
+		return nil, &sandbox.Error{Op: "gate", Err: err}
 	}
 	if err = g.newStack(g.device); err == nil {
 		err = g.serveDNS()
 	}
 	go g.device.read()
 	if err != nil {
-		return nil, openError(err, g.Close())
+		_ = g.Close() // err is the cause
+		return nil, &sandbox.Error{Op: "gate", Err: err}
 	}
 	return g, nil
 }
 
-func openError(err, _ error) error { return &sandbox.Error{Op: "gate", Err: err} }
-
-// Log returns what the gate has logged.
-func (g *Gate) Log() *Log { return g.log }
-
-// Current returns the connections and sessions that are open now, in no order. They are logged once they are over.
-func (g *Gate) Current() []Attempt {
+// Current implements sandbox.NetworkLog.
+func (g *gate) Current() []Attempt {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	list := make([]Attempt, 0, len(g.flows))
@@ -133,28 +98,47 @@ func (g *Gate) Current() []Attempt {
 	return list
 }
 
-// SetRules replaces the rules at once. Open connections that the new rules refuse are reset.
-func (g *Gate) SetRules(r *Rules) {
+// SetPolicy implements sandbox.Passage.
+func (g *gate) SetPolicy(p sandbox.NetworkPolicy) error {
+	r, err := rules.Compile(p)
+	if err != nil {
+		return err
+	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.rules.Store(r)
 	for f := range g.flows {
 		f.reconsider(r)
 	}
+	return nil
 }
 
-// Close resets all connections, closes the device and waits for everything.
-func (g *Gate) Close() error {
+// Keep implements sandbox.Passage.
+func (g *gate) Keep(dir string) (err error) {
+	g.journal, err = openJournal(g.Log, dir, journalPace)
+	return err
+}
+
+// Close implements sandbox.Passage. It resets all connections, closes the device and waits for everything.
+func (g *gate) Close() error {
+	err := g.close()
+	if g.journal != nil {
+		err = errors.Join(err, g.journal.close())
+	}
+	return err
+}
+
+func (g *gate) close() error {
 	g.mu.Lock()
 	first := !g.closed
 	g.closed = true
 	for f := range g.flows {
 		f.cut(gateClosed)
 	}
-	o := g.opener
+	interceptor := g.interceptor
 	g.mu.Unlock()
-	if o != nil {
-		_ = o.server.Close() // connections that were cut
+	if interceptor != nil {
+		interceptor.Close()
 	}
 	if !first {
 		<-g.device.done
@@ -169,8 +153,9 @@ func (g *Gate) Close() error {
 	return err
 }
 
-// waitAborting waits for the gate's goroutines. One may have begun a handshake while the stack was closing; nothing completes it any more.
-func (g *Gate) waitAborting() {
+// waitAborting waits for the gate's goroutines. It aborts handshakes that began while the stack was closing: nothing
+// would complete them.
+func (g *gate) waitAborting() {
 	done := make(chan struct{})
 	go func() {
 		g.work.Wait()
@@ -190,8 +175,8 @@ func (g *Gate) waitAborting() {
 	}
 }
 
-// begin counts a goroutine of the gate, unless the gate is closed.
-func (g *Gate) begin() bool {
+// begin counts a goroutine of the gate. It returns false once the gate is closed.
+func (g *gate) begin() bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if !g.closed {
@@ -200,28 +185,30 @@ func (g *Gate) begin() bool {
 	return !g.closed
 }
 
-// admit registers a flow and lets it be reconsidered from now on. It fails if the gate is closed.
-func (g *Gate) admit(f flow) bool {
+// admit registers a flow, so that SetPolicy reconsiders it. It returns false once the gate is closed.
+func (g *gate) admit(f openFlow) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if g.closed {
-		return false
+	if !g.closed {
+		g.flows[f] = struct{}{}
 	}
-	g.flows[f] = struct{}{}
-	return true
+	return !g.closed
 }
 
-func (g *Gate) dismiss(f flow) {
+func (g *gate) dismiss(f openFlow) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	delete(g.flows, f)
 }
 
-func (g *Gate) destination(to netip.AddrPort, udp bool) destination {
-	return destination{to: to, udp: udp, own: g.host.has(to.Addr()), names: g.pins.names(to.Addr(), time.Now())}
+func (g *gate) destination(to netip.AddrPort, udp bool) rules.Destination {
+	return rules.Destination{To: to, UDP: udp, OfHost: g.host.has(to.Addr()), Names: g.pins.names(to.Addr(), time.Now())}
 }
 
-// dropped logs a packet that the device did not pass on.
-func (g *Gate) dropped(f frame) {
-	g.log.add(Attempt{Time: time.Now(), Protocol: sandbox.ProtocolIP, Address: canonical(f.to), Reason: f.reason})
+// logDropped logs a packet that the device dropped.
+func (g *gate) logDropped(p packet) {
+	g.add(Attempt{Time: time.Now(), Protocol: sandbox.ProtocolIP, Address: rules.Canonical(p.to), Reason: p.reason})
 }
+
+// isGateway reports whether an address is the gate's own.
+func isGateway(a netip.Addr) bool { return a == sandbox.LinkGateway4 || a == sandbox.LinkGateway6 }

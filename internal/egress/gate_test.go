@@ -3,6 +3,7 @@
 package egress
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"log"
@@ -10,7 +11,10 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"syscall"
 	"testing"
+
+	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
 const (
@@ -67,8 +71,94 @@ func TestPrograms(t *testing.T) {
 		}
 	}
 	if t.Failed() {
-		for _, a := range p.gate.Log().Last(100) {
+		for _, a := range p.gate.Last(100) {
 			t.Logf("%+v", a)
 		}
+	}
+}
+
+// TestFullDenies: mode full reaches the internet, but not a denied name by its address.
+func TestFullDenies(t *testing.T) {
+	p := newPlace(t, sandbox.NetworkPolicy{Mode: sandbox.NetworkFull, Deny: []string{"bad.example"}})
+	p.web(hello1, site)
+	p.world.name("bad.example", site)
+	p.world.name("site.example", site)
+	for script, want := range map[string]string{
+		"curl -s http://" + site + "/a":                                "GET " + site + " /a 0",
+		"curl -s http://site.example/b":                                "GET site.example /b 0",
+		"curl -s -k https://site.example/b":                            "GET site.example /b 0",
+		"curl -s http://bad.example/":                                  "[exit status 6]",
+		"curl -s -H 'Host: bad.example' http://" + site:                "[exit status 56]",
+		"curl -s -k --connect-to ::" + site + ": https://bad.example/": "[exit status 35]",
+		"curl -s http://10.0.0.1/":                                     "[exit status 7]",
+		"curl -s http://169.254.169.254/":                              "[exit status 7]",
+	} {
+		if got := p.run(script); got != want {
+			t.Errorf("%s: %q, want %q", script, got, want)
+		}
+	}
+	p.logged("has the request", func(a Attempt) bool {
+		return a.Protocol == sandbox.ProtocolHTTP && a.Path == "/b" && a.Status == http.StatusOK && a.Name == "site.example"
+	})
+	if got := fmt.Sprint(p.gate.Refusals(0, 99)); !strings.Contains(got, "bad.example") {
+		t.Error(got)
+	}
+}
+
+// TestChange: new rules hold at once, for open connections too.
+func TestChange(t *testing.T) {
+	p := newPlace(t, allow("site.example", "9.9.9.9", "8.8.8.8:99"))
+	server := listen(t, func(c net.Conn) { _, _ = io.Copy(c, c) })
+	for _, to := range []string{site + ":25", "9.9.9.9:25"} {
+		p.world.at("tcp", to, server)
+	}
+	p.world.name("site.example", site)
+	if _, err := p.look("ip4", "site.example"); err != nil {
+		t.Fatal(err)
+	}
+	stays, goes := p.mustDial("tcp", site+":25"), p.mustDial("tcp", "9.9.9.9:25")
+	for _, c := range []net.Conn{stays, goes} {
+		fmt.Fprintln(c, "a")
+		if _, err := io.ReadFull(c, make([]byte, 2)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if list := p.gate.Current(); len(list) != 2 || list[0].Sent != 2 || list[1].Received != 2 {
+		t.Errorf("%+v", list)
+	}
+	p.setPolicy(allow("site.example"))
+	if _, err := goes.Read(make([]byte, 1)); !errors.Is(err, syscall.ECONNRESET) {
+		t.Errorf("the refused connection: %v", err)
+	}
+	fmt.Fprintln(stays, "b")
+	if _, err := io.ReadFull(stays, make([]byte, 2)); err != nil {
+		t.Errorf("the other connection: %v", err)
+	}
+	if _, err := p.dial("tcp", "9.9.9.9:25"); !errors.Is(err, syscall.ECONNREFUSED) {
+		t.Errorf("a new connection: %v", err)
+	}
+	// What was not read while any host was allowed cannot be trusted once names decide.
+	p.setPolicy(sandbox.NetworkPolicy{Mode: sandbox.NetworkFull})
+	unread := p.mustDial("tcp", "9.9.9.9:25")
+	fmt.Fprintln(unread, "c")
+	if _, err := io.ReadFull(unread, make([]byte, 2)); err != nil {
+		t.Fatal(err)
+	}
+	p.world.name("late.example", "9.9.9.9")
+	if _, err := p.look("ip4", "late.example"); err != nil {
+		t.Fatal(err)
+	}
+	p.setPolicy(allow("site.example", "late.example"))
+	if _, err := unread.Read(make([]byte, 1)); !errors.Is(err, syscall.ECONNRESET) {
+		t.Errorf("a connection that was not read: %v", err)
+	}
+	if err := p.gate.Close(); err != nil {
+		t.Error(err)
+	}
+	if _, err := stays.Read(make([]byte, 1)); err == nil {
+		t.Error("a connection outlived its gate")
+	}
+	if _, err := p.dial("tcp", site+":25"); err == nil {
+		t.Error("a connection without a gate")
 	}
 }

@@ -7,42 +7,49 @@ import (
 	"sync"
 	"time"
 
+	"github.com/fumehood-dev/fumehood/internal/egress/intercept"
+	"github.com/fumehood-dev/fumehood/internal/egress/rules"
+	"github.com/fumehood-dev/fumehood/internal/egress/sniff"
 	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
-// slowTimeout is how long a connection may take to say whom it is for, and how long a head may take that has begun.
-const slowTimeout = 20 * time.Second
-
+// Reasons of refusals.
 const (
-	neither     = "it is neither TLS nor HTTP/1, so it does not say whom it is for"
+	neither     = "it is neither TLS nor HTTP/1, so it does not state a name"
 	noServer    = "a TLS hello without a server name"
 	hiddenName  = "a TLS hello with Encrypted Client Hello hides the name"
-	notThere    = "the gate did not resolve that name to this address"
-	tooSlow     = "it took too long to say whom it is for"
+	tooSlow     = "it took too long to state a name"
 	notUpgraded = "an upgrade without an answer in HTTP"
 	pipelined   = "too many requests wait for their answers"
 )
 
-// inspector reads a connection in passing, to find for whom it is.
+var (
+	errRefused   = errors.New("refused")
+	errIntercept = errors.New("its TLS ends in the gate")
+)
+
+// inspector reads the bytes that a connection's sandbox sends, finds the names that they state, and has the rules check
+// them (Rules.CheckName).
 type inspector struct {
-	c      *conn
-	strict bool // at 80 and 443, where names decide: it must say so, before anything passes in either direction
-	holds  bool // names matter, so nothing passes that was not read; otherwise the inspector only reads along
+	c        *conn
+	strict   bool // at ports 80 and 443, if allowed by name: it must state a name before anything passes
+	enforces bool // names matter, so only checked bytes pass; otherwise the inspector only reads along
 
 	kind     kind
-	first    []byte // what is held back until the kind is known
-	requests framer
-	upgraded chan int      // the status of the answer to an upgrade
-	cleared  chan struct{} // closed when the server may speak; nil: at once
-	clearing sync.Once
-	opens    bool          // its TLS ends in the gate; final once cleared is closed
-	ends     chan struct{} // closed with the connection
-	closing  sync.Once
+	first    []byte // held back until the kind is known
+	requests sniff.Framer
+	upgraded chan int // the status of the answer to an upgrade
 
-	mu    sync.Mutex
-	name  string      // the last one that the connection said, once agreed with
-	timer *time.Timer // runs while something is incomplete
-	pairs exchanges
+	serverMay  chan struct{} // closed when the server may speak; nil: at once
+	allowOnce  sync.Once
+	intercepts bool          // its TLS ends in the gate; final once serverMay is closed
+	ended      chan struct{} // closed with the connection
+	endOnce    sync.Once
+
+	mu        sync.Mutex  // guards below, and intercepts
+	name      string      // the last name that was stated and passed the check
+	timer     *time.Timer // runs while something is incomplete
+	exchanges *exchanges  // nil unless the kind is http1
 }
 
 type kind uint8
@@ -54,300 +61,246 @@ const (
 )
 
 func newInspector(c *conn) *inspector {
-	i := &inspector{c: c, ends: make(chan struct{})}
-	rules := c.gate.rules.Load()
-	i.strict = c.verdict.byName && (c.to.Port() == 80 || c.to.Port() == 443)
-	i.holds = c.verdict.byName || rules.deny.namesAny() || rules.opensPort(c.to.Port())
-	if i.strict || rules.opensPort(c.to.Port()) {
-		i.cleared = make(chan struct{})
+	i := &inspector{c: c, ended: make(chan struct{})}
+	policy, port := c.gate.rules.Load(), c.to.Port()
+	i.strict = c.verdict.ByName && (port == 80 || port == 443)
+	i.enforces = c.verdict.ByName || policy.DeniesNames() || policy.InterceptsPort(port)
+	if i.strict || policy.InterceptsPort(port) {
+		i.serverMay = make(chan struct{})
 		i.expect(true)
 	}
 	return i
 }
 
-// fromSandbox passes bytes on, as far as they may pass by now.
+// fromSandbox passes on the bytes that have been checked, and holds back the others.
 func (i *inspector) fromSandbox(b []byte) error {
-	if i.holds {
-		return i.read(b, i.c.send)
+	err := i.read(b)
+	if i.enforces {
+		return err
 	}
-	if i.read(b, nil) != nil {
-		i.becomes(opaque)
+	if err != nil {
+		i.passUnread()
 	}
 	return i.c.send(b)
 }
 
-// read follows b. Where send is nil, nothing is held back and nothing sent.
-func (i *inspector) read(b []byte, send func([]byte) error) error {
+// pass sends checked bytes. An inspector that only reads along sends all bytes itself.
+func (i *inspector) pass(b []byte) error {
+	if !i.enforces || len(b) == 0 {
+		return nil
+	}
+	return i.c.send(b)
+}
+
+// read follows b, and passes what has been checked.
+func (i *inspector) read(b []byte) error {
 	if i.kind == unknown {
 		if i.first != nil {
 			b = append(i.first, b...)
 		}
 		err := i.identify(b, false)
-		if errors.Is(err, errMore) {
+		switch {
+		case errors.Is(err, sniff.ErrMore):
 			if i.first == nil {
 				b = bytes.Clone(b) // it is the caller's
 			}
 			i.first = b
 			i.expect(true)
 			return nil
-		}
-		if i.first = nil; errors.Is(err, errOpens) {
+		case errors.Is(err, errIntercept):
 			i.first = bytes.Clone(b)
+			return err
 		}
-		if err != nil {
+		if i.first = nil; err != nil {
 			return err
 		}
 		i.expect(false)
 	}
 	for i.kind == http1 && len(b) > 0 {
-		held, n, err := i.requests.feed(b)
-		if send != nil {
-			if sent := send2(send, held, b[:n]); sent != nil {
-				return sent
-			}
+		held, n, err := i.requests.Feed(b)
+		if sent := errors.Join(i.pass(held), i.pass(b[:n])); sent != nil {
+			return errReset
 		}
 		if err != nil {
-			return i.objects(err)
+			return i.object(err)
 		}
-		b = b[n:]
-		if i.requests.halt {
-			if send == nil {
-				i.becomes(opaque) // what follows may be another protocol
-				return nil
-			}
-			if err := i.upgrade(); err != nil {
-				return err
-			}
-			continue
+		if b = b[n:]; !i.requests.Halted {
+			i.expect(i.requests.Pending())
+			return nil
 		}
-		i.expect(len(bytes.Trim(i.requests.head, "\r\n")) > 0)
-		return nil
-	}
-	if send == nil || len(b) == 0 {
-		return nil
-	}
-	return send(b)
-}
-
-func send2(send func([]byte) error, first, second []byte) error {
-	if len(first) > 0 {
-		if err := send(first); err != nil {
+		if err := i.upgrade(); err != nil {
 			return err
 		}
 	}
-	if len(second) > 0 {
-		return send(second)
-	}
-	return nil
+	return i.pass(b)
 }
 
-// identify finds out what the first bytes begin. At the end of what the sandbox sends, more is not to come.
+// identify determines the kind from the first bytes. end means that no more bytes will come.
 func (i *inspector) identify(b []byte, end bool) error {
-	if len(b) > 0 && b[0] == tlsHandshake {
-		h, err := parseHello(b)
+	if len(b) > 0 && b[0] == sniff.TLSHandshake {
+		h, err := sniff.ParseHello(b)
 		switch {
-		case errors.Is(err, errMore) && len(b) < maxFirst+tlsRecordMax && !end:
-			return errMore
-		case err != nil:
-			return i.objects(errHello)
-		}
-		if err := i.greets(h); err != nil {
+		case errors.Is(err, sniff.ErrMore) && !end:
 			return err
+		case err != nil:
+			return i.object(sniff.ErrHello)
 		}
-		if i.c.gate.rules.Load().opensAt(i.said(), i.c.to.Port()) {
-			i.expect(false)
-			i.mu.Lock()
-			i.opens = true
-			i.mu.Unlock()
-			i.lets()
-			return errOpens
-		}
-		i.becomes(opaque)
-		return nil
+		return i.checkHello(h)
 	}
-	is, err := looksLikeRequest(b)
-	if err != nil && !end {
-		return errMore
+	is, err := sniff.LooksLikeRequest(b)
+	switch {
+	case err != nil && !end:
+		return sniff.ErrMore
+	case is:
+		i.readHTTP()
+	case i.strict:
+		return i.refuse(rules.Verdict{Reason: neither})
+	default:
+		i.passUnread()
 	}
-	if is {
-		i.becomes(http1)
-		return nil
-	}
-	if i.strict {
-		return i.refuse(verdict{reason: neither})
-	}
-	i.becomes(opaque)
 	return nil
 }
 
-func (i *inspector) becomes(k kind) {
-	if i.kind = k; k == http1 {
-		i.requests.ends, i.requests.over = i.asks, func() {}
-		i.mu.Lock()
-		i.pairs.log, i.pairs.answered = i.c.gate.log.add, i.answered
-		i.pairs.init()
-		i.mu.Unlock()
-		i.upgraded = make(chan int, 1)
-		return
-	}
-	i.lets()
+func (i *inspector) passUnread() {
+	i.kind = opaque
+	i.allowServer()
 }
 
-// greets checks the name in a TLS hello.
-func (i *inspector) greets(h hello) error {
-	if !i.holds {
-		if name, err := canonicalName(h.server); err == nil {
-			i.agreed(name)
-		}
-		return nil
-	}
-	byName := i.c.verdict.byName
+func (i *inspector) readHTTP() {
+	i.kind = http1
+	i.requests.OnHead = i.checkRequest
+	i.upgraded = make(chan int, 1)
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	i.exchanges = newExchanges(i.c.gate.add, i.upgraded)
+}
+
+// checkHello checks the name in a TLS hello.
+func (i *inspector) checkHello(h sniff.Hello) error {
+	name, err := rules.CanonicalName(h.Server)
 	switch {
-	case h.hidden:
-		return i.refuse(verdict{reason: hiddenName})
-	case h.server == "" && byName:
-		return i.refuse(verdict{reason: noServer})
-	case h.server == "":
+	case !i.enforces:
+		if err == nil {
+			i.setName(name)
+		}
+	case h.Hidden:
+		return i.refuse(rules.Verdict{Reason: hiddenName})
+	case h.Server == "" && i.c.verdict.ByName:
+		return i.refuse(rules.Verdict{Reason: noServer})
+	case h.Server == "":
+	case err != nil:
+		return i.object(sniff.ErrHello)
+	default:
+		if err := i.checkName(name); err != nil {
+			return err
+		}
+	}
+	if name, _, _ := i.state(); !i.c.gate.rules.Load().Intercepts(name, i.c.to.Port()) {
+		i.passUnread()
 		return nil
 	}
-	name, err := canonicalName(h.server)
-	if err != nil {
-		return i.refuse(verdict{reason: errHello.Error()})
+	if i.serverMay == nil { // the policy changed after the server was allowed to speak
+		i.c.refuse(rules.Verdict{Reason: policyChanged + "its requests are read now"})
+		return errRefused
 	}
-	return i.checks(name)
+	i.expect(false)
+	i.mu.Lock()
+	i.intercepts = true
+	i.mu.Unlock()
+	i.allowServer()
+	return errIntercept
 }
 
-// checks decides about a name that the connection said.
-func (i *inspector) checks(name string) error {
-	rules, d := i.c.gate.rules.Load(), i.c.gate.destination(i.c.to, false)
-	v := rules.decide(d)
-	if v.allowed {
-		v = rules.agrees(v, name, d)
-	}
-	if !v.allowed {
+// checkName has the rules check a name that the connection states.
+func (i *inspector) checkName(name string) error {
+	v := i.c.gate.rules.Load().CheckName(i.c.gate.destination(i.c.to, false), name)
+	if !v.Allowed {
 		return i.refuse(v)
 	}
-	i.agreed(name)
+	i.setName(name)
 	return nil
 }
 
-// agrees decides whether a connection that is allowed may be for a name.
-func (r *Rules) agrees(v verdict, name string, d destination) verdict {
-	one := r.named(name, d.to.Port(), false)
-	if !v.byName {
-		if one.reason == denied {
-			return one
-		}
-		v.name = name
-		return v
-	}
-	if !one.allowed {
-		return one
-	}
-	for _, resolved := range d.names {
-		if resolved == name {
-			return one
-		}
-	}
-	one.allowed, one.reason = false, notThere
-	return one
-}
-
-// asks checks the head of a request, and says how its body is framed.
-func (i *inspector) asks(head []byte) (body, error) {
-	q, err := parseRequest(head)
+// checkRequest checks the name in the head of a request, and returns the framing of its body.
+func (i *inspector) checkRequest(head []byte) (sniff.Body, error) {
+	q, err := sniff.ParseRequest(head)
 	if err != nil {
-		return body{}, err
+		return sniff.Body{}, err
 	}
-	// What is kept for the log must not keep the whole head.
-	method, path := strings.Clone(q.method[:min(len(q.method), maxMethodSize)]), strings.Clone(q.target[:min(len(q.target), maxPath)])
-	a := Attempt{Time: time.Now(), Protocol: sandbox.ProtocolHTTP, Address: i.c.to.Addr(), Port: i.c.to.Port(), Allowed: true,
-		Method: method, Path: path, Sent: int64(len(head)) + max(q.body.length, 0), Rule: i.c.verdict.rule}
-	i.c.mu.Lock()
-	i.c.attempt.Method, i.c.attempt.Path = method, path // for the log, if it is refused
-	i.c.mu.Unlock()
-	a.Misplaced = i.c.gate.rules.Load().misplaced(q.fields)
-	name, err := hostName(strings.Clone(q.host))
+	a := Attempt{Time: time.Now(), Protocol: sandbox.ProtocolHTTP, Address: i.c.to.Addr(), Port: i.c.to.Port(),
+		Allowed: true, Method: clip(q.Method, maxMethodSize), Path: clip(q.Target, maxPath),
+		Sent: int64(len(head)) + max(q.Body.Length, 0), Rule: i.c.verdict.Rule,
+		Misplaced: intercept.Misplaced(i.c.gate.rules.Load().Secrets, q.Values)}
+	i.setRequest(a.Method, a.Path) // for the log, if it is refused
+	name, err := rules.HostName(strings.Clone(q.Host))
 	switch {
-	case err != nil && i.c.verdict.byName:
-		return body{}, errHost
-	case err == nil && i.holds:
-		if err := i.checks(name); err != nil {
-			return body{}, err
+	case err != nil && i.c.verdict.ByName:
+		return sniff.Body{}, sniff.ErrHost
+	case err == nil && i.enforces:
+		if err := i.checkName(name); err != nil {
+			return sniff.Body{}, err
 		}
 	case err == nil:
-		i.agreed(name)
+		i.setName(name)
 	}
-	if i.holds && strings.Contains(q.upgrade, "h2c") {
-		return body{}, errVersion
+	if i.enforces && strings.Contains(q.Upgrade, "h2c") {
+		return sniff.Body{}, sniff.ErrVersion
 	}
 	a.Name = name
-	i.c.mu.Lock()
-	i.c.attempt.Method, i.c.attempt.Path = "", ""
-	i.c.mu.Unlock()
+	i.setRequest("", "")
 	// A body would be sent in the old protocol or in the new one, so a request with one is no upgrade.
-	i.requests.halt = q.upgrade != "" && q.body == body{}
+	i.requests.Halted = q.Upgrade != "" && q.Body == sniff.Body{}
 	i.mu.Lock()
-	ok := i.pairs.sent(exchange{a, i.requests.halt})
+	ok := i.exchanges.begin(exchange{a, i.requests.Halted})
 	i.mu.Unlock()
 	if !ok {
-		return body{}, refusal(pipelined)
+		return sniff.Body{}, rules.Refusal(pipelined)
 	}
-	i.lets()
-	return q.body, nil
+	i.allowServer()
+	return q.Body, nil
 }
 
 // upgrade waits for the answer to an upgrade. After 101 both sides speak another protocol.
 func (i *inspector) upgrade() error {
-	i.requests.halt = false
+	i.requests.Halted = false
+	if !i.enforces {
+		i.passUnread() // the following bytes may be of another protocol
+		return nil
+	}
 	i.expect(false)
 	select {
 	case status := <-i.upgraded:
-		switch {
-		case status == 101:
-			i.becomes(opaque)
-		case status == 0 && i.holds:
-			return refusal(notUpgraded)
+		switch status {
+		case 101:
+			i.passUnread()
+		case 0:
+			return rules.Refusal(notUpgraded)
 		}
 		return nil
-	case <-i.ends:
+	case <-i.ended:
 		return errReset
 	}
 }
 
-// answered passes the status on to upgrade, which waits for one answer at a time.
-func (i *inspector) answered(status int) {
-	select {
-	case i.upgraded <- status:
-	default:
-	}
-}
-
-// objects refuses what cannot be read, where names matter.
-func (i *inspector) objects(err error) error {
-	var own refusal
-	if !i.holds || errors.As(err, &own) || errors.Is(err, errRefused) {
+// object refuses bytes that cannot be parsed, where names matter.
+func (i *inspector) object(err error) error {
+	var reason rules.Refusal
+	if errors.As(err, &reason) || errors.Is(err, errRefused) {
 		return err
 	}
-	return i.refuse(verdict{reason: err.Error()})
+	return i.refuse(rules.Verdict{Reason: err.Error()})
 }
 
-var (
-	errRefused = errors.New("refused")
-	errOpens   = errors.New("its TLS ends in the gate")
-)
-
-// refuse resets the connection and logs it as refused.
-func (i *inspector) refuse(v verdict) error {
-	if !i.holds {
-		return errRefused
+// refuse resets the connection and logs it as refused, where names matter.
+func (i *inspector) refuse(v rules.Verdict) error {
+	if i.enforces {
+		i.c.refuse(v)
 	}
-	i.c.refuse(v)
 	return errRefused
 }
 
-// agreed notes a name that the connection may be for.
-func (i *inspector) agreed(name string) {
+// setName notes a name that passed the check.
+func (i *inspector) setName(name string) {
 	i.mu.Lock()
 	i.name = name
 	i.mu.Unlock()
@@ -356,84 +309,75 @@ func (i *inspector) agreed(name string) {
 	i.c.mu.Unlock()
 }
 
-// said is the last name that the connection said, once agreed with.
-func (i *inspector) said() string {
-	i.mu.Lock()
-	defer i.mu.Unlock()
-	return i.name
+func (i *inspector) setRequest(method, path string) {
+	i.c.mu.Lock()
+	i.c.attempt.Method, i.c.attempt.Path = method, path
+	i.c.mu.Unlock()
 }
 
-// sandboxEnds passes on what is held back when no more comes.
+// state returns the last name that was stated and passed the check, whether the connection is intercepted, and whether
+// it is HTTP/1.
+func (i *inspector) state() (name string, intercepted, http bool) {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	return i.name, i.intercepts, i.exchanges != nil
+}
+
+// sandboxEnds passes on the bytes that were held back, as no more will come.
 func (i *inspector) sandboxEnds() error {
-	if i.kind == http1 && len(bytes.Trim(i.requests.head, "\r\n")) > 0 && i.holds {
+	if i.enforces && i.kind == http1 && i.requests.Pending() {
 		return errReset // half a head
 	}
 	i.expect(false)
 	if i.kind != unknown || len(i.first) == 0 {
-		i.lets()
+		i.allowServer()
 		return nil
 	}
 	b := i.first
-	if err := i.identify(b, true); err != nil || i.kind == http1 || !i.holds {
+	if err := i.identify(b, true); err != nil || i.kind == http1 {
 		return err
 	}
-	return i.c.send(b)
+	return i.pass(b)
 }
 
 // fromServer follows the answers.
 func (i *inspector) fromServer(b []byte) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
-	if i.pairs.log != nil {
-		i.pairs.feed(b)
+	if i.exchanges != nil {
+		i.exchanges.feed(b)
 	}
 }
 
-func (i *inspector) serverEnds() { i.stop() }
-
-// isOpened reports whether the connection's TLS ends in the gate.
-func (i *inspector) isOpened() bool {
+// answersEnd logs the requests that have no answer.
+func (i *inspector) answersEnd() {
 	i.mu.Lock()
 	defer i.mu.Unlock()
-	return i.opens
-}
-
-// isHTTP reports whether the connection has turned out to be HTTP/1.
-func (i *inspector) isHTTP() bool {
-	i.mu.Lock()
-	defer i.mu.Unlock()
-	return i.pairs.log != nil
-}
-
-func (i *inspector) stop() {
-	i.mu.Lock()
-	defer i.mu.Unlock()
-	if i.pairs.log != nil {
-		i.pairs.stop()
+	if i.exchanges != nil {
+		i.exchanges.stop()
 	}
 }
 
-// mayAnswer waits until the server may speak. It fails if the connection ends before.
-func (i *inspector) mayAnswer() bool {
-	if i.cleared == nil {
+// waitServer waits until the server may speak. It returns false if the connection ends before.
+func (i *inspector) waitServer() bool {
+	if i.serverMay == nil {
 		return true
 	}
 	select {
-	case <-i.cleared:
+	case <-i.serverMay:
 		return true
-	case <-i.ends:
+	case <-i.ended:
 		return false
 	}
 }
 
-// lets the server speak.
-func (i *inspector) lets() {
-	if i.cleared != nil {
-		i.clearing.Do(func() { close(i.cleared) })
+func (i *inspector) allowServer() {
+	if i.serverMay != nil {
+		i.allowOnce.Do(func() { close(i.serverMay) })
 	}
 }
 
-// expect bounds the time that something may be incomplete, from when it began.
+// expect bounds the time for which something may be incomplete, from its beginning.
 func (i *inspector) expect(more bool) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
@@ -441,16 +385,16 @@ func (i *inspector) expect(more bool) {
 	case !more && i.timer != nil:
 		i.timer.Stop()
 		i.timer = nil
-	case more && i.timer == nil && i.holds:
-		i.timer = time.AfterFunc(slowTimeout, func() { i.c.refuse(verdict{reason: tooSlow}) })
+	case more && i.timer == nil && i.enforces:
+		i.timer = time.AfterFunc(sniff.HeadTimeout, func() { i.c.refuse(rules.Verdict{Reason: tooSlow}) })
 	}
 }
 
 // close ends all waiting.
 func (i *inspector) close() {
-	i.closing.Do(func() {
-		close(i.ends)
+	i.endOnce.Do(func() {
+		close(i.ended)
 		i.expect(false)
-		i.stop()
+		i.answersEnd()
 	})
 }

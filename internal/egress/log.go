@@ -3,8 +3,12 @@ package egress
 import (
 	"context"
 	"maps"
+	"net/netip"
+	"strconv"
+	"strings"
 	"sync"
 
+	"github.com/fumehood-dev/fumehood/internal/egress/rules"
 	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
@@ -16,7 +20,6 @@ const (
 	maxPath       = 256 // bytes of a path, likewise
 )
 
-// What a log holds has the types of its readers.
 type (
 	Attempt = sandbox.NetworkAttempt
 	Total   = sandbox.NetworkTotal
@@ -36,7 +39,8 @@ func addTo(t *Total, a *Attempt) {
 	}
 }
 
-// Log keeps the last attempts of a sandbox, and counts all. The zero value is ready.
+// Log keeps the last attempts of a sandbox, and counts all. The zero value is ready. It implements the methods of
+// sandbox.NetworkLog.
 type Log struct {
 	mu      sync.Mutex
 	ring    []Attempt // grows up to maxAttempts; the attempt of Seq s is at (s-1-base) % maxAttempts
@@ -44,9 +48,10 @@ type Log struct {
 	last    uint64
 	sum     Summary
 	changed chan struct{} // closed by the next attempt; nil while nobody waits
-	tally   *tally        // of all logs of a host; nil is none
+	tally   *tally        // counts for all sandboxes; may be nil
 }
 
+// add logs an attempt.
 func (l *Log) add(a Attempt) {
 	l.tally.add(&a)
 	l.mu.Lock()
@@ -78,7 +83,7 @@ func (l *Log) keep(a Attempt) {
 	}
 }
 
-// skip lets the log go on after a Seq, with nothing of before.
+// skip continues the log after a Seq, without earlier attempts.
 func (l *Log) skip(seq uint64) { l.ring, l.base, l.last = nil, seq, seq }
 
 func count(s *Summary, a *Attempt) {
@@ -103,7 +108,7 @@ func count(s *Summary, a *Attempt) {
 	}
 }
 
-// among is the key itself, or Other once there are enough.
+// among returns the key itself, or Other once there are enough.
 func among[V any](totals map[string]V, key string, most int) string {
 	if _, known := totals[key]; known || len(totals) < most {
 		return key
@@ -111,7 +116,6 @@ func among[V any](totals map[string]V, key string, most int) string {
 	return sandbox.NetworkOther
 }
 
-// Last returns up to n attempts, the oldest first.
 func (l *Log) Last(n int) []Attempt {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -130,7 +134,6 @@ func (l *Log) after(seq uint64, n int) []Attempt {
 	return list
 }
 
-// Follow returns the attempts that follow the one of this Seq; it waits until there is one. A gap in Seq is what the log no longer had.
 func (l *Log) Follow(ctx context.Context, seq uint64) ([]Attempt, error) {
 	for {
 		l.mu.Lock()
@@ -151,14 +154,12 @@ func (l *Log) Follow(ctx context.Context, seq uint64) ([]Attempt, error) {
 	}
 }
 
-// Position is the Seq of the latest attempt.
 func (l *Log) Position() uint64 {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.last
 }
 
-// Summary returns a copy of the totals.
 func (l *Log) Summary() Summary {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -172,17 +173,36 @@ func (l *Log) totals() Summary {
 	return s
 }
 
-// tally counts the attempts of all sandboxes, also of those that are gone.
-type tally struct {
-	mu    sync.Mutex
-	total Total
+func (l *Log) Refusals(seq uint64, n int) []Refusal {
+	l.mu.Lock()
+	attempts := l.after(seq, maxAttempts)
+	l.mu.Unlock()
+	var list []Refusal
+	seen := map[string]bool{}
+	for i := range attempts {
+		a := &attempts[i]
+		to := target(a)
+		if a.Allowed || to == "" || seen[to] || len(list) == n {
+			continue
+		}
+		seen[to] = true
+		list = append(list, Refusal{Target: to, Reason: a.Reason, Fix: a.Reason == rules.NoRule})
+	}
+	return list
 }
 
-func (t *tally) add(a *Attempt) {
-	if t == nil {
-		return
+// target returns the text of a rule that would allow the attempt, "" if none can.
+func target(a *Attempt) string {
+	switch {
+	case a.Protocol == sandbox.ProtocolIP:
+		return ""
+	case a.Port == 0:
+		return a.Host()
+	case a.Name != "":
+		return a.Name + ":" + strconv.Itoa(int(a.Port))
 	}
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	addTo(&t.total, a)
+	return netip.AddrPortFrom(a.Address, a.Port).String()
 }
+
+// clip copies at most the first bytes of s.
+func clip(s string, most int) string { return strings.Clone(s[:min(len(s), most)]) }

@@ -4,6 +4,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/fumehood-dev/fumehood/internal/egress/rules"
 )
 
 // meter counts what a sandbox has used of its bounds.
@@ -22,17 +24,17 @@ const (
 	allUsed = "it has used all the bytes that it may send or receive"
 )
 
-// take claims a connection. The reason says why there is none. A second's worth of them may begin at once.
-func (m *meter) take(b bounds, now time.Time) (reason string) {
-	if m.exhausted(b) {
+// take claims a connection, or returns why there is none. A second's worth of connections may begin at once.
+func (m *meter) take(b rules.Bounds, now time.Time) (reason string) {
+	if !m.has(b, 1) {
 		return allUsed
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if m.open >= b.connections {
+	if m.open >= b.Connections {
 		return tooMany
 	}
-	rate := float64(b.rate)
+	rate := float64(b.Rate)
 	m.tokens = min(rate, m.tokens+now.Sub(m.filled).Seconds()*rate)
 	m.filled = now
 	if m.tokens < 1 {
@@ -49,7 +51,14 @@ func (m *meter) release() {
 	m.open--
 }
 
-// exhausted reports whether no more bytes may pass.
-func (m *meter) exhausted(b bounds) bool {
-	return b.sent > 0 && m.sent.Load() >= b.sent || b.received > 0 && m.received.Load() >= b.received
+// count counts bytes, and reports whether they may pass.
+func (m *meter) count(b rules.Bounds, sent, received int) bool {
+	m.sent.Add(int64(sent))
+	m.received.Add(int64(received))
+	return m.has(b, 0)
+}
+
+// has reports whether so many more bytes may pass in either direction.
+func (m *meter) has(b rules.Bounds, more int64) bool {
+	return (b.Sent == 0 || m.sent.Load()+more <= b.Sent) && (b.Received == 0 || m.received.Load()+more <= b.Received)
 }

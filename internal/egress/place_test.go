@@ -28,7 +28,7 @@ import (
 type place struct {
 	t      testing.TB
 	thread chan func() // runs on a thread in the namespaces
-	gate   *Gate
+	gate   *gate
 	world  *world
 }
 
@@ -94,6 +94,10 @@ func (w *world) reached() []string {
 	return list
 }
 
+func allow(rules ...string) sandbox.NetworkPolicy {
+	return sandbox.NetworkPolicy{Mode: sandbox.NetworkRestricted, Allow: rules}
+}
+
 // newPlace makes a namespace with a gate. Both end with the test.
 func newPlace(t testing.TB, policy sandbox.NetworkPolicy) *place {
 	t.Helper()
@@ -127,9 +131,9 @@ func newPlaceWith(t testing.TB, policy sandbox.NetworkPolicy, more func(*Options
 	if err != nil {
 		t.Fatal(err)
 	}
-	o := Options{Rules: compile(t, policy), Dial: p.world.dial, Resolve: p.world.resolve}
-	more(&o)
-	if p.gate, err = Open(file, o); err != nil {
+	h := Host{Options: Options{Dial: p.world.dial, Resolve: p.world.resolve}}
+	more(&h.Options)
+	if p.gate, err = h.open(file, policy); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
@@ -223,6 +227,31 @@ func (p *place) look(network, name string) ([]netip.Addr, error) {
 func (p *place) logged(what string, suits func(Attempt) bool) Attempt {
 	p.t.Helper()
 	return p.loggedAfter(0, what, suits)
+}
+
+// loggedAfter is logged, of the attempts after one.
+func (p *place) loggedAfter(seq uint64, what string, suits func(Attempt) bool) Attempt {
+	p.t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	defer cancel()
+	for {
+		list, err := p.gate.Follow(ctx, seq)
+		if err != nil {
+			p.t.Fatalf("no attempt was logged that %s: %+v", what, p.gate.Last(20))
+		}
+		for _, a := range list {
+			if seq = a.Seq; suits(a) {
+				return a
+			}
+		}
+	}
+}
+
+func (p *place) setPolicy(policy sandbox.NetworkPolicy) {
+	p.t.Helper()
+	if err := p.gate.SetPolicy(policy); err != nil {
+		p.t.Fatal(err)
+	}
 }
 
 // listen serves every connection with f, and returns where.

@@ -17,6 +17,7 @@ import (
 	"gvisor.dev/gvisor/pkg/tcpip/transport/tcp"
 	"gvisor.dev/gvisor/pkg/tcpip/transport/udp"
 
+	"github.com/fumehood-dev/fumehood/internal/egress/rules"
 	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
@@ -35,7 +36,7 @@ const (
 )
 
 // newStack makes the TCP/IP stack behind a device. It takes packets to any address, and hands new connections and sessions to the gate.
-func (g *Gate) newStack(link stack.LinkEndpoint) error {
+func (g *gate) newStack(link stack.LinkEndpoint) error {
 	quiet()
 	g.stack = stack.New(stack.Options{
 		NetworkProtocols: []stack.NetworkProtocolFactory{
@@ -91,5 +92,5 @@ func protocolOf(a netip.Addr) tcpip.NetworkProtocolNumber {
 // addressOf is an address of the stack in its canonical form.
 func addressOf(a tcpip.Address, port uint16) netip.AddrPort {
 	address, _ := netip.AddrFromSlice(a.AsSlice())
-	return netip.AddrPortFrom(canonical(address), port)
+	return netip.AddrPortFrom(rules.Canonical(address), port)
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"net"
-	"net/netip"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -13,6 +12,8 @@ import (
 	"gvisor.dev/gvisor/pkg/tcpip/transport/udp"
 	"gvisor.dev/gvisor/pkg/waiter"
 
+	"github.com/fumehood-dev/fumehood/internal/egress/intercept"
+	"github.com/fumehood-dev/fumehood/internal/egress/rules"
 	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
@@ -24,31 +25,26 @@ const (
 
 // session is the exchange of datagrams between one port of the sandbox and one destination.
 type session struct {
-	gate  *Gate
-	to    netip.AddrPort
-	inner *gonet.UDPConn
-	outer net.Conn
-
-	sent, received atomic.Int64
-	active         atomic.Int64 // when the last datagram passed, in Unix nanoseconds
-
-	mu      sync.Mutex
-	attempt Attempt
-	over    bool
+	flow
+	inner  *gonet.UDPConn
+	outer  net.Conn
+	active atomic.Int64 // when the last datagram passed, in Unix nanoseconds
 }
 
-// datagram handles the first datagram of a session, on the device's goroutine. What it does not handle is answered with "port unreachable".
-func (g *Gate) datagram(r *udp.ForwarderRequest) bool {
+// datagram handles the first datagram of a session, on the device's goroutine. If it returns false, the stack answers
+// with "port unreachable".
+func (g *gate) datagram(r *udp.ForwarderRequest) bool {
 	id := r.ID()
 	to := addressOf(id.LocalAddress, id.LocalPort)
-	rules := g.rules.Load()
-	v := rules.decide(g.destination(to, true))
-	a := Attempt{Time: time.Now(), Protocol: sandbox.ProtocolUDP, Name: v.name, Address: to.Addr(), Port: to.Port(), Rule: v.rule, Reason: v.reason}
-	if v.allowed {
-		a.Reason = g.takeSession(rules.bounds, a.Time)
+	policy := g.rules.Load()
+	v := policy.Decide(g.destination(to, true))
+	a := Attempt{Time: time.Now(), Protocol: sandbox.ProtocolUDP, Name: v.Name, Address: to.Addr(), Port: to.Port(),
+		Rule: v.Rule, Reason: v.Reason}
+	if v.Allowed {
+		a.Reason = g.takeSession(policy.Bounds, a.Time)
 	}
 	if a.Reason != "" {
-		g.log.add(a)
+		g.add(a)
 		return false
 	}
 	a.Allowed = true
@@ -58,13 +54,13 @@ func (g *Gate) datagram(r *udp.ForwarderRequest) bool {
 		g.giveSession()
 		return false
 	}
-	s := &session{gate: g, to: to, inner: gonet.NewUDPConn(&queue, endpoint), attempt: a}
-	go s.run(rules)
+	s := &session{flow: flow{gate: g, to: to, attempt: a}, inner: gonet.NewUDPConn(&queue, endpoint)}
+	go s.run(policy)
 	return true
 }
 
-// takeSession claims a session and counts its goroutine. The reason says why there is none.
-func (g *Gate) takeSession(b bounds, now time.Time) (reason string) {
+// takeSession claims a session and counts its goroutine, or returns why there is none.
+func (g *gate) takeSession(b rules.Bounds, now time.Time) (reason string) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	switch {
@@ -80,7 +76,7 @@ func (g *Gate) takeSession(b bounds, now time.Time) (reason string) {
 	return reason
 }
 
-func (g *Gate) giveSession() {
+func (g *gate) giveSession() {
 	g.meter.release()
 	g.mu.Lock()
 	g.sessions--
@@ -88,16 +84,17 @@ func (g *Gate) giveSession() {
 	g.work.Done()
 }
 
-func (s *session) run(rules *Rules) {
+// run serves the session, which policy has allowed.
+func (s *session) run(policy *rules.Rules) {
 	g := s.gate
 	defer g.giveSession()
 	defer s.log()
 	defer s.inner.Close()
 	ctx, cancel := context.WithTimeout(g.ctx, dialTimeout)
 	defer cancel()
-	outer, err := g.dial(ctx, "udp", s.to.String())
+	outer, err := g.options.Dial(ctx, "udp", s.to.String())
 	if err != nil {
-		s.attempt.Reason = dialError(err)
+		s.attempt.Reason = intercept.Explain(err)
 		return
 	}
 	s.outer = outer
@@ -106,39 +103,37 @@ func (s *session) run(rules *Rules) {
 		return
 	}
 	defer g.dismiss(s)
-	if now := g.rules.Load(); now != rules {
+	if now := g.rules.Load(); now != policy {
 		s.reconsider(now)
 	}
 	s.active.Store(time.Now().UnixNano())
 	var back sync.WaitGroup
 	back.Go(func() {
-		s.relay(outer, s.inner, &s.received, &g.meter.received)
-		s.cut("")
+		s.relay(outer, s.inner, func(n int) error { return s.count(0, n) })
 	})
-	s.relay(s.inner, outer, &s.sent, &g.meter.sent)
-	s.cut("")
+	s.relay(s.inner, outer, func(n int) error { return s.count(n, 0) })
 	back.Wait()
 }
 
-// relay passes datagrams on until either side ends or has been silent for long.
-func (s *session) relay(from, to net.Conn, own, all *atomic.Int64) {
+// relay passes datagrams on until either side ends or has been silent for long. Then it ends the session.
+func (s *session) relay(from, to net.Conn, count func(n int) error) {
+	defer s.cut("")
 	b := copyBuffers.Get().(*[copySize]byte)
 	defer copyBuffers.Put(b)
 	for {
 		idle := sessionIdle - time.Since(time.Unix(0, s.active.Load()))
 		_ = from.SetReadDeadline(time.Now().Add(idle))
 		n, err := from.Read(b[:])
+		var failed net.Error
 		switch {
-		case err != nil && idle > 0 && isTimeout(err):
+		case idle > 0 && errors.As(err, &failed) && failed.Timeout():
 			continue // the other direction may have been active
 		case err != nil:
 			return
 		}
 		s.active.Store(time.Now().UnixNano())
-		own.Add(int64(n))
-		all.Add(int64(n))
-		if s.gate.meter.exhausted(s.gate.rules.Load().bounds) {
-			s.cut(allUsed)
+		if err := count(n); err != nil {
+			s.cut(err.Error())
 			return
 		}
 		if _, err := to.Write(b[:n]); err != nil {
@@ -147,40 +142,17 @@ func (s *session) relay(from, to net.Conn, own, all *atomic.Int64) {
 	}
 }
 
-func isTimeout(err error) bool {
-	var failed net.Error
-	return errors.As(err, &failed) && failed.Timeout()
-}
-
-// reconsider implements flow.
-func (s *session) reconsider(r *Rules) {
-	if v := r.decide(s.gate.destination(s.to, true)); !v.allowed {
-		s.cut("the policy changed: " + v.reason)
+// reconsider implements openFlow.
+func (s *session) reconsider(r *rules.Rules) {
+	if v := r.Decide(s.gate.destination(s.to, true)); !v.Allowed {
+		s.cut(policyChanged + v.Reason)
 	}
 }
 
-// cut implements flow.
+// cut implements openFlow.
 func (s *session) cut(reason string) {
-	s.mu.Lock()
-	first := !s.over
-	if s.over = true; first {
-		s.attempt.Reason = reason
-	}
-	s.mu.Unlock()
-	if first {
+	if s.end(reason) {
 		s.outer.Close()
 		s.inner.Close()
 	}
 }
-
-// snapshot implements flow.
-func (s *session) snapshot() Attempt {
-	s.mu.Lock()
-	a := s.attempt
-	s.mu.Unlock()
-	a.Duration = time.Since(a.Time)
-	a.Sent, a.Received = s.sent.Load(), s.received.Load()
-	return a
-}
-
-func (s *session) log() { s.gate.log.add(s.snapshot()) }

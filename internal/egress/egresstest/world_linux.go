@@ -17,6 +17,8 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/fumehood-dev/fumehood/internal/egress/intercept"
 )
 
 const (
@@ -73,7 +75,8 @@ func Inside(t *testing.T) bool {
 type World struct {
 	t         *testing.T
 	thread    chan func() // runs on a thread in the internet's namespace
-	authority authority
+	authority []byte      // its certificate, in PEM
+	signer    *intercept.Signer
 	zone      zone
 	outside   canary // what reached the internet
 	loopback  canary // what reached the host's own services
@@ -181,7 +184,7 @@ func (w *World) Take(port int, f func(net.Conn)) {
 func (w *World) Web(h http.Handler) {
 	w.t.Helper()
 	quiet := log.New(io.Discard, "", 0) // of connections that the gate resets
-	for port, config := range map[int]*tls.Config{80: nil, 443: {GetCertificate: w.authority.certificate}} {
+	for port, config := range map[int]*tls.Config{80: nil, 443: {GetCertificate: w.certificate}} {
 		server := &http.Server{Handler: h, TLSConfig: config, ErrorLog: quiet}
 		l := w.Listen(port)
 		w.t.Cleanup(func() { server.Close() })

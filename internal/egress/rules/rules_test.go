@@ -1,8 +1,10 @@
-package egress
+package rules
 
 import (
 	"errors"
+	"maps"
 	"net/netip"
+	"slices"
 	"strings"
 	"testing"
 
@@ -124,15 +126,15 @@ func TestDecisions(t *testing.T) {
 	} {
 		udp, own := strings.Contains(c.to, "udp "), strings.Contains(c.to, "own ")
 		to := netip.MustParseAddrPort(strings.TrimPrefix(strings.TrimPrefix(c.to, "udp "), "own "))
-		to = netip.AddrPortFrom(canonical(to.Addr()), to.Port())
-		v := c.rules.decide(destination{to: to, udp: udp, own: own, names: strings.Fields(c.names)})
-		if v.allowed != (c.rule != "") || v.allowed && v.rule != c.rule || v.allowed == (v.reason != "") {
+		to = netip.AddrPortFrom(Canonical(to.Addr()), to.Port())
+		v := c.rules.Decide(Destination{To: to, UDP: udp, OfHost: own, Names: strings.Fields(c.names)})
+		if v.Allowed != (c.rule != "") || v.Allowed && v.Rule != c.rule || v.Allowed == (v.Reason != "") {
 			t.Errorf("%s %s: %+v, want %q", c.to, c.names, v, c.rule)
 		}
 	}
 	for name, want := range map[string]bool{"api.example": true, "no.api.example": false, "a.xn--bcher-kva.example": true, "example": false,
 		"quic.example": true} {
-		if v := listed.resolves(name); v.allowed != want {
+		if v := listed.DecideLookup(name); v.Allowed != want {
 			t.Errorf("%s: %+v", name, v)
 		}
 	}
@@ -153,20 +155,20 @@ func TestNeverPublic(t *testing.T) {
 		"2001:db8::1", "3fff::1", "100::1", "5f00::1", "fc00::1", "fd00:ec2::254", "fd20:ce::254", "fd00:676c:6f76::1", "fe80::1", "fec0::1",
 		"ff02::1", "ff0e::1", "4000::1",
 	} {
-		a := canonical(netip.MustParseAddr(s))
+		a := Canonical(netip.MustParseAddr(s))
 		for _, names := range [][]string{nil, {"evil.example"}} {
-			if v := full.decide(destination{to: netip.AddrPortFrom(a, 80), names: names}); v.allowed {
-				t.Errorf("%s is allowed by %s", s, v.rule)
+			if v := full.Decide(Destination{To: netip.AddrPortFrom(a, 80), Names: names}); v.Allowed {
+				t.Errorf("%s is allowed by %s", s, v.Rule)
 			}
 		}
-		if full.handsOut(a, false) {
+		if full.MayResolveTo(a, false) {
 			t.Errorf("%s is handed out", s)
 		}
 	}
 	for _, s := range []string{"1.1.1.1", "9.255.255.255", "11.0.0.0", "100.63.255.255", "100.128.0.0", "172.32.0.0", "192.0.1.1",
 		"198.20.0.1", "223.255.255.255", "2606:4700::1", "2a00::1", "2001:470::1"} {
-		if v := full.decide(destination{to: netip.MustParseAddrPort(netip.AddrPortFrom(netip.MustParseAddr(s), 80).String())}); !v.allowed {
-			t.Errorf("%s: %s", s, v.reason)
+		if v := full.Decide(Destination{To: netip.MustParseAddrPort(netip.AddrPortFrom(netip.MustParseAddr(s), 80).String())}); !v.Allowed {
+			t.Errorf("%s: %s", s, v.Reason)
 		}
 	}
 }
@@ -182,18 +184,17 @@ func FuzzRule(f *testing.F) {
 		if err != nil {
 			return
 		}
-		one := append(rules.allow.networks, values(rules.allow)...)[0]
-		again, err := parseRule(one.text)
-		if err != nil || again.text != one.text || again.name != one.name || again.prefix != one.prefix || again.ports != one.ports ||
-			again.below != one.below {
+		one := append(rules.allow.networks, slices.Concat(slices.Collect(maps.Values(rules.allow.names))...)...)[0]
+		again, err := parseRule(one.String())
+		if err != nil || again != one {
 			t.Fatalf("%q is %+v, and its text %+v, %v", s, one, again, err)
 		}
-		if _, err := Compile(sandbox.NetworkPolicy{Mode: sandbox.NetworkRestricted, Allow: []string{s}, Deny: []string{one.text}}); err == nil {
-			t.Fatalf("%q and %q contradict each other", s, one.text)
+		if _, err := Compile(sandbox.NetworkPolicy{Mode: sandbox.NetworkRestricted, Allow: []string{s}, Deny: []string{one.String()}}); err == nil {
+			t.Fatalf("%q and %q contradict each other", s, &one)
 		}
 		for _, never := range []string{"127.0.0.1", "0.0.0.0", "224.0.0.1", "255.255.255.255", "::1", "::", "ff02::1", "198.18.0.1"} {
-			if a := netip.MustParseAddr(never); rules.decide(destination{to: netip.AddrPortFrom(a, max(one.ports.from, 1)),
-				names: []string{one.name}}).allowed {
+			if a := netip.MustParseAddr(never); rules.Decide(Destination{To: netip.AddrPortFrom(a, max(one.ports.from, 1)),
+				Names: []string{one.name}}).Allowed {
 				t.Fatalf("%q opens %s", s, never)
 			}
 		}
@@ -201,22 +202,10 @@ func FuzzRule(f *testing.F) {
 			if a, err := netip.ParseAddr(one.name); err == nil {
 				t.Fatalf("%q is the name %s", s, a)
 			}
-			name := one.name
-			if one.below {
-				name = "x." + name
-			}
-			if len(name) <= maxName && !rules.resolves(name).allowed {
+			name := strings.Replace(one.name, "*", "x", 1)
+			if len(name) <= MaxName && !rules.DecideLookup(name).Allowed {
 				t.Fatalf("%q does not allow %q", s, name)
 			}
 		}
 	})
-}
-
-func values(t table) (list []*rule) {
-	for _, m := range []map[string][]*rule{t.names, t.below} {
-		for _, rules := range m {
-			list = append(list, rules...)
-		}
-	}
-	return list
 }

@@ -1,19 +1,12 @@
-package egress
+package rules
 
-import (
-	"net"
-	"net/netip"
-	"sync"
-	"time"
+import "net/netip"
 
-	"github.com/fumehood-dev/fumehood/sandbox"
-)
-
-// special are the ranges that are not the public internet, most of them from IANA's registries of special-purpose addresses. The first
-// range that holds an address names it.
+// special are the ranges outside of the public internet, most of them from IANA's registries of special-purpose
+// addresses. The first range that contains an address names its class.
 var special = []struct {
 	prefix netip.Prefix
-	what   string
+	class  string
 	never  bool // no rule opens it
 }{
 	{netip.MustParsePrefix("0.0.0.0/8"), "no address of a host", true},
@@ -55,23 +48,28 @@ var (
 	global6 = netip.MustParsePrefix("2000::/3")     // all of the public internet's IPv6 is here
 )
 
-// canonical is the one form in which addresses are compared.
-func canonical(a netip.Addr) netip.Addr { return a.Unmap().WithZone("") }
+// Canonical returns the form in which addresses are compared.
+func Canonical(a netip.Addr) netip.Addr { return a.Unmap().WithZone("") }
 
-// classify says what an address is, "" for a public one, and whether no rule can open it.
-func classify(a netip.Addr) (what string, never bool) {
+// Classify returns the class of an address, "" for a public one, and whether it is one that no rule can open.
+func Classify(a netip.Addr) (class string, never bool) {
+	return classify(netip.PrefixFrom(a, a.BitLen()))
+}
+
+// classify returns the class of a prefix that lies in one range, and "" for one that contains public addresses.
+func classify(p netip.Prefix) (class string, never bool) {
 	for i := range special {
-		if special[i].prefix.Contains(a) {
-			return special[i].what, special[i].never
+		if s := &special[i]; s.prefix.Bits() <= p.Bits() && s.prefix.Contains(p.Addr()) {
+			return s.class, s.never
 		}
 	}
-	switch {
-	case !a.IsValid():
+	switch a := p.Addr(); {
+	case !p.IsValid():
 		return "no address", true
-	case a.Is4():
+	case !p.IsSingleIP() || a.Is4():
 		return "", false
 	case nat64.Contains(a):
-		if inner, _ := classify(behindNAT64(a)); inner != "" {
+		if inner, _ := Classify(BehindNAT64(a)); inner != "" {
 			return inner + " behind NAT64", true
 		}
 		return "", false
@@ -81,54 +79,11 @@ func classify(a netip.Addr) (what string, never bool) {
 	return "", false
 }
 
-// isSpecial reports whether a whole prefix lies in one range that is not public, so that naming it means naming such addresses.
-func isSpecial(p netip.Prefix) bool {
-	for i := range special {
-		if special[i].prefix.Bits() <= p.Bits() && special[i].prefix.Contains(p.Addr()) {
-			return true
-		}
+// BehindNAT64 returns the IPv4 address in an address of NAT64, else the address itself.
+func BehindNAT64(a netip.Addr) netip.Addr {
+	if !nat64.Contains(a) {
+		return a
 	}
-	what, _ := classify(p.Addr())
-	return p.IsSingleIP() && what != ""
-}
-
-// hostAddresses are the addresses of this host, read again when they are older than hostAddressesAge.
-type hostAddresses struct {
-	list func() ([]net.Addr, error)
-
-	mu   sync.Mutex
-	read time.Time
-	set  map[netip.Addr]bool
-}
-
-const hostAddressesAge = 5 * time.Second
-
-// has reports whether the host has this address, also behind NAT64. While the list cannot be read, it has every one.
-func (h *hostAddresses) has(a netip.Addr) bool {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if h.set == nil || time.Since(h.read) > hostAddressesAge {
-		list, err := h.list()
-		if err != nil {
-			return true
-		}
-		h.set, h.read = map[netip.Addr]bool{}, time.Now()
-		for _, entry := range list {
-			if network, ok := entry.(*net.IPNet); ok {
-				if own, ok := netip.AddrFromSlice(network.IP); ok {
-					h.set[canonical(own)] = true
-				}
-			}
-		}
-	}
-	return h.set[a] || nat64.Contains(a) && h.set[behindNAT64(a)]
-}
-
-// behindNAT64 is the IPv4 address in one of NAT64's.
-func behindNAT64(a netip.Addr) netip.Addr {
 	b := a.As16()
 	return netip.AddrFrom4([4]byte(b[12:]))
 }
-
-// isGateway reports whether an address is the gate's own.
-func isGateway(a netip.Addr) bool { return a == sandbox.LinkGateway4 || a == sandbox.LinkGateway6 }

@@ -18,6 +18,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/fumehood-dev/fumehood/internal/egress/intercept"
 	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
@@ -54,21 +55,23 @@ func openPlace(t *testing.T, p sandbox.NetworkPolicy) (at *place, outside *vault
 		t.Fatal(err)
 	}
 	roots := x509.NewCertPool()
-	public, err := newAuthority() // that of the internet
+	public, err := intercept.NewAuthority() // that of the internet
 	if err != nil {
 		t.Fatal(err)
 	}
 	roots.AppendCertsFromPEM(public.Certificate)
-	signs, err := openAuthority(public)
+	signer, err := intercept.NewSigner(public)
 	if err != nil {
 		t.Fatal(err)
 	}
-	at = newPlaceWith(t, p, func(o *Options) { o.Authority, o.Roots = p.Authority, roots })
+	at = newPlaceWith(t, p, func(o *Options) { o.Roots = roots })
 	outside = &vault{}
 	server := httptest.NewUnstartedServer(outside)
 	server.EnableHTTP2 = true
 	server.Config.ErrorLog = log.New(io.Discard, "", 0)
-	server.TLS = &tls.Config{GetCertificate: func(h *tls.ClientHelloInfo) (*tls.Certificate, error) { return signs.leaf(h.ServerName) }}
+	server.TLS = &tls.Config{GetCertificate: func(h *tls.ClientHelloInfo) (*tls.Certificate, error) {
+		return signer.Certificate(h.ServerName)
+	}}
 	server.StartTLS()
 	t.Cleanup(server.Close)
 	plain := httptest.NewServer(outside)

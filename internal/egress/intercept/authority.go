@@ -1,4 +1,4 @@
-package egress
+package intercept
 
 import (
 	"crypto/ecdsa"
@@ -23,8 +23,8 @@ const (
 	maxLeaves     = 256                 // that are kept
 )
 
-// newAuthority makes the certificate authority of one sandbox.
-func newAuthority() (*sandbox.Authority, error) {
+// NewAuthority makes the certificate authority of one sandbox.
+func NewAuthority() (*sandbox.Authority, error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
 		return nil, err
@@ -47,35 +47,37 @@ func newAuthority() (*sandbox.Authority, error) {
 func template(name string, life time.Duration) (*x509.Certificate, error) {
 	serial, err := rand.Int(rand.Reader, new(big.Int).Lsh(big.NewInt(1), 127))
 	now := time.Now()
-	return &x509.Certificate{SerialNumber: serial, Subject: pkix.Name{CommonName: name}, NotBefore: now.Add(-skew), NotAfter: now.Add(life)}, err
+	return &x509.Certificate{SerialNumber: serial, Subject: pkix.Name{CommonName: name},
+		NotBefore: now.Add(-skew), NotAfter: now.Add(life)}, err
 }
 
-// authority signs certificates for the names that a gate answers for.
-type authority struct {
-	signer tls.Certificate
-	key    *ecdsa.PrivateKey // of all leaves
+// Signer signs certificates for names with an authority.
+type Signer struct {
+	authority tls.Certificate
+	key       *ecdsa.PrivateKey // of all leaves
 
 	mu     sync.Mutex
 	leaves map[string]*tls.Certificate
 }
 
-func openAuthority(a *sandbox.Authority) (*authority, error) {
-	signer, err := tls.X509KeyPair(a.Certificate, a.Key)
+// NewSigner makes a signer. It fails if the certificate is not that of an authority.
+func NewSigner(a *sandbox.Authority) (*Signer, error) {
+	authority, err := tls.X509KeyPair(a.Certificate, a.Key)
 	if err != nil {
 		return nil, err
 	}
-	if signer.Leaf == nil || !signer.Leaf.IsCA {
-		return nil, errors.New("the certificate is not one of an authority")
+	if authority.Leaf == nil || !authority.Leaf.IsCA {
+		return nil, errors.New("the certificate is not that of an authority")
 	}
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	return &authority{signer: signer, key: key, leaves: map[string]*tls.Certificate{}}, err
+	return &Signer{authority: authority, key: key, leaves: map[string]*tls.Certificate{}}, err
 }
 
-// leaf is the certificate for a canonical name.
-func (a *authority) leaf(name string) (*tls.Certificate, error) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	if c := a.leaves[name]; c != nil && time.Until(c.Leaf.NotAfter) > leafLife/2 {
+// Certificate returns the certificate for a canonical name.
+func (s *Signer) Certificate(name string) (*tls.Certificate, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if c := s.leaves[name]; c != nil && time.Until(c.Leaf.NotAfter) > leafLife/2 {
 		return c, nil
 	}
 	template, err := template("", leafLife)
@@ -84,18 +86,17 @@ func (a *authority) leaf(name string) (*tls.Certificate, error) {
 	}
 	template.DNSNames = []string{name}
 	template.KeyUsage, template.ExtKeyUsage = x509.KeyUsageDigitalSignature, []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}
-	der, err := x509.CreateCertificate(rand.Reader, template, a.signer.Leaf, a.key.Public(), a.signer.PrivateKey)
+	der, err := x509.CreateCertificate(rand.Reader, template, s.authority.Leaf, s.key.Public(), s.authority.PrivateKey)
 	if err != nil {
 		return nil, err
 	}
-	made, err := x509.ParseCertificate(der)
-	if err != nil {
+	c := &tls.Certificate{Certificate: [][]byte{der}, PrivateKey: s.key}
+	if c.Leaf, err = x509.ParseCertificate(der); err != nil {
 		return nil, err
 	}
-	if len(a.leaves) >= maxLeaves {
-		clear(a.leaves)
+	if len(s.leaves) >= maxLeaves {
+		clear(s.leaves)
 	}
-	c := &tls.Certificate{Certificate: [][]byte{der}, PrivateKey: a.key, Leaf: made}
-	a.leaves[name] = c
+	s.leaves[name] = c
 	return c, nil
 }

@@ -2,19 +2,17 @@ package egress
 
 import (
 	"context"
-	"errors"
 	"net/netip"
-	"os"
-	"syscall"
 	"time"
 
 	"gvisor.dev/gvisor/pkg/tcpip/transport/tcp"
 
+	"github.com/fumehood-dev/fumehood/internal/egress/intercept"
 	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
-// connect handles one SYN, in a goroutine of the stack's. The sandbox gets its answer when the destination has answered the gate.
-func (g *Gate) connect(r *tcp.ForwarderRequest) {
+// connect handles one SYN, in a goroutine of the stack. It answers once the destination has answered the gate.
+func (g *gate) connect(r *tcp.ForwarderRequest) {
 	id := r.ID()
 	to := addressOf(id.LocalAddress, id.LocalPort)
 	if !g.begin() {
@@ -26,7 +24,8 @@ func (g *Gate) connect(r *tcp.ForwarderRequest) {
 		g.connectDNS(r)
 		return
 	}
-	c := &conn{gate: g, to: to, attempt: Attempt{Time: time.Now(), Protocol: sandbox.ProtocolTCP, Address: to.Addr(), Port: to.Port()}}
+	c := &conn{flow: flow{gate: g, to: to, attempt: Attempt{Time: time.Now(), Protocol: sandbox.ProtocolTCP,
+		Address: to.Addr(), Port: to.Port()}}}
 	if !c.open(r, to) {
 		return
 	}
@@ -38,11 +37,11 @@ func (g *Gate) connect(r *tcp.ForwarderRequest) {
 // open decides, dials and accepts. It answers the request in any case.
 func (c *conn) open(r *tcp.ForwarderRequest, to netip.AddrPort) bool {
 	g := c.gate
-	rules := g.rules.Load()
-	c.verdict = rules.decide(g.destination(to, false))
-	c.attempt.Name, c.attempt.Rule, c.attempt.Reason = c.verdict.name, c.verdict.rule, c.verdict.reason
-	if c.verdict.allowed {
-		c.attempt.Reason = g.meter.take(rules.bounds, c.attempt.Time)
+	policy := g.rules.Load()
+	c.verdict = policy.Decide(g.destination(to, false))
+	c.attempt.Name, c.attempt.Rule, c.attempt.Reason = c.verdict.Name, c.verdict.Rule, c.verdict.Reason
+	if c.verdict.Allowed {
+		c.attempt.Reason = g.meter.take(policy.Bounds, c.attempt.Time)
 	}
 	if c.attempt.Reason != "" {
 		return c.reject(r)
@@ -55,7 +54,7 @@ func (c *conn) open(r *tcp.ForwarderRequest, to netip.AddrPort) bool {
 	c.inspector = newInspector(c)
 	if !g.admit(c) {
 		c.cut(gateClosed)
-	} else if now := g.rules.Load(); now != rules {
+	} else if now := g.rules.Load(); now != policy {
 		c.reconsider(now)
 	}
 	return true
@@ -65,9 +64,9 @@ func (c *conn) open(r *tcp.ForwarderRequest, to netip.AddrPort) bool {
 func (c *conn) accept(r *tcp.ForwarderRequest, to netip.AddrPort) bool {
 	ctx, cancel := context.WithTimeout(c.gate.ctx, dialTimeout)
 	defer cancel()
-	outer, err := c.gate.dial(ctx, "tcp", to.String())
+	outer, err := c.gate.options.Dial(ctx, "tcp", to.String())
 	if err != nil {
-		c.attempt.Reason = dialError(err)
+		c.attempt.Reason = intercept.Explain(err)
 		return c.reject(r)
 	}
 	endpoint, failed := r.CreateEndpoint(&c.inner.queue)
@@ -78,28 +77,13 @@ func (c *conn) accept(r *tcp.ForwarderRequest, to netip.AddrPort) bool {
 	}
 	r.Complete(false)
 	c.inner.watch(endpoint)
-	c.setOuter(outer)
+	c.outer = outer
 	return true
 }
 
-// reject logs the attempt and answers it with a reset, in this order: who sees the answer finds the reason.
+// reject logs the attempt and then answers it with a reset, so that the log has the reason when the sandbox looks for it.
 func (c *conn) reject(r *tcp.ForwarderRequest) bool {
 	c.log()
 	r.Complete(true)
 	return false
 }
-
-// dialError says why a destination cannot be reached, in words without addresses of the host.
-func dialError(err error) string {
-	var failed syscall.Errno
-	switch {
-	case errors.As(err, &failed):
-		return failed.Error()
-	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, os.ErrDeadlineExceeded):
-		return "it did not answer in time"
-	}
-	return "it cannot be reached"
-}
-
-// halfCloser is a connection whose halves can be closed alone.
-type halfCloser interface{ CloseWrite() error }

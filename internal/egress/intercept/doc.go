@@ -1,0 +1,9 @@
+// Package intercept ends the TLS of connections whose requests the gate must read: those to hosts of secrets, and those
+// that the policy lists for inspection.
+//
+//   - authority.go signs a certificate for each name, with an authority that only this sandbox trusts
+//   - server.go ends TLS and serves HTTP/1 and HTTP/2
+//   - request.go decides about one request and forwards it
+//   - secrets.go finds placeholders in headers, and inserts the values of secrets
+//   - redact.go replaces values in answers by their placeholders
+package intercept

@@ -1,0 +1,159 @@
+package intercept
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"io"
+	"log"
+	"net"
+	"net/http"
+	"net/netip"
+	"time"
+
+	"github.com/fumehood-dev/fumehood/internal/duplex"
+	"github.com/fumehood-dev/fumehood/internal/egress/rules"
+	"github.com/fumehood-dev/fumehood/internal/egress/sniff"
+	"github.com/fumehood-dev/fumehood/sandbox"
+)
+
+const (
+	maxStreams       = 100             // requests at once on one connection (HTTP/2)
+	idleTimeout      = 5 * time.Minute // that a connection may wait for its next request
+	handshakeTimeout = 10 * time.Second
+)
+
+// Config configures a Server.
+type Config struct {
+	Authority *sandbox.Authority
+	Roots     *x509.CertPool // servers are verified by; nil is those of the host
+	Log       func(sandbox.NetworkAttempt)
+
+	// Begin counts a request, and End ends it. Begin returns false once the gate is closed.
+	Begin func() bool
+	End   func()
+}
+
+// Server ends TLS with certificates of the sandbox's authority, and serves the requests.
+type Server struct {
+	config   Config
+	signer   *Signer
+	http     *http.Server
+	listener listener
+}
+
+// NewServer makes a server. Its connections are those that Serve is given.
+func NewServer(c Config) (*Server, error) {
+	signer, err := NewSigner(c.Authority)
+	if err != nil {
+		return nil, err
+	}
+	s := &Server{config: c, signer: signer, listener: listener{accepted: make(chan net.Conn)}}
+	s.listener.ctx, s.listener.end = context.WithCancel(context.Background())
+	s.http = &http.Server{
+		Handler: http.HandlerFunc(s.handle),
+		TLSConfig: &tls.Config{MinVersion: tls.VersionTLS12, SessionTicketsDisabled: true,
+			GetCertificate: s.certificate},
+		ReadHeaderTimeout: sniff.HeadTimeout,
+		IdleTimeout:       idleTimeout,
+		MaxHeaderBytes:    sniff.MaxHead,
+		HTTP2:             &http.HTTP2Config{MaxConcurrentStreams: maxStreams},
+		ErrorLog:          log.New(io.Discard, "", 0), // sandboxes cause the errors
+		ConnContext: func(ctx context.Context, c net.Conn) context.Context {
+			return context.WithValue(ctx, connKey{}, c.(*tls.Conn).NetConn())
+		},
+	}
+	return s, nil
+}
+
+type connKey struct{}
+
+// Run serves connections until Close.
+func (s *Server) Run() { _ = s.http.ServeTLS(&s.listener, "", "") } // it only returns that it was closed
+
+// Close ends all connections.
+func (s *Server) Close() { _ = s.http.Close() } // which the gate has reset
+
+// listener is a net.Listener of the connections that Serve is given.
+type listener struct {
+	accepted chan net.Conn
+	ctx      context.Context
+	end      context.CancelFunc
+}
+
+func (l *listener) Accept() (net.Conn, error) {
+	select {
+	case c := <-l.accepted:
+		return c, nil
+	case <-l.ctx.Done():
+		return nil, net.ErrClosed
+	}
+}
+
+func (l *listener) Close() error {
+	l.end()
+	return nil
+}
+
+func (l *listener) Addr() net.Addr { return &net.TCPAddr{} }
+
+// certificate returns a certificate for the name that the gate has checked.
+func (s *Server) certificate(h *tls.ClientHelloInfo) (*tls.Certificate, error) {
+	c := h.Conn.(*Conn)
+	if name, err := rules.CanonicalName(h.ServerName); err != nil || name != c.Name {
+		return nil, sniff.ErrHello
+	}
+	return s.signer.Certificate(c.Name)
+}
+
+// Conn is the sandbox's end of a connection whose TLS ends here. Its owner closes what it embeds, once the sandbox has
+// read everything.
+type Conn struct {
+	duplex.Conn
+	Name   string         // of the server, canonical
+	To     netip.AddrPort // of the server
+	Policy func() (*rules.Rules, rules.Destination)
+	Dial   func(context.Context) (net.Conn, error) // connects to the server
+
+	transport *http.Transport
+	ctx       context.Context // ends with the connection
+	end       context.CancelFunc
+}
+
+// Close ends reads and writes.
+func (c *Conn) Close() error {
+	c.end()
+	_ = c.SetDeadline(time.Unix(1, 0)) // ends reads and writes that wait
+	return c.CloseWrite()
+}
+
+// Serve serves a connection until it or the context ends.
+func (s *Server) Serve(ctx context.Context, c *Conn) {
+	c.ctx, c.end = context.WithCancel(ctx)
+	defer c.end()
+	c.transport = &http.Transport{
+		DialContext:           func(ctx context.Context, _, _ string) (net.Conn, error) { return c.dial(ctx) },
+		TLSClientConfig:       &tls.Config{ServerName: c.Name, RootCAs: s.config.Roots, MinVersion: tls.VersionTLS12},
+		TLSHandshakeTimeout:   handshakeTimeout,
+		ForceAttemptHTTP2:     true,
+		DisableCompression:    true, // compressed bodies pass unchanged
+		ExpectContinueTimeout: time.Second,
+		IdleConnTimeout:       idleTimeout,
+		MaxConnsPerHost:       maxStreams,
+	}
+	defer c.transport.CloseIdleConnections()
+	select {
+	case s.listener.accepted <- c:
+		<-c.ctx.Done()
+	case <-ctx.Done():
+	}
+}
+
+// dial connects to the server for as long as the sandbox's connection lasts.
+func (c *Conn) dial(ctx context.Context) (net.Conn, error) {
+	server, err := c.Dial(ctx)
+	if err == nil {
+		context.AfterFunc(c.ctx, func() { server.Close() })
+	}
+	return server, err
+}

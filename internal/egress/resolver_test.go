@@ -1,0 +1,61 @@
+//go:build linux
+
+package egress
+
+import (
+	"encoding/binary"
+	"fmt"
+	"io"
+	"strings"
+	"testing"
+
+	"github.com/fumehood-dev/fumehood/sandbox"
+)
+
+// TestResolver: names that are not allowed do not exist, and addresses that are not public are not handed out.
+func TestResolver(t *testing.T) {
+	p := newPlace(t, sandbox.NetworkPolicy{Mode: sandbox.NetworkRestricted, Allow: []string{"site.example", "*.wild.example",
+		"rebind.example", "intern.example", "10.7.7.7:99"}, Deny: []string{"no.wild.example"}})
+	p.world.name("site.example", site, site6, "10.0.0.1", "::1", "64:ff9b::a00:1")
+	p.world.name("x.wild.example", site)
+	p.world.name("no.wild.example", site)
+	p.world.name("evil.example", site)
+	p.world.name("rebind.example", "127.0.0.1", "169.254.169.254", "::ffff:10.0.0.1")
+	p.world.name("intern.example", "10.7.7.7")
+	for _, c := range []struct{ network, name, want string }{
+		{"ip", "site.example", "[" + site + " " + site6 + "]"}, {"ip4", "SITE.Example", "[" + site + "]"},
+		{"ip4", "x.wild.example", "[" + site + "]"},
+		{"ip4", "no.wild.example", "[]"}, {"ip4", "evil.example", "[]"}, {"ip4", "rebind.example", "[]"}, {"ip4", "wild.example", "[]"},
+		{"ip4", "data.evil.example", "[]"},
+		{"ip4", "intern.example", "[10.7.7.7]"}, {"ip4", "0x7f.0.0.1", "[]"},
+	} {
+		found, err := p.look(c.network, c.name)
+		if got := fmt.Sprint(found); got != c.want {
+			t.Errorf("%s: %s, %v", c.name, got, err)
+		}
+	}
+	p.world.mu.Lock()
+	for _, name := range p.world.asked {
+		if strings.Contains(name, "evil") || strings.Contains(name, "no.wild") || !strings.HasSuffix(name, ".example.") {
+			t.Errorf("the host's resolver was asked for %s", name)
+		}
+	}
+	p.world.mu.Unlock()
+	for _, to := range []string{"10.0.0.1:80", "169.254.169.254:80", "10.7.7.7:98"} {
+		if c, err := p.dial("tcp", to); err == nil {
+			c.Close()
+			t.Errorf("%s was reached", to)
+		}
+	}
+	if list := p.world.reached(); len(list) > 0 {
+		t.Errorf("the gate dialled %q", list)
+	}
+	// Over TCP, and of a type that is not handed out: no data, and no error.
+	c := p.mustDial("tcp", "198.18.0.1:53")
+	query := []byte{0, 7, 1, 0, 0, 1, 0, 0, 0, 0, 0, 0, 4, 's', 'i', 't', 'e', 7, 'e', 'x', 'a', 'm', 'p', 'l', 'e', 0, 0, 65, 0, 1} // HTTPS
+	_, _ = c.Write(append(binary.BigEndian.AppendUint16(nil, uint16(len(query))), query...))
+	reply := make([]byte, 2+len(query))
+	if _, err := io.ReadFull(c, reply); err != nil || reply[5]&15 != 0 || binary.BigEndian.Uint16(reply[8:]) != 0 {
+		t.Errorf("%x, %v", reply, err)
+	}
+}

@@ -1,0 +1,153 @@
+package rules
+
+import (
+	"net/netip"
+	"slices"
+
+	"github.com/fumehood-dev/fumehood/sandbox"
+)
+
+// Verdict is the decision about a name or a destination.
+type Verdict struct {
+	Allowed bool
+	ByName  bool   // allowed only because of its name: CheckName must agree with the name that the connection states
+	Name    string // of the destination, where known
+	Rule    string // the rule that decided, "" where none did
+	Reason  string // of a refusal
+}
+
+// Reasons of refusals.
+const (
+	NoRule      = "no rule allows it"
+	Denied      = "a rule denies it"
+	QUIC        = "QUIC hides the name"
+	NotResolved = "the gate did not resolve that name to this address"
+)
+
+// Refusal is an error with the reason for which the policy refuses a connection.
+type Refusal string
+
+func (r Refusal) Error() string { return string(r) }
+
+// Destination is the target of a connection or a datagram.
+type Destination struct {
+	To     netip.AddrPort // canonical
+	UDP    bool
+	OfHost bool     // an address of this host
+	Names  []string // that the gate resolved to this address, the latest first
+}
+
+// DecideLookup decides whether a canonical name may be resolved: some port of it must be allowed.
+func (r *Rules) DecideLookup(name string) Verdict {
+	return r.decideName(name, ports.all, func(ports) bool { return true })
+}
+
+// decideName decides about a canonical name by the rules whose ports suit.
+func (r *Rules) decideName(name string, denies, allows func(ports) bool) Verdict {
+	if no := r.deny.find(name, denies); no != nil {
+		return Verdict{Name: name, Rule: no.String(), Reason: Denied}
+	}
+	if r.mode == sandbox.NetworkFull {
+		return Verdict{Allowed: true, Name: name, Rule: string(r.mode)}
+	}
+	if yes := r.allow.find(name, allows); yes != nil {
+		return Verdict{Allowed: true, ByName: true, Name: name, Rule: yes.String()}
+	}
+	return Verdict{Name: name, Reason: NoRule}
+}
+
+// decideNameAt decides about a canonical name at a port. UDP requires a rule that gives the port.
+func (r *Rules) decideNameAt(name string, port uint16, udp bool) Verdict {
+	return r.decideName(name, func(p ports) bool { return p.has(port) },
+		func(p ports) bool { return p.has(port) && !(udp && p.all()) })
+}
+
+// Decide decides about a destination.
+func (r *Rules) Decide(d Destination) Verdict {
+	class, never := Classify(d.To.Addr())
+	v := Verdict{}
+	if len(d.Names) > 0 {
+		v.Name = d.Names[0]
+	}
+	for _, no := range r.deny.networks {
+		if no.prefix.Contains(d.To.Addr()) && no.ports.has(d.To.Port()) {
+			v.Rule, v.Reason = no.String(), Denied
+			return v
+		}
+	}
+	switch {
+	case (never || r.mode == sandbox.NetworkNone) && class != "":
+		v.Reason = "it is " + class
+		return v
+	case r.mode == sandbox.NetworkNone:
+		v.Reason = NoRule
+		return v
+	case d.UDP && d.To.Port() == portHTTPS && (r.mode == sandbox.NetworkRestricted || r.DeniesNames()):
+		v.Reason = QUIC
+		return v
+	}
+	for _, yes := range r.allow.networks {
+		if yes.opens(d.To, class, d.OfHost) {
+			v.Allowed, v.Rule = true, yes.String()
+			return v
+		}
+	}
+	switch {
+	case class != "":
+		v.Reason = "it is " + class
+	case d.OfHost:
+		v.Reason = "it is an address of the host"
+	case len(d.Names) > 0:
+		return r.decideByNames(d)
+	case r.mode == sandbox.NetworkFull:
+		v.Allowed, v.Rule = true, string(r.mode)
+	default:
+		v.Reason = NoRule
+	}
+	return v
+}
+
+// decideByNames decides about a public address that no rule lists. One allowed name is enough; else the verdict is that
+// about the latest name.
+func (r *Rules) decideByNames(d Destination) (v Verdict) {
+	for i, name := range d.Names {
+		one := r.decideNameAt(name, d.To.Port(), d.UDP)
+		if one.Allowed {
+			return one
+		}
+		if i == 0 {
+			v = one
+		}
+	}
+	return v
+}
+
+// CheckName decides about a connection that states the canonical name that it is for: in its TLS hello or a Host header.
+// "" is a connection that has stated none yet.
+func (r *Rules) CheckName(d Destination, name string) Verdict {
+	v := r.Decide(d)
+	if !v.Allowed || name == "" {
+		return v
+	}
+	stated := r.decideNameAt(name, d.To.Port(), false)
+	switch {
+	case !v.ByName && stated.Reason != Denied:
+		v.Name = name
+		return v
+	case v.ByName && stated.Allowed && !slices.Contains(d.Names, name):
+		stated.Allowed, stated.Reason = false, NotResolved
+	}
+	return stated
+}
+
+// DeniesNames reports whether some name is denied, so that names matter even in mode full.
+func (r *Rules) DeniesNames() bool { return len(r.deny.names) > 0 }
+
+// MayResolveTo decides whether the resolver may return an address. An address that no connection can reach would
+// mislead.
+func (r *Rules) MayResolveTo(a netip.Addr, ofHost bool) bool {
+	class, never := Classify(a)
+	return !never && (class == "" && !ofHost || slices.ContainsFunc(r.allow.networks, func(yes rule) bool {
+		return yes.opens(netip.AddrPortFrom(a, max(yes.ports.from, 1)), class, ofHost)
+	}))
+}

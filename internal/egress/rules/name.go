@@ -1,0 +1,96 @@
+package rules
+
+import (
+	"errors"
+	"strings"
+
+	"golang.org/x/net/idna"
+)
+
+const (
+	// MaxName is the most characters of a name (RFC 1035).
+	MaxName  = 253
+	maxLabel = 63
+)
+
+// lookup maps a name in any script to the ASCII form that resolvers accept, by UTS 46 without transitional mappings.
+var lookup = idna.New(idna.MapForLookup(), idna.BidiRule(), idna.Transitional(false), idna.StrictDomainName(false))
+
+// CanonicalName returns the form in which names are compared: lower case, ASCII, no dot at the end. It refuses names
+// that resolvers may read as addresses, such as "127.1", "0x7f000001" and "2130706433".
+func CanonicalName(s string) (string, error) {
+	s = strings.TrimSuffix(s, ".")
+	if !isASCII(s) {
+		mapped, err := lookup.ToASCII(s)
+		if err != nil {
+			return "", errors.New("it cannot be written as an international domain name")
+		}
+		s = strings.TrimSuffix(mapped, ".")
+	}
+	if s == "" || len(s) > MaxName {
+		return "", errors.New("it has no characters, or more than 253")
+	}
+	s = strings.ToLower(s)
+	last := s
+	for rest, more := s, true; more; {
+		last, rest, more = strings.Cut(rest, ".")
+		if err := checkLabel(last); err != nil {
+			return "", err
+		}
+	}
+	if isNumber(last) {
+		return "", errors.New("it reads as an address; an IPv4 address has four decimal numbers without leading zeros")
+	}
+	return s, nil
+}
+
+func checkLabel(label string) error {
+	switch {
+	case label == "" || len(label) > maxLabel:
+		return errors.New("a part between dots has no characters, or more than 63")
+	case label[0] == '-' || label[len(label)-1] == '-':
+		return errors.New("a part between dots begins or ends with a hyphen")
+	}
+	for i := range len(label) {
+		switch c := label[i]; {
+		case c >= 'a' && c <= 'z', c >= '0' && c <= '9', c == '-', c == '_': // RFC 2181 allows "_"; object stores use it
+		default:
+			return errors.New("it has characters other than letters, digits, hyphens and dots")
+		}
+	}
+	if strings.HasPrefix(label, "xn--") {
+		if _, err := lookup.ToUnicode(label); err != nil {
+			return errors.New("a part between dots is no valid Punycode")
+		}
+	}
+	return nil
+}
+
+// isNumber reports whether resolvers may read a name with this last label as an IPv4 address (WHATWG URL, "ends in a
+// number").
+func isNumber(label string) bool {
+	if digits, ok := strings.CutPrefix(label, "0x"); ok {
+		return strings.Trim(digits, "0123456789abcdef") == ""
+	}
+	return strings.Trim(label, "0123456789") == ""
+}
+
+func isASCII(s string) bool {
+	for i := range len(s) {
+		if s[i] >= 0x80 {
+			return false
+		}
+	}
+	return true
+}
+
+// HostName returns the canonical name in a Host header or an authority.
+func HostName(host string) (string, error) {
+	if i := strings.LastIndexByte(host, ':'); i >= 0 && !strings.HasSuffix(host, "]") {
+		if _, err := ParsePort(host[i+1:]); err != nil {
+			return "", err
+		}
+		host = host[:i]
+	}
+	return CanonicalName(host)
+}

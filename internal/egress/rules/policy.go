@@ -1,0 +1,163 @@
+package rules
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/fumehood-dev/fumehood/sandbox"
+)
+
+const (
+	maxRules       = 1000  // in all lists together
+	maxConnections = 65535 // a sandbox's address has no more ports
+)
+
+// Rules is a compiled network policy. It does not change.
+type Rules struct {
+	Bounds  Bounds
+	Secrets []Secret
+
+	mode      sandbox.NetworkMode
+	allow     table
+	deny      table
+	intercept table // names whose TLS ends in the gate
+}
+
+// Bounds are the limits of one gate. Zero bytes are no limit.
+type Bounds struct {
+	Connections    int
+	Rate           int // new connections a second
+	Sent, Received int64
+}
+
+// table is a list of rules, indexed for lookups.
+type table struct {
+	names    map[string][]rule // by name, with the "*."
+	networks []rule
+}
+
+// Compile checks a policy and compiles it. Errors are Invalid, and Op names the position: "network.allow[3]".
+func Compile(p sandbox.NetworkPolicy) (*Rules, error) {
+	r := &Rules{mode: p.Mode, Bounds: Bounds{p.MaxConnections, p.ConnectionRate, p.MaxSent, p.MaxReceived}}
+	if err := r.checkMode(&p); err != nil {
+		return nil, err
+	}
+	if err := r.Bounds.complete(); err != nil {
+		return nil, err
+	}
+	if n := len(p.Allow) + len(p.Deny) + len(p.Inspect); n > maxRules {
+		return nil, sandbox.Invalidf("network", "%d rules are more than %d", n, maxRules)
+	}
+	allowed := map[string]string{} // rule -> where
+	for i, entry := range p.Allow {
+		where := fmt.Sprintf("network.allow[%d]", i)
+		one, err := parseAt(where, entry)
+		if err != nil {
+			return nil, err
+		}
+		if class, never := classify(one.prefix); one.name == "" && never {
+			return nil, sandbox.Invalidf(where, "%s is %s, which no rule opens", &one, class)
+		}
+		allowed[one.String()] = where
+		r.allow.add(one)
+	}
+	for i, entry := range p.Deny {
+		where := fmt.Sprintf("network.deny[%d]", i)
+		one, err := parseAt(where, entry)
+		if err != nil {
+			return nil, err
+		}
+		if also := allowed[one.String()]; also != "" {
+			return nil, sandbox.Invalidf(where, "%s is in %s too", &one, also)
+		}
+		r.deny.add(one)
+	}
+	for i, entry := range p.Inspect {
+		if _, err := r.addIntercepted(fmt.Sprintf("network.inspect[%d]", i), entry); err != nil {
+			return nil, err
+		}
+	}
+	if err := r.addSecrets(p.Secrets); err != nil {
+		return nil, err
+	}
+	return r, nil
+}
+
+func (r *Rules) checkMode(p *sandbox.NetworkPolicy) error {
+	switch r.mode {
+	case sandbox.NetworkRestricted, sandbox.NetworkFull:
+		return nil
+	case "", sandbox.NetworkNone:
+		r.mode = sandbox.NetworkNone
+	default:
+		return sandbox.Invalidf("network.mode", "%.40q is not one of none, restricted, full", r.mode)
+	}
+	switch {
+	case len(p.Allow) > 0:
+		return sandbox.Invalidf("network.allow[0]", "mode none has no rules, because nothing can be reached")
+	case len(p.Deny) > 0:
+		return sandbox.Invalidf("network.deny[0]", "mode none has no rules, because nothing can be reached")
+	case p.Reads():
+		return sandbox.Invalidf("network", "mode none cannot have secrets or inspect, because nothing can be reached")
+	}
+	return nil
+}
+
+// complete checks the bounds and fills in defaults.
+func (b *Bounds) complete() error {
+	for _, bound := range []struct {
+		name  string
+		value int64
+	}{
+		{"max_connections", int64(b.Connections)}, {"connection_rate", int64(b.Rate)},
+		{"max_sent", b.Sent}, {"max_received", b.Received},
+	} {
+		if bound.value < 0 {
+			return sandbox.Invalidf("network."+bound.name, "must not be negative")
+		}
+	}
+	if b.Connections > maxConnections {
+		return sandbox.Invalidf("network.max_connections", "%d is more than %d", b.Connections, maxConnections)
+	}
+	if b.Connections == 0 {
+		b.Connections = sandbox.DefaultConnections
+	}
+	if b.Rate == 0 {
+		b.Rate = sandbox.DefaultConnectionRate
+	}
+	return nil
+}
+
+func (t *table) add(r rule) {
+	if r.name == "" {
+		t.networks = append(t.networks, r)
+		return
+	}
+	if t.names == nil {
+		t.names = map[string][]rule{}
+	}
+	t.names[r.name] = append(t.names[r.name], r)
+}
+
+// find returns the first rule for a canonical name whose ports suit, or nil.
+func (t *table) find(name string, suits func(ports) bool) *rule {
+	if len(t.names) == 0 {
+		return nil
+	}
+	key := name
+	for more := true; more; {
+		list := t.names[key]
+		if i := slices.IndexFunc(list, func(r rule) bool { return suits(r.ports) }); i >= 0 {
+			return &list[i]
+		}
+		_, name, more = strings.Cut(name, ".")
+		key = "*." + name
+	}
+	return nil
+}
+
+// has reports whether the table has a rule for a canonical name at a port.
+func (t *table) has(name string, port uint16) bool {
+	return t.find(name, func(p ports) bool { return p.has(port) }) != nil
+}

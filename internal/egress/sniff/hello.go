@@ -1,0 +1,65 @@
+package sniff
+
+import (
+	"crypto/tls"
+	"errors"
+	"net"
+	"slices"
+)
+
+// Hello is the readable part of the first message of a TLS client.
+type Hello struct {
+	Server string // the server name (RFC 6066), as it was sent; "" if there is none
+	Hidden bool   // it has the extension of Encrypted Client Hello
+}
+
+const (
+	// TLSHandshake is the first byte of a TLS connection: the type of its first record (RFC 8446, section 5.1).
+	TLSHandshake  = 22
+	maxRecord     = 1 << 14
+	encryptedName = 0xfe0d // the extension encrypted_client_hello (RFC 9849)
+)
+
+var (
+	ErrMore  = errors.New("more bytes are needed")
+	ErrHello = errors.New("a malformed TLS hello")
+
+	errParsed = errors.New("the hello was parsed")
+)
+
+// ParseHello parses a ClientHello, which may be spread over records. It returns ErrMore while it is incomplete.
+func ParseHello(b []byte) (Hello, error) {
+	r := &replay{sent: b}
+	err := tls.Server(r, parseOnly).Handshake()
+	switch {
+	case errors.Is(err, errParsed):
+		return r.hello, nil
+	case errors.Is(err, ErrMore) && len(b) < MaxFirst+maxRecord:
+		return Hello{}, ErrMore
+	}
+	return Hello{}, ErrHello
+}
+
+// parseOnly ends a handshake once the hello has been parsed.
+var parseOnly = &tls.Config{GetConfigForClient: func(info *tls.ClientHelloInfo) (*tls.Config, error) {
+	info.Conn.(*replay).hello = Hello{info.ServerName, slices.Contains(info.Extensions, encryptedName)}
+	return nil, errParsed
+}}
+
+// replay is a connection on which a client has sent some bytes. It discards the bytes that the server sends.
+type replay struct {
+	net.Conn
+	sent  []byte
+	hello Hello
+}
+
+func (r *replay) Read(p []byte) (int, error) {
+	if len(r.sent) == 0 {
+		return 0, ErrMore
+	}
+	n := copy(p, r.sent)
+	r.sent = r.sent[n:]
+	return n, nil
+}
+
+func (*replay) Write(p []byte) (int, error) { return len(p), nil }

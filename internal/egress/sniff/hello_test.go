@@ -1,0 +1,58 @@
+package sniff
+
+import (
+	"crypto/tls"
+	"errors"
+	"net"
+	"testing"
+)
+
+// clientHello is what a real client sends first.
+func clientHello(t testing.TB, server string) []byte {
+	ours, theirs := net.Pipe()
+	defer ours.Close()
+	go func() {
+		_ = tls.Client(theirs, &tls.Config{ServerName: server, InsecureSkipVerify: true}).Handshake()
+		theirs.Close()
+	}()
+	b := make([]byte, 1<<16)
+	n, err := ours.Read(b)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b[:n]
+}
+
+// split spreads a handshake message over records of so many bytes.
+func split(record []byte, size int) (all []byte) {
+	for body := record[5:]; len(body) > 0; {
+		n := min(size, len(body))
+		all = append(append(all, TLSHandshake, 3, 1, byte(n>>8), byte(n)), body[:n]...)
+		body = body[n:]
+	}
+	return all
+}
+
+// FuzzHello: a hello says the same in however many records it comes, and none of its beginnings says anything.
+func FuzzHello(f *testing.F) {
+	whole := clientHello(f, "site.example")
+	f.Add(whole, 100)
+	f.Add(clientHello(f, "a.b"), 1)
+	f.Add([]byte{22, 3, 1, 0, 1, 1}, 3)
+	f.Fuzz(func(t *testing.T, b []byte, size int) {
+		h, err := ParseHello(b)
+		if err != nil || size < 1 || len(b) != 5+int(b[3])<<8+int(b[4]) || len(b) > 2000 {
+			return
+		}
+		again, err := ParseHello(split(b, size))
+		if err != nil || again != h {
+			t.Fatalf("%+v in one record, %+v, %v in records of %d", h, again, err, size)
+		}
+		message := 9 + int(b[6])<<16 + int(b[7])<<8 + int(b[8])
+		for n := size % 50; n < message; n += 50 { // all would take too long
+			if _, err := ParseHello(b[:n]); !errors.Is(err, ErrMore) {
+				t.Fatalf("%d of %d bytes: %v", n, message, err)
+			}
+		}
+	})
+}
