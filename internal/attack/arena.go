@@ -9,17 +9,17 @@ type Options struct {
 	Backend  sandbox.Backend
 	Canaries *Canaries
 
-	// Folders are where the backend keeps live state: nothing named after a sandbox may be left below them.
+	// Folders hold the backend's live state: nothing named after a sandbox may be left below them.
 	Folders []string
 
-	// Alone means that one attack runs at a time and little else runs in this process. Then its heap is measured (O01, R11),
-	// and all system calls are made on a user-space kernel too, which takes most of a minute (K15).
+	// Alone means that one attack runs at a time and little else runs in this process. Then its heap is measured (O01,
+	// R11), and all system calls are made on a user-space kernel too, which takes most of a minute (K15).
 	Alone bool
 
 	// Languages are the languages of the probes; none means this package's Languages.
 	Languages []sandbox.Language
 
-	// Warm is how many interpreters wait to be forked, if the backend can. No box is kept warm.
+	// Warm is the number of interpreters that wait to be forked, if the backend can fork. No box is kept warm.
 	Warm int
 
 	// Contexts runs the attacks as code in contexts of living sandboxes. Languages must have drivers.
@@ -30,7 +30,7 @@ type Options struct {
 	WithoutWalls func(a *Attack, params []string) (out string, err error)
 }
 
-// completeSpec is a complete spec with the default limits.
+// completeSpec returns a complete spec with the default limits.
 func completeSpec() sandbox.Spec {
 	return sandbox.Spec{ID: sandbox.NewID(), Limits: sandbox.DefaultLimits, User: sandbox.DefaultUser,
 		Env: sandbox.DefaultEnv, Network: sandbox.NetworkPolicy{Mode: sandbox.NetworkNone}}

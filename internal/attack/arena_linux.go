@@ -17,14 +17,14 @@ import (
 	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
-// settleTime is how long everything that an attack used may take to disappear: killed processes need some processor time to
-// end, and the processors may be busy. More than usualSettleTime is reported.
+// settleTime is how long everything that an attack used may take to disappear: killed processes need some processor
+// time to end, and the processors may be busy. More than usualSettleTime is reported.
 const (
 	settleTime      = 2 * time.Minute
 	usualSettleTime = 5 * time.Second
 )
 
-// Arena is a backend and an engine under attack, with everything that must not change.
+// Arena is a backend and an engine under attack, and the state of the host that must not change.
 type Arena struct {
 	options  Options
 	spy      *spy
@@ -34,13 +34,13 @@ type Arena struct {
 	host     *hostWatch
 	kernel   sandbox.Kernel
 	weaker   []string // limits that this host cannot enforce and the attacks waive
-	alone    bool     // as in the options
+	alone    bool     // Options.Alone
 
-	hits  atomic.Int64 // before
+	hits  atomic.Int64 // of the canaries, before the current trial
 	ports atomic.Int32
 }
 
-// Figures of the arena's engine.
+// Settings of the arena's engine.
 const (
 	attackSlots   = 96 // attacks with their neighbours and benign runs
 	firstTestPort = 20_000
@@ -57,7 +57,8 @@ func Open(ctx context.Context, o Options) (_ *Arena, err error) {
 	if len(languages) == 0 {
 		languages = Languages
 	}
-	n.engine, err = engine.New(engine.Config{Backends: []sandbox.Backend{n.spy}, Languages: languages, Slots: attackSlots, Warm: o.Warm, Log: n.log.logger()})
+	n.engine, err = engine.New(engine.Config{Backends: []sandbox.Backend{n.spy}, Languages: languages, Slots: attackSlots,
+		Warm: o.Warm, Log: n.log.logger()})
 	if err != nil {
 		return nil, err
 	}
@@ -92,8 +93,8 @@ func (n *Arena) Forked() int64 { return n.spy.forked.Load() }
 // Unenforced names the limits that this host cannot enforce and the attacks waive.
 func (n *Arena) Unenforced() []string { return n.weaker }
 
-// accept finds out whether a default sandbox is possible here: an ordinary user without control groups cannot limit memory.
-// Attacks on a missing limit are then not applicable.
+// accept reports an error unless a sandbox can be created here. An ordinary user without control groups cannot limit
+// memory: then the arena waives that limit, and attacks on it are not applicable.
 func (n *Arena) accept(ctx context.Context) error {
 	asked := completeSpec()
 	asked.Labels = map[string]string{labelTrial: ordinaryTrial}
@@ -113,14 +114,15 @@ func (n *Arena) accept(ctx context.Context) error {
 // port returns a port that no other trial uses.
 func (n *Arena) port() int { return firstTestPort + int(n.ports.Add(1))%manyTestPorts }
 
-// Benign makes an ordinary run, which must succeed whatever runs before or beside it.
+// Benign makes an ordinary run, which must succeed before, beside and after any attack.
 func (n *Arena) Benign(ctx context.Context) error { return n.ordinary(ctx, "python") }
 
 func (n *Arena) ordinary(ctx context.Context, lang string) error {
 	ctx, cancel := context.WithTimeout(ctx, stepTimeout)
 	defer cancel()
 	code := map[string]string{"python": "print(1+1)", "javascript": "console.log(1+1)", "bash": "echo $((1+1))"}[lang]
-	r, err := n.engine.Run(ctx, engine.Run{Spec: sandbox.Spec{AllowUnenforced: n.weaker, Labels: map[string]string{labelTrial: ordinaryTrial}},
+	r, err := n.engine.Run(ctx, engine.Run{Spec: sandbox.Spec{AllowUnenforced: n.weaker,
+		Labels: map[string]string{labelTrial: ordinaryTrial}},
 		Request: sandbox.Request{Language: lang, Code: []byte(code), Timeout: probeTime}})
 	if err != nil {
 		return fmt.Errorf("an ordinary run in %s: %w", lang, err)
@@ -131,11 +133,11 @@ func (n *Arena) ordinary(ctx context.Context, lang string) error {
 	return nil
 }
 
-// laterDeadline is the factor of an attack's deadline if the attack had not begun before it.
+// laterDeadline is the factor of an attack's deadline when Try repeats the attack.
 const laterDeadline = 10
 
-// Try makes one attack, and all checks after it. If an attack's own deadline passed before its probe began, nothing is
-// shown, and the attack is repeated with a later deadline.
+// Try makes one attack and all checks after it. If the attack's own deadline passed before its probe began, the trial
+// shows nothing, and Try repeats it with a later deadline.
 func (n *Arena) Try(ctx context.Context, a *Attack) Verdict {
 	began := time.Now()
 	v, hurried := n.try(ctx, a, a.timeout)
@@ -149,32 +151,33 @@ func (n *Arena) Try(ctx context.Context, a *Attack) Verdict {
 }
 
 func (n *Arena) try(ctx context.Context, a *Attack, deadline time.Duration) (v Verdict, hurried bool) {
-	tr := &trial{record: record{ctx: ctx}, Attack: a, arena: n, nonce: strings.ToLower(crand.Text()), port: n.port(), deadline: deadline}
+	tr := &trial{record: record{ctx: ctx}, Attack: a, arena: n, nonce: strings.ToLower(crand.Text()), port: n.port(),
+		deadline: deadline}
 	tr.part(tr.run)
-	tr.part(tr.released)
-	tr.part(tr.gone)
-	tr.part(tr.aftermath)
+	tr.part(tr.checkReleased)
+	tr.part(tr.checkLeftovers)
+	tr.part(tr.checkAftermath)
 	if err := ctx.Err(); err != nil {
 		tr.doubt("it was interrupted: %v", context.Cause(ctx))
 	}
 	return tr.close(), tr.hurried && len(tr.unclear) == 1 // unclear for another reason
 }
 
-// aftermath checks the planted places, the host, and the next run.
-func (tr *trial) aftermath() {
+// checkAftermath checks the planted places, the host, and the next run.
+func (tr *trial) checkAftermath() {
 	n := tr.arena
 	if what := n.canaries.intact(); what != "" {
-		tr.wrong("a planted place was changed: %s", what)
+		tr.fail("a planted place was changed: %s", what)
 	}
 	hits := n.canaries.Hits()
 	if before := n.hits.Swap(hits); hits != before {
 		n.canaries.mu.Lock()
-		tr.wrong("a planted listener was reached %d times: %s", hits-before, n.canaries.last)
+		tr.fail("a planted listener was reached %d times: %s", hits-before, n.canaries.last)
 		n.canaries.mu.Unlock()
 	}
 	changes := n.host.changed(n.canaries.marker)
 	for _, what := range changes[byAttack] {
-		tr.wrong("the host was changed: %s", what)
+		tr.fail("the host was changed: %s", what)
 	}
 	for _, what := range changes[unexplained] {
 		tr.doubt("the host was changed meanwhile by an unknown cause: %s", what)
@@ -183,10 +186,10 @@ func (tr *trial) aftermath() {
 		tr.remark("the host was changed, but not by the attack: %s", what)
 	}
 	if what := n.spy.complaints(); what != "" {
-		tr.wrong("%s", what)
+		tr.fail("%s", what)
 	}
 	if err := n.Benign(tr.ctx); err != nil {
-		tr.wrong("after it: %v", err)
+		tr.fail("after it: %v", err)
 	}
 }
 

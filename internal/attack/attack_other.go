@@ -11,7 +11,8 @@ import (
 // Canaries are planted on the host for attacks to find.
 type Canaries struct{}
 
-var errNotHere = &sandbox.Error{Kind: sandbox.Unsupported, Op: "attack", Msg: "attacks are judged by what a Linux host shows", Fix: "run it on Linux"}
+var errNotHere = &sandbox.Error{Kind: sandbox.Unsupported, Op: "attack",
+	Msg: "attacks are judged by what a Linux host shows", Fix: "run it on Linux"}
 
 // Plant fails: nothing is planted on this system.
 func Plant() (*Canaries, error) { return nil, errNotHere }

@@ -28,12 +28,13 @@ type vector struct {
 // beyondNewest is how many numbers beyond the newest known are tried.
 const beyondNewest = 40
 
-// callVectors are boundary arguments for every system call, and every relevant value for those that the policy decides by an
-// argument, with noise in the bits that the kernel ignores.
+// callVectors returns boundary arguments for every system call, and every relevant value for those that the policy
+// decides by an argument, with noise in the bits that the kernel ignores.
 func callVectors(p *seccomp.Policy) []vector {
 	var all []vector
 	const high = uint64(0xffffffff) << 32
-	boundary := [][6]uint64{{}, {^uint64(0), ^uint64(0), ^uint64(0), ^uint64(0), ^uint64(0), ^uint64(0)}, {1, 1, 1, 1, 1, 1}, {high, high, high, high, high, high}}
+	boundary := [][6]uint64{{}, {^uint64(0), ^uint64(0), ^uint64(0), ^uint64(0), ^uint64(0), ^uint64(0)},
+		{1, 1, 1, 1, 1, 1}, {high, high, high, high, high, high}}
 	for nr := range p.Newest + beyondNewest {
 		for _, args := range boundary {
 			if !signals(nr) || args == ([6]uint64{}) {
@@ -54,7 +55,8 @@ func callVectors(p *seccomp.Policy) []vector {
 		add(unix.SYS_SOCKET, 0, family)
 	}
 	for kind := range uint64(12) {
-		all = append(all, vector{unix.SYS_SOCKET, [6]uint64{unix.AF_INET, kind, 0}}, vector{unix.SYS_SOCKET, [6]uint64{unix.AF_INET, kind | unix.SOCK_CLOEXEC, 0}})
+		all = append(all, vector{unix.SYS_SOCKET, [6]uint64{unix.AF_INET, kind, 0}},
+			vector{unix.SYS_SOCKET, [6]uint64{unix.AF_INET, kind | unix.SOCK_CLOEXEC, 0}})
 		for _, protocol := range []uint64{1, 2, 6, 17, 33, 58, 132, 136, 255, 262} {
 			all = append(all, vector{unix.SYS_SOCKET, [6]uint64{unix.AF_INET, kind, protocol}})
 		}
@@ -65,34 +67,39 @@ func callVectors(p *seccomp.Policy) []vector {
 		add(unix.SYS_UNSHARE, 0, 1<<bit)
 	}
 	add(unix.SYS_PERSONALITY, 0, 0, 8, 0x20000, 0x20008, 0xffffffff)
-	add(unix.SYS_IOCTL, 1, unix.TIOCSTI, 0x541c, unix.TIOCSETD, unix.TIOCCONS, unix.FS_IOC_SETFLAGS, 0x401c5820, unix.TIOCGWINSZ, 0x541b, unix.TCGETS)
+	add(unix.SYS_IOCTL, 1, unix.TIOCSTI, 0x541c, unix.TIOCSETD, unix.TIOCCONS, unix.FS_IOC_SETFLAGS, 0x401c5820,
+		unix.TIOCGWINSZ, 0x541b, unix.TCGETS)
 	for kind := range uint64(16) {
 		add(unix.SYS_MKNODAT, 2, kind<<12|0o644)
 	}
 	return append(all, foreignCalls()...)
 }
 
-// foreignCalls are numbers of other ABIs and invalid ones.
+// foreignCalls returns calls of other ABIs and invalid numbers.
 func foreignCalls() []vector {
 	var all []vector
-	for _, nr := range []uint64{0x40000000, 0x40000000 | 59, 0x40000000 | 165, 0x40000000 | 520, 1000, 1 << 20, 1 << 31, ^uint64(0) >> 33} {
+	for _, nr := range []uint64{0x40000000, 0x40000000 | 59, 0x40000000 | 165, 0x40000000 | 520, 1000, 1 << 20, 1 << 31,
+		^uint64(0) >> 33} {
 		all = append(all, vector{nr: nr})
 	}
 	return all
 }
 
-// signals reports whether a call could hit the prober itself: it is only made with signal 0.
+// signals reports whether a call could signal the prober itself. Such calls are made only with signal 0.
 func signals(nr int) bool {
-	return slices.Contains([]int{unix.SYS_KILL, unix.SYS_TKILL, unix.SYS_TGKILL, unix.SYS_RT_SIGQUEUEINFO, unix.SYS_RT_TGSIGQUEUEINFO, unix.SYS_PIDFD_SEND_SIGNAL}, nr)
+	return slices.Contains([]int{unix.SYS_KILL, unix.SYS_TKILL, unix.SYS_TGKILL, unix.SYS_RT_SIGQUEUEINFO,
+		unix.SYS_RT_TGSIGQUEUEINFO, unix.SYS_PIDFD_SEND_SIGNAL}, nr)
 }
 
 // pastFilters reports whether the kernel lets a call bypass every filter: uretprobe and uprobe of amd64 (Linux 6.14 and
 // 6.18), by which an administrator's probes return. From anywhere else they end the process or fail.
 func pastFilters(nr uint64) bool { return runtime.GOARCH == "amd64" && (nr == 335 || nr == 336) }
 
-// harmful are left out without isolation.
-var harmful = []int{unix.SYS_REBOOT, unix.SYS_KEXEC_LOAD, unix.SYS_KEXEC_FILE_LOAD, unix.SYS_INIT_MODULE, unix.SYS_FINIT_MODULE, unix.SYS_DELETE_MODULE,
-	unix.SYS_SWAPON, unix.SYS_SWAPOFF, unix.SYS_ACCT, unix.SYS_SETTIMEOFDAY, unix.SYS_CLOCK_SETTIME, unix.SYS_ADJTIMEX, unix.SYS_CLOCK_ADJTIME, unix.SYS_QUOTACTL,
+// harmful are the calls that are not made without isolation.
+var harmful = []int{unix.SYS_REBOOT, unix.SYS_KEXEC_LOAD, unix.SYS_KEXEC_FILE_LOAD, unix.SYS_INIT_MODULE,
+	unix.SYS_FINIT_MODULE, unix.SYS_DELETE_MODULE,
+	unix.SYS_SWAPON, unix.SYS_SWAPOFF, unix.SYS_ACCT, unix.SYS_SETTIMEOFDAY, unix.SYS_CLOCK_SETTIME, unix.SYS_ADJTIMEX,
+	unix.SYS_CLOCK_ADJTIME, unix.SYS_QUOTACTL,
 	unix.SYS_QUOTACTL_FD, unix.SYS_VHANGUP, unix.SYS_SYSLOG, unix.SYS_SYNC, unix.SYS_BPF}
 
 func writeVectors(all []vector) string {
@@ -133,15 +140,15 @@ var ownPolicy = []string{"native", "gvisor", "docker", "podman"}
 // driveCalls is K15. The control shows that the same prober reaches the kernel without a filter.
 func driveCalls(tr *trial) {
 	if name := tr.arena.spy.Name(); !slices.Contains(ownPolicy, name) {
-		tr.pass("%s does not use this system call policy", name)
+		tr.skip("%s does not use this system call policy", name)
 	}
 	if tr.userSpace() && !tr.arena.alone {
-		tr.pass("it takes a user-space kernel most of a minute, so it is only made alone")
+		tr.skip("it takes a user-space kernel most of a minute, so it is only made alone")
 	}
 	policy := seccomp.New(seccomp.Options{})
 	vectors := callVectors(policy)
 	errnos := tr.makeCalls(vectors)
-	tr.callsAgain(policy, vectors, errnos)
+	tr.repeatSilentCalls(policy, vectors, errnos)
 	refused := 0
 	for i, v := range vectors {
 		want := policy.Answer(int(int32(v.nr)), v.args)
@@ -149,18 +156,18 @@ func driveCalls(tr *trial) {
 			continue
 		}
 		if refused++; errnos[i] != int(want.Errno()) {
-			tr.wrong("call %d with %x: errno %d, the policy says %d", v.nr, v.args, errnos[i], want.Errno())
+			tr.fail("call %d with %x: errno %d, the policy says %d", v.nr, v.args, errnos[i], want.Errno())
 		}
 	}
 	tr.note("%d calls, %d of them refused", len(vectors), refused)
 	if tr.arena.options.WithoutWalls != nil {
-		tr.callsWithoutWalls(policy, vectors, errnos)
+		tr.repeatWithoutWalls(policy, vectors, errnos)
 	}
 }
 
-// callsAgain repeats refused calls without an answer, with a hundred times the time-out: a busy host can delay one beyond
-// the prober's.
-func (tr *trial) callsAgain(policy *seccomp.Policy, vectors []vector, errnos []int) {
+// repeatSilentCalls repeats refused calls without an answer, with a hundred times the time-out: a busy host can delay
+// one beyond the prober's.
+func (tr *trial) repeatSilentCalls(policy *seccomp.Policy, vectors []vector, errnos []int) {
 	var again []vector
 	var index []int
 	for i, v := range vectors {
@@ -191,18 +198,18 @@ func (tr *trial) makeCalls(vectors []vector, env ...string) []int {
 	defer cancel()
 	r := tr.do(ctx, run)
 	tr.judge(r)
-	if !tr.clear() {
+	if !tr.isClear() {
 		tr.giveUp("the prober failed to make the calls")
 	}
 	return tr.readErrnos(string(r.Stdout.Head)+string(r.Stdout.Tail), len(vectors))
 }
 
-// newestOfEngines is mseal, of Linux 6.10: the first allowed call unknown to libseccomp 2.5.4 (Debian 12), which engines
-// use.
+// newestOfEngines is mseal, of Linux 6.10: the first allowed call unknown to libseccomp 2.5.4 (Debian 12), which
+// engines use.
 const newestOfEngines = 462
 
-// callsWithoutWalls repeats the calls without a filter, except harmful ones.
-func (tr *trial) callsWithoutWalls(policy *seccomp.Policy, vectors []vector, walled []int) {
+// repeatWithoutWalls repeats the calls without a filter, except harmful ones.
+func (tr *trial) repeatWithoutWalls(policy *seccomp.Policy, vectors []vector, walled []int) {
 	var kept []vector
 	var index []int
 	for i, v := range vectors {
@@ -211,21 +218,13 @@ func (tr *trial) callsWithoutWalls(policy *seccomp.Policy, vectors []vector, wal
 		}
 	}
 	dir, err := os.MkdirTemp("", "fumehood-vectors-")
-	if err != nil {
-		tr.giveUp("%v", err)
-	}
+	tr.need(err)
 	tr.later(func() { _ = os.RemoveAll(dir) })
 	file := filepath.Join(dir, "vectors.txt")
-	if err := os.Chmod(dir, 0o755); err != nil {
-		tr.giveUp("%v", err)
-	}
-	if err := os.WriteFile(file, []byte(writeVectors(kept)), 0o644); err != nil {
-		tr.giveUp("%v", err)
-	}
+	tr.need(os.Chmod(dir, 0o755))
+	tr.need(os.WriteFile(file, []byte(writeVectors(kept)), 0o644))
 	out, err := tr.arena.options.WithoutWalls(tr.Attack, []string{"VECTORS=" + file})
-	if err != nil {
-		tr.giveUp("%v", err)
-	}
+	tr.need(err)
 	errnos := tr.readErrnos(out, len(kept))
 	reached := 0
 	for i, v := range kept {
@@ -233,13 +232,15 @@ func (tr *trial) callsWithoutWalls(policy *seccomp.Policy, vectors []vector, wal
 		switch {
 		case answer != seccomp.Allow && errnos[i] != int(answer.Errno()):
 			reached++
-		case tr.isContainer() && int(v.nr) >= newestOfEngines && answer == seccomp.Allow: // the engine's filter answers ENOSYS to calls unknown to its library
-		case !tr.userSpace() && answer == seccomp.Allow && walled[index[i]] == int(syscall.ENOSYS) && errnos[i] != int(syscall.ENOSYS):
-			tr.wrong("call %d with %x is allowed by the policy, but absent in the sandbox", v.nr, v.args)
+		// the engine's filter answers ENOSYS to calls unknown to its library
+		case tr.isContainer() && int(v.nr) >= newestOfEngines && answer == seccomp.Allow:
+		case !tr.userSpace() && answer == seccomp.Allow && walled[index[i]] == int(syscall.ENOSYS) &&
+			errnos[i] != int(syscall.ENOSYS):
+			tr.fail("call %d with %x is allowed by the policy, but absent in the sandbox", v.nr, v.args)
 		}
 	}
 	if reached < leastReached {
-		tr.wrong("without isolation only %d of the refused calls reach the kernel: the prober proves nothing", reached)
+		tr.fail("without isolation only %d of the refused calls reach the kernel: the prober proves nothing", reached)
 	}
 	tr.note("without isolation %d of the refused calls reach the kernel", reached)
 }

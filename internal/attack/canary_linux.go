@@ -46,7 +46,8 @@ var plantedIn = []string{"/tmp", "/root", "/home", "/var/tmp", "/run", "/var/lib
 // Plant makes canaries, after removing those of killed processes. The caller closes them.
 func Plant() (_ *Canaries, err error) {
 	sweepCanaries(plantedIn)
-	c := &Canaries{marker: canaryPrefix + strings.ToLower(rand.Text()[:10]), Secret: "canary" + rand.Text(), Facts: hostFacts()}
+	c := &Canaries{marker: canaryPrefix + strings.ToLower(rand.Text()[:10]), Secret: "canary" + rand.Text(),
+		Facts: hostFacts()}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, c.Close())
@@ -61,7 +62,8 @@ func Plant() (_ *Canaries, err error) {
 		}
 	}
 	if len(c.places) == 0 {
-		return nil, &sandbox.Error{Kind: sandbox.Unsupported, Op: "plant canaries", Msg: "none of " + strings.Join(plantedIn, ", ") + " can be written to"}
+		return nil, &sandbox.Error{Kind: sandbox.Unsupported, Op: "plant canaries",
+			Msg: "none of " + strings.Join(plantedIn, ", ") + " can be written to"}
 	}
 	// Ordinary processes can reach those below /tmp, so they come first.
 	slices.SortStableFunc(c.places, func(a, b string) int { return tmpFirst(a) - tmpFirst(b) })
@@ -98,7 +100,7 @@ func (c *Canaries) plantPlace(top string) error {
 	place := filepath.Join(top, c.marker)
 	remove, err := makeOwn(place)
 	if errors.Is(err, errNotMade) {
-		return nil // an ordinary user may write to a few only, and one may link to another
+		return nil // an ordinary user may write to few of them, and one may link to another
 	}
 	if err != nil {
 		return err
@@ -107,7 +109,8 @@ func (c *Canaries) plantPlace(top string) error {
 	c.places = append(c.places, place)
 	file := filepath.Join(place, c.marker+".txt")
 	c.files = append(c.files, file)
-	return errors.Join(os.WriteFile(file, []byte(c.Secret+"\n"), 0o644), os.Chmod(file, 0o644), os.Chmod(place, 0o755)) // whatever the umask is
+	// overrides the umask
+	return errors.Join(os.WriteFile(file, []byte(c.Secret+"\n"), 0o644), os.Chmod(file, 0o644), os.Chmod(place, 0o755))
 }
 
 func tmpFirst(path string) int {
@@ -151,7 +154,7 @@ func (c *Canaries) listenIP(address string) {
 	})
 }
 
-// serve sends the secret to whoever connects, and counts.
+// serve sends the secret to each client and counts connections.
 func (c *Canaries) serve(l net.Listener) {
 	c.closers = append(c.closers, l.Close)
 	c.serving.Go(func() {
@@ -185,13 +188,13 @@ func (c *Canaries) Close() error {
 	return errors.Join(errs...)
 }
 
-// Hits is the number of connections and datagrams that arrived.
+// Hits returns the number of connections and datagrams that arrived.
 func (c *Canaries) Hits() int64 { return c.hits.Load() }
 
-// Marker is part of all planted names.
+// Marker returns the common part of all planted names.
 func (c *Canaries) Marker() string { return c.marker }
 
-// intact describes what has changed in the places, or returns "".
+// intact describes a change in the places, or returns "".
 func (c *Canaries) intact() string {
 	for i, place := range c.places {
 		names, err := os.ReadDir(place)
@@ -229,10 +232,10 @@ func (c *Canaries) Found(text []byte) string {
 // factName is the fact that S06 checks even if it is too short to search for.
 const factName = "name"
 
-// shortFact is the length below which a fact could match by chance; so could a plain word without a digit.
+// shortFact is the length below which a fact could match by chance. A word without a digit could, too.
 const shortFact = 12
 
-// hostFacts are values that identify this host.
+// hostFacts returns values that identify this host.
 func hostFacts() map[string]string {
 	facts := map[string]string{}
 	add := func(name, value string) {
@@ -242,15 +245,16 @@ func hostFacts() map[string]string {
 	}
 	name, _ := os.Hostname()
 	add(factName, name)
-	for what, file := range map[string]string{"machine id": "/etc/machine-id", "command line": "/proc/cmdline", "product id": "/sys/class/dmi/id/product_uuid",
-		"boot id": "/proc/sys/kernel/random/boot_id"} {
+	for what, file := range map[string]string{"machine id": "/etc/machine-id", "command line": "/proc/cmdline",
+		"product id": "/sys/class/dmi/id/product_uuid",
+		"boot id":    "/proc/sys/kernel/random/boot_id"} {
 		text, _ := os.ReadFile(file)
 		add(what, string(text))
 	}
 	return facts
 }
 
-// Parameters tell probes where the canaries are, not what they contain.
+// Parameters returns the places of the canaries as variables for probes, without their content.
 func (c *Canaries) Parameters(nonce string) []string {
 	p := []string{
 		"MARKER=" + c.marker, "PLACES=" + strings.Join(c.places, ":"), "FILES=" + strings.Join(c.files, ":"),

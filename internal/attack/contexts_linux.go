@@ -10,18 +10,18 @@ import (
 	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
-// attacked is the context in which the attack runs.
+// attacked is the name of the context in which the attack runs.
 const attacked = "attacked"
 
-// witnesses are code for the other contexts, one of each language, named after it. Nothing may disturb them: what the first execution holds,
-// the later ones print.
+// witnesses is the code of the other contexts, one of each language, named after it. The first run sets a variable, and
+// later runs print it: the attack must not disturb them.
 var witnesses = map[string]struct{ hold, show string }{
 	"python":     {"held = 40", "print(held + 2)"},
 	"javascript": {"var held = 40", "console.log(held + 2)"},
 	"bash":       {"held=40", "echo $((held + 2))"},
 }
 
-const shown = "42\n"
+const witnessOutput = "42\n"
 
 // home is a living sandbox for the runs of a trial that have the same limits.
 type home struct {
@@ -35,19 +35,19 @@ func (tr *trial) perform(ctx context.Context, run engine.Run) (*sandbox.Result, 
 	if !tr.arena.options.Contexts {
 		return tr.arena.engine.Run(ctx, run)
 	}
-	h, err := tr.moveIn(ctx, run.Spec, run.Request.Language)
+	h, err := tr.openHome(ctx, run.Spec, run.Request.Language)
 	if err != nil {
 		return nil, err
 	}
 	r, err := h.Run(ctx, tr.inContext(run.Request))
 	if err == nil {
-		tr.undisturbed(r)
+		tr.checkNeighbours(r)
 	}
 	return r, err
 }
 
-// inContext turns a run into code for a context by one rule: what a process has from its start is there before the code. Variables are the
-// sandbox's, the first line sets the arguments. All else is as in a one-shot run, the status and the exit code too.
+// inContext turns a one-shot run into code for a context. The sandbox has the variables, and the first line of the code
+// sets the arguments. The status and the exit code must be those of a one-shot run.
 func (tr *trial) inContext(r sandbox.Request) engine.Exec {
 	if len(r.Args) > 0 {
 		r.Code = append(fmt.Appendf(nil, "import sys; sys.argv[1:] = %q.split()\n", strings.Join(r.Args, " ")), r.Code...)
@@ -56,12 +56,12 @@ func (tr *trial) inContext(r sandbox.Request) engine.Exec {
 	return engine.Exec{Context: attacked, Request: r}
 }
 
-// moveIn returns the trial's home, which it makes if there is none with these limits and this language.
-func (tr *trial) moveIn(ctx context.Context, spec sandbox.Spec, language string) (*home, error) {
+// openHome returns the trial's home. It makes a new one for other limits or another language.
+func (tr *trial) openHome(ctx context.Context, spec sandbox.Spec, language string) (*home, error) {
 	if tr.home != nil && tr.home.limits == spec.Limits && tr.home.language == language {
 		return tr.home, nil
 	}
-	tr.moveOut()
+	tr.closeHome()
 	limits := spec.Limits
 	spec.Env = tr.params()
 	s, _, err := tr.arena.engine.Create(ctx, engine.Living{Spec: spec})
@@ -75,53 +75,55 @@ func (tr *trial) moveIn(ctx context.Context, spec sandbox.Spec, language string)
 			_, err = s.CreateContext(ctx, l.Name, l.Name, "")
 		}
 		if err == nil {
-			_, err = tr.home.asks(ctx, l.Name, l.Name, witnesses[l.Name].hold)
+			_, err = tr.home.eval(ctx, l.Name, l.Name, witnesses[l.Name].hold)
 		}
 	}
 	return tr.home, err
 }
 
-// moveOut ends the trial's home, if there is one.
-func (tr *trial) moveOut() {
+// closeHome ends the trial's home, if there is one.
+func (tr *trial) closeHome() {
 	if tr.home == nil {
 		return
 	}
 	if err := tr.home.Close(); err != nil {
-		tr.wrong("close the living sandbox: %v", err)
+		tr.fail("close the living sandbox: %v", err)
 	}
 	tr.home = nil
 }
 
-// asks runs code of our own in a context and returns all that it wrote.
-func (h *home) asks(ctx context.Context, name, lang, code string) (string, error) {
-	r, err := h.Run(ctx, engine.Exec{Context: name, Request: sandbox.Request{Language: lang, Code: []byte(code), Timeout: probeTime}})
+// eval runs code of the suite in a context and returns its output.
+func (h *home) eval(ctx context.Context, name, lang, code string) (string, error) {
+	r, err := h.Run(ctx, engine.Exec{Context: name, Request: sandbox.Request{Language: lang, Code: []byte(code),
+		Timeout: probeTime}})
 	if err != nil {
 		return "", err
 	}
 	return string(r.Stdout.Head) + string(r.Stderr.Head), nil
 }
 
-// undisturbed checks after an execution that the other contexts have kept their state, that its own answers once it is restarted, and that
-// none gets a byte of the attack's output. Only what exhausted the sandbox's memory, or killed its guest, may end the sandbox.
-func (tr *trial) undisturbed(r *sandbox.Result) {
-	ctx, h := tr.within(), tr.home
+// checkNeighbours checks after a run that the other contexts have kept their state, that the attacked context works
+// after a restart, and that no context gets a byte of the attack's output. The sandbox may only have ended if the
+// attack exhausted its memory or killed its guest.
+func (tr *trial) checkNeighbours(r *sandbox.Result) {
+	ctx, h := tr.stepContext(), tr.home
 	exhausted := r.Status == sandbox.StatusOutOfMemory || r.Status == sandbox.StatusLost
 	if err := h.Ended(); err != nil {
 		if !exhausted {
-			tr.wrong("it ended as %s, and its sandbox with it: %v", r.Status, err)
+			tr.fail("it ended as %s, and its sandbox with it: %v", r.Status, err)
 		}
-		tr.moveOut()
+		tr.closeHome()
 		return
 	}
 	for _, l := range tr.arena.engine.Languages() {
 		code := witnesses[l.Name]
-		answer, err := h.asks(ctx, l.Name, l.Name, code.show)
-		if answer != shown && (exhausted || tr.excuses("neighbours")) { // it begins anew
-			_, _ = h.asks(ctx, l.Name, l.Name, code.hold)
-			answer, err = h.asks(ctx, l.Name, l.Name, code.show)
+		answer, err := h.eval(ctx, l.Name, l.Name, code.show)
+		if answer != witnessOutput && (exhausted || tr.excuses("neighbours")) { // it was restarted
+			_, _ = h.eval(ctx, l.Name, l.Name, code.hold)
+			answer, err = h.eval(ctx, l.Name, l.Name, code.show)
 		}
-		if answer != shown {
-			tr.wrong("after %s the other context in %s answers %.2000q, %v", r.Status, l.Name, answer, err)
+		if answer != witnessOutput {
+			tr.fail("after %s the other context in %s answers %.2000q, %v", r.Status, l.Name, answer, err)
 		}
 	}
 	c, err := h.Context(attacked)
@@ -129,22 +131,22 @@ func (tr *trial) undisturbed(r *sandbox.Result) {
 		err = c.Restart(ctx)
 	}
 	if err != nil {
-		tr.wrong("restart its context: %v", err)
+		tr.fail("restart its context: %v", err)
 		return
 	}
 	code := witnesses[h.language]
-	if answer, err := h.asks(ctx, attacked, h.language, code.hold+"\n"+code.show); answer != shown {
-		tr.wrong("after a restart its context answers %.2000q, %v", answer, err)
+	if answer, err := h.eval(ctx, attacked, h.language, code.hold+"\n"+code.show); answer != witnessOutput {
+		tr.fail("after a restart its context answers %.2000q, %v", answer, err)
 	}
 }
 
-// box makes the sandbox in which a probe runs while the host makes its own calls.
-func (tr *trial) box(spec sandbox.Spec) (sandbox.Box, error) {
+// newBox makes a sandbox in which a probe runs while the host makes calls to its guest.
+func (tr *trial) newBox(spec sandbox.Spec) (sandbox.Box, error) {
 	if !tr.arena.options.Contexts {
-		return tr.arena.spy.Create(tr.within(), spec)
+		return tr.arena.spy.Create(tr.stepContext(), spec)
 	}
-	tr.moveOut()
-	if _, err := tr.moveIn(tr.within(), tr.request(nil).Spec, tr.Lang); err != nil {
+	tr.closeHome()
+	if _, err := tr.openHome(tr.stepContext(), tr.request(nil).Spec, tr.Lang); err != nil {
 		return nil, err
 	}
 	seen := tr.arena.spy.sightings(tr.nonce)
@@ -153,9 +155,9 @@ func (tr *trial) box(spec sandbox.Spec) (sandbox.Box, error) {
 
 // launchInContext starts the probe as code in a context. The returned function waits for its end.
 func (l *living) launchInContext(take func([]byte)) (follow func()) {
-	asks := l.tr.inContext(l.tr.request(l.tr.code).Request)
-	asks.Request.Output = func(_ sandbox.Stream, data []byte) { take(data) }
-	x, err := l.tr.home.Start(l.tr.ctx, asks)
+	exec := l.tr.inContext(l.tr.request(l.tr.code).Request)
+	exec.Request.Output = func(_ sandbox.Stream, data []byte) { take(data) }
+	x, err := l.tr.home.Start(l.tr.ctx, exec)
 	if err != nil {
 		l.tr.giveUp("start the probe: %v", err)
 	}
@@ -163,24 +165,24 @@ func (l *living) launchInContext(take func([]byte)) (follow func()) {
 	return func() { <-x.Done() }
 }
 
-// closeHome ends the probe, if there is one, and then its sandbox.
-func (l *living) closeHome() {
+// endProbe ends the probe, if there is one, and then its sandbox.
+func (l *living) endProbe() {
 	if x := l.code; x != nil {
 		x.Cancel()
-		r, err := x.Wait(l.tr.within())
+		r, err := x.Wait(l.tr.stepContext())
 		if err != nil {
-			l.tr.wrong("end the probe: %v", err)
+			l.tr.fail("end the probe: %v", err)
 		} else {
-			l.tr.undisturbed(r)
+			l.tr.checkNeighbours(r)
 		}
 	}
-	l.tr.moveOut()
+	l.tr.closeHome()
 }
 
 // driverTimeout is the deadline of code that may have broken its driver so that it never reports the end.
 const driverTimeout = 3 * time.Second
 
-// otherDrivers attacks the drivers of other languages. Broken ones end as they like: what counts is what is undisturbed.
+// otherDrivers attacks the drivers of other languages. A broken driver may end in any way that disturbs nothing else.
 func (tr *trial) otherDrivers() {
 	if !tr.arena.options.Contexts {
 		return
@@ -188,27 +190,29 @@ func (tr *trial) otherDrivers() {
 	for lang, code := range tr.drivers {
 		run := tr.request(nil)
 		run.Request.Language, run.Request.Code, run.Request.Timeout = lang, code, driverTimeout
-		r := tr.do(tr.within(), run)
-		if tr.noBreach(r); !strings.HasPrefix(string(r.Stdout.Head), "done\n") || r.Status == sandbox.StatusLost || r.Status == sandbox.StatusCanceled {
-			tr.wrong("%s: %s, stdout %q, stderr %q", lang, r.Status, tail(r.Stdout), tail(r.Stderr))
+		r := tr.do(tr.stepContext(), run)
+		if tr.checkBreaches(r); !strings.HasPrefix(string(r.Stdout.Head), "done\n") || r.Status == sandbox.StatusLost ||
+			r.Status == sandbox.StatusCanceled {
+			tr.fail("%s: %s, stdout %q, stderr %q", lang, r.Status, tail(r.Stdout), tail(r.Stderr))
 		}
 		tr.note("%s ended as %s, exit code %d, signal %d", lang, r.Status, r.ExitCode, r.Signal)
 	}
 }
 
-// released checks that the engine holds nothing for the trial: no slot, no box. Only an arena with one trial at a time can tell.
-func (tr *trial) released() {
-	tr.moveOut()
+// checkReleased checks that the engine holds nothing for the trial: no slot, no box. Only an arena with one trial at a
+// time can check it.
+func (tr *trial) checkReleased() {
+	tr.closeHome()
 	for end := time.Now().Add(settleTime); ; time.Sleep(time.Millisecond) {
 		s := tr.arena.engine.Stats()
 		switch {
 		case s.Panics > 0:
-			tr.wrong("%d panics were contained: %s", s.Panics, tr.arena.log.String())
+			tr.fail("%d panics were contained: %s", s.Panics, tr.arena.log.String())
 			return
 		case !tr.arena.alone || s.Running+s.Queued+s.Closing+s.Live == 0:
 			return
 		case time.Now().After(end):
-			tr.wrong("the engine still holds %d slots and %d boxes; %d runs wait", s.Running, s.Live+s.Closing, s.Queued)
+			tr.fail("the engine still holds %d slots and %d boxes; %d runs wait", s.Running, s.Live+s.Closing, s.Queued)
 			return
 		}
 	}

@@ -1,14 +1,15 @@
-// Package attack is the corpus of attacks on a sandbox, and the oracle that decides, mostly from the host's view, whether
-// one was contained.
+// Package attack has the corpus of attacks on a sandbox, and the oracle that decides whether one was contained.
 //
-// Each entry of the corpus is a probe that runs in a sandbox and prints what it got. The oracle checks the planted canaries,
-// the host's view of the sandbox and of itself, and what is left after the sandbox. Nothing here knows how a backend
-// isolates. Probes run in sandboxes only; tests also run some without isolation, to show that they work.
+// Each entry of the corpus is a probe that runs in a sandbox and prints its breaches. The oracle decides mostly from
+// the host's view: it checks the planted canaries, the sandbox's processes and files on the host, the host itself, and
+// what is left after the sandbox. It does not know how a backend isolates. Probes run only in sandboxes; tests also run
+// some without isolation, to show that they work.
 package attack
 
 import (
 	"bytes"
 	"embed"
+	"errors"
 	"fmt"
 	"path"
 	"regexp"
@@ -28,10 +29,10 @@ var corpus embed.FS
 type Attack struct {
 	ID       string
 	Category string
-	Class    string // CRASH, READ, WRITE or ESCAPE: what a success would prove
+	Class    string // of the harm: CRASH, READ, WRITE or ESCAPE
 	Title    string
-	Expect   string // what must be true, in words
-	Oracle   string // what decides it
+	Expect   string // the property that must hold
+	Oracle   string // how it is checked
 	Lang     string // python or bash
 	Control  Control
 
@@ -40,7 +41,7 @@ type Attack struct {
 	statuses []sandbox.Status      // expected ends
 	shared   []sandbox.Status      // further expected ends if the guest has the code's id
 	excused  []string              // breaches that are accepted then: they affect only the sandbox itself
-	second   string                // "alongside", "after", "anew": a second sandbox, or the restarted context, runs the section of that name
+	second   string                // when the section "second" runs: "alongside" or "after" in another sandbox, or "anew"
 	watch    bool                  // watch the guest from the host: it must never stop or be traced
 	drive    string                // the driver, if running the code is not enough
 	except   map[string]*exception // further expectations by kind of isolation: see exceptionKinds
@@ -56,9 +57,10 @@ type programs struct {
 	drivers    map[string][]byte // the attack as code for contexts in other languages
 }
 
-// exceptionKinds are the kinds of isolation with further expectations. In a user-space kernel of its own, a sandbox changes
-// only that kernel, which ends with it. A container is made by its engine, and what the kernel counts by user it counts over
-// all containers. Podman has fewer options than Docker. The contexts of a sandbox have one user and share its limits.
+// exceptionKinds are the kinds of isolation with further expectations. In a user-space kernel of its own, a sandbox
+// changes only that kernel, which ends with it. A container is made by its engine, and what the kernel counts by user
+// it counts over all containers. Podman has fewer options than Docker. The contexts of a sandbox have one user and
+// share its limits.
 var exceptionKinds = []string{"user-space", "container", "podman", "context"}
 
 // exception holds further expectations for one kind of isolation.
@@ -160,15 +162,13 @@ func parseAttack(text []byte) (*Attack, error) {
 		}
 	}
 	var err error
-	if a.want, err = parseWant(sections["want"]); err != nil {
-		return nil, err
-	}
+	a.want, err = parseWant(sections["want"])
 	for kind, x := range a.except {
-		if x.want, err = parseWant(sections["want "+kind]); err != nil {
-			return nil, err
-		}
+		var failed error
+		x.want, failed = parseWant(sections["want "+kind])
+		err = errors.Join(err, failed)
 	}
-	return a, a.check()
+	return a, errors.Join(err, a.check())
 }
 
 func parseWant(section []byte) (all []*regexp.Regexp, err error) {
@@ -183,27 +183,15 @@ func parseWant(section []byte) (all []*regexp.Regexp, err error) {
 }
 
 func (a *Attack) set(key, value string) (err error) {
+	texts := map[string]*string{"id": &a.ID, "category": &a.Category, "class": &a.Class, "title": &a.Title,
+		"expect": &a.Expect, "oracle": &a.Oracle, "lang": &a.Lang, "second": &a.second, "drive": &a.drive}
+	if text := texts[key]; text != nil {
+		*text = value
+		return nil
+	}
 	switch key {
-	case "id":
-		a.ID = value
-	case "category":
-		a.Category = value
-	case "class":
-		a.Class = value
-	case "title":
-		a.Title = value
-	case "expect":
-		a.Expect = value
-	case "oracle":
-		a.Oracle = value
-	case "lang":
-		a.Lang = value
-	case "second":
-		a.second = value
 	case "watch":
 		a.watch = value == "guest"
-	case "drive":
-		a.drive = value
 	case "timeout":
 		a.timeout, err = time.ParseDuration(value)
 	case "limits":
@@ -316,16 +304,17 @@ func (a *Attack) check() error {
 	return nil
 }
 
-// Languages are the languages of the probes; images have Python where their makers put it. They are minimal, so that the
-// corpus needs no other package.
+// Languages are the languages of the probes, with the places of Python in images. They are minimal, so that the corpus
+// needs no other package.
 var Languages = []sandbox.Language{
-	{Name: "python", FileName: "main.py", Programs: []string{"/usr/bin/python3", "/usr/local/bin/python3"}, Missing: sandbox.Missing{Fix: "install python3"},
-		Argv: func(program, path string) []string { return []string{program, "-B", path} }},
+	{Name: "python", FileName: "main.py", Programs: []string{"/usr/bin/python3", "/usr/local/bin/python3"},
+		Missing: sandbox.Missing{Fix: "install python3"},
+		Argv:    func(program, path string) []string { return []string{program, "-B", path} }},
 	{Name: "bash", FileName: "main.sh", Programs: []string{"/bin/bash"}, Missing: sandbox.Missing{Fix: "install bash"},
 		Argv: func(program, path string) []string { return []string{program, path} }},
 }
 
-// language is the one of that name, or nil.
+// language returns the language of this name, or nil.
 func language(name string) *sandbox.Language {
 	for i := range Languages {
 		if Languages[i].Name == name {
@@ -335,7 +324,7 @@ func language(name string) *sandbox.Language {
 	return nil
 }
 
-// Source is the probe, after the shared prelude.
+// Source returns the probe, after the shared prelude.
 func (a *Attack) Source() []byte { return a.source(a.code) }
 
 func (a *Attack) source(code []byte) []byte {

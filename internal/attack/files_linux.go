@@ -3,42 +3,44 @@ package attack
 import (
 	"bytes"
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"math/rand/v2"
 	"strings"
 	"time"
 
-	"github.com/fumehood-dev/fumehood/internal/engine"
 	"github.com/fumehood-dev/fumehood/internal/guest"
 	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
 // driveDirs is F03: working directories with misleading names.
 func driveDirs(tr *trial) {
-	for _, dir := range []string{"/proc/self/fd/8", "/proc/self/fd", "/proc/1/root", "/proc/self/cwd", "/workspace/../proc/self/fd/3", "//proc//self/fd/7",
+	for _, dir := range []string{"/proc/self/fd/8", "/proc/self/fd", "/proc/1/root", "/proc/self/cwd",
+		"/workspace/../proc/self/fd/3", "//proc//self/fd/7",
 		"/dev/fd/8", "/sys/fs", "../proc/1/cwd", "/proc/thread-self/root/etc"} {
 		run := tr.request(tr.code)
 		run.Request.Dir = dir
-		r, err := tr.arena.engine.Run(tr.within(), run)
+		r, err := tr.arena.engine.Run(tr.stepContext(), run)
 		if sandbox.KindOf(err) != sandbox.Invalid || err == nil {
-			tr.wrong("the directory %q is not reported as an invalid request: %v, %+v", dir, err, r)
+			tr.fail("the directory %q is not reported as an invalid request: %v, %+v", dir, err, r)
 		}
 	}
-	// A link to such a place, made before by the code itself, leads within the sandbox.
+	// A link that the code made leads to a place within the sandbox.
 	l := tr.open()
 	defer l.close()
 	l.shell("ln -s /proc/self/fd /workspace/fds; ln -s /proc/1/root /workspace/root; ln -s / /workspace/top")
-	for _, dir := range []string{"/workspace/fds/8", "/workspace/fds/3", "/workspace/root", "/workspace/top", "/proc/self/fd/8", "/proc/1/cwd"} {
-		p, err := l.Start(tr.within(), guest.Start{ID: string(sandbox.NewID()), Argv: []string{"/bin/bash", "-c", string(tr.code)},
-			Env: append(tr.params(), sandbox.DefaultEnv...), Dir: dir, User: sandbox.DefaultUser})
+	for _, dir := range []string{"/workspace/fds/8", "/workspace/fds/3", "/workspace/root", "/workspace/top",
+		"/proc/self/fd/8", "/proc/1/cwd"} {
+		p, err := l.Start(tr.stepContext(), guest.Start{ID: string(sandbox.NewID()),
+			Argv: []string{"/bin/bash", "-c", string(tr.code)},
+			Env:  append(tr.params(), sandbox.DefaultEnv...), Dir: dir, User: sandbox.DefaultUser})
 		if err != nil {
-			continue // refused: as well
+			continue // refused, which is fine
 		}
 		out := tr.finish(p)
-		if what := tr.arena.canaries.Found([]byte(out)); what != "" || strings.Contains(out, tr.arena.canaries.marker) || strings.Contains(out, "unreachable") {
-			tr.wrong("from %q, %s is visible: %s", dir, what, out)
+		if what := tr.arena.canaries.Found([]byte(out)); what != "" || strings.Contains(out, tr.arena.canaries.marker) ||
+			strings.Contains(out, "unreachable") {
+			tr.fail("from %q, %s is visible: %s", dir, what, out)
 		}
 	}
 }
@@ -49,7 +51,7 @@ const raceTime = 1500 * time.Millisecond
 // leastRounds is the least number of rounds of a race, however slow the calls are.
 const leastRounds = 5
 
-// driveRace is F11: uploads below a folder that keeps turning into a link and back.
+// driveRace is F11: uploads below a folder that alternates between a folder and a link.
 func driveRace(tr *trial) {
 	for _, target := range []string{"/etc", tr.arena.canaries.places[0], "/proc/self/fd", "/dev/shm"} {
 		tr.raceAgainst(target)
@@ -63,22 +65,23 @@ func (tr *trial) raceAgainst(target string) {
 	tr.code = append([]byte("os.environ['TARGET'] = "+fmt.Sprintf("%q", target)+"\n"), code...)
 	l.launch()
 	tr.code = code
-	ctx := tr.within()
+	ctx := tr.stepContext()
 	done := 0
 	for end := time.Now().Add(raceTime / 4); (time.Now().Before(end) || done < leastRounds) && ctx.Err() == nil; done++ {
 		name := fmt.Sprintf("/workspace/d/f%d", done%16)
 		// Each may fail: the folder may be missing or a link at this moment.
-		_ = l.WriteFile(ctx, guest.WriteFile{Path: name, Atomic: done%2 == 0, MakeParent: done%3 == 0}, strings.NewReader("sent"))
+		_ = l.WriteFile(ctx, guest.WriteFile{Path: name, Atomic: done%2 == 0, MakeParent: done%3 == 0},
+			strings.NewReader("sent"))
 		_ = l.unpack("/workspace", "sent", guest.FileInfo{Path: "d/u", Type: guest.FileRegular, Mode: 0o644})
 		_ = l.MakeDir(ctx, guest.MakeDir{Path: "/workspace/d/sub/deep", Parents: true})
 		_ = l.Move(ctx, guest.Move{From: name, To: "/workspace/d/moved", Replace: true})
 		_ = l.Remove(ctx, guest.Remove{Path: "/workspace/d/sub", Recursive: true})
 		if info, err := l.Stat(ctx, guest.Stat{Path: name}); err == nil && info.UID != sandbox.DefaultUser.UID {
-			tr.wrong("%s belongs to %d: the call was not made as the code's user", name, info.UID)
+			tr.fail("%s belongs to %d: the call was not made as the code's user", name, info.UID)
 		}
 	}
 	if out := l.shell("ls -a /etc /run /usr / | grep -xE 'f[0-9]+|u|moved|sub'"); out != "" {
-		tr.wrong("outside of the workspace there is %q", out)
+		tr.fail("outside of the workspace there is %q", out)
 	}
 	if done < leastRounds {
 		tr.giveUp("only %d rounds", done)
@@ -89,45 +92,49 @@ func (tr *trial) raceAgainst(target string) {
 func drivePaths(tr *trial) {
 	c := tr.arena.canaries
 	up := strings.Repeat("../", 30)
-	escapes := []string{"../evil", up + "tmp/evil", up[:len(up)-1] + c.places[0] + "/evil", c.places[0] + "/evil", "/etc/cron.d/evil", "a/../../evil", "a\x00b", "", ".", "..",
-		"a/", "./evil", "a//b", strings.Repeat("a/", 5000) + "evil", strings.Repeat("a", 5000), strings.Repeat("a", 256), "a/./b", "/", "a/..", "/workspace/evil"}
+	escapes := []string{"../evil", up + "tmp/evil", up[:len(up)-1] + c.places[0] + "/evil", c.places[0] + "/evil",
+		"/etc/cron.d/evil", "a/../../evil", "a\x00b", "", ".", "..",
+		"a/", "./evil", "a//b", strings.Repeat("a/", 5000) + "evil", strings.Repeat("a", 5000), strings.Repeat("a", 256),
+		"a/./b", "/", "a/..", "/workspace/evil"}
 	for _, p := range escapes {
 		run := tr.request(tr.code)
 		run.Request.Files = []sandbox.File{{Path: p, Data: []byte("evil")}}
-		if _, err := tr.perform(tr.within(), run); sandbox.KindOf(err) != sandbox.Invalid && sandbox.KindOf(err) != sandbox.TooLarge {
-			tr.wrong("a file at %.60q: %v", p, err)
+		if _, err := tr.perform(tr.stepContext(), run); sandbox.KindOf(err) != sandbox.Invalid &&
+			sandbox.KindOf(err) != sandbox.TooLarge {
+			tr.fail("a file at %.60q: %v", p, err)
 		}
 		run = tr.request(nil)
 		run.Request.Code, run.Request.Entry = nil, p
-		if _, err := tr.perform(tr.within(), run); err == nil && p != "" {
-			tr.wrong("code at %.60q runs", p)
+		if _, err := tr.perform(tr.stepContext(), run); err == nil && p != "" {
+			tr.fail("code at %.60q runs", p)
 		}
 	}
-	odd := []string{"....//evil"[:4] + "/evil", `C:\evil`, "a%00b", "%2e%2e/evil", "..%2fevil", "\u202eevil", "-rf", "con", " evil ", "evil\n"}
+	odd := []string{"....//evil"[:4] + "/evil", `C:\evil`, "a%00b", "%2e%2e/evil", "..%2fevil", "\u202eevil", "-rf", "con",
+		" evil ", "evil\n"}
 	run := tr.request([]byte("find /workspace -type f -not -name main.sh -printf 'one\\n'\n"))
 	for _, p := range odd {
 		run.Request.Files = append(run.Request.Files, sandbox.File{Path: p, Data: []byte("kept")})
 	}
-	r := tr.do(tr.within(), run)
+	r := tr.do(tr.stepContext(), run)
 	if got := strings.Count(string(r.Stdout.Head), "one\n"); got != len(odd) {
-		tr.wrong("of %d odd names %d are in the workspace: %s %s", len(odd), got, r.Stdout.Head, r.Stderr.Head)
+		tr.fail("of %d odd names %d are in the workspace: %s %s", len(odd), got, r.Stdout.Head, r.Stderr.Head)
 	}
 	for _, g := range []string{"../*", "/etc/*", "a/../../*", "/**"} {
 		run := tr.request(tr.code)
 		run.Request.Return.Globs = []string{g}
-		if r, err := tr.perform(tr.within(), run); sandbox.KindOf(err) != sandbox.Invalid || err == nil {
-			tr.wrong("the pattern %q: %v, %+v", g, err, r)
+		if r, err := tr.perform(tr.stepContext(), run); sandbox.KindOf(err) != sandbox.Invalid || err == nil {
+			tr.fail("the pattern %q: %v, %+v", g, err, r)
 		}
 	}
 	tr.pathCalls(escapes)
 }
 
-// pathCalls makes every guest call with every spelling. They must end inside the sandbox or fail; the planted places show
-// which.
+// pathCalls makes every guest call with every spelling. They must end inside the sandbox or fail; the planted places
+// show which.
 func (tr *trial) pathCalls(spellings []string) {
 	l := tr.open()
 	defer l.close()
-	ctx := tr.within()
+	ctx := tr.stepContext()
 	for _, p := range spellings {
 		for _, path := range []string{p, "/workspace/" + p} {
 			_ = l.write(path, []byte("evil"))
@@ -135,11 +142,11 @@ func (tr *trial) pathCalls(spellings []string) {
 			_ = l.MakeDir(ctx, guest.MakeDir{Path: path + "/folder", Parents: true})
 			_, _ = l.Stat(ctx, guest.Stat{Path: path, Follow: true})
 			if text, err := l.read(path); err == nil && tr.arena.canaries.Found([]byte(text)) != "" {
-				tr.wrong("%q reads the host", path)
+				tr.fail("%q reads the host", path)
 			}
 			_, _ = l.ListDir(ctx, guest.ListDir{Path: path, Limit: 10}, func(f guest.FileInfo) error {
 				if strings.Contains(f.Path, tr.arena.canaries.marker) && !strings.Contains(p, tr.arena.canaries.marker) {
-					tr.wrong("%q lists %s", path, f.Path)
+					tr.fail("%q lists %s", path, f.Path)
 				}
 				return nil
 			})
@@ -148,7 +155,7 @@ func (tr *trial) pathCalls(spellings []string) {
 		}
 	}
 	if _, err := l.Stat(ctx, guest.Stat{Path: "/workspace"}); err != nil {
-		tr.wrong("the guest no longer answers: %v", err)
+		tr.fail("the guest no longer answers: %v", err)
 	}
 }
 
@@ -156,33 +163,34 @@ func (tr *trial) pathCalls(spellings []string) {
 func driveLinksOut(tr *trial) {
 	r := tr.execute(tr.code)
 	if got := byPath(r); len(got) != 1 || got["real/kept"] != "kept\n" {
-		tr.wrong("returned: %q", got)
+		tr.fail("returned: %q", got)
 	}
 	if len(r.Skipped) < 7 {
-		tr.wrong("left out: %+v", r.Skipped)
+		tr.fail("left out: %+v", r.Skipped)
 	}
 	l := tr.open()
 	defer l.close()
 	c := tr.arena.canaries
-	l.shell("cd /workspace; ln -s /etc/passwd out; ln -s " + c.files[0] + " canary; ln -s /proc/1/root/" + c.files[0] + " root; ln -s /proc/self/environ env; mkfifo pipe; ln -s pipe topipe")
+	l.shell("cd /workspace; ln -s /etc/passwd out; ln -s " + c.files[0] + " canary; ln -s /proc/1/root/" + c.files[0] +
+		" root; ln -s /proc/self/environ env; mkfifo pipe; ln -s pipe topipe")
 	for _, name := range []string{"out", "canary", "root", "env"} {
 		text, err := l.read("/workspace/" + name)
 		if what := c.Found([]byte(text)); what != "" || err == nil && name != "out" && name != "env" {
-			tr.wrong("%s reads %q (%s)", name, text, what)
+			tr.fail("%s reads %q (%s)", name, text, what)
 		}
 		if name == "out" && err == nil && strings.Count(text, "\n") != strings.Count(l.shell("cat /etc/passwd"), "\n") {
-			tr.wrong("%s is not the sandbox's own: %q", name, text)
+			tr.fail("%s is not the sandbox's own: %q", name, text)
 		}
 	}
 	for _, name := range []string{"pipe", "topipe"} { // a pipe without a writer must not block the guest
 		if text, err := l.read("/workspace/" + name); err == nil {
-			tr.wrong("the pipe %s reads %q", name, text)
+			tr.fail("the pipe %s reads %q", name, text)
 		}
 	}
-	_ = l.Pack(tr.within(), guest.Pack{Base: sandbox.Workspace}, func(info guest.FileInfo, content io.Reader) error {
+	_ = l.Pack(tr.stepContext(), guest.Pack{Base: sandbox.Workspace}, func(info guest.FileInfo, content io.Reader) error {
 		text, err := io.ReadAll(content)
 		if len(text) > 0 {
-			tr.wrong("packing sends %d bytes for %s", len(text), info.Path)
+			tr.fail("packing sends %d bytes for %s", len(text), info.Path)
 		}
 		return err
 	})
@@ -219,18 +227,21 @@ func driveSlip(tr *trial) {
 		"deep":        {file(strings.Repeat("a/", 3000) + "evil")},
 	} {
 		if err := l.unpack(sandbox.Workspace, "evil", entries...); err == nil {
-			tr.wrong("%s: it was unpacked", name)
+			tr.fail("%s: it was unpacked", name)
 		}
 	}
-	if err := l.unpack(sandbox.Workspace, "fine", guest.FileInfo{Path: "fine", Type: guest.FileRegular, Mode: 0o6755}); err != nil {
-		tr.wrong("an ordinary entry: %v", err)
+	if err := l.unpack(sandbox.Workspace, "fine", guest.FileInfo{Path: "fine", Type: guest.FileRegular,
+		Mode: 0o6755}); err != nil {
+		tr.fail("an ordinary entry: %v", err)
 	}
-	info, err := l.Stat(tr.within(), guest.Stat{Path: "/workspace/fine"})
+	info, err := l.Stat(tr.stepContext(), guest.Stat{Path: "/workspace/fine"})
 	if err != nil || info.Mode != 0o755 || info.UID != sandbox.DefaultUser.UID {
-		tr.wrong("a file with set-id bits was made %+v, %v", info, err)
+		tr.fail("a file with set-id bits was made %+v, %v", info, err)
 	}
-	if out := l.shell("find / -xdev -name 'evil*' 2>/dev/null; find /tmp /workspace /etc /dev -name 'evil*' -o -name 'dev' -type c"); out != "" {
-		tr.wrong("there is %s", out)
+	out := l.shell("find / -xdev -name 'evil*' 2>/dev/null; " +
+		"find /tmp /workspace /etc /dev -name 'evil*' -o -name 'dev' -type c")
+	if out != "" {
+		tr.fail("there is %s", out)
 	}
 }
 
@@ -242,13 +253,14 @@ func driveOwners(tr *trial) {
 	before := l.shell("stat -c '%n %a %u %g %s %Y' /etc/passwd /usr/bin/python3 /etc /usr")
 	evil := "evil of " + tr.arena.canaries.marker // recognizable in a host file
 	for _, name := range []string{"x", "y", "z", "w"} {
-		_ = l.WriteFile(tr.within(), guest.WriteFile{Path: "/workspace/" + name, Mode: 0o777}, strings.NewReader(evil))
-		_ = l.WriteFile(tr.within(), guest.WriteFile{Path: "/workspace/" + name, Mode: 0o777, Truncate: true, Offset: 3}, strings.NewReader(""))
+		_ = l.WriteFile(tr.stepContext(), guest.WriteFile{Path: "/workspace/" + name, Mode: 0o777}, strings.NewReader(evil))
+		_ = l.WriteFile(tr.stepContext(), guest.WriteFile{Path: "/workspace/" + name, Mode: 0o777, Truncate: true, Offset: 3},
+			strings.NewReader(""))
 		_ = l.write("/workspace/"+name, []byte(evil))
 		_ = l.unpack(sandbox.Workspace, evil, guest.FileInfo{Path: name, Type: guest.FileRegular, Mode: 0o777})
 	}
 	if after := l.shell("stat -c '%n %a %u %g %s %Y' /etc/passwd /usr/bin/python3 /etc /usr"); after != before {
-		tr.wrong("before %s\nafter %s", before, after)
+		tr.fail("before %s\nafter %s", before, after)
 	}
 }
 
@@ -259,30 +271,31 @@ func driveChanging(tr *trial) {
 	l.launch()
 	rounds := 0
 	for end := time.Now().Add(raceTime); time.Now().Before(end); rounds++ {
-		err := l.Pack(tr.within(), guest.Pack{Base: sandbox.Workspace}, func(info guest.FileInfo, content io.Reader) error {
-			n, err := io.Copy(io.Discard, content)
-			if err == nil && info.Omitted == "" && info.Err == "" && info.Type == guest.FileRegular && uint64(n) != info.Size {
-				tr.wrong("%s: %d bytes, %d were announced", info.Path, n, info.Size)
-			}
-			return err
-		})
+		err := l.Pack(tr.stepContext(), guest.Pack{Base: sandbox.Workspace},
+			func(info guest.FileInfo, content io.Reader) error {
+				n, err := io.Copy(io.Discard, content)
+				if err == nil && info.Omitted == "" && info.Err == "" && info.Type == guest.FileRegular && uint64(n) != info.Size {
+					tr.fail("%s: %d bytes, %d were announced", info.Path, n, info.Size)
+				}
+				return err
+			})
 		if err != nil {
 			tr.giveUp("pack: %v", err)
 		}
 		var b bytes.Buffer
-		if info, err := l.ReadFile(tr.within(), guest.ReadFile{Path: "/workspace/f"}, &b); err != nil || uint64(b.Len()) > info.Size {
+		if info, err := l.ReadFile(tr.stepContext(), guest.ReadFile{Path: "/workspace/f"}, &b); err != nil ||
+			uint64(b.Len()) > info.Size {
 			tr.giveUp("read: %v; %d bytes of %d", err, b.Len(), info.Size)
 		}
 	}
 	long, short := strings.Repeat("long", 1000), "short"
 	for _, atomic := range []bool{true, false} {
 		for _, text := range []string{long, short} {
-			if err := l.WriteFile(tr.within(), guest.WriteFile{Path: "/workspace/g", Atomic: atomic, Truncate: true}, strings.NewReader(text)); err != nil {
-				tr.giveUp("%v", err)
-			}
+			tr.need(l.WriteFile(tr.stepContext(), guest.WriteFile{Path: "/workspace/g", Atomic: atomic, Truncate: true},
+				strings.NewReader(text)))
 		}
 		if got, err := l.read("/workspace/g"); err != nil || got != short {
-			tr.wrong("a shorter content left %d bytes, %v", len(got), err)
+			tr.fail("a shorter content left %d bytes, %v", len(got), err)
 		}
 	}
 	tr.note("%d rounds", rounds)
@@ -290,22 +303,22 @@ func driveChanging(tr *trial) {
 
 // driveNames is A11: names of any bytes.
 func driveNames(tr *trial) {
-	r := tr.execute(tr.code)
-	tr.judge(r)
-	tr.jsonable(r)
+	r := tr.executeAndJudge(tr.code)
+	tr.checkJSON(r)
 	seen := map[string]bool{}
 	for _, f := range r.Files {
 		seen[f.Path] = true
 		if string(f.Data) != "content" {
-			tr.wrong("%q holds %q", f.Path, f.Data)
+			tr.fail("%q holds %q", f.Path, f.Data)
 		}
 	}
 	for _, f := range r.Skipped {
 		seen[f.Path] = true
 	}
-	for _, name := range []string{"-rf", "con", "<img src=x onerror=1>", strings.Repeat("a", 255), "a\nb\r\x1b[2J\xff", "\xc0\xae\xc0\xae", "*", "\x01"} {
+	for _, name := range []string{"-rf", "con", "<img src=x onerror=1>", strings.Repeat("a", 255), "a\nb\r\x1b[2J\xff",
+		"\xc0\xae\xc0\xae", "*", "\x01"} {
 		if !seen[name] {
-			tr.wrong("%q was neither returned nor reported as left out", name)
+			tr.fail("%q was neither returned nor reported as left out", name)
 		}
 	}
 }
@@ -320,37 +333,36 @@ func byPath(r *sandbox.Result) map[string]string {
 
 // driveReturned runs the probe and checks the limits on returned files.
 func driveReturned(tr *trial) {
-	r := tr.execute(tr.code)
-	tr.judge(r)
-	tr.jsonable(r)
+	r := tr.executeAndJudge(tr.code)
+	tr.checkJSON(r)
 	var total int64
 	for _, f := range r.Files {
 		total += int64(len(f.Data))
 	}
 	if len(r.Files) > sandbox.DefaultReturnFiles || total > sandbox.DefaultReturnBytes {
-		tr.wrong("%d files with %d bytes were handed back", len(r.Files), total)
+		tr.fail("%d files with %d bytes were handed back", len(r.Files), total)
 	}
 	if len(r.Skipped) > 1100 {
-		tr.wrong("%d files are named as left out", len(r.Skipped))
+		tr.fail("%d files are named as left out", len(r.Skipped))
 	}
-	tr.bounded("collecting", r.Timings.Files, 30*time.Second)
+	tr.checkDuration("collecting", r.Timings.Files, 30*time.Second)
 }
 
-// An upload's sandbox is ended after some pieces. Many more may be accepted afterwards; far fewer than this are in transit.
+// The sandbox ends after somePieces of an upload. Fewer than manyPieces may be accepted afterwards, from buffers.
 const (
 	somePieces = 20
 	manyPieces = 20_000
 )
 
-// driveLateUpload is A13: an upload into a sandbox that ends meanwhile. The end of the sandbox must end it, not the upload's
-// own deadline.
+// driveLateUpload is A13: an upload into a sandbox that ends meanwhile. The end of the sandbox must end it, not the
+// upload's own deadline.
 func driveLateUpload(tr *trial) {
 	l := tr.open()
 	defer l.close()
 	closed := make(chan error, 1)
 	ended := false
 	sent, late := 0, 0
-	ctx := tr.within()
+	ctx := tr.stepContext()
 	err := l.WriteFile(ctx, guest.WriteFile{Path: "/workspace/big", Atomic: true}, readerFunc(func(p []byte) (int, error) {
 		if sent++; sent == somePieces {
 			go func() { closed <- l.box.Close(); close(closed) }()
@@ -371,16 +383,16 @@ func driveLateUpload(tr *trial) {
 		tr.giveUp("the upload failed before the sandbox ended: %v", err)
 	}
 	if err == nil || late > manyPieces || ctx.Err() != nil {
-		tr.wrong("an upload outlived its sandbox: %v after %d pieces, %d of them after the end", err, sent, late)
+		tr.fail("an upload outlived its sandbox: %v after %d pieces, %d of them after the end", err, sent, late)
 	}
 	if err := <-closed; err != nil {
-		tr.wrong("close: %v", err)
+		tr.fail("close: %v", err)
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()
 	if conn, err := l.box.Dial(ctx); err == nil {
 		conn.Close()
-		tr.wrong("the closed sandbox is dialled")
+		tr.fail("the closed sandbox is dialled")
 	}
 }
 
@@ -393,10 +405,10 @@ func drivePlanted(tr *trial) {
 	l := tr.open()
 	defer l.close()
 	l.launch()
-	ctx := tr.within()
+	ctx := tr.stepContext()
 	check := func(what string, err error) {
 		if err != nil {
-			tr.wrong("%s: %v", what, err)
+			tr.fail("%s: %v", what, err)
 		}
 	}
 	check("write", l.write("/workspace/sub/file", []byte("x")))
@@ -406,24 +418,25 @@ func drivePlanted(tr *trial) {
 	check("move", l.Move(ctx, guest.Move{From: "/workspace/sub/file", To: "/workspace/a/file"}))
 	_, err = l.ListDir(ctx, guest.ListDir{Path: "/workspace", Depth: 5}, func(guest.FileInfo) error { return nil })
 	check("list", err)
-	check("pack", l.Pack(ctx, guest.Pack{Base: "/workspace"}, func(_ guest.FileInfo, r io.Reader) error { _, err := io.Copy(io.Discard, r); return err }))
+	check("pack", l.Pack(ctx, guest.Pack{Base: "/workspace"},
+		func(_ guest.FileInfo, r io.Reader) error { _, err := io.Copy(io.Discard, r); return err }))
 	check("unpack", l.unpack("/workspace", "x", guest.FileInfo{Path: "u", Type: guest.FileRegular}))
 	check("remove", l.Remove(ctx, guest.Remove{Path: "/workspace/a", Recursive: true}))
 	_, err = l.List(ctx)
 	check("processes", err)
 	if out := l.shell("/bin/ls /tmp | /bin/grep pwned"); out != "" {
-		tr.wrong("planted programs ran: %s", out)
+		tr.fail("planted programs ran: %s", out)
 	}
 	check("kill", l.KillAll(ctx))
 }
 
-// driveSwap is G05: uploads while the code replaces everything that looks staged.
+// driveSwap is G05: uploads while the code replaces every file that looks like a staged upload.
 func driveSwap(tr *trial) {
 	l := tr.open()
 	defer l.close()
 	l.launch()
 	before := l.shell("cksum /etc/passwd /etc/hosts; ls -la /etc | cksum")
-	whole, ctx := 0, tr.within()
+	whole, ctx := 0, tr.stepContext()
 	for end := time.Now().Add(raceTime); (time.Now().Before(end) || whole == 0) && ctx.Err() == nil; {
 		content := fmt.Sprintf("sent %d by %s", rand.Int(), tr.arena.canaries.marker)
 		if l.write("/workspace/upload", []byte(content)) != nil {
@@ -435,44 +448,9 @@ func driveSwap(tr *trial) {
 		_ = l.unpack(sandbox.Workspace, content, guest.FileInfo{Path: "unpacked/deep", Type: guest.FileRegular})
 	}
 	if after := l.shell("cksum /etc/passwd /etc/hosts; ls -la /etc | cksum"); after != before {
-		tr.wrong("the sandbox's system was changed: %s %s", before, after)
+		tr.fail("the sandbox's system was changed: %s %s", before, after)
 	}
 	if whole == 0 {
-		tr.wrong("no upload succeeded")
-	}
-}
-
-// driveErrors is S05: error messages to callers.
-func driveErrors(tr *trial) {
-	bad := []sandbox.Request{
-		{}, {Language: "cobol", Code: []byte("x")}, {Command: []string{"/no/such/program"}}, {Command: []string{"no-such-program"}},
-		{Command: []string{"/etc/passwd"}}, {Command: []string{"bash"}, Dir: "/no/such/folder"}, {Command: []string{"bash"}, Dir: "/etc/passwd"},
-		{Command: []string{"bash", "a\x00b"}}, {Language: "python", Code: []byte("\xff")}, {Language: "python", Entry: "no/such/file.py"},
-		{Language: "python", Code: []byte("x"), Files: []sandbox.File{{Path: "../x"}}}, {Command: []string{"bash"}, Env: []string{"=x"}},
-		{Command: []string{"bash", strings.Repeat("x", 200_000)}}, {Command: []string{"bash"}, Return: sandbox.Return{Globs: []string{"[", "../*"}}},
-		{Language: "python", Code: tr.code}, {Command: []string{"/workspace"}}, {Command: []string{"/proc/1/exe"}}, {Command: []string{"/dev/null"}},
-	}
-	words := []string{"goroutine ", ".go:", "/run/fumehood", "/proc/self/fd/", "/cgroup", "panic", "0x", tr.arena.canaries.places[0]}
-	for _, req := range bad {
-		r, err := tr.arena.engine.Run(tr.within(), engine.Run{Spec: sandbox.Spec{Labels: map[string]string{labelTrial: tr.nonce}, AllowUnenforced: tr.accepts()}, Request: req})
-		text := ""
-		if err != nil {
-			text = err.Error()
-			if sandbox.KindOf(err) == sandbox.Internal {
-				tr.wrong("%.200v gives an internal error: %v", req.Command, err)
-			}
-		} else {
-			text = fmt.Sprint(r.Hints) + string(r.Stderr.Head)
-		}
-		for _, w := range words {
-			if strings.Contains(text, w) {
-				tr.wrong("the error for %.100q is %q", req.Command, text)
-			}
-		}
-	}
-	var e *sandbox.Error
-	_, err := tr.arena.engine.Run(tr.within(), engine.Run{Request: sandbox.Request{Language: "cobol", Code: []byte("x")}})
-	if !errors.As(err, &e) {
-		tr.wrong("an unknown language is %T", err)
+		tr.fail("no upload succeeded")
 	}
 }

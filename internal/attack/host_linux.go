@@ -26,15 +26,18 @@ type hostState map[string]string
 // clockSlack is how far the host's clocks may drift apart by other causes, such as a time server.
 const clockSlack = 5 * time.Second
 
-// readHost reads what can be read of it.
+// readHost reads the state, as far as this user can.
 func readHost() hostState {
 	h := hostState{}
-	for _, file := range []string{"/usr/bin/python3", "/bin/bash", "/usr/bin/bash", "/etc/passwd", "/etc/group", "/etc/hosts", "/etc/resolv.conf",
+	for _, file := range []string{"/usr/bin/python3", "/bin/bash", "/usr/bin/bash", "/etc/passwd", "/etc/group",
+		"/etc/hosts", "/etc/resolv.conf",
 		"/etc/ld.so.cache", "/bin/cat", "/usr/bin/env"} {
 		h[file] = sumOf(file)
 	}
-	for _, knob := range []string{"kernel/core_pattern", "kernel/modprobe", "vm/overcommit_memory", "kernel/hostname", "kernel/domainname",
-		"net/ipv4/ip_forward", "net/ipv4/ip_unprivileged_port_start", "user/max_user_namespaces", "kernel/shmmax", "fs/mqueue/msg_max",
+	for _, knob := range []string{"kernel/core_pattern", "kernel/modprobe", "vm/overcommit_memory", "kernel/hostname",
+		"kernel/domainname",
+		"net/ipv4/ip_forward", "net/ipv4/ip_unprivileged_port_start", "user/max_user_namespaces", "kernel/shmmax",
+		"fs/mqueue/msg_max",
 		"kernel/randomize_va_space", "kernel/panic", "kernel/sysrq", "fs/suid_dumpable", "kernel/yama/ptrace_scope"} {
 		text, err := os.ReadFile("/proc/sys/" + knob)
 		h[setting+knob] = fmt.Sprintf("%q %v", text, err)
@@ -47,10 +50,10 @@ func readHost() hostState {
 	return h
 }
 
-// setting is the name prefix of entries that are not files. Only a person or an attack changes them.
+// setting is the prefix of entries that are not files. Only a person or an attack changes them.
 const setting = "setting "
 
-// swapAreas is /proc/swaps without the usage column, which changes all the time.
+// swapAreas returns /proc/swaps without the usage column, which changes all the time.
 func swapAreas(table string) string {
 	var all []string
 	for line := range strings.Lines(table) {
@@ -68,21 +71,21 @@ type hostWatch struct {
 	clock time.Duration
 }
 
-// ourselves is an entry that nothing else can change.
+// ourselves is the entry of this process. Only an attack changes it.
 const ourselves = "ids of the server"
 
 func watchHost() *hostWatch { return &hostWatch{state: readHost(), clock: clockDistance()} }
 
-// cause says who changed the host.
+// cause is the cause of a change of the host.
 type cause int
 
 const (
-	byAttack    cause = iota // a change that attacks make
-	unexplained              // hosts do not make this change by themselves, nor do attacks
+	byAttack    cause = iota // the kind of change that attacks make
+	unexplained              // neither attacks nor the host's normal activity make this change
 	byOthers                 // normal activity, such as installing programs and adding users
 )
 
-// changed returns what differs since the last call, by cause.
+// changed returns the changes since the last call, by cause.
 func (w *hostWatch) changed(marker string) map[cause][]string {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -112,9 +115,8 @@ const (
 	attackName = `"pwn`
 )
 
-// causeOf decides who made a change. Attacks remove or empty a file, change its owner or mode, write their canaries, or set
-// names of theirs. A file with other content was installed or edited. A new file or a changed setting is unexplained by
-// that.
+// causeOf returns the cause of a change. Attacks remove or empty a file, change its owner or mode, write canaries, or
+// set attackName. Normal activity gives a file other content. A new file or another changed setting is unexplained.
 func causeOf(name, was, is, marker string) cause {
 	if name == ourselves {
 		return byAttack
@@ -137,18 +139,18 @@ func causeOf(name, was, is, marker string) cause {
 	return byOthers
 }
 
-// clockDistance is the distance between the wall clock and the clock that nothing sets.
+// clockDistance returns the distance between the wall clock and the boot clock, which nothing sets.
 func clockDistance() time.Duration {
 	var boot unix.Timespec
 	_ = unix.ClockGettime(unix.CLOCK_BOOTTIME, &boot)
 	return time.Duration(time.Now().UnixNano() - boot.Nano())
 }
 
-// largeProgram is the size from which a program is identified by its inode and change time: a checksum of gVisor's takes a
-// second.
+// largeProgram is the size from which a program is identified by its inode and change time: a checksum of gVisor's
+// takes a second.
 const largeProgram = 32 << 20
 
-// programOf identifies a program.
+// programOf returns a text that identifies the content of a program.
 func programOf(file string) string {
 	var st unix.Stat_t
 	if err := unix.Stat(file, &st); err != nil || st.Size < largeProgram {
@@ -178,25 +180,30 @@ func sumOf(file string) string {
 
 // statusLines returns the named lines of a thread's status.
 func statusLines(pid, tid int, names ...string) string {
-	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/task/%d/status", pid, tid))
-	if err != nil {
-		return err.Error()
-	}
-	var out []string
-	for line := range strings.Lines(string(text)) {
-		name, value, _ := strings.Cut(strings.TrimSpace(line), ":")
-		for _, n := range names {
-			if n == name {
-				out = append(out, name+" "+strings.Join(strings.Fields(value), " "))
-			}
+	status := statusMap(pid, tid)
+	var lines []string
+	for _, name := range names {
+		if value, ok := status[name]; ok {
+			lines = append(lines, name+" "+value)
 		}
 	}
-	return strings.Join(out, "; ")
+	return strings.Join(lines, "; ")
 }
 
-// innermost finds the processes that are pid 1 of a sandbox's pid namespaces, by the sandbox's name in their command line.
-// On a shared kernel that is the guest; a user-space kernel may have several, none of them the guest. There may be none if
-// the host cannot see the backend's processes.
+// statusMap returns the status of a thread by name, empty if it has ended.
+func statusMap(pid, tid int) map[string]string {
+	text, _ := os.ReadFile(fmt.Sprintf("/proc/%d/task/%d/status", pid, tid))
+	all := map[string]string{}
+	for line := range strings.Lines(string(text)) {
+		name, value, _ := strings.Cut(strings.TrimSpace(line), ":")
+		all[name] = strings.Join(strings.Fields(value), " ")
+	}
+	return all
+}
+
+// innermost returns the processes that are pid 1 of a sandbox's pid namespaces, by the sandbox's name in their command
+// line. On a shared kernel that is the guest; a user-space kernel may have several, none of them the guest. There may
+// be none if the host cannot see the backend's processes.
 func innermost(id sandbox.ID) []int {
 	var all []int
 	for _, pid := range pids() {
@@ -208,12 +215,15 @@ func innermost(id sandbox.ID) []int {
 	return all
 }
 
-func pids() []int {
-	names, _ := os.ReadDir("/proc")
-	var all []int
+func pids() []int           { return numbersIn("/proc") }
+func threads(pid int) []int { return numbersIn(fmt.Sprintf("/proc/%d/task", pid)) }
+
+// numbersIn returns the names in a folder that are numbers.
+func numbersIn(folder string) (all []int) {
+	names, _ := os.ReadDir(folder)
 	for _, n := range names {
-		if pid, err := strconv.Atoi(n.Name()); err == nil {
-			all = append(all, pid)
+		if number, err := strconv.Atoi(n.Name()); err == nil {
+			all = append(all, number)
 		}
 	}
 	return all
@@ -246,8 +256,8 @@ func members(pidNamespace string) []int {
 // groupFolders returns the control groups named after the sandbox.
 func groupFolders(id sandbox.ID) []string { return named("/sys/fs/cgroup", string(id)) }
 
-// groupsOf returns a process's control groups that differ from this process's, for backends without the sandbox's name in
-// them.
+// groupsOf returns a process's control groups that differ from this process's, for backends without the sandbox's name
+// in them.
 func groupsOf(pid int) []string {
 	ours, _ := os.ReadFile("/proc/self/cgroup")
 	theirs, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cgroup", pid))
@@ -273,10 +283,11 @@ func named(top, word string) []string {
 	var all []string
 	_ = filepath.WalkDir(top, func(path string, d fs.DirEntry, err error) error {
 		switch {
-		case err != nil: // it vanished meanwhile
+		case err != nil: // it has vanished
 		case strings.Contains(d.Name(), word):
 			all = append(all, path)
-		case d.IsDir() && (strings.Count(path, "/")-strings.Count(top, "/") >= namedDepth || strings.HasPrefix(d.Name(), "go-build")):
+		case d.IsDir() && (strings.Count(path, "/")-strings.Count(top, "/") >= namedDepth ||
+			strings.HasPrefix(d.Name(), "go-build")):
 			return filepath.SkipDir
 		}
 		return nil
@@ -288,7 +299,8 @@ func named(top, word string) []string {
 func limitFiles(folders []string) map[string]string {
 	limits := map[string]string{}
 	for _, folder := range folders {
-		for _, name := range []string{"memory.max", "memory.swap.max", "memory.limit_in_bytes", "memory.memsw.limit_in_bytes", "pids.max", "cpu.max",
+		for _, name := range []string{"memory.max", "memory.swap.max", "memory.limit_in_bytes", "memory.memsw.limit_in_bytes",
+			"pids.max", "cpu.max",
 			"cpu.cfs_quota_us", "cpu.cfs_period_us"} {
 			if text, err := os.ReadFile(filepath.Join(folder, name)); err == nil {
 				limits[filepath.Join(folder, name)] = string(text)

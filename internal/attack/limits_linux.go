@@ -16,28 +16,14 @@ import (
 	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
-// drivers are the drivers that attacks name.
-var drivers map[string]func(*trial)
-
-func init() { // the drivers lead back to trial.run, which reads the table
-	drivers = map[string]func(*trial){
-		"K15": driveCalls, "F03": driveDirs, "F11": driveRace, "P07": driveRoot, "V01": drivePosture, "V05": driveCore,
-		"R01": driveVictim, "victim": driveVictim, "memory": driveMemory, "R04": driveDisk, "R06": driveFiles, "R07": driveCPU, "R11": driveOpaque,
-		"prompt": drivePrompt, "T10": driveEnds, "E12": driveInbound, "S03": driveRandom, "S05": driveErrors,
-		"A01": drivePaths, "A02": driveLinksOut, "A07": driveSlip, "A09": driveOwners, "A10": driveChanging, "A11": driveNames,
-		"A13": driveLateUpload, "returned": driveReturned, "O01": driveFlood, "O02": driveBytes, "O04": driveStreams, "O05": driveOrder,
-		"O07": driveLog, "S06": driveName, "G04": drivePlanted, "G05": driveSwap,
-	}
-}
-
 // neighbours is how many ordinary runs accompany an attack on resources.
 const neighbours = 6
 
 // pidsSlack is how far a group's process count may exceed the limit: the guest's own threads.
 const pidsSlack = 64
 
-// What the host may count for a user-space kernel: its own threads, and a few per process of the code, as those in which the
-// code runs are host processes too.
+// What the host may count for a user-space kernel: its own threads, and a few per process of the code, as those in
+// which the code runs are host processes too.
 const (
 	kernelTasks           = 256
 	kernelTasksPerProcess = 4
@@ -61,7 +47,7 @@ func driveVictim(tr *trial) {
 		}
 		if done < neighbours {
 			if err := tr.arena.Benign(tr.ctx); err != nil {
-				tr.wrong("beside it: %v", err)
+				tr.fail("beside it: %v", err)
 			}
 			done++
 		}
@@ -82,7 +68,7 @@ func driveVictim(tr *trial) {
 		bound = kernelTasks + kernelTasksPerProcess*tr.limits.Pids
 	}
 	if tr.limits.Pids > 0 && most > bound {
-		tr.wrong("the host counted %d processes and threads; with a limit of %d there may be %d", most, tr.limits.Pids, bound)
+		tr.fail("the host counted %d processes and threads; with a limit of %d there may be %d", most, tr.limits.Pids, bound)
 	}
 	tr.note("%s after %v; at the most %d processes; %d ordinary runs beside it", r.Status, r.Timings.Run, most, done)
 }
@@ -90,38 +76,36 @@ func driveVictim(tr *trial) {
 // kernelMemory is what is added to the limit for a sandbox's own kernel.
 const kernelMemory = 24 << 20
 
-// driveMemory checks the peak that the host counted. trial.gone checks that nothing that could hold the memory is left: the
-// processes and the control group. Whether the kernel has freed all of it is not measured: a group can be removed while some
-// is charged to it, and everybody uses the host's free memory.
+// driveMemory checks the peak that the host counted. trial.gone checks that nothing that could hold the memory is left:
+// the processes and the control group. Whether the kernel has freed all of it is not measured: a group can be removed
+// while some is charged to it, and everybody uses the host's free memory.
 func driveMemory(tr *trial) {
-	r := tr.execute(tr.code)
-	tr.judge(r)
+	r := tr.executeAndJudge(tr.code)
 	limit := tr.limits.MemoryBytes
 	if tr.userSpace() {
 		limit += kernelMemory
 	}
 	if r.Usage.MemoryPeak > limit+limit/8 {
-		tr.wrong("the peak was %s of a limit of %s", sandbox.FormatBytes(r.Usage.MemoryPeak), sandbox.FormatBytes(limit))
+		tr.fail("the peak was %s of a limit of %s", sandbox.FormatBytes(r.Usage.MemoryPeak), sandbox.FormatBytes(limit))
 	}
 }
 
 // driveDisk is R04.
 func driveDisk(tr *trial) {
-	r := tr.execute(tr.code)
-	tr.judge(r)
+	r := tr.executeAndJudge(tr.code)
 	got := byPath(r)
 	if got["small"] != "kept" {
-		tr.wrong("handed back %d files, %v left out", len(r.Files), r.Skipped)
+		tr.fail("handed back %d files, %v left out", len(r.Files), r.Skipped)
 	}
 	for name, text := range got {
 		if int64(len(text)) > sandbox.DefaultReturnFileBytes {
-			tr.wrong("%s was handed back with %d bytes", name, len(text))
+			tr.fail("%s was handed back with %d bytes", name, len(text))
 		}
 	}
 }
 
-// manyFiles is how many files a sandbox may have open while one of its programs reaches its limit of 1024, guest and kernel
-// included.
+// manyFiles is how many files a sandbox may have open while one of its programs reaches its limit of 1024, guest and
+// kernel included.
 const manyFiles = 4096
 
 // driveFiles is R06.
@@ -148,13 +132,13 @@ func driveFiles(tr *trial) {
 	run.Request.Output = func(sandbox.Stream, []byte) { // the sandbox is alive now, even on a busy host
 		early = max(early, tr.openFiles())
 	}
-	tr.judge(tr.do(tr.within(), run))
+	tr.judge(tr.do(tr.stepContext(), run))
 	stop()
 	if most = max(most, early); most == 0 {
-		tr.pass("this user cannot see the open files of the sandbox's processes on this host")
+		tr.skip("this user cannot see the open files of the sandbox's processes on this host")
 	}
 	if most > manyFiles {
-		tr.wrong("the host saw %d descriptors in its processes", most)
+		tr.fail("the host saw %d descriptors in its processes", most)
 	}
 	tr.note("at the most %d descriptors", most)
 }
@@ -172,8 +156,7 @@ func (tr *trial) openFiles() (count int) {
 
 // driveCPU is R07.
 func driveCPU(tr *trial) {
-	r := tr.execute(tr.code)
-	tr.judge(r)
+	r := tr.executeAndJudge(tr.code)
 	if r.Usage.CPU < 0 {
 		tr.note("this backend does not count processor time here")
 		return
@@ -182,23 +165,22 @@ func driveCPU(tr *trial) {
 	share := float64(tr.limits.CPUMillis) / 1000
 	// 0.1 s for the guest and the start, and one scheduler period at either end.
 	if used := r.Usage.CPU.Seconds(); used > wall*share*1.15+0.4 {
-		tr.wrong("it used %.2f s in %.2f s; its share is %.2f", used, wall, share)
+		tr.fail("it used %.2f s in %.2f s; its share is %.2f", used, wall, share)
 	}
 	tr.note("%v of processor time in %v", r.Usage.CPU, r.Timings.Run)
 }
 
-// drivePrompt checks the time until a deadline. The status shows whether a run ends with its main program: everything else
-// here runs for ever.
+// drivePrompt checks the time until a deadline. The status shows whether a run ends with its main program: everything
+// else here runs for ever.
 func drivePrompt(tr *trial) {
-	r := tr.execute(tr.code)
-	tr.judge(r)
+	r := tr.executeAndJudge(tr.code)
 	if r.Status != sandbox.StatusTimeout {
 		return
 	}
 	if took := r.Timings.Run; took < tr.deadline {
-		tr.wrong("the time-out of %v came after %v", tr.deadline, took)
+		tr.fail("the time-out of %v came after %v", tr.deadline, took)
 	}
-	tr.bounded("the time-out", r.Timings.Run, tr.deadline)
+	tr.checkDuration("the time-out", r.Timings.Run, tr.deadline)
 }
 
 // driveEnds is T10.
@@ -209,11 +191,16 @@ func driveEnds(tr *trial) {
 		code   int
 		signal int
 	}
-	rows := []row{{"exit0", sandbox.StatusSucceeded, 0, 0}, {"exit1", sandbox.StatusFailed, 1, 0}, {"exit2", sandbox.StatusFailed, 2, 0},
-		{"exit124", sandbox.StatusFailed, 124, 0}, {"exit125", sandbox.StatusFailed, 125, 0}, {"exit126", sandbox.StatusFailed, 126, 0},
-		{"exit137", sandbox.StatusFailed, 137, 0}, {"exit143", sandbox.StatusFailed, 143, 0}, {"exit255", sandbox.StatusFailed, 255, 0},
-		{"exit256", sandbox.StatusSucceeded, 0, 0}, {"exit259", sandbox.StatusFailed, 3, 0}, {"sysexit259", sandbox.StatusFailed, 3, 0},
-		{"sysexit-1", sandbox.StatusFailed, 255, 0}, {"pretend-memory", sandbox.StatusFailed, 137, 0}, {"raise", sandbox.StatusFailed, 1, 0},
+	rows := []row{{"exit0", sandbox.StatusSucceeded, 0, 0}, {"exit1", sandbox.StatusFailed, 1, 0},
+		{"exit2", sandbox.StatusFailed, 2, 0},
+		{"exit124", sandbox.StatusFailed, 124, 0}, {"exit125", sandbox.StatusFailed, 125, 0},
+		{"exit126", sandbox.StatusFailed, 126, 0},
+		{"exit137", sandbox.StatusFailed, 137, 0}, {"exit143", sandbox.StatusFailed, 143, 0},
+		{"exit255", sandbox.StatusFailed, 255, 0},
+		{"exit256", sandbox.StatusSucceeded, 0, 0}, {"exit259", sandbox.StatusFailed, 3, 0},
+		{"sysexit259", sandbox.StatusFailed, 3, 0},
+		{"sysexit-1", sandbox.StatusFailed, 255, 0}, {"pretend-memory", sandbox.StatusFailed, 137, 0},
+		{"raise", sandbox.StatusFailed, 1, 0},
 		{"child", sandbox.StatusSucceeded, 0, 0}, {"sleep", sandbox.StatusTimeout, -1, 9}}
 	for _, s := range []int{1, 2, 3, 4, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 24, 25, 27, 31, 34, 64} {
 		r := row{fmt.Sprint("signal", s), sandbox.StatusKilled, -1, s}
@@ -228,21 +215,21 @@ func driveEnds(tr *trial) {
 		if w.status == sandbox.StatusTimeout {
 			run.Request.Timeout = time.Second
 		}
-		r := tr.do(tr.within(), run)
+		r := tr.do(tr.stepContext(), run)
 		if r.Status != w.status || r.ExitCode != w.code || r.Signal != w.signal {
-			tr.wrong("%s: %s, exit code %d, signal %d; want %+v\n%s", w.arg, r.Status, r.ExitCode, r.Signal, w, tail(r.Stderr))
+			tr.fail("%s: %s, exit code %d, signal %d; want %+v\n%s", w.arg, r.Status, r.ExitCode, r.Signal, w, tail(r.Stderr))
 		}
 	}
 	run := tr.request(tr.code)
 	run.Request.Args, run.Spec.Limits.MemoryBytes = []string{"memory"}, 96<<20
 	if len(tr.arena.weaker) > 0 {
 		tr.note("NOT RUN: the memory row, as this host cannot limit memory")
-	} else if r := tr.do(tr.within(), run); r.Status != sandbox.StatusOutOfMemory {
-		tr.wrong("memory: %s, exit code %d, signal %d: %s", r.Status, r.ExitCode, r.Signal, tail(r.Stderr))
+	} else if r := tr.do(tr.stepContext(), run); r.Status != sandbox.StatusOutOfMemory {
+		tr.fail("memory: %s, exit code %d, signal %d: %s", r.Status, r.ExitCode, r.Signal, tail(r.Stderr))
 	}
 	run = tr.request([]byte("print('ready', flush=True)\ntime.sleep(60)"))
-	if r := tr.until("ready", run, func() {}); r.Status != sandbox.StatusCanceled {
-		tr.wrong("canceled: %s", r.Status)
+	if r := tr.runUntil("ready", run, func() {}); r.Status != sandbox.StatusCanceled {
+		tr.fail("canceled: %s", r.Status)
 	}
 }
 
@@ -263,13 +250,13 @@ func driveInbound(tr *trial) {
 		}
 	}
 	ready := false
-	r := tr.until("ready", tr.request(tr.code), func() {
+	r := tr.runUntil("ready", tr.request(tr.code), func() {
 		ready = true
 		if where := reached(hosts, tr.port); where != "" {
-			tr.wrong("the sandbox's server is reached at %s", where)
+			tr.fail("the sandbox's server is reached at %s", where)
 		}
 	})
-	tr.noBreach(r)
+	tr.checkBreaches(r)
 	if !ready {
 		tr.giveUp("the server inside was never ready: %s %s", r.Status, tail(r.Stderr))
 	}
@@ -290,18 +277,17 @@ func reached(hosts []string, port int) string {
 // driveCore is V05.
 func driveCore(tr *trial) {
 	before := coresHere()
-	r := tr.execute(tr.code)
-	tr.judge(r)
+	r := tr.executeAndJudge(tr.code)
 	if r.Signal != int(syscall.SIGABRT) {
-		tr.wrong("signal %d", r.Signal)
+		tr.fail("signal %d", r.Signal)
 	}
 	for _, f := range r.Files {
 		if strings.Contains(f.Path, "core") {
-			tr.wrong("there is a core: %s with %d bytes", f.Path, len(f.Data))
+			tr.fail("there is a core: %s with %d bytes", f.Path, len(f.Data))
 		}
 	}
 	for _, f := range r.Skipped {
-		tr.wrong("left out: %+v", f)
+		tr.fail("left out: %+v", f)
 	}
 	var owners []string
 	for _, g := range tr.arena.spy.sightings(tr.nonce) {
@@ -312,11 +298,12 @@ func driveCore(tr *trial) {
 		if err != nil || slices.Contains(before, path) {
 			continue
 		}
-		fields := append(strings.Split(filepath.Base(path), "."), fmt.Sprint(info.Sys().(*syscall.Stat_t).Uid)) // helpers name the user
+		// helpers name the user
+		fields := append(strings.Split(filepath.Base(path), "."), fmt.Sprint(info.Sys().(*syscall.Stat_t).Uid))
 		if len(owners) == 0 {
 			tr.doubt("there is a new core on the host, %s, and the host does not show the code's user", path)
 		} else if slices.ContainsFunc(fields, func(f string) bool { return slices.Contains(owners, f) }) {
-			tr.wrong("there is a core on the host: %s", path)
+			tr.fail("there is a core on the host: %s", path)
 		}
 	}
 }

@@ -31,17 +31,17 @@ type living struct {
 // open makes a sandbox for the trial. The caller closes it.
 func (tr *trial) open() *living {
 	s := completeSpec()
-	s.Limits = tr.bounds().OrDefault(sandbox.DefaultLimits)
-	s.AllowUnenforced = tr.accepts()
+	s.Limits = tr.enforcedLimits().OrDefault(sandbox.DefaultLimits)
+	s.AllowUnenforced = tr.waived()
 	s.Labels = map[string]string{labelTrial: tr.nonce}
-	box, err := tr.box(s)
+	box, err := tr.newBox(s)
 	if err != nil {
 		tr.giveUp("create: %v", err)
 	}
 	l := &living{tr: tr, box: box}
-	conn, err := box.Dial(tr.within())
+	conn, err := box.Dial(tr.stepContext())
 	if err == nil {
-		l.Client, err = client.New(tr.within(), conn, box.GuestKey())
+		l.Client, err = client.New(tr.stepContext(), conn, box.GuestKey())
 	}
 	if err != nil {
 		l.close()
@@ -53,9 +53,9 @@ func (tr *trial) open() *living {
 // close ends the sandbox and checks the probe's whole output.
 func (l *living) close() {
 	if l.tr.home != nil {
-		l.closeHome()
+		l.endProbe()
 	} else if err := l.box.Close(); err != nil {
-		l.tr.wrong("close: %v", err)
+		l.tr.fail("close: %v", err)
 	}
 	if l.process != nil {
 		l.process.Close()
@@ -64,19 +64,20 @@ func (l *living) close() {
 		_ = l.Client.Close() // its sandbox has ended already
 	}
 	l.reading.Wait()
-	l.tr.noBreach(&sandbox.Result{Stdout: sandbox.Captured{Head: l.output}})
-	l.tr.searched(&sandbox.Result{Stdout: sandbox.Captured{Head: l.output}})
+	l.tr.checkBreaches(&sandbox.Result{Stdout: sandbox.Captured{Head: l.output}})
+	l.tr.searchOutput(&sandbox.Result{Stdout: sandbox.Captured{Head: l.output}})
 }
 
 // write puts a file into the sandbox.
 func (l *living) write(path string, content []byte) error {
-	return l.WriteFile(l.tr.within(), guest.WriteFile{Path: path, Atomic: true, MakeParent: true}, bytes.NewReader(content))
+	return l.WriteFile(l.tr.stepContext(), guest.WriteFile{Path: path, Atomic: true, MakeParent: true},
+		bytes.NewReader(content))
 }
 
 // read returns the content of a file in the sandbox.
 func (l *living) read(path string) (string, error) {
 	var b bytes.Buffer
-	_, err := l.ReadFile(l.tr.within(), guest.ReadFile{Path: path}, &b)
+	_, err := l.ReadFile(l.tr.stepContext(), guest.ReadFile{Path: path}, &b)
 	return b.String(), err
 }
 
@@ -108,7 +109,7 @@ func (l *living) launch() {
 	case <-ready:
 	case <-ended:
 		l.tr.giveUp("the probe ended at once: %s", l.output)
-	case <-l.tr.within().Done():
+	case <-l.tr.stepContext().Done():
 		l.tr.giveUp("the probe is never ready")
 	}
 }
@@ -124,8 +125,9 @@ func (l *living) launchProcess(take func([]byte)) (follow func()) {
 	err := error(syscall.ENOENT)
 	for _, program := range language.Programs {
 		if errors.Is(err, syscall.ENOENT) {
-			process, err = l.Start(l.tr.within(), guest.Start{ID: string(sandbox.NewID()), Argv: language.Argv(program, file),
-				Env: append(l.tr.params(), sandbox.DefaultEnv...), Dir: sandbox.Workspace, User: sandbox.DefaultUser})
+			process, err = l.Start(l.tr.stepContext(), guest.Start{ID: string(sandbox.NewID()),
+				Argv: language.Argv(program, file),
+				Env:  append(l.tr.params(), sandbox.DefaultEnv...), Dir: sandbox.Workspace, User: sandbox.DefaultUser})
 		}
 	}
 	if err != nil {
@@ -142,8 +144,9 @@ func (l *living) launchProcess(take func([]byte)) (follow func()) {
 
 // shell runs one of the suite's own commands in the sandbox and returns its output.
 func (l *living) shell(script string) string {
-	p, err := l.Start(l.tr.within(), guest.Start{ID: string(sandbox.NewID()), Argv: []string{"/bin/bash", "--norc", "--noprofile", "-c", script},
-		Env: []string{"PATH=/usr/bin:/bin"}, Dir: "/", User: sandbox.DefaultUser})
+	p, err := l.Start(l.tr.stepContext(), guest.Start{ID: string(sandbox.NewID()),
+		Argv: []string{"/bin/bash", "--norc", "--noprofile", "-c", script},
+		Env:  []string{"PATH=/usr/bin:/bin"}, Dir: "/", User: sandbox.DefaultUser})
 	if err != nil {
 		l.tr.giveUp("start: %v", err)
 	}
@@ -154,7 +157,7 @@ func (l *living) shell(script string) string {
 // finish reads a process's output until its end.
 func (tr *trial) finish(p *client.Process) string {
 	var out []byte
-	_, err := p.Stream(tr.within(), func(o guest.Output) error {
+	_, err := p.Stream(tr.stepContext(), func(o guest.Output) error {
 		if o.Stream == sandbox.Stdout {
 			out = append(out, o.Data...)
 		}
@@ -169,7 +172,7 @@ func (tr *trial) finish(p *client.Process) string {
 // unpack sends entries, with content for regular files.
 func (l *living) unpack(base string, content string, entries ...guest.FileInfo) error {
 	i := 0
-	_, err := l.Unpack(l.tr.within(), guest.Unpack{Base: base}, func() (guest.FileInfo, io.Reader, error) {
+	_, err := l.Unpack(l.tr.stepContext(), guest.Unpack{Base: base}, func() (guest.FileInfo, io.Reader, error) {
 		if i == len(entries) {
 			return guest.FileInfo{}, nil, io.EOF
 		}

@@ -1,7 +1,6 @@
 package attack
 
 import (
-	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -9,9 +8,10 @@ import (
 	"strings"
 )
 
-// onHost checks a sandbox's host processes, on any backend: those of a user-space kernel and its servers, which an escaping
-// attack would control, or those of a container. One supervisor may be outside. It returns the number of checked processes.
-func (tr *trial) onHost(g *sighting) (looked int) {
+// checkOnHost checks a sandbox's host processes, on any backend: those of a user-space kernel and its servers, which an
+// escaping attack would control, or those of a container. One supervisor may be outside. It returns the number of
+// checked processes.
+func (tr *trial) checkOnHost(g *sighting) (looked int) {
 	ours := namespaces(os.Getpid())
 	if ours["user"] == "" {
 		tr.giveUp("/proc is not readable here")
@@ -25,11 +25,13 @@ func (tr *trial) onHost(g *sighting) (looked int) {
 			outside++
 		default:
 			looked++
-			tr.hosted(&hostedProcess{pid: pid, first: slices.Contains(g.inner, pid), ownUsers: theirs["user"] != ours["user"]}, theirs, ours)
+			tr.checkHosted(&hostedProcess{pid: pid, first: slices.Contains(g.inner, pid),
+				ownUsers: theirs["user"] != ours["user"]},
+				theirs, ours)
 		}
 	}
 	if outside > 1 {
-		tr.wrong("%d processes of the sandbox share our namespaces", outside)
+		tr.fail("%d processes of the sandbox share our namespaces", outside)
 	}
 	return looked
 }
@@ -41,9 +43,10 @@ type hostedProcess struct {
 	ownUsers bool // it is in a user namespace of its own
 }
 
-// keeperCapabilities are the most that a process may have over its own user namespace, in which only the sandbox's ids are
-// mapped: to serve files of those ids, to confine itself, and to trace the processes in which the code runs.
-const keeperCapabilities = 1<<0 | 1<<1 | 1<<2 | 1<<3 | 1<<4 | 1<<18 | 1<<19 // CAP_CHOWN to CAP_FSETID, CAP_SYS_CHROOT, CAP_SYS_PTRACE
+// keeperCapabilities are the most that a process may have over its own user namespace, in which only the sandbox's ids
+// are mapped: to serve files of those ids, to confine itself, and to trace the processes in which the code runs.
+// CAP_CHOWN to CAP_FSETID, CAP_SYS_CHROOT, CAP_SYS_PTRACE
+const keeperCapabilities = 1<<0 | 1<<1 | 1<<2 | 1<<3 | 1<<4 | 1<<18 | 1<<19
 
 // capabilities are the most that it may have.
 func (p *hostedProcess) capabilities() uint64 {
@@ -56,50 +59,30 @@ func (p *hostedProcess) capabilities() uint64 {
 	return 0
 }
 
-// hosted checks one process.
-func (tr *trial) hosted(p *hostedProcess, theirs, ours map[string]string) {
-	for _, kind := range namespaceKinds {
-		if kind != "user" && (theirs[kind] == "" || theirs[kind] == ours[kind]) {
-			tr.wrong("process %d of the sandbox is in the %s namespace %q, ours is %q", p.pid, kind, theirs[kind], ours[kind])
-		}
-	}
-	if tr.userSpace() && !p.ownUsers {
-		tr.wrong("process %d of the sandbox is in our user namespace", p.pid)
-	}
+// checkHosted checks one process.
+func (tr *trial) checkHosted(p *hostedProcess, theirs, ours map[string]string) {
+	tr.checkNamespaces(p.pid, theirs, ours, tr.userSpace())
 	for _, tid := range threads(p.pid) {
-		tr.hostedThread(p, tid)
+		tr.checkHostedThread(p, tid)
 	}
-	if env, _ := os.ReadFile(fmt.Sprintf("/proc/%d/environ", p.pid)); tr.arena.canaries.Found(env) != "" {
-		tr.wrong("process %d has the server's secret in its environment", p.pid)
-	}
-	for _, file := range []string{"uid_map", "gid_map"} {
-		text, _ := os.ReadFile(fmt.Sprintf("/proc/%d/%s", p.pid, file))
-		for line := range strings.Lines(string(text)) {
-			if f := strings.Fields(line); p.ownUsers && (len(f) != 3 || f[1] == "0" || tr.userSpace() && f[2] != "1") {
-				tr.wrong("process %d maps %s", p.pid, line)
-			}
-		}
+	tr.checkEnviron(p.pid)
+	if p.ownUsers {
+		tr.checkIDMap(p.pid, "uid_map", tr.userSpace())
+		tr.checkIDMap(p.pid, "gid_map", tr.userSpace())
 	}
 }
 
-// hostedThread checks one of its threads.
-func (tr *trial) hostedThread(p *hostedProcess, tid int) {
+// checkHostedThread checks one of its threads.
+func (tr *trial) checkHostedThread(p *hostedProcess, tid int) {
 	status := statusMap(p.pid, tid)
 	if len(status) == 0 {
 		return // it has ended
 	}
-	for name, value := range map[string]string{"NoNewPrivs": "1", "Seccomp": "2"} {
-		if status[name] != value {
-			tr.wrong("thread %d of the sandbox: %s is %s, want %s", tid, name, status[name], value)
-		}
-	}
-	if caps, err := strconv.ParseUint(status["CapPrm"], 16, 64); err != nil || caps&^p.capabilities() != 0 {
-		tr.wrong("thread %d of the sandbox has the capabilities %s", tid, status["CapPrm"])
-	}
+	tr.checkThreadStatus(tid, status, p.capabilities(), nil)
 	for _, kind := range []string{"Uid", "Gid"} {
 		for _, id := range strings.Fields(status[kind]) {
 			if id == "0" && (p.ownUsers || !p.first) {
-				tr.wrong("thread %d of the sandbox has the host's %s %s", tid, kind, id)
+				tr.fail("thread %d of the sandbox has the host's %s %s", tid, kind, id)
 			}
 		}
 	}

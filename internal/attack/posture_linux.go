@@ -2,6 +2,7 @@ package attack
 
 import (
 	"fmt"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -24,43 +25,43 @@ func drivePosture(tr *trial) {
 	}
 	run := tr.request(tr.code)
 	run.Spec.NestedFilters = true // needed for the probe to count Landlock's layers
-	r := tr.until("ready", run, func() {
+	r := tr.runUntil("ready", run, func() {
 		for _, g := range tr.arena.spy.sightings(tr.nonce) {
 			if !ours {
-				looked += tr.onHost(g)
+				looked += tr.checkOnHost(g)
 				continue
 			}
 			if g.guest == 0 {
 				tr.doubt("the host does not see the guest of %s", g.box.ID())
 				continue
 			}
-			tr.apart(g)
-			tr.mountsOf(g)
+			tr.checkNamespaces(g.guest, g.namespaces, namespaces(os.Getpid()), true)
+			tr.checkMounts(g)
 			for _, pid := range members(g.namespaces["pid"]) {
 				for _, tid := range threads(pid) {
-					tr.thread(g, pid, tid)
+					tr.checkThread(g, pid, tid)
 					looked++
 				}
 				if pid != g.guest {
-					tr.process(g, pid)
+					tr.checkProcess(pid)
 				}
 			}
 		}
 	})
-	tr.noBreach(r)
-	tr.layers(r)
+	tr.checkBreaches(r)
+	tr.checkLandlock(r)
 	if looked < least && !ours && (!tr.userSpace() || os.Geteuid() != 0) {
-		tr.pass("this user cannot see the sandbox's processes on this host")
+		tr.skip("this user cannot see the sandbox's processes on this host")
 	}
 	if looked < least {
 		tr.giveUp("of the sandbox's processes the host shows %d: %s %s", looked, tail(r.Stdout), tail(r.Stderr))
 	}
 }
 
-// layers compares how many more Landlock rule sets the probe could add with what the backend reports. Landlock shows in no
-// file of /proc and backs up other layers, so no attack would notice its loss; but the kernel takes sixteen layers
-// (landlock(7)), and one is the sandbox's.
-func (tr *trial) layers(r *sandbox.Result) {
+// checkLandlock compares how many more Landlock rule sets the probe could add with what the backend reports. Landlock
+// shows in no file of /proc and backs up other layers, so no attack would notice its loss; but the kernel takes sixteen
+// layers (landlock(7)), and one is the sandbox's.
+func (tr *trial) checkLandlock(r *sandbox.Result) {
 	const most = 16
 	added := -1
 	for line := range strings.Lines(string(r.Stdout.Head)) {
@@ -69,114 +70,112 @@ func (tr *trial) layers(r *sandbox.Result) {
 	for _, g := range tr.arena.spy.sightings(tr.nonce) {
 		for _, w := range g.box.Effective().Walls {
 			if w.Name == "landlock" && w.State != sandbox.WallMissing && added != most-1 {
-				tr.wrong("Landlock is reported as enforced, but the code could add %d layers; %d would be right", added, most-1)
+				tr.fail("Landlock is reported as enforced, but the code could add %d layers; %d would be right", added, most-1)
 			}
 		}
 	}
 	tr.note("the code could add %d Landlock layers", added)
 }
 
-func threads(pid int) []int {
-	names, _ := os.ReadDir(fmt.Sprintf("/proc/%d/task", pid))
-	var all []int
-	for _, n := range names {
-		if tid, err := strconv.Atoi(n.Name()); err == nil {
-			all = append(all, tid)
-		}
-	}
-	return all
-}
-
-// guestCapabilities are the most that a guest may have in its own user namespace: to become the code's user, to signal it,
-// and to set its limits.
+// guestCapabilities are the most that a guest may have in its own user namespace: to become the code's user, to signal
+// it, and to set its limits.
 const guestCapabilities = 1<<5 | 1<<6 | 1<<7 | 1<<24 // CAP_KILL, CAP_SETGID, CAP_SETUID, CAP_SYS_RESOURCE
 
-// thread checks one thread.
-func (tr *trial) thread(g *sighting, pid, tid int) {
+// checkThread checks one thread.
+func (tr *trial) checkThread(g *sighting, pid, tid int) {
 	status := statusMap(pid, tid)
 	if len(status) == 0 {
 		return // it has ended
 	}
-	want := map[string]string{"NoNewPrivs": "1", "Seccomp": "2", "CapInh": none64, "CapAmb": none64, "TracerPid": "0"}
-	if pid != g.guest {
-		for _, set := range []string{"CapPrm", "CapEff", "CapBnd"} {
-			want[set] = none64
-		}
+	isGuest := pid == g.guest
+	want := map[string]string{"CapInh": none64, "CapAmb": none64, "TracerPid": "0"}
+	if !isGuest {
+		maps.Copy(want, map[string]string{"CapPrm": none64, "CapEff": none64, "CapBnd": none64})
 	}
-	for name, value := range want {
-		if status[name] != value {
-			tr.wrong("thread %d of %s (guest: %v): %s is %s, want %s", tid, status["Name"], pid == g.guest, name, status[name], value)
-		}
-	}
-	if caps, _ := strconv.ParseUint(status["CapEff"], 16, 64); caps&^guestCapabilities != 0 {
-		tr.wrong("thread %d has the capabilities %s", tid, status["CapEff"])
-	}
+	tr.checkThreadStatus(tid, status, guestCapabilities, want)
 	for _, kind := range []string{"Uid", "Gid"} {
 		ids := strings.Fields(status[kind])
-		if pid == g.guest && len(ids) == 4 {
+		if isGuest && len(ids) == 4 {
 			ids[3] = ids[0] // the guest makes file calls with the code's id
 		}
 		if len(ids) != 4 || ids[0] != ids[1] || ids[0] != ids[2] || ids[0] != ids[3] {
-			tr.wrong("thread %d has %s %v", tid, kind, ids)
+			tr.fail("thread %d has %s %v", tid, kind, ids)
 		}
-		if shared := g.box.Effective().HostUID == "shared"; !shared && (ids[0] == "0" || ids[0] == strconv.Itoa(os.Geteuid())) {
-			tr.wrong("thread %d has the host's %s %s", tid, kind, ids[0])
-		} else if !shared && pid != g.guest && strings.HasPrefix(statusMap(g.guest, g.guest)[kind], ids[0]+" ") {
-			tr.wrong("thread %d has the guest's %s %s", tid, kind, ids[0])
+		switch own := strconv.Itoa(os.Geteuid()); {
+		case g.box.Effective().HostUID == "shared":
+		case ids[0] == "0" || ids[0] == own:
+			tr.fail("thread %d has the host's %s %s", tid, kind, ids[0])
+		case !isGuest && strings.HasPrefix(statusMap(g.guest, g.guest)[kind], ids[0]+" "):
+			tr.fail("thread %d has the guest's %s %s", tid, kind, ids[0])
 		}
 	}
 	if groups := strings.Fields(status["Groups"]); os.Geteuid() == 0 && len(groups) > 0 {
-		tr.wrong("thread %d has groups %v", tid, groups)
+		tr.fail("thread %d has groups %v", tid, groups)
+	}
+}
+
+// checkThreadStatus checks the status of a thread: the filter, the most capabilities that it may have, and other lines.
+func (tr *trial) checkThreadStatus(tid int, status map[string]string, most uint64, others map[string]string) {
+	for _, want := range []map[string]string{{"NoNewPrivs": "1", "Seccomp": "2"}, others} {
+		for name, value := range want {
+			if status[name] != value {
+				tr.fail("thread %d of %s: %s is %s, want %s", tid, status["Name"], name, status[name], value)
+			}
+		}
+	}
+	if caps, err := strconv.ParseUint(status["CapPrm"], 16, 64); err != nil || caps&^most != 0 {
+		tr.fail("thread %d of %s has the capabilities %s", tid, status["Name"], status["CapPrm"])
 	}
 }
 
 const none64 = "0000000000000000"
 
-func statusMap(pid, tid int) map[string]string {
-	text, _ := os.ReadFile(fmt.Sprintf("/proc/%d/task/%d/status", pid, tid))
-	all := map[string]string{}
-	for line := range strings.Lines(string(text)) {
-		name, value, _ := strings.Cut(strings.TrimSpace(line), ":")
-		all[name] = strings.Join(strings.Fields(value), " ")
-	}
-	return all
-}
-
-// process checks what all threads of the code's processes share.
-func (tr *trial) process(g *sighting, pid int) {
+// checkProcess checks the properties that all threads of a process share.
+func (tr *trial) checkProcess(pid int) {
 	dir := fmt.Sprintf("/proc/%d/", pid)
 	fds, _ := os.ReadDir(dir + "fd")
 	for _, fd := range fds {
 		if n, _ := strconv.Atoi(fd.Name()); n > 2 {
 			link, _ := os.Readlink(dir + "fd/" + fd.Name())
-			tr.wrong("process %d was given descriptor %d: %s", pid, n, link)
+			tr.fail("process %d was given descriptor %d: %s", pid, n, link)
 		}
 	}
 	limits, _ := os.ReadFile(dir + "limits")
-	for name, want := range map[string]string{"Max core file size": "0", "Max realtime priority": "0", "Max nice priority": "0",
-		"Max open files": fmt.Sprint(sandbox.DefaultLimits.OpenFiles), "Max processes": fmt.Sprint(sandbox.DefaultLimits.Pids)} {
+	files, pids := fmt.Sprint(sandbox.DefaultLimits.OpenFiles), fmt.Sprint(sandbox.DefaultLimits.Pids)
+	for name, want := range map[string]string{"Max core file size": "0", "Max realtime priority": "0",
+		"Max nice priority": "0", "Max open files": files, "Max processes": pids} {
 		if got := limitOf(string(limits), name); got != want+" "+want {
-			tr.wrong("process %d: %s is %s, want %s", pid, name, got, want)
+			tr.fail("process %d: %s is %s, want %s", pid, name, got, want)
 		}
 	}
 	for _, name := range []string{"Max locked memory", "Max pending signals", "Max msgqueue size"} {
 		if got := limitOf(string(limits), name); strings.Contains(got, "unlimited") || got == "" {
-			tr.wrong("process %d: %s is %q", pid, name, got)
+			tr.fail("process %d: %s is %q", pid, name, got)
 		}
 	}
 	if os.Geteuid() == 0 {
 		if score, _ := os.ReadFile(dir + "oom_score_adj"); strings.TrimSpace(string(score)) != "1000" {
-			tr.wrong("process %d has the out-of-memory score %s", pid, score)
+			tr.fail("process %d has the out-of-memory score %s", pid, score)
 		}
-		uids, _ := os.ReadFile(dir + "uid_map")
-		for line := range strings.Lines(string(uids)) {
-			if f := strings.Fields(line); len(f) != 3 || f[1] == "0" || f[2] != "1" {
-				tr.wrong("process %d maps %s", pid, line)
-			}
+		tr.checkIDMap(pid, "uid_map", true)
+	}
+	tr.checkEnviron(pid)
+}
+
+// checkIDMap checks that an id map of a process does not contain the host's root and, if single, no ranges.
+func (tr *trial) checkIDMap(pid int, file string, single bool) {
+	text, _ := os.ReadFile(fmt.Sprintf("/proc/%d/%s", pid, file))
+	for line := range strings.Lines(string(text)) {
+		if f := strings.Fields(line); len(f) != 3 || f[1] == "0" || single && f[2] != "1" {
+			tr.fail("process %d maps %s", pid, line)
 		}
 	}
-	if env, _ := os.ReadFile(dir + "environ"); tr.arena.canaries.Found(env) != "" {
-		tr.wrong("process %d has the server's secret in its environment", pid)
+}
+
+// checkEnviron checks that a process has not inherited this process's environment.
+func (tr *trial) checkEnviron(pid int) {
+	if env, _ := os.ReadFile(fmt.Sprintf("/proc/%d/environ", pid)); tr.arena.canaries.Found(env) != "" {
+		tr.fail("process %d has the server's secret in its environment", pid)
 	}
 }
 
@@ -192,18 +191,17 @@ func limitOf(text, name string) string {
 	return ""
 }
 
-// apart checks that the sandbox has its own namespaces of all kinds.
-func (tr *trial) apart(g *sighting) {
-	ours := namespaces(os.Getpid())
+// checkNamespaces checks that a process has namespaces of its own. users includes the user namespace.
+func (tr *trial) checkNamespaces(pid int, theirs, ours map[string]string, users bool) {
 	for _, kind := range namespaceKinds {
-		if g.namespaces[kind] == "" || g.namespaces[kind] == ours[kind] {
-			tr.wrong("the sandbox's %s namespace is %q, ours %q", kind, g.namespaces[kind], ours[kind])
+		if (kind != "user" || users) && (theirs[kind] == "" || theirs[kind] == ours[kind]) {
+			tr.fail("process %d of the sandbox is in the %s namespace %q, ours is %q", pid, kind, theirs[kind], ours[kind])
 		}
 	}
 }
 
-// mountsOf checks the sandbox's mount table as the host sees it.
-func (tr *trial) mountsOf(g *sighting) {
+// checkMounts checks the sandbox's mount table as the host sees it.
+func (tr *trial) checkMounts(g *sighting) {
 	for line := range strings.Lines(g.mounts) {
 		before, after, _ := strings.Cut(line, " - ")
 		fields, rest := strings.Fields(before), strings.Fields(after)
@@ -211,18 +209,19 @@ func (tr *trial) mountsOf(g *sighting) {
 			continue
 		}
 		options := strings.Split(fields[5], ",")
-		device := strings.HasPrefix(fields[4], "/dev/") || strings.HasPrefix(fields[4], "/proc/") // the null device serves as a mask
+		// the null device serves as a mask
+		device := strings.HasPrefix(fields[4], "/dev/") || strings.HasPrefix(fields[4], "/proc/")
 		if !slices.Contains(options, "nosuid") || !device && !slices.Contains(options, "nodev") {
-			tr.wrong("the mount at %s is %s", fields[4], fields[5])
+			tr.fail("the mount at %s is %s", fields[4], fields[5])
 		}
 		if writable := !slices.Contains(options, "ro"); writable && rest[0] != "tmpfs" && rest[0] != "devpts" && !device {
-			tr.wrong("the mount at %s is writable and lies on %s", fields[4], rest[0])
+			tr.fail("the mount at %s is writable and lies on %s", fields[4], rest[0])
 		}
 		if slices.Contains([]string{"cgroup", "cgroup2", "sysfs", "debugfs", "tracefs", "securityfs", "bpf"}, rest[0]) {
-			tr.wrong("a %s is mounted at %s", rest[0], fields[4])
+			tr.fail("a %s is mounted at %s", rest[0], fields[4])
 		}
 		if len(fields) > 6 && strings.HasPrefix(fields[6], "shared:") {
-			tr.wrong("the mount at %s is shared with the host", fields[4])
+			tr.fail("the mount at %s is shared with the host", fields[4])
 		}
 	}
 }
@@ -232,27 +231,25 @@ func driveRoot(tr *trial) {
 	root := tr.hostileRoot()
 	run := tr.request(tr.code)
 	run.Spec.Root.Dir = root
-	r, err := tr.arena.engine.Run(tr.within(), run)
+	r, err := tr.arena.engine.Run(tr.stepContext(), run)
 	if err != nil {
 		if kind := sandbox.KindOf(err); kind == sandbox.Internal {
-			tr.wrong("the root gives an internal error: %v", err)
+			tr.fail("the root gives an internal error: %v", err)
 		}
 		tr.note("the root was refused: %v", err)
 		return
 	}
-	tr.searched(r)
-	tr.noBreach(r)
+	tr.searchOutput(r)
+	tr.checkBreaches(r)
 	if r.Status != sandbox.StatusSucceeded || !strings.Contains(string(r.Stdout.Head), "done") {
-		tr.wrong("%s: %s %s", r.Status, r.Stdout.Head, r.Stderr.Head)
+		tr.fail("%s: %s %s", r.Status, r.Stdout.Head, r.Stderr.Head)
 	}
 }
 
 // hostileRoot makes a root with a shell and otherwise misleading content.
 func (tr *trial) hostileRoot() string {
 	root, remove, err := ownFolder("root-" + tr.nonce)
-	if err != nil {
-		tr.giveUp("%v", err)
-	}
+	tr.need(err)
 	tr.later(func() { _ = remove() })
 	for _, file := range append(librariesOf(tr, "/bin/bash"), "/bin/bash") {
 		text, err := os.ReadFile(file)
@@ -262,20 +259,15 @@ func (tr *trial) hostileRoot() string {
 		if err == nil {
 			err = os.WriteFile(filepath.Join(root, file), text, 0o755)
 		}
-		if err != nil {
-			tr.giveUp("%v", err)
-		}
+		tr.need(err)
 	}
-	links := map[string]string{"dev": "/proc", "proc": "/sys", "sys": "/etc", "tmp": "/etc", "run": tr.arena.canaries.places[0], "workspace": tr.arena.canaries.places[0],
+	links := map[string]string{"dev": "/proc", "proc": "/sys", "sys": "/etc", "tmp": "/etc",
+		"run": tr.arena.canaries.places[0], "workspace": tr.arena.canaries.places[0],
 		"home": "/", "var": "../../../..", "root": "/root", "evil": "/etc/shadow"}
 	for name, target := range links {
-		if err := os.Symlink(target, filepath.Join(root, name)); err != nil {
-			tr.giveUp("%v", err)
-		}
+		tr.need(os.Symlink(target, filepath.Join(root, name)))
 	}
-	if err := os.MkdirAll(filepath.Join(root, "etc"), 0o755); err != nil {
-		tr.giveUp("%v", err)
-	}
+	tr.need(os.MkdirAll(filepath.Join(root, "etc"), 0o755))
 	_ = os.WriteFile(filepath.Join(root, "etc/passwd"), []byte("evil:x:0:0:::\n"), 0o644)
 	_ = os.Symlink(tr.arena.canaries.places[0], filepath.Join(root, "etc/ssl"))
 	_ = os.Symlink(tr.arena.canaries.files[0], filepath.Join(root, "etc/localtime"))

@@ -41,11 +41,11 @@ type spy struct {
 	wrong  []string
 }
 
-// located is a Box whose backend knows the sandbox's first host process, for backends without a recognizable command line. 0
-// is none: the sandbox is on another host, or in a virtual machine.
+// located is a Box whose backend knows the sandbox's first host process, for backends without a recognizable command
+// line. 0 is none: the sandbox is on another host, or in a virtual machine.
 type located interface{ HostPID() int }
 
-// sighting is one box as the host saw it when it was ready.
+// sighting is the host's view of a box when it became ready.
 type sighting struct {
 	box        sandbox.Box
 	guest      int                 // pid of the first of inner, or 0
@@ -106,8 +106,8 @@ func (s *spy) Create(ctx context.Context, spec sandbox.Spec) (sandbox.Box, error
 	return &spyBox{Box: box, spy: s, sighting: g, trial: trial}, nil
 }
 
-// usersOf are the host ids that a process's user namespace maps for the code's user, and those mapped one by one, such as
-// the guest's. The latter exclude this process's own, under which much else runs.
+// usersOf returns the host ids that a process's user namespace maps for the code's user, and those mapped one by one,
+// such as the guest's. The latter exclude this process's own, under which much else runs.
 func usersOf(pid int) []string {
 	text, _ := os.ReadFile(fmt.Sprintf("/proc/%d/uid_map", pid))
 	return hostUsers(string(text), uint64(sandbox.DefaultUser.UID), uint64(os.Geteuid()))
@@ -128,7 +128,7 @@ func hostUsers(uidMap string, code, ours uint64) (all []string) {
 	return all
 }
 
-// spyBox checks again before the box ends.
+// spyBox checks the limits again before the box ends.
 type spyBox struct {
 	sandbox.Box
 	spy      *spy
@@ -136,7 +136,7 @@ type spyBox struct {
 	trial    string
 }
 
-// Fork passes forks on, and counts those of attacks.
+// Fork forwards to the box, and counts the forks of attacks.
 func (b *spyBox) Fork(ctx context.Context, f sandbox.Fork) (*sandbox.Forked, error) {
 	if forker, can := b.Box.(sandbox.Forker); can {
 		forked, err := forker.Fork(ctx, f)
@@ -150,7 +150,7 @@ func (b *spyBox) Fork(ctx context.Context, f sandbox.Fork) (*sandbox.Forked, err
 
 func (b *spyBox) Close() error {
 	b.sighting.closed.CompareAndSwap(math.MaxInt64, sinceBoot())
-	for file, now := range limitFiles(b.sighting.groups) { // they may be gone if it ended by itself
+	for file, now := range limitFiles(b.sighting.groups) { // none if the box ended by itself
 		if was := b.sighting.limits[file]; now != was {
 			b.spy.mu.Lock()
 			b.spy.wrong = append(b.spy.wrong, fmt.Sprintf("%s was %s and is %s", file, was, now))
@@ -187,7 +187,7 @@ func homesOf(folders []string, id sandbox.ID) []string {
 	return homes
 }
 
-// leftOf returns what is left of a trial's boxes after the settle time, and what disappeared late.
+// leftOf returns the leftovers of a trial's boxes after the settle time, and those that disappeared late.
 func (s *spy) leftOf(trial string) (late []string, errs []error) {
 	for _, g := range s.sightings(trial) {
 		began, last := time.Now(), ""
@@ -201,13 +201,14 @@ func (s *spy) leftOf(trial string) (late []string, errs []error) {
 		case took > settleTime:
 			errs = append(errs, fmt.Errorf("%v after the end of sandbox %s, this is left: %s", settleTime, g.box.ID(), last))
 		case took > usualSettleTime:
-			late = append(late, fmt.Sprintf("sandbox %s: this was gone only after %v: %s", g.box.ID(), took.Round(time.Second), last))
+			late = append(late, fmt.Sprintf("sandbox %s: this was gone only after %v: %s", g.box.ID(), took.Round(time.Second),
+				last))
 		}
 	}
 	return late, errs
 }
 
-// processes are the sandbox's host processes.
+// processes returns the sandbox's host processes.
 func (g *sighting) processes() []int {
 	all := groupMembers(g.groups)
 	for _, held := range g.held {
@@ -217,7 +218,7 @@ func (g *sighting) processes() []int {
 	return slices.Compact(all)
 }
 
-// left describes what is left of a closed box.
+// left describes a leftover of a closed box, or returns "".
 func (g *sighting) left(homes []string) string {
 	id := g.box.ID()
 	if groups := groupFolders(id); len(groups) > 0 {
@@ -239,8 +240,8 @@ func (g *sighting) left(homes []string) string {
 	return g.holder()
 }
 
-// holder returns who is still in one of its namespaces, or holds one open. The kernel reuses namespace numbers, so only
-// processes spawned well before the end count; later ones would keep the control group from being removed.
+// holder describes a process that is still in one of the box's namespaces, or returns "". The kernel reuses namespace
+// numbers, so only processes that started well before the end count; later ones would also keep the control group.
 func (g *sighting) holder() string {
 	if len(g.held) == 0 {
 		return ""
@@ -256,28 +257,29 @@ func (g *sighting) holder() string {
 			}
 			among := func(all map[string]string) bool { return all[kind] == name }
 			if slices.ContainsFunc(g.held, among) && spawnedAt(pid) < g.closed.Load()-int64(spawnedBefore) {
-				return fmt.Sprintf("its %s namespace, held by process %d: %s", kind, pid, statusLines(pid, pid, "Name", "State", "NSpid"))
+				return fmt.Sprintf("its %s namespace, held by process %d: %s", kind, pid,
+					statusLines(pid, pid, "Name", "State", "NSpid"))
 			}
 		}
 	}
 	return ""
 }
 
-// isOrphan reports whether a process is dead and waits for the host's init to reap it, which we cannot hasten. Our own dead
-// children must be reaped by us.
+// isOrphan reports whether a process is dead and waits for the host's init to reap it. Dead children of this process do
+// not count: this process must reap them.
 func isOrphan(pid int) bool {
 	status := statusMap(pid, pid)
 	return strings.HasPrefix(status["State"], "Z") && status["PPid"] != strconv.Itoa(os.Getpid())
 }
 
-// spawnedBefore is how long before the end a process counts as the sandbox's: a guest's own end is noticed shortly after its
-// namespaces are free, and start times are coarse.
+// spawnedBefore is how long before the end a process must have started to count as the sandbox's: the end is noticed
+// shortly after the namespaces are free, and start times are coarse.
 const spawnedBefore = 100 * time.Millisecond
 
 // clockTick is the unit of start times in /proc/PID/stat: 0.01 s on all of Linux's architectures (proc(5)).
 const clockTick = 10 * time.Millisecond
 
-// spawnedAt is when a process started, on sinceBoot's clock; math.MaxInt64 for an ended one.
+// spawnedAt returns the start time of a process on sinceBoot's clock, math.MaxInt64 if it has ended.
 func spawnedAt(pid int) int64 {
 	text, _ := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	_, after, _ := strings.Cut(string(text), ") ") // a name may contain spaces
@@ -292,7 +294,7 @@ func spawnedAt(pid int) int64 {
 	return ticks * int64(clockTick)
 }
 
-// sinceBoot is the current time on /proc's clock.
+// sinceBoot returns the current time on /proc's clock.
 func sinceBoot() int64 {
 	var now unix.Timespec
 	_ = unix.ClockGettime(unix.CLOCK_BOOTTIME, &now)

@@ -17,7 +17,7 @@ const canaryPrefix = "fumehood-canary-"
 
 var errNotMade = errors.New("the folder cannot be made")
 
-// makeOwn makes a folder and locks it, and retries if a sweep comes in between.
+// makeOwn makes a folder and locks it. It retries if a sweep removes the folder in between.
 func makeOwn(folder string) (remove func() error, err error) {
 	const most = 10
 	for range most {
@@ -31,14 +31,13 @@ func makeOwn(folder string) (remove func() error, err error) {
 	return nil, err
 }
 
-// own locks a new folder for this process's life, which marks its canaries as live for other processes. remove removes the
-// folder.
+// own locks a new folder until remove or the end of this process. The lock keeps sweeps from removing the folder.
 func own(folder string) (remove func() error, err error) {
 	lock, err := os.OpenFile(folder, os.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW, 0)
 	if err != nil {
 		return nil, errors.Join(err, os.RemoveAll(folder))
 	}
-	// A sweep may hold it at this moment, and has then removed it.
+	// A sweep may hold the lock now, and removes the folder.
 	err = unix.Flock(int(lock.Fd()), unix.LOCK_EX)
 	if err == nil {
 		_, err = os.Stat(folder)
@@ -53,12 +52,12 @@ func own(folder string) (remove func() error, err error) {
 func ownFolder(name string) (folder string, remove func() error, err error) {
 	folder = filepath.Join(os.TempDir(), canaryPrefix+name)
 	if remove, err = makeOwn(folder); err == nil {
-		err = os.Chmod(folder, 0o755) // whatever the umask is
+		err = os.Chmod(folder, 0o755) // overrides the umask
 	}
 	return folder, remove, err
 }
 
-// sweepCanaries removes what killed processes of this user have left below the folders.
+// sweepCanaries removes the canaries of killed processes of this user below the folders.
 func sweepCanaries(tops []string) {
 	for _, top := range append([]string{os.TempDir()}, tops...) {
 		left, _ := filepath.Glob(filepath.Join(top, canaryPrefix+"*"))
@@ -75,8 +74,9 @@ func sweepCanary(folder string) {
 	}
 	defer lock.Close()
 	var st unix.Stat_t
-	if unix.Fstat(int(lock.Fd()), &st) != nil || int(st.Uid) != os.Geteuid() || unix.Flock(int(lock.Fd()), unix.LOCK_EX|unix.LOCK_NB) != nil {
-		return // another user's, or its owner lives
+	if unix.Fstat(int(lock.Fd()), &st) != nil || int(st.Uid) != os.Geteuid() ||
+		unix.Flock(int(lock.Fd()), unix.LOCK_EX|unix.LOCK_NB) != nil {
+		return // of another user, or of a living process
 	}
 	marker := filepath.Base(folder)
 	if secret, err := os.ReadFile(filepath.Join(folder, marker+".txt")); err == nil {
@@ -85,7 +85,7 @@ func sweepCanary(folder string) {
 	_ = os.RemoveAll(folder) // the next start tries again
 }
 
-// segmentKey is the key of a marker's System V segment, so that it can be found after its owner's death.
+// segmentKey returns the key of a marker's System V segment. A sweep finds the segment by it.
 func segmentKey(marker string) int32 {
 	sum := sha256.Sum256([]byte(marker))
 	return int32(binary.LittleEndian.Uint32(sum[:])&0x7fffffff | 1)
@@ -94,7 +94,7 @@ func segmentKey(marker string) int32 {
 // segmentSize is one page.
 const segmentSize = 4096
 
-// shareSegment leaves a world-readable System V segment with the secret in it.
+// shareSegment makes a world-readable System V segment with the secret in it.
 func (c *Canaries) shareSegment() error {
 	c.segment = segmentKey(c.marker)
 	id, err := unix.SysvShmGet(int(c.segment), segmentSize, unix.IPC_CREAT|unix.IPC_EXCL|0o666)
@@ -113,7 +113,7 @@ func (c *Canaries) shareSegment() error {
 	return unix.SysvShmDetach(mem)
 }
 
-// removeSegment removes the segment with that key, if it begins with the secret and so is ours.
+// removeSegment removes the segment with that key if it begins with the secret.
 func removeSegment(key int32, secret []byte) {
 	id, err := unix.SysvShmGet(int(key), 0, 0)
 	if err != nil || len(secret) == 0 {

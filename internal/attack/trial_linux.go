@@ -23,7 +23,7 @@ type trial struct {
 	arena    *Arena
 	nonce    string
 	port     int
-	deadline time.Duration // the probe's: the attack's own, or a later one
+	deadline time.Duration // of the probe: the attack's own, or a later one
 	hurried  bool          // the attack's own deadline passed before the probe began
 	home     *home         // where code runs in contexts, if there is one
 }
@@ -31,8 +31,8 @@ type trial struct {
 // stepTimeout ends a step that hangs; no result depends on it.
 const stepTimeout = 2 * time.Minute
 
-// within returns a context that ends with the trial or after stepTimeout.
-func (tr *trial) within() context.Context {
+// stepContext returns a context that ends with the trial or after stepTimeout.
+func (tr *trial) stepContext() context.Context {
 	ctx, cancel := context.WithTimeout(tr.ctx, stepTimeout)
 	tr.later(cancel)
 	return ctx
@@ -48,7 +48,8 @@ func (tr *trial) isContainer() bool { return slices.Contains(containers, tr.aren
 
 // exceptions are the further expectations for this backend.
 func (tr *trial) exceptions() (list []*exception) {
-	for kind, is := range map[string]bool{"user-space": tr.userSpace(), "container": tr.isContainer(), "podman": tr.arena.spy.Name() == "podman",
+	for kind, is := range map[string]bool{"user-space": tr.userSpace(), "container": tr.isContainer(),
+		"podman":  tr.arena.spy.Name() == "podman",
 		"context": tr.arena.options.Contexts} {
 		if is {
 			list = append(list, tr.except[kind])
@@ -71,21 +72,37 @@ func (tr *trial) run() {
 	case "alongside":
 		tr.alongside()
 	case "after":
-		tr.judge(tr.execute(tr.code))
-		tr.moveOut()
-		tr.judge(tr.execute(tr.secondCode))
+		tr.executeAndJudge(tr.code)
+		tr.closeHome()
+		tr.executeAndJudge(tr.secondCode)
 	case "anew":
-		tr.judge(tr.execute(tr.code))
-		tr.judge(tr.execute(tr.secondCode))
+		tr.executeAndJudge(tr.code)
+		tr.executeAndJudge(tr.secondCode)
 		tr.otherDrivers()
 	default:
-		tr.judge(tr.execute(tr.code))
+		tr.executeAndJudge(tr.code)
 	}
 }
 
-// params are the probe's variables.
+// drivers are the drivers that attacks name. init breaks a cycle: drivers call trial.run, which reads the table.
+var drivers map[string]func(*trial)
+
+func init() {
+	drivers = map[string]func(*trial){
+		"K15": driveCalls, "F03": driveDirs, "F11": driveRace, "P07": driveRoot, "V01": drivePosture, "V05": driveCore,
+		"R01": driveVictim, "victim": driveVictim, "memory": driveMemory, "R04": driveDisk, "R06": driveFiles,
+		"R07": driveCPU, "R11": driveOpaque, "prompt": drivePrompt, "T10": driveEnds, "E12": driveInbound,
+		"S03": driveRandom, "S05": driveErrors, "A01": drivePaths, "A02": driveLinksOut, "A07": driveSlip,
+		"A09": driveOwners, "A10": driveChanging, "A11": driveNames, "A13": driveLateUpload, "returned": driveReturned,
+		"O01": driveFlood, "O02": driveBytes, "O04": driveStreams, "O05": driveOrder, "O07": driveLog, "S06": driveName,
+		"G04": drivePlanted, "G05": driveSwap,
+	}
+}
+
+// params returns the probe's variables.
 func (tr *trial) params() []string {
-	p := append(tr.arena.canaries.Parameters(tr.nonce), "PORT="+strconv.Itoa(tr.port), "LINGER=600", "WALLED=1", "TARGET=/etc")
+	p := append(tr.arena.canaries.Parameters(tr.nonce), "PORT="+strconv.Itoa(tr.port), "LINGER=600", "WALLED=1",
+		"TARGET=/etc")
 	names := []string{"PARAMETERS"}
 	for _, v := range p {
 		name, _, _ := strings.Cut(v, "=")
@@ -94,8 +111,9 @@ func (tr *trial) params() []string {
 	return append(p, "PARAMETERS="+strings.Join(names, ","))
 }
 
-// bounds are the attack's limits, except a file count if the backend cannot enforce one; memory then limits files.
-func (tr *trial) bounds() sandbox.Limits {
+// enforcedLimits returns the attack's limits, without that on files if the backend cannot enforce it: memory limits
+// them.
+func (tr *trial) enforcedLimits() sandbox.Limits {
 	limits := tr.limits
 	if !sandbox.HasFeature(tr.arena.spy.Backend, sandbox.FeatureInodes) {
 		limits.Inodes = 0
@@ -103,26 +121,35 @@ func (tr *trial) bounds() sandbox.Limits {
 	return limits
 }
 
-// request is a run of the probe with the attack's limits. It asks for all files: collecting them is under attack too.
+// request returns a run of the probe with the attack's limits. It returns all files, as their collection is under
+// attack too.
 func (tr *trial) request(code []byte) engine.Run {
 	return engine.Run{
-		Spec: sandbox.Spec{Limits: tr.bounds(), Labels: map[string]string{labelTrial: tr.nonce}, AllowUnenforced: tr.accepts()},
+		Spec: sandbox.Spec{Limits: tr.enforcedLimits(), Labels: map[string]string{labelTrial: tr.nonce},
+			AllowUnenforced: tr.waived()},
 		Request: sandbox.Request{Language: tr.Lang, Code: tr.source(code), Env: tr.params(), Timeout: tr.deadline,
 			Return: sandbox.Return{Globs: []string{"**"}}},
 	}
 }
 
-// accepts lists what the attack waives here; never the limit under attack.
-func (tr *trial) accepts() []string {
-	return slices.DeleteFunc(slices.Clone(tr.arena.weaker), func(name string) bool { return tr.limits.Get(sandbox.LimitName(name)) != 0 })
+// waived returns the limits that the attack waives here, never the limit under attack.
+func (tr *trial) waived() []string {
+	return slices.DeleteFunc(slices.Clone(tr.arena.weaker),
+		func(name string) bool { return tr.limits.Get(sandbox.LimitName(name)) != 0 })
 }
 
 // execute runs a probe to its end.
 func (tr *trial) execute(code []byte) *sandbox.Result {
-	return tr.do(tr.within(), tr.request(code))
+	return tr.do(tr.stepContext(), tr.request(code))
 }
 
-// do makes a run, which must not fail on our side.
+func (tr *trial) executeAndJudge(code []byte) *sandbox.Result {
+	r := tr.execute(code)
+	tr.judge(r)
+	return r
+}
+
+// do makes a run. It gives up if the run fails with an error.
 func (tr *trial) do(ctx context.Context, run engine.Run) *sandbox.Result {
 	stop := func() {}
 	if tr.watch {
@@ -131,29 +158,29 @@ func (tr *trial) do(ctx context.Context, run engine.Run) *sandbox.Result {
 	r, err := tr.perform(ctx, run)
 	stop()
 	if err != nil && sandbox.KindOf(err) == sandbox.Unsupported {
-		tr.pass("this host cannot do what the attack is about: %v", err)
+		tr.skip("this host cannot do what the attack is about: %v", err)
 	}
 	if err != nil {
 		tr.giveUp("run: %v", err)
 	}
-	tr.searched(r)
+	tr.searchOutput(r)
 	return r
 }
 
 // alongside runs the second probe while the first sandbox is alive.
 func (tr *trial) alongside() {
 	var second *sandbox.Result
-	first := tr.until("ready", tr.request(tr.code), func() { second = tr.execute(tr.secondCode) })
-	tr.noBreach(first)
+	first := tr.runUntil("ready", tr.request(tr.code), func() { second = tr.execute(tr.secondCode) })
+	tr.checkBreaches(first)
 	if second == nil {
 		tr.giveUp("the first sandbox was never ready: %s\n%s\n%s", first.Status, first.Stdout.Head, first.Stderr.Head)
 	}
 	tr.judge(second)
 }
 
-// until makes a run, calls do once the probe has printed word on its own line, and then cancels the run.
-func (tr *trial) until(word string, run engine.Run, do func()) *sandbox.Result {
-	ctx, cancel := context.WithCancel(tr.within())
+// runUntil makes a run, calls do once the probe has printed word on its own line, and then cancels the run.
+func (tr *trial) runUntil(word string, run engine.Run, do func()) *sandbox.Result {
+	ctx, cancel := context.WithCancel(tr.stepContext())
 	defer cancel()
 	ready, over := make(chan struct{}), make(chan struct{})
 	var out []byte
@@ -182,33 +209,35 @@ func (tr *trial) until(word string, run engine.Run, do func()) *sandbox.Result {
 	return r
 }
 
-// shares reports whether the guest has the code's id, so that the code can end it, and its own sandbox.
-func (tr *trial) shares() bool {
+// guestSharesID reports whether the guest has the code's id, so that the code can end it, and its own sandbox.
+func (tr *trial) guestSharesID() bool {
 	seen := tr.arena.spy.sightings(tr.nonce)
 	return len(seen) > 0 && seen[0].box.Effective().HostUID == "shared"
 }
 
-// judge decides about a probe's result.
+// judge checks the status and the output of a probe.
 func (tr *trial) judge(r *sandbox.Result) {
 	statuses := tr.statuses
-	if tr.shares() {
+	if tr.guestSharesID() {
 		statuses = append(slices.Clone(statuses), tr.shared...)
 	}
 	for _, x := range tr.exceptions() {
 		statuses = append(slices.Clone(statuses), x.statuses...)
 	}
 	if !slices.Contains(statuses, r.Status) {
-		tr.noBreach(r)
-		text := fmt.Sprintf("it ended as %s, not as %v; exit code %d, signal %d, hints %+v\nstdout: %s\nstderr: %s", r.Status, statuses, r.ExitCode, r.Signal, r.Hints,
+		tr.checkBreaches(r)
+		text := fmt.Sprintf("it ended as %s, not as %v; exit code %d, signal %d, hints %+v\nstdout: %s\nstderr: %s", r.Status,
+			statuses, r.ExitCode, r.Signal, r.Hints,
 			tail(r.Stdout), tail(r.Stderr))
 		if r.Status == sandbox.StatusTimeout || r.Status == sandbox.StatusFailed || r.Status == sandbox.StatusCanceled {
 			tr.giveUp("%s", text) // a slow host or a failed probe shows nothing
 		}
-		tr.wrong("%s", text)
+		tr.fail("%s", text)
 		return
 	}
-	tr.noBreach(r)
-	if r.Status == sandbox.StatusLost || r.Status == sandbox.StatusKilled && slices.Contains(tr.shared, sandbox.StatusKilled) {
+	tr.checkBreaches(r)
+	if r.Status == sandbox.StatusLost || r.Status == sandbox.StatusKilled &&
+		slices.Contains(tr.shared, sandbox.StatusKilled) {
 		return
 	}
 	for _, want := range tr.wanted() {
@@ -218,7 +247,7 @@ func (tr *trial) judge(r *sandbox.Result) {
 		if tr.hurried = r.Status == sandbox.StatusTimeout && tr.deadline == tr.timeout; tr.hurried {
 			tr.giveUp("after %v, its deadline, stdout had no line %s yet", tr.deadline, want)
 		} else {
-			tr.wrong("stdout has no line %s\nstdout: %s\nstderr: %s", want, tail(r.Stdout), tail(r.Stderr))
+			tr.fail("stdout has no line %s\nstdout: %s\nstderr: %s", want, tail(r.Stdout), tail(r.Stderr))
 		}
 	}
 }
@@ -235,7 +264,7 @@ func (tr *trial) wanted() []*regexp.Regexp {
 // excuses reports whether a breach is accepted with this isolation, or because the guest has the code's id.
 func (tr *trial) excuses(breach string) bool {
 	begins := func(word string) bool { return strings.HasPrefix(breach, word) }
-	if tr.shares() && slices.ContainsFunc(tr.excused, begins) {
+	if tr.guestSharesID() && slices.ContainsFunc(tr.excused, begins) {
 		return true
 	}
 	return slices.ContainsFunc(tr.exceptions(), func(x *exception) bool {
@@ -243,20 +272,20 @@ func (tr *trial) excuses(breach string) bool {
 	})
 }
 
-// noBreach fails if the probe got what it must not have.
-func (tr *trial) noBreach(r *sandbox.Result) {
+// checkBreaches fails if the probe reports a breach.
+func (tr *trial) checkBreaches(r *sandbox.Result) {
 	for _, text := range [][]byte{r.Stdout.Head, r.Stdout.Tail, r.Stderr.Head, r.Stderr.Tail} {
 		for line := range strings.Lines(string(text)) {
 			rest, ok := strings.CutPrefix(strings.TrimSuffix(line, "\n"), "breach: ")
 			if ok && !tr.excuses(rest) {
-				tr.wrong("%s", strings.TrimSuffix(line, "\n"))
+				tr.fail("%s", strings.TrimSuffix(line, "\n"))
 			}
 		}
 	}
 }
 
-// searched searches all output for planted values.
-func (tr *trial) searched(r *sandbox.Result) {
+// searchOutput searches all output for planted values.
+func (tr *trial) searchOutput(r *sandbox.Result) {
 	streams := [][]byte{r.Stdout.Head, r.Stdout.Tail, r.Stderr.Head, r.Stderr.Tail, []byte(fmt.Sprint(r.Hints))}
 	for _, f := range r.Files {
 		streams = append(streams, f.Data, []byte(f.Path))
@@ -266,7 +295,7 @@ func (tr *trial) searched(r *sandbox.Result) {
 	}
 	for _, s := range streams {
 		if what := tr.arena.canaries.Found(s); what != "" {
-			tr.wrong("%s came out:\n%.2000s", what, s)
+			tr.fail("%s came out:\n%.2000s", what, s)
 		}
 	}
 }
@@ -276,7 +305,7 @@ func tail(c sandbox.Captured) string {
 	return string(text[max(0, len(text)-4000):])
 }
 
-// watchGuest watches the guest until stop is called: it must never be stopped or traced.
+// watchGuest fails if the guest is stopped or traced before stop is called.
 func (tr *trial) watchGuest() (stop func()) {
 	over := make(chan struct{})
 	var done sync.WaitGroup
@@ -290,7 +319,7 @@ func (tr *trial) watchGuest() (stop func()) {
 			for _, g := range tr.arena.spy.sightings(tr.nonce) {
 				for _, pid := range g.inner {
 					if lines := statusLines(pid, pid, "State", "TracerPid"); isHeld(lines) {
-						tr.wrong("the guest: %s", lines)
+						tr.fail("the guest: %s", lines)
 						return
 					}
 				}
@@ -305,14 +334,15 @@ func (tr *trial) watchGuest() (stop func()) {
 
 // isHeld reports from a process's State and TracerPid lines whether it is stopped or traced.
 func isHeld(lines string) bool {
-	return strings.HasPrefix(lines, "State T") || strings.HasPrefix(lines, "State t") || strings.Contains(lines, "Tracer") && !strings.Contains(lines, "TracerPid 0")
+	return strings.HasPrefix(lines, "State T") || strings.HasPrefix(lines, "State t") ||
+		strings.Contains(lines, "Tracer") && !strings.Contains(lines, "TracerPid 0")
 }
 
-// gone checks that nothing is left of the trial's sandboxes.
-func (tr *trial) gone() {
+// checkLeftovers checks that nothing is left of the trial's sandboxes.
+func (tr *trial) checkLeftovers() {
 	late, left := tr.arena.spy.leftOf(tr.nonce)
 	for _, what := range left {
-		tr.wrong("%s", what)
+		tr.fail("%s", what)
 	}
 	for _, what := range late {
 		tr.remark("%s", what)
@@ -325,23 +355,23 @@ const (
 	usualSlack = 3 * time.Second
 )
 
-// bounded compares a duration with its limit.
-func (tr *trial) bounded(what string, took, bound time.Duration) {
+// checkDuration compares a duration with its limit.
+func (tr *trial) checkDuration(what string, took, bound time.Duration) {
 	switch {
 	case took > bound+slack:
-		tr.wrong("%s took %v; its bound is %v", what, took, bound)
+		tr.fail("%s took %v; its bound is %v", what, took, bound)
 	case took > bound+usualSlack:
 		tr.remark("%s took %v; its bound is %v", what, took, bound)
 	}
 }
 
-// jsonable fails if a result cannot be encoded as JSON and read back.
-func (tr *trial) jsonable(r *sandbox.Result) {
+// checkJSON fails if a result cannot be encoded as JSON and read back.
+func (tr *trial) checkJSON(r *sandbox.Result) {
 	for _, f := range r.Files {
 		text, err := json.Marshal(f.Path)
 		var back string
 		if err != nil || json.Unmarshal(text, &back) != nil {
-			tr.wrong("the name %q cannot be encoded: %v", f.Path, err)
+			tr.fail("the name %q cannot be encoded: %v", f.Path, err)
 		}
 	}
 }

@@ -16,24 +16,24 @@ type Outcome string
 // The outcomes, from the best to the worst.
 const (
 	Contained     Outcome = "blocked"
-	NotApplicable Outcome = "not applicable" // it was not made, or what decides cannot be seen from here
-	Unclear       Outcome = "unclear"        // it did not come to its end, so nothing is shown
-	NotContained  Outcome = "not blocked"    // it was given what it must not have, or something stayed behind
+	NotApplicable Outcome = "not applicable" // it was not tried, or this user cannot see the evidence
+	Unclear       Outcome = "unclear"        // it did not complete, so it shows nothing
+	NotContained  Outcome = "not blocked"    // it got something forbidden, or something was left behind
 )
 
 // Verdict is the outcome of one trial, and why.
 type Verdict struct {
 	Outcome  Outcome
-	Findings []string // if not contained: what it got, did or left
+	Findings []string // if not contained: the breaches, changes and leftovers
 	Why      string   // if not applicable or unclear
-	Notes    []string // figures, and what was left out
+	Notes    []string // figures, and checks that were left out
 	Took     time.Duration
 
 	Meanwhile []string // notes for the report: host changes by others, and slow steps
 }
 
-// record collects a trial's results. Parts of a trial run in their own goroutines, so that each can give up anywhere, as in
-// package testing.
+// record collects a trial's results. Parts of a trial run in their own goroutines, so that each can give up anywhere,
+// as in package testing.
 type record struct {
 	ctx context.Context // after its end, errors come from the interruption
 
@@ -56,60 +56,61 @@ func (r *record) part(do func()) {
 	<-done
 }
 
-// wrong records that the attack was not contained. The trial continues. After an interruption it records nothing, as nothing
-// completed.
-func (r *record) wrong(format string, args ...any) {
+// add adds a line to one of the lists.
+func (r *record) add(list *[]string, format string, args ...any) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.ctx.Err() != nil {
-		return
-	}
-	r.findings = append(r.findings, fmt.Sprintf(format, args...))
+	*list = append(*list, fmt.Sprintf(format, args...))
 }
 
-// giveUp ends the part: it can show nothing.
+// fail records that the attack was not contained. The trial continues. After an interruption it records nothing, as
+// nothing completed.
+func (r *record) fail(format string, args ...any) {
+	if r.ctx.Err() == nil {
+		r.add(&r.findings, format, args...)
+	}
+}
+
+// doubt records that something is not shown. The trial continues.
+func (r *record) doubt(format string, args ...any) { r.add(&r.unclear, format, args...) }
+
+// giveUp records a doubt and ends the part.
 func (r *record) giveUp(format string, args ...any) {
 	r.doubt(format, args...)
 	runtime.Goexit()
 }
 
-// doubt records that something is not shown. The trial continues.
-func (r *record) doubt(format string, args ...any) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.unclear = append(r.unclear, fmt.Sprintf(format, args...))
+// need gives up on an error.
+func (r *record) need(err error) {
+	if err != nil {
+		r.giveUp("%v", err)
+	}
 }
 
-// pass ends the part: the attack does not apply to this backend or host.
-func (r *record) pass(format string, args ...any) {
+// skip ends the part: the attack does not apply to this backend or host.
+func (r *record) skip(format string, args ...any) {
 	r.mu.Lock()
 	r.passed = fmt.Sprintf(format, args...)
 	r.mu.Unlock()
 	runtime.Goexit()
 }
 
-func (r *record) note(format string, args ...any) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.notes = append(r.notes, fmt.Sprintf(format, args...))
-}
+func (r *record) note(format string, args ...any) { r.add(&r.notes, format, args...) }
 
 // remark is a note that a report shows.
 func (r *record) remark(format string, args ...any) {
 	r.note(format, args...)
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.remarks = append(r.remarks, fmt.Sprintf(format, args...))
+	r.add(&r.remarks, format, args...)
 }
 
-// later runs do after the trial, last first.
+// later defers a step to the end of the trial. The last step runs first.
 func (r *record) later(do func()) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.undo = append(r.undo, do)
 }
 
-func (r *record) clear() bool {
+func (r *record) isClear() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return len(r.findings) == 0 && len(r.unclear) == 0 && r.passed == ""

@@ -13,8 +13,8 @@ type Conn interface {
 	CloseWrite() error
 }
 
-// Join copies each connection's bytes to the other until both halves have ended, or one of them has failed. Then it closes both. The end
-// of a half is passed on as one.
+// Join copies each connection's bytes to the other until both halves have ended, or one of them has failed. Then it
+// closes both. The end of a half is passed on as one.
 func Join(a, b Conn) {
 	defer a.Close()
 	defer b.Close()

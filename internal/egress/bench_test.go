@@ -142,7 +142,8 @@ func quantiles(b *testing.B, what string, times []time.Duration) {
 func policies() map[string]sandbox.NetworkPolicy {
 	restricted := allow("site.example")
 	restricted.ConnectionRate = 1e6
-	return map[string]sandbox.NetworkPolicy{"restricted": restricted, "full": {Mode: sandbox.NetworkFull, ConnectionRate: 1e6}}
+	return map[string]sandbox.NetworkPolicy{"restricted": restricted,
+		"full": {Mode: sandbox.NetworkFull, ConnectionRate: 1e6}}
 }
 
 // BenchmarkRequest is a small request on an open connection, direct and through the gate by turns.

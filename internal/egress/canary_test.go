@@ -14,7 +14,8 @@ import (
 	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
-// prelude is of all attacks. They run as root in the sandbox's network, with all that code in a sandbox lacks: raw sockets, own frames.
+// prelude is of all attacks. They run as root in the sandbox's network, with all that code in a sandbox lacks: raw
+// sockets, own frames.
 const prelude = `
 import os, socket, struct, sys, threading
 def tcp(host, port, data=b"canary", family=0, hear=False):
@@ -62,8 +63,8 @@ theirs = gateway()
 def frame(packet, kind=0x0800, to=None, source=None): wire.send((to or theirs) + (source or mine) + struct.pack("!H", kind) + packet)
 `
 
-// attackCase is one attack. What it may reach is in passes, as egresstest.World.Seen says it, and in asks, for names. All else must not
-// cause one packet outside of the sandbox.
+// attackCase is one attack. What it may reach is in passes, as egresstest.World.Seen says it, and in asks, for names.
+// All else must not cause one packet outside of the sandbox.
 type attackCase struct {
 	name   string
 	policy sandbox.NetworkPolicy
@@ -92,15 +93,18 @@ func TestCanaries(t *testing.T) {
 		}
 		fmt.Fprintf(rw, "%s%s", r.Host, r.URL.Path)
 	}))
-	for name, at := range map[string]string{"good.test": site, "evil.test": "93.184.216.66", "mate.test": site, "metadata.test": "169.254.169.254", "lo.test": "127.0.0.1",
-		"host.test": egresstest.HostAddress, "flush.test": "93.184.1.1", "six.test": "2606:2800:220:1::1 fd00:ec2::254 ::ffff:10.0.0.1", "nat.test": "64:ff9b::a9fe:a9fe"} {
+	for name, at := range map[string]string{"good.test": site, "evil.test": "93.184.216.66", "mate.test": site,
+		"metadata.test": "169.254.169.254", "lo.test": "127.0.0.1",
+		"host.test": egresstest.HostAddress, "flush.test": "93.184.1.1",
+		"six.test": "2606:2800:220:1::1 fd00:ec2::254 ::ffff:10.0.0.1", "nat.test": "64:ff9b::a9fe:a9fe"} {
 		w.Name(name, at)
 	}
 	ownPort := hostServer(t)
 	for _, c := range attackCases(ownPort) {
 		t.Run(c.name, func(t *testing.T) {
 			if c.name == "rebinding" {
-				w.Name("rebind.test", site, "127.0.0.1", "169.254.169.254", egresstest.HostAddress, "10.0.0.1", "::1 ::ffff:127.0.0.1")
+				w.Name("rebind.test", site, "127.0.0.1", "169.254.169.254", egresstest.HostAddress, "10.0.0.1",
+					"::1 ::ffff:127.0.0.1")
 			}
 			c.policy.Allow = append(slices.Clone(c.policy.Allow), "flush.test:80")
 			p := newPlaceWith(t, c.policy, func(o *Options) { o.Dial, o.Resolve = nil, nil })
@@ -130,7 +134,8 @@ func TestCanaries(t *testing.T) {
 	}
 }
 
-// hostServer listens on the host at every address, and returns at which port. Packets to it fail the test, whether it answers or not.
+// hostServer listens on the host at every address, and returns at which port. Packets to it fail the test, whether it
+// answers or not.
 func hostServer(t *testing.T) int {
 	l, err := net.Listen("tcp", ":0")
 	if err != nil {

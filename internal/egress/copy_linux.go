@@ -8,8 +8,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// copyRaw passes what it reads from a connection to take, until the end. It holds a buffer only while there is something
-// to read.
+// copyRaw passes what it reads from a connection to take, until the end. It holds a buffer only while there is
+// something to read.
 func copyRaw(from net.Conn, take func([]byte) error) error {
 	conn, ok := from.(syscall.Conn)
 	if !ok {

@@ -18,16 +18,19 @@ import (
 )
 
 const (
-	maxSegment = 65535                                                 // bytes of the largest packet, before it is segmented
+	// bytes of the largest packet, before it is segmented
+	maxSegment = 65535
 	maxFrame   = offloadSize + header.EthernetMinimumSize + maxSegment // as the device has it
-	maxPieces  = 16                                                    // of a frame that is written at once; one of more is copied together
+	// of a frame that is written at once; one of more is copied together
+	maxPieces = 16
 )
 
 // frameBuffers are for reading. A device takes one while there is something to read, so an idle one holds none.
 var frameBuffers = sync.Pool{New: func() any { return new([maxFrame]byte) }}
 
-// device is the stack's end of the link: a TAP device whose frames follow a virtio-net header, on the runtime's poller. It is ours because
-// gVisor's fdbased endpoint stops for good at one frame with a foreign hardware address, and does not segment on TAP devices.
+// device is the stack's end of the link: a TAP device whose frames follow a virtio-net header, on the runtime's poller.
+// It is ours because gVisor's fdbased endpoint stops for good at one frame with a foreign hardware address, and does
+// not segment on TAP devices.
 type device struct {
 	file    *os.File
 	raw     syscall.RawConn
@@ -165,8 +168,8 @@ func offloadOf(pkt *stack.PacketBuffer) offload {
 	return o
 }
 
-// offload is the virtio-net header (linux/virtio_net.h) that precedes a frame: how much of the checksum and of the segmentation of TCP the
-// one who wrote it left to the reader.
+// offload is the virtio-net header (linux/virtio_net.h) that precedes a frame: how much of the checksum and of the
+// segmentation of TCP the one who wrote it left to the reader.
 type offload struct {
 	flags, kind      uint8
 	headers, segment uint16
@@ -230,7 +233,8 @@ func (d *device) ParseHeader(*stack.PacketBuffer) bool    { return true }
 func (d *device) Close()                                  {}
 func (d *device) SetOnCloseAction(func())                 {}
 
-// Capabilities implements stack.NetworkLinkEndpoint. The kernel leaves checksums of what it sends to us, and the link loses no bits.
+// Capabilities implements stack.NetworkLinkEndpoint. The kernel leaves checksums of what it sends to us, and the link
+// loses no bits.
 func (d *device) Capabilities() stack.LinkEndpointCapabilities {
 	return stack.CapabilityRXChecksumOffload
 }

@@ -21,12 +21,12 @@ import (
 
 const (
 	portDNS    = 53
-	maxQueries = 64               // that are answered at once; more are dropped, and asked again
+	maxQueries = 64               // answered at once. More are dropped; clients retry
 	maxAnswers = 32               // addresses in one answer
 	answerTTL  = 60               // seconds; pins live longer
-	maxUDP     = 1232             // bytes of an answer over UDP at most (DNS flag day 2020)
-	plainUDP   = 512              // where the question has no EDNS (RFC 1035)
-	idleDNS    = 10 * time.Second // of a connection over TCP
+	maxUDP     = 1232             // bytes of an answer over UDP (DNS flag day 2020)
+	plainUDP   = 512              // the same, if the question has no EDNS (RFC 1035)
+	idleDNS    = 10 * time.Second // a connection over TCP ends after this long without a query
 )
 
 // serveDNS answers datagrams to the gate's port 53.
@@ -57,7 +57,7 @@ func (g *gate) readQueries(c *gonet.UDPConn) {
 		g.work.Go(func() {
 			defer g.endQuery()
 			if answer := g.answer(query, maxUDP); answer != nil {
-				_, _ = c.WriteTo(answer, from) // lost, as a datagram may be
+				_, _ = c.WriteTo(answer, from) // a datagram may be lost
 			}
 		})
 	}
@@ -114,21 +114,21 @@ func (g *gate) connectDNS(r *tcp.ForwarderRequest) {
 	}
 }
 
-// question is what of a query counts.
+// question is the relevant part of a query.
 type question struct {
 	header dnsmessage.Header
 	dnsmessage.Question
-	name  string // canonical; "" if it is no name
+	name  string // canonical; "" if it is not a name
 	edns  bool
 	limit int // bytes of the answer
 }
 
-// readQuestion reads a query with one question. Everything after it is ignored, but for the size that EDNS gives.
+// readQuestion reads a query with one question. It ignores everything after it except the size that EDNS gives.
 func readQuestion(b []byte, limit int) (question, error) {
 	var p dnsmessage.Parser
 	h, err := p.Start(b)
 	if err != nil || h.Response {
-		return question{}, errors.New("no query")
+		return question{}, errors.New("not a query")
 	}
 	q := question{header: h, limit: min(limit, plainUDP)}
 	if limit > maxUDP {
@@ -156,7 +156,7 @@ func readQuestion(b []byte, limit int) (question, error) {
 	}
 }
 
-// answer answers one query; nil drops it.
+// answer returns the answer to one query, nil to drop it.
 func (g *gate) answer(query []byte, limit int) []byte {
 	q, err := readQuestion(query, limit)
 	if err != nil {
@@ -170,14 +170,15 @@ func (g *gate) answer(query []byte, limit int) []byte {
 	return b
 }
 
-// lookUp decides about a question and resolves it. What is not allowed does not exist: clients give up at once, and only there.
+// lookUp decides about a question and resolves it. What is not allowed does not exist: clients give up at once, and
+// only there.
 func (g *gate) lookUp(q question, a *Attempt) (dnsmessage.RCode, []netip.Addr) {
 	if q.header.OpCode != 0 || q.Class != dnsmessage.ClassINET {
-		a.Reason = "it is no query of the internet"
+		a.Reason = "it is not a query of class IN"
 		return dnsmessage.RCodeNotImplemented, nil
 	}
 	if q.name == "" {
-		a.Reason = "it is no name"
+		a.Reason = "it is not a name"
 		return dnsmessage.RCodeNameError, nil
 	}
 	v := g.rules.Load().DecideLookup(q.name)
@@ -189,7 +190,7 @@ func (g *gate) lookUp(q question, a *Attempt) (dnsmessage.RCode, []netip.Addr) {
 	case q.Type == dnsmessage.TypeAAAA:
 		network = "ip6"
 	case q.Type != dnsmessage.TypeA:
-		a.Reason = "only addresses are handed out" // nobody learns of other services or keys of the name
+		a.Reason = "only A and AAAA are resolved" // so the sandbox learns no other services or keys of the name
 		return dnsmessage.RCodeSuccess, nil
 	}
 	ctx, cancel := context.WithTimeout(g.ctx, resolveTimeout)
@@ -204,14 +205,14 @@ func (g *gate) lookUp(q question, a *Attempt) (dnsmessage.RCode, []netip.Addr) {
 func resolveError(err error, a *Attempt) (dnsmessage.RCode, []netip.Addr) {
 	var failed *net.DNSError
 	if errors.As(err, &failed) && failed.IsNotFound {
-		a.Reason = "there is no such name"
+		a.Reason = "the name does not exist"
 		return dnsmessage.RCodeNameError, nil
 	}
 	a.Reason = "the host's resolver failed"
 	return dnsmessage.RCodeServerFailure, nil
 }
 
-// handOut pins the addresses that may be handed out, and returns them.
+// handOut pins the addresses that may be returned, and returns them.
 func (g *gate) handOut(name, network string, found []netip.Addr, a *Attempt) (dnsmessage.RCode, []netip.Addr) {
 	policy, now := g.rules.Load(), time.Now()
 	var out []netip.Addr
@@ -246,7 +247,7 @@ func (g *gate) handOut(name, network string, found []netip.Addr, a *Attempt) (dn
 	return dnsmessage.RCodeSuccess, out
 }
 
-// reply encodes an answer. One that is too long for its datagram says so, and is asked for over TCP.
+// reply encodes an answer. One that is too long for its datagram is marked as truncated; clients retry over TCP.
 func (q *question) reply(code dnsmessage.RCode, addresses []netip.Addr) []byte {
 	b, err := q.encode(code, addresses, false)
 	if err == nil && len(b) > q.limit {
@@ -259,30 +260,28 @@ func (q *question) reply(code dnsmessage.RCode, addresses []netip.Addr) []byte {
 }
 
 func (q *question) encode(code dnsmessage.RCode, addresses []netip.Addr, truncated bool) ([]byte, error) {
-	b := dnsmessage.NewBuilder(nil, dnsmessage.Header{ID: q.header.ID, Response: true, OpCode: q.header.OpCode, Truncated: truncated,
-		RecursionDesired: q.header.RecursionDesired, RecursionAvailable: true, RCode: code})
-	b.EnableCompression()
-	err := errors.Join(b.StartQuestions(), b.Question(q.Question), b.StartAnswers())
+	m := dnsmessage.Message{Questions: []dnsmessage.Question{q.Question},
+		Header: dnsmessage.Header{ID: q.header.ID, Response: true, OpCode: q.header.OpCode, Truncated: truncated,
+			RecursionDesired: q.header.RecursionDesired, RecursionAvailable: true, RCode: code}}
 	for _, a := range addresses {
-		h := dnsmessage.ResourceHeader{Name: q.Name, Class: dnsmessage.ClassINET, TTL: answerTTL}
+		var body dnsmessage.ResourceBody = &dnsmessage.AAAAResource{AAAA: a.As16()}
 		if a.Is4() {
-			err = errors.Join(err, b.AResource(h, dnsmessage.AResource{A: a.As4()}))
-		} else {
-			err = errors.Join(err, b.AAAAResource(h, dnsmessage.AAAAResource{AAAA: a.As16()}))
+			body = &dnsmessage.AResource{A: a.As4()}
 		}
+		h := dnsmessage.ResourceHeader{Name: q.Name, Class: dnsmessage.ClassINET, TTL: answerTTL}
+		m.Answers = append(m.Answers, dnsmessage.Resource{Header: h, Body: body})
 	}
 	if q.edns {
 		var h dnsmessage.ResourceHeader
-		err = errors.Join(err, h.SetEDNS0(maxUDP, dnsmessage.RCodeSuccess, false), b.StartAdditionals(),
-			b.OPTResource(h, dnsmessage.OPTResource{}))
+		if err := h.SetEDNS0(maxUDP, dnsmessage.RCodeSuccess, false); err != nil {
+			return nil, err
+		}
+		m.Additionals = []dnsmessage.Resource{{Header: h, Body: &dnsmessage.OPTResource{}}}
 	}
-	if err != nil {
-		return nil, err
-	}
-	return b.Finish()
+	return m.Pack()
 }
 
-// resolveHost asks the host's resolver. Where the host has no route for IPv6, names have no such addresses.
+// resolveHost asks the host's resolver. Without a route for IPv6 it returns no IPv6 addresses.
 func resolveHost(ctx context.Context, network, name string) ([]netip.Addr, error) {
 	if network == "ip6" && !routes6() {
 		return nil, nil
@@ -290,7 +289,7 @@ func resolveHost(ctx context.Context, network, name string) ([]netip.Addr, error
 	found, err := net.DefaultResolver.LookupNetIP(ctx, network, name)
 	var failed *net.DNSError
 	if errors.As(err, &failed) && failed.IsNotFound {
-		// The name may have addresses of the other family; only then it exists.
+		// The name exists if it has addresses of the other family.
 		other := map[string]string{"ip4": "ip6", "ip6": "ip4"}[network]
 		if _, gone := net.DefaultResolver.LookupNetIP(ctx, other, name); gone == nil {
 			return nil, nil
@@ -299,7 +298,7 @@ func resolveHost(ctx context.Context, network, name string) ([]netip.Addr, error
 	return found, err
 }
 
-// routes6 reports whether the host can reach a public IPv6 address. Connecting UDP sends nothing.
+// routes6 reports whether the host has a route to a public IPv6 address. Connecting a UDP socket sends nothing.
 func routes6() bool {
 	c, err := net.Dial("udp6", "[2001:4860:4860::8888]:53")
 	if err != nil {

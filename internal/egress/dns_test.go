@@ -12,12 +12,14 @@ import (
 	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
-// FuzzQuery: every answer is well-formed, repeats the question, fits its bound, and gives away no address that may not be handed out.
+// FuzzQuery: every answer is well-formed, repeats the question, fits its bound, and gives away no address that may not
+// be handed out.
 func FuzzQuery(f *testing.F) {
 	for _, kind := range []dnsmessage.Type{dnsmessage.TypeA, dnsmessage.TypeAAAA, dnsmessage.TypeTXT, 65} {
 		b := dnsmessage.NewBuilder(nil, dnsmessage.Header{ID: 9, RecursionDesired: true})
 		_ = b.StartQuestions()
-		_ = b.Question(dnsmessage.Question{Name: dnsmessage.MustNewName("Site.example."), Type: kind, Class: dnsmessage.ClassINET})
+		_ = b.Question(dnsmessage.Question{Name: dnsmessage.MustNewName("Site.example."), Type: kind,
+			Class: dnsmessage.ClassINET})
 		q, _ := b.Finish()
 		f.Add(q)
 	}

@@ -46,10 +46,10 @@
 //
 // # Requests within TLS
 //
-// TLS to hosts of secrets, and to hosts that the policy lists for inspection, ends in the gate (package intercept): with
-// a certificate of the sandbox's own authority on this side, and with the host's roots on the other. The rules decide
-// about each request, so a reused connection has no more rights than a new one. A request for another name than the
-// connection's gets 421 (RFC 9110, section 15.5.20), which prevents domain fronting.
+// TLS to hosts of secrets, and to hosts that the policy lists for inspection, ends in the gate (package intercept):
+// with a certificate of the sandbox's own authority on this side, and with the host's roots on the other. The rules
+// decide about each request, so a reused connection has no more rights than a new one. A request for another name than
+// the connection's gets 421 (RFC 9110, section 15.5.20), which prevents domain fronting.
 //
 // # Limits
 //

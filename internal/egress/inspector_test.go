@@ -39,8 +39,9 @@ func (c *canary) taken() string {
 
 // TestHTTPNames: what a connection allowed by name may ask for. The canary says what reached the server.
 func TestHTTPNames(t *testing.T) {
-	p := newPlace(t, sandbox.NetworkPolicy{Mode: sandbox.NetworkRestricted, Allow: []string{"site.example", "other.example",
-		"*.wild.example"}, Deny: []string{"no.wild.example"}})
+	p := newPlace(t, sandbox.NetworkPolicy{Mode: sandbox.NetworkRestricted,
+		Allow: []string{"site.example", "other.example",
+			"*.wild.example"}, Deny: []string{"no.wild.example"}})
 	var got canary
 	over := make(chan struct{}, 16)
 	server := listen(t, func(c net.Conn) { _, _ = io.Copy(&got, c); over <- struct{}{} })
@@ -63,19 +64,22 @@ func TestHTTPNames(t *testing.T) {
 		{ok, ok, ""},
 		{"\r\n" + ok + ok, "\r\n" + ok + ok, ""},
 		{"GET / HTTP/1.1\r\nhOST:\tSite.Example.:80 \r\n\r\n", "GET / HTTP/1.1\r\nhOST:\tSite.Example.:80 \r\n\r\n", ""},
-		{"GET http://site.example/ HTTP/1.1\r\nHost: site.example\r\n\r\n", "GET http://site.example/ HTTP/1.1\r\nHost: site.example\r\n\r\n",
+		{"GET http://site.example/ HTTP/1.1\r\nHost: site.example\r\n\r\n",
+			"GET http://site.example/ HTTP/1.1\r\nHost: site.example\r\n\r\n",
 			""},
 		{strings.ReplaceAll(ok, "site", "a.wild"), strings.ReplaceAll(ok, "site", "a.wild"), ""},
 		{post("Content-Length: 5\r\n", "GET /") + ok, post("Content-Length: 5\r\n", "GET /") + ok, ""},
-		{post("Transfer-Encoding: chunked\r\n", "3;x=y\r\nabc\r\n0\r\nA: b\r\n\r\n") + ok, post("Transfer-Encoding: chunked\r\n",
-			"3;x=y\r\nabc\r\n0\r\nA: b\r\n\r\n") + ok, ""},
+		{post("Transfer-Encoding: chunked\r\n", "3;x=y\r\nabc\r\n0\r\nA: b\r\n\r\n") + ok,
+			post("Transfer-Encoding: chunked\r\n",
+				"3;x=y\r\nabc\r\n0\r\nA: b\r\n\r\n") + ok, ""},
 
 		{strings.ReplaceAll(ok, "site", "evil"), "", rules.NoRule},
 		{strings.ReplaceAll(ok, "site", "no.wild"), "", rules.Denied},
 		{strings.ReplaceAll(ok, "site", "other"), "", rules.NotResolved},
 		{strings.ReplaceAll(ok, "site", "b.wild"), "", rules.NotResolved},
 		{ok + strings.ReplaceAll(ok, "site", "evil"), ok, rules.NoRule},
-		{post("Content-Length: 3\r\n", "abc") + strings.ReplaceAll(ok, "site", "evil"), post("Content-Length: 3\r\n", "abc"), rules.NoRule},
+		{post("Content-Length: 3\r\n", "abc") + strings.ReplaceAll(ok, "site", "evil"), post("Content-Length: 3\r\n", "abc"),
+			rules.NoRule},
 		{"GET http://evil.example/ HTTP/1.1\r\nHost: site.example\r\n\r\n", "", sniff.ErrHost.Error()},
 		{"GET http://site.example/ HTTP/1.1\r\nHost: evil.example\r\n\r\n", "", sniff.ErrHost.Error()},
 		{"GET http://evil.example/ HTTP/1.1\r\nHost: evil.example\r\n\r\n", "", rules.NoRule},
@@ -136,7 +140,8 @@ func TestTLSNames(t *testing.T) {
 		}
 	}
 	for _, c := range []struct{ server, to, reason string }{
-		{"site.example", site, ""}, {"SITE.example", site, ""}, {"other.example", "93.184.216.35", ""}, {"any.example", "93.184.216.99", ""},
+		{"site.example", site, ""}, {"SITE.example", site, ""}, {"other.example", "93.184.216.35", ""},
+		{"any.example", "93.184.216.99", ""},
 		{"", "93.184.216.99", ""},
 		{"evil.example", site, rules.NoRule}, {"other.example", site, rules.NotResolved}, {"", site, noServer},
 	} {
@@ -178,7 +183,8 @@ func echConfigs(public string, key []byte) []byte {
 	return append(binary.BigEndian.AppendUint16(nil, uint16(len(c))), c...)
 }
 
-// TestServerFirst: at other ports the server may speak first, and the connection passes unread; both halves close alone.
+// TestServerFirst: at other ports the server may speak first, and the connection passes unread; both halves close
+// alone.
 func TestServerFirst(t *testing.T) {
 	p := newPlace(t, allow("site.example"))
 	p.world.at("tcp", site+":25", listen(t, func(c net.Conn) {
@@ -205,7 +211,8 @@ func TestServerFirst(t *testing.T) {
 // TestUpgrade: after 101 both sides speak as they like; an upgrade that is refused goes on in HTTP.
 func TestUpgrade(t *testing.T) {
 	p := newPlace(t, allow("site.example"))
-	for port, status := range map[string]string{":80": "101 Switching Protocols\r\n\r\n", ":81": "200 OK\r\nContent-Length: 0\r\n\r\n"} {
+	for port, status := range map[string]string{":80": "101 Switching Protocols\r\n\r\n",
+		":81": "200 OK\r\nContent-Length: 0\r\n\r\n"} {
 		p.world.at("tcp", site+port, listen(t, func(c net.Conn) {
 			b := make([]byte, 1024)
 			_, _ = c.Read(b)

@@ -17,11 +17,12 @@ const (
 	journalBefore = "network.1.jsonl"
 	maxJournal    = 4 << 20                // bytes of a file of a journal, and not much more
 	maxLine       = 1 << 20                // bytes of a line: totals have at most 256 hosts, 256 bytes each
-	journalPace   = 100 * time.Millisecond // between two batches, which is also what a crash may lose
+	journalPace   = 100 * time.Millisecond // between two batches. A crash may lose one
 )
 
-// journal keeps the attempts of a log in two files of JSON lines, so that they survive the server. It reads the log as any follower does, so
-// packets never wait for a disk. What it could not keep pace with is a gap in Seq; totals follow, so that counts stay right.
+// journal keeps the attempts of a log in two files of JSON lines, so that they survive the server. It reads the log as
+// any follower does, so packets never wait for a disk. What it could not keep pace with is a gap in Seq; totals follow,
+// so that counts stay right.
 type journal struct {
 	log  *Log
 	root *os.Root // the folder
@@ -42,7 +43,7 @@ type journalLine struct {
 	Totals  *Summary `json:",omitempty"`
 }
 
-// openJournal reads what is kept in a folder, puts it before what the log has, and goes on there.
+// openJournal reads the journal in a folder, puts its attempts before those of the log, and continues the journal.
 func openJournal(l *Log, dir string, pace time.Duration) (*journal, error) {
 	root, err := os.OpenRoot(dir)
 	if err != nil {
@@ -71,7 +72,7 @@ func openJournal(l *Log, dir string, pace time.Duration) (*journal, error) {
 
 func journalError(err error) error { return &sandbox.Error{Op: "keep the log of a network", Err: err} }
 
-// open goes on with a file, or begins it. A line that is cut, as its server died there, ends now.
+// open opens or creates the file. It ends the last line, which a dying server may have cut.
 func (j *journal) open() (err error) {
 	if j.file, err = j.root.OpenFile(journalName, os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o600); err != nil {
 		return err
@@ -87,7 +88,7 @@ func (j *journal) open() (err error) {
 	return nil
 }
 
-// run writes batches until the log's owner ends it, and then the rest.
+// run writes batches until the context ends, and then the rest.
 func (j *journal) run(ctx context.Context) error {
 	pace := time.NewTicker(j.pace)
 	defer pace.Stop()
@@ -103,7 +104,7 @@ func (j *journal) run(ctx context.Context) error {
 	}
 }
 
-// write writes what is new, with the totals in a new file and after a gap. A file that is full becomes the one before.
+// write writes new attempts, with the totals in a new file and after a gap. A full file becomes journalBefore.
 func (j *journal) write() error {
 	if j.size > maxJournal {
 		j.size = 0
@@ -136,7 +137,7 @@ func (j *journal) write() error {
 	return err
 }
 
-// close writes the rest and ends.
+// close writes the rest and waits for the end of run.
 func (j *journal) close() error {
 	j.stop()
 	<-j.done
@@ -146,7 +147,7 @@ func (j *journal) close() error {
 	return nil
 }
 
-// read adds what a file of a journal has, but for lines that were cut.
+// read adds the lines of a file of a journal. It skips cut lines.
 func (l *Log) read(root *os.Root, name string) error {
 	file, err := root.Open(name)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -177,7 +178,7 @@ func (l *Log) read(root *os.Root, name string) error {
 	return lines.Err()
 }
 
-// follow puts this log's attempts after those of another one.
+// follow puts the attempts of this log after those of a journal.
 func (l *Log) follow(kept *Log) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -188,7 +189,8 @@ func (l *Log) follow(kept *Log) {
 	}
 }
 
-// since returns the attempts after one and the last Seq. It returns the totals up to there, too, where they are wanted or attempts are gone.
+// since returns the attempts after one and the last Seq. It returns the totals up to there, too, where they are wanted
+// or attempts are gone.
 func (l *Log) since(seq uint64, want bool) (list []Attempt, last uint64, totals *Summary) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -16,7 +16,8 @@ import (
 
 // anAttempt is one whose strings fill a line.
 func anAttempt(n int) Attempt {
-	return Attempt{Time: time.Unix(int64(n), 0).UTC(), Protocol: sandbox.ProtocolHTTP, Name: fmt.Sprintf("n%d.example", n%500), Address: netip.MustParseAddr("192.0.2.1"), Port: 80,
+	return Attempt{Time: time.Unix(int64(n), 0).UTC(), Protocol: sandbox.ProtocolHTTP,
+		Name: fmt.Sprintf("n%d.example", n%500), Address: netip.MustParseAddr("192.0.2.1"), Port: 80,
 		Allowed: n%3 > 0, Method: "GET", Path: strings.Repeat("/\x00<é", 60), Status: 200, Sent: int64(n)}
 }
 
@@ -25,8 +26,8 @@ func exists(path string) bool {
 	return err == nil
 }
 
-// TestJournal: attempts and totals are the same after a server was killed at any byte of what it wrote, up to there, and the files stay
-// bounded.
+// TestJournal: attempts and totals are the same after a server was killed at any byte of what it wrote, up to there,
+// and the files stay bounded.
 func TestJournal(t *testing.T) {
 	dir := t.TempDir()
 	open := func() (*Log, *journal) {
@@ -86,7 +87,8 @@ func TestJournal(t *testing.T) {
 	}
 	files, _ := filepath.Glob(filepath.Join(dir, "*"))
 	for _, name := range files {
-		if at, err := os.Stat(name); err != nil || at.Size() > maxJournal+maxAttempts*2<<10+maxLine || at.Mode().Perm() != 0o600 {
+		if at, err := os.Stat(name); err != nil || at.Size() > maxJournal+maxAttempts*2<<10+maxLine ||
+			at.Mode().Perm() != 0o600 {
 			t.Errorf("%s: %v, %v", name, at, err)
 		}
 	}

@@ -88,7 +88,8 @@ func (l *Log) skip(seq uint64) { l.ring, l.base, l.last = nil, seq, seq }
 
 func count(s *Summary, a *Attempt) {
 	if s.Hosts == nil {
-		s.Protocols, s.Hosts, s.Methods, s.Statuses = map[string]Total{}, map[string]Total{}, map[string]uint64{}, map[int]uint64{}
+		s.Protocols, s.Hosts, s.Methods, s.Statuses = map[string]Total{}, map[string]Total{}, map[string]uint64{},
+			map[int]uint64{}
 	}
 	addTo(&s.NetworkTotal, a)
 	p := s.Protocols[a.Protocol]

@@ -39,7 +39,10 @@ func TestBounds(t *testing.T) {
 			c.Close()
 		}
 	}
-	p.logged("says too fast or too many", func(a Attempt) bool { return a.Reason == tooFast || a.Reason == tooMany && a.Seq > 4 })
+	p.logged("says too fast or too many", func(a Attempt) bool {
+		return a.Reason == tooFast || a.Reason == tooMany &&
+			a.Seq > 4
+	})
 	policy.ConnectionRate, policy.MaxConnections = 0, 0
 	p.setPolicy(policy)
 	for {

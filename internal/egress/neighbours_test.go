@@ -43,7 +43,8 @@ func TestNeighbours(t *testing.T) {
 		return
 	}
 	w := egresstest.New(t)
-	a, b := realPlace(t, sandbox.NetworkPolicy{Mode: sandbox.NetworkFull}), realPlace(t, sandbox.NetworkPolicy{Mode: sandbox.NetworkFull})
+	a, b := realPlace(t, sandbox.NetworkPolicy{Mode: sandbox.NetworkFull}), realPlace(t,
+		sandbox.NetworkPolicy{Mode: sandbox.NetworkFull})
 	var l net.Listener
 	var err error
 	b.do(func() { l, err = net.Listen("tcp", ":31337") })
@@ -89,8 +90,8 @@ for i in range(COUNT // 10): look("x%d.evil.test" % i) if i % 50 == 0 else udp("
 print("held", len(held) <= 20)
 `
 
-// TestFlood: a sandbox that floods reaches what its bounds allow and no more, each connection on record, while its neighbour's requests all
-// come through; afterwards it can go on.
+// TestFlood: a sandbox that floods reaches what its bounds allow and no more, each connection on record, while its
+// neighbour's requests all come through; afterwards it can go on.
 func TestFlood(t *testing.T) {
 	if !egresstest.Inside(t) {
 		return
@@ -107,7 +108,8 @@ func TestFlood(t *testing.T) {
 	}
 	flooded := make(chan string)
 	go func() {
-		flooded <- a.run("/usr/bin/python3 -I - <<'END'\n" + prelude + strings.NewReplacer("COUNT", count, "SITE", site).Replace(flood) + "END")
+		flooded <- a.run("/usr/bin/python3 -I - <<'END'\n" + prelude + strings.NewReplacer("COUNT", count, "SITE",
+			site).Replace(flood) + "END")
 	}()
 	requests, out := 0, ""
 	for out == "" {
@@ -123,7 +125,8 @@ func TestFlood(t *testing.T) {
 	if out != "held True" || requests < 2 {
 		t.Errorf("%s; the neighbour made %d requests", out, requests)
 	}
-	a.run("until [ \"$(curl -sS http://good.test/)\" = good.test ]; do :; done") // the connections that were held end, and the next second begins
+	// the connections that were held end, and the next second begins
+	a.run("until [ \"$(curl -sS http://good.test/)\" = good.test ]; do :; done")
 	dialled := uint64(0)
 	for len(a.gate.Current()) > 0 { // what is on record is over
 		runtime.Gosched()
@@ -138,7 +141,8 @@ func TestFlood(t *testing.T) {
 		t.Errorf("%d connections were opened, and the log has %d attempts", n, dialled)
 	}
 	for what := range counts {
-		if !strings.HasSuffix(what, " "+site+":80") && !strings.HasSuffix(what, " 93.184.217.1:80") && what != "udp "+egresstest.Resolver+":53" {
+		if !strings.HasSuffix(what, " "+site+":80") && !strings.HasSuffix(what, " 93.184.217.1:80") &&
+			what != "udp "+egresstest.Resolver+":53" {
 			t.Errorf("%s reached the internet", what)
 		}
 	}
@@ -149,7 +153,8 @@ func TestFlood(t *testing.T) {
 	}
 }
 
-// stealing tries to have a secret's value at another host, in another place, or back. $C is curl with the certificates of the sandbox.
+// stealing tries to have a secret's value at another host, in another place, or back. $C is curl with the certificates
+// of the sandbox.
 const stealing = `
 $C -H "Authorization: Bearer $P" https://api.test/1
 $C -H "Authorization: Bearer $P" -d "k=$P" "https://api.test/$P?q=$P"
@@ -172,8 +177,8 @@ printf 'GET / HTTP/1.1\r\nHost: api.test\r\nX: '$P'\r\nContent-Length: 5\r\nTran
     timeout 10 openssl s_client -quiet -connect api.test:443 -servername api.test 2>/dev/null
 `
 
-// TestSecretCanaries: the value is in headers of requests to its host, over TLS, and nowhere else: not at other hosts, not in a path or a
-// body, not in the clear on any wire, and not in what comes back.
+// TestSecretCanaries: the value is in headers of requests to its host, over TLS, and nowhere else: not at other hosts,
+// not in a path or a body, not in the clear on any wire, and not in what comes back.
 func TestSecretCanaries(t *testing.T) {
 	if !egresstest.Inside(t) {
 		return
@@ -210,7 +215,8 @@ func TestSecretCanaries(t *testing.T) {
 	}
 	p := realPlace(t, policy)
 	trust := filepath.Join(t.TempDir(), "trust.pem")
-	if err := os.WriteFile(trust, append(append([]byte{}, w.Authority()...), policy.Authority.Certificate...), 0o644); err != nil {
+	if err := os.WriteFile(trust, append(append([]byte{}, w.Authority()...), policy.Authority.Certificate...),
+		0o644); err != nil {
 		t.Fatal(err)
 	}
 	out := p.run("P=" + policy.Secrets[0].Placeholder + "\nC='curl -sS -i -m 20 --cacert " + trust + "'\n" + stealing)

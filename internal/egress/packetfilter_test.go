@@ -20,7 +20,8 @@ func FuzzPacket(f *testing.F) {
 	six := make([]byte, 14+40+24)
 	six[12], six[13] = 0x86, 0xdd
 	header.IPv6(six[14:]).Encode(&header.IPv6Fields{PayloadLength: 24, TransportProtocol: 58, HopLimit: 255,
-		SrcAddr: tcpip.AddrFromSlice(sandbox.LinkAddress6.Addr().AsSlice()), DstAddr: tcpip.AddrFromSlice(sandbox.LinkGateway6.AsSlice())})
+		SrcAddr: tcpip.AddrFromSlice(sandbox.LinkAddress6.Addr().AsSlice()),
+		DstAddr: tcpip.AddrFromSlice(sandbox.LinkGateway6.AsSlice())})
 	six[14+40] = 135
 	f.Add(four)
 	f.Add(six)

@@ -44,7 +44,8 @@ func TestPackets(t *testing.T) {
 	if _, err := p.look("ip4", "site.example"); err != nil {
 		t.Fatal(err)
 	}
-	for to, passes := range map[string]bool{"8.8.8.8:99": true, "8.8.8.8:100": false, "9.9.9.9:443": false, site + ":443": false,
+	for to, passes := range map[string]bool{"8.8.8.8:99": true, "8.8.8.8:100": false, "9.9.9.9:443": false,
+		site + ":443":      false,
 		site + ":80":       false,
 		"224.0.0.251:5353": false, "198.18.0.1:54": false} {
 		c := p.mustDial("udp", to)
@@ -80,7 +81,10 @@ func TestPackets(t *testing.T) {
 			t.Fatal(err)
 		}
 		if c.reply == "" {
-			p.loggedAfter(seq, "drops "+c.name, func(a Attempt) bool { return a.Protocol == sandbox.ProtocolIP && !a.Allowed && a.Address == to })
+			p.loggedAfter(seq, "drops "+c.name, func(a Attempt) bool {
+				return a.Protocol == sandbox.ProtocolIP && !a.Allowed &&
+					a.Address == to
+			})
 		} else {
 			_ = syscall.SetsockoptTimeval(fd, syscall.SOL_SOCKET, syscall.SO_RCVTIMEO, &syscall.Timeval{Sec: 20})
 			b := make([]byte, 100)

@@ -9,9 +9,10 @@ import (
 )
 
 const (
-	maxPins     = 4096      // addresses that are remembered; the one not handed out for longest goes first
-	maxPinNames = 16        // names of one address, likewise
-	pinLife     = time.Hour // how long an address counts as a name's after it was handed out. Programs keep addresses longer than records live
+	maxPins     = 4096 // addresses that are remembered; the one not handed out for longest goes first
+	maxPinNames = 16   // names of one address, likewise
+	// how long an address counts as a name's after it was handed out. Programs keep addresses longer than records live
+	pinLife = time.Hour
 )
 
 // pins remembers which addresses the gate handed out for which names. The zero value is ready.

@@ -23,7 +23,8 @@ func TestPins(t *testing.T) {
 	if got := p.names(first, now.Add(pinLife+time.Second)); len(got) != 1 {
 		t.Errorf("after an hour: %q", got)
 	}
-	if got := p.names(netip.MustParseAddr("8.0.0.0"), now); got != nil || len(p.by) != maxPins || p.recent.Len() != maxPins {
+	if got := p.names(netip.MustParseAddr("8.0.0.0"), now); got != nil || len(p.by) != maxPins ||
+		p.recent.Len() != maxPins {
 		t.Errorf("%q of %d", got, len(p.by))
 	}
 	for i := range maxPinNames {

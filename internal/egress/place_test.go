@@ -24,7 +24,8 @@ import (
 	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
-// place is a network namespace of the test's own, whose only way out is the gate, and a mount namespace in which the gate is the resolver.
+// place is a network namespace of the test's own, whose only way out is the gate, and a mount namespace in which the
+// gate is the resolver.
 type place struct {
 	t      testing.TB
 	thread chan func() // runs on a thread in the namespaces
@@ -112,7 +113,8 @@ func newPlaceWith(t testing.TB, policy sandbox.NetworkPolicy, more func(*Options
 	if err := tap.Available(); err != nil {
 		t.Skip(err)
 	}
-	p := &place{t: t, thread: make(chan func()), world: &world{servers: map[string]string{}, names: map[string][]netip.Addr{}}}
+	p := &place{t: t, thread: make(chan func()), world: &world{servers: map[string]string{},
+		names: map[string][]netip.Addr{}}}
 	ready := make(chan error)
 	go p.serve(ready, t.TempDir())
 	if err := <-ready; err != nil {

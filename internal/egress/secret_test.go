@@ -83,13 +83,15 @@ func openPlace(t *testing.T, p sandbox.NetworkPolicy) (at *place, outside *vault
 		at.world.at("tcp", net.JoinHostPort(a, "80"), plain.Listener.Addr().String())
 	}
 	trust = filepath.Join(t.TempDir(), "trust.pem")
-	if err := os.WriteFile(trust, append(append([]byte{}, public.Certificate...), p.Authority.Certificate...), 0o644); err != nil {
+	if err := os.WriteFile(trust, append(append([]byte{}, public.Certificate...), p.Authority.Certificate...),
+		0o644); err != nil {
 		t.Fatal(err)
 	}
 	return at, outside, trust
 }
 
-// TestSecret: a value reaches the host that it is for, in a header, over HTTP/1.1 and HTTP/2, and nobody else; nor does it come back.
+// TestSecret: a value reaches the host that it is for, in a header, over HTTP/1.1 and HTTP/2, and nobody else; nor does
+// it come back.
 func TestSecret(t *testing.T) {
 	policy := allow("other.test", "api.test:80")
 	policy.Secrets = []sandbox.Secret{{Name: "TOKEN", Hosts: []string{"api.test"}, Value: token}}
@@ -101,13 +103,19 @@ func TestSecret(t *testing.T) {
 	curl := "curl -sS --cacert " + trust + " "
 	basic := func(s string) string { return base64.StdEncoding.EncodeToString([]byte("user:" + s)) }
 	for _, c := range []struct{ args, want, seen string }{
-		{"--http1.1 -H 'Authorization: Bearer " + held + "' 'https://api.test/a%2Fb?x=;y'", "HTTP/2.0 GET /a%2Fb?x=;y auth=Bearer " + held + " body=0", "api.test Bearer " + token},
-		{"--http2 -H 'Authorization: Bearer " + held + "' -d k=" + held + " https://api.test/p", "HTTP/2.0 POST /p auth=Bearer " + held + " body=55", "api.test Bearer " + token + "k=" + held},
-		{"-u user:" + held + " https://api.test/", "HTTP/2.0 GET / auth=Basic " + basic(held) + " body=0", "api.test Basic " + basic(token)},
+		{"--http1.1 -H 'Authorization: Bearer " + held + "' 'https://api.test/a%2Fb?x=;y'",
+			"HTTP/2.0 GET /a%2Fb?x=;y auth=Bearer " + held + " body=0", "api.test Bearer " + token},
+		{"--http2 -H 'Authorization: Bearer " + held + "' -d k=" + held + " https://api.test/p",
+			"HTTP/2.0 POST /p auth=Bearer " + held + " body=55", "api.test Bearer " + token + "k=" + held},
+		{"-u user:" + held + " https://api.test/", "HTTP/2.0 GET / auth=Basic " + basic(held) + " body=0",
+			"api.test Basic " + basic(token)},
 		{"-H 'X-Key: a" + held + "b' https://api.test/", "HTTP/2.0 GET / auth= body=0", "api.test a" + token + "b"},
-		{"-H 'Authorization: Bearer " + held + "' https://other.test/o", "HTTP/2.0 GET /o auth=Bearer " + held + " body=0", "other.test Bearer " + held},
-		{"-H 'Authorization: Bearer " + held + "' http://api.test/plain", "HTTP/1.1 GET /plain auth=Bearer " + held + " body=0", "api.test Bearer " + held},
-		{"-H 'Authorization: Bearer " + held + "' -H 'Host: other.test' https://api.test/", "fumehood: api.test:443: the request is for another host than the connection", ""},
+		{"-H 'Authorization: Bearer " + held + "' https://other.test/o", "HTTP/2.0 GET /o auth=Bearer " + held + " body=0",
+			"other.test Bearer " + held},
+		{"-H 'Authorization: Bearer " + held + "' http://api.test/plain",
+			"HTTP/1.1 GET /plain auth=Bearer " + held + " body=0", "api.test Bearer " + held},
+		{"-H 'Authorization: Bearer " + held + "' -H 'Host: other.test' https://api.test/",
+			"fumehood: api.test:443: the request is for another host than the connection", ""},
 	} {
 		outside.mu.Lock()
 		outside.seen = nil
@@ -119,8 +127,12 @@ func TestSecret(t *testing.T) {
 			t.Errorf("%s: the server saw %q, want %q", c.args, got, c.seen)
 		}
 	}
-	put := p.logged("a request with the value", func(a Attempt) bool { return a.Protocol == sandbox.ProtocolHTTPS && len(a.Secrets) == 1 })
-	if put.Method != "GET" || put.Path != "/a%2Fb?x=;y" || put.Status != 200 || put.Name != "api.test" || put.Secrets[0] != "TOKEN" || !put.Allowed {
+	put := p.logged("a request with the value", func(a Attempt) bool {
+		return a.Protocol == sandbox.ProtocolHTTPS &&
+			len(a.Secrets) == 1
+	})
+	if put.Method != "GET" || put.Path != "/a%2Fb?x=;y" || put.Status != 200 || put.Name != "api.test" ||
+		put.Secrets[0] != "TOKEN" || !put.Allowed {
 		t.Errorf("%+v", put)
 	}
 	p.logged("a misplaced placeholder", func(a Attempt) bool {
@@ -128,7 +140,8 @@ func TestSecret(t *testing.T) {
 	})
 	for _, version := range []string{"1.1", "2"} {
 		got := strings.ToLower(p.run(curl + "-i --http" + version + " -H 'Authorization: Bearer " + held + "' https://api.test/e"))
-		if strings.Contains(got, strings.ToLower(token)) || !strings.Contains(got, " 103 ") || strings.Count(got, "x-echo: bearer "+held) != 2 || !strings.Contains(got, "x-late: bearer "+held) {
+		if strings.Contains(got, strings.ToLower(token)) || !strings.Contains(got, " 103 ") ||
+			strings.Count(got, "x-echo: bearer "+held) != 2 || !strings.Contains(got, "x-late: bearer "+held) {
 			t.Errorf("it came back, or not as it should: %s", got)
 		}
 	}

@@ -24,8 +24,8 @@ import (
 const (
 	nic = tcpip.NICID(1) // the only interface
 
-	// A buffer is memory only while it holds data. What one connection can hold in one direction fills the link, whose delay is some 100
-	// microseconds, and bounds what a sandbox that stops reading costs.
+	// A buffer is memory only while it holds data. What one connection can hold in one direction fills the link, whose
+	// delay is some 100 microseconds, and bounds what a sandbox that stops reading costs.
 	maxBuffer = 256 << 10
 	minBuffer = 4 << 10
 
@@ -35,7 +35,8 @@ const (
 	maxRetries = 6               // of a segment: some 15 seconds
 )
 
-// newStack makes the TCP/IP stack behind a device. It takes packets to any address, and hands new connections and sessions to the gate.
+// newStack makes the TCP/IP stack behind a device. It takes packets to any address, and hands new connections and
+// sessions to the gate.
 func (g *gate) newStack(link stack.LinkEndpoint) error {
 	quiet()
 	g.stack = stack.New(stack.Options{
@@ -44,7 +45,8 @@ func (g *gate) newStack(link stack.LinkEndpoint) error {
 			ipv6.NewProtocolWithOptions(ipv6.Options{DADConfigs: stack.DADConfigurations{}}),
 			arp.NewProtocol,
 		},
-		TransportProtocols: []stack.TransportProtocolFactory{tcp.NewProtocol, udp.NewProtocol, icmp.NewProtocol4, icmp.NewProtocol6},
+		TransportProtocols: []stack.TransportProtocolFactory{tcp.NewProtocol, udp.NewProtocol, icmp.NewProtocol4,
+			icmp.NewProtocol6},
 	})
 	step := steps{}
 	step.do("interface", g.stack.CreateNIC(nic, link))
@@ -56,16 +58,19 @@ func (g *gate) newStack(link stack.LinkEndpoint) error {
 			AddressWithPrefix: tcpip.AddrFromSlice(a.AsSlice()).WithPrefix(),
 		}, stack.AddressProperties{}))
 	}
-	g.stack.SetRouteTable([]tcpip.Route{{Destination: header.IPv4EmptySubnet, NIC: nic}, {Destination: header.IPv6EmptySubnet, NIC: nic}})
+	g.stack.SetRouteTable([]tcpip.Route{{Destination: header.IPv4EmptySubnet, NIC: nic},
+		{Destination: header.IPv6EmptySubnet, NIC: nic}})
 	receive := tcpip.TCPReceiveBufferSizeRangeOption{Min: minBuffer, Default: maxBuffer, Max: maxBuffer}
 	send := tcpip.TCPSendBufferSizeRangeOption{Min: minBuffer, Default: maxBuffer, Max: maxBuffer}
 	sack, moderate := tcpip.TCPSACKEnabled(true), tcpip.TCPModerateReceiveBufferOption(false)
 	syn, retries := tcpip.TCPSynRetriesOption(synRetries), tcpip.TCPMaxRetriesOption(maxRetries)
 	fin, wait := tcpip.TCPLingerTimeoutOption(finTimeout), tcpip.TCPTimeWaitTimeoutOption(timeWait)
-	for _, option := range []tcpip.SettableTransportProtocolOption{&receive, &send, &sack, &moderate, &syn, &retries, &fin, &wait} {
+	for _, option := range []tcpip.SettableTransportProtocolOption{&receive, &send, &sack, &moderate, &syn, &retries, &fin,
+		&wait} {
 		step.do("option of TCP", g.stack.SetTransportProtocolOption(tcp.ProtocolNumber, option))
 	}
-	g.stack.SetTransportProtocolHandler(tcp.ProtocolNumber, tcp.NewForwarder(g.stack, maxBuffer, maxHalfOpen, g.connect).HandlePacket)
+	g.stack.SetTransportProtocolHandler(tcp.ProtocolNumber, tcp.NewForwarder(g.stack, maxBuffer, maxHalfOpen,
+		g.connect).HandlePacket)
 	g.stack.SetTransportProtocolHandler(udp.ProtocolNumber, udp.NewForwarder(g.stack, g.datagram).HandlePacket)
 	return step.err
 }

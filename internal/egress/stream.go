@@ -11,10 +11,10 @@ import (
 	"gvisor.dev/gvisor/pkg/waiter"
 )
 
-// copySize is what is read at once: the largest segment of TCP.
+// copySize is the most bytes read at once: the largest segment of TCP.
 const copySize = 64 << 10
 
-// copyBuffers are held only while there is data to copy, so idle connections have none.
+// copyBuffers are held only while there are bytes to copy, so idle connections hold none.
 var copyBuffers = sync.Pool{New: func() any { return new([copySize]byte) }}
 
 // stream is a connection of the stack. One goroutine may read while another one writes.
@@ -27,7 +27,7 @@ type stream struct {
 
 var errReset = errors.New("the connection was reset")
 
-// watch must be called once, when there is an endpoint.
+// watch must be called once, before reading or writing.
 func (s *stream) watch(e tcpip.Endpoint) {
 	s.endpoint = e
 	s.onRead, s.readable = waiter.NewChannelEntry(waiter.ReadableEvents | waiter.EventHUp | waiter.EventErr)
@@ -45,7 +45,7 @@ func (s *stream) ended() bool {
 	return false
 }
 
-// read returns what there is, and nothing without an error where there is nothing yet.
+// read returns the available bytes. It does not wait: it returns 0 and no error if there are none yet.
 func (s *stream) read(b []byte) (int, error) {
 	w := tcpip.SliceWriter(b)
 	got, err := s.endpoint.Read(&w, tcpip.ReadOptions{})
@@ -60,7 +60,7 @@ func (s *stream) read(b []byte) (int, error) {
 	return 0, errReset
 }
 
-// write writes all of b. It waits while the sandbox takes no more.
+// write writes all of b. It waits while the sandbox's window is full.
 func (s *stream) write(b []byte) error {
 	var r bytes.Reader
 	for len(b) > 0 {

@@ -81,7 +81,8 @@ func (c *conn) accept(r *tcp.ForwarderRequest, to netip.AddrPort) bool {
 	return true
 }
 
-// reject logs the attempt and then answers it with a reset, so that the log has the reason when the sandbox looks for it.
+// reject logs the attempt and then answers it with a reset, so that the log has the reason when the sandbox looks for
+// it.
 func (c *conn) reject(r *tcp.ForwarderRequest) bool {
 	c.log()
 	r.Complete(true)

@@ -19,8 +19,8 @@ import (
 // nobody is the user of controls when root runs the tests: an id that owns nothing.
 const nobody = 1_879_000_000
 
-// runControl runs a probe without isolation. It must succeed there: a probe that fails everywhere proves nothing. Probes
-// that could harm a host have no control.
+// runControl runs a probe without isolation. It must succeed there: a probe that fails everywhere proves nothing.
+// Probes that could harm a host have no control.
 func runControl(t *testing.T, a *attack.Attack, c *attack.Canaries) {
 	if a.Control.Kind == "root" && os.Geteuid() != 0 {
 		t.Skipf("the control of %s needs root", a.ID)
@@ -46,7 +46,8 @@ func runControl(t *testing.T, a *attack.Attack, c *attack.Canaries) {
 			ok = strings.Contains(out, "breach: "+name)
 		}
 		if !ok {
-			t.Errorf("without isolation the probe does not report %q, so it proves nothing in a sandbox; it printed\n%s", name, out)
+			t.Errorf("without isolation the probe does not report %q, so it proves nothing in a sandbox; it printed\n%s", name,
+				out)
 		}
 	}
 }
@@ -79,7 +80,8 @@ func withoutWalls(kind string, a *attack.Attack, params []string) (out string, e
 	argv := attack.Languages[i].Argv(attack.Languages[i].Programs[0], file)
 	cmd := exec.CommandContext(ctx, argv[0], argv[1:]...)
 	cmd.Dir = dir
-	cmd.Env = append(append(os.Environ(), "PATH=/usr/bin:/bin:/usr/sbin:/sbin"), params...) // the mistake that S01 is about
+	// the mistake that S01 is about
+	cmd.Env = append(append(os.Environ(), "PATH=/usr/bin:/bin:/usr/sbin:/sbin"), params...)
 	cmd.WaitDelay = time.Second
 	cmd.SysProcAttr = weakly(kind)
 	text, err := cmd.CombinedOutput()
@@ -100,7 +102,8 @@ func weakly(kind string) *syscall.SysProcAttr {
 		if root {
 			uid, gid = nobody, nobody
 		}
-		attr.Cloneflags = syscall.CLONE_NEWUSER | syscall.CLONE_NEWNS | syscall.CLONE_NEWPID | syscall.CLONE_NEWNET | syscall.CLONE_NEWIPC | syscall.CLONE_NEWUTS
+		attr.Cloneflags = syscall.CLONE_NEWUSER | syscall.CLONE_NEWNS | syscall.CLONE_NEWPID |
+			syscall.CLONE_NEWNET | syscall.CLONE_NEWIPC | syscall.CLONE_NEWUTS
 		attr.UidMappings = []syscall.SysProcIDMap{{ContainerID: 0, HostID: uid, Size: 1}}
 		attr.GidMappings = []syscall.SysProcIDMap{{ContainerID: 0, HostID: gid, Size: 1}}
 		attr.GidMappingsEnableSetgroups = root

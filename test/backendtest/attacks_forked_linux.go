@@ -8,7 +8,7 @@ import (
 	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
-// unforked lists the Python attacks that no fork makes, and why.
+// unforked lists the Python attacks that do not start in a fork, and why.
 var unforked = map[string]string{
 	"A10": "a living sandbox, which forks never enter",
 	"F11": "a living sandbox",

@@ -26,11 +26,11 @@ const AttackWorkers = 32
 // shortWorkers is how many attacks -short runs at once: two busy processors can handle them.
 const shortWorkers = 4
 
-// sample has one attack of most kinds, all fast on any backend.
+// sample has an attack of most kinds. All are fast on any backend.
 var sample = []string{"F01", "F07", "P01", "D01", "V01", "N01", "R03", "T01", "E01", "S01", "A02", "X01"}
 
-// AttackControls runs each probe without isolation, where it must work: a probe that finds nothing there proves nothing in a
-// sandbox. It does not depend on the backend, so it runs once.
+// AttackControls runs each probe without isolation, where it must work: a probe that finds nothing there proves nothing
+// in a sandbox. It does not depend on the backend, so it runs once.
 func AttackControls(t *testing.T) {
 	corpus, err := attack.Corpus()
 	if err != nil {
@@ -44,8 +44,8 @@ func AttackControls(t *testing.T) {
 	}
 }
 
-// Attacks runs the attack corpus against a real backend: one attack at a time, then workers at once. With -short it runs
-// once, a few at a time.
+// Attacks runs the attack corpus against a real backend: one attack at a time, then workers at once. With -short it
+// runs once, a few at a time.
 func Attacks(t *testing.T, open Open, workers int) {
 	if testing.Short() {
 		attacksAtOnce(t, open, shuffled(t), min(workers, shortWorkers))
@@ -81,7 +81,7 @@ func attacksAtOnce(t *testing.T, open Open, corpus []*attack.Attack, workers int
 	n.settled(t, "all of them")
 }
 
-// shuffled is the corpus in the seed's order.
+// shuffled returns the corpus in the order of the seed.
 func shuffled(t *testing.T) []*attack.Attack {
 	t.Helper()
 	corpus, err := attack.Corpus()
@@ -112,8 +112,8 @@ func plant(t *testing.T) *attack.Canaries {
 	return c
 }
 
-// arena is a backend under attack, and the resources that this process may hold: those from before, and those of an engine's
-// client.
+// arena is a backend under attack, and the resources that this process may hold: those from before, and those of an
+// engine's client.
 type arena struct {
 	*attack.Arena
 	folder     string // of the test, below which the backend mounts what it mounts
@@ -174,7 +174,7 @@ func (n *arena) try(t *testing.T, a *attack.Attack) {
 	}
 }
 
-// settled checks that this process holds what it held at the beginning.
+// settled checks that this process holds no more resources than at the beginning.
 func (n *arena) settled(t *testing.T, after string) {
 	t.Helper()
 	var what string
@@ -243,7 +243,8 @@ func (n *arena) allAtOnce(t *testing.T, corpus []*attack.Attack, workers int) {
 	t.Logf("%d ordinary runs beside %d attacks at a time", benign.Load(), workers)
 }
 
-// keptFiles is how many descriptors a prepared root holds: it comes and goes with the host's mounts, which others change.
+// keptFiles is how many descriptors a prepared root holds: it comes and goes with the host's mounts, which others
+// change.
 const keptFiles = 2
 
 // openFiles counts this process's open files, except those of one prepared root.
@@ -269,7 +270,7 @@ func openFileNames() (names []string) {
 	return names
 }
 
-// mountCount counts the mounts below a folder. Others do not concern us.
+// mountCount counts the mounts below a folder.
 func mountCount(folder string) int {
 	text, _ := os.ReadFile("/proc/self/mountinfo")
 	return strings.Count(string(text), " "+folder+"/")

@@ -9,10 +9,12 @@ import (
 	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
-// testChannel has a program print each request, then report it: what was printed before a report lies below its mark.
+// testChannel runs a program that prints each request, then reports it: the mark of a report counts the output before
+// it.
 func testChannel(t *testing.T, s *suite) {
 	c := dial(t, s.create(t, spec()))
-	p, err := c.Start(within(t), guest.Start{ID: string(sandbox.NewID()), Env: sandbox.DefaultEnv, Dir: "/", User: sandbox.DefaultUser,
+	p, err := c.Start(within(t), guest.Start{ID: string(sandbox.NewID()), Env: sandbox.DefaultEnv, Dir: "/",
+		User:    sandbox.DefaultUser,
 		Channel: true, Argv: []string{"bash", "-c", "exec bash -c 'while read n <&3; do echo $n; echo $n >&4; done'"}})
 	if err != nil {
 		t.Fatal(err)
@@ -35,7 +37,8 @@ func testChannel(t *testing.T, s *suite) {
 			return nil
 		}
 		// The program prints to stdout what it reports.
-		if got.Write(o.Data); o.BeforeStdout < uint64(got.Len()) || o.BeforeStdout > uint64(lines.Len()) || o.BeforeStderr != 0 {
+		if got.Write(o.Data); o.BeforeStdout < uint64(got.Len()) || o.BeforeStdout > uint64(lines.Len()) ||
+			o.BeforeStderr != 0 {
 			t.Errorf("after %d bytes of reports: marks %d and %d", got.Len(), o.BeforeStdout, o.BeforeStderr)
 		}
 		return nil

@@ -15,14 +15,18 @@ import (
 
 // checkpointCases are for backends with the feature.
 var checkpointCases = []testCase{
-	{"checkpoint and restore", "a running sandbox can be saved repeatedly, and restored from each checkpoint, side by side, with its memory", testCheckpoint},
-	{"checkpoint goes on", "after a checkpoint the guest can be dialled again, and an execution continues", testCheckpointGoesOn},
+	{"checkpoint and restore",
+		"a running sandbox can be saved repeatedly, and restored from each checkpoint, side by side, with its memory",
+		testCheckpoint},
+	{"checkpoint goes on", "after a checkpoint the guest can be dialled again, and an execution continues",
+		testCheckpointGoesOn},
 	{"restore is another", "a restored sandbox has its own key, name and random numbers", testRestoredIsAnother},
-	{"restore refuses", "a restore that does not match the checkpoint is refused, and leaves nothing behind", testRestoreRefuses},
+	{"restore refuses", "a restore that does not match the checkpoint is refused, and leaves nothing behind",
+		testRestoreRefuses},
 	{"checkpoint of one-shot", "a one-shot sandbox cannot be saved, and the error says so", testCheckpointOneShot},
 }
 
-// livingSpec is a complete spec of a sandbox that lives on.
+// livingSpec returns a complete spec of a living sandbox.
 func livingSpec() sandbox.Spec {
 	s := spec()
 	s.Lifetime = sandbox.Lifetime{Living: true}
@@ -56,13 +60,16 @@ func (s *suite) restore(t *testing.T, dir string) sandbox.Box {
 }
 
 // counter is a shell that keeps a number in memory, adds one per input line, and writes it to a file.
-const counter = `n=0; while read line; do n=$((n+1)); echo $n > /workspace/n.new; mv /workspace/n.new /workspace/n; done; echo ended with $n`
+const counter = `n=0
+while read line; do n=$((n+1)); echo $n > /workspace/n.new; mv /workspace/n.new /workspace/n; done
+echo ended with $n`
 
 // startCounter starts a counter.
 func startCounter(t *testing.T, c *client.Client) string {
 	t.Helper()
 	id := string(sandbox.NewID())
-	p, err := c.Start(within(t), guest.Start{ID: id, Argv: []string{"/bin/bash", "-c", counter}, Env: sandbox.DefaultEnv, Dir: sandbox.Workspace,
+	p, err := c.Start(within(t), guest.Start{ID: id, Argv: []string{"/bin/bash", "-c", counter}, Env: sandbox.DefaultEnv,
+		Dir:  sandbox.Workspace,
 		User: sandbox.DefaultUser, Stdin: guest.StdinPipe})
 	if err != nil {
 		t.Fatalf("start: %v", err)
@@ -104,7 +111,8 @@ func testCheckpoint(t *testing.T, s *suite) {
 	for i := range restored {
 		all.Go(func() {
 			var err error
-			if restored[i], err = s.backend.(sandbox.Restorer).Restore(within(t), []string{one, two}[i%2], livingSpec()); err != nil {
+			if restored[i], err = s.backend.(sandbox.Restorer).Restore(within(t), []string{one, two}[i%2],
+				livingSpec()); err != nil {
 				t.Errorf("restore: %v", err)
 			}
 		})

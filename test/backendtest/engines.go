@@ -19,7 +19,7 @@ func EngineHost(t testing.TB, name string) string {
 	folder := os.Getenv(enginesVariable)
 	if folder == "" {
 		_, here, _, _ := runtime.Caller(0)
-		folder = filepath.Join(filepath.Dir(here), "..", "..", "..", "build", "engines")
+		folder = filepath.Join(filepath.Dir(here), "..", "..", "build", "engines")
 	}
 	socket := filepath.Join(folder, name+".sock")
 	if _, err := os.Stat(socket); err != nil {

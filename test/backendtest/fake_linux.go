@@ -23,9 +23,9 @@ import (
 	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
-// Fake is a backend of plain processes. Each box is the test binary, executed again as a guest with a private view of the
-// file system, so that its paths are those of a real sandbox. It reports that it does not isolate: run only trusted code in
-// it.
+// Fake is a backend of plain processes. Each box is the test binary, executed again as a guest with a private view of
+// the file system, so that its paths are those of a real sandbox. It reports that it does not isolate: run only trusted
+// code in it.
 //
 // The test binary's TestMain must be Main.
 type Fake struct {
@@ -40,8 +40,8 @@ var (
 	_ sandbox.Box     = (*fakeBox)(nil)
 )
 
-// NewFake returns a Fake that closes with all its boxes at the end of the test. Without unprivileged user namespaces the
-// test is skipped.
+// NewFake returns a Fake that closes with all its boxes at the end of the test. Without unprivileged user namespaces
+// the test is skipped.
 func NewFake(t testing.TB) *Fake {
 	t.Helper()
 	if !canFake {
@@ -65,14 +65,15 @@ func NewFake(t testing.TB) *Fake {
 	return f
 }
 
-// Name is "fake".
+// Name returns "fake".
 func (f *Fake) Name() string { return "fake" }
 
-// Features are all features except checkpoints and networks.
+// Features returns all features except checkpoints and networks.
 func (f *Fake) Features() []sandbox.Feature {
 	list := []sandbox.Feature{{Name: sandbox.FeatureCheckpoint, Detail: "plain processes cannot be saved"},
 		{Name: sandbox.FeatureNetwork, Detail: "refused; it would be the host's"}}
-	for _, name := range []sandbox.FeatureName{sandbox.FeatureHostRoot, sandbox.FeatureRootDir, sandbox.FeatureHostDirs, sandbox.FeatureCommands,
+	for _, name := range []sandbox.FeatureName{sandbox.FeatureHostRoot, sandbox.FeatureRootDir, sandbox.FeatureHostDirs,
+		sandbox.FeatureCommands,
 		sandbox.FeatureInodes, sandbox.FeatureMemoryAlone} {
 		list = append(list, sandbox.Feature{Name: name, Has: true})
 	}
@@ -110,7 +111,8 @@ func (f *Fake) Create(ctx context.Context, spec sandbox.Spec) (sandbox.Box, erro
 	if spec.Network.Mode != sandbox.NetworkNone && spec.Network.Mode != "" {
 		return nil, &sandbox.Error{Kind: sandbox.Unsupported, Op: "fake: network", Msg: "there is none"}
 	}
-	b := &fakeBox{fake: f, id: spec.ID, spec: spec, socket: filepath.Join(f.dir, string(spec.ID)), done: make(chan struct{})}
+	b := &fakeBox{fake: f, id: spec.ID, spec: spec, socket: filepath.Join(f.dir, string(spec.ID)),
+		done: make(chan struct{})}
 	rand.Read(b.key[:])
 	f.mu.Lock()
 	_, taken := f.boxes[spec.ID]
@@ -195,8 +197,9 @@ func (b *fakeBox) start(ctx context.Context) error {
 		return fakeError("pipes", err)
 	}
 	defer ready[0].Close()
-	plan, err := json.Marshal(fakePlan{ID: b.id, Key: b.key, User: b.spec.User, Workspace: b.spec.Workspace, Mounts: b.spec.Mounts,
-		Disk: b.spec.Limits.DiskBytes, Inodes: b.spec.Limits.Inodes, OpenFiles: b.spec.Limits.OpenFiles})
+	plan, err := json.Marshal(fakePlan{ID: b.id, Key: b.key, User: b.spec.User, Workspace: b.spec.Workspace,
+		Mounts: b.spec.Mounts,
+		Disk:   b.spec.Limits.DiskBytes, Inodes: b.spec.Limits.Inodes, OpenFiles: b.spec.Limits.OpenFiles})
 	if err != nil {
 		return fakeError("plan", err)
 	}
@@ -289,9 +292,10 @@ func (b *fakeBox) Effective() sandbox.Policy {
 	}
 }
 
-// Usage knows the wall time only.
+// Usage returns only the wall time.
 func (b *fakeBox) Usage(context.Context) (sandbox.Usage, error) {
-	u := sandbox.Usage{Wall: time.Since(b.spawned), CPU: -1, MemoryPeak: -1, MemoryNow: -1, OOMKills: -1, PidsNow: -1, PidsRefused: -1, DiskWritten: -1}
+	u := sandbox.Usage{Wall: time.Since(b.spawned), CPU: -1, MemoryPeak: -1, MemoryNow: -1, OOMKills: -1, PidsNow: -1,
+		PidsRefused: -1, DiskWritten: -1}
 	select {
 	case <-b.done:
 		u.Wall = b.wall
@@ -349,7 +353,8 @@ func (f *Fake) IDs() []sandbox.ID {
 // fakeNamespaces lets an ordinary user mount and be pid 1. Only the code's id is mapped.
 func fakeNamespaces() *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{
-		Cloneflags:  syscall.CLONE_NEWUSER | syscall.CLONE_NEWNS | syscall.CLONE_NEWPID | syscall.CLONE_NEWIPC | syscall.CLONE_NEWNET,
+		Cloneflags: syscall.CLONE_NEWUSER | syscall.CLONE_NEWNS | syscall.CLONE_NEWPID | syscall.CLONE_NEWIPC |
+			syscall.CLONE_NEWNET,
 		UidMappings: []syscall.SysProcIDMap{{ContainerID: int(sandbox.DefaultUser.UID), HostID: os.Geteuid(), Size: 1}},
 		GidMappings: []syscall.SysProcIDMap{{ContainerID: int(sandbox.DefaultUser.GID), HostID: os.Getegid(), Size: 1}},
 		AmbientCaps: []uintptr{unix.CAP_SYS_ADMIN, unix.CAP_SYS_CHROOT, unix.CAP_NET_ADMIN},

@@ -20,10 +20,10 @@ import (
 // fakeGuest is the variable that makes the test binary a guest; its value is the plan.
 const fakeGuest = "FUMEHOOD_FAKE_GUEST"
 
-// canFake means that this binary can be executed as a guest.
+// canFake is true if this binary can be executed as a guest.
 var canFake bool
 
-// A fake guest's descriptors.
+// Descriptors of a fake guest.
 const (
 	fakeListenFD = 3 + iota
 	fakeLifelineFD
@@ -48,8 +48,8 @@ func Main(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// Become is the first step of Main, for a package with its own TestMain: in a guest process of Fake, it serves and never
-// returns.
+// Become is the first step of Main, for a package with its own TestMain: in a guest process of Fake, it serves and
+// never returns.
 func Become() {
 	canFake = true
 	plan := os.Getenv(fakeGuest)
@@ -63,7 +63,7 @@ func Become() {
 	os.Exit(0)
 }
 
-// serveFake is pid 1 of a fake box.
+// serveFake runs as pid 1 of a fake box.
 func serveFake(text string) error {
 	var plan fakePlan
 	if err := json.Unmarshal([]byte(text), &plan); err != nil {

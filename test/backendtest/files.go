@@ -76,7 +76,8 @@ func testFilesIn(t *testing.T, s *suite) {
 		{Path: "run.sh", Mode: 0o755, Data: []byte("#!/bin/sh\necho ran\n")},
 		{Path: "secret", Mode: 0o600, Data: []byte("x")},
 	}
-	wantOutput(t, s.run(t, r), "a/b/c.txt 644 4\nbig 644 2000000\nempty 644 0\nrun.sh 755 19\nsecret 600 1\n"+sumLine([]byte(big))+"ran\n")
+	wantOutput(t, s.run(t, r),
+		"a/b/c.txt 644 4\nbig 644 2000000\nempty 644 0\nrun.sh 755 19\nsecret 600 1\n"+sumLine([]byte(big))+"ran\n")
 
 	many := engine.Run{Request: sandbox.Request{Command: []string{"bash", "-c", "ls | wc -l"}}}
 	for i := range 2000 {
@@ -160,7 +161,8 @@ func testBoundsOut(t *testing.T, s *suite) {
 
 func testIrregularFiles(t *testing.T, s *suite) {
 	r := sh(`ln -s /etc/passwd link; ln -s . loop; ln -s /proc/self/environ env; mkfifo pipe; mkdir folder folder/locked
-		echo x > folder/locked/in; chmod 0 folder/locked; ln fine hard 2>/dev/null; echo fine > fine; ln fine hard; ln -s fine inside
+		echo x > folder/locked/in; chmod 0 folder/locked
+		ln fine hard 2>/dev/null; echo fine > fine; ln fine hard; ln -s fine inside
 		echo shut > shut; chmod 0 shut`)
 	r.Request.Return.Globs = []string{"**"}
 	result := s.run(t, r)
@@ -186,7 +188,8 @@ func testHostileNames(t *testing.T, s *suite) {
 	result := s.run(t, r)
 	wantStatus(t, result, sandbox.StatusSucceeded)
 	want := map[string]string{}
-	for _, name := range []string{"-rf", "new\nline", "bad\xff\xfe", "*", `"quote"`, "\x1b[31mred", " ", "a;b", "$(x)", "tab\t", "..x", "ü"} {
+	for _, name := range []string{"-rf", "new\nline", "bad\xff\xfe", "*", `"quote"`, "\x1b[31mred", " ", "a;b", "$(x)",
+		"tab\t", "..x", "ü"} {
 		want[name] = ""
 	}
 	wantFiles(t, result, want)

@@ -8,7 +8,7 @@ import (
 	"github.com/fumehood-dev/fumehood/internal/libexec"
 )
 
-// The sandboxes' programs are found, in the folder FUMEHOOD_LIBEXEC, or built, once per process.
+// The sandboxes' programs come from the folder FUMEHOOD_LIBEXEC, or are built once per process.
 var (
 	guestProgram = sync.OnceValues(func() (*os.File, error) { return program(libexec.Guest) })
 	runscProgram = sync.OnceValues(func() (*os.File, error) { return program(libexec.Runsc) })
@@ -33,7 +33,7 @@ func program(find func(libexec.Options) (libexec.Program, error)) (*os.File, err
 	return found.Open()
 }
 
-// openAnew opens a file with an offset of its own.
+// openAnew opens a file again, with its own offset.
 func openAnew(f *os.File, err error) (*os.File, error) {
 	if err != nil {
 		return nil, err

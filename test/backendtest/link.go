@@ -16,7 +16,7 @@ import (
 
 // linkCases test sandbox.Linker.
 var linkCases = []testCase{
-	{"link", "what the code sends arrives at the outer end, and answers reach the code: names are resolved, connections answered", testLink},
+	{"link", "packets of the code arrive at the outer end, and answers reach the code: names, connections", testLink},
 	{"link tools", "common programs resolve names, find certificates and connect, as on any machine", testTools},
 	{"link unread", "while nobody reads the outer end, or holds it, nothing passes; then it can be had again", testUnread},
 	{"link held", "one at a time holds the outer end; a sandbox that has ended has none", testHeld},
@@ -24,10 +24,10 @@ var linkCases = []testCase{
 	{"no link", "a sandbox without a network has loopback only, and no outer end", testNoLink},
 }
 
-// Links tests the network of a backend's sandboxes. Run does so too, where this host has what it takes.
+// Links tests the network of a backend's sandboxes. Run includes it on a host that supports networks.
 func Links(t *testing.T, open Open) { runCases(t, open, linkCases) }
 
-// linkedSpec is a spec with a network, where this host has what it takes.
+// linkedSpec returns a spec with a network, or skips the test if this host cannot provide one.
 func linkedSpec(t *testing.T, b sandbox.Backend) sandbox.Spec {
 	t.Helper()
 	s := spec()
@@ -38,7 +38,7 @@ func linkedSpec(t *testing.T, b sandbox.Backend) sandbox.Spec {
 	return s
 }
 
-// networkHere is a network for a box of this spec: none where this host has not what it takes.
+// networkHere returns the network for a box of this spec: none if this host cannot provide one.
 func networkHere(t *testing.T, b sandbox.Backend, s sandbox.Spec) sandbox.NetworkPolicy {
 	t.Helper()
 	s.Network = sandbox.NetworkPolicy{Mode: sandbox.NetworkRestricted, Allow: []string{"canary.example"}}
@@ -53,7 +53,8 @@ func networkHere(t *testing.T, b sandbox.Backend, s sandbox.Spec) sandbox.Networ
 	return sandbox.NetworkPolicy{Mode: sandbox.NetworkNone}
 }
 
-// linksAgain tests the network of a reattached box: nothing passed since its server died, and now its outer end can be had again.
+// linksAgain tests the network of a reattached box: nothing has passed since its server died, and its outer end can be
+// opened again.
 func linksAgain(t *testing.T, box sandbox.Box) {
 	t.Helper()
 	if !box.Effective().Network.Linked() {
@@ -71,7 +72,8 @@ func linksAgain(t *testing.T, box sandbox.Box) {
 	gate.stop(t)
 }
 
-// peer is the least of a gate: it answers each question for an IPv4 address with one address, and resets each connection.
+// peer is a minimal gate: it answers each question for an IPv4 address with one address, and resets each
+// connection.
 type peer struct {
 	end  io.ReadWriteCloser
 	seen chan string // what it was asked, and who was called; closed with the outer end
@@ -80,7 +82,7 @@ type peer struct {
 // answer is the address of every name.
 var answer = netip.MustParseAddr("192.0.2.7")
 
-// hold takes the outer end of a box's network and answers there until stop.
+// hold opens the outer end of a box's network and answers there until stop.
 func hold(t *testing.T, box sandbox.Box) *peer {
 	t.Helper()
 	end, err := box.(sandbox.Linker).Link(within(t))
@@ -93,7 +95,7 @@ func hold(t *testing.T, box sandbox.Box) *peer {
 	return p
 }
 
-// stop closes the outer end and returns what came.
+// stop closes the outer end and returns the received packets.
 func (p *peer) stop(t *testing.T) (all []string) {
 	if err := p.end.Close(); err != nil && !errors.Is(err, os.ErrClosed) {
 		t.Errorf("close: %v", err)
@@ -131,7 +133,7 @@ const (
 	ipHeader   = 20 // without options
 )
 
-// respond answers a frame, which comes from a kernel that we trust here: "" and nothing if it is not IPv4 with UDP or TCP.
+// respond answers a frame of IPv4 with UDP or TCP. The kernel that sent it is trusted here.
 func respond(frame []byte) (what string, reply []byte) {
 	if len(frame) < etherStart+ipHeader+8 || binary.BigEndian.Uint16(frame[etherStart-2:]) != 0x0800 {
 		return "", nil
@@ -147,10 +149,13 @@ func respond(frame []byte) (what string, reply []byte) {
 			return "", nil
 		}
 		what = "tcp " + netip.AddrPortFrom(to, binary.BigEndian.Uint16(l4[2:])).String()
-		payload = append(append([]byte{}, l4[2], l4[3], l4[0], l4[1]), 0, 0, 0, 0)                              // ports; sequence
-		payload = binary.BigEndian.AppendUint32(payload, binary.BigEndian.Uint32(l4[4:])+1)                     // acknowledgement
-		payload = append(payload, 5<<4, 0x14, 0, 0, 0, 0, 0, 0)                                                 // RST, ACK
-		sum := checksum(append(append(append(to.AsSlice(), from.AsSlice()...), 0, 6, 0, ipHeader), payload...)) // pseudo header
+		// ports; sequence
+		payload = append(append([]byte{}, l4[2], l4[3], l4[0], l4[1]), 0, 0, 0, 0)
+		// acknowledgement
+		payload = binary.BigEndian.AppendUint32(payload, binary.BigEndian.Uint32(l4[4:])+1)
+		payload = append(payload, 5<<4, 0x14, 0, 0, 0, 0, 0, 0) // RST, ACK
+		// pseudo header
+		sum := checksum(append(append(append(to.AsSlice(), from.AsSlice()...), 0, 6, 0, ipHeader), payload...))
 		binary.BigEndian.PutUint16(payload[16:], sum)
 	}
 	if payload == nil {
@@ -197,7 +202,8 @@ const ask = `getent ahostsv4 canary.example | head -n 1 | cut -d ' ' -f 1
         socket.create_connection(("canary.example", 443), timeout=5)
     except OSError as e:
         print(type(e).__name__)
-    print(*{a[4][0] for a in socket.getaddrinfo("canary.example", 80, type=socket.SOCK_STREAM, flags=socket.AI_ADDRCONFIG)})'`
+    found = socket.getaddrinfo("canary.example", 80, type=socket.SOCK_STREAM, flags=socket.AI_ADDRCONFIG)
+    print(*{a[4][0] for a in found})'`
 
 func testLink(t *testing.T, s *suite) {
 	spec := linkedSpec(t, s.backend)
@@ -209,11 +215,13 @@ func testLink(t *testing.T, s *suite) {
 			detail = string(w.State) + ": " + w.Detail
 		}
 	}
-	if p.Network.Mode != spec.Network.Mode || len(p.Network.Allow) != 1 || detail != "enforced: one interface, which ends in the gate" {
+	if p.Network.Mode != spec.Network.Mode || len(p.Network.Allow) != 1 ||
+		detail != "enforced: one interface, which ends in the gate" {
 		t.Errorf("the effective network is %+v; %s", p.Network, detail)
 	}
 	gate := hold(t, box)
-	if out, _ := finish(t, startShell(t, dial(t, box), ask)); out != answer.String()+"\nConnectionRefusedError\n"+answer.String()+"\n" {
+	if out, _ := finish(t,
+		startShell(t, dial(t, box), ask)); out != answer.String()+"\nConnectionRefusedError\n"+answer.String()+"\n" {
 		t.Errorf("the code says %q", out)
 	}
 	seen := strings.Join(gate.stop(t), "\n")
@@ -224,9 +232,12 @@ func testLink(t *testing.T, s *suite) {
 	}
 }
 
-// tools are programs that connect to a name, each with a pattern of what it says where the connection is refused; a program that the root
-// lacks says nothing.
-const tools = `try() { name=$1 want=$2; shift 2; command -v $1 > /dev/null || return; out=$("$@" 2>&1); [[ $out =~ $want ]] || echo "$name: $out"; }
+// tools runs programs that connect to a name, each with a pattern of its message for a refused connection. It skips
+// programs that the root lacks.
+const tools = `try() {
+  name=$1 want=$2; shift 2; command -v $1 > /dev/null || return
+  out=$("$@" 2>&1); [[ $out =~ $want ]] || echo "$name: $out"
+}
 try python 'refused.*certificates' /usr/bin/python3 -I -c 'if 1:
     import ssl, urllib.request
     try: urllib.request.urlopen("https://canary.example/", timeout=20)
@@ -234,8 +245,10 @@ try python 'refused.*certificates' /usr/bin/python3 -I -c 'if 1:
     c = ssl.create_default_context()
     import os  # a root without the package may have none
     if len(c.get_ca_certs()) > 9 or not os.path.exists("/usr/share/ca-certificates"): print("certificates")'
-try asyncio 'ConnectionRefused' /usr/bin/python3 -I -c 'import asyncio; asyncio.run(asyncio.open_connection("canary.example", 443, ssl=True))'
-try node '192.0.2.7 IPv4 null ECONNREFUSED true' node -e 'require("dns").lookup("canary.example", (e, a, f) => fetch("https://canary.example/").catch(
+try asyncio 'ConnectionRefused' /usr/bin/python3 -I -c 'import asyncio
+asyncio.run(asyncio.open_connection("canary.example", 443, ssl=True))'
+try node '192.0.2.7 IPv4 null ECONNREFUSED true' node -e '
+  require("dns").lookup("canary.example", (e, a, f) => fetch("https://canary.example/").catch(
     r => console.log(a, "IPv" + f, e, r.cause.code, require("tls").rootCertificates.length > 9)))'
 try resolver '192.0.2.7' node -e 'require("dns").resolve4("canary.example", (e, a) => console.log(e || a[0]))'
 try curl '^7$' curl --silent --output /dev/null --write-out '%{exitcode}' https://canary.example/
@@ -329,10 +342,14 @@ const change = `/usr/bin/python3 -I -c 'if 1:
             f.write("1")
     for name, attempt in {
         "address": lambda: fcntl.ioctl(s, 0x8916, address), "flags": lambda: fcntl.ioctl(s, 0x8914, flags),
-        "hardware": lambda: fcntl.ioctl(s, 0x8924, struct.pack("16sH14s", b"eth0", 1, b"\2abcde")), "mtu": lambda: fcntl.ioctl(s, 0x8922, struct.pack("16si12x", b"eth0", 9000)),
-        "raw": lambda: socket.socket(socket.AF_INET, socket.SOCK_RAW, socket.IPPROTO_ICMP), "raw6": lambda: socket.socket(socket.AF_INET6, socket.SOCK_RAW, 58),
-        "packet": lambda: socket.socket(socket.AF_PACKET, socket.SOCK_RAW, 3), "frames": lambda: socket.socket(socket.AF_PACKET, socket.SOCK_DGRAM, 3),
-        "route": lambda: socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, 0), "mark": lambda: s.setsockopt(socket.SOL_SOCKET, 36, 1),
+        "hardware": lambda: fcntl.ioctl(s, 0x8924, struct.pack("16sH14s", b"eth0", 1, b"\2abcde")),
+        "mtu": lambda: fcntl.ioctl(s, 0x8922, struct.pack("16si12x", b"eth0", 9000)),
+        "raw": lambda: socket.socket(socket.AF_INET, socket.SOCK_RAW, socket.IPPROTO_ICMP),
+        "raw6": lambda: socket.socket(socket.AF_INET6, socket.SOCK_RAW, 58),
+        "packet": lambda: socket.socket(socket.AF_PACKET, socket.SOCK_RAW, 3),
+        "frames": lambda: socket.socket(socket.AF_PACKET, socket.SOCK_DGRAM, 3),
+        "route": lambda: socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, 0),
+        "mark": lambda: s.setsockopt(socket.SOL_SOCKET, 36, 1),
         "tap": tap, "forward": lambda: setting("ip_forward"), "redirects": lambda: setting("conf/all/accept_redirects"),
     }.items():
         try:
@@ -349,14 +366,16 @@ func testFixed(t *testing.T, s *suite) {
 	if done != "" {
 		t.Errorf("the code was allowed to change or make: %s", done)
 	}
-	if names := strings.Fields(interfaces); len(names) != 2 || !strings.Contains(interfaces, sandbox.LinkName) || !strings.Contains(interfaces, "lo") {
+	if names := strings.Fields(interfaces); len(names) != 2 || !strings.Contains(interfaces, sandbox.LinkName) ||
+		!strings.Contains(interfaces, "lo") {
 		t.Errorf("the interfaces are %q", names)
 	}
 }
 
 func testNoLink(t *testing.T, s *suite) {
 	box := s.create(t, spec())
-	if out, _ := finish(t, startShell(t, dial(t, box), "cat /proc/net/dev")); strings.Contains(out, sandbox.LinkName) || !strings.Contains(out, "lo:") {
+	if out, _ := finish(t, startShell(t, dial(t, box), "cat /proc/net/dev")); strings.Contains(out, sandbox.LinkName) ||
+		!strings.Contains(out, "lo:") {
 		t.Errorf("the interfaces are\n%s", out)
 	}
 	if linker, is := box.(sandbox.Linker); is {

@@ -18,7 +18,7 @@ import (
 	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
-// matrixPy asks the filter in a sandbox what it says to each call.
+// matrixPy asks the filter in a sandbox for its verdict on each call.
 //
 //go:embed matrix.py
 var matrixPy string
@@ -44,9 +44,9 @@ var matrixVariants = []struct {
 	{"both", seccomp.Options{HostWritable: true, NoNewPrograms: true, NestedFilters: true}},
 }
 
-// Matrix checks every system call number, and the edges of every argument rule, in sandboxes of each policy variant. The
-// filter's verdict must equal the policy's tables: allowed, or refused with that errno; a foreign architecture ends the
-// process. No call is made: see matrix.py.
+// Matrix checks every system call number, and the edges of every argument rule, in sandboxes of each policy variant.
+// The filter's verdict must equal the policy's tables: allowed, or refused with that errno; a foreign architecture ends
+// the process. No call is made: see matrix.py.
 func Matrix(t *testing.T, open Open) {
 	if runtime.GOARCH != "amd64" {
 		t.Skip("SKIPPED, NOT TESTED: the matrix of system calls exists for amd64 only")
@@ -59,22 +59,23 @@ func Matrix(t *testing.T, open Open) {
 		t.Run(v.name, func(t *testing.T) {
 			s := &suite{open: open, backend: open(t)}
 			s.engine = s.newEngine(t, engine.Config{})
-			m := &matrix{T: t, variant: v.name, policy: seccomp.New(v.options), engines: sandbox.HasFeature(s.backend, sandbox.FeatureImage)}
+			m := &matrix{T: t, variant: v.name, policy: seccomp.New(v.options),
+				engines: sandbox.HasFeature(s.backend, sandbox.FeatureImage)}
 			m.vectors()
 			m.judge(s.run(t, m.run(v.options)))
 		})
 	}
 }
 
-// refusedForeign is the result of a call by the interrupt of 32-bit programs: the filter ends the process (SIGSYS), or the
-// host's kernel has no such calls (ia32_emulation=0: SIGSEGV). gVisor has none.
+// refusedForeign is the result of a call by the interrupt of 32-bit programs: the filter ends the process (SIGSYS), or
+// the host's kernel has no such calls (ia32_emulation=0: SIGSEGV). gVisor has none.
 var refusedForeign = map[sandbox.Kernel][]string{
 	sandbox.KernelShared:    {"signal 31", "signal 11"},
 	sandbox.KernelUserSpace: {"signal 31", "signal 11", "answer -38"},
 }
 
-// newestOfEngines is mseal, of Linux 6.10: the first allowed call unknown to libseccomp 2.5.4 (Debian 12), which engines
-// use. The engine's filter answers such calls as absent.
+// newestOfEngines is mseal, of Linux 6.10: the first allowed call unknown to libseccomp 2.5.4 (Debian 12), which
+// engines use. The engine's filter answers such calls as absent.
 const newestOfEngines = 462
 
 // matrix is one policy and the calls to check.
@@ -112,8 +113,10 @@ func (m *matrix) vectors() {
 		m.add(nr)
 	}
 	for family := range uint64(48) {
-		for _, kind := range []uint64{0, unix.SOCK_STREAM, unix.SOCK_DGRAM, unix.SOCK_RAW, unix.SOCK_SEQPACKET, unix.SOCK_STREAM | unix.SOCK_CLOEXEC | unix.SOCK_NONBLOCK} {
-			for _, protocol := range []uint64{0, unix.IPPROTO_TCP, unix.IPPROTO_UDP, unix.IPPROTO_ICMP, unix.IPPROTO_SCTP, unix.IPPROTO_MPTCP} {
+		for _, kind := range []uint64{0, unix.SOCK_STREAM, unix.SOCK_DGRAM, unix.SOCK_RAW, unix.SOCK_SEQPACKET,
+			unix.SOCK_STREAM | unix.SOCK_CLOEXEC | unix.SOCK_NONBLOCK} {
+			for _, protocol := range []uint64{0, unix.IPPROTO_TCP, unix.IPPROTO_UDP, unix.IPPROTO_ICMP, unix.IPPROTO_SCTP,
+				unix.IPPROTO_MPTCP} {
 				m.add(unix.SYS_SOCKET, family, kind, protocol)
 			}
 		}
@@ -123,13 +126,14 @@ func (m *matrix) vectors() {
 	}
 }
 
-// pastEveryFilter reports whether the kernel lets a call bypass all filters: uretprobe and uprobe (Linux 6.14 and 6.18), by
-// which an administrator's probes return. From anywhere else they end the process.
+// pastEveryFilter reports whether the kernel lets a call bypass all filters: uretprobe and uprobe (Linux 6.14 and
+// 6.18), by which an administrator's probes return. From anywhere else they end the process.
 func pastEveryFilter(nr int) bool { return nr == 335 || nr == 336 }
 
 func (m *matrix) run(o seccomp.Options) engine.Run {
 	m.Helper()
-	r := engine.Run{Request: sandbox.Request{Command: []string{"python3", "-I", "-S", "-c", matrixPy}, Timeout: stepTimeout}}
+	r := engine.Run{Request: sandbox.Request{Command: []string{"python3", "-I", "-S", "-c", matrixPy},
+		Timeout: stepTimeout}}
 	r.Spec.Limits.OutputBytes, r.Spec.NestedFilters = matrixOutput, o.NestedFilters
 	if o.NoNewPrograms {
 		r.Spec.Commands = []string{"python3"}
@@ -188,19 +192,29 @@ func (m *matrix) judge(r *sandbox.Result) {
 		m.Fatalf("the way is %q", way)
 	}
 	if way != "notified" && r.Effective.Kernel == sandbox.KernelShared {
-		m.Errorf("this kernel notifies of no calls, so that what is allowed cannot be told from what is answered with ENOSYS")
+		m.Errorf("this kernel notifies of no calls, so allowed calls look like those answered with ENOSYS")
 	}
 	if way != "notified" && made != "answer none" {
-		m.Errorf("calls that are to be absent were not, when made (index in the list: errno): %s", made)
+		m.Errorf("calls that must be absent were made (index in the list: errno): %s", made)
 	}
 	if !slices.Contains(refusedForeign[r.Effective.Kernel], foreign) {
 		m.Errorf("a system call of 32-bit programs: %s", foreign)
 	}
 	for _, other := range matrixVariants {
-		if p := seccomp.New(other.options); other.name != m.variant && !slices.ContainsFunc(m.calls, func(c askedCall) bool { return p.Answer(c.nr, c.args) != m.policy.Answer(c.nr, c.args) }) {
-			m.Errorf("the calls do not tell this policy from that of %s", other.name)
+		if p := seccomp.New(other.options); other.name != m.variant &&
+			!slices.ContainsFunc(m.calls, func(c askedCall) bool {
+				return p.Answer(c.nr, c.args) != m.policy.Answer(c.nr, c.args)
+			}) {
+			m.Errorf("the calls do not distinguish this policy from that of %s", other.name)
 		}
 	}
+	counts := m.compare(said, allowed)
+	m.Logf("%s: %d calls: %v; a foreign call: %s", way, len(m.calls), counts, foreign)
+}
+
+// compare compares the errnos with the policy, and counts the policy's verdicts. allowed is the errno of allowed calls.
+func (m *matrix) compare(said []syscall.Errno, allowed syscall.Errno) map[syscall.Errno]int {
+	m.Helper()
 	counts := map[syscall.Errno]int{}
 	wrong := 0
 	for i, c := range m.calls {
@@ -214,7 +228,8 @@ func (m *matrix) judge(r *sandbox.Result) {
 			continue
 		}
 		if wrong++; wrong <= mostToldOf {
-			m.Errorf("call %d with %x: the filter says %v, the policy %v (allowed is %v here)", c.nr, c.args, said[i], want, allowed)
+			m.Errorf("call %d with %x: the filter says %v, the policy %v (allowed is %v here)", c.nr, c.args, said[i], want,
+				allowed)
 		}
 	}
 	if wrong > mostToldOf {
@@ -223,5 +238,5 @@ func (m *matrix) judge(r *sandbox.Result) {
 	if counts[allowed] == 0 || counts[syscall.EPERM] == 0 || counts[syscall.ENOSYS] == 0 {
 		m.Errorf("verdicts: %v", counts)
 	}
-	m.Logf("%s: %d calls: %v; a foreign call: %s", way, len(m.calls), counts, foreign)
+	return counts
 }

@@ -13,8 +13,8 @@ import (
 	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
-// listeners is a program that listens in every way that programs do. It prints a line of ports, without those of families that are not here,
-// and answers each connection with what it got, once the other half has ended.
+// listeners is a program that listens in every way that programs do. It prints the ports, without those of missing
+// families. It answers each connection with the received bytes, once the other half has ended.
 const listeners = `exec /usr/bin/python3 -I -S -c 'if 1:
     import socket, threading
     def echo(c):
@@ -25,7 +25,8 @@ const listeners = `exec /usr/bin/python3 -I -S -c 'if 1:
     def serve(l):
         while True: threading.Thread(target=echo, args=(l.accept()[0],), daemon=True).start()
     ports = []
-    for port, (family, host) in enumerate([(2, "127.0.0.1"), (2, "0.0.0.0"), (2, "localhost"), (10, "::1"), (10, "::")], 8001):
+    hosts = [(2, "127.0.0.1"), (2, "0.0.0.0"), (2, "localhost"), (10, "::1"), (10, "::")]
+    for port, (family, host) in enumerate(hosts, 8001):
         try: l = socket.create_server((host, port), family=family, dualstack_ipv6=host == "::")
         except OSError: continue
         threading.Thread(target=serve, args=(l,)).start()
@@ -33,7 +34,7 @@ const listeners = `exec /usr/bin/python3 -I -S -c 'if 1:
     print(*ports, flush=True)
 '`
 
-// testPorts has the host connect to what listens on loopback in a box, with a network and without one.
+// testPorts connects from the host to listeners on loopback in a box, with a network and without one.
 func testPorts(t *testing.T, s *suite) {
 	plain, other, linked := spec(), spec(), spec()
 	if s.has(sandbox.FeatureNetwork) {

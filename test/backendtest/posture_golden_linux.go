@@ -12,13 +12,13 @@ import (
 
 var updatePosture = flag.Bool("update-posture", false, "rewrite the golden posture records; review each difference")
 
-// goldenDir is the folder of a backend package's golden records, a file per kind of host with a different record: by the
-// sandboxes' host ids ("unique.txt"), or these and the cgroup version ("unique-v2.txt").
+// goldenDir is the folder of a backend package's golden records, a file per kind of host with a different record: by
+// the sandboxes' host ids ("unique.txt"), or these and the cgroup version ("unique-v2.txt").
 const goldenDir = "testdata/posture"
 
-// golden is a reviewed record: facts in order, each with its comments and the ways in which it holds. In the file each line
-// is a fact, a comment on the fact below it (#), or a fact that does not always hold ([..], with the names of ways or kinds
-// of box). A fact that begins with ? holds on some hosts only.
+// golden is a reviewed record: facts in order, each with its comments and the ways in which it holds. In the file each
+// line is a fact, a comment on the fact below it (#), or a fact that does not always hold ([..], with the names of ways
+// or kinds of box). A fact that begins with ? holds on some hosts only.
 type golden struct {
 	facts map[string]*fact
 }
@@ -159,7 +159,7 @@ func names(some, all []record) []string {
 	return ways
 }
 
-// onThisHost drops facts of other hosts. A fact that one record has here must be in all records it applies to.
+// onThisHost drops facts of other hosts. A fact that one record has here must be in all records to which it applies.
 func (g *golden) onThisHost(records []record) {
 	for line, f := range g.facts {
 		here := func(r record) bool { return slices.Contains(r.lines, line) }
@@ -200,13 +200,14 @@ func (r *postures) compare() {
 	}
 	for _, record := range r.records {
 		if lines := g.diff(record); len(lines) > 0 {
-			r.Errorf("the posture %s %s differs from %s (this kind of host: %s; -update-posture rewrites it for review):\n%s", record.way,
+			r.Errorf("the posture %s %s differs from %s (this kind of host: %s; -update-posture rewrites it for review):\n%s",
+				record.way,
 				record.variant, file, r.kind, strings.Join(lines, "\n"))
 		}
 	}
 }
 
-// mustBeAlike fails if a golden fact differs between boxes of one kind, except for the ways that may differ.
+// mustBeAlike fails if a golden fact differs between boxes of one kind, except in the ways that may differ.
 func (r *postures) mustBeAlike(line string, f *fact) {
 	r.Helper()
 	holds, not := map[string]bool{}, map[string]bool{}

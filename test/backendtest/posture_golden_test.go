@@ -10,7 +10,8 @@ import (
 	"testing"
 )
 
-// TestGoldenRecord: differences are reported by line, facts of other hosts are not missed, and comments survive an update.
+// TestGoldenRecord: differences are reported by line, facts of other hosts are not missed, and comments survive an
+// update.
 func TestGoldenRecord(t *testing.T) {
 	const text = `# why a is so
 a: 1
@@ -51,7 +52,8 @@ a: 1
 		{"one is gone", record{"cold", "", []string{"b: 2", "c: of some hosts"}}, "- a: 1"},
 		{"one is other", record{"cold", "", []string{"a: 2", "b: 2", "c: of some hosts"}}, "- a: 1\n+ a: 2"},
 		{"one is of another way", record{"pool", "", []string{"a: 1", "b: 3", "c: of some hosts"}}, "- b: 2\n+ b: 3"},
-		{"one is of another kind of box", record{"pool", "y", []string{"a: 1", "b: 2", "c: of some hosts", "x: 1"}}, "+ x: 1"},
+		{"one is of another kind of box", record{"pool", "y", []string{"a: 1", "b: 2", "c: of some hosts", "x: 1"}},
+			"+ x: 1"},
 		{"one of this host is in one way alone", record{"pool", "", []string{"a: 1", "b: 2"}}, "- c: of some hosts"},
 		{"one is new", record{"fork", "", []string{"a: 1", "b: 3", "c: of some hosts", "e: 1"}}, "+ e: 1"},
 	} {
@@ -62,12 +64,14 @@ a: 1
 		}
 	}
 	g = read()
-	g.take([]record{{"cold", "x", []string{"a: 1", "b: 4", "x: 2"}}, {"pool", "x", []string{"a: 1", "x: 2"}}, {"fork", "y", []string{"a: 1", "b: 3"}}})
+	g.take([]record{{"cold", "x", []string{"a: 1", "b: 4", "x: 2"}}, {"pool", "x", []string{"a: 1", "x: 2"}},
+		{"fork", "y", []string{"a: 1", "b: 3"}}})
 	if err := g.write(file); err != nil {
 		t.Fatal(err)
 	}
 	after, err := os.ReadFile(file)
-	if want := "# why a is so\na: 1\n[y] b: 3\n[cold] b: 4\n? c: of some hosts\n? d: of some hosts\n[x] x: 2\n"; err != nil || string(after) != want {
+	want := "# why a is so\na: 1\n[y] b: 3\n[cold] b: 4\n? c: of some hosts\n? d: of some hosts\n[x] x: 2\n"
+	if err != nil || string(after) != want {
 		t.Errorf("updated to\n%s, %v", after, err)
 	}
 	if !slices.Equal(read().facts["b: 4"].in, []string{"cold"}) {

@@ -61,7 +61,8 @@ var optionID = regexp.MustCompile(`([ug]id=)(\d+)`)
 func (v *hostView) named(line string) string {
 	line = strings.ReplaceAll(line, string(v.box.ID()), "BOX")
 	line = peerGroup.ReplaceAllString(containerID.ReplaceAllString(line, "CONTAINER"), "${1}N")
-	if v.box.Effective().HostUID == "shared" && os.Geteuid() != 0 { // only root can drop groups, and the caller's are arbitrary
+	// only root can drop groups, and the caller's are arbitrary
+	if v.box.Effective().HostUID == "shared" && os.Geteuid() != 0 {
 		line = groupsInside.ReplaceAllString(line, "${1}${2}the caller's")
 	}
 	var own unix.Rlimit // follows the memory of the host; engines leave it to containers
@@ -80,8 +81,8 @@ func (v *hostView) named(line string) string {
 // located is an engine's box, which its first process's command line does not name.
 type located interface{ HostPID() int }
 
-// processesOfBox finds, sorted, the processes that name the box on their command line, their descendants, and the others in
-// their pid namespaces.
+// processesOfBox finds, sorted, the processes that name the box on their command line, their descendants, and the
+// others in their pid namespaces.
 func processesOfBox(box sandbox.Box) []int {
 	ours := procNamespaces(os.Getpid())["pid"]
 	inside := map[string]bool{}
@@ -120,7 +121,7 @@ func processesOfBox(box sandbox.Box) []int {
 
 func isAlive(pid int) bool { return len(procNamespaces(pid)) > 0 }
 
-// unreadable stands for what only root may read.
+// unreadable replaces values that only root may read.
 const unreadable = "unreadable"
 
 func (v *hostView) say(format string, args ...any) {
@@ -143,15 +144,18 @@ func (v *hostView) process(pid int) {
 		var words []string
 		for _, field := range []string{"Uid", "Gid", "Groups"} {
 			ids := v.ids(status[field])
-			if field == "Groups" && v.box.Effective().HostUID == "shared" && os.Geteuid() != 0 && status[field] == procStatus("/proc/self")[field] {
+			if field == "Groups" && v.box.Effective().HostUID == "shared" && os.Geteuid() != 0 &&
+				status[field] == procStatus("/proc/self")[field] {
 				ids = "the caller's"
 			}
 			words = append(words, field+" "+ids)
 		}
 		ours := procStatus("/proc/self")
-		for _, field := range []string{"CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb", "NoNewPrivs", "Seccomp", "Seccomp_filters", "TracerPid"} {
+		for _, field := range []string{"CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb", "NoNewPrivs", "Seccomp",
+			"Seccomp_filters", "TracerPid"} {
 			value := status[field]
-			if v.box.Effective().Kernel != sandbox.KernelShared && len(v.apart(pid)) < 2 && strings.HasPrefix(field, "Cap") && value == ours[field] {
+			if v.box.Effective().Kernel != sandbox.KernelShared && len(v.apart(pid)) < 2 && strings.HasPrefix(field, "Cap") &&
+				value == ours[field] {
 				value = "as this process" // it is in no user namespace
 			}
 			words = append(words, field+" "+value)
@@ -181,7 +185,8 @@ func (v *hostView) process(pid int) {
 	slices.Sort(names)
 	v.say("%s: environment %s", name, strings.Join(names, " "))
 	mounts, _ := os.ReadFile(dir + "mountinfo")
-	v.say("%s: a mount is shared with the host: %v", name, strings.Contains(string(mounts), " shared:") && len(v.apart(pid)) > 0)
+	v.say("%s: a mount is shared with the host: %v", name, strings.Contains(string(mounts), " shared:") &&
+		len(v.apart(pid)) > 0)
 }
 
 // score is the process's out-of-memory score. If the server may not lower it, it is the server's own.
@@ -200,7 +205,8 @@ func (v *hostView) score(dir string) string {
 func (v *hostView) limits(name, dir string) {
 	its, _ := os.ReadFile(dir + "limits")
 	ours, _ := os.ReadFile("/proc/self/limits")
-	for _, limit := range []string{"Max core file size", "Max open files", "Max processes", "Max locked memory", "Max pending signals", "Max msgqueue size",
+	for _, limit := range []string{"Max core file size", "Max open files", "Max processes", "Max locked memory",
+		"Max pending signals", "Max msgqueue size",
 		"Max nice priority", "Max realtime priority", "Max stack size"} {
 		value := procLimit(string(its), limit)
 		if limit == "Max processes" && value == procLimit(string(ours), limit) {

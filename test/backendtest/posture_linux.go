@@ -17,7 +17,7 @@ import (
 	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
-// posturePy prints what it sees of the walls, a fact a line, then the end of the record, and waits.
+// posturePy prints the isolation that it sees, one fact a line, then the end of the record, and waits.
 //
 //go:embed posture.py
 var posturePy []byte
@@ -47,7 +47,7 @@ type Postured struct {
 	// Python is the language that takes the record, and whose forks are recorded if the backend makes any.
 	Python sandbox.Language
 
-	// Accept lists what this host cannot enforce.
+	// Accept lists the limits that this host cannot enforce.
 	Accept []string
 }
 
@@ -61,8 +61,8 @@ const (
 	wayReattach = "takeback" // in a box that a restarted server reattached
 )
 
-// Posture records the isolation around code in a sandbox, as seen from inside and, for its processes, from the host, for
-// every thread. The record must equal the reviewed one in testdata/posture, however the code came into the sandbox;
+// Posture records the isolation around code in a sandbox, as seen from inside and, for its processes, from the host,
+// for every thread. The record must equal the reviewed one in testdata/posture, however the code came into the sandbox;
 // differences in a fork are reviewed too.
 func Posture(t *testing.T, p Postured) {
 	ForCheck(t, "what is recorded are facts of the host")
@@ -123,7 +123,7 @@ func (w *witness) Create(ctx context.Context, spec sandbox.Spec) (sandbox.Box, e
 	return box, err
 }
 
-// alive is the one box that has not ended, or nil.
+// alive returns the one box that has not ended, or nil.
 func (w *witness) alive() (alive sandbox.Box) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -139,10 +139,12 @@ func (w *witness) alive() (alive sandbox.Box) {
 }
 
 // house returns an engine over a backend that keeps warm boxes of a spec, or none.
-func (r *postures) house(t *testing.T, b sandbox.Backend, warm int, python sandbox.Language) (*engine.Engine, *witness) {
+func (r *postures) house(t *testing.T, b sandbox.Backend, warm int, python sandbox.Language) (*engine.Engine,
+	*witness) {
 	t.Helper()
 	w := &witness{Backend: b}
-	e, err := engine.New(engine.Config{Backends: []sandbox.Backend{w}, Languages: []sandbox.Language{python}, Warm: warm, Slots: 8,
+	e, err := engine.New(engine.Config{Backends: []sandbox.Backend{w}, Languages: []sandbox.Language{python}, Warm: warm,
+		Slots:           8,
 		AllowUnenforced: r.Accept, Defaults: sandbox.Limits{Timeout: stepTimeout}})
 	if err != nil {
 		t.Fatal(err)
@@ -259,7 +261,7 @@ func (r *postures) during(t *testing.T, e *engine.Engine, box func() sandbox.Box
 	return record
 }
 
-// both joins the inside view with the host's view.
+// both joins the inside view and the host's view.
 func (r *postures) both(t *testing.T, inside string, box sandbox.Box) []string {
 	t.Helper()
 	r.kind = kindOf(box.Effective())
@@ -326,7 +328,7 @@ func (r *postures) reattached(t *testing.T) []string {
 	return r.execute(t, e, box)
 }
 
-// execute starts in an existing box what the engine would start.
+// execute starts a program in an existing box as the engine would.
 func (r *postures) execute(t *testing.T, e *engine.Engine, box sandbox.Box) []string {
 	t.Helper()
 	plan, err := e.Plan(within(t), engine.Run{Request: sandbox.Request{Language: r.Python.Name, Code: posturePy}})
@@ -334,10 +336,12 @@ func (r *postures) execute(t *testing.T, e *engine.Engine, box sandbox.Box) []st
 		t.Fatal(err)
 	}
 	c := dial(t, box)
-	if err := c.WriteFile(within(t), guest.WriteFile{Path: plan.CodePath, Atomic: true, MakeParent: true}, bytes.NewReader(posturePy)); err != nil {
+	if err := c.WriteFile(within(t), guest.WriteFile{Path: plan.CodePath, Atomic: true, MakeParent: true},
+		bytes.NewReader(posturePy)); err != nil {
 		t.Fatal(err)
 	}
-	process, err := c.Start(within(t), guest.Start{ID: string(sandbox.NewID()), Argv: plan.Argv, Env: plan.Env, Dir: plan.Dir, User: plan.Spec.User,
+	process, err := c.Start(within(t), guest.Start{ID: string(sandbox.NewID()), Argv: plan.Argv, Env: plan.Env,
+		Dir: plan.Dir, User: plan.Spec.User,
 		Deadline: stepTimeout})
 	if err != nil {
 		t.Fatal(err)

@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// What the posture records read of /proc, on the host. An ended process reads as nothing.
+// Readers of /proc on the host, for the posture records. They return nothing for an ended process.
 
 // procNumbers lists the numbers in a folder of /proc: processes, or threads of one.
 func procNumbers(dir string) []int {

@@ -15,7 +15,7 @@ import (
 	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
-// programCases test what a program sees of its start, and what is reported of its end.
+// programCases test the start of a program as the program sees it, and the report of its end.
 var programCases = []testCase{
 	{"exit codes", "an exit code is reported unchanged, and any but 0 is a failure", testExitCodes},
 	{"signals", "a death by signal differs from exit code 128+n", testSignals},
@@ -28,12 +28,14 @@ var programCases = []testCase{
 	{"descriptors", "the code has descriptors 0, 1 and 2 and no other", testDescriptors},
 	{"terminal", "a process may have a terminal of the requested size", testTerminal},
 	{"channel", "a process may talk to the host beside its output, in order with it", testChannel},
-	{"ports", "the host reaches what listens on loopback in the sandbox, in whatever way, and in no other sandbox", testPorts},
+	{"ports", "the host reaches what listens on loopback in the sandbox, in whatever way, and in no other sandbox",
+		testPorts},
 	{"timeout", "the deadline ends every process, even a stopped one or one that ignores signals", testTimeout},
-	{"left behind", "a run ends with its main process; processes left behind neither delay it nor survive", testLeftBehind},
+	{"left behind", "a run ends with its main process; processes left behind neither delay it nor survive",
+		testLeftBehind},
 	{"cancel", "a run whose caller disconnects ends at once", testCancel},
 	{"output limit", "over its limit a stream keeps head and tail; a runaway is ended", testOutputLimit},
-	{"nothing to start", "a command that is not there fails as in a shell; a language or directory that is not there is an error in words", testNothingToStart},
+	{"nothing to start", "a missing command fails as in a shell, a missing language as an error", testNothingToStart},
 	{"fresh", "a run sees nothing of the runs before it", testFresh},
 	{"many processes", "pipelines, subshells and awaited children work", testManyProcesses},
 }
@@ -161,7 +163,8 @@ func testWorkingDirectory(t *testing.T, s *suite) {
 	r.Request.Dir = "sub/dir"
 	r.Request.Files = []sandbox.File{{Path: "sub/dir/x", Data: []byte("in")}}
 	wantOutput(t, s.run(t, r), sandbox.Workspace+"/sub/dir\nin")
-	for _, dir := range []string{"nowhere", "/nowhere", "/etc/passwd", "/proc/self/fd/3", "/proc/self/cwd", "/sys", "../proc/1"} {
+	for _, dir := range []string{"nowhere", "/nowhere", "/etc/passwd", "/proc/self/fd/3", "/proc/self/cwd", "/sys",
+		"../proc/1"} {
 		r := sh("pwd")
 		r.Request.Dir = dir
 		if _, err := s.engine.Run(within(t), r); sandbox.KindOf(err) != sandbox.Invalid || err == nil {
@@ -171,7 +174,8 @@ func testWorkingDirectory(t *testing.T, s *suite) {
 }
 
 func testUser(t *testing.T, s *suite) {
-	wantOutput(t, s.run(t, sh("id -u; id -g; cat /proc/self/loginuid >/dev/null 2>&1; [ -O . ] && echo mine")), "1000\n1000\nmine\n")
+	wantOutput(t, s.run(t, sh("id -u; id -g; cat /proc/self/loginuid >/dev/null 2>&1; [ -O . ] && echo mine")),
+		"1000\n1000\nmine\n")
 }
 
 func testDescriptors(t *testing.T, s *suite) {
@@ -181,8 +185,9 @@ func testDescriptors(t *testing.T, s *suite) {
 
 func testTerminal(t *testing.T, s *suite) {
 	c := dial(t, s.create(t, spec()))
-	p, err := c.Start(within(t), guest.Start{ID: string(sandbox.NewID()), Argv: []string{"bash", "-c", "test -t 0 && test -t 1 && stty size"},
-		Env: sandbox.DefaultEnv, Dir: "/", User: sandbox.DefaultUser, TTY: true, Rows: 33, Cols: 77})
+	p, err := c.Start(within(t), guest.Start{ID: string(sandbox.NewID()),
+		Argv: []string{"bash", "-c", "test -t 0 && test -t 1 && stty size"},
+		Env:  sandbox.DefaultEnv, Dir: "/", User: sandbox.DefaultUser, TTY: true, Rows: 33, Cols: 77})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -229,7 +234,7 @@ func testLeftBehind(t *testing.T, s *suite) {
 			t.Errorf("%s: held up for %v", script, result.Timings.Run)
 		}
 	}
-	// What was left behind is dead before the files are read.
+	// Processes that were left behind are dead before the files are read.
 	r := sh("(while :; do echo x >> log; done) & until [ -s log ]; do :; done")
 	r.Request.Return.Globs = []string{"log"}
 	result := s.run(t, r)
@@ -318,7 +323,8 @@ func testNothingToStart(t *testing.T, s *suite) {
 	}
 	defer e.Close()
 	_, err = e.Run(within(t), code("true"))
-	if sandbox.KindOf(err) != sandbox.Unsupported || sandbox.FixOf(err) != shell.Missing.Fix || !strings.Contains(err.Error(), "no-such-shell") {
+	if sandbox.KindOf(err) != sandbox.Unsupported || sandbox.FixOf(err) != shell.Missing.Fix ||
+		!strings.Contains(err.Error(), "no-such-shell") {
 		t.Errorf("an interpreter that is not there: %v", err)
 	}
 	second := shell
@@ -337,7 +343,8 @@ func testNothingToStart(t *testing.T, s *suite) {
 
 func testFresh(t *testing.T, s *suite) {
 	mark := canary()
-	script := fmt.Sprintf(`ls -A /workspace /tmp "$HOME" /dev/shm 2>/dev/null; for d in /workspace /tmp "$HOME" /dev/shm; do echo x > $d/%s; done`, mark)
+	script := fmt.Sprintf(`ls -A /workspace /tmp "$HOME" /dev/shm 2>/dev/null
+		for d in /workspace /tmp "$HOME" /dev/shm; do echo x > $d/%s; done`, mark)
 	for range 3 {
 		r := s.run(t, sh(script))
 		if strings.Contains(string(r.Stdout.Head), mark) {
@@ -347,8 +354,10 @@ func testFresh(t *testing.T, s *suite) {
 }
 
 func testManyProcesses(t *testing.T, s *suite) {
-	wantOutput(t, s.run(t, sh(`seq 1000 | sort -rn | head -1; for i in 1 2 3 4 5 6 7 8; do (echo $i) & done | sort | tr -d '\n'; wait`)),
+	wantOutput(t, s.run(t,
+		sh(`seq 1000 | sort -rn | head -1; for i in 1 2 3 4 5 6 7 8; do (echo $i) & done | sort | tr -d '\n'; wait`)),
 		"1000\n12345678")
-	r := sh("for i in {1..60}; do /bin/true & done; wait; echo ok") // fewer than the limit of processes, should none end before the last begins
+	// fewer than the limit of processes, should none end before the last begins
+	r := sh("for i in {1..60}; do /bin/true & done; wait; echo ok")
 	wantOutput(t, s.run(t, r), "ok\n")
 }

@@ -7,10 +7,10 @@ import (
 	"testing"
 )
 
-// requireVariable lists what this host must support, so that tests of it may not be skipped: names of backends, and "limits"
-// for limits enforced by control groups. It is a variable, as `go test ./...` would pass a flag to packages that do not know
-// it, and it lacks the prefix of the program's variables, as the program refuses unknown ones. CI and the virtual machine
-// set it.
+// requireVariable lists what this host must support, so that tests of it may not be skipped: names of backends, and
+// "limits" for limits enforced by control groups. It is a variable, as `go test ./...` would pass a flag to packages
+// that do not know it, and it lacks the prefix of the program's variables, as the program refuses unknown ones. CI and
+// the virtual machine set it.
 const requireVariable = "BACKENDTEST_REQUIRE"
 
 // Skip skips a test that this host cannot run, or fails it if it is required.
@@ -24,7 +24,7 @@ func Skip(t testing.TB, what string, why any) {
 
 func required(list, what string) bool { return slices.Contains(strings.Split(list, ","), what) }
 
-// ForCheck leaves a test to `make check` in short mode, and says why.
+// ForCheck skips a test in short mode, with the reason. `make check` runs it.
 func ForCheck(t testing.TB, why string) {
 	t.Helper()
 	if testing.Short() {

@@ -21,10 +21,10 @@ type Restarted struct {
 	Accept []string                                       // what this host cannot enforce
 }
 
-// envServer makes the test program a server, as this JSON says.
+// envServer makes the test program a server. Its value is the server's life as JSON.
 const envServer = "FUMEHOOD_TEST_SERVER"
 
-// life is one server's: what it makes, promotes and reattaches.
+// life lists the boxes that one server makes, promotes and reattaches.
 type life struct {
 	Run      string
 	Create   []sandbox.Spec
@@ -38,8 +38,9 @@ const lease = 2 * stepTimeout
 // inside leaves a file and a process in a box.
 const inside = `echo kept > file; setsid sleep 1000 < /dev/null > /dev/null 2>&1 & echo $! > pid; echo done`
 
-// Restart kills servers with living boxes by SIGKILL. Another process's Reap spares the boxes; one process at a time owns each;
-// they keep their files and processes; and closing them leaves nothing. The test that calls it is also the server.
+// Restart kills servers with living boxes by SIGKILL. Another process's Reap spares the boxes; one process at a time
+// owns each; they keep their files and processes; and closing them leaves nothing. The test that calls it is also the
+// server.
 func Restart(t *testing.T, r Restarted) {
 	if order := os.Getenv(envServer); order != "" {
 		r.serve(t, order)
@@ -107,7 +108,7 @@ func Restart(t *testing.T, r Restarted) {
 	leavesNothing(t, run, all)
 }
 
-// endsUnleased checks that a box which was promoted and given no lease ends with its server, if not yet.
+// endsUnleased checks that a promoted box without a lease ends with its server.
 func endsUnleased(t *testing.T, b sandbox.Backend, id sandbox.ID) {
 	t.Helper()
 	if box, err := b.Reattach(within(t), id); err == nil {
@@ -121,7 +122,7 @@ func endsUnleased(t *testing.T, b sandbox.Backend, id sandbox.ID) {
 	refused(t, b, id, sandbox.NotFound)
 }
 
-// endsInside ends a reattached box from inside. It stays its owner's, who still knows what it used and how it ended.
+// endsInside ends a reattached box from inside. Its owner can still read its usage and how it ended.
 func endsInside(t *testing.T, owner, other sandbox.Backend, id sandbox.ID) {
 	t.Helper()
 	over := reattach(t, owner, id)
@@ -143,7 +144,7 @@ func endsInside(t *testing.T, owner, other sandbox.Backend, id sandbox.ID) {
 	}
 }
 
-// serve is the server's half.
+// serve is the main function of a server.
 func (r Restarted) serve(t *testing.T, order string) {
 	var l life
 	if err := json.Unmarshal([]byte(order), &l); err != nil {
@@ -179,7 +180,7 @@ func (r Restarted) make(t *testing.T, b sandbox.Backend, spec sandbox.Spec, prom
 	}
 }
 
-// launch starts a server, waits until it has what it shall have, and returns a function that kills it.
+// launch starts a server, waits until its boxes are ready, and returns a function that kills it.
 func launch(t *testing.T, l life) (kill func()) {
 	t.Helper()
 	order, err := json.Marshal(l)
@@ -234,7 +235,7 @@ func refused(t *testing.T, b sandbox.Backend, id sandbox.ID, want sandbox.Kind) 
 	t.Logf("%s: %v", want, err)
 }
 
-// still fails the test unless a box has its file and its process.
+// still fails the test unless a box still has its file and its process.
 func still(t *testing.T, box sandbox.Box) {
 	t.Helper()
 	c := dial(t, box)

@@ -52,8 +52,10 @@ func Run(t *testing.T, open Open) {
 }
 
 // coreCases are the cases of Core: a box's whole life, input and output, and the limits that protect the host.
-var coreCases = []string{"probe agrees with create", "dial", "dial again", "close while running", "after the end", "guest ends",
-	"reap spares the owned", "reattach refuses the owned", "output", "ports", "timeout", "left behind", "files in", "files out",
+var coreCases = []string{"probe agrees with create", "dial", "dial again", "close while running", "after the end",
+	"guest ends",
+	"reap spares the owned", "reattach refuses the owned", "output", "ports", "timeout", "left behind", "files in",
+	"files out",
 	"memory", "processes", "no network", "nothing survives"}
 
 // Core tests the core of Run and Walls: for -short on a slow backend.
@@ -66,7 +68,7 @@ func Core(t *testing.T, open Open) {
 	runCases(t, open, core)
 }
 
-// Walls tests what real isolation provides: limits that hold, ends caused by the kernel, and what cannot be reached.
+// Walls tests real isolation: enforced limits, ends by the kernel, and unreachable resources.
 func Walls(t *testing.T, open Open) {
 	runCases(t, open, wallCases)
 }
@@ -119,7 +121,7 @@ var shell = sandbox.Language{
 	Missing:    sandbox.Missing{Fix: "install bash"},
 }
 
-// spec is a complete spec with the default limits.
+// spec returns a complete spec with the default limits.
 func spec() sandbox.Spec {
 	return sandbox.Spec{ID: sandbox.NewID(), Limits: sandbox.DefaultLimits, User: sandbox.DefaultUser,
 		Env: sandbox.DefaultEnv, Network: sandbox.NetworkPolicy{Mode: sandbox.NetworkNone}}
@@ -190,7 +192,7 @@ func finish(t *testing.T, p *client.Process) (stdout string, exited guest.Exited
 	return string(out), exited
 }
 
-// run makes a one-shot run that must not fail on our side.
+// run makes a one-shot run that must not return an error.
 func (s *suite) run(t *testing.T, r engine.Run) *sandbox.Result {
 	t.Helper()
 	result, err := s.engine.Run(within(t), r)
@@ -200,14 +202,19 @@ func (s *suite) run(t *testing.T, r engine.Run) *sandbox.Result {
 	return result
 }
 
-// sh is a run of a shell script.
+// sh returns a run of a shell script.
 func sh(script string) engine.Run {
 	return engine.Run{Request: sandbox.Request{Command: []string{"bash", "-c", script}}}
 }
 
-// code is a run of source text in the shell language.
+// code returns a run of source text in the shell language.
 func code(script string) engine.Run {
 	return engine.Run{Request: sandbox.Request{Language: "shell", Code: []byte(script)}}
+}
+
+// python returns a run of Python source by the root's own interpreter.
+func python(source string) engine.Run {
+	return engine.Run{Request: sandbox.Request{Command: []string{"/usr/bin/python3", "-I", "-S", "-c", source}}}
 }
 
 // hint returns the hint of a result that has the code, or a zero one.
@@ -220,7 +227,7 @@ func hint(r *sandbox.Result, code sandbox.HintCode) sandbox.Hint {
 	return sandbox.Hint{}
 }
 
-// wantStatus fails the test, with all that is known of the result, unless it has the status.
+// wantStatus fails the test and prints the result unless it has the status.
 func wantStatus(t *testing.T, r *sandbox.Result, want sandbox.Status) {
 	t.Helper()
 	if r.Status != want {
@@ -238,7 +245,7 @@ func wantOutput(t *testing.T, r *sandbox.Result, want string) {
 	}
 }
 
-// canary is a unique word.
+// canary returns a unique word.
 func canary() string { return "canary" + rand.Text() }
 
 // eventually waits for a condition.

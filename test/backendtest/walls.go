@@ -17,7 +17,7 @@ import (
 	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
-// wallCases test limits and what cannot be reached, as seen from the host or counted by its kernel.
+// wallCases test limits and unreachable resources, as the host sees or counts them.
 var wallCases = []testCase{
 	{"memory", "an execution over its memory limit ends as out_of_memory, and disturbs no other", testMemory},
 	{"memory of a child", "a child that the kernel killed is reported even if the program lives on", testMemoryChild},
@@ -37,12 +37,8 @@ var wallCases = []testCase{
 	{"nothing survives", "no process of a sandbox outlives it, however it hides", testNothingSurvives},
 }
 
-// python is a run of Python source by the root's own interpreter.
-func python(source string) engine.Run {
-	return engine.Run{Request: sandbox.Request{Command: []string{"/usr/bin/python3", "-I", "-S", "-c", source}}}
-}
-
-// limited is a run with named limits, so they are enforced or refused. If the host cannot enforce them the test is skipped.
+// limited makes a run with named limits, so that they are enforced or refused. It skips the test if the host cannot
+// enforce them.
 func (s *suite) limited(t *testing.T, r engine.Run, limits sandbox.Limits) *sandbox.Result {
 	t.Helper()
 	r.Spec.Limits = limits
@@ -81,8 +77,8 @@ func testMemory(t *testing.T, s *suite) {
 	case a := <-beside:
 		t.Fatalf("the run beside ended at once: %+v", a)
 	}
-	// It can hold what was named, files among it, less its interpreter and the guest, and no more than a margin for what a backend's own kernel
-	// leaves of its share.
+	// It can hold what was named, files among it, less its interpreter and the guest, and no more than a margin for what a
+	// backend's own kernel leaves of its share.
 	const limit, margin = 64, 8
 	r := python(`
 held = [open('/tmp/f', 'wb', 0).write(bytes(16 << 20))]
@@ -140,7 +136,7 @@ func testDiskNotMemory(t *testing.T, s *suite) {
 	}
 }
 
-// lateGuest is how long after a deadline the host ends what the guest has not.
+// lateGuest is how long after a deadline the host ends a run that the guest has not ended.
 const lateGuest = 500 * time.Millisecond
 
 func testProcesses(t *testing.T, s *suite) {
@@ -163,7 +159,8 @@ try:
             time.sleep(1000)
 except OSError:
     time.sleep(1000)`)
-	for full.Request.Timeout = 500 * time.Millisecond; ; full.Request.Timeout *= 4 { // a busy host may not have let it come so far
+	// a busy host may be too slow for it
+	for full.Request.Timeout = 500 * time.Millisecond; ; full.Request.Timeout *= 4 {
 		result := s.limited(t, full, sandbox.Limits{Pids: 24})
 		wantStatus(t, result, sandbox.StatusTimeout)
 		if hint(result, sandbox.HintLimit).Limit == sandbox.LimitPids {
@@ -189,7 +186,8 @@ except OSError:
 
 func testDisk(t *testing.T, s *suite) {
 	const limit = 16 * mib
-	r := sh(`for d in /workspace /tmp "$HOME" /dev/shm /var/tmp /run /dev /; do head -c 40M /dev/zero > $d/f 2>/dev/null; stat -c %s $d/f 2>/dev/null; done`)
+	r := sh(`for d in /workspace /tmp "$HOME" /dev/shm /var/tmp /run /dev /; do
+		head -c 40M /dev/zero > $d/f 2>/dev/null; stat -c %s $d/f 2>/dev/null; done`)
 	result := s.limited(t, r, sandbox.Limits{DiskBytes: limit})
 	wantStatusOneOf(t, result, sandbox.StatusSucceeded, sandbox.StatusFailed)
 	var total int64
@@ -301,7 +299,7 @@ func testNoNetwork(t *testing.T, s *suite) {
 		}()
 		return l.Addr().String()
 	}
-	// An address of its own, so that nothing that knew the port before connects.
+	// An address of its own, so that no client of an earlier listener connects.
 	host, port, err := net.SplitHostPort(accept("tcp", fmt.Sprintf("127.%d.%d.1:0", rand.IntN(256), rand.IntN(256))))
 	if err != nil {
 		t.Fatal(err)
@@ -351,7 +349,8 @@ func testHostFiles(t *testing.T, s *suite) {
 		if err := os.Chmod(dir, 0o755); err != nil {
 			t.Fatal(err)
 		}
-		r := sh(fmt.Sprintf("cat %[1]s/%[2]s /proc/*/root%[1]s/%[2]s /proc/self/cwd/../%[1]s/%[2]s 2>/dev/null; ls %[1]s; ls -d /*/%[2]s*", dir, mark))
+		r := sh(fmt.Sprintf("cat %[1]s/%[2]s /proc/*/root%[1]s/%[2]s /proc/self/cwd/../%[1]s/%[2]s 2>/dev/null; "+
+			"ls %[1]s; ls -d /*/%[2]s*", dir, mark))
 		result := s.run(t, r)
 		if strings.Contains(string(result.Stdout.Head), mark) {
 			t.Errorf("the host's %s is there: %s", dir, result.Stdout.Head)
@@ -374,7 +373,8 @@ func testHostProcesses(t *testing.T, s *suite) {
 	ended := make(chan struct{})
 	go func() { _ = host.Wait(); close(ended) }()
 	defer func() { _ = host.Process.Kill(); <-ended }()
-	result := s.run(t, sh(fmt.Sprintf("cat /proc/*/cmdline /proc/*/environ 2>/dev/null | tr '\\0' '\\n' | grep -v bash | grep ^canary; kill -9 %d; kill -9 -1; echo here",
+	result := s.run(t, sh(fmt.Sprintf("cat /proc/*/cmdline /proc/*/environ 2>/dev/null | tr '\\0' '\\n' | "+
+		"grep -v bash | grep ^canary; kill -9 %d; kill -9 -1; echo here",
 		host.Process.Pid)))
 	if strings.Contains(string(result.Stdout.Head), mark) {
 		t.Error("a process of the host is seen")
@@ -388,7 +388,8 @@ func testHostProcesses(t *testing.T, s *suite) {
 
 func testSystemDirectories(t *testing.T, s *suite) {
 	mark := canary()
-	result := s.run(t, sh(fmt.Sprintf(`for d in /usr /usr/bin /bin /lib /etc /usr/local; do echo x > $d/%[1]s && echo wrote $d; done
+	result := s.run(t, sh(fmt.Sprintf(`for d in /usr /usr/bin /bin /lib /etc /usr/local
+		do echo x > $d/%[1]s && echo wrote $d; done
 		chmod 777 /usr && echo chmod; mv /usr/bin/env /usr/bin/env2 && echo mv; echo x >> /etc/passwd && echo passwd`, mark)))
 	if out := string(result.Stdout.Head); out != "" {
 		t.Errorf("system directories were changed: %s", out)
@@ -444,7 +445,8 @@ func testCommands(t *testing.T, s *suite) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := allow(sh("./own >/dev/null 2>&1 || echo refused; cat own > /tmp/own2; /tmp/own2 >/dev/null 2>&1 || echo refused; ls 2>/dev/null || echo refused"))
+	r := allow(sh("./own >/dev/null 2>&1 || echo refused; cat own > /tmp/own2; /tmp/own2 >/dev/null 2>&1 || echo refused" +
+		"; ls 2>/dev/null || echo refused"))
 	r.Request.Files = []sandbox.File{{Path: "own", Mode: 0o755, Data: program}}
 	wantOutput(t, s.run(t, r), "refused\nrefused\nrefused\n")
 	if p := result.Effective.Commands; len(p) != 2 {
@@ -456,7 +458,8 @@ func testNothingSurvives(t *testing.T, s *suite) {
 	mark := canary()
 	script := fmt.Sprintf(`for i in 1 2 3; do (setsid bash -c "exec -a %[1]s sleep 1000" >/dev/null 2>&1 <&- &); done
 		(trap '' TERM HUP INT; exec -a %[1]s setsid nohup sleep 1000 >/dev/null 2>&1 <&-) & 
-		until [ $(cat /proc/[0-9]*/cmdline 2>/dev/null | tr '\0' '\n' | grep -c ^%[1]s) -ge 3 ]; do sleep 0.01; done; echo up`, mark)
+		until [ $(cat /proc/[0-9]*/cmdline 2>/dev/null | tr '\0' '\n' | grep -c ^%[1]s) -ge 3 ]
+		do sleep 0.01; done; echo up`, mark)
 	box := s.create(t, spec())
 	out, err := shellOutput(within(t), box, script)
 	if err != nil || out != "up\n" {

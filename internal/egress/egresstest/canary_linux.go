@@ -76,7 +76,8 @@ func (c *canary) open(w *World, name string) {
 	w.t.Cleanup(func() {
 		var lost int
 		_ = raw.Control(func(fd uintptr) {
-			if s, err := unix.GetsockoptTpacketStats(int(fd), unix.SOL_PACKET, unix.PACKET_STATISTICS); err != nil || s.Drops > 0 {
+			if s, err := unix.GetsockoptTpacketStats(int(fd), unix.SOL_PACKET, unix.PACKET_STATISTICS); err != nil ||
+				s.Drops > 0 {
 				lost = 1
 			}
 		})
@@ -108,8 +109,8 @@ func (c *canary) see(frame []byte) {
 	}
 }
 
-// describe says of a packet what it is and where it goes, "" if it is of the neighbourhood's own (ARP, neighbours, multicast groups).
-// A segment of TCP without data is a "syn" if it opens a connection, and else nothing new.
+// describe says of a packet what it is and where it goes, "" if it is of the neighbourhood's own (ARP, neighbours,
+// multicast groups). A segment of TCP without data is a "syn" if it opens a connection, and else nothing new.
 func describe(frame []byte) string {
 	if len(frame) < 14 {
 		return "short"
@@ -181,8 +182,9 @@ func (w *World) pass(c *canary, to string) {
 	}
 }
 
-// Seen says what packets have reached the internet since the last call, in order: "tcp ADDRESS:PORT" with data, "syn" for each destination
-// that was only connected to, "udp", or a protocol's number. Questions to the host's resolver are not listed: Asked has them.
+// Seen says what packets have reached the internet since the last call, in order: "tcp ADDRESS:PORT" with data, "syn"
+// for each destination that was only connected to, "udp", or a protocol's number. Questions to the host's resolver are
+// not listed: Asked has them.
 func (w *World) Seen() []string {
 	w.t.Helper()
 	counts := w.Counts()
@@ -207,7 +209,8 @@ func (w *World) SeenByHost() []string {
 	w.t.Helper()
 	w.pass(&w.loopback, "127.0.0.1:9")
 	counts := w.loopback.take()
-	maps.DeleteFunc(counts, func(what string, _ int) bool { return what == "protocol 1 127.0.0.1" }) // nobody listens at the barrier's port
+	// nobody listens at the barrier's port
+	maps.DeleteFunc(counts, func(what string, _ int) bool { return what == "protocol 1 127.0.0.1" })
 	return slices.Sorted(maps.Keys(counts))
 }
 

@@ -79,7 +79,8 @@ func (z *zone) answer(query []byte) []byte {
 	defer z.mu.Unlock()
 	name := strings.ToLower(strings.TrimSuffix(q.Name.String(), "."))
 	z.asked = append(z.asked, name)
-	m := dnsmessage.Message{Header: dnsmessage.Header{ID: h.ID, Response: true, RecursionAvailable: true}, Questions: []dnsmessage.Question{q}}
+	m := dnsmessage.Message{Header: dnsmessage.Header{ID: h.ID, Response: true, RecursionAvailable: true},
+		Questions: []dnsmessage.Question{q}}
 	lists, known := z.names[name]
 	if !known {
 		m.RCode = dnsmessage.RCodeNameError

@@ -31,8 +31,8 @@ const (
 
 const inside = "EGRESSTEST_INSIDE"
 
-// Inside reruns the test in a process whose network and mounts are its own, and reports whether this is that process. The other one has
-// the outcome. It needs root.
+// Inside reruns the test in a process whose network and mounts are its own, and reports whether this is that process.
+// The other one has the outcome. It needs root.
 func Inside(t *testing.T) bool {
 	t.Helper()
 	if os.Getenv(inside) == t.Name() {
@@ -112,7 +112,8 @@ func (w *World) do(f func()) {
 	<-done
 }
 
-// wire connects host and internet by a pair of interfaces. In the internet's namespace each address is local, but for the host's.
+// wire connects host and internet by a pair of interfaces. In the internet's namespace each address is local, but for
+// the host's.
 func (w *World) wire() {
 	w.t.Helper()
 	var tid int
@@ -147,7 +148,8 @@ func has6() bool {
 func ip(t *testing.T, lines string) {
 	t.Helper()
 	for line := range strings.Lines(lines) {
-		if out, err := exec.Command("ip", strings.Fields(line)...).CombinedOutput(); err != nil { // of this thread's namespace
+		// of this thread's namespace
+		if out, err := exec.Command("ip", strings.Fields(line)...).CombinedOutput(); err != nil {
 			t.Fatalf("ip %s: %v\n%s", line, err, out)
 		}
 	}
@@ -180,7 +182,8 @@ func (w *World) Take(port int, f func(net.Conn)) {
 	}()
 }
 
-// Web serves HTTP at port 80, and HTTPS at port 443 under every name, whose certificates the host and its sandboxes trust.
+// Web serves HTTP at port 80, and HTTPS at port 443 under every name, whose certificates the host and its sandboxes
+// trust.
 func (w *World) Web(h http.Handler) {
 	w.t.Helper()
 	quiet := log.New(io.Discard, "", 0) // of connections that the gate resets

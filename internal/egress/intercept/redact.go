@@ -71,7 +71,8 @@ func overlap(b []byte, value string) int {
 	return 0
 }
 
-// headerRedactor replaces inserted values by their placeholders in the headers of an answer and of what precedes it (1xx).
+// headerRedactor replaces inserted values by their placeholders in the headers of an answer and of what precedes it
+// (1xx).
 type headerRedactor struct {
 	http.ResponseWriter
 	swaps []swap

@@ -15,7 +15,8 @@ var special = []struct {
 	{netip.MustParsePrefix("224.0.0.0/4"), "a multicast address", true},
 	{netip.MustParsePrefix("255.255.255.255/32"), "the broadcast address", true},
 	{netip.MustParsePrefix("10.0.0.0/8"), "a private address", false},
-	{netip.MustParsePrefix("100.64.0.0/10"), "a private address", false}, // RFC 6598; 100.100.100.200 serves Alibaba's metadata
+	// RFC 6598; 100.100.100.200 serves Alibaba's metadata
+	{netip.MustParsePrefix("100.64.0.0/10"), "a private address", false},
 	{netip.MustParsePrefix("169.254.0.0/16"), "a link-local or metadata address", false},
 	{netip.MustParsePrefix("172.16.0.0/12"), "a private address", false},
 	{netip.MustParsePrefix("192.168.0.0/16"), "a private address", false},
@@ -29,7 +30,8 @@ var special = []struct {
 	{netip.MustParsePrefix("240.0.0.0/4"), "a reserved address", false},
 
 	{netip.MustParsePrefix("::1/128"), "a loopback address", true},
-	{netip.MustParsePrefix("::/96"), "an IPv4 address in another form", true}, // the unspecified address and IPv4-compatible ones
+	// the unspecified address and IPv4-compatible ones
+	{netip.MustParsePrefix("::/96"), "an IPv4 address in another form", true},
 	{netip.MustParsePrefix("::ffff:0:0/96"), "an IPv4 address in another form", true},
 	{netip.MustParsePrefix("64:ff9b:1::/48"), "an IPv4 address in another form", true}, // RFC 8215
 	{netip.MustParsePrefix("2001::/32"), "an IPv4 address in another form", true},      // Teredo

@@ -122,8 +122,8 @@ func (r *Rules) decideByNames(d Destination) (v Verdict) {
 	return v
 }
 
-// CheckName decides about a connection that states the canonical name that it is for: in its TLS hello or a Host header.
-// "" is a connection that has stated none yet.
+// CheckName decides about a connection that states the canonical name that it is for: in its TLS hello or a Host
+// header. "" is a connection that has stated none yet.
 func (r *Rules) CheckName(d Destination, name string) Verdict {
 	v := r.Decide(d)
 	if !v.Allowed || name == "" {

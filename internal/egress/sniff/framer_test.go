@@ -10,8 +10,8 @@ import (
 	"github.com/fumehood-dev/fumehood/internal/egress/rules"
 )
 
-// FuzzRequests compares with the standard library: what passes, it reads as the same requests, with the same hosts and bodies; and in
-// however many pieces the bytes come, the same passes.
+// FuzzRequests compares with the standard library: what passes, it reads as the same requests, with the same hosts and
+// bodies; and in however many pieces the bytes come, the same passes.
 func FuzzRequests(f *testing.F) {
 	for _, s := range []string{
 		"GET / HTTP/1.1\r\nHost: a.b\r\n\r\nGET /x HTTP/1.1\r\nHost: c.d\r\n\r\n",

@@ -3,12 +3,7 @@ package attack
 import (
 	"os"
 	"path/filepath"
-	"regexp"
-	"slices"
 	"testing"
-	"time"
-
-	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
 // TestCauseOf: the host's own changes are not findings, those of attacks are, and unexplained ones are reported.
@@ -68,63 +63,9 @@ func TestSwapAreas(t *testing.T) {
 	}
 }
 
-// TestHostUsers finds the code's possible host ids in maps of single ids and ranges.
-func TestHostUsers(t *testing.T) {
-	for uidMap, want := range map[string][]string{
-		"0 700000 1\n1000 700001 1\n":    {"700000", "700001"}, // native and gvisor
-		"0 0 4294967295\n":               {"1000"},             // docker
-		"0 1001 1\n1 100000 65536\n":     {"100999"},           // podman of the user 1001
-		"1000 1001 1\n":                  {"1001"},             // the user's own
-		"0 100000 1000\n2000 200000 9\n": nil,
-		"":                               nil,
-	} {
-		if got := hostUsers(uidMap, 1000, 1001); !slices.Equal(got, want) {
-			t.Errorf("%q: %v, want %v", uidMap, got, want)
-		}
-	}
-}
-
-// TestIsNamed finds a short name exactly.
-func TestIsNamed(t *testing.T) {
-	for out, want := range map[string]bool{"x\nnode vm\n": true, "/proc/sys/kernel/hostname vm\n\n": true, "node sandbox\n": false,
-		"node vm2\n": false, "/proc/mounts vm\n": false, "vm\n": false} {
-		if isNamed(out, "vm") != want {
-			t.Errorf("%q has the name: %v", out, !want)
-		}
-	}
-}
-
-// TestRemarks: remarks are among the notes, and no doubt hides another.
-func TestRemarks(t *testing.T) {
-	r := record{ctx: t.Context()}
-	r.note("figures")
-	r.remark("gone after %d s", 31)
-	r.doubt("one")
-	r.doubt("two")
-	if v := r.close(); v.Outcome != Unclear || v.Why != "one\ntwo" || !slices.Equal(v.Meanwhile, []string{"gone after 31 s"}) || len(v.Notes) != 2 {
-		t.Errorf("%+v", v)
-	}
-}
-
 func replaced(file, text string) error {
 	if err := os.WriteFile(file+".new", []byte(text), 0o644); err != nil {
 		return err
 	}
 	return os.Rename(file+".new", file)
-}
-
-type walls struct{ sandbox.Backend }
-
-func (walls) Name() string { return "native" }
-
-// TestHurried: a deadline before the probe begins shows nothing; a later one does.
-func TestHurried(t *testing.T) {
-	a := &Attack{timeout: time.Second, statuses: []sandbox.Status{sandbox.StatusTimeout}, want: []*regexp.Regexp{regexp.MustCompile("ready")}}
-	for factor, want := range map[time.Duration]Outcome{1: Unclear, laterDeadline: NotContained} {
-		tr := &trial{record: record{ctx: t.Context()}, Attack: a, arena: &Arena{spy: &spy{Backend: walls{}}}, deadline: factor * a.timeout}
-		tr.part(func() { tr.judge(&sandbox.Result{Status: sandbox.StatusTimeout}) })
-		if v := tr.close(); v.Outcome != want || tr.hurried != (want == Unclear) {
-			t.Errorf("%v: %s, hurried %v, want %s", tr.deadline, v.Outcome, tr.hurried, want)
-		}
-	}
 }

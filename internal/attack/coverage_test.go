@@ -1,11 +1,12 @@
 package attack
 
-// attacksElsewhere are entries of the corpus that are requests to the HTTP server, not programs, with the tests that cover
-// them: "folder: test". A test checks that these exist.
+// attacksElsewhere are entries of the corpus that are requests to the HTTP server, not programs, with the tests that
+// cover them: "folder: test". A test checks that these exist.
 var attacksElsewhere = map[string][]string{
 	"H02": {"internal/httpapi: TestRefused", "internal/engine: TestRefused"},
 	"H03": {"internal/httpapi: TestKeys"},
-	"H04": {"internal/httpapi: TestSmuggling", "internal/httpapi: TestHeldConnections", "internal/httpapi: TestKeylessConnectionsGiveWay"},
+	"H04": {"internal/httpapi: TestSmuggling", "internal/httpapi: TestHeldConnections",
+		"internal/httpapi: TestKeylessConnectionsGiveWay"},
 	"H05": {"internal/httpapi: TestRefused"},
 	"H06": {"internal/httpapi: TestRefused"},
 	"H07": {"internal/httpapi: TestBrowsers", "internal/httpapi: TestCheckListen"},
@@ -18,16 +19,23 @@ var attacksElsewhere = map[string][]string{
 	"E08": {"internal/egress: TestTLSNames", "internal/egress: TestCanaries"},
 	"E09": {"internal/egress: TestCanaries"},
 	"E13": {"internal/egress: TestFlood", "internal/egress: TestCounts", "internal/egress: TestBounds"},
-	"E15": {"internal/egress: TestCanaries", "internal/egress/rules: TestNeverPublic", "internal/egress/rules: TestBadRules"},
-	"E16": {"internal/egress: TestFullDenies", "internal/egress: TestSecret"}, // what was sent where is on record; paths are not decided about
+	"E15": {"internal/egress: TestCanaries", "internal/egress/rules: TestNeverPublic",
+		"internal/egress/rules: TestBadRules"},
+	// what was sent where is on record; paths are not decided about
+	"E16": {"internal/egress: TestFullDenies", "internal/egress: TestSecret"},
 
 	// These begin with an installation, which is no program of a run.
 	"I01": {"cmd/fumehood: TestPackagesBuild"},
 	"I02": {"cmd/fumehood: TestPackagesScripts"},
-	"I04": {"cmd/fumehood: TestPackagesBuild", "internal/packages: TestSupplyOfOthers", "internal/packages: TestPublishTwice"},
-	"I05": {"internal/lang/python: TestOnlyTheIndex", "internal/lang/python: TestOneLine", "internal/lang/javascript: TestOnlyTheIndex", "internal/packages: TestRequestKey"},
-	"I06": {"cmd/fumehood: TestPackagesRefused", "cmd/fumehood: TestPackagesOfRun", "internal/packages: TestPasswordOfIndex"}, // a near name, a lock, one index
-	"I07": {"cmd/fumehood: TestPackagesTooMuch", "cmd/fumehood: TestPackagesKilled", "internal/packages: TestAddHostile", "internal/packages: TestFlights"},
+	"I04": {"cmd/fumehood: TestPackagesBuild", "internal/packages: TestSupplyOfOthers",
+		"internal/packages: TestPublishTwice"},
+	"I05": {"internal/lang/python: TestOnlyTheIndex", "internal/lang/python: TestOneLine",
+		"internal/lang/javascript: TestOnlyTheIndex", "internal/packages: TestRequestKey"},
+	// a near name, a lock, one index
+	"I06": {"cmd/fumehood: TestPackagesRefused", "cmd/fumehood: TestPackagesOfRun",
+		"internal/packages: TestPasswordOfIndex"},
+	"I07": {"cmd/fumehood: TestPackagesTooMuch", "cmd/fumehood: TestPackagesKilled", "internal/packages: TestAddHostile",
+		"internal/packages: TestFlights"},
 
 	// These also run from their files; the tests here cover the server's part, or a
 	// sandbox with a network.
@@ -46,6 +54,6 @@ const needsBackend = "there is no such backend yet; its fields are unknown (inte
 
 // attacksNotYet are entries for unbuilt parts, or that nothing can show, each with the reason.
 var attacksNotYet = map[string]string{
-	"X05": "a shared kernel shows load, counters and the timing of its page cache to all; SECURITY.md promises nothing about that",
+	"X05": "a shared kernel shows load, counters and page cache timing to all; SECURITY.md promises nothing about that",
 	"G09": needsBackend, "G11": needsBackend,
 }
